@@ -86,15 +86,15 @@ func TestAllFaultsAreNamedAndTested(t *testing.T) {
 			if test.experiment != experiment || test.untested {
 				continue
 			}
-			i := slices.IndexFunc(run.Tested, func(x report.Tested) bool { return x.Contender == test.contender && x.Cause == test.cause })
+			i := slices.IndexFunc(run.CounterExperiments, func(x report.CounterExperiment) bool { return x.Contender == test.contender && x.Cause == test.cause })
 			if i < 0 {
 				t.Errorf("%s: no counter-experiment of: %s", test.contender, test.cause)
 				continue
 			}
-			x := &run.Tested[i]
-			t.Logf("%s: %s", test.contender, x.Says())
+			x := &run.CounterExperiments[i]
+			t.Logf("%s: %s", test.contender, x.Sentence())
 			if x.Failure != "" || x.Outcome() == report.Kept {
-				t.Errorf("%s: %s", test.contender, x.Says())
+				t.Errorf("%s: %s", test.contender, x.Sentence())
 			}
 		}
 	}

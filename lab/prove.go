@@ -25,7 +25,7 @@ const slowStart = time.Second
 // and with the control's. Those that differ undeclared take no part.
 func (w *weighing) prove(ctx context.Context) error {
 	w.say("asking every contender what it answers")
-	var control *equal.Answer
+	var control *equal.Response
 	for i := range w.run.Entrants {
 		e := &w.run.Entrants[i]
 		c := w.contenders[e.Name]
@@ -43,7 +43,7 @@ func (w *weighing) prove(ctx context.Context) error {
 			w.leaveOut(e, err.Error())
 			continue
 		}
-		e.Answer = answer
+		e.Response = answer
 		if wrong := cmp.Or(w.experiment.Expect.wrong(answer), w.experiment.wrongSize(e.Name, answer)); wrong != "" {
 			w.leaveOut(e, wrong)
 			continue
@@ -64,12 +64,12 @@ func (w *weighing) prove(ctx context.Context) error {
 var errNoControl = errors.New("the control could not be measured, and without it nothing can be compared; see why above")
 
 // ask runs a contender for as long as it takes to ask it.
-func (w *weighing) ask(ctx context.Context, e *report.Entrant, c *contender.Contender) (*equal.Answer, error) {
+func (w *weighing) ask(ctx context.Context, e *report.Entrant, c *contender.Contender) (*equal.Response, error) {
 	r, err := w.bench.Stage.Start(ctx, c, w.bench.Setting(w.run.Conditions[0]), w.bench.Ready(c))
 	if err != nil {
 		return nil, err
 	}
-	answer, err := equal.Ask(ctx, r.Place(), w.bench.Request)
+	answer, err := equal.Fetch(ctx, r.Place(), w.bench.Request)
 	w.written[r.Name] = r.Files
 	err = errors.Join(err, r.Stop())
 	if r.Took > slowStart {
@@ -87,7 +87,7 @@ func (w *weighing) ask(ctx context.Context, e *report.Entrant, c *contender.Cont
 // noteClosing tells of a control that keeps no connection, though it was asked to: each of its
 // requests pays for one.
 func (w *weighing) noteClosing(e *report.Entrant) {
-	if !e.Answer.KeepAlive && w.experiment.Load.PerConnection != 1 {
+	if !e.Response.KeepAlive && w.experiment.Load.PerConnection != 1 {
 		w.note("%s closes its connection after an answer: every request to it alone pays for a new one.", e.Title)
 	}
 }
@@ -122,7 +122,7 @@ func IsSHA256(text string) bool {
 }
 
 // wrong says how an answer is not what the experiment expects.
-func (x *Expectation) wrong(a *equal.Answer) string {
+func (x *Expectation) wrong(a *equal.Response) string {
 	sum := sha256.Sum256(a.Body)
 	switch got := hex.EncodeToString(sum[:]); {
 	case x.By == ByControl && a.Status >= http.StatusBadRequest:
@@ -143,7 +143,7 @@ func (x *Expectation) wrong(a *equal.Answer) string {
 }
 
 // wrongSize says how an answer's size is not what the experiment expects of a contender, unless that may differ.
-func (e *Experiment) wrongSize(contender string, a *equal.Answer) string {
+func (e *Experiment) wrongSize(contender string, a *equal.Response) string {
 	const what = "bytes"
 	if _, may := e.declared(contender, equal.Difference{What: what}); e.Expect.Bytes == 0 || a.Bytes == e.Expect.Bytes || may {
 		return ""
@@ -169,7 +169,7 @@ func (e *Experiment) declared(contender string, d equal.Difference) (why string,
 }
 
 // body is what every contender's answers hold; nil if they may hold anything.
-func (e *Experiment) body(control *equal.Answer) []byte {
+func (e *Experiment) body(control *equal.Response) []byte {
 	mayDiffer := func(d Differ) bool { return strings.HasPrefix(d.What, "body") }
 	if e.Expect.By == ByStatus || slices.ContainsFunc(e.Differs, mayDiffer) {
 		return nil
@@ -178,10 +178,10 @@ func (e *Experiment) body(control *equal.Answer) []byte {
 }
 
 // compare notes how an answer differs from the control's.
-func (w *weighing) compare(e *report.Entrant, control *equal.Answer) {
-	for _, d := range equal.Compare(control, e.Answer) {
+func (w *weighing) compare(e *report.Entrant, control *equal.Response) {
+	for _, d := range equal.Compare(control, e.Response) {
 		if why, ok := w.experiment.declared(e.Name, d); ok {
-			e.Declared = append(e.Declared, report.Declared{Difference: d, Why: why})
+			e.Declared = append(e.Declared, report.DeclaredDifference{Difference: d, Why: why})
 			continue
 		}
 		e.Differences = append(e.Differences, d)

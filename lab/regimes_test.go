@@ -64,7 +64,7 @@ func TestRegimesOfARun(t *testing.T) {
 		}
 	}
 	a := report.Analyze(run)
-	if len(a.Tables) != 2 || len(a.Tables[0].Rows) != 3 || len(a.SweptAll()) != 1 {
-		t.Errorf("%d tables, %d sweeps", len(a.Tables), len(a.SweptAll()))
+	if len(a.Tables) != 2 || len(a.Tables[0].Rows) != 3 || len(a.SweepResults()) != 1 {
+		t.Errorf("%d tables, %d sweeps", len(a.Tables), len(a.SweepResults()))
 	}
 }

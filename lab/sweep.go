@@ -150,7 +150,7 @@ func (w *weighing) sweeps(ctx context.Context) error {
 		}
 	}
 	for _, axis := range w.Sweep {
-		if axis != SweepOff && !w.run.Swept(axis) {
+		if axis != SweepOff && !w.run.HasSweep(axis) {
 			w.say("%s has no sweep of %s", w.experiment.Name, axis)
 		}
 	}

@@ -47,7 +47,7 @@ func (w *weighing) enough(blocks int, elapsed time.Duration) bool {
 	if w.Until.Width == 0 || elapsed >= within {
 		return true
 	}
-	if w.narrow++; report.Analyze(w.run).Widest() > w.Until.Width {
+	if w.narrow++; report.Analyze(w.run).WidestInterval() > w.Until.Width {
 		w.narrow = 0
 	}
 	return w.narrow == narrowInARow

@@ -42,7 +42,7 @@ func (w *weighing) why(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		w.run.Tested = append(w.run.Tested, tested)
+		w.run.CounterExperiments = append(w.run.CounterExperiments, tested)
 	}
 	return nil
 }
@@ -61,7 +61,7 @@ func (w *weighing) questions(ctx context.Context) (all []question, err error) {
 			for k := range why.Findings {
 				f := &why.Findings[k]
 				whose := c
-				if f.Counter.OfControl {
+				if f.Counter.ChangesControl {
 					whose = w.contenders[w.experiment.Control]
 				}
 				toggled, to, err := w.toggled(ctx, whose, f.Counter.Setting)
@@ -122,11 +122,11 @@ func (w *weighing) other(ctx context.Context, name string) (*contender.Contender
 
 // answer carries out one counter-experiment: blocks of the contender, of the contender with the
 // setting changed and of the control.
-func (w *weighing) answer(ctx context.Context, q *question) (report.Tested, error) {
+func (w *weighing) answer(ctx context.Context, q *question) (report.CounterExperiment, error) {
 	f := q.finding
-	tested := report.Tested{
+	tested := report.CounterExperiment{
 		Contender: q.row.Name, Condition: q.condition, Cause: f.Cause, Setting: f.Counter.Setting, To: q.to, Explains: f.Explains,
-		OfControl: f.Counter.OfControl,
+		ChangesControl: f.Counter.ChangesControl,
 	}
 	if tested.Failure = w.unlike(ctx, q); tested.Failure != "" || ctx.Err() != nil {
 		return tested, ctx.Err()
@@ -180,7 +180,7 @@ func (w *weighing) unlike(ctx context.Context, q *question) string {
 	if err != nil {
 		return err.Error()
 	}
-	for _, d := range equal.Compare(q.row.Answer, answer) {
+	for _, d := range equal.Compare(q.row.Response, answer) {
 		if slices.Contains([]string{"status", "body", "body length"}, d.What) {
 			return fmt.Sprintf("with %s it answers otherwise: %s", q.to, d)
 		}

@@ -28,7 +28,7 @@ func brokenTests() []brokenTest {
 		{"well", nil, true},
 		{"lies", []string{`LEFT OUT: lies: answers with body "goodbye", not "hello"`}, false},
 		{"lacks", []string{`LEFT OUT: lacks: it does not answer as the control does: field X-Kind: none, where the control has "greeting"`}, false},
-		{"closes", []string{`LEFT OUT: closes: it does not answer as the control does: keep-alive: its connection is closed after an answer, where the control's is kept`}, false},
+		{"closes", []string{`LEFT OUT: closes: it does not answer as the control does: keep-alive: its connection is closed after a response, where the control's is kept`}, false},
 		{"crashes", []string{`LEFT OUT: crashes: it failed 2 times; the last time: its application ended by itself (exit status 9)`, "out of luck"}, false},
 		{"late", []string{`LEFT OUT: late: does not answer after 300ms`}, false},
 		{"forks", []string{`LEFT OUT: forks: its application ended by itself (exit status 0), and left "broken"`, `an application has to stay in the foreground`}, false},

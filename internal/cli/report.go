@@ -35,8 +35,8 @@ under different conditions, are not compared.`,
 				sides[i] = r
 			}
 			two := report.Compare(sides[0], sides[1])
-			if len(two.Apart) > 0 && !anyway {
-				return usage(fmt.Errorf("report: these runs cannot be compared; --anyway does it all the same. They differ in\n  %s", strings.Join(two.Apart, "\n  ")))
+			if len(two.Mismatches) > 0 && !anyway {
+				return usage(fmt.Errorf("report: these runs cannot be compared; --anyway does it all the same. They differ in\n  %s", strings.Join(two.Mismatches, "\n  ")))
 			}
 			return two.WriteText(env.Stdout)
 		}),

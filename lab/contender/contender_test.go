@@ -147,7 +147,7 @@ func TestStartAndStop(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			a, err := equal.Ask(context.Background(), r.Place(), equal.Request{Method: "GET", Path: "/", Host: "a"})
+			a, err := equal.Fetch(context.Background(), r.Place(), equal.Request{Method: "GET", Path: "/", Host: "a"})
 			if err != nil || string(a.Body) != "3" {
 				t.Errorf("GOMAXPROCS %s, %v", a.Body, err)
 			}
@@ -384,7 +384,7 @@ func TestSpecFaults(t *testing.T) {
 		{"source", "protocol: http", "protocol: http\nsource: [contender.yaml, main.go]", `contender.yaml:7: source: there is no file "main.go"`},
 		{"site", "protocol: http", "protocol: http\nsite: x", `contender.yaml:7: site: there is no folder "x"`},
 		{"version", "protocol: http", "protocol: http\nversion: \"{bun} -v\"", `contender.yaml:7: version: "{bun}": want {bin}`},
-		{"time", "protocol: http", "protocol: http\nready:\n  within: soon", "contender.yaml:8: want a time such as 500ms or 30s"},
+		{"time", "protocol: http", "protocol: http\nready:\n  within: soon", "contender.yaml:8: invalid duration \"soon\": want a time such as 500ms or 30s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()

@@ -103,7 +103,7 @@ func TestPlaceholders(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		a, err := equal.Ask(context.Background(), r.Place(), equal.Request{Method: "GET", Path: "/", Host: "a"})
+		a, err := equal.Fetch(context.Background(), r.Place(), equal.Request{Method: "GET", Path: "/", Host: "a"})
 		if want := fmt.Sprintf("a page %d %s %s %s", then.Unix(), dir, test.want, test.want); err != nil || string(a.Body) != want {
 			t.Errorf("%s, want %s; %v", a.Body, want, err)
 		}

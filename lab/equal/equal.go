@@ -1,8 +1,7 @@
-// Package equal proves that contenders answer alike before anybody compares how
-// fast they do it.
+// Package equal proves before a measurement that contenders send equal responses.
 //
-// It reads answers with net/http, or by FastCGI with a client of its own (fastcgi.go),
-// not with this project's codecs, which the load generator uses.
+// It reads responses with net/http or with a FastCGI client of its own (fastcgi.go). It does not
+// use this project's codecs, because the load generator does.
 package equal
 
 import (
@@ -23,38 +22,39 @@ import (
 	"github.com/tarehq/tare/lab/contender"
 )
 
-// Request is what every contender is asked.
+// Request is the request that every contender receives.
 type Request struct {
 	Method string
 	Path   string
 	Host   string
 
-	// By HTTP, clients speak this version, "1.0" or "1.1", which is also what "" is, and send
-	// these fields, "Name: value" each.
+	// Version is the version of HTTP, "1.0" or "1.1"; "" is "1.1". Header holds header fields,
+	// each as "Name: value". FastCGI uses neither.
 	Version string
 	Header  []string
-	// PerConnection is how many requests they use a connection for, and say so; 0 is no bound.
+	// PerConnection is the number of requests on a connection; 0 is no limit. If it is 1, the
+	// request says that it is the last.
 	PerConnection int
 }
 
-// Answer is all a client can see of how a contender answers.
-type Answer struct {
+// Response is everything that a client can observe of a contender's response.
+type Response struct {
 	Status    int         `json:"status"`
 	Header    http.Header `json:"header"`
 	Body      []byte      `json:"body"`
-	Bytes     int         `json:"bytes"`     // of the whole response as it came, records included
-	KeepAlive bool        `json:"keepAlive"` // the connection served a second request, and nobody said that it would not
+	Bytes     int         `json:"bytes"`     // of the whole response on the wire, with FastCGI records
+	KeepAlive bool        `json:"keepAlive"` // the connection served a second request
 
-	closing bool // said by the client or by the answer
+	closing bool // the client or the server announced the end of the connection
 }
 
-// timeout bounds one look at a contender. Under load one response may take as long: who is slow, or
-// has no processor for a while, answers all the same.
+// timeout limits one call of Fetch. It is as long as a response may take under load, because a slow
+// contender, or one that has no processor for a while, is still valid.
 const timeout = 10 * time.Second
 
-// Ask sends the request twice over one connection, if that is to be kept, and returns
-// how it was answered.
-func Ask(ctx context.Context, at contender.Place, r Request) (*Answer, error) {
+// Fetch sends the request, and a second time on the same connection if it is kept. It returns the
+// first response.
+func Fetch(ctx context.Context, at contender.Place, r Request) (*Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	var d net.Dialer
@@ -79,26 +79,26 @@ func Ask(ctx context.Context, at contender.Place, r Request) (*Answer, error) {
 	if a.closing {
 		return a, nil
 	}
-	again, err := exchange(c, in, r)
-	a.KeepAlive = err == nil && again.Status == a.Status
+	second, err := exchange(c, in, r)
+	a.KeepAlive = err == nil && second.Status == a.Status
 	return a, nil
 }
 
-// errNotReady is what Ready returns for a front that has nobody behind it yet.
-var errNotReady = errors.New("the front answers, but the application behind it does not")
+// errNotReady is the result of Ready for a front whose application does not respond yet.
+var errNotReady = errors.New("the front responds, but the application behind it does not")
 
-// Ready returns nil once a contender that is starting answers. That a front answers
-// for an application that is not there yet does not count.
+// Ready returns nil once a starting contender responds. A front that responds with 502, 503 or 504
+// is not ready, because its application is not.
 func Ready(ctx context.Context, at contender.Place, r Request) error {
-	a, err := Ask(ctx, at, r)
+	a, err := Fetch(ctx, at, r)
 	if err == nil && a.Status >= http.StatusBadGateway && a.Status <= http.StatusGatewayTimeout {
 		return errNotReady
 	}
 	return err
 }
 
-// byHTTP sends a request over a connection, and reads the answer.
-func byHTTP(out io.Writer, in *bufio.Reader, r Request) (*Answer, error) {
+// byHTTP sends a request on a connection and reads the response.
+func byHTTP(out io.Writer, in *bufio.Reader, r Request) (*Response, error) {
 	head := fmt.Appendf(nil, "%s %s HTTP/%s\r\nHost: %s\r\n", r.Method, r.Path, cmp.Or(r.Version, "1.1"), r.Host)
 	for _, line := range r.Header {
 		head = fmt.Appendf(head, "%s\r\n", line)
@@ -119,19 +119,19 @@ func byHTTP(out io.Writer, in *bufio.Reader, r Request) (*Answer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if resp.TransferEncoding != nil { // net/http takes this out of the header, and the next
+	if resp.TransferEncoding != nil { // net/http removes this field from the header, and the next
 		resp.Header["Transfer-Encoding"] = resp.TransferEncoding
 	}
 	if _, kept := resp.Header["Connection"]; resp.Close && !kept {
 		resp.Header["Connection"] = []string{"close"}
 	}
-	return &Answer{Status: resp.StatusCode, Header: resp.Header, Body: body, closing: last || resp.Close}, nil
+	return &Response{Status: resp.StatusCode, Header: resp.Header, Body: body, closing: last || resp.Close}, nil
 }
 
-// keepAlive is the difference in whether a connection is kept.
+// keepAlive is the name of the difference in whether connections are kept.
 const keepAlive = "keep-alive"
 
-// Difference is one thing in which two answers differ.
+// Difference is one difference between two responses.
 type Difference struct {
 	What string `json:"what"` // "status", "body", "body length", "field Name", "bytes" or "keep-alive"
 	Want string `json:"want"`
@@ -140,14 +140,15 @@ type Difference struct {
 
 func (d Difference) String() string {
 	if d.What == keepAlive {
-		told := map[string]string{"true": "kept", "false": "closed"}
-		return fmt.Sprintf("%s: its connection is %s after an answer, where the control's is %s", d.What, told[d.Got], told[d.Want])
+		states := map[string]string{"true": "kept", "false": "closed"}
+		return fmt.Sprintf("%s: its connection is %s after a response, where the control's is %s", d.What,
+			states[d.Got], states[d.Want])
 	}
 	return fmt.Sprintf("%s: %s, where the control has %s", d.What, d.Got, d.Want)
 }
 
-// Compare returns how got differs from want: first what tells most.
-func Compare(want, got *Answer) []Difference {
+// Compare returns how got differs from want, the most significant difference first.
+func Compare(want, got *Response) []Difference {
 	var all []Difference
 	differ := func(what string, want, got any) {
 		if w, g := fmt.Sprint(want), fmt.Sprint(got); w != g {
@@ -159,7 +160,7 @@ func Compare(want, got *Answer) []Difference {
 	if len(want.Body) != len(got.Body) {
 		differ("body length", len(want.Body), len(got.Body))
 	} else if len(all) == 0 && !bytes.Equal(want.Body, got.Body) {
-		all = append(all, Difference{"body", "others", fmt.Sprintf("its own bytes after the first %d", excerptBytes)})
+		all = append(all, Difference{"body", "others", fmt.Sprintf("other bytes after the first %d", excerptBytes)})
 	}
 	names := slices.Collect(maps.Keys(want.Header))
 	for name := range got.Header {

@@ -15,7 +15,7 @@ import (
 	"strings"
 )
 
-// The parts of FastCGI 1.0 that one request at a time takes (its section 8).
+// The parts of FastCGI 1.0 for one request at a time (section 8 of its specification).
 const (
 	fcgiVersion = 1
 
@@ -27,17 +27,17 @@ const (
 	fcgiStderr = 7
 
 	fcgiResponder = 1
-	fcgiKeepConn  = 1 // a flag: the connection is to be kept
+	fcgiKeepConn  = 1 // flag: keep the connection
 
-	fcgiID = 1 // of every request: the next begins when the last has ended
+	fcgiID = 1 // of every request: only one is active
 )
 
 const (
 	mostContent = 1<<16 - 1 // of a record
-	mostOutput  = 16 << 20  // that is read of an answer
+	mostOutput  = 16 << 20  // of a response
 )
 
-// fcgiHeader is what a record begins with (section 3.3).
+// fcgiHeader is the header of a record (section 3.3).
 type fcgiHeader struct {
 	Version uint8
 	Type    uint8
@@ -47,8 +47,8 @@ type fcgiHeader struct {
 	_       uint8
 }
 
-// byFastCGI is byHTTP for an application that speaks FastCGI.
-func byFastCGI(out io.Writer, in *bufio.Reader, r Request) (*Answer, error) {
+// byFastCGI sends a request by FastCGI and reads the response.
+func byFastCGI(out io.Writer, in *bufio.Reader, r Request) (*Response, error) {
 	if _, err := out.Write(fcgiRequest(r)); err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func byFastCGI(out io.Writer, in *bufio.Reader, r Request) (*Answer, error) {
 	return a, nil
 }
 
-// fcgiRequest makes the records of a request without a body.
+// fcgiRequest returns the records of a request without a body.
 func fcgiRequest(r Request) []byte {
 	path, query, _ := strings.Cut(r.Path, "?")
 	name, port, err := net.SplitHostPort(r.Host)
@@ -71,7 +71,7 @@ func fcgiRequest(r Request) []byte {
 		name, port = r.Host, "80"
 	}
 	var params []byte
-	for _, p := range [][2]string{ // those that nginx sends, but for what is on its disk
+	for _, p := range [][2]string{ // those that nginx sends, without paths of its disk
 		{"QUERY_STRING", query}, {"REQUEST_METHOD", r.Method}, {"CONTENT_TYPE", ""}, {"CONTENT_LENGTH", ""},
 		{"SCRIPT_NAME", path}, {"REQUEST_URI", r.Path}, {"DOCUMENT_URI", path}, {"SERVER_PROTOCOL", "HTTP/1.1"},
 		{"REQUEST_SCHEME", "http"}, {"GATEWAY_INTERFACE", "CGI/1.1"}, {"SERVER_SOFTWARE", "tare"},
@@ -93,7 +93,7 @@ func fcgiRequest(r Request) []byte {
 func appendRecord(b []byte, kind uint8, content []byte) []byte {
 	b = append(b, fcgiVersion, kind, 0, fcgiID)
 	b = binary.BigEndian.AppendUint16(b, uint16(len(content)))
-	b = append(b, 0, 0) // no padding, and a byte without a meaning
+	b = append(b, 0, 0) // no padding, and a reserved byte
 	return append(b, content...)
 }
 
@@ -105,32 +105,31 @@ func appendLength(b []byte, s string) []byte {
 	return binary.BigEndian.AppendUint32(b, 1<<31|uint32(len(s)))
 }
 
-// readOutput reads records up to the end of the request, and returns the standard
-// output in them.
+// readOutput reads records to the end of the request and returns their standard output.
 func readOutput(in io.Reader) ([]byte, error) {
 	var output []byte
 	for {
 		var h fcgiHeader
 		if err := binary.Read(in, binary.BigEndian, &h); err != nil {
-			return nil, whole(err)
+			return nil, unexpectedEOF(err)
 		}
 		switch {
 		case h.Version != fcgiVersion:
 			return nil, fmt.Errorf("record of version %d: want %d", h.Version, fcgiVersion)
 		case h.ID != fcgiID:
-			return nil, fmt.Errorf("record of request %d: nobody asked that", h.ID)
+			return nil, fmt.Errorf("record of unknown request %d", h.ID)
 		}
 		content := make([]byte, int(h.Length)+int(h.Padding))
 		if _, err := io.ReadFull(in, content); err != nil {
-			return nil, whole(err)
+			return nil, unexpectedEOF(err)
 		}
 		content = content[:h.Length]
 		switch h.Type {
 		case fcgiStdout:
 			output = append(output, content...)
-		case fcgiStderr: // is for the front's log
+		case fcgiStderr: // belongs to the front's log
 		case fcgiEnd:
-			return output, endedWell(content)
+			return output, checkEnd(content)
 		default:
 			return nil, fmt.Errorf("record of type %d: want %d, %d or %d", h.Type, fcgiStdout, fcgiStderr, fcgiEnd)
 		}
@@ -140,39 +139,39 @@ func readOutput(in io.Reader) ([]byte, error) {
 	}
 }
 
-// whole says that something had to come where the end was.
-func whole(err error) error {
+// unexpectedEOF replaces io.EOF, because more data was required.
+func unexpectedEOF(err error) error {
 	if errors.Is(err, io.EOF) {
 		return io.ErrUnexpectedEOF
 	}
 	return err
 }
 
-// endedWell looks at the end of a request (section 5.5). What its program's exit
-// status was concerns no client.
-func endedWell(content []byte) error {
+// checkEnd checks the end of a request (section 5.5). The program's exit status does not concern
+// clients.
+func checkEnd(content []byte) error {
 	if len(content) != 8 {
-		return fmt.Errorf("end of %d bytes: want 8", len(content))
+		return fmt.Errorf("end record of %d bytes: want 8", len(content))
 	}
 	if status := content[4]; status != 0 {
-		return fmt.Errorf("the request was refused: protocol status %d", status)
+		return fmt.Errorf("the application rejected the request: protocol status %d", status)
 	}
 	return nil
 }
 
-// parseCGI reads a CGI program's output: fields, one of which may be the status, an
-// empty line, and the body (RFC 3875, section 6).
-func parseCGI(output []byte, method string) (*Answer, error) {
+// parseCGI parses the output of a CGI program: header fields, an optional Status field among them,
+// an empty line, and the body (RFC 3875, 6).
+func parseCGI(output []byte, method string) (*Response, error) {
 	in := textproto.NewReader(bufio.NewReader(bytes.NewReader(output)))
 	fields, err := in.ReadMIMEHeader()
 	if err != nil {
-		return nil, whole(err)
+		return nil, unexpectedEOF(err)
 	}
-	a := &Answer{Status: http.StatusOK, Header: http.Header(fields)}
+	a := &Response{Status: http.StatusOK, Header: http.Header(fields)}
 	if status, ok := fields["Status"]; ok {
 		code, _, _ := strings.Cut(status[0], " ")
 		if a.Status, err = strconv.Atoi(code); err != nil || len(status) > 1 {
-			return nil, fmt.Errorf("status %q: want one number", status)
+			return nil, fmt.Errorf("invalid Status %q: want one number", status)
 		}
 		delete(fields, "Status")
 	} else if a.Header.Get("Location") != "" {
@@ -182,8 +181,9 @@ func parseCGI(output []byte, method string) (*Answer, error) {
 		return nil, err
 	}
 	length := a.Header.Get("Content-Length")
-	if length == "" || length == strconv.Itoa(len(a.Body)) || method == http.MethodHead || a.Status == http.StatusNotModified {
+	if length == "" || length == strconv.Itoa(len(a.Body)) || method == http.MethodHead ||
+		a.Status == http.StatusNotModified {
 		return a, nil
 	}
-	return nil, fmt.Errorf("%d bytes of body: its Content-Length says %q", len(a.Body), length)
+	return nil, fmt.Errorf("body of %d bytes, but Content-Length is %q", len(a.Body), length)
 }

@@ -3,44 +3,46 @@ package explain
 import "fmt"
 
 const (
-	// oneCoreFrom and oneCoreTo bound how many processors threads are ready for when one at a
-	// time can work: what is done outside of their turns comes on top.
+	// oneCoreFrom and oneCoreTo bound the demand of a program in which one thread at a time can
+	// work. Work outside of its lock comes on top.
 	oneCoreFrom = 0.7
 	oneCoreTo   = 1.75
-	// wider is how many times as many the control must be ready for: it shows that there was
-	// work for more.
+	// wider is the factor by which the control's demand must be higher: it shows that there was
+	// more work.
 	wider = 1.2
-	// slower is how many times the control's rate a contender must miss.
+	// slower is the share of the control's rate that the contender must not reach.
 	slower = 0.9
 
-	// turns is from how many more waits per request on threads wait for each other.
-	turns = 0.05
-	// switchUs is about what a context switch costs, with the cache that it loses.
+	// extraWaits is how many more waits per request show that threads wait for each other.
+	extraWaits = 0.05
+	// switchUs is about what a context switch costs, with the cache contents that it loses.
 	switchUs = 3
-	// crowd is how many threads that are ready for each core are in each other's way.
-	crowd = 4
+	// crowdedDemand is the demand per core from which threads hinder each other.
+	crowdedDemand = 4
 
-	// generatorBound is from which share of a CPU on a thread of the generator may be
-	// what limits the rate.
+	// generatorFull is the share of a CPU from which a thread of the load generator may limit the
+	// rate.
 	generatorFull = 0.9
-	// roomBound is the share of their processors that servers then leave unused.
+	// roomBound is the share of their processors that the servers then use at most.
 	roomBound = 0.8
 )
 
 func oneCore(c *Case) Finding {
 	ready, control := c.Of.Demand, c.Control.Demand
-	if c.Of.Cores < 2 || ready < oneCoreFrom || ready > oneCoreTo || control < wider*ready || c.Of.PerSecond > slower*c.Control.PerSecond {
+	if c.Of.Cores < 2 || ready < oneCoreFrom || ready > oneCoreTo || control < wider*ready ||
+		c.Of.PerSecond > slower*c.Control.PerSecond {
 		return Finding{}
 	}
 	how := ""
-	if n := c.more(func(e *Evidence) float64 { return e.sum(func(p *Part) float64 { return p.Voluntary }) }); n >= turns {
-		how = fmt.Sprintf("; its threads wait for each other %s times per request more", count(n))
+	if n := c.more(func(e *Evidence) float64 { return e.sum(func(p *Part) float64 { return p.Voluntary }) }); n >= extraWaits {
+		how = fmt.Sprintf("; they wait for each other %s more times per request", count(n))
 	}
 	if c.Of.Interpreter != "" {
-		how += fmt.Sprintf("; %s runs one thread of a process at a time", c.Of.Interpreter)
+		how += fmt.Sprintf("; %s runs one thread per process at a time", c.Of.Interpreter)
 	}
 	return Finding{
-		Sentence: fmt.Sprintf("it has work for %.1f of %d processors at a time, where %s has work for %.1f%s", ready, c.Of.Cores, c.Control.Title, control, how),
+		Sentence: fmt.Sprintf("its threads can use %.1f of %d processors (%s: %.1f)%s", ready, c.Of.Cores,
+			c.Control.Title, control, how),
 		Numbers:  []Number{{"processors that threads were running on or ready for", ready, control}},
 		Explains: Rate, Share: c.rateShare(min(control, float64(c.Of.Cores)) / ready),
 		Counter: Counter{Setting: Workers, To: "a worker for each core"},
@@ -51,8 +53,8 @@ func switches(e *Evidence) float64 {
 	return e.sum(func(p *Part) float64 { return p.Voluntary + p.Involuntary })
 }
 
-// crowded reports whether workers are in each other's way.
-func (e *Evidence) crowded() bool { return e.Cores > 0 && e.Demand >= crowd*float64(e.Cores) }
+// crowded reports whether threads hinder each other.
+func (e *Evidence) crowded() bool { return e.Cores > 0 && e.Demand >= crowdedDemand*float64(e.Cores) }
 
 func oversubscribed(c *Case) Finding {
 	if !c.Of.crowded() || c.Of.Demand < 2*c.Control.Demand {
@@ -60,16 +62,17 @@ func oversubscribed(c *Case) Finding {
 	}
 	us, how := c.more(switches)*switchUs, ""
 	if us > 0 {
-		how = fmt.Sprintf("; a request has to change threads %s times and not %s%s", count(switches(&c.Of)), count(switches(&c.Control)), c.ofThe(us))
+		how = fmt.Sprintf("; a request causes %s context switches instead of %s%s", count(switches(&c.Of)),
+			count(switches(&c.Control)), c.shareClause(us))
 	}
 	return Finding{
-		Sentence: fmt.Sprintf("%.1f of its workers at a time are ready to run on %s, where with %s it is %.1f%s",
+		Sentence: fmt.Sprintf("%.1f of its threads at a time are running or ready to run on %s (%s: %.1f)%s",
 			c.Of.Demand, processors(c.Of.Cores), c.Control.Title, c.Control.Demand, how),
 		Numbers: []Number{
 			{"processors that threads were running on or ready for", c.Of.Demand, c.Control.Demand},
 			{"context switches per request", switches(&c.Of), switches(&c.Control)},
 		},
-		Explains: Weight, Share: c.share(us), Sure: true,
+		Explains: Weight, Share: c.share(us), IsCounted: true,
 		Counter: Counter{Setting: Workers, To: "a worker for each core"},
 	}
 }
@@ -82,12 +85,13 @@ func processors(n int) string {
 }
 
 func generatorBound(c *Case) Finding {
-	if c.Of.Busy < generatorFull || c.Of.Cores == 0 || c.Of.used() > roomBound*float64(c.Of.Cores) {
+	if c.Of.GeneratorBusy < generatorFull || c.Of.Cores == 0 || c.Of.used() > roomBound*float64(c.Of.Cores) {
 		return Finding{}
 	}
 	return Finding{
-		Sentence: fmt.Sprintf("the generator was %s busy while the servers used %.1f of %s: the rate is the generator's", percent(c.Of.Busy), c.Of.used(), processors(c.Of.Cores)),
-		Numbers:  []Number{{"share of a CPU that the generator used", c.Of.Busy, c.Control.Busy}, {"processors busy", c.Of.used(), c.Control.used()}},
+		Sentence: fmt.Sprintf("the load generator was %s busy while the servers used %.1f of %s: the generator limits the rate", percent(c.Of.GeneratorBusy), c.Of.used(), processors(c.Of.Cores)),
+		Numbers: []Number{{"share of a CPU that the generator used", c.Of.GeneratorBusy, c.Control.GeneratorBusy},
+			{"processors busy", c.Of.used(), c.Control.used()}},
 		Explains: Rate, Share: 1,
 		Counter: Counter{Setting: Generator, To: "more cores for the generator"},
 	}

@@ -5,73 +5,73 @@ import (
 	"slices"
 )
 
-// Evidence is what is known of one contender under one condition: of each figure the median
-// of its trials. Counts are per request unless they say otherwise. What was not counted is 0
-// for all contenders alike, and no rule fires on it.
+// Evidence is what is known of one contender under one condition. Each figure is the median of its
+// trials, and counts are per request unless noted. A figure that was not counted is 0 for all
+// contenders, so that no rule fires on it.
 type Evidence struct {
 	Title string
 
-	Protocol    string // that the application speaks: HTTP or FastCGI
-	Interpreter string // that runs the application, one thread at a time: Python or Ruby; "" if none is known
-	Cores       int    // processors that the servers may use
+	Protocol    string // of the application: HTTP or FastCGI
+	Interpreter string // Python or Ruby if it runs the application, one thread at a time; otherwise ""
+	Cores       int    // that the servers may use
 	Connections int    // of clients
-	Parts       []Part // in the order in which a request meets them: a front, the application
+	Parts       []Part // in the order in which a request passes them: the front, the application
 
-	PerSecond  float64 // requests
-	MeanUs     float64 // latency
-	P50Us      float64
-	Delayed    float64 // share of responses that took as long as a delayed acknowledgement
-	Connects   float64 // clients' connections opened
-	Retried    float64 // share of clients' connections that took as long as a second SYN
-	Bytes      float64 // of a response to a lone request
-	Errors     float64
-	ErrorTexts []string
-	Statuses   map[int]float64 // of responses
+	PerSecond    float64 // requests
+	MeanUs       float64 // latency
+	P50Us        float64
+	DelayedShare float64 // responses that took as long as a delayed acknowledgment
+	Connects     float64 // opened by clients
+	RetriedShare float64 // client connections that took as long as a retransmitted SYN
+	Bytes        float64 // of a response to a lone request
+	Errors       float64
+	ErrorTexts   []string
+	Statuses     map[int]float64 // of responses
 
-	// Demand is how many processors the servers' threads were running on or ready for, on
-	// average: unlike what they got, it does not depend on who else had them.
+	// Demand is the mean number of server threads that were running or ready to run. Unlike CPU
+	// time, it does not depend on what other programs used.
 	Demand float64
 
-	// BackendConnects are connections that the front opened to the application.
+	// BackendConnects is the number of connections that the front opened to the application.
 	BackendConnects float64
 
-	Busy   float64 // of the generator's busiest thread, as a share of a CPU
-	Others float64 // processors that programs used which are not measured
+	GeneratorBusy float64 // the busiest thread of the load generator, as a share of a CPU
+	OthersCPUs    float64 // CPUs that unmeasured programs used
 }
 
-// What applications speak.
+// The protocols of applications.
 const (
 	HTTP    = "http"
 	FastCGI = "fastcgi"
 )
 
-// Part is a role's share of a contender: all of its processes together.
+// Part is all processes of one role.
 type Part struct {
 	Role   string // "application", or the front's name
 	UserUs float64
 	SysUs  float64
 
-	Voluntary   float64 // context switches because it had to wait
-	Involuntary float64 // because it was another's turn
+	Voluntary   float64 // context switches to wait
+	Involuntary float64 // context switches forced by the scheduler
 	Processes   int
 	Threads     int // of all processes; 0 if not counted
 	RSS         float64
-	PageFaults  float64            // but for those of pages by which it grew
+	PageFaults  float64            // without those for pages by which it grew
 	FileBytes   float64            // written to files
 	Calls       map[string]float64 // system calls by name; nil if not counted
-	AllocBytes  float64            // that a Go program allocated
-	GCShare     float64            // of a Go program's CPU time, 0 to 1
+	AllocBytes  float64            // allocated by a Go program
+	GCShare     float64            // garbage collector's share of a Go program's CPU time, 0 to 1
 }
 
-// Us is a part's CPU time.
+// Us returns the CPU time of a part.
 func (p Part) Us() float64 { return p.UserUs + p.SysUs }
 
-// application is the role of what answers in the end; any other is a front.
+// application is the role that produces the response. Any other role is a front.
 const application = "application"
 
-// front returns the part before the application; nil without one.
+// front returns the part before the application, or nil.
 func (e *Evidence) front() *Part {
-	if e.app().Us() == 0 { // with nothing behind it, it is what serves
+	if e.app().Us() == 0 { // a web server alone is not a front
 		return nil
 	}
 	i := slices.IndexFunc(e.Parts, func(p Part) bool { return p.Role != application })
@@ -81,7 +81,7 @@ func (e *Evidence) front() *Part {
 	return &e.Parts[i]
 }
 
-// app returns the application's part; zero if there is nothing of it.
+// app returns the application's part, or a zero Part.
 func (e *Evidence) app() Part { return e.part(application) }
 
 func (e *Evidence) part(role string) Part {
@@ -92,7 +92,7 @@ func (e *Evidence) part(role string) Part {
 	return e.Parts[i]
 }
 
-// sum adds a figure of all parts.
+// sum adds up a figure of all parts.
 func (e *Evidence) sum(of func(*Part) float64) (total float64) {
 	for i := range e.Parts {
 		total += of(&e.Parts[i])
@@ -100,13 +100,13 @@ func (e *Evidence) sum(of func(*Part) float64) (total float64) {
 	return total
 }
 
-// WeightUs is the CPU time of all parts.
+// WeightUs returns the CPU time of all parts.
 func (e *Evidence) WeightUs() float64 { return e.sum(func(p *Part) float64 { return p.Us() }) }
 
-// used is how many processors the servers kept busy.
+// used returns how many processors the servers kept busy.
 func (e *Evidence) used() float64 { return e.WeightUs() * e.PerSecond / 1e6 }
 
-// calls adds system calls of the names in all parts.
+// calls adds up the system calls of these names in all parts.
 func (e *Evidence) calls(names []string) float64 {
 	return e.sum(func(p *Part) float64 { return p.calls(names) })
 }
@@ -118,23 +118,23 @@ func (p Part) calls(names []string) (n float64) {
 	return n
 }
 
-// counted reports whether system calls are known.
+// counted reports whether system calls were counted.
 func (e *Evidence) counted() bool {
 	return slices.ContainsFunc(e.Parts, func(p Part) bool { return p.Calls != nil })
 }
 
-// System calls by what they do. A constant table cannot be a slice.
+// System calls by purpose. They are functions because a slice cannot be constant.
 func writeCalls() []string { return []string{"write", "writev", "sendto", "sendmsg", "sendfile"} }
 func readCalls() []string  { return []string{"read", "readv", "recvfrom", "recvmsg"} }
 func fileCalls() []string  { return []string{"pwrite64", "pwritev", "pwritev2"} }
 
-// more is by how much the contender's figure is above the control's.
+// more returns by how much the contender's figure exceeds the control's.
 func (c *Case) more(of func(*Evidence) float64) float64 { return of(&c.Of) - of(&c.Control) }
 
-// extraUs is by how much the contender is heavier.
+// extraUs returns by how much the contender's weight exceeds the control's.
 func (c *Case) extraUs() float64 { return c.more((*Evidence).WeightUs) }
 
-// share is which part of the difference in weight the microseconds are.
+// share returns the share of the difference in weight that us makes up.
 func (c *Case) share(us float64) float64 {
 	extra := c.extraUs()
 	if extra <= 0 {
@@ -143,8 +143,8 @@ func (c *Case) share(us float64) float64 {
 	return clamp(us / extra)
 }
 
-// rateShare is which part of the difference in rate a factor accounts for. Factors are
-// compared as logarithms, because they multiply.
+// rateShare returns the share of the difference in rate that a factor explains. It compares
+// logarithms, because factors multiply.
 func (c *Case) rateShare(factor float64) float64 {
 	if c.Of.PerSecond <= 0 || c.Control.PerSecond <= c.Of.PerSecond {
 		return 0

@@ -1,10 +1,14 @@
-// Package explain turns what was measured of a contender into sentences that say why it
-// differs from the control, and into the experiment that would show each sentence wrong.
+// Package explain names the causes of a difference between a contender and the control. Each cause
+// comes with the counter-experiment that can refute it.
 //
-// It is pure: Evidence goes in, Findings come out. A Rule looks at the evidence of the
-// contender and of the control for one cause; what it needs to fire are named constants,
-// each with its reason. What a cause costs is estimated from the counts; the
-// counter-experiment measures it.
+// It is pure: Evidence goes in, Findings come out. A Rule compares the evidence of the contender
+// with that of the control and looks for one cause. Its thresholds are named constants with their
+// reasons. The share that a cause explains is estimated from counts; the counter-experiment
+// measures it.
+//
+// Words: the weight of a contender is its CPU time per request. A cause is a rule's explanation, a
+// finding is a cause with its figures, and a counter-experiment changes the one setting that would
+// remove the cause.
 package explain
 
 import (
@@ -12,32 +16,31 @@ import (
 	"slices"
 )
 
-// Case is what there is to explain: how one contender differs from the control under one
-// condition.
+// Case is the difference to explain: one contender and the control under one condition.
 type Case struct {
-	Of      Evidence
-	Control Evidence
-	Twin    *Evidence // the control once more; nil if there is none, or Of is it
-	Again   bool      // Of is the control once more: what differs is chance
-	Shown   bool      // the interval of the weights' ratio bears out a difference; else it is asked of the twin
+	Of            Evidence
+	Control       Evidence
+	Twin          *Evidence // the second copy of the control; nil if there is none or Of is the twin
+	IsTwin        bool      // Of is the twin: any difference is chance
+	HasDifference bool      // the interval of the weights' ratio excludes 1; otherwise the twin is consulted
 }
 
-// Finding is a cause that the evidence bears out.
+// Finding is a cause that the evidence supports.
 type Finding struct {
 	Cause    Cause
-	Sentence string   // for a person, with the numbers
-	Numbers  []Number // the same for a program
+	Sentence string   // with the figures, for a reader
+	Numbers  []Number // the same figures for programs
 
-	Explains Quantity // what differs because of it
-	Share    float64  // of that difference, 0 to 1: an estimate
-	Sure     bool     // the cause was counted; else it is inferred from its effects
+	Explains  Quantity // what the cause changes
+	Share     float64  // estimated share of the difference, 0 to 1
+	IsCounted bool     // the cause was counted; otherwise it is inferred from its effects
 
 	Counter Counter
 }
 
-// Number is one figure that a finding rests on.
+// Number is one figure of a finding.
 type Number struct {
-	What    string // with its unit, such as "connections to the application per request"
+	What    string // name and unit, such as "connections to the application per request"
 	Of      float64
 	Control float64
 }
@@ -45,67 +48,67 @@ type Number struct {
 // Quantity is what can differ between two contenders.
 type Quantity string
 
-// What findings explain.
+// The quantities that findings explain.
 const (
 	Weight  Quantity = "weight" // CPU time per request
 	Rate    Quantity = "rate"   // requests per second
 	Latency Quantity = "latency"
 )
 
-// Counter is a counter-experiment: the one setting to change. If the cause is the right one,
-// the difference goes. The zero value is of a cause that is no setting, such as how a program
-// is written: it cannot be tested by changing one.
+// Counter is a counter-experiment: the one setting to change. If the cause is right, the difference
+// disappears. The zero value means that no setting changes the cause, as with a program's own code.
 type Counter struct {
-	Setting   Setting
-	To        string // what it is changed to, for a person: "with ..."
-	OfControl bool   // it is the control's that is changed, because the contender is the lighter one
+	Setting        Setting
+	To             string // the new value for a reader, as it stands after "with"
+	ChangesControl bool   // the control's setting is changed, because the contender is the lighter one
 }
 
-// Setting is what a counter-experiment changes. A contender names by it how it is run
-// otherwise.
+// Setting is the name of what a counter-experiment changes. The toggles in a contender.yaml use
+// these names.
 type Setting string
 
 // The settings of the counter-experiments.
 const (
-	BackendKeepAlive Setting = "backend-keepalive" // connections to the application are kept
-	ClientKeepAlive  Setting = "client-keepalive"  // connections of clients are kept
-	NoDelay          Setting = "nodelay"           // TCP_NODELAY is set, or an answer is one write
-	Hop              Setting = "hop"               // nothing stands before the application
-	Buffers          Setting = "buffers"           // an answer fits into memory
+	BackendKeepAlive Setting = "backend-keepalive" // keep-alive to the application
+	ClientKeepAlive  Setting = "client-keepalive"  // keep-alive to clients
+	NoDelay          Setting = "nodelay"           // TCP_NODELAY, or one write per response
+	Hop              Setting = "hop"               // no front before the application
+	Buffers          Setting = "buffers"           // responses fit into memory
 	Workers          Setting = "workers"           // as many workers as cores
 	Log              Setting = "log"               // no access log
-	Header           Setting = "header"            // the control's fields
-	Protocol         Setting = "protocol"          // HTTP in place of FastCGI
-	Writes           Setting = "writes"            // one write an answer
+	Header           Setting = "header"            // the control's header fields
+	Protocol         Setting = "protocol"          // HTTP instead of FastCGI
+	Writes           Setting = "writes"            // one write per response
 	Connections      Setting = "connections"       // fewer connections
-	Backlog          Setting = "backlog"           // a longer queue, or kept connections
-	Memory           Setting = "memory"            // the collector runs less often: GOGC
+	Backlog          Setting = "backlog"           // a longer listen queue, or keep-alive
+	Memory           Setting = "memory"            // a garbage collector that runs less often: GOGC
 	Generator        Setting = "generator"         // more cores for the generator
-	Repeat           Setting = "repeat"            // the same again on a quiet machine
+	Repeat           Setting = "repeat"            // another run on a quiet machine
 )
 
 // Settings returns all settings.
 func Settings() []Setting {
 	return []Setting{
-		BackendKeepAlive, ClientKeepAlive, NoDelay, Hop, Buffers, Workers, Log, Header, Protocol, Writes, Connections, Backlog, Memory,
+		BackendKeepAlive, ClientKeepAlive, NoDelay, Hop, Buffers, Workers, Log, Header, Protocol, Writes, Connections,
+		Backlog, Memory,
 		Generator, Repeat,
 	}
 }
 
-// Cause is why a contender differs.
+// Cause is a reason for a difference.
 type Cause string
 
-// The causes that there are rules for.
+// The causes, each with a rule.
 const (
 	NoBackendKeepAlive Cause = "no keep-alive to the application"
 	NoClientKeepAlive  Cause = "no keep-alive to clients"
-	DelayedACK         Cause = "Nagle's algorithm and delayed acknowledgements"
-	ExtraHop           Cause = "a hop more"
-	BufferedToDisk     Cause = "answers buffered on disk"
-	OneCore            Cause = "one core is used of several"
+	DelayedACK         Cause = "Nagle's algorithm and delayed acknowledgments"
+	ExtraHop           Cause = "an additional hop"
+	BufferedToDisk     Cause = "responses buffered on disk"
+	OneCore            Cause = "only one core used"
 	Oversubscribed     Cause = "more workers than cores"
 	AccessLog          Cause = "a log line per request"
-	LongerHead         Cause = "longer answers"
+	LongerHead         Cause = "longer responses"
 	FastCGIRecords     Cause = "FastCGI"
 	SmallWrites        Cause = "many small writes"
 	GeneratorBound     Cause = "the generator is the limit"
@@ -113,7 +116,7 @@ const (
 	ConnectFailures    Cause = "connections refused or retried"
 	Allocation         Cause = "memory allocated per request"
 	Noise              Cause = "the machine was not quiet"
-	ConnectionWork     Cause = "more calls for each connection"
+	ConnectionWork     Cause = "more system calls per connection"
 	LessCode           Cause = "less work in its own code"
 	MoreCode           Cause = "more work in its own code"
 	LessKernel         Cause = "fewer system calls"
@@ -121,20 +124,20 @@ const (
 	LessMemory         Cause = "less memory to collect"
 )
 
-// A Rule looks for one cause. It returns no sentence if it does not find it.
+// A Rule looks for one cause. A finding without a sentence means that it did not find the cause.
 type Rule struct {
 	Cause Cause
 	find  func(c *Case) Finding
 
-	// last rules are asked only if no other has found anything that matters: they look at consequences
-	// that other causes have, too.
-	last bool
+	// isFallback rules run only if no other rule found a cause that matters: they look at
+	// effects that other causes have, too.
+	isFallback bool
 
-	// light rules say why a contender is lighter; the others why it is heavier, or slower.
-	light bool
+	// explainsLess rules find why a contender is lighter; others why it is heavier or slower.
+	explainsLess bool
 }
 
-// Rules returns all rules. Of those that explain as much, the earlier one is named first.
+// Rules returns all rules. If two explain equal shares, the earlier one is reported first.
 func Rules() []Rule {
 	return []Rule{
 		{Cause: ConnectFailures, find: connectFailures},
@@ -152,32 +155,33 @@ func Rules() []Rule {
 		{Cause: LongerHead, find: longerHead},
 		{Cause: ConnectionWork, find: connectionWork},
 		{Cause: GeneratorBound, find: generatorBound},
-		{Cause: LessCode, find: lessCode, light: true},
-		{Cause: LessKernel, find: lessKernel, light: true},
-		{Cause: LessMemory, find: lessMemory, light: true},
-		{Cause: LessSwitching, find: lessSwitching, light: true},
-		{Cause: Noise, find: noise, last: true},
-		{Cause: Queueing, find: queueing, last: true},
-		{Cause: MoreCode, find: moreCode, last: true},
+		{Cause: LessCode, find: lessCode, explainsLess: true},
+		{Cause: LessKernel, find: lessKernel, explainsLess: true},
+		{Cause: LessMemory, find: lessMemory, explainsLess: true},
+		{Cause: LessSwitching, find: lessSwitching, explainsLess: true},
+		{Cause: Noise, find: noise, isFallback: true},
+		{Cause: Queueing, find: queueing, isFallback: true},
+		{Cause: MoreCode, find: moreCode, isFallback: true},
 	}
 }
 
-// minShare is from which share of a difference on a cause is named beside a greater one.
+// minShare is the smallest share of a difference that is reported beside a larger one.
 const minShare = 0.05
 
-// Explain returns what the rules find, that first which explains most.
+// Explain returns the findings of all rules, the largest share first.
 func Explain(c Case) []Finding {
-	found := turned(&c)
+	found := controlFindings(&c)
 	explained := 0.0
 	for _, f := range found {
 		explained += f.Share
 	}
-	for _, last := range []bool{false, true} {
-		if last && slices.ContainsFunc(found, func(f Finding) bool { return f.Share >= minShare || f.Explains != Weight }) {
+	for _, isFallback := range []bool{false, true} {
+		if isFallback && slices.ContainsFunc(found,
+			func(f Finding) bool { return f.Share >= minShare || f.Explains != Weight }) {
 			break
 		}
 		for _, r := range Rules() {
-			if r.last != last || r.light && explained >= enough {
+			if r.isFallback != isFallback || r.explainsLess && explained >= enough {
 				continue
 			}
 			if f := r.find(&c); f.Sentence != "" {

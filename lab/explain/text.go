@@ -2,7 +2,7 @@ package explain
 
 import "fmt"
 
-// micros writes a time as a reader would say it.
+// micros formats a time with two or three digits.
 func micros(us float64) string {
 	switch {
 	case us >= 10_000:
@@ -15,7 +15,7 @@ func micros(us float64) string {
 	return fmt.Sprintf("%.1f µs", us)
 }
 
-// count writes a number per request.
+// count formats a number per request.
 func count(n float64) string {
 	switch {
 	case n == 0:
@@ -39,20 +39,20 @@ func bytesText(n float64) string {
 
 func percent(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) }
 
-// ofThe ends a sentence with what a cause makes of the difference in CPU time.
-func (c *Case) ofThe(us float64) string {
+// shareClause returns the end of a sentence: how much of the extra CPU time a cause explains.
+func (c *Case) shareClause(us float64) string {
 	extra := c.extraUs()
 	if extra <= 0 {
 		return ""
 	}
-	return ": " + part("about ", us, extra, "that it costs more")
+	return ": " + shareText("about ", us, extra, "difference")
 }
 
-// nearlyAll is the share of a difference from which on a cause explains nearly all of it.
+// nearlyAll is the share from which a cause explains nearly all of a difference.
 const nearlyAll = 0.9
 
-// part returns how much of a difference a cause explains.
-func part(about string, us, of float64, what string) string {
+// shareText returns how much of a difference a cause explains.
+func shareText(about string, us, of float64, what string) string {
 	if us >= nearlyAll*of {
 		return fmt.Sprintf("nearly all of the %s %s", micros(of), what)
 	}

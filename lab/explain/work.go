@@ -2,35 +2,34 @@ package explain
 
 import "fmt"
 
-// What more work looks like, and about what it costs. The costs rank causes only.
+// Thresholds of additional work, and its approximate costs, which only rank causes.
 const (
-	// hopBound is from which CPU time on a front is worth a sentence.
+	// hopUs is the CPU time from which a front is a cause.
 	hopUs = 1
 
-	// protocolUs is from which difference in the application on FastCGI is.
+	// protocolUs is the extra CPU time of the application from which FastCGI is a cause.
 	protocolUs = 1
 
-	// writeUs is about what a small write to a socket on loopback costs, the receiver's work
-	// included.
+	// writeUs is about what a small write to a loopback socket costs, with the receiver's work.
 	writeUs = 2.5
-	// manyWrites is from how many more writes per request on they are small pieces. One more
-	// may be a head apart from its body, or a log.
+	// manyWrites is how many more writes per request are a cause. One more may be a head that is
+	// sent apart from its body, or a log.
 	manyWrites = 3
 
 	// logUs is about what appending a line to a file costs.
 	logUs = 1.5
 	// lineBytes is the shortest line of an access log: a method, a path and a status.
 	lineBytes = 16
-	// longLine is longer than lines are: what is written to files beyond it is an answer.
+	// longLine is longer than any log line: more bytes in files are buffered responses.
 	longLine = 4096
 
-	// spilled is from how many writes at an offset in a file per request on an answer is
-	// buffered there: servers keep no other files that they write so.
-	spilled = 0.1
+	// spilledWrites is how many positioned writes to files per request mean that responses are
+	// buffered on disk. Servers write no other files that way.
+	spilledWrites = 0.1
 
-	// byteUs is about what another byte of an answer costs: it is made, copied twice and read.
+	// byteUs is about what another byte of a response costs: it is produced, copied twice and read.
 	byteUs = 0.004
-	// fieldBytes is the shortest header field worth a sentence.
+	// fieldBytes is the shortest header field that is reported.
 	fieldBytes = 8
 )
 
@@ -41,13 +40,15 @@ func extraHop(c *Case) Finding {
 	}
 	calls := ""
 	if front.Calls != nil {
-		calls = fmt.Sprintf(", with %s reads and %s writes", count(front.calls(readCalls())), count(front.calls(writeCalls())))
+		calls = fmt.Sprintf(", with %s reads and %s writes", count(front.calls(readCalls())),
+			count(front.calls(writeCalls())))
 	}
 	return Finding{
-		Sentence: fmt.Sprintf("its %s takes a request and hands it on, which costs it %s%s%s", front.Role, micros(front.Us()), calls, c.ofThe(front.Us())),
+		Sentence: fmt.Sprintf("its %s receives and forwards each request, which costs %s%s%s", front.Role,
+			micros(front.Us()), calls, c.shareClause(front.Us())),
 		Numbers:  []Number{{"CPU time of " + front.Role + " in µs per request", front.Us(), 0}},
-		Explains: Weight, Share: c.share(front.Us()), Sure: true,
-		Counter: Counter{Setting: Hop, To: "nothing before the application"},
+		Explains: Weight, Share: c.share(front.Us()), IsCounted: true,
+		Counter: Counter{Setting: Hop, To: "no front before the application"},
 	}
 }
 
@@ -59,11 +60,13 @@ func fastCGIRecords(c *Case) Finding {
 	}
 	calls := ""
 	if of.Calls != nil && control.Calls != nil {
-		calls = fmt.Sprintf(", with %s reads and %s writes where HTTP needs %s and %s", count(of.calls(readCalls())), count(of.calls(writeCalls())),
+		calls = fmt.Sprintf(", with %s reads and %s writes (HTTP: %s and %s)", count(of.calls(readCalls())),
+			count(of.calls(writeCalls())),
 			count(control.calls(readCalls())), count(control.calls(writeCalls())))
 	}
 	return Finding{
-		Sentence: fmt.Sprintf("the application speaks FastCGI, for which it takes %s more%s%s", micros(more), calls, c.ofThe(more)),
+		Sentence: fmt.Sprintf("the application speaks FastCGI, which costs it %s more%s%s", micros(more), calls,
+			c.shareClause(more)),
 		Numbers: []Number{
 			{"CPU time of the application in µs per request", of.Us(), control.Us()},
 			{"reads per request", of.calls(readCalls()), control.calls(readCalls())},
@@ -74,8 +77,8 @@ func fastCGIRecords(c *Case) Finding {
 	}
 }
 
-// writesMore is by how much more the part that writes most does than its counterpart, and the
-// two numbers. A front without a counterpart is compared with the application: both answer.
+// writesMore returns the role whose writes exceed its counterpart's most, and both numbers. A front
+// without a counterpart is compared with the application, because both send the response.
 func writesMore(c *Case) (role string, of, control float64) {
 	for i := range c.Of.Parts {
 		p := &c.Of.Parts[i]
@@ -92,16 +95,18 @@ func writesMore(c *Case) (role string, of, control float64) {
 
 func smallWrites(c *Case) Finding {
 	role, of, control := writesMore(c)
-	spilled := c.more(func(e *Evidence) float64 { return e.calls(fileCalls()) }) >= spilled // its writes are of another kind
-	if !c.Of.counted() || !c.Control.counted() || of-control < manyWrites || spilled || c.Of.Protocol != c.Control.Protocol {
+	spilled := c.more(func(e *Evidence) float64 { return e.calls(fileCalls()) }) >= spilledWrites
+	if !c.Of.counted() || !c.Control.counted() || of-control < manyWrites || spilled ||
+		c.Of.Protocol != c.Control.Protocol {
 		return Finding{}
 	}
 	us := (of - control) * writeUs
 	return Finding{
-		Sentence: fmt.Sprintf("of an answer the %s makes %s writes, where with %s it is %s%s", role, count(of), c.Control.Title, count(control), c.ofThe(us)),
+		Sentence: fmt.Sprintf("the %s sends a response in %s writes (%s: %s)%s", role, count(of), c.Control.Title,
+			count(control), c.shareClause(us)),
 		Numbers:  []Number{{"writes per request", of, control}},
-		Explains: Weight, Share: c.share(us), Sure: true,
-		Counter: Counter{Setting: Writes, To: "one write an answer"},
+		Explains: Weight, Share: c.share(us), IsCounted: true,
+		Counter: Counter{Setting: Writes, To: "one write per response"},
 	}
 }
 
@@ -117,12 +122,13 @@ func accessLog(c *Case) Finding {
 	}
 	n := ""
 	if c.Of.counted() {
-		n = fmt.Sprintf(" with %s writes more", count(writes))
+		n = fmt.Sprintf(" with %s more writes", count(writes))
 	}
 	return Finding{
-		Sentence: fmt.Sprintf("it writes %.0f bytes to a file per request%s, as an access log does%s", more, n, c.ofThe(logUs)),
+		Sentence: fmt.Sprintf("it writes %.0f bytes to a file per request%s, as an access log does%s", more, n,
+			c.shareClause(logUs)),
 		Numbers:  []Number{{"bytes written to files per request", fileBytes(&c.Of), fileBytes(&c.Control)}},
-		Explains: Weight, Share: c.share(logUs), Sure: true,
+		Explains: Weight, Share: c.share(logUs), IsCounted: true,
 		Counter: Counter{Setting: Log, To: "no access log"},
 	}
 }
@@ -130,7 +136,7 @@ func accessLog(c *Case) Finding {
 func bufferedToDisk(c *Case) Finding {
 	writes := c.more(func(e *Evidence) float64 { return e.calls(fileCalls()) })
 	bytes := c.more(fileBytes)
-	if writes < spilled && bytes <= longLine {
+	if writes < spilledWrites && bytes <= longLine {
 		return Finding{}
 	}
 	part := c.Of.app()
@@ -139,33 +145,35 @@ func bufferedToDisk(c *Case) Finding {
 	}
 	us := part.Us() - c.Control.part(part.Role).Us()
 	how := bytesText(bytes)
-	if writes >= spilled {
+	if writes >= spilledWrites {
 		how = fmt.Sprintf("%s in %s writes", how, count(writes))
 	}
 	if bytes < 1 {
-		how = count(writes) + " pieces"
+		how = count(writes) + " writes"
 	}
 	return Finding{
-		Sentence: fmt.Sprintf("its %s writes answers to temporary files before it sends them, %s per request%s", part.Role, how, c.ofThe(us)),
+		Sentence: fmt.Sprintf("its %s writes responses to temporary files before it sends them, %s per request%s",
+			part.Role, how, c.shareClause(us)),
 		Numbers: []Number{
 			{"writes to files per request", c.Of.calls(fileCalls()), c.Control.calls(fileCalls())},
 			{"bytes written to files per request", fileBytes(&c.Of), fileBytes(&c.Control)},
 		},
-		Explains: Weight, Share: c.share(us), Sure: true,
-		Counter: Counter{Setting: Buffers, To: "buffers as large as an answer"},
+		Explains: Weight, Share: c.share(us), IsCounted: true,
+		Counter: Counter{Setting: Buffers, To: "buffers as large as a response"},
 	}
 }
 
-// longerHead is about answers that differ as the experiment declares: Date, or a field more.
+// longerHead compares the lengths of responses, which may differ in declared fields, such as Date.
 func longerHead(c *Case) Finding {
 	more := c.Of.Bytes - c.Control.Bytes
 	if c.Of.Protocol != c.Control.Protocol || more < fieldBytes || c.Control.Bytes == 0 {
 		return Finding{}
 	}
 	return Finding{
-		Sentence: fmt.Sprintf("its answers are %s longer than the %s of %s%s", bytesText(more), bytesText(c.Control.Bytes), c.Control.Title, c.ofThe(more*byteUs)),
+		Sentence: fmt.Sprintf("its responses are %s longer than the %s of %s%s", bytesText(more),
+			bytesText(c.Control.Bytes), c.Control.Title, c.shareClause(more*byteUs)),
 		Numbers:  []Number{{"bytes of a response", c.Of.Bytes, c.Control.Bytes}},
-		Explains: Weight, Share: c.share(more * byteUs), Sure: true,
+		Explains: Weight, Share: c.share(more * byteUs), IsCounted: true,
 		Counter: Counter{Setting: Header, To: "the control's header fields"},
 	}
 }

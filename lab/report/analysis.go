@@ -10,33 +10,33 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// Analysis is what the records of a run show.
+// Analysis is the result of a run.
 type Analysis struct {
 	*Run
-	Tables []Table // one for each condition under which something was measured
+	Tables []Table // one for each measured condition
 }
 
-// Table is the rows of one condition.
+// Table has the rows of one condition.
 type Table struct {
 	trial.Condition
-	Rows  []Row // in the entrants' order; those without a trial are left out
+	Rows  []Row // in the entrants' order, without those that had no trial
 	Pairs []Pair
-	Why   []Why // of those of which something can be said
+	Why   []Why // contenders with findings
 
-	Decomposed []Decomposition
-	Taken      Taken
+	Decompositions []Decomposition
+	Usage          Usage
 }
 
-// Row is what one contender showed under one condition.
+// Row is the result of one contender under one condition.
 type Row struct {
 	*Entrant
-	Trials   int // that succeeded
+	Trials   int // successful ones
 	Failures []string
 
-	WeightUs stat.Interval // CPU time per request, all servers' processes
-	Ratio    stat.Interval // of the weight to the control's, slice by slice
+	WeightUs stat.Interval // CPU time per request of all server processes
+	Ratio    stat.Interval // of the weight to the control's, by slices
 	Finding  stat.Finding
-	Parts    []Part // of the weight, in the order in which a request meets them
+	Parts    []Part // of the weight, in the order in which a request passes them
 
 	PerSecond stat.Interval
 	RateRatio stat.Interval
@@ -44,24 +44,25 @@ type Row struct {
 
 	Voluntary, Involuntary float64 // context switches per request; medians
 	RSS                    float64 // bytes; median
-	OtherAccepts           float64 // connections that were not the generator's, per second; median
-	Busy                   float64 // the generator's; the most of any trial
+	OtherAccepts           float64 // connections per second that the generator did not open; median
+	Busy                   float64 // highest share of a CPU of the generator in any trial
 
-	Warnings []string // what makes the row less than it seems
+	Warnings []string // problems that limit the row's validity
 
-	// Of Ratio: how many slices it is of, and the standard deviations of those, and of starts.
+	// Slices is the number of slices in Ratio. The spreads are standard deviations of slices and
+	// of starts.
 	Slices      int
 	SliceSpread float64
 	StartSpread float64
-	Disturbed   bool // other programs used the CPUs: the interval is wide
+	Disturbed   bool // other programs used the CPUs, so the interval is widened
 
-	shifted bool // the probe differed from the control's: Ratio is not corrected by it
+	shifted bool // the probe differed from the control's, so Ratio is not corrected by it
 
-	weights []float64       // in µs, by block; NaN where there is none
-	blocks  []*trial.Record // nil where there is none
+	weights []float64       // in µs, by block; NaN without a record
+	blocks  []*trial.Record // nil without a record
 }
 
-// Part is one role's share of the weight. Medians of its trials.
+// Part is one role's share of the weight, as medians of its trials.
 type Part struct {
 	Role   string
 	UserUs float64
@@ -71,7 +72,7 @@ type Part struct {
 // Us returns user and system time together.
 func (p Part) Us() float64 { return p.UserUs + p.SysUs }
 
-// Analyze makes the tables of a run.
+// Analyze computes the tables of a run.
 func Analyze(run *Run) *Analysis {
 	a := &Analysis{Run: run}
 	for _, c := range run.Conditions {
@@ -81,14 +82,14 @@ func Analyze(run *Run) *Analysis {
 				t.Rows = append(t.Rows, row)
 			}
 		}
-		if c.Saturated() { // at a fixed rate nothing was counted
+		if c.Saturated() { // system calls are not counted at a fixed rate
 			t.Why = why(run, &t)
 		}
 		t.Pairs = pairs(run, &t)
-		if c.Saturated() { // else the ticks of a trial are too few to tell user from system time
-			t.Decomposed = decompose(run, &t)
+		if c.Saturated() { // otherwise a trial has too few clock ticks to separate user and system time
+			t.Decompositions = decompose(run, &t)
 		}
-		if t.Taken = take(run, &t); len(t.Rows) > 0 {
+		if t.Usage = usage(run, &t); len(t.Rows) > 0 {
 			a.Tables = append(a.Tables, t)
 		}
 	}
@@ -96,9 +97,9 @@ func Analyze(run *Run) *Analysis {
 	return a
 }
 
-// Widest returns how wide the widest interval of a ratio is: half of it, as a share of the ratio.
-// It is infinite where there is one without bounds.
-func (a *Analysis) Widest() float64 {
+// WidestInterval returns half the width of the widest interval, as a share of its ratio. It is
+// infinite if an interval has no bounds.
+func (a *Analysis) WidestInterval() float64 {
 	widest := 0.0
 	for i := range a.Tables {
 		for j := range a.Tables[i].Rows {
@@ -137,7 +138,7 @@ func analyzeRow(run *Run, e *Entrant, c trial.Condition) (Row, bool) {
 	rate := values(blocks, func(r *trial.Record) float64 { return r.Load.PerSecond() })
 	row.WeightUs, _ = stat.Median(known(row.weights))
 	row.PerSecond, _ = stat.Median(known(rate))
-	control := besides(run, run.control(), c, blocks)
+	control := recordsLike(run, run.control(), c, blocks)
 	weight := ratioOfWeights(blocks, control, weightOf)
 	row.Ratio, row.Disturbed, row.shifted = weight.Interval, weight.disturbed, weight.shifted
 	row.Slices, row.SliceSpread, row.StartSpread = weight.SliceCount, weight.Slices, weight.Starts
@@ -147,7 +148,8 @@ func analyzeRow(run *Run, e *Entrant, c trial.Condition) (Row, bool) {
 	row.Voluntary = median(blocks, func(r *trial.Record) float64 { v, _ := r.SwitchesPerRequest(); return v })
 	row.Involuntary = median(blocks, func(r *trial.Record) float64 { _, i := r.SwitchesPerRequest(); return i })
 	row.RSS = median(blocks, func(r *trial.Record) float64 { return float64(r.RSS()) })
-	row.OtherAccepts = median(blocks, func(r *trial.Record) float64 { return float64(r.OtherAccepts()) / r.Load.Seconds })
+	row.OtherAccepts = median(blocks,
+		func(r *trial.Record) float64 { return float64(r.OtherAccepts()) / r.Load.Seconds })
 	return row, true
 }
 
@@ -166,7 +168,7 @@ func parts(blocks []*trial.Record) []Part {
 
 func us(d time.Duration) float64 { return float64(d) / 1e3 }
 
-// values applies f to each block's record; NaN where there is none.
+// values applies f to each block's record. The value of a missing record is NaN.
 func values(blocks []*trial.Record, f func(*trial.Record) float64) []float64 {
 	v := make([]float64, len(blocks))
 	for i, r := range blocks {

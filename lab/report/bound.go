@@ -9,16 +9,15 @@ import (
 	"github.com/tarehq/tare/lab/stat"
 )
 
-// Bound is how much worse a build may be: beyond it, it fails.
+// Bound is the largest acceptable change of a measure. A larger change fails the run.
 type Bound struct {
 	Measure Measure
-	Above   bool    // a change that is larger fails, not one that is smaller
-	Percent float64 // of the first build's value; of Errors, their number
+	Above   bool    // larger changes fail; otherwise smaller ones
+	Percent float64 // relative to the first build; for Errors, their number
 }
 
-// ParseBounds reads bounds with commas between them: a measure, > or <, and by how much it
-// may change, with its sign, in percent: "cpu>+3%,rps<-5%". Of errors it is a number:
-// "errors>0".
+// ParseBounds parses bounds separated by commas. Each is a measure, > or <, and a signed change in
+// percent, as in "cpu>+3%,rps<-5%". For errors it is a number: "errors>0".
 func ParseBounds(text string) (bounds []Bound, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		b, err := parseBound(strings.TrimSpace(part))
@@ -47,18 +46,20 @@ func parseBound(text string) (b Bound, err error) {
 		b.Percent = float64(n)
 		return b, nil
 	default:
-		return b, fmt.Errorf("%q: there is no measure %q; want %s, %s, %s, %s or %s", text, b.Measure, CPU, Rate, P50, P99, Errors)
+		return b, fmt.Errorf("%q: unknown measure %q: want %s, %s, %s, %s or %s", text, b.Measure, CPU, Rate, P50, P99,
+			Errors)
 	}
 	digits, percent := strings.CutSuffix(value, "%")
 	signed := strings.HasPrefix(value, "+") || strings.HasPrefix(value, "-")
 	b.Percent, err = strconv.ParseFloat(strings.TrimSpace(digits), 64)
 	if err != nil || !percent || !signed || math.IsNaN(b.Percent) || math.IsInf(b.Percent, 0) || b.Percent <= -100 {
-		return b, fmt.Errorf("%q: want a change with its sign, in percent, such as %s>+3%% or %s<-3%%", text, b.Measure, b.Measure)
+		return b, fmt.Errorf("%q: want a signed change in percent, such as %s>+3%% or %s<-3%%", text, b.Measure,
+			b.Measure)
 	}
 	return b, nil
 }
 
-// String writes the bound as ParseBounds reads it.
+// String returns the bound in the syntax of ParseBounds.
 func (b Bound) String() string {
 	sign := "<"
 	if b.Above {
@@ -70,8 +71,8 @@ func (b Bound) String() string {
 	return fmt.Sprintf("%s%s%+g%%", b.Measure, sign, b.Percent)
 }
 
-// Broken reports whether a change is shown to be beyond the bound: its whole interval is.
-// One that reaches to the bound, or whose interval is not known, is not.
+// Broken reports whether the whole interval of a change lies beyond the bound. An unknown interval
+// does not break it.
 func (b Bound) Broken(c Change) bool {
 	if b.Measure == Errors {
 		return float64(c.Count) > b.Percent
@@ -87,21 +88,21 @@ func (b Bound) beyond(ratio stat.Interval) bool {
 	return b.Above && ratio.Lo > limit || !b.Above && ratio.Hi < limit
 }
 
-// Judgment is what became of a bound under one condition.
+// Judgment is the result of a bound under one condition.
 type Judgment struct {
 	Bound  Bound
 	Broken bool
 	Text   string // a line for the reader
 }
 
-// Judge compares the second build with the first by each bound, under each condition that
-// was measured. The error says why that cannot be.
+// Judge compares the two builds with each bound under each condition. It returns an error if they
+// were not both measured.
 func (a *Analysis) Judge(bounds []Bound) (all []Judgment, err error) {
 	for i := range a.Tables {
 		t := &a.Tables[i]
 		changes := a.Changes(t)
 		if changes == nil {
-			return nil, fmt.Errorf("with %s the two builds were not both measured", conditionText(t))
+			return nil, fmt.Errorf("with %s at least one of the two builds was not measured", conditionText(t))
 		}
 		for _, b := range bounds {
 			for _, c := range changes {

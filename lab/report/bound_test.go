@@ -36,15 +36,15 @@ func TestParseBounds(t *testing.T) {
 	}
 }
 
-func TestParseBoundsRefuses(t *testing.T) {
-	const change = "want a change with its sign, in percent, such as"
+func TestParseBoundsRejectsInvalidBounds(t *testing.T) {
+	const change = "want a signed change in percent, such as"
 	for text, want := range map[string]string{
 		"":              `"": want a measure, > or <, and a change, such as cpu>+3%`,
 		"cpu":           `"cpu": want a measure`,
 		"cpu>+3%,":      `"": want a measure`,
 		"cpu=3%":        `"cpu=3%": want a measure`,
-		"ram>+3%":       `there is no measure "ram"; want cpu, rps, p50, p99 or errors`,
-		">+3%":          `there is no measure ""`,
+		"ram>+3%":       `unknown measure "ram": want cpu, rps, p50, p99 or errors`,
+		">+3%":          `unknown measure "": want`,
 		"cpu>3%":        change,
 		"cpu>+3":        change,
 		"cpu>+%":        change,
@@ -67,8 +67,8 @@ func TestParseBoundsRefuses(t *testing.T) {
 	}
 }
 
-// A bound is broken only when the whole interval lies beyond it.
-func TestBroken(t *testing.T) {
+// A bound is broken only if the whole interval lies beyond it.
+func TestBoundIsBrokenByWholeIntervals(t *testing.T) {
 	inf := math.Inf(1)
 	for _, test := range []struct {
 		bound       string
@@ -76,8 +76,8 @@ func TestBroken(t *testing.T) {
 		want        bool
 	}{
 		{"cpu>+3%", 1.04, 1.05, 1.06, true},
-		{"cpu>+3%", 1.02, 1.05, 1.06, false}, // likely, and not shown
-		{"cpu>+3%", 1.03, 1.05, 1.06, false}, // reaches to it
+		{"cpu>+3%", 1.02, 1.05, 1.06, false}, // likely, but not shown
+		{"cpu>+3%", 1.03, 1.05, 1.06, false}, // reaches the bound
 		{"cpu>+3%", 0.5, 0.5, 0.5, false},
 		{"cpu>+3%", 4, 5, 6, true},
 		{"rps<-5%", 0.90, 0.92, 0.94, true},
@@ -86,9 +86,9 @@ func TestBroken(t *testing.T) {
 		{"rps<-5%", 1.1, 1.2, 1.3, false},
 		{"p99>+10%", 1.2, 1.3, 1.4, true},
 		{"p50>+10%", 0.9, 1.3, 1.4, false},
-		{"cpu>-10%", 0.95, 1, 1.05, true}, // it had to become a tenth cheaper
+		{"cpu>-10%", 0.95, 1, 1.05, true}, // requires a reduction by a tenth
 		{"cpu>-10%", 0.80, 0.85, 0.88, false},
-		{"cpu>+3%", -inf, 5, inf, false}, // of too few blocks
+		{"cpu>+3%", -inf, 5, inf, false}, // too few blocks
 		{"cpu>+3%", 1.5, math.NaN(), 1.6, false},
 		{"rps<-5%", -inf, 0.1, inf, false},
 	} {
@@ -102,14 +102,15 @@ func TestBroken(t *testing.T) {
 		}
 	}
 	for count, want := range map[uint64]bool{0: false, 1: false, 2: true} {
-		if b := (Bound{Measure: Errors, Above: true, Percent: 1}); b.Broken(Change{Measure: Errors, Count: count}) != want {
+		if b := (Bound{Measure: Errors, Above: true, Percent: 1}); b.Broken(Change{Measure: Errors,
+			Count: count}) != want {
 			t.Errorf("%s with %d: want broken %v", b, count, want)
 		}
 	}
 }
 
-// twoBuilds is a run of two builds, the second of which costs more CPU time by a
-// factor that may waver from block to block.
+// twoBuilds returns a run of two builds. The CPU time of the second is multiplied by a factor for
+// each block.
 func twoBuilds(factors ...float64) *Run {
 	run := sample()
 	run.Blocks, run.Records = len(factors), nil
@@ -124,7 +125,7 @@ func twoBuilds(factors ...float64) *Run {
 	return run
 }
 
-func TestJudge(t *testing.T) {
+func TestJudgeFailsShownChangesOnly(t *testing.T) {
 	bounds, err := ParseBounds("cpu>+3%,rps<-5%,errors>0")
 	if err != nil {
 		t.Fatal(err)
@@ -135,10 +136,14 @@ func TestJudge(t *testing.T) {
 		want    string // of cpu
 		verdict string
 	}{
-		{"slower", []float64{2, 2.1, 2.2, 1.9, 2, 2.05}, "cpu>+3%: FAILED: CPU time per request: +10", "A request costs 10"},
-		{"wavering", []float64{1.1, 1.2, 1.3, 0.99, 1.1, 1.1}, "cpu>+3%: not shown: CPU time per request: +10.0 % (-1.0 % to +30.0 %)", "This run cannot tell"},
-		{"equal", []float64{1, 1, 1, 1, 1, 1}, "cpu>+3%: not shown: CPU time per request: +0.0 %", "A request costs the same CPU time with B"},
-		{"few blocks", []float64{5, 5}, "cpu>+3%: not shown: CPU time per request: +400.0 % (no interval)", "This run cannot tell"},
+		{"slower", []float64{2, 2.1, 2.2, 1.9, 2, 2.05}, "cpu>+3%: FAILED: CPU time per request: +10",
+			"A request costs 10"},
+		{"wavering", []float64{1.1, 1.2, 1.3, 0.99, 1.1, 1.1},
+			"cpu>+3%: not shown: CPU time per request: +10.0 % (-1.0 % to +30.0 %)", "This run cannot tell"},
+		{"equal", []float64{1, 1, 1, 1, 1, 1}, "cpu>+3%: not shown: CPU time per request: +0.0 %",
+			"A request costs the same CPU time with B"},
+		{"few blocks", []float64{5, 5}, "cpu>+3%: not shown: CPU time per request: +400.0 % (no interval)",
+			"This run cannot tell"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			a := Analyze(twoBuilds(test.factors...))
@@ -150,7 +155,7 @@ func TestJudge(t *testing.T) {
 				t.Errorf("got %q, want %q", all[0].Text, test.want)
 			}
 			if all[1].Broken || all[2].Broken {
-				t.Errorf("what is equal broke a bound: %+v", all[1:])
+				t.Errorf("equal figures broke a bound: %+v", all[1:])
 			}
 			if v := a.Verdict(); !strings.HasPrefix(v, test.verdict) {
 				t.Errorf("verdict %q, want %q", v, test.verdict)
@@ -160,6 +165,6 @@ func TestJudge(t *testing.T) {
 	alone := twoBuilds(1)
 	alone.Records = alone.Records[:1]
 	if all, err := Analyze(alone).Judge(bounds); err == nil {
-		t.Errorf("judged what was not measured: %v", all)
+		t.Errorf("judged an unmeasured build: %v", all)
 	}
 }

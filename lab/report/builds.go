@@ -8,19 +8,19 @@ import (
 	"github.com/tarehq/tare/lab/trial"
 )
 
-// Measure is something in which two builds of an application are compared.
+// Measure is a figure in which two builds of an application are compared.
 type Measure string
 
-// The measures, as bounds name them.
+// The measures, by their names in bounds.
 const (
-	CPU    Measure = "cpu"    // CPU time per request, of all the servers' processes
+	CPU    Measure = "cpu"    // CPU time per request of all server processes
 	Rate   Measure = "rps"    // requests per second
-	P50    Measure = "p50"    // the median latency
-	P99    Measure = "p99"    // the latency that one request in a hundred exceeds
-	Errors Measure = "errors" // requests that were not answered, or with a status of 400 and above
+	P50    Measure = "p50"    // median latency
+	P99    Measure = "p99"    // latency that 1 % of requests exceed
+	Errors Measure = "errors" // requests without a response, or with a status of 400 or above
 )
 
-// Measures returns them in the order in which they are shown.
+// Measures returns all measures in display order.
 func Measures() []Measure { return []Measure{CPU, Rate, P50, P99, Errors} }
 
 // of returns the value of a trial.
@@ -34,7 +34,8 @@ func (m Measure) of(r *trial.Record) float64 {
 	return float64(r.Load.Errors.Total())
 }
 
-// compare compares two builds: where slices have the figure, slice by slice.
+// compare returns the ratio of two builds, by slices if slices have the figure and otherwise by
+// blocks.
 func (m Measure) compare(of, than []*trial.Record) stat.Interval {
 	switch m {
 	case CPU:
@@ -46,7 +47,7 @@ func (m Measure) compare(of, than []*trial.Record) stat.Interval {
 	return byBlock
 }
 
-// title is what a reader calls it.
+// title returns the name of the measure in reports.
 func (m Measure) title() string {
 	switch m {
 	case CPU:
@@ -61,22 +62,22 @@ func (m Measure) title() string {
 	return "errors"
 }
 
-// Change is how the second of two builds differs from the first in one measure.
+// Change is the difference of the second of two builds from the first in one measure.
 type Change struct {
 	Measure Measure
-	Ratio   stat.Interval // second to first; of Errors none
-	Count   uint64        // of Errors, the second's
+	Ratio   stat.Interval // second to first; unset for Errors
+	Count   uint64        // errors of the second build
 }
 
-// Changes returns how the second build differs from the first under the table's condition,
-// in the order of Measures; nil if there is no second one or one of the two was not measured.
+// Changes returns the differences of the second build from the first under the table's condition,
+// in the order of Measures. It returns nil if one of the two was not measured.
 func (a *Analysis) Changes(t *Table) (all []Change) {
 	first, second := t.Row(Control), t.Row(Build)
 	if first == nil || second == nil || first.Trials == 0 || second.Trials == 0 {
 		return nil
 	}
 	after := perBlock(a.Run, second.Entrant, t.Condition)
-	before := besides(a.Run, first.Entrant, t.Condition, after)
+	before := recordsLike(a.Run, first.Entrant, t.Condition, after)
 	for _, m := range Measures() {
 		c := Change{Measure: m}
 		if m == Errors {
@@ -93,7 +94,7 @@ func (a *Analysis) Changes(t *Table) (all []Change) {
 	return all
 }
 
-// percents writes a ratio as what it adds or takes, with its interval.
+// percents formats a ratio as a change in percent, with its interval.
 func percents(i stat.Interval) string {
 	percent := func(ratio float64) string { return fmt.Sprintf("%+.1f %%", 100*(ratio-1)) }
 	if !i.Known() {
@@ -105,7 +106,7 @@ func percents(i stat.Interval) string {
 	return fmt.Sprintf("%s (%s to %s)", percent(i.Mid), percent(i.Lo), percent(i.Hi))
 }
 
-// String writes the change for a reader.
+// String formats the change for a reader.
 func (c *Change) String() string {
 	if c.Measure == Errors {
 		return fmt.Sprint(c.Count)
@@ -113,7 +114,7 @@ func (c *Change) String() string {
 	return percents(c.Ratio)
 }
 
-// builds answers the question of an experiment that compares two builds.
+// builds returns the verdict of an experiment that compares two builds.
 func (a *Analysis) builds(t *Table) string {
 	changes := a.Changes(t)
 	if changes == nil {
@@ -126,21 +127,24 @@ func (a *Analysis) builds(t *Table) string {
 	case stat.More:
 		return fmt.Sprintf("A request costs %s more CPU time with %s: %s.", percentOff(cpu.Mid), second, percents(cpu))
 	case stat.Same:
-		return fmt.Sprintf("A request costs the same CPU time with %s, within %.0f %%: %s.", second, 100*stat.SameWithin, percents(cpu))
+		return fmt.Sprintf("A request costs the same CPU time with %s, within %.0f %%: %s.", second,
+			100*stat.SameWithin, percents(cpu))
 	default:
-		return fmt.Sprintf("This run cannot tell whether a request costs more with %s: %s of CPU time.", second, percents(cpu))
+		return fmt.Sprintf("This run cannot tell whether a request costs more with %s: %s of CPU time.", second,
+			percents(cpu))
 	}
 }
 
 func percentOff(ratio float64) string { return fmt.Sprintf("%.0f %%", 100*max(ratio-1, 1-ratio)) }
 
-// writeBuilds writes how the second build differs, for a terminal.
+// writeBuilds writes the differences of the second build, for a terminal.
 func (a *Analysis) writeBuilds(b *strings.Builder, t *Table) {
 	changes := a.Changes(t)
 	if changes == nil {
 		return
 	}
-	fmt.Fprintf(b, "%s, compared with %s (%.0f %% intervals):\n\n", t.Row(Build).Title, t.Row(Control).Title, 100*stat.Confidence)
+	fmt.Fprintf(b, "%s, compared with %s (%.0f %% intervals):\n\n", t.Row(Build).Title, t.Row(Control).Title,
+		100*stat.Confidence)
 	for i := range changes {
 		c := &changes[i]
 		fmt.Fprintf(b, "  %-28s %s\n", c.Measure.title(), c)

@@ -11,27 +11,27 @@ import (
 	"github.com/tarehq/tare/lab/trial"
 )
 
-// chart is a picture made of rows that share one horizontal axis, laid out and ready
-// for the template. All lengths are in the units of its view box. Colours and fonts
-// are the page's, by class, so that a chart follows light and dark.
+// chart is a chart of rows with one horizontal axis, laid out for the template. Lengths are in
+// units of its view box. Colors and fonts come from the page by class, so that a chart follows
+// light and dark.
 type chart struct {
 	Legend []mark
 	Width  float64
 	Height float64
-	Left   float64 // where the axis begins; labels are before it
+	Left   float64 // start of the axis; labels are left of it
 	Right  float64
-	Foot   float64 // where the rows end and the axis's numbers begin
+	Foot   float64 // end of the rows, start of the axis's numbers
 	Unit   string
 	Ticks  []page.Tick
 	Bands  []mark // vertical stripes behind all rows: X0 to X1
 	Rows   []chartRow
-	Alt    string // the chart in words
+	Alt    string // text alternative
 }
 
-// chartRow is one contender's row.
+// chartRow is the row of one contender.
 type chartRow struct {
 	Label  string
-	Title  string // shown when the label is pointed at
+	Title  string // tooltip of the label
 	Class  string
 	Y      float64 // of its middle
 	Top    float64 // of its bars
@@ -42,18 +42,18 @@ type chartRow struct {
 	Texts  []mark
 }
 
-// mark is anything drawn in a row.
+// mark is an element of a row.
 type mark struct {
 	Class  string
 	X0, X1 float64
 	Text   string
-	Title  string // shown when pointed at
+	Title  string // tooltip
 }
 
 // Width returns the length of a bar.
 func (m mark) Width() float64 { return math.Max(0, m.X1-m.X0) }
 
-// ViewBox is what is shown of a chart: its width, and as much more as its texts need.
+// ViewBox returns the visible area: the chart's width, extended to fit its texts.
 func (c *chart) ViewBox() string {
 	from, to := 0.0, c.Width
 	for _, row := range c.Rows {
@@ -65,47 +65,48 @@ func (c *chart) ViewBox() string {
 	return fmt.Sprintf("%.0f 0 %.0f %g", math.Floor(from), math.Ceil(to)-math.Floor(from), c.Height)
 }
 
-// labelGap is between a row's label and the axis.
+// labelGap is the distance between a row's label and the axis.
 const labelGap = 12
 
 // Geometry of a chart.
 const (
 	chartWidth  = 960
 	chartLeft   = 190
-	chartMargin = 90 // on the right, for numbers behind bars
+	chartMargin = 90 // on the right, for numbers after bars
 	rowHeight   = 30
 	barHeight   = 18
 	axisHeight  = 40
 )
 
-// newAxis is the horizontal axis of a chart.
+// newAxis returns the horizontal axis of a chart.
 func newAxis(lo, hi float64) page.Axis {
 	return page.Axis{Min: lo, Max: hi, From: chartLeft, To: chartWidth - chartMargin}
 }
 
-// newLogAxis is one on which equal ratios are equally far apart.
+// newLogAxis returns a logarithmic axis.
 func newLogAxis(lo, hi float64) page.Axis {
 	a := newAxis(lo, hi)
 	a.Log = true
 	return a
 }
 
-// newChart begins a chart without rows.
+// newChart returns a chart without rows.
 func newChart(a page.Axis, unit string) *chart {
-	return &chart{Width: chartWidth, Left: chartLeft, Right: chartWidth - chartMargin, Unit: unit, Ticks: a.Ticks(page.Number)}
+	return &chart{Width: chartWidth, Left: chartLeft, Right: chartWidth - chartMargin, Unit: unit,
+		Ticks: a.Ticks(page.Number)}
 }
 
-// addRow begins a row for a contender.
+// addRow adds a row for a contender.
 func (c *chart) addRow(row *Row) *chartRow {
 	y := float64(len(c.Rows))*rowHeight + rowHeight/2
-	c.Rows = append(c.Rows, chartRow{Label: row.Title, Title: row.described(), Class: string(row.Kind), Y: y, Top: y - barHeight/2, Height: barHeight})
+	c.Rows = append(c.Rows, chartRow{Label: row.Title, Title: row.described(), Class: string(row.Kind), Y: y,
+		Top: y - barHeight/2, Height: barHeight})
 	c.Foot = float64(len(c.Rows)) * rowHeight
 	c.Height = c.Foot + axisHeight
 	return &c.Rows[len(c.Rows)-1]
 }
 
-// WeightChart is the signature picture: what a request costs, by process, and in
-// user and in system time.
+// WeightChart shows the CPU time of a request by role, and by user and system time.
 func (t *Table) WeightChart() *chart {
 	most := 0.0
 	for _, row := range t.Rows {
@@ -148,14 +149,14 @@ func (t *Table) WeightChart() *chart {
 	return c
 }
 
-// piece is what a bar is drawn of.
+// piece is a section of a bar.
 type piece struct {
 	class, name string
 	us          float64
 }
 
-// pieces takes user and system time apart where they are told apart: at a fixed rate processors are
-// mostly idle, and the clock's ticks in a trial are few.
+// pieces separates user and system time at saturation. At a fixed rate processors are mostly idle,
+// and a trial has too few clock ticks to separate them.
 func (t *Table) pieces(p Part) []piece {
 	if !t.Saturated() {
 		return []piece{{p.Role + "-user", p.Role, p.Us()}}
@@ -178,8 +179,8 @@ func finite(v float64) float64 {
 	return v
 }
 
-// RatioChart shows the ratio of each weight to the control's, with its interval and
-// the ratio of every single block.
+// RatioChart shows the ratio of each weight to the control's, with its interval and the ratios of
+// the blocks.
 func (t *Table) RatioChart() *chart {
 	lo, hi := 0.9, 1.1
 	for _, row := range t.Rows {
@@ -192,7 +193,8 @@ func (t *Table) RatioChart() *chart {
 	scale := newLogAxis(lo*0.93, hi*1.07)
 	c := newChart(scale, "times the control's CPU time per request")
 	control := t.Row(Control)
-	c.Bands = []mark{{Class: "same", X0: scale.At(1 - stat.SameWithin), X1: scale.At(1 + stat.SameWithin), Title: stat.Same.String()}}
+	c.Bands = []mark{{Class: "same", X0: scale.At(1 - stat.SameWithin), X1: scale.At(1 + stat.SameWithin),
+		Title: stat.Same.String()}}
 	for i := range t.Rows {
 		row := &t.Rows[i]
 		if row.Trials == 0 || row.Kind == Control || math.IsNaN(row.Ratio.Mid) {
@@ -203,23 +205,26 @@ func (t *Table) RatioChart() *chart {
 		for block, weight := range row.weights {
 			if v := weight / control.weights[block]; v == finite(v) {
 				most = max(most, v)
-				r.Dots = append(r.Dots, mark{Class: "block", X0: scale.At(v), Title: fmt.Sprintf("block %d: %.3f", block+1, v)})
+				r.Dots = append(r.Dots, mark{Class: "block", X0: scale.At(v),
+					Title: fmt.Sprintf("block %d: %.3f", block+1, v)})
 			}
 		}
 		text := times(row.Ratio.Mid)
 		if row.Ratio.Known() {
 			text += "  " + row.Finding.String()
 			r.Lines = append(r.Lines, mark{Class: "interval", X0: scale.At(row.Ratio.Lo), X1: scale.At(row.Ratio.Hi),
-				Title: fmt.Sprintf("%s: %.3f, %.0f %% interval %.3f to %.3f", row.Title, row.Ratio.Mid, 100*stat.Confidence, row.Ratio.Lo, row.Ratio.Hi)})
+				Title: fmt.Sprintf("%s: %.3f, %.0f %% interval %.3f to %.3f", row.Title, row.Ratio.Mid,
+					100*stat.Confidence, row.Ratio.Lo, row.Ratio.Hi)})
 		}
-		r.Dots = append(r.Dots, mark{Class: "median", X0: scale.At(row.Ratio.Mid), Title: fmt.Sprintf("median %.3f", row.Ratio.Mid)})
+		r.Dots = append(r.Dots, mark{Class: "median", X0: scale.At(row.Ratio.Mid),
+			Title: fmt.Sprintf("median %.3f", row.Ratio.Mid)})
 		r.Texts = append(r.Texts, mark{X0: scale.At(most) + 12, Text: text})
 		c.Alt += fmt.Sprintf("%s: %s times (%s). ", row.Title, times(row.Ratio.Mid), intervalText(row.Ratio))
 	}
 	return c
 }
 
-// ShapeChart shows the published rates, relative to the control, and ours.
+// ShapeChart shows the published and the measured rates, relative to the control.
 func (a *Analysis) ShapeChart() *chart {
 	s := a.shape()
 	most := 1.0
@@ -236,7 +241,8 @@ func (a *Analysis) ShapeChart() *chart {
 		r := c.addRow(&Row{Entrant: &Entrant{Title: row.title, Kind: Way, About: row.about}})
 		for i, v := range row.ratios {
 			if v > 0 {
-				r.Dots = append(r.Dots, mark{Class: shapeClass(i, published), X0: scale.At(v), Title: fmt.Sprintf("%s, %s: %.2f", row.title, s.columns[i], v)})
+				r.Dots = append(r.Dots, mark{Class: shapeClass(i, published), X0: scale.At(v),
+					Title: fmt.Sprintf("%s, %s: %.2f", row.title, s.columns[i], v)})
 				c.Alt += fmt.Sprintf("%s, %s: %.2f. ", row.title, s.columns[i], v)
 			}
 		}

@@ -12,16 +12,15 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// Bounds at which a reader is warned.
+// Thresholds of warnings.
 const (
-	// littleBound is how far connections may differ from rate times mean latency.
-	// In a closed loop they are equal, if what was measured is what happened.
+	// littleBound is how far connections may differ from rate times mean latency. In a closed loop
+	// they are equal (Little's law), unless the measurement is wrong.
 	littleBound = 0.05
-	// othersBound is the share of a CPU that programs which are not measured
-	// may have used.
+	// othersBound is the share of a CPU that unmeasured programs may use.
 	othersBound = 0.15
-	// bytesBound is how far bytes per response may be from those proved: at the
-	// ends of the measured time connections are in the middle of a response.
+	// bytesBound is how far bytes per response may differ from those before the load: at the ends
+	// of the measured time connections are in the middle of a response.
 	bytesBound = 0.02
 )
 
@@ -40,10 +39,11 @@ func (a *Analysis) check() {
 	}
 }
 
-// allChecks each look at a row and return a warning, or nothing.
+// allChecks returns the checks. Each examines a row and returns a warning or "".
 func allChecks() []func(*Analysis, *Table, *Row) string {
 	return []func(*Analysis, *Table, *Row) string{
-		failures, tooFewBlocks, twinMisses, littlesLaw, generatorBound, rateMissed, pastKnee, errorsSeen, stillWarming, usedAsleep, measuredAlone, disturbed, probeDiffered, bytesChanged, connectionsLost, othersBusy,
+		failures, tooFewBlocks, twinMisses, littlesLaw, generatorBound, rateMissed, latencyOfSaturation, errorsSeen,
+		stillWarming, usedAsleep, measuredAlone, disturbed, probeDiffered, bytesChanged, connectionsLost, othersBusy,
 	}
 }
 
@@ -68,37 +68,38 @@ func tooFewBlocks(a *Analysis, _ *Table, row *Row) string {
 	if row.Trials == 0 || row.Ratio.Known() || row.Kind == Control || row.Disturbed {
 		return ""
 	}
-	return fmt.Sprintf("measured in %d of %s: too few for an interval", row.Trials, blocksText(a.Blocks))
+	return fmt.Sprintf("only %d of %s were measured, which are too few for an interval", row.Trials,
+		blocksText(a.Blocks))
 }
 
-// twinMisses is the check on all intervals at once: the twin is the control, so an
-// interval of its ratio that misses 1 is wrong.
+// twinMisses checks all intervals at once: the twin equals the control, so an interval of its ratio
+// that excludes 1 is wrong.
 func twinMisses(_ *Analysis, _ *Table, row *Row) string {
 	if row.Kind != Twin || !row.Ratio.Known() || row.Ratio.Contains(1) {
 		return ""
 	}
 	off := max(math.Abs(row.Ratio.Lo-1), math.Abs(row.Ratio.Hi-1))
-	return fmt.Sprintf("the twin is the control, yet its interval misses 1: trust no difference of less than %.0f %%", 100*off)
+	return fmt.Sprintf("the twin is a copy of the control, but its interval excludes 1: do not trust differences below %.0f %%", 100*off)
 }
 
 func littlesLaw(a *Analysis, t *Table, row *Row) string {
 	if !t.Saturated() {
-		return "" // connections rest
+		return "" // connections are idle between requests
 	}
 	worst := 0.0
 	for _, r := range a.records(t, row) {
 		inside := r.Load.PerSecond()*r.Load.Latency.Mean().Seconds() + connecting(r)
-		// At the end of a slice connections fall idle one by one.
+		// At the end of a slice connections become idle one after another.
 		busy := float64(t.Connections) * (1 - r.Load.Drained/2/r.Load.Seconds)
 		worst = max(worst, math.Abs(inside/busy-1))
 	}
 	if worst <= littleBound {
 		return ""
 	}
-	return fmt.Sprintf("Little's law is off by %.0f %%: rate times latency is not the number of connections", 100*worst)
+	return fmt.Sprintf("rate times mean latency differs from the number of connections by %.0f %%, against Little's law: the measurement is unreliable", 100*worst)
 }
 
-// connecting is how many connections were being made at a time.
+// connecting returns the mean number of connections that were being opened.
 func connecting(r *trial.Record) float64 {
 	if r.Load.Connects == 0 || r.Load.Seconds == 0 || r.Load.Connect == nil {
 		return 0
@@ -107,10 +108,10 @@ func connecting(r *trial.Record) float64 {
 }
 
 func generatorBound(_ *Analysis, t *Table, row *Row) string {
-	if row.Busy < load.BusyBound || !t.Saturated() { // rateMissed says it otherwise
+	if row.Busy < load.BusyBound || !t.Saturated() { // rateMissed reports it at a fixed rate
 		return ""
 	}
-	return fmt.Sprintf("the generator was %.0f %% busy: the rate may be its own, not the server's", 100*row.Busy)
+	return fmt.Sprintf("the load generator was %.0f %% busy, so it may limit the rate, not the server", 100*row.Busy)
 }
 
 func errorsSeen(a *Analysis, t *Table, row *Row) string {
@@ -126,25 +127,25 @@ func errorsSeen(a *Analysis, t *Table, row *Row) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d errors and %d responses; the first error: %s", n, of, first)
+	return fmt.Sprintf("%d errors beside %d responses; the first error: %s", n, of, first)
 }
 
 func bytesChanged(a *Analysis, t *Table, row *Row) string {
-	if row.Answer == nil {
+	if row.Response == nil {
 		return ""
 	}
 	for _, r := range a.records(t, row) {
 		got := float64(r.Load.Bytes) / float64(r.Load.Requests)
-		if math.Abs(got/float64(row.Answer.Bytes)-1) > bytesBound {
-			return fmt.Sprintf("%.0f bytes a response under load, %d when asked alone", got, row.Answer.Bytes)
+		if math.Abs(got/float64(row.Response.Bytes)-1) > bytesBound {
+			return fmt.Sprintf("responses have %.0f bytes under load, but %d before it", got, row.Response.Bytes)
 		}
 	}
 	return ""
 }
 
 func connectionsLost(a *Analysis, t *Table, row *Row) string {
-	if row.Answer != nil && !row.Answer.KeepAlive {
-		return "" // each is for one request, as its answer said
+	if row.Response != nil && !row.Response.KeepAlive {
+		return "" // the server closes each connection after one response
 	}
 	var n uint64
 	for _, r := range a.records(t, row) {
@@ -153,12 +154,13 @@ func connectionsLost(a *Analysis, t *Table, row *Row) string {
 	if n == 0 {
 		return ""
 	}
-	return fmt.Sprintf("%d connections had to be opened again while measuring", n)
+	return fmt.Sprintf("clients had to open %d connections again during the measurement", n)
 }
 
-// othersBusy warns of other programs beside whole trials. Those beside slices are disturbed's.
+// othersBusy warns of other programs that ran beside whole trials. For slices, disturbed does.
 func othersBusy(a *Analysis, t *Table, row *Row) string {
-	if row.Slices > 0 && !slices.ContainsFunc(a.records(t, row), func(r *trial.Record) bool { return len(r.Slices) == 0 }) {
+	if row.Slices > 0 && !slices.ContainsFunc(a.records(t, row),
+		func(r *trial.Record) bool { return len(r.Slices) == 0 }) {
 		return ""
 	}
 	var others time.Duration
@@ -170,5 +172,6 @@ func othersBusy(a *Analysis, t *Table, row *Row) string {
 	if seconds == 0 || others.Seconds()/seconds < othersBound {
 		return ""
 	}
-	return fmt.Sprintf("the rest of the machine used %.0f %% of a CPU", 100*others.Seconds()/seconds)
+	return fmt.Sprintf("other programs used %.0f %% of a CPU: run again on a quiet machine",
+		100*others.Seconds()/seconds)
 }

@@ -6,19 +6,19 @@ import (
 	"github.com/tarehq/tare/internal/page"
 )
 
-// Geometry of a picture of lines.
+// Geometry of a line plot.
 const (
-	curvesLeft   = 64 // before it are the numbers of the vertical axis
-	curvesTop    = 26 // above it is its unit
+	curvesLeft   = 64 // space for the numbers of the vertical axis
+	curvesTop    = 26 // space for its unit
 	curvesHeight = 300
-	curvesFoot   = 42 // below it are the numbers and the unit of the horizontal axis
-	nameSpace    = 26 // between the lines and the end of their names, besides the names
+	curvesFoot   = 42 // space for the numbers and the unit of the horizontal axis
+	nameSpace    = 26 // space beside the names
 	leastNames   = 110
 	mostNames    = 330
 )
 
-// newCurves begins a picture of a line for each of these contenders, whose names will stand at
-// the lines' ends: add makes the lines, and NameLines the names when all have been.
+// newCurves returns a plot with space for a line of each contender and its name at the line's end.
+// The caller adds the lines, and then calls NameLines.
 func newCurves(x, y *page.Axis, rows []*Row) *page.Plot {
 	names := float64(leastNames)
 	for _, row := range rows {
@@ -31,23 +31,23 @@ func newCurves(x, y *page.Axis, rows []*Row) *page.Plot {
 	}, x, y)
 }
 
-// textWidth13 is about how wide a text is in the font of a chart.
+// textWidth13 returns the approximate width of a text in a chart's font.
 func textWidth13(text string) float64 {
 	const character = 7.2
 	return character * float64(len([]rune(text)))
 }
 
-// curve is the line of a contender, in the colour that it has in all pictures of lines.
+// curve returns the line of a contender, in its color in all plots.
 func (r *Run) curve(e *Entrant, spots []page.Spot) page.Line {
 	l := page.Line{Class: r.curveClass(e), Text: e.Title, Title: e.described(), Spots: spots}
 	l.Follow()
 	return l
 }
 
-// curveColours is how many colours there are; then they begin again, dashed.
-const curveColours = 8
+// curveColors is the number of colors. They repeat, dashed.
+const curveColors = 8
 
-// curveClass names a contender's colour.
+// curveClass returns the CSS class of a contender's color.
 func (r *Run) curveClass(e *Entrant) string {
 	if e.Kind != Way && e.Kind != Rival {
 		return "line-" + string(e.Kind)
@@ -60,8 +60,8 @@ func (r *Run) curveClass(e *Entrant) string {
 			n++
 		}
 	}
-	class := fmt.Sprintf("line-%d", n%curveColours)
-	if n >= curveColours {
+	class := fmt.Sprintf("line-%d", n%curveColors)
+	if n >= curveColors {
 		class += " line-again"
 	}
 	return class

@@ -11,31 +11,30 @@ import (
 	"github.com/tarehq/tare/lab/trial"
 )
 
-// Decomposition is by how much a request costs more with one contender than with another, and
-// where: the total is the sum of the parts and of the residual.
+// Decomposition divides the extra cost of a request with one contender, compared with another, into
+// parts by role and kind of CPU time.
 //
 // Each figure is the median of the blocks' differences. Within a block the parts add up to the
-// total; medians need not, and what they leave is the residual. Processes of a role that is not
-// known are in it, too.
+// total, but medians need not; the rest is the residual. It includes processes of unknown roles.
 type Decomposition struct {
-	What       string // the part in which they differ, as a comparison says; "" if Than is the control
+	What       string // the part of the comparison in which they differ; "" if Than is the control
 	Of, Than   *Row
 	TotalUs    stat.Interval
-	Parts      []PartDifference // in the order in which a request meets them
+	Parts      []PartDifference // in the order in which a request passes them
 	ResidualUs float64
-	Calls      []CallDifference // the largest first; none if they were not counted
+	Calls      []CallDifference // largest first; none if not counted
 }
 
 // PartDifference is one part of a decomposition.
 type PartDifference struct {
 	Role string
-	Sys  bool // the kernel's time on behalf of the role, not its own
+	Sys  bool // system time, not user time
 	Us   stat.Interval
 
-	oneSided bool // one of the two has no processes of the role
+	oneSided bool // only one of the two has processes of the role
 }
 
-// Name is the part in words.
+// Name returns the role and the kind of CPU time.
 func (p *PartDifference) Name() string { return p.Role + " " + p.kind() }
 
 func (p *PartDifference) kind() string {
@@ -45,7 +44,7 @@ func (p *PartDifference) kind() string {
 	return "user"
 }
 
-// Part returns the part of a name; nil if neither of the two has processes of the role.
+// Part returns the part with a name, or nil if neither of the two has the role.
 func (d *Decomposition) Part(name string) *PartDifference {
 	i := slices.IndexFunc(d.Parts, func(p PartDifference) bool { return p.Name() == name })
 	if i < 0 {
@@ -54,12 +53,12 @@ func (d *Decomposition) Part(name string) *PartDifference {
 	return &d.Parts[i]
 }
 
-// PartNames are those of all parts that a table's decompositions have.
+// PartNames returns the names of all parts in a table's decompositions.
 func (t *Table) PartNames() (names []string) {
 	for _, role := range trial.Roles() {
 		for _, sys := range []bool{false, true} {
 			name := (&PartDifference{Role: role, Sys: sys}).Name()
-			if slices.ContainsFunc(t.Decomposed, func(d Decomposition) bool { return d.Part(name) != nil }) {
+			if slices.ContainsFunc(t.Decompositions, func(d Decomposition) bool { return d.Part(name) != nil }) {
 				names = append(names, name)
 			}
 		}
@@ -67,14 +66,14 @@ func (t *Table) PartNames() (names []string) {
 	return names
 }
 
-// CallDifference is how many system calls of a name a role makes more per request.
+// CallDifference is how many more system calls of a name a role makes per request.
 type CallDifference struct {
 	Role, Name string
 	PerRequest float64
 }
 
-// decompose takes apart what each contender costs more than the control, and what the run's
-// comparisons are of.
+// decompose divides the differences of the contenders from the control, and those of the run's
+// comparisons.
 func decompose(run *Run, t *Table) (all []Decomposition) {
 	control := t.Row(Control)
 	for i := range t.Rows {
@@ -93,14 +92,14 @@ func decompose(run *Run, t *Table) (all []Decomposition) {
 	})
 	for i := range all {
 		d := &all[i]
-		d.apart(d.Of.blocks, besides(run, d.Than.Entrant, t.Condition, d.Of.blocks))
+		d.divide(d.Of.blocks, recordsLike(run, d.Than.Entrant, t.Condition, d.Of.blocks))
 		d.Calls = callDifferences(counted(run, d.Of.Name, t.Condition), counted(run, d.Than.Name, t.Condition))
 	}
 	return slices.DeleteFunc(all, func(d Decomposition) bool { return math.IsNaN(d.TotalUs.Mid) }) // no block has both
 }
 
-// apart fills in the total, the parts and the residual from the records of both, by block.
-func (d *Decomposition) apart(of, than []*trial.Record) {
+// divide computes the total, the parts and the residual from the records of both, by block.
+func (d *Decomposition) divide(of, than []*trial.Record) {
 	d.TotalUs, _ = stat.Difference(values(of, (*trial.Record).WeightUs), values(than, (*trial.Record).WeightUs))
 	d.ResidualUs = d.TotalUs.Mid
 	for _, role := range trial.Roles() {
@@ -127,7 +126,7 @@ func (d *Decomposition) apart(of, than []*trial.Record) {
 	}
 }
 
-// rounding is what floating point may leave of sums of microseconds.
+// rounding is the error of floating point in sums of microseconds.
 const rounding = 1e-9
 
 func hasRole(blocks []*trial.Record, role string) bool {
@@ -135,13 +134,13 @@ func hasRole(blocks []*trial.Record, role string) bool {
 }
 
 const (
-	// leastCalls is how many calls per request more or fewer are worth a word.
+	// leastCalls is the smallest difference in calls per request that is reported.
 	leastCalls = 0.05
-	// saidCalls is how many names are said of one contender.
-	saidCalls = 6
+	// listedCalls is how many system calls are listed for a contender.
+	listedCalls = 6
 )
 
-// callDifferences compares the system calls of two contenders, the generator's left out.
+// callDifferences compares the system calls of two contenders, without the generator's.
 func callDifferences(of, than *trial.Record) (all []CallDifference) {
 	if of == nil || than == nil || of.Attribution.Calls == nil || than.Attribution.Calls == nil {
 		return nil
@@ -161,13 +160,14 @@ func callDifferences(of, than *trial.Record) (all []CallDifference) {
 		}
 	}
 	slices.SortFunc(all, func(a, b CallDifference) int {
-		return cmp.Or(cmp.Compare(math.Abs(b.PerRequest), math.Abs(a.PerRequest)), cmp.Compare(a.Role+a.Name, b.Role+b.Name))
+		return cmp.Or(cmp.Compare(math.Abs(b.PerRequest), math.Abs(a.PerRequest)),
+			cmp.Compare(a.Role+a.Name, b.Role+b.Name))
 	})
 	return all
 }
 
-// Says is the decomposition as a sentence.
-func (d *Decomposition) Says() string {
+// Sentence describes the decomposition.
+func (d *Decomposition) Sentence() string {
 	more, by := "more", d.TotalUs.Mid
 	if by < 0 {
 		more, by = "less", -by
@@ -176,16 +176,17 @@ func (d *Decomposition) Says() string {
 	if d.TotalUs.Known() && d.TotalUs.Contains(0) {
 		chance = ", which may be chance"
 	}
-	return fmt.Sprintf("%s costs %s %s than %s%s: %s", d.Of.Title, micros(by), more, d.Than.Title, chance, strings.Join(d.said(), ", "))
+	return fmt.Sprintf("%s costs %s %s than %s%s: %s", d.Of.Title, micros(by), more, d.Than.Title, chance,
+		strings.Join(d.partTexts(), ", "))
 }
 
-// said are the parts, each with its sign. A role that only one of the two has is said as a
-// whole, and a residual only if it can be seen.
-func (d *Decomposition) said() (words []string) {
+// partTexts returns the parts with their signs. User and system time of a role that only one of the
+// two has are added up. A negligible residual is left out.
+func (d *Decomposition) partTexts() (words []string) {
 	for i := 0; i < len(d.Parts); i++ {
 		p := &d.Parts[i]
 		if p.oneSided {
-			words = append(words, p.Role+" "+signed(p.Us.Mid+d.Parts[i+1].Us.Mid)) // user and sys stand together
+			words = append(words, p.Role+" "+signed(p.Us.Mid+d.Parts[i+1].Us.Mid)) // sys follows user
 			i++
 			continue
 		}
@@ -197,16 +198,16 @@ func (d *Decomposition) said() (words []string) {
 	return words
 }
 
-// CallsSay lists the system calls that differ most.
-func (d *Decomposition) CallsSay() string {
+// CallList returns the system calls that differ most.
+func (d *Decomposition) CallList() string {
 	var words []string
-	for _, c := range d.Calls[:min(saidCalls, len(d.Calls))] {
+	for _, c := range d.Calls[:min(listedCalls, len(d.Calls))] {
 		words = append(words, fmt.Sprintf("%s %s %s", c.Role, c.Name, signed(c.PerRequest)))
 	}
 	return strings.Join(words, ", ")
 }
 
-// signed writes a number with its sign and one decimal.
+// signed formats a number with its sign and one decimal.
 func signed(v float64) string {
 	text := fmt.Sprintf("%.1f", math.Abs(v))
 	switch {
@@ -218,7 +219,7 @@ func signed(v float64) string {
 	return "+" + text
 }
 
-// signedInterval writes the bounds of a difference; "" if they are not known.
+// signedInterval formats the bounds of a difference, or returns "" if they are unknown.
 func signedInterval(i stat.Interval) string {
 	if !i.Known() {
 		return ""
@@ -226,29 +227,31 @@ func signedInterval(i stat.Interval) string {
 	return signed(i.Lo) + " to " + signed(i.Hi)
 }
 
-// writeDecompositions writes, for a terminal, those of which no cause is known, and those of the run's comparisons.
+// writeDecompositions writes, for a terminal, the decompositions of contenders without a known
+// cause, and those of comparisons.
 func (t *Table) writeDecompositions(b *strings.Builder) {
-	shown := slices.DeleteFunc(slices.Clone(t.Decomposed), func(d Decomposition) bool {
-		return d.What == "" && (d.Of.Kind == Ceiling || slices.ContainsFunc(t.Why, func(w Why) bool { return w.Name == d.Of.Name }))
+	shown := slices.DeleteFunc(slices.Clone(t.Decompositions), func(d Decomposition) bool {
+		return d.What == "" && (d.Of.Kind == Ceiling ||
+			slices.ContainsFunc(t.Why, func(w Why) bool { return w.Name == d.Of.Name }))
 	})
-	if len(shown)+len(t.Taken.Missing) == 0 {
+	if len(shown)+len(t.Usage.Missing) == 0 {
 		return
 	}
 	if len(shown) > 0 {
-		fmt.Fprintf(b, "Where the difference is, in µs of CPU time and in system calls per request:\n\n")
+		fmt.Fprintf(b, "Differences by part, in µs of CPU time and in system calls per request:\n\n")
 	}
 	for i := range shown {
 		d := &shown[i]
-		text := d.Says() + "."
+		text := d.Sentence() + "."
 		if d.What != "" {
 			text = upper(d.What) + ": " + text
 		}
-		if calls := d.CallsSay(); calls != "" {
+		if calls := d.CallList(); calls != "" {
 			text += " Calls: " + calls + "."
 		}
 		fmt.Fprintf(b, "  %s\n", strings.ReplaceAll(wrap(text, textWidth-4), "\n", "\n    "))
 	}
-	for _, missing := range t.Taken.Missing {
+	for _, missing := range t.Usage.Missing {
 		fmt.Fprintf(b, "  %s.\n", upper(missing))
 	}
 	b.WriteByte('\n')

@@ -10,13 +10,12 @@ import (
 	"github.com/tarehq/tare/lab/trial"
 )
 
-// DifferenceChart shows what each contender costs more than the control, part by part: what
-// costs more is stacked to the right of zero and what costs less to its left, and the total is
-// where both sides together lead.
+// DifferenceChart shows the difference of each contender from the control by part. Extra cost is
+// stacked to the right of zero, savings to its left, and the total is where both lead together.
 func (t *Table) DifferenceChart() *chart {
 	lo, hi := 0.0, 1e-3
-	for i := range t.Decomposed {
-		if d := &t.Decomposed[i]; d.What == "" {
+	for i := range t.Decompositions {
+		if d := &t.Decompositions[i]; d.What == "" {
 			more, less := d.sides()
 			lo = min(lo, less, d.TotalUs.Mid, finite(d.TotalUs.Lo))
 			hi = max(hi, more, d.TotalUs.Mid, finite(d.TotalUs.Hi))
@@ -27,13 +26,13 @@ func (t *Table) DifferenceChart() *chart {
 	c := newChart(a, "µs of CPU time per request more than the control's")
 	c.Ticks = a.Ticks(tickNumber)
 	c.Bands = []mark{{Class: "zero", X0: a.At(0), X1: a.At(0) + 1.5, Title: "as much as the control"}}
-	for i := range t.Decomposed {
-		d := &t.Decomposed[i]
+	for i := range t.Decompositions {
+		d := &t.Decompositions[i]
 		if d.What != "" {
 			continue
 		}
 		d.draw(c.addRow(d.Of), a.At)
-		c.Alt += d.Says() + ". "
+		c.Alt += d.Sentence() + ". "
 	}
 	for _, role := range trial.Roles() {
 		for _, sys := range []bool{false, true} {
@@ -46,7 +45,7 @@ func (t *Table) DifferenceChart() *chart {
 	return c
 }
 
-// tickNumber writes a number that steps may have brought near to zero instead of to it.
+// tickNumber formats a number and rounds those that additions left close to zero.
 func tickNumber(v float64) string {
 	return strings.Replace(strconv.FormatFloat(math.Round(v*1e6)/1e6+0, 'g', 4, 64), "-", "−", 1)
 }
@@ -85,6 +84,6 @@ func (d *Decomposition) draw(r *chartRow, at func(float64) float64) {
 			Title: fmt.Sprintf("%s in total: %s µs", d.Of.Title, signedInterval(d.TotalUs))})
 		end = max(end, at(d.TotalUs.Hi))
 	}
-	r.Dots = append(r.Dots, mark{Class: "total", X0: at(d.TotalUs.Mid), Title: d.Says()})
+	r.Dots = append(r.Dots, mark{Class: "total", X0: at(d.TotalUs.Mid), Title: d.Sentence()})
 	r.Texts = append(r.Texts, mark{X0: end + 10, Text: signed(d.TotalUs.Mid) + " µs"})
 }

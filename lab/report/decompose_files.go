@@ -14,7 +14,7 @@ const (
 	countsFile      = "counts.csv"
 )
 
-// csvNumber writes a number; "" if there is none.
+// csvNumber formats a number, or returns "" if there is none.
 func csvNumber(v float64) string {
 	if v != finite(v) {
 		return ""
@@ -22,17 +22,19 @@ func csvNumber(v float64) string {
 	return strconv.FormatFloat(v, 'g', 6, 64)
 }
 
-// writeDifferences writes the parts of all decompositions, one a line: of each the lines but
-// the total's add up to the total's.
+// writeDifferences writes the parts of all decompositions, one per line. Those of a decomposition
+// add up to its total.
 func (a *Analysis) writeDifferences(w io.Writer) error {
 	out := csv.NewWriter(w)
-	_ = out.Write(slices.Concat([]string{"experiment"}, conditionColumns(), []string{"of", "than", "what", "part", "us", "us_lo", "us_hi"})) // the writer keeps its first error
+	_ = out.Write(slices.Concat([]string{"experiment"}, conditionColumns(),
+		[]string{"of", "than", "what", "part", "us", "us_lo", "us_hi"})) // the writer keeps its first error
 	for i := range a.Tables {
 		t := &a.Tables[i]
-		for j := range t.Decomposed {
-			d := &t.Decomposed[j]
+		for j := range t.Decompositions {
+			d := &t.Decompositions[j]
 			line := func(part string, us ...float64) {
-				cells := slices.Concat([]string{a.Experiment}, conditionCells(t.Condition), []string{d.Of.Name, d.Than.Name, d.What, part})
+				cells := slices.Concat([]string{a.Experiment}, conditionCells(t.Condition),
+					[]string{d.Of.Name, d.Than.Name, d.What, part})
 				for _, v := range us {
 					cells = append(cells, csvNumber(v))
 				}
@@ -50,17 +52,19 @@ func (a *Analysis) writeDifferences(w io.Writer) error {
 	return out.Error()
 }
 
-// writeCounts writes what requests took, one number a line.
+// writeCounts writes the resources that requests use, one number per line.
 func (a *Analysis) writeCounts(w io.Writer) error {
 	out := csv.NewWriter(w)
-	_ = out.Write(slices.Concat([]string{"experiment"}, conditionColumns(), []string{"contender", "where", "what", "per_request"}))
+	_ = out.Write(slices.Concat([]string{"experiment"}, conditionColumns(),
+		[]string{"contender", "where", "what", "per_request"}))
 	for i := range a.Tables {
 		t := &a.Tables[i]
 		line := func(row *Row, where, what string, v float64) {
-			_ = out.Write(slices.Concat([]string{a.Experiment}, conditionCells(t.Condition), []string{row.Name, where, what, csvNumber(v)}))
+			_ = out.Write(slices.Concat([]string{a.Experiment}, conditionCells(t.Condition),
+				[]string{row.Name, where, what, csvNumber(v)}))
 		}
-		for j := range t.Taken.Rows {
-			r := &t.Taken.Rows[j]
+		for j := range t.Usage.Rows {
+			r := &t.Usage.Rows[j]
 			line(r.Row, r.Role, "user_us", r.UserUs)
 			line(r.Row, r.Role, "sys_us", r.SysUs)
 			line(r.Row, r.Role, "voluntary_switches", r.Voluntary)
@@ -71,8 +75,8 @@ func (a *Analysis) writeCounts(w io.Writer) error {
 				line(r.Row, r.Role, "call "+name, r.Calls[name])
 			}
 		}
-		for j := range t.Taken.Hops {
-			h := &t.Taken.Hops[j]
+		for j := range t.Usage.Hops {
+			h := &t.Usage.Hops[j]
 			where := "hop " + h.HopName() + " by " + h.Network
 			line(h.Row, where, "connections", h.Opened)
 			line(h.Row, where, "segments_to", h.ToSegments)

@@ -25,36 +25,36 @@ const (
 	ConfigsDir  = "configs"
 )
 
-// File is one of a results folder's.
+// File is a file of a results folder.
 type File struct {
-	Name  string
-	Has   string // what it holds, for a reader
-	write func(io.Writer) error
+	Name    string
+	Content string // description for a reader
+	write   func(io.Writer) error
 }
 
-// Files are those that WriteFiles writes, and of those that stand there already the journal and
-// the configurations, the most telling first.
+// Files returns the files that WriteFiles writes, and the journal and the configurations, the most
+// useful first.
 func (a *Analysis) Files() []File {
 	return []File{
 		{PageFile, "this page", a.writePage},
-		{csvFile, "what each contender showed under each condition", a.writeCSV},
-		{contendersFile, "who took part: versions, source lines, and what was answered before any load", a.writeContenders},
-		{answersFile, "how answers differ from the control's", a.writeAnswers},
-		{latencyFile, "the curves of latency", a.writeLatency},
-		{pairsFile, "what the parts cost", a.writePairs},
-		{differencesFile, "where the differences are", a.writeDifferences},
-		{countsFile, "what a request takes: what was counted", a.writeCounts},
+		{csvFile, "results of each contender under each condition", a.writeCSV},
+		{contendersFile, "contenders: versions, lines of source, and responses before the load", a.writeContenders},
+		{responsesFile, "differences of responses from the control's", a.writeResponses},
+		{latencyFile, "percentiles of latency", a.writeLatency},
+		{pairsFile, "costs of the parts", a.writePairs},
+		{differencesFile, "differences from the control, by part", a.writeDifferences},
+		{countsFile, "counted resources per request", a.writeCounts},
 		{shapeFile, "requests per second, published and here", a.writeShape},
-		{sweepsFile, "what changes along the axes of sweeps", a.writeSweeps},
-		{JournalFile, "all trials as they were, with the time of each, one JSON object a line", nil},
-		{benchFile, "every trial that was timed in Go's benchmark format, for benchstat", a.writeBench},
-		{runFile, "all else that is known of the run", a.writeRun},
-		{ConfigsDir + "/", "the nginx configurations that were run", nil},
+		{sweepsFile, "results along the axes of sweeps", a.writeSweeps},
+		{JournalFile, "all trials with their times, one JSON object per line", nil},
+		{benchFile, "all timed trials in Go's benchmark format, for benchstat", a.writeBench},
+		{runFile, "everything else about the run", a.writeRun},
+		{ConfigsDir + "/", "the nginx configurations of the run", nil},
 	}
 }
 
-// WriteFiles writes everything but the journal and the configurations into a results
-// folder. It goes on after an error and returns the first.
+// WriteFiles writes everything but the journal and the configurations into a results folder. It
+// continues after an error and returns the first.
 func (a *Analysis) WriteFiles(dir string) error {
 	var first error
 	for _, file := range a.Files() {
@@ -68,19 +68,19 @@ func (a *Analysis) WriteFiles(dir string) error {
 	return first
 }
 
-// WriteFile writes a file whole or not at all.
+// WriteFile writes a file completely or not at all.
 func WriteFile(name string, write func(io.Writer) error) error {
 	f, err := os.CreateTemp(filepath.Dir(name), "."+filepath.Base(name)+"-")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(f.Name()) // fails once it has been renamed
+	defer os.Remove(f.Name()) // fails after the rename
 	err = write(f)
 	if closeErr := f.Close(); err == nil {
 		err = closeErr
 	}
 	if err == nil {
-		err = os.Chmod(f.Name(), 0o644) // results are for everybody
+		err = os.Chmod(f.Name(), 0o644) // CreateTemp makes files private; results are not
 	}
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
@@ -94,19 +94,19 @@ func (a *Analysis) writeRun(w io.Writer) error {
 	return e.Encode(a.Run)
 }
 
-// conditionColumns names the columns that tell conditions apart, in every CSV file.
+// conditionColumns returns the columns of a condition in every CSV file.
 func conditionColumns() []string { return []string{"cores", "connections", "asked_per_sec"} }
 
-// conditionCells are those of a condition. At saturation nothing is asked: the last is empty.
+// conditionCells returns the cells of a condition. At saturation the rate is empty.
 func conditionCells(c trial.Condition) []string {
-	asked := ""
+	rate := ""
 	if !c.Saturated() {
-		asked = csvNumber(c.Rate)
+		rate = csvNumber(c.Rate)
 	}
-	return []string{strconv.Itoa(c.Cores), strconv.Itoa(c.Connections), asked}
+	return []string{strconv.Itoa(c.Cores), strconv.Itoa(c.Connections), rate}
 }
 
-// csvHeader names the columns of results.csv. Times end in their unit, bounds of
+// csvHeader returns the columns of results.csv. Names of times end in their unit, bounds of
 // intervals in lo and hi.
 func csvHeader() []string {
 	names := slices.Concat([]string{"experiment"}, conditionColumns(), []string{
@@ -131,11 +131,14 @@ func (a *Analysis) writeCSV(w io.Writer) error {
 		t := &a.Tables[i]
 		for j := range t.Rows {
 			r := &t.Rows[j]
-			cells := slices.Concat([]string{a.Experiment}, conditionCells(t.Condition), []string{r.Name, string(r.Kind), strconv.Itoa(r.Trials)})
-			for _, v := range []float64{r.WeightUs.Mid, r.WeightUs.Lo, r.WeightUs.Hi, r.Ratio.Mid, r.Ratio.Lo, r.Ratio.Hi} {
+			cells := slices.Concat([]string{a.Experiment}, conditionCells(t.Condition),
+				[]string{r.Name, string(r.Kind), strconv.Itoa(r.Trials)})
+			for _, v := range []float64{r.WeightUs.Mid, r.WeightUs.Lo, r.WeightUs.Hi, r.Ratio.Mid, r.Ratio.Lo,
+				r.Ratio.Hi} {
 				cells = append(cells, csvNumber(v))
 			}
-			cells = append(cells, r.Finding.String(), strconv.Itoa(r.Slices), csvNumber(r.SliceSpread), csvNumber(r.StartSpread))
+			cells = append(cells, r.Finding.String(), strconv.Itoa(r.Slices), csvNumber(r.SliceSpread),
+				csvNumber(r.StartSpread))
 			for _, role := range trial.Roles() {
 				p := r.part(role)
 				cells = append(cells, csvNumber(p.UserUs), csvNumber(p.SysUs))
@@ -144,7 +147,8 @@ func (a *Analysis) writeCSV(w io.Writer) error {
 			for _, q := range []float64{0.5, 0.9, 0.99, 0.999, 1} {
 				cells = append(cells, csvNumber(ms(r.Latency.Quantile(q))))
 			}
-			cells = append(cells, csvNumber(r.Voluntary), csvNumber(r.Involuntary), csvNumber(r.RSS), csvNumber(r.OtherAccepts))
+			cells = append(cells, csvNumber(r.Voluntary), csvNumber(r.Involuntary), csvNumber(r.RSS),
+				csvNumber(r.OtherAccepts))
 			_ = out.Write(cells)
 		}
 	}
@@ -161,7 +165,7 @@ func (r *Row) part(role string) Part {
 	return Part{Role: role}
 }
 
-// benchCondition is a condition as a part of a benchmark's name.
+// benchCondition returns a condition as a part of a benchmark's name.
 func benchCondition(c trial.Condition) string {
 	name := fmt.Sprintf("cores=%d/connections=%d", c.Cores, c.Connections)
 	for _, more := range []struct {
@@ -178,7 +182,7 @@ func benchCondition(c trial.Condition) string {
 	return name
 }
 
-// writeBench writes every trial in Go's benchmark format, which benchstat reads.
+// writeBench writes every timed trial in Go's benchmark format, which benchstat reads.
 func (a *Analysis) writeBench(w io.Writer) error {
 	out := benchfmt.NewWriter(w)
 	for i := range a.Records {
@@ -188,7 +192,8 @@ func (a *Analysis) writeBench(w io.Writer) error {
 		}
 		voluntary, involuntary := r.SwitchesPerRequest()
 		res := &benchfmt.Result{
-			Name:  benchfmt.Name(fmt.Sprintf("Weigh/%s/contender=%s/%s", a.Experiment, r.Contender, benchCondition(r.Condition))),
+			Name: benchfmt.Name(fmt.Sprintf("Weigh/%s/contender=%s/%s", a.Experiment, r.Contender,
+				benchCondition(r.Condition))),
 			Iters: int(r.Load.Requests),
 			Config: []benchfmt.Config{
 				{Key: "cpu", Value: []byte(a.Environment.CPU), File: true},

@@ -9,9 +9,9 @@ import (
 	"github.com/tarehq/tare/lab/kernel"
 )
 
-// KernelSays is what the comparison of kernel settings comes to, or "" if the write-up
-// tells none.
-func (r *Run) KernelSays() string {
+// KernelSummary summarizes the comparison of kernel settings. It returns "" if the write-up has
+// none.
+func (r *Run) KernelSummary() string {
 	if len(r.Kernel) == 0 {
 		return ""
 	}
@@ -21,11 +21,12 @@ func (r *Run) KernelSays() string {
 			wanted++
 		}
 	}
-	said := fmt.Sprintf("kernel settings: %s of the write-up's %d may make a difference to this run", noneOr(wanted), len(r.Kernel))
+	summary := fmt.Sprintf("kernel settings: %s of the write-up's %d may affect this run", noneOr(wanted),
+		len(r.Kernel))
 	if len(r.Tuned) > 0 {
-		said += ", and were changed while it lasted"
+		summary += ", and were changed for its duration"
 	}
-	return said
+	return summary
 }
 
 func noneOr(n int) string {
@@ -35,8 +36,8 @@ func noneOr(n int) string {
 	return strconv.Itoa(n)
 }
 
-// TunedTo is the value that a setting had while the run lasted, or "" if it was left alone.
-func (r *Run) TunedTo(name string) string {
+// TunedValue returns the value of a setting during the run, or "" if it was not changed.
+func (r *Run) TunedValue(name string) string {
 	i := slices.IndexFunc(r.Tuned, func(c kernel.Change) bool { return c.Name == name })
 	if i < 0 {
 		return ""
@@ -44,19 +45,20 @@ func (r *Run) TunedTo(name string) string {
 	return r.Tuned[i].To
 }
 
-// writeKernel says for a terminal which of the kernel's bounds were reached, and which
-// settings were not the write-up's and matter. Those that were changed for the run stand in a note.
+// writeKernel writes, for a terminal, which kernel limits were reached, and which settings matter
+// and differ from the write-up's. Settings that were changed for the run are in a note.
 func (r *Run) writeKernel(b *strings.Builder) {
-	var lacking []string
+	var differing []string
 	for i := range r.Kernel {
-		if row := &r.Kernel[i]; row.Want != "" && r.TunedTo(row.Name) == "" {
-			lacking = append(lacking, fmt.Sprintf("%s %s (theirs %s)", row.Name, row.Here, row.Theirs))
+		if row := &r.Kernel[i]; row.Want != "" && r.TunedValue(row.Name) == "" {
+			differing = append(differing, fmt.Sprintf("%s %s (write-up: %s)", row.Name, row.Here, row.Theirs))
 		}
 	}
 	if len(r.Reached) > 0 {
 		fmt.Fprintf(b, "%s\n\n", wrap(strings.Join(r.Reached, " "), textWidth))
 	}
-	if len(lacking) > 0 {
-		fmt.Fprintf(b, "%s\n\n", wrap("Kernel settings that are not the write-up's and may matter: "+strings.Join(lacking, ", ")+". With --tune they are, for the run.", textWidth))
+	if len(differing) > 0 {
+		fmt.Fprintf(b, "%s\n\n", wrap("Kernel settings that differ from the write-up's and may matter: "+
+			strings.Join(differing, ", ")+". With --tune they are changed for the run.", textWidth))
 	}
 }

@@ -10,7 +10,8 @@ import (
 func kernelRun(tuned bool) *Analysis {
 	run := &Run{
 		Kernel: []kernel.Row{
-			{Name: "net.a", Theirs: "2", Here: "1", Want: "2", Does: "how many <a> there may be", Says: "yes: there are many"},
+			{Name: "net.a", Theirs: "2", Here: "1", Want: "2", Does: "how many <a> there may be",
+				Says: "yes: there are many"},
 			{Name: "net.b", Theirs: "2", Does: "what was", Says: "no: it is no more"},
 		},
 		Reached: []string{"In this run 3 were lost."},
@@ -28,19 +29,22 @@ func kernelText(a *Analysis) string {
 	return b.String()
 }
 
-// A terminal is told what differs and matters, unless it was changed for the run; the page
-// has all of it.
-func TestKernelSettings(t *testing.T) {
-	const lacking = "In this run 3 were lost.\n\nKernel settings that are not the write-up's and may matter: net.a 1 (theirs 2). With --tune they\nare, for the run.\n\n"
-	if got := kernelText(kernelRun(false)); got != lacking {
+// The terminal shows settings that differ and matter, unless they were changed for the run. The
+// page shows all.
+func TestKernelSettingsThatMatterAreShown(t *testing.T) {
+	const differing = "In this run 3 were lost.\n\nKernel settings that differ from the write-up's and may matter: net.a 1 (write-up: 2). With --tune\nthey are changed for the run.\n\n"
+	if got := kernelText(kernelRun(false)); got != differing {
 		t.Errorf("got %q", got)
 	}
 	if got := kernelText(kernelRun(true)); got != "In this run 3 were lost.\n\n" {
 		t.Errorf("tuned: got %q", got)
 	}
 	for tuned, want := range map[bool][]string{
-		false: {"kernel settings: 1 of the write-up&#39;s 2 may make a difference to this run</summary>", "<td>2</td><td>1</td><td class=\"wrap\">how many &lt;a&gt; there may be</td>", "<td>2</td><td>none</td>", "In this run 3 were lost."},
-		true:  {"to this run, and were changed while it lasted</summary>", "<td>2</td><td>1</td><td>2</td>", "<td>2</td><td>none</td><td>none</td>"},
+		false: {"kernel settings: 1 of the write-up&#39;s 2 may affect this run</summary>",
+			"<td>2</td><td>1</td><td class=\"wrap\">how many &lt;a&gt; there may be</td>", "<td>2</td><td>none</td>",
+			"In this run 3 were lost."},
+		true: {"may affect this run, and were changed for its duration</summary>", "<td>2</td><td>1</td><td>2</td>",
+			"<td>2</td><td>none</td><td>none</td>"},
 	} {
 		var b strings.Builder
 		if err := kernelRun(tuned).writePage(&b); err != nil {
@@ -54,11 +58,12 @@ func TestKernelSettings(t *testing.T) {
 	}
 }
 
-// A write-up that tells no kernel settings has no table of them.
-func TestNoKernelSettings(t *testing.T) {
+// Without kernel settings in the write-up there is no table.
+func TestNoTableWithoutKernelSettings(t *testing.T) {
 	var b strings.Builder
 	a := Analyze(&Run{})
-	if err := a.writePage(&b); err != nil || strings.Contains(b.String(), "<summary>kernel settings") || kernelText(a) != "" {
+	if err := a.writePage(&b); err != nil || strings.Contains(b.String(), "<summary>kernel settings") ||
+		kernelText(a) != "" {
 		t.Error(err, kernelText(a))
 	}
 }

@@ -15,22 +15,22 @@ import (
 const (
 	latencyFile = "latency.csv"
 
-	// curveSteps is how many places of a percentile curve there are for each nine.
+	// curveSteps is the number of points of a percentile curve for each nine.
 	curveSteps = 20
-	// fewBeyond is how many requests must lie beyond what is shown of a curve: of fewer, each
-	// is chance.
+	// fewBeyond is how many requests must lie beyond the end of a curve. Fewer are chance.
 	fewBeyond = 10
-	// firstShare is where curves begin: the quickest requests are chance.
+	// firstShare is where curves begin, because the fastest requests are chance.
 	firstShare = 0.1
 )
 
-// percentile is a share of a contender's requests and the time within which they were answered.
+// percentile is a share of a contender's requests and the time within which they received
+// responses.
 type percentile struct {
 	share float64
 	time  time.Duration
 }
 
-// percentiles are those that are told of a row.
+// percentiles returns the percentiles that a row has enough requests for.
 func (r *Row) percentiles() (all []percentile) {
 	for _, share := range page.Shares(r.Latency.Count() / fewBeyond) {
 		all = append(all, percentile{share, r.Latency.Quantile(share)})
@@ -38,8 +38,8 @@ func (r *Row) percentiles() (all []percentile) {
 	return all
 }
 
-// LatencyPlot is the percentile curve of each contender, on an axis on which each nine is as far
-// as the last.
+// LatencyPlot draws the percentile curve of each contender, on an axis on which all nines are
+// equally far apart.
 func (a *Analysis) LatencyPlot(t *Table) *page.Plot {
 	rows := t.measured()
 	x, lo, hi := page.Axis{Min: page.Nines(firstShare)}, math.Inf(1), 0.0
@@ -52,7 +52,7 @@ func (a *Analysis) LatencyPlot(t *Table) *page.Plot {
 	y := page.Around(lo, hi)
 	p := newCurves(&x, &y, rows)
 	p.X, p.Y = page.NinesTicks(x, percentText), page.VerticalTicks(y, page.Number)
-	p.Unit, p.Up = "share of requests answered within that time", "ms"
+	p.Unit, p.Up = "share of requests with a response within that time", "ms"
 	for _, row := range rows {
 		var spots []page.Spot
 		for _, q := range row.percentiles() {
@@ -62,16 +62,17 @@ func (a *Analysis) LatencyPlot(t *Table) *page.Plot {
 		line := a.curve(row.Entrant, spots)
 		line.Path = page.Path(row.percentilePath(x, y))
 		p.Lines = append(p.Lines, line)
-		p.Alt += fmt.Sprintf("%s: half within %s, 99 %% within %s. ", row.Title, millis(row.Latency.Quantile(0.5)), millis(row.Latency.Quantile(0.99)))
+		p.Alt += fmt.Sprintf("%s: half within %s, 99 %% within %s. ", row.Title, millis(row.Latency.Quantile(0.5)),
+			millis(row.Latency.Quantile(0.99)))
 	}
 	p.NameLines()
 	return p
 }
 
-// percentilePath are the places that a row's curve goes through.
+// percentilePath returns the points of a row's curve.
 func (r *Row) percentilePath(x, y page.Axis) (places []string) {
-	told := r.percentiles()
-	last := told[len(told)-1]
+	percentiles := r.percentiles()
+	last := percentiles[len(percentiles)-1]
 	for _, share := range page.CurveShares(r.Latency.Count()/fewBeyond, curveSteps) {
 		if share >= firstShare && share < last.share {
 			places = append(places, page.Place(x.At(page.Nines(share)), y.At(ms(r.Latency.Quantile(share)))))
@@ -80,7 +81,7 @@ func (r *Row) percentilePath(x, y page.Axis) (places []string) {
 	return append(places, page.Place(x.At(page.Nines(last.share)), y.At(ms(last.time))))
 }
 
-// measured are the rows with a trial that succeeded.
+// measured returns the rows with a successful trial.
 func (t *Table) measured() (rows []*Row) {
 	for i := range t.Rows {
 		if t.Rows[i].Trials > 0 {
@@ -90,31 +91,33 @@ func (t *Table) measured() (rows []*Row) {
 	return rows
 }
 
-// LatencySays is what the times are.
-func (t *Table) LatencySays() string {
-	const tail = " A curve goes from a tenth of the requests to where fewer than ten lie beyond; point at one to see it alone."
+// LatencyNote describes how latency is measured.
+func (t *Table) LatencyNote() string {
+	const tail = " A curve begins at a tenth of the requests and ends where fewer than ten lie beyond; point at one to see it alone."
 	if t.Saturated() {
-		return fmt.Sprintf("Time from sending a request to the last byte of its response, with one under way on each of %d connections at all times. "+
-			"In such a closed loop latency is connections divided by rate: it says how long the queue is, not how long a lone request would take.", t.Connections) + tail
+		return fmt.Sprintf("Time from sending a request to the last byte of its response, with one request at all times on each of %d connections. "+
+			"In such a closed loop latency is connections divided by rate: it shows the length of the queue, not the time of a single request.", t.Connections) + tail
 	}
-	return fmt.Sprintf("Time from when a request was due to the last byte of its response. Requests are due at %.0f a second, whatever became of those before them, "+
-		"so what one of them waits for its turn counts.", t.Rate) + tail
+	return fmt.Sprintf("Time from when a request was due to the last byte of its response. Requests are due at %.0f per second, whether or not earlier ones have ended, "+
+		"so the time that a request waits to be sent is included.", t.Rate) + tail
 }
 
-// percentText writes a share with as many digits as it has.
+// percentText formats a share with as many digits as it needs.
 func percentText(share float64) string {
 	return strconv.FormatFloat(math.Round(1e9*share)/1e7, 'f', -1, 64) + " %"
 }
 
-// writeLatency writes the percentiles, one a line.
+// writeLatency writes the percentiles, one per line.
 func (a *Analysis) writeLatency(w io.Writer) error {
 	out := csv.NewWriter(w)
-	_ = out.Write(slices.Concat([]string{"experiment"}, conditionColumns(), []string{"contender", "percentile", "ms"})) // the writer keeps its first error
+	_ = out.Write(slices.Concat([]string{"experiment"}, conditionColumns(),
+		[]string{"contender", "percentile", "ms"})) // the writer keeps its first error
 	for i := range a.Tables {
 		t := &a.Tables[i]
 		for _, row := range t.measured() {
 			for _, q := range row.percentiles() {
-				_ = out.Write(slices.Concat([]string{a.Experiment}, conditionCells(t.Condition), []string{row.Name, csvNumber(100 * q.share), csvNumber(ms(q.time))}))
+				_ = out.Write(slices.Concat([]string{a.Experiment}, conditionCells(t.Condition),
+					[]string{row.Name, csvNumber(100 * q.share), csvNumber(ms(q.time))}))
 			}
 		}
 	}

@@ -17,12 +17,12 @@ import (
 //go:embed *.html
 var pageSource embed.FS
 
-// writePage writes the report as one HTML file that needs nothing else.
+// writePage writes the report as one HTML file without external resources.
 func (a *Analysis) writePage(w io.Writer) error {
 	return page.Write(w, pageSource, pageFuncs(), a)
 }
 
-// pageFuncs are what the page's template calls.
+// pageFuncs returns the functions of the page's templates.
 func pageFuncs() template.FuncMap {
 	percent := func(share float64) func() string {
 		return func() string { return fmt.Sprintf("%.0f %%", 100*share) }
@@ -51,12 +51,12 @@ func pageFuncs() template.FuncMap {
 	}
 }
 
-// section is what the page says of one condition.
+// section is the page's part about one condition.
 type section struct {
 	Analysis *Analysis
 	Table    *Table
 	ID       string
-	First    bool // the others are shown in less detail at first
+	First    bool // details of the others are closed
 }
 
 func newSection(a *Analysis, i int) section {
@@ -65,10 +65,10 @@ func newSection(a *Analysis, i int) section {
 
 func sectionID(i int) string { return fmt.Sprintf("condition-%d", i+1) }
 
-// link leads to a part of the page.
+// link points to a part of the page.
 type link struct{ ID, Text string }
 
-// Contents are the links to the parts of a page that is long; nil of one that is not.
+// Contents returns links to the parts of a long page, or nil for a short one.
 func (a *Analysis) Contents() (links []link) {
 	const few = 2
 	if len(a.Tables) <= few && len(a.Sweeps) == 0 {
@@ -78,10 +78,11 @@ func (a *Analysis) Contents() (links []link) {
 		links = append(links, link{sectionID(i), "With " + conditionText(&a.Tables[i])})
 	}
 	if len(a.Sweeps) > 0 {
-		links = append(links, link{"sweeps", "What changes with settings"})
+		links = append(links, link{"sweeps", "Sweeps of settings"})
 	}
 	if len(a.Published) > 0 {
-		links = append(links, link{"shape", "The published shape, and ours"})
+		links = append(links, link{"shape", "Published and measured rates"})
 	}
-	return append(links, link{"who", "Who was weighed"}, link{"equal", "Are they equal?"}, link{"timeline", "What happened when"}, link{"method", "How this was measured"})
+	return append(links, link{"who", "Contenders"}, link{"equal", "Responses compared"}, link{"timeline", "Timeline"},
+		link{"method", "How this was measured"})
 }

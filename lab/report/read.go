@@ -11,13 +11,13 @@ import (
 	"github.com/tarehq/tare/lab/trial"
 )
 
-// Read reads a results folder: what WriteFiles and the journal have kept. A journal whose last
-// line is not whole, of a run that was killed, is read up to there.
+// Read reads a results folder as WriteFiles and the journal wrote it. It ignores an incomplete last
+// line of the journal, as a killed run leaves it.
 func Read(dir string) (*Run, error) {
 	name := filepath.Join(dir, runFile)
 	b, err := os.ReadFile(name)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%q has no %s: want a results folder of tare weigh", dir, runFile)
+		return nil, fmt.Errorf("%q has no %s: want a results folder that tare weigh wrote", dir, runFile)
 	}
 	if err != nil {
 		return nil, err
@@ -44,11 +44,11 @@ func Read(dir string) (*Run, error) {
 			return nil, fmt.Errorf("%s: %w", journal.Name(), err)
 		}
 		if r.Block < 0 || r.Block > run.Blocks {
-			return nil, fmt.Errorf("%s: block %d of %d", journal.Name(), r.Block, run.Blocks)
+			return nil, fmt.Errorf("%s: invalid block %d of %d", journal.Name(), r.Block, run.Blocks)
 		}
 		run.Records = append(run.Records, r)
 	}
 }
 
-// maxBlocks bounds what is believed of a file.
+// maxBlocks limits the memory that a damaged file can claim.
 const maxBlocks = 10_000

@@ -7,19 +7,19 @@ import (
 	"github.com/tarehq/tare/lab/trial"
 )
 
-// MeasureOf is for how long each of a table's trials was measured.
-func (a *Analysis) MeasureOf(t *Table) time.Duration {
+// MeasuredTime returns how long each trial of a table measured.
+func (a *Analysis) MeasuredTime(t *Table) time.Duration {
 	if t.Saturated() {
 		return a.Measure
 	}
 	return a.RateMeasure
 }
 
-// reachedBound is which share of the requests that were due has to be answered.
+// reachedBound is the share of due requests that must receive a response.
 const reachedBound = 0.99
 
-// rateMissed warns of trials at a fixed rate that did not reach it, and of those in which the
-// figures may be the generator's.
+// rateMissed warns of trials that did not reach their fixed rate, and of doubts about the
+// generator.
 func rateMissed(a *Analysis, t *Table, row *Row) string {
 	if t.Saturated() {
 		return ""
@@ -33,13 +33,13 @@ func rateMissed(a *Analysis, t *Table, row *Row) string {
 		}
 	}
 	if missed > 0 {
-		return fmt.Sprintf("it did not reach the rate in %d of %d trials: in the worst %.1f %% of what was due was answered", missed, len(records), 100*worst)
+		return fmt.Sprintf("the rate was not reached in %d of %d trials; in the worst, %.1f %% of the due requests received a response", missed, len(records), 100*worst)
 	}
 	return generatorDoubted(records)
 }
 
-// generatorDoubted says why in most of the trials at a fixed rate the figures may be the
-// generator's.
+// generatorDoubted returns why the figures may be the load generator's in most trials at a fixed
+// rate.
 func generatorDoubted(records []*trial.Record) string {
 	n, why := 0, ""
 	for _, r := range records {
@@ -54,10 +54,10 @@ func generatorDoubted(records []*trial.Record) string {
 	return fmt.Sprintf("in %d of %d trials %s", n, len(records), why)
 }
 
-// pastKnee warns of a contender that waits at a fixed rate as if it were saturated.
-func pastKnee(a *Analysis, t *Table, row *Row) string {
+// latencyOfSaturation warns of a contender whose latency at a fixed rate is that of saturation.
+func latencyOfSaturation(a *Analysis, t *Table, row *Row) string {
 	if t.Saturated() || generatorDoubted(a.records(t, row)) != "" {
-		return "" // then the times are not the contender's
+		return "" // the times may be the generator's
 	}
 	c := t.Condition
 	c.Rate = 0
@@ -67,5 +67,5 @@ func pastKnee(a *Analysis, t *Table, row *Row) string {
 	if !(late >= queue) {
 		return ""
 	}
-	return fmt.Sprintf("one request in a hundred takes %.2f ms or longer, and half of them take %.2f ms when it is saturated: the rate is past its knee, or something stops it now and then", late, queue)
+	return fmt.Sprintf("1 %% of requests take at least %.2f ms, as long as the median at saturation (%.2f ms): the rate is too high for the contender, or it pauses at times", late, queue)
 }

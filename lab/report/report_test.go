@@ -2,18 +2,14 @@ package report
 
 import (
 	"bytes"
-	"encoding/csv"
 	"errors"
 	"flag"
 	"os"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"testing"
 	"time"
-
-	"golang.org/x/perf/benchfmt"
 
 	"github.com/tarehq/tare/internal/testkit/programs"
 	"github.com/tarehq/tare/lab/contender"
@@ -32,20 +28,23 @@ const (
 	connections = 64
 )
 
-// sample is a run of known figures: weights in µs, the same in every block but for a
-// drift that all contenders share, which ratios must not show.
+// sample returns a run of known figures. Weights are equal in all blocks, except for a drift that
+// all contenders share, which ratios must not show.
 func sample() *Run {
 	run := &Run{
-		Tool: "v1 go1.26", Experiment: "front", Flags: []string{"front", "--blocks", "6"}, Title: "nginx and Go", Question: "What does nginx cost?", Source: "a write-up",
+		Tool: "v1 go1.26", Experiment: "front", Flags: []string{"front", "--blocks", "6"}, Title: "nginx and Go",
+		Question: "What does nginx cost?", Source: "a write-up",
 		Started: time.Date(2026, 11, 21, 1, 2, 3, 0, time.UTC), Seconds: 240, Seed: 7, Blocks: blocks,
 		Warmup: 300 * time.Millisecond, Measure: 2 * time.Second, Placement: "servers on [0], generator on [1]",
-		Conditions:  []trial.Condition{{Cores: 1, Connections: connections}, {Cores: 1, Connections: 1000}},
-		Environment: Environment{CPU: "A processor", Cores: 2, Memory: 24e9, Kernel: "Linux 6", System: "Debian", Nofile: 20000, Sysctls: map[string]string{"net.core.somaxconn": "4096"}},
+		Conditions: []trial.Condition{{Cores: 1, Connections: connections}, {Cores: 1, Connections: 1000}},
+		Environment: Environment{CPU: "A processor", Cores: 2, Memory: 24e9, Kernel: "Linux 6", System: "Debian",
+			Nofile: 20000, Sysctls: map[string]string{"net.core.somaxconn": "4096"}},
 		Published: []Published{
 			{"gomaxprocs 1", "Go", "nethttp", 40000, 1}, {"gomaxprocs 1", "nginx proxy", "nginx-nethttp", 36000, 0.9},
 		},
 	}
-	answer := &equal.Answer{Status: 200, Body: []byte("Hello World\n"), Bytes: 153, KeepAlive: true, Header: map[string][]string{"Server": {"gophr"}, "Date": {"x"}}}
+	response := &equal.Response{Status: 200, Body: []byte("Hello World\n"), Bytes: 153, KeepAlive: true,
+		Header: map[string][]string{"Server": {"gophr"}, "Date": {"x"}}}
 	for _, e := range []struct {
 		name, title string
 		kind        Kind
@@ -58,7 +57,8 @@ func sample() *Run {
 		{"tare", "tare", Rival, 0, 6.5},
 		{"ceiling", "ceiling", Ceiling, 0, 5},
 	} {
-		run.Entrants = append(run.Entrants, Entrant{Name: e.name, Title: e.title, About: "about", Kind: e.kind, Versions: []string{"go1.26.8"}, Answer: answer})
+		run.Entrants = append(run.Entrants, Entrant{Name: e.name, Title: e.title, About: "about", Kind: e.kind,
+			Versions: []string{"go1.26.8"}, Response: response})
 		for _, c := range run.Conditions {
 			for block := range blocks {
 				run.Records = append(run.Records, record(e.name, block+1, c, e.nginx, e.app))
@@ -69,7 +69,7 @@ func sample() *Run {
 	return run
 }
 
-// start gives all trials their times: a block after the other, a trial every ten seconds.
+// start sets the times of all trials: block after block, a trial every ten seconds.
 func start(run *Run) {
 	const each = 10 * time.Second
 	inBlock := make(map[int]int)
@@ -81,7 +81,7 @@ func start(run *Run) {
 	}
 }
 
-// record is one trial of a contender whose processes cost so many µs a request.
+// record returns a trial of a contender whose processes use these µs of CPU time per request.
 func record(name string, block int, c trial.Condition, nginx, app float64) trial.Record {
 	drift := 1 + 0.1*float64(block)
 	total := (nginx + app) * drift
@@ -93,12 +93,14 @@ func record(name string, block int, c trial.Condition, nginx, app float64) trial
 	}
 	cost := func(us float64) proc.Cost {
 		cpu := time.Duration(us * drift * perTrial * 1000)
-		return proc.Cost{Name: "p", User: cpu / 4, Sys: cpu - cpu/4, Voluntary: perTrial / 10, Involuntary: perTrial / 50, RSS: 10e6}
+		return proc.Cost{Name: "p", User: cpu / 4, Sys: cpu - cpu/4, Voluntary: perTrial / 10,
+			Involuntary: perTrial / 50, RSS: 10e6}
 	}
 	r := trial.Record{
 		Block: block, Condition: c, Contender: name, MachineAccepted: uint64(10 * seconds * nginx),
 		Load: &load.Result{Connections: c.Connections, Seconds: seconds, Requests: perTrial, Bytes: 153 * perTrial,
-			Statuses: map[int]uint64{200: perTrial}, Latency: l, Connect: hist.New(), Generator: load.Generator{Busy: 0.5}},
+			Statuses: map[int]uint64{200: perTrial}, Latency: l, Connect: hist.New(),
+			Generator: load.Generator{Busy: 0.5}},
 		Costs: map[string][]proc.Cost{contender.RoleApplication: {cost(app)}},
 	}
 	if nginx > 0 {
@@ -107,7 +109,7 @@ func record(name string, block int, c trial.Condition, nginx, app float64) trial
 	return r
 }
 
-func TestAnalysis(t *testing.T) {
+func TestRatiosDoNotShowCommonDrift(t *testing.T) {
 	a := Analyze(sample())
 	if len(a.Tables) != 2 || len(a.Tables[0].Rows) != 6 {
 		t.Fatalf("%d tables", len(a.Tables))
@@ -116,13 +118,14 @@ func TestAnalysis(t *testing.T) {
 		ratio   float64
 		finding string
 	}{
-		"twin": {1, "no difference"}, "nginx-nethttp": {2.3, "more"}, "fasthttp": {0.6, "less"}, "tare": {0.65, "less"}, "ceiling": {0.5, "less"},
+		"twin": {1, "no difference"}, "nginx-nethttp": {2.3, "more"}, "fasthttp": {0.6, "less"},
+		"tare": {0.65, "less"}, "ceiling": {0.5, "less"},
 	} {
 		row := a.Tables[0].named(name)
 		if d := row.Ratio.Mid/want.ratio - 1; d > 1e-6 || d < -1e-6 || row.Finding.String() != want.finding {
 			t.Errorf("%s: %v, %v", name, row.Ratio, row.Finding)
 		}
-		// What drifts for all shows in the weight's interval, not in the ratio's.
+		// The common drift widens the weight's interval, not the ratio's.
 		if row.Ratio.Hi-row.Ratio.Lo > 1e-6 || row.WeightUs.Hi/row.WeightUs.Lo < 1.4 {
 			t.Errorf("%s: ratio %v of weight %v", name, row.Ratio, row.WeightUs)
 		}
@@ -132,24 +135,27 @@ func TestAnalysis(t *testing.T) {
 	}
 	row := a.Tables[0].named("nginx-nethttp")
 	// Two processes of nginx, and one of the application.
-	if row.Voluntary < 0.2999 || row.Voluntary > 0.3001 || row.Involuntary < 0.0599 || row.Involuntary > 0.0601 || row.RSS != 30e6 || row.Busy != 0.5 {
+	if row.Voluntary < 0.2999 || row.Voluntary > 0.3001 || row.Involuntary < 0.0599 || row.Involuntary > 0.0601 ||
+		row.RSS != 30e6 || row.Busy != 0.5 {
 		t.Errorf("%v and %v switches, %v bytes, generator busy %v", row.Voluntary, row.Involuntary, row.RSS, row.Busy)
 	}
 	if row.OtherAccepts < 119 || row.OtherAccepts > 121 || a.Tables[0].named("tare").OtherAccepts != 0 {
 		t.Errorf("%v other accepts a second, want 120", row.OtherAccepts)
 	}
 	parts := row.Parts
-	if len(parts) != 2 || parts[0].Role != "nginx" || parts[1].Role != "application" || parts[0].Us() < parts[1].Us() || parts[0].SysUs < 2*parts[0].UserUs {
+	if len(parts) != 2 || parts[0].Role != "nginx" || parts[1].Role != "application" ||
+		parts[0].Us() < parts[1].Us() || parts[0].SysUs < 2*parts[0].UserUs {
 		t.Errorf("parts %+v", parts)
 	}
 }
 
-func TestVerdict(t *testing.T) {
+func TestVerdictGroupsSimilarCosts(t *testing.T) {
 	for name, test := range map[string]struct {
 		change func(*Run)
 		want   string
 	}{
-		"all clear": {func(*Run) {}, "A request costs 13.5 µs of CPU time with net/http. nginx → net/http costs 2.3 times as much, 31.0 µs. fasthttp and tare cost 60 to 65 % of it."},
+		"all clear": {func(*Run) {},
+			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http costs 2.3 times as much, 31.0 µs. fasthttp and tare cost 60 to 65 % of it."},
 		"no difference": {func(r *Run) { scale(r, "fasthttp", func(int) float64 { return 10 / 6.0 }) },
 			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http costs 2.3 times as much, 31.0 µs. tare costs 65 % of it, 8.77 µs. fasthttp costs the same within 2 %."},
 		"far apart": {func(r *Run) { scale(r, "fasthttp", func(int) float64 { return 10 }) },
@@ -164,7 +170,8 @@ func TestVerdict(t *testing.T) {
 		"nothing": {func(r *Run) { r.Records = nil }, "Nothing was measured."},
 		"control left out": {func(r *Run) { r.Records, r.Entrants[0].Absent = nil, "it crashed" },
 			"The control was not measured, so nothing can be compared with it."},
-		"no control": {func(r *Run) { drop(r, "nethttp") }, "The control was not measured, so nothing can be compared with it."},
+		"no control": {func(r *Run) { drop(r, "nethttp") },
+			"The control was not measured, so nothing can be compared with it."},
 	} {
 		t.Run(name, func(t *testing.T) {
 			run := sample()
@@ -176,21 +183,22 @@ func TestVerdict(t *testing.T) {
 	}
 }
 
-// Bounds are the lowest and the highest of six blocks, everywhere they are shown.
-func TestIntervals(t *testing.T) {
+// Bounds are the lowest and the highest of six blocks in all outputs.
+func TestAllOutputsHaveTheSameIntervals(t *testing.T) {
 	run := sample()
 	scale(run, "tare", func(block int) float64 { return 1 + 0.1*float64(block) })
 	a := Analyze(run)
 	row := a.Tables[0].named("tare")
 	near := func(got, want float64) bool { return got > 0.999*want && got < 1.001*want }
 	// Weights drift by 1.1 to 1.6, and tare's by that much again.
-	if i := row.WeightUs; !near(i.Lo, 6.5*1.1*1.1) || !near(i.Mid, 6.5*(1.3*1.3+1.4*1.4)/2) || !near(i.Hi, 6.5*1.6*1.6) {
+	if i := row.WeightUs; !near(i.Lo, 6.5*1.1*1.1) || !near(i.Mid, 6.5*(1.3*1.3+1.4*1.4)/2) ||
+		!near(i.Hi, 6.5*1.6*1.6) {
 		t.Errorf("weight %v", i)
 	}
 	if i := row.Ratio; !near(i.Lo, 0.65*1.1) || !near(i.Mid, 0.65*1.35) || !near(i.Hi, 0.65*1.6) {
 		t.Errorf("ratio %v", i)
 	}
-	if i := row.RateRatio; !near(i.Lo, 1/0.65) || !near(i.Hi, 1/0.65) { // what costs more was not slower here
+	if i := row.RateRatio; !near(i.Lo, 1/0.65) || !near(i.Hi, 1/0.65) { // the rate did not change
 		t.Errorf("ratio of rates %v", i)
 	}
 	var csvText, page, text strings.Builder
@@ -203,13 +211,14 @@ func TestIntervals(t *testing.T) {
 		"text": {text.String(), "0.88      0.71–1.04        unclear"},
 	} {
 		if !strings.Contains(shown.in, shown.want) {
-			t.Errorf("the %s lacks %s:\n%s", name, shown.want, regexp.MustCompile(`(?m)^.*\btare\b.{0,200}`).FindAllString(shown.in, -1))
+			t.Errorf("the %s lacks %s:\n%s", name, shown.want,
+				regexp.MustCompile(`(?m)^.*\btare\b.{0,200}`).FindAllString(shown.in, -1))
 		}
 	}
 }
 
-// What is said of places rests on the ratios of the pair's own blocks.
-func TestRemarks(t *testing.T) {
+// A swap is reported only if the ratios of the pair's own blocks show it.
+func TestRemarksReportSwaps(t *testing.T) {
 	const many = 1000
 	elsewhere := func(name string, by func(block int) float64) func(*Run) {
 		return func(r *Run) {
@@ -229,13 +238,19 @@ func TestRemarks(t *testing.T) {
 		change func(*Run)
 		want   string
 	}{
-		// The weights drift by half, so that their own intervals overlap: only pairs can tell.
-		"a swap":        {elsewhere("fasthttp", func(int) float64 { return 1.2 }), "With 1000 connections and the servers on one core these swap places: fasthttp and tare."},
-		"two swaps":     {elsewhere("fasthttp", func(int) float64 { return 2 }), "these swap places: fasthttp and net/http; fasthttp and tare."},
-		"none":          {func(*Run) {}, "No two are shown to swap places with 1000 connections and the servers on one core."},
-		"too little":    {elsewhere("fasthttp", func(int) float64 { return 6.55 / 6 }), "No two are shown to swap places"},
-		"not always":    {elsewhere("fasthttp", func(block int) float64 { return 1 + 0.4*float64(block%2) }), "No two are shown to swap places"},
-		"not measured":  {func(r *Run) { elsewhere("fasthttp", func(int) float64 { return 1.2 })(r); drop(r, "tare") }, "No two are shown to swap places"},
+		// Weights drift by half, so their intervals overlap: only ratios show the swap.
+		"a swap": {elsewhere("fasthttp", func(int) float64 { return 1.2 }),
+			"With 1000 connections and the servers on one core these swap places: fasthttp and tare."},
+		"two swaps": {elsewhere("fasthttp", func(int) float64 { return 2 }),
+			"these swap places: fasthttp and net/http; fasthttp and tare."},
+		"none": {func(*Run) {},
+			"No two are shown to swap places with 1000 connections and the servers on one core."},
+		"too little": {elsewhere("fasthttp", func(int) float64 { return 6.55 / 6 }),
+			"No two are shown to swap places"},
+		"not always": {elsewhere("fasthttp", func(block int) float64 { return 1 + 0.4*float64(block%2) }),
+			"No two are shown to swap places"},
+		"not measured": {func(r *Run) { elsewhere("fasthttp", func(int) float64 { return 1.2 })(r); drop(r, "tare") },
+			"No two are shown to swap places"},
 		"one condition": {func(r *Run) { r.Conditions = r.Conditions[:1] }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -246,7 +261,7 @@ func TestRemarks(t *testing.T) {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
 			if strings.Contains(got, "No pair") && strings.Contains(got, "these change") {
-				t.Errorf("says both: %s", got)
+				t.Errorf("contradictory remarks: %s", got)
 			}
 		})
 	}
@@ -274,70 +289,11 @@ func drop(r *Run, name string) {
 	}
 }
 
-// Each thing that a reader must be warned of is seen, and nothing else is said.
-func TestWarnings(t *testing.T) {
-	every := func(name string, change func(*trial.Record)) func(*Run) {
-		return func(r *Run) {
-			for i := range r.Records {
-				if r.Records[i].Contender == name && r.Records[i].Connections == connections {
-					change(&r.Records[i])
-				}
-			}
-		}
-	}
-	for _, test := range []struct {
-		want   string
-		row    string
-		change func(*Run)
-	}{
-		{"1 of 6 trials failed: it fell over", "tare", func(r *Run) {
-			for i := range r.Records {
-				if rec := &r.Records[i]; rec.Contender == "tare" && rec.Block == 2 && rec.Connections == connections {
-					rec.Failure, rec.Load = "it fell over\nand so on", nil
-				}
-			}
-		}},
-		{"the twin is the control, yet its interval misses 1: trust no difference of less than 10 %", "twin", func(r *Run) { scale(r, "twin", func(int) float64 { return 1.1 }) }},
-		{"Little's law is off by 50 %", "tare", every("tare", func(r *trial.Record) { r.Load.Seconds *= 2 })},
-		{"the generator was 95 % busy", "ceiling", every("ceiling", func(r *trial.Record) { r.Load.Generator.Busy = 0.95 })},
-		{"12 errors and 600000 responses; the first error: read: nonsense", "tare", every("tare", func(r *trial.Record) { r.Load.Errors = load.Errors{Read: 2, First: "read: nonsense"} })},
-		{"100 bytes a response under load, 153 when asked alone", "tare", every("tare", func(r *trial.Record) { r.Load.Bytes = 100 * perTrial })},
-		{"30 connections had to be opened again", "tare", every("tare", func(r *trial.Record) { r.Load.Connects = 5 })},
-		{"the rest of the machine used 50 % of a CPU", "tare", every("tare", func(r *trial.Record) { r.Others = time.Duration(r.Load.Seconds * 5e8) })},
-		{"measured in 3 of 6 blocks: too few for an interval", "tare", func(r *Run) {
-			for i := range r.Records {
-				if rec := &r.Records[i]; rec.Contender == "tare" && rec.Block > 3 {
-					rec.Contender = "nobody"
-				}
-			}
-		}},
-	} {
-		run := sample()
-		test.change(run)
-		var all []string
-		for _, row := range Analyze(run).Tables[0].Rows {
-			for _, w := range row.Warnings {
-				all = append(all, row.Name+": "+w)
-			}
-		}
-		found := false
-		for _, w := range all {
-			if strings.HasPrefix(w, test.row+": "+test.want) {
-				found = true
-			} else if !strings.Contains(w, "too few") {
-				t.Errorf("%s: also said: %s", test.want, w)
-			}
-		}
-		if !found {
-			t.Errorf("not said: %s: %s; said: %v", test.row, test.want, all)
-		}
-	}
-}
-
-func TestText(t *testing.T) {
+func TestTextEqualsGoldenFile(t *testing.T) {
 	run := sample()
 	run.Entrants[3].Absent = "fasthttp is missing: no network"
-	run.Entrants[2].Declared = []Declared{{equal.Difference{What: "field Server", Want: `"gophr"`, Got: `"nginx"`}, "its own name"}}
+	run.Entrants[2].Declared = []DeclaredDifference{{equal.Difference{What: "field Server", Want: `"gophr"`,
+		Got: `"nginx"`}, "its own name"}}
 	run.Warnings = []string{"interrupted in block 6 of 6"}
 	var b bytes.Buffer
 	if err := Analyze(run).WriteText(&b); err != nil {
@@ -358,9 +314,9 @@ func TestText(t *testing.T) {
 	}
 }
 
-func TestComplete(t *testing.T) {
+func TestRunWithProblemsIsIncomplete(t *testing.T) {
 	if !sample().Complete() {
-		t.Error("a sound run is not complete")
+		t.Error("a run without problems is incomplete")
 	}
 	for name, change := range map[string]func(*Run){
 		"warning": func(r *Run) { r.Warnings = []string{"x"} },
@@ -370,82 +326,13 @@ func TestComplete(t *testing.T) {
 		r := sample()
 		change(r)
 		if r.Complete() {
-			t.Errorf("%s: passes for complete", name)
+			t.Errorf("%s: the run is complete", name)
 		}
 	}
 }
 
-func TestFiles(t *testing.T) {
-	dir := t.TempDir()
-	if err := Analyze(sample()).WriteFiles(dir); err != nil {
-		t.Fatal(err)
-	}
-	f, err := os.Open(filepath.Join(dir, csvFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	rows, err := csv.NewReader(f).ReadAll()
-	if err != nil || len(rows) != 1+2*6 {
-		t.Fatal(len(rows), err)
-	}
-	cells := make(map[string]string)
-	for i, name := range rows[0] {
-		cells[name] = rows[3][i]
-	}
-	for name, want := range map[string]string{
-		"experiment": "front", "cores": "1", "connections": "64", "contender": "nginx-nethttp", "kind": "way", "trials": "6", "finding": "more",
-		"weight_us": "31.05", "weight_us_lo": "25.3", "weight_us_hi": "36.8", "ratio": "2.3", "ratio_lo": "2.3", "ratio_hi": "2.3",
-		"nginx_user_us": "4.05", "nginx_sys_us": "12.15", "application_user_us": "3.712", "application_sys_us": "11.137",
-		"voluntary_switches_per_request": "0.3", "involuntary_switches_per_request": "0.06", "rss_bytes": "3e+07",
-	} {
-		got, gotErr := strconv.ParseFloat(cells[name], 64)
-		number, err := strconv.ParseFloat(want, 64)
-		if err != nil && cells[name] != want || err == nil && (gotErr != nil || got < 0.999*number || got > 1.001*number) {
-			t.Errorf("%s: got %q, want %s", name, cells[name], want)
-		}
-	}
-
-	b, err := os.Open(filepath.Join(dir, benchFile))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer b.Close()
-	raw, err := os.ReadFile(filepath.Join(dir, benchFile))
-	if err != nil || !strings.HasPrefix(string(raw), "cpu: A processor\nkernel: Linux 6\ntare: v1 go1.26\n\nBenchmarkWeigh/front/contender=nethttp/cores=1/connections=64 100000 ") {
-		t.Errorf("%s begins with %.200s, %v", benchFile, raw, err)
-	}
-	results := 0
-	for r := benchfmt.NewReader(b, benchFile); r.Scan(); {
-		switch rec := r.Result().(type) {
-		case *benchfmt.SyntaxError:
-			t.Error(rec)
-		case *benchfmt.Result:
-			results++
-			for _, unit := range []string{"server-µs/req", "req/s", "p50-ms", "p99-ms", "waits/req", "preemptions/req", "rss-B"} {
-				if v, ok := rec.Value(unit); !ok || v <= 0 {
-					t.Errorf("%s: %v %s", rec.Name, v, unit)
-				}
-			}
-			if v, _ := rec.Value("server-µs/req"); v < 5 || rec.GetConfig("cpu") != "A processor" {
-				t.Errorf("%s: %v %q", rec.Name, v, rec.GetConfig("cpu"))
-			}
-			if v, _ := rec.Value("waits/req"); v < 0.09 || v > 0.31 {
-				t.Errorf("%s: %v waits a request", rec.Name, v)
-			}
-		}
-	}
-	if results != blocks*2*6 {
-		t.Errorf("%d results", results)
-	}
-	left, _ := filepath.Glob(filepath.Join(dir, ".*"))
-	if len(left) != 0 {
-		t.Errorf("left behind: %v", left)
-	}
-}
-
-// The page needs nothing from anywhere: it opens offline, in light and in dark.
-func TestPage(t *testing.T) {
+// The page needs no external resources: it opens offline, in light and dark color schemes.
+func TestPageNeedsNoExternalResources(t *testing.T) {
 	var b bytes.Buffer
 	if err := Analyze(sample()).writePage(&b); err != nil {
 		t.Fatal(err)
@@ -453,7 +340,7 @@ func TestPage(t *testing.T) {
 	page := b.String()
 	var again bytes.Buffer
 	if err := Analyze(sample()).writePage(&again); err != nil || again.String() != page {
-		t.Errorf("the page is another the second time, %v", err)
+		t.Errorf("the page differs the second time, %v", err)
 	}
 	for _, outside := range []string{"src=", "<link", "url(", "@import", "<script"} {
 		if strings.Contains(page, outside) {
@@ -463,19 +350,19 @@ func TestPage(t *testing.T) {
 	for _, role := range []string{contender.RoleApplication, contender.RoleNginx, contender.RoleFront} {
 		for _, part := range []string{"-user", "-sys"} {
 			if !strings.Contains(page, "\n."+role+part+" { fill: var(--") {
-				t.Errorf("bars of the role %s%s have no colour of their own", role, part)
+				t.Errorf("bars of the role %s%s have no color of their own", role, part)
 			}
 		}
 	}
 	var lone bytes.Buffer // of a run whose control failed
 	run := sample()
 	drop(run, "nethttp")
-	run.Entrants[0].Absent = "it crashed\n  and said why"
+	run.Entrants[0].Absent = "it crashed\n  with a reason"
 	if err := Analyze(run).writePage(&lone); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(lone.String(), "<li>Left out: net/http: it crashed\n  and said why</li>") {
-		t.Error("the page does not say who was left out")
+	if !strings.Contains(lone.String(), "<li>Left out: net/http: it crashed\n  with a reason</li>") {
+		t.Error("the page does not name the contender that was left out")
 	}
 	page += lone.String()
 	for _, bad := range []string{"NaN", "Inf", "ZgotmplZ", "%!", "<no value>"} {
@@ -491,9 +378,12 @@ func TestPage(t *testing.T) {
 	}
 	dom, _ := programs.Browse(t, chromium, dir, "--dump-dom", "file://"+file)
 	for _, want := range []string{
-		"A request costs 13.5 µs of CPU time with net/http", "What a request weighs", "Times the control", "How long an answer takes",
-		"Who was weighed", "What happened when", "From the first third of the run to the last the weight of net/http changed by +",
-		"The published shape, and ours", "Are they equal?", "other<br>accepts/s", "0.300", "How this was measured", "net.core.somaxconn", "tare weigh front --blocks 6 --seed 7",
+		"A request costs 13.5 µs of CPU time with net/http", "CPU time per request</h3>", "Ratio to the control",
+		"Latency",
+		"Contenders</h2>", "Timeline",
+		"Between the first and the last third of the run, CPU time per request of net/http changed by +",
+		"Published and measured rates", "Responses compared", "other<br>accepts/s", "0.300", "How this was measured",
+		"net.core.somaxconn", "tare weigh front --blocks 6 --seed 7",
 	} {
 		if !strings.Contains(dom, want) {
 			t.Errorf("the page as the browser sees it lacks %q", want)
@@ -507,55 +397,6 @@ func TestPage(t *testing.T) {
 		programs.Screenshot(t, chromium, dir, file, shot, scheme == "dark", "1200,3000")
 		if info, err := os.Stat(shot); err != nil || info.Size() < 50_000 {
 			t.Errorf("%s: %v, %v", scheme, info, err)
-		}
-	}
-}
-
-// A contender that keeps no connection is not warned of for opening new ones, and the time that takes
-// is a part of what Little's law adds up.
-func TestClosedConnectionsAreNoFault(t *testing.T) {
-	run := sample()
-	for i := range run.Entrants {
-		if e := &run.Entrants[i]; e.Name == "tare" {
-			answer := *e.Answer
-			answer.KeepAlive = false
-			e.Answer = &answer
-		}
-	}
-	for i := range run.Records {
-		r := &run.Records[i]
-		if r.Contender != "tare" {
-			continue
-		}
-		// Half of the time goes into connecting: so half as many requests have latency.
-		r.Load.Connects = r.Load.Requests / 2
-		r.Load.Requests /= 2
-		r.Load.Bytes /= 2
-		r.Load.Connect = hist.New()
-		r.Load.Connect.Record(r.Load.Latency.Mean())
-	}
-	for _, row := range Analyze(run).Tables[0].Rows {
-		if row.Name == "tare" && len(row.Warnings) > 0 {
-			t.Errorf("%q", row.Warnings)
-		}
-	}
-}
-
-// What a server grows by is not counted for its requests: one that serves few would seem to take much memory for each.
-func TestGrowthIsNotOfRequests(t *testing.T) {
-	for _, test := range []struct {
-		cost proc.Cost
-		want float64
-	}{
-		{proc.Cost{MinorFaults: 139, GrewPages: 128}, 0.11},
-		{proc.Cost{MinorFaults: 139, GrewPages: 160}, 0}, // without a fault: huge pages, or read ahead
-		{proc.Cost{MinorFaults: 139}, 1.39},
-	} {
-		r := record("x", 0, trial.Condition{Cores: 1, Connections: 1}, 0, 10)
-		r.Load.Requests = 100
-		r.Costs[contender.RoleApplication] = []proc.Cost{test.cost}
-		if got := evidenceParts([]*trial.Record{&r}, nil); len(got) != 1 || got[0].PageFaults != test.want {
-			t.Errorf("%+v: %+v, want %v page faults", test.cost, got, test.want)
 		}
 	}
 }

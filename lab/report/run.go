@@ -1,10 +1,13 @@
-// Package report turns what trials showed into what a person reads: a verdict,
-// tables, pictures, and files for other tools.
+// Package report turns the records of a run into what a person reads: a verdict, tables, charts,
+// and files for other tools.
 //
-// Run is its whole input. Analyze makes rows of it, and everything that is shown
-// comes from those rows: the terminal's tables (text.go), the page (page.go), CSV
-// and the Go benchmark format (files.go). The sentence that answers the question is
-// made in verdict.go, what a reader must be warned of in checks.go.
+// Its input is a Run. Analyze computes the rows of tables from it, and all output comes from these
+// rows: the terminal's text (text.go), the page (page.go), and CSV and Go's benchmark format
+// (files.go). The verdict is in verdict.go, the warnings of rows are in checks.go.
+//
+// Words: an entrant is a contender in a run. The weight of a contender is its CPU time per request,
+// of all its processes. A ratio divides the weight by the control's. The shape of a write-up is the
+// rates of its contenders relative to its control.
 package report
 
 import (
@@ -18,13 +21,13 @@ import (
 	"github.com/tarehq/tare/lab/trial"
 )
 
-// Run is one run of an experiment. It is kept as run.json, its records next to it as
-// trials.jsonl.
+// Run is one run of an experiment. It is stored as run.json, and its records as trials.jsonl beside
+// it.
 type Run struct {
-	Tool       string    `json:"tool"` // our own version
+	Tool       string    `json:"tool"` // version of tare
 	Experiment string    `json:"experiment"`
-	Flags      []string  `json:"flags"`          // the words with which it was run, but for the seed
-	Tail       []string  `json:"tail,omitempty"` // those that come after the seed
+	Flags      []string  `json:"flags"`          // arguments of the command, without the seed
+	Tail       []string  `json:"tail,omitempty"` // arguments after the seed
 	Title      string    `json:"title"`
 	Question   string    `json:"question"`
 	Source     string    `json:"source"`
@@ -35,46 +38,46 @@ type Run struct {
 	Blocks     int               `json:"blocks"`
 	Warmup     time.Duration     `json:"warmupNs"`
 	Measure    time.Duration     `json:"measureNs"`
-	Conditions []trial.Condition `json:"conditions"` // those at a fixed rate last
+	Conditions []trial.Condition `json:"conditions"` // fixed rates last
 
-	// RateMeasure is for how long trials at a fixed rate were measured; 0 if there are none.
+	// RateMeasure is how long each trial at a fixed rate measures; 0 if there are none.
 	RateMeasure time.Duration `json:"rateMeasureNs,omitempty"`
 	Sweeps      []Sweep       `json:"sweeps,omitempty"`
 
-	Placement string `json:"placement"` // which processors the servers and the generator had
+	Placement string `json:"placement"` // processors of the servers and of the generator
 
 	Entrants    []Entrant   `json:"entrants"` // the control first
 	Environment Environment `json:"environment"`
 	Published   []Published `json:"published"`
 
-	Compare []Comparison `json:"compare"` // of contenders that differ in one part
+	Compare []Comparison `json:"compare"` // pairs of contenders that differ in one part
 
-	Kernel []kernel.Row    `json:"kernel,omitempty"` // the write-up's kernel settings, and this machine's
-	Tuned  []kernel.Change `json:"tuned,omitempty"`  // what of them was changed for the run
+	Kernel []kernel.Row    `json:"kernel,omitempty"` // kernel settings of the write-up and of this machine
+	Tuned  []kernel.Change `json:"tuned,omitempty"`  // settings changed for the run
 
-	// Reached says which bounds that kernel settings draw were reached: whole sentences.
+	// Reached holds sentences on the limits of kernel settings that the run reached.
 	Reached []string `json:"reached,omitempty"`
 
-	// Notes are what a reader should know though nothing is wrong: whole sentences.
+	// Notes holds sentences that a reader should know and that are not warnings.
 	Notes []string `json:"notes,omitempty"`
 
-	// Tested are the counter-experiments that were carried out.
-	Tested []Tested `json:"tested,omitempty"`
+	// CounterExperiments are those that were carried out.
+	CounterExperiments []CounterExperiment `json:"tested,omitempty"`
 
-	// Warnings are about the run as a whole, such as that it was interrupted.
+	// Warnings are about the whole run, such as that it was interrupted.
 	Warnings []string `json:"warnings"`
 
 	Records []trial.Record `json:"-"`
 }
 
-// Kind is what part a contender has in an experiment.
+// Kind is the role of a contender in an experiment.
 type Kind string
 
-// The kinds, in the order in which they are shown.
+// The kinds, in display order.
 const (
-	Control Kind = "control" // what ratios refer to
-	Build   Kind = "build"   // another build of the control, to be compared with it
-	Twin    Kind = "twin"    // the control again: whatever differs between them is chance
+	Control Kind = "control" // the contender that others are compared with
+	Build   Kind = "build"   // another build of the control
+	Twin    Kind = "twin"    // a second copy of the control: differences between them are chance
 	Way     Kind = "way"
 	Rival   Kind = "rival"
 	Ceiling Kind = "ceiling"
@@ -86,43 +89,43 @@ type Entrant struct {
 	Title    string   `json:"title"`
 	About    string   `json:"about"`
 	Kind     Kind     `json:"kind"`
-	Protocol string   `json:"protocol"` // that its application speaks
+	Protocol string   `json:"protocol"` // of its application
 	Versions []string `json:"versions"`
-	Lines    int      `json:"lines"` // of the application's source; 0 if nobody counted them
+	Lines    int      `json:"lines"` // of the application's source; 0 if they were not counted
 
-	// PublishedLines are those of the write-up's application, if it tells them.
+	// PublishedLines is the length of the write-up's application; 0 if unknown.
 	PublishedLines int `json:"publishedLines,omitempty"`
 
-	Answer      *equal.Answer      `json:"answer"`
-	Differences []equal.Difference `json:"differences"` // from the control's answer, that nobody declared
-	Declared    []Declared         `json:"declared"`    // those that the experiment declares
+	Response    *equal.Response      `json:"answer"`
+	Differences []equal.Difference   `json:"differences"` // undeclared differences from the control's response
+	Declared    []DeclaredDifference `json:"declared"`    // differences that the experiment declares
 
-	// Absent says why it took no part, or no further part. Empty if it did.
+	// Absent says why the contender did not take part to the end; otherwise it is empty.
 	Absent string `json:"absent,omitempty"`
 }
 
-// Comparison is of two contenders that differ in one part, so that the difference is what the
-// part costs.
+// Comparison is a pair of contenders that differ in one part. Their difference is the cost of the
+// part.
 type Comparison struct {
 	What string `json:"what"` // the part
-	Of   string `json:"of"`   // the name of the contender that has it
-	Than string `json:"than"` // of the one that has not, or has another
+	Of   string `json:"of"`   // name of the contender with the part
+	Than string `json:"than"` // name of the contender without it, or with another
 }
 
-// Declared is a difference that is as it should be.
-type Declared struct {
+// DeclaredDifference is a difference that the experiment expects.
+type DeclaredDifference struct {
 	equal.Difference
 	Why string `json:"why"`
 }
 
-// Environment is the machine that a run was made on.
+// Environment is the machine of a run.
 type Environment struct {
 	CPU     string            `json:"cpu"`
 	Cores   int               `json:"cores"`
 	Memory  uint64            `json:"memoryBytes"`
 	Kernel  string            `json:"kernel"`
 	System  string            `json:"system"`
-	Go      string            `json:"go"` // that built this tool
+	Go      string            `json:"go"` // version of Go that built tare
 	Nofile  uint64            `json:"nofile"`
 	Sysctls map[string]string `json:"sysctls"`
 }
@@ -133,22 +136,24 @@ type Published struct {
 	Theirs    string  `json:"theirs"`
 	Contender string  `json:"contender"`
 	PerSecond float64 `json:"perSecond"`
-	Ratio     float64 `json:"ratio"` // to its control
+	Ratio     float64 `json:"ratio"` // relative to the write-up's control
 }
 
-// Command returns the command line that runs the same trials in the same order.
+// Command returns the command line that repeats the same trials in the same order.
 func (r *Run) Command() string {
-	words := slices.Concat([]string{"tare", "weigh"}, r.Flags, []string{"--seed", strconv.FormatUint(r.Seed, 10)}, r.Tail)
+	words := slices.Concat([]string{"tare", "weigh"}, r.Flags, []string{"--seed", strconv.FormatUint(r.Seed, 10)},
+		r.Tail)
 	for i := range words {
 		words[i] = quote(words[i])
 	}
 	return strings.Join(words, " ")
 }
 
-// quote writes a word so that a shell reads it as one.
+// quote returns a word as a shell has to read it.
 func quote(word string) string {
 	plain := func(r rune) bool {
-		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || strings.ContainsRune("-_./:,=@%+{}", r)
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("-_./:,=@%+{}", r)
 	}
 	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
 		return word
@@ -156,8 +161,7 @@ func quote(word string) string {
 	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
 }
 
-// Complete reports whether everything that was to be compared was compared, and
-// kept.
+// Complete reports whether all trials of all contenders succeeded, without warnings.
 func (r *Run) Complete() bool {
 	if len(r.Warnings) > 0 {
 		return false

@@ -5,23 +5,22 @@ import (
 	"slices"
 )
 
-// shape is the published figures next to ours. Machines and years differ too much
-// for the figures themselves to be compared; how much of the control's rate each way
-// reaches can be.
+// shape compares the published rates with the measured ones, each relative to its control. Rates
+// themselves depend too much on machine and year.
 type shape struct {
-	columns   []string // the published groups, then our conditions at saturation
-	published int      // how many columns are the published groups
+	columns   []string // the published groups, then the run's conditions at saturation
+	published int      // number of published groups among the columns
 	rows      []shapeRow
 }
 
-// shapeRow is one contender's rates relative to the control's.
+// shapeRow has one contender's rates relative to the control's.
 type shapeRow struct {
 	title  string
 	about  string
-	ratios []float64 // one for each column; 0 where there is none
+	ratios []float64 // one for each column; 0 if unknown
 }
 
-// shape returns the published shape and ours.
+// shape returns the published and the measured shape.
 func (a *Analysis) shape() shape {
 	var s shape
 	var groups []string

@@ -17,52 +17,52 @@ import (
 
 // The axes of sweeps.
 const (
-	GOMAXPROCS  = "gomaxprocs" // of the application, or its processes
+	GOMAXPROCS  = "gomaxprocs" // of the application, or its number of processes
 	Connections = "connections"
 	Workers     = "workers" // of nginx
 )
 
-// Axes returns them all.
+// Axes returns all axes.
 func Axes() []string { return []string{GOMAXPROCS, Connections, Workers} }
 
-// Sweep is a series of trials along one axis. They are no part of the tables.
+// Sweep is a series of trials along one axis. Tables do not include them.
 type Sweep struct {
 	Axis       string            `json:"axis"`
-	Conditions []trial.Condition `json:"conditions"` // from the lowest on the axis
-	Labels     []string          `json:"labels"`     // what each is called there
-	Contenders []string          `json:"contenders"` // names, in the entrants' order
+	Conditions []trial.Condition `json:"conditions"` // from the lowest value of the axis
+	Labels     []string          `json:"labels"`     // names of the values
+	Contenders []string          `json:"contenders"` // names in the entrants' order
 	Blocks     int               `json:"blocks"`
 	Measure    time.Duration     `json:"measureNs"`
 }
 
-// Swept reports whether an axis was swept; "all" is any.
-func (r *Run) Swept(axis string) bool {
+// HasSweep reports whether the run has a sweep along an axis, or any for "all".
+func (r *Run) HasSweep(axis string) bool {
 	return slices.ContainsFunc(r.Sweeps, func(s Sweep) bool { return s.Axis == axis || axis == "all" })
 }
 
-// Swept is what a sweep showed.
-type Swept struct {
+// SweepResult is the result of a sweep.
+type SweepResult struct {
 	*Sweep
-	Lines []SweptLine // of contenders of which something was measured
+	Lines []SweepLine // of measured contenders
 }
 
-// SweptLine is one contender along the axis.
-type SweptLine struct {
+// SweepLine has the results of one contender along the axis.
+type SweepLine struct {
 	*Entrant
-	Points []SweptPoint // one for each of the sweep's conditions
+	Points []SweepPoint // one for each condition
 }
 
-// SweptPoint is a contender at one place of the axis.
-type SweptPoint struct {
+// SweepPoint is the result of a contender at one value of the axis.
+type SweepPoint struct {
 	Label     string
 	Trials    int
 	WeightUs  Range
 	PerSecond Range
-	Failure   string // of its last trial; "" if that succeeded
+	Failure   string // of the last trial; "" if it succeeded
 }
 
-// Range is the median of trials, the lowest and the highest. With two blocks no interval can
-// be had; this is what there is.
+// Range is the median, lowest and highest value of trials. Sweeps have too few blocks for
+// intervals.
 type Range struct{ Mid, Lo, Hi float64 }
 
 func newRange(v []float64) (r Range) {
@@ -76,13 +76,14 @@ func newRange(v []float64) (r Range) {
 // Below reports whether all trials of r were below all of s.
 func (r Range) Below(s Range) bool { return r.Hi < s.Lo }
 
-// SweptAll is what the run's sweeps showed.
-func (a *Analysis) SweptAll() (all []Swept) {
+// SweepResults returns the results of the run's sweeps.
+func (a *Analysis) SweepResults() (all []SweepResult) {
 	for i := range a.Sweeps {
-		s := Swept{Sweep: &a.Sweeps[i]}
+		s := SweepResult{Sweep: &a.Sweeps[i]}
 		for _, name := range s.Contenders {
 			if e := a.entrant(name); e != nil {
-				if line := a.sweptLine(s.Sweep, e); slices.ContainsFunc(line.Points, func(p SweptPoint) bool { return p.Trials > 0 || p.Failure != "" }) {
+				if line := a.sweepLine(s.Sweep, e); slices.ContainsFunc(line.Points,
+					func(p SweepPoint) bool { return p.Trials > 0 || p.Failure != "" }) {
 					s.Lines = append(s.Lines, line)
 				}
 			}
@@ -94,8 +95,8 @@ func (a *Analysis) SweptAll() (all []Swept) {
 	return all
 }
 
-func (a *Analysis) sweptLine(s *Sweep, e *Entrant) SweptLine {
-	line := SweptLine{Entrant: e, Points: make([]SweptPoint, len(s.Conditions))}
+func (a *Analysis) sweepLine(s *Sweep, e *Entrant) SweepLine {
+	line := SweepLine{Entrant: e, Points: make([]SweepPoint, len(s.Conditions))}
 	for i, c := range s.Conditions {
 		var weights, rates []float64
 		p := &line.Points[i]
@@ -114,19 +115,19 @@ func (a *Analysis) sweptLine(s *Sweep, e *Entrant) SweptLine {
 	return line
 }
 
-// Title says what was swept.
-func (s *Swept) Title() string {
+// Title returns the name of the axis.
+func (s *SweepResult) Title() string {
 	switch s.Axis {
 	case GOMAXPROCS:
-		return "GOMAXPROCS, or how many processes there are"
+		return "GOMAXPROCS, or number of processes"
 	case Workers:
 		return "nginx's workers"
 	}
 	return "Connections"
 }
 
-// Under says under which conditions, but for the axis.
-func (s *Swept) Under() string {
+// OtherConditions describes the conditions without the axis.
+func (s *SweepResult) OtherConditions() string {
 	c := s.Conditions[0]
 	c.Procs, c.Workers = 0, 0
 	if s.Axis != Connections {
@@ -136,10 +137,11 @@ func (s *Swept) Under() string {
 	return cores
 }
 
-// writeSweptText writes what the sweeps showed, for a terminal.
-func (a *Analysis) writeSweptText(b *strings.Builder) {
-	for _, s := range a.SweptAll() {
-		fmt.Fprintf(b, "%s (with %s, %s of %v): µs/request and requests/s\n\n", s.Title(), s.Under(), blocksText(s.Blocks), s.Measure)
+// writeSweepResults writes the results of the sweeps, for a terminal.
+func (a *Analysis) writeSweepResults(b *strings.Builder) {
+	for _, s := range a.SweepResults() {
+		fmt.Fprintf(b, "%s (with %s, %s of %v): µs/request and requests/s\n\n", s.Title(), s.OtherConditions(),
+			blocksText(s.Blocks), s.Measure)
 		w := tabwriter.NewWriter(b, 0, 8, 2, ' ', tabwriter.AlignRight)
 		wide := 0
 		for _, line := range s.Lines {
@@ -156,19 +158,20 @@ func (a *Analysis) writeSweptText(b *strings.Builder) {
 			}
 		}
 		_ = w.Flush()
-		fmt.Fprintf(b, "\n%s\n\n", wrap(strings.Join(s.Says(), " "), textWidth))
+		fmt.Fprintf(b, "\n%s\n\n", wrap(strings.Join(s.Sentences(), " "), textWidth))
 	}
 }
 
-// Cells are the line's weights, and its rates.
-func (l *SweptLine) Cells() [][]string {
+// Cells returns the weights in the first row and the rates in the second.
+func (l *SweepLine) Cells() [][]string {
 	rows := make([][]string, 2)
 	for _, p := range l.Points {
 		if p.Trials == 0 {
 			rows[0], rows[1] = append(rows[0], "failed"), append(rows[1], "")
 			continue
 		}
-		rows[0], rows[1] = append(rows[0], fmt.Sprintf("%.2f", p.WeightUs.Mid)), append(rows[1], loadreport.Count(p.PerSecond.Mid))
+		rows[0], rows[1] = append(rows[0], fmt.Sprintf("%.2f", p.WeightUs.Mid)),
+			append(rows[1], loadreport.Count(p.PerSecond.Mid))
 	}
 	return rows
 }
@@ -176,14 +179,15 @@ func (l *SweptLine) Cells() [][]string {
 // sweepsFile has every point of every sweep.
 const sweepsFile = "sweeps.csv"
 
-// writeSweeps writes them, one a line. Bounds are the lowest and the highest of the trials.
+// writeSweeps writes the results, one per line. Bounds are the lowest and the highest trial.
 func (a *Analysis) writeSweeps(w io.Writer) error {
 	out := csv.NewWriter(w)
 	_ = out.Write([]string{
 		"experiment", "axis", "value", "cores", "connections", "gomaxprocs", "workers", "contender", "trials",
-		"weight_us", "weight_us_min", "weight_us_max", "requests_per_sec", "requests_per_sec_min", "requests_per_sec_max", "failure",
+		"weight_us", "weight_us_min", "weight_us_max", "requests_per_sec", "requests_per_sec_min",
+		"requests_per_sec_max", "failure",
 	}) // the writer keeps its first error
-	for _, s := range a.SweptAll() {
+	for _, s := range a.SweepResults() {
 		for _, line := range s.Lines {
 			for i, p := range line.Points {
 				c := s.Conditions[i]
@@ -192,7 +196,8 @@ func (a *Analysis) writeSweeps(w io.Writer) error {
 					cells = append(cells, strconv.Itoa(n))
 				}
 				cells = append(cells, line.Name, strconv.Itoa(p.Trials))
-				for _, v := range []float64{p.WeightUs.Mid, p.WeightUs.Lo, p.WeightUs.Hi, p.PerSecond.Mid, p.PerSecond.Lo, p.PerSecond.Hi} {
+				for _, v := range []float64{p.WeightUs.Mid, p.WeightUs.Lo, p.WeightUs.Hi, p.PerSecond.Mid,
+					p.PerSecond.Lo, p.PerSecond.Hi} {
 					if p.Trials == 0 {
 						cells = append(cells, "")
 					} else {

@@ -8,19 +8,19 @@ import (
 	loadreport "github.com/tarehq/tare/load/report"
 )
 
-// WeightPlot draws what a request costs along the axis.
-func (s *Swept) WeightPlot(run *Run) *page.Plot {
-	return s.plot(run, "µs of CPU time per request", func(p *SweptPoint) Range { return p.WeightUs }, micros)
+// WeightPlot draws the CPU time of a request along the axis.
+func (s *SweepResult) WeightPlot(run *Run) *page.Plot {
+	return s.plot(run, "µs of CPU time per request", func(p *SweepPoint) Range { return p.WeightUs }, micros)
 }
 
-// RatePlot draws how many requests are served along the axis.
-func (s *Swept) RatePlot(run *Run) *page.Plot {
-	return s.plot(run, "requests per second", func(p *SweptPoint) Range { return p.PerSecond },
+// RatePlot draws the request rate along the axis.
+func (s *SweepResult) RatePlot(run *Run) *page.Plot {
+	return s.plot(run, "requests per second", func(p *SweepPoint) Range { return p.PerSecond },
 		func(v float64) string { return loadreport.Count(v) + "/s" })
 }
 
-// plot draws one figure of all contenders, with the range of the trials at each place.
-func (s *Swept) plot(run *Run, up string, of func(*SweptPoint) Range, text func(float64) string) *page.Plot {
+// plot draws one figure of all contenders, with the range of the trials at each value.
+func (s *SweepResult) plot(run *Run, up string, of func(*SweepPoint) Range, text func(float64) string) *page.Plot {
 	rows := make([]*Row, len(s.Lines))
 	most := 0.0
 	for i := range s.Lines {
@@ -46,8 +46,10 @@ func (s *Swept) plot(run *Run, up string, of func(*SweptPoint) Range, text func(
 				continue
 			}
 			r := of(point)
-			title := fmt.Sprintf("%s, %s %s: %s; %s from %s to %s", line.Title, s.unit(), point.Label, text(r.Mid), blocksText(point.Trials), text(r.Lo), text(r.Hi))
-			spots = append(spots, page.Spot{X: x.At(places[j]), Y: y.At(r.Mid), Lo: y.At(r.Lo), Hi: y.At(r.Hi), Title: title})
+			title := fmt.Sprintf("%s, %s %s: %s; %s from %s to %s", line.Title, s.unit(), point.Label, text(r.Mid),
+				blocksText(point.Trials), text(r.Lo), text(r.Hi))
+			spots = append(spots, page.Spot{X: x.At(places[j]), Y: y.At(r.Mid), Lo: y.At(r.Lo), Hi: y.At(r.Hi),
+				Title: title})
 			p.Alt += title + ". "
 		}
 		p.Lines = append(p.Lines, run.curve(line.Entrant, spots))
@@ -56,9 +58,9 @@ func (s *Swept) plot(run *Run, up string, of func(*SweptPoint) Range, text func(
 	return p
 }
 
-// places are where the conditions stand on the horizontal axis: connections as equal ratios,
-// others side by side.
-func (s *Swept) places() (x page.Axis, places []float64) {
+// places returns the horizontal axis and the positions of the conditions. Connections are on a
+// logarithmic axis, other values are equally far apart.
+func (s *SweepResult) places() (x page.Axis, places []float64) {
 	for i, c := range s.Conditions {
 		place := float64(i)
 		if s.Axis == Connections {
@@ -74,7 +76,7 @@ func (s *Swept) places() (x page.Axis, places []float64) {
 	return x, places
 }
 
-func (s *Swept) unit() string {
+func (s *SweepResult) unit() string {
 	switch s.Axis {
 	case GOMAXPROCS:
 		return "GOMAXPROCS or processes"

@@ -14,9 +14,10 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// sweptSample is the sample with two sweeps. Along the connections net/http weighs ever less,
-// and fasthttp ever more; of nginx's workers nothing is shown, and with 16 it fails.
-func sweptSample() *Run {
+// sweepSample returns the sample with two sweeps. With more connections net/http becomes cheaper
+// and fasthttp dearer. Trials with different numbers of nginx's workers show nothing, and with 16
+// they fail.
+func sweepSample() *Run {
 	run := sample()
 	add := func(s Sweep, weight func(name string, at, block int) float64) {
 		for at, c := range s.Conditions {
@@ -25,7 +26,8 @@ func sweptSample() *Run {
 					app := weight(name, at, block)
 					r := record(name, block+1, c, 0, app/(1+0.1*float64(block+1)))
 					if app == 0 {
-						r = trial.Record{Block: block + 1, Condition: c, Contender: name, Failure: "it crashed\nand said why"}
+						r = trial.Record{Block: block + 1, Condition: c, Contender: name,
+							Failure: "it crashed\nwith a reason"}
 					}
 					run.Records = append(run.Records, r)
 				}
@@ -33,9 +35,11 @@ func sweptSample() *Run {
 		}
 		run.Sweeps = append(run.Sweeps, s)
 	}
-	byConnections := Sweep{Axis: Connections, Labels: []string{"1", "64", "2000"}, Contenders: []string{"nethttp", "fasthttp"}, Blocks: 2, Measure: time.Second}
+	byConnections := Sweep{Axis: Connections, Labels: []string{"1", "64", "2000"},
+		Contenders: []string{"nethttp", "fasthttp"}, Blocks: 2, Measure: time.Second}
 	for _, n := range []int{1, connections, 2000} {
-		byConnections.Conditions = append(byConnections.Conditions, trial.Condition{Cores: 1, Connections: n, Axis: Connections})
+		byConnections.Conditions = append(byConnections.Conditions,
+			trial.Condition{Cores: 1, Connections: n, Axis: Connections})
 	}
 	add(byConnections, func(name string, at, block int) float64 {
 		if name == "nethttp" {
@@ -43,9 +47,11 @@ func sweptSample() *Run {
 		}
 		return []float64{12, 15, 18}[at] + float64(block)
 	})
-	workers := Sweep{Axis: Workers, Labels: []string{"1", "2 (auto)", "16"}, Contenders: []string{"nginx-nethttp"}, Blocks: 2, Measure: time.Second}
+	workers := Sweep{Axis: Workers, Labels: []string{"1", "2 (auto)", "16"}, Contenders: []string{"nginx-nethttp"},
+		Blocks: 2, Measure: time.Second}
 	for _, n := range []int{1, 2, 16} {
-		workers.Conditions = append(workers.Conditions, trial.Condition{Connections: connections, Workers: n, Axis: Workers})
+		workers.Conditions = append(workers.Conditions,
+			trial.Condition{Connections: connections, Workers: n, Axis: Workers})
 	}
 	add(workers, func(_ string, at, block int) float64 {
 		return [][]float64{{20, 26}, {22, 24}, {0, 0}}[at][block]
@@ -53,49 +59,51 @@ func sweptSample() *Run {
 	return run
 }
 
-// Trials of a sweep are no part of the tables, even if nothing differs but that.
-func TestSweepsLeaveTablesAlone(t *testing.T) {
-	with, without := Analyze(sweptSample()), Analyze(sample())
+// Tables do not include trials of a sweep, even if their conditions are otherwise equal.
+func TestTablesDoNotIncludeSweeps(t *testing.T) {
+	with, without := Analyze(sweepSample()), Analyze(sample())
 	if a, b := with.Verdict(), without.Verdict(); a != b {
 		t.Errorf("%s\n%s", a, b)
 	}
 	for i := range without.Tables {
 		for j := range without.Tables[i].Rows {
 			a, b := &with.Tables[i].Rows[j], &without.Tables[i].Rows[j]
-			if a.WeightUs != b.WeightUs || a.Trials != b.Trials || len(a.Failures) != 0 || a.Latency.Count() != b.Latency.Count() {
+			if a.WeightUs != b.WeightUs || a.Trials != b.Trials || len(a.Failures) != 0 ||
+				a.Latency.Count() != b.Latency.Count() {
 				t.Errorf("%s: %+v and %+v", a.Name, a.WeightUs, b.WeightUs)
 			}
 		}
 	}
 }
 
-// Of curves it is said what all trials bear out, and nothing else.
-func TestSweepSays(t *testing.T) {
-	all := Analyze(sweptSample()).SweptAll()
+// Sentences report only differences that all trials show.
+func TestSweepSentencesReportShownDifferences(t *testing.T) {
+	all := Analyze(sweepSample()).SweepResults()
 	if len(all) != 2 {
 		t.Fatal(len(all))
 	}
 	for i, want := range []string{
-		"net/http: a request costs from 10.5 µs (with 2000) to 30.5 µs (with 1); from 32,796 (with 1) to 95,455 (with 2000) are served a second. " +
-			"fasthttp: a request costs from 12.5 µs (with 1) to 18.5 µs (with 2000); from 54,094 (with 2000) to 80,128 (with 1) are served a second. " +
+		"net/http: a request costs from 10.5 µs (with 2000) to 30.5 µs (with 1); it serves from 32,796 (with 1) to 95,455 (with 2000) requests/s. " +
+			"fasthttp: a request costs from 12.5 µs (with 1) to 18.5 µs (with 2000); it serves from 54,094 (with 2000) to 80,128 (with 1) requests/s. " +
 			"fasthttp costs less than net/http with 1, and more with 2000.",
-		"Of nginx → net/http no place is shown to differ from another. nginx → net/http failed with 16: it crashed.",
+		"For nginx → net/http no values are shown to differ. nginx → net/http failed with 16: it crashed.",
 	} {
-		if got := strings.Join(all[i].Says(), " "); got != want {
+		if got := strings.Join(all[i].Sentences(), " "); got != want {
 			t.Errorf("got  %s\nwant %s", got, want)
 		}
 	}
-	if all[0].Under() != "the servers on one core" || all[1].Under() != "64 connections and all cores shared" {
-		t.Errorf("under %q and %q", all[0].Under(), all[1].Under())
+	if all[0].OtherConditions() != "the servers on one core" ||
+		all[1].OtherConditions() != "64 connections and all cores shared" {
+		t.Errorf("other conditions %q and %q", all[0].OtherConditions(), all[1].OtherConditions())
 	}
 	if last := all[1].Lines[0].Points[2]; last.Trials != 0 || last.Failure == "" {
 		t.Errorf("%+v", last)
 	}
 }
 
-func TestSweepText(t *testing.T) {
+func TestSweepsAreInTheText(t *testing.T) {
 	var b strings.Builder
-	if err := Analyze(sweptSample()).WriteText(&b); err != nil {
+	if err := Analyze(sweepSample()).WriteText(&b); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -110,19 +118,20 @@ func TestSweepText(t *testing.T) {
 	}
 }
 
-// squeeze leaves one space of several.
+// squeeze replaces white space by single spaces.
 func squeeze(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-func TestSweepCSV(t *testing.T) {
+func TestSweepsAreInTheirFile(t *testing.T) {
 	var b bytes.Buffer
-	if err := Analyze(sweptSample()).writeSweeps(&b); err != nil {
+	if err := Analyze(sweepSample()).writeSweeps(&b); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := csv.NewReader(&b).ReadAll()
 	if err != nil || len(rows) != 1+2*3+3 {
 		t.Fatal(len(rows), err)
 	}
-	if got := strings.Join(rows[1], ","); got != "front,connections,1,1,1,0,0,nethttp,2,30.5,30,31,32795.7,32258.1,33333.3," {
+	if got := strings.Join(rows[1],
+		","); got != "front,connections,1,1,1,0,0,nethttp,2,30.5,30,31,32795.7,32258.1,33333.3," {
 		t.Error(got)
 	}
 	if got := strings.Join(rows[9], ","); got != "front,workers,16,0,64,0,16,nginx-nethttp,0,,,,,,,it crashed" {
@@ -130,9 +139,9 @@ func TestSweepCSV(t *testing.T) {
 	}
 }
 
-// Curves are drawn with places and names that can be read, and what they show when pointed at.
-func TestSweepPage(t *testing.T) {
-	a := Analyze(sweptSample())
+// Plots have readable axes and names, and tooltips with the figures.
+func TestSweepsAreOnThePage(t *testing.T) {
+	a := Analyze(sweepSample())
 	var b bytes.Buffer
 	if err := a.writePage(&b); err != nil {
 		t.Fatal(err)
@@ -142,32 +151,34 @@ func TestSweepPage(t *testing.T) {
 			t.Errorf("the page has %q", bad)
 		}
 	}
-	s := a.SweptAll()[0]
+	s := a.SweepResults()[0]
 	p := s.WeightPlot(a.Run)
 	if len(p.Lines) != 2 || len(p.Lines[0].Spots) != 3 || !p.Named {
 		t.Fatalf("%+v", p)
 	}
-	// Connections are as far apart as their ratios: 1 to 64 is farther than 64 to 2000.
+	// The axis is logarithmic: from 1 to 64 is farther than from 64 to 2000.
 	one, some, many := p.X[0].At, p.X[1].At, p.X[2].At
 	if !(some-one > many-some) || p.X[2].Label != "2000" {
 		t.Errorf("ticks %+v", p.X)
 	}
-	// What weighs less is lower, and a range is around its median.
+	// Lower weights are lower on the plot, and a range encloses its median.
 	for i, spot := range p.Lines[0].Spots {
-		if spot.X != p.X[i].At || !(spot.Hi < spot.Y && spot.Y < spot.Lo) || i > 0 && spot.Y <= p.Lines[0].Spots[i-1].Y {
+		if spot.X != p.X[i].At || !(spot.Hi < spot.Y && spot.Y < spot.Lo) || i > 0 &&
+			spot.Y <= p.Lines[0].Spots[i-1].Y {
 			t.Errorf("spots %+v", p.Lines[0].Spots)
 		}
 	}
 	if got := p.Lines[0].Spots[0].Title; got != "net/http, connections 1: 30.5 µs; 2 blocks from 30.0 µs to 31.0 µs" {
 		t.Error(got)
 	}
-	if failed := a.SweptAll()[1].RatePlot(a.Run); len(failed.Lines[0].Spots) != 2 || len(failed.X) != 3 {
+	if failed := a.SweepResults()[1].RatePlot(a.Run); len(failed.Lines[0].Spots) != 2 || len(failed.X) != 3 {
 		t.Errorf("%+v", failed.Lines)
 	}
-	lookAt(t, b.Bytes(), "Connections</h2>", "nginx's workers</h2>", "net/http, connections 1: 30.5 µs; 2 blocks", "fasthttp costs less than net/http with 1, and more with 2000.")
+	lookAt(t, b.Bytes(), "Connections</h2>", "nginx's workers</h2>", "net/http, connections 1: 30.5 µs; 2 blocks",
+		"fasthttp costs less than net/http with 1, and more with 2000.")
 }
 
-// lookAt has a browser draw a page, and looks for texts in what it has made of it.
+// lookAt opens a page in a browser and searches for texts in its document.
 func lookAt(t *testing.T, page []byte, wants ...string) {
 	t.Helper()
 	chromium := programs.Chromium(t)
@@ -184,7 +195,7 @@ func lookAt(t *testing.T, page []byte, wants ...string) {
 	}
 }
 
-// ratedSample is the sample with trials at a fixed rate, half of what nginx can serve.
+// ratedSample returns the sample with trials at a fixed rate, half of what nginx can serve.
 func ratedSample(change func(*trial.Record)) *Run {
 	run := sample()
 	c := run.Conditions[0]
@@ -209,11 +220,12 @@ func ratedSample(change func(*trial.Record)) *Run {
 	return run
 }
 
-// A table at a fixed rate says at which, has no warnings of what holds at saturation only, and
-// leaves the verdict to saturation.
-func TestFixedRateTable(t *testing.T) {
+// The table of a fixed rate names it and has no warnings about saturation. It does not affect the
+// verdict.
+func TestFixedRateHasItsOwnTable(t *testing.T) {
 	a := Analyze(ratedSample(func(*trial.Record) {}))
-	if len(a.Tables) != 3 || a.Tables[2].Saturated() || len(a.Tables[2].Why) != 0 || a.Verdict() != Analyze(sample()).Verdict() {
+	if len(a.Tables) != 3 || a.Tables[2].Saturated() || len(a.Tables[2].Why) != 0 ||
+		a.Verdict() != Analyze(sample()).Verdict() {
 		t.Fatalf("%d tables: %s", len(a.Tables), a.Verdict())
 	}
 	for _, row := range a.Tables[2].Rows {
@@ -229,18 +241,18 @@ func TestFixedRateTable(t *testing.T) {
 	if !strings.Contains(b.String(), heading) {
 		t.Errorf("lacks %q:\n%s", heading, b.String())
 	}
-	// The clock's ticks are too few to tell user from system time.
-	if rated := &a.Tables[2]; len(rated.Decomposed) > 0 || len(rated.WeightChart().Legend) > 2 {
-		t.Errorf("user and system time are told apart: %+v", rated.WeightChart().Legend)
+	// Too few clock ticks separate user from system time.
+	if rated := &a.Tables[2]; len(rated.Decompositions) > 0 || len(rated.WeightChart().Legend) > 2 {
+		t.Errorf("user and system time are separated: %+v", rated.WeightChart().Legend)
 	}
 	if s := a.shape(); len(s.columns) != 1+2 {
 		t.Errorf("the shape has columns %q", s.columns)
 	}
 }
 
-// At a fixed rate it is said if it was not reached, if the generator was late, and if the rate was
-// past a contender's knee.
-func TestFixedRateWarnings(t *testing.T) {
+// At a fixed rate there are warnings if it was not reached, if the generator was late, and if the
+// rate is too high for a contender.
+func TestProblemsAtAFixedRateHaveWarnings(t *testing.T) {
 	late := func(h *hist.Histogram, d time.Duration) {
 		for range 5 {
 			h.Record(d)
@@ -254,9 +266,10 @@ func TestFixedRateWarnings(t *testing.T) {
 			if r.Block == 3 {
 				r.Load.Asked *= 1.25
 			}
-		}, "it did not reach the rate in 1 of 6 trials: in the worst 80.0 % of what was due was answered"},
+		}, "the rate was not reached in 1 of 6 trials; in the worst, 80.0 % of the due requests received a response"},
 		"almost reached": {func(r *trial.Record) { r.Load.Asked *= 1.005 }, ""},
-		"late":           {func(r *trial.Record) { late(r.Load.Generator.Lag, 3*time.Millisecond) }, "in 6 of 6 trials the generator was late: "},
+		"late": {func(r *trial.Record) { late(r.Load.Generator.Lag, 3*time.Millisecond) },
+			"in 6 of 6 trials the generator was late: "},
 		"late and slow": {func(r *trial.Record) {
 			late(r.Load.Generator.Lag, 3*time.Millisecond)
 			late(r.Load.Latency, 3*time.Millisecond)
@@ -267,18 +280,19 @@ func TestFixedRateWarnings(t *testing.T) {
 			}
 		}, ""},
 		"past the knee": {func(r *trial.Record) { late(r.Load.Latency, 3*time.Millisecond) },
-			"one request in a hundred takes 3.00 ms or longer, and half of them take 0.56 ms when it is saturated: the rate is past its knee, or something stops it now and then"},
+			"1 % of requests take at least 3.00 ms, as long as the median at saturation (0.56 ms): the rate is too high for the contender, or it pauses at times"},
 	} {
 		a := Analyze(ratedSample(test.change))
 		warnings := a.Tables[2].named("tare").Warnings
-		if test.want == "" && len(warnings) > 0 || test.want != "" && (len(warnings) != 1 || !strings.HasPrefix(warnings[0], test.want)) {
+		if test.want == "" && len(warnings) > 0 || test.want != "" &&
+			(len(warnings) != 1 || !strings.HasPrefix(warnings[0], test.want)) {
 			t.Errorf("%s: %q, want %q", name, warnings, test.want)
 		}
 	}
 }
 
-// Two runs that found other rates can be compared: the rate changed, the regime did not.
-func TestTwoRates(t *testing.T) {
+// Runs at different fixed rates can be compared.
+func TestRunsAtDifferentRatesAreComparable(t *testing.T) {
 	a, b := ratedSample(func(*trial.Record) {}), ratedSample(func(*trial.Record) {})
 	b.Conditions[2].Rate = 15_000
 	for i := range b.Records {
@@ -287,17 +301,20 @@ func TestTwoRates(t *testing.T) {
 		}
 	}
 	two := Compare(a, b)
-	if len(two.Apart) != 0 || len(two.Tables) != 3 || strings.Join(two.Changed, "; ") != "fixed rate: 20,000 requests/s in A, 15,000 requests/s in B" {
-		t.Errorf("apart %q, changed %q, %d tables", two.Apart, two.Changed, len(two.Tables))
+	if len(two.Mismatches) != 0 || len(two.Tables) != 3 ||
+		strings.Join(two.Changes, "; ") != "fixed rate: 20,000 requests/s in A, 15,000 requests/s in B" {
+		t.Errorf("mismatches %q, changes %q, %d tables", two.Mismatches, two.Changes, len(two.Tables))
 	}
 }
 
-func TestConditionText(t *testing.T) {
+func TestConditionTextNamesAllSettings(t *testing.T) {
 	for want, c := range map[string]trial.Condition{
-		"1 connection and all cores shared":                                       {Connections: 1},
-		"64 connections and the servers on 2 cores":                               {Cores: 2, Connections: 64},
-		"8 connections and the servers on one core, at 1,200 requests/s":          {Cores: 1, Connections: 8, Rate: 1200},
-		"8 connections, GOMAXPROCS 4, 16 of nginx's workers and all cores shared": {Connections: 8, Procs: 4, Workers: 16},
+		"1 connection and all cores shared":         {Connections: 1},
+		"64 connections and the servers on 2 cores": {Cores: 2, Connections: 64},
+		"8 connections and the servers on one core, at 1,200 requests/s": {Cores: 1, Connections: 8,
+			Rate: 1200},
+		"8 connections, GOMAXPROCS 4, 16 of nginx's workers and all cores shared": {Connections: 8, Procs: 4,
+			Workers: 16},
 	} {
 		if got := ConditionText(c); got != want {
 			t.Errorf("got %q, want %q", got, want)

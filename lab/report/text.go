@@ -10,8 +10,8 @@ import (
 	"github.com/tarehq/tare/lab/stat"
 )
 
-// WriteText writes the report for a terminal: the verdict, a table for each
-// condition, what the reader is warned of, and the published shape.
+// WriteText writes the report for a terminal: the verdict, a table for each condition, warnings,
+// and the published shape.
 func (a *Analysis) WriteText(w io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n\n", wrap(a.Verdict(), textWidth))
@@ -21,13 +21,13 @@ func (a *Analysis) WriteText(w io.Writer) error {
 	for i := range a.Tables {
 		a.writeTable(&b, &a.Tables[i])
 	}
-	a.writeSweptText(&b)
+	a.writeSweepResults(&b)
 	notes := a.absent() + a.differences()
 	if notes != "" {
 		fmt.Fprintf(&b, "%s\n", notes)
 	}
 	a.writePublished(&b)
-	a.writeWho(&b)
+	a.writeEntrants(&b)
 	a.writeKernel(&b)
 	for _, warning := range a.Warnings {
 		fmt.Fprintf(&b, "WARNING: %s\n", warning)
@@ -36,19 +36,20 @@ func (a *Analysis) WriteText(w io.Writer) error {
 	return err
 }
 
-// textWidth is where sentences are wrapped.
+// textWidth is the width of a line of prose.
 const textWidth = 100
 
 func (a *Analysis) writeTable(b *strings.Builder, t *Table) {
 	fmt.Fprintf(b, "With %s: CPU time per request of all server processes, %s of %v\n\n",
-		conditionText(t), blocksText(a.Blocks), a.MeasureOf(t))
+		conditionText(t), blocksText(a.Blocks), a.MeasuredTime(t))
 	w := tabwriter.NewWriter(b, 0, 8, 2, ' ', tabwriter.AlignRight)
 	wide := 0
 	for _, row := range t.Rows {
 		wide = max(wide, len([]rune(row.Title)))
 	}
 	title := func(s string) string { return fmt.Sprintf("%-*s", wide, s) }
-	fmt.Fprintf(w, "\tµs/request\tuser\tsys\tratio\t%.0f %% interval\tfinding\trequests/s\tp50\tp99\tswitches\tMB\t\n", 100*stat.Confidence)
+	fmt.Fprintf(w, "\tµs/request\tuser\tsys\tratio\t%.0f %% interval\tfinding\trequests/s\tp50\tp99\tswitches\tMB\t\n",
+		100*stat.Confidence)
 	for i := range t.Rows {
 		row := &t.Rows[i]
 		if row.Trials == 0 {
@@ -59,28 +60,29 @@ func (a *Analysis) writeTable(b *strings.Builder, t *Table) {
 		ratio, interval, finding := ratioText(row)
 		fmt.Fprintf(w, "%s\t%.2f\t%s\t%s\t%s\t%s\t%s\t%.0f\t%s\t%s\t%.2f\t%.0f\t\n",
 			title(row.Title), row.WeightUs.Mid, user, sys, ratio, interval, finding, row.PerSecond.Mid,
-			millis(row.Latency.Quantile(0.5)), millis(row.Latency.Quantile(0.99)), row.Voluntary+row.Involuntary, row.RSS/1e6)
+			millis(row.Latency.Quantile(0.5)), millis(row.Latency.Quantile(0.99)), row.Voluntary+row.Involuntary,
+			row.RSS/1e6)
 	}
 	_ = w.Flush()
 	fmt.Fprintln(b)
-	if said := t.Chance(); said != "" {
-		fmt.Fprintf(b, "%s\n\n", wrap(said, textWidth))
+	if note := t.VariationNote(); note != "" {
+		fmt.Fprintf(b, "%s\n\n", wrap(note, textWidth))
 	}
 	a.writeBuilds(b, t)
 	t.writePairs(b)
 	t.writeDecompositions(b)
 	a.writeWhy(b, t)
-	warned := t.Warned()
-	for _, w := range warned {
-		said := wrap(w.Titles()+": "+w.Text, textWidth-4)
-		fmt.Fprintf(b, "  %s\n", strings.ReplaceAll(said, "\n", "\n    "))
+	warnings := t.Warnings()
+	for _, w := range warnings {
+		text := wrap(w.Contenders()+": "+w.Text, textWidth-4)
+		fmt.Fprintf(b, "  %s\n", strings.ReplaceAll(text, "\n", "\n    "))
 	}
-	if len(warned) > 0 {
+	if len(warnings) > 0 {
 		fmt.Fprintln(b)
 	}
 }
 
-// splitText is a row's user and system time; both are empty where they are not told apart.
+// splitText returns a row's user and system time, or two empty texts if they are not separated.
 func (t *Table) splitText(row *Row) (user, sys string) {
 	if !t.Saturated() {
 		return "", ""
@@ -145,13 +147,13 @@ func (a *Analysis) differences() string {
 		if len(r.Of) > 1 {
 			differ = "differ"
 		}
-		fmt.Fprintf(&b, "%s\n", wrap(fmt.Sprintf("%s %s as declared in %s: %s", r.Titles(), differ, list(r.What()), r.Why), textWidth))
+		fmt.Fprintf(&b, "%s\n", wrap(fmt.Sprintf("%s %s as declared in %s: %s", r.Contenders(), differ,
+			list(r.Aspects()), r.Why), textWidth))
 	}
 	return b.String()
 }
 
-// writePublished shows the write-up's figures next to ours, as shape: how many
-// requests a second each served, relative to the control.
+// writePublished writes the published rates beside the measured ones, each relative to its control.
 func (a *Analysis) writePublished(b *strings.Builder) {
 	if len(a.Published) == 0 || len(a.Tables) == 0 {
 		return
@@ -183,7 +185,7 @@ func (a *Analysis) writePublished(b *strings.Builder) {
 	fmt.Fprintln(b)
 }
 
-// Wrap breaks a text into lines as those of WriteText.
+// Wrap breaks a text into lines of the width that WriteText uses.
 func Wrap(text string) string { return wrap(text, textWidth) }
 
 // wrap breaks a text into lines of at most width characters.

@@ -11,9 +11,9 @@ import (
 	"github.com/tarehq/tare/lab/trial"
 )
 
-// timeline shows every trial when it was, in a row for each contender: from the row's middle a
-// stem goes up by as much as the trial weighed more than the contender's median under the same
-// condition, or down by as much as it weighed less.
+// timeline shows every trial at its time, in a row for each contender. A stem goes up from the
+// row's middle if the trial's weight was above the contender's median under the same condition, and
+// down if it was below.
 type timeline struct {
 	Left, Right, Top, Foot float64
 
@@ -21,11 +21,11 @@ type timeline struct {
 	Ticks  []page.Tick
 	Blocks []blockBegin
 	Rows   []timelineRow
-	Full   string // what the longest stem stands for
+	Full   string // deviation of the longest stem
 	Alt    string
 }
 
-// timelineRow is one contender's.
+// timelineRow is the row of one contender.
 type timelineRow struct {
 	Label, Title, Class string
 	Y                   float64 // of its middle
@@ -36,40 +36,40 @@ type timelineRow struct {
 type stem struct {
 	Class string  // more, less, failed or counted
 	X, Y  float64 // where it begins
-	Long  float64 // how far it goes down from there
+	Long  float64 // length downwards
 	Title string
 }
 
 // blockBegin is where a block begins.
 type blockBegin struct {
 	X      float64
-	Number string // "" where there is no room for it
+	Number string // "" if there is no room for it
 }
 
 // Geometry of a timeline.
 const (
 	timelineRowHeight = 34
-	timelineTop       = 18 // above the rows are the blocks' numbers
+	timelineTop       = 18 // space for the blocks' numbers
 	timelineReach     = 13 // of the longest stem
 )
 
-// weighed is what a contender weighs under a condition.
-type weighed struct {
+// seriesKey identifies the trials with one median: of a contender under a condition.
+type seriesKey struct {
 	contender string
 	trial.Condition
 }
 
-// relative returns each timed trial's weight relative to the contender's median under the same
-// condition; NaN for the others.
+// relative returns each timed trial's weight, divided by the contender's median under the same
+// condition. It is NaN for other trials.
 func (r *Run) relative() []float64 {
-	all := make(map[weighed][]float64)
-	of := func(rec *trial.Record) weighed { return weighed{rec.Contender, rec.Condition} }
+	all := make(map[seriesKey][]float64)
+	of := func(rec *trial.Record) seriesKey { return seriesKey{rec.Contender, rec.Condition} }
 	for i := range r.Records {
 		if rec := &r.Records[i]; rec.Timed() {
 			all[of(rec)] = append(all[of(rec)], rec.WeightUs())
 		}
 	}
-	medians := make(map[weighed]float64)
+	medians := make(map[seriesKey]float64)
 	for key, weights := range all {
 		m, _ := stat.Median(weights)
 		medians[key] = m.Mid
@@ -84,7 +84,7 @@ func (r *Run) relative() []float64 {
 	return relative
 }
 
-// span is when the first and the last trial of those began.
+// span returns when the first and the last of the selected trials began.
 func (r *Run) span(among func(*trial.Record) bool) (first, last time.Time) {
 	for i := range r.Records {
 		rec := &r.Records[i]
@@ -101,7 +101,7 @@ func (r *Run) span(among func(*trial.Record) bool) (first, last time.Time) {
 	return first, last
 }
 
-// Timeline is the run's, or nil if nobody knows when its trials were.
+// Timeline returns the timeline of the run, or nil if the times of trials are unknown.
 func (a *Analysis) Timeline() *timeline {
 	first, last := a.span(func(*trial.Record) bool { return true })
 	if !last.After(first) {
@@ -109,13 +109,15 @@ func (a *Analysis) Timeline() *timeline {
 	}
 	minutes := func(at time.Time) float64 { return at.Sub(first).Minutes() }
 	x := newAxis(0, minutes(last))
-	t := &timeline{Left: chartLeft, Right: chartWidth - chartMargin, Top: timelineTop, Unit: "minutes", Ticks: x.Ticks(page.Number)}
+	t := &timeline{Left: chartLeft, Right: chartWidth - chartMargin, Top: timelineTop, Unit: "minutes",
+		Ticks: x.Ticks(page.Number)}
 	relative := a.relative()
 	full := fullStem(relative)
 	t.Full = fmt.Sprintf("%.0f %%", 100*full)
 	for i := range a.Entrants {
 		e := &a.Entrants[i]
-		row := timelineRow{Label: e.Title, Title: e.described(), Class: string(e.Kind), Y: timelineTop + (float64(len(t.Rows))+0.5)*timelineRowHeight}
+		row := timelineRow{Label: e.Title, Title: e.described(), Class: string(e.Kind), Y: timelineTop +
+			(float64(len(t.Rows))+0.5)*timelineRowHeight}
 		for j := range a.Records {
 			if rec := &a.Records[j]; rec.Contender == e.Name {
 				row.Stems = append(row.Stems, a.stem(rec, relative[j], full, x.At(minutes(rec.Start)), row.Y))
@@ -127,11 +129,11 @@ func (a *Analysis) Timeline() *timeline {
 	}
 	t.Foot = timelineTop + float64(len(t.Rows))*timelineRowHeight
 	t.Blocks = a.blockBegins(func(at time.Time) float64 { return x.At(minutes(at)) })
-	t.Alt = "When each trial was, and how far its weight was from the contender's median. " + a.Drift()
+	t.Alt = "The time of each trial, and how far its CPU time per request was from the contender's median. " + a.Drift()
 	return t
 }
 
-// ViewBox is what is shown of a timeline, as of a chart.
+// ViewBox returns the view box of the timeline, as that of a chart.
 func (t *timeline) ViewBox() string {
 	c := chart{Width: chartWidth, Height: t.Foot + axisHeight, Left: t.Left}
 	for _, row := range t.Rows {
@@ -140,8 +142,8 @@ func (t *timeline) ViewBox() string {
 	return c.ViewBox()
 }
 
-// fullStem is what the longest stem stands for: at least leastFull, and so much that nine in ten
-// of the trials fit.
+// fullStem returns the deviation of the longest stem: at least leastFull, and enough for nine in
+// ten trials.
 func fullStem(relative []float64) float64 {
 	const leastFull, mostFull, fitting = 0.05, 1, 0.9
 	var off []float64
@@ -161,34 +163,35 @@ func fullStem(relative []float64) float64 {
 	return mostFull
 }
 
-// stem is a trial in its contender's row, whose middle is at y.
+// stem returns a trial's stem in a row whose middle is at y.
 func (a *Analysis) stem(r *trial.Record, relative, full, x, y float64) stem {
-	s := stem{X: x, Y: y, Title: fmt.Sprintf("block %d, with %s: ", r.Block, conditionText(&Table{Condition: r.Condition}))}
+	s := stem{X: x, Y: y, Title: fmt.Sprintf("block %d, with %s: ", r.Block,
+		conditionText(&Table{Condition: r.Condition}))}
 	switch {
 	case r.Failure != "":
 		s.Class = "failed"
 		s.Title += "failed: " + firstLine(r.Failure)
 	case r.Attribution != nil:
 		s.Class = "counted"
-		s.Title += "the kernel counted in this one, which is not timed"
+		s.Title += "counted by the kernel, not timed"
 	case math.IsNaN(relative):
 		s.Class = "counted"
-		s.Title += "no CPU time was seen"
+		s.Title += "no CPU time was measured"
 	default:
 		s.Long = -math.Round(10*timelineReach*math.Max(-1, math.Min(1, (relative-1)/full))) / 10
 		s.Class = "less"
 		if relative > 1 {
 			s.Class = "more"
 		}
-		s.Title += fmt.Sprintf("%s a request, %+.1f %% of its median", micros(r.WeightUs()), 100*(relative-1))
+		s.Title += fmt.Sprintf("%s per request, %+.1f %% from its median", micros(r.WeightUs()), 100*(relative-1))
 	}
 	return s
 }
 
-// mostNumbered is how many blocks there may be for each to be numbered.
+// mostNumbered is the largest number of blocks that are numbered.
 const mostNumbered = 24
 
-// blockBegins are where the blocks begin.
+// blockBegins returns where the blocks begin.
 func (a *Analysis) blockBegins(at func(time.Time) float64) (all []blockBegin) {
 	begins := make(map[int]time.Time)
 	for i := range a.Records {
@@ -209,7 +212,8 @@ func (a *Analysis) blockBegins(at func(time.Time) float64) (all []blockBegin) {
 	return all
 }
 
-// Drift says how much the control's weight moved from the run's first third to its last.
+// Drift reports how much the control's weight changed between the first and the last third of the
+// run.
 func (a *Analysis) Drift() string {
 	control := a.control()
 	first, last := a.span((*trial.Record).Timed)
@@ -225,12 +229,12 @@ func (a *Analysis) Drift() string {
 			late = append(late, v)
 		}
 	}
-	const fewest = 2 // that a median is taken of
+	const fewest = 2 // values of a median
 	if len(early) < fewest || len(late) < fewest {
-		return "There are too few trials of the control to say how much the machine drifted."
+		return "There are too few trials of the control to estimate the drift of the machine."
 	}
 	before, _ := stat.Median(early)
 	after, _ := stat.Median(late)
-	return fmt.Sprintf("From the first third of the run to the last the weight of %s changed by %+.1f %% (medians of %d and %d trials).",
+	return fmt.Sprintf("Between the first and the last third of the run, CPU time per request of %s changed by %+.1f %% (medians of %d and %d trials).",
 		control.Title, 100*(after.Mid/before.Mid-1), len(early), len(late))
 }

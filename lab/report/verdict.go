@@ -12,8 +12,8 @@ import (
 	loadreport "github.com/tarehq/tare/load/report"
 )
 
-// Verdict answers the experiment's question in a few sentences, from the first condition that was
-// measured. It says only what the intervals show.
+// Verdict answers the experiment's question in a few sentences, for the first measured condition.
+// It reports only what the intervals show.
 func (a *Analysis) Verdict() string {
 	const noControl = "The control was not measured, so nothing can be compared with it."
 	if len(a.Tables) == 0 {
@@ -31,9 +31,10 @@ func (a *Analysis) Verdict() string {
 		return a.builds(t)
 	}
 	if len(t.Pairs) > 0 {
-		return upper(t.parted()) + "."
+		return upper(t.pairsVerdict()) + "."
 	}
-	sentences := []string{fmt.Sprintf("A request costs %s of CPU time with %s.", micros(control.WeightUs.Mid), control.Title)}
+	sentences := []string{fmt.Sprintf("A request costs %s of CPU time with %s.", micros(control.WeightUs.Mid),
+		control.Title)}
 	return strings.Join(append(sentences, t.compared()...), " ")
 }
 
@@ -56,7 +57,8 @@ func (t *Table) compared() (sentences []string) {
 		}
 	}
 	if same := found[stat.Same]; len(same) > 0 {
-		sentences = append(sentences, fmt.Sprintf("%s %s the same within %.0f %%.", list(titles(same)), verb(same), 100*stat.SameWithin))
+		sentences = append(sentences, fmt.Sprintf("%s %s the same within %.0f %%.", list(titles(same)), verb(same),
+			100*stat.SameWithin))
 	}
 	if unclear := found[stat.Unclear]; len(unclear) > 0 {
 		sentences = append(sentences, "This run cannot tell for "+list(titles(unclear))+".")
@@ -72,7 +74,8 @@ const similarBound = 1.5
 
 // similar divides contenders into groups.
 func similar(rows []*Row) (groups []group) {
-	rows = slices.SortedStableFunc(slices.Values(rows), func(a, b *Row) int { return cmp.Compare(a.Ratio.Mid, b.Ratio.Mid) })
+	rows = slices.SortedStableFunc(slices.Values(rows),
+		func(a, b *Row) int { return cmp.Compare(a.Ratio.Mid, b.Ratio.Mid) })
 	for _, row := range rows {
 		if n := len(groups); n > 0 && row.Ratio.Mid < similarBound*groups[n-1][0].Ratio.Mid {
 			groups[n-1] = append(groups[n-1], row)
@@ -134,7 +137,9 @@ func (a *Analysis) Remarks() (remarks []string) {
 	t := &a.Tables[0]
 	remarks = append(remarks, "That is with "+conditionText(t)+".")
 	if c := t.Row(Ceiling); c != nil && c.Ratio.Known() {
-		remarks = append(remarks, fmt.Sprintf("A loop that only reads requests and writes fixed bytes costs %.0f %% of %s.", 100*c.Ratio.Mid, t.Row(Control).Title))
+		remarks = append(remarks,
+			fmt.Sprintf("A loop that only reads requests and writes fixed bytes costs %.0f %% of %s.", 100*c.Ratio.Mid,
+				t.Row(Control).Title))
 	}
 	var kept []string
 	for i := range a.Tables[1:] {
@@ -144,7 +149,8 @@ func (a *Analysis) Remarks() (remarks []string) {
 			kept = append(kept, conditionText(other))
 			continue
 		}
-		remarks = append(remarks, fmt.Sprintf("With %s these swap places: %s.", conditionText(other), strings.Join(pairs, "; ")))
+		remarks = append(remarks, fmt.Sprintf("With %s these swap places: %s.", conditionText(other),
+			strings.Join(pairs, "; ")))
 	}
 	if len(kept) > 0 {
 		remarks = append(remarks, "No two are shown to swap places with "+list(kept)+".")
@@ -152,14 +158,13 @@ func (a *Analysis) Remarks() (remarks []string) {
 	return append(remarks, a.Notes...)
 }
 
-// swapped names the pairs of which one costs less in t and the other in u, both as
-// the ratios of their blocks bear out.
+// swapped returns the pairs of which one costs less in t and the other in u, as the ratios show.
 func swapped(t, u *Table) (pairs []string) {
 	for i := range t.Rows {
 		for j := range t.Rows {
 			a, b := &t.Rows[i], &t.Rows[j]
 			if a.Kind == Twin || b.Kind == Twin {
-				continue // that the control does is enough
+				continue // the control stands for it
 			}
 			if below(a, b) && below(u.named(b.Name), u.named(a.Name)) {
 				pairs = append(pairs, a.Title+" and "+b.Title)
@@ -169,7 +174,7 @@ func swapped(t, u *Table) (pairs []string) {
 	return pairs
 }
 
-// below reports whether a is shown to cost less than b.
+// below reports whether the ratios show that a costs less than b.
 func below(a, b *Row) bool {
 	if a == nil || b == nil || a.Trials == 0 || b.Trials == 0 {
 		return false
@@ -188,7 +193,7 @@ func (t *Table) named(name string) *Row {
 
 func conditionText(t *Table) string { return ConditionText(t.Condition) }
 
-// ConditionText says under what trials were made, as it stands after "with".
+// ConditionText describes a condition, as it stands after "with".
 func ConditionText(c trial.Condition) string {
 	words := []string{"1 connection"}
 	if c.Connections != 1 {
@@ -232,7 +237,7 @@ func micros(us float64) string {
 	return fmt.Sprintf("%.2f µs", us)
 }
 
-// times writes a ratio, or nothing where there is none.
+// times formats a ratio, or returns "" if there is none.
 func times(r float64) string {
 	if math.IsNaN(r) {
 		return ""

@@ -14,35 +14,36 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// Why is what can be said of why one contender differs from the control.
+// Why is the explanation of one contender's difference from the control.
 type Why struct {
 	*Row
-	Findings []explain.Finding // that first which explains most
+	Findings []explain.Finding // largest share first
 }
 
-// shownFindings is how many causes are named of one contender.
+// shownFindings is the largest number of causes that are reported for a contender.
 const shownFindings = 3
 
-// why asks the rules about each contender of a table.
+// why applies the rules to each contender of a table.
 func why(run *Run, t *Table) (all []Why) {
 	control := t.Row(Control)
 	if control == nil || control.Trials == 0 {
 		return nil
 	}
 	of := Evidence(run, control.Name, t.Condition)
-	var again *explain.Evidence
+	var twin *explain.Evidence
 	if row := t.Row(Twin); row != nil && row.Trials > 0 {
 		e := Evidence(run, row.Name, t.Condition)
-		again = &e
+		twin = &e
 	}
 	for i := range t.Rows {
 		row := &t.Rows[i]
 		if row.Trials == 0 || row.Kind == Control || row.Kind == Ceiling {
 			continue
 		}
-		c := explain.Case{Of: Evidence(run, row.Name, t.Condition), Control: of, Twin: again, Shown: row.Finding == stat.Less || row.Finding == stat.More}
+		c := explain.Case{Of: Evidence(run, row.Name, t.Condition), Control: of, Twin: twin,
+			HasDifference: row.Finding == stat.Less || row.Finding == stat.More}
 		if row.Kind == Twin {
-			c.Twin, c.Again = nil, true
+			c.Twin, c.IsTwin = nil, true
 		}
 		if found := explain.Explain(c); len(found) > 0 {
 			all = append(all, Why{row, found[:min(shownFindings, len(found))]})
@@ -51,8 +52,8 @@ func why(run *Run, t *Table) (all []Why) {
 	return all
 }
 
-// Evidence returns what the records of a run show of a contender under a condition, for the
-// rules of package explain.
+// Evidence returns what the records of a run show of a contender under a condition, for package
+// explain.
 func Evidence(run *Run, name string, c trial.Condition) explain.Evidence {
 	e := explain.Evidence{Title: name, Cores: c.Cores, Connections: c.Connections, Statuses: make(map[int]float64)}
 	if c.Cores == 0 {
@@ -61,14 +62,14 @@ func Evidence(run *Run, name string, c trial.Condition) explain.Evidence {
 	for _, entrant := range run.Entrants {
 		if entrant.Name == name {
 			e.Title, e.Protocol, e.Interpreter = entrant.Title, entrant.Protocol, interpreter(entrant.Versions)
-			if entrant.Answer != nil {
-				e.Bytes = float64(entrant.Answer.Bytes)
+			if entrant.Response != nil {
+				e.Bytes = float64(entrant.Response.Bytes)
 			}
 		}
 	}
 	timed, counted := recordsOf(run, name, c)
-	if again := run.control(); again != nil && name == run.twin() { // which is not counted: it is the control
-		_, counted = recordsOf(run, again.Name, c)
+	if control := run.control(); control != nil && name == run.twin() { // system calls of the twin are not counted
+		_, counted = recordsOf(run, control.Name, c)
 	}
 	if len(timed) == 0 {
 		return e
@@ -78,12 +79,12 @@ func Evidence(run *Run, name string, c trial.Condition) explain.Evidence {
 	e.PerSecond = of(func(r *trial.Record) float64 { return r.Load.PerSecond() })
 	e.MeanUs = of(func(r *trial.Record) float64 { return us(r.Load.Latency.Mean()) })
 	e.P50Us = of(func(r *trial.Record) float64 { return us(r.Load.Latency.Quantile(0.5)) })
-	e.Delayed = of(func(r *trial.Record) float64 { return shareOf(r.Load.Latency, explain.Delayed()) })
-	e.Retried = of(func(r *trial.Record) float64 { return shareOf(r.Load.Connect, explain.Retried()) })
+	e.DelayedShare = of(func(r *trial.Record) float64 { return shareOf(r.Load.Latency, explain.DelayedACKs()) })
+	e.RetriedShare = of(func(r *trial.Record) float64 { return shareOf(r.Load.Connect, explain.RetriedConnects()) })
 	e.Connects = of(func(r *trial.Record) float64 { return perRequest(r, r.Load.Connects) })
 	e.Errors = of(func(r *trial.Record) float64 { return perRequest(r, r.Load.Errors.Total()) })
-	e.Busy = of(func(r *trial.Record) float64 { return r.Load.Generator.Busy })
-	e.Others = of(func(r *trial.Record) float64 { return r.Others.Seconds() / r.Load.Seconds })
+	e.GeneratorBusy = of(func(r *trial.Record) float64 { return r.Load.Generator.Busy })
+	e.OthersCPUs = of(func(r *trial.Record) float64 { return r.Others.Seconds() / r.Load.Seconds })
 	e.Demand = of(demand)
 	e.BackendConnects = backendConnects(timed, counted)
 	for _, r := range timed {
@@ -97,7 +98,7 @@ func Evidence(run *Run, name string, c trial.Condition) explain.Evidence {
 	return e
 }
 
-// interpreter names what runs a program that is interpreted, as its versions say.
+// interpreter returns the name of a program's interpreter, which it recognizes in the versions.
 func interpreter(versions []string) string {
 	for _, v := range versions {
 		if name, _, _ := strings.Cut(v, " "); name == "Python" || name == "Ruby" {
@@ -107,7 +108,7 @@ func interpreter(versions []string) string {
 	return ""
 }
 
-// twin returns the name of the control's second copy.
+// twin returns the name of the twin, or "".
 func (r *Run) twin() string {
 	for _, e := range r.Entrants {
 		if e.Kind == Twin {
@@ -117,7 +118,7 @@ func (r *Run) twin() string {
 	return ""
 }
 
-// recordsOf returns the trials of a contender that were timed, and those that were counted.
+// recordsOf returns the timed trials of a contender, and those that the kernel counted.
 func recordsOf(run *Run, name string, c trial.Condition) (timed, counted []*trial.Record) {
 	for i := range run.Records {
 		r := &run.Records[i]
@@ -136,21 +137,21 @@ func perRequest(r *trial.Record, n uint64) float64 {
 	return float64(n) / float64(max(1, r.Load.Requests))
 }
 
-// shareOf is which share of durations are in a band.
+// shareOf returns the share of durations in a band.
 func shareOf(h *hist.Histogram, in explain.Band) float64 {
-	if h == nil || us(h.Max()) < in.FromUs { // nearly all have none, and to walk through them takes long
+	if h == nil || us(h.Max()) < in.FromUs { // true of nearly all, and iterating is slow
 		return 0
 	}
 	var of int64
 	for d, times := range h.All() {
-		if in.Holds(us(d)) {
+		if in.Contains(us(d)) {
 			of += times
 		}
 	}
 	return float64(of) / float64(max(1, h.Count()))
 }
 
-// demand is how many processors the servers' threads were running on or ready for.
+// demand returns how many processors the servers' threads were running on or ready for.
 func demand(r *trial.Record) float64 {
 	var ready time.Duration
 	for _, costs := range r.Costs {
@@ -161,8 +162,8 @@ func demand(r *trial.Record) float64 {
 	return ready.Seconds() / r.Load.Seconds
 }
 
-// backendConnects is how many connections a request takes behind the front. If the kernel did
-// not count them, they are those that the machine accepted besides the generator's.
+// backendConnects returns the connections per request from the front to the application. If the
+// kernel did not count them, it uses those that the machine accepted besides the generator's.
 func backendConnects(timed, counted []*trial.Record) float64 {
 	for _, r := range counted {
 		if h := r.Attribution.Hop(trial.HopApplication); h != nil {
@@ -172,7 +173,7 @@ func backendConnects(timed, counted []*trial.Record) float64 {
 	return median(timed, func(r *trial.Record) float64 { return perRequest(r, r.OtherAccepts()) })
 }
 
-// evidenceParts are the roles of a contender.
+// evidenceParts returns the roles of a contender.
 func evidenceParts(timed, counted []*trial.Record) (parts []explain.Part) {
 	for _, role := range trial.Roles() {
 		costs := timed[0].Costs[role]
@@ -200,7 +201,7 @@ func evidenceParts(timed, counted []*trial.Record) (parts []explain.Part) {
 			}),
 			Voluntary:   each(func(i int, r *trial.Record) uint64 { return r.Costs[role][i].Voluntary }),
 			Involuntary: each(func(i int, r *trial.Record) uint64 { return r.Costs[role][i].Involuntary }),
-			PageFaults:  each(func(i int, r *trial.Record) uint64 { return retaken(r.Costs[role][i]) }),
+			PageFaults:  each(func(i int, r *trial.Record) uint64 { return recycledFaults(r.Costs[role][i]) }),
 			FileBytes:   each(func(i int, r *trial.Record) uint64 { return r.Costs[role][i].FileBytes }),
 			RSS:         sum(func(i int, r *trial.Record) float64 { return float64(r.Costs[role][i].RSS) }),
 			Threads:     int(sum(func(i int, r *trial.Record) float64 { return float64(r.Costs[role][i].Threads) })),
@@ -213,14 +214,14 @@ func evidenceParts(timed, counted []*trial.Record) (parts []explain.Part) {
 	return parts
 }
 
-// retaken are the pages that a process took beyond those by which it grew. What it grows by it takes once, however many
-// requests are served: a contender that serves few has no more of it.
-func retaken(c proc.Cost) uint64 {
+// recycledFaults returns the page faults beyond those for pages by which a process grew. A process
+// grows once, however many requests it serves.
+func recycledFaults(c proc.Cost) uint64 {
 	return c.MinorFaults - min(c.GrewPages, c.MinorFaults)
 }
 
-// addCollector adds what a Go program's collector said. Of its share of the program's time the
-// counted trial knows, of which no other figure is used.
+// addCollector adds the statistics of a Go program's garbage collector. Its share of CPU time is
+// taken within the counted trial.
 func addCollector(p *explain.Part, counted []*trial.Record) {
 	for _, r := range counted {
 		c := r.Attribution.Collector
@@ -234,7 +235,7 @@ func addCollector(p *explain.Part, counted []*trial.Record) {
 	}
 }
 
-// callsPerRequest are a role's system calls by name; nil if they were not counted.
+// callsPerRequest returns a role's system calls by name, or nil if they were not counted.
 func callsPerRequest(counted []*trial.Record, role string) map[string]float64 {
 	for _, r := range counted {
 		if r.Attribution.Calls == nil {
@@ -249,30 +250,30 @@ func callsPerRequest(counted []*trial.Record, role string) map[string]float64 {
 	return nil
 }
 
-// Tested is a counter-experiment that was carried out: the contender, the contender with one
-// setting changed, and the control, side by side.
-type Tested struct {
-	Contender string           `json:"contender"`
-	Condition trial.Condition  `json:"condition"`
-	Cause     explain.Cause    `json:"cause"`
-	Setting   explain.Setting  `json:"setting"`
-	To        string           `json:"to"` // what the setting was changed to
-	Explains  explain.Quantity `json:"explains"`
-	OfControl bool             `json:"ofControl,omitempty"` // it is the control whose setting was changed: Toggled is of that
+// CounterExperiment is one that was carried out: the contender, the contender with one setting
+// changed, and the control, side by side.
+type CounterExperiment struct {
+	Contender      string           `json:"contender"`
+	Condition      trial.Condition  `json:"condition"`
+	Cause          explain.Cause    `json:"cause"`
+	Setting        explain.Setting  `json:"setting"`
+	To             string           `json:"to"` // new value of the setting
+	Explains       explain.Quantity `json:"explains"`
+	ChangesControl bool             `json:"ofControl,omitempty"` // Toggled is of the control
 
-	// Values are of what it explains, by block: microseconds of CPU time or of mean
-	// latency, or requests per second. A trial that failed is left out with its block.
+	// Of, Toggled and Control hold the explained quantity by block: microseconds of CPU time or
+	// of mean latency, or requests per second. Blocks with a failed trial are left out.
 	Of      []float64 `json:"of"`
 	Toggled []float64 `json:"toggled"`
 	Control []float64 `json:"control"`
 
-	// Failure says why there are no values.
+	// Failure is the reason why there are no values.
 	Failure string `json:"failure,omitempty"`
 }
 
 const (
-	// goneBound is how much of a difference may be left when a setting is changed that is
-	// said to be all of its cause, and keptBound how much must be for the setting to be none.
+	// goneBound is the largest remaining share of a difference if the setting is the cause.
+	// keptBound is the smallest if it is not.
 	goneBound = 0.25
 	keptBound = 0.75
 )
@@ -283,23 +284,23 @@ type Outcome uint8
 // The outcomes.
 const (
 	Gone    Outcome = iota // the setting was the cause
-	Smaller                // it was one of several
-	Kept                   // it was not the cause
+	Smaller                // the setting was one of several causes
+	Kept                   // the setting was not the cause
 )
 
-// differences are what the contender differs from the control by, as it is and with the setting
-// changed; medians.
-func (x *Tested) differences() (before, after float64) {
+// differences returns the medians of the contender's difference from the control, without and with
+// the setting changed.
+func (x *CounterExperiment) differences() (before, after float64) {
 	b, _ := stat.Difference(x.Of, x.Control)
 	a, _ := stat.Difference(x.Toggled, x.Control)
-	if x.OfControl {
+	if x.ChangesControl {
 		a, _ = stat.Difference(x.Of, x.Toggled)
 	}
 	return b.Mid, a.Mid
 }
 
-// Outcome returns what became of the difference. It means nothing of a test that failed.
-func (x *Tested) Outcome() Outcome {
+// Outcome returns what became of the difference. It is meaningless for a failed test.
+func (x *CounterExperiment) Outcome() Outcome {
 	before, after := x.differences()
 	switch left := after / before; {
 	case left <= goneBound:
@@ -310,24 +311,24 @@ func (x *Tested) Outcome() Outcome {
 	return Kept
 }
 
-// Says is what a counter-experiment has shown.
-func (x *Tested) Says() string {
+// Sentence describes the outcome, as it continues the sentence of the cause.
+func (x *CounterExperiment) Sentence() string {
 	if x.Failure != "" {
-		return fmt.Sprintf("that could not be tested: %s", x.Failure)
+		return fmt.Sprintf("the counter-experiment failed: %s", x.Failure)
 	}
 	before, after := x.differences()
 	from, to := x.amount(before), x.amount(after)
 	switch x.Outcome() {
 	case Gone:
-		return fmt.Sprintf("with %s the difference goes, from %s to %s", x.To, from, to)
+		return fmt.Sprintf("with %s the difference disappears, from %s to %s", x.To, from, to)
 	case Kept:
-		return fmt.Sprintf("with %s it does not go (%s, and then %s): the cause is another", x.To, from, to)
+		return fmt.Sprintf("with %s the difference stays (%s, then %s), so the cause is another", x.To, from, to)
 	}
-	return fmt.Sprintf("with %s a part of the difference goes, from %s to %s", x.To, from, to)
+	return fmt.Sprintf("with %s the difference shrinks from %s to %s", x.To, from, to)
 }
 
-// amount writes a difference of what is explained.
-func (x *Tested) amount(v float64) string {
+// amount formats a difference in the explained quantity.
+func (x *CounterExperiment) amount(v float64) string {
 	if x.Explains == explain.Rate {
 		return fmt.Sprintf("%+.0f requests/s", v)
 	}
@@ -338,33 +339,33 @@ func (x *Tested) amount(v float64) string {
 	return sign + micros(v)
 }
 
-// testOf returns what became of a finding's counter-experiment, or nil.
-func (a *Analysis) testOf(t *Table, w *Why, f *explain.Finding) *Tested {
-	i := slices.IndexFunc(a.Tested, func(x Tested) bool {
+// counterExperimentOf returns the counter-experiment of a finding, or nil.
+func (a *Analysis) counterExperimentOf(t *Table, w *Why, f *explain.Finding) *CounterExperiment {
+	i := slices.IndexFunc(a.CounterExperiments, func(x CounterExperiment) bool {
 		return x.Contender == w.Name && x.Condition == t.Condition && x.Cause == f.Cause
 	})
 	if i < 0 {
 		return nil
 	}
-	return &a.Tested[i]
+	return &a.CounterExperiments[i]
 }
 
-// Sentences are what is said of one contender, one for each cause.
+// Sentences returns one sentence for each cause of one contender's difference.
 func (a *Analysis) Sentences(t *Table, w *Why) (sentences []string) {
 	var untested []string
 	for i := range w.Findings {
 		f := &w.Findings[i]
-		said := f.Sentence
-		if x := a.testOf(t, w, f); x != nil {
-			said += "; " + x.Says()
+		sentence := f.Sentence
+		if x := a.counterExperimentOf(t, w, f); x != nil {
+			sentence += "; " + x.Sentence()
 		}
-		sentences = append(sentences, upper(said)+".")
+		sentences = append(sentences, upper(sentence)+".")
 		if f.Counter.Setting == "" {
 			untested = append(untested, string(f.Cause))
 		}
 	}
 	if len(untested) > 0 {
-		sentences = append(sentences, "There is no setting to test by: "+list(untested)+".")
+		sentences = append(sentences, "Without a counter-experiment: "+list(untested)+".")
 	}
 	return sentences
 }
@@ -374,7 +375,7 @@ func (a *Analysis) writeWhy(b *strings.Builder, t *Table) {
 	if len(t.Why) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "Why they differ from %s:\n\n", t.Row(Control).Title)
+	fmt.Fprintf(b, "Causes of the differences from %s:\n\n", t.Row(Control).Title)
 	for i := range t.Why {
 		w := &t.Why[i]
 		text := wrap(w.Title+": "+strings.Join(a.Sentences(t, w), " "), textWidth-4)

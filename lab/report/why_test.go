@@ -17,9 +17,9 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// explained is a run of a control, its twin and a way for each of whose requests clients open a
-// connection. The twin is not counted.
-func explained() *report.Run {
+// closingRun returns a run of a control, its twin and a contender whose clients open a connection
+// for each request. The kernel does not count the twin.
+func closingRun() *report.Run {
 	c := trial.Condition{Cores: 1, Connections: 8}
 	run := &report.Run{
 		Blocks: 1, Conditions: []trial.Condition{c},
@@ -29,12 +29,15 @@ func explained() *report.Run {
 			{Name: "b", Title: "Closing", Kind: report.Way, Protocol: explain.HTTP},
 		},
 	}
-	for name, cpu := range map[string]time.Duration{"a": 18 * time.Microsecond, "t": 18 * time.Microsecond, "b": 58 * time.Microsecond} {
+	for name, cpu := range map[string]time.Duration{"a": 18 * time.Microsecond, "t": 18 * time.Microsecond,
+		"b": 58 * time.Microsecond} {
 		const n = 1000
 		r := trial.Record{
 			Block: 1, Condition: c, Contender: name,
-			Load:  &load.Result{Requests: n, Seconds: float64(n) * cpu.Seconds(), Latency: hist.New(), Connect: hist.New(), Statuses: map[int]uint64{200: n}},
-			Costs: map[string][]proc.Cost{"application": {{User: n * cpu / 2, Sys: n * cpu / 2, FileBytes: 5 * n, Threads: 4, Waited: n * cpu}}},
+			Load: &load.Result{Requests: n, Seconds: float64(n) * cpu.Seconds(), Latency: hist.New(),
+				Connect: hist.New(), Statuses: map[int]uint64{200: n}},
+			Costs: map[string][]proc.Cost{"application": {{User: n * cpu / 2, Sys: n * cpu / 2, FileBytes: 5 * n,
+				Threads: 4, Waited: n * cpu}}},
 		}
 		r.Load.Latency.RecordN(8*cpu, n)
 		if name == "b" {
@@ -55,12 +58,13 @@ func explained() *report.Run {
 	return run
 }
 
-func TestEvidence(t *testing.T) {
-	run := explained()
+func TestEvidenceOfRecords(t *testing.T) {
+	run := closingRun()
 	c := run.Conditions[0]
 	e := report.Evidence(run, "b", c)
 	app := e.Parts[0]
-	if e.Title != "Closing" || e.Cores != 1 || e.Connections != 8 || e.Connects != 1 || e.Statuses[200] != 1 || len(e.Parts) != 1 {
+	if e.Title != "Closing" || e.Cores != 1 || e.Connections != 8 || e.Connects != 1 || e.Statuses[200] != 1 ||
+		len(e.Parts) != 1 {
 		t.Errorf("%+v", e)
 	}
 	near := func(what string, got, want float64) {
@@ -76,47 +80,54 @@ func TestEvidence(t *testing.T) {
 	near("bytes allocated", app.AllocBytes, 2000)
 	near("collector's share", app.GCShare, 0.25)
 	if twin := report.Evidence(run, "t", c); twin.Parts[0].Calls["read"] != 2 {
-		t.Errorf("the twin was counted otherwise than the control: %v", twin.Parts[0].Calls)
+		t.Errorf("the counts of the twin differ from the control's: %v", twin.Parts[0].Calls)
 	}
 	if e := report.Evidence(run, "nobody", c); len(e.Parts) != 0 || e.PerSecond != 0 {
-		t.Errorf("of nobody: %+v", e)
+		t.Errorf("unknown contender: %+v", e)
 	}
 }
 
-func TestWhyIsSaid(t *testing.T) {
-	const sentence = "For each request clients open 1.0 connections, where with Plain they open none: nearly all of the 40 µs that it costs more"
-	run := explained()
+func TestCausesAndOutcomesAreInAllOutputs(t *testing.T) {
+	const sentence = "Clients open 1.0 connections per request (Plain: none): nearly all of the 40 µs difference"
+	run := closingRun()
 	for _, test := range []struct {
-		tested *report.Tested
+		tested *report.CounterExperiment
 		want   string
 	}{
 		{nil, "."},
-		{&report.Tested{Of: []float64{60}, Toggled: []float64{20}, Control: []float64{18}}, "; with x the difference goes, from 42.0 µs to 2.00 µs."},
-		{&report.Tested{Of: []float64{60}, Toggled: []float64{17}, Control: []float64{18}}, "; with x the difference goes, from 42.0 µs to −1.00 µs."},
-		{&report.Tested{Of: []float64{60}, Toggled: []float64{40}, Control: []float64{20}}, "; with x a part of the difference goes, from 40.0 µs to 20.0 µs."},
-		{&report.Tested{Of: []float64{60}, Toggled: []float64{59}, Control: []float64{20}}, "; with x it does not go (40.0 µs, and then 39.0 µs): the cause is another."},
-		{&report.Tested{Explains: explain.Rate, Of: []float64{500}, Toggled: []float64{990}, Control: []float64{1000}}, "; with x the difference goes, from -500 requests/s to -10 requests/s."},
-		{&report.Tested{Failure: "it died"}, "; that could not be tested: it died."},
+		{&report.CounterExperiment{Of: []float64{60}, Toggled: []float64{20}, Control: []float64{18}},
+			"; with x the difference disappears, from 42.0 µs to 2.00 µs."},
+		{&report.CounterExperiment{Of: []float64{60}, Toggled: []float64{17}, Control: []float64{18}},
+			"; with x the difference disappears, from 42.0 µs to −1.00 µs."},
+		{&report.CounterExperiment{Of: []float64{60}, Toggled: []float64{40}, Control: []float64{20}},
+			"; with x the difference shrinks from 40.0 µs to 20.0 µs."},
+		{&report.CounterExperiment{Of: []float64{60}, Toggled: []float64{59}, Control: []float64{20}},
+			"; with x the difference stays (40.0 µs, then 39.0 µs), so the cause is another."},
+		{&report.CounterExperiment{Explains: explain.Rate, Of: []float64{500}, Toggled: []float64{990},
+			Control: []float64{1000}}, "; with x the difference disappears, from -500 requests/s to -10 requests/s."},
+		{&report.CounterExperiment{Failure: "it died"}, "; the counter-experiment failed: it died."},
 	} {
-		run.Tested = nil
+		run.CounterExperiments = nil
 		if test.tested != nil {
-			test.tested.Contender, test.tested.Condition, test.tested.Cause, test.tested.To = "b", run.Conditions[0], explain.NoClientKeepAlive, "x"
-			run.Tested = []report.Tested{*test.tested}
+			test.tested.Contender, test.tested.Condition, test.tested.Cause, test.tested.To = "b", run.Conditions[0],
+				explain.NoClientKeepAlive, "x"
+			run.CounterExperiments = []report.CounterExperiment{*test.tested}
 		}
 		a := report.Analyze(run)
 		table := &a.Tables[0]
 		if len(table.Why) != 1 || table.Why[0].Name != "b" {
 			t.Fatalf("%+v", table.Why)
 		}
-		if said := a.Sentences(table, &table.Why[0]); len(said) != 1 || said[0] != sentence+test.want {
-			t.Errorf("says %q\nwant %q", said, sentence+test.want)
+		if got := a.Sentences(table, &table.Why[0]); len(got) != 1 || got[0] != sentence+test.want {
+			t.Errorf("got  %q\nwant %q", got, sentence+test.want)
 		}
 		var text bytes.Buffer
 		if err := a.WriteText(&text); err != nil {
 			t.Fatal(err)
 		}
-		if got := strings.Join(strings.Fields(text.String()), " "); !strings.Contains(got, "Why they differ from Plain: Closing: "+sentence+test.want) {
-			t.Errorf("the text does not say %q", test.want)
+		if got := strings.Join(strings.Fields(text.String()), " "); !strings.Contains(got,
+			"Causes of the differences from Plain: Closing: "+sentence+test.want) {
+			t.Errorf("the text lacks %q", test.want)
 		}
 		dir := t.TempDir()
 		if err := a.WriteFiles(dir); err != nil {
@@ -124,14 +135,15 @@ func TestWhyIsSaid(t *testing.T) {
 		}
 		page, err := os.ReadFile(filepath.Join(dir, report.PageFile))
 		if err != nil || !strings.Contains(string(page), "<dt>Closing</dt><dd>"+sentence) {
-			t.Errorf("the page does not say why (%v)", err)
+			t.Errorf("the page lacks the cause (%v)", err)
 		}
 	}
 }
 
-// Of a contender that is lighter it is said what it does not do, and what of that cannot be tested.
-func TestWhyLighter(t *testing.T) {
-	run := explained()
+// The explanation of a lighter contender names the control's extra work, and causes without a
+// setting.
+func TestLighterContenderIsExplained(t *testing.T) {
+	run := closingRun()
 	run.Entrants[0].Name, run.Entrants[2].Name = "b", "a" // the control is the heavier one now
 	run.Entrants[0].Versions, run.Entrants[2].Versions = []string{"Python 3.1", "flup 1"}, []string{"go1.26"}
 	run.Entrants = append(run.Entrants[:1:1], run.Entrants[2])
@@ -140,26 +152,27 @@ func TestWhyLighter(t *testing.T) {
 	if len(table.Why) != 1 || table.Why[0].Name != "a" {
 		t.Fatalf("%+v", table.Why)
 	}
-	want := []string{"Plain costs more: for each request clients open 1.0 connections, where with Closing they open none: nearly all of the 40 µs that it costs more."}
+	want := []string{"Plain costs more: clients open 1.0 connections per request (Closing: none): nearly all of the 40 µs difference."}
 	if got := a.Sentences(table, &table.Why[0]); !slices.Equal(got, want) {
-		t.Errorf("says %q\nwant %q", got, want)
+		t.Errorf("got  %q\nwant %q", got, want)
 	}
 	if e := report.Evidence(run, "b", run.Conditions[0]); e.Interpreter != "Python" {
-		t.Errorf("interpreted by %q", e.Interpreter)
+		t.Errorf("interpreter %q", e.Interpreter)
 	}
-	run.Tested = []report.Tested{{
-		Contender: "a", Condition: run.Conditions[0], Cause: explain.NoClientKeepAlive, To: "x", OfControl: true,
+	run.CounterExperiments = []report.CounterExperiment{{
+		Contender: "a", Condition: run.Conditions[0], Cause: explain.NoClientKeepAlive, To: "x", ChangesControl: true,
 		Of: []float64{18}, Toggled: []float64{19}, Control: []float64{58},
 	}}
-	if got := report.Analyze(run).Sentences(table, &table.Why[0]); !strings.HasSuffix(got[0], "; with x the difference goes, from −40.0 µs to −1.00 µs.") {
-		t.Errorf("says %q", got)
+	if got := report.Analyze(run).Sentences(table, &table.Why[0]); !strings.HasSuffix(got[0],
+		"; with x the difference disappears, from −40.0 µs to −1.00 µs.") {
+		t.Errorf("got %q", got)
 	}
-	for i := range run.Records { // so that nothing else is the cause than code
+	for i := range run.Records { // so that its own code is the only cause
 		run.Records[i].Load.Connects = 0
 	}
 	a = report.Analyze(run)
 	got := a.Sentences(&a.Tables[0], &a.Tables[0].Why[0])
-	if last := got[len(got)-1]; last != "There is no setting to test by: less work in its own code." {
-		t.Errorf("says %q", got)
+	if last := got[len(got)-1]; last != "Without a counter-experiment: less work in its own code." {
+		t.Errorf("got %q", got)
 	}
 }

@@ -7,20 +7,20 @@ import (
 	"golang.org/x/perf/benchmath"
 )
 
-// Starts are the values of one contender: for each start of its process, one value per round.
-// NaN is a missing value.
+// Starts are the values of one contender: for each start of its processes, one value per round. NaN
+// is a missing value.
 type Starts [][]float64
 
 // Estimate is a typical value with its interval, from values that are nested in starts. The
 // interval covers both kinds of chance: slices differ within a start, and starts differ from each
-// other, by memory layout for example. So it predicts other starts, too.
+// other, for example by memory layout. It therefore predicts other starts, too.
 type Estimate struct {
 	Interval
 
-	// Slices is the standard deviation of one slice within a start, without the outliers that
-	// the estimate ignores. Starts is the standard deviation between starts beyond what slices
-	// explain; 0 if they explain it all. So the interval shrinks as the root of
-	// (Starts² + Slices²/rounds) / starts. If no start has two values, Starts holds both.
+	// Slices is the standard deviation of a slice within a start, without the outliers that the
+	// estimate ignores. Starts is the standard deviation between starts beyond what slices explain,
+	// or 0 if they explain all. The interval shrinks as the root of (Starts² + Slices²/rounds) /
+	// starts. If no start has two values, Starts includes both.
 	//
 	// For Ratios they are shares: 0.01 is 1 %. For Differences they have the unit of the values.
 	Slices float64
@@ -30,21 +30,21 @@ type Estimate struct {
 	SliceCount int // values in all starts
 }
 
-// fewestStarts is how many starts bounds need. Student's t is valid for two, but then it is so wide
-// that nothing follows from it, and it relies on a normal distribution the more the fewer there are.
+// fewestStarts is how many starts bounds require. Student's t is valid for two, but then it is too
+// wide to be useful. The fewer starts there are, the more it depends on a normal distribution.
 const fewestStarts = 5
 
-// Ratios returns the ratio of a to b, where a[s][r] and b[s][r] were measured side by side in round
-// r of start s. Pairs with a missing value are left out.
+// Ratios returns the ratio of a to b. a[s][r] and b[s][r] were measured side by side in round r of
+// start s. Pairs with a missing value are left out.
 //
-// Within a start it takes the mean of the middle half of the logarithms of the ratios, which
-// ignores outliers. Each start has one such value then. Their mean is the estimate, and Student's t
-// with one degree of freedom less than there are starts gives the bounds. The noise of slices
-// needs no model, whether it is autocorrelated or comes in phases, because its effect on a start's
-// value is part of the spread between starts. Starts have to be independent of each other.
+// The value of a start is the mean of the middle half of the logarithms of its ratios, which
+// ignores outliers. The mean of the starts' values is the estimate. Student's t gives the bounds,
+// with one degree of freedom less than there are starts. The noise of slices needs no model, even
+// if it is autocorrelated or comes in phases: its effect on a start's value is part of the spread
+// between starts. Starts have to be independent of each other.
 //
-// More slices alone do not narrow the interval beyond what starts differ by; more starts do. One
-// value per start works as well: the interval is then narrower than order statistics give.
+// More slices narrow the interval only down to the spread of starts; more starts narrow it further.
+// One value per start works as well: the interval is then narrower than that of order statistics.
 func Ratios(a, b Starts) Estimate {
 	e := estimate(pairs(a, b, logRatio))
 	e.Mid = math.Exp(e.Mid)
@@ -54,12 +54,12 @@ func Ratios(a, b Starts) Estimate {
 	return e
 }
 
-// Differences returns by how much a exceeds b, in the unit of the values, paired as for Ratios.
+// Differences returns by how much a exceeds b, in the unit of the values, in pairs as for Ratios.
 func Differences(a, b Starts) Estimate {
 	return estimate(pairs(a, b, func(a, b float64) float64 { return a - b }))
 }
 
-// pairs compares values that were measured side by side. It leaves out starts without any.
+// pairs compares values that were measured side by side. It leaves out starts without values.
 func pairs(a, b Starts, compare func(a, b float64) float64) Starts {
 	if len(a) != len(b) {
 		panic("stat: BUG: starts are not in pairs")
@@ -82,7 +82,7 @@ func pairs(a, b Starts, compare func(a, b float64) float64) Starts {
 	return compared
 }
 
-// estimate returns the estimate of values whose starts have at least one each.
+// estimate returns the estimate of values, at least one for each start.
 func estimate(values Starts) Estimate {
 	e := Estimate{Interval: Interval{math.Inf(-1), math.NaN(), math.Inf(1)}, StartCount: len(values)}
 	if len(values) == 0 {
@@ -113,9 +113,9 @@ func estimate(values Starts) Estimate {
 	return e
 }
 
-// midmean returns the mean of the middle half of the values: a quarter of them is left out at each
-// end, a fraction of a value if need be. Four disturbed values of eight leave it as it is if they
-// are two at each end. Of normal values it is almost as precise as the mean.
+// midmean returns the mean of the middle half of the values. It leaves out a quarter of them at
+// each end, with fractions of values if necessary. Two disturbed values at each end of eight do not
+// change it. For normal values it is almost as precise as the mean.
 func midmean(values []float64) float64 {
 	sorted := slices.Sorted(slices.Values(values))
 	n, sum := float64(len(sorted)), 0.0
@@ -126,8 +126,8 @@ func midmean(values []float64) float64 {
 	return sum / (n / 2)
 }
 
-// midmeanVariance returns the variance of the values' midmean, by the jackknife: from the midmeans
-// without each one of them.
+// midmeanVariance returns the variance of the values' midmean by the jackknife: from the midmeans
+// of all values but one.
 func midmeanVariance(values []float64) float64 {
 	without, rest := make([]float64, len(values)), make([]float64, 0, len(values))
 	for i := range values {

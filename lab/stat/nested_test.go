@@ -8,8 +8,8 @@ import (
 
 func near(a, b float64) bool { return a == b || math.Abs(a-b) < 1e-6 }
 
-// Whatever disturbs both of a pair leaves their ratio as it is.
-func TestRatiosArePaired(t *testing.T) {
+// Disturbances of both values of a pair do not change their ratio.
+func TestDisturbancesOfBothCancelOut(t *testing.T) {
 	var a, b Starts
 	for s := range 5 {
 		a, b = append(a, nil), append(b, nil)
@@ -30,23 +30,25 @@ func TestRatiosArePaired(t *testing.T) {
 
 // With one value per start the interval is Student's: the quantile for four degrees of freedom is
 // 2.776445.
-func TestEstimateOfOneValuePerStart(t *testing.T) {
+func TestIntervalOfOneValuePerStartIsStudents(t *testing.T) {
 	a := Starts{{9}, {10}, {11}, {12}, {13}}
 	b := Starts{{1}, {1}, {1}, {1}, {1}}
 	half := 2.776445 * math.Sqrt(2.5/5)
 	want := Estimate{Interval{10 - half, 10, 10 + half}, 0, math.Sqrt(2.5), 5, 5}
-	if e := Differences(a, b); !near(e.Lo, want.Lo) || !near(e.Mid, want.Mid) || !near(e.Hi, want.Hi) || e.Slices != 0 || !near(e.Starts, want.Starts) || e.StartCount != 5 || e.SliceCount != 5 {
+	if e := Differences(a, b); !near(e.Lo, want.Lo) || !near(e.Mid, want.Mid) || !near(e.Hi, want.Hi) ||
+		e.Slices != 0 || !near(e.Starts, want.Starts) || e.StartCount != 5 || e.SliceCount != 5 {
 		t.Errorf("got %+v, want %+v", e, want)
 	}
 	a = Starts{{math.Exp(0.08)}, {math.Exp(0.09)}, {math.Exp(0.1)}, {math.Exp(0.11)}, {math.Exp(0.12)}}
 	half /= 100
-	if e := Ratios(a, b); !near(e.Lo, math.Exp(0.1-half)) || !near(e.Mid, math.Exp(0.1)) || !near(e.Hi, math.Exp(0.1+half)) || !near(e.Starts, math.Sqrt(2.5)/100) {
+	if e := Ratios(a, b); !near(e.Lo, math.Exp(0.1-half)) || !near(e.Mid, math.Exp(0.1)) ||
+		!near(e.Hi, math.Exp(0.1+half)) || !near(e.Starts, math.Sqrt(2.5)/100) {
 		t.Errorf("got %+v", e)
 	}
 }
 
-// Outliers within a start change nothing, and neither does a start that was not measured.
-func TestEstimateOfSeveralRounds(t *testing.T) {
+// Outliers within a start and unmeasured starts do not change the estimate.
+func TestEstimateIgnoresOutliers(t *testing.T) {
 	a := Starts{{2, 1, 3, 900}, {5, 3, -800, 4}, nil, {4, 4}, {math.NaN(), 5}, {6}, {math.NaN()}}
 	b := make(Starts, len(a))
 	for s := range a {
@@ -59,18 +61,19 @@ func TestEstimateOfSeveralRounds(t *testing.T) {
 	}
 }
 
-func TestEstimateOfTooFewStarts(t *testing.T) {
+func TestTooFewStartsHaveNoBounds(t *testing.T) {
 	ones := Starts{{1, 1}, {1, 1}, {1, 1}, {1, 1}}
 	for n := range ones {
 		for _, e := range []Estimate{Ratios(ones[:n], ones[:n]), Differences(ones[:n], ones[:n])} {
-			if e.Known() || !math.IsInf(e.Lo, -1) || !math.IsInf(e.Hi, 1) || math.IsNaN(e.Mid) != (n == 0) || e.StartCount != n {
+			if e.Known() || !math.IsInf(e.Lo, -1) || !math.IsInf(e.Hi, 1) || math.IsNaN(e.Mid) != (n == 0) ||
+				e.StartCount != n {
 				t.Errorf("%d starts: got %+v", n, e)
 			}
 		}
 	}
 }
 
-func TestMidmean(t *testing.T) {
+func TestMidmeanIsTheMeanOfTheMiddleHalf(t *testing.T) {
 	for _, test := range []struct {
 		values []float64
 		want   float64
@@ -92,14 +95,16 @@ func TestMidmean(t *testing.T) {
 	}
 }
 
-// What a probe explains is removed, outliers change nothing, and neither does a probe that explains nothing.
-func TestCorrected(t *testing.T) {
+// The correction removes what a probe explains, also with outliers. A probe that explains nothing
+// changes nothing.
+func TestCorrectionRemovesWhatTheProbeExplains(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var a, b, probeA, probeB, idle Starts
 	for range 5 {
 		var p, q, x, y, z []float64
 		for r := range 20 {
-			x, y, z = append(x, math.Exp(0.2*random.NormFloat64())), append(y, math.Exp(0.2*random.NormFloat64())), append(z, math.Exp(0.2*random.NormFloat64()))
+			x, y, z = append(x, math.Exp(0.2*random.NormFloat64())), append(y, math.Exp(0.2*random.NormFloat64())),
+				append(z, math.Exp(0.2*random.NormFloat64()))
 			p, q = append(p, 1.1*math.Pow(x[r], 1.5)), append(q, math.Pow(y[r], 1.5))
 		}
 		p[7] *= 5
@@ -109,10 +114,12 @@ func TestCorrected(t *testing.T) {
 	if math.Abs(e.Mid-1.1) > 1e-3 || e.Hi-e.Lo > 1e-3 {
 		t.Errorf("corrected: %+v", e)
 	}
-	if raw, same := Ratios(a, b), Ratios(Corrected(a, b, idle, probeB), b); raw.Hi-raw.Lo < 0.1 || same.Hi-same.Lo < 0.05 {
-		t.Errorf("not corrected: %+v, by nothing: %+v", raw, same)
+	if raw, same := Ratios(a, b), Ratios(Corrected(a, b, idle, probeB), b); raw.Hi-raw.Lo < 0.1 ||
+		same.Hi-same.Lo < 0.05 {
+		t.Errorf("uncorrected: %+v, with an unrelated probe: %+v", raw, same)
 	}
-	zero := Starts{make([]float64, 20), make([]float64, 20), make([]float64, 20), make([]float64, 20), make([]float64, 20)}
+	zero := Starts{make([]float64, 20), make([]float64, 20), make([]float64, 20), make([]float64, 20),
+		make([]float64, 20)}
 	if c := Corrected(a, b, zero, zero); c[0][0] != a[0][0] || len(c[0]) != len(a[0]) {
 		t.Errorf("without probes: %v", c[0])
 	}
@@ -122,13 +129,14 @@ func TestCorrected(t *testing.T) {
 		t.Errorf("with two probes missing: %+v", e)
 	}
 	few := func(s Starts) Starts { return Starts{s[0][:3]} }
-	if c := Corrected(few(a), few(b), few(probeA), few(probeB)); math.Abs(c[0][2]*probeA[0][2]/probeB[0][2]/a[0][2]-1) > 1e-9 {
-		t.Errorf("of few pairs: %v of %v", c[0], a[0])
+	if c := Corrected(few(a), few(b), few(probeA),
+		few(probeB)); math.Abs(c[0][2]*probeA[0][2]/probeB[0][2]/a[0][2]-1) > 1e-9 {
+		t.Errorf("few pairs: %v of %v", c[0], a[0])
 	}
 }
 
-// The slope is within bounds, and near the usual one if the pairs leave it open.
-func TestSlope(t *testing.T) {
+// The slope is within its limits, and near the usual one if the pairs do not determine it.
+func TestSlopeIsLimited(t *testing.T) {
 	random := rand.New(rand.NewPCG(3, 4))
 	line := func(by, scatter float64) (x, y []float64) {
 		for range 30 {
@@ -146,6 +154,6 @@ func TestSlope(t *testing.T) {
 		}
 	}
 	if by := slope([]float64{1, -1}, []float64{3, -3}, 1); by != usualSlope {
-		t.Errorf("of two pairs: %v", by)
+		t.Errorf("two pairs: %v", by)
 	}
 }

@@ -5,18 +5,18 @@ import (
 	"slices"
 )
 
-// fewestProbed is how many pairs, beyond one for each start, a slope is estimated from. With 8 of them
-// simulated intervals hold the truth as often as without the correction.
+// fewestProbed is how many pairs, beyond one for each start, a slope requires. With 8 pairs
+// simulated intervals contain the truth as often as without the correction.
 const fewestProbed = 8
 
-// Corrected returns a without what probes explain: a[s][r] was measured beside b[s][r], and probeA and
-// probeB are how long a fixed piece of work took meanwhile. Ratios of the result to b vary less than
-// those of a, and have the same expected value, as long as the contenders do not change the probes. Pairs
-// without both probes, of which NaN or 0 is missing, stay as they are.
+// Corrected returns a without what probes explain. a[s][r] was measured beside b[s][r], and probeA
+// and probeB hold how long a fixed piece of work took during each. Ratios of the result to b vary
+// less than those of a. They have the same expected value as long as contenders do not change the
+// probes. Pairs with a missing probe, NaN or 0, are not corrected.
 //
-// Costs change with the probes by the slope of a line through all pairs, as logarithms, within starts and
-// without outliers. Few pairs determine the slope badly, so it is drawn towards 1, which is about the
-// mean of what was measured, and stays between 0 and 2.
+// Costs change with the probes by the slope of a line through the logarithms of all pairs, within
+// starts and without outliers. A few pairs determine the slope badly. It is therefore drawn towards
+// 1, about the mean of the measured slopes, and limited to 0 to 2.
 func Corrected(a, b, probeA, probeB Starts) Starts {
 	by := slope(deviations(a, b, probeA, probeB))
 	corrected := make(Starts, len(a))
@@ -31,7 +31,7 @@ func Corrected(a, b, probeA, probeB Starts) Starts {
 	return corrected
 }
 
-// deviations returns, of the pairs that are complete, how far the logarithms of the probes' ratios (x) and of
+// deviations returns, for complete pairs, how far the logarithms of the probes' ratios (x) and of
 // the costs' ratios (y) are from the middle of their start. n is the number of starts.
 func deviations(a, b, probeA, probeB Starts) (x, y []float64, n int) {
 	for s := range a {
@@ -58,8 +58,8 @@ func isFinite(v float64) bool { return !math.IsNaN(v) && !math.IsInf(v, 0) }
 
 func logRatio(a, b float64) float64 { return math.Log(a / b) }
 
-// slope returns the slope of the line through the origin that fits y best, without outliers, from pairs of
-// so many starts.
+// slope returns the slope of the line through the origin that fits y best, without outliers. The
+// pairs come from this number of starts.
 func slope(x, y []float64, starts int) float64 {
 	if len(x) < fewestProbed+starts {
 		return usualSlope
@@ -70,7 +70,7 @@ func slope(x, y []float64, starts int) float64 {
 	for i := range x {
 		distance[i] = math.Abs(y[i] - by*x[i])
 	}
-	const perDeviation = 1.4826 // of normal values, standard deviations in the median deviation
+	const perDeviation = 1.4826 // ratio of the standard deviation to the median deviation of normal values
 	sorted := slices.Sorted(slices.Values(distance))
 	bound := far * perDeviation * sorted[len(sorted)/2]
 	var nearX, nearY []float64
@@ -82,11 +82,11 @@ func slope(x, y []float64, starts int) float64 {
 	return min(max(fit(nearX, nearY), 0), 2)
 }
 
-// usualSlope is about the mean of the slopes that were measured, and slopeSpread their standard deviation.
+// usualSlope is about the mean of the measured slopes, and slopeSpread their standard deviation.
 const usualSlope, slopeSpread = 1.0, 0.5
 
-// fit returns the slope of the line through the origin that fits y best, drawn towards usualSlope as far
-// as the scatter of the pairs leaves it open.
+// fit returns the slope of the line through the origin that fits y best. The more the pairs
+// scatter, the closer it is drawn to usualSlope.
 func fit(x, y []float64) float64 {
 	xx, xy, yy := 0.0, 0.0, 0.0
 	for i := range x {

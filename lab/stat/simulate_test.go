@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// A noise makes the values of two contenders that cost the same, measured side by side.
+// A noiseModel makes the values of two contenders that cost the same, measured side by side.
 type noiseModel struct {
 	name string
 	make func(random *rand.Rand, starts, rounds int) (a, b Starts)
-	// truth is the ratio that intervals have to hold; NaN for the mean of the estimates.
+	// truth is the ratio that intervals have to contain; NaN for the mean of the estimates.
 	truth float64
 }
 
@@ -21,8 +21,8 @@ type noiseModel struct {
 type synthetic struct {
 	slice    float64 // standard deviation of a slice
 	outliers float64 // share of slices that cost 1.3 to 2 times as much
-	phases   float64 // by how much more slices cost while the machine is slow, which both share, but not in the same measure
-	memory   float64 // correlation of a slice with the one of the round before
+	phases   float64 // extra cost of slices while the machine is slow, to a different degree for each contender
+	memory   float64 // correlation of a slice with that of the previous round
 	start    float64 // standard deviation of a start
 }
 
@@ -55,8 +55,8 @@ func (n synthetic) make(random *rand.Rand, starts, rounds int) (a, b Starts) {
 	return a, b
 }
 
-// host makes the values of a machine whose host is busy: slices cost up to twice as much, which a probe tells
-// in part. They are corrected by it.
+// host returns the values of a machine whose host is busy: slices cost up to twice as much, which a
+// probe shows in part. They are corrected by it.
 func host(slice, start float64) func(random *rand.Rand, starts, rounds int) (a, b Starts) {
 	return func(random *rand.Rand, starts, rounds int) (a, b Starts) {
 		var values, probes [2]Starts
@@ -109,8 +109,8 @@ func recordedSlices(t *testing.T) map[string]Starts {
 	return slices
 }
 
-// resample returns noise that is drawn from recorded starts, and from each a few rounds in a row.
-// With swap the two of a pair change places at random, so that they cost the same exactly.
+// resample returns noise drawn from recorded starts, with some rounds in a row from each. If swap
+// is set, the two of a pair are exchanged at random, so that they cost exactly the same.
 func resample(x, y Starts, swap bool, start float64) func(random *rand.Rand, starts, rounds int) (a, b Starts) {
 	return func(random *rand.Rand, starts, rounds int) (a, b Starts) {
 		for range starts {
@@ -156,8 +156,8 @@ func noises(t *testing.T) []noiseModel {
 	}
 }
 
-// coverage returns the share of intervals that hold the truth, and half of their typical width.
-func (n noiseModel) coverage(runs, starts, rounds int) (held, width float64) {
+// coverage returns the share of intervals that contain the truth, and half of their typical width.
+func (n noiseModel) coverage(runs, starts, rounds int) (covered, width float64) {
 	random := rand.New(rand.NewPCG(uint64(starts), uint64(rounds)))
 	estimates := make([]Estimate, runs)
 	logs := 0.0
@@ -171,40 +171,42 @@ func (n noiseModel) coverage(runs, starts, rounds int) (held, width float64) {
 	}
 	for _, e := range estimates {
 		if e.Contains(truth) {
-			held += 1 / float64(runs)
+			covered += 1 / float64(runs)
 		}
 		width += (e.Hi - e.Lo) / 2 / e.Mid / float64(runs)
 	}
-	return held, width
+	return covered, width
 }
 
 func isSlow() bool { return os.Getenv("TARE_SLOW") != "" }
 
-// Whatever the noise, intervals hold the truth about as often as they claim.
-func TestRatiosCoverage(t *testing.T) {
+// Whatever the noise, intervals contain the truth about as often as claimed.
+func TestRatiosContainTheTruth(t *testing.T) {
 	runs, plans := 200, [][2]int{{5, 8}, {8, 8}, {8, 1}}
 	if isSlow() {
-		runs, plans = 4000, [][2]int{{5, 5}, {5, 8}, {5, 20}, {6, 8}, {8, 1}, {8, 5}, {8, 8}, {8, 12}, {8, 20}, {10, 8}, {10, 12}, {10, 20}}
+		runs, plans = 4000, [][2]int{{5, 5}, {5, 8}, {5, 20}, {6, 8}, {8, 1}, {8, 5}, {8, 8}, {8, 12}, {8, 20},
+			{10, 8}, {10, 12}, {10, 20}}
 	}
 	for _, n := range noises(t) {
 		for _, plan := range plans {
-			held, width := n.coverage(runs, plan[0], plan[1])
-			t.Logf("%-38s %2d starts %2d rounds: %.1f %% hold the truth, ±%.2f %%", n.name, plan[0], plan[1], 100*held, 100*width)
-			// Drawn again from eight starts, even normal values are covered 92 to 93 times in 100
-			// only, because starts are drawn twice.
+			covered, width := n.coverage(runs, plan[0], plan[1])
+			t.Logf("%-38s %2d starts %2d rounds: %.1f %% contain the truth, ±%.2f %%", n.name, plan[0], plan[1],
+				100*covered, 100*width)
+			// Drawn again from eight starts, even normal values are covered only 92 to 93 times in
+			// 100, because the same starts are drawn repeatedly.
 			least := 0.93
 			if math.IsNaN(n.truth) {
 				least = 0.9
 			}
-			if slack := 3 * math.Sqrt(0.05*0.95/float64(runs)); held < least-slack {
-				t.Errorf("%s, %v: %.3f of the intervals hold the truth", n.name, plan, held)
+			if slack := 3 * math.Sqrt(0.05*0.95/float64(runs)); covered < least-slack {
+				t.Errorf("%s, %v: %.3f of the intervals contain the truth", n.name, plan, covered)
 			}
 		}
 	}
 }
 
-// Differences of 3 % are found, and hardly ever where there are none.
-func TestFindingsOfRatios(t *testing.T) {
+// Differences of 3 % are found, and hardly any where there are none.
+func TestRatiosFindDifferences(t *testing.T) {
 	runs, plans := 100, [][2]int{{8, 20}}
 	if isSlow() {
 		runs, plans = 4000, [][2]int{{5, 8}, {8, 8}, {8, 12}, {8, 20}, {10, 12}, {10, 20}}
@@ -226,7 +228,7 @@ func TestFindingsOfRatios(t *testing.T) {
 				}
 				t.Logf("%-27s %2d × %2d, %2.0f %% more: more %5.1f %%, same %5.1f %%, unclear %5.1f %%, less %4.1f %%",
 					n.name, plan[0], plan[1], 100*by, found[More], found[Same], found[Unclear], found[Less])
-				most := 100 * (0.025 + 3*math.Sqrt(0.025*0.975/float64(runs))) // 2.5 % on the edge, and chance
+				most := 100 * (0.025 + 3*math.Sqrt(0.025*0.975/float64(runs))) // 2.5 % at the margin, and chance
 				if by <= Margin && found[More]+found[Less] > most || by >= SameWithin && found[Same] > most {
 					t.Errorf("%s, %v, %v more: wrong findings: %v", n.name, plan, by, found)
 				}
@@ -235,9 +237,9 @@ func TestFindingsOfRatios(t *testing.T) {
 	}
 }
 
-// Starts that are added until the interval has been narrow for three in a row raise hardly more
-// false alarms than a number that is fixed before.
-func TestStoppingStartsByWidth(t *testing.T) {
+// Adding starts until three intervals in a row are narrow causes hardly more false findings than a
+// fixed number of starts.
+func TestStoppingStartsByWidthCausesFewFalseFindings(t *testing.T) {
 	runs, widths := 60, []float64{0.03}
 	if isSlow() {
 		runs, widths = 600, []float64{0.02, 0.03}
@@ -276,7 +278,8 @@ func TestStoppingStartsByWidth(t *testing.T) {
 				share(starts), 100*share(stopped), 100*share(missed), 100*share(found))
 			slack := 3 * math.Sqrt(0.07*0.93/float64(runs))
 			if share(missed) > 1-Confidence+0.02+slack || share(found) > 0.02+slack {
-				t.Errorf("%s, ±%v: %.3f miss the truth, %.3f find a difference", n.name, width, share(missed), share(found))
+				t.Errorf("%s, ±%v: %.3f miss the truth, %.3f find a difference", n.name, width, share(missed),
+					share(found))
 			}
 		}
 	}

@@ -1,5 +1,9 @@
-// Package stat compares measurements. It knows numbers only: no files, no
-// processes, no formats.
+// Package stat compares measurements. It works on numbers only, without files, processes and
+// formats.
+//
+// Words: a start is one set of processes of a contender, a round is a turn of all contenders, and a
+// slice is one contender's value in a round. A probe is how long a fixed piece of work takes, which
+// shows the speed of the CPU.
 package stat
 
 import (
@@ -13,17 +17,18 @@ import (
 const Confidence = 0.95
 
 const (
-	// Margin is how far from 1 a ratio has to be to count as a difference: a smaller difference on
-	// one machine is not a finding about another.
+	// Margin is how far from 1 a ratio has to be to count as a difference. A smaller difference on
+	// one machine says nothing about another.
 	Margin = 0.01
 
 	// SameWithin is how far from 1 a ratio may be to count as no difference. It exceeds Margin,
-	// because otherwise nearly no run of a few minutes could show that two contenders cost the same.
+	// because otherwise hardly any run of a few minutes could show that two contenders cost the
+	// same.
 	SameWithin = 0.02
 )
 
-// Interval is a median and where the true one lies, with Confidence. Lo <= Mid <=
-// Hi; of too few values Lo is -Inf and Hi is +Inf.
+// Interval is a median with the bounds of the true one at Confidence. Lo <= Mid <= Hi. With too few
+// values Lo is -Inf and Hi is +Inf.
 type Interval struct {
 	Lo  float64
 	Mid float64
@@ -38,10 +43,9 @@ func (i Interval) Known() bool {
 // Contains reports whether v lies within the bounds.
 func (i Interval) Contains(v float64) bool { return i.Lo <= v && v <= i.Hi }
 
-// Median returns the median of the values and its interval. It assumes nothing of
-// how they are distributed: the bounds are order statistics, so six values are the
-// fewest that give any. The errors are warnings for the reader, such as that there
-// were too few.
+// Median returns the median of the values and its interval. It assumes no distribution: the bounds
+// are order statistics, which require at least six values. The errors are warnings for the reader,
+// such as that there were too few values.
 func Median(values []float64) (Interval, []error) {
 	if len(values) == 0 {
 		return Interval{math.Inf(-1), math.NaN(), math.Inf(1)}, []error{errors.New("no values")}
@@ -50,9 +54,8 @@ func Median(values []float64) (Interval, []error) {
 	return Interval{s.Lo, s.Center, s.Hi}, s.Warnings
 }
 
-// Ratio returns by how much a is larger than b, where a[i] and b[i] were measured
-// side by side: in each pair whatever disturbed both cancels out. A pair with a NaN
-// is left out.
+// Ratio returns the median ratio of a to b. a[i] and b[i] were measured side by side, so
+// disturbances of both cancel out. Pairs with NaN are left out.
 func Ratio(a, b []float64) (Interval, []error) {
 	if len(a) != len(b) {
 		panic("stat: BUG: values are not in pairs")
@@ -66,7 +69,7 @@ func Ratio(a, b []float64) (Interval, []error) {
 	return Median(ratios)
 }
 
-// Difference returns by how much more a is than b, paired as for Ratio.
+// Difference returns the median difference of a and b, in pairs as for Ratio.
 func Difference(a, b []float64) (Interval, []error) {
 	if len(a) != len(b) {
 		panic("stat: BUG: values are not in pairs")
@@ -80,12 +83,12 @@ func Difference(a, b []float64) (Interval, []error) {
 	return Median(differences)
 }
 
-// Finding is what an interval of a ratio says.
+// Finding is the meaning of the interval of a ratio.
 type Finding uint8
 
 const (
-	Unclear Finding = iota // it may be a difference or none
-	Same                   // no difference worth the name
+	Unclear Finding = iota // a difference is neither shown nor excluded
+	Same                   // no relevant difference
 	Less                   // the first of the pair is smaller
 	More                   // it is larger
 )
@@ -94,7 +97,7 @@ func (f Finding) String() string {
 	return [...]string{"unclear", "no difference", "less", "more"}[f]
 }
 
-// Finding classifies the interval of a ratio. An interval that lies within SameWithin of 1 shows no
+// Finding classifies the interval of a ratio. An interval within SameWithin of 1 shows no
 // difference. Any other that lies beyond Margin shows one. The rest are unclear.
 func (i Interval) Finding() Finding {
 	switch {

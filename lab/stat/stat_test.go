@@ -6,12 +6,13 @@ import (
 	"testing"
 )
 
-func TestMedian(t *testing.T) {
+func TestMedianHasBoundsOfOrderStatistics(t *testing.T) {
 	for _, test := range []struct {
 		values []float64
 		want   Interval
 	}{
-		{[]float64{3, 1, 2, 6, 5, 4}, Interval{1, 3.5, 6}}, // of six, the extremes hold the median 97 times in 100
+		{[]float64{3, 1, 2, 6, 5, 4},
+			Interval{1, 3.5, 6}}, // the extremes of six values enclose the median 97 times in 100
 		{[]float64{1, 2, 3, 4, 5, 6, 7}, Interval{1, 4, 7}},
 		{[]float64{1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, Interval{2, 5.5, 9}},
 		{[]float64{1, 2, 3}, Interval{math.Inf(-1), 2, math.Inf(1)}},
@@ -21,15 +22,15 @@ func TestMedian(t *testing.T) {
 		}
 	}
 	if i, warnings := Median([]float64{1, 2}); i.Known() || len(warnings) == 0 {
-		t.Errorf("of two values: %v %v", i, warnings)
+		t.Errorf("two values: %v %v", i, warnings)
 	}
 	if i, warnings := Median(nil); i.Known() || len(warnings) == 0 {
-		t.Errorf("of none: %v %v", i, warnings)
+		t.Errorf("no values: %v %v", i, warnings)
 	}
 }
 
-// What disturbs both of a pair disturbs their ratio not at all.
-func TestRatioIsOfPairs(t *testing.T) {
+// A disturbance of both values of a pair does not change their ratio.
+func TestRatioComparesPairs(t *testing.T) {
 	a, b := make([]float64, 6), make([]float64, 6)
 	for i := range a {
 		disturbed := float64(1 + i*i)
@@ -44,11 +45,11 @@ func TestRatioIsOfPairs(t *testing.T) {
 	}
 }
 
-// The interval must hold the truth at least as often as it says.
-func TestCoverage(t *testing.T) {
+// Intervals contain the truth at least as often as claimed.
+func TestRatioContainsTheTruth(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(7, 7))
 	const runs = 4000
-	held := 0
+	covered := 0
 	for range runs {
 		a, b := make([]float64, 6), make([]float64, 6)
 		for i := range a {
@@ -57,15 +58,15 @@ func TestCoverage(t *testing.T) {
 			b[i] = drift * math.Exp(0.05*rnd.NormFloat64())
 		}
 		if i, _ := Ratio(a, b); i.Contains(1.3) {
-			held++
+			covered++
 		}
 	}
-	if share := float64(held) / runs; share < Confidence {
-		t.Errorf("%.3f of the intervals hold the truth", share)
+	if share := float64(covered) / runs; share < Confidence {
+		t.Errorf("%.3f of the intervals contain the truth", share)
 	}
 }
 
-func TestFinding(t *testing.T) {
+func TestFindingDependsOnBothMargins(t *testing.T) {
 	for _, test := range []struct {
 		i    Interval
 		want Finding
@@ -87,10 +88,10 @@ func TestFinding(t *testing.T) {
 	}
 }
 
-// Who adds blocks until an interval has been narrow for three in a row, and looks at nothing but its
-// width, finds hardly more differences between equals than who does not. After one narrow interval
-// 8 in 100 would miss the truth.
-func TestStoppingByWidthRaisesNoFalseAlarm(t *testing.T) {
+// Blocks are added until the interval has been narrow for three in a row. As only its width counts,
+// this finds hardly more differences between equals than a fixed number of blocks. If it stopped
+// after one narrow interval, 8 in 100 would miss the truth.
+func TestStoppingByWidthCausesFewFalseFindings(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(11, 11))
 	const runs, fewest, most, width = 2000, 6, 60, 0.03
 	missed, found, stopped := 0, 0, 0
@@ -120,7 +121,7 @@ func TestStoppingByWidthRaisesNoFalseAlarm(t *testing.T) {
 			found++
 		}
 	}
-	// A little more often than said, because the width of an interval tells a little of its place.
+	// Slightly more than claimed, because the width of an interval depends slightly on its place.
 	if share := float64(missed) / runs; share > 1-Confidence+0.02 {
 		t.Errorf("%.3f of the intervals miss the truth", share)
 	}
@@ -128,6 +129,6 @@ func TestStoppingByWidthRaisesNoFalseAlarm(t *testing.T) {
 		t.Errorf("%.3f of the runs find a difference between equals", share)
 	}
 	if stopped < runs/2 {
-		t.Errorf("%d of %d runs became narrow: this tests nothing", stopped, runs)
+		t.Errorf("only %d of %d runs became narrow, too few for this test", stopped, runs)
 	}
 }

@@ -180,7 +180,7 @@ func (r *Record) fill(result *load.Result, before, after *look) {
 	r.Generator = generatorCost(before.own, after.own)
 }
 
-// plan is what the generator does: it asks as equal.Ask has asked.
+// plan is what the generator does: it asks as equal.Fetch has asked.
 func (b *Bench) plan(at contender.Place, c Condition, cpus []int) load.Plan {
 	p := load.Plan{
 		URL: loadURL(at, cmp.Or(b.Template, b.Request.Path)), Template: b.Template != "",

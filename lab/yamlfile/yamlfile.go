@@ -1,5 +1,4 @@
-// Package yamlfile reads YAML files that people write, and says where they are
-// wrong.
+// Package yamlfile reads YAML files and reports the file and line of errors.
 package yamlfile
 
 import (
@@ -16,10 +15,10 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// Error is a fault in a file: which, where, and what is wrong.
+// Error is an error in a file.
 type Error struct {
 	File string
-	Line int // from 1; 0 if it is not one line
+	Line int // from 1; 0 if unknown
 	What string
 }
 
@@ -30,21 +29,20 @@ func (e *Error) Error() string {
 	return fmt.Sprintf("%s:%d: %s", e.File, e.Line, e.What)
 }
 
-// File is a file that was read, for finding lines in it.
+// File is a parsed file, in which the lines of values can be found.
 type File struct {
 	name string
 	tree *ast.File
-	part string // that paths lead on from, in place of "$"
+	part string // prefix of paths, in place of "$"
 }
 
-// In returns the part of the file that path leads to, whose own paths begin with "$", too.
+// In returns the part of the file at path. Paths in it begin with "$", too.
 func (f *File) In(path string) *File {
 	return &File{f.name, f.tree, f.part + strings.TrimPrefix(path, "$")}
 }
 
-// Read decodes the file called name into a struct. A key that the struct does not
-// have, or one that stands twice, is a fault. The error is an *Error unless the
-// file cannot be read.
+// Read decodes a file into a struct. Unknown and duplicate keys are errors. The error is an *Error
+// unless the file cannot be read.
 func Read(name string, into any) (*File, error) {
 	source, err := os.ReadFile(name)
 	if err != nil {
@@ -64,7 +62,7 @@ func Read(name string, into any) (*File, error) {
 	return f, nil
 }
 
-// located makes an Error of what the decoder says.
+// located converts an error of the decoder to an *Error.
 func located(name string, err error) error {
 	var yerr yaml.Error
 	if !errors.As(err, &yerr) {
@@ -75,7 +73,7 @@ func located(name string, err error) error {
 		e.Line = t.Position.Line
 	}
 	if te, ok := errors.AsType[*yaml.TypeError](err); ok {
-		e.What = fmt.Sprintf("want %s, got %s", words(te.DstType), words(te.SrcType))
+		e.What = fmt.Sprintf("want %s, got %s", typeText(te.DstType), typeText(te.SrcType))
 		if te.Token != nil {
 			e.What += fmt.Sprintf(" %q", te.Token.Value)
 		}
@@ -83,7 +81,8 @@ func located(name string, err error) error {
 	return e
 }
 
-func words(t reflect.Type) string {
+// typeText describes a type for a person who writes YAML.
+func typeText(t reflect.Type) string {
 	if t == nil {
 		return "nothing"
 	}
@@ -112,14 +111,15 @@ func (d *Duration) UnmarshalYAML(n ast.Node) error {
 	t := n.GetToken()
 	parsed, err := time.ParseDuration(t.Value)
 	if err != nil || parsed < 0 {
-		return &yaml.SyntaxError{Message: fmt.Sprintf("want a time such as 500ms or 30s, got %q", t.Value), Token: t}
+		return &yaml.SyntaxError{Message: fmt.Sprintf("invalid duration %q: want a time such as 500ms or 30s",
+			t.Value), Token: t}
 	}
 	*d = Duration(parsed)
 	return nil
 }
 
-// Fault returns an Error at the line of what path, such as "$.request.path", leads
-// to, or at that of its parent if it is missing.
+// Fault returns an Error at the line of path, such as "$.request.path", or of its parent if it does
+// not exist.
 func (f *File) Fault(path, format string, args ...any) error {
 	return &Error{File: f.name, Line: f.line(path), What: fmt.Sprintf(format, args...)}
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestFaultsSayWhere(t *testing.T) {
+func TestErrorsNameFileAndLine(t *testing.T) {
 	type sub struct {
 		Wait  Duration `yaml:"wait"`
 		Cores []int    `yaml:"cores"`
@@ -22,7 +22,8 @@ func TestFaultsSayWhere(t *testing.T) {
 		{"unknown key inside", "title: x\nsub:\n  wait: 1s\n  wate: 2s\n", `f.yaml:4: unknown field "wate"`},
 		{"key twice", "title: x\nsub:\ntitle: y\n", `f.yaml:3: mapping key "title" already defined at [1:1]`},
 		{"wrong type", "title: x\nsub:\n  cores: many\n", `f.yaml:3: string was used where sequence is expected`},
-		{"wrong time", "title: x\nsub:\n  wait: soon\n", `f.yaml:3: want a time such as 500ms or 30s, got "soon"`},
+		{"wrong time", "title: x\nsub:\n  wait: soon\n",
+			`f.yaml:3: invalid duration "soon": want a time such as 500ms or 30s`},
 		{"text for a number", "title: x\nsub:\n  cores: [one]\n", `f.yaml:3: want a whole number, got text "one"`},
 		{"not YAML", "title: [x\n", "f.yaml:1: sequence end token ']' not found"},
 		{"empty", "\n", "f.yaml: the file is empty"},
@@ -51,7 +52,7 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-func TestFaultFindsItsLine(t *testing.T) {
+func TestFaultHasTheLineOfItsPath(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "f.yaml")
 	if err := os.WriteFile(name, []byte("a: 1\nb:\n  c: 2\n  d:\n    - 3\n    - 4\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -9,19 +9,20 @@ import (
 	"github.com/tarehq/tare/lab/stat"
 )
 
-func TestComparisons(t *testing.T) {
+func TestPairsOfMeasuredContendersAreCompared(t *testing.T) {
 	run := sample()
 	run.Compare = []Comparison{
-		{"the proxy", "nginx-nethttp", "nethttp"}, {"our engine", "tare", "nethttp"}, {"being the twin", "twin", "nethttp"},
-		{"what took no part", "absent", "nethttp"},
+		{"the proxy", "nginx-nethttp", "nethttp"}, {"our engine", "tare", "nethttp"},
+		{"being the twin", "twin", "nethttp"},
+		{"an absent part", "absent", "nethttp"},
 	}
 	a := Analyze(run)
 	all := a.Tables[0].Pairs
 	if len(all) != 3 {
-		t.Fatalf("%d comparisons, want those whose sides were both measured", len(all))
+		t.Fatalf("%d comparisons, want those with both sides measured", len(all))
 	}
 	p := all[0]
-	// The blocks drift from 1.1 to 1.6: the median of what 13 µs are is that of the two in the middle.
+	// The blocks drift from 1.1 to 1.6, so the median factor is that between the two in the middle.
 	if extra := 13 * 1.35; math.Abs(p.ExtraUs.Mid-extra) > 0.01 {
 		t.Errorf("the proxy costs %v µs more, want %v", p.ExtraUs.Mid, extra)
 	}
@@ -39,16 +40,17 @@ func TestComparisons(t *testing.T) {
 	if err := a.writePage(&page); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"the proxy costs 17.5 µs.", "nginx → net/http is 2.30 (2.30–2.30) times net/http; the application alone 1.10"} {
+	for _, want := range []string{"the proxy costs 17.5 µs.",
+		"nginx → net/http is 2.30 (2.30–2.30) times net/http; the application alone 1.10"} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the text lacks %q:\n%s", want, text.String())
 		}
 	}
-	if !strings.Contains(page.String(), "What the parts cost") || !strings.Contains(page.String(), "our engine") {
+	if !strings.Contains(page.String(), "Cost of the parts") || !strings.Contains(page.String(), "our engine") {
 		t.Error("the page lacks the comparisons")
 	}
 	unclear := Pair{Comparison: Comparison{What: "noise"}, Finding: stat.Unclear}
-	if got := unclear.Says(); got != "noise cannot be told in this run" {
+	if got := unclear.Sentence(); got != "noise cannot be told in this run" {
 		t.Error(got)
 	}
 }

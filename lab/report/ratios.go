@@ -11,41 +11,41 @@ import (
 )
 
 const (
-	// disturbedSlice is the share of a CPU that other programs may use in a round. Slices of a round in
-	// which they used more are left out. Clock ticks and interrupts alone make a tenth.
+	// disturbedSlice is the share of a CPU that other programs may use during a slice. Slices above
+	// it are left out. Clock ticks and interrupts alone make a tenth.
 	disturbedSlice = 0.4
-	// disturbedRun is the share of pairs of slices from which on too many are disturbed to leave them out.
+	// disturbedRun is the share of disturbed pairs of slices from which they are not left out.
 	disturbedRun = 0.25
-	// disturbedMean is the share of a CPU that other programs may use on average over all rounds.
+	// disturbedMean is the share of a CPU that other programs may use on average.
 	disturbedMean = 0.2
-	// disturbedFactor widens the interval of a ratio that was measured beside other programs. They take
-	// caches and CPUs from both contenders, but not to the same degree: nginx's cost was 0.44 of net/http's on
-	// a quiet machine and up to 0.56 on a busy one.
+	// disturbedFactor widens the interval if other programs ran. They take caches and CPUs from
+	// both contenders, but not to the same degree: nginx's cost was 0.44 of net/http's on a quiet
+	// machine and up to 0.56 on a busy one.
 	disturbedFactor = 1.5
-	// probeShift is by how much the probe may differ between two contenders on average. Noise affects
-	// it beside both alike, so a larger difference is the contenders' own work on the caches.
+	// probeShift is how much the probe may differ on average between two contenders. Noise affects
+	// both alike, so a larger difference is the contenders' own effect on the caches.
 	probeShift = 0.01
-	// sleepShown is the share of a CPU that a contender may use while others have their turns.
+	// sleepShown is the share of a CPU that a contender may use during the slices of others.
 	sleepShown = 0.005
 	// deferredShown is the share of its CPU time that a contender may use after its slices.
 	deferredShown = 0.02
 )
 
-// compared is how the records of two contenders compare.
-type compared struct {
+// comparison is the ratio of the records of two contenders.
+type comparison struct {
 	stat.Estimate
-	disturbed bool // other programs used the CPUs: the bounds are wide
-	shifted   bool // the probe differed, and nothing is corrected by it
+	disturbed bool // other programs used the CPUs, so the bounds are widened
+	shifted   bool // the probe differed, so the ratio is not corrected by it
 }
 
-// ratioOfWeights returns the ratio of a figure of CPU time, corrected by the probe.
-func ratioOfWeights(of, than []*trial.Record, figure func(*trial.Slice) float64) compared {
+// ratioOfWeights returns the ratio of a CPU time, corrected by the probe.
+func ratioOfWeights(of, than []*trial.Record, figure func(*trial.Slice) float64) comparison {
 	return ratio(of, than, figure, true)
 }
 
-// ratioOfRates returns the ratio of the rates of requests. At saturation it is corrected by the probe
-// as the time that a request takes; at a fixed rate that time is not the CPU's.
-func ratioOfRates(of, than []*trial.Record) compared {
+// ratioOfRates returns the ratio of the request rates. At saturation the time of a request is
+// corrected by the probe. At a fixed rate it is not, because it is no CPU time.
+func ratioOfRates(of, than []*trial.Record) comparison {
 	saturated := !slices.ContainsFunc(of, func(r *trial.Record) bool { return r != nil && !r.Saturated() })
 	c := ratio(of, than, func(s *trial.Slice) float64 { return 1 / s.PerSecond() }, saturated)
 	c.Mid = 1 / c.Mid
@@ -55,9 +55,9 @@ func ratioOfRates(of, than []*trial.Record) compared {
 	return c
 }
 
-// ratio returns how many times as much of a figure the first of two contenders has. Whole trials, of
-// which a block has one, are compared by order statistics.
-func ratio(of, than []*trial.Record, figure func(*trial.Slice) float64, correct bool) (c compared) {
+// ratio divides a figure of the first contender by that of the second. Whole trials, one for each
+// block, are compared by order statistics.
+func ratio(of, than []*trial.Record, figure func(*trial.Slice) float64, correct bool) (c comparison) {
 	p := pair(of, than, figure, true)
 	if p.areTrials() {
 		c.Interval, _ = stat.Ratio(slices.Concat(p.of...), slices.Concat(p.than...))
@@ -77,8 +77,8 @@ func ratio(of, than []*trial.Record, figure func(*trial.Slice) float64, correct 
 	return c
 }
 
-// differenceOfWeights returns how much more of a figure of CPU time the first of two contenders has. It has
-// no bounds if other programs used the CPUs.
+// differenceOfWeights returns by how much a CPU time of the first contender exceeds that of the
+// second. It has no bounds if other programs used the CPUs.
 func differenceOfWeights(of, than []*trial.Record, figure func(*trial.Slice) float64) (i stat.Interval) {
 	p := pair(of, than, figure, true)
 	if p.areTrials() {
@@ -99,16 +99,17 @@ func differenceOfWeights(of, than []*trial.Record, figure func(*trial.Slice) flo
 	return i
 }
 
-// pairing is slices of two contenders, each beside the other's slice of the same round.
+// pairing holds slices of two contenders, each beside the other's slice of the same round.
 type pairing struct {
 	of, than  stat.Starts
-	probes    [2]stat.Starts // of both
-	n, calm   int            // pairs, and those that no other program disturbed
-	trials    int            // of n, those that are whole trials
-	othersCPU float64        // share of a CPU that other programs used, summed over both slices of all pairs
+	probes    [2]stat.Starts // of each contender
+	n, calm   int            // pairs, and undisturbed pairs
+	trials    int            // pairs of whole trials, included in n
+	othersCPU float64        // sum of the shares of a CPU that other programs used, over both slices of all pairs
 }
 
-// pair sets the slices of two contenders beside each other. If onlyCalm it leaves out disturbed ones.
+// pair matches the slices of two contenders by round. If onlyCalm is set, it leaves out disturbed
+// pairs.
 func pair(of, than []*trial.Record, figure func(*trial.Slice) float64, onlyCalm bool) (p pairing) {
 	for i, r := range of {
 		if r == nil || than[i] == nil {
@@ -138,16 +139,16 @@ func (p *pairing) corrected() stat.Starts {
 	return stat.Corrected(p.of, p.than, p.probes[0], p.probes[1])
 }
 
-// isShifted reports whether the probe took longer beside one of the two for sure.
+// isShifted reports whether the probe surely took longer beside one of the two.
 func (p *pairing) isShifted() bool {
 	probe := stat.Ratios(p.probes[0], p.probes[1])
 	return probe.Known() && (probe.Lo > 1+probeShift || probe.Hi < 1-probeShift)
 }
 
-// count counts a pair and reports whether it is calm.
+// count adds a pair to the totals and reports whether it is calm.
 func (p *pairing) count(a, b *trial.Slice) bool {
 	p.n++
-	if a.Round == 0 { // othersBusy judges a whole trial
+	if a.Round == 0 { // checked by othersBusy
 		p.trials++
 		p.calm++
 		return true
@@ -161,10 +162,10 @@ func (p *pairing) count(a, b *trial.Slice) bool {
 	return true
 }
 
-// areTrials reports whether the pairs are whole trials.
+// areTrials reports whether all pairs are whole trials.
 func (p *pairing) areTrials() bool { return p.trials == p.n }
 
-// isDisturbed reports whether other programs used the CPUs too often.
+// isDisturbed reports whether other programs used the CPUs too much.
 func (p *pairing) isDisturbed() bool {
 	return float64(p.n-p.calm) > disturbedRun*float64(p.n) || p.othersCPU/2 > disturbedMean*float64(p.n)
 }
@@ -181,9 +182,9 @@ func partner(s *trial.Slice, among []trial.Slice) *trial.Slice {
 
 func weightOf(s *trial.Slice) float64 { return s.WeightUs("") }
 
-// besides returns the records of another contender that can be compared with some records: those of
-// the same kind, side by side or alone.
-func besides(run *Run, other *Entrant, c trial.Condition, of []*trial.Record) []*trial.Record {
+// recordsLike returns the records of another contender that can be compared with these: side by
+// side or alone, as these are.
+func recordsLike(run *Run, other *Entrant, c trial.Condition, of []*trial.Record) []*trial.Record {
 	for _, r := range of {
 		if r != nil {
 			return kindOfBlocks(run, other, c, r.Alone != "")
@@ -192,8 +193,9 @@ func besides(run *Run, other *Entrant, c trial.Condition, of []*trial.Record) []
 	return make([]*trial.Record, run.Blocks)
 }
 
-// perBlock returns the records of a contender under a condition, by block; nil where it failed or was not
-// measured. If any is of slices beside others, all are; else they are of trials alone.
+// perBlock returns the records of a contender under a condition, by block. A block in which it
+// failed or did not run has nil. Records of slices side by side are preferred to trials alone,
+// never mixed.
 func perBlock(run *Run, e *Entrant, c trial.Condition) []*trial.Record {
 	blocks := kindOfBlocks(run, e, c, false)
 	for _, r := range blocks {
@@ -215,8 +217,9 @@ func kindOfBlocks(run *Run, e *Entrant, c trial.Condition, alone bool) []*trial.
 	return blocks
 }
 
-// Chance returns a sentence on how much slices and starts vary by chance: the medians of the rows.
-func (t *Table) Chance() string {
+// VariationNote returns a sentence on how much ratios vary between slices and between starts. The
+// figures are the medians of the rows.
+func (t *Table) VariationNote() string {
 	var ofSlices, ofStarts []float64
 	n := 0
 	for i := range t.Rows {
@@ -230,27 +233,27 @@ func (t *Table) Chance() string {
 	}
 	slice, _ := stat.Median(ofSlices)
 	start, _ := stat.Median(ofStarts)
-	return fmt.Sprintf("Each ratio is of up to %d slices of load, each divided by the control's slice of the same round and corrected by how fast the CPU was in both. Ratios vary by %.1f %% from slice to slice and by %.1f %% from start to start (standard deviations, medians of the rows).",
+	return fmt.Sprintf("Each ratio comes from up to %d slices of load, each divided by the control's slice of the same round and corrected for the speed of the CPU. Ratios vary by %.1f %% between slices and by %.1f %% between starts (standard deviations, medians of the rows).",
 		n, 100*slice.Mid, 100*start.Mid)
 }
 
-// disturbed warns of other programs' work.
+// disturbed warns that other programs used the CPUs.
 func disturbed(_ *Analysis, _ *Table, row *Row) string {
 	if !row.Disturbed || row.Kind == Control {
 		return ""
 	}
-	return "other programs, or other virtual machines on the same host, used the CPUs meanwhile: the interval is widened by half, because they change ratios"
+	return "other programs or virtual machines used the CPUs and may have changed the ratios, so the intervals are widened by half; run again on a quiet machine"
 }
 
-// probeDiffered warns that a ratio is not corrected.
+// probeDiffered warns that a ratio is not corrected by the probe.
 func probeDiffered(_ *Analysis, _ *Table, row *Row) string {
 	if !row.shifted || row.Kind == Control {
 		return ""
 	}
-	return fmt.Sprintf("the probe of the CPU's speed took longer or shorter than beside the control by more than %.0f %%: the ratio is not corrected by it", 100*probeShift)
+	return fmt.Sprintf("the probe of the CPU's speed differed from the control's by more than %.0f %%, so the ratio is not corrected by it", 100*probeShift)
 }
 
-// usedAsleep reports what a contender's rest costs its neighbours, and work that it does after its slices.
+// usedAsleep warns of CPU time that a contender used during the slices of others.
 func usedAsleep(a *Analysis, t *Table, row *Row) string {
 	worst := 0.0
 	var asleep, inSlices time.Duration
@@ -268,28 +271,29 @@ func usedAsleep(a *Analysis, t *Table, row *Row) string {
 	if worst <= sleepShown && !isDeferred {
 		return ""
 	}
-	used := fmt.Sprintf("it used %.1f %% of a CPU while others had their turns", 100*worst)
+	used := fmt.Sprintf("the contender used %.1f %% of a CPU during the slices of others", 100*worst)
 	if isDeferred {
-		used += fmt.Sprintf(", %.1f %% as much CPU time as in its own: a request may cost as much more", 100*share)
+		used += fmt.Sprintf(", which is %.1f %% of the CPU time in its own slices: a request may cost that much more",
+			100*share)
 	}
 	return used
 }
 
-// measuredAlone returns why a contender was not measured beside others.
+// measuredAlone reports why a contender was not measured beside others.
 func measuredAlone(a *Analysis, t *Table, row *Row) string {
 	for _, r := range a.records(t, row) {
 		if r.Alone != "" {
-			return "measured alone, in trials of fresh processes that alternate with the control's: " + r.Alone
+			return "measured alone, in trials that alternate with the control's, each with new processes: " + r.Alone
 		}
 	}
 	return ""
 }
 
-// stillWarming warns of a contender whose requests cost more at the beginning of its starts than at their end.
+// stillWarming warns if requests cost more in the first half of the starts than in the second.
 func stillWarming(a *Analysis, t *Table, row *Row) string {
-	const margin = 0.05 // less would need more slices
+	const margin = 0.05 // a smaller margin needs more slices
 	var early, late stat.Starts
-	control := besides(a.Run, a.control(), t.Condition, row.blocks)
+	control := recordsLike(a.Run, a.control(), t.Condition, row.blocks)
 	for i, r := range row.blocks {
 		if r == nil || control[i] == nil || len(r.Slices) < 4 || row.Kind == Control {
 			continue
@@ -308,5 +312,5 @@ func stillWarming(a *Analysis, t *Table, row *Row) string {
 	if !e.Known() || e.Lo <= 1+margin {
 		return ""
 	}
-	return fmt.Sprintf("its requests cost %.0f %% more in the first half of its starts than in the second: it may need a longer --warmup", 100*(e.Mid-1))
+	return fmt.Sprintf("requests cost %.0f %% more in the first half of each start than in the second: the contender may need a longer warm-up (--warmup)", 100*(e.Mid-1))
 }

@@ -9,17 +9,17 @@ import (
 	"github.com/tarehq/tare/lab/trial"
 )
 
-// Taken is what requests took besides time under one condition.
-type Taken struct {
-	Names   []string // of the system calls that are made most
-	Rows    []TakenRow
-	Hops    []HopRow
-	Missing []string // what was not counted, and why
+// Usage is the resources that requests use under one condition.
+type Usage struct {
+	CallNames []string // most frequent system calls
+	Rows      []UsageRow
+	Hops      []HopRow
+	Missing   []string // what was not counted, with the reason
 }
 
-// TakenRow is what one role of one contender took for a request. Calls were counted in a trial
-// of their own, the rest are medians of the timed trials.
-type TakenRow struct {
+// UsageRow is what one role of one contender uses per request. Calls were counted in a separate
+// trial; the rest are medians of the timed trials.
+type UsageRow struct {
 	*Row
 	Role                     string
 	UserUs, SysUs            float64
@@ -28,24 +28,24 @@ type TakenRow struct {
 	Calls                    map[string]float64 // nil if they were not counted
 }
 
-// AllCalls is how many system calls a request took.
-func (r *TakenRow) AllCalls() (all float64) {
+// AllCalls returns the number of system calls per request.
+func (r *UsageRow) AllCalls() (all float64) {
 	for _, n := range r.Calls {
 		all += n
 	}
 	return all
 }
 
-// HopRow is what passed at one hop of one contender for a request.
+// HopRow is the traffic at one hop of one contender per request.
 type HopRow struct {
 	*Row
 	Hop, Network             string
 	Opened                   float64 // connections
-	ToSegments, FromSegments float64 // to the server, and from it
+	ToSegments, FromSegments float64 // to the server, from the server
 	ToBytes, FromBytes       float64
 }
 
-// HopName is the hop in words.
+// HopName describes the hop.
 func (h *HopRow) HopName() string {
 	if h.Hop == trial.HopClient {
 		return "from clients"
@@ -53,23 +53,23 @@ func (h *HopRow) HopName() string {
 	return "to the application"
 }
 
-// shownCalls is how many names of system calls have a column.
+// shownCalls is how many system calls have a column.
 const shownCalls = 10
 
-// counted returns the record of the trial in which the kernel counted a contender; nil if there is
-// none.
+// counted returns the record of the trial with the kernel's counts of a contender, or nil.
 func counted(run *Run, name string, c trial.Condition) *trial.Record {
 	for i := range run.Records {
 		r := &run.Records[i]
-		if r.Contender == name && r.Condition == c && r.Attribution != nil && len(r.Attribution.Calls)+len(r.Attribution.Hops) > 0 {
+		if r.Contender == name && r.Condition == c && r.Attribution != nil && len(r.Attribution.Calls)+
+			len(r.Attribution.Hops) > 0 {
 			return r
 		}
 	}
 	return nil
 }
 
-// take gathers what was taken under a condition.
-func take(run *Run, t *Table) (all Taken) {
+// usage returns the resources that were used under a condition.
+func usage(run *Run, t *Table) (all Usage) {
 	for i := range t.Rows {
 		row := &t.Rows[i]
 		if row.Trials == 0 || row.Kind == Twin {
@@ -77,7 +77,7 @@ func take(run *Run, t *Table) (all Taken) {
 		}
 		blocks, count := perBlock(run, row.Entrant, t.Condition), counted(run, row.Name, t.Condition)
 		for _, role := range append(trial.Roles(), trial.RoleGenerator) {
-			if r := takenRow(row, role, blocks, count); r.UserUs+r.SysUs > 0 || len(r.Calls) > 0 {
+			if r := usageRow(row, role, blocks, count); r.UserUs+r.SysUs > 0 || len(r.Calls) > 0 {
 				all.Rows = append(all.Rows, r)
 			}
 		}
@@ -86,11 +86,11 @@ func take(run *Run, t *Table) (all Taken) {
 		}
 	}
 	all.Missing = missing(run, t)
-	all.Names = most(all.Rows)
+	all.CallNames = most(all.Rows)
 	return all
 }
 
-func takenRow(row *Row, role string, blocks []*trial.Record, count *trial.Record) TakenRow {
+func usageRow(row *Row, role string, blocks []*trial.Record, count *trial.Record) UsageRow {
 	per := func(f func(proc.Cost) float64) float64 {
 		return median(blocks, func(r *trial.Record) (sum float64) {
 			for _, c := range costsOf(r, role) {
@@ -99,7 +99,7 @@ func takenRow(row *Row, role string, blocks []*trial.Record, count *trial.Record
 			return sum / float64(max(1, r.Load.Requests))
 		})
 	}
-	taken := TakenRow{
+	used := UsageRow{
 		Row: row, Role: role,
 		UserUs:      per(func(c proc.Cost) float64 { return c.User.Seconds() * 1e6 }),
 		SysUs:       per(func(c proc.Cost) float64 { return c.Sys.Seconds() * 1e6 }),
@@ -109,9 +109,9 @@ func takenRow(row *Row, role string, blocks []*trial.Record, count *trial.Record
 		MajorFaults: per(func(c proc.Cost) float64 { return float64(c.MajorFaults) }),
 	}
 	if count != nil {
-		taken.Calls = callsPerRequest([]*trial.Record{count}, role)
+		used.Calls = callsPerRequest([]*trial.Record{count}, role)
 	}
-	return taken
+	return used
 }
 
 func costsOf(r *trial.Record, role string) []proc.Cost {
@@ -136,7 +136,7 @@ func hopRows(row *Row, r *trial.Record) (all []HopRow) {
 	return all
 }
 
-// missing says once each what was not counted.
+// missing returns what was not counted, each reason once.
 func missing(run *Run, t *Table) (all []string) {
 	for i := range run.Records {
 		r := &run.Records[i]
@@ -156,8 +156,8 @@ func missing(run *Run, t *Table) (all []string) {
 	return all
 }
 
-// most names the system calls that servers make most.
-func most(rows []TakenRow) []string {
+// most returns the system calls that servers make most.
+func most(rows []UsageRow) []string {
 	made := make(map[string]float64)
 	for _, r := range rows {
 		for name, n := range r.Calls {
@@ -174,7 +174,7 @@ func most(rows []TakenRow) []string {
 	return names[:min(shownCalls, len(names))]
 }
 
-// perCall writes a count for a table, in which what hardly happens would only be noise.
+// perCall formats a count for a table. Negligible counts are "".
 func perCall(n float64) string {
 	if n < 0.005 {
 		return ""
@@ -182,7 +182,7 @@ func perCall(n float64) string {
 	return fmt.Sprintf("%.2f", n)
 }
 
-// heat is the class of a cell that shows a count: the more, the darker.
+// heat returns the CSS class of a cell: the higher the count, the darker.
 func heat(n float64) string {
 	level := 0
 	for _, from := range []float64{leastCalls, 0.5, 1.5, 3, 6} {

@@ -12,38 +12,37 @@ import (
 	loadreport "github.com/tarehq/tare/load/report"
 )
 
-// Two is two runs beside each other.
-type Two struct {
+// RunComparison is the comparison of two runs.
+type RunComparison struct {
 	A, B *Analysis
 
-	// Apart says in what the machines, or what was asked of them, differ: each forbids to
-	// compare the runs.
-	Apart []string
+	// Mismatches lists differences of the machines, conditions and questions, which make the runs
+	// incomparable.
+	Mismatches []string
 
-	// Changed says what else differs: versions and settings.
-	Changed []string
+	// Changes lists other differences: versions and settings.
+	Changes []string
 
-	Tables []TwoTable // of conditions that both runs have
+	Tables []RunComparisonTable // of conditions that both runs have
 }
 
-// TwoTable is what two runs showed under one condition.
-type TwoTable struct {
+// RunComparisonTable has the results of two runs under one condition.
+type RunComparisonTable struct {
 	trial.Condition
-	Rows []TwoRow // of contenders that both measured, in A's order
+	Rows []RunComparisonRow // of contenders that both measured, in A's order
 }
 
-// TwoRow is what two runs showed of a contender: its ratios to its control of each run, which
-// can be compared where the weights themselves cannot.
-type TwoRow struct {
+// RunComparisonRow has one contender's results in two runs. Ratios to the control of each run can
+// be compared where weights cannot.
+type RunComparisonRow struct {
 	Title            string
 	WeightA, WeightB stat.Interval // in µs
 	RatioA, RatioB   stat.Interval // of the weight to the control's
 	RateA, RateB     stat.Interval // of the rate to the control's
 }
 
-// Says is whether the two ratios of the weight agree. Intervals that have a value in common do:
-// what each run shows could be the same.
-func (r *TwoRow) Says() string {
+// Agreement reports whether the two ratios of the weight agree. They do if their intervals overlap.
+func (r *RunComparisonRow) Agreement() string {
 	switch {
 	case !r.RatioA.Known() || !r.RatioB.Known():
 		return "unclear"
@@ -55,24 +54,24 @@ func (r *TwoRow) Says() string {
 	return "agree"
 }
 
-// Compare sets two runs beside each other.
-func Compare(a, b *Run) *Two {
-	two := &Two{A: Analyze(a), B: Analyze(b)}
-	two.Apart = apart(a, b)
-	two.Changed = changed(a, b)
+// Compare compares two runs.
+func Compare(a, b *Run) *RunComparison {
+	two := &RunComparison{A: Analyze(a), B: Analyze(b)}
+	two.Mismatches = mismatches(a, b)
+	two.Changes = settingChanges(a, b)
 	for i := range two.A.Tables {
 		ta := &two.A.Tables[i]
 		at := slices.IndexFunc(two.B.Tables, func(t Table) bool { return regime(t.Condition) == regime(ta.Condition) })
 		if at < 0 {
 			continue
 		}
-		table := TwoTable{Condition: ta.Condition}
+		table := RunComparisonTable{Condition: ta.Condition}
 		for j := range ta.Rows {
 			ra, rb := &ta.Rows[j], two.B.Tables[at].named(ta.Rows[j].Name)
 			if rb == nil || ra.Trials == 0 || rb.Trials == 0 {
 				continue
 			}
-			table.Rows = append(table.Rows, TwoRow{
+			table.Rows = append(table.Rows, RunComparisonRow{
 				Title: ra.Title, WeightA: ra.WeightUs, WeightB: rb.WeightUs, RatioA: ra.Ratio, RatioB: rb.Ratio,
 				RateA: ra.RateRatio, RateB: rb.RateRatio,
 			})
@@ -84,7 +83,7 @@ func Compare(a, b *Run) *Two {
 	return two
 }
 
-// differences collects what differs between A and B.
+// differences collects the differences between A and B.
 type differences []string
 
 func (d *differences) add(what string, a, b any) {
@@ -100,8 +99,8 @@ func orNone(s string) string {
 	return s
 }
 
-// apart says in what the machines, the conditions and the questions differ.
-func apart(a, b *Run) []string {
+// mismatches returns the differences of machines, conditions and questions.
+func mismatches(a, b *Run) []string {
 	var d differences
 	d.add("experiment", a.Experiment, b.Experiment)
 	d.add("control", controlTitle(a), controlTitle(b))
@@ -124,7 +123,7 @@ func controlTitle(r *Run) string {
 	return e.Title
 }
 
-// gigabytes rounds: what a kernel keeps for itself changes with each start.
+// gigabytes rounds, because the memory that a kernel reserves changes at each start.
 func gigabytes(bytes uint64) string { return fmt.Sprintf("%.0f GB", math.Round(float64(bytes)/1e9)) }
 
 func conditionsText(all []trial.Condition) string {
@@ -137,7 +136,7 @@ func conditionsText(all []trial.Condition) string {
 	return strings.Join(texts, "; ")
 }
 
-// regime is a condition without what was found in the run itself: a fixed rate is any.
+// regime returns a condition without the rate, which each run chooses: all fixed rates are equal.
 func regime(c trial.Condition) trial.Condition {
 	if !c.Saturated() {
 		c.Rate = 1
@@ -145,7 +144,7 @@ func regime(c trial.Condition) trial.Condition {
 	return c
 }
 
-// rates are the fixed rates of a run.
+// rates lists the fixed rates of a run.
 func rates(r *Run) string {
 	var texts []string
 	for _, c := range r.Conditions {
@@ -156,8 +155,8 @@ func rates(r *Run) string {
 	return strings.Join(texts, ", ")
 }
 
-// changed says which versions and settings differ.
-func changed(a, b *Run) []string {
+// settingChanges returns the differences of versions and settings.
+func settingChanges(a, b *Run) []string {
 	var d differences
 	d.add("tare", a.Tool, b.Tool)
 	d.add("system", a.Environment.System, b.Environment.System)
@@ -181,14 +180,14 @@ func changed(a, b *Run) []string {
 			continue
 		}
 		if ea.Kind == Twin {
-			continue // it is the control's
+			continue // the same as the control's
 		}
 		d.add(ea.Title+": versions", strings.Join(ea.Versions, ", "), strings.Join(eb.Versions, ", "))
 		d.add(ea.Title+": is", ea.About, eb.About)
 		d.add(ea.Title+": left out", firstLine(ea.Absent), firstLine(eb.Absent))
-		if ea.Answer != nil && eb.Answer != nil {
-			d.add(ea.Title+": status", ea.Answer.Status, eb.Answer.Status)
-			d.add(ea.Title+": bytes of an answer", ea.Answer.Bytes, eb.Answer.Bytes)
+		if ea.Response != nil && eb.Response != nil {
+			d.add(ea.Title+": status", ea.Response.Status, eb.Response.Status)
+			d.add(ea.Title+": bytes of a response", ea.Response.Bytes, eb.Response.Bytes)
 		}
 	}
 	for i := range b.Entrants {

@@ -8,22 +8,21 @@ import (
 	"github.com/tarehq/tare/lab/equal"
 )
 
-const answersFile = "answers.csv"
+const responsesFile = "answers.csv"
 
-// Reason is why answers differ as they do, and whose.
+// Reason is a declared reason for differences of responses, with the contenders that it concerns.
 type Reason struct {
 	Why string
 	Of  []Deviation
 }
 
-// Deviation is how a contender's answer differs from the control's.
+// Deviation is how a contender's response differs from the control's.
 type Deviation struct {
 	Title       string
 	Differences []equal.Difference
 }
 
-// Reasons are the declared differences, by reason: the same one is often many contenders'. The
-// twin's are the control's.
+// Reasons returns the declared differences, grouped by reason. The twin's are the control's.
 func (a *Analysis) Reasons() (all []Reason) {
 	for i := range a.Entrants {
 		e := &a.Entrants[i]
@@ -47,8 +46,8 @@ func (r *Reason) add(title string, d equal.Difference) {
 	last.Differences = append(last.Differences, d)
 }
 
-// Titles are those whom the reason is about.
-func (r *Reason) Titles() string {
+// Contenders returns the titles of the contenders that the reason concerns.
+func (r *Reason) Contenders() string {
 	titles := make([]string, len(r.Of))
 	for i := range r.Of {
 		titles[i] = r.Of[i].Title
@@ -56,22 +55,23 @@ func (r *Reason) Titles() string {
 	return list(titles)
 }
 
-// What is in what they differ.
-func (r *Reason) What() (what []string) {
+// Aspects returns what differs, such as "status" or "field Server".
+func (r *Reason) Aspects() (aspects []string) {
 	for i := range r.Of {
 		for _, d := range r.Of[i].Differences {
-			if !slices.Contains(what, d.What) {
-				what = append(what, d.What)
+			if !slices.Contains(aspects, d.What) {
+				aspects = append(aspects, d.What)
 			}
 		}
 	}
-	return what
+	return aspects
 }
 
-// writeAnswers writes every difference of an answer, one a line.
-func (a *Analysis) writeAnswers(w io.Writer) error {
+// writeResponses writes the differences of all responses, one per line.
+func (a *Analysis) writeResponses(w io.Writer) error {
 	out := csv.NewWriter(w)
-	_ = out.Write([]string{"experiment", "contender", "what", "controls", "its", "declared_because"}) // the writer keeps its first error
+	_ = out.Write([]string{"experiment", "contender", "what", "controls", "its",
+		"declared_because"}) // the writer keeps its first error
 	for i := range a.Entrants {
 		e := &a.Entrants[i]
 		for _, d := range e.Differences {

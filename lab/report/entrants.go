@@ -12,7 +12,7 @@ import (
 
 const contendersFile = "contenders.csv"
 
-// described says of a contender what it is, its versions and how long its source is.
+// described returns what the contender is, its versions and the length of its source.
 func (e *Entrant) described() string {
 	parts := []string{e.About, strings.Join(e.Versions, ", ")}
 	switch {
@@ -24,8 +24,8 @@ func (e *Entrant) described() string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
 }
 
-// Weighed are those of whom there is something to tell: the twin is the control again.
-func (a *Analysis) Weighed() (all []*Entrant) {
+// DistinctEntrants returns the entrants without the twin, which equals the control.
+func (a *Analysis) DistinctEntrants() (all []*Entrant) {
 	for i := range a.Entrants {
 		if e := &a.Entrants[i]; e.Kind != Twin {
 			all = append(all, e)
@@ -34,21 +34,21 @@ func (a *Analysis) Weighed() (all []*Entrant) {
 	return all
 }
 
-// Counted reports whether the lines of any contender's source are known.
-func (a *Analysis) Counted() bool {
+// HasSourceLines reports whether any contender's lines of source are known.
+func (a *Analysis) HasSourceLines() bool {
 	return slices.ContainsFunc(a.Entrants, func(e Entrant) bool { return e.Lines > 0 })
 }
 
-// CountedByThem reports whether the write-up published the lines of any.
-func (a *Analysis) CountedByThem() bool {
+// HasPublishedLines reports whether the write-up published any lines of source.
+func (a *Analysis) HasPublishedLines() bool {
 	return slices.ContainsFunc(a.Entrants, func(e Entrant) bool { return e.PublishedLines > 0 })
 }
 
-// writeWho tells the versions and the lines of source, for a terminal.
-func (a *Analysis) writeWho(b *strings.Builder) {
-	fmt.Fprint(b, "Who was weighed:\n\n")
+// writeEntrants writes versions and lines of source, for a terminal.
+func (a *Analysis) writeEntrants(b *strings.Builder) {
+	fmt.Fprint(b, "Contenders:\n\n")
 	w := tabwriter.NewWriter(b, 0, 8, 2, ' ', 0)
-	for _, e := range a.Weighed() {
+	for _, e := range a.DistinctEntrants() {
 		lines := ""
 		if e.Lines > 0 {
 			lines = fmt.Sprintf("%d lines of source", e.Lines)
@@ -62,10 +62,11 @@ func (a *Analysis) writeWho(b *strings.Builder) {
 	fmt.Fprintln(b)
 }
 
-// writeContenders writes who took part, one a line.
+// writeContenders writes the contenders, one per line.
 func (a *Analysis) writeContenders(w io.Writer) error {
 	out := csv.NewWriter(w)
-	_ = out.Write([]string{"experiment", "contender", "title", "kind", "about", "versions", "protocol", "source_lines", "published_source_lines",
+	_ = out.Write([]string{"experiment", "contender", "title", "kind", "about", "versions", "protocol", "source_lines",
+		"published_source_lines",
 		"status", "bytes", "keep_alive", "left_out"}) // the writer keeps its first error
 	number := func(n int) string {
 		if n == 0 {
@@ -75,9 +76,11 @@ func (a *Analysis) writeContenders(w io.Writer) error {
 	}
 	for i := range a.Entrants {
 		e := &a.Entrants[i]
-		cells := []string{a.Experiment, e.Name, e.Title, string(e.Kind), e.About, strings.Join(e.Versions, "; "), e.Protocol, number(e.Lines), number(e.PublishedLines)}
-		if e.Answer != nil {
-			cells = append(cells, strconv.Itoa(e.Answer.Status), strconv.Itoa(e.Answer.Bytes), strconv.FormatBool(e.Answer.KeepAlive))
+		cells := []string{a.Experiment, e.Name, e.Title, string(e.Kind), e.About, strings.Join(e.Versions, "; "),
+			e.Protocol, number(e.Lines), number(e.PublishedLines)}
+		if e.Response != nil {
+			cells = append(cells, strconv.Itoa(e.Response.Status), strconv.Itoa(e.Response.Bytes),
+				strconv.FormatBool(e.Response.KeepAlive))
 		} else {
 			cells = append(cells, "", "", "")
 		}

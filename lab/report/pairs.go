@@ -9,17 +9,17 @@ import (
 	"github.com/tarehq/tare/lab/trial"
 )
 
-// Pair is what a comparison showed under one condition.
+// Pair is the result of a comparison under one condition.
 type Pair struct {
 	Comparison
 	Of, Than *Row
-	ExtraUs  stat.Interval // what a request costs more, slice by slice
+	ExtraUs  stat.Interval // extra CPU time of a request, by slices
 	Ratio    stat.Interval
-	AppRatio stat.Interval // of the applications alone, without what is before them
+	AppRatio stat.Interval // of the applications alone, without fronts
 	Finding  stat.Finding
 }
 
-// pairs are the comparisons of which both sides were measured.
+// pairs returns the comparisons of which both sides were measured.
 func pairs(run *Run, t *Table) (all []Pair) {
 	for _, c := range run.Compare {
 		p := Pair{Comparison: c, Of: t.named(c.Of), Than: t.named(c.Than)}
@@ -28,15 +28,16 @@ func pairs(run *Run, t *Table) (all []Pair) {
 		}
 		p.ExtraUs = differenceOfWeights(p.Of.blocks, p.Than.blocks, weightOf)
 		p.Ratio = ratioOfWeights(p.Of.blocks, p.Than.blocks, weightOf).Interval
-		p.AppRatio = ratioOfWeights(p.Of.blocks, p.Than.blocks, func(s *trial.Slice) float64 { return s.WeightUs(contender.RoleApplication) }).Interval
+		p.AppRatio = ratioOfWeights(p.Of.blocks, p.Than.blocks,
+			func(s *trial.Slice) float64 { return s.WeightUs(contender.RoleApplication) }).Interval
 		p.Finding = p.Ratio.Finding()
 		all = append(all, p)
 	}
 	return all
 }
 
-// Says is what the comparison comes to.
-func (p *Pair) Says() string {
+// Sentence returns the result of the comparison.
+func (p *Pair) Sentence() string {
 	switch p.Finding {
 	case stat.Less:
 		return p.What + " saves " + micros(-p.ExtraUs.Mid)
@@ -48,25 +49,26 @@ func (p *Pair) Says() string {
 	return p.What + " cannot be told in this run"
 }
 
-// parted answers the question of an experiment that compares parts.
-func (t *Table) parted() string {
-	said := make([]string, len(t.Pairs))
+// pairsVerdict returns the verdict of an experiment that compares parts.
+func (t *Table) pairsVerdict() string {
+	sentences := make([]string, len(t.Pairs))
 	for i := range t.Pairs {
-		said[i] = t.Pairs[i].Says()
+		sentences[i] = t.Pairs[i].Sentence()
 	}
-	return strings.Join(said, "; ")
+	return strings.Join(sentences, "; ")
 }
 
-// writePairs writes what the parts cost, for a terminal.
+// writePairs writes the costs of parts, for a terminal.
 func (t *Table) writePairs(b *strings.Builder) {
 	if len(t.Pairs) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "What the parts cost, per request (and of the application alone):\n\n")
+	fmt.Fprintf(b, "Cost of the parts per request, and of the application alone:\n\n")
 	for i := range t.Pairs {
 		p := &t.Pairs[i]
-		fmt.Fprintf(b, "  %s.\n    %s is %s (%s) times %s; the application alone %s (%s)\n", p.Says(),
-			p.Of.Title, times(p.Ratio.Mid), intervalText(p.Ratio), p.Than.Title, times(p.AppRatio.Mid), intervalText(p.AppRatio))
+		fmt.Fprintf(b, "  %s.\n    %s is %s (%s) times %s; the application alone %s (%s)\n", p.Sentence(),
+			p.Of.Title, times(p.Ratio.Mid), intervalText(p.Ratio), p.Than.Title, times(p.AppRatio.Mid),
+			intervalText(p.AppRatio))
 	}
 	b.WriteByte('\n')
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/tarehq/tare/lab/trial"
 )
 
-// kept writes a run into a results folder.
-func kept(t *testing.T, run *Run) string {
+// resultsFolder writes a run into a results folder.
+func resultsFolder(t *testing.T, run *Run) string {
 	t.Helper()
 	dir := t.TempDir()
 	if err := Analyze(run).WriteFiles(dir); err != nil {
@@ -32,10 +32,10 @@ func kept(t *testing.T, run *Run) string {
 	return dir
 }
 
-// What is read of a results folder shows what was shown when it was written.
-func TestReadBack(t *testing.T) {
+// A run that is read from its results folder has the same report.
+func TestReadReturnsTheWrittenRun(t *testing.T) {
 	run := sample()
-	dir := kept(t, run)
+	dir := resultsFolder(t, run)
 	again, err := Read(dir)
 	if err != nil {
 		t.Fatal(err)
@@ -50,7 +50,7 @@ func TestReadBack(t *testing.T) {
 	if before.String() != after.String() {
 		t.Errorf("got\n%s\nwant\n%s", after.String(), before.String())
 	}
-	// A journal that ends in the middle of a line is read up to there.
+	// An incomplete last line of the journal is ignored.
 	journal := filepath.Join(dir, JournalFile)
 	b, err := os.ReadFile(journal)
 	if err != nil {
@@ -62,7 +62,8 @@ func TestReadBack(t *testing.T) {
 	if again, err = Read(dir); err != nil || len(again.Records) != len(run.Records)-1 {
 		t.Errorf("%d records, %v, want %d", len(again.Records), err, len(run.Records)-1)
 	}
-	for text, want := range map[string]string{"{": "unexpected end", `{"blocks":99999999}`: "want at most", `{"blocks":1}`: "block"} {
+	for text, want := range map[string]string{"{": "unexpected end", `{"blocks":99999999}`: "want at most",
+		`{"blocks":1}`: "block"} {
 		if err := os.WriteFile(filepath.Join(dir, runFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -70,12 +71,13 @@ func TestReadBack(t *testing.T) {
 			t.Errorf("%s: got %v, want %s", text, err, want)
 		}
 	}
-	if _, err := Read(t.TempDir()); err == nil || !strings.Contains(err.Error(), "want a results folder of tare weigh") {
+	if _, err := Read(t.TempDir()); err == nil || !strings.Contains(err.Error(),
+		"want a results folder that tare weigh wrote") {
 		t.Error(err)
 	}
 }
 
-func compareText(t *testing.T, a, b *Run) (two *Two, text string) {
+func compareText(t *testing.T, a, b *Run) (two *RunComparison, text string) {
 	t.Helper()
 	var out strings.Builder
 	two = Compare(a, b)
@@ -85,14 +87,14 @@ func compareText(t *testing.T, a, b *Run) (two *Two, text string) {
 	return two, out.String()
 }
 
-func TestTwoAlike(t *testing.T) {
+func TestEqualRunsAgree(t *testing.T) {
 	two, text := compareText(t, sample(), sample())
-	if len(two.Apart) > 0 || len(two.Changed) > 0 || len(two.Tables) != 2 || len(two.Tables[0].Rows) != 6 {
-		t.Errorf("apart %q, changed %q, %d tables", two.Apart, two.Changed, len(two.Tables))
+	if len(two.Mismatches) > 0 || len(two.Changes) > 0 || len(two.Tables) != 2 || len(two.Tables[0].Rows) != 6 {
+		t.Errorf("mismatches %q, changes %q, %d tables", two.Mismatches, two.Changes, len(two.Tables))
 	}
 	for i := range two.Tables[0].Rows {
-		if r := &two.Tables[0].Rows[i]; r.Says() != "agree" {
-			t.Errorf("%s: %s", r.Title, r.Says())
+		if r := &two.Tables[0].Rows[i]; r.Agreement() != "agree" {
+			t.Errorf("%s: %s", r.Title, r.Agreement())
 		}
 	}
 	if strings.Contains(text, "WARNING") || strings.Contains(text, "changed") || !strings.Contains(text, "2.30–2.30") {
@@ -100,8 +102,8 @@ func TestTwoAlike(t *testing.T) {
 	}
 }
 
-// A contender that became heavier is found, and what changed is named.
-func TestTwoThatDiffer(t *testing.T) {
+// A contender that became heavier is found, and changed settings are named.
+func TestCompareFindsChanges(t *testing.T) {
 	b := sample()
 	b.Environment.Sysctls = map[string]string{"net.core.somaxconn": "128", "net.ipv4.tcp_tw_reuse": "1"}
 	for i := range b.Entrants {
@@ -117,20 +119,20 @@ func TestTwoThatDiffer(t *testing.T) {
 		}
 	}
 	two, text := compareText(t, sample(), b)
-	if len(two.Apart) > 0 {
-		t.Errorf("apart: %q", two.Apart)
+	if len(two.Mismatches) > 0 {
+		t.Errorf("mismatches: %q", two.Mismatches)
 	}
 	want := []string{
 		"net.core.somaxconn: 4096 in A, 128 in B", "net.ipv4.tcp_tw_reuse: none in A, 1 in B",
 		"tare: versions: go1.26.8 in A, go1.99 in B", "ceiling: only in A",
 	}
-	if !slices.Equal(two.Changed, want) {
-		t.Errorf("changed %q, want %q", two.Changed, want)
+	if !slices.Equal(two.Changes, want) {
+		t.Errorf("changes %q, want %q", two.Changes, want)
 	}
 	for i := range two.Tables[0].Rows {
 		r := &two.Tables[0].Rows[i]
-		if want := map[bool]string{true: "more in B", false: "agree"}[r.Title == "tare"]; r.Says() != want {
-			t.Errorf("%s: %s, want %s", r.Title, r.Says(), want)
+		if want := map[bool]string{true: "more in B", false: "agree"}[r.Title == "tare"]; r.Agreement() != want {
+			t.Errorf("%s: %s, want %s", r.Title, r.Agreement(), want)
 		}
 	}
 	for _, line := range want {
@@ -138,13 +140,13 @@ func TestTwoThatDiffer(t *testing.T) {
 			t.Errorf("%q is not in\n%s", line, text)
 		}
 	}
-	if reversed := Compare(b, sample()); !slices.Contains(reversed.Changed, "ceiling: only in B") {
-		t.Errorf("reversed: %q", reversed.Changed)
+	if reversed := Compare(b, sample()); !slices.Contains(reversed.Changes, "ceiling: only in B") {
+		t.Errorf("reversed: %q", reversed.Changes)
 	}
 }
 
-// Machines and conditions must be the same, and each difference is named.
-func TestTwoApart(t *testing.T) {
+// Runs of different machines or conditions are incomparable, and each difference is named.
+func TestRunsOfDifferentMachinesAreIncomparable(t *testing.T) {
 	for want, change := range map[string]func(*Run){
 		"experiment: front in A, fastcgi in B":        func(r *Run) { r.Experiment = "fastcgi" },
 		"processor: A processor in A, Another in B":   func(r *Run) { r.Environment.CPU = "Another" },
@@ -160,13 +162,14 @@ func TestTwoApart(t *testing.T) {
 		b := sample()
 		change(b)
 		two, text := compareText(t, sample(), b)
-		if len(two.Apart) != 1 || !strings.HasPrefix(two.Apart[0], want) || !strings.Contains(text, "WARNING: these runs cannot be compared") {
-			t.Errorf("got %q, want %q", two.Apart, want)
+		if len(two.Mismatches) != 1 || !strings.HasPrefix(two.Mismatches[0], want) ||
+			!strings.Contains(text, "WARNING: these runs cannot be compared") {
+			t.Errorf("got %q, want %q", two.Mismatches, want)
 		}
 	}
 	b := sample()
-	b.Environment.Memory += 100e6 // what a kernel keeps for itself
-	if two := Compare(sample(), b); len(two.Apart) > 0 {
-		t.Errorf("the same machine is apart: %q", two.Apart)
+	b.Environment.Memory += 100e6 // memory that the kernel reserves
+	if two := Compare(sample(), b); len(two.Mismatches) > 0 {
+		t.Errorf("mismatches of the same machine: %q", two.Mismatches)
 	}
 }

@@ -1,0 +1,87 @@
+package report
+
+import (
+	"encoding/csv"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+
+	"golang.org/x/perf/benchfmt"
+)
+
+func TestFilesHaveAllResults(t *testing.T) {
+	dir := t.TempDir()
+	if err := Analyze(sample()).WriteFiles(dir); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.Open(filepath.Join(dir, csvFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil || len(rows) != 1+2*6 {
+		t.Fatal(len(rows), err)
+	}
+	cells := make(map[string]string)
+	for i, name := range rows[0] {
+		cells[name] = rows[3][i]
+	}
+	for name, want := range map[string]string{
+		"experiment": "front", "cores": "1", "connections": "64", "contender": "nginx-nethttp", "kind": "way",
+		"trials": "6", "finding": "more",
+		"weight_us": "31.05", "weight_us_lo": "25.3", "weight_us_hi": "36.8", "ratio": "2.3", "ratio_lo": "2.3",
+		"ratio_hi":      "2.3",
+		"nginx_user_us": "4.05", "nginx_sys_us": "12.15", "application_user_us": "3.712",
+		"application_sys_us":             "11.137",
+		"voluntary_switches_per_request": "0.3", "involuntary_switches_per_request": "0.06", "rss_bytes": "3e+07",
+	} {
+		got, gotErr := strconv.ParseFloat(cells[name], 64)
+		number, err := strconv.ParseFloat(want, 64)
+		if err != nil && cells[name] != want || err == nil &&
+			(gotErr != nil || got < 0.999*number || got > 1.001*number) {
+			t.Errorf("%s: got %q, want %s", name, cells[name], want)
+		}
+	}
+
+	b, err := os.Open(filepath.Join(dir, benchFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	raw, err := os.ReadFile(filepath.Join(dir, benchFile))
+	if err != nil || !strings.HasPrefix(string(raw),
+		"cpu: A processor\nkernel: Linux 6\ntare: v1 go1.26\n\nBenchmarkWeigh/front/contender=nethttp/cores=1/connections=64 100000 ") {
+		t.Errorf("%s begins with %.200s, %v", benchFile, raw, err)
+	}
+	results := 0
+	for r := benchfmt.NewReader(b, benchFile); r.Scan(); {
+		switch rec := r.Result().(type) {
+		case *benchfmt.SyntaxError:
+			t.Error(rec)
+		case *benchfmt.Result:
+			results++
+			for _, unit := range []string{"server-µs/req", "req/s", "p50-ms", "p99-ms", "waits/req", "preemptions/req",
+				"rss-B"} {
+				if v, ok := rec.Value(unit); !ok || v <= 0 {
+					t.Errorf("%s: %v %s", rec.Name, v, unit)
+				}
+			}
+			if v, _ := rec.Value("server-µs/req"); v < 5 || rec.GetConfig("cpu") != "A processor" {
+				t.Errorf("%s: %v %q", rec.Name, v, rec.GetConfig("cpu"))
+			}
+			if v, _ := rec.Value("waits/req"); v < 0.09 || v > 0.31 {
+				t.Errorf("%s: %v waits a request", rec.Name, v)
+			}
+		}
+	}
+	if results != blocks*2*6 {
+		t.Errorf("%d results", results)
+	}
+	left, _ := filepath.Glob(filepath.Join(dir, ".*"))
+	if len(left) != 0 {
+		t.Errorf("left behind: %v", left)
+	}
+}
