@@ -20,7 +20,7 @@ type address struct {
 }
 
 // resolve finds the address of a place. The plan's Resolve goes first.
-func resolve(ctx context.Context, p *place, given []string, timeout time.Duration) (address, error) {
+func resolve(ctx context.Context, p *parsedURL, given []string, timeout time.Duration) (address, error) {
 	if p.socket != "" {
 		return address{socket: p.socket}, nil
 	}
@@ -48,12 +48,12 @@ func resolve(ctx context.Context, p *place, given []string, timeout time.Duratio
 	for _, addr := range addrs {
 		all = append(all, netip.AddrPortFrom(addr.Unmap(), uint16(port)))
 	}
-	return address{tcp: firstToAnswer(ctx, all, timeout)}, nil
+	return address{tcp: firstReachable(ctx, all, timeout)}, nil
 }
 
 // parseResolve reads "host:port:address" and reports whether that is about the place. The host may
 // be "*".
-func parseResolve(line string, p *place) (addr netip.Addr, matches bool, err error) {
+func parseResolve(line string, p *parsedURL) (addr netip.Addr, matches bool, err error) {
 	host, rest, _ := strings.Cut(line, ":")
 	port, text, ok := strings.Cut(rest, ":")
 	addr, err = netip.ParseAddr(strings.Trim(text, "[]"))
@@ -65,7 +65,7 @@ func parseResolve(line string, p *place) (addr netip.Addr, matches bool, err err
 
 // firstToAnswer returns the first address that takes a connection, or else the first
 // of all: a name such as localhost often has two, and a server that listens on one.
-func firstToAnswer(ctx context.Context, all []netip.AddrPort, timeout time.Duration) netip.AddrPort {
+func firstReachable(ctx context.Context, all []netip.AddrPort, timeout time.Duration) netip.AddrPort {
 	if len(all) == 1 {
 		return all[0]
 	}
@@ -80,4 +80,4 @@ func firstToAnswer(ctx context.Context, all []netip.AddrPort, timeout time.Durat
 }
 
 // noPort reports whether a connection was not made for lack of a port on our side.
-func noPort(err error) bool { return errors.Is(err, poll.ErrNoPort) }
+func isPortExhausted(err error) bool { return errors.Is(err, poll.ErrNoPort) }

@@ -32,8 +32,8 @@ func BenchmarkTake(b *testing.B) {
 			c, in := &w.conns[0], []byte(test.response)
 			b.ReportAllocs()
 			for b.Loop() {
-				c.state, c.flying, c.flights[0] = open, 1, flight{message: &w.messages[0], busy: true}
-				if !w.take(0, in) || c.flying != 0 {
+				c.state, c.inFlight, c.exchanges[0] = open, 1, exchange{message: &w.messages[0], active: true}
+				if !w.consume(0, in) || c.inFlight != 0 {
 					b.Fatal(w.tally.errors)
 				}
 			}

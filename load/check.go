@@ -71,14 +71,14 @@ type check struct {
 	*expectation
 	hash    hash.Hash         // nil if no sum is expected
 	missing []bool            // the expected fields that were not there
-	came    int               // bytes of the expected body that have come
-	other   bool              // something else has
+	matched int               // bytes of the expected body that have come
+	differs bool              // something else has
 	sum     [sha256.Size]byte // memory for the body's
 }
 
 // begin begins a response.
 func (k *check) begin() {
-	k.came, k.other = 0, false
+	k.matched, k.differs = 0, false
 	if k.hash != nil {
 		k.hash.Reset()
 	}
@@ -112,39 +112,39 @@ func (k *check) data(piece []byte) {
 	if k.hash != nil {
 		_, _ = k.hash.Write(piece)
 	}
-	if k.body == nil || k.other {
+	if k.body == nil || k.differs {
 		return
 	}
-	if k.other = !bytes.HasPrefix(k.body[k.came:], piece); !k.other {
-		k.came += len(piece)
+	if k.differs = !bytes.HasPrefix(k.body[k.matched:], piece); !k.differs {
+		k.matched += len(piece)
 	}
 }
 
 // wrongBody reports whether the body that came is not the one that was expected.
 func (k *check) wrongBody() bool {
 	x := k.expectation
-	return x.body != nil && (k.other || k.came < len(x.body)) || x.sum != nil && !bytes.Equal(k.hash.Sum(k.sum[:0]), x.sum)
+	return x.body != nil && (k.differs || k.matched < len(x.body)) || x.sum != nil && !bytes.Equal(k.hash.Sum(k.sum[:0]), x.sum)
 }
 
 // judge says what is wrong with a whole response; Fine if nothing is.
-func (x *expectation) judge(a *answer) Failure {
+func (x *expectation) judge(a *response) Failure {
 	if x.statuses != nil && !x.statuses[a.status] || x.statuses == nil && a.status >= 400 {
 		return FailedStatus
 	}
 	k := a.checked
 	switch {
 	case k == nil:
-		return Fine
+		return NoFailure
 	case slices.Contains(k.missing, true):
 		return FailedHeader
 	case !a.isHead && k.wrongBody():
 		return FailedBody
 	}
-	return Fine
+	return NoFailure
 }
 
 // describe says what judge has found.
-func (f Failure) describe(a *answer) string {
+func (f Failure) describe(a *response) string {
 	switch f {
 	case FailedHeader:
 		k := a.checked

@@ -9,7 +9,7 @@ import (
 )
 
 // overFCGI is FastCGI as a protocol to load: that of a web server to an application.
-type overFCGI struct{}
+type fcgiProtocol struct{}
 
 const (
 	// fcgiPort is where php-fpm listens, and where nginx's documentation has applications.
@@ -18,12 +18,12 @@ const (
 	requestID = 1
 )
 
-func (overFCGI) port(bool) string   { return fcgiPort }
-func (overFCGI) takesParams() bool  { return true }
-func (overFCGI) takesSeveral() bool { return false }
-func (overFCGI) announces() bool    { return false }
+func (fcgiProtocol) defaultPort(bool) string { return fcgiPort }
+func (fcgiProtocol) acceptsParams() bool     { return true }
+func (fcgiProtocol) allowsPipelining() bool  { return false }
+func (fcgiProtocol) announcesClose() bool    { return false }
 
-func (overFCGI) render(dst []byte, q *request, to address, last bool) []byte {
+func (fcgiProtocol) render(dst []byte, q *request, to address, last bool) []byte {
 	var list []byte
 	for _, p := range paramsOf(q, to) {
 		list = fcgi.AppendPair(list, p.name, p.value)
@@ -143,7 +143,7 @@ func (q *request) contentLength() string {
 	if given, ok := q.get("Content-Length"); ok {
 		return given
 	}
-	if q.tellsLength() {
+	if q.sendsLength() {
 		return strconv.Itoa(len(q.body))
 	}
 	return ""

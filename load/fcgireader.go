@@ -38,26 +38,26 @@ func (f *FastCGI) merge(o *FastCGI) {
 // maxStderr bounds FastCGI.Stderr.
 const maxStderr = 512
 
-func (overFCGI) readers(n int, s shared) []reader {
+func (fcgiProtocol) newReaders(n int, s readerConfig) []reader {
 	s.tally.fastCGI = new(FastCGI)
-	shared := &fcgiShared{tally: s.tally}
+	shared := &fcgiReaderShared{tally: s.tally}
 	own, all := make([]fcgiReader, n), make([]reader, n)
 	for i := range own {
-		own[i].fcgiShared = shared
+		own[i].fcgiReaderShared = shared
 		all[i] = &own[i]
 	}
 	return all
 }
 
 // fcgiShared is what the FastCGI connections of one worker share.
-type fcgiShared struct {
+type fcgiReaderShared struct {
 	tally    *tally
 	response http1.CGI
 }
 
 // fcgiReader is the reader of a FastCGI connection.
 type fcgiReader struct {
-	*fcgiShared
+	*fcgiReaderShared
 	fcgiState
 	partial []byte // of a record that came in pieces and is of use only when complete
 	head    []byte // of a response, if it came in pieces
@@ -66,11 +66,11 @@ type fcgiReader struct {
 
 // fcgiState is how far an fcgiReader is in a response.
 type fcgiState struct {
-	records fcgi.Reader
-	ended   bool  // STDOUT has
-	over    bool  // END_REQUEST has come
-	padding int   // of that, to pass over
-	length  int64 // of the body; -1 if that is unknown
+	records     fcgi.Reader
+	stdoutEnded bool  // STDOUT has
+	endReceived bool  // END_REQUEST has come
+	padding     int   // of that, to pass over
+	length      int64 // of the body; -1 if that is unknown
 }
 
 func (r *fcgiReader) untilClose() bool { return false }
@@ -83,9 +83,9 @@ func (r *fcgiReader) reset() {
 	r.partial, r.head, r.stderr = r.partial[:0], r.head[:0], r.stderr[:0]
 }
 
-func (r *fcgiReader) take(in []byte, a *answer) (n int, err error) {
-	a.got = max(a.got, inHead)
-	for n < len(in) && !r.over {
+func (r *fcgiReader) consume(in []byte, a *response) (n int, err error) {
+	a.stage = max(a.stage, inHead)
+	for n < len(in) && !r.endReceived {
 		p, k, err := r.next(in[n:])
 		n += k
 		if err == nil && p.Type != 0 {
@@ -95,12 +95,12 @@ func (r *fcgiReader) take(in []byte, a *answer) (n int, err error) {
 			return n, err
 		}
 	}
-	if !r.over {
+	if !r.endReceived {
 		return n, nil
 	}
 	k := min(r.padding, len(in)-n)
 	if r.padding -= k; r.padding == 0 {
-		a.got = whole
+		a.stage = complete
 		r.reset()
 	}
 	return n + k, nil
@@ -135,31 +135,31 @@ var (
 )
 
 // record takes in a piece of a record.
-func (r *fcgiReader) record(p fcgi.Piece, a *answer) error {
+func (r *fcgiReader) record(p fcgi.Piece, a *response) error {
 	switch {
 	case p.ID != requestID:
 		return fmt.Errorf("a record came for request %d, and %d is the only one", p.ID, requestID)
 	case p.Type == fcgi.Stderr:
-		r.note(p.Content)
+		r.recordStderr(p.Content)
 		return nil
 	case p.Type == fcgi.EndRequest:
-		return r.end(p, a)
+		return r.endRequest(p, a)
 	case p.Type != fcgi.Stdout:
 		return fmt.Errorf("a record of type %d came, which no application sends in answer to a request", p.Type)
-	case r.ended:
+	case r.stdoutEnded:
 		return errStdout
 	case p.Ends():
-		r.ended = true
+		r.stdoutEnded = true
 		return nil
-	case a.got == inBody:
+	case a.stage == inBody:
 		a.data(p.Content)
 		return nil
 	}
-	return r.parse(p.Content, a)
+	return r.parseHead(p.Content, a)
 }
 
 // parse parses a head, or keeps what there is of it, as httpReader.head does.
-func (r *fcgiReader) parse(content []byte, a *answer) error {
+func (r *fcgiReader) parseHead(content []byte, a *response) error {
 	head, kept := content, len(r.head)
 	if kept > 0 {
 		r.head = append(r.head, content...)
@@ -193,7 +193,7 @@ func (r *fcgiReader) parse(content []byte, a *answer) error {
 }
 
 // note notes what came on STDERR.
-func (r *fcgiReader) note(text []byte) {
+func (r *fcgiReader) recordStderr(text []byte) {
 	f := r.tally.fastCGI
 	if r.tally.counting {
 		f.StderrBytes += uint64(len(text))
@@ -204,14 +204,14 @@ func (r *fcgiReader) note(text []byte) {
 }
 
 // end takes in an END_REQUEST record.
-func (r *fcgiReader) end(p fcgi.Piece, a *answer) error {
+func (r *fcgiReader) endRequest(p fcgi.Piece, a *response) error {
 	end, err := fcgi.ParseEnd(p.Content)
 	switch {
 	case err != nil:
 		return err
 	case end.Status != fcgi.Complete:
 		return fmt.Errorf("the application refused: %v (protocol status %d)", end.Status, end.Status)
-	case a.got != inBody:
+	case a.stage != inBody:
 		return errNoHead
 	case r.length >= 0 && a.body != r.length:
 		return fmt.Errorf("a body of %d bytes came, and Content-Length said %d", a.body, r.length)
@@ -219,6 +219,6 @@ func (r *fcgiReader) end(p fcgi.Piece, a *answer) error {
 	if end.App != 0 && r.tally.counting {
 		r.tally.fastCGI.Exits++
 	}
-	r.over, r.padding = true, int(p.Padding)
+	r.endReceived, r.padding = true, int(p.Padding)
 	return nil
 }

@@ -9,15 +9,15 @@ import (
 
 // hunt is a Search under way. Its bracket has the highest rate that held, 0 if none, and the
 // lowest that did not, 0 if none.
-type hunt struct {
+type searchState struct {
 	Search
-	plan      Plan
-	found     *Found
-	low, high float64
-	bound     bool // the generator is to blame for high
+	plan           Plan
+	found          *SearchResult
+	low, high      float64
+	generatorBound bool // the generator is to blame for high
 }
 
-func (h *hunt) run(ctx context.Context) error {
+func (h *searchState) search(ctx context.Context) error {
 	start, err := h.start(ctx)
 	if err == nil {
 		err = h.bracket(ctx, start)
@@ -32,20 +32,20 @@ func (h *hunt) run(ctx context.Context) error {
 }
 
 // lowest is the lowest rate that is tried.
-func (h *hunt) lowest() float64 { return min(fewest/h.Step.Seconds(), h.top()) }
+func (h *searchState) lowest() float64 { return min(minRequests/h.Step.Seconds(), h.top()) }
 
-func (h *hunt) top() float64 { return cmp.Or(h.To, maxRate) }
+func (h *searchState) top() float64 { return cmp.Or(h.To, maxRate) }
 
 // spent reports whether only the runs that confirm are left.
-func (h *hunt) spent() bool { return len(h.found.Tries)+h.Confirmations >= h.Runs }
+func (h *searchState) isExhausted() bool { return len(h.found.Tries)+h.Confirmations >= h.Runs }
 
 // start returns the first rate to try.
-func (h *hunt) start(ctx context.Context) (float64, error) {
+func (h *searchState) start(ctx context.Context) (float64, error) {
 	rate := h.From
 	if rate == 0 {
 		p := h.plan
-		p.Duration = time.Duration(closedPart * float64(h.Step))
-		t, err := h.carryOut(ctx, p, Try{Purpose: ToStart})
+		p.Duration = time.Duration(closedLoopShare * float64(h.Step))
+		t, err := h.runPlan(ctx, p, Try{Purpose: ToStart})
 		if err != nil {
 			return 0, err
 		}
@@ -55,10 +55,10 @@ func (h *hunt) start(ctx context.Context) (float64, error) {
 }
 
 // bracket finds a rate that holds and one that does not.
-func (h *hunt) bracket(ctx context.Context, rate float64) error {
+func (h *searchState) bracket(ctx context.Context, rate float64) error {
 	const up, down = 2, 4
-	for !h.spent() {
-		held, err := h.holds(ctx, rate, ToBracket)
+	for !h.isExhausted() {
+		held, err := h.tryTwice(ctx, rate, ToBracket)
 		switch {
 		case err != nil:
 			return err
@@ -74,18 +74,18 @@ func (h *hunt) bracket(ctx context.Context, rate float64) error {
 }
 
 // isNarrow reports whether the bracket is as narrow as it is to be.
-func (h *hunt) isNarrow() bool {
+func (h *searchState) isNarrow() bool {
 	precision := h.Precision
-	if h.bound {
+	if h.generatorBound {
 		precision = max(precision, boundPrecision)
 	}
 	return h.high <= h.low*(1+precision)
 }
 
 // bisect brings the bracket together. Rates are compared by their ratios.
-func (h *hunt) bisect(ctx context.Context) error {
-	for h.low > 0 && h.high > 0 && !h.isNarrow() && !h.spent() {
-		if _, err := h.holds(ctx, math.Sqrt(h.low*h.high), ToBisect); err != nil {
+func (h *searchState) bisect(ctx context.Context) error {
+	for h.low > 0 && h.high > 0 && !h.isNarrow() && !h.isExhausted() {
+		if _, err := h.tryTwice(ctx, math.Sqrt(h.low*h.high), ToBisect); err != nil {
 			return err
 		}
 	}
@@ -94,7 +94,7 @@ func (h *hunt) bisect(ctx context.Context) error {
 
 // holds tries a rate, twice if it does not hold, and narrows the bracket. The generator is to
 // blame if it was both times.
-func (h *hunt) holds(ctx context.Context, rate float64, purpose Purpose) (bool, error) {
+func (h *searchState) tryTwice(ctx context.Context, rate float64, purpose Purpose) (bool, error) {
 	t, err := h.try(ctx, rate, purpose)
 	if err == nil && !t.Held {
 		first := t.Generator
@@ -107,7 +107,7 @@ func (h *hunt) holds(ctx context.Context, rate float64, purpose Purpose) (bool, 
 	case t.Held:
 		h.low = rate
 	default:
-		h.high, h.bound = rate, t.Generator
+		h.high, h.generatorBound = rate, t.Generator
 	}
 	return t.Held, nil
 }
@@ -115,7 +115,7 @@ func (h *hunt) holds(ctx context.Context, rate float64, purpose Purpose) (bool, 
 // confirm runs the rate found again, and lower ones as long as most runs do not hold: by as
 // much as the precision, then twice as much and so on, so that a rate that held by luck does not
 // take many runs.
-func (h *hunt) confirm(ctx context.Context) error {
+func (h *searchState) confirm(ctx context.Context) error {
 	verdict := h.verdict()
 	for less := h.Precision; h.low > 0; less *= 2 {
 		v, err := h.vote(ctx, h.low)
@@ -126,8 +126,8 @@ func (h *hunt) confirm(ctx context.Context) error {
 			h.found.Holds, h.found.Verdict = h.low, verdict
 			return nil
 		}
-		h.high, h.bound, h.low = h.low, v.generator == v.bad, h.below(h.low, less)
-		if verdict = Settled; h.bound {
+		h.high, h.generatorBound, h.low = h.low, v.generator == v.bad, h.below(h.low, less)
+		if verdict = Settled; h.generatorBound {
 			verdict = GeneratorBound
 		}
 	}
@@ -136,7 +136,7 @@ func (h *hunt) confirm(ctx context.Context) error {
 }
 
 // below returns a lower rate; 0 if there is none.
-func (h *hunt) below(rate, less float64) float64 {
+func (h *searchState) below(rate, less float64) float64 {
 	if rate <= h.lowest() {
 		return 0
 	}
@@ -144,9 +144,9 @@ func (h *hunt) below(rate, less float64) float64 {
 }
 
 // verdict is what is to be said of the bracket once its lower end is confirmed, or if it has none.
-func (h *hunt) verdict() Verdict {
+func (h *searchState) verdict() Verdict {
 	switch {
-	case h.bound:
+	case h.generatorBound:
 		return GeneratorBound
 	case h.low == 0 && h.high > 0 && h.high <= h.lowest():
 		return NothingHolds
@@ -160,16 +160,16 @@ func (h *hunt) verdict() Verdict {
 
 // vote is how the runs that confirm a rate came out.
 type vote struct {
-	of, good, bad int
-	generator     int // bad ones for which it is to blame
+	needed, good, bad int
+	generator         int // bad ones for which it is to blame
 }
 
-func (v *vote) held() bool    { return 2*v.good > v.of }
-func (v *vote) decided() bool { return v.held() || 2*v.bad >= v.of }
+func (v *vote) held() bool    { return 2*v.good > v.needed }
+func (v *vote) decided() bool { return v.held() || 2*v.bad >= v.needed }
 
 // vote runs a rate until most of the confirmations agree, or there are no more runs.
-func (h *hunt) vote(ctx context.Context, rate float64) (v vote, err error) {
-	v.of = h.Confirmations
+func (h *searchState) vote(ctx context.Context, rate float64) (v vote, err error) {
+	v.needed = h.Confirmations
 	for !v.decided() && len(h.found.Tries) < h.Runs {
 		t, err := h.try(ctx, rate, ToConfirm)
 		if err != nil {
@@ -188,20 +188,20 @@ func (h *hunt) vote(ctx context.Context, rate float64) (v vote, err error) {
 }
 
 // try runs the plan at a rate.
-func (h *hunt) try(ctx context.Context, rate float64, purpose Purpose) (Try, error) {
+func (h *searchState) try(ctx context.Context, rate float64, purpose Purpose) (Try, error) {
 	p := h.plan
 	p.Pace.Steps = Constant(rate).Steps
 	p.Duration = h.Step
-	return h.carryOut(ctx, p, Try{Rate: rate, Purpose: purpose})
+	return h.runPlan(ctx, p, Try{Rate: rate, Purpose: purpose})
 }
 
 // carryOut runs a plan and tells what came of it.
-func (h *hunt) carryOut(ctx context.Context, p Plan, t Try) (Try, error) {
+func (h *searchState) runPlan(ctx context.Context, p Plan, t Try) (Try, error) {
 	r, err := h.Run(ctx, p)
 	if err != nil {
 		return t, err
 	}
-	seen := appearance{Result: r, plan: &p}
+	seen := adjustedResult{Result: r, plan: &p}
 	t.Result, t.Achieved, t.ErrorShare = r, r.PerSecond(), seen.errorShare()
 	t.P50, t.P99 = r.Latency.Quantile(0.5), r.Latency.Quantile(0.99)
 	if t.Rate > 0 {

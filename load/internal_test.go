@@ -103,13 +103,13 @@ func TestTimeline(t *testing.T) {
 	} {
 		for _, workers := range []int{1, 2} { // of two, the second one tells nothing
 			var told []Second
-			s := newSeconds(workers, func(s Second) { told = append(told, s) })
+			s := newTimeline(workers, func(s Second) { told = append(told, s) })
 			for i, second := range test.have {
 				h := hist.New()
 				h.RecordN(time.Duration(second.Requests)*time.Millisecond, int64(second.Requests))
-				s.add(&part{i, second, h})
+				s.add(&workerSecond{i, second, h})
 			}
-			got := s.timeline(test.took)
+			got := s.finish(test.took)
 			for i := range got {
 				if got[i].Latency.Count != int64(got[i].Requests) {
 					t.Errorf("second %d: %d requests, %d latencies", i, got[i].Requests, got[i].Latency.Count)
@@ -128,11 +128,11 @@ func TestResultOfSeveralWorkers(t *testing.T) {
 	tallies := []tally{newTally(), newTally()}
 	for i, t := range tallies {
 		n := uint64(i + 1)
-		t.requests, t.bytes, t.bodies, t.sent, t.connects, t.opened, t.asked = n, 10*n, 5*n, 7*n, 2*n, 3*n, 1.5
+		t.requests, t.receivedBytes, t.bodyBytes, t.sentBytes, t.connects, t.opened, t.due = n, 10*n, 5*n, 7*n, 2*n, 3*n, 1.5
 		t.user, t.sys = time.Duration(n)*time.Second, 500*time.Millisecond
 		t.errors = Errors{Connect: n, Read: 2 * n, Write: 3 * n, Timeout: 4 * n, Status: 5 * n, Body: 6 * n, Header: 7 * n}
 		t.statuses[200] = n
-		t.unmet.Record(time.Duration(n) * time.Second)
+		t.timedOut.Record(time.Duration(n) * time.Second)
 		tallies[i] = t
 	}
 	tallies[1].statuses[503], tallies[1].errors.First, tallies[0].head = 1, "second", "HTTP/1.1 200 OK"
@@ -180,7 +180,7 @@ func TestFirstAddressToAnswer(t *testing.T) {
 		{[]netip.AddrPort{nobody, nobodyElse}, nobody},
 		{[]netip.AddrPort{nobody}, nobody},
 	} {
-		if got := firstToAnswer(context.Background(), test.all, time.Second); got != test.want {
+		if got := firstReachable(context.Background(), test.all, time.Second); got != test.want {
 			t.Errorf("%v of %v, want %v", got, test.all, test.want)
 		}
 	}
@@ -194,7 +194,7 @@ func TestNoMoreThanSomeAtATime(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	const conns = 2*maxConnecting + 50
+	const conns = 2*maxBacklog + 50
 	j, err := Plan{URL: "http://" + l.Addr().String(), Connections: conns}.prepare(context.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -206,24 +206,24 @@ func TestNoMoreThanSomeAtATime(t *testing.T) {
 	}
 	defer w.close()
 	for range 2 {
-		w.open()
-		if w.connecting != maxConnecting || w.unopened != maxConnecting || r.pending.Load() != conns {
-			t.Fatalf("%d of %d are connecting, %d pending", w.connecting, w.unopened, r.pending.Load())
+		w.openConns()
+		if w.backlog != maxBacklog || w.nextUnopened != maxBacklog || r.pendingConns.Load() != conns {
+			t.Fatalf("%d of %d are connecting, %d pending", w.backlog, w.nextUnopened, r.pendingConns.Load())
 		}
 	}
 	w.now = 2 * int64(w.Timeout) // and no event was looked at
 	w.sweep()
-	if w.connecting != 0 || r.pending.Load() != 0 {
-		t.Errorf("%d are connecting after a timeout, %d pending", w.connecting, r.pending.Load())
+	if w.backlog != 0 || r.pendingConns.Load() != 0 {
+		t.Errorf("%d are connecting after a timeout, %d pending", w.backlog, r.pendingConns.Load())
 	}
 	for range 2 {
 		w.sweep()
-		if w.connecting != maxConnecting {
-			t.Errorf("%d are connecting after a sweep", w.connecting)
+		if w.backlog != maxBacklog {
+			t.Errorf("%d are connecting after a sweep", w.backlog)
 		}
 	}
 	w.now *= 3
-	if w.sweep(); r.pending.Load() != 0 {
-		t.Errorf("later attempts count as first ones: %d pending", r.pending.Load())
+	if w.sweep(); r.pendingConns.Load() != 0 {
+		t.Errorf("later attempts count as first ones: %d pending", r.pendingConns.Load())
 	}
 }

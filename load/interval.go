@@ -14,24 +14,24 @@ type interval struct {
 }
 
 // turnSecond begins a new second, if it is time.
-func (w *worker) turnSecond() {
+func (w *worker) rollSecond() {
 	if !w.tally.counting || w.isSession() {
 		return
 	}
-	if n := int((w.now - w.began) / int64(time.Second)); n > w.present.index {
-		w.handOver()
-		w.present.index = n
+	if n := int((w.now - w.began) / int64(time.Second)); n > w.current.index {
+		w.deliverSecond()
+		w.current.index = n
 	}
 }
 
 // handOver gives the conductor what was measured of the present second.
-func (w *worker) handOver() {
-	w.parts <- part{w.present.index, w.present.second, w.present.latency}
-	w.present.second = Second{}
+func (w *worker) deliverSecond() {
+	w.parts <- workerSecond{w.current.index, w.current.second, w.current.latency}
+	w.current.second = Second{}
 	select {
-	case w.present.latency = <-w.spare:
+	case w.current.latency = <-w.spareHistograms:
 	default:
-		w.present.latency = hist.New()
+		w.current.latency = hist.New()
 	}
 }
 
@@ -45,10 +45,10 @@ type window struct {
 }
 
 // turnWindow begins a new window, if it is time.
-func (w *worker) turnWindow() {
-	for w.tally.counting && !w.isSession() && w.now >= w.tenth.ends {
-		w.tally.windows = append(w.tally.windows, uint32(w.tally.requests-w.tenth.before))
-		w.tenth.before = w.tally.requests
-		w.tenth.ends += int64(WindowLength)
+func (w *worker) rollWindow() {
+	for w.tally.counting && !w.isSession() && w.now >= w.window.ends {
+		w.tally.windows = append(w.tally.windows, uint32(w.tally.requests-w.window.before))
+		w.window.before = w.tally.requests
+		w.window.ends += int64(WindowLength)
 	}
 }

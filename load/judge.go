@@ -11,7 +11,7 @@ import (
 // judge says why a result of an open loop does not show that the server holds the rate; nothing
 // if it does. generator is whether that is the generator's fault: it was busy, or without what it
 // was late nothing would have been missed.
-func judge(g Goal, seen appearance) (why []string, generator bool) {
+func judge(g Goal, seen adjustedResult) (why []string, generator bool) {
 	if busy := seen.Generator.Busy; busy >= BusyBound {
 		why = append(why, fmt.Sprintf("the generator was busy %.0f%% of the time", 100*busy))
 	}
@@ -28,22 +28,22 @@ func judge(g Goal, seen appearance) (why []string, generator bool) {
 }
 
 // appearance is a result as it would look, had the generator not been late.
-type appearance struct {
+type adjustedResult struct {
 	*Result
 	plan *Plan
 	lag  *hist.Histogram // nil to take the result as it is
 }
 
 // misses says what keeps the rate from counting as held.
-func (a appearance) misses(g Goal) (why []string) {
+func (a adjustedResult) misses(g Goal) (why []string) {
 	if a.Requests == 0 {
 		return []string{"nothing was answered"}
 	}
-	if short := a.Asked - float64(a.Requests); short > (1-answeredBound)*a.Asked+a.underWay() {
-		why = append(why, fmt.Sprintf("answered %.3g%% of what was due, want %.0f%%", 100*float64(a.Requests)/a.Asked, 100*answeredBound))
+	if short := a.Asked - float64(a.Requests); short > (1-minResponseShare)*a.Asked+a.inFlightAllowance() {
+		why = append(why, fmt.Sprintf("answered %.3g%% of what was due, want %.0f%%", 100*float64(a.Requests)/a.Asked, 100*minResponseShare))
 	}
 	for _, b := range g.Bounds {
-		if !a.keeps(b) {
+		if !a.meets(b) {
 			why = append(why, fmt.Sprintf("%s %s, want %s", b.Name(), a.text(b), b.limit()))
 		}
 	}
@@ -53,7 +53,7 @@ func (a appearance) misses(g Goal) (why []string) {
 // underWay is how many requests more may have been under way at the end than at the beginning,
 // although the server keeps up: by chance, and because even the quickest answers take longer than
 // the warm-up.
-func (a appearance) underWay() float64 {
+func (a adjustedResult) inFlightAllowance() float64 {
 	const deviations = 3
 	rate := a.Asked / max(a.Seconds, 1e-9)
 	during := func(d time.Duration) float64 { return rate * d.Seconds() }
@@ -68,7 +68,7 @@ func (a appearance) underWay() float64 {
 	return n + deviations*math.Sqrt(variance)
 }
 
-func (a appearance) keeps(b Bound) bool {
+func (a adjustedResult) meets(b Bound) bool {
 	if b.Figure == ErrorShare {
 		share := a.errorShare()
 		return share < b.Share || b.Equal && share <= b.Share
@@ -92,7 +92,7 @@ func (b Bound) timeIn(h *hist.Histogram) time.Duration {
 }
 
 // text returns what the bound's figure is.
-func (a appearance) text(b Bound) string {
+func (a adjustedResult) text(b Bound) string {
 	t := Try{ErrorShare: a.errorShare(), Result: a.Result}
 	return t.Figure(b)
 }
@@ -112,8 +112,8 @@ func (t *Try) Figure(b Bound) string {
 }
 
 // errorShare is a Try's ErrorShare. In a closed loop all is asked that was answered or failed.
-func (a appearance) errorShare() float64 {
-	bad := float64(a.Errors.Total()) + a.lost()
+func (a adjustedResult) errorShare() float64 {
+	bad := float64(a.Errors.Total()) + a.unansweredCount()
 	if bad == 0 {
 		return 0
 	}
@@ -126,18 +126,18 @@ func (a appearance) errorShare() float64 {
 
 // underWayPart is the share of the measured time for which a request may be under way at its end
 // and not count as one without an answer.
-const underWayPart = 0.01
+const inFlightShare = 0.01
 
 // lost is how many requests had no answer at the end and, had they been usual, would have.
-func (a appearance) lost() float64 {
+func (a adjustedResult) unansweredCount() float64 {
 	if a.Unanswered == 0 || a.Asked == 0 {
 		return 0
 	}
 	slow := int64(0)
 	for d, n := range a.Latency.All() {
-		if d.Seconds() > underWayPart*a.Seconds {
+		if d.Seconds() > inFlightShare*a.Seconds {
 			slow += n
 		}
 	}
-	return max(0, min(float64(a.Unanswered), float64(slow))-a.underWay())
+	return max(0, min(float64(a.Unanswered), float64(slow))-a.inFlightAllowance())
 }

@@ -6,15 +6,15 @@ import (
 
 // message is one of a plan's requests, made ready.
 type message struct {
-	number int32 // in the plan's List
+	index  int32 // in the plan's List
 	isHead bool  // its response has no body
 
-	text, final []byte // as it is sent; final, as the last on its connection
-	fill        *fill  // what is different each time; nil if nothing is
+	text, final []byte        // as it is sent; final, as the last on its connection
+	fill        *templateFill // what is different each time; nil if nothing is
 }
 
-func newMessage(j *job, q *request, number int, f *fill) message {
-	m := message{number: int32(number), isHead: q.method == "HEAD", fill: f}
+func newMessage(j *job, q *request, number int, f *templateFill) message {
+	m := message{index: int32(number), isHead: q.method == "HEAD", fill: f}
 	if f == nil {
 		m.text = j.protocol.render(nil, q, j.address, false)
 		m.final = j.protocol.render(nil, q, j.address, true)
@@ -42,14 +42,14 @@ func (m *message) appendTo(dst []byte, w *worker, last bool) []byte {
 }
 
 // pick returns the message that is next.
-func (w *worker) pick() *message {
+func (w *worker) nextMessage() *message {
 	if len(w.messages) == 1 {
 		return &w.messages[0]
 	}
 	if w.Shuffle {
 		return &w.messages[rand.IntN(len(w.messages))]
 	}
-	m := &w.messages[w.turn]
-	w.turn = (w.turn + 1) % len(w.messages)
+	m := &w.messages[w.nextIndex]
+	w.nextIndex = (w.nextIndex + 1) % len(w.messages)
 	return m
 }

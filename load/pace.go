@@ -15,9 +15,9 @@ const timerID = -1
 type pacer struct {
 	*schedule
 	timer   *timer
-	began   int64   // 0 while connections are being made
-	resting ids     // connections
-	again   []int64 // when requests were due that have to be sent again
+	began   int64     // 0 while connections are being made
+	idle    connQueue // connections
+	retries []int64   // when requests were due that have to be sent again
 	lag     *hist.Histogram
 }
 
@@ -26,10 +26,10 @@ func newPacer(t *timer, s *schedule) *pacer {
 }
 
 // take returns since when the next request is due, and whether it is by now.
-func (p *pacer) take(now int64) (since int64, ok bool) {
-	if n := len(p.again); n > 0 {
-		since = p.again[0]
-		p.again = append(p.again[:0], p.again[1:]...)
+func (p *pacer) pop(now int64) (since int64, ok bool) {
+	if n := len(p.retries); n > 0 {
+		since = p.retries[0]
+		p.retries = append(p.retries[:0], p.retries[1:]...)
 		return since, true
 	}
 	if p.began == 0 || p.next() > now {
@@ -42,7 +42,7 @@ func (p *pacer) take(now int64) (since int64, ok bool) {
 
 // isDue reports whether a request is due.
 func (p *pacer) isDue(now int64) bool {
-	return len(p.again) > 0 || p.began > 0 && p.next() <= now
+	return len(p.retries) > 0 || p.began > 0 && p.next() <= now
 }
 
 // next returns when the next request of the schedule is due.
@@ -52,16 +52,16 @@ func (p *pacer) next() int64 { return p.began + min(p.due, never) }
 const never = int64(1) << 62
 
 // ids is a queue of connections. Each is in it once at most.
-type ids struct {
+type connQueue struct {
 	queue []int
 	head  int
 }
 
-func (q *ids) put(id int) { q.queue = append(q.queue, id) }
+func (q *connQueue) push(id int) { q.queue = append(q.queue, id) }
 
-func (q *ids) len() int { return len(q.queue) - q.head }
+func (q *connQueue) len() int { return len(q.queue) - q.head }
 
-func (q *ids) take() (id int, ok bool) {
+func (q *connQueue) pop() (id int, ok bool) {
 	if q.head == len(q.queue) {
 		return 0, false
 	}
@@ -75,10 +75,10 @@ func (q *ids) take() (id int, ok bool) {
 }
 
 // stride is by how much the numbers of two busy connections differ.
-func (j *job) stride() int { return 1 + j.Spare }
+func (j *job) connsPerBusy() int { return 1 + j.Spare }
 
 // isBusy reports whether a connection is one of those that send requests.
-func (w *worker) isBusy(id int) bool { return id%w.stride() == 0 }
+func (w *worker) isBusy(id int) bool { return id%w.connsPerBusy() == 0 }
 
 // isDue reports whether a connection that has nothing to do is to send a request now, and
 // since when that is due. If not, the connection will be asked.
@@ -88,27 +88,27 @@ func (w *worker) isDue(id int) (since int64, ok bool) {
 		return 0, false
 	}
 	if p == nil {
-		return w.now, w.loaded && w.conns[id].wake <= w.now && w.mayAsk()
+		return w.now, w.started && w.conns[id].thinkUntil <= w.now && w.mayRequest()
 	}
-	if p.isDue(w.now) && w.mayAsk() {
-		return p.take(w.now)
+	if p.isDue(w.now) && w.mayRequest() {
+		return p.pop(w.now)
 	}
-	w.rest(id)
+	w.queueIdle(id)
 	return 0, false
 }
 
 // rest has the pacer know a connection that can take a request.
-func (w *worker) rest(id int) {
-	if c := &w.conns[id]; !c.queued {
-		c.queued = true
-		w.pacer.resting.put(id)
+func (w *worker) queueIdle(id int) {
+	if c := &w.conns[id]; !c.queuedIdle {
+		c.queuedIdle = true
+		w.pacer.idle.push(id)
 	}
 }
 
 // pace sends what is due, and sets the timer for what is next.
-func (w *worker) pace() {
+func (w *worker) sendScheduled() {
 	p := w.pacer
-	if p == nil || w.resting || w.seen < warming {
+	if p == nil || w.paused || w.seenPhase < warming {
 		return
 	}
 	w.now = w.nanos()
@@ -116,27 +116,27 @@ func (w *worker) pace() {
 		p.began = w.now
 	}
 	for p.isDue(w.now) {
-		id, ok := p.resting.take()
+		id, ok := p.idle.pop()
 		if !ok {
 			return // whatever becomes free will look
 		}
 		c := &w.conns[id]
-		c.queued = false
+		c.queuedIdle = false
 		if c.state != open || !c.hasRoom() {
 			continue // it was closed, and will come again
 		}
-		if !w.mayAsk() {
+		if !w.mayRequest() {
 			return
 		}
-		since, _ := p.take(w.now)
+		since, _ := p.pop(w.now)
 		if w.tally.counting {
 			p.lag.Record(time.Duration(w.now - since)) // a connection was waiting for it
 		}
-		w.ask(id, since)
+		w.enqueue(id, since)
 		w.flush(id)
 		w.now = w.nanos() // the next one is sent that much later
 		if c.state == open && c.hasRoom() {
-			w.rest(id)
+			w.queueIdle(id)
 		}
 	}
 	p.timer.set(time.Duration(p.next() - w.now))

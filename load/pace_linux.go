@@ -38,26 +38,26 @@ func (t *timer) set(d time.Duration) {
 func (t *timer) close() { _ = unix.Close(t.fd) }
 
 // bell wakes a poller from another goroutine. A ring is not lost if it comes before the wait.
-type bell struct{ fd int }
+type waker struct{ fd int }
 
-func newBell(p *poll.Poller) (*bell, error) {
+func newWaker(p *poll.Poller) (*waker, error) {
 	fd, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("eventfd", err)
 	}
-	if err := p.Add(fd, bellID); err != nil {
+	if err := p.Add(fd, wakerID); err != nil {
 		_ = unix.Close(fd)
 		return nil, err
 	}
-	return &bell{fd}, nil
+	return &waker{fd}, nil
 }
 
 // ring wakes the poller. Events are of edges, and each ring is one: nobody need read the count, which
 // no run lets overflow.
-func (b *bell) ring() {
+func (b *waker) wake() {
 	if _, err := unix.Write(b.fd, binary.NativeEndian.AppendUint64(nil, 1)); err != nil && !errors.Is(err, unix.EAGAIN) {
 		panic("load: BUG: cannot wake a worker: " + err.Error())
 	}
 }
 
-func (b *bell) close() { _ = unix.Close(b.fd) }
+func (b *waker) close() { _ = unix.Close(b.fd) }

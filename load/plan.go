@@ -168,12 +168,12 @@ type job struct {
 	protocol protocol
 	address  address
 	tls      *tls.Config // nil without TLS
-	requests []asked
+	requests []plannedRequest
 	expected expectation
 }
 
 // asked is one of a plan's requests.
-type asked struct {
+type plannedRequest struct {
 	*request
 	expressions []expression // of a template
 }
@@ -246,7 +246,7 @@ func (p Plan) prepare(ctx context.Context) (*job, error) {
 		return nil, err
 	}
 	j.protocol = to.protocol
-	if j.Pipeline > 1 && !j.protocol.takesSeveral() {
+	if j.Pipeline > 1 && !j.protocol.allowsPipelining() {
 		return nil, badPlan("%d requests at a time on a connection: FastCGI has one", j.Pipeline)
 	}
 	if to.secure {
@@ -257,7 +257,7 @@ func (p Plan) prepare(ctx context.Context) (*job, error) {
 }
 
 // readRequests takes the plan's requests apart, and returns where they go.
-func (j *job) readRequests() (to place, err error) {
+func (j *job) readRequests() (to parsedURL, err error) {
 	list := j.List
 	if len(list) == 0 {
 		list = []Request{{}}
@@ -268,25 +268,25 @@ func (j *job) readRequests() (to place, err error) {
 			return to, err
 		}
 		if i == 0 {
-			to = q.place
+			to = q.parsedURL
 		}
-		if !to.sameServer(&q.place) {
+		if !to.sameServer(&q.parsedURL) {
 			return to, badPlan("%q and %q are not of one server", j.requests[0].host, q.host)
 		}
-		j.requests = append(j.requests, asked{q, expressions})
+		j.requests = append(j.requests, plannedRequest{q, expressions})
 	}
 	return to, nil
 }
 
 func (j *job) readRequest(r Request) (*request, []expression, error) {
 	p := j.Plan
-	p.URL = against(p.URL, r.URL)
+	p.URL = resolveURL(p.URL, r.URL)
 	p.Method = cmp.Or(r.Method, p.Method)
 	p.Header = append(slices.Clip(p.Header), r.Header...)
 	p.Body = cmp.Or(r.Body, p.Body)
 	var expressions []expression
 	if p.Template {
-		if err := p.mark(&expressions); err != nil {
+		if err := p.markTemplates(&expressions); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -299,7 +299,7 @@ func (j *job) readRequest(r Request) (*request, []expression, error) {
 }
 
 // mark marks the expressions of all that may hold some.
-func (p *Plan) mark(all *[]expression) (err error) {
+func (p *Plan) markTemplates(all *[]expression) (err error) {
 	p.Header, p.Params = slices.Clone(p.Header), slices.Clone(p.Params)
 	texts := []*string{&p.URL, &p.Body}
 	for i := range p.Header {
@@ -309,7 +309,7 @@ func (p *Plan) mark(all *[]expression) (err error) {
 		texts = append(texts, &p.Params[i])
 	}
 	for _, text := range texts {
-		if *text, err = marked(*text, all); err != nil {
+		if *text, err = markExpressions(*text, all); err != nil {
 			return err
 		}
 	}

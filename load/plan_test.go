@@ -170,7 +170,7 @@ func checkSamples(t *testing.T, r *load.Result, n int) {
 		if s.Connect > 0 {
 			connected++
 		}
-		if s.Due > s.Sent || s.Sent > s.First || s.First > s.Done || s.Done < last || s.Status != 200 || s.Failure != load.Fine || s.Bytes == 0 {
+		if s.Due > s.Sent || s.Sent > s.First || s.First > s.Done || s.Done < last || s.Status != 200 || s.Failure != load.NoFailure || s.Bytes == 0 {
 			t.Fatalf("sample %+v after one that ended at %v", s, last)
 		}
 		last = s.Done

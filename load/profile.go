@@ -54,33 +54,33 @@ func (p *Pace) check() error {
 const maxRate = 1_000_000_000
 
 // profile is a pace's steps, worked out: how many requests are due by when.
-type profile []section
+type rateProfile []ramp
 
-type section struct {
+type ramp struct {
 	from, slope float64 // rate at its beginning, and by how much that grows each second
 	start       float64 // seconds since the beginning
 	length      float64 // seconds; the last has no end
 	before      float64 // requests that were due before it
 }
 
-func newProfile(steps []Step) profile {
-	var p profile
+func newProfile(steps []Step) rateProfile {
+	var p rateProfile
 	at, n := 0.0, 0.0
 	for _, s := range steps {
 		length := s.For.Seconds()
 		if length == 0 {
 			continue
 		}
-		p = append(p, section{from: s.From, slope: (s.To - s.From) / length, start: at, length: length, before: n})
+		p = append(p, ramp{from: s.From, slope: (s.To - s.From) / length, start: at, length: length, before: n})
 		at += length
 		n += (s.From + s.To) / 2 * length
 	}
-	return append(p, section{from: steps[len(steps)-1].To, start: at, length: math.Inf(1), before: n})
+	return append(p, ramp{from: steps[len(steps)-1].To, start: at, length: math.Inf(1), before: n})
 }
 
 // when returns the time, in nanoseconds since the beginning, by which n requests are due. That
 // may be never.
-func (p profile) when(n float64) int64 {
+func (p rateProfile) timeOf(n float64) int64 {
 	i := 0
 	for i+1 < len(p) && p[i+1].before <= n {
 		i++
@@ -100,7 +100,7 @@ func (p profile) when(n float64) int64 {
 }
 
 // by returns how many requests are due by a time.
-func (p profile) by(ns int64) float64 {
+func (p rateProfile) dueBy(ns int64) float64 {
 	at := float64(ns) / float64(time.Second)
 	i := 0
 	for i+1 < len(p) && p[i+1].start <= at {
@@ -113,7 +113,7 @@ func (p profile) by(ns int64) float64 {
 // schedule is when the requests of one worker are due. Those of a run's workers are spaced
 // evenly together.
 type schedule struct {
-	profile profile
+	profile rateProfile
 	random  *rand.Rand // of a Poisson pace
 	gap     float64    // requests of the whole run for each of the worker's
 	first   float64    // in requests of the whole run, without a random pace
@@ -142,7 +142,7 @@ func (s *schedule) restart() {
 	if s.random != nil {
 		s.next = s.random.ExpFloat64() * s.gap
 	}
-	s.due = s.profile.when(s.next)
+	s.due = s.profile.timeOf(s.next)
 }
 
 // advance goes on to the next request.
@@ -152,5 +152,5 @@ func (s *schedule) advance() {
 		step *= s.random.ExpFloat64()
 	}
 	s.next += step
-	s.due = s.profile.when(s.next)
+	s.due = s.profile.timeOf(s.next)
 }

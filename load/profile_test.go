@@ -21,22 +21,22 @@ func TestProfile(t *testing.T) {
 		p := newProfile(steps)
 		last := int64(-1)
 		for n := 0.0; n < 2000; n += 0.5 {
-			at := p.when(n)
+			at := p.timeOf(n)
 			if at < last {
 				t.Fatalf("%s: request %v is due at %d, before the one before it at %d", name, n, at, last)
 			}
 			if last = at; at == math.MaxInt64 {
 				break
 			}
-			if got := p.by(at); math.Abs(got-n) > 1e-3 {
+			if got := p.dueBy(at); math.Abs(got-n) > 1e-3 {
 				t.Fatalf("%s: request %v is due at %d ns, by when %v are", name, n, at, got)
 			}
 		}
 	}
-	if at := newProfile([]Step{{From: 10, To: 0, For: 2 * time.Second}}).when(11); at != math.MaxInt64 {
+	if at := newProfile([]Step{{From: 10, To: 0, For: 2 * time.Second}}).timeOf(11); at != math.MaxInt64 {
 		t.Errorf("an eleventh of ten requests is due at %d", at)
 	}
-	if at := newProfile([]Step{{From: 10, To: 10, For: time.Second}, {For: time.Second}, {From: 10, To: 10}}).when(11); at != int64(2100*time.Millisecond) {
+	if at := newProfile([]Step{{From: 10, To: 10, For: time.Second}, {For: time.Second}, {From: 10, To: 10}}).timeOf(11); at != int64(2100*time.Millisecond) {
 		t.Errorf("the request after a pause is due at %v", time.Duration(at))
 	}
 }
@@ -128,15 +128,15 @@ func TestPaceIsChecked(t *testing.T) {
 }
 
 func TestIDsQueue(t *testing.T) {
-	var q ids
+	var q connQueue
 	next, last := 0, 0
 	for round := range 1000 {
 		for range round%7 + 1 {
-			q.put(next)
+			q.push(next)
 			next++
 		}
 		for range round % 8 {
-			id, ok := q.take()
+			id, ok := q.pop()
 			if !ok {
 				break
 			}

@@ -6,25 +6,25 @@ import "github.com/tarehq/tare/internal/wire/http1"
 // both: connections, times, counts.
 type protocol interface {
 	// port is that of a URL without one.
-	port(secure bool) string
+	defaultPort(secure bool) string
 	// render appends the bytes of a request; last says that it is the last on its connection.
 	render(dst []byte, q *request, to address, last bool) []byte
 	// readers makes a reader for each of n connections of a worker.
-	readers(n int, s shared) []reader
+	newReaders(n int, s readerConfig) []reader
 	// takesSeveral reports whether a connection may have several requests under way.
-	takesSeveral() bool
+	allowsPipelining() bool
 	// takesParams reports whether a plan's parameters mean something.
-	takesParams() bool
+	acceptsParams() bool
 	// announces reports whether a server says in a response that it will close the
 	// connection. If it has no way to, it may just do so after any response.
-	announces() bool
+	announcesClose() bool
 }
 
 // reader finds responses in what one connection receives, which may come in any pieces.
 type reader interface {
 	// take consumes n bytes of in and tells a what they hold: all of them, unless the
 	// response is whole before. After an error only reset helps.
-	take(in []byte, a *answer) (n int, err error)
+	consume(in []byte, a *response) (n int, err error)
 	// untilClose reports whether the end of the connection ends a response's body.
 	untilClose() bool
 	// reset makes r ready for a response on a new connection.
@@ -36,28 +36,28 @@ type reader interface {
 type multiplexer interface {
 	reader
 	// greet appends what a new connection begins with.
-	greet(dst []byte) []byte
+	appendPreface(dst []byte) []byte
 	// takes reports whether the server takes one more request besides those under way.
-	takes(flying int) bool
+	acceptsRequest(flying int) bool
 	// ask appends a request that was rendered, whose answer will have that slot. It reports
 	// whether the connection takes no more after it.
-	ask(dst, text []byte, isHead bool, slot int) (out []byte, last bool)
+	appendRequest(dst, text []byte, isHead bool, slot int) (out []byte, last bool)
 	// reply appends what is due in answer to what was taken.
-	reply(dst []byte) []byte
+	appendReplies(dst []byte) []byte
 	// number tells the request in a slot from those before and after it.
-	number(slot int) uint32
+	streamID(slot int) uint32
 }
 
 // shared is what the readers of one worker have in common.
-type shared struct {
-	tally    *tally
-	expected *expectation
-	depth    int // requests under way on a connection, at most
+type readerConfig struct {
+	tally       *tally
+	expected    *expectation
+	maxInFlight int // requests under way on a connection, at most
 }
 
 // answer is how much of a response has come, and what it says.
-type answer struct {
-	got    stage
+type response struct {
+	stage  stage
 	status int   // from inBody on
 	last   bool  // the server closes the connection after it; from inBody on
 	body   int64 // bytes of the body that have come
@@ -67,19 +67,19 @@ type answer struct {
 	checked *check // what looks at it; nil if nothing does
 
 	// These are a multiplexer's.
-	fault      string // why the request failed, and the connection did not
-	again      bool   // it is to be sent again
-	goes       bool   // the server takes no more requests on the connection
-	lastStream uint32 // it answers none after that
+	streamError  string // why the request failed, and the connection did not
+	retry        bool   // it is to be sent again
+	goAway       bool   // the server takes no more requests on the connection
+	lastStreamID uint32 // it answers none after that
 }
 
 // begin begins a final response.
-func (a *answer) begin(status int, last bool) {
-	a.got, a.status, a.last, a.body = inBody, status, last, 0
+func (a *response) begin(status int, last bool) {
+	a.stage, a.status, a.last, a.body = inBody, status, last, 0
 }
 
 // data takes in a piece of the body.
-func (a *answer) data(piece []byte) {
+func (a *response) data(piece []byte) {
 	a.body += int64(len(piece))
 	if a.checked != nil {
 		a.checked.data(piece)
@@ -90,10 +90,10 @@ func (a *answer) data(piece []byte) {
 type stage uint8
 
 const (
-	nothing stage = iota // or interim responses only
+	beforeHead stage = iota // or interim responses only
 	inHead
 	inBody // the head is complete
-	whole
+	complete
 )
 
 const (

@@ -12,17 +12,17 @@ import (
 func describe(p protocol, isHead bool) func(pieces [][]byte) string {
 	return func(pieces [][]byte) string {
 		t := tally{counting: true}
-		r := p.readers(1, shared{tally: &t})[0]
-		a := answer{isHead: isHead}
+		r := p.newReaders(1, readerConfig{tally: &t})[0]
+		a := response{isHead: isHead}
 		consumed := 0
 		for i, piece := range pieces {
-			n, err := r.take(piece, &a)
+			n, err := r.consume(piece, &a)
 			consumed += n
 			if err != nil {
 				r.reset()
 				return fmt.Sprintf("%v %+v", err, t.fastCGI)
 			}
-			if a.got == whole {
+			if a.stage == complete {
 				rest := len(strings.Join(stringsOf(pieces), "")) - consumed
 				return fmt.Sprintf("status %d, last %t, %d bytes left %+v", a.status, a.last, rest, t.fastCGI)
 			}
@@ -32,7 +32,7 @@ func describe(p protocol, isHead bool) func(pieces [][]byte) string {
 		}
 		untilClose := r.untilClose()
 		r.reset()
-		return fmt.Sprintf("got %d, status %d, until close %t %+v", a.got, a.status, untilClose, t.fastCGI)
+		return fmt.Sprintf("got %d, status %d, until close %t %+v", a.stage, a.status, untilClose, t.fastCGI)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestFastCGIResponses(t *testing.T) {
 		{"long END_REQUEST", Record(3, 1, strings.Repeat("\x00", 5000), 0), "fcgi: message too long"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			in, how := []byte(test.in), describe(overFCGI{}, false)
+			in, how := []byte(test.in), describe(fcgiProtocol{}, false)
 			got := how([][]byte{in})
 			if len(in) < 10_000 { // a head that comes byte by byte is parsed as often
 				got = testkit.EverySplit(t, in, how)
@@ -104,7 +104,7 @@ func TestFastCGIResponses(t *testing.T) {
 			}
 		})
 	}
-	got := testkit.EverySplit(t, []byte(Stdout("Content-Length: 5\r\n\r\n")+End(0, 0)), describe(overFCGI{}, true))
+	got := testkit.EverySplit(t, []byte(Stdout("Content-Length: 5\r\n\r\n")+End(0, 0)), describe(fcgiProtocol{}, true))
 	if got != said {
 		t.Errorf("HEAD: %s", got)
 	}
@@ -117,17 +117,17 @@ func TestReadersAreReusable(t *testing.T) {
 		response string
 		begun    string // another that does not end
 	}{
-		{overHTTP{1}, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nSum: 1\r\n\r\n", "HTTP/1.0 200 OK\r\n\r\nok"},
-		{overHTTP{1}, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "HTTP/1.1 200 O"},
-		{overFCGI{}, Record(6, 1, "Content-Length: 2\r\n\r\nok", 5) + Record(6, 1, "", 0) + Record(3, 1, strings.Repeat("\x00", 8), 7), Stdout("A: b\n\nb") + Record(6, 1, "", 0)},
-		{overFCGI{}, Stdout("\r\n") + End(0, 0), Record(6, 1, "A: b\r\nC:", 9)[:19]},
+		{httpProtocol{1}, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nSum: 1\r\n\r\n", "HTTP/1.0 200 OK\r\n\r\nok"},
+		{httpProtocol{1}, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "HTTP/1.1 200 O"},
+		{fcgiProtocol{}, Record(6, 1, "Content-Length: 2\r\n\r\nok", 5) + Record(6, 1, "", 0) + Record(3, 1, strings.Repeat("\x00", 8), 7), Stdout("A: b\n\nb") + Record(6, 1, "", 0)},
+		{fcgiProtocol{}, Stdout("\r\n") + End(0, 0), Record(6, 1, "A: b\r\nC:", 9)[:19]},
 	} {
-		r := test.readers(1, shared{tally: new(tally)})[0]
+		r := test.newReaders(1, readerConfig{tally: new(tally)})[0]
 		for i := range 6 {
-			var a answer
+			var a response
 			if i%2 == 1 {
 				for _, b := range []byte(test.begun) {
-					if _, err := r.take([]byte{b}, &a); err != nil || a.got == whole {
+					if _, err := r.consume([]byte{b}, &a); err != nil || a.stage == complete {
 						t.Fatalf("%q: %v, %+v", test.begun, err, a)
 					}
 				}
@@ -137,7 +137,7 @@ func TestReadersAreReusable(t *testing.T) {
 				}
 				continue
 			}
-			if n, err := r.take([]byte(test.response), &a); n != len(test.response) || err != nil || a.got != whole || a.status != 200 {
+			if n, err := r.consume([]byte(test.response), &a); n != len(test.response) || err != nil || a.stage != complete || a.status != 200 {
 				t.Errorf("%d: %d of %d bytes, %v, %+v", i, n, len(test.response), err, a)
 			}
 		}
@@ -158,7 +158,7 @@ func TestHTTPResponses(t *testing.T) {
 		"HTTP/1.1 101 Switching Protocols\r\n\r\n":                                                          errSwitched.Error(),
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcd":                                    "chunk data not followed by CRLF",
 	} {
-		if got := testkit.EverySplit(t, []byte(in), describe(overHTTP{1}, false)); !strings.HasPrefix(strings.TrimPrefix(got, "http1: "), want) {
+		if got := testkit.EverySplit(t, []byte(in), describe(httpProtocol{1}, false)); !strings.HasPrefix(strings.TrimPrefix(got, "http1: "), want) {
 			t.Errorf("%q:\n got %s\nwant %s", in, got, want)
 		}
 	}

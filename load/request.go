@@ -9,7 +9,7 @@ import (
 
 // request is what a plan asks for, whatever the protocol.
 type request struct {
-	place
+	parsedURL
 	method string
 	fields []field // the plan's, in their order
 	params []field // likewise
@@ -20,11 +20,11 @@ type request struct {
 type field struct{ name, value string }
 
 // newRequest checks what a plan sends.
-func newRequest(p *Plan, to place) (*request, error) {
+func newRequest(p *Plan, to parsedURL) (*request, error) {
 	if !http1.ValidToken(p.Method) || !http1.ValidTarget(to.target) {
 		return nil, badPlan("%q %q is no request line", p.Method, to.target)
 	}
-	q := &request{place: to, method: p.Method, body: p.Body}
+	q := &request{parsedURL: to, method: p.Method, body: p.Body}
 	for _, line := range p.Header {
 		name, value, ok := strings.Cut(line, ":")
 		value = strings.TrimSpace(value)
@@ -40,7 +40,7 @@ func newRequest(p *Plan, to place) (*request, error) {
 		}
 		q.params = append(q.params, field{name, value})
 	}
-	if len(q.params) > 0 && !to.protocol.takesParams() {
+	if len(q.params) > 0 && !to.protocol.acceptsParams() {
 		return nil, badPlan("%q: only FastCGI takes parameters", p.URL)
 	}
 	return q, nil
@@ -70,6 +70,6 @@ func (q *request) has(name string) bool {
 
 // tellsLength reports whether a request says how long its body is. Methods that usually
 // have one say so when they have none (RFC 9110, 8.6).
-func (q *request) tellsLength() bool {
+func (q *request) sendsLength() bool {
 	return q.body != "" || slices.Contains([]string{"POST", "PUT", "PATCH"}, q.method)
 }

@@ -134,7 +134,7 @@ func TestURLs(t *testing.T) {
 			continue
 		}
 		scheme := "http"
-		if p.protocol == (overFCGI{}) {
+		if p.protocol == (fcgiProtocol{}) {
 			scheme = "fcgi"
 		}
 		if got := fmt.Sprintf("%q %s://%s:%s Host %s %s %q %q", p.socket, scheme, p.name, p.port, p.host, p.target, p.path, p.query); got != want {

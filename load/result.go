@@ -78,7 +78,7 @@ type Sample struct {
 type Failure uint8
 
 const (
-	Fine          Failure = iota // it did not
+	NoFailure     Failure = iota // it did not
 	FailedConnect                // no connection could be made for it
 	FailedRead                   // the connection ended, or brought what is no response
 	FailedWrite                  // it could not be sent
@@ -156,9 +156,9 @@ const (
 	BusyBound = 0.9
 	// lagBound is how late the generator may send one request in a hundred: as a share of
 	// the median latency, and anyway.
-	lagBound, lagFloor = 0.1, 100 * time.Microsecond
+	maxLagShare, minLag = 0.1, 100 * time.Microsecond
 	// answeredBound is the share of requests due that is to be answered.
-	answeredBound = 0.99
+	minResponseShare = 0.99
 )
 
 // Doubts says why the figures may be the generator's or the plan's rather than the server's;
@@ -171,11 +171,11 @@ func (r *Result) Doubts() (doubts []string) {
 	}
 	if g.Lag != nil {
 		late := g.Lag.Quantile(0.99)
-		if bound := max(lagFloor, time.Duration(lagBound*float64(r.Latency.Quantile(0.5)))); late > bound {
+		if bound := max(minLag, time.Duration(maxLagShare*float64(r.Latency.Quantile(0.5)))); late > bound {
 			say("the generator was late: it sent one request in a hundred %v or more after it was due, although a connection was free", late.Round(time.Microsecond))
 		}
 	}
-	if answered := float64(r.Requests); r.Asked > 0 && answered < answeredBound*r.Asked {
+	if answered := float64(r.Requests); r.Asked > 0 && answered < minResponseShare*r.Asked {
 		say("of %.0f requests that were due %.0f were answered: the server, or %d connections, were too few for the rate", r.Asked, answered, r.Connections)
 	}
 	return doubts

@@ -10,16 +10,16 @@ import (
 // for a minute; an address has some 28,000, for each server.
 type route struct {
 	sources []netip.Addr // empty: the system's choice
-	turn    int
-	made    int // connections from this source
+	current int
+	used    int // connections from this source
 }
 
 const (
 	// portsAtOnce is how many connections are made from one source before the next has its
 	// turn: where most ports are taken, the system takes long to find one that is not.
-	portsAtOnce = 4096
+	connsPerSource = 4096
 	// loopbacks is how many addresses of loopback are used.
-	loopbacks = 250
+	loopbackSources = 250
 )
 
 // newRoute returns the route of worker i of n.
@@ -27,12 +27,12 @@ func newRoute(given []netip.Addr, to *address, i, n int) route {
 	r := route{sources: given}
 	if len(given) == 0 && to.socket == "" && to.tcp.Addr().Is4() && to.tcp.Addr().IsLoopback() {
 		r.sources = append(r.sources, netip.Addr{}) // what everybody expects, as long as it lasts
-		for last := range loopbacks {
+		for last := range loopbackSources {
 			r.sources = append(r.sources, netip.AddrFrom4([4]byte{127, 0, 0, byte(last + 2)}))
 		}
 	}
 	if len(given) > 0 {
-		r.turn = i * len(given) / n
+		r.current = i * len(given) / n
 	}
 	return r
 }
@@ -45,12 +45,12 @@ func (r *route) connect(to *address) (fd int, err error) {
 	if len(r.sources) == 0 {
 		return poll.Connect(netip.Addr{}, to.tcp)
 	}
-	if r.made++; r.made > portsAtOnce {
+	if r.used++; r.used > connsPerSource {
 		r.next()
 	}
 	for range r.sources {
-		fd, err = poll.Connect(r.sources[r.turn], to.tcp)
-		if !noPort(err) {
+		fd, err = poll.Connect(r.sources[r.current], to.tcp)
+		if !isPortExhausted(err) {
 			return fd, err
 		}
 		r.next()
@@ -59,6 +59,6 @@ func (r *route) connect(to *address) (fd int, err error) {
 }
 
 func (r *route) next() {
-	r.turn = (r.turn + 1) % len(r.sources)
-	r.made = 0
+	r.current = (r.current + 1) % len(r.sources)
+	r.used = 0
 }

@@ -78,7 +78,7 @@ const (
 )
 
 // Found is what a Search has found.
-type Found struct {
+type SearchResult struct {
 	URL     string  `json:"url"`
 	Goal    Goal    `json:"goal"`
 	Verdict Verdict `json:"verdict"`
@@ -102,11 +102,11 @@ const (
 
 const (
 	// fewest is how many requests the lowest rate that is tried has in a run.
-	fewest = 10
+	minRequests = 10
 	// closedPart is how long the closed loop runs, as a share of a step.
-	closedPart = 0.5
+	closedLoopShare = 0.5
 	// warmupPart is how long the warm-up is unless the plan says, likewise.
-	warmupPart = 0.2
+	warmupShare = 0.2
 	// boundPrecision is like Precision, where the generator is the limit, which matters less.
 	boundPrecision = 0.25
 	// maxConfirmations bounds what a search may ask for.
@@ -145,15 +145,15 @@ func (s *Search) check(p *Plan) error {
 // Find searches with runs of the plan. The plan's Duration and Requests are not used, and its
 // Pace may say only whether requests come at random, and from which seed. When ctx ends early, or
 // a run fails, what was tried until then is returned with the error. The errors are those of Run.
-func (s Search) Find(ctx context.Context, p Plan) (*Found, error) {
+func (s Search) Find(ctx context.Context, p Plan) (*SearchResult, error) {
 	s = s.withDefaults()
 	if err := s.check(&p); err != nil {
 		return nil, err
 	}
-	p.Warmup = cmp.Or(p.Warmup, time.Duration(warmupPart*float64(s.Step)))
+	p.Warmup = cmp.Or(p.Warmup, time.Duration(warmupShare*float64(s.Step)))
 	p.Requests = 0
-	h := &hunt{Search: s, plan: p, found: &Found{URL: p.URL, Goal: s.Goal, Verdict: Unsettled}}
-	err := h.run(ctx)
+	h := &searchState{Search: s, plan: p, found: &SearchResult{URL: p.URL, Goal: s.Goal, Verdict: Unsettled}}
+	err := h.search(ctx)
 	h.found.Fails = h.high
 	return h.found, err
 }

@@ -63,7 +63,7 @@ func mustGoal(t *testing.T, text string) load.Goal {
 }
 
 // The fakes are searched in steps of 1 s, of which the lowest has 10 requests.
-func find(t *testing.T, f *fake, s load.Search, p load.Plan) *load.Found {
+func find(t *testing.T, f *fake, s load.Search, p load.Plan) *load.SearchResult {
 	t.Helper()
 	s.Run, s.Step = f.run, time.Second
 	if len(s.Goal.Bounds) == 0 {
@@ -80,7 +80,7 @@ func find(t *testing.T, f *fake, s load.Search, p load.Plan) *load.Found {
 }
 
 // rates shows what was tried, for errors.
-func rates(f *load.Found) string {
+func rates(f *load.SearchResult) string {
 	var s strings.Builder
 	for _, t := range f.Tries {
 		fmt.Fprintf(&s, " %s %.0f %t", t.Purpose, t.Rate, t.Held)
@@ -258,7 +258,7 @@ func TestSearchIsEnded(t *testing.T) {
 	}
 }
 
-func second(_ *load.Found, err error) error { return err }
+func second(_ *load.SearchResult, err error) error { return err }
 
 // queue serves requests one after the other, each for the same time, whatever the machine is
 // like: its capacity is known.

@@ -11,11 +11,11 @@ import (
 // it rests it sends nothing, opens no connection and uses no CPU time, so that several sessions can
 // load several servers in turn. Its methods are for one goroutine at a time.
 type Session struct {
-	run    *run
-	took   time.Duration // of the slices that count
-	unmade time.Duration // of that, after the last request could begin
-	broken bool          // a slice was interrupted
-	result *Result       // once it is closed
+	run         *run
+	measured    time.Duration // of the slices that count
+	drainTime   time.Duration // of that, after the last request could begin
+	interrupted bool          // a slice was interrupted
+	result      *Result       // once it is closed
 }
 
 // Slice is what one slice showed. Each request that was sent in it was answered in it, or has failed.
@@ -43,19 +43,19 @@ func Open(ctx context.Context, p Plan) (*Session, error) {
 		return nil, err
 	}
 	r := newRun(j)
-	r.rested = make(chan Slice, j.Threads)
-	if err := r.employ(); err != nil {
+	r.drainedSlices = make(chan Slice, j.Threads)
+	if err := r.createWorkers(); err != nil {
 		return nil, err
 	}
 	s := &Session{run: r}
-	r.begin()
+	r.startWorkers()
 	err = r.connectAll(ctx)
 	if err == nil {
 		_, err = s.drain(ctx)
 	}
-	if err != nil || !r.reached.Load() {
+	if err != nil || !r.connected.Load() {
 		s.Close()
-		return nil, r.unreached(err)
+		return nil, r.connectError(err)
 	}
 	return s, nil
 }
@@ -66,21 +66,21 @@ func Open(ctx context.Context, p Plan) (*Session, error) {
 // within the slice. The error is ctx's, or says that the session has ended; after ctx's only Close is
 // left to call.
 func (s *Session) Slice(ctx context.Context, d time.Duration, counts bool) (Slice, error) {
-	if s.broken || s.result != nil {
+	if s.interrupted || s.result != nil {
 		return Slice{}, errEnded
 	}
 	began := time.Now()
 	if counts {
-		s.run.enter(measuring)
+		s.run.setPhase(measuring)
 	} else {
-		s.run.enter(warming)
+		s.run.setPhase(warming)
 	}
 	over := time.NewTimer(d)
 	defer over.Stop()
 	select {
 	case <-over.C:
 	case <-ctx.Done():
-		s.broken = true
+		s.interrupted = true
 		return Slice{}, ctx.Err()
 	}
 	ended := time.Now()
@@ -90,37 +90,37 @@ func (s *Session) Slice(ctx context.Context, d time.Duration, counts bool) (Slic
 	}
 	sum.Took, sum.Drained = time.Since(began), time.Since(ended)
 	if counts {
-		s.took += sum.Took
-		s.unmade += sum.Drained
+		s.measured += sum.Took
+		s.drainTime += sum.Drained
 	}
 	return sum, nil
 }
 
 // drain has no more requests begin, and returns when none is under way.
 func (s *Session) drain(ctx context.Context) (sum Slice, err error) {
-	s.run.drains.Add(1)
-	s.run.enter(draining)
+	s.run.drainSeq.Add(1)
+	s.run.setPhase(draining)
 	for range s.run.workers {
 		select {
-		case one := <-s.run.rested:
+		case one := <-s.run.drainedSlices:
 			sum.Requests += one.Requests
 			sum.Errors += one.Errors
 			sum.Asked += one.Asked
 		case <-ctx.Done():
-			s.broken = true
+			s.interrupted = true
 			return sum, ctx.Err()
 		}
-		s.takeIn()
+		s.mergeParts()
 	}
 	return sum, nil
 }
 
 // takeIn takes in what workers have handed over until now.
-func (s *Session) takeIn() {
+func (s *Session) mergeParts() {
 	for {
 		select {
 		case p := <-s.run.parts:
-			s.run.takeIn(&p)
+			s.run.merge(&p)
 		default:
 			return
 		}
@@ -132,72 +132,72 @@ func (s *Session) takeIn() {
 // returns the same.
 func (s *Session) Close() *Result {
 	if s.result == nil {
-		s.run.end()
-		s.result = s.run.result(s.took)
-		s.result.Drained = s.unmade.Seconds()
+		s.run.stopWorkers()
+		s.result = s.run.result(s.measured)
+		s.result.Drained = s.drainTime.Seconds()
 	}
 	return s.result
 }
 
 // isSession reports whether the run is a Session's.
-func (r *run) isSession() bool { return r.rested != nil }
+func (r *run) isSession() bool { return r.drainedSlices != nil }
 
 // enter has all workers go on to a phase at once.
-func (r *run) enter(p phase) {
+func (r *run) setPhase(p phase) {
 	r.phase.Store(int32(p))
 	for _, w := range r.workers {
-		w.bell.ring()
+		w.waker.wake()
 	}
 }
 
-func (r *run) closeBells() {
+func (r *run) closeWakers() {
 	for _, w := range r.workers {
-		if w.bell != nil {
-			w.bell.close()
+		if w.waker != nil {
+			w.waker.close()
 		}
 	}
 }
 
 // rests takes the worker of a Session from its rest into a slice, and from there to rest. It reports
 // whether it rests: then nothing is to be done until the bell rings, or something arrives.
-func (w *worker) rests() bool {
-	switch p := w.seen; {
+func (w *worker) updatePause() bool {
+	switch p := w.seenPhase; {
 	case p == warming || p == measuring:
-		if w.resting {
+		if w.paused {
 			w.resume()
 		}
 		return false
-	case p == draining && !w.resting:
-		w.resting, w.loaded = true, false
+	case p == draining && !w.paused:
+		w.paused, w.started = true, false
 		w.now = w.nanos()
 		w.endPacing()
 	}
 	// A worker that had no processor for the whole of a slice has not seen it, and says so.
-	drain := w.drains.Load()
-	w.quiet = w.resting && w.drained == drain
-	if w.resting && !w.quiet && w.idle() {
-		w.quiet, w.drained = true, drain
+	drain := w.drainSeq.Load()
+	w.drained = w.paused && w.drainSeen == drain
+	if w.paused && !w.drained && w.idle() {
+		w.drained, w.drainSeen = true, drain
 		w.endCounting()
-		t, was := &w.tally, w.told
-		w.told = Slice{Requests: t.requests, Errors: t.errors.Total(), Asked: t.asked}
-		w.rested <- Slice{Requests: t.requests - was.Requests, Errors: w.told.Errors - was.Errors, Asked: t.asked - was.Asked}
+		t, was := &w.tally, w.reported
+		w.reported = Slice{Requests: t.requests, Errors: t.errors.Total(), Asked: t.due}
+		w.drainedSlices <- Slice{Requests: t.requests - was.Requests, Errors: w.reported.Errors - was.Errors, Asked: t.due - was.Asked}
 	}
-	return w.quiet
+	return w.drained
 }
 
 // resume begins a slice: connections that were closed are opened again, a few at a time.
 func (w *worker) resume() {
-	w.resting, w.quiet, w.reopened = false, false, 0
+	w.paused, w.drained, w.nextReopen = false, false, 0
 	if p := w.pacer; p != nil {
-		p.again = p.again[:0]
+		p.retries = p.retries[:0]
 		p.restart()
 	}
 }
 
 // idle reports whether no request is under way, and no connection is being made.
 func (w *worker) idle() bool {
-	for id := range w.conns[:w.unopened] {
-		if c := &w.conns[id]; c.flying > 0 || c.state != closed && c.state != open {
+	for id := range w.conns[:w.nextUnopened] {
+		if c := &w.conns[id]; c.inFlight > 0 || c.state != closed && c.state != open {
 			return false
 		}
 	}
@@ -205,12 +205,12 @@ func (w *worker) idle() bool {
 }
 
 // bellID is what the poller reports a worker's bell under.
-const bellID = -2
+const wakerID = -2
 
 // newBell makes the bell that wakes the worker of a Session.
-func (w *worker) newBell() (err error) {
+func (w *worker) addWaker() (err error) {
 	if w.isSession() {
-		if w.bell, err = newBell(w.poller); err != nil {
+		if w.waker, err = newWaker(w.poller); err != nil {
 			return fmt.Errorf("load: %w", err)
 		}
 	}

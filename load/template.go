@@ -38,7 +38,7 @@ const (
 const wantExpression = "want {{seq}}, {{seq 5 9}}, {{random 5 9}} or {{hex 8}}"
 
 // marked replaces the expressions of a text by marks, and adds them to those there are.
-func marked(text string, all *[]expression) (string, error) {
+func markExpressions(text string, all *[]expression) (string, error) {
 	var out strings.Builder
 	for rest := text; ; {
 		before, after, found := strings.Cut(rest, "{{")
@@ -83,7 +83,7 @@ func parseExpression(words []string) (e expression, ok bool) {
 }
 
 // values is where a worker's values come from: the sequences of all workers are disjoint.
-type values struct{ count, step int64 }
+type sequenceValues struct{ count, step int64 }
 
 func (e *expression) append(dst []byte, n int64) []byte {
 	switch e.kind {
@@ -99,7 +99,7 @@ func (e *expression) append(dst []byte, n int64) []byte {
 }
 
 // fill is a request whose parts hold marks.
-type fill struct {
+type templateFill struct {
 	marked      *request
 	expressions []expression
 
@@ -109,8 +109,8 @@ type fill struct {
 }
 
 // newFill returns what makes requests of one that holds marks.
-func newFill(q *request, expressions []expression) *fill {
-	f := &fill{marked: q, expressions: expressions, filled: q.clone()}
+func newFill(q *request, expressions []expression) *templateFill {
+	f := &templateFill{marked: q, expressions: expressions, filled: q.clone()}
 	own := f.filled
 	parts := []*string{&own.target, &own.path, &own.query, &own.body}
 	for i := range own.fields {
@@ -128,20 +128,20 @@ func newFill(q *request, expressions []expression) *fill {
 }
 
 // next returns the next request, which is valid until the next call.
-func (f *fill) next(v *values) *request {
+func (f *templateFill) next(v *sequenceValues) *request {
 	chosen := make([]string, len(f.expressions))
 	for i := range f.expressions {
 		chosen[i] = string(f.expressions[i].append(nil, v.count))
 	}
 	v.count += v.step
 	for i, p := range f.parts {
-		*p = unmark(f.texts[i], chosen)
+		*p = substitute(f.texts[i], chosen)
 	}
 	return f.filled
 }
 
 // unmark puts values in where the marks are.
-func unmark(text string, chosen []string) string {
+func substitute(text string, chosen []string) string {
 	var out strings.Builder
 	for {
 		before, after, found := strings.Cut(text, markBegin)

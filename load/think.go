@@ -26,25 +26,25 @@ func (t *thinkers) Pop() any {
 }
 
 // thinks has a connection's user think before the next request.
-func (w *worker) thinks(id int) {
+func (w *worker) startThinking(id int) {
 	if w.Think == 0 {
 		return
 	}
 	c := &w.conns[id]
-	c.wake = w.now + rand.Int64N(int64(w.Think)+1)
-	heap.Push(&w.thinking, thinker{c.wake, id})
+	c.thinkUntil = w.now + rand.Int64N(int64(w.Think)+1)
+	heap.Push(&w.thinking, thinker{c.thinkUntil, id})
 }
 
 // wakeUp lets those go on who have thought enough, and sets the timer for the next.
-func (w *worker) wakeUp() {
-	if w.Think == 0 || w.resting {
+func (w *worker) resumeThinkers() {
+	if w.Think == 0 || w.paused {
 		return
 	}
 	w.now = w.nanos()
 	for len(w.thinking) > 0 && w.thinking[0].wake <= w.now {
 		t := heap.Pop(&w.thinking).(thinker) //nolint:forcetypeassert // thinkers hold nothing else
 		if w.conns[t.id].state == open {
-			w.request(t.id)
+			w.sendDue(t.id)
 		}
 	}
 	if len(w.thinking) > 0 {

@@ -20,19 +20,19 @@ type tlsConn struct {
 	fd   int
 	out  []byte // encrypted, to be sent
 
-	giveWay func(struct{}) bool // while shaking hands
-	resume  func() (struct{}, bool)
-	stop    func()
-	err     error // of the handshake
+	yield  func(struct{}) bool // while shaking hands
+	resume func() (struct{}, bool)
+	stop   func()
+	err    error // of the handshake
 }
 
 func newTLSConn(fd int, config *tls.Config) *tlsConn {
 	t := &tlsConn{fd: fd}
 	t.conn = tls.Client((*tlsSocket)(t), config)
 	t.resume, t.stop = iter.Pull(func(yield func(struct{}) bool) {
-		t.giveWay = yield
+		t.yield = yield
 		t.err = t.conn.Handshake()
-		t.giveWay = nil
+		t.yield = nil
 	})
 	return t
 }
@@ -85,17 +85,17 @@ func (wouldBlock) Error() string   { return "load: nothing has arrived" }
 func (wouldBlock) Timeout() bool   { return true }
 func (wouldBlock) Temporary() bool { return true }
 
-var errHungUp = errors.New("the connection was given up")
+var errAbandoned = errors.New("the connection was given up")
 
 func (s *tlsSocket) Read(b []byte) (int, error) {
 	for {
 		n, err := poll.Recv(s.fd, b)
 		switch {
-		case err == poll.ErrAgain && s.giveWay == nil: //nolint:errorlint // a bare errno
+		case err == poll.ErrAgain && s.yield == nil: //nolint:errorlint // a bare errno
 			return 0, wouldBlock{}
 		case err == poll.ErrAgain: //nolint:errorlint // a bare errno
-			if !s.giveWay(struct{}{}) {
-				return 0, errHungUp
+			if !s.yield(struct{}{}) {
+				return 0, errAbandoned
 			}
 		case err != nil:
 			return 0, err
@@ -132,7 +132,7 @@ func (*tlsSocket) SetReadDeadline(time.Time) error  { return nil }
 func (*tlsSocket) SetWriteDeadline(time.Time) error { return nil }
 
 // newTLSConfig returns how a plan speaks TLS with a place.
-func newTLSConfig(p *Plan, to *place) *tls.Config {
+func newTLSConfig(p *Plan, to *parsedURL) *tls.Config {
 	config := &tls.Config{}
 	if p.TLS != nil {
 		config = p.TLS.Clone()
@@ -141,17 +141,17 @@ func newTLSConfig(p *Plan, to *place) *tls.Config {
 		config.ServerName = to.name
 	}
 	if len(config.NextProtos) == 0 {
-		config.NextProtos = p.Version.names()
+		config.NextProtos = p.Version.alpn()
 	}
 	return config
 }
 
 // shake goes on with a connection's handshake.
-func (w *worker) shake(id int) {
+func (w *worker) continueHandshake(id int) {
 	c := &w.conns[id]
 	over, err := c.tls.handshake()
 	if err == nil {
-		err = w.flushed(id, c.tls.flush())
+		err = w.ignoreBlocked(id, c.tls.flush())
 	}
 	if err == nil && over && w.Version == HTTP2 {
 		if agreed := c.tls.conn.ConnectionState().NegotiatedProtocol; agreed != "h2" {
@@ -163,15 +163,15 @@ func (w *worker) shake(id int) {
 		w.cannotConnect(id, FailedConnect, "TLS: "+err.Error())
 	case over:
 		w.now = w.nanos()
-		w.tally.shake.Record(time.Duration(w.now-c.since) - c.took)
-		w.ready(id)
+		w.tally.handshake.Record(time.Duration(w.now-c.connectStart) - c.connectTime)
+		w.onReady(id)
 	}
 }
 
 // flushed turns the error of a flush that found no room into waiting for some.
-func (w *worker) flushed(id int, err error) error {
+func (w *worker) ignoreBlocked(id int, err error) error {
 	if err == poll.ErrAgain { //nolint:errorlint // a bare errno
-		w.awaitRoom(id)
+		w.awaitWritable(id)
 		return nil
 	}
 	return err
@@ -183,15 +183,15 @@ func (w *worker) flushTLS(id int) {
 	var err error
 	if n := len(c.out); n > 0 {
 		if w.tally.counting {
-			w.tally.sent += uint64(n)
+			w.tally.sentBytes += uint64(n)
 		}
 		_, err = c.tls.conn.Write(c.out)
 		c.out = nil
 	}
 	if err == nil {
-		err = w.flushed(id, c.tls.flush())
+		err = w.ignoreBlocked(id, c.tls.flush())
 	}
 	if err != nil {
-		w.broken(id, FailedWrite, "write: "+err.Error())
+		w.onError(id, FailedWrite, "write: "+err.Error())
 	}
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // place is what a URL says.
-type place struct {
+type parsedURL struct {
 	protocol protocol
 	secure   bool   // over TLS
 	host     string // as the Host field has it
@@ -27,28 +27,28 @@ type place struct {
 const wantURL = "want http://host:port/path or fcgi://host:port/path, https or fcgis for TLS, over a unix socket http+unix:///socket:/path and the like"
 
 // parseURL takes a plan's URL apart.
-func parseURL(text string, version Version) (place, error) {
+func parseURL(text string, version Version) (parsedURL, error) {
 	u, err := url.Parse(text)
 	if err != nil {
 		if bad, ok := errors.AsType[*url.Error](err); ok {
 			err = bad.Err
 		}
-		return place{}, badPlan("%q: %s: %v", text, wantURL, err)
+		return parsedURL{}, badPlan("%q: %s: %v", text, wantURL, err)
 	}
 	if u.User != nil {
-		return place{}, badPlan("%q: a name and password in the URL are not sent: use an Authorization header", u.Redacted())
+		return parsedURL{}, badPlan("%q: a name and password in the URL are not sent: use an Authorization header", u.Redacted())
 	}
 	scheme, isUnix := strings.CutSuffix(u.Scheme, "+unix")
-	var p place
+	var p parsedURL
 	switch scheme {
 	case "http", "https":
 		p.protocol = version.protocol()
 	case "fcgi", "fcgis":
-		p.protocol = overFCGI{}
+		p.protocol = fcgiProtocol{}
 	}
 	p.secure = strings.HasSuffix(scheme, "s")
 	if p.protocol == nil || u.Opaque != "" || isUnix != (u.Host == "") {
-		return place{}, badPlan("%q: %s", text, wantURL)
+		return parsedURL{}, badPlan("%q: %s", text, wantURL)
 	}
 	if isUnix {
 		err = p.setSocket(u)
@@ -56,7 +56,7 @@ func parseURL(text string, version Version) (place, error) {
 		err = p.setHost(u)
 	}
 	if err != nil {
-		return place{}, badPlan("%q: %v", text, err)
+		return parsedURL{}, badPlan("%q: %v", text, err)
 	}
 	p.target, p.path, p.query = u.RequestURI(), u.Path, u.RawQuery
 	if p.path == "" {
@@ -66,7 +66,7 @@ func parseURL(text string, version Version) (place, error) {
 }
 
 // against returns a URL of the list: all of it, or a path on the plan's server.
-func against(plan, own string) string {
+func resolveURL(plan, own string) string {
 	if own == "" || !strings.HasPrefix(own, "/") {
 		return cmp.Or(own, plan)
 	}
@@ -82,15 +82,15 @@ func against(plan, own string) string {
 }
 
 // sameServer reports whether two places differ only in what is asked for there.
-func (p *place) sameServer(o *place) bool {
+func (p *parsedURL) sameServer(o *parsedURL) bool {
 	return p.protocol == o.protocol && p.secure == o.secure && p.name == o.name && p.port == o.port && p.socket == o.socket
 }
 
-func (p *place) setHost(u *url.URL) error {
+func (p *parsedURL) setHost(u *url.URL) error {
 	if u.Hostname() == "" || !http1.ValidHost([]byte(u.Host)) {
 		return errors.New(wantURL)
 	}
-	p.host, p.name, p.port = u.Host, u.Hostname(), cmp.Or(u.Port(), p.protocol.port(p.secure))
+	p.host, p.name, p.port = u.Host, u.Hostname(), cmp.Or(u.Port(), p.protocol.defaultPort(p.secure))
 	return nil
 }
 
@@ -103,7 +103,7 @@ const (
 
 // setSocket takes the path of u apart, as nginx does: that of a socket and, after a colon,
 // that of the request, which u then has. A colon of the socket's own is written %3A.
-func (p *place) setSocket(u *url.URL) error {
+func (p *parsedURL) setSocket(u *url.URL) error {
 	socket, path, _ := strings.Cut(u.EscapedPath(), ":")
 	socket, err := url.PathUnescape(socket)
 	if err == nil {
@@ -120,6 +120,6 @@ func (p *place) setSocket(u *url.URL) error {
 	case path != "" && path[0] != '/':
 		return fmt.Errorf("%q is no path of a request: want a slash after the colon, and %%3A for one in the socket's path", path)
 	}
-	p.host, p.name, p.port, p.socket = socketHost, socketHost, p.protocol.port(p.secure), socket
+	p.host, p.name, p.port, p.socket = socketHost, socketHost, p.protocol.defaultPort(p.secure), socket
 	return nil
 }

@@ -68,7 +68,7 @@ func (f *findMax) ready(all *loadFlags) error {
 
 // foundRun is what --json writes.
 type foundRun struct {
-	*load.Found
+	*load.SearchResult
 	About report.About `json:"run"`
 }
 
@@ -91,7 +91,7 @@ func runFindMax(ctx context.Context, env Env, flags *loadFlags) error {
 	if found == nil || len(found.Tries) == 0 && ctx.Err() == nil {
 		return loadFailure(nil, err)
 	}
-	run.Found = found
+	run.SearchResult = found
 	if !flags.outputs.printed() {
 		if err := printFound(env.Stdout, found); err != nil {
 			return err
@@ -138,7 +138,7 @@ func outcome(t load.Try) string {
 }
 
 // printFound writes the answer, the rates that were tried, and their curve.
-func printFound(out io.Writer, f *load.Found) error {
+func printFound(out io.Writer, f *load.SearchResult) error {
 	fmt.Fprintf(out, "%s\n%s\n\n", f.URL, answer(f))
 	tries := slices.DeleteFunc(slices.Clone(f.Tries), func(t load.Try) bool { return t.Rate == 0 })
 	slices.SortStableFunc(tries, func(a, b load.Try) int { return cmp.Compare(a.Rate, b.Rate) })
@@ -156,7 +156,7 @@ func printFound(out io.Writer, f *load.Found) error {
 }
 
 // answer is the sentence that a search is for.
-func answer(f *load.Found) string {
+func answer(f *load.SearchResult) string {
 	holds := func() string {
 		return fmt.Sprintf("%s requests/s: %s", report.Count(f.Holds), figures(f))
 	}
@@ -183,7 +183,7 @@ func answer(f *load.Found) string {
 }
 
 // unconfirmed tells of the highest rate that held at all.
-func unconfirmed(f *load.Found) string {
+func unconfirmed(f *load.SearchResult) string {
 	most := 0.0
 	for _, t := range f.Tries {
 		if t.Held {
@@ -197,7 +197,7 @@ func unconfirmed(f *load.Found) string {
 }
 
 // figures are those of the goal, at the rate that holds.
-func figures(f *load.Found) string {
+func figures(f *load.SearchResult) string {
 	t := lastAt(f, f.Holds, true)
 	if t.Result == nil {
 		return ""
@@ -212,10 +212,10 @@ func figures(f *load.Found) string {
 	return strings.Join(all, ", ")
 }
 
-func whyNot(f *load.Found) string { return strings.Join(lastAt(f, f.Fails, false).Why, "; ") }
+func whyNot(f *load.SearchResult) string { return strings.Join(lastAt(f, f.Fails, false).Why, "; ") }
 
 // lastAt is the last try at a rate that came out so.
-func lastAt(f *load.Found, rate float64, held bool) load.Try {
+func lastAt(f *load.SearchResult, rate float64, held bool) load.Try {
 	for _, t := range slices.Backward(f.Tries) {
 		if t.Rate == rate && t.Held == held {
 			return t

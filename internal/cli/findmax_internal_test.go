@@ -19,7 +19,7 @@ func TestAnswer(t *testing.T) {
 	took.Record(3100 * time.Microsecond)
 	held := load.Try{Rate: 41_200, Held: true, P99: took.Max(), Result: &load.Result{Asked: 1000, Latency: took}}
 	failed := load.Try{Rate: 42_000, Why: []string{"p99 14ms, want <10ms"}}
-	for want, f := range map[string]load.Found{
+	for want, f := range map[string]load.SearchResult{
 		"holds 41,200 requests/s: p99 3.1ms, errors 0%; 42,000 does not: p99 14ms, want <10ms":                                                            {Verdict: load.Settled, Holds: 41_200, Fails: 42_000},
 		"holds 41,200 requests/s: p99 3.1ms, errors 0%; that is the highest rate that was to be tried":                                                    {Verdict: load.AllHolds, Holds: 41_200},
 		"holds at least 41,200 requests/s: p99 3.1ms, errors 0%; at 42,000 the generator, not the server, is the limit: p99 14ms, want <10ms":             {Verdict: load.GeneratorBound, Holds: 41_200, Fails: 42_000},
