@@ -7,65 +7,75 @@ import (
 	"github.com/tarehq/tare/internal/poll"
 )
 
-// connState is where a connection is in its life.
+// connState is the state of a connection. Its transitions are:
+//
+//	closed → opening            connect was called
+//	closed → awaitingBacklog    the backlog of the server's unix socket is full
+//	awaitingBacklog → opening   the next sweep connects again
+//	opening → handshaking       the socket is connected, and the Plan uses TLS
+//	opening, handshaking → open requests can be sent
+//	any state → closed          error, timeout or end of the connection
+//
+// A sweep reopens closed connections. A connection that the server may close, as after "Connection:
+// close", is reopened at once.
 type connState uint8
 
 const (
-	closed          connState = iota // to be opened by the next sweep
-	awaitingBacklog                  // likewise: the queue of the server's unix socket is full
+	closed          connState = iota // the next sweep opens it
+	awaitingBacklog                  // likewise; the backlog of the server's unix socket is full
 	opening                          // connect was called
-	handshaking                      // TLS is being agreed on
+	handshaking                      // the TLS handshake is in progress
 	open                             // requests can be sent
 )
 
-// conn is one connection.
+// conn is a connection. Except for reusable, closing it resets its fields.
 type conn struct {
 	reusable
 	fd            int
 	state         connState
-	last          bool          // no more requests are to be sent on it
-	outputWatched bool          // room for output is reported
-	sentRequests  int           // requests sent on it
-	responses     int           // responses on it
-	connectStart  int64         // when connecting began
-	connectTime   time.Duration // to connect, if no request was sent since
-	out           []byte        // to be sent
-	queuedBytes   int64         // bytes of requests that were handed to it
+	last          bool          // no more requests may be sent on it
+	outputWatched bool          // the poller reports when it is writable
+	sentRequests  int           // on this connection
+	responses     int           // received on this connection
+	connectStart  int64         // on the worker's clock
+	connectTime   time.Duration // time to connect; 0 after the first request
+	out           []byte        // output not sent yet
+	queuedBytes   int64         // bytes of requests appended to its output so far
 	tls           *tlsConn      // nil without TLS
 
-	inFlight int // requests under way
-	oldest   int // the oldest of them, where answers come in turn
+	inFlight int // number of active exchanges
+	oldest   int // slot of the oldest, if responses arrive in order
 	response
 }
 
-// connKept is what a connection keeps when it is closed and opened again.
+// reusable is the part of a conn that survives reopening.
 type reusable struct {
 	reader       reader
-	mux          multiplexer // the reader, if requests share the connection
+	mux          multiplexer // the reader, if exchanges are concurrent
 	exchanges    []exchange
 	outBuffer    []byte // memory for out
-	check        *check // nil if any response is right
-	firstAttempt bool   // its first attempt to connect is not over
-	inBacklog    bool   // it may be in the server's backlog
-	queuedIdle   bool   // among the pacer's resting connections
-	singleUses   uint8  // how often in a row the server closed it after one response
-	thinkUntil   int64  // until when its user thinks
+	check        *check // nil if only the status matters
+	firstAttempt bool   // its first attempt to connect is still in progress
+	inBacklog    bool   // the server may not have accepted it yet
+	queuedIdle   bool   // in the pacer's queue of idle connections
+	singleUses   uint8  // times in a row that the server closed it after one response
+	thinkUntil   int64  // end of its think time
 }
 
-// flight is one request under way.
+// exchange is a request and its response. Times are on the worker's clock.
 type exchange struct {
 	message     *message
-	due         int64 // when the request was to be sent
-	sent        int64 // when it began to be
-	firstByte   int64 // when the first byte of its response came; 0 before
-	endOffset   int64 // conn.committed, after it
+	due         int64 // when the schedule required the request
+	sent        int64 // when sending began
+	firstByte   int64 // when the first byte of its response arrived; 0 before
+	endOffset   int64 // conn.queuedBytes after the request
 	connectTime time.Duration
-	bytes       int64 // of its response
+	bytes       int64 // received of its response
 	active      bool
-	counted     bool // it is one of a plan's number of requests
+	counted     bool // it counts toward Plan.Requests
 }
 
-// unsent returns how many bytes wait for room.
+// unsent returns the number of output bytes not sent yet.
 func (c *conn) unsent() int {
 	if c.tls != nil {
 		return len(c.out) + len(c.tls.out)
@@ -73,25 +83,24 @@ func (c *conn) unsent() int {
 	return len(c.out)
 }
 
-// doing says what a connection is waiting for.
+// activity describes what a connection is doing, for timeout errors.
 func (c *conn) activity() string {
 	switch {
 	case c.state < open:
 		return [...]string{
-			closed: "closed", awaitingBacklog: "in front of the server's full queue", opening: "connecting", handshaking: "agreeing on TLS",
+			closed: "closed", awaitingBacklog: "waiting for the server's full backlog", opening: "connecting", handshaking: "in the TLS handshake",
 		}[c.state]
 	case c.inFlight == 0:
-		return "resting"
+		return "idle"
 	case c.stage == inBody:
-		return "in a response's body"
+		return "receiving the response's body"
 	case c.unsent() > 0:
 		return "sending the request"
 	}
 	return "waiting for a response"
 }
 
-// connect opens connection id, or tries to again, and counts it as one that may wait in
-// the server's backlog.
+// connect opens connection id and counts it in the server's backlog.
 func (w *worker) connect(id int) {
 	if c := &w.conns[id]; !c.inBacklog {
 		c.inBacklog = true
@@ -104,7 +113,7 @@ func (w *worker) connect(id int) {
 func (w *worker) dial(id int) {
 	c := &w.conns[id]
 	if c.state != awaitingBacklog {
-		c.connectStart = w.nanos() // many may begin since now
+		c.connectStart = w.nanos() // w.now may be stale after many dials
 	}
 	fd, err := w.route.connect(&w.address)
 	if err == nil {
@@ -122,13 +131,14 @@ func (w *worker) dial(id int) {
 		w.cannotConnect(id, FailedConnect, err.Error())
 		return
 	}
-	if c.state == opening && w.address.socket != "" { // connected at once, or not at all
+	if c.state == opening && w.address.socket != "" { // unix sockets connect at once or fail
 		w.onConnected(id)
 	}
 }
 
-// watch has the poller report a new connection. Over TCP that tells also when it is connected. A
-// unix socket has room for output each time its peer reads, which is not worth to be told.
+// register adds a new connection to the poller. Over TCP, writability also signals that it is
+// connected. A unix socket becomes writable each time its peer reads, so those events are not
+// requested.
 func (w *worker) register(fd, id int) error {
 	if w.address.socket != "" {
 		return w.poller.AddInput(fd, id)
@@ -136,8 +146,8 @@ func (w *worker) register(fd, id int) error {
 	return w.poller.Add(fd, id)
 }
 
-// cannotConnect counts a connection that was not made. One of a number of requests has failed
-// with it: otherwise a server that is gone would be called on for ever.
+// cannotConnect counts a connection that failed to open. With a number of Requests, one of them
+// fails with it: otherwise the run would never end if the server is gone.
 func (w *worker) cannotConnect(id int, kind Failure, text string) {
 	w.recordError(kind, text)
 	w.failedConnects.Add(1)
@@ -148,8 +158,7 @@ func (w *worker) cannotConnect(id int, kind Failure, text string) {
 	w.closeConn(id)
 }
 
-// accepted notes that the server has taken the connection out of its backlog, or that
-// it was given up.
+// leaveBacklog records that the server has accepted the connection or that it was closed.
 func (w *worker) leaveBacklog(c *conn) {
 	if c.inBacklog {
 		c.inBacklog = false
@@ -158,7 +167,7 @@ func (w *worker) leaveBacklog(c *conn) {
 	w.endFirstAttempt(c)
 }
 
-// settle ends the first attempt to connect, for the conductor.
+// endFirstAttempt tells the coordinator that the first attempt to connect is over.
 func (w *worker) endFirstAttempt(c *conn) {
 	if c.firstAttempt {
 		c.firstAttempt = false
@@ -166,7 +175,7 @@ func (w *worker) endFirstAttempt(c *conn) {
 	}
 }
 
-// opened is called when the socket is connected.
+// onConnected is called when the socket is connected.
 func (w *worker) onConnected(id int) {
 	c := &w.conns[id]
 	if err := poll.ConnectError(c.fd); err != nil {
@@ -184,7 +193,7 @@ func (w *worker) onConnected(id int) {
 	w.continueHandshake(id)
 }
 
-// ready is called when requests can be sent.
+// onReady is called when the connection can carry requests.
 func (w *worker) onReady(id int) {
 	c := &w.conns[id]
 	if w.tally.counting {
@@ -203,7 +212,7 @@ func (w *worker) onReady(id int) {
 		}
 	}
 	if w.pacer == nil && w.seenPhase == connecting && w.isBusy(id) && !w.hasRequestLimit() {
-		w.enqueue(id, w.now) // the answer tells that the server has accepted
+		w.enqueue(id, w.now) // its response shows that the server has accepted
 		w.flush(id)
 		return
 	}
@@ -213,7 +222,7 @@ func (w *worker) onReady(id int) {
 	w.sendDue(id)
 }
 
-// reach notes that the server takes connections.
+// markConnected records that the server accepts connections.
 func (w *worker) markConnected() {
 	if !w.connected.Load() {
 		w.connected.Store(true)
@@ -223,7 +232,7 @@ func (w *worker) markConnected() {
 	}
 }
 
-// hangUp closes a connection on our side. Requests under way on it have been dealt with.
+// closeConn closes a connection. Its exchanges must have been ended or requeued.
 func (w *worker) closeConn(id int) {
 	c := &w.conns[id]
 	w.leaveBacklog(c)
@@ -237,17 +246,17 @@ func (w *worker) closeConn(id int) {
 	*c = conn{fd: -1, reusable: c.reusable}
 }
 
-// again closes a connection and opens it at once. It is not counted: where a server closes
-// all connections, those that are opened anew would leave no turn to those that never were.
+// reconnect closes a connection and reopens it at once. It does not count in the backlog. If it
+// did, connections that a server closes after each response would keep others from ever opening.
 func (w *worker) reconnect(id int) {
 	w.closeConn(id)
-	if !w.paused { // else the next slice opens it
+	if !w.paused { // otherwise the next slice opens it
 		w.dial(id)
 	}
 }
 
-// fail counts an error for each request under way, or one, and closes the connection; a sweep
-// opens it again.
+// failConn counts an error for each active exchange, or one if there is none, and closes the
+// connection. A sweep reopens it.
 func (w *worker) failConn(id int, kind Failure, text string) {
 	c := &w.conns[id]
 	if c.inFlight == 0 {
@@ -262,7 +271,7 @@ func (w *worker) failConn(id int, kind Failure, text string) {
 	w.closeConn(id)
 }
 
-// failed ends a request without a response.
+// failExchange ends an exchange without a response.
 func (w *worker) failExchange(id int, f *exchange, kind Failure) {
 	w.recordSample(&Sample{
 		Connect: f.connectTime, Due: w.sinceMeasuring(f.due), Sent: w.sinceMeasuring(f.sent), First: w.sinceMeasuring(f.firstByte), Done: w.sinceMeasuring(w.now),
@@ -274,8 +283,8 @@ func (w *worker) failExchange(id int, f *exchange, kind Failure) {
 	}
 }
 
-// takeBack has the requests that are under way on a connection sent again, on whichever is free.
-// It is called when the server closed the connection as it may.
+// requeueAll makes the connection's active requests due again, on any free connection. It is called
+// when the server closed the connection in a way that the protocol allows.
 func (w *worker) requeueAll(c *conn) {
 	for i := range c.exchanges {
 		if c.exchanges[i].active {
@@ -295,7 +304,7 @@ func (w *worker) requeue(c *conn, f *exchange) {
 	}
 }
 
-// serve does what an event allows.
+// handleEvent handles an event of the poller.
 func (w *worker) handleEvent(e *poll.Event) {
 	c := &w.conns[e.ID]
 	switch {
@@ -305,7 +314,7 @@ func (w *worker) handleEvent(e *poll.Event) {
 		w.continueHandshake(e.ID)
 		return
 	}
-	if c.state == open && e.Readable { // an answer may have come before all was sent
+	if c.state == open && e.Readable { // a response may arrive before the request was sent
 		w.receive(e.ID, e.Ended)
 	}
 	if c.state == open && e.Writable && c.unsent() > 0 && (c.mux != nil || c.stage < inBody) {
@@ -313,11 +322,11 @@ func (w *worker) handleEvent(e *poll.Event) {
 	}
 }
 
-// ended is called when the server has closed the connection.
+// onEOF is called when the server has closed the connection.
 func (w *worker) onEOF(id int) {
 	c := &w.conns[id]
 	switch {
-	case c.inFlight == 0: // servers may close what is idle
+	case c.inFlight == 0: // servers may close idle connections
 	case w.isSilentClose(c):
 		w.retryOnNewConn(id)
 		return
@@ -337,7 +346,7 @@ func (w *worker) onEOF(id int) {
 	w.reconnect(id)
 }
 
-// broken is called when the connection has failed.
+// onError is called when reading or writing failed.
 func (w *worker) onError(id int, kind Failure, text string) {
 	if w.isSilentClose(&w.conns[id]) {
 		w.retryOnNewConn(id)
@@ -346,17 +355,17 @@ func (w *worker) onError(id int, kind Failure, text string) {
 	w.failConn(id, kind, text)
 }
 
-// parted reports whether the server may have closed the connection after its last response,
-// as servers may where they cannot announce it, and a request was sent too late.
+// isSilentClose reports whether the server may have closed the connection after its last response,
+// before it received the request. Protocols that cannot announce the close allow this.
 func (w *worker) isSilentClose(c *conn) bool {
 	return !w.protocol.announcesClose() && c.inFlight > 0 && c.stage == beforeHead && c.responses > 0
 }
 
-// closesOnce is how often in a row a connection must be closed after one response for us to
-// close it ourselves from then on.
+// maxSingleUses is the number of times in a row that the server may close a connection after one
+// response. From then on, the worker itself closes it after each response.
 const maxSingleUses = 2
 
-// resend has the request sent again, on a new connection.
+// retryOnNewConn reopens the connection and makes its request due again.
 func (w *worker) retryOnNewConn(id int) {
 	c := &w.conns[id]
 	if c.responses == 1 {

@@ -7,7 +7,7 @@ import (
 	"github.com/tarehq/tare/internal/poll"
 )
 
-// request sends what a connection may send now, or lets it rest until its turn.
+// sendDue sends the requests that a connection may send now, or leaves it idle.
 func (w *worker) sendDue(id int) {
 	c := &w.conns[id]
 	for c.hasRoom() {
@@ -22,16 +22,16 @@ func (w *worker) sendDue(id int) {
 	}
 }
 
-// hasRoom reports whether one more request can be sent on the connection.
+// hasRoom reports whether the connection can carry one more request.
 func (c *conn) hasRoom() bool {
 	return c.inFlight < len(c.exchanges) && !c.last && (c.mux == nil || c.mux.acceptsRequest(c.inFlight))
 }
 
-// ask puts a request into the connection's output that is due since then.
+// enqueue appends a request, due at the given time, to the connection's output.
 func (w *worker) enqueue(id int, due int64) {
 	c := &w.conns[id]
 	slot := (c.oldest + c.inFlight) % len(c.exchanges)
-	for c.exchanges[slot].active { // where answers come in any order
+	for c.exchanges[slot].active { // a multiplexer frees slots in any order
 		slot = (slot + 1) % len(c.exchanges)
 	}
 	m := w.nextMessage()
@@ -58,16 +58,16 @@ func (w *worker) enqueue(id int, due int64) {
 	c.inFlight++
 }
 
-// toOwn moves what is still to be sent to the beginning of the connection's own memory, where
-// more can follow.
+// ownedOutput moves unsent output to the start of the connection's own buffer, so that more can be
+// appended.
 func (c *conn) ownedOutput() []byte {
-	if len(c.out) == len(c.outBuffer) { // it is there
+	if len(c.out) == len(c.outBuffer) { // it is already there
 		return c.outBuffer
 	}
 	return append(c.outBuffer[:0], c.out...)
 }
 
-// flush sends what there is room for.
+// flush sends the connection's output until the socket's buffer is full.
 func (w *worker) flush(id int) {
 	c := &w.conns[id]
 	if c.tls != nil {
@@ -91,7 +91,8 @@ func (w *worker) flush(id int) {
 	}
 }
 
-// awaitRoom has the poller report room for output where it does not.
+// awaitWritable makes the poller report when a unix socket is writable again. TCP sockets are
+// always watched.
 func (w *worker) awaitWritable(id int) {
 	c := &w.conns[id]
 	if w.address.socket == "" || c.outputWatched {
@@ -103,11 +104,11 @@ func (w *worker) awaitWritable(id int) {
 	}
 }
 
-// receive reads until that would block, and takes in what comes. A read that does
-// not fill the buffer has emptied the socket: what comes later makes another event. So
-// there is no second read to learn that nothing is left, which saves a system call for
-// each response (BenchmarkRecvNothing of internal/poll). Only when the peer has ended, of
-// which no further event would tell, reading goes on, and over TLS, where a read is a record.
+// receive reads and parses input until the socket is empty. A read that does not fill the buffer
+// has emptied the socket, and later input makes another event. So receive skips the read that would
+// only return EAGAIN, which saves a system call for each response (BenchmarkRecvNothing of
+// internal/poll). It reads on if the peer has closed, since no event would follow, and over TLS,
+// where each read returns one record.
 func (w *worker) receive(id int, ended bool) {
 	c := &w.conns[id]
 	for {
@@ -142,12 +143,11 @@ func (w *worker) read(c *conn) (int, error) {
 }
 
 var (
-	errUnsolicited = errors.New("bytes came before a request was sent")
-	errSurplus     = errors.New("bytes came after a response, before the next request")
+	errUnsolicited = errors.New("received bytes before a request was sent")
+	errSurplus     = errors.New("received bytes after a response, before the next request")
 )
 
-// take consumes input. It reports false when the connection is not to be read
-// further.
+// consume parses input. It returns false if the connection must not be read further.
 func (w *worker) consume(id int, in []byte) bool {
 	c := &w.conns[id]
 	answered := c.responses
@@ -179,7 +179,7 @@ func (w *worker) consume(id int, in []byte) bool {
 		early := c.mux == nil && c.queuedBytes-int64(c.unsent()) < f.endOffset
 		last := c.response.last || c.last && c.inFlight == 1
 		w.completeExchange(id, f)
-		// Whoever answers before the whole request was sent does not want the rest.
+		// A server that responds before the whole request was sent does not want the rest of it.
 		if last || early || c.singleUses >= maxSingleUses {
 			surplus := len(in) > 0 && c.inFlight == 0 && c.mux == nil
 			if surplus {
@@ -198,8 +198,8 @@ func (w *worker) consume(id int, in []byte) bool {
 	return c.state == open
 }
 
-// attend does what a multiplexer's connection needs besides responses. It reports whether there
-// is no response then.
+// handleControl handles a multiplexer's input other than responses. It reports whether there was no
+// response.
 func (w *worker) handleControl(id int) bool {
 	c := &w.conns[id]
 	if c.goAway {
@@ -228,7 +228,7 @@ func (w *worker) handleControl(id int) bool {
 	return true
 }
 
-// unasked is called when bytes came that answer nothing.
+// onUnsolicited handles bytes received while no request is in flight.
 func (w *worker) onUnsolicited(id int, surplus bool) bool {
 	err := errUnsolicited
 	if surplus {
@@ -239,7 +239,7 @@ func (w *worker) onUnsolicited(id int, surplus bool) bool {
 	return false
 }
 
-// next has the reader take in some input.
+// feedReader passes input to the reader.
 func (w *worker) feedReader(c *conn, in []byte) (n int, err error) {
 	if c.mux == nil {
 		if c.stage == beforeHead {
@@ -259,10 +259,10 @@ func (w *worker) feedReader(c *conn, in []byte) (n int, err error) {
 	return n, err
 }
 
-// answering returns the request that is being answered.
+// currentExchange returns the exchange whose response is being received.
 func (w *worker) currentExchange(c *conn) *exchange { return &c.exchanges[c.slot] }
 
-// complete counts a response.
+// completeExchange ends an exchange with its response.
 func (w *worker) completeExchange(id int, f *exchange) {
 	c := &w.conns[id]
 	if c.responses++; c.responses > 1 {
@@ -295,7 +295,7 @@ func (w *worker) completeExchange(id int, f *exchange) {
 	w.startThinking(id)
 }
 
-// count counts a response and its times.
+// countResponse counts a response and its times, if it is measured.
 func (w *worker) countResponse(f *exchange, status int, body int64) {
 	if !w.tally.counting || w.hasRequestLimit() && !f.counted {
 		return
@@ -306,7 +306,7 @@ func (w *worker) countResponse(f *exchange, status int, body int64) {
 	w.tally.bodyBytes += uint64(body)
 	w.current.second.Requests++
 	w.tally.firstByte.Record(time.Duration(f.firstByte - f.sent))
-	if w.pacer == nil { // in a closed loop it is due when it is sent
+	if w.pacer == nil { // in a closed loop a request is due when it is sent
 		w.current.latency.Record(service)
 		return
 	}

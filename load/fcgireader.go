@@ -8,21 +8,21 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// FastCGI is what a run saw, while measuring, of what only FastCGI has.
+// FastCGI holds the measurements that only FastCGI has.
 type FastCGI struct {
-	// Resent counts requests sent again, on another connection, because the application
-	// had closed theirs without an answer, and had answered on it before. It may do so
-	// without a word, so this is no error; one that closes after each of its responses
-	// is soon sent no second request.
+	// Resent counts requests retried on another connection because the application had closed
+	// theirs, after an earlier response, without responding. FastCGI cannot announce a close, so
+	// this is no error. If an application closes after every response, the worker soon sends only
+	// one request per connection.
 	Resent uint64 `json:"resent"`
-	// Exits counts responses that were whole, but ended with an application status
-	// other than 0: a CGI program's exit code. Web servers pass over it.
+	// Exits counts complete responses with an application status other than 0, a CGI program's exit
+	// code. Web servers ignore it.
 	Exits uint64 `json:"exits"`
-	// StderrBytes counts what applications wrote to STDERR.
+	// StderrBytes counts the bytes that applications wrote to STDERR.
 	StderrBytes uint64 `json:"stderrBytes"`
 
-	// Stderr is the beginning of what came on STDERR with the first response, failed ones
-	// and those from before measuring included, that had any.
+	// Stderr is the start of the first STDERR output of a response, including failed responses and
+	// those before measuring.
 	Stderr string `json:"stderr,omitempty"`
 }
 
@@ -35,7 +35,7 @@ func (f *FastCGI) merge(o *FastCGI) {
 	}
 }
 
-// maxStderr bounds FastCGI.Stderr.
+// maxStderr limits the length of FastCGI.Stderr.
 const maxStderr = 512
 
 func (fcgiProtocol) newReaders(n int, s readerConfig) []reader {
@@ -49,7 +49,7 @@ func (fcgiProtocol) newReaders(n int, s readerConfig) []reader {
 	return all
 }
 
-// fcgiShared is what the FastCGI connections of one worker share.
+// fcgiReaderShared is what the FastCGI readers of one worker share.
 type fcgiReaderShared struct {
 	tally    *tally
 	response http1.CGI
@@ -59,18 +59,22 @@ type fcgiReaderShared struct {
 type fcgiReader struct {
 	*fcgiReaderShared
 	fcgiState
-	partial []byte // of a record that came in pieces and is of use only when complete
-	head    []byte // of a response, if it came in pieces
-	stderr  []byte // its beginning, as long as the tally has none
+	partial []byte // a record received in pieces that is usable only when complete
+	head    []byte // a response's head received in pieces
+	stderr  []byte // its start, while the tally has none
 }
 
-// fcgiState is how far an fcgiReader is in a response.
+// fcgiState is the fcgiReader's state within one response. Its transitions are:
+//
+//	head → body          the head is complete
+//	body → stdoutEnded   an empty STDOUT record
+//	any → endReceived    END_REQUEST; then its padding follows
 type fcgiState struct {
 	records     fcgi.Reader
-	stdoutEnded bool  // STDOUT has
-	endReceived bool  // END_REQUEST has come
-	padding     int   // of that, to pass over
-	length      int64 // of the body; -1 if that is unknown
+	stdoutEnded bool  // the empty STDOUT record has arrived
+	endReceived bool  // END_REQUEST has arrived
+	padding     int   // bytes of its padding to skip
+	length      int64 // Content-Length of the body; -1 without one
 }
 
 func (r *fcgiReader) untilClose() bool { return false }
@@ -106,8 +110,8 @@ func (r *fcgiReader) consume(in []byte, a *response) (n int, err error) {
 	return n + k, nil
 }
 
-// next returns the next piece of a record, or none if it takes more input. What is of no
-// use yet, a header or a message in pieces, is kept, so that all input is consumed.
+// next returns the next piece of a record, or none if the input is incomplete. It keeps incomplete
+// headers and messages, so all input is consumed.
 func (r *fcgiReader) next(in []byte) (p fcgi.Piece, n int, err error) {
 	if len(r.partial) == 0 {
 		p, n, err = r.records.Next(in)
@@ -117,13 +121,13 @@ func (r *fcgiReader) next(in []byte) (p fcgi.Piece, n int, err error) {
 		}
 		return p, n, err
 	}
-	// Byte by byte, so that nothing is kept that belongs to what follows.
+	// Append byte by byte, so that partial holds nothing of the next record.
 	for n < len(in) && len(r.partial) > 0 && err == nil {
 		var k int
 		r.partial = append(r.partial, in[n])
 		n++
 		if p, k, err = r.records.Next(r.partial); k > 0 {
-			r.partial = r.partial[:0] // all of it was consumed
+			r.partial = r.partial[:0] // complete
 		}
 	}
 	return p, n, err
@@ -131,21 +135,21 @@ func (r *fcgiReader) next(in []byte) (p fcgi.Piece, n int, err error) {
 
 var (
 	errNoHead = errors.New("the application ended the request before a complete response head")
-	errStdout = errors.New("STDOUT goes on after its end")
+	errStdout = errors.New("STDOUT continues after its end")
 )
 
-// record takes in a piece of a record.
+// record handles a piece of a record.
 func (r *fcgiReader) record(p fcgi.Piece, a *response) error {
 	switch {
 	case p.ID != requestID:
-		return fmt.Errorf("a record came for request %d, and %d is the only one", p.ID, requestID)
+		return fmt.Errorf("record for request ID %d, want %d", p.ID, requestID)
 	case p.Type == fcgi.Stderr:
 		r.recordStderr(p.Content)
 		return nil
 	case p.Type == fcgi.EndRequest:
 		return r.endRequest(p, a)
 	case p.Type != fcgi.Stdout:
-		return fmt.Errorf("a record of type %d came, which no application sends in answer to a request", p.Type)
+		return fmt.Errorf("record of unexpected type %d", p.Type)
 	case r.stdoutEnded:
 		return errStdout
 	case p.Ends():
@@ -158,7 +162,7 @@ func (r *fcgiReader) record(p fcgi.Piece, a *response) error {
 	return r.parseHead(p.Content, a)
 }
 
-// parse parses a head, or keeps what there is of it, as httpReader.head does.
+// parseHead parses a head, or keeps an incomplete one, as httpReader.head does.
 func (r *fcgiReader) parseHead(content []byte, a *response) error {
 	head, kept := content, len(r.head)
 	if kept > 0 {
@@ -192,7 +196,7 @@ func (r *fcgiReader) parseHead(content []byte, a *response) error {
 	return nil
 }
 
-// note notes what came on STDERR.
+// recordStderr records STDERR output.
 func (r *fcgiReader) recordStderr(text []byte) {
 	f := r.tally.fastCGI
 	if r.tally.counting {
@@ -203,18 +207,18 @@ func (r *fcgiReader) recordStderr(text []byte) {
 	}
 }
 
-// end takes in an END_REQUEST record.
+// endRequest handles END_REQUEST.
 func (r *fcgiReader) endRequest(p fcgi.Piece, a *response) error {
 	end, err := fcgi.ParseEnd(p.Content)
 	switch {
 	case err != nil:
 		return err
 	case end.Status != fcgi.Complete:
-		return fmt.Errorf("the application refused: %v (protocol status %d)", end.Status, end.Status)
+		return fmt.Errorf("the application refused the request: %v (protocol status %d)", end.Status, end.Status)
 	case a.stage != inBody:
 		return errNoHead
 	case r.length >= 0 && a.body != r.length:
-		return fmt.Errorf("a body of %d bytes came, and Content-Length said %d", a.body, r.length)
+		return fmt.Errorf("body of %d bytes, but Content-Length is %d", a.body, r.length)
 	}
 	if end.App != 0 && r.tally.counting {
 		r.tally.fastCGI.Exits++

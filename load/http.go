@@ -7,7 +7,7 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// overHTTP is HTTP/1.0 or 1.1 as a protocol to load.
+// httpProtocol is HTTP/1.0 or HTTP/1.1, by its minor version.
 type httpProtocol struct{ minor int }
 
 func (httpProtocol) defaultPort(secure bool) string {
@@ -48,19 +48,19 @@ func (o httpProtocol) newReaders(n int, s readerConfig) []reader {
 	return all
 }
 
-// httpShared is what the HTTP connections of one worker share.
+// httpReaderShared is what the HTTP readers of one worker share.
 type httpReaderShared struct {
 	tally    *tally
 	response http1.Response
-	minor    int // of the requests' version
+	minor    int // minor version of the requests
 }
 
-// httpReader is the reader of an HTTP connection.
+// httpReader is the reader of an HTTP/1 connection.
 type httpReader struct {
 	*httpReaderShared
-	partial   []byte // of a head or a trailer section that came in pieces
+	partial   []byte // a head or trailer section received in pieces
 	mode      http1.Mode
-	remaining int64 // of a body by length
+	remaining int64 // of a body with Content-Length
 	chunks    http1.Chunked
 }
 
@@ -90,8 +90,8 @@ func (r *httpReader) consume(in []byte, a *response) (n int, err error) {
 	return n, nil
 }
 
-// head parses a head, or keeps what there is of it. A head that comes whole, as nearly
-// all do, is parsed where it was read.
+// head parses a head, or keeps an incomplete one. A head that arrives whole, as nearly all do, is
+// parsed in place.
 func (r *httpReader) head(in []byte, a *response) (n int, err error) {
 	head, kept := in, len(r.partial)
 	if kept > 0 {
@@ -133,13 +133,13 @@ func (r *httpReader) head(in []byte, a *response) (n int, err error) {
 	return n, nil
 }
 
-// keeps reports whether the server keeps the connection after the response. To a request of
-// HTTP/1.0 it has to say so, whatever its own version.
+// keepsAlive reports whether the server keeps the connection open after the response. In response
+// to HTTP/1.0, it must say so explicitly, whatever its own version.
 func (r *httpReader) keepsAlive() bool {
 	return r.response.Persistent && (r.minor > 0 || r.response.KeepsAlive())
 }
 
-// body passes over body bytes. At the body's end mode becomes NoBody.
+// body consumes bytes of the body. At its end, mode becomes NoBody.
 func (r *httpReader) body(in []byte, a *response) (n int, err error) {
 	switch r.mode {
 	case http1.UntilClose:

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// overHTTP2 is HTTP/2 as a protocol to load. Its grammar is a library's.
+// http2Protocol is HTTP/2. Package golang.org/x/net/http2 encodes its frames.
 type http2Protocol struct{}
 
 func (http2Protocol) defaultPort(secure bool) string { return httpProtocol{}.defaultPort(secure) }
@@ -17,31 +17,31 @@ func (http2Protocol) acceptsParams() bool            { return false }
 func (http2Protocol) allowsPipelining() bool         { return true }
 func (http2Protocol) announcesClose() bool           { return true }
 
-// blockSize is the size of the number that stands before a rendered header block.
+// blockLengthSize is the size of the length that precedes a rendered header block.
 const blockLengthSize = 4
 
-// render appends the length of the header block, the block, and the body: frames need the number
-// of their stream. The block uses no dynamic table, so that it is the same on any connection.
+// render appends the length of the header block, the block, and the body. Frames are added when the
+// stream ID is known. The block uses no dynamic table, so it is valid on any connection.
 func (http2Protocol) render(dst []byte, q *request, _ address, _ bool) []byte {
 	start := len(dst)
 	out := byteAppender{append(dst, make([]byte, blockLengthSize)...)}
 	encoder := hpack.NewEncoder(&out)
 	encoder.SetMaxDynamicTableSizeLimit(0)
 	for _, f := range q.http2Fields() {
-		_ = encoder.WriteField(hpack.HeaderField{Name: f.name, Value: f.value}) // an appender takes all
+		_ = encoder.WriteField(hpack.HeaderField{Name: f.name, Value: f.value}) // a byteAppender never fails
 	}
 	binary.BigEndian.PutUint32(out.b[start:], uint32(len(out.b)-start-blockLengthSize))
 	return append(out.b, q.body...)
 }
 
-// rendered takes apart what render made.
+// splitRendered returns the parts of what render appended.
 func splitRendered(b []byte) (block, body []byte) {
 	n := blockLengthSize + binary.BigEndian.Uint32(b)
 	return b[blockLengthSize:n], b[n:]
 }
 
-// http2Fields returns a request's header as HTTP/2 has it (RFC 9113, 8.3.1). What is about the
-// connection is left out.
+// http2Fields returns the request's fields in HTTP/2's form (RFC 9113, 8.3.1), without
+// connection-specific ones.
 func (q *request) http2Fields() []field {
 	authority, scheme := q.host, "http"
 	if host, ok := q.get("Host"); ok {
@@ -62,12 +62,13 @@ func (q *request) http2Fields() []field {
 	return fields
 }
 
-// connectionFields are those that HTTP/2 has no use for (RFC 9113, 8.2.2).
+// connectionFields are the fields that HTTP/2 forbids (RFC 9113, 8.2.2), and host, which :authority
+// replaces.
 func connectionFields() []string {
 	return []string{"host", "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"}
 }
 
-// appender is memory that is written to.
+// byteAppender is an io.Writer that appends to a slice.
 type byteAppender struct{ b []byte }
 
 func (a *byteAppender) Write(b []byte) (int, error) {

@@ -11,15 +11,15 @@ import (
 )
 
 const (
-	// frameHead is the size of a frame's head (RFC 9113, 4.1).
+	// frameHeaderSize is the size of a frame header (RFC 9113, 4.1).
 	frameHeaderSize = 9
-	// largestFrame is what every peer takes (RFC 9113, 4.2).
+	// maxFrameSize is the frame payload that every peer accepts (RFC 9113, 4.2).
 	maxFrameSize = 16 << 10
-	// largestWindow is how much a peer may send without being told to go on (RFC 9113, 6.9.1).
+	// maxWindow is the largest flow-control window (RFC 9113, 6.9.1).
 	maxWindow = 1<<31 - 1
-	// firstWindow is what that is before anything was said.
+	// initialWindowSize is the flow-control window before any settings (RFC 9113, 6.9.2).
 	initialWindowSize = 1<<16 - 1
-	// lastStream is the highest number of a stream.
+	// maxStreamID is the highest stream ID.
 	maxStreamID = 1<<31 - 1
 )
 
@@ -36,38 +36,46 @@ func (http2Protocol) newReaders(n int, s readerConfig) []reader {
 	return all
 }
 
-// http2Reader is the reader of an HTTP/2 connection.
+// http2Reader is the reader of an HTTP/2 connection. Each stream passes through these stages:
+//
+//	beforeHead → inHead       a field of a header block
+//	inHead → beforeHead       the block was an interim response
+//	inHead → inBody           the block was a final response
+//	any → complete            END_STREAM, RST_STREAM or an error of the stream
+//
+// Output is appended to out: the preface, requests, bodies as windows allow, and replies to control
+// frames.
 type http2Reader struct {
 	readerConfig
 	framer  *http2.Framer
 	in      frameSource
 	out     byteAppender
 	decoder *hpack.Decoder
-	partial []byte // of a frame that came in pieces
+	partial []byte // a frame received in pieces
 
 	streams      []http2Stream  // by slot
-	slots        map[uint32]int // of the streams under way
-	next         uint32         // stream
-	maxStreams   uint32         // streams that the server takes at a time
-	sendWindow   int64          // the connection's, for bodies
-	streamWindow int64          // a new stream's
-	unackedBytes uint32         // bytes of bodies that the server was not told we took
+	slots        map[uint32]int // slots of active streams, by stream ID
+	next         uint32         // next stream ID
+	maxStreams   uint32         // the server's limit of concurrent streams
+	sendWindow   int64          // the connection's send window
+	streamWindow int64          // initial send window of a new stream
+	unackedBytes uint32         // bytes of bodies not yet acknowledged by WINDOW_UPDATE
 
-	block           *http2Stream // whose header block is coming; nil for none of ours
-	blockEndsStream bool         // the stream ends with the block
-	firstHead       *http2Stream // whose head is the first of all
+	block           *http2Stream // stream of the current header block; nil if it is not active
+	blockEndsStream bool         // the current header block has END_STREAM
+	firstHead       *http2Stream // stream whose head becomes Result.Head
 	replies         []func() error
 }
 
-// http2Stream is a request under way.
+// http2Stream is an active request.
 type http2Stream struct {
 	id         uint32
-	unsent     []byte // of the body, unsent
+	unsent     []byte // part of the body not sent yet
 	sendWindow int64
-	restBuffer []byte // memory for rest
+	restBuffer []byte // memory for unsent
 
 	response
-	length int64 // of the response's body, as it says; -1 if it does not
+	length int64 // the response's content-length; -1 without one
 }
 
 func (r *http2Reader) untilClose() bool { return false }
@@ -81,7 +89,7 @@ func (r *http2Reader) reset() {
 	r.slots, r.next, r.maxStreams = make(map[uint32]int), 1, maxPipeline
 	r.sendWindow, r.streamWindow, r.unackedBytes = initialWindowSize, initialWindowSize, 0
 	for slot := range r.streams {
-		r.streams[slot].unsent = nil // of a body that the last connection did not take
+		r.streams[slot].unsent = nil // may be left from the last connection
 	}
 }
 
@@ -96,7 +104,7 @@ func (r *http2Reader) appendPreface(dst []byte) []byte {
 	return r.out.b
 }
 
-// takes reports whether the server takes one more request.
+// acceptsRequest reports whether the server allows one more concurrent stream.
 func (r *http2Reader) acceptsRequest(flying int) bool { return uint32(flying) < r.maxStreams }
 
 func (r *http2Reader) appendRequest(dst, text []byte, isHead bool, slot int) (out []byte, last bool) {
@@ -119,7 +127,7 @@ func (r *http2Reader) appendRequest(dst, text []byte, isHead bool, slot int) (ou
 	}
 	if len(body) > 0 {
 		st.unsent = body
-		if r.write(st); len(st.unsent) > 0 { // the caller's memory is for now
+		if r.write(st); len(st.unsent) > 0 { // the caller reuses its memory
 			st.restBuffer = append(st.restBuffer[:0], st.unsent...)
 			st.unsent = st.restBuffer
 		}
@@ -127,7 +135,7 @@ func (r *http2Reader) appendRequest(dst, text []byte, isHead bool, slot int) (ou
 	return r.out.b, r.next > maxStreamID
 }
 
-// write appends as much of a body as the server takes.
+// write appends as much of a stream's body as the windows allow.
 func (r *http2Reader) write(st *http2Stream) {
 	for len(st.unsent) > 0 {
 		n := min(int64(len(st.unsent)), maxFrameSize, st.sendWindow, r.sendWindow)
@@ -159,7 +167,7 @@ func (r *http2Reader) appendReplies(dst []byte) []byte {
 	return r.out.b
 }
 
-// take takes in one frame, or keeps what there is of it.
+// consume handles one frame, or keeps an incomplete one.
 func (r *http2Reader) consume(in []byte, a *response) (n int, err error) {
 	*a = response{slot: -1}
 	frame, n, err := r.nextFrame(in)
@@ -175,7 +183,7 @@ func (r *http2Reader) consume(in []byte, a *response) (n int, err error) {
 	return n, r.handleFrame(f, a)
 }
 
-// gather returns the next frame, if all of it has come, and how much of the input it took.
+// nextFrame returns the next frame if it is complete, and how many bytes of input it used.
 func (r *http2Reader) nextFrame(in []byte) (frame []byte, n int, err error) {
 	if len(r.partial) == 0 && len(in) >= frameHeaderSize {
 		size, err := frameSize(in)
@@ -201,16 +209,16 @@ func (r *http2Reader) nextFrame(in []byte) (frame []byte, n int, err error) {
 	return r.partial, n, nil
 }
 
-// frameSize returns the size of a frame, head included.
+// frameSize returns the size of a frame including its header.
 func frameSize(b []byte) (int, error) {
 	n := int(b[0])<<16 + int(b[1])<<8 + int(b[2])
 	if n > maxFrameSize {
-		return 0, fmt.Errorf("a frame of %d bytes came, more than the %d that we take", n, maxFrameSize)
+		return 0, fmt.Errorf("frame of %d bytes exceeds the limit of %d", n, maxFrameSize)
 	}
 	return frameHeaderSize + n, nil
 }
 
-// frame takes in a frame.
+// handleFrame handles a frame.
 func (r *http2Reader) handleFrame(f http2.Frame, a *response) error {
 	switch f := f.(type) {
 	case *http2.HeadersFrame:
@@ -241,15 +249,15 @@ func (r *http2Reader) handleFrame(f http2.Frame, a *response) error {
 	case *http2.GoAwayFrame:
 		a.goAway, a.lastStreamID = true, f.LastStreamID
 		if f.ErrCode != http2.ErrCodeNo {
-			return fmt.Errorf("the server ended the connection: %v %q", f.ErrCode, f.DebugData())
+			return fmt.Errorf("the server closed the connection: %v %q", f.ErrCode, f.DebugData())
 		}
 	case *http2.PushPromiseFrame:
-		return errors.New("the server pushes, which it was asked not to")
+		return errors.New("the server sent PUSH_PROMISE although push is disabled")
 	}
 	return nil
 }
 
-// stream returns the stream of that number that is under way; nil if there is none.
+// stream returns the active stream with that ID, or nil.
 func (r *http2Reader) stream(id uint32) *http2Stream {
 	if slot, ok := r.slots[id]; ok {
 		return &r.streams[slot]
@@ -257,7 +265,7 @@ func (r *http2Reader) stream(id uint32) *http2Stream {
 	return nil
 }
 
-// number returns the number of the stream in a slot.
+// streamID returns the ID of the stream in a slot.
 func (r *http2Reader) streamID(slot int) uint32 { return r.streams[slot].id }
 
 func (r *http2Reader) settings(f *http2.SettingsFrame) error {
@@ -271,7 +279,7 @@ func (r *http2Reader) settings(f *http2.SettingsFrame) error {
 			r.maxStreams = s.Val
 		case http2.SettingInitialWindowSize:
 			if s.Val > maxWindow {
-				return errors.New("the server's window is too large")
+				return errors.New("SETTINGS_INITIAL_WINDOW_SIZE exceeds 2^31-1")
 			}
 			for _, slot := range r.slots {
 				r.streams[slot].sendWindow += int64(s.Val) - r.streamWindow
@@ -282,8 +290,8 @@ func (r *http2Reader) settings(f *http2.SettingsFrame) error {
 	})
 }
 
-// fragment takes in a part of a header block. One that belongs to no stream of ours has to be
-// read, too: it may change the table of later ones.
+// headerFragment handles a part of a header block. Blocks of inactive streams are decoded, too,
+// because they may change the dynamic table.
 func (r *http2Reader) headerFragment(b []byte, ended bool, a *response) error {
 	if _, err := r.decoder.Write(b); err != nil {
 		return fmt.Errorf("header block: %w", err)
@@ -302,7 +310,7 @@ func (r *http2Reader) headerFragment(b []byte, ended bool, a *response) error {
 	switch {
 	case st.stage == inHead && st.status >= 200:
 		st.begin(st.status, false)
-	case st.stage == inHead: // interim
+	case st.stage == inHead: // interim response
 		st.stage = beforeHead
 	}
 	*a = st.response
@@ -312,7 +320,7 @@ func (r *http2Reader) headerFragment(b []byte, ended bool, a *response) error {
 	return nil
 }
 
-// field takes in a field of a header block. It is called by the decoder.
+// field handles a field of a header block. The HPACK decoder calls it.
 func (r *http2Reader) field(f hpack.HeaderField) {
 	st := r.block
 	if st == nil || st.stage >= inBody { // trailers
@@ -345,7 +353,7 @@ func (r *http2Reader) field(f hpack.HeaderField) {
 	}
 }
 
-// data takes in a piece of a body.
+// data handles a DATA frame.
 func (r *http2Reader) data(f *http2.DataFrame, a *response) {
 	r.unackedBytes += f.Length // padding included
 	st := r.stream(f.StreamID)
@@ -359,14 +367,14 @@ func (r *http2Reader) data(f *http2.DataFrame, a *response) {
 	}
 }
 
-// end ends a stream.
+// endStream ends a stream.
 func (r *http2Reader) endStream(st *http2Stream, a *response) {
 	switch {
 	case st.streamError != "":
 	case st.stage != inBody:
 		st.streamError = "the server ended the stream before a response"
 	case st.length >= 0 && st.length != st.body && !st.isHead && st.status != 304:
-		st.streamError = fmt.Sprintf("a body of %d bytes came, and content-length said %d", st.body, st.length)
+		st.streamError = fmt.Sprintf("body of %d bytes, but content-length is %d", st.body, st.length)
 	}
 	st.stage = complete
 	*a = st.response
@@ -374,7 +382,7 @@ func (r *http2Reader) endStream(st *http2Stream, a *response) {
 	st.unsent = nil
 }
 
-// feed is what the framer reads from.
+// frameSource is what the framer reads from.
 type frameSource struct{ b []byte }
 
 func (f *frameSource) Read(b []byte) (int, error) {

@@ -6,14 +6,14 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// interval is what a worker measures of one second.
+// interval is what a worker measured in one second.
 type interval struct {
 	index   int
 	second  Second
-	latency *hist.Histogram // since due; of a closed loop, since sent
+	latency *hist.Histogram // since due; in a closed loop, since sent
 }
 
-// turnSecond begins a new second, if it is time.
+// rollSecond starts a new second if it is time.
 func (w *worker) rollSecond() {
 	if !w.tally.counting || w.isSession() {
 		return
@@ -24,7 +24,7 @@ func (w *worker) rollSecond() {
 	}
 }
 
-// handOver gives the conductor what was measured of the present second.
+// deliverSecond sends the current second to the coordinator.
 func (w *worker) deliverSecond() {
 	w.parts <- workerSecond{w.current.index, w.current.second, w.current.latency}
 	w.current.second = Second{}
@@ -35,16 +35,16 @@ func (w *worker) deliverSecond() {
 	}
 }
 
-// WindowLength is how much time one of a Result's Windows covers.
+// WindowLength is the length of each of a Result's Windows.
 const WindowLength = 100 * time.Millisecond
 
 // window is a tenth of a second.
 type window struct {
 	ends   int64
-	before uint64 // requests, at its beginning
+	before uint64 // requests counted before it
 }
 
-// turnWindow begins a new window, if it is time.
+// rollWindow starts a new window if it is time.
 func (w *worker) rollWindow() {
 	for w.tally.counting && !w.isSession() && w.now >= w.window.ends {
 		w.tally.windows = append(w.tally.windows, uint32(w.tally.requests-w.window.before))

@@ -6,18 +6,18 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// timerID is what the poller reports a pacer's timer under.
+// timerID is the poller's ID for a pacer's timer.
 const timerID = -1
 
-// pacer has a worker's requests sent when they are due. The one that has been due for longest
-// goes to the connection that has rested for longest; while all are busy it waits, and the
-// time it waits is its own.
+// pacer sends a worker's requests when they are due. The request that has been due longest goes to
+// the connection that has been idle longest. While all connections are busy, requests wait, and the
+// wait is part of their latency.
 type pacer struct {
 	*schedule
 	timer   *timer
-	began   int64     // 0 while connections are being made
-	idle    connQueue // connections
-	retries []int64   // when requests were due that have to be sent again
+	began   int64     // start of the schedule; 0 while connections are being opened
+	idle    connQueue // idle connections
+	retries []int64   // due times of requests to retry
 	lag     *hist.Histogram
 }
 
@@ -25,7 +25,7 @@ func newPacer(t *timer, s *schedule) *pacer {
 	return &pacer{schedule: s, timer: t, lag: hist.New()}
 }
 
-// take returns since when the next request is due, and whether it is by now.
+// pop removes the next due request and returns when it was due. If none is due by now, ok is false.
 func (p *pacer) pop(now int64) (since int64, ok bool) {
 	if n := len(p.retries); n > 0 {
 		since = p.retries[0]
@@ -48,10 +48,10 @@ func (p *pacer) isDue(now int64) bool {
 // next returns when the next request of the schedule is due.
 func (p *pacer) next() int64 { return p.began + min(p.due, never) }
 
-// never is later than any run lasts, and far from overflowing.
+// never is later than the end of any run, and far from overflow.
 const never = int64(1) << 62
 
-// ids is a queue of connections. Each is in it once at most.
+// connQueue is a queue of connections. Each is in it at most once.
 type connQueue struct {
 	queue []int
 	head  int
@@ -68,20 +68,20 @@ func (q *connQueue) pop() (id int, ok bool) {
 	id = q.queue[q.head]
 	if q.head++; q.head == len(q.queue) {
 		q.queue, q.head = q.queue[:0], 0
-	} else if q.head > cap(q.queue)/2 { // what was taken makes room
+	} else if q.head > cap(q.queue)/2 { // reuse the space of removed entries
 		q.queue, q.head = q.queue[:copy(q.queue, q.queue[q.head:])], 0
 	}
 	return id, true
 }
 
-// stride is by how much the numbers of two busy connections differ.
+// connsPerBusy is the number of connections for each busy one: itself and its spare ones.
 func (j *job) connsPerBusy() int { return 1 + j.Spare }
 
-// isBusy reports whether a connection is one of those that send requests.
+// isBusy reports whether a connection is one that sends requests.
 func (w *worker) isBusy(id int) bool { return id%w.connsPerBusy() == 0 }
 
-// isDue reports whether a connection that has nothing to do is to send a request now, and
-// since when that is due. If not, the connection will be asked.
+// isDue reports whether connection id, which has room, may send a request now, and when that was
+// due. Otherwise an open loop queues the connection as idle.
 func (w *worker) isDue(id int) (since int64, ok bool) {
 	p := w.pacer
 	if !w.isBusy(id) {
@@ -97,7 +97,7 @@ func (w *worker) isDue(id int) (since int64, ok bool) {
 	return 0, false
 }
 
-// rest has the pacer know a connection that can take a request.
+// queueIdle adds a connection to the pacer's idle queue.
 func (w *worker) queueIdle(id int) {
 	if c := &w.conns[id]; !c.queuedIdle {
 		c.queuedIdle = true
@@ -105,7 +105,7 @@ func (w *worker) queueIdle(id int) {
 	}
 }
 
-// pace sends what is due, and sets the timer for what is next.
+// sendScheduled sends due requests and sets the timer for the next one.
 func (w *worker) sendScheduled() {
 	p := w.pacer
 	if p == nil || w.paused || w.seenPhase < warming {
@@ -118,23 +118,23 @@ func (w *worker) sendScheduled() {
 	for p.isDue(w.now) {
 		id, ok := p.idle.pop()
 		if !ok {
-			return // whatever becomes free will look
+			return // the next free connection sends it
 		}
 		c := &w.conns[id]
 		c.queuedIdle = false
 		if c.state != open || !c.hasRoom() {
-			continue // it was closed, and will come again
+			continue // it was closed and is queued again once it is open
 		}
 		if !w.mayRequest() {
 			return
 		}
 		since, _ := p.pop(w.now)
 		if w.tally.counting {
-			p.lag.Record(time.Duration(w.now - since)) // a connection was waiting for it
+			p.lag.Record(time.Duration(w.now - since)) // a connection was free: the generator itself was late
 		}
 		w.enqueue(id, since)
 		w.flush(id)
-		w.now = w.nanos() // the next one is sent that much later
+		w.now = w.nanos() // sending took time
 		if c.state == open && c.hasRoom() {
 			w.queueIdle(id)
 		}

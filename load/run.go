@@ -9,50 +9,54 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// phase is what the workers are doing. It only grows, but for a Session, which goes on from draining
-// to the next slice.
+// phase is the stage of a run. A Run's phases only advance:
+//
+//	connecting → warming → measuring → stopping → stopped
+//
+// With a number of Requests and no warm-up, it starts in measuring. A Session alternates between
+// draining and its slices; see there.
 type phase int32
 
 const (
 	connecting phase = iota
 	warming
 	measuring
-	draining // no more requests begin, counting goes on
-	stopping // counts are final, connections still open
+	draining // no request begins, counting goes on
+	stopping // counts are final, connections are still open
 	stopped
 )
 
-// run is a job under way: what its workers and its conductor share.
+// run is a job in progress: the state shared by its workers and the coordinator.
 type run struct {
 	*job
 	phase          atomic.Int32
-	pendingConns   atomic.Int64 // connections neither made nor given up for the first time
-	connected      atomic.Bool  // a connection was made
-	failedConnects atomic.Int64 // attempts to connect that failed since one was made
+	pendingConns   atomic.Int64 // connections whose first attempt is not over
+	connected      atomic.Bool  // at least one connection was opened
+	failedConnects atomic.Int64 // failed attempts to connect since the last success
 	sampleCount    atomic.Int64
-	requestBudget  *budget // of requests
-	errorBudget    *budget // for errors
+	requestBudget  *budget // Plan.Requests
+	errorBudget    *budget // Plan.MaxErrors
 	workers        []*worker
 
-	drainedSlices   chan Slice           // from the workers of a Session, when they rest; nil of others
-	drainSeq        atomic.Int64         // how often requests were to end
-	running         sync.WaitGroup       // workers
-	parts           chan workerSecond    // from them
-	spareHistograms chan *hist.Histogram // for them
+	drainedSlices   chan Slice           // from a Session's workers when they are drained; nil in a Run
+	drainSeq        atomic.Int64         // number of drains so far
+	running         sync.WaitGroup       // the workers' goroutines
+	parts           chan workerSecond    // from the workers
+	spareHistograms chan *hist.Histogram // for the workers, emptied
 	timeline        *timeline
 }
 
 const (
-	// glanceEvery is how often Trace.Progress is called.
+	// progressEvery is the interval of Trace.Progress.
 	progressEvery = 100 * time.Millisecond
-	// refusals is how often in a row each connection may be refused before a run of a number of
-	// requests ends: nobody is there any more.
+	// maxFailedConnects is the number of failed attempts per connection, without a success between
+	// them, after which a run with a number of Requests ends.
 	maxFailedConnects = 20
 )
 
-// Run carries out the plan. When ctx ends early, the result of what was measured
-// until then is returned with ctx's error. If no connection can be made the error is a
-// *ConnectError, also with a result; if the plan is wrong, a *PlanError.
+// Run runs the Plan. If ctx ends early, Run returns ctx's error with the Result so far. If no
+// connection succeeds, the error is a *ConnectError, also with a Result. An invalid Plan is a
+// *PlanError.
 func Run(ctx context.Context, p Plan) (*Result, error) {
 	j, err := p.prepare(ctx)
 	if err != nil {
@@ -72,7 +76,7 @@ func Run(ctx context.Context, p Plan) (*Result, error) {
 	return r.result(took), r.connectError(err)
 }
 
-// employ makes the workers.
+// createWorkers creates the workers.
 func (r *run) createWorkers() error {
 	left := r.Connections
 	for i := range r.Threads {
@@ -88,14 +92,14 @@ func (r *run) createWorkers() error {
 	return nil
 }
 
-// begin has the workers work.
+// startWorkers starts the workers' goroutines.
 func (r *run) startWorkers() {
 	for _, w := range r.workers {
 		r.running.Go(w.loop)
 	}
 }
 
-// end ends the workers, and takes in what is left of what they measured.
+// stopWorkers stops the workers and merges their last parts.
 func (r *run) stopWorkers() {
 	if r.isSession() {
 		r.setPhase(stopped)
@@ -104,7 +108,7 @@ func (r *run) stopWorkers() {
 	}
 	go func() {
 		r.running.Wait()
-		r.closeWakers() // they were rung until now
+		r.closeWakers() // until now a worker's waker was in use
 		close(r.parts)
 	}()
 	for p := range r.parts {
@@ -121,7 +125,7 @@ func newRun(j *job) *run {
 	return r
 }
 
-// unreached makes an error of a run that made no connection.
+// connectError returns err, or a *ConnectError if no connection was opened.
 func (r *run) connectError(err error) error {
 	if err != nil || r.connected.Load() {
 		return err
@@ -135,7 +139,7 @@ func (r *run) connectError(err error) error {
 	return failed
 }
 
-// conduct moves the run from phase to phase and returns how long it measured.
+// runPhases moves the run from phase to phase and returns how long it measured.
 func (r *run) runPhases(ctx context.Context) (took time.Duration, err error) {
 	if !r.measuresConnecting() {
 		if err := r.connectAll(ctx); err != nil || !r.connected.Load() {
@@ -155,11 +159,11 @@ func (r *run) runPhases(ctx context.Context) (took time.Duration, err error) {
 	return took, err
 }
 
-// connectAll waits until all connections were made, or could not be.
+// connectAll waits until every connection was opened or failed.
 func (r *run) connectAll(ctx context.Context) error {
 	tick := time.NewTicker(progressEvery / 10)
 	defer tick.Stop()
-	for r.pendingConns.Load() > 0 { // each worker bounds its connects by Timeout
+	for r.pendingConns.Load() > 0 { // ends at the latest with the workers' Timeout
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -175,8 +179,9 @@ func call(hook func()) {
 	}
 }
 
-// watch lets d pass, telling of the progress, and returns how long it took. Measuring ends
-// earlier when all requests of the plan's number have been dealt with; without d, only then.
+// runPhase waits until a phase is over, reports progress, and returns the phase's length. The phase
+// lasts for d. Measuring ends earlier if the number of requests or errors is reached; with d 0,
+// only then.
 func (r *run) runPhase(ctx context.Context, d time.Duration, isMeasuring bool) (time.Duration, error) {
 	start := time.Now()
 	var end <-chan time.Time
@@ -186,7 +191,7 @@ func (r *run) runPhase(ctx context.Context, d time.Duration, isMeasuring bool) (
 		end = timer.C
 	}
 	var glance <-chan time.Time
-	if r.Trace.Progress != nil || r.hasRequestLimit() { // waking up for nothing could delay a worker
+	if r.Trace.Progress != nil || r.hasRequestLimit() { // needless wake-ups could delay a worker
 		ticker := time.NewTicker(progressEvery)
 		defer ticker.Stop()
 		glance = ticker.C
@@ -212,8 +217,8 @@ func (r *run) runPhase(ctx context.Context, d time.Duration, isMeasuring bool) (
 	}
 }
 
-// isLost reports whether a plan's number of requests will not be reached, because nobody takes
-// connections.
+// isUnreachable reports whether a run with a number of Requests cannot complete because connecting
+// keeps failing.
 func (r *run) isUnreachable() bool {
 	if !r.hasRequestLimit() {
 		return false
@@ -221,7 +226,7 @@ func (r *run) isUnreachable() bool {
 	return r.pendingConns.Load() == 0 && !r.connected.Load() || r.failedConnects.Load() > maxFailedConnects*int64(r.Connections)
 }
 
-// tell tells how the run goes.
+// reportProgress calls Trace.Progress.
 func (r *run) reportProgress(isMeasuring bool, elapsed time.Duration) {
 	if r.Trace.Progress == nil {
 		return
@@ -236,7 +241,7 @@ func (r *run) reportProgress(isMeasuring bool, elapsed time.Duration) {
 	r.Trace.Progress(p)
 }
 
-// takeIn takes in a worker's part of a second, or of a slice, and returns its histogram.
+// merge merges a worker's part of a second or slice and recycles its histogram.
 func (r *run) merge(p *workerSecond) {
 	if r.isSession() {
 		r.timeline.total.Merge(p.latency)

@@ -7,30 +7,30 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// tally is what one worker counts. Only its worker touches it until the end.
+// tally holds the counters of one worker. Only that worker uses it until it has stopped.
 type tally struct {
-	counting                           bool // the phase is measuring
+	counting                           bool // measuring is in progress
 	requests, receivedBytes, bodyBytes uint64
 	sentBytes, connects, opened        uint64
 	statuses                           [1000]uint64 // by status code
 	errors                             Errors
-	service                            *hist.Histogram // of an open loop
-	timedOut                           *hist.Histogram // how long those have waited that were not answered in time
+	service                            *hist.Histogram // only in an open loop
+	timedOut                           *hist.Histogram // waits of requests that timed out
 	firstByte, connect, handshake      *hist.Histogram
-	waiting                            *hist.Histogram // how long those had, at the end, that were not answered
+	waiting                            *hist.Histogram // waits of requests without a response at the end
 	due                                float64
 	windows                            []uint32
 	samples                            []Sample
-	head                               string // of the first response
+	head                               string // head of the first response
 	user, sys                          time.Duration
-	fastCGI                            *FastCGI // nil unless that is spoken
+	fastCGI                            *FastCGI // nil for other protocols
 }
 
 func newTally() tally {
 	return tally{service: hist.New(), timedOut: hist.New(), waiting: hist.New(), firstByte: hist.New(), connect: hist.New(), handshake: hist.New()}
 }
 
-// result puts together what the workers counted.
+// result merges what the workers counted.
 func (r *run) result(took time.Duration) *Result {
 	res := &Result{
 		URL: r.URL, Connections: r.Connections, Threads: r.Threads, Seconds: took.Seconds(), Statuses: make(map[int]uint64),
@@ -39,7 +39,7 @@ func (r *run) result(took time.Duration) *Result {
 	if !r.isSession() {
 		res.Timeline = r.timeline.finish(took)
 	}
-	if !r.Pace.open() { // a request is due when it is sent
+	if !r.Pace.open() { // in a closed loop a request is due when it is sent
 		res.Service.Merge(r.timeline.total)
 	}
 	for _, w := range r.workers {
@@ -59,9 +59,8 @@ func (r *run) result(took time.Duration) *Result {
 	return res
 }
 
-// wait counts what was still to be answered at the end. Whatever had waited for longer than nearly
-// all took that were answered is as much a part of the distribution as they are: a server that
-// stops to answer would look quick otherwise.
+// addUnanswered adds requests without a response at the end to Latency if they had waited longer
+// than nearly all others took. Without them, a server that stops responding would look fast.
 func (r *Result) addUnanswered(waiting *hist.Histogram) {
 	const usualShare = 0.99
 	usual := r.Service.Quantile(usualShare)

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// thinkers are connections whose users think, the next to be done first.
+// thinkers is a heap of the connections that pause between requests, the earliest end first.
 type thinkers []thinker
 
 type thinker struct {
@@ -25,7 +25,7 @@ func (t *thinkers) Pop() any {
 	return x
 }
 
-// thinks has a connection's user think before the next request.
+// startThinking pauses a connection for a random time, up to Plan.Think.
 func (w *worker) startThinking(id int) {
 	if w.Think == 0 {
 		return
@@ -35,7 +35,7 @@ func (w *worker) startThinking(id int) {
 	heap.Push(&w.thinking, thinker{c.thinkUntil, id})
 }
 
-// wakeUp lets those go on who have thought enough, and sets the timer for the next.
+// resumeThinkers sends on the connections whose pause is over and sets the timer for the next.
 func (w *worker) resumeThinkers() {
 	if w.Think == 0 || w.paused {
 		return

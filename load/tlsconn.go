@@ -12,18 +12,19 @@ import (
 	"github.com/tarehq/tare/internal/poll"
 )
 
-// tlsConn is the TLS of one connection. Package tls wants a connection that waits. Here it gets
-// one that says it cannot now, which ends a read but spoils nothing. A handshake does not survive
-// that: it runs as a coroutine of the worker, and gives way wherever it would wait.
+// tlsConn is the TLS layer of a connection. Package tls expects a blocking connection. The socket
+// below returns a temporary error instead of blocking, after which a tls.Conn can still read. A
+// handshake cannot continue after an error, so it runs as a coroutine of the worker and yields
+// wherever it would block.
 type tlsConn struct {
 	conn *tls.Conn
 	fd   int
-	out  []byte // encrypted, to be sent
+	out  []byte // encrypted output not sent yet
 
-	yield  func(struct{}) bool // while shaking hands
+	yield  func(struct{}) bool // suspends the handshake; nil without one
 	resume func() (struct{}, bool)
 	stop   func()
-	err    error // of the handshake
+	err    error // result of the handshake
 }
 
 func newTLSConn(fd int, config *tls.Config) *tlsConn {
@@ -37,7 +38,7 @@ func newTLSConn(fd int, config *tls.Config) *tlsConn {
 	return t
 }
 
-// handshake goes on with the handshake and reports whether it is over.
+// handshake continues the handshake and reports whether it is over.
 func (t *tlsConn) handshake() (over bool, err error) {
 	if _, more := t.resume(); more {
 		return false, nil
@@ -45,15 +46,15 @@ func (t *tlsConn) handshake() (over bool, err error) {
 	return true, t.err
 }
 
-// release ends a handshake that is under way. The descriptor is the caller's.
+// release stops a handshake in progress. The caller closes the descriptor.
 func (t *tlsConn) release() { t.stop() }
 
-// read is poll.Recv of what was encrypted.
+// read returns decrypted input with poll.Recv's errors.
 func (t *tlsConn) read(b []byte) (int, error) {
 	n, err := t.conn.Read(b)
 	switch {
 	case n > 0:
-		return n, nil // whatever else there is, the next read tells
+		return n, nil // the next read returns an error, if any
 	case errors.Is(err, wouldBlock{}):
 		return 0, poll.ErrAgain
 	case errors.Is(err, io.EOF):
@@ -62,7 +63,7 @@ func (t *tlsConn) read(b []byte) (int, error) {
 	return 0, err
 }
 
-// flush sends what was encrypted, and returns poll.ErrAgain if there is no room for all.
+// flush sends encrypted output. It returns poll.ErrAgain if the socket's buffer is full.
 func (t *tlsConn) flush() error {
 	for len(t.out) > 0 {
 		n, err := poll.Send(t.fd, t.out)
@@ -75,17 +76,17 @@ func (t *tlsConn) flush() error {
 	return nil
 }
 
-// tlsSocket is the connection below the TLS.
+// tlsSocket is the net.Conn below the TLS layer.
 type tlsSocket tlsConn
 
-// wouldBlock is the error of a read that would have to wait: a passing one, as package tls sees it.
+// wouldBlock is the error of a read that would block. Package tls treats it as temporary.
 type wouldBlock struct{}
 
-func (wouldBlock) Error() string   { return "load: nothing has arrived" }
+func (wouldBlock) Error() string   { return "load: read would block" }
 func (wouldBlock) Timeout() bool   { return true }
 func (wouldBlock) Temporary() bool { return true }
 
-var errAbandoned = errors.New("the connection was given up")
+var errAbandoned = errors.New("the connection was closed during the handshake")
 
 func (s *tlsSocket) Read(b []byte) (int, error) {
 	for {
@@ -107,7 +108,7 @@ func (s *tlsSocket) Read(b []byte) (int, error) {
 	}
 }
 
-// Write takes all of b: what cannot be sent now is kept for flush.
+// Write accepts all of b and keeps what it cannot send for flush.
 func (s *tlsSocket) Write(b []byte) (int, error) {
 	sent := 0
 	for len(s.out) == 0 && sent < len(b) {
@@ -131,7 +132,7 @@ func (*tlsSocket) SetDeadline(time.Time) error      { return nil }
 func (*tlsSocket) SetReadDeadline(time.Time) error  { return nil }
 func (*tlsSocket) SetWriteDeadline(time.Time) error { return nil }
 
-// newTLSConfig returns how a plan speaks TLS with a place.
+// newTLSConfig returns the Plan's TLS configuration for a URL.
 func newTLSConfig(p *Plan, to *parsedURL) *tls.Config {
 	config := &tls.Config{}
 	if p.TLS != nil {
@@ -146,7 +147,7 @@ func newTLSConfig(p *Plan, to *parsedURL) *tls.Config {
 	return config
 }
 
-// shake goes on with a connection's handshake.
+// continueHandshake continues a connection's handshake.
 func (w *worker) continueHandshake(id int) {
 	c := &w.conns[id]
 	over, err := c.tls.handshake()
@@ -155,7 +156,7 @@ func (w *worker) continueHandshake(id int) {
 	}
 	if err == nil && over && w.Version == HTTP2 {
 		if agreed := c.tls.conn.ConnectionState().NegotiatedProtocol; agreed != "h2" {
-			err = fmt.Errorf("the server does not speak HTTP/2: it chose %q by ALPN", agreed)
+			err = fmt.Errorf("the server does not support HTTP/2: it selected %q by ALPN", agreed)
 		}
 	}
 	switch {
@@ -168,7 +169,7 @@ func (w *worker) continueHandshake(id int) {
 	}
 }
 
-// flushed turns the error of a flush that found no room into waiting for some.
+// ignoreBlocked replaces poll.ErrAgain by waiting until the socket is writable.
 func (w *worker) ignoreBlocked(id int, err error) error {
 	if err == poll.ErrAgain { //nolint:errorlint // a bare errno
 		w.awaitWritable(id)
@@ -177,7 +178,7 @@ func (w *worker) ignoreBlocked(id int, err error) error {
 	return err
 }
 
-// flushTLS is flush over TLS.
+// flushTLS is flush for a TLS connection.
 func (w *worker) flushTLS(id int) {
 	c := &w.conns[id]
 	var err error

@@ -1,6 +1,6 @@
 package load
 
-// protocol returns what speaks a version of HTTP.
+// protocol returns the protocol that implements a version of HTTP.
 func (v Version) protocol() protocol {
 	switch v {
 	case HTTP10:
@@ -11,7 +11,7 @@ func (v Version) protocol() protocol {
 	return httpProtocol{1}
 }
 
-// names are a version's in TLS's negotiation (RFC 7301).
+// alpn returns the version's protocol names for ALPN (RFC 7301).
 func (v Version) alpn() []string {
 	if v == HTTP2 {
 		return []string{"h2"}

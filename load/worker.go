@@ -11,66 +11,66 @@ import (
 )
 
 const (
-	// readSize is the buffer that all of a worker's connections read into.
+	// readSize is the size of the buffer shared by all of a worker's connections.
 	readSize = 64 << 10
-	// maxConnecting is how many connections a worker opens at once. More could
-	// overflow the server's backlog, and each that does waits for a second.
+	// maxBacklog is the number of connections that a worker opens concurrently. More could overflow
+	// the server's backlog, and each dropped SYN costs a second.
 	maxBacklog = 128
-	// acceptTime is how long a connection that the kernel has made counts among those,
-	// unless the server answers on it before: it may not have been accepted yet.
+	// backlogTime is how long an established connection counts in the backlog unless a response
+	// arrives before. The server may not have accepted it yet.
 	backlogTime = 250 * time.Millisecond
-	// sweepEvery is how often connections are checked for timeouts, and closed ones
-	// are opened again.
+	// sweepEvery is the interval of sweeps, which check timeouts and reopen closed connections.
 	sweepEvery = 50 * time.Millisecond
-	// restFor is for how long the worker of a Session waits at a time while that rests.
+	// pausedWait is the poll timeout of a paused Session's worker.
 	pausedWait = time.Hour
 )
 
-// worker is one thread with its share of the connections. Only its own goroutine
-// touches what it has, the glances excepted.
+// worker is a thread with its share of the connections. Only its own goroutine uses its fields,
+// except the atomic ones for progress reports.
 type worker struct {
 	*run
 	index     int
-	firstConn int // connections of the workers before
+	firstConn int // number of busy connections of the workers before it
 	poller    *poll.Poller
 	timer     *timer
-	waker     *waker // of a Session
+	waker     *waker // nil unless in a Session
 	conns     []conn
 	tally     tally
 
 	messages  []message
-	nextIndex int // of the messages, in order
+	nextIndex int // of messages
 	values    sequenceValues
 
-	clock        time.Time // what nanosecond counts are relative to
-	now          int64     // when the last piece of input was looked at
-	began        int64     // of measuring
-	current      interval  // second of it
-	window       window    // of that second
-	nextUnopened int       // conns[unopened:] were never opened
-	backlog      int       // connections that may be in the server's backlog
+	clock        time.Time // zero of all int64 times
+	now          int64     // when the last input was read
+	began        int64     // when measuring began
+	current      interval  // the current second of measuring
+	window       window    // the current window of that second
+	nextUnopened int       // conns[nextUnopened:] were never opened
+	backlog      int       // connections that the server may not have accepted yet
 	route        route
-	seenPhase    phase   // when the loop last looked
-	started      bool    // requests may begin
-	cpuAtStart   cpuTime // of the thread, when counting began
+	seenPhase    phase   // the run's phase as of this iteration
+	started      bool    // requests may be sent
+	cpuAtStart   cpuTime // CPU time of the thread when counting began
 	nextSweep    int64
-	paused       bool   // no request begins, between two slices
-	drained      bool   // none is under way, either
-	nextReopen   int    // conns[reopened:] were not looked at since the slice began
-	drainSeen    int64  // of the run's drains, the last that the conductor was told of
-	reported     Slice  // what the conductor knows
+	paused       bool   // between two slices: no request may begin
+	drained      bool   // paused, and no request is in flight
+	nextReopen   int    // conns[nextReopen:] were not checked since the slice began
+	drainSeen    int64  // the run's drainSeq that was last reported
+	reported     Slice  // totals reported to the Session so far
 	pacer        *pacer // nil in a closed loop
 	thinking     thinkers
 
-	buffer   []byte // what all of its connections read into
-	rendered []byte // a request, before a multiplexer has it
+	buffer   []byte // shared by reads of all connections
+	rendered []byte // reused for requests to a multiplexer
 
 	progressRequests   atomic.Uint64
-	progressErrors     atomic.Pointer[Errors] // nil as long as there are none
-	progressErrorCount uint64                 // in the last one
+	progressErrors     atomic.Pointer[Errors] // nil if there are none
+	progressErrorCount uint64                 // total of progressErrors
 }
 
-// newWorker makes worker index, for some busy connections after those of the workers before.
+// newWorker returns worker index with conns busy connections; before is the number of those of
+// earlier workers.
 func newWorker(r *run, index, before, conns int) (*worker, error) {
 	p, err := poll.New()
 	if err != nil {
@@ -97,7 +97,7 @@ func newWorker(r *run, index, before, conns int) (*worker, error) {
 	return w, nil
 }
 
-// prepare makes what the worker's connections need.
+// prepareConns creates the worker's messages and connections.
 func (w *worker) prepareConns() {
 	for i, a := range w.requests {
 		var f *templateFill
@@ -119,10 +119,10 @@ func (w *worker) prepareConns() {
 
 func (w *worker) nanos() int64 { return int64(time.Since(w.clock)) }
 
-// loop is the worker's goroutine.
+// loop runs the worker until the phase is stopped.
 func (w *worker) loop() {
 	defer w.bind()()
-	defer w.close() // on the same thread: handshakes are its coroutines
+	defer w.close() // on the same thread: handshakes are coroutines of this goroutine
 	for {
 		w.seenPhase = phase(w.phase.Load())
 		switch {
@@ -144,7 +144,7 @@ func (w *worker) loop() {
 		w.resumeThinkers()
 		events, err := w.poller.Wait(wait)
 		if err != nil {
-			panic("load: BUG: cannot wait: " + err.Error())
+			panic("load: BUG: poll: " + err.Error())
 		}
 		w.now = w.nanos()
 		w.rollWindow()
@@ -166,8 +166,8 @@ func (w *worker) loop() {
 	}
 }
 
-// bind keeps the goroutine on its thread, whose processor time is read, and the thread
-// on its processor. The function it returns undoes both.
+// bind locks the goroutine to its thread, whose CPU time is measured, and binds the thread to its
+// CPU. The returned function undoes both.
 func (w *worker) bind() (release func()) {
 	runtime.LockOSThread()
 	if len(w.CPUs) == 0 {
@@ -176,12 +176,13 @@ func (w *worker) bind() (release func()) {
 	cpu := w.CPUs[w.index%len(w.CPUs)]
 	undo, err := bindThread(cpu)
 	if err != nil {
-		w.recordFirstError(fmt.Sprintf("cannot bind a thread to processor %d: %v", cpu, err))
+		w.recordFirstError(fmt.Sprintf("cannot bind a thread to CPU %d: %v", cpu, err))
 		return runtime.UnlockOSThread
 	}
 	return func() {
-		// Nothing else may run on a thread that stays bound: left locked, it ends with
-		// this goroutine. That alone would not do, for the main thread never ends.
+		// If unbinding fails, the goroutine exits while locked, which ends its thread, so no other
+		// goroutine runs on a bound thread. Unbinding is still needed because the main thread never
+		// ends.
 		if undo() == nil {
 			runtime.UnlockOSThread()
 		}
@@ -197,7 +198,7 @@ func (w *worker) beginCounting() {
 	w.cpuAtStart = threadTime()
 }
 
-// endCounting notes what the thread cost, and how long what is still to be answered has waited.
+// endCounting records the thread's CPU time and how long the active exchanges have waited.
 func (w *worker) endCounting() {
 	if !w.tally.counting {
 		return
@@ -221,11 +222,11 @@ func (w *worker) endCounting() {
 	w.tally.counting = false
 }
 
-// waits notes since when a request waits that is not answered in the measured time.
+// recordWaiting records a request that was due at the given time and has no response at the end.
 func (w *worker) recordWaiting(since int64) { w.tally.waiting.Record(time.Duration(w.now - since)) }
 
-// endPacing ends the schedule of an open loop, and notes how long what was due, and could not be sent,
-// has waited.
+// endPacing ends the schedule of an open loop and records how long due requests that could not be
+// sent have waited.
 func (w *worker) endPacing() {
 	p := w.pacer
 	if p == nil || p.began == 0 {
@@ -235,7 +236,7 @@ func (w *worker) endPacing() {
 		w.tally.due += (p.profile.dueBy(w.now-p.began) - p.profile.dueBy(w.began-p.began)) / p.gap
 		free := p.idle.len()
 		for since, ok := p.pop(w.now); ok; since, ok = p.pop(w.now) {
-			if free > 0 { // we did not come to it: it was not asked
+			if free > 0 { // a connection was free: the generator was late
 				free--
 				w.tally.due--
 				p.lag.Record(time.Duration(w.now - since))
@@ -247,7 +248,8 @@ func (w *worker) endPacing() {
 	p.began = 0
 }
 
-// open begins to open connections that never were, a few at a time.
+// openConns opens connections that were never opened and, in a Session's slice, reopens closed
+// ones, a few at a time.
 func (w *worker) openConns() {
 	for w.nextUnopened < len(w.conns) && w.backlog < maxBacklog {
 		w.nextUnopened++
@@ -260,8 +262,8 @@ func (w *worker) openConns() {
 	}
 }
 
-// begin begins a closed loop, once all connections have been made. A server that is
-// loaded by the first of them may take long to accept the last.
+// startClosedLoop sends the first requests once all connections are open. A server that is loaded
+// by the first connections may take long to accept the last.
 func (w *worker) startClosedLoop() {
 	if w.started || w.paused || w.seenPhase < warming {
 		return
@@ -278,7 +280,7 @@ func (w *worker) startClosedLoop() {
 	}
 }
 
-// sweep ends what has taken too long, and opens what is closed.
+// sweep ends exchanges and connects that have timed out, and reopens closed connections.
 func (w *worker) sweep() {
 	w.nextSweep = w.now + int64(sweepEvery)
 	for id := range w.conns[:w.nextUnopened] {
@@ -304,7 +306,7 @@ func (w *worker) sweep() {
 	}
 }
 
-// isOver reports whether a request on the connection has taken too long.
+// isTimedOut reports whether a request on the connection has timed out.
 func (w *worker) isTimedOut(c *conn) bool {
 	for i := range c.exchanges {
 		if f := &c.exchanges[i]; f.active && w.now-f.sent > int64(w.Timeout) {
@@ -314,7 +316,8 @@ func (w *worker) isTimedOut(c *conn) bool {
 	return false
 }
 
-// timeOut gives a connection up that takes too long. A request on it has taken at least as long.
+// timeOut closes a connection with a timed-out request. It records how long each of its active
+// requests has waited, which is a lower bound of their latency.
 func (w *worker) timeOut(id int) {
 	c := &w.conns[id]
 	for i := range c.exchanges {
@@ -325,15 +328,15 @@ func (w *worker) timeOut(id int) {
 	w.failConn(id, FailedTimeout, "timeout: "+c.activity())
 }
 
-// giveUp ends the first attempts of connections that were never opened. It is called
-// when nobody answers, so that the conductor need not wait for batch after batch.
+// abandonUnopened ends the first attempts of connections that were never opened. It is called when
+// the server is unreachable, so that the coordinator does not wait for batch after batch.
 func (w *worker) abandonUnopened() {
 	for ; w.nextUnopened < len(w.conns); w.nextUnopened++ {
 		w.endFirstAttempt(&w.conns[w.nextUnopened])
 	}
 }
 
-// note counts an error of one kind, if it is measured.
+// recordError counts an error, if it is measured, and keeps the first text.
 func (w *worker) recordError(kind Failure, text string) {
 	w.recordFirstError(text)
 	if w.tally.counting {
@@ -355,8 +358,8 @@ func (w *worker) recordFirstError(text string) {
 	}
 }
 
-// close releases what the worker holds. Connections are reset, so that none of our
-// ports is kept in TIME_WAIT.
+// close releases the worker's resources. It resets connections so that none of the local ports
+// stays in TIME_WAIT.
 func (w *worker) close() {
 	for i := range w.conns {
 		c := &w.conns[i]
@@ -367,7 +370,7 @@ func (w *worker) close() {
 		if c.tls != nil {
 			c.tls.release()
 		}
-		c.reader.reset() // it may still have something to tell
+		c.reader.reset() // it may hold STDERR output
 	}
 	if w.timer != nil {
 		w.timer.close()

@@ -13,7 +13,7 @@ import (
 // column is a figure with its name, which ends in its unit.
 type column struct{ name, value string }
 
-// columns are the figures of a run that fit into a row.
+// columns returns the figures of a run that fit into a row.
 func (r *Run) columns() []column {
 	whole := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 8, 64) }
@@ -49,7 +49,7 @@ func (r *Run) columns() []column {
 		column{"generator_busy", number(r.Generator.Busy)}, column{"doubts", strings.Join(r.Doubts(), "; ")})
 }
 
-// WriteCSV writes the run's figures as one row, below their names.
+// WriteCSV writes a row of names and a row of the run's figures.
 func (r *Run) WriteCSV(w io.Writer) error {
 	var names, values []string
 	for _, c := range r.columns() {
@@ -62,8 +62,8 @@ func (r *Run) WriteCSV(w io.Writer) error {
 	return out.Error()
 }
 
-// WriteSamples writes a row for each request that was kept. Times are in nanoseconds from when
-// measuring began, but for how long it took to connect.
+// WriteSamples writes a row for each sample. Times are in nanoseconds since measuring began, except
+// the connect time, which is a duration.
 func (r *Run) WriteSamples(w io.Writer) error {
 	out := csv.NewWriter(w)
 	_ = out.Write([]string{
@@ -86,7 +86,7 @@ func (r *Run) WriteSamples(w io.Writer) error {
 	return out.Error()
 }
 
-// failureName is a failure as the errors by kind have it; empty of none.
+// failureName returns the name of a failure in the error counts; empty for none.
 func failureName(f load.Failure) string {
 	switch f {
 	case load.FailedConnect:

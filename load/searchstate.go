@@ -7,14 +7,21 @@ import (
 	"time"
 )
 
-// hunt is a Search under way. Its bracket has the highest rate that held, 0 if none, and the
-// lowest that did not, 0 if none.
+// searchState is the state of a Search in progress. It passes through these steps:
+//
+//	start     a short closed loop finds the first rate, unless Search.From sets it
+//	bracket   doubles or quarters the rate until one rate was sustained and one was not
+//	bisect    halves the bracket until it is narrow
+//	confirm   repeats the sustained rate; if most runs fail, lowers it and repeats
+//
+// low is the highest rate sustained and high the lowest rate not sustained; each is 0 if there is
+// none.
 type searchState struct {
 	Search
 	plan           Plan
 	found          *SearchResult
 	low, high      float64
-	generatorBound bool // the generator is to blame for high
+	generatorBound bool // the generator caused the failure at high
 }
 
 func (h *searchState) search(ctx context.Context) error {
@@ -31,12 +38,12 @@ func (h *searchState) search(ctx context.Context) error {
 	return err
 }
 
-// lowest is the lowest rate that is tried.
+// lowest returns the lowest rate that is tried.
 func (h *searchState) lowest() float64 { return min(minRequests/h.Step.Seconds(), h.top()) }
 
 func (h *searchState) top() float64 { return cmp.Or(h.To, maxRate) }
 
-// spent reports whether only the runs that confirm are left.
+// isExhausted reports whether only the confirming runs are left.
 func (h *searchState) isExhausted() bool { return len(h.found.Tries)+h.Confirmations >= h.Runs }
 
 // start returns the first rate to try.
@@ -54,7 +61,7 @@ func (h *searchState) start(ctx context.Context) (float64, error) {
 	return min(max(rate, h.lowest()), h.top()), nil
 }
 
-// bracket finds a rate that holds and one that does not.
+// bracket finds a sustained rate and one that is not.
 func (h *searchState) bracket(ctx context.Context, rate float64) error {
 	const up, down = 2, 4
 	for !h.isExhausted() {
@@ -73,7 +80,7 @@ func (h *searchState) bracket(ctx context.Context, rate float64) error {
 	return nil
 }
 
-// isNarrow reports whether the bracket is as narrow as it is to be.
+// isNarrow reports whether the bracket has reached the required precision.
 func (h *searchState) isNarrow() bool {
 	precision := h.Precision
 	if h.generatorBound {
@@ -82,7 +89,7 @@ func (h *searchState) isNarrow() bool {
 	return h.high <= h.low*(1+precision)
 }
 
-// bisect brings the bracket together. Rates are compared by their ratios.
+// bisect narrows the bracket by trying its geometric mean.
 func (h *searchState) bisect(ctx context.Context) error {
 	for h.low > 0 && h.high > 0 && !h.isNarrow() && !h.isExhausted() {
 		if _, err := h.tryTwice(ctx, math.Sqrt(h.low*h.high), ToBisect); err != nil {
@@ -92,8 +99,8 @@ func (h *searchState) bisect(ctx context.Context) error {
 	return nil
 }
 
-// holds tries a rate, twice if it does not hold, and narrows the bracket. The generator is to
-// blame if it was both times.
+// tryTwice tries a rate, again if it fails, and narrows the bracket. The generator counts as the
+// cause only if it was both times.
 func (h *searchState) tryTwice(ctx context.Context, rate float64, purpose Purpose) (bool, error) {
 	t, err := h.try(ctx, rate, purpose)
 	if err == nil && !t.Held {
@@ -112,9 +119,9 @@ func (h *searchState) tryTwice(ctx context.Context, rate float64, purpose Purpos
 	return t.Held, nil
 }
 
-// confirm runs the rate found again, and lower ones as long as most runs do not hold: by as
-// much as the precision, then twice as much and so on, so that a rate that held by luck does not
-// take many runs.
+// confirm repeats the rate found and lowers it while most runs fail. Each step lowers it twice as
+// much as the one before, beginning with the precision, so that a lucky rate does not take many
+// runs.
 func (h *searchState) confirm(ctx context.Context) error {
 	verdict := h.verdict()
 	for less := h.Precision; h.low > 0; less *= 2 {
@@ -135,7 +142,7 @@ func (h *searchState) confirm(ctx context.Context) error {
 	return nil
 }
 
-// below returns a lower rate; 0 if there is none.
+// below returns a rate lower by a share, or 0 if there is none.
 func (h *searchState) below(rate, less float64) float64 {
 	if rate <= h.lowest() {
 		return 0
@@ -143,7 +150,7 @@ func (h *searchState) below(rate, less float64) float64 {
 	return max(rate*(1-less), h.lowest())
 }
 
-// verdict is what is to be said of the bracket once its lower end is confirmed, or if it has none.
+// verdict returns the verdict on the bracket once its lower end is confirmed or missing.
 func (h *searchState) verdict() Verdict {
 	switch {
 	case h.generatorBound:
@@ -158,16 +165,16 @@ func (h *searchState) verdict() Verdict {
 	return Unsettled
 }
 
-// vote is how the runs that confirm a rate came out.
+// vote counts the outcomes of the runs that confirm a rate.
 type vote struct {
 	needed, good, bad int
-	generator         int // bad ones for which it is to blame
+	generator         int // bad ones that the generator caused
 }
 
 func (v *vote) held() bool    { return 2*v.good > v.needed }
 func (v *vote) decided() bool { return v.held() || 2*v.bad >= v.needed }
 
-// vote runs a rate until most of the confirmations agree, or there are no more runs.
+// vote runs a rate until most of the confirmations agree or no runs are left.
 func (h *searchState) vote(ctx context.Context, rate float64) (v vote, err error) {
 	v.needed = h.Confirmations
 	for !v.decided() && len(h.found.Tries) < h.Runs {
@@ -187,7 +194,7 @@ func (h *searchState) vote(ctx context.Context, rate float64) (v vote, err error
 	return v, nil
 }
 
-// try runs the plan at a rate.
+// try runs the Plan at a rate.
 func (h *searchState) try(ctx context.Context, rate float64, purpose Purpose) (Try, error) {
 	p := h.plan
 	p.Pace.Steps = Constant(rate).Steps
@@ -195,7 +202,7 @@ func (h *searchState) try(ctx context.Context, rate float64, purpose Purpose) (T
 	return h.runPlan(ctx, p, Try{Rate: rate, Purpose: purpose})
 }
 
-// carryOut runs a plan and tells what came of it.
+// runPlan runs a Plan and records the Try.
 func (h *searchState) runPlan(ctx context.Context, p Plan, t Try) (Try, error) {
 	r, err := h.Run(ctx, p)
 	if err != nil {

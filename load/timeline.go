@@ -6,15 +6,15 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// part is what one worker measured in one second.
+// workerSecond is what one worker measured in one second.
 type workerSecond struct {
 	index   int
 	sum     Second
 	latency *hist.Histogram
 }
 
-// seconds puts the parts of all workers together. Only the conductor touches it. Packing takes
-// long, so that workers do not do it: they hand over what they have, and get an empty one.
+// timeline merges the seconds of all workers. Only the coordinator uses it. Packing a histogram
+// takes long, so workers hand theirs over and receive an empty one.
 type timeline struct {
 	workers  int
 	trace    func(Second)
@@ -23,21 +23,22 @@ type timeline struct {
 	total    *hist.Histogram
 }
 
-// partial is a second of which not all workers have told.
+// partialSecond is a second that not all workers have reported.
 type partialSecond struct {
 	reports int
 	sum     Second
 	latency *hist.Histogram
 }
 
-// packedSeconds is how many seconds' histograms are kept: of a longer run they would be too much.
+// maxPackedSeconds limits the seconds whose histograms are kept, and so the size of a long run's
+// Result.
 const maxPackedSeconds = 3600
 
 func newTimeline(workers int, trace func(Second)) *timeline {
 	return &timeline{workers: workers, trace: trace, partials: make(map[int]*partialSecond), total: hist.New()}
 }
 
-// add takes in a part, whose histogram the caller may use again.
+// add merges a worker's second. The caller may reuse its histogram.
 func (s *timeline) add(p *workerSecond) {
 	s.total.Merge(p.latency)
 	b := s.partials[p.index]
@@ -56,7 +57,7 @@ func (s *timeline) add(p *workerSecond) {
 	}
 }
 
-// end packs a second.
+// pack moves second n from partials to complete.
 func (s *timeline) pack(n int) {
 	b := s.partials[n]
 	delete(s.partials, n)
@@ -67,11 +68,11 @@ func (s *timeline) pack(n int) {
 	s.complete[n].Latency = packHistogram(b.latency, n < maxPackedSeconds)
 }
 
-// pack returns what h holds; only the figures, if not in full.
+// packHistogram packs h; only its figures if full is false.
 func packHistogram(h *hist.Histogram, full bool) hist.Packed {
 	p, err := h.Pack()
 	if err != nil {
-		panic("load: BUG: cannot pack a histogram: " + err.Error())
+		panic("load: BUG: pack histogram: " + err.Error())
 	}
 	if !full {
 		p.Encoded = ""
@@ -79,11 +80,11 @@ func packHistogram(h *hist.Histogram, full bool) hist.Packed {
 	return p
 }
 
-// shortTail is a part of a second too short to tell a rate by.
+// minTail is the shortest last second, in seconds, that shows a rate.
 const minTail = 0.1
 
-// timeline returns the seconds of a run that took so long. What came after its last second is
-// added to that. A part of a second counts as one if it is longer than shortTail.
+// finish returns the seconds of a run of the given length. A last part longer than minTail becomes
+// a second of its own; anything after that is added to the last second.
 func (s *timeline) finish(took time.Duration) []Second {
 	whole := int(took / time.Second)
 	if took.Seconds()-float64(whole) > minTail {
@@ -99,7 +100,7 @@ func (s *timeline) finish(took time.Duration) []Second {
 	return s.complete
 }
 
-// foldTail adds what came after the first n seconds to the last of them.
+// foldTail merges everything after the first n seconds into the last of them.
 func (s *timeline) foldTail(n int) {
 	var late []int
 	for i := range s.partials {
@@ -127,7 +128,7 @@ func (s *timeline) foldTail(n int) {
 	s.pack(n - 1)
 }
 
-// reopen returns second n as one of which not all have told.
+// reopen returns second n as a partial one.
 func (s *timeline) reopen(n int) *partialSecond {
 	if b := s.partials[n]; b != nil {
 		return b
