@@ -32,10 +32,10 @@ func Apply[C any](tool string, c *C, args []string, flags []Flag[C], order getop
 	for _, g := range given {
 		f := find(flags, g.Flag)
 		if f.Set == nil {
-			return nil, fmt.Errorf("%s: flag %s is not supported%s", tool, g.As, unsupported(tool, flags))
+			return nil, fmt.Errorf("%s: flag %s is not supported%s", tool, g.Spelling, unsupported(tool, flags))
 		}
 		if err := f.Set(c, g.Value); err != nil {
-			return nil, fmt.Errorf("%s: flag %s: %w", tool, g.As, err)
+			return nil, fmt.Errorf("%s: flag %s: %w", tool, g.Spelling, err)
 		}
 	}
 	return rest, nil

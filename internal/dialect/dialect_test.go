@@ -13,11 +13,11 @@ type command struct{ n int }
 
 func flags() []dialect.Flag[command] {
 	return []dialect.Flag[command]{
-		{Flag: getopt.Flag{Short: 'n', Takes: getopt.Required}, Set: func(c *command, value string) (err error) {
+		{Flag: getopt.Flag{Short: 'n', Arity: getopt.Required}, Set: func(c *command, value string) (err error) {
 			c.n, err = dialect.Number(value, 1, 9)
 			return err
 		}},
-		{Flag: getopt.Flag{Short: 'X', Takes: getopt.Required}},
+		{Flag: getopt.Flag{Short: 'X', Arity: getopt.Required}},
 		{Flag: getopt.Flag{Long: "exact"}},
 	}
 }

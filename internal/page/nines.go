@@ -7,11 +7,11 @@ import "math"
 func Nines(share float64) float64 { return -math.Log10(1 - share) }
 
 // mostNines bounds a curve: beyond, a histogram of as many requests as a run has says little.
-const mostNines = 7
+const maxNines = 7
 
 // LastNines is where the curve of n durations ends: where less than one of them lies beyond.
 func LastNines(n int64) float64 {
-	return math.Min(mostNines, math.Max(1, math.Log10(float64(max(n, 1)))))
+	return math.Min(maxNines, math.Max(1, math.Log10(float64(max(n, 1)))))
 }
 
 // CurveShares are the shares of the percentile curve of n durations, in equal steps along its

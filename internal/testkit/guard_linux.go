@@ -16,14 +16,14 @@ import (
 const RunEnv = "TARE_TEST_RUN"
 
 // leavesWithin is how long programs may outlive the tests.
-const leavesWithin = 5 * time.Second
+const exitTimeout = 5 * time.Second
 
 // guarded runs tests with a guard: a process that kills what they started, should this one be
 // killed. When they have ended, programs that still run are a failure, and are killed.
 //
 // The guard finds programs by their environment. Programs that overwrite theirs, such as nginx,
 // are started by Start.
-func guarded(run func() int) int {
+func runGuarded(run func() int) int {
 	mark := fmt.Sprintf("%s=%d-%d", RunEnv, os.Getpid(), time.Now().UnixNano())
 	end, err := startGuard(mark)
 	if err != nil {
@@ -34,8 +34,8 @@ func guarded(run func() int) int {
 	os.Setenv(RunEnv, mark[len(RunEnv)+1:])
 	code := run()
 	var left []int
-	for late := time.Now().Add(leavesWithin); ; time.Sleep(10 * time.Millisecond) {
-		if left = marked(mark); len(left) == 0 || time.Now().After(late) {
+	for late := time.Now().Add(exitTimeout); ; time.Sleep(10 * time.Millisecond) {
+		if left = processesWith(mark); len(left) == 0 || time.Now().After(late) {
 			break
 		}
 	}
@@ -86,14 +86,14 @@ func startGuard(mark string) (end func() error, err error) {
 func KillMarked(mark string) {
 	const rounds = 5
 	for range rounds {
-		for _, pid := range marked(mark) {
+		for _, pid := range processesWith(mark) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
 }
 
 // marked returns the processes that have mark in their environment.
-func marked(mark string) (pids []int) {
+func processesWith(mark string) (pids []int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range files {
 		if environ, err := os.ReadFile(file); err == nil && bytes.Contains(environ, []byte(mark)) {

@@ -60,9 +60,9 @@ func TestGuard(t *testing.T) {
 		if how == "ends" && !strings.Contains(complaint.String(), "sleep 3600") {
 			t.Errorf("it reports %q", complaint.String())
 		}
-		for late := time.Now().Add(time.Minute); len(marked(mark)) > 0; time.Sleep(10 * time.Millisecond) {
+		for late := time.Now().Add(time.Minute); len(processesWith(mark)) > 0; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(late) {
-				t.Fatalf("%s: process %v is still there", how, marked(mark))
+				t.Fatalf("%s: process %v is still there", how, processesWith(mark))
 			}
 		}
 	}
@@ -76,7 +76,7 @@ func TestStartEndsGroup(t *testing.T) {
 	if err := Start(t, c).Wait(); err == nil || c.ProcessState.ExitCode() != 3 {
 		t.Error(err)
 	}
-	for late := time.Now().Add(time.Minute); len(marked(mark)) > 0; time.Sleep(10 * time.Millisecond) {
+	for late := time.Now().Add(time.Minute); len(processesWith(mark)) > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(late) {
 			t.Fatal("the other process is still there")
 		}

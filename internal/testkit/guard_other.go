@@ -9,4 +9,4 @@ const RunEnv = "TARE_TEST_RUN"
 func KillMarked(string) {}
 
 // guarded runs tests. Leftover programs are not looked for on this system.
-func guarded(run func() int) int { return run() }
+func runGuarded(run func() int) int { return run() }

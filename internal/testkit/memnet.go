@@ -113,12 +113,12 @@ func (c *MemConn) SetDeadline(t time.Time) error {
 }
 
 func (c *MemConn) SetReadDeadline(t time.Time) error {
-	c.in.readLimit.set(c.in, t)
+	c.in.readDeadline.set(c.in, t)
 	return nil
 }
 
 func (c *MemConn) SetWriteDeadline(t time.Time) error {
-	c.out.writeLimit.set(c.out, t)
+	c.out.writeDeadline.set(c.out, t)
 	return nil
 }
 
@@ -129,7 +129,7 @@ type pipe struct {
 	data    []byte
 	err     error // what a reader gets once data is empty; it also stops a writer
 
-	readLimit, writeLimit limit
+	readDeadline, writeDeadline deadline
 }
 
 func newPipe() *pipe {
@@ -139,12 +139,12 @@ func newPipe() *pipe {
 }
 
 // limit is a deadline. Its fields are guarded by the pipe's mutex.
-type limit struct {
+type deadline struct {
 	passed bool
 	timer  *time.Timer
 }
 
-func (l *limit) set(p *pipe, t time.Time) {
+func (l *deadline) set(p *pipe, t time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if l.timer != nil {
@@ -176,7 +176,7 @@ func (p *pipe) read(b []byte) (int, error) {
 	defer p.mu.Unlock()
 	for {
 		switch {
-		case p.readLimit.passed:
+		case p.readDeadline.passed:
 			return 0, os.ErrDeadlineExceeded
 		case len(p.data) > 0:
 			n := copy(b, p.data)
@@ -197,7 +197,7 @@ func (p *pipe) write(b []byte) (n int, err error) {
 		switch {
 		case p.err != nil:
 			return n, io.ErrClosedPipe
-		case p.writeLimit.passed:
+		case p.writeDeadline.passed:
 			return n, os.ErrDeadlineExceeded
 		}
 		k := min(len(b), pipeSize-len(p.data))

@@ -17,7 +17,7 @@ type Process struct {
 }
 
 // endsWithin is how long programs may take to end.
-const endsWithin = 10 * time.Second
+const endTimeout = 10 * time.Second
 
 // Start starts a program. It is killed when the test ends, and receives SIGTERM when the test
 // binary ends without that. The rest of its process group is killed when the program has ended. The
@@ -26,7 +26,7 @@ func Start(t testing.TB, c *exec.Cmd) *Process {
 	t.Helper()
 	ownGroup(c, syscall.SIGTERM)
 	if c.WaitDelay == 0 {
-		c.WaitDelay = endsWithin // a process outside the group may have the output open
+		c.WaitDelay = endTimeout // a process outside the group may have the output open
 	}
 	p := &Process{cmd: c, done: make(chan struct{})}
 	started := make(chan error)
@@ -38,8 +38,8 @@ func Start(t testing.TB, c *exec.Cmd) *Process {
 		_ = c.Process.Kill()
 		select {
 		case <-p.done:
-		case <-time.After(2 * endsWithin):
-			t.Errorf("%s has not ended %v after it was killed", filepath.Base(c.Path), 2*endsWithin)
+		case <-time.After(2 * endTimeout):
+			t.Errorf("%s has not ended %v after it was killed", filepath.Base(c.Path), 2*endTimeout)
 		}
 	})
 	return p
@@ -66,15 +66,15 @@ func (p *Process) run(started chan<- error) {
 // not end in time is killed.
 func (p *Process) End(t testing.TB) {
 	t.Helper()
-	for late := time.Now().Add(endsWithin); time.Now().Before(late); {
+	for late := time.Now().Add(endTimeout); time.Now().Before(late); {
 		_ = p.cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-p.done:
 			return
-		case <-time.After(endsWithin / 100):
+		case <-time.After(endTimeout / 100):
 		}
 	}
-	t.Logf("%s is killed: it has not ended %v after SIGTERM", filepath.Base(p.cmd.Path), endsWithin)
+	t.Logf("%s is killed: it has not ended %v after SIGTERM", filepath.Base(p.cmd.Path), endTimeout)
 	_ = p.cmd.Process.Kill()
 	<-p.done
 }

@@ -14,7 +14,7 @@ type Tests struct{ *testing.M }
 // Run runs the tests and returns the exit code.
 func (t Tests) Run() int {
 	defaultSignals()
-	return guarded(t.M.Run)
+	return runGuarded(t.M.Run)
 }
 
 // defaultSignals makes programs that this process starts begin with the default actions of SIGHUP

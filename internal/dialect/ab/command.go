@@ -26,12 +26,12 @@ const (
 	exitUsage      = 22 // EINVAL
 	// quietRequests is up to how many ab says nothing while they are under way. Of more it
 	// tells each tenth, but no fewer than leastBeat at a time.
-	quietRequests, leastBeat = 150, 100
+	maxQuietRequests, minProgressStep = 150, 100
 )
 
 // Command is one command line of ab.
 type Command struct {
-	to          place
+	target      targetURL
 	method      string
 	body        string
 	sendsBody   bool
@@ -46,7 +46,7 @@ type Command struct {
 	keepAlive             bool
 	source                netip.Addr
 
-	anyLength, goOn                       bool // -l, -r
+	anyLength, continueOnError            bool // -l, -r
 	quiet, noPercentiles, noDeviation     bool
 	html                                  bool
 	tableAttributes, rowAttributes, cells string // of HTML
@@ -55,10 +55,10 @@ type Command struct {
 	tls     tls.Config
 	session session
 
-	beat    int // how many requests make a line of progress; none if 0
-	told    int // how many of those lines were written
-	started time.Time
-	stderr  io.Writer // for progress; set by Begin
+	progressStep  int // how many requests make a line of progress; none if 0
+	progressLines int // how many of those lines were written
+	started       time.Time
+	stderr        io.Writer // for progress; set by Begin
 }
 
 // Parse reads ab's command line, without the program's name. Its error is a
@@ -80,14 +80,14 @@ func parse(args []string) (*Command, error) {
 	if len(rest) != 1 {
 		return nil, fmt.Errorf("ab: want one URL, after all flags, got %d: %q", len(rest), rest)
 	}
-	if c.to, err = parseURL(rest[0]); err != nil {
+	if c.target, err = parseURL(rest[0]); err != nil {
 		return nil, fmt.Errorf("ab: URL %q: %w", rest[0], err)
 	}
 	if c.concurrency > c.requests {
 		return nil, fmt.Errorf("ab: concurrency level %d is greater than the number of requests, %d; raise -n, which is 1 unless it is given", c.concurrency, c.requests)
 	}
-	if !c.quiet && c.requests > quietRequests {
-		c.beat = max(c.requests/10, leastBeat)
+	if !c.quiet && c.requests > maxQuietRequests {
+		c.progressStep = max(c.requests/10, minProgressStep)
 	}
 	c.method = cmp.Or(c.method, "GET")
 	return c, nil

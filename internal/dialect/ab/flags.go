@@ -50,13 +50,13 @@ ab's -v above 1, -b, -X, -I and -Z are not supported.
 func flags() []dialect.Flag[Command] {
 	type set = func(c *Command, value string) error
 	takes := func(letter byte, do set) dialect.Flag[Command] {
-		return dialect.Flag[Command]{Flag: getopt.Flag{Short: letter, Takes: getopt.Required}, Set: do}
+		return dialect.Flag[Command]{Flag: getopt.Flag{Short: letter, Arity: getopt.Required}, Set: do}
 	}
 	on := func(letter byte, do func(c *Command)) dialect.Flag[Command] {
 		return dialect.Flag[Command]{Flag: getopt.Flag{Short: letter}, Set: func(c *Command, _ string) error { do(c); return nil }}
 	}
 	not := func(letter byte, arity getopt.Arity) dialect.Flag[Command] {
-		return dialect.Flag[Command]{Flag: getopt.Flag{Short: letter, Takes: arity}}
+		return dialect.Flag[Command]{Flag: getopt.Flag{Short: letter, Arity: arity}}
 	}
 	text := func(letter byte, field func(c *Command) *string) dialect.Flag[Command] {
 		return takes(letter, func(c *Command, value string) error { *field(c) = value; return nil })
@@ -85,7 +85,7 @@ func flags() []dialect.Flag[Command] {
 		takes('A', func(c *Command, who string) error { c.addCredentials("Authorization", who); return nil }),
 		takes('P', func(c *Command, who string) error { c.addCredentials("Proxy-Authorization", who); return nil }),
 		not('X', getopt.Required),
-		{Flag: getopt.Flag{Short: 'V'}, Set: func(*Command, string) error { return asked(versionText, 0) }},
+		{Flag: getopt.Flag{Short: 'V'}, Set: func(*Command, string) error { return printText(versionText, 0) }},
 		on('k', func(c *Command) { c.keepAlive = true }),
 		on('d', func(c *Command) { c.noPercentiles = true }),
 		on('S', func(c *Command) { c.noDeviation = true }),
@@ -93,9 +93,9 @@ func flags() []dialect.Flag[Command] {
 		on('l', func(c *Command) { c.anyLength = true }),
 		text('g', func(c *Command) *string { return &c.plotFile }),
 		text('e', func(c *Command) *string { return &c.csvFile }),
-		on('r', func(c *Command) { c.goOn = true }),
+		on('r', func(c *Command) { c.continueOnError = true }),
 		text('m', func(c *Command) *string { return &c.method }),
-		{Flag: getopt.Flag{Short: 'h', Long: "help"}, Set: func(*Command, string) error { return asked(usageText, exitUsage) }},
+		{Flag: getopt.Flag{Short: 'h', Long: "help"}, Set: func(*Command, string) error { return printText(usageText, exitUsage) }},
 		not('I', getopt.None),
 		not('Z', getopt.Required),
 		takes('f', (*Command).setProtocol),
@@ -104,7 +104,7 @@ func flags() []dialect.Flag[Command] {
 }
 
 // asked ends the command with a text, and ab's exit code.
-func asked(text string, code int) error {
+func printText(text string, code int) error {
 	return &dialect.UsageError{Tool: "ab", Text: text, Code: code}
 }
 

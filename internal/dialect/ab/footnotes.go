@@ -47,7 +47,7 @@ func (c *Command) noteTimes(say func(string, ...any), r *load.Result, o *outcome
 
 func (c *Command) noteFailures(say func(string, ...any), r *load.Result, o *outcome) {
 	if o.stop != nil {
-		if o.stop.code != pollTimeout().code && !c.goOn {
+		if o.stop.code != pollTimeout().code && !c.continueOnError {
 			say("-r goes on after a socket fails")
 		}
 		say("of the run until its end: %d responses, %d errors, the first %q", r.Requests, r.Errors.Total(), r.Errors.First)

@@ -28,7 +28,7 @@ type outcome struct {
 	transferred, html, sent              int64
 	stop                                 *stop // what would have ended ab; nil if it had gone on
 
-	ended time.Duration // when the last request was complete, since measuring began
+	lastDone time.Duration // when the last request was complete, since measuring began
 }
 
 func (o *outcome) failed() int { return o.connect + o.receive + o.length + o.exceptions }
@@ -52,22 +52,22 @@ func (c *Command) count(r *load.Result) *outcome {
 			unanswered = true
 			continue
 		}
-		if (why == reset || why == unconnected) && !c.goOn {
+		if (why == reset || why == unconnected) && !c.continueOnError {
 			o.stop = socketStop(why, r.Errors.First)
 			return o
 		}
 		o.countFailure(why, &refused)
 		o.countResponse(s)
-		if !good && why == nothing {
+		if !good && why == success {
 			good, o.documentLength = true, s.Body
-		} else if good && !c.anyLength && (s.Body != o.documentLength || why != nothing) {
+		} else if good && !c.anyLength && (s.Body != o.documentLength || why != success) {
 			o.length++
 		}
 		o.requests = append(o.requests, requestOf(s))
-		o.ended = s.Done
+		o.lastDone = s.Done
 	}
 	if len(o.requests) == c.requests {
-		o.seconds = o.ended.Seconds()
+		o.seconds = o.lastDone.Seconds()
 	}
 	if unanswered && c.limit == 0 {
 		o.stop = pollTimeout() // without a time limit ab waits for all
@@ -78,7 +78,7 @@ func (c *Command) count(r *load.Result) *outcome {
 }
 
 // isSilent reports whether no request was complete while one was not answered. ab ends then.
-func (o *outcome) isSilent(unanswered *load.Sample) bool { return o.ended <= unanswered.Sent }
+func (o *outcome) isSilent(unanswered *load.Sample) bool { return o.lastDone <= unanswered.Sent }
 
 func (o *outcome) countFailure(why cause, refused *int) {
 	switch why {

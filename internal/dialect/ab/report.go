@@ -13,7 +13,7 @@ import (
 func (c *Command) Report(stdout, stderr io.Writer, r *load.Result) error {
 	o := c.count(r)
 	c.stderr = stderr
-	c.tell(len(o.requests))
+	c.printProgress(len(o.requests))
 	if o.stop != nil {
 		fmt.Fprint(stderr, o.stop.text)
 		if n := len(o.requests); n > 0 {
@@ -21,7 +21,7 @@ func (c *Command) Report(stdout, stderr io.Writer, r *load.Result) error {
 		}
 		return &dialect.ExitError{Code: o.stop.code}
 	}
-	if c.beat > 0 {
+	if c.progressStep > 0 {
 		fmt.Fprintf(stderr, "Finished %d requests\n", len(o.requests))
 	} else {
 		fmt.Fprintln(stdout, "..done")
@@ -47,18 +47,18 @@ func (c *Command) Report(stdout, stderr io.Writer, r *load.Result) error {
 // printSubject says what was asked for.
 func (c *Command) printSubject(w io.Writer, r *load.Result, o *outcome) {
 	fmt.Fprintf(w, "\n\nServer Software:        %s\n", server(r.Head))
-	fmt.Fprintf(w, "Server Hostname:        %s\n", c.to.host)
-	fmt.Fprintf(w, "Server Port:            %d\n", c.to.port)
+	fmt.Fprintf(w, "Server Hostname:        %s\n", c.target.host)
+	fmt.Fprintf(w, "Server Port:            %d\n", c.target.port)
 	if s := &c.session; s.protocol != "" {
 		fmt.Fprintf(w, "SSL/TLS Protocol:       %s\n", s.protocol)
 		if s.temp != "" {
 			fmt.Fprintf(w, "Server Temp Key:        %s\n", s.temp)
 		}
 	}
-	if name := c.serverName(); c.to.secure && name != "" {
+	if name := c.serverName(); c.target.secure && name != "" {
 		fmt.Fprintf(w, "TLS Server Name:        %s\n", name)
 	}
-	fmt.Fprintf(w, "\nDocument Path:          %s\n", c.to.path)
+	fmt.Fprintf(w, "\nDocument Path:          %s\n", c.target.path)
 	fmt.Fprintf(w, "Document Length:        %s\n\n", c.lengthText(o))
 }
 

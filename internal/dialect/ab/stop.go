@@ -12,7 +12,7 @@ import (
 type cause uint8
 
 const (
-	nothing     cause = iota // a whole response, whatever it says
+	success     cause = iota // a whole response, whatever it says
 	closed                   // the connection ended without one, which ab takes for a short response
 	reset                    // reading failed
 	unconnected              // connecting did
@@ -36,7 +36,7 @@ func causeOf(f load.Failure, first string) cause {
 		}
 		return closed
 	}
-	return nothing
+	return success
 }
 
 // stop is ab's end before its time: what it says on stderr, and its exit code.
@@ -75,5 +75,5 @@ func socketStop(why cause, first string) *stop {
 
 // GivesUp reports whether ab ends: it does when a socket fails, without -r.
 func (c *Command) GivesUp(e *load.Errors) bool {
-	return !c.goOn && (e.Connect > 0 || e.Read > 0 && causeOf(load.FailedRead, e.First) == reset)
+	return !c.continueOnError && (e.Connect > 0 || e.Read > 0 && causeOf(load.FailedRead, e.First) == reset)
 }

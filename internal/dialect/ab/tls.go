@@ -44,7 +44,7 @@ func (c *Command) tlsConfig() *tls.Config {
 	config.InsecureSkipVerify = true
 	config.ServerName = c.serverName()
 	if config.ServerName == "" {
-		config.ServerName = c.to.host // an address, which is not sent
+		config.ServerName = c.target.host // an address, which is not sent
 	}
 	if config.MinVersion == 0 {
 		config.MinVersion = tls.VersionTLS10
@@ -60,8 +60,8 @@ func (c *Command) tlsConfig() *tls.Config {
 
 // serverName is the name that the handshake says; addresses are not said.
 func (c *Command) serverName() string {
-	name := c.to.host
-	if host, ok := c.given("Host"); ok {
+	name := c.target.host
+	if host, ok := c.headerValue("Host"); ok {
 		name = host
 	}
 	if _, err := netip.ParseAddr(name); err == nil {

@@ -22,14 +22,14 @@ const (
 type Flag struct {
 	Short byte   // 0 if it has none
 	Long  string // empty if it has none; may be cut short where that is clear
-	Takes Arity
+	Arity Arity
 }
 
 // Given is a flag that a command line has.
-type Given struct {
+type Occurrence struct {
 	Flag
-	As    string // with its dashes, as it was written
-	Value string // empty if there was none
+	Spelling string // with its dashes, as it was written
+	Value    string // empty if there was none
 }
 
 // Order says where flags may be.
@@ -42,11 +42,11 @@ const (
 
 // Parse takes a command line apart, without the program's name: the flags in their order, and
 // the rest. "--" ends the flags. An error names the flag.
-func Parse(args []string, flags []Flag, order Order) (given []Given, rest []string, err error) {
+func Parse(args []string, flags []Flag, order Order) (given []Occurrence, rest []string, err error) {
 	for len(args) > 0 {
 		word := args[0]
 		args = args[1:]
-		var more []Given
+		var more []Occurrence
 		switch {
 		case word == "--":
 			return given, append(rest, args...), nil
@@ -68,21 +68,21 @@ func Parse(args []string, flags []Flag, order Order) (given []Given, rest []stri
 }
 
 // short reads a word of short flags. Its last may take the next word.
-func short(word string, args []string, flags []Flag) (given []Given, left []string, err error) {
+func short(word string, args []string, flags []Flag) (given []Occurrence, left []string, err error) {
 	for i := 1; i < len(word); i++ {
 		f, ok := byLetter(word[i], flags)
-		g := Given{Flag: f, As: "-" + word[i:i+1]}
+		g := Occurrence{Flag: f, Spelling: "-" + word[i:i+1]}
 		if !ok {
-			return given, args, &UnknownError{g.As}
+			return given, args, &UnknownError{g.Spelling}
 		}
-		if f.Takes == None {
+		if f.Arity == None {
 			given = append(given, g)
 			continue
 		}
 		g.Value = word[i+1:]
-		if g.Value == "" && f.Takes == Required {
+		if g.Value == "" && f.Arity == Required {
 			if len(args) == 0 {
-				return given, args, fmt.Errorf("flag %s: its value is missing", g.As)
+				return given, args, fmt.Errorf("flag %s: its value is missing", g.Spelling)
 			}
 			g.Value, args = args[0], args[1:]
 		}
@@ -101,7 +101,7 @@ func byLetter(letter byte, flags []Flag) (Flag, bool) {
 }
 
 // long reads a word that is a long flag. It may take the next word.
-func long(word string, args []string, flags []Flag) (given []Given, left []string, err error) {
+func long(word string, args []string, flags []Flag) (given []Occurrence, left []string, err error) {
 	name, value, has := strings.Cut(word[2:], "=")
 	as := "--" + name
 	f, err := byName(name, as, flags)
@@ -109,15 +109,15 @@ func long(word string, args []string, flags []Flag) (given []Given, left []strin
 		return nil, args, err
 	}
 	switch {
-	case has && f.Takes == None:
+	case has && f.Arity == None:
 		return nil, args, fmt.Errorf("flag %s takes no value, got %q", as, value)
-	case !has && f.Takes == Required:
+	case !has && f.Arity == Required:
 		if len(args) == 0 {
 			return nil, args, fmt.Errorf("flag %s: its value is missing", as)
 		}
 		value, args = args[0], args[1:]
 	}
-	return []Given{{Flag: f, As: as, Value: value}}, args, nil
+	return []Occurrence{{Flag: f, Spelling: as, Value: value}}, args, nil
 }
 
 // byName finds a flag by its name, or by how that begins if no other begins so.

@@ -9,11 +9,11 @@ import (
 )
 
 var flags = []getopt.Flag{
-	{Short: 'c', Long: "connections", Takes: getopt.Required},
-	{Short: 'd', Long: "duration", Takes: getopt.Required},
+	{Short: 'c', Long: "connections", Arity: getopt.Required},
+	{Short: 'd', Long: "duration", Arity: getopt.Required},
 	{Short: 'k'},
 	{Short: 'L', Long: "latency"},
-	{Short: 'l', Long: "log", Takes: getopt.Optional},
+	{Short: 'l', Long: "log", Arity: getopt.Optional},
 	{Long: "late"},
 }
 
@@ -44,10 +44,10 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func show(given []getopt.Given, rest []string) string {
+func show(given []getopt.Occurrence, rest []string) string {
 	var parts []string
 	for _, g := range given {
-		parts = append(parts, fmt.Sprintf("%s=%s", g.As, g.Value))
+		parts = append(parts, fmt.Sprintf("%s=%s", g.Spelling, g.Value))
 	}
 	return strings.Join(parts, " ") + "|" + strings.Join(rest, " ")
 }

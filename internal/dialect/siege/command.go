@@ -38,10 +38,10 @@ const (
 // Command is one command line of siege.
 type Command struct {
 	settings
-	urls   []target
-	server place  // of all the URLs
-	capped int    // how many users were asked for, if more than the limit
-	notice string // about flags that exclude each other
+	urls           []target
+	server         origin // of all the URLs
+	requestedUsers int    // how many users were asked for, if more than the limit
+	notice         string // about flags that exclude each other
 }
 
 // settings are what flags and the file of -R set.
@@ -98,12 +98,12 @@ func parse(args []string) (*Command, error) {
 	if len(rest) > 0 {
 		c.url = rest[len(rest)-1] // as siege has it
 	}
-	c.settle()
+	c.resolveConflicts()
 	return c, c.readURLs()
 }
 
 // settle lets one setting overrule another.
-func (c *Command) settle() {
+func (c *Command) resolveConflicts() {
 	if c.benchmark {
 		c.delay = 0
 	}
@@ -114,7 +114,7 @@ func (c *Command) settle() {
 	}
 	c.users = max(c.users, 1)
 	if c.users > c.limit {
-		c.capped, c.users = c.users, c.limit
+		c.requestedUsers, c.users = c.users, c.limit
 	}
 	c.quiet = c.quiet || c.json
 	c.verbose = c.verbose && !c.quiet
@@ -205,6 +205,6 @@ func (c *Command) readURLs() (err error) {
 			return err
 		}
 	}
-	c.server = c.urls[0].place
+	c.server = c.urls[0].origin
 	return nil
 }

@@ -36,14 +36,14 @@ siege's -C, -D, -g and -p are not supported.
 `
 
 // asked ends the command with a text.
-func asked(text string) func(*Command, string) error {
+func printText(text string) func(*Command, string) error {
 	return func(*Command, string) error { return &dialect.UsageError{Tool: "siege", Text: text} }
 }
 
 // flags are siege's, in the order of its help.
 func flags() []dialect.Flag[Command] {
 	flag := func(letter byte, name string, takes getopt.Arity, set func(c *Command, value string) error) dialect.Flag[Command] {
-		return dialect.Flag[Command]{Flag: getopt.Flag{Short: letter, Long: name, Takes: takes}, Set: set}
+		return dialect.Flag[Command]{Flag: getopt.Flag{Short: letter, Long: name, Arity: takes}, Set: set}
 	}
 	on := func(letter byte, name string, do func(c *Command)) dialect.Flag[Command] {
 		return flag(letter, name, getopt.None, func(c *Command, _ string) error { do(c); return nil })
@@ -52,8 +52,8 @@ func flags() []dialect.Flag[Command] {
 		return flag(letter, name, getopt.Required, func(c *Command, value string) error { *field(c) = value; return nil })
 	}
 	return []dialect.Flag[Command]{
-		flag('V', "version", getopt.None, asked(versionText)),
-		flag('h', "help", getopt.None, asked(usageText)),
+		flag('V', "version", getopt.None, printText(versionText)),
+		flag('h', "help", getopt.None, printText(usageText)),
 		flag('C', "config", getopt.None, nil),
 		flag('D', "debug", getopt.None, nil),
 		on('v', "verbose", func(c *Command) { c.verbose = true }),

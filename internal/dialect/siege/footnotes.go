@@ -67,8 +67,8 @@ func (c *Command) noteFailures(note say, r *load.Result, o *outcome) {
 	if o.failed >= maxFailures {
 		note("siege would have given up after %d failures", maxFailures)
 	}
-	if c.capped > 0 {
-		note("of %d users there were %d: siege's limit, unless a file given with -R says \"limit = %d\"", c.capped, c.users, c.capped)
+	if c.requestedUsers > 0 {
+		note("of %d users there were %d: siege's limit, unless a file given with -R says \"limit = %d\"", c.requestedUsers, c.users, c.requestedUsers)
 	}
 }
 

@@ -90,7 +90,7 @@ func (o *outcome) rate() float64 { return ratio(float64(o.hits), o.seconds) }
 func (o *outcome) throughput() float64 { return ratio(o.megabytes, o.seconds) }
 
 // least is the shortest transaction. Without a success siege prints none.
-func (o *outcome) least() float64 {
+func (o *outcome) shortestSeconds() float64 {
 	if o.successful == 0 {
 		return 0
 	}

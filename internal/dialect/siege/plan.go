@@ -82,7 +82,7 @@ func (c *Command) headerLines() (lines []string) {
 
 // Begin prints what siege does before it runs.
 func (c *Command) Begin(stdout, stderr io.Writer) {
-	if c.capped > 0 {
+	if c.requestedUsers > 0 {
 		pad := "  "
 		if c.limit > 999 {
 			pad = " "

@@ -46,7 +46,7 @@ func printSummary(w io.Writer, o *outcome) {
 	fmt.Fprintf(w, "Successful transactions:%12d\n", o.successful)
 	fmt.Fprintf(w, "Failed transactions:\t%12d\n", o.failed)
 	fmt.Fprintf(w, "Longest transaction:\t%12.2f\n", o.longest.Seconds())
-	fmt.Fprintf(w, "Shortest transaction:\t%12.2f\n \n", o.least())
+	fmt.Fprintf(w, "Shortest transaction:\t%12.2f\n \n", o.shortestSeconds())
 }
 
 func printJSON(w io.Writer, o *outcome) {
@@ -61,7 +61,7 @@ func printJSON(w io.Writer, o *outcome) {
 	fmt.Fprintf(w, "\t\"successful_transactions\":\t%12d,\n", o.successful)
 	fmt.Fprintf(w, "\t\"failed_transactions\":\t\t%12d,\n", o.failed)
 	fmt.Fprintf(w, "\t\"longest_transaction\":\t\t%12.2f,\n", o.longest.Seconds())
-	fmt.Fprintf(w, "\t\"shortest_transaction\":\t\t%12.2f\n}\n", o.least())
+	fmt.Fprintf(w, "\t\"shortest_transaction\":\t\t%12.2f\n}\n", o.shortestSeconds())
 }
 
 // printTransactions prints a line for each response, without siege's colours. siege prints them

@@ -10,17 +10,17 @@ import (
 )
 
 // place is a server, as a URL names it.
-type place struct {
+type origin struct {
 	scheme, host string // the host as it is written, brackets of IPv6 included
 	port         int
 }
 
-func (p place) authority() string {
+func (p origin) authority() string {
 	return net.JoinHostPort(strings.Trim(p.host, "[]"), strconv.Itoa(p.port))
 }
 
 // hostLine is the header line that names the server.
-func (p place) hostLine() string {
+func (p origin) hostLine() string {
 	if p.port == defaultPort(p.scheme) {
 		return "Host: " + p.host
 	}
@@ -36,7 +36,7 @@ func defaultPort(scheme string) int {
 
 // target is one of the URLs, with what to send there.
 type target struct {
-	place
+	origin
 	method, path, body string
 	hasBody            bool   // its request is one that says how long its body is
 	shown              string // in the line of a transaction
@@ -49,7 +49,7 @@ func (c *Command) parseFile(name, text string) (urls []target, err error) {
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
-		line = withoutComment(line)
+		line = stripComment(line)
 		if line == "" {
 			continue
 		}
@@ -62,7 +62,7 @@ func (c *Command) parseFile(name, text string) (urls []target, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("siege: %s:%d: %w", name, number, err)
 		}
-		if len(urls) > 0 && t.place != urls[0].place {
+		if len(urls) > 0 && t.origin != urls[0].origin {
 			return nil, fmt.Errorf("siege: %s:%d: %q is another server than the first URL's: only one is supported", name, number, t.authority())
 		}
 		urls = append(urls, t)
@@ -75,7 +75,7 @@ func (c *Command) parseFile(name, text string) (urls []target, err error) {
 
 // withoutComment cuts a comment off that is a line or follows a word without a slash: a URL
 // may have a #.
-func withoutComment(line string) string {
+func stripComment(line string) string {
 	line = strings.TrimSpace(line)
 	if strings.HasPrefix(line, "#") {
 		return ""
@@ -100,7 +100,7 @@ func (c *Command) parseTarget(text string) (t target, err error) {
 	for _, method := range []string{"POST", "PUT", "PATCH", "OPTIONS", "DELETE"} {
 		if url, data, ok := strings.Cut(text, " "+method); ok {
 			t.method, t.hasBody, text = method, true, strings.TrimSpace(url)
-			if t.body, err = bodyOf(strings.TrimLeft(data, " \t")); err != nil {
+			if t.body, err = readBody(strings.TrimLeft(data, " \t")); err != nil {
 				return t, err
 			}
 			break
@@ -128,10 +128,10 @@ func (c *Command) parseTarget(text string) (t target, err error) {
 	return t, err
 }
 
-func splitPort(authority string, standard int) (host string, port int, err error) {
+func splitPort(authority string, fallback int) (host string, port int, err error) {
 	colon := strings.LastIndexByte(authority, ':')
 	if colon < 0 || strings.HasSuffix(authority, "]") {
-		host, port = authority, standard
+		host, port = authority, fallback
 	} else {
 		host = authority[:colon]
 		port, err = strconv.Atoi(authority[colon+1:])
@@ -147,7 +147,7 @@ func splitPort(authority string, standard int) (host string, port int, err error
 
 // bodyOf returns the data, or what is in the file that "<file" names. Space around that is
 // dropped, as siege does with what may be text.
-func bodyOf(data string) (string, error) {
+func readBody(data string) (string, error) {
 	file, ok := strings.CutPrefix(data, "<")
 	if !ok {
 		return data, nil

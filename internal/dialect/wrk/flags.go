@@ -54,21 +54,21 @@ type flag = dialect.Flag[Command]
 // flags are those of both versions, and wrk2's that wrk does not have.
 func flags() []flag {
 	value := func(short byte, long string, set func(c *Command, value string) error) flag {
-		return flag{Flag: getopt.Flag{Short: short, Long: long, Takes: getopt.Required}, Set: set}
+		return flag{Flag: getopt.Flag{Short: short, Long: long, Arity: getopt.Required}, Set: set}
 	}
 	plain := func(short byte, long string, set func(c *Command)) flag {
 		return flag{Flag: getopt.Flag{Short: short, Long: long}, Set: func(c *Command, _ string) error { set(c); return nil }}
 	}
 	return []flag{
 		value('c', "connections", func(c *Command, v string) error { return readNumber(&c.connections, v) }),
-		value('d', "duration", func(c *Command, v string) error { c.timed = true; return readTime(&c.duration, v) }),
+		value('d', "duration", func(c *Command, v string) error { c.hasDuration = true; return readTime(&c.duration, v) }),
 		value('t', "threads", func(c *Command, v string) error { return readNumber(&c.threads, v) }),
 		value('s', "script", nil),
 		value('H', "header", (*Command).setHeader),
 		plain('L', "latency", func(c *Command) { c.latency = true }),
 		value('T', "timeout", func(c *Command, v string) error { return readTime(&c.timeout, v) }),
-		value('r', "requests", func(c *Command, v string) error { c.old = true; return readNumber(&c.requests, v) }),
-		{Flag: getopt.Flag{Short: 'h', Long: "help"}, Set: func(*Command, string) error { return asked(usageText) }},
+		value('r', "requests", func(c *Command, v string) error { c.isV1 = true; return readNumber(&c.requests, v) }),
+		{Flag: getopt.Flag{Short: 'h', Long: "help"}, Set: func(*Command, string) error { return printText(usageText) }},
 		plain('v', "version", func(c *Command) { c.version = true }),
 
 		value('R', "rate", nil),
@@ -81,7 +81,7 @@ func flags() []flag {
 const exitCode = 1
 
 // asked ends the command with a text.
-func asked(text string) error {
+func printText(text string) error {
 	return &dialect.UsageError{Tool: "wrk", Text: text, Code: exitCode}
 }
 
@@ -102,13 +102,13 @@ func Parse(args []string) (*Command, error) {
 }
 
 func readNumber(to *uint64, text string) error {
-	n, err := ofNumbers().read(text)
+	n, err := numberUnits().parse(text)
 	*to = n
 	return err
 }
 
 func readTime(to *time.Duration, text string) error {
-	n, err := ofSeconds().read(text)
+	n, err := secondUnits().parse(text)
 	if n > maxSeconds {
 		return fmt.Errorf("%q: want at most a year", text)
 	}
@@ -131,23 +131,23 @@ func (c *Command) setHeader(line string) error {
 func (c *Command) finish(rest []string) error {
 	switch {
 	case len(rest) == 0 && c.version:
-		return asked(versionText + usageText)
+		return printText(versionText + usageText)
 	case len(rest) == 0:
 		return errors.New("wrk: the URL is missing")
 	case len(rest) > 1:
 		return fmt.Errorf("wrk: %q: want one URL; scripts, and their arguments, are not supported", rest[1])
-	case c.old && c.timed:
+	case c.isV1 && c.hasDuration:
 		return errors.New("wrk: want --requests, as wrk 1.0 has it, or --duration, not both")
-	case c.threads == 0 || c.old && c.requests == 0 || c.duration == 0:
+	case c.threads == 0 || c.isV1 && c.requests == 0 || c.duration == 0:
 		return errors.New("wrk: threads, requests and duration cannot be 0")
 	case c.threads > maxThreads || c.connections > maxConnections:
 		return fmt.Errorf("wrk: want at most %d threads and %d connections", maxThreads, maxConnections)
 	case c.connections < c.threads:
 		return errors.New("number of connections must be >= threads")
-	case c.old && c.requests < c.threads:
+	case c.isV1 && c.requests < c.threads:
 		return errors.New("wrk: want at least as many requests as threads: each makes its share")
 	}
-	if c.old {
+	if c.isV1 {
 		c.duration = 0
 	}
 	c.url = rest[0]

@@ -29,14 +29,14 @@ func TestParse(t *testing.T) {
 			t.Errorf("%q: %v", line, err)
 			continue
 		}
-		want.timed = got.timed
-		want.old = want.requests > 0
+		want.hasDuration = got.hasDuration
+		want.isV1 = want.requests > 0
 		if !slices.Equal(got.header, want.header) {
 			t.Errorf("%q: header %q, want %q", line, got.header, want.header)
 		}
 		got.header, want.header = nil, nil
 		if g, w := *got, want; g.url != w.url || g.connections != w.connections || g.threads != w.threads || g.duration != w.duration ||
-			g.requests != w.requests || g.timeout != w.timeout || g.latency != w.latency || g.version != w.version || g.old != w.old {
+			g.requests != w.requests || g.timeout != w.timeout || g.latency != w.latency || g.version != w.version || g.isV1 != w.isV1 {
 			t.Errorf("%q: got %+v, want %+v", line, g, w)
 		}
 	}

@@ -9,8 +9,8 @@ import (
 // Footnotes say where figures of the report mislead, and why the run may be doubted.
 func (c *Command) Footnotes(r *load.Result) (notes []string) {
 	say := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
-	if c.old {
-		c.noteOld(say, r)
+	if c.isV1 {
+		c.noteV1(say, r)
 	} else {
 		c.noteCorrected(say, r)
 	}
@@ -40,7 +40,7 @@ func (c *Command) noteCorrected(say func(string, ...any), r *load.Result) {
 }
 
 // noteOld says how wrk 1.0's figures came about.
-func (c *Command) noteOld(say func(string, ...any), r *load.Result) {
+func (c *Command) noteV1(say func(string, ...any), r *load.Result) {
 	if e := r.Errors; e.Connect+e.Read+e.Write+e.Timeout > 0 && r.Requests < c.total() {
 		say("%d requests had no response: wrk 1.0 would have made others instead", c.total()-r.Requests)
 	}
@@ -52,13 +52,13 @@ func (c *Command) noteOld(say func(string, ...any), r *load.Result) {
 
 // noteTimeouts says what became of requests that took too long.
 func (c *Command) noteTimeouts(say func(string, ...any), r *load.Result) {
-	late := c.late(r.Service)
-	if late > 0 && !c.old {
+	late := c.countTimeouts(r.Service)
+	if late > 0 && !c.isV1 {
 		say("%d responses took longer than %s, up to %s: they count as timeouts, and are in no figure of latency",
 			late, seconds(c.timeout), microseconds(float64(r.Service.Max().Microseconds())))
 	}
 	if r.Unanswered > 0 {
-		never := c.late(r.Latency) - late
+		never := c.countTimeouts(r.Latency) - late
 		say("%d requests were waiting at the end for longer than 99 in 100 of the others took, %d of them for longer than %s: wrk does not count these",
 			r.Unanswered, never, seconds(c.timeout))
 	}

@@ -11,14 +11,14 @@ const (
 	// windowMilliseconds is how long a window of a Result's is.
 	windowMilliseconds = 100
 	// hair is the part of a window by which a measured time may be short of a whole one.
-	hair = 1e-6
+	windowTolerance = 1e-6
 )
 
 // rates are those of single threads, in requests a second, taken ten times a second.
 func (c *Command) rates(r *load.Result) *distribution {
-	whole := int(r.Seconds*1000/windowMilliseconds + hair)
+	whole := int(r.Seconds*1000/windowMilliseconds + windowTolerance)
 	of := sinceLast
-	if c.old {
+	if c.isV1 {
 		of = sinceStart
 	}
 	counts := make(map[int64]int64)

@@ -107,10 +107,10 @@ func (d *distribution) percentile(p float64) int64 {
 // latencies are those of a run in microseconds. Those that are longer than the timeout are not
 // among them. wrk 1.0 leaves none out and adds none.
 func (c *Command) latencies(r *load.Result) (d distribution) {
-	late := c.late(r.Service)
+	late := c.countTimeouts(r.Service)
 	for value, count := range r.Service.All() {
 		us := value.Microseconds()
-		if us > c.timeout.Microseconds() && !c.old {
+		if us > c.timeout.Microseconds() && !c.isV1 {
 			break
 		}
 		if n := len(d.bars); n > 0 && d.bars[n-1].value == us {
@@ -119,17 +119,17 @@ func (c *Command) latencies(r *load.Result) (d distribution) {
 			d.bars = append(d.bars, bar{us, count})
 		}
 	}
-	if n := len(d.bars); n > 0 && (late == 0 || c.old) {
+	if n := len(d.bars); n > 0 && (late == 0 || c.isV1) {
 		d.bars[n-1].value = r.Service.Max().Microseconds() // exact, where the histogram has rounded
 	}
-	if each := r.Requests / c.connections; each > 0 && !c.old {
+	if each := r.Requests / c.connections; each > 0 && !c.isV1 {
 		d.interval = runtime(r) / int64(each)
 	}
 	return d
 }
 
 // late is how many durations are longer than the timeout.
-func (c *Command) late(h *hist.Histogram) (n uint64) {
+func (c *Command) countTimeouts(h *hist.Histogram) (n uint64) {
 	for value, count := range h.All() {
 		if value.Microseconds() > c.timeout.Microseconds() {
 			n += uint64(count)

@@ -86,7 +86,7 @@ func TestRates(t *testing.T) {
 	}
 	// 3150 in 200 ms are 15.75 a millisecond, in 300 ms 10.5, in 400 ms 7.9.
 	r = &load.Result{Seconds: 0.4, Windows: [][]uint32{{3000, 150, 0, 0}, {0, 0, 5, 10}}}
-	if got, want := fmt.Sprint((&Command{old: true}).rates(r).bars), "[{0 4} {7000 1} {10000 1} {15000 1} {30000 1}]"; got != want {
+	if got, want := fmt.Sprint((&Command{isV1: true}).rates(r).bars), "[{0 4} {7000 1} {10000 1} {15000 1} {30000 1}]"; got != want {
 		t.Errorf("wrk 1.0: got %s, want %s", got, want)
 	}
 }

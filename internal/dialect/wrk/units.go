@@ -15,14 +15,14 @@ type scale struct {
 	units []string
 }
 
-func ofMicroseconds() scale { return scale{1000, "us", []string{"ms", "s"}} }
-func ofSeconds() scale      { return scale{60, "s", []string{"m", "h"}} }
-func ofBytes() scale        { return scale{1024, "", []string{"K", "M", "G", "T", "P"}} }
-func ofNumbers() scale      { return scale{1000, "", []string{"k", "M", "G", "T", "P"}} }
+func microsecondUnits() scale { return scale{1000, "us", []string{"ms", "s"}} }
+func secondUnits() scale      { return scale{60, "s", []string{"m", "h"}} }
+func byteUnits() scale        { return scale{1024, "", []string{"K", "M", "G", "T", "P"}} }
+func numberUnits() scale      { return scale{1000, "", []string{"k", "M", "G", "T", "P"}} }
 
 // write writes n in the largest unit of which it is at least 0.85, the last unit excepted,
 // which is never used.
-func (s scale) write(n float64, decimals int) string {
+func (s scale) format(n float64, decimals int) string {
 	unit := s.base
 	for i := 0; i+1 < len(s.units) && n >= 0.85*s.times; i++ {
 		n /= s.times
@@ -33,7 +33,7 @@ func (s scale) write(n float64, decimals int) string {
 
 // read reads a whole number with one of the units, in any case, or none. Space may be before
 // either.
-func (s scale) read(text string) (n uint64, err error) {
+func (s scale) parse(text string) (n uint64, err error) {
 	text = strings.TrimLeft(text, " ")
 	digits := len(text) - len(strings.TrimLeft(text, "0123456789"))
 	n, err = strconv.ParseUint(text[:digits], 10, 64)
@@ -60,14 +60,14 @@ func (s scale) names() string { return strings.TrimSpace(s.base + " " + strings.
 
 func microseconds(n float64) string {
 	if n >= 1e6 {
-		return ofSeconds().write(n/1e6, 2)
+		return secondUnits().format(n/1e6, 2)
 	}
-	return ofMicroseconds().write(n, 2)
+	return microsecondUnits().format(n, 2)
 }
 
-func seconds(d time.Duration) string { return ofSeconds().write(d.Seconds(), 0) }
-func binary(n float64) string        { return ofBytes().write(n, 2) }
-func metric(n float64) string        { return ofNumbers().write(n, 2) }
+func seconds(d time.Duration) string { return secondUnits().format(d.Seconds(), 0) }
+func binary(n float64) string        { return byteUnits().format(n, 2) }
+func metric(n float64) string        { return numberUnits().format(n, 2) }
 
 // percent writes a share of none as C does on most machines.
 func percent(p float64) string {

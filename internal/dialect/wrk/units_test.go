@@ -52,21 +52,21 @@ func TestColumns(t *testing.T) {
 
 func TestReadUnits(t *testing.T) {
 	for text, want := range map[string]uint64{"10": 10, "10k": 10_000, "2M": 2_000_000, "1G": 1_000_000_000, "3 k": 3000, "0": 0} {
-		if got, err := ofNumbers().read(text); err != nil || got != want {
+		if got, err := numberUnits().parse(text); err != nil || got != want {
 			t.Errorf("%q: got %d, %v, want %d", text, got, err, want)
 		}
 	}
 	for text, want := range map[string]uint64{"2": 2, "2s": 2, "2S": 2, "2m": 120, "2h": 7200} {
-		if got, err := ofSeconds().read(text); err != nil || got != want {
+		if got, err := secondUnits().parse(text); err != nil || got != want {
 			t.Errorf("%q: got %d, %v, want %d", text, got, err, want)
 		}
 	}
 	for _, text := range []string{"", "k", "-1", "1.5k", "1kk", "1x", "2ms", "99999999999999999999", "99999999999P"} {
-		if got, err := ofNumbers().read(text); err == nil {
+		if got, err := numberUnits().parse(text); err == nil {
 			t.Errorf("%q: got %d, want an error", text, got)
 		}
 	}
-	if got, err := ofSeconds().read("1d"); err == nil {
+	if got, err := secondUnits().parse("1d"); err == nil {
 		t.Errorf("1d: got %d, want an error", got)
 	}
 }

@@ -23,12 +23,12 @@ type Command struct {
 	connections uint64
 	threads     uint64
 	duration    time.Duration
-	timed       bool   // a duration was given
+	hasDuration bool   // a duration was given
 	requests    uint64 // of an old command line
 	timeout     time.Duration
 	latency     bool // print the distribution
 	version     bool // print the version first
-	old         bool // it is wrk 1.0's
+	isV1        bool // it is wrk 1.0's
 }
 
 // perThread is how many connections each thread has. The remainder is never opened.
@@ -39,7 +39,7 @@ func (c *Command) total() uint64 { return c.requests / c.threads * c.threads }
 
 // patience is what is longer than wrk is ever measured by: wrk itself never gives a request up,
 // and one that took longer than its timeout is told from the time it took.
-const patience = hist.Longest
+const requestTimeout = hist.Longest
 
 // Plan returns what to run. A certificate may be anybody's, as for wrk.
 func (c *Command) Plan() load.Plan {
@@ -50,7 +50,7 @@ func (c *Command) Plan() load.Plan {
 		Threads:     int(c.threads),
 		Duration:    c.duration,
 		Requests:    c.total(),
-		Timeout:     max(patience, c.duration),
+		Timeout:     max(requestTimeout, c.duration),
 		TLS:         &tls.Config{InsecureSkipVerify: true},
 	}
 }
@@ -60,7 +60,7 @@ func (c *Command) Begin(stdout, _ io.Writer) {
 	if c.version {
 		fmt.Fprint(stdout, versionText)
 	}
-	if c.old {
+	if c.isV1 {
 		fmt.Fprintf(stdout, "Making %d requests to %s\n", c.requests, c.url)
 	} else {
 		fmt.Fprintf(stdout, "Running %s test @ %s\n", seconds(c.duration), c.url)
@@ -71,7 +71,7 @@ func (c *Command) Begin(stdout, _ io.Writer) {
 // Report writes wrk's report.
 func (c *Command) Report(stdout, _ io.Writer, r *load.Result) error {
 	var b strings.Builder
-	latency, late := c.latencies(r), c.late(r.Service)
+	latency, late := c.latencies(r), c.countTimeouts(r.Service)
 	fmt.Fprintf(&b, "  Thread Stats%6s%11s%8s%12s\n", "Avg", "Stdev", "Max", "+/- Stdev")
 	writeRow(&b, "Latency", &latency, microseconds)
 	writeRow(&b, "Req/Sec", c.rates(r), metric)

@@ -16,28 +16,28 @@ import (
 // PHP returns a php-fpm that runs, and the environment it needs.
 func PHP(t testing.TB) (path string, env []string) {
 	t.Helper()
-	unpacking.Lock()
-	defer unpacking.Unlock()
-	path, env, err := php(t)
+	unpackMu.Lock()
+	defer unpackMu.Unlock()
+	path, env, err := findPHP(t)
 	if err != nil {
-		missing(t, "php-fpm: "+err.Error())
+		skipMissing(t, "php-fpm: "+err.Error())
 	}
 	return path, env
 }
 
 // php finds the machine's php-fpm, or unpacks Debian's packages. Which versions there are
 // depends on the release.
-func php(t testing.TB) (path string, env []string, err error) {
+func findPHP(t testing.TB) (path string, env []string, err error) {
 	for _, pattern := range []string{"/usr/sbin/php-fpm*", "/usr/local/sbin/php-fpm*"} {
 		found, _ := filepath.Glob(pattern)
 		for _, path := range found {
-			if runs(path, nil) == nil {
+			if checkRuns(path, nil) == nil {
 				return path, nil, nil
 			}
 		}
 	}
 	tools, ctx := Tools(t), context.Background()
-	name := depends("php-fpm", `^php[0-9.]+-fpm$`, "php8.2-fpm")
+	name := dependency("php-fpm", `^php[0-9.]+-fpm$`, "php8.2-fpm")
 	tree, err := tools.Package(ctx, name)
 	if err != nil {
 		return "", nil, err
@@ -47,22 +47,22 @@ func php(t testing.TB) (path string, env []string, err error) {
 		return "", nil, errors.New("its Debian package has no such program")
 	}
 	env = tree.Env()
-	if err = runs(found[0], env); err == nil {
+	if err = checkRuns(found[0], env); err == nil {
 		return found[0], env, nil
 	}
 	// Of the libraries that it needs one needs another, which Package does not look for.
-	more, moreErr := tools.Package(ctx, depends("libxml2", "^libicu", "libicu72"))
+	more, moreErr := tools.Package(ctx, dependency("libxml2", "^libicu", "libicu72"))
 	if moreErr != nil {
 		return "", nil, errors.Join(err, moreErr)
 	}
-	if env = both(tree.Env(), more.Env()); runs(found[0], env) != nil {
+	if env = joinLibraryPaths(tree.Env(), more.Env()); checkRuns(found[0], env) != nil {
 		return "", nil, err
 	}
 	return found[0], env, nil
 }
 
 // both joins two environments that say where libraries are.
-func both(a, b []string) []string {
+func joinLibraryPaths(a, b []string) []string {
 	const key = "LD_LIBRARY_PATH="
 	var dirs []string
 	for _, e := range slices.Concat(a, b) {
@@ -71,7 +71,7 @@ func both(a, b []string) []string {
 	return []string{key + strings.Join(dirs, ":")}
 }
 
-func runs(path string, env []string) error {
+func checkRuns(path string, env []string) error {
 	c := exec.Command(path, "-v")
 	c.Env = slices.Concat(os.Environ(), env)
 	if out, err := c.CombinedOutput(); err != nil {
@@ -82,7 +82,7 @@ func runs(path string, env []string) error {
 
 // depends returns the package that another one depends on and whose name matches, or else the
 // standard: the package lists of a new container are empty.
-func depends(name, pattern, standard string) string {
+func dependency(name, pattern, fallback string) string {
 	out, _ := exec.Command("apt-cache", "depends", name).Output()
 	match := regexp.MustCompile(pattern)
 	for line := range strings.Lines(string(out)) {
@@ -90,7 +90,7 @@ func depends(name, pattern, standard string) string {
 			return dep
 		}
 	}
-	return standard
+	return fallback
 }
 
 // flup is the release of flup that tests use.
@@ -101,21 +101,21 @@ func Flup(t testing.TB) (path string, env []string) {
 	t.Helper()
 	path, err := exec.LookPath("python3")
 	if err != nil {
-		missing(t, "flup: python3 is not in PATH; \"apt-get install python3-pip\" brings it")
+		skipMissing(t, "flup: python3 is not in PATH; \"apt-get install python3-pip\" brings it")
 	}
-	unpacking.Lock()
-	defer unpacking.Unlock()
+	unpackMu.Lock()
+	defer unpackMu.Unlock()
 	dir := filepath.Join(Root(t), ".cache", "python", flup)
 	if _, err := os.Stat(dir); err != nil {
-		if err := install(path, dir); err != nil {
-			missing(t, err.Error())
+		if err := installFlup(path, dir); err != nil {
+			skipMissing(t, err.Error())
 		}
 	}
 	return path, []string{"PYTHONPATH=" + dir}
 }
 
 // install puts flup into a folder, whole or not at all.
-func install(python, dir string) error {
+func installFlup(python, dir string) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
 	}

@@ -16,9 +16,9 @@ import (
 func AB(t testing.TB) (path string, env []string) {
 	t.Helper()
 	// libexpat1 is what libaprutil1 needs.
-	path, env, err := loader(t, "ab", "apache2-utils", nil, "libexpat1")
+	path, env, err := findTool(t, "ab", "apache2-utils", nil, "libexpat1")
 	if err != nil {
-		missing(t, "ab: "+err.Error())
+		skipMissing(t, "ab: "+err.Error())
 	}
 	return path, env
 }
@@ -36,27 +36,27 @@ func Siege(t testing.TB) (path string, env []string) {
 	if err := os.WriteFile(rc, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	path, env, err := loader(t, "siege", "siege", []string{"HOME=" + home})
+	path, env, err := findTool(t, "siege", "siege", []string{"HOME=" + home})
 	if err != nil {
-		missing(t, "siege: "+err.Error())
+		skipMissing(t, "siege: "+err.Error())
 	}
 	out, _ := version(path, env)
 	if !strings.Contains(out, "SIEGE 4.0.") {
-		missing(t, fmt.Sprintf("siege: want 4.0, got %q", out))
+		skipMissing(t, fmt.Sprintf("siege: want 4.0, got %q", out))
 	}
 	return path, env
 }
 
 // loader finds the machine's load generator of that name, or unpacks its Debian package, and
 // should that not do, more packages.
-func loader(t testing.TB, name, pkg string, own []string, more ...string) (path string, env []string, err error) {
+func findTool(t testing.TB, name, pkg string, own []string, more ...string) (path string, env []string, err error) {
 	if path, err := exec.LookPath(name); err == nil {
 		if _, err = version(path, own); err == nil {
 			return path, own, nil
 		}
 	}
-	unpacking.Lock()
-	defer unpacking.Unlock()
+	unpackMu.Lock()
+	defer unpackMu.Unlock()
 	tools, ctx := Tools(t), context.Background()
 	tree, err := tools.Package(ctx, pkg)
 	if err != nil {
@@ -72,7 +72,7 @@ func loader(t testing.TB, name, pkg string, own []string, more ...string) (path 
 		if moreErr != nil {
 			return "", nil, errors.Join(err, moreErr)
 		}
-		libraries = both(libraries, another.Env())
+		libraries = joinLibraryPaths(libraries, another.Env())
 	}
 	env = slices.Concat(own, libraries)
 	_, err = version(path, env)

@@ -11,14 +11,14 @@ import (
 // and to listeners of port 0, so that nobody gets one between its choice and its use.
 const (
 	firstPort = 21_000
-	ports     = 11_000
+	portCount = 11_000
 )
 
 // FreeAddress returns an address that nobody listens on. Test binaries that run at the same time begin to look at different ports.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	for i := range ports {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", firstPort+(os.Getpid()*97+i)%ports))
+	for i := range portCount {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", firstPort+(os.Getpid()*97+i)%portCount))
 		if err == nil {
 			defer l.Close()
 			return l.Addr().String()

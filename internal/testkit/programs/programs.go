@@ -40,11 +40,11 @@ func Tools(t testing.TB) *contender.Tools {
 // Nginx returns an nginx that runs.
 func Nginx(t testing.TB) *contender.NginxTool {
 	t.Helper()
-	unpacking.Lock()
-	defer unpacking.Unlock()
+	unpackMu.Lock()
+	defer unpackMu.Unlock()
 	n, err := Tools(t).Nginx(context.Background())
 	if err != nil {
-		missing(t, err.Error())
+		skipMissing(t, err.Error())
 	}
 	return n
 }
@@ -55,11 +55,11 @@ func Wrk(t testing.TB) (path string, env []string) {
 	if path, err := exec.LookPath("wrk"); err == nil {
 		return path, nil
 	}
-	unpacking.Lock()
-	defer unpacking.Unlock()
+	unpackMu.Lock()
+	defer unpackMu.Unlock()
 	tree, err := Tools(t).Package(context.Background(), "wrk")
 	if err != nil {
-		missing(t, "wrk: "+err.Error())
+		skipMissing(t, "wrk: "+err.Error())
 	}
 	return filepath.Join(tree.Root, "usr/bin/wrk"), tree.Env()
 }
@@ -72,14 +72,14 @@ func Chromium(t testing.TB) string {
 			return path
 		}
 	}
-	missing(t, "no chromium in PATH; \"apt-get install chromium\" brings it")
+	skipMissing(t, "no chromium in PATH; \"apt-get install chromium\" brings it")
 	return ""
 }
 
 // unpacking keeps tests of one process from unpacking the same package at a time.
-var unpacking sync.Mutex
+var unpackMu sync.Mutex
 
-func missing(t testing.TB, what string) {
+func skipMissing(t testing.TB, what string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
 		t.Fatal(what)

@@ -14,7 +14,7 @@ import (
 )
 
 // listensWithin is how long a program may take until it listens.
-const listensWithin = time.Minute
+const listenTimeout = time.Minute
 
 // Start runs a program until the test ends, and returns once it listens on an address. What it printed
 // is shown if the test fails.
@@ -37,7 +37,7 @@ func Start(t testing.TB, network, address string, env []string, path string, arg
 // awaitListener returns once somebody listens on an address.
 func awaitListener(t testing.TB, network, address, name string, exited <-chan struct{}) {
 	t.Helper()
-	for late := time.Now().Add(listensWithin); ; time.Sleep(5 * time.Millisecond) {
+	for late := time.Now().Add(listenTimeout); ; time.Sleep(5 * time.Millisecond) {
 		select {
 		case <-exited:
 			t.Fatalf("%s has ended", name)
@@ -47,7 +47,7 @@ func awaitListener(t testing.TB, network, address, name string, exited <-chan st
 			nc.Close()
 			return
 		} else if time.Now().After(late) {
-			t.Fatalf("%s does not listen after %v: %v", name, listensWithin, err)
+			t.Fatalf("%s does not listen after %v: %v", name, listenTimeout, err)
 		}
 	}
 }
