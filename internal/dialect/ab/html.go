@@ -56,8 +56,8 @@ func (c *Command) htmlSent(w io.Writer, what string, rate float64) {
 	fmt.Fprintf(w, "<tr %s><td colspan=2 %s>&nbsp;</td><td colspan=2 %s>%.2f kb/s %s</td></tr>\n", c.rowAttributes, c.cells, c.cells, rate, what)
 }
 
-// htmlTimes prints connecting and the total. Processing is the difference of the two, and so
-// the time of no request.
+// htmlTimes prints the times of connecting and in total. Like ab, it prints the difference of the
+// two as processing, which is the time of no request.
 func (c *Command) htmlTimes(w io.Writer, o *outcome) {
 	summary := func(time func(*request) int64) (low, mean, high int64) {
 		col := columnOf(o.requests, time)

@@ -12,7 +12,7 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// Plan returns what to run. Its Trace writes progress to what Begin was given.
+// Plan returns the plan of the run. Its Trace writes progress to the stderr of Begin.
 func (c *Command) Plan() load.Plan {
 	p := load.Plan{
 		URL:         c.target.url(),
@@ -39,7 +39,7 @@ func (c *Command) Plan() load.Plan {
 	return p
 }
 
-// headerLines are the fields in ab's order: those of -H come before Host.
+// headerLines returns the header fields in ab's order: those of -H precede Host.
 func (c *Command) headerLines() (lines []string) {
 	if c.keepAlive {
 		lines = append(lines, "Connection: Keep-Alive")
@@ -64,7 +64,7 @@ func (c *Command) headerLines() (lines []string) {
 	return lines
 }
 
-// given returns the value that -H gives to a header field.
+// headerValue returns the value of a header field set by -H.
 func (c *Command) headerValue(name string) (value string, ok bool) {
 	i := slices.IndexFunc(c.header, func(line string) bool {
 		n, _, _ := strings.Cut(line, ":")
@@ -77,7 +77,7 @@ func (c *Command) headerValue(name string) (value string, ok bool) {
 	return strings.TrimSpace(value), true
 }
 
-// Begin prints what ab does before it runs.
+// Begin prints ab's output before a run.
 func (c *Command) Begin(stdout, stderr io.Writer) {
 	c.stderr = stderr
 	if c.html {
@@ -103,7 +103,7 @@ func (c *Command) progress(g load.Progress) {
 	}
 }
 
-// tell writes the lines of progress that are due when so many requests are done.
+// printProgress writes the lines of progress due after a number of requests.
 func (c *Command) printProgress(done int) {
 	for c.progressStep > 0 && c.stderr != nil && (c.progressLines+1)*c.progressStep <= min(done, c.requests) {
 		c.progressLines++

@@ -8,8 +8,8 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// Report prints what ab does after a run, and writes the files of -e and -g. Where ab would
-// have ended before its time it prints what ab would have said, and the error is an ExitError.
+// Report prints ab's output after a run and writes the files of -e and -g. If ab would have exited
+// early, Report prints ab's message and returns an ExitError.
 func (c *Command) Report(stdout, stderr io.Writer, r *load.Result) error {
 	o := c.count(r)
 	c.stderr = stderr
@@ -28,7 +28,7 @@ func (c *Command) Report(stdout, stderr io.Writer, r *load.Result) error {
 	}
 	if c.html {
 		c.printHTML(stdout, r, o)
-		return nil // ab writes no files then
+		return nil // with -w, ab writes no files
 	}
 	c.printSubject(stdout, r, o)
 	c.printCounts(stdout, o)
@@ -44,7 +44,7 @@ func (c *Command) Report(stdout, stderr io.Writer, r *load.Result) error {
 	return c.writeFiles(sorted)
 }
 
-// printSubject says what was asked for.
+// printSubject prints the server and the document.
 func (c *Command) printSubject(w io.Writer, r *load.Result, o *outcome) {
 	fmt.Fprintf(w, "\n\nServer Software:        %s\n", server(r.Head))
 	fmt.Fprintf(w, "Server Hostname:        %s\n", c.target.host)
@@ -112,8 +112,8 @@ func kilobytes(bytes int64) float64 { return float64(bytes) / 1024 }
 
 // row is a line of the table of times.
 type row struct {
-	name  string // as it begins the line
-	about string // as warnings name it
+	name  string // start of the line
+	about string // name in warnings
 	column
 }
 
@@ -145,7 +145,7 @@ func (c *Command) printTimes(w io.Writer, o *outcome) {
 	}
 }
 
-// warn prints ab's doubt in a row whose mean is far from its median.
+// warn prints ab's warning about a row whose mean is far from its median.
 func (r *row) warn(w io.Writer) {
 	apart := float64(max(r.mean-r.median, r.median-r.mean))
 	switch {

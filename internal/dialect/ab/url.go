@@ -8,18 +8,18 @@ import (
 	"strings"
 )
 
-// place is where the URL leads.
+// targetURL is a parsed URL.
 type targetURL struct {
 	secure bool
 	host   string // without the brackets of IPv6
-	field  string // of Host, without a port
+	field  string // value of Host without the port
 	port   uint16
 	path   string
 }
 
 var errNoPath = errors.New("want a path after the host, at least /")
 
-// parseURL reads [http[s]://]host[:port]/path.
+// parseURL parses [http[s]://]host[:port]/path.
 func parseURL(text string) (to targetURL, err error) {
 	rest, secure := strings.CutPrefix(text, "https://")
 	rest = strings.TrimPrefix(rest, "http://")
@@ -49,7 +49,7 @@ func parseURL(text string) (to targetURL, err error) {
 	return to, nil
 }
 
-// url is the URL in full.
+// url returns the full URL.
 func (p *targetURL) url() string {
 	scheme := "http"
 	if p.secure {
@@ -58,7 +58,7 @@ func (p *targetURL) url() string {
 	return fmt.Sprintf("%s://%s:%d%s", scheme, p.field, p.port, p.path)
 }
 
-// hostLine is the header line that names the host.
+// hostLine returns the Host header line.
 func (p *targetURL) hostLine() string {
 	if p.port == 80 && !p.secure || p.port == 443 && p.secure {
 		return "Host: " + p.field

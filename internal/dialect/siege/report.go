@@ -9,8 +9,8 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// Report prints what siege does after a run: each transaction if -v asks for it, the summary on
-// stderr or with -j as JSON on stdout, and a line in the log file.
+// Report prints siege's output after a run: each transaction with -v, the summary on stderr or,
+// with -j, JSON on stdout, and a line in the log file.
 func (c *Command) Report(stdout, stderr io.Writer, r *load.Result) error {
 	o := count(r)
 	if c.verbose {
@@ -64,8 +64,8 @@ func printJSON(w io.Writer, o *outcome) {
 	fmt.Fprintf(w, "\t\"shortest_transaction\":\t\t%12.2f\n}\n", o.shortestSeconds())
 }
 
-// printTransactions prints a line for each response, without siege's colours. siege prints them
-// as they come.
+// printTransactions prints a line for each response, without siege's colors. siege prints them
+// during the run.
 func (c *Command) printTransactions(out io.Writer, r *load.Result) error {
 	w := bufio.NewWriter(out)
 	protocol, _, _ := strings.Cut(r.Head, " ")

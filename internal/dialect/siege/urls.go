@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// place is a server, as a URL names it.
+// origin is a server as named by a URL.
 type origin struct {
-	scheme, host string // the host as it is written, brackets of IPv6 included
+	scheme, host string // the host as written, including brackets of IPv6
 	port         int
 }
 
@@ -19,7 +19,7 @@ func (p origin) authority() string {
 	return net.JoinHostPort(strings.Trim(p.host, "[]"), strconv.Itoa(p.port))
 }
 
-// hostLine is the header line that names the server.
+// hostLine returns the Host header line.
 func (p origin) hostLine() string {
 	if p.port == defaultPort(p.scheme) {
 		return "Host: " + p.host
@@ -34,16 +34,16 @@ func defaultPort(scheme string) int {
 	return 80
 }
 
-// target is one of the URLs, with what to send there.
+// target is one of the URLs with its request.
 type target struct {
 	origin
 	method, path, body string
-	hasBody            bool   // its request is one that says how long its body is
-	shown              string // in the line of a transaction
+	hasBody            bool   // the request has Content-Length, even if its body is empty
+	shown              string // text in the line of a transaction
 }
 
-// parseFile reads a file of URLs: one in each line, NAME=value for lines below that have
-// $(NAME), and comments after #.
+// parseFile parses a file of URLs, one per line. A line NAME=value sets $(NAME) for later lines;
+// comments begin with #.
 func (c *Command) parseFile(name, text string) (urls []target, err error) {
 	vars := make(variables)
 	number := 0
@@ -63,18 +63,18 @@ func (c *Command) parseFile(name, text string) (urls []target, err error) {
 			return nil, fmt.Errorf("siege: %s:%d: %w", name, number, err)
 		}
 		if len(urls) > 0 && t.origin != urls[0].origin {
-			return nil, fmt.Errorf("siege: %s:%d: %q is another server than the first URL's: only one is supported", name, number, t.authority())
+			return nil, fmt.Errorf("siege: %s:%d: server %q differs from the first URL's: only one is supported", name, number, t.authority())
 		}
 		urls = append(urls, t)
 	}
 	if len(urls) == 0 {
-		return nil, fmt.Errorf("siege: %s has no URL", name)
+		return nil, fmt.Errorf("siege: %s: no URL", name)
 	}
 	return urls, nil
 }
 
-// withoutComment cuts a comment off that is a line or follows a word without a slash: a URL
-// may have a #.
+// stripComment removes a comment that fills the line or follows words without a slash, since a URL
+// may contain #.
 func stripComment(line string) string {
 	line = strings.TrimSpace(line)
 	if strings.HasPrefix(line, "#") {
@@ -86,14 +86,13 @@ func stripComment(line string) string {
 	return strings.TrimSpace(line)
 }
 
-// isVariable reports whether a line is NAME=value.
+// isVariable reports whether a line has the form NAME=value.
 func isVariable(line string) bool {
 	name, _, ok := strings.Cut(line, "=")
 	return ok && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
 }
 
-// parseTarget reads a URL, which may lack its scheme, and what follows it: a method, and data
-// or < and the name of a file.
+// parseTarget parses a URL with optional scheme and what follows it: a method, and data or "<file".
 func (c *Command) parseTarget(text string) (t target, err error) {
 	text = strings.TrimSpace(text)
 	t.method = "GET"
@@ -123,7 +122,7 @@ func (c *Command) parseTarget(text string) (t target, err error) {
 	if t.shown = t.path; t.hasBody {
 		t.shown = t.scheme + "://" + rest
 	}
-	authority = authority[strings.LastIndexByte(authority, '@')+1:] // siege sends no credentials of a URL
+	authority = authority[strings.LastIndexByte(authority, '@')+1:] // siege ignores credentials in a URL
 	t.host, t.port, err = splitPort(authority, defaultPort(t.scheme))
 	return t, err
 }
@@ -145,8 +144,8 @@ func splitPort(authority string, fallback int) (host string, port int, err error
 	return host, port, err
 }
 
-// bodyOf returns the data, or what is in the file that "<file" names. Space around that is
-// dropped, as siege does with what may be text.
+// readBody returns data, or the contents of the file if data is "<file". Like siege, it trims the
+// contents.
 func readBody(data string) (string, error) {
 	file, ok := strings.CutPrefix(data, "<")
 	if !ok {
@@ -156,7 +155,7 @@ func readBody(data string) (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// escape encodes what no URL has.
+// escape percent-encodes characters that are invalid in a URL.
 func escape(path string) string {
 	var out strings.Builder
 	for i := range len(path) {

@@ -12,7 +12,7 @@ import (
 	"github.com/tarehq/tare/internal/dialect/getopt"
 )
 
-// wrk's own defaults.
+// Defaults of wrk.
 const (
 	defaultThreads     = 2
 	defaultConnections = 10
@@ -20,38 +20,38 @@ const (
 	defaultTimeout     = 2 * time.Second
 )
 
-// Bounds of what a command line can ask for.
+// Limits of a command line.
 const (
-	// maxThreads is half of what Go lets a program have.
+	// maxThreads is half of Go's limit of threads.
 	maxThreads = 5000
-	// maxConnections is more than a system has descriptors for.
+	// maxConnections exceeds any system's limit of descriptors.
 	maxConnections = 1 << 24
 	maxSeconds     = 365 * 24 * 60 * 60
 )
 
-const versionText = "wrk as tare has it: the command lines of wrk 4.2.0, and of 1.0.0 with -r\n"
+const versionText = "tare's emulation of wrk: command lines of wrk 4.2.0, and of 1.0.0 with -r\n"
 
 const usageText = `Usage: tare wrk [flags] URL
 
-The command lines of wrk, and its report, by the generator of tare.
+Run tare's load generator with wrk's flags and print wrk's report.
 
-  -c, --connections N   connections to keep open (default 10)
-  -d, --duration T      how long to load (default 10s)
-  -t, --threads N       threads, among which the connections are divided (default 2)
-  -H, --header "N: V"   a header field of the request; may be repeated
+  -c, --connections N   keep N connections open (default 10)
+  -d, --duration T      send requests for time T (default 10s)
+  -t, --threads N       divide the connections among N threads (default 2)
+  -H, --header "N: V"   send a header field "Name: value"; may be repeated
   -L, --latency         print the distribution of latency
-  -T, --timeout T       latency above this counts as a timeout (default 2s)
-  -r, --requests N      how many requests to make, as in wrk 1.0, whose report is printed then
+  -T, --timeout T       count latencies above T as timeouts (default 2s)
+  -r, --requests N      send N requests and print the report of wrk 1.0, which had this flag
   -v, --version         print the version
-      --no-footnotes    say nothing of where wrk's figures mislead
+      --no-footnotes    do not explain misleading figures of wrk
 
-Numbers may have a unit (1k, 1M, 1G), times as well (2s, 2m, 2h).
-wrk's -s (Lua scripts) is not supported, nor are wrk2's -R, -U, --u_latency and -B.
+N may have a unit (1k, 1M, 1G), and so may T (2s, 2m, 2h).
+Unsupported: wrk's -s (Lua scripts), wrk2's -R, -U, --u_latency and -B.
 `
 
 type flag = dialect.Flag[Command]
 
-// flags are those of both versions, and wrk2's that wrk does not have.
+// flags returns the flags of both versions, and wrk2's own flags as unsupported.
 func flags() []flag {
 	value := func(short byte, long string, set func(c *Command, value string) error) flag {
 		return flag{Flag: getopt.Flag{Short: short, Long: long, Arity: getopt.Required}, Set: set}
@@ -77,16 +77,15 @@ func flags() []flag {
 	}
 }
 
-// exitCode is wrk's without a run, even where help was asked for.
+// exitCode is wrk's exit code without a run, even for help.
 const exitCode = 1
 
-// asked ends the command with a text.
+// printText ends the command with a text.
 func printText(text string) error {
 	return &dialect.UsageError{Tool: "wrk", Text: text, Code: exitCode}
 }
 
-// Parse reads a command line of wrk's, without the program's name. Its error is a
-// *dialect.UsageError.
+// Parse parses wrk's command line, without the program's name. Errors are *dialect.UsageError.
 func Parse(args []string) (*Command, error) {
 	c := &Command{
 		threads: defaultThreads, connections: defaultConnections, duration: defaultDuration, timeout: defaultTimeout,
@@ -110,13 +109,13 @@ func readNumber(to *uint64, text string) error {
 func readTime(to *time.Duration, text string) error {
 	n, err := secondUnits().parse(text)
 	if n > maxSeconds {
-		return fmt.Errorf("%q: want at most a year", text)
+		return fmt.Errorf("%q: want at most one year", text)
 	}
 	*to = time.Duration(n) * time.Second
 	return err
 }
 
-// setHeader adds a field, or replaces the one of the same name.
+// setHeader adds a header field or replaces the one with the same name.
 func (c *Command) setHeader(line string) error {
 	name, _, ok := strings.Cut(line, ":")
 	if !ok {
@@ -127,25 +126,25 @@ func (c *Command) setHeader(line string) error {
 	return nil
 }
 
-// finish checks the whole.
+// finish validates the whole command line.
 func (c *Command) finish(rest []string) error {
 	switch {
 	case len(rest) == 0 && c.version:
 		return printText(versionText + usageText)
 	case len(rest) == 0:
-		return errors.New("wrk: the URL is missing")
+		return errors.New("wrk: missing URL")
 	case len(rest) > 1:
-		return fmt.Errorf("wrk: %q: want one URL; scripts, and their arguments, are not supported", rest[1])
+		return fmt.Errorf("wrk: unexpected argument %q: want one URL (scripts and their arguments are not supported)", rest[1])
 	case c.isV1 && c.hasDuration:
-		return errors.New("wrk: want --requests, as wrk 1.0 has it, or --duration, not both")
+		return errors.New("wrk: --requests (wrk 1.0) and --duration are mutually exclusive")
 	case c.threads == 0 || c.isV1 && c.requests == 0 || c.duration == 0:
-		return errors.New("wrk: threads, requests and duration cannot be 0")
+		return errors.New("wrk: want threads, requests and duration above 0")
 	case c.threads > maxThreads || c.connections > maxConnections:
 		return fmt.Errorf("wrk: want at most %d threads and %d connections", maxThreads, maxConnections)
 	case c.connections < c.threads:
 		return errors.New("number of connections must be >= threads")
 	case c.isV1 && c.requests < c.threads:
-		return errors.New("wrk: want at least as many requests as threads: each makes its share")
+		return errors.New("wrk: want at least as many requests as threads")
 	}
 	if c.isV1 {
 		c.duration = 0

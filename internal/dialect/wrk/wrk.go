@@ -1,7 +1,9 @@
-// Package wrk is the command line and the report of wrk, the load generator, with our
-// generator between the two. It is wrk 4.2.0's, and with --requests, which that has no more,
-// wrk 1.0.0's. Both are as in their sources: what figures mean is in stats.go and rates.go, how
-// they are written in units.go, where they mislead in footnotes.go.
+// Package wrk emulates the load generator wrk: its command line and report, with tare's generator
+// in between. It emulates wrk 4.2.0 and, with --requests, which only wrk 1.0.0 had, that version.
+// Both follow wrk's sources. stats.go and rates.go compute the figures, units.go formats them, and
+// footnotes.go explains where they mislead.
+//
+// A phantom is a latency sample that wrk adds for a request that it assumes was due but not sent.
 package wrk
 
 import (
@@ -16,32 +18,32 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// Command is a command line of wrk's that was understood.
+// Command is a parsed command line of wrk.
 type Command struct {
 	url         string
 	header      []string
 	connections uint64
 	threads     uint64
 	duration    time.Duration
-	hasDuration bool   // a duration was given
-	requests    uint64 // of an old command line
+	hasDuration bool   // --duration is set
+	requests    uint64 // of wrk 1.0's --requests
 	timeout     time.Duration
 	latency     bool // print the distribution
 	version     bool // print the version first
-	isV1        bool // it is wrk 1.0's
+	isV1        bool // emulate wrk 1.0
 }
 
-// perThread is how many connections each thread has. The remainder is never opened.
+// perThread returns the number of connections of each thread. Like wrk, it drops the remainder.
 func (c *Command) perThread() uint64 { return c.connections / c.threads }
 
-// total is how many requests are made: as many by each thread.
+// total returns the number of requests, the same for each thread.
 func (c *Command) total() uint64 { return c.requests / c.threads * c.threads }
 
-// patience is what is longer than wrk is ever measured by: wrk itself never gives a request up,
-// and one that took longer than its timeout is told from the time it took.
+// requestTimeout exceeds all measured latencies. wrk never aborts a request; it detects timeouts by
+// the measured latency.
 const requestTimeout = hist.Longest
 
-// Plan returns what to run. A certificate may be anybody's, as for wrk.
+// Plan returns the plan of the run. Like wrk, it verifies no certificate.
 func (c *Command) Plan() load.Plan {
 	return load.Plan{
 		URL:         c.url,
@@ -55,7 +57,7 @@ func (c *Command) Plan() load.Plan {
 	}
 }
 
-// Begin writes what wrk does before a run.
+// Begin writes wrk's output before a run.
 func (c *Command) Begin(stdout, _ io.Writer) {
 	if c.version {
 		fmt.Fprint(stdout, versionText)
@@ -96,7 +98,7 @@ func (c *Command) Report(stdout, _ io.Writer, r *load.Result) error {
 	return err
 }
 
-// writeRow writes a row of Thread Stats.
+// writeRow writes a row of the table Thread Stats.
 func writeRow(b *strings.Builder, name string, d *distribution, format func(float64) string) {
 	mean := d.mean()
 	stdev := d.stdev(mean)
@@ -104,10 +106,10 @@ func writeRow(b *strings.Builder, name string, d *distribution, format func(floa
 	fmt.Fprintf(b, "%8s%%\n", percent(d.within(mean, stdev)))
 }
 
-// runtime is how long was measured, in microseconds.
+// runtime returns the measured time in microseconds.
 func runtime(r *load.Result) int64 { return int64(math.Round(r.Seconds * 1e6)) }
 
-// failures are responses of status 400 and above.
+// failures returns the number of responses with status 400 or above.
 func failures(r *load.Result) (n uint64) {
 	for status, count := range r.Statuses {
 		if status > 399 {

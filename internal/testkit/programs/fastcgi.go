@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// PHP returns a php-fpm that runs, and the environment it needs.
+// PHP returns a working php-fpm and the environment it needs.
 func PHP(t testing.TB) (path string, env []string) {
 	t.Helper()
 	unpackMu.Lock()
@@ -25,8 +25,8 @@ func PHP(t testing.TB) (path string, env []string) {
 	return path, env
 }
 
-// php finds the machine's php-fpm, or unpacks Debian's packages. Which versions there are
-// depends on the release.
+// findPHP returns the machine's php-fpm, or unpacks Debian's packages, whose version depends on the
+// release.
 func findPHP(t testing.TB) (path string, env []string, err error) {
 	for _, pattern := range []string{"/usr/sbin/php-fpm*", "/usr/local/sbin/php-fpm*"} {
 		found, _ := filepath.Glob(pattern)
@@ -44,13 +44,13 @@ func findPHP(t testing.TB) (path string, env []string, err error) {
 	}
 	found, _ := filepath.Glob(filepath.Join(tree.Root, "usr/sbin/php-fpm*"))
 	if len(found) == 0 {
-		return "", nil, errors.New("its Debian package has no such program")
+		return "", nil, errors.New("the Debian package has no php-fpm")
 	}
 	env = tree.Env()
 	if err = checkRuns(found[0], env); err == nil {
 		return found[0], env, nil
 	}
-	// Of the libraries that it needs one needs another, which Package does not look for.
+	// One of its libraries needs another one, which Package does not resolve.
 	more, moreErr := tools.Package(ctx, dependency("libxml2", "^libicu", "libicu72"))
 	if moreErr != nil {
 		return "", nil, errors.Join(err, moreErr)
@@ -61,7 +61,7 @@ func findPHP(t testing.TB) (path string, env []string, err error) {
 	return found[0], env, nil
 }
 
-// both joins two environments that say where libraries are.
+// joinLibraryPaths merges the LD_LIBRARY_PATH of two environments.
 func joinLibraryPaths(a, b []string) []string {
 	const key = "LD_LIBRARY_PATH="
 	var dirs []string
@@ -80,8 +80,8 @@ func checkRuns(path string, env []string) error {
 	return nil
 }
 
-// depends returns the package that another one depends on and whose name matches, or else the
-// standard: the package lists of a new container are empty.
+// dependency returns the package that another one depends on and whose name matches pattern. It
+// returns fallback if apt has no package lists, as in a new container.
 func dependency(name, pattern, fallback string) string {
 	out, _ := exec.Command("apt-cache", "depends", name).Output()
 	match := regexp.MustCompile(pattern)
@@ -93,15 +93,15 @@ func dependency(name, pattern, fallback string) string {
 	return fallback
 }
 
-// flup is the release of flup that tests use.
+// flup is the requirement that pip installs.
 const flup = "flup==1.0.3"
 
-// Flup returns a Python that can import flup, and the environment it needs.
+// Flup returns a Python interpreter that can import flup, and the environment it needs.
 func Flup(t testing.TB) (path string, env []string) {
 	t.Helper()
 	path, err := exec.LookPath("python3")
 	if err != nil {
-		skipMissing(t, "flup: python3 is not in PATH; \"apt-get install python3-pip\" brings it")
+		skipMissing(t, "flup: python3 is not in PATH (install it with \"apt-get install python3-pip\")")
 	}
 	unpackMu.Lock()
 	defer unpackMu.Unlock()
@@ -114,7 +114,7 @@ func Flup(t testing.TB) (path string, env []string) {
 	return path, []string{"PYTHONPATH=" + dir}
 }
 
-// install puts flup into a folder, whole or not at all.
+// installFlup installs flup into a folder atomically.
 func installFlup(python, dir string) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
@@ -130,7 +130,7 @@ func installFlup(python, dir string) error {
 		return fmt.Errorf("pip install %s: %w: %s", flup, err, strings.TrimSpace(string(out)))
 	}
 	if err = os.Rename(fresh, dir); errors.Is(err, os.ErrExist) {
-		err = nil // somebody else was as quick
+		err = nil // another test binary installed it meanwhile
 	}
 	return err
 }

@@ -12,10 +12,10 @@ import (
 	"testing"
 )
 
-// AB returns an ab that runs, and the environment it needs.
+// AB returns a working ab and the environment it needs.
 func AB(t testing.TB) (path string, env []string) {
 	t.Helper()
-	// libexpat1 is what libaprutil1 needs.
+	// libaprutil1 needs libexpat1.
 	path, env, err := findTool(t, "ab", "apache2-utils", nil, "libexpat1")
 	if err != nil {
 		skipMissing(t, "ab: "+err.Error())
@@ -23,11 +23,10 @@ func AB(t testing.TB) (path string, env []string) {
 	return path, env
 }
 
-// Siege returns a siege 4.0 that runs, and the environment it needs, in which there is no
-// configuration of a user's.
+// Siege returns a working siege 4.0 and the environment it needs, without any user's configuration.
 func Siege(t testing.TB) (path string, env []string) {
 	t.Helper()
-	// Without that folder siege makes one, with a configuration in it.
+	// If the folder does not exist, siege creates it with a configuration.
 	home := t.TempDir()
 	if err := os.Mkdir(filepath.Join(home, ".siege"), 0o755); err != nil {
 		t.Fatal(err)
@@ -47,8 +46,8 @@ func Siege(t testing.TB) (path string, env []string) {
 	return path, env
 }
 
-// loader finds the machine's load generator of that name, or unpacks its Debian package, and
-// should that not do, more packages.
+// findTool returns the machine's load generator of that name, or unpacks its Debian package and, if
+// it does not run, more packages.
 func findTool(t testing.TB, name, pkg string, own []string, more ...string) (path string, env []string, err error) {
 	if path, err := exec.LookPath(name); err == nil {
 		if _, err = version(path, own); err == nil {
@@ -79,7 +78,7 @@ func findTool(t testing.TB, name, pkg string, own []string, more ...string) (pat
 	return path, env, err
 }
 
-// version asks a program for its version.
+// version returns the output of a program's -V.
 func version(path string, env []string) (string, error) {
 	c := exec.Command(path, "-V")
 	c.Env = slices.Concat(os.Environ(), env)

@@ -7,14 +7,15 @@ import (
 	"testing"
 )
 
-// Ports for programs that cannot be given a listener. They are below those that systems give out by themselves, to clients that connect
-// and to listeners of port 0, so that nobody gets one between its choice and its use.
+// These ports are for programs that cannot inherit a listener. They are below the system's
+// ephemeral ports, so the kernel assigns none of them between choice and use.
 const (
 	firstPort = 21_000
 	portCount = 11_000
 )
 
-// FreeAddress returns an address that nobody listens on. Test binaries that run at the same time begin to look at different ports.
+// FreeAddress returns an unused address. Concurrent test binaries start their search at different
+// ports.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for i := range portCount {
@@ -24,6 +25,6 @@ func FreeAddress(t testing.TB) string {
 			return l.Addr().String()
 		}
 	}
-	t.Fatal("no port is free")
+	t.Fatal("no free port")
 	return ""
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// Strace returns a strace that may trace.
+// Strace returns a strace that is allowed to trace.
 func Strace(t testing.TB) string {
 	t.Helper()
 	path, err := exec.LookPath("strace")
@@ -23,7 +23,7 @@ func Strace(t testing.TB) string {
 		path = filepath.Join(tree.Root, "usr/bin/strace")
 	}
 	if out, err := testkit.Command(t, path, "-o", "/dev/null", path, "-V").CombinedOutput(); err != nil {
-		skipMissing(t, "strace: it cannot trace: "+err.Error()+": "+string(out))
+		skipMissing(t, "strace cannot trace: "+err.Error()+": "+string(out))
 	}
 	return path
 }

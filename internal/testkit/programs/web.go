@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Tinyproxy returns a tinyproxy that runs, and the environment it needs.
+// Tinyproxy returns a working tinyproxy and the environment it needs.
 func Tinyproxy(t testing.TB) (path string, env []string) {
 	t.Helper()
 	if path, err := exec.LookPath("tinyproxy"); err == nil {
@@ -27,7 +27,7 @@ func Tinyproxy(t testing.TB) (path string, env []string) {
 	return path, env
 }
 
-// PHPServer returns a php with a web server of its own (php -S), and the environment it needs.
+// PHPServer returns a php with a built-in web server (php -S), and the environment it needs.
 func PHPServer(t testing.TB) (path string, env []string) {
 	t.Helper()
 	if path, err := exec.LookPath("php"); err == nil && checkRuns(path, nil) == nil {
@@ -40,14 +40,14 @@ func PHPServer(t testing.TB) (path string, env []string) {
 	var found []string
 	if err == nil {
 		if found, _ = filepath.Glob(filepath.Join(tree.Root, "usr/bin/php*.*")); len(found) == 0 {
-			err = errors.New("its Debian package has no such program")
+			err = errors.New("the Debian package has no php")
 		}
 	}
 	if err != nil {
 		skipMissing(t, "php: "+err.Error())
 	}
 	env = tree.Env()
-	if checkRuns(found[0], env) != nil { // as in php
+	if checkRuns(found[0], env) != nil { // as in findPHP
 		more, moreErr := tools.Package(ctx, dependency("libxml2", "^libicu", "libicu72"))
 		if moreErr == nil {
 			env = joinLibraryPaths(env, more.Env())
