@@ -9,25 +9,25 @@ import (
 	"golang.org/x/term"
 )
 
-// block is a few lines at the end of a terminal's text that are drawn anew again and again. The
-// cursor is never hidden, so that nothing has to be put right if the program is killed.
-type block struct {
+// block is a few lines at the end of a terminal's text that are redrawn repeatedly. It never hides
+// the cursor, so nothing has to be restored if the program is killed.
+type redrawArea struct {
 	out   *os.File
-	lines []string // that are on the screen; the cursor is at the end of the last
+	lines []string // on the screen; the cursor is at the end of the last
 }
 
-// newBlock returns a block on w; nil where nothing can be drawn anew.
-func newBlock(w io.Writer) *block {
+// newBlock returns a block on w, or nil if w cannot be redrawn.
+func newRedrawArea(w io.Writer) *redrawArea {
 	if !canRedraw(w) {
 		return nil
 	}
-	return &block{out: w.(*os.File)}
+	return &redrawArea{out: w.(*os.File)}
 }
 
-// draw replaces the lines by others. Each is cut to the terminal's width: one that went on in
-// the next row could not be found again. All is written at once, and what was there is
-// overwritten before the rest is erased, so that nothing flickers.
-func (b *block) draw(lines []string) {
+// draw replaces the lines. It cuts each to the terminal's width, because the position of wrapped
+// lines is unknown. To avoid flicker, it writes all at once, and overwrites the old lines before it
+// erases the rest.
+func (b *redrawArea) draw(lines []string) {
 	width, height := b.size()
 	lines = lines[:min(len(lines), max(1, height-1))]
 	shown := make([]string, len(lines))
@@ -42,19 +42,19 @@ func (b *block) draw(lines []string) {
 	}
 	s.WriteString(eraseBelow)
 	b.lines = shown
-	_, _ = io.WriteString(b.out, s.String()) // nobody could be told
+	_, _ = io.WriteString(b.out, s.String()) // the terminal is the only place to report to
 }
 
-// What terminals do (ECMA-48: CUU, EL, ED).
+// Terminal control sequences (ECMA-48: CUU, EL, ED).
 const (
 	eraseLine  = "\x1b[K"
 	eraseBelow = "\x1b[J"
 	cursorUp   = "\x1b[%dA"
 )
 
-// home moves the cursor to the beginning of the block. If the terminal has become narrower
-// since, lines have gone on in further rows.
-func (b *block) home(width int) string {
+// home returns the sequence that moves the cursor to the start of the block. If the terminal has
+// become narrower, the lines now take more rows.
+func (b *redrawArea) home(width int) string {
 	rows := 0
 	for _, line := range b.lines {
 		rows += max(1, (len([]rune(line))+width-1)/width)
@@ -65,8 +65,8 @@ func (b *block) home(width int) string {
 	return "\r" + fmt.Sprintf(cursorUp, rows-1)
 }
 
-// above prints a line that stays above the block.
-func (b *block) above(line string) {
+// above prints a line above the block.
+func (b *redrawArea) above(line string) {
 	lines := b.lines
 	b.clear()
 	fmt.Fprintln(b.out, line)
@@ -75,8 +75,8 @@ func (b *block) above(line string) {
 	}
 }
 
-// clear takes the block away.
-func (b *block) clear() {
+// clear erases the block.
+func (b *redrawArea) clear() {
 	if b.lines == nil {
 		return
 	}
@@ -85,8 +85,8 @@ func (b *block) clear() {
 	b.lines = nil
 }
 
-// size returns the terminal's columns and rows; what is usual if it does not know.
-func (b *block) size() (width, height int) {
+// size returns the terminal's columns and rows, or 80 and 24 if they are unknown.
+func (b *redrawArea) size() (width, height int) {
 	width, height, err := term.GetSize(int(b.out.Fd()))
 	if err != nil || width < 2 || height < 2 {
 		return 80, 24
@@ -94,7 +94,7 @@ func (b *block) size() (width, height int) {
 	return width, height
 }
 
-// cut returns at most the first n characters, none of which could move the cursor.
+// cut returns the first n characters, with control characters replaced.
 func cut(line string, n int) string {
 	runes := []rune(line)
 	for i, c := range runes {

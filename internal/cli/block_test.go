@@ -102,7 +102,7 @@ func TestBlock(t *testing.T) {
 	const mark = '§'
 	terminal, master := bothSides(t)
 	resize(t, terminal, 20, 5)
-	b := newBlock(terminal)
+	b := newRedrawArea(terminal)
 	s := &screen{in: bufio.NewReader(master), width: 20}
 	for _, step := range []struct {
 		do   func()
@@ -129,7 +129,7 @@ func TestBlock(t *testing.T) {
 
 // A terminal that has become narrower shows lines in several rows.
 func TestBlockOnNarrowedTerminal(t *testing.T) {
-	b := &block{lines: []string{"0123456789", "01234567890", ""}}
+	b := &redrawArea{lines: []string{"0123456789", "01234567890", ""}}
 	for width, want := range map[int]string{20: "\r\x1b[2A", 10: "\r\x1b[3A", 5: "\r\x1b[5A"} {
 		if got := b.home(width); got != want {
 			t.Errorf("%d columns: %q, want %q", width, got, want)

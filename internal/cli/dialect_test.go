@@ -20,7 +20,7 @@ func (impatient) GivesUp(e *load.Errors) bool                     { return e.Rea
 func TestToolsGiveUp(t *testing.T) {
 	told, gaveUp := 0, 0
 	for _, trace := range []*load.Trace{nil, {Progress: func(load.Progress) { told++ }}} {
-		p := planOf(impatient{trace}, func() { gaveUp++ })
+		p := planWithExit(impatient{trace}, func() { gaveUp++ })
 		p.Trace.Progress(load.Progress{})
 		p.Trace.Progress(load.Progress{Errors: load.Errors{Status: 1}})
 		p.Trace.Progress(load.Progress{Errors: load.Errors{Read: 1}})

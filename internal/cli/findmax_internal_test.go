@@ -30,7 +30,7 @@ func TestAnswer(t *testing.T) {
 		"holds 41,200 requests/s: p99 3.1ms, errors 0%; 42,000 does not: p99 14ms, want <10ms; what is between was not told apart in the runs there were": {Verdict: load.Unsettled, Holds: 41_200, Fails: 42_000},
 	} {
 		f.Goal, f.Tries = goal, []load.Try{held, failed}
-		if got := answer(&f); got != want {
+		if got := searchSentence(&f); got != want {
 			t.Errorf("%s: %q, want %q", f.Verdict, got, want)
 		}
 	}

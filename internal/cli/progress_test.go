@@ -26,7 +26,7 @@ func TestWhereABarIsDrawn(t *testing.T) {
 	p := newProgress(terminal, time.Second)
 	p.set(time.Millisecond, "x")
 	p.end()
-	if p.block != nil {
+	if p.area != nil {
 		t.Error("a bar on a dumb terminal")
 	}
 }

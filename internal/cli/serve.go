@@ -77,10 +77,10 @@ command line or FILE is wrong.`,
 
 // serveFailure names the command in an error, and keeps its exit code.
 func serveFailure(err error) error {
-	if e, ok := errors.AsType[*exit](err); ok && e.err == nil {
+	if e, ok := errors.AsType[*exitError](err); ok && e.err == nil {
 		return err // it was said already
 	} else if ok {
-		return &exit{e.code, fmt.Errorf("serve: %w", err)}
+		return &exitError{e.code, fmt.Errorf("serve: %w", err)}
 	}
 	return fmt.Errorf("serve: %w", err)
 }
@@ -88,15 +88,15 @@ func serveFailure(err error) error {
 // runServe serves until it is told to end. The order is what makes giving up privileges work: names are looked up, files and
 // ports opened while that is allowed; then it is given up, verified, and only then is anything served.
 func runServe(ctx context.Context, env Env, plan *servePlan) (err error) {
-	powers, err := privilege.NewPlan(plan.privilege)
+	privileges, err := privilege.NewPlan(plan.privilege)
 	if err != nil {
-		return usage(err)
+		return usageError(err)
 	}
-	voice := newVoice(env.Stderr)
-	defer voice.close()
-	s := &fileServer{plan: plan, voice: voice}
+	stderrLog := newStderrLog(env.Stderr)
+	defer stderrLog.close()
+	s := &fileServer{plan: plan, stderrLog: stderrLog}
 	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.open(env, powers); err != nil {
+	if err := s.open(env, privileges); err != nil {
 		return err
 	}
 	signals := s.notify()
@@ -104,8 +104,8 @@ func runServe(ctx context.Context, env Env, plan *servePlan) (err error) {
 	if err := s.listen(); err != nil {
 		return err
 	}
-	loadTables()
-	outcome, err := powers.Apply(s.folders())
+	preloadTables()
+	outcome, err := privileges.Apply(s.folders())
 	if err != nil {
 		return err
 	}
@@ -116,7 +116,7 @@ func runServe(ctx context.Context, env Env, plan *servePlan) (err error) {
 }
 
 // loadTables has the libraries read what they read once, while they can.
-func loadTables() {
+func preloadTables() {
 	_ = mime.TypeByExtension(".html")
 	_, _ = time.Now().Zone()
 }
@@ -133,7 +133,7 @@ func (s *fileServer) listen() error {
 	} else if len(specs) == 0 {
 		specs = []listen.Spec{listen.Port(defaultPort)}
 	}
-	if s.listeners, err = listen.All(specs, listen.Options{SocketMode: s.plan.socketMode, Stall: stallTime}, passed); err != nil {
+	if s.listeners, err = listen.All(specs, listen.Options{SocketMode: s.plan.socketMode, Stall: sendTimeout}, passed); err != nil {
 		return fmt.Errorf("--listen %w", err)
 	}
 	for _, l := range s.listeners {

@@ -10,11 +10,11 @@ import (
 
 // mayServe is an error if a folder is one that is hardly meant to be served: the whole system, a home, or one in which a
 // private key or the log would be served with the rest.
-func (p *servePlan) mayServe(dir *os.File) error {
-	if strings.HasPrefix(filepath.Base(resolved(p.dir)), ".") && !p.files.Dotfiles {
-		return fmt.Errorf("%q begins with a dot: such folders are not served without --dotfiles", filepath.Base(resolved(p.dir)))
+func (p *servePlan) checkServable(dir *os.File) error {
+	if strings.HasPrefix(filepath.Base(resolvePath(p.dir)), ".") && !p.files.Dotfiles {
+		return fmt.Errorf("%q begins with a dot: such folders are not served without --dotfiles", filepath.Base(resolvePath(p.dir)))
 	}
-	if p.anywhere {
+	if p.allowsAnyDir {
 		return nil
 	}
 	info, err := dir.Stat()
@@ -38,7 +38,7 @@ func (p *servePlan) mayServe(dir *os.File) error {
 
 // isWithin reports whether path is the folder, or in it, symbolic links or not.
 func isWithin(folder os.FileInfo, path string) bool {
-	path = resolved(path)
+	path = resolvePath(path)
 	for {
 		if info, err := os.Stat(path); err == nil && os.SameFile(info, folder) {
 			return true
@@ -52,7 +52,7 @@ func isWithin(folder os.FileInfo, path string) bool {
 }
 
 // resolved is where a path leads, or itself if that cannot be found out.
-func resolved(path string) string {
+func resolvePath(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
 	}

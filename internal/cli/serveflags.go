@@ -54,16 +54,16 @@ type serveFlags struct {
 
 // servePlan is what a command line means.
 type servePlan struct {
-	dir        string // absolute
-	listeners  []listen.Spec
-	socketMode fs.FileMode
-	privilege  privilege.Config
-	cert, key  string // absolute; empty is without TLS
-	accessLog  string // absolute, stdio, or empty
-	format     accesslog.Format
-	files      files.Config
-	grace      time.Duration
-	anywhere   bool // the folder is not checked
+	dir          string // absolute
+	listeners    []listen.Spec
+	socketMode   fs.FileMode
+	privilege    privilege.Config
+	cert, key    string // absolute; empty is without TLS
+	accessLog    string // absolute, stdio, or empty
+	format       accesslog.Format
+	files        files.Config
+	grace        time.Duration
+	allowsAnyDir bool // the folder is not checked
 }
 
 func (f *serveFlags) define(c *cobra.Command) {
@@ -97,7 +97,7 @@ func (f *serveFlags) define(c *cobra.Command) {
 // plan reads the flags. Its errors are about the command line.
 func (f *serveFlags) plan(env Env, args []string) (*servePlan, error) {
 	p := &servePlan{
-		dir: env.Dir, grace: f.grace, anywhere: f.unsafeDir,
+		dir: env.Dir, grace: f.grace, allowsAnyDir: f.unsafeDir,
 		privilege: privilege.Config{User: f.user, Group: f.group, Chroot: f.chroot},
 		files:     files.Config{Index: f.index, Listing: f.listing, Dotfiles: f.dotfiles, CacheControl: f.cacheControl},
 	}

@@ -25,38 +25,38 @@ import (
 )
 
 // logBook opens files of logs. Those that were prepared were opened with privileges that are gone by then.
-type logBook struct {
-	stdout io.Writer
-	mu     sync.Mutex
-	ready  map[string]*os.File
+type logFiles struct {
+	stdout   io.Writer
+	mu       sync.Mutex
+	prepared map[string]*os.File
 }
 
-func newLogBook(stdout io.Writer) *logBook {
-	return &logBook{stdout: stdout, ready: make(map[string]*os.File)}
+func newLogFiles(stdout io.Writer) *logFiles {
+	return &logFiles{stdout: stdout, prepared: make(map[string]*os.File)}
 }
 
 // prepare opens files for whoever is to write them.
-func (b *logBook) prepare(paths []string, powers *privilege.Plan) error {
+func (b *logFiles) prepare(paths []string, privileges *privilege.Plan) error {
 	for _, path := range paths {
 		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
 			continue // it is opened when it is needed
 		}
-		file, err := createLog(path, powers)
+		file, err := createLog(path, privileges)
 		if err != nil {
 			return err
 		}
-		b.ready[path] = file
+		b.prepared[path] = file
 	}
 	return nil
 }
 
 // createLog opens the file of a log. A new one belongs to whoever is to write it, unless a symbolic link led there.
-func createLog(path string, powers *privilege.Plan) (*os.File, error) {
+func createLog(path string, privileges *privilege.Plan) (*os.File, error) {
 	file, how, err := safefile.OpenFile(path, logFlags|os.O_CREATE, logMode)
 	if err != nil {
 		return nil, err
 	}
-	if uid, gid, ok := powers.IDs(); ok && how.Created && !how.Linked {
+	if uid, gid, ok := privileges.IDs(); ok && how.Created && !how.Linked {
 		if err := file.Chown(uid, gid); err != nil {
 			file.Close()
 			return nil, err
@@ -66,16 +66,16 @@ func createLog(path string, powers *privilege.Plan) (*os.File, error) {
 }
 
 // open opens a log.
-func (b *logBook) open(path string) (io.WriteCloser, error) {
+func (b *logFiles) open(path string) (io.WriteCloser, error) {
 	switch path {
 	case "/dev/stdout":
-		return unclosed{b.stdout}, nil
+		return nopCloser{b.stdout}, nil
 	case "/dev/stderr", "stderr":
-		return unclosed{os.Stderr}, nil
+		return nopCloser{os.Stderr}, nil
 	}
 	b.mu.Lock()
-	file := b.ready[path]
-	delete(b.ready, path)
+	file := b.prepared[path]
+	delete(b.prepared, path)
 	b.mu.Unlock()
 	if file != nil {
 		return file, nil
@@ -84,12 +84,12 @@ func (b *logBook) open(path string) (io.WriteCloser, error) {
 	return file, err
 }
 
-func (b *logBook) close() {
+func (b *logFiles) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for path, file := range b.ready {
+	for path, file := range b.prepared {
 		file.Close()
-		delete(b.ready, path)
+		delete(b.prepared, path)
 	}
 }
 
@@ -120,14 +120,14 @@ func logPaths(result *nginxconf.Result) []string {
 const cacheMode = 0o700
 
 // prepareCaches makes the folders of caches, and gives them to the user who serves, as nginx does: also those that are there.
-func prepareCaches(all []cache.Config, powers *privilege.Plan) error {
+func prepareCaches(all []cache.Config, privileges *privilege.Plan) error {
 	for i := range all {
 		dir := all[i].Dir
 		if dir == "" {
 			continue
 		}
 		err := error(nil)
-		if uid, _, ok := powers.IDs(); ok {
+		if uid, _, ok := privileges.IDs(); ok {
 			err = safefile.GiveDir(dir, cacheMode, uid)
 		} else {
 			err = cache.MakeDir(dir)
@@ -141,25 +141,25 @@ func prepareCaches(all []cache.Config, powers *privilege.Plan) error {
 
 // errorFile is where a server writes its errors: files, and where it says all else.
 type errorFile struct {
-	voice voice
-	said  bool // errors are said there, too
-	files []leveledFile
+	stderrLog stderrLog
+	toStderr  bool // errors are said there, too
+	files     []leveledFile
 }
 
 // leveledFile is a file for errors that are grave enough.
 type leveledFile struct {
 	*spool.Spool
-	grave bool // only errors that are graver than "error"
+	severeOnly bool // only errors that are graver than "error"
 }
 
 // isGrave reports whether a level leaves out errors of requests.
-func isGrave(level string) bool { return level == "crit" || level == "alert" || level == "emerg" }
+func isSevere(level string) bool { return level == "crit" || level == "alert" || level == "emerg" }
 
-func openErrorFile(l *front.ErrorLog, logs *logBook, v voice) (*errorFile, error) {
-	e := &errorFile{voice: v, said: l == nil}
+func openErrorFile(l *front.ErrorLog, logs *logFiles, v stderrLog) (*errorFile, error) {
+	e := &errorFile{stderrLog: v, toStderr: l == nil}
 	for ; l != nil; l = l.Next {
 		if l.Path == "stderr" {
-			e.said = true
+			e.toStderr = true
 			continue
 		}
 		path := l.Path
@@ -168,11 +168,11 @@ func openErrorFile(l *front.ErrorLog, logs *logBook, v voice) (*errorFile, error
 			e.close(context.Background())
 			return nil, err
 		}
-		e.files = append(e.files, leveledFile{grave: isGrave(l.Level), Spool: spool.New(file, spool.Config{
-			Patience: logPatience,
+		e.files = append(e.files, leveledFile{severeOnly: isSevere(l.Level), Spool: spool.New(file, spool.Config{
+			Patience: logWriteTimeout,
 			Open:     func() (io.WriteCloser, error) { return logs.open(path) },
 			Lost:     func(n int, why error) []byte { return fmt.Appendf(nil, "tare: %d lines lost here: %v\n", n, why) },
-			Say:      func(text string) { v.say("error log: " + text) },
+			Say:      func(text string) { v.print("error log: " + text) },
 		})})
 	}
 	return e, nil
@@ -180,7 +180,7 @@ func openErrorFile(l *front.ErrorLog, logs *logBook, v voice) (*errorFile, error
 
 func (e *errorFile) logger() *log.Logger {
 	if len(e.files) == 0 {
-		return e.voice.logger()
+		return e.stderrLog.logger()
 	}
 	return log.New(e, "", log.LstdFlags)
 }
@@ -190,12 +190,12 @@ func (e *errorFile) logger() *log.Logger {
 func (e *errorFile) Write(line []byte) (int, error) {
 	ordinary := bytes.Contains(line, []byte(" front: [error] "))
 	for _, f := range e.files {
-		if !ordinary || !f.grave {
+		if !ordinary || !f.severeOnly {
 			_, _ = f.Write(line) // it never fails
 		}
 	}
-	if e.said {
-		e.voice.say(strings.TrimRight(string(line), "\n"))
+	if e.toStderr {
+		e.stderrLog.print(strings.TrimRight(string(line), "\n"))
 	}
 	return len(line), nil
 }
@@ -257,7 +257,7 @@ func (s *frontServer) createPID(path string) error {
 		}
 		err = errors.Join(file.Chown(0, 0), file.Chmod(mode))
 		if !how.Trusted {
-			s.voice.say(fmt.Sprintf("warning: pid: others than root may write in the folder of %s, and have it name another process", path))
+			s.stderrLog.print(fmt.Sprintf("warning: pid: others than root may write in the folder of %s, and have it name another process", path))
 		}
 	}
 	_, writeErr := file.WriteString(strconv.Itoa(os.Getpid()) + "\n")
@@ -270,7 +270,7 @@ func (s *frontServer) removePID() {
 		return
 	}
 	if err := safefile.Remove(s.pid); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.voice.say(fmt.Sprintf("pid: %s is left: %v", s.pid, err))
+		s.stderrLog.print(fmt.Sprintf("pid: %s is left: %v", s.pid, err))
 	}
 	s.pid = ""
 }
@@ -290,6 +290,6 @@ func (s *frontServer) limits(process *nginxconf.Process) {
 		err = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
 	}
 	if err != nil {
-		s.voice.say(fmt.Sprintf("warning: worker_rlimit_nofile %d: %v: the limit stays what it is", process.Files, err))
+		s.stderrLog.print(fmt.Sprintf("warning: worker_rlimit_nofile %d: %v: the limit stays what it is", process.Files, err))
 	}
 }

@@ -44,23 +44,23 @@ func (*portFlag) Type() string { return "port" }
 func (f *serveFlags) serve(ctx context.Context, env Env, args []string) error {
 	if f.config != "" && (len(args) > 0 || f.key != "") { // as it was before there were configurations
 		if f.cert != "" {
-			return usage(fmt.Errorf("-c: with a DIR or --key it is the certificate, and there is --cert; give one of them"))
+			return usageError(fmt.Errorf("-c: with a DIR or --key it is the certificate, and there is --cert; give one of them"))
 		}
 		f.cert, f.config = f.config, ""
 	}
 	if f.config != "" {
 		plan, err := f.frontPlan(env)
 		if err != nil {
-			return usage(err)
+			return usageError(err)
 		}
 		return runFront(ctx, env, plan)
 	}
 	if f.test || f.lenient {
-		return usage(fmt.Errorf("-t and --lenient go with -c FILE"))
+		return usageError(fmt.Errorf("-t and --lenient go with -c FILE"))
 	}
 	plan, err := f.plan(env, args)
 	if err != nil {
-		return usage(err)
+		return usageError(err)
 	}
 	return runServe(ctx, env, plan)
 }

@@ -58,19 +58,19 @@ func (s *frontServer) notify() *serveSignals {
 }
 
 func (s *frontServer) reopenLogs() {
-	ctx, cancel := context.WithTimeout(context.Background(), logGrace)
+	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
 	defer cancel()
 	if err := errors.Join(s.handler.ReopenLogs(ctx), s.errors.reopen(ctx)); err != nil {
-		s.sayLines("logs: an old file is written still: ", err)
+		s.printErrors("logs: an old file is written still: ", err)
 		return
 	}
-	s.voice.say("logs: opened again")
+	s.stderrLog.print("logs: opened again")
 }
 
 // sayLines says an error, a line for each of those it joins.
-func (s *frontServer) sayLines(prefix string, err error) {
+func (s *frontServer) printErrors(prefix string, err error) {
 	for line := range strings.Lines(err.Error()) {
-		s.voice.say(prefix + strings.TrimRight(line, "\n"))
+		s.stderrLog.print(prefix + strings.TrimRight(line, "\n"))
 	}
 }
 
@@ -78,57 +78,57 @@ func (s *frontServer) sayLines(prefix string, err error) {
 func (s *frontServer) reload() (grace time.Duration, ok bool) {
 	result, err := s.plan.read()
 	if err == nil {
-		err = s.change(result)
+		err = s.apply(result)
 	}
 	if err != nil {
-		s.sayLines("reload: ", err)
-		s.voice.say("reload: nothing has changed")
+		s.printErrors("reload: ", err)
+		s.stderrLog.print("reload: nothing has changed")
 		return 0, false
 	}
-	s.sayMessages(result, false)
-	s.certs.reload(s.voice.say)
-	s.certs.watch(s.voice.say)
+	s.printMessages(result, false)
+	s.certs.reload(s.stderrLog.print)
+	s.certs.watch(s.stderrLog.print)
 	s.limits(&result.Process)
 	if err := s.writePID(result.Process.PID); err != nil {
-		s.voice.say("warning: pid: " + err.Error())
+		s.stderrLog.print("warning: pid: " + err.Error())
 	}
-	s.voice.say("reload: " + s.plan.file + " is served as it is now")
+	s.stderrLog.print("reload: " + s.plan.file + " is served as it is now")
 	return result.Process.Grace, true
 }
 
 // change opens what is new, has the handler change over, and then gives up what is old. Until the handler has changed all is undone if
 // there is an error, and from then on there is none.
-func (s *frontServer) change(result *nginxconf.Result) error {
-	if err := s.certs.use(&result.Config, s.voice.say); err != nil {
+func (s *frontServer) apply(result *nginxconf.Result) error {
+	if err := s.certs.load(&result.Config, s.stderrLog.print); err != nil {
 		return err
 	}
 	next, err := s.nextSockets(result.Process.Listeners)
 	if err != nil {
-		s.certs.keep(s.config)
+		s.certs.retain(s.config)
 		return err
 	}
-	before, after := *s.secrets.Load(), *newTLSTable(&result.Config, s.certs)
+	before, after := *s.tlsTable.Load(), *newTLSTable(&result.Config, s.certs)
 	both := maps.Clone(before)
 	maps.Copy(both, after)
-	s.secrets.Store(&both) // handshakes meet either configuration for a moment
+	s.tlsTable.Store(&both) // handshakes meet either configuration for a moment
 	if err := s.handler.Reload(result.Config); err != nil {
-		next.undo()
-		s.secrets.Store(&before)
-		s.certs.keep(s.config)
+		next.closeOpened()
+		s.tlsTable.Store(&before)
+		s.certs.retain(s.config)
 		return err
 	}
 	s.config = &result.Config
-	s.secrets.Store(&after)
-	s.changeSockets(next)
-	s.certs.keep(s.config)
+	s.tlsTable.Store(&after)
+	s.applySockets(next)
+	s.certs.retain(s.config)
 	return nil
 }
 
 // sockets are those that a new configuration names.
-type sockets []nextSocket
+type socketChanges []socketChange
 
 // nextSocket is one of them: a new one, or one that is served already.
-type nextSocket struct {
+type socketChange struct {
 	*socket
 	now    nginxconf.Listener
 	opened bool
@@ -136,21 +136,21 @@ type nextSocket struct {
 }
 
 // nextSockets opens what is needed to serve all.
-func (s *frontServer) nextSockets(all []nginxconf.Listener) (next sockets, err error) {
+func (s *frontServer) nextSockets(all []nginxconf.Listener) (next socketChanges, err error) {
 	defer func() {
 		if err != nil {
-			next.undo()
+			next.closeOpened()
 		}
 	}()
 	for i := range all {
-		n := nextSocket{socket: s.socketAt(all[i].Addr), now: all[i]}
+		n := socketChange{socket: s.socketAt(all[i].Addr), now: all[i]}
 		if n.socket == nil {
 			if n.socket, err = openSocket(&all[i], new(listen.Passed)); err != nil {
 				return next, err
 			}
 			n.opened = true
 		}
-		if n.opened || n.now.TLS || keptOf(&n.Listener) != keptOf(&n.now) { // of TLS connections keep what they agreed on
+		if n.opened || n.now.TLS || settingsOf(&n.Listener) != settingsOf(&n.now) { // of TLS connections keep what they agreed on
 			n.start, err = duplicate(n.base)
 		}
 		if next = append(next, n); err != nil {
@@ -161,7 +161,7 @@ func (s *frontServer) nextSockets(all []nginxconf.Listener) (next sockets, err e
 }
 
 // undo closes what was opened.
-func (n sockets) undo() {
+func (n socketChanges) closeOpened() {
 	for _, next := range n {
 		if next.start != nil {
 			next.start.Close()
@@ -182,17 +182,17 @@ func (s *frontServer) socketAt(addr string) *socket {
 }
 
 // changeSockets serves what is new, gives up what is gone, and has other servers serve sockets whose connections are to be kept otherwise.
-func (s *frontServer) changeSockets(next sockets) {
+func (s *frontServer) applySockets(next socketChanges) {
 	var sockets []*socket
 	for _, n := range next {
-		old, idle := n.serving, n.IdleTimeout
+		old, idle := n.server, n.IdleTimeout
 		n.Listener = n.now
 		if n.start != nil {
 			s.startSocket(n.socket, n.start)
 		}
 		switch {
 		case n.opened:
-			s.voice.say("on " + urlOf(n.base, n.TLS))
+			s.stderrLog.print("on " + urlOf(n.base, n.TLS))
 		case n.start != nil:
 			s.replace(old, idle)
 		}
@@ -200,9 +200,9 @@ func (s *frontServer) changeSockets(next sockets) {
 	}
 	for _, socket := range s.sockets {
 		if !slices.Contains(sockets, socket) {
-			s.voice.say("no longer on " + urlOf(socket.base, socket.TLS))
+			s.stderrLog.print("no longer on " + urlOf(socket.base, socket.TLS))
 			socket.base.Close()
-			s.giveUp(socket.serving)
+			s.shutdownInBackground(socket.server)
 		}
 	}
 	s.sockets = sockets
@@ -216,7 +216,7 @@ func (s *frontServer) close() error {
 	s.removePID()
 	s.certs.close()
 	s.logs.close()
-	ctx, cancel := context.WithTimeout(context.Background(), logGrace)
+	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
 	defer cancel()
 	s.errors.close(ctx)
 	return nil

@@ -24,25 +24,25 @@ const frontSocketMode = 0o666
 // after the other if how connections are kept changes, have descriptors of their own of it.
 type socket struct {
 	nginxconf.Listener
-	base    net.Listener
-	serving *serving
+	base   net.Listener
+	server *activeServer
 }
 
 // serving is a server that serves a socket.
-type serving struct {
+type activeServer struct {
 	*tare.Server
 	listener net.Listener
 }
 
 // kept is what a server was made with: another one is needed if that changes.
-type kept struct {
+type serverSettings struct {
 	tls, http2, proxied bool
 	header, idle, send  time.Duration
 	bytes               int64
 }
 
-func keptOf(l *nginxconf.Listener) kept {
-	return kept{
+func settingsOf(l *nginxconf.Listener) serverSettings {
+	return serverSettings{
 		tls: l.TLS, http2: l.HTTP2, proxied: l.Proxied, header: l.HeaderTimeout, idle: l.IdleTimeout, send: l.SendTimeout, bytes: l.HeaderBytes,
 	}
 }
@@ -90,9 +90,9 @@ func (s *frontServer) startSocket(socket *socket, l net.Listener) {
 		l = proxyproto.Listener{Listener: l, Broken: s.brokenProxyHeader}
 	}
 	server := s.newServer(socket)
-	socket.serving = &serving{server, l}
+	socket.server = &activeServer{server, l}
 	s.mu.Lock()
-	s.serving[socket.serving] = true
+	s.active[socket.server] = true
 	s.mu.Unlock()
 	secure := socket.TLS
 	go func() {
@@ -113,17 +113,17 @@ func (s *frontServer) startSocket(socket *socket, l net.Listener) {
 
 // Of a connection of HTTP/2 that no whole frame comes by.
 const (
-	pingAfter = 60 * time.Second // until a PING is sent, at most
-	pingTime  = 15 * time.Second // for its acknowledgement
+	maxPingInterval = 60 * time.Second // until a PING is sent, at most
+	pingTimeout     = 15 * time.Second // for its acknowledgement
 )
 
 // pingAfterOf is until a PING is sent. A client cannot acknowledge it within HEADERS that do not end, so that with the time for the
 // acknowledgement this bounds HEADERS: by client_header_timeout, unless that is less than twice pingTime or more than both.
-func pingAfterOf(headerTimeout time.Duration) time.Duration {
+func pingInterval(headerTimeout time.Duration) time.Duration {
 	if headerTimeout <= 0 {
-		return pingAfter
+		return maxPingInterval
 	}
-	return min(max(headerTimeout-pingTime, pingTime), pingAfter)
+	return min(max(headerTimeout-pingTimeout, pingTimeout), maxPingInterval)
 }
 
 // newServer makes a server of the handler for a socket, with the times and protocols of that.
@@ -134,7 +134,7 @@ func (s *frontServer) newServer(socket *socket) *tare.Server {
 	protocols.SetUnencryptedHTTP2(socket.HTTP2 && !socket.TLS)
 	server := tare.Wrap(&http.Server{
 		Handler: s.handler, ErrorLog: s.errors.logger(), Protocols: protocols, DisableGeneralOptionsHandler: true,
-		HTTP2:          &http.HTTP2Config{SendPingTimeout: pingAfterOf(socket.HeaderTimeout), PingTimeout: pingTime, WriteByteTimeout: stallTime},
+		HTTP2:          &http.HTTP2Config{SendPingTimeout: pingInterval(socket.HeaderTimeout), PingTimeout: pingTimeout, WriteByteTimeout: sendTimeout},
 		MaxHeaderBytes: int(socket.HeaderBytes), ReadHeaderTimeout: socket.HeaderTimeout, IdleTimeout: socket.IdleTimeout,
 	})
 	if socket.Proxied {
@@ -143,7 +143,7 @@ func (s *frontServer) newServer(socket *socket) *tare.Server {
 	server.SendTimeout = socket.SendTimeout
 	server.Refused = func(r tare.Refusal) { s.handler.LogRefused(r.Request, r.Line, r.Status, r.Sent) }
 	if socket.TLS {
-		server.TLSConfig = &tls.Config{GetConfigForClient: s.handshake}
+		server.TLSConfig = &tls.Config{GetConfigForClient: s.configForClient}
 	}
 	if socket.IdleTimeout == 0 {
 		server.SetKeepAlivesEnabled(false)
@@ -166,28 +166,28 @@ func duplicate(l net.Listener) (net.Listener, error) {
 }
 
 // giveUp has a server end what it has begun, while nobody waits.
-func (s *frontServer) giveUp(old *serving) { s.drain(old, 0) }
+func (s *frontServer) shutdownInBackground(old *activeServer) { s.drain(old, 0) }
 
 // replace has a server accept no more connections, and end those that it has after their next request: if it closed those that are
 // idle, a request that is on its way would be lost. Once idle connections have timed out it gives the server up.
-func (s *frontServer) replace(old *serving, idle time.Duration) {
+func (s *frontServer) replace(old *activeServer, idle time.Duration) {
 	old.listener.Close()
 	old.Retire()
 	s.drain(old, idle)
 }
 
-func (s *frontServer) drain(old *serving, after time.Duration) {
+func (s *frontServer) drain(old *activeServer, after time.Duration) {
 	s.draining.Go(func() {
 		select {
 		case <-time.After(after):
-		case <-s.ending:
+		case <-s.stopping:
 		}
 		_ = old.Shutdown(context.Background()) // it returns when all is done, or the server is closed
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.serving, old)
+		delete(s.active, old)
 		accepted, _ := old.Connections()
-		s.ended += accepted
+		s.closedConns += accepted
 	})
 }
 
@@ -195,8 +195,8 @@ func (s *frontServer) drain(old *serving, after time.Duration) {
 func (s *frontServer) connections() (accepted, open int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	accepted = s.ended
-	for server := range s.serving {
+	accepted = s.closedConns
+	for server := range s.active {
 		a, o := server.Connections()
 		accepted, open = accepted+a, open+o
 	}
@@ -208,9 +208,9 @@ func (s *frontServer) shutdown(ctx context.Context) error {
 	for _, socket := range s.sockets {
 		socket.base.Close()
 	}
-	close(s.ending)
+	close(s.stopping)
 	for _, socket := range s.sockets {
-		s.giveUp(socket.serving)
+		s.shutdownInBackground(socket.server)
 	}
 	done := make(chan struct{})
 	go func() {
@@ -225,7 +225,7 @@ func (s *frontServer) shutdown(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for old := range s.serving {
+	for old := range s.active {
 		_ = old.Close() // what it would say has been said
 	}
 	return errors.New("requests were cut off that had not ended in time; --grace gives them longer")

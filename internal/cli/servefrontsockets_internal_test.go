@@ -10,7 +10,7 @@ func TestPingAfter(t *testing.T) {
 	for header, want := range map[time.Duration]time.Duration{
 		0: 75 * time.Second, time.Second: 30 * time.Second, 40 * time.Second: 40 * time.Second, time.Minute: time.Minute, time.Hour: 75 * time.Second,
 	} {
-		if got := pingAfterOf(header) + pingTime; got != want {
+		if got := pingInterval(header) + pingTimeout; got != want {
 			t.Errorf("%v: %v, want %v", header, got, want)
 		}
 	}

@@ -22,10 +22,10 @@ import (
 const logMode = 0o640
 
 // open opens the folder, the keys and the log. What it complains of is the command line's.
-func (s *fileServer) open(env Env, powers *privilege.Plan) error {
-	for _, step := range []func() error{s.openDir, s.openKeys, func() error { return s.openLog(env, powers) }, s.openSocketDirs} {
+func (s *fileServer) open(env Env, privileges *privilege.Plan) error {
+	for _, step := range []func() error{s.openDir, s.openKeys, func() error { return s.openLog(env, privileges) }, s.openSocketDirs} {
 		if err := step(); err != nil {
-			return usage(err)
+			return usageError(err)
 		}
 	}
 	return nil
@@ -34,16 +34,16 @@ func (s *fileServer) open(env Env, powers *privilege.Plan) error {
 // openDir opens what is to be served, once: whatever is said of it later is about the folder that was checked.
 func (s *fileServer) openDir() (err error) {
 	if s.root, err = os.OpenRoot(s.plan.dir); err != nil {
-		return noFolder(s.plan.dir, err)
+		return dirError(s.plan.dir, err)
 	}
 	if s.dir, err = s.root.Open("."); err != nil {
-		return noFolder(s.plan.dir, err)
+		return dirError(s.plan.dir, err)
 	}
-	return s.plan.mayServe(s.dir)
+	return s.plan.checkServable(s.dir)
 }
 
 // noFolder says what is wrong with what was to be served.
-func noFolder(name string, err error) error {
+func dirError(name string, err error) error {
 	info, statErr := os.Stat(name)
 	switch {
 	case errors.Is(statErr, fs.ErrNotExist):
@@ -66,7 +66,7 @@ func (s *fileServer) openKeys() (err error) {
 		}
 		s.keys = append(s.keys, a)
 	}
-	s.certs, err = certs.Open(certs.Config{Cert: s.keys[0], Key: s.keys[1], Say: s.voice.say})
+	s.certs, err = certs.Open(certs.Config{Cert: s.keys[0], Key: s.keys[1], Say: s.stderrLog.print})
 	if err != nil {
 		return fmt.Errorf("--cert, --key: %w", err)
 	}
@@ -74,21 +74,21 @@ func (s *fileServer) openKeys() (err error) {
 }
 
 // openLog opens the access log, and starts to write it.
-func (s *fileServer) openLog(env Env, powers *privilege.Plan) error {
+func (s *fileServer) openLog(env Env, privileges *privilege.Plan) error {
 	config := spool.Config{
-		Gather:   gatherLines,
-		Patience: logPatience,
+		Gather:   logFlushInterval,
+		Patience: logWriteTimeout,
 		Lost:     s.plan.format.Lost,
-		Say:      func(text string) { s.voice.say("access log: " + text) },
+		Say:      func(text string) { s.stderrLog.print("access log: " + text) },
 	}
 	switch s.plan.accessLog {
 	case "":
 		return nil
 	case stdio:
-		s.log = spool.New(unclosed{env.Stdout}, config)
+		s.log = spool.New(nopCloser{env.Stdout}, config)
 		return nil
 	}
-	file, err := s.openLogFile(powers)
+	file, err := s.openLogFile(privileges)
 	if err != nil {
 		return fmt.Errorf("--access-log: %w", err)
 	}
@@ -103,7 +103,7 @@ const logFlags = os.O_WRONLY | os.O_APPEND
 
 // openLogFile opens the log and, if it is a regular file, keeps hold of its folder, so that it can be opened again. What
 // is made now belongs to whoever is to write it later.
-func (s *fileServer) openLogFile(powers *privilege.Plan) (*os.File, error) {
+func (s *fileServer) openLogFile(privileges *privilege.Plan) (*os.File, error) {
 	path := s.plan.accessLog
 	info, err := os.Stat(path)
 	switch {
@@ -117,7 +117,7 @@ func (s *fileServer) openLogFile(powers *privilege.Plan) (*os.File, error) {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
-	file, err := createLog(path, powers)
+	file, err := createLog(path, privileges)
 	if err != nil {
 		return nil, err
 	}
@@ -166,7 +166,7 @@ func (s *fileServer) close() error {
 	}
 	var err error
 	if s.log != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), logGrace)
+		ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
 		defer cancel()
 		if err = s.log.Close(ctx); err != nil {
 			err = fmt.Errorf("access log: %w", err)
@@ -183,6 +183,6 @@ func (s *fileServer) close() error {
 }
 
 // unclosed is a stream that is not ours to close.
-type unclosed struct{ io.Writer }
+type nopCloser struct{ io.Writer }
 
-func (unclosed) Close() error { return nil }
+func (nopCloser) Close() error { return nil }

@@ -24,33 +24,33 @@ import (
 
 // Bounds of a server that answers GET and HEAD only.
 const (
-	headTime  = 10 * time.Second // for a request's head to arrive
-	idleTime  = 75 * time.Second // between requests
-	stallTime = 60 * time.Second // for a client to take some of what it was sent; how long it takes for all is its affair
-	maxHead   = 32 << 10         // bytes
+	headTimeout  = 10 * time.Second // for a request's head to arrive
+	idleTimeout  = 75 * time.Second // between requests
+	sendTimeout  = 60 * time.Second // for a client to take some of what it was sent; how long it takes for all is its affair
+	maxHeadBytes = 32 << 10         // bytes
 	// gatherLines is the time between two writes of the log. To write each line by itself would cost a tenth of what
 	// a request does.
-	gatherLines = 50 * time.Millisecond
+	logFlushInterval = 50 * time.Millisecond
 	// logPatience is how long a request waits for a log that takes lines too slowly. After that its line is lost, and counted.
-	logPatience = time.Second
+	logWriteTimeout = time.Second
 	// logGrace is how long a log may take to be written when all is over.
-	logGrace = 2 * time.Second
+	logCloseTimeout = 2 * time.Second
 )
 
 // fileServer is serve while it runs. What is nil is not there, or not yet.
 type fileServer struct {
-	plan  *servePlan
-	voice voice
+	plan      *servePlan
+	stderrLog stderrLog
 
-	root       *os.Root
-	dir        *os.File // root itself
-	keys       []*anchor.File
-	certs      *certs.Store
-	renewable  bool // certs can be read again
-	log        *spool.Spool
-	logFile    *anchor.File
-	socketDirs []*os.File
-	listeners  []net.Listener
+	root          *os.Root
+	dir           *os.File // root itself
+	keys          []*anchor.File
+	certs         *certs.Store
+	canReloadCert bool // certs can be read again
+	log           *spool.Spool
+	logFile       *anchor.File
+	socketDirs    []*os.File
+	listeners     []net.Listener
 
 	handler *files.Handler
 	server  *tare.Server
@@ -65,26 +65,26 @@ func (s *fileServer) start(outcome *privilege.Outcome) (err error) {
 	}
 	switch s.handler, err = files.New(config); {
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%s may not read %s: %w; change its permissions, or --user", whoever(outcome), s.plan.dir, err)
+		return fmt.Errorf("%s may not read %s: %w; change its permissions, or --user", userName(outcome), s.plan.dir, err)
 	case err != nil:
-		return usage(err)
+		return usageError(err)
 	}
 	handler := http.Handler(s.handler)
 	if s.log != nil {
 		handler = accesslog.Handler(handler, s.plan.format, s.log)
 	}
 	s.server = tare.Wrap(&http.Server{
-		Handler: handler, ErrorLog: s.voice.logger(), MaxHeaderBytes: maxHead,
-		ReadHeaderTimeout: headTime, IdleTimeout: idleTime, DisableGeneralOptionsHandler: true, // so that it is logged
+		Handler: handler, ErrorLog: s.stderrLog.logger(), MaxHeaderBytes: maxHeadBytes,
+		ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout, DisableGeneralOptionsHandler: true, // so that it is logged
 	})
-	s.server.SendTimeout = stallTime
+	s.server.SendTimeout = sendTimeout
 	if s.log != nil {
 		s.server.Refused = func(r tare.Refusal) { _, _ = s.log.Write(s.plan.format.Refused(r.Request, r.Line, r.Status, r.Sent)) }
 	}
 	if s.certs != nil {
 		s.server.TLSConfig = &tls.Config{GetCertificate: s.certs.GetCertificate}
 	}
-	s.introduce(outcome)
+	s.printStartup(outcome)
 	return nil
 }
 
@@ -94,7 +94,7 @@ func (s *fileServer) serve(ctx context.Context, signals *serveSignals) error {
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		if s.renewable {
+		if s.canReloadCert {
 			s.certs.Watch(watching)
 		}
 	}()
@@ -145,27 +145,27 @@ func (s *fileServer) handle(sig os.Signal) {
 		changed, err := s.certs.Reload()
 		switch {
 		case err != nil:
-			s.voice.say("certificate: the old one is served still: " + err.Error())
+			s.stderrLog.print("certificate: the old one is served still: " + err.Error())
 		case changed:
-			s.voice.say("certificate: a new one is served: " + s.certs.Describe(time.Now()))
+			s.stderrLog.print("certificate: a new one is served: " + s.certs.Describe(time.Now()))
 		default:
-			s.voice.say("certificate: the files hold the one that is served")
+			s.stderrLog.print("certificate: the files hold the one that is served")
 		}
 	}
 }
 
 func (s *fileServer) reopenLog() {
 	if s.logFile == nil {
-		s.voice.say("access log: there is none that could be opened again")
+		s.stderrLog.print("access log: there is none that could be opened again")
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), logGrace)
+	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
 	defer cancel()
 	if err := s.log.Reopen(ctx); err != nil {
-		s.voice.say(fmt.Sprintf("access log: the old file is written still: %v", err))
+		s.stderrLog.print(fmt.Sprintf("access log: the old file is written still: %v", err))
 		return
 	}
-	s.voice.say("access log: opened again")
+	s.stderrLog.print("access log: opened again")
 }
 
 // serveSignals are those that a server is sent besides the ones that end any command.

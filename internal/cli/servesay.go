@@ -11,24 +11,24 @@ import (
 )
 
 // introduce says what is served, where, and as whom, and what will not work.
-func (s *fileServer) introduce(o *privilege.Outcome) {
-	s.voice.say(fmt.Sprintf("serving %s%s", s.plan.dir, s.manner()))
+func (s *fileServer) printStartup(o *privilege.Outcome) {
+	s.stderrLog.print(fmt.Sprintf("serving %s%s", s.plan.dir, s.describeFiles()))
 	for _, l := range s.listeners {
-		s.voice.say("on " + urlOf(l, s.certs != nil))
+		s.stderrLog.print("on " + urlOf(l, s.certs != nil))
 	}
-	s.voice.say("as " + whom(o))
+	s.stderrLog.print("as " + describeUser(o))
 	if o.UID == 0 {
-		s.voice.say("root serves this: give --user to have somebody else do it")
+		s.stderrLog.print("root serves this: give --user to have somebody else do it")
 	}
 	if o.Unconfined != "" {
-		s.voice.say("not confined: " + o.Unconfined)
+		s.stderrLog.print("not confined: " + o.Unconfined)
 	}
-	s.introduceKeys(o)
-	s.introduceLog(o)
+	s.printCertificate(o)
+	s.printAccessLog(o)
 }
 
 // manner is how the folder is served.
-func (s *fileServer) manner() string {
+func (s *fileServer) describeFiles() string {
 	f, words := s.plan.files, []string{}
 	if len(f.Index) > 0 {
 		words = append(words, "index "+strings.Join(f.Index, " or "))
@@ -63,7 +63,7 @@ func urlOf(l net.Listener, secure bool) string {
 }
 
 // whom is as whom is served, and what he cannot do.
-func whom(o *privilege.Outcome) string {
+func describeUser(o *privilege.Outcome) string {
 	text := fmt.Sprintf("user %d", o.UID)
 	if o.User != "" {
 		text = fmt.Sprintf("%s (%d), group %s (%d), without other groups", o.User, o.UID, o.Group, o.GID)
@@ -81,39 +81,39 @@ func whom(o *privilege.Outcome) string {
 }
 
 // introduceKeys says what is served over TLS, and whether that can be renewed.
-func (s *fileServer) introduceKeys(o *privilege.Outcome) {
+func (s *fileServer) printCertificate(o *privilege.Outcome) {
 	if s.certs == nil {
 		return
 	}
 	text := "certificate: " + s.certs.Describe(time.Now())
 	if _, err := s.certs.Reload(); err != nil {
-		s.voice.say(fmt.Sprintf("%s; %s cannot read it again, a new one needs a new start: %v", text, whoever(o), err))
+		s.stderrLog.print(fmt.Sprintf("%s; %s cannot read it again, a new one needs a new start: %v", text, userName(o), err))
 		return
 	}
-	s.renewable = true
-	s.voice.say(text + "; read again when it changes")
+	s.canReloadCert = true
+	s.stderrLog.print(text + "; read again when it changes")
 }
 
 // introduceLog says where the log is, and whether it can be rotated.
-func (s *fileServer) introduceLog(o *privilege.Outcome) {
+func (s *fileServer) printAccessLog(o *privilege.Outcome) {
 	switch {
 	case s.log == nil:
 		return
 	case s.logFile == nil:
-		s.voice.say(fmt.Sprintf("access log: %s, %s", s.plan.accessLog, s.plan.format))
+		s.stderrLog.print(fmt.Sprintf("access log: %s, %s", s.plan.accessLog, s.plan.format))
 		return
 	}
 	text := fmt.Sprintf("access log: %s, %s", s.plan.accessLog, s.plan.format)
 	file, err := s.logFile.Open(logFlags, 0)
 	if err != nil {
-		s.voice.say(fmt.Sprintf("%s; %s cannot open it again, rotate it by copying and truncating: %v", text, whoever(o), err))
+		s.stderrLog.print(fmt.Sprintf("%s; %s cannot open it again, rotate it by copying and truncating: %v", text, userName(o), err))
 		return
 	}
 	file.Close()
-	s.voice.say(text + "; SIGUSR1 opens it again")
+	s.stderrLog.print(text + "; SIGUSR1 opens it again")
 }
 
-func whoever(o *privilege.Outcome) string {
+func userName(o *privilege.Outcome) string {
 	if o.User != "" {
 		return o.User
 	}

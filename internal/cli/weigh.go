@@ -41,7 +41,7 @@ type weighFlags struct {
 	out                                   string
 	own                                   ownFlags
 
-	given func(name string) bool // whether a flag is on the command line
+	isSet func(name string) bool // whether a flag is on the command line
 }
 
 func weighCommand(env Env) *cobra.Command {
@@ -77,7 +77,7 @@ page to read, and files for other tools.`,
 		if dash := c.ArgsLenAtDash(); dash >= 0 {
 			named, command = args[:dash], args[dash:]
 			if len(command) == 0 && !flags.own.builds() {
-				return usage(errors.New("weigh: want the command of your application after --"))
+				return usageError(errors.New("weigh: want the command of your application after --"))
 			}
 		}
 		return weigh(ctx, env, named, command, &flags)
@@ -88,7 +88,7 @@ page to read, and files for other tools.`,
 
 func (f *weighFlags) define(c *cobra.Command) {
 	set := c.Flags()
-	f.given = set.Changed
+	f.isSet = set.Changed
 	set.BoolVar(&f.quick, "quick", false, "run the experiment's quick trials, as is done without --full, too")
 	set.BoolVar(&f.full, "full", false, "run the experiment's full trials: for front the write-up's 30s, on one core and on all,\nwith up to 5000 connections, and sweeps, which takes more than three hours")
 	set.BoolVar(&f.prepare, "prepare", false, "only check, unpack and build what is needed")
@@ -114,10 +114,10 @@ func (f *weighFlags) define(c *cobra.Command) {
 // weigh carries out the command: named are the words before --, command those after it.
 func weigh(ctx context.Context, env Env, named, command []string, flags *weighFlags) error {
 	if len(named) > 1 {
-		return usage(fmt.Errorf("weigh: want one experiment, got %d: %q; the command of your own application comes after --", len(named), named))
+		return usageError(fmt.Errorf("weigh: want one experiment, got %d: %q; the command of your own application comes after --", len(named), named))
 	}
 	if flags.full && flags.quick {
-		return usage(errors.New("--quick and --full: want one of the two"))
+		return usageError(errors.New("--quick and --full: want one of the two"))
 	}
 	if flags.list {
 		return listExperiments(env)
@@ -127,21 +127,21 @@ func weigh(ctx context.Context, env Env, named, command []string, flags *weighFl
 	}
 	if len(command) == 0 && namesBenchmarks(env, named) {
 		if err := flags.checkForBenchmarks(named[0]); err != nil {
-			return usage(err)
+			return usageError(err)
 		}
 		_, err := weighBenchmarks(ctx, env, named[0], flags)
 		return err
 	}
 	o, err := flags.target(env, named, command)
 	if err != nil {
-		return usage(err)
+		return usageError(err)
 	}
 	if flags.own.save != "" {
 		return saveSubject(env, o.Subject, flags.own.save)
 	}
 	bounds, err := flags.own.bounds(o.Subject)
 	if err != nil {
-		return usage(err)
+		return usageError(err)
 	}
 	a, err := weighOne(ctx, env, o, flags.prepare)
 	if len(bounds) > 0 && a != nil {
@@ -160,7 +160,7 @@ func (f *weighFlags) target(env Env, named, command []string) (o lab.Options, er
 		if err != nil {
 			return o, err
 		}
-		if o, err = f.options(env, "", s, f.own.words()); len(command) > 0 {
+		if o, err = f.options(env, "", s, f.own.commandLine()); len(command) > 0 {
 			o.Tail = append([]string{"--"}, command...)
 		}
 		return o, err
@@ -169,7 +169,7 @@ func (f *weighFlags) target(env Env, named, command []string) (o lab.Options, er
 	if len(named) > 0 {
 		name = named[0]
 	}
-	if err := f.own.none(fmt.Sprintf("%q", name)); err != nil {
+	if err := f.own.rejectFor(fmt.Sprintf("%q", name)); err != nil {
 		return o, err
 	}
 	if ext := filepath.Ext(name); ext != ".yaml" && ext != ".yml" {
@@ -180,7 +180,7 @@ func (f *weighFlags) target(env Env, named, command []string) (o lab.Options, er
 		return o, err
 	}
 	words := []string{name}
-	if f.given("fail-if") {
+	if f.isSet("fail-if") {
 		words = append(words, "--fail-if", f.own.failIf)
 	}
 	return f.options(env, "", s, words)
@@ -197,7 +197,7 @@ func weighOne(ctx context.Context, env Env, o lab.Options, prepare bool) (*repor
 		r, err := lab.Prepare(ctx, o)
 		p.end()
 		if err == nil && !r.Complete() {
-			return nil, &exit{exitFail, errors.New("not everything could be prepared; what could not is above")}
+			return nil, &exitError{exitFail, errors.New("not everything could be prepared; what could not is above")}
 		}
 		return nil, weighError(err)
 	}
@@ -212,13 +212,13 @@ func weighOne(ctx context.Context, env Env, o lab.Options, prepare bool) (*repor
 // weighError gives what is wrong with a file, or with an option, the exit code for it.
 func weighError(err error) error {
 	if _, ok := errors.AsType[*yamlfile.Error](err); ok {
-		return usage(err)
+		return usageError(err)
 	}
 	if _, ok := errors.AsType[*lab.UsageError](err); ok {
-		return usage(err)
+		return usageError(err)
 	}
 	if errors.Is(err, context.Canceled) {
-		return &exit{exitStop, errors.New("interrupted before anything was measured")}
+		return &exitError{exitStop, errors.New("interrupted before anything was measured")}
 	}
 	return err
 }
@@ -255,11 +255,11 @@ func showResults(env Env, a results, warnings *[]string, dir string, err error) 
 	}
 	switch {
 	case errors.Is(err, context.Canceled):
-		return &exit{exitStop, errors.New("interrupted: the report is of the trials until then")}
+		return &exitError{exitStop, errors.New("interrupted: the report is of the trials until then")}
 	case err != nil:
 		return err
 	case !a.Complete():
-		return &exit{exitFail, errors.New("not everything could be compared and kept; see above")}
+		return &exitError{exitFail, errors.New("not everything could be compared and kept; see above")}
 	}
 	return nil
 }
@@ -268,7 +268,7 @@ func showResults(env Env, a results, warnings *[]string, dir string, err error) 
 func (f *weighFlags) options(env Env, experiment string, s *lab.Subject, words []string) (o lab.Options, err error) {
 	o = lab.Options{Experiment: experiment, Why: f.why, Tune: f.tune, Subject: s, Full: f.full, Sweep: f.sweep, Only: f.only, Seed: f.seed, Out: f.out,
 		Until: lab.Until{Width: f.until / 100, Within: f.within}}
-	if o.Root, o.Cache, err = place(env, s); err != nil {
+	if o.Root, o.Cache, err = resultFolders(env, s); err != nil {
 		return o, err
 	}
 	if o.Out != "" {
@@ -283,7 +283,7 @@ func (f *weighFlags) options(env Env, experiment string, s *lab.Subject, words [
 		cores = append(cores, n)
 	}
 	var rate lab.Rate
-	if f.given("rate") {
+	if f.isSet("rate") {
 		if rate, err = lab.ParseRate(f.rate); err != nil {
 			return o, fmt.Errorf("--rate: %w", err)
 		}
@@ -300,19 +300,19 @@ func (f *weighFlags) options(env Env, experiment string, s *lab.Subject, words [
 			"connections": func() { t.Connections = f.connections },
 			"rate":        func() { t.Rate.Share, t.Rate.PerSecond = rate.Share, rate.PerSecond },
 		} {
-			if f.given(name) {
+			if f.isSet(name) {
 				set()
 			}
 		}
 	}
-	o.Flags = append(words, f.words()...)
+	o.Flags = append(words, f.commandLine()...)
 	return o, nil
 }
 
 // place returns the folder that holds results, and the one for what is built and unpacked:
 // the project's, or for a subject that is weighed elsewhere the current folder, and the
 // user's cache.
-func place(env Env, s *lab.Subject) (root, cache string, err error) {
+func resultFolders(env Env, s *lab.Subject) (root, cache string, err error) {
 	root, err = projectRoot(env.Dir)
 	if err == nil || s == nil {
 		return root, "", err
@@ -326,9 +326,9 @@ func place(env Env, s *lab.Subject) (root, cache string, err error) {
 
 // words are the flags that were given, for the report to repeat: all but the seed,
 // which it knows, and the folder, which serves once.
-func (f *weighFlags) words() (words []string) {
+func (f *weighFlags) commandLine() (words []string) {
 	add := func(name, value string) {
-		if f.given(name) {
+		if f.isSet(name) {
 			words = append(words, "--"+name, value)
 		}
 	}
@@ -353,7 +353,7 @@ func (f *weighFlags) words() (words []string) {
 	}
 	add("connections", strings.Join(connections, ","))
 	add("rate", f.rate)
-	if f.given("sweep") {
+	if f.isSet("sweep") {
 		words = append(words, "--sweep="+strings.Join(f.sweep, ","))
 	}
 	return words
@@ -386,11 +386,11 @@ func showWeighing(p *progress, g lab.Progress) {
 	if g.Block == 0 {
 		where = "counting"
 	}
-	p.set(g.Done, "%s  %s  %s  %s  %s left", where, underText(g.Condition), g.Contender, rate, (g.Total - g.Done).Round(time.Second))
+	p.set(g.Done, "%s  %s  %s  %s  %s left", where, describeCondition(g.Condition), g.Contender, rate, (g.Total - g.Done).Round(time.Second))
 }
 
 // underText says in few words under what a trial is made.
-func underText(c trial.Condition) string {
+func describeCondition(c trial.Condition) string {
 	text := fmt.Sprintf("%d connections", c.Connections)
 	if !c.Saturated() {
 		text += fmt.Sprintf(" at %s/s", loadreport.Count(c.Rate))

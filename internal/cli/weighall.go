@@ -18,7 +18,7 @@ import (
 func listExperiments(env Env) error {
 	root, err := projectRoot(env.Dir)
 	if err != nil {
-		return usage(err)
+		return usageError(err)
 	}
 	all, err := experiments(root)
 	if err != nil {
@@ -43,18 +43,18 @@ func listExperiments(env Env) error {
 }
 
 // listed is an experiment of the project.
-type listed struct {
+type experimentInfo struct {
 	name, title, question string
 	source                string // whose measurement it repeats; "" if nobody's
 	benchmarks            bool   // of Go
 }
 
 // writeUps are the experiments that repeat somebody's measurement.
-func writeUps(all []listed) []listed {
-	return slices.DeleteFunc(slices.Clone(all), func(e listed) bool { return e.source == "" })
+func writeUps(all []experimentInfo) []experimentInfo {
+	return slices.DeleteFunc(slices.Clone(all), func(e experimentInfo) bool { return e.source == "" })
 }
 
-func namesOf(all []listed) string {
+func namesOf(all []experimentInfo) string {
 	names := make([]string, len(all))
 	for i, e := range all {
 		names[i] = e.name
@@ -63,7 +63,7 @@ func namesOf(all []listed) string {
 }
 
 // experiments reads all experiments of the project, in the order of their names.
-func experiments(root string) (all []listed, err error) {
+func experiments(root string) (all []experimentInfo, err error) {
 	dir := filepath.Join(root, "experiments")
 	names, err := lab.Experiments(dir)
 	if err != nil {
@@ -74,7 +74,7 @@ func experiments(root string) (all []listed, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, listed{name, e.Title, e.Question, e.Source, false})
+		all = append(all, experimentInfo{name, e.Title, e.Question, e.Source, false})
 	}
 	if names, err = gobench.Experiments(dir); err != nil {
 		return nil, err
@@ -84,12 +84,12 @@ func experiments(root string) (all []listed, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, listed{name, e.Title, e.Question, e.Source, true})
+		all = append(all, experimentInfo{name, e.Title, e.Question, e.Source, true})
 	}
 	if len(all) == 0 {
-		return nil, usage(fmt.Errorf("there are no experiments in %q", dir))
+		return nil, usageError(fmt.Errorf("there are no experiments in %q", dir))
 	}
-	slices.SortFunc(all, func(a, b listed) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(all, func(a, b experimentInfo) int { return strings.Compare(a.name, b.name) })
 	return all, nil
 }
 
@@ -97,22 +97,22 @@ func experiments(root string) (all []listed, err error) {
 // being run, being interrupted does.
 func weighAll(ctx context.Context, env Env, flags *weighFlags) error {
 	if err := flags.checkForAll(); err != nil {
-		return usage(err)
+		return usageError(err)
 	}
 	root, err := projectRoot(env.Dir)
 	if err != nil {
-		return usage(err)
+		return usageError(err)
 	}
 	all, err := experiments(root)
 	if err != nil {
 		return weighError(err)
 	}
 	if all = writeUps(all); len(all) == 0 {
-		return usage(errors.New("no experiment names the source of a write-up that it repeats: name one experiment"))
+		return usageError(errors.New("no experiment names the source of a write-up that it repeats: name one experiment"))
 	}
 	s := &series{started: time.Now(), of: len(all)}
 	if !flags.prepare {
-		if s.dir, err = lab.ResultsDir(root, flags.outIn(env), s.started); err != nil {
+		if s.dir, err = lab.ResultsDir(root, flags.outDir(env), s.started); err != nil {
 			fmt.Fprintf(env.Stderr, "there is no folder for the results: %v\n", err)
 		}
 	}
@@ -125,7 +125,7 @@ func weighAll(ctx context.Context, env Env, flags *weighFlags) error {
 		if a != nil {
 			fmt.Fprintln(env.Stdout)
 		}
-		if x, ok := errors.AsType[*exit](err); ok && x.code == exitUsage && i == 0 {
+		if x, ok := errors.AsType[*exitError](err); ok && x.code == exitUsage && i == 0 {
 			if flags.out == "" {
 				_ = os.Remove(s.dir) // nothing is in it
 			}
@@ -141,17 +141,17 @@ func weighAll(ctx context.Context, env Env, flags *weighFlags) error {
 
 // checkForAll returns an error for flags that are about one experiment.
 func (f *weighFlags) checkForAll() error {
-	if err := f.own.none(allExperiments); err != nil {
+	if err := f.own.rejectFor(allExperiments); err != nil {
 		return err
 	}
-	if f.own.builds() || f.given("fail-if") || len(f.only) > 0 {
+	if f.own.builds() || f.isSet("fail-if") || len(f.only) > 0 {
 		return errors.New("--only, --a, --b and --fail-if are for one experiment, not for all")
 	}
 	return nil
 }
 
 // outIn is the folder for the results; "" if none was named.
-func (f *weighFlags) outIn(env Env) string {
+func (f *weighFlags) outDir(env Env) string {
 	if f.out == "" {
 		return ""
 	}
@@ -160,12 +160,12 @@ func (f *weighFlags) outIn(env Env) string {
 
 // weighListed runs one of the experiments, whose results go to a folder in dir. The results are
 // nil if nothing was begun.
-func weighListed(ctx context.Context, env Env, e listed, flags weighFlags, dir string) (results, error) {
+func weighListed(ctx context.Context, env Env, e experimentInfo, flags weighFlags, dir string) (results, error) {
 	if dir != "" {
 		flags.out = filepath.Join(dir, e.name)
 	}
 	if e.benchmarks {
-		if left := flags.leaveForServers(); len(left) > 0 {
+		if left := flags.dropServerFlags(); len(left) > 0 {
 			fmt.Fprintf(env.Stderr, "%s is Go benchmarks: it is run without %s\n", e.name, strings.Join(left, ", "))
 		}
 		a, err := weighBenchmarks(ctx, env, e.name, &flags)
@@ -176,7 +176,7 @@ func weighListed(ctx context.Context, env Env, e listed, flags weighFlags, dir s
 	}
 	o, err := flags.options(env, e.name, nil, []string{e.name})
 	if err != nil {
-		return nil, usage(err)
+		return nil, usageError(err)
 	}
 	a, err := weighOne(ctx, env, o, flags.prepare)
 	if a == nil {

@@ -20,30 +20,30 @@ func namesBenchmarks(env Env, named []string) bool {
 }
 
 // forServers are flags that mean nothing to Go benchmarks.
-func forServers() []string {
+func serverFlags() []string {
 	return []string{"warmup", "connections", "rate", "sweep", "tune", "why", "until", "within"}
 }
 
 // checkForBenchmarks returns an error for flags that mean nothing to Go benchmarks.
 func (f *weighFlags) checkForBenchmarks(name string) error {
-	for _, flag := range forServers() {
-		if f.given(flag) {
+	for _, flag := range serverFlags() {
+		if f.isSet(flag) {
 			return fmt.Errorf("--%s: %s is Go benchmarks, which have none; leave it out", flag, name)
 		}
 	}
-	return f.own.none(fmt.Sprintf("%q", name))
+	return f.own.rejectFor(fmt.Sprintf("%q", name))
 }
 
 // leaveForServers leaves those flags out, and returns which were given.
-func (f *weighFlags) leaveForServers() (left []string) {
-	given := f.given
-	for _, name := range forServers() {
+func (f *weighFlags) dropServerFlags() (left []string) {
+	given := f.isSet
+	for _, name := range serverFlags() {
 		if given(name) {
 			left = append(left, "--"+name)
 		}
 	}
 	f.why, f.tune = false, false
-	f.given = func(name string) bool { return given(name) && !slices.Contains(forServers(), name) }
+	f.isSet = func(name string) bool { return given(name) && !slices.Contains(serverFlags(), name) }
 	return left
 }
 
@@ -52,14 +52,14 @@ func (f *weighFlags) leaveForServers() (left []string) {
 func weighBenchmarks(ctx context.Context, env Env, name string, flags *weighFlags) (*gobench.Analysis, error) {
 	root, err := projectRoot(env.Dir)
 	if err != nil {
-		return nil, usage(err)
+		return nil, usageError(err)
 	}
-	o := gobench.Options{Root: root, Experiment: name, Full: flags.full, Only: flags.only, Seed: flags.seed, Flags: flags.words()}
+	o := gobench.Options{Root: root, Experiment: name, Full: flags.full, Only: flags.only, Seed: flags.seed, Flags: flags.commandLine()}
 	if flags.out != "" {
 		o.Out = env.path(flags.out)
 	}
 	if o.Adjust, err = flags.adjustBenchmarks(); err != nil {
-		return nil, usage(err)
+		return nil, usageError(err)
 	}
 	p := newProgress(env.Stderr, 0)
 	o.Say = p.say
@@ -71,7 +71,7 @@ func weighBenchmarks(ctx context.Context, env Env, name string, flags *weighFlag
 		r, err := gobench.Prepare(ctx, o)
 		p.end()
 		if err == nil && !r.Complete() {
-			return nil, &exit{exitFail, errors.New("not everything could be prepared; what could not is above")}
+			return nil, &exitError{exitFail, errors.New("not everything could be prepared; what could not is above")}
 		}
 		return nil, weighError(err)
 	}
@@ -95,13 +95,13 @@ func (f *weighFlags) adjustBenchmarks() (func(*gobench.Trials), error) {
 		procs = append(procs, n)
 	}
 	return func(t *gobench.Trials) {
-		if f.given("blocks") {
+		if f.isSet("blocks") {
 			t.Blocks = f.blocks
 		}
-		if f.given("measure") {
+		if f.isSet("measure") {
 			t.Time = yamlfile.Duration(f.measure)
 		}
-		if f.given("cores") {
+		if f.isSet("cores") {
 			t.Procs = procs
 		}
 	}, nil

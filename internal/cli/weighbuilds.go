@@ -11,7 +11,7 @@ import (
 
 // bounds reads --fail-if. It is for two builds.
 func (f *ownFlags) bounds(s *lab.Subject) ([]report.Bound, error) {
-	if !f.given("fail-if") {
+	if !f.isSet("fail-if") {
 		return nil, nil
 	}
 	if s == nil || s.Experiment.Build == "" {
@@ -30,7 +30,7 @@ func judge(env Env, a *report.Analysis, bounds []report.Bound, runErr error) err
 	all, err := a.Judge(bounds)
 	if err != nil {
 		fmt.Fprintf(env.Stdout, "--fail-if: %v\n", err)
-		return cmp.Or(runErr, error(&exit{exitFail, errors.New("--fail-if: the bounds could not be checked; see above")}))
+		return cmp.Or(runErr, error(&exitError{exitFail, errors.New("--fail-if: the bounds could not be checked; see above")}))
 	}
 	broken := 0
 	for _, j := range all {
@@ -42,5 +42,5 @@ func judge(env Env, a *report.Analysis, bounds []report.Bound, runErr error) err
 	if runErr != nil || broken == 0 {
 		return runErr
 	}
-	return &exit{exitFail, fmt.Errorf("--fail-if: %d of %d bounds broken; see above", broken, len(all))}
+	return &exitError{exitFail, fmt.Errorf("--fail-if: %d of %d bounds broken; see above", broken, len(all))}
 }

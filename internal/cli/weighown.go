@@ -25,11 +25,11 @@ type ownFlags struct {
 	buildA, buildB     string
 	failIf             string
 
-	given func(name string) bool // whether a flag is on the command line
+	isSet func(name string) bool // whether a flag is on the command line
 }
 
 func (f *ownFlags) define(set *pflag.FlagSet) {
-	f.given = set.Changed
+	f.isSet = set.Changed
 	set.StringArrayVar(&f.env, "env", nil, "own application: `NAME=value` for its environment, with the same placeholders; may stand several times")
 	set.StringVar(&f.path, "path", "/", "own application: `path` to ask for, with its query")
 	set.StringVar(&f.host, "host", "localhost", "own application: the request's `host`")
@@ -43,12 +43,12 @@ func (f *ownFlags) define(set *pflag.FlagSet) {
 }
 
 // builds reports whether two builds are to be compared.
-func (f *ownFlags) builds() bool { return f.given("a") || f.given("b") }
+func (f *ownFlags) builds() bool { return f.isSet("a") || f.isSet("b") }
 
 // none returns an error if a flag was given that is about applications of the reader's own.
-func (f *ownFlags) none(what string) error {
+func (f *ownFlags) rejectFor(what string) error {
 	for _, name := range []string{"env", "path", "host", "expect", "fcgi", "ready", "save"} {
-		if f.given(name) {
+		if f.isSet(name) {
 			return fmt.Errorf("--%s is for an application of your own, after -- or with --a and --b; %s says that itself", name, what)
 		}
 	}
@@ -58,7 +58,7 @@ func (f *ownFlags) none(what string) error {
 // subject makes what is weighed of a command, or of two builds.
 func (f *ownFlags) subject(env Env, command []string) (s *lab.Subject, err error) {
 	ask := lab.Ask{Path: f.path, Host: f.host}
-	if f.given("expect") {
+	if f.isSet("expect") {
 		if ask.Expect, err = parseExpect(f.expect); err != nil {
 			return nil, fmt.Errorf("--expect: %w", err)
 		}
@@ -67,7 +67,7 @@ func (f *ownFlags) subject(env Env, command []string) (s *lab.Subject, err error
 		return nil, err
 	}
 	if !f.builds() {
-		own, err := f.own(env, command)
+		own, err := f.application(env, command)
 		if err != nil {
 			return nil, err
 		}
@@ -83,7 +83,7 @@ func (f *ownFlags) subject(env Env, command []string) (s *lab.Subject, err error
 			err = errors.New("want the command of a build")
 		}
 		if err == nil {
-			sides[i], err = f.own(env, words)
+			sides[i], err = f.application(env, words)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("--%s: %w", side.name, err)
@@ -112,7 +112,7 @@ func (f *ownFlags) check() error {
 }
 
 // own is the application that a command starts. Variables may stand before it.
-func (f *ownFlags) own(env Env, words []string) (lab.Own, error) {
+func (f *ownFlags) application(env Env, words []string) (lab.Own, error) {
 	variables, command := variables(words)
 	if len(command) == 0 {
 		return lab.Own{}, fmt.Errorf("want a command, got %q", strings.Join(words, " "))
@@ -157,14 +157,14 @@ func parseExpect(text string) (x lab.Expectation, err error) {
 }
 
 // words are the flags that were given, for a report to repeat.
-func (f *ownFlags) words() (words []string) {
+func (f *ownFlags) commandLine() (words []string) {
 	for _, variable := range f.env {
 		words = append(words, "--env", variable)
 	}
 	for _, flag := range []struct{ name, value string }{
 		{"path", f.path}, {"host", f.host}, {"expect", f.expect}, {"ready", f.ready.String()}, {"a", f.buildA}, {"b", f.buildB}, {"fail-if", f.failIf},
 	} {
-		if f.given(flag.name) {
+		if f.isSet(flag.name) {
 			words = append(words, "--"+flag.name, flag.value)
 		}
 	}
@@ -179,7 +179,7 @@ func saveSubject(env Env, s *lab.Subject, name string) error {
 	file := env.path(name)
 	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, os.ErrExist) {
-		return usage(fmt.Errorf("--save: %q is there already; name another file, or remove it", name))
+		return usageError(fmt.Errorf("--save: %q is there already; name another file, or remove it", name))
 	}
 	if err != nil {
 		return err

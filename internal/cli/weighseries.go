@@ -25,11 +25,11 @@ type series struct {
 	started time.Time
 	of      int    // experiments
 	dir     string // of the results; "" if there is none
-	done    []weighed
+	done    []seriesEntry
 }
 
 // weighed is what became of one experiment of several.
-type weighed struct {
+type seriesEntry struct {
 	Name, Title string
 	Verdict     string // "" if nothing was begun
 	Report      string // its file; "" if there is none
@@ -38,8 +38,8 @@ type weighed struct {
 }
 
 // Outcome is what became of it, in a word.
-func (w *weighed) Outcome() string {
-	x, ok := errors.AsType[*exit](w.err)
+func (w *seriesEntry) Outcome() string {
+	x, ok := errors.AsType[*exitError](w.err)
 	switch {
 	case w.err == nil:
 		return "complete"
@@ -51,8 +51,8 @@ func (w *weighed) Outcome() string {
 	return "incomplete"
 }
 
-func (s *series) add(e listed, a results, err error, took time.Duration) {
-	w := weighed{Name: e.name, Title: e.title, Took: took.Round(100 * time.Millisecond), err: err}
+func (s *series) add(e experimentInfo, a results, err error, took time.Duration) {
+	w := seriesEntry{Name: e.name, Title: e.title, Took: took.Round(100 * time.Millisecond), err: err}
 	if a != nil {
 		w.Verdict = a.Verdict()
 	}
@@ -76,9 +76,9 @@ func (s *series) end(ctx context.Context, env Env, prepared bool) error {
 	failed := len(s.done) - s.Complete()
 	switch {
 	case ctx.Err() != nil:
-		return &exit{exitStop, fmt.Errorf("interrupted in experiment %d of %d", len(s.done), s.of)}
+		return &exitError{exitStop, fmt.Errorf("interrupted in experiment %d of %d", len(s.done), s.of)}
 	case failed > 0:
-		return &exit{exitFail, fmt.Errorf("%d of %d experiments are not complete; see above", failed, s.of)}
+		return &exitError{exitFail, fmt.Errorf("%d of %d experiments are not complete; see above", failed, s.of)}
 	}
 	return nil
 }
@@ -122,7 +122,7 @@ func (s *series) writePage() (file string, err error) {
 func (s *series) Started() string { return s.started.Format("2 January 2006, 15:04") }
 
 // Done are the experiments that were begun.
-func (s *series) Done() []weighed { return s.done }
+func (s *series) Done() []seriesEntry { return s.done }
 
 // Complete is how many of them are.
 func (s *series) Complete() (n int) {
