@@ -231,16 +231,16 @@ func TestFastCGIErrorsByKind(t *testing.T) {
 		{"closes midway", fcgiScript(t, answers(1, load.Stdout(plain))), read, "closed in the middle", false},
 		{"closes in a header", fcgiScript(t, answers(1, ok[:5])), read, "closed in the middle", false},
 		{"closes before the padding", fcgiScript(t, answers(1, load.Stdout(plain)+load.Record(3, 1, strings.Repeat("\x00", 8), 1)[:16])), read, "closed in the middle", false},
-		{"other request", fcgiScript(t, answers(0, load.Record(6, 2, plain, 0))), read, "read: a record came for request 2", false},
-		{"overloaded", fcgiScript(t, answers(0, load.End(0, 2))), read, "read: the application refused: overloaded", false},
+		{"other request", fcgiScript(t, answers(0, load.Record(6, 2, plain, 0))), read, "read: record for request ID 2", false},
+		{"overloaded", fcgiScript(t, answers(0, load.End(0, 2))), read, "read: the application refused the request: overloaded", false},
 		{"no head", fcgiScript(t, answers(0, load.End(0, 0))), read, "read: the application ended the request before", false},
 		{"malformed head", fcgiScript(t, answers(0, load.Stdout("<html>"+"\r\n\r\n")+load.End(0, 0))), read, "read: http1: ", false},
-		{"another length", fcgiScript(t, answers(0, load.Stdout("Content-Length: 3\n\nab")+load.End(0, 0))), read, "read: a body of 2 bytes came, and Content-Length said 3", false},
-		{"too much", fcgiScript(t, answers(0, ok+"surplus")), read, "read: bytes came after a response", true},
-		{"twice", fcgiScript(t, answers(0, ok+ok)), read, "read: bytes came after a response", true},
+		{"another length", fcgiScript(t, answers(0, load.Stdout("Content-Length: 3\n\nab")+load.End(0, 0))), read, "read: body of 2 bytes, but Content-Length is 3", false},
+		{"too much", fcgiScript(t, answers(0, ok+"surplus")), read, "read: received bytes after a response", true},
+		{"twice", fcgiScript(t, answers(0, ok+ok)), read, "read: received bytes after a response", true},
 		{"silent", fcgiScript(t, func(_ int, _ net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) }), timeout, "timeout: waiting for a response", false},
 		{"only STDERR", fcgiScript(t, answers(0, load.Stderr("oh"))), timeout, "timeout: waiting for a response", false},
-		{"never ends", fcgiScript(t, answers(0, load.Stdout(plain))), timeout, "timeout: in a response's body", false},
+		{"never ends", fcgiScript(t, answers(0, load.Stdout(plain))), timeout, "timeout: receiving the response's body", false},
 		{"unavailable", fcgiScript(t, answers(0, load.Stdout("Status: 503 No\r\n\r\n")+load.End(0, 0))), func(e load.Errors) uint64 { return e.Status }, "", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -348,7 +348,7 @@ func TestFastCGIEndBeforeTheRequestIsSent(t *testing.T) {
 		io.Copy(io.Discard, r) // closing with something unread would reset the connection
 	})
 	r := some(t, load.Plan{URL: url, Method: "POST", Body: strings.Repeat("a", 20<<20), Connections: 2})
-	if r.Requests == 0 || r.Statuses[413] != r.Requests || r.Errors.Total() != r.Requests || r.Errors.First != "status 413 came" || r.FastCGI.Resent != 0 {
+	if r.Requests == 0 || r.Statuses[413] != r.Requests || r.Errors.Total() != r.Requests || r.Errors.First != "unexpected status 413" || r.FastCGI.Resent != 0 {
 		t.Errorf("%d requests, statuses %v, errors %+v, %+v", r.Requests, r.Statuses, r.Errors, r.FastCGI)
 	}
 }
@@ -384,13 +384,13 @@ func TestBadFastCGIPlans(t *testing.T) {
 		`"fcgi+unix://run/a.sock": want http`:                                         {URL: "fcgi+unix://run/a.sock"},
 		`"fcgi+unix:a.sock": want http`:                                               {URL: "fcgi+unix:a.sock"},
 		`"ftp+unix:///a.sock": want http`:                                             {URL: "ftp+unix:///a.sock"},
-		`"" is no path of a socket`:                                                   {URL: "http+unix://"},
-		`"/run/" is no path of a socket`:                                              {URL: "http+unix:///run/:/"},
-		`"/a\x00b" is no path of a socket`:                                            {URL: "http+unix:///a%00b:/"},
-		`"b/c" is no path of a request`:                                               {URL: "http+unix:///a:b/c"},
+		`invalid socket path ""`:                                                      {URL: "http+unix://"},
+		`invalid socket path "/run/"`:                                                 {URL: "http+unix:///run/:/"},
+		`invalid socket path "/a\x00b"`:                                               {URL: "http+unix:///a%00b:/"},
+		`invalid request path "b/c"`:                                                  {URL: "http+unix:///a:b/c"},
 		"has 108 bytes, more than the system's 107":                                   {URL: "http+unix:///" + long},
 		"use an Authorization header":                                                 {URL: "http+unix://u:secret@/a"},
-		`"G T" "/" is no request line`:                                                {URL: "fcgi://127.0.0.1/", Method: "G T"},
+		`invalid request line "G T" "/"`:                                              {URL: "fcgi://127.0.0.1/", Method: "G T"},
 		`port "65536": want a number up to 65535`:                                     {URL: "fcgi://127.0.0.1:65536/"},
 	} {
 		_, err := load.Run(context.Background(), p)

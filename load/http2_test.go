@@ -221,18 +221,18 @@ func TestHTTP2Errors(t *testing.T) {
 		}, "closed before a response"},
 		"no head":       {each(func(p *peer, id uint32) { p.WriteData(id, true, []byte("x")) }), "ended the stream before a response"},
 		"no status":     {each(func(p *peer, id uint32) { p.headers(id, true, "a", "b") }), "ended the stream before a response"},
-		"short":         {each(func(p *peer, id uint32) { p.headers(id, true, ":status", "200", "content-length", "5") }), "a body of 0 bytes came, and content-length said 5"},
+		"short":         {each(func(p *peer, id uint32) { p.headers(id, true, ":status", "200", "content-length", "5") }), "body of 0 bytes, but content-length is 5"},
 		"ends in anger": {each(func(p *peer, _ uint32) { p.WriteGoAway(0, http2.ErrCodeEnhanceYourCalm, []byte("slow")) }), `ENHANCE_YOUR_CALM "slow"`},
 		"pushes": {each(func(p *peer, id uint32) {
 			p.WritePushPromise(http2.PushPromiseParam{StreamID: id, PromiseID: 2, BlockFragment: []byte{0x82}, EndHeaders: true})
-		}), "the server pushes"},
-		"large frame": {each(func(p *peer, id uint32) { p.WriteRawFrame(http2.FrameData, 0, id, make([]byte, 20_000)) }), "a frame of 20000 bytes came"},
+		}), "the server sent PUSH_PROMISE"},
+		"large frame": {each(func(p *peer, id uint32) { p.WriteRawFrame(http2.FrameData, 0, id, make([]byte, 20_000)) }), "frame of 20000 bytes exceeds"},
 		"bad frame":   {each(func(p *peer, _ uint32) { p.WriteRawFrame(http2.FramePing, 0, 0, []byte("x")) }), "FRAME_SIZE_ERROR"},
 		"bad block": {each(func(p *peer, id uint32) {
 			p.WriteRawFrame(http2.FrameHeaders, http2.FlagHeadersEndHeaders, id, []byte{0xff, 0xff, 0xff})
 		}), "read: header block: decoding error"},
-		"not HTTP/2":   {func(p *peer) { io.WriteString(p.Conn, strings.Repeat("HTTP/1.1 400 Bad Request\r\n", 3)) }, "a frame of 4740180 bytes came"},
-		"never ends":   {each(func(p *peer, id uint32) { p.headers(id, false, ":status", "200") }), "timeout: in a response's body"},
+		"not HTTP/2":   {func(p *peer) { io.WriteString(p.Conn, strings.Repeat("HTTP/1.1 400 Bad Request\r\n", 3)) }, "frame of 4740180 bytes exceeds"},
+		"never ends":   {each(func(p *peer, id uint32) { p.headers(id, false, ":status", "200") }), "timeout: receiving the response's body"},
 		"says nothing": {func(p *peer) { io.Copy(io.Discard, p.Conn) }, "timeout: waiting for a response"},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -231,9 +231,9 @@ func TestErrorsByKind(t *testing.T) {
 			}
 		}), func(e load.Errors) uint64 { return e.Read }, "too many field lines"},
 		{"malformed", script(t, each("SSH-2.0-nonsense\r\n")), func(e load.Errors) uint64 { return e.Read }, "malformed protocol version"},
-		{"too much", script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nsurplus")), func(e load.Errors) uint64 { return e.Read }, "read: bytes came after a response"},
+		{"too much", script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nsurplus")), func(e load.Errors) uint64 { return e.Read }, "read: received bytes after a response"},
 		{"twice", script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")),
-			func(e load.Errors) uint64 { return e.Read }, "read: bytes came after a response"},
+			func(e load.Errors) uint64 { return e.Read }, "read: received bytes after a response"},
 		{"two lengths", script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nab")),
 			func(e load.Errors) uint64 { return e.Read }, "second Content-Length"},
 		{"large head", script(t, each("HTTP/1.1 200 OK\r\nX: "+strings.Repeat("a", 70_000)+"\r\n\r\n")),
@@ -251,7 +251,7 @@ func TestErrorsByKind(t *testing.T) {
 		{"interim only", script(t, each("HTTP/1.1 102 Processing\r\n\r\n")),
 			func(e load.Errors) uint64 { return e.Timeout }, "timeout: waiting for a response"},
 		{"body that never ends", script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcd")),
-			func(e load.Errors) uint64 { return e.Timeout }, "timeout: in a response's body"},
+			func(e load.Errors) uint64 { return e.Timeout }, "timeout: receiving the response's body"},
 		{"silent", script(t, func(_ int, c net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) }),
 			func(e load.Errors) uint64 { return e.Timeout }, "timeout: waiting for a response"},
 		{"unavailable", script(t, each("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")),
@@ -326,7 +326,7 @@ func TestEndBeforeTheRequestIsSent(t *testing.T) {
 			<-over // closing at once would reset the connection
 		})
 		r := some(t, load.Plan{URL: url, Method: "POST", Body: strings.Repeat("a", 20<<20), Connections: 2})
-		if answer != "" && (r.Requests == 0 || r.Statuses[413] != r.Requests || r.Errors.Total() != r.Requests || r.Errors.First != "status 413 came") {
+		if answer != "" && (r.Requests == 0 || r.Statuses[413] != r.Requests || r.Errors.Total() != r.Requests || r.Errors.First != "unexpected status 413") {
 			t.Errorf("%d requests, statuses %v, errors %+v", r.Requests, r.Statuses, r.Errors)
 		}
 		if answer == "" && (r.Requests != 0 || r.Errors.Read != r.Errors.Total() || !strings.Contains(r.Errors.First, "closed while the request was being sent")) {
@@ -554,7 +554,7 @@ func TestBadPlans(t *testing.T) {
 		`"127.0.0.1:80": want http://host`: {URL: "127.0.0.1:80"},
 		`"unix:///s": want http://host`:    {URL: "unix:///s"},
 		"invalid port":                     {URL: "http://127.0.0.1:x/"},
-		"is no request line":               {URL: "http://127.0.0.1/", Method: "G T"},
+		"invalid request line":             {URL: "http://127.0.0.1/", Method: "G T"},
 		`want "Name: value"`:               {URL: "http://127.0.0.1/", Header: []string{"X"}},
 		"no more threads than connections": {URL: "http://127.0.0.1/", Connections: 1, Threads: 2},
 		"processor -1":                     {URL: "http://127.0.0.1/", CPUs: []int{0, -1}},
@@ -562,10 +562,10 @@ func TestBadPlans(t *testing.T) {
 		`"http://:80/": want http://host`:  {URL: "http://:80/"},
 		`0.1%25lo]/": want http://host`:    {URL: "http://[::ffff:127.0.0.1%25lo]/"},
 		"want a number up to 65535":        {URL: "http://127.0.0.1:65536/"},
-		`header "X: a\x00": want`:          {URL: "http://127.0.0.1/", Header: []string{"X: a\x00"}},
+		`header field "X: a\x00": want`:    {URL: "http://127.0.0.1/", Header: []string{"X: a\x00"}},
 		"threads for -1 connections":       {URL: "http://127.0.0.1/", Connections: -1},
-		"a time is negative":               {URL: "http://127.0.0.1/", Duration: -1},
-		"-1 requests a second":             {URL: "http://127.0.0.1/", Pace: load.Constant(-1)},
+		"negative duration":                {URL: "http://127.0.0.1/", Duration: -1},
+		"rate of -1 requests/s":            {URL: "http://127.0.0.1/", Pace: load.Constant(-1)},
 		"-1 spare connections":             {URL: "http://127.0.0.1/", Spare: -1},
 	} {
 		_, err := load.Run(context.Background(), p)

@@ -105,7 +105,7 @@ func TestBytesWithoutARequest(t *testing.T) {
 	} {
 		again(t, func(time.Duration) error {
 			r := run(t, load.Plan{URL: url, Connections: 1, Pace: load.Constant(3), Duration: time.Second})
-			if r.Errors.Read == 0 || r.Errors.Read != r.Errors.Total() || !strings.Contains(r.Errors.First, "bytes came before a request was sent") {
+			if r.Errors.Read == 0 || r.Errors.Read != r.Errors.Total() || !strings.Contains(r.Errors.First, "received bytes before a request was sent") {
 				return fmt.Errorf("%s: %d requests, errors %+v", url, r.Requests, r.Errors)
 			}
 			return nil

@@ -311,18 +311,18 @@ func TestResolveAndSources(t *testing.T) {
 func TestBadWishes(t *testing.T) {
 	const url = "http://127.0.0.1:1/"
 	for want, p := range map[string]load.Plan{
-		"are not of one server":          {URL: url, List: []load.Request{{}, {URL: "http://127.0.0.2:1/"}}},
-		"FastCGI has one":                {URL: "fcgi://127.0.0.1:1/", Pipeline: 2},
+		"are different servers":          {URL: url, List: []load.Request{{}, {URL: "http://127.0.0.2:1/"}}},
+		"FastCGI allows one":             {URL: "fcgi://127.0.0.1:1/", Pipeline: 2},
 		"neither pipelining nor time":    {URL: url, Pace: load.Constant(1), Think: 1},
 		"at most 1024":                   {URL: url, Pipeline: 1025},
 		`resolve "a:1": want`:            {URL: url, Resolve: []string{"a:1"}},
 		`resolve "a:b:127.0.0.1": want`:  {URL: url, Resolve: []string{"a:b:127.0.0.1"}},
 		"expected status 99":             {URL: url, Expect: load.Expect{Status: []int{99}}},
 		`expected SHA-256 "ab"`:          {URL: url, Expect: load.Expect{BodySHA256: "ab"}},
-		`expected header "a b"`:          {URL: url, Expect: load.Expect{Header: []string{"a b"}}},
+		`expected header field "a b"`:    {URL: url, Expect: load.Expect{Header: []string{"a b"}}},
 		`template "{{x}}": want {{seq}}`: {URL: url, Template: true, Body: "{{x}}"},
 		`template "{{seq": want {{seq}}`: {URL: url, Template: true, Body: "{{seq"},
-		"want numbers from 0":            {URL: url, PerConnection: -1},
+		"want 0 or more of each":         {URL: url, PerConnection: -1},
 	} {
 		_, err := load.Run(context.Background(), p)
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -65,10 +65,10 @@ func TestTLSFailures(t *testing.T) {
 		want    string
 	}{
 		"plain":   {strings.Replace(plain.URL, "http", "https", 1), 0, "first record does not look like a TLS handshake"},
-		"silent":  {secure(script(t, func(_ int, c net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) })), 0, "timeout: agreeing on TLS"},
+		"silent":  {secure(script(t, func(_ int, c net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) })), 0, "timeout: in the TLS handshake"},
 		"closes":  {secure(script(t, func(_ int, _ net.Conn, r *bufio.Reader) { r.Peek(1) })), 0, "TLS: "},
-		"dribble": {secure(script(t, func(_ int, c net.Conn, r *bufio.Reader) { io.WriteString(c, "\x16\x03\x03"); io.Copy(io.Discard, r) })), 0, "timeout: agreeing on TLS"},
-		"HTTP/1":  {tlsServer(t), load.HTTP2, "does not speak HTTP/2: it chose \"\" by ALPN"},
+		"dribble": {secure(script(t, func(_ int, c net.Conn, r *bufio.Reader) { io.WriteString(c, "\x16\x03\x03"); io.Copy(io.Discard, r) })), 0, "timeout: in the TLS handshake"},
+		"HTTP/1":  {tlsServer(t), load.HTTP2, "does not support HTTP/2: it selected \"\" by ALPN"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := load.Plan{URL: test.url, Version: test.version, TLS: &tls.Config{InsecureSkipVerify: true}, Connections: 4, Duration: time.Hour, Timeout: patience}

@@ -63,7 +63,7 @@ func TestUnansweredCount(t *testing.T) {
 			if r.Requests != 0 || r.Unanswered < test.least || r.Unanswered > test.most || r.Latency.Max() < 400*time.Millisecond {
 				return fmt.Errorf("%s: %d answered, %d not, which waited %v", name, r.Requests, r.Unanswered, r.Latency.Max())
 			}
-			if said := strings.Join(r.Doubts(), " "); strings.Contains(said, "were due 0 were answered") != (name == "open") {
+			if said := strings.Join(r.Doubts(), " "); strings.Contains(said, "due requests, 0 had a response") != (name == "open") {
 				return fmt.Errorf("%s: doubts: %q", name, said)
 			}
 			return nil

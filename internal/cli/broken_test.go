@@ -97,7 +97,7 @@ func TestBrokenContenders(t *testing.T) {
 	if err := c.Run(); c.ProcessState.ExitCode() != 1 {
 		t.Errorf("%v, want exit code 1\n%s", err, complaint.String())
 	}
-	if want := "not everything could be compared and kept; see above"; !strings.Contains(complaint.String(), want) {
+	if want := "the comparison or its results are incomplete; see above"; !strings.Contains(complaint.String(), want) {
 		t.Errorf("the error is %q, want %q", complaint.String(), want)
 	}
 	checkBroken(t, out, text.String())

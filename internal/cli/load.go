@@ -88,7 +88,7 @@ func runLoad(ctx context.Context, env Env, flags *loadFlags) error {
 	case err != nil:
 		return &exitError{exitStop, errors.New("interrupted: the figures cover the time until then")}
 	case n > 0:
-		return fmt.Errorf("load: %d errors", n)
+		return fmt.Errorf("load: errors: %d", n)
 	}
 	return nil
 }

@@ -316,7 +316,7 @@ func TestServeEnds(t *testing.T) {
 				t.Errorf("%v: %d bytes more, %v", c.sig, n, err)
 			}
 		} else {
-			s.await("requests were cut off")
+			s.await("requests were aborted")
 		}
 		rest.Close()
 		if code := s.wait(); code != c.code {
@@ -355,7 +355,7 @@ func TestServeRefuses(t *testing.T) {
 		cmd := serveCommandLine(append([]string{"--listen", "127.0.0.1:0"}, args...)...)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+home)
 		s := startServed(t, cmd)
-		s.await("tare: serve: that would serve (your home|the whole system), /")
+		s.await("tare: serve: refusing to serve (your home|the root folder) /")
 		if code := s.wait(); code != 2 {
 			t.Errorf("exit code %d", code)
 		}

@@ -146,7 +146,7 @@ func TestServeAsAnother(t *testing.T) {
 		"-c", cert, "-k", key, "--access-log", filepath.Join(disk, "access.log"), dir)
 	s.await("on https://127.0.0.1:443/\n")
 	s.await(`as 64123 \(64123\), group 64124 \(64124\), without other groups; the folder is the root`)
-	s.await("64123 cannot read it again, a new one needs a new start: .*permission denied")
+	s.await("64123 cannot reload it, so a new one requires a restart: .*permission denied")
 	pid := s.cmd.Process.Pid
 	wantStatus(t, pid, "Uid", "64123 64123 64123 64123")
 	wantStatus(t, pid, "Gid", "64124 64124 64124 64124")
@@ -221,24 +221,24 @@ func TestServeKeepsHold(t *testing.T) {
 	s := serveApart(t, disk, "--listen", "127.0.0.1:443", "-r", "-u", someUser, "-g", someGroup, "--access-log", log,
 		"-c", filepath.Join(live, "cert.pem"), "-k", filepath.Join(live, "key.pem"), dir)
 	s.await("access log: .*\n")
-	if !strings.Contains(s.stderr(), "confined by Landlock") {
+	if !strings.Contains(s.stderr(), "sandboxed by Landlock") {
 		if os.Getenv("CI") == "true" {
 			t.Fatal("this kernel has no Landlock")
 		}
 		t.Skip("this kernel has no Landlock")
 	}
-	s.await("SIGUSR1 opens it again")
-	s.await("read again when it changes")
+	s.await("SIGUSR1 reopens it")
+	s.await("reloaded when it changes")
 	pid := s.cmd.Process.Pid
 	c := within(t, pid)
 	insecure(c)
 	get(t, c, "https://127.0.0.1/?first", "hello")
 	amongMounts(t, pid, func() error { return os.Rename(log, log+".1") })
 	s.signal(syscall.SIGUSR1)
-	s.await("access log: opened again")
+	s.await("access log: reopened")
 	get(t, c, "https://127.0.0.1/?second", "hello")
 	putCertificate(t, cert, key, 2)
-	s.await("certificate: a new one is served")
+	s.await("certificate: reloaded")
 	c.CloseIdleConnections()
 	resp, err := c.Get("https://127.0.0.1/")
 	if err != nil {
@@ -277,12 +277,12 @@ func TestServeChrootWithoutSandbox(t *testing.T) {
 	}
 	s := serveApart(t, disk, "--listen", "127.0.0.1:80", "-r", "-u", someUser, "-g", someGroup, "--sandbox", "off",
 		"--access-log", filepath.Join(disk, "access.log"), dir)
-	s.await("64123 cannot open it again, rotate it by copying and truncating: .*its directory is not open any more")
+	s.await("64123 cannot reopen it, so rotate it by copying and truncating: .*its directory is not open any more")
 	wantOnlyKnownFolders(t, s.cmd.Process.Pid, dir)
 	wantStatus(t, s.cmd.Process.Pid, "NoNewPrivs", "0")
 	get(t, within(t, s.cmd.Process.Pid), "http://127.0.0.1", "hello")
 	s.signal(syscall.SIGUSR1)
-	s.await("access log: the old file is written still: .*its directory is not open any more")
+	s.await("access log: reopening failed, still writing the old file: .*its directory is not open any more")
 }
 
 // A disk that fills under the log costs lines only, and when there is room again they are written, with one that tells how

@@ -19,19 +19,19 @@ import (
 	"github.com/tarehq/tare/internal/privilege"
 )
 
-// unprivileged is whom root's server becomes if nobody else is named, as nginx.
+// defaultUser is the user that a server started as root becomes by default, as in nginx.
 const defaultUser = "nobody"
 
-// frontPlan is what a command line with an nginx.conf means.
+// frontPlan is a parsed command line with an nginx.conf.
 type frontPlan struct {
-	file, prefix string // absolute; prefix is empty if it was not given
-	user, group  string // instead of the file's
+	file, prefix string // absolute; prefix may be empty
+	user, group  string // override the file's
 	lenient      bool
 	test         bool
 	grace        time.Duration
 }
 
-// frontServer is serve with an nginx.conf, while it runs. What is nil is not there, or not yet.
+// frontServer is the running server of tare serve -c FILE. Unused or unopened parts are nil.
 type frontServer struct {
 	plan      *frontPlan
 	stderrLog stderrLog
@@ -42,23 +42,23 @@ type frontServer struct {
 	privileges *privilege.Plan
 	certs      *certStore
 	logs       *logFiles
-	pid        string // the file that was written
+	pid        string // the PID file that was written
 	errors     *errorFile
 	sockets    []*socket
-	failed     chan error    // of servers
-	config     *front.Config // that is served
+	failed     chan error    // receives errors of servers
+	config     *front.Config // the served configuration
 	handler    *front.Handler
 	tlsTable   atomic.Pointer[tlsTable]
 
-	stopping    chan struct{}  // closed when all is to end
-	draining    sync.WaitGroup // of servers that were replaced, or given up
+	stopping    chan struct{}  // closed when shutdown starts
+	draining    sync.WaitGroup // shutdowns of replaced and removed servers
 	mu          sync.Mutex
-	active      map[*activeServer]bool // these, and all others
-	closedConns int64                  // connections that were accepted by what serves no more
+	active      map[*activeServer]bool // the servers of sockets, and those that are draining
+	closedConns int64                  // connections accepted by servers that have ended
 }
 
-// runFront serves what an nginx.conf says until it is told to end. The order is what runServe's is: what needs privileges, giving
-// them up, and then all else.
+// runFront serves an nginx.conf until a signal. Its order is that of runServe: privileged steps,
+// giving up privileges, everything else.
 func runFront(ctx context.Context, env Env, plan *frontPlan) (err error) {
 	result, err := plan.read()
 	if err != nil {
@@ -74,12 +74,12 @@ func runFront(ctx context.Context, env Env, plan *frontPlan) (err error) {
 			return reportInvalidConfig(env.Stderr, plan, err)
 		}
 		s.printMessages(result, true)
-		s.stderrLog.print(plan.file + ": the configuration is good")
+		s.stderrLog.print(plan.file + ": the configuration is valid")
 		return nil
 	}
 	s.printMessages(result, false)
 	defer func() { err = errors.Join(err, s.close()) }()
-	signals := s.notify() // whoever reads the number of the process from its file may send some
+	signals := s.notify() // signals may arrive once the PID file exists
 	defer signals.stop()
 	outcome, err := s.open(result)
 	if err != nil {
@@ -91,37 +91,37 @@ func runFront(ctx context.Context, env Env, plan *frontPlan) (err error) {
 	return s.serve(ctx, signals, result.Process.Grace)
 }
 
-// read reads the file.
+// read parses the file.
 func (p *frontPlan) read() (*nginxconf.Result, error) {
 	result, err := nginxconf.Parse(p.file, nginxconf.Options{Prefix: p.prefix, Lenient: p.lenient})
-	if err == nil && len(result.Config.Hosts) == 0 { // as a stock nginx.conf whose includes find nothing
+	if err == nil && len(result.Config.Hosts) == 0 { // a stock nginx.conf whose includes match no files
 		result.Config.Hosts = []front.Host{{Steps: []front.Step{front.Return{Status: http.StatusNotFound}}}}
 	}
 	return result, err
 }
 
-// badConfiguration says all that is wrong, a line for each.
+// reportInvalidConfig prints all errors, one per line.
 func reportInvalidConfig(w io.Writer, plan *frontPlan, err error) error {
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintf(w, "tare: serve: %s\n", strings.TrimRight(line, "\n"))
 	}
 	if !plan.lenient && errors.Is(err, nginxconf.ErrRefused) {
-		fmt.Fprintln(w, "tare: serve: --lenient leaves out what is not done here")
+		fmt.Fprintln(w, "tare: serve: --lenient ignores unsupported directives")
 	}
-	fmt.Fprintf(w, "tare: serve: %s: the configuration is not good\n", plan.file)
+	fmt.Fprintf(w, "tare: serve: %s: the configuration is invalid\n", plan.file)
 	return &exitError{code: exitUsage}
 }
 
-// sayMessages says what there is to say of a file that is good. Notes are many, and said by -t only.
+// printMessages prints the messages about a valid file. Notes are many, and printed only by -t.
 func (s *frontServer) printMessages(result *nginxconf.Result, all bool) {
 	for _, m := range result.Ignored {
-		s.stderrLog.print("left out: " + m.Error())
+		s.stderrLog.print("ignored: " + m.Error())
 	}
 	for _, m := range result.Warnings {
 		s.stderrLog.print("warning: " + m.Error())
 	}
 	if !all && len(result.Noted) > 0 {
-		s.stderrLog.print(fmt.Sprintf("%d directives mean nothing here, or something else: -t says which", len(result.Noted)))
+		s.stderrLog.print(fmt.Sprintf("%d directives have no effect or a different one: -t lists them", len(result.Noted)))
 		return
 	}
 	for _, m := range result.Noted {
@@ -129,7 +129,7 @@ func (s *frontServer) printMessages(result *nginxconf.Result, all bool) {
 	}
 }
 
-// try does what start would, but for sockets, files and privileges.
+// validate does what start would, but opens no sockets and files and keeps its privileges.
 func (s *frontServer) validate(result *nginxconf.Result) error {
 	_, err := s.newPrivileges(&result.Process)
 	if err == nil {
@@ -146,17 +146,17 @@ func (s *frontServer) validate(result *nginxconf.Result) error {
 	return handler.Close()
 }
 
-// canOpenLog is for who does not want to write a log.
+// checkLogPath stands in for opening a log: it only checks that the folder exists.
 func checkLogPath(path string) (io.WriteCloser, error) {
 	if info, err := os.Stat(filepath.Dir(path)); err != nil {
 		return nil, err
 	} else if !info.IsDir() {
-		return nil, fmt.Errorf("%s is no folder", filepath.Dir(path))
+		return nil, fmt.Errorf("%s is not a folder", filepath.Dir(path))
 	}
 	return nopCloser{io.Discard}, nil
 }
 
-// newPowers looks up whom to become.
+// newPrivileges looks up the user to become.
 func (s *frontServer) newPrivileges(process *nginxconf.Process) (*privilege.Plan, error) {
 	config := privilege.Config{User: s.plan.user, Group: s.plan.group, Sandbox: privilege.Auto, Reaching: true}
 	root := os.Geteuid() == 0
@@ -167,7 +167,7 @@ func (s *frontServer) newPrivileges(process *nginxconf.Process) (*privilege.Plan
 	case root:
 		config.User = defaultUser
 	case process.User != "":
-		s.stderrLog.print(fmt.Sprintf("warning: user %s: only root can become somebody else: this stays %d", process.User, os.Geteuid()))
+		s.stderrLog.print(fmt.Sprintf("warning: user %s: only root can change the user: still running as %d", process.User, os.Geteuid()))
 	}
 	return privilege.NewPlan(config)
 }
@@ -204,7 +204,7 @@ func (s *frontServer) open(result *nginxconf.Result) (*privilege.Outcome, error)
 	return s.privileges.Apply(privilege.Folders{})
 }
 
-// start makes the handler and the servers, and says what is served.
+// start creates the handler and the servers and prints what is served.
 func (s *frontServer) start(result *nginxconf.Result, outcome *privilege.Outcome) error {
 	var err error
 	s.handler, err = front.New(result.Config, front.LogErrors(s.errors.logger()), front.OpenLogs(s.logs.open), front.CountConnections(s.connections))
@@ -220,16 +220,16 @@ func (s *frontServer) start(result *nginxconf.Result, outcome *privilege.Outcome
 			return err
 		}
 		s.startSocket(socket, l)
-		s.stderrLog.print("on " + urlOf(socket.base, socket.TLS))
+		s.stderrLog.print("listening on " + urlOf(socket.base, socket.TLS))
 	}
-	s.stderrLog.print("as " + describeUser(outcome))
+	s.stderrLog.print("running as " + describeUser(outcome))
 	if outcome.UID == 0 {
-		s.stderrLog.print("root serves this: give a user to have somebody else do it")
+		s.stderrLog.print("warning: running as root; set a user to drop privileges")
 	}
 	s.certs.watch(func(text string) { s.stderrLog.print(text + cannotReloadText(outcome)) })
 	return nil
 }
 
 func cannotReloadText(o *privilege.Outcome) string {
-	return fmt.Sprintf("; %s cannot read it again, a new one needs a new start", userName(o))
+	return fmt.Sprintf("; %s cannot reload it, so a new one requires a restart", userName(o))
 }

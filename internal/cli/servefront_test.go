@@ -40,7 +40,7 @@ func (f *frontSite) configure(text string) {
 func (f *frontSite) start(args ...string) {
 	f.t.Helper()
 	f.served = serveFiles(f.t, append([]string{"-c", f.path("nginx.conf")}, args...)...)
-	f.await(`tare: as `)
+	f.await(`tare: running as `)
 }
 
 // over is a client that asks at a unix socket of the folder.
@@ -92,7 +92,7 @@ func TestFrontReload(t *testing.T) {
 
 	f.configure(strings.NewReplacer("second", "third", `"one"`, `"three"`).Replace(twoSockets))
 	f.reload()
-	f.await("no longer on http over the unix socket .*/second\n")
+	f.await("no longer listening on http over the unix socket .*/second\n")
 	get(t, first, "http://any/", "three") // by the connection that there was
 	get(t, f.over("third"), "http://any/", "two")
 	if _, err := f.over("second").Get("http://any/"); err == nil {
@@ -102,14 +102,14 @@ func TestFrontReload(t *testing.T) {
 	f.configure("events {}\nhttp { server { listen unix:DIR/fourth; rubbish; } }")
 	f.reload()
 	f.await(`reload: .*nginx.conf:2: unknown directive "rubbish"`)
-	awaitRepeated(t, f.served, "reload: nothing has changed", 1)
+	awaitRepeated(t, f.served, "reload: failed, still serving the old configuration", 1)
 	get(t, first, "http://any/", "three")
 	f.configure("events {}\nhttp { server { listen unix:DIR/none/x; location / { return 200 x; } } }")
 	f.reload()
-	awaitRepeated(t, f.served, "reload: nothing has changed", 2)
+	awaitRepeated(t, f.served, "reload: failed, still serving the old configuration", 2)
 	f.configure("events {}\nhttp { server { listen unix:DIR/fourth; location / { return 200 $nosuchvariable; } } }")
 	f.reload()
-	awaitRepeated(t, f.served, "reload: nothing has changed", 3)
+	awaitRepeated(t, f.served, "reload: failed, still serving the old configuration", 3)
 	if _, err := os.Stat(f.path("fourth")); err == nil {
 		t.Error("a socket of a configuration that is wrong is left")
 	}
@@ -246,7 +246,7 @@ http {
 		t.Fatal(err)
 	}
 	f.signal(syscall.SIGUSR1)
-	f.await("logs: opened again")
+	f.await("logs: reopened")
 	get(t, f.over("first"), "http://any/2", "hello")
 	awaitText(t, f.path("access.log"), "GET /2 ")
 
@@ -356,17 +356,17 @@ func TestFrontListensAtNames(t *testing.T) {
 http { server { listen PORT1; return 200 "one"; } }
 `
 	addr := f.passed(1, conf)[0]
-	f.await("tare: as ")
+	f.await("tare: running as ")
 	_, port, _ := net.SplitHostPort(addr)
 	f.configure(strings.NewReplacer("PORT1", "localhost:"+port, "one", "two").Replace(conf))
 	f.reload()
-	f.await("is served as it is now\n")
+	f.await("new configuration active\n")
 	get(t, client(t, nil), "http://"+addr, "two")
 	f.configure(strings.NewReplacer("PORT1", "localhost:"+port+"x", "one", "three").Replace(conf))
 	f.reload()
 	f.await(`reload: .*nginx.conf:2: directive "listen": "localhost:.*x": want a port`)
 	get(t, client(t, nil), "http://"+addr, "two")
-	if strings.Contains(f.stderr(), "no longer on") {
+	if strings.Contains(f.stderr(), "no longer listening on") {
 		t.Errorf("a socket was given up:\n%s", f.stderr())
 	}
 	if code := f.end(syscall.SIGTERM); code != 0 {
@@ -384,7 +384,7 @@ func TestFrontUser(t *testing.T) {
 		f := newFrontSite(t)
 		f.configure(user + "\nevents {}\nhttp { access_log DIR/log; server { listen unix:DIR/socket; location / { return 200 x; } } }")
 		f.start()
-		f.await("tare: as " + who + ` \(`)
+		f.await("tare: running as " + who + ` \(`)
 		get(t, f.over("socket"), "http://any/", "x")
 		status := read(t, fmt.Sprintf("/proc/%d/status", f.cmd.Process.Pid))
 		if strings.Contains(status, "Uid:\t0") || !strings.Contains(status, "NoNewPrivs:\t1") || !strings.Contains(status, "CapPrm:\t0000000000000000") {

@@ -14,13 +14,13 @@ import (
 	"github.com/tarehq/tare/internal/certs"
 )
 
-// certBook has the certificates that hosts name, each once.
+// certStore holds the certificates named by hosts, each once.
 type certStore struct {
 	served  map[front.CertFiles]*servedCert
 	running sync.WaitGroup
 }
 
-// heldCert is a certificate while it is served.
+// servedCert is a certificate that is served.
 type servedCert struct {
 	*certs.Store
 	files []*anchor.File
@@ -29,7 +29,8 @@ type servedCert struct {
 
 func newCertStore() *certStore { return &certStore{served: make(map[front.CertFiles]*servedCert)} }
 
-// use reads the certificates that a Config names and are not there yet. If there is an error, no more of them are held than before.
+// load reads the certificates of a Config that are not loaded yet. After an error, none of them
+// remains loaded.
 func (b *certStore) load(config *front.Config, say func(string)) error {
 	var added []front.CertFiles
 	for i := range config.Hosts {
@@ -54,7 +55,7 @@ func (b *certStore) load(config *front.Config, say func(string)) error {
 	return nil
 }
 
-// keep closes those that a Config does not name.
+// retain closes the certificates that a Config does not name.
 func (b *certStore) retain(config *front.Config) {
 	named := make(map[front.CertFiles]bool)
 	for i := range config.Hosts {
@@ -89,7 +90,8 @@ func openCert(pair front.CertFiles, say func(string)) (*servedCert, error) {
 	return held, nil
 }
 
-// watch has certificates be renewed when their files change, and says what is served. fail is told of those that cannot be read any more.
+// watch reloads certificates when their files change. It calls fail for those that are no longer
+// readable.
 func (b *certStore) watch(fail func(text string)) {
 	for pair, held := range b.served {
 		if held.stop != nil {
@@ -106,15 +108,15 @@ func (b *certStore) watch(fail func(text string)) {
 	}
 }
 
-// reload reads all again, and says what became of them.
+// reload rereads all certificates and prints the outcome.
 func (b *certStore) reload(say func(string)) {
 	for pair, held := range b.served {
 		changed, err := held.Reload()
 		switch {
 		case err != nil:
-			say(fmt.Sprintf("certificate: %s: the old one is served still: %v", pair.Cert, err))
+			say(fmt.Sprintf("certificate: %s: reload failed, still serving the old one: %v", pair.Cert, err))
 		case changed:
-			say(fmt.Sprintf("certificate: %s: a new one is served: %s", pair.Cert, held.Describe(time.Now())))
+			say(fmt.Sprintf("certificate: %s: reloaded: %s", pair.Cert, held.Describe(time.Now())))
 		}
 	}
 }
@@ -140,10 +142,10 @@ func (h *servedCert) close() {
 	}
 }
 
-// tlsTable is what handshakes go by, for each Host.
+// tlsTable maps each Host to its TLS configurations.
 type tlsTable map[*front.Host]*hostTLS
 
-// tlsChoice is a host's, without and with HTTP/2.
+// hostTLS holds a host's TLS configurations, without and with HTTP/2.
 type hostTLS struct{ http1, http2 *tls.Config }
 
 func newTLSTable(config *front.Config, book *certStore) *tlsTable {
@@ -160,14 +162,15 @@ func newTLSTable(config *front.Config, book *certStore) *tlsTable {
 	return &table
 }
 
-// tlsConfig is a host's. One that is to refuse handshakes has no certificates, which crypto/tls tells clients as nginx does.
+// tlsConfig returns a host's TLS configuration. A host that rejects handshakes has no certificates,
+// which makes crypto/tls send the same alert as nginx.
 func tlsConfig(host *front.Host, l *front.Listen, book *certStore) *tls.Config {
 	c := new(tls.Config)
 	if l.TLSConfig != nil {
 		c = l.TLSConfig.Clone()
 	}
 	if c.ClientAuth != tls.NoClientCert {
-		c.SessionTicketsDisabled = true // one host's is not to let in at another, whose clients need other certificates
+		c.SessionTicketsDisabled = true // a ticket of this host must not admit a client to a host that requires other certificates
 	}
 	if host.RejectHandshake {
 		return c
@@ -182,7 +185,7 @@ func tlsConfig(host *front.Host, l *front.Listen, book *certStore) *tls.Config {
 				return cert, nil
 			}
 		}
-		return all[0].GetCertificate(hello) // which says what is wrong with it
+		return all[0].GetCertificate(hello) // for its error
 	}
 	return c
 }
@@ -193,7 +196,8 @@ func withProtocols(c *tls.Config, protocols ...string) *tls.Config {
 	return c
 }
 
-// handshake finds what a handshake goes by: that of the host that the client names, or of the address's default.
+// configForClient returns the TLS configuration of the host that the client names, or of the
+// address's default host.
 func (s *frontServer) configForClient(hello *tls.ClientHelloInfo) (*tls.Config, error) {
 	local, table := hello.Conn.LocalAddr(), *s.tlsTable.Load()
 	host := s.handler.HostAt(local, hello.ServerName)
@@ -203,14 +207,15 @@ func (s *frontServer) configForClient(hello *tls.ClientHelloInfo) (*tls.Config, 
 	}
 	switch {
 	case choice == nil:
-		return &tls.Config{}, nil // without certificates
+		return &tls.Config{}, nil // no certificates
 	case allowsHTTP2(host, local):
 		return choice.http2, nil
 	}
 	return choice.http1, nil
 }
 
-// speaksHTTP2 reports whether a host speaks HTTP/2 at a local address: at that itself, or at all addresses of the port.
+// allowsHTTP2 reports whether a host allows HTTP/2 at a local address: at exactly that address, or
+// at all addresses of the port.
 func allowsHTTP2(host *front.Host, local net.Addr) bool {
 	if host == nil {
 		return false

@@ -26,7 +26,7 @@ func TestFrontHTTP2OfHosts(t *testing.T) {
 	putCertificate(t, f.path("one.pem"), f.path("one.key"), 1)
 	openToAll(t, f.path("one.pem"), f.path("one.key"))
 	addrs := f.passed(3, http2Hosts)
-	f.await("tare: as ")
+	f.await("tare: running as ")
 	check := func(want [3]string) {
 		t.Helper()
 		for i, addr := range addrs {

@@ -29,7 +29,7 @@ http {
 	}
 }
 `)[0]
-	f.await("tare: as ")
+	f.await("tare: running as ")
 	transport := &http.Transport{ForceAttemptHTTP2: true, DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
 		nc, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
 		if err != nil {

@@ -32,7 +32,7 @@ http {
 }
 `
 	addrs := f.passed(2, conf)
-	f.await("tare: as ")
+	f.await("tare: running as ")
 	get(t, client(t, nil), "http://"+addrs[1], "plain")
 	ask := func(name string) (int64, error) {
 		c, err := tls.Dial("tcp", addrs[0], &tls.Config{ServerName: name, InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
@@ -88,7 +88,7 @@ http {
 	server { listen PORT4 proxy_protocol; set_real_ip_from 10.0.0.0/8; real_ip_header proxy_protocol; return 200 "$remote_addr"; }
 }
 `)
-	f.await("tare: as ")
+	f.await("tare: running as ")
 	ask := func(addr, before string) string {
 		c, err := net.Dial("tcp", addr)
 		if err != nil {
@@ -149,7 +149,7 @@ func TestFrontReloadEndsTLS(t *testing.T) {
 	putCertificate(t, f.path("one.pem"), f.path("one.key"), 1)
 	openToAll(t, f.path("one.pem"), f.path("one.key"))
 	addrs := f.passed(1, secured)
-	f.await("tare: as ")
+	f.await("tare: running as ")
 	c, err := tls.Dial("tcp", addrs[0], &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
 		t.Fatal(err)
@@ -187,7 +187,7 @@ func TestFrontReloadUnderTLSLoad(t *testing.T) {
 	putCertificate(t, f.path("one.pem"), f.path("one.key"), 1)
 	openToAll(t, f.path("one.pem"), f.path("one.key"))
 	addrs := f.passed(1, secured)
-	f.await("tare: as ")
+	f.await("tare: running as ")
 	stop, results := make(chan struct{}), make(chan error, 4)
 	var served [2]atomic.Int64
 	for i := range 4 {

@@ -50,7 +50,7 @@ func TestFrontReloadVerifies(t *testing.T) {
 		return strings.NewReplacer("PORT1", addr, "VERIFY", verify).Replace(verified)
 	}
 	addr := f.passed(1, conf("PORT1", "ssl_verify_client on; ssl_client_certificate DIR/ca0.pem;"))[0]
-	f.await("tare: as ")
+	f.await("tare: running as ")
 	sessions := tls.NewLRUClientSessionCache(10)
 	config := func(protocol string) *tls.Config {
 		return &tls.Config{

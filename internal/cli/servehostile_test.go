@@ -84,7 +84,7 @@ func TestServePIDIsRoots(t *testing.T) {
 	for _, path := range []string{old, filepath.Join(top, "pid")} {
 		write(t, conf, "user 64123 64123; pid "+path+"; events {} http { access_log "+path+".log; server { listen unix:"+top+"/s; } }")
 		s := serveFiles(t, "-c", conf)
-		s.await("tare: as 64123")
+		s.await("tare: running as 64123")
 		for name, want := range map[string]uint32{path: 0, path + ".log": uid} {
 			info, err := os.Stat(name)
 			if err != nil || info.Sys().(*syscall.Stat_t).Uid != want || info.Mode().Perm()&0o022 != 0 {
@@ -95,7 +95,7 @@ func TestServePIDIsRoots(t *testing.T) {
 			t.Errorf("%s has %q", path, got)
 		}
 		if path == old {
-			s.await("warning: pid: others than root may write in the folder")
+			s.await("warning: pid: users other than root may write to the folder")
 		}
 		if code := s.end(syscall.SIGTERM); code != 0 {
 			t.Errorf("exit code %d", code)
@@ -114,7 +114,7 @@ func TestServeReopenedLogIsNoLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.signal(syscall.SIGUSR1)
-	s.await("access log: the old file is written still: .*symbolic link")
+	s.await("access log: reopening failed, still writing the old file: .*symbolic link")
 	if _, err := os.Lstat(target); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%s exists: %v", target, err)
 	}
@@ -134,7 +134,7 @@ func TestServeReopenedLogIsPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.signal(syscall.SIGUSR1)
-	s.await("access log: the old file is written still: ")
+	s.await("access log: reopening failed, still writing the old file: ")
 	if code := s.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit code %d", code)
 	}

@@ -123,7 +123,7 @@ func TestServeRotation(t *testing.T) {
 	log := filepath.Join(filepath.Dir(dir), "access.log")
 	s := serveFiles(t, "--listen", "127.0.0.1:0", "--access-log", log, "--log-format", "common", dir)
 	c, url := client(t, nil), "http://"+s.address()
-	s.await("access.log, common; SIGUSR1 opens it again")
+	s.await("access.log, common; SIGUSR1 reopens it")
 	const rotations = 5
 	stop, asked := make(chan struct{}), 0
 	var asking sync.WaitGroup
@@ -147,7 +147,7 @@ func TestServeRotation(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.signal(syscall.SIGUSR1)
-		awaitRepeated(t, s, "access log: opened again", i+1)
+		awaitRepeated(t, s, "access log: reopened", i+1)
 	}
 	close(stop)
 	asking.Wait()
@@ -182,7 +182,7 @@ func TestServeFailedRotation(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.signal(syscall.SIGUSR1)
-	s.await("access log: the old file is written still: .*is a directory")
+	s.await("access log: reopening failed, still writing the old file: .*is a directory")
 	get(t, c, url, "hello")
 	if code := s.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit code %d", code)

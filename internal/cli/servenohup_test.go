@@ -22,7 +22,7 @@ func TestFrontUnderNohup(t *testing.T) {
 	text := strings.ReplaceAll(twoSockets, "pid DIR/run/pid;", "")
 	f.configure(text)
 	f.served = startServed(t, ignoring("-c", f.path("nginx.conf")))
-	f.await(`tare: as `)
+	f.await(`tare: running as `)
 	f.configure(strings.ReplaceAll(text, `"one"`, `"another"`))
 	f.reload()
 	get(t, f.over("first"), "http://a.test/", "another")
@@ -62,5 +62,5 @@ func TestServeTLSUnderNohup(t *testing.T) {
 	s := startServed(t, ignoring("--listen", "127.0.0.1:0", "-c", cert, "-k", key, dir))
 	s.await("certificate: example.org, until")
 	s.signal(syscall.SIGHUP)
-	s.await("certificate: the files hold the one that is served")
+	s.await("certificate: unchanged")
 }

@@ -10,24 +10,24 @@ import (
 	"github.com/tarehq/tare/internal/privilege"
 )
 
-// introduce says what is served, where, and as whom, and what will not work.
+// printStartup prints what is served, where and as which user, and what will not work.
 func (s *fileServer) printStartup(o *privilege.Outcome) {
 	s.stderrLog.print(fmt.Sprintf("serving %s%s", s.plan.dir, s.describeFiles()))
 	for _, l := range s.listeners {
-		s.stderrLog.print("on " + urlOf(l, s.certs != nil))
+		s.stderrLog.print("listening on " + urlOf(l, s.certs != nil))
 	}
-	s.stderrLog.print("as " + describeUser(o))
+	s.stderrLog.print("running as " + describeUser(o))
 	if o.UID == 0 {
-		s.stderrLog.print("root serves this: give --user to have somebody else do it")
+		s.stderrLog.print("warning: running as root; set --user to drop privileges")
 	}
 	if o.Unconfined != "" {
-		s.stderrLog.print("not confined: " + o.Unconfined)
+		s.stderrLog.print("not sandboxed: " + o.Unconfined)
 	}
 	s.printCertificate(o)
 	s.printAccessLog(o)
 }
 
-// manner is how the folder is served.
+// describeFiles describes how the folder is served.
 func (s *fileServer) describeFiles() string {
 	f, words := s.plan.files, []string{}
 	if len(f.Index) > 0 {
@@ -45,7 +45,7 @@ func (s *fileServer) describeFiles() string {
 	return ", with " + strings.Join(words, ", ")
 }
 
-// urlOf is where a listener can be reached.
+// urlOf returns a listener's URL.
 func urlOf(l net.Listener, secure bool) string {
 	scheme := "http"
 	if secure {
@@ -62,39 +62,39 @@ func urlOf(l net.Listener, secure bool) string {
 	}
 }
 
-// whom is as whom is served, and what he cannot do.
+// describeUser describes the user that serves, and the restrictions.
 func describeUser(o *privilege.Outcome) string {
 	text := fmt.Sprintf("user %d", o.UID)
 	if o.User != "" {
-		text = fmt.Sprintf("%s (%d), group %s (%d), without other groups", o.User, o.UID, o.Group, o.GID)
+		text = fmt.Sprintf("%s (%d), group %s (%d), no other groups", o.User, o.UID, o.Group, o.GID)
 	}
 	if o.Chroot {
-		text += "; the folder is the root"
+		text += "; chroot to the folder"
 	}
 	if o.NoNewPrivs {
 		text += "; no new privileges"
 	}
 	if o.Landlock > 0 {
-		text += fmt.Sprintf("; confined by Landlock %d", o.Landlock)
+		text += fmt.Sprintf("; sandboxed by Landlock version %d", o.Landlock)
 	}
 	return text
 }
 
-// introduceKeys says what is served over TLS, and whether that can be renewed.
+// printCertificate prints the certificate, and whether it can be reloaded.
 func (s *fileServer) printCertificate(o *privilege.Outcome) {
 	if s.certs == nil {
 		return
 	}
 	text := "certificate: " + s.certs.Describe(time.Now())
 	if _, err := s.certs.Reload(); err != nil {
-		s.stderrLog.print(fmt.Sprintf("%s; %s cannot read it again, a new one needs a new start: %v", text, userName(o), err))
+		s.stderrLog.print(fmt.Sprintf("%s; %s cannot reload it, so a new one requires a restart: %v", text, userName(o), err))
 		return
 	}
 	s.canReloadCert = true
-	s.stderrLog.print(text + "; read again when it changes")
+	s.stderrLog.print(text + "; reloaded when it changes")
 }
 
-// introduceLog says where the log is, and whether it can be rotated.
+// printAccessLog prints the access log, and whether it can be rotated.
 func (s *fileServer) printAccessLog(o *privilege.Outcome) {
 	switch {
 	case s.log == nil:
@@ -106,11 +106,11 @@ func (s *fileServer) printAccessLog(o *privilege.Outcome) {
 	text := fmt.Sprintf("access log: %s, %s", s.plan.accessLog, s.plan.format)
 	file, err := s.logFile.Open(logFlags, 0)
 	if err != nil {
-		s.stderrLog.print(fmt.Sprintf("%s; %s cannot open it again, rotate it by copying and truncating: %v", text, userName(o), err))
+		s.stderrLog.print(fmt.Sprintf("%s; %s cannot reopen it, so rotate it by copying and truncating: %v", text, userName(o), err))
 		return
 	}
 	file.Close()
-	s.stderrLog.print(text + "; SIGUSR1 opens it again")
+	s.stderrLog.print(text + "; SIGUSR1 reopens it")
 }
 
 func userName(o *privilege.Outcome) string {

@@ -29,9 +29,9 @@ func TestFrontSignalsBehindPID(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.signal(syscall.SIGHUP)
-	f.await("reload: .* is served as it is now")
+	f.await("reload: .*: new configuration active")
 	f.signal(syscall.SIGUSR1)
-	f.await("logs: opened again")
+	f.await("logs: reopened")
 	if code := f.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit code %d", code)
 	}

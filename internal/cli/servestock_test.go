@@ -17,7 +17,7 @@ func TestFrontStock(t *testing.T) {
 	const stock = "error_log DIR/all.log info; error_log DIR/grave.log crit; events {} http { access_log DIR/log; include DIR/sites-enabled/*; }"
 	f.configure(stock)
 	f.start()
-	f.await("tare: as ")
+	f.await("tare: running as ")
 	if err := os.Mkdir(f.path("sites-enabled"), 0o755); err != nil {
 		t.Fatal(err)
 	}

@@ -61,26 +61,26 @@ func TestServeCertificate(t *testing.T) {
 	putCertificate(t, cert, key, 1)
 	s := serveFiles(t, "--listen", "127.0.0.1:0", "--listen", "127.0.0.1:0", "-c", cert, "-k", key, dir)
 	url := "https://" + s.address()
-	s.await("certificate: example.org, until .*; read again when it changes")
+	s.await("certificate: example.org, until .*; reloaded when it changes")
 	wantNumber(t, url, 1)
 
 	replaceFile(t, cert, "rubbish")
-	s.await("certificate: the old one is served still: .*failed to find any PEM data")
+	s.await("certificate: reload failed, still serving the old one: .*failed to find any PEM data")
 	wantNumber(t, url, 1)
 	putCertificate(t, cert, key, 2)
-	s.await("certificate: a new one is served: example.org")
+	s.await("certificate: reloaded: example.org")
 	wantNumber(t, url, 2)
 
 	if err := os.Remove(key); err != nil {
 		t.Fatal(err)
 	}
 	s.signal(syscall.SIGHUP)
-	s.await("certificate: the old one is served still: key: .*no such file")
+	s.await("certificate: reload failed, still serving the old one: key: .*no such file")
 	wantNumber(t, url, 2)
 	putCertificate(t, cert, key, 3)
 	awaitRepeated(t, s, "a new one is served", 2)
 	s.signal(syscall.SIGHUP)
-	s.await("certificate: the files hold the one that is served\n")
+	s.await("certificate: unchanged\n")
 	wantNumber(t, url, 3)
 	if code := s.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit code %d", code)

@@ -14,7 +14,7 @@ import (
 	"github.com/tarehq/tare/lab/gobench"
 )
 
-// listExperiments names each experiment of the project, with what it asks.
+// listExperiments prints each experiment of the project with its question.
 func listExperiments(env Env) error {
 	root, err := projectRoot(env.Dir)
 	if err != nil {
@@ -38,18 +38,18 @@ func listExperiments(env Env) error {
 		}
 		fmt.Fprintf(env.Stdout, "%-*s  %s\n", wide, e.name, what)
 	}
-	fmt.Fprintf(env.Stdout, "%-*s  Those that repeat a write-up, one after another, and a summary: %s.\n", wide, allExperiments, namesOf(writeUps(all)))
+	fmt.Fprintf(env.Stdout, "%-*s  Run the experiments that repeat a write-up, and summarize them: %s.\n", wide, allExperiments, namesOf(writeUps(all)))
 	return nil
 }
 
-// listed is an experiment of the project.
+// experimentInfo describes an experiment of the project.
 type experimentInfo struct {
 	name, title, question string
-	source                string // whose measurement it repeats; "" if nobody's
-	benchmarks            bool   // of Go
+	source                string // the write-up that it repeats; empty if none
+	benchmarks            bool   // it runs Go benchmarks
 }
 
-// writeUps are the experiments that repeat somebody's measurement.
+// writeUps returns the experiments that repeat a write-up.
 func writeUps(all []experimentInfo) []experimentInfo {
 	return slices.DeleteFunc(slices.Clone(all), func(e experimentInfo) bool { return e.source == "" })
 }
@@ -62,7 +62,7 @@ func namesOf(all []experimentInfo) string {
 	return strings.Join(names, ", ")
 }
 
-// experiments reads all experiments of the project, in the order of their names.
+// experiments returns all experiments of the project, sorted by name.
 func experiments(root string) (all []experimentInfo, err error) {
 	dir := filepath.Join(root, "experiments")
 	names, err := lab.Experiments(dir)
@@ -87,14 +87,14 @@ func experiments(root string) (all []experimentInfo, err error) {
 		all = append(all, experimentInfo{name, e.Title, e.Question, e.Source, true})
 	}
 	if len(all) == 0 {
-		return nil, usageError(fmt.Errorf("there are no experiments in %q", dir))
+		return nil, usageError(fmt.Errorf("no experiments in %q", dir))
 	}
 	slices.SortFunc(all, func(a, b experimentInfo) int { return strings.Compare(a.name, b.name) })
 	return all, nil
 }
 
-// weighAll runs all experiments of the project that repeat a write-up. One that fails does not keep the next from
-// being run, being interrupted does.
+// weighAll runs all experiments that repeat a write-up. It continues after one that fails, but not
+// after an interrupt.
 func weighAll(ctx context.Context, env Env, flags *weighFlags) error {
 	if err := flags.checkForAll(); err != nil {
 		return usageError(err)
@@ -108,12 +108,12 @@ func weighAll(ctx context.Context, env Env, flags *weighFlags) error {
 		return weighError(err)
 	}
 	if all = writeUps(all); len(all) == 0 {
-		return usageError(errors.New("no experiment names the source of a write-up that it repeats: name one experiment"))
+		return usageError(errors.New("no experiment repeats a write-up: name an experiment"))
 	}
 	s := &series{started: time.Now(), of: len(all)}
 	if !flags.prepare {
 		if s.dir, err = lab.ResultsDir(root, flags.outDir(env), s.started); err != nil {
-			fmt.Fprintf(env.Stderr, "there is no folder for the results: %v\n", err)
+			fmt.Fprintf(env.Stderr, "no folder for the results: %v\n", err)
 		}
 	}
 	for i, e := range all {
@@ -127,9 +127,9 @@ func weighAll(ctx context.Context, env Env, flags *weighFlags) error {
 		}
 		if x, ok := errors.AsType[*exitError](err); ok && x.code == exitUsage && i == 0 {
 			if flags.out == "" {
-				_ = os.Remove(s.dir) // nothing is in it
+				_ = os.Remove(s.dir) // it is empty
 			}
-			return err // it would be so for each
+			return err // the same error for every experiment
 		}
 		s.add(e, a, err, time.Since(began))
 		if ctx.Err() != nil {
@@ -139,18 +139,18 @@ func weighAll(ctx context.Context, env Env, flags *weighFlags) error {
 	return s.end(ctx, env, flags.prepare)
 }
 
-// checkForAll returns an error for flags that are about one experiment.
+// checkForAll rejects flags that apply to a single experiment.
 func (f *weighFlags) checkForAll() error {
 	if err := f.own.rejectFor(allExperiments); err != nil {
 		return err
 	}
 	if f.own.builds() || f.isSet("fail-if") || len(f.only) > 0 {
-		return errors.New("--only, --a, --b and --fail-if are for one experiment, not for all")
+		return errors.New("--only, --a, --b and --fail-if apply to one experiment, not to all")
 	}
 	return nil
 }
 
-// outIn is the folder for the results; "" if none was named.
+// outDir returns the folder of --out; empty if it is not set.
 func (f *weighFlags) outDir(env Env) string {
 	if f.out == "" {
 		return ""
@@ -158,15 +158,15 @@ func (f *weighFlags) outDir(env Env) string {
 	return env.path(f.out)
 }
 
-// weighListed runs one of the experiments, whose results go to a folder in dir. The results are
-// nil if nothing was begun.
+// weighListed runs one of the experiments with its results in a subfolder of dir. It returns nil
+// results if nothing was started.
 func weighListed(ctx context.Context, env Env, e experimentInfo, flags weighFlags, dir string) (results, error) {
 	if dir != "" {
 		flags.out = filepath.Join(dir, e.name)
 	}
 	if e.benchmarks {
 		if left := flags.dropServerFlags(); len(left) > 0 {
-			fmt.Fprintf(env.Stderr, "%s is Go benchmarks: it is run without %s\n", e.name, strings.Join(left, ", "))
+			fmt.Fprintf(env.Stderr, "%s runs Go benchmarks and ignores %s\n", e.name, strings.Join(left, ", "))
 		}
 		a, err := weighBenchmarks(ctx, env, e.name, &flags)
 		if a == nil {

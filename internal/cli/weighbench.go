@@ -13,28 +13,28 @@ import (
 	"github.com/tarehq/tare/lab/yamlfile"
 )
 
-// namesBenchmarks reports whether the words name an experiment of Go benchmarks.
+// namesBenchmarks reports whether the arguments name an experiment of Go benchmarks.
 func namesBenchmarks(env Env, named []string) bool {
 	root, err := projectRoot(env.Dir)
 	return err == nil && len(named) == 1 && gobench.Is(filepath.Join(root, "experiments", named[0]))
 }
 
-// forServers are flags that mean nothing to Go benchmarks.
+// serverFlags lists the flags that do not apply to Go benchmarks.
 func serverFlags() []string {
 	return []string{"warmup", "connections", "rate", "sweep", "tune", "why", "until", "within"}
 }
 
-// checkForBenchmarks returns an error for flags that mean nothing to Go benchmarks.
+// checkForBenchmarks rejects flags that do not apply to Go benchmarks.
 func (f *weighFlags) checkForBenchmarks(name string) error {
 	for _, flag := range serverFlags() {
 		if f.isSet(flag) {
-			return fmt.Errorf("--%s: %s is Go benchmarks, which have none; leave it out", flag, name)
+			return fmt.Errorf("--%s does not apply to %s, which runs Go benchmarks", flag, name)
 		}
 	}
 	return f.own.rejectFor(fmt.Sprintf("%q", name))
 }
 
-// leaveForServers leaves those flags out, and returns which were given.
+// dropServerFlags removes those flags and returns their names.
 func (f *weighFlags) dropServerFlags() (left []string) {
 	given := f.isSet
 	for _, name := range serverFlags() {
@@ -47,8 +47,8 @@ func (f *weighFlags) dropServerFlags() (left []string) {
 	return left
 }
 
-// weighBenchmarks runs an experiment of Go benchmarks, or prepares it, and shows what came
-// of it. The analysis is nil if nothing was begun.
+// weighBenchmarks runs or prepares an experiment of Go benchmarks and shows the outcome. The
+// analysis is nil if nothing was started.
 func weighBenchmarks(ctx context.Context, env Env, name string, flags *weighFlags) (*gobench.Analysis, error) {
 	root, err := projectRoot(env.Dir)
 	if err != nil {
@@ -71,7 +71,7 @@ func weighBenchmarks(ctx context.Context, env Env, name string, flags *weighFlag
 		r, err := gobench.Prepare(ctx, o)
 		p.end()
 		if err == nil && !r.Complete() {
-			return nil, &exitError{exitFail, errors.New("not everything could be prepared; what could not is above")}
+			return nil, &exitError{exitFail, errors.New("the preparation is incomplete; see above")}
 		}
 		return nil, weighError(err)
 	}
@@ -84,7 +84,7 @@ func weighBenchmarks(ctx context.Context, env Env, name string, flags *weighFlag
 	return a, showResults(env, a, &r.Warnings, dir, err)
 }
 
-// adjustBenchmarks is what flags change of an experiment of Go benchmarks.
+// adjustBenchmarks returns a function that applies flags to the trials.
 func (f *weighFlags) adjustBenchmarks() (func(*gobench.Trials), error) {
 	var procs []lab.Cores
 	for _, text := range f.cores {

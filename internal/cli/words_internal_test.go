@@ -33,15 +33,15 @@ func TestSplitWords(t *testing.T) {
 
 func TestSplitWordsRefuses(t *testing.T) {
 	for line, want := range map[string]string{
-		"a | b":    `'|' would be for a shell`,
-		"a > b":    `'>' would be for a shell`,
-		"$HOME/a":  `'$' would be for a shell`,
-		`"$HOME"`:  `'$' between double quotes would be for a shell`,
-		"a *.html": `'*' would be for a shell`,
+		"a | b":    `'|' needs a shell`,
+		"a > b":    `'>' needs a shell`,
+		"$HOME/a":  `'$' needs a shell`,
+		`"$HOME"`:  `'$' in double quotes needs a shell`,
+		"a *.html": `'*' needs a shell`,
 		"a; b":     `write sh -c '...'`,
-		"a 'b":     "a quote is not closed",
-		`a "b\"`:   "a quote is not closed",
-		`a \`:      "nothing comes after the backslash",
+		"a 'b":     "unclosed quote",
+		`a "b\"`:   "unclosed quote",
+		`a \`:      "no character after the backslash",
 	} {
 		if words, err := splitWords(line); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %q, %v, want %q", line, words, err, want)

@@ -29,10 +29,10 @@ func TestApply(t *testing.T) {
 		t.Errorf("got %d, %q, %v", c.n, rest, err)
 	}
 	for _, c := range []struct{ line, want string }{
-		{"-n10", `tool: flag -n: "10": want a whole number from 1 to 9`},
-		{"-n", "tool: flag -n: its value is missing"},
-		{"-X p", "tool: flag -X is not supported; all of tool's are but -X, --exact"},
-		{"-z", `tool: unknown flag "-z"; all of tool's are but -X, --exact`},
+		{"-n10", `tool: flag -n: "10": want an integer from 1 to 9`},
+		{"-n", "tool: flag -n: missing value"},
+		{"-X p", "tool: flag -X is not supported; tool's unsupported flags are -X, --exact"},
+		{"-z", `tool: unknown flag "-z"; tool's unsupported flags are -X, --exact`},
 	} {
 		if _, err := dialect.Apply("tool", new(command), strings.Fields(c.line), flags(), getopt.Anywhere); err == nil || err.Error() != c.want {
 			t.Errorf("%q: got %v, want %s", c.line, err, c.want)

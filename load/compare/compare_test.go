@@ -143,7 +143,7 @@ func TestDifference(t *testing.T) {
 	if back := compareRuns(t, "b", b, "a", a); row(t, back, "requests/s").Finding() != Slower || row(t, back, "p50").Finding() != Slower {
 		t.Errorf("the other way round: %s", back.Verdict())
 	}
-	wantText(t, c, "B is faster: requests/s 1.0", "; faster by mean, p50, p90.", "requests/s ", "faster\n", "Intervals are of the unrest within these runs.")
+	wantText(t, c, "B is faster: requests/s 1.0", "; faster by mean, p50, p90.", "requests/s ", "faster\n", "Intervals cover the variation within these runs.")
 	same := compareRuns(t, "a", a, "a", a)
 	wantText(t, same, "No difference shown in requests/s (0.9", "1.000   0.9")
 	if len(same.Differences)+len(same.Remarks) > 0 {
@@ -156,13 +156,13 @@ func TestWithoutIntervals(t *testing.T) {
 	m := &machine{rand.New(rand.NewPCG(6, 6)), 0.02, 0}
 	short, other := m.run(t, 5, 1), m.run(t, 20, 2)
 	c := compareRuns(t, "short.json", short, "b", other)
-	wantText(t, c, "short.json is too short for intervals: want 8 seconds or more.", "No verdict: there are no intervals. The ratio of requests/s is 1.9")
+	wantText(t, c, "short.json is too short for intervals: want at least 8 seconds.", "No verdict without intervals. The ratio of requests/s is 1.9")
 	bare := m.run(t, 20, 1)
 	for i := range bare.Timeline {
 		bare.Timeline[i].Latency = hist.Packed{}
 	}
 	c = compareRuns(t, "bare.json", bare, "b", other)
-	wantText(t, c, "bare.json has no histogram of each second", "B is faster: requests/s")
+	wantText(t, c, "bare.json lacks histograms of some seconds", "B is faster: requests/s")
 	if r := row(t, c, "p50"); r.Ratio.Known() || r.Ratio.Mid < 0.45 || r.Ratio.Mid > 0.55 {
 		t.Errorf("p50: %+v", r)
 	}
@@ -213,7 +213,7 @@ func TestDifferences(t *testing.T) {
 	b.About.Flags = map[string]string{"connections": "16", "rate": "500"}
 	wantText(t, compareRuns(t, "a", a, "b", b),
 		"they differ in URL: http://h/ and http://other/\n", "in connections: 8 and 16\n", "in loop: closed and open\n",
-		"in --pipeline: 4 and not given\n", "in --rate: not given and 500\n", "in processors: 2 and 4\n", "requests/s", "One loop is open and one is closed")
+		"different --pipeline: 4 and not set\n", "different --rate: not set and 500\n", "different CPU cores: 2 and 4\n", "requests/s", "One loop is open and the other closed")
 	once, again := compareRuns(t, "a", a, "b", b), compareRuns(t, "a", a, "b", b)
 	if text(t, once) != text(t, again) {
 		t.Error("the same comparison comes to something else")

@@ -92,9 +92,9 @@ func TestText(t *testing.T) {
 		`^ +mean +stdev +min +p50 +p90 +p99 +p99\.9 +max$`,
 		`^ *connect +300µs`, `^ *TLS handshake +2ms`, `^ *first byte +\d`, `^ *latency +1\.2ms +\d+µs +1ms +1\.14ms `,
 		`^percentiles of latency$`, `^ +50%  +1\.14ms  █+`, `^ +99\.9% `, `^ +99\.99% `, `^ +max  .* █{44}$`,
-		`^requests +35000 +10,000/s$`, `^received +4\.2 MB +1\.2 MB/s +5 B of body a request$`, `^sent +2\.8 MB`,
-		`^statuses +200: 34990  503: 10$`, `^errors +connect 2  status 10$`, `^connections +64 made before +2 while measuring$`,
-		`^generator +25% busy +75% headroom +50µs of processor time a request$`,
+		`^requests +35000 +10,000/s$`, `^received +4\.2 MB +1\.2 MB/s +5 B of body per request$`, `^sent +2\.8 MB`,
+		`^statuses +200: 34990  503: 10$`, `^errors +connect 2  status 10$`, `^connections +64 opened before +2 while measuring$`,
+		`^generator +25% busy +75% headroom +50µs of CPU time per request$`,
 		`^each second +████  10,000 to 10,000 requests/s$`, `^first error: status 503$`,
 	)
 	if s := text(t, sample(t)); strings.Contains(s, "99.999%") || strings.Contains(s, "since due") {
@@ -102,7 +102,7 @@ func TestText(t *testing.T) {
 	}
 	r := opened(sample(t))
 	r.Generator.Busy = 0.97
-	wantLines(t, text(t, r), `, open loop$`, `^ *since sent `, `^ *since due `, `^ *sent late `, `^due +35100 +99\.7% answered$`, `^unanswered +100 at the end$`,
+	wantLines(t, text(t, r), `, open loop$`, `^ *since sent `, `^ *since due `, `^ *sent late `, `^due +35100 +99\.7% with a response$`, `^unanswered +100 at the end$`,
 		`^percentiles of latency: █ since sent, ░ since due \(logarithmic, from 5\d\dµs\)$`, `^ +max +80ms  █+░+$`,
 		`^The generator was busy 97% of the time: it, not the server`)
 }

@@ -243,7 +243,7 @@ func TestFootnotes(t *testing.T) {
 	r.Samples[4].Kept = false
 	got := notes(r, "-k -c 2 -n 5 http://h/")
 	for _, want := range []string{
-		"is 2 connections x 0.067 s / 5 requests, not a measurement; the requests took 13.320 ms on average\n",
+		"is 2 connections x 0.067 s / 5 requests, not a measurement; requests took 13.320 ms on average\n",
 		"4 of 5 responses kept their connection",
 		"requests were HTTP/1.0",
 	} {

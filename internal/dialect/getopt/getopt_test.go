@@ -64,9 +64,9 @@ func TestErrors(t *testing.T) {
 		{"-x", `unknown flag "-x"`},
 		{"-kx1", `unknown flag "-x"`},
 		{"--x=1", `unknown flag "--x"`},
-		{"-c", "flag -c: its value is missing"},
-		{"--conn", "flag --conn: its value is missing"},
-		{"--la", "flag --la could be any of --latency, --late"},
+		{"-c", "flag -c: missing value"},
+		{"--conn", "flag --conn: missing value"},
+		{"--la", "flag --la is ambiguous: --latency, --late"},
 		{"--late=1", `flag --late takes no value, got "1"`},
 	} {
 		_, _, err := getopt.Parse(strings.Fields(c.line), flags, getopt.Anywhere)

@@ -149,18 +149,18 @@ func TestFootnotes(t *testing.T) {
 	}
 	got := notes(result(), "-c 2 -t 3s http://h/")
 	for _, want := range []string{
-		"here a transaction took 40.650 ms on average, from 5.000 to 140.000 ms",
-		`"Concurrency" is how many transactions were under way on average, 1.63, not the number of users, 2`,
-		"each transaction made a connection of its own",
-		"the time of 6 failed responses is in \"Response time\"",
-		"4 responses of status 400 and above are hits",
+		"in this run a transaction took 40.650 ms on average, from 5.000 to 140.000 ms",
+		`"Concurrency" is the mean number of concurrent transactions, 1.63, not the number of users, 2`,
+		"each transaction opened a connection of its own",
+		"\"Response time\" includes the time of 6 failed responses",
+		"4 responses with status 400 or above count as hits",
 		"5 transactions failed without a response (connect 2, read 1, write 0, timeout 2), the first: connect: connection refused",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
 	}
-	for _, not := range []string{"redirection", "images", "cookie", "password", "given up", "pauses", "the times are those"} {
+	for _, not := range []string{"redirection", "images", "cookie", "credentials", "exited", "pauses", "the times cover"} {
 		if strings.Contains(got, not) {
 			t.Errorf("%q is in\n%s", not, got)
 		}
@@ -172,8 +172,8 @@ func TestFootnotes(t *testing.T) {
 	r.Samples = r.Samples[:50]
 	got = notes(r, "-c 300 -d 2 -t 3s http://h/")
 	for _, want := range []string{
-		"siege would have followed 7 redirections", "what the page needs, such as images", "the cookie back", "3 demands for a password",
-		"given up after 1024 failures", "here pauses were of any time from 0 to 2s", "those of the first 50 of 100 transactions",
+		"siege would have followed 7 redirections", "requested the page's images", "sent back the server's cookies", "after 3 responses with status 401",
+		"exited after 1024 failures", "in this run pauses lasted any time from 0 to 2s", "the times cover the first 50 of 100 transactions",
 		"of 300 users there were 255", "the generator was busy 100% of the time",
 	} {
 		if !strings.Contains(got, want) {

@@ -155,18 +155,18 @@ func TestFootnotes(t *testing.T) {
 		{"-t2 -c20", quiet, nil},
 		// The figures without correction are wrk's stats.c's.
 		{"-t2 -c2", result(), []string{
-			"11 of 32 samples of latency were not measured: wrk adds them for requests that it thinks were held back; without them Avg 140.52us, 50% 90.00us, 75% 150.00us, 90% 201.00us, 99% 0.95ms",
-			"Req/Sec is of one thread: multiply by 2",
+			"11 of 32 latency samples were not measured: wrk adds them for requests that it assumes were delayed; without them Avg 140.52us, 50% 90.00us, 75% 150.00us, 90% 201.00us, 99% 0.95ms",
+			"Req/Sec is the rate of one thread: multiply it by 2",
 		}},
 		{"-t1 -c20", troubled, []string{
-			"1 responses took longer than 2s, up to 2.30s: they count as timeouts, and are in no figure of latency",
-			"2 requests were waiting at the end for longer than 99 in 100 of the others took, 1 of them for longer than 2s: wrk does not count these",
-			"7 connections were not made: wrk would call these read errors",
-			"the generator was busy 97% of the time: it, not the server, may have set the pace",
+			"1 responses took longer than 2s, up to 2.30s: they count as timeouts and are excluded from latency",
+			"2 requests without a response at the end had waited longer than 99% of the others took, 1 of them longer than 2s: wrk does not count these",
+			"7 connections could not be opened: wrk would count these as read errors",
+			"the generator was busy 97% of the time: it, not the server, may have limited the rate",
 		}},
 		{"-t3 -c3 -r 10", quiet, []string{
-			"1 of 10 requests were not made: each of 3 threads makes 3, as in wrk 1.0",
-			"latency is of all requests, where wrk 1.0 takes about one in each tenth of a second; Req/Sec is since the start, cut to thousands, as in wrk 1.0",
+			"1 of 10 requests were not sent: each of 3 threads sends 3, as in wrk 1.0",
+			"latency covers all requests; wrk 1.0 samples about one each tenth of a second; Req/Sec is the rate since the start, rounded down to thousands, as in wrk 1.0",
 		}},
 	} {
 		if got := footnotesOf(t, c.line, c.r); !slices.Equal(got, c.want) {
