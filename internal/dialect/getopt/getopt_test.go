@@ -67,7 +67,7 @@ func TestErrors(t *testing.T) {
 		{"-c", "flag -c: missing value"},
 		{"--conn", "flag --conn: missing value"},
 		{"--la", "flag --la is ambiguous: --latency, --late"},
-		{"--late=1", `flag --late takes no value, got "1"`},
+		{"--late=1", `flag --late allows no value, got "1"`},
 	} {
 		_, _, err := getopt.Parse(strings.Fields(c.line), flags, getopt.Anywhere)
 		if err == nil || err.Error() != c.want {

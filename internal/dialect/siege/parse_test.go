@@ -166,7 +166,7 @@ func TestWrongCommandLines(t *testing.T) {
 		{"http://:80/", "want a host"},
 		{"-f /nonexistent", "siege: read the file of URLs: open /nonexistent"},
 		{"-R /nonexistent h", "siege: read the file of -R: open /nonexistent"},
-		{"-f " + empty, "empty.txt: no URL"},
+		{"-f " + empty, ": no URL"},
 		{"-f " + several, `:3: server "b:80" differs from the first URL's: only one is supported`},
 		{"h -R " + login, ":2: login: login is not supported"},
 		{"h -R " + broken, `:1: time: "soon": want a number and S, M or H`},
