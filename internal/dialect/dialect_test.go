@@ -49,7 +49,7 @@ func TestUsageErrorEnds(t *testing.T) {
 	}
 	stdout.Reset()
 	err = dialect.Usage("tool", errors.New("tool: no URL"), 4)
-	if own, ok := errors.AsType[*dialect.UsageError](err); !ok || own.End(&stdout, &stderr) != 4 || stdout.Len() > 0 || stderr.String() != "tool: no URL\n\"tare tool -h\" lists the flags\n" {
+	if own, ok := errors.AsType[*dialect.UsageError](err); !ok || own.End(&stdout, &stderr) != 4 || stdout.Len() > 0 || stderr.String() != "tool: no URL\nsee \"tare tool -h\"\n" {
 		t.Errorf("got %v, %q and on stderr %q", err, &stdout, &stderr)
 	}
 }

@@ -226,7 +226,7 @@ func TestFiles(t *testing.T) {
 	if len(got) != 7 || got[0] != "starttime\tseconds\tctime\tdtime\tttime\twait" || !strings.HasSuffix(got[1], "\t0\t8\t8\t1") || !strings.HasSuffix(got[5], "\t2\t20\t22\t10") {
 		t.Errorf("got %q", got)
 	}
-	if _, _, err := report(t, five(), "-n 5 -e "+dir+" http://h/"); err == nil || !strings.Contains(err.Error(), "ab: cannot write the CSV file of -e: open ") {
+	if _, _, err := report(t, five(), "-n 5 -e "+dir+" http://h/"); err == nil || !strings.Contains(err.Error(), "ab: write the CSV file of -e: open ") {
 		t.Errorf("got %v", err)
 	}
 }

@@ -138,7 +138,7 @@ func TestLog(t *testing.T) {
 		t.Errorf("got\n%s", b)
 	}
 	c := parse(t, "-q -l"+filepath.Join(name, "none")+" http://h/")
-	if err := c.Report(&strings.Builder{}, &strings.Builder{}, result()); err == nil || !strings.Contains(err.Error(), "siege: cannot write the log file: open ") {
+	if err := c.Report(&strings.Builder{}, &strings.Builder{}, result()); err == nil || !strings.Contains(err.Error(), "siege: write the log file: open ") {
 		t.Errorf("got %v", err)
 	}
 }
