@@ -82,7 +82,7 @@ func TestProcessorThatDoesNotExist(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
 	r := some(t, load.Plan{URL: server.URL, Connections: 1, CPUs: []int{1000}})
-	if r.Requests == 0 || r.Errors.Total() != 0 || !strings.Contains(r.Errors.First, "cannot bind a thread to processor 1000") {
+	if r.Requests == 0 || r.Errors.Total() != 0 || !strings.Contains(r.Errors.First, "cannot bind a thread to CPU 1000") {
 		t.Errorf("%d requests, errors %+v", r.Requests, r.Errors)
 	}
 }

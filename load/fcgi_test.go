@@ -376,7 +376,7 @@ func TestBadFastCGIPlans(t *testing.T) {
 	long := strings.Repeat("s", 107)
 	for want, p := range map[string]load.Plan{
 		"want http://host:port/path or fcgi://host:port/path, https or fcgis for TLS": {URL: "gopher://h/"},
-		"only FastCGI takes parameters":                                               {URL: "http://127.0.0.1/", Params: []string{"A=b"}},
+		"parameters require FastCGI":                                               {URL: "http://127.0.0.1/", Params: []string{"A=b"}},
 		`parameter "A": want NAME=value`:                                              {URL: "fcgi://127.0.0.1/", Params: []string{"A"}},
 		`parameter "=b": want NAME=value`:                                             {URL: "fcgi://127.0.0.1/", Params: []string{"=b"}},
 		`"fcgi://": want http`:                                                        {URL: "fcgi://"},
@@ -388,7 +388,7 @@ func TestBadFastCGIPlans(t *testing.T) {
 		`invalid socket path "/run/"`:                                                 {URL: "http+unix:///run/:/"},
 		`invalid socket path "/a\x00b"`:                                               {URL: "http+unix:///a%00b:/"},
 		`invalid request path "b/c"`:                                                  {URL: "http+unix:///a:b/c"},
-		"has 108 bytes, more than the system's 107":                                   {URL: "http+unix:///" + long},
+		"has 108 bytes: the system allows 107":                                   {URL: "http+unix:///" + long},
 		"use an Authorization header":                                                 {URL: "http+unix://u:secret@/a"},
 		`invalid request line "G T" "/"`:                                              {URL: "fcgi://127.0.0.1/", Method: "G T"},
 		`port "65536": want a number up to 65535`:                                     {URL: "fcgi://127.0.0.1:65536/"},

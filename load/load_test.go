@@ -557,7 +557,7 @@ func TestBadPlans(t *testing.T) {
 		"invalid request line":             {URL: "http://127.0.0.1/", Method: "G T"},
 		`want "Name: value"`:               {URL: "http://127.0.0.1/", Header: []string{"X"}},
 		"no more threads than connections": {URL: "http://127.0.0.1/", Connections: 1, Threads: 2},
-		"processor -1":                     {URL: "http://127.0.0.1/", CPUs: []int{0, -1}},
+		"CPU -1":                     {URL: "http://127.0.0.1/", CPUs: []int{0, -1}},
 		"use an Authorization header":      {URL: "http://u:secret@127.0.0.1/"},
 		`"http://:80/": want http://host`:  {URL: "http://:80/"},
 		`0.1%25lo]/": want http://host`:    {URL: "http://[::ffff:127.0.0.1%25lo]/"},

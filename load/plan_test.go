@@ -216,7 +216,7 @@ func TestBodies(t *testing.T) {
 			p.Requests = 1
 			for _, other := range []string{"", body + "x", body[:len(body)-1] + "\x00"} {
 				p.Expect = load.Expect{Body: []byte(other)}
-				if r = run(t, p); r.Errors.Body != 1 || r.Errors.Total() != 1 || !strings.Contains(r.Errors.First, fmt.Sprintf("not the expected one of %d", len(other))) {
+				if r = run(t, p); r.Errors.Body != 1 || r.Errors.Total() != 1 || !strings.Contains(r.Errors.First, fmt.Sprintf("differs from the expected %d bytes", len(other))) {
 					t.Errorf("a body of %d bytes in place of one of %d: errors %+v", len(body), len(other), r.Errors)
 				}
 			}
@@ -313,7 +313,7 @@ func TestBadWishes(t *testing.T) {
 	for want, p := range map[string]load.Plan{
 		"are different servers":          {URL: url, List: []load.Request{{}, {URL: "http://127.0.0.2:1/"}}},
 		"FastCGI allows one":             {URL: "fcgi://127.0.0.1:1/", Pipeline: 2},
-		"neither pipelining nor time":    {URL: url, Pace: load.Constant(1), Think: 1},
+		"cannot be combined with pipelining":    {URL: url, Pace: load.Constant(1), Think: 1},
 		"at most 1024":                   {URL: url, Pipeline: 1025},
 		`resolve "a:1": want`:            {URL: url, Resolve: []string{"a:1"}},
 		`resolve "a:b:127.0.0.1": want`:  {URL: url, Resolve: []string{"a:b:127.0.0.1"}},

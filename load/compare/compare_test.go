@@ -212,7 +212,7 @@ func TestDifferences(t *testing.T) {
 	a.About.Flags = map[string]string{"connections": "8", "pipeline": "4"}
 	b.About.Flags = map[string]string{"connections": "16", "rate": "500"}
 	wantText(t, compareRuns(t, "a", a, "b", b),
-		"they differ in URL: http://h/ and http://other/\n", "in connections: 8 and 16\n", "in loop: closed and open\n",
+		"different URL: http://h/ and http://other/\n", "different connections: 8 and 16\n", "different loop: closed and open\n",
 		"different --pipeline: 4 and not set\n", "different --rate: not set and 500\n", "different CPU cores: 2 and 4\n", "requests/s", "One loop is open and the other closed")
 	once, again := compareRuns(t, "a", a, "b", b), compareRuns(t, "a", a, "b", b)
 	if text(t, once) != text(t, again) {
