@@ -12,16 +12,16 @@ type Result struct {
 	URL         string         `json:"url"`
 	Connections int            `json:"connections"`
 	Threads     int            `json:"threads"`
-	Seconds     float64        `json:"seconds"`           // length of the measured time
-	Drained     float64        `json:"drained,omitempty"` // part of Seconds in which a Session's slices only waited for responses
+	Seconds     float64        `json:"seconds"`                  // length of the measured time
+	Drained     float64        `json:"drainedSeconds,omitempty"` // part of Seconds in which a Session's slices only waited for responses
 	Requests    uint64         `json:"requests"`
-	Bytes       uint64         `json:"bytes"`     // received, including heads
-	BodyBytes   uint64         `json:"bodyBytes"` // received in bodies of complete responses
+	Bytes       uint64         `json:"receivedBytes"` // received, including heads
+	BodyBytes   uint64         `json:"bodyBytes"`     // received in bodies of complete responses
 	SentBytes   uint64         `json:"sentBytes"`
 	Statuses    map[int]uint64 `json:"statuses"`
 	Errors      Errors         `json:"errors"`
-	Connects    uint64         `json:"connects"` // connections opened while measuring
-	Opened      uint64         `json:"opened"`   // connections opened before measuring
+	Connects    uint64         `json:"connectionsMeasured"` // connections opened while measuring
+	Opened      uint64         `json:"connectionsBefore"`   // connections opened before measuring
 	// Latency runs from when a request was due until its last response byte. In a closed loop, a
 	// request is due when the previous response has arrived. Latency includes timed-out and
 	// Unanswered requests with the time that they waited.
@@ -38,7 +38,7 @@ type Result struct {
 	// percentile of Service.
 	Unanswered uint64 `json:"unanswered"`
 	// Asked is how many requests were due in the measured time of an open loop; 0 in a closed loop.
-	Asked float64 `json:"asked,omitempty"`
+	Asked float64 `json:"due,omitempty"`
 
 	// Timeline holds each second of the measured time; the last may be shorter. It is nil for a
 	// Session.
@@ -130,7 +130,7 @@ func (e *Errors) merge(o Errors) {
 // Second is one second of the measured time; the last one may be shorter.
 type Second struct {
 	Requests uint64 `json:"requests"`
-	Bytes    uint64 `json:"bytes"`
+	Bytes    uint64 `json:"receivedBytes"`
 	Errors   uint64 `json:"errors"`
 	// Latency is Result.Latency for this second. After the first hour only its figures are kept.
 	Latency hist.Packed `json:"latency"`
@@ -142,7 +142,7 @@ type Generator struct {
 	SysSeconds  float64 `json:"sysSeconds"`
 	// Busy is the CPU share of the busiest thread, from 0 to 1. Near 1 the generator, not the
 	// server, may have limited the rate.
-	Busy float64 `json:"busy"`
+	Busy float64 `json:"busyShare"`
 	// Lag is how late the generator sent requests of an open loop although a connection was free.
 	// It is nil in a closed loop.
 	Lag *hist.Histogram `json:"lag,omitempty"`

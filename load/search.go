@@ -50,7 +50,7 @@ type Search struct {
 
 // Try is one run of a Search.
 type Try struct {
-	Rate    float64 `json:"rate"` // scheduled requests per second; 0 in the closed loop
+	Rate    float64 `json:"ratePerSecond"` // scheduled requests per second; 0 in the closed loop
 	Purpose Purpose `json:"purpose"`
 	Held    bool    `json:"held"`
 	// Why lists why the rate was not sustained. Generator reports whether the generator is the
@@ -58,8 +58,8 @@ type Try struct {
 	Why       []string `json:"why,omitempty"`
 	Generator bool     `json:"generatorBound,omitempty"`
 
-	Achieved float64       `json:"achieved"` // responses per second
-	P50      time.Duration `json:"p50Ns"`    // latency from when requests were due
+	Achieved float64       `json:"achievedPerSecond"` // responses per second
+	P50      time.Duration `json:"p50Ns"`             // latency from when requests were due
 	P99      time.Duration `json:"p99Ns"`
 	// ErrorShare is the share of errors and unanswered requests among the due ones. Requests in
 	// flight at the end count only if they are more, or have waited longer, than usual.
@@ -83,9 +83,9 @@ type SearchResult struct {
 	Goal    Goal    `json:"goal"`
 	Verdict Verdict `json:"verdict"`
 	// Holds is the highest confirmed rate, in requests per second; 0 if there is none.
-	Holds float64 `json:"holds"`
+	Holds float64 `json:"holdsPerSecond"`
 	// Fails is the lowest rate that was not sustained, whatever the cause; 0 if there is none.
-	Fails float64 `json:"fails"`
+	Fails float64 `json:"failsPerSecond"`
 	Tries []Try   `json:"tries"` // in the order of the runs
 }
 

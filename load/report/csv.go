@@ -10,7 +10,7 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// column is a figure with its name, which ends in its unit.
+// column is a figure with its name: camelCase, with the unit at the end, as in the JSON.
 type column struct{ name, value string }
 
 // columns returns the figures of a run that fit into a row.
@@ -20,33 +20,33 @@ func (r *Run) columns() []column {
 	all := []column{
 		{"started", r.About.Started.UTC().Format(time.RFC3339Nano)},
 		{"url", r.URL}, {"connections", strconv.Itoa(r.Connections)}, {"threads", strconv.Itoa(r.Threads)},
-		{"seconds", number(r.Seconds)}, {"requests", whole(r.Requests)}, {"requests_per_sec", number(r.PerSecond())},
+		{"seconds", number(r.Seconds)}, {"requests", whole(r.Requests)}, {"requestsPerSecond", number(r.PerSecond())},
 		{"due", number(r.Asked)}, {"unanswered", whole(r.Unanswered)},
-		{"received_bytes", whole(r.Bytes)}, {"body_bytes", whole(r.BodyBytes)}, {"sent_bytes", whole(r.SentBytes)},
-		{"errors", whole(r.Errors.Total())}, {"connect_errors", whole(r.Errors.Connect)}, {"read_errors", whole(r.Errors.Read)},
-		{"write_errors", whole(r.Errors.Write)}, {"timeouts", whole(r.Errors.Timeout)}, {"status_errors", whole(r.Errors.Status)},
-		{"body_errors", whole(r.Errors.Body)}, {"header_errors", whole(r.Errors.Header)},
-		{"connections_before", whole(r.Opened)}, {"connections_measured", whole(r.Connects)},
+		{"receivedBytes", whole(r.Bytes)}, {"bodyBytes", whole(r.BodyBytes)}, {"sentBytes", whole(r.SentBytes)},
+		{"errors", whole(r.Errors.Total())}, {"connectErrors", whole(r.Errors.Connect)}, {"readErrors", whole(r.Errors.Read)},
+		{"writeErrors", whole(r.Errors.Write)}, {"timeoutErrors", whole(r.Errors.Timeout)}, {"statusErrors", whole(r.Errors.Status)},
+		{"bodyErrors", whole(r.Errors.Body)}, {"headerErrors", whole(r.Errors.Header)},
+		{"connectionsBefore", whole(r.Opened)}, {"connectionsMeasured", whole(r.Connects)},
 	}
 	for _, t := range []struct {
 		prefix string
 		Times
 	}{
-		{"latency_", Times{"", r.Latency}}, {"service_", Times{"", r.Service}}, {"first_byte_", Times{"", r.FirstByte}},
+		{"latency", Times{"", r.Latency}}, {"service", Times{"", r.Service}}, {"firstByte", Times{"", r.FirstByte}},
 	} {
 		for _, v := range []struct {
 			name string
 			d    time.Duration
 		}{
-			{"mean", t.Mean()}, {"stdev", t.Stdev()}, {"min", t.Quantile(0)}, {"p50", t.Quantile(0.5)}, {"p90", t.Quantile(0.9)},
-			{"p99", t.Quantile(0.99)}, {"p99_9", t.Quantile(0.999)}, {"max", t.Max()},
+			{"Mean", t.Mean()}, {"Stdev", t.Stdev()}, {"Min", t.Quantile(0)}, {"P50", t.Quantile(0.5)}, {"P90", t.Quantile(0.9)},
+			{"P99", t.Quantile(0.99)}, {"P999", t.Quantile(0.999)}, {"Max", t.Max()},
 		} {
-			all = append(all, column{t.prefix + v.name + "_ns", strconv.FormatInt(int64(v.d), 10)})
+			all = append(all, column{t.prefix + v.name + "Ns", strconv.FormatInt(int64(v.d), 10)})
 		}
 	}
 	return append(all,
-		column{"generator_user_sec", number(r.Generator.UserSeconds)}, column{"generator_sys_sec", number(r.Generator.SysSeconds)},
-		column{"generator_busy", number(r.Generator.Busy)}, column{"doubts", strings.Join(r.Doubts(), "; ")})
+		column{"generatorUserSeconds", number(r.Generator.UserSeconds)}, column{"generatorSysSeconds", number(r.Generator.SysSeconds)},
+		column{"generatorBusyShare", number(r.Generator.Busy)}, column{"doubts", strings.Join(r.Doubts(), "; ")})
 }
 
 // WriteCSV writes a row of names and a row of the run's figures.
@@ -67,7 +67,7 @@ func (r *Run) WriteCSV(w io.Writer) error {
 func (r *Run) WriteSamples(w io.Writer) error {
 	out := csv.NewWriter(w)
 	_ = out.Write([]string{
-		"connect_ns", "due_ns", "sent_ns", "first_ns", "done_ns", "status", "bytes", "body_bytes",
+		"connectNs", "dueNs", "sentNs", "firstNs", "doneNs", "status", "receivedBytes", "bodyBytes",
 		"failure", "connection", "request", "kept",
 	})
 	row := make([]string, 0, 12)

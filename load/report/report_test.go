@@ -166,8 +166,8 @@ func TestCSV(t *testing.T) {
 		t.Fatalf("%v, %v", rows, err)
 	}
 	for name, want := range map[string]string{
-		"started": "2026-01-02T03:04:05.678Z", "requests": "35000", "requests_per_sec": "10000", "errors": "12", "connect_errors": "2",
-		"latency_min_ns": "999936", "generator_busy": "0.25", "doubts": "",
+		"started": "2026-01-02T03:04:05.678Z", "requests": "35000", "requestsPerSecond": "10000", "errors": "12", "connectErrors": "2",
+		"latencyMinNs": "999936", "generatorBusyShare": "0.25", "doubts": "",
 	} {
 		if i := slices.Index(rows[0], name); i < 0 || rows[1][i] != want {
 			t.Errorf("%s: %v", name, rows)
@@ -185,7 +185,7 @@ func TestSamples(t *testing.T) {
 	if err := r.WriteSamples(&b); err != nil {
 		t.Fatal(err)
 	}
-	const want = "connect_ns,due_ns,sent_ns,first_ns,done_ns,status,bytes,body_bytes,failure,connection,request,kept\n" +
+	const want = "connectNs,dueNs,sentNs,firstNs,doneNs,status,receivedBytes,bodyBytes,failure,connection,request,kept\n" +
 		"5,10,11,20,21,200,120,5,,3,1,true\n0,30,30,0,99,0,0,0,timeout,0,0,false\n"
 	if b.String() != want {
 		t.Errorf("got %s", b.String())
