@@ -312,7 +312,7 @@ func TestPageIsWhole(t *testing.T) {
 			}
 		}
 	}
-	if n := len(pages[2]); n > 200_000 || !strings.Contains(pages[2], "9 seconds are drawn together") {
+	if n := len(pages[2]); n > 200_000 || !strings.Contains(pages[2], "Each point combines 9 seconds") {
 		t.Errorf("the page of an hour has %d bytes", n)
 	}
 }
