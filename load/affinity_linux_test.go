@@ -14,7 +14,7 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// affinities returns where each thread of this process may run.
+// affinities returns the CPUs that each thread of this process may run on.
 func affinities(t *testing.T) map[int]unix.CPUSet {
 	t.Helper()
 	tasks, err := filepath.Glob("/proc/self/task/[0-9]*")
@@ -35,9 +35,9 @@ func affinities(t *testing.T) map[int]unix.CPUSet {
 	return sets
 }
 
-// Threads are bound during a run, each to its processor, and none afterwards, though
-// it may run other goroutines or be the one that new threads are made from.
-func TestThreadsAreBoundForTheRunOnly(t *testing.T) {
+// During a run each thread is bound to its CPU, and afterwards none is. A thread of the run may
+// later run other goroutines, or be the one that new threads are cloned from.
+func TestThreadsAreBoundOnlyDuringTheRun(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
 	var all unix.CPUSet
@@ -78,7 +78,7 @@ func TestThreadsAreBoundForTheRunOnly(t *testing.T) {
 	}
 }
 
-func TestProcessorThatDoesNotExist(t *testing.T) {
+func TestNonexistentCPUIsReported(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
 	r := some(t, load.Plan{URL: server.URL, Connections: 1, CPUs: []int{1000}})

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// BenchmarkTake is what a response costs that was read in one piece.
-func BenchmarkTake(b *testing.B) {
+// BenchmarkConsume measures the cost of parsing a response that was read in one piece.
+func BenchmarkConsume(b *testing.B) {
 	const head = "Content-Type: text/plain; charset=utf-8\r\nContent-Length: 12\r\n\r\nHello World\n"
 	for _, test := range []struct{ scheme, response string }{
 		{"http", "HTTP/1.1 200 OK\r\nDate: Mon, 02 Jan 2006 15:04:05 GMT\r\n" + head},

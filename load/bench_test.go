@@ -16,8 +16,7 @@ const (
 	cgiAnswer = "Status: 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 12\r\n\r\nHello World\n"
 )
 
-// BenchmarkRequest is what a request costs the generator, of its own processor time, when
-// the server does as little as one can.
+// BenchmarkRequest measures the generator's CPU time per request against a minimal server.
 func BenchmarkRequest(b *testing.B) {
 	answers := map[string]string{"http": httpAnswer, "fcgi": load.Stdout(cgiAnswer) + load.Stdout("") + load.End(0, 0)}
 	for _, scheme := range []string{"http", "fcgi"} {
@@ -45,7 +44,7 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// parrot answers whatever comes in one piece.
+// parrot sends the same response for each piece of input.
 func parrot(l net.Listener, answer string) {
 	for {
 		c, err := l.Accept()

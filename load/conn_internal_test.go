@@ -9,7 +9,7 @@ import (
 	"github.com/tarehq/tare/internal/poll"
 )
 
-// fcgiWorker returns one for a plan of FastCGI, with connections to a listener that takes what comes.
+// fcgiWorker returns a worker for a FastCGI plan, connected to a listener.
 func fcgiWorker(t *testing.T, p Plan, conns int) *worker {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -30,8 +30,8 @@ func fcgiWorker(t *testing.T, p Plan, conns int) *worker {
 	return w
 }
 
-// A request that was not answered, because its connection was closed, keeps its turn.
-func TestTurnIsGivenBack(t *testing.T) {
+// A request whose connection closed before the response keeps its due time.
+func TestUnsentResponseKeepsItsDueTime(t *testing.T) {
 	w := fcgiWorker(t, Plan{Connections: 3, Spare: 1, Pace: Constant(1000)}, 3)
 	w.pacer.began, w.now = 1, 1e9
 	c := &w.conns[2]
@@ -50,9 +50,8 @@ func TestTurnIsGivenBack(t *testing.T) {
 	}
 }
 
-// A server that closes a connection after its first response once in a while is not one that
-// always does.
-func TestOnceInARow(t *testing.T) {
+// A worker closes connections itself only after the server did so several times in a row.
+func TestWorkerClosesConnectionsOnlyAfterRepeatedCloses(t *testing.T) {
 	w := fcgiWorker(t, Plan{Connections: 1}, 1)
 	c := &w.conns[0]
 	for _, test := range []struct{ responses, want int }{{1, 1}, {5, 0}, {1, 1}, {2, 0}, {1, 1}, {1, 2}} {
@@ -68,8 +67,8 @@ func TestOnceInARow(t *testing.T) {
 	}
 }
 
-// A response that comes before the request was sent ends the sending.
-func TestSendingEnds(t *testing.T) {
+// A response that arrives before the whole request was sent ends the sending.
+func TestEarlyResponseEndsSending(t *testing.T) {
 	w := fcgiWorker(t, Plan{Connections: 1}, 1)
 	w.openConns()
 	for events := []poll.Event(nil); len(events) == 0; {

@@ -11,7 +11,7 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// hello serves what the examples load.
+// hello starts the server of the examples.
 func hello() *httptest.Server {
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")
@@ -19,7 +19,7 @@ func hello() *httptest.Server {
 	}))
 }
 
-// A closed loop: each connection sends the next request when the last was answered.
+// In a closed loop, each connection sends its next request after the previous response.
 func ExampleRun() {
 	server := hello()
 	defer server.Close()
@@ -37,8 +37,8 @@ func ExampleRun() {
 	// a latency: true
 }
 
-// An open loop: requests are due at times of their own. Latency counts from then, so that it shows
-// what would have waited for a server that stalls.
+// In an open loop, requests are due on a schedule. Latency counts from when they were due, so it
+// shows how long requests would have waited for a server that stalls.
 func ExamplePace() {
 	server := hello()
 	defer server.Close()
@@ -57,8 +57,7 @@ func ExamplePace() {
 	// the generator's own lag is known: true
 }
 
-// A number of requests from a list, with values of their own, each kept with its times; whatever is not as
-// expected is an error.
+// A number of requests from a template, each kept with its times. Unexpected responses are errors.
 func ExamplePlan_requests() {
 	server := hello()
 	defer server.Close()
@@ -85,7 +84,7 @@ func ExamplePlan_requests() {
 	// 100 answered, 0 not as expected; the slowest had status 200
 }
 
-// A run ends with its context, and what was measured until then is returned.
+// When its context ends, a run returns what it measured until then.
 func ExampleRun_cancel() {
 	server := hello()
 	defer server.Close()

@@ -21,7 +21,7 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// listen returns a socket, and the URL of its root but for the slash.
+// listen returns a socket and the URL of its root without the final slash.
 func listen(t testing.TB, scheme, network string) (l net.Listener, url string) {
 	t.Helper()
 	at := "127.0.0.1:0"
@@ -113,7 +113,7 @@ func TestFastCGICountsWhatTheApplicationCounts(t *testing.T) {
 				if r.Requests == 0 || failed != 0 || r.Statuses[test.status] != r.Requests || r.Connects != 0 || *r.FastCGI != (load.FastCGI{}) {
 					t.Errorf("%d requests, statuses %v, errors %+v, %d connects, %+v", r.Requests, r.Statuses, r.Errors, r.Connects, r.FastCGI)
 				}
-				// Those before and after the measured time are not counted.
+				// The server also counts requests before and after the measured time.
 				if n := uint64(served.Load()); r.Requests > n || 2*(r.Requests+connections) < n {
 					t.Errorf("%d requests counted, %d served", r.Requests, n)
 				}
@@ -125,8 +125,8 @@ func TestFastCGICountsWhatTheApplicationCounts(t *testing.T) {
 	}
 }
 
-// Large bodies go both ways, in as many records as it takes.
-func TestFastCGILargeBodies(t *testing.T) {
+// Large bodies are transferred in both directions, in as many records as necessary.
+func TestFastCGITransfersLargeBodies(t *testing.T) {
 	const in, out = 3 << 20, 10 << 20
 	for _, url := range application(t, func(w http.ResponseWriter, r *http.Request) {
 		if n, err := io.Copy(io.Discard, r.Body); n != in || err != nil {
@@ -143,7 +143,7 @@ func TestFastCGILargeBodies(t *testing.T) {
 	}
 }
 
-// fcgiScript is script for FastCGI: an application that answers by a function of its own.
+// fcgiScript starts a FastCGI application that handles each connection by a function.
 func fcgiScript(t *testing.T, serve func(n int, c net.Conn, requests *bufio.Reader)) string {
 	_, address, _ := strings.Cut(script(t, serve), "://")
 	return "fcgi://" + address + "/"
@@ -169,8 +169,8 @@ func readRequest(r *bufio.Reader) error {
 	}
 }
 
-// answers answers every request with the same pieces, pausing between them, and closes the
-// connection after so many requests; never if that is 0.
+// answers responds to each request with the same pieces, pauses between them, and closes the
+// connection after a number of requests; never if it is 0.
 func answers(limit int, pieces ...string) func(int, net.Conn, *bufio.Reader) {
 	return func(_ int, c net.Conn, requests *bufio.Reader) {
 		for n := 1; readRequest(requests) == nil; n++ {
@@ -189,7 +189,7 @@ func answers(limit int, pieces ...string) func(int, net.Conn, *bufio.Reader) {
 
 const plain = "Content-Type: text/plain\r\n\r\n"
 
-func TestFastCGIResponsesInPieces(t *testing.T) {
+func TestFastCGIResponsesArriveInPieces(t *testing.T) {
 	whole := load.Stdout("Status: 200 OK\r\nContent-Length: 2\r\n\r\n") + load.Record(6, 1, "ok", 6) + load.Stdout("") + load.End(0, 0)
 	for name, pieces := range map[string][]string{
 		"header in pieces":  {whole[:3], whole[3:]},
@@ -213,7 +213,7 @@ func TestFastCGIResponsesInPieces(t *testing.T) {
 	}
 }
 
-func TestFastCGIErrorsByKind(t *testing.T) {
+func TestFastCGIErrorsAreCountedByKind(t *testing.T) {
 	read := func(e load.Errors) uint64 { return e.Read }
 	timeout := func(e load.Errors) uint64 { return e.Timeout }
 	ok := load.Stdout(plain) + load.End(0, 0)
@@ -259,9 +259,8 @@ func TestFastCGIErrorsByKind(t *testing.T) {
 	}
 }
 
-// What an application writes to STDERR is no error, and neither is its exit code, but a
-// person can see both.
-func TestStderrAndExitCode(t *testing.T) {
+// STDERR output and a nonzero exit code are no errors, but the report shows both.
+func TestStderrAndExitCodeAreNoErrors(t *testing.T) {
 	answer := load.Stderr("PHP Warning: ") + load.Stdout(plain) + load.Stderr("oh\n") + load.Stdout("hello") + load.End(3, 0)
 	r := some(t, load.Plan{URL: fcgiScript(t, answers(0, answer)), Connections: 2})
 	f := r.FastCGI
@@ -272,7 +271,7 @@ func TestStderrAndExitCode(t *testing.T) {
 	if each := uint64(len("PHP Warning: oh\n")); f.StderrBytes > (r.Requests+2)*each || f.StderrBytes+2*each < r.Requests*each {
 		t.Errorf("%d bytes for %d requests", f.StderrBytes, r.Requests)
 	}
-	// It is kept of responses that failed, and of those that did not come in time.
+	// STDERR is also kept for failed and timed-out responses.
 	for _, rest := range []string{load.End(0, 0), ""} {
 		url := fcgiScript(t, answers(0, load.Stderr("panic: oh")+rest))
 		again(t, func(longer time.Duration) error {
@@ -285,9 +284,9 @@ func TestStderrAndExitCode(t *testing.T) {
 	}
 }
 
-// FastCGI has no word for closing a connection. An application that does it between two
-// responses has made no error; an HTTP server would have announced it.
-func TestClosedWithoutAWord(t *testing.T) {
+// FastCGI cannot announce a close. An application that closes between two responses has made no
+// error; an HTTP server would have announced it.
+func TestUnannouncedCloseIsRetried(t *testing.T) {
 	answer := load.Stdout(plain+"hello") + load.End(0, 0)
 	one, five := fcgiScript(t, answers(1, answer)), fcgiScript(t, answers(5, answer))
 	again(t, func(time.Duration) error {
@@ -307,8 +306,8 @@ func TestClosedWithoutAWord(t *testing.T) {
 	})
 }
 
-// Nor has one that had read the next request before, which an HTTP server may not do.
-func TestClosedWithARequestRead(t *testing.T) {
+// The same holds for an application that has read the next request before closing.
+func TestCloseAfterReadingARequestIsRetried(t *testing.T) {
 	answer := load.Stdout(plain+"hello") + load.End(0, 0)
 	fast := fcgiScript(t, func(_ int, c net.Conn, r *bufio.Reader) {
 		for range 5 {
@@ -340,8 +339,8 @@ func TestClosedWithARequestRead(t *testing.T) {
 	})
 }
 
-// An application may answer before it was sent the whole request.
-func TestFastCGIEndBeforeTheRequestIsSent(t *testing.T) {
+// An application may respond before it has received the whole request.
+func TestFastCGIResponseMayPrecedeTheRequestsEnd(t *testing.T) {
 	url := fcgiScript(t, func(_ int, c net.Conn, r *bufio.Reader) {
 		r.Peek(1)
 		io.WriteString(c, load.Stdout("Status: 413\r\n\r\n")+load.End(0, 0))
@@ -353,7 +352,7 @@ func TestFastCGIEndBeforeTheRequestIsSent(t *testing.T) {
 	}
 }
 
-// As for HTTP: for a connection and for a second, not for a request.
+// Memory is allocated per connection and per second, not per request.
 func TestFastCGIRequestsAllocateNothing(t *testing.T) {
 	answer := []byte(load.Stdout(plain+"hello") + load.Stderr("oh") + load.Stdout("") + load.End(0, 0))
 	url := fcgiScript(t, func(_ int, c net.Conn, _ *bufio.Reader) {
@@ -372,26 +371,26 @@ func TestFastCGIRequestsAllocateNothing(t *testing.T) {
 	allocatesNothing(t, "FastCGI", load.Plan{URL: url})
 }
 
-func TestBadFastCGIPlans(t *testing.T) {
+func TestBadFastCGIPlansAreRejected(t *testing.T) {
 	long := strings.Repeat("s", 107)
 	for want, p := range map[string]load.Plan{
 		"want http://host:port/path or fcgi://host:port/path, https or fcgis for TLS": {URL: "gopher://h/"},
-		"parameters require FastCGI":                                               {URL: "http://127.0.0.1/", Params: []string{"A=b"}},
-		`parameter "A": want NAME=value`:                                              {URL: "fcgi://127.0.0.1/", Params: []string{"A"}},
-		`parameter "=b": want NAME=value`:                                             {URL: "fcgi://127.0.0.1/", Params: []string{"=b"}},
-		`"fcgi://": want http`:                                                        {URL: "fcgi://"},
-		`"fcgi:///run/a.sock": want http`:                                             {URL: "fcgi:///run/a.sock"},
-		`"fcgi+unix://run/a.sock": want http`:                                         {URL: "fcgi+unix://run/a.sock"},
-		`"fcgi+unix:a.sock": want http`:                                               {URL: "fcgi+unix:a.sock"},
-		`"ftp+unix:///a.sock": want http`:                                             {URL: "ftp+unix:///a.sock"},
-		`invalid socket path ""`:                                                      {URL: "http+unix://"},
-		`invalid socket path "/run/"`:                                                 {URL: "http+unix:///run/:/"},
-		`invalid socket path "/a\x00b"`:                                               {URL: "http+unix:///a%00b:/"},
-		`invalid request path "b/c"`:                                                  {URL: "http+unix:///a:b/c"},
-		"has 108 bytes: the system allows 107":                                   {URL: "http+unix:///" + long},
-		"use an Authorization header":                                                 {URL: "http+unix://u:secret@/a"},
-		`invalid request line "G T" "/"`:                                              {URL: "fcgi://127.0.0.1/", Method: "G T"},
-		`port "65536": want a number up to 65535`:                                     {URL: "fcgi://127.0.0.1:65536/"},
+		"parameters require FastCGI":              {URL: "http://127.0.0.1/", Params: []string{"A=b"}},
+		`parameter "A": want NAME=value`:          {URL: "fcgi://127.0.0.1/", Params: []string{"A"}},
+		`parameter "=b": want NAME=value`:         {URL: "fcgi://127.0.0.1/", Params: []string{"=b"}},
+		`"fcgi://": want http`:                    {URL: "fcgi://"},
+		`"fcgi:///run/a.sock": want http`:         {URL: "fcgi:///run/a.sock"},
+		`"fcgi+unix://run/a.sock": want http`:     {URL: "fcgi+unix://run/a.sock"},
+		`"fcgi+unix:a.sock": want http`:           {URL: "fcgi+unix:a.sock"},
+		`"ftp+unix:///a.sock": want http`:         {URL: "ftp+unix:///a.sock"},
+		`invalid socket path ""`:                  {URL: "http+unix://"},
+		`invalid socket path "/run/"`:             {URL: "http+unix:///run/:/"},
+		`invalid socket path "/a\x00b"`:           {URL: "http+unix:///a%00b:/"},
+		`invalid request path "b/c"`:              {URL: "http+unix:///a:b/c"},
+		"has 108 bytes: the system allows 107":    {URL: "http+unix:///" + long},
+		"use an Authorization header":             {URL: "http+unix://u:secret@/a"},
+		`invalid request line "G T" "/"`:          {URL: "fcgi://127.0.0.1/", Method: "G T"},
+		`port "65536": want a number up to 65535`: {URL: "fcgi://127.0.0.1:65536/"},
 	} {
 		_, err := load.Run(context.Background(), p)
 		if _, ok := errors.AsType[*load.PlanError](err); !ok || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {

@@ -10,7 +10,7 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-func TestParseGoal(t *testing.T) {
+func TestParseGoalReadsItsOwnText(t *testing.T) {
 	for text, want := range map[string][]load.Bound{
 		"p99<10ms":               {{Quantile: 0.99, Most: 10 * time.Millisecond}},
 		"p50<=2ms":               {{Quantile: 0.5, Most: 2 * time.Millisecond, Equal: true}},
@@ -41,7 +41,7 @@ func TestParseGoal(t *testing.T) {
 
 func near(a, b float64) bool { return a-b < 1e-12 && b-a < 1e-12 }
 
-func TestGoalsThatAreNone(t *testing.T) {
+func TestInvalidGoalsAreRejected(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                   "want a figure, < or <=",
 		"p99":                "want a figure, < or <=",
@@ -66,7 +66,7 @@ func TestGoalsThatAreNone(t *testing.T) {
 	}
 }
 
-func TestGoalInJSON(t *testing.T) {
+func TestGoalRoundTripsThroughJSON(t *testing.T) {
 	for _, text := range []string{"", "p99.9<1.5ms,errors<=0.25%"} {
 		b, _ := json.Marshal(text)
 		var g load.Goal

@@ -16,7 +16,7 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// peer is a server's side of an HTTP/2 connection, frame by frame.
+// peer is the server's side of an HTTP/2 connection, frame by frame.
 type peer struct {
 	*http2.Framer
 	net.Conn
@@ -25,7 +25,8 @@ type peer struct {
 	hpack  *hpack.Encoder
 }
 
-// http2Script is script for HTTP/2. The settings are sent already.
+// http2Script starts an HTTP/2 server that handles each connection by a function. Settings have
+// been sent already.
 func http2Script(t *testing.T, settings []http2.Setting, serve func(p *peer)) string {
 	return script(t, func(n int, c net.Conn, r *bufio.Reader) {
 		if _, err := io.ReadFull(r, make([]byte, len(http2.ClientPreface))); err != nil {
@@ -38,7 +39,8 @@ func http2Script(t *testing.T, settings []http2.Setting, serve func(p *peer)) st
 	})
 }
 
-// request reads up to the end of the next request, and returns its stream; 0 at the end.
+// request reads up to the end of the next request and returns its stream ID; 0 at the end of the
+// connection.
 func (p *peer) request() uint32 {
 	for {
 		f, err := p.ReadFrame()
@@ -66,16 +68,16 @@ func (p *peer) headers(id uint32, end bool, fields ...string) {
 	p.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: p.block.Bytes(), EndHeaders: true, EndStream: end})
 }
 
-// answerAll answers whatever comes.
+// answerAll responds to every request.
 func (p *peer) answerAll() {
 	for id := p.request(); id != 0; id = p.request() {
 		p.headers(id, true, ":status", "200")
 	}
 }
 
-// Whatever a server may do with a connection is no error: end it, refuse requests, answer them in any
-// order, give interim responses and trailers, hold back its window.
-func TestHTTP2AsItMayBe(t *testing.T) {
+// What a server may do is no error: end the connection, refuse requests, respond in any order, send
+// interim responses and trailers, or hold back its window.
+func TestHTTP2ServersMayRefuseReorderAndClose(t *testing.T) {
 	for name, test := range map[string]struct {
 		settings []http2.Setting
 		serve    func(p *peer)
@@ -200,8 +202,8 @@ func TestHTTP2AsItMayBe(t *testing.T) {
 	}
 }
 
-// What a server must not do is an error that says so.
-func TestHTTP2Errors(t *testing.T) {
+// A server's protocol violation is an error that names it.
+func TestHTTP2ViolationsAreErrors(t *testing.T) {
 	each := func(answer func(p *peer, id uint32)) func(p *peer) {
 		return func(p *peer) {
 			for id := p.request(); id != 0; id = p.request() {

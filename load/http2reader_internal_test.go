@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// What a connection did not take of a body is not sent on the next one.
-func TestHTTP2ReaderForgets(t *testing.T) {
+// The unsent rest of a body is not sent on the next connection.
+func TestHTTP2ReaderDropsUnsentBodyOnReset(t *testing.T) {
 	q := &request{parsedURL: parsedURL{host: "a", target: "/"}, method: "POST", body: strings.Repeat("b", 2*initialWindowSize)}
 	text := http2Protocol{}.render(nil, q, address{}, false)
 	r := http2Protocol{}.newReaders(1, readerConfig{tally: new(tally), expected: new(expectation), maxInFlight: 2})[0].(*http2Reader)

@@ -12,7 +12,7 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-func TestRequestBytes(t *testing.T) {
+func TestRequestsHaveExpectedBytes(t *testing.T) {
 	const url = "http://127.0.0.1:80/a?b"
 	for _, test := range []struct {
 		plan Plan
@@ -43,13 +43,13 @@ func TestRequestBytes(t *testing.T) {
 	}
 }
 
-// payload is what a job sends, if that is always the same.
+// payload returns the bytes that a job sends, if they are fixed.
 func payload(j *job) string {
 	m := newMessage(j, j.requests[0].request, 0, nil)
 	return string(m.text)
 }
 
-func TestDefaults(t *testing.T) {
+func TestPlanHasDefaults(t *testing.T) {
 	p := Plan{}.withDefaults()
 	if p.Method != "GET" || p.Connections != 10 || p.Duration != 10*time.Second || p.Timeout != 5*time.Second || p.Warmup != 0 ||
 		p.Threads != min(runtime.NumCPU(), 10) || p.Trace == nil {
@@ -64,7 +64,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-func TestCheck(t *testing.T) {
+func TestExpectationsAreChecked(t *testing.T) {
 	ok := Plan{Connections: 1, Threads: 1, Pipeline: 1, CPUs: []int{0}}
 	if err := ok.check(); err != nil {
 		t.Error(err)
@@ -82,8 +82,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// What came after a run's last second is added to that.
-func TestTimeline(t *testing.T) {
+// What was measured after a run's last second is added to that second.
+func TestTimelineKeepsWhatFollowsTheLastSecond(t *testing.T) {
 	one, two := Second{Requests: 1, Bytes: 2, Errors: 3}, Second{Requests: 2, Bytes: 4, Errors: 6}
 	both := Second{Requests: 3, Bytes: 6, Errors: 9}
 	for _, test := range []struct {
@@ -123,8 +123,8 @@ func TestTimeline(t *testing.T) {
 	}
 }
 
-// What the workers counted is added up, but for the busiest one's share.
-func TestResultOfSeveralWorkers(t *testing.T) {
+// Workers' counters are summed; Busy is that of the busiest one.
+func TestResultSumsWorkers(t *testing.T) {
 	tallies := []tally{newTally(), newTally()}
 	for i, t := range tallies {
 		n := uint64(i + 1)
@@ -161,8 +161,8 @@ func TestResultOfSeveralWorkers(t *testing.T) {
 	}
 }
 
-// A name may have an address that nobody listens on.
-func TestFirstAddressToAnswer(t *testing.T) {
+// A name may have an address on which nothing listens.
+func TestFirstReachableAddressIsUsed(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -186,9 +186,9 @@ func TestFirstAddressToAnswer(t *testing.T) {
 	}
 }
 
-// A worker opens some connections at a time. When the first of them time out, the
-// others are not waited for, and trying again overflows no backlog either.
-func TestNoMoreThanSomeAtATime(t *testing.T) {
+// A worker opens a limited number of connections at a time. After the first of them time out, it
+// does not wait for the others, and retrying does not overflow the backlog either.
+func TestConnectsAreLimitedAndAbandonedAfterTimeouts(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

@@ -20,8 +20,8 @@ import (
 // isSlow reports whether tests may take minutes.
 func isSlow() bool { return os.Getenv("TARE_SLOW") != "" }
 
-// Whatever a run keeps is for a connection or for a second, not for a request: its memory stays as it is.
-func TestMemoryStays(t *testing.T) {
+// A run keeps data per connection and per second, not per request, so its memory does not grow.
+func TestMemoryDoesNotGrowWithRequests(t *testing.T) {
 	requests := uint64(300_000)
 	if isSlow() {
 		requests = 10_000_000
@@ -70,8 +70,8 @@ func TestMemoryStays(t *testing.T) {
 	}
 }
 
-// As many connections as a process may have descriptors for are made, quickly, and all are used.
-func TestAsManyConnectionsAsCanBe(t *testing.T) {
+// A run quickly opens and uses as many connections as the process may have descriptors.
+func TestAllDescriptorsCanBeConnections(t *testing.T) {
 	connections := 3000
 	if isSlow() {
 		connections = 18_000
@@ -90,7 +90,7 @@ func TestAsManyConnectionsAsCanBe(t *testing.T) {
 	})
 }
 
-// serveEnv has this test program be a server, with descriptors of its own.
+// serveEnv makes this test binary a server, with descriptors of its own.
 const serveEnv = "TARE_LOAD_TEST_SERVES"
 
 func TestMain(m *testing.M) {

@@ -9,7 +9,7 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// TestOlderResultsAreRead holds that results with the keys of earlier versions mean the same.
+// Results with the keys of earlier versions have the same meaning.
 func TestOlderResultsAreRead(t *testing.T) {
 	want := load.Result{
 		URL: "http://h/", Connections: 4, Seconds: 2, Drained: 0.25, Requests: 9, Bytes: 900, BodyBytes: 90, SentBytes: 45,

@@ -16,8 +16,8 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// An open loop sends as many requests as are due, through all of its connections.
-func TestRate(t *testing.T) {
+// An open loop sends the scheduled number of requests, over all of its connections.
+func TestOpenLoopSendsAtTheRate(t *testing.T) {
 	var clients sync.Map
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { clients.Store(r.RemoteAddr, true) }))
 	defer server.Close()
@@ -26,7 +26,7 @@ func TestRate(t *testing.T) {
 		r := run(t, load.Plan{URL: server.URL, Connections: 10, Threads: 2, Pace: load.Constant(500), Warmup: 100 * time.Millisecond, Duration: time.Second})
 		seen := 0
 		clients.Range(func(any, any) bool { seen++; return true })
-		// The bounds leave room for a machine that is busy with other things.
+		// The limits leave room for a machine that is busy with other programs.
 		if r.Requests < 300 || r.Requests > 600 || r.Errors.Total() != 0 || seen != 10 {
 			return fmt.Errorf("%d requests over %d connections, errors %+v", r.Requests, seen, r.Errors)
 		}
@@ -34,9 +34,8 @@ func TestRate(t *testing.T) {
 	})
 }
 
-// A request that was due while the server slept was late, though its own answer
-// came at once.
-func TestLatenessCounts(t *testing.T) {
+// A request that was due while the server slept is late, even if its own response is immediate.
+func TestWaitingForABusyServerIsLatency(t *testing.T) {
 	const nap = 300 * time.Millisecond
 	var n atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -56,14 +55,14 @@ func TestLatenessCounts(t *testing.T) {
 	})
 }
 
-// Spare connections are opened after each of the others, and send nothing.
-func TestSpareConnections(t *testing.T) {
+// Spare connections are opened after each of the others and send nothing.
+func TestSpareConnectionsSendNothing(t *testing.T) {
 	for _, pace := range []load.Pace{{}, load.Constant(1000)} {
 		again(t, func(longer time.Duration) error { return spare(t, load.Plan{Pace: pace, Duration: longer * brief}) })
 	}
 }
 
-// spare says what is wrong with a run whose connections have spare ones.
+// spare returns why a run with spare connections is wrong.
 func spare(t *testing.T, p load.Plan) error {
 	var opened []string // in order, by the one goroutine that accepts
 	var clients sync.Map
@@ -88,8 +87,8 @@ func spare(t *testing.T, p load.Plan) error {
 	return nil
 }
 
-// What comes while nothing was asked is no response.
-func TestBytesWithoutARequest(t *testing.T) {
+// Bytes received without a request are an error.
+func TestUnsolicitedBytesAreErrors(t *testing.T) {
 	const late = 100 * time.Millisecond // long after a response, and before the next request
 	twice := func(c net.Conn, answer string) {
 		if _, err := c.Read(make([]byte, 4096)); err == nil {
@@ -113,8 +112,8 @@ func TestBytesWithoutARequest(t *testing.T) {
 	}
 }
 
-// A server may close what rests. That is no error, and the connection is made anew.
-func TestRestingConnectionIsClosed(t *testing.T) {
+// A server may close idle connections. That is no error, and the connection is reopened.
+func TestClosedIdleConnectionIsNoError(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	server.Config.IdleTimeout = 20 * time.Millisecond
 	server.Start()

@@ -23,7 +23,7 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// observer is a server that notes what it is asked for, on which connections.
+// observer is a server that records its requests and their connections.
 type observer struct {
 	*httptest.Server
 	mu      sync.Mutex
@@ -33,7 +33,7 @@ type observer struct {
 	opened  atomic.Int64
 }
 
-// observe starts one, after start did with its configuration what it wanted.
+// observe starts an observer after the caller has configured it.
 func observe(t *testing.T, start func(*httptest.Server), also http.HandlerFunc) *observer {
 	t.Helper()
 	o := &observer{asked: make(map[string]int), peers: make(map[string]int)}
@@ -64,7 +64,7 @@ func observe(t *testing.T, start func(*httptest.Server), also http.HandlerFunc) 
 
 func plainly(s *httptest.Server) { s.Start() }
 
-// total returns how many requests came.
+// total returns the number of requests.
 func (o *observer) total() (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -74,7 +74,7 @@ func (o *observer) total() (n int) {
 	return n
 }
 
-// modes are the ways in which plans of HTTP go.
+// modes are the kinds of HTTP plans.
 func modes() map[string]struct {
 	start func(*httptest.Server)
 	plan  func(*load.Plan)
@@ -119,8 +119,8 @@ func modes() map[string]struct {
 	}
 }
 
-// A number of requests is exactly that, whatever carries them, and all of them are answered.
-func TestNumberOfRequests(t *testing.T) {
+// A run with a number of Requests sends exactly that many, in every mode, and each has a response.
+func TestExactlyTheNumberOfRequestsIsSent(t *testing.T) {
 	for name, mode := range modes() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -133,7 +133,7 @@ func TestNumberOfRequests(t *testing.T) {
 				t.Fatalf("%d requests, %d arrived, statuses %v, errors %+v", r.Requests, o.total(), r.Statuses, r.Errors)
 			}
 			made := r.Opened + r.Connects
-			// Some may still be making when the last request is answered.
+			// Some connections may still be opening when the last response arrives.
 			if seen := o.opened.Load(); seen < int64(made) || seen > int64(made)+7 || r.Connect.Count() < int64(made) || (r.Handshake != nil) != (p.TLS != nil) {
 				t.Errorf("%d connections were made, the server saw %d; %d times of connecting", made, o.opened.Load(), r.Connect.Count())
 			}
@@ -180,8 +180,9 @@ func checkSamples(t *testing.T, r *load.Result, n int) {
 	}
 }
 
-// Bodies go both ways, whole, in every mode: they are larger than any buffer and any window.
-func TestBodies(t *testing.T) {
+// Bodies larger than any buffer and window are transferred completely in both directions, in every
+// mode.
+func TestBodiesAreTransferredAndChecked(t *testing.T) {
 	const bodies = 8
 	body := strings.Repeat("0123456789abcdef", 20_000)
 	sum := sha256.Sum256([]byte(body))
@@ -233,9 +234,8 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// A list of requests goes in order, or at random, and what a request of it leaves out is the
-// plan's.
-func TestList(t *testing.T) {
+// Requests of a List are sent in order or at random. Their empty fields default to the Plan's.
+func TestListIsSentInOrderOrShuffled(t *testing.T) {
 	for _, shuffle := range []bool{false, true} {
 		o := observe(t, plainly, nil)
 		r := run(t, load.Plan{
@@ -257,8 +257,8 @@ func TestList(t *testing.T) {
 	}
 }
 
-// A template's values are different in each request, and lengths are those of what is sent.
-func TestTemplate(t *testing.T) {
+// A template's values differ in each request, and Content-Length matches.
+func TestTemplateValuesDiffer(t *testing.T) {
 	for _, name := range []string{"plain", "HTTP/2 over TLS", "pipelined"} {
 		mode := modes()[name]
 		o := observe(t, mode.start, nil)
@@ -288,8 +288,8 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-// A name can be made to lead elsewhere, and connections to come from elsewhere.
-func TestResolveAndSources(t *testing.T) {
+// Resolve overrides a name's address, and Sources set the local address.
+func TestResolveAndSourcesSetAddresses(t *testing.T) {
 	o := observe(t, plainly, nil)
 	_, port, _ := strings.Cut(strings.TrimPrefix(o.URL, "http://"), ":")
 	r := run(t, load.Plan{
@@ -307,22 +307,22 @@ func TestResolveAndSources(t *testing.T) {
 	}
 }
 
-// What a plan asks for and cannot be is said, before anything is sent.
-func TestBadWishes(t *testing.T) {
+// Impossible settings are rejected before anything is sent.
+func TestImpossibleSettingsAreRejected(t *testing.T) {
 	const url = "http://127.0.0.1:1/"
 	for want, p := range map[string]load.Plan{
-		"are different servers":          {URL: url, List: []load.Request{{}, {URL: "http://127.0.0.2:1/"}}},
-		"FastCGI allows one":             {URL: "fcgi://127.0.0.1:1/", Pipeline: 2},
-		"cannot be combined with pipelining":    {URL: url, Pace: load.Constant(1), Think: 1},
-		"at most 1024":                   {URL: url, Pipeline: 1025},
-		`resolve "a:1": want`:            {URL: url, Resolve: []string{"a:1"}},
-		`resolve "a:b:127.0.0.1": want`:  {URL: url, Resolve: []string{"a:b:127.0.0.1"}},
-		"expected status 99":             {URL: url, Expect: load.Expect{Status: []int{99}}},
-		`expected SHA-256 "ab"`:          {URL: url, Expect: load.Expect{BodySHA256: "ab"}},
-		`expected header field "a b"`:    {URL: url, Expect: load.Expect{Header: []string{"a b"}}},
-		`template "{{x}}": want {{seq}}`: {URL: url, Template: true, Body: "{{x}}"},
-		`template "{{seq": want {{seq}}`: {URL: url, Template: true, Body: "{{seq"},
-		"want 0 or more of each":         {URL: url, PerConnection: -1},
+		"are different servers":              {URL: url, List: []load.Request{{}, {URL: "http://127.0.0.2:1/"}}},
+		"FastCGI allows one":                 {URL: "fcgi://127.0.0.1:1/", Pipeline: 2},
+		"cannot be combined with pipelining": {URL: url, Pace: load.Constant(1), Think: 1},
+		"at most 1024":                       {URL: url, Pipeline: 1025},
+		`resolve "a:1": want`:                {URL: url, Resolve: []string{"a:1"}},
+		`resolve "a:b:127.0.0.1": want`:      {URL: url, Resolve: []string{"a:b:127.0.0.1"}},
+		"expected status 99":                 {URL: url, Expect: load.Expect{Status: []int{99}}},
+		`expected SHA-256 "ab"`:              {URL: url, Expect: load.Expect{BodySHA256: "ab"}},
+		`expected header field "a b"`:        {URL: url, Expect: load.Expect{Header: []string{"a b"}}},
+		`template "{{x}}": want {{seq}}`:     {URL: url, Template: true, Body: "{{x}}"},
+		`template "{{seq": want {{seq}}`:     {URL: url, Template: true, Body: "{{seq"},
+		"want 0 or more of each":             {URL: url, PerConnection: -1},
 	} {
 		_, err := load.Run(context.Background(), p)
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -331,9 +331,8 @@ func TestBadWishes(t *testing.T) {
 	}
 }
 
-// Connections to a server of loopback may come from more addresses than one, when the ports of one are
-// used up.
-func TestManyShortConnections(t *testing.T) {
+// When the ports of a loopback address are used up, connections come from other addresses.
+func TestExhaustedLoopbackPortsAreReplaced(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes 9000 connections")
 	}
@@ -349,8 +348,8 @@ func TestManyShortConnections(t *testing.T) {
 	}
 }
 
-// A run ends early when there were as many errors as it has patience for.
-func TestMaxErrors(t *testing.T) {
+// A run ends after MaxErrors errors.
+func TestMaxErrorsEndsTheRun(t *testing.T) {
 	o := observe(t, plainly, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) })
 	for _, p := range []load.Plan{{Duration: time.Hour}, {Requests: 1e9}} {
 		p.URL, p.Connections, p.MaxErrors = o.URL, 3, 20
@@ -360,8 +359,8 @@ func TestMaxErrors(t *testing.T) {
 	}
 }
 
-// A server that goes away for good ends a run that has no other end.
-func TestServerGoesAway(t *testing.T) {
+// A run without a duration ends when the server is gone for good.
+func TestMissingServerEndsARunOfRequests(t *testing.T) {
 	var server *httptest.Server
 	var served atomic.Int64
 	server = httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// when is the inverse of by, whatever the steps.
-func TestProfile(t *testing.T) {
+// timeOf is the inverse of dueBy, whatever the steps.
+func TestTimeOfIsTheInverseOfDueBy(t *testing.T) {
 	for name, steps := range map[string][]Step{
 		"constant":           {{From: 1000, To: 1000}},
 		"ramp up":            {{From: 0, To: 1000, For: 10 * time.Second}},
@@ -41,8 +41,8 @@ func TestProfile(t *testing.T) {
 	}
 }
 
-// Workers together ask what the pace says, evenly spaced, whatever their shares.
-func TestSchedulesAddUp(t *testing.T) {
+// The workers' schedules together have the Pace's rate, evenly spaced, whatever their shares.
+func TestSchedulesOfWorkersAddUpToTheRate(t *testing.T) {
 	pace := Constant(1000)
 	seen := make(map[int64]int)
 	for i, share := range []float64{0.5, 0.25, 0.25} {
@@ -74,9 +74,9 @@ func TestSchedulesAddUp(t *testing.T) {
 	}
 }
 
-// A Poisson pace has the rate that was asked, gaps like those of independent users, and comes
-// again with its seed.
-func TestPoisson(t *testing.T) {
+// A Poisson pace has the requested rate, exponentially distributed gaps, and is reproducible by its
+// seed.
+func TestPoissonPaceHasRateGapsAndSeed(t *testing.T) {
 	pace := Pace{Steps: []Step{{From: 1000, To: 1000}}, Poisson: true, Seed: 7}
 	const n = 20_000
 	dues := func(p Pace) (all []int64) {
@@ -108,7 +108,7 @@ func TestPoisson(t *testing.T) {
 	}
 }
 
-func TestPaceIsChecked(t *testing.T) {
+func TestInvalidPacesAreRejected(t *testing.T) {
 	for name, p := range map[string]Pace{
 		"nothing":       {Steps: []Step{{}}},
 		"negative":      Constant(-1),
@@ -127,7 +127,7 @@ func TestPaceIsChecked(t *testing.T) {
 	}
 }
 
-func TestIDsQueue(t *testing.T) {
+func TestConnQueueIsFirstInFirstOut(t *testing.T) {
 	var q connQueue
 	next, last := 0, 0
 	for round := range 1000 {

@@ -8,7 +8,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// describe hands pieces of input to a reader and writes down all it tells.
+// describe passes pieces of input to a reader and returns everything that it reports.
 func describe(p protocol, isHead bool) func(pieces [][]byte) string {
 	return func(pieces [][]byte) string {
 		t := tally{counting: true}
@@ -43,8 +43,8 @@ func stringsOf(pieces [][]byte) (all []string) {
 	return all
 }
 
-// A response may come in any pieces, and its head over any number of records.
-func TestFastCGIResponses(t *testing.T) {
+// A response may arrive in any pieces, and its head in any number of records.
+func TestFastCGIReaderParsesEverySplit(t *testing.T) {
 	const head = "Content-Type: text/plain\r\n\r\n"
 	none := Record(6, 1, "", 0)
 	said := "status 200, last false, 0 bytes left &{Resent:0 Exits:0 StderrBytes:0 Stderr:}"
@@ -110,7 +110,7 @@ func TestFastCGIResponses(t *testing.T) {
 	}
 }
 
-// One connection's reader reads response after response.
+// The reader of a connection reads several responses.
 func TestReadersAreReusable(t *testing.T) {
 	for _, test := range []struct {
 		protocol
@@ -144,8 +144,8 @@ func TestReadersAreReusable(t *testing.T) {
 	}
 }
 
-// HTTP's reader is held to the same.
-func TestHTTPResponses(t *testing.T) {
+// The same holds for HTTP's reader.
+func TestHTTPReaderParsesEverySplit(t *testing.T) {
 	for in, want := range map[string]string{
 		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello":                                                 "status 200, last false, 0 bytes left",
 		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello!":                                                "status 200, last false, 1 bytes left",

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// spell writes down the records of a FastCGI request: what is sent, in order.
+// spell formats the records of a FastCGI request, in order.
 func spell(t *testing.T, b []byte) string {
 	t.Helper()
 	var s strings.Builder
@@ -33,7 +33,7 @@ func spell(t *testing.T, b []byte) string {
 	return s.String()
 }
 
-// pairs writes down a list of parameters, a line each.
+// pairs formats a list of parameters, one per line.
 func pairs(b []byte) string {
 	length := func() int {
 		n := int(b[0])
@@ -55,7 +55,7 @@ func pairs(b []byte) string {
 	return s.String()
 }
 
-func TestFastCGIRequestBytes(t *testing.T) {
+func TestFastCGIRequestsHaveExpectedRecords(t *testing.T) {
 	const begin = `[1 "\x00\x01\x01\x00\x00\x00\x00\x00" 8]`
 	for _, test := range []struct {
 		plan Plan
@@ -115,7 +115,7 @@ HTTP_USER_AGENT=tare
 	}
 }
 
-func TestURLs(t *testing.T) {
+func TestURLsAreParsed(t *testing.T) {
 	for text, want := range map[string]string{
 		"http://h/":                        `"" http://h:80 Host h / "/" ""`,
 		"HTTP://h:81?a":                    `"" http://h:81 Host h:81 /?a "/" "a"`,

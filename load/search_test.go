@@ -16,8 +16,8 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// fake answers runs of a search: up to a capacity all that is asked for, within 1 ms, and above
-// it less, later and later.
+// fake simulates runs of a Search: up to a capacity all due requests have a response within 1 ms;
+// above it fewer have one, with growing latency.
 type fake struct {
 	capacity  float64
 	generator float64                                     // the most that it can send; no bound if 0
@@ -62,7 +62,7 @@ func mustGoal(t *testing.T, text string) load.Goal {
 	return g
 }
 
-// The fakes are searched in steps of 1 s, of which the lowest has 10 requests.
+// Fake runs take 1 s, so the lowest rate has 10 requests.
 func find(t *testing.T, f *fake, s load.Search, p load.Plan) *load.SearchResult {
 	t.Helper()
 	s.Run, s.Step = f.run, time.Second
@@ -79,7 +79,7 @@ func find(t *testing.T, f *fake, s load.Search, p load.Plan) *load.SearchResult 
 	return found
 }
 
-// rates shows what was tried, for errors.
+// rates formats the tried rates for errors.
 func rates(f *load.SearchResult) string {
 	var s strings.Builder
 	for _, t := range f.Tries {
@@ -102,8 +102,8 @@ func TestSearchFindsTheCapacity(t *testing.T) {
 	}
 }
 
-// What fails is run twice, what is found twice more, and each run has the plan's pace.
-func TestSearchRuns(t *testing.T) {
+// A failed rate runs twice, the result twice more, and each run has the Plan's pace.
+func TestSearchRepeatsFailuresAndConfirms(t *testing.T) {
 	f := &fake{capacity: 1000}
 	plan := load.Plan{URL: "http://x/", Connections: 7, Pace: load.Pace{Poisson: true, Seed: 3}, Requests: 5, Duration: time.Hour}
 	told := 0
@@ -128,9 +128,9 @@ func TestSearchRuns(t *testing.T) {
 	}
 }
 
-// One run of a machine that is disturbed does not count, neither below the capacity nor, the
-// other way, above it.
-func TestSearchAmongNoise(t *testing.T) {
+// A single disturbed run does not count, neither below nor, if it succeeds by luck, above the
+// capacity.
+func TestSearchIgnoresSingleDisturbances(t *testing.T) {
 	const capacity = 1000
 	for every := 2; every < 9; every++ {
 		last := 0.0
@@ -161,7 +161,7 @@ func TestSearchAmongNoise(t *testing.T) {
 	}
 }
 
-func TestSearchWithoutAnEnd(t *testing.T) {
+func TestSearchWithoutALimitIsReported(t *testing.T) {
 	if f := find(t, &fake{capacity: 1}, load.Search{From: 5000}, load.Plan{}); f.Verdict != load.NothingHolds || f.Holds != 0 || f.Fails != 10 {
 		t.Errorf("nothing holds: %+v:%s", f.Verdict, rates(f))
 	}
@@ -177,8 +177,8 @@ func TestSearchWithoutAnEnd(t *testing.T) {
 	}
 }
 
-// Where the generator cannot keep up nothing is learnt of the server.
-func TestSearchOfTheGeneratorsLimit(t *testing.T) {
+// If the generator is the limit, the search reveals nothing about the server.
+func TestSearchReportsTheGeneratorsLimit(t *testing.T) {
 	f := find(t, &fake{capacity: 1e6, generator: 5000}, load.Search{From: 1500}, load.Plan{})
 	if f.Verdict != load.GeneratorBound || f.Holds > 5000 || f.Fails < 5000 || f.Fails > 1.25*f.Holds || len(f.Tries) > 9 || !f.Tries[2].Generator {
 		t.Errorf("%v holds, %s:%s", f.Holds, f.Verdict, rates(f))
@@ -186,8 +186,8 @@ func TestSearchOfTheGeneratorsLimit(t *testing.T) {
 	if f := find(t, &fake{capacity: 1e6, generator: 5000}, load.Search{From: 40_000}, load.Plan{}); f.Verdict != load.GeneratorBound || f.Holds > 5000 || f.Fails < 5000 || f.Fails > 1.25*f.Holds {
 		t.Errorf("from above: %v holds, %s:%s", f.Holds, f.Verdict, rates(f))
 	}
-	// What is late by the generator's fault, and would have been in time without, is not the
-	// server's. What is late anyway is.
+	// Latency that exceeds the goal only because of the generator's lag is not the server's fault;
+	// other latency is.
 	for lag, want := range map[time.Duration]bool{15 * time.Millisecond: true, 2 * time.Millisecond: false} {
 		late := &fake{capacity: 1e6, disturb: func(_ int, rate float64, r *load.Result) {
 			if rate > 1000 {
@@ -203,8 +203,8 @@ func TestSearchOfTheGeneratorsLimit(t *testing.T) {
 	}
 }
 
-// Errors, and what was never answered, are shares of what was asked.
-func TestSearchCountsErrors(t *testing.T) {
+// Errors and unanswered requests are shares of the due requests.
+func TestSearchCountsErrorsAndUnansweredRequests(t *testing.T) {
 	const usual = 7 // that may be under way at the end, by chance, at 4000/s and 1 ms
 	for name, count := range map[string]func(r *load.Result){
 		"errors": func(r *load.Result) { r.Errors.Status = uint64(r.Asked / 50) },
@@ -225,14 +225,14 @@ func TestSearchCountsErrors(t *testing.T) {
 			t.Errorf("%s: %v holds, %v does not:%s %v", name, found.Holds, found.Fails, rates(found), found.Tries[1].Why)
 		}
 	}
-	// What is under way at the end for no longer than others is no error.
+	// Requests in flight at the end for no longer than usual are no errors.
 	f := &fake{capacity: 1e6, disturb: func(_ int, _ float64, r *load.Result) { r.Unanswered = 50 }}
 	if found := find(t, f, load.Search{Goal: mustGoal(t, "errors<=0"), From: 100, To: 1000}, load.Plan{}); found.Verdict != load.AllHolds {
 		t.Errorf("under way: %s:%s %v", found.Verdict, rates(found), found.Tries[0].Why)
 	}
 }
 
-func TestSearchIsEnded(t *testing.T) {
+func TestSearchEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	f := &fake{capacity: 1000}
 	s := load.Search{From: 100, Step: time.Second, Run: func(ctx context.Context, p load.Plan) (*load.Result, error) {
@@ -260,8 +260,8 @@ func TestSearchIsEnded(t *testing.T) {
 
 func second(_ *load.SearchResult, err error) error { return err }
 
-// queue serves requests one after the other, each for the same time, whatever the machine is
-// like: its capacity is known.
+// queue handles requests one after the other, each for the same time, so its capacity is known on
+// any machine.
 func queue(capacity float64) http.HandlerFunc {
 	var mu sync.Mutex
 	var free time.Time // when it will have served all that has come
@@ -278,10 +278,9 @@ func queue(capacity float64) http.HandlerFunc {
 	}
 }
 
-// A server of a known capacity is found to have it, by real runs. It never seems to have more. It
-// may seem to have less on a machine that is busy with other things, so that it is searched again
-// then.
-func TestSearchOfAServer(t *testing.T) {
+// Real runs find the capacity of a server and never more. On a busy machine they may find less;
+// then the search is repeated.
+func TestSearchFindsAServersCapacity(t *testing.T) {
 	const capacity = 800
 	server := httptest.NewServer(queue(capacity))
 	defer server.Close()
@@ -301,8 +300,8 @@ func TestSearchOfAServer(t *testing.T) {
 	})
 }
 
-// Without a first rate a closed loop tells one; where nobody is the search says so.
-func TestSearchBegins(t *testing.T) {
+// Without From, a closed loop sets the first rate; without a server, the search returns an error.
+func TestSearchStartsWithAClosedLoop(t *testing.T) {
 	server := httptest.NewServer(queue(400))
 	defer server.Close()
 	s := load.Search{To: 1, Confirmations: 1}

@@ -19,13 +19,13 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// sliced is a plan for a Session, with what its server counts.
+// sliced is a plan for a Session and the counter of its server.
 type sliced struct {
 	plan             load.Plan
 	requests, opened *atomic.Int64
 }
 
-// slicedPlans are one of each protocol, and of each way in which connections are kept or not.
+// slicedPlans returns a plan for each protocol and each kind of connection reuse.
 func slicedPlans(t *testing.T) map[string]sliced {
 	var requests, opened atomic.Int64
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -78,7 +78,7 @@ func slicedPlans(t *testing.T) map[string]sliced {
 	return all
 }
 
-// What the slices count is what the server counts, and between them it sees nothing.
+// Slices count what the server counts, and the server receives nothing between them.
 func TestSlicesCountWhatTheServerCounts(t *testing.T) {
 	const slice = 30 * time.Millisecond
 	for name, s := range slicedPlans(t) {
@@ -136,9 +136,9 @@ func TestSlicesCountWhatTheServerCounts(t *testing.T) {
 	}
 }
 
-// A resting session neither sends nor opens anything, and uses no CPU time, also when its server closes
-// the connections. The next slice opens them again.
-func TestRest(t *testing.T) {
+// A paused Session sends nothing, opens no connections and uses no CPU time, even if its server
+// closes the connections. The next slice reopens them.
+func TestPausedSessionIsSilent(t *testing.T) {
 	var requests, opened atomic.Int64
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
 	closed := make(chan bool, 100)
@@ -177,8 +177,8 @@ func TestRest(t *testing.T) {
 	}
 }
 
-// A request without a response is an error of the slice, which it ends with.
-func TestSliceOfAHang(t *testing.T) {
+// A request without a response is an error of the slice, which then ends.
+func TestHangingRequestIsAnErrorOfItsSlice(t *testing.T) {
 	var hangs atomic.Bool
 	release := make(chan bool)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -210,8 +210,8 @@ func TestSliceOfAHang(t *testing.T) {
 	}
 }
 
-// A server that goes away costs errors, and no slice its end.
-func TestSliceOfADeadServer(t *testing.T) {
+// A server that goes away causes errors, but each slice still ends.
+func TestSlicesEndWithoutAServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -254,7 +254,7 @@ func TestSliceOfADeadServer(t *testing.T) {
 	}
 }
 
-func TestOpenOfNobody(t *testing.T) {
+func TestOpenFailsWithoutAServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -273,8 +273,8 @@ func TestOpenOfNobody(t *testing.T) {
 	}
 }
 
-// A slice ends with its context, and then the session can be closed. Nothing of it is left.
-func TestInterruptedSlice(t *testing.T) {
+// A slice ends with its context. Then the Session can be closed and leaves nothing behind.
+func TestInterruptedSliceEndsTheSession(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
 	files, goroutines := openFiles(t), runtime.NumGoroutine()
@@ -310,8 +310,8 @@ func openFiles(t *testing.T) int {
 	return len(all)
 }
 
-// A slice that is over before a worker has seen it is one without requests, and the session goes on.
-func TestSliceThatNobodySaw(t *testing.T) {
+// A slice that ends before a worker has seen it has no requests, and the Session continues.
+func TestMissedSliceHasNoRequests(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
 	session, err := load.Open(t.Context(), load.Plan{URL: server.URL, Connections: 2, Threads: 2})

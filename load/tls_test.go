@@ -19,8 +19,8 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// A certificate is checked, for the name in the URL.
-func TestCertificates(t *testing.T) {
+// The certificate is verified for the host of the URL.
+func TestCertificatesAreVerified(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
@@ -55,8 +55,8 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// Whoever does not speak TLS, or stops to, holds nobody up.
-func TestTLSFailures(t *testing.T) {
+// A server that does not support TLS, or stops in the handshake, blocks nothing.
+func TestTLSFailuresAreErrors(t *testing.T) {
 	plain := httptest.NewServer(nil)
 	defer plain.Close()
 	for name, test := range map[string]struct {
@@ -90,7 +90,7 @@ func TestTLSFailures(t *testing.T) {
 
 func secure(url string) string { return strings.Replace(url, "http://", "https://", 1) }
 
-// tlsServer is one that does not know of ALPN.
+// tlsServer starts a TLS server without ALPN.
 func tlsServer(t *testing.T) string {
 	s := httptest.NewTLSServer(nil)
 	t.Cleanup(s.Close)

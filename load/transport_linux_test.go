@@ -14,8 +14,8 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// Both protocols go over TCP, TLS and unix sockets, and over TLS on unix sockets.
-func TestEveryTransport(t *testing.T) {
+// HTTP and FastCGI run over TCP, TLS and unix sockets, and over TLS on unix sockets.
+func TestEveryTransportWorks(t *testing.T) {
 	certified := httptest.NewTLSServer(nil)
 	defer certified.Close()
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.RequestURI()) })

@@ -13,10 +13,9 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// What was due while a server stood still waited, although its own answer came at once: the time
-// since it was due shows that, in an open loop; the service time does not, nor does a closed
-// loop's.
-func TestStallShowsBothWays(t *testing.T) {
+// Requests that were due while a server stalled have waited, even if their own responses are
+// immediate. The latency of an open loop shows this; the service time and a closed loop do not.
+func TestStallShowsInOpenLoopLatencyOnly(t *testing.T) {
 	const stall = 400 * time.Millisecond
 	var stalls atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -46,9 +45,9 @@ func TestStallShowsBothWays(t *testing.T) {
 	})
 }
 
-// Requests that are never answered count, with as long as they have waited: all that were due in
-// an open loop, those that were sent in a closed one.
-func TestUnansweredCount(t *testing.T) {
+// Requests without any response count with the time that they waited: all due ones in an open loop,
+// those that were sent in a closed one.
+func TestUnansweredRequestsCount(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -75,8 +74,8 @@ func TestUnansweredCount(t *testing.T) {
 	}
 }
 
-// The first byte comes before the last.
-func TestFirstByte(t *testing.T) {
+// The first byte arrives before the last.
+func TestFirstBytePrecedesTheLast(t *testing.T) {
 	const pause = 50 * time.Millisecond
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.(http.Flusher).Flush()
@@ -92,8 +91,8 @@ func TestFirstByte(t *testing.T) {
 	})
 }
 
-// A pace may change while it runs.
-func TestPaceOfSteps(t *testing.T) {
+// A Pace may change its rate during a run.
+func TestPaceFollowsItsSteps(t *testing.T) {
 	var n atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { n.Add(1) }))
 	defer server.Close()

@@ -13,16 +13,15 @@ import (
 	"github.com/tarehq/tare/load/report"
 )
 
-// machine makes runs of a server. Its speed wanders from second to second, and a busy second may
-// be followed by another.
+// machine simulates runs of a server whose speed varies from second to second, with correlated
+// seconds.
 type machine struct {
 	*rand.Rand
 	wander float64 // how far, as a share
 	follow float64 // how much of it is the last second's, 0 to 1
 }
 
-// seconds are the times of each of n seconds' requests, speed times as fast as usual, and rounded
-// to steps.
+// seconds returns the latencies of n seconds' requests, at a relative speed, rounded to steps.
 func (m *machine) seconds(n int, usual, speed float64, step time.Duration) [][]time.Duration {
 	drift := m.NormFloat64()
 	all := make([][]time.Duration, n)
@@ -37,7 +36,7 @@ func (m *machine) seconds(n int, usual, speed float64, step time.Duration) [][]t
 	return all
 }
 
-// series are some seconds as they are drawn: few requests, of few different times, to be quick.
+// series returns some seconds with few requests and few distinct latencies, for speed.
 func (m *machine) series(n int, speed float64) *series {
 	s := &series{known: true, runs: [][]second{nil}}
 	numbers := make(map[time.Duration]int32)
@@ -59,7 +58,7 @@ func (m *machine) series(n int, speed float64) *series {
 	return s
 }
 
-// run is a run of some seconds.
+// run returns a run of some seconds.
 func (m *machine) run(t *testing.T, n int, speed float64) *report.Run {
 	t.Helper()
 	r := &report.Run{Result: load.Result{
@@ -93,9 +92,9 @@ func all(s *series) *sum {
 	return whole
 }
 
-// Of equal runs few may show a difference: about 5 in 100, whatever the figure. Where seconds
-// depend on each other it may be more, but not much.
-func TestEqualRuns(t *testing.T) {
+// Few equal runs show a difference: about 5 in 100 for each figure, or slightly more if seconds are
+// correlated.
+func TestEqualRunsRarelyDiffer(t *testing.T) {
 	for _, test := range []struct {
 		seconds     int
 		follow      float64
@@ -125,9 +124,9 @@ func TestEqualRuns(t *testing.T) {
 	}
 }
 
-// A difference of 5 % is found, and its direction is told. For the 99th percentile these runs
-// have too few requests.
-func TestDifference(t *testing.T) {
+// A difference of 5 % is found with its direction. These runs have too few requests for the 99th
+// percentile.
+func TestFivePercentDifferenceIsFound(t *testing.T) {
 	m := &machine{rand.New(rand.NewPCG(5, 5)), 0.02, 0}
 	a, b := m.run(t, 16, 1), m.run(t, 16, 1.05)
 	c := compareRuns(t, "a", a, "b", b)
@@ -151,8 +150,8 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// Short runs, and those without histograms, have ratios and say why there is no more.
-func TestWithoutIntervals(t *testing.T) {
+// Short runs, and those without histograms, have ratios and a reason for missing intervals.
+func TestShortRunsHaveNoIntervals(t *testing.T) {
 	m := &machine{rand.New(rand.NewPCG(6, 6)), 0.02, 0}
 	short, other := m.run(t, 5, 1), m.run(t, 20, 2)
 	c := compareRuns(t, "short.json", short, "b", other)
@@ -171,8 +170,8 @@ func TestWithoutIntervals(t *testing.T) {
 	}
 }
 
-// Runs of hours are drawn in fewer parts, of which nothing is lost.
-func TestLongRun(t *testing.T) {
+// Runs of hours are split into fewer parts without loss.
+func TestLongRunsAreMerged(t *testing.T) {
 	m := &machine{rand.New(rand.NewPCG(7, 7)), 0.02, 0}
 	r := m.run(t, 10, 1)
 	r.Timeline = slices.Repeat(r.Timeline, 25)
@@ -187,8 +186,8 @@ func TestLongRun(t *testing.T) {
 	}
 }
 
-// Of several runs a side the interval holds what differs from run to run, too.
-func TestSeveralRuns(t *testing.T) {
+// With several runs of a side, the interval includes the variation between runs.
+func TestSeveralRunsWidenIntervals(t *testing.T) {
 	m := &machine{rand.New(rand.NewPCG(8, 8)), 0.01, 0}
 	var a, b []*report.Run
 	for _, speed := range []float64{0.9, 1, 1.1} {
@@ -204,7 +203,7 @@ func TestSeveralRuns(t *testing.T) {
 	}
 }
 
-func TestDifferences(t *testing.T) {
+func TestDifferentSettingsAreListed(t *testing.T) {
 	m := &machine{rand.New(rand.NewPCG(9, 9)), 0.01, 0}
 	a, b := m.run(t, 10, 1), m.run(t, 10, 1)
 	b.URL, b.Connections, b.Asked = "http://other/", 16, 5000
@@ -227,8 +226,8 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// Between the times that there are a quantile is in proportion.
-func TestQuantileOfSum(t *testing.T) {
+// Quantiles are interpolated linearly between known latencies.
+func TestQuantilesAreInterpolated(t *testing.T) {
 	s := newSum(&series{times: []float64{100, 200, 300}})
 	s.add(&second{bins: []bin{{0, 50}, {1, 40}, {2, 10}}})
 	for q, want := range map[float64]float64{0.25: 100, 0.5: 100, 0.7: 150, 0.9: 200, 0.95: 250, 1: 300} {
@@ -242,8 +241,8 @@ func TestQuantileOfSum(t *testing.T) {
 	}
 }
 
-// Values of tables of Student's distribution.
-func TestStudent(t *testing.T) {
+// Values from tables of Student's distribution.
+func TestStudentMatchesTables(t *testing.T) {
 	for freedom, want := range map[float64]float64{4: 2.776, 10: 2.228, 30: 2.042, 1000: 1.962} {
 		if got := student(freedom); math.Abs(got-want) > 0.02 {
 			t.Errorf("%v: %v, want %v", freedom, got, want)

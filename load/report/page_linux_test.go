@@ -10,8 +10,8 @@ import (
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
-// A browser shows the page, and has nothing to complain of.
-func TestPageInABrowser(t *testing.T) {
+// A browser renders the page without messages on its console.
+func TestPageRendersInABrowser(t *testing.T) {
 	var page bytes.Buffer
 	if err := opened(sample(t)).WritePage(&page); err != nil {
 		t.Fatal(err)

@@ -19,7 +19,7 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// sample is a run of 3.5 seconds with 10,000 requests a second, of 1 ms and a tail.
+// sample returns a run of 3.5 seconds with 10,000 requests per second, of 1 ms and a tail.
 func sample(t *testing.T) *Run {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 1))
@@ -58,7 +58,7 @@ func sample(t *testing.T) *Run {
 	return r
 }
 
-// opened makes an open loop of a run, in which requests waited before they were sent.
+// opened turns a run into an open loop whose requests waited before they were sent.
 func opened(r *Run) *Run {
 	r.Asked = 35100
 	r.Unanswered = 100
@@ -86,7 +86,7 @@ func wantLines(t *testing.T, text string, patterns ...string) {
 	}
 }
 
-func TestText(t *testing.T) {
+func TestTextReport(t *testing.T) {
 	wantLines(t, text(t, sample(t)),
 		`^http://127.0.0.1:8080/api/users\?a=b$`, `^64 connections, 2 threads, 3.5s, closed loop$`,
 		`^ +mean +stdev +min +p50 +p90 +p99 +p99\.9 +max$`,
@@ -107,8 +107,8 @@ func TestText(t *testing.T) {
 		`^The generator was busy 97% of the time: it, not the server`)
 }
 
-// Whatever fails while it is written is told.
-func TestWriteFails(t *testing.T) {
+// Write errors are returned.
+func TestWriteErrorsAreReturned(t *testing.T) {
 	r := sample(t)
 	for name, write := range map[string]func() error{
 		"text": func() error { return r.WriteText(full{}) }, "CSV": func() error { return r.WriteCSV(full{}) },
@@ -127,7 +127,7 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
-func TestNumbers(t *testing.T) {
+func TestNumbersAreFormatted(t *testing.T) {
 	for d, want := range map[time.Duration]string{
 		0: "0µs", 123: "0.123µs", 94463: "94.5µs", 999499: "999µs", 999600: "1ms", 12345678: "12.3ms", 999600 * time.Microsecond: "1s",
 		61 * time.Second: "61s", 20 * time.Minute: "1200s",
@@ -156,7 +156,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-func TestCSV(t *testing.T) {
+func TestCSVHasNamedColumns(t *testing.T) {
 	var b bytes.Buffer
 	if err := sample(t).WriteCSV(&b); err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func TestCSV(t *testing.T) {
 	}
 }
 
-func TestSamples(t *testing.T) {
+func TestSamplesAreRows(t *testing.T) {
 	r := sample(t)
 	r.Samples = []load.Sample{
 		{Connect: 5, Due: 10, Sent: 11, First: 20, Done: 21, Connection: 3, Request: 1, Status: 200, Kept: true, Body: 5, Bytes: 120},
@@ -192,8 +192,8 @@ func TestSamples(t *testing.T) {
 	}
 }
 
-// The tools of HdrHistogram read the log: each second, when it was, and all that it holds.
-func TestHDRLog(t *testing.T) {
+// HdrHistogram tools read the log: each second, its time, and its whole histogram.
+func TestHDRLogIsReadByItsLibrary(t *testing.T) {
 	r := sample(t)
 	r.URL += "\n1,1,1,x"
 	r.Timeline = slices.Insert(r.Timeline, 2, load.Second{Requests: 7}) // not kept
@@ -212,7 +212,7 @@ func TestHDRLog(t *testing.T) {
 		if err != nil || h == nil {
 			t.Fatalf("line %d: %v, %v", i, h, err)
 		}
-		// The reader cuts what floats lack of whole milliseconds.
+		// The reader truncates fractions of milliseconds.
 		if from, to := h.StartTimeMs()-start, h.EndTimeMs()-start; from < want.from-1 || from > want.from || to < want.to-1 || to > want.to || h.Tag() != "latency" {
 			t.Errorf("line %d: %d to %d, tag %q", i, from, to, h.Tag())
 		}
@@ -226,8 +226,8 @@ func TestHDRLog(t *testing.T) {
 	}
 }
 
-// Runs that follow each other in a file are results of one benchmark.
-func TestBench(t *testing.T) {
+// Several runs in a file are results of one benchmark.
+func TestBenchLinesAreReadByBenchfmt(t *testing.T) {
 	var b bytes.Buffer
 	for range 2 {
 		if err := sample(t).WriteBench(&b); err != nil {
@@ -260,7 +260,7 @@ func TestBench(t *testing.T) {
 	}
 }
 
-func TestBenchName(t *testing.T) {
+func TestBenchNameIsOneWord(t *testing.T) {
 	for url, want := range map[string]string{
 		"http://h": "_", "http://h/": "_", "http://h/a/b": "_a_b", "http://h/a%20b?c": "_a%20b", "http+unix:///run/s:/a": "_a", "fcgi+unix:///run/s": "_",
 		"://": "_",
@@ -271,8 +271,8 @@ func TestBenchName(t *testing.T) {
 	}
 }
 
-// What is written as JSON is read again, by who knows only load.Result as well.
-func TestJSON(t *testing.T) {
+// The JSON of a run is read back, also as a load.Result alone.
+func TestRunRoundTripsThroughJSON(t *testing.T) {
 	r := opened(sample(t))
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -297,8 +297,8 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-// The page needs nothing from anywhere: it opens offline, in light and in dark.
-func TestPageIsWhole(t *testing.T) {
+// The page is self-contained: it renders offline, in light and dark mode.
+func TestPageIsSelfContained(t *testing.T) {
 	var pages []string
 	for _, r := range []*Run{sample(t), opened(sample(t)), long(t)} {
 		var b bytes.Buffer
@@ -317,7 +317,7 @@ func TestPageIsWhole(t *testing.T) {
 	}
 }
 
-// long is a run of more than an hour, whose last seconds have no histograms.
+// long returns a run of more than an hour, whose last seconds have no histograms.
 func long(t *testing.T) *Run {
 	t.Helper()
 	r := sample(t)
