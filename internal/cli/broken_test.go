@@ -22,7 +22,7 @@ import (
 	"github.com/tarehq/tare/lab/report"
 )
 
-// brokenTests are the ways in which a contender can be broken, and what is said of it.
+// brokenTests lists the faults of a contender and the report's text about each.
 func brokenTests() []brokenTest {
 	return []brokenTest{
 		{"well", nil, true},
@@ -32,10 +32,10 @@ func brokenTests() []brokenTest {
 		{"crashes", []string{`LEFT OUT: crashes: it failed 2 times; the last time: its application ended by itself (exit status 9)`, "out of luck"}, false},
 		{"late", []string{`LEFT OUT: late: does not answer after 300ms`}, false},
 		{"forks", []string{`LEFT OUT: forks: its application ended by itself (exit status 0), and left "broken"`, `an application has to stay in the foreground`}, false},
-		// Right when it is asked alone, and wrong now and then under load.
+		// Correct when requested alone, and sometimes wrong under load.
 		{"garbles", []string{`LEFT OUT: garbles: it failed 2 times; the last time: answers otherwise under load: `, `a body of 5 bytes came that is not the expected one of 5`}, false},
 		{"falters", []string{`LEFT OUT: falters: it failed 2 times; the last time: answers otherwise under load: `, `status 500 came`}, false},
-		// These can be weighed all the same.
+		// These can still be measured.
 		{"holds", []string{`holds leaves processes behind when it is told to end: "broken" (process`, "They are ended, too."}, true},
 		{"deaf", []string{`deaf does not end when it is told to (SIGTERM). It is killed each time.`}, true},
 	}
@@ -64,9 +64,9 @@ ready: {within: %[3]s}
 `
 )
 
-// A contender that is broken is named with what is wrong, the others are weighed as if it were
-// not there, and nothing of it is left.
-func TestBrokenContenders(t *testing.T) {
+// The report names the fault of a broken contender and measures the others as if it did not exist.
+// No process of it remains.
+func TestBrokenContendersAreNamedAndLeftOut(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	journal := filepath.Join(root, "started")
@@ -104,7 +104,7 @@ func TestBrokenContenders(t *testing.T) {
 	checkNothingLeft(t, journal, len(names))
 }
 
-// checkBroken checks what is said of each, on the terminal and on the page, and the rows.
+// checkBroken checks the text about each fault, on the terminal and on the page, and the rows.
 func checkBroken(t *testing.T, out, text string) {
 	run, err := report.Read(out)
 	if err != nil {
@@ -153,8 +153,8 @@ func checkBroken(t *testing.T, out, text string) {
 	}
 }
 
-// checkNothingLeft checks that none of the processes that noted themselves lives, and that
-// nobody listens where they did.
+// checkNothingLeft checks that none of the recorded processes is alive and that nothing listens on
+// their addresses.
 func checkNothingLeft(t *testing.T, journal string, fewest int) {
 	b, err := os.ReadFile(journal)
 	if err != nil {
@@ -186,8 +186,8 @@ func checkNothingLeft(t *testing.T, journal string, fewest int) {
 	}
 }
 
-// brokenServer is the program of the contenders: it serves "hello" on a port, with the fault
-// that it is told to have, and notes that it was started.
+// brokenServer is the contenders' program: it serves "hello" with a given fault and records its
+// start.
 func brokenServer() {
 	fault, port, journal := os.Args[1], os.Args[2], os.Args[3]
 	note := func() {
@@ -219,8 +219,7 @@ func brokenServer() {
 	panic(http.Serve(l, brokenHandler(fault)))
 }
 
-// holdPort starts a child in a session of its own that shares the listener, and outlives this
-// process.
+// holdPort starts a child in its own session that shares the listener and outlives this process.
 func holdPort(l net.Listener, port, journal string) {
 	f, err := l.(*net.TCPListener).File()
 	if err != nil {
@@ -234,8 +233,8 @@ func holdPort(l net.Listener, port, journal string) {
 	}
 }
 
-// aloneRequests is how many requests are answered well before any is not: more than the lab asks
-// one at a time.
+// aloneRequests is the number of correct responses before the first fault: more than the lab
+// requests one at a time.
 const aloneRequests = 20
 
 func brokenHandler(fault string) http.Handler {
@@ -265,7 +264,7 @@ func brokenHandler(fault string) http.Handler {
 	})
 }
 
-// hangUp answers well, and closes the connection without a word of it.
+// hangUp responds correctly and closes the connection without announcing it.
 func hangUp(w http.ResponseWriter) {
 	c, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {

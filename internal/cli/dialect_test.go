@@ -7,7 +7,7 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// impatient is a tool that gives up at the first error.
+// impatient is a tool that exits at the first error.
 type impatient struct{ trace *load.Trace }
 
 func (i impatient) Plan() load.Plan                               { return load.Plan{Trace: i.trace} }
@@ -16,8 +16,8 @@ func (impatient) Report(io.Writer, io.Writer, *load.Result) error { return nil }
 func (impatient) Footnotes(*load.Result) []string                 { return nil }
 func (impatient) GivesUp(e *load.Errors) bool                     { return e.Read > 0 }
 
-// A run ends when the tool would have ended, and the tool's own progress is told until then.
-func TestToolsGiveUp(t *testing.T) {
+// A run ends when the tool would have exited, and the tool's own progress is reported until then.
+func TestRunEndsWhenTheToolWouldExit(t *testing.T) {
 	told, gaveUp := 0, 0
 	for _, trace := range []*load.Trace{nil, {Progress: func(load.Progress) { told++ }}} {
 		p := planWithExit(impatient{trace}, func() { gaveUp++ })

@@ -9,8 +9,8 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// The answer says what holds, what does not and why, and whose limit that is.
-func TestAnswer(t *testing.T) {
+// The sentence names the sustained rate, the failed rate with its reason, and whose limit it is.
+func TestSearchSentenceNamesRatesAndLimits(t *testing.T) {
 	goal, err := load.ParseGoal("p99<10ms,errors<1%")
 	if err != nil {
 		t.Fatal(err)
@@ -36,8 +36,8 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// What held and what did not are drawn where they belong, with the goal between them.
-func TestRateCurve(t *testing.T) {
+// Sustained and failed rates are drawn at their positions, with the goal between them.
+func TestRateCurveShowsRatesAndGoal(t *testing.T) {
 	goal, err := load.ParseGoal("p99<10ms")
 	if err != nil {
 		t.Fatal(err)

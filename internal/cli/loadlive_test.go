@@ -10,7 +10,7 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-func TestLive(t *testing.T) {
+func TestLiveShowsTheLastSeconds(t *testing.T) {
 	plan := &load.Plan{Connections: 8, Warmup: 2 * time.Second, Duration: 10 * time.Second}
 	var out bytes.Buffer
 	l := newLive(newProgress(&out, 0), plan)
@@ -24,7 +24,7 @@ func TestLive(t *testing.T) {
 			tell.Second(load.Second{Requests: 1000, Errors: n / 20, Latency: hist.Packed{Count: 1000, P50: time.Millisecond, P99: 2 * time.Millisecond}})
 		}
 	}
-	// Sparks: of 13 seconds, which are told of.
+	// The sparklines show 13 seconds.
 	want := strings.Join([]string{
 		"████████████████████████  12s of 10s", "requests/s  1,000      █████████████", "p50         1ms        █████████████",
 		"p99         2ms        █████████████", "errors      none",
@@ -50,8 +50,8 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// A number of requests is what a run without a time has done.
-func TestLiveOfRequests(t *testing.T) {
+// Without a duration, progress is the share of requests.
+func TestLiveShowsTheShareOfRequests(t *testing.T) {
 	l := &live{plan: &load.Plan{Requests: 50000}}
 	l.now = load.Progress{Measuring: true, Elapsed: 1500 * time.Millisecond, Requests: 12500}
 	if share, text := l.done(); share != 0.25 || text != "12,500 of 50,000 requests, 1.5s" {

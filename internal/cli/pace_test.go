@@ -8,7 +8,7 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-func TestPace(t *testing.T) {
+func TestPaceIsParsed(t *testing.T) {
 	for text, want := range map[string][]load.Step{
 		"1000":                 {{From: 1000, To: 1000}},
 		"2.5k":                 {{From: 2500, To: 2500}},

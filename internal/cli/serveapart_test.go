@@ -21,7 +21,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// apart DIR COMMAND... runs a command in the namespaces that it was started in: with its own /proc, a network, and a
+// apart DIR COMMAND... runs a command in the current namespaces: with its own /proc, network, and a
 // disk of 64 KB at DIR.
 func apart() {
 	err := prepareApart(os.Args[1])
@@ -45,7 +45,7 @@ func prepareApart(disk string) error {
 	return loopbackUp()
 }
 
-// serveApart starts a server in network, mount and process namespaces of its own.
+// serveApart starts a server in its own network, mount and process namespaces.
 func serveApart(t *testing.T, disk string, args ...string) *served {
 	t.Helper()
 	cmd := exec.Command("apart", append([]string{disk, "tare", "serve"}, args...)...)
@@ -56,7 +56,7 @@ func serveApart(t *testing.T, disk string, args ...string) *served {
 	return startServed(t, cmd)
 }
 
-// needNamespaces skips a test where they cannot be made, and fails it where they should be.
+// needNamespaces skips a test if namespaces are not permitted, and fails it if they should be.
 func needNamespaces(t *testing.T) {
 	t.Helper()
 	cmd := testkit.Command(t, "true")
@@ -123,9 +123,9 @@ func wantStatus(t *testing.T, pid int, name, want string) {
 	}
 }
 
-// As root it takes a port that only root may have, and the log and the keys that only root may open, and is
-// somebody else when it serves: all of it, for good, in a root of its own.
-func TestServeAsAnother(t *testing.T) {
+// A server started as root opens a port, a log and keys that only root may open. Then it serves as
+// another user for good, with all threads, in a chroot.
+func TestServerStartedAsRootBecomesTheUser(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)
 	dir := site(t)
@@ -176,7 +176,7 @@ func TestServeAsAnother(t *testing.T) {
 	}
 }
 
-// wantOnlyKnownFolders checks that no descriptor is a folder but these.
+// wantOnlyKnownFolders checks that the only open folders are these.
 func wantOnlyKnownFolders(t *testing.T, pid int, known ...string) {
 	t.Helper()
 	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
@@ -199,8 +199,9 @@ func wantOnlyKnownFolders(t *testing.T, pid int, known ...string) {
 	}
 }
 
-// In a root of its own it finds a renewed certificate and a new log: by folders that Landlock keeps it from leaving by.
-func TestServeKeepsHold(t *testing.T) {
+// In a chroot, the server finds a renewed certificate and a new log through open folders, which
+// Landlock prevents it from leaving.
+func TestChrootedServerReopensLogAndCertificate(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)
 	dir := site(t)
@@ -266,8 +267,9 @@ func TestServeKeepsHold(t *testing.T) {
 	}
 }
 
-// Without Landlock no folder outside of the root stays open, and it is said what that costs.
-func TestServeChrootWithoutSandbox(t *testing.T) {
+// Without Landlock, no folder outside the chroot stays open, and the server prints the
+// consequences.
+func TestChrootWithoutLandlockKeepsNoFolderOpen(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)
 	dir := site(t)
@@ -285,9 +287,9 @@ func TestServeChrootWithoutSandbox(t *testing.T) {
 	s.await("access log: reopening failed, still writing the old file: .*its directory is not open any more")
 }
 
-// A disk that fills under the log costs lines only, and when there is room again they are written, with one that tells how
-// many are missing.
-func TestServeFullDisk(t *testing.T) {
+// A full disk loses only log lines. When there is space again, logging continues with a line that
+// counts the lost ones.
+func TestFullDiskLosesOnlyLogLines(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)
 	dir := site(t)
@@ -322,13 +324,13 @@ func TestServeFullDisk(t *testing.T) {
 	}
 }
 
-// enlarge makes the disk of a process bigger, which the process cannot tell from files that were deleted.
+// enlarge grows the disk of a process, which looks to it like deleted files.
 func enlarge(t *testing.T, pid int, disk string) {
 	t.Helper()
 	amongMounts(t, pid, func() error { return unix.Mount("", disk, "", unix.MS_REMOUNT, "size=32m") })
 }
 
-// amongMounts calls f with the mounts of a process.
+// amongMounts calls f in the mount namespace of a process.
 func amongMounts(t *testing.T, pid int, f func() error) {
 	t.Helper()
 	done := make(chan error)
@@ -352,7 +354,7 @@ func amongMounts(t *testing.T, pid int, f func() error) {
 	}
 }
 
-// descriptorOf is the descriptor by which a process has a file open.
+// descriptorOf returns the descriptor by which a process has a file open.
 func descriptorOf(t *testing.T, pid int, name string) string {
 	t.Helper()
 	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
@@ -365,8 +367,8 @@ func descriptorOf(t *testing.T, pid int, name string) string {
 	return ""
 }
 
-// A folder that somebody left open would be the way out of the root: nothing is served.
-func TestServeLeftOpen(t *testing.T) {
+// An inherited open folder would be a way out of the chroot, so nothing is served.
+func TestInheritedFolderPreventsChroot(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)
 	dir := site(t)

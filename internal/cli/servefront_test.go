@@ -19,19 +19,19 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// frontSite is a folder with an nginx.conf, and a server that it says all of.
+// frontSite is a folder with an nginx.conf, and the server that runs it.
 type frontSite struct {
 	t   *testing.T
 	dir string
 	*served
 }
 
-// newFrontSite makes a folder that anybody can reach.
+// newFrontSite creates a folder that all users can access.
 func newFrontSite(t *testing.T) *frontSite { return &frontSite{t: t, dir: openDir(t)} }
 
 func (f *frontSite) path(name string) string { return filepath.Join(f.dir, name) }
 
-// configure writes the configuration: DIR stands for the folder.
+// configure writes the configuration; DIR stands for the folder.
 func (f *frontSite) configure(text string) {
 	f.t.Helper()
 	write(f.t, f.path("nginx.conf"), strings.ReplaceAll(text, "DIR", f.dir))
@@ -43,14 +43,14 @@ func (f *frontSite) start(args ...string) {
 	f.await(`tare: running as `)
 }
 
-// over is a client that asks at a unix socket of the folder.
+// over returns a client that connects to a unix socket in the folder.
 func (f *frontSite) over(socket string) *http.Client {
 	return client(f.t, func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", f.path(socket))
 	})
 }
 
-// reload has the configuration be read again, and waits until that is said.
+// reload reloads the configuration and waits for the outcome.
 func (f *frontSite) reload() {
 	f.t.Helper()
 	before := count(f.stderr(), "reload: ")
@@ -67,8 +67,8 @@ http {
 }
 `
 
-// A configuration is changed while it is served: sockets come and go, and one that is wrong changes nothing.
-func TestFrontReload(t *testing.T) {
+// A reload opens and closes sockets; an invalid configuration changes nothing.
+func TestReloadChangesSocketsOrNothing(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	if err := os.Mkdir(f.path("run"), 0o777); err != nil {
@@ -125,8 +125,8 @@ func TestFrontReload(t *testing.T) {
 	}
 }
 
-// No request is lost while the configuration changes, be it what is answered or how connections are kept.
-func TestFrontReloadUnderLoad(t *testing.T) {
+// No request is lost by reloads that change responses or connection settings.
+func TestReloadLosesNoRequest(t *testing.T) {
 	t.Parallel()
 	reloads := 5
 	if os.Getenv("TARE_SLOW") != "" {
@@ -173,7 +173,7 @@ http {
 	}
 }
 
-// serveOn serves at a unix socket that everybody may use, until the test ends.
+// serveOn serves at a unix socket that all users may use, until the test ends.
 func serveOn(t *testing.T, path string) {
 	t.Helper()
 	l, err := net.Listen("unix", path)
@@ -190,7 +190,8 @@ func serveOn(t *testing.T, path string) {
 	t.Cleanup(func() { server.Close() })
 }
 
-// loadUntil loads a socket until ctx ends, and says when it has begun. Its error is about requests that failed.
+// loadUntil sends requests to a socket until ctx ends and signals its start. Its error reports
+// failed requests.
 func loadUntil(ctx context.Context, socket, path string, started func()) error {
 	result, err := load.Run(ctx, load.Plan{
 		URL: "http+unix://" + socket + ":" + path, Connections: 4, Threads: 1, Duration: time.Hour, Trace: &load.Trace{Started: started},
@@ -206,8 +207,8 @@ func loadUntil(ctx context.Context, socket, path string, started func()) error {
 	return nil
 }
 
-// Logs are opened again, and requests that have begun are finished when it is to end.
-func TestFrontSignals(t *testing.T) {
+// SIGUSR1 reopens logs, and a shutdown finishes active requests.
+func TestFrontReopensLogsAndFinishesRequests(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	f.configure(`error_log DIR/error.log;
@@ -273,8 +274,8 @@ http {
 	}
 }
 
-// stub_status tells of all connections: of all sockets, and of what served before a reload.
-func TestFrontCountsConnections(t *testing.T) {
+// stub_status counts all connections: of all sockets, and of servers replaced by a reload.
+func TestStubStatusCountsAllConnections(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	if err := os.Chmod(f.dir, 0o777); err != nil {
@@ -298,7 +299,7 @@ http {
 	get(t, first, "http://any/", "Active connections: 3 \nserver accepts handled requests\n 3 3 4 \nReading: 0 Writing: 1 Waiting: 2 \n")
 }
 
-// awaitText waits until a file holds a text.
+// awaitText waits until a file contains a text.
 func awaitText(t *testing.T, name, text string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
@@ -311,7 +312,7 @@ func awaitText(t *testing.T, name, text string) {
 	}
 }
 
-// awaitGone waits until there is no file of a name.
+// awaitGone waits until a file does not exist.
 func awaitGone(t *testing.T, name string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
@@ -324,7 +325,8 @@ func awaitGone(t *testing.T, name string) {
 	}
 }
 
-// passed starts the server with sockets that listen at free ports: PORT1 and so on in the configuration.
+// passed starts the server with inherited sockets on free ports: PORT1 and so on in the
+// configuration.
 func (f *frontSite) passed(n int, conf string) (addrs []string) {
 	f.t.Helper()
 	cmd := exec.Command("sh", "-c", fmt.Sprintf("LISTEN_PID=$$ LISTEN_FDS=%d exec tare serve -c %s", n, f.path("nginx.conf")))
@@ -348,8 +350,8 @@ func (f *frontSite) passed(n int, conf string) (addrs []string) {
 	return addrs
 }
 
-// A name to listen at is resolved by who serves already, and what is served stays.
-func TestFrontListensAtNames(t *testing.T) {
+// A host name in listen is resolved by the running server, and existing sockets stay open.
+func TestListenResolvesHostNames(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	const conf = `events {}
@@ -374,8 +376,8 @@ http { server { listen PORT1; return 200 "one"; } }
 	}
 }
 
-// Root's server becomes the user that the configuration names, for good, or else nobody.
-func TestFrontUser(t *testing.T) {
+// A server started as root becomes the configured user for good, by default nobody.
+func TestFrontStartedAsRootBecomesTheUser(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can become somebody else")

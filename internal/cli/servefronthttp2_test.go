@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// http2Hosts share ports. At the first one hosts with http2 on speak HTTP/2, at the second one all do, for a listen says so, and at
-// the third one a host that is not the default.
+// http2Hosts share ports. At the first one, only hosts with http2 on allow HTTP/2. At the second,
+// all do because of listen. At the third, only a host that is not the default does.
 const http2Hosts = `events {}
 http {
 	ssl_certificate one.pem; ssl_certificate_key one.key;
@@ -19,8 +19,8 @@ http {
 }
 `
 
-// A client that offers HTTP/2 gets it from the hosts that speak it, as in nginx.
-func TestFrontHTTP2OfHosts(t *testing.T) {
+// A client that offers HTTP/2 gets it from hosts that allow it, as in nginx.
+func TestHTTP2IsOfferedByHostsThatAllowIt(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	putCertificate(t, f.path("one.pem"), f.path("one.key"), 1)

@@ -12,8 +12,9 @@ import (
 	"testing"
 )
 
-// Connections of HTTP/2 end behind so many requests, too, and none of those that follow is lost. The PROXY protocol may stand before TLS.
-func TestFrontKeepsHTTP2(t *testing.T) {
+// keepalive_requests also applies to HTTP/2, and none of the following requests is lost. The PROXY
+// protocol may precede TLS.
+func TestKeepaliveRequestsLosesNoHTTP2Request(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	putCertificate(t, f.path("one.pem"), f.path("one.key"), 1)

@@ -21,7 +21,7 @@ http {
 }
 `
 
-// talkTo sends a text at a socket, and reads until the connection is closed.
+// talkTo sends a text to a socket and reads until the connection closes.
 func (f *frontSite) talkTo(socket, send string, whole bool) {
 	f.t.Helper()
 	nc, err := net.Dial("unix", f.path(socket))
@@ -39,8 +39,9 @@ func (f *frontSite) talkTo(socket, send string, whole bool) {
 	}
 }
 
-// Requests that the server refuses are in the log of the server block that address and Host name, as nginx has them.
-func TestFrontLogsRefused(t *testing.T) {
+// Requests that the server refuses appear in the log of the server block selected by address and
+// Host, as in nginx.
+func TestRefusedRequestsAreLogged(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	if err := os.Chmod(f.dir, 0o777); err != nil {
@@ -78,8 +79,8 @@ func TestFrontLogsRefused(t *testing.T) {
 	}
 }
 
-// A client that reads nothing is cut off after send_timeout, however short the responses are.
-func TestFrontUnread(t *testing.T) {
+// A client that reads nothing is disconnected after send_timeout, however short the responses are.
+func TestClientThatReadsNothingIsDisconnected(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	if err := os.Chmod(f.dir, 0o777); err != nil {

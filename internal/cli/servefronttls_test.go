@@ -15,8 +15,9 @@ import (
 	"time"
 )
 
-// TLS is beside none, with the certificate of the host that is asked for, which is renewed; handshakes of some hosts are refused.
-func TestFrontTLS(t *testing.T) {
+// TLS and plain sockets coexist. Each host has its own certificate, which is renewed; some hosts
+// reject handshakes.
+func TestHostsHaveTheirOwnCertificates(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	for number, name := range []string{"one", "two"} {
@@ -64,7 +65,7 @@ http {
 	}
 }
 
-// openToAll lets whoever the server becomes read files.
+// openToAll makes files readable by the user that the server becomes.
 func openToAll(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -74,9 +75,9 @@ func openToAll(t *testing.T, names ...string) {
 	}
 }
 
-// Hosts are found by the socket's address, and the client's address is the one that the proxy reports only if the proxy is trusted.
-// Connections without the PROXY protocol's header are not served.
-func TestFrontProxied(t *testing.T) {
+// Hosts are selected by the socket's address. The client's address is the one that the proxy
+// reports only if the proxy is trusted. Connections without a PROXY protocol header are closed.
+func TestProxyProtocolIsTrustedOnlyFromTrustedProxies(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	addrs := f.passed(4, `events {}
@@ -142,8 +143,9 @@ http {
 }
 `
 
-// A TLS connection that was opened before a reload serves one more request, as the new configuration says, and ends in order.
-func TestFrontReloadEndsTLS(t *testing.T) {
+// A TLS connection opened before a reload serves one more request with the new configuration and
+// closes in order.
+func TestReloadClosesTLSConnectionsInOrder(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	putCertificate(t, f.path("one.pem"), f.path("one.key"), 1)
@@ -179,9 +181,9 @@ func TestFrontReloadEndsTLS(t *testing.T) {
 	}
 }
 
-// No request over TLS is lost while connections move to new servers, by HTTP/1.1 and HTTP/2. POST is not sent again by clients once it
-// may have arrived.
-func TestFrontReloadUnderTLSLoad(t *testing.T) {
+// No request over TLS is lost while connections move to new servers, with HTTP/1.1 and HTTP/2.
+// Clients do not retry POST once it may have arrived.
+func TestReloadLosesNoTLSRequest(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	putCertificate(t, f.path("one.pem"), f.path("one.key"), 1)

@@ -27,9 +27,9 @@ http {
 }
 `
 
-// What a reload says of clients' certificates holds for connections that are open, whose handshake was before: over HTTP/1.1 and HTTP/2,
-// and for sessions that are resumed.
-func TestFrontReloadVerifies(t *testing.T) {
+// A reload's rules for client certificates apply to connections that were open before: over
+// HTTP/1.1 and HTTP/2, and to resumed sessions.
+func TestReloadVerifiesClientCertificatesAgain(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	putCertificate(t, f.path("one.pem"), f.path("one.key"), 1)
@@ -118,7 +118,7 @@ func TestFrontReloadVerifies(t *testing.T) {
 	}
 }
 
-// statusAndBody is a response in short: errors have pages.
+// statusAndBody returns a response in short form; errors have pages.
 func statusAndBody(t *testing.T, resp *http.Response) string {
 	t.Helper()
 	defer resp.Body.Close()

@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// hostileFolder makes a folder that a user owns, with a link in it to a file of root's folder that does not exist.
+// hostileFolder creates a folder owned by a user, with a link to a nonexistent file in root's
+// folder.
 func hostileFolder(t *testing.T, uid int) (folder, target string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -37,8 +38,9 @@ func hostileFolder(t *testing.T, uid int) (folder, target string) {
 	return folder, target
 }
 
-// Root follows no link of the user that it becomes: it would make files, and give them away, wherever that user likes.
-func TestServeLinksOfOthers(t *testing.T) {
+// Root follows no links of the user that it will become: it would create files wherever that user
+// likes, and give them away.
+func TestRootFollowsNoLinksOfOtherUsers(t *testing.T) {
 	t.Parallel()
 	const uid = 64123
 	folder, target := hostileFolder(t, uid)
@@ -69,8 +71,8 @@ func TestServeLinksOfOthers(t *testing.T) {
 	}
 }
 
-// The file with the process's number is root's, wherever it is, and a new log is the user's.
-func TestServePIDIsRoots(t *testing.T) {
+// The PID file is owned by root wherever it is, and a new log by the user.
+func TestPIDFileIsOwnedByRoot(t *testing.T) {
 	t.Parallel()
 	const uid = 64123
 	folder, _ := hostileFolder(t, uid)
@@ -103,8 +105,8 @@ func TestServePIDIsRoots(t *testing.T) {
 	}
 }
 
-// When the log is opened again, root does not follow links that were put in its place meanwhile either.
-func TestServeReopenedLogIsNoLink(t *testing.T) {
+// When reopening the log, root does not follow links that were put in its place.
+func TestReopenedLogFollowsNoLink(t *testing.T) {
 	t.Parallel()
 	folder, target := hostileFolder(t, 64123)
 	log := filepath.Join(folder, "log")
@@ -123,8 +125,8 @@ func TestServeReopenedLogIsNoLink(t *testing.T) {
 	}
 }
 
-// A named pipe in the place of a log does not keep the server from ending.
-func TestServeReopenedLogIsPipe(t *testing.T) {
+// A named pipe in the place of a log does not prevent the server from exiting.
+func TestPipeAsReopenedLogDoesNotBlockExit(t *testing.T) {
 	t.Parallel()
 	dir := site(t)
 	log := filepath.Join(filepath.Dir(dir), "log")

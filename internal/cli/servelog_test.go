@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// longAgent makes the lines of a log long, so that few requests fill it.
+// longAgent makes log lines long, so that few requests fill the log.
 var longAgent = strings.Repeat("x", 4000)
 
-// enough is how many requests fill two queues and a pipe with lines that have longAgent.
+// enough is the number of requests that fill two queues and a pipe with lines of longAgent.
 const enough = 700
 
-// flood makes requests, all of which must be answered.
+// flood sends requests, all of which must have a response.
 func flood(t *testing.T, c *http.Client, url string, n int) {
 	t.Helper()
 	for range n {
@@ -41,8 +41,8 @@ func flood(t *testing.T, c *http.Client, url string, n int) {
 	}
 }
 
-// A log on a disk that is full loses lines and nothing else, and that is said.
-func TestServeFullLog(t *testing.T) {
+// A log on a full disk loses only lines, which is reported.
+func TestFullLogLosesOnlyLines(t *testing.T) {
 	t.Parallel()
 	s := serveFiles(t, "--listen", "127.0.0.1:0", "--access-log", "/dev/full", site(t))
 	c, url := client(t, nil), "http://"+s.address()
@@ -56,8 +56,8 @@ func TestServeFullLog(t *testing.T) {
 	s.await(`access log: spool: \d+ lines were lost: write /dev/full: no space left on device`)
 }
 
-// A pipe that nobody reads loses lines and nothing else; whoever reads again learns how many.
-func TestServeBlockedLog(t *testing.T) {
+// A pipe without a reader loses only lines. A later reader learns how many.
+func TestUnreadPipeLosesOnlyLogLines(t *testing.T) {
 	t.Parallel()
 	dir := site(t)
 	pipe := filepath.Join(filepath.Dir(dir), "pipe")
@@ -94,8 +94,8 @@ func TestServeBlockedLog(t *testing.T) {
 	}
 }
 
-// Standard output that is closed is no reason to end.
-func TestServeClosedOutput(t *testing.T) {
+// Closed standard output does not end the server.
+func TestClosedStandardOutputDoesNotEndTheServer(t *testing.T) {
 	t.Parallel()
 	cmd := serveCommandLine("--listen", "127.0.0.1:0", "--access-log", "-", site(t))
 	r, w, err := os.Pipe()
@@ -116,8 +116,8 @@ func TestServeClosedOutput(t *testing.T) {
 	get(t, c, url, "hello")
 }
 
-// A log that is renamed and opened again while requests come has each of them once, in one file or the other.
-func TestServeRotation(t *testing.T) {
+// If a log is renamed and reopened during requests, each request is in exactly one of the files.
+func TestRotationLosesNoLine(t *testing.T) {
 	t.Parallel()
 	dir := site(t)
 	log := filepath.Join(filepath.Dir(dir), "access.log")
@@ -168,8 +168,8 @@ func TestServeRotation(t *testing.T) {
 	}
 }
 
-// A log that cannot be opened again is written on.
-func TestServeFailedRotation(t *testing.T) {
+// A log that cannot be reopened continues in the old file.
+func TestFailedReopeningKeepsTheOldLog(t *testing.T) {
 	t.Parallel()
 	dir := site(t)
 	log := filepath.Join(filepath.Dir(dir), "access.log")
@@ -192,7 +192,7 @@ func TestServeFailedRotation(t *testing.T) {
 	}
 }
 
-// awaitRepeated waits until a text was said a number of times.
+// awaitRepeated waits until a text was printed a number of times.
 func awaitRepeated(t *testing.T, s *served, text string, times int) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); count(s.stderr(), text) < times; time.Sleep(time.Millisecond) {

@@ -9,14 +9,15 @@ import (
 	"testing"
 )
 
-// ignoring returns a command that starts the server with SIGHUP and SIGINT ignored, as nohup and the
-// background of a shell script do.
+// ignoring returns a command that starts the server with SIGHUP and SIGINT ignored, as nohup and
+// background jobs of shell scripts do.
 func ignoring(args ...string) *exec.Cmd {
 	return exec.Command("sh", append([]string{"-c", `trap "" HUP INT; exec tare serve "$@"`, "sh"}, args...)...)
 }
 
-// A front reloads on SIGHUP also if that was ignored when it started, as nginx does. SIGINT ends it.
-func TestFrontUnderNohup(t *testing.T) {
+// Like nginx, a front reloads on SIGHUP even if the signal was ignored at its start. SIGINT ends
+// it.
+func TestFrontReloadsUnderNohup(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	text := strings.ReplaceAll(twoSockets, "pid DIR/run/pid;", "")
@@ -31,8 +32,8 @@ func TestFrontUnderNohup(t *testing.T) {
 	}
 }
 
-// A server of files without a certificate has nothing to reload: SIGHUP ends it, except under nohup.
-func TestServeUnderNohup(t *testing.T) {
+// A file server without a certificate has nothing to reload: SIGHUP ends it, except under nohup.
+func TestFileServerIgnoresSIGHUPUnderNohup(t *testing.T) {
 	t.Parallel()
 	dir := site(t)
 	s := startServed(t, ignoring("--listen", "127.0.0.1:0", dir))
@@ -53,8 +54,8 @@ func TestServeUnderNohup(t *testing.T) {
 	}
 }
 
-// With a certificate, SIGHUP reads that again, under nohup too.
-func TestServeTLSUnderNohup(t *testing.T) {
+// With a certificate, SIGHUP reloads it, even under nohup.
+func TestSIGHUPReloadsTheCertificateUnderNohup(t *testing.T) {
 	t.Parallel()
 	dir := site(t)
 	cert, key := filepath.Join(filepath.Dir(dir), "cert.pem"), filepath.Join(filepath.Dir(dir), "key.pem")

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Signals can be sent as soon as the file with the process's number is there: they end nothing.
-func TestFrontSignalsBehindPID(t *testing.T) {
+// Signals are safe as soon as the PID file exists: they do not end the server.
+func TestSignalsAreSafeOnceThePIDFileExists(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	pid := f.path("pid")

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A stock nginx.conf whose includes find nothing is served, and a server that comes with a reload, too.
-func TestFrontStock(t *testing.T) {
+// A stock nginx.conf whose includes match no files is served, and so is a server added by a reload.
+func TestStockConfigurationIsServed(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	if err := os.Chmod(f.dir, 0o777); err != nil { // whoever it becomes makes the socket

@@ -13,7 +13,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// putCertificate writes a new certificate with a number, and its key.
+// putCertificate writes a new certificate with a serial number, and its key.
 func putCertificate(t *testing.T, cert, key string, number int64) {
 	t.Helper()
 	public, secret := testkit.SelfSign(t, x509.Certificate{SerialNumber: big.NewInt(number), DNSNames: []string{"example.org"}})
@@ -21,7 +21,7 @@ func putCertificate(t *testing.T, cert, key string, number int64) {
 	replaceFile(t, key, string(secret))
 }
 
-// replace puts a file in another's place, as programs that renew certificates do.
+// replace replaces a file by another, as programs that renew certificates do.
 func replaceFile(t *testing.T, name, text string) {
 	t.Helper()
 	write(t, name+".new", text)
@@ -30,7 +30,7 @@ func replaceFile(t *testing.T, name, text string) {
 	}
 }
 
-// number asks over a new connection and returns that of the certificate.
+// number returns the serial number of the certificate on a new connection.
 func number(t *testing.T, url string) int64 {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
@@ -53,8 +53,9 @@ func wantNumber(t *testing.T, url string, want int64) {
 	}
 }
 
-// A certificate that is replaced by rubbish stays in use; a good one takes its place, with and without a signal.
-func TestServeCertificate(t *testing.T) {
+// An invalid certificate does not replace the current one; a valid one does, with and without a
+// signal.
+func TestInvalidCertificateDoesNotReplaceTheCurrentOne(t *testing.T) {
 	t.Parallel()
 	dir := site(t)
 	cert, key := filepath.Join(filepath.Dir(dir), "cert.pem"), filepath.Join(filepath.Dir(dir), "key.pem")
@@ -87,7 +88,7 @@ func TestServeCertificate(t *testing.T) {
 	}
 }
 
-// insecure has a client take any certificate.
+// insecure makes a client accept any certificate.
 func insecure(c *http.Client) {
 	c.Transport.(*http.Transport).TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
 }

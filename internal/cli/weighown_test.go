@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// ownServer is an application as a reader may have one. It serves "hello" well, or with the
-// fault that it is told to have.
+// ownServer is an example of a user's own application. It serves "hello" correctly or with a given
+// fault.
 func ownServer() {
 	addr := flag.String("addr", "", "address to listen on")
 	socket := flag.String("unix", "", "unix socket to listen on")
@@ -47,7 +47,7 @@ func ownServer() {
 	select {}
 }
 
-// inBackground starts a program in a session of its own.
+// inBackground starts a program in its own session.
 func inBackground(words ...string) {
 	c := exec.Command(words[0], words[1:]...)
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -94,7 +94,7 @@ func ownHandler(fault string, burn time.Duration) http.Handler {
 	})
 }
 
-// processorTime is what this process has used.
+// processorTime returns the CPU time of this process.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

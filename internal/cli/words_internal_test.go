@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestSplitWords(t *testing.T) {
+func TestSplitWordsFollowsShellQuoting(t *testing.T) {
 	for _, test := range []struct {
 		line string
 		want []string
@@ -31,7 +31,7 @@ func TestSplitWords(t *testing.T) {
 	}
 }
 
-func TestSplitWordsRefuses(t *testing.T) {
+func TestSplitWordsRejectsShellSyntax(t *testing.T) {
 	for line, want := range map[string]string{
 		"a | b":    `'|' needs a shell`,
 		"a > b":    `'>' needs a shell`,
@@ -49,7 +49,7 @@ func TestSplitWordsRefuses(t *testing.T) {
 	}
 }
 
-func TestVariables(t *testing.T) {
+func TestVariablesPrecedeTheCommand(t *testing.T) {
 	for line, want := range map[string]struct{ env, command string }{
 		"./a -x=y":         {"", "./a -x=y"},
 		"A=b C_1=d=e ./a":  {"A=b C_1=d=e", "./a"},

@@ -22,7 +22,7 @@ func flags() []dialect.Flag[command] {
 	}
 }
 
-func TestApply(t *testing.T) {
+func TestApplySetsFlagsOrNamesUnsupportedOnes(t *testing.T) {
 	var c command
 	rest, err := dialect.Apply("tool", &c, []string{"-n3", "url"}, flags(), getopt.Anywhere)
 	if err != nil || c.n != 3 || strings.Join(rest, " ") != "url" {
@@ -40,7 +40,7 @@ func TestApply(t *testing.T) {
 	}
 }
 
-func TestUsageErrorEnds(t *testing.T) {
+func TestUsageErrorPrintsTextOrReason(t *testing.T) {
 	var stdout, stderr strings.Builder
 	asked := &dialect.UsageError{Tool: "tool", Text: "the flags\n", Code: 3}
 	err := dialect.Usage("tool", errors.Join(asked), 4)

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// dial returns both ends of a connection. Call it in a bubble.
+// dial returns both ends of a connection. Call it in a synctest bubble.
 func dial(t *testing.T) (client, server *MemConn) {
 	t.Helper()
 	var nw Network
@@ -27,7 +27,7 @@ func dial(t *testing.T) (client, server *MemConn) {
 	return client, (<-accepted).(*MemConn)
 }
 
-func TestMemConnEnds(t *testing.T) {
+func TestMemConnReadsEOFAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := dial(t)
 		io.WriteString(client, "hello")
@@ -54,7 +54,7 @@ func TestMemConnEnds(t *testing.T) {
 	})
 }
 
-func TestMemConnDeadlinesAndBuffer(t *testing.T) {
+func TestMemConnHasDeadlinesAndBuffers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := dial(t)
 		start := time.Now()
@@ -76,7 +76,7 @@ func TestMemConnDeadlinesAndBuffer(t *testing.T) {
 	})
 }
 
-func TestNetworkThatIsClosed(t *testing.T) {
+func TestClosedNetworkRejectsDial(t *testing.T) {
 	var nw Network
 	l := nw.Listen()
 	l.Close()

@@ -20,7 +20,7 @@ func plan(t *testing.T, args ...string) load.Plan {
 	return c.Plan()
 }
 
-func TestPlanOfAPublishedCommandLine(t *testing.T) {
+func TestPublishedCommandLineIsAccepted(t *testing.T) {
 	p := plan(t, "-k", "-c", "4000", "-n", "100000", "http://127.0.0.1:8080/hello/100?a=b")
 	if p.URL != "http://127.0.0.1:8080/hello/100?a=b" || p.Connections != 4000 || p.Requests != 100000 || p.Samples != 100000 ||
 		p.Version != load.HTTP10 || p.Method != "GET" || p.Timeout != 30*time.Second || p.Duration != 0 || p.PerConnection != 0 {
@@ -32,7 +32,7 @@ func TestPlanOfAPublishedCommandLine(t *testing.T) {
 	}
 }
 
-func TestPlan(t *testing.T) {
+func TestFlagsSetThePlan(t *testing.T) {
 	dir := t.TempDir()
 	body := filepath.Join(dir, "body")
 	if err := os.WriteFile(body, []byte("a=b\n"), 0o644); err != nil {
@@ -75,7 +75,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-func TestWrongCommandLines(t *testing.T) {
+func TestInvalidCommandLinesAreRejected(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
 		{"", "want one URL after all flags, got 0"},
 		{"http://h/ -n 5", "want one URL after all flags, got 3"},

@@ -13,13 +13,14 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// sample is one of a kept connection. Times are in microseconds.
+// sample returns a sample on a kept connection. Times are in microseconds.
 func sample(connect, sent, first, done int64) load.Sample {
 	at := func(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }
 	return load.Sample{Connect: at(connect), Due: at(sent), Sent: at(sent), First: at(first), Done: at(done), Status: 200, Kept: true, Body: 60, Bytes: 160}
 }
 
-// five are of totals 22, 10, 8, 12 and 14.6 ms, which wait 10, 4, 1, 5 and 6.4 ms.
+// five returns samples with totals of 22, 10, 8, 12 and 14.6 ms, and waits of 10, 4, 1, 5 and 6.4
+// ms.
 func five() *load.Result {
 	return &load.Result{
 		Seconds: 0.07, Requests: 5, SentBytes: 500, Head: "HTTP/1.0 200 OK\r\nServer: nginx/1.22 (Debian)\r\n\r\n",
@@ -30,7 +31,7 @@ func five() *load.Result {
 	}
 }
 
-// report runs a command's report; a run with an exit code has an error.
+// report writes a command's report; an exit code is returned as an error.
 func report(t *testing.T, r *load.Result, line string) (stdout, stderr string, err error) {
 	t.Helper()
 	c, err := ab.Parse(strings.Fields(line))
@@ -43,7 +44,7 @@ func report(t *testing.T, r *load.Result, line string) (stdout, stderr string, e
 	return out.String(), errs.String(), err
 }
 
-func TestReport(t *testing.T) {
+func TestReportIsABs(t *testing.T) {
 	stdout, stderr, err := report(t, five(), "-k -c 2 -n 5 http://127.0.0.1:8080/hello")
 	const want = `This is ApacheBench, Version 2.3 <$Revision$>
 Copyright 1996 Adam Twiss, Zeus Technology Ltd, http://www.zeustech.net/
@@ -108,15 +109,15 @@ Total:          8    13   22
 	}
 }
 
-// ab doubts a mean that is far from the median: nine of 1 ms and one of 1.45 ms, which have a
+// ab warns about a mean far from the median: nine samples of 1 ms and one of 1.45 ms have a
 // deviation of 0.1 ms, and means of 1 ms.
-func TestWarnings(t *testing.T) {
+func TestMeanFarFromMedianIsWarnedAbout(t *testing.T) {
 	r := &load.Result{Seconds: 1}
 	for range 9 {
 		r.Samples = append(r.Samples, sample(0, 0, 480, 480))
 	}
 	r.Samples = append(r.Samples, sample(0, 0, 700, 700))
-	// The mean is 502 us, printed as 1, the median 0, and the deviation 0.07 ms.
+	// The mean of 502 µs is printed as 1, the median is 0, and the deviation 0.07 ms.
 	stdout, _, _ := report(t, r, "-c 1 -n 10 http://h/")
 	const want = `Total:          0    1   0.1      0       1
 ERROR: The median and mean for the processing time are more than twice the standard
@@ -137,7 +138,7 @@ ERROR: The median and mean for the total time are more than twice the standard
 	}
 }
 
-func TestFailures(t *testing.T) {
+func TestFailuresAreCountedAsByAB(t *testing.T) {
 	failing := func(f load.Failure, first string) *load.Result {
 		r := five()
 		r.Samples[2] = load.Sample{Sent: 30 * time.Millisecond, Done: 40 * time.Millisecond, Failure: f}
@@ -182,7 +183,7 @@ func TestFailures(t *testing.T) {
 	}
 }
 
-func TestProgress(t *testing.T) {
+func TestProgressIsPrintedInTenths(t *testing.T) {
 	c, err := ab.Parse([]string{"-n", "1005", "http://h/"})
 	if err != nil {
 		t.Fatal(err)
@@ -205,7 +206,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-func TestFiles(t *testing.T) {
+func TestCSVAndPlotFilesAreWritten(t *testing.T) {
 	dir := t.TempDir()
 	csv, plot := filepath.Join(dir, "a.csv"), filepath.Join(dir, "a.tsv")
 	if _, _, err := report(t, five(), "-n 5 -e "+csv+" -g "+plot+" http://h/"); err != nil {
@@ -231,7 +232,7 @@ func TestFiles(t *testing.T) {
 	}
 }
 
-func TestFootnotes(t *testing.T) {
+func TestFootnotesExplainMisleadingFigures(t *testing.T) {
 	notes := func(r *load.Result, line string) string {
 		c, err := ab.Parse(strings.Fields(line))
 		if err != nil {

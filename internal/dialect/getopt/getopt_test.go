@@ -17,8 +17,8 @@ var flags = []getopt.Flag{
 	{Long: "late"},
 }
 
-// What glibc's getopt_long makes of these was seen by running it.
-func TestParse(t *testing.T) {
+// The expectations are the results of running glibc's getopt_long.
+func TestParseMatchesGlibc(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
 		{"", "|"},
 		{"-c10 -d 5s url", "-c=10 -d=5s|url"},
@@ -52,14 +52,14 @@ func show(given []getopt.Occurrence, rest []string) string {
 	return strings.Join(parts, " ") + "|" + strings.Join(rest, " ")
 }
 
-func TestFirst(t *testing.T) {
+func TestFlagsMayBeRequiredFirst(t *testing.T) {
 	given, rest, err := getopt.Parse([]string{"-k", "url", "-c", "10"}, flags, getopt.First)
 	if got := show(given, rest); err != nil || got != "-k=|url -c 10" {
 		t.Errorf("got %q, %v", got, err)
 	}
 }
 
-func TestErrors(t *testing.T) {
+func TestErrorsNameTheFlag(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
 		{"-x", `unknown flag "-x"`},
 		{"-kx1", `unknown flag "-x"`},

@@ -21,7 +21,7 @@ func parse(t *testing.T, line string) *siege.Command {
 	return c
 }
 
-// file writes a file for one test and returns its name.
+// file writes a temporary file and returns its name.
 func file(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "file")
@@ -31,7 +31,7 @@ func file(t *testing.T, text string) string {
 	return name
 }
 
-func TestPlanOfAPublishedCommandLine(t *testing.T) {
+func TestPublishedCommandLineIsAccepted(t *testing.T) {
 	p := parse(t, "-c 200 -t 20s http://127.0.0.1:8080/Hello/100").Plan()
 	if p.URL != "http://127.0.0.1:8080/Hello/100" || p.Connections != 200 || p.Duration != 20*time.Second || p.PerConnection != 1 ||
 		p.Method != "GET" || p.Think != 0 || p.Timeout != 30*time.Second || p.Version != load.HTTP11 || len(p.List) != 0 {
@@ -43,7 +43,7 @@ func TestPlanOfAPublishedCommandLine(t *testing.T) {
 	}
 }
 
-func TestPlan(t *testing.T) {
+func TestFlagsSetThePlan(t *testing.T) {
 	for _, c := range []struct {
 		line string
 		ok   func(p *load.Plan) bool
@@ -78,7 +78,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-func TestPost(t *testing.T) {
+func TestPostSendsBodyAndType(t *testing.T) {
 	c, err := siege.Parse([]string{"-T", "text/csv", "http://h:81/form POST a=b&c=d e"})
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestPost(t *testing.T) {
 	}
 }
 
-func TestURLFile(t *testing.T) {
+func TestURLFilesAreParsed(t *testing.T) {
 	t.Setenv("TARE_TEST_HOST", "h:8080")
 	data := file(t, "  x=1\n")
 	urls := file(t, `# of all that there is
@@ -119,7 +119,7 @@ http://h:8080/three PUT <`+data+`
 	}
 }
 
-func TestRC(t *testing.T) {
+func TestRCFileSetsDefaults(t *testing.T) {
 	rc := file(t, `# a comment
 verbose = true
 HOME_PAGE = http://h:81/
@@ -147,7 +147,7 @@ show-logfile = true
 	}
 }
 
-func TestWrongCommandLines(t *testing.T) {
+func TestInvalidCommandLinesAreRejected(t *testing.T) {
 	several := file(t, "http://a/\n\nhttp://b/")
 	empty := file(t, "# nothing\n")
 	login := file(t, "verbose = true\nlogin = me:secret\n")

@@ -12,8 +12,8 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// result is of 100 responses, 40 ms each with connecting but for one of 140 and one of 5 ms:
-// 90 of status 200, 4 of 404 and 6 of 503; and of 5 failures before that.
+// result returns 100 responses of 40 ms each, including connecting, except one of 140 and one of 5
+// ms: 90 of status 200, 4 of 404 and 6 of 503. Five failures precede them.
 func result() *load.Result {
 	r := &load.Result{
 		Seconds: 2.5, Requests: 100, BodyBytes: 3 << 20, Statuses: map[int]uint64{200: 90, 404: 4, 503: 6},
@@ -48,8 +48,8 @@ func report(t *testing.T, r *load.Result, line string) (stdout, stderr string) {
 	return out.String(), errs.String()
 }
 
-// The times of all responses are 98 x 40 + 140 + 5 = 4065 ms, of which there are 94 hits.
-func TestReport(t *testing.T) {
+// All responses take 98 × 40 + 140 + 5 = 4065 ms; 94 of them are hits.
+func TestReportIsSieges(t *testing.T) {
 	stdout, stderr := report(t, result(), "-c 2 -t 3s http://h/")
 	want := `** SIEGE 4.0.7
 ** Preparing 2 concurrent users for battle.
@@ -69,7 +69,7 @@ Longest transaction:	        0.14
 Shortest transaction:	        0.01
  
 `
-	// 0.005 s is 0.01 or 0.00, by what is nearer in binary.
+	// 0.005 s is printed as 0.01 or 0.00, whichever is nearer in binary.
 	if stderr != want && stderr != strings.Replace(want, "0.01\n", "0.00\n", 1) || stdout != "" {
 		t.Errorf("got %q and\n%s\nwant\n%s", stdout, stderr, want)
 	}
@@ -78,7 +78,7 @@ Shortest transaction:	        0.01
 	}
 }
 
-func TestJSON(t *testing.T) {
+func TestJSONIsSieges(t *testing.T) {
 	stdout, stderr := report(t, result(), "-j -v -c 2 -t 3s http://h/")
 	if stderr != "\n" || !strings.HasPrefix(stdout, "{\t\"transactions\":\t\t\t          94,\n\t\"availability\":\t\t\t       89.52,\n") || !strings.HasSuffix(stdout, "\n}\n") {
 		t.Errorf("got %q and\n%s", stderr, stdout)
@@ -89,7 +89,7 @@ func TestJSON(t *testing.T) {
 	}
 }
 
-func TestQuietAndVerbose(t *testing.T) {
+func TestQuietAndVerboseSetTheOutput(t *testing.T) {
 	if stdout, stderr := report(t, result(), "-q -c 2 -t 3s http://h/"); stdout != "" || stderr != "" {
 		t.Errorf("got %q and %q", stdout, stderr)
 	}
@@ -105,7 +105,7 @@ func TestQuietAndVerbose(t *testing.T) {
 	}
 }
 
-func TestNothingCame(t *testing.T) {
+func TestReportWithoutResponses(t *testing.T) {
 	_, stderr := report(t, &load.Result{Errors: load.Errors{Connect: 6}}, "-c 2 -r 3 http://h/")
 	for _, want := range []string{
 		"Transactions:\t\t           0 hits\n", "Availability:\t\t        0.00 %\n", "Response time:\t\t        0.00 secs\n",
@@ -117,14 +117,14 @@ func TestNothingCame(t *testing.T) {
 	}
 }
 
-func TestUsersAreCapped(t *testing.T) {
+func TestUsersAreLimited(t *testing.T) {
 	stdout, stderr := report(t, result(), "-c 300 -r 1 http://h/")
 	if !strings.Contains(stdout, "WARNING: The number of users is capped at 255.  To increase this\n") || !strings.Contains(stderr, "Preparing 255 concurrent") {
 		t.Errorf("got %q and %q", stdout, stderr)
 	}
 }
 
-func TestLog(t *testing.T) {
+func TestLogLineIsAppended(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "siege.log")
 	report(t, result(), "-q -l"+name+" -t 3s http://h/")
 	report(t, result(), "-q --mark=again --log="+name+" -t 3s http://h/")
@@ -143,7 +143,7 @@ func TestLog(t *testing.T) {
 	}
 }
 
-func TestFootnotes(t *testing.T) {
+func TestFootnotesExplainMisleadingFigures(t *testing.T) {
 	notes := func(r *load.Result, line string) string {
 		return strings.Join(parse(t, line).Footnotes(r), "\n")
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/tarehq/tare/internal/dialect"
 )
 
-func TestParse(t *testing.T) {
+func TestFlagsAreParsed(t *testing.T) {
 	plain := Command{url: "http://h:1/", connections: 10, threads: 2, duration: 10 * time.Second, timeout: 2 * time.Second}
 	for line, change := range map[string]func(c *Command){
 		"http://h:1/":                           func(*Command) {},
@@ -42,7 +42,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func TestParseErrors(t *testing.T) {
+func TestInvalidCommandLinesAreRejected(t *testing.T) {
 	for line, want := range map[string]string{
 		"":                               "missing URL",
 		"-x http://h/":                   `unknown flag "-x"; wrk's unsupported flags are -s, -R, -U, -B`,
@@ -81,7 +81,7 @@ func TestParseErrors(t *testing.T) {
 	}
 }
 
-func TestHelpAndVersion(t *testing.T) {
+func TestHelpAndVersionEndTheCommand(t *testing.T) {
 	for line, want := range map[string]string{
 		"-h":                   usageText,
 		"--help http://h/":     usageText,
@@ -101,7 +101,7 @@ func TestHelpAndVersion(t *testing.T) {
 	}
 }
 
-func TestPlan(t *testing.T) {
+func TestFlagsSetThePlan(t *testing.T) {
 	c, err := Parse(strings.Fields("-t32 -c100 -r10k -H A:1 https://h:1/"))
 	if err != nil {
 		t.Fatal(err)

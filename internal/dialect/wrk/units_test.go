@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The right sides are what wrk 4.2.0's units.c, compiled, makes of the left ones.
-func TestUnits(t *testing.T) {
+// The expectations are computed by wrk 4.2.0's units.c, compiled.
+func TestUnitsMatchWrk(t *testing.T) {
 	for n, want := range map[float64]string{
 		0: "0.00us", 1: "1.00us", 849: "849.00us", 850: "0.85ms", 999.5: "1.00ms", 84999: "85.00ms", 850000: "850.00ms", 999999: "1000.00ms",
 		1e6: "1.00s", 50999999: "51.00s", 51e6: "0.85m", 3600e6: "60.00m", 7200e6: "120.00m",
@@ -32,7 +32,7 @@ func TestUnits(t *testing.T) {
 	}
 }
 
-func TestColumns(t *testing.T) {
+func TestColumnsAlignNumbers(t *testing.T) {
 	for _, c := range []struct {
 		text  string
 		width int
@@ -50,7 +50,7 @@ func TestColumns(t *testing.T) {
 	}
 }
 
-func TestReadUnits(t *testing.T) {
+func TestUnitsAreParsed(t *testing.T) {
 	for text, want := range map[string]uint64{"10": 10, "10k": 10_000, "2M": 2_000_000, "1G": 1_000_000_000, "3 k": 3000, "0": 0} {
 		if got, err := numberUnits().parse(text); err != nil || got != want {
 			t.Errorf("%q: got %d, %v, want %d", text, got, err, want)

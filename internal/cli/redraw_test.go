@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// screen is a terminal as one looks at it: it knows what block uses.
+// screen simulates the terminal functions that redrawArea uses.
 type screen struct {
 	in    *bufio.Reader
 	rows  [][]rune
@@ -19,7 +19,7 @@ type screen struct {
 	width int
 }
 
-// read takes in what was written up to a mark, which is not drawn.
+// read processes output up to a mark, which is not drawn.
 func (s *screen) read(t *testing.T, mark rune) {
 	t.Helper()
 	for {
@@ -96,8 +96,8 @@ func resize(t *testing.T, terminal *os.File, columns, rows uint16) {
 	}
 }
 
-// What was drawn is replaced, whatever the terminal's size, and nothing is left in the end.
-func TestBlock(t *testing.T) {
+// Lines are replaced whatever the terminal's size, and nothing remains at the end.
+func TestRedrawAreaReplacesItsLines(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	const mark = '§'
 	terminal, master := bothSides(t)
@@ -127,8 +127,8 @@ func TestBlock(t *testing.T) {
 	}
 }
 
-// A terminal that has become narrower shows lines in several rows.
-func TestBlockOnNarrowedTerminal(t *testing.T) {
+// A terminal that has become narrower wraps lines over several rows.
+func TestRedrawAreaOnANarrowedTerminal(t *testing.T) {
 	b := &redrawArea{lines: []string{"0123456789", "01234567890", ""}}
 	for width, want := range map[int]string{20: "\r\x1b[2A", 10: "\r\x1b[3A", 5: "\r\x1b[5A"} {
 		if got := b.home(width); got != want {
