@@ -68,7 +68,8 @@ func TestThreadsAreBoundOnlyDuringTheRun(t *testing.T) {
 			}},
 		})
 		if bound[cpus[0]] != 2 || bound[cpus[1]] != 1 || r.Errors.First != "" {
-			t.Errorf("threads by processor: %v, want two on %d and one on %d; first error %q", bound, cpus[0], cpus[1], r.Errors.First)
+			t.Errorf("threads by processor: %v, want two on %d and one on %d; first error %q", bound, cpus[0], cpus[1],
+				r.Errors.First)
 		}
 		for tid, set := range affinities(t) {
 			if set != all {
@@ -82,7 +83,8 @@ func TestNonexistentCPUIsReported(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
 	r := some(t, load.Plan{URL: server.URL, Connections: 1, CPUs: []int{1000}})
-	if r.Requests == 0 || r.Errors.Total() != 0 || !strings.Contains(r.Errors.First, "cannot bind a thread to CPU 1000") {
+	if r.Requests == 0 || r.Errors.Total() != 0 ||
+		!strings.Contains(r.Errors.First, "cannot bind a thread to CPU 1000") {
 		t.Errorf("%d requests, errors %+v", r.Requests, r.Errors)
 	}
 }

@@ -28,7 +28,8 @@ func BenchmarkRequest(b *testing.B) {
 					var cpu, requests float64
 					for b.Loop() {
 						r, err := load.Run(context.Background(), load.Plan{
-							URL: url, Connections: connections, Threads: 1, Warmup: 100 * time.Millisecond, Duration: 400 * time.Millisecond,
+							URL: url, Connections: connections, Threads: 1, Warmup: 100 * time.Millisecond,
+							Duration: 400 * time.Millisecond,
 						})
 						if err != nil || r.Errors.Total() > 0 {
 							b.Fatal(err, r.Errors)

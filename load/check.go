@@ -122,7 +122,8 @@ func (k *check) data(piece []byte) {
 // wrongBody reports whether the body differs from the expected one.
 func (k *check) wrongBody() bool {
 	x := k.expectation
-	return x.body != nil && (k.differs || k.matched < len(x.body)) || x.sum != nil && !bytes.Equal(k.hash.Sum(k.sum[:0]), x.sum)
+	return x.body != nil && (k.differs || k.matched < len(x.body)) || x.sum != nil &&
+		!bytes.Equal(k.hash.Sum(k.sum[:0]), x.sum)
 }
 
 // judge returns why a complete response is wrong, or NoFailure.
@@ -147,7 +148,8 @@ func (f Failure) describe(a *response) string {
 	switch f {
 	case FailedHeader:
 		k := a.checked
-		return fmt.Sprintf("response without the expected header field %q", k.fields[slices.Index(k.missing, true)].name)
+		return fmt.Sprintf("response without the expected header field %q",
+			k.fields[slices.Index(k.missing, true)].name)
 	case FailedBody:
 		if a.checked.hash == nil {
 			return fmt.Sprintf("body of %d bytes differs from the expected %d bytes", a.body, len(a.checked.body))

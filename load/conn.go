@@ -88,7 +88,8 @@ func (c *conn) activity() string {
 	switch {
 	case c.state < open:
 		return [...]string{
-			closed: "closed", awaitingBacklog: "waiting for the server's full backlog", opening: "connecting", handshaking: "in the TLS handshake",
+			closed: "closed", awaitingBacklog: "waiting for the server's full backlog", opening: "connecting",
+			handshaking: "in the TLS handshake",
 		}[c.state]
 	case c.inFlight == 0:
 		return "idle"
@@ -152,7 +153,8 @@ func (w *worker) cannotConnect(id int, kind Failure, text string) {
 	w.recordError(kind, text)
 	w.failedConnects.Add(1)
 	if w.isBusy(id) && w.hasRequestLimit() && w.tally.counting && w.requestBudget.acquire() {
-		w.recordSample(&Sample{Due: w.sinceMeasuring(w.now), Sent: w.sinceMeasuring(w.now), Done: w.sinceMeasuring(w.now), Connection: w.connNumber(id), Failure: kind})
+		w.recordSample(&Sample{Due: w.sinceMeasuring(w.now), Sent: w.sinceMeasuring(w.now),
+			Done: w.sinceMeasuring(w.now), Connection: w.connNumber(id), Failure: kind})
 		w.requestBudget.finish()
 	}
 	w.closeConn(id)
@@ -274,7 +276,8 @@ func (w *worker) failConn(id int, kind Failure, text string) {
 // failExchange ends an exchange without a response.
 func (w *worker) failExchange(id int, f *exchange, kind Failure) {
 	w.recordSample(&Sample{
-		Connect: f.connectTime, Due: w.sinceMeasuring(f.due), Sent: w.sinceMeasuring(f.sent), First: w.sinceMeasuring(f.firstByte), Done: w.sinceMeasuring(w.now),
+		Connect: f.connectTime, Due: w.sinceMeasuring(f.due), Sent: w.sinceMeasuring(f.sent),
+		First: w.sinceMeasuring(f.firstByte), Done: w.sinceMeasuring(w.now),
 		Connection: w.connNumber(id), Request: f.message.index, Failure: kind, Bytes: f.bytes,
 	})
 	f.active = false

@@ -52,7 +52,7 @@
 // # Glossary
 //
 // - worker: a thread with its share of the connections
-// - coordinator: the goroutine that called Run; it starts the phases and merges the workers' results
+// - coordinator: the goroutine that called Run, which starts phases and merges results
 // - exchange: a request and its response
 // - busy connection: one that sends requests, unlike a spare connection
 // - due: when the schedule of an open loop requires a request to be sent

@@ -65,8 +65,10 @@ func TestErrorsAreCountedByKind(t *testing.T) {
 				}
 			}
 		}), func(e load.Errors) uint64 { return e.Read }, "too many field lines"},
-		{"malformed", script(t, each("SSH-2.0-nonsense\r\n")), func(e load.Errors) uint64 { return e.Read }, "malformed protocol version"},
-		{"too much", script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nsurplus")), func(e load.Errors) uint64 { return e.Read }, "read: received bytes after a response"},
+		{"malformed", script(t, each("SSH-2.0-nonsense\r\n")), func(e load.Errors) uint64 { return e.Read },
+			"malformed protocol version"},
+		{"too much", script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nsurplus")),
+			func(e load.Errors) uint64 { return e.Read }, "read: received bytes after a response"},
 		{"twice", script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")),
 			func(e load.Errors) uint64 { return e.Read }, "read: received bytes after a response"},
 		{"two lengths", script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nab")),
@@ -95,8 +97,10 @@ func TestErrorsAreCountedByKind(t *testing.T) {
 		t.Run(test.name, func(t *testing.T) {
 			var r *load.Result
 			again(t, func(longer time.Duration) error {
-				r = run(t, load.Plan{URL: test.url, Connections: 2, Timeout: longer * timeoutFor(test.text), Duration: longer * 250 * time.Millisecond})
-				if n := test.kind(r.Errors); n == 0 || n != r.Errors.Total() || !strings.Contains(r.Errors.First, test.text) {
+				r = run(t, load.Plan{URL: test.url, Connections: 2, Timeout: longer * timeoutFor(test.text),
+					Duration: longer * 250 * time.Millisecond})
+				if n := test.kind(r.Errors); n == 0 || n != r.Errors.Total() ||
+					!strings.Contains(r.Errors.First, test.text) {
 					return fmt.Errorf("errors %+v", r.Errors)
 				}
 				return nil
@@ -135,13 +139,15 @@ func TestGeneratorReconnectsToARestartedServer(t *testing.T) {
 func TestResponseTimesOutAfterTheTimeout(t *testing.T) {
 	silent := script(t, func(_ int, _ net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) })
 	again(t, func(time.Duration) error {
-		r := run(t, load.Plan{URL: silent, Connections: 1, Timeout: 150 * time.Millisecond, Duration: 1200 * time.Millisecond})
+		r := run(t, load.Plan{URL: silent, Connections: 1, Timeout: 150 * time.Millisecond,
+			Duration: 1200 * time.Millisecond})
 		if r.Errors.Timeout < 3 || r.Errors.Timeout > 8 { // they are looked for every 50 ms
 			return fmt.Errorf("%d timeouts in 1.2s", r.Errors.Timeout)
 		}
 		return nil
 	})
-	slow := script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", strings.Repeat("a", 50), strings.Repeat("a", 50)))
+	slow := script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", strings.Repeat("a", 50),
+		strings.Repeat("a", 50)))
 	r := some(t, load.Plan{URL: slow, Connections: 1, Timeout: patience})
 	if r.Requests == 0 || r.Errors.Total() != 0 {
 		t.Errorf("%d requests, errors %+v", r.Requests, r.Errors)
@@ -162,10 +168,12 @@ func TestResponseMayPrecedeTheRequestsEnd(t *testing.T) {
 			<-over // closing at once would reset the connection
 		})
 		r := some(t, load.Plan{URL: url, Method: "POST", Body: strings.Repeat("a", 20<<20), Connections: 2})
-		if answer != "" && (r.Requests == 0 || r.Statuses[413] != r.Requests || r.Errors.Total() != r.Requests || r.Errors.First != "unexpected status 413") {
+		if answer != "" && (r.Requests == 0 || r.Statuses[413] != r.Requests || r.Errors.Total() != r.Requests ||
+			r.Errors.First != "unexpected status 413") {
 			t.Errorf("%d requests, statuses %v, errors %+v", r.Requests, r.Statuses, r.Errors)
 		}
-		if answer == "" && (r.Requests != 0 || r.Errors.Read != r.Errors.Total() || !strings.Contains(r.Errors.First, "closed while the request was being sent")) {
+		if answer == "" && (r.Requests != 0 || r.Errors.Read != r.Errors.Total() ||
+			!strings.Contains(r.Errors.First, "closed while the request was being sent")) {
 			t.Errorf("%d requests, errors %+v", r.Requests, r.Errors)
 		}
 	}
@@ -192,7 +200,8 @@ func TestBadPlansAreRejected(t *testing.T) {
 		"-1 spare connections":             {URL: "http://127.0.0.1/", Spare: -1},
 	} {
 		_, err := load.Run(context.Background(), p)
-		if _, ok := errors.AsType[*load.PlanError](err); !ok || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+		if _, ok := errors.AsType[*load.PlanError](err); !ok || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}

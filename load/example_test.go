@@ -24,13 +24,15 @@ func ExampleRun() {
 	server := hello()
 	defer server.Close()
 	r, err := load.Run(context.Background(), load.Plan{
-		URL: server.URL, Connections: 8, Warmup: 50 * time.Millisecond, Duration: time.Minute, Requests: 1000, // whichever comes first
+		// whichever comes first
+		URL: server.URL, Connections: 8, Warmup: 50 * time.Millisecond, Duration: time.Minute, Requests: 1000,
 	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("answers:", r.Requests > 0, "errors:", r.Errors.Total(), "all of status 200:", r.Statuses[200] == r.Requests)
+	fmt.Println("answers:", r.Requests > 0, "errors:", r.Errors.Total(), "all of status 200:",
+		r.Statuses[200] == r.Requests)
 	fmt.Println("a latency:", r.Latency.Quantile(0.99) > 0)
 	// Output:
 	// answers: true errors: 0 all of status 200: true
@@ -44,7 +46,8 @@ func ExamplePace() {
 	defer server.Close()
 	r, err := load.Run(context.Background(), load.Plan{
 		URL: server.URL, Connections: 8, Duration: 500 * time.Millisecond,
-		Pace: load.Pace{Steps: []load.Step{{From: 0, To: 400, For: 250 * time.Millisecond}, {From: 400, To: 400}}, Poisson: true, Seed: 1},
+		Pace: load.Pace{Steps: []load.Step{{From: 0, To: 400, For: 250 * time.Millisecond}, {From: 400, To: 400}},
+			Poisson: true, Seed: 1},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -65,7 +68,8 @@ func ExamplePlan_requests() {
 		URL: server.URL, Connections: 2, Requests: 100, Samples: 100, Template: true,
 		List: []load.Request{
 			{URL: "/users/{{random 1 1000}}"},
-			{URL: "/orders", Method: "POST", Body: `{"number": {{seq}}}`, Header: []string{"Content-Type: application/json"}},
+			{URL: "/orders", Method: "POST", Body: `{"number": {{seq}}}`,
+				Header: []string{"Content-Type: application/json"}},
 		},
 		Expect: load.Expect{Status: []int{200}, Header: []string{"Content-Type: text/plain"}},
 	})

@@ -52,7 +52,8 @@ func (w *worker) enqueue(id int, due int64) {
 	}
 	c.queuedBytes += int64(len(c.out) - before)
 	c.exchanges[slot] = exchange{
-		message: m, due: due, sent: w.now, endOffset: c.queuedBytes, connectTime: c.connectTime, active: true, counted: w.tally.counting && w.hasRequestLimit(),
+		message: m, due: due, sent: w.now, endOffset: c.queuedBytes, connectTime: c.connectTime, active: true,
+		counted: w.tally.counting && w.hasRequestLimit(),
 	}
 	c.connectTime = 0
 	c.inFlight++
@@ -280,8 +281,10 @@ func (w *worker) completeExchange(id int, f *exchange) {
 	}
 	if w.Samples > 0 {
 		w.recordSample(&Sample{
-			Connect: f.connectTime, Due: w.sinceMeasuring(f.due), Sent: w.sinceMeasuring(f.sent), First: w.sinceMeasuring(f.firstByte), Done: w.sinceMeasuring(w.now),
-			Connection: w.connNumber(id), Request: f.message.index, Status: int32(c.status), Kept: !c.response.last && !c.last,
+			Connect: f.connectTime, Due: w.sinceMeasuring(f.due), Sent: w.sinceMeasuring(f.sent),
+			First: w.sinceMeasuring(f.firstByte), Done: w.sinceMeasuring(w.now),
+			Connection: w.connNumber(id), Request: f.message.index, Status: int32(c.status),
+			Kept:    !c.response.last && !c.last,
 			Failure: failure, Body: c.body, Bytes: f.bytes,
 		})
 	}

@@ -56,8 +56,10 @@ func TestFastCGICountsWhatTheApplicationCounts(t *testing.T) {
 	urls := application(t, func(w http.ResponseWriter, r *http.Request) {
 		served.Add(1)
 		b, _ := io.ReadAll(r.Body)
-		seen.Store(fmt.Sprintf("%s %s %s %s %s", r.Method, r.URL.RequestURI(), r.Header.Get("X-A"), r.Header.Get("User-Agent"), b), true)
-		if r.RemoteAddr != "127.0.0.1:49152" || r.Host != "a.example" || fcgi.ProcessEnv(r)["SCRIPT_FILENAME"] != "/srv"+r.URL.Path {
+		seen.Store(fmt.Sprintf("%s %s %s %s %s", r.Method, r.URL.RequestURI(), r.Header.Get("X-A"),
+			r.Header.Get("User-Agent"), b), true)
+		if r.RemoteAddr != "127.0.0.1:49152" || r.Host != "a.example" ||
+			fcgi.ProcessEnv(r)["SCRIPT_FILENAME"] != "/srv"+r.URL.Path {
 			t.Errorf("%s of %s: %v", r.Host, r.RemoteAddr, fcgi.ProcessEnv(r))
 		}
 		switch r.URL.Path {
@@ -110,14 +112,17 @@ func TestFastCGICountsWhatTheApplicationCounts(t *testing.T) {
 				if test.status >= 400 {
 					failed -= r.Requests
 				}
-				if r.Requests == 0 || failed != 0 || r.Statuses[test.status] != r.Requests || r.Connects != 0 || *r.FastCGI != (load.FastCGI{}) {
-					t.Errorf("%d requests, statuses %v, errors %+v, %d connects, %+v", r.Requests, r.Statuses, r.Errors, r.Connects, r.FastCGI)
+				if r.Requests == 0 || failed != 0 || r.Statuses[test.status] != r.Requests || r.Connects != 0 ||
+					*r.FastCGI != (load.FastCGI{}) {
+					t.Errorf("%d requests, statuses %v, errors %+v, %d connects, %+v", r.Requests, r.Statuses, r.Errors,
+						r.Connects, r.FastCGI)
 				}
 				// The server also counts requests before and after the measured time.
 				if n := uint64(served.Load()); r.Requests > n || 2*(r.Requests+connections) < n {
 					t.Errorf("%d requests counted, %d served", r.Requests, n)
 				}
-				if uint64(r.Service.Count()) != r.Requests || uint64(r.Latency.Count()) != r.Requests+r.Unanswered || r.Latency.Max() <= 0 || r.URL != test.plan.URL {
+				if uint64(r.Service.Count()) != r.Requests || uint64(r.Latency.Count()) != r.Requests+r.Unanswered ||
+					r.Latency.Max() <= 0 || r.URL != test.plan.URL {
 					t.Errorf("%s: %d latencies, longest %v", r.URL, r.Latency.Count(), r.Latency.Max())
 				}
 			})
@@ -136,9 +141,12 @@ func TestFastCGITransfersLargeBodies(t *testing.T) {
 		w.Header().Set("Content-Length", fmt.Sprint(out))
 		w.Write(make([]byte, out))
 	}) {
-		r := some(t, load.Plan{URL: url, Method: "POST", Body: strings.Repeat("a", in), Connections: 2, Duration: 500 * time.Millisecond})
-		if r.Requests == 0 || r.Errors.Total() != 0 || r.Connects != 0 || r.Bytes < (r.Requests-min(r.Requests, 2))*out {
-			t.Errorf("%s: %d requests of %d bytes, %d connects, errors %+v", url, r.Requests, r.Bytes, r.Connects, r.Errors)
+		r := some(t, load.Plan{URL: url, Method: "POST", Body: strings.Repeat("a", in), Connections: 2,
+			Duration: 500 * time.Millisecond})
+		if r.Requests == 0 || r.Errors.Total() != 0 || r.Connects != 0 ||
+			r.Bytes < (r.Requests-min(r.Requests, 2))*out {
+			t.Errorf("%s: %d requests of %d bytes, %d connects, errors %+v", url, r.Requests, r.Bytes, r.Connects,
+				r.Errors)
 		}
 	}
 }
@@ -190,11 +198,13 @@ func answers(limit int, pieces ...string) func(int, net.Conn, *bufio.Reader) {
 const plain = "Content-Type: text/plain\r\n\r\n"
 
 func TestFastCGIResponsesArriveInPieces(t *testing.T) {
-	whole := load.Stdout("Status: 200 OK\r\nContent-Length: 2\r\n\r\n") + load.Record(6, 1, "ok", 6) + load.Stdout("") + load.End(0, 0)
+	whole := load.Stdout("Status: 200 OK\r\nContent-Length: 2\r\n\r\n") + load.Record(6, 1, "ok",
+		6) + load.Stdout("") + load.End(0, 0)
 	for name, pieces := range map[string][]string{
-		"header in pieces":  {whole[:3], whole[3:]},
-		"head in pieces":    {whole[:20], whole[20:30], whole[30:]},
-		"body in pieces":    {load.Stdout(plain), load.Stdout("a")[:8], "a", load.Record(6, 1, "bc", 2) + load.End(0, 0)},
+		"header in pieces": {whole[:3], whole[3:]},
+		"head in pieces":   {whole[:20], whole[20:30], whole[30:]},
+		"body in pieces": {load.Stdout(plain), load.Stdout("a")[:8], "a",
+			load.Record(6, 1, "bc", 2) + load.End(0, 0)},
 		"padding in pieces": {load.Record(6, 1, plain, 9)[:40], "\x00\x00", "\x00\x00\x00" + load.End(0, 0)},
 		"end in pieces":     {whole[:len(whole)-10], whole[len(whole)-10:]},
 		"at once":           {whole},
@@ -227,27 +237,41 @@ func TestFastCGIErrorsAreCountedByKind(t *testing.T) {
 			r.Peek(1)
 			io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n")
 		}), read, "read: fcgi: unknown version", false},
-		{"closes", fcgiScript(t, func(_ int, _ net.Conn, r *bufio.Reader) { readRequest(r) }), read, "read: connection closed before a response", false},
+		{"closes", fcgiScript(t, func(_ int, _ net.Conn, r *bufio.Reader) { readRequest(r) }), read,
+			"read: connection closed before a response", false},
 		{"closes midway", fcgiScript(t, answers(1, load.Stdout(plain))), read, "closed in the middle", false},
 		{"closes in a header", fcgiScript(t, answers(1, ok[:5])), read, "closed in the middle", false},
-		{"closes before the padding", fcgiScript(t, answers(1, load.Stdout(plain)+load.Record(3, 1, strings.Repeat("\x00", 8), 1)[:16])), read, "closed in the middle", false},
-		{"other request", fcgiScript(t, answers(0, load.Record(6, 2, plain, 0))), read, "read: record for request ID 2", false},
-		{"overloaded", fcgiScript(t, answers(0, load.End(0, 2))), read, "read: the application refused the request: overloaded", false},
-		{"no head", fcgiScript(t, answers(0, load.End(0, 0))), read, "read: the application ended the request before", false},
-		{"malformed head", fcgiScript(t, answers(0, load.Stdout("<html>"+"\r\n\r\n")+load.End(0, 0))), read, "read: http1: ", false},
-		{"another length", fcgiScript(t, answers(0, load.Stdout("Content-Length: 3\n\nab")+load.End(0, 0))), read, "read: body of 2 bytes, but Content-Length is 3", false},
+		{"closes before the padding", fcgiScript(t,
+			answers(1, load.Stdout(plain)+load.Record(3, 1, strings.Repeat("\x00", 8), 1)[:16])), read,
+			"closed in the middle", false},
+		{"other request", fcgiScript(t, answers(0, load.Record(6, 2, plain, 0))), read, "read: record for request ID 2",
+			false},
+		{"overloaded", fcgiScript(t, answers(0, load.End(0, 2))), read,
+			"read: the application refused the request: overloaded", false},
+		{"no head", fcgiScript(t, answers(0, load.End(0, 0))), read, "read: the application ended the request before",
+			false},
+		{"malformed head", fcgiScript(t, answers(0, load.Stdout("<html>"+"\r\n\r\n")+load.End(0, 0))), read,
+			"read: http1: ", false},
+		{"another length", fcgiScript(t, answers(0, load.Stdout("Content-Length: 3\n\nab")+load.End(0, 0))), read,
+			"read: body of 2 bytes, but Content-Length is 3", false},
 		{"too much", fcgiScript(t, answers(0, ok+"surplus")), read, "read: received bytes after a response", true},
 		{"twice", fcgiScript(t, answers(0, ok+ok)), read, "read: received bytes after a response", true},
-		{"silent", fcgiScript(t, func(_ int, _ net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) }), timeout, "timeout: waiting for a response", false},
-		{"only STDERR", fcgiScript(t, answers(0, load.Stderr("oh"))), timeout, "timeout: waiting for a response", false},
-		{"never ends", fcgiScript(t, answers(0, load.Stdout(plain))), timeout, "timeout: receiving the response's body", false},
-		{"unavailable", fcgiScript(t, answers(0, load.Stdout("Status: 503 No\r\n\r\n")+load.End(0, 0))), func(e load.Errors) uint64 { return e.Status }, "", true},
+		{"silent", fcgiScript(t, func(_ int, _ net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) }), timeout,
+			"timeout: waiting for a response", false},
+		{"only STDERR", fcgiScript(t, answers(0, load.Stderr("oh"))), timeout, "timeout: waiting for a response",
+			false},
+		{"never ends", fcgiScript(t, answers(0, load.Stdout(plain))), timeout, "timeout: receiving the response's body",
+			false},
+		{"unavailable", fcgiScript(t, answers(0, load.Stdout("Status: 503 No\r\n\r\n")+load.End(0, 0))),
+			func(e load.Errors) uint64 { return e.Status }, "", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var r *load.Result
 			again(t, func(longer time.Duration) error {
-				r = run(t, load.Plan{URL: test.url, Connections: 2, Timeout: longer * timeoutFor(test.text), Duration: longer * 250 * time.Millisecond})
-				if n := test.kind(r.Errors); n == 0 || n != r.Errors.Total() || !strings.Contains(r.Errors.First, test.text) {
+				r = run(t, load.Plan{URL: test.url, Connections: 2, Timeout: longer * timeoutFor(test.text),
+					Duration: longer * 250 * time.Millisecond})
+				if n := test.kind(r.Errors); n == 0 || n != r.Errors.Total() ||
+					!strings.Contains(r.Errors.First, test.text) {
 					return fmt.Errorf("errors %+v", r.Errors)
 				}
 				return nil
@@ -268,7 +292,8 @@ func TestStderrAndExitCodeAreNoErrors(t *testing.T) {
 		t.Errorf("%d requests, errors %+v, %+v", r.Requests, r.Errors, f)
 	}
 	// Each connection may have been in the middle of a response at either end.
-	if each := uint64(len("PHP Warning: oh\n")); f.StderrBytes > (r.Requests+2)*each || f.StderrBytes+2*each < r.Requests*each {
+	if each := uint64(len("PHP Warning: oh\n")); f.StderrBytes > (r.Requests+2)*each ||
+		f.StderrBytes+2*each < r.Requests*each {
 		t.Errorf("%d bytes for %d requests", f.StderrBytes, r.Requests)
 	}
 	// STDERR is also kept for failed and timed-out responses.
@@ -293,14 +318,17 @@ func TestUnannouncedCloseIsRetried(t *testing.T) {
 		r := run(t, load.Plan{URL: one, Connections: 3, Duration: 500 * time.Millisecond})
 		// The next connection is opened at once, not by the sweep of every 50 ms.
 		if r.Requests < 40 || r.Errors.Total() != 0 || r.Connects < 40 || r.FastCGI.Resent > 2*3 {
-			return fmt.Errorf("one response each: %d requests, %d connects, errors %+v, %+v", r.Requests, r.Connects, r.Errors, r.FastCGI)
+			return fmt.Errorf("one response each: %d requests, %d connects, errors %+v, %+v", r.Requests, r.Connects,
+				r.Errors, r.FastCGI)
 		}
 		return nil
 	})
 	again(t, func(time.Duration) error {
 		r := run(t, load.Plan{URL: five, Connections: 3, Duration: 500 * time.Millisecond})
-		if r.Requests < 40 || r.Errors.Total() != 0 || r.Connects < r.Requests/5-3 || r.Connects > r.Requests/5+6 || r.FastCGI.Resent == 0 {
-			return fmt.Errorf("five responses each: %d requests, %d connects, errors %+v, %+v", r.Requests, r.Connects, r.Errors, r.FastCGI)
+		if r.Requests < 40 || r.Errors.Total() != 0 || r.Connects < r.Requests/5-3 || r.Connects > r.Requests/5+6 ||
+			r.FastCGI.Resent == 0 {
+			return fmt.Errorf("five responses each: %d requests, %d connects, errors %+v, %+v", r.Requests, r.Connects,
+				r.Errors, r.FastCGI)
 		}
 		return nil
 	})
@@ -319,7 +347,8 @@ func TestCloseAfterReadingARequestIsRetried(t *testing.T) {
 		readRequest(r)
 	})
 	again(t, func(longer time.Duration) error {
-		r := run(t, load.Plan{URL: fast, Connections: 3, Pace: load.Constant(400), Duration: longer * 500 * time.Millisecond})
+		r := run(t, load.Plan{URL: fast, Connections: 3, Pace: load.Constant(400),
+			Duration: longer * 500 * time.Millisecond})
 		if r.Requests < 40 || r.Errors.Total() != 0 || r.FastCGI.Resent == 0 {
 			return fmt.Errorf("no sixth response: %d requests, errors %+v, %+v", r.Requests, r.Errors, r.FastCGI)
 		}
@@ -347,7 +376,8 @@ func TestFastCGIResponseMayPrecedeTheRequestsEnd(t *testing.T) {
 		io.Copy(io.Discard, r) // closing with something unread would reset the connection
 	})
 	r := some(t, load.Plan{URL: url, Method: "POST", Body: strings.Repeat("a", 20<<20), Connections: 2})
-	if r.Requests == 0 || r.Statuses[413] != r.Requests || r.Errors.Total() != r.Requests || r.Errors.First != "unexpected status 413" || r.FastCGI.Resent != 0 {
+	if r.Requests == 0 || r.Statuses[413] != r.Requests || r.Errors.Total() != r.Requests ||
+		r.Errors.First != "unexpected status 413" || r.FastCGI.Resent != 0 {
 		t.Errorf("%d requests, statuses %v, errors %+v, %+v", r.Requests, r.Statuses, r.Errors, r.FastCGI)
 	}
 }
@@ -393,7 +423,8 @@ func TestBadFastCGIPlansAreRejected(t *testing.T) {
 		`port "65536": want a number up to 65535`: {URL: "fcgi://127.0.0.1:65536/"},
 	} {
 		_, err := load.Run(context.Background(), p)
-		if _, ok := errors.AsType[*load.PlanError](err); !ok || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+		if _, ok := errors.AsType[*load.PlanError](err); !ok || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}

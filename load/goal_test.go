@@ -12,13 +12,14 @@ import (
 
 func TestParseGoalReadsItsOwnText(t *testing.T) {
 	for text, want := range map[string][]load.Bound{
-		"p99<10ms":               {{Quantile: 0.99, Most: 10 * time.Millisecond}},
-		"p50<=2ms":               {{Quantile: 0.5, Most: 2 * time.Millisecond, Equal: true}},
-		" p99.9 < 1s , mean<5ms": {{Quantile: 0.999, Most: time.Second}, {Figure: load.Mean, Most: 5 * time.Millisecond}},
-		"max<=1.5s":              {{Figure: load.Max, Most: 1500 * time.Millisecond, Equal: true}},
-		"errors<0.1%":            {{Figure: load.ErrorShare, Share: 0.001}},
-		"errors<0.001":           {{Figure: load.ErrorShare, Share: 0.001}},
-		"errors<=0":              {{Figure: load.ErrorShare, Equal: true}},
+		"p99<10ms": {{Quantile: 0.99, Most: 10 * time.Millisecond}},
+		"p50<=2ms": {{Quantile: 0.5, Most: 2 * time.Millisecond, Equal: true}},
+		" p99.9 < 1s , mean<5ms": {{Quantile: 0.999, Most: time.Second},
+			{Figure: load.Mean, Most: 5 * time.Millisecond}},
+		"max<=1.5s":    {{Figure: load.Max, Most: 1500 * time.Millisecond, Equal: true}},
+		"errors<0.1%":  {{Figure: load.ErrorShare, Share: 0.001}},
+		"errors<0.001": {{Figure: load.ErrorShare, Share: 0.001}},
+		"errors<=0":    {{Figure: load.ErrorShare, Equal: true}},
 	} {
 		got, err := load.ParseGoal(text)
 		if err != nil || len(got.Bounds) != len(want) {
@@ -60,7 +61,8 @@ func TestInvalidGoalsAreRejected(t *testing.T) {
 		"errors<NaN":         "want a share",
 		"p99<1ms,errors<1ms": `goal "errors<1ms": limit "1ms"`,
 	} {
-		if g, err := load.ParseGoal(text); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "load: goal ") {
+		if g, err := load.ParseGoal(text); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.HasPrefix(err.Error(), "load: goal ") {
 			t.Errorf("%q: %+v, %v; want an error with %q", text, g, err, want)
 		}
 	}
@@ -73,7 +75,8 @@ func TestGoalRoundTripsThroughJSON(t *testing.T) {
 		if err := json.Unmarshal(b, &g); err != nil {
 			t.Fatal(err)
 		}
-		if back, err := json.Marshal(g); err != nil || string(back) != strings.ReplaceAll(string(b), "<", `\u003c`) && string(back) != string(b) {
+		if back, err := json.Marshal(g); err != nil || string(back) != strings.ReplaceAll(string(b), "<", `\u003c`) &&
+			string(back) != string(b) {
 			t.Errorf("%s becomes %s, %v", b, back, err)
 		}
 	}

@@ -65,7 +65,8 @@ func (p *peer) headers(id uint32, end bool, fields ...string) {
 	for i := 0; i < len(fields); i += 2 {
 		p.hpack.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
 	}
-	p.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: p.block.Bytes(), EndHeaders: true, EndStream: end})
+	p.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: p.block.Bytes(), EndHeaders: true,
+		EndStream: end})
 }
 
 // answerAll responds to every request.
@@ -145,46 +146,48 @@ func TestHTTP2ServersMayRefuseReorderAndClose(t *testing.T) {
 				}
 			}
 		}, strings.Repeat("b", 3000)},
-		"goes away in the middle of bodies": {[]http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 10}}, func(p *peer) {
-			if p.number < 2 { // of each of the plan's connections the first
-				asked := 0
-				for asked < 3 {
+		"goes away in the middle of bodies": {[]http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 10}},
+			func(p *peer) {
+				if p.number < 2 { // of each of the plan's connections the first
+					asked := 0
+					for asked < 3 {
+						f, err := p.ReadFrame()
+						if err != nil {
+							return
+						}
+						if f.Header().Type == http2.FrameHeaders {
+							asked++
+						}
+					}
+					p.WriteGoAway(0, http2.ErrCodeNo, nil)
+					io.Copy(io.Discard, p.Conn)
+					return
+				}
+				p.WriteSettings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 1},
+					http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20})
+				p.WriteWindowUpdate(0, 1<<30)
+				begun := make(map[uint32]bool)
+				for {
 					f, err := p.ReadFrame()
 					if err != nil {
 						return
 					}
-					if f.Header().Type == http2.FrameHeaders {
-						asked++
+					id := f.Header().StreamID
+					switch f := f.(type) {
+					case *http2.HeadersFrame:
+						begun[id] = true
+					case *http2.DataFrame:
+						if !begun[id] {
+							p.WriteGoAway(0, http2.ErrCodeProtocol, []byte("data of no stream"))
+							return
+						}
+						if f.StreamEnded() {
+							delete(begun, id)
+							p.headers(id, true, ":status", "200")
+						}
 					}
 				}
-				p.WriteGoAway(0, http2.ErrCodeNo, nil)
-				io.Copy(io.Discard, p.Conn)
-				return
-			}
-			p.WriteSettings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 1}, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20})
-			p.WriteWindowUpdate(0, 1<<30)
-			begun := make(map[uint32]bool)
-			for {
-				f, err := p.ReadFrame()
-				if err != nil {
-					return
-				}
-				id := f.Header().StreamID
-				switch f := f.(type) {
-				case *http2.HeadersFrame:
-					begun[id] = true
-				case *http2.DataFrame:
-					if !begun[id] {
-						p.WriteGoAway(0, http2.ErrCodeProtocol, []byte("data of no stream"))
-						return
-					}
-					if f.StreamEnded() {
-						delete(begun, id)
-						p.headers(id, true, ":status", "200")
-					}
-				}
-			}
-		}, strings.Repeat("b", 3000)},
+			}, strings.Repeat("b", 3000)},
 		"window that grows later": {[]http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 0}}, func(p *peer) {
 			p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 100_000})
 			p.WriteWindowUpdate(0, 1<<30)
@@ -193,7 +196,8 @@ func TestHTTP2ServersMayRefuseReorderAndClose(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := load.Plan{URL: http2Script(t, test.settings, test.serve), Version: load.HTTP2, Connections: 2, Pipeline: 3, Requests: 40, Body: test.body}
+			p := load.Plan{URL: http2Script(t, test.settings, test.serve), Version: load.HTTP2, Connections: 2,
+				Pipeline: 3, Requests: 40, Body: test.body}
 			r := run(t, p)
 			if r.Requests != 40 || r.Errors.Total() != 0 || r.Statuses[200] != 40 {
 				t.Errorf("%d requests, statuses %v, errors %+v", r.Requests, r.Statuses, r.Errors)
@@ -215,26 +219,39 @@ func TestHTTP2ViolationsAreErrors(t *testing.T) {
 		serve func(p *peer)
 		want  string
 	}{
-		"reset": {each(func(p *peer, id uint32) { p.WriteRSTStream(id, http2.ErrCodeInternal) }), "read: the server reset the stream: INTERNAL_ERROR"},
+		"reset": {each(func(p *peer, id uint32) { p.WriteRSTStream(id, http2.ErrCodeInternal) }),
+			"read: the server reset the stream: INTERNAL_ERROR"},
 		"closes": {func(p *peer) {
 			p.request()
 			p.Conn.(*net.TCPConn).CloseWrite() // what still comes is read: else the connection would be reset
 			io.Copy(io.Discard, p.Conn)
 		}, "closed before a response"},
-		"no head":       {each(func(p *peer, id uint32) { p.WriteData(id, true, []byte("x")) }), "ended the stream before a response"},
-		"no status":     {each(func(p *peer, id uint32) { p.headers(id, true, "a", "b") }), "ended the stream before a response"},
-		"short":         {each(func(p *peer, id uint32) { p.headers(id, true, ":status", "200", "content-length", "5") }), "body of 0 bytes, but content-length is 5"},
-		"ends in anger": {each(func(p *peer, _ uint32) { p.WriteGoAway(0, http2.ErrCodeEnhanceYourCalm, []byte("slow")) }), `ENHANCE_YOUR_CALM "slow"`},
+		"no head": {each(func(p *peer, id uint32) { p.WriteData(id, true, []byte("x")) }),
+			"ended the stream before a response"},
+		"no status": {each(func(p *peer, id uint32) { p.headers(id, true, "a", "b") }),
+			"ended the stream before a response"},
+		"short": {each(func(p *peer, id uint32) {
+			p.headers(id, true, ":status", "200", "content-length", "5")
+		}), "body of 0 bytes, but content-length is 5"},
+		"ends in anger": {each(func(p *peer, _ uint32) {
+			p.WriteGoAway(0, http2.ErrCodeEnhanceYourCalm, []byte("slow"))
+		}), `ENHANCE_YOUR_CALM "slow"`},
 		"pushes": {each(func(p *peer, id uint32) {
-			p.WritePushPromise(http2.PushPromiseParam{StreamID: id, PromiseID: 2, BlockFragment: []byte{0x82}, EndHeaders: true})
+			p.WritePushPromise(http2.PushPromiseParam{StreamID: id, PromiseID: 2, BlockFragment: []byte{0x82},
+				EndHeaders: true})
 		}), "the server sent PUSH_PROMISE"},
-		"large frame": {each(func(p *peer, id uint32) { p.WriteRawFrame(http2.FrameData, 0, id, make([]byte, 20_000)) }), "frame of 20000 bytes exceeds"},
-		"bad frame":   {each(func(p *peer, _ uint32) { p.WriteRawFrame(http2.FramePing, 0, 0, []byte("x")) }), "FRAME_SIZE_ERROR"},
+		"large frame": {each(func(p *peer, id uint32) {
+			p.WriteRawFrame(http2.FrameData, 0, id, make([]byte, 20_000))
+		}), "frame of 20000 bytes exceeds"},
+		"bad frame": {each(func(p *peer, _ uint32) { p.WriteRawFrame(http2.FramePing, 0, 0, []byte("x")) }),
+			"FRAME_SIZE_ERROR"},
 		"bad block": {each(func(p *peer, id uint32) {
 			p.WriteRawFrame(http2.FrameHeaders, http2.FlagHeadersEndHeaders, id, []byte{0xff, 0xff, 0xff})
 		}), "read: header block: decoding error"},
-		"not HTTP/2":   {func(p *peer) { io.WriteString(p.Conn, strings.Repeat("HTTP/1.1 400 Bad Request\r\n", 3)) }, "frame of 4740180 bytes exceeds"},
-		"never ends":   {each(func(p *peer, id uint32) { p.headers(id, false, ":status", "200") }), "timeout: receiving the response's body"},
+		"not HTTP/2": {func(p *peer) { io.WriteString(p.Conn, strings.Repeat("HTTP/1.1 400 Bad Request\r\n", 3)) },
+			"frame of 4740180 bytes exceeds"},
+		"never ends": {each(func(p *peer, id uint32) { p.headers(id, false, ":status", "200") }),
+			"timeout: receiving the response's body"},
 		"says nothing": {func(p *peer) { io.Copy(io.Discard, p.Conn) }, "timeout: waiting for a response"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -245,7 +262,8 @@ func TestHTTP2ViolationsAreErrors(t *testing.T) {
 			}
 			url := http2Script(t, nil, test.serve)
 			again(t, func(longer time.Duration) error {
-				r := run(t, load.Plan{URL: url, Version: load.HTTP2, Connections: 1, Requests: 3, Timeout: longer * timeoutFor(test.want)})
+				r := run(t, load.Plan{URL: url, Version: load.HTTP2, Connections: 1, Requests: 3,
+					Timeout: longer * timeoutFor(test.want)})
 				if n := r.Errors.Total(); n < 3 || n > most || !strings.Contains(r.Errors.First, test.want) {
 					return fmt.Errorf("%d requests, errors %+v", r.Requests, r.Errors)
 				}

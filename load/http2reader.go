@@ -110,7 +110,8 @@ func (r *http2Reader) acceptsRequest(flying int) bool { return uint32(flying) < 
 func (r *http2Reader) appendRequest(dst, text []byte, isHead bool, slot int) (out []byte, last bool) {
 	block, body := splitRendered(text)
 	st := &r.streams[slot]
-	*st = http2Stream{id: r.next, sendWindow: r.streamWindow, restBuffer: st.restBuffer, length: -1, response: response{slot: slot, isHead: isHead, checked: st.checked}}
+	*st = http2Stream{id: r.next, sendWindow: r.streamWindow, restBuffer: st.restBuffer, length: -1,
+		response: response{slot: slot, isHead: isHead, checked: st.checked}}
 	r.slots[st.id] = slot
 	r.next += 2
 	r.out.b = dst

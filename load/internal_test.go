@@ -21,8 +21,10 @@ func TestRequestsHaveExpectedBytes(t *testing.T) {
 		{Plan{URL: url}, "GET /a?b HTTP/1.1\r\nHost: 127.0.0.1:80\r\n\r\n"},
 		{Plan{URL: "http://127.0.0.1#top"}, "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"},
 		{Plan{URL: "http://[::1]:80/"}, "GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n"},
-		{Plan{URL: url, Header: []string{"host: \ta", "X:b\t", "X: c"}}, "GET /a?b HTTP/1.1\r\nhost: a\r\nX: b\r\nX: c\r\n\r\n"},
-		{Plan{URL: url, Method: "POST", Body: "hello"}, "POST /a?b HTTP/1.1\r\nHost: 127.0.0.1:80\r\nContent-Length: 5\r\n\r\nhello"},
+		{Plan{URL: url, Header: []string{"host: \ta", "X:b\t", "X: c"}},
+			"GET /a?b HTTP/1.1\r\nhost: a\r\nX: b\r\nX: c\r\n\r\n"},
+		{Plan{URL: url, Method: "POST", Body: "hello"},
+			"POST /a?b HTTP/1.1\r\nHost: 127.0.0.1:80\r\nContent-Length: 5\r\n\r\nhello"},
 		{Plan{URL: url, Method: "POST"}, "POST /a?b HTTP/1.1\r\nHost: 127.0.0.1:80\r\nContent-Length: 0\r\n\r\n"},
 		{Plan{URL: url, Method: "DELETE"}, "DELETE /a?b HTTP/1.1\r\nHost: 127.0.0.1:80\r\n\r\n"},
 		{
@@ -51,14 +53,16 @@ func payload(j *job) string {
 
 func TestPlanHasDefaults(t *testing.T) {
 	p := Plan{}.withDefaults()
-	if p.Method != "GET" || p.Connections != 10 || p.Duration != 10*time.Second || p.Timeout != 5*time.Second || p.Warmup != 0 ||
+	if p.Method != "GET" || p.Connections != 10 || p.Duration != 10*time.Second || p.Timeout != 5*time.Second ||
+		p.Warmup != 0 ||
 		p.Threads != min(runtime.NumCPU(), 10) || p.Trace == nil {
 		t.Errorf("%+v", p)
 	}
 	if one := (Plan{Connections: 1}).withDefaults(); one.Threads != 1 {
 		t.Errorf("%d threads for one connection", one.Threads)
 	}
-	set := Plan{Method: "PUT", Connections: 3, Threads: 2, Warmup: 1, Duration: 2, Timeout: 3, Pipeline: 1, Trace: p.Trace}
+	set := Plan{Method: "PUT", Connections: 3, Threads: 2, Warmup: 1, Duration: 2, Timeout: 3, Pipeline: 1,
+		Trace: p.Trace}
 	if got := set.withDefaults(); !reflect.DeepEqual(got, set) {
 		t.Errorf("%+v became %+v", set, got)
 	}
@@ -117,7 +121,8 @@ func TestTimelineKeepsWhatFollowsTheLastSecond(t *testing.T) {
 				got[i].Latency = hist.Packed{}
 			}
 			if !reflect.DeepEqual(got, test.want) || (len(told) > 0) != (workers == 1) {
-				t.Errorf("%vs of %v became %v, want %v; %d were told of", test.took, test.have, got, test.want, len(told))
+				t.Errorf("%vs of %v became %v, want %v; %d were told of", test.took, test.have, got, test.want,
+					len(told))
 			}
 		}
 	}
@@ -128,9 +133,11 @@ func TestResultSumsWorkers(t *testing.T) {
 	tallies := []tally{newTally(), newTally()}
 	for i, t := range tallies {
 		n := uint64(i + 1)
-		t.requests, t.receivedBytes, t.bodyBytes, t.sentBytes, t.connects, t.opened, t.due = n, 10*n, 5*n, 7*n, 2*n, 3*n, 1.5
+		t.requests, t.receivedBytes, t.bodyBytes, t.sentBytes, t.connects, t.opened, t.due = n, 10*n, 5*n, 7*n, 2*n,
+			3*n, 1.5
 		t.user, t.sys = time.Duration(n)*time.Second, 500*time.Millisecond
-		t.errors = Errors{Connect: n, Read: 2 * n, Write: 3 * n, Timeout: 4 * n, Status: 5 * n, Body: 6 * n, Header: 7 * n}
+		t.errors = Errors{Connect: n, Read: 2 * n, Write: 3 * n, Timeout: 4 * n, Status: 5 * n, Body: 6 * n,
+			Header: 7 * n}
 		t.statuses[200] = n
 		t.timedOut.Record(time.Duration(n) * time.Second)
 		tallies[i] = t
@@ -138,15 +145,18 @@ func TestResultSumsWorkers(t *testing.T) {
 	tallies[1].statuses[503], tallies[1].errors.First, tallies[0].head = 1, "second", "HTTP/1.1 200 OK"
 	for _, order := range [][]int{{0, 1}, {1, 0}} {
 		r := Result{Seconds: 2, Statuses: make(map[int]uint64)}
-		r.Latency, r.Service, r.FirstByte, r.Connect, r.Handshake = hist.New(), hist.New(), hist.New(), hist.New(), hist.New()
+		r.Latency, r.Service, r.FirstByte, r.Connect, r.Handshake = hist.New(), hist.New(), hist.New(), hist.New(),
+			hist.New()
 		for _, i := range order {
 			r.add(&tallies[i])
 		}
 		latency := r.Latency
 		r.Latency, r.Service, r.FirstByte, r.Connect, r.Handshake, r.Windows = nil, nil, nil, nil, nil, nil
 		want := Result{
-			Seconds: 2, Requests: 3, Asked: 3, Bytes: 30, BodyBytes: 15, SentBytes: 21, Connects: 6, Opened: 9, Statuses: map[int]uint64{200: 3, 503: 1},
-			Errors:    Errors{Connect: 3, Read: 6, Write: 9, Timeout: 12, Status: 15, Body: 18, Header: 21, First: "second"},
+			Seconds: 2, Requests: 3, Asked: 3, Bytes: 30, BodyBytes: 15, SentBytes: 21, Connects: 6, Opened: 9,
+			Statuses: map[int]uint64{200: 3, 503: 1},
+			Errors: Errors{Connect: 3, Read: 6, Write: 9, Timeout: 12, Status: 15, Body: 18, Header: 21,
+				First: "second"},
 			Generator: Generator{UserSeconds: 3, SysSeconds: 1, Busy: 1.25}, Head: "HTTP/1.1 200 OK",
 		}
 		if !reflect.DeepEqual(r, want) || latency.Count() != 2 || latency.Max() != 2*time.Second {

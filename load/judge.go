@@ -21,7 +21,8 @@ func judge(g Goal, seen adjustedResult) (why []string, generator bool) {
 		seen.lag = lag
 		if len(seen.misses(g)) == 0 {
 			generator = true
-			why = append(why, fmt.Sprintf("the generator sent 1 %% of requests %v or more late", lag.Quantile(0.99).Round(time.Microsecond)))
+			why = append(why, fmt.Sprintf("the generator sent 1 %% of requests %v or more late",
+				lag.Quantile(0.99).Round(time.Microsecond)))
 		}
 	}
 	return append(why, misses...), generator
@@ -40,7 +41,8 @@ func (a adjustedResult) misses(g Goal) (why []string) {
 		return []string{"no responses"}
 	}
 	if short := a.Asked - float64(a.Requests); short > (1-minResponseShare)*a.Asked+a.inFlightAllowance() {
-		why = append(why, fmt.Sprintf("%.3g%% of due requests had a response, want %.0f%%", 100*float64(a.Requests)/a.Asked, 100*minResponseShare))
+		why = append(why, fmt.Sprintf("%.3g%% of due requests had a response, want %.0f%%",
+			100*float64(a.Requests)/a.Asked, 100*minResponseShare))
 	}
 	for _, b := range g.Bounds {
 		if !a.meets(b) {

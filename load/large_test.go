@@ -52,21 +52,23 @@ func TestMemoryDoesNotGrowWithRequests(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc
 	}
-	r := run(t, load.Plan{URL: url, Connections: 32, Pipeline: 8, Threads: 1, Requests: requests, Warmup: 200 * time.Millisecond, Trace: &load.Trace{
-		Started: func() { first = heap() }, // a glance may come late
-		Progress: func(p load.Progress) {
-			switch {
-			case p.Requests < requests/4:
-				first = heap()
-			case p.Requests > requests*3/4:
-				last = heap()
-			}
-		},
-		Ended: func() { last = heap() },
-	}})
+	r := run(t, load.Plan{URL: url, Connections: 32, Pipeline: 8, Threads: 1, Requests: requests,
+		Warmup: 200 * time.Millisecond, Trace: &load.Trace{
+			Started: func() { first = heap() }, // a glance may come late
+			Progress: func(p load.Progress) {
+				switch {
+				case p.Requests < requests/4:
+					first = heap()
+				case p.Requests > requests*3/4:
+					last = heap()
+				}
+			},
+			Ended: func() { last = heap() },
+		}})
 	const room = 2 << 20 // for what the histograms of some seconds take, and what the server has in hand
 	if r.Requests != requests || r.Errors.Total() != 0 || last > first+room {
-		t.Errorf("%d requests, errors %+v; %d bytes in use in the first quarter, %d at the end", r.Requests, r.Errors, first, last)
+		t.Errorf("%d requests, errors %+v; %d bytes in use in the first quarter, %d at the end", r.Requests, r.Errors,
+			first, last)
 	}
 }
 
@@ -78,13 +80,15 @@ func TestAllDescriptorsCanBeConnections(t *testing.T) {
 	}
 	url := elsewhere(t)
 	again(t, func(longer time.Duration) error {
-		r := run(t, load.Plan{URL: url, Connections: connections, Duration: longer * 2 * time.Second, Samples: 10 * int(longer) * connections})
+		r := run(t, load.Plan{URL: url, Connections: connections, Duration: longer * 2 * time.Second,
+			Samples: 10 * int(longer) * connections})
 		used := make(map[int32]bool)
 		for _, s := range r.Samples {
 			used[s.Connection] = true
 		}
 		if r.Errors.Total() != 0 || r.Opened != uint64(connections) || r.Connects != 0 || len(used) != connections {
-			return fmt.Errorf("%d requests on %d of %d connections; %d and %d were made; errors %+v", r.Requests, len(used), connections, r.Opened, r.Connects, r.Errors)
+			return fmt.Errorf("%d requests on %d of %d connections; %d and %d were made; errors %+v", r.Requests,
+				len(used), connections, r.Opened, r.Connects, r.Errors)
 		}
 		return nil
 	})

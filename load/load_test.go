@@ -106,7 +106,8 @@ func TestCountsWhatTheServerCounts(t *testing.T) {
 			if n := uint64(served.Load()); r.Requests > n || 2*(r.Requests+connections) < n {
 				t.Errorf("%d requests counted, %d served", r.Requests, n)
 			}
-			if uint64(r.Service.Count()) != r.Requests || uint64(r.Latency.Count()) != r.Requests+r.Unanswered || r.Latency.Max() <= 0 {
+			if uint64(r.Service.Count()) != r.Requests || uint64(r.Latency.Count()) != r.Requests+r.Unanswered ||
+				r.Latency.Max() <= 0 {
 				t.Errorf("%d latencies, longest %v", r.Latency.Count(), r.Latency.Max())
 			}
 			if strings.HasSuffix(test.plan.URL, "/close") != (r.Connects > 0) {
@@ -157,9 +158,10 @@ func each(pieces ...string) func(int, net.Conn, *bufio.Reader) {
 
 func TestResponsesArriveInPieces(t *testing.T) {
 	for name, pieces := range map[string][]string{
-		"head in pieces":    {"HTTP/1.1 20", "0 OK\r\nContent-", "Length: 2\r\n\r", "\nab"},
-		"body in pieces":    {"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\na", "b", "cd"},
-		"chunks in pieces":  {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3", "\r\na", "bc\r\n0", "\r\n", "\r\n"},
+		"head in pieces": {"HTTP/1.1 20", "0 OK\r\nContent-", "Length: 2\r\n\r", "\nab"},
+		"body in pieces": {"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\na", "b", "cd"},
+		"chunks in pieces": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3", "\r\na", "bc\r\n0", "\r\n",
+			"\r\n"},
 		"trailer in pieces": {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nSum", ": 1\r", "\n\r\n"},
 		"continue":          {"HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"},
 		"chunks, trailer":   {"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n1\r\na\r\n0\r\nSum: 1\r\n\r\n"},
@@ -199,11 +201,12 @@ func TestIPv6IsSupported(t *testing.T) {
 	if err != nil {
 		t.Skip(err)
 	}
-	server := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Host != l.Addr().String() {
-			t.Errorf("host %q", r.Host)
-		}
-	})}}
+	server := &httptest.Server{Listener: l,
+		Config: &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.Host != l.Addr().String() {
+				t.Errorf("host %q", r.Host)
+			}
+		})}}
 	server.Start()
 	defer server.Close()
 	if r := some(t, load.Plan{URL: server.URL}); r.Requests == 0 || r.Errors.Total() != 0 {
@@ -228,7 +231,8 @@ func TestRequestsAllocateNothing(t *testing.T) {
 	})
 	for name, p := range map[string]load.Plan{
 		"plain": {}, "pipelined": {Pipeline: 4}, "a list": {List: []load.Request{{}, {URL: "/a"}}, Shuffle: true},
-		"open loop": {Pace: load.Constant(4000)}, "expecting": {Expect: load.Expect{Header: []string{"Content-Length: 2"}}},
+		"open loop": {Pace: load.Constant(4000)},
+		"expecting": {Expect: load.Expect{Header: []string{"Content-Length: 2"}}},
 	} {
 		p.URL = url
 		allocatesNothing(t, name, p)
@@ -241,7 +245,8 @@ func allocatesNothing(t *testing.T, name string, p load.Plan) {
 	t.Helper()
 	var before, after runtime.MemStats
 	p.Connections, p.Threads, p.Warmup = 4, 1, 100*time.Millisecond
-	p.Trace = &load.Trace{Started: func() { runtime.ReadMemStats(&before) }, Ended: func() { runtime.ReadMemStats(&after) }}
+	p.Trace = &load.Trace{Started: func() { runtime.ReadMemStats(&before) },
+		Ended: func() { runtime.ReadMemStats(&after) }}
 	again(t, func(longer time.Duration) error {
 		p.Duration = longer * 500 * time.Millisecond
 		r := run(t, p)
@@ -322,7 +327,8 @@ func TestTraceReportsPhasesAndProgress(t *testing.T) {
 		t.Fatal(err)
 	}
 	var back load.Result
-	if err := json.Unmarshal(b, &back); err != nil || back.Service.Count() != int64(r.Requests) || back.Latency.Count() != int64(r.Requests+r.Unanswered) {
+	if err := json.Unmarshal(b, &back); err != nil || back.Service.Count() != int64(r.Requests) ||
+		back.Latency.Count() != int64(r.Requests+r.Unanswered) {
 		t.Errorf("%v, %v", err, back.Latency)
 	}
 }
@@ -372,7 +378,8 @@ func TestSlowResponsesDoNotDelayConnecting(t *testing.T) {
 	defer server.Close()
 	defer close(release)
 	connected := false
-	r := run(t, load.Plan{URL: server.URL, Connections: 400, Trace: &load.Trace{Connected: func() { connected = true }}})
+	r := run(t, load.Plan{URL: server.URL, Connections: 400,
+		Trace: &load.Trace{Connected: func() { connected = true }}})
 	if !connected || r.Errors.Total() > 0 {
 		t.Errorf("connected: %v, errors: %+v", connected, r.Errors)
 	}

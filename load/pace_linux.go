@@ -55,7 +55,8 @@ func newWaker(p *poll.Poller) (*waker, error) {
 // wake wakes the poller. Events are edge-triggered and each write is an edge, so nobody reads the
 // counter. No run is long enough to overflow it.
 func (b *waker) wake() {
-	if _, err := unix.Write(b.fd, binary.NativeEndian.AppendUint64(nil, 1)); err != nil && !errors.Is(err, unix.EAGAIN) {
+	if _, err := unix.Write(b.fd, binary.NativeEndian.AppendUint64(nil, 1)); err != nil &&
+		!errors.Is(err, unix.EAGAIN) {
 		panic("load: BUG: write eventfd: " + err.Error())
 	}
 }

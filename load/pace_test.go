@@ -19,11 +19,14 @@ import (
 // An open loop sends the scheduled number of requests, over all of its connections.
 func TestOpenLoopSendsAtTheRate(t *testing.T) {
 	var clients sync.Map
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { clients.Store(r.RemoteAddr, true) }))
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		clients.Store(r.RemoteAddr, true)
+	}))
 	defer server.Close()
 	again(t, func(time.Duration) error {
 		clients.Clear()
-		r := run(t, load.Plan{URL: server.URL, Connections: 10, Threads: 2, Pace: load.Constant(500), Warmup: 100 * time.Millisecond, Duration: time.Second})
+		r := run(t, load.Plan{URL: server.URL, Connections: 10, Threads: 2, Pace: load.Constant(500),
+			Warmup: 100 * time.Millisecond, Duration: time.Second})
 		seen := 0
 		clients.Range(func(any, any) bool { seen++; return true })
 		// The limits leave room for a machine that is busy with other programs.
@@ -66,7 +69,9 @@ func TestSpareConnectionsSendNothing(t *testing.T) {
 func spare(t *testing.T, p load.Plan) error {
 	var opened []string // in order, by the one goroutine that accepts
 	var clients sync.Map
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { clients.Store(r.RemoteAddr, true) }))
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		clients.Store(r.RemoteAddr, true)
+	}))
 	server.Config.ConnState = func(c net.Conn, s http.ConnState) {
 		if s == http.StateNew {
 			opened = append(opened, c.RemoteAddr().String())
@@ -77,7 +82,8 @@ func spare(t *testing.T, p load.Plan) error {
 	r := run(t, p)
 	server.Close()
 	if r.Requests == 0 || r.Errors.Total() != 0 || len(opened) != 12 {
-		return fmt.Errorf("pace %v: %d requests, %d connections, want 12; errors %+v", p.Pace, r.Requests, len(opened), r.Errors)
+		return fmt.Errorf("pace %v: %d requests, %d connections, want 12; errors %+v", p.Pace, r.Requests, len(opened),
+			r.Errors)
 	}
 	for i, c := range opened {
 		if _, busy := clients.Load(c); busy != (i%3 == 0) {
@@ -104,7 +110,8 @@ func TestUnsolicitedBytesAreErrors(t *testing.T) {
 	} {
 		again(t, func(time.Duration) error {
 			r := run(t, load.Plan{URL: url, Connections: 1, Pace: load.Constant(3), Duration: time.Second})
-			if r.Errors.Read == 0 || r.Errors.Read != r.Errors.Total() || !strings.Contains(r.Errors.First, "received bytes before a request was sent") {
+			if r.Errors.Read == 0 || r.Errors.Read != r.Errors.Total() ||
+				!strings.Contains(r.Errors.First, "received bytes before a request was sent") {
 				return fmt.Errorf("%s: %d requests, errors %+v", url, r.Requests, r.Errors)
 			}
 			return nil
@@ -120,7 +127,8 @@ func TestClosedIdleConnectionIsNoError(t *testing.T) {
 	defer server.Close()
 	again(t, func(time.Duration) error {
 		r := run(t, load.Plan{URL: server.URL, Connections: 2, Pace: load.Constant(10), Duration: time.Second})
-		if r.Requests < 3 || r.Connects == 0 || r.Errors.Total() != 0 { // what is closed just when a request is sent is an error
+		// what is closed just when a request is sent is an error
+		if r.Requests < 3 || r.Connects == 0 || r.Errors.Total() != 0 {
 			return fmt.Errorf("%d requests, %d connections made, errors %+v", r.Requests, r.Connects, r.Errors)
 		}
 		return nil

@@ -202,7 +202,8 @@ const maxPipeline = 1024
 // check validates the Plan's numbers.
 func (p *Plan) check() error {
 	if p.Connections < 1 || p.Threads < 1 || p.Threads > p.Connections {
-		return badPlan("%d threads for %d connections: want at least one of each, and no more threads than connections", p.Threads, p.Connections)
+		return badPlan("%d threads for %d connections: want at least one of each, and no more threads than connections",
+			p.Threads, p.Connections)
 	}
 	if p.Duration < 0 || p.Warmup < 0 || p.Timeout < 0 || p.Think < 0 {
 		return badPlan("negative duration, warm-up, timeout or think time")
@@ -211,7 +212,8 @@ func (p *Plan) check() error {
 		return badPlan("%d spare connections: want 0 or more", p.Spare)
 	}
 	if p.PerConnection < 0 || p.Pipeline < 1 || p.Samples < 0 {
-		return badPlan("%d requests per connection, %d at a time, %d samples: want 0 or more of each", p.PerConnection, p.Pipeline, p.Samples)
+		return badPlan("%d requests per connection, %d at a time, %d samples: want 0 or more of each", p.PerConnection,
+			p.Pipeline, p.Samples)
 	}
 	if p.Pipeline > maxPipeline {
 		return badPlan("%d requests at a time on a connection: want at most %d", p.Pipeline, maxPipeline)

@@ -126,18 +126,24 @@ func TestExactlyTheNumberOfRequestsIsSent(t *testing.T) {
 			t.Parallel()
 			const n = 403
 			o := observe(t, mode.start, nil)
-			p := load.Plan{URL: o.URL + "/a?b", Connections: 7, Threads: 2, Requests: n, Samples: n + 1, Timeout: 20 * time.Second}
+			p := load.Plan{URL: o.URL + "/a?b", Connections: 7, Threads: 2, Requests: n, Samples: n + 1,
+				Timeout: 20 * time.Second}
 			mode.plan(&p)
 			r := run(t, p)
-			if r.Requests != n || o.total() != n || r.Statuses[200] != n || r.Errors.Total() != 0 || o.asked["GET /a?b "] != n {
-				t.Fatalf("%d requests, %d arrived, statuses %v, errors %+v", r.Requests, o.total(), r.Statuses, r.Errors)
+			if r.Requests != n || o.total() != n || r.Statuses[200] != n || r.Errors.Total() != 0 ||
+				o.asked["GET /a?b "] != n {
+				t.Fatalf("%d requests, %d arrived, statuses %v, errors %+v", r.Requests, o.total(), r.Statuses,
+					r.Errors)
 			}
 			made := r.Opened + r.Connects
 			// Some connections may still be opening when the last response arrives.
-			if seen := o.opened.Load(); seen < int64(made) || seen > int64(made)+7 || r.Connect.Count() < int64(made) || (r.Handshake != nil) != (p.TLS != nil) {
-				t.Errorf("%d connections were made, the server saw %d; %d times of connecting", made, o.opened.Load(), r.Connect.Count())
+			if seen := o.opened.Load(); seen < int64(made) || seen > int64(made)+7 || r.Connect.Count() < int64(made) ||
+				(r.Handshake != nil) != (p.TLS != nil) {
+				t.Errorf("%d connections were made, the server saw %d; %d times of connecting", made, o.opened.Load(),
+					r.Connect.Count())
 			}
-			if p.PerConnection > 0 && made < n/uint64(p.PerConnection) || p.PerConnection == 0 && p.Header == nil && (made > 7) != (p.Version == load.HTTP10) {
+			if p.PerConnection > 0 && made < n/uint64(p.PerConnection) || p.PerConnection == 0 && p.Header == nil &&
+				(made > 7) != (p.Version == load.HTTP10) {
 				t.Errorf("%d connections were made", made)
 			}
 			checkSamples(t, r, int(n))
@@ -170,7 +176,8 @@ func checkSamples(t *testing.T, r *load.Result, n int) {
 		if s.Connect > 0 {
 			connected++
 		}
-		if s.Due > s.Sent || s.Sent > s.First || s.First > s.Done || s.Done < last || s.Status != 200 || s.Failure != load.NoFailure || s.Bytes == 0 {
+		if s.Due > s.Sent || s.Sent > s.First || s.First > s.Done || s.Done < last || s.Status != 200 ||
+			s.Failure != load.NoFailure || s.Bytes == 0 {
 			t.Fatalf("sample %+v after one that ended at %v", s, last)
 		}
 		last = s.Done
@@ -196,18 +203,23 @@ func TestBodiesAreTransferredAndChecked(t *testing.T) {
 				w.Header().Set("X-Kind", "large")
 				io.WriteString(w, body)
 			})
-			p := load.Plan{URL: o.URL, Method: "POST", Body: body, Connections: 3, Threads: 1, Requests: bodies, Timeout: 20 * time.Second}
-			p.Expect = load.Expect{Status: []int{200}, BodySHA256: hex.EncodeToString(sum[:]), Header: []string{"x-kind: large", "Content-Type"}}
+			p := load.Plan{URL: o.URL, Method: "POST", Body: body, Connections: 3, Threads: 1, Requests: bodies,
+				Timeout: 20 * time.Second}
+			p.Expect = load.Expect{Status: []int{200}, BodySHA256: hex.EncodeToString(sum[:]),
+				Header: []string{"x-kind: large", "Content-Type"}}
 			mode.plan(&p)
 			r := run(t, p)
-			if r.Requests != bodies || r.Errors.Total() != 0 || r.BodyBytes != bodies*uint64(len(body)) || r.SentBytes < r.BodyBytes || r.Bytes < r.BodyBytes && p.TLS == nil {
-				t.Errorf("%d requests, %d bytes of bodies, %d sent, errors %+v", r.Requests, r.BodyBytes, r.SentBytes, r.Errors)
+			if r.Requests != bodies || r.Errors.Total() != 0 || r.BodyBytes != bodies*uint64(len(body)) ||
+				r.SentBytes < r.BodyBytes || r.Bytes < r.BodyBytes && p.TLS == nil {
+				t.Errorf("%d requests, %d bytes of bodies, %d sent, errors %+v", r.Requests, r.BodyBytes, r.SentBytes,
+					r.Errors)
 			}
 			if !strings.Contains(strings.ToLower(r.Head), "x-kind: large\r\n") {
 				t.Errorf("head %q", r.Head)
 			}
 			p.Expect = load.Expect{BodySHA256: strings.Repeat("0", 64)}
-			if r = run(t, p); r.Errors.Body != bodies || r.Errors.Total() != bodies || !strings.Contains(r.Errors.First, hex.EncodeToString(sum[:])) {
+			if r = run(t, p); r.Errors.Body != bodies || r.Errors.Total() != bodies ||
+				!strings.Contains(r.Errors.First, hex.EncodeToString(sum[:])) {
 				t.Errorf("another body: errors %+v", r.Errors)
 			}
 			p.Expect = load.Expect{Body: []byte(body)}
@@ -217,13 +229,15 @@ func TestBodiesAreTransferredAndChecked(t *testing.T) {
 			p.Requests = 1
 			for _, other := range []string{"", body + "x", body[:len(body)-1] + "\x00"} {
 				p.Expect = load.Expect{Body: []byte(other)}
-				if r = run(t, p); r.Errors.Body != 1 || r.Errors.Total() != 1 || !strings.Contains(r.Errors.First, fmt.Sprintf("differs from the expected %d bytes", len(other))) {
+				if r = run(t, p); r.Errors.Body != 1 || r.Errors.Total() != 1 ||
+					!strings.Contains(r.Errors.First, fmt.Sprintf("differs from the expected %d bytes", len(other))) {
 					t.Errorf("a body of %d bytes in place of one of %d: errors %+v", len(body), len(other), r.Errors)
 				}
 			}
 			p.Requests = bodies
 			p.Expect = load.Expect{Header: []string{"X-Kind: small"}}
-			if r = run(t, p); r.Errors.Header != bodies || r.Errors.Total() != bodies || !strings.Contains(r.Errors.First, `"X-Kind"`) {
+			if r = run(t, p); r.Errors.Header != bodies || r.Errors.Total() != bodies ||
+				!strings.Contains(r.Errors.First, `"X-Kind"`) {
 				t.Errorf("another field: errors %+v", r.Errors)
 			}
 			p.Expect = load.Expect{Status: []int{204}}
@@ -239,8 +253,10 @@ func TestListIsSentInOrderOrShuffled(t *testing.T) {
 	for _, shuffle := range []bool{false, true} {
 		o := observe(t, plainly, nil)
 		r := run(t, load.Plan{
-			URL: o.URL + "/plan", Method: "PUT", Header: []string{"X-Plan: 1"}, Body: "b", Connections: 2, Threads: 1, Requests: 300, Shuffle: shuffle,
-			List: []load.Request{{}, {URL: "/a", Method: "GET"}, {URL: o.URL + "/c", Body: "own", Header: []string{"X-Own: 2"}}},
+			URL: o.URL + "/plan", Method: "PUT", Header: []string{"X-Plan: 1"}, Body: "b", Connections: 2, Threads: 1,
+			Requests: 300, Shuffle: shuffle,
+			List: []load.Request{{}, {URL: "/a", Method: "GET"},
+				{URL: o.URL + "/c", Body: "own", Header: []string{"X-Own: 2"}}},
 		})
 		want := map[string]int{"PUT /plan b": 100, "GET /a b": 100, "PUT /c own": 100}
 		if r.Errors.Total() != 0 || !shuffle && !maps.Equal(o.asked, want) {
@@ -263,20 +279,23 @@ func TestTemplateValuesDiffer(t *testing.T) {
 		mode := modes()[name]
 		o := observe(t, mode.start, nil)
 		p := load.Plan{
-			URL: o.URL + "/items/{{seq}}?r={{random 5 7}}", Method: "POST", Body: "{{hex 4}}{{seq 8 12}}", Header: []string{"X-N: n{{random 3 3}}"},
+			URL: o.URL + "/items/{{seq}}?r={{random 5 7}}", Method: "POST", Body: "{{hex 4}}{{seq 8 12}}",
+			Header:   []string{"X-N: n{{random 3 3}}"},
 			Template: true, Connections: 4, Threads: 2, Requests: 200,
 		}
 		mode.plan(&p)
 		r := run(t, p)
 		if r.Errors.Total() != 0 || len(o.asked) != 200 || o.headers.Get("X-N") != "n3" {
-			t.Fatalf("%s: %d different requests, X-N %q, errors %+v", name, len(o.asked), o.headers.Get("X-N"), r.Errors)
+			t.Fatalf("%s: %d different requests, X-N %q, errors %+v", name, len(o.asked), o.headers.Get("X-N"),
+				r.Errors)
 		}
 		var numbers []int
 		tails := make(map[string]int)
 		for line := range o.asked {
 			var n, random int
 			var body string
-			if _, err := fmt.Sscanf(line, "POST /items/%d?r=%d %s", &n, &random, &body); err != nil || random < 5 || random > 7 || len(body) < 5 || len(body) > 6 {
+			if _, err := fmt.Sscanf(line, "POST /items/%d?r=%d %s", &n, &random, &body); err != nil || random < 5 ||
+				random > 7 || len(body) < 5 || len(body) > 6 {
 				t.Fatalf("%s: %q: %v", name, line, err)
 			}
 			numbers = append(numbers, n)

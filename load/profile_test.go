@@ -9,12 +9,14 @@ import (
 // timeOf is the inverse of dueBy, whatever the steps.
 func TestTimeOfIsTheInverseOfDueBy(t *testing.T) {
 	for name, steps := range map[string][]Step{
-		"constant":           {{From: 1000, To: 1000}},
-		"ramp up":            {{From: 0, To: 1000, For: 10 * time.Second}},
-		"ramp down":          {{From: 1000, To: 10, For: 10 * time.Second}},
-		"steps":              {{From: 10, To: 10, For: time.Second}, {From: 500, To: 500, For: time.Second}, {From: 50, To: 50}},
-		"a pause":            {{From: 10, To: 10, For: time.Second}, {For: 2 * time.Second}, {From: 10, To: 10}},
-		"ramps and a plain":  {{From: 0, To: 100, For: time.Second}, {From: 100, To: 100, For: time.Second}, {From: 100, To: 1, For: time.Second}},
+		"constant":  {{From: 1000, To: 1000}},
+		"ramp up":   {{From: 0, To: 1000, For: 10 * time.Second}},
+		"ramp down": {{From: 1000, To: 10, For: 10 * time.Second}},
+		"steps": {{From: 10, To: 10, For: time.Second}, {From: 500, To: 500, For: time.Second},
+			{From: 50, To: 50}},
+		"a pause": {{From: 10, To: 10, For: time.Second}, {For: 2 * time.Second}, {From: 10, To: 10}},
+		"ramps and a plain": {{From: 0, To: 100, For: time.Second}, {From: 100, To: 100, For: time.Second},
+			{From: 100, To: 1, For: time.Second}},
 		"hardly a ramp":      {{From: 1000, To: 1000.0001, For: time.Hour}},
 		"one each two hours": {{From: 1.0 / 7200, To: 1.0 / 7200}},
 	} {
@@ -36,7 +38,8 @@ func TestTimeOfIsTheInverseOfDueBy(t *testing.T) {
 	if at := newProfile([]Step{{From: 10, To: 0, For: 2 * time.Second}}).timeOf(11); at != math.MaxInt64 {
 		t.Errorf("an eleventh of ten requests is due at %d", at)
 	}
-	if at := newProfile([]Step{{From: 10, To: 10, For: time.Second}, {For: time.Second}, {From: 10, To: 10}}).timeOf(11); at != int64(2100*time.Millisecond) {
+	if at := newProfile([]Step{{From: 10, To: 10, For: time.Second}, {For: time.Second},
+		{From: 10, To: 10}}).timeOf(11); at != int64(2100*time.Millisecond) {
 		t.Errorf("the request after a pause is due at %v", time.Duration(at))
 	}
 }

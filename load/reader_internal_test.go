@@ -54,18 +54,25 @@ func TestFastCGIReaderParsesEverySplit(t *testing.T) {
 		{"no body", Stdout(head) + none + End(0, 0), said},
 		{"empty lines", Stdout("\n") + End(0, 0), said},
 		{"head over records", Stdout("Content-Type: te") + Stdout("xt/plain\r\nA: b\r") + Stdout("\n\r\nhel") + Stdout("lo") + none + End(0, 0), said},
-		{"padding", Record(6, 1, head, 3) + Record(6, 1, "hello", 255) + Record(6, 1, "", 8) + Record(3, 1, strings.Repeat("\x00", 8), 9), said},
+		{"padding", Record(6, 1, head, 3) + Record(6, 1, "hello", 255) + Record(6, 1, "", 8) + Record(3, 1,
+			strings.Repeat("\x00", 8), 9), said},
 		{"length", Stdout("Content-Length: 5\n\nhel") + Stdout("lo") + none + End(0, 0), said},
 		{"status", Stdout("Status: 404 Not Found\r\n\r\n") + none + End(0, 0), strings.Replace(said, "200", "404", 1)},
 		{"redirect", Stdout("Location: /a\r\n\r\n") + none + End(0, 0), strings.Replace(said, "200", "302", 1)},
-		{"no content, with a length", Stdout("Status: 304\r\nContent-Length: 5\r\n\r\n") + End(0, 0), strings.Replace(said, "200", "304", 1)},
-		{"STDERR", Stderr("a") + Stdout(head) + Record(7, 1, "bc", 5) + Record(7, 1, "", 0) + End(0, 0), "status 200, last false, 0 bytes left &{Resent:0 Exits:0 StderrBytes:3 Stderr:abc}"},
-		{"long STDERR", Stderr(strings.Repeat("e", 700)) + Stdout(head) + End(0, 0), "status 200, last false, 0 bytes left &{Resent:0 Exits:0 StderrBytes:700 Stderr:" + strings.Repeat("e", 512) + "}"},
-		{"exit code", Stdout(head) + End(7, 0), "status 200, last false, 0 bytes left &{Resent:0 Exits:1 StderrBytes:0 Stderr:}"},
+		{"no content, with a length", Stdout("Status: 304\r\nContent-Length: 5\r\n\r\n") + End(0, 0),
+			strings.Replace(said, "200", "304", 1)},
+		{"STDERR", Stderr("a") + Stdout(head) + Record(7, 1, "bc", 5) + Record(7, 1, "", 0) + End(0, 0),
+			"status 200, last false, 0 bytes left &{Resent:0 Exits:0 StderrBytes:3 Stderr:abc}"},
+		{"long STDERR", Stderr(strings.Repeat("e", 700)) + Stdout(head) + End(0, 0),
+			"status 200, last false, 0 bytes left &{Resent:0 Exits:0 StderrBytes:700 Stderr:" + strings.Repeat("e",
+				512) + "}"},
+		{"exit code", Stdout(head) + End(7, 0),
+			"status 200, last false, 0 bytes left &{Resent:0 Exits:1 StderrBytes:0 Stderr:}"},
 		{"more than the response", Stdout(head) + End(0, 0) + "\x01", strings.Replace(said, "0 bytes", "1 bytes", 1)},
 
 		{"unfinished", Stdout(head) + none, "got 2, status 200, until close false &{Resent:0 Exits:0 StderrBytes:0 Stderr:}"},
-		{"unfinished padding", Stdout(head) + Record(3, 1, strings.Repeat("\x00", 8), 2)[:17], "got 2, status 200, until close false &{Resent:0 Exits:0 StderrBytes:0 Stderr:}"},
+		{"unfinished padding", Stdout(head) + Record(3, 1, strings.Repeat("\x00", 8), 2)[:17],
+			"got 2, status 200, until close false &{Resent:0 Exits:0 StderrBytes:0 Stderr:}"},
 		{"only STDERR", Stderr("oh"), "got 1, status 0, until close false &{Resent:0 Exits:0 StderrBytes:2 Stderr:oh}"},
 
 		{"HTTP", "HTTP/1.1 400 Bad Request\r\n\r\n", "fcgi: unknown version of FastCGI"},
@@ -77,14 +84,18 @@ func TestFastCGIReaderParsesEverySplit(t *testing.T) {
 		{"type 0", Record(0, 1, "", 0), "fcgi: record of type 0"},
 		{"STDOUT after its end", Stdout(head) + none + Stdout("a"), "STDOUT continues after its end"},
 		{"STDOUT ends twice", Stdout(head) + none + none, "STDOUT continues after its end"},
-		{"no head", Stderr("oh") + none + End(1, 0), "the application ended the request before a complete response head &{Resent:0 Exits:0 StderrBytes:2 Stderr:oh}"},
+		{"no head", Stderr("oh") + none + End(1, 0),
+			"the application ended the request before a complete response head &{Resent:0 Exits:0 StderrBytes:2 Stderr:oh}"},
 		{"half a head", Stdout("A: b\r\n") + End(0, 0), "before a complete response head"},
 		{"bad head", Stdout("A b\r\n\r\n") + End(0, 0), "http1: space in field name"},
 		{"bad status", Stdout("Status: 20\r\n\r\n") + End(0, 0), "http1: malformed Status"},
-		{"large head", Stdout("A: "+strings.Repeat("a", 40_000)) + Stdout(strings.Repeat("a", 40_000)), "section too large"},
+		{"large head", Stdout("A: "+strings.Repeat("a", 40_000)) + Stdout(strings.Repeat("a", 40_000)),
+			"section too large"},
 		{"many fields", Stdout(strings.Repeat("A: b\n", maxFields+1)), "too many field lines"},
-		{"short body", Stdout("Content-Length: 5\r\n\r\nhell") + none + End(0, 0), "body of 4 bytes, but Content-Length is 5"},
-		{"long body", Stdout("Content-Length: 5\r\n\r\nhello") + Stdout("!") + none + End(0, 0), "body of 6 bytes, but Content-Length is 5"},
+		{"short body", Stdout("Content-Length: 5\r\n\r\nhell") + none + End(0, 0),
+			"body of 4 bytes, but Content-Length is 5"},
+		{"long body", Stdout("Content-Length: 5\r\n\r\nhello") + Stdout("!") + none + End(0, 0),
+			"body of 6 bytes, but Content-Length is 5"},
 		{"cannot multiplex", End(0, 1), "the application refused the request: cannot multiplex (protocol status 1)"},
 		{"overloaded", End(0, 2), "the application refused the request: overloaded (protocol status 2)"},
 		{"overloaded after all", Stdout(head) + End(0, 2), "the application refused the request: overloaded"},
@@ -117,9 +128,11 @@ func TestReadersAreReusable(t *testing.T) {
 		response string
 		begun    string // another that does not end
 	}{
-		{httpProtocol{1}, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nSum: 1\r\n\r\n", "HTTP/1.0 200 OK\r\n\r\nok"},
+		{httpProtocol{1}, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nok\r\n0\r\nSum: 1\r\n\r\n",
+			"HTTP/1.0 200 OK\r\n\r\nok"},
 		{httpProtocol{1}, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok", "HTTP/1.1 200 O"},
-		{fcgiProtocol{}, Record(6, 1, "Content-Length: 2\r\n\r\nok", 5) + Record(6, 1, "", 0) + Record(3, 1, strings.Repeat("\x00", 8), 7), Stdout("A: b\n\nb") + Record(6, 1, "", 0)},
+		{fcgiProtocol{}, Record(6, 1, "Content-Length: 2\r\n\r\nok", 5) + Record(6, 1, "", 0) + Record(3, 1,
+			strings.Repeat("\x00", 8), 7), Stdout("A: b\n\nb") + Record(6, 1, "", 0)},
 		{fcgiProtocol{}, Stdout("\r\n") + End(0, 0), Record(6, 1, "A: b\r\nC:", 9)[:19]},
 	} {
 		r := test.newReaders(1, readerConfig{tally: new(tally)})[0]
@@ -137,7 +150,8 @@ func TestReadersAreReusable(t *testing.T) {
 				}
 				continue
 			}
-			if n, err := r.consume([]byte(test.response), &a); n != len(test.response) || err != nil || a.stage != complete || a.status != 200 {
+			if n, err := r.consume([]byte(test.response), &a); n != len(test.response) || err != nil ||
+				a.stage != complete || a.status != 200 {
 				t.Errorf("%d: %d of %d bytes, %v, %+v", i, n, len(test.response), err, a)
 			}
 		}
@@ -158,7 +172,8 @@ func TestHTTPReaderParsesEverySplit(t *testing.T) {
 		"HTTP/1.1 101 Switching Protocols\r\n\r\n":                                                          errSwitched.Error(),
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcd":                                    "chunk data not followed by CRLF",
 	} {
-		if got := testkit.EverySplit(t, []byte(in), describe(httpProtocol{1}, false)); !strings.HasPrefix(strings.TrimPrefix(got, "http1: "), want) {
+		if got := testkit.EverySplit(t, []byte(in),
+			describe(httpProtocol{1}, false)); !strings.HasPrefix(strings.TrimPrefix(got, "http1: "), want) {
 			t.Errorf("%q:\n got %s\nwant %s", in, got, want)
 		}
 	}

@@ -84,22 +84,30 @@ HTTP_HOST=127.0.0.1:9001
 HTTP_USER_AGENT=tare
 [4][5 "" 0]`}},
 		{Plan{URL: "fcgi+unix:///run/a.sock", Method: "POST"}, []string{
-			"CONTENT_LENGTH=0\n", "SCRIPT_NAME=/\n", "REQUEST_URI=/\n", "DOCUMENT_URI=/\n", "SERVER_ADDR=127.0.0.1\nSERVER_PORT=80\nSERVER_NAME=localhost\n",
+			"CONTENT_LENGTH=0\n", "SCRIPT_NAME=/\n", "REQUEST_URI=/\n", "DOCUMENT_URI=/\n",
+			"SERVER_ADDR=127.0.0.1\nSERVER_PORT=80\nSERVER_NAME=localhost\n",
 			"REMOTE_ADDR=127.0.0.1\n", "HTTP_HOST=localhost\n", `[4][5 "" 0]`,
 		}},
-		{Plan{URL: "fcgi://[::1]/", Header: []string{"host: h", "User-Agent: u", "Content-Type: t", "content-length: 9", "X-A: 1", "x-a:2", "Cookie: a=1", "Cookie: b=2"}}, []string{
+		{Plan{URL: "fcgi://[::1]/", Header: []string{"host: h", "User-Agent: u", "Content-Type: t", "content-length: 9",
+			"X-A: 1", "x-a:2", "Cookie: a=1", "Cookie: b=2"}}, []string{
 			"CONTENT_TYPE=t\nCONTENT_LENGTH=9\n", "SERVER_ADDR=::1\nSERVER_PORT=9000\nSERVER_NAME=::1\n",
 			"HTTP_HOST=h\nHTTP_USER_AGENT=u\nHTTP_X_A=1, 2\nHTTP_COOKIE=a=1; b=2\n[4]",
 		}},
-		{Plan{URL: "fcgi://127.0.0.1/i.php", Params: []string{"DOCUMENT_ROOT=/srv", "PATH_INFO=/a=b", "HTTPS=on", "HTTPS=off", "REMOTE_PORT="}}, []string{
-			"DOCUMENT_ROOT=/srv\nSCRIPT_FILENAME=/srv/i.php\n", "REMOTE_PORT=\n", "\nPATH_INFO=/a=b\nHTTPS=off\n[4]",
-		}},
-		{Plan{URL: "fcgi://127.0.0.1/", Params: []string{"SCRIPT_FILENAME=/a.php"}}, []string{"DOCUMENT_ROOT=/var/www/html\nSCRIPT_FILENAME=/a.php\n"}},
-		{Plan{URL: "fcgi://127.0.0.1/", Method: "PUT", Body: "hello"}, []string{"CONTENT_LENGTH=5\n", `[4][5 "hello" 5][5 "" 0]`}},
+		{Plan{URL: "fcgi://127.0.0.1/i.php",
+			Params: []string{"DOCUMENT_ROOT=/srv", "PATH_INFO=/a=b", "HTTPS=on", "HTTPS=off", "REMOTE_PORT="}},
+			[]string{
+				"DOCUMENT_ROOT=/srv\nSCRIPT_FILENAME=/srv/i.php\n", "REMOTE_PORT=\n",
+				"\nPATH_INFO=/a=b\nHTTPS=off\n[4]",
+			}},
+		{Plan{URL: "fcgi://127.0.0.1/", Params: []string{"SCRIPT_FILENAME=/a.php"}},
+			[]string{"DOCUMENT_ROOT=/var/www/html\nSCRIPT_FILENAME=/a.php\n"}},
+		{Plan{URL: "fcgi://127.0.0.1/", Method: "PUT", Body: "hello"},
+			[]string{"CONTENT_LENGTH=5\n", `[4][5 "hello" 5][5 "" 0]`}},
 		{Plan{URL: "fcgi://127.0.0.1/", Body: strings.Repeat("b", 65_535+2)}, []string{
 			"CONTENT_LENGTH=65537\n", `[4][5 "bbbbbbbbbbbbbbbbbbbb" 65535][5 "bb" 2][5 "" 0]`,
 		}},
-		{Plan{URL: "fcgi://127.0.0.1/", Header: []string{"X: " + strings.Repeat("x", 70_000)}}, []string{"HTTP_X=" + strings.Repeat("x", 70_000) + "\n[4]"}},
+		{Plan{URL: "fcgi://127.0.0.1/", Header: []string{"X: " + strings.Repeat("x", 70_000)}},
+			[]string{"HTTP_X=" + strings.Repeat("x", 70_000) + "\n[4]"}},
 	} {
 		j, err := test.plan.prepare(context.Background())
 		if err != nil {
@@ -137,7 +145,8 @@ func TestURLsAreParsed(t *testing.T) {
 		if p.protocol == (fcgiProtocol{}) {
 			scheme = "fcgi"
 		}
-		if got := fmt.Sprintf("%q %s://%s:%s Host %s %s %q %q", p.socket, scheme, p.name, p.port, p.host, p.target, p.path, p.query); got != want {
+		if got := fmt.Sprintf("%q %s://%s:%s Host %s %s %q %q", p.socket, scheme, p.name, p.port, p.host, p.target,
+			p.path, p.query); got != want {
 			t.Errorf("%s:\n got %s\nwant %s", text, got, want)
 		}
 	}

@@ -9,19 +9,20 @@ import (
 
 // Result is what a run measured.
 type Result struct {
-	URL         string         `json:"url"`
-	Connections int            `json:"connections"`
-	Threads     int            `json:"threads"`
-	Seconds     float64        `json:"seconds"`                  // length of the measured time
-	Drained     float64        `json:"drainedSeconds,omitempty"` // part of Seconds in which a Session's slices only waited for responses
-	Requests    uint64         `json:"requests"`
-	Bytes       uint64         `json:"receivedBytes"` // received, including heads
-	BodyBytes   uint64         `json:"bodyBytes"`     // received in bodies of complete responses
-	SentBytes   uint64         `json:"sentBytes"`
-	Statuses    map[int]uint64 `json:"statuses"`
-	Errors      Errors         `json:"errors"`
-	Connects    uint64         `json:"connectionsMeasured"` // connections opened while measuring
-	Opened      uint64         `json:"connectionsBefore"`   // connections opened before measuring
+	URL         string  `json:"url"`
+	Connections int     `json:"connections"`
+	Threads     int     `json:"threads"`
+	Seconds     float64 `json:"seconds"` // length of the measured time
+	// part of Seconds in which a Session's slices only waited for responses
+	Drained   float64        `json:"drainedSeconds,omitempty"`
+	Requests  uint64         `json:"requests"`
+	Bytes     uint64         `json:"receivedBytes"` // received, including heads
+	BodyBytes uint64         `json:"bodyBytes"`     // received in bodies of complete responses
+	SentBytes uint64         `json:"sentBytes"`
+	Statuses  map[int]uint64 `json:"statuses"`
+	Errors    Errors         `json:"errors"`
+	Connects  uint64         `json:"connectionsMeasured"` // connections opened while measuring
+	Opened    uint64         `json:"connectionsBefore"`   // connections opened before measuring
 	// Latency runs from when a request was due until its last response byte. In a closed loop, a
 	// request is due when the previous response has arrived. Latency includes timed-out and
 	// Unanswered requests with the time that they waited.

@@ -118,8 +118,9 @@ func (r *run) stopWorkers() {
 
 func newRun(j *job) *run {
 	r := &run{
-		job: j, requestBudget: newBudget(j.Requests), errorBudget: newBudget(j.MaxErrors), timeline: newTimeline(j.Threads, j.Trace.Second),
-		parts: make(chan workerSecond, 2*j.Threads), spareHistograms: make(chan *hist.Histogram, 2*j.Threads),
+		job: j, requestBudget: newBudget(j.Requests), errorBudget: newBudget(j.MaxErrors),
+		timeline: newTimeline(j.Threads, j.Trace.Second),
+		parts:    make(chan workerSecond, 2*j.Threads), spareHistograms: make(chan *hist.Histogram, 2*j.Threads),
 	}
 	r.pendingConns.Store(int64(j.Connections * j.connsPerBusy()))
 	return r
@@ -223,7 +224,8 @@ func (r *run) isUnreachable() bool {
 	if !r.hasRequestLimit() {
 		return false
 	}
-	return r.pendingConns.Load() == 0 && !r.connected.Load() || r.failedConnects.Load() > maxFailedConnects*int64(r.Connections)
+	return r.pendingConns.Load() == 0 && !r.connected.Load() ||
+		r.failedConnects.Load() > maxFailedConnects*int64(r.Connections)
 }
 
 // reportProgress calls Trace.Progress.

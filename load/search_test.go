@@ -92,8 +92,10 @@ func TestSearchFindsTheCapacity(t *testing.T) {
 	for _, capacity := range []float64{11, 300, 41_500, 7e6} {
 		for _, from := range []float64{0, capacity / 50, capacity, 10 * capacity} {
 			found := find(t, &fake{capacity: capacity}, load.Search{From: from, Precision: 0.01}, load.Plan{})
-			if found.Verdict != load.Settled || found.Holds > capacity || found.Fails <= capacity || found.Fails > found.Holds*1.01 {
-				t.Errorf("capacity %v, from %v: %v holds, %v does not, %s:%s", capacity, from, found.Holds, found.Fails, found.Verdict, rates(found))
+			if found.Verdict != load.Settled || found.Holds > capacity || found.Fails <= capacity ||
+				found.Fails > found.Holds*1.01 {
+				t.Errorf("capacity %v, from %v: %v holds, %v does not, %s:%s", capacity, from, found.Holds, found.Fails,
+					found.Verdict, rates(found))
 			}
 			if n := len(found.Tries); n > 40 {
 				t.Errorf("capacity %v, from %v: %d runs", capacity, from, n)
@@ -105,7 +107,8 @@ func TestSearchFindsTheCapacity(t *testing.T) {
 // A failed rate runs twice, the result twice more, and each run has the Plan's pace.
 func TestSearchRepeatsFailuresAndConfirms(t *testing.T) {
 	f := &fake{capacity: 1000}
-	plan := load.Plan{URL: "http://x/", Connections: 7, Pace: load.Pace{Poisson: true, Seed: 3}, Requests: 5, Duration: time.Hour}
+	plan := load.Plan{URL: "http://x/", Connections: 7, Pace: load.Pace{Poisson: true, Seed: 3}, Requests: 5,
+		Duration: time.Hour}
 	told := 0
 	found := find(t, f, load.Search{From: 600, Precision: 0.5, Tried: func(load.Try) { told++ }}, plan)
 	want := []float64{600, 1200, 1200, 848.528, 848.528, 848.528}
@@ -113,14 +116,16 @@ func TestSearchRepeatsFailuresAndConfirms(t *testing.T) {
 		if i >= len(want) || p.Pace.Steps[0].To-want[i] > 0.01 || want[i]-p.Pace.Steps[0].To > 0.01 {
 			t.Fatalf("run %d:%s", i, rates(found))
 		}
-		if !p.Pace.Poisson || p.Pace.Seed != 3 || p.Connections != 7 || p.Requests != 0 || p.Duration != time.Second || p.Warmup != time.Second/5 {
+		if !p.Pace.Poisson || p.Pace.Seed != 3 || p.Connections != 7 || p.Requests != 0 || p.Duration != time.Second ||
+			p.Warmup != time.Second/5 {
 			t.Errorf("run %d: %+v", i, p)
 		}
 	}
 	if len(f.plans) != len(want) || told != len(want) || found.Tries[5].Purpose != load.ToConfirm {
 		t.Errorf("%d runs, told of %d:%s", len(f.plans), told, rates(found))
 	}
-	if try := found.Tries[1]; try.Held || try.P99 < 980*time.Millisecond || try.Achieved != 1000 || len(try.Why) != 2 || !strings.HasPrefix(try.Why[1], "p99 990ms, want <10ms") {
+	if try := found.Tries[1]; try.Held || try.P99 < 980*time.Millisecond || try.Achieved != 1000 || len(try.Why) != 2 ||
+		!strings.HasPrefix(try.Why[1], "p99 990ms, want <10ms") {
 		t.Errorf("%+v", try)
 	}
 	if len(plan.Pace.Steps) != 0 {
@@ -157,22 +162,26 @@ func TestSearchIgnoresSingleDisturbances(t *testing.T) {
 	}
 	found := find(t, lucky, load.Search{From: 800}, load.Plan{})
 	if found.Verdict != load.Settled || found.Holds > capacity || found.Holds < 0.7*capacity || found.Fails > 1600 {
-		t.Errorf("one that held by luck: %v holds, %v does not, %s:%s", found.Holds, found.Fails, found.Verdict, rates(found))
+		t.Errorf("one that held by luck: %v holds, %v does not, %s:%s", found.Holds, found.Fails, found.Verdict,
+			rates(found))
 	}
 }
 
 func TestSearchWithoutALimitIsReported(t *testing.T) {
-	if f := find(t, &fake{capacity: 1}, load.Search{From: 5000}, load.Plan{}); f.Verdict != load.NothingHolds || f.Holds != 0 || f.Fails != 10 {
+	if f := find(t, &fake{capacity: 1}, load.Search{From: 5000}, load.Plan{}); f.Verdict != load.NothingHolds ||
+		f.Holds != 0 || f.Fails != 10 {
 		t.Errorf("nothing holds: %+v:%s", f.Verdict, rates(f))
 	}
-	if f := find(t, &fake{capacity: 1e6}, load.Search{From: 100, To: 5000}, load.Plan{}); f.Verdict != load.AllHolds || f.Holds != 5000 || f.Fails != 0 {
+	if f := find(t, &fake{capacity: 1e6}, load.Search{From: 100, To: 5000}, load.Plan{}); f.Verdict != load.AllHolds ||
+		f.Holds != 5000 || f.Fails != 0 {
 		t.Errorf("all holds: %v, %s:%s", f.Holds, f.Verdict, rates(f))
 	}
 	f := find(t, &fake{capacity: 1e6}, load.Search{From: 100, Runs: 9}, load.Plan{})
 	if f.Verdict != load.Unsettled || f.Holds != 100*1<<5 || len(f.Tries) > 9 {
 		t.Errorf("few runs: %v, %s:%s", f.Holds, f.Verdict, rates(f))
 	}
-	if f := find(t, &fake{capacity: 1e6}, load.Search{From: 100, Runs: 1}, load.Plan{}); f.Verdict != load.Unsettled || f.Holds != 0 || len(f.Tries) > 1 {
+	if f := find(t, &fake{capacity: 1e6}, load.Search{From: 100, Runs: 1}, load.Plan{}); f.Verdict != load.Unsettled ||
+		f.Holds != 0 || len(f.Tries) > 1 {
 		t.Errorf("one run: %v, %s:%s", f.Holds, f.Verdict, rates(f))
 	}
 }
@@ -180,10 +189,12 @@ func TestSearchWithoutALimitIsReported(t *testing.T) {
 // If the generator is the limit, the search reveals nothing about the server.
 func TestSearchReportsTheGeneratorsLimit(t *testing.T) {
 	f := find(t, &fake{capacity: 1e6, generator: 5000}, load.Search{From: 1500}, load.Plan{})
-	if f.Verdict != load.GeneratorBound || f.Holds > 5000 || f.Fails < 5000 || f.Fails > 1.25*f.Holds || len(f.Tries) > 9 || !f.Tries[2].Generator {
+	if f.Verdict != load.GeneratorBound || f.Holds > 5000 || f.Fails < 5000 || f.Fails > 1.25*f.Holds ||
+		len(f.Tries) > 9 || !f.Tries[2].Generator {
 		t.Errorf("%v holds, %s:%s", f.Holds, f.Verdict, rates(f))
 	}
-	if f := find(t, &fake{capacity: 1e6, generator: 5000}, load.Search{From: 40_000}, load.Plan{}); f.Verdict != load.GeneratorBound || f.Holds > 5000 || f.Fails < 5000 || f.Fails > 1.25*f.Holds {
+	if f := find(t, &fake{capacity: 1e6, generator: 5000}, load.Search{From: 40_000},
+		load.Plan{}); f.Verdict != load.GeneratorBound || f.Holds > 5000 || f.Fails < 5000 || f.Fails > 1.25*f.Holds {
 		t.Errorf("from above: %v holds, %s:%s", f.Holds, f.Verdict, rates(f))
 	}
 	// Latency that exceeds the goal only because of the generator's lag is not the server's fault;
@@ -221,13 +232,16 @@ func TestSearchCountsErrorsAndUnansweredRequests(t *testing.T) {
 			}
 		}}
 		found := find(t, f, load.Search{Goal: mustGoal(t, "errors<1%"), From: 2000}, load.Plan{})
-		if found.Verdict != load.Settled || found.Holds > 3000 || found.Fails < 3000 || !strings.HasPrefix(found.Tries[1].Why[0], "errors 2") {
-			t.Errorf("%s: %v holds, %v does not:%s %v", name, found.Holds, found.Fails, rates(found), found.Tries[1].Why)
+		if found.Verdict != load.Settled || found.Holds > 3000 || found.Fails < 3000 ||
+			!strings.HasPrefix(found.Tries[1].Why[0], "errors 2") {
+			t.Errorf("%s: %v holds, %v does not:%s %v", name, found.Holds, found.Fails, rates(found),
+				found.Tries[1].Why)
 		}
 	}
 	// Requests in flight at the end for no longer than usual are no errors.
 	f := &fake{capacity: 1e6, disturb: func(_ int, _ float64, r *load.Result) { r.Unanswered = 50 }}
-	if found := find(t, f, load.Search{Goal: mustGoal(t, "errors<=0"), From: 100, To: 1000}, load.Plan{}); found.Verdict != load.AllHolds {
+	if found := find(t, f, load.Search{Goal: mustGoal(t, "errors<=0"), From: 100, To: 1000},
+		load.Plan{}); found.Verdict != load.AllHolds {
 		t.Errorf("under way: %s:%s %v", found.Verdict, rates(found), found.Tries[0].Why)
 	}
 }
@@ -243,17 +257,20 @@ func TestSearchEndsWithItsContext(t *testing.T) {
 		return r, ctx.Err()
 	}}
 	found, err := s.Find(ctx, load.Plan{})
-	if !errors.Is(err, context.Canceled) || len(found.Tries) != 2 || found.Verdict != load.Unsettled || found.Holds != 0 {
+	if !errors.Is(err, context.Canceled) || len(found.Tries) != 2 || found.Verdict != load.Unsettled ||
+		found.Holds != 0 {
 		t.Errorf("%v, %+v", err, found)
 	}
 	for _, bad := range []load.Search{
-		{From: -1}, {From: 2, To: 1}, {Precision: 1}, {Precision: -0.1}, {Step: -1}, {Confirmations: -1}, {Runs: -1}, {To: 1e10},
+		{From: -1}, {From: 2, To: 1}, {Precision: 1}, {Precision: -0.1}, {Step: -1}, {Confirmations: -1}, {Runs: -1},
+		{To: 1e10},
 	} {
 		if _, ok := errors.AsType[*load.PlanError](second(bad.Find(t.Context(), load.Plan{}))); !ok {
 			t.Errorf("%+v is accepted", bad)
 		}
 	}
-	if _, ok := errors.AsType[*load.PlanError](second(load.Search{}.Find(t.Context(), load.Plan{Pace: load.Constant(5)}))); !ok {
+	if _, ok := errors.AsType[*load.PlanError](second(load.Search{}.Find(t.Context(),
+		load.Plan{Pace: load.Constant(5)}))); !ok {
 		t.Error("a plan with a rate is accepted")
 	}
 }
@@ -285,8 +302,10 @@ func TestSearchFindsAServersCapacity(t *testing.T) {
 	server := httptest.NewServer(queue(capacity))
 	defer server.Close()
 	again(t, func(longer time.Duration) error {
-		s := load.Search{Goal: mustGoal(t, "p50<100ms,errors<=0"), From: 0.4 * capacity, Step: min(longer, 4) * 250 * time.Millisecond, Precision: 0.2}
-		found, err := s.Find(t.Context(), load.Plan{URL: server.URL, Connections: 200, Threads: 1, Warmup: 30 * time.Millisecond})
+		s := load.Search{Goal: mustGoal(t, "p50<100ms,errors<=0"), From: 0.4 * capacity,
+			Step: min(longer, 4) * 250 * time.Millisecond, Precision: 0.2}
+		found, err := s.Find(t.Context(), load.Plan{URL: server.URL, Connections: 200, Threads: 1,
+			Warmup: 30 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -296,7 +315,8 @@ func TestSearchFindsAServersCapacity(t *testing.T) {
 		if found.Verdict == load.Settled && found.Holds >= 0.6*capacity && found.Fails < 1.6*capacity {
 			return nil
 		}
-		return fmt.Errorf("the capacity was not found: %v holds, %v does not, %s:%s", found.Holds, found.Fails, found.Verdict, rates(found))
+		return fmt.Errorf("the capacity was not found: %v holds, %v does not, %s:%s", found.Holds, found.Fails,
+			found.Verdict, rates(found))
 	})
 }
 
@@ -311,7 +331,8 @@ func TestSearchStartsWithAClosedLoop(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if first := found.Tries[0]; first.Purpose != load.ToStart || first.Rate != 0 || first.Achieved > 600 || first.Achieved == 0 {
+		if first := found.Tries[0]; first.Purpose != load.ToStart || first.Rate != 0 || first.Achieved > 600 ||
+			first.Achieved == 0 {
 			return fmt.Errorf("the closed loop: %+v", first)
 		}
 		return nil

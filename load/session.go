@@ -188,7 +188,8 @@ func (w *worker) updatePause() bool {
 		w.endCounting()
 		t, was := &w.tally, w.reported
 		w.reported = Slice{Requests: t.requests, Errors: t.errors.Total(), Asked: t.due}
-		w.drainedSlices <- Slice{Requests: t.requests - was.Requests, Errors: w.reported.Errors - was.Errors, Asked: t.due - was.Asked}
+		w.drainedSlices <- Slice{Requests: t.requests - was.Requests, Errors: w.reported.Errors - was.Errors,
+			Asked: t.due - was.Asked}
 	}
 	return w.drained
 }

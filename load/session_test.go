@@ -114,16 +114,22 @@ func TestSlicesCountWhatTheServerCounts(t *testing.T) {
 				t.Errorf("%d connections were made in slices", made)
 			}
 			r := session.Close()
-			if r.Requests != sum.Requests || r.Errors.Total() != 0 || r.Seconds != sum.Took.Seconds() || r.Drained != sum.Drained.Seconds() {
-				t.Errorf("%d requests, %d errors (%s), %v seconds and %v drained; slices of %+v", r.Requests, r.Errors.Total(), r.Errors.First, r.Seconds, r.Drained, sum)
+			if r.Requests != sum.Requests || r.Errors.Total() != 0 || r.Seconds != sum.Took.Seconds() ||
+				r.Drained != sum.Drained.Seconds() {
+				t.Errorf("%d requests, %d errors (%s), %v seconds and %v drained; slices of %+v", r.Requests,
+					r.Errors.Total(), r.Errors.First, r.Seconds, r.Drained, sum)
 			}
-			if uint64(r.Service.Count()) != r.Requests || uint64(r.Latency.Count()) != r.Requests+r.Unanswered || r.Statuses[200] != r.Requests || r.Bytes == 0 {
-				t.Errorf("%d requests, %d and %d latencies, statuses %v, %d bytes", r.Requests, r.Service.Count(), r.Latency.Count(), r.Statuses, r.Bytes)
+			if uint64(r.Service.Count()) != r.Requests || uint64(r.Latency.Count()) != r.Requests+r.Unanswered ||
+				r.Statuses[200] != r.Requests || r.Bytes == 0 {
+				t.Errorf("%d requests, %d and %d latencies, statuses %v, %d bytes", r.Requests, r.Service.Count(),
+					r.Latency.Count(), r.Statuses, r.Bytes)
 			}
-			if cpu := r.Generator.UserSeconds + r.Generator.SysSeconds; cpu <= 0 || r.Generator.Busy <= 0 || cpu > 2*r.Seconds {
+			if cpu := r.Generator.UserSeconds + r.Generator.SysSeconds; cpu <= 0 || r.Generator.Busy <= 0 ||
+				cpu > 2*r.Seconds {
 				t.Errorf("%v s of CPU time in %v s", cpu, r.Seconds)
 			}
-			if paced := len(s.plan.Pace.Steps) > 0; paced != (r.Asked > 0) || math.Abs(r.Asked-sum.Asked) > 1e-6 || paced && float64(r.Requests) > r.Asked+6*math.Sqrt(r.Asked) {
+			if paced := len(s.plan.Pace.Steps) > 0; paced != (r.Asked > 0) || math.Abs(r.Asked-sum.Asked) > 1e-6 ||
+				paced && float64(r.Requests) > r.Asked+6*math.Sqrt(r.Asked) {
 				t.Errorf("%d requests of %v that were due, %v in slices", r.Requests, r.Asked, sum.Asked)
 			}
 			if r.Timeline != nil || session.Close() != r {
@@ -140,7 +146,9 @@ func TestSlicesCountWhatTheServerCounts(t *testing.T) {
 // closes the connections. The next slice reopens them.
 func TestPausedSessionIsSilent(t *testing.T) {
 	var requests, opened atomic.Int64
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		requests.Add(1)
+	}))
 	closed := make(chan bool, 100)
 	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		switch state {
@@ -202,7 +210,8 @@ func TestHangingRequestIsAnErrorOfItsSlice(t *testing.T) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	hangs.Store(false)
-	if got, err := session.Slice(t.Context(), 100*time.Millisecond, true); err != nil || got.Requests == 0 || got.Errors != 0 {
+	if got, err := session.Slice(t.Context(), 100*time.Millisecond, true); err != nil || got.Requests == 0 ||
+		got.Errors != 0 {
 		t.Errorf("afterwards: %+v, %v", got, err)
 	}
 	if r := session.Close(); r.Errors.Timeout < 3 {
@@ -248,7 +257,8 @@ func TestSlicesEndWithoutAServer(t *testing.T) {
 		}
 	})
 	for i := range 2 {
-		if got, err := session.Slice(t.Context(), 200*time.Millisecond, true); err != nil || got.Errors == 0 || got.Took > patience || (got.Requests > 0) != (i == 0) {
+		if got, err := session.Slice(t.Context(), 200*time.Millisecond, true); err != nil || got.Errors == 0 ||
+			got.Took > patience || (got.Requests > 0) != (i == 0) {
 			t.Errorf("slice %d: %+v, %v", i, got, err)
 		}
 	}
@@ -261,7 +271,8 @@ func TestOpenFailsWithoutAServer(t *testing.T) {
 	}
 	l.Close()
 	var unreached *load.ConnectError
-	if _, err := load.Open(t.Context(), load.Plan{URL: "http://" + l.Addr().String()}); !errors.As(err, &unreached) || unreached.First == "" {
+	if _, err := load.Open(t.Context(), load.Plan{URL: "http://" + l.Addr().String()}); !errors.As(err, &unreached) ||
+		unreached.First == "" {
 		t.Errorf("got %v", err)
 	}
 	for _, p := range []load.Plan{{Requests: 5}, {MaxErrors: 1}, {Samples: 1}, {Trace: new(load.Trace)}} {
@@ -294,9 +305,11 @@ func TestInterruptedSliceEndsTheSession(t *testing.T) {
 		session.Close()
 	}
 	server.CloseClientConnections()
-	for deadline := time.Now().Add(patience); openFiles(t) > files || runtime.NumGoroutine() > goroutines; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); openFiles(t) > files ||
+		runtime.NumGoroutine() > goroutines; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d files and %d goroutines, were %d and %d", openFiles(t), runtime.NumGoroutine(), files, goroutines)
+			t.Fatalf("%d files and %d goroutines, were %d and %d", openFiles(t), runtime.NumGoroutine(), files,
+				goroutines)
 		}
 	}
 }

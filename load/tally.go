@@ -27,14 +27,17 @@ type tally struct {
 }
 
 func newTally() tally {
-	return tally{service: hist.New(), timedOut: hist.New(), waiting: hist.New(), firstByte: hist.New(), connect: hist.New(), handshake: hist.New()}
+	return tally{service: hist.New(), timedOut: hist.New(), waiting: hist.New(), firstByte: hist.New(),
+		connect: hist.New(), handshake: hist.New()}
 }
 
 // result merges what the workers counted.
 func (r *run) result(took time.Duration) *Result {
 	res := &Result{
-		URL: r.URL, Connections: r.Connections, Threads: r.Threads, Seconds: took.Seconds(), Statuses: make(map[int]uint64),
-		Latency: r.timeline.total, Service: hist.New(), FirstByte: hist.New(), Connect: hist.New(), Handshake: hist.New(),
+		URL: r.URL, Connections: r.Connections, Threads: r.Threads, Seconds: took.Seconds(),
+		Statuses: make(map[int]uint64),
+		Latency:  r.timeline.total, Service: hist.New(), FirstByte: hist.New(), Connect: hist.New(),
+		Handshake: hist.New(),
 	}
 	if !r.isSession() {
 		res.Timeline = r.timeline.finish(took)

@@ -40,7 +40,8 @@ func TestCertificatesAreVerified(t *testing.T) {
 		{"https://other.test:" + port, &tls.Config{RootCAs: roots, ServerName: "example.com"}, ""},
 	} {
 		r, err := load.Run(context.Background(), load.Plan{
-			URL: test.url, TLS: test.config, Resolve: []string{"*:" + port + ":127.0.0.1"}, Connections: 2, Requests: 10,
+			URL: test.url, TLS: test.config, Resolve: []string{"*:" + port + ":127.0.0.1"}, Connections: 2,
+			Requests: 10,
 		})
 		if test.want == "" {
 			if err != nil || r.Requests != 10 || r.Errors.Total() != 0 {
@@ -64,14 +65,20 @@ func TestTLSFailuresAreErrors(t *testing.T) {
 		version load.Version
 		want    string
 	}{
-		"plain":   {strings.Replace(plain.URL, "http", "https", 1), 0, "first record does not look like a TLS handshake"},
-		"silent":  {secure(script(t, func(_ int, c net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) })), 0, "timeout: in the TLS handshake"},
-		"closes":  {secure(script(t, func(_ int, _ net.Conn, r *bufio.Reader) { r.Peek(1) })), 0, "TLS: "},
-		"dribble": {secure(script(t, func(_ int, c net.Conn, r *bufio.Reader) { io.WriteString(c, "\x16\x03\x03"); io.Copy(io.Discard, r) })), 0, "timeout: in the TLS handshake"},
-		"HTTP/1":  {tlsServer(t), load.HTTP2, "does not support HTTP/2: it selected \"\" by ALPN"},
+		"plain": {strings.Replace(plain.URL, "http", "https", 1), 0,
+			"first record does not look like a TLS handshake"},
+		"silent": {secure(script(t, func(_ int, c net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) })), 0,
+			"timeout: in the TLS handshake"},
+		"closes": {secure(script(t, func(_ int, _ net.Conn, r *bufio.Reader) { r.Peek(1) })), 0, "TLS: "},
+		"dribble": {secure(script(t, func(_ int, c net.Conn, r *bufio.Reader) {
+			io.WriteString(c, "\x16\x03\x03")
+			io.Copy(io.Discard, r)
+		})), 0, "timeout: in the TLS handshake"},
+		"HTTP/1": {tlsServer(t), load.HTTP2, "does not support HTTP/2: it selected \"\" by ALPN"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := load.Plan{URL: test.url, Version: test.version, TLS: &tls.Config{InsecureSkipVerify: true}, Connections: 4, Duration: time.Hour, Timeout: patience}
+			p := load.Plan{URL: test.url, Version: test.version, TLS: &tls.Config{InsecureSkipVerify: true},
+				Connections: 4, Duration: time.Hour, Timeout: patience}
 			again(t, func(longer time.Duration) error {
 				if strings.HasPrefix(test.want, "timeout") {
 					p.Connections, p.Timeout = 200, longer*300*time.Millisecond

@@ -44,7 +44,8 @@ func TestEveryTransportWorks(t *testing.T) {
 				go http.Serve(served, handler)
 			}
 			r := run(t, load.Plan{URL: url, TLS: &tls.Config{InsecureSkipVerify: true}, Connections: 3, Requests: 50})
-			if r.Requests != 50 || r.Errors.Total() != 0 || r.BodyBytes != 50*uint64(len("/a?b")) || (r.Handshake != nil) != strings.HasSuffix(scheme, "s") {
+			if r.Requests != 50 || r.Errors.Total() != 0 || r.BodyBytes != 50*uint64(len("/a?b")) ||
+				(r.Handshake != nil) != strings.HasSuffix(scheme, "s") {
 				t.Errorf("%s: %d requests, %d bytes of bodies, errors %+v", url, r.Requests, r.BodyBytes, r.Errors)
 			}
 		}

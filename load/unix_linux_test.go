@@ -29,9 +29,11 @@ func TestUnixSocketIsSupported(t *testing.T) {
 	})}
 	go server.Serve(l)
 	defer server.Close()
-	r := some(t, load.Plan{URL: url + "/a?b=c", Method: "POST", Body: strings.Repeat("b", 2<<20), Connections: 3, Threads: 2})
+	r := some(t, load.Plan{URL: url + "/a?b=c", Method: "POST", Body: strings.Repeat("b", 2<<20), Connections: 3,
+		Threads: 2})
 	if r.Requests == 0 || r.Statuses[200] != r.Requests || r.Errors.Total() != 0 || r.Opened != 3 || r.Connects != 0 {
-		t.Errorf("%d requests, statuses %v, errors %+v, %d opened, %d connects", r.Requests, r.Statuses, r.Errors, r.Opened, r.Connects)
+		t.Errorf("%d requests, statuses %v, errors %+v, %d opened, %d connects", r.Requests, r.Statuses, r.Errors,
+			r.Opened, r.Connects)
 	}
 }
 

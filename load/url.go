@@ -83,7 +83,8 @@ func resolveURL(plan, own string) string {
 
 // sameServer reports whether two URLs lead to the same server by the same protocol.
 func (p *parsedURL) sameServer(o *parsedURL) bool {
-	return p.protocol == o.protocol && p.secure == o.secure && p.name == o.name && p.port == o.port && p.socket == o.socket
+	return p.protocol == o.protocol && p.secure == o.secure && p.name == o.name && p.port == o.port &&
+		p.socket == o.socket
 }
 
 func (p *parsedURL) setHost(u *url.URL) error {

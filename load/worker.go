@@ -77,9 +77,11 @@ func newWorker(r *run, index, before, conns int) (*worker, error) {
 		return nil, fmt.Errorf("load: %w", err)
 	}
 	w := &worker{
-		run: r, index: index, firstConn: before, poller: p, conns: make([]conn, conns*r.connsPerBusy()), clock: time.Now(), tally: newTally(),
+		run: r, index: index, firstConn: before, poller: p, conns: make([]conn, conns*r.connsPerBusy()),
+		clock: time.Now(), tally: newTally(),
 		buffer: make([]byte, readSize), current: interval{latency: hist.New()},
-		nextReopen: conns * r.connsPerBusy(), route: newRoute(r.Sources, &r.address, index, r.Threads), values: sequenceValues{int64(index), int64(r.Threads)},
+		nextReopen: conns * r.connsPerBusy(), route: newRoute(r.Sources, &r.address, index, r.Threads),
+		values: sequenceValues{int64(index), int64(r.Threads)},
 	}
 	w.prepareConns()
 	if w.timer, err = newTimer(p); err != nil {

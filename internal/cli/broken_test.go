@@ -31,12 +31,16 @@ func brokenTests() []brokenTest {
 		{"closes", []string{`LEFT OUT: closes: it does not answer as the control does: keep-alive: its connection is closed after an answer, where the control's is kept`}, false},
 		{"crashes", []string{`LEFT OUT: crashes: it failed 2 times; the last time: its application ended by itself (exit status 9)`, "out of luck"}, false},
 		{"late", []string{`LEFT OUT: late: does not answer after 300ms`}, false},
-		{"forks", []string{`LEFT OUT: forks: its application ended by itself (exit status 0), and left "broken"`, `an application has to stay in the foreground`}, false},
+		{"forks", []string{`LEFT OUT: forks: its application ended by itself (exit status 0), and left "broken"`,
+			`an application has to stay in the foreground`}, false},
 		// Correct when requested alone, and sometimes wrong under load.
-		{"garbles", []string{`LEFT OUT: garbles: it failed 2 times; the last time: answers otherwise under load: `, `a body of 5 bytes came that is not the expected one of 5`}, false},
-		{"falters", []string{`LEFT OUT: falters: it failed 2 times; the last time: answers otherwise under load: `, `status 500 came`}, false},
+		{"garbles", []string{`LEFT OUT: garbles: it failed 2 times; the last time: answers otherwise under load: `,
+			`body of 5 bytes differs from the expected 5 bytes`}, false},
+		{"falters", []string{`LEFT OUT: falters: it failed 2 times; the last time: answers otherwise under load: `,
+			`unexpected status 500`}, false},
 		// These can still be measured.
-		{"holds", []string{`holds leaves processes behind when it is told to end: "broken" (process`, "They are ended, too."}, true},
+		{"holds", []string{`holds leaves processes behind when it is told to end: "broken" (process`,
+			"They are ended, too."}, true},
 		{"deaf", []string{`deaf does not end when it is told to (SIGTERM). It is killed each time.`}, true},
 	}
 }
@@ -72,7 +76,8 @@ func TestBrokenContendersAreNamedAndLeftOut(t *testing.T) {
 	journal := filepath.Join(root, "started")
 	write := func(text string, path ...string) {
 		file := filepath.Join(append([]string{root}, path...)...)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755),
+			os.WriteFile(file, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -129,7 +134,8 @@ func checkBroken(t *testing.T, out, text string) {
 		if (e.Absent != "") != absent[e.Name] {
 			t.Errorf("%s is left out: %q", e.Name, e.Absent)
 		}
-		if first, _, _ := strings.Cut(e.Absent, " "); !strings.Contains(string(page), e.Title) || !strings.Contains(string(page), first) {
+		if first, _, _ := strings.Cut(e.Absent, " "); !strings.Contains(string(page), e.Title) ||
+			!strings.Contains(string(page), first) {
 			t.Errorf("the page says nothing of %s", e.Name)
 		}
 	}
@@ -167,7 +173,8 @@ func checkNothingLeft(t *testing.T, journal string, fewest int) {
 			t.Fatalf("%q: %v", line, err)
 		}
 		started++
-		if words, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && bytes.Contains(words, []byte(journal)) {
+		if words, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil &&
+			bytes.Contains(words, []byte(journal)) {
 			t.Errorf("process %d is left: %q", pid, words)
 		}
 		holders, err := proc.TCPListeners(port)

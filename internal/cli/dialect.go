@@ -55,7 +55,8 @@ func dialectCommands(env Env) []*cobra.Command {
 
 // dialectCommand returns the command that emulates a tool; interrupted is the tool's exit code
 // after an interrupted run.
-func dialectCommand[T tool](env Env, name string, interrupted int, parse func(args []string) (T, error)) *cobra.Command {
+func dialectCommand[T tool](env Env, name string, interrupted int,
+	parse func(args []string) (T, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:   name,
 		Short: "Generate load with " + name + "'s flags and print its report",

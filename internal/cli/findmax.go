@@ -26,17 +26,22 @@ type findMax struct {
 
 func (f *findMax) define(c *cobra.Command) {
 	set := c.Flags()
-	set.BoolVar(&f.enabled, "find-max", false, "find the highest rate that the server sustains, in runs of --duration (5s) at different rates")
-	set.Var(&textFlag{kind: "goal", read: f.search.Goal.Set}, "slo", "with --find-max, require this `GOAL`: bounds of mean, max, errors and percentiles, such as 'p99<10ms,errors<0.1%' (default none)")
+	set.BoolVar(&f.enabled, "find-max", false,
+		"find the highest rate that the server sustains, in runs of --duration (5s) at different rates")
+	set.Var(&textFlag{kind: "goal", read: f.search.Goal.Set}, "slo",
+		"with --find-max, require this `GOAL`: bounds of mean, max, errors and percentiles, such as 'p99<10ms,errors<0.1%' (default none)")
 	rate := func(to *float64) func(string) error {
 		return func(text string) (err error) {
 			*to, err = parseRate(text)
 			return err
 		}
 	}
-	set.Var(&textFlag{kind: "rate", read: rate(&f.search.From)}, "from", "with --find-max, start at this `RATE` (default half of what a short closed loop reaches)")
-	set.Var(&textFlag{kind: "rate", read: rate(&f.search.To)}, "to", "with --find-max, try at most this `RATE` (default unlimited)")
-	set.Float64Var(&f.search.Precision, "precision", load.DefaultPrecision, "with --find-max, end when the rate is known to this `SHARE`")
+	set.Var(&textFlag{kind: "rate", read: rate(&f.search.From)}, "from",
+		"with --find-max, start at this `RATE` (default half of what a short closed loop reaches)")
+	set.Var(&textFlag{kind: "rate", read: rate(&f.search.To)}, "to",
+		"with --find-max, try at most this `RATE` (default unlimited)")
+	set.Float64Var(&f.search.Precision, "precision", load.DefaultPrecision,
+		"with --find-max, end when the rate is known to this `SHARE`")
 }
 
 // ready completes the search from other flags.
@@ -123,7 +128,8 @@ func tryLine(t load.Try) string {
 	if t.Rate == 0 {
 		return fmt.Sprintf("%9s/s  reached by a closed loop", report.Count(t.Achieved))
 	}
-	line := fmt.Sprintf("%9s/s  %-8s  p50 %-7s  p99 %-7s", report.Count(t.Rate), outcome(t), report.Duration(t.P50), report.Duration(t.P99))
+	line := fmt.Sprintf("%9s/s  %-8s  p50 %-7s  p99 %-7s", report.Count(t.Rate), outcome(t), report.Duration(t.P50),
+		report.Duration(t.P99))
 	if len(t.Why) > 0 {
 		line += "  " + strings.Join(t.Why, "; ")
 	}
@@ -165,9 +171,11 @@ func searchSentence(f *load.SearchResult) string {
 	}
 	switch {
 	case f.Verdict == load.GeneratorBound && f.Holds > 0:
-		return fmt.Sprintf("sustains at least %s; at %s requests/s the generator, not the server, is the limit: %s", holds(), report.Count(f.Fails), failureReasons(f))
+		return fmt.Sprintf("sustains at least %s; at %s requests/s the generator, not the server, is the limit: %s",
+			holds(), report.Count(f.Fails), failureReasons(f))
 	case f.Verdict == load.GeneratorBound:
-		return fmt.Sprintf("no result for the server: at %s requests/s the generator is the limit: %s", report.Count(f.Fails), failureReasons(f))
+		return fmt.Sprintf("no result for the server: at %s requests/s the generator is the limit: %s",
+			report.Count(f.Fails), failureReasons(f))
 	case f.Verdict == load.AllHolds:
 		return fmt.Sprintf("sustains %s; this is the highest allowed rate", holds())
 	case f.Verdict == load.NothingHolds:

@@ -42,20 +42,23 @@ func TestRateCurveShowsRatesAndGoal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tries := []load.Try{{Rate: 500, P99: time.Millisecond, Held: true}, {Rate: 1000, P99: 100 * time.Millisecond}, {Rate: 2000}}
+	tries := []load.Try{{Rate: 500, P99: time.Millisecond, Held: true}, {Rate: 1000, P99: 100 * time.Millisecond},
+		{Rate: 2000}}
 	lines := strings.Split(newRateCurve(tries, goal).String(), "\n")
 	const first = 2 // after an empty line and the name
 	if len(lines) < first+curveHeight {
 		t.Fatalf("%d lines", len(lines))
 	}
 	top, bottom := []rune(lines[first]), []rune(lines[first+curveHeight-1])
-	if top[len(top)-1] != failedMark || bottom[len(bottom)-1] != heldMark || len(top)-len(bottom) != curveWidth/2-1 && len(top)-len(bottom) != curveWidth/2 {
+	if top[len(top)-1] != failedMark || bottom[len(bottom)-1] != heldMark || len(top)-len(bottom) != curveWidth/2-1 &&
+		len(top)-len(bottom) != curveWidth/2 {
 		t.Errorf("the first row is %q, the last %q", string(top), string(bottom))
 	}
 	if !strings.HasPrefix(lines[first], "   100ms ┤") || !strings.HasPrefix(lines[first+curveHeight-1], "     1ms ┤") {
 		t.Errorf("labels: %q, %q", lines[first], lines[first+curveHeight-1])
 	}
-	if limit := strings.Join(lines[first:first+curveHeight], "\n"); strings.Count(limit, string(limitMark)) != curveWidth {
+	if limit := strings.Join(lines[first:first+curveHeight], "\n"); strings.Count(limit,
+		string(limitMark)) != curveWidth {
 		t.Errorf("the goal is not a line:\n%s", limit)
 	}
 	if newRateCurve(nil, goal).String() != "" || newRateCurve(tries[2:], goal).String() != "" {

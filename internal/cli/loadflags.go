@@ -45,18 +45,23 @@ const defaultKeep = 1_000_000
 func (f *loadFlags) defineLoad(c *cobra.Command) {
 	set, plan := c.Flags(), &f.plan
 	set.IntVarP(&plan.Connections, "connections", "c", load.DefaultConnections, "keep `N` connections busy")
-	set.DurationVarP(&plan.Duration, "duration", "d", load.DefaultDuration, "measure for `TIME`, such as 500ms or 1m; with --requests a limit only if set")
+	set.DurationVarP(&plan.Duration, "duration", "d", load.DefaultDuration,
+		"measure for `TIME`, such as 500ms or 1m; with --requests a limit only if set")
 	set.DurationVarP(&plan.Warmup, "warmup", "w", 0, "send requests for `TIME` before measuring (default 0s)")
 	set.Uint64VarP(&plan.Requests, "requests", "n", 0, "end after `N` requests (default unlimited)")
 	set.IntVarP(&plan.Threads, "threads", "t", 0, "use `N` threads (default one per CPU)")
-	set.DurationVar(&plan.Timeout, "timeout", load.DefaultTimeout, "count a connection or response as an error after `TIME`")
+	set.DurationVar(&plan.Timeout, "timeout", load.DefaultTimeout,
+		"count a connection or response as an error after `TIME`")
 	set.VarP(&textFlag{kind: "rate", read: func(text string) (err error) {
 		plan.Pace.Steps, err = parsePace(text)
 		return err
 	}}, "rate", "R", "send `N` requests/s on a schedule: 1000, a ramp 0:1000/1m, or steps 500/10s,1000/10s (default closed loop)")
-	set.BoolVar(&plan.Pace.Poisson, "poisson", false, "with --rate, send requests at random times, like independent users, instead of evenly spaced")
-	set.DurationVar(&plan.Think, "think", 0, "pause each connection after a response for a random time up to `TIME` (default 0s)")
-	set.IntVar(&plan.Pipeline, "pipeline", 1, "send up to `N` concurrent requests per connection (HTTP/1 pipelining, or HTTP/2 streams)")
+	set.BoolVar(&plan.Pace.Poisson, "poisson", false,
+		"with --rate, send requests at random times, like independent users, instead of evenly spaced")
+	set.DurationVar(&plan.Think, "think", 0,
+		"pause each connection after a response for a random time up to `TIME` (default 0s)")
+	set.IntVar(&plan.Pipeline, "pipeline", 1,
+		"send up to `N` concurrent requests per connection (HTTP/1 pipelining, or HTTP/2 streams)")
 	set.IntSliceVar(&plan.CPUs, "cpus", nil, "bind the threads to these `CPUS`, such as 1 or 2,3 (default unbound)")
 }
 
@@ -64,20 +69,26 @@ func (f *loadFlags) defineLoad(c *cobra.Command) {
 func (f *loadFlags) defineRequest(c *cobra.Command) {
 	set, plan := c.Flags(), &f.plan
 	set.StringVarP(&plan.Method, "method", "X", "GET", "send requests with `METHOD`")
-	set.StringArrayVarP(&plan.Header, "header", "H", nil, "send a header field `\"Name: value\"`; may be repeated (default none)")
+	set.StringArrayVarP(&plan.Header, "header", "H", nil,
+		"send a header field `\"Name: value\"`; may be repeated (default none)")
 	set.StringVar(&plan.Body, "body", "", "send `TEXT` as the body (default none)")
-	set.StringVar(&f.bodyFile, "body-file", "", "send the contents of `FILE` as the body; - is standard input (default none)")
-	set.StringArrayVar(&plan.Params, "param", nil, "send a FastCGI parameter `NAME=value`, such as DOCUMENT_ROOT=/srv; may be repeated (default nginx's fastcgi_params)")
+	set.StringVar(&f.bodyFile, "body-file", "",
+		"send the contents of `FILE` as the body; - is standard input (default none)")
+	set.StringArrayVar(&plan.Params, "param", nil,
+		"send a FastCGI parameter `NAME=value`, such as DOCUMENT_ROOT=/srv; may be repeated (default nginx's fastcgi_params)")
 	set.StringVar(&f.urls, "urls", "", "send the requests of `FILE` in turn, one \"[METHOD] URL-or-path\" per line; - is standard input (default none)")
 	set.BoolVar(&plan.Shuffle, "shuffle", false, "with --urls, pick requests at random")
-	set.BoolVar(&plan.Template, "template", false, "replace {{seq}}, {{seq 5 9}}, {{random 5 9}} and {{hex 8}} in URLs, header fields and the body")
+	set.BoolVar(&plan.Template, "template", false,
+		"replace {{seq}}, {{seq 5 9}}, {{random 5 9}} and {{hex 8}} in URLs, header fields and the body")
 	set.Var(&textFlag{kind: "statuses", read: func(text string) (err error) {
 		plan.Expect.Status, err = parseStatuses(text)
 		return err
 	}}, "expect-status", "count responses without these `STATUSES` as errors, such as 200,304 or 2xx (default all below 400)")
-	set.StringVar(&plan.Expect.BodySHA256, "expect-body-sha256", "", "count bodies without this SHA-256 `HEX` as errors (default any body)")
+	set.StringVar(&plan.Expect.BodySHA256, "expect-body-sha256", "",
+		"count bodies without this SHA-256 `HEX` as errors (default any body)")
 	set.Uint64Var(&plan.MaxErrors, "max-errors", 0, "end after `N` errors (default unlimited)")
-	set.StringArrayVar(&plan.Expect.Header, "expect-header", nil, "count responses without the field `\"Name: value\"`, or Name, as errors; may be repeated (default none)")
+	set.StringArrayVar(&plan.Expect.Header, "expect-header", nil,
+		"count responses without the field `\"Name: value\"`, or Name, as errors; may be repeated (default none)")
 }
 
 // defineConnection defines the flags for protocols and connections.
@@ -85,9 +96,11 @@ func (f *loadFlags) defineConnection(c *cobra.Command) {
 	set, plan := c.Flags(), &f.plan
 	set.BoolVar(&f.http10, "http1.0", false, "use HTTP/1.0")
 	set.BoolVar(&f.http2, "http2", false, "use HTTP/2, without TLS by prior knowledge")
-	set.IntVar(&plan.PerConnection, "requests-per-connection", 0, "close a connection after `N` requests (default unlimited)")
+	set.IntVar(&plan.PerConnection, "requests-per-connection", 0,
+		"close a connection after `N` requests (default unlimited)")
 	set.BoolVar(&f.closeEach, "close", false, "open a connection for each request, like --requests-per-connection 1")
-	set.StringArrayVar(&plan.Resolve, "resolve", nil, "connect to another address: `HOST:PORT:ADDRESS`; may be repeated (default none)")
+	set.StringArrayVar(&plan.Resolve, "resolve", nil,
+		"connect to another address: `HOST:PORT:ADDRESS`; may be repeated (default none)")
 	set.Var(&textFlag{kind: "addresses", read: func(text string) (err error) {
 		plan.Sources, err = parseAddresses(text)
 		return err
@@ -102,10 +115,12 @@ func (f *loadFlags) defineConnection(c *cobra.Command) {
 // planned lists the flags that reports repeat.
 func reportedFlags() []string {
 	return []string{
-		"connections", "duration", "warmup", "requests", "threads", "timeout", "rate", "poisson", "think", "pipeline", "cpus",
+		"connections", "duration", "warmup", "requests", "threads", "timeout", "rate", "poisson", "think", "pipeline",
+		"cpus",
 		"method", "header", "body", "body-file", "param", "urls", "shuffle", "template",
 		"expect-status", "expect-body-sha256", "expect-header", "max-errors",
-		"http1.0", "http2", "requests-per-connection", "close", "resolve", "source", "insecure", "cacert", "cert", "sni",
+		"http1.0", "http2", "requests-per-connection", "close", "resolve", "source", "insecure", "cacert", "cert",
+		"sni",
 		"find-max", "slo", "from", "to", "precision",
 	}
 }

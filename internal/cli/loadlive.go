@@ -88,7 +88,8 @@ func (l *live) lines() []string {
 		return append(lines, fmt.Sprintf("%-10s  none", "errors"))
 	}
 	lines = append(lines,
-		l.line("errors", report.Count(float64(l.now.Errors.Total())), func(s *load.Second) float64 { return float64(s.Errors) }),
+		l.line("errors", report.Count(float64(l.now.Errors.Total())),
+			func(s *load.Second) float64 { return float64(s.Errors) }),
 		fmt.Sprintf("%-10s  %s", "", report.Errors(&l.now.Errors)))
 	if first := l.now.Errors.First; first != "" {
 		lines = append(lines, fmt.Sprintf("%-10s  %s", "first", first))
@@ -116,7 +117,8 @@ func (l *live) done() (share float64, text string) {
 	}
 	if n := l.plan.Requests; n > 0 {
 		share = max(share, float64(l.now.Requests)/float64(n))
-		text = fmt.Sprintf("%s of %s requests, %s", report.Count(float64(l.now.Requests)), report.Count(float64(n)), text)
+		text = fmt.Sprintf("%s of %s requests, %s", report.Count(float64(l.now.Requests)), report.Count(float64(n)),
+			text)
 	}
 	return share, text
 }

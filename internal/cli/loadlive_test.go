@@ -21,12 +21,14 @@ func TestLiveShowsTheLastSeconds(t *testing.T) {
 		at := time.Duration(i) * time.Second / 10
 		tell.Progress(load.Progress{Measuring: true, Elapsed: at, Requests: 100 * n})
 		if i%10 == 0 {
-			tell.Second(load.Second{Requests: 1000, Errors: n / 20, Latency: hist.Packed{Count: 1000, P50: time.Millisecond, P99: 2 * time.Millisecond}})
+			tell.Second(load.Second{Requests: 1000, Errors: n / 20,
+				Latency: hist.Packed{Count: 1000, P50: time.Millisecond, P99: 2 * time.Millisecond}})
 		}
 	}
 	// The sparklines show 13 seconds.
 	want := strings.Join([]string{
-		"████████████████████████  12s of 10s", "requests/s  1,000      █████████████", "p50         1ms        █████████████",
+		"████████████████████████  12s of 10s", "requests/s  1,000      █████████████",
+		"p50         1ms        █████████████",
 		"p99         2ms        █████████████", "errors      none",
 	}, "\n")
 	if got := strings.Join(l.lines(), "\n"); got != want {
@@ -35,7 +37,8 @@ func TestLiveShowsTheLastSeconds(t *testing.T) {
 	if got := l.plain(); got != "12s of 10s  1,000 requests/s  p50 1ms  p99 2ms  0 errors" {
 		t.Errorf("got %s", got)
 	}
-	tell.Progress(load.Progress{Measuring: true, Elapsed: 13 * time.Second, Requests: 13000, Errors: load.Errors{Read: 4, Status: 3, First: "read: oh"}})
+	tell.Progress(load.Progress{Measuring: true, Elapsed: 13 * time.Second, Requests: 13000,
+		Errors: load.Errors{Read: 4, Status: 3, First: "read: oh"}})
 	want = "errors      7          ▁▁▂▂▃▃▅▅▆▆▇▇█\n            read 4  status 3\nfirst       read: oh"
 	if got := strings.Join(l.lines(), "\n"); !strings.HasSuffix(got, want) {
 		t.Errorf("got\n%s\nwant at its end\n%s", got, want)

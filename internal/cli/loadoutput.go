@@ -31,11 +31,16 @@ type output struct {
 func (o *outputs) define(c *cobra.Command) {
 	o.all = []*output{
 		{flag: "json", usage: "write the result with all histograms as JSON to =`FILE`, or without a file to standard output (default none)", write: writeJSON},
-		{flag: "csv", usage: "write the figures as a row of CSV to `FILE`; - is standard output (default none)", write: (*report.Run).WriteCSV},
-		{flag: "hdr", usage: "write the latency of each second as an HDR histogram log to `FILE` (default none)", write: (*report.Run).WriteHDRLog},
-		{flag: "bench", usage: "append the figures to `FILE` in Go's benchmark format, for benchstat (default none)", write: (*report.Run).WriteBench, appends: true},
-		{flag: "html", usage: "write the report as an HTML page to `FILE` (default none)", write: (*report.Run).WritePage},
-		{flag: "samples", usage: "write the times of each request as CSV to `FILE` (default none)", write: (*report.Run).WriteSamples},
+		{flag: "csv", usage: "write the figures as a row of CSV to `FILE`; - is standard output (default none)",
+			write: (*report.Run).WriteCSV},
+		{flag: "hdr", usage: "write the latency of each second as an HDR histogram log to `FILE` (default none)",
+			write: (*report.Run).WriteHDRLog},
+		{flag: "bench", usage: "append the figures to `FILE` in Go's benchmark format, for benchstat (default none)",
+			write: (*report.Run).WriteBench, appends: true},
+		{flag: "html", usage: "write the report as an HTML page to `FILE` (default none)",
+			write: (*report.Run).WritePage},
+		{flag: "samples", usage: "write the times of each request as CSV to `FILE` (default none)",
+			write: (*report.Run).WriteSamples},
 	}
 	for _, out := range o.all {
 		c.Flags().StringVar(&out.name, out.flag, "", out.usage)

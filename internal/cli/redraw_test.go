@@ -91,7 +91,8 @@ func (s *screen) text() string {
 
 func resize(t *testing.T, terminal *os.File, columns, rows uint16) {
 	t.Helper()
-	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns}); err != nil {
+	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ,
+		&unix.Winsize{Row: rows, Col: columns}); err != nil {
 		t.Fatal(err)
 	}
 }

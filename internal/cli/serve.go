@@ -134,7 +134,8 @@ func (s *fileServer) listen() error {
 	} else if len(specs) == 0 {
 		specs = []listen.Spec{listen.Port(defaultPort)}
 	}
-	if s.listeners, err = listen.All(specs, listen.Options{SocketMode: s.plan.socketMode, Stall: sendTimeout}, passed); err != nil {
+	if s.listeners, err = listen.All(specs, listen.Options{SocketMode: s.plan.socketMode, Stall: sendTimeout},
+		passed); err != nil {
 		return fmt.Errorf("--listen %w", err)
 	}
 	for _, l := range s.listeners {

@@ -142,10 +142,11 @@ func TestServerStartedAsRootBecomesTheUser(t *testing.T) {
 	if err := os.Mkdir(disk, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s := serveApart(t, disk, "--listen", "127.0.0.1:443", "--listen", "127.0.0.1:80", "-r", "-u", someUser, "-g", someGroup,
+	s := serveApart(t, disk, "--listen", "127.0.0.1:443", "--listen", "127.0.0.1:80", "-r", "-u", someUser, "-g",
+		someGroup,
 		"-c", cert, "-k", key, "--access-log", filepath.Join(disk, "access.log"), dir)
 	s.await("on https://127.0.0.1:443/\n")
-	s.await(`as 64123 \(64123\), group 64124 \(64124\), without other groups; the folder is the root`)
+	s.await(`running as 64123 \(64123\), group 64124 \(64124\), no other groups; chroot to the folder`)
 	s.await("64123 cannot reload it, so a new one requires a restart: .*permission denied")
 	pid := s.cmd.Process.Pid
 	wantStatus(t, pid, "Uid", "64123 64123 64123 64123")
@@ -205,7 +206,8 @@ func TestChrootedServerReopensLogAndCertificate(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)
 	dir := site(t)
-	disk, keys, live := filepath.Join(filepath.Dir(dir), "disk"), filepath.Join(filepath.Dir(dir), "keys"), filepath.Join(filepath.Dir(dir), "live")
+	disk, keys, live := filepath.Join(filepath.Dir(dir), "disk"), filepath.Join(filepath.Dir(dir), "keys"),
+		filepath.Join(filepath.Dir(dir), "live")
 	for _, d := range []string{disk, keys, live} {
 		if err := os.Mkdir(d, 0o755); err != nil {
 			t.Fatal(err)
@@ -239,7 +241,7 @@ func TestChrootedServerReopensLogAndCertificate(t *testing.T) {
 	s.await("access log: reopened")
 	get(t, c, "https://127.0.0.1/?second", "hello")
 	putCertificate(t, cert, key, 2)
-	s.await("certificate: reloaded")
+	s.await("certificate: (serving a new one|a new one is served)")
 	c.CloseIdleConnections()
 	resp, err := c.Get("https://127.0.0.1/")
 	if err != nil {
@@ -317,7 +319,8 @@ func TestFullDiskLosesOnlyLogLines(t *testing.T) {
 	}
 	lines, found := bufio.NewScanner(file), false
 	for lines.Scan() {
-		found = found || strings.Contains(lines.Text(), lost+" lines lost: ") && strings.Contains(lines.Text(), "no space left on device")
+		found = found || strings.Contains(lines.Text(), lost+" lines lost: ") &&
+			strings.Contains(lines.Text(), "no space left on device")
 	}
 	if !found {
 		t.Errorf("no line of the log says that %s are missing", lost)
@@ -376,7 +379,8 @@ func TestInheritedFolderPreventsChroot(t *testing.T) {
 	if err := os.Mkdir(disk, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("apart", disk, "tare", "serve", "--listen", "127.0.0.1:80", "-r", "-u", someUser, "-g", someGroup, dir)
+	cmd := exec.Command("apart", disk, "tare", "serve", "--listen", "127.0.0.1:80", "-r", "-u", someUser, "-g",
+		someGroup, dir)
 	root, err := os.Open("/")
 	if err != nil {
 		t.Fatal(err)

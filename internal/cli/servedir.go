@@ -31,7 +31,8 @@ func (p *servePlan) checkServable(dir *os.File) error {
 		return fmt.Errorf("--key: %s is inside the served folder %s (move it, or add --unsafe-dir)", p.key, p.dir)
 	}
 	if p.accessLog != "" && p.accessLog != stdio && isWithin(info, filepath.Dir(p.accessLog)) {
-		return fmt.Errorf("--access-log: %s is inside the served folder %s (move it, or add --unsafe-dir)", p.accessLog, p.dir)
+		return fmt.Errorf("--access-log: %s is inside the served folder %s (move it, or add --unsafe-dir)", p.accessLog,
+			p.dir)
 	}
 	return nil
 }

@@ -75,20 +75,28 @@ func (f *serveFlags) define(c *cobra.Command) {
 	s.BoolVarP(&f.chroot, "chroot", "r", false, "make the folder the root directory; requires root and --user")
 	s.StringVarP(&f.user, "user", "u", "", "become this `USER`, a name or a number; requires root (default unchanged)")
 	s.StringVarP(&f.group, "group", "g", "", "become this `GROUP` and drop all others (default the user's group)")
-	s.StringVar(&f.sandbox, "sandbox", string(privilege.Auto), "restrict the process by Landlock and no_new_privs: `MODE` auto (if the kernel supports it), require or off")
-	s.StringVarP(&f.config, "config", "c", "", "serve what this nginx.conf `FILE` configures; with a DIR or --key, same as --cert (default none)")
+	s.StringVar(&f.sandbox, "sandbox", string(privilege.Auto),
+		"restrict the process by Landlock and no_new_privs: `MODE` auto (if the kernel supports it), require or off")
+	s.StringVarP(&f.config, "config", "c", "",
+		"serve what this nginx.conf `FILE` configures; with a DIR or --key, same as --cert (default none)")
 	s.BoolVarP(&f.test, "test", "t", false, "with -c FILE, only check it")
 	s.BoolVar(&f.lenient, "lenient", false, "with -c FILE, ignore unsupported directives and print them")
 	s.StringVar(&f.cert, "cert", "", "serve TLS with the certificate and its chain in this PEM `FILE` (default no TLS)")
 	s.StringVarP(&f.key, "key", "k", "", "read the certificate's key from this PEM `FILE` (default the file of --cert)")
-	s.StringVar(&f.accessLog, "access-log", "", "write a line for each request to `FILE`; - is standard output (default none)")
-	s.StringVar(&f.format, "log-format", string(accesslog.Combined), "write the access log in `FORMAT` common, combined or json")
-	s.StringSliceVar(&f.index, "index", []string{"index.html"}, "serve the first of these `FILES` in a folder for the folder itself; '' for none")
+	s.StringVar(&f.accessLog, "access-log", "",
+		"write a line for each request to `FILE`; - is standard output (default none)")
+	s.StringVar(&f.format, "log-format", string(accesslog.Combined),
+		"write the access log in `FORMAT` common, combined or json")
+	s.StringSliceVar(&f.index, "index", []string{"index.html"},
+		"serve the first of these `FILES` in a folder for the folder itself; '' for none")
 	s.BoolVar(&f.listing, "listing", false, "list folders without an index file as a page of links")
 	s.BoolVar(&f.dotfiles, "dotfiles", false, "also serve files and folders that begin with a dot")
-	s.StringArrayVar(&f.headers, "header", nil, "add this `FIELD` to every response, such as 'X-Frame-Options: DENY'; may be repeated (default none)")
-	s.StringVar(&f.cacheControl, "cache-control", "", "send this Cache-Control `VALUE` with files, such as max-age=3600 (default none)")
-	s.StringSliceVar(&f.compress, "compress", []string{"siblings", "zstd", "gzip"}, "compress responses by these `METHODS`: siblings (x.br, x.zst or x.gz beside x), zstd and gzip on the fly, or none")
+	s.StringArrayVar(&f.headers, "header", nil,
+		"add this `FIELD` to every response, such as 'X-Frame-Options: DENY'; may be repeated (default none)")
+	s.StringVar(&f.cacheControl, "cache-control", "",
+		"send this Cache-Control `VALUE` with files, such as max-age=3600 (default none)")
+	s.StringSliceVar(&f.compress, "compress", []string{"siblings", "zstd", "gzip"},
+		"compress responses by these `METHODS`: siblings (x.br, x.zst or x.gz beside x), zstd and gzip on the fly, or none")
 	s.BoolVar(&f.unsafeDir, "unsafe-dir", false, "serve even /, your home, or a folder that holds the key or the log")
 	s.DurationVar(&f.grace, "grace", defaultGrace, "let active requests finish within `TIME` at the end")
 	s.BoolP("version", "v", false, "print the version")
@@ -198,7 +206,8 @@ func parseCompress(words []string) (c files.Compress, err error) {
 		case "zstd":
 			c.Zstd = true
 		default:
-			return c, fmt.Errorf("%q: want a comma-separated list of siblings, zstd and gzip, or %s", word, noCompression)
+			return c, fmt.Errorf("%q: want a comma-separated list of siblings, zstd and gzip, or %s", word,
+				noCompression)
 		}
 	}
 	return c, nil

@@ -65,7 +65,8 @@ func runFront(ctx context.Context, env Env, plan *frontPlan) (err error) {
 		return reportInvalidConfig(env.Stderr, plan, err)
 	}
 	s := &frontServer{
-		plan: plan, stderrLog: newStderrLog(env.Stderr), stdout: env.Stdout, stderr: env.Stderr, certs: newCertStore(), failed: make(chan error, 1), stopping: make(chan struct{}), active: make(map[*activeServer]bool),
+		plan: plan, stderrLog: newStderrLog(env.Stderr), stdout: env.Stdout, stderr: env.Stderr, certs: newCertStore(),
+		failed: make(chan error, 1), stopping: make(chan struct{}), active: make(map[*activeServer]bool),
 	}
 	s.logs = newLogFiles(s.stdout)
 	defer s.stderrLog.close()
@@ -121,7 +122,8 @@ func (s *frontServer) printMessages(result *nginxconf.Result, all bool) {
 		s.stderrLog.print("warning: " + m.Error())
 	}
 	if !all && len(result.Noted) > 0 {
-		s.stderrLog.print(fmt.Sprintf("%d directives have no effect or a different one: -t lists them", len(result.Noted)))
+		s.stderrLog.print(fmt.Sprintf("%d directives have no effect or a different one: -t lists them",
+			len(result.Noted)))
 		return
 	}
 	for _, m := range result.Noted {
@@ -139,7 +141,8 @@ func (s *frontServer) validate(result *nginxconf.Result) error {
 	if err != nil {
 		return err
 	}
-	handler, err := front.New(result.Config, front.LogErrors(s.stderrLog.logger()), front.OpenLogs(checkLogPath), front.CachesInMemory())
+	handler, err := front.New(result.Config, front.LogErrors(s.stderrLog.logger()), front.OpenLogs(checkLogPath),
+		front.CachesInMemory())
 	if err != nil {
 		return err
 	}
@@ -167,7 +170,8 @@ func (s *frontServer) newPrivileges(process *nginxconf.Process) (*privilege.Plan
 	case root:
 		config.User = defaultUser
 	case process.User != "":
-		s.stderrLog.print(fmt.Sprintf("warning: user %s: only root can change the user: still running as %d", process.User, os.Geteuid()))
+		s.stderrLog.print(fmt.Sprintf("warning: user %s: only root can change the user: still running as %d",
+			process.User, os.Geteuid()))
 	}
 	return privilege.NewPlan(config)
 }
@@ -207,7 +211,8 @@ func (s *frontServer) open(result *nginxconf.Result) (*privilege.Outcome, error)
 // start creates the handler and the servers and prints what is served.
 func (s *frontServer) start(result *nginxconf.Result, outcome *privilege.Outcome) error {
 	var err error
-	s.handler, err = front.New(result.Config, front.LogErrors(s.errors.logger()), front.OpenLogs(s.logs.open), front.CountConnections(s.connections))
+	s.handler, err = front.New(result.Config, front.LogErrors(s.errors.logger()), front.OpenLogs(s.logs.open),
+		front.CountConnections(s.connections))
 	if err != nil {
 		return reportInvalidConfig(s.stderr, s.plan, err)
 	}

@@ -194,13 +194,15 @@ func serveOn(t *testing.T, path string) {
 // failed requests.
 func loadUntil(ctx context.Context, socket, path string, started func()) error {
 	result, err := load.Run(ctx, load.Plan{
-		URL: "http+unix://" + socket + ":" + path, Connections: 4, Threads: 1, Duration: time.Hour, Trace: &load.Trace{Started: started},
+		URL: "http+unix://" + socket + ":" + path, Connections: 4, Threads: 1, Duration: time.Hour,
+		Trace: &load.Trace{Started: started},
 	})
 	switch {
 	case ctx.Err() == nil || !errors.Is(err, context.Canceled):
 		return fmt.Errorf("the load of %s has ended: %w", path, err)
 	case result.Errors.Total() > 0:
-		return fmt.Errorf("%s: %d of %d requests failed, the first with %s", path, result.Errors.Total(), result.Requests, result.Errors.First)
+		return fmt.Errorf("%s: %d of %d requests failed, the first with %s", path, result.Errors.Total(),
+			result.Requests, result.Errors.First)
 	case result.Requests == 0:
 		return fmt.Errorf("%s: nothing was asked", path)
 	}
@@ -329,7 +331,8 @@ func awaitGone(t *testing.T, name string) {
 // configuration.
 func (f *frontSite) passed(n int, conf string) (addrs []string) {
 	f.t.Helper()
-	cmd := exec.Command("sh", "-c", fmt.Sprintf("LISTEN_PID=$$ LISTEN_FDS=%d exec tare serve -c %s", n, f.path("nginx.conf")))
+	cmd := exec.Command("sh", "-c", fmt.Sprintf("LISTEN_PID=$$ LISTEN_FDS=%d exec tare serve -c %s", n,
+		f.path("nginx.conf")))
 	for i := range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -389,7 +392,8 @@ func TestFrontStartedAsRootBecomesTheUser(t *testing.T) {
 		f.await("tare: running as " + who + ` \(`)
 		get(t, f.over("socket"), "http://any/", "x")
 		status := read(t, fmt.Sprintf("/proc/%d/status", f.cmd.Process.Pid))
-		if strings.Contains(status, "Uid:\t0") || !strings.Contains(status, "NoNewPrivs:\t1") || !strings.Contains(status, "CapPrm:\t0000000000000000") {
+		if strings.Contains(status, "Uid:\t0") || !strings.Contains(status, "NoNewPrivs:\t1") ||
+			!strings.Contains(status, "CapPrm:\t0000000000000000") {
 			t.Errorf("%s", status)
 		}
 		awaitText(t, f.path("log"), "GET / ")

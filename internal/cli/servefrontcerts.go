@@ -114,9 +114,9 @@ func (b *certStore) reload(say func(string)) {
 		changed, err := held.Reload()
 		switch {
 		case err != nil:
-			say(fmt.Sprintf("certificate: %s: reload failed, still serving the old one: %v", pair.Cert, err))
+			say(fmt.Sprintf("certificate: %s: still serving the old one: %v", pair.Cert, err))
 		case changed:
-			say(fmt.Sprintf("certificate: %s: reloaded: %s", pair.Cert, held.Describe(time.Now())))
+			say(fmt.Sprintf("certificate: %s: serving a new one: %s", pair.Cert, held.Describe(time.Now())))
 		}
 	}
 }
@@ -170,7 +170,8 @@ func tlsConfig(host *front.Host, l *front.Listen, book *certStore) *tls.Config {
 		c = l.TLSConfig.Clone()
 	}
 	if c.ClientAuth != tls.NoClientCert {
-		c.SessionTicketsDisabled = true // a ticket of this host must not admit a client to a host that requires other certificates
+		// a ticket of this host must not admit a client to a host that requires other certificates
+		c.SessionTicketsDisabled = true
 	}
 	if host.RejectHandshake {
 		return c

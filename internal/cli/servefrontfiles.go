@@ -98,7 +98,8 @@ func (b *logFiles) close() {
 func logPaths(result *nginxconf.Result) []string {
 	var paths []string
 	add := func(path string) {
-		if path != "" && path != "stderr" && !strings.Contains(path, "$") && !strings.HasPrefix(path, "/dev/") && !slices.Contains(paths, path) {
+		if path != "" && path != "stderr" && !strings.Contains(path, "$") && !strings.HasPrefix(path, "/dev/") &&
+			!slices.Contains(paths, path) {
 			paths = append(paths, path)
 		}
 	}
@@ -173,8 +174,10 @@ func openErrorFile(l *front.ErrorLog, logs *logFiles, v stderrLog) (*errorFile, 
 		e.files = append(e.files, leveledFile{severeOnly: isSevere(l.Level), Spool: spool.New(file, spool.Config{
 			Patience: logWriteTimeout,
 			Open:     func() (io.WriteCloser, error) { return logs.open(path) },
-			Lost:     func(n int, why error) []byte { return fmt.Appendf(nil, "tare: %d log lines lost: %v\n", n, why) },
-			Say:      func(text string) { v.print("error log: " + text) },
+			Lost: func(n int, why error) []byte {
+				return fmt.Appendf(nil, "tare: %d log lines lost: %v\n", n, why)
+			},
+			Say: func(text string) { v.print("error log: " + text) },
 		})})
 	}
 	return e, nil
@@ -255,7 +258,8 @@ func (s *frontServer) createPID(path string) error {
 			}
 			if !how.Created {
 				file.Close()
-				return fmt.Errorf("%s: another user has just created it: want a folder that only root may write to", path)
+				return fmt.Errorf("%s: another user has just created it: want a folder that only root may write to",
+					path)
 			}
 		}
 		err = errors.Join(file.Chown(0, 0), file.Chmod(mode))

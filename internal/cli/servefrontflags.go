@@ -68,7 +68,8 @@ func (f *serveFlags) serve(ctx context.Context, env Env, args []string) error {
 // frontPlan parses the flags for an nginx.conf.
 func (f *serveFlags) frontPlan(env Env) (*frontPlan, error) {
 	for _, flag := range []string{
-		"listen", "socket-mode", "chroot", "sandbox", "cert", "access-log", "log-format", "index", "listing", "dotfiles",
+		"listen", "socket-mode", "chroot", "sandbox", "cert", "access-log", "log-format", "index", "listing",
+		"dotfiles",
 		"header", "cache-control", "compress", "unsafe-dir",
 	} {
 		if f.changed(flag) {
@@ -76,7 +77,8 @@ func (f *serveFlags) frontPlan(env Env) (*frontPlan, error) {
 		}
 	}
 	if f.changed("port") && f.port.prefix == "" {
-		return nil, fmt.Errorf("--port %d and -c %s are mutually exclusive: the file configures where to listen", f.port.number, f.config)
+		return nil, fmt.Errorf("--port %d and -c %s are mutually exclusive: the file configures where to listen",
+			f.port.number, f.config)
 	}
 	if f.grace < 0 {
 		return nil, fmt.Errorf("--grace %s: want 0 or more", f.grace)

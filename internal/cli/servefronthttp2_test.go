@@ -31,7 +31,8 @@ func TestHTTP2IsOfferedByHostsThatAllowIt(t *testing.T) {
 		t.Helper()
 		for i, addr := range addrs {
 			for name := range strings.FieldsSeq("off on none a.on unknown") {
-				config := &tls.Config{InsecureSkipVerify: true, ServerName: name, NextProtos: []string{"h2", "http/1.1"}}
+				config := &tls.Config{InsecureSkipVerify: true, ServerName: name,
+					NextProtos: []string{"h2", "http/1.1"}}
 				c, err := tls.Dial("tcp", addr, config)
 				if err != nil {
 					t.Fatal(err)
@@ -46,7 +47,8 @@ func TestHTTP2IsOfferedByHostsThatAllowIt(t *testing.T) {
 	}
 	const all = "off on none a.on unknown"
 	check([3]string{"on", all, "a.on"})
-	f.configure(strings.NewReplacer("PORT1", addrs[0], "PORT2", addrs[1], "PORT3", addrs[2], "http2 off", "http2 on").Replace(http2Hosts))
+	f.configure(strings.NewReplacer("PORT1", addrs[0], "PORT2", addrs[1], "PORT3", addrs[2], "http2 off",
+		"http2 on").Replace(http2Hosts))
 	f.reload()
 	check([3]string{"off on a.on unknown", all, "off on a.on unknown"})
 	if code := f.end(syscall.SIGTERM); code != 0 {

@@ -31,15 +31,16 @@ http {
 }
 `)[0]
 	f.await("tare: running as ")
-	transport := &http.Transport{ForceAttemptHTTP2: true, DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		nc, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
-		if err != nil {
-			return nil, err
-		}
-		fmt.Fprint(nc, "PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n")
-		c := tls.Client(nc, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
-		return c, c.HandshakeContext(ctx)
-	}}
+	transport := &http.Transport{ForceAttemptHTTP2: true,
+		DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			nc, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+			if err != nil {
+				return nil, err
+			}
+			fmt.Fprint(nc, "PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n")
+			c := tls.Client(nc, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+			return c, c.HandshakeContext(ctx)
+		}}
 	t.Cleanup(transport.CloseIdleConnections)
 	client := &http.Client{Transport: transport, Timeout: patience}
 	var got []string

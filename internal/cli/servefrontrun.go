@@ -151,7 +151,8 @@ func (s *frontServer) nextSockets(all []nginxconf.Listener) (next socketChanges,
 			}
 			n.opened = true
 		}
-		if n.opened || n.now.TLS || settingsOf(&n.Listener) != settingsOf(&n.now) { // TLS connections keep their handshake's configuration, so TLS always gets a new server
+		// TLS connections keep their handshake's configuration, so TLS always gets a new server
+		if n.opened || n.now.TLS || settingsOf(&n.Listener) != settingsOf(&n.now) {
 			n.start, err = duplicate(n.base)
 		}
 		if next = append(next, n); err != nil {

@@ -43,7 +43,8 @@ type serverSettings struct {
 
 func settingsOf(l *nginxconf.Listener) serverSettings {
 	return serverSettings{
-		tls: l.TLS, http2: l.HTTP2, proxied: l.Proxied, header: l.HeaderTimeout, idle: l.IdleTimeout, send: l.SendTimeout, bytes: l.HeaderBytes,
+		tls: l.TLS, http2: l.HTTP2, proxied: l.Proxied, header: l.HeaderTimeout, idle: l.IdleTimeout,
+		send: l.SendTimeout, bytes: l.HeaderBytes,
 	}
 }
 
@@ -60,7 +61,8 @@ func (s *frontServer) openSockets(all []nginxconf.Listener) error {
 }
 
 func openSocket(l *nginxconf.Listener, passed *listen.Passed) (*socket, error) {
-	base, err := listen.One(specOf(l), listen.Options{SocketMode: frontSocketMode, Backlog: l.Backlog, ReusePort: l.ReusePort}, passed)
+	base, err := listen.One(specOf(l), listen.Options{SocketMode: frontSocketMode, Backlog: l.Backlog,
+		ReusePort: l.ReusePort}, passed)
 	if err != nil {
 		return nil, fmt.Errorf("listen %w", err)
 	}
@@ -137,8 +139,10 @@ func (s *frontServer) newServer(socket *socket) *tare.Server {
 	protocols.SetUnencryptedHTTP2(socket.HTTP2 && !socket.TLS)
 	server := tare.Wrap(&http.Server{
 		Handler: s.handler, ErrorLog: s.errors.logger(), Protocols: protocols, DisableGeneralOptionsHandler: true,
-		HTTP2:          &http.HTTP2Config{SendPingTimeout: pingInterval(socket.HeaderTimeout), PingTimeout: pingTimeout, WriteByteTimeout: sendTimeout},
-		MaxHeaderBytes: int(socket.HeaderBytes), ReadHeaderTimeout: socket.HeaderTimeout, IdleTimeout: socket.IdleTimeout,
+		HTTP2: &http.HTTP2Config{SendPingTimeout: pingInterval(socket.HeaderTimeout), PingTimeout: pingTimeout,
+			WriteByteTimeout: sendTimeout},
+		MaxHeaderBytes: int(socket.HeaderBytes), ReadHeaderTimeout: socket.HeaderTimeout,
+		IdleTimeout: socket.IdleTimeout,
 	})
 	if socket.Proxied {
 		server.ConnContext = withProxyHeader

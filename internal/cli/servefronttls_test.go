@@ -36,7 +36,8 @@ http {
 	f.await("tare: running as ")
 	get(t, client(t, nil), "http://"+addrs[1], "plain")
 	ask := func(name string) (int64, error) {
-		c, err := tls.Dial("tcp", addrs[0], &tls.Config{ServerName: name, InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
+		c, err := tls.Dial("tcp", addrs[0], &tls.Config{ServerName: name, InsecureSkipVerify: true,
+			NextProtos: []string{"h2", "http/1.1"}})
 		if err != nil {
 			return 0, err
 		}
@@ -221,7 +222,8 @@ func TestReloadLosesNoTLSRequest(t *testing.T) {
 		before := [2]int64{served[0].Load(), served[1].Load()}
 		f.configure(strings.NewReplacer("PORT1", addrs[0], "before", fmt.Sprint(n)).Replace(secured))
 		f.reload()
-		for late := time.Now().Add(patience); served[0].Load() < before[0]+20 || served[1].Load() < before[1]+20; time.Sleep(time.Millisecond) {
+		for late := time.Now().Add(patience); served[0].Load() < before[0]+20 ||
+			served[1].Load() < before[1]+20; time.Sleep(time.Millisecond) {
 			select {
 			case err := <-results:
 				t.Fatal(err)

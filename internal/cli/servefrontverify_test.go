@@ -55,7 +55,11 @@ func TestReloadVerifiesClientCertificatesAgain(t *testing.T) {
 	config := func(protocol string) *tls.Config {
 		return &tls.Config{
 			InsecureSkipVerify: true, NextProtos: []string{protocol}, ClientSessionCache: sessions,
-			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &clients[0], nil }, // whatever it wants
+			// whatever it wants
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate,
+				error) {
+				return &clients[0], nil
+			},
 		}
 	}
 	http1 := func() (ask func() string) {
@@ -101,12 +105,14 @@ func TestReloadVerifiesClientCertificatesAgain(t *testing.T) {
 			f.configure(conf(addr, step.verify))
 			f.reload()
 		}
-		for name, ask := range map[string]func() string{"an open connection": old, "a new connection": http1(), "HTTP/2": http2} {
+		for name, ask := range map[string]func() string{"an open connection": old, "a new connection": http1(),
+			"HTTP/2": http2} {
 			got := ask()
 			switch {
 			case strings.HasPrefix(got, step.want):
 			case name == "an open connection" && before == "400" && got == "closed":
-			case name != "a new connection" && step.want == "200 SUCCESS" && got == "400": // it was opened without a certificate
+			// it was opened without a certificate
+			case name != "a new connection" && step.want == "200 SUCCESS" && got == "400":
 			default:
 				t.Errorf("%s, %s: %q, want %q", step.verify, name, got, step.want)
 			}

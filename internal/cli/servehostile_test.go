@@ -28,7 +28,8 @@ func hostileFolder(t *testing.T, uid int) (folder, target string) {
 		}
 	}
 	for name, to := range map[string]string{"link": target, "dir": filepath.Dir(target)} {
-		if err := errors.Join(os.Symlink(to, filepath.Join(folder, name)), os.Lchown(filepath.Join(folder, name), uid, uid)); err != nil {
+		if err := errors.Join(os.Symlink(to, filepath.Join(folder, name)),
+			os.Lchown(filepath.Join(folder, name), uid, uid)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -47,13 +48,15 @@ func TestRootFollowsNoLinksOfOtherUsers(t *testing.T) {
 	dir := site(t)
 	conf := filepath.Join(filepath.Dir(folder), "nginx.conf")
 	for what, text := range map[string]string{
-		"access log": "events {} http { access_log %s; server { listen unix:DIR/s; } }", "error log": "error_log %s; events {} http { server { listen unix:DIR/s; } }",
+		"access log": "events {} http { access_log %s; server { listen unix:DIR/s; } }",
+		"error log":  "error_log %s; events {} http { server { listen unix:DIR/s; } }",
 		"nested log": "events {} http { server { listen unix:DIR/s; location / { if ($uri) { access_log %s; } } } }",
 		"pid":        "pid %s; events {} http { server { listen unix:DIR/s; } }",
 		"cache":      "events {} http { proxy_cache_path %s keys_zone=a:1m; server { listen unix:DIR/s; } }",
 	} {
 		for _, name := range []string{"link", "dir/new"} {
-			write(t, conf, strings.NewReplacer("%s", filepath.Join(folder, name), "DIR", filepath.Dir(folder)).Replace("user 64123 64123; "+text))
+			write(t, conf, strings.NewReplacer("%s", filepath.Join(folder, name), "DIR",
+				filepath.Dir(folder)).Replace("user 64123 64123; "+text))
 			s := serveFiles(t, "-c", conf)
 			s.await("a symbolic link in a folder in which others may write")
 			if code := s.wait(); code == 0 {

@@ -107,7 +107,8 @@ func TestClosedStandardOutputDoesNotEndTheServer(t *testing.T) {
 	w.Close()
 	c, url := client(t, nil), "http://"+s.address()
 	get(t, c, url, "hello")
-	if line, err := bufio.NewReader(r).ReadString('\n'); err != nil || !strings.Contains(line, `"GET / HTTP/1.1" 200 5`) {
+	if line, err := bufio.NewReader(r).ReadString('\n'); err != nil ||
+		!strings.Contains(line, `"GET / HTTP/1.1" 200 5`) {
 		t.Fatalf("%q, %v", line, err)
 	}
 	r.Close()

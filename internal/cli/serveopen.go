@@ -23,7 +23,8 @@ const logMode = 0o640
 
 // open opens the folder, the keys and the log. Its errors are usage errors.
 func (s *fileServer) open(env Env, privileges *privilege.Plan) error {
-	for _, step := range []func() error{s.openDir, s.openKeys, func() error { return s.openLog(env, privileges) }, s.openSocketDirs} {
+	for _, step := range []func() error{s.openDir, s.openKeys, func() error { return s.openLog(env, privileges) },
+		s.openSocketDirs} {
 		if err := step(); err != nil {
 			return usageError(err)
 		}

@@ -66,7 +66,8 @@ func (s *fileServer) start(outcome *privilege.Outcome) (err error) {
 	}
 	switch s.handler, err = files.New(config); {
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%s cannot read %s: %w (change its permissions, or --user)", userName(outcome), s.plan.dir, err)
+		return fmt.Errorf("%s cannot read %s: %w (change its permissions, or --user)", userName(outcome), s.plan.dir,
+			err)
 	case err != nil:
 		return usageError(err)
 	}
@@ -76,11 +77,14 @@ func (s *fileServer) start(outcome *privilege.Outcome) (err error) {
 	}
 	s.server = tare.Wrap(&http.Server{
 		Handler: handler, ErrorLog: s.stderrLog.logger(), MaxHeaderBytes: maxHeadBytes,
-		ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout, DisableGeneralOptionsHandler: true, // so that OPTIONS * is logged
+		// so that OPTIONS * is logged
+		ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout, DisableGeneralOptionsHandler: true,
 	})
 	s.server.SendTimeout = sendTimeout
 	if s.log != nil {
-		s.server.Refused = func(r tare.Refusal) { _, _ = s.log.Write(s.plan.format.Refused(r.Request, r.Line, r.Status, r.Sent)) }
+		s.server.Refused = func(r tare.Refusal) {
+			_, _ = s.log.Write(s.plan.format.Refused(r.Request, r.Line, r.Status, r.Sent))
+		}
 	}
 	if s.certs != nil {
 		s.server.TLSConfig = &tls.Config{GetCertificate: s.certs.GetCertificate}
@@ -146,9 +150,9 @@ func (s *fileServer) handle(sig os.Signal) {
 		changed, err := s.certs.Reload()
 		switch {
 		case err != nil:
-			s.stderrLog.print("certificate: reload failed, still serving the old one: " + err.Error())
+			s.stderrLog.print("certificate: still serving the old one: " + err.Error())
 		case changed:
-			s.stderrLog.print("certificate: reloaded: " + s.certs.Describe(time.Now()))
+			s.stderrLog.print("certificate: serving a new one: " + s.certs.Describe(time.Now()))
 		default:
 			s.stderrLog.print("certificate: unchanged")
 		}

@@ -87,7 +87,8 @@ func (s *fileServer) printCertificate(o *privilege.Outcome) {
 	}
 	text := "certificate: " + s.certs.Describe(time.Now())
 	if _, err := s.certs.Reload(); err != nil {
-		s.stderrLog.print(fmt.Sprintf("%s; %s cannot reload it, so a new one requires a restart: %v", text, userName(o), err))
+		s.stderrLog.print(fmt.Sprintf("%s; %s cannot reload it, so a new one requires a restart: %v", text, userName(o),
+			err))
 		return
 	}
 	s.canReloadCert = true
@@ -106,7 +107,8 @@ func (s *fileServer) printAccessLog(o *privilege.Outcome) {
 	text := fmt.Sprintf("access log: %s, %s", s.plan.accessLog, s.plan.format)
 	file, err := s.logFile.Open(logFlags, 0)
 	if err != nil {
-		s.stderrLog.print(fmt.Sprintf("%s; %s cannot reopen it, so rotate it by copying and truncating: %v", text, userName(o), err))
+		s.stderrLog.print(fmt.Sprintf("%s; %s cannot reopen it, so rotate it by copying and truncating: %v", text,
+			userName(o), err))
 		return
 	}
 	file.Close()

@@ -28,7 +28,8 @@ func signalled() {
 }
 
 func startAndSignal(name, code, until string, words []string) error {
-	sig, ok := map[string]syscall.Signal{"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL}[name]
+	sig, ok := map[string]syscall.Signal{"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "TERM": syscall.SIGTERM,
+		"KILL": syscall.SIGKILL}[name]
 	if !ok {
 		return fmt.Errorf("unknown signal %q", name)
 	}

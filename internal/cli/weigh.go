@@ -95,16 +95,21 @@ func (f *weighFlags) define(c *cobra.Command) {
 	set.BoolVar(&f.why, "why", false, "test explanations: change the setting that is the presumed cause and measure again")
 	set.BoolVar(&f.tune, "tune", false, "apply the write-up's relevant kernel settings during the run, then restore them; requires privileges")
 	set.BoolVar(&f.list, "list", false, "only list the experiments and their questions")
-	set.StringSliceVar(&f.only, "only", nil, "run only these `CONTENDERS`, such as tare,fasthttp, and the control (default all)")
+	set.StringSliceVar(&f.only, "only", nil,
+		"run only these `CONTENDERS`, such as tare,fasthttp, and the control (default all)")
 	set.IntVar(&f.blocks, "blocks", 0, "run `N` blocks, each of which starts every contender once; intervals need 5 (default the experiment's)")
 	set.Float64Var(&f.until, "until", 0, "add blocks until intervals are within `PERCENT` of their ratios (default none)")
 	set.DurationVar(&f.within, "within", lab.DefaultWithin, "with --until, start no block after `TIME`")
 	set.DurationVar(&f.warmup, "warmup", 0, "load a contender for `TIME` before measuring, such as 300ms (default the experiment's)")
-	set.DurationVar(&f.measure, "measure", 0, "measure each contender for `TIME` per block, such as 1s (default the experiment's)")
-	set.StringSliceVar(&f.cores, "cores", nil, "run the servers on these `NUMBERS` of shared cores, such as 1 or 1,all (default the experiment's)")
-	set.IntSliceVar(&f.connections, "connections", nil, "keep these `NUMBERS` of connections busy, such as 64,1000 (default the experiment's)")
+	set.DurationVar(&f.measure, "measure", 0,
+		"measure each contender for `TIME` per block, such as 1s (default the experiment's)")
+	set.StringSliceVar(&f.cores, "cores", nil,
+		"run the servers on these `NUMBERS` of shared cores, such as 1 or 1,all (default the experiment's)")
+	set.IntSliceVar(&f.connections, "connections", nil,
+		"keep these `NUMBERS` of connections busy, such as 64,1000 (default the experiment's)")
 	set.StringVar(&f.rate, "rate", "", "add trials at the same `RATE` for all contenders, where latencies are comparable: a share of what the\nslowest can serve, such as 50%, a number of requests/s, or off (default the experiment's)")
-	set.StringSliceVar(&f.sweep, "sweep", nil, "also vary these `AXES`: --sweep=connections,workers or --sweep=gomaxprocs; --sweep alone varies all\n(default off, with --full all)")
+	set.StringSliceVar(&f.sweep, "sweep", nil,
+		"also vary these `AXES`: --sweep=connections,workers or --sweep=gomaxprocs; --sweep alone varies all\n(default off, with --full all)")
 	set.Lookup("sweep").NoOptDefVal = lab.SweepAll
 	set.Uint64Var(&f.seed, "seed", 0, "order the trials by this `SEED`; 0 is a new one (default 0)")
 	set.StringVar(&f.out, "out", "", "write the results to `DIR` (default a new folder in results/)")
@@ -267,7 +272,8 @@ func showResults(env Env, a results, warnings *[]string, dir string, err error) 
 // options returns the options for an experiment of the project, or for a subject. words are the
 // arguments that selected it.
 func (f *weighFlags) options(env Env, experiment string, s *lab.Subject, words []string) (o lab.Options, err error) {
-	o = lab.Options{Experiment: experiment, Why: f.why, Tune: f.tune, Subject: s, Full: f.full, Sweep: f.sweep, Only: f.only, Seed: f.seed, Out: f.out,
+	o = lab.Options{Experiment: experiment, Why: f.why, Tune: f.tune, Subject: s, Full: f.full, Sweep: f.sweep,
+		Only: f.only, Seed: f.seed, Out: f.out,
 		Until: lab.Until{Width: f.until / 100, Within: f.within}}
 	if o.Root, o.Cache, err = resultFolders(env, s); err != nil {
 		return o, err
@@ -386,7 +392,8 @@ func showWeighing(p *progress, g lab.Progress) {
 	if g.Block == 0 {
 		where = "counting"
 	}
-	p.set(g.Done, "%s  %s  %s  %s  %s left", where, describeCondition(g.Condition), g.Contender, rate, (g.Total - g.Done).Round(time.Second))
+	p.set(g.Done, "%s  %s  %s  %s  %s left", where, describeCondition(g.Condition), g.Contender, rate,
+		(g.Total - g.Done).Round(time.Second))
 }
 
 // describeCondition returns a short description of a trial's condition.

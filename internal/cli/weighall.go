@@ -38,7 +38,8 @@ func listExperiments(env Env) error {
 		}
 		fmt.Fprintf(env.Stdout, "%-*s  %s\n", wide, e.name, what)
 	}
-	fmt.Fprintf(env.Stdout, "%-*s  Run the experiments that repeat a write-up, and summarize them: %s.\n", wide, allExperiments, namesOf(writeUps(all)))
+	fmt.Fprintf(env.Stdout, "%-*s  Run the experiments that repeat a write-up, and summarize them: %s.\n", wide,
+		allExperiments, namesOf(writeUps(all)))
 	return nil
 }
 

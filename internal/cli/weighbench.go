@@ -54,7 +54,8 @@ func weighBenchmarks(ctx context.Context, env Env, name string, flags *weighFlag
 	if err != nil {
 		return nil, usageError(err)
 	}
-	o := gobench.Options{Root: root, Experiment: name, Full: flags.full, Only: flags.only, Seed: flags.seed, Flags: flags.commandLine()}
+	o := gobench.Options{Root: root, Experiment: name, Full: flags.full, Only: flags.only, Seed: flags.seed,
+		Flags: flags.commandLine()}
 	if flags.out != "" {
 		o.Out = env.path(flags.out)
 	}
@@ -65,7 +66,8 @@ func weighBenchmarks(ctx context.Context, env Env, name string, flags *weighFlag
 	o.Say = p.say
 	o.Progress = func(g gobench.Progress) {
 		p.total(g.Total)
-		p.set(g.Done, "block %d of %d  %s at GOMAXPROCS %d  %s left", g.Block, g.Blocks, g.Benchmark, g.Procs, (g.Total - g.Done).Round(time.Second))
+		p.set(g.Done, "block %d of %d  %s at GOMAXPROCS %d  %s left", g.Block, g.Blocks, g.Benchmark, g.Procs,
+			(g.Total - g.Done).Round(time.Second))
 	}
 	if flags.prepare {
 		r, err := gobench.Prepare(ctx, o)

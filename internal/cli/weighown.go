@@ -161,7 +161,8 @@ func (f *ownFlags) commandLine() (words []string) {
 		words = append(words, "--env", variable)
 	}
 	for _, flag := range []struct{ name, value string }{
-		{"path", f.path}, {"host", f.host}, {"expect", f.expect}, {"ready", f.ready.String()}, {"a", f.buildA}, {"b", f.buildB}, {"fail-if", f.failIf},
+		{"path", f.path}, {"host", f.host}, {"expect", f.expect}, {"ready", f.ready.String()}, {"a", f.buildA},
+		{"b", f.buildB}, {"fail-if", f.failIf},
 	} {
 		if f.isSet(flag.name) {
 			words = append(words, "--"+flag.name, flag.value)

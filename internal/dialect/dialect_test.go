@@ -34,7 +34,8 @@ func TestApplySetsFlagsOrNamesUnsupportedOnes(t *testing.T) {
 		{"-X p", "tool: flag -X is not supported; tool's unsupported flags are -X, --exact"},
 		{"-z", `tool: unknown flag "-z"; tool's unsupported flags are -X, --exact`},
 	} {
-		if _, err := dialect.Apply("tool", new(command), strings.Fields(c.line), flags(), getopt.Anywhere); err == nil || err.Error() != c.want {
+		if _, err := dialect.Apply("tool", new(command), strings.Fields(c.line), flags(),
+			getopt.Anywhere); err == nil || err.Error() != c.want {
 			t.Errorf("%q: got %v, want %s", c.line, err, c.want)
 		}
 	}
@@ -44,12 +45,14 @@ func TestUsageErrorPrintsTextOrReason(t *testing.T) {
 	var stdout, stderr strings.Builder
 	asked := &dialect.UsageError{Tool: "tool", Text: "the flags\n", Code: 3}
 	err := dialect.Usage("tool", errors.Join(asked), 4)
-	if own, ok := errors.AsType[*dialect.UsageError](err); !ok || own.End(&stdout, &stderr) != 3 || stdout.String() != "the flags\n" || stderr.Len() > 0 {
+	if own, ok := errors.AsType[*dialect.UsageError](err); !ok || own.End(&stdout, &stderr) != 3 ||
+		stdout.String() != "the flags\n" || stderr.Len() > 0 {
 		t.Errorf("got %v, %q and on stderr %q", err, &stdout, &stderr)
 	}
 	stdout.Reset()
 	err = dialect.Usage("tool", errors.New("tool: no URL"), 4)
-	if own, ok := errors.AsType[*dialect.UsageError](err); !ok || own.End(&stdout, &stderr) != 4 || stdout.Len() > 0 || stderr.String() != "tool: no URL\nsee \"tare tool -h\"\n" {
+	if own, ok := errors.AsType[*dialect.UsageError](err); !ok || own.End(&stdout, &stderr) != 4 || stdout.Len() > 0 ||
+		stderr.String() != "tool: no URL\nsee \"tare tool -h\"\n" {
 		t.Errorf("got %v, %q and on stderr %q", err, &stdout, &stderr)
 	}
 }

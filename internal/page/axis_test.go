@@ -43,7 +43,8 @@ func TestValuesOutsideAnAxisAreClamped(t *testing.T) {
 
 func TestAroundReturnsRoundBounds(t *testing.T) {
 	for _, test := range []struct{ lo, hi, min, max float64 }{
-		{0.3, 42, 0.2, 50}, {1, 10, 1, 10}, {3, 3, 2, 5}, {5, 5, 5, 10}, {0, 0, 1e-6, 2e-6}, {math.Inf(1), 0, 1e-6, 2e-6}, {0.07, 0.09, 0.05, 0.1},
+		{0.3, 42, 0.2, 50}, {1, 10, 1, 10}, {3, 3, 2, 5}, {5, 5, 5, 10}, {0, 0, 1e-6, 2e-6},
+		{math.Inf(1), 0, 1e-6, 2e-6}, {0.07, 0.09, 0.05, 0.1},
 	} {
 		a := Around(test.lo, test.hi)
 		near := func(got, want float64) bool { return math.Abs(got/want-1) < 1e-9 }

@@ -101,7 +101,9 @@ func (p *Plot) NameLines() {
 	for i, y := range spread(wanted, nameHeight, p.Top, p.Bottom) {
 		last := end(named[i])
 		y = math.Round(10*y) / 10
-		named[i].Name = Name{X: p.Right + nameLead, Y: y, Path: Path([]string{Place(last.X, last.Y), Place(math.Max(last.X, p.Right), last.Y), Place(p.Right+nameLead-4, y)})}
+		named[i].Name = Name{X: p.Right + nameLead, Y: y,
+			Path: Path([]string{Place(last.X, last.Y), Place(math.Max(last.X, p.Right), last.Y),
+				Place(p.Right+nameLead-4, y)})}
 	}
 }
 

@@ -73,7 +73,8 @@ func TestPlotHasNamesOrLegend(t *testing.T) {
 	p.NameLines()
 	got := draw()
 	for _, want := range []string{
-		`d="M40 180L56 163`, `<text class="name" x="218" y="10" dy="0.35em">first`, `y="26" dy="0.35em">second`, `y="42" dy="0.35em">&lt;third&gt;`,
+		`d="M40 180L56 163`, `<text class="name" x="218" y="10" dy="0.35em">first`, `y="26" dy="0.35em">second`,
+		`y="42" dy="0.35em">&lt;third&gt;`,
 		`d="M200 10L200 10L214 26"`, `<title>second here</title><circle class="hit" cx="120" cy="95"`,
 	} {
 		if !strings.Contains(got, want) {

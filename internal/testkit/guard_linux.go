@@ -41,7 +41,8 @@ func runGuarded(run func() int) int {
 	}
 	for _, pid := range left {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		fmt.Fprintf(os.Stderr, "testkit: process %d outlived the tests: %q\n", pid, bytes.ReplaceAll(line, []byte{0}, []byte{' '}))
+		fmt.Fprintf(os.Stderr, "testkit: process %d outlived the tests: %q\n", pid,
+			bytes.ReplaceAll(line, []byte{0}, []byte{' '}))
 		code = max(code, 1)
 	}
 	KillMarked(mark)

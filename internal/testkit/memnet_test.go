@@ -59,7 +59,8 @@ func TestMemConnHasDeadlinesAndBuffers(t *testing.T) {
 		client, server := dial(t)
 		start := time.Now()
 		client.SetReadDeadline(start.Add(time.Hour))
-		if _, err := client.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != time.Hour {
+		if _, err := client.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) ||
+			time.Since(start) != time.Hour {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 		client.SetDeadline(time.Now().Add(time.Minute))

@@ -116,7 +116,8 @@ func figures() []figure {
 		})
 	}
 	return append(all,
-		figure{errorsName, Less, func(share float64) string { return fmt.Sprintf("%.3g%%", 100*share) }, (*whole).errorShare, (*sum).errorShare},
+		figure{errorsName, Less, func(share float64) string { return fmt.Sprintf("%.3g%%", 100*share) },
+			(*whole).errorShare, (*sum).errorShare},
 		figure{"generator CPU/request", Less, nanoseconds, (*whole).cpu, nil})
 }
 

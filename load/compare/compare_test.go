@@ -139,10 +139,12 @@ func TestFivePercentDifferenceIsFound(t *testing.T) {
 	if rate.Mid < 1.03 || rate.Mid > 1.07 || !rate.Contains(1.05) {
 		t.Errorf("the rate's ratio is %v", rate)
 	}
-	if back := compareRuns(t, "b", b, "a", a); row(t, back, "requests/s").Finding() != Slower || row(t, back, "p50").Finding() != Slower {
+	if back := compareRuns(t, "b", b, "a", a); row(t, back, "requests/s").Finding() != Slower ||
+		row(t, back, "p50").Finding() != Slower {
 		t.Errorf("the other way round: %s", back.Verdict())
 	}
-	wantText(t, c, "B is faster: requests/s 1.0", "; faster by mean, p50, p90.", "requests/s ", "faster\n", "Intervals cover the variation within these runs.")
+	wantText(t, c, "B is faster: requests/s 1.0", "; faster by mean, p50, p90.", "requests/s ", "faster\n",
+		"Intervals cover the variation within these runs.")
 	same := compareRuns(t, "a", a, "a", a)
 	wantText(t, same, "No difference shown in requests/s (0.9", "1.000   0.9")
 	if len(same.Differences)+len(same.Remarks) > 0 {
@@ -155,7 +157,8 @@ func TestShortRunsHaveNoIntervals(t *testing.T) {
 	m := &machine{rand.New(rand.NewPCG(6, 6)), 0.02, 0}
 	short, other := m.run(t, 5, 1), m.run(t, 20, 2)
 	c := compareRuns(t, "short.json", short, "b", other)
-	wantText(t, c, "short.json is too short for intervals: want at least 8 seconds.", "No verdict without intervals. The ratio of requests/s is 1.9")
+	wantText(t, c, "short.json is too short for intervals: want at least 8 seconds.",
+		"No verdict without intervals. The ratio of requests/s is 1.9")
 	bare := m.run(t, 20, 1)
 	for i := range bare.Timeline {
 		bare.Timeline[i].Latency = hist.Packed{}
@@ -178,8 +181,10 @@ func TestLongRunsAreMerged(t *testing.T) {
 	r.Seconds = float64(len(r.Timeline))
 	s, remark := newSeries(Side{"r", []*report.Run{r}})
 	whole := all(s)
-	if len(s.runs[0]) > mostSeconds || remark != "" || whole.length != 250 || whole.requests != 25*float64(r.Requests) || whole.count != whole.requests {
-		t.Errorf("%d parts, %q; %v seconds, %v requests, %v times", len(s.runs[0]), remark, whole.length, whole.requests, whole.count)
+	if len(s.runs[0]) > mostSeconds || remark != "" || whole.length != 250 ||
+		whole.requests != 25*float64(r.Requests) || whole.count != whole.requests {
+		t.Errorf("%d parts, %q; %v seconds, %v requests, %v times", len(s.runs[0]), remark, whole.length,
+			whole.requests, whole.count)
 	}
 	if p50 := time.Duration(whole.quantile(0.5)); p50 < 1100*time.Microsecond || p50 > 1300*time.Microsecond {
 		t.Errorf("p50 %v", p50)
@@ -211,8 +216,10 @@ func TestDifferentSettingsAreListed(t *testing.T) {
 	a.About.Flags = map[string]string{"connections": "8", "pipeline": "4"}
 	b.About.Flags = map[string]string{"connections": "16", "rate": "500"}
 	wantText(t, compareRuns(t, "a", a, "b", b),
-		"different URL: http://h/ and http://other/\n", "different connections: 8 and 16\n", "different loop: closed and open\n",
-		"different --pipeline: 4 and not set\n", "different --rate: not set and 500\n", "different CPU cores: 2 and 4\n", "requests/s", "One loop is open and the other closed")
+		"different URL: http://h/ and http://other/\n", "different connections: 8 and 16\n",
+		"different loop: closed and open\n",
+		"different --pipeline: 4 and not set\n", "different --rate: not set and 500\n",
+		"different CPU cores: 2 and 4\n", "requests/s", "One loop is open and the other closed")
 	once, again := compareRuns(t, "a", a, "b", b), compareRuns(t, "a", a, "b", b)
 	if text(t, once) != text(t, again) {
 		t.Error("the same comparison comes to something else")

@@ -35,7 +35,8 @@ func (c *Comparison) WriteText(out io.Writer) error {
 	for _, remark := range c.Remarks {
 		fmt.Fprintln(&b, remark)
 	}
-	if known := func(r Row) bool { return r.Ratio.Known() }; slices.ContainsFunc(c.Rows, known) && min(len(c.A.Runs), len(c.B.Runs)) == 1 {
+	if known := func(r Row) bool { return r.Ratio.Known() }; slices.ContainsFunc(c.Rows, known) &&
+		min(len(c.A.Runs), len(c.B.Runs)) == 1 {
 		fmt.Fprintln(&b, "Intervals cover the variation within these runs. Compare several runs of each side to include the variation between runs.")
 	}
 	_, err := io.WriteString(out, b.String())

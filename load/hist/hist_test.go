@@ -54,7 +54,8 @@ func TestHistogramRoundTripsThroughJSON(t *testing.T) {
 	if err := json.Unmarshal(b, &back); err != nil {
 		t.Fatal(err)
 	}
-	if back.Count() != h.Count() || back.Mean() != h.Mean() || back.Max() != h.Max() || back.Quantile(0.5) != h.Quantile(0.5) {
+	if back.Count() != h.Count() || back.Mean() != h.Mean() || back.Max() != h.Max() ||
+		back.Quantile(0.5) != h.Quantile(0.5) {
 		t.Errorf("got %+v", back)
 	}
 	for _, bad := range []string{`{}`, `{"hdrV2":"AAAA"}`, `7`} {

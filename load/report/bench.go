@@ -16,7 +16,8 @@ import (
 func (r *Run) WriteBench(w io.Writer) error {
 	out := benchfmt.NewWriter(w)
 	for _, unit := range []struct{ name, better string }{{"req/s", "higher"}, {"errors/req", "lower"}} {
-		m := &benchfmt.UnitMetadata{UnitMetadataKey: benchfmt.UnitMetadataKey{Unit: unit.name, Key: "better"}, OrigUnit: unit.name, Value: unit.better}
+		m := &benchfmt.UnitMetadata{UnitMetadataKey: benchfmt.UnitMetadataKey{Unit: unit.name, Key: "better"},
+			OrigUnit: unit.name, Value: unit.better}
 		if err := out.Write(m); err != nil {
 			return err
 		}
@@ -31,7 +32,8 @@ func (r *Run) WriteBench(w io.Writer) error {
 		},
 		Values: []benchfmt.Value{
 			{Value: r.PerSecond(), Unit: "req/s"},
-			{Value: ns(0.5), Unit: "p50-ns"}, {Value: ns(0.9), Unit: "p90-ns"}, {Value: ns(0.99), Unit: "p99-ns"}, {Value: ns(0.999), Unit: "p99.9-ns"},
+			{Value: ns(0.5), Unit: "p50-ns"}, {Value: ns(0.9), Unit: "p90-ns"}, {Value: ns(0.99), Unit: "p99-ns"},
+			{Value: ns(0.999), Unit: "p99.9-ns"},
 			{Value: float64(r.Latency.Mean()), Unit: "mean-ns"},
 			{Value: r.perRequest(float64(r.Bytes)), Unit: "B/req"},
 			{Value: r.perRequest(float64(r.Errors.Total())), Unit: "errors/req"},

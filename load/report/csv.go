@@ -23,8 +23,10 @@ func (r *Run) columns() []column {
 		{"seconds", number(r.Seconds)}, {"requests", whole(r.Requests)}, {"requestsPerSecond", number(r.PerSecond())},
 		{"due", number(r.Asked)}, {"unanswered", whole(r.Unanswered)},
 		{"receivedBytes", whole(r.Bytes)}, {"bodyBytes", whole(r.BodyBytes)}, {"sentBytes", whole(r.SentBytes)},
-		{"errors", whole(r.Errors.Total())}, {"connectErrors", whole(r.Errors.Connect)}, {"readErrors", whole(r.Errors.Read)},
-		{"writeErrors", whole(r.Errors.Write)}, {"timeoutErrors", whole(r.Errors.Timeout)}, {"statusErrors", whole(r.Errors.Status)},
+		{"errors", whole(r.Errors.Total())}, {"connectErrors", whole(r.Errors.Connect)},
+		{"readErrors", whole(r.Errors.Read)},
+		{"writeErrors", whole(r.Errors.Write)}, {"timeoutErrors", whole(r.Errors.Timeout)},
+		{"statusErrors", whole(r.Errors.Status)},
 		{"bodyErrors", whole(r.Errors.Body)}, {"headerErrors", whole(r.Errors.Header)},
 		{"connectionsBefore", whole(r.Opened)}, {"connectionsMeasured", whole(r.Connects)},
 	}
@@ -38,14 +40,16 @@ func (r *Run) columns() []column {
 			name string
 			d    time.Duration
 		}{
-			{"Mean", t.Mean()}, {"Stdev", t.Stdev()}, {"Min", t.Quantile(0)}, {"P50", t.Quantile(0.5)}, {"P90", t.Quantile(0.9)},
+			{"Mean", t.Mean()}, {"Stdev", t.Stdev()}, {"Min", t.Quantile(0)}, {"P50", t.Quantile(0.5)},
+			{"P90", t.Quantile(0.9)},
 			{"P99", t.Quantile(0.99)}, {"P999", t.Quantile(0.999)}, {"Max", t.Max()},
 		} {
 			all = append(all, column{t.prefix + v.name + "Ns", strconv.FormatInt(int64(v.d), 10)})
 		}
 	}
 	return append(all,
-		column{"generatorUserSeconds", number(r.Generator.UserSeconds)}, column{"generatorSysSeconds", number(r.Generator.SysSeconds)},
+		column{"generatorUserSeconds", number(r.Generator.UserSeconds)},
+		column{"generatorSysSeconds", number(r.Generator.SysSeconds)},
 		column{"generatorBusyShare", number(r.Generator.Busy)}, column{"doubts", strings.Join(r.Doubts(), "; ")})
 }
 
@@ -75,11 +79,13 @@ func (r *Run) WriteSamples(w io.Writer) error {
 		s := &r.Samples[i]
 		row = row[:0]
 		for _, n := range []int64{
-			int64(s.Connect), int64(s.Due), int64(s.Sent), int64(s.First), int64(s.Done), int64(s.Status), s.Bytes, s.Body,
+			int64(s.Connect), int64(s.Due), int64(s.Sent), int64(s.First), int64(s.Done), int64(s.Status), s.Bytes,
+			s.Body,
 		} {
 			row = append(row, strconv.FormatInt(n, 10))
 		}
-		row = append(row, failureName(s.Failure), strconv.Itoa(int(s.Connection)), strconv.Itoa(int(s.Request)), strconv.FormatBool(s.Kept))
+		row = append(row, failureName(s.Failure), strconv.Itoa(int(s.Connection)), strconv.Itoa(int(s.Request)),
+			strconv.FormatBool(s.Kept))
 		_ = out.Write(row)
 	}
 	out.Flush()

@@ -27,7 +27,8 @@ func (r *Run) WriteHDRLog(w io.Writer) error {
 		if s.Latency.Encoded == "" {
 			continue
 		}
-		fmt.Fprintf(out, "Tag=%s,%.3f,%.3f,%.3f,%s\n", hdrTag, float64(i), r.SecondLength(i), float64(s.Latency.Max)/float64(time.Millisecond), s.Latency.Encoded)
+		fmt.Fprintf(out, "Tag=%s,%.3f,%.3f,%.3f,%s\n", hdrTag, float64(i), r.SecondLength(i),
+			float64(s.Latency.Max)/float64(time.Millisecond), s.Latency.Encoded)
 	}
 	return out.Flush()
 }

@@ -29,7 +29,9 @@ func pageFuncs() template.FuncMap {
 		"count":    func(n uint64) string { return Count(float64(n)) },
 		"size":     func(n uint64) string { return Size(float64(n)) },
 		"percent":  func(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) },
-		"share":    func(part, of uint64) string { return fmt.Sprintf("%.3g %%", 100*float64(part)/float64(max(of, 1))) },
+		"share": func(part, of uint64) string {
+			return fmt.Sprintf("%.3g %%", 100*float64(part)/float64(max(of, 1)))
+		},
 		"kinds":    errorKinds,
 		"sentence": sentence,
 		"codes":    func(m map[int]uint64) []int { return slices.Sorted(maps.Keys(m)) },

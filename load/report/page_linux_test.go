@@ -24,8 +24,10 @@ func TestPageRendersInABrowser(t *testing.T) {
 	}
 	dom, messages := programs.Browse(t, chromium, dir, "--dump-dom", "file://"+file)
 	for _, want := range []string{
-		"10,000 requests/s; half had a response within 1.14ms", "12 errors", "since due", "since sent", "TLS handshake", "503", "error: connect",
-		"First error: status 503", "Server: &lt;b&gt;", "A Processor, 2 CPUs, 8 GB of memory", "--connections", "99.99%", "<path",
+		"10,000 requests/s; half had a response within 1.14ms", "12 errors", "since due", "since sent", "TLS handshake",
+		"503", "error: connect",
+		"First error: status 503", "Server: &lt;b&gt;", "A Processor, 2 CPUs, 8 GB of memory", "--connections",
+		"99.99%", "<path",
 	} {
 		if !strings.Contains(dom, want) {
 			t.Errorf("the page as the browser sees it lacks %q", want)

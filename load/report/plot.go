@@ -21,7 +21,8 @@ const (
 
 // newPlot returns a plot with its axes.
 func newPlot(x, y *page.Axis, unit string) *page.Plot {
-	p := page.NewPlot(page.Frame{Width: plotWidth, Height: plotHeight, Left: plotLeft, Right: plotRight, Top: plotTop, Bottom: plotBottom}, x, y)
+	p := page.NewPlot(page.Frame{Width: plotWidth, Height: plotHeight, Left: plotLeft, Right: plotRight, Top: plotTop,
+		Bottom: plotBottom}, x, y)
 	p.Unit = unit
 	return p
 }
@@ -61,7 +62,8 @@ func (r *Run) CurvePlot() *page.Plot {
 			places = append(places, page.Place(x.At(page.Nines(share)), y.At(float64(s.Quantile(share)))))
 		}
 		p.Lines = append(p.Lines, page.Line{Class: fmt.Sprintf("line-%d", i), Text: s.Name, Path: page.Path(places)})
-		p.Alt += fmt.Sprintf("%s: half within %s, 99 %% within %s. ", s.Name, Duration(s.Quantile(0.5)), Duration(s.Quantile(0.99)))
+		p.Alt += fmt.Sprintf("%s: half within %s, 99 %% within %s. ", s.Name, Duration(s.Quantile(0.5)),
+			Duration(s.Quantile(0.99)))
 	}
 	return p
 }
@@ -117,7 +119,8 @@ func (r *Run) RatePlot() *page.Plot {
 	x, y := page.Axis{Min: 0, Max: r.Seconds}, page.Axis{Min: 0, Max: max(1, most*1.05)}
 	p := newPlot(&x, &y, "seconds")
 	p.X, p.Y = x.Ticks(page.Number), page.VerticalTicks(y, Count)
-	p.Lines = []page.Line{{Class: "line-0", Text: "requests per second", Path: steps(spans, x, y, func(s span) (float64, bool) { return s.rate, true })}}
+	p.Lines = []page.Line{{Class: "line-0", Text: "requests per second",
+		Path: steps(spans, x, y, func(s span) (float64, bool) { return s.rate, true })}}
 	p.Alt = fmt.Sprintf("Between %s and %s requests per second.", Count(least), Count(most))
 	return p
 }

@@ -26,14 +26,16 @@ func sample(t *testing.T) *Run {
 	r := &Run{
 		Result: load.Result{
 			URL: "http://127.0.0.1:8080/api/users?a=b", Connections: 64, Threads: 2, Seconds: 3.5,
-			Statuses: map[int]uint64{200: 34990, 503: 10}, Errors: load.Errors{Status: 10, Connect: 2, First: "status 503"},
-			Opened: 64, Connects: 2, Head: "HTTP/1.1 200 OK\r\nServer: <b>\r\n\r\n",
+			Statuses: map[int]uint64{200: 34990, 503: 10},
+			Errors:   load.Errors{Status: 10, Connect: 2, First: "status 503"},
+			Opened:   64, Connects: 2, Head: "HTTP/1.1 200 OK\r\nServer: <b>\r\n\r\n",
 			Latency: hist.New(), Service: hist.New(), FirstByte: hist.New(), Connect: hist.New(), Handshake: hist.New(),
 			Generator: load.Generator{UserSeconds: 0.5, SysSeconds: 1.25, Busy: 0.25},
 		},
 		About: About{
 			Started: time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC), Tool: "v1.0",
-			Flags: map[string]string{"connections": "64"}, Machine: Machine{CPU: "A Processor", Cores: 2, Memory: 8e9, Kernel: "linux 6"},
+			Flags:   map[string]string{"connections": "64"},
+			Machine: Machine{CPU: "A Processor", Cores: 2, Memory: 8e9, Kernel: "linux 6"},
 		},
 	}
 	for _, n := range []int{10000, 10000, 10000, 5000} {
@@ -93,7 +95,8 @@ func TestTextReport(t *testing.T) {
 		`^ *connect +300µs`, `^ *TLS handshake +2ms`, `^ *first byte +\d`, `^ *latency +1\.2ms +\d+µs +1ms +1\.14ms `,
 		`^percentiles of latency$`, `^ +50%  +1\.14ms  █+`, `^ +99\.9% `, `^ +99\.99% `, `^ +max  .* █{44}$`,
 		`^requests +35000 +10,000/s$`, `^received +4\.2 MB +1\.2 MB/s +5 B of body per request$`, `^sent +2\.8 MB`,
-		`^statuses +200: 34990  503: 10$`, `^errors +connect 2  status 10$`, `^connections +64 opened before +2 while measuring$`,
+		`^statuses +200: 34990  503: 10$`, `^errors +connect 2  status 10$`,
+		`^connections +64 opened before +2 while measuring$`,
 		`^generator +25% busy +75% headroom +50µs of CPU time per request$`,
 		`^each second +████  10,000 to 10,000 requests/s$`, `^first error: status 503$`,
 	)
@@ -102,7 +105,8 @@ func TestTextReport(t *testing.T) {
 	}
 	r := opened(sample(t))
 	r.Generator.Busy = 0.97
-	wantLines(t, text(t, r), `, open loop$`, `^ *since sent `, `^ *since due `, `^ *sent late `, `^due +35100 +99\.7% with a response$`, `^unanswered +100 at the end$`,
+	wantLines(t, text(t, r), `, open loop$`, `^ *since sent `, `^ *since due `, `^ *sent late `,
+		`^due +35100 +99\.7% with a response$`, `^unanswered +100 at the end$`,
 		`^percentiles of latency: █ since sent, ░ since due \(logarithmic, from 5\d\dµs\)$`, `^ +max +80ms  █+░+$`,
 		`^The generator was busy 97% of the time: it, not the server`)
 }
@@ -112,7 +116,8 @@ func TestWriteErrorsAreReturned(t *testing.T) {
 	r := sample(t)
 	for name, write := range map[string]func() error{
 		"text": func() error { return r.WriteText(full{}) }, "CSV": func() error { return r.WriteCSV(full{}) },
-		"samples": func() error { return r.WriteSamples(full{}) }, "HDR log": func() error { return r.WriteHDRLog(full{}) },
+		"samples":   func() error { return r.WriteSamples(full{}) },
+		"HDR log":   func() error { return r.WriteHDRLog(full{}) },
 		"benchmark": func() error { return r.WriteBench(full{}) }, "page": func() error { return r.WritePage(full{}) },
 	} {
 		if err := write(); !errors.Is(err, errFull) {
@@ -129,8 +134,9 @@ func (full) Write([]byte) (int, error) { return 0, errFull }
 
 func TestNumbersAreFormatted(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0µs", 123: "0.123µs", 94463: "94.5µs", 999499: "999µs", 999600: "1ms", 12345678: "12.3ms", 999600 * time.Microsecond: "1s",
-		61 * time.Second: "61s", 20 * time.Minute: "1200s",
+		0: "0µs", 123: "0.123µs", 94463: "94.5µs", 999499: "999µs", 999600: "1ms", 12345678: "12.3ms",
+		999600 * time.Microsecond: "1s",
+		61 * time.Second:          "61s", 20 * time.Minute: "1200s",
 	} {
 		if got := Duration(d); got != want {
 			t.Errorf("%d: %s, want %s", d, got, want)
@@ -166,8 +172,9 @@ func TestCSVHasNamedColumns(t *testing.T) {
 		t.Fatalf("%v, %v", rows, err)
 	}
 	for name, want := range map[string]string{
-		"started": "2026-01-02T03:04:05.678Z", "requests": "35000", "requestsPerSecond": "10000", "errors": "12", "connectErrors": "2",
-		"latencyMinNs": "999936", "generatorBusyShare": "0.25", "doubts": "",
+		"started": "2026-01-02T03:04:05.678Z", "requests": "35000", "requestsPerSecond": "10000", "errors": "12",
+		"connectErrors": "2",
+		"latencyMinNs":  "999936", "generatorBusyShare": "0.25", "doubts": "",
 	} {
 		if i := slices.Index(rows[0], name); i < 0 || rows[1][i] != want {
 			t.Errorf("%s: %v", name, rows)
@@ -178,7 +185,8 @@ func TestCSVHasNamedColumns(t *testing.T) {
 func TestSamplesAreRows(t *testing.T) {
 	r := sample(t)
 	r.Samples = []load.Sample{
-		{Connect: 5, Due: 10, Sent: 11, First: 20, Done: 21, Connection: 3, Request: 1, Status: 200, Kept: true, Body: 5, Bytes: 120},
+		{Connect: 5, Due: 10, Sent: 11, First: 20, Done: 21, Connection: 3, Request: 1, Status: 200, Kept: true,
+			Body: 5, Bytes: 120},
 		{Due: 30, Sent: 30, Done: 99, Failure: load.FailedTimeout},
 	}
 	var b bytes.Buffer
@@ -213,7 +221,9 @@ func TestHDRLogIsReadByItsLibrary(t *testing.T) {
 			t.Fatalf("line %d: %v, %v", i, h, err)
 		}
 		// The reader truncates fractions of milliseconds.
-		if from, to := h.StartTimeMs()-start, h.EndTimeMs()-start; from < want.from-1 || from > want.from || to < want.to-1 || to > want.to || h.Tag() != "latency" {
+		if from, to := h.StartTimeMs()-start,
+			h.EndTimeMs()-start; from < want.from-1 || from > want.from || to < want.to-1 || to > want.to ||
+			h.Tag() != "latency" {
 			t.Errorf("line %d: %d to %d, tag %q", i, from, to, h.Tag())
 		}
 		total += h.TotalCount()
@@ -245,7 +255,8 @@ func TestBenchLinesAreReadByBenchfmt(t *testing.T) {
 			if rec.Name.String() != "Load/path=_api_users/connections=64" || rec.Iters != 35000 {
 				t.Errorf("%s, %d", rec.Name, rec.Iters)
 			}
-			for unit, want := range map[string]float64{"req/s": 10000, "B/req": 120, "errors/req": 12.0 / 35000, "mean-sec": sample(t).Latency.Mean().Seconds(), "user-sec/req": 0.5 / 35000} {
+			for unit, want := range map[string]float64{"req/s": 10000, "B/req": 120, "errors/req": 12.0 / 35000,
+				"mean-sec": sample(t).Latency.Mean().Seconds(), "user-sec/req": 0.5 / 35000} {
 				if got, ok := rec.Value(unit); !ok || got < want*0.999999 || got > want*1.000001 {
 					t.Errorf("%s: %v, %v", unit, got, ok)
 				}
@@ -262,7 +273,8 @@ func TestBenchLinesAreReadByBenchfmt(t *testing.T) {
 
 func TestBenchNameIsOneWord(t *testing.T) {
 	for url, want := range map[string]string{
-		"http://h": "_", "http://h/": "_", "http://h/a/b": "_a_b", "http://h/a%20b?c": "_a%20b", "http+unix:///run/s:/a": "_a", "fcgi+unix:///run/s": "_",
+		"http://h": "_", "http://h/": "_", "http://h/a/b": "_a_b", "http://h/a%20b?c": "_a%20b",
+		"http+unix:///run/s:/a": "_a", "fcgi+unix:///run/s": "_",
 		"://": "_",
 	} {
 		if got := benchName(url); got != want {
@@ -287,10 +299,12 @@ func TestRunRoundTripsThroughJSON(t *testing.T) {
 		t.Errorf("%v:\n%.2000s\n%.2000s", err, b, again)
 	}
 	var plain load.Result
-	if err := json.Unmarshal(b, &plain); err != nil || plain.Requests != r.Requests || plain.Timeline[0].Latency.Count != 10000 {
+	if err := json.Unmarshal(b, &plain); err != nil || plain.Requests != r.Requests ||
+		plain.Timeline[0].Latency.Count != 10000 {
 		t.Errorf("%v, %+v", err, plain)
 	}
-	for _, bad := range []string{"", "{}", "[]", `{"latency":null,"requests":1}`, `{"latency":{"hdrV2":"x"}}`, `{"requests":5,"seconds":1}`} {
+	for _, bad := range []string{"", "{}", "[]", `{"latency":null,"requests":1}`, `{"latency":{"hdrV2":"x"}}`,
+		`{"requests":5,"seconds":1}`} {
 		if _, err := Read(strings.NewReader(bad)); err == nil {
 			t.Errorf("%s is read", bad)
 		}
@@ -306,7 +320,8 @@ func TestPageIsSelfContained(t *testing.T) {
 			t.Fatal(err)
 		}
 		pages = append(pages, b.String())
-		for _, bad := range []string{"src=", "<link", "url(", "@import", "<script", "NaN", "Inf", "ZgotmplZ", "%!", "<no value>", "Server: <b>"} {
+		for _, bad := range []string{"src=", "<link", "url(", "@import", "<script", "NaN", "Inf", "ZgotmplZ", "%!",
+			"<no value>", "Server: <b>"} {
 			if strings.Contains(b.String(), bad) {
 				t.Errorf("the page has %q", bad)
 			}

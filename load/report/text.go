@@ -58,7 +58,8 @@ func (r *Run) circumstances() string {
 	if r.open() {
 		loop = "open loop"
 	}
-	return fmt.Sprintf("%s, %s, %ss, %s", plural(r.Connections, "connection"), plural(r.Threads, "thread"), threeDigits(r.Seconds), loop)
+	return fmt.Sprintf("%s, %s, %ss, %s", plural(r.Connections, "connection"), plural(r.Threads, "thread"),
+		threeDigits(r.Seconds), loop)
 }
 
 func plural(n int, what string) string {
@@ -85,7 +86,8 @@ func (r *Run) writeTimes(b *strings.Builder) {
 	for _, t := range all {
 		fmt.Fprintf(w, "%-*s\t", wide, t.Name)
 		for _, d := range []time.Duration{
-			t.Mean(), t.Stdev(), t.Quantile(0), t.Quantile(0.5), t.Quantile(0.9), t.Quantile(0.99), t.Quantile(0.999), t.Max(),
+			t.Mean(), t.Stdev(), t.Quantile(0), t.Quantile(0.5), t.Quantile(0.9), t.Quantile(0.99), t.Quantile(0.999),
+			t.Max(),
 		} {
 			fmt.Fprintf(w, "%s\t", Duration(d))
 		}
@@ -101,7 +103,8 @@ func (r *Run) writeTimes(b *strings.Builder) {
 func (r *Run) writeCurve(b *strings.Builder) {
 	at := page.Shares(r.Latency.Count())
 	scale := newBarScale(r.Latency.Quantile(at[0]), r.Latency.Max())
-	fmt.Fprintf(b, "percentiles of latency%s%s\n", map[bool]string{true: ": █ since sent, ░ since due"}[r.open()], scale.note())
+	fmt.Fprintf(b, "percentiles of latency%s%s\n", map[bool]string{true: ": █ since sent, ░ since due"}[r.open()],
+		scale.note())
 	row := func(name string, due, sent time.Duration) {
 		bar := Bar(scale.share(due), barWidth)
 		if r.open() {
@@ -154,18 +157,21 @@ func (r *Run) writeFigures(b *strings.Builder) {
 	}
 	line("requests", fmt.Sprint(r.Requests), Count(r.PerSecond())+"/s")
 	if r.open() {
-		line("due", fmt.Sprintf("%.0f", r.Asked), fmt.Sprintf("%.1f%% with a response", 100*float64(r.Requests)/r.Asked))
+		line("due", fmt.Sprintf("%.0f", r.Asked),
+			fmt.Sprintf("%.1f%% with a response", 100*float64(r.Requests)/r.Asked))
 	}
 	if r.Unanswered > 0 {
 		line("unanswered", fmt.Sprintf("%d at the end", r.Unanswered))
 	}
-	line("received", Size(float64(r.Bytes)), Size(float64(r.Bytes)/max(r.Seconds, 1e-9))+"/s", Size(r.perRequest(float64(r.BodyBytes)))+" of body per request")
+	line("received", Size(float64(r.Bytes)), Size(float64(r.Bytes)/max(r.Seconds, 1e-9))+"/s",
+		Size(r.perRequest(float64(r.BodyBytes)))+" of body per request")
 	line("sent", Size(float64(r.SentBytes)), Size(float64(r.SentBytes)/max(r.Seconds, 1e-9))+"/s")
 	line("statuses", r.statuses())
 	line("errors", Errors(&r.Errors))
 	line("connections", fmt.Sprintf("%d opened before", r.Opened), fmt.Sprintf("%d while measuring", r.Connects))
 	if f := r.FastCGI; f != nil {
-		line("FastCGI", Size(float64(f.StderrBytes))+" on STDERR", fmt.Sprintf("%d nonzero exit codes", f.Exits), fmt.Sprintf("%d requests retried", f.Resent))
+		line("FastCGI", Size(float64(f.StderrBytes))+" on STDERR", fmt.Sprintf("%d nonzero exit codes", f.Exits),
+			fmt.Sprintf("%d requests retried", f.Resent))
 	}
 	g := &r.Generator
 	cpu := g.UserSeconds + g.SysSeconds
@@ -173,7 +179,8 @@ func (r *Run) writeFigures(b *strings.Builder) {
 		Duration(time.Duration(r.perRequest(cpu)*1e9))+" of CPU time per request")
 	if len(r.Timeline) > 1 {
 		rates := r.rates()
-		line("each second", Sparkline(rates, sparkWidth)+"  "+Count(slices.Min(rates))+" to "+Count(slices.Max(rates))+" requests/s")
+		line("each second", Sparkline(rates,
+			sparkWidth)+"  "+Count(slices.Min(rates))+" to "+Count(slices.Max(rates))+" requests/s")
 	}
 	_ = w.Flush()
 }

@@ -71,7 +71,8 @@ func Parse(args []string) (*Command, error) {
 }
 
 func parse(args []string) (*Command, error) {
-	c := &Command{requests: 1, concurrency: 1, timeout: defaultTimeout, contentType: "text/plain", cells: "bgcolor=white"}
+	c := &Command{requests: 1, concurrency: 1, timeout: defaultTimeout, contentType: "text/plain",
+		cells: "bgcolor=white"}
 	rest, err := dialect.Apply("ab", c, args, flags(), getopt.First)
 	if err != nil {
 		return nil, err
@@ -83,7 +84,8 @@ func parse(args []string) (*Command, error) {
 		return nil, fmt.Errorf("ab: URL %q: %w", rest[0], err)
 	}
 	if c.concurrency > c.requests {
-		return nil, fmt.Errorf("ab: concurrency %d exceeds the number of requests, %d (raise -n; its default is 1)", c.concurrency, c.requests)
+		return nil, fmt.Errorf("ab: concurrency %d exceeds the number of requests, %d (raise -n; its default is 1)",
+			c.concurrency, c.requests)
 	}
 	if !c.quiet && c.requests > maxQuietRequests {
 		c.progressStep = max(c.requests/10, minProgressStep)

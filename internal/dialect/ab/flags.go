@@ -53,7 +53,8 @@ func flags() []dialect.Flag[Command] {
 		return dialect.Flag[Command]{Flag: getopt.Flag{Short: letter, Arity: getopt.Required}, Set: do}
 	}
 	on := func(letter byte, do func(c *Command)) dialect.Flag[Command] {
-		return dialect.Flag[Command]{Flag: getopt.Flag{Short: letter}, Set: func(c *Command, _ string) error { do(c); return nil }}
+		return dialect.Flag[Command]{Flag: getopt.Flag{Short: letter},
+			Set: func(c *Command, _ string) error { do(c); return nil }}
 	}
 	not := func(letter byte, arity getopt.Arity) dialect.Flag[Command] {
 		return dialect.Flag[Command]{Flag: getopt.Flag{Short: letter, Arity: arity}}
@@ -67,7 +68,9 @@ func flags() []dialect.Flag[Command] {
 	return []dialect.Flag[Command]{
 		takes('n', setNumber(maxRequests, func(c *Command, n int) { c.requests = n })),
 		takes('c', setNumber(maxConcurrency, func(c *Command, n int) { c.concurrency = n })),
-		takes('t', setNumber(maxSeconds, func(c *Command, n int) { c.limit, c.requests = time.Duration(n)*time.Second, timedRequests })),
+		takes('t', setNumber(maxSeconds, func(c *Command, n int) {
+			c.limit, c.requests = time.Duration(n)*time.Second, timedRequests
+		})),
 		takes('s', setNumber(maxSeconds, func(c *Command, n int) { c.timeout = time.Duration(n) * time.Second })),
 		not('b', getopt.Required),
 		takes('B', (*Command).setSource),
@@ -95,7 +98,8 @@ func flags() []dialect.Flag[Command] {
 		text('e', func(c *Command) *string { return &c.csvFile }),
 		on('r', func(c *Command) { c.continueOnError = true }),
 		text('m', func(c *Command) *string { return &c.method }),
-		{Flag: getopt.Flag{Short: 'h', Long: "help"}, Set: func(*Command, string) error { return printText(usageText, exitUsage) }},
+		{Flag: getopt.Flag{Short: 'h', Long: "help"},
+			Set: func(*Command, string) error { return printText(usageText, exitUsage) }},
 		not('I', getopt.None),
 		not('Z', getopt.Required),
 		takes('f', (*Command).setProtocol),

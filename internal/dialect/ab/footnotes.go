@@ -50,7 +50,8 @@ func (c *Command) noteFailures(say func(string, ...any), r *load.Result, o *outc
 		if o.stop.code != pollTimeout().code && !c.continueOnError {
 			say("with -r, ab continues after socket errors")
 		}
-		say("the run until then had %d responses and %d errors, the first %q", r.Requests, r.Errors.Total(), r.Errors.First)
+		say("the run until then had %d responses and %d errors, the first %q", r.Requests, r.Errors.Total(),
+			r.Errors.First)
 		return
 	}
 	if o.length > 0 {

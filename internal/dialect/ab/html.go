@@ -53,7 +53,8 @@ func (c *Command) printHTML(w io.Writer, r *load.Result, o *outcome) {
 }
 
 func (c *Command) htmlSent(w io.Writer, what string, rate float64) {
-	fmt.Fprintf(w, "<tr %s><td colspan=2 %s>&nbsp;</td><td colspan=2 %s>%.2f kb/s %s</td></tr>\n", c.rowAttributes, c.cells, c.cells, rate, what)
+	fmt.Fprintf(w, "<tr %s><td colspan=2 %s>&nbsp;</td><td colspan=2 %s>%.2f kb/s %s</td></tr>\n", c.rowAttributes,
+		c.cells, c.cells, rate, what)
 }
 
 // htmlTimes prints the times of connecting and in total. Like ab, it prints the difference of the

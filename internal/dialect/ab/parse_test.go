@@ -22,8 +22,10 @@ func plan(t *testing.T, args ...string) load.Plan {
 
 func TestPublishedCommandLineIsAccepted(t *testing.T) {
 	p := plan(t, "-k", "-c", "4000", "-n", "100000", "http://127.0.0.1:8080/hello/100?a=b")
-	if p.URL != "http://127.0.0.1:8080/hello/100?a=b" || p.Connections != 4000 || p.Requests != 100000 || p.Samples != 100000 ||
-		p.Version != load.HTTP10 || p.Method != "GET" || p.Timeout != 30*time.Second || p.Duration != 0 || p.PerConnection != 0 {
+	if p.URL != "http://127.0.0.1:8080/hello/100?a=b" || p.Connections != 4000 || p.Requests != 100000 ||
+		p.Samples != 100000 ||
+		p.Version != load.HTTP10 || p.Method != "GET" || p.Timeout != 30*time.Second || p.Duration != 0 ||
+		p.PerConnection != 0 {
 		t.Errorf("got %+v", p)
 	}
 	want := "Connection: Keep-Alive|Host: 127.0.0.1:8080|User-Agent: ApacheBench/2.3|Accept: */*"
@@ -45,15 +47,19 @@ func TestFlagsSetThePlan(t *testing.T) {
 		{"one request", "localhost/", func(p *load.Plan) bool {
 			return p.URL == "http://localhost:80/" && p.Connections == 1 && p.Requests == 1
 		}},
-		{"a time", "-n 7 -t 3 http://h/", func(p *load.Plan) bool { return p.Duration == 3*time.Second && p.Requests == 50000 }},
+		{"a time", "-n 7 -t 3 http://h/", func(p *load.Plan) bool {
+			return p.Duration == 3*time.Second && p.Requests == 50000
+		}},
 		{"a time and then a number", "-t 3 -n 70000 http://h/", func(p *load.Plan) bool {
 			return p.Duration == 3*time.Second && p.Requests == 70000 && p.Samples == 70000
 		}},
 		{"POST", "-T text/csv -p " + body + " http://h/", func(p *load.Plan) bool {
-			return p.Method == "POST" && p.Body == "a=b\n" && strings.HasPrefix(strings.Join(p.Header, "|"), "Content-length: 4|Content-type: text/csv|Host: h|")
+			return p.Method == "POST" && p.Body == "a=b\n" &&
+				strings.HasPrefix(strings.Join(p.Header, "|"), "Content-length: 4|Content-type: text/csv|Host: h|")
 		}},
 		{"PUT with another method", "-u " + body + " -m PATCH http://h/", func(p *load.Plan) bool {
-			return p.Method == "PATCH" && p.Body == "a=b\n" && strings.HasPrefix(strings.Join(p.Header, "|"), "Content-length: 4|Content-type: text/plain|Host: h|")
+			return p.Method == "PATCH" && p.Body == "a=b\n" &&
+				strings.HasPrefix(strings.Join(p.Header, "|"), "Content-length: 4|Content-type: text/plain|Host: h|")
 		}},
 		{"HEAD", "-i http://h/", func(p *load.Plan) bool { return p.Method == "HEAD" }},
 		{"header", "-k -H X-A:b -A u:p -C a=1 -H Accept:text/html -H Host:other http://h/", func(p *load.Plan) bool {
@@ -66,7 +72,8 @@ func TestFlagsSetThePlan(t *testing.T) {
 			return len(p.Sources) == 1 && p.Sources[0].String() == "127.0.0.2" && p.Timeout == 3*time.Second
 		}},
 		{"TLS", "-f tls1.2 -H Host:name https://127.0.0.1/", func(p *load.Plan) bool {
-			return p.URL == "https://127.0.0.1:443/" && p.TLS.InsecureSkipVerify && p.TLS.ServerName == "name" && p.TLS.MinVersion == p.TLS.MaxVersion && p.TLS.MinVersion == 0x0303
+			return p.URL == "https://127.0.0.1:443/" && p.TLS.InsecureSkipVerify && p.TLS.ServerName == "name" &&
+				p.TLS.MinVersion == p.TLS.MaxVersion && p.TLS.MinVersion == 0x0303
 		}},
 	} {
 		if p := plan(t, strings.Fields(c.line)...); !c.ok(&p) {

@@ -79,7 +79,8 @@ func withoutDoubts(text string) string {
 
 // shape returns what a report must have in common with ab's, whatever the times.
 func shape(text string) string {
-	return dialecttest.Shape(withoutDoubts(text), regexp.MustCompile(`^(Connect|Processing|Waiting|Total): |^ +[0-9]+%|^<tr.*(Connect|Processing|Total):`))
+	return dialecttest.Shape(withoutDoubts(text),
+		regexp.MustCompile(`^(Connect|Processing|Waiting|Total): |^ +[0-9]+%|^<tr.*(Connect|Processing|Total):`))
 }
 
 // counts returns the lines of a report that are the same in each run.
@@ -108,7 +109,8 @@ func compare(t *testing.T, theirs, ours run) {
 		}
 	}
 	// Without -k, both open a few connections for which no request is left.
-	if kept := strings.Contains(theirs.sent, "Keep-Alive") && theirs.connections < theirs.requests; kept && ours.connections != theirs.connections {
+	if kept := strings.Contains(theirs.sent, "Keep-Alive") && theirs.connections < theirs.requests; kept &&
+		ours.connections != theirs.connections {
 		t.Errorf("ab made %d connections, ours %d", theirs.connections, ours.connections)
 	}
 	if t.Failed() {
@@ -235,11 +237,13 @@ func TestEarlyExitMatchesRealAB(t *testing.T) {
 	for _, line := range []string{"-n 12 URLreset", "-n 200 -t 1 URLreset", "-s 1 -n 12 URLsilent"} {
 		t.Run(line, func(t *testing.T) {
 			args := strings.Fields(strings.ReplaceAll(line, "URL", s.URL))
-			dialecttest.Again(t, func() error { // what has a second is over before the tenth request if that has no processor
+			// what has a second is over before the tenth request if that has no processor
+			dialecttest.Again(t, func() error {
 				th := theirs(t, s, append([]string{"-q"}, args...))
 				our := ours(t, s, append([]string{"-q"}, args...))
 				if th.stdout != our.stdout || th.stderr != our.stderr || th.code != our.code {
-					return fmt.Errorf("ab ended with %d and printed\n%s\n%s\nours with %d, and\n%s\n%s", th.code, th.stdout, th.stderr, our.code, our.stdout, our.stderr)
+					return fmt.Errorf("ab ended with %d and printed\n%s\n%s\nours with %d, and\n%s\n%s", th.code,
+						th.stdout, th.stderr, our.code, our.stdout, our.stderr)
 				}
 				return nil
 			})
@@ -266,7 +270,8 @@ func TestRefusedConnectionMatchesRealAB(t *testing.T) {
 func TestTLSMatchesRealAB(t *testing.T) {
 	s := dialecttest.NewTLSServer(t, answer())
 	named := strings.Replace(s.URL, "127.0.0.1", "localhost", 1)
-	for _, line := range []string{"-n 4 -c 2 " + s.URL, "-k -f TLS1.2 -n 4 -c 2 " + named, "-k -n 20 -H Host:other.example " + s.URL} {
+	for _, line := range []string{"-n 4 -c 2 " + s.URL, "-k -f TLS1.2 -n 4 -c 2 " + named,
+		"-k -n 20 -H Host:other.example " + s.URL} {
 		t.Run(line, func(t *testing.T) {
 			th, our := theirs(t, s, strings.Fields(line)), ours(t, s, strings.Fields(line))
 			th.sent, our.sent = "", ""            // it is encrypted

@@ -75,7 +75,8 @@ func (c *Command) printCounts(w io.Writer, o *outcome) {
 	fmt.Fprintf(w, "Complete requests:      %d\n", len(o.requests))
 	fmt.Fprintf(w, "Failed requests:        %d\n", o.failed())
 	if o.failed() > 0 {
-		fmt.Fprintf(w, "   (Connect: %d, Receive: %d, Length: %d, Exceptions: %d)\n", o.connect, o.receive, o.length, o.exceptions)
+		fmt.Fprintf(w, "   (Connect: %d, Receive: %d, Length: %d, Exceptions: %d)\n", o.connect, o.receive, o.length,
+			o.exceptions)
 	}
 	if o.writes > 0 {
 		fmt.Fprintf(w, "Write errors:           %d\n", o.writes)

@@ -16,7 +16,8 @@ import (
 // sample returns a sample on a kept connection. Times are in microseconds.
 func sample(connect, sent, first, done int64) load.Sample {
 	at := func(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }
-	return load.Sample{Connect: at(connect), Due: at(sent), Sent: at(sent), First: at(first), Done: at(done), Status: 200, Kept: true, Body: 60, Bytes: 160}
+	return load.Sample{Connect: at(connect), Due: at(sent), Sent: at(sent), First: at(first), Done: at(done),
+		Status: 200, Kept: true, Body: 60, Bytes: 160}
 }
 
 // five returns samples with totals of 22, 10, 8, 12 and 14.6 ms, and waits of 10, 4, 1, 5 and 6.4
@@ -157,17 +158,28 @@ func TestFailuresAreCountedAsByAB(t *testing.T) {
 		stderr      string
 		code        int
 	}{
-		{"another length, another status", "", other, "Failed requests:        1\n   (Connect: 0, Receive: 0, Length: 1, Exceptions: 0)\nNon-2xx responses:      1\nTotal", "", 0},
+		{"another length, another status", "", other,
+			"Failed requests:        1\n   (Connect: 0, Receive: 0, Length: 1, Exceptions: 0)\nNon-2xx responses:      1\nTotal", "", 0},
 		{"any length", "-l", other, "Failed requests:        0\nNon-2xx", "", 0},
-		{"no response", "", failing(load.FailedRead, "read: connection closed before a response"), "Complete requests:      5\nFailed requests:        1\n   (Connect: 0, Receive: 0, Length: 1, Exceptions: 0)\n", "", 0},
-		{"reset", "", failing(load.FailedRead, resetText), "(be patient)...Total of 2 requests completed\n", "apr_socket_recv: Connection reset by peer (104)\n", 104},
-		{"reset, and on", "-r", failing(load.FailedRead, resetText), "Complete requests:      5\nFailed requests:        3\n   (Connect: 0, Receive: 1, Length: 1, Exceptions: 1)\n", "", 0},
-		{"refused", "", failing(load.FailedConnect, refusedText), "Total of 2 requests completed\n", "apr_socket_recv: Connection refused (111)\n", 111},
-		{"no ports", "", failing(load.FailedConnect, "connect: cannot assign requested address"), "Total of 2 requests completed\n", "\nTest aborted after 10 failures\n\napr_socket_connect(): Cannot assign requested address (99)\n", 99},
-		{"unsent", "", failing(load.FailedWrite, "write: broken pipe"), "Failed requests:        1\n   (Connect: 0, Receive: 0, Length: 1, Exceptions: 0)\nWrite errors:           1\n", "", 0},
-		{"unanswered", "", failing(load.FailedTimeout, "no response in 30s"), "Total of 4 requests completed\n", "apr_pollset_poll: The timeout specified has expired (70007)\n", 119},
-		{"unanswered, nothing else", "", silent, "Total of 2 requests completed\n", "apr_pollset_poll: The timeout specified has expired (70007)\n", 119},
-		{"unanswered in a time", "-t 1", failing(load.FailedTimeout, "no response in 30s"), "Complete requests:      4\nFailed requests:        0\n", "Finished 4 requests\n", 0},
+		{"no response", "", failing(load.FailedRead, "read: connection closed before a response"),
+			"Complete requests:      5\nFailed requests:        1\n   (Connect: 0, Receive: 0, Length: 1, Exceptions: 0)\n", "", 0},
+		{"reset", "", failing(load.FailedRead, resetText), "(be patient)...Total of 2 requests completed\n",
+			"apr_socket_recv: Connection reset by peer (104)\n", 104},
+		{"reset, and on", "-r", failing(load.FailedRead, resetText),
+			"Complete requests:      5\nFailed requests:        3\n   (Connect: 0, Receive: 1, Length: 1, Exceptions: 1)\n", "", 0},
+		{"refused", "", failing(load.FailedConnect, refusedText), "Total of 2 requests completed\n",
+			"apr_socket_recv: Connection refused (111)\n", 111},
+		{"no ports", "", failing(load.FailedConnect, "connect: cannot assign requested address"),
+			"Total of 2 requests completed\n",
+			"\nTest aborted after 10 failures\n\napr_socket_connect(): Cannot assign requested address (99)\n", 99},
+		{"unsent", "", failing(load.FailedWrite, "write: broken pipe"),
+			"Failed requests:        1\n   (Connect: 0, Receive: 0, Length: 1, Exceptions: 0)\nWrite errors:           1\n", "", 0},
+		{"unanswered", "", failing(load.FailedTimeout, "no response in 30s"), "Total of 4 requests completed\n",
+			"apr_pollset_poll: The timeout specified has expired (70007)\n", 119},
+		{"unanswered, nothing else", "", silent, "Total of 2 requests completed\n",
+			"apr_pollset_poll: The timeout specified has expired (70007)\n", 119},
+		{"unanswered in a time", "-t 1", failing(load.FailedTimeout, "no response in 30s"),
+			"Complete requests:      4\nFailed requests:        0\n", "Finished 4 requests\n", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := "-n 5"
@@ -176,7 +188,8 @@ func TestFailuresAreCountedAsByAB(t *testing.T) {
 			}
 			stdout, stderr, err := report(t, c.r, n+" "+c.flags+" -c 2 http://h/")
 			exited, _ := errors.AsType[*dialect.ExitError](err)
-			if !strings.Contains(stdout, c.want) || stderr != c.stderr || (err != nil) != (c.code != 0) || err != nil && exited.Code != c.code {
+			if !strings.Contains(stdout, c.want) || stderr != c.stderr || (err != nil) != (c.code != 0) || err != nil &&
+				exited.Code != c.code {
 				t.Errorf("got %v, on stderr %q, and\n%s", err, stderr, stdout)
 			}
 		})
@@ -198,7 +211,8 @@ func TestProgressIsPrintedInTenths(t *testing.T) {
 	if want := "Completed 100 requests\nCompleted 200 requests\nCompleted 300 requests\n"; stderr.String() != want {
 		t.Errorf("got %q, want %q", &stderr, want)
 	}
-	if err := c.Report(&stdout, &stderr, five()); err != nil || !strings.HasSuffix(stderr.String(), "300 requests\nFinished 5 requests\n") {
+	if err := c.Report(&stdout, &stderr, five()); err != nil ||
+		!strings.HasSuffix(stderr.String(), "300 requests\nFinished 5 requests\n") {
 		t.Errorf("got %v, %q", err, &stderr)
 	}
 	if !strings.Contains(stdout.String(), "(be patient)\n\n\nServer") {
@@ -220,14 +234,17 @@ func TestCSVAndPlotFilesAreWritten(t *testing.T) {
 		return strings.Split(string(b), "\n")
 	}
 	got := lines(csv)
-	if len(got) != 103 || got[0] != "Percentage served,Time in ms" || got[1] != "0,8.000" || got[10] != "9,8.000" || got[11] != "10,10.000" || got[51] != "50,14.600" || got[101] != "100,22.000" {
+	if len(got) != 103 || got[0] != "Percentage served,Time in ms" || got[1] != "0,8.000" || got[10] != "9,8.000" ||
+		got[11] != "10,10.000" || got[51] != "50,14.600" || got[101] != "100,22.000" {
 		t.Errorf("got %q", got)
 	}
 	got = lines(plot)
-	if len(got) != 7 || got[0] != "starttime\tseconds\tctime\tdtime\tttime\twait" || !strings.HasSuffix(got[1], "\t0\t8\t8\t1") || !strings.HasSuffix(got[5], "\t2\t20\t22\t10") {
+	if len(got) != 7 || got[0] != "starttime\tseconds\tctime\tdtime\tttime\twait" ||
+		!strings.HasSuffix(got[1], "\t0\t8\t8\t1") || !strings.HasSuffix(got[5], "\t2\t20\t22\t10") {
 		t.Errorf("got %q", got)
 	}
-	if _, _, err := report(t, five(), "-n 5 -e "+dir+" http://h/"); err == nil || !strings.Contains(err.Error(), "ab: write the CSV file of -e: open ") {
+	if _, _, err := report(t, five(), "-n 5 -e "+dir+" http://h/"); err == nil ||
+		!strings.Contains(err.Error(), "ab: write the CSV file of -e: open ") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -255,12 +272,14 @@ func TestFootnotesExplainMisleadingFigures(t *testing.T) {
 	if strings.Contains(got, "-k is missing") {
 		t.Errorf("got\n%s", got)
 	}
-	if got = notes(five(), "-c 1 -n 5 http://h/"); !strings.Contains(got, "-k is missing") || strings.Contains(got, "connections x") {
+	if got = notes(five(), "-c 1 -n 5 http://h/"); !strings.Contains(got, "-k is missing") ||
+		strings.Contains(got, "connections x") {
 		t.Errorf("got\n%s", got)
 	}
 	r = five()
 	r.Generator.Busy = 1
-	if got = notes(r, "-k -n 5 http://h/"); !strings.Contains(got, "the generator was busy 100% of the time") || strings.Contains(got, "kept their") {
+	if got = notes(r, "-k -n 5 http://h/"); !strings.Contains(got, "the generator was busy 100% of the time") ||
+		strings.Contains(got, "kept their") {
 		t.Errorf("got\n%s", got)
 	}
 }

@@ -57,7 +57,8 @@ func socketStop(why cause, first string) *stop {
 	errno, call := syscall.ECONNRESET, "apr_socket_recv"
 	if why == unconnected {
 		errno = syscall.ECONNREFUSED
-		for _, e := range []syscall.Errno{syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.ETIMEDOUT, syscall.EADDRNOTAVAIL, syscall.EMFILE} {
+		for _, e := range []syscall.Errno{syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.ETIMEDOUT,
+			syscall.EADDRNOTAVAIL, syscall.EMFILE} {
 			if strings.Contains(first, e.Error()) {
 				errno = e
 			}

@@ -19,7 +19,8 @@ type session struct {
 
 // setProtocol implements -f: it restricts TLS to one version.
 func (c *Command) setProtocol(name string) error {
-	versions := map[string]uint16{"TLS1": tls.VersionTLS10, "TLS1.1": tls.VersionTLS11, "TLS1.2": tls.VersionTLS12, "TLS1.3": tls.VersionTLS13}
+	versions := map[string]uint16{"TLS1": tls.VersionTLS10, "TLS1.1": tls.VersionTLS11, "TLS1.2": tls.VersionTLS12,
+		"TLS1.3": tls.VersionTLS13}
 	if strings.EqualFold(name, "ALL") {
 		return nil
 	}
@@ -112,7 +113,8 @@ func opensslName(suite string) string {
 	if !ok {
 		return suite
 	}
-	cipher = strings.NewReplacer("AES_128", "AES128", "AES_256", "AES256", "_CBC", "", "CHACHA20_POLY1305_SHA256", "CHACHA20_POLY1305", "3DES_EDE", "DES_CBC3").Replace(cipher)
+	cipher = strings.NewReplacer("AES_128", "AES128", "AES_256", "AES256", "_CBC", "", "CHACHA20_POLY1305_SHA256",
+		"CHACHA20_POLY1305", "3DES_EDE", "DES_CBC3").Replace(cipher)
 	if exchange == "RSA" {
 		return strings.ReplaceAll(cipher, "_", "-")
 	}

@@ -42,14 +42,16 @@ func printText(text string) func(*Command, string) error {
 
 // flags returns siege's flags, in the order of its help.
 func flags() []dialect.Flag[Command] {
-	flag := func(letter byte, name string, takes getopt.Arity, set func(c *Command, value string) error) dialect.Flag[Command] {
+	flag := func(letter byte, name string, takes getopt.Arity,
+		set func(c *Command, value string) error) dialect.Flag[Command] {
 		return dialect.Flag[Command]{Flag: getopt.Flag{Short: letter, Long: name, Arity: takes}, Set: set}
 	}
 	on := func(letter byte, name string, do func(c *Command)) dialect.Flag[Command] {
 		return flag(letter, name, getopt.None, func(c *Command, _ string) error { do(c); return nil })
 	}
 	text := func(letter byte, name string, field func(c *Command) *string) dialect.Flag[Command] {
-		return flag(letter, name, getopt.Required, func(c *Command, value string) error { *field(c) = value; return nil })
+		return flag(letter, name, getopt.Required,
+			func(c *Command, value string) error { *field(c) = value; return nil })
 	}
 	return []dialect.Flag[Command]{
 		flag('V', "version", getopt.None, printText(versionText)),

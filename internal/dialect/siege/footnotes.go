@@ -29,7 +29,8 @@ func (c *Command) noteTimes(note say, r *load.Result, o *outcome) {
 		note("siege's times have a resolution of 10 ms; in this run a transaction took %.3f ms on average, from %.3f to %.3f ms",
 			millis(mean), millis(o.shortest), millis(o.longest))
 	}
-	note("\"Concurrency\" is the mean number of concurrent transactions, %.2f, not the number of users, %d", o.concurrency(), c.users)
+	note("\"Concurrency\" is the mean number of concurrent transactions, %.2f, not the number of users, %d",
+		o.concurrency(), c.users)
 	if !c.keepAlive {
 		note("each transaction opened a connection of its own, as siege does unless its configuration sets \"connection = keep-alive\"")
 	}
@@ -37,7 +38,8 @@ func (c *Command) noteTimes(note say, r *load.Result, o *outcome) {
 		note("the times cover the first %d of %d transactions", o.timed, n)
 	}
 	if c.delay >= time.Second {
-		note("siege pauses for whole seconds; in this run pauses lasted any time from 0 to %v, with the same mean", c.delay)
+		note("siege pauses for whole seconds; in this run pauses lasted any time from 0 to %v, with the same mean",
+			c.delay)
 	}
 }
 
@@ -62,13 +64,15 @@ func (c *Command) noteFailures(note say, r *load.Result, o *outcome) {
 		note("%d responses with status 400 or above count as hits, neither successful nor failed, and do not lower \"Availability\"", neither)
 	}
 	if o.unanswered > 0 {
-		note("%d transactions failed without a response (connect %d, read %d, write %d, timeout %d), the first: %s", o.unanswered, e.Connect, e.Read, e.Write, e.Timeout, e.First)
+		note("%d transactions failed without a response (connect %d, read %d, write %d, timeout %d), the first: %s",
+			o.unanswered, e.Connect, e.Read, e.Write, e.Timeout, e.First)
 	}
 	if o.failed >= maxFailures {
 		note("siege would have exited after %d failures", maxFailures)
 	}
 	if c.requestedUsers > 0 {
-		note("of %d users there were %d: siege's limit, unless a file of -R sets \"limit = %d\"", c.requestedUsers, c.users, c.requestedUsers)
+		note("of %d users there were %d: siege's limit, unless a file of -R sets \"limit = %d\"", c.requestedUsers,
+			c.users, c.requestedUsers)
 	}
 }
 

@@ -33,8 +33,10 @@ func file(t *testing.T, text string) string {
 
 func TestPublishedCommandLineIsAccepted(t *testing.T) {
 	p := parse(t, "-c 200 -t 20s http://127.0.0.1:8080/Hello/100").Plan()
-	if p.URL != "http://127.0.0.1:8080/Hello/100" || p.Connections != 200 || p.Duration != 20*time.Second || p.PerConnection != 1 ||
-		p.Method != "GET" || p.Think != 0 || p.Timeout != 30*time.Second || p.Version != load.HTTP11 || len(p.List) != 0 {
+	if p.URL != "http://127.0.0.1:8080/Hello/100" || p.Connections != 200 || p.Duration != 20*time.Second ||
+		p.PerConnection != 1 ||
+		p.Method != "GET" || p.Think != 0 || p.Timeout != 30*time.Second || p.Version != load.HTTP11 ||
+		len(p.List) != 0 {
 		t.Errorf("got %+v", p)
 	}
 	want := "Host: 127.0.0.1:8080|Accept: */*|Accept-Encoding: gzip, deflate|User-Agent: Mozilla/5.0 (pc-x86_64-linux-gnu) Siege/4.0.7|Connection: close"
@@ -49,7 +51,8 @@ func TestFlagsSetThePlan(t *testing.T) {
 		ok   func(p *load.Plan) bool
 	}{
 		{"h", func(p *load.Plan) bool {
-			return p.URL == "http://h:80/" && p.Header[0] == "Host: h" && p.Connections == 25 && p.Duration == 0 && p.Requests == 25*10301062
+			return p.URL == "http://h:80/" && p.Header[0] == "Host: h" && p.Connections == 25 && p.Duration == 0 &&
+				p.Requests == 25*10301062
 		}},
 		{"-r 10 -c3 h", func(p *load.Plan) bool { return p.Requests == 30 && p.Samples == 30 }},
 		{"-r once -c3 h", func(p *load.Plan) bool { return p.Requests == 3 }},
@@ -64,7 +67,9 @@ func TestFlagsSetThePlan(t *testing.T) {
 		{"https://user:secret@[::1]:8443/a{b#c", func(p *load.Plan) bool {
 			return p.URL == "https://[::1]:8443/a%7Bb" && p.Header[0] == "Host: [::1]:8443" && p.TLS.InsecureSkipVerify
 		}},
-		{"-i -f " + file(t, "h/a\nh/b"), func(p *load.Plan) bool { return p.Shuffle && len(p.List) == 2 && p.List[1].URL == "/b" }},
+		{"-i -f " + file(t, "h/a\nh/b"), func(p *load.Plan) bool {
+			return p.Shuffle && len(p.List) == 2 && p.List[1].URL == "/b"
+		}},
 		{"-H X-A:b -H Host:other --user-agent=me h", func(p *load.Plan) bool {
 			return strings.Join(p.Header, "|") == "Accept: */*|Accept-Encoding: gzip, deflate|User-Agent: me|X-A:b|Host:other|Connection: close"
 		}},
@@ -84,7 +89,8 @@ func TestPostSendsBodyAndType(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := c.Plan()
-	if want := "Connection: close|Content-Type: text/csv|Content-Length: 9"; p.Method != "POST" || p.Body != "a=b&c=d e" || p.URL != "http://h:81/form" || strings.Join(p.Header[4:], "|") != want {
+	if want := "Connection: close|Content-Type: text/csv|Content-Length: 9"; p.Method != "POST" ||
+		p.Body != "a=b&c=d e" || p.URL != "http://h:81/form" || strings.Join(p.Header[4:], "|") != want {
 		t.Errorf("got %+v", p)
 	}
 }
@@ -138,8 +144,10 @@ cache = false
 show-logfile = true
 `)
 	p := parse(t, "-c 4 -R "+rc).Plan()
-	if p.URL != "http://h:81/" || p.Connections != 4 || p.Requests != 12 || p.Think != 500*time.Millisecond || p.Timeout != 9*time.Second ||
-		p.Version != load.HTTP10 || p.PerConnection != 0 || strings.Join(p.Header, "|") != "Host: h:81|Accept: */*|Accept-Encoding: *|User-Agent: me|X-A: b|Connection: keep-alive" {
+	if p.URL != "http://h:81/" || p.Connections != 4 || p.Requests != 12 || p.Think != 500*time.Millisecond ||
+		p.Timeout != 9*time.Second ||
+		p.Version != load.HTTP10 || p.PerConnection != 0 ||
+		strings.Join(p.Header, "|") != "Host: h:81|Accept: */*|Accept-Encoding: *|User-Agent: me|X-A: b|Connection: keep-alive" {
 		t.Errorf("got %+v", p)
 	}
 	if p := parse(t, "-c 900 h -R "+rc).Plan(); p.Connections != 900 || p.URL != "http://h:80/" {
@@ -175,7 +183,8 @@ func TestInvalidCommandLinesAreRejected(t *testing.T) {
 			t.Errorf("%q: got %v, want %s", c.line, err, c.want)
 		}
 	}
-	if _, err := siege.Parse([]string{"http://h/ POST <" + filepath.Join(t.TempDir(), "none")}); err == nil || !strings.Contains(err.Error(), "/none: no such file") {
+	if _, err := siege.Parse([]string{"http://h/ POST <" + filepath.Join(t.TempDir(), "none")}); err == nil ||
+		!strings.Contains(err.Error(), "/none: no such file") {
 		t.Errorf("got %v", err)
 	}
 }

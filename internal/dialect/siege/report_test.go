@@ -29,7 +29,8 @@ func result() *load.Result {
 			connect, took = time.Millisecond, 4*time.Millisecond
 		}
 		sent := time.Duration(i) * 20 * time.Millisecond
-		r.Samples = append(r.Samples, load.Sample{Connect: connect, Sent: sent, Done: sent + took, Status: 200, Body: 31457})
+		r.Samples = append(r.Samples, load.Sample{Connect: connect, Sent: sent, Done: sent + took, Status: 200,
+			Body: 31457})
 	}
 	for range 5 {
 		r.Samples = append(r.Samples, load.Sample{Done: 2 * time.Second, Failure: load.FailedConnect})
@@ -80,11 +81,14 @@ Shortest transaction:	        0.01
 
 func TestJSONIsSieges(t *testing.T) {
 	stdout, stderr := report(t, result(), "-j -v -c 2 -t 3s http://h/")
-	if stderr != "\n" || !strings.HasPrefix(stdout, "{\t\"transactions\":\t\t\t          94,\n\t\"availability\":\t\t\t       89.52,\n") || !strings.HasSuffix(stdout, "\n}\n") {
+	if stderr != "\n" || !strings.HasPrefix(stdout,
+		"{\t\"transactions\":\t\t\t          94,\n\t\"availability\":\t\t\t       89.52,\n") ||
+		!strings.HasSuffix(stdout, "\n}\n") {
 		t.Errorf("got %q and\n%s", stderr, stdout)
 	}
 	var values map[string]float64
-	if err := json.Unmarshal([]byte(stdout), &values); err != nil || len(values) != 12 || values["failed_transactions"] != 11 || values["response_time"] != 0.04 {
+	if err := json.Unmarshal([]byte(stdout), &values); err != nil || len(values) != 12 ||
+		values["failed_transactions"] != 11 || values["response_time"] != 0.04 {
 		t.Errorf("got %v, %v", err, values)
 	}
 }
@@ -97,7 +101,8 @@ func TestQuietAndVerboseSetTheOutput(t *testing.T) {
 	r.Samples[1].Status = 404
 	stdout, stderr := report(t, r, "-v -c 2 -t 3s http://h/page")
 	lines := strings.Split(stdout, "\n")
-	if len(lines) != 101 || lines[0] != "HTTP/1.1 200     0.14 secs:   31457 bytes ==> GET  /page" || !strings.HasPrefix(lines[1], "HTTP/1.1 404     0.0") {
+	if len(lines) != 101 || lines[0] != "HTTP/1.1 200     0.14 secs:   31457 bytes ==> GET  /page" ||
+		!strings.HasPrefix(lines[1], "HTTP/1.1 404     0.0") {
 		t.Errorf("got %d lines, %q", len(lines), lines[:2])
 	}
 	if !strings.Contains(stderr, "under siege...\n\nLifting") {
@@ -108,7 +113,8 @@ func TestQuietAndVerboseSetTheOutput(t *testing.T) {
 func TestReportWithoutResponses(t *testing.T) {
 	_, stderr := report(t, &load.Result{Errors: load.Errors{Connect: 6}}, "-c 2 -r 3 http://h/")
 	for _, want := range []string{
-		"Transactions:\t\t           0 hits\n", "Availability:\t\t        0.00 %\n", "Response time:\t\t        0.00 secs\n",
+		"Transactions:\t\t           0 hits\n", "Availability:\t\t        0.00 %\n",
+		"Response time:\t\t        0.00 secs\n",
 		"Failed transactions:\t           6\n", "Shortest transaction:\t        0.00\n",
 	} {
 		if !strings.Contains(stderr, want) {
@@ -119,7 +125,8 @@ func TestReportWithoutResponses(t *testing.T) {
 
 func TestUsersAreLimited(t *testing.T) {
 	stdout, stderr := report(t, result(), "-c 300 -r 1 http://h/")
-	if !strings.Contains(stdout, "WARNING: The number of users is capped at 255.  To increase this\n") || !strings.Contains(stderr, "Preparing 255 concurrent") {
+	if !strings.Contains(stdout, "WARNING: The number of users is capped at 255.  To increase this\n") ||
+		!strings.Contains(stderr, "Preparing 255 concurrent") {
 		t.Errorf("got %q and %q", stdout, stderr)
 	}
 }
@@ -138,7 +145,8 @@ func TestLogLineIsAppended(t *testing.T) {
 		t.Errorf("got\n%s", b)
 	}
 	c := parse(t, "-q -l"+filepath.Join(name, "none")+" http://h/")
-	if err := c.Report(&strings.Builder{}, &strings.Builder{}, result()); err == nil || !strings.Contains(err.Error(), "siege: write the log file: open ") {
+	if err := c.Report(&strings.Builder{}, &strings.Builder{}, result()); err == nil ||
+		!strings.Contains(err.Error(), "siege: write the log file: open ") {
 		t.Errorf("got %v", err)
 	}
 }
@@ -160,7 +168,8 @@ func TestFootnotesExplainMisleadingFigures(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
 	}
-	for _, not := range []string{"redirection", "images", "cookie", "credentials", "exited", "pauses", "the times cover"} {
+	for _, not := range []string{"redirection", "images", "cookie", "credentials", "exited", "pauses",
+		"the times cover"} {
 		if strings.Contains(got, not) {
 			t.Errorf("%q is in\n%s", not, got)
 		}
@@ -172,8 +181,10 @@ func TestFootnotesExplainMisleadingFigures(t *testing.T) {
 	r.Samples = r.Samples[:50]
 	got = notes(r, "-c 300 -d 2 -t 3s http://h/")
 	for _, want := range []string{
-		"siege would have followed 7 redirections", "requested the page's images", "sent back the server's cookies", "after 3 responses with status 401",
-		"exited after 1024 failures", "in this run pauses lasted any time from 0 to 2s", "the times cover the first 50 of 100 transactions",
+		"siege would have followed 7 redirections", "requested the page's images", "sent back the server's cookies",
+		"after 3 responses with status 401",
+		"exited after 1024 failures", "in this run pauses lasted any time from 0 to 2s",
+		"the times cover the first 50 of 100 transactions",
 		"of 300 users there were 255", "the generator was busy 100% of the time",
 	} {
 		if !strings.Contains(got, want) {

@@ -63,7 +63,8 @@ func (c *Command) parseFile(name, text string) (urls []target, err error) {
 			return nil, fmt.Errorf("siege: %s:%d: %w", name, number, err)
 		}
 		if len(urls) > 0 && t.origin != urls[0].origin {
-			return nil, fmt.Errorf("siege: %s:%d: server %q differs from the first URL's: only one is supported", name, number, t.authority())
+			return nil, fmt.Errorf("siege: %s:%d: server %q differs from the first URL's: only one is supported", name,
+				number, t.authority())
 		}
 		urls = append(urls, t)
 	}

@@ -57,7 +57,8 @@ func flags() []flag {
 		return flag{Flag: getopt.Flag{Short: short, Long: long, Arity: getopt.Required}, Set: set}
 	}
 	plain := func(short byte, long string, set func(c *Command)) flag {
-		return flag{Flag: getopt.Flag{Short: short, Long: long}, Set: func(c *Command, _ string) error { set(c); return nil }}
+		return flag{Flag: getopt.Flag{Short: short, Long: long},
+			Set: func(c *Command, _ string) error { set(c); return nil }}
 	}
 	return []flag{
 		value('c', "connections", func(c *Command, v string) error { return readNumber(&c.connections, v) }),
@@ -68,7 +69,8 @@ func flags() []flag {
 		plain('L', "latency", func(c *Command) { c.latency = true }),
 		value('T', "timeout", func(c *Command, v string) error { return readTime(&c.timeout, v) }),
 		value('r', "requests", func(c *Command, v string) error { c.isV1 = true; return readNumber(&c.requests, v) }),
-		{Flag: getopt.Flag{Short: 'h', Long: "help"}, Set: func(*Command, string) error { return printText(usageText) }},
+		{Flag: getopt.Flag{Short: 'h', Long: "help"},
+			Set: func(*Command, string) error { return printText(usageText) }},
 		plain('v', "version", func(c *Command) { c.version = true }),
 
 		value('R', "rate", nil),
@@ -134,7 +136,8 @@ func (c *Command) finish(rest []string) error {
 	case len(rest) == 0:
 		return errors.New("wrk: missing URL")
 	case len(rest) > 1:
-		return fmt.Errorf("wrk: unexpected argument %q: want one URL (scripts and their arguments are not supported)", rest[1])
+		return fmt.Errorf("wrk: unexpected argument %q: want one URL (scripts and their arguments are not supported)",
+			rest[1])
 	case c.isV1 && c.hasDuration:
 		return errors.New("wrk: --requests (wrk 1.0) and --duration are mutually exclusive")
 	case c.threads == 0 || c.isV1 && c.requests == 0 || c.duration == 0:

@@ -11,16 +11,25 @@ import (
 )
 
 func TestFlagsAreParsed(t *testing.T) {
-	plain := Command{url: "http://h:1/", connections: 10, threads: 2, duration: 10 * time.Second, timeout: 2 * time.Second}
+	plain := Command{url: "http://h:1/", connections: 10, threads: 2, duration: 10 * time.Second,
+		timeout: 2 * time.Second}
 	for line, change := range map[string]func(c *Command){
-		"http://h:1/":                           func(*Command) {},
-		"-t100 -c5000 -d30s http://h:1/":        func(c *Command) { c.threads, c.connections, c.duration = 100, 5000, 30*time.Second },
-		"http://h:1/ --threads 1 --connect=1k":  func(c *Command) { c.threads, c.connections = 1, 1000 },
-		"-d 2m -T 1h http://h:1/":               func(c *Command) { c.duration, c.timeout = 2*time.Minute, time.Hour },
-		"--timeout 0 -Lv -d1 http://h:1/":       func(c *Command) { c.timeout, c.latency, c.version, c.duration = 0, true, true, time.Second },
-		"-t32 -c32 -r10k http://h:1/":           func(c *Command) { c.threads, c.connections, c.requests, c.duration = 32, 32, 10_000, 0 },
-		"--requests=2M http://h:1/":             func(c *Command) { c.requests, c.duration = 2_000_000, 0 },
-		"-H A:1 -H B:2 --header A:3 http://h:1": func(c *Command) { c.header, c.url = []string{"B:2", "A:3"}, "http://h:1" },
+		"http://h:1/": func(*Command) {},
+		"-t100 -c5000 -d30s http://h:1/": func(c *Command) {
+			c.threads, c.connections, c.duration = 100, 5000, 30*time.Second
+		},
+		"http://h:1/ --threads 1 --connect=1k": func(c *Command) { c.threads, c.connections = 1, 1000 },
+		"-d 2m -T 1h http://h:1/":              func(c *Command) { c.duration, c.timeout = 2*time.Minute, time.Hour },
+		"--timeout 0 -Lv -d1 http://h:1/": func(c *Command) {
+			c.timeout, c.latency, c.version, c.duration = 0, true, true, time.Second
+		},
+		"-t32 -c32 -r10k http://h:1/": func(c *Command) {
+			c.threads, c.connections, c.requests, c.duration = 32, 32, 10_000, 0
+		},
+		"--requests=2M http://h:1/": func(c *Command) { c.requests, c.duration = 2_000_000, 0 },
+		"-H A:1 -H B:2 --header A:3 http://h:1": func(c *Command) {
+			c.header, c.url = []string{"B:2", "A:3"}, "http://h:1"
+		},
 	} {
 		want := plain
 		change(&want)
@@ -35,8 +44,10 @@ func TestFlagsAreParsed(t *testing.T) {
 			t.Errorf("%q: header %q, want %q", line, got.header, want.header)
 		}
 		got.header, want.header = nil, nil
-		if g, w := *got, want; g.url != w.url || g.connections != w.connections || g.threads != w.threads || g.duration != w.duration ||
-			g.requests != w.requests || g.timeout != w.timeout || g.latency != w.latency || g.version != w.version || g.isV1 != w.isV1 {
+		if g, w := *got, want; g.url != w.url || g.connections != w.connections || g.threads != w.threads ||
+			g.duration != w.duration ||
+			g.requests != w.requests || g.timeout != w.timeout || g.latency != w.latency || g.version != w.version ||
+			g.isV1 != w.isV1 {
 			t.Errorf("%q: got %+v, want %+v", line, g, w)
 		}
 	}
@@ -75,7 +86,8 @@ func TestInvalidCommandLinesAreRejected(t *testing.T) {
 			continue
 		}
 		var out, stderr strings.Builder
-		if code := e.End(&out, &stderr); code != 1 || out.Len() > 0 || !strings.HasPrefix(stderr.String(), e.Error()+"\n") {
+		if code := e.End(&out, &stderr); code != 1 || out.Len() > 0 ||
+			!strings.HasPrefix(stderr.String(), e.Error()+"\n") {
 			t.Errorf("%q: exit code %d, stdout %q, stderr %q", line, code, out.String(), stderr.String())
 		}
 	}
@@ -107,7 +119,8 @@ func TestFlagsSetThePlan(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := c.Plan()
-	if p.Connections != 96 || p.Threads != 32 || p.Requests != 9984 || p.Duration != 0 || p.URL != "https://h:1/" || len(p.Header) != 1 || !p.TLS.InsecureSkipVerify {
+	if p.Connections != 96 || p.Threads != 32 || p.Requests != 9984 || p.Duration != 0 || p.URL != "https://h:1/" ||
+		len(p.Header) != 1 || !p.TLS.InsecureSkipVerify {
 		t.Errorf("got %+v", p)
 	}
 	if p.Timeout < time.Minute {

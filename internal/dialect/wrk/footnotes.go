@@ -15,7 +15,8 @@ func (c *Command) Footnotes(r *load.Result) (notes []string) {
 		c.noteCorrected(say, r)
 	}
 	if left := c.connections % c.threads; left > 0 {
-		say("%d of %d connections were not opened: each of %d threads has %d, as in wrk", left, c.connections, c.threads, c.perThread())
+		say("%d of %d connections were not opened: each of %d threads has %d, as in wrk", left, c.connections,
+			c.threads, c.perThread())
 	}
 	c.noteTimeouts(say, r)
 	if n := r.Errors.Connect; n > 0 {
@@ -45,7 +46,8 @@ func (c *Command) noteV1(say func(string, ...any), r *load.Result) {
 		say("%d requests had no response: wrk 1.0 would have replaced them by others", c.total()-r.Requests)
 	}
 	if left := c.requests % c.threads; left > 0 {
-		say("%d of %d requests were not sent: each of %d threads sends %d, as in wrk 1.0", left, c.requests, c.threads, c.requests/c.threads)
+		say("%d of %d requests were not sent: each of %d threads sends %d, as in wrk 1.0", left, c.requests, c.threads,
+			c.requests/c.threads)
 	}
 	say("latency covers all requests; wrk 1.0 samples about one each tenth of a second; Req/Sec is the rate since the start, rounded down to thousands, as in wrk 1.0")
 }

@@ -170,8 +170,10 @@ func TestExactlyTheNumberOfRequestsIsSent(t *testing.T) {
 		s := dialecttest.NewServer(t, http.HandlerFunc(answer))
 		args, path := cutPath(c.line)
 		report, r := ours(t, args+" "+s.URL+path)
-		if r.Requests != uint64(c.requests) || s.Requests() != c.requests || !strings.Contains(report, fmt.Sprintf("\n  %d requests in ", c.requests)) {
-			t.Errorf("%s: %d requests answered, %d came, want %d\n%s", c.line, r.Requests, s.Requests(), c.requests, report)
+		if r.Requests != uint64(c.requests) || s.Requests() != c.requests ||
+			!strings.Contains(report, fmt.Sprintf("\n  %d requests in ", c.requests)) {
+			t.Errorf("%s: %d requests answered, %d came, want %d\n%s", c.line, r.Requests, s.Requests(), c.requests,
+				report)
 		}
 		if !strings.HasPrefix(report, "Making ") {
 			t.Errorf("%s: got\n%s", c.line, report)
@@ -180,7 +182,8 @@ func TestExactlyTheNumberOfRequestsIsSent(t *testing.T) {
 }
 
 func TestProbeReportsAnUnreachableServer(t *testing.T) {
-	for _, url := range []string{"http://127.0.0.1:1/", "https://127.0.0.1:1", "http://no..name:80/", "http://no..name/"} {
+	for _, url := range []string{"http://127.0.0.1:1/", "https://127.0.0.1:1", "http://no..name:80/",
+		"http://no..name/"} {
 		stdout, want, end := startTheirs(t, "-d1 "+url)
 		if err := end(); err == nil || stdout.Len() > 0 {
 			t.Fatalf("%s: wrk ended with %v after printing %q", url, err, stdout)

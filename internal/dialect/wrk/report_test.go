@@ -109,7 +109,8 @@ func TestReportIsWrk1s(t *testing.T) {
 
 // The report is that of wrk 4.1.0 without responses.
 func TestReportWithoutResponses(t *testing.T) {
-	got := reportOf(t, "-d2s http://127.0.0.1:8080/", &load.Result{Seconds: 2, Service: hist.New(), Latency: hist.New()})
+	got := reportOf(t, "-d2s http://127.0.0.1:8080/",
+		&load.Result{Seconds: 2, Service: hist.New(), Latency: hist.New()})
 	want := `Running 2s test @ http://127.0.0.1:8080/
   2 threads and 10 connections
   Thread Stats   Avg      Stdev     Max   +/- Stdev

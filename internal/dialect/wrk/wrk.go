@@ -86,7 +86,8 @@ func (c *Command) Report(stdout, _ io.Writer, r *load.Result) error {
 	took := float64(runtime(r))
 	fmt.Fprintf(&b, "  %d requests in %s, %sB read\n", r.Requests, microseconds(took), binary(float64(r.Bytes)))
 	if e := r.Errors; e.Connect+e.Read+e.Write+e.Timeout+late > 0 {
-		fmt.Fprintf(&b, "  Socket errors: connect %d, read %d, write %d, timeout %d\n", e.Connect, e.Read, e.Write, e.Timeout+late)
+		fmt.Fprintf(&b, "  Socket errors: connect %d, read %d, write %d, timeout %d\n", e.Connect, e.Read, e.Write,
+			e.Timeout+late)
 	}
 	if n := failures(r); n > 0 {
 		fmt.Fprintf(&b, "  Non-2xx or 3xx responses: %d\n", n)
@@ -102,7 +103,8 @@ func (c *Command) Report(stdout, _ io.Writer, r *load.Result) error {
 func writeRow(b *strings.Builder, name string, d *distribution, format func(float64) string) {
 	mean := d.mean()
 	stdev := d.stdev(mean)
-	fmt.Fprintf(b, "    %-10s%s%s%s", name, column(format(mean), 8), column(format(stdev), 10), column(format(float64(d.max())), 9))
+	fmt.Fprintf(b, "    %-10s%s%s%s", name, column(format(mean), 8), column(format(stdev), 10),
+		column(format(float64(d.max())), 9))
 	fmt.Fprintf(b, "%8s%%\n", percent(d.within(mean, stdev)))
 }
 

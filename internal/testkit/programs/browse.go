@@ -13,8 +13,10 @@ import (
 func Browse(t testing.TB, chromium, dir string, args ...string) (printed, messages string) {
 	t.Helper()
 	c := testkit.Command(t, chromium, append([]string{
-		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-		"--disable-component-update", "--disable-sync", "--enable-logging=stderr", "--user-data-dir=" + filepath.Join(dir, "profile"),
+		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+		"--disable-background-networking",
+		"--disable-component-update", "--disable-sync", "--enable-logging=stderr",
+		"--user-data-dir=" + filepath.Join(dir, "profile"),
 	}, args...)...)
 	var stderr bytes.Buffer
 	c.Stderr = &stderr
@@ -33,5 +35,6 @@ func Screenshot(t testing.TB, chromium, dir, page, picture string, dark bool, si
 	if dark {
 		scheme = "0"
 	}
-	Browse(t, chromium, dir, "--window-size="+size, "--hide-scrollbars", "--blink-settings=preferredColorScheme="+scheme, "--screenshot="+picture, "file://"+page)
+	Browse(t, chromium, dir, "--window-size="+size, "--hide-scrollbars",
+		"--blink-settings=preferredColorScheme="+scheme, "--screenshot="+picture, "file://"+page)
 }

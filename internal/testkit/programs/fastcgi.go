@@ -125,7 +125,8 @@ func installFlup(python, dir string) error {
 	}
 	defer os.RemoveAll(work)
 	fresh := filepath.Join(work, "flup")
-	out, err := exec.Command(python, "-m", "pip", "install", "--quiet", "--no-deps", "--target", fresh, flup).CombinedOutput()
+	out, err := exec.Command(python, "-m", "pip", "install", "--quiet", "--no-deps", "--target", fresh,
+		flup).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("pip install %s: %w: %s", flup, err, strings.TrimSpace(string(out)))
 	}
