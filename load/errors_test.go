@@ -158,21 +158,21 @@ func TestResponseTimesOutAfterTheTimeout(t *testing.T) {
 func TestResponseMayPrecedeTheRequestsEnd(t *testing.T) {
 	over := make(chan struct{})
 	defer close(over)
-	for _, answer := range []string{"HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno", ""} {
+	for _, response := range []string{"HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno", ""} {
 		url := script(t, func(_ int, c net.Conn, r *bufio.Reader) {
 			if _, err := http.ReadRequest(r); err != nil {
 				return
 			}
-			io.WriteString(c, answer)
+			io.WriteString(c, response)
 			c.(*net.TCPConn).CloseWrite()
 			<-over // closing at once would reset the connection
 		})
 		r := some(t, load.Plan{URL: url, Method: "POST", Body: strings.Repeat("a", 20<<20), Connections: 2})
-		if answer != "" && (r.Requests == 0 || r.Statuses[413] != r.Requests || r.Errors.Total() != r.Requests ||
+		if response != "" && (r.Requests == 0 || r.Statuses[413] != r.Requests || r.Errors.Total() != r.Requests ||
 			r.Errors.First != "unexpected status 413") {
 			t.Errorf("%d requests, statuses %v, errors %+v", r.Requests, r.Statuses, r.Errors)
 		}
-		if answer == "" && (r.Requests != 0 || r.Errors.Read != r.Errors.Total() ||
+		if response == "" && (r.Requests != 0 || r.Errors.Read != r.Errors.Total() ||
 			!strings.Contains(r.Errors.First, "closed while the request was being sent")) {
 			t.Errorf("%d requests, errors %+v", r.Requests, r.Errors)
 		}

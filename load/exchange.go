@@ -151,10 +151,10 @@ var (
 // consume parses input. It returns false if the connection must not be read further.
 func (w *worker) consume(id int, in []byte) bool {
 	c := &w.conns[id]
-	answered := c.responses
+	responsesBefore := c.responses
 	for len(in) > 0 {
 		if c.inFlight == 0 && c.mux == nil {
-			return w.onUnsolicited(id, c.responses > answered)
+			return w.onUnsolicited(id, c.responses > responsesBefore)
 		}
 		n, err := w.feedReader(c, in)
 		if err != nil {

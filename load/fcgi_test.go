@@ -179,7 +179,7 @@ func readRequest(r *bufio.Reader) error {
 
 // answers responds to each request with the same pieces, pauses between them, and closes the
 // connection after a number of requests; never if it is 0.
-func answers(limit int, pieces ...string) func(int, net.Conn, *bufio.Reader) {
+func responding(limit int, pieces ...string) func(int, net.Conn, *bufio.Reader) {
 	return func(_ int, c net.Conn, requests *bufio.Reader) {
 		for n := 1; readRequest(requests) == nil; n++ {
 			for i, p := range pieces {
@@ -210,7 +210,7 @@ func TestFastCGIResponsesArriveInPieces(t *testing.T) {
 		"at once":           {whole},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := some(t, load.Plan{URL: fcgiScript(t, answers(0, pieces...)), Connections: 3})
+			r := some(t, load.Plan{URL: fcgiScript(t, responding(0, pieces...)), Connections: 3})
 			size := uint64(len(strings.Join(pieces, "")))
 			if r.Requests == 0 || r.Errors.Total() != 0 || r.Connects != 0 {
 				t.Errorf("%d requests, errors %+v, %d connects", r.Requests, r.Errors, r.Connects)
@@ -239,30 +239,30 @@ func TestFastCGIErrorsAreCountedByKind(t *testing.T) {
 		}), read, "read: fcgi: unknown version", false},
 		{"closes", fcgiScript(t, func(_ int, _ net.Conn, r *bufio.Reader) { readRequest(r) }), read,
 			"read: connection closed before a response", false},
-		{"closes midway", fcgiScript(t, answers(1, load.Stdout(plain))), read, "closed in the middle", false},
-		{"closes in a header", fcgiScript(t, answers(1, ok[:5])), read, "closed in the middle", false},
+		{"closes midway", fcgiScript(t, responding(1, load.Stdout(plain))), read, "closed in the middle", false},
+		{"closes in a header", fcgiScript(t, responding(1, ok[:5])), read, "closed in the middle", false},
 		{"closes before the padding", fcgiScript(t,
-			answers(1, load.Stdout(plain)+load.Record(3, 1, strings.Repeat("\x00", 8), 1)[:16])), read,
+			responding(1, load.Stdout(plain)+load.Record(3, 1, strings.Repeat("\x00", 8), 1)[:16])), read,
 			"closed in the middle", false},
-		{"other request", fcgiScript(t, answers(0, load.Record(6, 2, plain, 0))), read, "read: record for request ID 2",
+		{"other request", fcgiScript(t, responding(0, load.Record(6, 2, plain, 0))), read, "read: record for request ID 2",
 			false},
-		{"overloaded", fcgiScript(t, answers(0, load.End(0, 2))), read,
+		{"overloaded", fcgiScript(t, responding(0, load.End(0, 2))), read,
 			"read: the application refused the request: overloaded", false},
-		{"no head", fcgiScript(t, answers(0, load.End(0, 0))), read, "read: the application ended the request before",
+		{"no head", fcgiScript(t, responding(0, load.End(0, 0))), read, "read: the application ended the request before",
 			false},
-		{"malformed head", fcgiScript(t, answers(0, load.Stdout("<html>"+"\r\n\r\n")+load.End(0, 0))), read,
+		{"malformed head", fcgiScript(t, responding(0, load.Stdout("<html>"+"\r\n\r\n")+load.End(0, 0))), read,
 			"read: http1: ", false},
-		{"another length", fcgiScript(t, answers(0, load.Stdout("Content-Length: 3\n\nab")+load.End(0, 0))), read,
+		{"another length", fcgiScript(t, responding(0, load.Stdout("Content-Length: 3\n\nab")+load.End(0, 0))), read,
 			"read: body of 2 bytes, but Content-Length is 3", false},
-		{"too much", fcgiScript(t, answers(0, ok+"surplus")), read, "read: received bytes after a response", true},
-		{"twice", fcgiScript(t, answers(0, ok+ok)), read, "read: received bytes after a response", true},
+		{"too much", fcgiScript(t, responding(0, ok+"surplus")), read, "read: received bytes after a response", true},
+		{"twice", fcgiScript(t, responding(0, ok+ok)), read, "read: received bytes after a response", true},
 		{"silent", fcgiScript(t, func(_ int, _ net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) }), timeout,
 			"timeout: waiting for a response", false},
-		{"only STDERR", fcgiScript(t, answers(0, load.Stderr("oh"))), timeout, "timeout: waiting for a response",
+		{"only STDERR", fcgiScript(t, responding(0, load.Stderr("oh"))), timeout, "timeout: waiting for a response",
 			false},
-		{"never ends", fcgiScript(t, answers(0, load.Stdout(plain))), timeout, "timeout: receiving the response's body",
+		{"never ends", fcgiScript(t, responding(0, load.Stdout(plain))), timeout, "timeout: receiving the response's body",
 			false},
-		{"unavailable", fcgiScript(t, answers(0, load.Stdout("Status: 503 No\r\n\r\n")+load.End(0, 0))),
+		{"unavailable", fcgiScript(t, responding(0, load.Stdout("Status: 503 No\r\n\r\n")+load.End(0, 0))),
 			func(e load.Errors) uint64 { return e.Status }, "", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -285,8 +285,8 @@ func TestFastCGIErrorsAreCountedByKind(t *testing.T) {
 
 // STDERR output and a nonzero exit code are no errors, but the report shows both.
 func TestStderrAndExitCodeAreNoErrors(t *testing.T) {
-	answer := load.Stderr("PHP Warning: ") + load.Stdout(plain) + load.Stderr("oh\n") + load.Stdout("hello") + load.End(3, 0)
-	r := some(t, load.Plan{URL: fcgiScript(t, answers(0, answer)), Connections: 2})
+	response := load.Stderr("PHP Warning: ") + load.Stdout(plain) + load.Stderr("oh\n") + load.Stdout("hello") + load.End(3, 0)
+	r := some(t, load.Plan{URL: fcgiScript(t, responding(0, response)), Connections: 2})
 	f := r.FastCGI
 	if r.Requests == 0 || r.Errors.Total() != 0 || f.Stderr != "PHP Warning: oh\n" || f.Exits != r.Requests {
 		t.Errorf("%d requests, errors %+v, %+v", r.Requests, r.Errors, f)
@@ -298,7 +298,7 @@ func TestStderrAndExitCodeAreNoErrors(t *testing.T) {
 	}
 	// STDERR is also kept for failed and timed-out responses.
 	for _, rest := range []string{load.End(0, 0), ""} {
-		url := fcgiScript(t, answers(0, load.Stderr("panic: oh")+rest))
+		url := fcgiScript(t, responding(0, load.Stderr("panic: oh")+rest))
 		again(t, func(longer time.Duration) error {
 			r := run(t, load.Plan{URL: url, Connections: 1, Duration: longer * brief})
 			if r.Requests != 0 || r.FastCGI.Stderr != "panic: oh" {
@@ -312,8 +312,8 @@ func TestStderrAndExitCodeAreNoErrors(t *testing.T) {
 // FastCGI cannot announce a close. An application that closes between two responses has made no
 // error; an HTTP server would have announced it.
 func TestUnannouncedCloseIsRetried(t *testing.T) {
-	answer := load.Stdout(plain+"hello") + load.End(0, 0)
-	one, five := fcgiScript(t, answers(1, answer)), fcgiScript(t, answers(5, answer))
+	response := load.Stdout(plain+"hello") + load.End(0, 0)
+	one, five := fcgiScript(t, responding(1, response)), fcgiScript(t, responding(5, response))
 	again(t, func(time.Duration) error {
 		r := run(t, load.Plan{URL: one, Connections: 3, Duration: 500 * time.Millisecond})
 		// The next connection is opened at once, not by the sweep of every 50 ms.
@@ -336,13 +336,13 @@ func TestUnannouncedCloseIsRetried(t *testing.T) {
 
 // The same holds for an application that has read the next request before closing.
 func TestCloseAfterReadingARequestIsRetried(t *testing.T) {
-	answer := load.Stdout(plain+"hello") + load.End(0, 0)
+	response := load.Stdout(plain+"hello") + load.End(0, 0)
 	fast := fcgiScript(t, func(_ int, c net.Conn, r *bufio.Reader) {
 		for range 5 {
 			if readRequest(r) != nil {
 				return
 			}
-			io.WriteString(c, answer)
+			io.WriteString(c, response)
 		}
 		readRequest(r)
 	})
@@ -384,7 +384,7 @@ func TestFastCGIResponseMayPrecedeTheRequestsEnd(t *testing.T) {
 
 // Memory is allocated per connection and per second, not per request.
 func TestFastCGIRequestsAllocateNothing(t *testing.T) {
-	answer := []byte(load.Stdout(plain+"hello") + load.Stderr("oh") + load.Stdout("") + load.End(0, 0))
+	response := []byte(load.Stdout(plain+"hello") + load.Stderr("oh") + load.Stdout("") + load.End(0, 0))
 	url := fcgiScript(t, func(_ int, c net.Conn, _ *bufio.Reader) {
 		in := make([]byte, 4096) // a request comes in one piece
 		for {
@@ -395,7 +395,7 @@ func TestFastCGIRequestsAllocateNothing(t *testing.T) {
 			if !bytes.HasSuffix(in[:n], []byte("\x01\x05\x00\x01\x00\x00\x00\x00")) {
 				t.Errorf("%d bytes came, without the end of STDIN", n)
 			}
-			c.Write(answer)
+			c.Write(response)
 		}
 	})
 	allocatesNothing(t, "FastCGI", load.Plan{URL: url})

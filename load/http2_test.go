@@ -149,14 +149,14 @@ func TestHTTP2ServersMayRefuseReorderAndClose(t *testing.T) {
 		"goes away in the middle of bodies": {[]http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 10}},
 			func(p *peer) {
 				if p.number < 2 { // of each of the plan's connections the first
-					asked := 0
-					for asked < 3 {
+					requested := 0
+					for requested < 3 {
 						f, err := p.ReadFrame()
 						if err != nil {
 							return
 						}
 						if f.Header().Type == http2.FrameHeaders {
-							asked++
+							requested++
 						}
 					}
 					p.WriteGoAway(0, http2.ErrCodeNo, nil)
@@ -208,10 +208,10 @@ func TestHTTP2ServersMayRefuseReorderAndClose(t *testing.T) {
 
 // A server's protocol violation is an error that names it.
 func TestHTTP2ViolationsAreErrors(t *testing.T) {
-	each := func(answer func(p *peer, id uint32)) func(p *peer) {
+	each := func(response func(p *peer, id uint32)) func(p *peer) {
 		return func(p *peer) {
 			for id := p.request(); id != 0; id = p.request() {
-				answer(p, id)
+				response(p, id)
 			}
 		}
 	}

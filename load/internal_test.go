@@ -106,8 +106,8 @@ func TestTimelineKeepsWhatFollowsTheLastSecond(t *testing.T) {
 		{2050 * time.Millisecond, []Second{one, one, two}, []Second{one, both}},
 	} {
 		for _, workers := range []int{1, 2} { // of two, the second one tells nothing
-			var told []Second
-			s := newTimeline(workers, func(s Second) { told = append(told, s) })
+			var reported []Second
+			s := newTimeline(workers, func(s Second) { reported = append(reported, s) })
 			for i, second := range test.have {
 				h := hist.New()
 				h.RecordN(time.Duration(second.Requests)*time.Millisecond, int64(second.Requests))
@@ -120,9 +120,9 @@ func TestTimelineKeepsWhatFollowsTheLastSecond(t *testing.T) {
 				}
 				got[i].Latency = hist.Packed{}
 			}
-			if !reflect.DeepEqual(got, test.want) || (len(told) > 0) != (workers == 1) {
+			if !reflect.DeepEqual(got, test.want) || (len(reported) > 0) != (workers == 1) {
 				t.Errorf("%vs of %v became %v, want %v; %d were told of", test.took, test.have, got, test.want,
-					len(told))
+					len(reported))
 			}
 		}
 	}

@@ -75,11 +75,11 @@ func (a adjustedResult) meets(b Bound) bool {
 		share := a.errorShare()
 		return share < b.Share || b.Equal && share <= b.Share
 	}
-	took := b.timeIn(a.Latency)
+	elapsed := b.timeIn(a.Latency)
 	if a.lag != nil {
-		took -= b.timeIn(a.lag)
+		elapsed -= b.timeIn(a.lag)
 	}
-	return took < b.Most || b.Equal && took <= b.Most
+	return elapsed < b.Most || b.Equal && elapsed <= b.Most
 }
 
 // timeIn returns the bound's figure of a distribution.
@@ -105,12 +105,12 @@ func (t *Try) Figure(b Bound) string {
 		return fmt.Sprintf("%.3g%%", 100*t.ErrorShare)
 	}
 	const digits = 3
-	took := b.timeIn(t.Result.Latency)
+	elapsed := b.timeIn(t.Result.Latency)
 	unit := time.Duration(1)
-	for took/unit >= time.Duration(math.Pow10(digits)) {
+	for elapsed/unit >= time.Duration(math.Pow10(digits)) {
 		unit *= 10
 	}
-	return took.Round(unit).String()
+	return elapsed.Round(unit).String()
 }
 
 // errorShare returns Try.ErrorShare. In a closed loop, all requests with a response or an error
@@ -120,11 +120,11 @@ func (a adjustedResult) errorShare() float64 {
 	if bad == 0 {
 		return 0
 	}
-	asked := a.Asked
-	if asked == 0 {
-		asked = max(float64(a.Requests), bad)
+	due := a.Asked
+	if due == 0 {
+		due = max(float64(a.Requests), bad)
 	}
-	return min(1, bad/max(asked, 1))
+	return min(1, bad/max(due, 1))
 }
 
 // inFlightShare is the share of the measured time for which a request may be in flight at the end

@@ -26,7 +26,7 @@ func TestMemoryDoesNotGrowWithRequests(t *testing.T) {
 	if isSlow() {
 		requests = 10_000_000
 	}
-	answer := []byte(httpAnswer)
+	response := []byte(httpResponse)
 	url := script(t, func(_ int, c net.Conn, r *bufio.Reader) {
 		for { // whatever number of requests has come is answered at once
 			if _, err := r.Peek(1); err != nil {
@@ -40,7 +40,7 @@ func TestMemoryDoesNotGrowWithRequests(t *testing.T) {
 			}
 			end := bytes.LastIndex(in, []byte("\r\n\r\n")) + 4
 			r.Discard(end)
-			if _, err := c.Write(bytes.Repeat(answer, n)); err != nil {
+			if _, err := c.Write(bytes.Repeat(response, n)); err != nil {
 				return
 			}
 		}
@@ -105,7 +105,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	go parrot(l, httpAnswer)
+	go parrot(l, httpResponse)
 	os.Stdout.WriteString(l.Addr().String() + "\n")
 	io.Copy(io.Discard, os.Stdin) // until the test ends
 }

@@ -216,7 +216,7 @@ func TestIPv6IsSupported(t *testing.T) {
 
 // Memory is allocated per connection and per second, not per request.
 func TestRequestsAllocateNothing(t *testing.T) {
-	answer := []byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
+	response := []byte("HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok")
 	url := script(t, func(_ int, c net.Conn, _ *bufio.Reader) {
 		in := make([]byte, 4096) // a request comes in one piece
 		for {
@@ -225,7 +225,7 @@ func TestRequestsAllocateNothing(t *testing.T) {
 				return
 			}
 			for range bytes.Count(in[:n], []byte("\r\n\r\n")) {
-				c.Write(answer)
+				c.Write(response)
 			}
 		}
 	})

@@ -96,17 +96,17 @@ func spare(t *testing.T, p load.Plan) error {
 // Bytes received without a request are an error.
 func TestUnsolicitedBytesAreErrors(t *testing.T) {
 	const late = 100 * time.Millisecond // long after a response, and before the next request
-	twice := func(c net.Conn, answer string) {
+	twice := func(c net.Conn, response string) {
 		if _, err := c.Read(make([]byte, 4096)); err == nil {
-			io.WriteString(c, answer)
+			io.WriteString(c, response)
 			time.Sleep(late)
-			io.WriteString(c, answer)
+			io.WriteString(c, response)
 			io.Copy(io.Discard, c)
 		}
 	}
 	for _, url := range []string{
-		script(t, func(_ int, c net.Conn, _ *bufio.Reader) { twice(c, httpAnswer) }),
-		fcgiScript(t, func(_ int, c net.Conn, _ *bufio.Reader) { twice(c, load.Stdout(cgiAnswer)+load.End(0, 0)) }),
+		script(t, func(_ int, c net.Conn, _ *bufio.Reader) { twice(c, httpResponse) }),
+		fcgiScript(t, func(_ int, c net.Conn, _ *bufio.Reader) { twice(c, load.Stdout(cgiResponse)+load.End(0, 0)) }),
 	} {
 		again(t, func(time.Duration) error {
 			r := run(t, load.Plan{URL: url, Connections: 1, Pace: load.Constant(3), Duration: time.Second})

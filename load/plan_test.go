@@ -26,24 +26,24 @@ import (
 // observer is a server that records its requests and their connections.
 type observer struct {
 	*httptest.Server
-	mu      sync.Mutex
-	asked   map[string]int // "METHOD target body"
-	peers   map[string]int // requests, by the client's address
-	headers http.Header    // of the last one
-	opened  atomic.Int64
+	mu       sync.Mutex
+	requests map[string]int // "METHOD target body"
+	peers    map[string]int // requests, by the client's address
+	headers  http.Header    // of the last one
+	opened   atomic.Int64
 }
 
 // observe starts an observer after the caller has configured it.
 func observe(t *testing.T, start func(*httptest.Server), also http.HandlerFunc) *observer {
 	t.Helper()
-	o := &observer{asked: make(map[string]int), peers: make(map[string]int)}
+	o := &observer{requests: make(map[string]int), peers: make(map[string]int)}
 	o.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Error(err)
 		}
 		o.mu.Lock()
-		o.asked[fmt.Sprintf("%s %s %.40s", r.Method, r.URL.RequestURI(), body)]++
+		o.requests[fmt.Sprintf("%s %s %.40s", r.Method, r.URL.RequestURI(), body)]++
 		o.peers[r.RemoteAddr]++
 		o.headers = r.Header
 		o.mu.Unlock()
@@ -68,7 +68,7 @@ func plainly(s *httptest.Server) { s.Start() }
 func (o *observer) total() (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, k := range o.asked {
+	for _, k := range o.requests {
 		n += k
 	}
 	return n
@@ -131,7 +131,7 @@ func TestExactlyTheNumberOfRequestsIsSent(t *testing.T) {
 			mode.plan(&p)
 			r := run(t, p)
 			if r.Requests != n || o.total() != n || r.Statuses[200] != n || r.Errors.Total() != 0 ||
-				o.asked["GET /a?b "] != n {
+				o.requests["GET /a?b "] != n {
 				t.Fatalf("%d requests, %d arrived, statuses %v, errors %+v", r.Requests, o.total(), r.Statuses,
 					r.Errors)
 			}
@@ -259,11 +259,11 @@ func TestListIsSentInOrderOrShuffled(t *testing.T) {
 				{URL: o.URL + "/c", Body: "own", Header: []string{"X-Own: 2"}}},
 		})
 		want := map[string]int{"PUT /plan b": 100, "GET /a b": 100, "PUT /c own": 100}
-		if r.Errors.Total() != 0 || !shuffle && !maps.Equal(o.asked, want) {
-			t.Errorf("asked for %v; errors %+v", o.asked, r.Errors)
+		if r.Errors.Total() != 0 || !shuffle && !maps.Equal(o.requests, want) {
+			t.Errorf("asked for %v; errors %+v", o.requests, r.Errors)
 		}
 		for line := range want {
-			if n := o.asked[line]; n < 50 || n > 150 {
+			if n := o.requests[line]; n < 50 || n > 150 {
 				t.Errorf("shuffled: %q came %d times", line, n)
 			}
 		}
@@ -285,13 +285,13 @@ func TestTemplateValuesDiffer(t *testing.T) {
 		}
 		mode.plan(&p)
 		r := run(t, p)
-		if r.Errors.Total() != 0 || len(o.asked) != 200 || o.headers.Get("X-N") != "n3" {
-			t.Fatalf("%s: %d different requests, X-N %q, errors %+v", name, len(o.asked), o.headers.Get("X-N"),
+		if r.Errors.Total() != 0 || len(o.requests) != 200 || o.headers.Get("X-N") != "n3" {
+			t.Fatalf("%s: %d different requests, X-N %q, errors %+v", name, len(o.requests), o.headers.Get("X-N"),
 				r.Errors)
 		}
 		var numbers []int
 		tails := make(map[string]int)
-		for line := range o.asked {
+		for line := range o.requests {
 			var n, random int
 			var body string
 			if _, err := fmt.Sscanf(line, "POST /items/%d?r=%d %s", &n, &random, &body); err != nil || random < 5 ||

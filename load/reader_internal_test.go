@@ -47,20 +47,20 @@ func stringsOf(pieces [][]byte) (all []string) {
 func TestFastCGIReaderParsesEverySplit(t *testing.T) {
 	const head = "Content-Type: text/plain\r\n\r\n"
 	none := Record(6, 1, "", 0)
-	said := "status 200, last false, 0 bytes left &{Resent:0 Exits:0 StderrBytes:0 Stderr:}"
+	text := "status 200, last false, 0 bytes left &{Resent:0 Exits:0 StderrBytes:0 Stderr:}"
 	for _, test := range []struct{ name, in, want string }{
-		{"one record", Stdout(head+"hello") + none + End(0, 0), said},
-		{"no end of STDOUT", Stdout(head+"hello") + End(0, 0), said},
-		{"no body", Stdout(head) + none + End(0, 0), said},
-		{"empty lines", Stdout("\n") + End(0, 0), said},
-		{"head over records", Stdout("Content-Type: te") + Stdout("xt/plain\r\nA: b\r") + Stdout("\n\r\nhel") + Stdout("lo") + none + End(0, 0), said},
+		{"one record", Stdout(head+"hello") + none + End(0, 0), text},
+		{"no end of STDOUT", Stdout(head+"hello") + End(0, 0), text},
+		{"no body", Stdout(head) + none + End(0, 0), text},
+		{"empty lines", Stdout("\n") + End(0, 0), text},
+		{"head over records", Stdout("Content-Type: te") + Stdout("xt/plain\r\nA: b\r") + Stdout("\n\r\nhel") + Stdout("lo") + none + End(0, 0), text},
 		{"padding", Record(6, 1, head, 3) + Record(6, 1, "hello", 255) + Record(6, 1, "", 8) + Record(3, 1,
-			strings.Repeat("\x00", 8), 9), said},
-		{"length", Stdout("Content-Length: 5\n\nhel") + Stdout("lo") + none + End(0, 0), said},
-		{"status", Stdout("Status: 404 Not Found\r\n\r\n") + none + End(0, 0), strings.Replace(said, "200", "404", 1)},
-		{"redirect", Stdout("Location: /a\r\n\r\n") + none + End(0, 0), strings.Replace(said, "200", "302", 1)},
+			strings.Repeat("\x00", 8), 9), text},
+		{"length", Stdout("Content-Length: 5\n\nhel") + Stdout("lo") + none + End(0, 0), text},
+		{"status", Stdout("Status: 404 Not Found\r\n\r\n") + none + End(0, 0), strings.Replace(text, "200", "404", 1)},
+		{"redirect", Stdout("Location: /a\r\n\r\n") + none + End(0, 0), strings.Replace(text, "200", "302", 1)},
 		{"no content, with a length", Stdout("Status: 304\r\nContent-Length: 5\r\n\r\n") + End(0, 0),
-			strings.Replace(said, "200", "304", 1)},
+			strings.Replace(text, "200", "304", 1)},
 		{"STDERR", Stderr("a") + Stdout(head) + Record(7, 1, "bc", 5) + Record(7, 1, "", 0) + End(0, 0),
 			"status 200, last false, 0 bytes left &{Resent:0 Exits:0 StderrBytes:3 Stderr:abc}"},
 		{"long STDERR", Stderr(strings.Repeat("e", 700)) + Stdout(head) + End(0, 0),
@@ -68,7 +68,7 @@ func TestFastCGIReaderParsesEverySplit(t *testing.T) {
 				512) + "}"},
 		{"exit code", Stdout(head) + End(7, 0),
 			"status 200, last false, 0 bytes left &{Resent:0 Exits:1 StderrBytes:0 Stderr:}"},
-		{"more than the response", Stdout(head) + End(0, 0) + "\x01", strings.Replace(said, "0 bytes", "1 bytes", 1)},
+		{"more than the response", Stdout(head) + End(0, 0) + "\x01", strings.Replace(text, "0 bytes", "1 bytes", 1)},
 
 		{"unfinished", Stdout(head) + none, "got 2, status 200, until close false &{Resent:0 Exits:0 StderrBytes:0 Stderr:}"},
 		{"unfinished padding", Stdout(head) + Record(3, 1, strings.Repeat("\x00", 8), 2)[:17],
@@ -116,7 +116,7 @@ func TestFastCGIReaderParsesEverySplit(t *testing.T) {
 		})
 	}
 	got := testkit.EverySplit(t, []byte(Stdout("Content-Length: 5\r\n\r\n")+End(0, 0)), describe(fcgiProtocol{}, true))
-	if got != said {
+	if got != text {
 		t.Errorf("HEAD: %s", got)
 	}
 }

@@ -164,19 +164,19 @@ const (
 // Doubts returns why the generator or the Plan, rather than the server, may have determined the
 // figures.
 func (r *Result) Doubts() (doubts []string) {
-	say := func(format string, args ...any) { doubts = append(doubts, fmt.Sprintf(format, args...)) }
+	add := func(format string, args ...any) { doubts = append(doubts, fmt.Sprintf(format, args...)) }
 	g := &r.Generator
 	if g.Busy >= BusyBound {
-		say("the generator was busy %.0f%% of the time: it, not the server, may have limited the rate", 100*g.Busy)
+		add("the generator was busy %.0f%% of the time: it, not the server, may have limited the rate", 100*g.Busy)
 	}
 	if g.Lag != nil {
 		late := g.Lag.Quantile(0.99)
 		if bound := max(minLag, time.Duration(maxLagShare*float64(r.Latency.Quantile(0.5)))); late > bound {
-			say("the generator was late: it sent 1 %% of requests %v or more after they were due, although a connection was free", late.Round(time.Microsecond))
+			add("the generator was late: it sent 1 %% of requests %v or more after they were due, although a connection was free", late.Round(time.Microsecond))
 		}
 	}
-	if answered := float64(r.Requests); r.Asked > 0 && answered < minResponseShare*r.Asked {
-		say("of %.0f due requests, %.0f had a response: the server was too slow for the rate, or %d connections were too few", r.Asked, answered, r.Connections)
+	if responsesBefore := float64(r.Requests); r.Asked > 0 && responsesBefore < minResponseShare*r.Asked {
+		add("of %.0f due requests, %.0f had a response: the server was too slow for the rate, or %d connections were too few", r.Asked, responsesBefore, r.Connections)
 	}
 	return doubts
 }

@@ -71,9 +71,9 @@ func Run(ctx context.Context, p Plan) (*Result, error) {
 		r.phase.Store(int32(measuring))
 	}
 	r.startWorkers()
-	took, err := r.runPhases(ctx)
+	elapsed, err := r.runPhases(ctx)
 	r.stopWorkers()
-	return r.result(took), r.connectError(err)
+	return r.result(elapsed), r.connectError(err)
 }
 
 // createWorkers creates the workers.
@@ -141,7 +141,7 @@ func (r *run) connectError(err error) error {
 }
 
 // runPhases moves the run from phase to phase and returns how long it measured.
-func (r *run) runPhases(ctx context.Context) (took time.Duration, err error) {
+func (r *run) runPhases(ctx context.Context) (elapsed time.Duration, err error) {
 	if !r.measuresConnecting() {
 		if err := r.connectAll(ctx); err != nil || !r.connected.Load() {
 			return 0, err
@@ -154,10 +154,10 @@ func (r *run) runPhases(ctx context.Context) (took time.Duration, err error) {
 		call(r.Trace.Started)
 		r.phase.Store(int32(measuring))
 	}
-	took, err = r.runPhase(ctx, r.Duration, true)
+	elapsed, err = r.runPhase(ctx, r.Duration, true)
 	r.phase.Store(int32(stopping))
 	call(r.Trace.Ended)
-	return took, err
+	return elapsed, err
 }
 
 // connectAll waits until every connection was opened or failed.

@@ -31,12 +31,12 @@ func (f *fake) run(_ context.Context, p load.Plan) (*load.Result, error) {
 		URL: p.URL, Seconds: p.Duration.Seconds(), Opened: 1,
 		Latency: hist.New(), Service: hist.New(), Generator: load.Generator{Lag: hist.New()},
 	}
-	rate, took := f.capacity, time.Millisecond
+	rate, elapsed := f.capacity, time.Millisecond
 	if len(p.Pace.Steps) > 0 {
 		rate = p.Pace.Steps[0].To
 		r.Asked = rate * r.Seconds
 		if rate > f.capacity {
-			took = time.Second
+			elapsed = time.Second
 		}
 	}
 	if f.generator > 0 && rate > f.generator {
@@ -44,7 +44,7 @@ func (f *fake) run(_ context.Context, p load.Plan) (*load.Result, error) {
 	}
 	r.Requests = uint64(min(rate, f.capacity) * r.Seconds)
 	for i := range 100 {
-		r.Latency.Record(took * time.Duration(i+1) / 100)
+		r.Latency.Record(elapsed * time.Duration(i+1) / 100)
 		r.Generator.Lag.Record(time.Microsecond)
 	}
 	if f.disturb != nil {
@@ -109,8 +109,8 @@ func TestSearchRepeatsFailuresAndConfirms(t *testing.T) {
 	f := &fake{capacity: 1000}
 	plan := load.Plan{URL: "http://x/", Connections: 7, Pace: load.Pace{Poisson: true, Seed: 3}, Requests: 5,
 		Duration: time.Hour}
-	told := 0
-	found := find(t, f, load.Search{From: 600, Precision: 0.5, Tried: func(load.Try) { told++ }}, plan)
+	reported := 0
+	found := find(t, f, load.Search{From: 600, Precision: 0.5, Tried: func(load.Try) { reported++ }}, plan)
 	want := []float64{600, 1200, 1200, 848.528, 848.528, 848.528}
 	for i, p := range f.plans {
 		if i >= len(want) || p.Pace.Steps[0].To-want[i] > 0.01 || want[i]-p.Pace.Steps[0].To > 0.01 {
@@ -121,8 +121,8 @@ func TestSearchRepeatsFailuresAndConfirms(t *testing.T) {
 			t.Errorf("run %d: %+v", i, p)
 		}
 	}
-	if len(f.plans) != len(want) || told != len(want) || found.Tries[5].Purpose != load.ToConfirm {
-		t.Errorf("%d runs, told of %d:%s", len(f.plans), told, rates(found))
+	if len(f.plans) != len(want) || reported != len(want) || found.Tries[5].Purpose != load.ToConfirm {
+		t.Errorf("%d runs, told of %d:%s", len(f.plans), reported, rates(found))
 	}
 	if try := found.Tries[1]; try.Held || try.P99 < 980*time.Millisecond || try.Achieved != 1000 || len(try.Why) != 2 ||
 		!strings.HasPrefix(try.Why[1], "p99 990ms, want <10ms") {

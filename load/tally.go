@@ -32,15 +32,15 @@ func newTally() tally {
 }
 
 // result merges what the workers counted.
-func (r *run) result(took time.Duration) *Result {
+func (r *run) result(elapsed time.Duration) *Result {
 	res := &Result{
-		URL: r.URL, Connections: r.Connections, Threads: r.Threads, Seconds: took.Seconds(),
+		URL: r.URL, Connections: r.Connections, Threads: r.Threads, Seconds: elapsed.Seconds(),
 		Statuses: make(map[int]uint64),
 		Latency:  r.timeline.total, Service: hist.New(), FirstByte: hist.New(), Connect: hist.New(),
 		Handshake: hist.New(),
 	}
 	if !r.isSession() {
-		res.Timeline = r.timeline.finish(took)
+		res.Timeline = r.timeline.finish(elapsed)
 	}
 	if !r.Pace.open() { // in a closed loop a request is due when it is sent
 		res.Service.Merge(r.timeline.total)

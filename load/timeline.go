@@ -85,9 +85,9 @@ const minTail = 0.1
 
 // finish returns the seconds of a run of the given length. A last part longer than minTail becomes
 // a second of its own; anything after that is added to the last second.
-func (s *timeline) finish(took time.Duration) []Second {
-	whole := int(took / time.Second)
-	if took.Seconds()-float64(whole) > minTail {
+func (s *timeline) finish(elapsed time.Duration) []Second {
+	whole := int(elapsed / time.Second)
+	if elapsed.Seconds()-float64(whole) > minTail {
 		whole++
 	}
 	whole = max(whole, 1)

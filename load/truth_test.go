@@ -68,9 +68,9 @@ func TestUnansweredRequestsCount(t *testing.T) {
 				return fmt.Errorf("%s: %d answered, %d not, which waited %v", name, r.Requests, r.Unanswered,
 					r.Latency.Max())
 			}
-			if said := strings.Join(r.Doubts(), " "); strings.Contains(said,
+			if text := strings.Join(r.Doubts(), " "); strings.Contains(text,
 				"due requests, 0 had a response") != (name == "open") {
-				return fmt.Errorf("%s: doubts: %q", name, said)
+				return fmt.Errorf("%s: doubts: %q", name, text)
 			}
 			return nil
 		})

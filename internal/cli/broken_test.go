@@ -119,13 +119,13 @@ func checkBroken(t *testing.T, out, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := strings.Join(strings.Fields(text), " ")
+	joined := strings.Join(strings.Fields(text), " ")
 	whole := map[string]bool{"control": true, "twin": true}
 	absent := make(map[string]bool)
 	for _, test := range brokenTests() {
 		whole[test.name], absent[test.name] = test.weighed, !test.weighed
 		for _, want := range test.says {
-			if !strings.Contains(said, want) {
+			if !strings.Contains(joined, want) {
 				t.Errorf("%s: the report does not say: %s", test.name, want)
 			}
 		}
@@ -245,11 +245,11 @@ func holdPort(l net.Listener, port, journal string) {
 const aloneRequests = 20
 
 func brokenHandler(fault string) http.Handler {
-	var asked atomic.Int64
+	var requested atomic.Int64
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := "hello"
 		w.Header().Set("X-Kind", "greeting")
-		n := asked.Add(1)
+		n := requested.Add(1)
 		loaded := n > aloneRequests
 		switch {
 		case fault == "lies":

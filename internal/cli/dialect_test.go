@@ -18,14 +18,14 @@ func (impatient) GivesUp(e *load.Errors) bool                     { return e.Rea
 
 // A run ends when the tool would have exited, and the tool's own progress is reported until then.
 func TestRunEndsWhenTheToolWouldExit(t *testing.T) {
-	told, gaveUp := 0, 0
-	for _, trace := range []*load.Trace{nil, {Progress: func(load.Progress) { told++ }}} {
+	reported, gaveUp := 0, 0
+	for _, trace := range []*load.Trace{nil, {Progress: func(load.Progress) { reported++ }}} {
 		p := planWithExit(impatient{trace}, func() { gaveUp++ })
 		p.Trace.Progress(load.Progress{})
 		p.Trace.Progress(load.Progress{Errors: load.Errors{Status: 1}})
 		p.Trace.Progress(load.Progress{Errors: load.Errors{Read: 1}})
 	}
-	if told != 2 || gaveUp != 2 {
-		t.Errorf("told %d times, gave up %d times", told, gaveUp)
+	if reported != 2 || gaveUp != 2 {
+		t.Errorf("told %d times, gave up %d times", reported, gaveUp)
 	}
 }

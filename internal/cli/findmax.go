@@ -90,7 +90,7 @@ func runFindMax(ctx context.Context, env Env, flags *loadFlags) error {
 	defer flags.outputs.close()
 	watch := newLive(newProgress(env.Stderr, 0), &flags.plan)
 	search := flags.find.search
-	search.Tried = func(t load.Try) { watch.say("%s", tryLine(t)) }
+	search.Tried = func(t load.Try) { watch.print("%s", tryLine(t)) }
 	found, err := search.Find(ctx, flags.plan)
 	watch.end()
 	if found == nil || len(found.Tries) == 0 && ctx.Err() == nil {

@@ -27,7 +27,7 @@ func helloFCGI() {
 
 // refuseFCGI refuses every request and writes the reason to STDERR.
 func refuseFCGI() {
-	const answer = "\x01\x07\x00\x01\x00\x0b\x00\x00no\x1bchildren" + "\x01\x03\x00\x01\x00\x08\x00\x00" + "\x00\x00\x00\x00\x02\x00\x00\x00"
+	const response = "\x01\x07\x00\x01\x00\x0b\x00\x00no\x1bchildren" + "\x01\x03\x00\x01\x00\x08\x00\x00" + "\x00\x00\x00\x00\x02\x00\x00\x00"
 	serve(func(l net.Listener) error {
 		for {
 			c, err := l.Accept()
@@ -37,7 +37,7 @@ func refuseFCGI() {
 			go func() {
 				defer c.Close()
 				_, _ = c.Read(make([]byte, 4096))
-				_, _ = io.WriteString(c, answer)
+				_, _ = io.WriteString(c, response)
 				_, _ = io.Copy(io.Discard, c)
 			}()
 		}

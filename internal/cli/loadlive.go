@@ -60,15 +60,15 @@ func (l *live) onSecond(s load.Second) {
 
 // rate returns the requests per second of about the last second.
 func (l *live) rate() float64 {
-	first, took := load.Progress{}, l.now.Elapsed
+	first, elapsed := load.Progress{}, l.now.Elapsed
 	if len(l.recent) > 1 {
 		first = l.recent[0]
-		took -= first.Elapsed
+		elapsed -= first.Elapsed
 	}
-	if took <= 0 {
+	if elapsed <= 0 {
 		return 0
 	}
-	return float64(l.now.Requests-min(first.Requests, l.now.Requests)) / took.Seconds()
+	return float64(l.now.Requests-min(first.Requests, l.now.Requests)) / elapsed.Seconds()
 }
 
 // lines returns the lines for a terminal.

@@ -64,7 +64,7 @@ func (p *progress) total(total time.Duration) {
 }
 
 // say prints a permanent line.
-func (p *progress) say(format string, args ...any) {
+func (p *progress) print(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	line := fmt.Sprintf(format, args...)

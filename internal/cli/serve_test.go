@@ -25,12 +25,12 @@ const patience = 60 * time.Second
 
 // served is a running "tare serve" process.
 type served struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	said chan struct{} // replaced and closed with every line
-	mu   sync.Mutex
-	text string
-	done chan error
+	t       *testing.T
+	cmd     *exec.Cmd
+	changed chan struct{} // replaced and closed with every line
+	mu      sync.Mutex
+	text    string
+	done    chan error
 }
 
 // serveFiles starts a server and stops it at the end of the test.
@@ -45,7 +45,7 @@ func serveCommandLine(args ...string) *exec.Cmd {
 
 func startServed(t *testing.T, cmd *exec.Cmd) *served {
 	t.Helper()
-	s := &served{t: t, cmd: cmd, said: make(chan struct{}), done: make(chan error, 1)}
+	s := &served{t: t, cmd: cmd, changed: make(chan struct{}), done: make(chan error, 1)}
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -58,7 +58,7 @@ func startServed(t *testing.T, cmd *exec.Cmd) *served {
 		_ = cmd.Process.Kill()
 		<-s.done
 		if t.Failed() {
-			t.Logf("it said:\n%s", s.stderr())
+			t.Logf("output:\n%s", s.stderr())
 		}
 	})
 	return s
@@ -72,8 +72,8 @@ func (s *served) listen(r *os.File, p *testkit.Process) {
 		line, err := lines.ReadString('\n')
 		s.mu.Lock()
 		s.text += line
-		close(s.said)
-		s.said = make(chan struct{})
+		close(s.changed)
+		s.changed = make(chan struct{})
 		s.mu.Unlock()
 		if err != nil {
 			break
@@ -95,15 +95,15 @@ func (s *served) await(pattern string) []string {
 	re, deadline := regexp.MustCompile(pattern), time.After(patience)
 	for {
 		s.mu.Lock()
-		text, said := s.text, s.said
+		text, changed := s.text, s.changed
 		s.mu.Unlock()
 		if m := re.FindStringSubmatch(text); m != nil {
 			return m
 		}
 		select {
-		case <-said:
+		case <-changed:
 		case <-deadline:
-			s.t.Fatalf("it never said %q; it said:\n%s", pattern, text)
+			s.t.Fatalf("no output matches %q; the output is:\n%s", pattern, text)
 		}
 	}
 }

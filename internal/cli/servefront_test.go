@@ -253,22 +253,22 @@ http {
 	get(t, f.over("first"), "http://any/2", "hello")
 	awaitText(t, f.path("access.log"), "GET /2 ")
 
-	answer := make(chan string)
+	response := make(chan string)
 	go func() {
 		resp, err := f.over("first").Get("http://any/slow")
 		if err != nil {
-			answer <- err.Error()
+			response <- err.Error()
 			return
 		}
 		defer resp.Body.Close()
 		b, _ := io.ReadAll(resp.Body)
-		answer <- string(b)
+		response <- string(b)
 	}()
 	<-begun
 	f.signal(syscall.SIGQUIT)
 	awaitGone(t, f.path("first"))
 	close(finish)
-	if got := <-answer; got != "late" {
+	if got := <-response; got != "late" {
 		t.Errorf("got %q", got)
 	}
 	if code := f.wait(); code != 0 {

@@ -31,7 +31,7 @@ func newCertStore() *certStore { return &certStore{served: make(map[front.CertFi
 
 // load reads the certificates of a Config that are not loaded yet. After an error, none of them
 // remains loaded.
-func (b *certStore) load(config *front.Config, say func(string)) error {
+func (b *certStore) load(config *front.Config, add func(string)) error {
 	var added []front.CertFiles
 	for i := range config.Hosts {
 		host := &config.Hosts[i]
@@ -40,7 +40,7 @@ func (b *certStore) load(config *front.Config, say func(string)) error {
 				if b.served[pair] != nil {
 					continue
 				}
-				held, err := openCert(pair, say)
+				held, err := openCert(pair, add)
 				if err != nil {
 					for _, pair := range added {
 						b.drop(pair)
@@ -72,7 +72,7 @@ func (b *certStore) retain(config *front.Config) {
 	}
 }
 
-func openCert(pair front.CertFiles, say func(string)) (*servedCert, error) {
+func openCert(pair front.CertFiles, add func(string)) (*servedCert, error) {
 	held := &servedCert{}
 	for _, path := range []string{pair.Cert, pair.Key} {
 		a, err := anchor.New(path)
@@ -83,7 +83,7 @@ func openCert(pair front.CertFiles, say func(string)) (*servedCert, error) {
 		held.files = append(held.files, a)
 	}
 	var err error
-	if held.Store, err = certs.Open(certs.Config{Cert: held.files[0], Key: held.files[1], Say: say}); err != nil {
+	if held.Store, err = certs.Open(certs.Config{Cert: held.files[0], Key: held.files[1], Say: add}); err != nil {
 		held.close()
 		return nil, err
 	}
@@ -109,14 +109,14 @@ func (b *certStore) watch(fail func(text string)) {
 }
 
 // reload rereads all certificates and prints the outcome.
-func (b *certStore) reload(say func(string)) {
+func (b *certStore) reload(add func(string)) {
 	for pair, held := range b.served {
 		changed, err := held.Reload()
 		switch {
 		case err != nil:
-			say(fmt.Sprintf("certificate: %s: still serving the old one: %v", pair.Cert, err))
+			add(fmt.Sprintf("certificate: %s: still serving the old one: %v", pair.Cert, err))
 		case changed:
-			say(fmt.Sprintf("certificate: %s: serving a new one: %s", pair.Cert, held.Describe(time.Now())))
+			add(fmt.Sprintf("certificate: %s: serving a new one: %s", pair.Cert, held.Describe(time.Now())))
 		}
 	}
 }

@@ -35,7 +35,7 @@ http {
 	addrs := f.passed(2, conf)
 	f.await("tare: running as ")
 	get(t, client(t, nil), "http://"+addrs[1], "plain")
-	ask := func(name string) (int64, error) {
+	request := func(name string) (int64, error) {
 		c, err := tls.Dial("tcp", addrs[0], &tls.Config{ServerName: name, InsecureSkipVerify: true,
 			NextProtos: []string{"h2", "http/1.1"}})
 		if err != nil {
@@ -48,17 +48,17 @@ http {
 		return c.ConnectionState().PeerCertificates[0].SerialNumber.Int64(), nil
 	}
 	for name, want := range map[string]int64{"one.example": 1, "two.example": 2, "other.example": 1, "": 1} {
-		if got, err := ask(name); got != want || err != nil {
+		if got, err := request(name); got != want || err != nil {
 			t.Errorf("%q: certificate %d, want %d, %v", name, got, want, err)
 		}
 	}
-	if _, err := ask("closed.example"); err == nil || !strings.Contains(err.Error(), "unrecognized name") {
+	if _, err := request("closed.example"); err == nil || !strings.Contains(err.Error(), "unrecognized name") {
 		t.Errorf("got %v", err)
 	}
 	putCertificate(t, f.path("two.pem"), f.path("two.key"), 3)
 	openToAll(t, f.path("two.pem"), f.path("two.key"))
 	f.reload()
-	if got, err := ask("two.example"); got != 3 || err != nil {
+	if got, err := request("two.example"); got != 3 || err != nil {
 		t.Errorf("certificate %d, want the new one, %v", got, err)
 	}
 	if code := f.end(syscall.SIGTERM); code != 0 {
@@ -91,7 +91,7 @@ http {
 }
 `)
 	f.await("tare: running as ")
-	ask := func(addr, before string) string {
+	request := func(addr, before string) string {
 		c, err := net.Dial("tcp", addr)
 		if err != nil {
 			t.Fatal(err)
@@ -105,10 +105,10 @@ http {
 		_, body, _ := strings.Cut(string(b), "\r\n\r\n")
 		return body
 	}
-	if got := ask(addrs[0], "PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n"); got != "127.0.0.1 192.0.2.1:1000" {
+	if got := request(addrs[0], "PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n"); got != "127.0.0.1 192.0.2.1:1000" {
 		t.Errorf("got %q", got)
 	}
-	if got := ask(addrs[0], ""); strings.Contains(got, "127.0.0.1") {
+	if got := request(addrs[0], ""); strings.Contains(got, "127.0.0.1") {
 		t.Errorf("served without: %q", got)
 	}
 	f.await("http: connection from 127.0.0.1:[0-9]+ closed: malformed PROXY protocol header")
@@ -122,11 +122,11 @@ http {
 		t.Errorf("part of a header: %q, %v", b, err)
 	}
 	for i, want := range map[int]string{2: "192.0.2.1", 3: "127.0.0.1"} { // who is not trusted is not believed
-		if got := ask(addrs[i], "PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n"); got != want {
+		if got := request(addrs[i], "PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n"); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	if got := ask(addrs[1], ""); got != "other 127.0.0.1" {
+	if got := request(addrs[1], ""); got != "other 127.0.0.1" {
 		t.Errorf("got %q", got)
 	}
 	if code := f.end(syscall.SIGTERM); code != 0 {
@@ -159,7 +159,7 @@ func TestReloadClosesTLSConnectionsInOrder(t *testing.T) {
 	}
 	defer c.Close()
 	in := bufio.NewReader(c)
-	ask := func(want string, wantClose bool) {
+	request := func(want string, wantClose bool) {
 		t.Helper()
 		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: any\r\n\r\n")
 		resp, err := http.ReadResponse(in, nil)
@@ -170,10 +170,10 @@ func TestReloadClosesTLSConnectionsInOrder(t *testing.T) {
 			t.Errorf("%q, close %v, %v; want %q, %v", b, resp.Close, err, want, wantClose)
 		}
 	}
-	ask("before", false)
+	request("before", false)
 	f.configure(strings.NewReplacer("PORT1", addrs[0], "before", "after").Replace(secured))
 	f.reload()
-	ask("after", true)
+	request("after", true)
 	if _, err := in.ReadByte(); err != io.EOF {
 		t.Errorf("got %v, want EOF", err)
 	}

@@ -62,7 +62,7 @@ func TestReloadVerifiesClientCertificatesAgain(t *testing.T) {
 			},
 		}
 	}
-	http1 := func() (ask func() string) {
+	http1 := func() (request func() string) {
 		c, err := tls.Dial("tcp", addr, config("http/1.1"))
 		if err != nil {
 			t.Fatal(err)
@@ -105,9 +105,9 @@ func TestReloadVerifiesClientCertificatesAgain(t *testing.T) {
 			f.configure(conf(addr, step.verify))
 			f.reload()
 		}
-		for name, ask := range map[string]func() string{"an open connection": old, "a new connection": http1(),
+		for name, request := range map[string]func() string{"an open connection": old, "a new connection": http1(),
 			"HTTP/2": http2} {
-			got := ask()
+			got := request()
 			switch {
 			case strings.HasPrefix(got, step.want):
 			case name == "an open connection" && before == "400" && got == "closed":

@@ -126,16 +126,16 @@ func TestRotationLosesNoLine(t *testing.T) {
 	c, url := client(t, nil), "http://"+s.address()
 	s.await("access.log, common; SIGUSR1 reopens it")
 	const rotations = 5
-	stop, asked := make(chan struct{}), 0
+	stop, requested := make(chan struct{}), 0
 	var asking sync.WaitGroup
 	asking.Go(func() {
-		for ; ; asked++ {
+		for ; ; requested++ {
 			select {
 			case <-stop:
 				return
 			default:
 			}
-			resp, err := c.Get(fmt.Sprintf("%s/?request=%d.", url, asked))
+			resp, err := c.Get(fmt.Sprintf("%s/?request=%d.", url, requested))
 			if err != nil {
 				t.Error(err)
 				return
@@ -159,10 +159,10 @@ func TestRotationLosesNoLine(t *testing.T) {
 	for i := range rotations {
 		all += read(t, fmt.Sprintf("%s.%d", log, i))
 	}
-	if n := strings.Count(all, "\n"); n != asked {
-		t.Errorf("%d lines of %d requests", n, asked)
+	if n := strings.Count(all, "\n"); n != requested {
+		t.Errorf("%d lines of %d requests", n, requested)
 	}
-	for i := range asked {
+	for i := range requested {
 		if n := count(all, fmt.Sprintf("/?request=%d. HTTP/1.1\" 200 5", i)); n != 1 {
 			t.Fatalf("request %d has %d lines", i, n)
 		}
@@ -198,7 +198,7 @@ func awaitRepeated(t *testing.T, s *served, text string, times int) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); count(s.stderr(), text) < times; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%q was not said %d times", text, times)
+			t.Fatalf("%q was not printed %d times", text, times)
 		}
 	}
 }

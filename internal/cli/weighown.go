@@ -57,9 +57,9 @@ func (f *ownFlags) rejectFor(what string) error {
 
 // subject returns the experiment for one command, or for two builds.
 func (f *ownFlags) subject(env Env, command []string) (s *lab.Subject, err error) {
-	ask := lab.Ask{Path: f.path, Host: f.host}
+	request := lab.Ask{Path: f.path, Host: f.host}
 	if f.isSet("expect") {
-		if ask.Expect, err = parseExpect(f.expect); err != nil {
+		if request.Expect, err = parseExpect(f.expect); err != nil {
 			return nil, fmt.Errorf("--expect: %w", err)
 		}
 	}
@@ -71,7 +71,7 @@ func (f *ownFlags) subject(env Env, command []string) (s *lab.Subject, err error
 		if err != nil {
 			return nil, err
 		}
-		return own.Subject(ask)
+		return own.Subject(request)
 	}
 	if len(command) > 0 {
 		return nil, fmt.Errorf("--a and --b exclude a command after --: %q", command)
@@ -89,7 +89,7 @@ func (f *ownFlags) subject(env Env, command []string) (s *lab.Subject, err error
 			return nil, fmt.Errorf("--%s: %w", side.name, err)
 		}
 	}
-	return lab.Builds(sides[0], sides[1], ask)
+	return lab.Builds(sides[0], sides[1], request)
 }
 
 // check validates the flags themselves.

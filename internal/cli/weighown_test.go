@@ -68,20 +68,20 @@ func serveOwn(network, address string, overFastCGI bool, h http.Handler) {
 }
 
 func ownHandler(fault string, burn time.Duration) http.Handler {
-	var asked atomic.Int64
+	var requested atomic.Int64
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for began := processorTime(); burn > 0 && processorTime()-began < burn; {
 		}
 		body := "hello"
 		switch {
 		case fault == "changes":
-			body = fmt.Sprint("hello ", os.Getpid(), " ", asked.Add(1))
+			body = fmt.Sprint("hello ", os.Getpid(), " ", requested.Add(1))
 		case fault == "lies" && r.Header.Get("X-Forwarded-For") != "":
 			body = "goodbye"
 		case fault == "closes":
 			w.Header().Set("Connection", "close")
 		case fault == "field":
-			w.Header().Set("X-Number", fmt.Sprint(os.Getpid(), asked.Add(1)))
+			w.Header().Set("X-Number", fmt.Sprint(os.Getpid(), requested.Add(1)))
 		case r.URL.Path == "/missing":
 			w.WriteHeader(http.StatusNotFound)
 		case r.URL.Path == "/env":

@@ -51,8 +51,8 @@ func (w *seriesEntry) Outcome() string {
 	return "incomplete"
 }
 
-func (s *series) add(e experimentInfo, a results, err error, took time.Duration) {
-	w := seriesEntry{Name: e.name, Title: e.title, Took: took.Round(100 * time.Millisecond), err: err}
+func (s *series) add(e experimentInfo, a results, err error, elapsed time.Duration) {
+	w := seriesEntry{Name: e.name, Title: e.title, Took: elapsed.Round(100 * time.Millisecond), err: err}
 	if a != nil {
 		w.Verdict = a.Verdict()
 	}

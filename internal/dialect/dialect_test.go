@@ -43,8 +43,8 @@ func TestApplySetsFlagsOrNamesUnsupportedOnes(t *testing.T) {
 
 func TestUsageErrorPrintsTextOrReason(t *testing.T) {
 	var stdout, stderr strings.Builder
-	asked := &dialect.UsageError{Tool: "tool", Text: "the flags\n", Code: 3}
-	err := dialect.Usage("tool", errors.Join(asked), 4)
+	requested := &dialect.UsageError{Tool: "tool", Text: "the flags\n", Code: 3}
+	err := dialect.Usage("tool", errors.Join(requested), 4)
 	if own, ok := errors.AsType[*dialect.UsageError](err); !ok || own.End(&stdout, &stderr) != 3 ||
 		stdout.String() != "the flags\n" || stderr.Len() > 0 {
 		t.Errorf("got %v, %q and on stderr %q", err, &stdout, &stderr)

@@ -203,27 +203,27 @@ func shift(i stat.Interval, ratio float64) stat.Interval {
 // stands for all.
 func differences(runsA, runsB []*report.Run) (all []string) {
 	a, b := runsA[0], runsB[0]
-	say := func(what string, a, b any) {
+	add := func(what string, a, b any) {
 		if a != b {
 			all = append(all, fmt.Sprintf("%s: %v and %v", what, a, b))
 		}
 	}
-	say("URL", a.URL, b.URL)
-	say("connections", a.Connections, b.Connections)
-	say("threads", a.Threads, b.Threads)
-	say("loop", loop(a), loop(b))
+	add("URL", a.URL, b.URL)
+	add("connections", a.Connections, b.Connections)
+	add("threads", a.Threads, b.Threads)
+	add("loop", loop(a), loop(b))
 	names := slices.Sorted(maps.Keys(a.About.Flags))
 	names = append(names, slices.Sorted(maps.Keys(b.About.Flags))...)
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		if name != "connections" && name != "threads" {
-			say("--"+name, given(a, name), given(b, name))
+			add("--"+name, given(a, name), given(b, name))
 		}
 	}
-	say("tare", a.About.Tool, b.About.Tool)
-	say("CPU", a.About.Machine.CPU, b.About.Machine.CPU)
-	say("CPU cores", a.About.Machine.Cores, b.About.Machine.Cores)
-	say("kernel", a.About.Machine.Kernel, b.About.Machine.Kernel)
+	add("tare", a.About.Tool, b.About.Tool)
+	add("CPU", a.About.Machine.CPU, b.About.Machine.CPU)
+	add("CPU cores", a.About.Machine.Cores, b.About.Machine.Cores)
+	add("kernel", a.About.Machine.Kernel, b.About.Machine.Kernel)
 	return all
 }
 
@@ -253,20 +253,20 @@ func (c *Comparison) Verdict() string {
 		}
 		by[row.Finding()] = append(by[row.Finding()], row.Name)
 	}
-	said := ""
+	text := ""
 	switch f := first.Finding(); f {
 	case Unknown:
 		return fmt.Sprintf("No verdict without intervals. The ratio of %s is %.3f.", first.Name, first.Ratio.Mid)
 	case NoDifference:
-		said = fmt.Sprintf("No difference shown in %s", first.Name)
+		text = fmt.Sprintf("No difference shown in %s", first.Name)
 	default:
-		said = fmt.Sprintf("B is %s: %s %.3f times A's", f, first.Name, first.Ratio.Mid)
+		text = fmt.Sprintf("B is %s: %s %.3f times A's", f, first.Name, first.Ratio.Mid)
 	}
-	said += fmt.Sprintf(" (%.3f to %.3f)", first.Ratio.Lo, first.Ratio.Hi)
+	text += fmt.Sprintf(" (%.3f to %.3f)", first.Ratio.Lo, first.Ratio.Hi)
 	for _, f := range []Finding{Faster, Slower} {
 		if len(by[f]) > 0 {
-			said += fmt.Sprintf("; %s by %s", f, strings.Join(by[f], ", "))
+			text += fmt.Sprintf("; %s by %s", f, strings.Join(by[f], ", "))
 		}
 	}
-	return said + "."
+	return text + "."
 }

@@ -119,7 +119,7 @@ func compare(t *testing.T, theirs, ours run) {
 }
 
 // answer responds according to the path; on some paths, every tenth response differs.
-func answer() http.Handler {
+func respond() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		tenth := dialecttest.Number(r)%10 == 0
 		w.Header().Set("Server", "test/1.0 (net/http)")
@@ -178,7 +178,7 @@ func TestReportsMatchRealAB(t *testing.T) {
 	if err := os.WriteFile(body, []byte("name=value"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s := dialecttest.NewServer(t, answer())
+	s := dialecttest.NewServer(t, respond())
 	for _, line := range []string{
 		"-n 50 -c 5 URL",
 		"-k -n 50 -c 5 URL",
@@ -217,7 +217,7 @@ func TestReportsMatchRealAB(t *testing.T) {
 
 // -t ends a run, whatever its number of requests.
 func TestTimeLimitMatchesRealAB(t *testing.T) {
-	s := dialecttest.NewServer(t, answer())
+	s := dialecttest.NewServer(t, respond())
 	args := []string{"-k", "-q", "-t", "1", "-n", "10000000", "-c", "2", s.URL}
 	dialecttest.Again(t, func() error {
 		th, our := theirs(t, s, args), ours(t, s, args)
@@ -233,7 +233,7 @@ func TestTimeLimitMatchesRealAB(t *testing.T) {
 
 // Errors that make ab exit do not end tare's run, but the report is the same.
 func TestEarlyExitMatchesRealAB(t *testing.T) {
-	s := dialecttest.NewServer(t, answer())
+	s := dialecttest.NewServer(t, respond())
 	for _, line := range []string{"-n 12 URLreset", "-n 200 -t 1 URLreset", "-s 1 -n 12 URLsilent"} {
 		t.Run(line, func(t *testing.T) {
 			args := strings.Fields(strings.ReplaceAll(line, "URL", s.URL))
@@ -258,7 +258,7 @@ func TestRefusedConnectionMatchesRealAB(t *testing.T) {
 	}
 	url := "http://" + l.Addr().String() + "/"
 	l.Close() // nobody is there now
-	s := dialecttest.NewServer(t, answer())
+	s := dialecttest.NewServer(t, respond())
 	for _, line := range []string{"-n 20 -c 2", "-k -n 200 -c 5"} {
 		t.Run(line, func(t *testing.T) {
 			args := append(strings.Fields(line), url)
@@ -268,7 +268,7 @@ func TestRefusedConnectionMatchesRealAB(t *testing.T) {
 }
 
 func TestTLSMatchesRealAB(t *testing.T) {
-	s := dialecttest.NewTLSServer(t, answer())
+	s := dialecttest.NewTLSServer(t, respond())
 	named := strings.Replace(s.URL, "127.0.0.1", "localhost", 1)
 	for _, line := range []string{"-n 4 -c 2 " + s.URL, "-k -f TLS1.2 -n 4 -c 2 " + named,
 		"-k -n 20 -H Host:other.example " + s.URL} {

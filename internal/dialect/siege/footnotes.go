@@ -8,13 +8,13 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-type say func(format string, args ...any)
+type addNote func(format string, args ...any)
 
 // Footnotes returns sentences about figures that do not mean what their names suggest, and about
 // what siege would have done but this run did not.
 func (c *Command) Footnotes(r *load.Result) (notes []string) {
 	o := count(r)
-	note := say(func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) })
+	note := addNote(func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) })
 	if o.timed > 0 {
 		c.noteTimes(note, r, &o)
 	}
@@ -23,7 +23,7 @@ func (c *Command) Footnotes(r *load.Result) (notes []string) {
 	return append(notes, r.Doubts()...)
 }
 
-func (c *Command) noteTimes(note say, r *load.Result, o *outcome) {
+func (c *Command) noteTimes(note addNote, r *load.Result, o *outcome) {
 	const resolution = 10 * time.Millisecond // of times(2), which siege uses
 	if mean := o.total / time.Duration(max(o.responses(r), 1)); mean < 10*resolution {
 		note("siege's times have a resolution of 10 ms; in this run a transaction took %.3f ms on average, from %.3f to %.3f ms",
@@ -45,7 +45,7 @@ func (c *Command) noteTimes(note say, r *load.Result, o *outcome) {
 
 func millis(d time.Duration) float64 { return d.Seconds() * 1000 }
 
-func (c *Command) noteFailures(note say, r *load.Result, o *outcome) {
+func (c *Command) noteFailures(note addNote, r *load.Result, o *outcome) {
 	e := &r.Errors
 	var bad, neither uint64
 	for status, n := range r.Statuses {
@@ -77,7 +77,7 @@ func (c *Command) noteFailures(note say, r *load.Result, o *outcome) {
 }
 
 // noteOmissions reports responses on which siege would have acted.
-func (c *Command) noteOmissions(note say, r *load.Result) {
+func (c *Command) noteOmissions(note addNote, r *load.Result) {
 	var redirects uint64
 	for _, status := range []int{301, 302, 303, 307} {
 		redirects += r.Statuses[status]

@@ -55,12 +55,12 @@ func (o *outcome) responses(r *load.Result) int {
 	return int(r.Requests - r.Statuses[teapot])
 }
 
-func (o *outcome) add(took time.Duration) {
-	if o.timed == 0 || took < o.shortest {
-		o.shortest = took
+func (o *outcome) add(elapsed time.Duration) {
+	if o.timed == 0 || elapsed < o.shortest {
+		o.shortest = elapsed
 	}
-	o.longest = max(o.longest, took)
-	o.total += took
+	o.longest = max(o.longest, elapsed)
+	o.total += elapsed
 	o.timed++
 }
 

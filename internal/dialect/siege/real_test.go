@@ -123,7 +123,7 @@ func compare(t *testing.T, theirs, ours run) {
 }
 
 // answer responds according to the path; on some paths, every tenth response differs.
-func answer() http.Handler {
+func respond() http.Handler {
 	body := strings.Repeat("x", 100_000)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		tenth := dialecttest.Number(r)%10 == 0
@@ -142,7 +142,7 @@ func answer() http.Handler {
 }
 
 func TestReportsMatchRealSiege(t *testing.T) {
-	s := dialecttest.NewServer(t, answer())
+	s := dialecttest.NewServer(t, respond())
 	data := file(t, "a=b&c=d\n")
 	urls := file(t, "HERE="+s.URL+"\n# a comment\n$(HERE)/one\n"+s.URL+"two?a=b POST name=value\n"+s.URL+"three PUT <"+data+"\n"+s.URL+"four DELETE\n")
 	kept := file(t, strings.ReplaceAll(installed, "= close", "= keep-alive"))
@@ -180,7 +180,7 @@ func TestReportsMatchRealSiege(t *testing.T) {
 }
 
 func TestPostMatchesRealSiege(t *testing.T) {
-	s := dialecttest.NewServer(t, answer())
+	s := dialecttest.NewServer(t, respond())
 	for _, what := range []string{"POST a=b&c=d", "PUT <" + file(t, " 1,2\n"), "DELETE", "PATCH x", "OPTIONS"} {
 		t.Run(what, func(t *testing.T) {
 			args := []string{"-c", "1", "-r", "2", "-T", "text/csv", s.URL + "path " + what}
@@ -190,7 +190,7 @@ func TestPostMatchesRealSiege(t *testing.T) {
 }
 
 func TestTimeLimitMatchesRealSiege(t *testing.T) {
-	s := dialecttest.NewServer(t, answer())
+	s := dialecttest.NewServer(t, respond())
 	args := []string{"-c", "2", "-t", "1S", "-r", "3", s.URL}
 	dialecttest.Again(t, func() error {
 		th, our := theirs(t, s, "", args), ours(t, s, "", args)
@@ -206,7 +206,7 @@ func TestTimeLimitMatchesRealSiege(t *testing.T) {
 }
 
 func TestLogMatchesRealSiege(t *testing.T) {
-	s := dialecttest.NewServer(t, answer())
+	s := dialecttest.NewServer(t, respond())
 	logged := func(run func(*testing.T, *dialecttest.Server, string, []string) run) string {
 		name := file(t, "") + ".log"
 		run(t, s, "", []string{"-c", "2", "-r", "5", "-q", "-m", "a mark", "-l" + name, s.URL})

@@ -21,15 +21,15 @@ func result() *load.Result {
 		Head:   "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n",
 	}
 	for i := range 100 {
-		connect, took := 10*time.Millisecond, 30*time.Millisecond
+		connect, elapsed := 10*time.Millisecond, 30*time.Millisecond
 		switch i {
 		case 0:
-			took = 130 * time.Millisecond
+			elapsed = 130 * time.Millisecond
 		case 1:
-			connect, took = time.Millisecond, 4*time.Millisecond
+			connect, elapsed = time.Millisecond, 4*time.Millisecond
 		}
 		sent := time.Duration(i) * 20 * time.Millisecond
-		r.Samples = append(r.Samples, load.Sample{Connect: connect, Sent: sent, Done: sent + took, Status: 200,
+		r.Samples = append(r.Samples, load.Sample{Connect: connect, Sent: sent, Done: sent + elapsed, Status: 200,
 			Body: 31457})
 	}
 	for range 5 {

@@ -19,7 +19,7 @@ import (
 
 // answer responds with hello, at /missing with 404; at /close it closes the connection after the
 // response, and at /abort before it.
-func answer(w http.ResponseWriter, r *http.Request) {
+func respond(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/missing":
 		w.WriteHeader(http.StatusNotFound)
@@ -110,7 +110,7 @@ func TestReportsAndRequestsMatchRealWrk(t *testing.T) {
 // compare returns the differences between wrk and tare for a command line.
 func compare(t *testing.T, line string) error {
 	t.Helper()
-	their, our := dialecttest.NewServer(t, http.HandlerFunc(answer)), dialecttest.NewServer(t, http.HandlerFunc(answer))
+	their, our := dialecttest.NewServer(t, http.HandlerFunc(respond)), dialecttest.NewServer(t, http.HandlerFunc(respond))
 	args, path := cutPath(line)
 	want, _, end := startTheirs(t, args+" "+their.URL+path)
 	got, r := ours(t, args+" "+our.URL+path)
@@ -142,7 +142,7 @@ func lines(s *dialecttest.Server) []string {
 // Like wrk, tare accepts self-signed certificates.
 func TestSelfSignedCertificateIsAccepted(t *testing.T) {
 	t.Parallel()
-	s := httptest.NewTLSServer(http.HandlerFunc(answer))
+	s := httptest.NewTLSServer(http.HandlerFunc(respond))
 	defer s.Close()
 	dialecttest.Again(t, func() error {
 		want, _, end := startTheirs(t, "-t1 -c2 -d1s "+s.URL+"/missing")
@@ -167,7 +167,7 @@ func TestExactlyTheNumberOfRequestsIsSent(t *testing.T) {
 		{"-t3 -c10 -r100 /close", 99},
 		{"-t2 -c4 -r2 /missing", 2},
 	} {
-		s := dialecttest.NewServer(t, http.HandlerFunc(answer))
+		s := dialecttest.NewServer(t, http.HandlerFunc(respond))
 		args, path := cutPath(c.line)
 		report, r := ours(t, args+" "+s.URL+path)
 		if r.Requests != uint64(c.requests) || s.Requests() != c.requests ||

@@ -83,8 +83,8 @@ func (c *Command) Report(stdout, _ io.Writer, r *load.Result) error {
 			fmt.Fprintf(&b, "%7.0f%%%s\n", p, column(microseconds(float64(latency.percentile(p))), 10))
 		}
 	}
-	took := float64(runtime(r))
-	fmt.Fprintf(&b, "  %d requests in %s, %sB read\n", r.Requests, microseconds(took), binary(float64(r.Bytes)))
+	elapsed := float64(runtime(r))
+	fmt.Fprintf(&b, "  %d requests in %s, %sB read\n", r.Requests, microseconds(elapsed), binary(float64(r.Bytes)))
 	if e := r.Errors; e.Connect+e.Read+e.Write+e.Timeout+late > 0 {
 		fmt.Fprintf(&b, "  Socket errors: connect %d, read %d, write %d, timeout %d\n", e.Connect, e.Read, e.Write,
 			e.Timeout+late)
@@ -92,9 +92,9 @@ func (c *Command) Report(stdout, _ io.Writer, r *load.Result) error {
 	if n := failures(r); n > 0 {
 		fmt.Fprintf(&b, "  Non-2xx or 3xx responses: %d\n", n)
 	}
-	took = max(took, 1) / 1e6
-	fmt.Fprintf(&b, "Requests/sec: %9.2f\n", float64(r.Requests)/took)
-	fmt.Fprintf(&b, "Transfer/sec: %10sB\n", binary(float64(r.Bytes)/took))
+	elapsed = max(elapsed, 1) / 1e6
+	fmt.Fprintf(&b, "Requests/sec: %9.2f\n", float64(r.Requests)/elapsed)
+	fmt.Fprintf(&b, "Transfer/sec: %10sB\n", binary(float64(r.Bytes)/elapsed))
 	_, err := io.WriteString(stdout, b.String())
 	return err
 }
