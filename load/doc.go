@@ -30,7 +30,7 @@
 //
 // # The generator itself
 //
-// The generator shares the machine with the server and so affects the measurement. Result.Generator
+// The generator affects what it measures, most of all on the server's machine. Result.Generator
 // reports its CPU time, the CPU share of its busiest thread and, in an open loop, how late it sent
 // requests. Result.Doubts reports when the generator, not the server, may have limited the rate.
 //
@@ -44,19 +44,20 @@
 //
 // # FastCGI
 //
-// Each request has the role RESPONDER, request ID 1 and the flag FCGI_KEEP_CONN. All its records
-// are sent together. A response ends with END_REQUEST and has a CGI head. It counts as a read error
-// if END_REQUEST reports a refusal, the head is missing, Content-Length differs from the body's
-// length, or a record belongs to no request. The type [FastCGI] holds what only FastCGI reports.
+// Each request has the role RESPONDER and request ID 1. It has the flag FCGI_KEEP_CONN unless it is
+// the last one on its connection. All its records are sent together. A response has a CGI head and
+// ends with END_REQUEST. It counts as a read error if END_REQUEST reports a refusal, or the head is
+// missing. The same applies if Content-Length differs from the body's length, or a record belongs
+// to no request. The type [FastCGI] holds what only FastCGI reports.
 //
 // # Glossary
 //
-// - worker: a thread with its share of the connections
-// - coordinator: the goroutine that called Run, which starts phases and merges results
-// - exchange: a request and its response
-// - busy connection: one that sends requests, unlike a spare connection
-// - due: when the schedule of an open loop requires a request to be sent
-// - lag: how late the generator itself sent a request, although a connection was free
-// - slice: a part of a Session's measured time
-// - waker: an eventfd by which the coordinator wakes a worker
+//   - worker: a thread with its share of the connections
+//   - coordinator: the goroutine that called Run, which starts phases and merges results
+//   - exchange: a request and its response
+//   - busy connection: one that sends requests, unlike a spare connection
+//   - due: when the schedule of an open loop requires a request to be sent
+//   - lag: how late the generator itself sent a request, although a connection was free
+//   - slice: a part of a Session's measured time
+//   - waker: an eventfd by which the coordinator wakes a worker
 package load

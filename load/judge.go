@@ -9,8 +9,8 @@ import (
 )
 
 // judge returns why the result of an open loop does not show that the server sustains the rate, or
-// nothing if it does. generator reports whether the generator is the cause: it was busy, or the
-// goal would be met but for its lag.
+// nothing if it does. The result generator reports whether the generator is the cause: it was busy,
+// or the goal would be met but for its lag.
 func judge(g Goal, seen adjustedResult) (why []string, generator bool) {
 	if busy := seen.Generator.Busy; busy >= BusyBound {
 		why = append(why, fmt.Sprintf("the generator was busy %.0f%% of the time", 100*busy))

@@ -61,8 +61,8 @@ type Sample struct {
 	// Connect is the time to open the connection, including TLS, if it was opened for this request;
 	// otherwise 0.
 	Connect time.Duration
-	// Due is when the request was due, Sent when sending began, First when the first byte of its
-	// response arrived (0 if none did) and Done when the request ended.
+	// Due is when the request was due, and Sent when sending began. First is when the first byte of
+	// its response arrived, or 0 without one. Done is when the request ended.
 	Due, Sent, First, Done time.Duration
 
 	Connection int32 // index of the Plan's connection

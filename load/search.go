@@ -17,8 +17,8 @@ const (
 // Search finds the highest rate at which a server meets a Goal. With the zero value, the server
 // must only respond to the requests that are due.
 //
-// A server sustains a rate if a run at that rate meets the Goal, 99 % of the due requests have a
-// response, and the generator was not busy. A run that fails is repeated, and the second one
+// A server sustains a rate if a run at that rate meets the Goal and 99 % of the due requests have a
+// response. The generator must not have been busy. A run that fails is repeated, and the second one
 // counts, since other programs disturb a machine now and then. If the generator caused both
 // failures, they reveal nothing about the server: the Search ends a little below that rate and
 // reports so.

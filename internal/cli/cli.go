@@ -95,8 +95,8 @@ func (e *exitError) Unwrap() error { return e.err }
 
 func usageError(err error) error { return &exitError{exitUsage, err} }
 
-// run wraps a command's body and gives errors without an exit code the code of a failure. cobra's
-// own errors about the command line do not pass through here.
+// run wraps a command's body. Errors without an exit code get the code of a failure. cobra's own
+// errors about the command line do not pass through here.
 func run(body func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		err := body(c.Context(), args)

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// checkServable returns an error if serving the folder is probably a mistake: the whole system, a
-// home, a hidden folder, or one that holds the private key or the log.
+// checkServable returns an error if serving the folder is probably a mistake. That is so for the
+// whole system, a home, a hidden folder, and one that holds the private key or the log.
 func (p *servePlan) checkServable(dir *os.File) error {
 	if strings.HasPrefix(filepath.Base(resolvePath(p.dir)), ".") && !p.files.Dotfiles {
 		return fmt.Errorf("%q begins with a dot: such folders require --dotfiles", filepath.Base(resolvePath(p.dir)))

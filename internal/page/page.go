@@ -17,9 +17,9 @@ var style string
 //go:embed plot.html
 var plotSource string
 
-// Write writes a self-contained HTML page. The template page.html in sources is the page; it may
-// use the other templates there, the function style (the style sheet), the template plot (which
-// draws a Plot), and funcs. If rendering fails, nothing is written.
+// Write writes a self-contained HTML page. The template page.html in sources is the page. It may
+// use the other templates there and funcs, the function style, which returns the style sheet, and
+// the template plot, which draws a Plot. If rendering fails, nothing is written.
 func Write(w io.Writer, sources fs.FS, funcs template.FuncMap, data any) error {
 	common := template.FuncMap{"style": func() template.CSS { return template.CSS(style) }}
 	parsed, err := template.New("plot.html").Funcs(common).Funcs(funcs).Parse(plotSource)

@@ -15,9 +15,9 @@ const (
 )
 
 // EverySplit calls run with the input whole, byte by byte, in two pieces for each place to cut it,
-// and in random pieces. run returns everything observable about the input: values, counts, errors.
-// A split whose result differs from that of the whole input fails the test. EverySplit returns the
-// result of the whole input.
+// and in random pieces. run returns everything observable about the input, such as values, counts
+// and errors. A split whose result differs from that of the whole input fails the test. EverySplit
+// returns the result of the whole input.
 func EverySplit(t testing.TB, input []byte, run func(pieces [][]byte) string) string {
 	t.Helper()
 	want := run([][]byte{input})

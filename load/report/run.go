@@ -1,5 +1,5 @@
-// Package report writes the measurements of a run of the generator: as text and as an HTML page for
-// people, and as CSV, an HDR histogram log and Go's benchmark format for other tools.
+// Package report writes the measurements of a run of the generator. Text and an HTML page are for
+// people; CSV, an HDR histogram log and Go's benchmark format are for other tools.
 package report
 
 import (

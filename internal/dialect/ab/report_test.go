@@ -110,7 +110,7 @@ Total:          8    13   22
 	}
 }
 
-// ab warns about a mean far from the median: nine samples of 1 ms and one of 1.45 ms have a
+// ab warns about a mean far from the median. Nine samples of 1 ms and one of 1.45 ms have a
 // deviation of 0.1 ms, and means of 1 ms.
 func TestMeanFarFromMedianIsWarnedAbout(t *testing.T) {
 	r := &load.Result{Seconds: 1}

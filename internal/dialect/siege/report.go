@@ -9,8 +9,8 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// Report prints siege's output after a run: each transaction with -v, the summary on stderr or,
-// with -j, JSON on stdout, and a line in the log file.
+// Report prints siege's output after a run. That is each transaction with -v, and the summary on
+// stderr or, with -j, JSON on stdout. It also writes a line to the log file.
 func (c *Command) Report(stdout, stderr io.Writer, r *load.Result) error {
 	o := count(r)
 	if c.verbose {

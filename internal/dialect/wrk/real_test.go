@@ -90,8 +90,8 @@ func cutPath(line string) (args, path string) {
 	return line[:i], line[i+2:]
 }
 
-// Given the same command line and equal servers, the reports of wrk and tare have the same lines,
-// and the servers receive the same requests over the same number of connections.
+// Given the same command line and equal servers, the reports of wrk and tare have the same lines.
+// The servers receive the same requests over the same number of connections.
 func TestReportsAndRequestsMatchRealWrk(t *testing.T) {
 	for _, line := range []string{
 		"-t2 -c5 -d1s --latency /",

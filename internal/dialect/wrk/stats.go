@@ -13,9 +13,9 @@ type bar struct{ value, count int64 }
 
 // distribution holds wrk's samples: measured values and, with an interval, the phantoms that wrk
 // adds to correct for coordinated omission. For each value of at least two intervals, wrk assumes
-// that one request per interval was due but not sent, and adds latencies one, two, three and more
-// intervals shorter, down to one interval. Formulas count and sum these phantoms, because there may
-// be millions.
+// that one request per interval was due but not sent. It adds latencies that are one, two, three
+// and more intervals shorter, down to one interval. Formulas count and sum these phantoms, because
+// there may be millions.
 type distribution struct {
 	bars     []bar // ascending
 	interval int64 // between phantoms; 0 if there are none
