@@ -64,7 +64,7 @@ type Plan struct {
 	Resolve []string
 	// Sources are local addresses to connect from. A worker moves to the next one after 4096
 	// connections, or if an address has no free port. Without Sources, the system chooses. To an
-	// IPv4 loopback address, other loopback addresses follow when its ports are used up.
+	// IPv4 loopback address, other loopback addresses then take turns with its choice.
 	Sources []netip.Addr
 	// TLS configures TLS; nil means Go's defaults. An empty ServerName defaults to the URL's host.
 	TLS *tls.Config

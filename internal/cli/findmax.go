@@ -185,7 +185,7 @@ func searchSentence(f *load.SearchResult) string {
 	case f.Fails == 0:
 		return fmt.Sprintf("sustains at least %s; higher rates were not tried in %d runs", holds(), len(f.Tries))
 	case f.Verdict == load.Unsettled:
-		return "sustains " + holds() + "; " + fails() + "; rates in between were not tried"
+		return "sustains " + holds() + "; " + fails() + "; there were too few runs to narrow the gap"
 	}
 	return "sustains " + holds() + "; " + fails()
 }
