@@ -13,14 +13,14 @@ import (
 	"github.com/tarehq/tare/internal/poll"
 )
 
-// address is what connections are made to.
+// address is the server's address.
 type address struct {
 	tcp    netip.AddrPort
-	socket string // the path of a unix socket; empty for TCP
+	socket string // path of a unix socket; empty for TCP
 }
 
-// resolve finds the address of a place. The plan's Resolve goes first.
-func resolve(ctx context.Context, p *place, given []string, timeout time.Duration) (address, error) {
+// resolve returns the address of a URL. The Plan's Resolve takes precedence over DNS.
+func resolve(ctx context.Context, p *parsedURL, given []string, timeout time.Duration) (address, error) {
 	if p.socket != "" {
 		return address{socket: p.socket}, nil
 	}
@@ -48,12 +48,12 @@ func resolve(ctx context.Context, p *place, given []string, timeout time.Duratio
 	for _, addr := range addrs {
 		all = append(all, netip.AddrPortFrom(addr.Unmap(), uint16(port)))
 	}
-	return address{tcp: firstToAnswer(ctx, all, timeout)}, nil
+	return address{tcp: firstReachable(ctx, all, timeout)}, nil
 }
 
-// parseResolve reads "host:port:address" and reports whether that is about the place. The host may
-// be "*".
-func parseResolve(line string, p *place) (addr netip.Addr, matches bool, err error) {
+// parseResolve parses "host:port:address" and reports whether it matches the URL. The host "*"
+// matches all.
+func parseResolve(line string, p *parsedURL) (addr netip.Addr, matches bool, err error) {
 	host, rest, _ := strings.Cut(line, ":")
 	port, text, ok := strings.Cut(rest, ":")
 	addr, err = netip.ParseAddr(strings.Trim(text, "[]"))
@@ -63,9 +63,9 @@ func parseResolve(line string, p *place) (addr netip.Addr, matches bool, err err
 	return addr, port == p.port && (host == "*" || strings.EqualFold(host, p.name)), nil
 }
 
-// firstToAnswer returns the first address that takes a connection, or else the first
-// of all: a name such as localhost often has two, and a server that listens on one.
-func firstToAnswer(ctx context.Context, all []netip.AddrPort, timeout time.Duration) netip.AddrPort {
+// firstReachable returns the first address that accepts a connection, or else the first of all. A
+// name such as localhost often has two addresses while the server listens on one.
+func firstReachable(ctx context.Context, all []netip.AddrPort, timeout time.Duration) netip.AddrPort {
 	if len(all) == 1 {
 		return all[0]
 	}
@@ -79,5 +79,5 @@ func firstToAnswer(ctx context.Context, all []netip.AddrPort, timeout time.Durat
 	return all[0]
 }
 
-// noPort reports whether a connection was not made for lack of a port on our side.
-func noPort(err error) bool { return errors.Is(err, poll.ErrNoPort) }
+// isPortExhausted reports whether connecting failed because no local port was free.
+func isPortExhausted(err error) bool { return errors.Is(err, poll.ErrNoPort) }

@@ -14,7 +14,7 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// affinities returns where each thread of this process may run.
+// affinities returns the CPUs that each thread of this process may run on.
 func affinities(t *testing.T) map[int]unix.CPUSet {
 	t.Helper()
 	tasks, err := filepath.Glob("/proc/self/task/[0-9]*")
@@ -35,9 +35,9 @@ func affinities(t *testing.T) map[int]unix.CPUSet {
 	return sets
 }
 
-// Threads are bound during a run, each to its processor, and none afterwards, though
-// it may run other goroutines or be the one that new threads are made from.
-func TestThreadsAreBoundForTheRunOnly(t *testing.T) {
+// During a run each thread is bound to its CPU, and afterwards none is. A thread of the run may
+// later run other goroutines, or be the one that new threads are cloned from.
+func TestThreadsAreBoundOnlyDuringTheRun(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
 	var all unix.CPUSet
@@ -68,7 +68,8 @@ func TestThreadsAreBoundForTheRunOnly(t *testing.T) {
 			}},
 		})
 		if bound[cpus[0]] != 2 || bound[cpus[1]] != 1 || r.Errors.First != "" {
-			t.Errorf("threads by processor: %v, want two on %d and one on %d; first error %q", bound, cpus[0], cpus[1], r.Errors.First)
+			t.Errorf("threads by processor: %v, want two on %d and one on %d; first error %q", bound, cpus[0], cpus[1],
+				r.Errors.First)
 		}
 		for tid, set := range affinities(t) {
 			if set != all {
@@ -78,11 +79,12 @@ func TestThreadsAreBoundForTheRunOnly(t *testing.T) {
 	}
 }
 
-func TestProcessorThatDoesNotExist(t *testing.T) {
+func TestNonexistentCPUIsReported(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
 	r := some(t, load.Plan{URL: server.URL, Connections: 1, CPUs: []int{1000}})
-	if r.Requests == 0 || r.Errors.Total() != 0 || !strings.Contains(r.Errors.First, "cannot bind a thread to processor 1000") {
+	if r.Requests == 0 || r.Errors.Total() != 0 ||
+		!strings.Contains(r.Errors.First, "cannot bind a thread to CPU 1000") {
 		t.Errorf("%d requests, errors %+v", r.Requests, r.Errors)
 	}
 }

@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// brief is for how long load lasts where nothing else is said.
+	// brief is the default duration of load.
 	brief = 200 * time.Millisecond
-	// patience is how long a response may take before something hangs.
+	// patience is the longest time for a response before the test assumes a hang.
 	patience = 30 * time.Second
-	// tries is how often is tried what other processes may spoil by taking the processors. What is
-	// wrong with the generator is so each time.
+	// tries is the number of attempts of checks that other processes can spoil by using the CPUs. A
+	// defect of the generator fails all of them.
 	tries = 12
-	// longest is how many times as long the last tries may load.
+	// longest is the factor by which the last attempts may extend the load.
 	longest = 32
 )
 
-// again tries until nothing is wrong, and otherwise fails with what was wrong with the last try.
-// Each may load twice as long as the one before, if that helps: so many times as long as the first.
+// again repeats try until it succeeds and otherwise fails with its last error. try receives a
+// factor for the duration, which doubles from attempt to attempt.
 func again(t *testing.T, try func(longer time.Duration) error) {
 	t.Helper()
 	var err error
@@ -34,7 +34,7 @@ func again(t *testing.T, try func(longer time.Duration) error) {
 	t.Error(err)
 }
 
-// some carries out a plan for as long as it takes until a response comes, or an error.
+// some runs a plan until it has a response or an error.
 func some(t *testing.T, p load.Plan) (r *load.Result) {
 	t.Helper()
 	again(t, func(longer time.Duration) error {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// BenchmarkTake is what a response costs that was read in one piece.
-func BenchmarkTake(b *testing.B) {
+// BenchmarkConsume measures the cost of parsing a response that was read in one piece.
+func BenchmarkConsume(b *testing.B) {
 	const head = "Content-Type: text/plain; charset=utf-8\r\nContent-Length: 12\r\n\r\nHello World\n"
 	for _, test := range []struct{ scheme, response string }{
 		{"http", "HTTP/1.1 200 OK\r\nDate: Mon, 02 Jan 2006 15:04:05 GMT\r\n" + head},
@@ -32,8 +32,8 @@ func BenchmarkTake(b *testing.B) {
 			c, in := &w.conns[0], []byte(test.response)
 			b.ReportAllocs()
 			for b.Loop() {
-				c.state, c.flying, c.flights[0] = open, 1, flight{message: &w.messages[0], busy: true}
-				if !w.take(0, in) || c.flying != 0 {
+				c.state, c.inFlight, c.exchanges[0] = open, 1, exchange{message: &w.messages[0], active: true}
+				if !w.consume(0, in) || c.inFlight != 0 {
 					b.Fatal(w.tally.errors)
 				}
 			}

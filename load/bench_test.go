@@ -11,15 +11,14 @@ import (
 )
 
 const (
-	httpAnswer = "HTTP/1.1 200 OK\r\nDate: Mon, 02 Jan 2006 15:04:05 GMT\r\nContent-Type: text/plain; charset=utf-8\r\n" +
+	httpResponse = "HTTP/1.1 200 OK\r\nDate: Mon, 02 Jan 2006 15:04:05 GMT\r\nContent-Type: text/plain; charset=utf-8\r\n" +
 		"Content-Length: 12\r\n\r\nHello World\n"
-	cgiAnswer = "Status: 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 12\r\n\r\nHello World\n"
+	cgiResponse = "Status: 200 OK\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: 12\r\n\r\nHello World\n"
 )
 
-// BenchmarkRequest is what a request costs the generator, of its own processor time, when
-// the server does as little as one can.
+// BenchmarkRequest measures the generator's CPU time per request against a minimal server.
 func BenchmarkRequest(b *testing.B) {
-	answers := map[string]string{"http": httpAnswer, "fcgi": load.Stdout(cgiAnswer) + load.Stdout("") + load.End(0, 0)}
+	answers := map[string]string{"http": httpResponse, "fcgi": load.Stdout(cgiResponse) + load.Stdout("") + load.End(0, 0)}
 	for _, scheme := range []string{"http", "fcgi"} {
 		for _, network := range []string{"tcp", "unix"} {
 			for _, connections := range []int{64, 1000} {
@@ -29,7 +28,8 @@ func BenchmarkRequest(b *testing.B) {
 					var cpu, requests float64
 					for b.Loop() {
 						r, err := load.Run(context.Background(), load.Plan{
-							URL: url, Connections: connections, Threads: 1, Warmup: 100 * time.Millisecond, Duration: 400 * time.Millisecond,
+							URL: url, Connections: connections, Threads: 1, Warmup: 100 * time.Millisecond,
+							Duration: 400 * time.Millisecond,
 						})
 						if err != nil || r.Errors.Total() > 0 {
 							b.Fatal(err, r.Errors)
@@ -45,8 +45,8 @@ func BenchmarkRequest(b *testing.B) {
 	}
 }
 
-// parrot answers whatever comes in one piece.
-func parrot(l net.Listener, answer string) {
+// parrot sends the same response for each piece of input.
+func parrot(l net.Listener, response string) {
 	for {
 		c, err := l.Accept()
 		if err != nil {
@@ -54,7 +54,7 @@ func parrot(l net.Listener, answer string) {
 		}
 		go func() {
 			defer c.Close()
-			in, out := make([]byte, 4096), []byte(answer)
+			in, out := make([]byte, 4096), []byte(response)
 			for {
 				if _, err := c.Read(in); err != nil {
 					return

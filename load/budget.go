@@ -2,54 +2,54 @@ package load
 
 import "sync/atomic"
 
-// budget is a plan's number of requests, or of errors, which its workers share.
+// budget is a limit of requests or errors that the workers share.
 type budget struct {
-	total uint64
-	taken atomic.Uint64
-	ended atomic.Uint64
-	spent chan struct{} // closed when all have been answered, or have failed
+	total     uint64
+	acquired  atomic.Uint64
+	finished  atomic.Uint64
+	exhausted chan struct{} // closed when total is finished
 }
 
-func newBudget(total uint64) *budget { return &budget{total: total, spent: make(chan struct{})} }
+func newBudget(total uint64) *budget { return &budget{total: total, exhausted: make(chan struct{})} }
 
-// take reports whether there is a request left, and takes it.
-func (b *budget) take() bool {
+// acquire reserves a request and reports whether one was left.
+func (b *budget) acquire() bool {
 	for {
-		// Not added before it is known: the one that is given back meanwhile could not be had.
-		n := b.taken.Load()
+		// A plain Add would overshoot first, and a request released meanwhile would be lost.
+		n := b.acquired.Load()
 		if n >= b.total {
 			return false
 		}
-		if b.taken.CompareAndSwap(n, n+1) {
+		if b.acquired.CompareAndSwap(n, n+1) {
 			return true
 		}
 	}
 }
 
-// giveBack returns a request that was taken and has to be sent again.
-func (b *budget) giveBack() { b.taken.Add(^uint64(0)) }
+// release returns a reserved request that must be retried.
+func (b *budget) release() { b.acquired.Add(^uint64(0)) }
 
-// done notes that a request was answered or has failed.
-func (b *budget) done() {
-	if b.ended.Add(1) == b.total {
-		close(b.spent)
+// finish records that a request ended.
+func (b *budget) finish() {
+	if b.finished.Add(1) == b.total {
+		close(b.exhausted)
 	}
 }
 
-// limited reports whether a plan bounds the number of requests.
-func (j *job) limited() bool { return j.Requests > 0 }
+// hasRequestLimit reports whether the Plan limits the number of requests.
+func (j *job) hasRequestLimit() bool { return j.Requests > 0 }
 
-// atOnce reports whether measuring begins before connections are made: their making is a part of
-// a number of requests.
-func (j *job) atOnce() bool { return j.limited() && j.Warmup == 0 }
+// measuresConnecting reports whether measuring begins before connections are opened. With a limited
+// number of requests, opening them is part of the measurement.
+func (j *job) measuresConnecting() bool { return j.hasRequestLimit() && j.Warmup == 0 }
 
-// mayAsk reports whether one more request is within the plan's number, and takes it.
-func (w *worker) mayAsk() bool {
-	if !w.limited() {
+// mayRequest reports whether one more request is within Plan.Requests, and reserves it.
+func (w *worker) mayRequest() bool {
+	if !w.hasRequestLimit() {
 		return true
 	}
 	if !w.tally.counting {
 		return w.Warmup > 0
 	}
-	return w.budget.take()
+	return w.requestBudget.acquire()
 }

@@ -12,24 +12,24 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// expectation is an Expect, worked out.
+// expectation is a parsed Expect.
 type expectation struct {
-	statuses *[1000]bool // nil: those below 400
-	body     []byte      // nil: any body
-	sum      []byte      // SHA-256 of the body; nil: any body
+	statuses *[1000]bool // allowed status codes; nil allows all below 400
+	body     []byte      // nil allows any body
+	sum      []byte      // SHA-256 of the body; nil allows any body
 	fields   []expectedField
 }
 
 type expectedField struct {
 	name, value string
-	any         bool // any value will do
+	any         bool // any value matches
 }
 
 func (e *Expect) prepare() (expectation, error) {
 	x := expectation{body: e.Body}
 	for _, status := range e.Status {
 		if status < 200 || status > 999 {
-			return x, badPlan("expected status %d: want one from 200 to 999", status)
+			return x, badPlan("expected status %d: want a number from 200 to 999", status)
 		}
 		if x.statuses == nil {
 			x.statuses = new([1000]bool)
@@ -46,15 +46,14 @@ func (e *Expect) prepare() (expectation, error) {
 	for _, line := range e.Header {
 		name, value, hasValue := strings.Cut(line, ":")
 		if !http1.ValidToken(name) {
-			return x, badPlan("expected header %q: want \"Name: value\" or \"Name\"", line)
+			return x, badPlan("expected header field %q: want \"Name: value\" or \"Name\"", line)
 		}
 		x.fields = append(x.fields, expectedField{name, strings.TrimSpace(value), !hasValue})
 	}
 	return x, nil
 }
 
-// newCheck returns what a connection needs to look at its responses; nil if their status is all
-// that counts.
+// newCheck returns the body and field checks of a connection, or nil if only the status matters.
 func (x *expectation) newCheck() *check {
 	if x.body == nil && x.sum == nil && len(x.fields) == 0 {
 		return nil
@@ -66,19 +65,19 @@ func (x *expectation) newCheck() *check {
 	return k
 }
 
-// check looks at one response at a time.
+// check verifies the responses of a connection, one at a time.
 type check struct {
 	*expectation
 	hash    hash.Hash         // nil if no sum is expected
-	missing []bool            // the expected fields that were not there
-	came    int               // bytes of the expected body that have come
-	other   bool              // something else has
-	sum     [sha256.Size]byte // memory for the body's
+	missing []bool            // by expected field: not seen yet
+	matched int               // bytes of the expected body received so far
+	differs bool              // the body differs from the expected one
+	sum     [sha256.Size]byte // reused for the body's sum
 }
 
-// begin begins a response.
+// begin prepares for a new response.
 func (k *check) begin() {
-	k.came, k.other = 0, false
+	k.matched, k.differs = 0, false
 	if k.hash != nil {
 		k.hash.Reset()
 	}
@@ -87,7 +86,7 @@ func (k *check) begin() {
 	}
 }
 
-// field looks at a header field.
+// field checks one header field.
 func (k *check) field(name, value []byte) {
 	for i, f := range k.fields {
 		if strings.EqualFold(f.name, string(name)) && (f.any || f.value == string(value)) {
@@ -96,7 +95,7 @@ func (k *check) field(name, value []byte) {
 	}
 }
 
-// head looks at all fields of a head.
+// head starts a response and checks the fields of its head.
 func (k *check) head(text []byte, h *http1.Head) {
 	k.begin()
 	if len(k.fields) == 0 {
@@ -107,53 +106,55 @@ func (k *check) head(text []byte, h *http1.Head) {
 	}
 }
 
-// data looks at a piece of the body.
+// data checks a piece of the body.
 func (k *check) data(piece []byte) {
 	if k.hash != nil {
 		_, _ = k.hash.Write(piece)
 	}
-	if k.body == nil || k.other {
+	if k.body == nil || k.differs {
 		return
 	}
-	if k.other = !bytes.HasPrefix(k.body[k.came:], piece); !k.other {
-		k.came += len(piece)
+	if k.differs = !bytes.HasPrefix(k.body[k.matched:], piece); !k.differs {
+		k.matched += len(piece)
 	}
 }
 
-// wrongBody reports whether the body that came is not the one that was expected.
+// wrongBody reports whether the body differs from the expected one.
 func (k *check) wrongBody() bool {
 	x := k.expectation
-	return x.body != nil && (k.other || k.came < len(x.body)) || x.sum != nil && !bytes.Equal(k.hash.Sum(k.sum[:0]), x.sum)
+	return x.body != nil && (k.differs || k.matched < len(x.body)) || x.sum != nil &&
+		!bytes.Equal(k.hash.Sum(k.sum[:0]), x.sum)
 }
 
-// judge says what is wrong with a whole response; Fine if nothing is.
-func (x *expectation) judge(a *answer) Failure {
+// judge returns why a complete response is wrong, or NoFailure.
+func (x *expectation) judge(a *response) Failure {
 	if x.statuses != nil && !x.statuses[a.status] || x.statuses == nil && a.status >= 400 {
 		return FailedStatus
 	}
 	k := a.checked
 	switch {
 	case k == nil:
-		return Fine
+		return NoFailure
 	case slices.Contains(k.missing, true):
 		return FailedHeader
 	case !a.isHead && k.wrongBody():
 		return FailedBody
 	}
-	return Fine
+	return NoFailure
 }
 
-// describe says what judge has found.
-func (f Failure) describe(a *answer) string {
+// describe returns the error text for a Failure that judge returned.
+func (f Failure) describe(a *response) string {
 	switch f {
 	case FailedHeader:
 		k := a.checked
-		return fmt.Sprintf("a response came without the expected header field %q", k.fields[slices.Index(k.missing, true)].name)
+		return fmt.Sprintf("response without the expected header field %q",
+			k.fields[slices.Index(k.missing, true)].name)
 	case FailedBody:
 		if a.checked.hash == nil {
-			return fmt.Sprintf("a body of %d bytes came that is not the expected one of %d", a.body, len(a.checked.body))
+			return fmt.Sprintf("body of %d bytes differs from the expected %d bytes", a.body, len(a.checked.body))
 		}
-		return fmt.Sprintf("a body of %d bytes came whose SHA-256 is %x", a.body, a.checked.hash.Sum(nil))
+		return fmt.Sprintf("body of %d bytes has the unexpected SHA-256 %x", a.body, a.checked.hash.Sum(nil))
 	}
-	return fmt.Sprintf("status %d came", a.status)
+	return fmt.Sprintf("unexpected status %d", a.status)
 }

@@ -7,65 +7,75 @@ import (
 	"github.com/tarehq/tare/internal/poll"
 )
 
-// connState is where a connection is in its life.
+// connState is the state of a connection. Its transitions are:
+//
+//	closed → opening            connect was called
+//	closed → awaitingBacklog    the backlog of the server's unix socket is full
+//	awaitingBacklog → opening   the next sweep connects again
+//	opening → handshaking       the socket is connected, and the Plan uses TLS
+//	opening, handshaking → open requests can be sent
+//	any state → closed          error, timeout or end of the connection
+//
+// A sweep reopens closed connections. A connection that the server may close, as after "Connection:
+// close", is reopened at once.
 type connState uint8
 
 const (
-	closed  connState = iota // to be opened by the next sweep
-	queuing                  // likewise: the queue of the server's unix socket is full
-	opening                  // connect was called
-	shaking                  // TLS is being agreed on
-	open                     // requests can be sent
+	closed          connState = iota // the next sweep opens it
+	awaitingBacklog                  // likewise; the backlog of the server's unix socket is full
+	opening                          // connect was called
+	handshaking                      // the TLS handshake is in progress
+	open                             // requests can be sent
 )
 
-// conn is one connection.
+// conn is a connection. Except for reusable, closing it resets its fields.
 type conn struct {
-	connKept
-	fd        int
-	state     connState
-	last      bool          // no more requests are to be sent on it
-	watched   bool          // room for output is reported
-	asked     int           // requests sent on it
-	answered  int           // responses on it
-	since     int64         // when connecting began
-	took      time.Duration // to connect, if no request was sent since
-	out       []byte        // to be sent
-	committed int64         // bytes of requests that were handed to it
-	tls       *tlsConn      // nil without TLS
+	reusable
+	fd            int
+	state         connState
+	last          bool          // no more requests may be sent on it
+	outputWatched bool          // the poller reports when it is writable
+	sentRequests  int           // on this connection
+	responses     int           // received on this connection
+	connectStart  int64         // on the worker's clock
+	connectTime   time.Duration // time to connect; 0 after the first request
+	out           []byte        // output not sent yet
+	queuedBytes   int64         // bytes of requests appended to its output so far
+	tls           *tlsConn      // nil without TLS
 
-	flying int // requests under way
-	head   int // the oldest of them, where answers come in turn
-	answer
+	inFlight int // number of active exchanges
+	oldest   int // slot of the oldest, if responses arrive in order
+	response
 }
 
-// connKept is what a connection keeps when it is closed and opened again.
-type connKept struct {
-	reader    reader
-	mux       multiplexer // the reader, if requests share the connection
-	flights   []flight
-	own       []byte // memory for out
-	check     *check // nil if any response is right
-	fresh     bool   // its first attempt to connect is not over
-	accepting bool   // it may be in the server's backlog
-	queued    bool   // among the pacer's resting connections
-	once      uint8  // how often in a row the server closed it after one response
-	wake      int64  // until when its user thinks
+// reusable is the part of a conn that survives reopening.
+type reusable struct {
+	reader       reader
+	mux          multiplexer // the reader, if exchanges are concurrent
+	exchanges    []exchange
+	outBuffer    []byte // memory for out
+	check        *check // nil if only the status matters
+	firstAttempt bool   // its first attempt to connect is still in progress
+	inBacklog    bool   // the server may not have accepted it yet
+	queuedIdle   bool   // in the pacer's queue of idle connections
+	singleUses   uint8  // times in a row that the server closed it after one response
+	thinkUntil   int64  // end of its think time
 }
 
-// flight is one request under way.
-type flight struct {
-	message *message
-	due     int64 // when the request was to be sent
-	sent    int64 // when it began to be
-	first   int64 // when the first byte of its response came; 0 before
-	end     int64 // conn.committed, after it
-	took    time.Duration
-	bytes   int64 // of its response
-	busy    bool
-	counted bool // it is one of a plan's number of requests
+// exchange is a request and its response. Times are on the worker's clock.
+type exchange struct {
+	message     *message
+	due         int64 // when the schedule required the request
+	sent        int64 // when sending began
+	firstByte   int64 // when the first byte of its response arrived; 0 before
+	endOffset   int64 // conn.queuedBytes after the request
+	connectTime time.Duration
+	bytes       int64 // received of its response
+	active      bool
+	counted     bool // it counts toward Plan.Requests
 }
 
-// unsent returns how many bytes wait for room.
+// unsent returns the number of output bytes not sent yet.
 func (c *conn) unsent() int {
 	if c.tls != nil {
 		return len(c.out) + len(c.tls.out)
@@ -73,29 +83,29 @@ func (c *conn) unsent() int {
 	return len(c.out)
 }
 
-// doing says what a connection is waiting for.
-func (c *conn) doing() string {
+// activity describes what a connection is doing, for timeout errors.
+func (c *conn) activity() string {
 	switch {
 	case c.state < open:
 		return [...]string{
-			closed: "closed", queuing: "in front of the server's full queue", opening: "connecting", shaking: "agreeing on TLS",
+			closed: "closed", awaitingBacklog: "waiting for the server's full backlog", opening: "connecting",
+			handshaking: "in the TLS handshake",
 		}[c.state]
-	case c.flying == 0:
-		return "resting"
-	case c.got == inBody:
-		return "in a response's body"
+	case c.inFlight == 0:
+		return "idle"
+	case c.stage == inBody:
+		return "receiving the response's body"
 	case c.unsent() > 0:
 		return "sending the request"
 	}
 	return "waiting for a response"
 }
 
-// connect opens connection id, or tries to again, and counts it as one that may wait in
-// the server's backlog.
+// connect opens connection id and counts it in the server's backlog.
 func (w *worker) connect(id int) {
-	if c := &w.conns[id]; !c.accepting {
-		c.accepting = true
-		w.connecting++
+	if c := &w.conns[id]; !c.inBacklog {
+		c.inBacklog = true
+		w.backlog++
 	}
 	w.dial(id)
 }
@@ -103,12 +113,12 @@ func (w *worker) connect(id int) {
 // dial opens connection id.
 func (w *worker) dial(id int) {
 	c := &w.conns[id]
-	if c.state != queuing {
-		c.since = w.nanos() // many may begin since now
+	if c.state != awaitingBacklog {
+		c.connectStart = w.nanos() // w.now may be stale after many dials
 	}
 	fd, err := w.route.connect(&w.address)
 	if err == nil {
-		if err = w.watch(fd, id); err != nil {
+		if err = w.register(fd, id); err != nil {
 			_ = poll.Close(fd)
 		}
 	}
@@ -116,117 +126,118 @@ func (w *worker) dial(id int) {
 	case err == nil:
 		c.fd, c.state = fd, opening
 	case errors.Is(err, poll.ErrAgain):
-		c.state = queuing
+		c.state = awaitingBacklog
 	default:
 		c.state = closed
 		w.cannotConnect(id, FailedConnect, err.Error())
 		return
 	}
-	if c.state == opening && w.address.socket != "" { // connected at once, or not at all
-		w.opened(id)
+	if c.state == opening && w.address.socket != "" { // unix sockets connect at once or fail
+		w.onConnected(id)
 	}
 }
 
-// watch has the poller report a new connection. Over TCP that tells also when it is connected. A
-// unix socket has room for output each time its peer reads, which is not worth to be told.
-func (w *worker) watch(fd, id int) error {
+// register adds a new connection to the poller. Over TCP, writability also signals that it is
+// connected. A unix socket becomes writable each time its peer reads, so those events are not
+// requested.
+func (w *worker) register(fd, id int) error {
 	if w.address.socket != "" {
 		return w.poller.AddInput(fd, id)
 	}
 	return w.poller.Add(fd, id)
 }
 
-// cannotConnect counts a connection that was not made. One of a number of requests has failed
-// with it: otherwise a server that is gone would be called on for ever.
+// cannotConnect counts a connection that failed to open. With a number of Requests, one of them
+// fails with it: otherwise the run would never end if the server is gone.
 func (w *worker) cannotConnect(id int, kind Failure, text string) {
-	w.note(kind, text)
-	w.refused.Add(1)
-	if w.isBusy(id) && w.limited() && w.tally.counting && w.budget.take() {
-		w.sample(&Sample{Due: w.at(w.now), Sent: w.at(w.now), Done: w.at(w.now), Connection: w.number(id), Failure: kind})
-		w.budget.done()
+	w.recordError(kind, text)
+	w.failedConnects.Add(1)
+	if w.isBusy(id) && w.hasRequestLimit() && w.tally.counting && w.requestBudget.acquire() {
+		w.recordSample(&Sample{Due: w.sinceMeasuring(w.now), Sent: w.sinceMeasuring(w.now),
+			Done: w.sinceMeasuring(w.now), Connection: w.connNumber(id), Failure: kind})
+		w.requestBudget.finish()
 	}
-	w.hangUp(id)
+	w.closeConn(id)
 }
 
-// accepted notes that the server has taken the connection out of its backlog, or that
-// it was given up.
-func (w *worker) accepted(c *conn) {
-	if c.accepting {
-		c.accepting = false
-		w.connecting--
+// leaveBacklog records that the server has accepted the connection or that it was closed.
+func (w *worker) leaveBacklog(c *conn) {
+	if c.inBacklog {
+		c.inBacklog = false
+		w.backlog--
 	}
-	w.settle(c)
+	w.endFirstAttempt(c)
 }
 
-// settle ends the first attempt to connect, for the conductor.
-func (w *worker) settle(c *conn) {
-	if c.fresh {
-		c.fresh = false
-		w.pending.Add(-1)
+// endFirstAttempt tells the coordinator that the first attempt to connect is over.
+func (w *worker) endFirstAttempt(c *conn) {
+	if c.firstAttempt {
+		c.firstAttempt = false
+		w.pendingConns.Add(-1)
 	}
 }
 
-// opened is called when the socket is connected.
-func (w *worker) opened(id int) {
+// onConnected is called when the socket is connected.
+func (w *worker) onConnected(id int) {
 	c := &w.conns[id]
 	if err := poll.ConnectError(c.fd); err != nil {
 		w.cannotConnect(id, FailedConnect, err.Error())
 		return
 	}
 	w.now = w.nanos()
-	c.took = time.Duration(w.now - c.since)
-	w.tally.connect.Record(c.took)
+	c.connectTime = time.Duration(w.now - c.connectStart)
+	w.tally.connect.Record(c.connectTime)
 	if w.tls == nil {
-		w.ready(id)
+		w.onReady(id)
 		return
 	}
-	c.state, c.tls = shaking, newTLSConn(c.fd, w.tls)
-	w.shake(id)
+	c.state, c.tls = handshaking, newTLSConn(c.fd, w.tls)
+	w.continueHandshake(id)
 }
 
-// ready is called when requests can be sent.
-func (w *worker) ready(id int) {
+// onReady is called when the connection can carry requests.
+func (w *worker) onReady(id int) {
 	c := &w.conns[id]
 	if w.tally.counting {
 		w.tally.connects++
 	} else {
 		w.tally.opened++
 	}
-	w.reach()
-	c.state, c.took = open, time.Duration(w.now-c.since)
+	w.markConnected()
+	c.state, c.connectTime = open, time.Duration(w.now-c.connectStart)
 	if c.mux != nil {
-		c.own = c.mux.greet(c.own[:0])
-		c.out = c.own
+		c.outBuffer = c.mux.appendPreface(c.outBuffer[:0])
+		c.out = c.outBuffer
 		w.flush(id)
 		if c.state != open {
 			return
 		}
 	}
-	if w.pacer == nil && w.seen == connecting && w.isBusy(id) && !w.limited() {
-		w.ask(id, w.now) // the answer tells that the server has accepted
+	if w.pacer == nil && w.seenPhase == connecting && w.isBusy(id) && !w.hasRequestLimit() {
+		w.enqueue(id, w.now) // its response shows that the server has accepted
 		w.flush(id)
 		return
 	}
 	if w.pacer != nil || !w.isBusy(id) {
-		w.accepted(c)
+		w.leaveBacklog(c)
 	}
-	w.request(id)
+	w.sendDue(id)
 }
 
-// reach notes that the server takes connections.
-func (w *worker) reach() {
-	if !w.reached.Load() {
-		w.reached.Store(true)
+// markConnected records that the server accepts connections.
+func (w *worker) markConnected() {
+	if !w.connected.Load() {
+		w.connected.Store(true)
 	}
-	if w.refused.Load() > 0 {
-		w.refused.Store(0)
+	if w.failedConnects.Load() > 0 {
+		w.failedConnects.Store(0)
 	}
 }
 
-// hangUp closes a connection on our side. Requests under way on it have been dealt with.
-func (w *worker) hangUp(id int) {
+// closeConn closes a connection. Its exchanges must have been ended or requeued.
+func (w *worker) closeConn(id int) {
 	c := &w.conns[id]
-	w.accepted(c)
+	w.leaveBacklog(c)
 	if c.fd >= 0 {
 		_ = poll.Close(c.fd)
 	}
@@ -234,137 +245,138 @@ func (w *worker) hangUp(id int) {
 		c.tls.release()
 	}
 	c.reader.reset()
-	*c = conn{fd: -1, connKept: c.connKept}
+	*c = conn{fd: -1, reusable: c.reusable}
 }
 
-// again closes a connection and opens it at once. It is not counted: where a server closes
-// all connections, those that are opened anew would leave no turn to those that never were.
-func (w *worker) again(id int) {
-	w.hangUp(id)
-	if !w.resting { // else the next slice opens it
+// reconnect closes a connection and reopens it at once. It does not count in the backlog. If it
+// did, connections that a server closes after each response would keep others from ever opening.
+func (w *worker) reconnect(id int) {
+	w.closeConn(id)
+	if !w.paused { // otherwise the next slice opens it
 		w.dial(id)
 	}
 }
 
-// fail counts an error for each request under way, or one, and closes the connection; a sweep
-// opens it again.
-func (w *worker) fail(id int, kind Failure, text string) {
+// failConn counts an error for each active exchange, or one if there is none, and closes the
+// connection. A sweep reopens it.
+func (w *worker) failConn(id int, kind Failure, text string) {
 	c := &w.conns[id]
-	if c.flying == 0 {
-		w.note(kind, text)
+	if c.inFlight == 0 {
+		w.recordError(kind, text)
 	}
-	for i := range c.flights {
-		if f := &c.flights[i]; f.busy {
-			w.note(kind, text)
-			w.failed(id, f, kind)
+	for i := range c.exchanges {
+		if f := &c.exchanges[i]; f.active {
+			w.recordError(kind, text)
+			w.failExchange(id, f, kind)
 		}
 	}
-	w.hangUp(id)
+	w.closeConn(id)
 }
 
-// failed ends a request without a response.
-func (w *worker) failed(id int, f *flight, kind Failure) {
-	w.sample(&Sample{
-		Connect: f.took, Due: w.at(f.due), Sent: w.at(f.sent), First: w.at(f.first), Done: w.at(w.now),
-		Connection: w.number(id), Request: f.message.number, Failure: kind, Bytes: f.bytes,
+// failExchange ends an exchange without a response.
+func (w *worker) failExchange(id int, f *exchange, kind Failure) {
+	w.recordSample(&Sample{
+		Connect: f.connectTime, Due: w.sinceMeasuring(f.due), Sent: w.sinceMeasuring(f.sent),
+		First: w.sinceMeasuring(f.firstByte), Done: w.sinceMeasuring(w.now),
+		Connection: w.connNumber(id), Request: f.message.index, Failure: kind, Bytes: f.bytes,
 	})
-	f.busy = false
+	f.active = false
 	if f.counted {
-		w.budget.done()
+		w.requestBudget.finish()
 	}
 }
 
-// takeBack has the requests that are under way on a connection sent again, on whichever is free.
-// It is called when the server closed the connection as it may.
-func (w *worker) takeBack(c *conn) {
-	for i := range c.flights {
-		if c.flights[i].busy {
-			w.takeBackOne(c, &c.flights[i])
+// requeueAll makes the connection's active requests due again, on any free connection. It is called
+// when the server closed the connection in a way that the protocol allows.
+func (w *worker) requeueAll(c *conn) {
+	for i := range c.exchanges {
+		if c.exchanges[i].active {
+			w.requeue(c, &c.exchanges[i])
 		}
 	}
 }
 
-func (w *worker) takeBackOne(c *conn, f *flight) {
-	f.busy = false
-	c.flying--
+func (w *worker) requeue(c *conn, f *exchange) {
+	f.active = false
+	c.inFlight--
 	if f.counted {
-		w.budget.giveBack()
+		w.requestBudget.release()
 	}
 	if w.pacer != nil {
-		w.pacer.again = append(w.pacer.again, f.due)
+		w.pacer.retries = append(w.pacer.retries, f.due)
 	}
 }
 
-// serve does what an event allows.
-func (w *worker) serve(e *poll.Event) {
+// handleEvent handles an event of the poller.
+func (w *worker) handleEvent(e *poll.Event) {
 	c := &w.conns[e.ID]
 	switch {
 	case c.state == opening && e.Writable:
-		w.opened(e.ID)
-	case c.state == shaking:
-		w.shake(e.ID)
+		w.onConnected(e.ID)
+	case c.state == handshaking:
+		w.continueHandshake(e.ID)
 		return
 	}
-	if c.state == open && e.Readable { // an answer may have come before all was sent
+	if c.state == open && e.Readable { // a response may arrive before the request was sent
 		w.receive(e.ID, e.Ended)
 	}
-	if c.state == open && e.Writable && c.unsent() > 0 && (c.mux != nil || c.got < inBody) {
+	if c.state == open && e.Writable && c.unsent() > 0 && (c.mux != nil || c.stage < inBody) {
 		w.flush(e.ID)
 	}
 }
 
-// ended is called when the server has closed the connection.
-func (w *worker) ended(id int) {
+// onEOF is called when the server has closed the connection.
+func (w *worker) onEOF(id int) {
 	c := &w.conns[id]
 	switch {
-	case c.flying == 0: // servers may close what is idle
-	case w.parted(c):
-		w.resend(id)
+	case c.inFlight == 0: // servers may close idle connections
+	case w.isSilentClose(c):
+		w.retryOnNewConn(id)
 		return
-	case c.got == inBody && c.reader.untilClose():
-		w.complete(id, w.answering(c))
-		w.takeBack(c)
+	case c.stage == inBody && c.reader.untilClose():
+		w.completeExchange(id, w.currentExchange(c))
+		w.requeueAll(c)
 	default:
 		kind := "connection closed in the middle of a response"
-		if c.got == nothing {
+		if c.stage == beforeHead {
 			kind = "connection closed before a response"
 			if c.unsent() > 0 {
 				kind = "connection closed while the request was being sent"
 			}
 		}
-		w.fail(id, FailedRead, "read: "+kind)
+		w.failConn(id, FailedRead, "read: "+kind)
 	}
-	w.again(id)
+	w.reconnect(id)
 }
 
-// broken is called when the connection has failed.
-func (w *worker) broken(id int, kind Failure, text string) {
-	if w.parted(&w.conns[id]) {
-		w.resend(id)
+// onError is called when reading or writing failed.
+func (w *worker) onError(id int, kind Failure, text string) {
+	if w.isSilentClose(&w.conns[id]) {
+		w.retryOnNewConn(id)
 		return
 	}
-	w.fail(id, kind, text)
+	w.failConn(id, kind, text)
 }
 
-// parted reports whether the server may have closed the connection after its last response,
-// as servers may where they cannot announce it, and a request was sent too late.
-func (w *worker) parted(c *conn) bool {
-	return !w.protocol.announces() && c.flying > 0 && c.got == nothing && c.answered > 0
+// isSilentClose reports whether the server may have closed the connection after its last response,
+// before it received the request. Protocols that cannot announce the close allow this.
+func (w *worker) isSilentClose(c *conn) bool {
+	return !w.protocol.announcesClose() && c.inFlight > 0 && c.stage == beforeHead && c.responses > 0
 }
 
-// closesOnce is how often in a row a connection must be closed after one response for us to
-// close it ourselves from then on.
-const closesOnce = 2
+// maxSingleUses is the number of times in a row that the server may close a connection after one
+// response. From then on, the worker itself closes it after each response.
+const maxSingleUses = 2
 
-// resend has the request sent again, on a new connection.
-func (w *worker) resend(id int) {
+// retryOnNewConn reopens the connection and makes its request due again.
+func (w *worker) retryOnNewConn(id int) {
 	c := &w.conns[id]
-	if c.answered == 1 {
-		c.once++
+	if c.responses == 1 {
+		c.singleUses++
 	}
 	if w.tally.counting {
 		w.tally.fastCGI.Resent++
 	}
-	w.takeBack(c)
-	w.again(id)
+	w.requeueAll(c)
+	w.reconnect(id)
 }

@@ -9,7 +9,7 @@ import (
 	"github.com/tarehq/tare/internal/poll"
 )
 
-// fcgiWorker returns one for a plan of FastCGI, with connections to a listener that takes what comes.
+// fcgiWorker returns a worker for a FastCGI plan, connected to a listener.
 func fcgiWorker(t *testing.T, p Plan, conns int) *worker {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -30,8 +30,8 @@ func fcgiWorker(t *testing.T, p Plan, conns int) *worker {
 	return w
 }
 
-// A request that was not answered, because its connection was closed, keeps its turn.
-func TestTurnIsGivenBack(t *testing.T) {
+// A request whose connection closed before the response keeps its due time.
+func TestUnsentResponseKeepsItsDueTime(t *testing.T) {
 	w := fcgiWorker(t, Plan{Connections: 3, Spare: 1, Pace: Constant(1000)}, 3)
 	w.pacer.began, w.now = 1, 1e9
 	c := &w.conns[2]
@@ -40,38 +40,37 @@ func TestTurnIsGivenBack(t *testing.T) {
 	if !ok || !okToo || second != first+1e6 {
 		t.Fatalf("due: %t and %t, since %d and %d", ok, okToo, first, second)
 	}
-	c.flights[0], c.flying, c.answered = flight{due: first, busy: true}, 1, 2
-	w.resend(2)
+	c.exchanges[0], c.inFlight, c.responses = exchange{due: first, active: true}, 1, 2
+	w.retryOnNewConn(2)
 	if again, ok := w.isDue(4); !ok || again != first || c.state != opening {
-		t.Errorf("due: %t, since %d and then %d; the connection is %s", ok, first, again, c.doing())
+		t.Errorf("due: %t, since %d and then %d; the connection is %s", ok, first, again, c.activity())
 	}
 	if third, ok := w.isDue(4); !ok || third != second+1e6 {
 		t.Errorf("due: %t, since %d; want what follows %d", ok, third, second)
 	}
 }
 
-// A server that closes a connection after its first response once in a while is not one that
-// always does.
-func TestOnceInARow(t *testing.T) {
+// A worker closes connections itself only after the server did so several times in a row.
+func TestWorkerClosesConnectionsOnlyAfterRepeatedCloses(t *testing.T) {
 	w := fcgiWorker(t, Plan{Connections: 1}, 1)
 	c := &w.conns[0]
 	for _, test := range []struct{ responses, want int }{{1, 1}, {5, 0}, {1, 1}, {2, 0}, {1, 1}, {1, 2}} {
 		for range test.responses {
-			c.status, c.slot, c.flying = 200, 0, 1
-			c.flights[0].message = &w.messages[0]
-			w.complete(0, &c.flights[0])
+			c.status, c.slot, c.inFlight = 200, 0, 1
+			c.exchanges[0].message = &w.messages[0]
+			w.completeExchange(0, &c.exchanges[0])
 		}
-		w.resend(0)
-		if int(c.once) != test.want || c.answered != 0 {
-			t.Errorf("after %d responses: %d in a row", test.responses, c.once)
+		w.retryOnNewConn(0)
+		if int(c.singleUses) != test.want || c.responses != 0 {
+			t.Errorf("after %d responses: %d in a row", test.responses, c.singleUses)
 		}
 	}
 }
 
-// A response that comes before the request was sent ends the sending.
-func TestSendingEnds(t *testing.T) {
+// A response that arrives before the whole request was sent ends the sending.
+func TestEarlyResponseEndsSending(t *testing.T) {
 	w := fcgiWorker(t, Plan{Connections: 1}, 1)
-	w.open()
+	w.openConns()
 	for events := []poll.Event(nil); len(events) == 0; {
 		var err error
 		if events, err = w.poller.Wait(time.Second); err != nil {
@@ -79,9 +78,9 @@ func TestSendingEnds(t *testing.T) {
 		}
 	}
 	c := &w.conns[0]
-	for got, want := range map[stage]int{nothing: 0, inHead: 0, inBody: 1} {
-		c.state, c.out, c.got = open, []byte("x"), got
-		if w.serve(&poll.Event{Writable: true}); c.unsent() != want {
+	for got, want := range map[stage]int{beforeHead: 0, inHead: 0, inBody: 1} {
+		c.state, c.out, c.stage = open, []byte("x"), got
+		if w.handleEvent(&poll.Event{Writable: true}); c.unsent() != want {
 			t.Errorf("%d: %d bytes unsent, want %d", got, c.unsent(), want)
 		}
 	}

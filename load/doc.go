@@ -1,48 +1,63 @@
-// Package load generates load and measures what comes back: over HTTP/1.0, HTTP/1.1 or HTTP/2
-// or, as a web server in front of an application does, over FastCGI; by TCP, TLS or unix
-// sockets. It works on Linux; elsewhere Run returns errors.ErrUnsupported.
+// Package load sends requests to a server and measures its responses. It speaks HTTP/1.0, HTTP/1.1
+// and HTTP/2, and FastCGI in the role of the web server, over TCP, TLS or unix sockets. It runs on
+// Linux; elsewhere Run returns errors.ErrUnsupported.
 //
-// A Plan says what to send, where, and for how long; a Result tells what came of it. Both are
-// values. Run ends early with its context, and returns what was measured until then.
+// A [Plan] describes the requests, the server and the duration. A [Result] holds the measurements.
+// Both are plain values. If its context ends early, [Run] returns what it measured until then. A
+// [Session] measures in slices and keeps its connections open between them. A [Search] finds the
+// highest rate that meets a [Goal].
 //
-// Run keeps a number of connections busy: each sends a request, waits for the whole
-// response, and sends the next (a closed loop). With a Pace, each sends a request when
-// it is due (an open loop). A worker is a loop over a poller and a codec. A request
-// costs it one call to send and one to receive, and its share of one that tells which
-// connections are ready; nothing is allocated for it, unless it is made from a template.
+// In a closed loop, each connection sends a request, waits for the whole response and sends the
+// next one. In an open loop (a Plan with a [Pace]), each request is sent when it is due. A worker
+// is one thread that polls its share of the connections. A request costs the worker one system call
+// to send, one to receive, and its share of a poll. Only requests made from a template allocate
+// memory.
 //
 // # What is counted
 //
-// A run has a warm-up, which counts for nothing, and a measured time. A response
-// counts if its last byte came in the measured time. Its latency is the time from
-// just before its request was sent until that byte came. A closed loop says nothing
-// of requests that were not sent because the server was slow. In an open loop latency
-// counts from when a request was due: one that waits for its connection's last answer
-// is late already. Responses of status 400 and above, and those that are not as a plan
-// expects, count both as requests and as errors.
+// A run has a warm-up, which is not counted, and a measured time. A response counts if its last
+// byte arrives in the measured time. Its latency runs from just before the request was sent until
+// that byte arrived. A closed loop cannot show the requests that a slow server kept it from
+// sending.
 //
-// A plan with a number of Requests, and no warm-up, measures from the first connection on:
-// as many requests are sent as it says, and each of them is answered, or fails, or is sent
-// again where a server closed the connection as it may.
+// In an open loop, latency runs from when the request was due. If no connection was free at that
+// time, the wait is part of the latency. Responses with status 400 or above, and responses that the
+// Plan does not expect, count both as requests and as errors.
+//
+// A Plan with a number of Requests and no warm-up measures from the first connection on. It sends
+// exactly that many requests. Each one ends with a response or a failure. A request is retried if
+// the server closed the connection in a way that the protocol allows.
 //
 // # The generator itself
 //
-// It is a part of what is measured. Result.Generator has its processor time, the busiest
-// thread's share of a processor, and by how much it was late in an open loop; Result.Doubts says when that,
-// and not the server, may have decided.
+// The generator affects what it measures, most of all on the server's machine. Result.Generator
+// reports its CPU time, the CPU share of its busiest thread and, in an open loop, how late it sent
+// requests. Result.Doubts reports when the generator, not the server, may have limited the rate.
 //
 // # HTTP/2
 //
-// Frames and header blocks are those of golang.org/x/net/http2, on the same loop. Over TLS it is
-// agreed on, else taken for granted. A connection has as many streams under way as the plan's
-// Pipeline says and the server takes. A stream that was refused, or was not looked at before
-// the server ended the connection, is sent again; one that was reset is an error of its own.
+// Package golang.org/x/net/http2 encodes frames and header blocks. Over TLS, HTTP/2 is negotiated
+// by ALPN; without TLS the generator assumes it (prior knowledge). A connection carries as many
+// concurrent streams as Plan.Pipeline and the server's settings allow. The generator retries a
+// stream that the server refused, or that is above the last stream ID of a GOAWAY frame. A stream
+// that was reset counts as an error, while its connection stays open.
 //
 // # FastCGI
 //
-// A request is for a responder, has id 1 and asks it to keep the connection. Its records
-// are sent together. A response is whole with END_REQUEST; its head is a CGI program's. It
-// is a read error if END_REQUEST says that the request was refused, if there is no head, if
-// Content-Length says another number of bytes than came, or if records come that answer
-// something else. What else there is to know of it is in the type FastCGI.
+// Each request has the role RESPONDER and request ID 1. It has the flag FCGI_KEEP_CONN unless it is
+// the last one on its connection. All its records are sent together. A response has a CGI head and
+// ends with END_REQUEST. It counts as a read error if END_REQUEST reports a refusal, or the head is
+// missing. The same applies if Content-Length differs from the body's length, or a record belongs
+// to no request. The type [FastCGI] holds what only FastCGI reports.
+//
+// # Glossary
+//
+//   - worker: a thread with its share of the connections
+//   - coordinator: the goroutine that called Run, which starts phases and merges results
+//   - exchange: a request and its response
+//   - busy connection: one that sends requests, unlike a spare connection
+//   - due: when the schedule of an open loop requires a request to be sent
+//   - lag: how late the generator itself sent a request, although a connection was free
+//   - slice: a part of a Session's measured time
+//   - waker: an eventfd by which the coordinator wakes a worker
 package load

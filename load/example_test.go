@@ -11,7 +11,7 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// hello serves what the examples load.
+// hello starts the server of the examples.
 func hello() *httptest.Server {
 	return httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "text/plain")
@@ -19,32 +19,35 @@ func hello() *httptest.Server {
 	}))
 }
 
-// A closed loop: each connection sends the next request when the last was answered.
+// In a closed loop, each connection sends its next request after the previous response.
 func ExampleRun() {
 	server := hello()
 	defer server.Close()
 	r, err := load.Run(context.Background(), load.Plan{
-		URL: server.URL, Connections: 8, Warmup: 50 * time.Millisecond, Duration: time.Minute, Requests: 1000, // whichever comes first
+		// whichever comes first
+		URL: server.URL, Connections: 8, Warmup: 50 * time.Millisecond, Duration: time.Minute, Requests: 1000,
 	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("answers:", r.Requests > 0, "errors:", r.Errors.Total(), "all of status 200:", r.Statuses[200] == r.Requests)
+	fmt.Println("answers:", r.Requests > 0, "errors:", r.Errors.Total(), "all of status 200:",
+		r.Statuses[200] == r.Requests)
 	fmt.Println("a latency:", r.Latency.Quantile(0.99) > 0)
 	// Output:
 	// answers: true errors: 0 all of status 200: true
 	// a latency: true
 }
 
-// An open loop: requests are due at times of their own. Latency counts from then, so that it shows
-// what would have waited for a server that stalls.
+// In an open loop, requests are due on a schedule. Latency counts from when they were due, so it
+// shows how long requests would have waited for a server that stalls.
 func ExamplePace() {
 	server := hello()
 	defer server.Close()
 	r, err := load.Run(context.Background(), load.Plan{
 		URL: server.URL, Connections: 8, Duration: 500 * time.Millisecond,
-		Pace: load.Pace{Steps: []load.Step{{From: 0, To: 400, For: 250 * time.Millisecond}, {From: 400, To: 400}}, Poisson: true, Seed: 1},
+		Pace: load.Pace{Steps: []load.Step{{From: 0, To: 400, For: 250 * time.Millisecond}, {From: 400, To: 400}},
+			Poisson: true, Seed: 1},
 	})
 	if err != nil {
 		fmt.Println(err)
@@ -57,8 +60,7 @@ func ExamplePace() {
 	// the generator's own lag is known: true
 }
 
-// A number of requests from a list, with values of their own, each kept with its times; whatever is not as
-// expected is an error.
+// A number of requests from a template, each kept with its times. Unexpected responses are errors.
 func ExamplePlan_requests() {
 	server := hello()
 	defer server.Close()
@@ -66,7 +68,8 @@ func ExamplePlan_requests() {
 		URL: server.URL, Connections: 2, Requests: 100, Samples: 100, Template: true,
 		List: []load.Request{
 			{URL: "/users/{{random 1 1000}}"},
-			{URL: "/orders", Method: "POST", Body: `{"number": {{seq}}}`, Header: []string{"Content-Type: application/json"}},
+			{URL: "/orders", Method: "POST", Body: `{"number": {{seq}}}`,
+				Header: []string{"Content-Type: application/json"}},
 		},
 		Expect: load.Expect{Status: []int{200}, Header: []string{"Content-Type: text/plain"}},
 	})
@@ -85,7 +88,7 @@ func ExamplePlan_requests() {
 	// 100 answered, 0 not as expected; the slowest had status 200
 }
 
-// A run ends with its context, and what was measured until then is returned.
+// When its context ends, a run returns what it measured until then.
 func ExampleRun_cancel() {
 	server := hello()
 	defer server.Close()

@@ -7,67 +7,68 @@ import (
 	"github.com/tarehq/tare/internal/poll"
 )
 
-// request sends what a connection may send now, or lets it rest until its turn.
-func (w *worker) request(id int) {
+// sendDue sends the requests that a connection may send now, or leaves it idle.
+func (w *worker) sendDue(id int) {
 	c := &w.conns[id]
 	for c.hasRoom() {
 		due, ok := w.isDue(id)
 		if !ok {
 			break
 		}
-		w.ask(id, due)
+		w.enqueue(id, due)
 	}
 	if len(c.out) > 0 {
 		w.flush(id)
 	}
 }
 
-// hasRoom reports whether one more request can be sent on the connection.
+// hasRoom reports whether the connection can carry one more request.
 func (c *conn) hasRoom() bool {
-	return c.flying < len(c.flights) && !c.last && (c.mux == nil || c.mux.takes(c.flying))
+	return c.inFlight < len(c.exchanges) && !c.last && (c.mux == nil || c.mux.acceptsRequest(c.inFlight))
 }
 
-// ask puts a request into the connection's output that is due since then.
-func (w *worker) ask(id int, due int64) {
+// enqueue appends a request, due at the given time, to the connection's output.
+func (w *worker) enqueue(id int, due int64) {
 	c := &w.conns[id]
-	slot := (c.head + c.flying) % len(c.flights)
-	for c.flights[slot].busy { // where answers come in any order
-		slot = (slot + 1) % len(c.flights)
+	slot := (c.oldest + c.inFlight) % len(c.exchanges)
+	for c.exchanges[slot].active { // a multiplexer frees slots in any order
+		slot = (slot + 1) % len(c.exchanges)
 	}
-	m := w.pick()
-	c.asked++
-	c.last = c.asked == w.PerConnection
+	m := w.nextMessage()
+	c.sentRequests++
+	c.last = c.sentRequests == w.PerConnection
 	before := len(c.out)
 	switch {
 	case c.mux != nil:
 		var last bool
 		w.rendered = m.appendTo(w.rendered[:0], w, c.last)
-		c.own, last = c.mux.ask(c.toOwn(), w.rendered, m.isHead, slot)
-		c.out, c.last = c.own, c.last || last
+		c.outBuffer, last = c.mux.appendRequest(c.ownedOutput(), w.rendered, m.isHead, slot)
+		c.out, c.last = c.outBuffer, c.last || last
 	case m.fixed() && len(c.out) == 0:
-		c.out, c.own = m.bytes(c.last), c.own[:0]
+		c.out, c.outBuffer = m.bytes(c.last), c.outBuffer[:0]
 	default:
-		c.own = m.appendTo(c.toOwn(), w, c.last)
-		c.out = c.own
+		c.outBuffer = m.appendTo(c.ownedOutput(), w, c.last)
+		c.out = c.outBuffer
 	}
-	c.committed += int64(len(c.out) - before)
-	c.flights[slot] = flight{
-		message: m, due: due, sent: w.now, end: c.committed, took: c.took, busy: true, counted: w.tally.counting && w.limited(),
+	c.queuedBytes += int64(len(c.out) - before)
+	c.exchanges[slot] = exchange{
+		message: m, due: due, sent: w.now, endOffset: c.queuedBytes, connectTime: c.connectTime, active: true,
+		counted: w.tally.counting && w.hasRequestLimit(),
 	}
-	c.took = 0
-	c.flying++
+	c.connectTime = 0
+	c.inFlight++
 }
 
-// toOwn moves what is still to be sent to the beginning of the connection's own memory, where
-// more can follow.
-func (c *conn) toOwn() []byte {
-	if len(c.out) == len(c.own) { // it is there
-		return c.own
+// ownedOutput moves unsent output to the start of the connection's own buffer, so that more can be
+// appended.
+func (c *conn) ownedOutput() []byte {
+	if len(c.out) == len(c.outBuffer) { // it is already there
+		return c.outBuffer
 	}
-	return append(c.own[:0], c.out...)
+	return append(c.outBuffer[:0], c.out...)
 }
 
-// flush sends what there is room for.
+// flush sends the connection's output until the socket's buffer is full.
 func (w *worker) flush(id int) {
 	c := &w.conns[id]
 	if c.tls != nil {
@@ -77,37 +78,38 @@ func (w *worker) flush(id int) {
 	for len(c.out) > 0 {
 		n, err := poll.Send(c.fd, c.out)
 		if err == poll.ErrAgain { //nolint:errorlint // a bare errno
-			w.awaitRoom(id)
+			w.awaitWritable(id)
 			return
 		}
 		if err != nil {
-			w.broken(id, FailedWrite, "write: "+err.Error())
+			w.onError(id, FailedWrite, "write: "+err.Error())
 			return
 		}
 		c.out = c.out[n:]
 		if w.tally.counting {
-			w.tally.sent += uint64(n)
+			w.tally.sentBytes += uint64(n)
 		}
 	}
 }
 
-// awaitRoom has the poller report room for output where it does not.
-func (w *worker) awaitRoom(id int) {
+// awaitWritable makes the poller report when a unix socket is writable again. TCP sockets are
+// always watched.
+func (w *worker) awaitWritable(id int) {
 	c := &w.conns[id]
-	if w.address.socket == "" || c.watched {
+	if w.address.socket == "" || c.outputWatched {
 		return
 	}
-	c.watched = true
+	c.outputWatched = true
 	if err := w.poller.AddOutput(c.fd, id); err != nil {
-		w.broken(id, FailedWrite, "write: "+err.Error())
+		w.onError(id, FailedWrite, "write: "+err.Error())
 	}
 }
 
-// receive reads until that would block, and takes in what comes. A read that does
-// not fill the buffer has emptied the socket: what comes later makes another event. So
-// there is no second read to learn that nothing is left, which saves a system call for
-// each response (BenchmarkRecvNothing of internal/poll). Only when the peer has ended, of
-// which no further event would tell, reading goes on, and over TLS, where a read is a record.
+// receive reads and parses input until the socket is empty. A read that does not fill the buffer
+// has emptied the socket, and later input makes another event. So receive skips the read that would
+// only return EAGAIN, which saves a system call for each response (BenchmarkRecvNothing of
+// internal/poll). It reads on if the peer has closed, since no event would follow, and over TLS,
+// where each read returns one record.
 func (w *worker) receive(id int, ended bool) {
 	c := &w.conns[id]
 	for {
@@ -116,19 +118,19 @@ func (w *worker) receive(id int, ended bool) {
 		case err == poll.ErrAgain: //nolint:errorlint // a bare errno
 			return
 		case err != nil:
-			w.broken(id, FailedRead, "read: "+err.Error())
+			w.onError(id, FailedRead, "read: "+err.Error())
 			return
 		case n == 0:
-			w.ended(id)
+			w.onEOF(id)
 			return
 		}
 		w.now = w.nanos()
 		if w.tally.counting {
-			w.tally.bytes += uint64(n)
-			w.present.second.Bytes += uint64(n)
+			w.tally.receivedBytes += uint64(n)
+			w.current.second.Bytes += uint64(n)
 		}
 		fd := c.fd
-		if !w.take(id, w.buffer[:n]) || c.fd != fd || n < len(w.buffer) && !ended && c.tls == nil {
+		if !w.consume(id, w.buffer[:n]) || c.fd != fd || n < len(w.buffer) && !ended && c.tls == nil {
 			return
 		}
 	}
@@ -142,174 +144,175 @@ func (w *worker) read(c *conn) (int, error) {
 }
 
 var (
-	errUnasked = errors.New("bytes came before a request was sent")
-	errSurplus = errors.New("bytes came after a response, before the next request")
+	errUnsolicited = errors.New("received bytes before a request was sent")
+	errSurplus     = errors.New("received bytes after a response, before the next request")
 )
 
-// take consumes input. It reports false when the connection is not to be read
-// further.
-func (w *worker) take(id int, in []byte) bool {
+// consume parses input. It returns false if the connection must not be read further.
+func (w *worker) consume(id int, in []byte) bool {
 	c := &w.conns[id]
-	answered := c.answered
+	responsesBefore := c.responses
 	for len(in) > 0 {
-		if c.flying == 0 && c.mux == nil {
-			return w.unasked(id, c.answered > answered)
+		if c.inFlight == 0 && c.mux == nil {
+			return w.onUnsolicited(id, c.responses > responsesBefore)
 		}
-		n, err := w.next(c, in)
+		n, err := w.feedReader(c, in)
 		if err != nil {
-			w.fail(id, FailedRead, "read: "+err.Error())
-			if !w.resting {
+			w.failConn(id, FailedRead, "read: "+err.Error())
+			if !w.paused {
 				w.connect(id)
 			}
 			return false
 		}
 		in = in[n:]
-		if c.mux != nil && w.attend(id) {
-			if c.last && c.flying == 0 {
-				w.again(id)
+		if c.mux != nil && w.handleControl(id) {
+			if c.last && c.inFlight == 0 {
+				w.reconnect(id)
 				return false
 			}
 			continue
 		}
-		if c.got < whole {
+		if c.stage < complete {
 			continue
 		}
-		w.accepted(c)
-		f := w.answering(c)
-		early := c.mux == nil && c.committed-int64(c.unsent()) < f.end
-		last := c.answer.last || c.last && c.flying == 1
-		w.complete(id, f)
-		// Whoever answers before the whole request was sent does not want the rest.
-		if last || early || c.once >= closesOnce {
-			surplus := len(in) > 0 && c.flying == 0 && c.mux == nil
+		w.leaveBacklog(c)
+		f := w.currentExchange(c)
+		early := c.mux == nil && c.queuedBytes-int64(c.unsent()) < f.endOffset
+		last := c.response.last || c.last && c.inFlight == 1
+		w.completeExchange(id, f)
+		// A server that responds before the whole request was sent does not want the rest of it.
+		if last || early || c.singleUses >= maxSingleUses {
+			surplus := len(in) > 0 && c.inFlight == 0 && c.mux == nil
 			if surplus {
-				w.note(FailedRead, "read: "+errSurplus.Error())
+				w.recordError(FailedRead, "read: "+errSurplus.Error())
 			}
-			w.takeBack(c)
-			w.again(id)
+			w.requeueAll(c)
+			w.reconnect(id)
 			return false
 		}
 	}
 	if c.mux != nil {
-		c.own = c.mux.reply(c.toOwn())
-		c.out = c.own
+		c.outBuffer = c.mux.appendReplies(c.ownedOutput())
+		c.out = c.outBuffer
 	}
-	w.request(id)
+	w.sendDue(id)
 	return c.state == open
 }
 
-// attend does what a multiplexer's connection needs besides responses. It reports whether there
-// is no response then.
-func (w *worker) attend(id int) bool {
+// handleControl handles a multiplexer's input other than responses. It reports whether there was no
+// response.
+func (w *worker) handleControl(id int) bool {
 	c := &w.conns[id]
-	if c.goes {
+	if c.goAway {
 		c.last = true
-		for slot := range c.flights {
-			if f := &c.flights[slot]; f.busy && c.mux.number(slot) > c.lastStream {
-				w.takeBackOne(c, f)
+		for slot := range c.exchanges {
+			if f := &c.exchanges[slot]; f.active && c.mux.streamID(slot) > c.lastStreamID {
+				w.requeue(c, f)
 			}
 		}
 		return true
 	}
-	if c.got < whole {
+	if c.stage < complete {
 		return true
 	}
-	f := w.answering(c)
+	f := w.currentExchange(c)
 	switch {
-	case c.again:
-		w.takeBackOne(c, f)
-	case c.fault != "":
-		w.note(FailedRead, "read: "+c.fault)
-		w.failed(id, f, FailedRead)
-		c.flying--
+	case c.retry:
+		w.requeue(c, f)
+	case c.streamError != "":
+		w.recordError(FailedRead, "read: "+c.streamError)
+		w.failExchange(id, f, FailedRead)
+		c.inFlight--
 	default:
 		return false
 	}
 	return true
 }
 
-// unasked is called when bytes came that answer nothing.
-func (w *worker) unasked(id int, surplus bool) bool {
-	err := errUnasked
+// onUnsolicited handles bytes received while no request is in flight.
+func (w *worker) onUnsolicited(id int, surplus bool) bool {
+	err := errUnsolicited
 	if surplus {
 		err = errSurplus
 	}
-	w.note(FailedRead, "read: "+err.Error())
-	w.again(id)
+	w.recordError(FailedRead, "read: "+err.Error())
+	w.reconnect(id)
 	return false
 }
 
-// next has the reader take in some input.
-func (w *worker) next(c *conn, in []byte) (n int, err error) {
+// feedReader passes input to the reader.
+func (w *worker) feedReader(c *conn, in []byte) (n int, err error) {
 	if c.mux == nil {
-		if c.got == nothing {
-			m := c.flights[c.head].message
+		if c.stage == beforeHead {
+			m := c.exchanges[c.oldest].message
 			c.isHead, c.checked = m.isHead, c.check
 		}
-		c.slot = c.head
+		c.slot = c.oldest
 	}
-	n, err = c.reader.take(in, &c.answer)
+	n, err = c.reader.consume(in, &c.response)
 	if c.slot >= 0 {
-		f := &c.flights[c.slot]
-		if f.first == 0 {
-			f.first = w.now
+		f := &c.exchanges[c.slot]
+		if f.firstByte == 0 {
+			f.firstByte = w.now
 		}
 		f.bytes += int64(n)
 	}
 	return n, err
 }
 
-// answering returns the request that is being answered.
-func (w *worker) answering(c *conn) *flight { return &c.flights[c.slot] }
+// currentExchange returns the exchange whose response is being received.
+func (w *worker) currentExchange(c *conn) *exchange { return &c.exchanges[c.slot] }
 
-// complete counts a response.
-func (w *worker) complete(id int, f *flight) {
+// completeExchange ends an exchange with its response.
+func (w *worker) completeExchange(id int, f *exchange) {
 	c := &w.conns[id]
-	if c.answered++; c.answered > 1 {
-		c.once = 0
+	if c.responses++; c.responses > 1 {
+		c.singleUses = 0
 	}
-	failure := w.expected.judge(&c.answer)
-	w.count(f, c.status, c.body)
-	if failure != Fine {
+	failure := w.expected.judge(&c.response)
+	w.countResponse(f, c.status, c.body)
+	if failure != NoFailure {
 		if w.tally.errors.First == "" {
-			w.noteText(failure.describe(&c.answer))
+			w.recordFirstError(failure.describe(&c.response))
 		}
 		if w.tally.counting {
 			w.countError(failure)
 		}
 	}
 	if w.Samples > 0 {
-		w.sample(&Sample{
-			Connect: f.took, Due: w.at(f.due), Sent: w.at(f.sent), First: w.at(f.first), Done: w.at(w.now),
-			Connection: w.number(id), Request: f.message.number, Status: int32(c.status), Kept: !c.answer.last && !c.last,
+		w.recordSample(&Sample{
+			Connect: f.connectTime, Due: w.sinceMeasuring(f.due), Sent: w.sinceMeasuring(f.sent),
+			First: w.sinceMeasuring(f.firstByte), Done: w.sinceMeasuring(w.now),
+			Connection: w.connNumber(id), Request: f.message.index, Status: int32(c.status),
+			Kept:    !c.response.last && !c.last,
 			Failure: failure, Body: c.body, Bytes: f.bytes,
 		})
 	}
-	f.busy = false
-	c.flying--
-	c.head = (c.head + 1) % len(c.flights)
-	c.answer = answer{slot: -1}
+	f.active = false
+	c.inFlight--
+	c.oldest = (c.oldest + 1) % len(c.exchanges)
+	c.response = response{slot: -1}
 	if f.counted {
-		w.budget.done()
+		w.requestBudget.finish()
 	}
-	w.thinks(id)
+	w.startThinking(id)
 }
 
-// count counts a response and its times.
-func (w *worker) count(f *flight, status int, body int64) {
-	if !w.tally.counting || w.limited() && !f.counted {
+// countResponse counts a response and its times, if it is measured.
+func (w *worker) countResponse(f *exchange, status int, body int64) {
+	if !w.tally.counting || w.hasRequestLimit() && !f.counted {
 		return
 	}
 	service := time.Duration(w.now - f.sent)
 	w.tally.requests++
 	w.tally.statuses[status]++
-	w.tally.bodies += uint64(body)
-	w.present.second.Requests++
-	w.tally.firstByte.Record(time.Duration(f.first - f.sent))
-	if w.pacer == nil { // in a closed loop it is due when it is sent
-		w.present.latency.Record(service)
+	w.tally.bodyBytes += uint64(body)
+	w.current.second.Requests++
+	w.tally.firstByte.Record(time.Duration(f.firstByte - f.sent))
+	if w.pacer == nil { // in a closed loop a request is due when it is sent
+		w.current.latency.Record(service)
 		return
 	}
 	w.tally.service.Record(service)
-	w.present.latency.Record(time.Duration(w.now - f.due))
+	w.current.latency.Record(time.Duration(w.now - f.due))
 }

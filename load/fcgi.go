@@ -8,22 +8,22 @@ import (
 	"github.com/tarehq/tare/internal/wire/fcgi"
 )
 
-// overFCGI is FastCGI as a protocol to load: that of a web server to an application.
-type overFCGI struct{}
+// fcgiProtocol is FastCGI, in the role of the web server.
+type fcgiProtocol struct{}
 
 const (
-	// fcgiPort is where php-fpm listens, and where nginx's documentation has applications.
+	// fcgiPort is the default port of php-fpm and of nginx's examples.
 	fcgiPort = "9000"
-	// requestID is the id of every request: each is alone on its connection.
+	// requestID is the ID of every request: a connection carries one at a time.
 	requestID = 1
 )
 
-func (overFCGI) port(bool) string   { return fcgiPort }
-func (overFCGI) takesParams() bool  { return true }
-func (overFCGI) takesSeveral() bool { return false }
-func (overFCGI) announces() bool    { return false }
+func (fcgiProtocol) defaultPort(bool) string { return fcgiPort }
+func (fcgiProtocol) acceptsParams() bool     { return true }
+func (fcgiProtocol) allowsPipelining() bool  { return false }
+func (fcgiProtocol) announcesClose() bool    { return false }
 
-func (overFCGI) render(dst []byte, q *request, to address, last bool) []byte {
+func (fcgiProtocol) render(dst []byte, q *request, to address, last bool) []byte {
 	var list []byte
 	for _, p := range paramsOf(q, to) {
 		list = fcgi.AppendPair(list, p.name, p.value)
@@ -36,19 +36,19 @@ func (overFCGI) render(dst []byte, q *request, to address, last bool) []byte {
 }
 
 const (
-	// defaultRoot is the DOCUMENT_ROOT of a plan that has none.
+	// defaultRoot is the default DOCUMENT_ROOT.
 	defaultRoot = "/var/www/html"
-	// remotePort stands for the port of a client, which is on the web server's machine.
-	// Real clients have many, but all connections send the same bytes.
+	// remotePort is the REMOTE_PORT of all requests. Real clients differ in it, but all connections
+	// send the same bytes.
 	remotePort = "49152"
-	// software is what calls itself the web server, and the client.
+	// software identifies the web server and the client.
 	software = "tare"
 )
 
-// params are FastCGI parameters, one of each name.
+// params are FastCGI parameters with unique names.
 type params []field
 
-// set adds a parameter, or gives it another value.
+// set adds or replaces a parameter.
 func (p *params) set(name, value string) {
 	for i := range *p {
 		if (*p)[i].name == name {
@@ -68,8 +68,8 @@ func (p params) get(name string) string {
 	return ""
 }
 
-// paramsOf returns the parameters of a request: those of nginx's file fastcgi_params, and
-// SCRIPT_FILENAME, which its users add; the header's; and then the plan's own.
+// paramsOf returns the parameters of a request. They are those of nginx's file fastcgi_params,
+// SCRIPT_FILENAME (which its users add), the header fields, and the Plan's own.
 func paramsOf(q *request, to address) params {
 	server := serverOf(to)
 	contentType, _ := q.get("Content-Type")
@@ -108,8 +108,8 @@ func paramsOf(q *request, to address) params {
 	return all
 }
 
-// serverOf returns the address of the web server that we play. It is on the application's
-// machine or, in front of a unix socket, on port 80 of this one.
+// serverOf returns the address of the web server that the generator plays. It is on the
+// application's machine or, in front of a unix socket, on port 80 of this one.
 func serverOf(to address) netip.AddrPort {
 	if to.socket != "" {
 		return netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), 80)
@@ -117,8 +117,9 @@ func serverOf(to address) netip.AddrPort {
 	return to.tcp
 }
 
-// headerParams returns the plan's header as parameters. Fields of one name are joined as
-// nginx joins them (RFC 9110, 5.3). Those that have a parameter of their own are left out.
+// headerParams returns the Plan's header fields as parameters. Fields with the same name are joined
+// as nginx joins them (RFC 9110, 5.3). Content-Type and Content-Length have parameters of their
+// own.
 func (q *request) headerParams() params {
 	var all params
 	for _, f := range q.fields {
@@ -143,7 +144,7 @@ func (q *request) contentLength() string {
 	if given, ok := q.get("Content-Length"); ok {
 		return given
 	}
-	if q.tellsLength() {
+	if q.sendsLength() {
 		return strconv.Itoa(len(q.body))
 	}
 	return ""

@@ -21,7 +21,7 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// listen returns a socket, and the URL of its root but for the slash.
+// listen returns a socket and the URL of its root without the final slash.
 func listen(t testing.TB, scheme, network string) (l net.Listener, url string) {
 	t.Helper()
 	at := "127.0.0.1:0"
@@ -56,8 +56,10 @@ func TestFastCGICountsWhatTheApplicationCounts(t *testing.T) {
 	urls := application(t, func(w http.ResponseWriter, r *http.Request) {
 		served.Add(1)
 		b, _ := io.ReadAll(r.Body)
-		seen.Store(fmt.Sprintf("%s %s %s %s %s", r.Method, r.URL.RequestURI(), r.Header.Get("X-A"), r.Header.Get("User-Agent"), b), true)
-		if r.RemoteAddr != "127.0.0.1:49152" || r.Host != "a.example" || fcgi.ProcessEnv(r)["SCRIPT_FILENAME"] != "/srv"+r.URL.Path {
+		seen.Store(fmt.Sprintf("%s %s %s %s %s", r.Method, r.URL.RequestURI(), r.Header.Get("X-A"),
+			r.Header.Get("User-Agent"), b), true)
+		if r.RemoteAddr != "127.0.0.1:49152" || r.Host != "a.example" ||
+			fcgi.ProcessEnv(r)["SCRIPT_FILENAME"] != "/srv"+r.URL.Path {
 			t.Errorf("%s of %s: %v", r.Host, r.RemoteAddr, fcgi.ProcessEnv(r))
 		}
 		switch r.URL.Path {
@@ -110,14 +112,17 @@ func TestFastCGICountsWhatTheApplicationCounts(t *testing.T) {
 				if test.status >= 400 {
 					failed -= r.Requests
 				}
-				if r.Requests == 0 || failed != 0 || r.Statuses[test.status] != r.Requests || r.Connects != 0 || *r.FastCGI != (load.FastCGI{}) {
-					t.Errorf("%d requests, statuses %v, errors %+v, %d connects, %+v", r.Requests, r.Statuses, r.Errors, r.Connects, r.FastCGI)
+				if r.Requests == 0 || failed != 0 || r.Statuses[test.status] != r.Requests || r.Connects != 0 ||
+					*r.FastCGI != (load.FastCGI{}) {
+					t.Errorf("%d requests, statuses %v, errors %+v, %d connects, %+v", r.Requests, r.Statuses, r.Errors,
+						r.Connects, r.FastCGI)
 				}
-				// Those before and after the measured time are not counted.
+				// The server also counts requests before and after the measured time.
 				if n := uint64(served.Load()); r.Requests > n || 2*(r.Requests+connections) < n {
 					t.Errorf("%d requests counted, %d served", r.Requests, n)
 				}
-				if uint64(r.Service.Count()) != r.Requests || uint64(r.Latency.Count()) != r.Requests+r.Unanswered || r.Latency.Max() <= 0 || r.URL != test.plan.URL {
+				if uint64(r.Service.Count()) != r.Requests || uint64(r.Latency.Count()) != r.Requests+r.Unanswered ||
+					r.Latency.Max() <= 0 || r.URL != test.plan.URL {
 					t.Errorf("%s: %d latencies, longest %v", r.URL, r.Latency.Count(), r.Latency.Max())
 				}
 			})
@@ -125,8 +130,8 @@ func TestFastCGICountsWhatTheApplicationCounts(t *testing.T) {
 	}
 }
 
-// Large bodies go both ways, in as many records as it takes.
-func TestFastCGILargeBodies(t *testing.T) {
+// Large bodies are transferred in both directions, in as many records as necessary.
+func TestFastCGITransfersLargeBodies(t *testing.T) {
 	const in, out = 3 << 20, 10 << 20
 	for _, url := range application(t, func(w http.ResponseWriter, r *http.Request) {
 		if n, err := io.Copy(io.Discard, r.Body); n != in || err != nil {
@@ -136,14 +141,17 @@ func TestFastCGILargeBodies(t *testing.T) {
 		w.Header().Set("Content-Length", fmt.Sprint(out))
 		w.Write(make([]byte, out))
 	}) {
-		r := some(t, load.Plan{URL: url, Method: "POST", Body: strings.Repeat("a", in), Connections: 2, Duration: 500 * time.Millisecond})
-		if r.Requests == 0 || r.Errors.Total() != 0 || r.Connects != 0 || r.Bytes < (r.Requests-min(r.Requests, 2))*out {
-			t.Errorf("%s: %d requests of %d bytes, %d connects, errors %+v", url, r.Requests, r.Bytes, r.Connects, r.Errors)
+		r := some(t, load.Plan{URL: url, Method: "POST", Body: strings.Repeat("a", in), Connections: 2,
+			Duration: 500 * time.Millisecond})
+		if r.Requests == 0 || r.Errors.Total() != 0 || r.Connects != 0 ||
+			r.Bytes < (r.Requests-min(r.Requests, 2))*out {
+			t.Errorf("%s: %d requests of %d bytes, %d connects, errors %+v", url, r.Requests, r.Bytes, r.Connects,
+				r.Errors)
 		}
 	}
 }
 
-// fcgiScript is script for FastCGI: an application that answers by a function of its own.
+// fcgiScript starts a FastCGI application that handles each connection by a function.
 func fcgiScript(t *testing.T, serve func(n int, c net.Conn, requests *bufio.Reader)) string {
 	_, address, _ := strings.Cut(script(t, serve), "://")
 	return "fcgi://" + address + "/"
@@ -169,9 +177,9 @@ func readRequest(r *bufio.Reader) error {
 	}
 }
 
-// answers answers every request with the same pieces, pausing between them, and closes the
-// connection after so many requests; never if that is 0.
-func answers(limit int, pieces ...string) func(int, net.Conn, *bufio.Reader) {
+// answers responds to each request with the same pieces, pauses between them, and closes the
+// connection after a number of requests; never if it is 0.
+func responding(limit int, pieces ...string) func(int, net.Conn, *bufio.Reader) {
 	return func(_ int, c net.Conn, requests *bufio.Reader) {
 		for n := 1; readRequest(requests) == nil; n++ {
 			for i, p := range pieces {
@@ -189,18 +197,20 @@ func answers(limit int, pieces ...string) func(int, net.Conn, *bufio.Reader) {
 
 const plain = "Content-Type: text/plain\r\n\r\n"
 
-func TestFastCGIResponsesInPieces(t *testing.T) {
-	whole := load.Stdout("Status: 200 OK\r\nContent-Length: 2\r\n\r\n") + load.Record(6, 1, "ok", 6) + load.Stdout("") + load.End(0, 0)
+func TestFastCGIResponsesArriveInPieces(t *testing.T) {
+	whole := load.Stdout("Status: 200 OK\r\nContent-Length: 2\r\n\r\n") + load.Record(6, 1, "ok",
+		6) + load.Stdout("") + load.End(0, 0)
 	for name, pieces := range map[string][]string{
-		"header in pieces":  {whole[:3], whole[3:]},
-		"head in pieces":    {whole[:20], whole[20:30], whole[30:]},
-		"body in pieces":    {load.Stdout(plain), load.Stdout("a")[:8], "a", load.Record(6, 1, "bc", 2) + load.End(0, 0)},
+		"header in pieces": {whole[:3], whole[3:]},
+		"head in pieces":   {whole[:20], whole[20:30], whole[30:]},
+		"body in pieces": {load.Stdout(plain), load.Stdout("a")[:8], "a",
+			load.Record(6, 1, "bc", 2) + load.End(0, 0)},
 		"padding in pieces": {load.Record(6, 1, plain, 9)[:40], "\x00\x00", "\x00\x00\x00" + load.End(0, 0)},
 		"end in pieces":     {whole[:len(whole)-10], whole[len(whole)-10:]},
 		"at once":           {whole},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := some(t, load.Plan{URL: fcgiScript(t, answers(0, pieces...)), Connections: 3})
+			r := some(t, load.Plan{URL: fcgiScript(t, responding(0, pieces...)), Connections: 3})
 			size := uint64(len(strings.Join(pieces, "")))
 			if r.Requests == 0 || r.Errors.Total() != 0 || r.Connects != 0 {
 				t.Errorf("%d requests, errors %+v, %d connects", r.Requests, r.Errors, r.Connects)
@@ -213,7 +223,7 @@ func TestFastCGIResponsesInPieces(t *testing.T) {
 	}
 }
 
-func TestFastCGIErrorsByKind(t *testing.T) {
+func TestFastCGIErrorsAreCountedByKind(t *testing.T) {
 	read := func(e load.Errors) uint64 { return e.Read }
 	timeout := func(e load.Errors) uint64 { return e.Timeout }
 	ok := load.Stdout(plain) + load.End(0, 0)
@@ -227,27 +237,41 @@ func TestFastCGIErrorsByKind(t *testing.T) {
 			r.Peek(1)
 			io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n")
 		}), read, "read: fcgi: unknown version", false},
-		{"closes", fcgiScript(t, func(_ int, _ net.Conn, r *bufio.Reader) { readRequest(r) }), read, "read: connection closed before a response", false},
-		{"closes midway", fcgiScript(t, answers(1, load.Stdout(plain))), read, "closed in the middle", false},
-		{"closes in a header", fcgiScript(t, answers(1, ok[:5])), read, "closed in the middle", false},
-		{"closes before the padding", fcgiScript(t, answers(1, load.Stdout(plain)+load.Record(3, 1, strings.Repeat("\x00", 8), 1)[:16])), read, "closed in the middle", false},
-		{"other request", fcgiScript(t, answers(0, load.Record(6, 2, plain, 0))), read, "read: a record came for request 2", false},
-		{"overloaded", fcgiScript(t, answers(0, load.End(0, 2))), read, "read: the application refused: overloaded", false},
-		{"no head", fcgiScript(t, answers(0, load.End(0, 0))), read, "read: the application ended the request before", false},
-		{"malformed head", fcgiScript(t, answers(0, load.Stdout("<html>"+"\r\n\r\n")+load.End(0, 0))), read, "read: http1: ", false},
-		{"another length", fcgiScript(t, answers(0, load.Stdout("Content-Length: 3\n\nab")+load.End(0, 0))), read, "read: a body of 2 bytes came, and Content-Length said 3", false},
-		{"too much", fcgiScript(t, answers(0, ok+"surplus")), read, "read: bytes came after a response", true},
-		{"twice", fcgiScript(t, answers(0, ok+ok)), read, "read: bytes came after a response", true},
-		{"silent", fcgiScript(t, func(_ int, _ net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) }), timeout, "timeout: waiting for a response", false},
-		{"only STDERR", fcgiScript(t, answers(0, load.Stderr("oh"))), timeout, "timeout: waiting for a response", false},
-		{"never ends", fcgiScript(t, answers(0, load.Stdout(plain))), timeout, "timeout: in a response's body", false},
-		{"unavailable", fcgiScript(t, answers(0, load.Stdout("Status: 503 No\r\n\r\n")+load.End(0, 0))), func(e load.Errors) uint64 { return e.Status }, "", true},
+		{"closes", fcgiScript(t, func(_ int, _ net.Conn, r *bufio.Reader) { readRequest(r) }), read,
+			"read: connection closed before a response", false},
+		{"closes midway", fcgiScript(t, responding(1, load.Stdout(plain))), read, "closed in the middle", false},
+		{"closes in a header", fcgiScript(t, responding(1, ok[:5])), read, "closed in the middle", false},
+		{"closes before the padding", fcgiScript(t,
+			responding(1, load.Stdout(plain)+load.Record(3, 1, strings.Repeat("\x00", 8), 1)[:16])), read,
+			"closed in the middle", false},
+		{"other request", fcgiScript(t, responding(0, load.Record(6, 2, plain, 0))), read, "read: record for request ID 2",
+			false},
+		{"overloaded", fcgiScript(t, responding(0, load.End(0, 2))), read,
+			"read: the application refused the request: overloaded", false},
+		{"no head", fcgiScript(t, responding(0, load.End(0, 0))), read, "read: the application ended the request before",
+			false},
+		{"malformed head", fcgiScript(t, responding(0, load.Stdout("<html>"+"\r\n\r\n")+load.End(0, 0))), read,
+			"read: http1: ", false},
+		{"another length", fcgiScript(t, responding(0, load.Stdout("Content-Length: 3\n\nab")+load.End(0, 0))), read,
+			"read: body of 2 bytes, but Content-Length is 3", false},
+		{"too much", fcgiScript(t, responding(0, ok+"surplus")), read, "read: received bytes after a response", true},
+		{"twice", fcgiScript(t, responding(0, ok+ok)), read, "read: received bytes after a response", true},
+		{"silent", fcgiScript(t, func(_ int, _ net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) }), timeout,
+			"timeout: waiting for a response", false},
+		{"only STDERR", fcgiScript(t, responding(0, load.Stderr("oh"))), timeout, "timeout: waiting for a response",
+			false},
+		{"never ends", fcgiScript(t, responding(0, load.Stdout(plain))), timeout, "timeout: receiving the response's body",
+			false},
+		{"unavailable", fcgiScript(t, responding(0, load.Stdout("Status: 503 No\r\n\r\n")+load.End(0, 0))),
+			func(e load.Errors) uint64 { return e.Status }, "", true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			var r *load.Result
 			again(t, func(longer time.Duration) error {
-				r = run(t, load.Plan{URL: test.url, Connections: 2, Timeout: longer * timeoutFor(test.text), Duration: longer * 250 * time.Millisecond})
-				if n := test.kind(r.Errors); n == 0 || n != r.Errors.Total() || !strings.Contains(r.Errors.First, test.text) {
+				r = run(t, load.Plan{URL: test.url, Connections: 2, Timeout: longer * timeoutFor(test.text),
+					Duration: longer * 250 * time.Millisecond})
+				if n := test.kind(r.Errors); n == 0 || n != r.Errors.Total() ||
+					!strings.Contains(r.Errors.First, test.text) {
 					return fmt.Errorf("errors %+v", r.Errors)
 				}
 				return nil
@@ -259,22 +283,22 @@ func TestFastCGIErrorsByKind(t *testing.T) {
 	}
 }
 
-// What an application writes to STDERR is no error, and neither is its exit code, but a
-// person can see both.
-func TestStderrAndExitCode(t *testing.T) {
-	answer := load.Stderr("PHP Warning: ") + load.Stdout(plain) + load.Stderr("oh\n") + load.Stdout("hello") + load.End(3, 0)
-	r := some(t, load.Plan{URL: fcgiScript(t, answers(0, answer)), Connections: 2})
+// STDERR output and a nonzero exit code are no errors, but the report shows both.
+func TestStderrAndExitCodeAreNoErrors(t *testing.T) {
+	response := load.Stderr("PHP Warning: ") + load.Stdout(plain) + load.Stderr("oh\n") + load.Stdout("hello") + load.End(3, 0)
+	r := some(t, load.Plan{URL: fcgiScript(t, responding(0, response)), Connections: 2})
 	f := r.FastCGI
 	if r.Requests == 0 || r.Errors.Total() != 0 || f.Stderr != "PHP Warning: oh\n" || f.Exits != r.Requests {
 		t.Errorf("%d requests, errors %+v, %+v", r.Requests, r.Errors, f)
 	}
 	// Each connection may have been in the middle of a response at either end.
-	if each := uint64(len("PHP Warning: oh\n")); f.StderrBytes > (r.Requests+2)*each || f.StderrBytes+2*each < r.Requests*each {
+	if each := uint64(len("PHP Warning: oh\n")); f.StderrBytes > (r.Requests+2)*each ||
+		f.StderrBytes+2*each < r.Requests*each {
 		t.Errorf("%d bytes for %d requests", f.StderrBytes, r.Requests)
 	}
-	// It is kept of responses that failed, and of those that did not come in time.
+	// STDERR is also kept for failed and timed-out responses.
 	for _, rest := range []string{load.End(0, 0), ""} {
-		url := fcgiScript(t, answers(0, load.Stderr("panic: oh")+rest))
+		url := fcgiScript(t, responding(0, load.Stderr("panic: oh")+rest))
 		again(t, func(longer time.Duration) error {
 			r := run(t, load.Plan{URL: url, Connections: 1, Duration: longer * brief})
 			if r.Requests != 0 || r.FastCGI.Stderr != "panic: oh" {
@@ -285,42 +309,46 @@ func TestStderrAndExitCode(t *testing.T) {
 	}
 }
 
-// FastCGI has no word for closing a connection. An application that does it between two
-// responses has made no error; an HTTP server would have announced it.
-func TestClosedWithoutAWord(t *testing.T) {
-	answer := load.Stdout(plain+"hello") + load.End(0, 0)
-	one, five := fcgiScript(t, answers(1, answer)), fcgiScript(t, answers(5, answer))
+// FastCGI cannot announce a close. An application that closes between two responses has made no
+// error; an HTTP server would have announced it.
+func TestUnannouncedCloseIsRetried(t *testing.T) {
+	response := load.Stdout(plain+"hello") + load.End(0, 0)
+	one, five := fcgiScript(t, responding(1, response)), fcgiScript(t, responding(5, response))
 	again(t, func(time.Duration) error {
 		r := run(t, load.Plan{URL: one, Connections: 3, Duration: 500 * time.Millisecond})
 		// The next connection is opened at once, not by the sweep of every 50 ms.
 		if r.Requests < 40 || r.Errors.Total() != 0 || r.Connects < 40 || r.FastCGI.Resent > 2*3 {
-			return fmt.Errorf("one response each: %d requests, %d connects, errors %+v, %+v", r.Requests, r.Connects, r.Errors, r.FastCGI)
+			return fmt.Errorf("one response each: %d requests, %d connects, errors %+v, %+v", r.Requests, r.Connects,
+				r.Errors, r.FastCGI)
 		}
 		return nil
 	})
 	again(t, func(time.Duration) error {
 		r := run(t, load.Plan{URL: five, Connections: 3, Duration: 500 * time.Millisecond})
-		if r.Requests < 40 || r.Errors.Total() != 0 || r.Connects < r.Requests/5-3 || r.Connects > r.Requests/5+6 || r.FastCGI.Resent == 0 {
-			return fmt.Errorf("five responses each: %d requests, %d connects, errors %+v, %+v", r.Requests, r.Connects, r.Errors, r.FastCGI)
+		if r.Requests < 40 || r.Errors.Total() != 0 || r.Connects < r.Requests/5-3 || r.Connects > r.Requests/5+6 ||
+			r.FastCGI.Resent == 0 {
+			return fmt.Errorf("five responses each: %d requests, %d connects, errors %+v, %+v", r.Requests, r.Connects,
+				r.Errors, r.FastCGI)
 		}
 		return nil
 	})
 }
 
-// Nor has one that had read the next request before, which an HTTP server may not do.
-func TestClosedWithARequestRead(t *testing.T) {
-	answer := load.Stdout(plain+"hello") + load.End(0, 0)
+// The same holds for an application that has read the next request before closing.
+func TestCloseAfterReadingARequestIsRetried(t *testing.T) {
+	response := load.Stdout(plain+"hello") + load.End(0, 0)
 	fast := fcgiScript(t, func(_ int, c net.Conn, r *bufio.Reader) {
 		for range 5 {
 			if readRequest(r) != nil {
 				return
 			}
-			io.WriteString(c, answer)
+			io.WriteString(c, response)
 		}
 		readRequest(r)
 	})
 	again(t, func(longer time.Duration) error {
-		r := run(t, load.Plan{URL: fast, Connections: 3, Pace: load.Constant(400), Duration: longer * 500 * time.Millisecond})
+		r := run(t, load.Plan{URL: fast, Connections: 3, Pace: load.Constant(400),
+			Duration: longer * 500 * time.Millisecond})
 		if r.Requests < 40 || r.Errors.Total() != 0 || r.FastCGI.Resent == 0 {
 			return fmt.Errorf("no sixth response: %d requests, errors %+v, %+v", r.Requests, r.Errors, r.FastCGI)
 		}
@@ -340,22 +368,23 @@ func TestClosedWithARequestRead(t *testing.T) {
 	})
 }
 
-// An application may answer before it was sent the whole request.
-func TestFastCGIEndBeforeTheRequestIsSent(t *testing.T) {
+// An application may respond before it has received the whole request.
+func TestFastCGIResponseMayPrecedeTheRequestsEnd(t *testing.T) {
 	url := fcgiScript(t, func(_ int, c net.Conn, r *bufio.Reader) {
 		r.Peek(1)
 		io.WriteString(c, load.Stdout("Status: 413\r\n\r\n")+load.End(0, 0))
 		io.Copy(io.Discard, r) // closing with something unread would reset the connection
 	})
 	r := some(t, load.Plan{URL: url, Method: "POST", Body: strings.Repeat("a", 20<<20), Connections: 2})
-	if r.Requests == 0 || r.Statuses[413] != r.Requests || r.Errors.Total() != r.Requests || r.Errors.First != "status 413 came" || r.FastCGI.Resent != 0 {
+	if r.Requests == 0 || r.Statuses[413] != r.Requests || r.Errors.Total() != r.Requests ||
+		r.Errors.First != "unexpected status 413" || r.FastCGI.Resent != 0 {
 		t.Errorf("%d requests, statuses %v, errors %+v, %+v", r.Requests, r.Statuses, r.Errors, r.FastCGI)
 	}
 }
 
-// As for HTTP: for a connection and for a second, not for a request.
+// Memory is allocated per connection and per second, not per request.
 func TestFastCGIRequestsAllocateNothing(t *testing.T) {
-	answer := []byte(load.Stdout(plain+"hello") + load.Stderr("oh") + load.Stdout("") + load.End(0, 0))
+	response := []byte(load.Stdout(plain+"hello") + load.Stderr("oh") + load.Stdout("") + load.End(0, 0))
 	url := fcgiScript(t, func(_ int, c net.Conn, _ *bufio.Reader) {
 		in := make([]byte, 4096) // a request comes in one piece
 		for {
@@ -366,35 +395,36 @@ func TestFastCGIRequestsAllocateNothing(t *testing.T) {
 			if !bytes.HasSuffix(in[:n], []byte("\x01\x05\x00\x01\x00\x00\x00\x00")) {
 				t.Errorf("%d bytes came, without the end of STDIN", n)
 			}
-			c.Write(answer)
+			c.Write(response)
 		}
 	})
 	allocatesNothing(t, "FastCGI", load.Plan{URL: url})
 }
 
-func TestBadFastCGIPlans(t *testing.T) {
+func TestBadFastCGIPlansAreRejected(t *testing.T) {
 	long := strings.Repeat("s", 107)
 	for want, p := range map[string]load.Plan{
 		"want http://host:port/path or fcgi://host:port/path, https or fcgis for TLS": {URL: "gopher://h/"},
-		"only FastCGI takes parameters":                                               {URL: "http://127.0.0.1/", Params: []string{"A=b"}},
-		`parameter "A": want NAME=value`:                                              {URL: "fcgi://127.0.0.1/", Params: []string{"A"}},
-		`parameter "=b": want NAME=value`:                                             {URL: "fcgi://127.0.0.1/", Params: []string{"=b"}},
-		`"fcgi://": want http`:                                                        {URL: "fcgi://"},
-		`"fcgi:///run/a.sock": want http`:                                             {URL: "fcgi:///run/a.sock"},
-		`"fcgi+unix://run/a.sock": want http`:                                         {URL: "fcgi+unix://run/a.sock"},
-		`"fcgi+unix:a.sock": want http`:                                               {URL: "fcgi+unix:a.sock"},
-		`"ftp+unix:///a.sock": want http`:                                             {URL: "ftp+unix:///a.sock"},
-		`"" is no path of a socket`:                                                   {URL: "http+unix://"},
-		`"/run/" is no path of a socket`:                                              {URL: "http+unix:///run/:/"},
-		`"/a\x00b" is no path of a socket`:                                            {URL: "http+unix:///a%00b:/"},
-		`"b/c" is no path of a request`:                                               {URL: "http+unix:///a:b/c"},
-		"has 108 bytes, more than the system's 107":                                   {URL: "http+unix:///" + long},
-		"use an Authorization header":                                                 {URL: "http+unix://u:secret@/a"},
-		`"G T" "/" is no request line`:                                                {URL: "fcgi://127.0.0.1/", Method: "G T"},
-		`port "65536": want a number up to 65535`:                                     {URL: "fcgi://127.0.0.1:65536/"},
+		"parameters require FastCGI":              {URL: "http://127.0.0.1/", Params: []string{"A=b"}},
+		`parameter "A": want NAME=value`:          {URL: "fcgi://127.0.0.1/", Params: []string{"A"}},
+		`parameter "=b": want NAME=value`:         {URL: "fcgi://127.0.0.1/", Params: []string{"=b"}},
+		`"fcgi://": want http`:                    {URL: "fcgi://"},
+		`"fcgi:///run/a.sock": want http`:         {URL: "fcgi:///run/a.sock"},
+		`"fcgi+unix://run/a.sock": want http`:     {URL: "fcgi+unix://run/a.sock"},
+		`"fcgi+unix:a.sock": want http`:           {URL: "fcgi+unix:a.sock"},
+		`"ftp+unix:///a.sock": want http`:         {URL: "ftp+unix:///a.sock"},
+		`invalid socket path ""`:                  {URL: "http+unix://"},
+		`invalid socket path "/run/"`:             {URL: "http+unix:///run/:/"},
+		`invalid socket path "/a\x00b"`:           {URL: "http+unix:///a%00b:/"},
+		`invalid request path "b/c"`:              {URL: "http+unix:///a:b/c"},
+		"has 108 bytes: the system allows 107":    {URL: "http+unix:///" + long},
+		"use an Authorization header":             {URL: "http+unix://u:secret@/a"},
+		`invalid request line "G T" "/"`:          {URL: "fcgi://127.0.0.1/", Method: "G T"},
+		`port "65536": want a number up to 65535`: {URL: "fcgi://127.0.0.1:65536/"},
 	} {
 		_, err := load.Run(context.Background(), p)
-		if _, ok := errors.AsType[*load.PlanError](err); !ok || !strings.Contains(err.Error(), want) || strings.Contains(err.Error(), "secret") {
+		if _, ok := errors.AsType[*load.PlanError](err); !ok || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "secret") {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}

@@ -8,21 +8,21 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// FastCGI is what a run saw, while measuring, of what only FastCGI has.
+// FastCGI holds the measurements that only FastCGI has.
 type FastCGI struct {
-	// Resent counts requests sent again, on another connection, because the application
-	// had closed theirs without an answer, and had answered on it before. It may do so
-	// without a word, so this is no error; one that closes after each of its responses
-	// is soon sent no second request.
+	// Resent counts requests retried on another connection because the application had closed
+	// theirs, after an earlier response, without responding. FastCGI cannot announce a close, so
+	// this is no error. If an application closes after every response, the worker soon sends only
+	// one request per connection.
 	Resent uint64 `json:"resent"`
-	// Exits counts responses that were whole, but ended with an application status
-	// other than 0: a CGI program's exit code. Web servers pass over it.
+	// Exits counts complete responses with an application status other than 0, a CGI program's exit
+	// code. Web servers ignore it.
 	Exits uint64 `json:"exits"`
-	// StderrBytes counts what applications wrote to STDERR.
+	// StderrBytes counts the bytes that applications wrote to STDERR.
 	StderrBytes uint64 `json:"stderrBytes"`
 
-	// Stderr is the beginning of what came on STDERR with the first response, failed ones
-	// and those from before measuring included, that had any.
+	// Stderr is the start of the first STDERR output of a response, including failed responses and
+	// those before measuring.
 	Stderr string `json:"stderr,omitempty"`
 }
 
@@ -35,42 +35,46 @@ func (f *FastCGI) merge(o *FastCGI) {
 	}
 }
 
-// maxStderr bounds FastCGI.Stderr.
+// maxStderr limits the length of FastCGI.Stderr.
 const maxStderr = 512
 
-func (overFCGI) readers(n int, s shared) []reader {
+func (fcgiProtocol) newReaders(n int, s readerConfig) []reader {
 	s.tally.fastCGI = new(FastCGI)
-	shared := &fcgiShared{tally: s.tally}
+	shared := &fcgiReaderShared{tally: s.tally}
 	own, all := make([]fcgiReader, n), make([]reader, n)
 	for i := range own {
-		own[i].fcgiShared = shared
+		own[i].fcgiReaderShared = shared
 		all[i] = &own[i]
 	}
 	return all
 }
 
-// fcgiShared is what the FastCGI connections of one worker share.
-type fcgiShared struct {
+// fcgiReaderShared is what the FastCGI readers of one worker share.
+type fcgiReaderShared struct {
 	tally    *tally
 	response http1.CGI
 }
 
 // fcgiReader is the reader of a FastCGI connection.
 type fcgiReader struct {
-	*fcgiShared
+	*fcgiReaderShared
 	fcgiState
-	partial []byte // of a record that came in pieces and is of use only when complete
-	head    []byte // of a response, if it came in pieces
-	stderr  []byte // its beginning, as long as the tally has none
+	partial []byte // a record received in pieces that is usable only when complete
+	head    []byte // a response's head received in pieces
+	stderr  []byte // its start, while the tally has none
 }
 
-// fcgiState is how far an fcgiReader is in a response.
+// fcgiState is the fcgiReader's state within one response. Its transitions are:
+//
+//	head → body          the head is complete
+//	body → stdoutEnded   an empty STDOUT record
+//	any → endReceived    END_REQUEST; then its padding follows
 type fcgiState struct {
-	records fcgi.Reader
-	ended   bool  // STDOUT has
-	over    bool  // END_REQUEST has come
-	padding int   // of that, to pass over
-	length  int64 // of the body; -1 if that is unknown
+	records     fcgi.Reader
+	stdoutEnded bool  // the empty STDOUT record has arrived
+	endReceived bool  // END_REQUEST has arrived
+	padding     int   // bytes of its padding to skip
+	length      int64 // Content-Length of the body; -1 without one
 }
 
 func (r *fcgiReader) untilClose() bool { return false }
@@ -83,9 +87,9 @@ func (r *fcgiReader) reset() {
 	r.partial, r.head, r.stderr = r.partial[:0], r.head[:0], r.stderr[:0]
 }
 
-func (r *fcgiReader) take(in []byte, a *answer) (n int, err error) {
-	a.got = max(a.got, inHead)
-	for n < len(in) && !r.over {
+func (r *fcgiReader) consume(in []byte, a *response) (n int, err error) {
+	a.stage = max(a.stage, inHead)
+	for n < len(in) && !r.endReceived {
 		p, k, err := r.next(in[n:])
 		n += k
 		if err == nil && p.Type != 0 {
@@ -95,19 +99,19 @@ func (r *fcgiReader) take(in []byte, a *answer) (n int, err error) {
 			return n, err
 		}
 	}
-	if !r.over {
+	if !r.endReceived {
 		return n, nil
 	}
 	k := min(r.padding, len(in)-n)
 	if r.padding -= k; r.padding == 0 {
-		a.got = whole
+		a.stage = complete
 		r.reset()
 	}
 	return n + k, nil
 }
 
-// next returns the next piece of a record, or none if it takes more input. What is of no
-// use yet, a header or a message in pieces, is kept, so that all input is consumed.
+// next returns the next piece of a record, or none if the input is incomplete. It keeps incomplete
+// headers and messages, so all input is consumed.
 func (r *fcgiReader) next(in []byte) (p fcgi.Piece, n int, err error) {
 	if len(r.partial) == 0 {
 		p, n, err = r.records.Next(in)
@@ -117,13 +121,13 @@ func (r *fcgiReader) next(in []byte) (p fcgi.Piece, n int, err error) {
 		}
 		return p, n, err
 	}
-	// Byte by byte, so that nothing is kept that belongs to what follows.
+	// Append byte by byte, so that partial holds nothing of the next record.
 	for n < len(in) && len(r.partial) > 0 && err == nil {
 		var k int
 		r.partial = append(r.partial, in[n])
 		n++
 		if p, k, err = r.records.Next(r.partial); k > 0 {
-			r.partial = r.partial[:0] // all of it was consumed
+			r.partial = r.partial[:0] // complete
 		}
 	}
 	return p, n, err
@@ -131,35 +135,35 @@ func (r *fcgiReader) next(in []byte) (p fcgi.Piece, n int, err error) {
 
 var (
 	errNoHead = errors.New("the application ended the request before a complete response head")
-	errStdout = errors.New("STDOUT goes on after its end")
+	errStdout = errors.New("STDOUT continues after its end")
 )
 
-// record takes in a piece of a record.
-func (r *fcgiReader) record(p fcgi.Piece, a *answer) error {
+// record handles a piece of a record.
+func (r *fcgiReader) record(p fcgi.Piece, a *response) error {
 	switch {
 	case p.ID != requestID:
-		return fmt.Errorf("a record came for request %d, and %d is the only one", p.ID, requestID)
+		return fmt.Errorf("record for request ID %d, want %d", p.ID, requestID)
 	case p.Type == fcgi.Stderr:
-		r.note(p.Content)
+		r.recordStderr(p.Content)
 		return nil
 	case p.Type == fcgi.EndRequest:
-		return r.end(p, a)
+		return r.endRequest(p, a)
 	case p.Type != fcgi.Stdout:
-		return fmt.Errorf("a record of type %d came, which no application sends in answer to a request", p.Type)
-	case r.ended:
+		return fmt.Errorf("record of unexpected type %d", p.Type)
+	case r.stdoutEnded:
 		return errStdout
 	case p.Ends():
-		r.ended = true
+		r.stdoutEnded = true
 		return nil
-	case a.got == inBody:
+	case a.stage == inBody:
 		a.data(p.Content)
 		return nil
 	}
-	return r.parse(p.Content, a)
+	return r.parseHead(p.Content, a)
 }
 
-// parse parses a head, or keeps what there is of it, as httpReader.head does.
-func (r *fcgiReader) parse(content []byte, a *answer) error {
+// parseHead parses a head, or keeps an incomplete one, as httpReader.head does.
+func (r *fcgiReader) parseHead(content []byte, a *response) error {
 	head, kept := content, len(r.head)
 	if kept > 0 {
 		r.head = append(r.head, content...)
@@ -192,8 +196,8 @@ func (r *fcgiReader) parse(content []byte, a *answer) error {
 	return nil
 }
 
-// note notes what came on STDERR.
-func (r *fcgiReader) note(text []byte) {
+// recordStderr records STDERR output.
+func (r *fcgiReader) recordStderr(text []byte) {
 	f := r.tally.fastCGI
 	if r.tally.counting {
 		f.StderrBytes += uint64(len(text))
@@ -203,22 +207,22 @@ func (r *fcgiReader) note(text []byte) {
 	}
 }
 
-// end takes in an END_REQUEST record.
-func (r *fcgiReader) end(p fcgi.Piece, a *answer) error {
+// endRequest handles END_REQUEST.
+func (r *fcgiReader) endRequest(p fcgi.Piece, a *response) error {
 	end, err := fcgi.ParseEnd(p.Content)
 	switch {
 	case err != nil:
 		return err
 	case end.Status != fcgi.Complete:
-		return fmt.Errorf("the application refused: %v (protocol status %d)", end.Status, end.Status)
-	case a.got != inBody:
+		return fmt.Errorf("the application refused the request: %v (protocol status %d)", end.Status, end.Status)
+	case a.stage != inBody:
 		return errNoHead
 	case r.length >= 0 && a.body != r.length:
-		return fmt.Errorf("a body of %d bytes came, and Content-Length said %d", a.body, r.length)
+		return fmt.Errorf("body of %d bytes, but Content-Length is %d", a.body, r.length)
 	}
 	if end.App != 0 && r.tally.counting {
 		r.tally.fastCGI.Exits++
 	}
-	r.over, r.padding = true, int(p.Padding)
+	r.endReceived, r.padding = true, int(p.Padding)
 	return nil
 }

@@ -7,37 +7,37 @@ import (
 	"time"
 )
 
-// Goal says what the requests of an open loop are to come to, for a rate to be one that the
-// server holds: every bound of it. In text they have commas between them:
+// Goal is the set of bounds that an open loop must meet for the server to sustain its rate. Its
+// text form separates bounds by commas:
 //
 //	p99<10ms,errors<0.1%
 //
-// The zero value bounds nothing.
+// The zero value has no bounds.
 type Goal struct{ Bounds []Bound }
 
-// Bound is one figure with what it may be.
+// Bound limits one figure.
 type Bound struct {
 	Figure   Figure
-	Quantile float64 // of the Figure Quantile: a share from 0 to 1, both excluded
-	// Most is what a time may be, in text a duration; Share is what a share may be, 0 to 1,
+	Quantile float64 // for the Figure Quantile: above 0 and below 1
+	// Most is the limit of a time, in text a duration. Share is the limit of a share, from 0 to 1,
 	// in text a number or a percentage.
 	Most  time.Duration
 	Share float64
-	Equal bool // the figure may be as much as that: <= in text; < if false
+	Equal bool // the figure may equal the limit: <= in text; otherwise <
 }
 
-// Figure is what a Bound is about. Times are those from when a request was due, and hold what
-// was not answered: Result.Latency.
+// Figure is the subject of a Bound. Times run from when a request was due, and include unanswered
+// requests: see Result.Latency.
 type Figure uint8
 
 const (
-	Quantile   Figure = iota // the time that a share of the requests did not exceed: p50, p99.9
-	Mean                     // the mean time
-	Max                      // the longest time
-	ErrorShare               // errors, and what was not answered, of what was asked: errors
+	Quantile   Figure = iota // quantile of the latency: p50, p99.9
+	Mean                     // mean latency
+	Max                      // maximum latency
+	ErrorShare               // share of errors and unanswered requests among due requests: errors
 )
 
-// ParseGoal reads the text of a Goal.
+// ParseGoal parses the text form of a Goal.
 func ParseGoal(text string) (g Goal, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		b, err := parseBound(strings.TrimSpace(part))
@@ -65,7 +65,7 @@ func parseBound(text string) (b Bound, err error) {
 		b.Figure = ErrorShare
 		b.Share, err = parseShare(limit)
 		if err == nil && b.Share == 0 && !b.Equal {
-			err = fmt.Errorf("no share is below 0: want errors<=0, which allows none")
+			err = fmt.Errorf("a share cannot be below 0: want errors<=0, which allows no error")
 		}
 		return b, err
 	default:
@@ -74,7 +74,7 @@ func parseBound(text string) (b Bound, err error) {
 		}
 	}
 	if b.Most, err = time.ParseDuration(limit); err != nil || b.Most <= 0 {
-		return b, fmt.Errorf("the limit is %q: want a time above 0 with its unit, such as 500us, 10ms or 1s", limit)
+		return b, fmt.Errorf("limit %q: want a duration above 0, such as 500us, 10ms or 1s", limit)
 	}
 	return b, nil
 }
@@ -85,7 +85,7 @@ func parseQuantile(name string) (float64, error) {
 			return percent / 100, nil
 		}
 	}
-	return 0, fmt.Errorf("the figure is %q: want p50, p99.9 and the like, mean, max or errors", name)
+	return 0, fmt.Errorf("figure %q: want mean, max, errors or a percentile such as p50 or p99.9", name)
 }
 
 func parseShare(limit string) (float64, error) {
@@ -95,12 +95,12 @@ func parseShare(limit string) (float64, error) {
 		share /= 100
 	}
 	if err != nil || !(share >= 0 && share <= 1) {
-		return 0, fmt.Errorf("the limit is %q: want a share such as 0.1%% or 0.001", limit)
+		return 0, fmt.Errorf("limit %q: want a share such as 0.1%% or 0.001", limit)
 	}
 	return share, nil
 }
 
-// String returns the text that ParseGoal reads.
+// String returns the text form that ParseGoal parses.
 func (g Goal) String() string {
 	var parts []string
 	for _, b := range g.Bounds {
@@ -109,7 +109,7 @@ func (g Goal) String() string {
 	return strings.Join(parts, ",")
 }
 
-// Set reads the text of a Goal, for packages of flags.
+// Set parses the text form of a Goal. It implements the Set method of flag values.
 func (g *Goal) Set(text string) (err error) {
 	*g, err = ParseGoal(text)
 	return err
@@ -118,7 +118,7 @@ func (g *Goal) Set(text string) (err error) {
 // MarshalText implements encoding.TextMarshaler.
 func (g Goal) MarshalText() ([]byte, error) { return []byte(g.String()), nil }
 
-// UnmarshalText implements encoding.TextUnmarshaler. Of no text it makes the zero value.
+// UnmarshalText implements encoding.TextUnmarshaler. Empty text is the zero Goal.
 func (g *Goal) UnmarshalText(text []byte) error {
 	if len(text) == 0 {
 		*g = Goal{}
@@ -127,7 +127,7 @@ func (g *Goal) UnmarshalText(text []byte) error {
 	return g.Set(string(text))
 }
 
-// Name returns what the bound's figure is called in text, such as p99.
+// Name returns the figure's name in text, such as p99.
 func (b Bound) Name() string {
 	switch b.Figure {
 	case Mean:
@@ -140,7 +140,7 @@ func (b Bound) Name() string {
 	return "p" + percent(b.Quantile)
 }
 
-// limit returns the bound without the name.
+// limit returns the bound's text without the name.
 func (b Bound) limit() string {
 	sign := "<"
 	if b.Equal {
@@ -152,5 +152,5 @@ func (b Bound) limit() string {
 	return sign + b.Most.String()
 }
 
-// percent writes a share as a percentage, without what binary fractions add to it.
+// percent formats a share as a percentage without the rounding errors of binary fractions.
 func percent(share float64) string { return strconv.FormatFloat(100*share, 'g', 10, 64) }

@@ -10,15 +10,16 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-func TestParseGoal(t *testing.T) {
+func TestParseGoalReadsItsOwnText(t *testing.T) {
 	for text, want := range map[string][]load.Bound{
-		"p99<10ms":               {{Quantile: 0.99, Most: 10 * time.Millisecond}},
-		"p50<=2ms":               {{Quantile: 0.5, Most: 2 * time.Millisecond, Equal: true}},
-		" p99.9 < 1s , mean<5ms": {{Quantile: 0.999, Most: time.Second}, {Figure: load.Mean, Most: 5 * time.Millisecond}},
-		"max<=1.5s":              {{Figure: load.Max, Most: 1500 * time.Millisecond, Equal: true}},
-		"errors<0.1%":            {{Figure: load.ErrorShare, Share: 0.001}},
-		"errors<0.001":           {{Figure: load.ErrorShare, Share: 0.001}},
-		"errors<=0":              {{Figure: load.ErrorShare, Equal: true}},
+		"p99<10ms": {{Quantile: 0.99, Most: 10 * time.Millisecond}},
+		"p50<=2ms": {{Quantile: 0.5, Most: 2 * time.Millisecond, Equal: true}},
+		" p99.9 < 1s , mean<5ms": {{Quantile: 0.999, Most: time.Second},
+			{Figure: load.Mean, Most: 5 * time.Millisecond}},
+		"max<=1.5s":    {{Figure: load.Max, Most: 1500 * time.Millisecond, Equal: true}},
+		"errors<0.1%":  {{Figure: load.ErrorShare, Share: 0.001}},
+		"errors<0.001": {{Figure: load.ErrorShare, Share: 0.001}},
+		"errors<=0":    {{Figure: load.ErrorShare, Equal: true}},
 	} {
 		got, err := load.ParseGoal(text)
 		if err != nil || len(got.Bounds) != len(want) {
@@ -41,39 +42,41 @@ func TestParseGoal(t *testing.T) {
 
 func near(a, b float64) bool { return a-b < 1e-12 && b-a < 1e-12 }
 
-func TestGoalsThatAreNone(t *testing.T) {
+func TestInvalidGoalsAreRejected(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                   "want a figure, < or <=",
 		"p99":                "want a figure, < or <=",
 		"p99>1ms":            "want a figure, < or <=",
-		"p99<10":             `the limit is "10": want a time above 0 with its unit`,
-		"p99<-1ms":           "want a time above 0",
-		"p99<":               "want a time above 0",
-		"p0<1ms":             `the figure is "p0"`,
-		"p100<1ms":           `the figure is "p100"`,
-		"pInf<1ms":           `the figure is "pInf"`,
-		"p1e1<1ms":           `the figure is "p1e1"`,
-		"median<1ms":         `the figure is "median": want p50, p99.9 and the like, mean, max or errors`,
+		"p99<10":             `limit "10": want a duration above 0`,
+		"p99<-1ms":           "want a duration above 0",
+		"p99<":               "want a duration above 0",
+		"p0<1ms":             `figure "p0"`,
+		"p100<1ms":           `figure "p100"`,
+		"pInf<1ms":           `figure "pInf"`,
+		"p1e1<1ms":           `figure "p1e1"`,
+		"median<1ms":         `figure "median": want mean, max, errors or a percentile`,
 		"p99<1ms,":           "want a figure, < or <=",
-		"errors<0":           "want errors<=0, which allows none",
-		"errors<200%":        `the limit is "200%": want a share such as 0.1% or 0.001`,
+		"errors<0":           "want errors<=0, which allows no error",
+		"errors<200%":        `limit "200%": want a share such as 0.1% or 0.001`,
 		"errors<NaN":         "want a share",
-		"p99<1ms,errors<1ms": `goal "errors<1ms": the limit is "1ms"`,
+		"p99<1ms,errors<1ms": `goal "errors<1ms": limit "1ms"`,
 	} {
-		if g, err := load.ParseGoal(text); err == nil || !strings.Contains(err.Error(), want) || !strings.HasPrefix(err.Error(), "load: goal ") {
+		if g, err := load.ParseGoal(text); err == nil || !strings.Contains(err.Error(), want) ||
+			!strings.HasPrefix(err.Error(), "load: goal ") {
 			t.Errorf("%q: %+v, %v; want an error with %q", text, g, err, want)
 		}
 	}
 }
 
-func TestGoalInJSON(t *testing.T) {
+func TestGoalRoundTripsThroughJSON(t *testing.T) {
 	for _, text := range []string{"", "p99.9<1.5ms,errors<=0.25%"} {
 		b, _ := json.Marshal(text)
 		var g load.Goal
 		if err := json.Unmarshal(b, &g); err != nil {
 			t.Fatal(err)
 		}
-		if back, err := json.Marshal(g); err != nil || string(back) != strings.ReplaceAll(string(b), "<", `\u003c`) && string(back) != string(b) {
+		if back, err := json.Marshal(g); err != nil || string(back) != strings.ReplaceAll(string(b), "<", `\u003c`) &&
+			string(back) != string(b) {
 			t.Errorf("%s becomes %s, %v", b, back, err)
 		}
 	}

@@ -7,21 +7,21 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// overHTTP is HTTP/1.0 or 1.1 as a protocol to load.
-type overHTTP struct{ minor int }
+// httpProtocol is HTTP/1.0 or HTTP/1.1, by its minor version.
+type httpProtocol struct{ minor int }
 
-func (overHTTP) port(secure bool) string {
+func (httpProtocol) defaultPort(secure bool) string {
 	if secure {
 		return "443"
 	}
 	return "80"
 }
 
-func (overHTTP) takesParams() bool  { return false }
-func (overHTTP) takesSeveral() bool { return true }
-func (overHTTP) announces() bool    { return true }
+func (httpProtocol) acceptsParams() bool    { return false }
+func (httpProtocol) allowsPipelining() bool { return true }
+func (httpProtocol) announcesClose() bool   { return true }
 
-func (o overHTTP) render(dst []byte, q *request, _ address, last bool) []byte {
+func (o httpProtocol) render(dst []byte, q *request, _ address, last bool) []byte {
 	b := http1.AppendRequestLine(dst, o.minor, q.method, q.target)
 	if !q.has("Host") {
 		b = http1.AppendField(b, "Host", q.host)
@@ -29,7 +29,7 @@ func (o overHTTP) render(dst []byte, q *request, _ address, last bool) []byte {
 	for _, f := range q.fields {
 		b = http1.AppendField(b, f.name, f.value)
 	}
-	if q.tellsLength() && !q.has("Content-Length") && !q.has("Transfer-Encoding") {
+	if q.sendsLength() && !q.has("Content-Length") && !q.has("Transfer-Encoding") {
 		b = http1.AppendField(b, "Content-Length", strconv.Itoa(len(q.body)))
 	}
 	if last && o.minor > 0 && !q.has("Connection") {
@@ -38,30 +38,30 @@ func (o overHTTP) render(dst []byte, q *request, _ address, last bool) []byte {
 	return append(http1.AppendHeadEnd(b), q.body...)
 }
 
-func (o overHTTP) readers(n int, s shared) []reader {
-	shared := &httpShared{tally: s.tally, minor: o.minor}
+func (o httpProtocol) newReaders(n int, s readerConfig) []reader {
+	shared := &httpReaderShared{tally: s.tally, minor: o.minor}
 	own, all := make([]httpReader, n), make([]reader, n)
 	for i := range own {
-		own[i].httpShared = shared
+		own[i].httpReaderShared = shared
 		all[i] = &own[i]
 	}
 	return all
 }
 
-// httpShared is what the HTTP connections of one worker share.
-type httpShared struct {
+// httpReaderShared is what the HTTP readers of one worker share.
+type httpReaderShared struct {
 	tally    *tally
 	response http1.Response
-	minor    int // of the requests' version
+	minor    int // minor version of the requests
 }
 
-// httpReader is the reader of an HTTP connection.
+// httpReader is the reader of an HTTP/1 connection.
 type httpReader struct {
-	*httpShared
-	partial []byte // of a head or a trailer section that came in pieces
-	mode    http1.Mode
-	left    int64 // of a body by length
-	chunks  http1.Chunked
+	*httpReaderShared
+	partial   []byte // a head or trailer section received in pieces
+	mode      http1.Mode
+	remaining int64 // of a body with Content-Length
+	chunks    http1.Chunked
 }
 
 var errSwitched = errors.New("the server switched protocols (status 101)")
@@ -70,10 +70,10 @@ func (r *httpReader) untilClose() bool { return r.mode == http1.UntilClose }
 
 func (r *httpReader) reset() { r.partial, r.mode = r.partial[:0], http1.NoBody }
 
-func (r *httpReader) take(in []byte, a *answer) (n int, err error) {
+func (r *httpReader) consume(in []byte, a *response) (n int, err error) {
 	for n < len(in) {
 		var k int
-		if a.got == inBody {
+		if a.stage == inBody {
 			k, err = r.body(in[n:], a)
 		} else {
 			k, err = r.head(in[n:], a)
@@ -82,17 +82,17 @@ func (r *httpReader) take(in []byte, a *answer) (n int, err error) {
 		if err != nil {
 			return n, err
 		}
-		if a.got == inBody && r.mode == http1.NoBody {
-			a.got = whole
+		if a.stage == inBody && r.mode == http1.NoBody {
+			a.stage = complete
 			break
 		}
 	}
 	return n, nil
 }
 
-// head parses a head, or keeps what there is of it. A head that comes whole, as nearly
-// all do, is parsed where it was read.
-func (r *httpReader) head(in []byte, a *answer) (n int, err error) {
+// head parses a head, or keeps an incomplete one. A head that arrives whole, as nearly all do, is
+// parsed in place.
+func (r *httpReader) head(in []byte, a *response) (n int, err error) {
 	head, kept := in, len(r.partial)
 	if kept > 0 {
 		r.partial = append(r.partial, in...)
@@ -108,7 +108,7 @@ func (r *httpReader) head(in []byte, a *answer) (n int, err error) {
 		if kept == 0 {
 			r.partial = append(r.partial, in...)
 		}
-		a.got = inHead
+		a.stage = inHead
 		return len(in), nil
 	}
 	text := head
@@ -118,7 +118,7 @@ func (r *httpReader) head(in []byte, a *answer) (n int, err error) {
 		return n, errSwitched
 	}
 	if response.Status < 200 {
-		a.got = nothing // an interim response; the final one follows
+		a.stage = beforeHead // an interim response; the final one follows
 		return n, nil
 	}
 	if r.tally.head == "" {
@@ -128,27 +128,27 @@ func (r *httpReader) head(in []byte, a *answer) (n int, err error) {
 		a.checked.head(text, &response.Head)
 	}
 	f := response.Body(a.isHead)
-	r.mode, r.left, r.chunks = f.Mode, f.Length, http1.Chunked{}
-	a.begin(response.Status, !r.keeps())
+	r.mode, r.remaining, r.chunks = f.Mode, f.Length, http1.Chunked{}
+	a.begin(response.Status, !r.keepsAlive())
 	return n, nil
 }
 
-// keeps reports whether the server keeps the connection after the response. To a request of
-// HTTP/1.0 it has to say so, whatever its own version.
-func (r *httpReader) keeps() bool {
+// keepsAlive reports whether the server keeps the connection open after the response. In response
+// to HTTP/1.0, it must say so explicitly, whatever its own version.
+func (r *httpReader) keepsAlive() bool {
 	return r.response.Persistent && (r.minor > 0 || r.response.KeepsAlive())
 }
 
-// body passes over body bytes. At the body's end mode becomes NoBody.
-func (r *httpReader) body(in []byte, a *answer) (n int, err error) {
+// body consumes bytes of the body. At its end, mode becomes NoBody.
+func (r *httpReader) body(in []byte, a *response) (n int, err error) {
 	switch r.mode {
 	case http1.UntilClose:
 		a.data(in)
 		return len(in), nil
 	case http1.ByLength:
-		n = int(min(r.left, int64(len(in))))
+		n = int(min(r.remaining, int64(len(in))))
 		a.data(in[:n])
-		if r.left -= int64(n); r.left == 0 {
+		if r.remaining -= int64(n); r.remaining == 0 {
 			r.mode = http1.NoBody
 		}
 		return n, nil

@@ -9,39 +9,39 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// overHTTP2 is HTTP/2 as a protocol to load. Its grammar is a library's.
-type overHTTP2 struct{}
+// http2Protocol is HTTP/2. Package golang.org/x/net/http2 encodes its frames.
+type http2Protocol struct{}
 
-func (overHTTP2) port(secure bool) string { return overHTTP{}.port(secure) }
-func (overHTTP2) takesParams() bool       { return false }
-func (overHTTP2) takesSeveral() bool      { return true }
-func (overHTTP2) announces() bool         { return true }
+func (http2Protocol) defaultPort(secure bool) string { return httpProtocol{}.defaultPort(secure) }
+func (http2Protocol) acceptsParams() bool            { return false }
+func (http2Protocol) allowsPipelining() bool         { return true }
+func (http2Protocol) announcesClose() bool           { return true }
 
-// blockSize is the size of the number that stands before a rendered header block.
-const blockSize = 4
+// blockLengthSize is the size of the length that precedes a rendered header block.
+const blockLengthSize = 4
 
-// render appends the length of the header block, the block, and the body: frames need the number
-// of their stream. The block uses no dynamic table, so that it is the same on any connection.
-func (overHTTP2) render(dst []byte, q *request, _ address, _ bool) []byte {
+// render appends the length of the header block, the block, and the body. Frames are added when the
+// stream ID is known. The block uses no dynamic table, so it is valid on any connection.
+func (http2Protocol) render(dst []byte, q *request, _ address, _ bool) []byte {
 	start := len(dst)
-	out := appender{append(dst, make([]byte, blockSize)...)}
+	out := byteAppender{append(dst, make([]byte, blockLengthSize)...)}
 	encoder := hpack.NewEncoder(&out)
 	encoder.SetMaxDynamicTableSizeLimit(0)
 	for _, f := range q.http2Fields() {
-		_ = encoder.WriteField(hpack.HeaderField{Name: f.name, Value: f.value}) // an appender takes all
+		_ = encoder.WriteField(hpack.HeaderField{Name: f.name, Value: f.value}) // a byteAppender never fails
 	}
-	binary.BigEndian.PutUint32(out.b[start:], uint32(len(out.b)-start-blockSize))
+	binary.BigEndian.PutUint32(out.b[start:], uint32(len(out.b)-start-blockLengthSize))
 	return append(out.b, q.body...)
 }
 
-// rendered takes apart what render made.
-func rendered(b []byte) (block, body []byte) {
-	n := blockSize + binary.BigEndian.Uint32(b)
-	return b[blockSize:n], b[n:]
+// splitRendered returns the parts of what render appended.
+func splitRendered(b []byte) (block, body []byte) {
+	n := blockLengthSize + binary.BigEndian.Uint32(b)
+	return b[blockLengthSize:n], b[n:]
 }
 
-// http2Fields returns a request's header as HTTP/2 has it (RFC 9113, 8.3.1). What is about the
-// connection is left out.
+// http2Fields returns the request's fields in HTTP/2's form (RFC 9113, 8.3.1), without
+// connection-specific ones.
 func (q *request) http2Fields() []field {
 	authority, scheme := q.host, "http"
 	if host, ok := q.get("Host"); ok {
@@ -56,21 +56,22 @@ func (q *request) http2Fields() []field {
 			fields = append(fields, field{name, f.value})
 		}
 	}
-	if q.tellsLength() && !q.has("Content-Length") {
+	if q.sendsLength() && !q.has("Content-Length") {
 		fields = append(fields, field{"content-length", strconv.Itoa(len(q.body))})
 	}
 	return fields
 }
 
-// connectionFields are those that HTTP/2 has no use for (RFC 9113, 8.2.2).
+// connectionFields are the fields that HTTP/2 forbids (RFC 9113, 8.2.2), and host, which :authority
+// replaces.
 func connectionFields() []string {
 	return []string{"host", "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade"}
 }
 
-// appender is memory that is written to.
-type appender struct{ b []byte }
+// byteAppender is an io.Writer that appends to a slice.
+type byteAppender struct{ b []byte }
 
-func (a *appender) Write(b []byte) (int, error) {
+func (a *byteAppender) Write(b []byte) (int, error) {
 	a.b = append(a.b, b...)
 	return len(b), nil
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// peer is a server's side of an HTTP/2 connection, frame by frame.
+// peer is the server's side of an HTTP/2 connection, frame by frame.
 type peer struct {
 	*http2.Framer
 	net.Conn
@@ -25,7 +25,8 @@ type peer struct {
 	hpack  *hpack.Encoder
 }
 
-// http2Script is script for HTTP/2. The settings are sent already.
+// http2Script starts an HTTP/2 server that handles each connection by a function. Settings have
+// been sent already.
 func http2Script(t *testing.T, settings []http2.Setting, serve func(p *peer)) string {
 	return script(t, func(n int, c net.Conn, r *bufio.Reader) {
 		if _, err := io.ReadFull(r, make([]byte, len(http2.ClientPreface))); err != nil {
@@ -38,7 +39,8 @@ func http2Script(t *testing.T, settings []http2.Setting, serve func(p *peer)) st
 	})
 }
 
-// request reads up to the end of the next request, and returns its stream; 0 at the end.
+// request reads up to the end of the next request and returns its stream ID; 0 at the end of the
+// connection.
 func (p *peer) request() uint32 {
 	for {
 		f, err := p.ReadFrame()
@@ -63,19 +65,20 @@ func (p *peer) headers(id uint32, end bool, fields ...string) {
 	for i := 0; i < len(fields); i += 2 {
 		p.hpack.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
 	}
-	p.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: p.block.Bytes(), EndHeaders: true, EndStream: end})
+	p.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: p.block.Bytes(), EndHeaders: true,
+		EndStream: end})
 }
 
-// answerAll answers whatever comes.
+// answerAll responds to every request.
 func (p *peer) answerAll() {
 	for id := p.request(); id != 0; id = p.request() {
 		p.headers(id, true, ":status", "200")
 	}
 }
 
-// Whatever a server may do with a connection is no error: end it, refuse requests, answer them in any
-// order, give interim responses and trailers, hold back its window.
-func TestHTTP2AsItMayBe(t *testing.T) {
+// What a server may do is no error: end the connection, refuse requests, respond in any order, send
+// interim responses and trailers, or hold back its window.
+func TestHTTP2ServersMayRefuseReorderAndClose(t *testing.T) {
 	for name, test := range map[string]struct {
 		settings []http2.Setting
 		serve    func(p *peer)
@@ -143,46 +146,48 @@ func TestHTTP2AsItMayBe(t *testing.T) {
 				}
 			}
 		}, strings.Repeat("b", 3000)},
-		"goes away in the middle of bodies": {[]http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 10}}, func(p *peer) {
-			if p.number < 2 { // of each of the plan's connections the first
-				asked := 0
-				for asked < 3 {
+		"goes away in the middle of bodies": {[]http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 10}},
+			func(p *peer) {
+				if p.number < 2 { // of each of the plan's connections the first
+					requested := 0
+					for requested < 3 {
+						f, err := p.ReadFrame()
+						if err != nil {
+							return
+						}
+						if f.Header().Type == http2.FrameHeaders {
+							requested++
+						}
+					}
+					p.WriteGoAway(0, http2.ErrCodeNo, nil)
+					io.Copy(io.Discard, p.Conn)
+					return
+				}
+				p.WriteSettings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 1},
+					http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20})
+				p.WriteWindowUpdate(0, 1<<30)
+				begun := make(map[uint32]bool)
+				for {
 					f, err := p.ReadFrame()
 					if err != nil {
 						return
 					}
-					if f.Header().Type == http2.FrameHeaders {
-						asked++
+					id := f.Header().StreamID
+					switch f := f.(type) {
+					case *http2.HeadersFrame:
+						begun[id] = true
+					case *http2.DataFrame:
+						if !begun[id] {
+							p.WriteGoAway(0, http2.ErrCodeProtocol, []byte("data of no stream"))
+							return
+						}
+						if f.StreamEnded() {
+							delete(begun, id)
+							p.headers(id, true, ":status", "200")
+						}
 					}
 				}
-				p.WriteGoAway(0, http2.ErrCodeNo, nil)
-				io.Copy(io.Discard, p.Conn)
-				return
-			}
-			p.WriteSettings(http2.Setting{ID: http2.SettingMaxConcurrentStreams, Val: 1}, http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1 << 20})
-			p.WriteWindowUpdate(0, 1<<30)
-			begun := make(map[uint32]bool)
-			for {
-				f, err := p.ReadFrame()
-				if err != nil {
-					return
-				}
-				id := f.Header().StreamID
-				switch f := f.(type) {
-				case *http2.HeadersFrame:
-					begun[id] = true
-				case *http2.DataFrame:
-					if !begun[id] {
-						p.WriteGoAway(0, http2.ErrCodeProtocol, []byte("data of no stream"))
-						return
-					}
-					if f.StreamEnded() {
-						delete(begun, id)
-						p.headers(id, true, ":status", "200")
-					}
-				}
-			}
-		}, strings.Repeat("b", 3000)},
+			}, strings.Repeat("b", 3000)},
 		"window that grows later": {[]http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 0}}, func(p *peer) {
 			p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 100_000})
 			p.WriteWindowUpdate(0, 1<<30)
@@ -191,7 +196,8 @@ func TestHTTP2AsItMayBe(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := load.Plan{URL: http2Script(t, test.settings, test.serve), Version: load.HTTP2, Connections: 2, Pipeline: 3, Requests: 40, Body: test.body}
+			p := load.Plan{URL: http2Script(t, test.settings, test.serve), Version: load.HTTP2, Connections: 2,
+				Pipeline: 3, Requests: 40, Body: test.body}
 			r := run(t, p)
 			if r.Requests != 40 || r.Errors.Total() != 0 || r.Statuses[200] != 40 {
 				t.Errorf("%d requests, statuses %v, errors %+v", r.Requests, r.Statuses, r.Errors)
@@ -200,12 +206,12 @@ func TestHTTP2AsItMayBe(t *testing.T) {
 	}
 }
 
-// What a server must not do is an error that says so.
-func TestHTTP2Errors(t *testing.T) {
-	each := func(answer func(p *peer, id uint32)) func(p *peer) {
+// A server's protocol violation is an error that names it.
+func TestHTTP2ViolationsAreErrors(t *testing.T) {
+	each := func(response func(p *peer, id uint32)) func(p *peer) {
 		return func(p *peer) {
 			for id := p.request(); id != 0; id = p.request() {
-				answer(p, id)
+				response(p, id)
 			}
 		}
 	}
@@ -213,26 +219,39 @@ func TestHTTP2Errors(t *testing.T) {
 		serve func(p *peer)
 		want  string
 	}{
-		"reset": {each(func(p *peer, id uint32) { p.WriteRSTStream(id, http2.ErrCodeInternal) }), "read: the server reset the stream: INTERNAL_ERROR"},
+		"reset": {each(func(p *peer, id uint32) { p.WriteRSTStream(id, http2.ErrCodeInternal) }),
+			"read: the server reset the stream: INTERNAL_ERROR"},
 		"closes": {func(p *peer) {
 			p.request()
 			p.Conn.(*net.TCPConn).CloseWrite() // what still comes is read: else the connection would be reset
 			io.Copy(io.Discard, p.Conn)
 		}, "closed before a response"},
-		"no head":       {each(func(p *peer, id uint32) { p.WriteData(id, true, []byte("x")) }), "ended the stream before a response"},
-		"no status":     {each(func(p *peer, id uint32) { p.headers(id, true, "a", "b") }), "ended the stream before a response"},
-		"short":         {each(func(p *peer, id uint32) { p.headers(id, true, ":status", "200", "content-length", "5") }), "a body of 0 bytes came, and content-length said 5"},
-		"ends in anger": {each(func(p *peer, _ uint32) { p.WriteGoAway(0, http2.ErrCodeEnhanceYourCalm, []byte("slow")) }), `ENHANCE_YOUR_CALM "slow"`},
+		"no head": {each(func(p *peer, id uint32) { p.WriteData(id, true, []byte("x")) }),
+			"ended the stream before a response"},
+		"no status": {each(func(p *peer, id uint32) { p.headers(id, true, "a", "b") }),
+			"ended the stream before a response"},
+		"short": {each(func(p *peer, id uint32) {
+			p.headers(id, true, ":status", "200", "content-length", "5")
+		}), "body of 0 bytes, but content-length is 5"},
+		"ends in anger": {each(func(p *peer, _ uint32) {
+			p.WriteGoAway(0, http2.ErrCodeEnhanceYourCalm, []byte("slow"))
+		}), `ENHANCE_YOUR_CALM "slow"`},
 		"pushes": {each(func(p *peer, id uint32) {
-			p.WritePushPromise(http2.PushPromiseParam{StreamID: id, PromiseID: 2, BlockFragment: []byte{0x82}, EndHeaders: true})
-		}), "the server pushes"},
-		"large frame": {each(func(p *peer, id uint32) { p.WriteRawFrame(http2.FrameData, 0, id, make([]byte, 20_000)) }), "a frame of 20000 bytes came"},
-		"bad frame":   {each(func(p *peer, _ uint32) { p.WriteRawFrame(http2.FramePing, 0, 0, []byte("x")) }), "FRAME_SIZE_ERROR"},
+			p.WritePushPromise(http2.PushPromiseParam{StreamID: id, PromiseID: 2, BlockFragment: []byte{0x82},
+				EndHeaders: true})
+		}), "the server sent PUSH_PROMISE"},
+		"large frame": {each(func(p *peer, id uint32) {
+			p.WriteRawFrame(http2.FrameData, 0, id, make([]byte, 20_000))
+		}), "frame of 20000 bytes exceeds"},
+		"bad frame": {each(func(p *peer, _ uint32) { p.WriteRawFrame(http2.FramePing, 0, 0, []byte("x")) }),
+			"FRAME_SIZE_ERROR"},
 		"bad block": {each(func(p *peer, id uint32) {
 			p.WriteRawFrame(http2.FrameHeaders, http2.FlagHeadersEndHeaders, id, []byte{0xff, 0xff, 0xff})
 		}), "read: header block: decoding error"},
-		"not HTTP/2":   {func(p *peer) { io.WriteString(p.Conn, strings.Repeat("HTTP/1.1 400 Bad Request\r\n", 3)) }, "a frame of 4740180 bytes came"},
-		"never ends":   {each(func(p *peer, id uint32) { p.headers(id, false, ":status", "200") }), "timeout: in a response's body"},
+		"not HTTP/2": {func(p *peer) { io.WriteString(p.Conn, strings.Repeat("HTTP/1.1 400 Bad Request\r\n", 3)) },
+			"frame of 4740180 bytes exceeds"},
+		"never ends": {each(func(p *peer, id uint32) { p.headers(id, false, ":status", "200") }),
+			"timeout: receiving the response's body"},
 		"says nothing": {func(p *peer) { io.Copy(io.Discard, p.Conn) }, "timeout: waiting for a response"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -243,7 +262,8 @@ func TestHTTP2Errors(t *testing.T) {
 			}
 			url := http2Script(t, nil, test.serve)
 			again(t, func(longer time.Duration) error {
-				r := run(t, load.Plan{URL: url, Version: load.HTTP2, Connections: 1, Requests: 3, Timeout: longer * timeoutFor(test.want)})
+				r := run(t, load.Plan{URL: url, Version: load.HTTP2, Connections: 1, Requests: 3,
+					Timeout: longer * timeoutFor(test.want)})
 				if n := r.Errors.Total(); n < 3 || n > most || !strings.Contains(r.Errors.First, test.want) {
 					return fmt.Errorf("%d requests, errors %+v", r.Requests, r.Errors)
 				}

@@ -11,22 +11,22 @@ import (
 )
 
 const (
-	// frameHead is the size of a frame's head (RFC 9113, 4.1).
-	frameHead = 9
-	// largestFrame is what every peer takes (RFC 9113, 4.2).
-	largestFrame = 16 << 10
-	// largestWindow is how much a peer may send without being told to go on (RFC 9113, 6.9.1).
-	largestWindow = 1<<31 - 1
-	// firstWindow is what that is before anything was said.
-	firstWindow = 1<<16 - 1
-	// lastStream is the highest number of a stream.
-	lastStream = 1<<31 - 1
+	// frameHeaderSize is the size of a frame header (RFC 9113, 4.1).
+	frameHeaderSize = 9
+	// maxFrameSize is the frame payload that every peer accepts (RFC 9113, 4.2).
+	maxFrameSize = 16 << 10
+	// maxWindow is the largest flow-control window (RFC 9113, 6.9.1).
+	maxWindow = 1<<31 - 1
+	// initialWindowSize is the flow-control window before any settings (RFC 9113, 6.9.2).
+	initialWindowSize = 1<<16 - 1
+	// maxStreamID is the highest stream ID.
+	maxStreamID = 1<<31 - 1
 )
 
-func (overHTTP2) readers(n int, s shared) []reader {
+func (http2Protocol) newReaders(n int, s readerConfig) []reader {
 	all := make([]reader, n)
 	for i := range all {
-		r := &http2Reader{shared: s, streams: make([]http2Stream, s.depth)}
+		r := &http2Reader{readerConfig: s, streams: make([]http2Stream, s.maxInFlight)}
 		for slot := range r.streams {
 			r.streams[slot].checked = s.expected.newCheck()
 		}
@@ -36,38 +36,46 @@ func (overHTTP2) readers(n int, s shared) []reader {
 	return all
 }
 
-// http2Reader is the reader of an HTTP/2 connection.
+// http2Reader is the reader of an HTTP/2 connection. Each stream passes through these stages:
+//
+//	beforeHead → inHead       a field of a header block
+//	inHead → beforeHead       the block was an interim response
+//	inHead → inBody           the block was a final response
+//	any → complete            END_STREAM, RST_STREAM or an error of the stream
+//
+// Output is appended to out: the preface, requests, bodies as windows allow, and replies to control
+// frames.
 type http2Reader struct {
-	shared
+	readerConfig
 	framer  *http2.Framer
-	in      feed
-	out     appender
+	in      frameSource
+	out     byteAppender
 	decoder *hpack.Decoder
-	partial []byte // of a frame that came in pieces
+	partial []byte // a frame received in pieces
 
-	streams []http2Stream  // by slot
-	slots   map[uint32]int // of the streams under way
-	next    uint32         // stream
-	most    uint32         // streams that the server takes at a time
-	room    int64          // the connection's, for bodies
-	initial int64          // a new stream's
-	read    uint32         // bytes of bodies that the server was not told we took
+	streams      []http2Stream  // by slot
+	slots        map[uint32]int // slots of active streams, by stream ID
+	next         uint32         // next stream ID
+	maxStreams   uint32         // the server's limit of concurrent streams
+	sendWindow   int64          // the connection's send window
+	streamWindow int64          // initial send window of a new stream
+	unackedBytes uint32         // bytes of bodies not yet acknowledged by WINDOW_UPDATE
 
-	block   *http2Stream // whose header block is coming; nil for none of ours
-	ends    bool         // the stream ends with the block
-	telling *http2Stream // whose head is the first of all
-	replies []func() error
+	block           *http2Stream // stream of the current header block; nil if it is not active
+	blockEndsStream bool         // the current header block has END_STREAM
+	firstHead       *http2Stream // stream whose head becomes Result.Head
+	replies         []func() error
 }
 
-// http2Stream is a request under way.
+// http2Stream is an active request.
 type http2Stream struct {
-	id   uint32
-	rest []byte // of the body, unsent
-	room int64
-	kept []byte // memory for rest
+	id         uint32
+	unsent     []byte // part of the body not sent yet
+	sendWindow int64
+	restBuffer []byte // memory for unsent
 
-	answer
-	length int64 // of the response's body, as it says; -1 if it does not
+	response
+	length int64 // the response's content-length; -1 without one
 }
 
 func (r *http2Reader) untilClose() bool { return false }
@@ -78,36 +86,37 @@ func (r *http2Reader) reset() {
 	r.decoder = hpack.NewDecoder(4096, r.field)
 	r.decoder.SetMaxStringLength(maxHead)
 	r.partial, r.block, r.replies = r.partial[:0], nil, nil
-	r.slots, r.next, r.most = make(map[uint32]int), 1, maxPipeline
-	r.room, r.initial, r.read = firstWindow, firstWindow, 0
+	r.slots, r.next, r.maxStreams = make(map[uint32]int), 1, maxPipeline
+	r.sendWindow, r.streamWindow, r.unackedBytes = initialWindowSize, initialWindowSize, 0
 	for slot := range r.streams {
-		r.streams[slot].rest = nil // of a body that the last connection did not take
+		r.streams[slot].unsent = nil // may be left from the last connection
 	}
 }
 
-func (r *http2Reader) greet(dst []byte) []byte {
+func (r *http2Reader) appendPreface(dst []byte) []byte {
 	r.out.b = append(dst, http2.ClientPreface...)
 	_ = r.framer.WriteSettings( // an appender takes all
 		http2.Setting{ID: http2.SettingEnablePush, Val: 0},
-		http2.Setting{ID: http2.SettingInitialWindowSize, Val: largestWindow},
+		http2.Setting{ID: http2.SettingInitialWindowSize, Val: maxWindow},
 		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: maxHead},
 	)
-	_ = r.framer.WriteWindowUpdate(0, largestWindow-firstWindow)
+	_ = r.framer.WriteWindowUpdate(0, maxWindow-initialWindowSize)
 	return r.out.b
 }
 
-// takes reports whether the server takes one more request.
-func (r *http2Reader) takes(flying int) bool { return uint32(flying) < r.most }
+// acceptsRequest reports whether the server allows one more concurrent stream.
+func (r *http2Reader) acceptsRequest(flying int) bool { return uint32(flying) < r.maxStreams }
 
-func (r *http2Reader) ask(dst, text []byte, isHead bool, slot int) (out []byte, last bool) {
-	block, body := rendered(text)
+func (r *http2Reader) appendRequest(dst, text []byte, isHead bool, slot int) (out []byte, last bool) {
+	block, body := splitRendered(text)
 	st := &r.streams[slot]
-	*st = http2Stream{id: r.next, room: r.initial, kept: st.kept, length: -1, answer: answer{slot: slot, isHead: isHead, checked: st.checked}}
+	*st = http2Stream{id: r.next, sendWindow: r.streamWindow, restBuffer: st.restBuffer, length: -1,
+		response: response{slot: slot, isHead: isHead, checked: st.checked}}
 	r.slots[st.id] = slot
 	r.next += 2
 	r.out.b = dst
 	for first := true; first || len(block) > 0; first = false {
-		n := min(len(block), largestFrame)
+		n := min(len(block), maxFrameSize)
 		if first {
 			_ = r.framer.WriteHeaders(http2.HeadersFrameParam{
 				StreamID: st.id, BlockFragment: block[:n], EndHeaders: n == len(block), EndStream: len(body) == 0,
@@ -118,40 +127,40 @@ func (r *http2Reader) ask(dst, text []byte, isHead bool, slot int) (out []byte, 
 		block = block[n:]
 	}
 	if len(body) > 0 {
-		st.rest = body
-		if r.write(st); len(st.rest) > 0 { // the caller's memory is for now
-			st.kept = append(st.kept[:0], st.rest...)
-			st.rest = st.kept
+		st.unsent = body
+		if r.write(st); len(st.unsent) > 0 { // the caller reuses its memory
+			st.restBuffer = append(st.restBuffer[:0], st.unsent...)
+			st.unsent = st.restBuffer
 		}
 	}
-	return r.out.b, r.next > lastStream
+	return r.out.b, r.next > maxStreamID
 }
 
-// write appends as much of a body as the server takes.
+// write appends as much of a stream's body as the windows allow.
 func (r *http2Reader) write(st *http2Stream) {
-	for len(st.rest) > 0 {
-		n := min(int64(len(st.rest)), largestFrame, st.room, r.room)
+	for len(st.unsent) > 0 {
+		n := min(int64(len(st.unsent)), maxFrameSize, st.sendWindow, r.sendWindow)
 		if n <= 0 {
 			return
 		}
-		_ = r.framer.WriteData(st.id, int(n) == len(st.rest), st.rest[:n])
-		st.rest = st.rest[n:]
-		st.room -= n
-		r.room -= n
+		_ = r.framer.WriteData(st.id, int(n) == len(st.unsent), st.unsent[:n])
+		st.unsent = st.unsent[n:]
+		st.sendWindow -= n
+		r.sendWindow -= n
 	}
 }
 
-func (r *http2Reader) reply(dst []byte) []byte {
+func (r *http2Reader) appendReplies(dst []byte) []byte {
 	r.out.b = dst
 	for _, reply := range r.replies {
 		_ = reply()
 	}
 	r.replies = r.replies[:0]
-	if r.read > largestWindow/2 {
-		_ = r.framer.WriteWindowUpdate(0, r.read)
-		r.read = 0
+	if r.unackedBytes > maxWindow/2 {
+		_ = r.framer.WriteWindowUpdate(0, r.unackedBytes)
+		r.unackedBytes = 0
 	}
-	if r.room > 0 {
+	if r.sendWindow > 0 {
 		for i := range r.streams {
 			r.write(&r.streams[i])
 		}
@@ -159,10 +168,10 @@ func (r *http2Reader) reply(dst []byte) []byte {
 	return r.out.b
 }
 
-// take takes in one frame, or keeps what there is of it.
-func (r *http2Reader) take(in []byte, a *answer) (n int, err error) {
-	*a = answer{slot: -1}
-	frame, n, err := r.gather(in)
+// consume handles one frame, or keeps an incomplete one.
+func (r *http2Reader) consume(in []byte, a *response) (n int, err error) {
+	*a = response{slot: -1}
+	frame, n, err := r.nextFrame(in)
 	if err != nil || frame == nil {
 		return n, err
 	}
@@ -172,21 +181,21 @@ func (r *http2Reader) take(in []byte, a *answer) (n int, err error) {
 		return n, err
 	}
 	r.partial = r.partial[:0]
-	return n, r.frame(f, a)
+	return n, r.handleFrame(f, a)
 }
 
-// gather returns the next frame, if all of it has come, and how much of the input it took.
-func (r *http2Reader) gather(in []byte) (frame []byte, n int, err error) {
-	if len(r.partial) == 0 && len(in) >= frameHead {
+// nextFrame returns the next frame if it is complete, and how many bytes of input it used.
+func (r *http2Reader) nextFrame(in []byte) (frame []byte, n int, err error) {
+	if len(r.partial) == 0 && len(in) >= frameHeaderSize {
 		size, err := frameSize(in)
 		if err != nil || len(in) >= size {
 			return in[:min(size, len(in))], size, err
 		}
 	}
-	if n = min(len(in), max(0, frameHead-len(r.partial))); n > 0 {
+	if n = min(len(in), max(0, frameHeaderSize-len(r.partial))); n > 0 {
 		r.partial = append(r.partial, in[:n]...)
 	}
-	if len(r.partial) < frameHead {
+	if len(r.partial) < frameHeaderSize {
 		return nil, n, nil
 	}
 	size, err := frameSize(r.partial)
@@ -201,55 +210,55 @@ func (r *http2Reader) gather(in []byte) (frame []byte, n int, err error) {
 	return r.partial, n, nil
 }
 
-// frameSize returns the size of a frame, head included.
+// frameSize returns the size of a frame including its header.
 func frameSize(b []byte) (int, error) {
 	n := int(b[0])<<16 + int(b[1])<<8 + int(b[2])
-	if n > largestFrame {
-		return 0, fmt.Errorf("a frame of %d bytes came, more than the %d that we take", n, largestFrame)
+	if n > maxFrameSize {
+		return 0, fmt.Errorf("frame of %d bytes exceeds the limit of %d", n, maxFrameSize)
 	}
-	return frameHead + n, nil
+	return frameHeaderSize + n, nil
 }
 
-// frame takes in a frame.
-func (r *http2Reader) frame(f http2.Frame, a *answer) error {
+// handleFrame handles a frame.
+func (r *http2Reader) handleFrame(f http2.Frame, a *response) error {
 	switch f := f.(type) {
 	case *http2.HeadersFrame:
-		r.block, r.ends = r.stream(f.StreamID), f.StreamEnded()
-		return r.fragment(f.HeaderBlockFragment(), f.HeadersEnded(), a)
+		r.block, r.blockEndsStream = r.stream(f.StreamID), f.StreamEnded()
+		return r.headerFragment(f.HeaderBlockFragment(), f.HeadersEnded(), a)
 	case *http2.ContinuationFrame:
-		return r.fragment(f.HeaderBlockFragment(), f.HeadersEnded(), a)
+		return r.headerFragment(f.HeaderBlockFragment(), f.HeadersEnded(), a)
 	case *http2.DataFrame:
 		r.data(f, a)
 	case *http2.RSTStreamFrame:
 		if st := r.stream(f.StreamID); st != nil {
-			st.again = f.ErrCode == http2.ErrCodeRefusedStream
-			st.fault = "the server reset the stream: " + f.ErrCode.String()
-			r.end(st, a)
+			st.retry = f.ErrCode == http2.ErrCodeRefusedStream
+			st.streamError = "the server reset the stream: " + f.ErrCode.String()
+			r.endStream(st, a)
 		}
 	case *http2.SettingsFrame:
 		return r.settings(f)
 	case *http2.WindowUpdateFrame:
 		if st := r.stream(f.StreamID); st != nil {
-			st.room += int64(f.Increment)
+			st.sendWindow += int64(f.Increment)
 		} else if f.StreamID == 0 {
-			r.room += int64(f.Increment)
+			r.sendWindow += int64(f.Increment)
 		}
 	case *http2.PingFrame:
 		if data := f.Data; !f.IsAck() {
 			r.replies = append(r.replies, func() error { return r.framer.WritePing(true, data) })
 		}
 	case *http2.GoAwayFrame:
-		a.goes, a.lastStream = true, f.LastStreamID
+		a.goAway, a.lastStreamID = true, f.LastStreamID
 		if f.ErrCode != http2.ErrCodeNo {
-			return fmt.Errorf("the server ended the connection: %v %q", f.ErrCode, f.DebugData())
+			return fmt.Errorf("the server closed the connection: %v %q", f.ErrCode, f.DebugData())
 		}
 	case *http2.PushPromiseFrame:
-		return errors.New("the server pushes, which it was asked not to")
+		return errors.New("the server sent PUSH_PROMISE although push is disabled")
 	}
 	return nil
 }
 
-// stream returns the stream of that number that is under way; nil if there is none.
+// stream returns the active stream with that ID, or nil.
 func (r *http2Reader) stream(id uint32) *http2Stream {
 	if slot, ok := r.slots[id]; ok {
 		return &r.streams[slot]
@@ -257,8 +266,8 @@ func (r *http2Reader) stream(id uint32) *http2Stream {
 	return nil
 }
 
-// number returns the number of the stream in a slot.
-func (r *http2Reader) number(slot int) uint32 { return r.streams[slot].id }
+// streamID returns the ID of the stream in a slot.
+func (r *http2Reader) streamID(slot int) uint32 { return r.streams[slot].id }
 
 func (r *http2Reader) settings(f *http2.SettingsFrame) error {
 	if f.IsAck() {
@@ -268,23 +277,23 @@ func (r *http2Reader) settings(f *http2.SettingsFrame) error {
 	return f.ForeachSetting(func(s http2.Setting) error {
 		switch s.ID {
 		case http2.SettingMaxConcurrentStreams:
-			r.most = s.Val
+			r.maxStreams = s.Val
 		case http2.SettingInitialWindowSize:
-			if s.Val > largestWindow {
-				return errors.New("the server's window is too large")
+			if s.Val > maxWindow {
+				return errors.New("SETTINGS_INITIAL_WINDOW_SIZE exceeds 2^31-1")
 			}
 			for _, slot := range r.slots {
-				r.streams[slot].room += int64(s.Val) - r.initial
+				r.streams[slot].sendWindow += int64(s.Val) - r.streamWindow
 			}
-			r.initial = int64(s.Val)
+			r.streamWindow = int64(s.Val)
 		}
 		return nil
 	})
 }
 
-// fragment takes in a part of a header block. One that belongs to no stream of ours has to be
-// read, too: it may change the table of later ones.
-func (r *http2Reader) fragment(b []byte, ended bool, a *answer) error {
+// headerFragment handles a part of a header block. Blocks of inactive streams are decoded, too,
+// because they may change the dynamic table.
+func (r *http2Reader) headerFragment(b []byte, ended bool, a *response) error {
 	if _, err := r.decoder.Write(b); err != nil {
 		return fmt.Errorf("header block: %w", err)
 	}
@@ -295,31 +304,31 @@ func (r *http2Reader) fragment(b []byte, ended bool, a *answer) error {
 		return fmt.Errorf("header block: %w", err)
 	}
 	st := r.block
-	r.block, r.telling = nil, nil
+	r.block, r.firstHead = nil, nil
 	if st == nil {
 		return nil
 	}
 	switch {
-	case st.got == inHead && st.status >= 200:
+	case st.stage == inHead && st.status >= 200:
 		st.begin(st.status, false)
-	case st.got == inHead: // interim
-		st.got = nothing
+	case st.stage == inHead: // interim response
+		st.stage = beforeHead
 	}
-	*a = st.answer
-	if r.ends {
-		r.end(st, a)
+	*a = st.response
+	if r.blockEndsStream {
+		r.endStream(st, a)
 	}
 	return nil
 }
 
-// field takes in a field of a header block. It is called by the decoder.
+// field handles a field of a header block. The HPACK decoder calls it.
 func (r *http2Reader) field(f hpack.HeaderField) {
 	st := r.block
-	if st == nil || st.got >= inBody { // trailers
+	if st == nil || st.stage >= inBody { // trailers
 		return
 	}
-	if st.got == nothing {
-		st.got, st.length = inHead, -1
+	if st.stage == beforeHead {
+		st.stage, st.length = inHead, -1
 		if st.checked != nil {
 			st.checked.begin()
 		}
@@ -329,7 +338,7 @@ func (r *http2Reader) field(f hpack.HeaderField) {
 		st.status, _ = strconv.Atoi(f.Value)
 		st.status = min(st.status, 999)
 		if r.tally.head == "" && st.status >= 200 {
-			r.tally.head, r.telling = "HTTP/2 "+f.Value+"\r\n", st
+			r.tally.head, r.firstHead = "HTTP/2 "+f.Value+"\r\n", st
 		}
 		return
 	case "content-length":
@@ -337,7 +346,7 @@ func (r *http2Reader) field(f hpack.HeaderField) {
 			st.length = n
 		}
 	}
-	if r.telling == st {
+	if r.firstHead == st {
 		r.tally.head += f.Name + ": " + f.Value + "\r\n"
 	}
 	if st.checked != nil {
@@ -345,39 +354,39 @@ func (r *http2Reader) field(f hpack.HeaderField) {
 	}
 }
 
-// data takes in a piece of a body.
-func (r *http2Reader) data(f *http2.DataFrame, a *answer) {
-	r.read += f.Length // padding included
+// data handles a DATA frame.
+func (r *http2Reader) data(f *http2.DataFrame, a *response) {
+	r.unackedBytes += f.Length // padding included
 	st := r.stream(f.StreamID)
 	if st == nil {
 		return
 	}
 	st.data(f.Data())
-	*a = st.answer
+	*a = st.response
 	if f.StreamEnded() {
-		r.end(st, a)
+		r.endStream(st, a)
 	}
 }
 
-// end ends a stream.
-func (r *http2Reader) end(st *http2Stream, a *answer) {
+// endStream ends a stream.
+func (r *http2Reader) endStream(st *http2Stream, a *response) {
 	switch {
-	case st.fault != "":
-	case st.got != inBody:
-		st.fault = "the server ended the stream before a response"
+	case st.streamError != "":
+	case st.stage != inBody:
+		st.streamError = "the server ended the stream before a response"
 	case st.length >= 0 && st.length != st.body && !st.isHead && st.status != 304:
-		st.fault = fmt.Sprintf("a body of %d bytes came, and content-length said %d", st.body, st.length)
+		st.streamError = fmt.Sprintf("body of %d bytes, but content-length is %d", st.body, st.length)
 	}
-	st.got = whole
-	*a = st.answer
+	st.stage = complete
+	*a = st.response
 	delete(r.slots, st.id)
-	st.rest = nil
+	st.unsent = nil
 }
 
-// feed is what the framer reads from.
-type feed struct{ b []byte }
+// frameSource is what the framer reads from.
+type frameSource struct{ b []byte }
 
-func (f *feed) Read(b []byte) (int, error) {
+func (f *frameSource) Read(b []byte) (int, error) {
 	if len(f.b) == 0 {
 		return 0, io.ErrUnexpectedEOF
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-func TestRequestBytes(t *testing.T) {
+func TestRequestsHaveExpectedBytes(t *testing.T) {
 	const url = "http://127.0.0.1:80/a?b"
 	for _, test := range []struct {
 		plan Plan
@@ -21,8 +21,10 @@ func TestRequestBytes(t *testing.T) {
 		{Plan{URL: url}, "GET /a?b HTTP/1.1\r\nHost: 127.0.0.1:80\r\n\r\n"},
 		{Plan{URL: "http://127.0.0.1#top"}, "GET / HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n"},
 		{Plan{URL: "http://[::1]:80/"}, "GET / HTTP/1.1\r\nHost: [::1]:80\r\n\r\n"},
-		{Plan{URL: url, Header: []string{"host: \ta", "X:b\t", "X: c"}}, "GET /a?b HTTP/1.1\r\nhost: a\r\nX: b\r\nX: c\r\n\r\n"},
-		{Plan{URL: url, Method: "POST", Body: "hello"}, "POST /a?b HTTP/1.1\r\nHost: 127.0.0.1:80\r\nContent-Length: 5\r\n\r\nhello"},
+		{Plan{URL: url, Header: []string{"host: \ta", "X:b\t", "X: c"}},
+			"GET /a?b HTTP/1.1\r\nhost: a\r\nX: b\r\nX: c\r\n\r\n"},
+		{Plan{URL: url, Method: "POST", Body: "hello"},
+			"POST /a?b HTTP/1.1\r\nHost: 127.0.0.1:80\r\nContent-Length: 5\r\n\r\nhello"},
 		{Plan{URL: url, Method: "POST"}, "POST /a?b HTTP/1.1\r\nHost: 127.0.0.1:80\r\nContent-Length: 0\r\n\r\n"},
 		{Plan{URL: url, Method: "DELETE"}, "DELETE /a?b HTTP/1.1\r\nHost: 127.0.0.1:80\r\n\r\n"},
 		{
@@ -43,28 +45,30 @@ func TestRequestBytes(t *testing.T) {
 	}
 }
 
-// payload is what a job sends, if that is always the same.
+// payload returns the bytes that a job sends, if they are fixed.
 func payload(j *job) string {
 	m := newMessage(j, j.requests[0].request, 0, nil)
 	return string(m.text)
 }
 
-func TestDefaults(t *testing.T) {
+func TestPlanHasDefaults(t *testing.T) {
 	p := Plan{}.withDefaults()
-	if p.Method != "GET" || p.Connections != 10 || p.Duration != 10*time.Second || p.Timeout != 5*time.Second || p.Warmup != 0 ||
+	if p.Method != "GET" || p.Connections != 10 || p.Duration != 10*time.Second || p.Timeout != 5*time.Second ||
+		p.Warmup != 0 ||
 		p.Threads != min(runtime.NumCPU(), 10) || p.Trace == nil {
 		t.Errorf("%+v", p)
 	}
 	if one := (Plan{Connections: 1}).withDefaults(); one.Threads != 1 {
 		t.Errorf("%d threads for one connection", one.Threads)
 	}
-	set := Plan{Method: "PUT", Connections: 3, Threads: 2, Warmup: 1, Duration: 2, Timeout: 3, Pipeline: 1, Trace: p.Trace}
+	set := Plan{Method: "PUT", Connections: 3, Threads: 2, Warmup: 1, Duration: 2, Timeout: 3, Pipeline: 1,
+		Trace: p.Trace}
 	if got := set.withDefaults(); !reflect.DeepEqual(got, set) {
 		t.Errorf("%+v became %+v", set, got)
 	}
 }
 
-func TestCheck(t *testing.T) {
+func TestExpectationsAreChecked(t *testing.T) {
 	ok := Plan{Connections: 1, Threads: 1, Pipeline: 1, CPUs: []int{0}}
 	if err := ok.check(); err != nil {
 		t.Error(err)
@@ -82,8 +86,8 @@ func TestCheck(t *testing.T) {
 	}
 }
 
-// What came after a run's last second is added to that.
-func TestTimeline(t *testing.T) {
+// What was measured after a run's last second is added to that second.
+func TestTimelineKeepsWhatFollowsTheLastSecond(t *testing.T) {
 	one, two := Second{Requests: 1, Bytes: 2, Errors: 3}, Second{Requests: 2, Bytes: 4, Errors: 6}
 	both := Second{Requests: 3, Bytes: 6, Errors: 9}
 	for _, test := range []struct {
@@ -102,51 +106,57 @@ func TestTimeline(t *testing.T) {
 		{2050 * time.Millisecond, []Second{one, one, two}, []Second{one, both}},
 	} {
 		for _, workers := range []int{1, 2} { // of two, the second one tells nothing
-			var told []Second
-			s := newSeconds(workers, func(s Second) { told = append(told, s) })
+			var reported []Second
+			s := newTimeline(workers, func(s Second) { reported = append(reported, s) })
 			for i, second := range test.have {
 				h := hist.New()
 				h.RecordN(time.Duration(second.Requests)*time.Millisecond, int64(second.Requests))
-				s.add(&part{i, second, h})
+				s.add(&workerSecond{i, second, h})
 			}
-			got := s.timeline(test.took)
+			got := s.finish(test.took)
 			for i := range got {
 				if got[i].Latency.Count != int64(got[i].Requests) {
 					t.Errorf("second %d: %d requests, %d latencies", i, got[i].Requests, got[i].Latency.Count)
 				}
 				got[i].Latency = hist.Packed{}
 			}
-			if !reflect.DeepEqual(got, test.want) || (len(told) > 0) != (workers == 1) {
-				t.Errorf("%vs of %v became %v, want %v; %d were told of", test.took, test.have, got, test.want, len(told))
+			if !reflect.DeepEqual(got, test.want) || (len(reported) > 0) != (workers == 1) {
+				t.Errorf("%vs of %v became %v, want %v; %d were told of", test.took, test.have, got, test.want,
+					len(reported))
 			}
 		}
 	}
 }
 
-// What the workers counted is added up, but for the busiest one's share.
-func TestResultOfSeveralWorkers(t *testing.T) {
+// Workers' counters are summed; Busy is that of the busiest one.
+func TestResultSumsWorkers(t *testing.T) {
 	tallies := []tally{newTally(), newTally()}
 	for i, t := range tallies {
 		n := uint64(i + 1)
-		t.requests, t.bytes, t.bodies, t.sent, t.connects, t.opened, t.asked = n, 10*n, 5*n, 7*n, 2*n, 3*n, 1.5
+		t.requests, t.receivedBytes, t.bodyBytes, t.sentBytes, t.connects, t.opened, t.due = n, 10*n, 5*n, 7*n, 2*n,
+			3*n, 1.5
 		t.user, t.sys = time.Duration(n)*time.Second, 500*time.Millisecond
-		t.errors = Errors{Connect: n, Read: 2 * n, Write: 3 * n, Timeout: 4 * n, Status: 5 * n, Body: 6 * n, Header: 7 * n}
+		t.errors = Errors{Connect: n, Read: 2 * n, Write: 3 * n, Timeout: 4 * n, Status: 5 * n, Body: 6 * n,
+			Header: 7 * n}
 		t.statuses[200] = n
-		t.unmet.Record(time.Duration(n) * time.Second)
+		t.timedOut.Record(time.Duration(n) * time.Second)
 		tallies[i] = t
 	}
 	tallies[1].statuses[503], tallies[1].errors.First, tallies[0].head = 1, "second", "HTTP/1.1 200 OK"
 	for _, order := range [][]int{{0, 1}, {1, 0}} {
 		r := Result{Seconds: 2, Statuses: make(map[int]uint64)}
-		r.Latency, r.Service, r.FirstByte, r.Connect, r.Handshake = hist.New(), hist.New(), hist.New(), hist.New(), hist.New()
+		r.Latency, r.Service, r.FirstByte, r.Connect, r.Handshake = hist.New(), hist.New(), hist.New(), hist.New(),
+			hist.New()
 		for _, i := range order {
 			r.add(&tallies[i])
 		}
 		latency := r.Latency
 		r.Latency, r.Service, r.FirstByte, r.Connect, r.Handshake, r.Windows = nil, nil, nil, nil, nil, nil
 		want := Result{
-			Seconds: 2, Requests: 3, Asked: 3, Bytes: 30, BodyBytes: 15, SentBytes: 21, Connects: 6, Opened: 9, Statuses: map[int]uint64{200: 3, 503: 1},
-			Errors:    Errors{Connect: 3, Read: 6, Write: 9, Timeout: 12, Status: 15, Body: 18, Header: 21, First: "second"},
+			Seconds: 2, Requests: 3, Asked: 3, Bytes: 30, BodyBytes: 15, SentBytes: 21, Connects: 6, Opened: 9,
+			Statuses: map[int]uint64{200: 3, 503: 1},
+			Errors: Errors{Connect: 3, Read: 6, Write: 9, Timeout: 12, Status: 15, Body: 18, Header: 21,
+				First: "second"},
 			Generator: Generator{UserSeconds: 3, SysSeconds: 1, Busy: 1.25}, Head: "HTTP/1.1 200 OK",
 		}
 		if !reflect.DeepEqual(r, want) || latency.Count() != 2 || latency.Max() != 2*time.Second {
@@ -161,8 +171,8 @@ func TestResultOfSeveralWorkers(t *testing.T) {
 	}
 }
 
-// A name may have an address that nobody listens on.
-func TestFirstAddressToAnswer(t *testing.T) {
+// A name may have an address on which nothing listens.
+func TestFirstReachableAddressIsUsed(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -180,21 +190,21 @@ func TestFirstAddressToAnswer(t *testing.T) {
 		{[]netip.AddrPort{nobody, nobodyElse}, nobody},
 		{[]netip.AddrPort{nobody}, nobody},
 	} {
-		if got := firstToAnswer(context.Background(), test.all, time.Second); got != test.want {
+		if got := firstReachable(context.Background(), test.all, time.Second); got != test.want {
 			t.Errorf("%v of %v, want %v", got, test.all, test.want)
 		}
 	}
 }
 
-// A worker opens some connections at a time. When the first of them time out, the
-// others are not waited for, and trying again overflows no backlog either.
-func TestNoMoreThanSomeAtATime(t *testing.T) {
+// A worker opens a limited number of connections at a time. After the first of them time out, it
+// does not wait for the others, and retrying does not overflow the backlog either.
+func TestConnectsAreLimitedAndAbandonedAfterTimeouts(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer l.Close()
-	const conns = 2*maxConnecting + 50
+	const conns = 2*maxBacklog + 50
 	j, err := Plan{URL: "http://" + l.Addr().String(), Connections: conns}.prepare(context.Background())
 	if err != nil {
 		t.Fatal(err)
@@ -206,24 +216,24 @@ func TestNoMoreThanSomeAtATime(t *testing.T) {
 	}
 	defer w.close()
 	for range 2 {
-		w.open()
-		if w.connecting != maxConnecting || w.unopened != maxConnecting || r.pending.Load() != conns {
-			t.Fatalf("%d of %d are connecting, %d pending", w.connecting, w.unopened, r.pending.Load())
+		w.openConns()
+		if w.backlog != maxBacklog || w.nextUnopened != maxBacklog || r.pendingConns.Load() != conns {
+			t.Fatalf("%d of %d are connecting, %d pending", w.backlog, w.nextUnopened, r.pendingConns.Load())
 		}
 	}
 	w.now = 2 * int64(w.Timeout) // and no event was looked at
 	w.sweep()
-	if w.connecting != 0 || r.pending.Load() != 0 {
-		t.Errorf("%d are connecting after a timeout, %d pending", w.connecting, r.pending.Load())
+	if w.backlog != 0 || r.pendingConns.Load() != 0 {
+		t.Errorf("%d are connecting after a timeout, %d pending", w.backlog, r.pendingConns.Load())
 	}
 	for range 2 {
 		w.sweep()
-		if w.connecting != maxConnecting {
-			t.Errorf("%d are connecting after a sweep", w.connecting)
+		if w.backlog != maxBacklog {
+			t.Errorf("%d are connecting after a sweep", w.backlog)
 		}
 	}
 	w.now *= 3
-	if w.sweep(); r.pending.Load() != 0 {
-		t.Errorf("later attempts count as first ones: %d pending", r.pending.Load())
+	if w.sweep(); r.pendingConns.Load() != 0 {
+		t.Errorf("later attempts count as first ones: %d pending", r.pendingConns.Load())
 	}
 }

@@ -6,49 +6,49 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// interval is what a worker measures of one second.
+// interval is what a worker measured in one second.
 type interval struct {
 	index   int
 	second  Second
-	latency *hist.Histogram // since due; of a closed loop, since sent
+	latency *hist.Histogram // since due; in a closed loop, since sent
 }
 
-// turnSecond begins a new second, if it is time.
-func (w *worker) turnSecond() {
+// rollSecond starts a new second if it is time.
+func (w *worker) rollSecond() {
 	if !w.tally.counting || w.isSession() {
 		return
 	}
-	if n := int((w.now - w.began) / int64(time.Second)); n > w.present.index {
-		w.handOver()
-		w.present.index = n
+	if n := int((w.now - w.began) / int64(time.Second)); n > w.current.index {
+		w.deliverSecond()
+		w.current.index = n
 	}
 }
 
-// handOver gives the conductor what was measured of the present second.
-func (w *worker) handOver() {
-	w.parts <- part{w.present.index, w.present.second, w.present.latency}
-	w.present.second = Second{}
+// deliverSecond sends the current second to the coordinator.
+func (w *worker) deliverSecond() {
+	w.parts <- workerSecond{w.current.index, w.current.second, w.current.latency}
+	w.current.second = Second{}
 	select {
-	case w.present.latency = <-w.spare:
+	case w.current.latency = <-w.spareHistograms:
 	default:
-		w.present.latency = hist.New()
+		w.current.latency = hist.New()
 	}
 }
 
-// WindowLength is how much time one of a Result's Windows covers.
+// WindowLength is the length of each of a Result's Windows.
 const WindowLength = 100 * time.Millisecond
 
 // window is a tenth of a second.
 type window struct {
 	ends   int64
-	before uint64 // requests, at its beginning
+	before uint64 // requests counted before it
 }
 
-// turnWindow begins a new window, if it is time.
-func (w *worker) turnWindow() {
-	for w.tally.counting && !w.isSession() && w.now >= w.tenth.ends {
-		w.tally.windows = append(w.tally.windows, uint32(w.tally.requests-w.tenth.before))
-		w.tenth.before = w.tally.requests
-		w.tenth.ends += int64(WindowLength)
+// rollWindow starts a new window if it is time.
+func (w *worker) rollWindow() {
+	for w.tally.counting && !w.isSession() && w.now >= w.window.ends {
+		w.tally.windows = append(w.tally.windows, uint32(w.tally.requests-w.window.before))
+		w.window.before = w.tally.requests
+		w.window.ends += int64(WindowLength)
 	}
 }

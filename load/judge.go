@@ -8,10 +8,10 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// judge says why a result of an open loop does not show that the server holds the rate; nothing
-// if it does. generator is whether that is the generator's fault: it was busy, or without what it
-// was late nothing would have been missed.
-func judge(g Goal, seen appearance) (why []string, generator bool) {
+// judge returns why the result of an open loop does not show that the server sustains the rate, or
+// nothing if it does. The result generator reports whether the generator is the cause: it was busy,
+// or the goal would be met but for its lag.
+func judge(g Goal, seen adjustedResult) (why []string, generator bool) {
 	if busy := seen.Generator.Busy; busy >= BusyBound {
 		why = append(why, fmt.Sprintf("the generator was busy %.0f%% of the time", 100*busy))
 	}
@@ -21,39 +21,41 @@ func judge(g Goal, seen appearance) (why []string, generator bool) {
 		seen.lag = lag
 		if len(seen.misses(g)) == 0 {
 			generator = true
-			why = append(why, fmt.Sprintf("the generator sent one request in a hundred %v late", lag.Quantile(0.99).Round(time.Microsecond)))
+			why = append(why, fmt.Sprintf("the generator sent 1 %% of requests %v or more late",
+				lag.Quantile(0.99).Round(time.Microsecond)))
 		}
 	}
 	return append(why, misses...), generator
 }
 
-// appearance is a result as it would look, had the generator not been late.
-type appearance struct {
+// adjustedResult is a Result as it would be if the generator had not been late.
+type adjustedResult struct {
 	*Result
 	plan *Plan
-	lag  *hist.Histogram // nil to take the result as it is
+	lag  *hist.Histogram // the generator's; nil for the Result as measured
 }
 
-// misses says what keeps the rate from counting as held.
-func (a appearance) misses(g Goal) (why []string) {
+// misses returns why the rate does not count as sustained.
+func (a adjustedResult) misses(g Goal) (why []string) {
 	if a.Requests == 0 {
-		return []string{"nothing was answered"}
+		return []string{"no responses"}
 	}
-	if short := a.Asked - float64(a.Requests); short > (1-answeredBound)*a.Asked+a.underWay() {
-		why = append(why, fmt.Sprintf("answered %.3g%% of what was due, want %.0f%%", 100*float64(a.Requests)/a.Asked, 100*answeredBound))
+	if short := a.Asked - float64(a.Requests); short > (1-minResponseShare)*a.Asked+a.inFlightAllowance() {
+		why = append(why, fmt.Sprintf("%.3g%% of due requests had a response, want %.0f%%",
+			100*float64(a.Requests)/a.Asked, 100*minResponseShare))
 	}
 	for _, b := range g.Bounds {
-		if !a.keeps(b) {
+		if !a.meets(b) {
 			why = append(why, fmt.Sprintf("%s %s, want %s", b.Name(), a.text(b), b.limit()))
 		}
 	}
 	return why
 }
 
-// underWay is how many requests more may have been under way at the end than at the beginning,
-// although the server keeps up: by chance, and because even the quickest answers take longer than
-// the warm-up.
-func (a appearance) underWay() float64 {
+// inFlightAllowance returns how many more requests may be in flight at the end than at the start
+// although the server keeps up. The causes are chance, and responses that take longer than the
+// warm-up.
+func (a adjustedResult) inFlightAllowance() float64 {
 	const deviations = 3
 	rate := a.Asked / max(a.Seconds, 1e-9)
 	during := func(d time.Duration) float64 { return rate * d.Seconds() }
@@ -68,16 +70,16 @@ func (a appearance) underWay() float64 {
 	return n + deviations*math.Sqrt(variance)
 }
 
-func (a appearance) keeps(b Bound) bool {
+func (a adjustedResult) meets(b Bound) bool {
 	if b.Figure == ErrorShare {
 		share := a.errorShare()
 		return share < b.Share || b.Equal && share <= b.Share
 	}
-	took := b.timeIn(a.Latency)
+	elapsed := b.timeIn(a.Latency)
 	if a.lag != nil {
-		took -= b.timeIn(a.lag)
+		elapsed -= b.timeIn(a.lag)
 	}
-	return took < b.Most || b.Equal && took <= b.Most
+	return elapsed < b.Most || b.Equal && elapsed <= b.Most
 }
 
 // timeIn returns the bound's figure of a distribution.
@@ -91,53 +93,55 @@ func (b Bound) timeIn(h *hist.Histogram) time.Duration {
 	return h.Quantile(b.Quantile)
 }
 
-// text returns what the bound's figure is.
-func (a appearance) text(b Bound) string {
+// text returns the measured value of the bound's figure.
+func (a adjustedResult) text(b Bound) string {
 	t := Try{ErrorShare: a.errorShare(), Result: a.Result}
 	return t.Figure(b)
 }
 
-// Figure returns what a bound's figure was, with its unit.
+// Figure returns the measured value of a bound's figure, with its unit.
 func (t *Try) Figure(b Bound) string {
 	if b.Figure == ErrorShare {
 		return fmt.Sprintf("%.3g%%", 100*t.ErrorShare)
 	}
 	const digits = 3
-	took := b.timeIn(t.Result.Latency)
+	elapsed := b.timeIn(t.Result.Latency)
 	unit := time.Duration(1)
-	for took/unit >= time.Duration(math.Pow10(digits)) {
+	for elapsed/unit >= time.Duration(math.Pow10(digits)) {
 		unit *= 10
 	}
-	return took.Round(unit).String()
+	return elapsed.Round(unit).String()
 }
 
-// errorShare is a Try's ErrorShare. In a closed loop all is asked that was answered or failed.
-func (a appearance) errorShare() float64 {
-	bad := float64(a.Errors.Total()) + a.lost()
+// errorShare returns Try.ErrorShare. In a closed loop, all requests with a response or an error
+// count as due.
+func (a adjustedResult) errorShare() float64 {
+	bad := float64(a.Errors.Total()) + a.unansweredCount()
 	if bad == 0 {
 		return 0
 	}
-	asked := a.Asked
-	if asked == 0 {
-		asked = max(float64(a.Requests), bad)
+	due := a.Asked
+	if due == 0 {
+		due = max(float64(a.Requests), bad)
 	}
-	return min(1, bad/max(asked, 1))
+	return min(1, bad/max(due, 1))
 }
 
-// underWayPart is the share of the measured time for which a request may be under way at its end
-// and not count as one without an answer.
-const underWayPart = 0.01
+// inFlightShare is the share of the measured time for which a request may be in flight at the end
+// without counting as unanswered.
+const inFlightShare = 0.01
 
-// lost is how many requests had no answer at the end and, had they been usual, would have.
-func (a appearance) lost() float64 {
+// unansweredCount returns how many requests without a response at the end would have had one, had
+// they taken the usual time.
+func (a adjustedResult) unansweredCount() float64 {
 	if a.Unanswered == 0 || a.Asked == 0 {
 		return 0
 	}
 	slow := int64(0)
 	for d, n := range a.Latency.All() {
-		if d.Seconds() > underWayPart*a.Seconds {
+		if d.Seconds() > inFlightShare*a.Seconds {
 			slow += n
 		}
 	}
-	return max(0, min(float64(a.Unanswered), float64(slow))-a.underWay())
+	return max(0, min(float64(a.Unanswered), float64(slow))-a.inFlightAllowance())
 }

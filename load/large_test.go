@@ -20,13 +20,13 @@ import (
 // isSlow reports whether tests may take minutes.
 func isSlow() bool { return os.Getenv("TARE_SLOW") != "" }
 
-// Whatever a run keeps is for a connection or for a second, not for a request: its memory stays as it is.
-func TestMemoryStays(t *testing.T) {
+// A run keeps data per connection and per second, not per request, so its memory does not grow.
+func TestMemoryDoesNotGrowWithRequests(t *testing.T) {
 	requests := uint64(300_000)
 	if isSlow() {
 		requests = 10_000_000
 	}
-	answer := []byte(httpAnswer)
+	response := []byte(httpResponse)
 	url := script(t, func(_ int, c net.Conn, r *bufio.Reader) {
 		for { // whatever number of requests has come is answered at once
 			if _, err := r.Peek(1); err != nil {
@@ -40,7 +40,7 @@ func TestMemoryStays(t *testing.T) {
 			}
 			end := bytes.LastIndex(in, []byte("\r\n\r\n")) + 4
 			r.Discard(end)
-			if _, err := c.Write(bytes.Repeat(answer, n)); err != nil {
+			if _, err := c.Write(bytes.Repeat(response, n)); err != nil {
 				return
 			}
 		}
@@ -52,45 +52,49 @@ func TestMemoryStays(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return m.HeapAlloc
 	}
-	r := run(t, load.Plan{URL: url, Connections: 32, Pipeline: 8, Threads: 1, Requests: requests, Warmup: 200 * time.Millisecond, Trace: &load.Trace{
-		Started: func() { first = heap() }, // a glance may come late
-		Progress: func(p load.Progress) {
-			switch {
-			case p.Requests < requests/4:
-				first = heap()
-			case p.Requests > requests*3/4:
-				last = heap()
-			}
-		},
-		Ended: func() { last = heap() },
-	}})
+	r := run(t, load.Plan{URL: url, Connections: 32, Pipeline: 8, Threads: 1, Requests: requests,
+		Warmup: 200 * time.Millisecond, Trace: &load.Trace{
+			Started: func() { first = heap() }, // a glance may come late
+			Progress: func(p load.Progress) {
+				switch {
+				case p.Requests < requests/4:
+					first = heap()
+				case p.Requests > requests*3/4:
+					last = heap()
+				}
+			},
+			Ended: func() { last = heap() },
+		}})
 	const room = 2 << 20 // for what the histograms of some seconds take, and what the server has in hand
 	if r.Requests != requests || r.Errors.Total() != 0 || last > first+room {
-		t.Errorf("%d requests, errors %+v; %d bytes in use in the first quarter, %d at the end", r.Requests, r.Errors, first, last)
+		t.Errorf("%d requests, errors %+v; %d bytes in use in the first quarter, %d at the end", r.Requests, r.Errors,
+			first, last)
 	}
 }
 
-// As many connections as a process may have descriptors for are made, quickly, and all are used.
-func TestAsManyConnectionsAsCanBe(t *testing.T) {
+// A run quickly opens and uses as many connections as the process may have descriptors.
+func TestAllDescriptorsCanBeConnections(t *testing.T) {
 	connections := 3000
 	if isSlow() {
 		connections = 18_000
 	}
 	url := elsewhere(t)
 	again(t, func(longer time.Duration) error {
-		r := run(t, load.Plan{URL: url, Connections: connections, Duration: longer * 2 * time.Second, Samples: 10 * int(longer) * connections})
+		r := run(t, load.Plan{URL: url, Connections: connections, Duration: longer * 2 * time.Second,
+			Samples: 10 * int(longer) * connections})
 		used := make(map[int32]bool)
 		for _, s := range r.Samples {
 			used[s.Connection] = true
 		}
 		if r.Errors.Total() != 0 || r.Opened != uint64(connections) || r.Connects != 0 || len(used) != connections {
-			return fmt.Errorf("%d requests on %d of %d connections; %d and %d were made; errors %+v", r.Requests, len(used), connections, r.Opened, r.Connects, r.Errors)
+			return fmt.Errorf("%d requests on %d of %d connections; %d and %d were made; errors %+v", r.Requests,
+				len(used), connections, r.Opened, r.Connects, r.Errors)
 		}
 		return nil
 	})
 }
 
-// serveEnv has this test program be a server, with descriptors of its own.
+// serveEnv makes this test binary a server, with descriptors of its own.
 const serveEnv = "TARE_LOAD_TEST_SERVES"
 
 func TestMain(m *testing.M) {
@@ -101,7 +105,7 @@ func TestMain(m *testing.M) {
 	if err != nil {
 		panic(err)
 	}
-	go parrot(l, httpAnswer)
+	go parrot(l, httpResponse)
 	os.Stdout.WriteString(l.Addr().String() + "\n")
 	io.Copy(io.Discard, os.Stdin) // until the test ends
 }

@@ -4,17 +4,17 @@ import (
 	"math/rand/v2"
 )
 
-// message is one of a plan's requests, made ready.
+// message is one of the Plan's requests, rendered where possible.
 type message struct {
-	number int32 // in the plan's List
-	isHead bool  // its response has no body
+	index  int32 // in Plan.List
+	isHead bool  // a HEAD request, whose response has no body
 
-	text, final []byte // as it is sent; final, as the last on its connection
-	fill        *fill  // what is different each time; nil if nothing is
+	text, final []byte        // rendered; final is the variant for the last request of a connection
+	fill        *templateFill // renders a template anew for each request; nil for a fixed request
 }
 
-func newMessage(j *job, q *request, number int, f *fill) message {
-	m := message{number: int32(number), isHead: q.method == "HEAD", fill: f}
+func newMessage(j *job, q *request, number int, f *templateFill) message {
+	m := message{index: int32(number), isHead: q.method == "HEAD", fill: f}
 	if f == nil {
 		m.text = j.protocol.render(nil, q, j.address, false)
 		m.final = j.protocol.render(nil, q, j.address, true)
@@ -22,10 +22,10 @@ func newMessage(j *job, q *request, number int, f *fill) message {
 	return m
 }
 
-// fixed reports whether all that is sent is known before.
+// fixed reports whether the rendered bytes are the same for every request.
 func (m *message) fixed() bool { return m.fill == nil }
 
-// bytes returns a fixed message.
+// bytes returns the rendered bytes of a fixed message.
 func (m *message) bytes(last bool) []byte {
 	if last {
 		return m.final
@@ -33,7 +33,7 @@ func (m *message) bytes(last bool) []byte {
 	return m.text
 }
 
-// appendTo appends the message to what is to be sent.
+// appendTo appends the message, rendered, to dst.
 func (m *message) appendTo(dst []byte, w *worker, last bool) []byte {
 	if m.fixed() {
 		return append(dst, m.bytes(last)...)
@@ -41,15 +41,15 @@ func (m *message) appendTo(dst []byte, w *worker, last bool) []byte {
 	return w.protocol.render(dst, m.fill.next(&w.values), w.address, last)
 }
 
-// pick returns the message that is next.
-func (w *worker) pick() *message {
+// nextMessage returns the message to send next.
+func (w *worker) nextMessage() *message {
 	if len(w.messages) == 1 {
 		return &w.messages[0]
 	}
 	if w.Shuffle {
 		return &w.messages[rand.IntN(len(w.messages))]
 	}
-	m := &w.messages[w.turn]
-	w.turn = (w.turn + 1) % len(w.messages)
+	m := &w.messages[w.nextIndex]
+	w.nextIndex = (w.nextIndex + 1) % len(w.messages)
 	return m
 }

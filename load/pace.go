@@ -6,18 +6,18 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// timerID is what the poller reports a pacer's timer under.
+// timerID is the poller's ID for a pacer's timer.
 const timerID = -1
 
-// pacer has a worker's requests sent when they are due. The one that has been due for longest
-// goes to the connection that has rested for longest; while all are busy it waits, and the
-// time it waits is its own.
+// pacer sends a worker's requests when they are due. The request that has been due longest goes to
+// the connection that has been idle longest. While all connections are busy, requests wait, and the
+// wait is part of their latency.
 type pacer struct {
 	*schedule
 	timer   *timer
-	began   int64   // 0 while connections are being made
-	resting ids     // connections
-	again   []int64 // when requests were due that have to be sent again
+	began   int64     // start of the schedule; 0 while connections are being opened
+	idle    connQueue // idle connections
+	retries []int64   // due times of requests to retry
 	lag     *hist.Histogram
 }
 
@@ -25,11 +25,11 @@ func newPacer(t *timer, s *schedule) *pacer {
 	return &pacer{schedule: s, timer: t, lag: hist.New()}
 }
 
-// take returns since when the next request is due, and whether it is by now.
-func (p *pacer) take(now int64) (since int64, ok bool) {
-	if n := len(p.again); n > 0 {
-		since = p.again[0]
-		p.again = append(p.again[:0], p.again[1:]...)
+// pop removes the next due request and returns when it was due. If none is due by now, ok is false.
+func (p *pacer) pop(now int64) (since int64, ok bool) {
+	if n := len(p.retries); n > 0 {
+		since = p.retries[0]
+		p.retries = append(p.retries[:0], p.retries[1:]...)
 		return since, true
 	}
 	if p.began == 0 || p.next() > now {
@@ -42,73 +42,73 @@ func (p *pacer) take(now int64) (since int64, ok bool) {
 
 // isDue reports whether a request is due.
 func (p *pacer) isDue(now int64) bool {
-	return len(p.again) > 0 || p.began > 0 && p.next() <= now
+	return len(p.retries) > 0 || p.began > 0 && p.next() <= now
 }
 
 // next returns when the next request of the schedule is due.
 func (p *pacer) next() int64 { return p.began + min(p.due, never) }
 
-// never is later than any run lasts, and far from overflowing.
+// never is later than the end of any run, and far from overflow.
 const never = int64(1) << 62
 
-// ids is a queue of connections. Each is in it once at most.
-type ids struct {
+// connQueue is a queue of connections. Each is in it at most once.
+type connQueue struct {
 	queue []int
 	head  int
 }
 
-func (q *ids) put(id int) { q.queue = append(q.queue, id) }
+func (q *connQueue) push(id int) { q.queue = append(q.queue, id) }
 
-func (q *ids) len() int { return len(q.queue) - q.head }
+func (q *connQueue) len() int { return len(q.queue) - q.head }
 
-func (q *ids) take() (id int, ok bool) {
+func (q *connQueue) pop() (id int, ok bool) {
 	if q.head == len(q.queue) {
 		return 0, false
 	}
 	id = q.queue[q.head]
 	if q.head++; q.head == len(q.queue) {
 		q.queue, q.head = q.queue[:0], 0
-	} else if q.head > cap(q.queue)/2 { // what was taken makes room
+	} else if q.head > cap(q.queue)/2 { // reuse the space of removed entries
 		q.queue, q.head = q.queue[:copy(q.queue, q.queue[q.head:])], 0
 	}
 	return id, true
 }
 
-// stride is by how much the numbers of two busy connections differ.
-func (j *job) stride() int { return 1 + j.Spare }
+// connsPerBusy is the number of connections for each busy one: itself and its spare ones.
+func (j *job) connsPerBusy() int { return 1 + j.Spare }
 
-// isBusy reports whether a connection is one of those that send requests.
-func (w *worker) isBusy(id int) bool { return id%w.stride() == 0 }
+// isBusy reports whether a connection is one that sends requests.
+func (w *worker) isBusy(id int) bool { return id%w.connsPerBusy() == 0 }
 
-// isDue reports whether a connection that has nothing to do is to send a request now, and
-// since when that is due. If not, the connection will be asked.
+// isDue reports whether connection id, which has room, may send a request now, and when that was
+// due. Otherwise an open loop queues the connection as idle.
 func (w *worker) isDue(id int) (since int64, ok bool) {
 	p := w.pacer
 	if !w.isBusy(id) {
 		return 0, false
 	}
 	if p == nil {
-		return w.now, w.loaded && w.conns[id].wake <= w.now && w.mayAsk()
+		return w.now, w.started && w.conns[id].thinkUntil <= w.now && w.mayRequest()
 	}
-	if p.isDue(w.now) && w.mayAsk() {
-		return p.take(w.now)
+	if p.isDue(w.now) && w.mayRequest() {
+		return p.pop(w.now)
 	}
-	w.rest(id)
+	w.queueIdle(id)
 	return 0, false
 }
 
-// rest has the pacer know a connection that can take a request.
-func (w *worker) rest(id int) {
-	if c := &w.conns[id]; !c.queued {
-		c.queued = true
-		w.pacer.resting.put(id)
+// queueIdle adds a connection to the pacer's idle queue.
+func (w *worker) queueIdle(id int) {
+	if c := &w.conns[id]; !c.queuedIdle {
+		c.queuedIdle = true
+		w.pacer.idle.push(id)
 	}
 }
 
-// pace sends what is due, and sets the timer for what is next.
-func (w *worker) pace() {
+// sendScheduled sends due requests and sets the timer for the next one.
+func (w *worker) sendScheduled() {
 	p := w.pacer
-	if p == nil || w.resting || w.seen < warming {
+	if p == nil || w.paused || w.seenPhase < warming {
 		return
 	}
 	w.now = w.nanos()
@@ -116,27 +116,27 @@ func (w *worker) pace() {
 		p.began = w.now
 	}
 	for p.isDue(w.now) {
-		id, ok := p.resting.take()
+		id, ok := p.idle.pop()
 		if !ok {
-			return // whatever becomes free will look
+			return // the next free connection sends it
 		}
 		c := &w.conns[id]
-		c.queued = false
+		c.queuedIdle = false
 		if c.state != open || !c.hasRoom() {
-			continue // it was closed, and will come again
+			continue // it was closed and is queued again once it is open
 		}
-		if !w.mayAsk() {
+		if !w.mayRequest() {
 			return
 		}
-		since, _ := p.take(w.now)
+		since, _ := p.pop(w.now)
 		if w.tally.counting {
-			p.lag.Record(time.Duration(w.now - since)) // a connection was waiting for it
+			p.lag.Record(time.Duration(w.now - since)) // a connection was free: the generator itself was late
 		}
-		w.ask(id, since)
+		w.enqueue(id, since)
 		w.flush(id)
-		w.now = w.nanos() // the next one is sent that much later
+		w.now = w.nanos() // sending took time
 		if c.state == open && c.hasRoom() {
-			w.rest(id)
+			w.queueIdle(id)
 		}
 	}
 	p.timer.set(time.Duration(p.next() - w.now))

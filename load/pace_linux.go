@@ -11,8 +11,8 @@ import (
 	"github.com/tarehq/tare/internal/poll"
 )
 
-// timer wakes a poller. The timeouts of the poller itself are in milliseconds, too
-// coarse for thousands of requests a second.
+// timer is a timerfd that wakes a poller. The poller's own timeout is in milliseconds, too coarse
+// for thousands of requests per second.
 type timer struct{ fd int }
 
 func newTimer(p *poll.Poller) (*timer, error) {
@@ -27,37 +27,38 @@ func newTimer(p *poll.Poller) (*timer, error) {
 	return &timer{fd}, nil
 }
 
-// set makes the poller wake after d. It replaces what was set before.
+// set makes the poller wake after d. It replaces the previous setting.
 func (t *timer) set(d time.Duration) {
 	spec := unix.ItimerSpec{Value: unix.NsecToTimespec(int64(max(d, 1)))}
 	if err := unix.TimerfdSettime(t.fd, 0, &spec, nil); err != nil {
-		panic("load: BUG: cannot set a timer: " + err.Error())
+		panic("load: BUG: timerfd_settime: " + err.Error())
 	}
 }
 
 func (t *timer) close() { _ = unix.Close(t.fd) }
 
-// bell wakes a poller from another goroutine. A ring is not lost if it comes before the wait.
-type bell struct{ fd int }
+// waker wakes a poller from another goroutine by an eventfd. A wake before the wait is not lost.
+type waker struct{ fd int }
 
-func newBell(p *poll.Poller) (*bell, error) {
+func newWaker(p *poll.Poller) (*waker, error) {
 	fd, err := unix.Eventfd(0, unix.EFD_NONBLOCK|unix.EFD_CLOEXEC)
 	if err != nil {
 		return nil, os.NewSyscallError("eventfd", err)
 	}
-	if err := p.Add(fd, bellID); err != nil {
+	if err := p.Add(fd, wakerID); err != nil {
 		_ = unix.Close(fd)
 		return nil, err
 	}
-	return &bell{fd}, nil
+	return &waker{fd}, nil
 }
 
-// ring wakes the poller. Events are of edges, and each ring is one: nobody need read the count, which
-// no run lets overflow.
-func (b *bell) ring() {
-	if _, err := unix.Write(b.fd, binary.NativeEndian.AppendUint64(nil, 1)); err != nil && !errors.Is(err, unix.EAGAIN) {
-		panic("load: BUG: cannot wake a worker: " + err.Error())
+// wake wakes the poller. Events are edge-triggered and each write is an edge, so nobody reads the
+// counter. No run is long enough to overflow it.
+func (b *waker) wake() {
+	if _, err := unix.Write(b.fd, binary.NativeEndian.AppendUint64(nil, 1)); err != nil &&
+		!errors.Is(err, unix.EAGAIN) {
+		panic("load: BUG: write eventfd: " + err.Error())
 	}
 }
 
-func (b *bell) close() { _ = unix.Close(b.fd) }
+func (b *waker) close() { _ = unix.Close(b.fd) }

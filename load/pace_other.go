@@ -17,10 +17,10 @@ func (*timer) set(time.Duration) {}
 
 func (*timer) close() {}
 
-type bell struct{}
+type waker struct{}
 
-func newBell(*poll.Poller) (*bell, error) { return nil, errors.ErrUnsupported }
+func newWaker(*poll.Poller) (*waker, error) { return nil, errors.ErrUnsupported }
 
-func (*bell) ring() {}
+func (*waker) wake() {}
 
-func (*bell) close() {}
+func (*waker) close() {}

@@ -16,17 +16,20 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// An open loop sends as many requests as are due, through all of its connections.
-func TestRate(t *testing.T) {
+// An open loop sends the scheduled number of requests, over all of its connections.
+func TestOpenLoopSendsAtTheRate(t *testing.T) {
 	var clients sync.Map
-	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { clients.Store(r.RemoteAddr, true) }))
+	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		clients.Store(r.RemoteAddr, true)
+	}))
 	defer server.Close()
 	again(t, func(time.Duration) error {
 		clients.Clear()
-		r := run(t, load.Plan{URL: server.URL, Connections: 10, Threads: 2, Pace: load.Constant(500), Warmup: 100 * time.Millisecond, Duration: time.Second})
+		r := run(t, load.Plan{URL: server.URL, Connections: 10, Threads: 2, Pace: load.Constant(500),
+			Warmup: 100 * time.Millisecond, Duration: time.Second})
 		seen := 0
 		clients.Range(func(any, any) bool { seen++; return true })
-		// The bounds leave room for a machine that is busy with other things.
+		// The limits leave room for a machine that is busy with other programs.
 		if r.Requests < 300 || r.Requests > 600 || r.Errors.Total() != 0 || seen != 10 {
 			return fmt.Errorf("%d requests over %d connections, errors %+v", r.Requests, seen, r.Errors)
 		}
@@ -34,9 +37,8 @@ func TestRate(t *testing.T) {
 	})
 }
 
-// A request that was due while the server slept was late, though its own answer
-// came at once.
-func TestLatenessCounts(t *testing.T) {
+// A request that was due while the server slept is late, even if its own response is immediate.
+func TestWaitingForABusyServerIsLatency(t *testing.T) {
 	const nap = 300 * time.Millisecond
 	var n atomic.Int64
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -56,18 +58,20 @@ func TestLatenessCounts(t *testing.T) {
 	})
 }
 
-// Spare connections are opened after each of the others, and send nothing.
-func TestSpareConnections(t *testing.T) {
+// Spare connections are opened after each of the others and send nothing.
+func TestSpareConnectionsSendNothing(t *testing.T) {
 	for _, pace := range []load.Pace{{}, load.Constant(1000)} {
 		again(t, func(longer time.Duration) error { return spare(t, load.Plan{Pace: pace, Duration: longer * brief}) })
 	}
 }
 
-// spare says what is wrong with a run whose connections have spare ones.
+// spare returns why a run with spare connections is wrong.
 func spare(t *testing.T, p load.Plan) error {
 	var opened []string // in order, by the one goroutine that accepts
 	var clients sync.Map
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { clients.Store(r.RemoteAddr, true) }))
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		clients.Store(r.RemoteAddr, true)
+	}))
 	server.Config.ConnState = func(c net.Conn, s http.ConnState) {
 		if s == http.StateNew {
 			opened = append(opened, c.RemoteAddr().String())
@@ -78,7 +82,8 @@ func spare(t *testing.T, p load.Plan) error {
 	r := run(t, p)
 	server.Close()
 	if r.Requests == 0 || r.Errors.Total() != 0 || len(opened) != 12 {
-		return fmt.Errorf("pace %v: %d requests, %d connections, want 12; errors %+v", p.Pace, r.Requests, len(opened), r.Errors)
+		return fmt.Errorf("pace %v: %d requests, %d connections, want 12; errors %+v", p.Pace, r.Requests, len(opened),
+			r.Errors)
 	}
 	for i, c := range opened {
 		if _, busy := clients.Load(c); busy != (i%3 == 0) {
@@ -88,24 +93,25 @@ func spare(t *testing.T, p load.Plan) error {
 	return nil
 }
 
-// What comes while nothing was asked is no response.
-func TestBytesWithoutARequest(t *testing.T) {
+// Bytes received without a request are an error.
+func TestUnsolicitedBytesAreErrors(t *testing.T) {
 	const late = 100 * time.Millisecond // long after a response, and before the next request
-	twice := func(c net.Conn, answer string) {
+	twice := func(c net.Conn, response string) {
 		if _, err := c.Read(make([]byte, 4096)); err == nil {
-			io.WriteString(c, answer)
+			io.WriteString(c, response)
 			time.Sleep(late)
-			io.WriteString(c, answer)
+			io.WriteString(c, response)
 			io.Copy(io.Discard, c)
 		}
 	}
 	for _, url := range []string{
-		script(t, func(_ int, c net.Conn, _ *bufio.Reader) { twice(c, httpAnswer) }),
-		fcgiScript(t, func(_ int, c net.Conn, _ *bufio.Reader) { twice(c, load.Stdout(cgiAnswer)+load.End(0, 0)) }),
+		script(t, func(_ int, c net.Conn, _ *bufio.Reader) { twice(c, httpResponse) }),
+		fcgiScript(t, func(_ int, c net.Conn, _ *bufio.Reader) { twice(c, load.Stdout(cgiResponse)+load.End(0, 0)) }),
 	} {
 		again(t, func(time.Duration) error {
 			r := run(t, load.Plan{URL: url, Connections: 1, Pace: load.Constant(3), Duration: time.Second})
-			if r.Errors.Read == 0 || r.Errors.Read != r.Errors.Total() || !strings.Contains(r.Errors.First, "bytes came before a request was sent") {
+			if r.Errors.Read == 0 || r.Errors.Read != r.Errors.Total() ||
+				!strings.Contains(r.Errors.First, "received bytes before a request was sent") {
 				return fmt.Errorf("%s: %d requests, errors %+v", url, r.Requests, r.Errors)
 			}
 			return nil
@@ -113,15 +119,16 @@ func TestBytesWithoutARequest(t *testing.T) {
 	}
 }
 
-// A server may close what rests. That is no error, and the connection is made anew.
-func TestRestingConnectionIsClosed(t *testing.T) {
+// A server may close idle connections. That is no error, and the connection is reopened.
+func TestClosedIdleConnectionIsNoError(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	server.Config.IdleTimeout = 20 * time.Millisecond
 	server.Start()
 	defer server.Close()
 	again(t, func(time.Duration) error {
 		r := run(t, load.Plan{URL: server.URL, Connections: 2, Pace: load.Constant(10), Duration: time.Second})
-		if r.Requests < 3 || r.Connects == 0 || r.Errors.Total() != 0 { // what is closed just when a request is sent is an error
+		// what is closed just when a request is sent is an error
+		if r.Requests < 3 || r.Connects == 0 || r.Errors.Total() != 0 {
 			return fmt.Errorf("%d requests, %d connections made, errors %+v", r.Requests, r.Connects, r.Errors)
 		}
 		return nil

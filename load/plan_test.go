@@ -23,27 +23,27 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// observer is a server that notes what it is asked for, on which connections.
+// observer is a server that records its requests and their connections.
 type observer struct {
 	*httptest.Server
-	mu      sync.Mutex
-	asked   map[string]int // "METHOD target body"
-	peers   map[string]int // requests, by the client's address
-	headers http.Header    // of the last one
-	opened  atomic.Int64
+	mu       sync.Mutex
+	requests map[string]int // "METHOD target body"
+	peers    map[string]int // requests, by the client's address
+	headers  http.Header    // of the last one
+	opened   atomic.Int64
 }
 
-// observe starts one, after start did with its configuration what it wanted.
+// observe starts an observer after the caller has configured it.
 func observe(t *testing.T, start func(*httptest.Server), also http.HandlerFunc) *observer {
 	t.Helper()
-	o := &observer{asked: make(map[string]int), peers: make(map[string]int)}
+	o := &observer{requests: make(map[string]int), peers: make(map[string]int)}
 	o.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		if err != nil {
 			t.Error(err)
 		}
 		o.mu.Lock()
-		o.asked[fmt.Sprintf("%s %s %.40s", r.Method, r.URL.RequestURI(), body)]++
+		o.requests[fmt.Sprintf("%s %s %.40s", r.Method, r.URL.RequestURI(), body)]++
 		o.peers[r.RemoteAddr]++
 		o.headers = r.Header
 		o.mu.Unlock()
@@ -64,17 +64,17 @@ func observe(t *testing.T, start func(*httptest.Server), also http.HandlerFunc) 
 
 func plainly(s *httptest.Server) { s.Start() }
 
-// total returns how many requests came.
+// total returns the number of requests.
 func (o *observer) total() (n int) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	for _, k := range o.asked {
+	for _, k := range o.requests {
 		n += k
 	}
 	return n
 }
 
-// modes are the ways in which plans of HTTP go.
+// modes are the kinds of HTTP plans.
 func modes() map[string]struct {
 	start func(*httptest.Server)
 	plan  func(*load.Plan)
@@ -119,25 +119,31 @@ func modes() map[string]struct {
 	}
 }
 
-// A number of requests is exactly that, whatever carries them, and all of them are answered.
-func TestNumberOfRequests(t *testing.T) {
+// A run with a number of Requests sends exactly that many, in every mode, and each has a response.
+func TestExactlyTheNumberOfRequestsIsSent(t *testing.T) {
 	for name, mode := range modes() {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			const n = 403
 			o := observe(t, mode.start, nil)
-			p := load.Plan{URL: o.URL + "/a?b", Connections: 7, Threads: 2, Requests: n, Samples: n + 1, Timeout: 20 * time.Second}
+			p := load.Plan{URL: o.URL + "/a?b", Connections: 7, Threads: 2, Requests: n, Samples: n + 1,
+				Timeout: 20 * time.Second}
 			mode.plan(&p)
 			r := run(t, p)
-			if r.Requests != n || o.total() != n || r.Statuses[200] != n || r.Errors.Total() != 0 || o.asked["GET /a?b "] != n {
-				t.Fatalf("%d requests, %d arrived, statuses %v, errors %+v", r.Requests, o.total(), r.Statuses, r.Errors)
+			if r.Requests != n || o.total() != n || r.Statuses[200] != n || r.Errors.Total() != 0 ||
+				o.requests["GET /a?b "] != n {
+				t.Fatalf("%d requests, %d arrived, statuses %v, errors %+v", r.Requests, o.total(), r.Statuses,
+					r.Errors)
 			}
 			made := r.Opened + r.Connects
-			// Some may still be making when the last request is answered.
-			if seen := o.opened.Load(); seen < int64(made) || seen > int64(made)+7 || r.Connect.Count() < int64(made) || (r.Handshake != nil) != (p.TLS != nil) {
-				t.Errorf("%d connections were made, the server saw %d; %d times of connecting", made, o.opened.Load(), r.Connect.Count())
+			// Some connections may still be opening when the last response arrives.
+			if seen := o.opened.Load(); seen < int64(made) || seen > int64(made)+7 || r.Connect.Count() < int64(made) ||
+				(r.Handshake != nil) != (p.TLS != nil) {
+				t.Errorf("%d connections were made, the server saw %d; %d times of connecting", made, o.opened.Load(),
+					r.Connect.Count())
 			}
-			if p.PerConnection > 0 && made < n/uint64(p.PerConnection) || p.PerConnection == 0 && p.Header == nil && (made > 7) != (p.Version == load.HTTP10) {
+			if p.PerConnection > 0 && made < n/uint64(p.PerConnection) || p.PerConnection == 0 && p.Header == nil &&
+				(made > 7) != (p.Version == load.HTTP10) {
 				t.Errorf("%d connections were made", made)
 			}
 			checkSamples(t, r, int(n))
@@ -170,7 +176,8 @@ func checkSamples(t *testing.T, r *load.Result, n int) {
 		if s.Connect > 0 {
 			connected++
 		}
-		if s.Due > s.Sent || s.Sent > s.First || s.First > s.Done || s.Done < last || s.Status != 200 || s.Failure != load.Fine || s.Bytes == 0 {
+		if s.Due > s.Sent || s.Sent > s.First || s.First > s.Done || s.Done < last || s.Status != 200 ||
+			s.Failure != load.NoFailure || s.Bytes == 0 {
 			t.Fatalf("sample %+v after one that ended at %v", s, last)
 		}
 		last = s.Done
@@ -180,8 +187,9 @@ func checkSamples(t *testing.T, r *load.Result, n int) {
 	}
 }
 
-// Bodies go both ways, whole, in every mode: they are larger than any buffer and any window.
-func TestBodies(t *testing.T) {
+// Bodies larger than any buffer and window are transferred completely in both directions, in every
+// mode.
+func TestBodiesAreTransferredAndChecked(t *testing.T) {
 	const bodies = 8
 	body := strings.Repeat("0123456789abcdef", 20_000)
 	sum := sha256.Sum256([]byte(body))
@@ -195,18 +203,23 @@ func TestBodies(t *testing.T) {
 				w.Header().Set("X-Kind", "large")
 				io.WriteString(w, body)
 			})
-			p := load.Plan{URL: o.URL, Method: "POST", Body: body, Connections: 3, Threads: 1, Requests: bodies, Timeout: 20 * time.Second}
-			p.Expect = load.Expect{Status: []int{200}, BodySHA256: hex.EncodeToString(sum[:]), Header: []string{"x-kind: large", "Content-Type"}}
+			p := load.Plan{URL: o.URL, Method: "POST", Body: body, Connections: 3, Threads: 1, Requests: bodies,
+				Timeout: 20 * time.Second}
+			p.Expect = load.Expect{Status: []int{200}, BodySHA256: hex.EncodeToString(sum[:]),
+				Header: []string{"x-kind: large", "Content-Type"}}
 			mode.plan(&p)
 			r := run(t, p)
-			if r.Requests != bodies || r.Errors.Total() != 0 || r.BodyBytes != bodies*uint64(len(body)) || r.SentBytes < r.BodyBytes || r.Bytes < r.BodyBytes && p.TLS == nil {
-				t.Errorf("%d requests, %d bytes of bodies, %d sent, errors %+v", r.Requests, r.BodyBytes, r.SentBytes, r.Errors)
+			if r.Requests != bodies || r.Errors.Total() != 0 || r.BodyBytes != bodies*uint64(len(body)) ||
+				r.SentBytes < r.BodyBytes || r.Bytes < r.BodyBytes && p.TLS == nil {
+				t.Errorf("%d requests, %d bytes of bodies, %d sent, errors %+v", r.Requests, r.BodyBytes, r.SentBytes,
+					r.Errors)
 			}
 			if !strings.Contains(strings.ToLower(r.Head), "x-kind: large\r\n") {
 				t.Errorf("head %q", r.Head)
 			}
 			p.Expect = load.Expect{BodySHA256: strings.Repeat("0", 64)}
-			if r = run(t, p); r.Errors.Body != bodies || r.Errors.Total() != bodies || !strings.Contains(r.Errors.First, hex.EncodeToString(sum[:])) {
+			if r = run(t, p); r.Errors.Body != bodies || r.Errors.Total() != bodies ||
+				!strings.Contains(r.Errors.First, hex.EncodeToString(sum[:])) {
 				t.Errorf("another body: errors %+v", r.Errors)
 			}
 			p.Expect = load.Expect{Body: []byte(body)}
@@ -216,13 +229,15 @@ func TestBodies(t *testing.T) {
 			p.Requests = 1
 			for _, other := range []string{"", body + "x", body[:len(body)-1] + "\x00"} {
 				p.Expect = load.Expect{Body: []byte(other)}
-				if r = run(t, p); r.Errors.Body != 1 || r.Errors.Total() != 1 || !strings.Contains(r.Errors.First, fmt.Sprintf("not the expected one of %d", len(other))) {
+				if r = run(t, p); r.Errors.Body != 1 || r.Errors.Total() != 1 ||
+					!strings.Contains(r.Errors.First, fmt.Sprintf("differs from the expected %d bytes", len(other))) {
 					t.Errorf("a body of %d bytes in place of one of %d: errors %+v", len(body), len(other), r.Errors)
 				}
 			}
 			p.Requests = bodies
 			p.Expect = load.Expect{Header: []string{"X-Kind: small"}}
-			if r = run(t, p); r.Errors.Header != bodies || r.Errors.Total() != bodies || !strings.Contains(r.Errors.First, `"X-Kind"`) {
+			if r = run(t, p); r.Errors.Header != bodies || r.Errors.Total() != bodies ||
+				!strings.Contains(r.Errors.First, `"X-Kind"`) {
 				t.Errorf("another field: errors %+v", r.Errors)
 			}
 			p.Expect = load.Expect{Status: []int{204}}
@@ -233,21 +248,22 @@ func TestBodies(t *testing.T) {
 	}
 }
 
-// A list of requests goes in order, or at random, and what a request of it leaves out is the
-// plan's.
-func TestList(t *testing.T) {
+// Requests of a List are sent in order or at random. Their empty fields default to the Plan's.
+func TestListIsSentInOrderOrShuffled(t *testing.T) {
 	for _, shuffle := range []bool{false, true} {
 		o := observe(t, plainly, nil)
 		r := run(t, load.Plan{
-			URL: o.URL + "/plan", Method: "PUT", Header: []string{"X-Plan: 1"}, Body: "b", Connections: 2, Threads: 1, Requests: 300, Shuffle: shuffle,
-			List: []load.Request{{}, {URL: "/a", Method: "GET"}, {URL: o.URL + "/c", Body: "own", Header: []string{"X-Own: 2"}}},
+			URL: o.URL + "/plan", Method: "PUT", Header: []string{"X-Plan: 1"}, Body: "b", Connections: 2, Threads: 1,
+			Requests: 300, Shuffle: shuffle,
+			List: []load.Request{{}, {URL: "/a", Method: "GET"},
+				{URL: o.URL + "/c", Body: "own", Header: []string{"X-Own: 2"}}},
 		})
 		want := map[string]int{"PUT /plan b": 100, "GET /a b": 100, "PUT /c own": 100}
-		if r.Errors.Total() != 0 || !shuffle && !maps.Equal(o.asked, want) {
-			t.Errorf("asked for %v; errors %+v", o.asked, r.Errors)
+		if r.Errors.Total() != 0 || !shuffle && !maps.Equal(o.requests, want) {
+			t.Errorf("asked for %v; errors %+v", o.requests, r.Errors)
 		}
 		for line := range want {
-			if n := o.asked[line]; n < 50 || n > 150 {
+			if n := o.requests[line]; n < 50 || n > 150 {
 				t.Errorf("shuffled: %q came %d times", line, n)
 			}
 		}
@@ -257,26 +273,29 @@ func TestList(t *testing.T) {
 	}
 }
 
-// A template's values are different in each request, and lengths are those of what is sent.
-func TestTemplate(t *testing.T) {
+// A template's values differ in each request, and Content-Length matches.
+func TestTemplateValuesDiffer(t *testing.T) {
 	for _, name := range []string{"plain", "HTTP/2 over TLS", "pipelined"} {
 		mode := modes()[name]
 		o := observe(t, mode.start, nil)
 		p := load.Plan{
-			URL: o.URL + "/items/{{seq}}?r={{random 5 7}}", Method: "POST", Body: "{{hex 4}}{{seq 8 12}}", Header: []string{"X-N: n{{random 3 3}}"},
+			URL: o.URL + "/items/{{seq}}?r={{random 5 7}}", Method: "POST", Body: "{{hex 4}}{{seq 8 12}}",
+			Header:   []string{"X-N: n{{random 3 3}}"},
 			Template: true, Connections: 4, Threads: 2, Requests: 200,
 		}
 		mode.plan(&p)
 		r := run(t, p)
-		if r.Errors.Total() != 0 || len(o.asked) != 200 || o.headers.Get("X-N") != "n3" {
-			t.Fatalf("%s: %d different requests, X-N %q, errors %+v", name, len(o.asked), o.headers.Get("X-N"), r.Errors)
+		if r.Errors.Total() != 0 || len(o.requests) != 200 || o.headers.Get("X-N") != "n3" {
+			t.Fatalf("%s: %d different requests, X-N %q, errors %+v", name, len(o.requests), o.headers.Get("X-N"),
+				r.Errors)
 		}
 		var numbers []int
 		tails := make(map[string]int)
-		for line := range o.asked {
+		for line := range o.requests {
 			var n, random int
 			var body string
-			if _, err := fmt.Sscanf(line, "POST /items/%d?r=%d %s", &n, &random, &body); err != nil || random < 5 || random > 7 || len(body) < 5 || len(body) > 6 {
+			if _, err := fmt.Sscanf(line, "POST /items/%d?r=%d %s", &n, &random, &body); err != nil || random < 5 ||
+				random > 7 || len(body) < 5 || len(body) > 6 {
 				t.Fatalf("%s: %q: %v", name, line, err)
 			}
 			numbers = append(numbers, n)
@@ -288,8 +307,8 @@ func TestTemplate(t *testing.T) {
 	}
 }
 
-// A name can be made to lead elsewhere, and connections to come from elsewhere.
-func TestResolveAndSources(t *testing.T) {
+// Resolve overrides a name's address, and Sources set the local address.
+func TestResolveAndSourcesSetAddresses(t *testing.T) {
 	o := observe(t, plainly, nil)
 	_, port, _ := strings.Cut(strings.TrimPrefix(o.URL, "http://"), ":")
 	r := run(t, load.Plan{
@@ -307,22 +326,22 @@ func TestResolveAndSources(t *testing.T) {
 	}
 }
 
-// What a plan asks for and cannot be is said, before anything is sent.
-func TestBadWishes(t *testing.T) {
+// Impossible settings are rejected before anything is sent.
+func TestImpossibleSettingsAreRejected(t *testing.T) {
 	const url = "http://127.0.0.1:1/"
 	for want, p := range map[string]load.Plan{
-		"are not of one server":          {URL: url, List: []load.Request{{}, {URL: "http://127.0.0.2:1/"}}},
-		"FastCGI has one":                {URL: "fcgi://127.0.0.1:1/", Pipeline: 2},
-		"neither pipelining nor time":    {URL: url, Pace: load.Constant(1), Think: 1},
-		"at most 1024":                   {URL: url, Pipeline: 1025},
-		`resolve "a:1": want`:            {URL: url, Resolve: []string{"a:1"}},
-		`resolve "a:b:127.0.0.1": want`:  {URL: url, Resolve: []string{"a:b:127.0.0.1"}},
-		"expected status 99":             {URL: url, Expect: load.Expect{Status: []int{99}}},
-		`expected SHA-256 "ab"`:          {URL: url, Expect: load.Expect{BodySHA256: "ab"}},
-		`expected header "a b"`:          {URL: url, Expect: load.Expect{Header: []string{"a b"}}},
-		`template "{{x}}": want {{seq}}`: {URL: url, Template: true, Body: "{{x}}"},
-		`template "{{seq": want {{seq}}`: {URL: url, Template: true, Body: "{{seq"},
-		"want numbers from 0":            {URL: url, PerConnection: -1},
+		"are different servers":              {URL: url, List: []load.Request{{}, {URL: "http://127.0.0.2:1/"}}},
+		"FastCGI allows one":                 {URL: "fcgi://127.0.0.1:1/", Pipeline: 2},
+		"cannot be combined with pipelining": {URL: url, Pace: load.Constant(1), Think: 1},
+		"at most 1024":                       {URL: url, Pipeline: 1025},
+		`resolve "a:1": want`:                {URL: url, Resolve: []string{"a:1"}},
+		`resolve "a:b:127.0.0.1": want`:      {URL: url, Resolve: []string{"a:b:127.0.0.1"}},
+		"expected status 99":                 {URL: url, Expect: load.Expect{Status: []int{99}}},
+		`expected SHA-256 "ab"`:              {URL: url, Expect: load.Expect{BodySHA256: "ab"}},
+		`expected header field "a b"`:        {URL: url, Expect: load.Expect{Header: []string{"a b"}}},
+		`template "{{x}}": want {{seq}}`:     {URL: url, Template: true, Body: "{{x}}"},
+		`template "{{seq": want {{seq}}`:     {URL: url, Template: true, Body: "{{seq"},
+		"want 0 or more of each":             {URL: url, PerConnection: -1},
 	} {
 		_, err := load.Run(context.Background(), p)
 		if err == nil || !strings.Contains(err.Error(), want) {
@@ -331,9 +350,8 @@ func TestBadWishes(t *testing.T) {
 	}
 }
 
-// Connections to a server of loopback may come from more addresses than one, when the ports of one are
-// used up.
-func TestManyShortConnections(t *testing.T) {
+// When the ports of a loopback address are used up, connections come from other addresses.
+func TestExhaustedLoopbackPortsAreReplaced(t *testing.T) {
 	if testing.Short() {
 		t.Skip("makes 9000 connections")
 	}
@@ -349,8 +367,8 @@ func TestManyShortConnections(t *testing.T) {
 	}
 }
 
-// A run ends early when there were as many errors as it has patience for.
-func TestMaxErrors(t *testing.T) {
+// A run ends after MaxErrors errors.
+func TestMaxErrorsEndsTheRun(t *testing.T) {
 	o := observe(t, plainly, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(500) })
 	for _, p := range []load.Plan{{Duration: time.Hour}, {Requests: 1e9}} {
 		p.URL, p.Connections, p.MaxErrors = o.URL, 3, 20
@@ -360,8 +378,8 @@ func TestMaxErrors(t *testing.T) {
 	}
 }
 
-// A server that goes away for good ends a run that has no other end.
-func TestServerGoesAway(t *testing.T) {
+// A run without a duration ends when the server is gone for good.
+func TestMissingServerEndsARunOfRequests(t *testing.T) {
 	var server *httptest.Server
 	var served atomic.Int64
 	server = httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {

@@ -6,27 +6,26 @@ import (
 	"time"
 )
 
-// Step is a part of a plan's pace: for a time the rate goes evenly from one value to
-// another, in requests each second.
+// Step is a part of a Pace: the rate changes linearly from From to To, in requests per second.
 type Step struct {
 	From, To float64
 	For      time.Duration
 }
 
-// Pace says when requests are due, whether or not the last ones were answered: an open loop.
-// The zero value is none: a closed loop.
+// Pace schedules requests independently of responses: an open loop. The zero value is a closed
+// loop.
 type Pace struct {
-	// Steps follow each other, from the beginning of the warm-up on. After the last its
-	// To holds.
+	// Steps follow each other from the start of the warm-up. The To of the last one applies until
+	// the end.
 	Steps []Step
-	// Poisson has requests come at random, as those of many independent users do, at the
-	// rate of the steps. Otherwise they are evenly spaced.
+	// Poisson makes requests arrive at random, as those of many independent users do, at the rate
+	// of the steps. Otherwise they are evenly spaced.
 	Poisson bool
-	// Seed makes a Poisson pace come again. 0 is another each time.
+	// Seed makes a Poisson pace reproducible. 0 means a random seed.
 	Seed uint64
 }
 
-// Constant is a pace of always the same rate.
+// Constant returns a Pace of constant rate, in requests per second.
 func Constant(rate float64) Pace { return Pace{Steps: []Step{{From: rate, To: rate}}} }
 
 func (p *Pace) open() bool { return len(p.Steps) > 0 }
@@ -36,57 +35,57 @@ func (p *Pace) check() error {
 	for _, s := range p.Steps {
 		for _, rate := range []float64{s.From, s.To} {
 			if !(rate >= 0) || rate > maxRate {
-				return badPlan("a rate of %v requests a second: want a number up to %d", rate, maxRate)
+				return badPlan("rate of %v requests/s: want 0 to %d", rate, maxRate)
 			}
 			top = max(top, rate)
 		}
 		if s.For < 0 {
-			return badPlan("a step of the rate takes %v: want a time", s.For)
+			return badPlan("rate step of %v: want a duration of 0 or more", s.For)
 		}
 	}
 	if p.open() && top == 0 {
-		return badPlan("a rate of 0 requests a second asks for nothing")
+		return badPlan("rate of 0 requests/s: want a rate above 0")
 	}
 	return nil
 }
 
-// maxRate bounds the rate of a plan: a request each nanosecond.
+// maxRate limits a Plan's rate to one request per nanosecond.
 const maxRate = 1_000_000_000
 
-// profile is a pace's steps, worked out: how many requests are due by when.
-type profile []section
+// rateProfile is the steps of a Pace, integrated: how many requests are due by a given time.
+type rateProfile []ramp
 
-type section struct {
-	from, slope float64 // rate at its beginning, and by how much that grows each second
-	start       float64 // seconds since the beginning
-	length      float64 // seconds; the last has no end
-	before      float64 // requests that were due before it
+type ramp struct {
+	from, slope float64 // rate at its start, and the rate's growth per second
+	start       float64 // seconds since the start of the schedule
+	length      float64 // seconds; infinite for the last
+	before      float64 // requests due before it
 }
 
-func newProfile(steps []Step) profile {
-	var p profile
+func newProfile(steps []Step) rateProfile {
+	var p rateProfile
 	at, n := 0.0, 0.0
 	for _, s := range steps {
 		length := s.For.Seconds()
 		if length == 0 {
 			continue
 		}
-		p = append(p, section{from: s.From, slope: (s.To - s.From) / length, start: at, length: length, before: n})
+		p = append(p, ramp{from: s.From, slope: (s.To - s.From) / length, start: at, length: length, before: n})
 		at += length
 		n += (s.From + s.To) / 2 * length
 	}
-	return append(p, section{from: steps[len(steps)-1].To, start: at, length: math.Inf(1), before: n})
+	return append(p, ramp{from: steps[len(steps)-1].To, start: at, length: math.Inf(1), before: n})
 }
 
-// when returns the time, in nanoseconds since the beginning, by which n requests are due. That
-// may be never.
-func (p profile) when(n float64) int64 {
+// timeOf returns the time, in nanoseconds since the start, by which n requests are due. It may be
+// math.MaxInt64, which means never.
+func (p rateProfile) timeOf(n float64) int64 {
 	i := 0
 	for i+1 < len(p) && p[i+1].before <= n {
 		i++
 	}
 	s := p[i]
-	// from·t + slope·t²/2 = n - before, solved so that nothing cancels.
+	// This solves from·t + slope·t²/2 = n - before in a form without cancellation.
 	rest := n - s.before
 	t := 0.0
 	if rest > 0 {
@@ -99,8 +98,8 @@ func (p profile) when(n float64) int64 {
 	return int64(ns)
 }
 
-// by returns how many requests are due by a time.
-func (p profile) by(ns int64) float64 {
+// dueBy returns how many requests are due by a time.
+func (p rateProfile) dueBy(ns int64) float64 {
 	at := float64(ns) / float64(time.Second)
 	i := 0
 	for i+1 < len(p) && p[i+1].start <= at {
@@ -110,18 +109,18 @@ func (p profile) by(ns int64) float64 {
 	return p[i].before + p[i].from*t + p[i].slope*t*t/2
 }
 
-// schedule is when the requests of one worker are due. Those of a run's workers are spaced
-// evenly together.
+// schedule is when the requests of one worker are due. The requests of all workers together are
+// evenly spaced.
 type schedule struct {
-	profile profile
-	random  *rand.Rand // of a Poisson pace
-	gap     float64    // requests of the whole run for each of the worker's
-	first   float64    // in requests of the whole run, without a random pace
-	next    float64    // likewise
-	due     int64      // when the next one is due, in nanoseconds since the beginning
+	profile rateProfile
+	random  *rand.Rand // nil unless the Pace is Poisson
+	gap     float64    // requests of the whole run per request of this worker
+	first   float64    // first value of next, if not random
+	next    float64    // number of the next request among those of the whole run
+	due     int64      // when the next one is due, in nanoseconds since the start
 }
 
-// newSchedule makes the schedule of worker i of n, which has a share of the connections.
+// newSchedule returns the schedule of worker i of n, which has the given share of the connections.
 func newSchedule(p *Pace, share float64, i, n int) *schedule {
 	s := &schedule{profile: newProfile(p.Steps), gap: 1 / share}
 	s.first = (float64(i) + 0.5) / float64(n) * s.gap
@@ -136,21 +135,21 @@ func newSchedule(p *Pace, share float64, i, n int) *schedule {
 	return s
 }
 
-// restart has the steps begin anew. Random numbers go on.
+// restart restarts the steps. The random sequence continues.
 func (s *schedule) restart() {
 	s.next = s.first
 	if s.random != nil {
 		s.next = s.random.ExpFloat64() * s.gap
 	}
-	s.due = s.profile.when(s.next)
+	s.due = s.profile.timeOf(s.next)
 }
 
-// advance goes on to the next request.
+// advance moves on to the next request.
 func (s *schedule) advance() {
 	step := s.gap
 	if s.random != nil {
 		step *= s.random.ExpFloat64()
 	}
 	s.next += step
-	s.due = s.profile.when(s.next)
+	s.due = s.profile.timeOf(s.next)
 }

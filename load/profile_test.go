@@ -6,43 +6,46 @@ import (
 	"time"
 )
 
-// when is the inverse of by, whatever the steps.
-func TestProfile(t *testing.T) {
+// timeOf is the inverse of dueBy, whatever the steps.
+func TestTimeOfIsTheInverseOfDueBy(t *testing.T) {
 	for name, steps := range map[string][]Step{
-		"constant":           {{From: 1000, To: 1000}},
-		"ramp up":            {{From: 0, To: 1000, For: 10 * time.Second}},
-		"ramp down":          {{From: 1000, To: 10, For: 10 * time.Second}},
-		"steps":              {{From: 10, To: 10, For: time.Second}, {From: 500, To: 500, For: time.Second}, {From: 50, To: 50}},
-		"a pause":            {{From: 10, To: 10, For: time.Second}, {For: 2 * time.Second}, {From: 10, To: 10}},
-		"ramps and a plain":  {{From: 0, To: 100, For: time.Second}, {From: 100, To: 100, For: time.Second}, {From: 100, To: 1, For: time.Second}},
+		"constant":  {{From: 1000, To: 1000}},
+		"ramp up":   {{From: 0, To: 1000, For: 10 * time.Second}},
+		"ramp down": {{From: 1000, To: 10, For: 10 * time.Second}},
+		"steps": {{From: 10, To: 10, For: time.Second}, {From: 500, To: 500, For: time.Second},
+			{From: 50, To: 50}},
+		"a pause": {{From: 10, To: 10, For: time.Second}, {For: 2 * time.Second}, {From: 10, To: 10}},
+		"ramps and a plain": {{From: 0, To: 100, For: time.Second}, {From: 100, To: 100, For: time.Second},
+			{From: 100, To: 1, For: time.Second}},
 		"hardly a ramp":      {{From: 1000, To: 1000.0001, For: time.Hour}},
 		"one each two hours": {{From: 1.0 / 7200, To: 1.0 / 7200}},
 	} {
 		p := newProfile(steps)
 		last := int64(-1)
 		for n := 0.0; n < 2000; n += 0.5 {
-			at := p.when(n)
+			at := p.timeOf(n)
 			if at < last {
 				t.Fatalf("%s: request %v is due at %d, before the one before it at %d", name, n, at, last)
 			}
 			if last = at; at == math.MaxInt64 {
 				break
 			}
-			if got := p.by(at); math.Abs(got-n) > 1e-3 {
+			if got := p.dueBy(at); math.Abs(got-n) > 1e-3 {
 				t.Fatalf("%s: request %v is due at %d ns, by when %v are", name, n, at, got)
 			}
 		}
 	}
-	if at := newProfile([]Step{{From: 10, To: 0, For: 2 * time.Second}}).when(11); at != math.MaxInt64 {
+	if at := newProfile([]Step{{From: 10, To: 0, For: 2 * time.Second}}).timeOf(11); at != math.MaxInt64 {
 		t.Errorf("an eleventh of ten requests is due at %d", at)
 	}
-	if at := newProfile([]Step{{From: 10, To: 10, For: time.Second}, {For: time.Second}, {From: 10, To: 10}}).when(11); at != int64(2100*time.Millisecond) {
+	if at := newProfile([]Step{{From: 10, To: 10, For: time.Second}, {For: time.Second},
+		{From: 10, To: 10}}).timeOf(11); at != int64(2100*time.Millisecond) {
 		t.Errorf("the request after a pause is due at %v", time.Duration(at))
 	}
 }
 
-// Workers together ask what the pace says, evenly spaced, whatever their shares.
-func TestSchedulesAddUp(t *testing.T) {
+// The workers' schedules together have the Pace's rate, evenly spaced, whatever their shares.
+func TestSchedulesOfWorkersAddUpToTheRate(t *testing.T) {
 	pace := Constant(1000)
 	seen := make(map[int64]int)
 	for i, share := range []float64{0.5, 0.25, 0.25} {
@@ -74,9 +77,9 @@ func TestSchedulesAddUp(t *testing.T) {
 	}
 }
 
-// A Poisson pace has the rate that was asked, gaps like those of independent users, and comes
-// again with its seed.
-func TestPoisson(t *testing.T) {
+// A Poisson pace has the requested rate, exponentially distributed gaps, and is reproducible by its
+// seed.
+func TestPoissonPaceHasRateGapsAndSeed(t *testing.T) {
 	pace := Pace{Steps: []Step{{From: 1000, To: 1000}}, Poisson: true, Seed: 7}
 	const n = 20_000
 	dues := func(p Pace) (all []int64) {
@@ -108,7 +111,7 @@ func TestPoisson(t *testing.T) {
 	}
 }
 
-func TestPaceIsChecked(t *testing.T) {
+func TestInvalidPacesAreRejected(t *testing.T) {
 	for name, p := range map[string]Pace{
 		"nothing":       {Steps: []Step{{}}},
 		"negative":      Constant(-1),
@@ -127,16 +130,16 @@ func TestPaceIsChecked(t *testing.T) {
 	}
 }
 
-func TestIDsQueue(t *testing.T) {
-	var q ids
+func TestConnQueueIsFirstInFirstOut(t *testing.T) {
+	var q connQueue
 	next, last := 0, 0
 	for round := range 1000 {
 		for range round%7 + 1 {
-			q.put(next)
+			q.push(next)
 			next++
 		}
 		for range round % 8 {
-			id, ok := q.take()
+			id, ok := q.pop()
 			if !ok {
 				break
 			}

@@ -2,102 +2,102 @@ package load
 
 import "github.com/tarehq/tare/internal/wire/http1"
 
-// protocol is what HTTP and FastCGI do in different ways. Everything else is the same for
-// both: connections, times, counts.
+// protocol is what differs between HTTP/1, HTTP/2 and FastCGI. Connections, timeouts and counters
+// are the same for all.
 type protocol interface {
-	// port is that of a URL without one.
-	port(secure bool) string
-	// render appends the bytes of a request; last says that it is the last on its connection.
+	// defaultPort is the port of a URL without one.
+	defaultPort(secure bool) string
+	// render appends the bytes of a request; last marks the last request of its connection.
 	render(dst []byte, q *request, to address, last bool) []byte
-	// readers makes a reader for each of n connections of a worker.
-	readers(n int, s shared) []reader
-	// takesSeveral reports whether a connection may have several requests under way.
-	takesSeveral() bool
-	// takesParams reports whether a plan's parameters mean something.
-	takesParams() bool
-	// announces reports whether a server says in a response that it will close the
-	// connection. If it has no way to, it may just do so after any response.
-	announces() bool
+	// newReaders returns a reader for each of a worker's n connections.
+	newReaders(n int, s readerConfig) []reader
+	// allowsPipelining reports whether a connection may carry several requests at a time.
+	allowsPipelining() bool
+	// acceptsParams reports whether requests have FastCGI parameters.
+	acceptsParams() bool
+	// announcesClose reports whether a response can announce that the server will close the
+	// connection. If not, the server may close it after any response.
+	announcesClose() bool
 }
 
-// reader finds responses in what one connection receives, which may come in any pieces.
+// reader parses the responses on one connection from input in pieces of any size.
 type reader interface {
-	// take consumes n bytes of in and tells a what they hold: all of them, unless the
-	// response is whole before. After an error only reset helps.
-	take(in []byte, a *answer) (n int, err error)
-	// untilClose reports whether the end of the connection ends a response's body.
+	// consume parses up to one response from in and returns how many bytes it used. It uses all of
+	// them unless the response completes earlier. After an error, call reset before the next call.
+	consume(in []byte, a *response) (n int, err error)
+	// untilClose reports whether closing the connection ends the response's body.
 	untilClose() bool
-	// reset makes r ready for a response on a new connection.
+	// reset prepares r for a new connection.
 	reset()
 }
 
-// multiplexer is a reader whose connection carries several exchanges at a time, whose answers
-// come in any order, and on which more is sent than requests.
+// multiplexer is a reader for connections with concurrent exchanges. Responses arrive in any order,
+// and the client also sends control frames.
 type multiplexer interface {
 	reader
-	// greet appends what a new connection begins with.
-	greet(dst []byte) []byte
-	// takes reports whether the server takes one more request besides those under way.
-	takes(flying int) bool
-	// ask appends a request that was rendered, whose answer will have that slot. It reports
-	// whether the connection takes no more after it.
-	ask(dst, text []byte, isHead bool, slot int) (out []byte, last bool)
-	// reply appends what is due in answer to what was taken.
-	reply(dst []byte) []byte
-	// number tells the request in a slot from those before and after it.
-	number(slot int) uint32
+	// appendPreface appends what the client sends first on a new connection.
+	appendPreface(dst []byte) []byte
+	// acceptsRequest reports whether the server allows one more concurrent request.
+	acceptsRequest(flying int) bool
+	// appendRequest appends a rendered request whose response will have the given slot. It reports
+	// whether it is the last one that the connection can carry.
+	appendRequest(dst, text []byte, isHead bool, slot int) (out []byte, last bool)
+	// appendReplies appends the frames that are due in response to the input.
+	appendReplies(dst []byte) []byte
+	// streamID returns the stream ID of the request in a slot.
+	streamID(slot int) uint32
 }
 
-// shared is what the readers of one worker have in common.
-type shared struct {
-	tally    *tally
-	expected *expectation
-	depth    int // requests under way on a connection, at most
+// readerConfig is what the readers of one worker share.
+type readerConfig struct {
+	tally       *tally
+	expected    *expectation
+	maxInFlight int // limit of concurrent requests on a connection
 }
 
-// answer is how much of a response has come, and what it says.
-type answer struct {
-	got    stage
-	status int   // from inBody on
-	last   bool  // the server closes the connection after it; from inBody on
-	body   int64 // bytes of the body that have come
+// response is the parser's state for one response.
+type response struct {
+	stage  stage
+	status int   // set from inBody on
+	last   bool  // the server closes the connection after it; set from inBody on
+	body   int64 // bytes of the body received
 
-	slot    int    // of the request that is answered; -1 if there is none
-	isHead  bool   // there is no body, whatever the head says
-	checked *check // what looks at it; nil if nothing does
+	slot    int    // of the request; -1 if there is none
+	isHead  bool   // the request was HEAD: no body, whatever the head says
+	checked *check // verifies it; nil if only the status matters
 
-	// These are a multiplexer's.
-	fault      string // why the request failed, and the connection did not
-	again      bool   // it is to be sent again
-	goes       bool   // the server takes no more requests on the connection
-	lastStream uint32 // it answers none after that
+	// Only a multiplexer sets these.
+	streamError  string // why the request failed, if the connection did not
+	retry        bool   // the request is safe to retry
+	goAway       bool   // the server accepts no more requests on the connection
+	lastStreamID uint32 // the server ignores streams above this ID
 }
 
-// begin begins a final response.
-func (a *answer) begin(status int, last bool) {
-	a.got, a.status, a.last, a.body = inBody, status, last, 0
+// begin starts a final response.
+func (a *response) begin(status int, last bool) {
+	a.stage, a.status, a.last, a.body = inBody, status, last, 0
 }
 
-// data takes in a piece of the body.
-func (a *answer) data(piece []byte) {
+// data counts and checks a piece of the body.
+func (a *response) data(piece []byte) {
 	a.body += int64(len(piece))
 	if a.checked != nil {
 		a.checked.data(piece)
 	}
 }
 
-// stage is how much of a response has come.
+// stage is how far a response has arrived.
 type stage uint8
 
 const (
-	nothing stage = iota // or interim responses only
+	beforeHead stage = iota // or only interim responses
 	inHead
 	inBody // the head is complete
-	whole
+	complete
 )
 
 const (
-	// maxHead and maxFields bound a response's head.
+	// maxHead and maxFields limit a response's head.
 	maxHead   = 64 << 10
 	maxFields = 256
 )

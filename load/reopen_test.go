@@ -10,9 +10,8 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// Where a server closes each connection, those that are opened anew leave a turn to
-// those that never were.
-func TestAllConnectToOneThatCloses(t *testing.T) {
+// If a server closes each connection, reopening does not keep other connections from ever opening.
+func TestReopeningLeavesRoomForNewConnections(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Connection", "close")
 	}))

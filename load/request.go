@@ -7,29 +7,29 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// request is what a plan asks for, whatever the protocol.
+// request is one request of a Plan, independent of the protocol.
 type request struct {
-	place
+	parsedURL
 	method string
-	fields []field // the plan's, in their order
-	params []field // likewise
+	fields []field // the Plan's header fields, in order
+	params []field // FastCGI parameters, in order
 	body   string
 }
 
 // field is a header field, or a FastCGI parameter.
 type field struct{ name, value string }
 
-// newRequest checks what a plan sends.
-func newRequest(p *Plan, to place) (*request, error) {
+// newRequest validates and parses the request of a Plan.
+func newRequest(p *Plan, to parsedURL) (*request, error) {
 	if !http1.ValidToken(p.Method) || !http1.ValidTarget(to.target) {
-		return nil, badPlan("%q %q is no request line", p.Method, to.target)
+		return nil, badPlan("invalid request line %q %q", p.Method, to.target)
 	}
-	q := &request{place: to, method: p.Method, body: p.Body}
+	q := &request{parsedURL: to, method: p.Method, body: p.Body}
 	for _, line := range p.Header {
 		name, value, ok := strings.Cut(line, ":")
 		value = strings.TrimSpace(value)
 		if !ok || !http1.ValidToken(name) || !http1.ValidValue(value) {
-			return nil, badPlan("header %q: want \"Name: value\"", line)
+			return nil, badPlan("header field %q: want \"Name: value\"", line)
 		}
 		q.fields = append(q.fields, field{name, value})
 	}
@@ -40,20 +40,20 @@ func newRequest(p *Plan, to place) (*request, error) {
 		}
 		q.params = append(q.params, field{name, value})
 	}
-	if len(q.params) > 0 && !to.protocol.takesParams() {
-		return nil, badPlan("%q: only FastCGI takes parameters", p.URL)
+	if len(q.params) > 0 && !to.protocol.acceptsParams() {
+		return nil, badPlan("%q: parameters require FastCGI", p.URL)
 	}
 	return q, nil
 }
 
-// clone returns a request that shares nothing that can be changed.
+// clone returns a copy that shares no mutable state with q.
 func (q *request) clone() *request {
 	c := *q
 	c.fields, c.params = slices.Clone(q.fields), slices.Clone(q.params)
 	return &c
 }
 
-// get returns the value of a header field of the plan, and whether there is one.
+// get returns the value of a header field of the Plan, and whether it exists.
 func (q *request) get(name string) (value string, ok bool) {
 	for _, f := range q.fields {
 		if strings.EqualFold(f.name, name) {
@@ -68,8 +68,8 @@ func (q *request) has(name string) bool {
 	return ok
 }
 
-// tellsLength reports whether a request says how long its body is. Methods that usually
-// have one say so when they have none (RFC 9110, 8.6).
-func (q *request) tellsLength() bool {
+// sendsLength reports whether a request sends Content-Length. Methods that usually have a body send
+// it even without one (RFC 9110, 8.6).
+func (q *request) sendsLength() bool {
 	return q.body != "" || slices.Contains([]string{"POST", "PUT", "PATCH"}, q.method)
 }

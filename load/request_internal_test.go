@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// spell writes down the records of a FastCGI request: what is sent, in order.
+// spell formats the records of a FastCGI request, in order.
 func spell(t *testing.T, b []byte) string {
 	t.Helper()
 	var s strings.Builder
@@ -33,7 +33,7 @@ func spell(t *testing.T, b []byte) string {
 	return s.String()
 }
 
-// pairs writes down a list of parameters, a line each.
+// pairs formats a list of parameters, one per line.
 func pairs(b []byte) string {
 	length := func() int {
 		n := int(b[0])
@@ -55,7 +55,7 @@ func pairs(b []byte) string {
 	return s.String()
 }
 
-func TestFastCGIRequestBytes(t *testing.T) {
+func TestFastCGIRequestsHaveExpectedRecords(t *testing.T) {
 	const begin = `[1 "\x00\x01\x01\x00\x00\x00\x00\x00" 8]`
 	for _, test := range []struct {
 		plan Plan
@@ -84,22 +84,30 @@ HTTP_HOST=127.0.0.1:9001
 HTTP_USER_AGENT=tare
 [4][5 "" 0]`}},
 		{Plan{URL: "fcgi+unix:///run/a.sock", Method: "POST"}, []string{
-			"CONTENT_LENGTH=0\n", "SCRIPT_NAME=/\n", "REQUEST_URI=/\n", "DOCUMENT_URI=/\n", "SERVER_ADDR=127.0.0.1\nSERVER_PORT=80\nSERVER_NAME=localhost\n",
+			"CONTENT_LENGTH=0\n", "SCRIPT_NAME=/\n", "REQUEST_URI=/\n", "DOCUMENT_URI=/\n",
+			"SERVER_ADDR=127.0.0.1\nSERVER_PORT=80\nSERVER_NAME=localhost\n",
 			"REMOTE_ADDR=127.0.0.1\n", "HTTP_HOST=localhost\n", `[4][5 "" 0]`,
 		}},
-		{Plan{URL: "fcgi://[::1]/", Header: []string{"host: h", "User-Agent: u", "Content-Type: t", "content-length: 9", "X-A: 1", "x-a:2", "Cookie: a=1", "Cookie: b=2"}}, []string{
+		{Plan{URL: "fcgi://[::1]/", Header: []string{"host: h", "User-Agent: u", "Content-Type: t", "content-length: 9",
+			"X-A: 1", "x-a:2", "Cookie: a=1", "Cookie: b=2"}}, []string{
 			"CONTENT_TYPE=t\nCONTENT_LENGTH=9\n", "SERVER_ADDR=::1\nSERVER_PORT=9000\nSERVER_NAME=::1\n",
 			"HTTP_HOST=h\nHTTP_USER_AGENT=u\nHTTP_X_A=1, 2\nHTTP_COOKIE=a=1; b=2\n[4]",
 		}},
-		{Plan{URL: "fcgi://127.0.0.1/i.php", Params: []string{"DOCUMENT_ROOT=/srv", "PATH_INFO=/a=b", "HTTPS=on", "HTTPS=off", "REMOTE_PORT="}}, []string{
-			"DOCUMENT_ROOT=/srv\nSCRIPT_FILENAME=/srv/i.php\n", "REMOTE_PORT=\n", "\nPATH_INFO=/a=b\nHTTPS=off\n[4]",
-		}},
-		{Plan{URL: "fcgi://127.0.0.1/", Params: []string{"SCRIPT_FILENAME=/a.php"}}, []string{"DOCUMENT_ROOT=/var/www/html\nSCRIPT_FILENAME=/a.php\n"}},
-		{Plan{URL: "fcgi://127.0.0.1/", Method: "PUT", Body: "hello"}, []string{"CONTENT_LENGTH=5\n", `[4][5 "hello" 5][5 "" 0]`}},
+		{Plan{URL: "fcgi://127.0.0.1/i.php",
+			Params: []string{"DOCUMENT_ROOT=/srv", "PATH_INFO=/a=b", "HTTPS=on", "HTTPS=off", "REMOTE_PORT="}},
+			[]string{
+				"DOCUMENT_ROOT=/srv\nSCRIPT_FILENAME=/srv/i.php\n", "REMOTE_PORT=\n",
+				"\nPATH_INFO=/a=b\nHTTPS=off\n[4]",
+			}},
+		{Plan{URL: "fcgi://127.0.0.1/", Params: []string{"SCRIPT_FILENAME=/a.php"}},
+			[]string{"DOCUMENT_ROOT=/var/www/html\nSCRIPT_FILENAME=/a.php\n"}},
+		{Plan{URL: "fcgi://127.0.0.1/", Method: "PUT", Body: "hello"},
+			[]string{"CONTENT_LENGTH=5\n", `[4][5 "hello" 5][5 "" 0]`}},
 		{Plan{URL: "fcgi://127.0.0.1/", Body: strings.Repeat("b", 65_535+2)}, []string{
 			"CONTENT_LENGTH=65537\n", `[4][5 "bbbbbbbbbbbbbbbbbbbb" 65535][5 "bb" 2][5 "" 0]`,
 		}},
-		{Plan{URL: "fcgi://127.0.0.1/", Header: []string{"X: " + strings.Repeat("x", 70_000)}}, []string{"HTTP_X=" + strings.Repeat("x", 70_000) + "\n[4]"}},
+		{Plan{URL: "fcgi://127.0.0.1/", Header: []string{"X: " + strings.Repeat("x", 70_000)}},
+			[]string{"HTTP_X=" + strings.Repeat("x", 70_000) + "\n[4]"}},
 	} {
 		j, err := test.plan.prepare(context.Background())
 		if err != nil {
@@ -115,7 +123,7 @@ HTTP_USER_AGENT=tare
 	}
 }
 
-func TestURLs(t *testing.T) {
+func TestURLsAreParsed(t *testing.T) {
 	for text, want := range map[string]string{
 		"http://h/":                        `"" http://h:80 Host h / "/" ""`,
 		"HTTP://h:81?a":                    `"" http://h:81 Host h:81 /?a "/" "a"`,
@@ -134,10 +142,11 @@ func TestURLs(t *testing.T) {
 			continue
 		}
 		scheme := "http"
-		if p.protocol == (overFCGI{}) {
+		if p.protocol == (fcgiProtocol{}) {
 			scheme = "fcgi"
 		}
-		if got := fmt.Sprintf("%q %s://%s:%s Host %s %s %q %q", p.socket, scheme, p.name, p.port, p.host, p.target, p.path, p.query); got != want {
+		if got := fmt.Sprintf("%q %s://%s:%s Host %s %s %q %q", p.socket, scheme, p.name, p.port, p.host, p.target,
+			p.path, p.query); got != want {
 			t.Errorf("%s:\n got %s\nwant %s", text, got, want)
 		}
 	}

@@ -9,96 +9,96 @@ import (
 
 // Result is what a run measured.
 type Result struct {
-	URL         string         `json:"url"`
-	Connections int            `json:"connections"`
-	Threads     int            `json:"threads"`
-	Seconds     float64        `json:"seconds"`           // measured
-	Drained     float64        `json:"drained,omitempty"` // seconds of those in which a Session's slices only waited for responses
-	Requests    uint64         `json:"requests"`
-	Bytes       uint64         `json:"bytes"`     // received, heads included
-	BodyBytes   uint64         `json:"bodyBytes"` // received in the bodies of whole responses
-	SentBytes   uint64         `json:"sentBytes"`
-	Statuses    map[int]uint64 `json:"statuses"`
-	Errors      Errors         `json:"errors"`
-	Connects    uint64         `json:"connects"` // connections made while measuring
-	Opened      uint64         `json:"opened"`   // connections made before
-	// Latency is the time from when a request was due to its whole response. In a closed
-	// loop it is due when the last one was answered. It holds also what was not answered in
-	// time, with as long as that has waited: timeouts, and what is Unanswered.
+	URL         string  `json:"url"`
+	Connections int     `json:"connections"`
+	Threads     int     `json:"threads"`
+	Seconds     float64 `json:"seconds"` // length of the measured time
+	// part of Seconds in which a Session's slices only waited for responses
+	Drained   float64        `json:"drainedSeconds,omitempty"`
+	Requests  uint64         `json:"requests"`
+	Bytes     uint64         `json:"receivedBytes"` // received, including heads
+	BodyBytes uint64         `json:"bodyBytes"`     // received in bodies of complete responses
+	SentBytes uint64         `json:"sentBytes"`
+	Statuses  map[int]uint64 `json:"statuses"`
+	Errors    Errors         `json:"errors"`
+	Connects  uint64         `json:"connectionsMeasured"` // connections opened while measuring
+	Opened    uint64         `json:"connectionsBefore"`   // connections opened before measuring
+	// Latency runs from when a request was due until its last response byte. In a closed loop, a
+	// request is due when the previous response has arrived. Latency includes timed-out and
+	// Unanswered requests with the time that they waited.
 	Latency *hist.Histogram `json:"latency"`
-	// Service is the time from when a request was sent to its whole response.
+	// Service runs from when a request was sent until its last response byte.
 	Service *hist.Histogram `json:"service"`
-	// FirstByte is the time from when a request was sent to its response's first byte.
+	// FirstByte runs from when a request was sent until its first response byte.
 	FirstByte *hist.Histogram `json:"firstByte"`
-	// Connect is the time it took to make each connection, before measuring too. Handshake is
-	// that of TLS, which comes after it; nil without TLS.
+	// Connect is the time to open each connection, before measuring too. Handshake is the time of
+	// the TLS handshake after it; nil without TLS.
 	Connect   *hist.Histogram `json:"connect"`
 	Handshake *hist.Histogram `json:"handshake,omitempty"`
-	// Unanswered is how many requests had been due at the end for longer than 99 in 100 of
-	// the others took from being sent.
+	// Unanswered counts requests without a response at the end that had waited longer than the 99th
+	// percentile of Service.
 	Unanswered uint64 `json:"unanswered"`
-	// Asked is how many requests were due in the measured time of an open loop; 0 in a closed
-	// one.
-	Asked float64 `json:"asked,omitempty"`
+	// Asked is how many requests were due in the measured time of an open loop; 0 in a closed loop.
+	Asked float64 `json:"due,omitempty"`
 
-	// Timeline has the seconds of the measured time; the last may be a part of one. A Session's
-	// Result has none.
+	// Timeline holds each second of the measured time; the last may be shorter. It is nil for a
+	// Session.
 	Timeline  []Second  `json:"timeline"`
 	Generator Generator `json:"generator"`
-	FastCGI   *FastCGI  `json:"fastCGI,omitempty"` // nil unless that was spoken
+	FastCGI   *FastCGI  `json:"fastCGI,omitempty"` // nil for other protocols
 
 	// Head is the head of the first response.
 	Head string `json:"head,omitempty"`
-	// Samples are as many requests as the plan has kept, in the order in which they ended.
+	// Samples are the first Plan.Samples requests in the order in which they ended.
 	Samples []Sample `json:"-"`
-	// Windows are, for each thread, how many responses came in each tenth of a second. The
-	// last window of a thread may be shorter. A Session's Result has none.
+	// Windows holds, for each thread, the number of responses in each tenth of a second. The last
+	// window may be shorter. It is nil for a Session.
 	Windows [][]uint32 `json:"-"`
 }
 
-// Sample is one request that was answered, or failed. Times count from when measuring began.
+// Sample is one request that ended. Times count from the start of measuring.
 type Sample struct {
-	// Connect is how long the connection took to be made, TLS included, if that was made for
-	// this request; 0 if it was there.
+	// Connect is the time to open the connection, including TLS, if it was opened for this request;
+	// otherwise 0.
 	Connect time.Duration
-	// Due is when it was to be sent, Sent when it began to be, First when the first byte of
-	// its response came (0: none) and Done the last byte, or the failure.
+	// Due is when the request was due, and Sent when sending began. First is when the first byte of
+	// its response arrived, or 0 without one. Done is when the request ended.
 	Due, Sent, First, Done time.Duration
 
-	Connection int32 // which of the plan's, from 0
-	Request    int32 // which of the plan's List, from 0
-	Status     int32 // 0 if there was no response
-	Kept       bool  // the connection was used for it not as the last time
+	Connection int32 // index of the Plan's connection
+	Request    int32 // index in Plan.List
+	Status     int32 // 0 without a response
+	Kept       bool  // the connection stayed open after it
 	Failure    Failure
 	Body       int64 // bytes of the response's body
-	Bytes      int64 // of the whole response
+	Bytes      int64 // bytes of the whole response
 }
 
 // Failure is why a request failed.
 type Failure uint8
 
 const (
-	Fine          Failure = iota // it did not
-	FailedConnect                // no connection could be made for it
-	FailedRead                   // the connection ended, or brought what is no response
-	FailedWrite                  // it could not be sent
-	FailedTimeout                // there was no whole response in time
-	FailedStatus                 // the response had a status of 400 and above, or one that was not expected
-	FailedBody                   // the response had another body than expected
+	NoFailure     Failure = iota // it succeeded
+	FailedConnect                // the connection could not be opened
+	FailedRead                   // the connection closed or the response was malformed
+	FailedWrite                  // sending failed
+	FailedTimeout                // no complete response within the timeout
+	FailedStatus                 // the response's status was 400 or above, or unexpected
+	FailedBody                   // the response's body was not the expected one
 	FailedHeader                 // the response lacked an expected header field
 )
 
-// Errors counts what went wrong while measuring, by kind.
+// Errors counts the measured errors by kind.
 type Errors struct {
-	Connect uint64 `json:"connect"` // no connection was made
-	Read    uint64 `json:"read"`    // the connection ended, or brought what is no response, or a refusal
-	Write   uint64 `json:"write"`   // the request could not be sent
-	Timeout uint64 `json:"timeout"` // no connection or response in time
-	Status  uint64 `json:"status"`  // responses of status 400 and above, or that was not expected
-	Body    uint64 `json:"body"`    // responses with another body than expected
+	Connect uint64 `json:"connect"` // a connection could not be opened
+	Read    uint64 `json:"read"`    // the connection closed, or the response was malformed or refused
+	Write   uint64 `json:"write"`   // sending failed
+	Timeout uint64 `json:"timeout"` // no connection or response within the timeout
+	Status  uint64 `json:"status"`  // responses with status 400 or above, or an unexpected one
+	Body    uint64 `json:"body"`    // responses with an unexpected body
 	Header  uint64 `json:"header"`  // responses without an expected header field
 
-	// First is the text of the first error, which may be one from before measuring.
+	// First is the text of the first error, which may precede measuring.
 	First string `json:"first,omitempty"`
 }
 
@@ -107,7 +107,7 @@ func (e Errors) Total() uint64 {
 	return e.Connect + e.Read + e.Write + e.Timeout + e.Status + e.Body + e.Header
 }
 
-// of returns the count of one kind.
+// of returns the counter of one kind.
 func (e *Errors) of(f Failure) *uint64 {
 	return [...]*uint64{
 		FailedConnect: &e.Connect, FailedRead: &e.Read, FailedWrite: &e.Write, FailedTimeout: &e.Timeout,
@@ -131,57 +131,57 @@ func (e *Errors) merge(o Errors) {
 // Second is one second of the measured time; the last one may be shorter.
 type Second struct {
 	Requests uint64 `json:"requests"`
-	Bytes    uint64 `json:"bytes"`
+	Bytes    uint64 `json:"receivedBytes"`
 	Errors   uint64 `json:"errors"`
-	// Latency is like the Result's, of this second. After the first hour it is not kept.
+	// Latency is Result.Latency for this second. After the first hour only its figures are kept.
 	Latency hist.Packed `json:"latency"`
 }
 
-// Generator is what generating the load cost, in the measured time.
+// Generator is what the load generator itself used in the measured time.
 type Generator struct {
 	UserSeconds float64 `json:"userSeconds"`
 	SysSeconds  float64 `json:"sysSeconds"`
-	// Busy is the busiest thread's share of one processor, 0 to 1. Near 1 the
-	// generator, not the server, may have set the pace.
-	Busy float64 `json:"busy"`
-	// Lag is by how much later than it was due a request of an open loop was sent that had a
-	// connection at rest: the generator's own fault. Nil in a closed loop.
+	// Busy is the CPU share of the busiest thread, from 0 to 1. Near 1 the generator, not the
+	// server, may have limited the rate.
+	Busy float64 `json:"busyShare"`
+	// Lag is how late the generator sent requests of an open loop although a connection was free.
+	// It is nil in a closed loop.
 	Lag *hist.Histogram `json:"lag,omitempty"`
 }
 
-// When to doubt a result.
+// Thresholds of Result.Doubts.
 const (
-	// BusyBound is the share of a processor from which on a thread of the generator may
-	// have set the pace.
+	// BusyBound is the value of Generator.Busy from which on the generator may have limited the
+	// rate.
 	BusyBound = 0.9
-	// lagBound is how late the generator may send one request in a hundred: as a share of
-	// the median latency, and anyway.
-	lagBound, lagFloor = 0.1, 100 * time.Microsecond
-	// answeredBound is the share of requests due that is to be answered.
-	answeredBound = 0.99
+	// maxLagShare limits the 99th percentile of Lag as a share of the median latency; a lag below
+	// minLag is always accepted.
+	maxLagShare, minLag = 0.1, 100 * time.Microsecond
+	// minResponseShare is the share of due requests that must have a response.
+	minResponseShare = 0.99
 )
 
-// Doubts says why the figures may be the generator's or the plan's rather than the server's;
-// nothing if nothing speaks for that.
+// Doubts returns why the generator or the Plan, rather than the server, may have determined the
+// figures.
 func (r *Result) Doubts() (doubts []string) {
-	say := func(format string, args ...any) { doubts = append(doubts, fmt.Sprintf(format, args...)) }
+	add := func(format string, args ...any) { doubts = append(doubts, fmt.Sprintf(format, args...)) }
 	g := &r.Generator
 	if g.Busy >= BusyBound {
-		say("the generator was busy %.0f%% of the time: it, not the server, may have set the pace", 100*g.Busy)
+		add("the generator was busy %.0f%% of the time: it, not the server, may have limited the rate", 100*g.Busy)
 	}
 	if g.Lag != nil {
 		late := g.Lag.Quantile(0.99)
-		if bound := max(lagFloor, time.Duration(lagBound*float64(r.Latency.Quantile(0.5)))); late > bound {
-			say("the generator was late: it sent one request in a hundred %v or more after it was due, although a connection was free", late.Round(time.Microsecond))
+		if bound := max(minLag, time.Duration(maxLagShare*float64(r.Latency.Quantile(0.5)))); late > bound {
+			add("the generator was late: it sent 1 %% of requests %v or more after they were due, although a connection was free", late.Round(time.Microsecond))
 		}
 	}
-	if answered := float64(r.Requests); r.Asked > 0 && answered < answeredBound*r.Asked {
-		say("of %.0f requests that were due %.0f were answered: the server, or %d connections, were too few for the rate", r.Asked, answered, r.Connections)
+	if responsesBefore := float64(r.Requests); r.Asked > 0 && responsesBefore < minResponseShare*r.Asked {
+		add("of %.0f due requests, %.0f had a response: the server was too slow for the rate, or %d connections were too few", r.Asked, responsesBefore, r.Connections)
 	}
 	return doubts
 }
 
-// PerSecond returns the rate of requests.
+// PerSecond returns the rate of responses.
 func (r *Result) PerSecond() float64 {
 	if r.Seconds == 0 {
 		return 0
@@ -189,8 +189,7 @@ func (r *Result) PerSecond() float64 {
 	return float64(r.Requests) / r.Seconds
 }
 
-// PerCPUSecond returns how many requests a second of the generator's processor time
-// was enough for.
+// PerCPUSecond returns the number of responses per second of the generator's CPU time.
 func (r *Result) PerCPUSecond() float64 {
 	cpu := r.Generator.UserSeconds + r.Generator.SysSeconds
 	if cpu == 0 {
@@ -199,10 +198,10 @@ func (r *Result) PerCPUSecond() float64 {
 	return float64(r.Requests) / cpu
 }
 
-// ConnectError is what Run returns when no connection could be made at all.
+// ConnectError is the error of Run if no connection could be opened.
 type ConnectError struct {
 	URL   string
-	First string // the first of the reasons
+	First string // the first error
 }
 
 func (e *ConnectError) Error() string { return "load: no connection to " + e.URL + ": " + e.First }

@@ -6,38 +6,38 @@ import (
 	"github.com/tarehq/tare/internal/poll"
 )
 
-// route is where a worker's connections come from. A connection that was closed keeps its port
-// for a minute; an address has some 28,000, for each server.
+// route chooses the local address of a worker's connections. A closed connection keeps its port for
+// a minute, and an address has some 28,000 ports for each server.
 type route struct {
-	sources []netip.Addr // empty: the system's choice
-	turn    int
-	made    int // connections from this source
+	sources []netip.Addr // if empty, the system chooses
+	current int
+	used    int // connections from this source
 }
 
 const (
-	// portsAtOnce is how many connections are made from one source before the next has its
-	// turn: where most ports are taken, the system takes long to find one that is not.
-	portsAtOnce = 4096
-	// loopbacks is how many addresses of loopback are used.
-	loopbacks = 250
+	// connsPerSource is the number of connections from one source before the next one is used. The
+	// system takes long to find a free port when most are taken.
+	connsPerSource = 4096
+	// loopbackSources is the number of loopback addresses that are used.
+	loopbackSources = 250
 )
 
 // newRoute returns the route of worker i of n.
 func newRoute(given []netip.Addr, to *address, i, n int) route {
 	r := route{sources: given}
 	if len(given) == 0 && to.socket == "" && to.tcp.Addr().Is4() && to.tcp.Addr().IsLoopback() {
-		r.sources = append(r.sources, netip.Addr{}) // what everybody expects, as long as it lasts
-		for last := range loopbacks {
+		r.sources = append(r.sources, netip.Addr{}) // the usual address first, until its ports are used up
+		for last := range loopbackSources {
 			r.sources = append(r.sources, netip.AddrFrom4([4]byte{127, 0, 0, byte(last + 2)}))
 		}
 	}
 	if len(given) > 0 {
-		r.turn = i * len(given) / n
+		r.current = i * len(given) / n
 	}
 	return r
 }
 
-// connect begins a connection. It returns poll.ErrAgain when a unix socket's queue is full.
+// connect starts a connection. It returns poll.ErrAgain if the backlog of a unix socket is full.
 func (r *route) connect(to *address) (fd int, err error) {
 	if to.socket != "" {
 		return poll.ConnectUnix(to.socket)
@@ -45,12 +45,12 @@ func (r *route) connect(to *address) (fd int, err error) {
 	if len(r.sources) == 0 {
 		return poll.Connect(netip.Addr{}, to.tcp)
 	}
-	if r.made++; r.made > portsAtOnce {
+	if r.used++; r.used > connsPerSource {
 		r.next()
 	}
 	for range r.sources {
-		fd, err = poll.Connect(r.sources[r.turn], to.tcp)
-		if !noPort(err) {
+		fd, err = poll.Connect(r.sources[r.current], to.tcp)
+		if !isPortExhausted(err) {
 			return fd, err
 		}
 		r.next()
@@ -59,6 +59,6 @@ func (r *route) connect(to *address) (fd int, err error) {
 }
 
 func (r *route) next() {
-	r.turn = (r.turn + 1) % len(r.sources)
-	r.made = 0
+	r.current = (r.current + 1) % len(r.sources)
+	r.used = 0
 }

@@ -9,71 +9,75 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// phase is what the workers are doing. It only grows, but for a Session, which goes on from draining
-// to the next slice.
+// phase is the stage of a run. A Run's phases only advance:
+//
+//	connecting → warming → measuring → stopping → stopped
+//
+// With a number of Requests and no warm-up, it starts in measuring. A Session alternates between
+// draining and its slices; see there.
 type phase int32
 
 const (
 	connecting phase = iota
 	warming
 	measuring
-	draining // no more requests begin, counting goes on
-	stopping // counts are final, connections still open
+	draining // no request begins, counting goes on
+	stopping // counts are final, connections are still open
 	stopped
 )
 
-// run is a job under way: what its workers and its conductor share.
+// run is a job in progress: the state shared by its workers and the coordinator.
 type run struct {
 	*job
-	phase    atomic.Int32
-	pending  atomic.Int64 // connections neither made nor given up for the first time
-	reached  atomic.Bool  // a connection was made
-	refused  atomic.Int64 // attempts to connect that failed since one was made
-	sampled  atomic.Int64
-	budget   *budget // of requests
-	patience *budget // for errors
-	workers  []*worker
+	phase          atomic.Int32
+	pendingConns   atomic.Int64 // connections whose first attempt is not over
+	connected      atomic.Bool  // at least one connection was opened
+	failedConnects atomic.Int64 // failed attempts to connect since the last success
+	sampleCount    atomic.Int64
+	requestBudget  *budget // Plan.Requests
+	errorBudget    *budget // Plan.MaxErrors
+	workers        []*worker
 
-	rested  chan Slice           // from the workers of a Session, when they rest; nil of others
-	drains  atomic.Int64         // how often requests were to end
-	running sync.WaitGroup       // workers
-	parts   chan part            // from them
-	spare   chan *hist.Histogram // for them
-	seconds *seconds
+	drainedSlices   chan Slice           // from a Session's workers when they are drained; nil in a Run
+	drainSeq        atomic.Int64         // number of drains so far
+	running         sync.WaitGroup       // the workers' goroutines
+	parts           chan workerSecond    // from the workers
+	spareHistograms chan *hist.Histogram // for the workers, emptied
+	timeline        *timeline
 }
 
 const (
-	// glanceEvery is how often Trace.Progress is called.
-	glanceEvery = 100 * time.Millisecond
-	// refusals is how often in a row each connection may be refused before a run of a number of
-	// requests ends: nobody is there any more.
-	refusals = 20
+	// progressEvery is the interval of Trace.Progress.
+	progressEvery = 100 * time.Millisecond
+	// maxFailedConnects is the number of failed attempts per connection, without a success between
+	// them, after which a run with a number of Requests ends.
+	maxFailedConnects = 20
 )
 
-// Run carries out the plan. When ctx ends early, the result of what was measured
-// until then is returned with ctx's error. If no connection can be made the error is a
-// *ConnectError, also with a result; if the plan is wrong, a *PlanError.
+// Run runs the Plan. If ctx ends early, Run returns ctx's error with the Result so far. If no
+// connection succeeds, the error is a *ConnectError, also with a Result. An invalid Plan is a
+// *PlanError.
 func Run(ctx context.Context, p Plan) (*Result, error) {
 	j, err := p.prepare(ctx)
 	if err != nil {
 		return nil, err
 	}
 	r := newRun(j)
-	if err := r.employ(); err != nil {
+	if err := r.createWorkers(); err != nil {
 		return nil, err
 	}
-	if j.atOnce() {
+	if j.measuresConnecting() {
 		call(j.Trace.Started)
 		r.phase.Store(int32(measuring))
 	}
-	r.begin()
-	took, err := r.conduct(ctx)
-	r.end()
-	return r.result(took), r.unreached(err)
+	r.startWorkers()
+	elapsed, err := r.runPhases(ctx)
+	r.stopWorkers()
+	return r.result(elapsed), r.connectError(err)
 }
 
-// employ makes the workers.
-func (r *run) employ() error {
+// createWorkers creates the workers.
+func (r *run) createWorkers() error {
 	left := r.Connections
 	for i := range r.Threads {
 		share := left / (r.Threads - i)
@@ -88,42 +92,43 @@ func (r *run) employ() error {
 	return nil
 }
 
-// begin has the workers work.
-func (r *run) begin() {
+// startWorkers starts the workers' goroutines.
+func (r *run) startWorkers() {
 	for _, w := range r.workers {
 		r.running.Go(w.loop)
 	}
 }
 
-// end ends the workers, and takes in what is left of what they measured.
-func (r *run) end() {
+// stopWorkers stops the workers and merges their last parts.
+func (r *run) stopWorkers() {
 	if r.isSession() {
-		r.enter(stopped)
+		r.setPhase(stopped)
 	} else {
 		r.phase.Store(int32(stopped))
 	}
 	go func() {
 		r.running.Wait()
-		r.closeBells() // they were rung until now
+		r.closeWakers() // until now a worker's waker was in use
 		close(r.parts)
 	}()
 	for p := range r.parts {
-		r.takeIn(&p)
+		r.merge(&p)
 	}
 }
 
 func newRun(j *job) *run {
 	r := &run{
-		job: j, budget: newBudget(j.Requests), patience: newBudget(j.MaxErrors), seconds: newSeconds(j.Threads, j.Trace.Second),
-		parts: make(chan part, 2*j.Threads), spare: make(chan *hist.Histogram, 2*j.Threads),
+		job: j, requestBudget: newBudget(j.Requests), errorBudget: newBudget(j.MaxErrors),
+		timeline: newTimeline(j.Threads, j.Trace.Second),
+		parts:    make(chan workerSecond, 2*j.Threads), spareHistograms: make(chan *hist.Histogram, 2*j.Threads),
 	}
-	r.pending.Store(int64(j.Connections * j.stride()))
+	r.pendingConns.Store(int64(j.Connections * j.connsPerBusy()))
 	return r
 }
 
-// unreached makes an error of a run that made no connection.
-func (r *run) unreached(err error) error {
-	if err != nil || r.reached.Load() {
+// connectError returns err, or a *ConnectError if no connection was opened.
+func (r *run) connectError(err error) error {
+	if err != nil || r.connected.Load() {
 		return err
 	}
 	failed := &ConnectError{URL: r.URL}
@@ -135,31 +140,31 @@ func (r *run) unreached(err error) error {
 	return failed
 }
 
-// conduct moves the run from phase to phase and returns how long it measured.
-func (r *run) conduct(ctx context.Context) (took time.Duration, err error) {
-	if !r.atOnce() {
-		if err := r.connectAll(ctx); err != nil || !r.reached.Load() {
+// runPhases moves the run from phase to phase and returns how long it measured.
+func (r *run) runPhases(ctx context.Context) (elapsed time.Duration, err error) {
+	if !r.measuresConnecting() {
+		if err := r.connectAll(ctx); err != nil || !r.connected.Load() {
 			return 0, err
 		}
 		call(r.Trace.Connected)
 		r.phase.Store(int32(warming))
-		if _, err = r.watch(ctx, r.Warmup, false); err != nil {
+		if _, err = r.runPhase(ctx, r.Warmup, false); err != nil {
 			return 0, err
 		}
 		call(r.Trace.Started)
 		r.phase.Store(int32(measuring))
 	}
-	took, err = r.watch(ctx, r.Duration, true)
+	elapsed, err = r.runPhase(ctx, r.Duration, true)
 	r.phase.Store(int32(stopping))
 	call(r.Trace.Ended)
-	return took, err
+	return elapsed, err
 }
 
-// connectAll waits until all connections were made, or could not be.
+// connectAll waits until every connection was opened or failed.
 func (r *run) connectAll(ctx context.Context) error {
-	tick := time.NewTicker(glanceEvery / 10)
+	tick := time.NewTicker(progressEvery / 10)
 	defer tick.Stop()
-	for r.pending.Load() > 0 { // each worker bounds its connects by Timeout
+	for r.pendingConns.Load() > 0 { // ends at the latest with the workers' Timeout
 		select {
 		case <-tick.C:
 		case <-ctx.Done():
@@ -175,9 +180,10 @@ func call(hook func()) {
 	}
 }
 
-// watch lets d pass, telling of the progress, and returns how long it took. Measuring ends
-// earlier when all requests of the plan's number have been dealt with; without d, only then.
-func (r *run) watch(ctx context.Context, d time.Duration, isMeasuring bool) (time.Duration, error) {
+// runPhase waits until a phase is over, reports progress, and returns the phase's length. The phase
+// lasts for d. Measuring ends earlier if the number of requests or errors is reached; with d 0,
+// only then.
+func (r *run) runPhase(ctx context.Context, d time.Duration, isMeasuring bool) (time.Duration, error) {
 	start := time.Now()
 	var end <-chan time.Time
 	if d > 0 || !isMeasuring {
@@ -186,8 +192,8 @@ func (r *run) watch(ctx context.Context, d time.Duration, isMeasuring bool) (tim
 		end = timer.C
 	}
 	var glance <-chan time.Time
-	if r.Trace.Progress != nil || r.limited() { // waking up for nothing could delay a worker
-		ticker := time.NewTicker(glanceEvery)
+	if r.Trace.Progress != nil || r.hasRequestLimit() { // needless wake-ups could delay a worker
+		ticker := time.NewTicker(progressEvery)
 		defer ticker.Stop()
 		glance = ticker.C
 	}
@@ -195,57 +201,58 @@ func (r *run) watch(ctx context.Context, d time.Duration, isMeasuring bool) (tim
 		select {
 		case <-end:
 			return time.Since(start), nil
-		case <-r.budget.spent:
+		case <-r.requestBudget.exhausted:
 			return time.Since(start), nil
-		case <-r.patience.spent:
+		case <-r.errorBudget.exhausted:
 			return time.Since(start), nil
 		case <-ctx.Done():
 			return time.Since(start), ctx.Err()
 		case p := <-r.parts:
-			r.takeIn(&p)
+			r.merge(&p)
 		case <-glance:
-			if r.isLost() {
+			if r.isUnreachable() {
 				return time.Since(start), nil
 			}
-			r.tell(isMeasuring, time.Since(start))
+			r.reportProgress(isMeasuring, time.Since(start))
 		}
 	}
 }
 
-// isLost reports whether a plan's number of requests will not be reached, because nobody takes
-// connections.
-func (r *run) isLost() bool {
-	if !r.limited() {
+// isUnreachable reports whether a run with a number of Requests cannot complete because connecting
+// keeps failing.
+func (r *run) isUnreachable() bool {
+	if !r.hasRequestLimit() {
 		return false
 	}
-	return r.pending.Load() == 0 && !r.reached.Load() || r.refused.Load() > refusals*int64(r.Connections)
+	return r.pendingConns.Load() == 0 && !r.connected.Load() ||
+		r.failedConnects.Load() > maxFailedConnects*int64(r.Connections)
 }
 
-// tell tells how the run goes.
-func (r *run) tell(isMeasuring bool, elapsed time.Duration) {
+// reportProgress calls Trace.Progress.
+func (r *run) reportProgress(isMeasuring bool, elapsed time.Duration) {
 	if r.Trace.Progress == nil {
 		return
 	}
 	p := Progress{Measuring: isMeasuring, Elapsed: elapsed}
 	for _, w := range r.workers {
-		p.Requests += w.glanceRequests.Load()
-		if e := w.glanceErrors.Load(); e != nil {
+		p.Requests += w.progressRequests.Load()
+		if e := w.progressErrors.Load(); e != nil {
 			p.Errors.merge(*e)
 		}
 	}
 	r.Trace.Progress(p)
 }
 
-// takeIn takes in a worker's part of a second, or of a slice, and returns its histogram.
-func (r *run) takeIn(p *part) {
+// merge merges a worker's part of a second or slice and recycles its histogram.
+func (r *run) merge(p *workerSecond) {
 	if r.isSession() {
-		r.seconds.total.Merge(p.latency)
+		r.timeline.total.Merge(p.latency)
 	} else {
-		r.seconds.add(p)
+		r.timeline.add(p)
 	}
 	p.latency.Reset()
 	select {
-	case r.spare <- p.latency:
+	case r.spareHistograms <- p.latency:
 	default:
 	}
 }
@@ -254,5 +261,5 @@ func (r *run) closeWorkers() {
 	for _, w := range r.workers {
 		w.close()
 	}
-	r.closeBells()
+	r.closeWakers()
 }

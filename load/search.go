@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// What a Search's zero fields mean.
+// Defaults for the zero fields of a Search.
 const (
 	DefaultStep          = 5 * time.Second
 	DefaultPrecision     = 0.02
@@ -14,102 +14,102 @@ const (
 	DefaultRuns          = 50
 )
 
-// Search finds the highest rate at which a server keeps to a goal. The zero value works: its
-// goal is that all that is due is answered.
+// Search finds the highest rate at which a server meets a Goal. With the zero value, the server
+// must only respond to the requests that are due.
 //
-// A rate holds if a run at it keeps to the goal, answers 99 of 100 requests that were due, and
-// the generator was not busy. One run that does not hold is made again, and the second counts:
-// a machine is disturbed now and then. Where the generator is to blame for both, because it was
-// busy or the goal was missed by no more than it was late, nothing is learnt of the server: the
-// search ends a little below, and says so. The rate is doubled until it does not hold, or divided by
-// four until it does; then the gap is halved until it is narrow. The rate found is confirmed by
-// more runs, and lowered if most of them do not hold.
+// A server sustains a rate if a run at that rate meets the Goal and 99 % of the due requests have a
+// response. The generator must not have been busy. A run that fails is repeated, and the second one
+// counts, since other programs disturb a machine now and then. If the generator caused both
+// failures, they reveal nothing about the server: the Search ends a little below that rate and
+// reports so.
+//
+// The rate doubles until a run fails, or is divided by four until one succeeds. Bisection then
+// narrows the gap. More runs confirm the rate found; if most of them fail, it is lowered.
 type Search struct {
 	Goal Goal
-	// From is the first rate to try, in requests each second; 0 is half of what a short closed
-	// loop reaches. To is the highest; no bound if 0.
+	// From is the first rate to try, in requests per second; 0 means half of what a short closed
+	// loop reaches. To is the highest; 0 means no limit.
 	From, To float64
-	// Step is how long each run measures; DefaultStep if 0. The plan's Warmup comes before it,
-	// or a fifth of the step, so that what the last one left undone is over.
+	// Step is the measured time of each run; DefaultStep if 0. Before it comes the Plan's Warmup,
+	// or a fifth of the step, in which the load of the last run dies down.
 	Step time.Duration
-	// Precision ends the search when the lowest rate that failed is at most this share above
-	// the highest that held; DefaultPrecision if 0.
+	// Precision ends the Search when the lowest failed rate is at most this share above the highest
+	// sustained one; DefaultPrecision if 0.
 	Precision float64
-	// Confirmations is how many runs at the rate found there are at most, of which more than
-	// half must hold; DefaultConfirmations if 0.
+	// Confirmations is the most runs that confirm the rate found. More than half must succeed.
+	// DefaultConfirmations if 0.
 	Confirmations int
-	// Runs bounds how many runs there are in all; DefaultRuns if 0.
+	// Runs limits the number of all runs; DefaultRuns if 0.
 	Runs int
 
-	// Tried is told of each try when it is over, by the goroutine that called Find. It may be
-	// nil.
+	// Tried is called after each Try, by the goroutine that called Find. It may be nil.
 	Tried func(Try)
-	// Run carries out a plan; the function Run if nil. It is for those that run plans in
-	// another way.
+	// Run runs a Plan; nil means the function Run. It allows running Plans elsewhere.
 	Run func(context.Context, Plan) (*Result, error)
 }
 
 // Try is one run of a Search.
 type Try struct {
-	Rate    float64 `json:"rate"` // asked for, in requests each second; 0 is the closed loop
+	Rate    float64 `json:"ratePerSecond"` // scheduled requests per second; 0 in the closed loop
 	Purpose Purpose `json:"purpose"`
 	Held    bool    `json:"held"`
-	// Why says why it did not hold. Generator is whether the generator is to blame.
+	// Why lists why the rate was not sustained. Generator reports whether the generator is the
+	// cause.
 	Why       []string `json:"why,omitempty"`
 	Generator bool     `json:"generatorBound,omitempty"`
 
-	Achieved float64       `json:"achieved"` // responses each second
-	P50      time.Duration `json:"p50Ns"`    // since due
+	Achieved float64       `json:"achievedPerSecond"` // responses per second
+	P50      time.Duration `json:"p50Ns"`             // latency from when requests were due
 	P99      time.Duration `json:"p99Ns"`
-	// ErrorShare is the share of errors, and of what was not answered, in what was asked. What is
-	// under way at the end does not count, unless that is more or has taken longer than usual.
+	// ErrorShare is the share of errors and unanswered requests among the due ones. Requests in
+	// flight at the end count only if they are more, or have waited longer, than usual.
 	ErrorShare float64 `json:"errorShare"`
 	Result     *Result `json:"result"`
 }
 
-// Purpose is what a Try is for.
+// Purpose is the search step that a Try belongs to.
 type Purpose string
 
 const (
-	ToStart   Purpose = "start"   // to find a rate to begin with
-	ToBracket Purpose = "bracket" // to find one that holds and one that does not
-	ToBisect  Purpose = "bisect"  // to bring them together
-	ToConfirm Purpose = "confirm" // to make sure of the one that holds
+	ToStart   Purpose = "start"   // finds the first rate
+	ToBracket Purpose = "bracket" // finds a sustained rate and one that is not
+	ToBisect  Purpose = "bisect"  // narrows the bracket
+	ToConfirm Purpose = "confirm" // confirms the sustained rate
 )
 
-// Found is what a Search has found.
-type Found struct {
+// SearchResult is the result of a Search.
+type SearchResult struct {
 	URL     string  `json:"url"`
 	Goal    Goal    `json:"goal"`
 	Verdict Verdict `json:"verdict"`
-	// Holds is the highest rate that was confirmed; 0 if there is none.
-	Holds float64 `json:"holds"`
-	// Fails is the lowest rate that did not hold, whoever is to blame; 0 if there is none.
-	Fails float64 `json:"fails"`
-	Tries []Try   `json:"tries"` // in order
+	// Holds is the highest confirmed rate, in requests per second; 0 if there is none.
+	Holds float64 `json:"holdsPerSecond"`
+	// Fails is the lowest rate that was not sustained, whatever the cause; 0 if there is none.
+	Fails float64 `json:"failsPerSecond"`
+	Tries []Try   `json:"tries"` // in the order of the runs
 }
 
 // Verdict is how a Search ended.
 type Verdict string
 
 const (
-	Settled        Verdict = "settled"         // Holds holds, Fails does not
-	AllHolds       Verdict = "all holds"       // even the highest rate that was to be tried
-	NothingHolds   Verdict = "nothing holds"   // even the lowest rate
-	GeneratorBound Verdict = "generator bound" // the generator, not the server, is the limit above Holds
-	Unsettled      Verdict = "unsettled"       // there were too many runs, or the search was ended
+	Settled        Verdict = "settled"         // Holds was sustained, Fails was not
+	AllHolds       Verdict = "all holds"       // even the highest allowed rate was sustained
+	NothingHolds   Verdict = "nothing holds"   // even the lowest rate was not sustained
+	GeneratorBound Verdict = "generator bound" // above Holds the generator is the limit, not the server
+	Unsettled      Verdict = "unsettled"       // the runs were used up, or the Search ended early
 )
 
 const (
-	// fewest is how many requests the lowest rate that is tried has in a run.
-	fewest = 10
-	// closedPart is how long the closed loop runs, as a share of a step.
-	closedPart = 0.5
-	// warmupPart is how long the warm-up is unless the plan says, likewise.
-	warmupPart = 0.2
-	// boundPrecision is like Precision, where the generator is the limit, which matters less.
+	// minRequests is the number of requests in a run at the lowest rate.
+	minRequests = 10
+	// closedLoopShare is the length of the closed loop, as a share of a step.
+	closedLoopShare = 0.5
+	// warmupShare is the length of the default warm-up, as a share of a step.
+	warmupShare = 0.2
+	// boundPrecision is the precision if the generator is the limit, where it matters less.
 	boundPrecision = 0.25
-	// maxConfirmations bounds what a search may ask for.
+	// maxConfirmations limits Search.Confirmations.
 	maxConfirmations = 100
 )
 
@@ -127,33 +127,33 @@ func (s Search) withDefaults() Search {
 func (s *Search) check(p *Plan) error {
 	switch {
 	case p.Pace.open():
-		return badPlan("a search sets the rate itself: the plan has one")
+		return badPlan("the plan of a search must not set a rate: the search does")
 	case !(s.From >= 0) || !(s.To >= 0) || s.To > 0 && s.From > s.To || max(s.From, s.To) > maxRate:
-		return badPlan("a search from %v to %v requests a second: want a lower and a higher number up to %d", s.From, s.To, maxRate)
+		return badPlan("search from %v to %v requests/s: want 0 <= from <= to <= %d", s.From, s.To, maxRate)
 	case s.Step < 0:
-		return badPlan("the steps of a search take %v: want a time", s.Step)
+		return badPlan("search steps of %v: want a duration above 0", s.Step)
 	case !(s.Precision > 0 && s.Precision < 1):
-		return badPlan("a search to a precision of %v: want a share above 0 and below 1", s.Precision)
+		return badPlan("search precision %v: want a share above 0 and below 1", s.Precision)
 	case s.Confirmations < 1 || s.Confirmations > maxConfirmations:
-		return badPlan("%d runs to confirm a rate: want 1 to %d", s.Confirmations, maxConfirmations)
+		return badPlan("%d confirming runs: want 1 to %d", s.Confirmations, maxConfirmations)
 	case s.Runs < 1:
-		return badPlan("a search of %d runs: want a number from 1", s.Runs)
+		return badPlan("search of %d runs: want 1 or more", s.Runs)
 	}
 	return nil
 }
 
-// Find searches with runs of the plan. The plan's Duration and Requests are not used, and its
-// Pace may say only whether requests come at random, and from which seed. When ctx ends early, or
-// a run fails, what was tried until then is returned with the error. The errors are those of Run.
-func (s Search) Find(ctx context.Context, p Plan) (*Found, error) {
+// Find searches with runs of the Plan. It ignores the Plan's Duration and Requests; the Plan's Pace
+// may set only Poisson and Seed. If ctx ends early or a run fails, Find returns the error with the
+// result so far. The errors are those of Run.
+func (s Search) Find(ctx context.Context, p Plan) (*SearchResult, error) {
 	s = s.withDefaults()
 	if err := s.check(&p); err != nil {
 		return nil, err
 	}
-	p.Warmup = cmp.Or(p.Warmup, time.Duration(warmupPart*float64(s.Step)))
+	p.Warmup = cmp.Or(p.Warmup, time.Duration(warmupShare*float64(s.Step)))
 	p.Requests = 0
-	h := &hunt{Search: s, plan: p, found: &Found{URL: p.URL, Goal: s.Goal, Verdict: Unsettled}}
-	err := h.run(ctx)
+	h := &searchState{Search: s, plan: p, found: &SearchResult{URL: p.URL, Goal: s.Goal, Verdict: Unsettled}}
+	err := h.search(ctx)
 	h.found.Fails = h.high
 	return h.found, err
 }

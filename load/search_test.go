@@ -16,8 +16,8 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// fake answers runs of a search: up to a capacity all that is asked for, within 1 ms, and above
-// it less, later and later.
+// fake simulates runs of a Search: up to a capacity all due requests have a response within 1 ms;
+// above it fewer have one, with growing latency.
 type fake struct {
 	capacity  float64
 	generator float64                                     // the most that it can send; no bound if 0
@@ -31,12 +31,12 @@ func (f *fake) run(_ context.Context, p load.Plan) (*load.Result, error) {
 		URL: p.URL, Seconds: p.Duration.Seconds(), Opened: 1,
 		Latency: hist.New(), Service: hist.New(), Generator: load.Generator{Lag: hist.New()},
 	}
-	rate, took := f.capacity, time.Millisecond
+	rate, elapsed := f.capacity, time.Millisecond
 	if len(p.Pace.Steps) > 0 {
 		rate = p.Pace.Steps[0].To
 		r.Asked = rate * r.Seconds
 		if rate > f.capacity {
-			took = time.Second
+			elapsed = time.Second
 		}
 	}
 	if f.generator > 0 && rate > f.generator {
@@ -44,7 +44,7 @@ func (f *fake) run(_ context.Context, p load.Plan) (*load.Result, error) {
 	}
 	r.Requests = uint64(min(rate, f.capacity) * r.Seconds)
 	for i := range 100 {
-		r.Latency.Record(took * time.Duration(i+1) / 100)
+		r.Latency.Record(elapsed * time.Duration(i+1) / 100)
 		r.Generator.Lag.Record(time.Microsecond)
 	}
 	if f.disturb != nil {
@@ -62,8 +62,8 @@ func mustGoal(t *testing.T, text string) load.Goal {
 	return g
 }
 
-// The fakes are searched in steps of 1 s, of which the lowest has 10 requests.
-func find(t *testing.T, f *fake, s load.Search, p load.Plan) *load.Found {
+// Fake runs take 1 s, so the lowest rate has 10 requests.
+func find(t *testing.T, f *fake, s load.Search, p load.Plan) *load.SearchResult {
 	t.Helper()
 	s.Run, s.Step = f.run, time.Second
 	if len(s.Goal.Bounds) == 0 {
@@ -79,8 +79,8 @@ func find(t *testing.T, f *fake, s load.Search, p load.Plan) *load.Found {
 	return found
 }
 
-// rates shows what was tried, for errors.
-func rates(f *load.Found) string {
+// rates formats the tried rates for errors.
+func rates(f *load.SearchResult) string {
 	var s strings.Builder
 	for _, t := range f.Tries {
 		fmt.Fprintf(&s, " %s %.0f %t", t.Purpose, t.Rate, t.Held)
@@ -92,8 +92,10 @@ func TestSearchFindsTheCapacity(t *testing.T) {
 	for _, capacity := range []float64{11, 300, 41_500, 7e6} {
 		for _, from := range []float64{0, capacity / 50, capacity, 10 * capacity} {
 			found := find(t, &fake{capacity: capacity}, load.Search{From: from, Precision: 0.01}, load.Plan{})
-			if found.Verdict != load.Settled || found.Holds > capacity || found.Fails <= capacity || found.Fails > found.Holds*1.01 {
-				t.Errorf("capacity %v, from %v: %v holds, %v does not, %s:%s", capacity, from, found.Holds, found.Fails, found.Verdict, rates(found))
+			if found.Verdict != load.Settled || found.Holds > capacity || found.Fails <= capacity ||
+				found.Fails > found.Holds*1.01 {
+				t.Errorf("capacity %v, from %v: %v holds, %v does not, %s:%s", capacity, from, found.Holds, found.Fails,
+					found.Verdict, rates(found))
 			}
 			if n := len(found.Tries); n > 40 {
 				t.Errorf("capacity %v, from %v: %d runs", capacity, from, n)
@@ -102,25 +104,28 @@ func TestSearchFindsTheCapacity(t *testing.T) {
 	}
 }
 
-// What fails is run twice, what is found twice more, and each run has the plan's pace.
-func TestSearchRuns(t *testing.T) {
+// A failed rate runs twice, the result twice more, and each run has the Plan's pace.
+func TestSearchRepeatsFailuresAndConfirms(t *testing.T) {
 	f := &fake{capacity: 1000}
-	plan := load.Plan{URL: "http://x/", Connections: 7, Pace: load.Pace{Poisson: true, Seed: 3}, Requests: 5, Duration: time.Hour}
-	told := 0
-	found := find(t, f, load.Search{From: 600, Precision: 0.5, Tried: func(load.Try) { told++ }}, plan)
+	plan := load.Plan{URL: "http://x/", Connections: 7, Pace: load.Pace{Poisson: true, Seed: 3}, Requests: 5,
+		Duration: time.Hour}
+	reported := 0
+	found := find(t, f, load.Search{From: 600, Precision: 0.5, Tried: func(load.Try) { reported++ }}, plan)
 	want := []float64{600, 1200, 1200, 848.528, 848.528, 848.528}
 	for i, p := range f.plans {
 		if i >= len(want) || p.Pace.Steps[0].To-want[i] > 0.01 || want[i]-p.Pace.Steps[0].To > 0.01 {
 			t.Fatalf("run %d:%s", i, rates(found))
 		}
-		if !p.Pace.Poisson || p.Pace.Seed != 3 || p.Connections != 7 || p.Requests != 0 || p.Duration != time.Second || p.Warmup != time.Second/5 {
+		if !p.Pace.Poisson || p.Pace.Seed != 3 || p.Connections != 7 || p.Requests != 0 || p.Duration != time.Second ||
+			p.Warmup != time.Second/5 {
 			t.Errorf("run %d: %+v", i, p)
 		}
 	}
-	if len(f.plans) != len(want) || told != len(want) || found.Tries[5].Purpose != load.ToConfirm {
-		t.Errorf("%d runs, told of %d:%s", len(f.plans), told, rates(found))
+	if len(f.plans) != len(want) || reported != len(want) || found.Tries[5].Purpose != load.ToConfirm {
+		t.Errorf("%d runs, told of %d:%s", len(f.plans), reported, rates(found))
 	}
-	if try := found.Tries[1]; try.Held || try.P99 < 980*time.Millisecond || try.Achieved != 1000 || len(try.Why) != 2 || !strings.HasPrefix(try.Why[1], "p99 990ms, want <10ms") {
+	if try := found.Tries[1]; try.Held || try.P99 < 980*time.Millisecond || try.Achieved != 1000 || len(try.Why) != 2 ||
+		!strings.HasPrefix(try.Why[1], "p99 990ms, want <10ms") {
 		t.Errorf("%+v", try)
 	}
 	if len(plan.Pace.Steps) != 0 {
@@ -128,9 +133,9 @@ func TestSearchRuns(t *testing.T) {
 	}
 }
 
-// One run of a machine that is disturbed does not count, neither below the capacity nor, the
-// other way, above it.
-func TestSearchAmongNoise(t *testing.T) {
+// A single disturbed run does not count, neither below nor, if it succeeds by luck, above the
+// capacity.
+func TestSearchIgnoresSingleDisturbances(t *testing.T) {
 	const capacity = 1000
 	for every := 2; every < 9; every++ {
 		last := 0.0
@@ -157,37 +162,43 @@ func TestSearchAmongNoise(t *testing.T) {
 	}
 	found := find(t, lucky, load.Search{From: 800}, load.Plan{})
 	if found.Verdict != load.Settled || found.Holds > capacity || found.Holds < 0.7*capacity || found.Fails > 1600 {
-		t.Errorf("one that held by luck: %v holds, %v does not, %s:%s", found.Holds, found.Fails, found.Verdict, rates(found))
+		t.Errorf("one that held by luck: %v holds, %v does not, %s:%s", found.Holds, found.Fails, found.Verdict,
+			rates(found))
 	}
 }
 
-func TestSearchWithoutAnEnd(t *testing.T) {
-	if f := find(t, &fake{capacity: 1}, load.Search{From: 5000}, load.Plan{}); f.Verdict != load.NothingHolds || f.Holds != 0 || f.Fails != 10 {
+func TestSearchWithoutALimitIsReported(t *testing.T) {
+	if f := find(t, &fake{capacity: 1}, load.Search{From: 5000}, load.Plan{}); f.Verdict != load.NothingHolds ||
+		f.Holds != 0 || f.Fails != 10 {
 		t.Errorf("nothing holds: %+v:%s", f.Verdict, rates(f))
 	}
-	if f := find(t, &fake{capacity: 1e6}, load.Search{From: 100, To: 5000}, load.Plan{}); f.Verdict != load.AllHolds || f.Holds != 5000 || f.Fails != 0 {
+	if f := find(t, &fake{capacity: 1e6}, load.Search{From: 100, To: 5000}, load.Plan{}); f.Verdict != load.AllHolds ||
+		f.Holds != 5000 || f.Fails != 0 {
 		t.Errorf("all holds: %v, %s:%s", f.Holds, f.Verdict, rates(f))
 	}
 	f := find(t, &fake{capacity: 1e6}, load.Search{From: 100, Runs: 9}, load.Plan{})
 	if f.Verdict != load.Unsettled || f.Holds != 100*1<<5 || len(f.Tries) > 9 {
 		t.Errorf("few runs: %v, %s:%s", f.Holds, f.Verdict, rates(f))
 	}
-	if f := find(t, &fake{capacity: 1e6}, load.Search{From: 100, Runs: 1}, load.Plan{}); f.Verdict != load.Unsettled || f.Holds != 0 || len(f.Tries) > 1 {
+	if f := find(t, &fake{capacity: 1e6}, load.Search{From: 100, Runs: 1}, load.Plan{}); f.Verdict != load.Unsettled ||
+		f.Holds != 0 || len(f.Tries) > 1 {
 		t.Errorf("one run: %v, %s:%s", f.Holds, f.Verdict, rates(f))
 	}
 }
 
-// Where the generator cannot keep up nothing is learnt of the server.
-func TestSearchOfTheGeneratorsLimit(t *testing.T) {
+// If the generator is the limit, the search reveals nothing about the server.
+func TestSearchReportsTheGeneratorsLimit(t *testing.T) {
 	f := find(t, &fake{capacity: 1e6, generator: 5000}, load.Search{From: 1500}, load.Plan{})
-	if f.Verdict != load.GeneratorBound || f.Holds > 5000 || f.Fails < 5000 || f.Fails > 1.25*f.Holds || len(f.Tries) > 9 || !f.Tries[2].Generator {
+	if f.Verdict != load.GeneratorBound || f.Holds > 5000 || f.Fails < 5000 || f.Fails > 1.25*f.Holds ||
+		len(f.Tries) > 9 || !f.Tries[2].Generator {
 		t.Errorf("%v holds, %s:%s", f.Holds, f.Verdict, rates(f))
 	}
-	if f := find(t, &fake{capacity: 1e6, generator: 5000}, load.Search{From: 40_000}, load.Plan{}); f.Verdict != load.GeneratorBound || f.Holds > 5000 || f.Fails < 5000 || f.Fails > 1.25*f.Holds {
+	if f := find(t, &fake{capacity: 1e6, generator: 5000}, load.Search{From: 40_000},
+		load.Plan{}); f.Verdict != load.GeneratorBound || f.Holds > 5000 || f.Fails < 5000 || f.Fails > 1.25*f.Holds {
 		t.Errorf("from above: %v holds, %s:%s", f.Holds, f.Verdict, rates(f))
 	}
-	// What is late by the generator's fault, and would have been in time without, is not the
-	// server's. What is late anyway is.
+	// Latency that exceeds the goal only because of the generator's lag is not the server's fault;
+	// other latency is.
 	for lag, want := range map[time.Duration]bool{15 * time.Millisecond: true, 2 * time.Millisecond: false} {
 		late := &fake{capacity: 1e6, disturb: func(_ int, rate float64, r *load.Result) {
 			if rate > 1000 {
@@ -203,8 +214,8 @@ func TestSearchOfTheGeneratorsLimit(t *testing.T) {
 	}
 }
 
-// Errors, and what was never answered, are shares of what was asked.
-func TestSearchCountsErrors(t *testing.T) {
+// Errors and unanswered requests are shares of the due requests.
+func TestSearchCountsErrorsAndUnansweredRequests(t *testing.T) {
 	const usual = 7 // that may be under way at the end, by chance, at 4000/s and 1 ms
 	for name, count := range map[string]func(r *load.Result){
 		"errors": func(r *load.Result) { r.Errors.Status = uint64(r.Asked / 50) },
@@ -221,18 +232,21 @@ func TestSearchCountsErrors(t *testing.T) {
 			}
 		}}
 		found := find(t, f, load.Search{Goal: mustGoal(t, "errors<1%"), From: 2000}, load.Plan{})
-		if found.Verdict != load.Settled || found.Holds > 3000 || found.Fails < 3000 || !strings.HasPrefix(found.Tries[1].Why[0], "errors 2") {
-			t.Errorf("%s: %v holds, %v does not:%s %v", name, found.Holds, found.Fails, rates(found), found.Tries[1].Why)
+		if found.Verdict != load.Settled || found.Holds > 3000 || found.Fails < 3000 ||
+			!strings.HasPrefix(found.Tries[1].Why[0], "errors 2") {
+			t.Errorf("%s: %v holds, %v does not:%s %v", name, found.Holds, found.Fails, rates(found),
+				found.Tries[1].Why)
 		}
 	}
-	// What is under way at the end for no longer than others is no error.
+	// Requests in flight at the end for no longer than usual are no errors.
 	f := &fake{capacity: 1e6, disturb: func(_ int, _ float64, r *load.Result) { r.Unanswered = 50 }}
-	if found := find(t, f, load.Search{Goal: mustGoal(t, "errors<=0"), From: 100, To: 1000}, load.Plan{}); found.Verdict != load.AllHolds {
+	if found := find(t, f, load.Search{Goal: mustGoal(t, "errors<=0"), From: 100, To: 1000},
+		load.Plan{}); found.Verdict != load.AllHolds {
 		t.Errorf("under way: %s:%s %v", found.Verdict, rates(found), found.Tries[0].Why)
 	}
 }
 
-func TestSearchIsEnded(t *testing.T) {
+func TestSearchEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	f := &fake{capacity: 1000}
 	s := load.Search{From: 100, Step: time.Second, Run: func(ctx context.Context, p load.Plan) (*load.Result, error) {
@@ -243,25 +257,28 @@ func TestSearchIsEnded(t *testing.T) {
 		return r, ctx.Err()
 	}}
 	found, err := s.Find(ctx, load.Plan{})
-	if !errors.Is(err, context.Canceled) || len(found.Tries) != 2 || found.Verdict != load.Unsettled || found.Holds != 0 {
+	if !errors.Is(err, context.Canceled) || len(found.Tries) != 2 || found.Verdict != load.Unsettled ||
+		found.Holds != 0 {
 		t.Errorf("%v, %+v", err, found)
 	}
 	for _, bad := range []load.Search{
-		{From: -1}, {From: 2, To: 1}, {Precision: 1}, {Precision: -0.1}, {Step: -1}, {Confirmations: -1}, {Runs: -1}, {To: 1e10},
+		{From: -1}, {From: 2, To: 1}, {Precision: 1}, {Precision: -0.1}, {Step: -1}, {Confirmations: -1}, {Runs: -1},
+		{To: 1e10},
 	} {
 		if _, ok := errors.AsType[*load.PlanError](second(bad.Find(t.Context(), load.Plan{}))); !ok {
 			t.Errorf("%+v is accepted", bad)
 		}
 	}
-	if _, ok := errors.AsType[*load.PlanError](second(load.Search{}.Find(t.Context(), load.Plan{Pace: load.Constant(5)}))); !ok {
+	if _, ok := errors.AsType[*load.PlanError](second(load.Search{}.Find(t.Context(),
+		load.Plan{Pace: load.Constant(5)}))); !ok {
 		t.Error("a plan with a rate is accepted")
 	}
 }
 
-func second(_ *load.Found, err error) error { return err }
+func second(_ *load.SearchResult, err error) error { return err }
 
-// queue serves requests one after the other, each for the same time, whatever the machine is
-// like: its capacity is known.
+// queue handles requests one after the other, each for the same time, so its capacity is known on
+// any machine.
 func queue(capacity float64) http.HandlerFunc {
 	var mu sync.Mutex
 	var free time.Time // when it will have served all that has come
@@ -278,16 +295,17 @@ func queue(capacity float64) http.HandlerFunc {
 	}
 }
 
-// A server of a known capacity is found to have it, by real runs. It never seems to have more. It
-// may seem to have less on a machine that is busy with other things, so that it is searched again
-// then.
-func TestSearchOfAServer(t *testing.T) {
+// Real runs find the capacity of a server and never more. On a busy machine they may find less;
+// then the search is repeated.
+func TestSearchFindsAServersCapacity(t *testing.T) {
 	const capacity = 800
 	server := httptest.NewServer(queue(capacity))
 	defer server.Close()
 	again(t, func(longer time.Duration) error {
-		s := load.Search{Goal: mustGoal(t, "p50<100ms,errors<=0"), From: 0.4 * capacity, Step: min(longer, 4) * 250 * time.Millisecond, Precision: 0.2}
-		found, err := s.Find(t.Context(), load.Plan{URL: server.URL, Connections: 200, Threads: 1, Warmup: 30 * time.Millisecond})
+		s := load.Search{Goal: mustGoal(t, "p50<100ms,errors<=0"), From: 0.4 * capacity,
+			Step: min(longer, 4) * 250 * time.Millisecond, Precision: 0.2}
+		found, err := s.Find(t.Context(), load.Plan{URL: server.URL, Connections: 200, Threads: 1,
+			Warmup: 30 * time.Millisecond})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -297,12 +315,13 @@ func TestSearchOfAServer(t *testing.T) {
 		if found.Verdict == load.Settled && found.Holds >= 0.6*capacity && found.Fails < 1.6*capacity {
 			return nil
 		}
-		return fmt.Errorf("the capacity was not found: %v holds, %v does not, %s:%s", found.Holds, found.Fails, found.Verdict, rates(found))
+		return fmt.Errorf("the capacity was not found: %v holds, %v does not, %s:%s", found.Holds, found.Fails,
+			found.Verdict, rates(found))
 	})
 }
 
-// Without a first rate a closed loop tells one; where nobody is the search says so.
-func TestSearchBegins(t *testing.T) {
+// Without From, a closed loop sets the first rate; without a server, the search returns an error.
+func TestSearchStartsWithAClosedLoop(t *testing.T) {
 	server := httptest.NewServer(queue(400))
 	defer server.Close()
 	s := load.Search{To: 1, Confirmations: 1}
@@ -312,7 +331,8 @@ func TestSearchBegins(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		if first := found.Tries[0]; first.Purpose != load.ToStart || first.Rate != 0 || first.Achieved > 600 || first.Achieved == 0 {
+		if first := found.Tries[0]; first.Purpose != load.ToStart || first.Rate != 0 || first.Achieved > 600 ||
+			first.Achieved == 0 {
 			return fmt.Errorf("the closed loop: %+v", first)
 		}
 		return nil

@@ -7,80 +7,87 @@ import (
 	"time"
 )
 
-// Session carries out a plan in slices of time, on connections that stay open between them. While
-// it rests it sends nothing, opens no connection and uses no CPU time, so that several sessions can
-// load several servers in turn. Its methods are for one goroutine at a time.
+// Session runs a Plan in slices of time and keeps its connections open between them. A paused
+// Session sends nothing, opens no connections and uses no CPU time, so several Sessions can load
+// several servers in turn. Only one goroutine may call its methods at a time.
+//
+// The run's phases of a Session are:
+//
+//	connecting → draining → warming or measuring → draining → ... → stopped
+//
+// In draining, no request begins. Each worker finishes its exchanges, reports its part of the slice
+// and pauses. The next slice wakes it.
 type Session struct {
-	run    *run
-	took   time.Duration // of the slices that count
-	unmade time.Duration // of that, after the last request could begin
-	broken bool          // a slice was interrupted
-	result *Result       // once it is closed
+	run         *run
+	measured    time.Duration // total length of the counted slices
+	drainTime   time.Duration // part of measured in which no request could begin
+	interrupted bool          // a context ended during a slice
+	result      *Result       // set by Close
 }
 
-// Slice is what one slice showed. Each request that was sent in it was answered in it, or has failed.
+// Slice is what one slice measured. Every request sent in a slice also ends in it, with a response
+// or a failure.
 type Slice struct {
-	Requests uint64        // that were answered
+	Requests uint64        // complete responses
 	Errors   uint64        // see Errors.Total
-	Asked    float64       // requests of an open loop that were due
-	Took     time.Duration // from the first request until none was under way
-	Drained  time.Duration // of that, the time in which no request began
+	Asked    float64       // due requests of an open loop
+	Took     time.Duration // from the first request until none was in flight
+	Drained  time.Duration // part of Took in which no request began
 }
 
-// errEnded is why a session carries out no more slices.
-var errEnded = errors.New("load: the session has ended: a slice was interrupted, or Close was called")
+// errEnded is the error of a slice after the Session's end.
+var errEnded = errors.New("load: session has ended: Close was called, or a context ended during a slice")
 
-// Open makes the plan's connections. It returns when no request is under way on them: in a closed loop
-// each has carried one by then, whose response shows that the server has accepted the connection. The
-// errors are Run's. Of a plan without Duration, Warmup, Requests, MaxErrors, Samples and Trace: a
-// Session has no use for those, and the last four make it a *PlanError.
+// Open opens the Plan's connections and returns once no request is in flight. In a closed loop each
+// connection has carried one request by then, whose response shows that the server accepted the
+// connection. The errors are those of Run. A Session ignores Duration and Warmup. It rejects
+// Requests, MaxErrors, Samples and Trace with a *PlanError.
 func Open(ctx context.Context, p Plan) (*Session, error) {
 	if p.Requests > 0 || p.MaxErrors > 0 || p.Samples > 0 || p.Trace != nil {
-		return nil, badPlan("a session has neither a number of requests or errors, nor samples, nor a trace")
+		return nil, badPlan("a session supports neither Requests, MaxErrors and Samples nor a Trace")
 	}
 	j, err := p.prepare(ctx)
 	if err != nil {
 		return nil, err
 	}
 	r := newRun(j)
-	r.rested = make(chan Slice, j.Threads)
-	if err := r.employ(); err != nil {
+	r.drainedSlices = make(chan Slice, j.Threads)
+	if err := r.createWorkers(); err != nil {
 		return nil, err
 	}
 	s := &Session{run: r}
-	r.begin()
+	r.startWorkers()
 	err = r.connectAll(ctx)
 	if err == nil {
 		_, err = s.drain(ctx)
 	}
-	if err != nil || !r.reached.Load() {
+	if err != nil || !r.connected.Load() {
 		s.Close()
-		return nil, r.unreached(err)
+		return nil, r.connectError(err)
 	}
 	return s, nil
 }
 
-// Slice loads the server for d, and then waits until no request is under way, for which the plan's
-// Timeout is the bound. If it does not count, it is a warm-up and no part of the Result. A schedule
-// of due requests begins anew with each slice. Connections that were closed meanwhile are opened again
-// within the slice. The error is ctx's, or says that the session has ended; after ctx's only Close is
-// left to call.
+// Slice loads the server for d and then waits until no request is in flight, at most for the Plan's
+// Timeout. If counts is false, the slice is a warm-up and not part of the Result. The schedule of
+// an open loop restarts with each slice, and closed connections are reopened. Slice returns an
+// error if ctx ends or the Session has ended. After ctx has ended, call only Close.
 func (s *Session) Slice(ctx context.Context, d time.Duration, counts bool) (Slice, error) {
-	if s.broken || s.result != nil {
+	if s.interrupted || s.result != nil {
 		return Slice{}, errEnded
 	}
 	began := time.Now()
 	if counts {
-		s.run.enter(measuring)
+		s.run.setPhase(measuring)
 	} else {
-		s.run.enter(warming)
+		s.run.setPhase(warming)
 	}
 	over := time.NewTimer(d)
 	defer over.Stop()
 	select {
 	case <-over.C:
 	case <-ctx.Done():
-		s.broken = true
+		s.interrupted = true
 		return Slice{}, ctx.Err()
 	}
 	ended := time.Now()
@@ -90,134 +97,136 @@ func (s *Session) Slice(ctx context.Context, d time.Duration, counts bool) (Slic
 	}
 	sum.Took, sum.Drained = time.Since(began), time.Since(ended)
 	if counts {
-		s.took += sum.Took
-		s.unmade += sum.Drained
+		s.measured += sum.Took
+		s.drainTime += sum.Drained
 	}
 	return sum, nil
 }
 
-// drain has no more requests begin, and returns when none is under way.
+// drain stops new requests and returns once none is in flight.
 func (s *Session) drain(ctx context.Context) (sum Slice, err error) {
-	// The phase is first: a worker that sees the new number reports that it rests, and must not
+	// The phase comes first: a worker that sees the new number reports that it rests, and must not
 	// begin a slice after that.
 	s.run.phase.Store(int32(draining))
-	s.run.drains.Add(1)
-	s.run.ring()
+	s.run.drainSeq.Add(1)
+	s.run.wakeAll()
 	for range s.run.workers {
 		select {
-		case one := <-s.run.rested:
+		case one := <-s.run.drainedSlices:
 			sum.Requests += one.Requests
 			sum.Errors += one.Errors
 			sum.Asked += one.Asked
 		case <-ctx.Done():
-			s.broken = true
+			s.interrupted = true
 			return sum, ctx.Err()
 		}
-		s.takeIn()
+		s.mergeParts()
 	}
 	return sum, nil
 }
 
-// takeIn takes in what workers have handed over until now.
-func (s *Session) takeIn() {
+// mergeParts merges the parts that workers have delivered so far.
+func (s *Session) mergeParts() {
 	for {
 		select {
 		case p := <-s.run.parts:
-			s.run.takeIn(&p)
+			s.run.merge(&p)
 		default:
 			return
 		}
 	}
 }
 
-// Close closes all connections, and returns the Result of all slices that count: that of a Run that
-// took as long as they did together, but for its Timeline, of which there is none. To call it again
-// returns the same.
+// Close closes all connections and returns the Result of the counted slices. It equals that of a
+// Run as long as these slices together, except that it has no Timeline. Further calls return the
+// same Result.
 func (s *Session) Close() *Result {
 	if s.result == nil {
-		s.run.end()
-		s.result = s.run.result(s.took)
-		s.result.Drained = s.unmade.Seconds()
+		s.run.stopWorkers()
+		s.result = s.run.result(s.measured)
+		s.result.Drained = s.drainTime.Seconds()
 	}
 	return s.result
 }
 
-// isSession reports whether the run is a Session's.
-func (r *run) isSession() bool { return r.rested != nil }
+// isSession reports whether a Session controls the run.
+func (r *run) isSession() bool { return r.drainedSlices != nil }
 
-// enter has all workers go on to a phase at once.
-func (r *run) enter(p phase) {
+// setPhase moves all workers to a phase at once.
+func (r *run) setPhase(p phase) {
 	r.phase.Store(int32(p))
-	r.ring()
+	r.wakeAll()
 }
 
-func (r *run) ring() {
+func (r *run) wakeAll() {
 	for _, w := range r.workers {
-		w.bell.ring()
+		w.waker.wake()
 	}
 }
 
-func (r *run) closeBells() {
+func (r *run) closeWakers() {
 	for _, w := range r.workers {
-		if w.bell != nil {
-			w.bell.close()
+		if w.waker != nil {
+			w.waker.close()
 		}
 	}
 }
 
-// rests takes the worker of a Session from its rest into a slice, and from there to rest. It reports
-// whether it rests: then nothing is to be done until the bell rings, or something arrives.
-func (w *worker) rests() bool {
-	switch p := w.seen; {
+// updatePause pauses or resumes the worker of a Session according to the phase. It reports whether
+// the worker is drained: then nothing happens until its waker or the network wakes it.
+func (w *worker) updatePause() bool {
+	switch p := w.seenPhase; {
 	case p == warming || p == measuring:
-		if w.resting {
+		if w.paused {
 			w.resume()
 		}
 		return false
-	case p == draining && !w.resting:
-		w.resting, w.loaded = true, false
+	case p == draining && !w.paused:
+		w.paused, w.started = true, false
 		w.now = w.nanos()
 		w.endPacing()
 	}
-	// A worker that had no processor for the whole of a slice has not seen it, and says so.
-	drain := w.drains.Load()
-	w.quiet = w.resting && w.drained == drain
-	if w.resting && !w.quiet && w.idle() {
-		w.quiet, w.drained = true, drain
+	// A worker that got no CPU for a whole slice missed its phase. It still has to report for this
+	// drain.
+	drain := w.drainSeq.Load()
+	w.drained = w.paused && w.drainSeen == drain
+	if w.paused && !w.drained && w.idle() {
+		w.drained, w.drainSeen = true, drain
 		w.endCounting()
-		t, was := &w.tally, w.told
-		w.told = Slice{Requests: t.requests, Errors: t.errors.Total(), Asked: t.asked}
-		w.rested <- Slice{Requests: t.requests - was.Requests, Errors: w.told.Errors - was.Errors, Asked: t.asked - was.Asked}
+		t, was := &w.tally, w.reported
+		w.reported = Slice{Requests: t.requests, Errors: t.errors.Total(), Asked: t.due}
+		w.drainedSlices <- Slice{Requests: t.requests - was.Requests, Errors: w.reported.Errors - was.Errors,
+			Asked: t.due - was.Asked}
 	}
-	return w.quiet
+	return w.drained
 }
 
-// resume begins a slice: connections that were closed are opened again, a few at a time.
+// resume starts a slice. Closed connections are reopened, a few at a time.
 func (w *worker) resume() {
-	w.resting, w.quiet, w.reopened = false, false, 0
+	w.paused, w.drained, w.nextReopen = false, false, 0
 	if p := w.pacer; p != nil {
-		p.again = p.again[:0]
+		p.retries = p.retries[:0]
 		p.restart()
 	}
 }
 
-// idle reports whether no request is under way, and no connection is being made.
+// idle reports whether no request is in flight and no connection is being opened.
 func (w *worker) idle() bool {
-	for id := range w.conns[:w.unopened] {
-		if c := &w.conns[id]; c.flying > 0 || c.state != closed && c.state != open {
+	for id := range w.conns[:w.nextUnopened] {
+		if c := &w.conns[id]; c.inFlight > 0 || c.state != closed && c.state != open {
 			return false
 		}
 	}
 	return true
 }
 
-// bellID is what the poller reports a worker's bell under.
-const bellID = -2
+// wakerID is the poller's ID for a worker's waker.
+const wakerID = -2
 
-// newBell makes the bell that wakes the worker of a Session.
-func (w *worker) newBell() (err error) {
+// addWaker creates the waker of a Session's worker.
+func (w *worker) addWaker() (err error) {
 	if w.isSession() {
-		if w.bell, err = newBell(w.poller); err != nil {
+		if w.waker, err = newWaker(w.poller); err != nil {
 			return fmt.Errorf("load: %w", err)
 		}
 	}

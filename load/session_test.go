@@ -19,13 +19,13 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// sliced is a plan for a Session, with what its server counts.
+// sliced is a plan for a Session and the counter of its server.
 type sliced struct {
 	plan             load.Plan
 	requests, opened *atomic.Int64
 }
 
-// slicedPlans are one of each protocol, and of each way in which connections are kept or not.
+// slicedPlans returns a plan for each protocol and each kind of connection reuse.
 func slicedPlans(t *testing.T) map[string]sliced {
 	var requests, opened atomic.Int64
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -78,7 +78,7 @@ func slicedPlans(t *testing.T) map[string]sliced {
 	return all
 }
 
-// What the slices count is what the server counts, and between them it sees nothing.
+// Slices count what the server counts, and the server receives nothing between them.
 func TestSlicesCountWhatTheServerCounts(t *testing.T) {
 	const slice = 30 * time.Millisecond
 	for name, s := range slicedPlans(t) {
@@ -114,16 +114,22 @@ func TestSlicesCountWhatTheServerCounts(t *testing.T) {
 				t.Errorf("%d connections were made in slices", made)
 			}
 			r := session.Close()
-			if r.Requests != sum.Requests || r.Errors.Total() != 0 || r.Seconds != sum.Took.Seconds() || r.Drained != sum.Drained.Seconds() {
-				t.Errorf("%d requests, %d errors (%s), %v seconds and %v drained; slices of %+v", r.Requests, r.Errors.Total(), r.Errors.First, r.Seconds, r.Drained, sum)
+			if r.Requests != sum.Requests || r.Errors.Total() != 0 || r.Seconds != sum.Took.Seconds() ||
+				r.Drained != sum.Drained.Seconds() {
+				t.Errorf("%d requests, %d errors (%s), %v seconds and %v drained; slices of %+v", r.Requests,
+					r.Errors.Total(), r.Errors.First, r.Seconds, r.Drained, sum)
 			}
-			if uint64(r.Service.Count()) != r.Requests || uint64(r.Latency.Count()) != r.Requests+r.Unanswered || r.Statuses[200] != r.Requests || r.Bytes == 0 {
-				t.Errorf("%d requests, %d and %d latencies, statuses %v, %d bytes", r.Requests, r.Service.Count(), r.Latency.Count(), r.Statuses, r.Bytes)
+			if uint64(r.Service.Count()) != r.Requests || uint64(r.Latency.Count()) != r.Requests+r.Unanswered ||
+				r.Statuses[200] != r.Requests || r.Bytes == 0 {
+				t.Errorf("%d requests, %d and %d latencies, statuses %v, %d bytes", r.Requests, r.Service.Count(),
+					r.Latency.Count(), r.Statuses, r.Bytes)
 			}
-			if cpu := r.Generator.UserSeconds + r.Generator.SysSeconds; cpu <= 0 || r.Generator.Busy <= 0 || cpu > 2*r.Seconds {
+			if cpu := r.Generator.UserSeconds + r.Generator.SysSeconds; cpu <= 0 || r.Generator.Busy <= 0 ||
+				cpu > 2*r.Seconds {
 				t.Errorf("%v s of CPU time in %v s", cpu, r.Seconds)
 			}
-			if paced := len(s.plan.Pace.Steps) > 0; paced != (r.Asked > 0) || math.Abs(r.Asked-sum.Asked) > 1e-6 || paced && float64(r.Requests) > r.Asked+6*math.Sqrt(r.Asked) {
+			if paced := len(s.plan.Pace.Steps) > 0; paced != (r.Asked > 0) || math.Abs(r.Asked-sum.Asked) > 1e-6 ||
+				paced && float64(r.Requests) > r.Asked+6*math.Sqrt(r.Asked) {
 				t.Errorf("%d requests of %v that were due, %v in slices", r.Requests, r.Asked, sum.Asked)
 			}
 			if r.Timeline != nil || session.Close() != r {
@@ -136,11 +142,13 @@ func TestSlicesCountWhatTheServerCounts(t *testing.T) {
 	}
 }
 
-// A resting session neither sends nor opens anything, and uses no CPU time, also when its server closes
-// the connections. The next slice opens them again.
-func TestRest(t *testing.T) {
+// A paused Session sends nothing, opens no connections and uses no CPU time, even if its server
+// closes the connections. The next slice reopens them.
+func TestPausedSessionIsSilent(t *testing.T) {
 	var requests, opened atomic.Int64
-	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { requests.Add(1) }))
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+		requests.Add(1)
+	}))
 	closed := make(chan bool, 100)
 	server.Config.ConnState = func(_ net.Conn, state http.ConnState) {
 		switch state {
@@ -177,8 +185,8 @@ func TestRest(t *testing.T) {
 	}
 }
 
-// A request without a response is an error of the slice, which it ends with.
-func TestSliceOfAHang(t *testing.T) {
+// A request without a response is an error of the slice, which then ends.
+func TestHangingRequestIsAnErrorOfItsSlice(t *testing.T) {
 	var hangs atomic.Bool
 	release := make(chan bool)
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
@@ -202,7 +210,8 @@ func TestSliceOfAHang(t *testing.T) {
 		t.Fatalf("%+v, %v", got, err)
 	}
 	hangs.Store(false)
-	if got, err := session.Slice(t.Context(), 100*time.Millisecond, true); err != nil || got.Requests == 0 || got.Errors != 0 {
+	if got, err := session.Slice(t.Context(), 100*time.Millisecond, true); err != nil || got.Requests == 0 ||
+		got.Errors != 0 {
 		t.Errorf("afterwards: %+v, %v", got, err)
 	}
 	if r := session.Close(); r.Errors.Timeout < 3 {
@@ -210,8 +219,8 @@ func TestSliceOfAHang(t *testing.T) {
 	}
 }
 
-// A server that goes away costs errors, and no slice its end.
-func TestSliceOfADeadServer(t *testing.T) {
+// A server that goes away causes errors, but each slice still ends.
+func TestSlicesEndWithoutAServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -248,20 +257,22 @@ func TestSliceOfADeadServer(t *testing.T) {
 		}
 	})
 	for i := range 2 {
-		if got, err := session.Slice(t.Context(), 200*time.Millisecond, true); err != nil || got.Errors == 0 || got.Took > patience || (got.Requests > 0) != (i == 0) {
+		if got, err := session.Slice(t.Context(), 200*time.Millisecond, true); err != nil || got.Errors == 0 ||
+			got.Took > patience || (got.Requests > 0) != (i == 0) {
 			t.Errorf("slice %d: %+v, %v", i, got, err)
 		}
 	}
 }
 
-func TestOpenOfNobody(t *testing.T) {
+func TestOpenFailsWithoutAServer(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	l.Close()
 	var unreached *load.ConnectError
-	if _, err := load.Open(t.Context(), load.Plan{URL: "http://" + l.Addr().String()}); !errors.As(err, &unreached) || unreached.First == "" {
+	if _, err := load.Open(t.Context(), load.Plan{URL: "http://" + l.Addr().String()}); !errors.As(err, &unreached) ||
+		unreached.First == "" {
 		t.Errorf("got %v", err)
 	}
 	for _, p := range []load.Plan{{Requests: 5}, {MaxErrors: 1}, {Samples: 1}, {Trace: new(load.Trace)}} {
@@ -273,8 +284,8 @@ func TestOpenOfNobody(t *testing.T) {
 	}
 }
 
-// A slice ends with its context, and then the session can be closed. Nothing of it is left.
-func TestInterruptedSlice(t *testing.T) {
+// A slice ends with its context. Then the Session can be closed and leaves nothing behind.
+func TestInterruptedSliceEndsTheSession(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
 	files, goroutines := openFiles(t), runtime.NumGoroutine()
@@ -294,9 +305,11 @@ func TestInterruptedSlice(t *testing.T) {
 		session.Close()
 	}
 	server.CloseClientConnections()
-	for deadline := time.Now().Add(patience); openFiles(t) > files || runtime.NumGoroutine() > goroutines; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(patience); openFiles(t) > files ||
+		runtime.NumGoroutine() > goroutines; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%d files and %d goroutines, were %d and %d", openFiles(t), runtime.NumGoroutine(), files, goroutines)
+			t.Fatalf("%d files and %d goroutines, were %d and %d", openFiles(t), runtime.NumGoroutine(), files,
+				goroutines)
 		}
 	}
 }
@@ -310,8 +323,8 @@ func openFiles(t *testing.T) int {
 	return len(all)
 }
 
-// A slice that is over before a worker has seen it is one without requests, and the session goes on.
-func TestSliceThatNobodySaw(t *testing.T) {
+// A slice that ends before a worker has seen it has no requests, and the Session continues.
+func TestMissedSliceHasNoRequests(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	defer server.Close()
 	session, err := load.Open(t.Context(), load.Plan{URL: server.URL, Connections: 2, Threads: 2})

@@ -7,40 +7,43 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// tally is what one worker counts. Only its worker touches it until the end.
+// tally holds the counters of one worker. Only that worker uses it until it has stopped.
 type tally struct {
-	counting                  bool // the phase is measuring
-	requests, bytes, bodies   uint64
-	sent, connects, opened    uint64
-	statuses                  [1000]uint64 // by status code
-	errors                    Errors
-	service                   *hist.Histogram // of an open loop
-	unmet                     *hist.Histogram // how long those have waited that were not answered in time
-	firstByte, connect, shake *hist.Histogram
-	waiting                   *hist.Histogram // how long those had, at the end, that were not answered
-	asked                     float64
-	windows                   []uint32
-	samples                   []Sample
-	head                      string // of the first response
-	user, sys                 time.Duration
-	fastCGI                   *FastCGI // nil unless that is spoken
+	counting                           bool // measuring is in progress
+	requests, receivedBytes, bodyBytes uint64
+	sentBytes, connects, opened        uint64
+	statuses                           [1000]uint64 // by status code
+	errors                             Errors
+	service                            *hist.Histogram // only in an open loop
+	timedOut                           *hist.Histogram // waits of requests that timed out
+	firstByte, connect, handshake      *hist.Histogram
+	waiting                            *hist.Histogram // waits of requests without a response at the end
+	due                                float64
+	windows                            []uint32
+	samples                            []Sample
+	head                               string // head of the first response
+	user, sys                          time.Duration
+	fastCGI                            *FastCGI // nil for other protocols
 }
 
 func newTally() tally {
-	return tally{service: hist.New(), unmet: hist.New(), waiting: hist.New(), firstByte: hist.New(), connect: hist.New(), shake: hist.New()}
+	return tally{service: hist.New(), timedOut: hist.New(), waiting: hist.New(), firstByte: hist.New(),
+		connect: hist.New(), handshake: hist.New()}
 }
 
-// result puts together what the workers counted.
-func (r *run) result(took time.Duration) *Result {
+// result merges what the workers counted.
+func (r *run) result(elapsed time.Duration) *Result {
 	res := &Result{
-		URL: r.URL, Connections: r.Connections, Threads: r.Threads, Seconds: took.Seconds(), Statuses: make(map[int]uint64),
-		Latency: r.seconds.total, Service: hist.New(), FirstByte: hist.New(), Connect: hist.New(), Handshake: hist.New(),
+		URL: r.URL, Connections: r.Connections, Threads: r.Threads, Seconds: elapsed.Seconds(),
+		Statuses: make(map[int]uint64),
+		Latency:  r.timeline.total, Service: hist.New(), FirstByte: hist.New(), Connect: hist.New(),
+		Handshake: hist.New(),
 	}
 	if !r.isSession() {
-		res.Timeline = r.seconds.timeline(took)
+		res.Timeline = r.timeline.finish(elapsed)
 	}
-	if !r.Pace.open() { // a request is due when it is sent
-		res.Service.Merge(r.seconds.total)
+	if !r.Pace.open() { // in a closed loop a request is due when it is sent
+		res.Service.Merge(r.timeline.total)
 	}
 	for _, w := range r.workers {
 		res.add(&w.tally)
@@ -50,19 +53,18 @@ func (r *run) result(took time.Duration) *Result {
 		}
 	}
 	for _, w := range r.workers {
-		res.wait(w.tally.waiting)
+		res.addUnanswered(w.tally.waiting)
 	}
 	if r.tls == nil {
 		res.Handshake = nil
 	}
-	inOrder(res.Samples)
+	sortSamples(res.Samples)
 	return res
 }
 
-// wait counts what was still to be answered at the end. Whatever had waited for longer than nearly
-// all took that were answered is as much a part of the distribution as they are: a server that
-// stops to answer would look quick otherwise.
-func (r *Result) wait(waiting *hist.Histogram) {
+// addUnanswered adds requests without a response at the end to Latency if they had waited longer
+// than nearly all others took. Without them, a server that stops responding would look fast.
+func (r *Result) addUnanswered(waiting *hist.Histogram) {
 	const usualShare = 0.99
 	usual := r.Service.Quantile(usualShare)
 	for waited, n := range waiting.All() {
@@ -75,18 +77,18 @@ func (r *Result) wait(waiting *hist.Histogram) {
 
 func (r *Result) add(t *tally) {
 	r.Requests += t.requests
-	r.Bytes += t.bytes
-	r.BodyBytes += t.bodies
-	r.SentBytes += t.sent
+	r.Bytes += t.receivedBytes
+	r.BodyBytes += t.bodyBytes
+	r.SentBytes += t.sentBytes
 	r.Connects += t.connects
 	r.Opened += t.opened
 	r.Errors.merge(t.errors)
-	r.Latency.Merge(t.unmet)
+	r.Latency.Merge(t.timedOut)
 	r.Service.Merge(t.service)
 	r.FirstByte.Merge(t.firstByte)
 	r.Connect.Merge(t.connect)
-	r.Handshake.Merge(t.shake)
-	r.Asked += t.asked
+	r.Handshake.Merge(t.handshake)
+	r.Asked += t.due
 	for code, n := range t.statuses {
 		if n > 0 {
 			r.Statuses[code] += n

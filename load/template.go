@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// A template's expressions are first replaced by marks, which are part of any URL without being
-// changed by it. So a request with expressions is checked and taken apart like any other, and
-// what has to be put in each time is known by its marks.
+// Parsing replaces a template's expressions by marks. A mark may stand anywhere in a URL and
+// survives URL parsing unchanged. So a template is validated and parsed like any other request, and
+// the marks show where the values go.
 const (
 	markBegin = "~tare~"
 	markEnd   = "~"
 )
 
-// expression is what stands between two pairs of braces.
+// expression is the text between two pairs of braces.
 type expression struct {
 	kind     expressionKind
 	from, to int64
@@ -29,16 +29,16 @@ const (
 )
 
 const (
-	// maxNumber is the highest number of an expression.
+	// maxNumber is the highest number in an expression.
 	maxNumber = 1 << 60
-	// maxHex is how many digits an expression makes at most.
+	// maxHex is the most digits of a hex expression.
 	maxHex = 1024
 )
 
 const wantExpression = "want {{seq}}, {{seq 5 9}}, {{random 5 9}} or {{hex 8}}"
 
-// marked replaces the expressions of a text by marks, and adds them to those there are.
-func marked(text string, all *[]expression) (string, error) {
+// markExpressions replaces the expressions in a text by marks and appends them to all.
+func markExpressions(text string, all *[]expression) (string, error) {
 	var out strings.Builder
 	for rest := text; ; {
 		before, after, found := strings.Cut(rest, "{{")
@@ -82,8 +82,8 @@ func parseExpression(words []string) (e expression, ok bool) {
 	return e, false
 }
 
-// values is where a worker's values come from: the sequences of all workers are disjoint.
-type values struct{ count, step int64 }
+// sequenceValues generates a worker's sequence numbers. No two workers generate the same one.
+type sequenceValues struct{ count, step int64 }
 
 func (e *expression) append(dst []byte, n int64) []byte {
 	switch e.kind {
@@ -98,19 +98,19 @@ func (e *expression) append(dst []byte, n int64) []byte {
 	return dst
 }
 
-// fill is a request whose parts hold marks.
-type fill struct {
+// templateFill fills the marks of a request.
+type templateFill struct {
 	marked      *request
 	expressions []expression
 
-	parts  []*string // of filled, that hold marks
-	texts  []string  // what they hold
-	filled *request  // the last one made
+	parts  []*string // the parts of filled that hold marks
+	texts  []string  // their texts, with marks
+	filled *request  // returned by next
 }
 
-// newFill returns what makes requests of one that holds marks.
-func newFill(q *request, expressions []expression) *fill {
-	f := &fill{marked: q, expressions: expressions, filled: q.clone()}
+// newFill returns a templateFill for a request that holds marks.
+func newFill(q *request, expressions []expression) *templateFill {
+	f := &templateFill{marked: q, expressions: expressions, filled: q.clone()}
 	own := f.filled
 	parts := []*string{&own.target, &own.path, &own.query, &own.body}
 	for i := range own.fields {
@@ -127,21 +127,21 @@ func newFill(q *request, expressions []expression) *fill {
 	return f
 }
 
-// next returns the next request, which is valid until the next call.
-func (f *fill) next(v *values) *request {
+// next fills in new values. The result is valid until the next call.
+func (f *templateFill) next(v *sequenceValues) *request {
 	chosen := make([]string, len(f.expressions))
 	for i := range f.expressions {
 		chosen[i] = string(f.expressions[i].append(nil, v.count))
 	}
 	v.count += v.step
 	for i, p := range f.parts {
-		*p = unmark(f.texts[i], chosen)
+		*p = substitute(f.texts[i], chosen)
 	}
 	return f.filled
 }
 
-// unmark puts values in where the marks are.
-func unmark(text string, chosen []string) string {
+// substitute replaces the marks in a text by the chosen values.
+func substitute(text string, chosen []string) string {
 	var out strings.Builder
 	for {
 		before, after, found := strings.Cut(text, markBegin)
@@ -152,7 +152,7 @@ func unmark(text string, chosen []string) string {
 		digits, rest, _ := strings.Cut(after, markEnd)
 		i, err := strconv.Atoi(digits)
 		if err != nil || i >= len(chosen) {
-			panic("load: BUG: a mark that no expression made: " + digits)
+			panic("load: BUG: mark without an expression: " + digits)
 		}
 		out.WriteString(chosen[i])
 		text = rest

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// thinkers are connections whose users think, the next to be done first.
+// thinkers is a heap of the connections that pause between requests, the earliest end first.
 type thinkers []thinker
 
 type thinker struct {
@@ -25,26 +25,26 @@ func (t *thinkers) Pop() any {
 	return x
 }
 
-// thinks has a connection's user think before the next request.
-func (w *worker) thinks(id int) {
+// startThinking pauses a connection for a random time, up to Plan.Think.
+func (w *worker) startThinking(id int) {
 	if w.Think == 0 {
 		return
 	}
 	c := &w.conns[id]
-	c.wake = w.now + rand.Int64N(int64(w.Think)+1)
-	heap.Push(&w.thinking, thinker{c.wake, id})
+	c.thinkUntil = w.now + rand.Int64N(int64(w.Think)+1)
+	heap.Push(&w.thinking, thinker{c.thinkUntil, id})
 }
 
-// wakeUp lets those go on who have thought enough, and sets the timer for the next.
-func (w *worker) wakeUp() {
-	if w.Think == 0 || w.resting {
+// resumeThinkers sends on the connections whose pause is over and sets the timer for the next.
+func (w *worker) resumeThinkers() {
+	if w.Think == 0 || w.paused {
 		return
 	}
 	w.now = w.nanos()
 	for len(w.thinking) > 0 && w.thinking[0].wake <= w.now {
 		t := heap.Pop(&w.thinking).(thinker) //nolint:forcetypeassert // thinkers hold nothing else
 		if w.conns[t.id].state == open {
-			w.request(t.id)
+			w.sendDue(t.id)
 		}
 	}
 	if len(w.thinking) > 0 {

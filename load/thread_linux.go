@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// cpuTime is processor time spent.
+// cpuTime is CPU time spent.
 type cpuTime struct{ user, sys time.Duration }
 
-// threadTime returns what the calling thread has spent.
+// threadTime returns the CPU time of the calling thread.
 func threadTime() cpuTime {
 	var u unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_THREAD, &u); err != nil {
@@ -18,8 +18,8 @@ func threadTime() cpuTime {
 	return cpuTime{time.Duration(u.Utime.Nano()), time.Duration(u.Stime.Nano())}
 }
 
-// bindThread keeps the calling thread on one processor; undo gives it back those it
-// had. The goroutine must be locked to its thread.
+// bindThread binds the calling thread to one CPU; undo restores its previous affinity. The
+// goroutine must be locked to its thread.
 func bindThread(cpu int) (undo func() error, err error) {
 	var before, only unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &before); err != nil {

@@ -19,8 +19,8 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// A certificate is checked, for the name in the URL.
-func TestCertificates(t *testing.T) {
+// The certificate is verified for the host of the URL.
+func TestCertificatesAreVerified(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
 	server.StartTLS()
@@ -40,7 +40,8 @@ func TestCertificates(t *testing.T) {
 		{"https://other.test:" + port, &tls.Config{RootCAs: roots, ServerName: "example.com"}, ""},
 	} {
 		r, err := load.Run(context.Background(), load.Plan{
-			URL: test.url, TLS: test.config, Resolve: []string{"*:" + port + ":127.0.0.1"}, Connections: 2, Requests: 10,
+			URL: test.url, TLS: test.config, Resolve: []string{"*:" + port + ":127.0.0.1"}, Connections: 2,
+			Requests: 10,
 		})
 		if test.want == "" {
 			if err != nil || r.Requests != 10 || r.Errors.Total() != 0 {
@@ -55,8 +56,8 @@ func TestCertificates(t *testing.T) {
 	}
 }
 
-// Whoever does not speak TLS, or stops to, holds nobody up.
-func TestTLSFailures(t *testing.T) {
+// A server that does not support TLS, or stops in the handshake, blocks nothing.
+func TestTLSFailuresAreErrors(t *testing.T) {
 	plain := httptest.NewServer(nil)
 	defer plain.Close()
 	for name, test := range map[string]struct {
@@ -64,14 +65,20 @@ func TestTLSFailures(t *testing.T) {
 		version load.Version
 		want    string
 	}{
-		"plain":   {strings.Replace(plain.URL, "http", "https", 1), 0, "first record does not look like a TLS handshake"},
-		"silent":  {secure(script(t, func(_ int, c net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) })), 0, "timeout: agreeing on TLS"},
-		"closes":  {secure(script(t, func(_ int, _ net.Conn, r *bufio.Reader) { r.Peek(1) })), 0, "TLS: "},
-		"dribble": {secure(script(t, func(_ int, c net.Conn, r *bufio.Reader) { io.WriteString(c, "\x16\x03\x03"); io.Copy(io.Discard, r) })), 0, "timeout: agreeing on TLS"},
-		"HTTP/1":  {tlsServer(t), load.HTTP2, "does not speak HTTP/2: it chose \"\" by ALPN"},
+		"plain": {strings.Replace(plain.URL, "http", "https", 1), 0,
+			"first record does not look like a TLS handshake"},
+		"silent": {secure(script(t, func(_ int, c net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) })), 0,
+			"timeout: in the TLS handshake"},
+		"closes": {secure(script(t, func(_ int, _ net.Conn, r *bufio.Reader) { r.Peek(1) })), 0, "TLS: "},
+		"dribble": {secure(script(t, func(_ int, c net.Conn, r *bufio.Reader) {
+			io.WriteString(c, "\x16\x03\x03")
+			io.Copy(io.Discard, r)
+		})), 0, "timeout: in the TLS handshake"},
+		"HTTP/1": {tlsServer(t), load.HTTP2, "does not support HTTP/2: it selected \"\" by ALPN"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			p := load.Plan{URL: test.url, Version: test.version, TLS: &tls.Config{InsecureSkipVerify: true}, Connections: 4, Duration: time.Hour, Timeout: patience}
+			p := load.Plan{URL: test.url, Version: test.version, TLS: &tls.Config{InsecureSkipVerify: true},
+				Connections: 4, Duration: time.Hour, Timeout: patience}
 			again(t, func(longer time.Duration) error {
 				if strings.HasPrefix(test.want, "timeout") {
 					p.Connections, p.Timeout = 200, longer*300*time.Millisecond
@@ -90,7 +97,7 @@ func TestTLSFailures(t *testing.T) {
 
 func secure(url string) string { return strings.Replace(url, "http://", "https://", 1) }
 
-// tlsServer is one that does not know of ALPN.
+// tlsServer starts a TLS server without ALPN.
 func tlsServer(t *testing.T) string {
 	s := httptest.NewTLSServer(nil)
 	t.Cleanup(s.Close)

@@ -12,32 +12,33 @@ import (
 	"github.com/tarehq/tare/internal/poll"
 )
 
-// tlsConn is the TLS of one connection. Package tls wants a connection that waits. Here it gets
-// one that says it cannot now, which ends a read but spoils nothing. A handshake does not survive
-// that: it runs as a coroutine of the worker, and gives way wherever it would wait.
+// tlsConn is the TLS layer of a connection. Package tls expects a blocking connection. The socket
+// below returns a temporary error instead of blocking, after which a tls.Conn can still read. A
+// handshake cannot continue after an error, so it runs as a coroutine of the worker and yields
+// wherever it would block.
 type tlsConn struct {
 	conn *tls.Conn
 	fd   int
-	out  []byte // encrypted, to be sent
+	out  []byte // encrypted output not sent yet
 
-	giveWay func(struct{}) bool // while shaking hands
-	resume  func() (struct{}, bool)
-	stop    func()
-	err     error // of the handshake
+	yield  func(struct{}) bool // suspends the handshake; nil without one
+	resume func() (struct{}, bool)
+	stop   func()
+	err    error // result of the handshake
 }
 
 func newTLSConn(fd int, config *tls.Config) *tlsConn {
 	t := &tlsConn{fd: fd}
 	t.conn = tls.Client((*tlsSocket)(t), config)
 	t.resume, t.stop = iter.Pull(func(yield func(struct{}) bool) {
-		t.giveWay = yield
+		t.yield = yield
 		t.err = t.conn.Handshake()
-		t.giveWay = nil
+		t.yield = nil
 	})
 	return t
 }
 
-// handshake goes on with the handshake and reports whether it is over.
+// handshake continues the handshake and reports whether it is over.
 func (t *tlsConn) handshake() (over bool, err error) {
 	if _, more := t.resume(); more {
 		return false, nil
@@ -45,15 +46,15 @@ func (t *tlsConn) handshake() (over bool, err error) {
 	return true, t.err
 }
 
-// release ends a handshake that is under way. The descriptor is the caller's.
+// release stops a handshake in progress. The caller closes the descriptor.
 func (t *tlsConn) release() { t.stop() }
 
-// read is poll.Recv of what was encrypted.
+// read returns decrypted input with poll.Recv's errors.
 func (t *tlsConn) read(b []byte) (int, error) {
 	n, err := t.conn.Read(b)
 	switch {
 	case n > 0:
-		return n, nil // whatever else there is, the next read tells
+		return n, nil // the next read returns an error, if any
 	case errors.Is(err, wouldBlock{}):
 		return 0, poll.ErrAgain
 	case errors.Is(err, io.EOF):
@@ -62,7 +63,7 @@ func (t *tlsConn) read(b []byte) (int, error) {
 	return 0, err
 }
 
-// flush sends what was encrypted, and returns poll.ErrAgain if there is no room for all.
+// flush sends encrypted output. It returns poll.ErrAgain if the socket's buffer is full.
 func (t *tlsConn) flush() error {
 	for len(t.out) > 0 {
 		n, err := poll.Send(t.fd, t.out)
@@ -75,27 +76,27 @@ func (t *tlsConn) flush() error {
 	return nil
 }
 
-// tlsSocket is the connection below the TLS.
+// tlsSocket is the net.Conn below the TLS layer.
 type tlsSocket tlsConn
 
-// wouldBlock is the error of a read that would have to wait: a passing one, as package tls sees it.
+// wouldBlock is the error of a read that would block. Package tls treats it as temporary.
 type wouldBlock struct{}
 
-func (wouldBlock) Error() string   { return "load: nothing has arrived" }
+func (wouldBlock) Error() string   { return "load: read would block" }
 func (wouldBlock) Timeout() bool   { return true }
 func (wouldBlock) Temporary() bool { return true }
 
-var errHungUp = errors.New("the connection was given up")
+var errAbandoned = errors.New("the connection was closed during the handshake")
 
 func (s *tlsSocket) Read(b []byte) (int, error) {
 	for {
 		n, err := poll.Recv(s.fd, b)
 		switch {
-		case err == poll.ErrAgain && s.giveWay == nil: //nolint:errorlint // a bare errno
+		case err == poll.ErrAgain && s.yield == nil: //nolint:errorlint // a bare errno
 			return 0, wouldBlock{}
 		case err == poll.ErrAgain: //nolint:errorlint // a bare errno
-			if !s.giveWay(struct{}{}) {
-				return 0, errHungUp
+			if !s.yield(struct{}{}) {
+				return 0, errAbandoned
 			}
 		case err != nil:
 			return 0, err
@@ -107,7 +108,7 @@ func (s *tlsSocket) Read(b []byte) (int, error) {
 	}
 }
 
-// Write takes all of b: what cannot be sent now is kept for flush.
+// Write accepts all of b and keeps what it cannot send for flush.
 func (s *tlsSocket) Write(b []byte) (int, error) {
 	sent := 0
 	for len(s.out) == 0 && sent < len(b) {
@@ -131,8 +132,8 @@ func (*tlsSocket) SetDeadline(time.Time) error      { return nil }
 func (*tlsSocket) SetReadDeadline(time.Time) error  { return nil }
 func (*tlsSocket) SetWriteDeadline(time.Time) error { return nil }
 
-// newTLSConfig returns how a plan speaks TLS with a place.
-func newTLSConfig(p *Plan, to *place) *tls.Config {
+// newTLSConfig returns the Plan's TLS configuration for a URL.
+func newTLSConfig(p *Plan, to *parsedURL) *tls.Config {
 	config := &tls.Config{}
 	if p.TLS != nil {
 		config = p.TLS.Clone()
@@ -141,21 +142,21 @@ func newTLSConfig(p *Plan, to *place) *tls.Config {
 		config.ServerName = to.name
 	}
 	if len(config.NextProtos) == 0 {
-		config.NextProtos = p.Version.names()
+		config.NextProtos = p.Version.alpn()
 	}
 	return config
 }
 
-// shake goes on with a connection's handshake.
-func (w *worker) shake(id int) {
+// continueHandshake continues a connection's handshake.
+func (w *worker) continueHandshake(id int) {
 	c := &w.conns[id]
 	over, err := c.tls.handshake()
 	if err == nil {
-		err = w.flushed(id, c.tls.flush())
+		err = w.ignoreBlocked(id, c.tls.flush())
 	}
 	if err == nil && over && w.Version == HTTP2 {
 		if agreed := c.tls.conn.ConnectionState().NegotiatedProtocol; agreed != "h2" {
-			err = fmt.Errorf("the server does not speak HTTP/2: it chose %q by ALPN", agreed)
+			err = fmt.Errorf("the server does not support HTTP/2: it selected %q by ALPN", agreed)
 		}
 	}
 	switch {
@@ -163,35 +164,35 @@ func (w *worker) shake(id int) {
 		w.cannotConnect(id, FailedConnect, "TLS: "+err.Error())
 	case over:
 		w.now = w.nanos()
-		w.tally.shake.Record(time.Duration(w.now-c.since) - c.took)
-		w.ready(id)
+		w.tally.handshake.Record(time.Duration(w.now-c.connectStart) - c.connectTime)
+		w.onReady(id)
 	}
 }
 
-// flushed turns the error of a flush that found no room into waiting for some.
-func (w *worker) flushed(id int, err error) error {
+// ignoreBlocked replaces poll.ErrAgain by waiting until the socket is writable.
+func (w *worker) ignoreBlocked(id int, err error) error {
 	if err == poll.ErrAgain { //nolint:errorlint // a bare errno
-		w.awaitRoom(id)
+		w.awaitWritable(id)
 		return nil
 	}
 	return err
 }
 
-// flushTLS is flush over TLS.
+// flushTLS is flush for a TLS connection.
 func (w *worker) flushTLS(id int) {
 	c := &w.conns[id]
 	var err error
 	if n := len(c.out); n > 0 {
 		if w.tally.counting {
-			w.tally.sent += uint64(n)
+			w.tally.sentBytes += uint64(n)
 		}
 		_, err = c.tls.conn.Write(c.out)
 		c.out = nil
 	}
 	if err == nil {
-		err = w.flushed(id, c.tls.flush())
+		err = w.ignoreBlocked(id, c.tls.flush())
 	}
 	if err != nil {
-		w.broken(id, FailedWrite, "write: "+err.Error())
+		w.onError(id, FailedWrite, "write: "+err.Error())
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// Both protocols go over TCP, TLS and unix sockets, and over TLS on unix sockets.
-func TestEveryTransport(t *testing.T) {
+// HTTP and FastCGI run over TCP, TLS and unix sockets, and over TLS on unix sockets.
+func TestEveryTransportWorks(t *testing.T) {
 	certified := httptest.NewTLSServer(nil)
 	defer certified.Close()
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.URL.RequestURI()) })
@@ -44,7 +44,8 @@ func TestEveryTransport(t *testing.T) {
 				go http.Serve(served, handler)
 			}
 			r := run(t, load.Plan{URL: url, TLS: &tls.Config{InsecureSkipVerify: true}, Connections: 3, Requests: 50})
-			if r.Requests != 50 || r.Errors.Total() != 0 || r.BodyBytes != 50*uint64(len("/a?b")) || (r.Handshake != nil) != strings.HasSuffix(scheme, "s") {
+			if r.Requests != 50 || r.Errors.Total() != 0 || r.BodyBytes != 50*uint64(len("/a?b")) ||
+				(r.Handshake != nil) != strings.HasSuffix(scheme, "s") {
 				t.Errorf("%s: %d requests, %d bytes of bodies, errors %+v", url, r.Requests, r.BodyBytes, r.Errors)
 			}
 		}

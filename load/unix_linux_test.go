@@ -15,7 +15,7 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-func TestUnixSocket(t *testing.T) {
+func TestUnixSocketIsSupported(t *testing.T) {
 	l, url := listen(t, "http", "unix")
 	server := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		n, err := io.Copy(io.Discard, r.Body)
@@ -29,13 +29,15 @@ func TestUnixSocket(t *testing.T) {
 	})}
 	go server.Serve(l)
 	defer server.Close()
-	r := some(t, load.Plan{URL: url + "/a?b=c", Method: "POST", Body: strings.Repeat("b", 2<<20), Connections: 3, Threads: 2})
+	r := some(t, load.Plan{URL: url + "/a?b=c", Method: "POST", Body: strings.Repeat("b", 2<<20), Connections: 3,
+		Threads: 2})
 	if r.Requests == 0 || r.Statuses[200] != r.Requests || r.Errors.Total() != 0 || r.Opened != 3 || r.Connects != 0 {
-		t.Errorf("%d requests, statuses %v, errors %+v, %d opened, %d connects", r.Requests, r.Statuses, r.Errors, r.Opened, r.Connects)
+		t.Errorf("%d requests, statuses %v, errors %+v, %d opened, %d connects", r.Requests, r.Statuses, r.Errors,
+			r.Opened, r.Connects)
 	}
 }
 
-// shortQueue returns a unix socket that holds two connections which nobody has accepted.
+// shortQueue returns a unix socket whose backlog holds two connections.
 func shortQueue(t *testing.T) (path string, l net.Listener) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), "s")
@@ -58,9 +60,9 @@ func shortQueue(t *testing.T) (path string, l net.Listener) {
 	return path, l
 }
 
-// A unix socket refuses at once what its queue has no room for. That is no error, unless
-// it lasts.
-func TestFullQueue(t *testing.T) {
+// A unix socket refuses connections at once when its backlog is full. That is no error unless it
+// lasts.
+func TestFullBacklogIsRetried(t *testing.T) {
 	path, l := shortQueue(t)
 	again(t, func(longer time.Duration) error {
 		connected := false

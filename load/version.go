@@ -1,18 +1,18 @@
 package load
 
-// protocol returns what speaks a version of HTTP.
+// protocol returns the protocol that implements a version of HTTP.
 func (v Version) protocol() protocol {
 	switch v {
 	case HTTP10:
-		return overHTTP{0}
+		return httpProtocol{0}
 	case HTTP2:
-		return overHTTP2{}
+		return http2Protocol{}
 	}
-	return overHTTP{1}
+	return httpProtocol{1}
 }
 
-// names are a version's in TLS's negotiation (RFC 7301).
-func (v Version) names() []string {
+// alpn returns the version's protocol names for ALPN (RFC 7301).
+func (v Version) alpn() []string {
 	if v == HTTP2 {
 		return []string{"h2"}
 	}

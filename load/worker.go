@@ -11,82 +11,84 @@ import (
 )
 
 const (
-	// readSize is the buffer that all of a worker's connections read into.
+	// readSize is the size of the buffer shared by all of a worker's connections.
 	readSize = 64 << 10
-	// maxConnecting is how many connections a worker opens at once. More could
-	// overflow the server's backlog, and each that does waits for a second.
-	maxConnecting = 128
-	// acceptTime is how long a connection that the kernel has made counts among those,
-	// unless the server answers on it before: it may not have been accepted yet.
-	acceptTime = 250 * time.Millisecond
-	// sweepEvery is how often connections are checked for timeouts, and closed ones
-	// are opened again.
+	// maxBacklog is the number of connections that a worker opens concurrently. More could overflow
+	// the server's backlog, and each dropped SYN costs a second.
+	maxBacklog = 128
+	// backlogTime is how long an established connection counts in the backlog unless a response
+	// arrives before. The server may not have accepted it yet.
+	backlogTime = 250 * time.Millisecond
+	// sweepEvery is the interval of sweeps, which check timeouts and reopen closed connections.
 	sweepEvery = 50 * time.Millisecond
-	// restFor is for how long the worker of a Session waits at a time while that rests.
-	restFor = time.Hour
+	// pausedWait is the poll timeout of a paused Session's worker.
+	pausedWait = time.Hour
 )
 
-// worker is one thread with its share of the connections. Only its own goroutine
-// touches what it has, the glances excepted.
+// worker is a thread with its share of the connections. Only its own goroutine uses its fields,
+// except the atomic ones for progress reports.
 type worker struct {
 	*run
-	index  int
-	before int // connections of the workers before
-	poller *poll.Poller
-	timer  *timer
-	bell   *bell // of a Session
-	conns  []conn
-	tally  tally
+	index     int
+	firstConn int // number of busy connections of the workers before it
+	poller    *poll.Poller
+	timer     *timer
+	waker     *waker // nil unless in a Session
+	conns     []conn
+	tally     tally
 
-	messages []message
-	turn     int // of the messages, in order
-	values   values
+	messages  []message
+	nextIndex int // of messages
+	values    sequenceValues
 
-	clock      time.Time // what nanosecond counts are relative to
-	now        int64     // when the last piece of input was looked at
-	began      int64     // of measuring
-	present    interval  // second of it
-	tenth      window    // of that second
-	unopened   int       // conns[unopened:] were never opened
-	connecting int       // connections that may be in the server's backlog
-	route      route
-	seen       phase   // when the loop last looked
-	loaded     bool    // requests may begin
-	spent      cpuTime // of the thread, when counting began
-	nextSweep  int64
-	resting    bool   // no request begins, between two slices
-	quiet      bool   // none is under way, either
-	reopened   int    // conns[reopened:] were not looked at since the slice began
-	drained    int64  // of the run's drains, the last that the conductor was told of
-	told       Slice  // what the conductor knows
-	pacer      *pacer // nil in a closed loop
-	thinking   thinkers
+	clock        time.Time // zero of all int64 times
+	now          int64     // when the last input was read
+	began        int64     // when measuring began
+	current      interval  // the current second of measuring
+	window       window    // the current window of that second
+	nextUnopened int       // conns[nextUnopened:] were never opened
+	backlog      int       // connections that the server may not have accepted yet
+	route        route
+	seenPhase    phase   // the run's phase as of this iteration
+	started      bool    // requests may be sent
+	cpuAtStart   cpuTime // CPU time of the thread when counting began
+	nextSweep    int64
+	paused       bool   // between two slices: no request may begin
+	drained      bool   // paused, and no request is in flight
+	nextReopen   int    // conns[nextReopen:] were not checked since the slice began
+	drainSeen    int64  // the run's drainSeq that was last reported
+	reported     Slice  // totals reported to the Session so far
+	pacer        *pacer // nil in a closed loop
+	thinking     thinkers
 
-	buffer   []byte // what all of its connections read into
-	rendered []byte // a request, before a multiplexer has it
+	buffer   []byte // shared by reads of all connections
+	rendered []byte // reused for requests to a multiplexer
 
-	glanceRequests atomic.Uint64
-	glanceErrors   atomic.Pointer[Errors] // nil as long as there are none
-	errorsSeen     uint64                 // in the last one
+	progressRequests   atomic.Uint64
+	progressErrors     atomic.Pointer[Errors] // nil if there are none
+	progressErrorCount uint64                 // total of progressErrors
 }
 
-// newWorker makes worker index, for some busy connections after those of the workers before.
+// newWorker returns worker index with conns busy connections; before is the number of those of
+// earlier workers.
 func newWorker(r *run, index, before, conns int) (*worker, error) {
 	p, err := poll.New()
 	if err != nil {
 		return nil, fmt.Errorf("load: %w", err)
 	}
 	w := &worker{
-		run: r, index: index, before: before, poller: p, conns: make([]conn, conns*r.stride()), clock: time.Now(), tally: newTally(),
-		buffer: make([]byte, readSize), present: interval{latency: hist.New()},
-		reopened: conns * r.stride(), route: newRoute(r.Sources, &r.address, index, r.Threads), values: values{int64(index), int64(r.Threads)},
+		run: r, index: index, firstConn: before, poller: p, conns: make([]conn, conns*r.connsPerBusy()),
+		clock: time.Now(), tally: newTally(),
+		buffer: make([]byte, readSize), current: interval{latency: hist.New()},
+		nextReopen: conns * r.connsPerBusy(), route: newRoute(r.Sources, &r.address, index, r.Threads),
+		values: sequenceValues{int64(index), int64(r.Threads)},
 	}
-	w.prepare()
+	w.prepareConns()
 	if w.timer, err = newTimer(p); err != nil {
 		w.close()
 		return nil, fmt.Errorf("load: %w", err)
 	}
-	if err := w.newBell(); err != nil {
+	if err := w.addWaker(); err != nil {
 		w.close()
 		return nil, err
 	}
@@ -97,20 +99,20 @@ func newWorker(r *run, index, before, conns int) (*worker, error) {
 	return w, nil
 }
 
-// prepare makes what the worker's connections need.
-func (w *worker) prepare() {
+// prepareConns creates the worker's messages and connections.
+func (w *worker) prepareConns() {
 	for i, a := range w.requests {
-		var f *fill
+		var f *templateFill
 		if len(a.expressions) > 0 {
 			f = newFill(a.request, a.expressions)
 		}
 		w.messages = append(w.messages, newMessage(w.job, a.request, i, f))
 	}
-	w.turn = w.index * len(w.messages) / w.Threads
-	flights := make([]flight, len(w.conns)*w.Pipeline)
-	for i, reader := range w.protocol.readers(len(w.conns), shared{&w.tally, &w.expected, w.Pipeline}) {
-		c := conn{fd: -1, answer: answer{slot: -1}}
-		c.fresh, c.reader, c.flights = true, reader, flights[:w.Pipeline:w.Pipeline]
+	w.nextIndex = w.index * len(w.messages) / w.Threads
+	flights := make([]exchange, len(w.conns)*w.Pipeline)
+	for i, reader := range w.protocol.newReaders(len(w.conns), readerConfig{&w.tally, &w.expected, w.Pipeline}) {
+		c := conn{fd: -1, response: response{slot: -1}}
+		c.firstAttempt, c.reader, c.exchanges = true, reader, flights[:w.Pipeline:w.Pipeline]
 		c.mux, _ = reader.(multiplexer)
 		c.check = w.expected.newCheck()
 		w.conns[i], flights = c, flights[w.Pipeline:]
@@ -119,55 +121,55 @@ func (w *worker) prepare() {
 
 func (w *worker) nanos() int64 { return int64(time.Since(w.clock)) }
 
-// loop is the worker's goroutine.
+// loop runs the worker until the phase is stopped.
 func (w *worker) loop() {
 	defer w.bind()()
-	defer w.close() // on the same thread: handshakes are its coroutines
+	defer w.close() // on the same thread: handshakes are coroutines of this goroutine
 	for {
-		w.seen = phase(w.phase.Load())
+		w.seenPhase = phase(w.phase.Load())
 		switch {
-		case w.seen == measuring && !w.tally.counting:
+		case w.seenPhase == measuring && !w.tally.counting:
 			w.beginCounting()
-		case w.seen > draining && w.tally.counting:
+		case w.seenPhase > draining && w.tally.counting:
 			w.endCounting()
 		}
-		if w.seen == stopped {
+		if w.seenPhase == stopped {
 			return
 		}
 		wait := sweepEvery
-		if w.isSession() && w.rests() {
-			wait = restFor
+		if w.isSession() && w.updatePause() {
+			wait = pausedWait
 		}
-		w.begin()
-		w.open()
-		w.pace()
-		w.wakeUp()
+		w.startClosedLoop()
+		w.openConns()
+		w.sendScheduled()
+		w.resumeThinkers()
 		events, err := w.poller.Wait(wait)
 		if err != nil {
-			panic("load: BUG: cannot wait: " + err.Error())
+			panic("load: BUG: poll: " + err.Error())
 		}
 		w.now = w.nanos()
-		w.turnWindow()
-		w.turnSecond()
+		w.rollWindow()
+		w.rollSecond()
 		for i := range events {
 			if events[i].ID >= 0 {
-				w.serve(&events[i])
+				w.handleEvent(&events[i])
 			}
 		}
-		if w.now >= w.nextSweep && !w.quiet {
+		if w.now >= w.nextSweep && !w.drained {
 			w.sweep()
 		}
-		w.glanceRequests.Store(w.tally.requests)
-		if n := w.tally.errors.Total(); n != w.errorsSeen {
+		w.progressRequests.Store(w.tally.requests)
+		if n := w.tally.errors.Total(); n != w.progressErrorCount {
 			seen := w.tally.errors
-			w.glanceErrors.Store(&seen)
-			w.errorsSeen = n
+			w.progressErrors.Store(&seen)
+			w.progressErrorCount = n
 		}
 	}
 }
 
-// bind keeps the goroutine on its thread, whose processor time is read, and the thread
-// on its processor. The function it returns undoes both.
+// bind locks the goroutine to its thread, whose CPU time is measured, and binds the thread to its
+// CPU. The returned function undoes both.
 func (w *worker) bind() (release func()) {
 	runtime.LockOSThread()
 	if len(w.CPUs) == 0 {
@@ -176,12 +178,13 @@ func (w *worker) bind() (release func()) {
 	cpu := w.CPUs[w.index%len(w.CPUs)]
 	undo, err := bindThread(cpu)
 	if err != nil {
-		w.noteText(fmt.Sprintf("cannot bind a thread to processor %d: %v", cpu, err))
+		w.recordFirstError(fmt.Sprintf("cannot bind a thread to CPU %d: %v", cpu, err))
 		return runtime.UnlockOSThread
 	}
 	return func() {
-		// Nothing else may run on a thread that stays bound: left locked, it ends with
-		// this goroutine. That alone would not do, for the main thread never ends.
+		// If unbinding fails, the goroutine exits while locked, which ends its thread, so no other
+		// goroutine runs on a bound thread. Unbinding is still needed because the main thread never
+		// ends.
 		if undo() == nil {
 			runtime.UnlockOSThread()
 		}
@@ -192,150 +195,152 @@ func (w *worker) beginCounting() {
 	w.tally.counting = true
 	w.began = w.nanos()
 	w.now = w.began
-	w.present.latency.Reset()
-	w.tenth = window{ends: w.began + int64(WindowLength)}
-	w.spent = threadTime()
+	w.current.latency.Reset()
+	w.window = window{ends: w.began + int64(WindowLength)}
+	w.cpuAtStart = threadTime()
 }
 
-// endCounting notes what the thread cost, and how long what is still to be answered has waited.
+// endCounting records the thread's CPU time and how long the active exchanges have waited.
 func (w *worker) endCounting() {
 	if !w.tally.counting {
 		return
 	}
 	spent := threadTime()
-	w.tally.user += spent.user - w.spent.user
-	w.tally.sys += spent.sys - w.spent.sys
+	w.tally.user += spent.user - w.cpuAtStart.user
+	w.tally.sys += spent.sys - w.cpuAtStart.sys
 	w.now = w.nanos()
 	for id := range w.conns {
-		for i := range w.conns[id].flights {
-			if f := &w.conns[id].flights[i]; f.busy {
-				w.waits(f.due)
+		for i := range w.conns[id].exchanges {
+			if f := &w.conns[id].exchanges[i]; f.active {
+				w.recordWaiting(f.due)
 			}
 		}
 	}
 	w.endPacing()
 	if !w.isSession() {
-		w.tally.windows = append(w.tally.windows, uint32(w.tally.requests-w.tenth.before))
+		w.tally.windows = append(w.tally.windows, uint32(w.tally.requests-w.window.before))
 	}
-	w.handOver()
+	w.deliverSecond()
 	w.tally.counting = false
 }
 
-// waits notes since when a request waits that is not answered in the measured time.
-func (w *worker) waits(since int64) { w.tally.waiting.Record(time.Duration(w.now - since)) }
+// recordWaiting records a request that was due at the given time and has no response at the end.
+func (w *worker) recordWaiting(since int64) { w.tally.waiting.Record(time.Duration(w.now - since)) }
 
-// endPacing ends the schedule of an open loop, and notes how long what was due, and could not be sent,
-// has waited.
+// endPacing ends the schedule of an open loop and records how long due requests that could not be
+// sent have waited.
 func (w *worker) endPacing() {
 	p := w.pacer
 	if p == nil || p.began == 0 {
 		return
 	}
 	if w.tally.counting {
-		w.tally.asked += (p.profile.by(w.now-p.began) - p.profile.by(w.began-p.began)) / p.gap
-		free := p.resting.len()
-		for since, ok := p.take(w.now); ok; since, ok = p.take(w.now) {
-			if free > 0 { // we did not come to it: it was not asked
+		w.tally.due += (p.profile.dueBy(w.now-p.began) - p.profile.dueBy(w.began-p.began)) / p.gap
+		free := p.idle.len()
+		for since, ok := p.pop(w.now); ok; since, ok = p.pop(w.now) {
+			if free > 0 { // a connection was free: the generator was late
 				free--
-				w.tally.asked--
+				w.tally.due--
 				p.lag.Record(time.Duration(w.now - since))
 				continue
 			}
-			w.waits(since)
+			w.recordWaiting(since)
 		}
 	}
 	p.began = 0
 }
 
-// open begins to open connections that never were, a few at a time.
-func (w *worker) open() {
-	for w.unopened < len(w.conns) && w.connecting < maxConnecting {
-		w.unopened++
-		w.connect(w.unopened - 1)
+// openConns opens connections that were never opened and, in a Session's slice, reopens closed
+// ones, a few at a time.
+func (w *worker) openConns() {
+	for w.nextUnopened < len(w.conns) && w.backlog < maxBacklog {
+		w.nextUnopened++
+		w.connect(w.nextUnopened - 1)
 	}
-	for w.loaded && w.reopened < w.unopened && w.connecting < maxConnecting {
-		if w.reopened++; w.conns[w.reopened-1].state == closed {
-			w.connect(w.reopened - 1)
+	for w.started && w.nextReopen < w.nextUnopened && w.backlog < maxBacklog {
+		if w.nextReopen++; w.conns[w.nextReopen-1].state == closed {
+			w.connect(w.nextReopen - 1)
 		}
 	}
 }
 
-// begin begins a closed loop, once all connections have been made. A server that is
-// loaded by the first of them may take long to accept the last.
-func (w *worker) begin() {
-	if w.loaded || w.resting || w.seen < warming {
+// startClosedLoop sends the first requests once all connections are open. A server that is loaded
+// by the first connections may take long to accept the last.
+func (w *worker) startClosedLoop() {
+	if w.started || w.paused || w.seenPhase < warming {
 		return
 	}
-	w.loaded = true
+	w.started = true
 	if w.pacer != nil {
 		return
 	}
 	w.now = w.nanos()
-	for id := range w.conns[:w.unopened] {
-		if c := &w.conns[id]; c.state == open && c.flying == 0 {
-			w.request(id)
+	for id := range w.conns[:w.nextUnopened] {
+		if c := &w.conns[id]; c.state == open && c.inFlight == 0 {
+			w.sendDue(id)
 		}
 	}
 }
 
-// sweep ends what has taken too long, and opens what is closed.
+// sweep ends exchanges and connects that have timed out, and reopens closed connections.
 func (w *worker) sweep() {
 	w.nextSweep = w.now + int64(sweepEvery)
-	for id := range w.conns[:w.unopened] {
+	for id := range w.conns[:w.nextUnopened] {
 		c := &w.conns[id]
-		if c.accepting && c.state > shaking && w.now-c.since > int64(acceptTime) {
-			w.accepted(c)
+		if c.inBacklog && c.state > handshaking && w.now-c.connectStart > int64(backlogTime) {
+			w.leaveBacklog(c)
 		}
 		switch {
 		case c.state == closed:
-			if w.connecting < maxConnecting && !w.resting {
+			if w.backlog < maxBacklog && !w.paused {
 				w.connect(id)
 			}
-		case c.state < open && w.now-c.since > int64(w.Timeout):
-			if !w.reached.Load() {
-				w.giveUp()
+		case c.state < open && w.now-c.connectStart > int64(w.Timeout):
+			if !w.connected.Load() {
+				w.abandonUnopened()
 			}
-			w.cannotConnect(id, FailedTimeout, "timeout: "+c.doing())
-		case c.state == open && w.isOver(c):
+			w.cannotConnect(id, FailedTimeout, "timeout: "+c.activity())
+		case c.state == open && w.isTimedOut(c):
 			w.timeOut(id)
-		case c.state == queuing:
+		case c.state == awaitingBacklog:
 			w.connect(id)
 		}
 	}
 }
 
-// isOver reports whether a request on the connection has taken too long.
-func (w *worker) isOver(c *conn) bool {
-	for i := range c.flights {
-		if f := &c.flights[i]; f.busy && w.now-f.sent > int64(w.Timeout) {
+// isTimedOut reports whether a request on the connection has timed out.
+func (w *worker) isTimedOut(c *conn) bool {
+	for i := range c.exchanges {
+		if f := &c.exchanges[i]; f.active && w.now-f.sent > int64(w.Timeout) {
 			return true
 		}
 	}
 	return false
 }
 
-// timeOut gives a connection up that takes too long. A request on it has taken at least as long.
+// timeOut closes a connection with a timed-out request. It records how long each of its active
+// requests has waited, which is a lower bound of their latency.
 func (w *worker) timeOut(id int) {
 	c := &w.conns[id]
-	for i := range c.flights {
-		if f := &c.flights[i]; f.busy && w.tally.counting {
-			w.tally.unmet.Record(time.Duration(w.now - f.due))
+	for i := range c.exchanges {
+		if f := &c.exchanges[i]; f.active && w.tally.counting {
+			w.tally.timedOut.Record(time.Duration(w.now - f.due))
 		}
 	}
-	w.fail(id, FailedTimeout, "timeout: "+c.doing())
+	w.failConn(id, FailedTimeout, "timeout: "+c.activity())
 }
 
-// giveUp ends the first attempts of connections that were never opened. It is called
-// when nobody answers, so that the conductor need not wait for batch after batch.
-func (w *worker) giveUp() {
-	for ; w.unopened < len(w.conns); w.unopened++ {
-		w.settle(&w.conns[w.unopened])
+// abandonUnopened ends the first attempts of connections that were never opened. It is called when
+// the server is unreachable, so that the coordinator does not wait for batch after batch.
+func (w *worker) abandonUnopened() {
+	for ; w.nextUnopened < len(w.conns); w.nextUnopened++ {
+		w.endFirstAttempt(&w.conns[w.nextUnopened])
 	}
 }
 
-// note counts an error of one kind, if it is measured.
-func (w *worker) note(kind Failure, text string) {
-	w.noteText(text)
+// recordError counts an error, if it is measured, and keeps the first text.
+func (w *worker) recordError(kind Failure, text string) {
+	w.recordFirstError(text)
 	if w.tally.counting {
 		w.countError(kind)
 	}
@@ -343,20 +348,20 @@ func (w *worker) note(kind Failure, text string) {
 
 func (w *worker) countError(kind Failure) {
 	*w.tally.errors.of(kind)++
-	w.present.second.Errors++
+	w.current.second.Errors++
 	if w.MaxErrors > 0 {
-		w.patience.done()
+		w.errorBudget.finish()
 	}
 }
 
-func (w *worker) noteText(text string) {
+func (w *worker) recordFirstError(text string) {
 	if w.tally.errors.First == "" {
 		w.tally.errors.First = text
 	}
 }
 
-// close releases what the worker holds. Connections are reset, so that none of our
-// ports is kept in TIME_WAIT.
+// close releases the worker's resources. It resets connections so that none of the local ports
+// stays in TIME_WAIT.
 func (w *worker) close() {
 	for i := range w.conns {
 		c := &w.conns[i]
@@ -367,7 +372,7 @@ func (w *worker) close() {
 		if c.tls != nil {
 			c.tls.release()
 		}
-		c.reader.reset() // it may still have something to tell
+		c.reader.reset() // it may hold STDERR output
 	}
 	if w.timer != nil {
 		w.timer.close()

@@ -1,4 +1,5 @@
-// Command tare weighs the ways of serving an HTTP application.
+// Command tare measures what each way of serving an HTTP application costs, generates load, and
+// serves applications and files. See "tare --help".
 package main
 
 import (

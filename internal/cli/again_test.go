@@ -7,11 +7,12 @@ import (
 	"github.com/rogpeppe/go-internal/testscript"
 )
 
-// tries is how often a command is run whose figures other processes may spoil by taking the processors.
+// tries is the number of attempts of a command whose figures other processes can spoil by using the
+// CPUs.
 const tries = 10
 
-// again PATTERN COMMAND... runs a command like exec, again and again until it succeeds and what it prints
-// matches. In the variable TRY it finds how many seconds it may wait for something: more each time.
+// again PATTERN COMMAND... runs a command like exec and repeats it until it succeeds and its output
+// matches. The variable TRY holds the number of seconds that it may wait, more each time.
 func again(ts *testscript.TestScript, neg bool, args []string) {
 	want, err := regexp.Compile("(?m)" + args[0])
 	ts.Check(err)

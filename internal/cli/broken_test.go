@@ -22,7 +22,7 @@ import (
 	"github.com/tarehq/tare/lab/report"
 )
 
-// brokenTests are the ways in which a contender can be broken, and what is said of it.
+// brokenTests lists the faults of a contender and the report's text about each.
 func brokenTests() []brokenTest {
 	return []brokenTest{
 		{"well", nil, true},
@@ -31,12 +31,16 @@ func brokenTests() []brokenTest {
 		{"closes", []string{`LEFT OUT: closes: it does not answer as the control does: keep-alive: its connection is closed after a response, where the control's is kept`}, false},
 		{"crashes", []string{`LEFT OUT: crashes: it failed 2 times; the last time: its application ended by itself (exit status 9)`, "out of luck"}, false},
 		{"late", []string{`LEFT OUT: late: does not answer after 300ms`}, false},
-		{"forks", []string{`LEFT OUT: forks: its application ended by itself (exit status 0), and left "broken"`, `an application has to stay in the foreground`}, false},
-		// Right when it is asked alone, and wrong now and then under load.
-		{"garbles", []string{`LEFT OUT: garbles: it failed 2 times; the last time: it responds differently under load: `, `a body of 5 bytes came that is not the expected one of 5`}, false},
-		{"falters", []string{`LEFT OUT: falters: it failed 2 times; the last time: it responds differently under load: `, `status 500 came`}, false},
-		// These can be weighed all the same.
-		{"holds", []string{`holds leaves processes behind when it is told to end: "broken" (process`, "They are ended, too."}, true},
+		{"forks", []string{`LEFT OUT: forks: its application ended by itself (exit status 0), and left "broken"`,
+			`an application has to stay in the foreground`}, false},
+		// Correct when requested alone, and sometimes wrong under load.
+		{"garbles", []string{`LEFT OUT: garbles: it failed 2 times; the last time: it responds differently under load: `,
+			`body of 5 bytes differs from the expected 5 bytes`}, false},
+		{"falters", []string{`LEFT OUT: falters: it failed 2 times; the last time: it responds differently under load: `,
+			`unexpected status 500`}, false},
+		// These can still be measured.
+		{"holds", []string{`holds leaves processes behind when it is told to end: "broken" (process`,
+			"They are ended, too."}, true},
 		{"deaf", []string{`deaf does not end when it is told to (SIGTERM). It is killed each time.`}, true},
 	}
 }
@@ -64,15 +68,16 @@ ready: {within: %[3]s}
 `
 )
 
-// A contender that is broken is named with what is wrong, the others are weighed as if it were
-// not there, and nothing of it is left.
-func TestBrokenContenders(t *testing.T) {
+// The report names the fault of a broken contender and measures the others as if it did not exist.
+// No process of it remains.
+func TestBrokenContendersAreNamedAndLeftOut(t *testing.T) {
 	t.Parallel()
 	root := t.TempDir()
 	journal := filepath.Join(root, "started")
 	write := func(text string, path ...string) {
 		file := filepath.Join(append([]string{root}, path...)...)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755),
+			os.WriteFile(file, []byte(text), 0o600)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -97,14 +102,14 @@ func TestBrokenContenders(t *testing.T) {
 	if err := c.Run(); c.ProcessState.ExitCode() != 1 {
 		t.Errorf("%v, want exit code 1\n%s", err, complaint.String())
 	}
-	if want := "not everything could be compared and kept; see above"; !strings.Contains(complaint.String(), want) {
+	if want := "the comparison or its results are incomplete; see above"; !strings.Contains(complaint.String(), want) {
 		t.Errorf("the error is %q, want %q", complaint.String(), want)
 	}
 	checkBroken(t, out, text.String())
 	checkNothingLeft(t, journal, len(names))
 }
 
-// checkBroken checks what is said of each, on the terminal and on the page, and the rows.
+// checkBroken checks the text about each fault, on the terminal and on the page, and the rows.
 func checkBroken(t *testing.T, out, text string) {
 	run, err := report.Read(out)
 	if err != nil {
@@ -114,13 +119,13 @@ func checkBroken(t *testing.T, out, text string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	said := strings.Join(strings.Fields(text), " ")
+	joined := strings.Join(strings.Fields(text), " ")
 	whole := map[string]bool{"control": true, "twin": true}
 	absent := make(map[string]bool)
 	for _, test := range brokenTests() {
 		whole[test.name], absent[test.name] = test.weighed, !test.weighed
 		for _, want := range test.says {
-			if !strings.Contains(said, want) {
+			if !strings.Contains(joined, want) {
 				t.Errorf("%s: the report does not say: %s", test.name, want)
 			}
 		}
@@ -129,7 +134,8 @@ func checkBroken(t *testing.T, out, text string) {
 		if (e.Absent != "") != absent[e.Name] {
 			t.Errorf("%s is left out: %q", e.Name, e.Absent)
 		}
-		if first, _, _ := strings.Cut(e.Absent, " "); !strings.Contains(string(page), e.Title) || !strings.Contains(string(page), first) {
+		if first, _, _ := strings.Cut(e.Absent, " "); !strings.Contains(string(page), e.Title) ||
+			!strings.Contains(string(page), first) {
 			t.Errorf("the page says nothing of %s", e.Name)
 		}
 	}
@@ -153,8 +159,8 @@ func checkBroken(t *testing.T, out, text string) {
 	}
 }
 
-// checkNothingLeft checks that none of the processes that noted themselves lives, and that
-// nobody listens where they did.
+// checkNothingLeft checks that none of the recorded processes is alive and that nothing listens on
+// their addresses.
 func checkNothingLeft(t *testing.T, journal string, fewest int) {
 	b, err := os.ReadFile(journal)
 	if err != nil {
@@ -167,7 +173,8 @@ func checkNothingLeft(t *testing.T, journal string, fewest int) {
 			t.Fatalf("%q: %v", line, err)
 		}
 		started++
-		if words, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil && bytes.Contains(words, []byte(journal)) {
+		if words, err := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)); err == nil &&
+			bytes.Contains(words, []byte(journal)) {
 			t.Errorf("process %d is left: %q", pid, words)
 		}
 		holders, err := proc.TCPListeners(port)
@@ -186,8 +193,8 @@ func checkNothingLeft(t *testing.T, journal string, fewest int) {
 	}
 }
 
-// brokenServer is the program of the contenders: it serves "hello" on a port, with the fault
-// that it is told to have, and notes that it was started.
+// brokenServer is the contenders' program: it serves "hello" with a given fault and records its
+// start.
 func brokenServer() {
 	fault, port, journal := os.Args[1], os.Args[2], os.Args[3]
 	note := func() {
@@ -219,8 +226,7 @@ func brokenServer() {
 	panic(http.Serve(l, brokenHandler(fault)))
 }
 
-// holdPort starts a child in a session of its own that shares the listener, and outlives this
-// process.
+// holdPort starts a child in its own session that shares the listener and outlives this process.
 func holdPort(l net.Listener, port, journal string) {
 	f, err := l.(*net.TCPListener).File()
 	if err != nil {
@@ -234,16 +240,16 @@ func holdPort(l net.Listener, port, journal string) {
 	}
 }
 
-// aloneRequests is how many requests are answered well before any is not: more than the lab asks
-// one at a time.
+// aloneRequests is the number of correct responses before the first fault: more than the lab
+// requests one at a time.
 const aloneRequests = 20
 
 func brokenHandler(fault string) http.Handler {
-	var asked atomic.Int64
+	var requested atomic.Int64
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := "hello"
 		w.Header().Set("X-Kind", "greeting")
-		n := asked.Add(1)
+		n := requested.Add(1)
 		loaded := n > aloneRequests
 		switch {
 		case fault == "lies":
@@ -265,7 +271,7 @@ func brokenHandler(fault string) http.Handler {
 	})
 }
 
-// hangUp answers well, and closes the connection without a word of it.
+// hangUp responds correctly and closes the connection without announcing it.
 func hangUp(w http.ResponseWriter) {
 	c, _, err := http.NewResponseController(w).Hijack()
 	if err != nil {

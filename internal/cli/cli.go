@@ -1,4 +1,4 @@
-// Package cli is the command line: one file for each subcommand.
+// Package cli is the command line of tare: one file or group of files for each subcommand.
 package cli
 
 import (
@@ -17,23 +17,23 @@ import (
 // Exit codes.
 const (
 	exitOK    = 0
-	exitFail  = 1   // something did not work; what did is kept
-	exitUsage = 2   // the command line, or a file it names, is wrong
+	exitFail  = 1   // something failed; partial results are kept
+	exitUsage = 2   // the command line, or a file that it names, is invalid
 	exitStop  = 130 // interrupted
 )
 
-// Env is the world a command runs in.
+// Env is the environment of a command.
 type Env struct {
 	Stdin  io.Reader
 	Stdout io.Writer
 	Stderr io.Writer
-	Dir    string // relative paths on the command line start here; absolute
+	Dir    string // absolute; relative paths on the command line start here
 }
 
-// Main carries out this process's own command line and returns the exit code.
+// Main runs this process's command line and returns the exit code.
 func Main() int {
 	signals := []os.Signal{os.Interrupt, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) { // as nohup has it
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
 		signals = append(signals, syscall.SIGHUP)
 	}
 	ctx, stop := signal.NotifyContext(context.Background(), signals...)
@@ -41,32 +41,35 @@ func Main() int {
 	env := Env{Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	dir, err := os.Getwd()
 	if err != nil {
-		return exitCode(env, &exit{exitFail, err})
+		return exitCode(env, &exitError{exitFail, err})
 	}
 	env.Dir = dir
 	return Run(ctx, env, os.Args[1:])
 }
 
-// Run carries out a command line, without the program's name, and returns the exit
-// code. When ctx ends the command stops what it started and reports what it has.
+// Run runs a command line, without the program's name, and returns the exit code. If ctx ends, the
+// command stops the programs that it started and reports what it has.
 func Run(ctx context.Context, env Env, args []string) int {
 	root := &cobra.Command{
 		Use:   "tare",
-		Short: "Weigh the ways of serving an HTTP application",
-		Long: `tare weighs what each way of serving an HTTP application costs, and generates load.
+		Short: "Measure, load and serve HTTP applications",
+		Long: `Measure what each way of serving an HTTP application costs, generate load, and serve files or what
+an nginx.conf configures.
 
-  tare weigh                 weigh the ways of serving a Go handler, on this machine
-  tare weigh -- COMMAND      weigh your own application, alone and behind nginx
-  tare load URL -c 64        load a server, and see what comes back
-  tare wrk -c 64 URL         the same, with wrk's flags and its report
-  tare serve DIR             serve the files of a folder`,
+  tare weigh                 compare the ways of serving a Go handler on this machine
+  tare weigh -- COMMAND      compare your own application alone and behind nginx
+  tare load URL -c 64        load a server and report rate, latency and errors
+  tare wrk -c 64 URL         load it with wrk's flags and print wrk's report
+  tare serve DIR             serve the files of a folder
+  tare serve -c nginx.conf   serve what an nginx.conf configures`,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 	}
 	root.RunE = run(func(context.Context, []string) error { return root.Help() })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(serveCommand(env), loadCommand(env), weighCommand(env), reportCommand(env), versionCommand(env), guardCommand(env))
+	root.AddCommand(serveCommand(env), loadCommand(env), weighCommand(env), reportCommand(env), versionCommand(env),
+		guardCommand(env))
 	root.AddCommand(dialectCommands(env)...)
 	root.SetArgs(args)
 	root.SetIn(env.Stdin)
@@ -75,33 +78,32 @@ func Run(ctx context.Context, env Env, args []string) int {
 	return exitCode(env, root.ExecuteContext(ctx))
 }
 
-// exit is an error that knows its exit code. One without an error was reported
-// already.
-type exit struct {
+// exit is an error with an exit code. Without an err, the message has been printed already.
+type exitError struct {
 	code int
 	err  error
 }
 
-func (e *exit) Error() string {
+func (e *exitError) Error() string {
 	if e.err == nil {
 		return fmt.Sprintf("exit code %d", e.code)
 	}
 	return e.err.Error()
 }
 
-func (e *exit) Unwrap() error { return e.err }
+func (e *exitError) Unwrap() error { return e.err }
 
-func usage(err error) error { return &exit{exitUsage, err} }
+func usageError(err error) error { return &exitError{exitUsage, err} }
 
-// run wraps a command's body, so that errors without an exit code are failures.
-// Those that cobra makes of a wrong command line never pass here.
+// run wraps a command's body. Errors without an exit code get the code of a failure. cobra's own
+// errors about the command line do not pass through here.
 func run(body func(ctx context.Context, args []string) error) func(*cobra.Command, []string) error {
 	return func(c *cobra.Command, args []string) error {
 		err := body(c.Context(), args)
-		if _, ok := errors.AsType[*exit](err); ok || err == nil {
+		if _, ok := errors.AsType[*exitError](err); ok || err == nil {
 			return err
 		}
-		return &exit{exitFail, err}
+		return &exitError{exitFail, err}
 	}
 }
 
@@ -109,21 +111,21 @@ func exitCode(env Env, err error) int {
 	if err == nil {
 		return exitOK
 	}
-	e, ok := errors.AsType[*exit](err)
+	e, ok := errors.AsType[*exitError](err)
 	if !ok {
-		e = &exit{exitUsage, err}
+		e = &exitError{exitUsage, err}
 	}
 	if e.err == nil {
 		return e.code
 	}
 	fmt.Fprintf(env.Stderr, "tare: %v\n", e.err)
 	if e.code == exitUsage {
-		fmt.Fprintln(env.Stderr, `"tare help" says how to use it`)
+		fmt.Fprintln(env.Stderr, `see "tare help"`)
 	}
 	return e.code
 }
 
-// canRedraw reports whether w is a terminal on which lines can be drawn anew.
+// canRedraw reports whether w is a terminal on which lines can be redrawn.
 func canRedraw(w io.Writer) bool {
 	f, ok := w.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) && os.Getenv("TERM") != "dumb"

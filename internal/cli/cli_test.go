@@ -87,11 +87,10 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// scriptWithin is how long a script may take, on a busy machine, too.
+// scriptWithin limits how long a script may take, even on a busy machine.
 const scriptWithin = 8 * time.Minute
 
-// boundScript kills the programs of a script that hangs. The script then fails in the line that ran
-// them.
+// boundScript kills the programs of a hanging script, which then fails in the line that ran them.
 func boundScript(t *testing.T, e *testscript.Env) {
 	e.Setenv(testkit.RunEnv, os.Getenv(testkit.RunEnv))
 	hangs := time.AfterFunc(scriptWithin, func() {
@@ -101,8 +100,8 @@ func boundScript(t *testing.T, e *testscript.Env) {
 	e.Defer(func() { hangs.Stop() })
 }
 
-// usersTare builds the command as users have it, and returns its folder. With the race detector in it the statistics of a run take five
-// times as long: one script that weighs is enough for that.
+// usersTare builds the command without the race detector and returns its folder. With it, the
+// statistics of a run take five times as long, so only one script that measures uses it.
 func usersTare(t *testing.T) (dir string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -127,7 +126,7 @@ func goEnv(t *testing.T, names ...string) map[string]string {
 	return values
 }
 
-// awaitFile FILE [TEXT] waits until a file exists, and holds a text.
+// awaitFile FILE [TEXT] waits until a file exists and contains a text.
 func awaitFile(ts *testscript.TestScript, neg bool, args []string) {
 	name := ts.MkAbs(args[0])
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
@@ -142,13 +141,13 @@ func awaitFile(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("%s has not come", args[0])
 }
 
-// setFrom NAME FILE sets a variable to what a file holds.
+// setFrom NAME FILE sets a variable to a file's contents.
 func setFrom(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Setenv(args[0], ts.ReadFile(args[1]))
 }
 
-// running TEXT says whether a process whose command line holds a text is alive. It
-// gives processes that are ending a moment.
+// running TEXT reports whether a process is alive whose command line contains a text. It gives
+// exiting processes a moment.
 func running(ts *testscript.TestScript, neg bool, args []string) {
 	found := true
 	for deadline := time.Now().Add(patience); found && time.Now().Before(deadline); time.Sleep(10 * time.Millisecond) {
@@ -167,7 +166,7 @@ func running(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// smallDisk DIR KILOBYTES mounts a disk of that size. It needs privilege.
+// smallDisk DIR KILOBYTES mounts a disk of that size. It requires privileges.
 func smallDisk(ts *testscript.TestScript, neg bool, args []string) {
 	dir := ts.MkAbs(args[0])
 	ts.Check(os.MkdirAll(dir, 0o755))

@@ -17,32 +17,32 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// tool is a command line of another load generator: how it is run here, and what it prints.
+// tool is a parsed command line of an emulated load generator.
 type tool interface {
 	Plan() load.Plan
 	Begin(stdout, stderr io.Writer)
 	Report(stdout, stderr io.Writer, r *load.Result) error
-	// Footnotes say where figures of the report mislead.
+	// Footnotes explains where figures of the report mislead.
 	Footnotes(r *load.Result) []string
 }
 
-// prober is a tool that tries to connect before all else.
+// prober is a tool that tries to connect before the run.
 type prober interface {
 	Probe(ctx context.Context) error
 }
 
-// quitter is a tool that ends before its time when too much goes wrong.
-type quitter interface {
+// quitter is a tool that exits early after too many failures.
+type earlyExiter interface {
 	GivesUp(e *load.Errors) bool
 }
 
-// ending is an error that a tool has words of its own for.
-type ending interface {
+// ending is an error that a tool prints in its own words.
+type toolError interface {
 	error
 	End(stdout, stderr io.Writer) (code int)
 }
 
-// noFootnotes is the one flag that all dialects have and no tool does.
+// noFootnotes is the one flag that all emulations have and no tool does.
 const noFootnotes = "--no-footnotes"
 
 func dialectCommands(env Env) []*cobra.Command {
@@ -53,36 +53,37 @@ func dialectCommands(env Env) []*cobra.Command {
 	}
 }
 
-// dialectCommand is the command that stands in for the tool of a name, with its exit code after a
-// run that was interrupted.
-func dialectCommand[T tool](env Env, name string, interrupted int, parse func(args []string) (T, error)) *cobra.Command {
+// dialectCommand returns the command that emulates a tool; interrupted is the tool's exit code
+// after an interrupted run.
+func dialectCommand[T tool](env Env, name string, interrupted int,
+	parse func(args []string) (T, error)) *cobra.Command {
 	return &cobra.Command{
 		Use:   name,
-		Short: "Generate load by the command line of " + name + ", and report as it does",
-		Long: fmt.Sprintf(`Understand the command line of %s, and print its report, of load that tare generates.
+		Short: "Generate load with " + name + "'s flags and print its report",
+		Long: fmt.Sprintf(`Run tare's load generator with the flags of %s and print its report.
 
-Where its figures mislead, footnotes on standard error say so, unless %s is among
-the flags. "tare %[1]s --help" lists the flags.`, name, noFootnotes),
+Footnotes on standard error explain misleading figures; %s omits them.
+"tare %[1]s --help" lists the flags.`, name, noFootnotes),
 		DisableFlagParsing: true,
 		RunE: run(func(ctx context.Context, args []string) error {
-			own, footnotes := takeOurs(args)
+			own, footnotes := splitFootnotes(args)
 			t, err := parse(own)
 			if err != nil {
-				return endAs(env, err)
+				return exitAs(env, err)
 			}
-			if err := speak(ctx, env, t, footnotes); err != nil {
+			if err := runTool(ctx, env, t, footnotes); err != nil {
 				return err
 			}
 			if ctx.Err() != nil && interrupted != exitOK {
-				return &exit{code: interrupted}
+				return &exitError{code: interrupted}
 			}
 			return nil
 		}),
 	}
 }
 
-// takeOurs takes from a command line what is not the tool's.
-func takeOurs(args []string) (own []string, footnotes bool) {
+// takeOurs removes noFootnotes from a tool's command line.
+func splitFootnotes(args []string) (own []string, footnotes bool) {
 	end := slices.Index(args, "--")
 	if end < 0 {
 		end = len(args)
@@ -91,17 +92,17 @@ func takeOurs(args []string) (own []string, footnotes bool) {
 	return append(flags, args[end:]...), len(flags) == end
 }
 
-// speak runs the plan of a tool and reports as that does.
-func speak(ctx context.Context, env Env, t tool, footnotes bool) error {
+// speak runs a tool's plan and prints the tool's report.
+func runTool(ctx context.Context, env Env, t tool, footnotes bool) error {
 	if p, ok := t.(prober); ok {
 		if err := p.Probe(ctx); err != nil {
-			return endAs(env, err)
+			return exitAs(env, err)
 		}
 	}
 	t.Begin(env.Stdout, env.Stderr)
 	ctx, giveUp := context.WithCancel(ctx)
 	defer giveUp()
-	r, runErr := load.Run(ctx, planOf(t, giveUp))
+	r, runErr := load.Run(ctx, planWithExit(t, giveUp))
 	if r == nil {
 		return runErr
 	}
@@ -116,15 +117,15 @@ func speak(ctx context.Context, env Env, t tool, footnotes bool) error {
 		}
 	}
 	if ok {
-		return &exit{code: exited.Code}
+		return &exitError{code: exited.Code}
 	}
 	return nil
 }
 
-// planOf returns the tool's plan, which has giveUp called when the tool would.
-func planOf(t tool, giveUp func()) load.Plan {
+// planOf returns the tool's plan. Its Trace calls giveUp when the tool would exit early.
+func planWithExit(t tool, giveUp func()) load.Plan {
 	p := t.Plan()
-	q, ok := t.(quitter)
+	q, ok := t.(earlyExiter)
 	if !ok {
 		return p
 	}
@@ -142,10 +143,10 @@ func planOf(t tool, giveUp func()) load.Plan {
 	return p
 }
 
-// endAs ends a command as the tool does, if that has words for err.
-func endAs(env Env, err error) error {
-	if e, ok := errors.AsType[ending](err); ok {
-		return &exit{code: e.End(env.Stdout, env.Stderr)}
+// endAs exits as the tool does if err has the tool's own message.
+func exitAs(env Env, err error) error {
+	if e, ok := errors.AsType[toolError](err); ok {
+		return &exitError{code: e.End(env.Stdout, env.Stderr)}
 	}
 	return err
 }

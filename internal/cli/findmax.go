@@ -18,65 +18,70 @@ import (
 	"github.com/tarehq/tare/load/report"
 )
 
-// findMax are the flags of load that have it search for the highest rate that holds.
+// findMax holds the flags of load's search for the highest sustained rate.
 type findMax struct {
-	on     bool
-	search load.Search
+	enabled bool
+	search  load.Search
 }
 
 func (f *findMax) define(c *cobra.Command) {
 	set := c.Flags()
-	set.BoolVar(&f.on, "find-max", false, "find the highest rate that the server holds, by runs of --duration (5s) at different rates")
-	set.Var(&textFlag{kind: "goal", read: f.search.Goal.Set}, "slo", "with --find-max: `goal` that a rate has to keep to, such as 'p99<10ms,errors<0.1%'; of p50, p99.9 and the like, mean, max, errors")
+	set.BoolVar(&f.enabled, "find-max", false,
+		"find the highest rate that the server sustains, in runs of --duration (5s) at different rates")
+	set.Var(&textFlag{kind: "goal", read: f.search.Goal.Set}, "slo",
+		"with --find-max, require this `GOAL`: bounds of mean, max, errors and percentiles, such as 'p99<10ms,errors<0.1%' (default none)")
 	rate := func(to *float64) func(string) error {
 		return func(text string) (err error) {
 			*to, err = parseRate(text)
 			return err
 		}
 	}
-	set.Var(&textFlag{kind: "rate", read: rate(&f.search.From)}, "from", "with --find-max: first `rate` to try (default half of what a short closed loop reaches)")
-	set.Var(&textFlag{kind: "rate", read: rate(&f.search.To)}, "to", "with --find-max: highest `rate` to try (default no bound)")
-	set.Float64Var(&f.search.Precision, "precision", load.DefaultPrecision, "with --find-max: how near the answer is to be, as a `share` of the rate")
+	set.Var(&textFlag{kind: "rate", read: rate(&f.search.From)}, "from",
+		"with --find-max, start at this `RATE` (default half of what a short closed loop reaches)")
+	set.Var(&textFlag{kind: "rate", read: rate(&f.search.To)}, "to",
+		"with --find-max, try at most this `RATE` (default unlimited)")
+	set.Float64Var(&f.search.Precision, "precision", load.DefaultPrecision,
+		"with --find-max, end when the rate is known to this `SHARE`")
 }
 
-// ready completes the search by what other flags say.
-func (f *findMax) ready(all *loadFlags) error {
+// ready completes the search from other flags.
+func (f *findMax) complete(all *loadFlags) error {
 	changed := all.command.Flags().Changed
 	for _, name := range []string{"slo", "from", "to", "precision"} {
-		if changed(name) && !f.on {
-			return fmt.Errorf("load: --%s is for --find-max, which is not given", name)
+		if changed(name) && !f.enabled {
+			return fmt.Errorf("load: --%s requires --find-max", name)
 		}
 	}
-	if !f.on {
+	if !f.enabled {
 		return nil
 	}
 	for _, name := range []string{"rate", "requests", "csv", "hdr", "bench", "html", "samples"} {
 		if changed(name) {
-			return fmt.Errorf("load: --find-max makes many runs, at rates of its own: it goes without --%s", name)
+			return fmt.Errorf("load: --find-max and --%s are mutually exclusive: --find-max runs at many rates", name)
 		}
 	}
 	if f.search.Precision == 0 {
-		return errors.New("load: --precision 0 is never reached: want a share such as 0.02")
+		return errors.New("load: --precision 0 cannot be reached: want a share such as 0.02")
 	}
 	f.search.Step = load.DefaultStep
 	if changed("duration") {
 		f.search.Step = all.plan.Duration
 	}
-	all.plan.Duration = f.search.Step // for those who watch
+	all.plan.Duration = f.search.Step // for the live display
 	return nil
 }
 
-// foundRun is what --json writes.
-type foundRun struct {
-	*load.Found
+// foundRun is the JSON form of a search.
+type searchReport struct {
+	*load.SearchResult
 	About report.About `json:"run"`
 }
 
-// runFindMax carries out a search. Its exit code says whether any rate holds.
+// runFindMax runs a search. It fails if no rate was sustained.
 func runFindMax(ctx context.Context, env Env, flags *loadFlags) error {
-	run := foundRun{About: about(flags)}
+	run := searchReport{About: about(flags)}
 	run.About.Started = time.Now()
-	for _, out := range flags.outputs.all { // the others are refused
+	for _, out := range flags.outputs.all { // ready rejects all others
 		out.write = func(_ *report.Run, w io.Writer) error { return run.write(w) }
 	}
 	if err := flags.outputs.open(env); err != nil {
@@ -85,15 +90,15 @@ func runFindMax(ctx context.Context, env Env, flags *loadFlags) error {
 	defer flags.outputs.close()
 	watch := newLive(newProgress(env.Stderr, 0), &flags.plan)
 	search := flags.find.search
-	search.Tried = func(t load.Try) { watch.say("%s", tryLine(t)) }
+	search.Tried = func(t load.Try) { watch.print("%s", tryLine(t)) }
 	found, err := search.Find(ctx, flags.plan)
 	watch.end()
 	if found == nil || len(found.Tries) == 0 && ctx.Err() == nil {
 		return loadFailure(nil, err)
 	}
-	run.Found = found
-	if !flags.outputs.printed() {
-		if err := printFound(env.Stdout, found); err != nil {
+	run.SearchResult = found
+	if !flags.outputs.usesStdout() {
+		if err := printSearch(env.Stdout, found); err != nil {
 			return err
 		}
 	}
@@ -102,28 +107,29 @@ func runFindMax(ctx context.Context, env Env, flags *loadFlags) error {
 	}
 	switch {
 	case ctx.Err() != nil && err != nil:
-		return &exit{exitStop, errors.New("interrupted: the search was not over")}
+		return &exitError{exitStop, errors.New("interrupted: the search is incomplete")}
 	case err != nil:
 		return loadFailure(nil, err)
 	case found.Holds == 0:
-		return &exit{code: exitFail}
+		return &exitError{code: exitFail}
 	}
 	return nil
 }
 
-func (r *foundRun) write(w io.Writer) error {
+func (r *searchReport) write(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
-	e.SetEscapeHTML(false) // goals have < in them
+	e.SetEscapeHTML(false) // goals contain <
 	return e.Encode(r)
 }
 
-// tryLine tells of a try when it is over.
+// tryLine formats a Try.
 func tryLine(t load.Try) string {
 	if t.Rate == 0 {
 		return fmt.Sprintf("%9s/s  reached by a closed loop", report.Count(t.Achieved))
 	}
-	line := fmt.Sprintf("%9s/s  %-8s  p50 %-7s  p99 %-7s", report.Count(t.Rate), outcome(t), report.Duration(t.P50), report.Duration(t.P99))
+	line := fmt.Sprintf("%9s/s  %-8s  p50 %-7s  p99 %-7s", report.Count(t.Rate), outcome(t), report.Duration(t.P50),
+		report.Duration(t.P99))
 	if len(t.Why) > 0 {
 		line += "  " + strings.Join(t.Why, "; ")
 	}
@@ -132,18 +138,18 @@ func tryLine(t load.Try) string {
 
 func outcome(t load.Try) string {
 	if t.Held {
-		return "holds"
+		return "sustained"
 	}
-	return "does not"
+	return "failed"
 }
 
-// printFound writes the answer, the rates that were tried, and their curve.
-func printFound(out io.Writer, f *load.Found) error {
-	fmt.Fprintf(out, "%s\n%s\n\n", f.URL, answer(f))
+// printFound prints the result, the tried rates and their curve.
+func printSearch(out io.Writer, f *load.SearchResult) error {
+	fmt.Fprintf(out, "%s\n%s\n\n", f.URL, searchSentence(f))
 	tries := slices.DeleteFunc(slices.Clone(f.Tries), func(t load.Try) bool { return t.Rate == 0 })
 	slices.SortStableFunc(tries, func(a, b load.Try) int { return cmp.Compare(a.Rate, b.Rate) })
 	w := tabwriter.NewWriter(out, 0, 8, 2, ' ', tabwriter.AlignRight)
-	fmt.Fprintf(w, "rate\tanswered\tp50\tp99\terrors\t\t\n")
+	fmt.Fprintf(w, "rate\tresponses\tp50\tp99\terrors\t\t\n")
 	for _, t := range tries {
 		fmt.Fprintf(w, "%s/s\t%s/s\t%s\t%s\t%.3g%%\t%s\t\n", report.Count(t.Rate), report.Count(t.Achieved),
 			report.Duration(t.P50), report.Duration(t.P99), 100*t.ErrorShare, outcome(t))
@@ -155,35 +161,37 @@ func printFound(out io.Writer, f *load.Found) error {
 	return err
 }
 
-// answer is the sentence that a search is for.
-func answer(f *load.Found) string {
+// answer returns the result of a search in one sentence.
+func searchSentence(f *load.SearchResult) string {
 	holds := func() string {
 		return fmt.Sprintf("%s requests/s: %s", report.Count(f.Holds), figures(f))
 	}
 	fails := func() string {
-		return fmt.Sprintf("%s does not: %s", report.Count(f.Fails), whyNot(f))
+		return fmt.Sprintf("fails at %s: %s", report.Count(f.Fails), failureReasons(f))
 	}
 	switch {
 	case f.Verdict == load.GeneratorBound && f.Holds > 0:
-		return fmt.Sprintf("holds at least %s; at %s the generator, not the server, is the limit: %s", holds(), report.Count(f.Fails), whyNot(f))
+		return fmt.Sprintf("sustains at least %s; at %s requests/s the generator, not the server, is the limit: %s",
+			holds(), report.Count(f.Fails), failureReasons(f))
 	case f.Verdict == load.GeneratorBound:
-		return fmt.Sprintf("nothing is known of the server: at %s requests/s the generator is the limit: %s", report.Count(f.Fails), whyNot(f))
+		return fmt.Sprintf("no result for the server: at %s requests/s the generator is the limit: %s",
+			report.Count(f.Fails), failureReasons(f))
 	case f.Verdict == load.AllHolds:
-		return fmt.Sprintf("holds %s; that is the highest rate that was to be tried", holds())
+		return fmt.Sprintf("sustains %s; this is the highest allowed rate", holds())
 	case f.Verdict == load.NothingHolds:
-		return "holds no rate: even " + fails()
+		return "sustains no rate: " + fails()
 	case f.Holds == 0:
-		return fmt.Sprintf("no rate was confirmed in %d runs", len(f.Tries)) + unconfirmed(f)
+		return fmt.Sprintf("no rate was confirmed in %d runs", len(f.Tries)) + unconfirmedClause(f)
 	case f.Fails == 0:
-		return fmt.Sprintf("holds at least %s; more was not tried in %d runs", holds(), len(f.Tries))
+		return fmt.Sprintf("sustains at least %s; higher rates were not tried in %d runs", holds(), len(f.Tries))
 	case f.Verdict == load.Unsettled:
-		return "holds " + holds() + "; " + fails() + "; what is between was not told apart in the runs there were"
+		return "sustains " + holds() + "; " + fails() + "; there were too few runs to narrow the gap"
 	}
-	return "holds " + holds() + "; " + fails()
+	return "sustains " + holds() + "; " + fails()
 }
 
-// unconfirmed tells of the highest rate that held at all.
-func unconfirmed(f *load.Found) string {
+// unconfirmed returns a clause with the highest rate that was sustained in any run.
+func unconfirmedClause(f *load.SearchResult) string {
 	most := 0.0
 	for _, t := range f.Tries {
 		if t.Held {
@@ -193,12 +201,12 @@ func unconfirmed(f *load.Found) string {
 	if most == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; %s requests/s held", report.Count(most))
+	return fmt.Sprintf("; %s requests/s were sustained at least once", report.Count(most))
 }
 
-// figures are those of the goal, at the rate that holds.
-func figures(f *load.Found) string {
-	t := lastAt(f, f.Holds, true)
+// figures returns the goal's figures at the sustained rate.
+func figures(f *load.SearchResult) string {
+	t := lastTry(f, f.Holds, true)
 	if t.Result == nil {
 		return ""
 	}
@@ -212,10 +220,12 @@ func figures(f *load.Found) string {
 	return strings.Join(all, ", ")
 }
 
-func whyNot(f *load.Found) string { return strings.Join(lastAt(f, f.Fails, false).Why, "; ") }
+func failureReasons(f *load.SearchResult) string {
+	return strings.Join(lastTry(f, f.Fails, false).Why, "; ")
+}
 
-// lastAt is the last try at a rate that came out so.
-func lastAt(f *load.Found, rate float64, held bool) load.Try {
+// lastAt returns the last try at a rate with the given outcome.
+func lastTry(f *load.SearchResult, rate float64, held bool) load.Try {
 	for _, t := range slices.Backward(f.Tries) {
 		if t.Rate == rate && t.Held == held {
 			return t

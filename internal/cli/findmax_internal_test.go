@@ -9,53 +9,56 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// The answer says what holds, what does not and why, and whose limit that is.
-func TestAnswer(t *testing.T) {
+// The sentence names the sustained rate, the failed rate with its reason, and whose limit it is.
+func TestSearchSentenceNamesRatesAndLimits(t *testing.T) {
 	goal, err := load.ParseGoal("p99<10ms,errors<1%")
 	if err != nil {
 		t.Fatal(err)
 	}
-	took := hist.New()
-	took.Record(3100 * time.Microsecond)
-	held := load.Try{Rate: 41_200, Held: true, P99: took.Max(), Result: &load.Result{Asked: 1000, Latency: took}}
+	elapsed := hist.New()
+	elapsed.Record(3100 * time.Microsecond)
+	held := load.Try{Rate: 41_200, Held: true, P99: elapsed.Max(), Result: &load.Result{Asked: 1000, Latency: elapsed}}
 	failed := load.Try{Rate: 42_000, Why: []string{"p99 14ms, want <10ms"}}
-	for want, f := range map[string]load.Found{
-		"holds 41,200 requests/s: p99 3.1ms, errors 0%; 42,000 does not: p99 14ms, want <10ms":                                                            {Verdict: load.Settled, Holds: 41_200, Fails: 42_000},
-		"holds 41,200 requests/s: p99 3.1ms, errors 0%; that is the highest rate that was to be tried":                                                    {Verdict: load.AllHolds, Holds: 41_200},
-		"holds at least 41,200 requests/s: p99 3.1ms, errors 0%; at 42,000 the generator, not the server, is the limit: p99 14ms, want <10ms":             {Verdict: load.GeneratorBound, Holds: 41_200, Fails: 42_000},
-		"nothing is known of the server: at 42,000 requests/s the generator is the limit: p99 14ms, want <10ms":                                           {Verdict: load.GeneratorBound, Fails: 42_000},
-		"holds no rate: even 42,000 does not: p99 14ms, want <10ms":                                                                                       {Verdict: load.NothingHolds, Fails: 42_000},
-		"no rate was confirmed in 2 runs; 41,200 requests/s held":                                                                                         {Verdict: load.Unsettled, Fails: 42_000},
-		"holds at least 41,200 requests/s: p99 3.1ms, errors 0%; more was not tried in 2 runs":                                                            {Verdict: load.Unsettled, Holds: 41_200},
-		"holds 41,200 requests/s: p99 3.1ms, errors 0%; 42,000 does not: p99 14ms, want <10ms; what is between was not told apart in the runs there were": {Verdict: load.Unsettled, Holds: 41_200, Fails: 42_000},
+	for want, f := range map[string]load.SearchResult{
+		"sustains 41,200 requests/s: p99 3.1ms, errors 0%; fails at 42,000: p99 14ms, want <10ms":                                                           {Verdict: load.Settled, Holds: 41_200, Fails: 42_000},
+		"sustains 41,200 requests/s: p99 3.1ms, errors 0%; this is the highest allowed rate":                                                                {Verdict: load.AllHolds, Holds: 41_200},
+		"sustains at least 41,200 requests/s: p99 3.1ms, errors 0%; at 42,000 requests/s the generator, not the server, is the limit: p99 14ms, want <10ms": {Verdict: load.GeneratorBound, Holds: 41_200, Fails: 42_000},
+		"no result for the server: at 42,000 requests/s the generator is the limit: p99 14ms, want <10ms":                                                   {Verdict: load.GeneratorBound, Fails: 42_000},
+		"sustains no rate: fails at 42,000: p99 14ms, want <10ms":                                                                                           {Verdict: load.NothingHolds, Fails: 42_000},
+		"no rate was confirmed in 2 runs; 41,200 requests/s were sustained at least once":                                                                   {Verdict: load.Unsettled, Fails: 42_000},
+		"sustains at least 41,200 requests/s: p99 3.1ms, errors 0%; higher rates were not tried in 2 runs":                                                  {Verdict: load.Unsettled, Holds: 41_200},
+		"sustains 41,200 requests/s: p99 3.1ms, errors 0%; fails at 42,000: p99 14ms, want <10ms; there were too few runs to narrow the gap":                          {Verdict: load.Unsettled, Holds: 41_200, Fails: 42_000},
 	} {
 		f.Goal, f.Tries = goal, []load.Try{held, failed}
-		if got := answer(&f); got != want {
+		if got := searchSentence(&f); got != want {
 			t.Errorf("%s: %q, want %q", f.Verdict, got, want)
 		}
 	}
 }
 
-// What held and what did not are drawn where they belong, with the goal between them.
-func TestRateCurve(t *testing.T) {
+// Sustained and failed rates are drawn at their positions, with the goal between them.
+func TestRateCurveShowsRatesAndGoal(t *testing.T) {
 	goal, err := load.ParseGoal("p99<10ms")
 	if err != nil {
 		t.Fatal(err)
 	}
-	tries := []load.Try{{Rate: 500, P99: time.Millisecond, Held: true}, {Rate: 1000, P99: 100 * time.Millisecond}, {Rate: 2000}}
+	tries := []load.Try{{Rate: 500, P99: time.Millisecond, Held: true}, {Rate: 1000, P99: 100 * time.Millisecond},
+		{Rate: 2000}}
 	lines := strings.Split(newRateCurve(tries, goal).String(), "\n")
 	const first = 2 // after an empty line and the name
 	if len(lines) < first+curveHeight {
 		t.Fatalf("%d lines", len(lines))
 	}
 	top, bottom := []rune(lines[first]), []rune(lines[first+curveHeight-1])
-	if top[len(top)-1] != failedMark || bottom[len(bottom)-1] != heldMark || len(top)-len(bottom) != curveWidth/2-1 && len(top)-len(bottom) != curveWidth/2 {
+	if top[len(top)-1] != failedMark || bottom[len(bottom)-1] != heldMark || len(top)-len(bottom) != curveWidth/2-1 &&
+		len(top)-len(bottom) != curveWidth/2 {
 		t.Errorf("the first row is %q, the last %q", string(top), string(bottom))
 	}
 	if !strings.HasPrefix(lines[first], "   100ms ┤") || !strings.HasPrefix(lines[first+curveHeight-1], "     1ms ┤") {
 		t.Errorf("labels: %q, %q", lines[first], lines[first+curveHeight-1])
 	}
-	if limit := strings.Join(lines[first:first+curveHeight], "\n"); strings.Count(limit, string(limitMark)) != curveWidth {
+	if limit := strings.Join(lines[first:first+curveHeight], "\n"); strings.Count(limit,
+		string(limitMark)) != curveWidth {
 		t.Errorf("the goal is not a line:\n%s", limit)
 	}
 	if newRateCurve(nil, goal).String() != "" || newRateCurve(tries[2:], goal).String() != "" {

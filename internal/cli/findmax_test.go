@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// queueCapacity is how many requests a second helloQueue serves.
+// queueCapacity is the number of requests per second that helloQueue serves.
 const queueCapacity = 500
 
-// helloQueue serves requests one after the other, each for the same time, whatever the machine
-// is like. It is called like helloUnix.
+// helloQueue handles requests one after the other, each for the same time on any machine. Its
+// arguments are those of helloUnix.
 func helloQueue() {
 	var mu sync.Mutex
 	var free time.Time // when it will have served all that has come

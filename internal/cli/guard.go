@@ -8,11 +8,11 @@ import (
 	"github.com/tarehq/tare/lab/contender"
 )
 
-// guardCommand is the process that weigh leaves watch over what it runs.
+// guardCommand is a process that stops the programs of weigh if weigh is killed.
 func guardCommand(env Env) *cobra.Command {
 	return &cobra.Command{
 		Use:    "guard",
-		Short:  "End what another tare ran, should that one be killed",
+		Short:  "Stop the programs of another tare if that one is killed",
 		Hidden: true,
 		Args:   cobra.NoArgs,
 		RunE: run(func(context.Context, []string) error {

@@ -14,33 +14,33 @@ import (
 	"github.com/tarehq/tare/load/report"
 )
 
-// exitConnect is load's exit code if no connection could be made.
+// exitConnect is load's exit code if no connection could be opened.
 const exitConnect = 3
 
 func loadCommand(env Env) *cobra.Command {
 	flags := new(loadFlags)
 	c := &cobra.Command{
 		Use:   "load URL",
-		Short: "Generate load and measure what comes back",
-		Long: `Keep connections busy with requests for a time, and report rate, latency and errors.
+		Short: "Generate load and measure the responses",
+		Long: `Keep connections busy with requests and report rate, latency and errors.
 
-Each connection sends its next request when the response to the last one is
-complete, so the latency is the service time under that many clients: a closed loop. A
-server that stalls is asked less then, and hides how many would have waited. With --rate
-requests are due at times of their own, and their latency counts from then: an open loop.
+By default the loop is closed: each connection sends its next request after the previous
+response. A stalled server then receives fewer requests, which hides how many would have waited.
+With --rate the loop is open: requests are due on a schedule, and latency counts from when they
+were due.
 
-The URL says what is spoken, and where:
+The URL selects the protocol and the server:
 
-  http://host:port/path      HTTP/1.1, or what --http1.0 and --http2 say
-  https://host:port/path     over TLS
-  http+unix:///socket:/path  over the unix socket /socket; likewise https+unix
-  fcgi://host:port/path      FastCGI, to an application, as a web server does
+  http://host:port/path      HTTP/1.1, or the version of --http1.0 or --http2
+  https://host:port/path     HTTP over TLS
+  http+unix:///socket:/path  HTTP over the unix socket /socket; likewise https+unix
+  fcgi://host:port/path      FastCGI to an application, as a web server sends it
   fcgi+unix:///socket:/path  FastCGI over a unix socket; fcgis and fcgis+unix over TLS
 
-The path of a socket ends at the first colon. One that belongs to it is written %3A.
+The socket's path ends at the first colon. A colon inside it is written %3A.
 
-The exit code is 0 if all was well, 1 if anything was not as expected, 2 if the command line
-is wrong, 3 if no connection could be made, and 130 after an interrupt.`,
+The exit code is 0 on success, 1 after errors or unexpected responses, 2 if the command line is
+invalid, 3 if no connection could be opened, and 130 after an interrupt.`,
 		Example: `  tare load http://127.0.0.1:8080/ -c 64 -d 10s
   tare load http://127.0.0.1:8080/ -c 256 --rate 5000 --poisson --html run.html
   tare load http://127.0.0.1:8080/ -c 256 --find-max --slo 'p99<10ms,errors<0.1%'
@@ -53,10 +53,10 @@ is wrong, 3 if no connection could be made, and 130 after an interrupt.`,
 			return nil
 		},
 		RunE: run(func(ctx context.Context, args []string) error {
-			if err := flags.ready(env, args); err != nil {
-				return usage(err)
+			if err := flags.complete(env, args); err != nil {
+				return usageError(err)
 			}
-			if flags.find.on {
+			if flags.find.enabled {
 				return runFindMax(ctx, env, flags)
 			}
 			return runLoad(ctx, env, flags)
@@ -70,7 +70,7 @@ is wrong, 3 if no connection could be made, and 130 after an interrupt.`,
 
 func runLoad(ctx context.Context, env Env, flags *loadFlags) error {
 	if err := flags.outputs.open(env); err != nil {
-		return usage(err)
+		return usageError(err)
 	}
 	defer flags.outputs.close()
 	about := about(flags)
@@ -86,20 +86,20 @@ func runLoad(ctx context.Context, env Env, flags *loadFlags) error {
 	}
 	switch n := r.Errors.Total(); {
 	case err != nil:
-		return &exit{exitStop, errors.New("interrupted: the figures are of the time until then")}
+		return &exitError{exitStop, errors.New("interrupted: the figures cover the time until then")}
 	case n > 0:
-		return fmt.Errorf("load: not all was as expected: errors: %d", n)
+		return fmt.Errorf("load: errors: %d", n)
 	}
 	return nil
 }
 
-// loadFailure is the error of a run that has nothing to show.
+// loadFailure returns the error of a run without any result.
 func loadFailure(r *load.Result, err error) error {
 	if _, ok := errors.AsType[*load.PlanError](err); ok {
-		return usage(err)
+		return usageError(err)
 	}
 	if _, ok := errors.AsType[*load.ConnectError](err); ok {
-		return &exit{exitConnect, err}
+		return &exitError{exitConnect, err}
 	}
 	switch {
 	case r == nil:
@@ -107,7 +107,7 @@ func loadFailure(r *load.Result, err error) error {
 	case r.Requests > 0:
 		return nil
 	case err != nil:
-		return &exit{exitStop, errors.New("interrupted before any response came")}
+		return &exitError{exitStop, errors.New("interrupted before the first response")}
 	}
 	return noResponse(r)
 }
@@ -119,24 +119,24 @@ func noResponse(r *load.Result) error {
 	return fmt.Errorf("load: no response from %s: %s", r.URL, r.Errors.First)
 }
 
-// showLoad writes the report and the files.
+// showLoad writes the report and the output files.
 func showLoad(env Env, flags *loadFlags, r *report.Run) error {
-	if !flags.outputs.printed() {
+	if !flags.outputs.usesStdout() {
 		if err := r.WriteText(env.Stdout); err != nil {
 			return err
 		}
 	}
 	if n := flags.plan.Samples; n > 0 && len(r.Samples) >= n {
-		fmt.Fprintf(env.Stderr, "only the first %d requests are in --samples; --keep keeps more\n", n)
+		fmt.Fprintf(env.Stderr, "--samples holds only the first %d requests; raise --keep to store more\n", n)
 	}
 	return flags.outputs.write(env, r)
 }
 
-// about is what a report says of the run besides its result.
+// about returns the circumstances of the run for its report.
 func about(flags *loadFlags) report.About {
 	return report.About{
 		Tool:  version() + " " + runtime.Version(),
-		Flags: flags.given(),
+		Flags: flags.setFlags(),
 		Machine: report.Machine{
 			CPU: proc.CPUModel(), Cores: runtime.NumCPU(), Memory: proc.MemoryTotal(),
 			Kernel: runtime.GOOS + " " + proc.Sysctl("kernel.osrelease"),

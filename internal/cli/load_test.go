@@ -12,8 +12,8 @@ import (
 	"strconv"
 )
 
-// These serve on the network and at the address of their first arguments, and write to a
-// file where that is.
+// These programs serve on the network and address of their first arguments and write the address to
+// a file.
 
 func greet(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }
 
@@ -25,9 +25,9 @@ func helloFCGI() {
 	serve(func(l net.Listener) error { return fcgi.Serve(l, http.HandlerFunc(greet)) })
 }
 
-// refuseFCGI refuses every request and says why on STDERR.
+// refuseFCGI refuses every request and writes the reason to STDERR.
 func refuseFCGI() {
-	const answer = "\x01\x07\x00\x01\x00\x0b\x00\x00no\x1bchildren" + "\x01\x03\x00\x01\x00\x08\x00\x00" + "\x00\x00\x00\x00\x02\x00\x00\x00"
+	const response = "\x01\x07\x00\x01\x00\x0b\x00\x00no\x1bchildren" + "\x01\x03\x00\x01\x00\x08\x00\x00" + "\x00\x00\x00\x00\x02\x00\x00\x00"
 	serve(func(l net.Listener) error {
 		for {
 			c, err := l.Accept()
@@ -37,7 +37,7 @@ func refuseFCGI() {
 			go func() {
 				defer c.Close()
 				_, _ = c.Read(make([]byte, 4096))
-				_, _ = io.WriteString(c, answer)
+				_, _ = io.WriteString(c, response)
 				_, _ = io.Copy(io.Discard, c)
 			}()
 		}
@@ -56,8 +56,8 @@ func serve(on func(net.Listener) error) {
 	os.Exit(1)
 }
 
-// statuses answers with the status that the path says, the body that came, and what the
-// request was as headers.
+// statuses responds with the status in the path, the request's body, and the request's properties
+// as header fields.
 func statuses() {
 	serveHTTP(os.Args[1], func(w http.ResponseWriter, r *http.Request) {
 		code, err := strconv.Atoi(r.URL.Path[1:])
@@ -73,10 +73,10 @@ func statuses() {
 	})
 }
 
-// silent never answers.
+// silent never responds.
 func silent() { serveHTTP(os.Args[1], func(http.ResponseWriter, *http.Request) { select {} }) }
 
-// serveHTTP writes where it serves to a file, without a path.
+// serveHTTP writes its URL without a path to a file.
 func serveHTTP(name string, handler http.HandlerFunc) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err == nil {
@@ -89,7 +89,7 @@ func serveHTTP(name string, handler http.HandlerFunc) {
 	os.Exit(1)
 }
 
-// helloTLS serves over TLS. It writes where to a file, and its certificate to another.
+// helloTLS serves over TLS. It writes its URL to one file and its certificate to another.
 func helloTLS() {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(greet))
 	s.EnableHTTP2 = true

@@ -15,10 +15,10 @@ import (
 func loadCompareCommand(env Env) *cobra.Command {
 	return &cobra.Command{
 		Use:   "compare A.json B.json",
-		Short: "Say by how much two runs differ, and whether that is more than chance",
-		Long: `Compare two results that tare load --json wrote: ratios of rate, latency, errors and cost, with
-intervals of 95 % that are made of the unrest from second to second. Of several runs a side, with
-commas between their names, the intervals hold also what differs from run to run.`,
+		Short: "Compare two runs and report which differences exceed chance",
+		Long: `Compare two results of tare load --json: ratios of rate, latency, errors and cost, with 95 %
+intervals computed from the variation between seconds. If a side lists several runs, separated by
+commas, the intervals include the variation between runs.`,
 		Example: "  tare load http://127.0.0.1:8080/ --json=before.json\n  tare load compare before.json after.json\n  tare load compare a1.json,a2.json,a3.json b1.json,b2.json,b3.json",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) != 2 {
@@ -29,22 +29,22 @@ commas between their names, the intervals hold also what differs from run to run
 		RunE: run(func(_ context.Context, args []string) error {
 			a, err := readSide(env, args[0])
 			if err != nil {
-				return usage(err)
+				return usageError(err)
 			}
 			b, err := readSide(env, args[1])
 			if err != nil {
-				return usage(err)
+				return usageError(err)
 			}
 			c, err := compare.Compare(a, b)
 			if err != nil {
-				return usage(err)
+				return usageError(err)
 			}
 			return c.WriteText(env.Stdout)
 		}),
 	}
 }
 
-// readSide reads the results of one side: files with commas between their names.
+// readSide reads the results of one side: file names separated by commas.
 func readSide(env Env, names string) (compare.Side, error) {
 	side := compare.Side{Name: names}
 	for name := range strings.SplitSeq(names, ",") {

@@ -10,18 +10,18 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// loadFlags are what the command line of load says. Most of it is a plan.
+// loadFlags holds the command line of load. Most of it is a Plan.
 type loadFlags struct {
 	plan load.Plan
 
 	http10, http2  bool
-	closing        bool
-	bodyFile, urls string // names of files; "-" is standard input
+	closeEach      bool
+	bodyFile, urls string // file names; "-" is standard input
 	insecure       bool
 	caCert         string
 	cert, key      string
 	sni            string
-	keep           int // of samples
+	maxSamples     int // number of samples to store
 	find           findMax
 	outputs        outputs
 
@@ -35,87 +35,102 @@ func (f *loadFlags) define(c *cobra.Command) {
 	f.defineConnection(c)
 	f.find.define(c)
 	f.outputs.define(c)
-	c.Flags().IntVar(&f.keep, "keep", defaultKeep, "with --samples: `number` of requests to keep, from the first on")
+	c.Flags().IntVar(&f.maxSamples, "keep", defaultKeep, "store the first `N` requests of --samples")
 }
 
-// defaultKeep is how many samples are kept: a hundred bytes each.
+// defaultKeep is the default number of samples; each takes about 100 bytes.
 const defaultKeep = 1_000_000
 
-// defineLoad defines how much, and for how long.
+// defineLoad defines the flags for the amount and duration of the load.
 func (f *loadFlags) defineLoad(c *cobra.Command) {
 	set, plan := c.Flags(), &f.plan
-	set.IntVarP(&plan.Connections, "connections", "c", load.DefaultConnections, "`number` of connections to keep busy")
-	set.DurationVarP(&plan.Duration, "duration", "d", load.DefaultDuration, "`time` to measure, such as 500ms or 1m; with --requests at most that, if it is given")
-	set.DurationVarP(&plan.Warmup, "warmup", "w", 0, "`time` to load before measuring (default 0s)")
-	set.Uint64VarP(&plan.Requests, "requests", "n", 0, "`number` of requests after which to end (default no bound)")
-	set.IntVarP(&plan.Threads, "threads", "t", 0, "`number` of threads (default one for each processor)")
-	set.DurationVar(&plan.Timeout, "timeout", load.DefaultTimeout, "`time` to wait for a connection or a response before it counts as an error")
+	set.IntVarP(&plan.Connections, "connections", "c", load.DefaultConnections, "keep `N` connections busy")
+	set.DurationVarP(&plan.Duration, "duration", "d", load.DefaultDuration,
+		"measure for `TIME`, such as 500ms or 1m; with --requests a limit only if set")
+	set.DurationVarP(&plan.Warmup, "warmup", "w", 0, "send requests for `TIME` before measuring (default 0s)")
+	set.Uint64VarP(&plan.Requests, "requests", "n", 0, "end after `N` requests (default unlimited)")
+	set.IntVarP(&plan.Threads, "threads", "t", 0, "use `N` threads (default one per CPU)")
+	set.DurationVar(&plan.Timeout, "timeout", load.DefaultTimeout,
+		"count a connection or response as an error after `TIME`")
 	set.VarP(&textFlag{kind: "rate", read: func(text string) (err error) {
 		plan.Pace.Steps, err = parsePace(text)
 		return err
-	}}, "rate", "R", "`requests` due each second: 1000, from 0 to 1000 in a minute as 0:1000/1m, or several such steps as 500/10s,1000/10s (default a closed loop)")
-	set.BoolVar(&plan.Pace.Poisson, "poisson", false, "with --rate: requests come at random, like those of independent users, not evenly spaced")
-	set.DurationVar(&plan.Think, "think", 0, "longest `time` a connection rests after a response, at random (default 0s)")
-	set.IntVar(&plan.Pipeline, "pipeline", 1, "`number` of requests under way on a connection at a time; of HTTP/2, of its streams")
-	set.IntSliceVar(&plan.CPUs, "cpus", nil, "`processors` to bind the threads to, such as 1 or 2,3 (default any)")
+	}}, "rate", "R", "send `N` requests/s on a schedule: 1000, a ramp 0:1000/1m, or steps 500/10s,1000/10s (default closed loop)")
+	set.BoolVar(&plan.Pace.Poisson, "poisson", false,
+		"with --rate, send requests at random times, like independent users, instead of evenly spaced")
+	set.DurationVar(&plan.Think, "think", 0,
+		"pause each connection after a response for a random time up to `TIME` (default 0s)")
+	set.IntVar(&plan.Pipeline, "pipeline", 1,
+		"send up to `N` concurrent requests per connection (HTTP/1 pipelining, or HTTP/2 streams)")
+	set.IntSliceVar(&plan.CPUs, "cpus", nil, "bind the threads to these `CPUS`, such as 1 or 2,3 (default unbound)")
 }
 
-// defineRequest defines what is sent, and what is to come back.
+// defineRequest defines the flags for requests and expected responses.
 func (f *loadFlags) defineRequest(c *cobra.Command) {
 	set, plan := c.Flags(), &f.plan
-	set.StringVarP(&plan.Method, "method", "X", "GET", "request `method`")
-	set.StringArrayVarP(&plan.Header, "header", "H", nil, "request header `\"Name: value\"`; may be repeated (default none)")
-	set.StringVar(&plan.Body, "body", "", "request body, as `text` (default none)")
-	set.StringVar(&f.bodyFile, "body-file", "", "`file` with the request body; - is standard input (default none)")
-	set.StringArrayVar(&plan.Params, "param", nil, "FastCGI parameter `NAME=value`, such as DOCUMENT_ROOT=/srv; may be repeated (default those of nginx's fastcgi_params)")
-	set.StringVar(&f.urls, "urls", "", "`file` with requests to send in turn, each a line: [METHOD] and a URL or a path; - is standard input (default none)")
-	set.BoolVar(&plan.Shuffle, "shuffle", false, "with --urls: take them at random")
-	set.BoolVar(&plan.Template, "template", false, "put values where URLs, headers and body have {{seq}}, {{seq 5 9}}, {{random 5 9}} or {{hex 8}}")
+	set.StringVarP(&plan.Method, "method", "X", "GET", "send requests with `METHOD`")
+	set.StringArrayVarP(&plan.Header, "header", "H", nil,
+		"send a header field `\"Name: value\"`; may be repeated (default none)")
+	set.StringVar(&plan.Body, "body", "", "send `TEXT` as the body (default none)")
+	set.StringVar(&f.bodyFile, "body-file", "",
+		"send the contents of `FILE` as the body; - is standard input (default none)")
+	set.StringArrayVar(&plan.Params, "param", nil,
+		"send a FastCGI parameter `NAME=value`, such as DOCUMENT_ROOT=/srv; may be repeated (default nginx's fastcgi_params)")
+	set.StringVar(&f.urls, "urls", "", "send the requests of `FILE` in turn, one \"[METHOD] URL-or-path\" per line; - is standard input (default none)")
+	set.BoolVar(&plan.Shuffle, "shuffle", false, "with --urls, pick requests at random")
+	set.BoolVar(&plan.Template, "template", false,
+		"replace {{seq}}, {{seq 5 9}}, {{random 5 9}} and {{hex 8}} in URLs, header fields and the body")
 	set.Var(&textFlag{kind: "statuses", read: func(text string) (err error) {
 		plan.Expect.Status, err = parseStatuses(text)
 		return err
-	}}, "expect-status", "`statuses` that are right, such as 200,304 or 2xx; all others are errors (default all below 400)")
-	set.StringVar(&plan.Expect.BodySHA256, "expect-body-sha256", "", "SHA-256 of the right body, in `hexadecimal` (default any body)")
-	set.Uint64Var(&plan.MaxErrors, "max-errors", 0, "`number` of errors after which to end (default no bound)")
-	set.StringArrayVar(&plan.Expect.Header, "expect-header", nil, "header `\"Name: value\"`, or Name, that a response must have; may be repeated (default none)")
+	}}, "expect-status", "count responses without these `STATUSES` as errors, such as 200,304 or 2xx (default all below 400)")
+	set.StringVar(&plan.Expect.BodySHA256, "expect-body-sha256", "",
+		"count bodies without this SHA-256 `HEX` as errors (default any body)")
+	set.Uint64Var(&plan.MaxErrors, "max-errors", 0, "end after `N` errors (default unlimited)")
+	set.StringArrayVar(&plan.Expect.Header, "expect-header", nil,
+		"count responses without the field `\"Name: value\"`, or Name, as errors; may be repeated (default none)")
 }
 
-// defineConnection defines what is spoken, and where.
+// defineConnection defines the flags for protocols and connections.
 func (f *loadFlags) defineConnection(c *cobra.Command) {
 	set, plan := c.Flags(), &f.plan
-	set.BoolVar(&f.http10, "http1.0", false, "speak HTTP/1.0")
-	set.BoolVar(&f.http2, "http2", false, "speak HTTP/2; without TLS the server must know beforehand")
-	set.IntVar(&plan.PerConnection, "requests-per-connection", 0, "`number` of requests a connection is used for (default no bound)")
-	set.BoolVar(&f.closing, "close", false, "make a connection for each request, like --requests-per-connection 1")
-	set.StringArrayVar(&plan.Resolve, "resolve", nil, "connect to another address, as `host:port:address`; may be repeated (default none)")
+	set.BoolVar(&f.http10, "http1.0", false, "use HTTP/1.0")
+	set.BoolVar(&f.http2, "http2", false, "use HTTP/2, without TLS by prior knowledge")
+	set.IntVar(&plan.PerConnection, "requests-per-connection", 0,
+		"close a connection after `N` requests (default unlimited)")
+	set.BoolVar(&f.closeEach, "close", false, "open a connection for each request, like --requests-per-connection 1")
+	set.StringArrayVar(&plan.Resolve, "resolve", nil,
+		"connect to another address: `HOST:PORT:ADDRESS`; may be repeated (default none)")
 	set.Var(&textFlag{kind: "addresses", read: func(text string) (err error) {
 		plan.Sources, err = parseAddresses(text)
 		return err
-	}}, "source", "local `addresses` to connect from, in turn, such as 127.0.0.2,127.0.0.3 (default the system's choice)")
+	}}, "source", "connect from these local `ADDRESSES` in turn, such as 127.0.0.2,127.0.0.3 (default chosen by the system)")
 	set.BoolVar(&f.insecure, "insecure", false, "accept any certificate")
-	set.StringVar(&f.caCert, "cacert", "", "PEM `file` with the certificates to trust (default the system's)")
-	set.StringVar(&f.cert, "cert", "", "PEM `file` with a certificate to show to the server (default none)")
-	set.StringVar(&f.key, "key", "", "PEM `file` with its key (default the one of --cert)")
-	set.StringVar(&f.sni, "sni", "", "`name` of the server to ask for and to check, in TLS (default the URL's host)")
+	set.StringVar(&f.caCert, "cacert", "", "trust the certificates of this PEM `FILE` (default the system's)")
+	set.StringVar(&f.cert, "cert", "", "send the client certificate of this PEM `FILE` (default none)")
+	set.StringVar(&f.key, "key", "", "read the certificate's key from this PEM `FILE` (default the file of --cert)")
+	set.StringVar(&f.sni, "sni", "", "send and verify this server `NAME` in TLS (default the URL's host)")
 }
 
-// planned are the flags that say what was done, for a report to repeat.
-func planned() []string {
+// planned lists the flags that reports repeat.
+func reportedFlags() []string {
 	return []string{
-		"connections", "duration", "warmup", "requests", "threads", "timeout", "rate", "poisson", "think", "pipeline", "cpus",
+		"connections", "duration", "warmup", "requests", "threads", "timeout", "rate", "poisson", "think", "pipeline",
+		"cpus",
 		"method", "header", "body", "body-file", "param", "urls", "shuffle", "template",
 		"expect-status", "expect-body-sha256", "expect-header", "max-errors",
-		"http1.0", "http2", "requests-per-connection", "close", "resolve", "source", "insecure", "cacert", "cert", "sni",
+		"http1.0", "http2", "requests-per-connection", "close", "resolve", "source", "insecure", "cacert", "cert",
+		"sni",
 		"find-max", "slo", "from", "to", "precision",
 	}
 }
 
-// given returns the planned flags that are on the command line. Passwords and the like are left
-// out: a report is for others, too.
-func (f *loadFlags) given() map[string]string {
+// given returns the values of the planned flags on the command line, without passwords and other
+// secrets, because reports are shared.
+func (f *loadFlags) setFlags() map[string]string {
 	given := make(map[string]string)
 	set := f.command.Flags()
-	for _, name := range planned() {
+	for _, name := range reportedFlags() {
 		if flag := set.Lookup(name); flag.Changed {
 			given[name] = flag.Value.String()
 		}
@@ -123,15 +138,15 @@ func (f *loadFlags) given() map[string]string {
 	if len(f.plan.Header) > 0 {
 		var shown []string
 		for _, field := range f.plan.Header {
-			shown = append(shown, withoutSecret(field))
+			shown = append(shown, redact(field))
 		}
 		given["header"] = strings.Join(shown, ", ")
 	}
 	return given
 }
 
-// withoutSecret is a header field without a value that others must not know.
-func withoutSecret(field string) string {
+// withoutSecret returns a header field without a secret value.
+func redact(field string) string {
 	name, _, _ := strings.Cut(field, ":")
 	switch strings.ToLower(strings.TrimSpace(name)) {
 	case "authorization", "proxy-authorization", "cookie", "x-api-key":
@@ -140,42 +155,42 @@ func withoutSecret(field string) string {
 	return field
 }
 
-// ready completes the plan by what it needs of other flags and of files.
-func (f *loadFlags) ready(env Env, args []string) error {
+// ready completes the Plan from other flags and from files.
+func (f *loadFlags) complete(env Env, args []string) error {
 	plan, changed := &f.plan, f.command.Flags().Changed
 	switch {
 	case f.http10 && f.http2:
-		return errors.New("load: want --http1.0 or --http2, not both")
+		return errors.New("load: --http1.0 and --http2 are mutually exclusive")
 	case f.http10:
 		plan.Version = load.HTTP10
 	case f.http2:
 		plan.Version = load.HTTP2
 	}
-	if f.closing {
+	if f.closeEach {
 		if changed("requests-per-connection") {
-			return errors.New("load: --close is --requests-per-connection 1; want one of them")
+			return errors.New("load: --close and --requests-per-connection are mutually exclusive")
 		}
 		plan.PerConnection = 1
 	}
-	if plan.Pace.Poisson && len(plan.Pace.Steps) == 0 && !f.find.on {
-		return errors.New("load: --poisson says how the requests of a --rate come; give one")
+	if plan.Pace.Poisson && len(plan.Pace.Steps) == 0 && !f.find.enabled {
+		return errors.New("load: --poisson requires --rate")
 	}
-	if err := f.find.ready(f); err != nil {
+	if err := f.find.complete(f); err != nil {
 		return err
 	}
 	switch bounded := plan.Requests > 0; {
 	case bounded && !changed("duration"):
 		plan.Duration = 0
 	case !bounded && plan.Duration == 0:
-		return errors.New("load: --duration 0 measures nothing: want a time such as 10s, or --requests")
+		return errors.New("load: --duration 0 measures nothing: want a duration such as 10s, or --requests")
 	}
-	if f.outputs.wanted("samples") {
-		if f.keep < 1 {
-			return fmt.Errorf("load: --keep %d: want a number of requests", f.keep)
+	if f.outputs.isSet("samples") {
+		if f.maxSamples < 1 {
+			return fmt.Errorf("load: --keep %d: want 1 or more", f.maxSamples)
 		}
-		plan.Samples = f.keep
+		plan.Samples = f.maxSamples
 	} else if changed("keep") {
-		return errors.New("load: --keep says how many --samples to keep; give a file for them")
+		return errors.New("load: --keep requires --samples")
 	}
 	if err := f.readFiles(env); err != nil {
 		return err

@@ -15,14 +15,14 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// readFiles reads the files that the flags name.
+// readFiles reads the files named by flags.
 func (f *loadFlags) readFiles(env Env) (err error) {
 	if f.bodyFile == stdio && f.urls == stdio {
 		return errors.New("load: standard input cannot be both --body-file and --urls")
 	}
 	if f.bodyFile != "" {
 		if f.command.Flags().Changed("body") {
-			return errors.New("load: want --body or --body-file, not both")
+			return errors.New("load: --body and --body-file are mutually exclusive")
 		}
 		if f.plan.Body, err = readInput(env, f.bodyFile); err != nil {
 			return fmt.Errorf("load: --body-file: %w", err)
@@ -37,18 +37,18 @@ func (f *loadFlags) readFiles(env Env) (err error) {
 			return fmt.Errorf("load: --urls %s: %w", f.urls, err)
 		}
 	} else if f.plan.Shuffle {
-		return errors.New("load: --shuffle takes --urls at random; give a file of them")
+		return errors.New("load: --shuffle requires --urls")
 	}
 	return f.readTLS(env)
 }
 
-// stdio names standard input, or output, where a file is wanted.
+// stdio is the file name that means standard input or output.
 const stdio = "-"
 
-// maxInput bounds what is read of a file: what is more was hardly meant.
+// maxInput limits the size of an input file; a larger one is probably a mistake.
 const maxInput = 1 << 30
 
-// path is where a file is that the command line names.
+// path returns the path of a file named on the command line.
 func (e Env) path(name string) string {
 	if filepath.IsAbs(name) {
 		return name
@@ -56,7 +56,7 @@ func (e Env) path(name string) string {
 	return filepath.Join(e.Dir, name)
 }
 
-// readInput reads a file that a flag names.
+// readInput reads a file named by a flag.
 func readInput(env Env, name string) (string, error) {
 	in := env.Stdin
 	if name != stdio {
@@ -74,7 +74,7 @@ func readInput(env Env, name string) (string, error) {
 	return string(b), err
 }
 
-// readTLS makes the plan's TLS of the flags for it, if there are any.
+// readTLS sets the Plan's TLS configuration if any flag requires one.
 func (f *loadFlags) readTLS(env Env) error {
 	if !f.insecure && f.caCert == "" && f.cert == "" && f.key == "" && f.sni == "" {
 		return nil
@@ -91,7 +91,7 @@ func (f *loadFlags) readTLS(env Env) error {
 		}
 	}
 	if f.key != "" && f.cert == "" {
-		return errors.New("load: --key belongs to a --cert; give one")
+		return errors.New("load: --key requires --cert")
 	}
 	if f.cert != "" {
 		key := f.key
@@ -108,7 +108,7 @@ func (f *loadFlags) readTLS(env Env) error {
 	return nil
 }
 
-// parseStatuses reads statuses with commas between them; 2xx stands for all from 200 to 299.
+// parseStatuses parses statuses separated by commas; 2xx means 200 to 299.
 func parseStatuses(text string) (all []int, err error) {
 	for part := range strings.SplitSeq(text, ",") {
 		if class, ok := strings.CutSuffix(part, "xx"); ok && len(class) == 1 && class >= "1" && class <= "9" {
@@ -138,8 +138,8 @@ func parseAddresses(text string) (all []netip.Addr, err error) {
 	return all, nil
 }
 
-// parseRequests reads a list of requests: a line for each, a method if it is not the plan's, and
-// a URL or a path. Lines that begin with # say nothing.
+// parseRequests parses a list of requests, one per line: an optional method, and a URL or a path.
+// Lines that begin with # are comments.
 func parseRequests(text string) (all []load.Request, err error) {
 	n := 0
 	for line := range strings.Lines(text) {
@@ -156,7 +156,7 @@ func parseRequests(text string) (all []load.Request, err error) {
 		}
 	}
 	if all == nil {
-		return nil, errors.New("no URL in it")
+		return nil, errors.New("no URL in the file")
 	}
 	return all, nil
 }

@@ -9,49 +9,49 @@ import (
 )
 
 const (
-	// glance is to what times are rounded that are shown while they pass.
-	glance = 100 * time.Millisecond
-	// liveSeconds is how many of the last seconds are shown.
+	// glance is the precision of displayed times.
+	displayPrecision = 100 * time.Millisecond
+	// liveSeconds is the number of recent seconds shown.
 	liveSeconds = 40
 )
 
-// live shows a run of the generator while it goes on. It is used by one goroutine.
+// live shows a run of the generator while it lasts. Only one goroutine uses it.
 type live struct {
 	*progress
 	plan    *load.Plan
 	now     load.Progress
-	last    []load.Progress // of about the last second, oldest first
+	recent  []load.Progress // those of about the last second, oldest first
 	seconds []load.Second   // at most liveSeconds
 }
 
-// newLive shows the runs of a plan, and has it tell how they go.
+// newLive returns a display for the runs of a Plan, whose Trace it sets.
 func newLive(p *progress, plan *load.Plan) *live {
 	l := &live{progress: p, plan: plan}
-	plan.Trace = &load.Trace{Progress: l.glance, Second: l.second}
+	plan.Trace = &load.Trace{Progress: l.onProgress, Second: l.onSecond}
 	l.show([]string{fmt.Sprintf("connecting: %d", plan.Connections)}, "")
 	return l
 }
 
-// glance takes in how far the run is, and shows it.
-func (l *live) glance(g load.Progress) {
+// glance records and shows progress.
+func (l *live) onProgress(g load.Progress) {
 	if g.Measuring != l.now.Measuring {
-		l.last = nil
+		l.recent = nil
 	}
 	l.now = g
-	l.last = append(l.last, g)
-	for g.Elapsed-l.last[0].Elapsed > time.Second {
-		l.last = l.last[1:]
+	l.recent = append(l.recent, g)
+	for g.Elapsed-l.recent[0].Elapsed > time.Second {
+		l.recent = l.recent[1:]
 	}
 	if !g.Measuring {
-		text := fmt.Sprintf("warming up, %s of %s", g.Elapsed.Round(glance), l.plan.Warmup)
+		text := fmt.Sprintf("warming up, %s of %s", g.Elapsed.Round(displayPrecision), l.plan.Warmup)
 		l.show([]string{bar(float64(g.Elapsed)/float64(max(l.plan.Warmup, 1))) + "  " + text}, text)
 		return
 	}
 	l.show(l.lines(), l.plain())
 }
 
-// second takes in a whole second.
-func (l *live) second(s load.Second) {
+// second records a whole second.
+func (l *live) onSecond(s load.Second) {
 	if len(l.seconds) == liveSeconds {
 		l.seconds = append(l.seconds[:0], l.seconds[1:]...)
 	}
@@ -60,18 +60,18 @@ func (l *live) second(s load.Second) {
 
 // rate returns the requests per second of about the last second.
 func (l *live) rate() float64 {
-	first, took := load.Progress{}, l.now.Elapsed
-	if len(l.last) > 1 {
-		first = l.last[0]
-		took -= first.Elapsed
+	first, elapsed := load.Progress{}, l.now.Elapsed
+	if len(l.recent) > 1 {
+		first = l.recent[0]
+		elapsed -= first.Elapsed
 	}
-	if took <= 0 {
+	if elapsed <= 0 {
 		return 0
 	}
-	return float64(l.now.Requests-min(first.Requests, l.now.Requests)) / took.Seconds()
+	return float64(l.now.Requests-min(first.Requests, l.now.Requests)) / elapsed.Seconds()
 }
 
-// lines are what a terminal shows.
+// lines returns the lines for a terminal.
 func (l *live) lines() []string {
 	share, text := l.done()
 	lines := []string{
@@ -88,7 +88,8 @@ func (l *live) lines() []string {
 		return append(lines, fmt.Sprintf("%-10s  none", "errors"))
 	}
 	lines = append(lines,
-		l.line("errors", report.Count(float64(l.now.Errors.Total())), func(s *load.Second) float64 { return float64(s.Errors) }),
+		l.line("errors", report.Count(float64(l.now.Errors.Total())),
+			func(s *load.Second) float64 { return float64(s.Errors) }),
 		fmt.Sprintf("%-10s  %s", "", report.Errors(&l.now.Errors)))
 	if first := l.now.Errors.First; first != "" {
 		lines = append(lines, fmt.Sprintf("%-10s  %s", "first", first))
@@ -96,7 +97,7 @@ func (l *live) lines() []string {
 	return lines
 }
 
-// line is a figure as it is now, and as it was in the last seconds.
+// line formats a figure's current value and its values in the recent seconds.
 func (l *live) line(name, now string, of func(*load.Second) float64) string {
 	values := make([]float64, len(l.seconds))
 	for i := range l.seconds {
@@ -105,9 +106,9 @@ func (l *live) line(name, now string, of func(*load.Second) float64) string {
 	return fmt.Sprintf("%-10s  %-9s  %s", name, now, report.Sparkline(values, liveSeconds))
 }
 
-// done is how much of the run is done: of its time, or of its requests if that is more.
+// done returns the completed share of the run: of its duration, or of its requests if that is more.
 func (l *live) done() (share float64, text string) {
-	elapsed := l.now.Elapsed.Round(glance)
+	elapsed := l.now.Elapsed.Round(displayPrecision)
 	if l.plan.Duration > 0 {
 		share = float64(l.now.Elapsed) / float64(l.plan.Duration)
 		text = fmt.Sprintf("%s of %s", elapsed, l.plan.Duration)
@@ -116,12 +117,13 @@ func (l *live) done() (share float64, text string) {
 	}
 	if n := l.plan.Requests; n > 0 {
 		share = max(share, float64(l.now.Requests)/float64(n))
-		text = fmt.Sprintf("%s of %s requests, %s", report.Count(float64(l.now.Requests)), report.Count(float64(n)), text)
+		text = fmt.Sprintf("%s of %s requests, %s", report.Count(float64(l.now.Requests)), report.Count(float64(n)),
+			text)
 	}
 	return share, text
 }
 
-// plain is what is shown now and then where nothing can be redrawn.
+// plain returns the line for output that cannot be redrawn.
 func (l *live) plain() string {
 	_, text := l.done()
 	text += fmt.Sprintf("  %s requests/s", report.Count(l.rate()))

@@ -10,7 +10,7 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-func TestLive(t *testing.T) {
+func TestLiveShowsTheLastSeconds(t *testing.T) {
 	plan := &load.Plan{Connections: 8, Warmup: 2 * time.Second, Duration: 10 * time.Second}
 	var out bytes.Buffer
 	l := newLive(newProgress(&out, 0), plan)
@@ -21,12 +21,14 @@ func TestLive(t *testing.T) {
 		at := time.Duration(i) * time.Second / 10
 		tell.Progress(load.Progress{Measuring: true, Elapsed: at, Requests: 100 * n})
 		if i%10 == 0 {
-			tell.Second(load.Second{Requests: 1000, Errors: n / 20, Latency: hist.Packed{Count: 1000, P50: time.Millisecond, P99: 2 * time.Millisecond}})
+			tell.Second(load.Second{Requests: 1000, Errors: n / 20,
+				Latency: hist.Packed{Count: 1000, P50: time.Millisecond, P99: 2 * time.Millisecond}})
 		}
 	}
-	// Sparks: of 13 seconds, which are told of.
+	// The sparklines show 13 seconds.
 	want := strings.Join([]string{
-		"████████████████████████  12s of 10s", "requests/s  1,000      █████████████", "p50         1ms        █████████████",
+		"████████████████████████  12s of 10s", "requests/s  1,000      █████████████",
+		"p50         1ms        █████████████",
 		"p99         2ms        █████████████", "errors      none",
 	}, "\n")
 	if got := strings.Join(l.lines(), "\n"); got != want {
@@ -35,7 +37,8 @@ func TestLive(t *testing.T) {
 	if got := l.plain(); got != "12s of 10s  1,000 requests/s  p50 1ms  p99 2ms  0 errors" {
 		t.Errorf("got %s", got)
 	}
-	tell.Progress(load.Progress{Measuring: true, Elapsed: 13 * time.Second, Requests: 13000, Errors: load.Errors{Read: 4, Status: 3, First: "read: oh"}})
+	tell.Progress(load.Progress{Measuring: true, Elapsed: 13 * time.Second, Requests: 13000,
+		Errors: load.Errors{Read: 4, Status: 3, First: "read: oh"}})
 	want = "errors      7          ▁▁▂▂▃▃▅▅▆▆▇▇█\n            read 4  status 3\nfirst       read: oh"
 	if got := strings.Join(l.lines(), "\n"); !strings.HasSuffix(got, want) {
 		t.Errorf("got\n%s\nwant at its end\n%s", got, want)
@@ -50,8 +53,8 @@ func TestLive(t *testing.T) {
 	}
 }
 
-// A number of requests is what a run without a time has done.
-func TestLiveOfRequests(t *testing.T) {
+// Without a duration, progress is the share of requests.
+func TestLiveShowsTheShareOfRequests(t *testing.T) {
 	l := &live{plan: &load.Plan{Requests: 50000}}
 	l.now = load.Progress{Measuring: true, Elapsed: 1500 * time.Millisecond, Requests: 12500}
 	if share, text := l.done(); share != 0.25 || text != "12,500 of 50,000 requests, 1.5s" {

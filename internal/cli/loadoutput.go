@@ -12,30 +12,35 @@ import (
 	"github.com/tarehq/tare/load/report"
 )
 
-// outputs are the files that load writes, and what it prints.
+// outputs are load's output files and standard output.
 type outputs struct{ all []*output }
 
-// output is one of them.
+// output is an output file.
 type output struct {
-	flag   string
-	usage  string
-	write  func(*report.Run, io.Writer) error
-	joined bool // what a file has stays, and more is added
+	flag    string
+	usage   string
+	write   func(*report.Run, io.Writer) error
+	appends bool // append to an existing file
 
-	name    string // of the file; "-" is standard output, empty none
+	name    string // file name; "-" is standard output, empty none
 	file    *os.File
-	created bool // the file was not there before
+	created bool // the file did not exist before
 }
 
-// define defines a flag for each.
+// define defines a flag for each output.
 func (o *outputs) define(c *cobra.Command) {
 	o.all = []*output{
-		{flag: "json", usage: "write the result as JSON, with all histograms, to a `file` that follows = (default standard output)", write: writeJSON},
-		{flag: "csv", usage: "write the figures as a row of CSV to a `file`; - is standard output (default none)", write: (*report.Run).WriteCSV},
-		{flag: "hdr", usage: "write the latency of each second to a `file`, an HDR histogram log (default none)", write: (*report.Run).WriteHDRLog},
-		{flag: "bench", usage: "add the figures to a `file`, in Go's benchmark format, for benchstat (default none)", write: (*report.Run).WriteBench, joined: true},
-		{flag: "html", usage: "write a page to read to a `file` (default none)", write: (*report.Run).WritePage},
-		{flag: "samples", usage: "write the times of each request to a `file`, as CSV (default none)", write: (*report.Run).WriteSamples},
+		{flag: "json", usage: "write the result with all histograms as JSON to =`FILE`, or without a file to standard output (default none)", write: writeJSON},
+		{flag: "csv", usage: "write the figures as a row of CSV to `FILE`; - is standard output (default none)",
+			write: (*report.Run).WriteCSV},
+		{flag: "hdr", usage: "write the latency of each second as an HDR histogram log to `FILE` (default none)",
+			write: (*report.Run).WriteHDRLog},
+		{flag: "bench", usage: "append the figures to `FILE` in Go's benchmark format, for benchstat (default none)",
+			write: (*report.Run).WriteBench, appends: true},
+		{flag: "html", usage: "write the report as an HTML page to `FILE` (default none)",
+			write: (*report.Run).WritePage},
+		{flag: "samples", usage: "write the times of each request as CSV to `FILE` (default none)",
+			write: (*report.Run).WriteSamples},
 	}
 	for _, out := range o.all {
 		c.Flags().StringVar(&out.name, out.flag, "", out.usage)
@@ -49,8 +54,8 @@ func writeJSON(r *report.Run, w io.Writer) error {
 	return e.Encode(r)
 }
 
-// wanted reports whether there is to be an output.
-func (o *outputs) wanted(flag string) bool {
+// wanted reports whether an output is requested.
+func (o *outputs) isSet(flag string) bool {
 	for _, out := range o.all {
 		if out.flag == flag {
 			return out.name != ""
@@ -59,8 +64,8 @@ func (o *outputs) wanted(flag string) bool {
 	panic("cli: BUG: no output " + flag)
 }
 
-// printed reports whether standard output is one of them, instead of the text for people.
-func (o *outputs) printed() bool {
+// printed reports whether an output goes to standard output, which replaces the text report.
+func (o *outputs) usesStdout() bool {
 	for _, out := range o.all {
 		if out.name == stdio {
 			return true
@@ -69,8 +74,8 @@ func (o *outputs) printed() bool {
 	return false
 }
 
-// open opens the files, so that a run is not in vain if one cannot be written. What they hold
-// stays until then.
+// open opens the files before the run, so that an unwritable one is reported early. Existing
+// contents stay until the outputs are written.
 func (o *outputs) open(env Env) error {
 	printed := 0
 	for _, out := range o.all {
@@ -78,7 +83,7 @@ func (o *outputs) open(env Env) error {
 		case "":
 		case stdio:
 			if printed++; printed > 1 {
-				return errors.New("load: want one thing at most on standard output")
+				return errors.New("load: want at most one output on standard output")
 			}
 		default:
 			name := env.path(out.name)
@@ -94,13 +99,13 @@ func (o *outputs) open(env Env) error {
 }
 
 func (out *output) mode() int {
-	if out.joined {
+	if out.appends {
 		return os.O_APPEND
 	}
 	return 0
 }
 
-// write writes all outputs. It goes on after an error and returns the first.
+// write writes all outputs. It continues after an error and returns the first one.
 func (o *outputs) write(env Env, r *report.Run) (first error) {
 	for _, out := range o.all {
 		if out.name == "" {
@@ -117,8 +122,8 @@ func (out *output) writeTo(env Env, r *report.Run) error {
 	if out.file == nil {
 		return out.write(r, env.Stdout)
 	}
-	out.created = false // it is to stay
-	if info, err := out.file.Stat(); err == nil && info.Mode().IsRegular() && !out.joined {
+	out.created = false // keep it from now on
+	if info, err := out.file.Stat(); err == nil && info.Mode().IsRegular() && !out.appends {
 		if err := out.file.Truncate(0); err != nil {
 			return err
 		}
@@ -130,7 +135,7 @@ func (out *output) writeTo(env Env, r *report.Run) error {
 	return err
 }
 
-// close closes the files. One that was made and not written is taken away.
+// close closes the files and removes those that were created but not written.
 func (o *outputs) close() {
 	for _, out := range o.all {
 		if out.file == nil {

@@ -11,9 +11,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownNet is "ownnet [-readonly] COMMAND": it runs a command in a network of its own, whose
-// kernel settings are its own, too. With -readonly they cannot be written, as in most
-// containers.
+// ownNet is "ownnet [-readonly] COMMAND": it runs a command in a network namespace with its own
+// kernel settings. With -readonly they are read-only, as in most containers.
 func ownNet() {
 	const inside = "TARE_TEST_OWN_NET"
 	args := os.Args[1:]
@@ -38,8 +37,8 @@ func ownNet() {
 	}
 }
 
-// ownNetAttr is for a process with a network and mounts of its own. Without privilege that
-// takes users of its own.
+// ownNetAttr returns the attributes of a process with its own network and mount namespaces. Without
+// privileges that requires a user namespace.
 func ownNetAttr() *syscall.SysProcAttr {
 	a := &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS}
 	if os.Geteuid() != 0 {
@@ -50,8 +49,8 @@ func ownNetAttr() *syscall.SysProcAttr {
 	return a
 }
 
-// canOwnNet is the condition "ownnet": whether that is permitted here. Where the environment
-// says CI=true it has to be.
+// canOwnNet is the condition "ownnet": whether such namespaces are permitted. If CI=true is in the
+// environment, they must be.
 func canOwnNet() (bool, error) {
 	c := exec.Command("true")
 	c.SysProcAttr = ownNetAttr()
@@ -62,7 +61,7 @@ func canOwnNet() (bool, error) {
 	return err == nil, nil
 }
 
-// makeReadOnly has nobody write kernel settings, in this process's mounts.
+// makeReadOnly makes kernel settings read-only in this process's mounts.
 func makeReadOnly() error {
 	const flags = syscall.MS_BIND | syscall.MS_NOSUID | syscall.MS_NODEV | syscall.MS_NOEXEC
 	return errors.Join(
@@ -72,7 +71,7 @@ func makeReadOnly() error {
 	)
 }
 
-// loopbackUp has a new network's loopback pass packets.
+// loopbackUp enables the loopback interface of a new network namespace.
 func loopbackUp() error {
 	fd, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -87,7 +86,7 @@ func loopbackUp() error {
 	return unix.IoctlIfreq(fd, unix.SIOCSIFFLAGS, lo)
 }
 
-// replace runs a command in place of this process.
+// replace replaces this process by a command.
 func replace(args []string) error {
 	path, err := exec.LookPath(args[0])
 	if err != nil {

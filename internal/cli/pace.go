@@ -9,11 +9,11 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// textFlag is a flag whose text a function reads.
+// textFlag is a flag whose value is parsed by a function.
 type textFlag struct {
 	kind string
 	read func(text string) error
-	text string // what was given last
+	text string // the last value
 }
 
 // Type implements pflag.Value.
@@ -28,8 +28,8 @@ func (f *textFlag) Set(text string) error {
 	return f.read(text)
 }
 
-// parsePace reads the steps of a load.Pace: with commas between them, each a rate or two with a
-// colon between, and after a slash how long that takes.
+// parsePace parses the steps of a load.Pace, separated by commas. Each step is a rate or a range
+// FROM:TO, followed by a slash and its duration.
 func parsePace(text string) (all []load.Step, err error) {
 	steps := strings.Split(text, ",")
 	for i, step := range steps {
@@ -38,7 +38,7 @@ func parsePace(text string) (all []load.Step, err error) {
 			return nil, fmt.Errorf("%q: %w", step, err)
 		}
 		if s.For == 0 && (i < len(steps)-1 || s.From != s.To) {
-			return nil, fmt.Errorf("%q: say how long that takes, as in %s/10s", step, step)
+			return nil, fmt.Errorf("%q: missing duration: want for example %s/10s", step, step)
 		}
 		all = append(all, s)
 	}
@@ -49,7 +49,7 @@ func parseStep(text string) (s load.Step, err error) {
 	rates, length, timed := strings.Cut(text, "/")
 	if timed {
 		if s.For, err = time.ParseDuration(length); err != nil || s.For <= 0 {
-			return s, fmt.Errorf("want a time such as 10s after the slash")
+			return s, fmt.Errorf("want a duration such as 10s after the slash")
 		}
 	}
 	from, to, ramp := strings.Cut(rates, ":")
@@ -62,12 +62,12 @@ func parseStep(text string) (s load.Step, err error) {
 	return s, err
 }
 
-// parseRate reads a number of requests each second; k stands for a thousand.
+// parseRate parses a rate in requests per second; the suffix k multiplies it by 1000.
 func parseRate(text string) (float64, error) {
 	digits, thousands := strings.CutSuffix(text, "k")
 	rate, err := strconv.ParseFloat(digits, 64)
 	if err != nil || !(rate >= 0) {
-		return 0, fmt.Errorf("want requests each second, such as 1000 or 0:1000/1m")
+		return 0, fmt.Errorf("want requests per second, such as 1000 or 0:1000/1m")
 	}
 	if thousands {
 		rate *= 1000

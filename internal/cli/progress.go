@@ -11,34 +11,34 @@ import (
 )
 
 const (
-	// barWidth is how many columns the bar itself takes.
+	// barWidth is the width of the progress bar in columns.
 	barWidth = 24
-	// plainEvery is how often a line is printed where nothing can be redrawn.
+	// plainEvery is the interval of progress lines if the output cannot be redrawn.
 	plainEvery = 10 * time.Second
 )
 
-// progress shows how far a command has come: lines that are redrawn on a terminal, a line
-// now and then elsewhere.
+// progress shows a command's progress: lines redrawn on a terminal, or an occasional line
+// elsewhere.
 type progress struct {
-	out   io.Writer
-	block *block // nil where nothing can be redrawn
+	out  io.Writer
+	area *redrawArea // nil if the output cannot be redrawn
 
 	mu      sync.Mutex
 	whole   time.Duration
 	printed time.Time
 }
 
-// newProgress shows progress towards total on w.
+// newProgress returns a progress display on w for a command that takes total.
 func newProgress(w io.Writer, total time.Duration) *progress {
-	return &progress{out: w, block: newBlock(w), whole: total, printed: time.Now()}
+	return &progress{out: w, area: newRedrawArea(w), whole: total, printed: time.Now()}
 }
 
-// show draws lines on a terminal. Elsewhere it prints the plain one if it is time for one.
+// show draws lines on a terminal. Elsewhere it prints plain if plainEvery has passed.
 func (p *progress) show(lines []string, plain string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.block != nil {
-		p.block.draw(lines)
+	if p.area != nil {
+		p.area.draw(lines)
 		return
 	}
 	if now := time.Now(); now.Sub(p.printed) >= plainEvery {
@@ -47,7 +47,7 @@ func (p *progress) show(lines []string, plain string) {
 	}
 }
 
-// set shows that done of the total has been done, and a text.
+// set shows the completed share of the total and a text.
 func (p *progress) set(done time.Duration, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	p.mu.Lock()
@@ -56,35 +56,35 @@ func (p *progress) set(done time.Duration, format string, args ...any) {
 	p.show([]string{bar(float64(done)/float64(max(whole, 1))) + " " + text}, text)
 }
 
-// total corrects the total.
+// total changes the total.
 func (p *progress) total(total time.Duration) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.whole = total
 }
 
-// say prints a line that stays.
-func (p *progress) say(format string, args ...any) {
+// say prints a permanent line.
+func (p *progress) print(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	line := fmt.Sprintf(format, args...)
-	if p.block != nil {
-		p.block.above(line)
+	if p.area != nil {
+		p.area.above(line)
 		return
 	}
 	fmt.Fprintln(p.out, line)
 }
 
-// end takes away what can be redrawn.
+// end erases the redrawn lines.
 func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if p.block != nil {
-		p.block.clear()
+	if p.area != nil {
+		p.area.clear()
 	}
 }
 
-// bar draws a share of what is to be done.
+// bar draws a progress bar.
 func bar(share float64) string {
 	done := report.Bar(min(max(share, 0), 1), barWidth)
 	return done + strings.Repeat("░", barWidth-len([]rune(done)))

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Only a terminal that can move its cursor gets a bar.
-func TestWhereABarIsDrawn(t *testing.T) {
+// Only a terminal that can move its cursor shows a bar.
+func TestOnlyATerminalShowsABar(t *testing.T) {
 	terminal := pseudoTerminal(t)
 	for name, want := range map[string]bool{"xterm": true, "": true, "dumb": false} {
 		t.Setenv("TERM", name)
@@ -26,19 +26,19 @@ func TestWhereABarIsDrawn(t *testing.T) {
 	p := newProgress(terminal, time.Second)
 	p.set(time.Millisecond, "x")
 	p.end()
-	if p.block != nil {
+	if p.area != nil {
 		t.Error("a bar on a dumb terminal")
 	}
 }
 
-// pseudoTerminal opens the program's side of one.
+// pseudoTerminal opens the program's side of a pseudo terminal.
 func pseudoTerminal(t *testing.T) *os.File {
 	t.Helper()
 	terminal, _ := bothSides(t)
 	return terminal
 }
 
-// bothSides opens a pseudo terminal: the program's side, and that of who looks at it.
+// bothSides opens a pseudo terminal: the program's side, and the user's.
 func bothSides(t *testing.T) (terminal, master *os.File) {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)

@@ -19,39 +19,39 @@ func serveCommand(env Env) *cobra.Command {
 	flags := new(serveFlags)
 	c := &cobra.Command{
 		Use:   "serve [DIR | -c FILE]",
-		Short: "Serve the files of a folder, or what an nginx.conf says",
+		Short: "Serve the files of a folder, or what an nginx.conf configures",
 		Long: `Serve the files of DIR, or of the current folder, over HTTP, and over HTTPS and HTTP/2 with --cert.
 
-With -c FILE serve what an nginx.conf says: hosts, locations, upstreams, caches, limits, logs, in this
-one process. What nginx does and is not done here is an error that names file and line, or is left
-out and said with --lenient. -t says whether FILE is good, and what of it means nothing here; -p is
-then nginx's prefix, below which relative paths are. Beside those only --user, --group and --grace
-go with it. With a DIR or --key, -c is the certificate, as it is without a configuration.
+With -c FILE, serve what an nginx.conf configures, in one process: hosts, locations, upstreams,
+caches, limits and logs. Unsupported directives are rejected with file and line, or ignored with
+--lenient. -t checks FILE and lists directives without effect. -p sets nginx's prefix, which
+relative paths start from. Other flags except --user, --group and --grace are rejected. With a DIR
+or --key, -c is the certificate.
 
-Started as root it opens its ports, logs and keys, and then becomes --user, for good; with
---chroot DIR is all it can see. What it serves, where and as whom is said on standard error.
+If started as root, tare opens its ports, logs and keys and then becomes --user for good. With
+--chroot it can access only DIR. On standard error it prints what it serves, where and as which user.
 
---listen takes, as often as needed:
+--listen accepts these addresses and may be repeated:
 
   HOST:PORT, [IPV6]:PORT  one address
-  :PORT                   all addresses; --port PORT is the same
+  :PORT                   all addresses, like --port PORT
   unix:PATH               a unix socket
-  systemd, systemd:NAME   the sockets that the service manager passed, or those of a name. They are
-                          what is served if neither --listen nor --port is given
+  systemd, systemd:NAME   the sockets passed by the service manager, or those with a name; the
+                          default if there are any and neither --listen nor --port is set
 
 Signals:
 
-  SIGTERM, SIGINT  finish the requests that have begun, for --grace at most, and end
-  SIGQUIT          finish them, however long that takes, and end
-  SIGHUP           read the certificate again, as happens when it changes; without one, as SIGTERM,
-                   or nothing under nohup.
-                   With -c FILE, read that again: if anything is wrong with it nothing changes
-  SIGUSR1          open the logs again, after they were renamed
+  SIGTERM, SIGINT  finish active requests within --grace, and exit
+  SIGQUIT          finish active requests without limit, and exit
+  SIGHUP           reload the certificate (which also happens when it changes); without one, like
+                   SIGTERM, or ignored under nohup.
+                   With -c FILE, reload it; an invalid one changes nothing
+  SIGUSR1          reopen the logs, after they were renamed
 
-The exit code is 0 after a signal, 1 if something failed or requests were cut off, and 2 if the
-command line or FILE is wrong.`,
+The exit code is 0 after a signal, 1 if something failed or requests were aborted, and 2 if the
+command line or FILE is invalid.`,
 		Example: `  tare serve                                          # the current folder, on port 8080
-  tare serve public -p 80 -u www-data -r              # as www-data, who sees nothing but public
+  tare serve public -p 80 -u www-data -r              # as www-data, with access to public only
   tare serve public -p 443 -c cert.pem -k key.pem -u www-data --access-log /var/log/tare.log
   tare serve public --listen 127.0.0.1:8080 --listen '[::1]:8080' --listen unix:/run/tare.sock
   tare serve -c /etc/nginx/nginx.conf -t && tare serve -c /etc/nginx/nginx.conf`,
@@ -68,35 +68,36 @@ command line or FILE is wrong.`,
 			return nil
 		}),
 	}
-	c.Version = "tare" // what is printed is the template
+	c.Version = "tare" // the template below replaces it
 	c.SetVersionTemplate(versionLine() + "\n")
 	c.Flags().SortFlags = false
 	flags.define(c)
 	return c
 }
 
-// serveFailure names the command in an error, and keeps its exit code.
+// serveFailure adds the command's name to an error and keeps its exit code.
 func serveFailure(err error) error {
-	if e, ok := errors.AsType[*exit](err); ok && e.err == nil {
-		return err // it was said already
+	if e, ok := errors.AsType[*exitError](err); ok && e.err == nil {
+		return err // it has been printed
 	} else if ok {
-		return &exit{e.code, fmt.Errorf("serve: %w", err)}
+		return &exitError{e.code, fmt.Errorf("serve: %w", err)}
 	}
 	return fmt.Errorf("serve: %w", err)
 }
 
-// runServe serves until it is told to end. The order is what makes giving up privileges work: names are looked up, files and
-// ports opened while that is allowed; then it is given up, verified, and only then is anything served.
+// runServe serves files until a signal. The order is essential for giving up privileges. First it
+// looks up names and opens files and ports. Then it gives up privileges and verifies that. Only
+// then does it serve.
 func runServe(ctx context.Context, env Env, plan *servePlan) (err error) {
-	powers, err := privilege.NewPlan(plan.privilege)
+	privileges, err := privilege.NewPlan(plan.privilege)
 	if err != nil {
-		return usage(err)
+		return usageError(err)
 	}
-	voice := newVoice(env.Stderr)
-	defer voice.close()
-	s := &fileServer{plan: plan, voice: voice}
+	stderrLog := newStderrLog(env.Stderr)
+	defer stderrLog.close()
+	s := &fileServer{plan: plan, stderrLog: stderrLog}
 	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.open(env, powers); err != nil {
+	if err := s.open(env, privileges); err != nil {
 		return err
 	}
 	signals := s.notify()
@@ -104,8 +105,8 @@ func runServe(ctx context.Context, env Env, plan *servePlan) (err error) {
 	if err := s.listen(); err != nil {
 		return err
 	}
-	loadTables()
-	outcome, err := powers.Apply(s.folders())
+	preloadTables()
+	outcome, err := privileges.Apply(s.folders())
 	if err != nil {
 		return err
 	}
@@ -115,8 +116,8 @@ func runServe(ctx context.Context, env Env, plan *servePlan) (err error) {
 	return s.serve(ctx, signals)
 }
 
-// loadTables has the libraries read what they read once, while they can.
-func loadTables() {
+// preloadTables makes libraries read their tables while the files are accessible.
+func preloadTables() {
 	_ = mime.TypeByExtension(".html")
 	_, _ = time.Now().Zone()
 }
@@ -133,22 +134,24 @@ func (s *fileServer) listen() error {
 	} else if len(specs) == 0 {
 		specs = []listen.Spec{listen.Port(defaultPort)}
 	}
-	if s.listeners, err = listen.All(specs, listen.Options{SocketMode: s.plan.socketMode, Stall: stallTime}, passed); err != nil {
+	if s.listeners, err = listen.All(specs, listen.Options{SocketMode: s.plan.socketMode, Stall: sendTimeout},
+		passed); err != nil {
 		return fmt.Errorf("--listen %w", err)
 	}
 	for _, l := range s.listeners {
 		if u, ok := l.(*net.UnixListener); ok && s.plan.privilege.Chroot {
-			u.SetUnlinkOnClose(false) // its path leads elsewhere by then
+			u.SetUnlinkOnClose(false) // inside the chroot, its path differs
 		}
 	}
 	return nil
 }
 
-// folders are those that stay within reach: what is served, and where the log and the keys are.
+// folders returns the folders that remain accessible: the served one, and those of the log and the
+// keys.
 func (s *fileServer) folders() privilege.Folders {
 	f := privilege.Folders{Served: s.dir}
 	if s.plan.privilege.Chroot && (s.plan.privilege.Sandbox == privilege.Off || privilege.LandlockVersion() == 0) {
-		s.releaseAnchors() // nothing else would keep whoever takes over from leaving the root by them
+		s.releaseAnchors() // an intruder could leave the chroot through them
 		return f
 	}
 	keep := func(dirs []*os.File, access privilege.Access) {

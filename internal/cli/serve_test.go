@@ -20,20 +20,20 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// patience is how long a test waits for what is bound to come.
+// patience limits how long a test waits for an expected event.
 const patience = 60 * time.Second
 
-// served is a real "tare serve" that runs.
+// served is a running "tare serve" process.
 type served struct {
-	t    *testing.T
-	cmd  *exec.Cmd
-	said chan struct{} // replaced and closed with every line
-	mu   sync.Mutex
-	text string
-	done chan error
+	t       *testing.T
+	cmd     *exec.Cmd
+	changed chan struct{} // replaced and closed with every line
+	mu      sync.Mutex
+	text    string
+	done    chan error
 }
 
-// serveFiles starts a server, and ends it with the test.
+// serveFiles starts a server and stops it at the end of the test.
 func serveFiles(t *testing.T, args ...string) *served {
 	t.Helper()
 	return startServed(t, serveCommandLine(args...))
@@ -45,7 +45,7 @@ func serveCommandLine(args ...string) *exec.Cmd {
 
 func startServed(t *testing.T, cmd *exec.Cmd) *served {
 	t.Helper()
-	s := &served{t: t, cmd: cmd, said: make(chan struct{}), done: make(chan error, 1)}
+	s := &served{t: t, cmd: cmd, changed: make(chan struct{}), done: make(chan error, 1)}
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -58,13 +58,13 @@ func startServed(t *testing.T, cmd *exec.Cmd) *served {
 		_ = cmd.Process.Kill()
 		<-s.done
 		if t.Failed() {
-			t.Logf("it said:\n%s", s.stderr())
+			t.Logf("output:\n%s", s.stderr())
 		}
 	})
 	return s
 }
 
-// listen keeps what the server writes until it has ended.
+// listen records the server's output until it exits.
 func (s *served) listen(r *os.File, p *testkit.Process) {
 	defer r.Close()
 	lines := bufio.NewReader(r)
@@ -72,8 +72,8 @@ func (s *served) listen(r *os.File, p *testkit.Process) {
 		line, err := lines.ReadString('\n')
 		s.mu.Lock()
 		s.text += line
-		close(s.said)
-		s.said = make(chan struct{})
+		close(s.changed)
+		s.changed = make(chan struct{})
 		s.mu.Unlock()
 		if err != nil {
 			break
@@ -89,26 +89,26 @@ func (s *served) stderr() string {
 	return s.text
 }
 
-// await waits until the server has said what a pattern matches, and returns the first match's groups.
+// await waits until the server's output matches a pattern and returns the first match's groups.
 func (s *served) await(pattern string) []string {
 	s.t.Helper()
 	re, deadline := regexp.MustCompile(pattern), time.After(patience)
 	for {
 		s.mu.Lock()
-		text, said := s.text, s.said
+		text, changed := s.text, s.changed
 		s.mu.Unlock()
 		if m := re.FindStringSubmatch(text); m != nil {
 			return m
 		}
 		select {
-		case <-said:
+		case <-changed:
 		case <-deadline:
-			s.t.Fatalf("it never said %q; it said:\n%s", pattern, text)
+			s.t.Fatalf("no output matches %q; the output is:\n%s", pattern, text)
 		}
 	}
 }
 
-// address waits until the server listens on TCP, and returns where.
+// address waits until the server listens on TCP and returns the address.
 func (s *served) address() string {
 	s.t.Helper()
 	return s.await(`on https?://(127\.0\.0\.1:\d+)/`)[1]
@@ -143,7 +143,7 @@ func (s *served) wait() int {
 	return -1
 }
 
-// site makes a folder to serve, which anybody may read.
+// site creates a folder to serve, readable by all users.
 func site(t *testing.T) string {
 	t.Helper()
 	dir := filepath.Join(openDir(t), "site")
@@ -154,7 +154,7 @@ func site(t *testing.T) string {
 	return dir
 }
 
-// openDir is a temporary folder that other users can reach.
+// openDir returns a temporary folder that other users can access.
 func openDir(t *testing.T) string {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "serve")
@@ -184,7 +184,7 @@ func read(t *testing.T, name string) string {
 	return string(b)
 }
 
-// get asks for a path and wants the body.
+// get requests a path and requires the given body.
 func get(t *testing.T, c *http.Client, url, want string) {
 	t.Helper()
 	resp, err := c.Get(url)
@@ -198,15 +198,15 @@ func get(t *testing.T, c *http.Client, url, want string) {
 	}
 }
 
-// client is one that dials with dial, or over TCP if that is nil.
+// client returns a client that dials with dial, or over TCP if it is nil.
 func client(t *testing.T, dial func(ctx context.Context, network, addr string) (net.Conn, error)) *http.Client {
 	transport := &http.Transport{DialContext: dial}
 	t.Cleanup(transport.CloseIdleConnections)
 	return &http.Client{Transport: transport, Timeout: patience}
 }
 
-// Each listener serves, and those that were made go when it ends.
-func TestServeListeners(t *testing.T) {
+// Every listener serves, and unix sockets are removed at the end.
+func TestEveryListenerServes(t *testing.T) {
 	t.Parallel()
 	dir := site(t)
 	socket := filepath.Join(filepath.Dir(dir), "socket")
@@ -237,8 +237,9 @@ func TestServeListeners(t *testing.T) {
 	}
 }
 
-// Sockets that the service manager passed are served, and one that nothing asks for is an error.
-func TestServeActivated(t *testing.T) {
+// Sockets passed by the service manager are served; a passed socket that is not configured is an
+// error.
+func TestPassedSocketsAreServed(t *testing.T) {
 	t.Parallel()
 	dir := site(t)
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -278,10 +279,10 @@ func TestServeActivated(t *testing.T) {
 	}
 }
 
-// large is more than sockets hold on both sides.
+// large exceeds the socket buffers of both sides.
 const large = 64 << 20
 
-// stalled asks for a large file, and reads only the beginning of it.
+// stalled requests a large file and reads only its start.
 func stalled(t *testing.T, addr string) (rest io.ReadCloser) {
 	t.Helper()
 	resp, err := client(t, nil).Get("http://" + addr + "/large")
@@ -294,8 +295,8 @@ func stalled(t *testing.T, addr string) (rest io.ReadCloser) {
 	return resp.Body
 }
 
-// What has begun is finished; within --grace if it is SIGTERM.
-func TestServeEnds(t *testing.T) {
+// Active requests are finished, after SIGTERM only within --grace.
+func TestShutdownFinishesActiveRequests(t *testing.T) {
 	t.Parallel()
 	dir := site(t)
 	write(t, filepath.Join(dir, "large"), "")
@@ -316,7 +317,7 @@ func TestServeEnds(t *testing.T) {
 				t.Errorf("%v: %d bytes more, %v", c.sig, n, err)
 			}
 		} else {
-			s.await("requests were cut off")
+			s.await("requests were aborted")
 		}
 		rest.Close()
 		if code := s.wait(); code != c.code {
@@ -325,7 +326,7 @@ func TestServeEnds(t *testing.T) {
 	}
 }
 
-// awaitRefusal waits until nobody listens.
+// awaitRefusal waits until nothing listens.
 func awaitRefusal(t *testing.T, addr string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
@@ -338,8 +339,8 @@ func awaitRefusal(t *testing.T, addr string) {
 	t.Fatal("it listens still")
 }
 
-// A folder that is a home or the root is not served by accident, however it is named.
-func TestServeRefuses(t *testing.T) {
+// A home and the root folder are not served by accident, however they are named.
+func TestHomeAndRootFolderAreNotServed(t *testing.T) {
 	t.Parallel()
 	home := openDir(t)
 	link := filepath.Join(openDir(t), "link")
@@ -355,7 +356,7 @@ func TestServeRefuses(t *testing.T) {
 		cmd := serveCommandLine(append([]string{"--listen", "127.0.0.1:0"}, args...)...)
 		cmd.Dir, cmd.Env = dir, append(os.Environ(), "HOME="+home)
 		s := startServed(t, cmd)
-		s.await("tare: serve: that would serve (your home|the whole system), /")
+		s.await("tare: serve: refusing to serve (your home|the root folder) /")
 		if code := s.wait(); code != 2 {
 			t.Errorf("exit code %d", code)
 		}
@@ -378,7 +379,7 @@ func TestServeRefuses(t *testing.T) {
 	}
 }
 
-// count is how many lines of a text have a word.
+// count returns the number of lines of a text that contain a word.
 func count(text, word string) (n int) {
 	for line := range strings.Lines(text) {
 		if strings.Contains(line, word) {

@@ -21,7 +21,7 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// apart DIR COMMAND... runs a command in the namespaces that it was started in: with its own /proc, a network, and a
+// apart DIR COMMAND... runs a command in the current namespaces: with its own /proc, network, and a
 // disk of 64 KB at DIR.
 func apart() {
 	err := prepareApart(os.Args[1])
@@ -45,7 +45,7 @@ func prepareApart(disk string) error {
 	return loopbackUp()
 }
 
-// serveApart starts a server in network, mount and process namespaces of its own.
+// serveApart starts a server in its own network, mount and process namespaces.
 func serveApart(t *testing.T, disk string, args ...string) *served {
 	t.Helper()
 	cmd := exec.Command("apart", append([]string{disk, "tare", "serve"}, args...)...)
@@ -56,7 +56,7 @@ func serveApart(t *testing.T, disk string, args ...string) *served {
 	return startServed(t, cmd)
 }
 
-// needNamespaces skips a test where they cannot be made, and fails it where they should be.
+// needNamespaces skips a test if namespaces are not permitted, and fails it if they should be.
 func needNamespaces(t *testing.T) {
 	t.Helper()
 	cmd := testkit.Command(t, "true")
@@ -123,9 +123,9 @@ func wantStatus(t *testing.T, pid int, name, want string) {
 	}
 }
 
-// As root it takes a port that only root may have, and the log and the keys that only root may open, and is
-// somebody else when it serves: all of it, for good, in a root of its own.
-func TestServeAsAnother(t *testing.T) {
+// A server started as root opens a port, a log and keys that only root may open. Then it serves as
+// another user for good, with all threads, in a chroot.
+func TestServerStartedAsRootBecomesTheUser(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)
 	dir := site(t)
@@ -142,11 +142,12 @@ func TestServeAsAnother(t *testing.T) {
 	if err := os.Mkdir(disk, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	s := serveApart(t, disk, "--listen", "127.0.0.1:443", "--listen", "127.0.0.1:80", "-r", "-u", someUser, "-g", someGroup,
+	s := serveApart(t, disk, "--listen", "127.0.0.1:443", "--listen", "127.0.0.1:80", "-r", "-u", someUser, "-g",
+		someGroup,
 		"-c", cert, "-k", key, "--access-log", filepath.Join(disk, "access.log"), dir)
 	s.await("on https://127.0.0.1:443/\n")
-	s.await(`as 64123 \(64123\), group 64124 \(64124\), without other groups; the folder is the root`)
-	s.await("64123 cannot read it again, a new one needs a new start: .*permission denied")
+	s.await(`running as 64123 \(64123\), group 64124 \(64124\), no other groups; chroot to the folder`)
+	s.await("64123 cannot reload it, so a new one requires a restart: .*permission denied")
 	pid := s.cmd.Process.Pid
 	wantStatus(t, pid, "Uid", "64123 64123 64123 64123")
 	wantStatus(t, pid, "Gid", "64124 64124 64124 64124")
@@ -176,7 +177,7 @@ func TestServeAsAnother(t *testing.T) {
 	}
 }
 
-// wantOnlyKnownFolders checks that no descriptor is a folder but these.
+// wantOnlyKnownFolders checks that the only open folders are these.
 func wantOnlyKnownFolders(t *testing.T, pid int, known ...string) {
 	t.Helper()
 	links, err := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
@@ -199,12 +200,14 @@ func wantOnlyKnownFolders(t *testing.T, pid int, known ...string) {
 	}
 }
 
-// In a root of its own it finds a renewed certificate and a new log: by folders that Landlock keeps it from leaving by.
-func TestServeKeepsHold(t *testing.T) {
+// In a chroot, the server finds a renewed certificate and a new log through open folders, which
+// Landlock prevents it from leaving.
+func TestChrootedServerReopensLogAndCertificate(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)
 	dir := site(t)
-	disk, keys, live := filepath.Join(filepath.Dir(dir), "disk"), filepath.Join(filepath.Dir(dir), "keys"), filepath.Join(filepath.Dir(dir), "live")
+	disk, keys, live := filepath.Join(filepath.Dir(dir), "disk"), filepath.Join(filepath.Dir(dir), "keys"),
+		filepath.Join(filepath.Dir(dir), "live")
 	for _, d := range []string{disk, keys, live} {
 		if err := os.Mkdir(d, 0o755); err != nil {
 			t.Fatal(err)
@@ -221,24 +224,24 @@ func TestServeKeepsHold(t *testing.T) {
 	s := serveApart(t, disk, "--listen", "127.0.0.1:443", "-r", "-u", someUser, "-g", someGroup, "--access-log", log,
 		"-c", filepath.Join(live, "cert.pem"), "-k", filepath.Join(live, "key.pem"), dir)
 	s.await("access log: .*\n")
-	if !strings.Contains(s.stderr(), "confined by Landlock") {
+	if !strings.Contains(s.stderr(), "sandboxed by Landlock") {
 		if os.Getenv("CI") == "true" {
 			t.Fatal("this kernel has no Landlock")
 		}
 		t.Skip("this kernel has no Landlock")
 	}
-	s.await("SIGUSR1 opens it again")
-	s.await("read again when it changes")
+	s.await("SIGUSR1 reopens it")
+	s.await("reloaded when it changes")
 	pid := s.cmd.Process.Pid
 	c := within(t, pid)
 	insecure(c)
 	get(t, c, "https://127.0.0.1/?first", "hello")
 	amongMounts(t, pid, func() error { return os.Rename(log, log+".1") })
 	s.signal(syscall.SIGUSR1)
-	s.await("access log: opened again")
+	s.await("access log: reopened")
 	get(t, c, "https://127.0.0.1/?second", "hello")
 	putCertificate(t, cert, key, 2)
-	s.await("certificate: serving a new one")
+	s.await("certificate: (serving a new one|a new one is served)")
 	c.CloseIdleConnections()
 	resp, err := c.Get("https://127.0.0.1/")
 	if err != nil {
@@ -266,8 +269,9 @@ func TestServeKeepsHold(t *testing.T) {
 	}
 }
 
-// Without Landlock no folder outside of the root stays open, and it is said what that costs.
-func TestServeChrootWithoutSandbox(t *testing.T) {
+// Without Landlock, no folder outside the chroot stays open, and the server prints the
+// consequences.
+func TestChrootWithoutLandlockKeepsNoFolderOpen(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)
 	dir := site(t)
@@ -277,17 +281,17 @@ func TestServeChrootWithoutSandbox(t *testing.T) {
 	}
 	s := serveApart(t, disk, "--listen", "127.0.0.1:80", "-r", "-u", someUser, "-g", someGroup, "--sandbox", "off",
 		"--access-log", filepath.Join(disk, "access.log"), dir)
-	s.await("64123 cannot open it again, rotate it by copying and truncating: .*the directory has been closed")
+	s.await("64123 cannot reopen it, so rotate it by copying and truncating: .*the directory has been closed")
 	wantOnlyKnownFolders(t, s.cmd.Process.Pid, dir)
 	wantStatus(t, s.cmd.Process.Pid, "NoNewPrivs", "0")
 	get(t, within(t, s.cmd.Process.Pid), "http://127.0.0.1", "hello")
 	s.signal(syscall.SIGUSR1)
-	s.await("access log: the old file is written still: .*the directory has been closed")
+	s.await("access log: reopening failed, still writing the old file: .*the directory has been closed")
 }
 
-// A disk that fills under the log costs lines only, and when there is room again they are written, with one that tells how
-// many are missing.
-func TestServeFullDisk(t *testing.T) {
+// A full disk loses only log lines. When there is space again, logging continues with a line that
+// counts the lost ones.
+func TestFullDiskLosesOnlyLogLines(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)
 	dir := site(t)
@@ -315,20 +319,21 @@ func TestServeFullDisk(t *testing.T) {
 	}
 	lines, found := bufio.NewScanner(file), false
 	for lines.Scan() {
-		found = found || strings.Contains(lines.Text(), lost+" lines lost: ") && strings.Contains(lines.Text(), "no space left on device")
+		found = found || strings.Contains(lines.Text(), lost+" lines lost: ") &&
+			strings.Contains(lines.Text(), "no space left on device")
 	}
 	if !found {
 		t.Errorf("no line of the log says that %s are missing", lost)
 	}
 }
 
-// enlarge makes the disk of a process bigger, which the process cannot tell from files that were deleted.
+// enlarge grows the disk of a process, which looks to it like deleted files.
 func enlarge(t *testing.T, pid int, disk string) {
 	t.Helper()
 	amongMounts(t, pid, func() error { return unix.Mount("", disk, "", unix.MS_REMOUNT, "size=32m") })
 }
 
-// amongMounts calls f with the mounts of a process.
+// amongMounts calls f in the mount namespace of a process.
 func amongMounts(t *testing.T, pid int, f func() error) {
 	t.Helper()
 	done := make(chan error)
@@ -352,7 +357,7 @@ func amongMounts(t *testing.T, pid int, f func() error) {
 	}
 }
 
-// descriptorOf is the descriptor by which a process has a file open.
+// descriptorOf returns the descriptor by which a process has a file open.
 func descriptorOf(t *testing.T, pid int, name string) string {
 	t.Helper()
 	links, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
@@ -365,8 +370,8 @@ func descriptorOf(t *testing.T, pid int, name string) string {
 	return ""
 }
 
-// A folder that somebody left open would be the way out of the root: nothing is served.
-func TestServeLeftOpen(t *testing.T) {
+// An inherited open folder would be a way out of the chroot, so nothing is served.
+func TestInheritedFolderPreventsChroot(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)
 	dir := site(t)
@@ -374,7 +379,8 @@ func TestServeLeftOpen(t *testing.T) {
 	if err := os.Mkdir(disk, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command("apart", disk, "tare", "serve", "--listen", "127.0.0.1:80", "-r", "-u", someUser, "-g", someGroup, dir)
+	cmd := exec.Command("apart", disk, "tare", "serve", "--listen", "127.0.0.1:80", "-r", "-u", someUser, "-g",
+		someGroup, dir)
 	root, err := os.Open("/")
 	if err != nil {
 		t.Fatal(err)
@@ -383,7 +389,7 @@ func TestServeLeftOpen(t *testing.T) {
 	cmd.ExtraFiles = []*os.File{root}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID}
 	s := startServed(t, cmd)
-	s.await(`privileges were not dropped: descriptor 3 is the directory "/", which leads out of the root`)
+	s.await(`privileges were not dropped as they should be: descriptor 3 is the folder "/", which leads out of the root`)
 	if code := s.wait(); code != 1 {
 		t.Errorf("exit code %d", code)
 	}

@@ -8,13 +8,13 @@ import (
 	"strings"
 )
 
-// mayServe is an error if a folder is one that is hardly meant to be served: the whole system, a home, or one in which a
-// private key or the log would be served with the rest.
-func (p *servePlan) mayServe(dir *os.File) error {
-	if strings.HasPrefix(filepath.Base(resolved(p.dir)), ".") && !p.files.Dotfiles {
-		return fmt.Errorf("%q begins with a dot: such folders are not served without --dotfiles", filepath.Base(resolved(p.dir)))
+// checkServable returns an error if serving the folder is probably a mistake. That is so for the
+// whole system, a home, a hidden folder, and one that holds the private key or the log.
+func (p *servePlan) checkServable(dir *os.File) error {
+	if strings.HasPrefix(filepath.Base(resolvePath(p.dir)), ".") && !p.files.Dotfiles {
+		return fmt.Errorf("%q begins with a dot: such folders require --dotfiles", filepath.Base(resolvePath(p.dir)))
 	}
-	if p.anywhere {
+	if p.allowsAnyDir {
 		return nil
 	}
 	info, err := dir.Stat()
@@ -22,23 +22,24 @@ func (p *servePlan) mayServe(dir *os.File) error {
 		return err
 	}
 	if root, err := os.Stat("/"); err == nil && os.SameFile(info, root) {
-		return errors.New("that would serve the whole system, /; name a folder in it, or add --unsafe-dir")
+		return errors.New("refusing to serve the root folder / (choose a folder in it, or add --unsafe-dir)")
 	}
 	if home, err := os.UserHomeDir(); err == nil && isWithin(info, home) {
-		return fmt.Errorf("that would serve your home, %s; name a folder in it, or add --unsafe-dir", home)
+		return fmt.Errorf("refusing to serve your home %s (choose a folder in it, or add --unsafe-dir)", home)
 	}
 	if p.key != "" && isWithin(info, filepath.Dir(p.key)) {
-		return fmt.Errorf("--key: %s would be served, being in %s; put it elsewhere, or add --unsafe-dir", p.key, p.dir)
+		return fmt.Errorf("--key: %s is inside the served folder %s (move it, or add --unsafe-dir)", p.key, p.dir)
 	}
 	if p.accessLog != "" && p.accessLog != stdio && isWithin(info, filepath.Dir(p.accessLog)) {
-		return fmt.Errorf("--access-log: %s would be served, being in %s; put it elsewhere, or add --unsafe-dir", p.accessLog, p.dir)
+		return fmt.Errorf("--access-log: %s is inside the served folder %s (move it, or add --unsafe-dir)", p.accessLog,
+			p.dir)
 	}
 	return nil
 }
 
-// isWithin reports whether path is the folder, or in it, symbolic links or not.
+// isWithin reports whether path is the folder or inside it, with symbolic links resolved.
 func isWithin(folder os.FileInfo, path string) bool {
-	path = resolved(path)
+	path = resolvePath(path)
 	for {
 		if info, err := os.Stat(path); err == nil && os.SameFile(info, folder) {
 			return true
@@ -51,8 +52,8 @@ func isWithin(folder os.FileInfo, path string) bool {
 	}
 }
 
-// resolved is where a path leads, or itself if that cannot be found out.
-func resolved(path string) string {
+// resolvePath resolves symbolic links. If that fails, it returns path.
+func resolvePath(path string) string {
 	if real, err := filepath.EvalSymlinks(path); err == nil {
 		return real
 	}

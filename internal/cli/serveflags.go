@@ -19,17 +19,17 @@ import (
 )
 
 const (
-	// defaultPort is where to listen if nothing is said.
+	// defaultPort is the port without --port and --listen.
 	defaultPort = 8080
-	// defaultGrace is how long requests may take that have begun when the server is to end.
+	// defaultGrace is the default of --grace.
 	defaultGrace = 10 * time.Second
-	// maxListeners bounds --listen.
+	// maxListeners limits the number of --listen flags.
 	maxListeners = 256
-	// noCompression is the value of --compress that turns all off.
+	// noCompression is the value of --compress that disables it.
 	noCompression = "none"
 )
 
-// serveFlags is serve's command line.
+// serveFlags holds serve's command line.
 type serveFlags struct {
 	port       portFlag
 	changed    func(flag string) bool
@@ -52,52 +52,60 @@ type serveFlags struct {
 	grace                        time.Duration
 }
 
-// servePlan is what a command line means.
+// servePlan is a parsed command line of tare serve DIR.
 type servePlan struct {
-	dir        string // absolute
-	listeners  []listen.Spec
-	socketMode fs.FileMode
-	privilege  privilege.Config
-	cert, key  string // absolute; empty is without TLS
-	accessLog  string // absolute, stdio, or empty
-	format     accesslog.Format
-	files      files.Config
-	grace      time.Duration
-	anywhere   bool // the folder is not checked
+	dir          string // absolute
+	listeners    []listen.Spec
+	socketMode   fs.FileMode
+	privilege    privilege.Config
+	cert, key    string // absolute; empty without TLS
+	accessLog    string // absolute path, stdio, or empty
+	format       accesslog.Format
+	files        files.Config
+	grace        time.Duration
+	allowsAnyDir bool // --unsafe-dir: skip checkServable
 }
 
 func (f *serveFlags) define(c *cobra.Command) {
 	s := c.Flags()
 	f.port.number, f.changed = defaultPort, s.Changed
-	s.VarP(&f.port, "port", "p", "listen on all addresses, at this `port`; 0 takes a free one. With -c FILE it may be nginx's prefix")
-	s.StringArrayVar(&f.listen, "listen", nil, "listen on an `address`: see above (repeatable)")
-	s.StringVar(&f.socketMode, "socket-mode", "0666", "permissions of unix sockets, in octal")
-	s.BoolVarP(&f.chroot, "chroot", "r", false, "make the folder the root (as root, with --user)")
-	s.StringVarP(&f.user, "user", "u", "", "become this `user`, a name or a number (as root)")
-	s.StringVarP(&f.group, "group", "g", "", "become this `group` (default the user's); others are dropped")
-	s.StringVar(&f.sandbox, "sandbox", string(privilege.Auto), "auto, require or off: confine by Landlock and no_new_privs, where the kernel has them")
-	s.StringVarP(&f.config, "config", "c", "", "serve what an nginx.conf `file` says; with a DIR or --key it is --cert")
-	s.BoolVarP(&f.test, "test", "t", false, "with -c FILE, only say what is wrong with it")
-	s.BoolVar(&f.lenient, "lenient", false, "with -c FILE, leave out what is not done here, and say so")
-	s.StringVar(&f.cert, "cert", "", "serve TLS, with the certificate and its chain in a PEM `file`")
-	s.StringVarP(&f.key, "key", "k", "", "the certificate's key, a PEM `file` (default that of --cert)")
-	s.StringVar(&f.accessLog, "access-log", "", "write a line for each request to a `file`; - is standard output (default none)")
-	s.StringVar(&f.format, "log-format", string(accesslog.Combined), "common, combined or json")
-	s.StringSliceVar(&f.index, "index", []string{"index.html"}, "`names` of the files that stand for their folder; '' is none")
-	s.BoolVar(&f.listing, "listing", false, "show folders without an index as a page of links")
-	s.BoolVar(&f.dotfiles, "dotfiles", false, "serve what begins with a dot, too")
-	s.StringArrayVar(&f.headers, "header", nil, "add a `field`, such as 'X-Frame-Options: DENY', to every answer (repeatable)")
-	s.StringVar(&f.cacheControl, "cache-control", "", "Cache-Control of files, such as max-age=3600 (default none)")
-	s.StringSliceVar(&f.compress, "compress", []string{"siblings", "zstd", "gzip"}, "offer siblings (x.br, x.zst, x.gz beside x), and zstd and gzip made on the fly; or none")
-	s.BoolVar(&f.unsafeDir, "unsafe-dir", false, "serve the folder even if it is /, or has your home or the key in it")
-	s.DurationVar(&f.grace, "grace", defaultGrace, "how long requests may take that have begun when it is to end")
+	s.VarP(&f.port, "port", "p", "listen on all addresses at `PORT`, 0 for a free one; with -c FILE, a folder is nginx's prefix")
+	s.StringArrayVar(&f.listen, "listen", nil, "listen on this `ADDRESS`, see above; may be repeated (default --port)")
+	s.StringVar(&f.socketMode, "socket-mode", "0666", "create unix sockets with this octal `MODE`")
+	s.BoolVarP(&f.chroot, "chroot", "r", false, "make the folder the root directory; requires root and --user")
+	s.StringVarP(&f.user, "user", "u", "", "become this `USER`, a name or a number; requires root (default unchanged)")
+	s.StringVarP(&f.group, "group", "g", "", "become this `GROUP` and drop all others (default the user's group)")
+	s.StringVar(&f.sandbox, "sandbox", string(privilege.Auto),
+		"restrict the process by Landlock and no_new_privs: `MODE` auto (if the kernel supports it), require or off")
+	s.StringVarP(&f.config, "config", "c", "",
+		"serve what this nginx.conf `FILE` configures; with a DIR or --key, same as --cert (default none)")
+	s.BoolVarP(&f.test, "test", "t", false, "with -c FILE, only check it")
+	s.BoolVar(&f.lenient, "lenient", false, "with -c FILE, ignore unsupported directives and print them")
+	s.StringVar(&f.cert, "cert", "", "serve TLS with the certificate and its chain in this PEM `FILE` (default no TLS)")
+	s.StringVarP(&f.key, "key", "k", "", "read the certificate's key from this PEM `FILE` (default the file of --cert)")
+	s.StringVar(&f.accessLog, "access-log", "",
+		"write a line for each request to `FILE`; - is standard output (default none)")
+	s.StringVar(&f.format, "log-format", string(accesslog.Combined),
+		"write the access log in `FORMAT` common, combined or json")
+	s.StringSliceVar(&f.index, "index", []string{"index.html"},
+		"serve the first of these `FILES` in a folder for the folder itself; '' for none")
+	s.BoolVar(&f.listing, "listing", false, "list folders without an index file as a page of links")
+	s.BoolVar(&f.dotfiles, "dotfiles", false, "also serve files and folders that begin with a dot")
+	s.StringArrayVar(&f.headers, "header", nil,
+		"add this `FIELD` to every response, such as 'X-Frame-Options: DENY'; may be repeated (default none)")
+	s.StringVar(&f.cacheControl, "cache-control", "",
+		"send this Cache-Control `VALUE` with files, such as max-age=3600 (default none)")
+	s.StringSliceVar(&f.compress, "compress", []string{"siblings", "zstd", "gzip"},
+		"compress responses by these `METHODS`: siblings (x.br, x.zst or x.gz beside x), zstd and gzip on the fly, or none")
+	s.BoolVar(&f.unsafeDir, "unsafe-dir", false, "serve even /, your home, or a folder that holds the key or the log")
+	s.DurationVar(&f.grace, "grace", defaultGrace, "let active requests finish within `TIME` at the end")
 	s.BoolP("version", "v", false, "print the version")
 }
 
-// plan reads the flags. Its errors are about the command line.
+// plan parses the flags. Its errors are usage errors.
 func (f *serveFlags) plan(env Env, args []string) (*servePlan, error) {
 	p := &servePlan{
-		dir: env.Dir, grace: f.grace, anywhere: f.unsafeDir,
+		dir: env.Dir, grace: f.grace, allowsAnyDir: f.unsafeDir,
 		privilege: privilege.Config{User: f.user, Group: f.group, Chroot: f.chroot},
 		files:     files.Config{Index: f.index, Listing: f.listing, Dotfiles: f.dotfiles, CacheControl: f.cacheControl},
 	}
@@ -123,17 +131,17 @@ func (f *serveFlags) plan(env Env, args []string) (*servePlan, error) {
 		}
 	}
 	if f.grace < 0 {
-		return nil, fmt.Errorf("--grace %s: want a time of 0 or more", f.grace)
+		return nil, fmt.Errorf("--grace %s: want 0 or more", f.grace)
 	}
 	return p, nil
 }
 
 func (p *servePlan) readListeners(f *serveFlags) error {
 	if len(f.listen) > maxListeners {
-		return fmt.Errorf("%d times, want at most %d", len(f.listen), maxListeners)
+		return fmt.Errorf("%d addresses: want at most %d", len(f.listen), maxListeners)
 	}
 	if f.port.prefix != "" {
-		return fmt.Errorf("--port %q: want a number; a folder goes with -c FILE", f.port.prefix)
+		return fmt.Errorf("--port %q: want a number (a folder requires -c FILE)", f.port.prefix)
 	}
 	if f.changed("port") {
 		p.listeners = append(p.listeners, listen.Port(f.port.number))
@@ -153,7 +161,7 @@ func (p *servePlan) readListeners(f *serveFlags) error {
 	return nil
 }
 
-// readPaths makes the paths of the log and of the keys absolute.
+// readPaths sets the absolute paths of the log and the keys.
 func (p *servePlan) readPaths(env Env, f *serveFlags) error {
 	switch p.accessLog = f.accessLog; f.accessLog {
 	case "", stdio:
@@ -161,7 +169,7 @@ func (p *servePlan) readPaths(env Env, f *serveFlags) error {
 		p.accessLog = env.path(f.accessLog)
 	}
 	if f.cert == "" && f.key != "" {
-		return errors.New("--key belongs to a --cert; give both")
+		return errors.New("--key requires --cert")
 	}
 	if f.cert != "" {
 		p.cert, p.key = env.path(f.cert), env.path(f.cert)
@@ -172,7 +180,7 @@ func (p *servePlan) readPaths(env Env, f *serveFlags) error {
 	return nil
 }
 
-// parseHeaders reads fields as curl takes them.
+// parseHeaders parses header fields as curl does.
 func parseHeaders(lines []string) (http.Header, error) {
 	h := make(http.Header)
 	for _, line := range lines {
@@ -198,7 +206,8 @@ func parseCompress(words []string) (c files.Compress, err error) {
 		case "zstd":
 			c.Zstd = true
 		default:
-			return c, fmt.Errorf("%q: want some of siblings, zstd, gzip, with commas between them, or %s", word, noCompression)
+			return c, fmt.Errorf("%q: want a comma-separated list of siblings, zstd and gzip, or %s", word,
+				noCompression)
 		}
 	}
 	return c, nil

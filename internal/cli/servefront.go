@@ -19,67 +19,68 @@ import (
 	"github.com/tarehq/tare/internal/privilege"
 )
 
-// unprivileged is whom root's server becomes if nobody else is named, as nginx.
-const unprivileged = "nobody"
+// defaultUser is the user that a server started as root becomes by default, as in nginx.
+const defaultUser = "nobody"
 
-// frontPlan is what a command line with an nginx.conf means.
+// frontPlan is a parsed command line with an nginx.conf.
 type frontPlan struct {
-	file, prefix string // absolute; prefix is empty if it was not given
-	user, group  string // instead of the file's
+	file, prefix string // absolute; prefix may be empty
+	user, group  string // override the file's
 	lenient      bool
 	test         bool
 	grace        time.Duration
 }
 
-// frontServer is serve with an nginx.conf, while it runs. What is nil is not there, or not yet.
+// frontServer is the running server of tare serve -c FILE. Unused or unopened parts are nil.
 type frontServer struct {
-	plan   *frontPlan
-	voice  voice
-	stdout io.Writer
-	stderr io.Writer
-	passed *listen.Passed
+	plan      *frontPlan
+	stderrLog stderrLog
+	stdout    io.Writer
+	stderr    io.Writer
+	passed    *listen.Passed
 
-	powers  *privilege.Plan
-	certs   *certBook
-	logs    *logBook
-	pid     string // the file that was written
-	errors  *errorFile
-	sockets []*socket
-	failed  chan error    // of servers
-	config  *front.Config // that is served
-	handler *front.Handler
-	secrets atomic.Pointer[tlsTable]
+	privileges *privilege.Plan
+	certs      *certStore
+	logs       *logFiles
+	pid        string // the PID file that was written
+	errors     *errorFile
+	sockets    []*socket
+	failed     chan error    // receives errors of servers
+	config     *front.Config // the served configuration
+	handler    *front.Handler
+	tlsTable   atomic.Pointer[tlsTable]
 
-	ending   chan struct{}  // closed when all is to end
-	draining sync.WaitGroup // of servers that were replaced, or given up
-	mu       sync.Mutex
-	serving  map[*serving]bool // these, and all others
-	ended    int64             // connections that were accepted by what serves no more
+	stopping    chan struct{}  // closed when shutdown starts
+	draining    sync.WaitGroup // shutdowns of replaced and removed servers
+	mu          sync.Mutex
+	active      map[*activeServer]bool // the servers of sockets, and those that are draining
+	closedConns int64                  // connections accepted by servers that have ended
 }
 
-// runFront serves what an nginx.conf says until it is told to end. The order is what runServe's is: what needs privileges, giving
-// them up, and then all else.
+// runFront serves an nginx.conf until a signal. Its order is that of runServe: privileged steps,
+// giving up privileges, everything else.
 func runFront(ctx context.Context, env Env, plan *frontPlan) (err error) {
 	result, err := plan.read()
 	if err != nil {
-		return badConfiguration(env.Stderr, plan, err)
+		return reportInvalidConfig(env.Stderr, plan, err)
 	}
 	s := &frontServer{
-		plan: plan, voice: newVoice(env.Stderr), stdout: env.Stdout, stderr: env.Stderr, certs: newCertBook(), failed: make(chan error, 1), ending: make(chan struct{}), serving: make(map[*serving]bool),
+		plan: plan, stderrLog: newStderrLog(env.Stderr), stdout: env.Stdout, stderr: env.Stderr, certs: newCertStore(),
+		failed: make(chan error, 1), stopping: make(chan struct{}), active: make(map[*activeServer]bool),
 	}
-	s.logs = newLogBook(s.stdout)
-	defer s.voice.close()
+	s.logs = newLogFiles(s.stdout)
+	defer s.stderrLog.close()
 	if plan.test {
-		if err := s.try(result); err != nil {
-			return badConfiguration(env.Stderr, plan, err)
+		if err := s.validate(result); err != nil {
+			return reportInvalidConfig(env.Stderr, plan, err)
 		}
-		s.sayMessages(result, true)
-		s.voice.say(plan.file + ": the configuration is good")
+		s.printMessages(result, true)
+		s.stderrLog.print(plan.file + ": the configuration is valid")
 		return nil
 	}
-	s.sayMessages(result, false)
+	s.printMessages(result, false)
 	defer func() { err = errors.Join(err, s.close()) }()
-	signals := s.notify() // whoever reads the number of the process from its file may send some
+	signals := s.notify() // signals may arrive once the PID file exists
 	defer signals.stop()
 	outcome, err := s.open(result)
 	if err != nil {
@@ -91,73 +92,75 @@ func runFront(ctx context.Context, env Env, plan *frontPlan) (err error) {
 	return s.serve(ctx, signals, result.Process.Grace)
 }
 
-// read reads the file.
+// read parses the file.
 func (p *frontPlan) read() (*nginxconf.Result, error) {
 	result, err := nginxconf.Parse(p.file, nginxconf.Options{Prefix: p.prefix, Lenient: p.lenient})
-	if err == nil && len(result.Config.Hosts) == 0 { // as a stock nginx.conf whose includes find nothing
+	if err == nil && len(result.Config.Hosts) == 0 { // a stock nginx.conf whose includes match no files
 		result.Config.Hosts = []front.Host{{Steps: []front.Step{front.Return{Status: http.StatusNotFound}}}}
 	}
 	return result, err
 }
 
-// badConfiguration says all that is wrong, a line for each.
-func badConfiguration(w io.Writer, plan *frontPlan, err error) error {
+// reportInvalidConfig prints all errors, one per line.
+func reportInvalidConfig(w io.Writer, plan *frontPlan, err error) error {
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintf(w, "tare: serve: %s\n", strings.TrimRight(line, "\n"))
 	}
 	if !plan.lenient && errors.Is(err, nginxconf.ErrRefused) {
-		fmt.Fprintln(w, "tare: serve: --lenient leaves out what is not done here")
+		fmt.Fprintln(w, "tare: serve: --lenient ignores unsupported directives")
 	}
-	fmt.Fprintf(w, "tare: serve: %s: the configuration is not good\n", plan.file)
-	return &exit{code: exitUsage}
+	fmt.Fprintf(w, "tare: serve: %s: the configuration is invalid\n", plan.file)
+	return &exitError{code: exitUsage}
 }
 
-// sayMessages says what there is to say of a file that is good. Notes are many, and said by -t only.
-func (s *frontServer) sayMessages(result *nginxconf.Result, all bool) {
+// printMessages prints the messages about a valid file. Notes are many, and printed only by -t.
+func (s *frontServer) printMessages(result *nginxconf.Result, all bool) {
 	for _, m := range result.Ignored {
-		s.voice.say("left out: " + m.Error())
+		s.stderrLog.print("ignored: " + m.Error())
 	}
 	for _, m := range result.Warnings {
-		s.voice.say("warning: " + m.Error())
+		s.stderrLog.print("warning: " + m.Error())
 	}
 	if !all && len(result.Noted) > 0 {
-		s.voice.say(fmt.Sprintf("%d directives mean nothing here, or something else: -t says which", len(result.Noted)))
+		s.stderrLog.print(fmt.Sprintf("%d directives have no effect or a different one: -t lists them",
+			len(result.Noted)))
 		return
 	}
 	for _, m := range result.Noted {
-		s.voice.say("note: " + m.Error())
+		s.stderrLog.print("note: " + m.Error())
 	}
 }
 
-// try does what start would, but for sockets, files and privileges.
-func (s *frontServer) try(result *nginxconf.Result) error {
-	_, err := s.newPowers(&result.Process)
+// validate does what start would, but opens no sockets and files and keeps its privileges.
+func (s *frontServer) validate(result *nginxconf.Result) error {
+	_, err := s.newPrivileges(&result.Process)
 	if err == nil {
-		err = s.certs.use(&result.Config, s.voice.say)
+		err = s.certs.load(&result.Config, s.stderrLog.print)
 	}
 	defer s.certs.close()
 	if err != nil {
 		return err
 	}
-	handler, err := front.New(result.Config, front.LogErrors(s.voice.logger()), front.OpenLogs(canOpenLog), front.CachesInMemory())
+	handler, err := front.New(result.Config, front.LogErrors(s.stderrLog.logger()), front.OpenLogs(checkLogPath),
+		front.CachesInMemory())
 	if err != nil {
 		return err
 	}
 	return handler.Close()
 }
 
-// canOpenLog is for who does not want to write a log.
-func canOpenLog(path string) (io.WriteCloser, error) {
+// checkLogPath stands in for opening a log: it only checks that the folder exists.
+func checkLogPath(path string) (io.WriteCloser, error) {
 	if info, err := os.Stat(filepath.Dir(path)); err != nil {
 		return nil, err
 	} else if !info.IsDir() {
-		return nil, fmt.Errorf("%s is no folder", filepath.Dir(path))
+		return nil, fmt.Errorf("%s is not a folder", filepath.Dir(path))
 	}
-	return unclosed{io.Discard}, nil
+	return nopCloser{io.Discard}, nil
 }
 
-// newPowers looks up whom to become.
-func (s *frontServer) newPowers(process *nginxconf.Process) (*privilege.Plan, error) {
+// newPrivileges looks up the user to become.
+func (s *frontServer) newPrivileges(process *nginxconf.Process) (*privilege.Plan, error) {
 	config := privilege.Config{User: s.plan.user, Group: s.plan.group, Sandbox: privilege.Auto, Reaching: true}
 	root := os.Geteuid() == 0
 	switch {
@@ -165,9 +168,10 @@ func (s *frontServer) newPowers(process *nginxconf.Process) (*privilege.Plan, er
 	case root && process.User != "":
 		config.User, config.Group = process.User, process.Group
 	case root:
-		config.User = unprivileged
+		config.User = defaultUser
 	case process.User != "":
-		s.voice.say(fmt.Sprintf("warning: user %s: only root can become somebody else: this stays %d", process.User, os.Geteuid()))
+		s.stderrLog.print(fmt.Sprintf("warning: user %s: only root can change the user: still running as %d",
+			process.User, os.Geteuid()))
 	}
 	return privilege.NewPlan(config)
 }
@@ -178,20 +182,20 @@ func (s *frontServer) open(result *nginxconf.Result) (*privilege.Outcome, error)
 	if s.passed, err = listen.Inherit(); err != nil {
 		return nil, err
 	}
-	if s.powers, err = s.newPowers(&result.Process); err != nil {
-		return nil, usage(err)
+	if s.privileges, err = s.newPrivileges(&result.Process); err != nil {
+		return nil, usageError(err)
 	}
-	if err := s.certs.use(&result.Config, s.voice.say); err != nil {
-		return nil, usage(err)
+	if err := s.certs.load(&result.Config, s.stderrLog.print); err != nil {
+		return nil, usageError(err)
 	}
-	if err := s.logs.prepare(logPaths(result), s.powers); err != nil {
-		return nil, usage(err)
+	if err := s.logs.prepare(logPaths(result), s.privileges); err != nil {
+		return nil, usageError(err)
 	}
-	if err := prepareCaches(result.Config.Caches, s.powers); err != nil {
-		return nil, usage(err)
+	if err := prepareCaches(result.Config.Caches, s.privileges); err != nil {
+		return nil, usageError(err)
 	}
-	if s.errors, err = openErrorFile(result.Process.ErrorLog, s.logs, s.voice); err != nil {
-		return nil, usage(err)
+	if s.errors, err = openErrorFile(result.Process.ErrorLog, s.logs, s.stderrLog); err != nil {
+		return nil, usageError(err)
 	}
 	if err := s.openSockets(result.Process.Listeners); err != nil {
 		return nil, err
@@ -200,36 +204,37 @@ func (s *frontServer) open(result *nginxconf.Result) (*privilege.Outcome, error)
 		return nil, err
 	}
 	s.limits(&result.Process)
-	loadTables()
-	return s.powers.Apply(privilege.Folders{})
+	preloadTables()
+	return s.privileges.Apply(privilege.Folders{})
 }
 
-// start makes the handler and the servers, and says what is served.
+// start creates the handler and the servers and prints what is served.
 func (s *frontServer) start(result *nginxconf.Result, outcome *privilege.Outcome) error {
 	var err error
-	s.handler, err = front.New(result.Config, front.LogErrors(s.errors.logger()), front.OpenLogs(s.logs.open), front.CountConnections(s.connections))
+	s.handler, err = front.New(result.Config, front.LogErrors(s.errors.logger()), front.OpenLogs(s.logs.open),
+		front.CountConnections(s.connections))
 	if err != nil {
-		return badConfiguration(s.stderr, s.plan, err)
+		return reportInvalidConfig(s.stderr, s.plan, err)
 	}
 	s.config = &result.Config
-	s.secrets.Store(newTLSTable(s.config, s.certs))
-	s.voice.say("serving " + s.plan.file)
+	s.tlsTable.Store(newTLSTable(s.config, s.certs))
+	s.stderrLog.print("serving " + s.plan.file)
 	for _, socket := range s.sockets {
 		l, err := duplicate(socket.base)
 		if err != nil {
 			return err
 		}
 		s.startSocket(socket, l)
-		s.voice.say("on " + urlOf(socket.base, socket.TLS))
+		s.stderrLog.print("listening on " + urlOf(socket.base, socket.TLS))
 	}
-	s.voice.say("as " + whom(outcome))
+	s.stderrLog.print("running as " + describeUser(outcome))
 	if outcome.UID == 0 {
-		s.voice.say("root serves this: give a user to have somebody else do it")
+		s.stderrLog.print("warning: running as root; set a user to drop privileges")
 	}
-	s.certs.watch(func(text string) { s.voice.say(text + whoeverCannot(outcome)) })
+	s.certs.watch(func(text string) { s.stderrLog.print(text + cannotReloadText(outcome)) })
 	return nil
 }
 
-func whoeverCannot(o *privilege.Outcome) string {
-	return fmt.Sprintf("; %s cannot read it again, a new one needs a new start", whoever(o))
+func cannotReloadText(o *privilege.Outcome) string {
+	return fmt.Sprintf("; %s cannot reload it, so a new one requires a restart", userName(o))
 }

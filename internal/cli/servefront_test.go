@@ -19,19 +19,19 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// frontSite is a folder with an nginx.conf, and a server that it says all of.
+// frontSite is a folder with an nginx.conf, and the server that runs it.
 type frontSite struct {
 	t   *testing.T
 	dir string
 	*served
 }
 
-// newFrontSite makes a folder that anybody can reach.
+// newFrontSite creates a folder that all users can access.
 func newFrontSite(t *testing.T) *frontSite { return &frontSite{t: t, dir: openDir(t)} }
 
 func (f *frontSite) path(name string) string { return filepath.Join(f.dir, name) }
 
-// configure writes the configuration: DIR stands for the folder.
+// configure writes the configuration; DIR stands for the folder.
 func (f *frontSite) configure(text string) {
 	f.t.Helper()
 	write(f.t, f.path("nginx.conf"), strings.ReplaceAll(text, "DIR", f.dir))
@@ -40,17 +40,17 @@ func (f *frontSite) configure(text string) {
 func (f *frontSite) start(args ...string) {
 	f.t.Helper()
 	f.served = serveFiles(f.t, append([]string{"-c", f.path("nginx.conf")}, args...)...)
-	f.await(`tare: as `)
+	f.await(`tare: running as `)
 }
 
-// over is a client that asks at a unix socket of the folder.
+// over returns a client that connects to a unix socket in the folder.
 func (f *frontSite) over(socket string) *http.Client {
 	return client(f.t, func(ctx context.Context, _, _ string) (net.Conn, error) {
 		return new(net.Dialer).DialContext(ctx, "unix", f.path(socket))
 	})
 }
 
-// reload has the configuration be read again, and waits until that is said.
+// reload reloads the configuration and waits for the outcome.
 func (f *frontSite) reload() {
 	f.t.Helper()
 	before := count(f.stderr(), "reload: ")
@@ -67,8 +67,8 @@ http {
 }
 `
 
-// A configuration is changed while it is served: sockets come and go, and one that is wrong changes nothing.
-func TestFrontReload(t *testing.T) {
+// A reload opens and closes sockets; an invalid configuration changes nothing.
+func TestReloadChangesSocketsOrNothing(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	if err := os.Mkdir(f.path("run"), 0o777); err != nil {
@@ -92,7 +92,7 @@ func TestFrontReload(t *testing.T) {
 
 	f.configure(strings.NewReplacer("second", "third", `"one"`, `"three"`).Replace(twoSockets))
 	f.reload()
-	f.await("no longer on http over the unix socket .*/second\n")
+	f.await("no longer listening on http over the unix socket .*/second\n")
 	get(t, first, "http://any/", "three") // by the connection that there was
 	get(t, f.over("third"), "http://any/", "two")
 	if _, err := f.over("second").Get("http://any/"); err == nil {
@@ -102,14 +102,14 @@ func TestFrontReload(t *testing.T) {
 	f.configure("events {}\nhttp { server { listen unix:DIR/fourth; rubbish; } }")
 	f.reload()
 	f.await(`reload: .*nginx.conf:2: unknown directive "rubbish"`)
-	awaitRepeated(t, f.served, "reload: nothing has changed", 1)
+	awaitRepeated(t, f.served, "reload: failed, still serving the old configuration", 1)
 	get(t, first, "http://any/", "three")
 	f.configure("events {}\nhttp { server { listen unix:DIR/none/x; location / { return 200 x; } } }")
 	f.reload()
-	awaitRepeated(t, f.served, "reload: nothing has changed", 2)
+	awaitRepeated(t, f.served, "reload: failed, still serving the old configuration", 2)
 	f.configure("events {}\nhttp { server { listen unix:DIR/fourth; location / { return 200 $nosuchvariable; } } }")
 	f.reload()
-	awaitRepeated(t, f.served, "reload: nothing has changed", 3)
+	awaitRepeated(t, f.served, "reload: failed, still serving the old configuration", 3)
 	if _, err := os.Stat(f.path("fourth")); err == nil {
 		t.Error("a socket of a configuration that is wrong is left")
 	}
@@ -125,8 +125,8 @@ func TestFrontReload(t *testing.T) {
 	}
 }
 
-// No request is lost while the configuration changes, be it what is answered or how connections are kept.
-func TestFrontReloadUnderLoad(t *testing.T) {
+// No request is lost by reloads that change responses or connection settings.
+func TestReloadLosesNoRequest(t *testing.T) {
 	t.Parallel()
 	reloads := 5
 	if os.Getenv("TARE_SLOW") != "" {
@@ -173,7 +173,7 @@ http {
 	}
 }
 
-// serveOn serves at a unix socket that everybody may use, until the test ends.
+// serveOn serves at a unix socket that all users may use, until the test ends.
 func serveOn(t *testing.T, path string) {
 	t.Helper()
 	l, err := net.Listen("unix", path)
@@ -190,24 +190,27 @@ func serveOn(t *testing.T, path string) {
 	t.Cleanup(func() { server.Close() })
 }
 
-// loadUntil loads a socket until ctx ends, and says when it has begun. Its error is about requests that failed.
+// loadUntil sends requests to a socket until ctx ends and signals its start. Its error reports
+// failed requests.
 func loadUntil(ctx context.Context, socket, path string, started func()) error {
 	result, err := load.Run(ctx, load.Plan{
-		URL: "http+unix://" + socket + ":" + path, Connections: 4, Threads: 1, Duration: time.Hour, Trace: &load.Trace{Started: started},
+		URL: "http+unix://" + socket + ":" + path, Connections: 4, Threads: 1, Duration: time.Hour,
+		Trace: &load.Trace{Started: started},
 	})
 	switch {
 	case ctx.Err() == nil || !errors.Is(err, context.Canceled):
 		return fmt.Errorf("the load of %s has ended: %w", path, err)
 	case result.Errors.Total() > 0:
-		return fmt.Errorf("%s: %d of %d requests failed, the first with %s", path, result.Errors.Total(), result.Requests, result.Errors.First)
+		return fmt.Errorf("%s: %d of %d requests failed, the first with %s", path, result.Errors.Total(),
+			result.Requests, result.Errors.First)
 	case result.Requests == 0:
 		return fmt.Errorf("%s: nothing was asked", path)
 	}
 	return nil
 }
 
-// Logs are opened again, and requests that have begun are finished when it is to end.
-func TestFrontSignals(t *testing.T) {
+// SIGUSR1 reopens logs, and a shutdown finishes active requests.
+func TestFrontReopensLogsAndFinishesRequests(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	f.configure(`error_log DIR/error.log;
@@ -246,26 +249,26 @@ http {
 		t.Fatal(err)
 	}
 	f.signal(syscall.SIGUSR1)
-	f.await("logs: opened again")
+	f.await("logs: reopened")
 	get(t, f.over("first"), "http://any/2", "hello")
 	awaitText(t, f.path("access.log"), "GET /2 ")
 
-	answer := make(chan string)
+	response := make(chan string)
 	go func() {
 		resp, err := f.over("first").Get("http://any/slow")
 		if err != nil {
-			answer <- err.Error()
+			response <- err.Error()
 			return
 		}
 		defer resp.Body.Close()
 		b, _ := io.ReadAll(resp.Body)
-		answer <- string(b)
+		response <- string(b)
 	}()
 	<-begun
 	f.signal(syscall.SIGQUIT)
 	awaitGone(t, f.path("first"))
 	close(finish)
-	if got := <-answer; got != "late" {
+	if got := <-response; got != "late" {
 		t.Errorf("got %q", got)
 	}
 	if code := f.wait(); code != 0 {
@@ -273,8 +276,8 @@ http {
 	}
 }
 
-// stub_status tells of all connections: of all sockets, and of what served before a reload.
-func TestFrontCountsConnections(t *testing.T) {
+// stub_status counts all connections: of all sockets, and of servers replaced by a reload.
+func TestStubStatusCountsAllConnections(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	if err := os.Chmod(f.dir, 0o777); err != nil {
@@ -298,7 +301,7 @@ http {
 	get(t, first, "http://any/", "Active connections: 3 \nserver accepts handled requests\n 3 3 4 \nReading: 0 Writing: 1 Waiting: 2 \n")
 }
 
-// awaitText waits until a file holds a text.
+// awaitText waits until a file contains a text.
 func awaitText(t *testing.T, name, text string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
@@ -311,7 +314,7 @@ func awaitText(t *testing.T, name, text string) {
 	}
 }
 
-// awaitGone waits until there is no file of a name.
+// awaitGone waits until a file does not exist.
 func awaitGone(t *testing.T, name string) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); ; time.Sleep(time.Millisecond) {
@@ -324,10 +327,12 @@ func awaitGone(t *testing.T, name string) {
 	}
 }
 
-// passed starts the server with sockets that listen at free ports: PORT1 and so on in the configuration.
+// passed starts the server with inherited sockets on free ports: PORT1 and so on in the
+// configuration.
 func (f *frontSite) passed(n int, conf string) (addrs []string) {
 	f.t.Helper()
-	cmd := exec.Command("sh", "-c", fmt.Sprintf("LISTEN_PID=$$ LISTEN_FDS=%d exec tare serve -c %s", n, f.path("nginx.conf")))
+	cmd := exec.Command("sh", "-c", fmt.Sprintf("LISTEN_PID=$$ LISTEN_FDS=%d exec tare serve -c %s", n,
+		f.path("nginx.conf")))
 	for i := range n {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
@@ -348,25 +353,25 @@ func (f *frontSite) passed(n int, conf string) (addrs []string) {
 	return addrs
 }
 
-// A name to listen at is resolved by who serves already, and what is served stays.
-func TestFrontListensAtNames(t *testing.T) {
+// A host name in listen is resolved by the running server, and existing sockets stay open.
+func TestListenResolvesHostNames(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	const conf = `events {}
 http { server { listen PORT1; return 200 "one"; } }
 `
 	addr := f.passed(1, conf)[0]
-	f.await("tare: as ")
+	f.await("tare: running as ")
 	_, port, _ := net.SplitHostPort(addr)
 	f.configure(strings.NewReplacer("PORT1", "localhost:"+port, "one", "two").Replace(conf))
 	f.reload()
-	f.await("is served as it is now\n")
+	f.await("new configuration active\n")
 	get(t, client(t, nil), "http://"+addr, "two")
 	f.configure(strings.NewReplacer("PORT1", "localhost:"+port+"x", "one", "three").Replace(conf))
 	f.reload()
 	f.await(`reload: .*nginx.conf:2: directive "listen": "localhost:.*x": want a port`)
 	get(t, client(t, nil), "http://"+addr, "two")
-	if strings.Contains(f.stderr(), "no longer on") {
+	if strings.Contains(f.stderr(), "no longer listening on") {
 		t.Errorf("a socket was given up:\n%s", f.stderr())
 	}
 	if code := f.end(syscall.SIGTERM); code != 0 {
@@ -374,8 +379,8 @@ http { server { listen PORT1; return 200 "one"; } }
 	}
 }
 
-// Root's server becomes the user that the configuration names, for good, or else nobody.
-func TestFrontUser(t *testing.T) {
+// A server started as root becomes the configured user for good, by default nobody.
+func TestFrontStartedAsRootBecomesTheUser(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can become somebody else")
@@ -384,10 +389,11 @@ func TestFrontUser(t *testing.T) {
 		f := newFrontSite(t)
 		f.configure(user + "\nevents {}\nhttp { access_log DIR/log; server { listen unix:DIR/socket; location / { return 200 x; } } }")
 		f.start()
-		f.await("tare: as " + who + ` \(`)
+		f.await("tare: running as " + who + ` \(`)
 		get(t, f.over("socket"), "http://any/", "x")
 		status := read(t, fmt.Sprintf("/proc/%d/status", f.cmd.Process.Pid))
-		if strings.Contains(status, "Uid:\t0") || !strings.Contains(status, "NoNewPrivs:\t1") || !strings.Contains(status, "CapPrm:\t0000000000000000") {
+		if strings.Contains(status, "Uid:\t0") || !strings.Contains(status, "NoNewPrivs:\t1") ||
+			!strings.Contains(status, "CapPrm:\t0000000000000000") {
 			t.Errorf("%s", status)
 		}
 		awaitText(t, f.path("log"), "GET / ")

@@ -8,9 +8,9 @@ import (
 	"testing"
 )
 
-// The folder of a cache is the user's who serves, also if it was there, and can be written. As in nginx its parent is made by nobody:
-// root's could not be entered.
-func TestFrontCacheFolder(t *testing.T) {
+// The serving user owns the folder of a cache, even an existing one, and can write to it. As in
+// nginx, its parent is not created: root's could not be entered.
+func TestCacheFolderIsOwnedByTheServingUser(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can become somebody else")

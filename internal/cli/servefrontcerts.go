@@ -14,39 +14,40 @@ import (
 	"github.com/tarehq/tare/internal/certs"
 )
 
-// certBook has the certificates that hosts name, each once.
-type certBook struct {
-	held    map[front.CertFiles]*heldCert
+// certStore holds the certificates named by hosts, each once.
+type certStore struct {
+	served  map[front.CertFiles]*servedCert
 	running sync.WaitGroup
 }
 
-// heldCert is a certificate while it is served.
-type heldCert struct {
+// servedCert is a certificate that is served.
+type servedCert struct {
 	*certs.Store
 	files []*anchor.File
 	stop  context.CancelFunc // nil unless its files are watched
 }
 
-func newCertBook() *certBook { return &certBook{held: make(map[front.CertFiles]*heldCert)} }
+func newCertStore() *certStore { return &certStore{served: make(map[front.CertFiles]*servedCert)} }
 
-// use reads the certificates that a Config names and are not there yet. If there is an error, no more of them are held than before.
-func (b *certBook) use(config *front.Config, say func(string)) error {
+// load reads the certificates of a Config that are not loaded yet. After an error, none of them
+// remains loaded.
+func (b *certStore) load(config *front.Config, add func(string)) error {
 	var added []front.CertFiles
 	for i := range config.Hosts {
 		host := &config.Hosts[i]
 		for _, l := range host.Listen {
 			for _, pair := range l.Certs {
-				if b.held[pair] != nil {
+				if b.served[pair] != nil {
 					continue
 				}
-				held, err := openCert(pair, say)
+				held, err := openCert(pair, add)
 				if err != nil {
 					for _, pair := range added {
 						b.drop(pair)
 					}
 					return fmt.Errorf("%s: %w", host.Pos, err)
 				}
-				b.held[pair] = held
+				b.served[pair] = held
 				added = append(added, pair)
 			}
 		}
@@ -54,8 +55,8 @@ func (b *certBook) use(config *front.Config, say func(string)) error {
 	return nil
 }
 
-// keep closes those that a Config does not name.
-func (b *certBook) keep(config *front.Config) {
+// retain closes the certificates that a Config does not name.
+func (b *certStore) retain(config *front.Config) {
 	named := make(map[front.CertFiles]bool)
 	for i := range config.Hosts {
 		for _, l := range config.Hosts[i].Listen {
@@ -64,15 +65,15 @@ func (b *certBook) keep(config *front.Config) {
 			}
 		}
 	}
-	for pair := range b.held {
+	for pair := range b.served {
 		if !named[pair] {
 			b.drop(pair)
 		}
 	}
 }
 
-func openCert(pair front.CertFiles, say func(string)) (*heldCert, error) {
-	held := &heldCert{}
+func openCert(pair front.CertFiles, add func(string)) (*servedCert, error) {
+	held := &servedCert{}
 	for _, path := range []string{pair.Cert, pair.Key} {
 		a, err := anchor.New(path)
 		if err != nil {
@@ -82,16 +83,17 @@ func openCert(pair front.CertFiles, say func(string)) (*heldCert, error) {
 		held.files = append(held.files, a)
 	}
 	var err error
-	if held.Store, err = certs.Open(certs.Config{Cert: held.files[0], Key: held.files[1], Log: say}); err != nil {
+	if held.Store, err = certs.Open(certs.Config{Cert: held.files[0], Key: held.files[1], Log: add}); err != nil {
 		held.close()
 		return nil, err
 	}
 	return held, nil
 }
 
-// watch has certificates be renewed when their files change, and says what is served. fail is told of those that cannot be read any more.
-func (b *certBook) watch(fail func(text string)) {
-	for pair, held := range b.held {
+// watch reloads certificates when their files change. It calls fail for those that are no longer
+// readable.
+func (b *certStore) watch(fail func(text string)) {
+	for pair, held := range b.served {
 		if held.stop != nil {
 			continue
 		}
@@ -106,32 +108,32 @@ func (b *certBook) watch(fail func(text string)) {
 	}
 }
 
-// reload reads all again, and says what became of them.
-func (b *certBook) reload(say func(string)) {
-	for pair, held := range b.held {
+// reload rereads all certificates and prints the outcome.
+func (b *certStore) reload(add func(string)) {
+	for pair, held := range b.served {
 		changed, err := held.Reload()
 		switch {
 		case err != nil:
-			say(fmt.Sprintf("certificate: %s: the old one is served still: %v", pair.Cert, err))
+			add(fmt.Sprintf("certificate: %s: still serving the old one: %v", pair.Cert, err))
 		case changed:
-			say(fmt.Sprintf("certificate: %s: a new one is served: %s", pair.Cert, held.Describe(time.Now())))
+			add(fmt.Sprintf("certificate: %s: serving a new one: %s", pair.Cert, held.Describe(time.Now())))
 		}
 	}
 }
 
-func (b *certBook) drop(pair front.CertFiles) {
-	b.held[pair].close()
-	delete(b.held, pair)
+func (b *certStore) drop(pair front.CertFiles) {
+	b.served[pair].close()
+	delete(b.served, pair)
 }
 
-func (b *certBook) close() {
-	for pair := range b.held {
+func (b *certStore) close() {
+	for pair := range b.served {
 		b.drop(pair)
 	}
 	b.running.Wait()
 }
 
-func (h *heldCert) close() {
+func (h *servedCert) close() {
 	if h.stop != nil {
 		h.stop()
 	}
@@ -140,41 +142,43 @@ func (h *heldCert) close() {
 	}
 }
 
-// tlsTable is what handshakes go by, for each Host.
-type tlsTable map[*front.Host]*tlsChoice
+// tlsTable maps each Host to its TLS configurations.
+type tlsTable map[*front.Host]*hostTLS
 
-// tlsChoice is a host's, without and with HTTP/2.
-type tlsChoice struct{ http1, http2 *tls.Config }
+// hostTLS holds a host's TLS configurations, without and with HTTP/2.
+type hostTLS struct{ http1, http2 *tls.Config }
 
-func newTLSTable(config *front.Config, book *certBook) *tlsTable {
+func newTLSTable(config *front.Config, book *certStore) *tlsTable {
 	table := make(tlsTable)
 	for i := range config.Hosts {
 		host := &config.Hosts[i]
 		for n := range host.Listen {
 			if l := &host.Listen[n]; l.TLS && table[host] == nil && (l.Certs != nil || host.RejectHandshake) {
 				c := tlsConfig(host, l, book)
-				table[host] = &tlsChoice{withProtocols(c, "http/1.1"), withProtocols(c, "h2", "http/1.1")}
+				table[host] = &hostTLS{withProtocols(c, "http/1.1"), withProtocols(c, "h2", "http/1.1")}
 			}
 		}
 	}
 	return &table
 }
 
-// tlsConfig is a host's. One that is to refuse handshakes has no certificates, which crypto/tls tells clients as nginx does.
-func tlsConfig(host *front.Host, l *front.Listen, book *certBook) *tls.Config {
+// tlsConfig returns a host's TLS configuration. A host that rejects handshakes has no certificates,
+// which makes crypto/tls send the same alert as nginx.
+func tlsConfig(host *front.Host, l *front.Listen, book *certStore) *tls.Config {
 	c := new(tls.Config)
 	if l.TLSConfig != nil {
 		c = l.TLSConfig.Clone()
 	}
 	if c.ClientAuth != tls.NoClientCert {
-		c.SessionTicketsDisabled = true // one host's is not to let in at another, whose clients need other certificates
+		// a ticket of this host must not admit a client to a host that requires other certificates
+		c.SessionTicketsDisabled = true
 	}
 	if host.RejectHandshake {
 		return c
 	}
 	var all []*certs.Store
 	for _, pair := range l.Certs {
-		all = append(all, book.held[pair].Store)
+		all = append(all, book.served[pair].Store)
 	}
 	c.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		for _, store := range all {
@@ -182,7 +186,7 @@ func tlsConfig(host *front.Host, l *front.Listen, book *certBook) *tls.Config {
 				return cert, nil
 			}
 		}
-		return all[0].GetCertificate(hello) // which says what is wrong with it
+		return all[0].GetCertificate(hello) // for its error
 	}
 	return c
 }
@@ -193,9 +197,10 @@ func withProtocols(c *tls.Config, protocols ...string) *tls.Config {
 	return c
 }
 
-// handshake finds what a handshake goes by: that of the host that the client names, or of the address's default.
-func (s *frontServer) handshake(hello *tls.ClientHelloInfo) (*tls.Config, error) {
-	local, table := hello.Conn.LocalAddr(), *s.secrets.Load()
+// configForClient returns the TLS configuration of the host that the client names, or of the
+// address's default host.
+func (s *frontServer) configForClient(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	local, table := hello.Conn.LocalAddr(), *s.tlsTable.Load()
 	host := s.handler.HostAt(local, hello.ServerName)
 	choice := table[host]
 	if choice == nil {
@@ -203,15 +208,16 @@ func (s *frontServer) handshake(hello *tls.ClientHelloInfo) (*tls.Config, error)
 	}
 	switch {
 	case choice == nil:
-		return &tls.Config{}, nil // without certificates
-	case speaksHTTP2(host, local):
+		return &tls.Config{}, nil // no certificates
+	case allowsHTTP2(host, local):
 		return choice.http2, nil
 	}
 	return choice.http1, nil
 }
 
-// speaksHTTP2 reports whether a host speaks HTTP/2 at a local address: at that itself, or at all addresses of the port.
-func speaksHTTP2(host *front.Host, local net.Addr) bool {
+// allowsHTTP2 reports whether a host allows HTTP/2 at a local address: at exactly that address, or
+// at all addresses of the port.
+func allowsHTTP2(host *front.Host, local net.Addr) bool {
 	if host == nil {
 		return false
 	}

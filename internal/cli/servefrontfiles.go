@@ -24,39 +24,40 @@ import (
 	"github.com/tarehq/tare/internal/safefile"
 )
 
-// logBook opens files of logs. Those that were prepared were opened with privileges that are gone by then.
-type logBook struct {
-	stdout io.Writer
-	mu     sync.Mutex
-	ready  map[string]*os.File
+// logFiles opens log files. prepared holds those that were opened while the process had privileges.
+type logFiles struct {
+	stdout   io.Writer
+	mu       sync.Mutex
+	prepared map[string]*os.File
 }
 
-func newLogBook(stdout io.Writer) *logBook {
-	return &logBook{stdout: stdout, ready: make(map[string]*os.File)}
+func newLogFiles(stdout io.Writer) *logFiles {
+	return &logFiles{stdout: stdout, prepared: make(map[string]*os.File)}
 }
 
-// prepare opens files for whoever is to write them.
-func (b *logBook) prepare(paths []string, powers *privilege.Plan) error {
+// prepare opens files for the user that will write them.
+func (b *logFiles) prepare(paths []string, privileges *privilege.Plan) error {
 	for _, path := range paths {
 		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-			continue // it is opened when it is needed
+			continue // opened when needed
 		}
-		file, err := createLog(path, powers)
+		file, err := createLog(path, privileges)
 		if err != nil {
 			return err
 		}
-		b.ready[path] = file
+		b.prepared[path] = file
 	}
 	return nil
 }
 
-// createLog opens the file of a log. A new one belongs to whoever is to write it, unless a symbolic link led there.
-func createLog(path string, powers *privilege.Plan) (*os.File, error) {
+// createLog opens a log file. A new file is owned by the user that will write it, unless a symbolic
+// link led to it.
+func createLog(path string, privileges *privilege.Plan) (*os.File, error) {
 	file, how, err := safefile.OpenFile(path, logFlags|os.O_CREATE, logMode)
 	if err != nil {
 		return nil, err
 	}
-	if uid, gid, ok := powers.IDs(); ok && how.Created && !how.Linked {
+	if uid, gid, ok := privileges.IDs(); ok && how.Created && !how.Linked {
 		if err := file.Chown(uid, gid); err != nil {
 			file.Close()
 			return nil, err
@@ -66,16 +67,16 @@ func createLog(path string, powers *privilege.Plan) (*os.File, error) {
 }
 
 // open opens a log.
-func (b *logBook) open(path string) (io.WriteCloser, error) {
+func (b *logFiles) open(path string) (io.WriteCloser, error) {
 	switch path {
 	case "/dev/stdout":
-		return unclosed{b.stdout}, nil
+		return nopCloser{b.stdout}, nil
 	case "/dev/stderr", "stderr":
-		return unclosed{os.Stderr}, nil
+		return nopCloser{os.Stderr}, nil
 	}
 	b.mu.Lock()
-	file := b.ready[path]
-	delete(b.ready, path)
+	file := b.prepared[path]
+	delete(b.prepared, path)
 	b.mu.Unlock()
 	if file != nil {
 		return file, nil
@@ -84,20 +85,21 @@ func (b *logBook) open(path string) (io.WriteCloser, error) {
 	return file, err
 }
 
-func (b *logBook) close() {
+func (b *logFiles) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for path, file := range b.ready {
+	for path, file := range b.prepared {
 		file.Close()
-		delete(b.ready, path)
+		delete(b.prepared, path)
 	}
 }
 
-// logPaths are the files of logs that are known from the start, each once.
+// logPaths returns the paths of logs that are known at the start, without duplicates.
 func logPaths(result *nginxconf.Result) []string {
 	var paths []string
 	add := func(path string) {
-		if path != "" && path != "stderr" && !strings.Contains(path, "$") && !strings.HasPrefix(path, "/dev/") && !slices.Contains(paths, path) {
+		if path != "" && path != "stderr" && !strings.Contains(path, "$") && !strings.HasPrefix(path, "/dev/") &&
+			!slices.Contains(paths, path) {
 			paths = append(paths, path)
 		}
 	}
@@ -116,18 +118,19 @@ func logPaths(result *nginxconf.Result) []string {
 	return paths
 }
 
-// cacheMode is the mode of folders that are made for caches.
+// cacheMode is the mode of new cache folders.
 const cacheMode = 0o700
 
-// prepareCaches makes the folders of caches, and gives them to the user who serves, as nginx does: also those that are there.
-func prepareCaches(all []cache.Config, powers *privilege.Plan) error {
+// prepareCaches creates the folders of caches and makes the serving user their owner, also of
+// existing ones, as nginx does.
+func prepareCaches(all []cache.Config, privileges *privilege.Plan) error {
 	for i := range all {
 		dir := all[i].Dir
 		if dir == "" {
 			continue
 		}
 		err := error(nil)
-		if uid, _, ok := powers.IDs(); ok {
+		if uid, _, ok := privileges.IDs(); ok {
 			err = safefile.GiveDir(dir, cacheMode, uid)
 		} else {
 			err = cache.MakeDir(dir)
@@ -139,27 +142,27 @@ func prepareCaches(all []cache.Config, powers *privilege.Plan) error {
 	return nil
 }
 
-// errorFile is where a server writes its errors: files, and where it says all else.
+// errorFile writes a server's errors to files and to standard error.
 type errorFile struct {
-	voice voice
-	said  bool // errors are said there, too
-	files []leveledFile
+	stderrLog stderrLog
+	toStderr  bool // errors also go to standard error
+	files     []leveledFile
 }
 
-// leveledFile is a file for errors that are grave enough.
+// leveledFile is a file for errors of a minimum severity.
 type leveledFile struct {
 	*spool.Spool
-	grave bool // only errors that are graver than "error"
+	severeOnly bool // only errors more severe than "error"
 }
 
-// isGrave reports whether a level leaves out errors of requests.
-func isGrave(level string) bool { return level == "crit" || level == "alert" || level == "emerg" }
+// isSevere reports whether a level excludes errors of requests.
+func isSevere(level string) bool { return level == "crit" || level == "alert" || level == "emerg" }
 
-func openErrorFile(l *front.ErrorLog, logs *logBook, v voice) (*errorFile, error) {
-	e := &errorFile{voice: v, said: l == nil}
+func openErrorFile(l *front.ErrorLog, logs *logFiles, v stderrLog) (*errorFile, error) {
+	e := &errorFile{stderrLog: v, toStderr: l == nil}
 	for ; l != nil; l = l.Next {
 		if l.Path == "stderr" {
-			e.said = true
+			e.toStderr = true
 			continue
 		}
 		path := l.Path
@@ -168,11 +171,13 @@ func openErrorFile(l *front.ErrorLog, logs *logBook, v voice) (*errorFile, error
 			e.close(context.Background())
 			return nil, err
 		}
-		e.files = append(e.files, leveledFile{grave: isGrave(l.Level), Spool: spool.New(file, spool.Config{
-			Patience: logPatience,
+		e.files = append(e.files, leveledFile{severeOnly: isSevere(l.Level), Spool: spool.New(file, spool.Config{
+			Patience: logWriteTimeout,
 			Open:     func() (io.WriteCloser, error) { return logs.open(path) },
-			Lost:     func(n int, why error) []byte { return fmt.Appendf(nil, "tare: %d lines lost here: %v\n", n, why) },
-			Say:      func(text string) { v.say("error log: " + text) },
+			Lost: func(n int, why error) []byte {
+				return fmt.Appendf(nil, "tare: %d log lines lost: %v\n", n, why)
+			},
+			Say: func(text string) { v.print("error log: " + text) },
 		})})
 	}
 	return e, nil
@@ -180,22 +185,22 @@ func openErrorFile(l *front.ErrorLog, logs *logBook, v voice) (*errorFile, error
 
 func (e *errorFile) logger() *log.Logger {
 	if len(e.files) == 0 {
-		return e.voice.logger()
+		return e.stderrLog.logger()
 	}
 	return log.New(e, "", log.LstdFlags)
 }
 
-// Write implements io.Writer. It writes a line to each file, but for errors of requests, which the handler marks so, to those for what is
-// graver.
+// Write implements io.Writer. It writes a line to each file whose severity matches. The handler
+// marks errors of requests.
 func (e *errorFile) Write(line []byte) (int, error) {
 	ordinary := bytes.Contains(line, []byte(" front: [error] "))
 	for _, f := range e.files {
-		if !ordinary || !f.grave {
-			_, _ = f.Write(line) // it never fails
+		if !ordinary || !f.severeOnly {
+			_, _ = f.Write(line) // a Spool's Write never fails
 		}
 	}
-	if e.said {
-		e.voice.say(strings.TrimRight(string(line), "\n"))
+	if e.toStderr {
+		e.stderrLog.print(strings.TrimRight(string(line), "\n"))
 	}
 	return len(line), nil
 }
@@ -213,11 +218,11 @@ func (e *errorFile) close(ctx context.Context) {
 		return
 	}
 	for _, f := range e.files {
-		_ = f.Close(ctx) // nobody is left to tell
+		_ = f.Close(ctx) // there is nowhere to report it
 	}
 }
 
-// writePID writes the process's number to a file, "" for none, in place of the last one.
+// writePID replaces the PID file; an empty path means none.
 func (s *frontServer) writePID(path string) error {
 	if path == s.pid {
 		return nil
@@ -232,7 +237,8 @@ func (s *frontServer) writePID(path string) error {
 	return nil
 }
 
-// createPID writes the file. It is root's, and stays so: whoever can change it chooses what root's "kill $(cat FILE)" ends.
+// createPID writes the file. Root owns it: anyone else who could change it could choose the process
+// that root's "kill $(cat FILE)" ends.
 func (s *frontServer) createPID(path string) error {
 	const mode = 0o644
 	flags := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
@@ -242,7 +248,7 @@ func (s *frontServer) createPID(path string) error {
 	}
 	info, err := file.Stat()
 	if err == nil && os.Geteuid() == 0 && info.Mode().IsRegular() {
-		if !how.Created && !how.Trusted { // it may be open elsewhere
+		if !how.Created && !how.Trusted { // another process may have it open
 			file.Close()
 			if err := safefile.Remove(path); err != nil {
 				return err
@@ -252,30 +258,31 @@ func (s *frontServer) createPID(path string) error {
 			}
 			if !how.Created {
 				file.Close()
-				return fmt.Errorf("%s: somebody else has just made it: want a folder in which only root may write", path)
+				return fmt.Errorf("%s: another user has just created it: want a folder that only root may write to",
+					path)
 			}
 		}
 		err = errors.Join(file.Chown(0, 0), file.Chmod(mode))
 		if !how.Trusted {
-			s.voice.say(fmt.Sprintf("warning: pid: others than root may write in the folder of %s, and have it name another process", path))
+			s.stderrLog.print(fmt.Sprintf("warning: pid: users other than root may write to the folder of %s and could replace the file", path))
 		}
 	}
 	_, writeErr := file.WriteString(strconv.Itoa(os.Getpid()) + "\n")
 	return errors.Join(err, writeErr, file.Close())
 }
 
-// removePID removes the file, if whoever this process has become may do that.
+// removePID removes the file if the current user may do so.
 func (s *frontServer) removePID() {
 	if s.pid == "" {
 		return
 	}
 	if err := safefile.Remove(s.pid); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.voice.say(fmt.Sprintf("pid: %s is left: %v", s.pid, err))
+		s.stderrLog.print(fmt.Sprintf("pid: cannot remove %s: %v", s.pid, err))
 	}
 	s.pid = ""
 }
 
-// limits sets what the file says of the process.
+// limits applies the file's settings of the process.
 func (s *frontServer) limits(process *nginxconf.Process) {
 	if process.Workers > 0 {
 		runtime.GOMAXPROCS(process.Workers)
@@ -290,6 +297,6 @@ func (s *frontServer) limits(process *nginxconf.Process) {
 		err = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
 	}
 	if err != nil {
-		s.voice.say(fmt.Sprintf("warning: worker_rlimit_nofile %d: %v: the limit stays what it is", process.Files, err))
+		s.stderrLog.print(fmt.Sprintf("warning: worker_rlimit_nofile %d: %v: limit unchanged", process.Files, err))
 	}
 }

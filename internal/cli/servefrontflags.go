@@ -9,7 +9,7 @@ import (
 	"strings"
 )
 
-// portFlag is --port: a number, or with an nginx.conf what nginx's -p is, a folder.
+// portFlag is the value of --port: a number or, with an nginx.conf, nginx's prefix folder.
 type portFlag struct {
 	number uint16
 	prefix string
@@ -40,62 +40,64 @@ func (f *portFlag) String() string {
 // Type implements pflag.Value.
 func (*portFlag) Type() string { return "port" }
 
-// serve carries out the command line: it is about files, or about an nginx.conf.
+// serve runs the command line: for files, or for an nginx.conf.
 func (f *serveFlags) serve(ctx context.Context, env Env, args []string) error {
-	if f.config != "" && (len(args) > 0 || f.key != "") { // as it was before there were configurations
+	if f.config != "" && (len(args) > 0 || f.key != "") { // -c meant the certificate before nginx.conf was supported
 		if f.cert != "" {
-			return usage(fmt.Errorf("-c: with a DIR or --key it is the certificate, and there is --cert; give one of them"))
+			return usageError(fmt.Errorf("-c means --cert with a DIR or --key: set only one of them"))
 		}
 		f.cert, f.config = f.config, ""
 	}
 	if f.config != "" {
 		plan, err := f.frontPlan(env)
 		if err != nil {
-			return usage(err)
+			return usageError(err)
 		}
 		return runFront(ctx, env, plan)
 	}
 	if f.test || f.lenient {
-		return usage(fmt.Errorf("-t and --lenient go with -c FILE"))
+		return usageError(fmt.Errorf("-t and --lenient require -c FILE"))
 	}
 	plan, err := f.plan(env, args)
 	if err != nil {
-		return usage(err)
+		return usageError(err)
 	}
 	return runServe(ctx, env, plan)
 }
 
-// frontPlan reads the flags that go with an nginx.conf.
+// frontPlan parses the flags for an nginx.conf.
 func (f *serveFlags) frontPlan(env Env) (*frontPlan, error) {
 	for _, flag := range []string{
-		"listen", "socket-mode", "chroot", "sandbox", "cert", "access-log", "log-format", "index", "listing", "dotfiles",
+		"listen", "socket-mode", "chroot", "sandbox", "cert", "access-log", "log-format", "index", "listing",
+		"dotfiles",
 		"header", "cache-control", "compress", "unsafe-dir",
 	} {
 		if f.changed(flag) {
-			return nil, fmt.Errorf("--%s does not go with -c %s, which says what is served and how", flag, f.config)
+			return nil, fmt.Errorf("--%s and -c %s are mutually exclusive: the file configures it", flag, f.config)
 		}
 	}
 	if f.changed("port") && f.port.prefix == "" {
-		return nil, fmt.Errorf("--port %d: -c %s says where to listen; a folder would be nginx's prefix", f.port.number, f.config)
+		return nil, fmt.Errorf("--port %d and -c %s are mutually exclusive: the file configures where to listen",
+			f.port.number, f.config)
 	}
 	if f.grace < 0 {
-		return nil, fmt.Errorf("--grace %s: want a time of 0 or more", f.grace)
+		return nil, fmt.Errorf("--grace %s: want 0 or more", f.grace)
 	}
 	p := &frontPlan{user: f.user, group: f.group, lenient: f.lenient, test: f.test, grace: f.grace}
 	p.file = env.path(f.config)
 	if f.port.prefix != "" {
 		p.prefix = env.path(f.port.prefix)
-		if !filepath.IsAbs(f.config) { // as nginx reads it
+		if !filepath.IsAbs(f.config) { // as in nginx
 			p.file = filepath.Join(p.prefix, f.config)
 		}
 	}
 	if isPEM(p.file) {
-		return nil, fmt.Errorf("-c %s: this is a certificate; give it by --cert", f.config)
+		return nil, fmt.Errorf("-c %s: the file is a certificate (use --cert)", f.config)
 	}
 	return p, nil
 }
 
-// isPEM reports whether a file begins as PEM does, which no nginx.conf can.
+// isPEM reports whether a file begins like PEM, which no nginx.conf can.
 func isPEM(path string) bool {
 	file, err := os.Open(path)
 	if err != nil {

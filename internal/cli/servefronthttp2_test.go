@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// http2Hosts share ports. At the first one hosts with http2 on speak HTTP/2, at the second one all do, for a listen says so, and at
-// the third one a host that is not the default.
+// http2Hosts share ports. At the first one, only hosts with http2 on allow HTTP/2. At the second,
+// all do because of listen. At the third, only a host that is not the default does.
 const http2Hosts = `events {}
 http {
 	ssl_certificate one.pem; ssl_certificate_key one.key;
@@ -19,19 +19,20 @@ http {
 }
 `
 
-// A client that offers HTTP/2 gets it from the hosts that speak it, as in nginx.
-func TestFrontHTTP2OfHosts(t *testing.T) {
+// A client that offers HTTP/2 gets it from hosts that allow it, as in nginx.
+func TestHTTP2IsOfferedByHostsThatAllowIt(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	putCertificate(t, f.path("one.pem"), f.path("one.key"), 1)
 	openToAll(t, f.path("one.pem"), f.path("one.key"))
 	addrs := f.passed(3, http2Hosts)
-	f.await("tare: as ")
+	f.await("tare: running as ")
 	check := func(want [3]string) {
 		t.Helper()
 		for i, addr := range addrs {
 			for name := range strings.FieldsSeq("off on none a.on unknown") {
-				config := &tls.Config{InsecureSkipVerify: true, ServerName: name, NextProtos: []string{"h2", "http/1.1"}}
+				config := &tls.Config{InsecureSkipVerify: true, ServerName: name,
+					NextProtos: []string{"h2", "http/1.1"}}
 				c, err := tls.Dial("tcp", addr, config)
 				if err != nil {
 					t.Fatal(err)
@@ -46,7 +47,8 @@ func TestFrontHTTP2OfHosts(t *testing.T) {
 	}
 	const all = "off on none a.on unknown"
 	check([3]string{"on", all, "a.on"})
-	f.configure(strings.NewReplacer("PORT1", addrs[0], "PORT2", addrs[1], "PORT3", addrs[2], "http2 off", "http2 on").Replace(http2Hosts))
+	f.configure(strings.NewReplacer("PORT1", addrs[0], "PORT2", addrs[1], "PORT3", addrs[2], "http2 off",
+		"http2 on").Replace(http2Hosts))
 	f.reload()
 	check([3]string{"off on a.on unknown", all, "off on a.on unknown"})
 	if code := f.end(syscall.SIGTERM); code != 0 {

@@ -12,8 +12,9 @@ import (
 	"testing"
 )
 
-// Connections of HTTP/2 end behind so many requests, too, and none of those that follow is lost. The PROXY protocol may stand before TLS.
-func TestFrontKeepsHTTP2(t *testing.T) {
+// keepalive_requests also applies to HTTP/2, and none of the following requests is lost. The PROXY
+// protocol may precede TLS.
+func TestKeepaliveRequestsLosesNoHTTP2Request(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	putCertificate(t, f.path("one.pem"), f.path("one.key"), 1)
@@ -29,16 +30,17 @@ http {
 	}
 }
 `)[0]
-	f.await("tare: as ")
-	transport := &http.Transport{ForceAttemptHTTP2: true, DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
-		nc, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
-		if err != nil {
-			return nil, err
-		}
-		fmt.Fprint(nc, "PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n")
-		c := tls.Client(nc, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
-		return c, c.HandshakeContext(ctx)
-	}}
+	f.await("tare: running as ")
+	transport := &http.Transport{ForceAttemptHTTP2: true,
+		DialTLSContext: func(ctx context.Context, _, _ string) (net.Conn, error) {
+			nc, err := new(net.Dialer).DialContext(ctx, "tcp", addr)
+			if err != nil {
+				return nil, err
+			}
+			fmt.Fprint(nc, "PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n")
+			c := tls.Client(nc, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+			return c, c.HandshakeContext(ctx)
+		}}
 	t.Cleanup(transport.CloseIdleConnections)
 	client := &http.Client{Transport: transport, Timeout: patience}
 	var got []string

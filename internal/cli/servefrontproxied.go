@@ -9,7 +9,7 @@ import (
 	"github.com/tarehq/tare/internal/proxyproto"
 )
 
-// withProxyHeader gives the requests of a connection what its proxy reports.
+// withProxyHeader adds a connection's PROXY protocol header to the context of its requests.
 func withProxyHeader(ctx context.Context, nc net.Conn) context.Context {
 	if secured, ok := nc.(*tls.Conn); ok {
 		nc = secured.NetConn()
@@ -20,7 +20,7 @@ func withProxyHeader(ctx context.Context, nc net.Conn) context.Context {
 	return ctx
 }
 
-// brokenProxyHeader logs that a connection was closed for want of a valid header.
+// brokenProxyHeader logs a connection closed for an invalid PROXY protocol header.
 func (s *frontServer) brokenProxyHeader(remote net.Addr, err error) {
 	s.errors.logger().Printf("http: connection from %v closed: %v", remote, err)
 }

@@ -21,7 +21,7 @@ http {
 }
 `
 
-// talkTo sends a text at a socket, and reads until the connection is closed.
+// talkTo sends a text to a socket and reads until the connection closes.
 func (f *frontSite) talkTo(socket, send string, whole bool) {
 	f.t.Helper()
 	nc, err := net.Dial("unix", f.path(socket))
@@ -39,8 +39,9 @@ func (f *frontSite) talkTo(socket, send string, whole bool) {
 	}
 }
 
-// Requests that the server refuses are in the log of the server block that address and Host name, as nginx has them.
-func TestFrontLogsRefused(t *testing.T) {
+// Requests that the server refuses appear in the log of the server block selected by address and
+// Host, as in nginx.
+func TestRefusedRequestsAreLogged(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	if err := os.Chmod(f.dir, 0o777); err != nil {
@@ -51,16 +52,21 @@ func TestFrontLogsRefused(t *testing.T) {
 	for _, c := range []struct{ send, log, want string }{
 		{"hello\r\n\r\n", "log", "first|unix:|hello|400|N|first|-|-"},
 		{"\x16\x03\x01\r\n\r\n", "log", `first|unix:|\x16\x03\x01|400|N|first|-|-`},
-		{"GET /a?b HTTP/1.1\r\nUser-Agent: ua\r\nHost: second\r\nHost: first\r\n\r\n", "second", "second|unix:|GET /a?b HTTP/1.1|400|N|second|/a?b|ua"},
-		{"POST / HTTP/1.1\r\nHost: second\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "second", "second|unix:|POST / HTTP/1.1|400|N|second|/|-"},
+		{"GET /a?b HTTP/1.1\r\nUser-Agent: ua\r\nHost: second\r\nHost: first\r\n\r\n", "second",
+			"second|unix:|GET /a?b HTTP/1.1|400|N|second|/a?b|ua"},
+		{"POST / HTTP/1.1\r\nHost: second\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n", "second",
+			"second|unix:|POST / HTTP/1.1|400|N|second|/|-"},
 		{"GET /%zz HTTP/1.1\r\nHost: second\r\n\r\n", "log", "first|unix:|GET /%zz HTTP/1.1|400|N|first|/%zz|-"},
-		{"OPTIONS * HTTP/1.1\r\nHost: first\r\nConnection: close\r\n\r\n", "log", "first|unix:|OPTIONS * HTTP/1.1|400|N|first|*|-"},
-		{"GET / HTTP/1.1\r\nHost: second\r\nX: " + strings.Repeat("x", 64<<10) + "\r\n\r\n", "second", "second|unix:|GET / HTTP/1.1|431|N|second|/|-"},
+		{"OPTIONS * HTTP/1.1\r\nHost: first\r\nConnection: close\r\n\r\n", "log",
+			"first|unix:|OPTIONS * HTTP/1.1|400|N|first|*|-"},
+		{"GET / HTTP/1.1\r\nHost: second\r\nX: " + strings.Repeat("x", 64<<10) + "\r\n\r\n", "second",
+			"second|unix:|GET / HTTP/1.1|431|N|second|/|-"},
 		{"GET /x HT", "log", "first|unix:|GET /x HT|408|0|first|-|-"},
 	} {
 		before := read(t, f.path(c.log))
 		f.talkTo("s", c.send, false)
-		want := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(c.want), `\|N\|`, `\|[1-9][0-9]*\|`) + "\n$")
+		want := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(c.want), `\|N\|`,
+			`\|[1-9][0-9]*\|`) + "\n$")
 		deadline := time.Now().Add(30 * time.Second)
 		for len(read(t, f.path(c.log))) == len(before) && time.Now().Before(deadline) {
 			time.Sleep(time.Millisecond)
@@ -78,8 +84,8 @@ func TestFrontLogsRefused(t *testing.T) {
 	}
 }
 
-// A client that reads nothing is cut off after send_timeout, however short the responses are.
-func TestFrontUnread(t *testing.T) {
+// A client that reads nothing is disconnected after send_timeout, however short the responses are.
+func TestClientThatReadsNothingIsDisconnected(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	if err := os.Chmod(f.dir, 0o777); err != nil {
@@ -87,7 +93,8 @@ func TestFrontUnread(t *testing.T) {
 	}
 	f.configure(refusedConf)
 	f.start()
-	for _, line := range []string{"GET / HTTP/1.1", "GET /none HTTP/1.1", "GET /to HTTP/1.1", "OPTIONS * HTTP/1.1", "TRACE / HTTP/1.1"} {
+	for _, line := range []string{"GET / HTTP/1.1", "GET /none HTTP/1.1", "GET /to HTTP/1.1", "OPTIONS * HTTP/1.1",
+		"TRACE / HTTP/1.1"} {
 		nc, err := net.Dial("unix", f.path("s"))
 		if err != nil {
 			t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 	"github.com/tarehq/tare/internal/listen"
 )
 
-// serve serves until a signal says to end, or a listener fails.
+// serve serves until a signal or a listener's failure.
 func (s *frontServer) serve(ctx context.Context, signals *serveSignals, drain time.Duration) error {
 	for {
 		select {
@@ -48,109 +48,111 @@ func (s *frontServer) serve(ctx context.Context, signals *serveSignals, drain ti
 	}
 }
 
-// notify asks for the signals that a front is sent.
+// notify registers for the signals of a front.
 func (s *frontServer) notify() *serveSignals {
 	c := make(chan os.Signal, 8)
-	signal.Ignore(syscall.SIGPIPE) // who reads standard output may go; what he missed is counted
+	signal.Ignore(syscall.SIGPIPE) // the reader of standard output may exit; lost lines are counted
 	signal.Reset(syscall.SIGHUP)   // it ends other commands
 	signal.Notify(c, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGHUP)
 	return &serveSignals{c}
 }
 
 func (s *frontServer) reopenLogs() {
-	ctx, cancel := context.WithTimeout(context.Background(), logGrace)
+	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
 	defer cancel()
 	if err := errors.Join(s.handler.ReopenLogs(ctx), s.errors.reopen(ctx)); err != nil {
-		s.sayLines("logs: an old file is written still: ", err)
+		s.printErrors("logs: reopening failed, still writing an old file: ", err)
 		return
 	}
-	s.voice.say("logs: opened again")
+	s.stderrLog.print("logs: reopened")
 }
 
-// sayLines says an error, a line for each of those it joins.
-func (s *frontServer) sayLines(prefix string, err error) {
+// printErrors prints an error, one line for each joined error.
+func (s *frontServer) printErrors(prefix string, err error) {
 	for line := range strings.Lines(err.Error()) {
-		s.voice.say(prefix + strings.TrimRight(line, "\n"))
+		s.stderrLog.print(prefix + strings.TrimRight(line, "\n"))
 	}
 }
 
-// reload takes the file as it is now, whole or not at all. It returns how long requests may take once all is to end.
+// reload applies the file's current contents completely or not at all. It returns the time that
+// requests have to finish at a shutdown.
 func (s *frontServer) reload() (grace time.Duration, ok bool) {
 	result, err := s.plan.read()
 	if err == nil {
-		err = s.change(result)
+		err = s.apply(result)
 	}
 	if err != nil {
-		s.sayLines("reload: ", err)
-		s.voice.say("reload: nothing has changed")
+		s.printErrors("reload: ", err)
+		s.stderrLog.print("reload: failed, still serving the old configuration")
 		return 0, false
 	}
-	s.sayMessages(result, false)
-	s.certs.reload(s.voice.say)
-	s.certs.watch(s.voice.say)
+	s.printMessages(result, false)
+	s.certs.reload(s.stderrLog.print)
+	s.certs.watch(s.stderrLog.print)
 	s.limits(&result.Process)
 	if err := s.writePID(result.Process.PID); err != nil {
-		s.voice.say("warning: pid: " + err.Error())
+		s.stderrLog.print("warning: pid: " + err.Error())
 	}
-	s.voice.say("reload: " + s.plan.file + " is served as it is now")
+	s.stderrLog.print("reload: " + s.plan.file + ": new configuration active")
 	return result.Process.Grace, true
 }
 
-// change opens what is new, has the handler change over, and then gives up what is old. Until the handler has changed all is undone if
-// there is an error, and from then on there is none.
-func (s *frontServer) change(result *nginxconf.Result) error {
-	if err := s.certs.use(&result.Config, s.voice.say); err != nil {
+// apply opens new resources, switches the handler over, and closes the old ones. Before the switch,
+// an error undoes all steps; after it, no step can fail.
+func (s *frontServer) apply(result *nginxconf.Result) error {
+	if err := s.certs.load(&result.Config, s.stderrLog.print); err != nil {
 		return err
 	}
 	next, err := s.nextSockets(result.Process.Listeners)
 	if err != nil {
-		s.certs.keep(s.config)
+		s.certs.retain(s.config)
 		return err
 	}
-	before, after := *s.secrets.Load(), *newTLSTable(&result.Config, s.certs)
+	before, after := *s.tlsTable.Load(), *newTLSTable(&result.Config, s.certs)
 	both := maps.Clone(before)
 	maps.Copy(both, after)
-	s.secrets.Store(&both) // handshakes meet either configuration for a moment
+	s.tlsTable.Store(&both) // during the switch, handshakes may use either configuration
 	if err := s.handler.Reload(result.Config); err != nil {
-		next.undo()
-		s.secrets.Store(&before)
-		s.certs.keep(s.config)
+		next.closeOpened()
+		s.tlsTable.Store(&before)
+		s.certs.retain(s.config)
 		return err
 	}
 	s.config = &result.Config
-	s.secrets.Store(&after)
-	s.changeSockets(next)
-	s.certs.keep(s.config)
+	s.tlsTable.Store(&after)
+	s.applySockets(next)
+	s.certs.retain(s.config)
 	return nil
 }
 
-// sockets are those that a new configuration names.
-type sockets []nextSocket
+// socketChanges are the sockets of a new configuration.
+type socketChanges []socketChange
 
-// nextSocket is one of them: a new one, or one that is served already.
-type nextSocket struct {
+// socketChange is a socket of a new configuration: a new one, or one that is served already.
+type socketChange struct {
 	*socket
 	now    nginxconf.Listener
 	opened bool
-	start  net.Listener // for a new server; nil if there is one that will do
+	start  net.Listener // for a new server; nil if the current one is kept
 }
 
-// nextSockets opens what is needed to serve all.
-func (s *frontServer) nextSockets(all []nginxconf.Listener) (next sockets, err error) {
+// nextSockets opens the sockets and listeners that the new configuration needs.
+func (s *frontServer) nextSockets(all []nginxconf.Listener) (next socketChanges, err error) {
 	defer func() {
 		if err != nil {
-			next.undo()
+			next.closeOpened()
 		}
 	}()
 	for i := range all {
-		n := nextSocket{socket: s.socketAt(all[i].Addr), now: all[i]}
+		n := socketChange{socket: s.socketAt(all[i].Addr), now: all[i]}
 		if n.socket == nil {
 			if n.socket, err = openSocket(&all[i], new(listen.Passed)); err != nil {
 				return next, err
 			}
 			n.opened = true
 		}
-		if n.opened || n.now.TLS || keptOf(&n.Listener) != keptOf(&n.now) { // of TLS connections keep what they agreed on
+		// TLS connections keep their handshake's configuration, so TLS always gets a new server
+		if n.opened || n.now.TLS || settingsOf(&n.Listener) != settingsOf(&n.now) {
 			n.start, err = duplicate(n.base)
 		}
 		if next = append(next, n); err != nil {
@@ -160,8 +162,8 @@ func (s *frontServer) nextSockets(all []nginxconf.Listener) (next sockets, err e
 	return next, nil
 }
 
-// undo closes what was opened.
-func (n sockets) undo() {
+// closeOpened closes what was opened.
+func (n socketChanges) closeOpened() {
 	for _, next := range n {
 		if next.start != nil {
 			next.start.Close()
@@ -181,18 +183,19 @@ func (s *frontServer) socketAt(addr string) *socket {
 	return nil
 }
 
-// changeSockets serves what is new, gives up what is gone, and has other servers serve sockets whose connections are to be kept otherwise.
-func (s *frontServer) changeSockets(next sockets) {
+// applySockets serves new sockets, closes removed ones, and replaces servers whose settings
+// changed.
+func (s *frontServer) applySockets(next socketChanges) {
 	var sockets []*socket
 	for _, n := range next {
-		old, idle := n.serving, n.IdleTimeout
+		old, idle := n.server, n.IdleTimeout
 		n.Listener = n.now
 		if n.start != nil {
 			s.startSocket(n.socket, n.start)
 		}
 		switch {
 		case n.opened:
-			s.voice.say("on " + urlOf(n.base, n.TLS))
+			s.stderrLog.print("listening on " + urlOf(n.base, n.TLS))
 		case n.start != nil:
 			s.replace(old, idle)
 		}
@@ -200,15 +203,15 @@ func (s *frontServer) changeSockets(next sockets) {
 	}
 	for _, socket := range s.sockets {
 		if !slices.Contains(sockets, socket) {
-			s.voice.say("no longer on " + urlOf(socket.base, socket.TLS))
+			s.stderrLog.print("no longer listening on " + urlOf(socket.base, socket.TLS))
 			socket.base.Close()
-			s.giveUp(socket.serving)
+			s.shutdownInBackground(socket.server)
 		}
 	}
 	s.sockets = sockets
 }
 
-// close closes what is open when all is over.
+// close closes everything after the shutdown.
 func (s *frontServer) close() error {
 	for _, socket := range s.sockets {
 		socket.base.Close()
@@ -216,7 +219,7 @@ func (s *frontServer) close() error {
 	s.removePID()
 	s.certs.close()
 	s.logs.close()
-	ctx, cancel := context.WithTimeout(context.Background(), logGrace)
+	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
 	defer cancel()
 	s.errors.close(ctx)
 	return nil

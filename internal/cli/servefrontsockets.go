@@ -17,37 +17,38 @@ import (
 	"github.com/tarehq/tare/internal/proxyproto"
 )
 
-// frontSocketMode are the permissions of unix sockets, as nginx makes them.
+// frontSocketMode is the mode of unix sockets, as in nginx.
 const frontSocketMode = 0o666
 
-// socket is one that is listened at, for as long as the configuration names its address. The servers that serve it, one
-// after the other if how connections are kept changes, have descriptors of their own of it.
+// socket is a listening socket, open while the configuration names its address. If settings of its
+// connections change, one server replaces another; each has its own duplicate of the descriptor.
 type socket struct {
 	nginxconf.Listener
-	base    net.Listener
-	serving *serving
+	base   net.Listener
+	server *activeServer
 }
 
-// serving is a server that serves a socket.
-type serving struct {
+// activeServer is a server of a socket.
+type activeServer struct {
 	*tare.Server
 	listener net.Listener
 }
 
-// kept is what a server was made with: another one is needed if that changes.
-type kept struct {
+// serverSettings are the settings of a server that require a new one if they change.
+type serverSettings struct {
 	tls, http2, proxied bool
 	header, idle, send  time.Duration
 	bytes               int64
 }
 
-func keptOf(l *nginxconf.Listener) kept {
-	return kept{
-		tls: l.TLS, http2: l.HTTP2, proxied: l.Proxied, header: l.HeaderTimeout, idle: l.IdleTimeout, send: l.SendTimeout, bytes: l.HeaderBytes,
+func settingsOf(l *nginxconf.Listener) serverSettings {
+	return serverSettings{
+		tls: l.TLS, http2: l.HTTP2, proxied: l.Proxied, header: l.HeaderTimeout, idle: l.IdleTimeout,
+		send: l.SendTimeout, bytes: l.HeaderBytes,
 	}
 }
 
-// openSockets opens all that the configuration names, and takes those that were passed.
+// openSockets opens the sockets of the configuration and accepts those that were passed.
 func (s *frontServer) openSockets(all []nginxconf.Listener) error {
 	for i := range all {
 		opened, err := openSocket(&all[i], s.passed)
@@ -60,14 +61,16 @@ func (s *frontServer) openSockets(all []nginxconf.Listener) error {
 }
 
 func openSocket(l *nginxconf.Listener, passed *listen.Passed) (*socket, error) {
-	base, err := listen.One(specOf(l), listen.Options{SocketMode: frontSocketMode, Backlog: l.Backlog, ReusePort: l.ReusePort}, passed)
+	base, err := listen.One(specOf(l), listen.Options{SocketMode: frontSocketMode, Backlog: l.Backlog,
+		ReusePort: l.ReusePort}, passed)
 	if err != nil {
 		return nil, fmt.Errorf("listen %w", err)
 	}
 	return &socket{Listener: *l, base: base}, nil
 }
 
-// specOf is where to listen. All addresses are those of one version of IP, as in nginx.
+// specOf returns the address to listen on. As in nginx, "all addresses" means those of one IP
+// version.
 func specOf(l *nginxconf.Listener) listen.Spec {
 	if path, ok := strings.CutPrefix(l.Addr, "unix:"); ok {
 		return listen.Spec{Network: "unix", Address: path}
@@ -84,15 +87,15 @@ func specOf(l *nginxconf.Listener) listen.Spec {
 	return listen.Spec{Network: "tcp", Address: l.Addr}
 }
 
-// startSocket has a new server serve a socket, by a descriptor of its own.
+// startSocket starts a new server for a socket, with its own descriptor.
 func (s *frontServer) startSocket(socket *socket, l net.Listener) {
 	if socket.Proxied {
 		l = proxyproto.Listener{Listener: l, Broken: s.brokenProxyHeader}
 	}
 	server := s.newServer(socket)
-	socket.serving = &serving{server, l}
+	socket.server = &activeServer{server, l}
 	s.mu.Lock()
-	s.serving[socket.serving] = true
+	s.active[socket.server] = true
 	s.mu.Unlock()
 	secure := socket.TLS
 	go func() {
@@ -105,28 +108,30 @@ func (s *frontServer) startSocket(socket *socket, l net.Listener) {
 		if !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 			select {
 			case s.failed <- err:
-			default: // one is enough to end all
+			default: // the first one ends the front
 			}
 		}
 	}()
 }
 
-// Of a connection of HTTP/2 that no whole frame comes by.
+// Limits of HTTP/2 connections that receive no complete frame.
 const (
-	pingAfter = 60 * time.Second // until a PING is sent, at most
-	pingTime  = 15 * time.Second // for its acknowledgement
+	maxPingInterval = 60 * time.Second // longest time until a PING
+	pingTimeout     = 15 * time.Second // for the acknowledgment of a PING
 )
 
-// pingAfterOf is until a PING is sent. A client cannot acknowledge it within HEADERS that do not end, so that with the time for the
-// acknowledgement this bounds HEADERS: by client_header_timeout, unless that is less than twice pingTime or more than both.
-func pingAfterOf(headerTimeout time.Duration) time.Duration {
+// pingInterval returns the time until a PING. A client in the middle of HEADERS cannot acknowledge
+// a PING, so this interval plus pingTimeout limits the time for HEADERS. The sum is
+// client_header_timeout, but at least twice pingTimeout and at most maxPingInterval plus
+// pingTimeout.
+func pingInterval(headerTimeout time.Duration) time.Duration {
 	if headerTimeout <= 0 {
-		return pingAfter
+		return maxPingInterval
 	}
-	return min(max(headerTimeout-pingTime, pingTime), pingAfter)
+	return min(max(headerTimeout-pingTimeout, pingTimeout), maxPingInterval)
 }
 
-// newServer makes a server of the handler for a socket, with the times and protocols of that.
+// newServer returns a server with the timeouts and protocols of a socket.
 func (s *frontServer) newServer(socket *socket) *tare.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
@@ -134,8 +139,10 @@ func (s *frontServer) newServer(socket *socket) *tare.Server {
 	protocols.SetUnencryptedHTTP2(socket.HTTP2 && !socket.TLS)
 	server := tare.Wrap(&http.Server{
 		Handler: s.handler, ErrorLog: s.errors.logger(), Protocols: protocols, DisableGeneralOptionsHandler: true,
-		HTTP2:          &http.HTTP2Config{SendPingTimeout: pingAfterOf(socket.HeaderTimeout), PingTimeout: pingTime, WriteByteTimeout: stallTime},
-		MaxHeaderBytes: int(socket.HeaderBytes), ReadHeaderTimeout: socket.HeaderTimeout, IdleTimeout: socket.IdleTimeout,
+		HTTP2: &http.HTTP2Config{SendPingTimeout: pingInterval(socket.HeaderTimeout), PingTimeout: pingTimeout,
+			WriteByteTimeout: sendTimeout},
+		MaxHeaderBytes: int(socket.HeaderBytes), ReadHeaderTimeout: socket.HeaderTimeout,
+		IdleTimeout: socket.IdleTimeout,
 	})
 	if socket.Proxied {
 		server.ConnContext = withProxyHeader
@@ -143,7 +150,7 @@ func (s *frontServer) newServer(socket *socket) *tare.Server {
 	server.SendTimeout = socket.SendTimeout
 	server.Refused = func(r tare.Refusal) { s.handler.LogRejected(r.Request, r.Line, r.Status, r.Sent) }
 	if socket.TLS {
-		server.TLSConfig = &tls.Config{GetConfigForClient: s.handshake}
+		server.TLSConfig = &tls.Config{GetConfigForClient: s.configForClient}
 	}
 	if socket.IdleTimeout == 0 {
 		server.SetKeepAlivesEnabled(false)
@@ -151,11 +158,11 @@ func (s *frontServer) newServer(socket *socket) *tare.Server {
 	return server
 }
 
-// duplicate makes another listener of a socket, which can be closed by itself.
+// duplicate returns a second listener of a socket, which can be closed independently.
 func duplicate(l net.Listener) (net.Listener, error) {
 	files, ok := l.(interface{ File() (*os.File, error) })
 	if !ok {
-		return nil, fmt.Errorf("%s is no socket", l.Addr())
+		return nil, fmt.Errorf("%s is not a socket", l.Addr())
 	}
 	file, err := files.File()
 	if err != nil {
@@ -165,57 +172,58 @@ func duplicate(l net.Listener) (net.Listener, error) {
 	return net.FileListener(file)
 }
 
-// giveUp has a server end what it has begun, while nobody waits.
-func (s *frontServer) giveUp(old *serving) { s.drain(old, 0) }
+// shutdownInBackground lets a server finish its requests in the background.
+func (s *frontServer) shutdownInBackground(old *activeServer) { s.drain(old, 0) }
 
-// replace has a server accept no more connections, and end those that it has after their next request: if it closed those that are
-// idle, a request that is on its way would be lost. Once idle connections have timed out it gives the server up.
-func (s *frontServer) replace(old *serving, idle time.Duration) {
+// replace stops a server from accepting connections and closes each connection after its next
+// request. Closing idle connections at once would lose requests that are on their way. When they
+// have timed out, the server shuts down.
+func (s *frontServer) replace(old *activeServer, idle time.Duration) {
 	old.listener.Close()
 	old.Retire()
 	s.drain(old, idle)
 }
 
-func (s *frontServer) drain(old *serving, after time.Duration) {
+func (s *frontServer) drain(old *activeServer, after time.Duration) {
 	s.draining.Go(func() {
 		select {
 		case <-time.After(after):
-		case <-s.ending:
+		case <-s.stopping:
 		}
-		_ = old.Shutdown(context.Background()) // it returns when all is done, or the server is closed
+		_ = old.Shutdown(context.Background()) // returns when all requests are done or the server is closed
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		delete(s.serving, old)
+		delete(s.active, old)
 		accepted, _ := old.Connections()
-		s.ended += accepted
+		s.closedConns += accepted
 	})
 }
 
-// connections counts those of all servers.
+// connections counts the connections of all servers.
 func (s *frontServer) connections() (accepted, open int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	accepted = s.ended
-	for server := range s.serving {
+	accepted = s.closedConns
+	for server := range s.active {
 		a, o := server.Connections()
 		accepted, open = accepted+a, open+o
 	}
 	return accepted, open
 }
 
-// shutdown ends when all requests have, or ctx.
+// shutdown waits for active requests until ctx ends.
 func (s *frontServer) shutdown(ctx context.Context) error {
 	for _, socket := range s.sockets {
 		socket.base.Close()
 	}
-	close(s.ending)
+	close(s.stopping)
 	for _, socket := range s.sockets {
-		s.giveUp(socket.serving)
+		s.shutdownInBackground(socket.server)
 	}
 	done := make(chan struct{})
 	go func() {
 		s.draining.Wait()
-		_ = s.handler.Close() // it waits for those that have taken their connections over
+		_ = s.handler.Close() // waits for hijacked connections
 		close(done)
 	}()
 	select {
@@ -225,8 +233,8 @@ func (s *frontServer) shutdown(ctx context.Context) error {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for old := range s.serving {
-		_ = old.Close() // what it would say has been said
+	for old := range s.active {
+		_ = old.Close() // the error below covers its error
 	}
-	return errors.New("requests were cut off that had not ended in time; --grace gives them longer")
+	return errors.New("requests were aborted at the end of the grace period (raise --grace)")
 }

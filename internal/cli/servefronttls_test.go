@@ -15,8 +15,9 @@ import (
 	"time"
 )
 
-// TLS is beside none, with the certificate of the host that is asked for, which is renewed; handshakes of some hosts are refused.
-func TestFrontTLS(t *testing.T) {
+// TLS and plain sockets coexist. Each host has its own certificate, which is renewed; some hosts
+// reject handshakes.
+func TestHostsHaveTheirOwnCertificates(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	for number, name := range []string{"one", "two"} {
@@ -32,10 +33,11 @@ http {
 }
 `
 	addrs := f.passed(2, conf)
-	f.await("tare: as ")
+	f.await("tare: running as ")
 	get(t, client(t, nil), "http://"+addrs[1], "plain")
-	ask := func(name string) (int64, error) {
-		c, err := tls.Dial("tcp", addrs[0], &tls.Config{ServerName: name, InsecureSkipVerify: true, NextProtos: []string{"h2", "http/1.1"}})
+	request := func(name string) (int64, error) {
+		c, err := tls.Dial("tcp", addrs[0], &tls.Config{ServerName: name, InsecureSkipVerify: true,
+			NextProtos: []string{"h2", "http/1.1"}})
 		if err != nil {
 			return 0, err
 		}
@@ -46,17 +48,17 @@ http {
 		return c.ConnectionState().PeerCertificates[0].SerialNumber.Int64(), nil
 	}
 	for name, want := range map[string]int64{"one.example": 1, "two.example": 2, "other.example": 1, "": 1} {
-		if got, err := ask(name); got != want || err != nil {
+		if got, err := request(name); got != want || err != nil {
 			t.Errorf("%q: certificate %d, want %d, %v", name, got, want, err)
 		}
 	}
-	if _, err := ask("closed.example"); err == nil || !strings.Contains(err.Error(), "unrecognized name") {
+	if _, err := request("closed.example"); err == nil || !strings.Contains(err.Error(), "unrecognized name") {
 		t.Errorf("got %v", err)
 	}
 	putCertificate(t, f.path("two.pem"), f.path("two.key"), 3)
 	openToAll(t, f.path("two.pem"), f.path("two.key"))
 	f.reload()
-	if got, err := ask("two.example"); got != 3 || err != nil {
+	if got, err := request("two.example"); got != 3 || err != nil {
 		t.Errorf("certificate %d, want the new one, %v", got, err)
 	}
 	if code := f.end(syscall.SIGTERM); code != 0 {
@@ -64,7 +66,7 @@ http {
 	}
 }
 
-// openToAll lets whoever the server becomes read files.
+// openToAll makes files readable by the user that the server becomes.
 func openToAll(t *testing.T, names ...string) {
 	t.Helper()
 	for _, name := range names {
@@ -74,9 +76,9 @@ func openToAll(t *testing.T, names ...string) {
 	}
 }
 
-// Hosts are found by the socket's address, and the client's address is the one that the proxy reports only if the proxy is trusted.
-// Connections without the PROXY protocol's header are not served.
-func TestFrontProxied(t *testing.T) {
+// Hosts are selected by the socket's address. The client's address is the one that the proxy
+// reports only if the proxy is trusted. Connections without a PROXY protocol header are closed.
+func TestProxyProtocolIsTrustedOnlyFromTrustedProxies(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	addrs := f.passed(4, `events {}
@@ -88,8 +90,8 @@ http {
 	server { listen PORT4 proxy_protocol; set_real_ip_from 10.0.0.0/8; real_ip_header proxy_protocol; return 200 "$remote_addr"; }
 }
 `)
-	f.await("tare: as ")
-	ask := func(addr, before string) string {
+	f.await("tare: running as ")
+	request := func(addr, before string) string {
 		c, err := net.Dial("tcp", addr)
 		if err != nil {
 			t.Fatal(err)
@@ -103,10 +105,10 @@ http {
 		_, body, _ := strings.Cut(string(b), "\r\n\r\n")
 		return body
 	}
-	if got := ask(addrs[0], "PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n"); got != "127.0.0.1 192.0.2.1:1000" {
+	if got := request(addrs[0], "PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n"); got != "127.0.0.1 192.0.2.1:1000" {
 		t.Errorf("got %q", got)
 	}
-	if got := ask(addrs[0], ""); strings.Contains(got, "127.0.0.1") {
+	if got := request(addrs[0], ""); strings.Contains(got, "127.0.0.1") {
 		t.Errorf("served without: %q", got)
 	}
 	f.await("http: connection from 127.0.0.1:[0-9]+ closed: malformed PROXY protocol header")
@@ -120,11 +122,11 @@ http {
 		t.Errorf("part of a header: %q, %v", b, err)
 	}
 	for i, want := range map[int]string{2: "192.0.2.1", 3: "127.0.0.1"} { // who is not trusted is not believed
-		if got := ask(addrs[i], "PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n"); got != want {
+		if got := request(addrs[i], "PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n"); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
-	if got := ask(addrs[1], ""); got != "other 127.0.0.1" {
+	if got := request(addrs[1], ""); got != "other 127.0.0.1" {
 		t.Errorf("got %q", got)
 	}
 	if code := f.end(syscall.SIGTERM); code != 0 {
@@ -142,21 +144,22 @@ http {
 }
 `
 
-// A TLS connection that was opened before a reload serves one more request, as the new configuration says, and ends in order.
-func TestFrontReloadEndsTLS(t *testing.T) {
+// A TLS connection opened before a reload serves one more request with the new configuration and
+// closes in order.
+func TestReloadClosesTLSConnectionsInOrder(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	putCertificate(t, f.path("one.pem"), f.path("one.key"), 1)
 	openToAll(t, f.path("one.pem"), f.path("one.key"))
 	addrs := f.passed(1, secured)
-	f.await("tare: as ")
+	f.await("tare: running as ")
 	c, err := tls.Dial("tcp", addrs[0], &tls.Config{InsecureSkipVerify: true})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
 	in := bufio.NewReader(c)
-	ask := func(want string, wantClose bool) {
+	request := func(want string, wantClose bool) {
 		t.Helper()
 		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: any\r\n\r\n")
 		resp, err := http.ReadResponse(in, nil)
@@ -167,10 +170,10 @@ func TestFrontReloadEndsTLS(t *testing.T) {
 			t.Errorf("%q, close %v, %v; want %q, %v", b, resp.Close, err, want, wantClose)
 		}
 	}
-	ask("before", false)
+	request("before", false)
 	f.configure(strings.NewReplacer("PORT1", addrs[0], "before", "after").Replace(secured))
 	f.reload()
-	ask("after", true)
+	request("after", true)
 	if _, err := in.ReadByte(); err != io.EOF {
 		t.Errorf("got %v, want EOF", err)
 	}
@@ -179,15 +182,15 @@ func TestFrontReloadEndsTLS(t *testing.T) {
 	}
 }
 
-// No request over TLS is lost while connections move to new servers, by HTTP/1.1 and HTTP/2. POST is not sent again by clients once it
-// may have arrived.
-func TestFrontReloadUnderTLSLoad(t *testing.T) {
+// No request over TLS is lost while connections move to new servers, with HTTP/1.1 and HTTP/2.
+// Clients do not retry POST once it may have arrived.
+func TestReloadLosesNoTLSRequest(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	putCertificate(t, f.path("one.pem"), f.path("one.key"), 1)
 	openToAll(t, f.path("one.pem"), f.path("one.key"))
 	addrs := f.passed(1, secured)
-	f.await("tare: as ")
+	f.await("tare: running as ")
 	stop, results := make(chan struct{}), make(chan error, 4)
 	var served [2]atomic.Int64
 	for i := range 4 {
@@ -219,7 +222,8 @@ func TestFrontReloadUnderTLSLoad(t *testing.T) {
 		before := [2]int64{served[0].Load(), served[1].Load()}
 		f.configure(strings.NewReplacer("PORT1", addrs[0], "before", fmt.Sprint(n)).Replace(secured))
 		f.reload()
-		for late := time.Now().Add(patience); served[0].Load() < before[0]+20 || served[1].Load() < before[1]+20; time.Sleep(time.Millisecond) {
+		for late := time.Now().Add(patience); served[0].Load() < before[0]+20 ||
+			served[1].Load() < before[1]+20; time.Sleep(time.Millisecond) {
 			select {
 			case err := <-results:
 				t.Fatal(err)

@@ -27,9 +27,9 @@ http {
 }
 `
 
-// What a reload says of clients' certificates holds for connections that are open, whose handshake was before: over HTTP/1.1 and HTTP/2,
-// and for sessions that are resumed.
-func TestFrontReloadVerifies(t *testing.T) {
+// A reload's rules for client certificates apply to connections that were open before: over
+// HTTP/1.1 and HTTP/2, and to resumed sessions.
+func TestReloadVerifiesClientCertificatesAgain(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	putCertificate(t, f.path("one.pem"), f.path("one.key"), 1)
@@ -50,15 +50,19 @@ func TestFrontReloadVerifies(t *testing.T) {
 		return strings.NewReplacer("PORT1", addr, "VERIFY", verify).Replace(verified)
 	}
 	addr := f.passed(1, conf("PORT1", "ssl_verify_client on; ssl_client_certificate DIR/ca0.pem;"))[0]
-	f.await("tare: as ")
+	f.await("tare: running as ")
 	sessions := tls.NewLRUClientSessionCache(10)
 	config := func(protocol string) *tls.Config {
 		return &tls.Config{
 			InsecureSkipVerify: true, NextProtos: []string{protocol}, ClientSessionCache: sessions,
-			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return &clients[0], nil }, // whatever it wants
+			// whatever it wants
+			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate,
+				error) {
+				return &clients[0], nil
+			},
 		}
 	}
-	http1 := func() (ask func() string) {
+	http1 := func() (request func() string) {
 		c, err := tls.Dial("tcp", addr, config("http/1.1"))
 		if err != nil {
 			t.Fatal(err)
@@ -101,12 +105,14 @@ func TestFrontReloadVerifies(t *testing.T) {
 			f.configure(conf(addr, step.verify))
 			f.reload()
 		}
-		for name, ask := range map[string]func() string{"an open connection": old, "a new connection": http1(), "HTTP/2": http2} {
-			got := ask()
+		for name, request := range map[string]func() string{"an open connection": old, "a new connection": http1(),
+			"HTTP/2": http2} {
+			got := request()
 			switch {
 			case strings.HasPrefix(got, step.want):
 			case name == "an open connection" && before == "400" && got == "closed":
-			case name != "a new connection" && step.want == "200 SUCCESS" && got == "400": // it was opened without a certificate
+			// it was opened without a certificate
+			case name != "a new connection" && step.want == "200 SUCCESS" && got == "400":
 			default:
 				t.Errorf("%s, %s: %q, want %q", step.verify, name, got, step.want)
 			}
@@ -118,7 +124,7 @@ func TestFrontReloadVerifies(t *testing.T) {
 	}
 }
 
-// statusAndBody is a response in short: errors have pages.
+// statusAndBody returns a response in short form; errors have pages.
 func statusAndBody(t *testing.T, resp *http.Response) string {
 	t.Helper()
 	defer resp.Body.Close()

@@ -13,7 +13,8 @@ import (
 	"testing"
 )
 
-// hostileFolder makes a folder that a user owns, with a link in it to a file of root's folder that does not exist.
+// hostileFolder creates a folder owned by a user, with a link to a nonexistent file in root's
+// folder.
 func hostileFolder(t *testing.T, uid int) (folder, target string) {
 	t.Helper()
 	if os.Geteuid() != 0 {
@@ -27,7 +28,8 @@ func hostileFolder(t *testing.T, uid int) (folder, target string) {
 		}
 	}
 	for name, to := range map[string]string{"link": target, "dir": filepath.Dir(target)} {
-		if err := errors.Join(os.Symlink(to, filepath.Join(folder, name)), os.Lchown(filepath.Join(folder, name), uid, uid)); err != nil {
+		if err := errors.Join(os.Symlink(to, filepath.Join(folder, name)),
+			os.Lchown(filepath.Join(folder, name), uid, uid)); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -37,21 +39,24 @@ func hostileFolder(t *testing.T, uid int) (folder, target string) {
 	return folder, target
 }
 
-// Root follows no link of the user that it becomes: it would make files, and give them away, wherever that user likes.
-func TestServeLinksOfOthers(t *testing.T) {
+// Root follows no links of the user that it will become: it would create files wherever that user
+// likes, and give them away.
+func TestRootFollowsNoLinksOfOtherUsers(t *testing.T) {
 	t.Parallel()
 	const uid = 64123
 	folder, target := hostileFolder(t, uid)
 	dir := site(t)
 	conf := filepath.Join(filepath.Dir(folder), "nginx.conf")
 	for what, text := range map[string]string{
-		"access log": "events {} http { access_log %s; server { listen unix:DIR/s; } }", "error log": "error_log %s; events {} http { server { listen unix:DIR/s; } }",
+		"access log": "events {} http { access_log %s; server { listen unix:DIR/s; } }",
+		"error log":  "error_log %s; events {} http { server { listen unix:DIR/s; } }",
 		"nested log": "events {} http { server { listen unix:DIR/s; location / { if ($uri) { access_log %s; } } } }",
 		"pid":        "pid %s; events {} http { server { listen unix:DIR/s; } }",
 		"cache":      "events {} http { proxy_cache_path %s keys_zone=a:1m; server { listen unix:DIR/s; } }",
 	} {
 		for _, name := range []string{"link", "dir/new"} {
-			write(t, conf, strings.NewReplacer("%s", filepath.Join(folder, name), "DIR", filepath.Dir(folder)).Replace("user 64123 64123; "+text))
+			write(t, conf, strings.NewReplacer("%s", filepath.Join(folder, name), "DIR",
+				filepath.Dir(folder)).Replace("user 64123 64123; "+text))
 			s := serveFiles(t, "-c", conf)
 			s.await("symlink in a directory that others may write to")
 			if code := s.wait(); code == 0 {
@@ -69,8 +74,8 @@ func TestServeLinksOfOthers(t *testing.T) {
 	}
 }
 
-// The file with the process's number is root's, wherever it is, and a new log is the user's.
-func TestServePIDIsRoots(t *testing.T) {
+// The PID file is owned by root wherever it is, and a new log by the user.
+func TestPIDFileIsOwnedByRoot(t *testing.T) {
 	t.Parallel()
 	const uid = 64123
 	folder, _ := hostileFolder(t, uid)
@@ -84,7 +89,7 @@ func TestServePIDIsRoots(t *testing.T) {
 	for _, path := range []string{old, filepath.Join(top, "pid")} {
 		write(t, conf, "user 64123 64123; pid "+path+"; events {} http { access_log "+path+".log; server { listen unix:"+top+"/s; } }")
 		s := serveFiles(t, "-c", conf)
-		s.await("tare: as 64123")
+		s.await("tare: running as 64123")
 		for name, want := range map[string]uint32{path: 0, path + ".log": uid} {
 			info, err := os.Stat(name)
 			if err != nil || info.Sys().(*syscall.Stat_t).Uid != want || info.Mode().Perm()&0o022 != 0 {
@@ -95,7 +100,7 @@ func TestServePIDIsRoots(t *testing.T) {
 			t.Errorf("%s has %q", path, got)
 		}
 		if path == old {
-			s.await("warning: pid: others than root may write in the folder")
+			s.await("warning: pid: users other than root may write to the folder")
 		}
 		if code := s.end(syscall.SIGTERM); code != 0 {
 			t.Errorf("exit code %d", code)
@@ -103,8 +108,8 @@ func TestServePIDIsRoots(t *testing.T) {
 	}
 }
 
-// When the log is opened again, root does not follow links that were put in its place meanwhile either.
-func TestServeReopenedLogIsNoLink(t *testing.T) {
+// When reopening the log, root does not follow links that were put in its place.
+func TestReopenedLogFollowsNoLink(t *testing.T) {
 	t.Parallel()
 	folder, target := hostileFolder(t, 64123)
 	log := filepath.Join(folder, "log")
@@ -114,7 +119,7 @@ func TestServeReopenedLogIsNoLink(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.signal(syscall.SIGUSR1)
-	s.await("access log: the old file is written still: .*symbolic link")
+	s.await("access log: reopening failed, still writing the old file: .*symbolic link")
 	if _, err := os.Lstat(target); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("%s exists: %v", target, err)
 	}
@@ -123,8 +128,8 @@ func TestServeReopenedLogIsNoLink(t *testing.T) {
 	}
 }
 
-// A named pipe in the place of a log does not keep the server from ending.
-func TestServeReopenedLogIsPipe(t *testing.T) {
+// A named pipe in the place of a log does not prevent the server from exiting.
+func TestPipeAsReopenedLogDoesNotBlockExit(t *testing.T) {
 	t.Parallel()
 	dir := site(t)
 	log := filepath.Join(filepath.Dir(dir), "log")
@@ -134,7 +139,7 @@ func TestServeReopenedLogIsPipe(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.signal(syscall.SIGUSR1)
-	s.await("access log: the old file is written still: ")
+	s.await("access log: reopening failed, still writing the old file: ")
 	if code := s.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit code %d", code)
 	}

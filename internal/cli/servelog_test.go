@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// longAgent makes the lines of a log long, so that few requests fill it.
+// longAgent makes log lines long, so that few requests fill the log.
 var longAgent = strings.Repeat("x", 4000)
 
-// enough is how many requests fill two queues and a pipe with lines that have longAgent.
+// enough is the number of requests that fill two queues and a pipe with lines of longAgent.
 const enough = 700
 
-// flood makes requests, all of which must be answered.
+// flood sends requests, all of which must have a response.
 func flood(t *testing.T, c *http.Client, url string, n int) {
 	t.Helper()
 	for range n {
@@ -41,8 +41,8 @@ func flood(t *testing.T, c *http.Client, url string, n int) {
 	}
 }
 
-// A log on a disk that is full loses lines and nothing else, and that is said.
-func TestServeFullLog(t *testing.T) {
+// A log on a full disk loses only lines, which is reported.
+func TestFullLogLosesOnlyLines(t *testing.T) {
 	t.Parallel()
 	s := serveFiles(t, "--listen", "127.0.0.1:0", "--access-log", "/dev/full", site(t))
 	c, url := client(t, nil), "http://"+s.address()
@@ -56,8 +56,8 @@ func TestServeFullLog(t *testing.T) {
 	s.await(`access log: spool: \d+ lines were lost: write /dev/full: no space left on device`)
 }
 
-// A pipe that nobody reads loses lines and nothing else; whoever reads again learns how many.
-func TestServeBlockedLog(t *testing.T) {
+// A pipe without a reader loses only lines. A later reader learns how many.
+func TestUnreadPipeLosesOnlyLogLines(t *testing.T) {
 	t.Parallel()
 	dir := site(t)
 	pipe := filepath.Join(filepath.Dir(dir), "pipe")
@@ -94,8 +94,8 @@ func TestServeBlockedLog(t *testing.T) {
 	}
 }
 
-// Standard output that is closed is no reason to end.
-func TestServeClosedOutput(t *testing.T) {
+// Closed standard output does not end the server.
+func TestClosedStandardOutputDoesNotEndTheServer(t *testing.T) {
 	t.Parallel()
 	cmd := serveCommandLine("--listen", "127.0.0.1:0", "--access-log", "-", site(t))
 	r, w, err := os.Pipe()
@@ -107,7 +107,8 @@ func TestServeClosedOutput(t *testing.T) {
 	w.Close()
 	c, url := client(t, nil), "http://"+s.address()
 	get(t, c, url, "hello")
-	if line, err := bufio.NewReader(r).ReadString('\n'); err != nil || !strings.Contains(line, `"GET / HTTP/1.1" 200 5`) {
+	if line, err := bufio.NewReader(r).ReadString('\n'); err != nil ||
+		!strings.Contains(line, `"GET / HTTP/1.1" 200 5`) {
 		t.Fatalf("%q, %v", line, err)
 	}
 	r.Close()
@@ -116,25 +117,25 @@ func TestServeClosedOutput(t *testing.T) {
 	get(t, c, url, "hello")
 }
 
-// A log that is renamed and opened again while requests come has each of them once, in one file or the other.
-func TestServeRotation(t *testing.T) {
+// If a log is renamed and reopened during requests, each request is in exactly one of the files.
+func TestRotationLosesNoLine(t *testing.T) {
 	t.Parallel()
 	dir := site(t)
 	log := filepath.Join(filepath.Dir(dir), "access.log")
 	s := serveFiles(t, "--listen", "127.0.0.1:0", "--access-log", log, "--log-format", "common", dir)
 	c, url := client(t, nil), "http://"+s.address()
-	s.await("access.log, common; SIGUSR1 opens it again")
+	s.await("access.log, common; SIGUSR1 reopens it")
 	const rotations = 5
-	stop, asked := make(chan struct{}), 0
+	stop, requested := make(chan struct{}), 0
 	var asking sync.WaitGroup
 	asking.Go(func() {
-		for ; ; asked++ {
+		for ; ; requested++ {
 			select {
 			case <-stop:
 				return
 			default:
 			}
-			resp, err := c.Get(fmt.Sprintf("%s/?request=%d.", url, asked))
+			resp, err := c.Get(fmt.Sprintf("%s/?request=%d.", url, requested))
 			if err != nil {
 				t.Error(err)
 				return
@@ -147,7 +148,7 @@ func TestServeRotation(t *testing.T) {
 			t.Fatal(err)
 		}
 		s.signal(syscall.SIGUSR1)
-		awaitRepeated(t, s, "access log: opened again", i+1)
+		awaitRepeated(t, s, "access log: reopened", i+1)
 	}
 	close(stop)
 	asking.Wait()
@@ -158,18 +159,18 @@ func TestServeRotation(t *testing.T) {
 	for i := range rotations {
 		all += read(t, fmt.Sprintf("%s.%d", log, i))
 	}
-	if n := strings.Count(all, "\n"); n != asked {
-		t.Errorf("%d lines of %d requests", n, asked)
+	if n := strings.Count(all, "\n"); n != requested {
+		t.Errorf("%d lines of %d requests", n, requested)
 	}
-	for i := range asked {
+	for i := range requested {
 		if n := count(all, fmt.Sprintf("/?request=%d. HTTP/1.1\" 200 5", i)); n != 1 {
 			t.Fatalf("request %d has %d lines", i, n)
 		}
 	}
 }
 
-// A log that cannot be opened again is written on.
-func TestServeFailedRotation(t *testing.T) {
+// A log that cannot be reopened continues in the old file.
+func TestFailedReopeningKeepsTheOldLog(t *testing.T) {
 	t.Parallel()
 	dir := site(t)
 	log := filepath.Join(filepath.Dir(dir), "access.log")
@@ -182,7 +183,7 @@ func TestServeFailedRotation(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.signal(syscall.SIGUSR1)
-	s.await("access log: the old file is written still: .*is a directory")
+	s.await("access log: reopening failed, still writing the old file: .*is a directory")
 	get(t, c, url, "hello")
 	if code := s.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit code %d", code)
@@ -192,12 +193,12 @@ func TestServeFailedRotation(t *testing.T) {
 	}
 }
 
-// awaitRepeated waits until a text was said a number of times.
+// awaitRepeated waits until a text was printed a number of times.
 func awaitRepeated(t *testing.T, s *served, text string, times int) {
 	t.Helper()
 	for deadline := time.Now().Add(patience); count(s.stderr(), text) < times; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("%q was not said %d times", text, times)
+			t.Fatalf("%q was not printed %d times", text, times)
 		}
 	}
 }

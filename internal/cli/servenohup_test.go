@@ -9,20 +9,21 @@ import (
 	"testing"
 )
 
-// ignoring returns a command that starts the server with SIGHUP and SIGINT ignored, as nohup and the
-// background of a shell script do.
+// ignoring returns a command that starts the server with SIGHUP and SIGINT ignored, as nohup and
+// background jobs of shell scripts do.
 func ignoring(args ...string) *exec.Cmd {
 	return exec.Command("sh", append([]string{"-c", `trap "" HUP INT; exec tare serve "$@"`, "sh"}, args...)...)
 }
 
-// A front reloads on SIGHUP also if that was ignored when it started, as nginx does. SIGINT ends it.
-func TestFrontUnderNohup(t *testing.T) {
+// Like nginx, a front reloads on SIGHUP even if the signal was ignored at its start. SIGINT ends
+// it.
+func TestFrontReloadsUnderNohup(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	text := strings.ReplaceAll(twoSockets, "pid DIR/run/pid;", "")
 	f.configure(text)
 	f.served = startServed(t, ignoring("-c", f.path("nginx.conf")))
-	f.await(`tare: as `)
+	f.await(`tare: running as `)
 	f.configure(strings.ReplaceAll(text, `"one"`, `"another"`))
 	f.reload()
 	get(t, f.over("first"), "http://a.test/", "another")
@@ -31,8 +32,8 @@ func TestFrontUnderNohup(t *testing.T) {
 	}
 }
 
-// A server of files without a certificate has nothing to reload: SIGHUP ends it, except under nohup.
-func TestServeUnderNohup(t *testing.T) {
+// A file server without a certificate has nothing to reload: SIGHUP ends it, except under nohup.
+func TestFileServerIgnoresSIGHUPUnderNohup(t *testing.T) {
 	t.Parallel()
 	dir := site(t)
 	s := startServed(t, ignoring("--listen", "127.0.0.1:0", dir))
@@ -40,7 +41,7 @@ func TestServeUnderNohup(t *testing.T) {
 	for i := range 5 {
 		s.signal(syscall.SIGHUP)
 		s.signal(syscall.SIGUSR1)
-		awaitRepeated(t, s, "access log: there is none", i+1) // it still handles signals
+		awaitRepeated(t, s, "access log: there is no file to reopen", i+1) // it still handles signals
 	}
 	get(t, http.DefaultClient, "http://"+address, "hello")
 	if code := s.end(syscall.SIGTERM); code != 0 {
@@ -53,8 +54,8 @@ func TestServeUnderNohup(t *testing.T) {
 	}
 }
 
-// With a certificate, SIGHUP reads that again, under nohup too.
-func TestServeTLSUnderNohup(t *testing.T) {
+// With a certificate, SIGHUP reloads it, even under nohup.
+func TestSIGHUPReloadsTheCertificateUnderNohup(t *testing.T) {
 	t.Parallel()
 	dir := site(t)
 	cert, key := filepath.Join(filepath.Dir(dir), "cert.pem"), filepath.Join(filepath.Dir(dir), "key.pem")
@@ -62,5 +63,5 @@ func TestServeTLSUnderNohup(t *testing.T) {
 	s := startServed(t, ignoring("--listen", "127.0.0.1:0", "-c", cert, "-k", key, dir))
 	s.await("certificate: example.org, until")
 	s.signal(syscall.SIGHUP)
-	s.await("certificate: the files hold the one that is served")
+	s.await("certificate: unchanged")
 }

@@ -18,43 +18,44 @@ import (
 	"github.com/tarehq/tare/internal/safefile"
 )
 
-// logMode is the mode of a log that is made: its lines are about people.
+// logMode is the mode of new logs, which hold personal data.
 const logMode = 0o640
 
-// open opens the folder, the keys and the log. What it complains of is the command line's.
-func (s *fileServer) open(env Env, powers *privilege.Plan) error {
-	for _, step := range []func() error{s.openDir, s.openKeys, func() error { return s.openLog(env, powers) }, s.openSocketDirs} {
+// open opens the folder, the keys and the log. Its errors are usage errors.
+func (s *fileServer) open(env Env, privileges *privilege.Plan) error {
+	for _, step := range []func() error{s.openDir, s.openKeys, func() error { return s.openLog(env, privileges) },
+		s.openSocketDirs} {
 		if err := step(); err != nil {
-			return usage(err)
+			return usageError(err)
 		}
 	}
 	return nil
 }
 
-// openDir opens what is to be served, once: whatever is said of it later is about the folder that was checked.
+// openDir opens the served folder once, so all later checks apply to the same folder.
 func (s *fileServer) openDir() (err error) {
 	if s.root, err = os.OpenRoot(s.plan.dir); err != nil {
-		return noFolder(s.plan.dir, err)
+		return dirError(s.plan.dir, err)
 	}
 	if s.dir, err = s.root.Open("."); err != nil {
-		return noFolder(s.plan.dir, err)
+		return dirError(s.plan.dir, err)
 	}
-	return s.plan.mayServe(s.dir)
+	return s.plan.checkServable(s.dir)
 }
 
-// noFolder says what is wrong with what was to be served.
-func noFolder(name string, err error) error {
+// dirError explains why a folder cannot be opened.
+func dirError(name string, err error) error {
 	info, statErr := os.Stat(name)
 	switch {
 	case errors.Is(statErr, fs.ErrNotExist):
-		return fmt.Errorf("there is no folder %q", name)
+		return fmt.Errorf("no such folder: %q", name)
 	case statErr == nil && !info.IsDir():
-		return fmt.Errorf("%q is no folder; name the one it is in", name)
+		return fmt.Errorf("%q is not a folder (pass the folder that it is in)", name)
 	}
 	return err
 }
 
-// openKeys reads the certificate.
+// openKeys reads the certificate and its key.
 func (s *fileServer) openKeys() (err error) {
 	if s.plan.cert == "" {
 		return nil
@@ -66,29 +67,29 @@ func (s *fileServer) openKeys() (err error) {
 		}
 		s.keys = append(s.keys, a)
 	}
-	s.certs, err = certs.Open(certs.Config{Cert: s.keys[0], Key: s.keys[1], Log: s.voice.say})
+	s.certs, err = certs.Open(certs.Config{Cert: s.keys[0], Key: s.keys[1], Log: s.stderrLog.print})
 	if err != nil {
 		return fmt.Errorf("--cert, --key: %w", err)
 	}
 	return nil
 }
 
-// openLog opens the access log, and starts to write it.
-func (s *fileServer) openLog(env Env, powers *privilege.Plan) error {
+// openLog opens the access log and starts its writer.
+func (s *fileServer) openLog(env Env, privileges *privilege.Plan) error {
 	config := spool.Config{
-		Gather:   gatherLines,
-		Patience: logPatience,
+		Gather:   logFlushInterval,
+		Patience: logWriteTimeout,
 		Lost:     s.plan.format.Lost,
-		Say:      func(text string) { s.voice.say("access log: " + text) },
+		Say:      func(text string) { s.stderrLog.print("access log: " + text) },
 	}
 	switch s.plan.accessLog {
 	case "":
 		return nil
 	case stdio:
-		s.log = spool.New(unclosed{env.Stdout}, config)
+		s.log = spool.New(nopCloser{env.Stdout}, config)
 		return nil
 	}
-	file, err := s.openLogFile(powers)
+	file, err := s.openLogFile(privileges)
 	if err != nil {
 		return fmt.Errorf("--access-log: %w", err)
 	}
@@ -101,14 +102,14 @@ func (s *fileServer) openLog(env Env, powers *privilege.Plan) error {
 
 const logFlags = os.O_WRONLY | os.O_APPEND
 
-// openLogFile opens the log and, if it is a regular file, keeps hold of its folder, so that it can be opened again. What
-// is made now belongs to whoever is to write it later.
-func (s *fileServer) openLogFile(powers *privilege.Plan) (*os.File, error) {
+// openLogFile opens the log. If it is a regular file, openLogFile also keeps its folder open, so
+// that the log can be reopened. A new file is owned by the user that will write it.
+func (s *fileServer) openLogFile(privileges *privilege.Plan) (*os.File, error) {
 	path := s.plan.accessLog
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.Mode().Type() == fs.ModeNamedPipe:
-		// Opened for reading, too, it needs no reader yet, and outlives one that goes.
+		// Opened for reading and writing, the pipe needs no reader yet and survives one that exits.
 		file, _, err := safefile.OpenFile(path, os.O_RDWR|syscall.O_NONBLOCK, 0)
 		return file, err
 	case err == nil && !info.Mode().IsRegular():
@@ -117,7 +118,7 @@ func (s *fileServer) openLogFile(powers *privilege.Plan) (*os.File, error) {
 	case err != nil && !errors.Is(err, fs.ErrNotExist):
 		return nil, err
 	}
-	file, err := createLog(path, powers)
+	file, err := createLog(path, privileges)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +129,7 @@ func (s *fileServer) openLogFile(powers *privilege.Plan) (*os.File, error) {
 	return file, nil
 }
 
-// openSocketDirs keeps hold of the folders of unix sockets, which are removed at the end.
+// openSocketDirs keeps the folders of unix sockets open to remove the sockets at the end.
 func (s *fileServer) openSocketDirs() error {
 	if s.plan.privilege.Chroot {
 		return nil
@@ -146,7 +147,7 @@ func (s *fileServer) openSocketDirs() error {
 	return nil
 }
 
-// releaseAnchors lets go of the folders that were kept to open files again.
+// releaseAnchors closes the folders that were kept to reopen files.
 func (s *fileServer) releaseAnchors() {
 	for _, a := range s.keys {
 		a.Close()
@@ -156,17 +157,17 @@ func (s *fileServer) releaseAnchors() {
 	}
 }
 
-// close closes what is open. Its error is about log lines that were lost.
+// close closes everything. Its error reports lost log lines.
 func (s *fileServer) close() error {
 	for _, l := range s.listeners {
 		l.Close()
 	}
 	if s.handler != nil {
-		_ = s.handler.Close() // nothing is served any more
+		_ = s.handler.Close() // no request uses it any more
 	}
 	var err error
 	if s.log != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), logGrace)
+		ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
 		defer cancel()
 		if err = s.log.Close(ctx); err != nil {
 			err = fmt.Errorf("access log: %w", err)
@@ -182,7 +183,7 @@ func (s *fileServer) close() error {
 	return err
 }
 
-// unclosed is a stream that is not ours to close.
-type unclosed struct{ io.Writer }
+// nopCloser is a stream that another owner closes.
+type nopCloser struct{ io.Writer }
 
-func (unclosed) Close() error { return nil }
+func (nopCloser) Close() error { return nil }

@@ -22,41 +22,42 @@ import (
 	"github.com/tarehq/tare/internal/privilege"
 )
 
-// Bounds of a server that answers GET and HEAD only.
+// Limits of a server that responds to GET and HEAD only.
 const (
-	headTime  = 10 * time.Second // for a request's head to arrive
-	idleTime  = 75 * time.Second // between requests
-	stallTime = 60 * time.Second // for a client to take some of what it was sent; how long it takes for all is its affair
-	maxHead   = 32 << 10         // bytes
-	// gatherLines is the time between two writes of the log. To write each line by itself would cost a tenth of what
-	// a request does.
-	gatherLines = 50 * time.Millisecond
-	// logPatience is how long a request waits for a log that takes lines too slowly. After that its line is lost, and counted.
-	logPatience = time.Second
-	// logGrace is how long a log may take to be written when all is over.
-	logGrace = 2 * time.Second
+	headTimeout  = 10 * time.Second // for a request's head
+	idleTimeout  = 75 * time.Second // between requests
+	sendTimeout  = 60 * time.Second // for a client to receive some bytes; a whole response may take longer
+	maxHeadBytes = 32 << 10         // bytes
+	// logFlushInterval is the time between two writes of the log. Writing each line by itself would
+	// add a tenth to a request's cost.
+	logFlushInterval = 50 * time.Millisecond
+	// logWriteTimeout is how long a request waits for a slow log. After that, its line is dropped
+	// and counted.
+	logWriteTimeout = time.Second
+	// logCloseTimeout limits the last writes of a log.
+	logCloseTimeout = 2 * time.Second
 )
 
-// fileServer is serve while it runs. What is nil is not there, or not yet.
+// fileServer is the running server of tare serve DIR. Unused or unopened parts are nil.
 type fileServer struct {
-	plan  *servePlan
-	voice voice
+	plan      *servePlan
+	stderrLog stderrLog
 
-	root       *os.Root
-	dir        *os.File // root itself
-	keys       []*anchor.File
-	certs      *certs.Store
-	renewable  bool // certs can be read again
-	log        *spool.Spool
-	logFile    *anchor.File
-	socketDirs []*os.File
-	listeners  []net.Listener
+	root          *os.Root
+	dir           *os.File // the folder of root
+	keys          []*anchor.File
+	certs         *certs.Store
+	canReloadCert bool // the certificate's files are still readable
+	log           *spool.Spool
+	logFile       *anchor.File
+	socketDirs    []*os.File
+	listeners     []net.Listener
 
 	handler *files.Handler
 	server  *tare.Server
 }
 
-// start makes the handler and the server, and says what is served.
+// start creates the handler and the server and prints what is served.
 func (s *fileServer) start(outcome *privilege.Outcome) (err error) {
 	config := s.plan.files
 	config.Dir, config.Root = s.plan.dir, s.root
@@ -65,36 +66,40 @@ func (s *fileServer) start(outcome *privilege.Outcome) (err error) {
 	}
 	switch s.handler, err = files.New(config); {
 	case errors.Is(err, fs.ErrPermission):
-		return fmt.Errorf("%s may not read %s: %w; change its permissions, or --user", whoever(outcome), s.plan.dir, err)
+		return fmt.Errorf("%s cannot read %s: %w (change its permissions, or --user)", userName(outcome), s.plan.dir,
+			err)
 	case err != nil:
-		return usage(err)
+		return usageError(err)
 	}
 	handler := http.Handler(s.handler)
 	if s.log != nil {
 		handler = accesslog.Handler(handler, s.plan.format, s.log)
 	}
 	s.server = tare.Wrap(&http.Server{
-		Handler: handler, ErrorLog: s.voice.logger(), MaxHeaderBytes: maxHead,
-		ReadHeaderTimeout: headTime, IdleTimeout: idleTime, DisableGeneralOptionsHandler: true, // so that it is logged
+		Handler: handler, ErrorLog: s.stderrLog.logger(), MaxHeaderBytes: maxHeadBytes,
+		// so that OPTIONS * is logged
+		ReadHeaderTimeout: headTimeout, IdleTimeout: idleTimeout, DisableGeneralOptionsHandler: true,
 	})
-	s.server.SendTimeout = stallTime
+	s.server.SendTimeout = sendTimeout
 	if s.log != nil {
-		s.server.Refused = func(r tare.Refusal) { _, _ = s.log.Write(s.plan.format.Refused(r.Request, r.Line, r.Status, r.Sent)) }
+		s.server.Refused = func(r tare.Refusal) {
+			_, _ = s.log.Write(s.plan.format.Refused(r.Request, r.Line, r.Status, r.Sent))
+		}
 	}
 	if s.certs != nil {
 		s.server.TLSConfig = &tls.Config{GetCertificate: s.certs.GetCertificate}
 	}
-	s.introduce(outcome)
+	s.printStartup(outcome)
 	return nil
 }
 
-// serve serves until a signal says to end, or a listener fails.
+// serve serves until a signal or a listener's failure.
 func (s *fileServer) serve(ctx context.Context, signals *serveSignals) error {
 	watching, stopWatching := context.WithCancel(context.Background())
 	watched := make(chan struct{})
 	go func() {
 		defer close(watched)
-		if s.renewable {
+		if s.canReloadCert {
 			s.certs.Watch(watching)
 		}
 	}()
@@ -126,17 +131,17 @@ func (s *fileServer) serve(ctx context.Context, signals *serveSignals) error {
 	}
 }
 
-// shutdown ends when all requests have, or ctx.
+// shutdown waits for active requests until ctx ends.
 func (s *fileServer) shutdown(ctx context.Context) error {
 	err := s.server.Shutdown(ctx)
 	if errors.Is(err, context.DeadlineExceeded) || errors.Is(err, context.Canceled) {
-		_ = s.server.Close() // what it would say has been said
-		return errors.New("requests were cut off that had not ended in time; --grace gives them longer")
+		_ = s.server.Close() // the error below covers its error
+		return errors.New("requests were aborted at the end of the grace period (raise --grace)")
 	}
 	return err
 }
 
-// handle does what a signal asks for, and says so.
+// handle handles a signal and prints the outcome.
 func (s *fileServer) handle(sig os.Signal) {
 	switch sig {
 	case syscall.SIGUSR1:
@@ -145,35 +150,35 @@ func (s *fileServer) handle(sig os.Signal) {
 		changed, err := s.certs.Reload()
 		switch {
 		case err != nil:
-			s.voice.say("certificate: the old one is served still: " + err.Error())
+			s.stderrLog.print("certificate: still serving the old one: " + err.Error())
 		case changed:
-			s.voice.say("certificate: a new one is served: " + s.certs.Describe(time.Now()))
+			s.stderrLog.print("certificate: serving a new one: " + s.certs.Describe(time.Now()))
 		default:
-			s.voice.say("certificate: the files hold the one that is served")
+			s.stderrLog.print("certificate: unchanged")
 		}
 	}
 }
 
 func (s *fileServer) reopenLog() {
 	if s.logFile == nil {
-		s.voice.say("access log: there is none that could be opened again")
+		s.stderrLog.print("access log: there is no file to reopen")
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), logGrace)
+	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
 	defer cancel()
 	if err := s.log.Reopen(ctx); err != nil {
-		s.voice.say(fmt.Sprintf("access log: the old file is written still: %v", err))
+		s.stderrLog.print(fmt.Sprintf("access log: reopening failed, still writing the old file: %v", err))
 		return
 	}
-	s.voice.say("access log: opened again")
+	s.stderrLog.print("access log: reopened")
 }
 
-// serveSignals are those that a server is sent besides the ones that end any command.
+// serveSignals are the signals of a server besides those that end any command.
 type serveSignals struct{ c chan os.Signal }
 
 func (s *fileServer) notify() *serveSignals {
 	c := make(chan os.Signal, 8)
-	signal.Ignore(syscall.SIGPIPE) // who reads standard output may go; what he missed is counted
+	signal.Ignore(syscall.SIGPIPE) // the reader of standard output may exit; lost lines are counted
 	wanted := []os.Signal{syscall.SIGQUIT, syscall.SIGUSR1}
 	if s.certs != nil {
 		signal.Reset(syscall.SIGHUP) // it ends other commands

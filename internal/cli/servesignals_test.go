@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// Signals can be sent as soon as the file with the process's number is there: they end nothing.
-func TestFrontSignalsBehindPID(t *testing.T) {
+// Signals are safe as soon as the PID file exists: they do not end the server.
+func TestSignalsAreSafeOnceThePIDFileExists(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	pid := f.path("pid")
@@ -29,9 +29,9 @@ func TestFrontSignalsBehindPID(t *testing.T) {
 		t.Fatal(err)
 	}
 	f.signal(syscall.SIGHUP)
-	f.await("reload: .* is served as it is now")
+	f.await("reload: .*: new configuration active")
 	f.signal(syscall.SIGUSR1)
-	f.await("logs: opened again")
+	f.await("logs: reopened")
 	if code := f.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit code %d", code)
 	}

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A stock nginx.conf whose includes find nothing is served, and a server that comes with a reload, too.
-func TestFrontStock(t *testing.T) {
+// A stock nginx.conf whose includes match no files is served, and so is a server added by a reload.
+func TestStockConfigurationIsServed(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
 	if err := os.Chmod(f.dir, 0o777); err != nil { // whoever it becomes makes the socket
@@ -17,7 +17,7 @@ func TestFrontStock(t *testing.T) {
 	const stock = "error_log DIR/all.log info; error_log DIR/grave.log crit; events {} http { access_log DIR/log; include DIR/sites-enabled/*; }"
 	f.configure(stock)
 	f.start()
-	f.await("tare: as ")
+	f.await("tare: running as ")
 	if err := os.Mkdir(f.path("sites-enabled"), 0o755); err != nil {
 		t.Fatal(err)
 	}

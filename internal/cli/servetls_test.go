@@ -13,15 +13,16 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// putCertificate writes a new certificate with a number, and its key.
+// putCertificate writes a new certificate with a serial number, and its key.
 func putCertificate(t *testing.T, cert, key string, number int64) {
 	t.Helper()
-	public, secret := testkit.SelfSign(t, x509.Certificate{SerialNumber: big.NewInt(number), DNSNames: []string{"example.org"}})
+	public, secret := testkit.SelfSign(t, x509.Certificate{SerialNumber: big.NewInt(number),
+		DNSNames: []string{"example.org"}})
 	replaceFile(t, cert, string(public))
 	replaceFile(t, key, string(secret))
 }
 
-// replace puts a file in another's place, as programs that renew certificates do.
+// replace replaces a file by another, as programs that renew certificates do.
 func replaceFile(t *testing.T, name, text string) {
 	t.Helper()
 	write(t, name+".new", text)
@@ -30,7 +31,7 @@ func replaceFile(t *testing.T, name, text string) {
 	}
 }
 
-// number asks over a new connection and returns that of the certificate.
+// number returns the serial number of the certificate on a new connection.
 func number(t *testing.T, url string) int64 {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, ForceAttemptHTTP2: true}
@@ -53,15 +54,16 @@ func wantNumber(t *testing.T, url string, want int64) {
 	}
 }
 
-// A certificate that is replaced by rubbish stays in use; a good one takes its place, with and without a signal.
-func TestServeCertificate(t *testing.T) {
+// An invalid certificate does not replace the current one; a valid one does, with and without a
+// signal.
+func TestInvalidCertificateDoesNotReplaceTheCurrentOne(t *testing.T) {
 	t.Parallel()
 	dir := site(t)
 	cert, key := filepath.Join(filepath.Dir(dir), "cert.pem"), filepath.Join(filepath.Dir(dir), "key.pem")
 	putCertificate(t, cert, key, 1)
 	s := serveFiles(t, "--listen", "127.0.0.1:0", "--listen", "127.0.0.1:0", "-c", cert, "-k", key, dir)
 	url := "https://" + s.address()
-	s.await("certificate: example.org, until .*; read again when it changes")
+	s.await("certificate: example.org, until .*; reloaded when it changes")
 	wantNumber(t, url, 1)
 
 	replaceFile(t, cert, "rubbish")
@@ -75,19 +77,19 @@ func TestServeCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.signal(syscall.SIGHUP)
-	s.await("certificate: (the old one is served still|still serving the old one): key: .*no such file")
+	s.await("certificate: still serving the old one: key: .*no such file")
 	wantNumber(t, url, 2)
 	putCertificate(t, cert, key, 3)
 	awaitRepeated(t, s, "serving a new one", 2)
 	s.signal(syscall.SIGHUP)
-	s.await("certificate: the files hold the one that is served\n")
+	s.await("certificate: unchanged\n")
 	wantNumber(t, url, 3)
 	if code := s.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 }
 
-// insecure has a client take any certificate.
+// insecure makes a client accept any certificate.
 func insecure(c *http.Client) {
 	c.Transport.(*http.Transport).TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
 }

@@ -13,12 +13,13 @@ import (
 	"time"
 )
 
-// signalled is "signalled SIGNAL CODE UNTIL COMMAND...": it starts a command with the default actions
-// of signals, waits, sends the command a signal, and fails unless the command ends with the exit code.
-// No wait is without a bound. UNTIL is a duration, or a pattern of a file's name, a colon, and a text
-// that the file then holds. Variables in it are expanded.
+// signalled is "signalled SIGNAL CODE UNTIL COMMAND...". It starts a command with default signal
+// actions, waits, sends the signal, and fails unless the command exits with the code. All waits are
+// limited.
 //
-// CODE is a number, or "killed". Between UNTIL and the signal, the shell runs $MEANWHILE.
+// UNTIL is a duration, or a file pattern, a colon, and a text that the file then contains;
+// variables in it are expanded. CODE is a number, or "killed". Between UNTIL and the signal, the
+// shell runs $MEANWHILE.
 func signalled() {
 	if err := startAndSignal(os.Args[1], os.Args[2], os.ExpandEnv(os.Args[3]), os.Args[4:]); err != nil {
 		fmt.Fprintln(os.Stderr, "signalled:", err)
@@ -27,7 +28,8 @@ func signalled() {
 }
 
 func startAndSignal(name, code, until string, words []string) error {
-	sig, ok := map[string]syscall.Signal{"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "TERM": syscall.SIGTERM, "KILL": syscall.SIGKILL}[name]
+	sig, ok := map[string]syscall.Signal{"HUP": syscall.SIGHUP, "INT": syscall.SIGINT, "TERM": syscall.SIGTERM,
+		"KILL": syscall.SIGKILL}[name]
 	if !ok {
 		return fmt.Errorf("unknown signal %q", name)
 	}
@@ -72,7 +74,7 @@ func startAndSignal(name, code, until string, words []string) error {
 	return nil
 }
 
-// awaitUntil waits for what UNTIL says, as long as the command runs.
+// awaitUntil waits for UNTIL while the command runs.
 func awaitUntil(until string, ended <-chan struct{}) error {
 	pattern, text, isFile := strings.Cut(until, ":")
 	bound, holds := patience, func() bool { return fileHolds(pattern, text) }
@@ -99,7 +101,7 @@ func awaitUntil(until string, ended <-chan struct{}) error {
 	return nil
 }
 
-// fileHolds reports whether a file whose name matches a pattern exists, is not empty and holds a text.
+// fileHolds reports whether a file that matches a pattern exists, is not empty and contains a text.
 func fileHolds(pattern, text string) bool {
 	names, _ := filepath.Glob(pattern)
 	for _, name := range names {

@@ -21,7 +21,7 @@ func versionCommand(env Env) *cobra.Command {
 	}
 }
 
-// version is this program's.
+// version returns this program's version.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return info.Main.Version
@@ -29,7 +29,7 @@ func version() string {
 	return "(unknown)"
 }
 
-// versionLine is what is said of it.
+// versionLine returns the line that "tare version" prints.
 func versionLine() string {
 	return fmt.Sprintf("tare %s %s %s/%s", version(), runtime.Version(), runtime.GOOS, runtime.GOARCH)
 }

@@ -20,10 +20,10 @@ import (
 	loadreport "github.com/tarehq/tare/load/report"
 )
 
-// defaultExperiment is what weigh does when it is told nothing.
+// defaultExperiment is the experiment of weigh without arguments.
 const defaultExperiment = "front"
 
-// allExperiments is the name that stands for all that repeat a write-up.
+// allExperiments is the name for all experiments that repeat a write-up.
 const allExperiments = "all"
 
 type weighFlags struct {
@@ -41,27 +41,27 @@ type weighFlags struct {
 	out                                   string
 	own                                   ownFlags
 
-	given func(name string) bool // whether a flag is on the command line
+	isSet func(name string) bool // reports whether a flag is on the command line
 }
 
 func weighCommand(env Env) *cobra.Command {
 	var flags weighFlags
 	c := &cobra.Command{
 		Use:   "weigh [experiment | all | file.yaml | -- command]",
-		Short: "Weigh the ways of serving an application, on this machine",
-		Long: `Run an experiment, "front" if none is named: start every contender as fresh processes,
-prove that they answer alike, load them in turns, side by side, and report what a request
-costs each way. This takes about eight minutes; "all" repeats all write-ups, one after another.
+		Short: "Compare the ways of serving an application on this machine",
+		Long: `Run an experiment (default "front"): start every contender as new processes, verify that their
+responses are equal, load them in turns, side by side, and report what a request costs with each.
+This takes about eight minutes. "all" repeats all write-ups, one after another.
 
-Your own application is weighed alone and behind nginx, by TCP and by unix socket, when its
-command comes after --. Where it is to listen stands in the command, or in --env, as {addr},
-which is host:port, as {port}, or as {socket}. It runs in the current folder, without a shell,
-and has to stay in the foreground. With --a and --b two builds of it are compared.
+To measure your own application, alone and behind nginx by TCP and by unix socket, pass its
+command after --. The placeholder {addr} (host:port), {port} or {socket}, in the command or in
+--env, is replaced by the address to listen on. The command runs in the current folder, without a
+shell, and must stay in the foreground. --a and --b compare two builds of it.
 
-The experiments are run in a checkout of the project, your own application anywhere. What is
-needed and not there is built, or unpacked from its Debian package into .cache/ of the
-checkout, or else into your cache folder; that takes no privilege. Results go to results/: a
-page to read, and files for other tools.`,
+The project's experiments require a checkout of the project; your own application does not.
+Missing software is built, or unpacked from its Debian package into the checkout's .cache/ or your
+cache folder, without privileges. The results folder in results/ holds an HTML report and files
+for other tools.`,
 		Example: `  tare weigh
   tare weigh fastcgi
   tare weigh front --full
@@ -77,7 +77,7 @@ page to read, and files for other tools.`,
 		if dash := c.ArgsLenAtDash(); dash >= 0 {
 			named, command = args[:dash], args[dash:]
 			if len(command) == 0 && !flags.own.builds() {
-				return usage(errors.New("weigh: want the command of your application after --"))
+				return usageError(errors.New("weigh: missing command of your application after --"))
 			}
 		}
 		return weigh(ctx, env, named, command, &flags)
@@ -88,36 +88,41 @@ page to read, and files for other tools.`,
 
 func (f *weighFlags) define(c *cobra.Command) {
 	set := c.Flags()
-	f.given = set.Changed
-	set.BoolVar(&f.quick, "quick", false, "run the experiment's quick trials, as is done without --full, too")
-	set.BoolVar(&f.full, "full", false, "run the experiment's full trials: for front the write-up's 30s, on one core and on all,\nwith up to 5000 connections, and sweeps, which takes more than three hours")
-	set.BoolVar(&f.prepare, "prepare", false, "only check, unpack and build what is needed")
-	set.BoolVar(&f.why, "why", false, "test the explanations: change the setting that is said to be the cause, and see whether the difference goes")
-	set.BoolVar(&f.tune, "tune", false, "for the run, give the kernel those of the write-up's settings that matter; they are put back. Needs privilege")
-	set.BoolVar(&f.list, "list", false, "only list the experiments, with what each asks")
-	set.StringSliceVar(&f.only, "only", nil, "weigh only these `contenders`, such as tare,fasthttp, and the control (default all)")
-	set.IntVar(&f.blocks, "blocks", 0, "`number` of blocks, in each of which every contender is started once; intervals need 5 (default the experiment's)")
-	set.Float64Var(&f.until, "until", 0, "add blocks until intervals are within that many `percent` of their ratios (default none are added)")
-	set.DurationVar(&f.within, "within", lab.DefaultWithin, "with --until: `time` after which no block begins")
-	set.DurationVar(&f.warmup, "warmup", 0, "`time` to load a contender before measuring, such as 300ms (default the experiment's)")
-	set.DurationVar(&f.measure, "measure", 0, "`time` to measure each contender in a block, such as 1s (default the experiment's)")
-	set.StringSliceVar(&f.cores, "cores", nil, "`numbers` of cores that the servers share, such as 1 or 1,all (default the experiment's)")
-	set.IntSliceVar(&f.connections, "connections", nil, "`numbers` of connections to keep busy, such as 64,1000 (default the experiment's)")
-	set.StringVar(&f.rate, "rate", "", "`rate` of more trials, the same for all contenders, in which latency means something: a share of what the\nslowest can serve, such as 50%, requests a second, or off (default the experiment's)")
-	set.StringSliceVar(&f.sweep, "sweep", nil, "also vary these `axes` of the experiment's, written --sweep=connections,workers or --sweep=gomaxprocs;\nof the bare flag all; as is done with --full unless it is --sweep=off")
+	f.isSet = set.Changed
+	set.BoolVar(&f.quick, "quick", false, "run the experiment's quick trials (the default)")
+	set.BoolVar(&f.full, "full", false, "run the experiment's full trials: for front the write-up's 30s, on one core and on all,\nwith up to 5000 connections, and sweeps; takes more than three hours")
+	set.BoolVar(&f.prepare, "prepare", false, "only check, unpack and build the required software")
+	set.BoolVar(&f.why, "why", false, "test explanations: change the setting that is the presumed cause and measure again")
+	set.BoolVar(&f.tune, "tune", false, "apply the write-up's relevant kernel settings during the run, then restore them; requires privileges")
+	set.BoolVar(&f.list, "list", false, "only list the experiments and their questions")
+	set.StringSliceVar(&f.only, "only", nil,
+		"run only these `CONTENDERS`, such as tare,fasthttp, and the control (default all)")
+	set.IntVar(&f.blocks, "blocks", 0, "run `N` blocks, each of which starts every contender once; intervals need 5 (default the experiment's)")
+	set.Float64Var(&f.until, "until", 0, "add blocks until intervals are within `PERCENT` of their ratios (default none)")
+	set.DurationVar(&f.within, "within", lab.DefaultWithin, "with --until, start no block after `TIME`")
+	set.DurationVar(&f.warmup, "warmup", 0, "load a contender for `TIME` before measuring, such as 300ms (default the experiment's)")
+	set.DurationVar(&f.measure, "measure", 0,
+		"measure each contender for `TIME` per block, such as 1s (default the experiment's)")
+	set.StringSliceVar(&f.cores, "cores", nil,
+		"run the servers on these `NUMBERS` of shared cores, such as 1 or 1,all (default the experiment's)")
+	set.IntSliceVar(&f.connections, "connections", nil,
+		"keep these `NUMBERS` of connections busy, such as 64,1000 (default the experiment's)")
+	set.StringVar(&f.rate, "rate", "", "add trials at the same `RATE` for all contenders, where latencies are comparable: a share of what the\nslowest can serve, such as 50%, a number of requests/s, or off (default the experiment's)")
+	set.StringSliceVar(&f.sweep, "sweep", nil,
+		"also vary these `AXES`: --sweep=connections,workers or --sweep=gomaxprocs; --sweep alone varies all\n(default off, with --full all)")
 	set.Lookup("sweep").NoOptDefVal = lab.SweepAll
-	set.Uint64Var(&f.seed, "seed", 0, "`number` that sets the order of trials; 0 is a new one (default 0)")
-	set.StringVar(&f.out, "out", "", "`folder` for the results (default a new one in results/)")
+	set.Uint64Var(&f.seed, "seed", 0, "order the trials by this `SEED`; 0 is a new one (default 0)")
+	set.StringVar(&f.out, "out", "", "write the results to `DIR` (default a new folder in results/)")
 	f.own.define(set)
 }
 
-// weigh carries out the command: named are the words before --, command those after it.
+// weigh runs the command: named are the arguments before --, command those after it.
 func weigh(ctx context.Context, env Env, named, command []string, flags *weighFlags) error {
 	if len(named) > 1 {
-		return usage(fmt.Errorf("weigh: want one experiment, got %d: %q; the command of your own application comes after --", len(named), named))
+		return usageError(fmt.Errorf("weigh: want one experiment, got %d: %q (the command of your own application goes after --)", len(named), named))
 	}
 	if flags.full && flags.quick {
-		return usage(errors.New("--quick and --full: want one of the two"))
+		return usageError(errors.New("--quick and --full are mutually exclusive"))
 	}
 	if flags.list {
 		return listExperiments(env)
@@ -127,21 +132,21 @@ func weigh(ctx context.Context, env Env, named, command []string, flags *weighFl
 	}
 	if len(command) == 0 && namesBenchmarks(env, named) {
 		if err := flags.checkForBenchmarks(named[0]); err != nil {
-			return usage(err)
+			return usageError(err)
 		}
 		_, err := weighBenchmarks(ctx, env, named[0], flags)
 		return err
 	}
 	o, err := flags.target(env, named, command)
 	if err != nil {
-		return usage(err)
+		return usageError(err)
 	}
 	if flags.own.save != "" {
 		return saveSubject(env, o.Subject, flags.own.save)
 	}
 	bounds, err := flags.own.bounds(o.Subject)
 	if err != nil {
-		return usage(err)
+		return usageError(err)
 	}
 	a, err := weighOne(ctx, env, o, flags.prepare)
 	if len(bounds) > 0 && a != nil {
@@ -150,17 +155,17 @@ func weigh(ctx context.Context, env Env, named, command []string, flags *weighFl
 	return err
 }
 
-// target is what the command line says is to be weighed, and how.
+// target returns the options for what the command line selects.
 func (f *weighFlags) target(env Env, named, command []string) (o lab.Options, err error) {
 	if len(command) > 0 || f.own.builds() {
 		if len(named) > 0 {
-			return o, fmt.Errorf("weigh: %q and an application of your own: want one of the two", named[0])
+			return o, fmt.Errorf("weigh: %q and an application of your own are mutually exclusive", named[0])
 		}
 		s, err := f.own.subject(env, command)
 		if err != nil {
 			return o, err
 		}
-		if o, err = f.options(env, "", s, f.own.words()); len(command) > 0 {
+		if o, err = f.options(env, "", s, f.own.commandLine()); len(command) > 0 {
 			o.Tail = append([]string{"--"}, command...)
 		}
 		return o, err
@@ -169,7 +174,7 @@ func (f *weighFlags) target(env Env, named, command []string) (o lab.Options, er
 	if len(named) > 0 {
 		name = named[0]
 	}
-	if err := f.own.none(fmt.Sprintf("%q", name)); err != nil {
+	if err := f.own.rejectFor(fmt.Sprintf("%q", name)); err != nil {
 		return o, err
 	}
 	if ext := filepath.Ext(name); ext != ".yaml" && ext != ".yml" {
@@ -180,24 +185,24 @@ func (f *weighFlags) target(env Env, named, command []string) (o lab.Options, er
 		return o, err
 	}
 	words := []string{name}
-	if f.given("fail-if") {
+	if f.isSet("fail-if") {
 		words = append(words, "--fail-if", f.own.failIf)
 	}
 	return f.options(env, "", s, words)
 }
 
-// weighOne runs what the options say, or prepares it, and shows what came of it.
+// weighOne runs or prepares an experiment and shows the outcome.
 func weighOne(ctx context.Context, env Env, o lab.Options, prepare bool) (*report.Analysis, error) {
 	if self, err := os.Executable(); err == nil {
 		o.Guard = []string{self, "guard"}
 	}
 	p := newProgress(env.Stderr, 0)
-	o.Watcher = lab.Watcher{Say: p.say, Progress: func(g lab.Progress) { showWeighing(p, g) }}
+	o.Watcher = lab.Watcher{Say: p.print, Progress: func(g lab.Progress) { showWeighing(p, g) }}
 	if prepare {
 		r, err := lab.Prepare(ctx, o)
 		p.end()
 		if err == nil && !r.Complete() {
-			return nil, &exit{exitFail, errors.New("not everything could be prepared; what could not is above")}
+			return nil, &exitError{exitFail, errors.New("the preparation is incomplete; see above")}
 		}
 		return nil, weighError(err)
 	}
@@ -209,27 +214,27 @@ func weighOne(ctx context.Context, env Env, o lab.Options, prepare bool) (*repor
 	return showWeighed(env, r, dir, err)
 }
 
-// weighError gives what is wrong with a file, or with an option, the exit code for it.
+// weighError gives errors about files and options the exit code of usage errors.
 func weighError(err error) error {
 	if _, ok := errors.AsType[*yamlfile.Error](err); ok {
-		return usage(err)
+		return usageError(err)
 	}
 	if _, ok := errors.AsType[*lab.UsageError](err); ok {
-		return usage(err)
+		return usageError(err)
 	}
 	if errors.Is(err, context.Canceled) {
-		return &exit{exitStop, errors.New("interrupted before anything was measured")}
+		return &exitError{exitStop, errors.New("interrupted before the first measurement")}
 	}
 	return err
 }
 
-// showWeighed writes the report, whatever became of the run.
+// showWeighed writes the report of a run, complete or not.
 func showWeighed(env Env, r *report.Run, dir string, err error) (*report.Analysis, error) {
 	a := report.Analyze(r)
 	return a, showResults(env, a, &r.Warnings, dir, err)
 }
 
-// results is what was measured, compared.
+// results is an analyzed measurement.
 type results interface {
 	WriteFiles(dir string) error
 	WriteText(w io.Writer) error
@@ -237,8 +242,8 @@ type results interface {
 	Complete() bool
 }
 
-// showResults writes a report: first to the results folder, because the terminal may be
-// gone. err is what became of the run.
+// showResults writes a report, first to the results folder because the terminal may be gone. err is
+// the error of the run.
 func showResults(env Env, a results, warnings *[]string, dir string, err error) error {
 	kept := dir != ""
 	if kept {
@@ -255,20 +260,22 @@ func showResults(env Env, a results, warnings *[]string, dir string, err error) 
 	}
 	switch {
 	case errors.Is(err, context.Canceled):
-		return &exit{exitStop, errors.New("interrupted: the report is of the trials until then")}
+		return &exitError{exitStop, errors.New("interrupted: the report covers the trials until then")}
 	case err != nil:
 		return err
 	case !a.Complete():
-		return &exit{exitFail, errors.New("not everything could be compared and kept; see above")}
+		return &exitError{exitFail, errors.New("the comparison or its results are incomplete; see above")}
 	}
 	return nil
 }
 
-// options are those of an experiment of the project, or of a subject. words are what named it.
+// options returns the options for an experiment of the project, or for a subject. words are the
+// arguments that selected it.
 func (f *weighFlags) options(env Env, experiment string, s *lab.Subject, words []string) (o lab.Options, err error) {
-	o = lab.Options{Experiment: experiment, Why: f.why, Tune: f.tune, Subject: s, Full: f.full, Sweep: f.sweep, Only: f.only, Seed: f.seed, Out: f.out,
+	o = lab.Options{Experiment: experiment, Why: f.why, Tune: f.tune, Subject: s, Full: f.full, Sweep: f.sweep,
+		Only: f.only, Seed: f.seed, Out: f.out,
 		Until: lab.Until{Width: f.until / 100, Within: f.within}}
-	if o.Root, o.Cache, err = place(env, s); err != nil {
+	if o.Root, o.Cache, err = resultFolders(env, s); err != nil {
 		return o, err
 	}
 	if o.Out != "" {
@@ -283,7 +290,7 @@ func (f *weighFlags) options(env Env, experiment string, s *lab.Subject, words [
 		cores = append(cores, n)
 	}
 	var rate lab.Rate
-	if f.given("rate") {
+	if f.isSet("rate") {
 		if rate, err = lab.ParseRate(f.rate); err != nil {
 			return o, fmt.Errorf("--rate: %w", err)
 		}
@@ -300,35 +307,34 @@ func (f *weighFlags) options(env Env, experiment string, s *lab.Subject, words [
 			"connections": func() { t.Connections = f.connections },
 			"rate":        func() { t.Rate.Share, t.Rate.PerSecond = rate.Share, rate.PerSecond },
 		} {
-			if f.given(name) {
+			if f.isSet(name) {
 				set()
 			}
 		}
 	}
-	o.Flags = append(words, f.words()...)
+	o.Flags = append(words, f.commandLine()...)
 	return o, nil
 }
 
-// place returns the folder that holds results, and the one for what is built and unpacked:
-// the project's, or for a subject that is weighed elsewhere the current folder, and the
-// user's cache.
-func place(env Env, s *lab.Subject) (root, cache string, err error) {
+// resultFolders returns the folder of the results and that of built and unpacked software. These
+// are the project's; outside the project, a subject uses the current folder and the user's cache.
+func resultFolders(env Env, s *lab.Subject) (root, cache string, err error) {
 	root, err = projectRoot(env.Dir)
 	if err == nil || s == nil {
 		return root, "", err
 	}
 	cache, err = os.UserCacheDir()
 	if err != nil {
-		return "", "", fmt.Errorf("there is no folder for what has to be unpacked: %w", err)
+		return "", "", fmt.Errorf("no folder for unpacked software: %w", err)
 	}
 	return env.Dir, filepath.Join(cache, "tare"), nil
 }
 
-// words are the flags that were given, for the report to repeat: all but the seed,
-// which it knows, and the folder, which serves once.
-func (f *weighFlags) words() (words []string) {
+// commandLine returns the flags for the report to repeat, without the seed, which the report
+// states, and the folder.
+func (f *weighFlags) commandLine() (words []string) {
 	add := func(name, value string) {
-		if f.given(name) {
+		if f.isSet(name) {
 			words = append(words, "--"+name, value)
 		}
 	}
@@ -353,20 +359,20 @@ func (f *weighFlags) words() (words []string) {
 	}
 	add("connections", strings.Join(connections, ","))
 	add("rate", f.rate)
-	if f.given("sweep") {
+	if f.isSet("sweep") {
 		words = append(words, "--sweep="+strings.Join(f.sweep, ","))
 	}
 	return words
 }
 
-// projectRoot finds the folder that holds experiments and contenders.
+// projectRoot returns the folder that holds experiments and contenders.
 func projectRoot(dir string) (string, error) {
 	for at := dir; ; at = filepath.Dir(at) {
 		if isFolder(filepath.Join(at, "experiments")) && isFolder(filepath.Join(at, "contenders")) {
 			return at, nil
 		}
 		if at == filepath.Dir(at) {
-			return "", fmt.Errorf("no experiments/ and contenders/ in %q or above: run this in a checkout of the project, or give the command of your own application after --", dir)
+			return "", fmt.Errorf("no experiments/ and contenders/ in %q or above: run this in a checkout of the project, or pass the command of your own application after --", dir)
 		}
 	}
 }
@@ -386,11 +392,12 @@ func showWeighing(p *progress, g lab.Progress) {
 	if g.Block == 0 {
 		where = "counting"
 	}
-	p.set(g.Done, "%s  %s  %s  %s  %s left", where, underText(g.Condition), g.Contender, rate, (g.Total - g.Done).Round(time.Second))
+	p.set(g.Done, "%s  %s  %s  %s  %s left", where, describeCondition(g.Condition), g.Contender, rate,
+		(g.Total - g.Done).Round(time.Second))
 }
 
-// underText says in few words under what a trial is made.
-func underText(c trial.Condition) string {
+// describeCondition returns a short description of a trial's condition.
+func describeCondition(c trial.Condition) string {
 	text := fmt.Sprintf("%d connections", c.Connections)
 	if !c.Saturated() {
 		text += fmt.Sprintf(" at %s/s", loadreport.Count(c.Rate))

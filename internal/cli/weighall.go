@@ -14,11 +14,11 @@ import (
 	"github.com/tarehq/tare/lab/gobench"
 )
 
-// listExperiments names each experiment of the project, with what it asks.
+// listExperiments prints each experiment of the project with its question.
 func listExperiments(env Env) error {
 	root, err := projectRoot(env.Dir)
 	if err != nil {
-		return usage(err)
+		return usageError(err)
 	}
 	all, err := experiments(root)
 	if err != nil {
@@ -38,23 +38,24 @@ func listExperiments(env Env) error {
 		}
 		fmt.Fprintf(env.Stdout, "%-*s  %s\n", wide, e.name, what)
 	}
-	fmt.Fprintf(env.Stdout, "%-*s  Those that repeat a write-up, one after another, and a summary: %s.\n", wide, allExperiments, namesOf(writeUps(all)))
+	fmt.Fprintf(env.Stdout, "%-*s  Run the experiments that repeat a write-up, and summarize them: %s.\n", wide,
+		allExperiments, namesOf(writeUps(all)))
 	return nil
 }
 
-// listed is an experiment of the project.
-type listed struct {
+// experimentInfo describes an experiment of the project.
+type experimentInfo struct {
 	name, title, question string
-	source                string // whose measurement it repeats; "" if nobody's
-	benchmarks            bool   // of Go
+	source                string // the write-up that it repeats; empty if none
+	benchmarks            bool   // it runs Go benchmarks
 }
 
-// writeUps are the experiments that repeat somebody's measurement.
-func writeUps(all []listed) []listed {
-	return slices.DeleteFunc(slices.Clone(all), func(e listed) bool { return e.source == "" })
+// writeUps returns the experiments that repeat a write-up.
+func writeUps(all []experimentInfo) []experimentInfo {
+	return slices.DeleteFunc(slices.Clone(all), func(e experimentInfo) bool { return e.source == "" })
 }
 
-func namesOf(all []listed) string {
+func namesOf(all []experimentInfo) string {
 	names := make([]string, len(all))
 	for i, e := range all {
 		names[i] = e.name
@@ -62,8 +63,8 @@ func namesOf(all []listed) string {
 	return strings.Join(names, ", ")
 }
 
-// experiments reads all experiments of the project, in the order of their names.
-func experiments(root string) (all []listed, err error) {
+// experiments returns all experiments of the project, sorted by name.
+func experiments(root string) (all []experimentInfo, err error) {
 	dir := filepath.Join(root, "experiments")
 	names, err := lab.Experiments(dir)
 	if err != nil {
@@ -74,7 +75,7 @@ func experiments(root string) (all []listed, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, listed{name, e.Title, e.Question, e.Source, false})
+		all = append(all, experimentInfo{name, e.Title, e.Question, e.Source, false})
 	}
 	if names, err = gobench.Experiments(dir); err != nil {
 		return nil, err
@@ -84,36 +85,36 @@ func experiments(root string) (all []listed, err error) {
 		if err != nil {
 			return nil, err
 		}
-		all = append(all, listed{name, e.Title, e.Question, e.Source, true})
+		all = append(all, experimentInfo{name, e.Title, e.Question, e.Source, true})
 	}
 	if len(all) == 0 {
-		return nil, usage(fmt.Errorf("there are no experiments in %q", dir))
+		return nil, usageError(fmt.Errorf("no experiments in %q", dir))
 	}
-	slices.SortFunc(all, func(a, b listed) int { return strings.Compare(a.name, b.name) })
+	slices.SortFunc(all, func(a, b experimentInfo) int { return strings.Compare(a.name, b.name) })
 	return all, nil
 }
 
-// weighAll runs all experiments of the project that repeat a write-up. One that fails does not keep the next from
-// being run, being interrupted does.
+// weighAll runs all experiments that repeat a write-up. It continues after one that fails, but not
+// after an interrupt.
 func weighAll(ctx context.Context, env Env, flags *weighFlags) error {
 	if err := flags.checkForAll(); err != nil {
-		return usage(err)
+		return usageError(err)
 	}
 	root, err := projectRoot(env.Dir)
 	if err != nil {
-		return usage(err)
+		return usageError(err)
 	}
 	all, err := experiments(root)
 	if err != nil {
 		return weighError(err)
 	}
 	if all = writeUps(all); len(all) == 0 {
-		return usage(errors.New("no experiment names the source of a write-up that it repeats: name one experiment"))
+		return usageError(errors.New("no experiment repeats a write-up: name an experiment"))
 	}
 	s := &series{started: time.Now(), of: len(all)}
 	if !flags.prepare {
-		if s.dir, err = lab.ResultsDir(root, flags.outIn(env), s.started); err != nil {
-			fmt.Fprintf(env.Stderr, "there is no folder for the results: %v\n", err)
+		if s.dir, err = lab.ResultsDir(root, flags.outDir(env), s.started); err != nil {
+			fmt.Fprintf(env.Stderr, "no folder for the results: %v\n", err)
 		}
 	}
 	for i, e := range all {
@@ -125,11 +126,11 @@ func weighAll(ctx context.Context, env Env, flags *weighFlags) error {
 		if a != nil {
 			fmt.Fprintln(env.Stdout)
 		}
-		if x, ok := errors.AsType[*exit](err); ok && x.code == exitUsage && i == 0 {
+		if x, ok := errors.AsType[*exitError](err); ok && x.code == exitUsage && i == 0 {
 			if flags.out == "" {
-				_ = os.Remove(s.dir) // nothing is in it
+				_ = os.Remove(s.dir) // it is empty
 			}
-			return err // it would be so for each
+			return err // the same error for every experiment
 		}
 		s.add(e, a, err, time.Since(began))
 		if ctx.Err() != nil {
@@ -139,34 +140,34 @@ func weighAll(ctx context.Context, env Env, flags *weighFlags) error {
 	return s.end(ctx, env, flags.prepare)
 }
 
-// checkForAll returns an error for flags that are about one experiment.
+// checkForAll rejects flags that apply to a single experiment.
 func (f *weighFlags) checkForAll() error {
-	if err := f.own.none(allExperiments); err != nil {
+	if err := f.own.rejectFor(allExperiments); err != nil {
 		return err
 	}
-	if f.own.builds() || f.given("fail-if") || len(f.only) > 0 {
-		return errors.New("--only, --a, --b and --fail-if are for one experiment, not for all")
+	if f.own.builds() || f.isSet("fail-if") || len(f.only) > 0 {
+		return errors.New("--only, --a, --b and --fail-if apply to one experiment, not to all")
 	}
 	return nil
 }
 
-// outIn is the folder for the results; "" if none was named.
-func (f *weighFlags) outIn(env Env) string {
+// outDir returns the folder of --out; empty if it is not set.
+func (f *weighFlags) outDir(env Env) string {
 	if f.out == "" {
 		return ""
 	}
 	return env.path(f.out)
 }
 
-// weighListed runs one of the experiments, whose results go to a folder in dir. The results are
-// nil if nothing was begun.
-func weighListed(ctx context.Context, env Env, e listed, flags weighFlags, dir string) (results, error) {
+// weighListed runs one of the experiments with its results in a subfolder of dir. It returns nil
+// results if nothing was started.
+func weighListed(ctx context.Context, env Env, e experimentInfo, flags weighFlags, dir string) (results, error) {
 	if dir != "" {
 		flags.out = filepath.Join(dir, e.name)
 	}
 	if e.benchmarks {
-		if left := flags.leaveForServers(); len(left) > 0 {
-			fmt.Fprintf(env.Stderr, "%s is Go benchmarks: it is run without %s\n", e.name, strings.Join(left, ", "))
+		if left := flags.dropServerFlags(); len(left) > 0 {
+			fmt.Fprintf(env.Stderr, "%s runs Go benchmarks and ignores %s\n", e.name, strings.Join(left, ", "))
 		}
 		a, err := weighBenchmarks(ctx, env, e.name, &flags)
 		if a == nil {
@@ -176,7 +177,7 @@ func weighListed(ctx context.Context, env Env, e listed, flags weighFlags, dir s
 	}
 	o, err := flags.options(env, e.name, nil, []string{e.name})
 	if err != nil {
-		return nil, usage(err)
+		return nil, usageError(err)
 	}
 	a, err := weighOne(ctx, env, o, flags.prepare)
 	if a == nil {

@@ -13,65 +13,67 @@ import (
 	"github.com/tarehq/tare/lab/yamlfile"
 )
 
-// namesBenchmarks reports whether the words name an experiment of Go benchmarks.
+// namesBenchmarks reports whether the arguments name an experiment of Go benchmarks.
 func namesBenchmarks(env Env, named []string) bool {
 	root, err := projectRoot(env.Dir)
 	return err == nil && len(named) == 1 && gobench.Is(filepath.Join(root, "experiments", named[0]))
 }
 
-// forServers are flags that mean nothing to Go benchmarks.
-func forServers() []string {
+// serverFlags lists the flags that do not apply to Go benchmarks.
+func serverFlags() []string {
 	return []string{"warmup", "connections", "rate", "sweep", "tune", "why", "until", "within"}
 }
 
-// checkForBenchmarks returns an error for flags that mean nothing to Go benchmarks.
+// checkForBenchmarks rejects flags that do not apply to Go benchmarks.
 func (f *weighFlags) checkForBenchmarks(name string) error {
-	for _, flag := range forServers() {
-		if f.given(flag) {
-			return fmt.Errorf("--%s: %s is Go benchmarks, which have none; leave it out", flag, name)
+	for _, flag := range serverFlags() {
+		if f.isSet(flag) {
+			return fmt.Errorf("--%s does not apply to %s, which runs Go benchmarks", flag, name)
 		}
 	}
-	return f.own.none(fmt.Sprintf("%q", name))
+	return f.own.rejectFor(fmt.Sprintf("%q", name))
 }
 
-// leaveForServers leaves those flags out, and returns which were given.
-func (f *weighFlags) leaveForServers() (left []string) {
-	given := f.given
-	for _, name := range forServers() {
+// dropServerFlags removes those flags and returns their names.
+func (f *weighFlags) dropServerFlags() (left []string) {
+	given := f.isSet
+	for _, name := range serverFlags() {
 		if given(name) {
 			left = append(left, "--"+name)
 		}
 	}
 	f.why, f.tune = false, false
-	f.given = func(name string) bool { return given(name) && !slices.Contains(forServers(), name) }
+	f.isSet = func(name string) bool { return given(name) && !slices.Contains(serverFlags(), name) }
 	return left
 }
 
-// weighBenchmarks runs an experiment of Go benchmarks, or prepares it, and shows what came
-// of it. The analysis is nil if nothing was begun.
+// weighBenchmarks runs or prepares an experiment of Go benchmarks and shows the outcome. The
+// analysis is nil if nothing was started.
 func weighBenchmarks(ctx context.Context, env Env, name string, flags *weighFlags) (*gobench.Analysis, error) {
 	root, err := projectRoot(env.Dir)
 	if err != nil {
-		return nil, usage(err)
+		return nil, usageError(err)
 	}
-	o := gobench.Options{Root: root, Experiment: name, Full: flags.full, Only: flags.only, Seed: flags.seed, Flags: flags.words()}
+	o := gobench.Options{Root: root, Experiment: name, Full: flags.full, Only: flags.only, Seed: flags.seed,
+		Flags: flags.commandLine()}
 	if flags.out != "" {
 		o.Out = env.path(flags.out)
 	}
 	if o.Adjust, err = flags.adjustBenchmarks(); err != nil {
-		return nil, usage(err)
+		return nil, usageError(err)
 	}
 	p := newProgress(env.Stderr, 0)
-	o.Say = p.say
+	o.Say = p.print
 	o.Progress = func(g gobench.Progress) {
 		p.total(g.Total)
-		p.set(g.Done, "block %d of %d  %s at GOMAXPROCS %d  %s left", g.Block, g.Blocks, g.Benchmark, g.Procs, (g.Total - g.Done).Round(time.Second))
+		p.set(g.Done, "block %d of %d  %s at GOMAXPROCS %d  %s left", g.Block, g.Blocks, g.Benchmark, g.Procs,
+			(g.Total - g.Done).Round(time.Second))
 	}
 	if flags.prepare {
 		r, err := gobench.Prepare(ctx, o)
 		p.end()
 		if err == nil && !r.Complete() {
-			return nil, &exit{exitFail, errors.New("not everything could be prepared; what could not is above")}
+			return nil, &exitError{exitFail, errors.New("the preparation is incomplete; see above")}
 		}
 		return nil, weighError(err)
 	}
@@ -84,7 +86,7 @@ func weighBenchmarks(ctx context.Context, env Env, name string, flags *weighFlag
 	return a, showResults(env, a, &r.Warnings, dir, err)
 }
 
-// adjustBenchmarks is what flags change of an experiment of Go benchmarks.
+// adjustBenchmarks returns a function that applies flags to the trials.
 func (f *weighFlags) adjustBenchmarks() (func(*gobench.Trials), error) {
 	var procs []lab.Cores
 	for _, text := range f.cores {
@@ -95,13 +97,13 @@ func (f *weighFlags) adjustBenchmarks() (func(*gobench.Trials), error) {
 		procs = append(procs, n)
 	}
 	return func(t *gobench.Trials) {
-		if f.given("blocks") {
+		if f.isSet("blocks") {
 			t.Blocks = f.blocks
 		}
-		if f.given("measure") {
+		if f.isSet("measure") {
 			t.Time = yamlfile.Duration(f.measure)
 		}
-		if f.given("cores") {
+		if f.isSet("cores") {
 			t.Procs = procs
 		}
 	}, nil

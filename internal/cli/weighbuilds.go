@@ -9,13 +9,13 @@ import (
 	"github.com/tarehq/tare/lab/report"
 )
 
-// bounds reads --fail-if. It is for two builds.
+// bounds parses --fail-if, which requires two builds.
 func (f *ownFlags) bounds(s *lab.Subject) ([]report.Bound, error) {
-	if !f.given("fail-if") {
+	if !f.isSet("fail-if") {
 		return nil, nil
 	}
 	if s == nil || s.Experiment.Build == "" {
-		return nil, errors.New("--fail-if is for two builds: give their commands by --a and --b")
+		return nil, errors.New("--fail-if requires two builds: set --a and --b")
 	}
 	bounds, err := report.ParseBounds(f.failIf)
 	if err != nil {
@@ -24,13 +24,13 @@ func (f *ownFlags) bounds(s *lab.Subject) ([]report.Bound, error) {
 	return bounds, nil
 }
 
-// judge says of each bound whether it is broken, which is a failure. runErr is what went wrong
-// with the run, and comes first.
+// judge prints whether each bound is broken, and fails if one is. runErr, the error of the run,
+// takes precedence.
 func judge(env Env, a *report.Analysis, bounds []report.Bound, runErr error) error {
 	all, err := a.Judge(bounds)
 	if err != nil {
 		fmt.Fprintf(env.Stdout, "--fail-if: %v\n", err)
-		return cmp.Or(runErr, error(&exit{exitFail, errors.New("--fail-if: the bounds could not be checked; see above")}))
+		return cmp.Or(runErr, error(&exitError{exitFail, errors.New("--fail-if: cannot check the bounds; see above")}))
 	}
 	broken := 0
 	for _, j := range all {
@@ -42,5 +42,5 @@ func judge(env Env, a *report.Analysis, bounds []report.Bound, runErr error) err
 	if runErr != nil || broken == 0 {
 		return runErr
 	}
-	return &exit{exitFail, fmt.Errorf("--fail-if: %d of %d bounds broken; see above", broken, len(all))}
+	return &exitError{exitFail, fmt.Errorf("--fail-if: %d of %d bounds broken; see above", broken, len(all))}
 }

@@ -15,7 +15,7 @@ import (
 	"github.com/tarehq/tare/lab"
 )
 
-// ownFlags are those for applications of the reader's own.
+// ownFlags holds the flags for the user's own applications.
 type ownFlags struct {
 	env                []string
 	path, host, expect string
@@ -25,41 +25,41 @@ type ownFlags struct {
 	buildA, buildB     string
 	failIf             string
 
-	given func(name string) bool // whether a flag is on the command line
+	isSet func(name string) bool // reports whether a flag is on the command line
 }
 
 func (f *ownFlags) define(set *pflag.FlagSet) {
-	f.given = set.Changed
-	set.StringArrayVar(&f.env, "env", nil, "own application: `NAME=value` for its environment, with the same placeholders; may stand several times")
-	set.StringVar(&f.path, "path", "/", "own application: `path` to ask for, with its query")
-	set.StringVar(&f.host, "host", "localhost", "own application: the request's `host`")
-	set.StringVar(&f.expect, "expect", "", "own application: what is right: a `status`, and then bodies may be any, or 'status:200 sha256:DIGITS'\n(default what it answers alone, with a status below 400)")
-	set.BoolVar(&f.fcgi, "fcgi", false, "own application: it speaks FastCGI, not HTTP")
-	set.DurationVar(&f.ready, "ready", 10*time.Second, "own application: `time` it may take until it answers")
-	set.StringVar(&f.save, "save", "", "own application: only write the experiment to this `file`, for tare weigh FILE")
-	set.StringVar(&f.buildA, "a", "", "`command` of a build to compare another one with, in quotes")
-	set.StringVar(&f.buildB, "b", "", "`command` of the other build")
-	set.StringVar(&f.failIf, "fail-if", "", "with --a and --b: exit with 1 if it is shown that B is worse than these `bounds`, such as\n'cpu>+3%,rps<-5%,p99>+10%,errors>0'; of cpu, rps, p50, p99, errors")
+	f.isSet = set.Changed
+	set.StringArrayVar(&f.env, "env", nil, "own application: set `NAME=value` in its environment, with the same placeholders; may be repeated")
+	set.StringVar(&f.path, "path", "/", "own application: request this `PATH`, with an optional query")
+	set.StringVar(&f.host, "host", "localhost", "own application: send this `HOST`")
+	set.StringVar(&f.expect, "expect", "", "own application: require this `STATUS` with any body, or 'status:200 sha256:DIGITS'\n(default its own response when alone, with a status below 400)")
+	set.BoolVar(&f.fcgi, "fcgi", false, "own application: use FastCGI instead of HTTP")
+	set.DurationVar(&f.ready, "ready", 10*time.Second, "own application: wait for its first response for `TIME`")
+	set.StringVar(&f.save, "save", "", "own application: only write the experiment to `FILE`, for tare weigh FILE")
+	set.StringVar(&f.buildA, "a", "", "run this `COMMAND` as build A, in quotes")
+	set.StringVar(&f.buildB, "b", "", "compare it with this `COMMAND` as build B")
+	set.StringVar(&f.failIf, "fail-if", "", "with --a and --b, exit with 1 if B is shown to exceed these `BOUNDS` of cpu, rps, p50, p99 or errors, such as\n'cpu>+3%,rps<-5%,p99>+10%,errors>0'")
 }
 
-// builds reports whether two builds are to be compared.
-func (f *ownFlags) builds() bool { return f.given("a") || f.given("b") }
+// builds reports whether two builds are compared.
+func (f *ownFlags) builds() bool { return f.isSet("a") || f.isSet("b") }
 
-// none returns an error if a flag was given that is about applications of the reader's own.
-func (f *ownFlags) none(what string) error {
+// rejectFor returns an error if a flag for the user's own application is set.
+func (f *ownFlags) rejectFor(what string) error {
 	for _, name := range []string{"env", "path", "host", "expect", "fcgi", "ready", "save"} {
-		if f.given(name) {
-			return fmt.Errorf("--%s is for an application of your own, after -- or with --a and --b; %s says that itself", name, what)
+		if f.isSet(name) {
+			return fmt.Errorf("--%s requires an application of your own (after --, or with --a and --b); %s defines its own", name, what)
 		}
 	}
 	return nil
 }
 
-// subject makes what is weighed of a command, or of two builds.
+// subject returns the experiment for one command, or for two builds.
 func (f *ownFlags) subject(env Env, command []string) (s *lab.Subject, err error) {
-	ask := lab.Ask{Path: f.path, Host: f.host}
-	if f.given("expect") {
-		if ask.Expect, err = parseExpect(f.expect); err != nil {
+	request := lab.Ask{Path: f.path, Host: f.host}
+	if f.isSet("expect") {
+		if request.Expect, err = parseExpect(f.expect); err != nil {
 			return nil, fmt.Errorf("--expect: %w", err)
 		}
 	}
@@ -67,41 +67,41 @@ func (f *ownFlags) subject(env Env, command []string) (s *lab.Subject, err error
 		return nil, err
 	}
 	if !f.builds() {
-		own, err := f.own(env, command)
+		own, err := f.application(env, command)
 		if err != nil {
 			return nil, err
 		}
-		return own.Subject(ask)
+		return own.Subject(request)
 	}
 	if len(command) > 0 {
-		return nil, fmt.Errorf("--a and --b are the commands; leave out what comes after --: %q", command)
+		return nil, fmt.Errorf("--a and --b exclude a command after --: %q", command)
 	}
 	var sides [2]lab.Own
 	for i, side := range []struct{ name, line string }{{"a", f.buildA}, {"b", f.buildB}} {
 		words, err := splitWords(side.line)
 		if err == nil && len(words) == 0 {
-			err = errors.New("want the command of a build")
+			err = errors.New("missing command of a build")
 		}
 		if err == nil {
-			sides[i], err = f.own(env, words)
+			sides[i], err = f.application(env, words)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("--%s: %w", side.name, err)
 		}
 	}
-	return lab.Builds(sides[0], sides[1], ask)
+	return lab.Builds(sides[0], sides[1], request)
 }
 
-// check returns what is wrong with the flags themselves.
+// check validates the flags themselves.
 func (f *ownFlags) check() error {
 	if f.path == "" || f.path[0] != '/' || strings.ContainsAny(f.path, " \t\r\n") {
-		return fmt.Errorf("--path %q: want a path that begins with /, without spaces", f.path)
+		return fmt.Errorf("--path %q: want a path that begins with / and has no spaces", f.path)
 	}
 	if f.host == "" || strings.ContainsAny(f.host, " \t\r\n/") {
-		return fmt.Errorf("--host %q: want the name of a host", f.host)
+		return fmt.Errorf("--host %q: want a host name", f.host)
 	}
 	if f.ready <= 0 {
-		return fmt.Errorf("--ready %v: want a time such as 30s", f.ready)
+		return fmt.Errorf("--ready %v: want a duration such as 30s", f.ready)
 	}
 	for _, variable := range f.env {
 		if name, _, ok := strings.Cut(variable, "="); !ok || !isVariable(name) {
@@ -111,18 +111,17 @@ func (f *ownFlags) check() error {
 	return nil
 }
 
-// own is the application that a command starts. Variables may stand before it.
-func (f *ownFlags) own(env Env, words []string) (lab.Own, error) {
+// application returns the application started by a command, which variables may precede.
+func (f *ownFlags) application(env Env, words []string) (lab.Own, error) {
 	variables, command := variables(words)
 	if len(command) == 0 {
-		return lab.Own{}, fmt.Errorf("want a command, got %q", strings.Join(words, " "))
+		return lab.Own{}, fmt.Errorf("missing command in %q", strings.Join(words, " "))
 	}
 	all := append(append([]string(nil), f.env...), variables...)
 	return lab.Own{Command: command, Env: all, Folder: env.Dir, FastCGI: f.fcgi, Ready: f.ready}, nil
 }
 
-// parseExpect reads what an application has to answer: a status, or "status:200
-// sha256:DIGITS".
+// parseExpect parses the expected response: a status, or "status:200 sha256:DIGITS".
 func parseExpect(text string) (x lab.Expectation, err error) {
 	const want = "want a status such as 200, or 'status:200 sha256:DIGITS'"
 	for _, part := range strings.Fields(text) {
@@ -138,7 +137,7 @@ func parseExpect(text string) (x lab.Expectation, err error) {
 			}
 		case "sha256":
 			if x.SHA256 = value; !lab.IsSHA256(value) {
-				return x, fmt.Errorf("%q: after sha256: want 64 hexadecimal digits", text)
+				return x, fmt.Errorf("%q: want 64 hexadecimal digits after sha256:", text)
 			}
 		default:
 			return x, fmt.Errorf("%q: %s", text, want)
@@ -156,15 +155,16 @@ func parseExpect(text string) (x lab.Expectation, err error) {
 	return x, nil
 }
 
-// words are the flags that were given, for a report to repeat.
-func (f *ownFlags) words() (words []string) {
+// commandLine returns the flags for the report to repeat.
+func (f *ownFlags) commandLine() (words []string) {
 	for _, variable := range f.env {
 		words = append(words, "--env", variable)
 	}
 	for _, flag := range []struct{ name, value string }{
-		{"path", f.path}, {"host", f.host}, {"expect", f.expect}, {"ready", f.ready.String()}, {"a", f.buildA}, {"b", f.buildB}, {"fail-if", f.failIf},
+		{"path", f.path}, {"host", f.host}, {"expect", f.expect}, {"ready", f.ready.String()}, {"a", f.buildA},
+		{"b", f.buildB}, {"fail-if", f.failIf},
 	} {
-		if f.given(flag.name) {
+		if f.isSet(flag.name) {
 			words = append(words, "--"+flag.name, flag.value)
 		}
 	}
@@ -174,12 +174,12 @@ func (f *ownFlags) words() (words []string) {
 	return words
 }
 
-// saveSubject writes an experiment to a file that is not there yet.
+// saveSubject writes an experiment to a new file.
 func saveSubject(env Env, s *lab.Subject, name string) error {
 	file := env.path(name)
 	out, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
 	if errors.Is(err, os.ErrExist) {
-		return usage(fmt.Errorf("--save: %q is there already; name another file, or remove it", name))
+		return usageError(fmt.Errorf("--save: %q already exists: choose another file, or remove it", name))
 	}
 	if err != nil {
 		return err
@@ -188,6 +188,6 @@ func saveSubject(env Env, s *lab.Subject, name string) error {
 	if err = errors.Join(err, out.Close()); err != nil {
 		return errors.Join(err, os.Remove(file))
 	}
-	fmt.Fprintf(env.Stdout, "%s is written; \"tare weigh %s\" runs it.\n", name, name)
+	fmt.Fprintf(env.Stdout, "Wrote %s; run it with \"tare weigh %s\".\n", name, name)
 	return nil
 }

@@ -14,8 +14,8 @@ import (
 	"time"
 )
 
-// ownServer is an application as a reader may have one. It serves "hello" well, or with the
-// fault that it is told to have.
+// ownServer is an example of a user's own application. It serves "hello" correctly or with a given
+// fault.
 func ownServer() {
 	addr := flag.String("addr", "", "address to listen on")
 	socket := flag.String("unix", "", "unix socket to listen on")
@@ -47,7 +47,7 @@ func ownServer() {
 	select {}
 }
 
-// inBackground starts a program in a session of its own.
+// inBackground starts a program in its own session.
 func inBackground(words ...string) {
 	c := exec.Command(words[0], words[1:]...)
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -68,20 +68,20 @@ func serveOwn(network, address string, overFastCGI bool, h http.Handler) {
 }
 
 func ownHandler(fault string, burn time.Duration) http.Handler {
-	var asked atomic.Int64
+	var requested atomic.Int64
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		for began := processorTime(); burn > 0 && processorTime()-began < burn; {
 		}
 		body := "hello"
 		switch {
 		case fault == "changes":
-			body = fmt.Sprint("hello ", os.Getpid(), " ", asked.Add(1))
+			body = fmt.Sprint("hello ", os.Getpid(), " ", requested.Add(1))
 		case fault == "lies" && r.Header.Get("X-Forwarded-For") != "":
 			body = "goodbye"
 		case fault == "closes":
 			w.Header().Set("Connection", "close")
 		case fault == "field":
-			w.Header().Set("X-Number", fmt.Sprint(os.Getpid(), asked.Add(1)))
+			w.Header().Set("X-Number", fmt.Sprint(os.Getpid(), requested.Add(1)))
 		case r.URL.Path == "/missing":
 			w.WriteHeader(http.StatusNotFound)
 		case r.URL.Path == "/env":
@@ -94,7 +94,7 @@ func ownHandler(fault string, burn time.Duration) http.Handler {
 	})
 }
 
-// processorTime is what this process has used.
+// processorTime returns the CPU time of this process.
 func processorTime() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {

@@ -17,29 +17,29 @@ import (
 //go:embed page.html
 var seriesSource embed.FS
 
-// seriesFile is the page that leads to those of a series' experiments.
+// seriesFile is the page that links to the reports of a series.
 const seriesFile = "index.html"
 
 // series is several experiments, one after another.
 type series struct {
 	started time.Time
-	of      int    // experiments
-	dir     string // of the results; "" if there is none
-	done    []weighed
+	of      int    // number of experiments
+	dir     string // results folder; empty if there is none
+	done    []seriesEntry
 }
 
-// weighed is what became of one experiment of several.
-type weighed struct {
+// seriesEntry is the outcome of one experiment of a series.
+type seriesEntry struct {
 	Name, Title string
-	Verdict     string // "" if nothing was begun
-	Report      string // its file; "" if there is none
+	Verdict     string // empty if nothing was started
+	Report      string // its file; empty if there is none
 	Took        time.Duration
 	err         error
 }
 
-// Outcome is what became of it, in a word.
-func (w *weighed) Outcome() string {
-	x, ok := errors.AsType[*exit](w.err)
+// Outcome returns the outcome in one word.
+func (w *seriesEntry) Outcome() string {
+	x, ok := errors.AsType[*exitError](w.err)
 	switch {
 	case w.err == nil:
 		return "complete"
@@ -51,8 +51,8 @@ func (w *weighed) Outcome() string {
 	return "incomplete"
 }
 
-func (s *series) add(e listed, a results, err error, took time.Duration) {
-	w := weighed{Name: e.name, Title: e.title, Took: took.Round(100 * time.Millisecond), err: err}
+func (s *series) add(e experimentInfo, a results, err error, elapsed time.Duration) {
+	w := seriesEntry{Name: e.name, Title: e.title, Took: elapsed.Round(100 * time.Millisecond), err: err}
 	if a != nil {
 		w.Verdict = a.Verdict()
 	}
@@ -63,7 +63,7 @@ func (s *series) add(e listed, a results, err error, took time.Duration) {
 	s.done = append(s.done, w)
 }
 
-// end says of each experiment what it showed, or why it did not, and what became of all.
+// end prints the outcome of each experiment and returns that of the series.
 func (s *series) end(ctx context.Context, env Env, prepared bool) error {
 	if !prepared {
 		s.summarize(env)
@@ -76,9 +76,9 @@ func (s *series) end(ctx context.Context, env Env, prepared bool) error {
 	failed := len(s.done) - s.Complete()
 	switch {
 	case ctx.Err() != nil:
-		return &exit{exitStop, fmt.Errorf("interrupted in experiment %d of %d", len(s.done), s.of)}
+		return &exitError{exitStop, fmt.Errorf("interrupted in experiment %d of %d", len(s.done), s.of)}
 	case failed > 0:
-		return &exit{exitFail, fmt.Errorf("%d of %d experiments are not complete; see above", failed, s.of)}
+		return &exitError{exitFail, fmt.Errorf("%d of %d experiments are incomplete; see above", failed, s.of)}
 	}
 	return nil
 }
@@ -98,13 +98,13 @@ func (s *series) summarize(env Env) {
 	}
 	_ = table.Flush()
 	if file, err := s.writePage(); err != nil {
-		fmt.Fprintf(env.Stderr, "the page of all reports could not be written: %v\n", err)
+		fmt.Fprintf(env.Stderr, "cannot write the page of all reports: %v\n", err)
 	} else if file != "" {
 		fmt.Fprintf(env.Stdout, "\nAll reports: %s\n", file)
 	}
 }
 
-// writePage writes the page that leads to the reports, and returns its name; "" without a folder.
+// writePage writes the page that links to the reports and returns its name; empty without a folder.
 func (s *series) writePage() (file string, err error) {
 	if s.dir == "" {
 		return "", nil
@@ -118,13 +118,13 @@ func (s *series) writePage() (file string, err error) {
 	return file, errors.Join(err, f.Close())
 }
 
-// Started is when the series was, for the page.
+// Started returns the start of the series, for the page.
 func (s *series) Started() string { return s.started.Format("2 January 2006, 15:04") }
 
-// Done are the experiments that were begun.
-func (s *series) Done() []weighed { return s.done }
+// Done returns the started experiments.
+func (s *series) Done() []seriesEntry { return s.done }
 
-// Complete is how many of them are.
+// Complete returns the number of complete experiments.
 func (s *series) Complete() (n int) {
 	for _, d := range s.done {
 		if d.err == nil {
@@ -134,5 +134,5 @@ func (s *series) Complete() (n int) {
 	return n
 }
 
-// Left is how many experiments were not begun.
+// Left returns the number of experiments that were not started.
 func (s *series) Left() int { return s.of - len(s.done) }

@@ -6,13 +6,13 @@ import (
 	"strings"
 )
 
-// splitWords splits a command line into words as a shell would: by spaces, with 'quotes',
-// "quotes" and backslashes. No shell reads it, which would be a process more to weigh and to
-// end: what only a shell could do with an unquoted character is an error.
+// splitWords splits a command line into words as a shell does: by spaces, with 'quotes', "quotes"
+// and backslashes. A real shell would be one more process to measure and to stop. Unquoted
+// characters with a meaning in a shell are an error.
 func splitWords(line string) (words []string, err error) {
 	const special = "|&;<>()$`*?[~#\n"
 	var word strings.Builder
-	begun := false // also by quotes with nothing between
+	begun := false // true also after empty quotes
 	for rest := line; rest != ""; {
 		c := rest[0]
 		rest = rest[1:]
@@ -25,17 +25,17 @@ func splitWords(line string) (words []string, err error) {
 			begun = false
 			continue
 		case c == '\'' || c == '"':
-			if rest, err = quoted(&word, rest, c); err != nil {
+			if rest, err = readQuoted(&word, rest, c); err != nil {
 				return nil, fmt.Errorf("%q: %w", line, err)
 			}
 		case c == '\\':
 			if rest == "" {
-				return nil, fmt.Errorf("%q: nothing comes after the backslash", line)
+				return nil, fmt.Errorf("%q: no character after the backslash", line)
 			}
 			word.WriteByte(rest[0])
 			rest = rest[1:]
 		case strings.IndexByte(special, c) >= 0:
-			return nil, fmt.Errorf("%q: %q would be for a shell, and none reads this: quote it, or write sh -c '...'", line, c)
+			return nil, fmt.Errorf("%q: %q needs a shell, but none is used: quote it, or write sh -c '...'", line, c)
 		default:
 			word.WriteByte(c)
 		}
@@ -47,9 +47,9 @@ func splitWords(line string) (words []string, err error) {
 	return words, nil
 }
 
-// quoted adds to a word what stands between quotes, of which the first was taken, and
-// returns what comes after.
-func quoted(word *strings.Builder, rest string, quote byte) (after string, err error) {
+// quoted appends quoted text to word, up to the closing quote, and returns the rest. The opening
+// quote has been consumed.
+func readQuoted(word *strings.Builder, rest string, quote byte) (after string, err error) {
 	for i := 0; i < len(rest); i++ {
 		switch c := rest[i]; {
 		case c == quote:
@@ -58,16 +58,16 @@ func quoted(word *strings.Builder, rest string, quote byte) (after string, err e
 			i++
 			word.WriteByte(rest[i])
 		case quote == '"' && (c == '$' || c == '`'):
-			return "", fmt.Errorf("%q between double quotes would be for a shell, and none reads this: use single quotes, or write sh -c '...'", c)
+			return "", fmt.Errorf("%q in double quotes needs a shell, but none is used: use single quotes, or write sh -c '...'", c)
 		default:
 			word.WriteByte(c)
 		}
 	}
-	return "", errors.New("a quote is not closed")
+	return "", errors.New("unclosed quote")
 }
 
-// variables takes from the beginning of a command the words that are NAME=value, which a
-// shell would take for its environment.
+// variables splits leading words of the form NAME=value, which set environment variables, from a
+// command.
 func variables(words []string) (env, command []string) {
 	for i, word := range words {
 		name, _, ok := strings.Cut(word, "=")

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestSplitWords(t *testing.T) {
+func TestSplitWordsFollowsShellQuoting(t *testing.T) {
 	for _, test := range []struct {
 		line string
 		want []string
@@ -31,17 +31,17 @@ func TestSplitWords(t *testing.T) {
 	}
 }
 
-func TestSplitWordsRefuses(t *testing.T) {
+func TestSplitWordsRejectsShellSyntax(t *testing.T) {
 	for line, want := range map[string]string{
-		"a | b":    `'|' would be for a shell`,
-		"a > b":    `'>' would be for a shell`,
-		"$HOME/a":  `'$' would be for a shell`,
-		`"$HOME"`:  `'$' between double quotes would be for a shell`,
-		"a *.html": `'*' would be for a shell`,
+		"a | b":    `'|' needs a shell`,
+		"a > b":    `'>' needs a shell`,
+		"$HOME/a":  `'$' needs a shell`,
+		`"$HOME"`:  `'$' in double quotes needs a shell`,
+		"a *.html": `'*' needs a shell`,
 		"a; b":     `write sh -c '...'`,
-		"a 'b":     "a quote is not closed",
-		`a "b\"`:   "a quote is not closed",
-		`a \`:      "nothing comes after the backslash",
+		"a 'b":     "unclosed quote",
+		`a "b\"`:   "unclosed quote",
+		`a \`:      "no character after the backslash",
 	} {
 		if words, err := splitWords(line); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %q, %v, want %q", line, words, err, want)
@@ -49,7 +49,7 @@ func TestSplitWordsRefuses(t *testing.T) {
 	}
 }
 
-func TestVariables(t *testing.T) {
+func TestVariablesPrecedeTheCommand(t *testing.T) {
 	for line, want := range map[string]struct{ env, command string }{
 		"./a -x=y":         {"", "./a -x=y"},
 		"A=b C_1=d=e ./a":  {"A=b C_1=d=e", "./a"},

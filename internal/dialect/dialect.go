@@ -1,5 +1,6 @@
-// Package dialect has what the tools have in common whose command lines we understand and
-// whose reports we write: what a flag does, and how there is an end without a run or before its time.
+// Package dialect holds what the emulations of other load generators share: tables of their
+// command-line flags, exit codes and usage errors. Its subpackages accept the command lines of ab,
+// siege and wrk and write their reports.
 package dialect
 
 import (
@@ -10,13 +11,13 @@ import (
 	"github.com/tarehq/tare/internal/dialect/getopt"
 )
 
-// Flag is one of a tool's command line, and what it does to the command C.
+// Flag is a flag of a tool's command line and its effect on the command C.
 type Flag[C any] struct {
 	getopt.Flag
-	Set func(c *C, value string) error // nil if the flag is not supported
+	Set func(c *C, value string) error // nil for an unsupported flag
 }
 
-// Apply reads a tool's command line into c, flag by flag, and returns what is no flag.
+// Apply parses a tool's command line into c, flag by flag, and returns the other arguments.
 func Apply[C any](tool string, c *C, args []string, flags []Flag[C], order getopt.Order) (rest []string, err error) {
 	plain := make([]getopt.Flag, len(flags))
 	for i := range flags {
@@ -32,10 +33,10 @@ func Apply[C any](tool string, c *C, args []string, flags []Flag[C], order getop
 	for _, g := range given {
 		f := find(flags, g.Flag)
 		if f.Set == nil {
-			return nil, fmt.Errorf("%s: flag %s is not supported%s", tool, g.As, unsupported(tool, flags))
+			return nil, fmt.Errorf("%s: flag %s is not supported%s", tool, g.Spelling, unsupported(tool, flags))
 		}
 		if err := f.Set(c, g.Value); err != nil {
-			return nil, fmt.Errorf("%s: flag %s: %w", tool, g.As, err)
+			return nil, fmt.Errorf("%s: flag %s: %w", tool, g.Spelling, err)
 		}
 	}
 	return rest, nil
@@ -47,10 +48,10 @@ func find[C any](flags []Flag[C], plain getopt.Flag) *Flag[C] {
 			return &flags[i]
 		}
 	}
-	panic("dialect: BUG: a flag was given that there is not")
+	panic("dialect: BUG: parsed an unknown flag")
 }
 
-// unsupported is a clause that names the tool's flags that are not supported.
+// unsupported returns a clause that names the tool's unsupported flags.
 func unsupported[C any](tool string, flags []Flag[C]) string {
 	var names []string
 	for _, f := range flags {
@@ -65,14 +66,14 @@ func unsupported[C any](tool string, flags []Flag[C]) string {
 	if len(names) == 0 {
 		return ""
 	}
-	return fmt.Sprintf("; all of %s's are but %s", tool, strings.Join(names, ", "))
+	return fmt.Sprintf("; %s's unsupported flags are %s", tool, strings.Join(names, ", "))
 }
 
-// Number reads a whole number from least to most.
+// Number parses an integer from least to most.
 func Number(value string, least, most int) (int, error) {
 	n, err := strconv.Atoi(value)
 	if err != nil || n < least || n > most {
-		return 0, fmt.Errorf("%q: want a whole number from %d to %d", value, least, most)
+		return 0, fmt.Errorf("%q: want an integer from %d to %d", value, least, most)
 	}
 	return n, nil
 }

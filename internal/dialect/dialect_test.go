@@ -13,43 +13,46 @@ type command struct{ n int }
 
 func flags() []dialect.Flag[command] {
 	return []dialect.Flag[command]{
-		{Flag: getopt.Flag{Short: 'n', Takes: getopt.Required}, Set: func(c *command, value string) (err error) {
+		{Flag: getopt.Flag{Short: 'n', Arity: getopt.Required}, Set: func(c *command, value string) (err error) {
 			c.n, err = dialect.Number(value, 1, 9)
 			return err
 		}},
-		{Flag: getopt.Flag{Short: 'X', Takes: getopt.Required}},
+		{Flag: getopt.Flag{Short: 'X', Arity: getopt.Required}},
 		{Flag: getopt.Flag{Long: "exact"}},
 	}
 }
 
-func TestApply(t *testing.T) {
+func TestApplySetsFlagsOrNamesUnsupportedOnes(t *testing.T) {
 	var c command
 	rest, err := dialect.Apply("tool", &c, []string{"-n3", "url"}, flags(), getopt.Anywhere)
 	if err != nil || c.n != 3 || strings.Join(rest, " ") != "url" {
 		t.Errorf("got %d, %q, %v", c.n, rest, err)
 	}
 	for _, c := range []struct{ line, want string }{
-		{"-n10", `tool: flag -n: "10": want a whole number from 1 to 9`},
-		{"-n", "tool: flag -n: its value is missing"},
-		{"-X p", "tool: flag -X is not supported; all of tool's are but -X, --exact"},
-		{"-z", `tool: unknown flag "-z"; all of tool's are but -X, --exact`},
+		{"-n10", `tool: flag -n: "10": want an integer from 1 to 9`},
+		{"-n", "tool: flag -n: missing value"},
+		{"-X p", "tool: flag -X is not supported; tool's unsupported flags are -X, --exact"},
+		{"-z", `tool: unknown flag "-z"; tool's unsupported flags are -X, --exact`},
 	} {
-		if _, err := dialect.Apply("tool", new(command), strings.Fields(c.line), flags(), getopt.Anywhere); err == nil || err.Error() != c.want {
+		if _, err := dialect.Apply("tool", new(command), strings.Fields(c.line), flags(),
+			getopt.Anywhere); err == nil || err.Error() != c.want {
 			t.Errorf("%q: got %v, want %s", c.line, err, c.want)
 		}
 	}
 }
 
-func TestUsageErrorEnds(t *testing.T) {
+func TestUsageErrorPrintsTextOrReason(t *testing.T) {
 	var stdout, stderr strings.Builder
-	asked := &dialect.UsageError{Tool: "tool", Text: "the flags\n", Code: 3}
-	err := dialect.Usage("tool", errors.Join(asked), 4)
-	if own, ok := errors.AsType[*dialect.UsageError](err); !ok || own.End(&stdout, &stderr) != 3 || stdout.String() != "the flags\n" || stderr.Len() > 0 {
+	requested := &dialect.UsageError{Tool: "tool", Text: "the flags\n", Code: 3}
+	err := dialect.Usage("tool", errors.Join(requested), 4)
+	if own, ok := errors.AsType[*dialect.UsageError](err); !ok || own.End(&stdout, &stderr) != 3 ||
+		stdout.String() != "the flags\n" || stderr.Len() > 0 {
 		t.Errorf("got %v, %q and on stderr %q", err, &stdout, &stderr)
 	}
 	stdout.Reset()
 	err = dialect.Usage("tool", errors.New("tool: no URL"), 4)
-	if own, ok := errors.AsType[*dialect.UsageError](err); !ok || own.End(&stdout, &stderr) != 4 || stdout.Len() > 0 || stderr.String() != "tool: no URL\n\"tare tool -h\" lists the flags\n" {
+	if own, ok := errors.AsType[*dialect.UsageError](err); !ok || own.End(&stdout, &stderr) != 4 || stdout.Len() > 0 ||
+		stderr.String() != "tool: no URL\nsee \"tare tool -h\"\n" {
 		t.Errorf("got %v, %q and on stderr %q", err, &stdout, &stderr)
 	}
 }

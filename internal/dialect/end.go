@@ -6,40 +6,41 @@ import (
 	"io"
 )
 
-// ExitError ends a report whose tool would have ended with that exit code. All that it says
-// has been written.
+// ExitError is returned when the tool would have exited with this code. Its messages have been
+// written.
 type ExitError struct{ Code int }
 
 func (e *ExitError) Error() string { return fmt.Sprintf("exit code %d", e.Code) }
 
-// UsageError is why there is no run: the command line is wrong, or asks for a text.
+// UsageError is the reason not to run: the command line is invalid, or it requests a text such as
+// the help.
 type UsageError struct {
 	Tool   string
-	Reason error  // nil where a text was asked for
-	Text   string // that text
+	Reason error  // nil if a text was requested
+	Text   string // the requested text
 	Code   int    // the tool's exit code
 }
 
 func (e *UsageError) Error() string {
 	if e.Reason == nil {
-		return "no run was asked for"
+		return "the command line requests no run"
 	}
 	return e.Reason.Error()
 }
 
 func (e *UsageError) Unwrap() error { return e.Reason }
 
-// End prints the text, or the reason, and returns the exit code.
+// End prints the text or the reason and returns the exit code.
 func (e *UsageError) End(stdout, stderr io.Writer) (code int) {
 	if e.Reason == nil {
 		fmt.Fprint(stdout, e.Text)
 	} else {
-		fmt.Fprintf(stderr, "%v\n\"tare %s -h\" lists the flags\n", e.Reason, e.Tool)
+		fmt.Fprintf(stderr, "%v\nsee \"tare %s -h\"\n", e.Reason, e.Tool)
 	}
 	return e.Code
 }
 
-// Usage makes a UsageError of what is wrong with a command line, unless it is one.
+// Usage returns err as a *UsageError.
 func Usage(tool string, err error, code int) error {
 	if own, ok := errors.AsType[*UsageError](err); ok {
 		return own

@@ -5,15 +5,15 @@ import (
 	"strconv"
 )
 
-// Axis maps values, Min to Max, to places along a line, From to To.
+// Axis maps values from Min to Max to positions along a line from From to To.
 type Axis struct {
 	Min, Max float64
-	Log      bool // equal ratios are equally far apart; Min is above 0 then
+	Log      bool // logarithmic; Min must be above 0
 	From, To float64
 }
 
-// Around is a logarithmic axis from the round number below lo to that above hi. Of two that are
-// not above 0 it makes something that can be drawn.
+// Around returns a logarithmic axis between the round numbers below lo and above hi. If lo or hi is
+// not above 0, it uses a small positive value.
 func Around(lo, hi float64) Axis {
 	const least = 1e-6
 	lo = math.Max(least, math.Min(lo, hi))
@@ -28,13 +28,13 @@ func Around(lo, hi float64) Axis {
 	return Axis{Min: lo, Max: math.Max(roundStep(hi*0.9999), 2*lo), Log: true}
 }
 
-// Tick is a number on an axis.
+// Tick is a labeled position on an axis.
 type Tick struct {
 	At    float64
 	Label string
 }
 
-// At returns the place of a value, or of the end of the axis that is nearest to it.
+// At returns the position of a value, clamped to the axis.
 func (a Axis) At(v float64) float64 {
 	lo, hi := a.Min, a.Max
 	if a.Log {
@@ -44,7 +44,7 @@ func (a Axis) At(v float64) float64 {
 	return math.Round(10*(a.From+share*(a.To-a.From))) / 10
 }
 
-// Ticks are round numbers from Min to Max: multiples of 1, 2 or 5.
+// Ticks returns round numbers from Min to Max: multiples of 1, 2 or 5.
 func (a Axis) Ticks(format func(float64) string) (all []Tick) {
 	if a.Log {
 		for e := math.Floor(math.Log10(a.Min)); e <= math.Ceil(math.Log10(a.Max)); e++ {
@@ -74,5 +74,5 @@ func roundStep(rough float64) float64 {
 	return 10 * p
 }
 
-// Number writes a number with four digits at most.
+// Number formats a number with at most four digits.
 func Number(v float64) string { return strconv.FormatFloat(v, 'g', 4, 64) }

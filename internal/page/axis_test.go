@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestAxis(t *testing.T) {
+func TestAxisHasRoundTicks(t *testing.T) {
 	for _, test := range []struct {
 		a    Axis
 		want string
@@ -32,8 +32,8 @@ func TestAxis(t *testing.T) {
 	}
 }
 
-// What is outside of an axis is drawn at its end.
-func TestAxisEnds(t *testing.T) {
+// Values outside an axis are drawn at its end.
+func TestValuesOutsideAnAxisAreClamped(t *testing.T) {
 	for _, a := range []Axis{{Min: 1, Max: 2, From: 10, To: 20}, {Min: 1, Max: 2, From: 10, To: 20, Log: true}} {
 		if a.At(0) != 10 || a.At(3) != 20 || a.At(1) != 10 {
 			t.Errorf("%+v: %v %v %v", a, a.At(0), a.At(3), a.At(1))
@@ -41,9 +41,10 @@ func TestAxisEnds(t *testing.T) {
 	}
 }
 
-func TestAround(t *testing.T) {
+func TestAroundReturnsRoundBounds(t *testing.T) {
 	for _, test := range []struct{ lo, hi, min, max float64 }{
-		{0.3, 42, 0.2, 50}, {1, 10, 1, 10}, {3, 3, 2, 5}, {5, 5, 5, 10}, {0, 0, 1e-6, 2e-6}, {math.Inf(1), 0, 1e-6, 2e-6}, {0.07, 0.09, 0.05, 0.1},
+		{0.3, 42, 0.2, 50}, {1, 10, 1, 10}, {3, 3, 2, 5}, {5, 5, 5, 10}, {0, 0, 1e-6, 2e-6},
+		{math.Inf(1), 0, 1e-6, 2e-6}, {0.07, 0.09, 0.05, 0.1},
 	} {
 		a := Around(test.lo, test.hi)
 		near := func(got, want float64) bool { return math.Abs(got/want-1) < 1e-9 }

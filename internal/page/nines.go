@@ -2,20 +2,20 @@ package page
 
 import "math"
 
-// Nines is how far a share is towards 1 on the axis of a percentile curve, on which 90, 99 and
-// 99.9 % are equally far apart: 1, 2 and 3.
+// Nines maps a share to its position on the axis of a percentile curve. There 90, 99 and 99.9 % are
+// equally far apart: at 1, 2 and 3.
 func Nines(share float64) float64 { return -math.Log10(1 - share) }
 
-// mostNines bounds a curve: beyond, a histogram of as many requests as a run has says little.
-const mostNines = 7
+// maxNines limits the curve. A run has too few requests to show more.
+const maxNines = 7
 
-// LastNines is where the curve of n durations ends: where less than one of them lies beyond.
+// LastNines returns where the curve of n durations ends: less than one of them lies beyond.
 func LastNines(n int64) float64 {
-	return math.Min(mostNines, math.Max(1, math.Log10(float64(max(n, 1)))))
+	return math.Min(maxNines, math.Max(1, math.Log10(float64(max(n, 1)))))
 }
 
-// CurveShares are the shares of the percentile curve of n durations, in equal steps along its
-// axis, so many for each nine.
+// CurveShares returns the shares of the percentile curve of n durations, with a number of equal
+// steps for each nine.
 func CurveShares(n int64, steps int) (shares []float64) {
 	last := LastNines(n)
 	for i := 0; float64(i) <= last*float64(steps); i++ {
@@ -24,7 +24,7 @@ func CurveShares(n int64, steps int) (shares []float64) {
 	return shares
 }
 
-// NinesTicks are the shares that are numbers on the axis of a percentile curve.
+// NinesTicks returns the labeled shares on the axis of a percentile curve.
 func NinesTicks(x Axis, format func(share float64) string) (all []Tick) {
 	for _, share := range []float64{0.5, 0.9, 0.99, 0.999, 0.9999, 0.99999, 0.999999, 0.9999999} {
 		if n := Nines(share); n <= x.Max {
@@ -34,8 +34,8 @@ func NinesTicks(x Axis, format func(share float64) string) (all []Tick) {
 	return all
 }
 
-// Shares are the few shares that are told of n durations: about equally far apart on the axis of
-// a percentile curve, up to where less than one of them lies beyond.
+// Shares returns the few shares that a table of n durations shows. They are about equally far apart
+// on the axis of a percentile curve, and at least one duration lies beyond the last.
 func Shares(n int64) (all []float64) {
 	all = []float64{0.5, 0.75}
 	last := LastNines(n) + 1e-9

@@ -1,5 +1,5 @@
-// Package page is what the pages that are written have in common: how they look, how they are
-// made, the axes of their charts, and pictures of lines.
+// Package page holds what all HTML reports share: the style sheet, rendering, chart axes and line
+// plots.
 package page
 
 import (
@@ -17,10 +17,9 @@ var style string
 //go:embed plot.html
 var plotSource string
 
-// Write writes a page of data as one HTML file that needs nothing else. Of the templates in
-// sources page.html is the page, which calls the others. They can call style, the style sheet of
-// all pages, the template plot, which draws a Plot, and funcs. Nothing is written of a page that is
-// not whole.
+// Write writes a self-contained HTML page. The template page.html in sources is the page. It may
+// use the other templates there and funcs, the function style, which returns the style sheet, and
+// the template plot, which draws a Plot. If rendering fails, nothing is written.
 func Write(w io.Writer, sources fs.FS, funcs template.FuncMap, data any) error {
 	common := template.FuncMap{"style": func() template.CSS { return template.CSS(style) }}
 	parsed, err := template.New("plot.html").Funcs(common).Funcs(funcs).Parse(plotSource)

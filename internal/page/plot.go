@@ -7,55 +7,55 @@ import (
 	"strings"
 )
 
-// Plot is a picture of lines between two axes, laid out and ready for the template "plot". All
-// lengths are in the units of its view box. Colours and fonts are the page's, by class.
+// Plot is a line plot, laid out for the template "plot". All lengths are in units of its view box.
+// The page's style sheet sets colors and fonts by class.
 type Plot struct {
 	Frame
 	X, Y  []Tick
-	Unit  string // of the horizontal axis
-	Up    string // of the vertical one; "" where its numbers have theirs
+	Unit  string // unit of the horizontal axis
+	Up    string // unit of the vertical axis; empty if its labels include it
 	Lines []Line
-	Named bool // each line has its name at its end; or else there is a legend
+	Named bool // lines have their names at their ends; otherwise there is a legend
 	Alt   string
 }
 
-// Frame is how large a plot is, and where in it the lines may be.
+// Frame is the size of a plot and the area of its lines.
 type Frame struct {
 	Width, Height            float64
 	Left, Right, Top, Bottom float64
 }
 
-// Line is one of a plot's.
+// Line is a line of a plot.
 type Line struct {
 	Class string
-	Text  string // its name
-	Title string // shown when the name is pointed at
-	Path  string // as SVG has it
-	Spots []Spot // from left to right, where it can be pointed at
-	Name  Name   // where NameLines put its name
+	Text  string // the line's name
+	Title string // tooltip of the name
+	Path  string // SVG path data
+	Spots []Spot // points with tooltips, from left to right
+	Name  Name   // position of the name, set by NameLines
 }
 
-// Spot is a place on a line that says what it shows.
+// Spot is a point on a line with a tooltip.
 type Spot struct {
 	X, Y   float64
-	Lo, Hi float64 // where the interval's ends are; both 0 if there is none
+	Lo, Hi float64 // ends of its interval; both 0 if there is none
 	Title  string
 }
 
-// Name is where a line's name stands, and what leads there.
+// Name is the position of a line's name, and the path that leads to it.
 type Name struct {
 	X, Y float64
 	Path string
 }
 
-// NewPlot begins a plot and tells its axes where they are.
+// NewPlot returns an empty plot and sets the positions of its axes.
 func NewPlot(f Frame, x, y *Axis) *Plot {
 	x.From, x.To = f.Left, f.Right
 	y.From, y.To = f.Bottom, f.Top
 	return &Plot{Frame: f}
 }
 
-// Follow draws a line through its spots.
+// Follow draws the line through its spots.
 func (l *Line) Follow() {
 	places := make([]string, len(l.Spots))
 	for i, s := range l.Spots {
@@ -64,10 +64,10 @@ func (l *Line) Follow() {
 	l.Path = Path(places)
 }
 
-// Place is a place as a path has it.
+// Place formats a point for SVG path data.
 func Place(x, y float64) string { return fmt.Sprintf("%g %g", x, y) }
 
-// Path joins places by straight lines.
+// Path joins points by straight lines.
 func Path(places []string) string {
 	if len(places) == 0 {
 		return ""
@@ -76,14 +76,14 @@ func Path(places []string) string {
 }
 
 const (
-	nameHeight = 16 // of a line's name, with room
-	nameLead   = 18 // from the frame to the names
+	nameHeight = 16 // height of a line's name, with spacing
+	nameLead   = 18 // distance from the frame to the names
 )
 
-// NamesHeight is how high a frame must be for the names of so many lines.
+// NamesHeight returns the height that a frame needs for the names of some lines.
 func NamesHeight(lines int) float64 { return float64(lines) * nameHeight }
 
-// NameLines puts each line's name behind its last spot, as near as the other names allow.
+// NameLines places each line's name beside its last spot, as near as the other names allow.
 func (p *Plot) NameLines() {
 	p.Named = true
 	var named []*Line
@@ -101,14 +101,16 @@ func (p *Plot) NameLines() {
 	for i, y := range spread(wanted, nameHeight, p.Top, p.Bottom) {
 		last := end(named[i])
 		y = math.Round(10*y) / 10
-		named[i].Name = Name{X: p.Right + nameLead, Y: y, Path: Path([]string{Place(last.X, last.Y), Place(math.Max(last.X, p.Right), last.Y), Place(p.Right+nameLead-4, y)})}
+		named[i].Name = Name{X: p.Right + nameLead, Y: y,
+			Path: Path([]string{Place(last.X, last.Y), Place(math.Max(last.X, p.Right), last.Y),
+				Place(p.Right+nameLead-4, y)})}
 	}
 }
 
-// spread moves ascending places apart until they have a gap between them, each as little as can
-// be, and as far as there is room from lo to hi.
+// spread moves ascending positions apart until they have a gap between them. It moves each as
+// little as possible and keeps them within lo and hi if there is room.
 func spread(places []float64, gap, lo, hi float64) []float64 {
-	type group struct{ sum, n float64 } // of places that touch, each less what those before it need
+	type group struct{ sum, n float64 } // of touching positions, each reduced by the gaps before it
 	var groups []group
 	for i, place := range places {
 		groups = append(groups, group{place - float64(i)*gap, 1})
@@ -127,11 +129,11 @@ func spread(places []float64, gap, lo, hi float64) []float64 {
 	return all
 }
 
-// tickHeight is how far apart the numbers of a vertical axis are at least.
+// tickHeight is the least distance between labels of a vertical axis.
 const tickHeight = 28
 
-// VerticalTicks are the numbers of a vertical axis that knows where it is. Where not all have room
-// powers of ten do.
+// VerticalTicks returns the ticks of a positioned vertical axis. If they do not all fit, it returns
+// only powers of ten.
 func VerticalTicks(y Axis, format func(float64) string) []Tick {
 	all := y.Ticks(format)
 	if float64(len(all)-1)*tickHeight <= math.Abs(y.From-y.To) {

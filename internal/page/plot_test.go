@@ -8,7 +8,7 @@ import (
 	"testing/fstest"
 )
 
-func TestShares(t *testing.T) {
+func TestSharesDependOnTheCount(t *testing.T) {
 	if got := Shares(1000); !slices.Equal(got, []float64{0.5, 0.75, 0.9, 0.95, 0.975, 0.99, 0.995, 0.9975, 0.999}) {
 		t.Errorf("of 1000: %v", got)
 	}
@@ -30,8 +30,8 @@ func TestShares(t *testing.T) {
 	}
 }
 
-// Names stand as near to their lines' ends as the others allow.
-func TestSpread(t *testing.T) {
+// Names are placed as near to their lines' ends as the others allow.
+func TestSpreadMovesNamesLittle(t *testing.T) {
 	for _, test := range []struct{ places, want []float64 }{
 		{nil, []float64{}},
 		{[]float64{10, 50, 90}, []float64{10, 50, 90}},
@@ -47,8 +47,8 @@ func TestSpread(t *testing.T) {
 	}
 }
 
-// A plot is drawn with its names behind the lines, none over another, or with a legend.
-func TestPlot(t *testing.T) {
+// A plot has names beside its lines, without overlap, or a legend.
+func TestPlotHasNamesOrLegend(t *testing.T) {
 	x, y := Axis{Max: 10}, Axis{Max: 10}
 	p := NewPlot(Frame{Width: 300, Height: 200, Left: 40, Right: 200, Top: 10, Bottom: 180}, &x, &y)
 	for _, text := range []string{"first", "second", "<third>"} {
@@ -73,7 +73,8 @@ func TestPlot(t *testing.T) {
 	p.NameLines()
 	got := draw()
 	for _, want := range []string{
-		`d="M40 180L56 163`, `<text class="name" x="218" y="10" dy="0.35em">first`, `y="26" dy="0.35em">second`, `y="42" dy="0.35em">&lt;third&gt;`,
+		`d="M40 180L56 163`, `<text class="name" x="218" y="10" dy="0.35em">first`, `y="26" dy="0.35em">second`,
+		`y="42" dy="0.35em">&lt;third&gt;`,
 		`d="M200 10L200 10L214 26"`, `<title>second here</title><circle class="hit" cx="120" cy="95"`,
 	} {
 		if !strings.Contains(got, want) {

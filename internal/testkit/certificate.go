@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// SelfSign returns a new certificate that nobody else has signed, and its key, in PEM. What the template leaves out is that it has
-// the number 1, and is good for a year.
+// SelfSign returns a new self-signed certificate and its key in PEM. By default the certificate has
+// serial number 1 and is valid for one year.
 func SelfSign(t testing.TB, template x509.Certificate) (cert, key []byte) {
 	t.Helper()
 	if template.SerialNumber == nil {
@@ -33,5 +33,6 @@ func SelfSign(t testing.TB, template x509.Certificate) (cert, key []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret})
 }

@@ -8,22 +8,22 @@ import (
 	"time"
 )
 
-// runsWithin is how long a program may run that a test waits for. What takes longer hangs.
-const runsWithin = 5 * time.Minute
+// runTimeout limits how long a program that a test waits for may run.
+const runTimeout = 5 * time.Minute
 
-var errTooLong = errors.New("the program runs for too long")
+var errTimeout = errors.New("the program timed out")
 
-// Command returns a command that is killed, and reported, if it does not end in time. It is for
-// programs that a test runs and waits for. Start is for those that run beside it.
+// Command returns a command that is killed and logged if it does not exit in time. It is for
+// programs that a test runs and waits for; Start is for programs that run beside the test.
 func Command(t testing.TB, name string, args ...string) *exec.Cmd {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), runsWithin, errTooLong)
+	ctx, cancel := context.WithTimeoutCause(context.Background(), runTimeout, errTimeout)
 	t.Cleanup(cancel)
 	c := exec.CommandContext(ctx, name, args...)
-	c.WaitDelay = endsWithin
+	c.WaitDelay = endTimeout
 	ownGroup(c, 0)
 	c.Cancel = func() error {
-		if errors.Is(context.Cause(ctx), errTooLong) {
-			t.Logf("%s has not ended after %v", name, runsWithin)
+		if errors.Is(context.Cause(ctx), errTimeout) {
+			t.Logf("%s did not exit within %v", name, runTimeout)
 		}
 		return killGroup(c.Process.Pid)
 	}

@@ -1,3 +1,2 @@
-// Package testkit holds what the tests of several rooms need. Only test files
-// import it.
+// Package testkit holds helpers for the tests of several packages. Only test files import it.
 package testkit

@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownGroup gives a command a process group, and, if death is not 0, a signal that it receives when
-// the thread ends that started it.
+// ownGroup starts the command in its own process group. If death is not 0, the command receives
+// that signal when the thread that started it ends.
 func ownGroup(c *exec.Cmd, death syscall.Signal) {
 	if c.SysProcAttr == nil {
 		c.SysProcAttr = new(syscall.SysProcAttr)
@@ -20,8 +20,8 @@ func ownGroup(c *exec.Cmd, death syscall.Signal) {
 // killGroup kills a process group.
 func killGroup(pid int) error { return unix.Kill(-pid, unix.SIGKILL) }
 
-// endGroup waits until the leader of a group has ended and kills the rest. The leader stays a
-// zombie meanwhile, so that no other group has its number.
+// endGroup waits until the leader of a group has exited and kills the rest. The leader stays a
+// zombie meanwhile, so no other group can reuse its ID.
 func endGroup(pid int) {
 	for {
 		err := unix.Waitid(unix.P_PID, pid, nil, unix.WEXITED|unix.WNOWAIT, nil)

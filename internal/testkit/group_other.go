@@ -8,7 +8,7 @@ import (
 	"syscall"
 )
 
-// ownGroup does nothing: tests that start groups of processes run on Linux.
+// ownGroup does nothing: tests that start process groups run on Linux only.
 func ownGroup(*exec.Cmd, syscall.Signal) {}
 
 // killGroup kills a process.

@@ -11,45 +11,46 @@ import (
 	"time"
 )
 
-// RunEnv is a variable in the environment of the programs that tests start. Its value differs from
-// run to run. Tests that make an environment of their own pass it on.
+// RunEnv is a variable in the environment of programs that tests start. Its value is unique to the
+// run. A test that sets its own environment must include it.
 const RunEnv = "TARE_TEST_RUN"
 
-// leavesWithin is how long programs may outlive the tests.
-const leavesWithin = 5 * time.Second
+// exitTimeout is how long programs may outlive the tests.
+const exitTimeout = 5 * time.Second
 
-// guarded runs tests with a guard: a process that kills what they started, should this one be
-// killed. When they have ended, programs that still run are a failure, and are killed.
+// runGuarded runs tests with a guard: a process that kills the programs they started if this
+// process is killed. Programs that still run after the tests are a failure, and are killed.
 //
-// The guard finds programs by their environment. Programs that overwrite theirs, such as nginx,
-// are started by Start.
-func guarded(run func() int) int {
+// The guard finds programs by their environment. Programs that overwrite their environment, such as
+// nginx, must be started by Start.
+func runGuarded(run func() int) int {
 	mark := fmt.Sprintf("%s=%d-%d", RunEnv, os.Getpid(), time.Now().UnixNano())
 	end, err := startGuard(mark)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "testkit: guard:", err)
 		return 1
 	}
-	defer end() //nolint:errcheck // it ends with this process at the latest
+	defer end() //nolint:errcheck // the guard ends with this process at the latest
 	os.Setenv(RunEnv, mark[len(RunEnv)+1:])
 	code := run()
 	var left []int
-	for late := time.Now().Add(leavesWithin); ; time.Sleep(10 * time.Millisecond) {
-		if left = marked(mark); len(left) == 0 || time.Now().After(late) {
+	for late := time.Now().Add(exitTimeout); ; time.Sleep(10 * time.Millisecond) {
+		if left = processesWith(mark); len(left) == 0 || time.Now().After(late) {
 			break
 		}
 	}
 	for _, pid := range left {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid))
-		fmt.Fprintf(os.Stderr, "testkit: the tests have ended, but process %d has not: %q\n", pid, bytes.ReplaceAll(line, []byte{0}, []byte{' '}))
+		fmt.Fprintf(os.Stderr, "testkit: process %d outlived the tests: %q\n", pid,
+			bytes.ReplaceAll(line, []byte{0}, []byte{' '}))
 		code = max(code, 1)
 	}
 	KillMarked(mark)
 	return code
 }
 
-// guardScript kills the processes that have $0 in their environment, once its standard input ends.
-// It looks more than once: a process may have started another one meanwhile.
+// guardScript kills the processes with $0 in their environment once its standard input ends. It
+// repeats because a process may start another one meanwhile.
 const guardScript = `cat >/dev/null
 for round in 1 2 3 4 5; do
 	found=
@@ -62,9 +63,9 @@ for round in 1 2 3 4 5; do
 	test -n "$found" || exit 0
 done`
 
-// startGuard starts the guard and returns what ends it. The guard is in a session of its own, where
-// ^C does not reach it. It is no child of this process, whose children some tests count. It has no
-// output: "go test" waits until nobody has the test's output open.
+// startGuard starts the guard and returns a function that ends it. The guard has its own session,
+// where ^C does not reach it. It is no child of this process, because some tests count children. It
+// has no output, because "go test" waits until all writers have closed the test's output.
 func startGuard(mark string) (end func() error, err error) {
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -81,19 +82,19 @@ func startGuard(mark string) (end func() error, err error) {
 	return w.Close, nil
 }
 
-// KillMarked kills the processes that have mark in their environment, and those that they start
+// KillMarked kills the processes with mark in their environment, and those that they start
 // meanwhile.
 func KillMarked(mark string) {
 	const rounds = 5
 	for range rounds {
-		for _, pid := range marked(mark) {
+		for _, pid := range processesWith(mark) {
 			_ = syscall.Kill(pid, syscall.SIGKILL)
 		}
 	}
 }
 
-// marked returns the processes that have mark in their environment.
-func marked(mark string) (pids []int) {
+// processesWith returns the processes with mark in their environment.
+func processesWith(mark string) (pids []int) {
 	files, _ := filepath.Glob("/proc/[0-9]*/environ")
 	for _, file := range files {
 		if environ, err := os.ReadFile(file); err == nil && bytes.Contains(environ, []byte(mark)) {

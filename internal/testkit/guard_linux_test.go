@@ -11,13 +11,13 @@ import (
 	"time"
 )
 
-// leavesEnv makes this test binary run tests that leave a program behind.
+// leavesEnv makes this test binary run tests that leave a program running.
 const leavesEnv = "TARE_TESTKIT_LEAVES"
 
 func TestMain(m *testing.M) { os.Exit(Tests{m}.Run()) }
 
-// TestLeaves is the test that TestGuard runs in another process.
-func TestLeaves(t *testing.T) {
+// TestLeavesAProgram is run in another process by the test below.
+func TestLeavesAProgram(t *testing.T) {
 	how := os.Getenv(leavesEnv)
 	if how == "" {
 		t.Skip("another test runs it")
@@ -33,11 +33,11 @@ func TestLeaves(t *testing.T) {
 	}
 }
 
-// A program that outlives its test fails the run, and is killed. If the test binary is killed, its
-// programs are, too.
-func TestGuard(t *testing.T) {
+// A program that outlives its test fails the run and is killed. If the test binary is killed, so
+// are its programs.
+func TestProgramsThatOutliveTestsAreKilled(t *testing.T) {
 	for _, how := range []string{"ends", "hangs"} {
-		c := exec.Command(os.Args[0], "-test.run=^TestLeaves$")
+		c := exec.Command(os.Args[0], "-test.run=^TestLeavesAProgram$")
 		c.Env = append(os.Environ(), leavesEnv+"="+how)
 		var complaint strings.Builder
 		c.Stderr = &complaint
@@ -60,23 +60,23 @@ func TestGuard(t *testing.T) {
 		if how == "ends" && !strings.Contains(complaint.String(), "sleep 3600") {
 			t.Errorf("it reports %q", complaint.String())
 		}
-		for late := time.Now().Add(time.Minute); len(marked(mark)) > 0; time.Sleep(10 * time.Millisecond) {
+		for late := time.Now().Add(time.Minute); len(processesWith(mark)) > 0; time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(late) {
-				t.Fatalf("%s: process %v is still there", how, marked(mark))
+				t.Fatalf("%s: process %v is still there", how, processesWith(mark))
 			}
 		}
 	}
 }
 
-// The rest of a process group ends with its leader.
-func TestStartEndsGroup(t *testing.T) {
+// The rest of a process group is killed when its leader exits.
+func TestProcessGroupEndsWithItsLeader(t *testing.T) {
 	mark := fmt.Sprintf("TARE_TESTKIT_GROUP=%d", os.Getpid())
 	c := exec.Command("sh", "-c", "sleep 3600 & exit 3")
 	c.Env = append(os.Environ(), mark)
 	if err := Start(t, c).Wait(); err == nil || c.ProcessState.ExitCode() != 3 {
 		t.Error(err)
 	}
-	for late := time.Now().Add(time.Minute); len(marked(mark)) > 0; time.Sleep(10 * time.Millisecond) {
+	for late := time.Now().Add(time.Minute); len(processesWith(mark)) > 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(late) {
 			t.Fatal("the other process is still there")
 		}

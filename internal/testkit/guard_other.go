@@ -8,5 +8,5 @@ const RunEnv = "TARE_TEST_RUN"
 // KillMarked does nothing on this system.
 func KillMarked(string) {}
 
-// guarded runs tests. Leftover programs are not looked for on this system.
-func guarded(run func() int) int { return run() }
+// runGuarded runs tests. On this system it does not look for programs that outlive them.
+func runGuarded(run func() int) int { return run() }

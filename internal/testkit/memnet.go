@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// Network is a network in memory. Its connections buffer like a socket, honour
-// deadlines, and block in a way that testing/synctest understands, so that tests
-// of time take none. The zero value is ready.
+// Network is a network in memory. Its connections buffer like sockets and support deadlines. They
+// block in a way that testing/synctest recognizes, so tests of timeouts take no time. The zero
+// value is ready to use.
 type Network struct {
 	mu       sync.Mutex
 	listener *memListener
 }
 
-// pipeSize is how many bytes a connection holds in each direction.
+// pipeSize is the buffer size of a connection in each direction.
 const pipeSize = 64 << 10
 
 // Listen returns the network's one listener.
@@ -31,7 +31,7 @@ func (n *Network) listen() *memListener {
 	return n.listener
 }
 
-// Dial connects to the listener. It waits until the connection is accepted.
+// Dial connects to the listener and waits until the connection is accepted.
 func (n *Network) Dial() (*MemConn, error) {
 	l := n.listen()
 	there, back := newPipe(), newPipe()
@@ -79,22 +79,22 @@ var _ net.Conn = (*MemConn)(nil)
 func (c *MemConn) Read(p []byte) (int, error)  { return c.in.read(p) }
 func (c *MemConn) Write(p []byte) (int, error) { return c.out.write(p) }
 
-// Close closes both directions. What this end did not read is lost; what it wrote can
-// still be read at the other end. Whoever learns of it by Read cannot write any more.
+// Close closes both directions. It discards what this end has not read; the peer can still read
+// what this end wrote. After the peer has read EOF, its writes fail.
 func (c *MemConn) Close() error {
 	c.out.close(io.EOF)
 	c.in.close(net.ErrClosed)
 	return nil
 }
 
-// CloseWrite tells the other end that nothing more comes.
+// CloseWrite ends the output. The peer reads EOF.
 func (c *MemConn) CloseWrite() error {
 	c.out.close(io.EOF)
 	return nil
 }
 
-// Received returns what has arrived and was not read, and whether the other end
-// has said that nothing more comes. It does not wait.
+// Received returns the input not read yet, and whether the peer has ended its output. It does not
+// wait.
 func (c *MemConn) Received() (data []byte, eof bool) {
 	c.in.mu.Lock()
 	defer c.in.mu.Unlock()
@@ -113,12 +113,12 @@ func (c *MemConn) SetDeadline(t time.Time) error {
 }
 
 func (c *MemConn) SetReadDeadline(t time.Time) error {
-	c.in.readLimit.set(c.in, t)
+	c.in.readDeadline.set(c.in, t)
 	return nil
 }
 
 func (c *MemConn) SetWriteDeadline(t time.Time) error {
-	c.out.writeLimit.set(c.out, t)
+	c.out.writeDeadline.set(c.out, t)
 	return nil
 }
 
@@ -127,9 +127,9 @@ type pipe struct {
 	mu      sync.Mutex
 	changed *sync.Cond
 	data    []byte
-	err     error // what a reader gets once data is empty; it also stops a writer
+	err     error // read error once data is empty; writes fail, too
 
-	readLimit, writeLimit limit
+	readDeadline, writeDeadline deadline
 }
 
 func newPipe() *pipe {
@@ -138,13 +138,13 @@ func newPipe() *pipe {
 	return p
 }
 
-// limit is a deadline. Its fields are guarded by the pipe's mutex.
-type limit struct {
+// deadline is a read or write deadline, guarded by the pipe's mutex.
+type deadline struct {
 	passed bool
 	timer  *time.Timer
 }
 
-func (l *limit) set(p *pipe, t time.Time) {
+func (l *deadline) set(p *pipe, t time.Time) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if l.timer != nil {
@@ -176,7 +176,7 @@ func (p *pipe) read(b []byte) (int, error) {
 	defer p.mu.Unlock()
 	for {
 		switch {
-		case p.readLimit.passed:
+		case p.readDeadline.passed:
 			return 0, os.ErrDeadlineExceeded
 		case len(p.data) > 0:
 			n := copy(b, p.data)
@@ -197,7 +197,7 @@ func (p *pipe) write(b []byte) (n int, err error) {
 		switch {
 		case p.err != nil:
 			return n, io.ErrClosedPipe
-		case p.writeLimit.passed:
+		case p.writeDeadline.passed:
 			return n, os.ErrDeadlineExceeded
 		}
 		k := min(len(b), pipeSize-len(p.data))
@@ -213,8 +213,8 @@ func (p *pipe) write(b []byte) (n int, err error) {
 	}
 }
 
-// close ends the direction: with io.EOF from the writer's end, with net.ErrClosed from
-// the reader's, who gets nothing more.
+// close ends the direction: the writer's end passes io.EOF, the reader's end net.ErrClosed, which
+// discards the data.
 func (p *pipe) close(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

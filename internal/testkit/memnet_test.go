@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// dial returns both ends of a connection. Call it in a bubble.
+// dial returns both ends of a connection. Call it in a synctest bubble.
 func dial(t *testing.T) (client, server *MemConn) {
 	t.Helper()
 	var nw Network
@@ -27,7 +27,7 @@ func dial(t *testing.T) (client, server *MemConn) {
 	return client, (<-accepted).(*MemConn)
 }
 
-func TestMemConnEnds(t *testing.T) {
+func TestMemConnReadsEOFAfterClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := dial(t)
 		io.WriteString(client, "hello")
@@ -54,12 +54,13 @@ func TestMemConnEnds(t *testing.T) {
 	})
 }
 
-func TestMemConnDeadlinesAndBuffer(t *testing.T) {
+func TestMemConnHasDeadlinesAndBuffers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		client, server := dial(t)
 		start := time.Now()
 		client.SetReadDeadline(start.Add(time.Hour))
-		if _, err := client.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != time.Hour {
+		if _, err := client.Read(make([]byte, 1)); !errors.Is(err, os.ErrDeadlineExceeded) ||
+			time.Since(start) != time.Hour {
 			t.Errorf("%v after %v", err, time.Since(start))
 		}
 		client.SetDeadline(time.Now().Add(time.Minute))
@@ -76,7 +77,7 @@ func TestMemConnDeadlinesAndBuffer(t *testing.T) {
 	})
 }
 
-func TestNetworkThatIsClosed(t *testing.T) {
+func TestClosedNetworkRejectsDial(t *testing.T) {
 	var nw Network
 	l := nw.Listen()
 	l.Close()

@@ -9,24 +9,24 @@ import (
 	"time"
 )
 
-// Process is a program that a test started. It leads a process group of its own.
+// Process is a program started by a test. It leads its own process group.
 type Process struct {
 	cmd  *exec.Cmd
 	done chan struct{}
 	err  error
 }
 
-// endsWithin is how long programs may take to end.
-const endsWithin = 10 * time.Second
+// endTimeout limits how long programs may take to exit.
+const endTimeout = 10 * time.Second
 
-// Start starts a program. It is killed when the test ends, and receives SIGTERM when the test
-// binary ends without that. The rest of its process group is killed when the program has ended. The
-// caller must not call c.Wait.
+// Start starts a program. The program is killed when the test ends, and receives SIGTERM if the
+// test binary exits before that. When the program has exited, the rest of its process group is
+// killed. The caller must not call c.Wait.
 func Start(t testing.TB, c *exec.Cmd) *Process {
 	t.Helper()
 	ownGroup(c, syscall.SIGTERM)
 	if c.WaitDelay == 0 {
-		c.WaitDelay = endsWithin // a process outside the group may have the output open
+		c.WaitDelay = endTimeout // a process outside the group may keep the output open
 	}
 	p := &Process{cmd: c, done: make(chan struct{})}
 	started := make(chan error)
@@ -38,16 +38,15 @@ func Start(t testing.TB, c *exec.Cmd) *Process {
 		_ = c.Process.Kill()
 		select {
 		case <-p.done:
-		case <-time.After(2 * endsWithin):
-			t.Errorf("%s has not ended %v after it was killed", filepath.Base(c.Path), 2*endsWithin)
+		case <-time.After(2 * endTimeout):
+			t.Errorf("%s has not exited %v after SIGKILL", filepath.Base(c.Path), 2*endTimeout)
 		}
 	})
 	return p
 }
 
-// run starts the program and waits for its end, on one thread: the kernel sends the death signal
-// when the thread ends that started the program, and a thread ends with a goroutine that is locked
-// to it.
+// run starts the program and waits for it on one thread. The kernel sends the death signal when the
+// thread that started the program ends, and a goroutine keeps its locked thread alive.
 func (p *Process) run(started chan<- error) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -61,28 +60,28 @@ func (p *Process) run(started chan<- error) {
 	close(p.done)
 }
 
-// End asks the program to end, by SIGTERM, and waits until it has. It asks more than once: nginx
-// without a master ignores a signal that comes just before it begins to wait. A program that does
-// not end in time is killed.
+// End sends SIGTERM until the program has exited. It repeats the signal because nginx without a
+// master process ignores one that arrives just before it starts to wait. A program that does not
+// exit in time is killed.
 func (p *Process) End(t testing.TB) {
 	t.Helper()
-	for late := time.Now().Add(endsWithin); time.Now().Before(late); {
+	for late := time.Now().Add(endTimeout); time.Now().Before(late); {
 		_ = p.cmd.Process.Signal(syscall.SIGTERM)
 		select {
 		case <-p.done:
 			return
-		case <-time.After(endsWithin / 100):
+		case <-time.After(endTimeout / 100):
 		}
 	}
-	t.Logf("%s is killed: it has not ended %v after SIGTERM", filepath.Base(p.cmd.Path), endsWithin)
+	t.Logf("killing %s: it has not exited %v after SIGTERM", filepath.Base(p.cmd.Path), endTimeout)
 	_ = p.cmd.Process.Kill()
 	<-p.done
 }
 
-// Done is closed when the program has ended and its output has been read.
+// Done returns a channel that is closed when the program has exited and its output has been read.
 func (p *Process) Done() <-chan struct{} { return p.done }
 
-// Wait waits for that and returns what exec.Cmd's Wait does.
+// Wait waits until then and returns the result of exec.Cmd's Wait.
 func (p *Process) Wait() error {
 	<-p.done
 	return p.err

@@ -2,6 +2,6 @@
 
 package testkit
 
-// Race is whether the race detector watches. It allocates, and its pools lose some of what they are given: what a test
-// counts of allocations, it counts without.
+// Race reports whether the race detector is enabled. It allocates, and makes sync.Pool drop items,
+// so tests that count allocations skip it.
 const Race = false

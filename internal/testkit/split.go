@@ -8,16 +8,16 @@ import (
 )
 
 const (
-	// singleCuts is how many offsets EverySplit cuts an input at, one at a time.
+	// singleCuts is the most offsets at which EverySplit cuts an input in two.
 	singleCuts = 512
-	// randomCuts is how many random sets of cuts EverySplit tries.
+	// randomCuts is the number of random sets of cuts that EverySplit tries.
 	randomCuts = 24
 )
 
-// EverySplit hands input to run whole, byte by byte, in two pieces for each place
-// to cut it, and in random pieces. run returns all that its caller could learn of
-// the input: values, counts, errors. The whole input's answer is returned; any
-// split that gives another one fails the test.
+// EverySplit calls run with the input whole, byte by byte, in two pieces for each place to cut it,
+// and in random pieces. run returns everything observable about the input, such as values, counts
+// and errors. A split whose result differs from that of the whole input fails the test. EverySplit
+// returns the result of the whole input.
 func EverySplit(t testing.TB, input []byte, run func(pieces [][]byte) string) string {
 	t.Helper()
 	want := run([][]byte{input})
@@ -51,8 +51,8 @@ func EverySplit(t testing.TB, input []byte, run func(pieces [][]byte) string) st
 	return want
 }
 
-// cut splits input at ascending offsets. The pieces have no spare capacity, so
-// that looking past one's end is a panic and not luck.
+// cut splits input at ascending offsets. The pieces have no spare capacity, so reading past the end
+// of one panics.
 func cut(input []byte, cuts []int) (pieces [][]byte) {
 	start := 0
 	for _, c := range append(slices.Clone(cuts), len(input)) {

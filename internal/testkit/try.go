@@ -2,11 +2,11 @@ package testkit
 
 import "testing"
 
-// Tries is how often something is tried that has to be quick, and is not always so on a busy machine. What is wrong with us is
-// so each time.
+// Tries is the number of attempts of a check that depends on timing and may fail on a busy machine.
+// A defect fails all of them.
 const Tries = 20
 
-// Try has something tried until it succeeds, and fails with what was wrong with the last try.
+// Try repeats try until it succeeds. If all attempts fail, it reports the error of the last.
 func Try(t testing.TB, try func() error) {
 	t.Helper()
 	err := try()

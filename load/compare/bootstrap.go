@@ -8,15 +8,14 @@ import (
 	"github.com/tarehq/tare/lab/stat"
 )
 
-// resamples is how often the seconds of both sides are drawn anew. The bounds of an interval
-// then differ by a few hundredths of its width from one seed to the next.
+// resamples is the number of times that the seconds of both sides are drawn. With it, the bounds of
+// an interval vary by a few hundredths of its width between seeds.
 const resamples = 1000
 
-// bootstrap returns, for each figure, by which factors the ratio of b to a may be off: the
-// interval that has stat.Confidence around 1. It draws blocks of seconds that follow each
-// other, since a busy second is often followed by another (Künsch, The jackknife and the
-// bootstrap for general stationary observations, 1989); of a side with several runs, runs
-// first. Equal input gives equal bounds. It draws so many times.
+// bootstrap returns, for each figure, by which factors the ratio of b to a may be off: the interval
+// around 1 with stat.Confidence. It draws blocks of consecutive seconds because neighboring seconds
+// are correlated (Künsch, The jackknife and the bootstrap for general stationary observations,
+// 1989). If a side has several runs, it draws runs first. Equal input gives equal bounds.
 func bootstrap(a, b *series, all []figure, times int) []stat.Interval {
 	random := rand.New(rand.NewPCG(1, 2))
 	drawnA, drawnB := newDrawing(a), newDrawing(b)
@@ -42,8 +41,8 @@ func bootstrap(a, b *series, all []figure, times int) []stat.Interval {
 	return intervals
 }
 
-// spread returns the factors between which stat.Confidence of the ratios, given as logarithms,
-// lie around their middle, drawn wider.
+// spread returns the factors between which stat.Confidence of the ratios lie around their median,
+// multiplied by wide. The ratios are given as logarithms.
 func spread(logs []float64, wide float64) stat.Interval {
 	if len(logs) == 0 || slices.ContainsFunc(logs, func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }) {
 		return none()
@@ -59,7 +58,7 @@ func spread(logs []float64, wide float64) stat.Interval {
 type drawing struct {
 	*series
 	sum   *sum
-	block []int // how many seconds of each run are drawn together
+	block []int // block length in seconds, by run
 }
 
 func newDrawing(s *series) *drawing {
@@ -70,12 +69,11 @@ func newDrawing(s *series) *drawing {
 	return d
 }
 
-// blockLength is how many of n seconds are drawn together: the root, so that both blocks and
-// their number grow with n. A longer block would serve seconds that depend on each other for
-// longer, and leave fewer of them.
+// blockLength returns the block length for n seconds: the square root, so that both the blocks and
+// their number grow with n. Longer blocks would suit longer correlations but leave fewer blocks.
 func blockLength(n int) int { return int(math.Round(math.Sqrt(float64(n)))) }
 
-// draw returns the sum of as many seconds as there are, drawn at random.
+// draw returns the sum of as many randomly drawn seconds as the runs have.
 func (d *drawing) draw(random *rand.Rand) *sum {
 	d.sum.reset()
 	for i := range d.runs {
@@ -93,8 +91,8 @@ func (d *drawing) draw(random *rand.Rand) *sum {
 	return d.sum
 }
 
-// widening makes up for what a bootstrap of a few blocks lacks: its variance is too small, as
-// that of a sample divided by n instead of n-1, and its bounds are a normal distribution's
+// widening returns a factor that corrects a bootstrap of few blocks. Its variance is too small,
+// like a sample variance divided by n instead of n-1. Its bounds are those of a normal distribution
 // instead of Student's.
 func widening(a, b *drawing) float64 {
 	lacking, blocks := 1.0, 0.0
@@ -103,7 +101,7 @@ func widening(a, b *drawing) float64 {
 		for i, run := range d.runs {
 			n += float64(len(run)) / float64(d.block[i])
 		}
-		if len(d.runs) > 1 { // runs are what is drawn
+		if len(d.runs) > 1 { // runs are drawn, not blocks
 			n = float64(len(d.runs))
 		}
 		lacking = max(lacking, n/(n-1))
@@ -112,11 +110,11 @@ func widening(a, b *drawing) float64 {
 	return math.Sqrt(lacking) * student(blocks) / normal
 }
 
-// normal is how many standard deviations from its mean 95 % of a normal distribution are.
+// normal is the 97.5 % quantile of the normal distribution.
 const normal = 1.959964
 
-// student is the same of Student's distribution, by its expansion (Abramowitz and Stegun
-// 26.7.5).
+// student returns the same quantile of Student's distribution, by its expansion (Abramowitz and
+// Stegun 26.7.5).
 func student(freedom float64) float64 {
 	const (
 		x  = normal

@@ -1,5 +1,5 @@
-// Package compare says by how much two runs of the generator, or two sets of them, differ, and
-// whether that is more than their own unrest.
+// Package compare reports by how much two runs of the generator, or two sets of runs, differ, and
+// whether the difference exceeds their own variation.
 package compare
 
 import (
@@ -16,35 +16,35 @@ import (
 	"github.com/tarehq/tare/load/report"
 )
 
-// Side is one of the two that are compared: a run, or several of the same.
+// Side is one of the two compared sides: a run, or several runs of the same Plan.
 type Side struct {
 	Name string
 	Runs []*report.Run
 }
 
-// Comparison is what two sides differ in.
+// Comparison holds the differences between two sides.
 type Comparison struct {
 	A, B Side
 	Rows []Row
-	// Differences are in what was asked for, and where: what the figures may differ by.
+	// Differences lists the differing settings and machines, which may explain differing figures.
 	Differences []string
-	// Remarks say which intervals there are not, and why.
+	// Remarks explain missing intervals.
 	Remarks []string
 }
 
 // Row is one figure of both sides.
 type Row struct {
 	Name string
-	A, B string // as they are written
-	// Ratio is B's to A's, with its interval. It is NaN if there is none.
+	A, B string // formatted values
+	// Ratio is B's value divided by A's, with its interval. It is NaN if there is none.
 	Ratio stat.Interval
-	// Better says whether more or less of it is better.
+	// Better is the direction of improvement.
 	Better Direction
-	// First is set for the figure by which runs of this kind are judged.
+	// First marks the main figure for this kind of run.
 	First bool
 }
 
-// Direction is which way is better.
+// Direction is the direction of improvement of a figure.
 type Direction int8
 
 const (
@@ -52,22 +52,22 @@ const (
 	More                  // of the rate
 )
 
-// Finding is what a row shows.
+// Finding is the conclusion from a Row.
 type Finding uint8
 
 const (
 	Unknown      Finding = iota // there is no interval
 	NoDifference                // the interval holds 1
-	Faster                      // it lies on the better side of 1
-	Slower                      // on the other
+	Faster                      // the interval lies on the better side of 1
+	Slower                      // the interval lies on the worse side of 1
 )
 
 func (f Finding) String() string {
 	return [...]string{"", "no difference shown", "faster", "slower"}[f]
 }
 
-// Finding says whether B is faster than A by this row: whether the interval of the ratio lies on
-// one side of 1.
+// Finding reports whether B is faster than A by this figure: whether the interval of the ratio lies
+// on one side of 1.
 func (r *Row) Finding() Finding {
 	switch i := r.Ratio; {
 	case !i.Known():
@@ -80,29 +80,29 @@ func (r *Row) Finding() Finding {
 	return Slower
 }
 
-// none is the interval of nothing.
+// none returns the unknown interval.
 func none() stat.Interval {
 	return stat.Interval{Lo: math.Inf(-1), Mid: math.NaN(), Hi: math.Inf(1)}
 }
 
-// figure is something that a side has an amount of.
+// figure is a compared quantity.
 type figure struct {
 	name   string
 	better Direction
 	format func(float64) string
 	of     func(*whole) float64
-	// by works the figure out from parts of the timeline; nil where it has none of it.
+	// by computes the figure from a part of the timeline; nil if the timeline lacks it.
 	by func(*sum) float64
 }
 
-// Names of figures that are more than names.
+// Names of figures with special treatment.
 const (
 	rateName   = "requests/s"
 	tailName   = "p99"
 	errorsName = "errors"
 )
 
-// figures are what is compared, in this order.
+// figures returns the compared quantities, in order.
 func figures() []figure {
 	all := []figure{
 		{rateName, More, report.Count, (*whole).rate, (*sum).rate},
@@ -116,13 +116,14 @@ func figures() []figure {
 		})
 	}
 	return append(all,
-		figure{errorsName, Less, func(share float64) string { return fmt.Sprintf("%.3g%%", 100*share) }, (*whole).errorShare, (*sum).errorShare},
-		figure{"generator's CPU a request", Less, nanoseconds, (*whole).cpu, nil})
+		figure{errorsName, Less, func(share float64) string { return fmt.Sprintf("%.3g%%", 100*share) },
+			(*whole).errorShare, (*sum).errorShare},
+		figure{"generator CPU/request", Less, nanoseconds, (*whole).cpu, nil})
 }
 
 func nanoseconds(ns float64) string { return report.Duration(time.Duration(ns)) }
 
-// whole is all that the runs of a side measured.
+// whole is the total of a side's runs.
 type whole struct {
 	requests, errors, seconds, cpuSeconds float64
 	latency                               *hist.Histogram
@@ -147,7 +148,7 @@ func (w *whole) cpu() float64        { return w.cpuSeconds / w.requests * float6
 // Compare compares b with a.
 func Compare(a, b Side) (*Comparison, error) {
 	if len(a.Runs) == 0 || len(b.Runs) == 0 {
-		return nil, errors.New("compare: want a run on each side")
+		return nil, errors.New("compare: want at least one run on each side")
 	}
 	c := &Comparison{A: a, B: b, Differences: differences(a.Runs, b.Runs)}
 	seriesA, remarkA := newSeries(a)
@@ -165,11 +166,11 @@ func Compare(a, b Side) (*Comparison, error) {
 	}
 	first := rateName
 	openA, openB := a.Runs[0].Open(), b.Runs[0].Open()
-	if openA || openB { // the rate is what was asked for
+	if openA || openB { // the schedule determines the rate
 		first = tailName
 	}
 	if openA != openB {
-		c.remark("One loop is open and one is closed: their figures mean different things.")
+		c.remark("One loop is open and the other closed: their figures are not comparable.")
 	}
 	for i, f := range all {
 		row := Row{Name: f.name, Better: f.better, First: f.name == first}
@@ -187,7 +188,7 @@ func (c *Comparison) remark(text string) {
 	}
 }
 
-// shift puts an interval, whose bounds are factors, around a ratio.
+// shift scales an interval of factors to a ratio.
 func shift(i stat.Interval, ratio float64) stat.Interval {
 	if math.IsNaN(ratio) || math.IsInf(ratio, 0) || ratio == 0 {
 		return none()
@@ -198,30 +199,31 @@ func shift(i stat.Interval, ratio float64) stat.Interval {
 	return stat.Interval{Lo: ratio * i.Lo, Mid: ratio, Hi: ratio * i.Hi}
 }
 
-// differences are in what the sides were asked to do. Of several runs the first stands for all.
+// differences lists the settings and machines in which the sides differ. The first run of a side
+// stands for all.
 func differences(runsA, runsB []*report.Run) (all []string) {
 	a, b := runsA[0], runsB[0]
-	say := func(what string, a, b any) {
+	add := func(what string, a, b any) {
 		if a != b {
 			all = append(all, fmt.Sprintf("%s: %v and %v", what, a, b))
 		}
 	}
-	say("URL", a.URL, b.URL)
-	say("connections", a.Connections, b.Connections)
-	say("threads", a.Threads, b.Threads)
-	say("loop", loop(a), loop(b))
+	add("URL", a.URL, b.URL)
+	add("connections", a.Connections, b.Connections)
+	add("threads", a.Threads, b.Threads)
+	add("loop", loop(a), loop(b))
 	names := slices.Sorted(maps.Keys(a.About.Flags))
 	names = append(names, slices.Sorted(maps.Keys(b.About.Flags))...)
 	slices.Sort(names)
 	for _, name := range slices.Compact(names) {
 		if name != "connections" && name != "threads" {
-			say("--"+name, given(a, name), given(b, name))
+			add("--"+name, given(a, name), given(b, name))
 		}
 	}
-	say("tare", a.About.Tool, b.About.Tool)
-	say("processor", a.About.Machine.CPU, b.About.Machine.CPU)
-	say("processors", a.About.Machine.Cores, b.About.Machine.Cores)
-	say("kernel", a.About.Machine.Kernel, b.About.Machine.Kernel)
+	add("tare", a.About.Tool, b.About.Tool)
+	add("CPU", a.About.Machine.CPU, b.About.Machine.CPU)
+	add("CPU cores", a.About.Machine.Cores, b.About.Machine.Cores)
+	add("kernel", a.About.Machine.Kernel, b.About.Machine.Kernel)
 	return all
 }
 
@@ -236,10 +238,10 @@ func given(r *report.Run, flag string) string {
 	if v, ok := r.About.Flags[flag]; ok {
 		return v
 	}
-	return "not given"
+	return "not set"
 }
 
-// Verdict says in a sentence what the comparison comes to.
+// Verdict returns the result of the comparison in one sentence.
 func (c *Comparison) Verdict() string {
 	by := map[Finding][]string{}
 	var first *Row
@@ -251,20 +253,20 @@ func (c *Comparison) Verdict() string {
 		}
 		by[row.Finding()] = append(by[row.Finding()], row.Name)
 	}
-	said := ""
+	text := ""
 	switch f := first.Finding(); f {
 	case Unknown:
-		return fmt.Sprintf("No verdict: there are no intervals. The ratio of %s is %.3f.", first.Name, first.Ratio.Mid)
+		return fmt.Sprintf("No verdict without intervals. The ratio of %s is %.3f.", first.Name, first.Ratio.Mid)
 	case NoDifference:
-		said = fmt.Sprintf("No difference shown in %s", first.Name)
+		text = fmt.Sprintf("No difference shown in %s", first.Name)
 	default:
-		said = fmt.Sprintf("B is %s: %s %.3f times A's", f, first.Name, first.Ratio.Mid)
+		text = fmt.Sprintf("B is %s: %s %.3f times A's", f, first.Name, first.Ratio.Mid)
 	}
-	said += fmt.Sprintf(" (%.3f to %.3f)", first.Ratio.Lo, first.Ratio.Hi)
+	text += fmt.Sprintf(" (%.3f to %.3f)", first.Ratio.Lo, first.Ratio.Hi)
 	for _, f := range []Finding{Faster, Slower} {
 		if len(by[f]) > 0 {
-			said += fmt.Sprintf("; %s by %s", f, strings.Join(by[f], ", "))
+			text += fmt.Sprintf("; %s by %s", f, strings.Join(by[f], ", "))
 		}
 	}
-	return said + "."
+	return text + "."
 }

@@ -13,16 +13,15 @@ import (
 	"github.com/tarehq/tare/load/report"
 )
 
-// machine makes runs of a server. Its speed wanders from second to second, and a busy second may
-// be followed by another.
+// machine simulates runs of a server whose speed varies from second to second, with correlated
+// seconds.
 type machine struct {
 	*rand.Rand
 	wander float64 // how far, as a share
 	follow float64 // how much of it is the last second's, 0 to 1
 }
 
-// seconds are the times of each of n seconds' requests, speed times as fast as usual, and rounded
-// to steps.
+// seconds returns the latencies of n seconds' requests, at a relative speed, rounded to steps.
 func (m *machine) seconds(n int, usual, speed float64, step time.Duration) [][]time.Duration {
 	drift := m.NormFloat64()
 	all := make([][]time.Duration, n)
@@ -37,7 +36,7 @@ func (m *machine) seconds(n int, usual, speed float64, step time.Duration) [][]t
 	return all
 }
 
-// series are some seconds as they are drawn: few requests, of few different times, to be quick.
+// series returns some seconds with few requests and few distinct latencies, for speed.
 func (m *machine) series(n int, speed float64) *series {
 	s := &series{known: true, runs: [][]second{nil}}
 	numbers := make(map[time.Duration]int32)
@@ -59,7 +58,7 @@ func (m *machine) series(n int, speed float64) *series {
 	return s
 }
 
-// run is a run of some seconds.
+// run returns a run of some seconds.
 func (m *machine) run(t *testing.T, n int, speed float64) *report.Run {
 	t.Helper()
 	r := &report.Run{Result: load.Result{
@@ -93,9 +92,9 @@ func all(s *series) *sum {
 	return whole
 }
 
-// Of equal runs few may show a difference: about 5 in 100, whatever the figure. Where seconds
-// depend on each other it may be more, but not much.
-func TestEqualRuns(t *testing.T) {
+// Few equal runs show a difference: about 5 in 100 for each figure, or slightly more if seconds are
+// correlated.
+func TestEqualRunsRarelyDiffer(t *testing.T) {
 	for _, test := range []struct {
 		seconds     int
 		follow      float64
@@ -125,9 +124,9 @@ func TestEqualRuns(t *testing.T) {
 	}
 }
 
-// A difference of 5 % is found, and its direction is told. For the 99th percentile these runs
-// have too few requests.
-func TestDifference(t *testing.T) {
+// A difference of 5 % is found with its direction. These runs have too few requests for the 99th
+// percentile.
+func TestFivePercentDifferenceIsFound(t *testing.T) {
 	m := &machine{rand.New(rand.NewPCG(5, 5)), 0.02, 0}
 	a, b := m.run(t, 16, 1), m.run(t, 16, 1.05)
 	c := compareRuns(t, "a", a, "b", b)
@@ -140,10 +139,12 @@ func TestDifference(t *testing.T) {
 	if rate.Mid < 1.03 || rate.Mid > 1.07 || !rate.Contains(1.05) {
 		t.Errorf("the rate's ratio is %v", rate)
 	}
-	if back := compareRuns(t, "b", b, "a", a); row(t, back, "requests/s").Finding() != Slower || row(t, back, "p50").Finding() != Slower {
+	if back := compareRuns(t, "b", b, "a", a); row(t, back, "requests/s").Finding() != Slower ||
+		row(t, back, "p50").Finding() != Slower {
 		t.Errorf("the other way round: %s", back.Verdict())
 	}
-	wantText(t, c, "B is faster: requests/s 1.0", "; faster by mean, p50, p90.", "requests/s ", "faster\n", "Intervals are of the unrest within these runs.")
+	wantText(t, c, "B is faster: requests/s 1.0", "; faster by mean, p50, p90.", "requests/s ", "faster\n",
+		"Intervals cover the variation within these runs.")
 	same := compareRuns(t, "a", a, "a", a)
 	wantText(t, same, "No difference shown in requests/s (0.9", "1.000   0.9")
 	if len(same.Differences)+len(same.Remarks) > 0 {
@@ -151,18 +152,19 @@ func TestDifference(t *testing.T) {
 	}
 }
 
-// Short runs, and those without histograms, have ratios and say why there is no more.
-func TestWithoutIntervals(t *testing.T) {
+// Short runs, and those without histograms, have ratios and a reason for missing intervals.
+func TestShortRunsHaveNoIntervals(t *testing.T) {
 	m := &machine{rand.New(rand.NewPCG(6, 6)), 0.02, 0}
 	short, other := m.run(t, 5, 1), m.run(t, 20, 2)
 	c := compareRuns(t, "short.json", short, "b", other)
-	wantText(t, c, "short.json is too short for intervals: want 8 seconds or more.", "No verdict: there are no intervals. The ratio of requests/s is 1.9")
+	wantText(t, c, "short.json is too short for intervals: want at least 8 seconds.",
+		"No verdict without intervals. The ratio of requests/s is 1.9")
 	bare := m.run(t, 20, 1)
 	for i := range bare.Timeline {
 		bare.Timeline[i].Latency = hist.Packed{}
 	}
 	c = compareRuns(t, "bare.json", bare, "b", other)
-	wantText(t, c, "bare.json has no histogram of each second", "B is faster: requests/s")
+	wantText(t, c, "bare.json lacks histograms of some seconds", "B is faster: requests/s")
 	if r := row(t, c, "p50"); r.Ratio.Known() || r.Ratio.Mid < 0.45 || r.Ratio.Mid > 0.55 {
 		t.Errorf("p50: %+v", r)
 	}
@@ -171,24 +173,26 @@ func TestWithoutIntervals(t *testing.T) {
 	}
 }
 
-// Runs of hours are drawn in fewer parts, of which nothing is lost.
-func TestLongRun(t *testing.T) {
+// Runs of hours are split into fewer parts without loss.
+func TestLongRunsAreMerged(t *testing.T) {
 	m := &machine{rand.New(rand.NewPCG(7, 7)), 0.02, 0}
 	r := m.run(t, 10, 1)
 	r.Timeline = slices.Repeat(r.Timeline, 25)
 	r.Seconds = float64(len(r.Timeline))
 	s, remark := newSeries(Side{"r", []*report.Run{r}})
 	whole := all(s)
-	if len(s.runs[0]) > mostSeconds || remark != "" || whole.length != 250 || whole.requests != 25*float64(r.Requests) || whole.count != whole.requests {
-		t.Errorf("%d parts, %q; %v seconds, %v requests, %v times", len(s.runs[0]), remark, whole.length, whole.requests, whole.count)
+	if len(s.runs[0]) > mostSeconds || remark != "" || whole.length != 250 ||
+		whole.requests != 25*float64(r.Requests) || whole.count != whole.requests {
+		t.Errorf("%d parts, %q; %v seconds, %v requests, %v times", len(s.runs[0]), remark, whole.length,
+			whole.requests, whole.count)
 	}
 	if p50 := time.Duration(whole.quantile(0.5)); p50 < 1100*time.Microsecond || p50 > 1300*time.Microsecond {
 		t.Errorf("p50 %v", p50)
 	}
 }
 
-// Of several runs a side the interval holds what differs from run to run, too.
-func TestSeveralRuns(t *testing.T) {
+// With several runs of a side, the interval includes the variation between runs.
+func TestSeveralRunsWidenIntervals(t *testing.T) {
 	m := &machine{rand.New(rand.NewPCG(8, 8)), 0.01, 0}
 	var a, b []*report.Run
 	for _, speed := range []float64{0.9, 1, 1.1} {
@@ -204,7 +208,7 @@ func TestSeveralRuns(t *testing.T) {
 	}
 }
 
-func TestDifferences(t *testing.T) {
+func TestDifferentSettingsAreListed(t *testing.T) {
 	m := &machine{rand.New(rand.NewPCG(9, 9)), 0.01, 0}
 	a, b := m.run(t, 10, 1), m.run(t, 10, 1)
 	b.URL, b.Connections, b.Asked = "http://other/", 16, 5000
@@ -212,8 +216,10 @@ func TestDifferences(t *testing.T) {
 	a.About.Flags = map[string]string{"connections": "8", "pipeline": "4"}
 	b.About.Flags = map[string]string{"connections": "16", "rate": "500"}
 	wantText(t, compareRuns(t, "a", a, "b", b),
-		"they differ in URL: http://h/ and http://other/\n", "in connections: 8 and 16\n", "in loop: closed and open\n",
-		"in --pipeline: 4 and not given\n", "in --rate: not given and 500\n", "in processors: 2 and 4\n", "requests/s", "One loop is open and one is closed")
+		"different URL: http://h/ and http://other/\n", "different connections: 8 and 16\n",
+		"different loop: closed and open\n",
+		"different --pipeline: 4 and not set\n", "different --rate: not set and 500\n",
+		"different CPU cores: 2 and 4\n", "requests/s", "One loop is open and the other closed")
 	once, again := compareRuns(t, "a", a, "b", b), compareRuns(t, "a", a, "b", b)
 	if text(t, once) != text(t, again) {
 		t.Error("the same comparison comes to something else")
@@ -227,8 +233,8 @@ func TestDifferences(t *testing.T) {
 	}
 }
 
-// Between the times that there are a quantile is in proportion.
-func TestQuantileOfSum(t *testing.T) {
+// Quantiles are interpolated linearly between known latencies.
+func TestQuantilesAreInterpolated(t *testing.T) {
 	s := newSum(&series{times: []float64{100, 200, 300}})
 	s.add(&second{bins: []bin{{0, 50}, {1, 40}, {2, 10}}})
 	for q, want := range map[float64]float64{0.25: 100, 0.5: 100, 0.7: 150, 0.9: 200, 0.95: 250, 1: 300} {
@@ -242,8 +248,8 @@ func TestQuantileOfSum(t *testing.T) {
 	}
 }
 
-// Values of tables of Student's distribution.
-func TestStudent(t *testing.T) {
+// Values from tables of Student's distribution.
+func TestStudentMatchesTables(t *testing.T) {
 	for freedom, want := range map[float64]float64{4: 2.776, 10: 2.228, 30: 2.042, 1000: 1.962} {
 		if got := student(freedom); math.Abs(got-want) > 0.02 {
 			t.Errorf("%v: %v, want %v", freedom, got, want)

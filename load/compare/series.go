@@ -9,35 +9,34 @@ import (
 	"github.com/tarehq/tare/load/report"
 )
 
-// second is a second of a run, or a few, as it is drawn for the bootstrap.
+// second is one second of a run, or several together, as the bootstrap draws it.
 type second struct {
 	length, requests, errors float64
 	bins                     []bin
 }
 
-// bin is how many requests took so long; times are numbered, shortest first.
+// bin counts the requests with the same latency, given as an index into series.times.
 type bin struct {
 	time  int32
 	count float64
 }
 
-// series are the timelines of a side's runs.
+// series holds the timelines of a side's runs.
 type series struct {
 	runs  [][]second
-	times []float64 // nanoseconds, by their numbers; rising
-	known bool      // there are histograms
+	times []float64 // distinct latencies in nanoseconds, rising
+	known bool      // every second has a histogram
 }
 
 const (
-	// mostSeconds bounds how many parts a run's timeline is drawn in. What is longer is
-	// put together.
+	// mostSeconds limits the parts of a run's timeline. The seconds of longer runs are merged.
 	mostSeconds = 240
-	// fewestSeconds is how many there have to be for an interval: with fewer its bounds
+	// fewestSeconds is the fewest seconds of a run that allow an interval. With fewer, its bounds
 	// would be guesses.
 	fewestSeconds = 8
 )
 
-// newSeries takes the timelines of a side apart. The remark says what they lack.
+// newSeries returns the timelines of a side. The remark names what they lack.
 func newSeries(s Side) (_ *series, remark string) {
 	all := &series{known: true}
 	numbers := make(map[time.Duration]int32)
@@ -49,15 +48,15 @@ func newSeries(s Side) (_ *series, remark string) {
 	all.sortTimes(numbers)
 	switch {
 	case !all.enough():
-		remark = fmt.Sprintf("%s is too short for intervals: want %d seconds or more.", s.Name, fewestSeconds)
+		remark = fmt.Sprintf("%s is too short for intervals: want at least %d seconds.", s.Name, fewestSeconds)
 	case !all.known:
-		remark = fmt.Sprintf("%s has no histogram of each second: its latencies have no intervals.", s.Name)
+		remark = fmt.Sprintf("%s lacks histograms of some seconds: its latencies have no intervals.", s.Name)
 	}
 	return all, remark
 }
 
-// split returns the seconds of a run, several together if there are many. It numbers the times
-// that they have, in any order. Whole is false if a second lacks its histogram.
+// split returns the seconds of a run, merged if there are too many. It numbers the latencies in the
+// order in which it meets them. Whole is false if a second lacks its histogram.
 func split(r *report.Run, numbers map[time.Duration]int32) (seconds []second, whole bool) {
 	each := (len(r.Timeline) + mostSeconds - 1) / mostSeconds
 	whole = true
@@ -91,7 +90,7 @@ func split(r *report.Run, numbers map[time.Duration]int32) (seconds []second, wh
 	return seconds, whole
 }
 
-// sortTimes numbers the times anew, shortest first.
+// sortTimes renumbers the latencies in rising order.
 func (s *series) sortTimes(numbers map[time.Duration]int32) {
 	rising := make([]time.Duration, 0, len(numbers))
 	for d := range numbers {
@@ -113,7 +112,7 @@ func (s *series) sortTimes(numbers map[time.Duration]int32) {
 	}
 }
 
-// enough reports whether the runs are long enough for intervals.
+// enough reports whether all runs are long enough for intervals.
 func (s *series) enough() bool {
 	for _, run := range s.runs {
 		if len(run) < fewestSeconds {
@@ -123,11 +122,11 @@ func (s *series) enough() bool {
 	return len(s.runs) > 0
 }
 
-// sum is what some seconds come to together. It is used again and again.
+// sum is the total of some seconds. It is reused.
 type sum struct {
 	second
 	times  []float64
-	counts []float64 // by the number of the time
+	counts []float64 // by index into times
 	count  float64
 }
 
@@ -159,8 +158,8 @@ func (s *sum) mean() float64 {
 	return total / s.count
 }
 
-// quantile returns the time that a share q of requests did not exceed, between the times that
-// histograms know: a step of theirs would hide a small difference, or make one.
+// quantile returns the latency that a share q of requests did not exceed. It interpolates between
+// the histogram's steps, which would otherwise hide or create small differences.
 func (s *sum) quantile(q float64) float64 {
 	want, below := q*s.count, 0.0
 	for i, n := range s.counts {

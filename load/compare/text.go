@@ -11,7 +11,7 @@ import (
 	"github.com/tarehq/tare/lab/stat"
 )
 
-// WriteText writes the comparison for a person at a terminal.
+// WriteText writes the comparison for a terminal.
 func (c *Comparison) WriteText(out io.Writer) error {
 	var b strings.Builder
 	for _, side := range []struct {
@@ -25,7 +25,7 @@ func (c *Comparison) WriteText(out io.Writer) error {
 	}
 	fmt.Fprintln(&b)
 	for _, d := range c.Differences {
-		fmt.Fprintf(&b, "they differ in %s\n", d)
+		fmt.Fprintf(&b, "different %s\n", d)
 	}
 	if len(c.Differences) > 0 {
 		fmt.Fprintln(&b)
@@ -35,8 +35,9 @@ func (c *Comparison) WriteText(out io.Writer) error {
 	for _, remark := range c.Remarks {
 		fmt.Fprintln(&b, remark)
 	}
-	if known := func(r Row) bool { return r.Ratio.Known() }; slices.ContainsFunc(c.Rows, known) && min(len(c.A.Runs), len(c.B.Runs)) == 1 {
-		fmt.Fprintln(&b, "Intervals are of the unrest within these runs. How far runs of the same lie apart, several of each side show.")
+	if known := func(r Row) bool { return r.Ratio.Known() }; slices.ContainsFunc(c.Rows, known) &&
+		min(len(c.A.Runs), len(c.B.Runs)) == 1 {
+		fmt.Fprintln(&b, "Intervals cover the variation within these runs. Compare several runs of each side to include the variation between runs.")
 	}
 	_, err := io.WriteString(out, b.String())
 	return err
@@ -63,7 +64,7 @@ func (c *Comparison) writeRows(b *strings.Builder) {
 	_ = w.Flush()
 }
 
-// word is the finding of a row, in the word that fits it.
+// word returns the text of a row's finding.
 func (r *Row) word() string {
 	f := r.Finding()
 	if r.Name == errorsName {

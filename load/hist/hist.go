@@ -1,4 +1,4 @@
-// Package hist records durations and tells their distribution.
+// Package hist records durations in histograms.
 package hist
 
 import (
@@ -10,21 +10,21 @@ import (
 	hdr "github.com/HdrHistogram/hdrhistogram-go"
 )
 
-// Durations from a nanosecond to Longest are kept to three significant digits.
-// Longer ones count as Longest.
+// Durations from one nanosecond to Longest are kept with three significant digits. Longer ones
+// count as Longest.
 const (
 	Longest = 10 * time.Minute
 	digits  = 3
 )
 
-// Histogram is a distribution of durations. Make one with New.
+// Histogram is a distribution of durations. Use New to create one.
 type Histogram struct {
 	counts *hdr.Histogram
-	sum    time.Duration // exact, where counts has rounded
+	sum    time.Duration // exact, unlike counts
 	max    time.Duration
 }
 
-// New returns an empty histogram of about 250 KB.
+// New returns an empty histogram. It takes about 250 KB.
 func New() *Histogram { return &Histogram{counts: hdr.New(1, int64(Longest), digits)} }
 
 // Record adds one duration. Negative ones count as 0.
@@ -47,7 +47,7 @@ func (h *Histogram) RecordN(d time.Duration, n int64) {
 	}
 }
 
-// Merge adds all that o holds.
+// Merge adds the durations of o.
 func (h *Histogram) Merge(o *Histogram) {
 	if dropped := h.counts.Merge(o.counts); dropped != 0 {
 		panic("hist: BUG: histograms of different shape")
@@ -59,10 +59,10 @@ func (h *Histogram) Merge(o *Histogram) {
 // Count returns how many durations were recorded.
 func (h *Histogram) Count() int64 { return h.counts.TotalCount() }
 
-// Max returns the longest, exactly.
+// Max returns the longest duration, exactly.
 func (h *Histogram) Max() time.Duration { return h.max }
 
-// Mean returns the mean, exactly; 0 of none.
+// Mean returns the mean, exactly, or 0 for an empty histogram.
 func (h *Histogram) Mean() time.Duration {
 	if h.Count() == 0 {
 		return 0
@@ -78,13 +78,13 @@ func (h *Histogram) Stdev() time.Duration {
 	return time.Duration(math.Round(h.counts.StdDev()))
 }
 
-// Quantile returns the duration that a share q of them, 0 to 1, do not exceed.
+// Quantile returns the duration that a share q of the durations, from 0 to 1, do not exceed.
 func (h *Histogram) Quantile(q float64) time.Duration {
 	return min(time.Duration(h.counts.ValueAtPercentile(100*q)), h.max)
 }
 
-// stored is a histogram in JSON: the HdrHistogram V2 format, compressed, in
-// base64, as other tools of that family read it, in nanoseconds.
+// stored is the JSON form of a histogram. It holds the counts in nanoseconds in the HdrHistogram V2
+// format, compressed and in base64, which other HdrHistogram tools read.
 type stored struct {
 	Unit    string        `json:"unit"`
 	Sum     time.Duration `json:"sumNs"`
@@ -115,7 +115,7 @@ func (h *Histogram) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
-// decode adds to an empty histogram what was encoded.
+// decode fills an empty histogram with encoded counts.
 func (h *Histogram) decode(text string, sum, longest time.Duration) error {
 	counts, err := hdr.Decode([]byte(text))
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-func TestQuantiles(t *testing.T) {
+func TestQuantilesHaveThreeDigits(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	all := make([]time.Duration, 20000)
 	parts := []*Histogram{New(), New(), New()}
@@ -38,7 +38,7 @@ func TestQuantiles(t *testing.T) {
 	}
 }
 
-func TestJSONRoundTrip(t *testing.T) {
+func TestHistogramRoundTripsThroughJSON(t *testing.T) {
 	h := New()
 	for _, d := range []time.Duration{-5, 0, 1, 12345, time.Second, 2 * time.Hour} {
 		h.Record(d)
@@ -54,7 +54,8 @@ func TestJSONRoundTrip(t *testing.T) {
 	if err := json.Unmarshal(b, &back); err != nil {
 		t.Fatal(err)
 	}
-	if back.Count() != h.Count() || back.Mean() != h.Mean() || back.Max() != h.Max() || back.Quantile(0.5) != h.Quantile(0.5) {
+	if back.Count() != h.Count() || back.Mean() != h.Mean() || back.Max() != h.Max() ||
+		back.Quantile(0.5) != h.Quantile(0.5) {
 		t.Errorf("got %+v", back)
 	}
 	for _, bad := range []string{`{}`, `{"hdrV2":"AAAA"}`, `7`} {
@@ -64,7 +65,7 @@ func TestJSONRoundTrip(t *testing.T) {
 	}
 }
 
-func TestEmpty(t *testing.T) {
+func TestEmptyHistogramIsZero(t *testing.T) {
 	h := New()
 	if h.Mean() != 0 || h.Stdev() != 0 || h.Quantile(0.5) != 0 || h.Max() != 0 {
 		t.Error("an empty histogram is not all zeros")

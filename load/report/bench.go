@@ -11,12 +11,13 @@ import (
 	"golang.org/x/perf/benchfmt"
 )
 
-// WriteBench writes the run as one line of Go's benchmark format, which benchstat reads. Those
-// of several runs may follow each other in a file.
+// WriteBench writes the run as one line of Go's benchmark format, which benchstat reads. The lines
+// of several runs may share a file.
 func (r *Run) WriteBench(w io.Writer) error {
 	out := benchfmt.NewWriter(w)
 	for _, unit := range []struct{ name, better string }{{"req/s", "higher"}, {"errors/req", "lower"}} {
-		m := &benchfmt.UnitMetadata{UnitMetadataKey: benchfmt.UnitMetadataKey{Unit: unit.name, Key: "better"}, OrigUnit: unit.name, Value: unit.better}
+		m := &benchfmt.UnitMetadata{UnitMetadataKey: benchfmt.UnitMetadataKey{Unit: unit.name, Key: "better"},
+			OrigUnit: unit.name, Value: unit.better}
 		if err := out.Write(m); err != nil {
 			return err
 		}
@@ -31,7 +32,8 @@ func (r *Run) WriteBench(w io.Writer) error {
 		},
 		Values: []benchfmt.Value{
 			{Value: r.PerSecond(), Unit: "req/s"},
-			{Value: ns(0.5), Unit: "p50-ns"}, {Value: ns(0.9), Unit: "p90-ns"}, {Value: ns(0.99), Unit: "p99-ns"}, {Value: ns(0.999), Unit: "p99.9-ns"},
+			{Value: ns(0.5), Unit: "p50-ns"}, {Value: ns(0.9), Unit: "p90-ns"}, {Value: ns(0.99), Unit: "p99-ns"},
+			{Value: ns(0.999), Unit: "p99.9-ns"},
 			{Value: float64(r.Latency.Mean()), Unit: "mean-ns"},
 			{Value: r.perRequest(float64(r.Bytes)), Unit: "B/req"},
 			{Value: r.perRequest(float64(r.Errors.Total())), Unit: "errors/req"},
@@ -41,20 +43,19 @@ func (r *Run) WriteBench(w io.Writer) error {
 		{Value: r.perRequest(r.Generator.UserSeconds * 1e9), Unit: "user-ns/req"},
 		{Value: r.perRequest(r.Generator.SysSeconds * 1e9), Unit: "sys-ns/req"},
 	} {
-		if cost.Value > 0 { // benchstat takes 0 ns and other times for different units
+		if cost.Value > 0 { // benchstat treats 0 ns and other times as different units
 			res.Values = append(res.Values, cost)
 		}
 	}
 	return out.Write(res)
 }
 
-// benchName is a URL's path as a part of a benchmark's name, which a slash or a space would
-// end.
+// benchName returns a URL's path as part of a benchmark's name, which slashes and spaces would end.
 func benchName(text string) string {
 	path := ""
 	if u, err := url.Parse(text); err == nil {
 		path = u.EscapedPath()
-		if strings.HasSuffix(u.Scheme, "+unix") { // it is that of a socket, up to a colon
+		if strings.HasSuffix(u.Scheme, "+unix") { // the socket's path ends at the first colon
 			_, path, _ = strings.Cut(path, ":")
 		}
 	}

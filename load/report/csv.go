@@ -10,46 +10,50 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// column is a figure with its name, which ends in its unit.
+// column is a figure with its name: camelCase, with the unit at the end, as in the JSON.
 type column struct{ name, value string }
 
-// columns are the figures of a run that fit into a row.
+// columns returns the figures of a run that fit into a row.
 func (r *Run) columns() []column {
 	whole := func(n uint64) string { return strconv.FormatUint(n, 10) }
 	number := func(v float64) string { return strconv.FormatFloat(v, 'g', 8, 64) }
 	all := []column{
 		{"started", r.About.Started.UTC().Format(time.RFC3339Nano)},
 		{"url", r.URL}, {"connections", strconv.Itoa(r.Connections)}, {"threads", strconv.Itoa(r.Threads)},
-		{"seconds", number(r.Seconds)}, {"requests", whole(r.Requests)}, {"requests_per_sec", number(r.PerSecond())},
+		{"seconds", number(r.Seconds)}, {"requests", whole(r.Requests)}, {"requestsPerSecond", number(r.PerSecond())},
 		{"due", number(r.Asked)}, {"unanswered", whole(r.Unanswered)},
-		{"received_bytes", whole(r.Bytes)}, {"body_bytes", whole(r.BodyBytes)}, {"sent_bytes", whole(r.SentBytes)},
-		{"errors", whole(r.Errors.Total())}, {"connect_errors", whole(r.Errors.Connect)}, {"read_errors", whole(r.Errors.Read)},
-		{"write_errors", whole(r.Errors.Write)}, {"timeouts", whole(r.Errors.Timeout)}, {"status_errors", whole(r.Errors.Status)},
-		{"body_errors", whole(r.Errors.Body)}, {"header_errors", whole(r.Errors.Header)},
-		{"connections_before", whole(r.Opened)}, {"connections_measured", whole(r.Connects)},
+		{"receivedBytes", whole(r.Bytes)}, {"bodyBytes", whole(r.BodyBytes)}, {"sentBytes", whole(r.SentBytes)},
+		{"errors", whole(r.Errors.Total())}, {"connectErrors", whole(r.Errors.Connect)},
+		{"readErrors", whole(r.Errors.Read)},
+		{"writeErrors", whole(r.Errors.Write)}, {"timeoutErrors", whole(r.Errors.Timeout)},
+		{"statusErrors", whole(r.Errors.Status)},
+		{"bodyErrors", whole(r.Errors.Body)}, {"headerErrors", whole(r.Errors.Header)},
+		{"connectionsBefore", whole(r.Opened)}, {"connectionsMeasured", whole(r.Connects)},
 	}
 	for _, t := range []struct {
 		prefix string
 		Times
 	}{
-		{"latency_", Times{"", r.Latency}}, {"service_", Times{"", r.Service}}, {"first_byte_", Times{"", r.FirstByte}},
+		{"latency", Times{"", r.Latency}}, {"service", Times{"", r.Service}}, {"firstByte", Times{"", r.FirstByte}},
 	} {
 		for _, v := range []struct {
 			name string
 			d    time.Duration
 		}{
-			{"mean", t.Mean()}, {"stdev", t.Stdev()}, {"min", t.Quantile(0)}, {"p50", t.Quantile(0.5)}, {"p90", t.Quantile(0.9)},
-			{"p99", t.Quantile(0.99)}, {"p99_9", t.Quantile(0.999)}, {"max", t.Max()},
+			{"Mean", t.Mean()}, {"Stdev", t.Stdev()}, {"Min", t.Quantile(0)}, {"P50", t.Quantile(0.5)},
+			{"P90", t.Quantile(0.9)},
+			{"P99", t.Quantile(0.99)}, {"P999", t.Quantile(0.999)}, {"Max", t.Max()},
 		} {
-			all = append(all, column{t.prefix + v.name + "_ns", strconv.FormatInt(int64(v.d), 10)})
+			all = append(all, column{t.prefix + v.name + "Ns", strconv.FormatInt(int64(v.d), 10)})
 		}
 	}
 	return append(all,
-		column{"generator_user_sec", number(r.Generator.UserSeconds)}, column{"generator_sys_sec", number(r.Generator.SysSeconds)},
-		column{"generator_busy", number(r.Generator.Busy)}, column{"doubts", strings.Join(r.Doubts(), "; ")})
+		column{"generatorUserSeconds", number(r.Generator.UserSeconds)},
+		column{"generatorSysSeconds", number(r.Generator.SysSeconds)},
+		column{"generatorBusyShare", number(r.Generator.Busy)}, column{"doubts", strings.Join(r.Doubts(), "; ")})
 }
 
-// WriteCSV writes the run's figures as one row, below their names.
+// WriteCSV writes a row of names and a row of the run's figures.
 func (r *Run) WriteCSV(w io.Writer) error {
 	var names, values []string
 	for _, c := range r.columns() {
@@ -62,12 +66,12 @@ func (r *Run) WriteCSV(w io.Writer) error {
 	return out.Error()
 }
 
-// WriteSamples writes a row for each request that was kept. Times are in nanoseconds from when
-// measuring began, but for how long it took to connect.
+// WriteSamples writes a row for each sample. Times are in nanoseconds since measuring began, except
+// the connect time, which is a duration.
 func (r *Run) WriteSamples(w io.Writer) error {
 	out := csv.NewWriter(w)
 	_ = out.Write([]string{
-		"connect_ns", "due_ns", "sent_ns", "first_ns", "done_ns", "status", "bytes", "body_bytes",
+		"connectNs", "dueNs", "sentNs", "firstNs", "doneNs", "status", "receivedBytes", "bodyBytes",
 		"failure", "connection", "request", "kept",
 	})
 	row := make([]string, 0, 12)
@@ -75,18 +79,20 @@ func (r *Run) WriteSamples(w io.Writer) error {
 		s := &r.Samples[i]
 		row = row[:0]
 		for _, n := range []int64{
-			int64(s.Connect), int64(s.Due), int64(s.Sent), int64(s.First), int64(s.Done), int64(s.Status), s.Bytes, s.Body,
+			int64(s.Connect), int64(s.Due), int64(s.Sent), int64(s.First), int64(s.Done), int64(s.Status), s.Bytes,
+			s.Body,
 		} {
 			row = append(row, strconv.FormatInt(n, 10))
 		}
-		row = append(row, failureName(s.Failure), strconv.Itoa(int(s.Connection)), strconv.Itoa(int(s.Request)), strconv.FormatBool(s.Kept))
+		row = append(row, failureName(s.Failure), strconv.Itoa(int(s.Connection)), strconv.Itoa(int(s.Request)),
+			strconv.FormatBool(s.Kept))
 		_ = out.Write(row)
 	}
 	out.Flush()
 	return out.Error()
 }
 
-// failureName is a failure as the errors by kind have it; empty of none.
+// failureName returns the name of a failure in the error counts; empty for none.
 func failureName(f load.Failure) string {
 	switch f {
 	case load.FailedConnect:

@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// Count writes a number as people read it: 116,154.
+// Count formats a number with thousands separators: 116,154.
 func Count(n float64) string {
 	s := fmt.Sprintf("%.0f", n)
 	for i := len(s) - 3; i > 0; i -= 3 {
@@ -16,7 +16,7 @@ func Count(n float64) string {
 	return s
 }
 
-// Size writes a number of bytes with three digits.
+// Size formats a number of bytes with three significant digits.
 func Size(n float64) string {
 	units := []string{"B", "KB", "MB", "GB", "TB"}
 	i := 0
@@ -27,7 +27,7 @@ func Size(n float64) string {
 	return fmt.Sprintf("%.3g %s", n, units[i])
 }
 
-// Duration writes a time with three digits.
+// Duration formats a duration with three significant digits.
 func Duration(d time.Duration) string {
 	switch {
 	case d >= 999500*time.Microsecond:
@@ -38,7 +38,8 @@ func Duration(d time.Duration) string {
 	return threeDigits(d.Seconds()*1e6) + "µs"
 }
 
-// threeDigits writes more than three only of whole numbers.
+// threeDigits formats a number with three significant digits, or as an integer if it has more than
+// three.
 func threeDigits(v float64) string {
 	if v >= 999.5 {
 		return fmt.Sprintf("%.0f", v)
@@ -46,12 +47,12 @@ func threeDigits(v float64) string {
 	return fmt.Sprintf("%.3g", v)
 }
 
-// Percent writes a share of all, such as 0.999, as a percentage with as many digits as tell it
-// from 100.
+// Percent formats a share such as 0.999 as a percentage with enough digits to distinguish it from
+// 100.
 func Percent(q float64) string { return fmt.Sprintf("%.10g%%", 100*q) }
 
-// Sparkline draws values as bars from 0 to the greatest, in at most width columns. What does
-// not fit is drawn together, as the mean of neighbours.
+// Sparkline draws values as bars, from 0 to the greatest, in at most width columns. If there are
+// more values, each bar is the mean of neighbors.
 func Sparkline(values []float64, width int) string {
 	values = thin(values, width)
 	if len(values) == 0 {
@@ -70,7 +71,7 @@ func Sparkline(values []float64, width int) string {
 	return s.String()
 }
 
-// thin returns at most n values, the means of neighbours.
+// thin returns at most n values, means of neighbors.
 func thin(values []float64, n int) []float64 {
 	if n < 1 || len(values) <= n {
 		return values
@@ -85,7 +86,7 @@ func thin(values []float64, n int) []float64 {
 	return few
 }
 
-// Bar draws a share, 0 to 1, of width columns, to an eighth of one.
+// Bar draws a share, 0 to 1, of width columns with a resolution of an eighth of a column.
 func Bar(share float64, width int) string {
 	eighths := int(share*float64(8*width) + 0.5)
 	s := strings.Repeat("█", eighths/8)

@@ -10,10 +10,10 @@ import (
 // hdrTag is the tag of the lines of an HDR histogram log.
 const hdrTag = "latency"
 
-// WriteHDRLog writes the latency of each second as a log of HDR histograms, version 1.3
-// (github.com/HdrHistogram/HdrHistogram, HistogramLogWriter): a line for each, with a tag, when
-// it began in seconds since the start, how long it was, its maximum in milliseconds, and the
-// histogram in nanoseconds. Seconds of which none was kept have no line.
+// WriteHDRLog writes the latency of each second as an HDR histogram log, version 1.3
+// (github.com/HdrHistogram/HdrHistogram, HistogramLogWriter). Each line has a tag, its start in
+// seconds since the run's start, its length, its maximum in milliseconds, and the histogram in
+// nanoseconds. Seconds without a histogram have no line.
 func (r *Run) WriteHDRLog(w io.Writer) error {
 	out := bufio.NewWriter(w)
 	start := r.About.Started.UTC()
@@ -27,12 +27,13 @@ func (r *Run) WriteHDRLog(w io.Writer) error {
 		if s.Latency.Encoded == "" {
 			continue
 		}
-		fmt.Fprintf(out, "Tag=%s,%.3f,%.3f,%.3f,%s\n", hdrTag, float64(i), r.SecondLength(i), float64(s.Latency.Max)/float64(time.Millisecond), s.Latency.Encoded)
+		fmt.Fprintf(out, "Tag=%s,%.3f,%.3f,%.3f,%s\n", hdrTag, float64(i), r.SecondLength(i),
+			float64(s.Latency.Max)/float64(time.Millisecond), s.Latency.Encoded)
 	}
 	return out.Flush()
 }
 
-// printable is a text without what could end a line, or the comment it is in.
+// printable replaces control characters, which could end a line or a comment.
 func printable(s string) string {
 	b := []rune(s)
 	for i, c := range b {

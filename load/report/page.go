@@ -16,12 +16,12 @@ import (
 //go:embed page.html
 var pageSource embed.FS
 
-// WritePage writes the run as one HTML file that needs nothing else.
+// WritePage writes the run as one self-contained HTML file.
 func (r *Run) WritePage(w io.Writer) error {
 	return page.Write(w, pageSource, pageFuncs(), r)
 }
 
-// pageFuncs are what the page's template calls.
+// pageFuncs returns the functions of the page's template.
 func pageFuncs() template.FuncMap {
 	return template.FuncMap{
 		"duration": Duration,
@@ -29,7 +29,9 @@ func pageFuncs() template.FuncMap {
 		"count":    func(n uint64) string { return Count(float64(n)) },
 		"size":     func(n uint64) string { return Size(float64(n)) },
 		"percent":  func(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) },
-		"share":    func(part, of uint64) string { return fmt.Sprintf("%.3g %%", 100*float64(part)/float64(max(of, 1))) },
+		"share": func(part, of uint64) string {
+			return fmt.Sprintf("%.3g %%", 100*float64(part)/float64(max(of, 1)))
+		},
 		"kinds":    errorKinds,
 		"sentence": sentence,
 		"codes":    func(m map[int]uint64) []int { return slices.Sorted(maps.Keys(m)) },
@@ -37,10 +39,10 @@ func pageFuncs() template.FuncMap {
 	}
 }
 
-// Verdict is the run in a sentence.
+// Verdict returns the run's result in one sentence.
 func (r *Run) Verdict() string {
 	if r.Requests == 0 {
-		return "Nothing was answered: " + Errors(&r.Errors) + "."
+		return "No responses: " + Errors(&r.Errors) + "."
 	}
 	failed := "no errors"
 	if n := r.Errors.Total(); n > 0 {
@@ -51,27 +53,27 @@ func (r *Run) Verdict() string {
 	}
 	since := ""
 	if r.open() {
-		since = " of when they were due"
+		since = " after they were due"
 	}
-	return fmt.Sprintf("%s requests a second; half were answered within %s, 99 %% within %s%s; %s.",
+	return fmt.Sprintf("%s requests/s; half had a response within %s, 99 %% within %s%s; %s.",
 		Count(r.PerSecond()), Duration(r.Latency.Quantile(0.5)), Duration(r.Latency.Quantile(0.99)), since, failed)
 }
 
-// Circumstances are the few words that figures mean nothing without.
+// Circumstances returns the settings needed to interpret the figures.
 func (r *Run) Circumstances() string { return sentence(r.circumstances()) + "." }
 
-// Open reports whether requests were due at times of their own.
+// Open reports whether the run was an open loop.
 func (r *Run) Open() bool { return r.open() }
 
-// CPUPerRequest is the generator's processor time.
+// CPUPerRequest returns the generator's CPU time per request.
 func (r *Run) CPUPerRequest() time.Duration {
 	return time.Duration(r.perRequest(r.Generator.UserSeconds+r.Generator.SysSeconds) * float64(time.Second))
 }
 
-// BodyPerRequest is how many bytes of body a response had.
+// BodyPerRequest returns the mean size of a response's body.
 func (r *Run) BodyPerRequest() string { return Size(r.perRequest(float64(r.BodyBytes))) }
 
-// Warnings are what a reader must not miss.
+// Warnings returns the doubts about the run, its first error and its first STDERR output.
 func (r *Run) Warnings() (all []string) {
 	for _, doubt := range r.Doubts() {
 		all = append(all, sentence(doubt)+".")
@@ -85,7 +87,7 @@ func (r *Run) Warnings() (all []string) {
 	return all
 }
 
-// HeadLines is the head of the first response, without what ends it.
+// HeadLines returns the head of the first response without its line endings at the end.
 func (r *Run) HeadLines() string {
 	return strings.TrimRight(strings.ReplaceAll(r.Head, "\r\n", "\n"), "\n")
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
-// A browser shows the page, and has nothing to complain of.
-func TestPageInABrowser(t *testing.T) {
+// A browser renders the page without messages on its console.
+func TestPageRendersInABrowser(t *testing.T) {
 	var page bytes.Buffer
 	if err := opened(sample(t)).WritePage(&page); err != nil {
 		t.Fatal(err)
@@ -24,8 +24,10 @@ func TestPageInABrowser(t *testing.T) {
 	}
 	dom, messages := programs.Browse(t, chromium, dir, "--dump-dom", "file://"+file)
 	for _, want := range []string{
-		"10,000 requests a second; half were answered within 1.14ms", "12 errors", "since due", "since sent", "TLS handshake", "503", "error: connect",
-		"First error: status 503", "Server: &lt;b&gt;", "A Processor, 2 processors, 8 GB of memory", "--connections", "99.99%", "<path",
+		"10,000 requests/s; half had a response within 1.14ms", "12 errors", "since due", "since sent", "TLS handshake",
+		"503", "error: connect",
+		"First error: status 503", "Server: &lt;b&gt;", "A Processor, 2 CPUs, 8 GB of memory", "--connections",
+		"99.99%", "<path",
 	} {
 		if !strings.Contains(dom, want) {
 			t.Errorf("the page as the browser sees it lacks %q", want)

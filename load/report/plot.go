@@ -9,27 +9,28 @@ import (
 	"github.com/tarehq/tare/internal/page"
 )
 
-// Geometry of a plot. Its numbers are larger on a narrow screen, which the margins allow for.
+// Geometry of a plot. Margins leave room for the labels, which are larger on a narrow screen.
 const (
 	plotWidth  = 640
 	plotHeight = 226
-	plotLeft   = 62 // before it are the numbers of the vertical axis
+	plotLeft   = 62 // the labels of the vertical axis are left of it
 	plotRight  = 612
 	plotTop    = 8
-	plotBottom = 186 // below it those of the horizontal one
+	plotBottom = 186 // the labels of the horizontal axis are below it
 )
 
-// newPlot begins a plot with its axes.
+// newPlot returns a plot with its axes.
 func newPlot(x, y *page.Axis, unit string) *page.Plot {
-	p := page.NewPlot(page.Frame{Width: plotWidth, Height: plotHeight, Left: plotLeft, Right: plotRight, Top: plotTop, Bottom: plotBottom}, x, y)
+	p := page.NewPlot(page.Frame{Width: plotWidth, Height: plotHeight, Left: plotLeft, Right: plotRight, Top: plotTop,
+		Bottom: plotBottom}, x, y)
 	p.Unit = unit
 	return p
 }
 
-// logRange is how many times the least the greatest value is before an axis is logarithmic.
+// logRange is the ratio of the greatest to the least value above which an axis is logarithmic.
 const logRange = 12
 
-// timeAxis is an axis for times from lo to hi, in nanoseconds.
+// timeAxis returns an axis for times from lo to hi.
 func timeAxis(lo, hi time.Duration) page.Axis {
 	hi = max(hi, 1)
 	if lo > 0 && hi > logRange*lo {
@@ -40,7 +41,7 @@ func timeAxis(lo, hi time.Duration) page.Axis {
 
 func timeLabel(ns float64) string { return Duration(time.Duration(ns)) }
 
-// CurvePlot is the percentile curve, on an axis on which each nine is as far as the last.
+// CurvePlot returns the percentile curve. On its axis, each further nine takes the same width.
 func (r *Run) CurvePlot() *page.Plot {
 	const steps = 40
 	series := []Times{{"latency", r.Latency}}
@@ -53,7 +54,7 @@ func (r *Run) CurvePlot() *page.Plot {
 		lo = min(lo, s.Quantile(0))
 	}
 	x, y := page.Axis{Min: 0, Max: last}, timeAxis(lo, hi)
-	p := newPlot(&x, &y, "share of requests that took no longer")
+	p := newPlot(&x, &y, "share of requests within this time")
 	p.X, p.Y = page.NinesTicks(x, Percent), page.VerticalTicks(y, timeLabel)
 	for i, s := range series {
 		var places []string
@@ -61,26 +62,27 @@ func (r *Run) CurvePlot() *page.Plot {
 			places = append(places, page.Place(x.At(page.Nines(share)), y.At(float64(s.Quantile(share)))))
 		}
 		p.Lines = append(p.Lines, page.Line{Class: fmt.Sprintf("line-%d", i), Text: s.Name, Path: page.Path(places)})
-		p.Alt += fmt.Sprintf("%s: half within %s, 99 %% within %s. ", s.Name, Duration(s.Quantile(0.5)), Duration(s.Quantile(0.99)))
+		p.Alt += fmt.Sprintf("%s: half within %s, 99 %% within %s. ", s.Name, Duration(s.Quantile(0.5)),
+			Duration(s.Quantile(0.99)))
 	}
 	return p
 }
 
-// mostSpans bounds what is drawn of a timeline: about a column of the screen each.
+// mostSpans limits the parts of a drawn timeline to about one per screen column.
 const mostSpans = 480
 
 // span is a second of the timeline, or several together.
 type span struct {
 	from, to      float64 // seconds
 	rate          float64
-	p50, p99, max time.Duration // p50 is the mean of the seconds', the others their greatest
-	known         bool          // there are times
+	p50, p99, max time.Duration // p50 is the mean over the seconds, the others their maximum
+	known         bool          // there are latencies
 }
 
-// SpanSeconds is how many seconds are drawn together.
+// SpanSeconds returns the number of seconds in each span.
 func (r *Run) SpanSeconds() int { return (len(r.Timeline) + mostSpans - 1) / mostSpans }
 
-// spans are the timeline as it is drawn.
+// spans returns the timeline in the parts that are drawn.
 func (r *Run) spans() (all []span) {
 	each := r.SpanSeconds()
 	for first := 0; first < len(r.Timeline); first += each {
@@ -104,7 +106,7 @@ func (r *Run) spans() (all []span) {
 	return all
 }
 
-// RatePlot is the rate of each second; nil if there is but one.
+// RatePlot returns the rate of each second, or nil if there is only one.
 func (r *Run) RatePlot() *page.Plot {
 	if len(r.Timeline) < 2 {
 		return nil
@@ -117,12 +119,14 @@ func (r *Run) RatePlot() *page.Plot {
 	x, y := page.Axis{Min: 0, Max: r.Seconds}, page.Axis{Min: 0, Max: max(1, most*1.05)}
 	p := newPlot(&x, &y, "seconds")
 	p.X, p.Y = x.Ticks(page.Number), page.VerticalTicks(y, Count)
-	p.Lines = []page.Line{{Class: "line-0", Text: "requests per second", Path: steps(spans, x, y, func(s span) (float64, bool) { return s.rate, true })}}
+	p.Lines = []page.Line{{Class: "line-0", Text: "requests per second",
+		Path: steps(spans, x, y, func(s span) (float64, bool) { return s.rate, true })}}
 	p.Alt = fmt.Sprintf("Between %s and %s requests per second.", Count(least), Count(most))
 	return p
 }
 
-// LatencyPlot is the latency of each second; nil if there is but one, or none has any.
+// LatencyPlot returns the latency of each second, or nil if there is only one or none has
+// latencies.
 func (r *Run) LatencyPlot() *page.Plot {
 	spans := r.spans()
 	lo, hi := time.Duration(math.MaxInt64), time.Duration(0)
@@ -152,7 +156,7 @@ func (r *Run) LatencyPlot() *page.Plot {
 	return p
 }
 
-// steps draws each span as a level line, and a gap where nothing is known.
+// steps draws each span as a horizontal line, with gaps where values are unknown.
 func steps(spans []span, x, y page.Axis, value func(span) (float64, bool)) string {
 	var path strings.Builder
 	drawn := false

@@ -19,21 +19,23 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// sample is a run of 3.5 seconds with 10,000 requests a second, of 1 ms and a tail.
+// sample returns a run of 3.5 seconds with 10,000 requests per second, of 1 ms and a tail.
 func sample(t *testing.T) *Run {
 	t.Helper()
 	random := rand.New(rand.NewPCG(1, 1))
 	r := &Run{
 		Result: load.Result{
 			URL: "http://127.0.0.1:8080/api/users?a=b", Connections: 64, Threads: 2, Seconds: 3.5,
-			Statuses: map[int]uint64{200: 34990, 503: 10}, Errors: load.Errors{Status: 10, Connect: 2, First: "status 503"},
-			Opened: 64, Connects: 2, Head: "HTTP/1.1 200 OK\r\nServer: <b>\r\n\r\n",
+			Statuses: map[int]uint64{200: 34990, 503: 10},
+			Errors:   load.Errors{Status: 10, Connect: 2, First: "status 503"},
+			Opened:   64, Connects: 2, Head: "HTTP/1.1 200 OK\r\nServer: <b>\r\n\r\n",
 			Latency: hist.New(), Service: hist.New(), FirstByte: hist.New(), Connect: hist.New(), Handshake: hist.New(),
 			Generator: load.Generator{UserSeconds: 0.5, SysSeconds: 1.25, Busy: 0.25},
 		},
 		About: About{
 			Started: time.Date(2026, 1, 2, 3, 4, 5, 678e6, time.UTC), Tool: "v1.0",
-			Flags: map[string]string{"connections": "64"}, Machine: Machine{CPU: "A Processor", Cores: 2, Memory: 8e9, Kernel: "linux 6"},
+			Flags:   map[string]string{"connections": "64"},
+			Machine: Machine{CPU: "A Processor", Cores: 2, Memory: 8e9, Kernel: "linux 6"},
 		},
 	}
 	for _, n := range []int{10000, 10000, 10000, 5000} {
@@ -58,7 +60,7 @@ func sample(t *testing.T) *Run {
 	return r
 }
 
-// opened makes an open loop of a run, in which requests waited before they were sent.
+// opened turns a run into an open loop whose requests waited before they were sent.
 func opened(r *Run) *Run {
 	r.Asked = 35100
 	r.Unanswered = 100
@@ -86,15 +88,16 @@ func wantLines(t *testing.T, text string, patterns ...string) {
 	}
 }
 
-func TestText(t *testing.T) {
+func TestTextReport(t *testing.T) {
 	wantLines(t, text(t, sample(t)),
 		`^http://127.0.0.1:8080/api/users\?a=b$`, `^64 connections, 2 threads, 3.5s, closed loop$`,
 		`^ +mean +stdev +min +p50 +p90 +p99 +p99\.9 +max$`,
 		`^ *connect +300µs`, `^ *TLS handshake +2ms`, `^ *first byte +\d`, `^ *latency +1\.2ms +\d+µs +1ms +1\.14ms `,
 		`^percentiles of latency$`, `^ +50%  +1\.14ms  █+`, `^ +99\.9% `, `^ +99\.99% `, `^ +max  .* █{44}$`,
-		`^requests +35000 +10,000/s$`, `^received +4\.2 MB +1\.2 MB/s +5 B of body a request$`, `^sent +2\.8 MB`,
-		`^statuses +200: 34990  503: 10$`, `^errors +connect 2  status 10$`, `^connections +64 made before +2 while measuring$`,
-		`^generator +25% busy +75% headroom +50µs of processor time a request$`,
+		`^requests +35000 +10,000/s$`, `^received +4\.2 MB +1\.2 MB/s +5 B of body per request$`, `^sent +2\.8 MB`,
+		`^statuses +200: 34990  503: 10$`, `^errors +connect 2  status 10$`,
+		`^connections +64 opened before +2 while measuring$`,
+		`^generator +25% busy +75% headroom +50µs of CPU time per request$`,
 		`^each second +████  10,000 to 10,000 requests/s$`, `^first error: status 503$`,
 	)
 	if s := text(t, sample(t)); strings.Contains(s, "99.999%") || strings.Contains(s, "since due") {
@@ -102,17 +105,19 @@ func TestText(t *testing.T) {
 	}
 	r := opened(sample(t))
 	r.Generator.Busy = 0.97
-	wantLines(t, text(t, r), `, open loop$`, `^ *since sent `, `^ *since due `, `^ *sent late `, `^due +35100 +99\.7% answered$`, `^unanswered +100 at the end$`,
+	wantLines(t, text(t, r), `, open loop$`, `^ *since sent `, `^ *since due `, `^ *sent late `,
+		`^due +35100 +99\.7% with a response$`, `^unanswered +100 at the end$`,
 		`^percentiles of latency: █ since sent, ░ since due \(logarithmic, from 5\d\dµs\)$`, `^ +max +80ms  █+░+$`,
 		`^The generator was busy 97% of the time: it, not the server`)
 }
 
-// Whatever fails while it is written is told.
-func TestWriteFails(t *testing.T) {
+// Write errors are returned.
+func TestWriteErrorsAreReturned(t *testing.T) {
 	r := sample(t)
 	for name, write := range map[string]func() error{
 		"text": func() error { return r.WriteText(full{}) }, "CSV": func() error { return r.WriteCSV(full{}) },
-		"samples": func() error { return r.WriteSamples(full{}) }, "HDR log": func() error { return r.WriteHDRLog(full{}) },
+		"samples":   func() error { return r.WriteSamples(full{}) },
+		"HDR log":   func() error { return r.WriteHDRLog(full{}) },
 		"benchmark": func() error { return r.WriteBench(full{}) }, "page": func() error { return r.WritePage(full{}) },
 	} {
 		if err := write(); !errors.Is(err, errFull) {
@@ -127,10 +132,11 @@ type full struct{}
 
 func (full) Write([]byte) (int, error) { return 0, errFull }
 
-func TestNumbers(t *testing.T) {
+func TestNumbersAreFormatted(t *testing.T) {
 	for d, want := range map[time.Duration]string{
-		0: "0µs", 123: "0.123µs", 94463: "94.5µs", 999499: "999µs", 999600: "1ms", 12345678: "12.3ms", 999600 * time.Microsecond: "1s",
-		61 * time.Second: "61s", 20 * time.Minute: "1200s",
+		0: "0µs", 123: "0.123µs", 94463: "94.5µs", 999499: "999µs", 999600: "1ms", 12345678: "12.3ms",
+		999600 * time.Microsecond: "1s",
+		61 * time.Second:          "61s", 20 * time.Minute: "1200s",
 	} {
 		if got := Duration(d); got != want {
 			t.Errorf("%d: %s, want %s", d, got, want)
@@ -156,7 +162,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-func TestCSV(t *testing.T) {
+func TestCSVHasNamedColumns(t *testing.T) {
 	var b bytes.Buffer
 	if err := sample(t).WriteCSV(&b); err != nil {
 		t.Fatal(err)
@@ -166,8 +172,9 @@ func TestCSV(t *testing.T) {
 		t.Fatalf("%v, %v", rows, err)
 	}
 	for name, want := range map[string]string{
-		"started": "2026-01-02T03:04:05.678Z", "requests": "35000", "requests_per_sec": "10000", "errors": "12", "connect_errors": "2",
-		"latency_min_ns": "999936", "generator_busy": "0.25", "doubts": "",
+		"started": "2026-01-02T03:04:05.678Z", "requests": "35000", "requestsPerSecond": "10000", "errors": "12",
+		"connectErrors": "2",
+		"latencyMinNs":  "999936", "generatorBusyShare": "0.25", "doubts": "",
 	} {
 		if i := slices.Index(rows[0], name); i < 0 || rows[1][i] != want {
 			t.Errorf("%s: %v", name, rows)
@@ -175,25 +182,26 @@ func TestCSV(t *testing.T) {
 	}
 }
 
-func TestSamples(t *testing.T) {
+func TestSamplesAreRows(t *testing.T) {
 	r := sample(t)
 	r.Samples = []load.Sample{
-		{Connect: 5, Due: 10, Sent: 11, First: 20, Done: 21, Connection: 3, Request: 1, Status: 200, Kept: true, Body: 5, Bytes: 120},
+		{Connect: 5, Due: 10, Sent: 11, First: 20, Done: 21, Connection: 3, Request: 1, Status: 200, Kept: true,
+			Body: 5, Bytes: 120},
 		{Due: 30, Sent: 30, Done: 99, Failure: load.FailedTimeout},
 	}
 	var b bytes.Buffer
 	if err := r.WriteSamples(&b); err != nil {
 		t.Fatal(err)
 	}
-	const want = "connect_ns,due_ns,sent_ns,first_ns,done_ns,status,bytes,body_bytes,failure,connection,request,kept\n" +
+	const want = "connectNs,dueNs,sentNs,firstNs,doneNs,status,receivedBytes,bodyBytes,failure,connection,request,kept\n" +
 		"5,10,11,20,21,200,120,5,,3,1,true\n0,30,30,0,99,0,0,0,timeout,0,0,false\n"
 	if b.String() != want {
 		t.Errorf("got %s", b.String())
 	}
 }
 
-// The tools of HdrHistogram read the log: each second, when it was, and all that it holds.
-func TestHDRLog(t *testing.T) {
+// HdrHistogram tools read the log: each second, its time, and its whole histogram.
+func TestHDRLogIsReadByItsLibrary(t *testing.T) {
 	r := sample(t)
 	r.URL += "\n1,1,1,x"
 	r.Timeline = slices.Insert(r.Timeline, 2, load.Second{Requests: 7}) // not kept
@@ -212,8 +220,10 @@ func TestHDRLog(t *testing.T) {
 		if err != nil || h == nil {
 			t.Fatalf("line %d: %v, %v", i, h, err)
 		}
-		// The reader cuts what floats lack of whole milliseconds.
-		if from, to := h.StartTimeMs()-start, h.EndTimeMs()-start; from < want.from-1 || from > want.from || to < want.to-1 || to > want.to || h.Tag() != "latency" {
+		// The reader truncates fractions of milliseconds.
+		if from, to := h.StartTimeMs()-start,
+			h.EndTimeMs()-start; from < want.from-1 || from > want.from || to < want.to-1 || to > want.to ||
+			h.Tag() != "latency" {
 			t.Errorf("line %d: %d to %d, tag %q", i, from, to, h.Tag())
 		}
 		total += h.TotalCount()
@@ -226,8 +236,8 @@ func TestHDRLog(t *testing.T) {
 	}
 }
 
-// Runs that follow each other in a file are results of one benchmark.
-func TestBench(t *testing.T) {
+// Several runs in a file are results of one benchmark.
+func TestBenchLinesAreReadByBenchfmt(t *testing.T) {
 	var b bytes.Buffer
 	for range 2 {
 		if err := sample(t).WriteBench(&b); err != nil {
@@ -245,7 +255,8 @@ func TestBench(t *testing.T) {
 			if rec.Name.String() != "Load/path=_api_users/connections=64" || rec.Iters != 35000 {
 				t.Errorf("%s, %d", rec.Name, rec.Iters)
 			}
-			for unit, want := range map[string]float64{"req/s": 10000, "B/req": 120, "errors/req": 12.0 / 35000, "mean-sec": sample(t).Latency.Mean().Seconds(), "user-sec/req": 0.5 / 35000} {
+			for unit, want := range map[string]float64{"req/s": 10000, "B/req": 120, "errors/req": 12.0 / 35000,
+				"mean-sec": sample(t).Latency.Mean().Seconds(), "user-sec/req": 0.5 / 35000} {
 				if got, ok := rec.Value(unit); !ok || got < want*0.999999 || got > want*1.000001 {
 					t.Errorf("%s: %v, %v", unit, got, ok)
 				}
@@ -260,9 +271,10 @@ func TestBench(t *testing.T) {
 	}
 }
 
-func TestBenchName(t *testing.T) {
+func TestBenchNameIsOneWord(t *testing.T) {
 	for url, want := range map[string]string{
-		"http://h": "_", "http://h/": "_", "http://h/a/b": "_a_b", "http://h/a%20b?c": "_a%20b", "http+unix:///run/s:/a": "_a", "fcgi+unix:///run/s": "_",
+		"http://h": "_", "http://h/": "_", "http://h/a/b": "_a_b", "http://h/a%20b?c": "_a%20b",
+		"http+unix:///run/s:/a": "_a", "fcgi+unix:///run/s": "_",
 		"://": "_",
 	} {
 		if got := benchName(url); got != want {
@@ -271,8 +283,8 @@ func TestBenchName(t *testing.T) {
 	}
 }
 
-// What is written as JSON is read again, by who knows only load.Result as well.
-func TestJSON(t *testing.T) {
+// The JSON of a run is read back, also as a load.Result alone.
+func TestRunRoundTripsThroughJSON(t *testing.T) {
 	r := opened(sample(t))
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -287,18 +299,20 @@ func TestJSON(t *testing.T) {
 		t.Errorf("%v:\n%.2000s\n%.2000s", err, b, again)
 	}
 	var plain load.Result
-	if err := json.Unmarshal(b, &plain); err != nil || plain.Requests != r.Requests || plain.Timeline[0].Latency.Count != 10000 {
+	if err := json.Unmarshal(b, &plain); err != nil || plain.Requests != r.Requests ||
+		plain.Timeline[0].Latency.Count != 10000 {
 		t.Errorf("%v, %+v", err, plain)
 	}
-	for _, bad := range []string{"", "{}", "[]", `{"latency":null,"requests":1}`, `{"latency":{"hdrV2":"x"}}`, `{"requests":5,"seconds":1}`} {
+	for _, bad := range []string{"", "{}", "[]", `{"latency":null,"requests":1}`, `{"latency":{"hdrV2":"x"}}`,
+		`{"requests":5,"seconds":1}`} {
 		if _, err := Read(strings.NewReader(bad)); err == nil {
 			t.Errorf("%s is read", bad)
 		}
 	}
 }
 
-// The page needs nothing from anywhere: it opens offline, in light and in dark.
-func TestPageIsWhole(t *testing.T) {
+// The page is self-contained: it renders offline, in light and dark mode.
+func TestPageIsSelfContained(t *testing.T) {
 	var pages []string
 	for _, r := range []*Run{sample(t), opened(sample(t)), long(t)} {
 		var b bytes.Buffer
@@ -306,18 +320,19 @@ func TestPageIsWhole(t *testing.T) {
 			t.Fatal(err)
 		}
 		pages = append(pages, b.String())
-		for _, bad := range []string{"src=", "<link", "url(", "@import", "<script", "NaN", "Inf", "ZgotmplZ", "%!", "<no value>", "Server: <b>"} {
+		for _, bad := range []string{"src=", "<link", "url(", "@import", "<script", "NaN", "Inf", "ZgotmplZ", "%!",
+			"<no value>", "Server: <b>"} {
 			if strings.Contains(b.String(), bad) {
 				t.Errorf("the page has %q", bad)
 			}
 		}
 	}
-	if n := len(pages[2]); n > 200_000 || !strings.Contains(pages[2], "9 seconds are drawn together") {
+	if n := len(pages[2]); n > 200_000 || !strings.Contains(pages[2], "Each point combines 9 seconds") {
 		t.Errorf("the page of an hour has %d bytes", n)
 	}
 }
 
-// long is a run of more than an hour, whose last seconds have no histograms.
+// long returns a run of more than an hour, whose last seconds have no histograms.
 func long(t *testing.T) *Run {
 	t.Helper()
 	r := sample(t)

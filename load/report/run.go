@@ -1,5 +1,5 @@
-// Package report says what a run of the generator measured: as text and as a page for people,
-// and as CSV, an HDR histogram log and Go's benchmark format for other tools.
+// Package report writes the measurements of a run of the generator. Text and an HTML page are for
+// people; CSV, an HDR histogram log and Go's benchmark format are for other tools.
 package report
 
 import (
@@ -13,18 +13,18 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// Run is a run of the generator: what it measured, and in which circumstances. Its JSON is
-// the result's with one more object, "run".
+// Run is a run of the generator with its circumstances. Its JSON is that of the Result with one
+// more object, "run".
 type Run struct {
 	load.Result
 	About About `json:"run"`
 }
 
-// About is what a result does not know of its run.
+// About holds the circumstances of a run.
 type About struct {
 	Started time.Time         `json:"started"` // when measuring began
 	Tool    string            `json:"tool"`    // the version of tare
-	Flags   map[string]string `json:"flags"`   // what was asked for on the command line, by the flag's name
+	Flags   map[string]string `json:"flags"`   // values of the command line's flags, by name
 	Machine Machine           `json:"machine"` // where the generator ran
 }
 
@@ -36,14 +36,24 @@ type Machine struct {
 	Kernel string `json:"kernel"`
 }
 
+// UnmarshalJSON implements json.Unmarshaler. The Result's own method would ignore About.
+func (r *Run) UnmarshalJSON(b []byte) error {
+	if err := json.Unmarshal(b, &r.Result); err != nil {
+		return err
+	}
+	return json.Unmarshal(b, &struct {
+		About *About `json:"run"`
+	}{&r.About})
+}
+
 // Read reads the JSON of a run.
 func Read(in io.Reader) (*Run, error) {
 	r := new(Run)
 	if err := json.NewDecoder(in).Decode(r); err != nil {
-		return nil, fmt.Errorf("no JSON of a run: %w", err)
+		return nil, fmt.Errorf("invalid JSON of a run: %w", err)
 	}
 	if r.Latency == nil || r.Latency.Count() == 0 || r.Seconds <= 0 || r.Requests == 0 {
-		return nil, errors.New("no JSON of a run that has measured something; tare load --json writes one")
+		return nil, errors.New("the JSON holds no measured run (tare load --json writes one)")
 	}
 	for _, h := range []**hist.Histogram{&r.Service, &r.FirstByte, &r.Connect} {
 		if *h == nil {
@@ -53,11 +63,11 @@ func Read(in io.Reader) (*Run, error) {
 	return r, nil
 }
 
-// open reports whether requests were due at times of their own.
+// open reports whether the run was an open loop.
 func (r *Run) open() bool { return r.Asked > 0 }
 
-// SecondLength returns how many seconds entry i of the timeline is long: the last one lasts until
-// the end.
+// SecondLength returns the length of entry i of the timeline, in seconds. The last one lasts until
+// the end of the run.
 func (r *Run) SecondLength(i int) float64 {
 	if i < len(r.Timeline)-1 {
 		return 1
@@ -65,7 +75,7 @@ func (r *Run) SecondLength(i int) float64 {
 	return max(r.Seconds-float64(i), 0.05)
 }
 
-// rates are the requests of each second, per second.
+// rates returns the requests per second of each second.
 func (r *Run) rates() []float64 {
 	rates := make([]float64, len(r.Timeline))
 	for i, s := range r.Timeline {
@@ -74,7 +84,7 @@ func (r *Run) rates() []float64 {
 	return rates
 }
 
-// perRequest divides by the number of requests.
+// perRequest divides a total by the number of requests.
 func (r *Run) perRequest(total float64) float64 {
 	if r.Requests == 0 {
 		return 0
@@ -82,14 +92,14 @@ func (r *Run) perRequest(total float64) float64 {
 	return total / float64(r.Requests)
 }
 
-// Times is a distribution of times with its name.
+// Times is a named distribution of times.
 type Times struct {
 	Name string
 	*hist.Histogram
 }
 
-// Times are the distributions that a run has, in the order in which they follow each other in
-// a request's life. In a closed loop a request is due when it is sent.
+// Times returns the run's distributions, in the order of a request's life. In a closed loop, a
+// request is due when it is sent.
 func (r *Run) Times() (all []Times) {
 	add := func(name string, h *hist.Histogram) {
 		if h != nil && h.Count() > 0 {
@@ -110,7 +120,7 @@ func (r *Run) Times() (all []Times) {
 	return all
 }
 
-// errorKinds are the errors by kind, those that there were.
+// errorKinds returns the nonzero error counts by kind.
 func errorKinds(e *load.Errors) (kinds []kindCount) {
 	for _, k := range []kindCount{
 		{"connect", e.Connect}, {"read", e.Read}, {"write", e.Write}, {"timeout", e.Timeout},
@@ -123,7 +133,7 @@ func errorKinds(e *load.Errors) (kinds []kindCount) {
 	return kinds
 }
 
-// kindCount is how many there were of a kind.
+// kindCount is the number of errors of one kind.
 type kindCount struct {
 	Name  string
 	Count uint64

@@ -15,16 +15,16 @@ import (
 )
 
 const (
-	// barWidth is how many columns the bars of the percentile curve may take.
+	// barWidth is the width of the percentile curve's bars, in columns.
 	barWidth = 44
-	// sparkWidth is how many columns the timeline may take.
+	// sparkWidth is the most columns of the timeline.
 	sparkWidth = 60
-	// logFrom is how many times the shortest bar the longest may be before bars are drawn
-	// on a logarithmic scale, on which the short ones can still be seen.
+	// logFrom is the ratio of the longest to the shortest bar above which bars are logarithmic. The
+	// short ones would be invisible otherwise.
 	logFrom = 40
 )
 
-// WriteText writes the report for a person at a terminal.
+// WriteText writes the report for a terminal.
 func (r *Run) WriteText(out io.Writer) error {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s\n%s\n\n", r.URL, r.circumstances())
@@ -44,7 +44,7 @@ func (r *Run) WriteText(out io.Writer) error {
 	return err
 }
 
-// sentence begins with a capital letter.
+// sentence returns s with its first letter in upper case.
 func sentence(s string) string {
 	if s == "" {
 		return ""
@@ -52,13 +52,14 @@ func sentence(s string) string {
 	return strings.ToUpper(s[:1]) + s[1:]
 }
 
-// circumstances are the few words that figures mean nothing without.
+// circumstances returns the settings needed to interpret the figures.
 func (r *Run) circumstances() string {
 	loop := "closed loop"
 	if r.open() {
 		loop = "open loop"
 	}
-	return fmt.Sprintf("%s, %s, %ss, %s", plural(r.Connections, "connection"), plural(r.Threads, "thread"), threeDigits(r.Seconds), loop)
+	return fmt.Sprintf("%s, %s, %ss, %s", plural(r.Connections, "connection"), plural(r.Threads, "thread"),
+		threeDigits(r.Seconds), loop)
 }
 
 func plural(n int, what string) string {
@@ -68,7 +69,7 @@ func plural(n int, what string) string {
 	return fmt.Sprintf("%d %ss", n, what)
 }
 
-// newTable aligns cells that end in tabs.
+// newTable returns a writer that aligns cells separated by tabs.
 func newTable(b *strings.Builder, flags uint) *tabwriter.Writer {
 	return tabwriter.NewWriter(b, 0, 8, 2, ' ', flags)
 }
@@ -85,7 +86,8 @@ func (r *Run) writeTimes(b *strings.Builder) {
 	for _, t := range all {
 		fmt.Fprintf(w, "%-*s\t", wide, t.Name)
 		for _, d := range []time.Duration{
-			t.Mean(), t.Stdev(), t.Quantile(0), t.Quantile(0.5), t.Quantile(0.9), t.Quantile(0.99), t.Quantile(0.999), t.Max(),
+			t.Mean(), t.Stdev(), t.Quantile(0), t.Quantile(0.5), t.Quantile(0.9), t.Quantile(0.99), t.Quantile(0.999),
+			t.Max(),
 		} {
 			fmt.Fprintf(w, "%s\t", Duration(d))
 		}
@@ -95,12 +97,14 @@ func (r *Run) writeTimes(b *strings.Builder) {
 	fmt.Fprintln(b)
 }
 
-// writeCurve draws the percentile curve, turned: each row is half as many requests further
-// into the tail. In an open loop the bar has two parts: since sent, and the wait before.
+// writeCurve draws the percentile curve with one row per percentile; each row halves the share of
+// slower requests. In an open loop, each bar has two parts: the time since sent, and the wait
+// before it.
 func (r *Run) writeCurve(b *strings.Builder) {
 	at := page.Shares(r.Latency.Count())
 	scale := newBarScale(r.Latency.Quantile(at[0]), r.Latency.Max())
-	fmt.Fprintf(b, "percentiles of latency%s%s\n", map[bool]string{true: ": █ since sent, ░ since due"}[r.open()], scale.note())
+	fmt.Fprintf(b, "percentiles of latency%s%s\n", map[bool]string{true: ": █ since sent, ░ since due"}[r.open()],
+		scale.note())
 	row := func(name string, due, sent time.Duration) {
 		bar := Bar(scale.share(due), barWidth)
 		if r.open() {
@@ -117,13 +121,13 @@ func (r *Run) writeCurve(b *strings.Builder) {
 	fmt.Fprintln(b)
 }
 
-// barScale maps times to lengths of bars.
+// barScale maps times to bar lengths.
 type barScale struct {
 	from, to time.Duration
 	log      bool
 }
 
-// newBarScale makes a scale for bars from the shortest to the longest.
+// newBarScale returns the scale for bars from the shortest to the longest time.
 func newBarScale(shortest, longest time.Duration) barScale {
 	if shortest > 0 && longest > logFrom*shortest {
 		return barScale{shortest / 2, longest, true}
@@ -145,7 +149,7 @@ func (s barScale) note() string {
 	return ""
 }
 
-// writeFigures writes all that is a number or a few.
+// writeFigures writes the counters and rates.
 func (r *Run) writeFigures(b *strings.Builder) {
 	w := newTable(b, 0)
 	line := func(name string, cells ...string) {
@@ -153,26 +157,30 @@ func (r *Run) writeFigures(b *strings.Builder) {
 	}
 	line("requests", fmt.Sprint(r.Requests), Count(r.PerSecond())+"/s")
 	if r.open() {
-		line("due", fmt.Sprintf("%.0f", r.Asked), fmt.Sprintf("%.1f%% answered", 100*float64(r.Requests)/r.Asked))
+		line("due", fmt.Sprintf("%.0f", r.Asked),
+			fmt.Sprintf("%.1f%% with a response", 100*float64(r.Requests)/r.Asked))
 	}
 	if r.Unanswered > 0 {
 		line("unanswered", fmt.Sprintf("%d at the end", r.Unanswered))
 	}
-	line("received", Size(float64(r.Bytes)), Size(float64(r.Bytes)/max(r.Seconds, 1e-9))+"/s", Size(r.perRequest(float64(r.BodyBytes)))+" of body a request")
+	line("received", Size(float64(r.Bytes)), Size(float64(r.Bytes)/max(r.Seconds, 1e-9))+"/s",
+		Size(r.perRequest(float64(r.BodyBytes)))+" of body per request")
 	line("sent", Size(float64(r.SentBytes)), Size(float64(r.SentBytes)/max(r.Seconds, 1e-9))+"/s")
 	line("statuses", r.statuses())
 	line("errors", Errors(&r.Errors))
-	line("connections", fmt.Sprintf("%d made before", r.Opened), fmt.Sprintf("%d while measuring", r.Connects))
+	line("connections", fmt.Sprintf("%d opened before", r.Opened), fmt.Sprintf("%d while measuring", r.Connects))
 	if f := r.FastCGI; f != nil {
-		line("FastCGI", Size(float64(f.StderrBytes))+" on STDERR", fmt.Sprintf("%d exit codes not 0", f.Exits), fmt.Sprintf("%d requests sent again", f.Resent))
+		line("FastCGI", Size(float64(f.StderrBytes))+" on STDERR", fmt.Sprintf("%d nonzero exit codes", f.Exits),
+			fmt.Sprintf("%d requests retried", f.Resent))
 	}
 	g := &r.Generator
 	cpu := g.UserSeconds + g.SysSeconds
 	line("generator", fmt.Sprintf("%.0f%% busy", 100*g.Busy), fmt.Sprintf("%.0f%% headroom", 100*max(0, 1-g.Busy)),
-		Duration(time.Duration(r.perRequest(cpu)*1e9))+" of processor time a request")
+		Duration(time.Duration(r.perRequest(cpu)*1e9))+" of CPU time per request")
 	if len(r.Timeline) > 1 {
 		rates := r.rates()
-		line("each second", Sparkline(rates, sparkWidth)+"  "+Count(slices.Min(rates))+" to "+Count(slices.Max(rates))+" requests/s")
+		line("each second", Sparkline(rates,
+			sparkWidth)+"  "+Count(slices.Min(rates))+" to "+Count(slices.Max(rates))+" requests/s")
 	}
 	_ = w.Flush()
 }
@@ -185,7 +193,7 @@ func (r *Run) statuses() string {
 	return strings.Join(parts, "  ")
 }
 
-// Errors writes errors by kind, in a line.
+// Errors formats the errors by kind on one line.
 func Errors(e *load.Errors) string {
 	var parts []string
 	for _, k := range errorKinds(e) {

@@ -1,6 +1,6 @@
-// Package ab is ApacheBench's command line and report, over our generator. What it prints is
-// computed as ab 2.3 of Apache 2.4 does, rounding and quirks included; where a number says
-// something else than its name, there is a footnote.
+// Package ab emulates ApacheBench: its command line and report, with tare's generator in between.
+// It computes figures as ab 2.3 of Apache 2.4 does, including rounding and quirks. Footnotes
+// explain figures that do not mean what their names suggest.
 package ab
 
 import (
@@ -16,53 +16,52 @@ import (
 )
 
 const (
-	// timedRequests is how many requests end a run with -t, if nothing else does.
+	// timedRequests is the limit of requests of a run with -t.
 	timedRequests = 50000
-	// maxRequests bounds the memory for the times of all of them, which ab has, too.
+	// maxRequests limits the memory for the times of all requests, which ab keeps, too.
 	maxRequests    = 100_000_000
-	maxConcurrency = 20000 // ab's
+	maxConcurrency = 20000 // ab's limit
 	maxSeconds     = 10_000_000
 	defaultTimeout = 30 * time.Second
 	exitUsage      = 22 // EINVAL
-	// quietRequests is up to how many ab says nothing while they are under way. Of more it
-	// tells each tenth, but no fewer than leastBeat at a time.
-	quietRequests, leastBeat = 150, 100
+	// Up to maxQuietRequests, ab prints no progress. Above, it prints a line for each tenth of the
+	// requests, but for no fewer than minProgressStep.
+	maxQuietRequests, minProgressStep = 150, 100
 )
 
-// Command is one command line of ab.
+// Command is a parsed command line of ab.
 type Command struct {
-	to          place
+	target      targetURL
 	method      string
 	body        string
 	sendsBody   bool
 	contentType string
 	cookie      string
-	credentials []string // header lines
-	header      []string // of -H
+	credentials []string // header lines of -A and -P
+	header      []string // header lines of -H
 
 	requests, concurrency int
-	limit                 time.Duration // of the whole run; none if 0
+	limit                 time.Duration // limit of the run's length; 0 means none
 	timeout               time.Duration
 	keepAlive             bool
 	source                netip.Addr
 
-	anyLength, goOn                       bool // -l, -r
+	anyLength, continueOnError            bool // -l, -r
 	quiet, noPercentiles, noDeviation     bool
 	html                                  bool
-	tableAttributes, rowAttributes, cells string // of HTML
+	tableAttributes, rowAttributes, cells string // attributes for -w
 	csvFile, plotFile                     string
 
 	tls     tls.Config
 	session session
 
-	beat    int // how many requests make a line of progress; none if 0
-	told    int // how many of those lines were written
-	started time.Time
-	stderr  io.Writer // for progress; set by Begin
+	progressStep  int // requests per line of progress; 0 disables progress
+	progressLines int // lines of progress written
+	started       time.Time
+	stderr        io.Writer // receives progress; set by Begin
 }
 
-// Parse reads ab's command line, without the program's name. Its error is a
-// *dialect.UsageError.
+// Parse parses ab's command line, without the program's name. Errors are *dialect.UsageError.
 func Parse(args []string) (*Command, error) {
 	c, err := parse(args)
 	if err != nil {
@@ -72,22 +71,24 @@ func Parse(args []string) (*Command, error) {
 }
 
 func parse(args []string) (*Command, error) {
-	c := &Command{requests: 1, concurrency: 1, timeout: defaultTimeout, contentType: "text/plain", cells: "bgcolor=white"}
+	c := &Command{requests: 1, concurrency: 1, timeout: defaultTimeout, contentType: "text/plain",
+		cells: "bgcolor=white"}
 	rest, err := dialect.Apply("ab", c, args, flags(), getopt.First)
 	if err != nil {
 		return nil, err
 	}
 	if len(rest) != 1 {
-		return nil, fmt.Errorf("ab: want one URL, after all flags, got %d: %q", len(rest), rest)
+		return nil, fmt.Errorf("ab: want one URL after all flags, got %d: %q", len(rest), rest)
 	}
-	if c.to, err = parseURL(rest[0]); err != nil {
+	if c.target, err = parseURL(rest[0]); err != nil {
 		return nil, fmt.Errorf("ab: URL %q: %w", rest[0], err)
 	}
 	if c.concurrency > c.requests {
-		return nil, fmt.Errorf("ab: concurrency level %d is greater than the number of requests, %d; raise -n, which is 1 unless it is given", c.concurrency, c.requests)
+		return nil, fmt.Errorf("ab: concurrency %d exceeds the number of requests, %d (raise -n; its default is 1)",
+			c.concurrency, c.requests)
 	}
-	if !c.quiet && c.requests > quietRequests {
-		c.beat = max(c.requests/10, leastBeat)
+	if !c.quiet && c.requests > maxQuietRequests {
+		c.progressStep = max(c.requests/10, minProgressStep)
 	}
 	c.method = cmp.Or(c.method, "GET")
 	return c, nil

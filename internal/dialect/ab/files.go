@@ -7,22 +7,22 @@ import (
 	"os"
 )
 
-// writeFiles writes the files that were asked for, of requests with the quickest first.
+// writeFiles writes the files of -e and -g. sorted holds the requests by total time.
 func (c *Command) writeFiles(sorted []request) error {
 	if c.csvFile != "" {
 		if err := writeFile(c.csvFile, func(w io.Writer) { writeCSV(w, sorted) }); err != nil {
-			return fmt.Errorf("ab: cannot write the CSV file of -e: %w", err)
+			return fmt.Errorf("ab: write the CSV file of -e: %w", err)
 		}
 	}
 	if c.plotFile != "" {
 		if err := writeFile(c.plotFile, func(w io.Writer) { c.writePlot(w, sorted) }); err != nil {
-			return fmt.Errorf("ab: cannot write the gnuplot file of -g: %w", err)
+			return fmt.Errorf("ab: write the gnuplot file of -g: %w", err)
 		}
 	}
 	return nil
 }
 
-// writeFile creates a file and tells of an error from whenever it happened.
+// writeFile creates a file and returns the first error of creating, writing and closing.
 func writeFile(name string, write func(io.Writer)) error {
 	f, err := os.Create(name)
 	if err != nil {
@@ -37,7 +37,7 @@ func writeFile(name string, write func(io.Writer)) error {
 	return err
 }
 
-// writeCSV writes in what time each percentage was served.
+// writeCSV writes the time within which each percentage of the requests was served.
 func writeCSV(w io.Writer, sorted []request) {
 	fmt.Fprintln(w, "Percentage served,Time in ms")
 	for percent := range 101 {
@@ -49,8 +49,8 @@ func writeCSV(w io.Writer, sorted []request) {
 	}
 }
 
-// writePlot writes each request in a line, the quickest first: who plots the lines in their
-// order sees no course of time.
+// writePlot writes a line for each request, by total time. Plotted in this order, the lines do not
+// show a course of time.
 func (c *Command) writePlot(w io.Writer, sorted []request) {
 	fmt.Fprintln(w, "starttime\tseconds\tctime\tdtime\tttime\twait")
 	for i := range sorted {
@@ -61,5 +61,5 @@ func (c *Command) writePlot(w io.Writer, sorted []request) {
 	}
 }
 
-// ctime is how C writes a time, with the day of two digits that APR's has.
+// ctime is the layout of C's ctime, with APR's two-digit day.
 const ctime = "Mon Jan 02 15:04:05 2006"

@@ -12,51 +12,52 @@ import (
 	"github.com/tarehq/tare/internal/dialect/getopt"
 )
 
-const versionText = "ab as tare has it: the command lines of ApacheBench 2.3, of Apache 2.4\n"
+const versionText = "tare's emulation of ab: command lines of ApacheBench 2.3, of Apache 2.4\n"
 
 const usageText = `Usage: tare ab [flags] [http[s]://]host[:port]/path
 
-The command lines of ab, and its report, by the generator of tare.
+Run tare's load generator with ab's flags and print ab's report.
 
-  -n N          how many requests (default 1)
-  -c N          how many at a time (default 1)
-  -t SECONDS    for how long at most; with at most 50000 requests, unless -n follows
-  -s SECONDS    how long to wait for a response (default 30)
-  -k            keep connections
+  -n N          send N requests (default 1)
+  -c N          send N requests at a time (default 1)
+  -t SECONDS    stop after SECONDS, or after 50000 requests unless -n follows
+  -s SECONDS    wait for a response for SECONDS (default 30)
+  -k            keep connections alive
   -l            accept bodies of any length
-  -r            go on after a socket failed
-  -i            HEAD instead of GET
-  -m METHOD     another method
-  -p, -u FILE   POST, or PUT, what the file has
-  -T TYPE       its Content-type (default text/plain)
-  -H LINE       a header line; may be repeated
-  -C COOKIE     a cookie
-  -A, -P U:P    a user and password, for the server or a proxy
-  -B ADDRESS    where to connect from
-  -f VERSION    TLS1, TLS1.1, TLS1.2, TLS1.3 or ALL
-  -E FILE       certificates and key of the client
-  -d            print no percentages
-  -S            print no deviations and no warnings
-  -q            print no progress
-  -w            print HTML, with the attributes -x of the table, -y of rows, -z of cells
+  -r            continue after socket errors
+  -i            send HEAD instead of GET
+  -m METHOD     send METHOD instead of GET
+  -p, -u FILE   send FILE with POST, or with PUT
+  -T TYPE       send the Content-type TYPE with it (default text/plain)
+  -H LINE       send a header field "Name: value"; may be repeated
+  -C COOKIE     send a cookie "NAME=VALUE"
+  -A, -P U:P    send user U and password P to the server, or to a proxy
+  -B ADDRESS    connect from ADDRESS
+  -f VERSION    require TLS1, TLS1.1, TLS1.2, TLS1.3 or ALL (default ALL)
+  -E FILE       read the client's certificates and key from FILE
+  -d            omit percentages
+  -S            omit deviations and warnings
+  -q            omit progress
+  -w            print HTML, with attributes -x for the table, -y for rows, -z for cells
   -e, -g FILE   write percentages as CSV, or all times for gnuplot
   -V            print the version
-  --no-footnotes  say nothing of where ab's figures mislead
+  --no-footnotes  do not explain misleading figures of ab
 
-ab's -v above 1, -b, -X, -I and -Z are not supported.
+Unsupported: -v above 1, -b, -X, -I and -Z.
 `
 
-// flags are ab's, in the order of its help.
+// flags returns ab's flags, in the order of its help.
 func flags() []dialect.Flag[Command] {
 	type set = func(c *Command, value string) error
 	takes := func(letter byte, do set) dialect.Flag[Command] {
-		return dialect.Flag[Command]{Flag: getopt.Flag{Short: letter, Takes: getopt.Required}, Set: do}
+		return dialect.Flag[Command]{Flag: getopt.Flag{Short: letter, Arity: getopt.Required}, Set: do}
 	}
 	on := func(letter byte, do func(c *Command)) dialect.Flag[Command] {
-		return dialect.Flag[Command]{Flag: getopt.Flag{Short: letter}, Set: func(c *Command, _ string) error { do(c); return nil }}
+		return dialect.Flag[Command]{Flag: getopt.Flag{Short: letter},
+			Set: func(c *Command, _ string) error { do(c); return nil }}
 	}
 	not := func(letter byte, arity getopt.Arity) dialect.Flag[Command] {
-		return dialect.Flag[Command]{Flag: getopt.Flag{Short: letter, Takes: arity}}
+		return dialect.Flag[Command]{Flag: getopt.Flag{Short: letter, Arity: arity}}
 	}
 	text := func(letter byte, field func(c *Command) *string) dialect.Flag[Command] {
 		return takes(letter, func(c *Command, value string) error { *field(c) = value; return nil })
@@ -67,7 +68,9 @@ func flags() []dialect.Flag[Command] {
 	return []dialect.Flag[Command]{
 		takes('n', setNumber(maxRequests, func(c *Command, n int) { c.requests = n })),
 		takes('c', setNumber(maxConcurrency, func(c *Command, n int) { c.concurrency = n })),
-		takes('t', setNumber(maxSeconds, func(c *Command, n int) { c.limit, c.requests = time.Duration(n)*time.Second, timedRequests })),
+		takes('t', setNumber(maxSeconds, func(c *Command, n int) {
+			c.limit, c.requests = time.Duration(n)*time.Second, timedRequests
+		})),
 		takes('s', setNumber(maxSeconds, func(c *Command, n int) { c.timeout = time.Duration(n) * time.Second })),
 		not('b', getopt.Required),
 		takes('B', (*Command).setSource),
@@ -85,7 +88,7 @@ func flags() []dialect.Flag[Command] {
 		takes('A', func(c *Command, who string) error { c.addCredentials("Authorization", who); return nil }),
 		takes('P', func(c *Command, who string) error { c.addCredentials("Proxy-Authorization", who); return nil }),
 		not('X', getopt.Required),
-		{Flag: getopt.Flag{Short: 'V'}, Set: func(*Command, string) error { return asked(versionText, 0) }},
+		{Flag: getopt.Flag{Short: 'V'}, Set: func(*Command, string) error { return printText(versionText, 0) }},
 		on('k', func(c *Command) { c.keepAlive = true }),
 		on('d', func(c *Command) { c.noPercentiles = true }),
 		on('S', func(c *Command) { c.noDeviation = true }),
@@ -93,9 +96,10 @@ func flags() []dialect.Flag[Command] {
 		on('l', func(c *Command) { c.anyLength = true }),
 		text('g', func(c *Command) *string { return &c.plotFile }),
 		text('e', func(c *Command) *string { return &c.csvFile }),
-		on('r', func(c *Command) { c.goOn = true }),
+		on('r', func(c *Command) { c.continueOnError = true }),
 		text('m', func(c *Command) *string { return &c.method }),
-		{Flag: getopt.Flag{Short: 'h', Long: "help"}, Set: func(*Command, string) error { return asked(usageText, exitUsage) }},
+		{Flag: getopt.Flag{Short: 'h', Long: "help"},
+			Set: func(*Command, string) error { return printText(usageText, exitUsage) }},
 		not('I', getopt.None),
 		not('Z', getopt.Required),
 		takes('f', (*Command).setProtocol),
@@ -103,8 +107,8 @@ func flags() []dialect.Flag[Command] {
 	}
 }
 
-// asked ends the command with a text, and ab's exit code.
-func asked(text string, code int) error {
+// printText ends the command with a text and ab's exit code.
+func printText(text string, code int) error {
 	return &dialect.UsageError{Tool: "ab", Text: text, Code: code}
 }
 
@@ -118,7 +122,8 @@ func setNumber(most int, do func(c *Command, n int)) func(c *Command, value stri
 	}
 }
 
-// setVerbosity accepts what prints nothing. From 2 on ab prints what it sends and gets.
+// setVerbosity accepts levels that print nothing. From level 2 on, ab prints requests and
+// responses.
 func setVerbosity(_ *Command, value string) error {
 	_, err := dialect.Number(value, 0, 1)
 	return err

@@ -15,9 +15,9 @@ func (c *Command) printHTML(w io.Writer, r *load.Result, o *outcome) {
 	}
 	fmt.Fprintf(w, "\n\n<table %s>\n", c.tableAttributes)
 	line("Server Software:", "%s", server(r.Head))
-	line("Server Hostname:", "%s", c.to.host)
-	line("Server Port:", "%d", c.to.port)
-	line("Document Path:", "%s", c.to.path)
+	line("Server Hostname:", "%s", c.target.host)
+	line("Server Port:", "%d", c.target.port)
+	line("Document Path:", "%s", c.target.path)
 	line("Document Length:", "%s", c.lengthText(o))
 	line("Concurrency Level:", "%d", c.concurrency)
 	line("Time taken for tests:", "%.3f seconds", o.seconds)
@@ -53,11 +53,12 @@ func (c *Command) printHTML(w io.Writer, r *load.Result, o *outcome) {
 }
 
 func (c *Command) htmlSent(w io.Writer, what string, rate float64) {
-	fmt.Fprintf(w, "<tr %s><td colspan=2 %s>&nbsp;</td><td colspan=2 %s>%.2f kb/s %s</td></tr>\n", c.rowAttributes, c.cells, c.cells, rate, what)
+	fmt.Fprintf(w, "<tr %s><td colspan=2 %s>&nbsp;</td><td colspan=2 %s>%.2f kb/s %s</td></tr>\n", c.rowAttributes,
+		c.cells, c.cells, rate, what)
 }
 
-// htmlTimes prints connecting and the total. Processing is the difference of the two, and so
-// the time of no request.
+// htmlTimes prints the times of connecting and in total. Like ab, it prints the difference of the
+// two as processing, which is the time of no request.
 func (c *Command) htmlTimes(w io.Writer, o *outcome) {
 	summary := func(time func(*request) int64) (low, mean, high int64) {
 		col := columnOf(o.requests, time)

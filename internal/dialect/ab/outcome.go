@@ -7,34 +7,34 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// request is one that counts as complete. Times are in microseconds, as ab takes them.
+// request is a request that ab counts as complete. Times are in microseconds, as in ab.
 type request struct {
 	start   time.Duration // since measuring began
 	connect int64
-	total   int64 // connecting included
-	wait    int64 // from when it was sent to the first byte
+	total   int64 // includes connecting
+	wait    int64 // from sending to the first byte
 }
 
 func (r *request) processing() int64 { return r.total - r.connect }
 
-// outcome is a run as ab would have counted it.
+// outcome holds the counters of a run as ab would have counted it.
 type outcome struct {
 	seconds  float64
 	requests []request // in the order in which they ended
 
 	documentLength                       int64
-	connect, receive, length, exceptions int // failures, of which one request may have several
+	connect, receive, length, exceptions int // failures; a request may have several
 	writes, non2xx, kept                 int
 	transferred, html, sent              int64
-	stop                                 *stop // what would have ended ab; nil if it had gone on
+	stop                                 *stop // why ab would have exited early; nil otherwise
 
-	ended time.Duration // when the last request was complete, since measuring began
+	lastDone time.Duration // when the last request completed, since measuring began
 }
 
 func (o *outcome) failed() int { return o.connect + o.receive + o.length + o.exceptions }
 
-// count makes ab's counts of what the generator kept. ab takes every response for complete
-// that ended, however it did.
+// count computes ab's counters from the samples. ab considers every response complete, however it
+// ended.
 func (c *Command) count(r *load.Result) *outcome {
 	o := &outcome{seconds: r.Seconds, sent: int64(r.SentBytes)}
 	samples := r.Samples[:min(len(r.Samples), c.requests)]
@@ -52,33 +52,33 @@ func (c *Command) count(r *load.Result) *outcome {
 			unanswered = true
 			continue
 		}
-		if (why == reset || why == unconnected) && !c.goOn {
+		if (why == reset || why == unconnected) && !c.continueOnError {
 			o.stop = socketStop(why, r.Errors.First)
 			return o
 		}
 		o.countFailure(why, &refused)
 		o.countResponse(s)
-		if !good && why == nothing {
+		if !good && why == success {
 			good, o.documentLength = true, s.Body
-		} else if good && !c.anyLength && (s.Body != o.documentLength || why != nothing) {
+		} else if good && !c.anyLength && (s.Body != o.documentLength || why != success) {
 			o.length++
 		}
 		o.requests = append(o.requests, requestOf(s))
-		o.ended = s.Done
+		o.lastDone = s.Done
 	}
 	if len(o.requests) == c.requests {
-		o.seconds = o.ended.Seconds()
+		o.seconds = o.lastDone.Seconds()
 	}
 	if unanswered && c.limit == 0 {
-		o.stop = pollTimeout() // without a time limit ab waits for all
+		o.stop = pollTimeout() // without a time limit ab waits for all responses
 	}
-	// The kernel reports a refusal twice to ab, of which every second one is an exception.
+	// The kernel reports a refused connection to ab twice; every second report is an exception.
 	o.exceptions += (refused + 1) / 2
 	return o
 }
 
-// isSilent reports whether no request was complete while one was not answered. ab ends then.
-func (o *outcome) isSilent(unanswered *load.Sample) bool { return o.ended <= unanswered.Sent }
+// isSilent reports whether no request completed while this one waited. ab exits in this case.
+func (o *outcome) isSilent(unanswered *load.Sample) bool { return o.lastDone <= unanswered.Sent }
 
 func (o *outcome) countFailure(why cause, refused *int) {
 	switch why {
@@ -111,7 +111,7 @@ func requestOf(s *load.Sample) request {
 	return q
 }
 
-// server is the Server field of a response's head, up to the first space, as ab finds it.
+// server returns the Server field of a response's head, up to the first space, as ab parses it.
 func server(head string) string {
 	i := strings.Index(strings.ToLower(head), "server:")
 	if i < 0 {

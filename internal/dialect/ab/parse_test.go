@@ -20,10 +20,12 @@ func plan(t *testing.T, args ...string) load.Plan {
 	return c.Plan()
 }
 
-func TestPlanOfAPublishedCommandLine(t *testing.T) {
+func TestPublishedCommandLineIsAccepted(t *testing.T) {
 	p := plan(t, "-k", "-c", "4000", "-n", "100000", "http://127.0.0.1:8080/hello/100?a=b")
-	if p.URL != "http://127.0.0.1:8080/hello/100?a=b" || p.Connections != 4000 || p.Requests != 100000 || p.Samples != 100000 ||
-		p.Version != load.HTTP10 || p.Method != "GET" || p.Timeout != 30*time.Second || p.Duration != 0 || p.PerConnection != 0 {
+	if p.URL != "http://127.0.0.1:8080/hello/100?a=b" || p.Connections != 4000 || p.Requests != 100000 ||
+		p.Samples != 100000 ||
+		p.Version != load.HTTP10 || p.Method != "GET" || p.Timeout != 30*time.Second || p.Duration != 0 ||
+		p.PerConnection != 0 {
 		t.Errorf("got %+v", p)
 	}
 	want := "Connection: Keep-Alive|Host: 127.0.0.1:8080|User-Agent: ApacheBench/2.3|Accept: */*"
@@ -32,7 +34,7 @@ func TestPlanOfAPublishedCommandLine(t *testing.T) {
 	}
 }
 
-func TestPlan(t *testing.T) {
+func TestFlagsSetThePlan(t *testing.T) {
 	dir := t.TempDir()
 	body := filepath.Join(dir, "body")
 	if err := os.WriteFile(body, []byte("a=b\n"), 0o644); err != nil {
@@ -45,15 +47,19 @@ func TestPlan(t *testing.T) {
 		{"one request", "localhost/", func(p *load.Plan) bool {
 			return p.URL == "http://localhost:80/" && p.Connections == 1 && p.Requests == 1
 		}},
-		{"a time", "-n 7 -t 3 http://h/", func(p *load.Plan) bool { return p.Duration == 3*time.Second && p.Requests == 50000 }},
+		{"a time", "-n 7 -t 3 http://h/", func(p *load.Plan) bool {
+			return p.Duration == 3*time.Second && p.Requests == 50000
+		}},
 		{"a time and then a number", "-t 3 -n 70000 http://h/", func(p *load.Plan) bool {
 			return p.Duration == 3*time.Second && p.Requests == 70000 && p.Samples == 70000
 		}},
 		{"POST", "-T text/csv -p " + body + " http://h/", func(p *load.Plan) bool {
-			return p.Method == "POST" && p.Body == "a=b\n" && strings.HasPrefix(strings.Join(p.Header, "|"), "Content-length: 4|Content-type: text/csv|Host: h|")
+			return p.Method == "POST" && p.Body == "a=b\n" &&
+				strings.HasPrefix(strings.Join(p.Header, "|"), "Content-length: 4|Content-type: text/csv|Host: h|")
 		}},
 		{"PUT with another method", "-u " + body + " -m PATCH http://h/", func(p *load.Plan) bool {
-			return p.Method == "PATCH" && p.Body == "a=b\n" && strings.HasPrefix(strings.Join(p.Header, "|"), "Content-length: 4|Content-type: text/plain|Host: h|")
+			return p.Method == "PATCH" && p.Body == "a=b\n" &&
+				strings.HasPrefix(strings.Join(p.Header, "|"), "Content-length: 4|Content-type: text/plain|Host: h|")
 		}},
 		{"HEAD", "-i http://h/", func(p *load.Plan) bool { return p.Method == "HEAD" }},
 		{"header", "-k -H X-A:b -A u:p -C a=1 -H Accept:text/html -H Host:other http://h/", func(p *load.Plan) bool {
@@ -66,7 +72,8 @@ func TestPlan(t *testing.T) {
 			return len(p.Sources) == 1 && p.Sources[0].String() == "127.0.0.2" && p.Timeout == 3*time.Second
 		}},
 		{"TLS", "-f tls1.2 -H Host:name https://127.0.0.1/", func(p *load.Plan) bool {
-			return p.URL == "https://127.0.0.1:443/" && p.TLS.InsecureSkipVerify && p.TLS.ServerName == "name" && p.TLS.MinVersion == p.TLS.MaxVersion && p.TLS.MinVersion == 0x0303
+			return p.URL == "https://127.0.0.1:443/" && p.TLS.InsecureSkipVerify && p.TLS.ServerName == "name" &&
+				p.TLS.MinVersion == p.TLS.MaxVersion && p.TLS.MinVersion == 0x0303
 		}},
 	} {
 		if p := plan(t, strings.Fields(c.line)...); !c.ok(&p) {
@@ -75,20 +82,20 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-func TestWrongCommandLines(t *testing.T) {
+func TestInvalidCommandLinesAreRejected(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
-		{"", "want one URL, after all flags, got 0"},
-		{"http://h/ -n 5", "want one URL, after all flags, got 3"},
+		{"", "want one URL after all flags, got 0"},
+		{"http://h/ -n 5", "want one URL after all flags, got 3"},
 		{"http://h", "want a path after the host, at least /"},
 		{"http:///x", "want a host"},
 		{"http://h:0/x", `port "0": want a number from 1 to 65535`},
-		{"-c 2 http://h/", "concurrency level 2 is greater than the number of requests, 1"},
-		{"-n 0 http://h/", `flag -n: "0": want a whole number from 1 to 100000000`},
+		{"-c 2 http://h/", "concurrency 2 exceeds the number of requests, 1"},
+		{"-n 0 http://h/", `flag -n: "0": want an integer from 1 to 100000000`},
 		{"-c 20001 -n 30000 http://h/", "from 1 to 20000"},
-		{"-n 1 -X proxy:80 http://h/", "flag -X is not supported; all of ab's are but -b, -X, -I, -Z"},
-		{"-y", "flag -y: its value is missing"},
-		{"-Q http://h/", `unknown flag "-Q"; all of ab's are but`},
-		{"-v 2 http://h/", `flag -v: "2": want a whole number from 0 to 1`},
+		{"-n 1 -X proxy:80 http://h/", "flag -X is not supported; ab's unsupported flags are -b, -X, -I, -Z"},
+		{"-y", "flag -y: missing value"},
+		{"-Q http://h/", `unknown flag "-Q"; ab's unsupported flags are`},
+		{"-v 2 http://h/", `flag -v: "2": want an integer from 0 to 1`},
 		{"-i -p /dev/null http://h/", "flag -p: cannot mix POST with other methods"},
 		{"-p /nonexistent http://h/", "flag -p: open /nonexistent:"},
 		{"-f SSL3 http://h/", `"SSL3": want TLS1,`},

@@ -12,10 +12,10 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// Plan returns what to run. Its Trace writes progress to what Begin was given.
+// Plan returns the plan of the run. Its Trace writes progress to the stderr of Begin.
 func (c *Command) Plan() load.Plan {
 	p := load.Plan{
-		URL:         c.to.url(),
+		URL:         c.target.url(),
 		Method:      c.method,
 		Header:      c.headerLines(),
 		Body:        c.body,
@@ -33,13 +33,13 @@ func (c *Command) Plan() load.Plan {
 	if c.source.IsValid() {
 		p.Sources = []netip.Addr{c.source}
 	}
-	if c.to.secure {
+	if c.target.secure {
 		p.TLS = c.tlsConfig()
 	}
 	return p
 }
 
-// headerLines are the fields in ab's order: those of -H come before Host.
+// headerLines returns the header fields in ab's order: those of -H precede Host.
 func (c *Command) headerLines() (lines []string) {
 	if c.keepAlive {
 		lines = append(lines, "Connection: Keep-Alive")
@@ -53,19 +53,19 @@ func (c *Command) headerLines() (lines []string) {
 	}
 	lines = append(lines, c.header...)
 	for _, own := range []struct{ name, line string }{
-		{"Host", c.to.hostLine()},
+		{"Host", c.target.hostLine()},
 		{"User-Agent", "User-Agent: ApacheBench/2.3"},
 		{"Accept", "Accept: */*"},
 	} {
-		if _, ok := c.given(own.name); !ok {
+		if _, ok := c.headerValue(own.name); !ok {
 			lines = append(lines, own.line)
 		}
 	}
 	return lines
 }
 
-// given returns the value that -H gives to a header field.
-func (c *Command) given(name string) (value string, ok bool) {
+// headerValue returns the value of a header field set by -H.
+func (c *Command) headerValue(name string) (value string, ok bool) {
 	i := slices.IndexFunc(c.header, func(line string) bool {
 		n, _, _ := strings.Cut(line, ":")
 		return strings.EqualFold(n, name)
@@ -77,7 +77,7 @@ func (c *Command) given(name string) (value string, ok bool) {
 	return strings.TrimSpace(value), true
 }
 
-// Begin prints what ab does before it runs.
+// Begin prints ab's output before a run.
 func (c *Command) Begin(stdout, stderr io.Writer) {
 	c.stderr = stderr
 	if c.html {
@@ -89,8 +89,8 @@ func (c *Command) Begin(stdout, stderr io.Writer) {
 	fmt.Fprint(stdout, "This is ApacheBench, Version 2.3 <$Revision$>\n"+
 		"Copyright 1996 Adam Twiss, Zeus Technology Ltd, http://www.zeustech.net/\n"+
 		"Licensed to The Apache Software Foundation, http://www.apache.org/\n\n")
-	fmt.Fprintf(stdout, "Benchmarking %s (be patient)", c.to.host)
-	if c.beat > 0 {
+	fmt.Fprintf(stdout, "Benchmarking %s (be patient)", c.target.host)
+	if c.progressStep > 0 {
 		fmt.Fprintln(stdout)
 	} else {
 		fmt.Fprint(stdout, "...")
@@ -99,14 +99,14 @@ func (c *Command) Begin(stdout, stderr io.Writer) {
 
 func (c *Command) progress(g load.Progress) {
 	if g.Measuring {
-		c.tell(int(g.Requests))
+		c.printProgress(int(g.Requests))
 	}
 }
 
-// tell writes the lines of progress that are due when so many requests are done.
-func (c *Command) tell(done int) {
-	for c.beat > 0 && c.stderr != nil && (c.told+1)*c.beat <= min(done, c.requests) {
-		c.told++
-		fmt.Fprintf(c.stderr, "Completed %d requests\n", c.told*c.beat)
+// printProgress writes the lines of progress due after a number of requests.
+func (c *Command) printProgress(done int) {
+	for c.progressStep > 0 && c.stderr != nil && (c.progressLines+1)*c.progressStep <= min(done, c.requests) {
+		c.progressLines++
+		fmt.Fprintf(c.stderr, "Completed %d requests\n", c.progressLines*c.progressStep)
 	}
 }

@@ -22,7 +22,7 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// run is what a command line did.
+// run is the outcome of a command line.
 type run struct {
 	stdout, stderr string
 	code           int
@@ -31,7 +31,7 @@ type run struct {
 	connections    int
 }
 
-// theirs runs ab.
+// theirs runs the real ab.
 func theirs(t *testing.T, s *dialecttest.Server, args []string) run {
 	t.Helper()
 	path, env := programs.AB(t)
@@ -47,7 +47,7 @@ func theirs(t *testing.T, s *dialecttest.Server, args []string) run {
 	return run{stdout.String(), stderr.String(), c.ProcessState.ExitCode(), s.First(), s.Requests(), s.Connections()}
 }
 
-// ours runs the same command line as "tare ab" does.
+// ours runs the same command line as "tare ab".
 func ours(t *testing.T, s *dialecttest.Server, args []string) run {
 	t.Helper()
 	s.Reset()
@@ -72,17 +72,18 @@ func ours(t *testing.T, s *dialecttest.Server, args []string) run {
 	return run{stdout.String(), stderr.String(), code, s.First(), s.Requests(), s.Connections()}
 }
 
-// doubts are ab's own about the times of a run, which another has by chance.
+// doubts matches ab's warnings about times, which depend on chance.
 func withoutDoubts(text string) string {
 	return regexp.MustCompile(`(ERROR|WARNING): .*\n  .*\n`).ReplaceAllString(text, "")
 }
 
-// shape is what a report must have in common with ab's, whatever the times.
+// shape returns what a report must have in common with ab's, whatever the times.
 func shape(text string) string {
-	return dialecttest.Shape(withoutDoubts(text), regexp.MustCompile(`^(Connect|Processing|Waiting|Total): |^ +[0-9]+%|^<tr.*(Connect|Processing|Total):`))
+	return dialecttest.Shape(withoutDoubts(text),
+		regexp.MustCompile(`^(Connect|Processing|Waiting|Total): |^ +[0-9]+%|^<tr.*(Connect|Processing|Total):`))
 }
 
-// counts are the lines of a report that say the same of each run.
+// counts returns the lines of a report that are the same in each run.
 func counts(text string) string {
 	var same []string
 	for line := range strings.Lines(text) {
@@ -107,8 +108,9 @@ func compare(t *testing.T, theirs, ours run) {
 			t.Errorf("%s: ab has\n%s\nours has\n%s", c.what, c.theirs, c.ours)
 		}
 	}
-	// Without -k either makes a few that it finds no more request for.
-	if kept := strings.Contains(theirs.sent, "Keep-Alive") && theirs.connections < theirs.requests; kept && ours.connections != theirs.connections {
+	// Without -k, both open a few connections for which no request is left.
+	if kept := strings.Contains(theirs.sent, "Keep-Alive") && theirs.connections < theirs.requests; kept &&
+		ours.connections != theirs.connections {
 		t.Errorf("ab made %d connections, ours %d", theirs.connections, ours.connections)
 	}
 	if t.Failed() {
@@ -116,8 +118,8 @@ func compare(t *testing.T, theirs, ours run) {
 	}
 }
 
-// answer answers by the path; of some, every tenth request in another way.
-func answer() http.Handler {
+// answer responds according to the path; on some paths, every tenth response differs.
+func respond() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		tenth := dialecttest.Number(r)%10 == 0
 		w.Header().Set("Server", "test/1.0 (net/http)")
@@ -160,7 +162,7 @@ func answer() http.Handler {
 	})
 }
 
-// reset ends a connection so that the other side's next call fails.
+// reset closes a connection so that the peer's next call fails.
 func reset(c net.Conn) error {
 	if tap, ok := c.(interface{ NetConn() net.Conn }); ok {
 		c = tap.NetConn()
@@ -171,12 +173,12 @@ func reset(c net.Conn) error {
 	return c.Close()
 }
 
-func TestLikeRealOne(t *testing.T) {
+func TestReportsMatchRealAB(t *testing.T) {
 	body := filepath.Join(t.TempDir(), "body")
 	if err := os.WriteFile(body, []byte("name=value"), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s := dialecttest.NewServer(t, answer())
+	s := dialecttest.NewServer(t, respond())
 	for _, line := range []string{
 		"-n 50 -c 5 URL",
 		"-k -n 50 -c 5 URL",
@@ -213,9 +215,9 @@ func TestLikeRealOne(t *testing.T) {
 	}
 }
 
-// A time ends a run, whatever its number.
-func TestTimeLikeRealOne(t *testing.T) {
-	s := dialecttest.NewServer(t, answer())
+// -t ends a run, whatever its number of requests.
+func TestTimeLimitMatchesRealAB(t *testing.T) {
+	s := dialecttest.NewServer(t, respond())
 	args := []string{"-k", "-q", "-t", "1", "-n", "10000000", "-c", "2", s.URL}
 	dialecttest.Again(t, func() error {
 		th, our := theirs(t, s, args), ours(t, s, args)
@@ -229,17 +231,19 @@ func TestTimeLikeRealOne(t *testing.T) {
 	})
 }
 
-// What ends ab ends none of our runs, but the report is the same.
-func TestEndLikeRealOne(t *testing.T) {
-	s := dialecttest.NewServer(t, answer())
+// Errors that make ab exit do not end tare's run, but the report is the same.
+func TestEarlyExitMatchesRealAB(t *testing.T) {
+	s := dialecttest.NewServer(t, respond())
 	for _, line := range []string{"-n 12 URLreset", "-n 200 -t 1 URLreset", "-s 1 -n 12 URLsilent"} {
 		t.Run(line, func(t *testing.T) {
 			args := strings.Fields(strings.ReplaceAll(line, "URL", s.URL))
-			dialecttest.Again(t, func() error { // what has a second is over before the tenth request if that has no processor
+			// what has a second is over before the tenth request if that has no processor
+			dialecttest.Again(t, func() error {
 				th := theirs(t, s, append([]string{"-q"}, args...))
 				our := ours(t, s, append([]string{"-q"}, args...))
 				if th.stdout != our.stdout || th.stderr != our.stderr || th.code != our.code {
-					return fmt.Errorf("ab ended with %d and printed\n%s\n%s\nours with %d, and\n%s\n%s", th.code, th.stdout, th.stderr, our.code, our.stdout, our.stderr)
+					return fmt.Errorf("ab ended with %d and printed\n%s\n%s\nours with %d, and\n%s\n%s", th.code,
+						th.stdout, th.stderr, our.code, our.stdout, our.stderr)
 				}
 				return nil
 			})
@@ -247,14 +251,14 @@ func TestEndLikeRealOne(t *testing.T) {
 	}
 }
 
-func TestRefusedLikeRealOne(t *testing.T) {
+func TestRefusedConnectionMatchesRealAB(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
 	url := "http://" + l.Addr().String() + "/"
 	l.Close() // nobody is there now
-	s := dialecttest.NewServer(t, answer())
+	s := dialecttest.NewServer(t, respond())
 	for _, line := range []string{"-n 20 -c 2", "-k -n 200 -c 5"} {
 		t.Run(line, func(t *testing.T) {
 			args := append(strings.Fields(line), url)
@@ -263,10 +267,11 @@ func TestRefusedLikeRealOne(t *testing.T) {
 	}
 }
 
-func TestTLSLikeRealOne(t *testing.T) {
-	s := dialecttest.NewTLSServer(t, answer())
+func TestTLSMatchesRealAB(t *testing.T) {
+	s := dialecttest.NewTLSServer(t, respond())
 	named := strings.Replace(s.URL, "127.0.0.1", "localhost", 1)
-	for _, line := range []string{"-n 4 -c 2 " + s.URL, "-k -f TLS1.2 -n 4 -c 2 " + named, "-k -n 20 -H Host:other.example " + s.URL} {
+	for _, line := range []string{"-n 4 -c 2 " + s.URL, "-k -f TLS1.2 -n 4 -c 2 " + named,
+		"-k -n 20 -H Host:other.example " + s.URL} {
 		t.Run(line, func(t *testing.T) {
 			th, our := theirs(t, s, strings.Fields(line)), ours(t, s, strings.Fields(line))
 			th.sent, our.sent = "", ""            // it is encrypted

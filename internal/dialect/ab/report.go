@@ -8,12 +8,12 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// Report prints what ab does after a run, and writes the files of -e and -g. Where ab would
-// have ended before its time it prints what ab would have said, and the error is an ExitError.
+// Report prints ab's output after a run and writes the files of -e and -g. If ab would have exited
+// early, Report prints ab's message and returns an ExitError.
 func (c *Command) Report(stdout, stderr io.Writer, r *load.Result) error {
 	o := c.count(r)
 	c.stderr = stderr
-	c.tell(len(o.requests))
+	c.printProgress(len(o.requests))
 	if o.stop != nil {
 		fmt.Fprint(stderr, o.stop.text)
 		if n := len(o.requests); n > 0 {
@@ -21,14 +21,14 @@ func (c *Command) Report(stdout, stderr io.Writer, r *load.Result) error {
 		}
 		return &dialect.ExitError{Code: o.stop.code}
 	}
-	if c.beat > 0 {
+	if c.progressStep > 0 {
 		fmt.Fprintf(stderr, "Finished %d requests\n", len(o.requests))
 	} else {
 		fmt.Fprintln(stdout, "..done")
 	}
 	if c.html {
 		c.printHTML(stdout, r, o)
-		return nil // ab writes no files then
+		return nil // with -w, ab writes no files
 	}
 	c.printSubject(stdout, r, o)
 	c.printCounts(stdout, o)
@@ -44,21 +44,21 @@ func (c *Command) Report(stdout, stderr io.Writer, r *load.Result) error {
 	return c.writeFiles(sorted)
 }
 
-// printSubject says what was asked for.
+// printSubject prints the server and the document.
 func (c *Command) printSubject(w io.Writer, r *load.Result, o *outcome) {
 	fmt.Fprintf(w, "\n\nServer Software:        %s\n", server(r.Head))
-	fmt.Fprintf(w, "Server Hostname:        %s\n", c.to.host)
-	fmt.Fprintf(w, "Server Port:            %d\n", c.to.port)
+	fmt.Fprintf(w, "Server Hostname:        %s\n", c.target.host)
+	fmt.Fprintf(w, "Server Port:            %d\n", c.target.port)
 	if s := &c.session; s.protocol != "" {
 		fmt.Fprintf(w, "SSL/TLS Protocol:       %s\n", s.protocol)
 		if s.temp != "" {
 			fmt.Fprintf(w, "Server Temp Key:        %s\n", s.temp)
 		}
 	}
-	if name := c.serverName(); c.to.secure && name != "" {
+	if name := c.serverName(); c.target.secure && name != "" {
 		fmt.Fprintf(w, "TLS Server Name:        %s\n", name)
 	}
-	fmt.Fprintf(w, "\nDocument Path:          %s\n", c.to.path)
+	fmt.Fprintf(w, "\nDocument Path:          %s\n", c.target.path)
 	fmt.Fprintf(w, "Document Length:        %s\n\n", c.lengthText(o))
 }
 
@@ -75,7 +75,8 @@ func (c *Command) printCounts(w io.Writer, o *outcome) {
 	fmt.Fprintf(w, "Complete requests:      %d\n", len(o.requests))
 	fmt.Fprintf(w, "Failed requests:        %d\n", o.failed())
 	if o.failed() > 0 {
-		fmt.Fprintf(w, "   (Connect: %d, Receive: %d, Length: %d, Exceptions: %d)\n", o.connect, o.receive, o.length, o.exceptions)
+		fmt.Fprintf(w, "   (Connect: %d, Receive: %d, Length: %d, Exceptions: %d)\n", o.connect, o.receive, o.length,
+			o.exceptions)
 	}
 	if o.writes > 0 {
 		fmt.Fprintf(w, "Write errors:           %d\n", o.writes)
@@ -112,8 +113,8 @@ func kilobytes(bytes int64) float64 { return float64(bytes) / 1024 }
 
 // row is a line of the table of times.
 type row struct {
-	name  string // as it begins the line
-	about string // as warnings name it
+	name  string // start of the line
+	about string // name in warnings
 	column
 }
 
@@ -145,7 +146,7 @@ func (c *Command) printTimes(w io.Writer, o *outcome) {
 	}
 }
 
-// warn prints ab's doubt in a row whose mean is far from its median.
+// warn prints ab's warning about a row whose mean is far from its median.
 func (r *row) warn(w io.Writer) {
 	apart := float64(max(r.mean-r.median, r.median-r.mean))
 	switch {

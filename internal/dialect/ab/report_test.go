@@ -13,13 +13,15 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// sample is one of a kept connection. Times are in microseconds.
+// sample returns a sample on a kept connection. Times are in microseconds.
 func sample(connect, sent, first, done int64) load.Sample {
 	at := func(micros int64) time.Duration { return time.Duration(micros) * time.Microsecond }
-	return load.Sample{Connect: at(connect), Due: at(sent), Sent: at(sent), First: at(first), Done: at(done), Status: 200, Kept: true, Body: 60, Bytes: 160}
+	return load.Sample{Connect: at(connect), Due: at(sent), Sent: at(sent), First: at(first), Done: at(done),
+		Status: 200, Kept: true, Body: 60, Bytes: 160}
 }
 
-// five are of totals 22, 10, 8, 12 and 14.6 ms, which wait 10, 4, 1, 5 and 6.4 ms.
+// five returns samples with totals of 22, 10, 8, 12 and 14.6 ms, and waits of 10, 4, 1, 5 and 6.4
+// ms.
 func five() *load.Result {
 	return &load.Result{
 		Seconds: 0.07, Requests: 5, SentBytes: 500, Head: "HTTP/1.0 200 OK\r\nServer: nginx/1.22 (Debian)\r\n\r\n",
@@ -30,7 +32,7 @@ func five() *load.Result {
 	}
 }
 
-// report runs a command's report; a run with an exit code has an error.
+// report writes a command's report; an exit code is returned as an error.
 func report(t *testing.T, r *load.Result, line string) (stdout, stderr string, err error) {
 	t.Helper()
 	c, err := ab.Parse(strings.Fields(line))
@@ -43,7 +45,7 @@ func report(t *testing.T, r *load.Result, line string) (stdout, stderr string, e
 	return out.String(), errs.String(), err
 }
 
-func TestReport(t *testing.T) {
+func TestReportIsABs(t *testing.T) {
 	stdout, stderr, err := report(t, five(), "-k -c 2 -n 5 http://127.0.0.1:8080/hello")
 	const want = `This is ApacheBench, Version 2.3 <$Revision$>
 Copyright 1996 Adam Twiss, Zeus Technology Ltd, http://www.zeustech.net/
@@ -108,15 +110,15 @@ Total:          8    13   22
 	}
 }
 
-// ab doubts a mean that is far from the median: nine of 1 ms and one of 1.45 ms, which have a
+// ab warns about a mean far from the median. Nine samples of 1 ms and one of 1.45 ms have a
 // deviation of 0.1 ms, and means of 1 ms.
-func TestWarnings(t *testing.T) {
+func TestMeanFarFromMedianIsWarnedAbout(t *testing.T) {
 	r := &load.Result{Seconds: 1}
 	for range 9 {
 		r.Samples = append(r.Samples, sample(0, 0, 480, 480))
 	}
 	r.Samples = append(r.Samples, sample(0, 0, 700, 700))
-	// The mean is 502 us, printed as 1, the median 0, and the deviation 0.07 ms.
+	// The mean of 502 µs is printed as 1, the median is 0, and the deviation 0.07 ms.
 	stdout, _, _ := report(t, r, "-c 1 -n 10 http://h/")
 	const want = `Total:          0    1   0.1      0       1
 ERROR: The median and mean for the processing time are more than twice the standard
@@ -137,7 +139,7 @@ ERROR: The median and mean for the total time are more than twice the standard
 	}
 }
 
-func TestFailures(t *testing.T) {
+func TestFailuresAreCountedAsByAB(t *testing.T) {
 	failing := func(f load.Failure, first string) *load.Result {
 		r := five()
 		r.Samples[2] = load.Sample{Sent: 30 * time.Millisecond, Done: 40 * time.Millisecond, Failure: f}
@@ -156,17 +158,28 @@ func TestFailures(t *testing.T) {
 		stderr      string
 		code        int
 	}{
-		{"another length, another status", "", other, "Failed requests:        1\n   (Connect: 0, Receive: 0, Length: 1, Exceptions: 0)\nNon-2xx responses:      1\nTotal", "", 0},
+		{"another length, another status", "", other,
+			"Failed requests:        1\n   (Connect: 0, Receive: 0, Length: 1, Exceptions: 0)\nNon-2xx responses:      1\nTotal", "", 0},
 		{"any length", "-l", other, "Failed requests:        0\nNon-2xx", "", 0},
-		{"no response", "", failing(load.FailedRead, "read: connection closed before a response"), "Complete requests:      5\nFailed requests:        1\n   (Connect: 0, Receive: 0, Length: 1, Exceptions: 0)\n", "", 0},
-		{"reset", "", failing(load.FailedRead, resetText), "(be patient)...Total of 2 requests completed\n", "apr_socket_recv: Connection reset by peer (104)\n", 104},
-		{"reset, and on", "-r", failing(load.FailedRead, resetText), "Complete requests:      5\nFailed requests:        3\n   (Connect: 0, Receive: 1, Length: 1, Exceptions: 1)\n", "", 0},
-		{"refused", "", failing(load.FailedConnect, refusedText), "Total of 2 requests completed\n", "apr_socket_recv: Connection refused (111)\n", 111},
-		{"no ports", "", failing(load.FailedConnect, "connect: cannot assign requested address"), "Total of 2 requests completed\n", "\nTest aborted after 10 failures\n\napr_socket_connect(): Cannot assign requested address (99)\n", 99},
-		{"unsent", "", failing(load.FailedWrite, "write: broken pipe"), "Failed requests:        1\n   (Connect: 0, Receive: 0, Length: 1, Exceptions: 0)\nWrite errors:           1\n", "", 0},
-		{"unanswered", "", failing(load.FailedTimeout, "no response in 30s"), "Total of 4 requests completed\n", "apr_pollset_poll: The timeout specified has expired (70007)\n", 119},
-		{"unanswered, nothing else", "", silent, "Total of 2 requests completed\n", "apr_pollset_poll: The timeout specified has expired (70007)\n", 119},
-		{"unanswered in a time", "-t 1", failing(load.FailedTimeout, "no response in 30s"), "Complete requests:      4\nFailed requests:        0\n", "Finished 4 requests\n", 0},
+		{"no response", "", failing(load.FailedRead, "read: connection closed before a response"),
+			"Complete requests:      5\nFailed requests:        1\n   (Connect: 0, Receive: 0, Length: 1, Exceptions: 0)\n", "", 0},
+		{"reset", "", failing(load.FailedRead, resetText), "(be patient)...Total of 2 requests completed\n",
+			"apr_socket_recv: Connection reset by peer (104)\n", 104},
+		{"reset, and on", "-r", failing(load.FailedRead, resetText),
+			"Complete requests:      5\nFailed requests:        3\n   (Connect: 0, Receive: 1, Length: 1, Exceptions: 1)\n", "", 0},
+		{"refused", "", failing(load.FailedConnect, refusedText), "Total of 2 requests completed\n",
+			"apr_socket_recv: Connection refused (111)\n", 111},
+		{"no ports", "", failing(load.FailedConnect, "connect: cannot assign requested address"),
+			"Total of 2 requests completed\n",
+			"\nTest aborted after 10 failures\n\napr_socket_connect(): Cannot assign requested address (99)\n", 99},
+		{"unsent", "", failing(load.FailedWrite, "write: broken pipe"),
+			"Failed requests:        1\n   (Connect: 0, Receive: 0, Length: 1, Exceptions: 0)\nWrite errors:           1\n", "", 0},
+		{"unanswered", "", failing(load.FailedTimeout, "no response in 30s"), "Total of 4 requests completed\n",
+			"apr_pollset_poll: The timeout specified has expired (70007)\n", 119},
+		{"unanswered, nothing else", "", silent, "Total of 2 requests completed\n",
+			"apr_pollset_poll: The timeout specified has expired (70007)\n", 119},
+		{"unanswered in a time", "-t 1", failing(load.FailedTimeout, "no response in 30s"),
+			"Complete requests:      4\nFailed requests:        0\n", "Finished 4 requests\n", 0},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			n := "-n 5"
@@ -175,14 +188,15 @@ func TestFailures(t *testing.T) {
 			}
 			stdout, stderr, err := report(t, c.r, n+" "+c.flags+" -c 2 http://h/")
 			exited, _ := errors.AsType[*dialect.ExitError](err)
-			if !strings.Contains(stdout, c.want) || stderr != c.stderr || (err != nil) != (c.code != 0) || err != nil && exited.Code != c.code {
+			if !strings.Contains(stdout, c.want) || stderr != c.stderr || (err != nil) != (c.code != 0) || err != nil &&
+				exited.Code != c.code {
 				t.Errorf("got %v, on stderr %q, and\n%s", err, stderr, stdout)
 			}
 		})
 	}
 }
 
-func TestProgress(t *testing.T) {
+func TestProgressIsPrintedInTenths(t *testing.T) {
 	c, err := ab.Parse([]string{"-n", "1005", "http://h/"})
 	if err != nil {
 		t.Fatal(err)
@@ -197,7 +211,8 @@ func TestProgress(t *testing.T) {
 	if want := "Completed 100 requests\nCompleted 200 requests\nCompleted 300 requests\n"; stderr.String() != want {
 		t.Errorf("got %q, want %q", &stderr, want)
 	}
-	if err := c.Report(&stdout, &stderr, five()); err != nil || !strings.HasSuffix(stderr.String(), "300 requests\nFinished 5 requests\n") {
+	if err := c.Report(&stdout, &stderr, five()); err != nil ||
+		!strings.HasSuffix(stderr.String(), "300 requests\nFinished 5 requests\n") {
 		t.Errorf("got %v, %q", err, &stderr)
 	}
 	if !strings.Contains(stdout.String(), "(be patient)\n\n\nServer") {
@@ -205,7 +220,7 @@ func TestProgress(t *testing.T) {
 	}
 }
 
-func TestFiles(t *testing.T) {
+func TestCSVAndPlotFilesAreWritten(t *testing.T) {
 	dir := t.TempDir()
 	csv, plot := filepath.Join(dir, "a.csv"), filepath.Join(dir, "a.tsv")
 	if _, _, err := report(t, five(), "-n 5 -e "+csv+" -g "+plot+" http://h/"); err != nil {
@@ -219,19 +234,22 @@ func TestFiles(t *testing.T) {
 		return strings.Split(string(b), "\n")
 	}
 	got := lines(csv)
-	if len(got) != 103 || got[0] != "Percentage served,Time in ms" || got[1] != "0,8.000" || got[10] != "9,8.000" || got[11] != "10,10.000" || got[51] != "50,14.600" || got[101] != "100,22.000" {
+	if len(got) != 103 || got[0] != "Percentage served,Time in ms" || got[1] != "0,8.000" || got[10] != "9,8.000" ||
+		got[11] != "10,10.000" || got[51] != "50,14.600" || got[101] != "100,22.000" {
 		t.Errorf("got %q", got)
 	}
 	got = lines(plot)
-	if len(got) != 7 || got[0] != "starttime\tseconds\tctime\tdtime\tttime\twait" || !strings.HasSuffix(got[1], "\t0\t8\t8\t1") || !strings.HasSuffix(got[5], "\t2\t20\t22\t10") {
+	if len(got) != 7 || got[0] != "starttime\tseconds\tctime\tdtime\tttime\twait" ||
+		!strings.HasSuffix(got[1], "\t0\t8\t8\t1") || !strings.HasSuffix(got[5], "\t2\t20\t22\t10") {
 		t.Errorf("got %q", got)
 	}
-	if _, _, err := report(t, five(), "-n 5 -e "+dir+" http://h/"); err == nil || !strings.Contains(err.Error(), "ab: cannot write the CSV file of -e: open ") {
+	if _, _, err := report(t, five(), "-n 5 -e "+dir+" http://h/"); err == nil ||
+		!strings.Contains(err.Error(), "ab: write the CSV file of -e: open ") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestFootnotes(t *testing.T) {
+func TestFootnotesExplainMisleadingFigures(t *testing.T) {
 	notes := func(r *load.Result, line string) string {
 		c, err := ab.Parse(strings.Fields(line))
 		if err != nil {
@@ -243,7 +261,7 @@ func TestFootnotes(t *testing.T) {
 	r.Samples[4].Kept = false
 	got := notes(r, "-k -c 2 -n 5 http://h/")
 	for _, want := range []string{
-		"is 2 connections x 0.067 s / 5 requests, not a measurement; the requests took 13.320 ms on average\n",
+		"is 2 connections x 0.067 s / 5 requests, not a measurement; requests took 13.320 ms on average\n",
 		"4 of 5 responses kept their connection",
 		"requests were HTTP/1.0",
 	} {
@@ -254,12 +272,14 @@ func TestFootnotes(t *testing.T) {
 	if strings.Contains(got, "-k is missing") {
 		t.Errorf("got\n%s", got)
 	}
-	if got = notes(five(), "-c 1 -n 5 http://h/"); !strings.Contains(got, "-k is missing") || strings.Contains(got, "connections x") {
+	if got = notes(five(), "-c 1 -n 5 http://h/"); !strings.Contains(got, "-k is missing") ||
+		strings.Contains(got, "connections x") {
 		t.Errorf("got\n%s", got)
 	}
 	r = five()
 	r.Generator.Busy = 1
-	if got = notes(r, "-k -n 5 http://h/"); !strings.Contains(got, "the generator was busy 100% of the time") || strings.Contains(got, "kept their") {
+	if got = notes(r, "-k -n 5 http://h/"); !strings.Contains(got, "the generator was busy 100% of the time") ||
+		strings.Contains(got, "kept their") {
 		t.Errorf("got\n%s", got)
 	}
 }

@@ -8,20 +8,20 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// cause is why a request failed, as far as ab makes a difference.
+// cause is why a request failed, as far as ab distinguishes causes.
 type cause uint8
 
 const (
-	nothing     cause = iota // a whole response, whatever it says
-	closed                   // the connection ended without one, which ab takes for a short response
+	success     cause = iota // a complete response, whatever its status
+	closed                   // the connection closed early, which ab counts as a short response
 	reset                    // reading failed
-	unconnected              // connecting did
-	unsent                   // sending did, which ab goes on after
+	unconnected              // connecting failed
+	unsent                   // sending failed; ab continues
 	timeout
 )
 
-// causeOf tells apart, by the text of the run's first error, what the generator counts as one:
-// a connection that ended and one that broke.
+// causeOf returns the cause of a failure. The generator counts closed and reset connections as one
+// kind; causeOf distinguishes them by the text of the run's first error.
 func causeOf(f load.Failure, first string) cause {
 	switch f {
 	case load.FailedConnect:
@@ -36,28 +36,29 @@ func causeOf(f load.Failure, first string) cause {
 		}
 		return closed
 	}
-	return nothing
+	return success
 }
 
-// stop is ab's end before its time: what it says on stderr, and its exit code.
+// stop is an early exit of ab: its message on stderr, and its exit code.
 type stop struct {
 	text string
 	code int
 }
 
-// pollTimeout is what ab says when no connection had anything to tell for the time of -s.
+// pollTimeout is ab's exit when no connection had an event within the timeout of -s.
 func pollTimeout() *stop {
 	const timeUp = 70007 // APR_TIMEUP
 	return &stop{fmt.Sprintf("apr_pollset_poll: The timeout specified has expired (%d)\n", timeUp), timeUp & 0xff}
 }
 
-// socketStop is what ab says when a socket failed and -r is missing. Which call failed depends
-// on when the kernel told: most connections are refused when ab begins to read.
+// socketStop is ab's exit after a socket error without -r. The failed call depends on when the
+// kernel reports the error: most refused connections fail in ab's first read.
 func socketStop(why cause, first string) *stop {
 	errno, call := syscall.ECONNRESET, "apr_socket_recv"
 	if why == unconnected {
 		errno = syscall.ECONNREFUSED
-		for _, e := range []syscall.Errno{syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.ETIMEDOUT, syscall.EADDRNOTAVAIL, syscall.EMFILE} {
+		for _, e := range []syscall.Errno{syscall.EHOSTUNREACH, syscall.ENETUNREACH, syscall.ETIMEDOUT,
+			syscall.EADDRNOTAVAIL, syscall.EMFILE} {
 			if strings.Contains(first, e.Error()) {
 				errno = e
 			}
@@ -73,7 +74,7 @@ func socketStop(why cause, first string) *stop {
 	return &stop{fmt.Sprintf("%s: %s%s (%d)\n", call, strings.ToUpper(text[:1]), text[1:], int(errno)), int(errno)}
 }
 
-// GivesUp reports whether ab ends: it does when a socket fails, without -r.
+// GivesUp reports whether ab would exit: it does after a socket error without -r.
 func (c *Command) GivesUp(e *load.Errors) bool {
-	return !c.goOn && (e.Connect > 0 || e.Read > 0 && causeOf(load.FailedRead, e.First) == reset)
+	return !c.continueOnError && (e.Connect > 0 || e.Read > 0 && causeOf(load.FailedRead, e.First) == reset)
 }

@@ -6,14 +6,14 @@ import (
 	"slices"
 )
 
-// column is what ab says of one kind of time, in milliseconds.
+// column holds ab's statistics of one kind of time, in milliseconds.
 type column struct {
 	min, mean, median, max int64
 	deviation              float64
 }
 
-// columnOf works a column out as ab does: from microseconds, with whole means, and with a
-// median that is the mean of two values where their number is odd.
+// columnOf computes a column as ab does: from microseconds, with integer means. If the number of
+// values is odd, ab's median is the mean of two values.
 func columnOf(requests []request, time func(*request) int64) column {
 	n := len(requests)
 	sorted := make([]int64, n)
@@ -48,14 +48,14 @@ func processingTime(r *request) int64 { return r.processing() }
 func waitTime(r *request) int64       { return r.wait }
 func totalTime(r *request) int64      { return r.total }
 
-// byTotal is the requests, the quickest first: the order of ab's percentages and of its plot.
+// byTotal returns the requests by total time, the order of ab's percentages and plot.
 func byTotal(requests []request) []request {
 	sorted := slices.Clone(requests)
 	slices.SortStableFunc(sorted, func(a, b request) int { return cmp.Compare(a.total, b.total) })
 	return sorted
 }
 
-// meanTotal is the mean of the total times, in milliseconds.
+// meanTotal returns the mean total time in milliseconds.
 func meanTotal(requests []request) float64 {
 	var sum int64
 	for i := range requests {

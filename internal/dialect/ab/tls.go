@@ -11,15 +11,16 @@ import (
 	"sync"
 )
 
-// session is what the first handshake agreed on.
+// session describes the first TLS handshake.
 type session struct {
 	once           sync.Once
-	protocol, temp string // as ab prints them
+	protocol, temp string // in ab's format
 }
 
-// setProtocol is -f: one version of TLS only.
+// setProtocol implements -f: it restricts TLS to one version.
 func (c *Command) setProtocol(name string) error {
-	versions := map[string]uint16{"TLS1": tls.VersionTLS10, "TLS1.1": tls.VersionTLS11, "TLS1.2": tls.VersionTLS12, "TLS1.3": tls.VersionTLS13}
+	versions := map[string]uint16{"TLS1": tls.VersionTLS10, "TLS1.1": tls.VersionTLS11, "TLS1.2": tls.VersionTLS12,
+		"TLS1.3": tls.VersionTLS13}
 	if strings.EqualFold(name, "ALL") {
 		return nil
 	}
@@ -31,25 +32,25 @@ func (c *Command) setProtocol(name string) error {
 	return nil
 }
 
-// setCertificate is -E: a file with a client's certificates and key.
+// setCertificate implements -E: a file with the client's certificates and key.
 func (c *Command) setCertificate(file string) error {
 	pair, err := tls.LoadX509KeyPair(file, file)
 	c.tls.Certificates = []tls.Certificate{pair}
 	return err
 }
 
-// tlsConfig is ab's way to speak TLS: no certificate is verified.
+// tlsConfig returns ab's TLS configuration, which verifies no certificate.
 func (c *Command) tlsConfig() *tls.Config {
 	config := c.tls.Clone()
 	config.InsecureSkipVerify = true
 	config.ServerName = c.serverName()
 	if config.ServerName == "" {
-		config.ServerName = c.to.host // an address, which is not sent
+		config.ServerName = c.target.host // an IP address, which SNI omits
 	}
 	if config.MinVersion == 0 {
 		config.MinVersion = tls.VersionTLS10
 	}
-	// Those that OpenSSL 3.0 offers, which ab is linked with.
+	// These are the curves that OpenSSL 3.0 offers, the library of ab.
 	config.CurvePreferences = []tls.CurveID{tls.X25519, tls.CurveP256, tls.CurveP521, tls.CurveP384}
 	config.VerifyConnection = func(s tls.ConnectionState) error {
 		c.session.once.Do(func() { c.session.protocol, c.session.temp = protocolLine(&s), tempKey(s.CurveID) })
@@ -58,10 +59,10 @@ func (c *Command) tlsConfig() *tls.Config {
 	return config
 }
 
-// serverName is the name that the handshake says; addresses are not said.
+// serverName returns the name for SNI, which never holds an IP address.
 func (c *Command) serverName() string {
-	name := c.to.host
-	if host, ok := c.given("Host"); ok {
+	name := c.target.host
+	if host, ok := c.headerValue("Host"); ok {
 		name = host
 	}
 	if _, err := netip.ParseAddr(name); err == nil {
@@ -70,8 +71,8 @@ func (c *Command) serverName() string {
 	return name
 }
 
-// protocolLine is OpenSSL's version, cipher suite, and the bits of the server's key and of the
-// cipher's.
+// protocolLine returns OpenSSL's version, cipher suite, and the bits of the server's key and of the
+// cipher.
 func protocolLine(s *tls.ConnectionState) string {
 	version := "TLSv1"
 	if minor := s.Version - tls.VersionTLS10; minor > 0 {
@@ -92,7 +93,7 @@ func publicBits(cert *x509.Certificate) int {
 	case *ecdsa.PublicKey:
 		return key.Params().BitSize
 	}
-	return 256 // Ed25519, as OpenSSL counts it
+	return 256 // OpenSSL's number for Ed25519
 }
 
 func cipherBits(suite string) int {
@@ -105,22 +106,23 @@ func cipherBits(suite string) int {
 	return 256
 }
 
-// opensslName is OpenSSL's name of a cipher suite: ECDHE-RSA-AES128-GCM-SHA256 for
-// TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256. Those of TLS 1.3 have one name only.
+// opensslName returns OpenSSL's name of a cipher suite: ECDHE-RSA-AES128-GCM-SHA256 for
+// TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256. Cipher suites of TLS 1.3 have the same name in both.
 func opensslName(suite string) string {
 	exchange, cipher, ok := strings.Cut(strings.TrimPrefix(suite, "TLS_"), "_WITH_")
 	if !ok {
 		return suite
 	}
-	cipher = strings.NewReplacer("AES_128", "AES128", "AES_256", "AES256", "_CBC", "", "CHACHA20_POLY1305_SHA256", "CHACHA20_POLY1305", "3DES_EDE", "DES_CBC3").Replace(cipher)
+	cipher = strings.NewReplacer("AES_128", "AES128", "AES_256", "AES256", "_CBC", "", "CHACHA20_POLY1305_SHA256",
+		"CHACHA20_POLY1305", "3DES_EDE", "DES_CBC3").Replace(cipher)
 	if exchange == "RSA" {
 		return strings.ReplaceAll(cipher, "_", "-")
 	}
 	return strings.ReplaceAll(exchange+"_"+cipher, "_", "-")
 }
 
-// tempKey is OpenSSL's name and size of the server's temporary key; empty if there was none, or
-// with TLS 1.2, of which a handshake tells it later than we ask.
+// tempKey returns OpenSSL's name and size of the server's temporary key. It is empty without such a
+// key, and with TLS 1.2, where VerifyConnection runs before the key is known.
 func tempKey(curve tls.CurveID) string {
 	switch curve {
 	case tls.X25519:

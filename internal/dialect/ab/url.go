@@ -8,39 +8,39 @@ import (
 	"strings"
 )
 
-// place is where the URL leads.
-type place struct {
+// targetURL is a parsed URL.
+type targetURL struct {
 	secure bool
 	host   string // without the brackets of IPv6
-	field  string // of Host, without a port
+	field  string // value of Host without the port
 	port   uint16
 	path   string
 }
 
 var errNoPath = errors.New("want a path after the host, at least /")
 
-// parseURL reads [http[s]://]host[:port]/path.
-func parseURL(text string) (to place, err error) {
+// parseURL parses [http[s]://]host[:port]/path.
+func parseURL(text string) (to targetURL, err error) {
 	rest, secure := strings.CutPrefix(text, "https://")
 	rest = strings.TrimPrefix(rest, "http://")
 	slash := strings.IndexByte(rest, '/')
 	if slash < 0 {
-		return place{}, errNoPath
+		return targetURL{}, errNoPath
 	}
-	to = place{secure: secure, host: rest[:slash], port: 80, path: rest[slash:]}
+	to = targetURL{secure: secure, host: rest[:slash], port: 80, path: rest[slash:]}
 	if secure {
 		to.port = 443
 	}
 	if host, port, splitErr := net.SplitHostPort(to.host); splitErr == nil {
 		n, err := strconv.ParseUint(port, 10, 16)
 		if err != nil || n == 0 {
-			return place{}, fmt.Errorf("port %q: want a number from 1 to 65535", port)
+			return targetURL{}, fmt.Errorf("port %q: want a number from 1 to 65535", port)
 		}
 		to.host, to.port = host, uint16(n)
 	}
 	to.host = strings.TrimSuffix(strings.TrimPrefix(to.host, "["), "]")
 	if to.host == "" {
-		return place{}, errors.New("want a host")
+		return targetURL{}, errors.New("want a host")
 	}
 	to.field = to.host
 	if strings.Contains(to.host, ":") {
@@ -49,8 +49,8 @@ func parseURL(text string) (to place, err error) {
 	return to, nil
 }
 
-// url is the URL in full.
-func (p *place) url() string {
+// url returns the full URL.
+func (p *targetURL) url() string {
 	scheme := "http"
 	if p.secure {
 		scheme = "https"
@@ -58,8 +58,8 @@ func (p *place) url() string {
 	return fmt.Sprintf("%s://%s:%d%s", scheme, p.field, p.port, p.path)
 }
 
-// hostLine is the header line that names the host.
-func (p *place) hostLine() string {
+// hostLine returns the Host header line.
+func (p *targetURL) hostLine() string {
 	if p.port == 80 && !p.secure || p.port == 443 && p.secure {
 		return "Host: " + p.field
 	}

@@ -1,5 +1,5 @@
-// Package dialecttest is for tests that compare a tool with ours: a server that keeps what it is
-// sent, and the shape of a report.
+// Package dialecttest helps tests to compare a tool with its emulation. It provides a server that
+// records requests, and the shape of a report.
 package dialecttest
 
 import (
@@ -17,7 +17,7 @@ import (
 	"testing"
 )
 
-// Server is net/http's, with a tap on its connections.
+// Server is a net/http server that records its first request.
 type Server struct {
 	URL string // ends in a slash
 
@@ -25,16 +25,16 @@ type Server struct {
 
 	mu     sync.Mutex
 	first  []byte
-	tapped bool // the first request since Reset has been read
+	tapped bool // a connection has received a request since Reset
 }
 
-// NewServer starts a server that lives as long as the test.
+// NewServer starts a server that runs until the test ends.
 func NewServer(t testing.TB, handler http.Handler) *Server {
 	t.Helper()
 	return start(t, handler, (*httptest.Server).Start)
 }
 
-// NewTLSServer is NewServer with TLS. What it keeps is encrypted.
+// NewTLSServer is NewServer with TLS. The recorded bytes are encrypted.
 func NewTLSServer(t testing.TB, handler http.Handler) *Server {
 	t.Helper()
 	return start(t, handler, (*httptest.Server).StartTLS)
@@ -48,14 +48,14 @@ func start(t testing.TB, handler http.Handler, start func(*httptest.Server)) *Se
 		handler.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), numberKey{}, int(n))))
 	}))
 	server.Listener = &tapListener{server.Listener, s}
-	server.Config.ErrorLog = log.New(io.Discard, "", 0) // ab ends TLS without a word
+	server.Config.ErrorLog = log.New(io.Discard, "", 0) // ab closes connections without a TLS alert
 	start(server)
 	t.Cleanup(server.Close)
 	s.URL = server.URL + "/"
 	return s
 }
 
-// Reset forgets what was sent so far.
+// Reset clears the recording and the counters.
 func (s *Server) Reset() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -66,13 +66,13 @@ func (s *Server) Reset() {
 
 type numberKey struct{}
 
-// Number returns which request since Reset that is, from 1.
+// Number returns the number of a request since Reset, starting at 1.
 func Number(r *http.Request) int { return r.Context().Value(numberKey{}).(int) }
 
-// Requests returns how many requests came since Reset.
+// Requests returns the number of requests since Reset.
 func (s *Server) Requests() int { return int(s.requests.Load()) }
 
-// Connections returns how many connections were accepted since Reset.
+// Connections returns the number of accepted connections since Reset.
 func (s *Server) Connections() int { return int(s.connections.Load()) }
 
 // First returns the bytes of the first request since Reset.
@@ -96,16 +96,16 @@ func (l *tapListener) Accept() (net.Conn, error) {
 	return &tapConn{Conn: c, server: l.server}, nil
 }
 
-// tapConn keeps what comes before the first response. Only the first connection that brings
-// something is kept.
+// tapConn records what it reads before the first response, on the first connection that receives
+// anything.
 type tapConn struct {
 	net.Conn
 	server *Server
-	mine   bool // this connection is the one
-	done   bool // it has had a response
+	mine   bool // this connection is recorded
+	done   bool // a response was written
 }
 
-// NetConn returns the connection itself.
+// NetConn returns the wrapped connection.
 func (c *tapConn) NetConn() net.Conn { return c.Conn }
 
 func (c *tapConn) Read(p []byte) (int, error) {
@@ -128,11 +128,11 @@ func (c *tapConn) Write(p []byte) (int, error) {
 	return c.Conn.Write(p)
 }
 
-// tries is how often a run of a second is compared with another.
+// tries is the number of attempts to compare two runs.
 const tries = 5
 
-// Again tries until nothing is wrong, as two runs may differ of which one had no processor for a while. What is
-// wrong with the last is an error.
+// Again repeats try until it succeeds, because two runs may differ if one of them got no CPU for a
+// while. It reports the last error.
 func Again(t testing.TB, try func() error) {
 	t.Helper()
 	var err error
@@ -144,8 +144,8 @@ func Again(t testing.TB, try func() error) {
 	t.Error(err)
 }
 
-// Shape makes numbers alike: of each it leaves how many decimals it has, and in lines that match
-// aligned how wide it is with the spaces before it.
+// Shape replaces each number by its count of decimals and, in lines that match aligned, its width
+// including the spaces before it.
 func Shape(text string, aligned *regexp.Regexp) string {
 	number := regexp.MustCompile(`[ \t]*[0-9]+(\.[0-9]+)?`)
 	var out strings.Builder

@@ -1,6 +1,5 @@
-// Package getopt reads command lines as getopt_long(3) does, which the tools were written
-// with whose command lines we understand: -c10, -c 10, -kc10, --connections 10,
-// --connections=10, --conn 10.
+// Package getopt parses command lines as getopt_long(3) does, on which the emulated tools are
+// built: -c10, -c 10, -kc10, --connections 10, --connections=10, --conn 10.
 package getopt
 
 import (
@@ -9,44 +8,44 @@ import (
 	"strings"
 )
 
-// Arity says whether a flag takes a value.
+// Arity is whether a flag has a value.
 type Arity uint8
 
 const (
 	None     Arity = iota // no value
-	Required              // the rest of the word, or the next
+	Required              // the rest of the word, or the next word
 	Optional              // the rest of the word, or what follows =
 )
 
-// Flag is one that a command line may have.
+// Flag is a flag of a command line.
 type Flag struct {
-	Short byte   // 0 if it has none
-	Long  string // empty if it has none; may be cut short where that is clear
-	Takes Arity
+	Short byte   // 0 if there is none
+	Long  string // empty if there is none; unambiguous prefixes are accepted
+	Arity Arity
 }
 
-// Given is a flag that a command line has.
-type Given struct {
+// Occurrence is a flag as it occurs on a command line.
+type Occurrence struct {
 	Flag
-	As    string // with its dashes, as it was written
-	Value string // empty if there was none
+	Spelling string // as written, with its dashes
+	Value    string // empty if there is none
 }
 
-// Order says where flags may be.
+// Order is where flags may stand.
 type Order uint8
 
 const (
-	Anywhere Order = iota // among the rest
-	First                 // before all that is no flag
+	Anywhere Order = iota // among other arguments
+	First                 // before all other arguments
 )
 
-// Parse takes a command line apart, without the program's name: the flags in their order, and
-// the rest. "--" ends the flags. An error names the flag.
-func Parse(args []string, flags []Flag, order Order) (given []Given, rest []string, err error) {
+// Parse splits a command line, without the program's name, into flags in their order and other
+// arguments. "--" ends the flags. Errors name the flag.
+func Parse(args []string, flags []Flag, order Order) (given []Occurrence, rest []string, err error) {
 	for len(args) > 0 {
 		word := args[0]
 		args = args[1:]
-		var more []Given
+		var more []Occurrence
 		switch {
 		case word == "--":
 			return given, append(rest, args...), nil
@@ -67,22 +66,22 @@ func Parse(args []string, flags []Flag, order Order) (given []Given, rest []stri
 	return given, rest, nil
 }
 
-// short reads a word of short flags. Its last may take the next word.
-func short(word string, args []string, flags []Flag) (given []Given, left []string, err error) {
+// short parses a word of short flags. The value of the last one may be the next word.
+func short(word string, args []string, flags []Flag) (given []Occurrence, left []string, err error) {
 	for i := 1; i < len(word); i++ {
 		f, ok := byLetter(word[i], flags)
-		g := Given{Flag: f, As: "-" + word[i:i+1]}
+		g := Occurrence{Flag: f, Spelling: "-" + word[i:i+1]}
 		if !ok {
-			return given, args, &UnknownError{g.As}
+			return given, args, &UnknownError{g.Spelling}
 		}
-		if f.Takes == None {
+		if f.Arity == None {
 			given = append(given, g)
 			continue
 		}
 		g.Value = word[i+1:]
-		if g.Value == "" && f.Takes == Required {
+		if g.Value == "" && f.Arity == Required {
 			if len(args) == 0 {
-				return given, args, fmt.Errorf("flag %s: its value is missing", g.As)
+				return given, args, fmt.Errorf("flag %s: missing value", g.Spelling)
 			}
 			g.Value, args = args[0], args[1:]
 		}
@@ -100,8 +99,8 @@ func byLetter(letter byte, flags []Flag) (Flag, bool) {
 	return Flag{}, false
 }
 
-// long reads a word that is a long flag. It may take the next word.
-func long(word string, args []string, flags []Flag) (given []Given, left []string, err error) {
+// long parses a word that is a long flag. Its value may be the next word.
+func long(word string, args []string, flags []Flag) (given []Occurrence, left []string, err error) {
 	name, value, has := strings.Cut(word[2:], "=")
 	as := "--" + name
 	f, err := byName(name, as, flags)
@@ -109,18 +108,18 @@ func long(word string, args []string, flags []Flag) (given []Given, left []strin
 		return nil, args, err
 	}
 	switch {
-	case has && f.Takes == None:
-		return nil, args, fmt.Errorf("flag %s takes no value, got %q", as, value)
-	case !has && f.Takes == Required:
+	case has && f.Arity == None:
+		return nil, args, fmt.Errorf("flag %s allows no value, got %q", as, value)
+	case !has && f.Arity == Required:
 		if len(args) == 0 {
-			return nil, args, fmt.Errorf("flag %s: its value is missing", as)
+			return nil, args, fmt.Errorf("flag %s: missing value", as)
 		}
 		value, args = args[0], args[1:]
 	}
-	return []Given{{Flag: f, As: as, Value: value}}, args, nil
+	return []Occurrence{{Flag: f, Spelling: as, Value: value}}, args, nil
 }
 
-// byName finds a flag by its name, or by how that begins if no other begins so.
+// byName returns a flag by its name or an unambiguous prefix of it.
 func byName(name, as string, flags []Flag) (found Flag, err error) {
 	var candidates []string
 	for _, f := range flags {
@@ -138,15 +137,15 @@ func byName(name, as string, flags []Flag) (found Flag, err error) {
 	case 1:
 		return found, nil
 	}
-	return found, fmt.Errorf("flag %s could be any of %s", as, strings.Join(candidates, ", "))
+	return found, fmt.Errorf("flag %s is ambiguous: %s", as, strings.Join(candidates, ", "))
 }
 
-// UnknownError is about a flag that there is not.
+// UnknownError is the error of an unknown flag.
 type UnknownError struct{ Flag string }
 
 func (e *UnknownError) Error() string { return fmt.Sprintf("unknown flag %q", e.Flag) }
 
-// Unknown returns the flag that err says is unknown; empty if it says something else.
+// Unknown returns the unknown flag if err is an UnknownError; otherwise it returns "".
 func Unknown(err error) string {
 	if e, ok := errors.AsType[*UnknownError](err); ok {
 		return e.Flag

@@ -9,16 +9,16 @@ import (
 )
 
 var flags = []getopt.Flag{
-	{Short: 'c', Long: "connections", Takes: getopt.Required},
-	{Short: 'd', Long: "duration", Takes: getopt.Required},
+	{Short: 'c', Long: "connections", Arity: getopt.Required},
+	{Short: 'd', Long: "duration", Arity: getopt.Required},
 	{Short: 'k'},
 	{Short: 'L', Long: "latency"},
-	{Short: 'l', Long: "log", Takes: getopt.Optional},
+	{Short: 'l', Long: "log", Arity: getopt.Optional},
 	{Long: "late"},
 }
 
-// What glibc's getopt_long makes of these was seen by running it.
-func TestParse(t *testing.T) {
+// The expectations are the results of running glibc's getopt_long.
+func TestParseMatchesGlibc(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
 		{"", "|"},
 		{"-c10 -d 5s url", "-c=10 -d=5s|url"},
@@ -44,30 +44,30 @@ func TestParse(t *testing.T) {
 	}
 }
 
-func show(given []getopt.Given, rest []string) string {
+func show(given []getopt.Occurrence, rest []string) string {
 	var parts []string
 	for _, g := range given {
-		parts = append(parts, fmt.Sprintf("%s=%s", g.As, g.Value))
+		parts = append(parts, fmt.Sprintf("%s=%s", g.Spelling, g.Value))
 	}
 	return strings.Join(parts, " ") + "|" + strings.Join(rest, " ")
 }
 
-func TestFirst(t *testing.T) {
+func TestFlagsMayBeRequiredFirst(t *testing.T) {
 	given, rest, err := getopt.Parse([]string{"-k", "url", "-c", "10"}, flags, getopt.First)
 	if got := show(given, rest); err != nil || got != "-k=|url -c 10" {
 		t.Errorf("got %q, %v", got, err)
 	}
 }
 
-func TestErrors(t *testing.T) {
+func TestErrorsNameTheFlag(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
 		{"-x", `unknown flag "-x"`},
 		{"-kx1", `unknown flag "-x"`},
 		{"--x=1", `unknown flag "--x"`},
-		{"-c", "flag -c: its value is missing"},
-		{"--conn", "flag --conn: its value is missing"},
-		{"--la", "flag --la could be any of --latency, --late"},
-		{"--late=1", `flag --late takes no value, got "1"`},
+		{"-c", "flag -c: missing value"},
+		{"--conn", "flag --conn: missing value"},
+		{"--la", "flag --la is ambiguous: --latency, --late"},
+		{"--late=1", `flag --late allows no value, got "1"`},
 	} {
 		_, _, err := getopt.Parse(strings.Fields(c.line), flags, getopt.Anywhere)
 		if err == nil || err.Error() != c.want {

@@ -1,8 +1,10 @@
-// Package siege is siege's command line and report, over our generator. What it prints is
-// shaped as by siege 4.0.7; releases from 4.1.7 on print milliseconds. The defaults are those of
-// the configuration file that siege installs, with two exceptions, for the report to be the one
-// that people publish: it is the summary, not JSON, and not every transaction has a line. A
-// user's own configuration is read only if -R names it.
+// Package siege emulates the load generator siege: its command line and report, with tare's
+// generator in between. The report has the form of siege 4.0.7; releases from 4.1.7 on print
+// milliseconds.
+//
+// Defaults are those of the configuration file that siege installs, with two exceptions. It prints
+// the summary that people publish instead of JSON, and no line for each transaction. It reads a
+// user's configuration only if -R names one.
 package siege
 
 import (
@@ -19,14 +21,14 @@ import (
 
 const (
 	defaultUsers   = 25
-	defaultLimit   = 255 // of users
+	defaultLimit   = 255 // limit of users
 	defaultTimeout = 30 * time.Second
-	// endless is siege's number of repetitions where none is given.
+	// endless is siege's number of repetitions if none is set.
 	endless = 10301062
 	maxReps = endless
-	// maxSeconds bounds a run's time.
+	// maxSeconds limits a run's length.
 	maxSeconds = 10_000_000
-	// maxFailures is after how many failures siege gives up.
+	// maxFailures is the number of failures after which siege exits.
 	maxFailures = 1024
 
 	userAgent      = "Mozilla/5.0 (pc-x86_64-linux-gnu) Siege/4.0.7"
@@ -35,23 +37,23 @@ const (
 	defaultLog     = "/var/log/siege.log"
 )
 
-// Command is one command line of siege.
+// Command is a parsed command line of siege.
 type Command struct {
 	settings
-	urls   []target
-	server place  // of all the URLs
-	capped int    // how many users were asked for, if more than the limit
-	notice string // about flags that exclude each other
+	urls           []target
+	server         origin // common to all URLs
+	requestedUsers int    // number of users before the limit; 0 if within it
+	notice         string // message about conflicting flags
 }
 
-// settings are what flags and the file of -R set.
+// settings are set by flags and the file of -R.
 type settings struct {
 	url, file         string
 	users, limit      int
-	reps              int // each user's; 0 is endless
+	reps              int // per user; 0 is endless
 	once              bool
-	time              time.Duration // of the run; none if 0
-	delay             time.Duration // at most, after each response
+	time              time.Duration // limit of the run's length; 0 means none
+	delay             time.Duration // longest pause after each response
 	timeout           time.Duration
 	random            bool // -i
 	benchmark         bool
@@ -66,8 +68,7 @@ type settings struct {
 	logFile, mark     string
 }
 
-// Parse reads siege's command line, without the program's name. Its error is a
-// *dialect.UsageError.
+// Parse parses siege's command line, without the program's name. Errors are *dialect.UsageError.
 func Parse(args []string) (*Command, error) {
 	c, err := parse(args)
 	if err != nil {
@@ -96,14 +97,14 @@ func parse(args []string) (*Command, error) {
 		return nil, err
 	}
 	if len(rest) > 0 {
-		c.url = rest[len(rest)-1] // as siege has it
+		c.url = rest[len(rest)-1] // siege uses the last one
 	}
-	c.settle()
+	c.resolveConflicts()
 	return c, c.readURLs()
 }
 
-// settle lets one setting overrule another.
-func (c *Command) settle() {
+// resolveConflicts applies siege's precedence of settings.
+func (c *Command) resolveConflicts() {
 	if c.benchmark {
 		c.delay = 0
 	}
@@ -114,13 +115,13 @@ func (c *Command) settle() {
 	}
 	c.users = max(c.users, 1)
 	if c.users > c.limit {
-		c.capped, c.users = c.users, c.limit
+		c.requestedUsers, c.users = c.users, c.limit
 	}
 	c.quiet = c.quiet || c.json
 	c.verbose = c.verbose && !c.quiet
 }
 
-// requests is how many the run has.
+// requests returns the number of requests of the run.
 func (c *Command) requests() uint64 {
 	switch {
 	case c.once:
@@ -131,7 +132,7 @@ func (c *Command) requests() uint64 {
 	return uint64(c.users) * endless
 }
 
-// setTime reads a number and a unit, which is minutes if there is none: 20s, 1M, 1h.
+// setTime parses a number with a unit, by default minutes: 20s, 1M, 1h.
 func (s *settings) setTime(value string) error {
 	digits := strings.TrimRight(value, "smhSMH")
 	n, err := dialect.Number(digits, 1, maxSeconds)
@@ -161,7 +162,7 @@ func (s *settings) setReps(value string) (err error) {
 	return err
 }
 
-// setDelay reads seconds.
+// setDelay parses a number of seconds.
 func (s *settings) setDelay(value string) error {
 	seconds, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
 	if err != nil || seconds < 0 || seconds > maxSeconds {
@@ -176,7 +177,7 @@ func (s *settings) setUsers(value string) (err error) {
 	return err
 }
 
-// addHeader adds the line of a header field to those of each request.
+// addHeader adds a header line to each request.
 func (s *settings) addHeader(line string) error {
 	if !strings.Contains(line, ":") {
 		return fmt.Errorf("%q: want \"Name: value\"", line)
@@ -185,7 +186,7 @@ func (s *settings) addHeader(line string) error {
 	return nil
 }
 
-// readURLs finds what to request: the URL, or those of a file.
+// readURLs parses the URL, or the file of URLs.
 func (c *Command) readURLs() (err error) {
 	if c.url != "" {
 		var t target
@@ -199,12 +200,12 @@ func (c *Command) readURLs() (err error) {
 		}
 		text, readErr := os.ReadFile(c.file)
 		if readErr != nil {
-			return fmt.Errorf("siege: cannot read the file of URLs: %w", readErr)
+			return fmt.Errorf("siege: read the file of URLs: %w", readErr)
 		}
 		if c.urls, err = c.parseFile(c.file, string(text)); err != nil {
 			return err
 		}
 	}
-	c.server = c.urls[0].place
+	c.server = c.urls[0].origin
 	return nil
 }

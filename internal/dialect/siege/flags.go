@@ -5,55 +5,57 @@ import (
 	"github.com/tarehq/tare/internal/dialect/getopt"
 )
 
-const versionText = "siege as tare has it: the command lines of siege 4, the report of 4.0.7\n"
+const versionText = "tare's emulation of siege: command lines of siege 4, report of 4.0.7\n"
 
 const usageText = `Usage: tare siege [flags] URL
        tare siege [flags] -f FILE
 
-The command lines of siege, and its report, by the generator of tare.
+Run tare's load generator with siege's flags and print siege's report.
 
-  -c, --concurrent N       how many users (default 25, at most 255 unless -R says otherwise)
-  -r, --reps N             how many requests of each; or "once" for each URL
-  -t, --time N[SMH]        for how long, in minutes if no unit is given
-  -d, --delay SECONDS      users pause after each response, at random up to that (default 0)
-  -b, --benchmark          users do not pause
-  -i, --internet           take URLs at random
-  -f, --file FILE          a URL in each line, "URL POST data" or "URL POST <file"
-  -R, --rc FILE            a configuration file of siege's; no other is read
-  -H, --header LINE        a header line; may be repeated
-  -A, --user-agent TEXT
-  -T, --content-type TYPE  of what is sent
-  -v, --verbose            print each transaction, after the run
+  -c, --concurrent N       simulate N users (default 25, at most 255 unless -R raises the limit)
+  -r, --reps N             send N requests per user, or each URL once with "once"
+  -t, --time N[SMH]        run for N seconds, minutes or hours (default unit: minutes)
+  -d, --delay SECONDS      pause users after each response, at random up to SECONDS (default 0)
+  -b, --benchmark          run without pauses
+  -i, --internet           pick URLs at random
+  -f, --file FILE          read one URL per line: "URL", "URL POST data" or "URL POST <file"
+  -R, --rc FILE            read a configuration file of siege (default none)
+  -H, --header LINE        send a header field "Name: value"; may be repeated
+  -A, --user-agent TEXT    send TEXT as User-Agent
+  -T, --content-type TYPE  send bodies with this Content-Type
+  -v, --verbose            print each transaction after the run
   -q, --quiet              print nothing
   -j, --json-output        print JSON instead of the summary
-  -l, --log[=FILE]         add a line to the log (default /var/log/siege.log)
-  -m, --mark TEXT          and that text before it
-      --no-parser, --no-follow  what siege would request by itself is not noted
+  -l, --log[=FILE]         append a line to the log (default /var/log/siege.log)
+  -m, --mark TEXT          append TEXT to the log before that line
+      --no-parser, --no-follow  do not mention pages' resources, or redirections
   -V, --version            print the version
-      --no-footnotes       say nothing of where siege's figures mislead
+      --no-footnotes       do not explain misleading figures of siege
 
-siege's -C, -D, -g and -p are not supported.
+Unsupported: -C, -D, -g and -p.
 `
 
-// asked ends the command with a text.
-func asked(text string) func(*Command, string) error {
+// printText ends the command with a text.
+func printText(text string) func(*Command, string) error {
 	return func(*Command, string) error { return &dialect.UsageError{Tool: "siege", Text: text} }
 }
 
-// flags are siege's, in the order of its help.
+// flags returns siege's flags, in the order of its help.
 func flags() []dialect.Flag[Command] {
-	flag := func(letter byte, name string, takes getopt.Arity, set func(c *Command, value string) error) dialect.Flag[Command] {
-		return dialect.Flag[Command]{Flag: getopt.Flag{Short: letter, Long: name, Takes: takes}, Set: set}
+	flag := func(letter byte, name string, takes getopt.Arity,
+		set func(c *Command, value string) error) dialect.Flag[Command] {
+		return dialect.Flag[Command]{Flag: getopt.Flag{Short: letter, Long: name, Arity: takes}, Set: set}
 	}
 	on := func(letter byte, name string, do func(c *Command)) dialect.Flag[Command] {
 		return flag(letter, name, getopt.None, func(c *Command, _ string) error { do(c); return nil })
 	}
 	text := func(letter byte, name string, field func(c *Command) *string) dialect.Flag[Command] {
-		return flag(letter, name, getopt.Required, func(c *Command, value string) error { *field(c) = value; return nil })
+		return flag(letter, name, getopt.Required,
+			func(c *Command, value string) error { *field(c) = value; return nil })
 	}
 	return []dialect.Flag[Command]{
-		flag('V', "version", getopt.None, asked(versionText)),
-		flag('h', "help", getopt.None, asked(usageText)),
+		flag('V', "version", getopt.None, printText(versionText)),
+		flag('h', "help", getopt.None, printText(usageText)),
 		flag('C', "config", getopt.None, nil),
 		flag('D', "debug", getopt.None, nil),
 		on('v', "verbose", func(c *Command) { c.verbose = true }),
@@ -86,8 +88,7 @@ func (c *Command) log(file string) {
 	}
 }
 
-// rcFile is the file of -R. Flags overrule it wherever it is among them, so it is looked for
-// first.
+// rcFile is the file of -R. Flags override it wherever it stands among them, so it is parsed first.
 type rcFile struct{ name string }
 
 func rcOnly() (only []dialect.Flag[rcFile]) {

@@ -9,12 +9,12 @@ import (
 const logHead = "      Date & Time,  Trans,  Elap Time,  Data Trans,  " +
 	"Resp Time,  Trans Rate,  Throughput,  Concurrent,    OKAY,   Failed\n"
 
-// writeLog adds the run to the log file, after the mark if there is one. siege's megabytes and
-// their rate are whole there.
+// writeLog appends the run to the log file, after the mark if there is one. Like siege, it
+// truncates megabytes and their rate to integers.
 func (c *Command) writeLog(o *outcome) error {
 	f, err := os.OpenFile(c.logFile, os.O_WRONLY|os.O_APPEND|os.O_CREATE, 0o644)
 	if err != nil {
-		return fmt.Errorf("siege: cannot write the log file: %w", err)
+		return fmt.Errorf("siege: write the log file: %w", err)
 	}
 	text := logLine(time.Now(), o)
 	if c.mark != "" {

@@ -6,19 +6,19 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// outcome is a run as siege would have counted it.
+// outcome holds the counters of a run as siege would have counted it.
 type outcome struct {
 	hits, successful, failed uint64
-	unanswered               uint64 // of the failed, those without a response
+	unanswered               uint64 // those of failed without a response
 	seconds                  float64
 	megabytes                float64
-	total                    time.Duration // of all transactions, connecting included
+	total                    time.Duration // of all transactions, including connecting
 	longest, shortest        time.Duration
-	timed                    int // how many transactions the times are of
+	timed                    int // number of transactions with a time
 }
 
-// count makes siege's counts. What it calls a failure is a failed socket and some statuses; the
-// times and the bytes of those responses are in the sums all the same.
+// count computes siege's counters. siege counts socket errors and some statuses as failures, but
+// includes the times and bytes of those responses in the sums.
 func count(r *load.Result) outcome {
 	const mega = 1024 * 1024
 	e := &r.Errors
@@ -43,31 +43,31 @@ func count(r *load.Result) outcome {
 			o.add(s.Done - s.Sent + s.Connect)
 		}
 	}
-	// The times of the others, if there are any, are taken to be like those.
+	// Extrapolate to transactions beyond the samples.
 	if n := o.responses(r); o.timed > 0 && n > o.timed {
 		o.total = time.Duration(float64(o.total) / float64(o.timed) * float64(n))
 	}
 	return o
 }
 
-// responses is how many transactions have a time.
+// responses returns the number of transactions with a time.
 func (o *outcome) responses(r *load.Result) int {
 	return int(r.Requests - r.Statuses[teapot])
 }
 
-func (o *outcome) add(took time.Duration) {
-	if o.timed == 0 || took < o.shortest {
-		o.shortest = took
+func (o *outcome) add(elapsed time.Duration) {
+	if o.timed == 0 || elapsed < o.shortest {
+		o.shortest = elapsed
 	}
-	o.longest = max(o.longest, took)
-	o.total += took
+	o.longest = max(o.longest, elapsed)
+	o.total += elapsed
 	o.timed++
 }
 
-// teapot is the status that siege takes for the answer of what is no HTTP server.
+// teapot is the status that siege assigns to a response that is not HTTP.
 const teapot = 418
 
-// isFailure reports whether siege counts a response among the failed.
+// isFailure reports whether siege counts a response as failed.
 func isFailure(status int) bool {
 	return status == 408 || status == teapot || 500 <= status && status <= 509
 }
@@ -89,15 +89,15 @@ func (o *outcome) rate() float64 { return ratio(float64(o.hits), o.seconds) }
 
 func (o *outcome) throughput() float64 { return ratio(o.megabytes, o.seconds) }
 
-// least is the shortest transaction. Without a success siege prints none.
-func (o *outcome) least() float64 {
+// shortestSeconds returns the shortest transaction. Like siege, it returns 0 if none succeeded.
+func (o *outcome) shortestSeconds() float64 {
 	if o.successful == 0 {
 		return 0
 	}
 	return o.shortest.Seconds()
 }
 
-// ratio is a/b, or 0 where siege does not divide.
+// ratio returns a/b, or 0 if b is 0, as in siege.
 func ratio(a, b float64) float64 {
 	if b == 0 {
 		return 0
@@ -105,8 +105,8 @@ func ratio(a, b float64) float64 {
 	return a / b
 }
 
-// GivesUp reports whether siege ends. Of its failures those are known here, while it runs, that
-// brought no response.
+// GivesUp reports whether siege would exit. While the run lasts, only failures without a response
+// are known here.
 func (c *Command) GivesUp(e *load.Errors) bool {
 	return e.Connect+e.Read+e.Write+e.Timeout >= maxFailures
 }

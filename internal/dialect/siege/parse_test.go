@@ -21,7 +21,7 @@ func parse(t *testing.T, line string) *siege.Command {
 	return c
 }
 
-// file writes a file for one test and returns its name.
+// file writes a temporary file and returns its name.
 func file(t *testing.T, text string) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "file")
@@ -31,10 +31,12 @@ func file(t *testing.T, text string) string {
 	return name
 }
 
-func TestPlanOfAPublishedCommandLine(t *testing.T) {
+func TestPublishedCommandLineIsAccepted(t *testing.T) {
 	p := parse(t, "-c 200 -t 20s http://127.0.0.1:8080/Hello/100").Plan()
-	if p.URL != "http://127.0.0.1:8080/Hello/100" || p.Connections != 200 || p.Duration != 20*time.Second || p.PerConnection != 1 ||
-		p.Method != "GET" || p.Think != 0 || p.Timeout != 30*time.Second || p.Version != load.HTTP11 || len(p.List) != 0 {
+	if p.URL != "http://127.0.0.1:8080/Hello/100" || p.Connections != 200 || p.Duration != 20*time.Second ||
+		p.PerConnection != 1 ||
+		p.Method != "GET" || p.Think != 0 || p.Timeout != 30*time.Second || p.Version != load.HTTP11 ||
+		len(p.List) != 0 {
 		t.Errorf("got %+v", p)
 	}
 	want := "Host: 127.0.0.1:8080|Accept: */*|Accept-Encoding: gzip, deflate|User-Agent: Mozilla/5.0 (pc-x86_64-linux-gnu) Siege/4.0.7|Connection: close"
@@ -43,13 +45,14 @@ func TestPlanOfAPublishedCommandLine(t *testing.T) {
 	}
 }
 
-func TestPlan(t *testing.T) {
+func TestFlagsSetThePlan(t *testing.T) {
 	for _, c := range []struct {
 		line string
 		ok   func(p *load.Plan) bool
 	}{
 		{"h", func(p *load.Plan) bool {
-			return p.URL == "http://h:80/" && p.Header[0] == "Host: h" && p.Connections == 25 && p.Duration == 0 && p.Requests == 25*10301062
+			return p.URL == "http://h:80/" && p.Header[0] == "Host: h" && p.Connections == 25 && p.Duration == 0 &&
+				p.Requests == 25*10301062
 		}},
 		{"-r 10 -c3 h", func(p *load.Plan) bool { return p.Requests == 30 && p.Samples == 30 }},
 		{"-r once -c3 h", func(p *load.Plan) bool { return p.Requests == 3 }},
@@ -64,7 +67,9 @@ func TestPlan(t *testing.T) {
 		{"https://user:secret@[::1]:8443/a{b#c", func(p *load.Plan) bool {
 			return p.URL == "https://[::1]:8443/a%7Bb" && p.Header[0] == "Host: [::1]:8443" && p.TLS.InsecureSkipVerify
 		}},
-		{"-i -f " + file(t, "h/a\nh/b"), func(p *load.Plan) bool { return p.Shuffle && len(p.List) == 2 && p.List[1].URL == "/b" }},
+		{"-i -f " + file(t, "h/a\nh/b"), func(p *load.Plan) bool {
+			return p.Shuffle && len(p.List) == 2 && p.List[1].URL == "/b"
+		}},
 		{"-H X-A:b -H Host:other --user-agent=me h", func(p *load.Plan) bool {
 			return strings.Join(p.Header, "|") == "Accept: */*|Accept-Encoding: gzip, deflate|User-Agent: me|X-A:b|Host:other|Connection: close"
 		}},
@@ -78,18 +83,19 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-func TestPost(t *testing.T) {
+func TestPostSendsBodyAndType(t *testing.T) {
 	c, err := siege.Parse([]string{"-T", "text/csv", "http://h:81/form POST a=b&c=d e"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	p := c.Plan()
-	if want := "Connection: close|Content-Type: text/csv|Content-Length: 9"; p.Method != "POST" || p.Body != "a=b&c=d e" || p.URL != "http://h:81/form" || strings.Join(p.Header[4:], "|") != want {
+	if want := "Connection: close|Content-Type: text/csv|Content-Length: 9"; p.Method != "POST" ||
+		p.Body != "a=b&c=d e" || p.URL != "http://h:81/form" || strings.Join(p.Header[4:], "|") != want {
 		t.Errorf("got %+v", p)
 	}
 }
 
-func TestURLFile(t *testing.T) {
+func TestURLFilesAreParsed(t *testing.T) {
 	t.Setenv("TARE_TEST_HOST", "h:8080")
 	data := file(t, "  x=1\n")
 	urls := file(t, `# of all that there is
@@ -119,7 +125,7 @@ http://h:8080/three PUT <`+data+`
 	}
 }
 
-func TestRC(t *testing.T) {
+func TestRCFileSetsDefaults(t *testing.T) {
 	rc := file(t, `# a comment
 verbose = true
 HOME_PAGE = http://h:81/
@@ -138,8 +144,10 @@ cache = false
 show-logfile = true
 `)
 	p := parse(t, "-c 4 -R "+rc).Plan()
-	if p.URL != "http://h:81/" || p.Connections != 4 || p.Requests != 12 || p.Think != 500*time.Millisecond || p.Timeout != 9*time.Second ||
-		p.Version != load.HTTP10 || p.PerConnection != 0 || strings.Join(p.Header, "|") != "Host: h:81|Accept: */*|Accept-Encoding: *|User-Agent: me|X-A: b|Connection: keep-alive" {
+	if p.URL != "http://h:81/" || p.Connections != 4 || p.Requests != 12 || p.Think != 500*time.Millisecond ||
+		p.Timeout != 9*time.Second ||
+		p.Version != load.HTTP10 || p.PerConnection != 0 ||
+		strings.Join(p.Header, "|") != "Host: h:81|Accept: */*|Accept-Encoding: *|User-Agent: me|X-A: b|Connection: keep-alive" {
 		t.Errorf("got %+v", p)
 	}
 	if p := parse(t, "-c 900 h -R "+rc).Plan(); p.Connections != 900 || p.URL != "http://h:80/" {
@@ -147,27 +155,27 @@ show-logfile = true
 	}
 }
 
-func TestWrongCommandLines(t *testing.T) {
+func TestInvalidCommandLinesAreRejected(t *testing.T) {
 	several := file(t, "http://a/\n\nhttp://b/")
 	empty := file(t, "# nothing\n")
 	login := file(t, "verbose = true\nlogin = me:secret\n")
 	broken := file(t, "time = soon")
 	for _, c := range []struct{ line, want string }{
 		{"", "siege: want a URL, or a file of URLs with -f"},
-		{"-r 0 h", `flag -r: "0": want a whole number from 1 to`},
+		{"-r 0 h", `flag -r: "0": want an integer from 1 to`},
 		{"-t 0s h", `flag -t: "0s": want a number and S, M or H, such as 20S`},
 		{"-t 20ss h", `flag -t: "20ss": want a number`},
 		{"--delay=-1 h", `flag --delay: "-1": want a number of seconds`},
-		{"-g h", "flag -g is not supported; all of siege's are but -C, -D, -g, -p"},
-		{"--bogus h", `unknown flag "--bogus"; all of siege's are but`},
+		{"-g h", "flag -g is not supported; siege's unsupported flags are -C, -D, -g, -p"},
+		{"--bogus h", `unknown flag "--bogus"; siege's unsupported flags are`},
 		{"-H nothing h", `flag -H: "nothing": want "Name: value"`},
 		{"ftp://h/", `siege: URL "ftp://h/": scheme "ftp" is not supported: want http or https`},
 		{"http://h:x/", `port "x": want a number from 1 to 65535`},
 		{"http://:80/", "want a host"},
-		{"-f /nonexistent", "siege: cannot read the file of URLs: open /nonexistent"},
-		{"-R /nonexistent h", "siege: cannot read the file of -R: open /nonexistent"},
-		{"-f " + empty, "has no URL"},
-		{"-f " + several, `:3: "b:80" is another server than the first URL's: only one is supported`},
+		{"-f /nonexistent", "siege: read the file of URLs: open /nonexistent"},
+		{"-R /nonexistent h", "siege: read the file of -R: open /nonexistent"},
+		{"-f " + empty, ": no URL"},
+		{"-f " + several, `:3: server "b:80" differs from the first URL's: only one is supported`},
 		{"h -R " + login, ":2: login: login is not supported"},
 		{"h -R " + broken, `:1: time: "soon": want a number and S, M or H`},
 	} {
@@ -175,7 +183,8 @@ func TestWrongCommandLines(t *testing.T) {
 			t.Errorf("%q: got %v, want %s", c.line, err, c.want)
 		}
 	}
-	if _, err := siege.Parse([]string{"http://h/ POST <" + filepath.Join(t.TempDir(), "none")}); err == nil || !strings.Contains(err.Error(), "/none: no such file") {
+	if _, err := siege.Parse([]string{"http://h/ POST <" + filepath.Join(t.TempDir(), "none")}); err == nil ||
+		!strings.Contains(err.Error(), "/none: no such file") {
 		t.Errorf("got %v", err)
 	}
 }

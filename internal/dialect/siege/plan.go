@@ -11,11 +11,10 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// maxSamples bounds the memory for the times of requests. Of the requests after those only
-// what is counted is known.
+// maxSamples limits the memory for the times of requests. Requests beyond it are only counted.
 const maxSamples = 2_000_000
 
-// Plan returns what to run.
+// Plan returns the plan of the run.
 func (c *Command) Plan() load.Plan {
 	p := load.Plan{
 		URL:         c.server.scheme + "://" + c.server.authority() + c.urls[0].path,
@@ -25,7 +24,8 @@ func (c *Command) Plan() load.Plan {
 		Timeout:     c.timeout,
 		Think:       c.delay,
 		Shuffle:     c.random,
-		// A number, even one that is out of reach, has connecting measured, as siege does.
+		// Any number of requests, even an unreachable one, includes connecting in the measured
+		// time, as siege does.
 		Requests: c.requests(),
 		Samples:  int(min(c.requests(), maxSamples)),
 	}
@@ -36,7 +36,7 @@ func (c *Command) Plan() load.Plan {
 		p.PerConnection = 1
 	}
 	if c.server.scheme == "https" {
-		p.TLS = &tls.Config{InsecureSkipVerify: true} // siege verifies nothing
+		p.TLS = &tls.Config{InsecureSkipVerify: true} // siege verifies no certificate
 	}
 	if len(c.urls) == 1 {
 		only := c.request(&c.urls[0])
@@ -58,7 +58,7 @@ func (c *Command) request(t *target) load.Request {
 	return r
 }
 
-// headerLines are the fields in siege's order: those of -H come before Connection.
+// headerLines returns the header fields in siege's order: those of -H precede Connection.
 func (c *Command) headerLines() (lines []string) {
 	given := func(name string) func(line string) bool {
 		return func(line string) bool {
@@ -68,7 +68,7 @@ func (c *Command) headerLines() (lines []string) {
 	if !slices.ContainsFunc(c.header, given("Host")) {
 		lines = append(lines, c.server.hostLine())
 	}
-	// siege looks at the first of them only.
+	// siege checks only the first field of -H.
 	if len(c.header) == 0 || !given("Accept")(c.header[0]) {
 		lines = append(lines, "Accept: */*")
 	}
@@ -80,9 +80,9 @@ func (c *Command) headerLines() (lines []string) {
 	return append(lines, "Connection: close")
 }
 
-// Begin prints what siege does before it runs.
+// Begin prints siege's output before a run.
 func (c *Command) Begin(stdout, stderr io.Writer) {
-	if c.capped > 0 {
+	if c.requestedUsers > 0 {
 		pad := "  "
 		if c.limit > 999 {
 			pad = " "

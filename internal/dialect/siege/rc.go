@@ -9,12 +9,12 @@ import (
 	"github.com/tarehq/tare/internal/dialect"
 )
 
-// readRC reads a configuration file of siege's: "name = value" each, with # before a comment.
-// Names that are no settings are variables for the lines below.
+// readRC parses a configuration file of siege: lines "name = value", and comments after #. Unknown
+// names are variables for later lines.
 func (s *settings) readRC(file string) error {
 	text, err := os.ReadFile(file)
 	if err != nil {
-		return fmt.Errorf("siege: cannot read the file of -R: %w", err)
+		return fmt.Errorf("siege: read the file of -R: %w", err)
 	}
 	vars := make(variables)
 	number := 0
@@ -37,7 +37,7 @@ func (s *settings) readRC(file string) error {
 	return nil
 }
 
-// cutSetting splits a line at the first space, = or : and leaves those out that follow.
+// cutSetting splits a line at its first run of spaces, = and :.
 func cutSetting(line string) (name, value string) {
 	const separators = " \t=:"
 	i := strings.IndexAny(line, separators)
@@ -47,8 +47,8 @@ func cutSetting(line string) (name, value string) {
 	return line[:i], strings.TrimLeft(line[i:], separators)
 }
 
-// set carries out one setting. Those about what is shown, or about what we never do, such as
-// a cache, change nothing.
+// set applies a setting. Settings about output and about features that the emulation lacks, such as
+// a cache, have no effect.
 func (s *settings) set(name, value string) (known bool, err error) {
 	if flag, ok := s.switches()[name]; ok {
 		*flag = isTrue(value)
@@ -102,11 +102,11 @@ func (s *settings) texts() map[string]*string {
 	}
 }
 
-// variables are what a file has set, by name. The environment has those that it has not.
+// variables maps names to values set in a file. Other names refer to the environment.
 type variables map[string]string
 
-// expand puts values in for $NAME, ${NAME} and $(NAME). A name ends at a bracket or a slash; one
-// that has no value is nothing.
+// expand replaces $NAME, ${NAME} and $(NAME). A name ends at a closing bracket or a slash. Unset
+// names expand to nothing.
 func (v variables) expand(text string) string {
 	var out strings.Builder
 	for {

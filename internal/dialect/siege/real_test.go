@@ -17,8 +17,7 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// installed is the configuration that siege installs, but for JSON and a line for each
-// transaction.
+// installed is siege's default configuration without JSON and without a line for each transaction.
 const installed = `
 color = off
 parser = true
@@ -33,7 +32,7 @@ url-escaping = true
 unique = true
 `
 
-// run is what a command line did.
+// run is the outcome of a command line.
 type run struct {
 	stdout, stderr string
 	sent           string // the first request
@@ -41,8 +40,7 @@ type run struct {
 	connections    int
 }
 
-// theirs runs siege. Unless rc is the name of a file, it has the configuration that siege
-// installs.
+// theirs runs the real siege, by default with the configuration that siege installs.
 func theirs(t *testing.T, s *dialecttest.Server, rc string, args []string) run {
 	t.Helper()
 	path, env := programs.Siege(t)
@@ -60,7 +58,7 @@ func theirs(t *testing.T, s *dialecttest.Server, rc string, args []string) run {
 	return run{stdout.String(), stderr.String(), s.First(), s.Requests(), s.Connections()}
 }
 
-// ours runs the same command line as "tare siege" does.
+// ours runs the same command line as "tare siege".
 func ours(t *testing.T, s *dialecttest.Server, rc string, args []string) run {
 	t.Helper()
 	if rc != "" {
@@ -83,15 +81,15 @@ func ours(t *testing.T, s *dialecttest.Server, rc string, args []string) run {
 	return run{stdout.String(), stderr.String(), s.First(), s.Requests(), s.Connections()}
 }
 
-// shape is what a report must have in common with siege's, whatever the times. Failures of
-// single sockets are told by siege alone.
+// shape returns what a report must have in common with siege's, whatever the times. Only siege
+// prints failures of single sockets.
 func shape(text string) string {
 	text = regexp.MustCompile(`\[.*error.*\] socket: .*\n`).ReplaceAllString(text, "\n")
 	text = strings.ReplaceAll(text, "\n\n", "\n")
 	return dialecttest.Shape(text, regexp.MustCompile(`:[ \t]*[0-9.]+( |,|$)|^HTTP`))
 }
 
-// counts are the lines of a report that say the same of each run.
+// counts returns the lines of a report that are the same in each run.
 func counts(text string) string {
 	var same []string
 	for line := range strings.Lines(text) {
@@ -124,8 +122,8 @@ func compare(t *testing.T, theirs, ours run) {
 	}
 }
 
-// answer answers by the path; of some, every tenth request in another way.
-func answer() http.Handler {
+// answer responds according to the path; on some paths, every tenth response differs.
+func respond() http.Handler {
 	body := strings.Repeat("x", 100_000)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		tenth := dialecttest.Number(r)%10 == 0
@@ -143,8 +141,8 @@ func answer() http.Handler {
 	})
 }
 
-func TestLikeRealOne(t *testing.T) {
-	s := dialecttest.NewServer(t, answer())
+func TestReportsMatchRealSiege(t *testing.T) {
+	s := dialecttest.NewServer(t, respond())
 	data := file(t, "a=b&c=d\n")
 	urls := file(t, "HERE="+s.URL+"\n# a comment\n$(HERE)/one\n"+s.URL+"two?a=b POST name=value\n"+s.URL+"three PUT <"+data+"\n"+s.URL+"four DELETE\n")
 	kept := file(t, strings.ReplaceAll(installed, "= close", "= keep-alive"))
@@ -181,8 +179,8 @@ func TestLikeRealOne(t *testing.T) {
 	}
 }
 
-func TestPostLikeRealOne(t *testing.T) {
-	s := dialecttest.NewServer(t, answer())
+func TestPostMatchesRealSiege(t *testing.T) {
+	s := dialecttest.NewServer(t, respond())
 	for _, what := range []string{"POST a=b&c=d", "PUT <" + file(t, " 1,2\n"), "DELETE", "PATCH x", "OPTIONS"} {
 		t.Run(what, func(t *testing.T) {
 			args := []string{"-c", "1", "-r", "2", "-T", "text/csv", s.URL + "path " + what}
@@ -191,12 +189,12 @@ func TestPostLikeRealOne(t *testing.T) {
 	}
 }
 
-func TestTimeLikeRealOne(t *testing.T) {
-	s := dialecttest.NewServer(t, answer())
+func TestTimeLimitMatchesRealSiege(t *testing.T) {
+	s := dialecttest.NewServer(t, respond())
 	args := []string{"-c", "2", "-t", "1S", "-r", "3", s.URL}
 	dialecttest.Again(t, func() error {
 		th, our := theirs(t, s, "", args), ours(t, s, "", args)
-		// siege's sentence about the conflict has colours.
+		// siege prints its message about the conflict in color.
 		sentence := regexp.MustCompile(`(?s)^.*defaulting`)
 		th.stderr, our.stderr = sentence.ReplaceAllString(th.stderr, ""), sentence.ReplaceAllString(our.stderr, "")
 		wide := regexp.MustCompile(`<[0-9]+\.`)
@@ -207,8 +205,8 @@ func TestTimeLikeRealOne(t *testing.T) {
 	})
 }
 
-func TestLogLikeRealOne(t *testing.T) {
-	s := dialecttest.NewServer(t, answer())
+func TestLogMatchesRealSiege(t *testing.T) {
+	s := dialecttest.NewServer(t, respond())
 	logged := func(run func(*testing.T, *dialecttest.Server, string, []string) run) string {
 		name := file(t, "") + ".log"
 		run(t, s, "", []string{"-c", "2", "-r", "5", "-q", "-m", "a mark", "-l" + name, s.URL})
@@ -216,7 +214,7 @@ func TestLogLikeRealOne(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Without a tick of its clock siege divides by 0.
+		// If its clock has not ticked, siege divides by 0.
 		text := regexp.MustCompile(`,( +)(inf|-?nan)`).ReplaceAllString(string(b), ",$1 0.00")
 		return regexp.MustCompile(`[0-9.]+`).ReplaceAllString(regexp.MustCompile(` +`).ReplaceAllString(text, " "), "N")
 	}

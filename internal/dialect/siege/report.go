@@ -9,8 +9,8 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// Report prints what siege does after a run: each transaction if -v asks for it, the summary on
-// stderr or with -j as JSON on stdout, and a line in the log file.
+// Report prints siege's output after a run. That is each transaction with -v, and the summary on
+// stderr or, with -j, JSON on stdout. It also writes a line to the log file.
 func (c *Command) Report(stdout, stderr io.Writer, r *load.Result) error {
 	o := count(r)
 	if c.verbose {
@@ -46,7 +46,7 @@ func printSummary(w io.Writer, o *outcome) {
 	fmt.Fprintf(w, "Successful transactions:%12d\n", o.successful)
 	fmt.Fprintf(w, "Failed transactions:\t%12d\n", o.failed)
 	fmt.Fprintf(w, "Longest transaction:\t%12.2f\n", o.longest.Seconds())
-	fmt.Fprintf(w, "Shortest transaction:\t%12.2f\n \n", o.least())
+	fmt.Fprintf(w, "Shortest transaction:\t%12.2f\n \n", o.shortestSeconds())
 }
 
 func printJSON(w io.Writer, o *outcome) {
@@ -61,11 +61,11 @@ func printJSON(w io.Writer, o *outcome) {
 	fmt.Fprintf(w, "\t\"successful_transactions\":\t%12d,\n", o.successful)
 	fmt.Fprintf(w, "\t\"failed_transactions\":\t\t%12d,\n", o.failed)
 	fmt.Fprintf(w, "\t\"longest_transaction\":\t\t%12.2f,\n", o.longest.Seconds())
-	fmt.Fprintf(w, "\t\"shortest_transaction\":\t\t%12.2f\n}\n", o.least())
+	fmt.Fprintf(w, "\t\"shortest_transaction\":\t\t%12.2f\n}\n", o.shortestSeconds())
 }
 
-// printTransactions prints a line for each response, without siege's colours. siege prints them
-// as they come.
+// printTransactions prints a line for each response, without siege's colors. siege prints them
+// during the run.
 func (c *Command) printTransactions(out io.Writer, r *load.Result) error {
 	w := bufio.NewWriter(out)
 	protocol, _, _ := strings.Cut(r.Head, " ")

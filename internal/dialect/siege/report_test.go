@@ -12,8 +12,8 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// result is of 100 responses, 40 ms each with connecting but for one of 140 and one of 5 ms:
-// 90 of status 200, 4 of 404 and 6 of 503; and of 5 failures before that.
+// result returns 100 responses of 40 ms each, including connecting, except one of 140 and one of 5
+// ms: 90 of status 200, 4 of 404 and 6 of 503. Five failures precede them.
 func result() *load.Result {
 	r := &load.Result{
 		Seconds: 2.5, Requests: 100, BodyBytes: 3 << 20, Statuses: map[int]uint64{200: 90, 404: 4, 503: 6},
@@ -21,15 +21,16 @@ func result() *load.Result {
 		Head:   "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\n\r\n",
 	}
 	for i := range 100 {
-		connect, took := 10*time.Millisecond, 30*time.Millisecond
+		connect, elapsed := 10*time.Millisecond, 30*time.Millisecond
 		switch i {
 		case 0:
-			took = 130 * time.Millisecond
+			elapsed = 130 * time.Millisecond
 		case 1:
-			connect, took = time.Millisecond, 4*time.Millisecond
+			connect, elapsed = time.Millisecond, 4*time.Millisecond
 		}
 		sent := time.Duration(i) * 20 * time.Millisecond
-		r.Samples = append(r.Samples, load.Sample{Connect: connect, Sent: sent, Done: sent + took, Status: 200, Body: 31457})
+		r.Samples = append(r.Samples, load.Sample{Connect: connect, Sent: sent, Done: sent + elapsed, Status: 200,
+			Body: 31457})
 	}
 	for range 5 {
 		r.Samples = append(r.Samples, load.Sample{Done: 2 * time.Second, Failure: load.FailedConnect})
@@ -48,8 +49,8 @@ func report(t *testing.T, r *load.Result, line string) (stdout, stderr string) {
 	return out.String(), errs.String()
 }
 
-// The times of all responses are 98 x 40 + 140 + 5 = 4065 ms, of which there are 94 hits.
-func TestReport(t *testing.T) {
+// All responses take 98 × 40 + 140 + 5 = 4065 ms; 94 of them are hits.
+func TestReportIsSieges(t *testing.T) {
 	stdout, stderr := report(t, result(), "-c 2 -t 3s http://h/")
 	want := `** SIEGE 4.0.7
 ** Preparing 2 concurrent users for battle.
@@ -69,7 +70,7 @@ Longest transaction:	        0.14
 Shortest transaction:	        0.01
  
 `
-	// 0.005 s is 0.01 or 0.00, by what is nearer in binary.
+	// 0.005 s is printed as 0.01 or 0.00, whichever is nearer in binary.
 	if stderr != want && stderr != strings.Replace(want, "0.01\n", "0.00\n", 1) || stdout != "" {
 		t.Errorf("got %q and\n%s\nwant\n%s", stdout, stderr, want)
 	}
@@ -78,18 +79,21 @@ Shortest transaction:	        0.01
 	}
 }
 
-func TestJSON(t *testing.T) {
+func TestJSONIsSieges(t *testing.T) {
 	stdout, stderr := report(t, result(), "-j -v -c 2 -t 3s http://h/")
-	if stderr != "\n" || !strings.HasPrefix(stdout, "{\t\"transactions\":\t\t\t          94,\n\t\"availability\":\t\t\t       89.52,\n") || !strings.HasSuffix(stdout, "\n}\n") {
+	if stderr != "\n" || !strings.HasPrefix(stdout,
+		"{\t\"transactions\":\t\t\t          94,\n\t\"availability\":\t\t\t       89.52,\n") ||
+		!strings.HasSuffix(stdout, "\n}\n") {
 		t.Errorf("got %q and\n%s", stderr, stdout)
 	}
 	var values map[string]float64
-	if err := json.Unmarshal([]byte(stdout), &values); err != nil || len(values) != 12 || values["failed_transactions"] != 11 || values["response_time"] != 0.04 {
+	if err := json.Unmarshal([]byte(stdout), &values); err != nil || len(values) != 12 ||
+		values["failed_transactions"] != 11 || values["response_time"] != 0.04 {
 		t.Errorf("got %v, %v", err, values)
 	}
 }
 
-func TestQuietAndVerbose(t *testing.T) {
+func TestQuietAndVerboseSetTheOutput(t *testing.T) {
 	if stdout, stderr := report(t, result(), "-q -c 2 -t 3s http://h/"); stdout != "" || stderr != "" {
 		t.Errorf("got %q and %q", stdout, stderr)
 	}
@@ -97,7 +101,8 @@ func TestQuietAndVerbose(t *testing.T) {
 	r.Samples[1].Status = 404
 	stdout, stderr := report(t, r, "-v -c 2 -t 3s http://h/page")
 	lines := strings.Split(stdout, "\n")
-	if len(lines) != 101 || lines[0] != "HTTP/1.1 200     0.14 secs:   31457 bytes ==> GET  /page" || !strings.HasPrefix(lines[1], "HTTP/1.1 404     0.0") {
+	if len(lines) != 101 || lines[0] != "HTTP/1.1 200     0.14 secs:   31457 bytes ==> GET  /page" ||
+		!strings.HasPrefix(lines[1], "HTTP/1.1 404     0.0") {
 		t.Errorf("got %d lines, %q", len(lines), lines[:2])
 	}
 	if !strings.Contains(stderr, "under siege...\n\nLifting") {
@@ -105,10 +110,11 @@ func TestQuietAndVerbose(t *testing.T) {
 	}
 }
 
-func TestNothingCame(t *testing.T) {
+func TestReportWithoutResponses(t *testing.T) {
 	_, stderr := report(t, &load.Result{Errors: load.Errors{Connect: 6}}, "-c 2 -r 3 http://h/")
 	for _, want := range []string{
-		"Transactions:\t\t           0 hits\n", "Availability:\t\t        0.00 %\n", "Response time:\t\t        0.00 secs\n",
+		"Transactions:\t\t           0 hits\n", "Availability:\t\t        0.00 %\n",
+		"Response time:\t\t        0.00 secs\n",
 		"Failed transactions:\t           6\n", "Shortest transaction:\t        0.00\n",
 	} {
 		if !strings.Contains(stderr, want) {
@@ -117,14 +123,15 @@ func TestNothingCame(t *testing.T) {
 	}
 }
 
-func TestUsersAreCapped(t *testing.T) {
+func TestUsersAreLimited(t *testing.T) {
 	stdout, stderr := report(t, result(), "-c 300 -r 1 http://h/")
-	if !strings.Contains(stdout, "WARNING: The number of users is capped at 255.  To increase this\n") || !strings.Contains(stderr, "Preparing 255 concurrent") {
+	if !strings.Contains(stdout, "WARNING: The number of users is capped at 255.  To increase this\n") ||
+		!strings.Contains(stderr, "Preparing 255 concurrent") {
 		t.Errorf("got %q and %q", stdout, stderr)
 	}
 }
 
-func TestLog(t *testing.T) {
+func TestLogLineIsAppended(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "siege.log")
 	report(t, result(), "-q -l"+name+" -t 3s http://h/")
 	report(t, result(), "-q --mark=again --log="+name+" -t 3s http://h/")
@@ -138,29 +145,31 @@ func TestLog(t *testing.T) {
 		t.Errorf("got\n%s", b)
 	}
 	c := parse(t, "-q -l"+filepath.Join(name, "none")+" http://h/")
-	if err := c.Report(&strings.Builder{}, &strings.Builder{}, result()); err == nil || !strings.Contains(err.Error(), "siege: cannot write the log file: open ") {
+	if err := c.Report(&strings.Builder{}, &strings.Builder{}, result()); err == nil ||
+		!strings.Contains(err.Error(), "siege: write the log file: open ") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestFootnotes(t *testing.T) {
+func TestFootnotesExplainMisleadingFigures(t *testing.T) {
 	notes := func(r *load.Result, line string) string {
 		return strings.Join(parse(t, line).Footnotes(r), "\n")
 	}
 	got := notes(result(), "-c 2 -t 3s http://h/")
 	for _, want := range []string{
-		"here a transaction took 40.650 ms on average, from 5.000 to 140.000 ms",
-		`"Concurrency" is how many transactions were under way on average, 1.63, not the number of users, 2`,
-		"each transaction made a connection of its own",
-		"the time of 6 failed responses is in \"Response time\"",
-		"4 responses of status 400 and above are hits",
+		"in this run a transaction took 40.650 ms on average, from 5.000 to 140.000 ms",
+		`"Concurrency" is the mean number of concurrent transactions, 1.63, not the number of users, 2`,
+		"each transaction opened a connection of its own",
+		"\"Response time\" includes the time of 6 failed responses",
+		"4 responses with status 400 or above count as hits",
 		"5 transactions failed without a response (connect 2, read 1, write 0, timeout 2), the first: connect: connection refused",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("%q is not in\n%s", want, got)
 		}
 	}
-	for _, not := range []string{"redirection", "images", "cookie", "password", "given up", "pauses", "the times are those"} {
+	for _, not := range []string{"redirection", "images", "cookie", "credentials", "exited", "pauses",
+		"the times cover"} {
 		if strings.Contains(got, not) {
 			t.Errorf("%q is in\n%s", not, got)
 		}
@@ -172,8 +181,10 @@ func TestFootnotes(t *testing.T) {
 	r.Samples = r.Samples[:50]
 	got = notes(r, "-c 300 -d 2 -t 3s http://h/")
 	for _, want := range []string{
-		"siege would have followed 7 redirections", "what the page needs, such as images", "the cookie back", "3 demands for a password",
-		"given up after 1024 failures", "here pauses were of any time from 0 to 2s", "those of the first 50 of 100 transactions",
+		"siege would have followed 7 redirections", "requested the page's images", "sent back the server's cookies",
+		"after 3 responses with status 401",
+		"exited after 1024 failures", "in this run pauses lasted any time from 0 to 2s",
+		"the times cover the first 50 of 100 transactions",
 		"of 300 users there were 255", "the generator was busy 100% of the time",
 	} {
 		if !strings.Contains(got, want) {

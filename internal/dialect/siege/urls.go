@@ -9,18 +9,18 @@ import (
 	"strings"
 )
 
-// place is a server, as a URL names it.
-type place struct {
-	scheme, host string // the host as it is written, brackets of IPv6 included
+// origin is a server as named by a URL.
+type origin struct {
+	scheme, host string // the host as written, including brackets of IPv6
 	port         int
 }
 
-func (p place) authority() string {
+func (p origin) authority() string {
 	return net.JoinHostPort(strings.Trim(p.host, "[]"), strconv.Itoa(p.port))
 }
 
-// hostLine is the header line that names the server.
-func (p place) hostLine() string {
+// hostLine returns the Host header line.
+func (p origin) hostLine() string {
 	if p.port == defaultPort(p.scheme) {
 		return "Host: " + p.host
 	}
@@ -34,22 +34,22 @@ func defaultPort(scheme string) int {
 	return 80
 }
 
-// target is one of the URLs, with what to send there.
+// target is one of the URLs with its request.
 type target struct {
-	place
+	origin
 	method, path, body string
-	hasBody            bool   // its request is one that says how long its body is
-	shown              string // in the line of a transaction
+	hasBody            bool   // the request has Content-Length, even if its body is empty
+	shown              string // text in the line of a transaction
 }
 
-// parseFile reads a file of URLs: one in each line, NAME=value for lines below that have
-// $(NAME), and comments after #.
+// parseFile parses a file of URLs, one per line. A line NAME=value sets $(NAME) for later lines;
+// comments begin with #.
 func (c *Command) parseFile(name, text string) (urls []target, err error) {
 	vars := make(variables)
 	number := 0
 	for line := range strings.Lines(text) {
 		number++
-		line = withoutComment(line)
+		line = stripComment(line)
 		if line == "" {
 			continue
 		}
@@ -62,20 +62,21 @@ func (c *Command) parseFile(name, text string) (urls []target, err error) {
 		if err != nil {
 			return nil, fmt.Errorf("siege: %s:%d: %w", name, number, err)
 		}
-		if len(urls) > 0 && t.place != urls[0].place {
-			return nil, fmt.Errorf("siege: %s:%d: %q is another server than the first URL's: only one is supported", name, number, t.authority())
+		if len(urls) > 0 && t.origin != urls[0].origin {
+			return nil, fmt.Errorf("siege: %s:%d: server %q differs from the first URL's: only one is supported", name,
+				number, t.authority())
 		}
 		urls = append(urls, t)
 	}
 	if len(urls) == 0 {
-		return nil, fmt.Errorf("siege: %s has no URL", name)
+		return nil, fmt.Errorf("siege: %s: no URL", name)
 	}
 	return urls, nil
 }
 
-// withoutComment cuts a comment off that is a line or follows a word without a slash: a URL
-// may have a #.
-func withoutComment(line string) string {
+// stripComment removes a comment that fills the line or follows words without a slash, since a URL
+// may contain #.
+func stripComment(line string) string {
 	line = strings.TrimSpace(line)
 	if strings.HasPrefix(line, "#") {
 		return ""
@@ -86,21 +87,20 @@ func withoutComment(line string) string {
 	return strings.TrimSpace(line)
 }
 
-// isVariable reports whether a line is NAME=value.
+// isVariable reports whether a line has the form NAME=value.
 func isVariable(line string) bool {
 	name, _, ok := strings.Cut(line, "=")
 	return ok && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_") == ""
 }
 
-// parseTarget reads a URL, which may lack its scheme, and what follows it: a method, and data
-// or < and the name of a file.
+// parseTarget parses a URL with optional scheme and what follows it: a method, and data or "<file".
 func (c *Command) parseTarget(text string) (t target, err error) {
 	text = strings.TrimSpace(text)
 	t.method = "GET"
 	for _, method := range []string{"POST", "PUT", "PATCH", "OPTIONS", "DELETE"} {
 		if url, data, ok := strings.Cut(text, " "+method); ok {
 			t.method, t.hasBody, text = method, true, strings.TrimSpace(url)
-			if t.body, err = bodyOf(strings.TrimLeft(data, " \t")); err != nil {
+			if t.body, err = readBody(strings.TrimLeft(data, " \t")); err != nil {
 				return t, err
 			}
 			break
@@ -123,15 +123,15 @@ func (c *Command) parseTarget(text string) (t target, err error) {
 	if t.shown = t.path; t.hasBody {
 		t.shown = t.scheme + "://" + rest
 	}
-	authority = authority[strings.LastIndexByte(authority, '@')+1:] // siege sends no credentials of a URL
+	authority = authority[strings.LastIndexByte(authority, '@')+1:] // siege ignores credentials in a URL
 	t.host, t.port, err = splitPort(authority, defaultPort(t.scheme))
 	return t, err
 }
 
-func splitPort(authority string, standard int) (host string, port int, err error) {
+func splitPort(authority string, fallback int) (host string, port int, err error) {
 	colon := strings.LastIndexByte(authority, ':')
 	if colon < 0 || strings.HasSuffix(authority, "]") {
-		host, port = authority, standard
+		host, port = authority, fallback
 	} else {
 		host = authority[:colon]
 		port, err = strconv.Atoi(authority[colon+1:])
@@ -145,9 +145,9 @@ func splitPort(authority string, standard int) (host string, port int, err error
 	return host, port, err
 }
 
-// bodyOf returns the data, or what is in the file that "<file" names. Space around that is
-// dropped, as siege does with what may be text.
-func bodyOf(data string) (string, error) {
+// readBody returns data, or the contents of the file if data is "<file". Like siege, it trims the
+// contents.
+func readBody(data string) (string, error) {
 	file, ok := strings.CutPrefix(data, "<")
 	if !ok {
 		return data, nil
@@ -156,7 +156,7 @@ func bodyOf(data string) (string, error) {
 	return strings.TrimSpace(string(b)), err
 }
 
-// escape encodes what no URL has.
+// escape percent-encodes characters that are invalid in a URL.
 func escape(path string) string {
 	var out strings.Builder
 	for i := range len(path) {

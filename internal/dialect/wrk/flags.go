@@ -12,7 +12,7 @@ import (
 	"github.com/tarehq/tare/internal/dialect/getopt"
 )
 
-// wrk's own defaults.
+// Defaults of wrk.
 const (
 	defaultThreads     = 2
 	defaultConnections = 10
@@ -20,55 +20,57 @@ const (
 	defaultTimeout     = 2 * time.Second
 )
 
-// Bounds of what a command line can ask for.
+// Limits of a command line.
 const (
-	// maxThreads is half of what Go lets a program have.
+	// maxThreads is half of Go's limit of threads.
 	maxThreads = 5000
-	// maxConnections is more than a system has descriptors for.
+	// maxConnections exceeds any system's limit of descriptors.
 	maxConnections = 1 << 24
 	maxSeconds     = 365 * 24 * 60 * 60
 )
 
-const versionText = "wrk as tare has it: the command lines of wrk 4.2.0, and of 1.0.0 with -r\n"
+const versionText = "tare's emulation of wrk: command lines of wrk 4.2.0, and of 1.0.0 with -r\n"
 
 const usageText = `Usage: tare wrk [flags] URL
 
-The command lines of wrk, and its report, by the generator of tare.
+Run tare's load generator with wrk's flags and print wrk's report.
 
-  -c, --connections N   connections to keep open (default 10)
-  -d, --duration T      how long to load (default 10s)
-  -t, --threads N       threads, among which the connections are divided (default 2)
-  -H, --header "N: V"   a header field of the request; may be repeated
+  -c, --connections N   keep N connections open (default 10)
+  -d, --duration T      send requests for time T (default 10s)
+  -t, --threads N       divide the connections among N threads (default 2)
+  -H, --header "N: V"   send a header field "Name: value"; may be repeated
   -L, --latency         print the distribution of latency
-  -T, --timeout T       latency above this counts as a timeout (default 2s)
-  -r, --requests N      how many requests to make, as in wrk 1.0, whose report is printed then
+  -T, --timeout T       count latencies above T as timeouts (default 2s)
+  -r, --requests N      send N requests and print the report of wrk 1.0, which had this flag
   -v, --version         print the version
-      --no-footnotes    say nothing of where wrk's figures mislead
+      --no-footnotes    do not explain misleading figures of wrk
 
-Numbers may have a unit (1k, 1M, 1G), times as well (2s, 2m, 2h).
-wrk's -s (Lua scripts) is not supported, nor are wrk2's -R, -U, --u_latency and -B.
+N may have a unit (1k, 1M, 1G), and so may T (2s, 2m, 2h).
+Unsupported: wrk's -s (Lua scripts), wrk2's -R, -U, --u_latency and -B.
 `
 
 type flag = dialect.Flag[Command]
 
-// flags are those of both versions, and wrk2's that wrk does not have.
+// flags returns the flags of both versions, and wrk2's own flags as unsupported.
 func flags() []flag {
 	value := func(short byte, long string, set func(c *Command, value string) error) flag {
-		return flag{Flag: getopt.Flag{Short: short, Long: long, Takes: getopt.Required}, Set: set}
+		return flag{Flag: getopt.Flag{Short: short, Long: long, Arity: getopt.Required}, Set: set}
 	}
 	plain := func(short byte, long string, set func(c *Command)) flag {
-		return flag{Flag: getopt.Flag{Short: short, Long: long}, Set: func(c *Command, _ string) error { set(c); return nil }}
+		return flag{Flag: getopt.Flag{Short: short, Long: long},
+			Set: func(c *Command, _ string) error { set(c); return nil }}
 	}
 	return []flag{
 		value('c', "connections", func(c *Command, v string) error { return readNumber(&c.connections, v) }),
-		value('d', "duration", func(c *Command, v string) error { c.timed = true; return readTime(&c.duration, v) }),
+		value('d', "duration", func(c *Command, v string) error { c.hasDuration = true; return readTime(&c.duration, v) }),
 		value('t', "threads", func(c *Command, v string) error { return readNumber(&c.threads, v) }),
 		value('s', "script", nil),
 		value('H', "header", (*Command).setHeader),
 		plain('L', "latency", func(c *Command) { c.latency = true }),
 		value('T', "timeout", func(c *Command, v string) error { return readTime(&c.timeout, v) }),
-		value('r', "requests", func(c *Command, v string) error { c.old = true; return readNumber(&c.requests, v) }),
-		{Flag: getopt.Flag{Short: 'h', Long: "help"}, Set: func(*Command, string) error { return asked(usageText) }},
+		value('r', "requests", func(c *Command, v string) error { c.isV1 = true; return readNumber(&c.requests, v) }),
+		{Flag: getopt.Flag{Short: 'h', Long: "help"},
+			Set: func(*Command, string) error { return printText(usageText) }},
 		plain('v', "version", func(c *Command) { c.version = true }),
 
 		value('R', "rate", nil),
@@ -77,16 +79,15 @@ func flags() []flag {
 	}
 }
 
-// exitCode is wrk's without a run, even where help was asked for.
+// exitCode is wrk's exit code without a run, even for help.
 const exitCode = 1
 
-// asked ends the command with a text.
-func asked(text string) error {
+// printText ends the command with a text.
+func printText(text string) error {
 	return &dialect.UsageError{Tool: "wrk", Text: text, Code: exitCode}
 }
 
-// Parse reads a command line of wrk's, without the program's name. Its error is a
-// *dialect.UsageError.
+// Parse parses wrk's command line, without the program's name. Errors are *dialect.UsageError.
 func Parse(args []string) (*Command, error) {
 	c := &Command{
 		threads: defaultThreads, connections: defaultConnections, duration: defaultDuration, timeout: defaultTimeout,
@@ -102,21 +103,21 @@ func Parse(args []string) (*Command, error) {
 }
 
 func readNumber(to *uint64, text string) error {
-	n, err := ofNumbers().read(text)
+	n, err := numberUnits().parse(text)
 	*to = n
 	return err
 }
 
 func readTime(to *time.Duration, text string) error {
-	n, err := ofSeconds().read(text)
+	n, err := secondUnits().parse(text)
 	if n > maxSeconds {
-		return fmt.Errorf("%q: want at most a year", text)
+		return fmt.Errorf("%q: want at most one year", text)
 	}
 	*to = time.Duration(n) * time.Second
 	return err
 }
 
-// setHeader adds a field, or replaces the one of the same name.
+// setHeader adds a header field or replaces the one with the same name.
 func (c *Command) setHeader(line string) error {
 	name, _, ok := strings.Cut(line, ":")
 	if !ok {
@@ -127,27 +128,28 @@ func (c *Command) setHeader(line string) error {
 	return nil
 }
 
-// finish checks the whole.
+// finish validates the whole command line.
 func (c *Command) finish(rest []string) error {
 	switch {
 	case len(rest) == 0 && c.version:
-		return asked(versionText + usageText)
+		return printText(versionText + usageText)
 	case len(rest) == 0:
-		return errors.New("wrk: the URL is missing")
+		return errors.New("wrk: missing URL")
 	case len(rest) > 1:
-		return fmt.Errorf("wrk: %q: want one URL; scripts, and their arguments, are not supported", rest[1])
-	case c.old && c.timed:
-		return errors.New("wrk: want --requests, as wrk 1.0 has it, or --duration, not both")
-	case c.threads == 0 || c.old && c.requests == 0 || c.duration == 0:
-		return errors.New("wrk: threads, requests and duration cannot be 0")
+		return fmt.Errorf("wrk: unexpected argument %q: want one URL (scripts and their arguments are not supported)",
+			rest[1])
+	case c.isV1 && c.hasDuration:
+		return errors.New("wrk: --requests (wrk 1.0) and --duration are mutually exclusive")
+	case c.threads == 0 || c.isV1 && c.requests == 0 || c.duration == 0:
+		return errors.New("wrk: want threads, requests and duration above 0")
 	case c.threads > maxThreads || c.connections > maxConnections:
 		return fmt.Errorf("wrk: want at most %d threads and %d connections", maxThreads, maxConnections)
 	case c.connections < c.threads:
 		return errors.New("number of connections must be >= threads")
-	case c.old && c.requests < c.threads:
-		return errors.New("wrk: want at least as many requests as threads: each makes its share")
+	case c.isV1 && c.requests < c.threads:
+		return errors.New("wrk: want at least as many requests as threads")
 	}
-	if c.old {
+	if c.isV1 {
 		c.duration = 0
 	}
 	c.url = rest[0]

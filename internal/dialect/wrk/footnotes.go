@@ -6,60 +6,62 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// Footnotes say where figures of the report mislead, and why the run may be doubted.
+// Footnotes returns where the report's figures mislead, and why the run may be unreliable.
 func (c *Command) Footnotes(r *load.Result) (notes []string) {
-	say := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
-	if c.old {
-		c.noteOld(say, r)
+	add := func(format string, args ...any) { notes = append(notes, fmt.Sprintf(format, args...)) }
+	if c.isV1 {
+		c.noteV1(add, r)
 	} else {
-		c.noteCorrected(say, r)
+		c.noteCorrected(add, r)
 	}
 	if left := c.connections % c.threads; left > 0 {
-		say("%d of %d connections were not opened: each of %d threads has %d, as in wrk", left, c.connections, c.threads, c.perThread())
+		add("%d of %d connections were not opened: each of %d threads has %d, as in wrk", left, c.connections,
+			c.threads, c.perThread())
 	}
-	c.noteTimeouts(say, r)
+	c.noteTimeouts(add, r)
 	if n := r.Errors.Connect; n > 0 {
-		say("%d connections were not made: wrk would call these read errors", n)
+		add("%d connections could not be opened: wrk would count these as read errors", n)
 	}
 	if c.threads > 1 && r.Requests > 0 {
-		say("Req/Sec is of one thread: multiply by %d", c.threads)
+		add("Req/Sec is the rate of one thread: multiply it by %d", c.threads)
 	}
 	return append(notes, r.Doubts()...)
 }
 
-// noteCorrected gives what was measured, where the report's latency holds phantoms.
-func (c *Command) noteCorrected(say func(string, ...any), r *load.Result) {
+// noteCorrected reports the measured latency if the report's latency includes phantoms.
+func (c *Command) noteCorrected(add func(string, ...any), r *load.Result) {
 	d := c.latencies(r)
 	all := d.count()
 	d.interval = 0
 	if measured := d.count(); measured < all {
 		at := func(p float64) string { return microseconds(float64(d.percentile(p))) }
-		say("%d of %d samples of latency were not measured: wrk adds them for requests that it thinks were held back; without them Avg %s, 50%% %s, 75%% %s, 90%% %s, 99%% %s",
+		add("%d of %d latency samples were not measured: wrk adds them for requests that it assumes were delayed; without them Avg %s, 50%% %s, 75%% %s, 90%% %s, 99%% %s",
 			all-measured, all, microseconds(d.mean()), at(50), at(75), at(90), at(99))
 	}
 }
 
-// noteOld says how wrk 1.0's figures came about.
-func (c *Command) noteOld(say func(string, ...any), r *load.Result) {
+// noteV1 explains wrk 1.0's figures.
+func (c *Command) noteV1(add func(string, ...any), r *load.Result) {
 	if e := r.Errors; e.Connect+e.Read+e.Write+e.Timeout > 0 && r.Requests < c.total() {
-		say("%d requests had no response: wrk 1.0 would have made others instead", c.total()-r.Requests)
+		add("%d requests had no response: wrk 1.0 would have replaced them by others", c.total()-r.Requests)
 	}
 	if left := c.requests % c.threads; left > 0 {
-		say("%d of %d requests were not made: each of %d threads makes %d, as in wrk 1.0", left, c.requests, c.threads, c.requests/c.threads)
+		add("%d of %d requests were not sent: each of %d threads sends %d, as in wrk 1.0", left, c.requests, c.threads,
+			c.requests/c.threads)
 	}
-	say("latency is of all requests, where wrk 1.0 takes about one in each tenth of a second; Req/Sec is since the start, cut to thousands, as in wrk 1.0")
+	add("latency covers all requests; wrk 1.0 samples about one each tenth of a second; Req/Sec is the rate since the start, rounded down to thousands, as in wrk 1.0")
 }
 
-// noteTimeouts says what became of requests that took too long.
-func (c *Command) noteTimeouts(say func(string, ...any), r *load.Result) {
-	late := c.late(r.Service)
-	if late > 0 && !c.old {
-		say("%d responses took longer than %s, up to %s: they count as timeouts, and are in no figure of latency",
+// noteTimeouts reports slow and unanswered requests.
+func (c *Command) noteTimeouts(add func(string, ...any), r *load.Result) {
+	late := c.countTimeouts(r.Service)
+	if late > 0 && !c.isV1 {
+		add("%d responses took longer than %s, up to %s: they count as timeouts and are excluded from latency",
 			late, seconds(c.timeout), microseconds(float64(r.Service.Max().Microseconds())))
 	}
 	if r.Unanswered > 0 {
-		never := c.late(r.Latency) - late
-		say("%d requests were waiting at the end for longer than 99 in 100 of the others took, %d of them for longer than %s: wrk does not count these",
+		never := c.countTimeouts(r.Latency) - late
+		add("%d requests without a response at the end had waited longer than 99%% of the others took, %d of them longer than %s: wrk does not count these",
 			r.Unanswered, never, seconds(c.timeout))
 	}
 }

@@ -11,8 +11,7 @@ import (
 	"syscall"
 )
 
-// Probe asks for a connection, as wrk does before all else. Its error is what wrk says then, and
-// nothing else.
+// Probe opens and closes a connection, as wrk does first. Its error has wrk's text.
 func (c *Command) Probe(ctx context.Context) error {
 	u, err := url.Parse(c.url)
 	if err != nil {
@@ -30,7 +29,7 @@ func (c *Command) Probe(ctx context.Context) error {
 		return ctx.Err()
 	}
 	if dns, ok := errors.AsType[*net.DNSError](err); ok {
-		reason := "Temporary failure in name resolution" // as gai_strerror(3) has both
+		reason := "Temporary failure in name resolution" // texts of gai_strerror(3)
 		if dns.IsNotFound {
 			reason = "Name or service not known"
 		}
@@ -39,17 +38,17 @@ func (c *Command) Probe(ctx context.Context) error {
 	reason := err.Error()
 	if errno, ok := errors.AsType[syscall.Errno](err); ok {
 		reason = errno.Error()
-		reason = strings.ToUpper(reason[:1]) + reason[1:] // as strerror(3) has it
+		reason = strings.ToUpper(reason[:1]) + reason[1:] // text of strerror(3)
 	}
 	return unreachable(fmt.Sprintf("unable to connect to %s:%s %s", u.Hostname(), service, reason))
 }
 
-// unreachable is why there is nobody to load, in wrk's words.
+// unreachable is the error, in wrk's words, if the server cannot be reached.
 type unreachable string
 
 func (e unreachable) Error() string { return string(e) }
 
-// End says it, and returns wrk's exit code.
+// End prints the error and returns wrk's exit code.
 func (e unreachable) End(_, stderr io.Writer) (code int) {
 	fmt.Fprintln(stderr, string(e))
 	return exitCode

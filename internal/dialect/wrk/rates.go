@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	// windowMilliseconds is how long a window of a Result's is.
+	// windowMilliseconds is load.WindowLength.
 	windowMilliseconds = 100
-	// hair is the part of a window by which a measured time may be short of a whole one.
-	hair = 1e-6
+	// windowTolerance is the part of a window that may be missing from the last one.
+	windowTolerance = 1e-6
 )
 
-// rates are those of single threads, in requests a second, taken ten times a second.
+// rates returns the distribution of each thread's requests per second, sampled ten times a second.
 func (c *Command) rates(r *load.Result) *distribution {
-	whole := int(r.Seconds*1000/windowMilliseconds + hair)
+	whole := int(r.Seconds*1000/windowMilliseconds + windowTolerance)
 	of := sinceLast
-	if c.old {
+	if c.isV1 {
 		of = sinceStart
 	}
 	counts := make(map[int64]int64)
@@ -32,8 +32,7 @@ func (c *Command) rates(r *load.Result) *distribution {
 	return d
 }
 
-// sinceLast adds to counts what wrk 4 makes of a thread's windows: the rate since the last window
-// in which anything came.
+// sinceLast adds a thread's rates as wrk 4 computes them: since the last window with a response.
 func sinceLast(windows []uint32, counts map[int64]int64) {
 	elapsed := 0
 	for _, n := range windows {
@@ -45,7 +44,7 @@ func sinceLast(windows []uint32, counts map[int64]int64) {
 	}
 }
 
-// sinceStart adds to counts what wrk 1.0 makes of them: the rate since the start, in whole
+// sinceStart adds a thread's rates as wrk 1.0 computes them: since the start, rounded down to
 // thousands.
 func sinceStart(windows []uint32, counts map[int64]int64) {
 	var complete, elapsed int64

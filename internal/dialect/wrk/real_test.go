@@ -17,9 +17,9 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// answer says hello, at /missing with 404; at /close it ends the connection after that, and at
-// /abort before.
-func answer(w http.ResponseWriter, r *http.Request) {
+// answer responds with hello, at /missing with 404; at /close it closes the connection after the
+// response, and at /abort before it.
+func respond(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
 	case "/missing":
 		w.WriteHeader(http.StatusNotFound)
@@ -31,7 +31,7 @@ func answer(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprint(w, "hello")
 }
 
-// words are those of a command line, in which _ stands for a space that ends none.
+// words splits a command line, in which _ stands for a space inside a word.
 func words(line string) []string {
 	all := strings.Fields(line)
 	for i := range all {
@@ -40,7 +40,7 @@ func words(line string) []string {
 	return all
 }
 
-// ours runs a command line as "tare wrk" does.
+// ours runs a command line as "tare wrk".
 func ours(t *testing.T, line string) (report string, r *load.Result) {
 	t.Helper()
 	c, err := wrk.Parse(words(line))
@@ -62,7 +62,7 @@ func ours(t *testing.T, line string) (report string, r *load.Result) {
 	return out.String(), r
 }
 
-// startTheirs starts wrk. What it prints is there when end has been called.
+// startTheirs starts the real wrk. Its output is available after end.
 func startTheirs(t *testing.T, line string) (stdout, stderr *strings.Builder, end func() error) {
 	t.Helper()
 	path, env := programs.Wrk(t)
@@ -76,23 +76,23 @@ func startTheirs(t *testing.T, line string) (stdout, stderr *strings.Builder, en
 	return stdout, stderr, c.Wait
 }
 
-// shape is a report with N for every number with its unit, and one space for any. That of -v,
-// which is our own, is not part of it.
+// shape returns a report with N for every number with its unit, and single spaces. It omits the
+// output of -v, which differs.
 func shape(report string) string {
 	report = report[max(0, strings.Index(report, "Running ")):]
 	report = regexp.MustCompile(`-nan|\d+(\.\d+)?(us|ms|[smhkKMGT])?B?\b`).ReplaceAllString(report, "N")
 	return regexp.MustCompile(` +`).ReplaceAllString(report, " ")
 }
 
-// cutPath cuts the path from the end of a command line, without its slash.
+// cutPath splits the path, without its slash, from the end of a command line.
 func cutPath(line string) (args, path string) {
 	i := strings.LastIndex(line, " /")
 	return line[:i], line[i+2:]
 }
 
-// The same command lines to wrk and to us, each with a server like the other's: the reports have
-// the same lines, and the servers get the same requests over as many connections.
-func TestSameAsWrk(t *testing.T) {
+// Given the same command line and equal servers, the reports of wrk and tare have the same lines.
+// The servers receive the same requests over the same number of connections.
+func TestReportsAndRequestsMatchRealWrk(t *testing.T) {
 	for _, line := range []string{
 		"-t2 -c5 -d1s --latency /",
 		"-t1 -c3 -d1 -H X-A:_1 -H Accept:_text/html -H X-A:_2 /missing",
@@ -107,10 +107,10 @@ func TestSameAsWrk(t *testing.T) {
 	}
 }
 
-// compare says in what a command line of wrk and ours differ.
+// compare returns the differences between wrk and tare for a command line.
 func compare(t *testing.T, line string) error {
 	t.Helper()
-	their, our := dialecttest.NewServer(t, http.HandlerFunc(answer)), dialecttest.NewServer(t, http.HandlerFunc(answer))
+	their, our := dialecttest.NewServer(t, http.HandlerFunc(respond)), dialecttest.NewServer(t, http.HandlerFunc(respond))
 	args, path := cutPath(line)
 	want, _, end := startTheirs(t, args+" "+their.URL+path)
 	got, r := ours(t, args+" "+our.URL+path)
@@ -132,17 +132,17 @@ func compare(t *testing.T, line string) error {
 	return nil
 }
 
-// lines are those of the first request, sorted, as wrk's fields are in no order, without the
-// host, which has another port.
+// lines returns the sorted lines of the first request without Host, because wrk's order of fields
+// varies, and ports differ.
 func lines(s *dialecttest.Server) []string {
 	first := strings.ReplaceAll(s.First(), strings.Trim(s.URL, "htp:/"), "host")
 	return slices.Sorted(strings.SplitSeq(first, "\r\n"))
 }
 
-// A certificate that nobody has signed is as good as any, as for wrk.
-func TestTLS(t *testing.T) {
+// Like wrk, tare accepts self-signed certificates.
+func TestSelfSignedCertificateIsAccepted(t *testing.T) {
 	t.Parallel()
-	s := httptest.NewTLSServer(http.HandlerFunc(answer))
+	s := httptest.NewTLSServer(http.HandlerFunc(respond))
 	defer s.Close()
 	dialecttest.Again(t, func() error {
 		want, _, end := startTheirs(t, "-t1 -c2 -d1s "+s.URL+"/missing")
@@ -157,8 +157,8 @@ func TestTLS(t *testing.T) {
 	})
 }
 
-// As wrk 1.0 did it, each request is made and answered, and no more.
-func TestRequests(t *testing.T) {
+// As in wrk 1.0, exactly the given number of requests is sent.
+func TestExactlyTheNumberOfRequestsIsSent(t *testing.T) {
 	for _, c := range []struct {
 		line     string
 		requests int
@@ -167,11 +167,13 @@ func TestRequests(t *testing.T) {
 		{"-t3 -c10 -r100 /close", 99},
 		{"-t2 -c4 -r2 /missing", 2},
 	} {
-		s := dialecttest.NewServer(t, http.HandlerFunc(answer))
+		s := dialecttest.NewServer(t, http.HandlerFunc(respond))
 		args, path := cutPath(c.line)
 		report, r := ours(t, args+" "+s.URL+path)
-		if r.Requests != uint64(c.requests) || s.Requests() != c.requests || !strings.Contains(report, fmt.Sprintf("\n  %d requests in ", c.requests)) {
-			t.Errorf("%s: %d requests answered, %d came, want %d\n%s", c.line, r.Requests, s.Requests(), c.requests, report)
+		if r.Requests != uint64(c.requests) || s.Requests() != c.requests ||
+			!strings.Contains(report, fmt.Sprintf("\n  %d requests in ", c.requests)) {
+			t.Errorf("%s: %d requests answered, %d came, want %d\n%s", c.line, r.Requests, s.Requests(), c.requests,
+				report)
 		}
 		if !strings.HasPrefix(report, "Making ") {
 			t.Errorf("%s: got\n%s", c.line, report)
@@ -179,8 +181,9 @@ func TestRequests(t *testing.T) {
 	}
 }
 
-func TestProbe(t *testing.T) {
-	for _, url := range []string{"http://127.0.0.1:1/", "https://127.0.0.1:1", "http://no..name:80/", "http://no..name/"} {
+func TestProbeReportsAnUnreachableServer(t *testing.T) {
+	for _, url := range []string{"http://127.0.0.1:1/", "https://127.0.0.1:1", "http://no..name:80/",
+		"http://no..name/"} {
 		stdout, want, end := startTheirs(t, "-d1 "+url)
 		if err := end(); err == nil || stdout.Len() > 0 {
 			t.Fatalf("%s: wrk ended with %v after printing %q", url, err, stdout)

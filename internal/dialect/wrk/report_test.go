@@ -10,8 +10,7 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// sample returns durations as a histogram: those in microseconds, each so many times, which
-// are as many when the histogram has rounded them.
+// sample returns a histogram of durations in microseconds with their counts.
 func sample(counts map[int]int) *hist.Histogram {
 	h := hist.New()
 	for us, n := range counts {
@@ -46,9 +45,9 @@ func reportOf(t *testing.T, line string, r *load.Result) string {
 	return out.String()
 }
 
-// The rows of figures are what wrk 4.2.0's stats.c and units.c, compiled, make of the same
-// samples with an interval of 100 us.
-func TestReport(t *testing.T) {
+// The rows are computed by wrk 4.2.0's stats.c and units.c, compiled, from the same samples with an
+// interval of 100 µs.
+func TestReportIsWrks(t *testing.T) {
 	r := result()
 	r.Windows[1] = r.Windows[1][:2]
 	got := reportOf(t, "-c2 -t2 -d1s --latency http://127.0.0.1:8080/index.html", r)
@@ -71,7 +70,7 @@ Transfer/sec:      2.38MB
 	}
 }
 
-func TestReportOfErrors(t *testing.T) {
+func TestReportCountsErrors(t *testing.T) {
 	r := result()
 	r.Statuses = map[int]uint64{200: 1, 302: 2, 404: 30, 500: 4}
 	r.Errors = load.Errors{Connect: 1, Read: 2, Write: 3, Timeout: 4, Status: 34}
@@ -89,9 +88,9 @@ func TestReportOfErrors(t *testing.T) {
 	}
 }
 
-// As wrk 1.0.0 when it was done before its first sample, but for the latency, of which that has
-// none then.
-func TestReportOfOldWrk(t *testing.T) {
+// The report is that of wrk 1.0.0 before its first sample, except the latency, which wrk then
+// lacks.
+func TestReportIsWrk1s(t *testing.T) {
 	r := result()
 	r.Seconds, r.Windows = 0.0246, [][]uint32{{333}, {333}, {333}}
 	r.Service.Record(3 * time.Second) // stays a sample, as it does there
@@ -108,9 +107,10 @@ func TestReportOfOldWrk(t *testing.T) {
 	}
 }
 
-// As wrk 4.1.0 when nothing was answered.
-func TestReportOfNothing(t *testing.T) {
-	got := reportOf(t, "-d2s http://127.0.0.1:8080/", &load.Result{Seconds: 2, Service: hist.New(), Latency: hist.New()})
+// The report is that of wrk 4.1.0 without responses.
+func TestReportWithoutResponses(t *testing.T) {
+	got := reportOf(t, "-d2s http://127.0.0.1:8080/",
+		&load.Result{Seconds: 2, Service: hist.New(), Latency: hist.New()})
 	want := `Running 2s test @ http://127.0.0.1:8080/
   2 threads and 10 connections
   Thread Stats   Avg      Stdev     Max   +/- Stdev
@@ -134,7 +134,7 @@ func footnotesOf(t *testing.T, line string, r *load.Result) []string {
 	return c.Footnotes(r)
 }
 
-func TestFootnotes(t *testing.T) {
+func TestFootnotesExplainMisleadingFigures(t *testing.T) {
 	troubled := result()
 	troubled.Service.Record(2300 * time.Millisecond)
 	troubled.Latency = hist.New()
@@ -153,20 +153,20 @@ func TestFootnotes(t *testing.T) {
 	}{
 		{"-t2 -c25", quiet, []string{"1 of 25 connections were not opened: each of 2 threads has 12, as in wrk"}},
 		{"-t2 -c20", quiet, nil},
-		// The figures without correction are wrk's stats.c's.
+		// The uncorrected figures are from wrk's stats.c.
 		{"-t2 -c2", result(), []string{
-			"11 of 32 samples of latency were not measured: wrk adds them for requests that it thinks were held back; without them Avg 140.52us, 50% 90.00us, 75% 150.00us, 90% 201.00us, 99% 0.95ms",
-			"Req/Sec is of one thread: multiply by 2",
+			"11 of 32 latency samples were not measured: wrk adds them for requests that it assumes were delayed; without them Avg 140.52us, 50% 90.00us, 75% 150.00us, 90% 201.00us, 99% 0.95ms",
+			"Req/Sec is the rate of one thread: multiply it by 2",
 		}},
 		{"-t1 -c20", troubled, []string{
-			"1 responses took longer than 2s, up to 2.30s: they count as timeouts, and are in no figure of latency",
-			"2 requests were waiting at the end for longer than 99 in 100 of the others took, 1 of them for longer than 2s: wrk does not count these",
-			"7 connections were not made: wrk would call these read errors",
-			"the generator was busy 97% of the time: it, not the server, may have set the pace",
+			"1 responses took longer than 2s, up to 2.30s: they count as timeouts and are excluded from latency",
+			"2 requests without a response at the end had waited longer than 99% of the others took, 1 of them longer than 2s: wrk does not count these",
+			"7 connections could not be opened: wrk would count these as read errors",
+			"the generator was busy 97% of the time: it, not the server, may have limited the rate",
 		}},
 		{"-t3 -c3 -r 10", quiet, []string{
-			"1 of 10 requests were not made: each of 3 threads makes 3, as in wrk 1.0",
-			"latency is of all requests, where wrk 1.0 takes about one in each tenth of a second; Req/Sec is since the start, cut to thousands, as in wrk 1.0",
+			"1 of 10 requests were not sent: each of 3 threads sends 3, as in wrk 1.0",
+			"latency covers all requests; wrk 1.0 samples about one each tenth of a second; Req/Sec is the rate since the start, rounded down to thousands, as in wrk 1.0",
 		}},
 	} {
 		if got := footnotesOf(t, c.line, c.r); !slices.Equal(got, c.want) {

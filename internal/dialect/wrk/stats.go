@@ -8,20 +8,20 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// bar is a value and how often it was measured.
+// bar is a value and its count.
 type bar struct{ value, count int64 }
 
-// distribution is what wrk makes figures of: what was measured, and with an interval what it
-// adds to that. Wherever a value is twice the interval or more, it takes for granted that
-// requests were not sent which were due, one each interval, and would have taken one, two, three
-// intervals less, down to one interval. These phantoms are not stored here, but counted and
-// added up by formulas: there may be millions.
+// distribution holds wrk's samples: measured values and, with an interval, the phantoms that wrk
+// adds to correct for coordinated omission. For each value of at least two intervals, wrk assumes
+// that one request per interval was due but not sent. It adds latencies that are one, two, three
+// and more intervals shorter, down to one interval. Formulas count and sum these phantoms, because
+// there may be millions.
 type distribution struct {
 	bars     []bar // ascending
 	interval int64 // between phantoms; 0 if there are none
 }
 
-// phantoms is how many a value brings.
+// phantoms returns the number of phantoms of a value.
 func (d *distribution) phantoms(value int64) int64 {
 	if d.interval < 1 || value < 2*d.interval {
 		return 0
@@ -29,7 +29,7 @@ func (d *distribution) phantoms(value int64) int64 {
 	return (value-1)/d.interval - 1
 }
 
-// count is the number of samples.
+// count returns the number of samples.
 func (d *distribution) count() (n int64) {
 	for _, b := range d.bars {
 		n += b.count * (1 + d.phantoms(b.value))
@@ -57,7 +57,7 @@ func (d *distribution) mean() float64 {
 	return sum / n
 }
 
-// stdev is the standard deviation of a sample.
+// stdev returns the standard deviation of a sample.
 func (d *distribution) stdev(mean float64) float64 {
 	n := float64(d.count())
 	if n < 2 {
@@ -73,27 +73,28 @@ func (d *distribution) stdev(mean float64) float64 {
 	return math.Sqrt(max(sum, 0) / (n - 1))
 }
 
-// upTo is the number of samples that are x or less.
+// upTo returns the number of samples not above x.
 func (d *distribution) upTo(x int64) (n int64) {
 	for _, b := range d.bars {
 		k := d.phantoms(b.value)
 		if b.value <= x {
 			n += b.count * (1 + k)
 		} else if k > 0 {
-			nearest := (b.value - x + d.interval - 1) / d.interval // the first phantom that is not above x
+			nearest := (b.value - x + d.interval - 1) / d.interval // first phantom not above x
 			n += b.count * max(0, k-nearest+1)
 		}
 	}
 	return n
 }
 
-// within is the percentage of samples within one standard deviation of the mean; NaN of none.
+// within returns the percentage of samples within one standard deviation of the mean; NaN if there
+// are none.
 func (d *distribution) within(mean, stdev float64) float64 {
 	inside := d.upTo(int64(math.Floor(mean+stdev))) - d.upTo(int64(math.Ceil(mean-stdev))-1)
 	return float64(inside) / float64(d.count()) * 100
 }
 
-// percentile is the lowest value that p in 100 of the samples do not exceed, by wrk's rank.
+// percentile returns the lowest value that p percent of the samples do not exceed, by wrk's rank.
 func (d *distribution) percentile(p float64) int64 {
 	rank := int64(math.Round(p/100*float64(d.count()) + 0.5))
 	longest := int(d.max())
@@ -104,13 +105,13 @@ func (d *distribution) percentile(p float64) int64 {
 	return int64(x)
 }
 
-// latencies are those of a run in microseconds. Those that are longer than the timeout are not
-// among them. wrk 1.0 leaves none out and adds none.
+// latencies returns a run's latencies in microseconds, without those above the timeout. For wrk 1.0
+// it omits none and adds no phantoms.
 func (c *Command) latencies(r *load.Result) (d distribution) {
-	late := c.late(r.Service)
+	late := c.countTimeouts(r.Service)
 	for value, count := range r.Service.All() {
 		us := value.Microseconds()
-		if us > c.timeout.Microseconds() && !c.old {
+		if us > c.timeout.Microseconds() && !c.isV1 {
 			break
 		}
 		if n := len(d.bars); n > 0 && d.bars[n-1].value == us {
@@ -119,17 +120,17 @@ func (c *Command) latencies(r *load.Result) (d distribution) {
 			d.bars = append(d.bars, bar{us, count})
 		}
 	}
-	if n := len(d.bars); n > 0 && (late == 0 || c.old) {
-		d.bars[n-1].value = r.Service.Max().Microseconds() // exact, where the histogram has rounded
+	if n := len(d.bars); n > 0 && (late == 0 || c.isV1) {
+		d.bars[n-1].value = r.Service.Max().Microseconds() // exact, unlike the histogram's
 	}
-	if each := r.Requests / c.connections; each > 0 && !c.old {
+	if each := r.Requests / c.connections; each > 0 && !c.isV1 {
 		d.interval = runtime(r) / int64(each)
 	}
 	return d
 }
 
-// late is how many durations are longer than the timeout.
-func (c *Command) late(h *hist.Histogram) (n uint64) {
+// countTimeouts returns the number of durations above the timeout.
+func (c *Command) countTimeouts(h *hist.Histogram) (n uint64) {
 	for value, count := range h.All() {
 		if value.Microseconds() > c.timeout.Microseconds() {
 			n += uint64(count)

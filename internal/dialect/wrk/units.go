@@ -8,21 +8,21 @@ import (
 	"time"
 )
 
-// scale is a family of units, each so many times the one before.
+// scale is a sequence of units, each a fixed multiple of the one before.
 type scale struct {
 	times float64
 	base  string
 	units []string
 }
 
-func ofMicroseconds() scale { return scale{1000, "us", []string{"ms", "s"}} }
-func ofSeconds() scale      { return scale{60, "s", []string{"m", "h"}} }
-func ofBytes() scale        { return scale{1024, "", []string{"K", "M", "G", "T", "P"}} }
-func ofNumbers() scale      { return scale{1000, "", []string{"k", "M", "G", "T", "P"}} }
+func microsecondUnits() scale { return scale{1000, "us", []string{"ms", "s"}} }
+func secondUnits() scale      { return scale{60, "s", []string{"m", "h"}} }
+func byteUnits() scale        { return scale{1024, "", []string{"K", "M", "G", "T", "P"}} }
+func numberUnits() scale      { return scale{1000, "", []string{"k", "M", "G", "T", "P"}} }
 
-// write writes n in the largest unit of which it is at least 0.85, the last unit excepted,
-// which is never used.
-func (s scale) write(n float64, decimals int) string {
+// format formats n in the largest unit in which it is at least 0.85. Like wrk, it never uses the
+// last unit.
+func (s scale) format(n float64, decimals int) string {
 	unit := s.base
 	for i := 0; i+1 < len(s.units) && n >= 0.85*s.times; i++ {
 		n /= s.times
@@ -31,14 +31,13 @@ func (s scale) write(n float64, decimals int) string {
 	return strconv.FormatFloat(n, 'f', decimals, 64) + unit
 }
 
-// read reads a whole number with one of the units, in any case, or none. Space may be before
-// either.
-func (s scale) read(text string) (n uint64, err error) {
+// parse parses an integer with an optional unit in any case. Spaces may precede both.
+func (s scale) parse(text string) (n uint64, err error) {
 	text = strings.TrimLeft(text, " ")
 	digits := len(text) - len(strings.TrimLeft(text, "0123456789"))
 	n, err = strconv.ParseUint(text[:digits], 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%q: want a whole number, with a unit (%s) or without", text, s.names())
+		return 0, fmt.Errorf("%q: want an integer with an optional unit (%s)", text, s.names())
 	}
 	unit := strings.TrimSpace(text[digits:])
 	if unit == "" || strings.EqualFold(unit, s.base) {
@@ -46,30 +45,30 @@ func (s scale) read(text string) (n uint64, err error) {
 	}
 	for _, name := range s.units {
 		if n > math.MaxUint64/uint64(s.times) {
-			return 0, fmt.Errorf("%q is too much", text)
+			return 0, fmt.Errorf("%q is too large", text)
 		}
 		n *= uint64(s.times)
 		if strings.EqualFold(unit, name) {
 			return n, nil
 		}
 	}
-	return 0, fmt.Errorf("%q: there is no unit %q: want one of %s, or none", text, unit, s.names())
+	return 0, fmt.Errorf("%q: unknown unit %q: want one of %s, or none", text, unit, s.names())
 }
 
 func (s scale) names() string { return strings.TrimSpace(s.base + " " + strings.Join(s.units, " ")) }
 
 func microseconds(n float64) string {
 	if n >= 1e6 {
-		return ofSeconds().write(n/1e6, 2)
+		return secondUnits().format(n/1e6, 2)
 	}
-	return ofMicroseconds().write(n, 2)
+	return microsecondUnits().format(n, 2)
 }
 
-func seconds(d time.Duration) string { return ofSeconds().write(d.Seconds(), 0) }
-func binary(n float64) string        { return ofBytes().write(n, 2) }
-func metric(n float64) string        { return ofNumbers().write(n, 2) }
+func seconds(d time.Duration) string { return secondUnits().format(d.Seconds(), 0) }
+func binary(n float64) string        { return byteUnits().format(n, 2) }
+func metric(n float64) string        { return numberUnits().format(n, 2) }
 
-// percent writes a share of none as C does on most machines.
+// percent formats a percentage, and NaN as C does on most machines.
 func percent(p float64) string {
 	if math.IsNaN(p) {
 		return "-nan"
@@ -77,8 +76,8 @@ func percent(p float64) string {
 	return strconv.FormatFloat(p, 'f', 2, 64)
 }
 
-// column puts text at the right of a column, so that numbers end alike with units of no, one
-// or two letters. What is too long is cut.
+// column right-aligns text in a column so that numbers align whether their unit has no, one or two
+// letters. It truncates text that is too long.
 func column(text string, width int) string {
 	pad := 2
 	for _, c := range []byte(text[len(text)-2:]) {

@@ -1,7 +1,9 @@
-// Package wrk is the command line and the report of wrk, the load generator, with our
-// generator between the two. It is wrk 4.2.0's, and with --requests, which that has no more,
-// wrk 1.0.0's. Both are as in their sources: what figures mean is in stats.go and rates.go, how
-// they are written in units.go, where they mislead in footnotes.go.
+// Package wrk emulates the load generator wrk: its command line and report, with tare's generator
+// in between. It emulates wrk 4.2.0 and, with --requests, which only wrk 1.0.0 had, that version.
+// Both follow wrk's sources. stats.go and rates.go compute the figures, units.go formats them, and
+// footnotes.go explains where they mislead.
+//
+// A phantom is a latency sample that wrk adds for a request that it assumes was due but not sent.
 package wrk
 
 import (
@@ -16,32 +18,32 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// Command is a command line of wrk's that was understood.
+// Command is a parsed command line of wrk.
 type Command struct {
 	url         string
 	header      []string
 	connections uint64
 	threads     uint64
 	duration    time.Duration
-	timed       bool   // a duration was given
-	requests    uint64 // of an old command line
+	hasDuration bool   // --duration is set
+	requests    uint64 // of wrk 1.0's --requests
 	timeout     time.Duration
 	latency     bool // print the distribution
 	version     bool // print the version first
-	old         bool // it is wrk 1.0's
+	isV1        bool // emulate wrk 1.0
 }
 
-// perThread is how many connections each thread has. The remainder is never opened.
+// perThread returns the number of connections of each thread. Like wrk, it drops the remainder.
 func (c *Command) perThread() uint64 { return c.connections / c.threads }
 
-// total is how many requests are made: as many by each thread.
+// total returns the number of requests, the same for each thread.
 func (c *Command) total() uint64 { return c.requests / c.threads * c.threads }
 
-// patience is what is longer than wrk is ever measured by: wrk itself never gives a request up,
-// and one that took longer than its timeout is told from the time it took.
-const patience = hist.Longest
+// requestTimeout exceeds all measured latencies. wrk never aborts a request; it detects timeouts by
+// the measured latency.
+const requestTimeout = hist.Longest
 
-// Plan returns what to run. A certificate may be anybody's, as for wrk.
+// Plan returns the plan of the run. Like wrk, it verifies no certificate.
 func (c *Command) Plan() load.Plan {
 	return load.Plan{
 		URL:         c.url,
@@ -50,17 +52,17 @@ func (c *Command) Plan() load.Plan {
 		Threads:     int(c.threads),
 		Duration:    c.duration,
 		Requests:    c.total(),
-		Timeout:     max(patience, c.duration),
+		Timeout:     max(requestTimeout, c.duration),
 		TLS:         &tls.Config{InsecureSkipVerify: true},
 	}
 }
 
-// Begin writes what wrk does before a run.
+// Begin writes wrk's output before a run.
 func (c *Command) Begin(stdout, _ io.Writer) {
 	if c.version {
 		fmt.Fprint(stdout, versionText)
 	}
-	if c.old {
+	if c.isV1 {
 		fmt.Fprintf(stdout, "Making %d requests to %s\n", c.requests, c.url)
 	} else {
 		fmt.Fprintf(stdout, "Running %s test @ %s\n", seconds(c.duration), c.url)
@@ -71,7 +73,7 @@ func (c *Command) Begin(stdout, _ io.Writer) {
 // Report writes wrk's report.
 func (c *Command) Report(stdout, _ io.Writer, r *load.Result) error {
 	var b strings.Builder
-	latency, late := c.latencies(r), c.late(r.Service)
+	latency, late := c.latencies(r), c.countTimeouts(r.Service)
 	fmt.Fprintf(&b, "  Thread Stats%6s%11s%8s%12s\n", "Avg", "Stdev", "Max", "+/- Stdev")
 	writeRow(&b, "Latency", &latency, microseconds)
 	writeRow(&b, "Req/Sec", c.rates(r), metric)
@@ -81,33 +83,35 @@ func (c *Command) Report(stdout, _ io.Writer, r *load.Result) error {
 			fmt.Fprintf(&b, "%7.0f%%%s\n", p, column(microseconds(float64(latency.percentile(p))), 10))
 		}
 	}
-	took := float64(runtime(r))
-	fmt.Fprintf(&b, "  %d requests in %s, %sB read\n", r.Requests, microseconds(took), binary(float64(r.Bytes)))
+	elapsed := float64(runtime(r))
+	fmt.Fprintf(&b, "  %d requests in %s, %sB read\n", r.Requests, microseconds(elapsed), binary(float64(r.Bytes)))
 	if e := r.Errors; e.Connect+e.Read+e.Write+e.Timeout+late > 0 {
-		fmt.Fprintf(&b, "  Socket errors: connect %d, read %d, write %d, timeout %d\n", e.Connect, e.Read, e.Write, e.Timeout+late)
+		fmt.Fprintf(&b, "  Socket errors: connect %d, read %d, write %d, timeout %d\n", e.Connect, e.Read, e.Write,
+			e.Timeout+late)
 	}
 	if n := failures(r); n > 0 {
 		fmt.Fprintf(&b, "  Non-2xx or 3xx responses: %d\n", n)
 	}
-	took = max(took, 1) / 1e6
-	fmt.Fprintf(&b, "Requests/sec: %9.2f\n", float64(r.Requests)/took)
-	fmt.Fprintf(&b, "Transfer/sec: %10sB\n", binary(float64(r.Bytes)/took))
+	elapsed = max(elapsed, 1) / 1e6
+	fmt.Fprintf(&b, "Requests/sec: %9.2f\n", float64(r.Requests)/elapsed)
+	fmt.Fprintf(&b, "Transfer/sec: %10sB\n", binary(float64(r.Bytes)/elapsed))
 	_, err := io.WriteString(stdout, b.String())
 	return err
 }
 
-// writeRow writes a row of Thread Stats.
+// writeRow writes a row of the table Thread Stats.
 func writeRow(b *strings.Builder, name string, d *distribution, format func(float64) string) {
 	mean := d.mean()
 	stdev := d.stdev(mean)
-	fmt.Fprintf(b, "    %-10s%s%s%s", name, column(format(mean), 8), column(format(stdev), 10), column(format(float64(d.max())), 9))
+	fmt.Fprintf(b, "    %-10s%s%s%s", name, column(format(mean), 8), column(format(stdev), 10),
+		column(format(float64(d.max())), 9))
 	fmt.Fprintf(b, "%8s%%\n", percent(d.within(mean, stdev)))
 }
 
-// runtime is how long was measured, in microseconds.
+// runtime returns the measured time in microseconds.
 func runtime(r *load.Result) int64 { return int64(math.Round(r.Seconds * 1e6)) }
 
-// failures are responses of status 400 and above.
+// failures returns the number of responses with status 400 or above.
 func failures(r *load.Result) (n uint64) {
 	for status, count := range r.Statuses {
 		if status > 399 {

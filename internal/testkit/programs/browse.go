@@ -8,13 +8,15 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// Browse runs a browser without a window and returns what it printed, and what pages wrote to
-// the console among its own messages. Its profile is kept in dir.
+// Browse runs a headless browser. It returns the browser's output and its messages, which include
+// what pages wrote to the console. The browser's profile is in dir.
 func Browse(t testing.TB, chromium, dir string, args ...string) (printed, messages string) {
 	t.Helper()
 	c := testkit.Command(t, chromium, append([]string{
-		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-		"--disable-component-update", "--disable-sync", "--enable-logging=stderr", "--user-data-dir=" + filepath.Join(dir, "profile"),
+		"--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run",
+		"--disable-background-networking",
+		"--disable-component-update", "--disable-sync", "--enable-logging=stderr",
+		"--user-data-dir=" + filepath.Join(dir, "profile"),
 	}, args...)...)
 	var stderr bytes.Buffer
 	c.Stderr = &stderr
@@ -25,12 +27,14 @@ func Browse(t testing.TB, chromium, dir string, args ...string) (printed, messag
 	return string(out), stderr.String()
 }
 
-// Screenshot has a page drawn, light or dark, as wide as that, and writes the picture to a file.
+// Screenshot renders a page, light or dark, in a window of the given size, and writes the picture
+// to a file.
 func Screenshot(t testing.TB, chromium, dir, page, picture string, dark bool, size string) {
 	t.Helper()
 	scheme := "1"
 	if dark {
 		scheme = "0"
 	}
-	Browse(t, chromium, dir, "--window-size="+size, "--hide-scrollbars", "--blink-settings=preferredColorScheme="+scheme, "--screenshot="+picture, "file://"+page)
+	Browse(t, chromium, dir, "--window-size="+size, "--hide-scrollbars",
+		"--blink-settings=preferredColorScheme="+scheme, "--screenshot="+picture, "file://"+page)
 }

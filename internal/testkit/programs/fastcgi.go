@@ -13,56 +13,56 @@ import (
 	"testing"
 )
 
-// PHP returns a php-fpm that runs, and the environment it needs.
+// PHP returns a working php-fpm and the environment it needs.
 func PHP(t testing.TB) (path string, env []string) {
 	t.Helper()
-	unpacking.Lock()
-	defer unpacking.Unlock()
-	path, env, err := php(t)
+	unpackMu.Lock()
+	defer unpackMu.Unlock()
+	path, env, err := findPHP(t)
 	if err != nil {
-		missing(t, "php-fpm: "+err.Error())
+		skipMissing(t, "php-fpm: "+err.Error())
 	}
 	return path, env
 }
 
-// php finds the machine's php-fpm, or unpacks Debian's packages. Which versions there are
-// depends on the release.
-func php(t testing.TB) (path string, env []string, err error) {
+// findPHP returns the machine's php-fpm, or unpacks Debian's packages, whose version depends on the
+// release.
+func findPHP(t testing.TB) (path string, env []string, err error) {
 	for _, pattern := range []string{"/usr/sbin/php-fpm*", "/usr/local/sbin/php-fpm*"} {
 		found, _ := filepath.Glob(pattern)
 		for _, path := range found {
-			if runs(path, nil) == nil {
+			if checkRuns(path, nil) == nil {
 				return path, nil, nil
 			}
 		}
 	}
 	tools, ctx := Tools(t), context.Background()
-	name := depends("php-fpm", `^php[0-9.]+-fpm$`, "php8.2-fpm")
+	name := dependency("php-fpm", `^php[0-9.]+-fpm$`, "php8.2-fpm")
 	tree, err := tools.Package(ctx, name)
 	if err != nil {
 		return "", nil, err
 	}
 	found, _ := filepath.Glob(filepath.Join(tree.Root, "usr/sbin/php-fpm*"))
 	if len(found) == 0 {
-		return "", nil, errors.New("its Debian package has no such program")
+		return "", nil, errors.New("the Debian package has no php-fpm")
 	}
 	env = tree.Env()
-	if err = runs(found[0], env); err == nil {
+	if err = checkRuns(found[0], env); err == nil {
 		return found[0], env, nil
 	}
-	// Of the libraries that it needs one needs another, which Package does not look for.
-	more, moreErr := tools.Package(ctx, depends("libxml2", "^libicu", "libicu72"))
+	// One of its libraries needs another one, which Package does not resolve.
+	more, moreErr := tools.Package(ctx, dependency("libxml2", "^libicu", "libicu72"))
 	if moreErr != nil {
 		return "", nil, errors.Join(err, moreErr)
 	}
-	if env = both(tree.Env(), more.Env()); runs(found[0], env) != nil {
+	if env = joinLibraryPaths(tree.Env(), more.Env()); checkRuns(found[0], env) != nil {
 		return "", nil, err
 	}
 	return found[0], env, nil
 }
 
-// both joins two environments that say where libraries are.
-func both(a, b []string) []string {
+// joinLibraryPaths merges the LD_LIBRARY_PATH of two environments.
+func joinLibraryPaths(a, b []string) []string {
 	const key = "LD_LIBRARY_PATH="
 	var dirs []string
 	for _, e := range slices.Concat(a, b) {
@@ -71,7 +71,7 @@ func both(a, b []string) []string {
 	return []string{key + strings.Join(dirs, ":")}
 }
 
-func runs(path string, env []string) error {
+func checkRuns(path string, env []string) error {
 	c := exec.Command(path, "-v")
 	c.Env = slices.Concat(os.Environ(), env)
 	if out, err := c.CombinedOutput(); err != nil {
@@ -80,9 +80,9 @@ func runs(path string, env []string) error {
 	return nil
 }
 
-// depends returns the package that another one depends on and whose name matches, or else the
-// standard: the package lists of a new container are empty.
-func depends(name, pattern, standard string) string {
+// dependency returns the package that another one depends on and whose name matches pattern. It
+// returns fallback if apt has no package lists, as in a new container.
+func dependency(name, pattern, fallback string) string {
 	out, _ := exec.Command("apt-cache", "depends", name).Output()
 	match := regexp.MustCompile(pattern)
 	for line := range strings.Lines(string(out)) {
@@ -90,32 +90,32 @@ func depends(name, pattern, standard string) string {
 			return dep
 		}
 	}
-	return standard
+	return fallback
 }
 
-// flup is the release of flup that tests use.
+// flup is the requirement that pip installs.
 const flup = "flup==1.0.3"
 
-// Flup returns a Python that can import flup, and the environment it needs.
+// Flup returns a Python interpreter that can import flup, and the environment it needs.
 func Flup(t testing.TB) (path string, env []string) {
 	t.Helper()
 	path, err := exec.LookPath("python3")
 	if err != nil {
-		missing(t, "flup: python3 is not in PATH; \"apt-get install python3-pip\" brings it")
+		skipMissing(t, "flup: python3 is not in PATH (install it with \"apt-get install python3-pip\")")
 	}
-	unpacking.Lock()
-	defer unpacking.Unlock()
+	unpackMu.Lock()
+	defer unpackMu.Unlock()
 	dir := filepath.Join(Root(t), ".cache", "python", flup)
 	if _, err := os.Stat(dir); err != nil {
-		if err := install(path, dir); err != nil {
-			missing(t, err.Error())
+		if err := installFlup(path, dir); err != nil {
+			skipMissing(t, err.Error())
 		}
 	}
 	return path, []string{"PYTHONPATH=" + dir}
 }
 
-// install puts flup into a folder, whole or not at all.
-func install(python, dir string) error {
+// installFlup installs flup into a folder atomically.
+func installFlup(python, dir string) error {
 	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
 		return err
 	}
@@ -125,12 +125,13 @@ func install(python, dir string) error {
 	}
 	defer os.RemoveAll(work)
 	fresh := filepath.Join(work, "flup")
-	out, err := exec.Command(python, "-m", "pip", "install", "--quiet", "--no-deps", "--target", fresh, flup).CombinedOutput()
+	out, err := exec.Command(python, "-m", "pip", "install", "--quiet", "--no-deps", "--target", fresh,
+		flup).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("pip install %s: %w: %s", flup, err, strings.TrimSpace(string(out)))
 	}
 	if err = os.Rename(fresh, dir); errors.Is(err, os.ErrExist) {
-		err = nil // somebody else was as quick
+		err = nil // another test binary installed it meanwhile
 	}
 	return err
 }

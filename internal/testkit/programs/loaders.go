@@ -12,22 +12,21 @@ import (
 	"testing"
 )
 
-// AB returns an ab that runs, and the environment it needs.
+// AB returns a working ab and the environment it needs.
 func AB(t testing.TB) (path string, env []string) {
 	t.Helper()
-	// libexpat1 is what libaprutil1 needs.
-	path, env, err := loader(t, "ab", "apache2-utils", nil, "libexpat1")
+	// libaprutil1 needs libexpat1.
+	path, env, err := findTool(t, "ab", "apache2-utils", nil, "libexpat1")
 	if err != nil {
-		missing(t, "ab: "+err.Error())
+		skipMissing(t, "ab: "+err.Error())
 	}
 	return path, env
 }
 
-// Siege returns a siege 4.0 that runs, and the environment it needs, in which there is no
-// configuration of a user's.
+// Siege returns a working siege 4.0 and the environment it needs, without any user's configuration.
 func Siege(t testing.TB) (path string, env []string) {
 	t.Helper()
-	// Without that folder siege makes one, with a configuration in it.
+	// If the folder does not exist, siege creates it with a configuration.
 	home := t.TempDir()
 	if err := os.Mkdir(filepath.Join(home, ".siege"), 0o755); err != nil {
 		t.Fatal(err)
@@ -36,27 +35,27 @@ func Siege(t testing.TB) (path string, env []string) {
 	if err := os.WriteFile(rc, nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	path, env, err := loader(t, "siege", "siege", []string{"HOME=" + home})
+	path, env, err := findTool(t, "siege", "siege", []string{"HOME=" + home})
 	if err != nil {
-		missing(t, "siege: "+err.Error())
+		skipMissing(t, "siege: "+err.Error())
 	}
 	out, _ := version(path, env)
 	if !strings.Contains(out, "SIEGE 4.0.") {
-		missing(t, fmt.Sprintf("siege: want 4.0, got %q", out))
+		skipMissing(t, fmt.Sprintf("siege: want 4.0, got %q", out))
 	}
 	return path, env
 }
 
-// loader finds the machine's load generator of that name, or unpacks its Debian package, and
-// should that not do, more packages.
-func loader(t testing.TB, name, pkg string, own []string, more ...string) (path string, env []string, err error) {
+// findTool returns the machine's load generator of that name, or unpacks its Debian package and, if
+// it does not run, more packages.
+func findTool(t testing.TB, name, pkg string, own []string, more ...string) (path string, env []string, err error) {
 	if path, err := exec.LookPath(name); err == nil {
 		if _, err = version(path, own); err == nil {
 			return path, own, nil
 		}
 	}
-	unpacking.Lock()
-	defer unpacking.Unlock()
+	unpackMu.Lock()
+	defer unpackMu.Unlock()
 	tools, ctx := Tools(t), context.Background()
 	tree, err := tools.Package(ctx, pkg)
 	if err != nil {
@@ -72,14 +71,14 @@ func loader(t testing.TB, name, pkg string, own []string, more ...string) (path 
 		if moreErr != nil {
 			return "", nil, errors.Join(err, moreErr)
 		}
-		libraries = both(libraries, another.Env())
+		libraries = joinLibraryPaths(libraries, another.Env())
 	}
 	env = slices.Concat(own, libraries)
 	_, err = version(path, env)
 	return path, env, err
 }
 
-// version asks a program for its version.
+// version returns the output of a program's -V.
 func version(path string, env []string) (string, error) {
 	c := exec.Command(path, "-V")
 	c.Env = slices.Concat(os.Environ(), env)

@@ -7,23 +7,24 @@ import (
 	"testing"
 )
 
-// Ports for programs that cannot be given a listener. They are below those that systems give out by themselves, to clients that connect
-// and to listeners of port 0, so that nobody gets one between its choice and its use.
+// These ports are for programs that cannot inherit a listener. They are below the system's
+// ephemeral ports, so the kernel assigns none of them between choice and use.
 const (
 	firstPort = 21_000
-	ports     = 11_000
+	portCount = 11_000
 )
 
-// FreeAddress returns an address that nobody listens on. Test binaries that run at the same time begin to look at different ports.
+// FreeAddress returns an unused address. Concurrent test binaries start their search at different
+// ports.
 func FreeAddress(t testing.TB) string {
 	t.Helper()
-	for i := range ports {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", firstPort+(os.Getpid()*97+i)%ports))
+	for i := range portCount {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", firstPort+(os.Getpid()*97+i)%portCount))
 		if err == nil {
 			defer l.Close()
 			return l.Addr().String()
 		}
 	}
-	t.Fatal("no port is free")
+	t.Fatal("no free port")
 	return ""
 }

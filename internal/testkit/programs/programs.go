@@ -1,5 +1,5 @@
-// Package programs brings the real programs that tests use: nginx, wrk, ab, siege, a browser,
-// php-fpm, flup. One that cannot be had is a visible skip, or a failure where the environment says
+// Package programs provides real programs to tests: nginx, wrk, ab, siege, a browser, php-fpm and
+// others. If a program is unavailable, the test is skipped, or fails if the environment has
 // CI=true.
 package programs
 
@@ -14,7 +14,7 @@ import (
 	"github.com/tarehq/tare/lab/contender"
 )
 
-// Root returns the project's folder.
+// Root returns the project's root folder.
 func Root(t testing.TB) string {
 	t.Helper()
 	dir, err := os.Getwd()
@@ -30,36 +30,36 @@ func Root(t testing.TB) string {
 	return ""
 }
 
-// Tools returns tools that keep what they bring in the project's cache, as the
-// command does.
+// Tools returns tools that cache their downloads in the project's .cache folder, as the command
+// does.
 func Tools(t testing.TB) *contender.Tools {
 	t.Helper()
 	return &contender.Tools{Cache: filepath.Join(Root(t), ".cache"), Say: t.Logf}
 }
 
-// Nginx returns an nginx that runs.
+// Nginx returns a working nginx.
 func Nginx(t testing.TB) *contender.NginxTool {
 	t.Helper()
-	unpacking.Lock()
-	defer unpacking.Unlock()
+	unpackMu.Lock()
+	defer unpackMu.Unlock()
 	n, err := Tools(t).Nginx(context.Background())
 	if err != nil {
-		missing(t, err.Error())
+		skipMissing(t, err.Error())
 	}
 	return n
 }
 
-// Wrk returns a command line that starts wrk, and the environment it needs.
+// Wrk returns the path of wrk and the environment it needs.
 func Wrk(t testing.TB) (path string, env []string) {
 	t.Helper()
 	if path, err := exec.LookPath("wrk"); err == nil {
 		return path, nil
 	}
-	unpacking.Lock()
-	defer unpacking.Unlock()
+	unpackMu.Lock()
+	defer unpackMu.Unlock()
 	tree, err := Tools(t).Package(context.Background(), "wrk")
 	if err != nil {
-		missing(t, "wrk: "+err.Error())
+		skipMissing(t, "wrk: "+err.Error())
 	}
 	return filepath.Join(tree.Root, "usr/bin/wrk"), tree.Env()
 }
@@ -72,14 +72,14 @@ func Chromium(t testing.TB) string {
 			return path
 		}
 	}
-	missing(t, "no chromium in PATH; \"apt-get install chromium\" brings it")
+	skipMissing(t, "chromium is not in PATH (install it with \"apt-get install chromium\")")
 	return ""
 }
 
-// unpacking keeps tests of one process from unpacking the same package at a time.
-var unpacking sync.Mutex
+// unpackMu prevents concurrent tests from unpacking the same package.
+var unpackMu sync.Mutex
 
-func missing(t testing.TB, what string) {
+func skipMissing(t testing.TB, what string) {
 	t.Helper()
 	if os.Getenv("CI") == "true" {
 		t.Fatal(what)

@@ -13,11 +13,11 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// listensWithin is how long a program may take until it listens.
-const listensWithin = time.Minute
+// listenTimeout limits how long a program may take to listen.
+const listenTimeout = time.Minute
 
-// Start runs a program until the test ends, and returns once it listens on an address. What it printed
-// is shown if the test fails.
+// Start runs a program until the test ends, and returns once it listens on an address. If the test
+// fails, the program's output is logged.
 func Start(t testing.TB, network, address string, env []string, path string, args ...string) {
 	t.Helper()
 	c := exec.Command(path, args...)
@@ -34,20 +34,20 @@ func Start(t testing.TB, network, address string, env []string, path string, arg
 	awaitListener(t, network, address, filepath.Base(path), p.Done())
 }
 
-// awaitListener returns once somebody listens on an address.
+// awaitListener waits until a program listens on an address.
 func awaitListener(t testing.TB, network, address, name string, exited <-chan struct{}) {
 	t.Helper()
-	for late := time.Now().Add(listensWithin); ; time.Sleep(5 * time.Millisecond) {
+	for late := time.Now().Add(listenTimeout); ; time.Sleep(5 * time.Millisecond) {
 		select {
 		case <-exited:
-			t.Fatalf("%s has ended", name)
+			t.Fatalf("%s exited", name)
 		default:
 		}
 		if nc, err := net.Dial(network, address); err == nil {
 			nc.Close()
 			return
 		} else if time.Now().After(late) {
-			t.Fatalf("%s does not listen after %v: %v", name, listensWithin, err)
+			t.Fatalf("%s does not listen after %v: %v", name, listenTimeout, err)
 		}
 	}
 }

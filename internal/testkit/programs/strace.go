@@ -9,21 +9,21 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// Strace returns a strace that may trace.
+// Strace returns a strace that is allowed to trace.
 func Strace(t testing.TB) string {
 	t.Helper()
 	path, err := exec.LookPath("strace")
 	if err != nil {
-		unpacking.Lock()
-		defer unpacking.Unlock()
+		unpackMu.Lock()
+		defer unpackMu.Unlock()
 		tree, err := Tools(t).Package(context.Background(), "strace")
 		if err != nil {
-			missing(t, "strace: "+err.Error())
+			skipMissing(t, "strace: "+err.Error())
 		}
 		path = filepath.Join(tree.Root, "usr/bin/strace")
 	}
 	if out, err := testkit.Command(t, path, "-o", "/dev/null", path, "-V").CombinedOutput(); err != nil {
-		missing(t, "strace: it cannot trace: "+err.Error()+": "+string(out))
+		skipMissing(t, "strace cannot trace: "+err.Error()+": "+string(out))
 	}
 	return path
 }

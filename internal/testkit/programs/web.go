@@ -8,52 +8,52 @@ import (
 	"testing"
 )
 
-// Tinyproxy returns a tinyproxy that runs, and the environment it needs.
+// Tinyproxy returns a working tinyproxy and the environment it needs.
 func Tinyproxy(t testing.TB) (path string, env []string) {
 	t.Helper()
 	if path, err := exec.LookPath("tinyproxy"); err == nil {
 		return path, nil
 	}
-	unpacking.Lock()
-	defer unpacking.Unlock()
+	unpackMu.Lock()
+	defer unpackMu.Unlock()
 	tree, err := Tools(t).Package(context.Background(), "tinyproxy-bin")
 	path, env = filepath.Join(tree.Root, "usr/bin/tinyproxy"), tree.Env()
 	if err == nil {
-		err = runs(path, env)
+		err = checkRuns(path, env)
 	}
 	if err != nil {
-		missing(t, "tinyproxy: "+err.Error())
+		skipMissing(t, "tinyproxy: "+err.Error())
 	}
 	return path, env
 }
 
-// PHPServer returns a php with a web server of its own (php -S), and the environment it needs.
+// PHPServer returns a php with a built-in web server (php -S), and the environment it needs.
 func PHPServer(t testing.TB) (path string, env []string) {
 	t.Helper()
-	if path, err := exec.LookPath("php"); err == nil && runs(path, nil) == nil {
+	if path, err := exec.LookPath("php"); err == nil && checkRuns(path, nil) == nil {
 		return path, nil
 	}
-	unpacking.Lock()
-	defer unpacking.Unlock()
+	unpackMu.Lock()
+	defer unpackMu.Unlock()
 	tools, ctx := Tools(t), context.Background()
-	tree, err := tools.Package(ctx, depends("php-cli", `^php[0-9.]+-cli$`, "php8.2-cli"))
+	tree, err := tools.Package(ctx, dependency("php-cli", `^php[0-9.]+-cli$`, "php8.2-cli"))
 	var found []string
 	if err == nil {
 		if found, _ = filepath.Glob(filepath.Join(tree.Root, "usr/bin/php*.*")); len(found) == 0 {
-			err = errors.New("its Debian package has no such program")
+			err = errors.New("the Debian package has no php")
 		}
 	}
 	if err != nil {
-		missing(t, "php: "+err.Error())
+		skipMissing(t, "php: "+err.Error())
 	}
 	env = tree.Env()
-	if runs(found[0], env) != nil { // as in php
-		more, moreErr := tools.Package(ctx, depends("libxml2", "^libicu", "libicu72"))
+	if checkRuns(found[0], env) != nil { // as in findPHP
+		more, moreErr := tools.Package(ctx, dependency("libxml2", "^libicu", "libicu72"))
 		if moreErr == nil {
-			env = both(env, more.Env())
+			env = joinLibraryPaths(env, more.Env())
 		}
-		if err := runs(found[0], env); err != nil {
-			missing(t, "php: "+err.Error())
+		if err := checkRuns(found[0], env); err != nil {
+			skipMissing(t, "php: "+err.Error())
 		}
 	}
 	return found[0], env

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// screen is a terminal as one looks at it: it knows what block uses.
+// screen simulates the terminal functions that redrawArea uses.
 type screen struct {
 	in    *bufio.Reader
 	rows  [][]rune
@@ -19,7 +19,7 @@ type screen struct {
 	width int
 }
 
-// read takes in what was written up to a mark, which is not drawn.
+// read processes output up to a mark, which is not drawn.
 func (s *screen) read(t *testing.T, mark rune) {
 	t.Helper()
 	for {
@@ -91,18 +91,19 @@ func (s *screen) text() string {
 
 func resize(t *testing.T, terminal *os.File, columns, rows uint16) {
 	t.Helper()
-	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ, &unix.Winsize{Row: rows, Col: columns}); err != nil {
+	if err := unix.IoctlSetWinsize(int(terminal.Fd()), unix.TIOCSWINSZ,
+		&unix.Winsize{Row: rows, Col: columns}); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// What was drawn is replaced, whatever the terminal's size, and nothing is left in the end.
-func TestBlock(t *testing.T) {
+// Lines are replaced whatever the terminal's size, and nothing remains at the end.
+func TestRedrawAreaReplacesItsLines(t *testing.T) {
 	t.Setenv("TERM", "xterm")
 	const mark = '§'
 	terminal, master := bothSides(t)
 	resize(t, terminal, 20, 5)
-	b := newBlock(terminal)
+	b := newRedrawArea(terminal)
 	s := &screen{in: bufio.NewReader(master), width: 20}
 	for _, step := range []struct {
 		do   func()
@@ -127,9 +128,9 @@ func TestBlock(t *testing.T) {
 	}
 }
 
-// A terminal that has become narrower shows lines in several rows.
-func TestBlockOnNarrowedTerminal(t *testing.T) {
-	b := &block{lines: []string{"0123456789", "01234567890", ""}}
+// A terminal that has become narrower wraps lines over several rows.
+func TestRedrawAreaOnANarrowedTerminal(t *testing.T) {
+	b := &redrawArea{lines: []string{"0123456789", "01234567890", ""}}
 	for width, want := range map[int]string{20: "\r\x1b[2A", 10: "\r\x1b[3A", 5: "\r\x1b[5A"} {
 		if got := b.home(width); got != want {
 			t.Errorf("%d columns: %q, want %q", width, got, want)

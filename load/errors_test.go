@@ -1,0 +1,208 @@
+package load_test
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/load"
+)
+
+// If no connection can be opened, the run ends at once with the reason.
+func TestUnreachableServerEndsTheRun(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l.Close()
+	for url, want := range map[string]string{
+		"http://" + l.Addr().String():       "connection refused",
+		"fcgi://" + l.Addr().String():       "connection refused",
+		"http://255.255.255.255:1/":         "connect: ",
+		"fcgi+unix://" + t.TempDir() + "/s": "connect: no such file or directory",
+	} {
+		for _, p := range []load.Plan{{Duration: time.Hour}, {Requests: 1e9}, {Requests: 1, Pace: load.Constant(1)}} {
+			p.URL = url
+			r, err := load.Run(context.Background(), p)
+			failed, ok := errors.AsType[*load.ConnectError](err)
+			if !ok || failed.URL != url || !strings.Contains(failed.First, want) || r == nil || r.Requests != 0 {
+				t.Errorf("%s: %+v, %v", url, r, err)
+			}
+		}
+	}
+}
+
+func TestErrorsAreCountedByKind(t *testing.T) {
+	for _, test := range []struct {
+		name string
+		url  string
+		kind func(load.Errors) uint64
+		text string
+	}{
+		{"closes", script(t, func(_ int, c net.Conn, r *bufio.Reader) { http.ReadRequest(r) }),
+			func(e load.Errors) uint64 { return e.Read }, "closed before a response"},
+		{"closes midway", script(t, func(_ int, c net.Conn, r *bufio.Reader) {
+			http.ReadRequest(r)
+			io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nab")
+		}), func(e load.Errors) uint64 { return e.Read }, "closed in the middle"},
+		{"resets", script(t, func(_ int, c net.Conn, r *bufio.Reader) {
+			http.ReadRequest(r)
+			c.(*net.TCPConn).SetLinger(0)
+		}), func(e load.Errors) uint64 { return e.Read }, "read: connection reset by peer"},
+		{"head that never ends", script(t, func(_ int, c net.Conn, r *bufio.Reader) {
+			http.ReadRequest(r)
+			io.WriteString(c, "HTTP/1.1 200 OK\r\n")
+			for {
+				if _, err := io.WriteString(c, "X: y\r\n"); err != nil {
+					return
+				}
+			}
+		}), func(e load.Errors) uint64 { return e.Read }, "too many field lines"},
+		{"malformed", script(t, each("SSH-2.0-nonsense\r\n")), func(e load.Errors) uint64 { return e.Read },
+			"malformed protocol version"},
+		{"too much", script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nsurplus")),
+			func(e load.Errors) uint64 { return e.Read }, "read: received bytes after a response"},
+		{"twice", script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")),
+			func(e load.Errors) uint64 { return e.Read }, "read: received bytes after a response"},
+		{"two lengths", script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 2\r\nContent-Length: 2\r\n\r\nab")),
+			func(e load.Errors) uint64 { return e.Read }, "second Content-Length"},
+		{"large head", script(t, each("HTTP/1.1 200 OK\r\nX: "+strings.Repeat("a", 70_000)+"\r\n\r\n")),
+			func(e load.Errors) uint64 { return e.Read }, "section too large"},
+		{"bad chunk", script(t, each("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n")),
+			func(e load.Errors) uint64 { return e.Read }, "malformed chunk size"},
+		{"bad trailer", script(t, each("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nHost: a\r\n\r\n")),
+			func(e load.Errors) uint64 { return e.Read }, "field not allowed in a trailer"},
+		{"closes in a head", script(t, func(_ int, c net.Conn, r *bufio.Reader) {
+			http.ReadRequest(r)
+			io.WriteString(c, "HTTP/1.1 200 OK\r\n")
+		}), func(e load.Errors) uint64 { return e.Read }, "closed in the middle"},
+		{"switches", script(t, each("HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\n\r\n")),
+			func(e load.Errors) uint64 { return e.Read }, "switched protocols"},
+		{"interim only", script(t, each("HTTP/1.1 102 Processing\r\n\r\n")),
+			func(e load.Errors) uint64 { return e.Timeout }, "timeout: waiting for a response"},
+		{"body that never ends", script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nabcd")),
+			func(e load.Errors) uint64 { return e.Timeout }, "timeout: receiving the response's body"},
+		{"silent", script(t, func(_ int, c net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) }),
+			func(e load.Errors) uint64 { return e.Timeout }, "timeout: waiting for a response"},
+		{"unavailable", script(t, each("HTTP/1.1 503 Service Unavailable\r\nContent-Length: 0\r\n\r\n")),
+			func(e load.Errors) uint64 { return e.Status }, ""},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			var r *load.Result
+			again(t, func(longer time.Duration) error {
+				r = run(t, load.Plan{URL: test.url, Connections: 2, Timeout: longer * timeoutFor(test.text),
+					Duration: longer * 250 * time.Millisecond})
+				if n := test.kind(r.Errors); n == 0 || n != r.Errors.Total() ||
+					!strings.Contains(r.Errors.First, test.text) {
+					return fmt.Errorf("errors %+v", r.Errors)
+				}
+				return nil
+			})
+			if test.name != "unavailable" && test.name != "too much" && test.name != "twice" && r.Requests != 0 {
+				t.Errorf("%d requests", r.Requests)
+			}
+		})
+	}
+}
+
+// timeoutFor returns a short timeout where a timeout is the expected error. Elsewhere even a busy
+// machine must not cause one.
+func timeoutFor(want string) time.Duration {
+	if strings.HasPrefix(want, "timeout:") {
+		return 60 * time.Millisecond
+	}
+	return 10 * time.Second
+}
+
+// The generator reconnects to a server that was down for a while.
+func TestGeneratorReconnectsToARestartedServer(t *testing.T) {
+	ok := each("HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
+	url := script(t, func(n int, c net.Conn, r *bufio.Reader) {
+		if n >= 3 {
+			ok(n, c, r)
+		}
+	})
+	r := run(t, load.Plan{URL: url, Connections: 1, Requests: 10}) // of which those that fail are some
+	if r.Requests == 0 {
+		t.Errorf("errors %+v", r.Errors)
+	}
+}
+
+// A response may take the Plan's timeout, not less and not much more.
+func TestResponseTimesOutAfterTheTimeout(t *testing.T) {
+	silent := script(t, func(_ int, _ net.Conn, r *bufio.Reader) { io.Copy(io.Discard, r) })
+	again(t, func(time.Duration) error {
+		r := run(t, load.Plan{URL: silent, Connections: 1, Timeout: 150 * time.Millisecond,
+			Duration: 1200 * time.Millisecond})
+		if r.Errors.Timeout < 3 || r.Errors.Timeout > 8 { // they are looked for every 50 ms
+			return fmt.Errorf("%d timeouts in 1.2s", r.Errors.Timeout)
+		}
+		return nil
+	})
+	slow := script(t, each("HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n", strings.Repeat("a", 50),
+		strings.Repeat("a", 50)))
+	r := some(t, load.Plan{URL: slow, Connections: 1, Timeout: patience})
+	if r.Requests == 0 || r.Errors.Total() != 0 {
+		t.Errorf("%d requests, errors %+v", r.Requests, r.Errors)
+	}
+}
+
+// A server may respond before it has received the whole request, or close.
+func TestResponseMayPrecedeTheRequestsEnd(t *testing.T) {
+	over := make(chan struct{})
+	defer close(over)
+	for _, response := range []string{"HTTP/1.1 413 Content Too Large\r\nContent-Length: 2\r\n\r\nno", ""} {
+		url := script(t, func(_ int, c net.Conn, r *bufio.Reader) {
+			if _, err := http.ReadRequest(r); err != nil {
+				return
+			}
+			io.WriteString(c, response)
+			c.(*net.TCPConn).CloseWrite()
+			<-over // closing at once would reset the connection
+		})
+		r := some(t, load.Plan{URL: url, Method: "POST", Body: strings.Repeat("a", 20<<20), Connections: 2})
+		if response != "" && (r.Requests == 0 || r.Statuses[413] != r.Requests || r.Errors.Total() != r.Requests ||
+			r.Errors.First != "unexpected status 413") {
+			t.Errorf("%d requests, statuses %v, errors %+v", r.Requests, r.Statuses, r.Errors)
+		}
+		if response == "" && (r.Requests != 0 || r.Errors.Read != r.Errors.Total() ||
+			!strings.Contains(r.Errors.First, "closed while the request was being sent")) {
+			t.Errorf("%d requests, errors %+v", r.Requests, r.Errors)
+		}
+	}
+}
+
+func TestBadPlansAreRejected(t *testing.T) {
+	for want, p := range map[string]load.Plan{
+		"want http://host:port/path":       {URL: "gopher://127.0.0.1/"},
+		`"127.0.0.1:80": want http://host`: {URL: "127.0.0.1:80"},
+		`"unix:///s": want http://host`:    {URL: "unix:///s"},
+		"invalid port":                     {URL: "http://127.0.0.1:x/"},
+		"invalid request line":             {URL: "http://127.0.0.1/", Method: "G T"},
+		`want "Name: value"`:               {URL: "http://127.0.0.1/", Header: []string{"X"}},
+		"no more threads than connections": {URL: "http://127.0.0.1/", Connections: 1, Threads: 2},
+		"CPU -1":                           {URL: "http://127.0.0.1/", CPUs: []int{0, -1}},
+		"use an Authorization header":      {URL: "http://u:secret@127.0.0.1/"},
+		`"http://:80/": want http://host`:  {URL: "http://:80/"},
+		`0.1%25lo]/": want http://host`:    {URL: "http://[::ffff:127.0.0.1%25lo]/"},
+		"want a number up to 65535":        {URL: "http://127.0.0.1:65536/"},
+		`header field "X: a\x00": want`:    {URL: "http://127.0.0.1/", Header: []string{"X: a\x00"}},
+		"threads for -1 connections":       {URL: "http://127.0.0.1/", Connections: -1},
+		"negative duration":                {URL: "http://127.0.0.1/", Duration: -1},
+		"rate of -1 requests/s":            {URL: "http://127.0.0.1/", Pace: load.Constant(-1)},
+		"-1 spare connections":             {URL: "http://127.0.0.1/", Spare: -1},
+	} {
+		_, err := load.Run(context.Background(), p)
+		if _, ok := errors.AsType[*load.PlanError](err); !ok || !strings.Contains(err.Error(), want) ||
+			strings.Contains(err.Error(), "secret") {
+			t.Errorf("got %v, want %s", err, want)
+		}
+	}
+}

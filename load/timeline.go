@@ -1,0 +1,150 @@
+package load
+
+import (
+	"time"
+
+	"github.com/tarehq/tare/load/hist"
+)
+
+// workerSecond is what one worker measured in one second.
+type workerSecond struct {
+	index   int
+	sum     Second
+	latency *hist.Histogram
+}
+
+// timeline merges the seconds of all workers. Only the coordinator uses it. Packing a histogram
+// takes long, so workers hand theirs over and receive an empty one.
+type timeline struct {
+	workers  int
+	trace    func(Second)
+	partials map[int]*partialSecond
+	complete []Second
+	total    *hist.Histogram
+}
+
+// partialSecond is a second that not all workers have reported.
+type partialSecond struct {
+	reports int
+	sum     Second
+	latency *hist.Histogram
+}
+
+// maxPackedSeconds limits the seconds whose histograms are kept, and so the size of a long run's
+// Result.
+const maxPackedSeconds = 3600
+
+func newTimeline(workers int, trace func(Second)) *timeline {
+	return &timeline{workers: workers, trace: trace, partials: make(map[int]*partialSecond), total: hist.New()}
+}
+
+// add merges a worker's second. The caller may reuse its histogram.
+func (s *timeline) add(p *workerSecond) {
+	s.total.Merge(p.latency)
+	b := s.partials[p.index]
+	if b == nil {
+		b = &partialSecond{latency: hist.New()}
+		s.partials[p.index] = b
+	}
+	b.reports++
+	b.sum.add(p.sum)
+	b.latency.Merge(p.latency)
+	if b.reports == s.workers {
+		s.pack(p.index)
+		if s.trace != nil {
+			s.trace(s.complete[p.index])
+		}
+	}
+}
+
+// pack moves second n from partials to complete.
+func (s *timeline) pack(n int) {
+	b := s.partials[n]
+	delete(s.partials, n)
+	for len(s.complete) <= n {
+		s.complete = append(s.complete, Second{})
+	}
+	s.complete[n] = b.sum
+	s.complete[n].Latency = packHistogram(b.latency, n < maxPackedSeconds)
+}
+
+// packHistogram packs h; only its figures if full is false.
+func packHistogram(h *hist.Histogram, full bool) hist.Packed {
+	p, err := h.Pack()
+	if err != nil {
+		panic("load: BUG: pack histogram: " + err.Error())
+	}
+	if !full {
+		p.Encoded = ""
+	}
+	return p
+}
+
+// minTail is the shortest last second, in seconds, that shows a rate.
+const minTail = 0.1
+
+// finish returns the seconds of a run of the given length. A last part longer than minTail becomes
+// a second of its own; anything after that is added to the last second.
+func (s *timeline) finish(elapsed time.Duration) []Second {
+	whole := int(elapsed / time.Second)
+	if elapsed.Seconds()-float64(whole) > minTail {
+		whole++
+	}
+	whole = max(whole, 1)
+	s.foldTail(whole)
+	for n := range whole {
+		if s.partials[n] != nil {
+			s.pack(n)
+		}
+	}
+	return s.complete
+}
+
+// foldTail merges everything after the first n seconds into the last of them.
+func (s *timeline) foldTail(n int) {
+	var late []int
+	for i := range s.partials {
+		if i >= n {
+			late = append(late, i)
+		}
+	}
+	if len(late) == 0 && len(s.complete) <= n {
+		return
+	}
+	last := s.reopen(n - 1)
+	for _, i := range late {
+		last.sum.add(s.partials[i].sum)
+		last.latency.Merge(s.partials[i].latency)
+		delete(s.partials, i)
+	}
+	for ; len(s.complete) > n; s.complete = s.complete[:len(s.complete)-1] {
+		tail := s.complete[len(s.complete)-1]
+		last.sum.add(tail)
+		if h, err := tail.Latency.Unpack(); err == nil {
+			last.latency.Merge(h)
+		}
+	}
+	s.partials[n-1] = last
+	s.pack(n - 1)
+}
+
+// reopen returns second n as a partial one.
+func (s *timeline) reopen(n int) *partialSecond {
+	if b := s.partials[n]; b != nil {
+		return b
+	}
+	b := &partialSecond{latency: hist.New()}
+	if n < len(s.complete) {
+		b.sum = s.complete[n]
+		if h, err := s.complete[n].Latency.Unpack(); err == nil {
+			b.latency = h
+		}
+	}
+	return b
+}
+
+func (s *Second) add(o Second) {
+	s.Requests += o.Requests
+	s.Bytes += o.Bytes
+	s.Errors += o.Errors
+}
