@@ -14,10 +14,10 @@ import (
 // The fixed rate is a share of what the slowest can serve, but for those that are so slow that
 // it would show nothing of the others.
 func TestFixedRate(t *testing.T) {
-	of := func(rates map[string]float64) (all []served) {
+	of := func(rates map[string]float64) (all []capacity) {
 		for _, name := range []string{"control", "a", "b"} {
 			if v, ok := rates[name]; ok {
-				all = append(all, served{name, strings.ToUpper(name), v})
+				all = append(all, capacity{name, strings.ToUpper(name), v})
 			}
 		}
 		return all
@@ -103,7 +103,7 @@ func TestAskedSweeps(t *testing.T) {
 		{true, []string{"workers"}, "workers"},
 	} {
 		w := &weighing{Options: Options{Full: test.full, Sweep: test.asks}}
-		got := slices.DeleteFunc(report.Axes(), func(axis string) bool { return !w.asked(axis) })
+		got := slices.DeleteFunc(report.Axes(), func(axis string) bool { return !w.wantsSweep(axis) })
 		if strings.Join(got, " ") != test.want {
 			t.Errorf("%+v: %v", test, got)
 		}

@@ -49,7 +49,7 @@ func TestProbe(t *testing.T) {
 
 // The work is the same each time.
 func TestProbesSort(t *testing.T) {
-	var p probing
+	var p probeThread
 	for range 2 {
 		p.sort()
 		if !slices.IsSorted(p.sorted[:]) || p.sorted[0] == p.sorted[1] {
