@@ -226,7 +226,7 @@ func (w *weighing) check() error {
 	all := w.experiment.Contenders()
 	for _, name := range w.Only {
 		if !slices.Contains(all, name) {
-			return &UsageError{fmt.Sprintf("--only: %q takes no part in %s; these do: %s", name, w.experiment.Name, strings.Join(all, ", "))}
+			return &UsageError{fmt.Sprintf("--only: %q is not in %s; want %s", name, w.experiment.Name, strings.Join(all, ", "))}
 		}
 	}
 	if _, err := os.Stat(filepath.Join(w.Out, report.JournalFile)); w.Out != "" && err == nil {
