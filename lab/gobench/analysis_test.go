@@ -150,3 +150,21 @@ func TestReportsAllowMissingFigures(t *testing.T) {
 		t.Errorf("want %q in\n%s", want, table.String())
 	}
 }
+
+// Keys of run.json are in camel case, with the unit.
+func TestRunKeysAreCamelCase(t *testing.T) {
+	var file bytes.Buffer
+	if err := Analyze(canned()).writeRun(&file); err != nil {
+		t.Fatal(err)
+	}
+	for _, key := range []string{"benchtimeNs", "nsPerOp", "bytesPerOp", "allocsPerOp"} {
+		if !strings.Contains(file.String(), `"`+key+`": `) {
+			t.Errorf("no key %q in\n%s", key, file.String())
+		}
+	}
+	for line := range strings.Lines(file.String()) {
+		if key, _, ok := strings.Cut(line, `": `); ok && strings.Contains(key, "_") {
+			t.Errorf("key %q", strings.TrimSpace(key))
+		}
+	}
+}

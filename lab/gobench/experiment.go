@@ -165,9 +165,9 @@ func (e *Experiment) Rows() (all []string) {
 
 // Figures are the results of a benchmark, per operation.
 type Figures struct {
-	Ns     float64 `json:"ns_per_op"`
-	Bytes  float64 `json:"bytes_per_op"`
-	Allocs float64 `json:"allocs_per_op"`
+	Ns     float64 `json:"nsPerOp"`
+	Bytes  float64 `json:"bytesPerOp"`
+	Allocs float64 `json:"allocsPerOp"`
 }
 
 // Published is a benchmark's figures in the write-up.

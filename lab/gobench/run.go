@@ -55,7 +55,7 @@ type Run struct {
 	Seconds     float64            `json:"seconds"`
 	Seed        uint64             `json:"seed"`
 	Blocks      int                `json:"blocks"`
-	Time        time.Duration      `json:"benchtime_ns"`
+	Time        time.Duration      `json:"benchtimeNs"`
 	Procs       []int              `json:"gomaxprocs"`
 	Environment report.Environment `json:"environment"`
 	Control     string             `json:"control"`
