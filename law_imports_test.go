@@ -20,8 +20,8 @@ type ban struct {
 	reason string
 }
 
-// bans on our own packages also forbid indirect imports. Bans on other packages forbid direct imports.
-// Imports of files for all operating systems count.
+// bans on our own packages also forbid indirect imports. Bans on other packages forbid direct
+// imports. Imports of files for all operating systems count.
 var bans = []ban{
 	{"internal/poll", "net/http", "sockets are independent of protocols"},
 	{"internal/poll", "internal/wire/...", "sockets are independent of protocols"},
@@ -172,8 +172,8 @@ var onlyBy = map[string][]string{
 // tests.
 type room struct{ imports, testImports map[string]bool }
 
-// rooms returns the folders of the project by path, including those of the nested module; "." is the
-// root.
+// rooms returns the folders of the project by path, including those of the nested module; "." is
+// the root.
 func rooms(t *testing.T) map[string]room {
 	t.Helper()
 	_, all := files(t)

@@ -91,8 +91,8 @@ var mayBeVar = map[string]string{
 	"load/report.pageSource":        "an embedded file",
 }
 
-// Package variables are errors, embedded files and tables. Others would be state that all users of a
-// package share.
+// Package variables are errors, embedded files and tables. Others would be state that all users of
+// a package share.
 func TestNoMutablePackageState(t *testing.T) {
 	_, all := files(t)
 	used := make(map[string]bool)
@@ -152,8 +152,8 @@ const (
 	maxMainLines = 30
 )
 
-// mayBeLong lists files and functions beyond the limits, with their own limit and the reason. Limits
-// must not grow.
+// mayBeLong lists files and functions beyond the limits, with their own limit and the reason.
+// Limits must not grow.
 var mayBeLong = map[string]struct {
 	lines  int
 	reason string

@@ -53,7 +53,7 @@ type Experiment struct {
 	Compare []Compare `yaml:"compare"`
 	Small   int       `yaml:"small_files"` // number of small files in the folder that is served
 	Nginx   string    `yaml:"nginx"`       // a template that is executed with contender.NginxConf; "" is own.conf
-	Kernel  string    `yaml:"kernel"`      // the write-up's kernel settings, in the format of sysctl.conf; "" if unknown
+	Kernel  string    `yaml:"kernel"`      // the write-up's kernel settings, like sysctl.conf; "" if unknown
 
 	Quick Trials `yaml:"quick"`
 	Full  Trials `yaml:"full"`
@@ -167,7 +167,7 @@ func (t *Trials) fit(cpus int) (left []Cores) {
 // Published locates the write-up's figures in a CSV file and maps its names to contenders.
 type Published struct {
 	File       string            `yaml:"file"`
-	Group      string            `yaml:"group"` // the column by which rows are grouped; only rows of a group are compared
+	Group      string            `yaml:"group"` // the column of groups; only rows of a group are compared
 	Name       string            `yaml:"name"`  // the column of the contender's name
 	Rate       string            `yaml:"rate"`  // the column of requests per second
 	Control    string            `yaml:"control"`
@@ -186,8 +186,8 @@ func (e *Experiment) Contenders() []string {
 	return all
 }
 
-// ReadExperiment reads the experiment in a folder. If its file is invalid or missing, the error is a
-// *yamlfile.Error.
+// ReadExperiment reads the experiment in a folder. If its file is invalid or missing, the error is
+// a *yamlfile.Error.
 func ReadExperiment(dir string) (*Experiment, error) {
 	e := &Experiment{Name: filepath.Base(dir), Dir: dir}
 	file := filepath.Join(dir, ExperimentFile)

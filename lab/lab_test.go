@@ -145,9 +145,9 @@ func TestProjectExperimentsAndContendersAreValid(t *testing.T) {
 	}
 }
 
-// Every contender of the project belongs to an experiment, builds, responds like the control or as declared, and
-// serves under load. Contenders with deliberate faults have tests of their own. The slow version of the test runs a
-// contender in all its experiments, the normal one in the first.
+// Every contender of the project belongs to an experiment, builds, responds like the control or as
+// declared, and serves under load. Contenders with deliberate faults have tests of their own. The
+// slow version of the test runs a contender in all its experiments, the normal one in the first.
 func TestProjectContendersServe(t *testing.T) {
 	programs.Nginx(t)
 	root := programs.Root(t)
@@ -194,8 +194,8 @@ func TestProjectContendersServe(t *testing.T) {
 
 func isSlow() bool { return os.Getenv("TARE_SLOW") != "" }
 
-// weighBriefly runs one block of an experiment with some contenders and the control. If programs are missing, it
-// skips the test, or fails if CI=true is set.
+// weighBriefly runs one block of an experiment with some contenders and the control. If programs
+// are missing, it skips the test, or fails if CI=true is set.
 func weighBriefly(t *testing.T, root, name string, only []string) {
 	run, _, err := lab.Weigh(context.Background(), lab.Options{
 		Root: root, Experiment: name, Only: only, Out: filepath.Join(t.TempDir(), name), Adjust: func(all *lab.Trials) {

@@ -26,7 +26,7 @@ type Subject struct {
 
 // Own is an application of the user's own.
 type Own struct {
-	Command []string      // program and arguments; {addr}, {port} and {socket} there or in Env stand for the address to listen on
+	Command []string      // program and arguments; placeholders are {addr}, {port} and {socket}, also in Env
 	Env     []string      // variables, "NAME=value", in addition to this process's
 	Folder  string        // working directory, absolute
 	FastCGI bool          // it speaks FastCGI, not HTTP

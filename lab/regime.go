@@ -14,15 +14,16 @@ import (
 	loadreport "github.com/tarehq/tare/load/report"
 )
 
-// Rate is the fixed rate of the trials that follow those at saturation. All contenders have the same
-// rate, so that their latencies can be compared. The slowest one must be able to serve it. The zero
-// value means no such trials.
+// Rate is the fixed rate of the trials that follow those at saturation. All contenders have the
+// same rate, so that their latencies can be compared. The slowest one must be able to serve it. The
+// zero value means no such trials.
 type Rate struct {
 	// Share is the rate divided by the slowest contender's rate at saturation, above 0 and below 1.
 	Share float64 `yaml:"share"`
 	// PerSecond is the rate in requests per second. It replaces Share.
 	PerSecond float64 `yaml:"-"`
-	// Measure is the measured time of each trial, at most that of the trials at saturation; 0 is equal to it.
+	// Measure is the measured time of each trial, at most that of the trials at saturation; 0 is
+	// equal to it.
 	Measure yamlfile.Duration `yaml:"measure"`
 }
 
@@ -55,8 +56,8 @@ type capacity struct {
 	perSecond   float64
 }
 
-// farSlower is the share of the control's rate below which a contender has no trials at a fixed rate.
-// A rate that it could serve would not load the others.
+// farSlower is the share of the control's rate below which a contender has no trials at a fixed
+// rate. A rate that it could serve would not load the others.
 const farSlower = 0.1
 
 // fixedRate returns a share of the slowest contender's rate, rounded down to two digits. It also
@@ -113,8 +114,8 @@ func (w *weighing) atRate(ctx context.Context) error {
 	return w.aside(ctx, "at a fixed rate", conditions, members, w.trials.Blocks, w.run.RateMeasure)
 }
 
-// rateConditions returns the conditions of the trials at a fixed rate, and the contenders that are left
-// out of each, as slots without a block.
+// rateConditions returns the conditions of the trials at a fixed rate, and the contenders that are
+// left out of each, as slots without a block.
 func (w *weighing) rateConditions() (all []trial.Condition, left map[trial.Slot]bool) {
 	left = make(map[trial.Slot]bool)
 	a := report.Analyze(w.run)

@@ -11,8 +11,8 @@ import (
 	"github.com/tarehq/tare/lab/yamlfile"
 )
 
-// The fixed rate is a share of the slowest contender's rate. Contenders that are far slower than the control do not
-// count.
+// The fixed rate is a share of the slowest contender's rate. Contenders that are far slower than
+// the control do not count.
 func TestFixedRateIsShareOfSlowestContender(t *testing.T) {
 	of := func(rates map[string]float64) (all []capacity) {
 		for _, name := range []string{"control", "a", "b"} {
@@ -112,7 +112,8 @@ func TestOptionsDetermineSweeps(t *testing.T) {
 	}
 }
 
-// A sweep has at most the blocks and the measured time of the trials at saturation, and only contenders that take part.
+// A sweep has at most the blocks and the measured time of the trials at saturation, and only
+// contenders that take part.
 func TestSweepIsLimitedByTrials(t *testing.T) {
 	w := measured(6, 0)
 	w.contenders = nil

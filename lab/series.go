@@ -17,7 +17,7 @@ type series struct {
 	conditions []trial.Condition
 	members    func(trial.Condition) []string // called before each block
 	together   bool                           // if one member is measured alone, all are
-	control    string                         // the member that the others are compared with; "" is the experiment's control
+	control    string                         // one of the members; "" is the experiment's control
 	blocks     int                            // at most
 	measure    time.Duration                  // the load of each member in a block
 	keep       func(trial.Record)
@@ -90,7 +90,8 @@ func (w *weighing) shown(s *series) int {
 	return s.blocks
 }
 
-// turns returns a function that reports progress at each turn of a contender; nil if nobody watches.
+// turns returns a function that reports progress at each turn of a contender; nil if nobody
+// watches.
 func (w *weighing) turns(s *series, k *trial.Block, done int, began time.Time) func(string, float64) {
 	if w.Watcher.Progress == nil {
 		return nil
@@ -140,8 +141,8 @@ func (w *weighing) runTrials(ctx context.Context) error {
 	return err
 }
 
-// aside carries out trials in addition to those at saturation. A contender that fails in them stays in
-// the run. After failuresToDrop failures it is left out of that condition.
+// aside carries out trials in addition to those at saturation. A contender that fails in them stays
+// in the run. After failuresToDrop failures it is left out of that condition.
 func (w *weighing) aside(ctx context.Context, what string, conditions []trial.Condition, members func(trial.Condition) []string, blocks int, measure time.Duration) error {
 	type key struct {
 		trial.Condition

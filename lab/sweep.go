@@ -24,13 +24,14 @@ type Sweep struct {
 	Connections int          `yaml:"connections"` // unless they are the axis
 	Contenders  []string     `yaml:"contenders"`
 
-	// Blocks and Measure apply to the quick trials, and are at most the experiment's. In full trials
-	// a sweep has as many blocks as the experiment.
+	// Blocks and Measure apply to the quick trials, and are at most the experiment's. In full
+	// trials a sweep has as many blocks as the experiment.
 	Blocks  int               `yaml:"blocks"`
 	Measure yamlfile.Duration `yaml:"measure"`
 }
 
-// SweepValue is a point on an axis. 0 is the number of processors; the file writes it as all or auto.
+// SweepValue is a point on an axis. 0 is the number of processors; the file writes it as all or
+// auto.
 type SweepValue int
 
 // UnmarshalYAML implements yaml.NodeUnmarshaler.

@@ -54,8 +54,8 @@ func (w *weighing) compareKernel() error {
 	return nil
 }
 
-// tune changes kernel settings if Tune is set. restore undoes that. If this process is killed before,
-// k undoes it.
+// tune changes kernel settings if Tune is set. restore undoes that. If this process is killed
+// before, k undoes it.
 func (w *weighing) tune(k kernel.Keeper) (restore func(), err error) {
 	if !w.Tune {
 		return func() {}, nil

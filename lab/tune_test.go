@@ -13,7 +13,8 @@ import (
 	"github.com/tarehq/tare/lab/report"
 )
 
-// fakeSettings makes a tree of kernel settings, and adds other settings to the experiment of a project.
+// fakeSettings makes a tree of kernel settings, and adds other settings to the experiment of a
+// project.
 func fakeSettings(t *testing.T, root string) kernel.Tree {
 	t.Helper()
 	tree := kernel.Tree{Root: t.TempDir()}
@@ -119,8 +120,8 @@ func TestTuneIsUndoneHoweverTheRunEnds(t *testing.T) {
 	})
 }
 
-// A missing guard, and settings that cannot be written, are reported before anything starts. Without
-// Tune neither matters.
+// A missing guard, and settings that cannot be written, are reported before anything starts.
+// Without Tune neither matters.
 func TestTuneRequiresGuardAndPrivilege(t *testing.T) {
 	o := tuning(t)
 	o.Guard = nil

@@ -17,11 +17,12 @@ type Until struct {
 const (
 	// DefaultWithin limits the time of a run with Until.
 	DefaultWithin = 30 * time.Minute
-	// mostAdded limits all blocks, as a multiple of the experiment's. Intervals shrink with the square root of
-	// the number of blocks, so that more blocks would hardly help.
+	// mostAdded limits all blocks, as a multiple of the experiment's. Intervals shrink with the
+	// square root of the number of blocks, so that more blocks would hardly help.
 	mostAdded = 20
-	// narrowInARow is the number of consecutive blocks after which all intervals must be narrow. The first
-	// narrow interval is often narrow by chance, and misplaced (a simulation in package stat).
+	// narrowInARow is the number of consecutive blocks after which all intervals must be narrow.
+	// The first narrow interval is often narrow by chance, and misplaced (a simulation in package
+	// stat).
 	narrowInARow = 3
 )
 

@@ -12,7 +12,8 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// measured returns a run of some blocks in which the ratio of a contender to the control is 1 plus or minus spread.
+// measured returns a run of some blocks in which the ratio of a contender to the control is 1 plus
+// or minus spread.
 func measured(blocks int, spread float64) *weighing {
 	w := &weighing{trials: Trials{Blocks: 6}}
 	c := trial.Condition{Cores: 1, Connections: 1}
@@ -33,7 +34,8 @@ func measured(blocks int, spread float64) *weighing {
 	return w
 }
 
-// Blocks are added until intervals are narrow or time is up. There are never fewer than the experiment's.
+// Blocks are added until intervals are narrow or time is up. There are never fewer than the
+// experiment's.
 func TestBlocksAreAddedUntilIntervalsAreNarrow(t *testing.T) {
 	for _, test := range []struct {
 		blocks  int

@@ -117,7 +117,8 @@ func project(t *testing.T) string {
 	return root
 }
 
-// FastCGI applications are compared with one that speaks HTTP. The failure of one does not affect the others.
+// FastCGI applications are compared with one that speaks HTTP. The failure of one does not affect
+// the others.
 func TestWeighComparesFastCGIAndIsolatesFailures(t *testing.T) {
 	run, _, err := lab.Weigh(context.Background(), lab.Options{Root: project(t), Experiment: "small"})
 	if err != nil {

@@ -102,7 +102,8 @@ func (w *weighing) toggled(ctx context.Context, c *contender.Contender, s explai
 	return &is, to, nil
 }
 
-// other returns a contender, and prepares it if it does not take part. It returns nil if that fails.
+// other returns a contender, and prepares it if it does not take part. It returns nil if that
+// fails.
 func (w *weighing) other(ctx context.Context, name string) (*contender.Contender, error) {
 	if c := w.contenders[name]; c != nil {
 		return c, nil
@@ -172,8 +173,8 @@ func quantity(r *trial.Record, q explain.Quantity) float64 {
 	return r.WeightUs()
 }
 
-// responseChange describes how the changed setting changes the response's status or body, or returns
-// "". Header fields and the connection may change: that may be what the setting does.
+// responseChange describes how the changed setting changes the response's status or body, or
+// returns "". Header fields and the connection may change: that may be what the setting does.
 func (w *weighing) responseChange(ctx context.Context, x *counterExperiment) string {
 	response, err := w.request(ctx, x.row.Entrant, x.toggled)
 	if err != nil {

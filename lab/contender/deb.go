@@ -27,8 +27,8 @@ func (t Tree) Env() []string {
 }
 
 // Package downloads Debian packages and unpacks them into the cache, with the libraries that they
-// depend on and the machine lacks. It does not install them: it runs none of their scripts and needs
-// no privilege.
+// depend on and the machine lacks. It does not install them: it runs none of their scripts and
+// needs no privilege.
 func (t *Tools) Package(ctx context.Context, names ...string) (Tree, error) {
 	return t.tree(names[0], func(work string) error {
 		fresh := filepath.Join(work, "root")
@@ -65,7 +65,8 @@ func (t *Tools) packages(ctx context.Context, name string, names []string) (Tree
 	})
 }
 
-// tree returns a tree of the cache. If it does not exist, fill makes it in the subfolder root of work.
+// tree returns a tree of the cache. If it does not exist, fill makes it in the subfolder root of
+// work.
 func (t *Tools) tree(name string, fill func(work string) error) (Tree, error) {
 	tree := Tree{filepath.Join(t.Cache, "debian", name)}
 	if _, err := os.Stat(tree.Root); err == nil {
@@ -101,8 +102,8 @@ func (t *Tools) download(ctx context.Context, dir string, names []string) error 
 	return err
 }
 
-// apt runs apt-get without privilege. If that fails because the machine's package lists are empty, as
-// in a new container, it downloads lists into the cache and tries again.
+// apt runs apt-get without privilege. If that fails because the machine's package lists are empty,
+// as in a new container, it downloads lists into the cache and tries again.
 func (t *Tools) apt(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	options := []string{"-o", "APT::Sandbox::User=root"}
 	out, err := command(ctx, dir, "apt-get", slices.Concat(options, args)...)

@@ -16,9 +16,9 @@ import (
 	"github.com/tarehq/tare/lab/proc"
 )
 
-// Verbs of the lines that the guard reads. They register process groups, folders, marks and changes of
-// kernel settings, or withdraw them. The guard's input ends when the guarded process has died. Then
-// the guard kills, removes and undoes what is still registered.
+// Verbs of the lines that the guard reads. They register process groups, folders, marks and changes
+// of kernel settings, or withdraw them. The guard's input ends when the guarded process has died.
+// Then the guard kills, removes and undoes what is still registered.
 const (
 	guardWatch  = "watch"  // a process group
 	guardForget = "forget" // a process group that has ended
@@ -124,8 +124,8 @@ func startGuard(command []string) (*guard, error) {
 	return &guard{c, in}, nil
 }
 
-// send writes a line to the guard. It ignores errors: a dead guard does harm only if this process is
-// killed, too.
+// send writes a line to the guard. It ignores errors: a dead guard does harm only if this process
+// is killed, too.
 func (g *guard) send(verb string, what any) {
 	if g != nil {
 		fmt.Fprintln(g.in, verb, what)

@@ -72,8 +72,8 @@ func (n *NginxConf) render(t *template.Template, file string) ([]byte, error) {
 	return b.Bytes(), os.WriteFile(file, b.Bytes(), 0o644)
 }
 
-// ParseNginxConf parses an experiment's nginx.conf and checks that NginxConf has the fields that the
-// template uses.
+// ParseNginxConf parses an experiment's nginx.conf and checks that NginxConf has the fields that
+// the template uses.
 func ParseNginxConf(file string) (*template.Template, error) {
 	source, err := os.ReadFile(file)
 	if err != nil {

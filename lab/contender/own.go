@@ -27,7 +27,8 @@ func (s *Spec) words() []string {
 	return strings.Fields(s.Run)
 }
 
-// hasPlaceholder reports whether the application's command or environment has one of the placeholders.
+// hasPlaceholder reports whether the application's command or environment has one of the
+// placeholders.
 func (s *Spec) hasPlaceholder(placeholders ...string) bool {
 	for _, word := range slices.Concat(s.words(), s.Env) {
 		for _, p := range placeholders {
@@ -44,7 +45,8 @@ func (s *Spec) onSocket() bool {
 	return s.Network == Unix || s.Network == "" && s.hasPlaceholder("{socket}")
 }
 
-// addressFault returns the key and the description of an error in how the application gets its address.
+// addressFault returns the key and the description of an error in how the application gets its
+// address.
 func (s *Spec) addressFault() (key, what string) {
 	port, socket := s.hasPlaceholder("{addr}", "{port}", "{ports}"), s.hasPlaceholder("{socket}")
 	key = "run"
@@ -99,8 +101,8 @@ func (s *Spec) Program() (string, error) {
 	return path, nil
 }
 
-// notice adds a process that survived its contender to Left. It ignores processes of the parts' groups:
-// they received SIGTERM and may have been ending.
+// notice adds a process that survived its contender to Left. It ignores processes of the parts'
+// groups: they received SIGTERM and may have been ending.
 func (r *Running) notice(p proc.Process) {
 	signaled := slices.ContainsFunc(r.parts, func(of *part) bool { return of.cmd.Process.Pid == p.Group })
 	if known := slices.ContainsFunc(r.Left, func(q proc.Process) bool { return q.PID == p.PID }); !signaled && !known && !p.Zombie {

@@ -70,9 +70,9 @@ type part struct {
 	exitErr error // valid once exited is closed
 }
 
-// Start starts a contender and waits until it responds. probe sends a request to an address and returns
-// nil if there was a response. If Start fails, the error has the contender's output, and its processes
-// are ended.
+// Start starts a contender and waits until it responds. probe sends a request to an address and
+// returns nil if there was a response. If Start fails, the error has the contender's output, and
+// its processes are ended.
 func (s *Stage) Start(ctx context.Context, c *Contender, set Setting, probe func(ctx context.Context, address string) error) (*Running, error) {
 	dir, err := s.newDir(c.Name)
 	if err != nil {
@@ -169,8 +169,8 @@ func loopback(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
 // Place returns the protocol and the address of the contender for clients.
 func (r *Running) Place() Place { return r.At(r.Address) }
 
-// addFront starts the front with its nginx.conf. A front without application or site has its handler in
-// its own process. Its configuration still needs an upstream, which gets an unused port.
+// addFront starts the front with its nginx.conf. A front without application or site has its
+// handler in its own process. Its configuration still needs an upstream, which gets an unused port.
 func (r *Running) addFront(set Setting, port int) error {
 	if set.Conf == nil {
 		return errors.New("the experiment has no nginx.conf; set nginx in its experiment.yaml")
@@ -247,8 +247,8 @@ func (r *Running) await(ctx context.Context, probe func(context.Context, string)
 		if err == nil {
 			return r.responded()
 		}
-		// An error at the deadline says only that time is up: the one before is more useful. The probe's own
-		// timer may fire slightly before the context's.
+		// An error at the deadline says only that time is up: the one before is more useful. The
+		// probe's own timer may fire slightly before the context's.
 		if last == nil || time.Now().Before(deadline) && ctx.Err() == nil {
 			last = err
 		}
@@ -267,8 +267,8 @@ func (r *Running) await(ctx context.Context, probe func(context.Context, string)
 
 var errNotReady = errors.New("not ready in time")
 
-// responded checks that the response was this contender's. If a part has died and left a process behind
-// that responded, the error reports the dead part.
+// responded checks that the response was this contender's. If a part has died and left a process
+// behind that responded, the error reports the dead part.
 func (r *Running) responded() error {
 	err := r.assertOwner()
 	select {
@@ -296,7 +296,8 @@ func (r *Running) assertOwner() error {
 	if err != nil {
 		return err
 	}
-	// This list must be later than the holders: a server may be starting processes that share its socket.
+	// This list must be later than the holders: a server may be starting processes that share its
+	// socket.
 	family, err := r.Processes()
 	if err != nil {
 		return err
@@ -396,8 +397,8 @@ func (r *Running) Usages() (map[string][]proc.Usage, error) {
 	return usages, nil
 }
 
-// Stop ends all of the contender's processes, with SIGTERM and then SIGKILL, and removes its scratch
-// folder. It returns an error if a process could not be ended.
+// Stop ends all of the contender's processes, with SIGTERM and then SIGKILL, and removes its
+// scratch folder. It returns an error if a process could not be ended.
 func (r *Running) Stop() error {
 	r.once.Do(func() { close(r.dead) })
 	family, err := r.Processes()

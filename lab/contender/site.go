@@ -9,16 +9,16 @@ import (
 	"time"
 )
 
-// Sizes of the files that MakeSite generates. Their content is the same on all machines and cannot be
-// compressed.
+// Sizes of the files that MakeSite generates. Their content is the same on all machines and cannot
+// be compressed.
 const (
 	largeBytes = 100 << 10 // of 100k.bin
 	hugeBytes  = 10 << 20  // of 10m.bin
 	smallBytes = 1 << 10   // of each small/N.html
 )
 
-// site returns the stage's copy of a site, and makes it on first use. An nginx worker of another user
-// can read the copy wherever the project is.
+// site returns the stage's copy of a site, and makes it on first use. An nginx worker of another
+// user can read the copy wherever the project is.
 func (s *Stage) site(from string) (string, error) {
 	s.siteMu.Lock()
 	defer s.siteMu.Unlock()
@@ -33,8 +33,8 @@ func (s *Stage) site(from string) (string, error) {
 	return dir, nil
 }
 
-// MakeSite copies the files of a folder into another and generates more: small is the number of small
-// files. All have the modification time of the first one, because servers send it to clients.
+// MakeSite copies the files of a folder into another and generates more: small is the number of
+// small files. All have the modification time of the first one, because servers send it to clients.
 func MakeSite(from, to string, small int) error {
 	if err := os.MkdirAll(filepath.Join(to, "small"), 0o755); err != nil {
 		return err

@@ -19,8 +19,8 @@ func sourceLines(dir string, names []string) (int, error) {
 	return total, nil
 }
 
-// codeLines counts the lines of a text that are neither empty nor a comment. It supports the comments
-// of C and Go, comments that begin with #, and docstrings of Python.
+// codeLines counts the lines of a text that are neither empty nor a comment. It supports the
+// comments of C and Go, comments that begin with #, and docstrings of Python.
 func codeLines(text, ext string) (n int) {
 	line, open, end := "#", "", ""
 	switch ext {

@@ -46,8 +46,8 @@ type Spec struct {
 
 	// Build makes {bin}; it runs in the contender's folder. Run starts the application; it is empty
 	// if the front serves alone. Version prints versions of components, one a line, in addition to
-	// those that tare finds itself. All three are words separated by spaces, without a shell, and may
-	// have placeholders:
+	// those that tare finds itself. All three are words separated by spaces, without a shell, and
+	// may have placeholders:
 	//
 	//	{bin}         the result of Build
 	//	{home}        the contender's folder
@@ -65,8 +65,8 @@ type Spec struct {
 	Run     string `yaml:"run"`
 	Version string `yaml:"version"`
 
-	// Site is a folder that is served. The contender gets a copy, {site}, which all users can read and
-	// which has more and larger files. It is the working directory unless Folder is set.
+	// Site is a folder that is served. The contender gets a copy, {site}, which all users can read
+	// and which has more and larger files. It is the working directory unless Folder is set.
 	Site string `yaml:"site"`
 
 	// Cores is "all" if the application has all processors under every condition.
@@ -75,8 +75,8 @@ type Spec struct {
 	// Source are the application's source files, whose lines are counted.
 	Source []string `yaml:"source"`
 
-	// Command replaces Run if arguments contain spaces or quotes, as in the user's own application. Its
-	// words are used as they are, except for placeholders.
+	// Command replaces Run if arguments contain spaces or quotes, as in the user's own application.
+	// Its words are used as they are, except for placeholders.
 	Command []string `yaml:"command"`
 
 	// Env are environment variables of the application, "NAME=value". Values may have the same
@@ -94,13 +94,13 @@ type Spec struct {
 	// Protocol is the application's protocol: http or fastcgi.
 	Protocol string `yaml:"protocol"`
 
-	// Front is the server between clients and the application: nginx, or the name of another one that
-	// reads an nginx.conf; "" is none. A front speaks HTTP with clients. Without a front, clients use the
-	// application's protocol.
+	// Front is the server between clients and the application: nginx, or the name of another one
+	// that reads an nginx.conf; "" is none. A front speaks HTTP with clients. Without a front,
+	// clients use the application's protocol.
 	Front string `yaml:"front"`
 
-	// FrontBuild makes {front}, and FrontRun starts the front. They may have the placeholders {bin},
-	// {front} and {conf}, the path of the contender's nginx.conf. nginx needs neither.
+	// FrontBuild makes {front}, and FrontRun starts the front. They may have the placeholders
+	// {bin}, {front} and {conf}, the path of the contender's nginx.conf. nginx needs neither.
 	FrontBuild string `yaml:"front_build"`
 	FrontRun   string `yaml:"front_run"`
 
@@ -132,8 +132,8 @@ func (p Place) Network() string {
 	return "tcp"
 }
 
-// At returns the place of the contender at an address. Its protocol is HTTP if there is a front, and
-// otherwise the application's.
+// At returns the place of the contender at an address. Its protocol is HTTP if there is a front,
+// and otherwise the application's.
 func (s *Spec) At(address string) Place {
 	if s.Front != "" {
 		return Place{HTTP, address}
@@ -192,8 +192,8 @@ func (s *Spec) Check(f *yamlfile.File) error {
 	return s.checkToggles(f)
 }
 
-// checkFront returns a *yamlfile.Error if the front cannot be started. Every front needs nginx, because
-// its nginx.conf includes files of nginx's package.
+// checkFront returns a *yamlfile.Error if the front cannot be started. Every front needs nginx,
+// because its nginx.conf includes files of nginx's package.
 func (s *Spec) checkFront(f *yamlfile.File) error {
 	switch own := s.FrontRun != ""; {
 	case s.Front == "" && (own || s.FrontBuild != ""):

@@ -39,8 +39,8 @@ type Stage struct {
 
 // StageOptions configure a Stage.
 type StageOptions struct {
-	// Guard is the command line of a process that calls Guard. Without it, contenders survive if this
-	// process is killed.
+	// Guard is the command line of a process that calls Guard. Without it, contenders survive if
+	// this process is killed.
 	Guard []string
 
 	// SmallFiles is the number of small files in sites.
@@ -94,13 +94,14 @@ func (s *Stage) Close() error {
 	return err
 }
 
-// thread executes functions of do on one thread, which starts all processes. The kernel sends a child
-// its death signal when the thread that started it ends, and a child inherits that thread's processors.
+// thread executes functions of do on one thread, which starts all processes. The kernel sends a
+// child its death signal when the thread that started it ends, and a child inherits that thread's
+// processors.
 func (s *Stage) thread() {
 	runtime.LockOSThread() // never unlocked: the thread ends with the stage
 	if unix.Gettid() == os.Getpid() {
-		// The main thread is unsuitable: it never ends, and AllCPUs reads its processors. Holding it makes
-		// another goroutine run on another thread.
+		// The main thread is unsuitable: it never ends, and AllCPUs reads its processors. Holding
+		// it makes another goroutine run on another thread.
 		over := make(chan struct{})
 		go func() { defer close(over); s.thread() }()
 		<-over
@@ -112,8 +113,8 @@ func (s *Stage) thread() {
 	}
 }
 
-// spawn starts a command in a process group of its own, on the given processors; none means all that
-// this process may use.
+// spawn starts a command in a process group of its own, on the given processors; none means all
+// that this process may use.
 func (s *Stage) spawn(c *exec.Cmd, cpus []int) error {
 	if len(cpus) == 0 {
 		cpus = s.cpus

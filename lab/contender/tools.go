@@ -139,7 +139,8 @@ func (t *Tools) build(ctx context.Context, c *Contender, line string) error {
 	return nil
 }
 
-// fill returns words with placeholders replaced. pairs are placeholders, each followed by its value.
+// fill returns words with placeholders replaced. pairs are placeholders, each followed by its
+// value.
 func fill(words []string, pairs ...string) []string {
 	values, filled := strings.NewReplacer(pairs...), make([]string, len(words))
 	for i := range words {
@@ -148,7 +149,8 @@ func fill(words []string, pairs ...string) []string {
 	return filled
 }
 
-// command runs a program and returns its output. When ctx ends, it kills the program and its children.
+// command runs a program and returns its output. When ctx ends, it kills the program and its
+// children.
 func command(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
 	return commandWith(ctx, nil, dir, name, args...)
 }
@@ -167,8 +169,8 @@ func commandWith(ctx context.Context, env []string, dir, name string, args ...st
 	return out, err
 }
 
-// buildVersions reads from a binary the versions of Go and of the contender's module. A binary that Go
-// did not build has none.
+// buildVersions reads from a binary the versions of Go and of the contender's module. A binary that
+// Go did not build has none.
 func (c *Contender) buildVersions(bin string) []string {
 	info, err := buildinfo.ReadFile(bin)
 	if err != nil {
@@ -187,7 +189,8 @@ func (c *Contender) buildVersions(bin string) []string {
 	return versions
 }
 
-// readVersions reads versions from the binaries, and from the output of the contender's version line.
+// readVersions reads versions from the binaries, and from the output of the contender's version
+// line.
 func (c *Contender) readVersions(ctx context.Context) error {
 	for _, bin := range []string{c.Bin, c.FrontBin} {
 		for _, version := range c.buildVersions(bin) {
@@ -218,8 +221,8 @@ type NginxTool struct {
 	Version string   // "nginx/1.22.1"
 }
 
-// Nginx finds the machine's nginx, or unpacks Debian's package into the cache. It needs no privilege,
-// and neither installs nor starts nginx.
+// Nginx finds the machine's nginx, or unpacks Debian's package into the cache. It needs no
+// privilege, and neither installs nor starts nginx.
 func (t *Tools) Nginx(ctx context.Context) (*NginxTool, error) {
 	t.once.Do(func() { t.nginx, t.nginxErr = t.findNginx(ctx) })
 	return t.nginx, t.nginxErr
@@ -247,7 +250,8 @@ func (t *Tools) findNginx(ctx context.Context) (*NginxTool, error) {
 	return n, nil
 }
 
-// usable runs nginx -v, and checks that the files exist that configurations include. It sets Version.
+// usable runs nginx -v, and checks that the files exist that configurations include. It sets
+// Version.
 func (n *NginxTool) usable(ctx context.Context) error {
 	for _, name := range []string{"mime.types", "fastcgi_params"} {
 		if _, err := os.Stat(filepath.Join(n.Etc, name)); err != nil {

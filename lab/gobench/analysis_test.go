@@ -41,8 +41,8 @@ func TestParseReadsOneResult(t *testing.T) {
 	}
 }
 
-// canned returns a run of six blocks on a machine that gets slower and slower. In row A, fast takes half of
-// the control's time, in B twice as much, and in C about the same.
+// canned returns a run of six blocks on a machine that gets slower and slower. In row A, fast takes
+// half of the control's time, in B twice as much, and in C about the same.
 func canned() *Run {
 	r := &Run{
 		Title: "canned", Blocks: 6, Procs: []int{1}, Control: "slow", Why: "Time has passed.",

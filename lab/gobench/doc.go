@@ -1,10 +1,10 @@
 // Package gobench runs experiments that are Go benchmarks. An experiment is a module with a package
 // for each engine. The benchmarks of all engines have the same names after a prefix.
 //
-// Each benchmark runs in a process of its own. A block runs every benchmark once, in random order, and
-// the engines of a row one after another, so that compared processes run close in time. Reports show
-// ratios within blocks, with intervals, and the published ratios. A failed benchmark is reported and
-// the run continues.
+// Each benchmark runs in a process of its own. A block runs every benchmark once, in random order,
+// and the engines of a row one after another, so that compared processes run close in time. Reports
+// show ratios within blocks, with intervals, and the published ratios. A failed benchmark is
+// reported and the run continues.
 //
 // # Glossary
 //

@@ -22,16 +22,16 @@ const (
 	runFile   = "run.json"
 )
 
-// journal writes all results to a file in Go's benchmark format, which benchstat reads. It writes each
-// result at once.
+// journal writes all results to a file in Go's benchmark format, which benchstat reads. It writes
+// each result at once.
 type journal struct {
 	file   *os.File
 	out    *benchfmt.Writer
 	config []benchfmt.Config
 }
 
-// openResults makes the results folder and creates the journal. If that fails, the run continues and
-// reports on the terminal only.
+// openResults makes the results folder and creates the journal. If that fails, the run continues
+// and reports on the terminal only.
 func (w *runner) openResults() {
 	dir, err := lab.ResultsDir(w.Root, w.Out, w.run.Started)
 	var file *os.File
@@ -63,8 +63,8 @@ func (j *journal) add(name string, s *Sample) error {
 
 func (j *journal) close() error { return j.file.Close() }
 
-// WriteFiles writes all files except the journal to a results folder. It continues after an error and
-// returns the first one.
+// WriteFiles writes all files except the journal to a results folder. It continues after an error
+// and returns the first one.
 func (a *Analysis) WriteFiles(dir string) error {
 	var first error
 	for _, file := range []struct {

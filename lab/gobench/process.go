@@ -60,8 +60,8 @@ func compile(ctx context.Context, module, path string, e *Engine) (*binary, erro
 	return b, err
 }
 
-// versions returns the versions of Go and of a module in a binary. A test binary contains the version
-// of Go, but not those of modules: go list reports them.
+// versions returns the versions of Go and of a module in a binary. A test binary contains the
+// version of Go, but not those of modules: go list reports them.
 func versions(ctx context.Context, path, dir, module string) ([]string, error) {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
@@ -87,8 +87,8 @@ func (b *binary) run(ctx context.Context, name string, procs int, d time.Duratio
 	return parse(out, name)
 }
 
-// parse parses the one result of a benchmark in its process's output. The name in the output may end
-// in GOMAXPROCS.
+// parse parses the one result of a benchmark in its process's output. The name in the output may
+// end in GOMAXPROCS.
 func parse(output []byte, name string) (f Figures, iterations int, err error) {
 	r := benchfmt.NewReader(bytes.NewReader(output), name)
 	for r.Scan() {
@@ -130,8 +130,8 @@ func value(r *benchfmt.Result, unit string) (float64, bool) {
 	return 0, false
 }
 
-// command runs a program and returns its standard output. When ctx ends, it kills the program and its
-// children. If this process is killed, the kernel kills the program.
+// command runs a program and returns its standard output. When ctx ends, it kills the program and
+// its children. If this process is killed, the kernel kills the program.
 func command(ctx context.Context, dir string, env []string, name string, args ...string) ([]byte, error) {
 	runtime.LockOSThread() // the kernel sends the death signal when the thread that started the program ends
 	defer runtime.UnlockOSThread()

@@ -109,9 +109,9 @@ type slot struct {
 	row, engine string
 }
 
-// Weigh runs an experiment and writes each result to disk at once. It returns what was measured even
-// after an error; run is nil if nothing was measured. The error is ctx's or the reason why the run
-// ended early.
+// Weigh runs an experiment and writes each result to disk at once. It returns what was measured
+// even after an error; run is nil if nothing was measured. The error is ctx's or the reason why the
+// run ended early.
 func Weigh(ctx context.Context, o Options) (run *Run, dir string, err error) {
 	w, err := prepare(ctx, o)
 	if err != nil {
@@ -186,8 +186,8 @@ func threads(all []lab.Cores) (procs []int) {
 	return procs
 }
 
-// chosen returns the engines and rows that only names. If it names no engine it returns all engines,
-// and likewise for rows.
+// chosen returns the engines and rows that only names. If it names no engine it returns all
+// engines, and likewise for rows.
 func (e *Experiment) chosen(only []string) (groups []Group, engines []Engine, err error) {
 	rows := e.Rows()
 	var names []string
@@ -250,8 +250,8 @@ func (w *runner) compile(ctx context.Context, engines []Engine) error {
 	return nil
 }
 
-// order returns all benchmarks of a block in random order. The engines of a row follow each other, so
-// that compared processes run close in time.
+// order returns all benchmarks of a block in random order. The engines of a row follow each other,
+// so that compared processes run close in time.
 func (w *runner) order(rnd *rand.Rand) (all []slot) {
 	var conditions []slot
 	for _, procs := range w.run.Procs {

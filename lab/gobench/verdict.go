@@ -113,8 +113,8 @@ func (a *Analysis) rowsOf(e *Entrant) (rows []labeledCell) {
 	return rows
 }
 
-// order returns a sentence about the rows in which an engine is faster or slower than the control as
-// published, and those in which it is not.
+// order returns a sentence about the rows in which an engine is faster or slower than the control
+// as published, and those in which it is not.
 func order(e, control *Entrant, rows []labeledCell) string {
 	var reversed, unclear []string
 	compared, closer, fewBlocks := 0, 0, ""

@@ -44,8 +44,8 @@ type Row struct {
 	Says   string `json:"says"`           // whether the difference matters for the run, and why
 }
 
-// Compare compares a write-up's settings with the tree's. Settings whose difference affects a run come
-// first. connections is the highest number of connections of the run.
+// Compare compares a write-up's settings with the tree's. Settings whose difference affects a run
+// come first. connections is the highest number of connections of the run.
 func Compare(t Tree, theirs []Assignment, connections int) (rows []Row) {
 	known := Known()
 	for _, a := range theirs {

@@ -190,7 +190,8 @@ func TestRestoreLeavesWhatOthersChanged(t *testing.T) {
 	}
 }
 
-// A setting that cannot be restored is reported, and the keeper still has it; the others are restored.
+// A setting that cannot be restored is reported, and the keeper still has it; the others are
+// restored.
 func TestRestoreContinuesAfterErrors(t *testing.T) {
 	tree, k := fake(t, settings()), &keeper{}
 	tuning, _, err := tuned(t, tree, k)

@@ -2,7 +2,8 @@ package kernel
 
 import "slices"
 
-// Setting describes a kernel setting, and whether it affects servers that are measured over loopback.
+// Setting describes a kernel setting, and whether it affects servers that are measured over
+// loopback.
 type Setting struct {
 	Name string
 	Does string // the subject of a sentence: "how many …"

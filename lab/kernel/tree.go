@@ -1,8 +1,8 @@
 // Package kernel compares the kernel's settings with those of a write-up, and changes
 // them during a run.
 //
-// The file known.go describes each setting, compare.go determines which of them affect a run, tune.go
-// changes and restores settings, and bounds.go reports which limits a run has reached.
+// The file known.go describes each setting, compare.go determines which of them affect a run,
+// tune.go changes and restores settings, and bounds.go reports which limits a run has reached.
 package kernel
 
 import (

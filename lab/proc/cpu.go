@@ -88,8 +88,8 @@ func usage(p Process) (Usage, error) {
 	return u, nil
 }
 
-// Again returns usages with a new Ran; all other fields are copied. It takes a hundredth of the time of
-// Usages. It returns false if a process has ended, or has no clock.
+// Again returns usages with a new Ran; all other fields are copied. It takes a hundredth of the
+// time of Usages. It returns false if a process has ended, or has no clock.
 func Again(then []Usage) (now []Usage, ok bool) {
 	now = slices.Clone(then)
 	for i := range now {
@@ -100,7 +100,8 @@ func Again(then []Usage) (now []Usage, ok bool) {
 	return now, true
 }
 
-// Self returns the usage of this process without RSS, Threads, FileBytes, Waited and ended children.
+// Self returns the usage of this process without RSS, Threads, FileBytes, Waited and ended
+// children.
 func Self(name string) (Usage, error) {
 	var r unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
@@ -142,8 +143,8 @@ type Cost struct {
 // CPU returns user and system time together.
 func (c Cost) CPU() time.Duration { return c.User + c.Sys }
 
-// Costs returns the cost of each process in after since before. The cost of a process that is not in
-// before is its whole usage.
+// Costs returns the cost of each process in after since before. The cost of a process that is not
+// in before is its whole usage.
 func Costs(before, after []Usage) []Cost {
 	var s Sum
 	s.Add(before, after)
@@ -161,9 +162,9 @@ type processSum struct {
 	hasRan bool                              // the kernel reports ran
 }
 
-// Add adds a span between two looks. The cost of a process that is not in before is its whole usage.
-// When a process ends, its parent's EndedUser and EndedSys grow by its whole usage. Add subtracts the
-// part before the span, which is not a cost of the span.
+// Add adds a span between two looks. The cost of a process that is not in before is its whole
+// usage. When a process ends, its parent's EndedUser and EndedSys grow by its whole usage. Add
+// subtracts the part before the span, which is not a cost of the span.
 func (s *Sum) Add(before, after []Usage) {
 	was := make(map[int]Usage, len(before))
 	for _, u := range before {

@@ -72,8 +72,8 @@ func Listening(family []Process) ([]string, error) {
 	return all, nil
 }
 
-// sockets returns the inodes of a process's open sockets. It returns none if the process has ended or
-// belongs to another user: this program starts no such processes.
+// sockets returns the inodes of a process's open sockets. It returns none if the process has ended
+// or belongs to another user: this program starts no such processes.
 func sockets(p Process) (inodes []uint64) {
 	pr, err := procfs.NewProc(p.PID)
 	if err != nil {

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Busy returns the time in which the given CPUs were not idle since the machine started, as a sum. It
-// includes interrupts and time of other virtual machines (steal). known is false if the kernel does not
-// report idle time, as in some sandboxes.
+// Busy returns the time in which the given CPUs were not idle since the machine started, as a sum.
+// It includes interrupts and time of other virtual machines (steal). known is false if the kernel
+// does not report idle time, as in some sandboxes.
 //
 // Busy subtracts idle time from the time since the start. The kernel counts idle time exactly, but
 // samples busy time at clock ticks, and misses up to half of it if programs run often and briefly.
@@ -41,8 +41,8 @@ func Busy(cpus []int) (busy time.Duration, known bool, err error) {
 	return busy, idle > 0, nil
 }
 
-// PassiveOpens returns the number of TCP connections that all programs of the machine have accepted; 0
-// if the kernel does not report it.
+// PassiveOpens returns the number of TCP connections that all programs of the machine have
+// accepted; 0 if the kernel does not report it.
 func PassiveOpens() uint64 {
 	self, err := procfs.Self()
 	if err != nil {

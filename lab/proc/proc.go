@@ -49,8 +49,8 @@ func All() ([]Process, error) {
 	return all, nil
 }
 
-// LastPID returns the number of the process or thread that started last on this machine. While it is
-// unchanged, none has started.
+// LastPID returns the number of the process or thread that started last on this machine. While it
+// is unchanged, none has started.
 func LastPID() (int, error) {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -79,8 +79,8 @@ func gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)
 }
 
-// Family returns the living processes of groups and all their descendants, including those that have
-// moved to other groups.
+// Family returns the living processes of groups and all their descendants, including those that
+// have moved to other groups.
 func Family(groups ...int) ([]Process, error) {
 	all, err := All()
 	if err != nil {

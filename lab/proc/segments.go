@@ -13,8 +13,8 @@ import (
 )
 
 // Segments counts TCP traffic on the loopback interface by the servers' ports. An eBPF program is
-// attached to a packet socket, counts each packet and drops it. It requires the rights to load such a
-// program and to open such a socket.
+// attached to a packet socket, counts each packet and drops it. It requires the rights to load such
+// a program and to open such a socket.
 type Segments struct {
 	counts *ebpf.Map
 	socket int
@@ -29,8 +29,8 @@ type Traffic struct {
 
 // Flow is the traffic in one direction.
 type Flow struct {
-	// Segments counts TCP segments, including those that only acknowledge. On loopback a segment has
-	// up to 64 KB. For unix sockets it counts the calls that send.
+	// Segments counts TCP segments, including those that only acknowledge. On loopback a segment
+	// has up to 64 KB. For unix sockets it counts the calls that send.
 	Segments uint64 `json:"segments"`
 	Bytes    uint64 `json:"bytes"` // without headers of TCP and IP
 }
@@ -124,8 +124,8 @@ const (
 	packetOutgoing             = 4 // PACKET_OUTGOING: loopback shows each packet twice, outgoing and incoming
 )
 
-// countingSegments returns a program that looks for a counted port in a packet, which begins with the
-// IP header, and adds to the map's counters of that port. It drops all packets.
+// countingSegments returns a program that looks for a counted port in a packet, which begins with
+// the IP header, and adds to the map's counters of that port. It drops all packets.
 func countingSegments(counts *ebpf.Map) asm.Instructions {
 	port := func(at int32) asm.Instructions { // looks up the counters of a port
 		return append(asm.Instructions{

@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stamps are response times of a process by the kernel's clock: from the start of sendto or sendmsg to
-// the end of the next recvfrom or recvmsg that received bytes on the same descriptor. A response in
-// several pieces ends with its first piece. Of pipelined requests only the last one is timed. Calls of
-// read and write are ignored, because runtimes use them to wake threads.
+// Stamps are response times of a process by the kernel's clock: from the start of sendto or sendmsg
+// to the end of the next recvfrom or recvmsg that received bytes on the same descriptor. A response
+// in several pieces ends with its first piece. Of pipelined requests only the last one is timed.
+// Calls of read and write are ignored, because runtimes use them to wake threads.
 type Stamps struct {
 	reading *ebpf.Map // the descriptor that a thread receives on, by thread
 	sent    *ebpf.Map // when a send began, by descriptor
@@ -32,8 +32,8 @@ const (
 	maxStamps             = 1 << 20
 )
 
-// TakeStamps starts to time the exchanges of a process. Close ends it. It requires the same right as
-// CountCalls, and a process outside of PID namespaces, whose PID is the kernel's.
+// TakeStamps starts to time the exchanges of a process. Close ends it. It requires the same right
+// as CountCalls, and a process outside of PID namespaces, whose PID is the kernel's.
 func TakeStamps(pid int) (*Stamps, error) {
 	s := new(Stamps)
 	err := rlimit.RemoveMemlock()
@@ -125,8 +125,9 @@ func firstArgument() int32 {
 	return 112 // rdi
 }
 
-// entering returns the program for the start of calls. It stores the time of calls that send, and the
-// descriptor of calls that receive. The tracepoint's arguments are the registers and the call's number.
+// entering returns the program for the start of calls. It stores the time of calls that send, and
+// the descriptor of calls that receive. The tracepoint's arguments are the registers and the call's
+// number.
 func (s *Stamps) entering(pid int) asm.Instructions {
 	return slices.Concat(
 		ofProcess(pid),
@@ -159,8 +160,8 @@ func (s *Stamps) entering(pid int) asm.Instructions {
 	)
 }
 
-// leaving returns the program for the end of calls. If a call has received bytes, it stores the time
-// since the send. The tracepoint's arguments are the registers and the call's result.
+// leaving returns the program for the end of calls. If a call has received bytes, it stores the
+// time since the send. The tracepoint's arguments are the registers and the call's result.
 func (s *Stamps) leaving(pid int) asm.Instructions {
 	return slices.Concat(
 		ofProcess(pid),

@@ -18,7 +18,8 @@ type UnixBytes struct {
 	links          []link.Link
 }
 
-// maxUnixProcesses limits the number of processes that use unix sockets. Further ones are not counted.
+// maxUnixProcesses limits the number of processes that use unix sockets. Further ones are not
+// counted.
 const maxUnixProcesses = 4 << 10
 
 // CountUnixBytes starts to count. Close ends it.

@@ -16,8 +16,8 @@ import (
 	"github.com/tarehq/tare/lab/proc"
 )
 
-// Attribution holds what the kernel counted in a trial of its own. Counting costs time, so the times
-// of such a record are meaningless and its numbers alone are used.
+// Attribution holds what the kernel counted in a trial of its own. Counting costs time, so the
+// times of such a record are meaningless and its numbers alone are used.
 type Attribution struct {
 	// Calls are system calls by role and name; nil if they were not counted. RoleGenerator is
 	// this whole process.
@@ -26,7 +26,8 @@ type Attribution struct {
 	// Hops are the connections between processes, in the order in which a request passes them.
 	Hops []Hop `json:"hops,omitempty"`
 
-	// Collector holds the rates of a Go application's garbage collector; nil for other applications.
+	// Collector holds the rates of a Go application's garbage collector; nil for other
+	// applications.
 	Collector *Collector `json:"collector,omitempty"`
 
 	// Missing lists what could not be counted, and why.
@@ -53,11 +54,11 @@ type Hop struct {
 }
 
 const (
-	// countMeasure limits the time in which the kernel counts. Counts per request hardly differ from
-	// second to second.
+	// countMeasure limits the time in which the kernel counts. Counts per request hardly differ
+	// from second to second.
 	countMeasure = 500 * time.Millisecond
-	// traceMeasure limits the time in which a collector is traced. It is longer, because a collector may run
-	// rarely.
+	// traceMeasure limits the time in which a collector is traced. It is longer, because a
+	// collector may run rarely.
 	traceMeasure = time.Second
 )
 

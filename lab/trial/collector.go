@@ -27,8 +27,8 @@ func collectorEnv() string {
 	return "GODEBUG=" + trace
 }
 
-// collector computes the rates from the application's output, whose end belongs to the measured time.
-// It returns nil if the collector ran less than fewestCycles times.
+// collector computes the rates from the application's output, whose end belongs to the measured
+// time. It returns nil if the collector ran less than fewestCycles times.
 func collector(running *contender.Running, measured time.Duration) (*Collector, error) {
 	printed, err := running.Output(contender.RoleApplication)
 	if err != nil {
@@ -48,7 +48,8 @@ type cycle struct {
 const fewestCycles = 3
 
 func readCollector(text string, seconds float64) *Collector {
-	// The format is documented in package runtime: gc # @#s #%: #+#+# ms clock, #+#/#/#+# ms cpu, #->#-># MB, ...
+	// The format is documented in package runtime: gc # @#s #%: #+#+# ms clock, #+#/#/#+# ms cpu,
+	// #->#-># MB, ...
 	line := regexp.MustCompile(`^gc \d+ @([\d.]+)s \d+%: \S+ ms clock, ([\d.+/]+) ms cpu, (\d+)->\d+->(\d+) MB`)
 	var cycles []cycle
 	for l := range strings.Lines(text) {

@@ -12,11 +12,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// probe measures how fast the servers' processors are during a slice: every few milliseconds it times
-// a small piece of work on each of them. On a virtual machine the speed can double or halve within
-// milliseconds, when other machines use the same core or its caches. Nothing else shows this: the
-// kernel counts the time as the server's. A slice in which the work takes longer costs more, whichever
-// contender it loads, so that the ratio of two slices can be corrected (stat.Ratios).
+// probe measures how fast the servers' processors are during a slice: every few milliseconds it
+// times a small piece of work on each of them. On a virtual machine the speed can double or halve
+// within milliseconds, when other machines use the same core or its caches. Nothing else shows
+// this: the kernel counts the time as the server's. A slice in which the work takes longer costs
+// more, whichever contender it loads, so that the ratio of two slices can be corrected
+// (stat.Ratios).
 type probe struct {
 	on      atomic.Bool
 	procs   int // GOMAXPROCS before
@@ -25,13 +26,13 @@ type probe struct {
 }
 
 const (
-	// The work is done every probeEvery, probeTimes in a row, and sorts an array probeSorts times. It
-	// uses about 2 % of a CPU. Twice as often did not reduce the noise further.
+	// The work is done every probeEvery, probeTimes in a row, and sorts an array probeSorts times.
+	// It uses about 2 % of a CPU. Twice as often did not reduce the noise further.
 	probeEvery = 2500 * time.Microsecond
 	probeTimes = 16
 	probeSorts = 4
-	// probeWarm is the number of times that are discarded. They refill the caches that the server has used,
-	// so that the result does not depend on the server.
+	// probeWarm is the number of times that are discarded. They refill the caches that the server
+	// has used, so that the result does not depend on the server.
 	probeWarm = 6
 )
 
@@ -49,8 +50,8 @@ type probeThread struct {
 
 // newProbe makes a probe of some processors. Without processors it measures nothing.
 func newProbe(cpus []int) (*probe, error) {
-	// A thread that sleeps in a system call keeps its P for up to 10 ms. More Ps let other goroutines
-	// run meanwhile.
+	// A thread that sleeps in a system call keeps its P for up to 10 ms. More Ps let other
+	// goroutines run meanwhile.
 	p := &probe{procs: runtime.GOMAXPROCS(0)}
 	runtime.GOMAXPROCS(p.procs + len(cpus))
 	for _, cpu := range cpus {
@@ -77,8 +78,8 @@ func (p *probe) begin() {
 	}
 }
 
-// end switches the probe off. It returns the mean time of the work since begin, and the CPU time that
-// the probe has used. took is 0 if a processor was not probed.
+// end switches the probe off. It returns the mean time of the work since begin, and the CPU time
+// that the probe has used. took is 0 if a processor was not probed.
 func (p *probe) end() (took, used time.Duration) {
 	p.on.Store(false)
 	missed := false
@@ -141,9 +142,9 @@ func (t *probeThread) run(cpu int, bound chan<- error) {
 }
 
 // work sorts an array several times and returns the median time. It uses only the processor and its
-// nearest cache: on a quiet machine the times beside all contenders agree within 0.3 %. System calls as
-// work took 1 to 3 % longer beside some contenders than beside others. The median ignores interrupts,
-// which are caused by the server's load and not by the processor's speed.
+// nearest cache: on a quiet machine the times beside all contenders agree within 0.3 %. System
+// calls as work took 1 to 3 % longer beside some contenders than beside others. The median ignores
+// interrupts, which are caused by the server's load and not by the processor's speed.
 func (t *probeThread) work() time.Duration {
 	var took [probeTimes - probeWarm]time.Duration
 	for i := range probeTimes {

@@ -1,10 +1,11 @@
-// Package trial runs contenders under load so that they can be compared, and records what it measured.
+// Package trial runs contenders under load so that they can be compared, and records what it
+// measured.
 //
-// A block starts all contenders once, as fresh processes, and loads them in turns: in each round every
-// contender has one slice of load, in random order, while the others sleep. Whatever drifts on the
-// machine drifts for all of a round. A contender that cannot run beside others is measured alone, in a
-// trial: its processes are started, loaded once and ended. Every record is written to the journal when
-// its block ends.
+// A block starts all contenders once, as fresh processes, and loads them in turns: in each round
+// every contender has one slice of load, in random order, while the others sleep. Whatever drifts
+// on the machine drifts for all of a round. A contender that cannot run beside others is measured
+// alone, in a trial: its processes are started, loaded once and ended. Every record is written to
+// the journal when its block ends.
 //
 // # Glossary
 //
@@ -35,7 +36,7 @@ type Condition struct {
 	// connection sends the next request after the last response.
 	Rate float64 `json:"rate,omitempty"`
 
-	Procs   int `json:"procs,omitempty"`   // GOMAXPROCS of the application, or the number of its processes; 0 is as many as cores
+	Procs   int `json:"procs,omitempty"`   // GOMAXPROCS or processes of the application; 0 is as many as cores
 	Workers int `json:"workers,omitempty"` // of nginx; 0 is as many as cores
 
 	// Axis names the parameter that a sweep varies. It is "" in other trials, and tells them from a
@@ -43,7 +44,8 @@ type Condition struct {
 	Axis string `json:"axis,omitempty"`
 }
 
-// Saturated reports whether a connection sends the next request after the last response, without a schedule.
+// Saturated reports whether a connection sends the next request after the last response, without a
+// schedule.
 func (c Condition) Saturated() bool { return c.Rate == 0 }
 
 // Record is the result of one contender in a block or in a trial.
@@ -65,8 +67,8 @@ type Record struct {
 	// Others is the CPU time of other programs and of the kernel's own work.
 	Others time.Duration `json:"othersNs"`
 
-	// MachineAccepted is the number of TCP connections that all programs of the machine accepted in the
-	// measured time. The kernel has no such counter for a program.
+	// MachineAccepted is the number of TCP connections that all programs of the machine accepted in
+	// the measured time. The kernel has no such counter for a program.
 	MachineAccepted uint64 `json:"machineAccepted"`
 
 	// Slices are the turns of the contender in a block; none if it was measured alone.
@@ -82,15 +84,15 @@ type Record struct {
 
 // Slice is one turn of a contender in a block.
 type Slice struct {
-	Round    int                      `json:"round"`    // from 1; every contender of the block has one slice in each round
+	Round    int                      `json:"round"`    // from 1; each has one slice of every contender
 	Offset   time.Duration            `json:"offsetNs"` // since the record's Start
 	Took     time.Duration            `json:"tookNs"`
 	Requests uint64                   `json:"requests"`
 	CPU      map[string]time.Duration `json:"cpuNs"`    // of the servers' processes, by role
-	Others   time.Duration            `json:"othersNs"` // as in Record: the slice's share of the round's; may be slightly negative by chance
+	Others   time.Duration            `json:"othersNs"` // the slice's share of the round's; may be slightly negative
 
-	// Probe is the mean time of the probe's work on the servers' processors during the slice. It is 0 if
-	// unknown: there is no probe if servers and generator share all processors.
+	// Probe is the mean time of the probe's work on the servers' processors during the slice. It is
+	// 0 if unknown: there is no probe if servers and generator share all processors.
 	Probe time.Duration `json:"probeNs,omitempty"`
 }
 
@@ -117,7 +119,8 @@ func (r *Record) Parts() []Slice {
 	return []Slice{whole}
 }
 
-// WeightUs returns the CPU time per request of a role's processes, in microseconds; "" is all roles.
+// WeightUs returns the CPU time per request of a role's processes, in microseconds; "" is all
+// roles.
 func (s *Slice) WeightUs(role string) float64 {
 	var total time.Duration
 	for of, spent := range s.CPU {
@@ -157,8 +160,8 @@ func (r *Record) measured() time.Duration {
 	return time.Duration(r.Load.Seconds * float64(time.Second))
 }
 
-// CPUUsPerRequest returns the CPU time per request of a role's processes in microseconds. The sum over
-// all roles is WeightUs.
+// CPUUsPerRequest returns the CPU time per request of a role's processes in microseconds. The sum
+// over all roles is WeightUs.
 func (r *Record) CPUUsPerRequest(role string) (user, sys float64) {
 	n := float64(max(1, r.Load.Requests))
 	for _, c := range r.Costs[role] {
@@ -213,8 +216,8 @@ func (r *Record) RSS() (bytes int64) {
 	return bytes
 }
 
-// OtherAccepts returns the number of TCP connections that the machine accepted and the generator did
-// not open: a front's to its application, and those of other programs.
+// OtherAccepts returns the number of TCP connections that the machine accepted and the generator
+// did not open: a front's to its application, and those of other programs.
 func (r *Record) OtherAccepts() uint64 {
 	return r.MachineAccepted - min(r.MachineAccepted, r.Load.Connects)
 }

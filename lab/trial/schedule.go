@@ -11,8 +11,8 @@ type Slot struct {
 	Contender string
 }
 
-// Layout divides processors between the servers and the generator. If cores is 0, or there are too few
-// processors for both, they share all and both results are nil.
+// Layout divides processors between the servers and the generator. If cores is 0, or there are too
+// few processors for both, they share all and both results are nil.
 func Layout(cpus []int, cores int) (servers, generator []int) {
 	if cores == 0 || len(cpus) <= cores {
 		return nil, nil

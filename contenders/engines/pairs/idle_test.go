@@ -61,7 +61,7 @@ func (h *holding) answer(c net.Conn) {
 	_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nhi")
 }
 
-// giveUp answers those that have come: another never will.
+// giveUp responds to the received requests, because no other will come.
 func (h *holding) giveUp() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -80,7 +80,7 @@ func (h *holding) close() {
 	}
 }
 
-// used is the memory of objects and stacks that are in use.
+// used returns the memory of live objects and stacks.
 func used() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -89,8 +89,8 @@ func used() uint64 {
 	return m.HeapAlloc + m.StackInuse
 }
 
-// BenchmarkIdle tells what an idle connection costs its client: bytes over those of a connection that
-// nobody manages, and goroutines.
+// BenchmarkIdle tells what an idle connection costs its client: bytes over those of a connection
+// that nobody manages, and goroutines.
 func BenchmarkIdle(b *testing.B) {
 	n := idleConns
 	var limit syscall.Rlimit
@@ -114,7 +114,7 @@ func BenchmarkIdle(b *testing.B) {
 	})
 }
 
-// asked is how often a request is made that fails.
+// asked is the number of tries of a request.
 const asked = 10
 
 // bare asks on connections that nobody manages.
