@@ -10,7 +10,7 @@ import (
 
 // attribute counts system calls and traffic of every contender once under each condition. It runs
 // after all timed trials, because counting costs time. The twin is not counted: it is the control.
-func (w *weighing) attribute(ctx context.Context) error {
+func (w *runner) attribute(ctx context.Context) error {
 	var slots []trial.Slot
 	for _, c := range w.run.Conditions {
 		if !c.Saturated() {

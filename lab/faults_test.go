@@ -128,11 +128,11 @@ func checkFaults(t *testing.T, o lab.Options, tests []faultTest) map[string]*rep
 	return runs
 }
 
-// triesOfFaults is how often an experiment is weighed, each time for twice as long, until what must
-// be said is said: others may have the processors meanwhile.
+// triesOfFaults is the number of tries of an experiment, each for twice as long, until the report
+// names the right causes: other programs may use the processors meanwhile.
 const triesOfFaults = 4
 
-// wrongFindings is how what is said of the contenders of an experiment is not what must be said.
+// wrongFindings returns an error for contenders of an experiment with other causes than expected.
 func wrongFindings(t *testing.T, experiment string, run *report.Run, tests []faultTest) (wrong error) {
 	t.Helper()
 	a := report.Analyze(run)

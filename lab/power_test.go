@@ -27,8 +27,7 @@ func work(steps int) (x uint64) {
 
 const stepsPerPercent = 80
 
-// heavier are the contenders that are weighed beside the control, by how many percent of its work
-// they do more.
+// heavier returns the contenders besides the control, and how many percent more work each does.
 func heavier() (names []string, percents map[string]int) {
 	percents = make(map[string]int)
 	for _, c := range []struct {
@@ -74,9 +73,9 @@ full: {blocks: 8, warmup: 300ms, measure: 1500ms, cores: [1], connections: [64]}
 	return run
 }
 
-// A contender that is heavier is found to be, one that is not is not, and the intervals hold the
-// truth as often as they say: the truth is the mean of all runs. TARE_RUNS is how many; each takes
-// two and a half minutes.
+// Contenders with more work are found to cost more, and equal ones are not. Intervals contain the
+// truth, the mean of all runs, as often as their confidence claims. TARE_RUNS is the number of
+// runs; each takes two and a half minutes.
 func TestPower(t *testing.T) {
 	if !isSlow() {
 		t.Skip("takes minutes; TARE_SLOW=1 runs it")

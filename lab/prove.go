@@ -23,7 +23,7 @@ const slowStart = time.Second
 
 // prove starts every contender once and compares its response with the expected one and with the
 // control's. Contenders with differences that the experiment does not declare are left out.
-func (w *weighing) prove(ctx context.Context) error {
+func (w *runner) prove(ctx context.Context) error {
 	w.say("comparing the responses of all contenders")
 	var control *equal.Answer
 	for i := range w.run.Entrants {
@@ -64,7 +64,7 @@ func (w *weighing) prove(ctx context.Context) error {
 var errNoControl = errors.New("the control failed, so nothing can be compared; the reason is above")
 
 // request starts a contender, sends one request and stops it.
-func (w *weighing) request(ctx context.Context, e *report.Entrant, c *contender.Contender) (*equal.Answer, error) {
+func (w *runner) request(ctx context.Context, e *report.Entrant, c *contender.Contender) (*equal.Answer, error) {
 	r, err := w.bench.Stage.Start(ctx, c, w.bench.Setting(w.run.Conditions[0]), w.bench.Ready(c))
 	if err != nil {
 		return nil, err
@@ -86,13 +86,13 @@ func (w *weighing) request(ctx context.Context, e *report.Entrant, c *contender.
 
 // noteClosing adds a note if the control closes its connection although the experiment reuses
 // connections: then each of its requests pays for a connection.
-func (w *weighing) noteClosing(e *report.Entrant) {
+func (w *runner) noteClosing(e *report.Entrant) {
 	if !e.Answer.KeepAlive && w.experiment.Load.PerConnection != 1 {
 		w.note("%s closes its connection after each response, so that each of its requests pays for a new one.", e.Title)
 	}
 }
 
-func (w *weighing) leaveOut(e *report.Entrant, why string) {
+func (w *runner) leaveOut(e *report.Entrant, why string) {
 	e.Absent = why
 	delete(w.contenders, e.Name)
 	w.say("left out: %s: %s", e.Title, why)
@@ -179,7 +179,7 @@ func (e *Experiment) body(control *equal.Answer) []byte {
 }
 
 // compare records how a contender's response differs from the control's.
-func (w *weighing) compare(e *report.Entrant, control *equal.Answer) {
+func (w *runner) compare(e *report.Entrant, control *equal.Answer) {
 	for _, d := range equal.Compare(control, e.Answer) {
 		if why, ok := w.experiment.declared(e.Name, d); ok {
 			e.Declared = append(e.Declared, report.Declared{Difference: d, Why: why})

@@ -90,7 +90,7 @@ func roundDown(v float64) float64 {
 
 // atRate runs the trials at a fixed rate: for each number of cores with the first number of
 // connections, in as many blocks as at saturation.
-func (w *weighing) atRate(ctx context.Context) error {
+func (w *runner) atRate(ctx context.Context) error {
 	if !w.trials.Rate.isSet() {
 		return nil
 	}
@@ -116,7 +116,7 @@ func (w *weighing) atRate(ctx context.Context) error {
 
 // rateConditions returns the conditions of the trials at a fixed rate, and the contenders that are
 // left out of each, as slots without a block.
-func (w *weighing) rateConditions() (all []trial.Condition, left map[trial.Slot]bool) {
+func (w *runner) rateConditions() (all []trial.Condition, left map[trial.Slot]bool) {
 	left = make(map[trial.Slot]bool)
 	a := report.Analyze(w.run)
 	done := make(map[int]bool) // by cores
@@ -139,7 +139,7 @@ func (w *weighing) rateConditions() (all []trial.Condition, left map[trial.Slot]
 }
 
 // rateCondition determines the rate from the trials at saturation, and adds a note about it.
-func (w *weighing) rateCondition(t *report.Table) (c trial.Condition, left []capacity) {
+func (w *runner) rateCondition(t *report.Table) (c trial.Condition, left []capacity) {
 	c = t.Condition
 	if c.Rate = w.trials.Rate.PerSecond; c.Rate > 0 {
 		return c, nil
@@ -169,7 +169,7 @@ func (w *weighing) rateCondition(t *report.Table) (c trial.Condition, left []cap
 }
 
 // present returns the names of the contenders that take part, in the order of the entrants.
-func (w *weighing) present() (names []string) {
+func (w *runner) present() (names []string) {
 	for _, e := range w.run.Entrants {
 		if w.contenders[e.Name] != nil {
 			names = append(names, e.Name)

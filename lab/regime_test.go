@@ -101,7 +101,7 @@ func TestOptionsDetermineSweeps(t *testing.T) {
 		{false, []string{"workers", "connections"}, "connections workers"},
 		{true, []string{"workers"}, "workers"},
 	} {
-		w := &weighing{Options: Options{Full: test.full, Sweep: test.sweep}}
+		w := &runner{Options: Options{Full: test.full, Sweep: test.sweep}}
 		got := slices.DeleteFunc(report.Axes(), func(axis string) bool { return !w.wantsSweep(axis) })
 		if strings.Join(got, " ") != test.want {
 			t.Errorf("%+v: %v", test, got)

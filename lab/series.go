@@ -28,7 +28,7 @@ type series struct {
 
 // carryOut carries out a series. The error is ctx's or the bench's. Failures of contenders are in
 // the records.
-func (w *weighing) carryOut(ctx context.Context, s *series) error {
+func (w *runner) carryOut(ctx context.Context, s *series) error {
 	was := w.bench.Measure
 	defer func() { w.bench.Measure = was }()
 	w.bench.Measure = s.measure
@@ -67,7 +67,7 @@ func (w *weighing) carryOut(ctx context.Context, s *series) error {
 }
 
 // block returns one block of a series under a condition.
-func (w *weighing) block(s *series, number int, c trial.Condition) trial.Block {
+func (w *runner) block(s *series, number int, c trial.Condition) trial.Block {
 	k := trial.Block{Number: number, Condition: c, Seed: w.Seed, Together: s.together}
 	control := s.control
 	if control == "" {
@@ -83,7 +83,7 @@ func (w *weighing) block(s *series, number int, c trial.Condition) trial.Block {
 }
 
 // shown returns the number of blocks that progress shows. A series with enough may have more.
-func (w *weighing) shown(s *series) int {
+func (w *runner) shown(s *series) int {
 	if s.enough != nil {
 		return w.run.Blocks
 	}
@@ -92,7 +92,7 @@ func (w *weighing) shown(s *series) int {
 
 // turns returns a function that reports progress at each turn of a contender; nil if nobody
 // watches.
-func (w *weighing) turns(s *series, k *trial.Block, done int, began time.Time) func(string, float64) {
+func (w *runner) turns(s *series, k *trial.Block, done int, began time.Time) func(string, float64) {
 	if w.Watcher.Progress == nil {
 		return nil
 	}
@@ -112,7 +112,7 @@ func (w *weighing) turns(s *series, k *trial.Block, done int, began time.Time) f
 }
 
 // titleOf returns the title of a member of a block.
-func (w *weighing) titleOf(name string) string {
+func (w *runner) titleOf(name string) string {
 	for i := range w.run.Entrants {
 		if w.run.Entrants[i].Name == name {
 			return w.run.Entrants[i].Title
@@ -122,7 +122,7 @@ func (w *weighing) titleOf(name string) string {
 }
 
 // runTrials carries out the trials at saturation.
-func (w *weighing) runTrials(ctx context.Context) error {
+func (w *runner) runTrials(ctx context.Context) error {
 	if !w.comparable() {
 		return errNoControl
 	}
@@ -143,7 +143,7 @@ func (w *weighing) runTrials(ctx context.Context) error {
 
 // aside carries out trials in addition to those at saturation. A contender that fails in them stays
 // in the run. After failuresToDrop failures it is left out of that condition.
-func (w *weighing) aside(ctx context.Context, what string, conditions []trial.Condition, members func(trial.Condition) []string, blocks int, measure time.Duration) error {
+func (w *runner) aside(ctx context.Context, what string, conditions []trial.Condition, members func(trial.Condition) []string, blocks int, measure time.Duration) error {
 	type key struct {
 		trial.Condition
 		contender string

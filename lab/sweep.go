@@ -132,7 +132,7 @@ func CheckSweep(names []string) error {
 }
 
 // sweeps carries out the requested sweeps, one after another.
-func (w *weighing) sweeps(ctx context.Context) error {
+func (w *runner) sweeps(ctx context.Context) error {
 	for i := range w.experiment.Sweeps {
 		s := &w.experiment.Sweeps[i]
 		if !w.wantsSweep(s.Axis) {
@@ -158,7 +158,7 @@ func (w *weighing) sweeps(ctx context.Context) error {
 }
 
 // wantsSweep reports whether the options request a sweep of an axis.
-func (w *weighing) wantsSweep(axis string) bool {
+func (w *runner) wantsSweep(axis string) bool {
 	if len(w.Sweep) == 0 {
 		return w.Full
 	}
@@ -166,7 +166,7 @@ func (w *weighing) wantsSweep(axis string) bool {
 }
 
 // swept returns the part of a sweep that this machine and the remaining contenders allow.
-func (w *weighing) swept(s *Sweep) (r report.Sweep, measure time.Duration) {
+func (w *runner) swept(s *Sweep) (r report.Sweep, measure time.Duration) {
 	r = report.Sweep{Axis: s.Axis, Blocks: min(s.Blocks, w.trials.Blocks)}
 	if w.Full {
 		r.Blocks = w.trials.Blocks

@@ -30,7 +30,7 @@ func (e *Experiment) kernelSettings() ([]kernel.Assignment, error) {
 
 // compareKernel compares the write-up's kernel settings with this machine's. The error is a
 // *UsageError if Tune is set and this process may not change them.
-func (w *weighing) compareKernel() error {
+func (w *runner) compareKernel() error {
 	theirs, err := w.experiment.kernelSettings()
 	if err != nil {
 		return err
@@ -56,7 +56,7 @@ func (w *weighing) compareKernel() error {
 
 // tune changes kernel settings if Tune is set. restore undoes that. If this process is killed
 // before, k undoes it.
-func (w *weighing) tune(k kernel.Keeper) (restore func(), err error) {
+func (w *runner) tune(k kernel.Keeper) (restore func(), err error) {
 	if !w.Tune {
 		return func() {}, nil
 	}
@@ -85,7 +85,7 @@ func (w *weighing) tune(k kernel.Keeper) (restore func(), err error) {
 
 // watchBounds reads the kernel's counters of reached limits. done records in the run which limits
 // were reached until it is called.
-func (w *weighing) watchBounds() (done func()) {
+func (w *runner) watchBounds() (done func()) {
 	before, err := kernel.ReachedNow()
 	return func() {
 		after, errAfter := kernel.ReachedNow()

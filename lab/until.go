@@ -36,7 +36,7 @@ func (u Until) most(blocks int) int {
 
 // enough reports whether the run ends after the given number of blocks. It considers only the width
 // of intervals, never their position: a run that ends at a desired result finds false differences.
-func (w *weighing) enough(blocks int, elapsed time.Duration) bool {
+func (w *runner) enough(blocks int, elapsed time.Duration) bool {
 	if blocks < w.trials.Blocks {
 		return false
 	}

@@ -14,8 +14,8 @@ import (
 
 // measured returns a run of some blocks in which the ratio of a contender to the control is 1 plus
 // or minus spread.
-func measured(blocks int, spread float64) *weighing {
-	w := &weighing{trials: Trials{Blocks: 6}}
+func measured(blocks int, spread float64) *runner {
+	w := &runner{trials: Trials{Blocks: 6}}
 	c := trial.Condition{Cores: 1, Connections: 1}
 	w.run = &report.Run{
 		Blocks: blocks, Conditions: []trial.Condition{c},

@@ -69,8 +69,8 @@ const failuresToDrop = 2
 // overhead estimates the time that a trial spends on starting, connecting and stopping.
 const overhead = 450 * time.Millisecond
 
-// weighing carries out one run of an experiment.
-type weighing struct {
+// runner carries out one run of an experiment.
+type runner struct {
 	Options
 	experiment *Experiment
 	specs      []*contender.Spec // of contenders without a folder
@@ -153,7 +153,7 @@ func Prepare(ctx context.Context, o Options) (*report.Run, error) {
 }
 
 // prepare reads the experiment and determines its trials.
-func prepare(o Options) (*weighing, error) {
+func prepare(o Options) (*runner, error) {
 	subject := o.Subject
 	if subject == nil {
 		e, err := ReadExperiment(filepath.Join(o.Root, "experiments", o.Experiment))
@@ -171,7 +171,7 @@ func prepare(o Options) (*weighing, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &weighing{
+	w := &runner{
 		Options: o, experiment: e, specs: subject.Specs, trials: e.Quick, cpus: cpus,
 		contenders: make(map[string]*contender.Contender), failures: make(map[string]int), written: make(map[string]map[string][]byte),
 	}
@@ -208,7 +208,7 @@ func prepare(o Options) (*weighing, error) {
 }
 
 // check returns a *UsageError for invalid options.
-func (w *weighing) check() error {
+func (w *runner) check() error {
 	if fault := w.trials.fault(); fault != nil {
 		return &UsageError{fmt.Sprintf("--%s: %s", fault.key, fault.problem)}
 	}
@@ -236,7 +236,7 @@ func (w *weighing) check() error {
 }
 
 // checkFiles returns an error if the generator cannot open all its connections.
-func (w *weighing) checkFiles() error {
+func (w *runner) checkFiles() error {
 	files := openFiles()
 	if most := slices.Max(w.trials.Connections); uint64(most+trial.SpareFiles) > files {
 		return &UsageError{fmt.Sprintf("--connections: %d connections need %d open files, and the limit is %d; use fewer, or raise the limit (ulimit -n)",
@@ -276,13 +276,13 @@ type UsageError struct{ What string }
 
 func (e *UsageError) Error() string { return e.What }
 
-func (w *weighing) tools() *contender.Tools {
+func (w *runner) tools() *contender.Tools {
 	return &contender.Tools{Cache: cmp.Or(w.Cache, filepath.Join(w.Root, ".cache")), Say: w.say}
 }
 
 // gather reads and builds the contenders. It leaves out contenders that cannot be built, and
 // returns an error for a malformed file.
-func (w *weighing) gather(ctx context.Context) error {
+func (w *runner) gather(ctx context.Context) error {
 	tools := w.tools()
 	for _, name := range w.experiment.Contenders() {
 		if len(w.Only) > 0 && name != w.experiment.Control && !slices.Contains(w.Only, name) {
@@ -312,7 +312,7 @@ func (w *weighing) gather(ctx context.Context) error {
 	return nil
 }
 
-func (w *weighing) spec(name string) (*contender.Spec, error) {
+func (w *runner) spec(name string) (*contender.Spec, error) {
 	for _, s := range w.specs {
 		if s.Name == name {
 			return s, nil
@@ -322,13 +322,13 @@ func (w *weighing) spec(name string) (*contender.Spec, error) {
 }
 
 // addTwin lets the control take part again, under another name. Their difference is chance.
-func (w *weighing) addTwin(control report.Entrant, c *contender.Contender) {
+func (w *runner) addTwin(control report.Entrant, c *contender.Contender) {
 	control.Name, control.Title, control.Kind = twin, control.Title+" (twin)", report.Twin
 	w.run.Entrants = append(w.run.Entrants, control)
 	w.contenders[twin] = c
 }
 
-func (w *weighing) kind(name string) report.Kind {
+func (w *runner) kind(name string) report.Kind {
 	switch {
 	case name == w.experiment.Control:
 		return report.Control
@@ -343,10 +343,10 @@ func (w *weighing) kind(name string) report.Kind {
 }
 
 // comparable reports whether the control takes part.
-func (w *weighing) comparable() bool { return w.contenders[w.experiment.Control] != nil }
+func (w *runner) comparable() bool { return w.contenders[w.experiment.Control] != nil }
 
 // follow reports progress now and while the trial runs.
-func (w *weighing) follow(i, n, blocks int, began time.Time, slot trial.Slot) {
+func (w *runner) follow(i, n, blocks int, began time.Time, slot trial.Slot) {
 	if w.Watcher.Progress == nil {
 		return
 	}
@@ -371,7 +371,7 @@ func (w *weighing) follow(i, n, blocks int, began time.Time, slot trial.Slot) {
 }
 
 // keep adds the record of a timed trial. After failuresToDrop failures it leaves the contender out.
-func (w *weighing) keep(rec trial.Record) {
+func (w *runner) keep(rec trial.Record) {
 	w.record(rec)
 	if rec.Failure != "" {
 		w.say("failed: %s, block %d, %d connections: %s", w.entrant(rec.Contender).Title, rec.Block, rec.Connections, rec.Failure)
@@ -383,7 +383,7 @@ func (w *weighing) keep(rec trial.Record) {
 }
 
 // record adds a record to the run and to the journal.
-func (w *weighing) record(rec trial.Record) {
+func (w *runner) record(rec trial.Record) {
 	w.run.Records = append(w.run.Records, rec)
 	if w.journal == nil {
 		return
@@ -395,25 +395,25 @@ func (w *weighing) record(rec trial.Record) {
 	}
 }
 
-func (w *weighing) entrant(name string) *report.Entrant {
+func (w *runner) entrant(name string) *report.Entrant {
 	i := slices.IndexFunc(w.run.Entrants, func(e report.Entrant) bool { return e.Name == name })
 	return &w.run.Entrants[i]
 }
 
-func (w *weighing) say(format string, args ...any) {
+func (w *runner) say(format string, args ...any) {
 	if w.Watcher.Say != nil {
 		w.Watcher.Say(format, args...)
 	}
 }
 
 // note adds a remark to the report. It does not mean that the run is incomplete.
-func (w *weighing) note(format string, args ...any) {
+func (w *runner) note(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	w.run.Notes = append(w.run.Notes, text)
 	w.say("%s", text)
 }
 
-func (w *weighing) warn(format string, args ...any) {
+func (w *runner) warn(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	w.run.Warnings = append(w.run.Warnings, text)
 	w.say("%s", text)

@@ -28,7 +28,7 @@ type counterExperiment struct {
 }
 
 // why carries out the counter-experiments and adds their results to the run.
-func (w *weighing) why(ctx context.Context) error {
+func (w *runner) why(ctx context.Context) error {
 	all, err := w.counterExperiments(ctx)
 	if err != nil {
 		return err
@@ -47,7 +47,7 @@ func (w *weighing) why(ctx context.Context) error {
 }
 
 // counterExperiments returns one for each finding whose setting can be changed.
-func (w *weighing) counterExperiments(ctx context.Context) (all []counterExperiment, err error) {
+func (w *runner) counterExperiments(ctx context.Context) (all []counterExperiment, err error) {
 	a := report.Analyze(w.run)
 	for i := range a.Tables {
 		t := &a.Tables[i]
@@ -81,7 +81,7 @@ const rareGC = "GOGC=400"
 
 // toggled returns the contender with a setting changed, by its contender.yaml or by a general rule,
 // and a description of the change. It returns nil if neither knows the setting.
-func (w *weighing) toggled(ctx context.Context, c *contender.Contender, s explain.Setting) (as *contender.Contender, to string, err error) {
+func (w *runner) toggled(ctx context.Context, c *contender.Contender, s explain.Setting) (as *contender.Contender, to string, err error) {
 	i := slices.IndexFunc(c.Toggles, func(t contender.Toggle) bool { return t.Setting == string(s) })
 	is := *c
 	switch {
@@ -104,7 +104,7 @@ func (w *weighing) toggled(ctx context.Context, c *contender.Contender, s explai
 
 // other returns a contender, and prepares it if it does not take part. It returns nil if that
 // fails.
-func (w *weighing) other(ctx context.Context, name string) (*contender.Contender, error) {
+func (w *runner) other(ctx context.Context, name string) (*contender.Contender, error) {
 	if c := w.contenders[name]; c != nil {
 		return c, nil
 	}
@@ -122,7 +122,7 @@ func (w *weighing) other(ctx context.Context, name string) (*contender.Contender
 
 // test carries out one counter-experiment: blocks of the contender, of the contender with the
 // setting changed and of the control.
-func (w *weighing) test(ctx context.Context, x *counterExperiment) (report.Tested, error) {
+func (w *runner) test(ctx context.Context, x *counterExperiment) (report.Tested, error) {
 	f := x.finding
 	tested := report.Tested{
 		Contender: x.row.Name, Condition: x.condition, Cause: f.Cause, Setting: f.Counter.Setting, To: x.to, Explains: f.Explains,
@@ -175,7 +175,7 @@ func quantity(r *trial.Record, q explain.Quantity) float64 {
 
 // responseChange describes how the changed setting changes the response's status or body, or
 // returns "". Header fields and the connection may change: that may be what the setting does.
-func (w *weighing) responseChange(ctx context.Context, x *counterExperiment) string {
+func (w *runner) responseChange(ctx context.Context, x *counterExperiment) string {
 	response, err := w.request(ctx, x.row.Entrant, x.toggled)
 	if err != nil {
 		return err.Error()

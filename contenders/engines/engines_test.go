@@ -60,7 +60,7 @@ func TestWrongResponsesFail(t *testing.T) {
 		"nothing later":  func(n int64) string { return map[bool]string{false: right, true: ""}[n > 2] },
 		"two":            func(int64) string { return right + right },
 		"two later":      func(n int64) string { return map[bool]string{false: right, true: right + right}[n > 2] },
-		"half an answer": func(n int64) string { return map[bool]string{false: right, true: right[:40]}[n > 2] },
+		"half a response": func(n int64) string { return map[bool]string{false: right, true: right[:40]}[n > 2] },
 		"another status": func(int64) string { return strings.Replace(right, "200 OK", "201 OK", 1) },
 		"another type":   func(int64) string { return strings.Replace(right, "text/plain", "text/html ", 1) },
 		"no date":        func(int64) string { return strings.Replace(right, "Date:", "Dote:", 1) },
@@ -78,6 +78,6 @@ func TestWrongResponsesFail(t *testing.T) {
 
 func TestDatesMayDiffer(t *testing.T) {
 	if !passes(t, func(n int64) string { return []string{right, later}[n%2] }) {
-		t.Error("answers that differ in their date were refused")
+		t.Error("responses that differ in their date were rejected")
 	}
 }

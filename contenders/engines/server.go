@@ -113,7 +113,7 @@ func ServerGet(b *testing.B, site *Site, start func(*Site) Server) {
 		answers += c.answers
 	}
 	if n := int(site.handled.Load()); n != b.N || answers != b.N || site.wrong.Load() > 0 {
-		b.Fatalf("%d requests were sent: %d handled, %d of them not as they were sent, %d answers", b.N, n, site.wrong.Load(), answers)
+		b.Fatalf("%d requests were sent: %d handled, %d of them not as they were sent, %d responses", b.N, n, site.wrong.Load(), answers)
 	}
 	if err := server.Close(); err != nil {
 		b.Fatal(err)

@@ -33,14 +33,14 @@ func main() {
 	log.SetFlags(0)
 	s := &server{}
 	size := flag.Int("body", len(application.Body), "bytes of body")
-	flag.IntVar(&s.pieces, "pieces", 1, "writes of an answer")
-	flag.IntVar(&s.alloc, "alloc", 0, "bytes of memory to take for each request")
+	flag.IntVar(&s.pieces, "pieces", 1, "writes of a response")
+	flag.IntVar(&s.alloc, "alloc", 0, "bytes of memory to allocate for each request")
 	flag.IntVar(&s.work, "work", 0, "KB to hash for each request")
-	flag.BoolVar(&s.hangUp, "close", false, "close connections after an answer")
+	flag.BoolVar(&s.hangUp, "close", false, "close connections after a response")
 	delay := flag.Bool("delay", false, "leave Nagle's algorithm on")
 	name := flag.String("log", "", "file that gets a line of each request")
 	lock := flag.Bool("lock", false, "do the work of one request at a time")
-	procs := flag.Int("procs", 0, "GOMAXPROCS; 0 is what the environment says")
+	procs := flag.Int("procs", 0, "GOMAXPROCS; 0 is the environment's")
 	site, err := application.FromFlags()
 	if err == nil && *name != "" {
 		s.log, err = os.OpenFile(*name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)

@@ -210,10 +210,10 @@ func TestApplicationWithoutFrontHasOneHop(t *testing.T) {
 // Without the right to count, the record names what is missing, and the trial is carried out.
 func TestAttributionWithoutRightsNamesWhatIsMissing(t *testing.T) {
 	if os.Geteuid() == 0 {
-		c := testkit.Command(t, "/proc/self/exe", "-test.run=^TestAttributionWithoutRights$", "-test.v")
+		c := testkit.Command(t, "/proc/self/exe", "-test.run=^TestAttributionWithoutRightsNamesWhatIsMissing$", "-test.v")
 		c.Dir, c.Env = "/", []string{"TMPDIR=/tmp", testkit.RunEnv + "=" + os.Getenv(testkit.RunEnv)} // the folders of tests are root's
 		c.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
-		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestAttributionWithoutRights") {
+		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestAttributionWithoutRightsNamesWhatIsMissing") {
 			t.Errorf("%v\n%s", err, out)
 		}
 		return

@@ -186,8 +186,8 @@ func TestTrialMeasuresContender(t *testing.T) {
 			if r.Load.Seconds < 0.35 || r.Others < 0 {
 				return fmt.Errorf("measured for %v s, others %v", r.Load.Seconds, r.Others)
 			}
-			// Bound threads are as many as the generator's processors; unbound ones are
-			// up to the generator.
+			// There is a bound thread for each of the generator's processors. The generator
+			// determines the number of unbound ones.
 			threads := min(runtime.NumCPU(), 8)
 			if _, generator := trial.Layout(before, cores); generator != nil {
 				threads = min(len(generator), 8)

@@ -17,8 +17,8 @@ import (
 // idleConns is how many connections are idle, if there are descriptors for both of their ends.
 const idleConns = 10_000
 
-// holding is a server that answers once so many requests have come, each on a connection of its
-// own, and then forgets the connections but for their descriptors.
+// holding is a server that responds after a number of requests, each on a connection of its own.
+// Then it keeps only the descriptors of the connections.
 type holding struct {
 	net.Listener
 	all chan struct{} // closed once they have come
@@ -117,7 +117,7 @@ func BenchmarkIdle(b *testing.B) {
 // asked is the number of tries of a request.
 const asked = 10
 
-// bare asks on connections that nobody manages.
+// bare sends requests on connections without a client.
 func bare(address string) (ask func() error, end func()) {
 	var mu sync.Mutex
 	var conns []net.Conn
@@ -164,6 +164,6 @@ func idle(b *testing.B, n int, prepare func(address string) (ask func() error, e
 		})
 	}
 	asking.Wait()
-	time.Sleep(200 * time.Millisecond) // what is to be done about idle connections has been done
+	time.Sleep(200 * time.Millisecond) // clients finish their work on connections that became idle
 	return usage{float64(used()) - float64(before), float64(runtime.NumGoroutine() - goroutines)}
 }
