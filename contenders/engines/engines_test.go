@@ -54,16 +54,16 @@ func passes(t *testing.T, answer func(n int64) string) bool {
 // One wrong response makes the benchmark fail.
 func TestWrongResponsesFail(t *testing.T) {
 	for name, answer := range map[string]func(n int64) string{
-		"always wrong":   func(int64) string { return wrong },
-		"wrong later":    func(n int64) string { return map[bool]string{false: right, true: wrong}[n > 2] },
-		"nothing":        func(int64) string { return "" },
-		"nothing later":  func(n int64) string { return map[bool]string{false: right, true: ""}[n > 2] },
-		"two":            func(int64) string { return right + right },
-		"two later":      func(n int64) string { return map[bool]string{false: right, true: right + right}[n > 2] },
+		"always wrong":    func(int64) string { return wrong },
+		"wrong later":     func(n int64) string { return map[bool]string{false: right, true: wrong}[n > 2] },
+		"nothing":         func(int64) string { return "" },
+		"nothing later":   func(n int64) string { return map[bool]string{false: right, true: ""}[n > 2] },
+		"two":             func(int64) string { return right + right },
+		"two later":       func(n int64) string { return map[bool]string{false: right, true: right + right}[n > 2] },
 		"half a response": func(n int64) string { return map[bool]string{false: right, true: right[:40]}[n > 2] },
-		"another status": func(int64) string { return strings.Replace(right, "200 OK", "201 OK", 1) },
-		"another type":   func(int64) string { return strings.Replace(right, "text/plain", "text/html ", 1) },
-		"no date":        func(int64) string { return strings.Replace(right, "Date:", "Dote:", 1) },
+		"another status":  func(int64) string { return strings.Replace(right, "200 OK", "201 OK", 1) },
+		"another type":    func(int64) string { return strings.Replace(right, "text/plain", "text/html ", 1) },
+		"no date":         func(int64) string { return strings.Replace(right, "Date:", "Dote:", 1) },
 		"chunked": func(int64) string {
 			return fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", 13, "Hello, world!")
 		},
