@@ -55,7 +55,8 @@ func prose(text string) string { return codeBlock.ReplaceAllString(text, "") }
 
 var heading = regexp.MustCompile(`(?m)^#+ (.+)$`)
 
-// anchors returns the fragments by which links can name a document's headings, as GitHub makes them.
+// anchors returns the fragments by which links can name a document's headings, as GitHub makes
+// them.
 func anchors(text string) map[string]bool {
 	found := make(map[string]bool)
 	other := regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
@@ -134,8 +135,8 @@ func TestTestsInDocumentsExist(t *testing.T) {
 	}
 }
 
-// tableKeys returns what stands in the first cells of a section's tables, and reports keys that stand there
-// twice. A cell may hold several keys in backquotes, or one without.
+// tableKeys returns what stands in the first cells of a section's tables, and reports keys that
+// stand there twice. A cell may hold several keys in backquotes, or one without.
 func tableKeys(t *testing.T, document, section string) map[string]bool {
 	t.Helper()
 	b, err := os.ReadFile(document)

@@ -15,7 +15,8 @@ import (
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
-// clientRounds is how many rounds a client's case has. There are many cases, and their rounds are short.
+// clientRounds is how many rounds a client's case has. There are many cases, and their rounds are
+// short.
 const clientRounds = 9
 
 // clients are the cases of clients, each with tare's server: the rows that fasthttp measures itself

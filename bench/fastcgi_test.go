@@ -96,7 +96,8 @@ func behindNginx(f *field, server string) (values sample, err error) {
 	return values, nil
 }
 
-// faultless returns an error if a run had no requests, or any that failed. A run that did not take place is another's matter.
+// faultless returns an error if a run had no requests, or any that failed. A run that did not take
+// place is another's matter.
 func faultless(r *load.Result) error {
 	if r != nil && (r.Requests == 0 || r.Errors.Total() > 0) {
 		return fmt.Errorf("%d requests and %d errors under load: %s", r.Requests, r.Errors.Total(), r.Errors.First)

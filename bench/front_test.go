@@ -39,7 +39,8 @@ server {
 }
 `
 
-// fronts are the cases of fronts: what one weighs by itself, with its handler in the process, and with everything in its cache.
+// fronts are the cases of fronts: what one weighs by itself, with its handler in the process, and
+// with everything in its cache.
 func fronts() []scenario {
 	hit := scene{cores: 1, streams: []stream{{path: "/kilobyte", connections: 64}}}
 	hello := scene{cores: 1, streams: []stream{{path: "/", connections: 64}}}

@@ -28,8 +28,8 @@ type turns struct {
 	samples []sample
 }
 
-// takesTurns reports whether the servers of a case can be up at the same time: one stream each, and as many
-// connections as this process may have.
+// takesTurns reports whether the servers of a case can be up at the same time: one stream each, and
+// as many connections as this process may have.
 func (s scenario) takesTurns() bool {
 	if s.measure != nil || len(s.scene.streams) != 1 || s.scene.backend {
 		return false
@@ -41,8 +41,8 @@ func (s scenario) takesTurns() bool {
 	return uint64(len(s.servers())*s.scene.streams[0].connections+trial.SpareFiles) <= limit.Cur
 }
 
-// inTurns starts all servers of a case, and loads them in turns. It returns the samples of each, one for
-// each round.
+// inTurns starts all servers of a case, and loads them in turns. It returns the samples of each,
+// one for each round.
 func (s scene) inTurns(f *field, servers []string) (samples map[string][]sample, err error) {
 	var up []*turns
 	defer func() {

@@ -16,7 +16,7 @@ import (
 	"github.com/tarehq/tare/lab/stat"
 )
 
-// weighTwins weighs a control beside its twin, and nothing else, for so many blocks.
+// weighTwins measures a control and its twin alone.
 func weighTwins(t *testing.T, blocks int, measure time.Duration) *report.Run {
 	t.Helper()
 	root := t.TempDir()
@@ -45,8 +45,8 @@ full: {blocks: %[1]d, measure: %[2]v, cores: [1], connections: [4]}
 	return run
 }
 
-// twinIn is the twin's row of a run as if it had been of these blocks only; nil if they have no
-// interval, although the machine was not disturbed.
+// twinIn returns the twin's row for some blocks of a run; nil if they have no interval although the
+// machine was not disturbed.
 func twinIn(all *report.Run, first, blocks int) *report.Row {
 	one := *all
 	one.Blocks, one.Records = blocks, nil
@@ -65,18 +65,18 @@ func twinIn(all *report.Run, first, blocks int) *report.Row {
 	return nil
 }
 
-// The control beside itself is not found to differ by much, however unquiet the machine.
+// The control and its twin hardly differ, even on a busy machine.
 func TestTwinHardlyDiffers(t *testing.T) {
-	const blocks, much = 7, 1.5 // one more than an interval takes
+	const blocks, much = 7, 1.5 // one more than an interval needs
 	var wrong error
 	for measure := 500 * time.Millisecond; measure <= 4*time.Second; measure *= 2 {
 		row := twinIn(weighTwins(t, blocks, measure), 0, blocks)
 		if row == nil {
-			wrong = errors.New("no finding") // because the machine had no time for a trial
+			wrong = errors.New("no finding") // the machine had no time for a trial
 			continue
 		}
 		if i := row.Ratio; i.Mid > 2*much || i.Mid < 1/much/2 || i.Lo > much || i.Hi < 1/much {
-			wrong = fmt.Errorf("the twin weighs %.2f times the control, %.2f to %.2f", i.Mid, i.Lo, i.Hi)
+			wrong = fmt.Errorf("the twin costs %.2f times the control, %.2f to %.2f", i.Mid, i.Lo, i.Hi)
 			continue
 		}
 		return
@@ -84,10 +84,10 @@ func TestTwinHardlyDiffers(t *testing.T) {
 	t.Error(wrong)
 }
 
-// Over many real runs the control is found to differ from itself no more often than intervals of
-// that confidence miss the truth by chance. What is measured in each six blocks is what a run of
-// six would have measured: every trial has fresh processes.
-func TestFalseAlarmsOfTheTwin(t *testing.T) {
+// Over many real runs the twin differs from the control no more often than intervals of that
+// confidence are wrong by chance. Six blocks of a longer run are like a run of six: every block has
+// fresh processes.
+func TestTwinDiffersOnlyByChance(t *testing.T) {
 	if !isSlow() {
 		t.Skip("takes minutes; TARE_SLOW=1 runs it")
 	}
@@ -113,15 +113,15 @@ func TestFalseAlarmsOfTheTwin(t *testing.T) {
 	most := mostByChance(runs, 1-stat.Confidence, chance)
 	t.Logf("%d false alarms, %d intervals that miss 1, of %d; by chance at most %d", alarms, missed, runs, most)
 	if alarms > most || missed > most {
-		t.Errorf("%d false alarms, %d intervals that miss 1, of %d runs: more than %d are no chance", alarms, missed, runs, most)
+		t.Errorf("%d false alarms, %d intervals that miss 1, of %d runs; by chance at most %d", alarms, missed, runs, most)
 	}
 	if runs < weighings*each/2 {
-		t.Errorf("%d of %d runs gave an interval: this tests nothing", runs, weighings*each)
+		t.Errorf("only %d of %d runs have an interval", runs, weighings*each)
 	}
 }
 
-// mostByChance is how often something of that probability happens in n runs, but for one time in
-// 1/rare.
+// mostByChance returns the number of events of probability p in n runs that is exceeded with a
+// probability below rare.
 func mostByChance(n int, p, rare float64) int {
 	term, more := math.Pow(1-p, float64(n)), 1.0
 	for k := range n {
@@ -138,7 +138,7 @@ func TestMostByChance(t *testing.T) {
 		n    int
 		p    float64
 		most int
-	}{{1, 0.5, 1}, {10, 0.5, 9}, {40, 0.05, 7}, {100, 0, 0}} { // of ten throws all are heads one time in 1024
+	}{{1, 0.5, 1}, {10, 0.5, 9}, {40, 0.05, 7}, {100, 0, 0}} { // ten coins are all heads once in 1024 throws
 		if most := mostByChance(test.n, test.p, 1e-3); most != test.most {
 			t.Errorf("%d of probability %v: at most %d, want %d", test.n, test.p, most, test.most)
 		}

@@ -8,13 +8,13 @@ import (
 	"github.com/tarehq/tare/lab/trial"
 )
 
-// attribute has every contender counted once under each condition, when all that is timed is
-// over: counting costs time. The twin is the control, and is not counted again.
-func (w *weighing) attribute(ctx context.Context) error {
+// attribute counts system calls and traffic of every contender once under each condition. It runs
+// after all timed trials, because counting costs time. The twin is not counted: it is the control.
+func (w *runner) attribute(ctx context.Context) error {
 	var slots []trial.Slot
 	for _, c := range w.run.Conditions {
 		if !c.Saturated() {
-			continue // what explains differences is about saturation
+			continue // explanations concern saturation
 		}
 		for i := range w.run.Entrants {
 			if e := &w.run.Entrants[i]; w.contenders[e.Name] != nil && e.Kind != report.Twin {
@@ -27,7 +27,7 @@ func (w *weighing) attribute(ctx context.Context) error {
 		w.follow(i, len(slots), w.run.Blocks, began, slot)
 		records, err := w.bench.Attribute(ctx, w.contenders[slot.Contender], slot)
 		if ctx.Err() != nil {
-			w.warn("interrupted while counting, after all that is timed")
+			w.warn("interrupted while counting, after all timed trials")
 			return ctx.Err()
 		}
 		if err != nil {

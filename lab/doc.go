@@ -1,12 +1,22 @@
-// Package lab weighs the ways of serving an application on the reader's machine,
-// with real servers.
+// Package lab measures on the user's machine what each way of serving an application costs.
 //
-// Weigh carries an experiment from its file to its records: contenders are checked
-// and built (lab/contender), proved to answer alike (lab/equal) and loaded in turns, side by side, in
-// blocks (lab/trial). The records are compared (lab/stat) and shown
-// (lab/report).
+// Weigh carries out an experiment:
 //
-// It holds itself to a few rules. Ours is started as a process like any rival. What
-// is not equal is not ranked. Only slices beside each other are compared, with
-// intervals, and a twin of the control takes part to show what chance does.
+//   - Package contender builds the contenders and starts them as processes.
+//   - Package equal compares their responses. A contender with a wrong response is left out.
+//   - Package trial loads the contenders in turns, in blocks, and records what they cost.
+//   - Package stat computes ratios with intervals; package report shows them.
+//
+// Only measurements that are close in time are compared. Servers of this project run as processes,
+// like all other contenders. A twin of the control takes part and shows what chance does.
+//
+// # Glossary
+//
+//   - A contender is a server, with everything in front of it. The control is the contender that
+//     the others are compared with; the twin is the control again, under another name.
+//   - A condition is a number of cores and connections, and a rate if it is fixed.
+//   - A block starts all contenders once and loads them in rounds. In each round every contender
+//     has one slice of load. A trial measures one contender alone.
+//   - A counter-experiment changes the setting that explains a difference, and measures again.
+//   - CPU time per request is called weight in identifiers.
 package lab

@@ -13,8 +13,8 @@ import (
 	"github.com/tarehq/tare/lab/report"
 )
 
-// sysctls are the kernel settings that the results may depend on: those that one
-// write-up or another has set, and a few more.
+// sysctls returns the kernel settings that results may depend on: those that the write-ups set, and
+// a few more.
 func sysctls(tree kernel.Tree) map[string]string {
 	names := []string{"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_congestion_control"}
 	for _, s := range kernel.Known() {
@@ -29,7 +29,7 @@ func sysctls(tree kernel.Tree) map[string]string {
 	return values
 }
 
-// Environment says on what machine this runs. cores is how many processors it may use.
+// Environment describes the machine. cores is the number of processors that a run may use.
 func Environment(cores int) report.Environment {
 	e := report.Environment{
 		CPU: proc.CPUModel(), Cores: cores, Memory: proc.MemoryTotal(),
@@ -60,7 +60,7 @@ func system() string {
 	return runtime.GOOS
 }
 
-// Version is this program's, and that of the Go that built it.
+// Version returns the versions of this program and of the Go that built it.
 func Version() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return info.Main.Version + " " + info.GoVersion

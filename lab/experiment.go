@@ -23,89 +23,89 @@ import (
 	"github.com/tarehq/tare/lab/yamlfile"
 )
 
-// ExperimentFile is the file that makes a folder an experiment.
+// ExperimentFile is the name of an experiment's file.
 const ExperimentFile = "experiment.yaml"
 
-// Experiment is an experiment.yaml: what is compared, and how.
+// Experiment is the content of an experiment.yaml: a question, contenders, trials.
 type Experiment struct {
 	Name string `yaml:"-"` // the folder's
 	Dir  string `yaml:"-"`
 
 	Title    string `yaml:"title"`
 	Question string `yaml:"question"`
-	Source   string `yaml:"source"` // whose measurement it repeats
+	Source   string `yaml:"source"` // the write-up that it repeats
 
 	Request struct {
 		Method string `yaml:"method"`
-		Path   string `yaml:"path"`  // with expressions, as load.Plan has them, each request has another
-		Asked  string `yaml:"asked"` // then, what is asked before any load
+		Path   string `yaml:"path"`  // may have expressions as in load.Plan, which change it from request to request
+		Asked  string `yaml:"asked"` // with expressions, the path that is requested before any load
 		Host   string `yaml:"host"`
 	} `yaml:"request"`
 	Load   Load        `yaml:"load"`
 	Expect Expectation `yaml:"expect"`
 
 	Control string    `yaml:"control"`
-	Build   string    `yaml:"build"` // another build of the control, to be compared with it
+	Build   string    `yaml:"build"` // another build of the control
 	Ways    []string  `yaml:"ways"`
 	Rivals  []string  `yaml:"rivals"`
 	Ceiling string    `yaml:"ceiling"`
 	Differs []Differ  `yaml:"differs"`
 	Compare []Compare `yaml:"compare"`
-	Small   int       `yaml:"small_files"` // in the folder that is served
-	Nginx   string    `yaml:"nginx"`       // a template of contender.NginxConf; "" is ours
-	Kernel  string    `yaml:"kernel"`      // a file of kernel settings like sysctl.conf, the write-up's; "" if it tells none
+	Small   int       `yaml:"small_files"` // number of small files in the folder that is served
+	Nginx   string    `yaml:"nginx"`       // a template that is executed with contender.NginxConf; "" is own.conf
+	Kernel  string    `yaml:"kernel"`      // the write-up's kernel settings, like sysctl.conf; "" if unknown
 
 	Quick Trials `yaml:"quick"`
 	Full  Trials `yaml:"full"`
 
-	Sweeps []Sweep `yaml:"sweeps"` // carried out when they are asked for, and with the full trials
+	Sweeps []Sweep `yaml:"sweeps"` // carried out on request, and with the full trials
 
 	Published Published `yaml:"published"`
 }
 
-// Expectation is what every contender must answer.
+// Expectation is the right response of every contender.
 type Expectation struct {
-	By     string `yaml:"by"` // what it is judged by: one of those below, or "" for what stands here
+	By     string `yaml:"by"` // ByControl or ByStatus; "" compares with the values below
 	Status int    `yaml:"status"`
 	Body   string `yaml:"body"`
-	SHA256 string `yaml:"sha256"` // of the body, in hexadecimal digits, in its place
+	SHA256 string `yaml:"sha256"` // of the body, in hexadecimal digits; replaces Body
 	MD5    string `yaml:"md5"`    // likewise
 	Bytes  int    `yaml:"bytes"`  // of the whole response; 0 is any
 
-	BodyFile string `yaml:"body_file"` // that holds the body, in its place; beside the experiment's file
+	BodyFile string `yaml:"body_file"` // a file with the body, in the experiment's folder; replaces Body
 }
 
-// What an answer may be judged by, besides values that are known before.
+// Values of Expectation.By.
 const (
-	ByControl = "control" // what the control answers, with a status below 400
-	ByStatus  = "status"  // the status alone: bodies may be any
+	ByControl = "control" // the control's response is right if its status is below 400
+	ByStatus  = "status"  // any body is right
 )
 
-// Differ is a difference between answers that the experiment declares.
+// Differ is a difference between responses that the experiment declares.
 type Differ struct {
-	What       string   `yaml:"what"`       // as equal.Difference names it, or "fields" for any of the head's
-	Contenders []string `yaml:"contenders"` // whose; none means everybody's
+	What       string   `yaml:"what"`       // as in equal.Difference, or "fields" for all header fields
+	Contenders []string `yaml:"contenders"` // none means all
 	Why        string   `yaml:"why"`
 }
 
-// Compare names two contenders that differ in one part, which the report then says the cost of.
+// Compare names two contenders that differ in one part. The report shows what the part costs.
 type Compare struct {
 	What string `yaml:"what"` // the part, as the subject of a sentence
 	Of   string `yaml:"of"`
 	Than string `yaml:"than"`
 }
 
-// Trials says how many trials there are, how long, and under which conditions.
+// Trials determines the number, the length and the conditions of trials.
 type Trials struct {
 	Blocks      int               `yaml:"blocks"`
 	Warmup      yamlfile.Duration `yaml:"warmup"`
 	Measure     yamlfile.Duration `yaml:"measure"`
 	Cores       []Cores           `yaml:"cores"`
 	Connections []int             `yaml:"connections"`
-	Rate        Rate              `yaml:"rate"` // for more trials, at a fixed rate
+	Rate        Rate              `yaml:"rate"` // of additional trials at a fixed rate
 }
 
-// Cores is a number of processors, or 0 for "all".
+// Cores is a number of processors; 0 is "all".
 type Cores int
 
 func (c Cores) String() string {
@@ -115,7 +115,7 @@ func (c Cores) String() string {
 	return strconv.Itoa(int(c))
 }
 
-// ParseCores reads a number of processors, or "all".
+// ParseCores parses a number of processors, or "all".
 func ParseCores(text string) (Cores, error) {
 	if text == "all" {
 		return 0, nil
@@ -148,8 +148,8 @@ func (t *Trials) Conditions() (all []trial.Condition) {
 	return all
 }
 
-// fit leaves out what needs more processors than there are, and returns that. If
-// nothing would be left, nothing is left out.
+// fit removes the numbers of cores that exceed cpus and returns them. If all exceed it, fit removes
+// none.
 func (t *Trials) fit(cpus int) (left []Cores) {
 	tooMany := func(c Cores) bool { return int(c) > cpus }
 	if !slices.ContainsFunc(t.Cores, func(c Cores) bool { return !tooMany(c) }) {
@@ -164,15 +164,15 @@ func (t *Trials) fit(cpus int) (left []Cores) {
 	return left
 }
 
-// Published says where the write-up's figures are and what they are called there.
+// Published locates the write-up's figures in a CSV file and maps its names to contenders.
 type Published struct {
 	File       string            `yaml:"file"`
-	Group      string            `yaml:"group"` // the column that sets apart what must not be compared
-	Name       string            `yaml:"name"`  // the column that names the contender
+	Group      string            `yaml:"group"` // the column of groups; only rows of a group are compared
+	Name       string            `yaml:"name"`  // the column of the contender's name
 	Rate       string            `yaml:"rate"`  // the column of requests per second
 	Control    string            `yaml:"control"`
-	Contenders map[string]string `yaml:"contenders"` // their names to ours
-	Lines      map[string]int    `yaml:"lines"`      // of applications' sources, by their names, if it tells them
+	Contenders map[string]string `yaml:"contenders"` // names of contenders by the write-up's names
+	Lines      map[string]int    `yaml:"lines"`      // source lines of applications, by the write-up's names
 }
 
 // Contenders returns the names of all contenders, the control first.
@@ -186,8 +186,8 @@ func (e *Experiment) Contenders() []string {
 	return all
 }
 
-// ReadExperiment reads the experiment in a folder. What is wrong with its file is a
-// *yamlfile.Error.
+// ReadExperiment reads the experiment in a folder. If its file is invalid or missing, the error is
+// a *yamlfile.Error.
 func ReadExperiment(dir string) (*Experiment, error) {
 	e := &Experiment{Name: filepath.Base(dir), Dir: dir}
 	file := filepath.Join(dir, ExperimentFile)
@@ -206,13 +206,13 @@ func (e *Experiment) check(f *yamlfile.File) error {
 	case e.Title == "":
 		return f.Fault("$.title", "title is missing")
 	case e.Control == "":
-		return f.Fault("$.control", "control is missing: ratios refer to it")
+		return f.Fault("$.control", "control is missing; ratios are relative to it")
 	case !slices.Contains(e.Ways, e.Control):
 		return f.Fault("$.control", "control %q is not one of the ways", e.Control)
 	case e.Request.Method == "" || e.Request.Path == "" || e.Request.Host == "":
 		return f.Fault("$.request", "request: want method, path and host")
 	case e.Request.Asked == "" == strings.Contains(e.Request.Path, "{{"):
-		return f.Fault("$.request", "request: want asked, one path of them all, if there are expressions in path, and else not")
+		return f.Fault("$.request", "request: want asked, an example of the path, if path has expressions, and not otherwise")
 	case e.Small < 0 || e.Small > maxSmallFiles:
 		return f.Fault("$.small_files", "small_files: want 0 to %d, got %d", maxSmallFiles, e.Small)
 	}
@@ -222,7 +222,7 @@ func (e *Experiment) check(f *yamlfile.File) error {
 	for i, d := range e.Differs {
 		for j, name := range d.Contenders {
 			if !slices.Contains(e.Contenders(), name) {
-				return f.Fault(fmt.Sprintf("$.differs[%d].contenders[%d]", i, j), "%q takes no part", name)
+				return f.Fault(fmt.Sprintf("$.differs[%d].contenders[%d]", i, j), "%q is not a contender of the experiment", name)
 			}
 		}
 		if d.What == "" || d.Why == "" {
@@ -232,7 +232,7 @@ func (e *Experiment) check(f *yamlfile.File) error {
 	for i, c := range e.Compare {
 		for _, side := range []struct{ key, name string }{{"of", c.Of}, {"than", c.Than}} {
 			if !slices.Contains(e.Contenders(), side.name) {
-				return f.Fault(fmt.Sprintf("$.compare[%d].%s", i, side.key), "%q takes no part", side.name)
+				return f.Fault(fmt.Sprintf("$.compare[%d].%s", i, side.key), "%q is not a contender of the experiment", side.name)
 			}
 		}
 		if c.What == "" {
@@ -244,7 +244,7 @@ func (e *Experiment) check(f *yamlfile.File) error {
 		*Trials
 	}{{"quick", &e.Quick}, {"full", &e.Full}} {
 		if fault := t.fault(); fault != nil {
-			return f.Fault("$."+t.key+"."+fault.path(), "%s: %s", fault.key, fault.what)
+			return f.Fault("$."+t.key+"."+fault.path(), "%s: %s", fault.key, fault.problem)
 		}
 	}
 	for i := range e.Sweeps {
@@ -255,7 +255,7 @@ func (e *Experiment) check(f *yamlfile.File) error {
 	for _, theirs := range slices.Sorted(maps.Keys(e.Published.Contenders)) {
 		ours := e.Published.Contenders[theirs]
 		if !slices.Contains(e.Contenders(), ours) {
-			return f.Fault("$.published.contenders", "published: %q is said to be our %q, which takes no part", theirs, ours)
+			return f.Fault("$.published.contenders", "published: %q: %q is not a contender of the experiment", theirs, ours)
 		}
 	}
 	for _, theirs := range slices.Sorted(maps.Keys(e.Published.Lines)) {
@@ -266,11 +266,11 @@ func (e *Experiment) check(f *yamlfile.File) error {
 	return nil
 }
 
-// trialsFault is a value in Trials that makes no sense.
+// trialsFault is an invalid value in Trials.
 type trialsFault struct {
-	key  string // in the file; the flag has the same name
-	item int    // which of a list's, from 0; -1 if it is not one of them
-	what string
+	key     string // in the file; the flag has the same name
+	item    int    // index in a list; -1 without a list
+	problem string
 }
 
 func (x *trialsFault) path() string {
@@ -280,7 +280,7 @@ func (x *trialsFault) path() string {
 	return fmt.Sprintf("%s[%d]", x.key, x.item)
 }
 
-// fault returns the first value that makes no sense, or nil.
+// fault returns the first invalid value, or nil.
 func (t *Trials) fault() *trialsFault {
 	fault := func(key string, item int, format string, args ...any) *trialsFault {
 		return &trialsFault{key, item, fmt.Sprintf(format, args...)}
@@ -303,7 +303,7 @@ func (t *Trials) fault() *trialsFault {
 	}
 	for i, n := range t.Cores {
 		if slices.Contains(t.Cores[:i], n) {
-			return fault("cores", i, "%v stands twice", n)
+			return fault("cores", i, "duplicate %v", n)
 		}
 	}
 	for i, n := range t.Connections {
@@ -311,15 +311,14 @@ func (t *Trials) fault() *trialsFault {
 			return fault("connections", i, "want 1 to %d, got %d", maxConnections, n)
 		}
 		if slices.Contains(t.Connections[:i], n) {
-			return fault("connections", i, "%d stands twice", n)
+			return fault("connections", i, "duplicate %d", n)
 		}
 	}
 	return nil
 }
 
-// Bounds on what an experiment may ask for. A trial shorter than minMeasure has too
-// few clock ticks to split user from system time; more blocks than maxBlocks can
-// only be a slip.
+// Limits of an experiment's values. A trial shorter than minMeasure has too few clock ticks to tell
+// user time from system time. Values beyond the others are typing errors.
 const (
 	maxBlocks      = 10_000
 	minMeasure     = 200 * time.Millisecond
@@ -334,7 +333,7 @@ func (e *Experiment) request() equal.Request {
 	}
 }
 
-// nginxConf is the configuration of the fronts: the experiment's, or ours.
+// nginxConf returns the template of the fronts' configuration: the experiment's, or own.conf.
 func (e *Experiment) nginxConf() (*template.Template, error) {
 	if e.Nginx == "" {
 		return contender.NewNginxConf("nginx.conf", ownNginxConf)
@@ -347,7 +346,7 @@ func (e *Experiment) nginxConf() (*template.Template, error) {
 	return t, nil
 }
 
-// lines are those that the write-up published of its counterpart of a contender; 0 if it did not.
+// lines returns the source lines that the write-up published for a contender; 0 if it did not.
 func (p *Published) lines(contender string) int {
 	for theirs, n := range p.Lines {
 		if p.Contenders[theirs] == contender {

@@ -18,13 +18,13 @@ import (
 	"github.com/tarehq/tare/lab/yamlfile"
 )
 
-// faultTests are, of each contender that was built with one fault, what must be said of it.
+// faultTest is a contender with one fault, and the cause that the report must name.
 type faultTest struct {
 	experiment, contender string
 	cause                 explain.Cause
-	quick                 bool // it shows in a trial of a few tenths of a second on a busy machine
-	counted               bool // it takes the right to count system calls
-	untested              bool // there is no setting to change
+	quick                 bool // it shows in a short trial on a busy machine
+	counted               bool // it requires the right to count system calls
+	untested              bool // it has no counter-experiment
 }
 
 func faultTests() []faultTest {
@@ -43,7 +43,7 @@ func faultTests() []faultTest {
 	}
 }
 
-// weighFaults runs the contenders of one of the experiments that are to be tried, shortly.
+// weighFaults runs the tested contenders of one experiment briefly.
 func weighFaults(t *testing.T, experiment string, o lab.Options, tests []faultTest) *report.Run {
 	t.Helper()
 	o.Root, o.Experiment, o.Out = programs.Root(t), experiment, t.TempDir()
@@ -64,18 +64,18 @@ func weighFaults(t *testing.T, experiment string, o lab.Options, tests []faultTe
 	return run
 }
 
-// quickly makes an experiment as short as can be.
+// quickly makes an experiment as short as possible.
 func quickly(trials *lab.Trials) {
 	trials.Blocks, trials.Warmup, trials.Measure = 2, yamlfile.Duration(100*time.Millisecond), yamlfile.Duration(300*time.Millisecond)
 }
 
-// Each contender that was built with one fault is said to have it, and the twin to have none.
+// The report names the fault of each contender that was built with one, and none of the twin.
 func TestFaultsAreNamed(t *testing.T) {
 	checkFaults(t, lab.Options{Adjust: quickly}, slices.DeleteFunc(faultTests(), func(f faultTest) bool { return !f.quick }))
 }
 
-// All of them, for longer, with the counter-experiments: with the one setting changed the
-// difference goes.
+// All faults are tested for longer and with counter-experiments, in which the difference
+// disappears.
 func TestAllFaultsAreNamedAndTested(t *testing.T) {
 	if !isSlow() {
 		t.Skip("takes minutes; TARE_SLOW=1 runs it")
@@ -128,11 +128,11 @@ func checkFaults(t *testing.T, o lab.Options, tests []faultTest) map[string]*rep
 	return runs
 }
 
-// triesOfFaults is how often an experiment is weighed, each time for twice as long, until what must be said
-// is said: others may have the processors meanwhile.
+// triesOfFaults is the number of tries of an experiment, each for twice as long, until the report
+// names the right causes: other programs may use the processors meanwhile.
 const triesOfFaults = 4
 
-// wrongFindings is how what is said of the contenders of an experiment is not what must be said.
+// wrongFindings returns an error for contenders of an experiment with other causes than expected.
 func wrongFindings(t *testing.T, experiment string, run *report.Run, tests []faultTest) (wrong error) {
 	t.Helper()
 	a := report.Analyze(run)
@@ -140,10 +140,10 @@ func wrongFindings(t *testing.T, experiment string, run *report.Run, tests []fau
 	for _, w := range a.Tables[0].Why {
 		said[w.Name] = w.Findings
 	}
-	// How long a queue is, and how quiet the machine, is not the twin's fault.
+	// Queueing and noise are not faults of the twin.
 	of := func(f explain.Finding) bool { return f.Cause == explain.Queueing || f.Cause == explain.Noise }
 	for _, f := range slices.DeleteFunc(said["twin"], of) {
-		wrong = errors.Join(wrong, fmt.Errorf("%s: the twin is said to have a fault: %s", experiment, f.Sentence))
+		wrong = errors.Join(wrong, fmt.Errorf("%s: a fault of the twin: %s", experiment, f.Sentence))
 	}
 	for _, test := range tests {
 		if test.experiment == experiment {
@@ -163,13 +163,12 @@ func checkFault(t *testing.T, test faultTest, run *report.Run, found []explain.F
 		t.Logf("%s: %s", test.contender, f.Sentence)
 	}
 	if len(found) != 1 || found[0].Cause != test.cause {
-		return fmt.Errorf("%s: %d causes found, want one, which is: %s", test.contender, len(found), test.cause)
+		return fmt.Errorf("%s: %d causes found, want one: %s", test.contender, len(found), test.cause)
 	}
 	return nil
 }
 
-// Every toggle names a setting that there is, and a contender that there is.
-func TestTogglesOfTheProject(t *testing.T) {
+func TestTogglesNameExistingSettingsAndContenders(t *testing.T) {
 	root := programs.Root(t)
 	settings := explain.Settings()
 	var files []string
@@ -190,7 +189,7 @@ func TestTogglesOfTheProject(t *testing.T) {
 		for _, x := range s.Toggles {
 			toggles++
 			if !slices.Contains(settings, explain.Setting(x.Setting)) {
-				t.Errorf("%s: no rule asks for the setting %q; want one of %v", file, x.Setting, settings)
+				t.Errorf("%s: no rule uses the setting %q; want one of %v", file, x.Setting, settings)
 			}
 			if x.Contender != "" {
 				if _, err := contender.ReadSpec(filepath.Join(root, "contenders", x.Contender)); err != nil {

@@ -46,7 +46,7 @@ published:
   contenders: {One: one, Two: two}
 `
 
-func TestExperimentFaults(t *testing.T) {
+func TestMalformedExperimentsAreRejected(t *testing.T) {
 	for _, test := range []struct{ name, from, to, want string }{
 		{"fine", "", "", ""},
 		{"no title", "title: t\n", "", "title is missing"},
@@ -58,16 +58,16 @@ func TestExperimentFaults(t *testing.T) {
 		{"version", "control: one", "load: {version: \"0.9\"}\ncontrol: one", `experiment.yaml:5: version "0.9": want "1.0" or "1.1"`},
 		{"header", "control: one", "load: {header: [\"A: b\", \"A b\"]}\ncontrol: one", `experiment.yaml:5: header "A b": want "Name: value"`},
 		{"header of two lines", "control: one", "load: {header: [\"A: b\\r\\nC: d\"]}\ncontrol: one", `experiment.yaml:5: header "A: b\r\nC: d": want "Name: value"`},
-		{"host twice", "control: one", "load: {header: [\"host: b\"]}\ncontrol: one", `header "host: b": that is said by the request`},
-		{"kept and not", "control: one", "load: {per_connection: 1, header: [\"Connection: Keep-Alive\"]}\ncontrol: one", "a connection for each request is not to be kept"},
-		{"close", "control: one", "load: {header: [\"Connection: close\"]}\ncontrol: one", "say it by per_connection: 1"},
+		{"host twice", "control: one", "load: {header: [\"host: b\"]}\ncontrol: one", `header "host: b": the request determines this field`},
+		{"kept and not", "control: one", "load: {per_connection: 1, header: [\"Connection: Keep-Alive\"]}\ncontrol: one", "contradicts per_connection: 1"},
+		{"close", "control: one", "load: {header: [\"Connection: close\"]}\ncontrol: one", "want per_connection: 1 instead"},
 		{"per connection", "control: one", "load: {per_connection: -1}\ncontrol: one", "experiment.yaml:5: per_connection: want 0 to 1000000, got -1"},
 		{"shape", "control: one", "load: {version: \"1.0\", per_connection: 3, header: [\"Connection: Keep-Alive\"]}\ncontrol: one", ""},
 		{"two bodies", "body: hello", "body: hello, body_file: experiment.yaml", "experiment.yaml:4: body_file: want one of body, body_file, sha256 and md5"},
 		{"no body file", "body: hello", "body_file: nothing", "experiment.yaml:4: body_file: open "},
 		{"md5", "body: hello", "md5: 12", `experiment.yaml:4: md5 "12": want 32 hexadecimal digits`},
-		{"md5 and body", "body: hello", "body: hello, md5: db04436aa7740fe9898a939aae2ffb19", "md5: want it alone, or body"},
-		{"foreign difference", "[two]\n    why", "[six]\n    why", `experiment.yaml:11: "six" takes no part`},
+		{"md5 and body", "body: hello", "body: hello, md5: db04436aa7740fe9898a939aae2ffb19", "md5: want only one of md5, body, sha256 and by"},
+		{"foreign difference", "[two]\n    why", "[six]\n    why", `experiment.yaml:11: "six" is not a contender of the experiment`},
 		{"no reason", "    why: because\n", "", "differs: want what and why"},
 		{"no blocks", "blocks: 6\n  measure: 1s\n  cores: [1]\n", "measure: 1s\n  cores: [1]\n", "blocks: want 1 to 10000, got 0"},
 		{"too short", "measure: 1s\n  cores: [1]\n", "measure: 1ms\n  cores: [1]\n", "experiment.yaml:15: measure: want at least 200ms, got 1ms"},
@@ -75,9 +75,9 @@ func TestExperimentFaults(t *testing.T) {
 		{"odd cores", "cores: [1]", "cores: [none]", `experiment.yaml:16: want a number of cores or all, got "none"`},
 		{"too many", "[8]", "[8, 99999]", "experiment.yaml:17: connections: want 1 to 18000, got 99999"},
 		{"no connections", "  connections: [8]\n", "", "connections: want at least one number of connections"},
-		{"twice", "[8]", "[8, 8]", "experiment.yaml:17: connections: 8 stands twice"},
-		{"cores twice", "[1, all]", "[all, all]", "experiment.yaml:21: cores: all stands twice"},
-		{"foreign figure", "Two: two", "Two: six", `"Two" is said to be our "six", which takes no part`},
+		{"twice", "[8]", "[8, 8]", "experiment.yaml:17: connections: duplicate 8"},
+		{"cores twice", "[1, all]", "[all, all]", "experiment.yaml:21: cores: duplicate all"},
+		{"foreign figure", "Two: two", "Two: six", `published: "Two": "six" is not a contender of the experiment`},
 		{"lines", "contenders: {One: one, Two: two}", "contenders: {One: one, Two: two}\n  lines: {Two: 827}", ""},
 		{"lines of another", "contenders: {One: one, Two: two}", "contenders: {One: one, Two: two}\n  lines: {two: 827}", `published: lines: want one of its contenders and a number above 0, got "two": 827`},
 		{"no lines", "contenders: {One: one, Two: two}", "contenders: {One: one, Two: two}\n  lines: {Two: 0}", `got "Two": 0`},
@@ -102,13 +102,12 @@ func TestExperimentFaults(t *testing.T) {
 	}
 }
 
-// With several faults it is always the first that is named.
-func TestFaultsComeInOrder(t *testing.T) {
+func TestFirstOfSeveralFaultsIsReported(t *testing.T) {
 	text := strings.Replace(strings.ReplaceAll(fine, "blocks: 6", "blocks: 0"), "{One: one, Two: two}", "{B: x, A: y}", 1)
 	for range 20 {
 		for _, test := range []struct{ text, want string }{
 			{text, "experiment.yaml:14: blocks: want 1"},
-			{strings.ReplaceAll(text, "blocks: 0", "blocks: 6"), `"A" is said to be our "y"`},
+			{strings.ReplaceAll(text, "blocks: 0", "blocks: 6"), `"A": "y" is not a contender`},
 		} {
 			dir := t.TempDir()
 			if err := os.WriteFile(filepath.Join(dir, lab.ExperimentFile), []byte(test.text), 0o600); err != nil {
@@ -121,8 +120,7 @@ func TestFaultsComeInOrder(t *testing.T) {
 	}
 }
 
-// The project's own experiments are sound, and so is every contender in them.
-func TestExperimentsOfTheProject(t *testing.T) {
+func TestProjectExperimentsAndContendersAreValid(t *testing.T) {
 	root := programs.Root(t)
 	names, err := lab.Experiments(filepath.Join(root, "experiments"))
 	if err != nil {
@@ -147,18 +145,17 @@ func TestExperimentsOfTheProject(t *testing.T) {
 	}
 }
 
-// Every contender of the project takes part in an experiment: it is built, it answers
-// with the right bytes, as the control does or as declared, and it bears load. Those
-// that have a fault on purpose have tests of their own. In all of the experiments that it takes
-// part in it does so in the slow version only; otherwise in the first of them.
-func TestContendersOfTheProject(t *testing.T) {
+// Every contender of the project belongs to an experiment, builds, responds like the control or as
+// declared, and serves under load. Contenders with deliberate faults have tests of their own. The
+// slow version of the test runs a contender in all its experiments, the normal one in the first.
+func TestProjectContendersServe(t *testing.T) {
 	programs.Nginx(t)
 	root := programs.Root(t)
 	names, err := lab.Experiments(filepath.Join(root, "experiments"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	took := make(map[string]bool)
+	seen := make(map[string]bool)
 	for _, name := range names {
 		if strings.HasPrefix(name, "faults") {
 			continue
@@ -169,10 +166,10 @@ func TestContendersOfTheProject(t *testing.T) {
 		}
 		var only []string
 		for _, c := range e.Contenders() {
-			if !took[c] {
+			if !seen[c] {
 				only = append(only, c)
 			}
-			took[c] = true
+			seen[c] = true
 		}
 		if isSlow() {
 			only = nil
@@ -189,16 +186,16 @@ func TestContendersOfTheProject(t *testing.T) {
 		t.Fatal(files, err)
 	}
 	for _, f := range files {
-		if name := filepath.Base(filepath.Dir(f)); !took[name] {
-			t.Errorf("%s takes part in no experiment", name)
+		if name := filepath.Base(filepath.Dir(f)); !seen[name] {
+			t.Errorf("%s is in no experiment", name)
 		}
 	}
 }
 
 func isSlow() bool { return os.Getenv("TARE_SLOW") != "" }
 
-// weighBriefly weighs contenders of an experiment once, and its control. What needs a program that
-// cannot be had is skipped, or fails where the environment says CI=true.
+// weighBriefly runs one block of an experiment with some contenders and the control. If programs
+// are missing, it skips the test, or fails if CI=true is set.
 func weighBriefly(t *testing.T, root, name string, only []string) {
 	run, _, err := lab.Weigh(context.Background(), lab.Options{
 		Root: root, Experiment: name, Only: only, Out: filepath.Join(t.TempDir(), name), Adjust: func(all *lab.Trials) {

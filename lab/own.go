@@ -12,36 +12,35 @@ import (
 	"github.com/tarehq/tare/lab/yamlfile"
 )
 
-// ownNginxConf is the template of nginx.conf for applications of the reader's own, and
-// for experiments that have none.
+// ownNginxConf is the template of nginx.conf for the user's own applications, and for experiments
+// without one.
 //
 //go:embed own.conf
 var ownNginxConf string
 
-// Subject is what is weighed: an experiment, and those of its contenders that have no
-// folder in contenders/.
+// Subject is an experiment with those of its contenders that have no folder in contenders/.
 type Subject struct {
 	Experiment *Experiment
 	Specs      []*contender.Spec
 }
 
-// Own is an application of the reader's own.
+// Own is an application of the user's own.
 type Own struct {
-	Command []string      // its words; {addr}, {port} and {socket} in them, or in Env, are where it must listen
-	Env     []string      // variables, "NAME=value", besides those that this process has
-	Folder  string        // absolute: where it runs
+	Command []string      // program and arguments; placeholders are {addr}, {port} and {socket}, also in Env
+	Env     []string      // variables, "NAME=value", in addition to this process's
+	Folder  string        // working directory, absolute
 	FastCGI bool          // it speaks FastCGI, not HTTP
-	Ready   time.Duration // how long it may take until it answers; 0 is ten seconds
+	Ready   time.Duration // timeout of its first response; 0 is ten seconds
 }
 
-// Ask is what applications of the reader's own are asked, and what is right.
+// Ask is the request to the user's own application, and the expected response.
 type Ask struct {
 	Path   string      // "" is /
 	Host   string      // "" is localhost
 	Expect Expectation // the zero value is ByControl
 }
 
-// Names of the contenders that an application of the reader's own takes part as.
+// Names of the contenders that serve the user's own application.
 const (
 	ownAlone = "alone"
 	ownTCP   = "nginx-tcp"
@@ -51,7 +50,8 @@ const (
 	buildB = "b"
 )
 
-// Trials of an application of the reader's own: a minute and a half, and half an hour.
+// ownTrials returns the trials of the user's own application. They take a minute and a half, and
+// half an hour.
 func ownTrials() (quick, full Trials) {
 	quick = Trials{
 		Blocks: 8, Warmup: yamlfile.Duration(300 * time.Millisecond), Measure: yamlfile.Duration(1500 * time.Millisecond),
@@ -64,19 +64,19 @@ func ownTrials() (quick, full Trials) {
 	return quick, full
 }
 
-// Subject returns the application in every way of serving it: alone, and behind nginx by
-// the networks that it was told of. The error is a *UsageError.
+// Subject returns an experiment with the application alone, and behind nginx over each network for
+// which its command has a placeholder. The error is a *UsageError.
 func (o *Own) Subject(ask Ask) (*Subject, error) {
 	alone, err := o.spec(ownAlone)
 	if err != nil {
 		return nil, err
 	}
-	e := ask.experiment(alone.Title, "What does nginx before "+alone.Title+" cost?")
+	e := ask.experiment(alone.Title, "What does nginx in front of "+alone.Title+" cost?")
 	e.Control, e.Ways = ownAlone, []string{ownAlone}
 	s := &Subject{Experiment: e, Specs: []*contender.Spec{alone}}
 	network := alone.Network
 	for _, way := range []struct{ name, network, title string }{{ownTCP, contender.TCP, "TCP"}, {ownUnix, contender.Unix, "unix"}} {
-		if !o.told(way.network) {
+		if !o.hasPlaceholder(way.network) {
 			continue
 		}
 		behind, err := o.spec(way.name)
@@ -87,7 +87,7 @@ func (o *Own) Subject(ask Ask) (*Subject, error) {
 		if o.FastCGI {
 			behind.Title = fmt.Sprintf("nginx → %s (FastCGI, %s)", filepath.Base(o.Command[0]), way.title)
 		}
-		behind.About = fmt.Sprintf("nginx before the same, by %s, with kept connections", way.title)
+		behind.About = fmt.Sprintf("nginx in front of the same application, over %s, with keep-alive connections", way.title)
 		behind.Front, behind.Needs = contender.Nginx, []string{contender.Nginx}
 		if network != "" {
 			behind.Network = way.network
@@ -98,8 +98,8 @@ func (o *Own) Subject(ask Ask) (*Subject, error) {
 	return s, nil
 }
 
-// Builds returns two builds of one application, the second to be compared with the first.
-// The error is a *UsageError.
+// Builds returns an experiment that compares the second of two builds of an application with the
+// first. The error is a *UsageError.
 func Builds(a, b Own, ask Ask) (*Subject, error) {
 	specA, err := a.spec(buildA)
 	if err != nil {
@@ -115,7 +115,7 @@ func Builds(a, b Own, ask Ask) (*Subject, error) {
 	return &Subject{Experiment: e, Specs: []*contender.Spec{specA, specB}}, nil
 }
 
-// experiment returns one without contenders.
+// experiment returns an experiment without contenders.
 func (a *Ask) experiment(name, question string) *Experiment {
 	e := &Experiment{Name: name, Title: name, Question: question, Expect: a.Expect}
 	e.Request.Method, e.Request.Path, e.Request.Host = "GET", a.Path, a.Host
@@ -129,14 +129,14 @@ func (a *Ask) experiment(name, question string) *Experiment {
 		e.Expect.By = ByControl
 	}
 	for _, what := range []string{anyField, "bytes", "keep-alive"} {
-		e.Differs = append(e.Differs, Differ{What: what, Why: "only status and body have to be equal"})
+		e.Differs = append(e.Differs, Differ{What: what, Why: "only status and body must be equal"})
 	}
 	e.Quick, e.Full = ownTrials()
 	return e
 }
 
-// told reports whether the application is told where to listen for a network.
-func (o *Own) told(network string) bool {
+// hasPlaceholder reports whether the command or Env has a placeholder for an address of a network.
+func (o *Own) hasPlaceholder(network string) bool {
 	return slices.ContainsFunc(slices.Concat(o.Command, o.Env), func(word string) bool {
 		if network == contender.Unix {
 			return strings.Contains(word, "{socket}")
@@ -145,10 +145,10 @@ func (o *Own) told(network string) bool {
 	})
 }
 
-// spec returns the application alone.
+// spec returns the contender of the application alone.
 func (o *Own) spec(name string) (*contender.Spec, error) {
 	if len(o.Command) == 0 {
-		return nil, &UsageError{"there is no command"}
+		return nil, &UsageError{"no command"}
 	}
 	s := &contender.Spec{
 		Name: name, Title: filepath.Base(o.Command[0]), About: strings.Join(o.Command, " "), Protocol: contender.HTTP,
@@ -160,9 +160,9 @@ func (o *Own) spec(name string) (*contender.Spec, error) {
 	}
 	s.Ready.Within = yamlfile.Duration(o.Ready)
 	s.Fit(o.Folder)
-	switch tcp, unix := o.told(contender.TCP), o.told(contender.Unix); {
+	switch tcp, unix := o.hasPlaceholder(contender.TCP), o.hasPlaceholder(contender.Unix); {
 	case !tcp && !unix:
-		return nil, &UsageError{fmt.Sprintf("%q is not told where to listen: write {addr}, {port} or {socket} where its flags, or --env, have that", s.About)}
+		return nil, &UsageError{fmt.Sprintf("%q has no address to listen on: write {addr}, {port} or {socket} in its arguments or environment", s.About)}
 	case tcp && unix:
 		s.Network = contender.TCP
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/tarehq/tare/lab/yamlfile"
 )
 
-// ways are the contenders of a subject, each with its network.
+// ways returns the contenders of a subject, each with its network.
 func ways(s *lab.Subject) (all []string) {
 	for _, spec := range s.Specs {
 		all = append(all, strings.TrimSuffix(spec.Name+" "+spec.Network, " "))
@@ -23,8 +23,8 @@ func ways(s *lab.Subject) (all []string) {
 	return all
 }
 
-// The ways are those that an application is told of, in its command or in its environment.
-func TestOwnWays(t *testing.T) {
+// The placeholders in an application's command or environment determine its contenders.
+func TestPlaceholdersDetermineWays(t *testing.T) {
 	for _, test := range []struct {
 		command, env, want []string
 	}{
@@ -42,9 +42,9 @@ func TestOwnWays(t *testing.T) {
 		}
 	}
 	for want, own := range map[string]lab.Own{
-		"there is no command":                       {},
-		"is not told where to listen: write {addr}": {Command: []string{"sh", "-c", "serve"}},
-		"there is no program":                       {Command: []string{"./nothing", "{port}"}},
+		"no command": {},
+		"has no address to listen on: write {addr}": {Command: []string{"sh", "-c", "serve"}},
+		"no program": {Command: []string{"./nothing", "{port}"}},
 	} {
 		own.Folder = t.TempDir()
 		_, err := own.Subject(lab.Ask{})
@@ -54,8 +54,7 @@ func TestOwnWays(t *testing.T) {
 	}
 }
 
-// What is written for later is read as what it was.
-func TestSubjectIsReadAsItWasWritten(t *testing.T) {
+func TestReadSubjectReadsWhatWriteWrote(t *testing.T) {
 	dir := t.TempDir()
 	odd := lab.Own{
 		Command: []string{"sh", "-c", "a \"b\" 'c' # d: {e} \\ \n", "{addr}", "{socket}"}, Env: []string{"A=b c: d", "B="},
@@ -102,8 +101,7 @@ func TestSubjectIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-// What is wrong with such a file is named with its line.
-func TestSubjectFaults(t *testing.T) {
+func TestMalformedSubjectsAreRejectedWithTheirLine(t *testing.T) {
 	const fine = `experiment:
   title: t
   request: {method: GET, path: /, host: a}
@@ -120,10 +118,10 @@ contenders:
 		{"", "", ""},
 		{"  title: t\n", "", "title is missing"},
 		{"by: control", "by: nobody", `app.yaml:4: by "nobody": want control or status`},
-		{"by: control", "by: control, status: 200", "app.yaml:4: expect: by control says all"},
+		{"by: control", "by: control, status: 200", "app.yaml:4: expect: by control excludes status"},
 		{"by: control", "status: 200, sha256: zz", `app.yaml:4: sha256 "zz": want 64`},
 		{"blocks: 1", "blocks: 0", "app.yaml:7: blocks: want 1 to 10000, got 0"},
-		{"two-b: {", "three: {", `app.yaml:11: contender "three" takes no part`},
+		{"two-b: {", "three: {", `app.yaml:11: contender "three" is not among the experiment's ways`},
 		{"two-b: {title: t, about: a, command: [sh, \"{addr}\"], protocol: http}", "", `contender "two-b" is missing`},
 		{"  two-b: {title: t,", "  two-b: {", "app.yaml:11: title is missing"},
 		{"one: {title: t, about: a, command: [sh, \"{addr}\"]", "one: {title: t, about: a, command: [sh]", "app.yaml:10: command: want {addr}, {port} or {socket}"},

@@ -24,8 +24,8 @@ type ownFile struct {
 	Contenders map[string]*contender.Spec `yaml:"contenders"`
 }
 
-// ReadSubject reads a file that holds an experiment and its contenders, as Write writes
-// it. What is wrong with it is a *yamlfile.Error.
+// ReadSubject reads a file that holds an experiment and its contenders, as Write writes it. For
+// invalid content the error is a *yamlfile.Error.
 func ReadSubject(file string) (*Subject, error) {
 	var own ownFile
 	f, err := yamlfile.Read(file, &own)
@@ -48,7 +48,7 @@ func ReadSubject(file string) (*Subject, error) {
 	for _, name := range slices.Sorted(maps.Keys(own.Contenders)) {
 		spec := own.Contenders[name]
 		if !slices.Contains(e.Contenders(), name) {
-			return nil, f.Fault("$.contenders."+name, "contender %q takes no part: the experiment's ways do not name it", name)
+			return nil, f.Fault("$.contenders."+name, "contender %q is not among the experiment's ways", name)
 		}
 		if spec == nil {
 			return nil, f.Fault("$.contenders."+name, "contender %q is empty", name)
@@ -68,12 +68,12 @@ func ReadSubject(file string) (*Subject, error) {
 	return s, nil
 }
 
-// ownSource is the template of such a file.
+// ownSource is the template of an ownFile.
 //
 //go:embed own.yaml.tmpl
 var ownSource string
 
-// Write writes the subject as a file for ReadSubject, with comments for who edits it. Every
+// Write writes the subject in the form that ReadSubject reads, with comments for the user. Every
 // contender of the experiment must have its Spec. dir is the absolute folder of the file, and
 // command the command line that runs it.
 func (s *Subject) Write(w io.Writer, dir, command string) error {
@@ -92,13 +92,13 @@ func (s *Subject) Write(w io.Writer, dir, command string) error {
 	}{s, command})
 }
 
-// yamlText writes a text as YAML does, on one line.
+// yamlText returns a text in YAML, on one line.
 func yamlText(text string) (string, error) {
 	b, err := yaml.MarshalWithOptions(text, yaml.JSON())
 	return strings.TrimSpace(string(b)), err
 }
 
-// yamlList writes a list on one line.
+// yamlList returns a list in YAML, on one line.
 func yamlList(all any) (string, error) {
 	var texts []string
 	switch all := all.(type) {

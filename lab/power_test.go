@@ -16,8 +16,8 @@ import (
 	"github.com/tarehq/tare/lab/stat"
 )
 
-// work is what a handler does besides answering, in steps: a percent of what a request costs with
-// net/http takes about stepsPerPercent.
+// work is additional work of a handler, in steps: about stepsPerPercent steps cost 1 % of a request
+// with net/http.
 func work(steps int) (x uint64) {
 	for x = 1; steps > 0; steps-- {
 		x = x*6364136223846793005 + 1442695040888963407
@@ -27,8 +27,7 @@ func work(steps int) (x uint64) {
 
 const stepsPerPercent = 80
 
-// heavier are the contenders that are weighed beside the control, by how many percent of its work they
-// do more.
+// heavier returns the contenders besides the control, and how many percent more work each does.
 func heavier() (names []string, percents map[string]int) {
 	percents = make(map[string]int)
 	for _, c := range []struct {
@@ -41,7 +40,7 @@ func heavier() (names []string, percents map[string]int) {
 	return names, percents
 }
 
-// weighHeavier weighs them once, as long as "tare weigh --a --b" weighs two builds.
+// weighHeavier measures them once, for as long as "tare weigh --a --b" measures two builds.
 func weighHeavier(t *testing.T) *report.Run {
 	t.Helper()
 	root := t.TempDir()
@@ -74,9 +73,9 @@ full: {blocks: 8, warmup: 300ms, measure: 1500ms, cores: [1], connections: [64]}
 	return run
 }
 
-// A contender that is heavier is found to be, one that is not is not, and the intervals hold the truth
-// as often as they say: the truth is the mean of all runs. TARE_RUNS is how many; each takes two and a
-// half minutes.
+// Contenders with more work are found to cost more, and equal ones are not. Intervals contain the
+// truth, the mean of all runs, as often as their confidence claims. TARE_RUNS is the number of
+// runs; each takes two and a half minutes.
 func TestPower(t *testing.T) {
 	if !isSlow() {
 		t.Skip("takes minutes; TARE_SLOW=1 runs it")
@@ -117,12 +116,12 @@ func TestPower(t *testing.T) {
 		t.Logf("%-7s %+.2f %% in the mean, ±%.2f %%: more %d, unclear %d, no difference %d, less %d", name, 100*(math.Exp(sum/float64(len(rows[name])))-1), 100*wide,
 			found[stat.More], found[stat.Unclear], found[stat.Same], found[stat.Less])
 		if name == "ten" && found[stat.More]*10 < 8*len(rows[name]) {
-			t.Errorf("ten percent more are found in %d of %d runs", found[stat.More], len(rows[name]))
+			t.Errorf("ten percent more work is found in %d of %d runs", found[stat.More], len(rows[name]))
 		}
 	}
 	most := mostByChance(equal, 1-stat.Confidence, 1e-3)
 	t.Logf("of %d comparisons of equals %d miss 1, %d find a difference", equal, missed, alarms)
 	if missed > most || alarms > most {
-		t.Errorf("more than %d are no chance", most)
+		t.Errorf("by chance at most %d", most)
 	}
 }

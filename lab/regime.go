@@ -14,21 +14,21 @@ import (
 	loadreport "github.com/tarehq/tare/load/report"
 )
 
-// Rate says at which fixed rate contenders are loaded when their trials at saturation are over.
-// It is one rate for all, so that what they show can be compared, and below what the slowest can
-// serve. The zero value is none.
+// Rate is the fixed rate of the trials that follow those at saturation. All contenders have the
+// same rate, so that their latencies can be compared. The slowest one must be able to serve it. The
+// zero value means no such trials.
 type Rate struct {
-	// Share is the rate as a share of what the slowest contender serves at saturation, above 0
-	// and below 1.
+	// Share is the rate divided by the slowest contender's rate at saturation, above 0 and below 1.
 	Share float64 `yaml:"share"`
-	// PerSecond is the rate itself, in requests, in place of the share.
+	// PerSecond is the rate in requests per second. It replaces Share.
 	PerSecond float64 `yaml:"-"`
-	// Measure is how long each trial is measured, at most as long as the others; 0 is as long.
+	// Measure is the measured time of each trial, at most that of the trials at saturation; 0 is
+	// equal to it.
 	Measure yamlfile.Duration `yaml:"measure"`
 }
 
-// ParseRate reads a share of what the slowest contender can serve, such as 50%, a number of
-// requests a second, or off.
+// ParseRate parses a share of the slowest contender's rate such as 50%, a number of requests per
+// second, or off.
 func ParseRate(text string) (r Rate, err error) {
 	if text == "off" {
 		return r, nil
@@ -41,28 +41,28 @@ func ParseRate(text string) (r Rate, err error) {
 	case err == nil && !percent && v > 0 && v <= mostRate:
 		return Rate{PerSecond: v}, nil
 	}
-	return r, fmt.Errorf("want a share such as 50%%, a number of requests a second up to %d, or off; got %q", mostRate, text)
+	return r, fmt.Errorf("want a share such as 50%%, a number of requests per second up to %d, or off; got %q", mostRate, text)
 }
 
-// mostRate can only be a slip: no generator asks more of one machine.
+// mostRate is more than a generator can send on one machine. A higher number is a typing error.
 const mostRate = 10_000_000
 
-// in reports whether there are to be trials at a fixed rate.
-func (r *Rate) in() bool { return r.Share > 0 || r.PerSecond > 0 }
+// isSet reports whether trials at a fixed rate follow.
+func (r *Rate) isSet() bool { return r.Share > 0 || r.PerSecond > 0 }
 
-// served is what a contender can serve: the median of its rates at saturation.
-type served struct {
+// capacity is the median rate of a contender at saturation.
+type capacity struct {
 	name, title string
 	perSecond   float64
 }
 
-// farSlower is below which share of the control's rate a contender takes no part at a fixed
-// rate: one that is slow enough for it would show nothing of the others.
+// farSlower is the share of the control's rate below which a contender has no trials at a fixed
+// rate. A rate that it could serve would not load the others.
 const farSlower = 0.1
 
-// fixedRate returns the rate that is a share of what the slowest contender can serve, who that
-// is, and who is too slow to count. The rate is rounded down to two digits.
-func fixedRate(all []served, control string, share float64) (rate float64, slowest served, left []served) {
+// fixedRate returns a share of the slowest contender's rate, rounded down to two digits. It also
+// returns that contender and those that are left out because they are far slower than the control.
+func fixedRate(all []capacity, control string, share float64) (rate float64, slowest capacity, left []capacity) {
 	var reference float64
 	for _, s := range all {
 		if s.name == control {
@@ -79,7 +79,7 @@ func fixedRate(all []served, control string, share float64) (rate float64, slowe
 	return roundDown(share * slowest.perSecond), slowest, left
 }
 
-// roundDown leaves two digits of a number.
+// roundDown rounds a number down to two significant digits.
 func roundDown(v float64) float64 {
 	if v <= 0 {
 		return 0
@@ -89,9 +89,9 @@ func roundDown(v float64) float64 {
 }
 
 // atRate runs the trials at a fixed rate: for each number of cores with the first number of
-// connections, in blocks like the others.
-func (w *weighing) atRate(ctx context.Context) error {
-	if !w.trials.Rate.in() {
+// connections, in as many blocks as at saturation.
+func (w *runner) atRate(ctx context.Context) error {
+	if !w.trials.Rate.isSet() {
 		return nil
 	}
 	conditions, left := w.rateConditions()
@@ -114,9 +114,9 @@ func (w *weighing) atRate(ctx context.Context) error {
 	return w.aside(ctx, "at a fixed rate", conditions, members, w.trials.Blocks, w.run.RateMeasure)
 }
 
-// rateConditions are the conditions of the trials at a fixed rate, with those slots, without
-// blocks, in which a contender takes no part.
-func (w *weighing) rateConditions() (all []trial.Condition, left map[trial.Slot]bool) {
+// rateConditions returns the conditions of the trials at a fixed rate, and the contenders that are
+// left out of each, as slots without a block.
+func (w *runner) rateConditions() (all []trial.Condition, left map[trial.Slot]bool) {
 	left = make(map[trial.Slot]bool)
 	a := report.Analyze(w.run)
 	done := make(map[int]bool) // by cores
@@ -138,17 +138,17 @@ func (w *weighing) rateConditions() (all []trial.Condition, left map[trial.Slot]
 	return all, left
 }
 
-// rateCondition finds the rate for what was measured at saturation, and says how it was found.
-func (w *weighing) rateCondition(t *report.Table) (c trial.Condition, left []served) {
+// rateCondition determines the rate from the trials at saturation, and adds a note about it.
+func (w *runner) rateCondition(t *report.Table) (c trial.Condition, left []capacity) {
 	c = t.Condition
 	if c.Rate = w.trials.Rate.PerSecond; c.Rate > 0 {
 		return c, nil
 	}
-	var all []served
+	var all []capacity
 	for i := range t.Rows {
 		row := &t.Rows[i]
 		if row.Trials > 0 && row.Kind != report.Twin && w.contenders[row.Name] != nil { // the twin is the control
-			all = append(all, served{row.Name, row.Title, row.PerSecond.Mid})
+			all = append(all, capacity{row.Name, row.Title, row.PerSecond.Mid})
 		}
 	}
 	rate, slowest, left := fixedRate(all, w.experiment.Control, w.trials.Rate.Share)
@@ -162,14 +162,14 @@ func (w *weighing) rateCondition(t *report.Table) (c trial.Condition, left []ser
 		for _, s := range left {
 			titles = append(titles, s.title)
 		}
-		w.note("What serves less than a tenth of what %s does is not loaded at that rate, because one that it could hold would show nothing of the others: %s.",
+		w.note("Not loaded at that rate, because they serve less than a tenth of what %s does: %s.",
 			w.entrant(w.experiment.Control).Title, strings.Join(titles, ", "))
 	}
 	return c, left
 }
 
-// present names the contenders that still take part, in the entrants' order.
-func (w *weighing) present() (names []string) {
+// present returns the names of the contenders that take part, in the order of the entrants.
+func (w *runner) present() (names []string) {
 	for _, e := range w.run.Entrants {
 		if w.contenders[e.Name] != nil {
 			names = append(names, e.Name)

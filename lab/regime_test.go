@@ -11,13 +11,13 @@ import (
 	"github.com/tarehq/tare/lab/yamlfile"
 )
 
-// The fixed rate is a share of what the slowest can serve, but for those that are so slow that
-// it would show nothing of the others.
-func TestFixedRate(t *testing.T) {
-	of := func(rates map[string]float64) (all []served) {
+// The fixed rate is a share of the slowest contender's rate. Contenders that are far slower than
+// the control do not count.
+func TestFixedRateIsShareOfSlowestContender(t *testing.T) {
+	of := func(rates map[string]float64) (all []capacity) {
 		for _, name := range []string{"control", "a", "b"} {
 			if v, ok := rates[name]; ok {
-				all = append(all, served{name, strings.ToUpper(name), v})
+				all = append(all, capacity{name, strings.ToUpper(name), v})
 			}
 		}
 		return all
@@ -47,7 +47,7 @@ func TestFixedRate(t *testing.T) {
 	}
 }
 
-func TestParseRate(t *testing.T) {
+func TestParseRateParsesSharesAndRates(t *testing.T) {
 	for text, want := range map[string]Rate{"off": {}, "50%": {Share: 0.5}, "2.5%": {Share: 0.025}, "2000": {PerSecond: 2000}} {
 		if got, err := ParseRate(text); got != want || err != nil {
 			t.Errorf("%s: %+v, %v", text, got, err)
@@ -60,9 +60,8 @@ func TestParseRate(t *testing.T) {
 	}
 }
 
-// An axis has its values in order, once each, and as many processors as there are under their
-// number.
-func TestSweepConditions(t *testing.T) {
+// The values of an axis are sorted and unique. The number of processors replaces 0.
+func TestSweepConditionsAreSortedAndUnique(t *testing.T) {
 	labels := func(s Sweep, cpus int) string {
 		conditions, labels := s.conditions(cpus)
 		for i, c := range conditions {
@@ -88,12 +87,12 @@ func TestSweepConditions(t *testing.T) {
 
 func itoa(n int) string { return Cores(n).String() }
 
-// What an experiment sweeps is carried out if it is asked for, and with the full trials.
-func TestAskedSweeps(t *testing.T) {
+// Sweeps are carried out on request, and with the full trials.
+func TestOptionsDetermineSweeps(t *testing.T) {
 	for _, test := range []struct {
-		full bool
-		asks []string
-		want string
+		full  bool
+		sweep []string
+		want  string
 	}{
 		{false, nil, ""},
 		{true, nil, "gomaxprocs connections workers"},
@@ -102,8 +101,8 @@ func TestAskedSweeps(t *testing.T) {
 		{false, []string{"workers", "connections"}, "connections workers"},
 		{true, []string{"workers"}, "workers"},
 	} {
-		w := &weighing{Options: Options{Full: test.full, Sweep: test.asks}}
-		got := slices.DeleteFunc(report.Axes(), func(axis string) bool { return !w.asked(axis) })
+		w := &runner{Options: Options{Full: test.full, Sweep: test.sweep}}
+		got := slices.DeleteFunc(report.Axes(), func(axis string) bool { return !w.wantsSweep(axis) })
 		if strings.Join(got, " ") != test.want {
 			t.Errorf("%+v: %v", test, got)
 		}
@@ -113,8 +112,9 @@ func TestAskedSweeps(t *testing.T) {
 	}
 }
 
-// A sweep takes no longer than the trials beside it, and has only those who take part.
-func TestSweepFits(t *testing.T) {
+// A sweep has at most the blocks and the measured time of the trials at saturation, and only
+// contenders that take part.
+func TestSweepIsLimitedByTrials(t *testing.T) {
 	w := measured(6, 0)
 	w.contenders = nil
 	w.cpus = []int{0, 1}
@@ -135,7 +135,7 @@ func TestSweepFits(t *testing.T) {
 	if files := openFiles(); files < 1<<30 {
 		s.Cores, s.Values = 1, []SweepValue{1, SweepValue(files)}
 		if r, _ := w.swept(s); len(r.Conditions) != 1 || !strings.Contains(strings.Join(w.run.Notes, " "), "need more open files") {
-			t.Errorf("%v, and said: %q", r.Conditions, w.run.Notes)
+			t.Errorf("%v, notes %q", r.Conditions, w.run.Notes)
 		}
 	}
 }

@@ -25,9 +25,8 @@ sweeps:
   - {axis: gomaxprocs, values: [1, 3], connections: 4, contenders: [http, unix], blocks: 2, measure: 1s}
 `
 
-// After the trials at saturation there are some at a rate that all can serve, and sweeps; neither
-// changes what the tables of saturation say.
-func TestRegimesOfARun(t *testing.T) {
+// Trials at a fixed rate and sweeps follow those at saturation, and do not change their tables.
+func TestFixedRateAndSweepsFollowSaturation(t *testing.T) {
 	root := project(t)
 	if err := os.WriteFile(filepath.Join(root, "experiments", "small", lab.ExperimentFile), []byte(regimes), 0o600); err != nil {
 		t.Fatal(err)
@@ -40,7 +39,7 @@ func TestRegimesOfARun(t *testing.T) {
 		t.Fatalf("conditions %+v, sweeps %+v", run.Conditions, run.Sweeps)
 	}
 	if !strings.Contains(strings.Join(run.Notes, " "), "requests/s is 50 % of what the slowest, ") {
-		t.Errorf("how the rate was found is not said: %q", run.Notes)
+		t.Errorf("no note about the rate: %q", run.Notes)
 	}
 	trials := make(map[trial.Condition]int)
 	for _, r := range run.Records {
@@ -48,8 +47,8 @@ func TestRegimesOfARun(t *testing.T) {
 			continue
 		}
 		trials[r.Condition]++
-		if asked := r.Rate * r.Load.Seconds; (r.Rate > 0) != (r.Load.Generator.Lag != nil) || (r.Rate > 0) != (r.Load.Asked > 0) || r.Load.Asked > 2+1.1*asked {
-			t.Errorf("%+v: %v were due, want at most %v", r.Condition, r.Load.Asked, asked)
+		if due := r.Rate * r.Load.Seconds; (r.Rate > 0) != (r.Load.Generator.Lag != nil) || (r.Rate > 0) != (r.Load.Asked > 0) || r.Load.Asked > 2+1.1*due {
+			t.Errorf("%+v: %v were due, want at most %v", r.Condition, r.Load.Asked, due)
 		}
 	}
 	want := map[trial.Condition]int{run.Conditions[0]: 1, run.Conditions[1]: 1}

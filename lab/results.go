@@ -13,30 +13,28 @@ import (
 	"github.com/tarehq/tare/lab/trial"
 )
 
-// openResults makes the results folder, with the configurations that were run, and
-// begins the journal. If that fails the run goes on, and its report is on the
-// terminal only.
-func (w *weighing) openResults() {
+// openResults makes the results folder, writes the contenders' configurations and creates the
+// journal. If that fails, the run continues and reports on the terminal only.
+func (w *runner) openResults() {
 	dir, err := ResultsDir(w.Root, w.Out, w.run.Started)
 	if err == nil {
 		w.journal, err = trial.NewJournal(filepath.Join(dir, report.JournalFile))
 	}
 	if err != nil {
-		w.warn("results cannot be kept on disk: %v", err)
+		w.warn("results cannot be written to disk: %v", err)
 		return
 	}
 	w.dir = dir
 	for _, name := range slices.Sorted(maps.Keys(w.written)) {
 		if err := keepFiles(filepath.Join(dir, report.ConfigsDir, name), w.written[name]); err != nil {
-			w.warn("configurations are not kept: %v", err)
+			w.warn("configurations cannot be written to disk: %v", err)
 			return
 		}
 	}
 }
 
-// ResultsDir makes a results folder and returns its name: out, or if that is empty one in
-// the project's results/ that is called after the time, and should another run have begun
-// in the same second, with a number.
+// ResultsDir makes a results folder and returns its path: out, or if that is empty a new folder in
+// root/results whose name is the time. A number is added if that folder exists.
 func ResultsDir(root, out string, started time.Time) (string, error) {
 	if out != "" {
 		return out, os.MkdirAll(out, 0o755)
@@ -53,7 +51,7 @@ func ResultsDir(root, out string, started time.Time) (string, error) {
 	return dir, err
 }
 
-// keepFiles writes files to a folder, if there are any.
+// keepFiles writes files to a folder. Without files it makes no folder.
 func keepFiles(dir string, files map[string][]byte) error {
 	if len(files) == 0 {
 		return nil

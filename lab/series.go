@@ -10,24 +10,25 @@ import (
 	"github.com/tarehq/tare/lab/trial"
 )
 
-// series is blocks that serve one purpose: in each, under every condition, all members are started
-// once and loaded in turns.
+// series is a number of blocks under each of some conditions. A block starts all members once and
+// loads them in turns.
 type series struct {
-	what       string // for whom an interruption is reported
+	what       string // names the series when it is interrupted
 	conditions []trial.Condition
-	members    func(trial.Condition) []string // asked before each block
+	members    func(trial.Condition) []string // called before each block
 	together   bool                           // if one member is measured alone, all are
-	control    string                         // that the others are compared with; "" is the experiment's
+	control    string                         // one of the members; "" is the experiment's control
 	blocks     int                            // at most
-	measure    time.Duration                  // of each member in a block
+	measure    time.Duration                  // the load of each member in a block
 	keep       func(trial.Record)
-	enough     func(blocks int, elapsed time.Duration) bool // asked after each block; nil is never
+	enough     func(blocks int, elapsed time.Duration) bool // called after each block; nil is never enough
 
 	contenders map[string]*contender.Contender
 }
 
-// carryOut carries a series out. The error is ctx's, or says what is wrong with the bench.
-func (w *weighing) carryOut(ctx context.Context, s *series) error {
+// carryOut carries out a series. The error is ctx's or the bench's. Failures of contenders are in
+// the records.
+func (w *runner) carryOut(ctx context.Context, s *series) error {
 	was := w.bench.Measure
 	defer func() { w.bench.Measure = was }()
 	w.bench.Measure = s.measure
@@ -65,8 +66,8 @@ func (w *weighing) carryOut(ctx context.Context, s *series) error {
 	return nil
 }
 
-// block is one block of a series under a condition.
-func (w *weighing) block(s *series, number int, c trial.Condition) trial.Block {
+// block returns one block of a series under a condition.
+func (w *runner) block(s *series, number int, c trial.Condition) trial.Block {
 	k := trial.Block{Number: number, Condition: c, Seed: w.Seed, Together: s.together}
 	control := s.control
 	if control == "" {
@@ -81,16 +82,17 @@ func (w *weighing) block(s *series, number int, c trial.Condition) trial.Block {
 	return k
 }
 
-// shown is how many blocks a series has as far as anybody knows.
-func (w *weighing) shown(s *series) int {
+// shown returns the number of blocks that progress shows. A series with enough may have more.
+func (w *runner) shown(s *series) int {
 	if s.enough != nil {
 		return w.run.Blocks
 	}
 	return s.blocks
 }
 
-// turns reports how far a series has come, whenever a contender has its turn.
-func (w *weighing) turns(s *series, k *trial.Block, done int, began time.Time) func(string, float64) {
+// turns returns a function that reports progress at each turn of a contender; nil if nobody
+// watches.
+func (w *runner) turns(s *series, k *trial.Block, done int, began time.Time) func(string, float64) {
 	if w.Watcher.Progress == nil {
 		return nil
 	}
@@ -109,8 +111,8 @@ func (w *weighing) turns(s *series, k *trial.Block, done int, began time.Time) f
 	}
 }
 
-// titleOf is what a reader calls a member of a block.
-func (w *weighing) titleOf(name string) string {
+// titleOf returns the title of a member of a block.
+func (w *runner) titleOf(name string) string {
 	for i := range w.run.Entrants {
 		if w.run.Entrants[i].Name == name {
 			return w.run.Entrants[i].Title
@@ -120,7 +122,7 @@ func (w *weighing) titleOf(name string) string {
 }
 
 // runTrials carries out the trials at saturation.
-func (w *weighing) runTrials(ctx context.Context) error {
+func (w *runner) runTrials(ctx context.Context) error {
 	if !w.comparable() {
 		return errNoControl
 	}
@@ -139,19 +141,19 @@ func (w *weighing) runTrials(ctx context.Context) error {
 	return err
 }
 
-// aside carries out trials beside those at saturation. Who fails in them stays in the run, and is only
-// not tried again under the same condition.
-func (w *weighing) aside(ctx context.Context, what string, conditions []trial.Condition, members func(trial.Condition) []string, blocks int, measure time.Duration) error {
-	type which struct {
+// aside carries out trials in addition to those at saturation. A contender that fails in them stays
+// in the run. After failuresToDrop failures it is left out of that condition.
+func (w *runner) aside(ctx context.Context, what string, conditions []trial.Condition, members func(trial.Condition) []string, blocks int, measure time.Duration) error {
+	type key struct {
 		trial.Condition
 		contender string
 	}
-	failed := make(map[which]int)
+	failed := make(map[key]int)
 	return w.carryOut(ctx, &series{
 		what: " " + what + ", after the trials at saturation,", conditions: conditions, contenders: w.contenders, blocks: blocks, measure: measure,
 		members: func(c trial.Condition) (names []string) {
 			for _, name := range members(c) {
-				if w.contenders[name] != nil && failed[which{c, name}] < failuresToDrop {
+				if w.contenders[name] != nil && failed[key{c, name}] < failuresToDrop {
 					names = append(names, name)
 				}
 			}
@@ -160,7 +162,7 @@ func (w *weighing) aside(ctx context.Context, what string, conditions []trial.Co
 		keep: func(rec trial.Record) {
 			w.record(rec)
 			if rec.Failure != "" {
-				failed[which{rec.Condition, rec.Contender}]++
+				failed[key{rec.Condition, rec.Contender}]++
 				w.say("failed: %s, %s, block %d: %s", w.titleOf(rec.Contender), report.ConditionText(rec.Condition), rec.Block, rec.Failure)
 			}
 		},

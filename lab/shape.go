@@ -1,7 +1,7 @@
 package lab
 
 import (
-	"crypto/md5" //nolint:gosec // a write-up has it, and nothing is kept secret by it
+	"crypto/md5" //nolint:gosec // a write-up gives this sum; it protects nothing
 	"encoding/hex"
 	"fmt"
 	"os"
@@ -13,14 +13,14 @@ import (
 	"github.com/tarehq/tare/lab/yamlfile"
 )
 
-// Load is how clients ask, beyond what: the shape of a load tool's requests.
+// Load is the form of the generator's requests, as a load tool of a write-up sends them.
 type Load struct {
-	Version       string   `yaml:"version"`        // of HTTP: "1.0", or "1.1", which is the default
+	Version       string   `yaml:"version"`        // of HTTP: "1.0" or "1.1", the default
 	Header        []string `yaml:"header"`         // "Name: value" each
-	PerConnection int      `yaml:"per_connection"` // requests; 0 is no bound
+	PerConnection int      `yaml:"per_connection"` // requests on a connection; 0 is no limit
 }
 
-// maxPerConnection is more than any load tool asks for; beyond, it is a slip.
+// maxPerConnection is more than any load tool sends. A higher number is a typing error.
 const maxPerConnection = 1_000_000
 
 func (l *Load) check(f *yamlfile.File) error {
@@ -40,17 +40,17 @@ func (l *Load) check(f *yamlfile.File) error {
 		case !field.MatchString(line):
 			return f.Fault(at, "header %q: want %q", line, "Name: value")
 		case slices.Contains(own, name):
-			return f.Fault(at, "header %q: that is said by the request", line)
+			return f.Fault(at, "header %q: the request determines this field", line)
 		case name == "connection" && strings.EqualFold(strings.TrimSpace(value), "keep-alive") && l.PerConnection == 1:
-			return f.Fault(at, "header %q: a connection for each request is not to be kept", line)
+			return f.Fault(at, "header %q: contradicts per_connection: 1", line)
 		case name == "connection" && strings.EqualFold(strings.TrimSpace(value), "close") && l.PerConnection != 1:
-			return f.Fault(at, "header %q: say it by per_connection: 1", line)
+			return f.Fault(at, "header %q: want per_connection: 1 instead", line)
 		}
 	}
 	return nil
 }
 
-// readBody takes the expected body from its file.
+// readBody reads the expected body from BodyFile.
 func (x *Expectation) readBody(dir string, f *yamlfile.File) error {
 	if x.BodyFile == "" {
 		return nil
@@ -66,13 +66,13 @@ func (x *Expectation) readBody(dir string, f *yamlfile.File) error {
 	return nil
 }
 
-// checkMD5 checks what is said of the body's MD5 sum.
+// checkMD5 checks the expected MD5 sum of the body.
 func (x *Expectation) checkMD5(f *yamlfile.File) error {
 	if x.MD5 == "" {
 		return nil
 	}
 	if x.Body != "" || x.SHA256 != "" || x.By != "" {
-		return f.Fault("$.expect.md5", "md5: want it alone, or body")
+		return f.Fault("$.expect.md5", "md5: want only one of md5, body, sha256 and by")
 	}
 	if b, err := hex.DecodeString(x.MD5); err != nil || len(b) != md5.Size {
 		return f.Fault("$.expect.md5", "md5 %q: want %d hexadecimal digits", x.MD5, 2*md5.Size)

@@ -16,22 +16,22 @@ import (
 	"github.com/tarehq/tare/lab/yamlfile"
 )
 
-// Sweep is trials along one axis, beside the experiment's.
+// Sweep is a series of trials along one axis, in addition to the experiment's.
 type Sweep struct {
 	Axis        string       `yaml:"axis"` // report.GOMAXPROCS, report.Connections or report.Workers
 	Values      []SweepValue `yaml:"values"`
-	Cores       Cores        `yaml:"cores"`       // that the servers share; all if there is none
+	Cores       Cores        `yaml:"cores"`       // of the servers; 0 is all
 	Connections int          `yaml:"connections"` // unless they are the axis
 	Contenders  []string     `yaml:"contenders"`
 
-	// Blocks and Measure are those of the quick trials, at most the experiment's. With the full
-	// trials there are as many blocks as the experiment has.
+	// Blocks and Measure apply to the quick trials, and are at most the experiment's. In full
+	// trials a sweep has as many blocks as the experiment.
 	Blocks  int               `yaml:"blocks"`
 	Measure yamlfile.Duration `yaml:"measure"`
 }
 
-// SweepValue is a place on an axis; 0, which is all or auto in the file, is the number of the
-// machine's processors.
+// SweepValue is a point on an axis. 0 is the number of processors; the file writes it as all or
+// auto.
 type SweepValue int
 
 // UnmarshalYAML implements yaml.NodeUnmarshaler.
@@ -49,10 +49,10 @@ func (v *SweepValue) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-// mostProcs bounds GOMAXPROCS and workers: more can only be a slip.
+// mostProcs limits GOMAXPROCS and workers. A higher number is a typing error.
 const mostProcs = 1024
 
-// check returns a *yamlfile.Error for a sweep that makes no sense.
+// check returns a *yamlfile.Error for an invalid sweep.
 func (s *Sweep) check(f *yamlfile.File, at string, contenders []string) error {
 	most := mostProcs
 	switch {
@@ -78,7 +78,7 @@ func (s *Sweep) check(f *yamlfile.File, at string, contenders []string) error {
 	}
 	for i, name := range s.Contenders {
 		if !slices.Contains(contenders, name) {
-			return f.Fault(fmt.Sprintf("%s.contenders[%d]", at, i), "%q takes no part", name)
+			return f.Fault(fmt.Sprintf("%s.contenders[%d]", at, i), "%q is not a contender of the experiment", name)
 		}
 	}
 	if len(s.Contenders) == 0 {
@@ -87,8 +87,8 @@ func (s *Sweep) check(f *yamlfile.File, at string, contenders []string) error {
 	return nil
 }
 
-// conditions are the places along the axis, from the lowest, with what they are called. cpus is
-// how many processors there are.
+// conditions returns the points on the axis in ascending order, with their labels. cpus is the
+// number of processors.
 func (s *Sweep) conditions(cpus int) (all []trial.Condition, labels []string) {
 	values := slices.Clone(s.Values)
 	for i := range values {
@@ -115,13 +115,13 @@ func (s *Sweep) conditions(cpus int) (all []trial.Condition, labels []string) {
 	return all, labels
 }
 
-// What Options.Sweep may hold besides axes.
+// Values of Options.Sweep besides axes.
 const (
 	SweepAll = "all"
 	SweepOff = "off"
 )
 
-// CheckSweep returns an error for what names neither an axis nor one of those.
+// CheckSweep returns an error for a name that is not an axis, SweepAll or SweepOff.
 func CheckSweep(names []string) error {
 	for _, name := range names {
 		if name != SweepAll && name != SweepOff && !slices.Contains(report.Axes(), name) {
@@ -131,16 +131,16 @@ func CheckSweep(names []string) error {
 	return nil
 }
 
-// sweeps carries out those that were asked for, one after another.
-func (w *weighing) sweeps(ctx context.Context) error {
+// sweeps carries out the requested sweeps, one after another.
+func (w *runner) sweeps(ctx context.Context) error {
 	for i := range w.experiment.Sweeps {
 		s := &w.experiment.Sweeps[i]
-		if !w.asked(s.Axis) {
+		if !w.wantsSweep(s.Axis) {
 			continue
 		}
 		swept, measure := w.swept(s)
 		if len(swept.Conditions) == 0 || len(swept.Contenders) == 0 {
-			w.note("There is no sweep of %s: what it needs is not there.", s.Axis)
+			w.note("There is no sweep of %s: its contenders or processors are missing.", s.Axis)
 			continue
 		}
 		w.run.Sweeps = append(w.run.Sweeps, swept)
@@ -157,16 +157,16 @@ func (w *weighing) sweeps(ctx context.Context) error {
 	return nil
 }
 
-// asked reports whether an axis is to be swept.
-func (w *weighing) asked(axis string) bool {
+// wantsSweep reports whether the options request a sweep of an axis.
+func (w *runner) wantsSweep(axis string) bool {
 	if len(w.Sweep) == 0 {
 		return w.Full
 	}
 	return !slices.Contains(w.Sweep, SweepOff) && (slices.Contains(w.Sweep, SweepAll) || slices.Contains(w.Sweep, axis))
 }
 
-// swept is a sweep as it can be carried out here.
-func (w *weighing) swept(s *Sweep) (r report.Sweep, measure time.Duration) {
+// swept returns the part of a sweep that this machine and the remaining contenders allow.
+func (w *runner) swept(s *Sweep) (r report.Sweep, measure time.Duration) {
 	r = report.Sweep{Axis: s.Axis, Blocks: min(s.Blocks, w.trials.Blocks)}
 	if w.Full {
 		r.Blocks = w.trials.Blocks
@@ -185,7 +185,7 @@ func (w *weighing) swept(s *Sweep) (r report.Sweep, measure time.Duration) {
 	files := openFiles()
 	for i, c := range conditions {
 		if uint64(c.Connections+trial.SpareFiles) > files {
-			w.note("%d connections are not in the sweep: they need more open files than a process may have here.", c.Connections)
+			w.note("The sweep leaves out %d connections: they need more open files than the limit allows (ulimit -n).", c.Connections)
 			continue
 		}
 		r.Conditions, r.Labels = append(r.Conditions, c), append(r.Labels, labels[i])
@@ -193,8 +193,8 @@ func (w *weighing) swept(s *Sweep) (r report.Sweep, measure time.Duration) {
 	return r, measure
 }
 
-// sweepsProcs reports whether a sweep has the application on so many processors, whether or not
-// there are as many.
+// sweepsProcs reports whether a sweep runs the application with GOMAXPROCS n, on however many
+// processors.
 func (e *Experiment) sweepsProcs(n Cores) bool {
 	return slices.ContainsFunc(e.Sweeps, func(s Sweep) bool {
 		return s.Axis == report.GOMAXPROCS && slices.Contains(s.Values, SweepValue(n))

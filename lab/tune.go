@@ -11,7 +11,7 @@ import (
 	"github.com/tarehq/tare/lab/yamlfile"
 )
 
-// kernelSettings are those that the write-up gave its machine.
+// kernelSettings returns the kernel settings of the write-up's machine.
 func (e *Experiment) kernelSettings() ([]kernel.Assignment, error) {
 	if e.Kernel == "" {
 		return nil, nil
@@ -28,9 +28,9 @@ func (e *Experiment) kernelSettings() ([]kernel.Assignment, error) {
 	return all, nil
 }
 
-// compareKernel sets the write-up's kernel settings beside this machine's. The error is a
-// *UsageError if they are to be changed and may not be.
-func (w *weighing) compareKernel() error {
+// compareKernel compares the write-up's kernel settings with this machine's. The error is a
+// *UsageError if Tune is set and this process may not change them.
+func (w *runner) compareKernel() error {
 	theirs, err := w.experiment.kernelSettings()
 	if err != nil {
 		return err
@@ -45,52 +45,52 @@ func (w *weighing) compareKernel() error {
 		return nil
 	}
 	if len(w.Guard) == 0 {
-		return errors.New("lab: Tune: want a Guard, which undoes what is changed should this process be killed")
+		return errors.New("lab: Tune requires a Guard, which restores kernel settings if this process is killed")
 	}
 	if err := kernel.Allowed(kernel.Changes(w.Kernel, w.run.Kernel)); err != nil {
-		return &UsageError{fmt.Sprintf("--tune: kernel settings cannot be changed here; run it with the privilege to do so, or leave it out:\n  %s",
+		return &UsageError{fmt.Sprintf("--tune: kernel settings cannot be changed; run as root, or without --tune:\n  %s",
 			strings.ReplaceAll(err.Error(), "\n", "\n  "))}
 	}
 	return nil
 }
 
-// tune changes kernel settings, if that is wanted, until restore is called. k undoes it
-// should this process be killed before.
-func (w *weighing) tune(k kernel.Keeper) (restore func(), err error) {
+// tune changes kernel settings if Tune is set. restore undoes that. If this process is killed
+// before, k undoes it.
+func (w *runner) tune(k kernel.Keeper) (restore func(), err error) {
 	if !w.Tune {
 		return func() {}, nil
 	}
 	changes := kernel.Changes(w.Kernel, w.run.Kernel)
 	if len(changes) == 0 {
-		w.note("--tune changed nothing: the write-up tells of no kernel setting that would make a difference to this run.")
+		w.note("No kernel setting was changed: none of the write-up's would make a difference to this run.")
 		return func() {}, nil
 	}
 	tuning, err := kernel.Apply(changes, k)
 	if err != nil {
-		return nil, fmt.Errorf("lab: --tune: %w", err)
+		return nil, fmt.Errorf("lab: kernel settings: %w", err)
 	}
 	w.run.Tuned = changes
 	w.run.Environment.Sysctls = sysctls(w.Kernel)
-	told := make([]string, len(changes))
+	texts := make([]string, len(changes))
 	for i, c := range changes {
-		told[i] = fmt.Sprintf("%s from %s to %s", c.Name, c.From, c.To)
+		texts[i] = fmt.Sprintf("%s from %s to %s", c.Name, c.From, c.To)
 	}
-	w.note("For this run kernel settings were changed: %s.", strings.Join(told, "; "))
+	w.note("Kernel settings were changed during this run: %s.", strings.Join(texts, "; "))
 	return func() {
 		if err := tuning.Restore(); err != nil {
-			w.warn("kernel settings: %v", err)
+			w.warn("restoring kernel settings: %v", err)
 		}
 	}, nil
 }
 
-// watchBounds has the report say which bounds of the kernel's were reached until told is
-// called.
-func (w *weighing) watchBounds() (told func()) {
+// watchBounds reads the kernel's counters of reached limits. done records in the run which limits
+// were reached until it is called.
+func (w *runner) watchBounds() (done func()) {
 	before, err := kernel.ReachedNow()
 	return func() {
 		after, errAfter := kernel.ReachedNow()
 		if err = errors.Join(err, errAfter); err != nil {
-			w.note("Which bounds of the kernel's were reached is not known: %v.", err)
+			w.note("It is unknown which kernel limits were reached: %v.", err)
 			return
 		}
 		w.run.Reached = after.Since(before)

@@ -13,7 +13,8 @@ import (
 	"github.com/tarehq/tare/lab/report"
 )
 
-// fakeSettings makes a tree of kernel settings, and has the experiment of a project ask for others.
+// fakeSettings makes a tree of kernel settings, and adds other settings to the experiment of a
+// project.
 func fakeSettings(t *testing.T, root string) kernel.Tree {
 	t.Helper()
 	tree := kernel.Tree{Root: t.TempDir()}
@@ -58,9 +59,8 @@ func fileMax(t *testing.T, o lab.Options) string {
 	return v
 }
 
-// While a run lasts the kernel has the write-up's settings that matter, and before and
-// after it its own.
-func TestTune(t *testing.T) {
+// During a run the kernel has the write-up's settings that matter. After it they are restored.
+func TestTuneChangesKernelSettingsDuringTheRun(t *testing.T) {
 	o := tuning(t)
 	during := ""
 	o.Watcher.Progress = func(lab.Progress) { during = fileMax(t, o) }
@@ -74,14 +74,13 @@ func TestTune(t *testing.T) {
 	if v := run.Environment.Sysctls; v["fs.file-max"] != "1000" || v["net.core.somaxconn"] != "4096" {
 		t.Errorf("the report has %v", v)
 	}
-	said := strings.Join(report.Analyze(run).Remarks(), " ")
-	if want := "For this run kernel settings were changed: fs.file-max from 10 to 1000."; !strings.Contains(said, want) {
-		t.Errorf("%s; want %s", said, want)
+	remarks := strings.Join(report.Analyze(run).Remarks(), " ")
+	if want := "Kernel settings were changed during this run: fs.file-max from 10 to 1000."; !strings.Contains(remarks, want) {
+		t.Errorf("%s; want %s", remarks, want)
 	}
 }
 
-// However a run ends, the settings are put back.
-func TestTuneEnds(t *testing.T) {
+func TestTuneIsUndoneHoweverTheRunEnds(t *testing.T) {
 	t.Run("error", func(t *testing.T) {
 		o := tuning(t)
 		file := filepath.Join(o.Root, "contenders/http/contender.yaml")
@@ -110,7 +109,7 @@ func TestTuneEnds(t *testing.T) {
 	t.Run("panic", func(t *testing.T) {
 		o := tuning(t)
 		during := ""
-		o.Watcher.Progress = func(lab.Progress) { during = fileMax(t, o); panic("lab_test: enough") }
+		o.Watcher.Progress = func(lab.Progress) { during = fileMax(t, o); panic("lab_test: end of the run") }
 		func() {
 			defer func() { _ = recover() }()
 			_, _, _ = lab.Weigh(context.Background(), o)
@@ -121,22 +120,22 @@ func TestTuneEnds(t *testing.T) {
 	})
 }
 
-// What may not be written is named before anything is begun, and so is a guard that is
-// missing. Without --tune neither matters.
-func TestTuneIsNotAllowed(t *testing.T) {
+// A missing guard, and settings that cannot be written, are reported before anything starts.
+// Without Tune neither matters.
+func TestTuneRequiresGuardAndPrivilege(t *testing.T) {
 	o := tuning(t)
 	o.Guard = nil
-	if run, err := lab.Prepare(context.Background(), o); run != nil || err == nil || !strings.Contains(err.Error(), "want a Guard") {
+	if run, err := lab.Prepare(context.Background(), o); run != nil || err == nil || !strings.Contains(err.Error(), "Tune requires a Guard") {
 		t.Error(err)
 	}
 	o = tuning(t)
-	file := filepath.Join(o.Kernel.Root, "net/ipv4/tcp_tw_reuse") // that cannot be written, whoever runs this
+	file := filepath.Join(o.Kernel.Root, "net/ipv4/tcp_tw_reuse") // cannot be written, not even by root
 	settings := filepath.Join(o.Root, "experiments/small/kernel.txt")
 	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.Symlink("/proc/sys/kernel/osrelease", file), os.WriteFile(settings, []byte("net.ipv4.tcp_tw_reuse = 1\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	run, err := lab.Prepare(context.Background(), o)
-	if _, ok := errors.AsType[*lab.UsageError](err); !ok || run != nil || !strings.Contains(err.Error(), "--tune: kernel settings cannot be changed here") || !strings.Contains(err.Error(), "\n  net.ipv4.tcp_tw_reuse: ") {
+	if _, ok := errors.AsType[*lab.UsageError](err); !ok || run != nil || !strings.Contains(err.Error(), "--tune: kernel settings cannot be changed") || !strings.Contains(err.Error(), "\n  net.ipv4.tcp_tw_reuse: ") {
 		t.Error(err)
 	}
 	o.Tune = false
@@ -145,8 +144,7 @@ func TestTuneIsNotAllowed(t *testing.T) {
 	}
 }
 
-// An experiment's file of kernel settings is named with the line that is wrong.
-func TestKernelSettingsFaults(t *testing.T) {
+func TestKernelSettingsErrorsNameFileAndLine(t *testing.T) {
 	o := tuning(t)
 	settings := filepath.Join(o.Root, "experiments/small/kernel.txt")
 	if err := os.WriteFile(settings, []byte("a.b = 1\nnonsense\n"), 0o600); err != nil {

@@ -6,26 +6,27 @@ import (
 	"github.com/tarehq/tare/lab/report"
 )
 
-// Until says for how long to add blocks to those of the experiment. The zero value adds none.
+// Until determines how many blocks follow those of the experiment. The zero value adds none.
 type Until struct {
-	// Width is how wide the intervals may be: half of one, as a share of its ratio.
+	// Width is the target for intervals: half of an interval's width, as a share of its ratio.
 	Width float64
-	// Within is the time after which no block begins; DefaultWithin if 0.
+	// Within is the time after which no block begins; 0 is DefaultWithin.
 	Within time.Duration
 }
 
 const (
-	// DefaultWithin bounds the blocks that are added, where nothing else does.
+	// DefaultWithin limits the time of a run with Until.
 	DefaultWithin = 30 * time.Minute
-	// mostAdded is how many times the experiment's blocks there may be. Intervals shrink as
-	// the root of their number: what is not narrow by then takes another machine.
+	// mostAdded limits all blocks, as a multiple of the experiment's. Intervals shrink with the
+	// square root of the number of blocks, so that more blocks would hardly help.
 	mostAdded = 20
-	// narrowInARow is after how many blocks in a row the intervals have to be narrow. The first
-	// time one is, it is often so by chance, and in the wrong place (stat's simulation).
+	// narrowInARow is the number of consecutive blocks after which all intervals must be narrow.
+	// The first narrow interval is often narrow by chance, and misplaced (a simulation in package
+	// stat).
 	narrowInARow = 3
 )
 
-// most returns how many blocks there may be.
+// most returns the highest number of blocks.
 func (u Until) most(blocks int) int {
 	if u.Width == 0 {
 		return blocks
@@ -33,10 +34,9 @@ func (u Until) most(blocks int) int {
 	return min(maxBlocks, mostAdded*blocks)
 }
 
-// enough reports whether no block is to follow the first so many. It looks at how wide the
-// intervals are, never at where they lie: a run that ended when it liked what it saw would see
-// differences that are not there.
-func (w *weighing) enough(blocks int, elapsed time.Duration) bool {
+// enough reports whether the run ends after the given number of blocks. It considers only the width
+// of intervals, never their position: a run that ends at a desired result finds false differences.
+func (w *runner) enough(blocks int, elapsed time.Duration) bool {
 	if blocks < w.trials.Blocks {
 		return false
 	}

@@ -12,10 +12,10 @@ import (
 	"github.com/tarehq/tare/load/hist"
 )
 
-// measured is a weighing of so many blocks in which one contender takes, beside the control, 1 plus
+// measured returns a run of some blocks in which the ratio of a contender to the control is 1 plus
 // or minus spread.
-func measured(blocks int, spread float64) *weighing {
-	w := &weighing{trials: Trials{Blocks: 6}}
+func measured(blocks int, spread float64) *runner {
+	w := &runner{trials: Trials{Blocks: 6}}
 	c := trial.Condition{Cores: 1, Connections: 1}
 	w.run = &report.Run{
 		Blocks: blocks, Conditions: []trial.Condition{c},
@@ -34,8 +34,9 @@ func measured(blocks int, spread float64) *weighing {
 	return w
 }
 
-// Blocks are added until intervals are narrow, or time is up; never fewer than the experiment's.
-func TestEnough(t *testing.T) {
+// Blocks are added until intervals are narrow or time is up. There are never fewer than the
+// experiment's.
+func TestBlocksAreAddedUntilIntervalsAreNarrow(t *testing.T) {
 	for _, test := range []struct {
 		blocks  int
 		spread  float64
@@ -56,7 +57,7 @@ func TestEnough(t *testing.T) {
 		got := w.enough(test.blocks, test.elapsed)
 		for range narrowInARow - 1 {
 			if got && test.until.Width > 0 && test.elapsed == 0 {
-				t.Errorf("%+v: too early", test)
+				t.Errorf("%+v: ended too early", test)
 			}
 			got = w.enough(test.blocks, test.elapsed)
 		}

@@ -21,30 +21,30 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// Options are what a run of an experiment can be told.
+// Options configure a run of an experiment.
 type Options struct {
-	Root       string   // absolute: the project's folder, with experiments/ and contenders/; of a Subject any
+	Root       string   // absolute path of the project, which has experiments/ and contenders/; any folder with Subject
 	Experiment string   // a folder in experiments/
-	Subject    *Subject // what is weighed in place of that folder; may be nil
+	Subject    *Subject // replaces that folder; may be nil
 	Full       bool     // run the experiment's full trials, not its quick ones
 
 	Only    []string      // these contenders and the control; empty means all
 	Until   Until         // when to stop adding blocks
-	Adjust  func(*Trials) // changes what the experiment says; may be nil
+	Adjust  func(*Trials) // changes the experiment's trials; may be nil
 	Sweep   []string      // axes to sweep, SweepAll or SweepOff; empty is all with Full, and none without
-	Seed    uint64        // of the order of trials; 0 is a new one
+	Seed    uint64        // of the order of trials; 0 is a random one
 	Out     string        // results folder; "" is a new one in Root/results
-	Cache   string        // for what is built and unpacked; "" is Root/.cache
-	Flags   []string      // the words that gave the above, for the report to repeat; without the seed
-	Tail    []string      // those that come after the seed
+	Cache   string        // for built and unpacked programs; "" is Root/.cache
+	Flags   []string      // the command-line arguments that the report repeats before the seed
+	Tail    []string      // the arguments after the seed
 	Guard   []string      // see contender.StageOptions
-	Why     bool          // carry out the counter-experiments of what explains the differences
-	Tune    bool          // for the run, give the kernel those of the write-up's settings that matter; takes a Guard
-	Kernel  kernel.Tree   // whose settings these are; the zero value is the machine's
+	Why     bool          // carry out counter-experiments
+	Tune    bool          // during the run, apply the write-up's kernel settings that matter; requires a Guard
+	Kernel  kernel.Tree   // the kernel settings; the zero value is the machine's
 	Watcher Watcher
 }
 
-// Watcher is told how a run goes. Each function may be nil.
+// Watcher receives messages and the progress of a run. Each function may be nil.
 type Watcher struct {
 	Say      func(format string, args ...any)
 	Progress func(Progress)
@@ -53,43 +53,42 @@ type Watcher struct {
 // Progress is how far a run has come.
 type Progress struct {
 	Done, Total time.Duration // of the trials; Total is an estimate
-	Block       int           // 0 while what is counted is no longer timed
+	Block       int           // 0 in trials that count and are not timed
 	Blocks      int
 	Contender   string // its title
 	Condition   trial.Condition
-	PerSecond   float64 // now; 0 while starting
+	PerSecond   float64 // current rate of requests; 0 while the contender starts
 }
 
-// twin is the name under which the control takes part a second time.
+// twin is the name of the control's second copy.
 const twin = "twin"
 
-// failuresToDrop is after how many failed trials a contender takes no further part.
+// failuresToDrop is the number of failed trials after which a contender is left out.
 const failuresToDrop = 2
 
-// overhead is what a trial takes besides warm-up and measuring: starting, connecting
-// and stopping. It is used only to estimate the time left.
+// overhead estimates the time that a trial spends on starting, connecting and stopping.
 const overhead = 450 * time.Millisecond
 
-// weighing is a run under way.
-type weighing struct {
+// runner carries out one run of an experiment.
+type runner struct {
 	Options
 	experiment *Experiment
-	specs      []*contender.Spec // known before; others are read from their folders
+	specs      []*contender.Spec // of contenders without a folder
 	trials     Trials
 	cpus       []int // that this process may use
 	run        *report.Run
-	contenders map[string]*contender.Contender // of those who take part
+	contenders map[string]*contender.Contender // those that take part
 	failures   map[string]int
-	narrow     int                          // blocks in a row after which all intervals were
-	written    map[string]map[string][]byte // what was written for each contender, by file
+	narrow     int                          // consecutive blocks after which all intervals were narrow
+	written    map[string]map[string][]byte // configuration files by contender and file name
 	bench      *trial.Bench
 	journal    *trial.Journal
-	dir        string // of the results; "" if there can be none
+	dir        string // results folder; "" if it could not be made
 }
 
-// Weigh runs an experiment and keeps its trials as they come. It returns what was
-// measured even if something went wrong on the way; run is nil if nothing was begun.
-// The error is ctx's, or says why the run ended before its time.
+// Weigh runs an experiment and writes each record to the journal when its block ends. It returns
+// what was measured even after an error; run is nil if nothing was measured. The error is ctx's
+// or the reason why the run ended early.
 func Weigh(ctx context.Context, o Options) (run *report.Run, dir string, err error) {
 	w, err := prepare(o)
 	if err != nil {
@@ -144,7 +143,7 @@ func Weigh(ctx context.Context, o Options) (run *report.Run, dir string, err err
 	return w.run, w.dir, err
 }
 
-// Prepare checks, unpacks and builds what an experiment needs, and runs nothing.
+// Prepare checks an experiment, and unpacks and builds its contenders. It does not start them.
 func Prepare(ctx context.Context, o Options) (*report.Run, error) {
 	w, err := prepare(o)
 	if err != nil {
@@ -153,8 +152,8 @@ func Prepare(ctx context.Context, o Options) (*report.Run, error) {
 	return w.run, w.gather(ctx)
 }
 
-// prepare reads the experiment and decides what will be run.
-func prepare(o Options) (*weighing, error) {
+// prepare reads the experiment and determines its trials.
+func prepare(o Options) (*runner, error) {
 	subject := o.Subject
 	if subject == nil {
 		e, err := ReadExperiment(filepath.Join(o.Root, "experiments", o.Experiment))
@@ -172,7 +171,7 @@ func prepare(o Options) (*weighing, error) {
 	if err != nil {
 		return nil, err
 	}
-	w := &weighing{
+	w := &runner{
 		Options: o, experiment: e, specs: subject.Specs, trials: e.Quick, cpus: cpus,
 		contenders: make(map[string]*contender.Contender), failures: make(map[string]int), written: make(map[string]map[string][]byte),
 	}
@@ -182,7 +181,7 @@ func prepare(o Options) (*weighing, error) {
 	for _, cores := range w.trials.fit(len(cpus)) {
 		more := ""
 		if e.sweepsProcs(cores) {
-			more = fmt.Sprintf("; --sweep=%s has as many processes or threads on those", report.GOMAXPROCS)
+			more = fmt.Sprintf("; --sweep=%s runs as many processes or threads on these", report.GOMAXPROCS)
 		}
 		w.say("left out: %v cores: this machine has %d%s", cores, len(cpus), more)
 	}
@@ -208,14 +207,14 @@ func prepare(o Options) (*weighing, error) {
 	return w, w.compareKernel()
 }
 
-// check returns a *UsageError for options that make no sense.
-func (w *weighing) check() error {
+// check returns a *UsageError for invalid options.
+func (w *runner) check() error {
 	if fault := w.trials.fault(); fault != nil {
-		return &UsageError{fmt.Sprintf("--%s: %s", fault.key, fault.what)}
+		return &UsageError{fmt.Sprintf("--%s: %s", fault.key, fault.problem)}
 	}
 	for _, cores := range w.trials.Cores {
 		if int(cores) > len(w.cpus) {
-			return &UsageError{fmt.Sprintf("--cores: want at most %d, which is what this machine has, got %v", len(w.cpus), cores)}
+			return &UsageError{fmt.Sprintf("--cores: want at most %d, the number of this machine's processors, got %v", len(w.cpus), cores)}
 		}
 	}
 	if w.Until.Width < 0 || w.Until.Within < 0 {
@@ -227,7 +226,7 @@ func (w *weighing) check() error {
 	all := w.experiment.Contenders()
 	for _, name := range w.Only {
 		if !slices.Contains(all, name) {
-			return &UsageError{fmt.Sprintf("--only: %q takes no part in %s; these do: %s", name, w.experiment.Name, strings.Join(all, ", "))}
+			return &UsageError{fmt.Sprintf("--only: %q is not in %s; want %s", name, w.experiment.Name, strings.Join(all, ", "))}
 		}
 	}
 	if _, err := os.Stat(filepath.Join(w.Out, report.JournalFile)); w.Out != "" && err == nil {
@@ -236,26 +235,26 @@ func (w *weighing) check() error {
 	return nil
 }
 
-// checkFiles makes sure that the generator can open all its connections.
-func (w *weighing) checkFiles() error {
+// checkFiles returns an error if the generator cannot open all its connections.
+func (w *runner) checkFiles() error {
 	files := openFiles()
 	if most := slices.Max(w.trials.Connections); uint64(most+trial.SpareFiles) > files {
-		return &UsageError{fmt.Sprintf("--connections: %d need %d open files, and a process may have %d here; want fewer, or raise the limit (ulimit -n)",
+		return &UsageError{fmt.Sprintf("--connections: %d connections need %d open files, and the limit is %d; use fewer, or raise the limit (ulimit -n)",
 			most, most+trial.SpareFiles, files)}
 	}
 	return nil
 }
 
-// openFiles is how many files this process may have open.
+// openFiles returns the limit of this process's open files.
 func openFiles() uint64 {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
-		panic("lab: BUG: " + os.NewSyscallError("getrlimit", err).Error()) // it cannot fail with these arguments
+		panic("lab: BUG: " + os.NewSyscallError("getrlimit", err).Error()) // getrlimit cannot fail with these arguments
 	}
 	return limit.Cur
 }
 
-// placement says which processors the servers and the generator have.
+// placement describes on which processors the servers and the generator run.
 func placement(cpus []int, all []Cores) string {
 	var parts []string
 	for _, cores := range all {
@@ -264,26 +263,26 @@ func placement(cpus []int, all []Cores) string {
 		case servers != nil:
 			parts = append(parts, fmt.Sprintf("servers on %v, generator on %v", servers, generator))
 		case cores == 0:
-			parts = append(parts, "servers and generator share all")
+			parts = append(parts, "servers and generator share all processors")
 		default:
-			parts = append(parts, fmt.Sprintf("servers limited to %d threads, with too few processors to keep the generator off theirs", cores))
+			parts = append(parts, fmt.Sprintf("servers limited to %d threads; the machine has no processor for the generator alone", cores))
 		}
 	}
 	return strings.Join(parts, "; ")
 }
 
-// UsageError is an option that makes no sense, or not on this machine.
+// UsageError is an option that is invalid, or cannot be used on this machine.
 type UsageError struct{ What string }
 
 func (e *UsageError) Error() string { return e.What }
 
-func (w *weighing) tools() *contender.Tools {
+func (w *runner) tools() *contender.Tools {
 	return &contender.Tools{Cache: cmp.Or(w.Cache, filepath.Join(w.Root, ".cache")), Say: w.say}
 }
 
-// gather reads the contenders, brings what they need and builds them. One that cannot be had is left
-// out; one whose file is malformed is an error.
-func (w *weighing) gather(ctx context.Context) error {
+// gather reads and builds the contenders. It leaves out contenders that cannot be built, and
+// returns an error for a malformed file.
+func (w *runner) gather(ctx context.Context) error {
 	tools := w.tools()
 	for _, name := range w.experiment.Contenders() {
 		if len(w.Only) > 0 && name != w.experiment.Control && !slices.Contains(w.Only, name) {
@@ -313,7 +312,7 @@ func (w *weighing) gather(ctx context.Context) error {
 	return nil
 }
 
-func (w *weighing) spec(name string) (*contender.Spec, error) {
+func (w *runner) spec(name string) (*contender.Spec, error) {
 	for _, s := range w.specs {
 		if s.Name == name {
 			return s, nil
@@ -322,15 +321,14 @@ func (w *weighing) spec(name string) (*contender.Spec, error) {
 	return contender.ReadSpec(filepath.Join(w.Root, "contenders", name))
 }
 
-// addTwin lets the control take part again, under another name. What differs between
-// the two is chance.
-func (w *weighing) addTwin(control report.Entrant, c *contender.Contender) {
+// addTwin lets the control take part again, under another name. Their difference is chance.
+func (w *runner) addTwin(control report.Entrant, c *contender.Contender) {
 	control.Name, control.Title, control.Kind = twin, control.Title+" (twin)", report.Twin
 	w.run.Entrants = append(w.run.Entrants, control)
 	w.contenders[twin] = c
 }
 
-func (w *weighing) kind(name string) report.Kind {
+func (w *runner) kind(name string) report.Kind {
 	switch {
 	case name == w.experiment.Control:
 		return report.Control
@@ -344,11 +342,11 @@ func (w *weighing) kind(name string) report.Kind {
 	return report.Way
 }
 
-// comparable reports whether the control still takes part.
-func (w *weighing) comparable() bool { return w.contenders[w.experiment.Control] != nil }
+// comparable reports whether the control takes part.
+func (w *runner) comparable() bool { return w.contenders[w.experiment.Control] != nil }
 
-// follow reports how far the run has come, now and while the trial runs.
-func (w *weighing) follow(i, n, blocks int, began time.Time, slot trial.Slot) {
+// follow reports progress now and while the trial runs.
+func (w *runner) follow(i, n, blocks int, began time.Time, slot trial.Slot) {
 	if w.Watcher.Progress == nil {
 		return
 	}
@@ -372,50 +370,50 @@ func (w *weighing) follow(i, n, blocks int, began time.Time, slot trial.Slot) {
 	}
 }
 
-// keep adds the record of a timed trial, and leaves out contenders that keep failing.
-func (w *weighing) keep(rec trial.Record) {
+// keep adds the record of a timed trial. After failuresToDrop failures it leaves the contender out.
+func (w *runner) keep(rec trial.Record) {
 	w.record(rec)
 	if rec.Failure != "" {
 		w.say("failed: %s, block %d, %d connections: %s", w.entrant(rec.Contender).Title, rec.Block, rec.Connections, rec.Failure)
 		w.failures[rec.Contender]++
 		if w.failures[rec.Contender] == failuresToDrop {
-			w.leaveOut(w.entrant(rec.Contender), fmt.Sprintf("it failed %d times; the last time: %s", failuresToDrop, rec.Failure))
+			w.leaveOut(w.entrant(rec.Contender), fmt.Sprintf("it failed %d times; the last failure: %s", failuresToDrop, rec.Failure))
 		}
 	}
 }
 
 // record adds a record to the run and to the journal.
-func (w *weighing) record(rec trial.Record) {
+func (w *runner) record(rec trial.Record) {
 	w.run.Records = append(w.run.Records, rec)
 	if w.journal == nil {
 		return
 	}
 	if err := w.journal.Add(&rec); err != nil {
-		w.warn("results are no longer kept on disk: %v", err)
+		w.warn("results are no longer written to disk: %v", err)
 		_ = w.journal.Close()
 		w.journal = nil
 	}
 }
 
-func (w *weighing) entrant(name string) *report.Entrant {
+func (w *runner) entrant(name string) *report.Entrant {
 	i := slices.IndexFunc(w.run.Entrants, func(e report.Entrant) bool { return e.Name == name })
 	return &w.run.Entrants[i]
 }
 
-func (w *weighing) say(format string, args ...any) {
+func (w *runner) say(format string, args ...any) {
 	if w.Watcher.Say != nil {
 		w.Watcher.Say(format, args...)
 	}
 }
 
-// note keeps what a reader should know, though nothing is wrong with the run.
-func (w *weighing) note(format string, args ...any) {
+// note adds a remark to the report. It does not mean that the run is incomplete.
+func (w *runner) note(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	w.run.Notes = append(w.run.Notes, text)
 	w.say("%s", text)
 }
 
-func (w *weighing) warn(format string, args ...any) {
+func (w *runner) warn(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	w.run.Warnings = append(w.run.Warnings, text)
 	w.say("%s", text)

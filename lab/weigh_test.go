@@ -22,7 +22,7 @@ import (
 	"github.com/tarehq/tare/lab/report"
 )
 
-// TestMain lets the test binary play contenders.
+// TestMain lets the test binary be a contender: "play ROLE PLACE".
 func TestMain(m *testing.M) {
 	if len(os.Args) > 3 && os.Args[1] == "play" {
 		fmt.Fprintln(os.Stderr, play(os.Args[2], os.Args[3]))
@@ -31,7 +31,7 @@ func TestMain(m *testing.M) {
 	os.Exit(testkit.Tests{M: m}.Run())
 }
 
-// play serves on a port or on a socket, well or badly.
+// play serves on a port or on a socket. Some roles have a fault.
 func play(role, place string) error {
 	network, address := "tcp", "127.0.0.1:"+place
 	if filepath.IsAbs(place) {
@@ -41,18 +41,18 @@ func play(role, place string) error {
 	if err != nil {
 		return err
 	}
-	var asked atomic.Int64
+	var requests atomic.Int64
 	steps, _ := strconv.Atoi(strings.TrimPrefix(role, "works-"))
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body := "hello"
 		switch {
 		case role == "lies":
 			body = "goodbye"
-		case role == "dies" && asked.Add(1) > 20:
+		case role == "dies" && requests.Add(1) > 20:
 			fmt.Println("enough")
 			os.Exit(9)
 		case steps > 0 && work(steps) == 0:
-			body = "" // it is not: what works has to be used
+			body = "" // never happens: it keeps the compiler from removing the work
 		}
 		w.Header().Set("Content-Type", "text/plain")
 		w.Header().Set("Content-Length", fmt.Sprint(len(body)))
@@ -67,7 +67,7 @@ func play(role, place string) error {
 	return fcgi.Serve(l, handler)
 }
 
-// hangUp closes every connection once something has come by it.
+// hangUp closes every connection after its first byte.
 func hangUp(l net.Listener) error {
 	for {
 		c, err := l.Accept()
@@ -117,17 +117,17 @@ func project(t *testing.T) string {
 	return root
 }
 
-// Applications that speak FastCGI themselves are weighed beside one that speaks HTTP.
-// What is wrong with one is said, and is nobody else's trouble.
-func TestWeighByFastCGI(t *testing.T) {
+// FastCGI applications are compared with one that speaks HTTP. The failure of one does not affect
+// the others.
+func TestWeighComparesFastCGIAndIsolatesFailures(t *testing.T) {
 	run, _, err := lab.Weigh(context.Background(), lab.Options{Root: project(t), Experiment: "small"})
 	if err != nil {
 		t.Fatal(err)
 	}
 	why := map[string]string{
-		"lies":     `answers with body "goodbye", not "hello"`,
-		"dies":     "it failed 2 times; the last time: its application ended by itself (exit status 9)\n  application printed last:\n    enough",
-		"hangs-up": "does not answer after 3s: FastCGI: unexpected EOF",
+		"lies":     `responds with body "goodbye", not "hello"`,
+		"dies":     "it failed 2 times; the last failure: its application ended by itself (exit status 9)\n  application printed last:\n    enough",
+		"hangs-up": "no response after 3s: FastCGI: unexpected EOF",
 	}
 	for _, e := range run.Entrants {
 		if want := why[e.Name]; want == "" && e.Absent != "" || !strings.HasPrefix(e.Absent, want) {
@@ -139,17 +139,17 @@ func TestWeighByFastCGI(t *testing.T) {
 		if r.Failure == "" {
 			requests[r.Contender] += r.Load.Requests
 			if n := r.Load.Errors.Total(); n > 0 || r.WeightUs() <= 0 {
-				t.Errorf("%s: %d errors: %s; weight %v µs", r.Contender, n, r.Load.Errors.First, r.WeightUs())
+				t.Errorf("%s: %d errors: %s; %v µs per request", r.Contender, n, r.Load.Errors.First, r.WeightUs())
 			}
 		}
 	}
 	for _, name := range []string{"http", "twin", "tcp", "unix"} {
 		if requests[name] == 0 {
-			t.Errorf("%s was not weighed", name)
+			t.Errorf("%s was not measured", name)
 		}
 	}
 	if row := report.Analyze(run).Tables[0].Rows; len(row) != 5 {
-		t.Errorf("%d rows, want those four and the one that died", len(row))
+		t.Errorf("%d rows, want those four and dies", len(row))
 	}
 	if left, err := proc.Children(os.Getpid()); err != nil || len(left) != 0 {
 		t.Errorf("left running: %v, %v", left, err)

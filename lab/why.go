@@ -14,28 +14,27 @@ import (
 	"github.com/tarehq/tare/lab/trial"
 )
 
-// whyBlocks is how many blocks a counter-experiment has. It asks whether a difference goes, which
-// takes no interval: a cause that is named is most of it.
+// whyBlocks is the number of blocks of a counter-experiment. Causes that are reported explain most
+// of a difference, so that its change shows without an interval.
 const whyBlocks = 3
 
-// question is a finding whose counter-experiment can be carried out.
-type question struct {
+// counterExperiment tests the cause of a finding: it measures a contender with one setting changed.
+type counterExperiment struct {
 	row       *report.Row
 	condition trial.Condition
 	finding   *explain.Finding
 	toggled   *contender.Contender
-	to        string // what the setting is changed to
+	to        string // the changed setting, as after "with"
 }
 
-// why carries out the counter-experiments of what explains the run's differences, and adds them
-// to it.
-func (w *weighing) why(ctx context.Context) error {
-	questions, err := w.questions(ctx)
+// why carries out the counter-experiments and adds their results to the run.
+func (w *runner) why(ctx context.Context) error {
+	all, err := w.counterExperiments(ctx)
 	if err != nil {
 		return err
 	}
-	for i := range questions {
-		tested, err := w.answer(ctx, &questions[i])
+	for i := range all {
+		tested, err := w.test(ctx, &all[i])
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
@@ -47,8 +46,8 @@ func (w *weighing) why(ctx context.Context) error {
 	return nil
 }
 
-// questions are the findings with a setting that can be changed here.
-func (w *weighing) questions(ctx context.Context) (all []question, err error) {
+// counterExperiments returns one for each finding whose setting can be changed.
+func (w *runner) counterExperiments(ctx context.Context) (all []counterExperiment, err error) {
 	a := report.Analyze(w.run)
 	for i := range a.Tables {
 		t := &a.Tables[i]
@@ -69,7 +68,7 @@ func (w *weighing) questions(ctx context.Context) (all []question, err error) {
 					return nil, err
 				}
 				if toggled != nil {
-					all = append(all, question{why.Row, t.Condition, f, toggled, cmp.Or(to, f.Counter.To)})
+					all = append(all, counterExperiment{why.Row, t.Condition, f, toggled, cmp.Or(to, f.Counter.To)})
 				}
 			}
 		}
@@ -77,12 +76,12 @@ func (w *weighing) questions(ctx context.Context) (all []question, err error) {
 	return all, nil
 }
 
-// rarely has Go's collector run a quarter as often as it does by itself: GOGC is 100 then.
-const rarely = "GOGC=400"
+// rareGC makes Go's garbage collector run a quarter as often as with the default, 100.
+const rareGC = "GOGC=400"
 
-// toggled returns the contender with a setting changed: as its file says, or as can be done with
-// any, and what that is; nil if it is not known.
-func (w *weighing) toggled(ctx context.Context, c *contender.Contender, s explain.Setting) (as *contender.Contender, to string, err error) {
+// toggled returns the contender with a setting changed, by its contender.yaml or by a general rule,
+// and a description of the change. It returns nil if neither knows the setting.
+func (w *runner) toggled(ctx context.Context, c *contender.Contender, s explain.Setting) (as *contender.Contender, to string, err error) {
 	i := slices.IndexFunc(c.Toggles, func(t contender.Toggle) bool { return t.Setting == string(s) })
 	is := *c
 	switch {
@@ -96,15 +95,16 @@ func (w *weighing) toggled(ctx context.Context, c *contender.Contender, s explai
 		spec.Front = ""
 		is.Spec = &spec
 	case s == explain.Memory && slices.ContainsFunc(c.Versions, func(v string) bool { return strings.HasPrefix(v, "go1.") }):
-		is.Spec = c.Toggled(&contender.Toggle{Env: []string{rarely}})
+		is.Spec = c.Toggled(&contender.Toggle{Env: []string{rareGC}})
 	default:
 		return nil, "", nil
 	}
 	return &is, to, nil
 }
 
-// other returns a contender that takes part, or is brought now; nil if it cannot be had.
-func (w *weighing) other(ctx context.Context, name string) (*contender.Contender, error) {
+// other returns a contender, and prepares it if it does not take part. It returns nil if that
+// fails.
+func (w *runner) other(ctx context.Context, name string) (*contender.Contender, error) {
 	if c := w.contenders[name]; c != nil {
 		return c, nil
 	}
@@ -114,28 +114,28 @@ func (w *weighing) other(ctx context.Context, name string) (*contender.Contender
 	}
 	c, err := w.tools().Prepare(ctx, spec)
 	if err != nil && ctx.Err() == nil {
-		w.note("What %s would show is not known: %v.", spec.Title, err)
+		w.note("%s cannot be measured: %v.", spec.Title, err)
 		return nil, nil
 	}
 	return c, err
 }
 
-// answer carries out one counter-experiment: blocks of the contender, of the contender with the
+// test carries out one counter-experiment: blocks of the contender, of the contender with the
 // setting changed and of the control.
-func (w *weighing) answer(ctx context.Context, q *question) (report.CounterExperiment, error) {
-	f := q.finding
+func (w *runner) test(ctx context.Context, x *counterExperiment) (report.CounterExperiment, error) {
+	f := x.finding
 	tested := report.CounterExperiment{
-		Contender: q.row.Name, Condition: q.condition, Cause: f.Cause, Setting: f.Counter.Setting, To: q.to, Explains: f.Explains,
+		Contender: x.row.Name, Condition: x.condition, Cause: f.Cause, Setting: f.Counter.Setting, To: x.to, Explains: f.Explains,
 		ChangesControl: f.Counter.ChangesControl,
 	}
-	if tested.Failure = w.unlike(ctx, q); tested.Failure != "" || ctx.Err() != nil {
+	if tested.Failure = w.responseChange(ctx, x); tested.Failure != "" || ctx.Err() != nil {
 		return tested, ctx.Err()
 	}
 	const as, toggled, control = "as it is", "toggled", "control"
-	sides := map[string]*contender.Contender{as: w.contenders[q.row.Name], toggled: q.toggled, control: w.contenders[w.experiment.Control]}
+	sides := map[string]*contender.Contender{as: w.contenders[x.row.Name], toggled: x.toggled, control: w.contenders[w.experiment.Control]}
 	values := make(map[int]map[string]float64)
 	err := w.carryOut(ctx, &series{
-		conditions: []trial.Condition{q.condition}, together: true, members: func(trial.Condition) []string { return []string{as, toggled, control} }, control: control,
+		conditions: []trial.Condition{x.condition}, together: true, members: func(trial.Condition) []string { return []string{as, toggled, control} }, control: control,
 		what: " while testing the explanations,", contenders: sides, blocks: whyBlocks, measure: w.bench.Measure,
 		keep: func(rec trial.Record) {
 			if rec.Failure != "" {
@@ -162,7 +162,7 @@ func (w *weighing) answer(ctx context.Context, q *question) (report.CounterExper
 	return tested, nil
 }
 
-// quantity is what of a trial a finding explains.
+// quantity returns the figure of a record that a finding explains.
 func quantity(r *trial.Record, q explain.Quantity) float64 {
 	switch q {
 	case explain.Rate:
@@ -173,16 +173,16 @@ func quantity(r *trial.Record, q explain.Quantity) float64 {
 	return r.WeightUs()
 }
 
-// unlike says how the contender with the setting changed answers otherwise than it does as it is:
-// fields and connections may differ, which may be the setting; what is answered may not.
-func (w *weighing) unlike(ctx context.Context, q *question) string {
-	answer, err := w.ask(ctx, q.row.Entrant, q.toggled)
+// responseChange describes how the changed setting changes the response's status or body, or
+// returns "". Header fields and the connection may change: that may be what the setting does.
+func (w *runner) responseChange(ctx context.Context, x *counterExperiment) string {
+	response, err := w.request(ctx, x.row.Entrant, x.toggled)
 	if err != nil {
 		return err.Error()
 	}
-	for _, d := range equal.Compare(q.row.Response, answer) {
+	for _, d := range equal.Compare(x.row.Response, response) {
 		if slices.Contains([]string{"status", "body", "body length"}, d.What) {
-			return fmt.Sprintf("with %s it answers otherwise: %s", q.to, d)
+			return fmt.Sprintf("with %s it responds differently: %s", x.to, d)
 		}
 	}
 	return ""

@@ -1,5 +1,4 @@
-// Package application is what the contenders in Go serve: an application for each
-// experiment, so that it is the same whatever serves it.
+// Package application has an application for each experiment, which all contenders in Go share.
 package application
 
 import (
@@ -10,9 +9,8 @@ import (
 // Body is the response's body.
 const Body = "Hello World\n"
 
-// Handler is the first write-up's handler, for net/http and what is compatible with it:
-// it sets four header fields and answers with twelve bytes of body. A response by HTTP
-// is 153 bytes whichever way it is served.
+// Handler is the first write-up's handler, for servers with net/http's API. It sets four header
+// fields and sends a body of twelve bytes. An HTTP response has 153 bytes with every server.
 func Handler(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Server", "gophr")
 	w.Header().Set("Connection", "keep-alive")

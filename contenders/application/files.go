@@ -2,5 +2,5 @@ package application
 
 import "net/http"
 
-// Files serves the folder that the program runs in.
+// Files serves the working directory.
 func Files() http.Handler { return http.FileServer(http.Dir(".")) }

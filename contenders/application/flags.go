@@ -11,14 +11,14 @@ import (
 	"strings"
 )
 
-// Site is what a command line says: which application to serve, and where.
+// Site is an application with its listener, from a command line.
 type Site struct {
 	Listener net.Listener
-	FastCGI  bool // is to be spoken there, not HTTP
+	FastCGI  bool // instead of HTTP
 	Handler  http.Handler
 }
 
-// FromFlags listens as the command line says.
+// FromFlags parses the command line and listens.
 func FromFlags() (*Site, error) {
 	name := flag.String("application", "hello", "which application to serve")
 	address := flag.String("listen", "", "address to listen on")
@@ -39,12 +39,12 @@ func listen(address, socket string) (net.Listener, error) {
 	}
 	l, err := net.Listen("unix", socket)
 	if err == nil {
-		err = os.Chmod(socket, 0o666) // nginx's workers are another user
+		err = os.Chmod(socket, 0o666) // nginx's workers run as another user
 	}
 	return l, err
 }
 
-// named returns the application of a name.
+// named returns the application with a name.
 func named(name string) (http.Handler, error) {
 	all := map[string]http.Handler{
 		"hello": http.HandlerFunc(Handler), "println": http.HandlerFunc(Println), "lines": Lines(), "files": Files(),

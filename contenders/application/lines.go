@@ -7,8 +7,7 @@ import (
 	"strconv"
 )
 
-// Lines answers with as many lines of a text as the path says, numbered: its address is
-// /text/number.
+// Lines sends numbered lines of a text. The path is /text/number.
 func Lines() http.Handler {
 	path := regexp.MustCompile(`^/([^/]+)/([0-9]+)$`)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -5,7 +5,7 @@ import (
 	"net/http"
 )
 
-// Println answers with the same body and leaves the head to the server.
+// Println sends the same body and sets no header fields.
 func Println(w http.ResponseWriter, _ *http.Request) {
 	fmt.Fprintln(w, "Hello World")
 }

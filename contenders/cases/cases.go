@@ -1,5 +1,5 @@
-// Package cases is what the servers of the benchmarks in bench/ have in common: what a
-// request costs its handler, by path, and how a server is started.
+// Package cases is shared by the servers of the benchmarks in bench/. It has their handlers by
+// path, and their command line.
 package cases
 
 import (
@@ -23,20 +23,20 @@ import (
 const (
 	nap = 5 * time.Millisecond
 
-	// hangsAfter is how many requests /hangs serves at once, as from a cache. Each later one takes
-	// hang, as when what is behind it has stopped.
+	// hangsAfter is the number of requests that /hangs serves at once, like a cache. Each later one
+	// takes hang, as if an upstream had stopped.
 	hangsAfter = 300
 	hang       = 200 * time.Millisecond
 
-	// perMicrosecond is how many steps of burn take about a microsecond. It is fixed,
-	// so that every server does the same work, whatever its clock says.
+	// perMicrosecond is the number of steps of burn that take about a microsecond. It is constant,
+	// so that every server does the same work.
 	perMicrosecond = 575
 
-	// kept is how many connections to the backend are kept: more than are in use.
+	// kept is the maximum of idle connections to the backend: more than are in use.
 	kept = 512
 )
 
-// Site is what a server of cases serves, and where.
+// Site is a server's handler with its listener.
 type Site struct {
 	Listener net.Listener
 	TLS      *tls.Config // nil without TLS
@@ -47,7 +47,7 @@ type Site struct {
 	served  atomic.Uint64 // requests for /hangs
 }
 
-// FromFlags makes a site as the command line says.
+// FromFlags parses the command line and listens.
 func FromFlags() (*Site, error) {
 	address := flag.String("listen", "", "address to listen on")
 	overTLS := flag.Bool("tls", false, "speak TLS")
@@ -66,7 +66,7 @@ func FromFlags() (*Site, error) {
 
 var errNoSuchPath = errors.New("no such path: want /hello, /sleep, /hangs, /burn30, /burn200 or /backend")
 
-// Answer does what a path stands for and returns the body of the answer.
+// Answer does the work of a path and returns the response's body.
 func (s *Site) Answer(path string) (string, error) {
 	switch path {
 	case "/hello":
@@ -88,7 +88,7 @@ func (s *Site) Answer(path string) (string, error) {
 	return application.Body, nil
 }
 
-// ServeHTTP answers for net/http and what is compatible with it.
+// ServeHTTP implements http.Handler.
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := s.Answer(r.URL.Path)
 	if err != nil {
@@ -99,15 +99,14 @@ func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, body)
 }
 
-// burn takes about so many microseconds of processor time. Each step needs the result
-// of the one before.
+// burn uses about that many microseconds of CPU time. Each step needs the result of the one before.
 func (s *Site) burn(microseconds int) {
 	x := uint64(microseconds)
 	for range microseconds * perMicrosecond {
 		x = x*6364136223846793005 + 1442695040888963407
 		x ^= x >> 29
 	}
-	if x == 0 { // which the compiler cannot exclude
+	if x == 0 { // never happens, but keeps the compiler from removing the loop
 		s.burnt.Add(1)
 	}
 }

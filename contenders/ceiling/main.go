@@ -1,6 +1,6 @@
-// Command ceiling answers every request with the same bytes and hardly looks at it:
-// the least that a server on one thread can do. It is not a server anyone can use.
-// It takes whatever one read brings for one request.
+// Command ceiling sends the same bytes for every request without parsing it: the least that a
+// server on one thread can do. It treats the result of each read as one request, so that it cannot
+// be used as a server.
 package main
 
 import (
@@ -26,7 +26,7 @@ func main() {
 	log.Fatal(serve(*address))
 }
 
-// serve returns only if it fails.
+// serve returns only after an error.
 func serve(address string) error {
 	listener, err := listen(address)
 	if err != nil {

@@ -10,13 +10,13 @@ import (
 	"github.com/tarehq/tare/internal/inmemory"
 )
 
-// answer is what a server answers, but for its date.
+// answer is a server's response without its date.
 type answer struct {
 	text     []byte
 	from, to int // of the date's value
 }
 
-// firstAnswer asks a server once and reads its answer in full.
+// firstAnswer sends one request to a server and reads the whole response.
 func firstAnswer(server Server, requests int) (*answer, error) {
 	var text bytes.Buffer
 	l := inmemory.Listen(inmemory.Load{Request: request(), Requests: requests, Clients: 1, Total: 1, Responses: func() io.Writer { return &text }})
@@ -29,7 +29,7 @@ func firstAnswer(server Server, requests int) (*answer, error) {
 	from := bufio.NewReader(bytes.NewReader(text.Bytes()))
 	resp, err := http.ReadResponse(from, nil)
 	if err != nil {
-		return nil, fmt.Errorf("%w in the answer %q", err, text.Bytes())
+		return nil, fmt.Errorf("%w in the response %q", err, text.Bytes())
 	}
 	got, err := io.ReadAll(resp.Body)
 	date := []byte(resp.Header.Get("Date"))
@@ -42,12 +42,11 @@ func firstAnswer(server Server, requests int) (*answer, error) {
 	return &answer{text.Bytes(), at, at + len(date)}, nil
 }
 
-// client compares what a server writes with what it must. It forgives the date, which
-// passes.
+// client compares a server's responses with the expected one. It ignores the date.
 type client struct {
 	want    *answer
-	at      int // in the answer that comes
-	answers int // that have come
+	at      int // position in the current response
+	answers int // number of complete responses
 	err     error
 }
 
@@ -63,7 +62,7 @@ func (c *client) Write(p []byte) (int, error) {
 		n := min(len(rest), end-c.at)
 		isDate := c.at >= c.want.from && c.at < c.want.to
 		if !isDate && !bytes.Equal(rest[:n], c.want.text[c.at:c.at+n]) {
-			c.err = fmt.Errorf("answer %d differs from the first: want %q, got %q", c.answers+1, c.want.text[c.at:], rest)
+			c.err = fmt.Errorf("response %d differs from the first: want %q, got %q", c.answers+1, c.want.text[c.at:], rest)
 			return 0, c.err
 		}
 		rest = rest[n:]

@@ -15,35 +15,35 @@ import (
 )
 
 const (
-	// echoed is the path that is asked for, and answered as the body.
+	// echoed is the requested path, and the response's body.
 	echoed = "/foo/bar?baz=123"
 
-	// fastBody is the body that a fast server answers.
+	// fastBody is the body of the fast server's response.
 	fastBody = "012345678912"
 )
 
-// Ask makes one request and returns its status and body, which is valid until the next.
+// Ask sends one request and returns the status and the body, which is valid until the next call.
 type Ask func() (status int, body []byte, err error)
 
-// ClientOptions are what a client is made of.
+// ClientOptions configure a client.
 type ClientOptions struct {
-	Dial  func() (net.Conn, error) // nil: by TCP, to where the URL says
-	Conns int                      // connections to a host that are kept
+	Dial  func() (net.Conn, error) // nil dials the URL's host by TCP
+	Conns int                      // maximum of connections to a host
 }
 
-// Client is what is measured, with a server of its own library.
+// Client is the client to be measured.
 type Client interface {
-	// Get returns what asks for a URL, with a new request each time. Each goroutine has
-	// one of its own.
+	// Get returns an Ask for a URL that makes a new request each time. Each goroutine has
+	// its own.
 	Get(url string) Ask
-	// Again does the same with one request, which is used again.
+	// Again is like Get, but reuses one request.
 	Again(url string) Ask
-	// Close closes connections that are not used.
+	// Close closes idle connections.
 	Close()
 }
 
-// DoFastServer measures a client whose answers are there as soon as it has asked. Each
-// goroutine asks a host of its own.
+// DoFastServer measures a client whose responses are available at once. Each goroutine sends
+// requests to a host of its own.
 func DoFastServer(b *testing.B, newClient func(ClientOptions) Client) {
 	c := newClient(ClientOptions{Dial: dialFast, Conns: runtime.GOMAXPROCS(0)})
 	defer c.Close()
@@ -51,8 +51,8 @@ func DoFastServer(b *testing.B, newClient func(ClientOptions) Client) {
 	parallel(b, 1, fastBody, func() Ask { return c.Again(fmt.Sprintf("http://host%d.example.org/some/page", host.Add(1))) })
 }
 
-// EndToEndTCP measures a client and a server over loopback, parallelism times as many at
-// a time as GOMAXPROCS. The server answers as the body what it was asked for.
+// EndToEndTCP measures a client and a server over loopback, with parallelism times GOMAXPROCS
+// goroutines. The server's response body is the request's path.
 func EndToEndTCP(b *testing.B, parallelism int, newClient func(ClientOptions) Client, newServer func() Server) {
 	l, err := net.Listen("tcp4", "127.0.0.1:0")
 	if err != nil {
@@ -61,7 +61,7 @@ func EndToEndTCP(b *testing.B, parallelism int, newClient func(ClientOptions) Cl
 	endToEnd(b, parallelism, l, "http://"+l.Addr().String()+echoed, newClient(ClientOptions{Conns: conns(parallelism)}), newServer())
 }
 
-// EndToEndInmemory does the same without sockets.
+// EndToEndInmemory is like EndToEndTCP, without sockets.
 func EndToEndInmemory(b *testing.B, parallelism int, newClient func(ClientOptions) Client, newServer func() Server) {
 	l := fasthttputil.NewInmemoryListener()
 	endToEnd(b, parallelism, l, "http://example.org"+echoed, newClient(ClientOptions{Dial: l.Dial, Conns: conns(parallelism)}), newServer())
@@ -72,11 +72,11 @@ func conns(parallelism int) int { return parallelism * runtime.GOMAXPROCS(0) }
 func endToEnd(b *testing.B, parallelism int, l net.Listener, url string, c Client, s Server) {
 	served := make(chan struct{})
 	go func() {
-		_ = s.Serve(l) // which ends with an error that says that the listener was closed
+		_ = s.Serve(l) // always an error: the listener is closed
 		close(served)
 	}()
 	parallel(b, parallelism, echoed, func() Ask { return c.Get(url) })
-	l.Close() // before the server: a client that still dials holds the listener
+	l.Close() // before the server: a client that still dials blocks the listener
 	select {
 	case <-served:
 	case <-time.After(patience):
@@ -88,8 +88,8 @@ func endToEnd(b *testing.B, parallelism int, l net.Listener, url string, c Clien
 	}
 }
 
-// parallel asks b.N times and checks every answer. Everybody asks once before that: to
-// connect counts for nothing in ten seconds, and for much in a part of one.
+// parallel sends b.N requests and checks every response. Each goroutine sends one before the timer
+// starts: connecting is negligible in ten seconds, but not in a short run.
 func parallel(b *testing.B, parallelism int, want string, newAsk func() Ask) {
 	asks := make(chan Ask, conns(parallelism))
 	var connecting sync.WaitGroup
@@ -126,13 +126,13 @@ func checked(ask Ask, want string) error {
 	return err
 }
 
-// fastConn is a client's end of a connection to a server that takes no time.
+// fastConn is the client's end of a connection to a server that responds at once.
 type fastConn struct {
 	asked  chan struct{}
 	closed chan struct{}
 	once   sync.Once
 	answer string
-	at     int // of the answer that is being read
+	at     int // position in the current response
 	addr   net.TCPAddr
 }
 
@@ -143,7 +143,7 @@ func dialFast() (net.Conn, error) {
 	}, nil
 }
 
-// Write takes a request: clients here write it whole.
+// Write receives a request. The clients write it with one call.
 func (c *fastConn) Write(p []byte) (int, error) {
 	select {
 	case c.asked <- struct{}{}:
@@ -153,7 +153,7 @@ func (c *fastConn) Write(p []byte) (int, error) {
 	}
 }
 
-// Read gives the answer, once it was asked for.
+// Read returns the response after a request.
 func (c *fastConn) Read(p []byte) (int, error) {
 	if c.at == 0 {
 		select {

@@ -11,7 +11,7 @@ import (
 	"github.com/tarehq/tare/contenders/engines"
 )
 
-// liar answers each request with what the function returns for it, n from 1.
+// liar sends for each request the result of a function; n counts from 1.
 type liar struct {
 	site   *engines.Site
 	answer func(n int64) string
@@ -41,7 +41,7 @@ const (
 	wrong = "HTTP/1.1 200 OK\r\nDate: Thu, 01 Jan 1970 00:00:00 GMT\r\nContent-Type: text/plain\r\nContent-Length: 13\r\n\r\nHello, wurld!"
 )
 
-// passes reports whether a server that answers so is measured rather than refused.
+// passes reports whether the benchmark accepts a server with these responses.
 func passes(t *testing.T, answer func(n int64) string) bool {
 	t.Helper()
 	var n atomic.Int64
@@ -51,19 +51,19 @@ func passes(t *testing.T, answer func(n int64) string) bool {
 	return r.N > 0
 }
 
-// A server that answers anything else than it must, be it once, is not measured.
-func TestWrongAnswers(t *testing.T) {
+// One wrong response makes the benchmark fail.
+func TestWrongResponsesFail(t *testing.T) {
 	for name, answer := range map[string]func(n int64) string{
-		"always wrong":   func(int64) string { return wrong },
-		"wrong later":    func(n int64) string { return map[bool]string{false: right, true: wrong}[n > 2] },
-		"nothing":        func(int64) string { return "" },
-		"nothing later":  func(n int64) string { return map[bool]string{false: right, true: ""}[n > 2] },
-		"two":            func(int64) string { return right + right },
-		"two later":      func(n int64) string { return map[bool]string{false: right, true: right + right}[n > 2] },
-		"half an answer": func(n int64) string { return map[bool]string{false: right, true: right[:40]}[n > 2] },
-		"another status": func(int64) string { return strings.Replace(right, "200 OK", "201 OK", 1) },
-		"another type":   func(int64) string { return strings.Replace(right, "text/plain", "text/html ", 1) },
-		"no date":        func(int64) string { return strings.Replace(right, "Date:", "Dote:", 1) },
+		"always wrong":    func(int64) string { return wrong },
+		"wrong later":     func(n int64) string { return map[bool]string{false: right, true: wrong}[n > 2] },
+		"nothing":         func(int64) string { return "" },
+		"nothing later":   func(n int64) string { return map[bool]string{false: right, true: ""}[n > 2] },
+		"two":             func(int64) string { return right + right },
+		"two later":       func(n int64) string { return map[bool]string{false: right, true: right + right}[n > 2] },
+		"half a response": func(n int64) string { return map[bool]string{false: right, true: right[:40]}[n > 2] },
+		"another status":  func(int64) string { return strings.Replace(right, "200 OK", "201 OK", 1) },
+		"another type":    func(int64) string { return strings.Replace(right, "text/plain", "text/html ", 1) },
+		"no date":         func(int64) string { return strings.Replace(right, "Date:", "Dote:", 1) },
 		"chunked": func(int64) string {
 			return fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n", 13, "Hello, world!")
 		},
@@ -76,9 +76,8 @@ func TestWrongAnswers(t *testing.T) {
 	}
 }
 
-// Only the date may differ.
-func TestDatesPass(t *testing.T) {
+func TestDatesMayDiffer(t *testing.T) {
 	if !passes(t, func(n int64) string { return []string{right, later}[n%2] }) {
-		t.Error("answers that differ in their date were refused")
+		t.Error("responses that differ in their date were rejected")
 	}
 }

@@ -7,10 +7,10 @@ import (
 	"net/http"
 )
 
-// HTTPClient is an http.Client as a Client, with whatever Transport.
+// HTTPClient is a Client that wraps an http.Client with any Transport.
 type HTTPClient struct{ http.Client }
 
-// DialContext is what a Transport dials with; nil is by TCP.
+// DialContext returns the dial function of a Transport; nil dials by TCP.
 func (o ClientOptions) DialContext() func(ctx context.Context, network, address string) (net.Conn, error) {
 	if o.Dial == nil {
 		return nil
@@ -46,7 +46,7 @@ func read(resp *http.Response, err error) (int, []byte, error) {
 	return resp.StatusCode, b, err
 }
 
-// Echo answers what it was asked for.
+// Echo responds with the request's path.
 func Echo(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "text/plain")
 	_, _ = io.WriteString(w, r.RequestURI)

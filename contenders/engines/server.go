@@ -14,47 +14,46 @@ import (
 )
 
 const (
-	// body is the body of an answer.
+	// body is the body of a response.
 	body = "Hello, world!"
 
 	// manyClients is the number of connections of the benchmarks that have many.
 	manyClients = 10_000
 
-	// patience is how long a server may take to finish what it has begun.
+	// patience is the timeout of a server's last responses.
 	patience = 10 * time.Second
 )
 
-// request has the fields, and within a few bytes the length, of the write-up's.
+// request has the same fields as the write-up's, and nearly the same length.
 func request() []byte {
 	return []byte("GET /some/page?query HTTP/1.1\r\nHost: example.org\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101\r\n" +
 		"Referer: http://example.org/from?page=1\r\nCookie: session=0123456789; theme=dark; seen=abcdef\r\n\r\n")
 }
 
-// Server is what is measured.
+// Server is the server to be measured.
 type Server interface {
-	// Serve takes connections until the listener has no more.
+	// Serve accepts connections until the listener is closed.
 	Serve(net.Listener) error
-	// Close gives back what the server holds, when its connections are closed.
+	// Close releases resources after all connections are closed.
 	Close() error
 }
 
-// Site is what servers serve, in two ways: as an http.Handler, and for those that
-// have another API in parts.
+// Site is what servers serve: as an http.Handler, and in parts for servers with another API.
 type Site struct {
-	Clients int // connections at a time
+	Clients int // concurrent connections
 
 	requests int // on each connection
 	handled  atomic.Int64
 	wrong    atomic.Int64
 }
 
-// Body is what is answered, as text/plain.
+// Body returns the body of responses, which is text/plain.
 func (s *Site) Body() []byte { return []byte(body) }
 
-// Last reports whether a server is to close the connection after its answer.
+// Last reports whether a server must close the connection after its response.
 func (s *Site) Last() bool { return s.requests == 1 }
 
-// Note counts a request, and whether it came as it was sent.
+// Note counts a request, and checks that it was received as sent.
 func (s *Site) Note(isGet bool) {
 	s.handled.Add(1)
 	if !isGet {
@@ -62,7 +61,7 @@ func (s *Site) Note(isGet bool) {
 	}
 }
 
-// Handler answers for net/http and what is compatible with it.
+// Handler returns a handler for servers with net/http's API.
 func (s *Site) Handler() http.Handler {
 	answer, last := s.Body(), s.Last()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -76,14 +75,14 @@ func (s *Site) Handler() http.Handler {
 	})
 }
 
-// PerConn is a benchmark of as many clients as there are processors, with so many
-// requests on each connection.
+// PerConn returns a site with as many clients as processors, and the given number of requests on
+// each connection.
 func PerConn(requests int) *Site { return &Site{requests: requests, Clients: runtime.NumCPU()} }
 
-// PerConn10KClients is one of ten thousand clients.
+// PerConn10KClients is like PerConn with ten thousand clients.
 func PerConn10KClients(requests int) *Site { return &Site{requests: requests, Clients: manyClients} }
 
-// ServerGet has a server answer b.N requests and checks every byte of every answer.
+// ServerGet sends b.N requests to a server and checks every byte of every response.
 func ServerGet(b *testing.B, site *Site, start func(*Site) Server) {
 	want, err := firstAnswer(start(site), site.requests)
 	if err != nil {
@@ -114,14 +113,14 @@ func ServerGet(b *testing.B, site *Site, start func(*Site) Server) {
 		answers += c.answers
 	}
 	if n := int(site.handled.Load()); n != b.N || answers != b.N || site.wrong.Load() > 0 {
-		b.Fatalf("%d requests were sent: %d handled, %d of them not as they were sent, %d answers", b.N, n, site.wrong.Load(), answers)
+		b.Fatalf("%d requests were sent: %d handled, %d of them not as they were sent, %d responses", b.N, n, site.wrong.Load(), answers)
 	}
 	if err := server.Close(); err != nil {
 		b.Fatal(err)
 	}
 }
 
-// run has a server serve a load to its end.
+// run serves all requests of a load.
 func run(server Server, l *inmemory.Listener, total int) error {
 	if err := server.Serve(l); err != nil && !errors.Is(err, io.EOF) {
 		return err

@@ -1,5 +1,5 @@
-// Command faults serves the application well or, as flags say, with one fault. The lab's
-// explanations are tried on it: each has to name the fault of its own, and no other.
+// Command faults serves the application, without or with one fault. Tests of the lab's explanations
+// use it: an explanation must name this fault and no other.
 package main
 
 import (
@@ -18,29 +18,29 @@ import (
 	"github.com/tarehq/tare/contenders/application"
 )
 
-// server is what is common to all requests.
+// server is the handler with its fault.
 type server struct {
 	body   []byte
-	pieces int      // in which the answer is sent
-	log    *os.File // gets a line of each request
+	pieces int      // writes of a response
+	log    *os.File // receives a line for each request
 	alloc  int      // bytes of memory for each request
 	work   int      // KB to hash for each request
 	lock   *sync.Mutex
-	hangUp bool // after each answer
+	hangUp bool // after each response
 }
 
 func main() {
 	log.SetFlags(0)
 	s := &server{}
 	size := flag.Int("body", len(application.Body), "bytes of body")
-	flag.IntVar(&s.pieces, "pieces", 1, "writes of an answer")
-	flag.IntVar(&s.alloc, "alloc", 0, "bytes of memory to take for each request")
+	flag.IntVar(&s.pieces, "pieces", 1, "writes of a response")
+	flag.IntVar(&s.alloc, "alloc", 0, "bytes of memory to allocate for each request")
 	flag.IntVar(&s.work, "work", 0, "KB to hash for each request")
-	flag.BoolVar(&s.hangUp, "close", false, "close connections after an answer")
+	flag.BoolVar(&s.hangUp, "close", false, "close connections after a response")
 	delay := flag.Bool("delay", false, "leave Nagle's algorithm on")
 	name := flag.String("log", "", "file that gets a line of each request")
 	lock := flag.Bool("lock", false, "do the work of one request at a time")
-	procs := flag.Int("procs", 0, "GOMAXPROCS; 0 is what the environment says")
+	procs := flag.Int("procs", 0, "GOMAXPROCS; 0 is the environment's")
 	site, err := application.FromFlags()
 	if err == nil && *name != "" {
 		s.log, err = os.OpenFile(*name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
@@ -62,7 +62,7 @@ func main() {
 	log.Fatal(http.Serve(l, s))
 }
 
-// delaying are connections with Nagle's algorithm, which Go turns off.
+// delaying is a listener whose connections use Nagle's algorithm, which Go disables.
 type delaying struct{ net.Listener }
 
 func (d delaying) Accept() (net.Conn, error) {
@@ -96,7 +96,7 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// labour is what a request takes besides its answer.
+// labour does the work of a request before its response.
 func (s *server) labour() {
 	memory := make([]byte, s.alloc)
 	runtime.KeepAlive(memory)

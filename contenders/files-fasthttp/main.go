@@ -1,4 +1,4 @@
-// Command files-fasthttp serves the folder that it runs in with fasthttp's own file server.
+// Command files-fasthttp serves its working directory with fasthttp's own file server.
 package main
 
 import (

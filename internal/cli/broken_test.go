@@ -26,22 +26,18 @@ import (
 func brokenTests() []brokenTest {
 	return []brokenTest{
 		{"well", nil, true},
-		{"lies", []string{`LEFT OUT: lies: answers with body "goodbye", not "hello"`}, false},
-		{"lacks", []string{`LEFT OUT: lacks: it does not answer as the control does: field X-Kind: none, where the control has "greeting"`}, false},
-		{"closes", []string{`LEFT OUT: closes: it does not answer as the control does: keep-alive: its connection is closed after a response, where the control's is kept`}, false},
-		{"crashes", []string{`LEFT OUT: crashes: it failed 2 times; the last time: its application ended by itself (exit status 9)`, "out of luck"}, false},
-		{"late", []string{`LEFT OUT: late: does not answer after 300ms`}, false},
-		{"forks", []string{`LEFT OUT: forks: its application ended by itself (exit status 0), and left "broken"`,
-			`an application has to stay in the foreground`}, false},
+		{"lies", []string{`LEFT OUT: lies: responds with body "goodbye", not "hello"`}, false},
+		{"lacks", []string{`LEFT OUT: lacks: its response differs from the control's: field X-Kind: none, where the control has "greeting"`}, false},
+		{"closes", []string{`LEFT OUT: closes: its response differs from the control's: keep-alive: its connection is closed after a response, where the control's is kept`}, false},
+		{"crashes", []string{`LEFT OUT: crashes: it failed 2 times; the last failure: its application ended by itself (exit status 9)`, "out of luck"}, false},
+		{"late", []string{`LEFT OUT: late: no response after 300ms`}, false},
+		{"forks", []string{`LEFT OUT: forks: its application ended by itself (exit status 0), and left "broken"`, `an application must stay in the foreground`}, false},
 		// Correct when requested alone, and sometimes wrong under load.
-		{"garbles", []string{`LEFT OUT: garbles: it failed 2 times; the last time: it responds differently under load: `,
-			`body of 5 bytes differs from the expected 5 bytes`}, false},
-		{"falters", []string{`LEFT OUT: falters: it failed 2 times; the last time: it responds differently under load: `,
-			`unexpected status 500`}, false},
+		{"garbles", []string{`LEFT OUT: garbles: it failed 2 times; the last failure: it responds differently under load: `, `body of 5 bytes differs from the expected 5 bytes`}, false},
+		{"falters", []string{`LEFT OUT: falters: it failed 2 times; the last failure: it responds differently under load: `, `unexpected status 500`}, false},
 		// These can still be measured.
-		{"holds", []string{`holds leaves processes behind when it is told to end: "broken" (process`,
-			"They are ended, too."}, true},
-		{"deaf", []string{`deaf does not end when it is told to (SIGTERM). It is killed each time.`}, true},
+		{"holds", []string{`holds leaves processes behind on SIGTERM: "broken" (process`, "They are killed, too."}, true},
+		{"deaf", []string{`deaf does not end on SIGTERM. It is killed each time.`}, true},
 	}
 }
 

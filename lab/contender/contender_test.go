@@ -24,7 +24,7 @@ import (
 	"github.com/tarehq/tare/lab/yamlfile"
 )
 
-// TestMain lets the test binary play contenders, and the guard.
+// TestMain lets the test binary be a contender or the guard: "play ROLE ARGS".
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == "play" {
 		play(os.Args[2], os.Args[3:])
@@ -57,7 +57,7 @@ func play(role string, args []string) {
 		os.Exit(3)
 	case "silent":
 		time.Sleep(time.Minute)
-	case "stubborn": // ignores being asked to end
+	case "stubborn": // ignores SIGTERM
 		ignore(syscall.SIGTERM)
 		serve(http.Serve, args[0])
 	case "forks": // leaves a child in a session of its own
@@ -69,7 +69,7 @@ func play(role string, args []string) {
 	}
 }
 
-// serveWhat answers with a text and the number of processors.
+// serveWhat responds with a text and GOMAXPROCS.
 func serveWhat(text, port string) {
 	fmt.Fprintln(os.Stderr, http.ListenAndServe("127.0.0.1:"+port, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		fmt.Fprint(w, text+os.Getenv("GOMAXPROCS"))
@@ -111,10 +111,10 @@ func stage(t *testing.T, o contender.StageOptions) *contender.Stage {
 	return s
 }
 
-// actor is a contender played by the test binary.
-// patience is how long a test waits for what is bound to come.
+// patience is the timeout of tests for events that must happen.
 const patience = 30 * time.Second
 
+// actor returns a contender that the test binary plays.
 func actor(role string) *contender.Contender { return actorAt(role, contender.HTTP, "{port}") }
 
 func actorAt(role, protocol, place string) *contender.Contender {
@@ -123,14 +123,14 @@ func actorAt(role, protocol, place string) *contender.Contender {
 	return &contender.Contender{Spec: s, Bin: os.Args[0]}
 }
 
-// start starts a contender and waits until it answers.
+// start starts a contender and waits until it responds.
 func start(ctx context.Context, s *contender.Stage, c *contender.Contender, set contender.Setting) (*contender.Running, error) {
 	return s.Start(ctx, c, set, func(ctx context.Context, address string) error {
 		return equal.Ready(ctx, c.At(address), equal.Request{Method: "GET", Path: "/", Host: "a"})
 	})
 }
 
-func TestStartAndStop(t *testing.T) {
+func TestStopEndsWhatStartStarted(t *testing.T) {
 	s := stage(t, contender.StageOptions{})
 	cpus, err := contender.AllCPUs()
 	if err != nil {
@@ -173,7 +173,7 @@ func TestStartAndStop(t *testing.T) {
 	}
 }
 
-func TestFailuresToStart(t *testing.T) {
+func TestStartReportsFailures(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -187,13 +187,13 @@ func TestFailuresToStart(t *testing.T) {
 		want  []string
 	}{
 		{"crash", nil, []string{"its application ended by itself (exit status 3)", "cannot find my configuration"}},
-		{"silent", nil, []string{"does not answer after 3s", "connection refused"}},
-		// Whoever holds the port answers, but it is not the contender.
+		{"silent", nil, []string{"no response after 3s", "connection refused"}},
+		// The response comes from another program that holds the port.
 		{"silent", takenPort, []string{"port " + strconv.Itoa(taken.Addr().(*net.TCPAddr).Port) + " is held by process " + strconv.Itoa(os.Getpid()), "which was not started here"}},
 	} {
 		s := stage(t, contender.StageOptions{Ports: test.ports})
 		c := actor(test.role)
-		c.Ready.Within = yamlfile.Duration(3 * time.Second) // long beside how long a busy machine may let a test wait
+		c.Ready.Within = yamlfile.Duration(3 * time.Second) // long enough for a busy machine
 		_, err := start(context.Background(), s, c, contender.Setting{Cores: 1})
 		for _, want := range test.want {
 			if err == nil || !strings.Contains(err.Error(), want) {
@@ -203,8 +203,7 @@ func TestFailuresToStart(t *testing.T) {
 	}
 }
 
-// A server whose port is taken fails to bind and says so.
-func TestPortTaken(t *testing.T) {
+func TestStartReportsThatPortIsInUse(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -217,7 +216,7 @@ func TestPortTaken(t *testing.T) {
 	}
 }
 
-func TestLongSocketPath(t *testing.T) {
+func TestTooLongSocketPathIsRejected(t *testing.T) {
 	long := filepath.Join(t.TempDir(), strings.Repeat("x", 100))
 	if err := os.Mkdir(long, 0o755); err != nil {
 		t.Fatal(err)
@@ -226,12 +225,12 @@ func TestLongSocketPath(t *testing.T) {
 	c := actor("silent")
 	c.Run, c.Front = "{bin} play silent {socket}", contender.Nginx
 	_, err := start(context.Background(), stage(t, contender.StageOptions{}), c, contender.Setting{Cores: 1})
-	if err == nil || !strings.Contains(err.Error(), "set TMPDIR to a folder with a shorter name") {
+	if err == nil || !strings.Contains(err.Error(), "set TMPDIR to a folder with a shorter path") {
 		t.Error(err)
 	}
 }
 
-func TestDeathIsNoticed(t *testing.T) {
+func TestDeadIsClosedWhenAProcessEnds(t *testing.T) {
 	s := stage(t, contender.StageOptions{})
 	r, err := start(context.Background(), s, actor("server"), contender.Setting{Cores: 1})
 	if err != nil {
@@ -239,12 +238,12 @@ func TestDeathIsNoticed(t *testing.T) {
 	}
 	if resp, err := http.Get("http://" + r.Address + "/die"); err == nil {
 		resp.Body.Close()
-		t.Fatal("it answers and lives")
+		t.Fatal("it responds and still runs")
 	}
 	select {
 	case <-r.Dead():
 	case <-time.After(patience):
-		t.Fatal("not noticed")
+		t.Fatal("Dead is not closed")
 	}
 	if err := r.WhyDead(); !strings.Contains(err.Error(), "its application ended by itself (exit status 7)") || !strings.Contains(err.Error(), "out of luck") {
 		t.Error(err)
@@ -254,7 +253,7 @@ func TestDeathIsNoticed(t *testing.T) {
 	}
 }
 
-func TestChildrenThatMovedAwayAreEnded(t *testing.T) {
+func TestStopEndsChildrenInOtherSessions(t *testing.T) {
 	s := stage(t, contender.StageOptions{})
 	r, err := start(context.Background(), s, actor("forks"), contender.Setting{Cores: 1})
 	if err != nil {
@@ -281,8 +280,8 @@ func running(t *testing.T, commandLine string) bool {
 	return false
 }
 
-// When whoever runs the lab is killed, the guard ends what it ran.
-func TestGuardOutlivesItsMaster(t *testing.T) {
+// When the lab's process is killed, the guard ends its processes.
+func TestGuardCleansUpAfterKilledProcess(t *testing.T) {
 	guard := exec.Command(os.Args[0], "play", "guard")
 	in, err := guard.StdinPipe()
 	if err != nil {
@@ -299,7 +298,7 @@ func TestGuardOutlivesItsMaster(t *testing.T) {
 		}
 	}
 	defer func() { spared.Process.Kill(); spared.Wait() }()
-	marked := exec.Command("setsid", "sleep", "64") // it is in no group that the guard knows
+	marked := exec.Command("setsid", "sleep", "64") // in a group that the guard does not know
 	marked.Env = append(os.Environ(), "TARE_STAGE=test")
 	if err := marked.Start(); err != nil {
 		t.Fatal(err)
@@ -317,14 +316,14 @@ func TestGuardOutlivesItsMaster(t *testing.T) {
 		t.Errorf("marked: %v", err)
 	}
 	if !running(t, "sleep 63") {
-		t.Error("the guard ended what had been taken back")
+		t.Error("the guard ended a group that was withdrawn")
 	}
 	if _, err := os.Stat(folder); !os.IsNotExist(err) {
 		t.Errorf("folder: %v", err)
 	}
 }
 
-func TestStopWhileStarting(t *testing.T) {
+func TestStartEndsWithItsContext(t *testing.T) {
 	s := stage(t, contender.StageOptions{})
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
@@ -333,7 +332,7 @@ func TestStopWhileStarting(t *testing.T) {
 	}
 }
 
-func TestFreePort(t *testing.T) {
+func TestFreePortIsBelowPortsOfClients(t *testing.T) {
 	low, _, _ := strings.Cut(proc.Sysctl("net.ipv4.ip_local_port_range"), " ")
 	limit, _ := strconv.Atoi(low)
 	seen := map[int]bool{}
@@ -358,7 +357,7 @@ func ignore(sig os.Signal) {
 	}()
 }
 
-func TestSpecFaults(t *testing.T) {
+func TestMalformedSpecsAreRejected(t *testing.T) {
 	const fine = "title: t\nabout: a\nneeds: [go]\nbuild: go build -o {bin} .\nrun: \"{bin} {port}\"\nprotocol: http\n"
 	for _, test := range []struct{ name, from, to, want string }{
 		{"fine", "", "", ""},
@@ -366,23 +365,23 @@ func TestSpecFaults(t *testing.T) {
 		{"unknown key", "title: t", "tittle: t", `contender.yaml:1: unknown field "tittle"`},
 		{"protocol", "protocol: http", "protocol: spdy", `contender.yaml:6: protocol "spdy": want http or fastcgi`},
 		{"front", "protocol: http", "protocol: http\nfront: apache", `contender.yaml:7: front "apache": want nginx, or a front_run that starts it`},
-		{"own front without need", "protocol: http", "protocol: http\nfront: own\nfront_run: \"{front} {conf}\"", "contender.yaml:3: the front reads an nginx.conf"},
+		{"own front without need", "protocol: http", "protocol: http\nfront: own\nfront_run: \"{front} {conf}\"", "contender.yaml:3: needs: nginx is missing; the front's nginx.conf includes"},
 		{"own front", "needs: [go]\nbuild: go build -o {bin} .\nrun: \"{bin} {port}\"", "needs: [nginx]\nfront: own\nfront_build: go build -o {front} .\nfront_run: \"{front} {conf}\"", ""},
-		{"front_run without a front", "protocol: http", "protocol: http\nfront_run: \"{front}\"", "front is missing, and there is a front_build or front_run"},
-		{"front_run of nginx", "needs: [go]\nbuild: go build -o {bin} .\nrun: \"{bin} {port}\"", "needs: [nginx]\nfront: nginx\nfront_run: x", `contender.yaml:4: front "nginx": it needs no front_build`},
+		{"front_run without a front", "protocol: http", "protocol: http\nfront_run: \"{front}\"", "front is missing; front_build and front_run require it"},
+		{"front_run of nginx", "needs: [go]\nbuild: go build -o {bin} .\nrun: \"{bin} {port}\"", "needs: [nginx]\nfront: nginx\nfront_run: x", `contender.yaml:4: front "nginx": excludes front_build`},
 		{"fastcgi alone", "protocol: http", "protocol: fastcgi", ""},
 		{"on a socket alone", "{port}", "{socket}", ""},
-		{"no port", "{port}", "80", "contender.yaml:5: run: want {addr}, {port} or {socket}: where the application is to listen"},
-		{"need", "[go]", "[go, rust]", `contender.yaml:3: needs "rust": tare cannot provide that; want go, nginx, python, ruby, cc or mini-httpd`},
-		{"front without need", "protocol: http", "protocol: http\nfront: nginx", "contender.yaml:3: the front is nginx, but needs does not say so"},
-		{"quotes", "go build", "sh -c 'go build'", "contender.yaml:4: build: there is no shell"},
+		{"no port", "{port}", "80", "contender.yaml:5: run: want {addr}, {port} or {socket}, the address to listen on"},
+		{"need", "[go]", "[go, rust]", `contender.yaml:3: needs "rust": unknown tool; want go, nginx, python, ruby, cc or mini-httpd`},
+		{"front without need", "protocol: http", "protocol: http\nfront: nginx", "contender.yaml:3: needs: nginx is missing; the front is nginx"},
+		{"quotes", "go build", "sh -c 'go build'", "contender.yaml:4: build: quotes are not supported"},
 		{"placeholder", "{bin} .", "{bim} .", `contender.yaml:4: build: "{bim}": want {bin}, {home}, {dir}, {cores}, {venv}, {ruby}, {mini-httpd}, {site}, {addr}, {port}, {ports}, {socket}, {front} or {conf}`},
-		{"several ports alone", "{port}", "{ports}", "contender.yaml:5: run: several {ports} want a front before them"},
+		{"several ports alone", "{port}", "{ports}", "contender.yaml:5: run: {ports} requires a front"},
 		{"several ports", "needs: [go]\nbuild: go build -o {bin} .\nrun: \"{bin} {port}\"", "needs: [nginx]\nfront: nginx\nrun: \"x {ports} {cores}\"", ""},
 		{"a front alone", "needs: [go]\nbuild: go build -o {bin} .\nrun: \"{bin} {port}\"", "needs: [nginx]\nfront: nginx", ""},
-		{"cores", "protocol: http", "protocol: http\ncores: 4", `contender.yaml:7: cores "4": want all, or leave it out`},
-		{"source", "protocol: http", "protocol: http\nsource: [contender.yaml, main.go]", `contender.yaml:7: source: there is no file "main.go"`},
-		{"site", "protocol: http", "protocol: http\nsite: x", `contender.yaml:7: site: there is no folder "x"`},
+		{"cores", "protocol: http", "protocol: http\ncores: 4", `contender.yaml:7: cores "4": want all or nothing`},
+		{"source", "protocol: http", "protocol: http\nsource: [contender.yaml, main.go]", `contender.yaml:7: source: no file "main.go"`},
+		{"site", "protocol: http", "protocol: http\nsite: x", `contender.yaml:7: site: no folder "x"`},
 		{"version", "protocol: http", "protocol: http\nversion: \"{bun} -v\"", `contender.yaml:7: version: "{bun}": want {bin}`},
 		{"time", "protocol: http", "protocol: http\nready:\n  within: soon", "contender.yaml:8: invalid duration \"soon\": want a time such as 500ms or 30s"},
 	} {

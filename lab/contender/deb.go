@@ -12,10 +12,10 @@ import (
 	"strings"
 )
 
-// Tree is a folder that Debian packages were unpacked into.
+// Tree is a folder with unpacked Debian packages.
 type Tree struct{ Root string }
 
-// Env returns what a program of the tree needs to find the tree's libraries.
+// Env returns the environment in which the tree's programs find its libraries.
 func (t Tree) Env() []string {
 	dirs, _ := filepath.Glob(filepath.Join(t.Root, "usr/lib/*-linux-gnu*"))
 	more, _ := filepath.Glob(filepath.Join(t.Root, "lib/*-linux-gnu*"))
@@ -26,9 +26,9 @@ func (t Tree) Env() []string {
 	return []string{"LD_LIBRARY_PATH=" + strings.Join(dirs, ":")}
 }
 
-// Package downloads Debian packages and unpacks them into the cache, with those
-// libraries they depend on that the machine does not have. Nothing is installed: no
-// script of theirs runs, no privilege is needed.
+// Package downloads Debian packages and unpacks them into the cache, with the libraries that they
+// depend on and the machine lacks. It does not install them: it runs none of their scripts and
+// needs no privilege.
 func (t *Tools) Package(ctx context.Context, names ...string) (Tree, error) {
 	return t.tree(names[0], func(work string) error {
 		fresh := filepath.Join(work, "root")
@@ -42,32 +42,31 @@ func (t *Tools) Package(ctx context.Context, names ...string) (Tree, error) {
 	})
 }
 
-// packages is Package with all that the packages depend on, as far as the machine
-// does not have it.
+// packages is like Package, but adds all dependencies that the machine lacks.
 func (t *Tools) packages(ctx context.Context, name string, names []string) (Tree, error) {
 	return t.tree(name, func(work string) error {
 		out, err := t.apt(ctx, work, slices.Concat([]string{"--simulate", "--no-install-recommends", "install"}, names)...)
 		if err != nil {
 			return err
 		}
-		var lacking []string
+		var needed []string
 		for line := range strings.Lines(string(out)) {
 			if fields := strings.Fields(line); len(fields) > 1 && fields[0] == "Inst" {
-				lacking = append(lacking, fields[1])
+				needed = append(needed, fields[1])
 			}
 		}
-		if len(lacking) == 0 {
-			return errors.New("its Debian packages are installed, and it does not work")
+		if len(needed) == 0 {
+			return errors.New("its Debian packages are installed, but it does not work")
 		}
-		if err := t.download(ctx, work, lacking); err != nil {
+		if err := t.download(ctx, work, needed); err != nil {
 			return err
 		}
 		return unpack(ctx, work, filepath.Join(work, "root"))
 	})
 }
 
-// tree returns a tree of the cache. If it is not there yet, fill is told a folder to
-// work in, and makes the tree there, under the name of root.
+// tree returns a tree of the cache. If it does not exist, fill makes it in the subfolder root of
+// work.
 func (t *Tools) tree(name string, fill func(work string) error) (Tree, error) {
 	tree := Tree{filepath.Join(t.Cache, "debian", name)}
 	if _, err := os.Stat(tree.Root); err == nil {
@@ -75,7 +74,7 @@ func (t *Tools) tree(name string, fill func(work string) error) (Tree, error) {
 	}
 	for _, program := range []string{"apt-get", "dpkg"} {
 		if _, err := exec.LookPath(program); err != nil {
-			return Tree{}, fmt.Errorf("it is not installed, and without %s its Debian package cannot be unpacked", program)
+			return Tree{}, fmt.Errorf("not installed, and its Debian package cannot be unpacked without %s", program)
 		}
 	}
 	t.say("unpacking %s from its Debian package", name)
@@ -92,7 +91,7 @@ func (t *Tools) tree(name string, fill func(work string) error) (Tree, error) {
 	}
 	err = os.Rename(filepath.Join(work, "root"), tree.Root)
 	if errors.Is(err, os.ErrExist) {
-		err = nil // somebody else was as quick
+		err = nil // another process has made it meanwhile
 	}
 	return tree, err
 }
@@ -103,8 +102,8 @@ func (t *Tools) download(ctx context.Context, dir string, names []string) error 
 	return err
 }
 
-// apt runs apt-get for what needs no privilege. Should the machine's package lists be
-// empty, as on a new container, lists of our own are fetched, which needs none either.
+// apt runs apt-get without privilege. If that fails because the machine's package lists are empty,
+// as in a new container, it downloads lists into the cache and tries again.
 func (t *Tools) apt(ctx context.Context, dir string, args ...string) ([]byte, error) {
 	options := []string{"-o", "APT::Sandbox::User=root"}
 	out, err := command(ctx, dir, "apt-get", slices.Concat(options, args)...)
@@ -142,14 +141,14 @@ func unpack(ctx context.Context, dir, root string) error {
 	return nil
 }
 
-// addLibraries unpacks the libraries that the package's programs lack here.
+// addLibraries unpacks the libraries that the package's programs need and the machine lacks.
 func (t *Tools) addLibraries(ctx context.Context, work string, tree Tree, name string) error {
 	if !lacksLibrary(ctx, tree) {
 		return nil
 	}
 	own, err := filepath.Glob(filepath.Join(work, name+"_*.deb"))
 	if err != nil || len(own) == 0 {
-		return fmt.Errorf("the package of %s has another name than expected", name)
+		return fmt.Errorf("no downloaded file %s_*.deb", name)
 	}
 	out, err := command(ctx, work, "dpkg-deb", "-f", own[0], "Depends")
 	if err != nil {
@@ -175,7 +174,7 @@ func (t *Tools) addLibraries(ctx context.Context, work string, tree Tree, name s
 	return unpack(ctx, sub, tree.Root)
 }
 
-// lacksLibrary asks the loader whether the tree's programs find their libraries.
+// lacksLibrary reports whether the loader does not find a library of one of the tree's programs.
 func lacksLibrary(ctx context.Context, tree Tree) bool {
 	for _, dir := range []string{"usr/sbin", "usr/bin"} {
 		programs, _ := filepath.Glob(filepath.Join(tree.Root, dir, "*"))

@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// program is one that can be run.
+// program is an executable with the environment that it needs.
 type program struct {
 	path string
-	env  []string // what it needs in its environment
+	env  []string
 }
 
-// debianTool is a program of Debian's, with what it needs to serve.
+// debianTool is a program with its Debian packages.
 type debianTool struct {
 	packages []string
 	program  string
-	probe    []string // arguments with which it ends well if all is there
+	probe    []string // arguments with which it succeeds if it is complete
 }
 
 func debianTools() map[string]debianTool {
@@ -79,7 +79,7 @@ func (t Tree) program(name string) string {
 	return ""
 }
 
-// rubyEnv returns what Ruby needs to find the tree's libraries of its own.
+// rubyEnv returns the environment in which Ruby finds the tree's Ruby libraries.
 func (t Tree) rubyEnv() []string {
 	var dirs []string
 	for _, pattern := range []string{

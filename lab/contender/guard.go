@@ -16,16 +16,16 @@ import (
 	"github.com/tarehq/tare/lab/proc"
 )
 
-// The guard is told, a line each, which process groups run, which folders exist and
-// which kernel settings were changed. When its input ends before they are taken back, the
-// process that it guards has died, and the guard ends, removes and undoes them.
+// Verbs of the lines that the guard reads. They register process groups, folders, marks and changes
+// of kernel settings, or withdraw them. The guard's input ends when the guarded process has died.
+// Then the guard kills, removes and undoes what is still registered.
 const (
 	guardWatch  = "watch"  // a process group
-	guardForget = "forget" // one that has ended
+	guardForget = "forget" // a process group that has ended
 	guardRemove = "remove" // a folder
-	guardMark   = "mark"   // a variable in the environment of all that runs, groups of its own included
-	guardUndo   = "undo"   // a kernel.Change, in JSON
-	guardUndone = "undone" // likewise
+	guardMark   = "mark"   // an environment variable of processes, whatever their group
+	guardUndo   = "undo"   // a kernel.Change in JSON
+	guardUndone = "undone" // a kernel.Change in JSON that was undone
 )
 
 // Guard is the body of the guard process. It returns when in ends.
@@ -33,20 +33,20 @@ func Guard(in io.Reader) {
 	w := wards{groups: make(map[int]bool), changes: make(map[string]kernel.Change)}
 	for lines := bufio.NewScanner(in); lines.Scan(); {
 		verb, what, _ := strings.Cut(lines.Text(), " ")
-		w.hear(verb, what)
+		w.register(verb, what)
 	}
 	w.end()
 }
 
-// wards are what a guard was told of.
+// wards are what a guard ends, removes and undoes.
 type wards struct {
 	groups         map[int]bool
 	folders, marks []string
 	changes        map[string]kernel.Change // by the setting's name
 }
 
-// hear takes one line. One that cannot be understood is nothing that could be undone.
-func (w *wards) hear(verb, what string) {
+// register handles one line. It ignores lines that it cannot parse.
+func (w *wards) register(verb, what string) {
 	group, groupErr := strconv.Atoi(what)
 	var change kernel.Change
 	changeErr := json.Unmarshal([]byte(what), &change)
@@ -67,7 +67,7 @@ func (w *wards) hear(verb, what string) {
 	}
 }
 
-// end ends, removes and undoes what was not taken back. Nobody is left to tell of errors.
+// end kills, removes and undoes everything registered. It ignores errors: nobody can receive them.
 func (w *wards) end() {
 	for group := range w.groups {
 		family, _ := proc.Family(group)
@@ -85,10 +85,10 @@ func (w *wards) end() {
 	}
 }
 
-// endMarked ends all processes that were started with one of the variables in their
-// environment: those that left their group, and whose parents have died.
+// endMarked kills all processes with one of the marks in their environment. It finds processes that
+// left their group and whose parents have died.
 func endMarked(marks []string) {
-	const rounds = 5 // each may find what was started meanwhile
+	const rounds = 5 // processes may start others meanwhile
 	for range rounds {
 		all, _ := proc.All()
 		marked := slices.DeleteFunc(all, func(p proc.Process) bool {
@@ -103,14 +103,14 @@ func endMarked(marks []string) {
 	}
 }
 
-// guard is this side of a guard process.
+// guard is the guarded process's side of a guard process.
 type guard struct {
 	cmd *exec.Cmd
 	in  io.WriteCloser
 }
 
-// startGuard starts the guard in a session of its own, where ^C does not reach it,
-// and without the death signal that other children get.
+// startGuard starts the guard in a session of its own, where ^C does not reach it. Unlike other
+// children it has no death signal.
 func startGuard(command []string) (*guard, error) {
 	c := exec.Command(command[0], command[1:]...)
 	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -124,9 +124,9 @@ func startGuard(command []string) (*guard, error) {
 	return &guard{c, in}, nil
 }
 
-// tell is best effort: a guard that has died guards nothing, which harms nobody
-// unless this process dies, too.
-func (g *guard) tell(verb string, what any) {
+// send writes a line to the guard. It ignores errors: a dead guard does harm only if this process
+// is killed, too.
+func (g *guard) send(verb string, what any) {
 	if g != nil {
 		fmt.Fprintln(g.in, verb, what)
 	}
@@ -137,17 +137,16 @@ func (g *guard) close() error {
 	return g.cmd.Wait()
 }
 
-// Keep has the guard undo a change of a kernel setting, should this process be killed
-// before Forget.
-func (s *Stage) Keep(c kernel.Change) { s.guard.tellChange(guardUndo, c) }
+// Keep makes the guard undo a change of a kernel setting if this process is killed before Forget.
+func (s *Stage) Keep(c kernel.Change) { s.guard.sendChange(guardUndo, c) }
 
-// Forget takes a change back that was undone.
-func (s *Stage) Forget(c kernel.Change) { s.guard.tellChange(guardUndone, c) }
+// Forget withdraws a change that was undone.
+func (s *Stage) Forget(c kernel.Change) { s.guard.sendChange(guardUndone, c) }
 
-func (g *guard) tellChange(verb string, c kernel.Change) {
+func (g *guard) sendChange(verb string, c kernel.Change) {
 	line, err := json.Marshal(c)
 	if err != nil {
 		panic(fmt.Sprintf("contender: BUG: a change of a kernel setting: %v", err))
 	}
-	g.tell(verb, string(line))
+	g.send(verb, string(line))
 }

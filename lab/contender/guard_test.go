@@ -11,8 +11,8 @@ import (
 	"github.com/tarehq/tare/lab/kernel"
 )
 
-// The guard undoes the changes of kernel settings that were not taken back, unless
-// somebody else has changed them.
+// The guard undoes changes of kernel settings that were not withdrawn, unless another program has
+// changed the setting.
 func TestGuardUndoesChanges(t *testing.T) {
 	tree := kernel.Tree{Root: t.TempDir()}
 	lines := []string{`undo {"name": "no JSON`, `undo {"name": "../../outside", "from": "1", "to": "2"}`}

@@ -2,7 +2,7 @@ package contender
 
 import "strings"
 
-// Behind are the places where a front finds the application: host:port each, or the path of a
+// Behind returns the addresses of the application behind a front: host:port each, or the path of a
 // unix socket. Without a front there are none.
 func (r *Running) Behind() []string {
 	if r.Front == "" {

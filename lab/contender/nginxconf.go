@@ -10,26 +10,25 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// NginxConf is what an experiment's nginx.conf is a template over. The template is
-// the write-up's own configuration; these are the places where it must fit the
-// machine and the contender.
+// NginxConf is the data of an experiment's nginx.conf template. The template is the write-up's own
+// configuration. The fields stand for values that depend on the machine and on the contender.
 type NginxConf struct {
-	User        string   // whom the workers run as; "" without privilege
-	Workers     int      // as many as the processors the servers may use, unless they are swept
-	Nofile      uint64   // descriptors a worker may have
-	Connections uint64   // connections a worker may have
+	User        string   // user of the workers; "" if nginx does not run as root
+	Workers     int      // number of the servers' processors, unless a sweep varies it
+	Nofile      uint64   // limit of a worker's file descriptors
+	Connections uint64   // limit of a worker's connections
 	Dir         string   // scratch: pid, logs, temporary files
-	Site        string   // the folder that is served; "" if the contender names none
-	Etc         string   // holds mime.types and fastcgi_params
-	Port        int      // to listen on, on 127.0.0.1
+	Site        string   // the folder that is served; "" if the contender has none
+	Etc         string   // the folder with mime.types and fastcgi_params
+	Port        int      // listens on 127.0.0.1
 	Host        string   // the request's host
 	Protocol    string   // the application's: http or fastcgi
-	Upstreams   []string // the application's addresses, as nginx writes them; none if nginx serves alone
+	Upstreams   []string // the application's addresses, as in nginx.conf; none without an application
 
-	Set map[string]string // the contender's settings: {{.Setting "name"}} is one, or ""
+	Set map[string]string // the contender's settings; {{.Setting "name"}} is a value, or ""
 }
 
-// Upstream returns the application's address, if it has but one.
+// Upstream returns the application's first address, or "".
 func (n *NginxConf) Upstream() string {
 	if len(n.Upstreams) == 0 {
 		return ""
@@ -37,16 +36,16 @@ func (n *NginxConf) Upstream() string {
 	return n.Upstreams[0]
 }
 
-// Setting returns one of the contender's settings; "" if it has none of the name.
+// Setting returns the value of one of the contender's settings, or "".
 func (n *NginxConf) Setting(name string) string { return n.Set[name] }
 
-// What the write-ups gave a worker, where the machine allows.
+// The write-ups' limits of a worker, used as far as the machine allows.
 const (
 	wantedNofile      = 200_000
 	wantedConnections = 10_000
 )
 
-// fit fills in what depends on the machine.
+// fit sets the fields that depend on the machine.
 func (n *NginxConf) fit() error {
 	var limit unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
@@ -73,8 +72,8 @@ func (n *NginxConf) render(t *template.Template, file string) ([]byte, error) {
 	return b.Bytes(), os.WriteFile(file, b.Bytes(), 0o644)
 }
 
-// ParseNginxConf reads an experiment's nginx.conf and checks that it is a template
-// over NginxConf.
+// ParseNginxConf parses an experiment's nginx.conf and checks that NginxConf has the fields that
+// the template uses.
 func ParseNginxConf(file string) (*template.Template, error) {
 	source, err := os.ReadFile(file)
 	if err != nil {
@@ -83,7 +82,7 @@ func ParseNginxConf(file string) (*template.Template, error) {
 	return NewNginxConf(file, string(source))
 }
 
-// NewNginxConf is ParseNginxConf for a text that comes from elsewhere than a file.
+// NewNginxConf is like ParseNginxConf, but parses a string. name is used in errors.
 func NewNginxConf(name, source string) (*template.Template, error) {
 	t, err := template.New(name).Option("missingkey=error").Parse(source)
 	if err != nil {

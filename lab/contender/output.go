@@ -5,11 +5,11 @@ import (
 	"io"
 )
 
-// maxOutput is how much of what a process printed is returned.
+// maxOutput is the maximum of Output, in bytes.
 const maxOutput = 1 << 20
 
-// Output returns what a role's process has printed, the last of it if it is long; nothing of a
-// role that there is not.
+// Output returns the output of a role's process, at most the last maxOutput bytes. If the contender
+// has no such role, it returns nil.
 func (r *Running) Output(role string) ([]byte, error) {
 	for _, p := range r.parts {
 		if p.role != role {

@@ -13,13 +13,13 @@ import (
 	"github.com/tarehq/tare/lab/yamlfile"
 )
 
-// What a Spec's Network may say.
+// Values of Spec.Network.
 const (
 	TCP  = "tcp"
 	Unix = "unix"
 )
 
-// words are those that start the application.
+// words returns the program and the arguments that start the application.
 func (s *Spec) words() []string {
 	if len(s.Command) > 0 {
 		return s.Command
@@ -27,8 +27,9 @@ func (s *Spec) words() []string {
 	return strings.Fields(s.Run)
 }
 
-// told reports whether the application is told of a place by one of the placeholders.
-func (s *Spec) told(placeholders ...string) bool {
+// hasPlaceholder reports whether the application's command or environment has one of the
+// placeholders.
+func (s *Spec) hasPlaceholder(placeholders ...string) bool {
 	for _, word := range slices.Concat(s.words(), s.Env) {
 		for _, p := range placeholders {
 			if strings.Contains(word, p) {
@@ -39,15 +40,15 @@ func (s *Spec) told(placeholders ...string) bool {
 	return false
 }
 
-// onSocket reports whether the application is reached by a unix socket.
+// onSocket reports whether the application listens on a unix socket.
 func (s *Spec) onSocket() bool {
-	return s.Network == Unix || s.Network == "" && s.told("{socket}")
+	return s.Network == Unix || s.Network == "" && s.hasPlaceholder("{socket}")
 }
 
-// misplaced says what is wrong with where the application is told to listen, and
-// under which key.
-func (s *Spec) misplaced() (key, what string) {
-	port, socket := s.told("{addr}", "{port}", "{ports}"), s.told("{socket}")
+// addressFault returns the key and the description of an error in how the application gets its
+// address.
+func (s *Spec) addressFault() (key, what string) {
+	port, socket := s.hasPlaceholder("{addr}", "{port}", "{ports}"), s.hasPlaceholder("{socket}")
 	key = "run"
 	if len(s.Command) > 0 {
 		key = "command"
@@ -55,24 +56,24 @@ func (s *Spec) misplaced() (key, what string) {
 	switch {
 	case len(s.words()) == 0:
 		return "", "" // the front serves alone
-	case s.told("{ports}") && (s.Front == "" || s.told("{addr}", "{port}")):
-		return key, "several {ports} want a front before them, and no port besides"
+	case s.hasPlaceholder("{ports}") && (s.Front == "" || s.hasPlaceholder("{addr}", "{port}")):
+		return key, "{ports} requires a front, and excludes {port} and {addr}"
 	case len(s.Command) > 0 && s.Run != "":
-		return key, "there is a run, too; want one of the two"
+		return key, "want either command or run, got both"
 	case !port && !socket:
-		return key, "want {addr}, {port} or {socket}: where the application is to listen"
+		return key, "want {addr}, {port} or {socket}, the address to listen on"
 	case s.Network == "" && port && socket:
-		return key, "want {port} or {socket}, and not both, or say in network which of them counts"
+		return key, "want either {port} or {socket}; with both, set network to tcp or unix"
 	case s.Network == "", s.Network == TCP && port, s.Network == Unix && socket:
 		return "", ""
 	case s.Network != TCP && s.Network != Unix:
 		return "network", fmt.Sprintf("got %q, want %s or %s", s.Network, TCP, Unix)
 	}
-	return "network", fmt.Sprintf("the application is not told where to listen for %s", s.Network)
+	return "network", fmt.Sprintf("the application has no placeholder for an address of %s", s.Network)
 }
 
-// Fit fills in what a Spec leaves out when it does not come from a folder of its own:
-// dir is that of the file, which relative paths are of.
+// Fit sets the defaults of a Spec without a folder of its own. dir is the folder of its file;
+// relative paths are relative to it.
 func (s *Spec) Fit(dir string) {
 	if s.Dir = dir; s.Folder == "" || !filepath.IsAbs(s.Folder) {
 		s.Folder = filepath.Join(dir, s.Folder)
@@ -82,8 +83,7 @@ func (s *Spec) Fit(dir string) {
 	}
 }
 
-// Program is the file that Command's first word names: as a shell would find it from
-// Folder.
+// Program returns the path of Command's program, found as a shell in Folder would find it.
 func (s *Spec) Program() (string, error) {
 	name := s.Command[0]
 	if strings.Contains(name, "/") && !filepath.IsAbs(name) {
@@ -92,33 +92,33 @@ func (s *Spec) Program() (string, error) {
 	path, err := exec.LookPath(name)
 	switch {
 	case errors.Is(err, os.ErrPermission):
-		return "", fmt.Errorf("%q is not a program: its file may not be executed", s.Command[0])
+		return "", fmt.Errorf("%q is not executable", s.Command[0])
 	case errors.Is(err, os.ErrNotExist):
-		return "", fmt.Errorf("there is no program %q in %q", s.Command[0], s.Folder)
+		return "", fmt.Errorf("no program %q in %q", s.Command[0], s.Folder)
 	case err != nil:
-		return "", fmt.Errorf("there is no program %q in PATH", s.Command[0])
+		return "", fmt.Errorf("no program %q in PATH", s.Command[0])
 	}
 	return path, nil
 }
 
-// notice remembers a process that outlived its contender's end. Those of its parts'
-// groups were told to end with them, and may have been about to.
+// notice adds a process that survived its contender to Left. It ignores processes of the parts'
+// groups: they received SIGTERM and may have been ending.
 func (r *Running) notice(p proc.Process) {
-	told := slices.ContainsFunc(r.parts, func(of *part) bool { return of.cmd.Process.Pid == p.Group })
-	if known := slices.ContainsFunc(r.Left, func(q proc.Process) bool { return q.PID == p.PID }); !told && !known && !p.Zombie {
+	signaled := slices.ContainsFunc(r.parts, func(of *part) bool { return of.cmd.Process.Pid == p.Group })
+	if known := slices.ContainsFunc(r.Left, func(q proc.Process) bool { return q.PID == p.PID }); !signaled && !known && !p.Zombie {
 		r.Left = append(r.Left, p)
 	}
 }
 
-// leftText says which processes a contender that could not be started has left.
+// leftText describes the processes that a contender left behind although it could not be started.
 func (r *Running) leftText() string {
 	if len(r.Left) == 0 {
 		return ""
 	}
-	return fmt.Sprintf(", and left %s behind, which was ended now: an application has to stay in the foreground", Names(r.Left))
+	return fmt.Sprintf(", and left %s behind, which was killed: an application must stay in the foreground", Names(r.Left))
 }
 
-// Names lists processes as a person would.
+// Names returns the names and numbers of processes as a text.
 func Names(all []proc.Process) string {
 	names := make([]string, len(all))
 	for i, p := range all {
@@ -127,7 +127,7 @@ func Names(all []proc.Process) string {
 	return strings.Join(names, ", ")
 }
 
-// elsewhere says where a contender listens that does not answer where it should.
+// elsewhere describes where the processes of a contender listen if not at the expected address.
 func (r *Running) elsewhere() string {
 	family, err := r.Processes()
 	if err != nil {
@@ -137,13 +137,13 @@ func (r *Running) elsewhere() string {
 	if err != nil {
 		return ""
 	}
-	told := strings.Join(r.upstreams, ", ")
+	want := strings.Join(r.upstreams, ", ")
 	if len(r.upstreams) == 0 || slices.Contains(places, r.upstreams[0]) {
 		return ""
 	}
 	places = slices.DeleteFunc(places, func(p string) bool { return p == r.Address })
 	if len(places) == 0 {
-		return fmt.Sprintf("; its application listens nowhere, and was told to at %s", told)
+		return fmt.Sprintf("; its application does not listen at %s, nor anywhere else", want)
 	}
-	return fmt.Sprintf("; its processes listen at %s, and were told to at %s", strings.Join(places, ", "), told)
+	return fmt.Sprintf("; its processes listen at %s, not at %s", strings.Join(places, ", "), want)
 }

@@ -14,17 +14,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// requirements is the file of exact releases, and what their files must be.
+// requirements is the file with the exact versions of packages and their hashes.
 const requirements = "requirements.txt"
 
-// completeFile is in a virtual environment that was made to its end.
+// completeFile is created in a virtual environment when it is complete.
 const completeFile = "complete"
 
-// pythonRemedy is the command that brings Python.
+// pythonRemedy is the command that installs Python.
 const pythonRemedy = "apt-get install python3-venv"
 
-// python returns the virtual environment with what the requirements in a folder name.
-// It is made on first use, and anew for another Python or for other requirements.
+// python returns the virtual environment with the packages of a folder's requirements. It is made
+// once for each version of Python and content of the requirements.
 func (t *Tools) python(ctx context.Context, folder string) (venv string, err error) {
 	file := filepath.Join(folder, requirements)
 	wanted, err := os.ReadFile(file)
@@ -38,7 +38,7 @@ func (t *Tools) python(ctx context.Context, folder string) (venv string, err err
 	if err != nil {
 		return "", missing("python3", errors.Join(err, lastLineOf(which)).Error(), pythonRemedy)
 	}
-	const enough = 8 // bytes, to tell a few environments apart
+	const enough = 8 // bytes, which distinguish a few environments
 	sum := sha256.Sum256(slices.Concat(wanted, which))
 	venv = filepath.Join(t.Cache, "python", "venv-"+hex.EncodeToString(sum[:enough]))
 	if err := os.MkdirAll(filepath.Dir(venv), 0o755); err != nil {
@@ -55,10 +55,10 @@ func (t *Tools) python(ctx context.Context, folder string) (venv string, err err
 	return venv, t.makeVenv(ctx, venv, file)
 }
 
-// makeVenv makes a virtual environment. It cannot be moved afterwards, as its programs
-// name it; a file in it tells that it is whole.
+// makeVenv makes a virtual environment. It cannot be made elsewhere and then renamed, because its
+// programs contain its path. completeFile marks it as complete instead.
 func (t *Tools) makeVenv(ctx context.Context, venv, file string) error {
-	t.say("making a virtual environment of Python, and installing what %s names", file)
+	t.say("making a Python virtual environment with the packages of %s", file)
 	out, err := command(ctx, filepath.Dir(file), "python3", "-m", "venv", "--clear", venv)
 	if ctx.Err() != nil {
 		return ctx.Err()
@@ -77,7 +77,7 @@ func (t *Tools) makeVenv(ctx context.Context, venv, file string) error {
 	return os.WriteFile(filepath.Join(venv, completeFile), nil, 0o644)
 }
 
-// lastLineOf returns what a program printed last as an error, or nil.
+// lastLineOf returns the last line of a program's output as an error, or nil.
 func lastLineOf(out []byte) error {
 	if text := lastLine(out); text != "" {
 		return errors.New(text)
@@ -85,11 +85,11 @@ func lastLineOf(out []byte) error {
 	return nil
 }
 
-// lockEvery is how often a lock that another process holds is asked for.
+// lockEvery is the pause between two tries to lock a file.
 const lockEvery = 50 * time.Millisecond
 
-// lock holds a file's lock, so that one process makes what others wait for. The
-// kernel takes it from a process that dies.
+// lock locks a file, so that one process makes what others wait for. The kernel releases the lock
+// when its process dies.
 func lock(ctx context.Context, name string) (unlock func(), err error) {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

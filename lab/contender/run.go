@@ -21,34 +21,34 @@ import (
 )
 
 const (
-	// stopGrace is how long a contender may take to end when asked to.
+	// stopGrace is the time between SIGTERM and SIGKILL.
 	stopGrace = 3 * time.Second
-	// pollEvery is how often a contender is asked whether it is ready.
+	// pollEvery is the pause between two probes of a contender that starts.
 	pollEvery = 5 * time.Millisecond
-	// longestSocket is how long a unix socket's path may be on Linux.
+	// longestSocket is the maximum length of a unix socket's path on Linux, in bytes.
 	longestSocket = 107
-	// shownLines is how much of a contender's output is shown when it fails.
+	// shownLines is the number of lines of a contender's output in an error.
 	shownLines = 8
 )
 
-// Setting is how a contender is to be run.
+// Setting determines how a contender runs.
 type Setting struct {
-	Cores   int   // GOMAXPROCS of the application, or how many processes it has
+	Cores   int   // GOMAXPROCS of the application, or the number of its processes
 	Workers int   // of nginx; 0 is as many as Cores
-	CPUs    []int // processors that all its processes share; none means all
+	CPUs    []int // processors of all its processes; none means all
 	Host    string
 	Conf    *template.Template // the experiment's nginx.conf; nil without a front
 	Env     []string           // more variables for the application
 }
 
-// Running is a contender that runs.
+// Running is a started contender.
 type Running struct {
 	*Contender
 	Address string            // for clients: host:port, or the path of a unix socket
-	Files   map[string][]byte // what was written for it, by name: nginx.conf
-	Took    time.Duration     // until it answered
-	Left    []proc.Process    // what it had not ended itself when it was told to, in groups of their own; valid once stopped
-	Stayed  bool              // it did not end when it was told to, and was killed; valid once stopped
+	Files   map[string][]byte // configuration files that were written for it, by name
+	Took    time.Duration     // from start to its first response
+	Left    []proc.Process    // processes in other groups that survived SIGTERM; valid once stopped
+	Stayed  bool              // it did not end on SIGTERM, and was killed; valid once stopped
 
 	stage *Stage
 	dir   string
@@ -58,21 +58,21 @@ type Running struct {
 	once  sync.Once
 
 	site      string   // the folder that is served; "" if none
-	upstreams []string // where the application was told to listen, as nginx writes it
+	upstreams []string // the application's addresses, as in nginx.conf
 }
 
-// part is one process of a contender, with those it starts itself.
+// part is one process of a contender, with its descendants.
 type part struct {
 	role    string
 	cmd     *exec.Cmd
 	log     *os.File
 	exited  chan struct{}
-	exitErr error // valid once exited
+	exitErr error // valid once exited is closed
 }
 
-// Start starts a contender and waits until it answers. probe asks it at an address,
-// and returns nil once it does. If it cannot be started, what it printed is in the
-// error, and nothing of it is left.
+// Start starts a contender and waits until it responds. probe sends a request to an address and
+// returns nil if there was a response. If Start fails, the error has the contender's output, and
+// its processes are ended.
 func (s *Stage) Start(ctx context.Context, c *Contender, set Setting, probe func(ctx context.Context, address string) error) (*Running, error) {
 	dir, err := s.newDir(c.Name)
 	if err != nil {
@@ -93,7 +93,7 @@ func (s *Stage) Start(ctx context.Context, c *Contender, set Setting, probe func
 	return r, nil
 }
 
-// launch starts the application, and the front before it.
+// launch starts the application, and the front if there is one.
 func (r *Running) launch(set Setting) error {
 	if r.Cores == AllCores {
 		set.Cores, set.Workers, set.CPUs = len(r.stage.cpus), 0, nil
@@ -120,7 +120,7 @@ func (r *Running) launch(set Setting) error {
 	return r.addFront(set, port)
 }
 
-// launchApplication decides where the application listens, and starts it.
+// launchApplication chooses the application's address and starts it.
 func (r *Running) launchApplication(set Setting) error {
 	ports, err := r.freePorts(set.Cores)
 	if err != nil {
@@ -134,7 +134,7 @@ func (r *Running) launchApplication(set Setting) error {
 	r.Address = address
 	if r.onSocket() {
 		if len(socket) > longestSocket {
-			return fmt.Errorf("the path of its socket, %q, is longer than the %d bytes that the system allows; set TMPDIR to a folder with a shorter name", socket, longestSocket)
+			return fmt.Errorf("the path of its socket, %q, is longer than %d bytes; set TMPDIR to a folder with a shorter path", socket, longestSocket)
 		}
 		r.Address, r.upstreams = socket, []string{"unix:" + socket}
 	}
@@ -147,10 +147,10 @@ func (r *Running) launchApplication(set Setting) error {
 	return r.add(RoleApplication, cmp.Or(r.Folder, r.site), r.fill(r.words(), values...), env, set.CPUs)
 }
 
-// freePorts returns as many ports as the application listens on.
+// freePorts returns ports for the application: one for each core if it uses {ports}, otherwise one.
 func (r *Running) freePorts(cores int) ([]string, error) {
 	n := 1
-	if r.told("{ports}") {
+	if r.hasPlaceholder("{ports}") {
 		n = cores
 	}
 	ports := make([]string, n)
@@ -166,14 +166,14 @@ func (r *Running) freePorts(cores int) ([]string, error) {
 
 func loopback(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
 
-// Place is where the contender takes its clients' requests.
+// Place returns the protocol and the address of the contender for clients.
 func (r *Running) Place() Place { return r.At(r.Address) }
 
-// addFront starts the front with its nginx.conf. If there is no application, as it is in the front, the configuration names an
-// upstream all the same, at which nobody listens.
+// addFront starts the front with its nginx.conf. A front without application or site has its
+// handler in its own process. Its configuration still needs an upstream, which gets an unused port.
 func (r *Running) addFront(set Setting, port int) error {
 	if set.Conf == nil {
-		return errors.New("the experiment has no nginx.conf; name one in its experiment.yaml")
+		return errors.New("the experiment has no nginx.conf; set nginx in its experiment.yaml")
 	}
 	conf := NginxConf{
 		Workers: cmp.Or(set.Workers, set.Cores), Dir: r.dir, Site: r.site, Etc: r.Nginx.Etc,
@@ -203,7 +203,7 @@ func (r *Running) addFront(set Setting, port int) error {
 	return r.add(RoleNginx, "", words, r.Nginx.Env, set.CPUs)
 }
 
-// FrontRole is the role of the front.
+// FrontRole returns the role of the front.
 func (s *Spec) FrontRole() string {
 	if s.Front == Nginx {
 		return RoleNginx
@@ -211,7 +211,7 @@ func (s *Spec) FrontRole() string {
 	return RoleFront
 }
 
-// add starts one part, in a folder; "" is the scratch folder.
+// add starts one part. folder is its working directory; "" is the scratch folder.
 func (r *Running) add(role, folder string, words, env []string, cpus []int) error {
 	log, err := os.Create(filepath.Join(r.dir, role+".log"))
 	if err != nil {
@@ -225,7 +225,7 @@ func (r *Running) add(role, folder string, words, env []string, cpus []int) erro
 		log.Close()
 		return err
 	}
-	r.stage.guard.tell(guardWatch, c.Process.Pid)
+	r.stage.guard.send(guardWatch, c.Process.Pid)
 	p := &part{role: role, cmd: c, log: log, exited: make(chan struct{})}
 	r.parts = append(r.parts, p)
 	go func() {
@@ -236,8 +236,7 @@ func (r *Running) add(role, folder string, words, env []string, cpus []int) erro
 	return nil
 }
 
-// await returns when the contender answers, and it is indeed this one: a port must
-// be held by a process that was started here.
+// await waits until the contender responds, and checks that the response is this contender's.
 func (r *Running) await(ctx context.Context, probe func(context.Context, string) error) error {
 	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(r.Ready.Within), errNotReady)
 	defer cancel()
@@ -246,10 +245,10 @@ func (r *Running) await(ctx context.Context, probe func(context.Context, string)
 	for {
 		err := probe(ctx, r.Address)
 		if err == nil {
-			return r.answered()
+			return r.responded()
 		}
-		// That our time was up explains nothing. The probe's own timer may strike a
-		// little before the context's.
+		// An error at the deadline says only that time is up: the one before is more useful. The
+		// probe's own timer may fire slightly before the context's.
 		if last == nil || time.Now().Before(deadline) && ctx.Err() == nil {
 			last = err
 		}
@@ -258,7 +257,7 @@ func (r *Running) await(ctx context.Context, probe func(context.Context, string)
 			return r.deadPart()
 		case <-ctx.Done():
 			if errors.Is(context.Cause(ctx), errNotReady) {
-				return fmt.Errorf("does not answer after %v: %w%s", time.Duration(r.Ready.Within), last, r.elsewhere())
+				return fmt.Errorf("no response after %v: %w%s", time.Duration(r.Ready.Within), last, r.elsewhere())
 			}
 			return ctx.Err()
 		case <-time.After(pollEvery):
@@ -268,9 +267,9 @@ func (r *Running) await(ctx context.Context, probe func(context.Context, string)
 
 var errNotReady = errors.New("not ready in time")
 
-// answered makes sure that it was this contender that answered. If it was a process that
-// one of its parts has left behind, that is what is wrong.
-func (r *Running) answered() error {
+// responded checks that the response was this contender's. If a part has died and left a process
+// behind that responded, the error reports the dead part.
+func (r *Running) responded() error {
 	err := r.assertOwner()
 	select {
 	case <-r.dead:
@@ -282,9 +281,8 @@ func (r *Running) answered() error {
 	return err
 }
 
-// assertOwner makes sure that nobody else answers at the contender's address: a
-// survivor of another run, or one that took the port first. A unix socket is in a
-// folder that nobody else was told of.
+// assertOwner returns an error if a process of another program listens at the contender's port. A
+// unix socket needs no such check: it is in the contender's own folder.
 func (r *Running) assertOwner() error {
 	if r.Place().Network() == "unix" {
 		return nil
@@ -298,13 +296,14 @@ func (r *Running) assertOwner() error {
 	if err != nil {
 		return err
 	}
-	// Asked afterwards, as a server may be starting processes that share its socket.
+	// This list must be later than the holders: a server may be starting processes that share its
+	// socket.
 	family, err := r.Processes()
 	if err != nil {
 		return err
 	}
 	if len(holders) == 0 {
-		return fmt.Errorf("port %d is held by a process that cannot be seen from here", n)
+		return fmt.Errorf("port %d is held by a process that this one cannot see (another user's, or in another PID namespace)", n)
 	}
 	for _, h := range holders {
 		if !slices.ContainsFunc(family, func(p proc.Process) bool { return p.PID == h.PID }) {
@@ -314,10 +313,10 @@ func (r *Running) assertOwner() error {
 	return nil
 }
 
-// Dead is closed when a process of the contender ends by itself.
+// Dead returns a channel that is closed when a process of the contender ends by itself.
 func (r *Running) Dead() <-chan struct{} { return r.dead }
 
-// WhyDead says which process ended by itself, and what it printed last.
+// WhyDead returns an error that names the process that ended by itself, with its last output.
 func (r *Running) WhyDead() error { return r.explain(r.deadPart()) }
 
 func (r *Running) deadPart() error {
@@ -335,7 +334,7 @@ func (r *Running) deadPart() error {
 	return errors.New("none of its processes ended")
 }
 
-// explain adds to an error what was printed last.
+// explain adds the last output to an error.
 func (r *Running) explain(err error) error { return fmt.Errorf("%w%s", err, r.printed()) }
 
 func (r *Running) printed() string {
@@ -376,14 +375,14 @@ func (r *Running) Processes() ([]proc.Process, error) {
 	return all, nil
 }
 
-// Roles are the processes of a contender that are told apart.
+// Roles of a contender's processes.
 const (
 	RoleApplication = "application"
 	RoleNginx       = "nginx"
-	RoleFront       = "front" // one that is not nginx
+	RoleFront       = "front" // a front that is not nginx
 )
 
-// Usages returns what the contender has cost so far, by role.
+// Usages returns what the contender's processes have used since they started, by role.
 func (r *Running) Usages() (map[string][]proc.Usage, error) {
 	living, err := proc.All()
 	if err != nil {
@@ -398,8 +397,8 @@ func (r *Running) Usages() (map[string][]proc.Usage, error) {
 	return usages, nil
 }
 
-// Stop ends all of the contender's processes, first by asking, and removes its
-// scratch folder. It returns an error if something could not be ended.
+// Stop ends all of the contender's processes, with SIGTERM and then SIGKILL, and removes its
+// scratch folder. It returns an error if a process could not be ended.
 func (r *Running) Stop() error {
 	r.once.Do(func() { close(r.dead) })
 	family, err := r.Processes()
@@ -422,11 +421,11 @@ func (r *Running) Stop() error {
 	for _, p := range r.parts {
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 		<-p.exited
-		r.stage.guard.tell(guardForget, p.cmd.Process.Pid)
+		r.stage.guard.send(guardForget, p.cmd.Process.Pid)
 		err = errors.Join(err, p.log.Close())
 	}
 	left, listErr := proc.All()
-	for _, p := range left { // those that moved to other groups
+	for _, p := range left { // processes that moved to other groups
 		if slices.ContainsFunc(family, func(was proc.Process) bool { return was.PID == p.PID && was.Name == p.Name }) {
 			_ = syscall.Kill(p.PID, syscall.SIGKILL)
 			r.notice(p)

@@ -9,17 +9,16 @@ import (
 	"time"
 )
 
-// Files of a site that are made rather than kept in the project: their contents are the same
-// everywhere, and cannot be compressed.
+// Sizes of the files that MakeSite generates. Their content is the same on all machines and cannot
+// be compressed.
 const (
 	largeBytes = 100 << 10 // of 100k.bin
 	hugeBytes  = 10 << 20  // of 10m.bin
-	smallBytes = 1 << 10   // of each of small/0.html and on, as many as the stage was told
+	smallBytes = 1 << 10   // of each small/N.html
 )
 
-// site returns the folder that contenders serve whose Spec names one, and makes it if this is the
-// first of them. It is ours, so that another user's nginx worker can read it wherever the
-// project is.
+// site returns the stage's copy of a site, and makes it on first use. An nginx worker of another
+// user can read the copy wherever the project is.
 func (s *Stage) site(from string) (string, error) {
 	s.siteMu.Lock()
 	defer s.siteMu.Unlock()
@@ -28,14 +27,14 @@ func (s *Stage) site(from string) (string, error) {
 	}
 	dir := filepath.Join(s.dir, fmt.Sprintf("site-%d", len(s.sites)+1))
 	if err := MakeSite(from, dir, s.small); err != nil {
-		return "", fmt.Errorf("the site to be served: %w", errors.Join(err, os.RemoveAll(dir)))
+		return "", fmt.Errorf("copying site %s: %w", from, errors.Join(err, os.RemoveAll(dir)))
 	}
 	s.sites[from] = dir
 	return dir, nil
 }
 
-// MakeSite copies the files of a folder into another, and adds those that are made: so many small
-// ones. All are as old as the first one: servers show their clients how old a file is.
+// MakeSite copies the files of a folder into another and generates more: small is the number of
+// small files. All have the modification time of the first one, because servers send it to clients.
 func MakeSite(from, to string, small int) error {
 	if err := os.MkdirAll(filepath.Join(to, "small"), 0o755); err != nil {
 		return err
@@ -62,7 +61,7 @@ func MakeSite(from, to string, small int) error {
 		}
 	}
 	bytes := make([]byte, hugeBytes)
-	_, _ = rand.NewChaCha8([32]byte{}).Read(bytes) // it never fails
+	_, _ = rand.NewChaCha8([32]byte{}).Read(bytes) // never fails
 	made := map[string]int{"100k.bin": largeBytes, "10m.bin": hugeBytes}
 	for i := range small {
 		made[fmt.Sprintf("small/%d.html", i)] = smallBytes
@@ -75,7 +74,7 @@ func MakeSite(from, to string, small int) error {
 	return nil
 }
 
-// makeFile writes a file that everybody can read.
+// makeFile writes a file that all users can read.
 func makeFile(name string, text []byte, age time.Time) error {
 	if err := os.WriteFile(name, text, 0o644); err != nil {
 		return err
@@ -83,7 +82,7 @@ func makeFile(name string, text []byte, age time.Time) error {
 	return os.Chtimes(name, age, age)
 }
 
-// isFolder reports whether a Spec names a folder, relative to its own.
+// isFolder reports whether a name is that of a folder, relative to the Spec's.
 func (s *Spec) isFolder(name string) bool {
 	info, err := os.Stat(filepath.Join(s.Dir, name))
 	return err == nil && info.IsDir()

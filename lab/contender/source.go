@@ -6,8 +6,7 @@ import (
 	"strings"
 )
 
-// sourceLines counts the lines of files in a folder: those that are neither empty nor
-// only a comment.
+// sourceLines counts the lines of files in a folder, without empty lines and comments.
 func sourceLines(dir string, names []string) (int, error) {
 	total := 0
 	for _, name := range names {
@@ -20,8 +19,8 @@ func sourceLines(dir string, names []string) (int, error) {
 	return total, nil
 }
 
-// codeLines knows the comments of C and Go, those that begin with #, and Python's texts
-// between three quotes that begin a line.
+// codeLines counts the lines of a text that are neither empty nor a comment. It supports the
+// comments of C and Go, comments that begin with #, and docstrings of Python.
 func codeLines(text, ext string) (n int) {
 	line, open, end := "#", "", ""
 	switch ext {

@@ -11,10 +11,10 @@ import (
 	"github.com/tarehq/tare/lab/yamlfile"
 )
 
-// FileName is the file that makes a folder a contender.
+// FileName is the name of a contender's file.
 const FileName = "contender.yaml"
 
-// What a Spec may say.
+// Values of Spec's fields: Protocol, Front and Needs, Cores.
 const (
 	HTTP    = "http"
 	FastCGI = "fastcgi"
@@ -29,89 +29,88 @@ const (
 	AllCores = "all"
 )
 
-// defaultReady is how long a contender may take until it answers.
+// defaultReady is the default timeout of a contender's first response.
 const defaultReady = 10 * time.Second
 
-// Spec is a contender.yaml.
+// Spec is the content of a contender.yaml.
 type Spec struct {
 	Name string `yaml:"-"` // the folder's
 	Dir  string `yaml:"-"`
 
-	// Title is what reports call it, About one sentence on what it is.
+	// Title is its name in reports, About a sentence that describes it.
 	Title string `yaml:"title"`
 	About string `yaml:"about"`
 
-	// Needs are tools that must be there: go, nginx, python, ruby, cc, mini-httpd.
+	// Needs are the required tools: go, nginx, python, ruby, cc, mini-httpd.
 	Needs []string `yaml:"needs"`
 
-	// Build makes {bin}; it runs in the contender's folder. Run starts the application,
-	// and is empty if the front serves alone. Version prints what the contender consists
-	// of, a line each, besides what is known without. All three are words separated by
-	// spaces, without a shell, and may have placeholders:
+	// Build makes {bin}; it runs in the contender's folder. Run starts the application; it is empty
+	// if the front serves alone. Version prints versions of components, one a line, in addition to
+	// those that tare finds itself. All three are words separated by spaces, without a shell, and
+	// may have placeholders:
 	//
-	//	{bin}     what Build makes
-	//	{home}    the contender's folder
-	//	{dir}     its scratch folder
-	//	{port}    where the application must listen, if it is one port
-	//	{addr}    the same with the host
-	//	{ports}   the same for processes of one port each, behind a front: {cores} ports, with commas
-	//	{socket}  the same for a unix socket
-	//	{cores}   how many processors it may use: as many processes, if they use one each
-	//	{site}    the folder that is served
-	//	{venv}    the virtual environment of Python
-	//	{ruby}    and {mini-httpd}: the program
+	//	{bin}         the result of Build
+	//	{home}        the contender's folder
+	//	{dir}         its scratch folder
+	//	{port}        the port that the application listens on
+	//	{addr}        the same as host:port
+	//	{ports}       behind a front: {cores} ports, separated by commas, for processes of one port each
+	//	{socket}      the path of the unix socket that the application listens on
+	//	{cores}       the number of processors that it may use: for processes of one thread, their number
+	//	{site}        the folder that is served
+	//	{venv}        the virtual environment of Python
+	//	{ruby}        the program ruby
+	//	{mini-httpd}  the program mini_httpd
 	Build   string `yaml:"build"`
 	Run     string `yaml:"run"`
 	Version string `yaml:"version"`
 
-	// Site is a folder that is served: where the application runs, if it has no other folder, and
-	// {site}. It is a copy, which another user can read, with larger files and more of them.
+	// Site is a folder that is served. The contender gets a copy, {site}, which all users can read
+	// and which has more and larger files. It is the working directory unless Folder is set.
 	Site string `yaml:"site"`
 
-	// Cores is "all" if the application has all processors, whatever the condition.
+	// Cores is "all" if the application has all processors under every condition.
 	Cores string `yaml:"cores"`
 
-	// Source are the files of the application, whose lines are counted.
+	// Source are the application's source files, whose lines are counted.
 	Source []string `yaml:"source"`
 
-	// Command stands for Run where words hold what a line cannot: an application of
-	// the reader's own, in words that are taken as they are. {addr} in them is
-	// host:port.
+	// Command replaces Run if arguments contain spaces or quotes, as in the user's own application.
+	// Its words are used as they are, except for placeholders.
 	Command []string `yaml:"command"`
 
-	// Env are variables, "NAME=value", for the application. Values may hold the same
+	// Env are environment variables of the application, "NAME=value". Values may have the same
 	// placeholders.
 	Env []string `yaml:"env"`
 
-	// Folder is where the application runs; "" is its scratch folder. It is absolute, or
+	// Folder is the application's working directory; "" is its scratch folder. It is absolute, or
 	// relative to the folder of the file.
 	Folder string `yaml:"folder"`
 
-	// Network is by which of them an application is reached that listens on a port and
-	// on a socket: tcp or unix. "" is the one that it was told of.
+	// Network selects the address that clients use if the application listens on a port and on a
+	// socket: tcp or unix. "" is the only one that it has a placeholder for.
 	Network string `yaml:"network"`
 
-	// Protocol is what the application speaks: http or fastcgi.
+	// Protocol is the application's protocol: http or fastcgi.
 	Protocol string `yaml:"protocol"`
 
-	// Front is who stands between the client and the application: nginx, or another
-	// that reads nginx's configuration, or nobody if it is empty. Clients speak HTTP to a
-	// front, and else what the application speaks, on the port or on the socket.
+	// Front is the server between clients and the application: nginx, or the name of another one
+	// that reads an nginx.conf; "" is none. A front speaks HTTP with clients. Without a front,
+	// clients use the application's protocol.
 	Front string `yaml:"front"`
 
-	// FrontBuild makes {front}, and FrontRun starts the front, with the placeholders {bin},
-	// {front} and {conf}, the experiment's nginx.conf as it is for this contender. nginx
-	// needs neither.
+	// FrontBuild makes {front}, and FrontRun starts the front. They may have the placeholders
+	// {bin}, {front} and {conf}, the path of the contender's nginx.conf. nginx needs neither.
 	FrontBuild string `yaml:"front_build"`
 	FrontRun   string `yaml:"front_run"`
 
-	// Set are settings for the experiment's nginx.conf, which asks for them by name.
+	// Set are the values of {{.Setting "name"}} in the experiment's nginx.conf.
 	Set map[string]string `yaml:"set"`
 
-	// Toggles are how it is run with one setting changed.
+	// Toggles are changes of one setting each.
 	Toggles []Toggle `yaml:"toggles"`
 
-	// Module is the Go module whose version is shown, besides Go's own.
+	// Module is the Go module whose version is shown in addition to Go's.
 	Module string `yaml:"module"`
 
 	Ready struct {
@@ -119,13 +118,13 @@ type Spec struct {
 	} `yaml:"ready"`
 }
 
-// Place is where a contender takes its clients' requests.
+// Place is the endpoint of a contender for clients.
 type Place struct {
-	Protocol string // that clients speak there: HTTP or FastCGI
+	Protocol string // HTTP or FastCGI
 	Address  string // host:port, or the path of a unix socket
 }
 
-// Network returns what package net calls the kind of the address.
+// Network returns package net's name of the network: tcp or unix.
 func (p Place) Network() string {
 	if filepath.IsAbs(p.Address) {
 		return "unix"
@@ -133,8 +132,8 @@ func (p Place) Network() string {
 	return "tcp"
 }
 
-// At returns the place that the contender is when its clients come to an address: to
-// a front they speak HTTP, to an application what it speaks.
+// At returns the place of the contender at an address. Its protocol is HTTP if there is a front,
+// and otherwise the application's.
 func (s *Spec) At(address string) Place {
 	if s.Front != "" {
 		return Place{HTTP, address}
@@ -142,7 +141,7 @@ func (s *Spec) At(address string) Place {
 	return Place{s.Protocol, address}
 }
 
-// ReadSpec reads the contender in a folder. What is wrong with the file is a
+// ReadSpec reads the contender in a folder. If its file is invalid or missing, the error is a
 // *yamlfile.Error.
 func ReadSpec(dir string) (*Spec, error) {
 	s := &Spec{Name: filepath.Base(dir), Dir: dir}
@@ -158,8 +157,7 @@ func ReadSpec(dir string) (*Spec, error) {
 	return s, s.Check(f)
 }
 
-// Check returns the first fault of a Spec that was read from a file, with the line
-// where it stands.
+// Check returns a *yamlfile.Error for the first invalid field of a Spec, with its line in the file.
 func (s *Spec) Check(f *yamlfile.File) error {
 	for _, required := range []struct{ key, value string }{
 		{"title", s.Title}, {"about", s.About}, {"run", strings.Join(s.words(), " ") + s.Front}, {"protocol", s.Protocol},
@@ -174,15 +172,15 @@ func (s *Spec) Check(f *yamlfile.File) error {
 	if err := s.checkFront(f); err != nil {
 		return err
 	}
-	if key, what := s.misplaced(); what != "" {
+	if key, what := s.addressFault(); what != "" {
 		return f.Fault("$."+key, "%s: %s", key, what)
 	}
 	if s.Cores != "" && s.Cores != AllCores {
-		return f.Fault("$.cores", "cores %q: want %s, or leave it out", s.Cores, AllCores)
+		return f.Fault("$.cores", "cores %q: want %s or nothing", s.Cores, AllCores)
 	}
 	for i, need := range s.Needs {
 		if all := needs(); !slices.Contains(all, need) {
-			return f.Fault(fmt.Sprintf("$.needs[%d]", i), "needs %q: tare cannot provide that; want %s", need, oneOf(all))
+			return f.Fault(fmt.Sprintf("$.needs[%d]", i), "needs %q: unknown tool; want %s", need, oneOf(all))
 		}
 	}
 	if err := s.checkFiles(f); err != nil {
@@ -194,19 +192,20 @@ func (s *Spec) Check(f *yamlfile.File) error {
 	return s.checkToggles(f)
 }
 
-// checkFront sees that a front can be started. Whatever it is, its nginx.conf includes files that come with nginx.
+// checkFront returns a *yamlfile.Error if the front cannot be started. Every front needs nginx,
+// because its nginx.conf includes files of nginx's package.
 func (s *Spec) checkFront(f *yamlfile.File) error {
 	switch own := s.FrontRun != ""; {
 	case s.Front == "" && (own || s.FrontBuild != ""):
-		return f.Fault("$.front", "front is missing, and there is a front_build or front_run")
+		return f.Fault("$.front", "front is missing; front_build and front_run require it")
 	case s.Front == Nginx && (own || s.FrontBuild != ""):
-		return f.Fault("$.front", "front %q: it needs no front_build and no front_run", s.Front)
+		return f.Fault("$.front", "front %q: excludes front_build and front_run", s.Front)
 	case s.Front != "" && s.Front != Nginx && !own:
-		return f.Fault("$.front", "front %q: want %s, or a front_run that starts it, or leave it out", s.Front, Nginx)
+		return f.Fault("$.front", "front %q: want %s, or a front_run that starts it", s.Front, Nginx)
 	case s.Front == Nginx && !slices.Contains(s.Needs, Nginx):
-		return f.Fault("$.needs", "the front is nginx, but needs does not say so")
+		return f.Fault("$.needs", "needs: nginx is missing; the front is nginx")
 	case s.Front != "" && !slices.Contains(s.Needs, Nginx):
-		return f.Fault("$.needs", "the front reads an nginx.conf, whose files come with nginx, but needs does not say so")
+		return f.Fault("$.needs", "needs: nginx is missing; the front's nginx.conf includes files of nginx's package")
 	}
 	return nil
 }
@@ -214,11 +213,11 @@ func (s *Spec) checkFront(f *yamlfile.File) error {
 func (s *Spec) checkFiles(f *yamlfile.File) error {
 	for i, name := range s.Source {
 		if info, err := os.Stat(filepath.Join(s.Dir, name)); err != nil || !info.Mode().IsRegular() {
-			return f.Fault(fmt.Sprintf("$.source[%d]", i), "source: there is no file %q", name)
+			return f.Fault(fmt.Sprintf("$.source[%d]", i), "source: no file %q", name)
 		}
 	}
 	if s.Site != "" && !s.isFolder(s.Site) {
-		return f.Fault("$.site", "site: there is no folder %q", s.Site)
+		return f.Fault("$.site", "site: no folder %q", s.Site)
 	}
 	return nil
 }
@@ -229,7 +228,7 @@ func (s *Spec) checkLines(f *yamlfile.File) error {
 	} {
 		key, line := words.key, words.line
 		if strings.ContainsAny(line, "\"'\\") {
-			return f.Fault("$."+key, "%s: there is no shell to take quotes away; words are separated by spaces", key)
+			return f.Fault("$."+key, "%s: quotes are not supported; words are separated by spaces (use command for others)", key)
 		}
 		for _, word := range strings.Fields(line) {
 			if open := strings.IndexByte(word, '{'); open >= 0 && !known(word[open:]) {
@@ -250,7 +249,7 @@ func known(word string) bool {
 	return slices.ContainsFunc(placeholders(), func(p string) bool { return strings.HasPrefix(word, p) })
 }
 
-// oneOf names what may be chosen from.
+// oneOf returns a list as a text that ends in "or".
 func oneOf(all []string) string {
 	last := len(all) - 1
 	return strings.Join(all[:last], ", ") + " or " + all[last]

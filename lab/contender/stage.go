@@ -21,38 +21,38 @@ import (
 	"github.com/tarehq/tare/lab/proc"
 )
 
-// Stage is where contenders run: it starts processes, and ends them.
+// Stage starts and ends the processes of contenders.
 type Stage struct {
-	dir   string // scratch; its path is short, because a socket's must be
+	dir   string // scratch folder; its path is short, because a socket's must be
 	cpus  []int  // that this process may use
 	guard *guard
 	ports func() (int, error)
-	do    chan func() // run by the one thread that starts processes
+	do    chan func() // executed by the one thread that starts processes
 
-	small  int               // files of a site
+	small  int               // number of small files in a site
 	siteMu sync.Mutex        // guards sites
-	sites  map[string]string // copies of folders that are served
+	sites  map[string]string // copies of sites by their source folder
 
-	mark string // in the environment of all that is started here
+	mark string // in the environment of all processes of the stage
 	runs atomic.Int64
 }
 
-// StageOptions are what a Stage can be told.
+// StageOptions configure a Stage.
 type StageOptions struct {
-	// Guard is the command line of a process that calls Guard. Without it, what is
-	// running survives if this process is killed.
+	// Guard is the command line of a process that calls Guard. Without it, contenders survive if
+	// this process is killed.
 	Guard []string
 
-	// SmallFiles is how many small files there are in folders that are served, besides the rest.
+	// SmallFiles is the number of small files in sites.
 	SmallFiles int
 
-	// Ports yields ports to listen on; nil is FreePort.
+	// Ports returns a port to listen on; nil is FreePort.
 	Ports func() (int, error)
 }
 
-// NewStage makes a stage. Close it.
+// NewStage makes a stage. The caller must close it.
 func NewStage(o StageOptions) (*Stage, error) {
-	// Orphans become our children, so that none of a contender's can hide.
+	// Orphans of contenders become children of this process, so that endStrays finds them.
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return nil, fmt.Errorf("contender: %w", err)
 	}
@@ -68,7 +68,7 @@ func NewStage(o StageOptions) (*Stage, error) {
 	if s.ports == nil {
 		s.ports = FreePort
 	}
-	if err := os.Chmod(dir, 0o755); err != nil { // an nginx worker of another user enters it
+	if err := os.Chmod(dir, 0o755); err != nil { // nginx workers of another user read it
 		return nil, errors.Join(err, os.RemoveAll(dir))
 	}
 	go s.thread()
@@ -77,13 +77,13 @@ func NewStage(o StageOptions) (*Stage, error) {
 		if err != nil {
 			return nil, errors.Join(err, s.Close())
 		}
-		s.guard.tell(guardMark, s.mark)
-		s.guard.tell(guardRemove, dir)
+		s.guard.send(guardMark, s.mark)
+		s.guard.send(guardRemove, dir)
 	}
 	return s, nil
 }
 
-// Close removes the scratch folder. Whatever still runs is ended.
+// Close ends all processes of the stage and removes the scratch folder.
 func (s *Stage) Close() error {
 	_, err := endStrays(s.mark)
 	err = errors.Join(err, os.RemoveAll(s.dir))
@@ -94,13 +94,14 @@ func (s *Stage) Close() error {
 	return err
 }
 
-// thread starts all processes: the kernel ends a child when the thread that started
-// it dies, and a child inherits that thread's processors.
+// thread executes functions of do on one thread, which starts all processes. The kernel sends a
+// child its death signal when the thread that started it ends, and a child inherits that thread's
+// processors.
 func (s *Stage) thread() {
 	runtime.LockOSThread() // never unlocked: the thread ends with the stage
 	if unix.Gettid() == os.Getpid() {
-		// The main thread does not end, and its processors are what AllCPUs reads: another one,
-		// which this one stays locked for.
+		// The main thread is unsuitable: it never ends, and AllCPUs reads its processors. Holding
+		// it makes another goroutine run on another thread.
 		over := make(chan struct{})
 		go func() { defer close(over); s.thread() }()
 		<-over
@@ -112,8 +113,8 @@ func (s *Stage) thread() {
 	}
 }
 
-// spawn starts a command in a process group of its own, on the given processors;
-// none means all that this process may use.
+// spawn starts a command in a process group of its own, on the given processors; none means all
+// that this process may use.
 func (s *Stage) spawn(c *exec.Cmd, cpus []int) error {
 	if len(cpus) == 0 {
 		cpus = s.cpus
@@ -134,7 +135,7 @@ func (s *Stage) spawn(c *exec.Cmd, cpus []int) error {
 	return <-failed
 }
 
-// bind sets the calling thread's processors.
+// bind sets the processors of the calling thread.
 func bind(cpus []int) error {
 	var set unix.CPUSet
 	for _, cpu := range cpus {
@@ -150,7 +151,7 @@ func bind(cpus []int) error {
 func AllCPUs() ([]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(os.Getpid(), &set); err != nil {
-		return nil, fmt.Errorf("contender: cannot tell which processors this process may use: %w", os.NewSyscallError("sched_getaffinity", err))
+		return nil, fmt.Errorf("contender: cannot determine this process's processors: %w", os.NewSyscallError("sched_getaffinity", err))
 	}
 	var cpus []int
 	for cpu := range len(set) * 64 {
@@ -161,10 +162,9 @@ func AllCPUs() ([]int, error) {
 	return cpus, nil
 }
 
-// endStrays ends what a contender has orphaned: processes that became our children
-// and carry a mark. Other children of this process are not touched.
+// endStrays kills strays: children of this process whose environment has a mark.
 func endStrays(mark string) (ended []proc.Process, err error) {
-	const rounds = 50 // each may orphan more
+	const rounds = 50 // each round may make more orphans
 	for range rounds {
 		children, err := proc.Children(os.Getpid())
 		if err != nil {
@@ -180,12 +180,11 @@ func endStrays(mark string) (ended []proc.Process, err error) {
 			_, _ = syscall.Wait4(p.PID, nil, 0, nil)
 		}
 	}
-	return ended, errors.New("contender: processes multiply faster than they can be ended")
+	return ended, errors.New("contender: processes multiply faster than they can be killed")
 }
 
-// FreePort returns a TCP port of 127.0.0.1 that nobody listens on. It is below those
-// that the system gives to outgoing connections, so that no client of a load test
-// takes it before its server does.
+// FreePort returns a TCP port of 127.0.0.1 on which no socket listens. It is below the range of
+// outgoing connections, so that no client gets it before the server listens.
 func FreePort() (int, error) {
 	low := 32768
 	if fields := strings.Fields(proc.Sysctl("net.ipv4.ip_local_port_range")); len(fields) == 2 {
@@ -210,5 +209,5 @@ func FreePort() (int, error) {
 // newDir makes a scratch folder for one start of a contender.
 func (s *Stage) newDir(name string) (string, error) {
 	dir := filepath.Join(s.dir, strconv.FormatInt(s.runs.Add(1), 10)+"-"+name)
-	return dir, os.Mkdir(dir, 0o755) // an nginx worker of another user enters it
+	return dir, os.Mkdir(dir, 0o755) // nginx workers of another user read it
 }

@@ -27,7 +27,7 @@ func write(t *testing.T, text string, path ...string) {
 	}
 }
 
-// prepare makes the contender in a folder ready, with a cache of the test's own.
+// prepare builds the contender in a folder, with a cache of the test's own.
 func prepare(t *testing.T, dir string) (*contender.Contender, error) {
 	t.Helper()
 	s, err := contender.ReadSpec(dir)
@@ -37,9 +37,8 @@ func prepare(t *testing.T, dir string) (*contender.Contender, error) {
 	return (&contender.Tools{Cache: filepath.Join(t.TempDir(), "cache")}).Prepare(context.Background(), s)
 }
 
-// A C program is built, finds its files and its number of processors, and its lines are
-// counted.
-func TestContenderInC(t *testing.T) {
+// A C program is built, prints its versions, and its source lines are counted.
+func TestContenderInCIsBuilt(t *testing.T) {
 	if _, err := exec.LookPath("cc"); err != nil {
 		if os.Getenv("CI") == "true" {
 			t.Fatal(err)
@@ -58,8 +57,7 @@ func TestContenderInC(t *testing.T) {
 	}
 }
 
-// Lines are those of code, whatever the language.
-func TestSourceLines(t *testing.T) {
+func TestSourceLinesAreCountedWithoutComments(t *testing.T) {
 	for name, test := range map[string]struct {
 		text string
 		want int
@@ -77,8 +75,7 @@ func TestSourceLines(t *testing.T) {
 	}
 }
 
-// The actor behind the placeholders that say where and how.
-func TestPlaceholders(t *testing.T) {
+func TestPlaceholdersAreReplaced(t *testing.T) {
 	dir := t.TempDir()
 	site := filepath.Join(dir, "site")
 	write(t, "a page", site, "page.txt")
@@ -113,8 +110,8 @@ func TestPlaceholders(t *testing.T) {
 	}
 }
 
-// What Python lacks is said, with the remedy.
-func TestPythonIsMissing(t *testing.T) {
+// The error names what Python lacks, and the command that installs it.
+func TestMissingPythonIsReported(t *testing.T) {
 	for _, test := range []struct{ name, python, want string }{
 		{"no python", "", `python3 is missing`},
 		{"no venv", "case \"$*\" in *--clear*) echo ensurepip is not available; exit 1;; esac; echo 3.0", `python3-venv is missing: exit status 1` + "\nensurepip is not available"},
@@ -140,15 +137,15 @@ func TestPythonIsMissing(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %s", err, test.want)
 			}
-			if remedy := `"apt-get install python3-venv" brings it`; test.name != "no package" && err != nil && !strings.Contains(err.Error(), remedy) {
+			if remedy := `"apt-get install python3-venv" installs it`; test.name != "no package" && err != nil && !strings.Contains(err.Error(), remedy) {
 				t.Errorf("got %v, want %s", err, remedy)
 			}
 		})
 	}
 }
 
-// Who waits for another's virtual environment can be interrupted.
-func TestPythonIsInterrupted(t *testing.T) {
+// Waiting for another process's virtual environment ends with the context.
+func TestPrepareEndsWithItsContext(t *testing.T) {
 	root := t.TempDir()
 	write(t, "x==1\n", root, "python", "requirements.txt")
 	write(t, "title: t\nabout: a\nneeds: [python]\nrun: \"{venv}/bin/python {port}\"\nprotocol: http\n", root, "c", contender.FileName)

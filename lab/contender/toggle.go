@@ -8,23 +8,23 @@ import (
 	"github.com/tarehq/tare/lab/yamlfile"
 )
 
-// Toggle is how a contender is run with one setting changed, to see what the setting costs.
+// Toggle changes one setting of a contender, which shows what the setting costs.
 type Toggle struct {
-	// Setting is what is changed, as package explain names it.
+	// Setting is the name of the setting in package explain.
 	Setting string `yaml:"setting"`
 
-	// To is what it is changed to, for a person, as after "with"; "" is what package explain says.
+	// To describes the changed setting, as after "with"; "" is package explain's description.
 	To string `yaml:"to"`
 
-	// Contender is another one that differs in nothing else. Without it, the contender itself
-	// is run by another line, with more variables, or with other settings of the template.
+	// Contender is another contender that differs only in this setting. Without it, the contender
+	// itself runs with another line, more environment variables, or other settings of the template.
 	Contender string            `yaml:"contender"`
 	Run       string            `yaml:"run"`
 	Env       []string          `yaml:"env"`
 	Set       map[string]string `yaml:"set"`
 }
 
-// Toggled returns the contender as a toggle has it run: for one that names no other contender.
+// Toggled returns the contender with a toggle applied. The toggle must not name another contender.
 func (s *Spec) Toggled(t *Toggle) *Spec {
 	is := *s
 	if t.Run != "" {
@@ -39,21 +39,21 @@ func (s *Spec) Toggled(t *Toggle) *Spec {
 	return &is
 }
 
-// checkToggles returns the first fault of the toggles.
+// checkToggles returns a *yamlfile.Error for the first invalid toggle.
 func (s *Spec) checkToggles(f *yamlfile.File) error {
 	for i, t := range s.Toggles {
 		own := t.Run != "" || len(t.Env) > 0 || len(t.Set) > 0
 		key := fmt.Sprintf("$.toggles[%d]", i)
 		switch {
 		case t.Setting == "":
-			return f.Fault(key, "toggles: setting is missing: what is changed")
+			return f.Fault(key, "toggles: setting is missing")
 		case own == (t.Contender != ""):
-			return f.Fault(key, "toggles: want a contender, or else run, env or set")
+			return f.Fault(key, "toggles: want either contender, or one of run, env and set")
 		case own:
 			toggled := s.Toggled(&t)
 			toggled.Toggles = nil
 			if err := toggled.Check(f); err != nil {
-				return f.Fault(key, "toggles: %q makes no contender: %v", t.Setting, err)
+				return f.Fault(key, "toggles: %q makes an invalid contender: %v", t.Setting, err)
 			}
 		}
 	}

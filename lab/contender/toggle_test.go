@@ -10,15 +10,15 @@ import (
 	"github.com/tarehq/tare/lab/contender"
 )
 
-func TestToggles(t *testing.T) {
+func TestToggledChangesOneSetting(t *testing.T) {
 	const base = "title: t\nabout: a\nneeds: [nginx]\nrun: \"x {port}\"\nprotocol: http\nfront: nginx\nenv: [A=1]\nset: {keepalive: off, buffers: many}\ntoggles:\n"
 	for _, test := range []struct{ toggle, fault string }{
 		{"  - {setting: s, set: {keepalive: on}, env: [B=2], run: \"y {port}\"}\n", ""},
 		{"  - {setting: s, contender: other}\n", ""},
 		{"  - {contender: other}\n", "contender.yaml:10: toggles: setting is missing"},
-		{"  - {setting: s}\n", "contender.yaml:10: toggles: want a contender, or else run, env or set"},
-		{"  - {setting: s, contender: other, env: [B=2]}\n", "toggles: want a contender, or else"},
-		{"  - {setting: s, run: \"y 80\"}\n", "toggles: \"s\" makes no contender: "},
+		{"  - {setting: s}\n", "contender.yaml:10: toggles: want either contender, or one of run, env and set"},
+		{"  - {setting: s, contender: other, env: [B=2]}\n", "toggles: want either contender, or one of"},
+		{"  - {setting: s, run: \"y 80\"}\n", "toggles: \"s\" makes an invalid contender: "},
 	} {
 		dir := t.TempDir()
 		if err := os.WriteFile(filepath.Join(dir, contender.FileName), []byte(base+test.toggle), 0o600); err != nil {

@@ -15,37 +15,36 @@ import (
 	"syscall"
 )
 
-// Tools gets contenders ready. It keeps what it builds and unpacks under Cache.
+// Tools prepares contenders. It keeps built and unpacked programs in Cache.
 type Tools struct {
-	Cache string                           // a folder of ours
-	Say   func(format string, args ...any) // told what takes time; may be nil
+	Cache string                           // a folder
+	Say   func(format string, args ...any) // reports steps that take time; may be nil
 
 	once     sync.Once // for nginx
 	nginx    *NginxTool
 	nginxErr error
 }
 
-// missing is the error for a contender that needs what cannot be had. The remedy is
-// the command that brings it.
+// missing returns the error for an unavailable tool. The remedy is the command that installs it.
 func missing(tool, why, remedy string) error {
-	return fmt.Errorf("%s is missing: %s; %q brings it", tool, why, remedy)
+	return fmt.Errorf("%s is missing: %s (%q installs it)", tool, why, remedy)
 }
 
-// Contender is a Spec made ready: built, with all it needs found.
+// Contender is a Spec that was built and whose tools were found.
 type Contender struct {
 	*Spec
 	Bin      string
-	FrontBin string     // what FrontBuild makes
+	FrontBin string     // the result of FrontBuild
 	Nginx    *NginxTool // nil without a front
-	Versions []string   // of what it consists of, such as "go1.26.8", "nginx/1.22.1"
-	Lines    int        // of the application's source, as sourceLines counts them; 0 if it names none
-	Deaf     bool       // it does not end when it is told to: nobody waits for that
+	Versions []string   // of its components, such as "go1.26.8", "nginx/1.22.1"
+	Lines    int        // of the application's source, as sourceLines counts them; 0 if Source is empty
+	Deaf     bool       // it does not end on SIGTERM: Stop kills it at once
 
-	env    []string // what its programs need in their environment
-	values []string // placeholders for what was found, each followed by that
+	env    []string // environment of its programs
+	values []string // pairs of placeholder and value for the tools that were found
 }
 
-// Prepare finds what the contender needs, and builds it.
+// Prepare finds the tools of a contender, and builds it.
 func (t *Tools) Prepare(ctx context.Context, s *Spec) (*Contender, error) {
 	c := &Contender{Spec: s, Bin: filepath.Join(t.Cache, "bin", s.Name)}
 	c.FrontBin = c.Bin + "-front"
@@ -66,7 +65,7 @@ func (t *Tools) Prepare(ctx context.Context, s *Spec) (*Contender, error) {
 		}
 		c.Bin = program
 	}
-	if err := c.askVersions(ctx); err != nil {
+	if err := c.readVersions(ctx); err != nil {
 		return nil, err
 	}
 	var err error
@@ -74,7 +73,7 @@ func (t *Tools) Prepare(ctx context.Context, s *Spec) (*Contender, error) {
 	return c, err
 }
 
-// find finds one thing that the contender needs.
+// find finds one of the contender's Needs.
 func (t *Tools) find(ctx context.Context, c *Contender, need string) (err error) {
 	switch need {
 	case Go:
@@ -90,7 +89,7 @@ func (t *Tools) find(ctx context.Context, c *Contender, need string) (err error)
 		var venv string
 		venv, err = t.python(ctx, shared)
 		c.values = append(c.values, "{venv}", venv)
-		// Nothing is to be written beside the sources.
+		// Python must not write bytecode into the folder of the sources.
 		c.env = append(c.env, "PYTHONPATH="+shared, "PYTHONDONTWRITEBYTECODE=1")
 	case Ruby, MiniHTTPD:
 		var p program
@@ -101,13 +100,12 @@ func (t *Tools) find(ctx context.Context, c *Contender, need string) (err error)
 	return err
 }
 
-// fill returns words with values for the placeholders: those of the contender, and
-// others given as pairs of the two.
+// fill returns words with placeholders replaced: the contender's, and those of pairs.
 func (c *Contender) fill(words []string, pairs ...string) []string {
 	return fill(words, slices.Concat(c.values, []string{"{bin}", c.Bin, "{front}", c.FrontBin, "{home}", c.Dir}, pairs)...)
 }
 
-// findCompiler asks the C compiler for its version.
+// findCompiler runs the C compiler and records its version.
 func (c *Contender) findCompiler(ctx context.Context) error {
 	out, err := command(ctx, c.Dir, "cc", "--version")
 	if err != nil {
@@ -124,7 +122,7 @@ func (t *Tools) say(format string, args ...any) {
 	}
 }
 
-// build runs one of the contender's build lines. Go's own cache makes a second time cheap.
+// build runs one of the contender's build lines. With Go's build cache, repeating it is cheap.
 func (t *Tools) build(ctx context.Context, c *Contender, line string) error {
 	if line == "" {
 		return nil
@@ -141,7 +139,8 @@ func (t *Tools) build(ctx context.Context, c *Contender, line string) error {
 	return nil
 }
 
-// fill returns words with values for their placeholders, given as pairs of the two.
+// fill returns words with placeholders replaced. pairs are placeholders, each followed by its
+// value.
 func fill(words []string, pairs ...string) []string {
 	values, filled := strings.NewReplacer(pairs...), make([]string, len(words))
 	for i := range words {
@@ -150,13 +149,13 @@ func fill(words []string, pairs ...string) []string {
 	return filled
 }
 
-// command runs a program to its end and returns all it printed. When ctx ends, so
-// does the program, with all that it has started.
+// command runs a program and returns its output. When ctx ends, it kills the program and its
+// children.
 func command(ctx context.Context, dir, name string, args ...string) ([]byte, error) {
 	return commandWith(ctx, nil, dir, name, args...)
 }
 
-// commandWith is command with more in the environment.
+// commandWith is like command, with additional environment variables.
 func commandWith(ctx context.Context, env []string, dir, name string, args ...string) ([]byte, error) {
 	c := exec.CommandContext(ctx, name, args...)
 	c.Dir = dir
@@ -170,9 +169,9 @@ func commandWith(ctx context.Context, env []string, dir, name string, args ...st
 	return out, err
 }
 
-// builtOf reads from a binary which Go it was built by, and of which version of the contender's module. What Go has not built
-// says nothing.
-func (c *Contender) builtOf(bin string) []string {
+// buildVersions reads from a binary the versions of Go and of the contender's module. A binary that
+// Go did not build has none.
+func (c *Contender) buildVersions(bin string) []string {
 	info, err := buildinfo.ReadFile(bin)
 	if err != nil {
 		return nil
@@ -190,11 +189,11 @@ func (c *Contender) builtOf(bin string) []string {
 	return versions
 }
 
-// askVersions reads from the binary itself what it was built of, and asks what can
-// say so.
-func (c *Contender) askVersions(ctx context.Context) error {
+// readVersions reads versions from the binaries, and from the output of the contender's version
+// line.
+func (c *Contender) readVersions(ctx context.Context) error {
 	for _, bin := range []string{c.Bin, c.FrontBin} {
-		for _, version := range c.builtOf(bin) {
+		for _, version := range c.buildVersions(bin) {
 			if !slices.Contains(c.Versions, version) {
 				c.Versions = append(c.Versions, version)
 			}
@@ -214,16 +213,16 @@ func (c *Contender) askVersions(ctx context.Context) error {
 	return nil
 }
 
-// NginxTool is an nginx that can be run.
+// NginxTool is an installed or unpacked nginx.
 type NginxTool struct {
 	Bin     string
-	Etc     string   // holds mime.types and fastcgi_params
-	Env     []string // what it needs in its environment
+	Etc     string   // the folder with mime.types and fastcgi_params
+	Env     []string // environment variables that it needs
 	Version string   // "nginx/1.22.1"
 }
 
-// Nginx finds the machine's nginx, or unpacks Debian's package into the cache. That
-// takes no privilege, installs nothing and starts nothing.
+// Nginx finds the machine's nginx, or unpacks Debian's package into the cache. It needs no
+// privilege, and neither installs nor starts nginx.
 func (t *Tools) Nginx(ctx context.Context) (*NginxTool, error) {
 	t.once.Do(func() { t.nginx, t.nginxErr = t.findNginx(ctx) })
 	return t.nginx, t.nginxErr
@@ -251,8 +250,8 @@ func (t *Tools) findNginx(ctx context.Context) (*NginxTool, error) {
 	return n, nil
 }
 
-// usable asks nginx for its version, and looks for the files that configurations
-// include.
+// usable runs nginx -v, and checks that the files exist that configurations include. It sets
+// Version.
 func (n *NginxTool) usable(ctx context.Context) error {
 	for _, name := range []string{"mime.types", "fastcgi_params"} {
 		if _, err := os.Stat(filepath.Join(n.Etc, name)); err != nil {
@@ -267,7 +266,7 @@ func (n *NginxTool) usable(ctx context.Context) error {
 	}
 	_, version, ok := strings.Cut(string(bytes.TrimSpace(out)), "nginx version: ")
 	if !ok {
-		return errors.New("nginx -v does not say which version it is")
+		return errors.New("no version in the output of nginx -v")
 	}
 	n.Version = version
 	return nil

@@ -8,7 +8,7 @@ import (
 	"github.com/tarehq/tare/lab/stat"
 )
 
-// Analysis is a run with what its samples say.
+// Analysis is a run with the figures and ratios of its samples.
 type Analysis struct {
 	*Run
 	Tables []Table
@@ -19,7 +19,7 @@ type Table struct {
 	Group   *Group
 	Procs   int
 	Rows    []Row
-	Engines []int // which of the run's have anything to show here
+	Engines []int // indexes of the entrants that have samples here
 }
 
 // Row is one benchmark.
@@ -31,19 +31,19 @@ type Row struct {
 // Cell is one engine's benchmark.
 type Cell struct {
 	Engine *Entrant
-	Trials int           // that went well
-	Ns     stat.Interval // for each operation
-	Bytes  float64       // allocated; the median, like the next
-	Allocs float64
-	Ratio  stat.Interval // of its time to the control's, block by block; NaN of the control itself
+	Trials int           // successful samples
+	Ns     stat.Interval // per operation
+	Bytes  float64       // median of the allocated bytes per operation
+	Allocs float64       // median of the allocations per operation
+	Ratio  stat.Interval // its time divided by the control's of the same block; NaN for the control itself
 
-	Failure string // the last; "" if there was none
+	Failure string // the last failure, or ""
 
 	Published      *Figures
-	PublishedRatio float64 // NaN if there is none
+	PublishedRatio float64 // NaN if unknown
 }
 
-// Analyze compares what was measured.
+// Analyze computes the tables of a run.
 func Analyze(r *Run) *Analysis {
 	a := &Analysis{Run: r}
 	for i := range r.Groups {
@@ -71,7 +71,7 @@ func (a *Analysis) cell(e *Entrant, row string, procs int) Cell {
 	c := Cell{Engine: e, PublishedRatio: math.NaN()}
 	ours, control := a.samples(e.Name, row, procs), a.samples(a.Control, row, procs)
 	ns := values(ours, func(f *Figures) float64 { return f.Ns })
-	// How many values there are says how wide an interval is; warnings would repeat it.
+	// Warnings about few values are ignored: the width of the interval shows them.
 	c.Ns, _ = stat.Median(known(ns))
 	c.Trials = len(known(ns))
 	bytes, _ := stat.Median(known(values(ours, func(f *Figures) float64 { return f.Bytes })))
@@ -94,7 +94,7 @@ func (a *Analysis) cell(e *Entrant, row string, procs int) Cell {
 	return c
 }
 
-// samples returns an engine's samples by block; nil where there is none.
+// samples returns an engine's samples by block; nil if a block has none.
 func (a *Analysis) samples(engine, row string, procs int) []*Sample {
 	all := make([]*Sample, a.Blocks)
 	for i := range a.Samples {
@@ -105,7 +105,7 @@ func (a *Analysis) samples(engine, row string, procs int) []*Sample {
 	return all
 }
 
-// values returns one figure of each sample; NaN where there is none.
+// values returns one figure of each sample; NaN if there is none.
 func values(samples []*Sample, of func(*Figures) float64) []float64 {
 	all := make([]float64, len(samples))
 	for i, s := range samples {
@@ -121,7 +121,7 @@ func known(values []float64) []float64 {
 	return slices.DeleteFunc(slices.Clone(values), math.IsNaN)
 }
 
-// published returns the write-up's figures of an engine; nil if there are none.
+// published returns the write-up's figures of an engine, or nil.
 func (a *Analysis) published(e *Entrant, row string, procs int) *Figures {
 	if e == nil {
 		return nil
@@ -141,5 +141,5 @@ func (a *Analysis) control() *Entrant {
 	return &a.Entrants[i]
 }
 
-// label names a row under its condition.
+// label returns the name of a row with its condition.
 func label(row string, procs int) string { return fmt.Sprintf("%s at GOMAXPROCS %d", row, procs) }

@@ -8,20 +8,21 @@ import (
 	"github.com/tarehq/tare/internal/page"
 )
 
-// Places in a chart, in units of its width.
+// Positions and sizes in a chart, in the units of its viewBox.
 const (
 	chartWidth = 1070
-	chartLeft  = 300 // of the first ratio: names stand before it
+	chartLeft  = 300 // left end of the axis; labels are left of it
 	chartRight = 1040
 	rowHeight  = 34
-	rowShift   = 9 // between the engines of a row
+	rowShift   = 9 // distance between the engines of a row
 )
 
-// Chart shows the ratios of a table: a dot for ours with its interval, a ring for the published.
+// Chart shows the ratios of a table: a dot and an interval for a measured ratio, a ring for a
+// published one.
 type Chart struct {
 	Width, Height, Left, Right, Foot float64
 	Alt                              string
-	One                              float64 // where the ratio is 1
+	One                              float64 // position of the ratio 1
 	Ticks                            []page.Tick
 	Rows                             []ChartRow
 	Legend                           []Mark
@@ -37,12 +38,12 @@ type ChartRow struct {
 // Mark is a dot or a ring, with the line of its interval.
 type Mark struct {
 	Class     string
-	X, Lo, Hi float64 // Lo = Hi without an interval
+	X, Lo, Hi float64 // Lo == Hi without an interval
 	Y         float64
 	Title     string
 }
 
-// Chart draws a table; nil if it has no ratios.
+// Chart returns the chart of a table; nil if it has no ratios.
 func (a *Analysis) Chart(t *Table) *Chart {
 	lo, hi := t.extremes()
 	if lo > hi {
@@ -73,7 +74,7 @@ func (a *Analysis) Chart(t *Table) *Chart {
 
 func class(kind string, engine int) string { return fmt.Sprintf("%s engine-%d", kind, engine) }
 
-// extremes are the lowest and the highest ratio; lo > hi if there is none.
+// extremes returns the lowest and the highest ratio; lo > hi if there is none.
 func (t *Table) extremes() (lo, hi float64) {
 	lo, hi = math.Inf(1), math.Inf(-1)
 	for _, row := range t.Rows {

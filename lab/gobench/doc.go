@@ -1,8 +1,15 @@
-// Package gobench runs experiments that are Go benchmarks: a module with a package for
-// each engine that is compared, whose benchmarks have the same names but for a prefix.
+// Package gobench runs experiments that are Go benchmarks. An experiment is a module with a package
+// for each engine. The benchmarks of all engines have the same names after a prefix.
 //
-// Each benchmark runs as a process of its own, block after block in random order, so that
-// those that are compared run soon after each other and share nothing but the machine.
-// The rules are the lab's: ratios within a block, with intervals, beside the published
-// ones; what fails is named and left out, and the rest goes on.
+// Each benchmark runs in a process of its own. A block runs every benchmark once, in random order,
+// and the engines of a row one after another, so that compared processes run close in time. Reports
+// show ratios within blocks, with intervals, and the published ratios. A failed benchmark is
+// reported and the run continues.
+//
+// # Glossary
+//
+//   - An engine is one of the compared libraries. The control is the engine that ratios refer to.
+//   - A row is a benchmark's name without the prefix; a group is rows that the report shows together.
+//   - A sample is one process that ran one benchmark.
+//   - A block is one sample of every benchmark.
 package gobench

@@ -14,24 +14,24 @@ import (
 	"github.com/tarehq/tare/lab/yamlfile"
 )
 
-// ExperimentFile is the file that makes a folder an experiment of Go benchmarks.
+// ExperimentFile is the name of the file of an experiment with Go benchmarks.
 const ExperimentFile = "gobench.yaml"
 
-// Bounds on what an experiment may ask for. More can only be a slip.
+// Limits of an experiment's values. Higher ones are typing errors.
 const (
 	maxBlocks = 10_000
 	maxProcs  = 1024
 )
 
-// Experiment is a gobench.yaml: what is compared, and how.
+// Experiment is the content of a gobench.yaml: a question, engines, groups of rows, trials.
 type Experiment struct {
 	Name string `yaml:"-"` // the folder's
 	Dir  string `yaml:"-"`
 
 	Title    string   `yaml:"title"`
 	Question string   `yaml:"question"`
-	Source   string   `yaml:"source"` // whose measurement it repeats
-	Module   string   `yaml:"module"` // folder of the benchmarks' module, from the project's
+	Source   string   `yaml:"source"` // the write-up that it repeats
+	Module   string   `yaml:"module"` // the folder of the benchmarks' module, relative to the project's
 	Control  string   `yaml:"control"`
 	Engines  []Engine `yaml:"engines"`
 	Groups   []Group  `yaml:"groups"`
@@ -41,27 +41,27 @@ type Experiment struct {
 
 	Published struct {
 		File string `yaml:"file"`
-		Why  string `yaml:"why"` // why ours may differ, as far as known
+		Why  string `yaml:"why"` // why measured figures may differ, as far as known
 	} `yaml:"published"`
 }
 
-// Engine is one of those compared.
+// Engine is one of the compared libraries.
 type Engine struct {
 	Name    string `yaml:"name" json:"name"`
 	Title   string `yaml:"title" json:"title"`
-	Package string `yaml:"package" json:"package"` // of its benchmarks, from the module's folder
-	Prefix  string `yaml:"prefix" json:"prefix"`   // of its benchmarks' names, after Benchmark
-	Module  string `yaml:"module" json:"module"`   // whose version is shown, besides Go's own
+	Package string `yaml:"package" json:"package"` // of its benchmarks, relative to the module's folder
+	Prefix  string `yaml:"prefix" json:"prefix"`   // of its benchmarks' names, after "Benchmark"
+	Module  string `yaml:"module" json:"module"`   // the module whose version is shown in addition to Go's
 }
 
-// Group is rows that the report keeps together.
+// Group is rows that the report shows together.
 type Group struct {
 	Title string   `yaml:"title" json:"title"`
 	About string   `yaml:"about" json:"about"`
-	Rows  []string `yaml:"rows" json:"rows"` // names of benchmarks without Benchmark and prefix
+	Rows  []string `yaml:"rows" json:"rows"` // names of benchmarks without "Benchmark" and the prefix
 }
 
-// Trials says how often a benchmark runs, how long, and on how many threads.
+// Trials determines how often each benchmark runs, how long, and with which values of GOMAXPROCS.
 type Trials struct {
 	Blocks int               `yaml:"blocks"`
 	Time   yamlfile.Duration `yaml:"benchtime"`
@@ -84,7 +84,7 @@ func Experiments(dir string) ([]string, error) {
 	return names, err
 }
 
-// ReadExperiment reads the experiment in a folder. What is wrong with its file is a
+// ReadExperiment reads the experiment in a folder. If its file is invalid, the error is a
 // *yamlfile.Error.
 func ReadExperiment(dir string) (*Experiment, error) {
 	e := &Experiment{Name: filepath.Base(dir), Dir: dir}
@@ -100,9 +100,9 @@ func (e *Experiment) check(f *yamlfile.File) error {
 	case e.Title == "":
 		return f.Fault("$.title", "title is missing")
 	case e.Module == "":
-		return f.Fault("$.module", "module is missing: the folder of the benchmarks")
+		return f.Fault("$.module", "module is missing (the folder of the benchmarks)")
 	case e.engine(e.Control) == nil:
-		return f.Fault("$.control", "control: want one of the engines, got %q: ratios refer to it", e.Control)
+		return f.Fault("$.control", "control: want the name of an engine, got %q", e.Control)
 	case len(e.Rows()) == 0:
 		return f.Fault("$.groups", "groups: want at least one with rows")
 	}
@@ -112,13 +112,13 @@ func (e *Experiment) check(f *yamlfile.File) error {
 		}
 		for _, b := range e.Engines[:i] {
 			if a.Name == b.Name {
-				return f.Fault(fmt.Sprintf("$.engines[%d]", i), "engines: %q stands twice", a.Name)
+				return f.Fault(fmt.Sprintf("$.engines[%d]", i), "engines: duplicate %q", a.Name)
 			}
 		}
 	}
 	for i, row := range e.Rows() {
 		if slices.Contains(e.Rows()[:i], row) {
-			return f.Fault("$.groups", "groups: row %q stands twice", row)
+			return f.Fault("$.groups", "groups: duplicate row %q", row)
 		}
 	}
 	for _, t := range []struct {
@@ -132,7 +132,7 @@ func (e *Experiment) check(f *yamlfile.File) error {
 	return nil
 }
 
-// fault returns what makes no sense, and its key.
+// fault returns the first invalid value's key and error.
 func (t *Trials) fault() (key string, fault error) {
 	switch {
 	case t.Blocks < 1 || t.Blocks > maxBlocks:
@@ -163,16 +163,16 @@ func (e *Experiment) Rows() (all []string) {
 	return all
 }
 
-// Figures are what a benchmark measures.
+// Figures are the results of a benchmark, per operation.
 type Figures struct {
-	Ns     float64 `json:"ns_per_op"`
-	Bytes  float64 `json:"bytes_per_op"`
-	Allocs float64 `json:"allocs_per_op"`
+	Ns     float64 `json:"nsPerOp"`
+	Bytes  float64 `json:"bytesPerOp"`
+	Allocs float64 `json:"allocsPerOp"`
 }
 
 // Published is a benchmark's figures in the write-up.
 type Published struct {
-	Name  string `json:"name"` // without Benchmark
+	Name  string `json:"name"` // without "Benchmark"
 	Procs int    `json:"gomaxprocs"`
 	Figures
 }

@@ -15,31 +15,31 @@ import (
 	"github.com/tarehq/tare/lab/report"
 )
 
-// Names of the files in a results folder, besides the page.
+// Names of the files in a results folder, in addition to the page.
 const (
 	benchFile = "results.txt"
 	csvFile   = "results.csv"
 	runFile   = "run.json"
 )
 
-// journal is the file of all results in Go's benchmark format, which benchstat reads. Each
-// is written as soon as it is there.
+// journal writes all results to a file in Go's benchmark format, which benchstat reads. It writes
+// each result at once.
 type journal struct {
 	file   *os.File
 	out    *benchfmt.Writer
 	config []benchfmt.Config
 }
 
-// openResults makes the results folder and begins the journal. If that fails the run goes
-// on, and its report is on the terminal only.
-func (w *running) openResults() {
+// openResults makes the results folder and creates the journal. If that fails, the run continues
+// and reports on the terminal only.
+func (w *runner) openResults() {
 	dir, err := lab.ResultsDir(w.Root, w.Out, w.run.Started)
 	var file *os.File
 	if err == nil {
 		file, err = os.Create(filepath.Join(dir, benchFile))
 	}
 	if err != nil {
-		w.warn("results cannot be kept on disk: %v", err)
+		w.warn("results cannot be written to disk: %v", err)
 		return
 	}
 	w.dir = dir
@@ -63,8 +63,8 @@ func (j *journal) add(name string, s *Sample) error {
 
 func (j *journal) close() error { return j.file.Close() }
 
-// WriteFiles writes everything but the journal into a results folder. It goes on after an
-// error and returns the first.
+// WriteFiles writes all files except the journal to a results folder. It continues after an error
+// and returns the first one.
 func (a *Analysis) WriteFiles(dir string) error {
 	var first error
 	for _, file := range []struct {
@@ -84,7 +84,7 @@ func (a *Analysis) writeRun(w io.Writer) error {
 	return e.Encode(a.Run)
 }
 
-// writeCSV writes the rows of all tables. Bounds of intervals end in lo and hi.
+// writeCSV writes the rows of all tables. Columns with bounds of intervals end in _lo and _hi.
 func (a *Analysis) writeCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	_ = out.Write([]string{ // the writer keeps its first error
@@ -114,7 +114,7 @@ func (a *Analysis) writeCSV(w io.Writer) error {
 	return out.Error()
 }
 
-// number writes a number, or nothing where there is none.
+// number returns a number as text, or "" for NaN and infinities.
 func number(v float64) string {
 	if math.IsNaN(v) || math.IsInf(v, 0) {
 		return ""

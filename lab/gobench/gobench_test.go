@@ -18,8 +18,7 @@ import (
 	"github.com/tarehq/tare/lab/yamlfile"
 )
 
-// Every benchmark of the project runs, and checks all answers; every one is a row.
-func TestBenchmarksOfTheProject(t *testing.T) {
+func TestProjectBenchmarksRunAndAreRows(t *testing.T) {
 	root := programs.Root(t)
 	names, err := gobench.Experiments(filepath.Join(root, "experiments"))
 	if err != nil || len(names) == 0 {
@@ -75,8 +74,8 @@ func count(t *testing.T, files []string, what string) (n int) {
 	return n
 }
 
-// project makes a folder with an experiment of benchmarks of its own: those of one work,
-// those of two in part, and three does not compile.
+// project makes a folder with an experiment of its own. The benchmarks of engine one succeed, some
+// of two fail, and three does not compile.
 func project(t *testing.T, experiment string) string {
 	t.Helper()
 	root := t.TempDir()
@@ -96,7 +95,7 @@ import (
 )
 
 func BenchmarkTwoA(b *testing.B) {}
-func BenchmarkTwoB(b *testing.B) { b.Fatal("a wrong answer") }
+func BenchmarkTwoB(b *testing.B) { b.Fatal("a wrong response") }
 func BenchmarkTwoC(b *testing.B) { panic("out of order") }
 
 func BenchmarkTwoD(b *testing.B) {
@@ -139,12 +138,12 @@ full: {blocks: 6, benchtime: 1ns, gomaxprocs: [1, all]}
 published: {file: p.csv, why: because}
 `
 
-// What fails is named, tried twice, and does not keep the rest from being measured.
+// A failed benchmark is reported, tried twice, and does not affect the others.
 func TestFailuresAreIsolated(t *testing.T) {
 	root := project(t, small)
-	var said []string
+	var messages []string
 	run, dir, err := gobench.Weigh(context.Background(), gobench.Options{
-		Root: root, Experiment: "x", Say: func(format string, _ ...any) { said = append(said, format) },
+		Root: root, Experiment: "x", Say: func(format string, _ ...any) { messages = append(messages, format) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -152,7 +151,7 @@ func TestFailuresAreIsolated(t *testing.T) {
 	ran := make(map[string]int)
 	for _, s := range run.Samples {
 		ran[s.Engine+s.Row]++
-		want := map[string]string{"twoB": "a wrong answer", "twoC": "panic: out of order", "twoD": "no result:\nand no result"}[s.Engine+s.Row]
+		want := map[string]string{"twoB": "a wrong response", "twoC": "panic: out of order", "twoD": "no result in its output:\nand no result"}[s.Engine+s.Row]
 		if (s.Failure != "") != (want != "") || !strings.Contains(s.Failure, want) {
 			t.Errorf("%s%s failed with %q, want %q", s.Engine, s.Row, s.Failure, want)
 		}
@@ -181,8 +180,7 @@ func TestFailuresAreIsolated(t *testing.T) {
 	}
 }
 
-// When the run is interrupted the benchmark under way ends.
-func TestInterrupted(t *testing.T) {
+func TestInterruptEndsRunningBenchmark(t *testing.T) {
 	root := project(t, small)
 	pidFile := filepath.Join(root, "pid")
 	t.Setenv("TARE_TEST_PID", pidFile)
@@ -213,8 +211,7 @@ func TestInterrupted(t *testing.T) {
 	}
 }
 
-// The same seed gives the same order, and each block has each benchmark once.
-func TestOrder(t *testing.T) {
+func TestSeedDeterminesOrderAndBlockRunsEachBenchmarkOnce(t *testing.T) {
 	root := project(t, small)
 	var orders [3][]string
 	for i, seed := range []uint64{7, 7, 8} {
@@ -235,14 +232,14 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-func TestMalformed(t *testing.T) {
+func TestMalformedExperimentsAreRejected(t *testing.T) {
 	for name, test := range map[string]struct{ old, new, want string }{
 		"no title":        {"title: t\n", "", "title is missing"},
 		"no module":       {"module: .\n", "", "module is missing"},
 		"unknown key":     {"source: s", "sauce: s", "gobench.yaml:3:"},
-		"unknown control": {"control: one", "control: four", `gobench.yaml:5: control: want one of the engines, got "four"`},
-		"engine twice":    {"name: two", "name: one", `"one" stands twice`},
-		"row twice":       {"rows: [D]", "rows: [A]", `row "A" stands twice`},
+		"unknown control": {"control: one", "control: four", `gobench.yaml:5: control: want the name of an engine, got "four"`},
+		"engine twice":    {"name: two", "name: one", `engines: duplicate "one"`},
+		"row twice":       {"rows: [D]", "rows: [A]", `groups: duplicate row "A"`},
 		"no package":      {"package: ./two, ", "", "gobench.yaml:8: engines: want name, title and package"},
 		"no rows":         {"  - {title: g, rows: [A, B, C]}\n  - {title: h, rows: [D]}", "  []", "groups: want at least one with rows"},
 		"no blocks":       {"blocks: 3", "blocks: 0", "quick: blocks: want 1 to"},
@@ -264,7 +261,7 @@ func TestMalformed(t *testing.T) {
 	}
 	root := project(t, small)
 	if _, err := gobench.Prepare(context.Background(), gobench.Options{Root: root, Experiment: "x", Only: []string{"E"}}); err == nil ||
-		err.Error() != `--only: "E" takes no part in x; these do: one, two, three, and of them A, B, C, D` {
+		err.Error() != `--only: "E" is not in x; want engines (one, two, three) or rows (A, B, C, D)` {
 		t.Errorf("an unknown row: %v", err)
 	}
 	for text, want := range map[string]string{

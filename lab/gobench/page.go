@@ -15,12 +15,12 @@ import (
 //go:embed page.html
 var pageSource embed.FS
 
-// writePage writes the report as one HTML file that needs nothing else.
+// writePage writes the report as one HTML file without external resources.
 func (a *Analysis) writePage(w io.Writer) error {
 	return page.Write(w, pageSource, a.pageFuncs(), a)
 }
 
-// pageFuncs are what the page's template calls.
+// pageFuncs returns the functions of the page's template.
 func (a *Analysis) pageFuncs() template.FuncMap {
 	return template.FuncMap{
 		"chart":       a.Chart,
@@ -37,7 +37,7 @@ func (a *Analysis) pageFuncs() template.FuncMap {
 	}
 }
 
-// Command is what repeats the run.
+// Command returns the command line that repeats the run.
 func (r *Run) Command() string {
 	words := append([]string{"tare weigh", r.Experiment}, r.Flags...)
 	return strings.Join(append(words, fmt.Sprintf("--seed %d", r.Seed)), " ")

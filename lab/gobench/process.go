@@ -20,24 +20,24 @@ import (
 )
 
 const (
-	// shownLines is how much of a process's output is shown when it fails.
+	// shownLines is the number of lines of a failed process's output in the error.
 	shownLines = 12
-	// slack is how much longer than asked a benchmark may take: it is run again and again,
-	// each time longer, until it takes the time that was asked for.
+	// A benchmark's timeout is slack times its time, plus spare: package testing repeats a
+	// benchmark with more iterations until it takes its time.
 	slack, spare = 20, time.Minute
-	// restOfOutput is how long a process's output is waited for once it has ended.
+	// restOfOutput is the timeout of a process's output after the process has ended.
 	restOfOutput = 5 * time.Second
 )
 
 // binary is the compiled benchmarks of an engine.
 type binary struct {
 	path       string
-	dir        string   // where its benchmarks run
-	benchmarks []string // their names, without Benchmark
+	dir        string   // working directory of its benchmarks
+	benchmarks []string // names without "Benchmark"
 	versions   []string
 }
 
-// compile compiles an engine's benchmarks and asks for their names.
+// compile compiles an engine's benchmarks and lists their names.
 func compile(ctx context.Context, module, path string, e *Engine) (*binary, error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
@@ -60,7 +60,8 @@ func compile(ctx context.Context, module, path string, e *Engine) (*binary, erro
 	return b, err
 }
 
-// versions says what a binary was built of. It knows its Go itself, and not its modules.
+// versions returns the versions of Go and of a module in a binary. A test binary contains the
+// version of Go, but not those of modules: go list reports them.
 func versions(ctx context.Context, path, dir, module string) ([]string, error) {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
@@ -74,8 +75,7 @@ func versions(ctx context.Context, path, dir, module string) ([]string, error) {
 	return []string{info.GoVersion, strings.TrimSpace(string(out))}, err
 }
 
-// run runs one benchmark once, as a process with so many threads. The error says what the
-// process printed.
+// run runs one benchmark once, in a process with GOMAXPROCS procs. The error contains the output.
 func (b *binary) run(ctx context.Context, name string, procs int, d time.Duration) (Figures, int, error) {
 	limit := slack*d + spare
 	out, err := command(ctx, b.dir, []string{"GOMAXPROCS=" + strconv.Itoa(procs)}, b.path,
@@ -87,14 +87,14 @@ func (b *binary) run(ctx context.Context, name string, procs int, d time.Duratio
 	return parse(out, name)
 }
 
-// parse reads the one result of a benchmark from what its process printed. A name may end in
-// the number of threads.
+// parse parses the one result of a benchmark in its process's output. The name in the output may
+// end in GOMAXPROCS.
 func parse(output []byte, name string) (f Figures, iterations int, err error) {
 	r := benchfmt.NewReader(bytes.NewReader(output), name)
 	for r.Scan() {
 		result, ok := r.Result().(*benchfmt.Result)
 		if !ok {
-			continue // a line that is no result
+			continue // not a result
 		}
 		if full, _, _ := strings.Cut(string(result.Name), "-"); full != name || iterations > 0 {
 			return f, 0, fmt.Errorf("want one result of %s, got one of %s", name, result.Name)
@@ -112,12 +112,12 @@ func parse(output []byte, name string) (f Figures, iterations int, err error) {
 		return f, 0, err
 	}
 	if iterations == 0 {
-		return f, 0, fmt.Errorf("it printed no result:\n%s", last(output))
+		return f, 0, fmt.Errorf("no result in its output:\n%s", last(output))
 	}
 	return f, iterations, nil
 }
 
-// value returns a figure as it was printed: the reader has turned some into other units.
+// value returns a figure in its original unit: the reader converts some units.
 func value(r *benchfmt.Result, unit string) (float64, bool) {
 	for _, v := range r.Values {
 		switch unit {
@@ -130,11 +130,10 @@ func value(r *benchfmt.Result, unit string) (float64, bool) {
 	return 0, false
 }
 
-// command runs a program to its end and returns what it printed on its standard output.
-// When ctx ends, so does the program with all that it has started; should this process be
-// killed, so is the program.
+// command runs a program and returns its standard output. When ctx ends, it kills the program and
+// its children. If this process is killed, the kernel kills the program.
 func command(ctx context.Context, dir string, env []string, name string, args ...string) ([]byte, error) {
-	runtime.LockOSThread() // the death signal is sent when the thread ends that started the program
+	runtime.LockOSThread() // the kernel sends the death signal when the thread that started the program ends
 	defer runtime.UnlockOSThread()
 	c := exec.CommandContext(ctx, name, args...)
 	var out, errs bytes.Buffer
@@ -151,12 +150,13 @@ func command(ctx context.Context, dir string, env []string, name string, args ..
 		return out.Bytes(), nil
 	}
 	if errors.Is(err, exec.ErrNotFound) {
-		return nil, fmt.Errorf("%w; \"apt-get install golang-go\" brings it", err)
+		return nil, fmt.Errorf("%w (\"apt-get install golang-go\" installs it)", err)
 	}
 	return nil, fmt.Errorf("%w\n%s", err, last(slices.Concat(out.Bytes(), errs.Bytes())))
 }
 
-// last returns the last lines of an output, or the first of a panic: goroutines follow.
+// last returns the last lines of an output. After a panic it returns the first lines of the panic,
+// because a list of goroutines follows.
 func last(output []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(output)), "\n")
 	from := max(0, len(lines)-shownLines)

@@ -16,20 +16,20 @@ import (
 	"github.com/tarehq/tare/lab/report"
 )
 
-// failuresToDrop is after how many failed processes a benchmark is not tried again.
+// failuresToDrop is the number of failed processes after which a benchmark is left out.
 const failuresToDrop = 2
 
-// Options are what a run can be told.
+// Options configure a run.
 type Options struct {
 	Root       string // the project's folder, absolute
 	Experiment string // a folder in experiments/
 	Full       bool   // run the experiment's full trials, not its quick ones
 
-	Only   []string      // engines, rows, or both; the control takes part anyway. Empty means all
-	Adjust func(*Trials) // changes what the experiment says; may be nil
-	Seed   uint64        // of the order; 0 is a new one
+	Only   []string      // engines, rows, or both; empty means all. The control always takes part
+	Adjust func(*Trials) // changes the experiment's trials; may be nil
+	Seed   uint64        // of the order; 0 is a random one
 	Out    string        // results folder; "" is a new one in Root/results
-	Flags  []string      // those that gave the above, for the report to repeat; without the seed
+	Flags  []string      // the command-line arguments that the report repeats; without the seed
 
 	Say      func(format string, args ...any) // may be nil
 	Progress func(Progress)                   // may be nil
@@ -43,7 +43,7 @@ type Progress struct {
 	Procs         int
 }
 
-// Run is a run's records, and what is known of how they came about.
+// Run is a run's samples, with the experiment and the environment.
 type Run struct {
 	Tool        string             `json:"tool"`
 	Experiment  string             `json:"experiment"`
@@ -55,7 +55,7 @@ type Run struct {
 	Seconds     float64            `json:"seconds"`
 	Seed        uint64             `json:"seed"`
 	Blocks      int                `json:"blocks"`
-	Time        time.Duration      `json:"benchtime_ns"`
+	Time        time.Duration      `json:"benchtimeNs"`
 	Procs       []int              `json:"gomaxprocs"`
 	Environment report.Environment `json:"environment"`
 	Control     string             `json:"control"`
@@ -63,16 +63,16 @@ type Run struct {
 	Groups      []Group            `json:"groups"` // of the rows that take part
 	Samples     []Sample           `json:"samples"`
 	Published   []Published        `json:"published"`
-	Why         string             `json:"why"` // ours may differ from those
+	Why         string             `json:"why"` // why figures may differ from the published ones
 	Warnings    []string           `json:"warnings"`
 }
 
-// Entrant is an engine that was to take part.
+// Entrant is an engine of a run.
 type Entrant struct {
 	Engine
 	Versions []string `json:"versions"`
-	Absent   string   `json:"absent"`  // why it could not
-	Lacking  []string `json:"lacking"` // rows that it has no benchmark of
+	Absent   string   `json:"absent"`  // why it was left out, or ""
+	Lacking  []string `json:"lacking"` // rows for which it has no benchmark
 }
 
 // Sample is one process that ran one benchmark.
@@ -83,23 +83,23 @@ type Sample struct {
 	Engine     string `json:"engine"`
 	Iterations int    `json:"iterations"`
 	Figures
-	Failure string `json:"failure"` // "" if there was none
+	Failure string `json:"failure"` // or ""
 }
 
-// Complete reports whether everything was measured that was to be.
+// Complete reports whether all engines took part, all samples succeeded and there were no warnings.
 func (r *Run) Complete() bool {
 	return !slices.ContainsFunc(r.Entrants, func(e Entrant) bool { return e.Absent != "" }) &&
 		!slices.ContainsFunc(r.Samples, func(s Sample) bool { return s.Failure != "" }) && len(r.Warnings) == 0
 }
 
-// running is a run under way.
-type running struct {
+// runner carries out one run.
+type runner struct {
 	Options
 	run      *Run
 	module   string
 	binaries map[string]*binary // by engine
 	failures map[slot]int
-	journal  *journal // nil if results cannot be kept
+	journal  *journal // nil if results cannot be written
 	dir      string
 }
 
@@ -109,9 +109,9 @@ type slot struct {
 	row, engine string
 }
 
-// Weigh runs an experiment and keeps its results as they come. It returns what was
-// measured even if something went wrong on the way; run is nil if nothing was begun. The
-// error is ctx's, or says why the run ended before its time.
+// Weigh runs an experiment and writes each result to disk at once. It returns what was measured
+// even after an error; run is nil if nothing was measured. The error is ctx's or the reason why the
+// run ended early.
 func Weigh(ctx context.Context, o Options) (run *Run, dir string, err error) {
 	w, err := prepare(ctx, o)
 	if err != nil {
@@ -126,7 +126,7 @@ func Weigh(ctx context.Context, o Options) (run *Run, dir string, err error) {
 	return w.run, w.dir, err
 }
 
-// Prepare compiles what an experiment needs, and runs nothing.
+// Prepare compiles an experiment's benchmarks. It does not run them.
 func Prepare(ctx context.Context, o Options) (*Run, error) {
 	w, err := prepare(ctx, o)
 	if err != nil {
@@ -135,7 +135,7 @@ func Prepare(ctx context.Context, o Options) (*Run, error) {
 	return w.run, nil
 }
 
-func prepare(ctx context.Context, o Options) (*running, error) {
+func prepare(ctx context.Context, o Options) (*runner, error) {
 	e, err := ReadExperiment(filepath.Join(o.Root, "experiments", o.Experiment))
 	if err != nil {
 		return nil, err
@@ -164,7 +164,7 @@ func prepare(ctx context.Context, o Options) (*running, error) {
 	if o.Seed == 0 {
 		o.Seed = 1 + rand.Uint64N(1<<32)
 	}
-	w := &running{Options: o, module: filepath.Join(o.Root, e.Module), binaries: make(map[string]*binary), failures: make(map[slot]int)}
+	w := &runner{Options: o, module: filepath.Join(o.Root, e.Module), binaries: make(map[string]*binary), failures: make(map[slot]int)}
 	w.run = &Run{
 		Tool: lab.Version(), Experiment: e.Name, Flags: o.Flags, Title: e.Title, Question: e.Question, Source: e.Source,
 		Started: time.Now(), Seed: o.Seed, Blocks: trials.Blocks, Time: time.Duration(trials.Time), Procs: threads(trials.Procs),
@@ -173,7 +173,7 @@ func prepare(ctx context.Context, o Options) (*running, error) {
 	return w, w.compile(ctx, engines)
 }
 
-// threads are the values of GOMAXPROCS, without those that stand twice.
+// threads returns the values of GOMAXPROCS without duplicates.
 func threads(all []lab.Cores) (procs []int) {
 	for _, n := range all {
 		if n == 0 {
@@ -186,7 +186,8 @@ func threads(all []lab.Cores) (procs []int) {
 	return procs
 }
 
-// chosen returns the engines and rows that only names, or all of those it names none of.
+// chosen returns the engines and rows that only names. If it names no engine it returns all
+// engines, and likewise for rows.
 func (e *Experiment) chosen(only []string) (groups []Group, engines []Engine, err error) {
 	rows := e.Rows()
 	var names []string
@@ -201,7 +202,7 @@ func (e *Experiment) chosen(only []string) (groups []Group, engines []Engine, er
 		case slices.Contains(rows, name):
 			wantRows = append(wantRows, name)
 		default:
-			return nil, nil, &lab.UsageError{What: fmt.Sprintf("--only: %q takes no part in %s; these do: %s, and of them %s",
+			return nil, nil, &lab.UsageError{What: fmt.Sprintf("--only: %q is not in %s; want engines (%s) or rows (%s)",
 				name, e.Name, strings.Join(names, ", "), strings.Join(rows, ", "))}
 		}
 	}
@@ -222,7 +223,7 @@ func (e *Experiment) chosen(only []string) (groups []Group, engines []Engine, er
 }
 
 // compile compiles the engines' benchmarks. An engine that cannot be compiled is left out.
-func (w *running) compile(ctx context.Context, engines []Engine) error {
+func (w *runner) compile(ctx context.Context, engines []Engine) error {
 	for _, e := range engines {
 		w.say("compiling the benchmarks of %s", e.Title)
 		entrant := Entrant{Engine: e}
@@ -249,9 +250,9 @@ func (w *running) compile(ctx context.Context, engines []Engine) error {
 	return nil
 }
 
-// order returns all benchmarks in the order in which to run them: the conditions in random
-// order, and under each the engines, so that those compared are close in time.
-func (w *running) order(rnd *rand.Rand) (all []slot) {
+// order returns all benchmarks of a block in random order. The engines of a row follow each other,
+// so that compared processes run close in time.
+func (w *runner) order(rnd *rand.Rand) (all []slot) {
 	var conditions []slot
 	for _, procs := range w.run.Procs {
 		for _, g := range w.run.Groups {
@@ -273,7 +274,7 @@ func (w *running) order(rnd *rand.Rand) (all []slot) {
 }
 
 // measure runs all blocks.
-func (w *running) measure(ctx context.Context) error {
+func (w *runner) measure(ctx context.Context) error {
 	rnd := rand.New(rand.NewPCG(w.Seed, w.Seed))
 	began, done := time.Now(), 0
 	for block := range w.run.Blocks {
@@ -294,8 +295,8 @@ func (w *running) measure(ctx context.Context) error {
 	return nil
 }
 
-// sample runs one benchmark. The error is ctx's: a benchmark that fails is a sample, too.
-func (w *running) sample(ctx context.Context, block int, s slot) (Sample, error) {
+// sample runs one benchmark. The error is ctx's; a failure of the benchmark is in the sample.
+func (w *runner) sample(ctx context.Context, block int, s slot) (Sample, error) {
 	sample := Sample{Block: block, Procs: s.procs, Row: s.row, Engine: s.engine}
 	var err error
 	sample.Figures, sample.Iterations, err = w.binaries[s.engine].run(ctx, w.entrant(s.engine).Prefix+s.row, s.procs, w.run.Time)
@@ -309,8 +310,8 @@ func (w *running) sample(ctx context.Context, block int, s slot) (Sample, error)
 	return sample, nil
 }
 
-// keep adds a sample to the run and to what is on disk.
-func (w *running) keep(s Sample) {
+// keep adds a sample to the run and to the journal.
+func (w *runner) keep(s Sample) {
 	w.run.Samples = append(w.run.Samples, s)
 	name := w.entrant(s.Engine).Prefix + s.Row
 	if s.Failure != "" {
@@ -321,18 +322,18 @@ func (w *running) keep(s Sample) {
 		return
 	}
 	if err := w.journal.add(name, &s); err != nil {
-		w.warn("results are no longer kept on disk: %v", err)
+		w.warn("results are no longer written to disk: %v", err)
 		_ = w.journal.close()
 		w.journal = nil
 	}
 }
 
-// follow reports how far the run has come.
-func (w *running) follow(began time.Time, done, all, block int, s slot) {
+// follow reports progress.
+func (w *runner) follow(began time.Time, done, all, block int, s slot) {
 	if w.Progress == nil {
 		return
 	}
-	each := 2 * w.run.Time // a benchmark approaches its time by trying
+	each := 2 * w.run.Time // package testing runs a benchmark several times until it takes its time
 	if done > 0 {
 		each = time.Since(began) / time.Duration(done)
 	}
@@ -342,18 +343,18 @@ func (w *running) follow(began time.Time, done, all, block int, s slot) {
 	})
 }
 
-func (w *running) entrant(name string) *Entrant {
+func (w *runner) entrant(name string) *Entrant {
 	i := slices.IndexFunc(w.run.Entrants, func(e Entrant) bool { return e.Name == name })
 	return &w.run.Entrants[i]
 }
 
-func (w *running) say(format string, args ...any) {
+func (w *runner) say(format string, args ...any) {
 	if w.Say != nil {
 		w.Say(format, args...)
 	}
 }
 
-func (w *running) warn(format string, args ...any) {
+func (w *runner) warn(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	w.run.Warnings = append(w.run.Warnings, text)
 	w.say("%s", text)

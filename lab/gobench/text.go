@@ -32,7 +32,7 @@ func (a *Analysis) WriteText(w io.Writer) error {
 }
 
 func (a *Analysis) writeTable(b *strings.Builder, t *Table) {
-	fmt.Fprintf(b, "%s, GOMAXPROCS %d: each operation's nanoseconds, bytes and allocations, and times %s's time\n\n", t.Group.Title, t.Procs, a.control().Title)
+	fmt.Fprintf(b, "%s, GOMAXPROCS %d: nanoseconds, bytes and allocations per operation, and time divided by %s's\n\n", t.Group.Title, t.Procs, a.control().Title)
 	w := tabwriter.NewWriter(b, 0, 8, 2, ' ', tabwriter.AlignRight)
 	wide := 0
 	for _, row := range t.Rows {
@@ -67,10 +67,10 @@ func (a *Analysis) writeTable(b *strings.Builder, t *Table) {
 	fmt.Fprintln(b)
 }
 
-// compared reports whether an engine's time is told relative to the control's.
+// compared reports whether an engine is compared with the control, which it is not itself.
 func (a *Analysis) compared(engine int) bool { return a.Entrants[engine].Name != a.Control }
 
-// isPublished reports whether a table has published ratios of an engine.
+// isPublished reports whether an engine has published ratios in a table.
 func (t *Table) isPublished(engine int) bool {
 	for _, row := range t.Rows {
 		if times(row.Cells[engine].PublishedRatio) != "" {
@@ -80,7 +80,7 @@ func (t *Table) isPublished(engine int) bool {
 	return false
 }
 
-// NsText is the time of an operation, or why there is none.
+// NsText returns the time per operation as text, "failed", or a dash.
 func (c *Cell) NsText() string {
 	switch {
 	case c.Trials > 0 && c.Ns.Mid < 100:
@@ -93,7 +93,7 @@ func (c *Cell) NsText() string {
 	return "–"
 }
 
-// count writes a number of things, or nothing where there is none.
+// count returns a number of things as text, or "" for NaN.
 func count(v float64) string {
 	if number(v) == "" {
 		return ""
@@ -108,7 +108,7 @@ func interval(i stat.Interval) string {
 	return fmt.Sprintf("%.2f–%.2f", i.Lo, i.Hi)
 }
 
-// Faults are what could not be measured, and why.
+// Faults returns a line for everything that was not measured, with the reason.
 func (a *Analysis) Faults() (all []string) {
 	for i := range a.Entrants {
 		e := &a.Entrants[i]

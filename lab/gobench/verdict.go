@@ -10,8 +10,7 @@ import (
 	"github.com/tarehq/tare/lab/stat"
 )
 
-// Verdict is what the run says of each group: by how much an engine's time differs from the
-// control's.
+// Verdict returns a sentence for each group: how the engines' times compare with the control's.
 func (a *Analysis) Verdict() string {
 	var sentences []string
 	for i := range a.Groups {
@@ -22,16 +21,16 @@ func (a *Analysis) Verdict() string {
 			}
 		}
 		if len(parts) > 0 {
-			sentences = append(sentences, fmt.Sprintf("%s: of %s's time %s.", a.Groups[i].Title, a.control().Title, strings.Join(parts, "; ")))
+			sentences = append(sentences, fmt.Sprintf("%s, relative to %s's time: %s.", a.Groups[i].Title, a.control().Title, strings.Join(parts, "; ")))
 		}
 	}
 	if len(sentences) == 0 {
-		return "Nothing was measured that could be compared."
+		return "No results can be compared."
 	}
 	return strings.Join(sentences, " ")
 }
 
-// spread says between which ratios an engine's rows lie, here and in the write-up.
+// spread returns the range of an engine's ratios, measured and published, as text.
 func (a *Analysis) spread(g *Group, engine int) string {
 	var parts []string
 	for _, t := range a.Tables {
@@ -66,7 +65,7 @@ func between(ratios []float64) string {
 	return lo + "–" + hi
 }
 
-// times writes a ratio, or nothing where there is none.
+// times returns a ratio as text, or "" for NaN.
 func times(r float64) string {
 	if math.IsNaN(r) {
 		return ""
@@ -74,8 +73,8 @@ func times(r float64) string {
 	return fmt.Sprintf("%.2f", r)
 }
 
-// Shape says whether the published order and the published lack of allocations came out,
-// and names where they did not.
+// Shape returns sentences about whether the results confirm the published order of engines, and the
+// published absence of allocations.
 func (a *Analysis) Shape() []string {
 	var all []string
 	for i := range a.Entrants {
@@ -94,19 +93,19 @@ func (a *Analysis) Shape() []string {
 	return all
 }
 
-// labelled is a cell with its row's name under its condition.
-type labelled struct {
+// labeledCell is a cell with the name of its row and the condition.
+type labeledCell struct {
 	*Cell
 	label string
 }
 
-// rowsOf returns an engine's cells that were measured here and in the write-up.
-func (a *Analysis) rowsOf(e *Entrant) (rows []labelled) {
+// rowsOf returns an engine's cells with both measured and published figures.
+func (a *Analysis) rowsOf(e *Entrant) (rows []labeledCell) {
 	for _, t := range a.Tables {
 		for _, row := range t.Rows {
 			for i := range row.Cells {
 				if c := &row.Cells[i]; c.Engine == e && c.Published != nil && c.Trials > 0 {
-					rows = append(rows, labelled{c, label(row.Name, t.Procs)})
+					rows = append(rows, labeledCell{c, label(row.Name, t.Procs)})
 				}
 			}
 		}
@@ -114,8 +113,9 @@ func (a *Analysis) rowsOf(e *Entrant) (rows []labelled) {
 	return rows
 }
 
-// order says where an engine is to the other side of the control than in the write-up.
-func order(e, control *Entrant, rows []labelled) string {
+// order returns a sentence about the rows in which an engine is faster or slower than the control
+// as published, and those in which it is not.
+func order(e, control *Entrant, rows []labeledCell) string {
 	var reversed, unclear []string
 	compared, closer, fewBlocks := 0, 0, ""
 	for _, r := range rows {
@@ -141,14 +141,14 @@ func order(e, control *Entrant, rows []labelled) string {
 	if compared == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("The published order of %s and %s came out in %d of %s", e.Title, control.Title, compared-len(reversed)-len(unclear), rowsText(compared))
+	text := fmt.Sprintf("The published order of %s and %s is confirmed in %d of %s", e.Title, control.Title, compared-len(reversed)-len(unclear), rowsText(compared))
 	if len(reversed) > 0 {
-		text += "; it is another in " + names(reversed)
+		text += "; it is reversed or equal in " + names(reversed)
 	}
 	if len(unclear) > 0 {
 		text += "; it is unclear in " + names(unclear) + fewBlocks
 	}
-	return fmt.Sprintf("%s. In %s they are closer together than published.", text, rowsText(closer))
+	return fmt.Sprintf("%s. In %s the difference is smaller than published.", text, rowsText(closer))
 }
 
 func rowsText(n int) string {
@@ -158,7 +158,7 @@ func rowsText(n int) string {
 	return fmt.Sprintf("%d rows", n)
 }
 
-// names lists labels, or says how many they are.
+// names returns a list of labels as text. A long list becomes its length.
 func names(labels []string) string {
 	const most = 6
 	if len(labels) > most {
@@ -167,8 +167,8 @@ func names(labels []string) string {
 	return strings.Join(labels, ", ")
 }
 
-// allocations says whether what did not allocate in the write-up does here.
-func allocations(e *Entrant, rows []labelled) string {
+// allocations returns a sentence about the rows for which no allocations were published.
+func allocations(e *Entrant, rows []labeledCell) string {
 	none := 0
 	var some []string
 	for _, r := range rows {
@@ -184,8 +184,8 @@ func allocations(e *Entrant, rows []labelled) string {
 	case none == 0:
 		return ""
 	case len(some) == 0:
-		return fmt.Sprintf("%s allocates nothing for an operation in %s, as published.", e.Title, rowsText(none))
+		return fmt.Sprintf("%s makes no allocations per operation in %s, as published.", e.Title, rowsText(none))
 	}
-	return fmt.Sprintf("%s allocates nothing for an operation in %d of the %s where that was published; it does in %s. "+
-		"What is set up once counts, too, and for more the shorter a benchmark runs.", e.Title, none-len(some), rowsText(none), names(some))
+	return fmt.Sprintf("%s makes no allocations per operation in %d of the %s where that was published; it does in %s. "+
+		"Allocations of the setup count, too: the shorter a benchmark runs, the more.", e.Title, none-len(some), rowsText(none), names(some))
 }

@@ -6,12 +6,12 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// Reached counts, since the machine's start, how often a bound that a setting draws was
-// reached.
+// Reached counts how often limits of kernel settings were reached since the machine started, by all
+// programs.
 type Reached struct {
-	Backlog uint64 // packets that found no place in net.core.netdev_max_backlog, by whatever program
-	Accepts uint64 // connections that found none at a listening socket
-	Closed  uint64 // closed connections that found none in net.ipv4.tcp_max_tw_buckets
+	Backlog uint64 // packets dropped because of net.core.netdev_max_backlog
+	Accepts uint64 // connections dropped because a listening socket's backlog was full
+	Closed  uint64 // closed connections dropped because of net.ipv4.tcp_max_tw_buckets
 }
 
 // ReachedNow reads the counters.
@@ -44,24 +44,24 @@ func ReachedNow() (r Reached, err error) {
 	return r, nil
 }
 
-// Since says, a sentence each, which bounds have been reached since before.
-func (r Reached) Since(before Reached) (said []string) {
+// Since returns a sentence for each limit that was reached since before.
+func (r Reached) Since(before Reached) (sentences []string) {
 	for _, bound := range []struct {
 		n    uint64
 		what string
 	}{
-		{less(r.Backlog, before.Backlog), "packets were lost on this machine, and had to be sent again, because more waited for a processor than net.core.netdev_max_backlog allows"},
-		{less(r.Accepts, before.Accepts), "times a connection found no place at a listening socket, and tried again later: the server's own backlog bounds that, and net.core.somaxconn"},
-		{less(r.Closed, before.Closed), "closed connections were forgotten at once, because there were more than net.ipv4.tcp_max_tw_buckets"},
+		{less(r.Backlog, before.Backlog), "packets were dropped on this machine and sent again, because more waited for a processor than net.core.netdev_max_backlog allows"},
+		{less(r.Accepts, before.Accepts), "connections were dropped and tried again, because the backlog of a listening socket was full: the server and net.core.somaxconn limit it"},
+		{less(r.Closed, before.Closed), "closed connections were dropped from TIME_WAIT, because there were more than net.ipv4.tcp_max_tw_buckets"},
 	} {
 		if bound.n > 0 {
-			said = append(said, fmt.Sprintf("In this run %d %s.", bound.n, bound.what))
+			sentences = append(sentences, fmt.Sprintf("In this run %d %s.", bound.n, bound.what))
 		}
 	}
-	return said
+	return sentences
 }
 
-// less is a minus b of counters that may have begun anew: some have 32 bits.
+// less returns a - b, or 0 if the counter has wrapped: some have 32 bits.
 func less(a, b uint64) uint64 {
 	if a < b {
 		return 0

@@ -8,10 +8,10 @@ import (
 	"strings"
 )
 
-// Assignment is a setting and the value that somebody gave it.
+// Assignment is a setting and its value in a write-up.
 type Assignment struct{ Name, Value string }
 
-// Parse reads settings as sysctl.conf has them: "name = value" lines, empty ones, and
+// Parse reads settings in the format of sysctl.conf: "name = value" lines, empty lines and
 // comments. The error begins with the number of the line.
 func Parse(text string) (all []Assignment, err error) {
 	n := 0
@@ -27,26 +27,25 @@ func Parse(text string) (all []Assignment, err error) {
 			return nil, fmt.Errorf("line %d: %q: want a setting and its value, such as %q", n, line, "net.core.somaxconn = 65535")
 		}
 		if slices.ContainsFunc(all, func(b Assignment) bool { return b.Name == a.Name }) {
-			return nil, fmt.Errorf("line %d: %s stands twice", n, a.Name)
+			return nil, fmt.Errorf("line %d: duplicate %s", n, a.Name)
 		}
 		all = append(all, a)
 	}
 	return all, nil
 }
 
-// Row is one of a write-up's settings beside this machine's.
+// Row compares a write-up's setting with this machine's.
 type Row struct {
 	Name   string `json:"name"`
 	Theirs string `json:"theirs"`
-	Here   string `json:"here"`           // before anything was changed; "" if this kernel has no such setting
-	Want   string `json:"want,omitempty"` // what a run should have in its place; "" if here is as good
-	Does   string `json:"does,omitempty"` // "" if nothing is known of it
-	Says   string `json:"says"`           // whether that matters for the run, and why
+	Here   string `json:"here"`           // before any change; "" if this kernel has no such setting
+	Want   string `json:"want,omitempty"` // the better value for a run; "" if Here is as good
+	Does   string `json:"does,omitempty"` // the effect of the setting; "" if unknown
+	Says   string `json:"says"`           // whether the difference matters for the run, and why
 }
 
-// Compare sets a write-up's settings beside the tree's, those first that differ in a way
-// that a run can notice. connections is the most that
-// the run has at a time.
+// Compare compares a write-up's settings with the tree's. Settings whose difference affects a run
+// come first. connections is the highest number of connections of the run.
 func Compare(t Tree, theirs []Assignment, connections int) (rows []Row) {
 	known := Known()
 	for _, a := range theirs {
@@ -55,9 +54,9 @@ func Compare(t Tree, theirs []Assignment, connections int) (rows []Row) {
 		i := slices.IndexFunc(known, func(s Setting) bool { return s.Name == a.Name })
 		switch {
 		case i < 0:
-			row.Says = "unknown: tare knows nothing of it, and leaves it alone"
+			row.Says = "unknown: tare does not know this setting and does not change it"
 		case err != nil && known[i].Use != None:
-			row.Does, row.Says = known[i].Does, "unknown: it cannot be read here: some settings are the machine's, and not seen in a container"
+			row.Does, row.Says = known[i].Does, "unknown: it cannot be read here; containers do not see all settings of the machine"
 		default:
 			row.Does = known[i].Does
 			row.Want, row.Says = known[i].judge(a.Value, here, connections)
@@ -68,7 +67,7 @@ func Compare(t Tree, theirs []Assignment, connections int) (rows []Row) {
 	return rows
 }
 
-// notable is 1 for what a run should have otherwise.
+// notable returns 1 if another value is better for a run, and 0 otherwise.
 func (r *Row) notable() int {
 	if r.Want != "" {
 		return 1
@@ -76,7 +75,7 @@ func (r *Row) notable() int {
 	return 0
 }
 
-// judge says what a run should have in place of here, if anything, and why.
+// judge returns the value that a run should have, or "" if here is as good, and the reason.
 func (s *Setting) judge(theirs, here string, connections int) (want, says string) {
 	switch {
 	case s.Use == None:
@@ -84,7 +83,7 @@ func (s *Setting) judge(theirs, here string, connections int) (want, says string
 	case here == theirs:
 		return "", "the same here"
 	case s.Use == Value && slices.Contains(s.Alike, here):
-		return "", fmt.Sprintf("no: over loopback %s comes to the same", here)
+		return "", fmt.Sprintf("no: over loopback %s has the same effect", here)
 	case s.Use == Value:
 		return theirs, "yes: " + s.Why
 	}
@@ -95,18 +94,18 @@ func (s *Setting) judge(theirs, here string, connections int) (want, says string
 		count = 2
 	}
 	if errA != nil || errB != nil || len(a) != count || len(b) != count {
-		return "", "unknown: these are not the numbers that tare expects"
+		return "", "unknown: tare expects other numbers"
 	}
 	if s.Use == Range {
 		want := fmt.Sprintf("%d %d", min(b[0], max(a[0], uint64(s.Lowest))), max(a[1], b[1]))
 		if want == here {
-			return "", "no: as many here"
+			return "", "no: the range here is as large"
 		}
 		return want, "yes: " + s.Why
 	}
 	switch need := uint64(s.Each) * uint64(connections); {
 	case b[0] >= a[0]:
-		return "", "no: more here"
+		return "", "no: the limit here is higher"
 	case need > 0 && b[0] >= need:
 		return "", fmt.Sprintf("no: %d are enough for %d connections", need, connections)
 	}

@@ -36,7 +36,7 @@ func set(t *testing.T, tree kernel.Tree, name, value string) {
 	}
 }
 
-// unwritable makes a setting that nobody can write, whoever runs this.
+// unwritable makes a setting that cannot be written, not even by root.
 func unwritable(t *testing.T, tree kernel.Tree, name string) {
 	t.Helper()
 	if err := os.MkdirAll(filepath.Join(tree.Root, strings.ReplaceAll(name, ".", "/")), 0o755); err != nil {
@@ -53,16 +53,16 @@ func read(t *testing.T, tree kernel.Tree, name string) string {
 	return v
 }
 
-// keeper remembers what it was told.
-type keeper struct{ told []string }
+// keeper records its calls.
+type keeper struct{ calls []string }
 
-func (k *keeper) Keep(c kernel.Change)   { k.told = append(k.told, "keep "+c.Name) }
-func (k *keeper) Forget(c kernel.Change) { k.told = append(k.told, "forget "+c.Name) }
+func (k *keeper) Keep(c kernel.Change)   { k.calls = append(k.calls, "keep "+c.Name) }
+func (k *keeper) Forget(c kernel.Change) { k.calls = append(k.calls, "forget "+c.Name) }
 
-func TestParse(t *testing.T) {
+func TestParseReadsSysctlConf(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"# a\n\n; b\nnet.core.somaxconn=1\n net.ipv4.ip_local_port_range =  1\t2 \n", `[{net.core.somaxconn 1} {net.ipv4.ip_local_port_range 1 2}] <nil>`},
-		{"a.b = 1\na.b = 2", "line 2: a.b stands twice"},
+		{"a.b = 1\na.b = 2", "line 2: duplicate a.b"},
 		{"a.b", `line 1: "a.b": want a setting and its value, such as "net.core.somaxconn = 65535"`},
 		{"a.b =", `line 1: "a.b =": want`},
 		{"\n../../etc/passwd = 1", `line 2: "../../etc/passwd = 1": want`},
@@ -75,8 +75,8 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// A setting is changed only where a run could notice, and never to less room.
-func TestCompare(t *testing.T) {
+// Compare proposes a change only if it affects a run, and never a lower limit.
+func TestCompareProposesChangesThatAffectARun(t *testing.T) {
 	const yes, no = "yes: ", "no: "
 	for _, test := range []struct {
 		name, theirs, here string
@@ -85,18 +85,18 @@ func TestCompare(t *testing.T) {
 	}{
 		{"net.core.somaxconn", "65535", "4096", 5000, "65535", yes},
 		{"net.core.somaxconn", "65535", "4096", 64, "", "no: 64 are enough for 64 connections"},
-		{"net.core.somaxconn", "1024", "4096", 5000, "", "no: more here"},
+		{"net.core.somaxconn", "1024", "4096", 5000, "", "no: the limit here is higher"},
 		{"net.core.somaxconn", "4096", "4096", 5000, "", "the same here"},
 		{"net.core.somaxconn", "many", "4096", 5000, "", "unknown: "},
 		{"fs.file-max", "9999999", "2465620", 5000, "", "no: 20000 are enough"},
-		{"fs.file-max", "9999999", "9223372036854775807", 5000, "", "no: more here"},
-		{"fs.file-max", "9999999", "18446744073709551615", 5000, "", "no: more here"},
+		{"fs.file-max", "9999999", "9223372036854775807", 5000, "", "no: the limit here is higher"},
+		{"fs.file-max", "9999999", "18446744073709551615", 5000, "", "no: the limit here is higher"},
 		{"net.ipv4.tcp_max_tw_buckets", "400000", "131072", 1, "400000", yes},
 		{"net.ipv4.ip_local_port_range", "1025 65535", "32768 60999", 1, "16384 65535", yes},
 		{"net.ipv4.ip_local_port_range", "1025 65535", "10000 60999", 1, "10000 65535", yes},
-		{"net.ipv4.ip_local_port_range", "40000 50000", "32768 60999", 1, "", "no: as many here"},
+		{"net.ipv4.ip_local_port_range", "40000 50000", "32768 60999", 1, "", "no: the range here is as large"},
 		{"net.ipv4.ip_local_port_range", "1025", "32768 60999", 1, "", "unknown: "},
-		{"net.ipv4.tcp_tw_reuse", "1", "2", 1, "", "no: over loopback 2 comes to the same"},
+		{"net.ipv4.tcp_tw_reuse", "1", "2", 1, "", "no: over loopback 2 has the same effect"},
 		{"net.ipv4.tcp_tw_reuse", "1", "0", 1, "1", yes},
 		{"net.ipv4.tcp_no_metrics_save", "1", "0", 1, "1", yes},
 		{"vm.overcommit_memory", "1", "0", 1, "", no},
@@ -109,8 +109,8 @@ func TestCompare(t *testing.T) {
 	}
 }
 
-// Those that matter come first, the others as the write-up has them.
-func TestCompareSorts(t *testing.T) {
+// Settings that matter come first, the others in the write-up's order.
+func TestComparePutsSettingsThatMatterFirst(t *testing.T) {
 	tree := fake(t, map[string]string{"net.core.somaxconn": "1", "net.ipv4.tcp_tw_reuse": "0", "vm.overcommit_memory": "0"})
 	var got []string
 	for _, r := range kernel.Compare(tree, []kernel.Assignment{{"vm.overcommit_memory", "1"}, {"fs.file-max", "1"}, {"net.ipv4.tcp_tw_reuse", "1"}, {"net.core.somaxconn", "9"}}, 5) {
@@ -121,11 +121,11 @@ func TestCompareSorts(t *testing.T) {
 	}
 }
 
-// What this kernel has not, and what nobody here knows, is left alone and said.
-func TestCompareWithoutSetting(t *testing.T) {
+// Settings that this kernel or tare does not know are reported and not changed.
+func TestCompareReportsUnknownSettings(t *testing.T) {
 	tree := fake(t, map[string]string{"net.ipv4.novel": "7"})
 	rows := kernel.Compare(tree, []kernel.Assignment{{"net.ipv4.novel", "8"}, {"net.core.somaxconn", "9"}, {"net.ipv4.tcp_tw_recycle", "1"}, {"net.ipv4.newer", "1"}}, 5000)
-	for i, want := range []string{"unknown: tare knows nothing of it", "unknown: it cannot be read here", "no: it broke clients", "unknown: tare knows nothing of it"} {
+	for i, want := range []string{"unknown: tare does not know this setting", "unknown: it cannot be read here", "no: it broke clients", "unknown: tare does not know this setting"} {
 		if r := rows[i]; r.Want != "" || !strings.HasPrefix(r.Says, want) {
 			t.Errorf("%+v; want %s", r, want)
 		}
@@ -135,7 +135,7 @@ func TestCompareWithoutSetting(t *testing.T) {
 	}
 }
 
-// tuned compares and applies what a few settings should be.
+// tuned compares a few settings and applies the changes.
 func tuned(t *testing.T, tree kernel.Tree, k kernel.Keeper) (*kernel.Tuning, []kernel.Change, error) {
 	t.Helper()
 	theirs := []kernel.Assignment{{"net.core.somaxconn", "65535"}, {"net.ipv4.ip_local_port_range", "1025 65535"}, {"net.ipv4.tcp_tw_reuse", "1"}}
@@ -148,7 +148,7 @@ func settings() map[string]string {
 	return map[string]string{"net.core.somaxconn": "128", "net.ipv4.ip_local_port_range": "32768\t60999", "net.ipv4.tcp_tw_reuse": "2"}
 }
 
-func TestApplyAndRestore(t *testing.T) {
+func TestRestoreUndoesApply(t *testing.T) {
 	tree, k := fake(t, settings()), &keeper{}
 	tuning, changes, err := tuned(t, tree, k)
 	if err != nil || len(changes) != 2 || kernel.Allowed(changes) != nil {
@@ -164,16 +164,16 @@ func TestApplyAndRestore(t *testing.T) {
 		t.Errorf("restored: %s, %s", a, b)
 	}
 	want := []string{"keep net.core.somaxconn", "keep net.ipv4.ip_local_port_range", "forget net.ipv4.ip_local_port_range", "forget net.core.somaxconn"}
-	if !slices.Equal(k.told, want) {
-		t.Errorf("told %q", k.told)
+	if !slices.Equal(k.calls, want) {
+		t.Errorf("calls %q", k.calls)
 	}
-	set(t, tree, "net.core.somaxconn", "65535") // by somebody else, afterwards
+	set(t, tree, "net.core.somaxconn", "65535") // as if by another program, afterwards
 	if err := tuning.Restore(); err != nil || read(t, tree, "net.core.somaxconn") != "65535" {
 		t.Error("restored twice", err)
 	}
 }
 
-// What somebody else changed meanwhile is left, and said; the rest is restored.
+// A setting that another program changed meanwhile is reported and not restored; the others are.
 func TestRestoreLeavesWhatOthersChanged(t *testing.T) {
 	tree, k := fake(t, settings()), &keeper{}
 	tuning, _, err := tuned(t, tree, k)
@@ -182,16 +182,17 @@ func TestRestoreLeavesWhatOthersChanged(t *testing.T) {
 	}
 	set(t, tree, "net.core.somaxconn", "77")
 	err = tuning.Restore()
-	if err == nil || err.Error() != "net.core.somaxconn was 128 before the run and is 77: somebody else has changed it meanwhile, so it is left so" {
+	if err == nil || err.Error() != "net.core.somaxconn was 128 before the run and is 77: another program has changed it meanwhile, so it is not restored" {
 		t.Error(err)
 	}
-	if a, b := read(t, tree, "net.core.somaxconn"), read(t, tree, "net.ipv4.ip_local_port_range"); a != "77" || b != "32768 60999" || len(k.told) != 4 {
-		t.Errorf("restored: %s, %s; told %q", a, b, k.told)
+	if a, b := read(t, tree, "net.core.somaxconn"), read(t, tree, "net.ipv4.ip_local_port_range"); a != "77" || b != "32768 60999" || len(k.calls) != 4 {
+		t.Errorf("restored: %s, %s; calls %q", a, b, k.calls)
 	}
 }
 
-// What cannot be put back is said, the rest is put back, and the keeper goes on to remember it.
-func TestRestoreGoesOn(t *testing.T) {
+// A setting that cannot be restored is reported, and the keeper still has it; the others are
+// restored.
+func TestRestoreContinuesAfterErrors(t *testing.T) {
 	tree, k := fake(t, settings()), &keeper{}
 	tuning, _, err := tuned(t, tree, k)
 	if err != nil {
@@ -201,31 +202,29 @@ func TestRestoreGoesOn(t *testing.T) {
 		t.Fatal(err)
 	}
 	err = tuning.Restore()
-	if err == nil || !strings.HasPrefix(err.Error(), "net.ipv4.ip_local_port_range was 32768 60999 and cannot be put back: ") {
+	if err == nil || !strings.HasPrefix(err.Error(), "net.ipv4.ip_local_port_range was 32768 60999 and cannot be restored: ") {
 		t.Error(err)
 	}
-	if read(t, tree, "net.core.somaxconn") != "128" || slices.Contains(k.told, "forget net.ipv4.ip_local_port_range") {
-		t.Errorf("told %q", k.told)
+	if read(t, tree, "net.core.somaxconn") != "128" || slices.Contains(k.calls, "forget net.ipv4.ip_local_port_range") {
+		t.Errorf("calls %q", k.calls)
 	}
 }
 
-// If one change cannot be made, none is.
-func TestApplyAllOrNone(t *testing.T) {
+func TestApplyMakesAllChangesOrNone(t *testing.T) {
 	tree, k := fake(t, settings()), &keeper{}
 	changes := []kernel.Change{
 		{Tree: tree, Name: "net.core.somaxconn", From: "128", To: "256"},
 		{Tree: tree, Name: "net.ipv4.ip_local_port_range", From: "1 2", To: "1 3"},
 	}
-	if _, err := kernel.Apply(changes, k); err == nil || !strings.Contains(err.Error(), `net.ipv4.ip_local_port_range is "32768 60999", and was "1 2" a moment ago`) {
+	if _, err := kernel.Apply(changes, k); err == nil || !strings.Contains(err.Error(), `net.ipv4.ip_local_port_range is "32768 60999" and was "1 2" a moment ago`) {
 		t.Error(err)
 	}
-	if got := read(t, tree, "net.core.somaxconn"); got != "128" || !slices.Equal(k.told, []string{"keep net.core.somaxconn", "forget net.core.somaxconn"}) {
-		t.Errorf("left %s, told %q", got, k.told)
+	if got := read(t, tree, "net.core.somaxconn"); got != "128" || !slices.Equal(k.calls, []string{"keep net.core.somaxconn", "forget net.core.somaxconn"}) {
+		t.Errorf("left %s, calls %q", got, k.calls)
 	}
 }
 
-// Every setting that may not be written is named.
-func TestAllowed(t *testing.T) {
+func TestAllowedNamesEverySettingThatCannotBeWritten(t *testing.T) {
 	tree := fake(t, settings())
 	unwritable(t, tree, "fs.file-max")
 	unwritable(t, tree, "vm.min_free_kbytes")
@@ -234,16 +233,15 @@ func TestAllowed(t *testing.T) {
 		t.Error(err)
 	}
 	if read(t, tree, "net.core.somaxconn") != "128" {
-		t.Error("asking has written")
+		t.Error("Allowed has written a setting")
 	}
 }
 
-// Names lead nowhere else than into the tree.
-func TestNamesStayInside(t *testing.T) {
+func TestNamesDoNotLeadOutOfTheTree(t *testing.T) {
 	tree := fake(t, nil)
 	for _, name := range []string{"", "a", "../a.b", "a/b.c", "a..b", ".a.b", "a.b\x00"} {
 		c := kernel.Change{Tree: tree, Name: name, From: "1", To: "2"}
-		if _, err := tree.Read(name); err == nil || !strings.Contains(err.Error(), "is no name of a kernel setting") {
+		if _, err := tree.Read(name); err == nil || !strings.Contains(err.Error(), "invalid name of a kernel setting") {
 			t.Errorf("%q: %v", name, err)
 		}
 		if err := c.Undo(); err == nil {
@@ -252,15 +250,13 @@ func TestNamesStayInside(t *testing.T) {
 	}
 }
 
-// The machine's own tree is read without a word of where it is.
-func TestMachine(t *testing.T) {
+func TestZeroTreeIsTheMachines(t *testing.T) {
 	if v, err := (kernel.Tree{}).Read("net.core.somaxconn"); err != nil || v == "" {
 		t.Error(v, err)
 	}
 }
 
-// Each setting is known once, and is explained.
-func TestKnown(t *testing.T) {
+func TestKnownSettingsAreUniqueAndExplained(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, s := range kernel.Known() {
 		if seen[s.Name] || s.Does == "" || s.Why == "" || strings.HasSuffix(s.Why, ".") {
@@ -270,20 +266,20 @@ func TestKnown(t *testing.T) {
 	}
 }
 
-// Only bounds that were reached are said; a counter that began anew says nothing.
-func TestReached(t *testing.T) {
+// Only limits that were reached are reported. A counter that has wrapped is not.
+func TestSinceReportsReachedLimits(t *testing.T) {
 	before := kernel.Reached{Backlog: 5, Accepts: 7, Closed: 9}
-	if said := before.Since(before); len(said) != 0 {
-		t.Errorf("%q", said)
+	if sentences := before.Since(before); len(sentences) != 0 {
+		t.Errorf("%q", sentences)
 	}
-	said := kernel.Reached{Backlog: 2, Accepts: 10, Closed: 9}.Since(before)
-	if len(said) != 1 || !strings.HasPrefix(said[0], "In this run 3 times a connection found no place at a listening socket") {
-		t.Errorf("%q", said)
+	sentences := kernel.Reached{Backlog: 2, Accepts: 10, Closed: 9}.Since(before)
+	if len(sentences) != 1 || !strings.HasPrefix(sentences[0], "In this run 3 connections were dropped and tried again") {
+		t.Errorf("%q", sentences)
 	}
 }
 
-// A listening socket that nobody accepts from, and that has place for one, turns others away.
-func TestReachedNow(t *testing.T) {
+// A listening socket with a backlog of one, which accepts nothing, drops further connections.
+func TestReachedNowCountsFullBacklogs(t *testing.T) {
 	before, err := kernel.ReachedNow()
 	if err != nil {
 		t.Fatal(err)

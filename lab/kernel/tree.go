@@ -1,8 +1,8 @@
 // Package kernel compares the kernel's settings with those of a write-up, and changes
-// them for the time of a run.
+// them during a run.
 //
-// What is known of each setting is in known.go; what a run can notice of it in
-// compare.go; tune.go changes settings, and puts them back.
+// The file known.go describes each setting, compare.go determines which of them affect a run,
+// tune.go changes and restores settings, and bounds.go reports which limits a run has reached.
 package kernel
 
 import (
@@ -15,22 +15,21 @@ import (
 	"strings"
 )
 
-// Tree is a folder of kernel settings, a file each. The zero value is the machine's,
-// /proc/sys.
+// Tree is a folder of kernel settings, one file each. The zero value is /proc/sys.
 type Tree struct {
 	Root string `json:"root,omitempty"`
 }
 
-// file returns the file that holds a setting. A name leads nowhere else than into the tree.
+// file returns the path of a setting's file. It rejects names that lead out of the tree.
 func (t Tree) file(name string) (string, error) {
 	if !regexp.MustCompile(`^[0-9A-Za-z_-]+(\.[0-9A-Za-z_-]+)+$`).MatchString(name) {
-		return "", fmt.Errorf("%q is no name of a kernel setting", name)
+		return "", fmt.Errorf("invalid name of a kernel setting: %q", name)
 	}
 	return filepath.Join(cmp.Or(t.Root, "/proc/sys"), filepath.Join(strings.Split(name, ".")...)), nil
 }
 
-// Read returns a setting such as net.core.somaxconn, with single spaces between its
-// numbers. The error is fs.ErrNotExist if there is no such setting.
+// Read returns the value of a setting such as net.core.somaxconn, with single spaces between its
+// numbers. The error wraps fs.ErrNotExist if there is no such setting.
 func (t Tree) Read(name string) (string, error) {
 	file, err := t.file(name)
 	if err != nil {
@@ -43,10 +42,10 @@ func (t Tree) Read(name string) (string, error) {
 	return clean(string(b)), nil
 }
 
-// clean writes a value as Read does.
+// clean returns a value in the format of Read.
 func clean(value string) string { return strings.Join(strings.Fields(value), " ") }
 
-// write sets a setting that exists.
+// write sets the value of an existing setting.
 func (t Tree) write(name, value string) error {
 	file, err := t.file(name)
 	if err != nil {
@@ -60,7 +59,7 @@ func (t Tree) write(name, value string) error {
 	return errors.Join(err, f.Close())
 }
 
-// Writable returns nil if the setting may be written by this process.
+// Writable returns nil if this process may write the setting.
 func (t Tree) Writable(name string) error {
 	file, err := t.file(name)
 	if err != nil {

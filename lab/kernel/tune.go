@@ -6,7 +6,7 @@ import (
 	"slices"
 )
 
-// Change is a setting that a run changes for its time.
+// Change is a setting that a run changes until it ends.
 type Change struct {
 	Tree
 	Name string `json:"name"`
@@ -16,7 +16,7 @@ type Change struct {
 
 func (c *Change) String() string { return fmt.Sprintf("%s from %q to %q", c.Name, c.From, c.To) }
 
-// Changes are what would give a run the settings that it should have.
+// Changes returns the changes that give a run the better values.
 func Changes(t Tree, rows []Row) (all []Change) {
 	for _, r := range rows {
 		if r.Want != "" {
@@ -26,7 +26,7 @@ func Changes(t Tree, rows []Row) (all []Change) {
 	return all
 }
 
-// Allowed returns an error that names every change which this process may not make.
+// Allowed returns an error that names every change that this process may not make.
 func Allowed(changes []Change) error {
 	var all error
 	for _, c := range changes {
@@ -37,13 +37,13 @@ func Allowed(changes []Change) error {
 	return all
 }
 
-// Keeper remembers changes, to undo them should this process be killed.
+// Keeper remembers changes and undoes them if this process is killed.
 type Keeper interface {
-	Keep(c Change)   // before it is made
-	Forget(c Change) // after it was undone
+	Keep(c Change)   // called before the change
+	Forget(c Change) // called after it was undone
 }
 
-// Tuning is a number of changes that were made. Restore it.
+// Tuning is a number of applied changes. The caller must call Restore.
 type Tuning struct {
 	changes []Change
 	keeper  Keeper
@@ -66,7 +66,7 @@ func (t *Tuning) apply(c Change) error {
 		return err
 	}
 	if now != c.From {
-		return fmt.Errorf("%s is %q, and was %q a moment ago: somebody else changes it", c.Name, now, c.From)
+		return fmt.Errorf("%s is %q and was %q a moment ago: another program changes it", c.Name, now, c.From)
 	}
 	t.changes = append(t.changes, c)
 	t.keeper.Keep(c)
@@ -74,14 +74,14 @@ func (t *Tuning) apply(c Change) error {
 		return err
 	}
 	if now, err = c.Read(c.Name); err == nil && now != c.To {
-		return errors.Join(fmt.Errorf("%s cannot be %q: the kernel made %q of it", c.Name, c.To, now), c.write(c.Name, c.From))
+		return errors.Join(fmt.Errorf("%s cannot be %q: the kernel set it to %q", c.Name, c.To, now), c.write(c.Name, c.From))
 	}
 	return err
 }
 
-// Restore undoes the changes, the last one first, and goes on after an error. What
-// somebody else has changed meanwhile is left as it is, and said in the error. What could
-// not be written the keeper still remembers.
+// Restore undoes the changes, the last one first, and continues after an error. It leaves settings
+// alone that another program has changed meanwhile, and names them in the error. The keeper still
+// remembers the changes that could not be undone.
 func (t *Tuning) Restore() error {
 	var all error
 	for _, c := range slices.Backward(t.changes) {
@@ -97,22 +97,22 @@ func (t *Tuning) Restore() error {
 	return all
 }
 
-// errForeign is why a change is not undone that somebody else has changed.
-var errForeign = errors.New("somebody else has changed it meanwhile, so it is left so")
+// errForeign prevents the undoing of a change: another program has set another value.
+var errForeign = errors.New("another program has changed it meanwhile, so it is not restored")
 
-// Undo writes the value from before the change, unless the setting has another one than
-// the change gave it.
+// Undo writes the value from before the change, unless the setting no longer has the value of the
+// change.
 func (c *Change) Undo() error {
 	switch now, err := c.Read(c.Name); {
 	case err != nil:
-		return fmt.Errorf("%s was %s and cannot be put back: %w", c.Name, c.From, err)
+		return fmt.Errorf("%s was %s and cannot be restored: %w", c.Name, c.From, err)
 	case now == c.From:
 		return nil
 	case now != c.To:
 		return fmt.Errorf("%s was %s before the run and is %s: %w", c.Name, c.From, now, errForeign)
 	}
 	if err := c.write(c.Name, c.From); err != nil {
-		return fmt.Errorf("%s was %s and cannot be put back: %w", c.Name, c.From, err)
+		return fmt.Errorf("%s was %s and cannot be restored: %w", c.Name, c.From, err)
 	}
 	return nil
 }

@@ -6,8 +6,8 @@ import (
 	"strings"
 )
 
-// CallNames returns the names of system calls by their numbers, which every architecture has
-// its own of. On one whose names are not known here it is empty.
+// CallNames returns the names of system calls by their numbers on this architecture. It is empty
+// for architectures without a table.
 func CallNames() map[int]string {
 	names := make(map[int]string)
 	for line := range strings.Lines(callNames) {

@@ -18,7 +18,7 @@ import (
 
 var update = flag.Bool("update", false, "write the tables of system calls anew")
 
-// The tables are what golang.org/x/sys/unix knows.
+// The tables have the names of golang.org/x/sys/unix.
 func TestCallNames(t *testing.T) {
 	out, err := testkit.Command(t, "go", "list", "-m", "-f", "{{.Dir}}", "golang.org/x/sys").Output()
 	if err != nil {
@@ -33,7 +33,7 @@ func TestCallNames(t *testing.T) {
 			}
 		}
 		if got, err := os.ReadFile(file); err != nil || string(got) != want {
-			t.Errorf("%s is not what golang.org/x/sys/unix has, %v (go test -update writes it anew)", file, err)
+			t.Errorf("%s differs from golang.org/x/sys/unix, %v (go test -update writes it)", file, err)
 		}
 	}
 	names := CallNames()
@@ -44,7 +44,7 @@ func TestCallNames(t *testing.T) {
 	}
 }
 
-// callTable makes the lines of a table of a Go file's constants.
+// callTable returns the lines of a table made from the constants of a Go file.
 func callTable(t *testing.T, file string) string {
 	t.Helper()
 	parsed, err := parser.ParseFile(token.NewFileSet(), file, nil, parser.SkipObjectResolution)

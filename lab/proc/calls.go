@@ -11,22 +11,21 @@ import (
 	"github.com/cilium/ebpf/rlimit"
 )
 
-// Calls counts system calls as they are made: of all processes, told apart by their ids, and by
-// the calls' numbers. The kernel does the counting, so that it costs each call about a tenth of a
-// microsecond. It takes the right to load such a program, which root has on most machines, and
-// Linux 5.6.
+// Calls counts the system calls of all processes, by process and by number. An eBPF program in the
+// kernel counts them, which costs each call about 0.1 µs. It requires the right to load such a
+// program, which root has on most machines, and Linux 5.6.
 type Calls struct {
 	counts *ebpf.Map
 	link   link.Link
 }
 
-// maxCounted is how many calls of processes are told apart. Those that come later are not counted.
+// maxCounted limits the pairs of process and call. Calls of further pairs are not counted.
 const maxCounted = 64 << 10
 
-// counted is what is counted together.
-type counted struct{ PID, Number uint32 }
+// callKey is the key of a counter.
+type callKey struct{ PID, Number uint32 }
 
-// CountCalls begins to count. Close ends it.
+// CountCalls starts to count. Close ends it.
 func CountCalls() (*Calls, error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("proc: counting system calls: %w", err)
@@ -44,7 +43,7 @@ func CountCalls() (*Calls, error) {
 		c.link, err = link.AttachRawTracepoint(link.RawTracepointOptions{Name: "sys_enter", Program: program})
 	}
 	if err == nil {
-		err = c.seesUs()
+		err = c.checkNamespace()
 	}
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("proc: counting system calls: %w", err), c.Close())
@@ -52,21 +51,21 @@ func CountCalls() (*Calls, error) {
 	return c, nil
 }
 
-// seesUs makes sure that what the kernel counts is found under the ids that processes have here:
-// in a PID namespace they have others.
-func (c *Calls) seesUs() error {
-	if _, err := os.Stat("/proc/self"); err != nil { // a system call, whatever comes of it
+// checkNamespace returns an error if the kernel counts this process under another PID, as in a PID
+// namespace.
+func (c *Calls) checkNamespace() error {
+	if _, err := os.Stat("/proc/self"); err != nil { // makes a system call, which must be counted
 		return err
 	}
 	made, err := c.Counts()
 	if err == nil && len(made[os.Getpid()]) == 0 {
-		err = errors.New("the kernel knows processes by other ids than are seen here: run outside of the PID namespace")
+		err = errors.New("the kernel reports other PIDs than this process sees: run outside of the PID namespace")
 	}
 	return err
 }
 
-// counting adds one to what the map has for the process that makes a call. The tracepoint's
-// arguments are the registers and the call's number.
+// counting returns a program that adds 1 to the map's counter of the process and the call. The
+// tracepoint's arguments are the registers and the call's number.
 func counting(fd int) asm.Instructions {
 	const key, number, one = -8, -4, -16 // on the stack
 	return asm.Instructions{
@@ -99,16 +98,16 @@ func counting(fd int) asm.Instructions {
 	}
 }
 
-// CallCounts are how many calls processes made, by their ids and by the calls' numbers.
+// CallCounts are numbers of calls by PID and by number of the call.
 type CallCounts map[int]map[int]uint64
 
-// Counts returns what was counted since CountCalls, of processes that have ended, too. It asks
-// the kernel once, so that all counts are of one moment.
+// Counts returns the counts since CountCalls, including ended processes. One lookup reads the whole
+// map, so that all counts are of about one moment.
 func (c *Calls) Counts() (CallCounts, error) {
-	of, times := make([]counted, maxCounted), make([]uint64, maxCounted)
+	of, times := make([]callKey, maxCounted), make([]uint64, maxCounted)
 	var cursor ebpf.MapBatchCursor
 	n, err := c.counts.BatchLookup(&cursor, of, times, nil)
-	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) { // which says that these are all
+	if err != nil && !errors.Is(err, ebpf.ErrKeyNotExist) { // ErrKeyNotExist means the end of the map
 		return nil, fmt.Errorf("proc: counted system calls: %w", err)
 	}
 	made := make(CallCounts)
@@ -121,7 +120,7 @@ func (c *Calls) Counts() (CallCounts, error) {
 	return made, nil
 }
 
-// Of returns how many calls of each number the processes have made since CountCalls.
+// Of returns the number of calls that processes have made since CountCalls, by number of the call.
 func (c *Calls) Of(processes []Process) (map[int]uint64, error) {
 	counts, err := c.Counts()
 	if err != nil {

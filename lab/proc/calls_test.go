@@ -9,7 +9,7 @@ import (
 
 func TestCallsAreCounted(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("counting system calls takes root")
+		t.Skip("counting system calls requires root")
 	}
 	c, err := CountCalls()
 	if errors.Is(err, os.ErrPermission) {
@@ -36,6 +36,6 @@ func TestCallsAreCounted(t *testing.T) {
 		t.Errorf("%d calls of getppid were counted of %d", n, made)
 	}
 	if all, err := c.Of([]Process{{PID: 1 << 30}}); len(all) != 0 || err != nil {
-		t.Errorf("a process that there is not: %v, %v", all, err)
+		t.Errorf("a missing process: %v, %v", all, err)
 	}
 }

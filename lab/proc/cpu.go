@@ -11,28 +11,28 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Usage is what a process has cost since it began.
+// Usage is what a process has used since it started. Values that the kernel does not report are 0.
 type Usage struct {
 	PID         int
 	Name        string
-	User, Sys   time.Duration // counted in clock ticks: coarse, but told apart
+	User, Sys   time.Duration // in clock ticks
 	EndedUser   time.Duration // of children that ended and were waited for
 	EndedSys    time.Duration // likewise
-	Ran         time.Duration // of all its threads, those that have ended included, in nanoseconds; 0 if the kernel does not tell
-	Waited      time.Duration // that its threads were ready and had no processor; 0 if the kernel does not tell
-	Voluntary   uint64        // context switches because it had to wait
-	Involuntary uint64        // context switches because it was another's turn
-	MinorFaults uint64        // pages that were given to it without reading a disk
-	MajorFaults uint64        // pages that were read from a disk
+	Ran         time.Duration // CPU time of all threads, including ended ones, exact to nanoseconds
+	Waited      time.Duration // time in which threads were ready and had no processor
+	Voluntary   uint64        // context switches because a thread waited
+	Involuntary uint64        // context switches because another thread had its turn
+	MinorFaults uint64        // page faults without reading a disk
+	MajorFaults uint64        // page faults that read a disk
 	RSS         int64         // resident bytes, now
-	Threads     int           // living, now
-	FileBytes   uint64        // written to files that are on a disk; 0 if the kernel does not tell
+	Threads     int           // now
+	FileBytes   uint64        // written to files on a disk
 }
 
-// tick is USER_HZ, which Linux has fixed at 100 for all it tells programs.
+// tick is 1/USER_HZ, which is fixed at 100 for all values that Linux reports to programs.
 const tick = 10 * time.Millisecond
 
-// Usages returns the usage of each process. One that has ended is left out.
+// Usages returns the usage of each process. It leaves out ended ones.
 func Usages(processes []Process) ([]Usage, error) {
 	var usages []Usage
 	for _, p := range processes {
@@ -67,7 +67,7 @@ func usage(p Process) (Usage, error) {
 	if io, err := pr.IO(); err == nil {
 		u.FileBytes = io.WriteBytes
 	}
-	threads, err := procfs.AllThreads(p.PID) // a process's own status and schedstat tell of its first thread only
+	threads, err := procfs.AllThreads(p.PID) // a process's own status and schedstat are those of its first thread
 	if err != nil {
 		return Usage{}, err
 	}
@@ -88,8 +88,8 @@ func usage(p Process) (Usage, error) {
 	return u, nil
 }
 
-// Again returns usages whose Ran is of now, and all else of then. It costs a hundredth of what Usages does.
-// It reports false if a process has ended, or has no clock.
+// Again returns usages with a new Ran; all other fields are copied. It takes a hundredth of the
+// time of Usages. It returns false if a process has ended, or has no clock.
 func Again(then []Usage) (now []Usage, ok bool) {
 	now = slices.Clone(then)
 	for i := range now {
@@ -100,7 +100,8 @@ func Again(then []Usage) (now []Usage, ok bool) {
 	return now, true
 }
 
-// Self returns the usage of this process, without what Usages alone tells: RSS, Threads and FileBytes.
+// Self returns the usage of this process without RSS, Threads, FileBytes, Waited and ended
+// children.
 func Self(name string) (Usage, error) {
 	var r unix.Rusage
 	if err := unix.Getrusage(unix.RUSAGE_SELF, &r); err != nil {
@@ -112,9 +113,9 @@ func Self(name string) (Usage, error) {
 	}, nil
 }
 
-// cpuTime reads a process's clock of CPU time, as clock_getcpuclockid(3) names it.
+// cpuTime reads a process's CPU-time clock, whose id is made like clock_getcpuclockid(3) does.
 func cpuTime(pid int) time.Duration {
-	const ofProcess = 2 // CPUCLOCK_SCHED, of all threads
+	const ofProcess = 2 // CPUCLOCK_SCHED of all threads
 	var at unix.Timespec
 	if err := unix.ClockGettime(int32(^pid<<3|ofProcess), &at); err != nil {
 		return 0
@@ -122,7 +123,7 @@ func cpuTime(pid int) time.Duration {
 	return time.Duration(at.Nano())
 }
 
-// Cost is what a process cost between two looks at it.
+// Cost is what a process used between two looks at it.
 type Cost struct {
 	PID         int           `json:"pid"`
 	Name        string        `json:"name"`
@@ -133,38 +134,37 @@ type Cost struct {
 	MinorFaults uint64        `json:"minorFaults"`
 	MajorFaults uint64        `json:"majorFaults"`
 	RSS         int64         `json:"rssBytes"`  // at the second look
-	GrewPages   uint64        `json:"grewPages"` // that the second look found resident beyond the first; 0 if it shrank
+	GrewPages   uint64        `json:"grewPages"` // growth of the resident memory; 0 if it shrank
 	Threads     int           `json:"threads"`   // at the second look
 	FileBytes   uint64        `json:"fileBytes"`
-	Waited      time.Duration `json:"waitedNs"` // that its threads were ready and had no processor
+	Waited      time.Duration `json:"waitedNs"` // time in which its threads were ready and had no processor
 }
 
 // CPU returns user and system time together.
 func (c Cost) CPU() time.Duration { return c.User + c.Sys }
 
-// Costs returns what each process in after cost since before. One that was not
-// there before has cost all it has.
+// Costs returns the cost of each process in after since before. The cost of a process that is not
+// in before is its whole usage.
 func Costs(before, after []Usage) []Cost {
 	var s Sum
 	s.Add(before, after)
 	return s.Costs()
 }
 
-// Sum adds up what processes cost in several spans of time, without what they cost between them.
-// The zero value is nothing.
-type Sum struct{ all []spent }
+// Sum adds up the costs of processes in several spans of time. It is ready to use.
+type Sum struct{ all []processSum }
 
-// spent is what one process cost. Its Cost has clock ticks for times.
-type spent struct {
+// processSum is the cost of one process. The User and Sys of its Cost are in clock ticks.
+type processSum struct {
 	Cost
-	ran   time.Duration
-	ended struct{ user, sys time.Duration } // of children
-	told  bool                              // the kernel tells what it ran
+	ran    time.Duration
+	ended  struct{ user, sys time.Duration } // of children
+	hasRan bool                              // the kernel reports ran
 }
 
-// Add adds a span, given by what there was to see at both of its ends. A process that was not there
-// before has cost all it has. What a process that has ended used before the span is subtracted from
-// what its parent reports of ended children, because it has been counted.
+// Add adds a span between two looks. The cost of a process that is not in before is its whole
+// usage. When a process ends, its parent's EndedUser and EndedSys grow by its whole usage. Add
+// subtracts the part before the span, which is not a cost of the span.
 func (s *Sum) Add(before, after []Usage) {
 	was := make(map[int]Usage, len(before))
 	for _, u := range before {
@@ -172,16 +172,16 @@ func (s *Sum) Add(before, after []Usage) {
 	}
 	counted := endedSince(before, after)
 	for _, u := range after {
-		at := slices.IndexFunc(s.all, func(x spent) bool { return x.PID == u.PID })
+		at := slices.IndexFunc(s.all, func(x processSum) bool { return x.PID == u.PID })
 		if at < 0 {
 			at = len(s.all)
-			s.all = append(s.all, spent{Cost: Cost{PID: u.PID, Name: u.Name}, told: true})
+			s.all = append(s.all, processSum{Cost: Cost{PID: u.PID, Name: u.Name}, hasRan: true})
 		}
 		counted -= s.all[at].add(was[u.PID], u, counted)
 	}
 }
 
-// endedSince returns the CPU time, at the first look, of processes that the second one did not find.
+// endedSince returns the CPU time in before of processes that are not in after.
 func endedSince(before, after []Usage) (total time.Duration) {
 	for _, u := range before {
 		if !slices.ContainsFunc(after, func(is Usage) bool { return is.PID == u.PID }) {
@@ -191,8 +191,9 @@ func endedSince(before, after []Usage) (total time.Duration) {
 	return total
 }
 
-// add adds a span of a process. It returns how much of counted it has subtracted.
-func (s *spent) add(was, is Usage, counted time.Duration) (subtracted time.Duration) {
+// add adds a span of a process. It subtracts up to counted from its ended children, and returns how
+// much.
+func (s *processSum) add(was, is Usage, counted time.Duration) (subtracted time.Duration) {
 	s.User += is.User - was.User
 	s.Sys += is.Sys - was.Sys
 	s.Voluntary += is.Voluntary - min(was.Voluntary, is.Voluntary)
@@ -204,7 +205,7 @@ func (s *spent) add(was, is Usage, counted time.Duration) (subtracted time.Durat
 	s.Waited += max(0, is.Waited-was.Waited)
 	s.RSS, s.Threads = is.RSS, is.Threads
 	s.ran += is.Ran - was.Ran
-	s.told = s.told && is.Ran > 0
+	s.hasRan = s.hasRan && is.Ran > 0
 	user, sys := is.EndedUser-was.EndedUser, is.EndedSys-was.EndedSys
 	if ended := user + sys; ended > 0 {
 		subtracted = min(counted, ended)
@@ -215,15 +216,15 @@ func (s *spent) add(was, is Usage, counted time.Duration) (subtracted time.Durat
 	return subtracted
 }
 
-// Costs returns what each process cost. The total is that of the process's clock, which counts
-// nanoseconds; how it is split into user and system time is told by clock ticks. What children
-// cost that it had for a request each, and has waited for, is added, of which there are ticks only.
+// Costs returns the cost of each process. The total is that of the process's clock, which counts
+// nanoseconds; clock ticks determine the shares of user and system time. Costs adds the CPU time of
+// ended children, which the kernel reports in ticks only.
 func (s *Sum) Costs() []Cost {
 	costs := make([]Cost, len(s.all))
 	for i := range s.all {
 		x := &s.all[i]
 		c := x.Cost
-		if ticked := c.User + c.Sys; x.told {
+		if ticked := c.User + c.Sys; x.hasRan {
 			share := 0.5
 			if ticked > 0 {
 				share = float64(c.User) / float64(ticked)
@@ -238,7 +239,7 @@ func (s *Sum) Costs() []Cost {
 	return costs
 }
 
-// Scale makes the CPU time of all processes together total, and leaves the shares of it as they are.
+// Scale multiplies the CPU times of all processes by a factor so that their sum is total.
 func Scale(costs []Cost, total time.Duration) {
 	var sum time.Duration
 	for _, c := range costs {
@@ -254,7 +255,7 @@ func Scale(costs []Cost, total time.Duration) {
 	}
 }
 
-// CPU returns the CPU time of all processes together.
+// CPU returns the sum of the CPU time of all processes.
 func (s *Sum) CPU() (total time.Duration) {
 	for _, c := range s.Costs() {
 		total += c.CPU()

@@ -10,8 +10,8 @@ import (
 	"github.com/tarehq/tare/lab/proc"
 )
 
-// Every page that a process touches first is a fault of its own.
-func TestPageFaults(t *testing.T) {
+// The first access to each page is a fault of the process.
+func TestPageFaultsAreCounted(t *testing.T) {
 	const pages = 1000
 	size := os.Getpagesize()
 	self := []proc.Process{{PID: os.Getpid()}}
@@ -20,7 +20,7 @@ func TestPageFaults(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer syscall.Munmap(memory)
-	_ = unix.Madvise(memory, unix.MADV_NOHUGEPAGE) // fails where there are none
+	_ = unix.Madvise(memory, unix.MADV_NOHUGEPAGE) // fails on systems without huge pages
 	before, err := proc.Usages(self)
 	if err != nil {
 		t.Fatal(err)

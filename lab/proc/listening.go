@@ -12,14 +12,14 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// tcpListening returns the sockets of both families that listen.
+// tcpListening returns the listening TCP sockets, IPv4 and IPv6.
 func tcpListening() (procfs.NetTCP, error) {
 	const listen = 0x0a // TCP_LISTEN
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {
 		return nil, fmt.Errorf("proc: %w", err)
 	}
-	four, err := fs.NetTCP() //nolint:staticcheck // netlink would be a dependency more for one table
+	four, err := fs.NetTCP() //nolint:staticcheck // netlink would be another dependency for one table
 	if err != nil {
 		return nil, fmt.Errorf("proc: %w", err)
 	}
@@ -36,8 +36,8 @@ func tcpListening() (procfs.NetTCP, error) {
 	return all, nil
 }
 
-// Listening returns where any of the processes listens: "127.0.0.1:80", or "unix:" and
-// the path of a socket.
+// Listening returns the addresses on which the processes listen: "127.0.0.1:80", or "unix:" and the
+// path of a socket.
 func Listening(family []Process) ([]string, error) {
 	places := make(map[uint64]string)
 	tcp, err := tcpListening()
@@ -72,8 +72,8 @@ func Listening(family []Process) ([]string, error) {
 	return all, nil
 }
 
-// sockets returns the inodes of the sockets that a process has open; none if it is gone, or
-// another user's: then we have not started it.
+// sockets returns the inodes of a process's open sockets. It returns none if the process has ended
+// or belongs to another user: this program starts no such processes.
 func sockets(p Process) (inodes []uint64) {
 	pr, err := procfs.NewProc(p.PID)
 	if err != nil {

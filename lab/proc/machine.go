@@ -10,12 +10,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Busy returns how long some of the machine's CPUs have not been idle since it started, summed over
-// them, interrupts and time that the hypervisor took (steal) included. known is false if the kernel does not report
-// idle time, as in some sandboxes.
+// Busy returns the time in which the given CPUs were not idle since the machine started, as a sum.
+// It includes interrupts and time of other virtual machines (steal). known is false if the kernel
+// does not report idle time, as in some sandboxes.
 //
-// Busy time is what is not idle: the kernel counts idle time exactly, but busy time by what runs at a
-// clock tick, and so misses up to half of it where programs run often and shortly.
+// Busy subtracts idle time from the time since the start. The kernel counts idle time exactly, but
+// samples busy time at clock ticks, and misses up to half of it if programs run often and briefly.
 func Busy(cpus []int) (busy time.Duration, known bool, err error) {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {
@@ -41,8 +41,8 @@ func Busy(cpus []int) (busy time.Duration, known bool, err error) {
 	return busy, idle > 0, nil
 }
 
-// PassiveOpens returns how many TCP connections were accepted on the machine, by any program; 0 if the
-// kernel does not tell.
+// PassiveOpens returns the number of TCP connections that all programs of the machine have
+// accepted; 0 if the kernel does not report it.
 func PassiveOpens() uint64 {
 	self, err := procfs.Self()
 	if err != nil {
@@ -81,7 +81,7 @@ func MemoryTotal() uint64 {
 	return *m.MemTotalBytes
 }
 
-// MemoryAvailable returns how many bytes programs can still have without swapping, or 0.
+// MemoryAvailable returns the bytes that programs can still allocate without swapping, or 0.
 func MemoryAvailable() uint64 {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {
@@ -94,8 +94,7 @@ func MemoryAvailable() uint64 {
 	return *m.MemAvailableBytes
 }
 
-// Sysctl returns a kernel setting such as net.core.somaxconn, or "" if there is no
-// such.
+// Sysctl returns the value of a kernel setting such as net.core.somaxconn, or "".
 func Sysctl(name string) string {
 	fs, err := procfs.NewDefaultFS()
 	if err != nil {

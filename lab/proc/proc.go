@@ -1,7 +1,12 @@
-// Package proc reads what the kernel says about processes: what they cost, which
-// belong together, which listen on a port, and what machine this is.
+// Package proc reads from Linux's /proc what processes use, which belong together, and on which
+// addresses they listen. With eBPF programs it counts their system calls and traffic.
 //
-// All of it comes from Linux's /proc.
+// # Glossary
+//
+//   - A Usage is what a process has used since it started; a Cost is the difference of two Usages.
+//   - A family is the processes of a process group with all their descendants.
+//   - Segments are the packets of TCP, or the calls that send on a unix socket.
+//   - A stamp is the time between a call that sends and the call that receives the response.
 package proc
 
 import (
@@ -17,14 +22,14 @@ import (
 	"github.com/prometheus/procfs"
 )
 
-// Process is one process as it was at a moment.
+// Process is a snapshot of a process.
 type Process struct {
 	PID, Parent, Group int
 	Name               string
 	Zombie             bool
 }
 
-// All returns all processes there are.
+// All returns all processes of the machine.
 func All() ([]Process, error) {
 	procs, err := procfs.AllProcs()
 	if err != nil {
@@ -44,8 +49,8 @@ func All() ([]Process, error) {
 	return all, nil
 }
 
-// LastPID returns the number of the process or thread that began last on this machine. As long as it is
-// the same, none has begun.
+// LastPID returns the number of the process or thread that started last on this machine. While it
+// is unchanged, none has started.
 func LastPID() (int, error) {
 	text, err := os.ReadFile("/proc/loadavg")
 	if err != nil {
@@ -59,8 +64,7 @@ func LastPID() (int, error) {
 	return pid, nil
 }
 
-// HasEnv reports whether the process was started with "NAME=value" in its
-// environment.
+// HasEnv reports whether the process was started with the variable "NAME=value".
 func (p Process) HasEnv(variable string) bool {
 	pr, err := procfs.NewProc(p.PID)
 	if err != nil {
@@ -70,13 +74,13 @@ func (p Process) HasEnv(variable string) bool {
 	return err == nil && slices.Contains(env, variable)
 }
 
-// gone reports whether a process ended while it was being looked at.
+// gone reports whether an error means that the process has ended.
 func gone(err error) bool {
 	return errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH)
 }
 
-// Family returns the living processes of the given groups and all that descend
-// from them, whatever group those have moved to.
+// Family returns the living processes of groups and all their descendants, including those that
+// have moved to other groups.
 func Family(groups ...int) ([]Process, error) {
 	all, err := All()
 	if err != nil {
@@ -85,7 +89,7 @@ func Family(groups ...int) ([]Process, error) {
 	return FamilyAmong(all, groups...), nil
 }
 
-// FamilyAmong is Family among processes that were looked at before.
+// FamilyAmong is like Family, but searches a list that All returned before.
 func FamilyAmong(all []Process, groups ...int) []Process {
 	in := make(map[int]bool)
 	for grown := true; grown; {
@@ -120,7 +124,7 @@ func TCPListeners(port int) ([]Process, error) {
 	return holders(inodes)
 }
 
-// holders returns the processes that have one of the sockets open.
+// holders returns the processes that have one of the given sockets open.
 func holders(inodes map[uint64]bool) ([]Process, error) {
 	all, err := All()
 	if err != nil || len(inodes) == 0 {

@@ -19,7 +19,7 @@ import (
 	"github.com/tarehq/tare/lab/proc"
 )
 
-// TestMain lets the test binary play the processes that are looked at.
+// TestMain lets the test binary be the observed processes.
 func TestMain(m *testing.M) {
 	switch os.Getenv("PROC_TEST_ROLE") {
 	case "burn":
@@ -37,10 +37,10 @@ func TestMain(m *testing.M) {
 	}
 }
 
-// patience is how long a test waits for what is bound to come.
+// patience is the timeout of tests for events that must happen.
 const patience = 30 * time.Second
 
-// start runs a role in a process group of its own.
+// start starts a role in a process group of its own.
 func start(t *testing.T, role string) (*exec.Cmd, *testkit.Process) {
 	t.Helper()
 	c := exec.Command(os.Args[0])
@@ -70,8 +70,8 @@ func costOf(t *testing.T, pid int, d time.Duration) proc.Cost {
 	return costs[0]
 }
 
-// again measures until nothing is wrong, for longer each time: others may have the processors meanwhile. What is
-// wrong with the last is an error.
+// again measures until there is no error, for longer each time: other programs may use the
+// processors meanwhile. The last error fails the test.
 func again(t *testing.T, measure func(d time.Duration) error) {
 	t.Helper()
 	var err error
@@ -83,8 +83,8 @@ func again(t *testing.T, measure func(d time.Duration) error) {
 	t.Error(err)
 }
 
-// A process that burns is measured as the kernel itself bills it in the end.
-func TestCostIsWhatTheKernelBills(t *testing.T) {
+// The measured cost of a busy process is the CPU time that the kernel reports when it ends.
+func TestCostIsWhatTheKernelReportsAtTheEnd(t *testing.T) {
 	again(t, func(d time.Duration) error {
 		c, p := start(t, "burn")
 		cost := costOf(t, c.Process.Pid, d)
@@ -104,8 +104,8 @@ func TestCostIsWhatTheKernelBills(t *testing.T) {
 	})
 }
 
-// Waits and being made to wait are told apart: one who sleeps often waits often.
-func TestSwitchesAreToldApart(t *testing.T) {
+// A process that sleeps often has many voluntary switches and few involuntary ones.
+func TestVoluntaryAndInvoluntarySwitchesDiffer(t *testing.T) {
 	c, _ := start(t, "doze")
 	again(t, func(d time.Duration) error {
 		cost := costOf(t, c.Process.Pid, d)
@@ -119,10 +119,10 @@ func TestSwitchesAreToldApart(t *testing.T) {
 	})
 }
 
-func TestSleeperCostsNothing(t *testing.T) {
+func TestSleepingProcessHasNoCost(t *testing.T) {
 	c, _ := start(t, "sleep")
 	time.Sleep(100 * time.Millisecond)
-	again(t, func(time.Duration) error { // on a busy machine it may be starting still
+	again(t, func(time.Duration) error { // on a busy machine it may still be starting
 		cost := costOf(t, c.Process.Pid, 300*time.Millisecond)
 		if cost.CPU() > 20*time.Millisecond || cost.Name == "" || cost.RSS == 0 {
 			return fmt.Errorf("%+v", cost)
@@ -131,8 +131,8 @@ func TestSleeperCostsNothing(t *testing.T) {
 	})
 }
 
-// The total is that of the process's clock in nanoseconds, its split that of clock ticks.
-func TestCosts(t *testing.T) {
+// The process's clock determines the total, clock ticks the shares of user and system time.
+func TestCostsCombineClockAndTicks(t *testing.T) {
 	const ms = time.Millisecond
 	was := proc.Usage{PID: 5, Name: "p", User: 100 * ms, Sys: 100 * ms, Ran: 205 * ms, Voluntary: 10, Involuntary: 20, RSS: int64(os.Getpagesize())}
 	for _, test := range []struct {
@@ -160,8 +160,7 @@ func TestCosts(t *testing.T) {
 	}
 }
 
-// A sum holds what was spent in its spans, and nothing of what was spent between them.
-func TestSum(t *testing.T) {
+func TestSumLeavesOutTimeBetweenSpans(t *testing.T) {
 	const ms = time.Millisecond
 	at := func(user, sys, ran time.Duration, rss int64) []proc.Usage {
 		return []proc.Usage{{PID: 5, User: user, Sys: sys, Ran: ran, Voluntary: uint64(ran / ms), RSS: rss * int64(os.Getpagesize())}}
@@ -178,7 +177,7 @@ func TestSum(t *testing.T) {
 	}
 }
 
-// What a child used before it ended has been counted; its parent's sum of ended children holds it again.
+// The parent's time of ended children includes what was counted for a child before it ended.
 func TestSumCountsEndedChildrenOnce(t *testing.T) {
 	const ms = time.Millisecond
 	parent := func(ran, ended time.Duration) proc.Usage {
@@ -188,14 +187,13 @@ func TestSumCountsEndedChildrenOnce(t *testing.T) {
 	var s proc.Sum
 	s.Add([]proc.Usage{parent(10*ms, 0)}, []proc.Usage{parent(20*ms, 0), child(300 * ms)})
 	s.Add([]proc.Usage{parent(20*ms, 0), child(300 * ms)}, []proc.Usage{parent(30*ms, 340*ms)})
-	s.Add([]proc.Usage{parent(30*ms, 340*ms)}, []proc.Usage{parent(40*ms, 350*ms)}) // a short one that nobody saw
+	s.Add([]proc.Usage{parent(30*ms, 340*ms)}, []proc.Usage{parent(40*ms, 350*ms)}) // a short-lived child that no look found
 	if got := s.CPU(); got != 30*ms+340*ms+10*ms {
 		t.Errorf("got %v of CPU time, want 380ms", got)
 	}
 }
 
-// What a thread has cost is not lost with it.
-func TestUsagesHoldThreadsThatEnded(t *testing.T) {
+func TestUsagesIncludeEndedThreads(t *testing.T) {
 	self := []proc.Process{{PID: os.Getpid(), Name: "self"}}
 	before, err := proc.Usages(self)
 	if err != nil {
@@ -222,12 +220,11 @@ func TestUsagesHoldThreadsThatEnded(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := proc.Costs(before, after)[0].CPU(); got < spent {
-		t.Errorf("%v of CPU time, of which %v were of a thread that ended", got, spent)
+		t.Errorf("%v of CPU time, want at least the %v of the ended thread", got, spent)
 	}
 }
 
-// One that has ended is left out, and is no error.
-func TestUsagesLeaveOutTheDead(t *testing.T) {
+func TestUsagesLeaveOutEndedProcesses(t *testing.T) {
 	c, p := start(t, "sleep")
 	c.Process.Kill()
 	p.Wait()
@@ -237,21 +234,20 @@ func TestUsagesLeaveOutTheDead(t *testing.T) {
 	}
 }
 
-func TestHasEnv(t *testing.T) {
+func TestHasEnvComparesWholeVariables(t *testing.T) {
 	c, _ := start(t, "sleep")
 	p := proc.Process{PID: c.Process.Pid}
 	for deadline := time.Now().Add(patience); !p.HasEnv("PROC_TEST_ROLE=sleep"); time.Sleep(time.Millisecond) {
-		if time.Now().After(deadline) { // before it has become our program it has our environment
-			t.Fatal("its environment is not seen")
+		if time.Now().After(deadline) { // until exec it has this process's environment
+			t.Fatal("its variable is missing")
 		}
 	}
 	if p.HasEnv("PROC_TEST_ROLE=slee") || p.HasEnv("PROC_TEST_ROLE=") {
-		t.Error("a part of a variable passes for it")
+		t.Error("a part of the variable matches")
 	}
 }
 
-// A descendant that left the group is of the family all the same.
-func TestFamilyKeepsThoseWhoMoveAway(t *testing.T) {
+func TestFamilyIncludesDescendantsInOtherGroups(t *testing.T) {
 	c := exec.Command("sh", "-c", "setsid sleep 60 & wait")
 	p := testkit.Start(t, c)
 	var names []string
@@ -275,7 +271,7 @@ func TestFamilyKeepsThoseWhoMoveAway(t *testing.T) {
 	}
 }
 
-func TestListeners(t *testing.T) {
+func TestListenersOfAPort(t *testing.T) {
 	tcp, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -294,7 +290,7 @@ func TestListeners(t *testing.T) {
 	}
 }
 
-func TestMachine(t *testing.T) {
+func TestMachineFigures(t *testing.T) {
 	cpus := make([]int, runtime.NumCPU())
 	for i := range cpus {
 		cpus[i] = i
@@ -316,7 +312,7 @@ func TestMachine(t *testing.T) {
 		}
 		c.Close()
 	}
-	for spun := time.Now(); time.Since(spun) < 200*time.Millisecond; { // so that the machine is seen to be busy
+	for spun := time.Now(); time.Since(spun) < 200*time.Millisecond; { // makes the machine busy
 	}
 	after, _, err := proc.Busy(cpus)
 	if busy := after - before; err != nil || busy < 50*time.Millisecond || busy > time.Hour {
@@ -335,6 +331,6 @@ func TestMachine(t *testing.T) {
 		t.Errorf("somaxconn %d, %v", n, err)
 	}
 	if v := proc.Sysctl("no.such.setting"); v != "" {
-		t.Errorf("a setting that does not exist is %q", v)
+		t.Errorf("a missing setting is %q", v)
 	}
 }

@@ -12,35 +12,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Segments counts what passes over TCP on the loopback interface, by the servers' ports. A
-// socket there shows each packet to a program, which counts it and keeps nothing. It takes the
-// rights to load such a program and to open such a socket.
+// Segments counts TCP traffic on the loopback interface by the servers' ports. An eBPF program is
+// attached to a packet socket, counts each packet and drops it. It requires the rights to load such
+// a program and to open such a socket.
 type Segments struct {
 	counts *ebpf.Map
 	socket int
 }
 
-// Traffic is what passed between a server and its clients.
+// Traffic is the traffic between a server and its clients.
 type Traffic struct {
-	Opened uint64 `json:"opened"` // connections that the server took
+	Opened uint64 `json:"opened"` // connections that the server accepted
 	To     Flow   `json:"to"`     // the server
 	From   Flow   `json:"from"`
 }
 
-// Flow is what passed in one direction.
+// Flow is the traffic in one direction.
 type Flow struct {
-	// Segments are TCP's, with those that only acknowledge: on loopback one holds up to 64 KB.
-	// Of a unix socket they are the calls that sent something.
+	// Segments counts TCP segments, including those that only acknowledge. On loopback a segment
+	// has up to 64 KB. For unix sockets it counts the calls that send.
 	Segments uint64 `json:"segments"`
-	Bytes    uint64 `json:"bytes"` // without any heads of TCP and IP
+	Bytes    uint64 `json:"bytes"` // without headers of TCP and IP
 }
 
-// Minus returns what passed since before.
+// Minus returns the traffic since before.
 func (t Traffic) Minus(before Traffic) Traffic {
 	return Traffic{t.Opened - before.Opened, t.To.minus(before.To), t.From.minus(before.From)}
 }
 
-// Plus adds what passed elsewhere.
+// Plus returns the sum of two traffics.
 func (t Traffic) Plus(other Traffic) Traffic {
 	return Traffic{t.Opened + other.Opened, t.To.plus(other.To), t.From.plus(other.From)}
 }
@@ -51,7 +51,7 @@ func (f Flow) minus(before Flow) Flow {
 	return Flow{f.Segments - before.Segments, f.Bytes - before.Bytes}
 }
 
-// Where a Traffic has its numbers, as the program writes them.
+// Offsets of the fields of Traffic, which the eBPF program writes.
 const (
 	atOpened = 8 * iota
 	atToSegments
@@ -61,8 +61,7 @@ const (
 	trafficSize
 )
 
-// CountSegments begins to count what goes to the servers on the ports of 127.0.0.0/8, and what
-// comes from them. Close ends it.
+// CountSegments starts to count the traffic of servers on ports of 127.0.0.0/8. Close ends it.
 func CountSegments(ports ...int) (*Segments, error) {
 	s := &Segments{socket: -1}
 	if err := s.begin(ports); err != nil {
@@ -97,7 +96,7 @@ func (s *Segments) begin(ports []int) error {
 	return s.listen(program)
 }
 
-// listen has the loopback interface show its packets to the program.
+// listen attaches the program to the loopback interface.
 func (s *Segments) listen(program *ebpf.Program) error {
 	loopback, err := net.InterfaceByName("lo")
 	if err != nil {
@@ -113,7 +112,7 @@ func (s *Segments) listen(program *ebpf.Program) error {
 	return os.NewSyscallError("bind", unix.Bind(s.socket, &unix.SockaddrLinklayer{Protocol: ip, Ifindex: loopback.Index}))
 }
 
-// Offsets in heads, and where the program keeps what it reads of them on its stack.
+// Offsets in packet headers, and on the program's stack.
 const (
 	ipLength, ipProtocol       = 0, 9 // ipLength in 32-bit words, in the lower half of the byte
 	tcpFrom, tcpTo             = 0, 2
@@ -122,13 +121,13 @@ const (
 	skbLength, skbType         = 0, 4
 	readOfIP, readOfTCP        = 10, 16
 	atIP, atTCP, atPort  int32 = -32, -16 - 8, -4
-	packetOutgoing             = 4 // a packet on loopback is seen going out, and coming in
+	packetOutgoing             = 4 // PACKET_OUTGOING: loopback shows each packet twice, outgoing and incoming
 )
 
-// countingSegments finds the port that is counted in a packet, whose first byte is IP's, and
-// adds to what the map has of it. It keeps no packet.
+// countingSegments returns a program that looks for a counted port in a packet, which begins with
+// the IP header, and adds to the map's counters of that port. It drops all packets.
 func countingSegments(counts *ebpf.Map) asm.Instructions {
-	port := func(at int32) asm.Instructions { // looks up what the map has of a port
+	port := func(at int32) asm.Instructions { // looks up the counters of a port
 		return append(asm.Instructions{
 			asm.LoadMem(asm.R1, asm.RFP, int16(atTCP+at), asm.Half),
 			asm.HostTo(asm.BE, asm.R1, asm.Half),
@@ -151,7 +150,7 @@ func countingSegments(counts *ebpf.Map) asm.Instructions {
 	)
 	all = append(all, readPacket(atTCP, readOfTCP)...)
 	all = append(all,
-		asm.LoadMem(asm.R8, asm.R6, skbLength, asm.Word), // what is left after both heads
+		asm.LoadMem(asm.R8, asm.R6, skbLength, asm.Word), // becomes the length without both headers
 		asm.Sub.Reg(asm.R8, asm.R7),
 		asm.LoadMem(asm.R1, asm.RFP, int16(atTCP+tcpLength), asm.Byte),
 		asm.RSh.Imm(asm.R1, 4),
@@ -182,7 +181,7 @@ func countingSegments(counts *ebpf.Map) asm.Instructions {
 	)
 }
 
-// readPacket copies bytes of the packet from R7 on to the stack, or ends the program.
+// readPacket copies bytes of the packet, from offset R7 on, to the stack, or ends the program.
 func readPacket(to, n int32) asm.Instructions {
 	return asm.Instructions{
 		asm.Mov.Reg(asm.R1, asm.R6),
@@ -195,7 +194,7 @@ func readPacket(to, n int32) asm.Instructions {
 	}
 }
 
-// Of returns what has passed to and from the server on a port since CountSegments.
+// Of returns the traffic of the server on a port since CountSegments.
 func (s *Segments) Of(port int) (t Traffic, err error) {
 	if err = s.counts.Lookup(uint32(port), &t); err != nil {
 		return t, fmt.Errorf("proc: counted segments of port %d: %w", port, err)

@@ -14,28 +14,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Stamps are times between a process's calls that send on a socket and those that receive what
-// comes back, by the kernel's clock: from when sendto or sendmsg began until recvfrom or recvmsg
-// brought bytes on the same descriptor. A response of several pieces ends with its first; of
-// requests that are under way together on a descriptor only the last is timed. Reads and writes
-// do not count: runtimes wake themselves by those.
+// Stamps are response times of a process by the kernel's clock: from the start of sendto or sendmsg
+// to the end of the next recvfrom or recvmsg that received bytes on the same descriptor. A response
+// in several pieces ends with its first piece. Of pipelined requests only the last one is timed.
+// Calls of read and write are ignored, because runtimes use them to wake threads.
 type Stamps struct {
-	reading *ebpf.Map // by thread, the descriptor of the call that it is in
-	sent    *ebpf.Map // by descriptor, the time
-	times   *ebpf.Map // a queue
+	reading *ebpf.Map // the descriptor that a thread receives on, by thread
+	sent    *ebpf.Map // when a send began, by descriptor
+	times   *ebpf.Map // a queue of response times
 	links   []link.Link
 }
 
-// What is kept. More threads or descriptors than these are not timed.
+// Capacities of the maps. Further threads or descriptors are not timed.
 const (
 	maxStampedThreads     = 1 << 10
 	maxStampedDescriptors = 64 << 10
 	maxStamps             = 1 << 20
 )
 
-// TakeStamps begins to time the exchanges of a process. Close ends it. It takes the same right
-// as CountCalls, and that the process's id is the kernel's: that it is in no PID namespace of
-// its own.
+// TakeStamps starts to time the exchanges of a process. Close ends it. It requires the same right
+// as CountCalls, and a process outside of PID namespaces, whose PID is the kernel's.
 func TakeStamps(pid int) (*Stamps, error) {
 	s := new(Stamps)
 	err := rlimit.RemoveMemlock()
@@ -63,7 +61,7 @@ func TakeStamps(pid int) (*Stamps, error) {
 	return s, nil
 }
 
-// attach has a program run at a tracepoint.
+// attach attaches a program to a tracepoint.
 func (s *Stamps) attach(tracepoint string, instructions asm.Instructions) error {
 	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "stamps", Type: ebpf.RawTracepoint, License: "GPL", Instructions: instructions})
 	if err != nil {
@@ -77,14 +75,14 @@ func (s *Stamps) attach(tracepoint string, instructions asm.Instructions) error 
 	return err
 }
 
-// Where the programs keep things on their stack.
+// Offsets on the programs' stacks.
 const (
 	atDescriptor = -8
 	atTime       = -16
 	atThread     = -24
 )
 
-// ofProcess ends a program unless it runs for a thread of the process, whose id it leaves at
+// ofProcess ends the program unless a thread of the process runs. It stores the thread's id at
 // atThread.
 func ofProcess(pid int) asm.Instructions {
 	return asm.Instructions{
@@ -100,7 +98,7 @@ func end() asm.Instructions {
 	return asm.Instructions{asm.Mov.Imm(asm.R0, 0).WithSymbol("end"), asm.Return()}
 }
 
-// keyed calls a helper on a map with a key, or a value, from the stack.
+// keyed calls a helper with a map, and a key or a value on the stack.
 func keyed(call asm.BuiltinFunc, m *ebpf.Map, key int32) asm.Instructions {
 	return asm.Instructions{
 		asm.LoadMapPtr(asm.R1, m.FD()),
@@ -119,7 +117,7 @@ func put(m *ebpf.Map, key, value int32) asm.Instructions {
 	}, keyed(asm.FnMapUpdateElem, m, key))
 }
 
-// firstArgument is where the registers that a tracepoint is given have a call's first argument.
+// firstArgument returns the offset of a call's first argument in the tracepoint's registers.
 func firstArgument() int32 {
 	if runtime.GOARCH == "arm64" {
 		return 0 // x0
@@ -127,8 +125,9 @@ func firstArgument() int32 {
 	return 112 // rdi
 }
 
-// entering notes the descriptor of a call, and of one that sends the time. The tracepoint's
-// arguments are the registers and the call's number.
+// entering returns the program for the start of calls. It stores the time of calls that send, and
+// the descriptor of calls that receive. The tracepoint's arguments are the registers and the call's
+// number.
 func (s *Stamps) entering(pid int) asm.Instructions {
 	return slices.Concat(
 		ofProcess(pid),
@@ -161,8 +160,8 @@ func (s *Stamps) entering(pid int) asm.Instructions {
 	)
 }
 
-// leaving takes the time when a call has received bytes. The tracepoint's arguments are the
-// registers and what the call returns.
+// leaving returns the program for the end of calls. If a call has received bytes, it stores the
+// time since the send. The tracepoint's arguments are the registers and the call's result.
 func (s *Stamps) leaving(pid int) asm.Instructions {
 	return slices.Concat(
 		ofProcess(pid),
@@ -197,7 +196,7 @@ func (s *Stamps) leaving(pid int) asm.Instructions {
 	)
 }
 
-// Times ends the timing and returns the times, shortest first.
+// Times ends the timing and returns the times in ascending order.
 func (s *Stamps) Times() ([]time.Duration, error) {
 	if err := s.detach(); err != nil {
 		return nil, err
@@ -213,7 +212,7 @@ func (s *Stamps) Times() ([]time.Duration, error) {
 		case err != nil:
 			return nil, fmt.Errorf("proc: timed system calls: %w", err)
 		case len(times) == maxStamps-1:
-			return nil, fmt.Errorf("proc: timed system calls: there is no room for %d: time fewer", maxStamps)
+			return nil, fmt.Errorf("proc: timed system calls: more than %d; time fewer", maxStamps-1)
 		}
 		times = append(times, t)
 	}
@@ -228,7 +227,7 @@ func (s *Stamps) detach() error {
 	return errors.Join(errs...)
 }
 
-// Close ends the timing, and forgets the times.
+// Close ends the timing and discards the times.
 func (s *Stamps) Close() error {
 	errs := []error{s.detach()}
 	for _, m := range []*ebpf.Map{s.reading, s.sent, s.times} {

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Each exchange on a socket is timed, from the beginning of the call that sends to the end of
-// the one that receives, and what brought nothing is not.
-func TestStamps(t *testing.T) {
+// Each exchange on a socket is timed, from the start of the call that sends to the end of the call
+// that receives. Calls that receive nothing are ignored.
+func TestStampsTimeExchanges(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("timing system calls takes root")
+		t.Skip("timing system calls requires root")
 	}
 	s, err := TakeStamps(os.Getpid())
 	if errors.Is(err, os.ErrPermission) {
@@ -41,7 +41,7 @@ func TestStamps(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(nap)
-		if _, err := syscall.Write(there, []byte("response")); err != nil { // is not counted
+		if _, err := syscall.Write(there, []byte("response")); err != nil { // write is ignored
 			t.Fatal(err)
 		}
 		if _, _, err := syscall.Recvfrom(here, buffer, 0); err != nil {

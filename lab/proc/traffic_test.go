@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// allowed skips a test where the kernel does not let this process count, which is a failure
-// where it should: root in continuous integration, unless it is in a container without the right.
+// allowed skips a test if the kernel does not let this process count. It fails the test where
+// counting must work: for root in continuous integration, except in a container without the right.
 func allowed(t *testing.T, err error) {
 	t.Helper()
 	if os.Geteuid() != 0 || errors.Is(err, os.ErrPermission) {
@@ -21,7 +21,7 @@ func allowed(t *testing.T, err error) {
 	}
 }
 
-// exchange opens connections, and on each sends and receives that many times.
+// exchange opens connections, and sends and receives several times on each.
 func exchange(t *testing.T, l net.Listener, connections, times int, request, response []byte) {
 	t.Helper()
 	served := make(chan error, connections)
@@ -76,8 +76,8 @@ const (
 	fromServer         = connections * times * 7
 )
 
-// Every byte and every connection of a port is counted, and no other port's.
-func TestSegments(t *testing.T) {
+// All bytes and connections of a port are counted, and none of other ports.
+func TestSegmentsCountOnlyTheirPorts(t *testing.T) {
 	var ports []int
 	var listeners []net.Listener
 	for range 3 {
@@ -100,25 +100,25 @@ func TestSegments(t *testing.T) {
 	if got.Opened != connections || got.To.Bytes != toServer || got.From.Bytes != fromServer {
 		t.Errorf("%+v, want %d opened, %d bytes to the server and %d from it", got, connections, toServer, fromServer)
 	}
-	// Each way at least the segments with bytes, and with every one at most its acknowledgement.
+	// In each direction: at least the segments with bytes, and at most an acknowledgment for each.
 	for _, f := range []Flow{got.To, got.From} {
 		if f.Segments < connections*times || f.Segments > connections*(2*times+8) {
 			t.Errorf("%d segments for %d writes each way", f.Segments, connections*times)
 		}
 	}
 	if idle, err := s.Of(ports[1]); err != nil || idle != (Traffic{}) {
-		t.Errorf("a port that nobody used: %+v, %v", idle, err)
+		t.Errorf("an unused port: %+v, %v", idle, err)
 	}
 	if _, err := s.Of(ports[2]); err == nil {
-		t.Error("a port is counted that was not named")
+		t.Error("another port is counted")
 	}
 	if since := got.Minus(got); since != (Traffic{}) {
 		t.Errorf("since now: %+v", since)
 	}
 }
 
-// What both ends send and receive on unix sockets is counted, and TCP is not.
-func TestUnixBytes(t *testing.T) {
+// Bytes on unix sockets are counted, and those on TCP are not.
+func TestUnixBytesCountOnlyUnixSockets(t *testing.T) {
 	u, err := CountUnixBytes()
 	if errors.Is(err, os.ErrNotExist) {
 		t.Skip(err) // before Linux 6.3
@@ -141,7 +141,7 @@ func TestUnixBytes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// This process is both ends.
+	// This process has both ends.
 	want := Flow{Segments: 2 * connections * times, Bytes: toServer + fromServer}
 	if got := after.Minus(before); got.To != want || got.From.Bytes != want.Bytes || got.Opened != 0 {
 		t.Errorf("%+v, want %+v each way", got, want)

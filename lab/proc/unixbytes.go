@@ -11,18 +11,18 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// UnixBytes counts what processes send and receive on unix sockets, by whichever call. It takes
+// UnixBytes counts what processes send and receive on unix sockets, by any system call. It requires
 // the same right as CountCalls, and Linux 6.3.
 type UnixBytes struct {
 	sent, received *ebpf.Map
 	links          []link.Link
 }
 
-// maxUnixProcesses is how many processes that use unix sockets are told apart. Those that come
-// later are not counted.
+// maxUnixProcesses limits the number of processes that use unix sockets. Further ones are not
+// counted.
 const maxUnixProcesses = 4 << 10
 
-// CountUnixBytes begins to count. Close ends it.
+// CountUnixBytes starts to count. Close ends it.
 func CountUnixBytes() (*UnixBytes, error) {
 	u := new(UnixBytes)
 	if err := u.begin(); err != nil {
@@ -60,17 +60,17 @@ func (u *UnixBytes) begin() error {
 	return nil
 }
 
-// countingUnix adds to what the map has of a process that sent or received. The tracepoint's
-// arguments are the socket, what the call returns, and its flags.
+// countingUnix returns a program that adds to the map's counters of the process. The tracepoint's
+// arguments are the socket, the call's result, and its flags.
 func countingUnix(m *ebpf.Map) asm.Instructions {
 	const (
-		familyInSock                    = 16 // skc_family: struct sock_common has begun so since Linux 3.8
+		familyInSock                    = 16 // skc_family in struct sock_common, unchanged since Linux 3.8
 		family, process, bytes, segment = -8, -16, -24, -32
 	)
 	all := asm.Instructions{
 		asm.Mov.Reg(asm.R6, asm.R1),
 		asm.LoadMem(asm.R7, asm.R6, 8, asm.DWord),
-		asm.LSh.Imm(asm.R7, 32), // an int
+		asm.LSh.Imm(asm.R7, 32), // sign-extends the int
 		asm.ArSh.Imm(asm.R7, 32),
 		asm.JSLE.Imm(asm.R7, 0, "end"),
 		asm.LoadMem(asm.R1, asm.R6, 16, asm.DWord),
@@ -104,8 +104,8 @@ func countingUnix(m *ebpf.Map) asm.Instructions {
 	return append(append(all, put(m, process, segment)...), end()...)
 }
 
-// Of returns what the processes have sent and received on unix sockets since CountUnixBytes. In
-// it they are the clients: what they sent went to a server.
+// Of returns what the processes have sent and received on unix sockets since CountUnixBytes. The
+// processes are the clients: To is what they sent.
 func (u *UnixBytes) Of(pids ...int) (t Traffic, err error) {
 	for _, side := range []struct {
 		m  *ebpf.Map

@@ -16,53 +16,55 @@ import (
 	"github.com/tarehq/tare/lab/proc"
 )
 
-// Attribution is what the kernel counted in a trial of its own. To count costs time, so a trial
-// that is counted is never one that is timed: of its record only numbers of things mean anything.
+// Attribution holds what the kernel counted in a trial of its own. Counting costs time, so the
+// times of such a record are meaningless and its numbers alone are used.
 type Attribution struct {
-	// Calls are system calls by role and by name; nil if they were not counted. RoleGenerator is
+	// Calls are system calls by role and name; nil if they were not counted. RoleGenerator is
 	// this whole process.
 	Calls map[string]map[string]uint64 `json:"calls,omitempty"`
 
-	// Hops are the connections between processes, in the order in which a request meets them.
+	// Hops are the connections between processes, in the order in which a request passes them.
 	Hops []Hop `json:"hops,omitempty"`
 
-	// Collector is what the collector of an application in Go said; nil of others.
+	// Collector holds the rates of a Go application's garbage collector; nil for other
+	// applications.
 	Collector *Collector `json:"collector,omitempty"`
 
-	// Missing says what could not be counted, and why.
+	// Missing lists what could not be counted, and why.
 	Missing []string `json:"missing,omitempty"`
 
-	traced bool // the collector is asked, and the kernel counts nothing
+	traced bool // the application traces its collector, and the kernel counts nothing
 	inGo   bool // the application is a Go program
 }
 
-// RoleGenerator is who asks. It is no part of a contender.
+// RoleGenerator is the role of the load generator, which does not belong to a contender.
 const RoleGenerator = "generator"
 
-// The hops there may be.
+// Names of hops.
 const (
 	HopClient      = "client"      // to the front, or to the application if there is none
 	HopApplication = "application" // from the front to the application
 )
 
-// Hop is what passed between two processes.
+// Hop is the traffic between two processes.
 type Hop struct {
 	Name    string `json:"name"`
-	Network string `json:"network"` // tcp, or unix, of which connections are the calls that connect
+	Network string `json:"network"` // "tcp" or "unix"; for unix, Opened counts calls of connect
 	proc.Traffic
 }
 
 const (
-	// countMeasure is for how long the kernel counts at most: counts per request hardly differ
+	// countMeasure limits the time in which the kernel counts. Counts per request hardly differ
 	// from second to second.
 	countMeasure = 500 * time.Millisecond
-	// traceMeasure is for how long a collector tells of itself, which need not run often.
+	// traceMeasure limits the time in which a collector is traced. It is longer, because a
+	// collector may run rarely.
 	traceMeasure = time.Second
 )
 
-// Attribute carries out a trial in which the kernel counts, and, if the application turns out to
-// be a Go program, another in which that tells of its collector, for which it makes system calls.
-// What Run says of a record and of the error holds for each.
+// Attribute carries out a trial in which the kernel counts. If the application is a Go program, it
+// carries out another one in which the program traces its collector: the trace itself makes system
+// calls. Records and errors are as in Run.
 func (b *Bench) Attribute(ctx context.Context, c *contender.Contender, slot Slot) ([]Record, error) {
 	short := *b
 	short.Measure = min(b.Measure, countMeasure)
@@ -78,8 +80,8 @@ func (b *Bench) Attribute(ctx context.Context, c *contender.Contender, slot Slot
 	return []Record{rec, traced}, err
 }
 
-// counters are what the kernel counts with while a contender runs. Those that it refuses are
-// nil, and why is in the attribution.
+// counters hold the kernel's counters while a contender runs. A counter that the kernel rejects is
+// nil, and the reason is in the attribution.
 type counters struct {
 	to      *Attribution
 	running *contender.Running
@@ -88,13 +90,13 @@ type counters struct {
 	unix    *proc.UnixBytes
 }
 
-// count begins to count. It returns nil if nothing is to be counted.
+// count starts the counters. It returns nil if the trial counts nothing.
 func count(running *contender.Running, to *Attribution) *counters {
 	if to == nil || to.traced {
 		return nil
 	}
 	c := &counters{to: to, running: running}
-	to.Missing = nil // what an earlier try had to do without
+	to.Missing = nil // an earlier measurement of the same trial may have set it
 	var err error
 	if c.calls, err = proc.CountCalls(); err != nil {
 		c.missing("system calls", err)
@@ -139,10 +141,10 @@ func (c *counters) close() error {
 	return errors.Join(errs...)
 }
 
-// hopAt is where a hop leads, and who connects.
+// hopAt is a hop with its endpoints.
 type hopAt struct {
 	name    string
-	clients string // their role
+	clients string // the role that connects
 	ports   []int  // of the servers; none for a unix socket
 }
 
@@ -156,7 +158,7 @@ func (c *counters) hops() []hopAt {
 	return all
 }
 
-// portsOf returns the addresses' ports; a path has none.
+// portsOf returns the ports of addresses. It skips paths of sockets.
 func portsOf(addresses ...string) (ports []int) {
 	for _, address := range addresses {
 		if filepath.IsAbs(address) {
@@ -172,13 +174,13 @@ func portsOf(addresses ...string) (ports []int) {
 	return ports
 }
 
-// tally is what has been counted at one end of the measured time.
+// tally holds the counts at the start or the end of the measured time.
 type tally struct {
 	calls proc.CallCounts
 	hops  []proc.Traffic // in the order of counters.hops
 }
 
-// take reads the counters. The usages say which processes have which role.
+// take reads the counters. usages are the processes by role.
 func (c *counters) take(usages map[string][]proc.Usage) (t tally, err error) {
 	if c == nil {
 		return t, nil
@@ -196,7 +198,7 @@ func (c *counters) take(usages map[string][]proc.Usage) (t tally, err error) {
 	return t, err
 }
 
-// passed returns what has passed at a hop so far.
+// passed returns the traffic of a hop since the counters started.
 func (c *counters) passed(h hopAt, clients []int) (all proc.Traffic, err error) {
 	if h.onUnix() && c.unix != nil {
 		return c.unix.Of(clients...)
@@ -214,8 +216,7 @@ func (c *counters) passed(h hopAt, clients []int) (all proc.Traffic, err error) 
 	return all, nil
 }
 
-// attribute fills in what was counted between two looks. Processes that there were at only one
-// of them count, too.
+// attribute fills in the counts between two looks. It includes processes that only one look found.
 func (c *counters) attribute(before, after *look) {
 	if c == nil {
 		return
@@ -235,7 +236,7 @@ func (c *counters) attribute(before, after *look) {
 	}
 }
 
-// inGo reports whether a process runs a program that Go has built.
+// inGo reports whether a process runs a Go program.
 func inGo(pid int) bool {
 	_, err := buildinfo.ReadFile(fmt.Sprintf("/proc/%d/exe", pid))
 	return err == nil
@@ -280,7 +281,7 @@ func callName(names map[int]string, number int) string {
 	return "call " + strconv.Itoa(number)
 }
 
-// Hop returns the hop of that name; nil if nothing was counted there.
+// Hop returns the hop with a name; nil if its traffic was not counted.
 func (a *Attribution) Hop(name string) *Hop {
 	for i := range a.Hops {
 		if a.Hops[i].Name == name {
@@ -290,7 +291,7 @@ func (a *Attribution) Hop(name string) *Hop {
 	return nil
 }
 
-// generatorCost is what this process cost between two looks.
+// generatorCost returns the cost of this process between two looks.
 func generatorCost(before, after []proc.Usage) *proc.Cost {
 	costs := proc.Costs(before, after)
 	if len(costs) == 0 {

@@ -20,16 +20,16 @@ import (
 	"github.com/tarehq/tare/lab/trial"
 )
 
-// counted is for how long the kernel counts at first.
+// counted is the time in which the kernel counts at first.
 const counted = 200 * time.Millisecond
 
-// How many calls the chatty contender makes for a request that it need not.
+// Numbers of additional calls that the chatty contender makes for a request.
 const (
 	extraGetppid = 7
 	extraRead    = 3
 )
 
-// chatter makes exactly so many calls more than the request takes.
+// chatter makes these additional calls.
 func chatter() {
 	for range extraGetppid {
 		_ = syscall.Getppid()
@@ -39,8 +39,8 @@ func chatter() {
 	}
 }
 
-// attribute has a contender counted. Where the kernel lets this process count nothing the test
-// is skipped; where it does, nothing may be missing.
+// attribute counts the calls and the traffic of a contender. It skips the test if the kernel does
+// not let this process count. Otherwise no count may be missing.
 func attribute(t *testing.T, b *trial.Bench, c *contender.Contender) *trial.Record {
 	t.Helper()
 	counts, err := proc.CountCalls()
@@ -59,7 +59,7 @@ func attribute(t *testing.T, b *trial.Bench, c *contender.Contender) *trial.Reco
 		}
 	}
 	if traced := records[1].Attribution; traced.Calls != nil || traced.Hops != nil || r.Attribution.Collector != nil {
-		t.Errorf("what is counted and what the collector says are mixed: %+v", records)
+		t.Errorf("counts and the collector's trace are in one record: %+v", records)
 	}
 	if why := strings.Join(r.Attribution.Missing, "; "); strings.Contains(why, "sock_send_length") {
 		t.Skip(why) // before Linux 6.3
@@ -69,16 +69,16 @@ func attribute(t *testing.T, b *trial.Bench, c *contender.Contender) *trial.Reco
 	return r
 }
 
-// near reports whether a count per request is one. On a busy machine this process may have to wait
-// between looking and the measured time.
+// near reports whether a count per request is near enough. On a busy machine this process may have
+// to wait between a look and the measured time.
 func near(got, want float64) bool { return math.Abs(got-want) <= 0.25*math.Max(1, want) }
 
-// same reports whether two counts are, of which one is read just after the other: on a busy machine
-// a little more is counted in between.
+// same reports whether two counts are nearly equal. They are read one after the other, and on a
+// busy machine a few more are counted in between.
 func same(got, want float64) bool { return math.Abs(got-want) <= 0.1*want }
 
-// A contender's own system calls are counted by name, and its processes' faults.
-func TestCallsPerRequest(t *testing.T) {
+// System calls of a contender are counted by name, and page faults by process.
+func TestCallsPerRequestAreCounted(t *testing.T) {
 	b := bench(t)
 	b.Measure = counted
 	again(t, b, func() error {
@@ -86,7 +86,8 @@ func TestCallsPerRequest(t *testing.T) {
 	})
 }
 
-// callsPerRequest says what is wrong with the calls of two contenders, of which one makes more.
+// callsPerRequest returns an error for wrong counts of two contenders, of which one makes more
+// calls.
 func callsPerRequest(plain, chatty *trial.Record) error {
 	per := func(r *trial.Record, name string) float64 {
 		return float64(r.Attribution.Calls[contender.RoleApplication][name]) / float64(r.Load.Requests)
@@ -94,7 +95,7 @@ func callsPerRequest(plain, chatty *trial.Record) error {
 	for name, want := range map[string]float64{"getppid": extraGetppid, "pread64": extraRead} {
 		// A response is one write.
 		if got := per(chatty, name) / per(chatty, "write"); !same(got, want) || per(plain, name) != 0 {
-			return fmt.Errorf("%s: %v a response, want %v; without them %v", name, got, want, per(plain, name))
+			return fmt.Errorf("%s: %v a response, want %v; of the plain one %v", name, got, want, per(plain, name))
 		}
 	}
 	if got := per(plain, "write"); !near(got, 1) {
@@ -110,7 +111,7 @@ func callsPerRequest(plain, chatty *trial.Record) error {
 		return fmt.Errorf("%v page faults a request", minor)
 	}
 	if plain.Timed() || plain.Load.Seconds > 1.5 {
-		return fmt.Errorf("it passes for a timed trial, of %v s", plain.Load.Seconds)
+		return fmt.Errorf("it counts as a timed trial, of %v s", plain.Load.Seconds)
 	}
 	return nil
 }
@@ -131,9 +132,9 @@ http {
 }
 `
 
-// On the hop behind nginx connections are opened for every request if none is kept, and hardly
-// any otherwise. What passes there is what nginx and the application say to each other.
-func TestHops(t *testing.T) {
+// Without keep-alive nginx opens a connection to the application for every request, otherwise
+// hardly any. The hop's traffic is that between nginx and the application.
+func TestHopsCountConnectionsAndTraffic(t *testing.T) {
 	nginx := programs.Nginx(t)
 	for _, test := range []struct {
 		name, place, network, keep, how string
@@ -162,7 +163,7 @@ func TestHops(t *testing.T) {
 	}
 }
 
-// hops says what is wrong with the hops before and behind nginx.
+// hops returns an error for wrong counts of the hops in front of and behind nginx.
 func hops(r *trial.Record, network string, opened float64) error {
 	client, app := r.Attribution.Hop(trial.HopClient), r.Attribution.Hop(trial.HopApplication)
 	if client == nil || app == nil || client.Network != "tcp" || app.Network != network {
@@ -186,8 +187,8 @@ func hops(r *trial.Record, network string, opened float64) error {
 	return nil
 }
 
-// Applications without a front have the client's hop alone, whatever they listen on.
-func TestOneHop(t *testing.T) {
+// Applications without a front have only the client's hop, on a port or on a socket.
+func TestApplicationWithoutFrontHasOneHop(t *testing.T) {
 	for _, place := range []string{"{port}", "{socket}"} {
 		b := bench(t)
 		b.Measure = counted
@@ -206,13 +207,13 @@ func TestOneHop(t *testing.T) {
 	}
 }
 
-// Who has no right to count is told so, and weighs all the same.
-func TestAttributionWithoutRights(t *testing.T) {
+// Without the right to count, the record names what is missing, and the trial is carried out.
+func TestAttributionWithoutRightsNamesWhatIsMissing(t *testing.T) {
 	if os.Geteuid() == 0 {
-		c := testkit.Command(t, "/proc/self/exe", "-test.run=^TestAttributionWithoutRights$", "-test.v")
+		c := testkit.Command(t, "/proc/self/exe", "-test.run=^TestAttributionWithoutRightsNamesWhatIsMissing$", "-test.v")
 		c.Dir, c.Env = "/", []string{"TMPDIR=/tmp", testkit.RunEnv + "=" + os.Getenv(testkit.RunEnv)} // the folders of tests are root's
 		c.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
-		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestAttributionWithoutRights") {
+		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestAttributionWithoutRightsNamesWhatIsMissing") {
 			t.Errorf("%v\n%s", err, out)
 		}
 		return
@@ -226,18 +227,18 @@ func TestAttributionWithoutRights(t *testing.T) {
 	a := records[0].Attribution
 	if counts, err := proc.CountCalls(); err == nil {
 		_ = counts.Close()
-		t.Skip("here everybody may count")
+		t.Skip("unprivileged processes may count here")
 	}
 	if why := strings.Join(a.Missing, "; "); a.Calls != nil || !strings.Contains(why, "system calls were not counted: ") {
-		t.Errorf("counted %v, and said: %s", a.Calls, why)
+		t.Errorf("counted %v, missing: %s", a.Calls, why)
 	}
 	if records[0].Load.Requests == 0 {
-		t.Error("nothing was weighed")
+		t.Error("no request was measured")
 	}
 }
 
-// What was counted is kept in the journal, and a line from before anything was can be read.
-func TestAttributionInJournal(t *testing.T) {
+// The journal holds counts. Lines without counts, from older versions, can be read.
+func TestJournalHoldsAttribution(t *testing.T) {
 	was := trial.Record{Contender: "x", Attribution: &trial.Attribution{
 		Calls:   map[string]map[string]uint64{contender.RoleNginx: {"read": 5}},
 		Hops:    []trial.Hop{{Name: trial.HopClient, Network: "tcp", Traffic: proc.Traffic{Opened: 3, To: proc.Flow{Segments: 4, Bytes: 5}}}},

@@ -31,29 +31,28 @@ type Bench struct {
 	Warmup  time.Duration
 	Measure time.Duration
 
-	// Template is the path that the generator asks for, with expressions of package load, if that is
-	// not the request's.
+	// Template is the generator's path, with expressions of package load; "" is the request's path.
 	Template string
 
-	// Statuses are those that count as no error; none means all below 400.
+	// Statuses are the expected ones; none means all below 400.
 	Statuses []int
-	// Body is that of every response; nil is any.
+	// Body is the expected body; nil is any.
 	Body []byte
 
-	// Progress is told how far the current trial is; it may be nil.
+	// Progress is called during a trial; it may be nil.
 	Progress func(load.Progress)
 }
 
-// requestTimeout is how long the generator waits for a response before it counts an
-// error. The slowest ways need seconds for 5000 connections.
+// requestTimeout is the time after which the generator counts a missing response as an error. The
+// slowest contenders need seconds for 5000 connections.
 const requestTimeout = 10 * time.Second
 
-// Ready returns a probe of a contender, for contender.Stage.
+// Ready returns a function for contender.Stage that checks whether a contender responds.
 func (b *Bench) Ready(c *contender.Contender) func(ctx context.Context, address string) error {
 	return func(ctx context.Context, address string) error { return equal.Ready(ctx, c.At(address), b.Request) }
 }
 
-// Setting is how a contender is run under a condition.
+// Setting returns the setting of contenders under a condition.
 func (b *Bench) Setting(c Condition) contender.Setting {
 	servers, _ := Layout(b.CPUs, c.Cores)
 	cores := cmp.Or(c.Cores, len(b.CPUs))
@@ -62,13 +61,13 @@ func (b *Bench) Setting(c Condition) contender.Setting {
 	}
 }
 
-// Run carries out one trial. What goes wrong with the contender is in the record;
-// the error is for what goes wrong with the bench, or ctx's.
+// Run carries out one trial. A failure of the contender is in the record. The error is ctx's, or a
+// failure of the bench.
 func (b *Bench) Run(ctx context.Context, c *contender.Contender, slot Slot) (Record, error) {
 	return b.run(ctx, c, slot, nil)
 }
 
-// run carries out one trial, and counts if there is an attribution to fill in.
+// run carries out one trial. If a is not nil, it counts and fills it in.
 func (b *Bench) run(ctx context.Context, c *contender.Contender, slot Slot, a *Attribution) (rec Record, err error) {
 	rec = Record{Block: slot.Block, Condition: slot.Condition, Contender: slot.Contender, Start: time.Now(), Attribution: a}
 	set := b.Setting(slot.Condition)
@@ -93,15 +92,15 @@ func (b *Bench) run(ctx context.Context, c *contender.Contender, slot Slot, a *A
 	return rec, err
 }
 
-// errDied is why a trial's load ends when its contender does.
+// errDied ends the load of a trial whose contender has died.
 var errDied = errors.New("contender died")
 
-// lengthen is how many times as long is measured again when nothing came in the time.
+// lengthen multiplies the measured time of a trial without responses and errors.
 const lengthen = 4
 
-// measure loads a running contender and fills in the record. Where nothing came although nothing
-// went wrong, the time was too short for one response, because the contender is slow or others had
-// the processors: it is measured again for longer, up to what one response may take.
+// measure loads a running contender and fills in the record. Without responses and errors, the time
+// was too short for one response: the contender is slow, or other programs used the processors.
+// Then measure repeats the load for a longer time, up to requestTimeout.
 func (b *Bench) measure(ctx context.Context, running *contender.Running, rec *Record) error {
 	for once := *b; ; once.Measure = min(lengthen*once.Measure, requestTimeout) {
 		silent, err := once.measureOnce(ctx, running, rec)
@@ -112,8 +111,8 @@ func (b *Bench) measure(ctx context.Context, running *contender.Running, rec *Re
 	}
 }
 
-// measureOnce loads a running contender for Measure and fills in the record. It reports whether
-// neither a response came nor an error.
+// measureOnce loads a running contender for Measure and fills in the record. silent reports whether
+// there were neither responses nor errors.
 func (b *Bench) measureOnce(ctx context.Context, running *contender.Running, rec *Record) (silent bool, err error) {
 	loadCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -153,7 +152,7 @@ func (b *Bench) measureOnce(ctx context.Context, running *contender.Running, rec
 	case before.err != nil || after.err != nil:
 		return false, errors.Join(before.err, after.err)
 	}
-	if rec.Failure = fault(result, fmt.Sprintf("nothing came in %v", b.Measure)); rec.Failure != "" {
+	if rec.Failure = fault(result, fmt.Sprintf("nothing was received in %v", b.Measure)); rec.Failure != "" {
 		return result.Requests == 0 && result.Errors.Total() == 0, nil
 	}
 	rec.fill(result, &before, &after)
@@ -161,7 +160,7 @@ func (b *Bench) measureOnce(ctx context.Context, running *contender.Running, rec
 	return false, nil
 }
 
-// fill fills in what was seen at both ends of the measured time, and between them.
+// fill fills in the load's result and the differences of two looks.
 func (r *Record) fill(result *load.Result, before, after *look) {
 	r.Load = result
 	r.Costs = make(map[string][]proc.Cost)
@@ -180,7 +179,7 @@ func (r *Record) fill(result *load.Result, before, after *look) {
 	r.Generator = generatorCost(before.own, after.own)
 }
 
-// plan is what the generator does: it asks as equal.Fetch has asked.
+// plan returns the generator's plan, with requests like those of equal.Fetch.
 func (b *Bench) plan(at contender.Place, c Condition, cpus []int) load.Plan {
 	p := load.Plan{
 		URL: loadURL(at, cmp.Or(b.Template, b.Request.Path)), Template: b.Template != "",
@@ -201,7 +200,7 @@ func (b *Bench) plan(at contender.Place, c Condition, cpus []int) load.Plan {
 	return p
 }
 
-// loadURL is how the generator is told where to send requests, and in which protocol.
+// loadURL returns the generator's URL for a place: its scheme names the protocol and the network.
 func loadURL(at contender.Place, path string) string {
 	scheme := "http"
 	if at.Protocol == contender.FastCGI {
@@ -214,16 +213,16 @@ func loadURL(at contender.Place, path string) string {
 	return scheme + "+unix://" + strings.ReplaceAll(socket.EscapedPath(), ":", "%3A") + ":" + path
 }
 
-// look is what there is to see at one end of the measured time.
+// look holds what was read at the start or the end of the measured time.
 type look struct {
 	running  *contender.Running
 	counters *counters
-	before   *look // at the other end, if that is over
+	before   *look // the look at the start; nil in that one itself
 	usages   map[string][]proc.Usage
 	own      []proc.Usage // this process's
-	cpus     []int        // that the trial uses
+	cpus     []int        // of the trial
 
-	busy      time.Duration // of those CPUs
+	busy      time.Duration // of cpus
 	busyKnown bool
 	accepted  uint64 // TCP connections, by any program
 	time      time.Time
@@ -231,8 +230,8 @@ type look struct {
 	err       error
 }
 
-// take looks. What is counted by the request is read as close to the measured time as can be:
-// last before it, first after it.
+// take fills in the look. Counts per request are read as close to the measured time as possible:
+// last at its start, first at its end.
 func (l *look) take() {
 	l.time = time.Now()
 	var countErr, busyErr error
@@ -250,8 +249,8 @@ func (l *look) take() {
 	l.err = errors.Join(l.err, ownErr, busyErr, countErr)
 }
 
-// moveAside keeps this process off the servers' processors, and returns those that
-// the generator's threads are bound to; none where servers and generator share all.
+// moveAside keeps this process off the servers' processors. generator are the processors of the
+// generator's threads; none if servers and generator share all.
 func (b *Bench) moveAside(c Condition) (restore func(), generator []int, err error) {
 	_, generator = Layout(b.CPUs, c.Cores)
 	if generator == nil {
@@ -263,8 +262,7 @@ func (b *Bench) moveAside(c Condition) (restore func(), generator []int, err err
 	return func() { _ = bindProcess(b.CPUs) }, generator, nil
 }
 
-// bindProcess sets the processors of all threads of this process. Threads to come
-// inherit them.
+// bindProcess sets the processors of all threads of this process. New threads inherit them.
 func bindProcess(cpus []int) error {
 	var set unix.CPUSet
 	for _, cpu := range cpus {

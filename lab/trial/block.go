@@ -21,15 +21,15 @@ import (
 const (
 	// shortestSlice is the length of a slice unless a member needs longer ones. It holds several
 	// cycles of a busy Go program's collector. On a virtual machine whose host was busy, the ratio
-	// of two equal contenders varied by 0.7, 0.9, 0.9 and 1.6 % with slices of 20, 50, 100 and 200 ms,
-	// in the same time in all. Shorter ones lose more to their beginning and end.
+	// of two equal contenders varied by 0.7, 0.9, 0.9 and 1.6 % with slices of 20, 50, 100 and 200
+	// ms, in the same time in all. Shorter ones lose more to their beginning and end.
 	shortestSlice = 50 * time.Millisecond
 	// tickedSlice is the length for a contender that runs a process for each request. The kernel
 	// reports the CPU time of ended processes in clock ticks.
 	tickedSlice = 200 * time.Millisecond
-	// rateSlice is the length at a fixed rate. The first requests of a slice take longer: with 50 and
-	// 100 ms the 99th percentile was 3 to 4 ms, with 250 and 500 ms 1 to 2 ms, with 2 s 1.6 to 6 ms.
-	// The median differed by 4 %, CPU time by 3 %.
+	// rateSlice is the length at a fixed rate. The first requests of a slice take longer: with 50
+	// and 100 ms the 99th percentile was 3 to 4 ms, with 250 and 500 ms 1 to 2 ms, with 2 s 1.6 to
+	// 6 ms. The median differed by 4 %, CPU time by 3 %.
 	rateSlice = 250 * time.Millisecond
 	// dueRequests is how many requests are due in a slice at a fixed rate, at least.
 	dueRequests = 50
@@ -37,8 +37,8 @@ const (
 	longestSlice = time.Second
 	// fewestRounds is how many rounds a start has although its slices end slowly.
 	fewestRounds = 4
-	// drainShare is the share of a slice that its end may take, when no request begins and fewer and
-	// fewer connections are busy.
+	// drainShare is the share of a slice that its end may take, when no request begins and fewer
+	// and fewer connections are busy.
 	drainShare = 0.2
 	// sleepBound is the share of a CPU above which a contender that receives no request is not
 	// measured beside others.
@@ -92,8 +92,8 @@ type member struct {
 }
 
 // Block carries out a block and returns a record of each member. Members that cannot be measured
-// beside others are measured alone, in a trial as Run makes it, and so is the control, for comparison;
-// their records give the reason in Alone. The error is the bench's own, or ctx's.
+// beside others are measured alone, in a trial as Run makes it, and so is the control, for
+// comparison; their records give the reason in Alone. The error is the bench's own, or ctx's.
 func (b *Bench) Block(ctx context.Context, k Block) ([]Record, error) {
 	s := &blockState{bench: b, Block: k, random: rand.New(rand.NewPCG(k.Seed, uint64(k.Number))), alone: make(map[string]string)}
 	s.random.Shuffle(len(k.Members), func(i, j int) { k.Members[i], k.Members[j] = k.Members[j], k.Members[i] })
@@ -150,7 +150,8 @@ func tooManyFiles(k *Block) string {
 	return ""
 }
 
-// followControl measures all members alone if the control is, or any of members that belong together.
+// followControl measures all members alone if the control is, or any of members that belong
+// together.
 func (s *blockState) followControl() {
 	why := s.alone[s.Control]
 	for _, m := range s.Members {
@@ -275,7 +276,8 @@ func (s *blockState) remove(m *member) error {
 	return m.stop()
 }
 
-// warm loads a member for a time that does not count, and determines how long its slices have to be.
+// warm loads a member for a time that does not count, and determines how long its slices have to
+// be.
 func (s *blockState) warm(ctx context.Context, m *member) error {
 	s.announce(m)
 	if err := m.look(); err != nil {
@@ -319,8 +321,9 @@ func (m *member) childrenCPU() (total time.Duration) {
 	return total
 }
 
-// plan determines the length of all slices, which is what the most demanding member needs, and their
-// number. With equal lengths the beginning and the end of a slice have the same share of every slice.
+// plan determines the length of all slices, which is what the most demanding member needs, and
+// their number. With equal lengths the beginning and the end of a slice have the same share of
+// every slice.
 func (s *blockState) plan() {
 	for _, m := range s.up {
 		s.length = max(s.length, min(m.least, s.bench.Measure))
@@ -336,8 +339,9 @@ func (s *blockState) announce(m *member) {
 	}
 }
 
-// removeRestless stops the members that use CPU time although they receive no request. It looks at two
-// spans of sleepTime and believes the lower one: what a server does just after its warm-up passes.
+// removeRestless stops the members that use CPU time although they receive no request. It looks at
+// two spans of sleepTime and believes the lower one: what a server does just after its warm-up
+// passes.
 func (s *blockState) removeRestless() error {
 	var looks [2]map[string]Asleep
 	for i := range looks {
@@ -426,7 +430,8 @@ func (r *Record) StaysAlone() string {
 	return r.Alone
 }
 
-// fault returns why a result cannot be compared, or "". Without responses and errors it is otherwise.
+// fault returns why a result cannot be compared, or "". Without responses and errors it is
+// otherwise.
 func fault(result *load.Result, otherwise string) string {
 	switch {
 	case result.Requests == 0:
@@ -438,8 +443,8 @@ func fault(result *load.Result, otherwise string) string {
 	return ""
 }
 
-// wrongBound is the share of wrong responses from which on a contender cannot be compared. Fewer are
-// reported as errors.
+// wrongBound is the share of wrong responses from which on a contender cannot be compared. Fewer
+// are reported as errors.
 const wrongBound = 0.001
 
 // wrong returns how many responses differed from the expected one. The statuses of an overloaded

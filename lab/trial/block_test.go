@@ -15,7 +15,8 @@ import (
 	"github.com/tarehq/tare/lab/trial"
 )
 
-// company is a block of contenders that this binary plays, by their roles; the first is the control.
+// company returns a block of contenders that this binary plays, by their roles. The first is the
+// control.
 func company(roles ...string) trial.Block {
 	k := trial.Block{Number: 1, Condition: trial.Condition{Cores: 1, Connections: 8}, Control: roles[0], Seed: 5}
 	for _, role := range roles {
@@ -44,9 +45,9 @@ func block(t *testing.T, b *trial.Bench, k trial.Block) map[string]*trial.Record
 	return by
 }
 
-// In each round every contender has one slice, all of the same length, the control like the others.
-// The record of a contender is the sum of its slices.
-func TestBlock(t *testing.T) {
+// In each round every contender, also the control, has one slice. All slices are equally long. The
+// record of a contender is the sum of its slices.
+func TestEachRoundHasOneSliceOfEachContender(t *testing.T) {
 	b := bench(t)
 	k := company("server", "server+", "server++", "server+++", "server++++", "server+++++", "closes")
 	turns := 0
@@ -95,15 +96,14 @@ func TestBlock(t *testing.T) {
 		}
 	}
 	if turns < 3*len(k.Members) {
-		t.Errorf("%d turns were told of", turns)
+		t.Errorf("Turn was called %d times", turns)
 	}
 	if children, err := proc.Children(os.Getpid()); err != nil || len(children) != 0 {
 		t.Errorf("left: %v, %v", children, err)
 	}
 }
 
-// A contender that dies does not disturb the measurement of the others.
-func TestBlockOfOneThatDies(t *testing.T) {
+func TestDeadContenderDoesNotDisturbTheOthers(t *testing.T) {
 	records := block(t, bench(t), company("server", "dies", "server+", "never"))
 	for name, want := range map[string]string{"server": "", "server+": "", "dies": "enough", "never": "ended by itself"} {
 		if r := records[name]; r == nil || (want == "") != (r.Failure == "") || !strings.Contains(r.Failure, want) {
@@ -112,8 +112,9 @@ func TestBlockOfOneThatDies(t *testing.T) {
 	}
 }
 
-// A contender that does not sleep is measured alone, and the control once more for comparison.
-func TestBlockOfOneThatDoesNotSleep(t *testing.T) {
+// A contender that uses CPU time without requests is measured alone, and so is the control, for
+// comparison.
+func TestRestlessContenderIsMeasuredAlone(t *testing.T) {
 	records := block(t, bench(t), company("server", "restless", "server+"))
 	for name, alone := range map[string]string{"server": "", "server+": "", "restless alone": "of a CPU", "server alone": "to be compared"} {
 		if r := records[name]; r == nil || r.Failure != "" || !strings.Contains(r.Alone, alone) || (alone == "") != (len(r.Slices) > 0) {
@@ -125,8 +126,8 @@ func TestBlockOfOneThatDoesNotSleep(t *testing.T) {
 	}
 }
 
-// With more connections than one process may have for all contenders, each is measured alone.
-func TestBlockOfTooManyConnections(t *testing.T) {
+// If one process may not have the connections to all contenders, each contender is measured alone.
+func TestContendersWithTooManyConnectionsAreMeasuredAlone(t *testing.T) {
 	var was syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
 		t.Fatal(err)
@@ -143,8 +144,7 @@ func TestBlockOfTooManyConnections(t *testing.T) {
 	}
 }
 
-// A block can be interrupted at any time, and nothing of it is left.
-func TestInterruptedBlock(t *testing.T) {
+func TestInterruptedBlockLeavesNoProcesses(t *testing.T) {
 	b := bench(t)
 	ctx, cancel := context.WithCancel(t.Context())
 	k, turns := company("server", "server+"), 0
@@ -164,21 +164,20 @@ func TestInterruptedBlock(t *testing.T) {
 	}
 }
 
-// At a fixed rate the slices ask for what is due.
-func TestBlockAtAFixedRate(t *testing.T) {
+func TestSlicesAtAFixedRateSendRequestsThatAreDue(t *testing.T) {
 	b := bench(t)
 	b.Measure = time.Second
 	k := company("server", "server+")
 	k.Rate = 500
 	for name, r := range block(t, b, k) {
 		if r.Failure != "" || r.Load.Asked < 450 || r.Load.Asked > 550 || float64(r.Load.Requests) > r.Load.Asked+1 || len(r.Slices) == 0 {
-			t.Errorf("%s: %v asked, %d answered in %d slices; %s", name, r.Load.Asked, r.Load.Requests, len(r.Slices), r.Failure)
+			t.Errorf("%s: %v due, %d responses in %d slices; %s", name, r.Load.Asked, r.Load.Requests, len(r.Slices), r.Failure)
 		}
 	}
 }
 
-// If the control fails there is nothing to compare with: the block ends, and the others have not failed.
-func TestBlockWhoseControlDies(t *testing.T) {
+// Without the control nothing can be compared: the block ends, and the others have not failed.
+func TestBlockEndsWhenItsControlDies(t *testing.T) {
 	k := company("dies", "server")
 	records := block(t, bench(t), k)
 	if r := records["dies"]; r == nil || r.Failure == "" {
@@ -189,8 +188,7 @@ func TestBlockWhoseControlDies(t *testing.T) {
 	}
 }
 
-// If the only other contender fails, the control has not.
-func TestBlockWhoseOnlyContenderDies(t *testing.T) {
+func TestControlDoesNotFailWithTheOnlyOtherContender(t *testing.T) {
 	records := block(t, bench(t), company("server", "dies"))
 	if r := records["server"]; r == nil || r.Failure != "" || len(r.Slices) == 0 {
 		t.Errorf("the control: %+v", r)
@@ -200,8 +198,8 @@ func TestBlockWhoseOnlyContenderDies(t *testing.T) {
 	}
 }
 
-// A contender that an earlier block measured alone stays alone, and with it those that belong together.
-func TestBlockOfThoseThatStayAlone(t *testing.T) {
+// A contender that an earlier block measured alone stays alone. With Together all members do.
+func TestContendersStayAlone(t *testing.T) {
 	k := company("server", "server+", "server++")
 	k.Alone = map[string]string{"server+": "it did not sleep"}
 	records := block(t, bench(t), k)

@@ -10,16 +10,15 @@ import (
 	"github.com/tarehq/tare/lab/contender"
 )
 
-// Collector is what a Go program's garbage collector said of itself while the program was
-// counted: rates over the measured time.
+// Collector holds rates of a Go program's garbage collector in the measured time, from its trace.
 type Collector struct {
-	BytesPerSecond  float64 `json:"bytesPerSecond"`  // allocated; as coarse as the whole MB that it is told in
-	CPUPerSecond    float64 `json:"cpuPerSecond"`    // processors that it kept busy
-	CyclesPerSecond float64 `json:"cyclesPerSecond"` // how often it ran
+	BytesPerSecond  float64 `json:"bytesPerSecond"`  // allocated; the trace has whole MB
+	CPUPerSecond    float64 `json:"cpuPerSecond"`    // CPU seconds per second
+	CyclesPerSecond float64 `json:"cyclesPerSecond"` // runs per second
 }
 
-// collectorEnv has a Go program print a line each time its collector has run. Other programs do
-// not know the variable.
+// collectorEnv returns the variable that makes a Go program print a line after each run of its
+// collector. Other programs ignore it.
 func collectorEnv() string {
 	const trace = "gctrace=1"
 	if now := os.Getenv("GODEBUG"); now != "" {
@@ -28,8 +27,8 @@ func collectorEnv() string {
 	return "GODEBUG=" + trace
 }
 
-// collector reads what the application has printed until now, of which the last was printed
-// within the measured time; nil if it is not Go's, or its collector hardly ran.
+// collector computes the rates from the application's output, whose end belongs to the measured
+// time. It returns nil if the collector ran less than fewestCycles times.
 func collector(running *contender.Running, measured time.Duration) (*Collector, error) {
 	printed, err := running.Output(contender.RoleApplication)
 	if err != nil {
@@ -40,16 +39,17 @@ func collector(running *contender.Running, measured time.Duration) (*Collector, 
 
 // cycle is one run of the collector.
 type cycle struct {
-	at         float64 // seconds since the program began
+	at         float64 // seconds since the program started
 	cpu        float64 // seconds
-	start, end float64 // MB: the heap when it began, and what was left of it
+	start, end float64 // the heap in MB when it started, and the live heap when it ended
 }
 
-// fewestCycles is of how many runs rates can be made.
+// fewestCycles is the number of runs from which rates can be computed.
 const fewestCycles = 3
 
 func readCollector(text string, seconds float64) *Collector {
-	// The format is documented in package runtime: gc # @#s #%: #+#+# ms clock, #+#/#/#+# ms cpu, #->#-># MB, ...
+	// The format is documented in package runtime: gc # @#s #%: #+#+# ms clock, #+#/#/#+# ms cpu,
+	// #->#-># MB, ...
 	line := regexp.MustCompile(`^gc \d+ @([\d.]+)s \d+%: \S+ ms clock, ([\d.+/]+) ms cpu, (\d+)->\d+->(\d+) MB`)
 	var cycles []cycle
 	for l := range strings.Lines(text) {
@@ -75,8 +75,8 @@ func readCollector(text string, seconds float64) *Collector {
 	return &Collector{BytesPerSecond: made * (1 << 20) / span, CPUPerSecond: cpu / span, CyclesPerSecond: float64(len(cycles)-1) / span}
 }
 
-// collectorCPU adds the phases' CPU time, in seconds: all but that of idle processors,
-// which nobody else wanted.
+// collectorCPU returns the phases' CPU time in seconds. It leaves out the idle phase, which uses
+// processors that nothing else uses.
 func collectorCPU(phases string) (total float64) {
 	const idle = 3 // sweep termination + assist / background / idle + mark termination
 	for i, ms := range strings.FieldsFunc(phases, func(r rune) bool { return r == '+' || r == '/' }) {
@@ -90,7 +90,7 @@ func collectorCPU(phases string) (total float64) {
 func number(text string) float64 {
 	v, err := strconv.ParseFloat(text, 64)
 	if err != nil {
-		return 0 // the expression lets through hardly anything else
+		return 0 // the expression matches hardly anything else
 	}
 	return v
 }

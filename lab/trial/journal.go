@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// Journal keeps records in a file, a line of JSON each, as they come.
+// Journal writes records to a file, each as a line of JSON.
 type Journal struct{ file *os.File }
 
 // NewJournal creates the file.
@@ -19,8 +19,8 @@ func NewJournal(name string) (*Journal, error) {
 	return &Journal{f}, nil
 }
 
-// Add writes a record. A line that could not be written whole is taken back, so
-// that what was written before can be read.
+// Add writes a record. After an error it truncates an incomplete line, so that the earlier records
+// remain readable.
 func (j *Journal) Add(r *Record) error {
 	line, err := json.Marshal(r)
 	if err != nil {

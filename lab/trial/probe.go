@@ -12,49 +12,50 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// probe tells how fast the servers' processors are during a slice. Every few milliseconds it measures how
-// long a small piece of work takes on each of them. On a virtual machine that can change twofold within
-// milliseconds, when others use the other half of a core or its caches, and nothing else shows it: the
-// kernel counts the time as the server's. Slices in which the work takes longer cost more, for any
-// contender alike, and so the ratio of two slices can be corrected (stat.Ratios).
+// probe measures how fast the servers' processors are during a slice: every few milliseconds it
+// times a small piece of work on each of them. On a virtual machine the speed can double or halve
+// within milliseconds, when other machines use the same core or its caches. Nothing else shows
+// this: the kernel counts the time as the server's. A slice in which the work takes longer costs
+// more, whichever contender it loads, so that the ratio of two slices can be corrected
+// (stat.Ratios).
 type probe struct {
 	on      atomic.Bool
 	procs   int // GOMAXPROCS before
-	threads []*probing
+	threads []*probeThread
 	over    sync.WaitGroup
 }
 
 const (
-	// probeEvery is how often the work is done, probeTimes how often in a row, and probeSorts how many times
-	// some numbers are sorted. All of that takes about 2 % of a CPU. Twice as often reduced the noise no further.
+	// The work is done every probeEvery, probeTimes in a row, and sorts an array probeSorts times.
+	// It uses about 2 % of a CPU. Twice as often did not reduce the noise further.
 	probeEvery = 2500 * time.Microsecond
 	probeTimes = 16
 	probeSorts = 4
-	// probeWarm of the times are not looked at: they bring the work back into the caches from which the
-	// server has driven it, so that it makes no difference who that is.
+	// probeWarm is the number of times that are discarded. They refill the caches that the server
+	// has used, so that the result does not depend on the server.
 	probeWarm = 6
 )
 
-// probing is one thread of a probe. While the probe is off the thread waits.
-type probing struct {
+// probeThread is one thread of a probe. It waits while the probe is off.
+type probeThread struct {
 	probe  *probe
-	begin  chan struct{} // closed when all is over
-	sorted [64]uint32    // what the work is done on
+	begin  chan struct{} // closed when the probe is closed
+	sorted [64]uint32    // the array that the work sorts
 
-	guard sync.Mutex
-	took  time.Duration // sum of what the work took
-	n     int           // how often it was done
-	cpu   time.Duration // of the thread, until the last time
+	mu   sync.Mutex    // guards the rest
+	took time.Duration // sum of the times of the work
+	n    int           // number of these times
+	cpu  time.Duration // of the thread, until the last of them
 }
 
-// newProbe makes a probe of some processors; of none it tells nothing.
+// newProbe makes a probe of some processors. Without processors it measures nothing.
 func newProbe(cpus []int) (*probe, error) {
-	// A thread that sleeps in a system call keeps others from running for up to 10 ms, if no more
-	// threads may run than there are processors.
+	// A thread that sleeps in a system call keeps its P for up to 10 ms. More Ps let other
+	// goroutines run meanwhile.
 	p := &probe{procs: runtime.GOMAXPROCS(0)}
 	runtime.GOMAXPROCS(p.procs + len(cpus))
 	for _, cpu := range cpus {
-		t := &probing{probe: p, begin: make(chan struct{}, 1)}
+		t := &probeThread{probe: p, begin: make(chan struct{}, 1)}
 		bound := make(chan error)
 		p.threads = append(p.threads, t)
 		p.over.Go(func() { t.run(cpu, bound) })
@@ -66,31 +67,31 @@ func newProbe(cpus []int) (*probe, error) {
 	return p, nil
 }
 
-// begin begins to probe.
+// begin switches the probe on.
 func (p *probe) begin() {
 	p.on.Store(true)
 	for _, t := range p.threads {
 		select {
 		case t.begin <- struct{}{}:
-		default: // it has not seen yet that it was to stop
+		default: // the thread has not noticed the last end yet
 		}
 	}
 }
 
-// end ends that, and returns the mean time that the work took since begin, and the CPU time that
-// the probe has used. No time is told if a processor was never probed.
+// end switches the probe off. It returns the mean time of the work since begin, and the CPU time
+// that the probe has used. took is 0 if a processor was not probed.
 func (p *probe) end() (took, used time.Duration) {
 	p.on.Store(false)
 	missed := false
 	for _, t := range p.threads {
-		t.guard.Lock()
+		t.mu.Lock()
 		if t.n > 0 {
 			took += t.took / time.Duration(t.n) / time.Duration(len(p.threads))
 		}
 		missed = missed || t.n == 0
 		used += t.cpu
 		t.took, t.n, t.cpu = 0, 0, 0
-		t.guard.Unlock()
+		t.mu.Unlock()
 	}
 	if missed {
 		took = 0
@@ -108,8 +109,8 @@ func (p *probe) close() {
 	runtime.GOMAXPROCS(p.procs)
 }
 
-// run is what the thread does. It ends with the goroutine, which does not unlock it.
-func (t *probing) run(cpu int, bound chan<- error) {
+// run is the body of the thread. The goroutine does not unlock its thread, which ends with it.
+func (t *probeThread) run(cpu int, bound chan<- error) {
 	runtime.LockOSThread()
 	var set unix.CPUSet
 	set.Set(cpu)
@@ -122,29 +123,29 @@ func (t *probing) run(cpu int, bound chan<- error) {
 		began := threadTime()
 		for t.probe.on.Load() {
 			pause := unix.NsecToTimespec(probeEvery.Nanoseconds())
-			_ = unix.Nanosleep(&pause, nil) // an interrupted one is shorter
+			_ = unix.Nanosleep(&pause, nil) // EINTR only shortens the pause
 			if !t.probe.on.Load() {
 				break
 			}
 			took := t.work()
 			now := threadTime()
-			t.guard.Lock()
-			if t.probe.on.Load() { // else end has been called meanwhile
+			t.mu.Lock()
+			if t.probe.on.Load() { // otherwise end was called meanwhile
 				t.took += took
 				t.n++
 				t.cpu += now - began
 			}
-			t.guard.Unlock()
+			t.mu.Unlock()
 			began = now
 		}
 	}
 }
 
-// work sorts some numbers, and returns how long that takes. It stays in the processor and its nearest cache,
-// and is as long for all contenders while the machine is at rest, within 0.3 %. System calls instead, of which
-// servers make more, took 1 to 3 % longer beside some contenders than beside others. The result is the median of
-// several times: an interrupt is the server's, and no matter of the processor's speed.
-func (t *probing) work() time.Duration {
+// work sorts an array several times and returns the median time. It uses only the processor and its
+// nearest cache: on a quiet machine the times beside all contenders agree within 0.3 %. System
+// calls as work took 1 to 3 % longer beside some contenders than beside others. The median ignores
+// interrupts, which are caused by the server's load and not by the processor's speed.
+func (t *probeThread) work() time.Duration {
 	var took [probeTimes - probeWarm]time.Duration
 	for i := range probeTimes {
 		began := time.Now()
@@ -159,9 +160,9 @@ func (t *probing) work() time.Duration {
 	return (took[len(took)/2-1] + took[len(took)/2]) / 2
 }
 
-// sort sorts by insertion: the same steps each time, among them many branches, as in servers.
-func (t *probing) sort() {
-	const golden = 2654435761 // the golden ratio's share of 2³²: its multiples are far from sorted
+// sort is an insertion sort. It makes the same steps each time, with many branches, like a server.
+func (t *probeThread) sort() {
+	const golden = 2654435761 // 2³² divided by the golden ratio: its multiples are far from sorted
 	all := &t.sorted
 	for i := range all {
 		all[i] = uint32(i) * golden
@@ -171,7 +172,7 @@ func (t *probing) sort() {
 	}
 }
 
-// threadTime is the CPU time of this thread.
+// threadTime returns the CPU time of this thread.
 func threadTime() time.Duration {
 	var at unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &at); err != nil {

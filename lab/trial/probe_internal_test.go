@@ -9,8 +9,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A probe tells how long its work takes, and takes little of the processor for it.
-func TestProbe(t *testing.T) {
+// A probe measures the time of its work and uses little CPU time.
+func TestProbeMeasuresWork(t *testing.T) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ func TestProbe(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for range 3 { // a machine that is busy may keep a thread from running
+	for range 3 { // a busy machine may keep a thread from running
 		p.begin()
 		time.Sleep(200 * time.Millisecond)
 		took, used := p.end()
@@ -38,7 +38,7 @@ func TestProbe(t *testing.T) {
 		}
 		time.Sleep(2 * probeEvery)
 		if took, used := p.end(); took != 0 || used > time.Second {
-			t.Errorf("after its end it tells %v, %v", took, used)
+			t.Errorf("after its end: %v, %v", took, used)
 		}
 	}
 	p.close()
@@ -47,9 +47,8 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// The work is the same each time.
-func TestProbesSort(t *testing.T) {
-	var p probing
+func TestProbeSortsTheSameEachTime(t *testing.T) {
+	var p probeThread
 	for range 2 {
 		p.sort()
 		if !slices.IsSorted(p.sorted[:]) || p.sorted[0] == p.sorted[1] {
@@ -58,8 +57,8 @@ func TestProbesSort(t *testing.T) {
 	}
 }
 
-// A probe of a CPU that is not there is an error, and one of none tells nothing.
-func TestProbeOfNone(t *testing.T) {
+// A probe of a missing CPU is an error. A probe without CPUs measures nothing.
+func TestProbeOfMissingCPUs(t *testing.T) {
 	procs := runtime.GOMAXPROCS(0)
 	if _, err := newProbe([]int{1023}); err == nil {
 		t.Error("no error")

@@ -1,10 +1,22 @@
-// Package trial runs contenders under load so that they can be compared, and records what it measured.
+// Package trial runs contenders under load so that they can be compared, and records what it
+// measured.
 //
-// A block starts all contenders once, as fresh processes, and loads them in turns: in each round every
-// contender has one slice of load, in random order, while the others sleep. Whatever drifts on the
-// machine drifts for all of a round. A contender that cannot run beside others is measured alone, in a
-// trial: its processes are started, loaded once and ended. Every record is written to the journal when
-// its block ends.
+// A block starts all contenders once, as fresh processes, and loads them in turns: in each round
+// every contender has one slice of load, in random order, while the others sleep. Whatever drifts
+// on the machine drifts for all of a round. A contender that cannot run beside others is measured
+// alone, in a trial: its processes are started, loaded once and ended. Every record is written to
+// the journal when its block ends.
+//
+// # Glossary
+//
+//   - A member is a contender of a block, under the name of its records. The control is the member
+//     that the others are compared with.
+//   - A slice is one turn of a member: a fixed time of load. A round has one slice of each member.
+//   - A look reads what processes have used so far. A cost is the difference of two looks.
+//   - A role is the part of a process: nginx or another front, the application, the generator.
+//   - A hop is a connection that a request passes: client to front, front to application.
+//   - A probe is a fixed piece of work that shows how fast the processors are.
+//   - A member is asleep while the others have their turns.
 package trial
 
 import (
@@ -15,86 +27,85 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// Condition is what is varied besides the contender.
+// Condition holds the parameters of a trial besides the contender.
 type Condition struct {
-	Cores       int `json:"cores"` // that the servers may use; 0 is all there are, shared with the generator
+	Cores       int `json:"cores"` // of the servers; 0 is all, shared with the generator
 	Connections int `json:"connections"`
 
-	// Rate is how many requests a second every contender is asked. 0 is saturation: the next
-	// request is sent when the last was answered.
+	// Rate is the number of requests per second that every contender receives. 0 is saturation: a
+	// connection sends the next request after the last response.
 	Rate float64 `json:"rate,omitempty"`
 
-	Procs   int `json:"procs,omitempty"`   // GOMAXPROCS of the application, or its processes; 0 is as many as cores
+	Procs   int `json:"procs,omitempty"`   // GOMAXPROCS or processes of the application; 0 is as many as cores
 	Workers int `json:"workers,omitempty"` // of nginx; 0 is as many as cores
 
-	// Axis is what is varied in a sweep. It is empty in all other trials, of which those of
-	// sweeps are no part even if all else is the same.
+	// Axis names the parameter that a sweep varies. It is "" in other trials, and tells them from a
+	// sweep's trials with equal parameters.
 	Axis string `json:"axis,omitempty"`
 }
 
-// Saturated reports whether the next request is sent when the last was answered.
+// Saturated reports whether a connection sends the next request after the last response, without a
+// schedule.
 func (c Condition) Saturated() bool { return c.Rate == 0 }
 
-// Record is what one trial showed.
+// Record is the result of one contender in a block or in a trial.
 type Record struct {
-	Block     int       `json:"block"` // from 1
-	Condition           // under which
+	Block int `json:"block"` // from 1
+	Condition
 	Contender string    `json:"contender"`
 	Start     time.Time `json:"start"`
 
 	Load  *load.Result           `json:"load,omitempty"`
 	Costs map[string][]proc.Cost `json:"costs,omitempty"` // of the servers' processes, by role
 
-	// Generator is what this process cost, which is the generator and the lab around it.
+	// Generator is the cost of this process: the generator and the lab.
 	Generator *proc.Cost `json:"generator,omitempty"`
 
-	// Attribution is what the kernel counted; nil in a trial that was timed.
+	// Attribution holds the kernel's counts; nil in a timed trial.
 	Attribution *Attribution `json:"attribution,omitempty"`
 
-	// Others is the CPU time that neither the servers nor the generator
-	// account for: other programs, and the kernel's own work.
+	// Others is the CPU time of other programs and of the kernel's own work.
 	Others time.Duration `json:"othersNs"`
 
-	// MachineAccepted is how many TCP connections were accepted while measuring, by
-	// any program on the machine: the kernel does not tell whose they are.
+	// MachineAccepted is the number of TCP connections that all programs of the machine accepted in
+	// the measured time. The kernel has no such counter for a program.
 	MachineAccepted uint64 `json:"machineAccepted"`
 
-	// Slices are the turns that the contender had while others were up; none in a trial of one that
-	// was alone.
+	// Slices are the turns of the contender in a block; none if it was measured alone.
 	Slices []Slice `json:"slices,omitempty"`
-	// Asleep is what it cost while others had their turns.
+	// Asleep is its cost while the others had their turns.
 	Asleep Asleep `json:"asleep,omitzero"`
-	// Alone says why a block of side-by-side slices measured this contender alone.
+	// Alone is the reason why a block measured this contender alone; "" if it did not.
 	Alone string `json:"alone,omitempty"`
 
-	// Failure says what went wrong; then there is nothing else.
+	// Failure describes what failed. Then the record has no results.
 	Failure string `json:"failure,omitempty"`
 }
 
 // Slice is one turn of a contender in a block.
 type Slice struct {
-	Round    int                      `json:"round"`    // from 1; every contender of the block has one slice in each
+	Round    int                      `json:"round"`    // from 1; each has one slice of every contender
 	Offset   time.Duration            `json:"offsetNs"` // since the record's Start
 	Took     time.Duration            `json:"tookNs"`
 	Requests uint64                   `json:"requests"`
 	CPU      map[string]time.Duration `json:"cpuNs"`    // of the servers' processes, by role
-	Others   time.Duration            `json:"othersNs"` // as in Record, by the share of the whole round; a little below 0 by chance
+	Others   time.Duration            `json:"othersNs"` // the slice's share of the round's; may be slightly negative
 
-	// Probe is how long a small piece of work took on the servers' processors meanwhile, on the mean. 0 is unknown:
-	// where the servers share all processors with the generator there is none.
+	// Probe is the mean time of the probe's work on the servers' processors during the slice. It is
+	// 0 if unknown: there is no probe if servers and generator share all processors.
 	Probe time.Duration `json:"probeNs,omitempty"`
 }
 
-// Asleep is what a contender cost of which nothing was asked.
+// Asleep is the cost of a contender that receives no request.
 type Asleep struct {
 	For time.Duration `json:"forNs"`
 	CPU time.Duration `json:"cpuNs"`
 }
 
-// Share is the share of a CPU.
+// Share returns the share of one CPU that the contender uses.
 func (a Asleep) Share() float64 { return a.CPU.Seconds() / max(a.For.Seconds(), 1e-9) }
 
-// Parts returns the record's slices, or itself as one of a record without.
+// Parts returns the record's slices. A record without slices is one part.
 func (r *Record) Parts() []Slice {
 	if len(r.Slices) > 0 {
 		return r.Slices
@@ -108,8 +119,8 @@ func (r *Record) Parts() []Slice {
 	return []Slice{whole}
 }
 
-// WeightUs returns the CPU time for a request of the processes of a role, in microseconds; ""
-// is all roles.
+// WeightUs returns the CPU time per request of a role's processes, in microseconds; "" is all
+// roles.
 func (s *Slice) WeightUs(role string) float64 {
 	var total time.Duration
 	for of, spent := range s.CPU {
@@ -123,8 +134,7 @@ func (s *Slice) WeightUs(role string) float64 {
 // PerSecond returns the rate of requests.
 func (s *Slice) PerSecond() float64 { return float64(s.Requests) / max(s.Took.Seconds(), 1e-9) }
 
-// CPUPerRequest returns the CPU time that the servers' processes of a role
-// spent on a request; "" is all roles.
+// CPUPerRequest returns the CPU time per request of a role's processes; "" is all roles.
 func (r *Record) CPUPerRequest(role string) (user, sys time.Duration) {
 	for of, costs := range r.Costs {
 		if role != "" && role != of {
@@ -139,10 +149,10 @@ func (r *Record) CPUPerRequest(role string) (user, sys time.Duration) {
 	return user / n, sys / n
 }
 
-// Timed reports whether the trial succeeded and its times mean something.
+// Timed reports whether the trial succeeded and its times are valid: it counted nothing.
 func (r *Record) Timed() bool { return r.Failure == "" && r.Load != nil && r.Attribution == nil }
 
-// measured is for how long the contender was loaded; 0 if that failed.
+// measured returns the time of the contender's load; 0 if that failed.
 func (r *Record) measured() time.Duration {
 	if r.Load == nil {
 		return 0
@@ -150,8 +160,8 @@ func (r *Record) measured() time.Duration {
 	return time.Duration(r.Load.Seconds * float64(time.Second))
 }
 
-// CPUUsPerRequest returns what CPUPerRequest does in microseconds, whose parts add up to
-// WeightUs.
+// CPUUsPerRequest returns the CPU time per request of a role's processes in microseconds. The sum
+// over all roles is WeightUs.
 func (r *Record) CPUUsPerRequest(role string) (user, sys float64) {
 	n := float64(max(1, r.Load.Requests))
 	for _, c := range r.Costs[role] {
@@ -161,7 +171,7 @@ func (r *Record) CPUUsPerRequest(role string) (user, sys float64) {
 	return user, sys
 }
 
-// FaultsPerRequest returns page faults of the servers' processes for a request.
+// FaultsPerRequest returns the page faults of the servers' processes per request.
 func (r *Record) FaultsPerRequest() (minor, major float64) {
 	n := float64(max(1, r.Load.Requests))
 	for _, costs := range r.Costs {
@@ -173,8 +183,7 @@ func (r *Record) FaultsPerRequest() (minor, major float64) {
 	return minor, major
 }
 
-// WeightUs returns the CPU time of all the servers' processes for a request,
-// in microseconds.
+// WeightUs returns the CPU time of all the servers' processes per request, in microseconds.
 func (r *Record) WeightUs() float64 {
 	var total time.Duration
 	for _, costs := range r.Costs {
@@ -185,8 +194,7 @@ func (r *Record) WeightUs() float64 {
 	return total.Seconds() * 1e6 / float64(max(1, r.Load.Requests))
 }
 
-// SwitchesPerRequest returns context switches of the servers' processes for a
-// request.
+// SwitchesPerRequest returns the context switches of the servers' processes per request.
 func (r *Record) SwitchesPerRequest() (voluntary, involuntary float64) {
 	n := float64(max(1, r.Load.Requests))
 	for _, costs := range r.Costs {
@@ -208,13 +216,13 @@ func (r *Record) RSS() (bytes int64) {
 	return bytes
 }
 
-// OtherAccepts returns how many TCP connections the machine accepted that were not
-// the generator's: those of a front to its application, and anybody else's.
+// OtherAccepts returns the number of TCP connections that the machine accepted and the generator
+// did not open: a front's to its application, and those of other programs.
 func (r *Record) OtherAccepts() uint64 {
 	return r.MachineAccepted - min(r.MachineAccepted, r.Load.Connects)
 }
 
-// Roles returns the roles in the order in which a request meets them.
+// Roles returns the roles of servers in the order in which a request passes them.
 func Roles() []string {
 	return []string{contender.RoleNginx, contender.RoleFront, contender.RoleApplication}
 }

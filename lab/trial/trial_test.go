@@ -26,7 +26,7 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// TestMain lets the test binary play contenders.
+// TestMain lets the test binary be a contender: "play ROLE PLACE".
 func TestMain(m *testing.M) {
 	if len(os.Args) > 3 && os.Args[1] == "play" {
 		play(os.Args[2], os.Args[3])
@@ -84,11 +84,11 @@ func play(role, place string) {
 }
 
 const (
-	asked  = 2                      // requests come before the load
-	ponder = 400 * time.Millisecond // is how long who ponders takes for each under load
+	asked  = 2                      // requests before the load
+	ponder = 400 * time.Millisecond // time of a pondering contender for each request under load
 )
 
-func TestLayout(t *testing.T) {
+func TestLayoutSeparatesServersAndGenerator(t *testing.T) {
 	for _, test := range []struct {
 		cpus               []int
 		cores              int
@@ -125,8 +125,9 @@ func bench(t *testing.T) *trial.Bench {
 	}
 }
 
-// weigh runs trials of a contender until nothing is wrong with one, each for twice as long as the one before:
-// others may have the processors meanwhile. What is wrong with the last is an error.
+// weigh runs trials of a contender until one has no error, each for twice as long as the one
+// before: other programs may use the processors meanwhile. The error of the last one fails the
+// test.
 func weigh(t *testing.T, b *trial.Bench, c *contender.Contender, cores int, wrong func(r *trial.Record) error) {
 	t.Helper()
 	again(t, b, func() error {
@@ -170,7 +171,7 @@ func slot(cores int) trial.Slot {
 	return trial.Slot{Block: 1, Condition: trial.Condition{Cores: cores, Connections: 8}, Contender: "x"}
 }
 
-func TestTrial(t *testing.T) {
+func TestTrialMeasuresContender(t *testing.T) {
 	before := allCPUs(t)
 	for _, cores := range []int{1, 0} {
 		weigh(t, bench(t), actor("server"), cores, func(r *trial.Record) error {
@@ -180,13 +181,13 @@ func TestTrial(t *testing.T) {
 				return fmt.Errorf("%d requests, %v user, %v system", r.Load.Requests, user, sys)
 			}
 			if w := r.WeightUs(); w < 1 || w > 1000 || r.RSS() < 1<<20 {
-				return fmt.Errorf("weight %v µs, %d bytes resident", w, r.RSS())
+				return fmt.Errorf("%v µs per request, %d bytes resident", w, r.RSS())
 			}
 			if r.Load.Seconds < 0.35 || r.Others < 0 {
 				return fmt.Errorf("measured for %v s, others %v", r.Load.Seconds, r.Others)
 			}
-			// Bound threads are as many as the generator's processors; unbound ones are
-			// up to the generator.
+			// There is a bound thread for each of the generator's processors. The generator
+			// determines the number of unbound ones.
 			threads := min(runtime.NumCPU(), 8)
 			if _, generator := trial.Layout(before, cores); generator != nil {
 				threads = min(len(generator), 8)
@@ -202,8 +203,9 @@ func TestTrial(t *testing.T) {
 	}
 }
 
-// A contender that has nothing to say in the time is given more of it: it is slow, and does not fail.
-func TestSlowContenderIsGivenTime(t *testing.T) {
+// A contender without a response in the measured time is measured for longer: it is slow and has
+// not failed.
+func TestSlowContenderIsMeasuredForLonger(t *testing.T) {
 	b := bench(t)
 	b.Warmup, b.Measure = 0, ponder/8
 	r, err := b.Run(context.Background(), actor("ponders"), slot(1))
@@ -215,8 +217,7 @@ func TestSlowContenderIsGivenTime(t *testing.T) {
 	}
 }
 
-// Load has the shape that the request has.
-func TestTrialInShape(t *testing.T) {
+func TestLoadHasTheFormOfTheRequest(t *testing.T) {
 	b := bench(t)
 	b.Request.Version, b.Request.Header = "1.0", []string{"X-A: b", "Connection: Keep-Alive"}
 	for _, perConnection := range []int{0, 1} {
@@ -231,8 +232,8 @@ func TestTrialInShape(t *testing.T) {
 	}
 }
 
-// A contender is loaded where it listens and in its protocol, in a folder of any name.
-func TestTrialWithoutFront(t *testing.T) {
+// A contender is loaded at its address and in its protocol, in a folder of any name.
+func TestContendersWithoutFrontAreLoadedDirectly(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "a:b%2Fc?d#e f")
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		t.Fatal(err)
@@ -256,14 +257,14 @@ func TestTrialWithoutFront(t *testing.T) {
 	}
 }
 
-// The CPU time of the servers cannot be more than there was, and saturated
-// servers use nearly all they have.
-func TestWeightAddsUp(t *testing.T) {
+// The CPU time of the servers is at most that of their processors. At saturation servers use nearly
+// all of it.
+func TestCPUTimeAddsUp(t *testing.T) {
 	if len(allCPUs(t)) < 2 {
 		t.Skip("needs two processors")
 	}
 	weigh(t, bench(t), actor("server"), 1, func(r *trial.Record) error {
-		// Others may have the same processor, so the lower bound is a generous one.
+		// Other programs may use the same processor, so that the lower limit is generous.
 		if share := r.WeightUs() * r.Load.PerSecond() / 1e6; share < 0.1 || share > 1.05 {
 			return fmt.Errorf("the servers used %.2f of one processor", share)
 		}
@@ -271,8 +272,8 @@ func TestWeightAddsUp(t *testing.T) {
 	})
 }
 
-// A record's figures are those of all its processes together, for each request.
-func TestRecord(t *testing.T) {
+// A record's figures are sums over its processes, per request.
+func TestRecordSumsProcesses(t *testing.T) {
 	r := trial.Record{
 		Load: &load.Result{Requests: 100, Seconds: 2, Connects: 3}, MachineAccepted: 13,
 		Costs: map[string][]proc.Cost{
@@ -284,7 +285,7 @@ func TestRecord(t *testing.T) {
 		},
 	}
 	if w := r.WeightUs(); w != 10 {
-		t.Errorf("weight %v µs", w)
+		t.Errorf("%v µs per request", w)
 	}
 	if user, sys := r.CPUPerRequest(contender.RoleNginx); user != 2*time.Microsecond || sys != 2*time.Microsecond {
 		t.Errorf("nginx: %v user, %v system", user, sys)
@@ -301,14 +302,14 @@ func TestRecord(t *testing.T) {
 	if r.OtherAccepts() != 10 {
 		t.Errorf("%d accepted besides the generator's", r.OtherAccepts())
 	}
-	r.Load.Connects = 20 // the kernel counts them a little later than the generator
+	r.Load.Connects = 20 // the kernel counts them slightly later than the generator
 	if r.OtherAccepts() != 0 {
 		t.Errorf("%d accepted besides the generator's", r.OtherAccepts())
 	}
 }
 
-// What a machine accepts while measuring is at least what was opened meanwhile.
-func TestMachineAccepted(t *testing.T) {
+// In the measured time a machine accepts at least the connections that the generator opens.
+func TestMachineAcceptedIncludesTheGenerators(t *testing.T) {
 	weigh(t, bench(t), actor("closes"), 1, func(r *trial.Record) error {
 		if r.Load.Connects == 0 || r.MachineAccepted < r.Load.Connects/2 {
 			return fmt.Errorf("%d opened, %d accepted", r.Load.Connects, r.MachineAccepted)
@@ -317,7 +318,7 @@ func TestMachineAccepted(t *testing.T) {
 	})
 }
 
-func TestDeathMidwayIsTheContendersFailure(t *testing.T) {
+func TestDeathUnderLoadIsAFailureOfTheContender(t *testing.T) {
 	r, err := bench(t).Run(context.Background(), actor("dies"), slot(1))
 	if err != nil {
 		t.Fatal(err)
@@ -327,7 +328,7 @@ func TestDeathMidwayIsTheContendersFailure(t *testing.T) {
 	}
 }
 
-func TestInterruptedTrialLeavesNothing(t *testing.T) {
+func TestInterruptedTrialLeavesNoProcesses(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	b := bench(t)
 	b.Measure = time.Minute
@@ -341,7 +342,7 @@ func TestInterruptedTrialLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestJournal(t *testing.T) {
+func TestJournalWritesALineForEachRecord(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "j")
 	j, err := trial.NewJournal(name)
 	if err != nil {
@@ -373,13 +374,12 @@ func TestJournal(t *testing.T) {
 		t.Errorf("got %+v, want %+v", got, r)
 	}
 	if _, err := trial.NewJournal(name); !errors.Is(err, os.ErrExist) {
-		t.Errorf("an old journal would be written over: %v", err)
+		t.Errorf("an existing journal is overwritten: %v", err)
 	}
 }
 
-// What a condition says of processes and of nginx's workers is how a contender is run; otherwise
-// there are as many as cores.
-func TestSetting(t *testing.T) {
+// A condition determines GOMAXPROCS and nginx's workers. By default they are the number of cores.
+func TestSettingFollowsCondition(t *testing.T) {
 	b := &trial.Bench{CPUs: []int{3, 4, 5}}
 	for _, test := range []struct {
 		c              trial.Condition

@@ -136,9 +136,9 @@ func (m *member) lookAndSum() (spent map[string]time.Duration, err error) {
 	return spent, nil
 }
 
-// look reads the CPU time of a member's processes. Unless a process has started on the machine, or one
-// of the member's has ended, they are the same as at the last look, and only their clocks are read:
-// listing all processes takes a tenth of a slice.
+// look reads the CPU time of a member's processes. Unless a process has started on the machine, or
+// one of the member's has ended, they are the same as at the last look, and only their clocks are
+// read: listing all processes takes a tenth of a slice.
 func (m *member) look() error {
 	last, err := proc.LastPID()
 	m.lookedAt = time.Now()
@@ -168,15 +168,16 @@ func (m *member) readClocks() bool {
 	return true
 }
 
-// finish completes a member's record after its last slice and stops it. The record's CPU time is that
-// of the slices; page faults, context switches and the shares of user and system time are those of the whole block.
+// finish completes a member's record after its last slice and stops it. The record's CPU time is
+// that of the slices; page faults, context switches and the shares of user and system time are
+// those of the whole block.
 func (s *blockState) finish(m *member) error {
 	usages, err := m.running.Usages()
 	if err != nil {
 		return err
 	}
 	result := m.session.Close()
-	if why := cmp.Or(m.died(), fault(result, "nothing came in slices of "+s.length.String())); why != "" {
+	if why := cmp.Or(m.died(), fault(result, "nothing was received in slices of "+s.length.String())); why != "" {
 		return s.fail(m, why)
 	}
 	m.rec.Load = result

@@ -6,9 +6,9 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// Responses that are not what was proved are wrong; that somebody had too much to do is said, and
-// is no lie.
-func TestWrongResponses(t *testing.T) {
+// Responses that differ from the expected one are wrong. The statuses of an overloaded server are
+// errors of another kind.
+func TestOverloadIsNoWrongResponse(t *testing.T) {
 	for _, test := range []struct {
 		errors   load.Errors
 		statuses map[int]uint64
@@ -17,7 +17,7 @@ func TestWrongResponses(t *testing.T) {
 		{load.Errors{}, map[int]uint64{200: 9}, 0},
 		{load.Errors{Status: 5, Body: 2, Header: 1}, map[int]uint64{200: 9, 500: 5}, 8},
 		{load.Errors{Status: 9, Read: 4, Timeout: 2, Connect: 1}, map[int]uint64{502: 3, 503: 2, 504: 1, 404: 3}, 3},
-		{load.Errors{Body: 2}, map[int]uint64{503: 2}, 2}, // the status was expected, and the body not
+		{load.Errors{Body: 2}, map[int]uint64{503: 2}, 2}, // an expected status with a wrong body
 	} {
 		if got := wrong(&load.Result{Errors: test.errors, Statuses: test.statuses}); got != test.want {
 			t.Errorf("%+v: %d, want %d", test, got, test.want)

@@ -1,7 +1,6 @@
-// Command inmemory has one server answer clients in memory, without sockets, and
-// prints how many nanoseconds a request took. The workloads are those that fasthttp
-// measures itself with: a GET or a POST, so many requests for each connection, so many
-// connections at a time.
+// Command inmemory measures a server with clients in memory, without sockets, and prints the
+// nanoseconds per request. The workloads are those of fasthttp's own benchmarks: GET or POST, a
+// number of requests on each connection, a number of concurrent connections.
 package main
 
 import (
@@ -25,13 +24,13 @@ import (
 const (
 	body = "Hello, world!"
 
-	// patience is how long a server may take to finish what it has begun.
+	// patience is the timeout of a server's last responses.
 	patience = 10 * time.Second
-	// warming is the part of the time that is spent before measuring.
+	// warming is the divisor of the time that gives the warm-up.
 	warming = 4
 )
 
-// workload is what clients do.
+// workload is the requests of all clients.
 type workload struct {
 	method            string
 	requests, clients int
@@ -39,7 +38,7 @@ type workload struct {
 
 	counting bool
 	handled  atomic.Uint64
-	wrong    atomic.Uint64 // requests that came otherwise than they were sent
+	wrong    atomic.Uint64 // requests that were received differently than sent
 }
 
 func main() {
@@ -78,8 +77,8 @@ func (w *workload) server(name string) (func(net.Listener) error, error) {
 	return nil, fmt.Errorf("-server %q: want tare, nethttp or fasthttp", name)
 }
 
-// warm loads a server for a time, and checks that its handler sees every request that
-// was sent. Later runs do not count: that costs more than some of what is measured.
+// warm loads a server for a time, and checks that its handler receives every request. Later runs do
+// not count requests: that costs more than some of the measured work.
 func (w *workload) warm(serve func(net.Listener) error, d time.Duration) error {
 	w.counting = true
 	_, served, err := w.run(serve, d)
@@ -90,7 +89,7 @@ func (w *workload) warm(serve func(net.Listener) error, d time.Duration) error {
 	return err
 }
 
-// run loads a server for a time, and tells how long all it was sent took.
+// run loads a server for a time. It returns the time and the number of requests.
 func (w *workload) run(serve func(net.Listener) error, d time.Duration) (took time.Duration, served uint64, err error) {
 	start := time.Now()
 	l := inmemory.Listen(inmemory.Load{Request: w.request(), Requests: w.requests, Clients: w.clients, For: d})
@@ -103,15 +102,15 @@ func (w *workload) run(serve func(net.Listener) error, d time.Duration) (took ti
 	case !ok:
 		err = errors.New("the server did not close all connections")
 	case served == 0:
-		err = errors.New("the server took no request")
+		err = errors.New("the server received no request")
 	case w.wrong.Load() > 0:
-		err = fmt.Errorf("%d requests came otherwise than they were sent", w.wrong.Load())
+		err = fmt.Errorf("%d requests were received differently than sent", w.wrong.Load())
 	}
 	return took, served, err
 }
 
-// request is what a browser of some years ago sent. The only request of a connection
-// says that it is.
+// request returns a request like a browser's of some years ago. The only request of a connection
+// has "Connection: close".
 func (w *workload) request() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s /some/page?with=query HTTP/1.1\r\nHost: www.example.org\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101\r\n"+

@@ -38,7 +38,7 @@ func (c *client) Again(url string) engines.Ask {
 
 func (c *client) Close() { c.CloseIdleConnections() }
 
-// newEcho returns a server that answers what it was asked for.
+// newEcho returns a server whose response body is the request's path.
 func newEcho() engines.Server {
 	return &server{fasthttp.Server{Handler: func(ctx *fasthttp.RequestCtx) { ctx.Success("text/plain", ctx.RequestURI()) }}}
 }

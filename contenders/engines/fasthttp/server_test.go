@@ -9,12 +9,12 @@ import (
 	"github.com/tarehq/tare/contenders/engines"
 )
 
-// perClient is how many connections of a client may end while its next is accepted.
+// perClient is the number of connections of a client that may be ending while its next is accepted.
 const perClient = 16
 
 type server struct{ fasthttp.Server }
 
-// Close has nothing to give back: Serve has. Shutdown would wait a tenth of a second.
+// Close releases nothing: Serve does. Shutdown would wait a tenth of a second.
 func (s *server) Close() error { return nil }
 
 func newServer(site *engines.Site) engines.Server {

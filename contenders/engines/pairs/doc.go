@@ -1,4 +1,3 @@
-// Package pairs measures clients beside each other with one server, so that what differs is the
-// client's: by pairs in the shape of the experiment's rows, with idle connections, and with
-// connections that many goroutines share. It has tests only.
+// Package pairs compares clients with the same server: in the rows of the experiment, with idle
+// connections, and with connections that many goroutines share. It has only tests.
 package pairs

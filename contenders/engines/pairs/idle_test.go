@@ -17,8 +17,8 @@ import (
 // idleConns is how many connections are idle, if there are descriptors for both of their ends.
 const idleConns = 10_000
 
-// holding is a server that answers once so many requests have come, each on a connection of its
-// own, and then forgets the connections but for their descriptors.
+// holding is a server that responds after a number of requests, each on a connection of its own.
+// Then it keeps only the descriptors of the connections.
 type holding struct {
 	net.Listener
 	all chan struct{} // closed once they have come
@@ -61,7 +61,7 @@ func (h *holding) answer(c net.Conn) {
 	_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nhi")
 }
 
-// giveUp answers those that have come: another never will.
+// giveUp responds to the received requests, because no other will come.
 func (h *holding) giveUp() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -80,7 +80,7 @@ func (h *holding) close() {
 	}
 }
 
-// used is the memory of objects and stacks that are in use.
+// used returns the memory of live objects and stacks.
 func used() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -89,8 +89,8 @@ func used() uint64 {
 	return m.HeapAlloc + m.StackInuse
 }
 
-// BenchmarkIdle tells what an idle connection costs its client: bytes over those of a connection that
-// nobody manages, and goroutines.
+// BenchmarkIdle tells what an idle connection costs its client: bytes over those of a connection
+// that nobody manages, and goroutines.
 func BenchmarkIdle(b *testing.B) {
 	n := idleConns
 	var limit syscall.Rlimit
@@ -114,10 +114,10 @@ func BenchmarkIdle(b *testing.B) {
 	})
 }
 
-// asked is how often a request is made that fails.
+// asked is the number of tries of a request.
 const asked = 10
 
-// bare asks on connections that nobody manages.
+// bare sends requests on connections without a client.
 func bare(address string) (ask func() error, end func()) {
 	var mu sync.Mutex
 	var conns []net.Conn
@@ -164,6 +164,6 @@ func idle(b *testing.B, n int, prepare func(address string) (ask func() error, e
 		})
 	}
 	asking.Wait()
-	time.Sleep(200 * time.Millisecond) // what is to be done about idle connections has been done
+	time.Sleep(200 * time.Millisecond) // clients finish their work on connections that became idle
 	return usage{float64(used()) - float64(before), float64(runtime.NumGoroutine() - goroutines)}
 }

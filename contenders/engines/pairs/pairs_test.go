@@ -11,21 +11,20 @@ import (
 	"github.com/tarehq/tare/contenders/engines"
 )
 
-// newClient makes a client.
+// newClient returns a client.
 type newClient func(engines.ClientOptions) engines.Client
 
-// clients are the libraries' clients, by name. What they have in common is how many connections
-// they keep.
+// clients are the libraries' clients by name. All keep the same number of connections.
 type clients struct{ tare, nethttp, fasthttp newClient }
 
-// pairs runs a benchmark with each client, as one below it.
+// pairs runs a sub-benchmark with each client.
 func (c clients) pairs(b *testing.B, measure func(*testing.B, newClient)) {
 	b.Run("tare", func(b *testing.B) { measure(b, c.tare) })
 	b.Run("nethttp", func(b *testing.B) { measure(b, c.nethttp) })
 	b.Run("fasthttp", func(b *testing.B) { measure(b, c.fasthttp) })
 }
 
-// keeping are clients as users have them.
+// keeping returns clients as users configure them.
 func keeping() clients { return clients{newTare, newNetHTTP, newFastHTTP} }
 
 func newTare(o engines.ClientOptions) engines.Client {
@@ -67,7 +66,7 @@ func (c *fastClient) Again(url string) engines.Ask {
 
 func (c *fastClient) Close() { c.CloseIdleConnections() }
 
-// newEcho returns the server of all pairs: it answers what it was asked for.
+// newEcho returns the server of all pairs. Its response body is the request's path.
 func newEcho() engines.Server {
 	return tare.Wrap(&http.Server{Handler: http.HandlerFunc(engines.Echo)})
 }

@@ -14,7 +14,7 @@ import (
 	"github.com/tarehq/tare/contenders/engines"
 )
 
-// waiting are clients that have no more connections than they keep: who needs one waits.
+// waiting returns clients with a limited number of connections: a request waits for a free one.
 func waiting() clients {
 	return clients{
 		func(o engines.ClientOptions) engines.Client {
@@ -29,8 +29,7 @@ func waiting() clients {
 	}
 }
 
-// BenchmarkShared tells how long requests of a thousand goroutines take that share a hundred
-// connections.
+// BenchmarkShared measures requests of a thousand goroutines that share a hundred connections.
 func BenchmarkShared(b *testing.B) {
 	const workers, conns = 1000, 100
 	waiting().pairs(b, func(b *testing.B, open newClient) {
@@ -39,10 +38,10 @@ func BenchmarkShared(b *testing.B) {
 			b.Fatal(err)
 		}
 		s := newEcho()
-		go func() { _ = s.Serve(l) }() // which ends with an error that says that the listener was closed
+		go func() { _ = s.Serve(l) }() // always an error: the listener is closed
 		c := open(engines.ClientOptions{Conns: conns})
 		url := "http://" + l.Addr().String() + "/"
-		share(b, workers, workers, c, url) // who connects takes longer
+		share(b, workers, workers, c, url) // the first requests open connections and take longer
 		b.ResetTimer()
 		took := share(b, workers, b.N, c, url)
 		b.StopTimer()
@@ -57,7 +56,7 @@ func BenchmarkShared(b *testing.B) {
 	})
 }
 
-// share has so many goroutines make n requests together and returns how long each took.
+// share sends n requests from the given number of goroutines and returns the time of each.
 func share(b *testing.B, workers, n int, c engines.Client, url string) []time.Duration {
 	took := make([]time.Duration, n)
 	var all sync.WaitGroup

@@ -14,7 +14,7 @@ func newClient(o engines.ClientOptions) engines.Client {
 	return &engines.HTTPClient{Client: http.Client{Transport: t}}
 }
 
-// newEcho returns a server that answers what it was asked for.
+// newEcho returns a server whose response body is the request's path.
 func newEcho() engines.Server {
 	return tare.Wrap(&http.Server{Handler: http.HandlerFunc(engines.Echo)})
 }

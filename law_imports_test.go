@@ -1,0 +1,304 @@
+package tare_test
+
+import (
+	"go/build"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// The law about imports: which package may import which. Do not change the tables to make a test
+// pass unless the architecture is meant to change; then ARCHITECTURE.md changes, too.
+
+const module = "github.com/tarehq/tare"
+
+// A ban forbids an import. The test reports the reason.
+type ban struct {
+	from   string // one of our packages; with /... also those below it
+	to     string // likewise, or a package of the standard library
+	reason string
+}
+
+// bans on our own packages also forbid indirect imports. Bans on other packages forbid direct
+// imports. Imports of files for all operating systems count.
+var bans = []ban{
+	{"internal/poll", "net/http", "sockets are independent of protocols"},
+	{"internal/poll", "internal/wire/...", "sockets are independent of protocols"},
+	{"internal/poll", "internal/engine", "sockets are below the engine"},
+
+	{"internal/pool", "net/http", "a pool is independent of protocols"},
+	{"internal/pool", "internal/wire/...", "a pool is independent of protocols"},
+	{"internal/pool", "internal/engine", "the client does not depend on the server"},
+	{"internal/client", "internal/engine", "the client does not depend on the server"},
+	{"internal/fcgiclient", "internal/engine", "the client does not depend on the server"},
+	{"internal/fcgiclient", "load", "the library must not import the tools"},
+	{"internal/fcgiclient", "lab/...", "the library must not import the tools"},
+	{"internal/client", "load", "the library must not import the tools"},
+	{"internal/client", "lab/...", "the library must not import the tools"},
+
+	{"fcgi", "load", "the library must not import the tools"},
+	{"fcgi", "lab/...", "the library must not import the tools"},
+
+	{"internal/engine", "load", "the server does not depend on its generator"},
+	{"internal/engine", "lab/...", "the server does not depend on its generator"},
+	{".", "load", "the library must not import the tools"},
+	{".", "lab/...", "the library must not import the tools"},
+	{".", "internal/cli", "the library must not import the tools"},
+
+	{"load", "internal/engine", "the generator does not depend on the server"},
+	{"load", ".", "the generator does not depend on the server"},
+	{"load", "net/http", "the generator has its own HTTP client"},
+	{"load", "lab/...", "the generator is independent of experiments"},
+	{"load/hist", "net", "a histogram has only numbers"},
+	{"load/hist", "internal/...", "a histogram has only numbers"},
+
+	{"load/report", "lab/...", "reports of the generator do not need the lab"},
+	{"load/report", "internal/engine", "the generator does not depend on the server"},
+	{"load/report", "os", "reports are written to an io.Writer"},
+
+	{"front/upstream", "net/http", "choosing a server is independent of the request"},
+	{"front/upstream", "internal/...", "choosing a server is independent of the client"},
+	{"front/upstream", "front", "it gets its configuration from the caller"},
+	{"front/files", "internal/...", "the handler works on any http.Server, and uses interfaces for what tare does better"},
+	{"front/files", ".", "the handler works on any http.Server, and uses interfaces for what tare does better"},
+	{"front/files", "load/...", "handlers must not import the tools"},
+	{"front/files", "lab/...", "handlers must not import the tools"},
+	{"front", "internal/engine", "the front works on any http.Server"},
+	{"front", ".", "the front works on any http.Server"},
+	{"front", "load/...", "handlers must not import the tools"},
+	{"front", "lab/...", "handlers must not import the tools"},
+	{"front/cache", "internal/...", "a cache is independent of where responses come from"},
+	{"front/cache", "front", "it gets its configuration from the caller"},
+	{"front/limit", "net/http", "limits by key are independent of protocols"},
+	{"front/limit", "internal/...", "limits by key are independent of requests"},
+	{"front/limit", "front", "it gets its configuration from the caller"},
+	{"front/upstream", "net/http", "choosing a server is independent of protocols"},
+	{"front/nginxconf", "net/http/httputil", "this package reads a configuration and does not run it"},
+	{"front/accesslog", "internal/...", "a log works on any http.Server"},
+	{"front/spool", "net/http", "a spool is independent of what its lines are about"},
+	{"internal/privilege", "net", "privileges are independent of networks"},
+	{"internal/certs", "net/http", "certificates are independent of HTTP"},
+
+	{"internal/dialect/...", "internal/engine", "dialects are about load only"},
+	{"internal/dialect/...", ".", "dialects are about load only"},
+	{"internal/dialect/...", "lab/...", "dialects are about load only"},
+
+	{"lab/...", "internal/engine", "tare is started as a process, like its rivals"},
+	{"lab/...", ".", "tare is started as a process, like its rivals"},
+	{"lab/...", "internal/cli", "the lab can be used without the command line"},
+	{"lab/stat", "os", "statistics have only numbers"},
+	{"lab/stat", "lab/...", "statistics have only numbers"},
+	{"lab/proc", "lab/...", "reading /proc is below the rest of the lab"},
+	{"lab/kernel", "lab/...", "kernel settings are below the rest of the lab"},
+	{"lab/equal", "internal/wire/...", "responses are compared with another codec than the generator's"},
+	{"lab/explain", "os", "explanations use evidence only"},
+	{"lab/explain", "os/exec", "explanations use evidence only"},
+	{"lab/report", "os/exec", "reports start no processes"},
+	{"lab/report", "lab", "reports get their input from the caller"},
+}
+
+// testBans forbid imports of tests. Other imports of tests are allowed.
+var testBans = []ban{
+	{"load", "internal/engine", "a generator tested only with our server could have the same faults"},
+	{"load", ".", "a generator tested only with our server could have the same faults"},
+	{"internal/engine", "load", "a server tested only with our generator could have the same faults"},
+	{"bench", "internal/engine", "tare is started as a process, like its rivals"},
+	{"bench", ".", "tare is started as a process, like its rivals"},
+	{"internal/wire/...", "internal/engine", "the codec is tested without its users"},
+}
+
+// only lists all allowed imports of a tree, where that is shorter than bans.
+var only = []struct {
+	from    string
+	imports []string // paths as they are imported
+	ofOurs  bool     // packages of other modules are allowed
+	reason  string
+}{
+	{
+		"internal/wire/...", []string{"bytes", "encoding/binary", "math", "math/bits", "strconv", module + "/internal/wire/http1"}, false,
+		"a codec turns bytes into offsets: it does not read, wait, log, share or use clocks",
+	},
+	{
+		"internal/dialect/...", []string{module + "/load", module + "/load/hist", module + "/internal/dialect", module + "/internal/dialect/getopt"}, true,
+		"a dialect turns flags into a plan and a result into a report",
+	},
+	{
+		"load/compare", []string{module + "/load", module + "/load/hist", module + "/load/report", module + "/lab/stat"}, true,
+		"a comparison uses results and the lab's statistics",
+	},
+	{
+		"lab/explain", nil, true,
+		"explanations use evidence only, however it was measured",
+	},
+	{
+		"internal/inmemory", nil, true,
+		"clients in memory do not depend on their servers",
+	},
+	{
+		"internal/page", nil, true,
+		"it is below all packages that write pages",
+	},
+	{
+		// The two shared packages hold what all contenders serve, so that it is the same.
+		"contenders/...", []string{module, module + "/fcgi", module + "/front", module + "/front/nginxconf", module + "/contenders/application", module + "/contenders/cases", module + "/internal/inmemory"}, true,
+		"a contender is a program like a user's: it imports the public packages, and clients in memory",
+	},
+}
+
+// onlyBy lists packages with all their allowed importers.
+var onlyBy = map[string][]string{
+	"internal/cli":                 {"cmd/tare"},
+	"internal/dialect":             {"internal/cli"},
+	"internal/dialect/ab":          {"internal/cli"},
+	"internal/dialect/dialecttest": nil, // tests only
+	"internal/dialect/siege":       {"internal/cli"},
+	"internal/dialect/wrk":         {"internal/cli"},
+	"internal/testkit":             {"internal/testkit/programs"}, // tests only
+	"internal/testkit/programs":    nil,
+	"internal/client":              {".", "front"},
+	"internal/engine":              {".", "fcgi"},
+	"internal/fcgiclient":          {"fcgi", "front"},
+	"internal/pcre":                {"front"},
+	"internal/pool":                {"internal/client", "internal/fcgiclient"},
+	"internal/roundtrip":           {"internal/client", "internal/fcgiclient", "front"},
+	"internal/privilege":           {"internal/cli"},
+	"internal/listen":              {"internal/cli"},
+	"internal/safefile":            {"internal/anchor", "internal/cli", "internal/listen"},
+	"lab":                          {"internal/cli"},
+}
+
+// A room is a folder with Go files: the imports of its files, for all operating systems, and of its
+// tests.
+type room struct{ imports, testImports map[string]bool }
+
+// rooms returns the folders of the project by path, including those of the nested module; "." is
+// the root.
+func rooms(t *testing.T) map[string]room {
+	t.Helper()
+	_, all := files(t)
+	found := make(map[string]room)
+	for path, f := range all {
+		dir := filepath.ToSlash(filepath.Dir(path))
+		if _, ok := found[dir]; !ok {
+			found[dir] = room{make(map[string]bool), make(map[string]bool)}
+		}
+		imports := found[dir].imports
+		if isTest(path) {
+			imports = found[dir].testImports
+		}
+		for _, spec := range f.Imports {
+			imports[strings.Trim(spec.Path.Value, `"`)] = true
+		}
+	}
+	return found
+}
+
+func relative(path string) string {
+	if path == module {
+		return "."
+	}
+	return strings.TrimPrefix(path, module+"/")
+}
+
+func isOurs(path string) bool { return path == module || strings.HasPrefix(path, module+"/") }
+
+// reach returns the imported packages and, through our own packages, all indirect imports.
+func reach(all map[string]room, imports map[string]bool) map[string]bool {
+	reached := make(map[string]bool)
+	var follow func(imports map[string]bool, direct bool)
+	follow = func(imports map[string]bool, direct bool) {
+		for dep := range imports {
+			if !direct && !isOurs(dep) || reached[relative(dep)] {
+				continue
+			}
+			reached[relative(dep)] = true
+			follow(all[relative(dep)].imports, false)
+		}
+	}
+	follow(imports, true)
+	return reached
+}
+
+// matches reports whether a pattern such as "lab/..." matches a package.
+func matches(pattern, path string) bool {
+	tree, ok := strings.CutSuffix(pattern, "/...")
+	return path == tree || ok && strings.HasPrefix(path, tree+"/")
+}
+
+func TestImportsObeyBans(t *testing.T) {
+	all := rooms(t)
+	check := func(b ban, importsOf func(room) map[string]bool) {
+		fromExists, toExists := false, false
+		for path, r := range all {
+			toExists = toExists || matches(b.to, path)
+			if !matches(b.from, path) {
+				continue
+			}
+			fromExists = true
+			for dep := range reach(all, importsOf(r)) {
+				if dep != path && matches(b.to, dep) {
+					t.Errorf("%s imports %s: %s", path, dep, b.reason)
+				}
+			}
+		}
+		if !fromExists {
+			t.Errorf("the ban of %s in %s: the importing package does not exist", b.to, b.from)
+		}
+		if !toExists && !inStandardLibrary(b.to) {
+			t.Errorf("the ban of %s in %s: the banned package does not exist", b.to, b.from)
+		}
+	}
+	for _, b := range bans {
+		check(b, func(r room) map[string]bool { return r.imports })
+	}
+	for _, b := range testBans {
+		check(b, func(r room) map[string]bool { return r.testImports })
+	}
+	for _, o := range only {
+		for path, r := range all {
+			if !matches(o.from, path) {
+				continue
+			}
+			for dep := range r.imports {
+				if !slices.Contains(o.imports, dep) && (isOurs(dep) || !o.ofOurs) {
+					t.Errorf("%s imports %s: %s", path, dep, o.reason)
+				}
+			}
+		}
+	}
+}
+
+// inStandardLibrary reports whether a package belongs to the standard library of the running Go.
+func inStandardLibrary(path string) bool {
+	p, err := build.Import(path, "", build.FindOnly)
+	return err == nil && p.Goroot
+}
+
+func TestRestrictedPackagesHaveOnlyListedImporters(t *testing.T) {
+	all := rooms(t)
+	for path, importers := range onlyBy {
+		if _, ok := all[path]; !ok {
+			t.Errorf("%s is in onlyBy and does not exist", path)
+		}
+		for from, r := range all {
+			for dep := range r.imports {
+				if relative(dep) == path && from != path && !slices.Contains(importers, from) && !strings.HasPrefix(from, path+"/") {
+					t.Errorf("%s imports %s, which only %v may", from, path, importers)
+				}
+			}
+		}
+	}
+}
+
+func TestLibraryHasNoDependencies(t *testing.T) {
+	all := rooms(t)
+	library := reach(all, map[string]bool{module: true})
+	for dep := range library {
+		for path := range all[dep].imports {
+			if !isOurs(path) && !inStandardLibrary(path) {
+				t.Errorf("the library imports %s, through %s", path, dep)
+			}
+		}
+	}
+}
