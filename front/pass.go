@@ -243,7 +243,7 @@ type origin struct {
 }
 
 // Prepare implements cache.Origin.
-func (o *origin) Prepare(ask cache.Ask) (cache.Fetch, error) {
+func (o *origin) Prepare(ask cache.OriginRequest) (cache.Fetch, error) {
 	s := o.pass.prepare(o.x, o.to, &ask)
 	if o.x.stuck {
 		return nil, errors.New("a pattern has taken too long")

@@ -125,7 +125,7 @@ func cacheFields(ignored []string) (names []string) {
 func redirectsRequest(_ int, header http.Header) bool { return len(header["X-Accel-Redirect"]) > 0 }
 
 // answer answers an exchange from the cache, or by origin.
-func (pc *passCache) answer(x *exchange, origin *origin) (*cache.Answer, error) {
+func (pc *passCache) answer(x *exchange, origin *origin) (*cache.Response, error) {
 	q := cache.Query{
 		Context: x.r.Context(), Method: x.method, Header: x.r.Header, HasBody: pc.key.lacksBody(x, origin.pass),
 		Key: pc.key.of(x, origin), Rules: pc.rules, Skip: anyHolds(pc.skip, x), NoStore: anyHolds(pc.noStore, x) || removesFields(x.r.Header) || hidesFields(x, x.r.Header),
@@ -144,7 +144,7 @@ func (pc *passCache) answer(x *exchange, origin *origin) (*cache.Answer, error) 
 	if purges {
 		return pc.forget(q.Key)
 	}
-	a, err := pc.cache.Answer(q, origin)
+	a, err := pc.cache.Respond(q, origin)
 	if err == nil {
 		x.cached = a.State
 	} else if failed, ok := errors.AsType[*cache.Error](err); ok {
@@ -163,7 +163,7 @@ func errStuck() error {
 }
 
 // forget forgets what is kept of a key, or of all that begin with it if it ends in a star.
-func (pc *passCache) forget(key string) (*cache.Answer, error) {
+func (pc *passCache) forget(key string) (*cache.Response, error) {
 	n := 0
 	if prefix, ok := strings.CutSuffix(key, "*"); ok {
 		n = pc.cache.PurgePrefix(prefix)
@@ -173,7 +173,7 @@ func (pc *passCache) forget(key string) (*cache.Answer, error) {
 	if n == 0 {
 		return nil, &fetchError{kind: failedNone, status: http.StatusNotFound, err: errors.New("there is nothing to purge")}
 	}
-	return &cache.Answer{Passed: &http.Response{StatusCode: http.StatusNoContent, Header: make(http.Header), Body: http.NoBody}}, nil
+	return &cache.Response{Passed: &http.Response{StatusCode: http.StatusNoContent, Header: make(http.Header), Body: http.NoBody}}, nil
 }
 
 func anyHolds(texts []text, x *exchange) bool {

@@ -147,7 +147,7 @@ func (f fieldNames) addTaken(header http.Header) {
 // Sent implements cache.Origin.
 func (o *origin) Sent() (http.Header, string) {
 	var q request
-	o.pass.make(o.x, &q, o.to, &cache.Ask{Method: o.x.method, Whole: true})
+	o.pass.make(o.x, &q, o.to, &cache.OriginRequest{Method: o.x.method, Whole: true})
 	o.x.host.fields.addTaken(q.header)
 	for _, p := range q.params {
 		if strings.HasPrefix(p.name, "HTTP_") {

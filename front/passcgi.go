@@ -68,7 +68,7 @@ func (c *compiler) cgi(from *Pass) (*cgi, error) {
 }
 
 // make makes the parameters of a request.
-func (g *cgi) make(x *exchange, q *request, ask *cache.Ask) {
+func (g *cgi) make(x *exchange, q *request, ask *cache.OriginRequest) {
 	q.params = slices.Grow(q.params[:0], len(g.params))
 	for i := range g.params {
 		r := &g.params[i]

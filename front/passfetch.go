@@ -38,7 +38,7 @@ type sending struct {
 }
 
 // prepare makes what is sent for an exchange.
-func (p *pass) prepare(x *exchange, to destination, ask *cache.Ask) *sending {
+func (p *pass) prepare(x *exchange, to destination, ask *cache.OriginRequest) *sending {
 	s := &x.first
 	if ask != nil || s.pass != nil { // a cache may go on with it when the exchange has ended
 		s = new(sending)

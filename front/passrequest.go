@@ -98,7 +98,7 @@ type request struct {
 }
 
 // make makes the request of an exchange.
-func (p *pass) make(x *exchange, q *request, to destination, ask *cache.Ask) {
+func (p *pass) make(x *exchange, q *request, to destination, ask *cache.OriginRequest) {
 	q.method, q.target, q.body = x.method, p.uri.target(x, to.uri), p.bodyOf(x)
 	if ask != nil && ask.Method != x.method {
 		q.method = ask.Method // HEAD became GET, so that the answer can be kept

@@ -26,7 +26,7 @@ const (
 
 // An Answer is what a request gets. Whoever has one copies its header to the client's, as it sees fit, has Mark add to that, calls Send, and
 // then Close.
-type Answer struct {
+type Response struct {
 	// Status and Header are those of the answer. The header may be shared: it is only read.
 	Status int
 	Header http.Header
@@ -46,7 +46,7 @@ type Answer struct {
 }
 
 // Mark adds what the cache has to say to the header that goes to a client: Age, and Cache-Status if the Rules have it.
-func (a *Answer) Mark(header http.Header) {
+func (a *Response) Mark(header http.Header) {
 	if a.stored != nil {
 		if age := a.stored.age(a.at); a.come == nil || age >= time.Second {
 			header["Age"] = []string{strconv.FormatInt(int64(age/time.Second), 10)}
@@ -74,7 +74,7 @@ func conditional(h http.Header) bool {
 
 // Send sends the answer's status and body, or as much of it as the request asks for. An error means that the answer is not complete:
 // the connection must not be used any more.
-func (a *Answer) Send(w http.ResponseWriter, r *http.Request) error {
+func (a *Response) Send(w http.ResponseWriter, r *http.Request) error {
 	if a.Status == http.StatusOK && len(r.Header) > 0 && conditional(r.Header) && a.sized() && a.settled() {
 		return a.sendPart(w, r)
 	}
@@ -93,12 +93,12 @@ func (a *Answer) Send(w http.ResponseWriter, r *http.Request) error {
 }
 
 // sized reports whether the length of a response to HEAD is known.
-func (a *Answer) sized() bool { return !a.headOnly() || a.announced() >= 0 }
+func (a *Response) sized() bool { return !a.headOnly() || a.announced() >= 0 }
 
-func (a *Answer) headOnly() bool { return a.stored != nil && a.stored.headOnly() }
+func (a *Response) headOnly() bool { return a.stored != nil && a.stored.headOnly() }
 
 // announced is the length that a response to HEAD tells of, or -1.
-func (a *Answer) announced() int64 {
+func (a *Response) announced() int64 {
 	n, err := strconv.ParseInt(a.Header.Get("Content-Length"), 10, 64)
 	if err != nil {
 		return -1
@@ -107,7 +107,7 @@ func (a *Answer) announced() int64 {
 }
 
 // settled reports whether the answer's length is known. If the origin did not say it waits for the end.
-func (a *Answer) settled() bool {
+func (a *Response) settled() bool {
 	if a.come == nil || a.come.f.length >= 0 {
 		return true
 	}
@@ -115,7 +115,7 @@ func (a *Answer) settled() bool {
 }
 
 // sendPart answers conditions and ranges.
-func (a *Answer) sendPart(w http.ResponseWriter, r *http.Request) error {
+func (a *Response) sendPart(w http.ResponseWriter, r *http.Request) error {
 	header := w.Header()
 	delete(header, "Content-Length")
 	if header["Content-Type"] == nil {
@@ -137,7 +137,7 @@ func (a *Answer) sendPart(w http.ResponseWriter, r *http.Request) error {
 }
 
 // seeker reads the body from anywhere.
-func (a *Answer) seeker() io.ReadSeeker {
+func (a *Response) seeker() io.ReadSeeker {
 	switch {
 	case a.headOnly():
 		return io.NewSectionReader(nothing{}, 0, a.announced()) // whose length is asked for
@@ -190,7 +190,7 @@ func sendFile(w http.ResponseWriter, f *os.File, n int64) error {
 }
 
 // Discard is Close for a response that is not sent, from wherever it is.
-func (a *Answer) Discard() {
+func (a *Response) Discard() {
 	if a.Passed != nil {
 		_ = a.Passed.Body.Close()
 	}
@@ -198,7 +198,7 @@ func (a *Answer) Discard() {
 }
 
 // Close ends the use of the answer.
-func (a *Answer) Close() {
+func (a *Response) Close() {
 	if a.file != nil {
 		a.file.Close()
 	}

@@ -21,7 +21,7 @@ func TestBackgroundUpdateWithoutItsRequest(t *testing.T) {
 			s.answers(slowly(time.Second, 200, "new", fields...))
 			r := httptest.NewRequest("GET", "http://a.example/x", nil)
 			q := cache.Query{Context: r.Context(), Method: "GET", Header: r.Header, Rules: s.rules, Key: "http://a.example/x"}
-			a, err := s.cache.Answer(q, visit{s, r})
+			a, err := s.cache.Respond(q, visit{s, r})
 			if err != nil || a.State != cache.StateStale {
 				t.Fatalf("got %+v, %v", a, err)
 			}

@@ -29,7 +29,7 @@ type nobody struct {
 
 func (n nobody) Sent() (http.Header, string) { return n.header, "" }
 
-func (n nobody) Prepare(cache.Ask) (cache.Fetch, error) {
+func (n nobody) Prepare(cache.OriginRequest) (cache.Fetch, error) {
 	n.t.Error("the origin was asked")
 	return nil, errOrigin
 }
@@ -50,15 +50,15 @@ func hitter(t testing.TB) func() {
 	q := cache.Query{Context: r.Context(), Method: r.Method, Header: r.Header, Key: r.URL.String(), Rules: rules}
 	s := &site{cache: c}
 	s.says(200, big(1<<10), fresh, "Vary: Accept-Encoding", "Content-Type: text/html", `Etag: "x"`, "Last-Modified: Fri, 31 Dec 1999 00:00:00 GMT")
-	for a := (*cache.Answer)(nil); a == nil || a.State != cache.StateHit; {
-		if a, err = c.Answer(q, visit{s, r}); err != nil {
+	for a := (*cache.Response)(nil); a == nil || a.State != cache.StateHit; {
+		if a, err = c.Respond(q, visit{s, r}); err != nil {
 			t.Fatal(err)
 		}
 		a.Close()
 	}
 	w, origin := &silent{header: make(http.Header)}, cache.Origin(nobody{t, r.Header})
 	return func() {
-		a, err := c.Answer(q, origin)
+		a, err := c.Respond(q, origin)
 		if err != nil {
 			t.Fatal(err)
 		}

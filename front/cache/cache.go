@@ -159,7 +159,7 @@ func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
 // Answer answers a request from the cache or by the origin. Its errors are of type *Error; they have had no effect on others' requests.
-func (c *Cache) Answer(q Query, origin Origin) (*Answer, error) {
+func (c *Cache) Respond(q Query, origin Origin) (*Response, error) {
 	s := session{c: c, q: q, fields: fields{origin: origin}, why: "bypass", rules: q.Rules, origin: origin}
 	a, err := s.answer()
 	if err != nil {

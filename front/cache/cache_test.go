@@ -107,7 +107,7 @@ type visit struct {
 	r    *http.Request
 }
 
-func (v visit) Prepare(ask cache.Ask) (cache.Fetch, error) {
+func (v visit) Prepare(ask cache.OriginRequest) (cache.Fetch, error) {
 	r := v.r.Clone(context.Background())
 	r.Method = ask.Method
 	ask.Apply(r.Header)
@@ -146,7 +146,7 @@ func (s *site) query(q cache.Query, method, url string, fields ...string) got {
 	}
 	r.Header = headerOf(fields...)
 	q.Context, q.Method, q.Header, q.Rules, q.Key = r.Context(), method, r.Header, s.rules, url
-	a, err := s.cache.Answer(q, visit{s, r})
+	a, err := s.cache.Respond(q, visit{s, r})
 	if err != nil {
 		return got{err: err}
 	}
@@ -1042,7 +1042,7 @@ func TestWholeAnswerIsKept(t *testing.T) {
 			return resp, nil
 		})
 		r := httptest.NewRequest(http.MethodGet, "http://a.example/x", nil)
-		a, err := s.cache.Answer(cache.Query{Context: r.Context(), Method: r.Method, Header: r.Header, Rules: s.rules, Key: "http://a.example/x"}, visit{s, r})
+		a, err := s.cache.Respond(cache.Query{Context: r.Context(), Method: r.Method, Header: r.Header, Rules: s.rules, Key: "http://a.example/x"}, visit{s, r})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -373,7 +373,7 @@ func TestSlowReader(t *testing.T) {
 	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
 		s.says(200, big(100<<10), fresh)
 		r, _ := http.NewRequestWithContext(t.Context(), "GET", "http://a.example/x", nil)
-		a, err := s.cache.Answer(cache.Query{Context: r.Context(), Method: "GET", Header: r.Header, Key: r.URL.String(), Rules: s.rules}, visit{s, r})
+		a, err := s.cache.Respond(cache.Query{Context: r.Context(), Method: "GET", Header: r.Header, Key: r.URL.String(), Rules: s.rules}, visit{s, r})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -22,7 +22,7 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if use == "head" {
 		key = r.Method + key
 	}
-	a, err := g.cache.Answer(cache.Query{
+	a, err := g.cache.Respond(cache.Query{
 		Context: r.Context(), Method: r.Method, Header: r.Header, HasBody: r.ContentLength != 0, Key: key, Rules: g.rules[use],
 		Skip: r.Header.Get("Skip") != "", NoStore: r.Header.Get("Keep") != "",
 	}, question{g, r})
@@ -55,7 +55,7 @@ type question struct {
 	r       *http.Request
 }
 
-func (q question) Prepare(ask cache.Ask) (cache.Fetch, error) {
+func (q question) Prepare(ask cache.OriginRequest) (cache.Fetch, error) {
 	out, err := http.NewRequest(ask.Method, "http://"+q.gateway.origin+q.r.URL.Path, nil)
 	if err != nil {
 		return nil, err
@@ -72,6 +72,6 @@ func (q question) Sent() (http.Header, string) { return withoutConditions(q.r) }
 // withoutConditions is a request as an origin gets it that is to answer with the whole response.
 func withoutConditions(r *http.Request) (http.Header, string) {
 	header := r.Header.Clone()
-	(&cache.Ask{Whole: true}).Apply(header)
+	(&cache.OriginRequest{Whole: true}).Apply(header)
 	return header, r.Host
 }

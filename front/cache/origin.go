@@ -10,14 +10,14 @@ import (
 type Origin interface {
 	// Prepare makes a request of the client's. It is called while the client's request is there; nothing of that may be looked at by
 	// the Fetch, which may go on behind its back, and after its end. An error of Prepare is what the request gets.
-	Prepare(Ask) (Fetch, error)
+	Prepare(OriginRequest) (Fetch, error)
 	// Sent returns the header and the host of the request as the origin gets it, without what Ask.Whole leaves out: what a Vary
 	// is about, and Authorization. It is called while the client's request is there. The header is only read.
 	Sent() (header http.Header, host string)
 }
 
 // Ask is how the request of the origin differs from the client's.
-type Ask struct {
+type OriginRequest struct {
 	// Method is that to ask with.
 	Method string
 	// Whole leaves out what asks for a part of the answer, or for none under a condition: If-Match, If-None-Match,
@@ -30,7 +30,7 @@ type Ask struct {
 }
 
 // Apply changes the header of a request of the client's accordingly.
-func (a *Ask) Apply(h http.Header) {
+func (a *OriginRequest) Apply(h http.Header) {
 	if !a.Whole {
 		return
 	}

@@ -8,7 +8,7 @@ import (
 
 // revalidated answers with what was there, which the origin says holds. If that is about another answer it is asked again, for
 // all of it.
-func (s *session) revalidated(in *intake, resp *http.Response, asked, now time.Time) (*Answer, error) {
+func (s *session) revalidated(in *intake, resp *http.Response, asked, now time.Time) (*Response, error) {
 	_ = resp.Body.Close()
 	if !s.old.holds(resp.Header) || s.rules.diverts(resp.StatusCode, resp.Header) {
 		return s.anew()
@@ -41,7 +41,7 @@ func (s *session) revalidated(in *intake, resp *http.Response, asked, now time.T
 
 // anew fetches the whole response, as the stored one cannot be used. The request of a background update may have ended: the stored
 // response is dropped then, and the next request fetches.
-func (s *session) anew() (*Answer, error) {
+func (s *session) anew() (*Response, error) {
 	if s.behind {
 		s.c.index.drop(s.entry)
 		return nil, errNotUsable

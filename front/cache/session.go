@@ -28,7 +28,7 @@ type session struct {
 	crowded bool // what is stored could not be sent from memory: too much is
 }
 
-func (s *session) answer() (*Answer, error) {
+func (s *session) answer() (*Response, error) {
 	switch {
 	case !keeps(s.q.Method):
 		return s.passMethod()
@@ -48,7 +48,7 @@ func (s *session) answer() (*Answer, error) {
 
 // head answers a HEAD that is not made a GET: from what is stored for GET, or by a response of its own, under a key of its own. nginx has
 // one key for both: unless that has $request_method a GET gets a response without a body.
-func (s *session) head() (*Answer, error) {
+func (s *session) head() (*Response, error) {
 	now := time.Now()
 	if s.q.Skip {
 		s.state = StateBypass
@@ -65,7 +65,7 @@ func (s *session) head() (*Answer, error) {
 }
 
 // find answers from what is there, waits for what is on its way in, or fetches.
-func (s *session) find() (*Answer, error) {
+func (s *session) find() (*Response, error) {
 	for {
 		now := time.Now()
 		s.entry, s.old = s.lookup(now)
@@ -103,7 +103,7 @@ func (s *session) keeps() bool {
 
 // share joins the flight of what is missing or stale. Without an answer it is to be looked for again. A request whose response is not
 // stored may wait for others, and others do not wait for it.
-func (s *session) share(now time.Time) (*Answer, error) {
+func (s *session) share(now time.Time) (*Response, error) {
 	policy := &s.rules.policy
 	updating := s.old != nil && s.rules.mayUpdate(&s.old.life, now)
 	if !updating && (!policy.Lock || s.c.uncacheable.holds(s.id, now)) {
@@ -138,7 +138,7 @@ func (s *session) share(now time.Time) (*Answer, error) {
 }
 
 // lead makes a flight, unless one has landed since the request looked.
-func (s *session) lead(f *flight, behind bool, now time.Time) (*Answer, error) {
+func (s *session) lead(f *flight, behind bool, now time.Time) (*Response, error) {
 	s.flight = f
 	_, found := s.lookup(now)
 	if found != nil && (s.old == nil || found.life.received.After(s.old.life.received)) {
@@ -152,7 +152,7 @@ func (s *session) lead(f *flight, behind bool, now time.Time) (*Answer, error) {
 }
 
 // use answers from what is there, or fetches it if it has just gone.
-func (s *session) use(state State, now time.Time) (*Answer, error) {
+func (s *session) use(state State, now time.Time) (*Response, error) {
 	if a := s.hit(state, now); a != nil {
 		return a, nil
 	}
@@ -160,7 +160,7 @@ func (s *session) use(state State, now time.Time) (*Answer, error) {
 }
 
 // miss fetches what is not there any more, or cannot be read. If slow clients hold too much memory the origin's response goes through.
-func (s *session) miss() (*Answer, error) {
+func (s *session) miss() (*Response, error) {
 	s.old, s.state, s.why = nil, StateMiss, "uri-miss"
 	if s.crowded {
 		return s.pass()
@@ -169,8 +169,8 @@ func (s *session) miss() (*Answer, error) {
 }
 
 // hit answers from what is there: nil if it cannot be read, and then it is forgotten, unless that will pass.
-func (s *session) hit(state State, now time.Time) *Answer {
-	a := &Answer{Status: s.old.status, Header: s.old.header, State: state, stored: s.old, at: now}
+func (s *session) hit(state State, now time.Time) *Response {
+	a := &Response{Status: s.old.status, Header: s.old.header, State: state, stored: s.old, at: now}
 	if fromMemory := !s.old.inFile && s.acquire(a); !fromMemory {
 		f := s.c.index.fileOf(s.entry)
 		if f == nil {
@@ -196,7 +196,7 @@ func (s *session) hit(state State, now time.Time) *Answer {
 
 // acquire has the stored body stay in memory while it is sent. Without room for that it reports false: the body is to be read from its
 // file then.
-func (s *session) acquire(a *Answer) bool {
+func (s *session) acquire(a *Response) bool {
 	if s.q.Method == http.MethodHead {
 		return true
 	}
@@ -212,7 +212,7 @@ func (s *session) acquire(a *Answer) bool {
 }
 
 // updateBehind answers with what is stale, and updates it behind the request's back.
-func (s *session) updateBehind(now time.Time) (*Answer, error) {
+func (s *session) updateBehind(now time.Time) (*Response, error) {
 	a := s.hit(StateStale, now)
 	if a == nil {
 		return s.miss() // with the flight: nobody looks once more, who would leave that to nobody
@@ -232,7 +232,7 @@ func (s *session) updateBehind(now time.Time) (*Answer, error) {
 }
 
 // updateLater goes on for a session whose request does not wait.
-func (c *Cache) updateLater(s session, fetch Fetch, ask Ask) {
+func (c *Cache) updateLater(s session, fetch Fetch, ask OriginRequest) {
 	s.behind = true
 	c.routines.Go(func() {
 		defer c.behind.Add(-1)
@@ -274,8 +274,8 @@ func (s *session) missed() string {
 }
 
 // ask is what the origin is asked for so that the answer can be kept.
-func (s *session) ask() Ask {
-	ask := Ask{Method: s.q.Method, Whole: true}
+func (s *session) ask() OriginRequest {
+	ask := OriginRequest{Method: s.q.Method, Whole: true}
 	if ask.Method == http.MethodHead && !s.rules.policy.KeepHead {
 		ask.Method = http.MethodGet
 	}
@@ -286,7 +286,7 @@ func (s *session) ask() Ask {
 }
 
 // fetch has the origin answer, and keeps the answer if it may.
-func (s *session) fetch() (*Answer, error) {
+func (s *session) fetch() (*Response, error) {
 	if s.old == nil && !s.keeps() {
 		return s.pass()
 	}
@@ -300,7 +300,7 @@ func (s *session) fetch() (*Answer, error) {
 }
 
 // fetched asks the origin and decides what its answer means. The origin is asked on although the client be gone.
-func (s *session) fetched(fetch Fetch, ask Ask) (*Answer, error) {
+func (s *session) fetched(fetch Fetch, ask OriginRequest) (*Response, error) {
 	in := &intake{c: s.c, id: s.id, flight: s.flight, change: s.c.changes.of(s.id).Load(), purges: s.c.purges.Load()}
 	asked := time.Now()
 	resp, err := s.c.detached(s.q.Context, fetch)
@@ -376,7 +376,7 @@ func (c *Cache) detached(of context.Context, fetch Fetch) (*http.Response, error
 }
 
 // notKept passes an answer that might have been kept. It ends with the client's request.
-func (s *session) notKept(resp *http.Response) *Answer {
+func (s *session) notKept(resp *http.Response) *Response {
 	a := s.passed(resp)
 	if s.behind { // nobody gets it, and the client's request must not be looked at any more
 		return a
@@ -397,7 +397,7 @@ func (s *session) notKept(resp *http.Response) *Answer {
 }
 
 // standIn answers with what is stale instead of an error.
-func (s *session) standIn(now time.Time, said string) *Answer {
+func (s *session) standIn(now time.Time, said string) *Response {
 	a := s.hit(StateStale, now)
 	if a != nil {
 		s.note(a, "fwd=stale", said)
@@ -406,7 +406,7 @@ func (s *session) standIn(now time.Time, said string) *Answer {
 }
 
 // take begins to keep an answer: nil if that cannot be.
-func (s *session) take(in *intake, resp *http.Response, life lifetime) *Answer {
+func (s *session) take(in *intake, resp *http.Response, life lifetime) *Response {
 	header, ok := keptHeader(resp.Header)
 	if !ok {
 		return nil
@@ -432,13 +432,13 @@ func (s *session) take(in *intake, resp *http.Response, life lifetime) *Answer {
 		header = header.Clone()
 		header["Content-Length"] = []string{strconv.FormatInt(resp.ContentLength, 10)}
 	}
-	return &Answer{Status: resp.StatusCode, Header: header, stored: head, come: &growing{ctx: s.q.Context, f: in.fill, pieces: &s.c.pieces}}
+	return &Response{Status: resp.StatusCode, Header: header, stored: head, come: &growing{ctx: s.q.Context, f: in.fill, pieces: &s.c.pieces}}
 }
 
 // pass has the origin answer, with an answer that is not kept.
-func (s *session) pass() (*Answer, error) {
+func (s *session) pass() (*Response, error) {
 	defer s.land()
-	fetch, err := s.origin.Prepare(Ask{Method: s.q.Method})
+	fetch, err := s.origin.Prepare(OriginRequest{Method: s.q.Method})
 	if err != nil {
 		return nil, err
 	}
@@ -449,15 +449,15 @@ func (s *session) pass() (*Answer, error) {
 	return s.passed(resp), nil
 }
 
-func (s *session) passed(resp *http.Response) *Answer {
-	a := &Answer{Status: resp.StatusCode, Header: resp.Header, Passed: resp, State: s.state}
+func (s *session) passed(resp *http.Response) *Response {
+	a := &Response{Status: resp.StatusCode, Header: resp.Header, Passed: resp, State: s.state}
 	s.note(a, "fwd=", s.why)
 	return a
 }
 
 // passMethod passes a request whose response is never stored. If the policy is to invalidate, and the request may have changed
 // something, what is stored under its key is removed.
-func (s *session) passMethod() (*Answer, error) {
+func (s *session) passMethod() (*Response, error) {
 	s.why = "method"
 	a, err := s.pass()
 	if err == nil && s.rules.policy.Invalidate && a.Status >= 200 && a.Status < 400 {
@@ -471,7 +471,7 @@ func (s *session) passMethod() (*Answer, error) {
 }
 
 // note sets what Cache-Status says.
-func (s *session) note(a *Answer, said ...string) {
+func (s *session) note(a *Response, said ...string) {
 	if s.rules.policy.Status {
 		a.name, a.status = s.c.name, strings.Join(said, "")
 	}

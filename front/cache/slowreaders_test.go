@@ -56,7 +56,7 @@ func (h *heldReaders) start(t *testing.T, key string, fields ...string) {
 	r.Header = headerOf(fields...)
 	h.all.Go(func() {
 		q := cache.Query{Context: r.Context(), Method: "GET", Header: r.Header, Rules: h.site.rules, Key: key}
-		a, err := h.site.cache.Answer(q, visit{h.site, r})
+		a, err := h.site.cache.Respond(q, visit{h.site, r})
 		if err != nil {
 			t.Error(err)
 			return
