@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// targetedField is Cache-Control for caches in front of an origin alone: RFC 9213.
+// targetedField is Cache-Control for caches in front of an origin only: RFC 9213.
 const targetedField = "Cdn-Cache-Control"
 
-// parseTargeted reads the lines of a targeted field, a Dictionary of Structured Fields (RFC 8941, 3.2). It reports false if the field is
-// empty or malformed: then it is ignored, and Cache-Control counts. A directive with a value of another type than it has is ignored,
-// too, unless it forbids that the response be stored.
+// parseTargeted reads the lines of a targeted field, a Dictionary of structured fields (RFC 8941,
+// 3.2). If the field is empty or malformed it returns false, and Cache-Control counts. A directive
+// whose value has the wrong type is ignored, unless it prevents storing.
 func parseTargeted(lines []string) (d directives, ok bool) {
 	p := &fieldParser{rest: trim(strings.Join(lines, ","))}
 	members := make(map[string]string)
@@ -37,7 +37,7 @@ func parseTargeted(lines []string) (d directives, ok bool) {
 		if value == "?0" {
 			continue
 		}
-		d.addRestriction(name) // with a value of any type: the origin does not mean the response to be stored
+		d.addRestriction(name) // with a value of any type: the origin wants to prevent storing
 		switch _, isNumber := parseSeconds(value); {
 		case isNumber:
 			d.addSeconds(name, value)
@@ -67,7 +67,7 @@ func (p *fieldParser) eat(c byte) bool {
 	return true
 }
 
-// take takes the first n bytes, one at least.
+// take removes and returns the first n bytes; n must be at least 1.
 func (p *fieldParser) take(n int) string {
 	if n <= 0 {
 		return p.fail()
@@ -77,7 +77,7 @@ func (p *fieldParser) take(n int) string {
 	return taken
 }
 
-// span is how many bytes from the beginning are letters, digits or of others.
+// span returns the length of the prefix of letters, digits and other bytes.
 func (p *fieldParser) span(upper bool, others string) int {
 	for i, c := range []byte(p.rest) {
 		letter := 'a' <= c && c <= 'z' || upper && 'A' <= c && c <= 'Z'
@@ -95,7 +95,7 @@ func (p *fieldParser) key() string {
 	return p.take(p.span(false, "_-.*"))
 }
 
-// member reads an item or an inner list, which no directive has.
+// member reads an item or an inner list; no directive has a list.
 func (p *fieldParser) member() string {
 	if !p.eat('(') {
 		return p.item()
@@ -124,7 +124,7 @@ func (p *fieldParser) parameters() {
 	}
 }
 
-// item reads a bare item, and returns it as it is written.
+// item reads a bare item, and returns its text.
 func (p *fieldParser) item() string {
 	if p.rest == "" {
 		return p.fail()
@@ -165,7 +165,8 @@ func (p *fieldParser) number() string {
 		end++
 	}
 	whole, part, decimal := strings.Cut(p.rest[n:end], ".")
-	if whole == "" || len(whole) > 15 || decimal && (len(whole) > 12 || part == "" || len(part) > 3 || strings.Contains(part, ".")) {
+	if whole == "" || len(whole) > 15 || decimal &&
+		(len(whole) > 12 || part == "" || len(part) > 3 || strings.Contains(part, ".")) {
 		return p.fail()
 	}
 	return p.take(end)
