@@ -15,25 +15,26 @@ import (
 	"github.com/tarehq/tare/lab/contender"
 )
 
-// verdict is who accepts a configuration.
+// verdict is which of nginx and Parse accept a configuration.
 type verdict int
 
 const (
-	both     verdict = iota // nginx and we accept it
-	neither                 // nginx and we do not
-	stricter                // nginx does, and we do not, on purpose
-	laxer                   // nginx does not, and we do, on purpose
+	both     verdict = iota // nginx and Parse accept it
+	neither                 // nginx and Parse reject it
+	stricter                // nginx accepts it, and Parse rejects it on purpose
+	laxer                   // nginx rejects it, and Parse accepts it on purpose
 )
 
-// aCase is a piece of configuration, and who accepts it.
+// aCase is a piece of configuration with its verdict.
 type aCase struct {
-	level   string // what it is put into: "", http, server, location, upstream
+	level   string // the block around it: "", http, server, location, upstream
 	verdict verdict
 	text    string
-	why     string // stricter or laxer
+	why     string // for stricter or laxer
 }
 
-// wrapped is a whole configuration around a case. nginx is kept out of the machine's own folders.
+// wrapped returns a whole configuration with the case. nginx must not use the machine's own
+// folders.
 func (c aCase) wrapped(dir string) string {
 	text := c.text
 	switch c.level {
@@ -51,12 +52,14 @@ func (c aCase) wrapped(dir string) string {
 	for _, name := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
 		preamble += " " + name + "_temp_path " + dir + "/" + name + ";"
 	}
-	return strings.NewReplacer("@http", preamble, "@cert", "ssl_certificate "+dir+"/c.pem; ssl_certificate_key "+dir+"/c.key;", "@dir", dir).Replace(text)
+	return strings.NewReplacer("@http", preamble, "@cert", "ssl_certificate "+dir+"/c.pem; ssl_certificate_key "+dir+
+		"/c.key;", "@dir", dir).Replace(text)
 }
 
-// tried is what nginx says of a configuration, and whether it accepts it.
-func tried(t *testing.T, tool *contender.NginxTool, dir, conf string) (said string, err error) {
-	cmd := testkit.Command(t, tool.Bin, "-t", "-p", dir, "-c", conf, "-e", filepath.Join(dir, "error.log"), "-g", "pid "+dir+"/pid;")
+// tried returns nginx's messages about a configuration, and an error if nginx rejects it.
+func tried(t *testing.T, tool *contender.NginxTool, dir, conf string) (output string, err error) {
+	cmd := testkit.Command(t, tool.Bin, "-t", "-p", dir, "-c", conf, "-e", filepath.Join(dir, "error.log"), "-g",
+		"pid "+dir+"/pid;")
 	cmd.Env = slices.Concat(os.Environ(), tool.Env)
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
@@ -64,7 +67,7 @@ func tried(t *testing.T, tool *contender.NginxTool, dir, conf string) (said stri
 	return stderr.String(), err
 }
 
-func TestAgreesWithNginx(t *testing.T) {
+func TestParseAcceptsWhatNginxAccepts(t *testing.T) {
 	tool := programs.Nginx(t)
 	dir := t.TempDir()
 	writeAll(t, dir)
@@ -74,27 +77,28 @@ func TestAgreesWithNginx(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for _, c := range slices.Concat(lexerCases(), directiveCases(), routingCases(), dataCases(), upstreamCases(), listenCases()) {
+	for _, c := range slices.Concat(lexerCases(), directiveCases(), routingCases(), dataCases(), upstreamCases(),
+		listenCases()) {
 		conf := filepath.Join(dir, "nginx.conf")
 		if err := os.WriteFile(conf, []byte(c.wrapped(dir)), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		said, theirs := tried(t, tool, dir, conf)
+		output, theirs := tried(t, tool, dir, conf)
 		_, ours := Parse(conf, Options{Prefix: dir})
 		if want := c.verdict == both || c.verdict == stricter; (theirs == nil) != want {
-			t.Errorf("%s %q: nginx says %s, and accepts it: %v; the case says %v", c.level, c.text, said, theirs == nil, want)
+			t.Errorf("%s %q: nginx reports %s; accepted: %v, want %v", c.level, c.text, output, theirs == nil, want)
 		}
 		if want := c.verdict == both || c.verdict == laxer; (ours == nil) != want {
-			t.Errorf("%s %q: %v; want it accepted: %v", c.level, c.text, ours, want)
+			t.Errorf("%s %q: %v; want accepted: %v", c.level, c.text, ours, want)
 		}
 		if (c.verdict == stricter || c.verdict == laxer) != (c.why != "") {
-			t.Errorf("%s %q: a reason is missing, or not needed", c.level, c.text)
+			t.Errorf("%s %q: missing or superfluous reason", c.level, c.text)
 		}
 	}
 }
 
-// nginx says the names of directives that it does not know, as it has read them.
-func TestWordsAreThoseOfNginx(t *testing.T) {
+// nginx's error for an unknown directive contains its name as the lexer read it.
+func TestLexerReadsWordsAsNginx(t *testing.T) {
 	tool := programs.Nginx(t)
 	dir := t.TempDir()
 	for written, want := range words() {
@@ -102,18 +106,19 @@ func TestWordsAreThoseOfNginx(t *testing.T) {
 		if err := os.WriteFile(conf, []byte(written+" ;"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		said, _ := tried(t, tool, dir, conf) // it always fails
-		if !strings.Contains(said, fmt.Sprintf("unknown directive \"%s\" in", want)) {
-			t.Errorf("%s: want it read as %q; nginx says %s", written, want, said)
+		output, _ := tried(t, tool, dir, conf) // it always fails
+		if !strings.Contains(output, fmt.Sprintf("unknown directive \"%s\" in", want)) {
+			t.Errorf("%s: want %q; nginx reports %s", written, want, output)
 		}
 	}
 }
 
-// writeAll writes files that cases include.
+// writeAll writes the files that the cases include.
 func writeAll(t *testing.T, dir string) {
 	t.Helper()
 	for name, text := range map[string]string{
-		"some/a.conf": "gzip on;", "some/b.conf": "gzip_vary on;", "some/.c.conf": "nosuch;", "brace.conf": "}", "open.conf": "types {",
+		"some/a.conf": "gzip on;", "some/b.conf": "gzip_vary on;", "some/.c.conf": "nosuch;", "brace.conf": "}",
+		"open.conf":    "types {",
 		"unended.conf": "gzip on", "empty.conf": "", "types.conf": "text/html html;", "cased.conf": "a 1; b 2;",
 		"loop.conf": "include loop.conf;",
 	} {
@@ -127,7 +132,7 @@ func writeAll(t *testing.T, dir string) {
 	}
 }
 
-// lexerCases have every rule of words, quotes, escapes, comments and ends.
+// lexerCases cover words, quotes, escapes, comments and ends.
 func lexerCases() []aCase {
 	long := strings.Repeat("x", 4000)
 	return []aCase{
@@ -200,7 +205,7 @@ func lexerCases() []aCase {
 	}
 }
 
-// directiveCases have names, contexts, arguments and units.
+// directiveCases cover names, contexts, arguments and units.
 func directiveCases() []aCase {
 	return []aCase{
 		{"", neither, "events {} nosuch;", ""},
@@ -371,7 +376,7 @@ func directiveCases() []aCase {
 	}
 }
 
-// routingCases have servers, locations and what is in them.
+// routingCases cover servers, locations and their contents.
 func routingCases() []aCase {
 	return []aCase{
 		{"http", both, "server { listen 127.0.0.1:28080; listen 28081; listen *:28082; listen [::1]:28083; listen unix:@dir/u; }", ""},
@@ -568,7 +573,7 @@ func routingCases() []aCase {
 	}
 }
 
-// dataCases have maps, zones, caches and what names them.
+// dataCases cover maps, zones, caches and their uses.
 func dataCases() []aCase {
 	return []aCase{
 		{"http", both, "map $host $a { default x; a b; *.c d; ~e f; ~*^g$ $host; \\default i; hostnames; volatile; }", ""},
@@ -657,7 +662,7 @@ func dataCases() []aCase {
 	}
 }
 
-// upstreamCases have what is in upstream blocks.
+// upstreamCases cover the contents of upstream blocks.
 func upstreamCases() []aCase {
 	return []aCase{
 		{"upstream", both, "server 127.0.0.1:1 weight=2 max_fails=0 fail_timeout=5s max_conns=3 backup; server 127.0.0.1 down;", ""},

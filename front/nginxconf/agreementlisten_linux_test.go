@@ -1,6 +1,6 @@
 package nginxconf
 
-// listenCases are about addresses and sockets.
+// listenCases cover addresses and sockets.
 func listenCases() []aCase {
 	return []aCase{
 		{"http", both, "server { listen 127.0.0.1:28080 rcvbuf=8k sndbuf=4096 fastopen=10; }", ""},

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// What a server costs to read is not to depend on how many there are: what inherits looks for hundreds of names in the blocks around it.
+// The time per server must not depend on the number of servers, although inheritance searches the
+// outer blocks for hundreds of names.
 func BenchmarkParse(b *testing.B) {
 	for _, servers := range []int{100, 2000} {
 		b.Run(fmt.Sprintf("servers=%d", servers), func(b *testing.B) {
