@@ -15,7 +15,8 @@ func BenchmarkParse(b *testing.B) {
 			for i := range servers {
 				fmt.Fprintf(&text, "server { listen 8080; server_name s%d.example.com; root /srv/%[1]d;\n", i)
 				for j := range 10 {
-					fmt.Fprintf(&text, "location /%d/ { proxy_pass http://127.0.0.1:8081; proxy_set_header Host $host; }\n", j)
+					fmt.Fprintf(&text,
+						"location /%d/ { proxy_pass http://127.0.0.1:8081; proxy_set_header Host $host; }\n", j)
 				}
 				text.WriteString("}\n")
 			}

@@ -29,7 +29,8 @@ func (t *translator) listens(s *scope, server *directive) []listen {
 	for _, d := range s.own("listen") {
 		if slices.Contains(d.args[1:], "quic") {
 			// HTTP/3 has its own sockets: the parameter does not mean TCP
-			t.omit(d, "parameter \"quic\" is not supported: Go's standard library has no QUIC; browsers fall back to HTTP/2")
+			t.omit(d,
+				"parameter \"quic\" is not supported: Go's standard library has no QUIC; browsers fall back to HTTP/2")
 			continue
 		}
 		addrs, err := t.listenAddrs(d.args[0])

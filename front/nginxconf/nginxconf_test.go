@@ -45,8 +45,8 @@ http {
 /etc/sites/a:3: directive "root": no arguments, but 1 required
 /etc/sites/a:4: unexpected end of file in a block (missing "}")
 /etc/nginx.conf:7: directive "gzip": duplicate (first one at /etc/nginx.conf:5)
-/etc/nginx.conf:8: directive "perl_set": not supported: Perl is not supported (bind a Go handler)
-/etc/nginx.conf:12: directive "ssi": not supported: server-side includes are not supported
+/etc/nginx.conf:8: directive "perl_set": not supported: bind a Go handler instead
+/etc/nginx.conf:12: directive "ssi": not supported: pages are sent unmodified
 /etc/nginx.conf:15: directive "server_name": not allowed in http (allowed in: server)`; fmt.Sprint(err) != want {
 		t.Errorf("%v\nwant\n%s", err, want)
 	}
@@ -57,10 +57,10 @@ http {
 /etc/nginx.conf:5: directive "gzip": invalid value "maybe" (must be on or off)
 /etc/sites/b:1: directive "return": invalid status "1000" (must be a number, or a URL with http://, https:// or $scheme)
 /etc/nginx.conf:7: directive "gzip": duplicate (first one at /etc/nginx.conf:5)
-/etc/nginx.conf:8: directive "perl_set": not supported: Perl is not supported (bind a Go handler)
+/etc/nginx.conf:8: directive "perl_set": not supported: bind a Go handler instead
 /etc/nginx.conf:10: directive "listen": unknown parameter "speed=9"
 /etc/nginx.conf:11: directive "proxy_pass": invalid URL "a" (must begin with http:// or https://)
-/etc/nginx.conf:12: directive "ssi": not supported: server-side includes are not supported
+/etc/nginx.conf:12: directive "ssi": not supported: pages are sent unmodified
 /etc/nginx.conf:13: directive "gzip_static": always is not supported (use on, which respects Accept-Encoding)
 /etc/nginx.conf:15: directive "server_name": not allowed in http (allowed in: server)`; fmt.Sprint(err) != want {
 		t.Errorf("%v\nwant\n%s", err, want)
@@ -168,7 +168,8 @@ func TestLenientUnavailableVariables(t *testing.T) {
 	for _, decides := range []string{
 		"server { if ($connection) { return 403; } }", "map $connection $b { default 1; }",
 		"limit_req_zone $connection zone=a:1m rate=1r/s;",
-		"server { set $a $connection; }", "server { location / { proxy_cache_bypass $connection; proxy_pass http://a; } }",
+		"server { set $a $connection; }",
+		"server { location / { proxy_cache_bypass $connection; proxy_pass http://a; } }",
 	} {
 		if _, err := Parse("nginx.conf", Options{FS: oneFile(inHTTP(decides)), DefaultPort: 80,
 			Lenient: true}); err == nil || !strings.Contains(err.Error(), "$connection is not available") {

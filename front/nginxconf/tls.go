@@ -89,7 +89,9 @@ func (t *translator) curves(s *scope, config *tls.Config) {
 	for _, name := range strings.Split(d.args[0], ":") {
 		id, ok := ids[strings.ToLower(name)]
 		if !ok {
-			t.omit(d, "%s is not supported by crypto/tls (use X25519, prime256v1, secp384r1, secp521r1 or X25519MLKEM768)", shown(name))
+			t.omit(d,
+				"%s is not supported by crypto/tls (use X25519, prime256v1, secp384r1, secp521r1 or X25519MLKEM768)",
+				shown(name))
 			continue
 		}
 		config.CurvePreferences = append(config.CurvePreferences, id)
