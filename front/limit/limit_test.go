@@ -34,7 +34,7 @@ func TestRate(t *testing.T) {
 		{30_000, 1998, true},  // and by more than a minute: a millisecond's worth has
 		{30_000, 2998, false}, // from where it counts on
 	} {
-		excess, ok := z.Take("key", 2*limit.Unit, start.Add(time.Duration(c.ms)*time.Millisecond))
+		excess, ok := z.Acquire("key", 2*limit.Unit, start.Add(time.Duration(c.ms)*time.Millisecond))
 		if excess != c.excess || ok != c.ok {
 			t.Errorf("%d: at %d ms: %d, %v, want %d, %v", i, c.ms, excess, ok, c.excess, c.ok)
 		}
@@ -50,12 +50,12 @@ func TestRate(t *testing.T) {
 // Looking changes nothing.
 func TestLook(t *testing.T) {
 	z, now := rate(t, limit.Config{Rate: 1}), time.Now()
-	if z.Look("key", now) != 0 || z.Len() != 0 {
+	if z.Check("key", now) != 0 || z.Len() != 0 {
 		t.Error("a key that is not known has something")
 	}
-	_, _ = z.Take("key", 0, now)
+	_, _ = z.Acquire("key", 0, now)
 	for range 3 {
-		if n := z.Look("key", now); n != limit.Unit {
+		if n := z.Check("key", now); n != limit.Unit {
 			t.Errorf("%d, want one request", n)
 		}
 	}
@@ -68,8 +68,8 @@ func TestRates(t *testing.T) {
 		}
 	}
 	z := rate(t, limit.Config{Rate: 1e9})
-	_, _ = z.Take("key", 0, time.UnixMilli(0))
-	if excess, ok := z.Take("key", 0, time.UnixMilli(1<<60)); excess != 0 || !ok {
+	_, _ = z.Acquire("key", 0, time.UnixMilli(0))
+	if excess, ok := z.Acquire("key", 0, time.UnixMilli(1<<60)); excess != 0 || !ok {
 		t.Errorf("after a long time: %d, %v", excess, ok)
 	}
 }
@@ -78,15 +78,15 @@ func TestRates(t *testing.T) {
 func TestBounded(t *testing.T) {
 	z, now := rate(t, limit.Config{Rate: 1, Bytes: 64 << 10}), time.Now()
 	for i := range 100_000 {
-		_, _ = z.Take(fmt.Sprintf("key %d", i), 0, now)
-		if _, ok := z.Take("often", 0, now); ok && i > 0 {
+		_, _ = z.Acquire(fmt.Sprintf("key %d", i), 0, now)
+		if _, ok := z.Acquire("often", 0, now); ok && i > 0 {
 			t.Fatalf("after %d keys one that came again was forgotten", i)
 		}
 	}
 	if n := z.Len(); n < 100 || n > 64<<10/160 {
 		t.Errorf("%d keys in 64 KB", n)
 	}
-	if _, ok := z.Take(strings.Repeat("x", 64<<10), 0, now); ok {
+	if _, ok := z.Acquire(strings.Repeat("x", 64<<10), 0, now); ok {
 		t.Error("a key that is longer than a table was counted")
 	}
 }
@@ -133,7 +133,7 @@ func TestManyAtOnce(t *testing.T) {
 		all.Go(func() {
 			for i := range 2000 {
 				key := fmt.Sprint(i % 100)
-				_, _ = z.Take(fmt.Sprint(w, i), 0, time.Now())
+				_, _ = z.Acquire(fmt.Sprint(w, i), 0, time.Now())
 				if n.Enter(key, 2) {
 					n.Leave(key)
 				}
@@ -150,6 +150,6 @@ func BenchmarkTake(b *testing.B) {
 	z := rate(b, limit.Config{Rate: 1e6})
 	b.ReportAllocs()
 	for b.Loop() {
-		_, _ = z.Take("192.0.2.1", 1<<40, time.Now())
+		_, _ = z.Acquire("192.0.2.1", 1<<40, time.Now())
 	}
 }

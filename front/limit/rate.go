@@ -40,7 +40,7 @@ func NewRate(c Config) (*Rate, error) {
 }
 
 // Look returns what the excess is with another request, which it does not count yet.
-func (z *Rate) Look(key string, now time.Time) (excess int64) {
+func (z *Rate) Check(key string, now time.Time) (excess int64) {
 	s := z.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -51,7 +51,7 @@ func (z *Rate) Look(key string, now time.Time) (excess int64) {
 }
 
 // Take counts a request unless the excess with it is more than burst. It returns the excess.
-func (z *Rate) Take(key string, burst int64, now time.Time) (excess int64, ok bool) {
+func (z *Rate) Acquire(key string, burst int64, now time.Time) (excess int64, ok bool) {
 	s := z.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()

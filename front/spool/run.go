@@ -129,9 +129,9 @@ func (s *Spool) note(err error) {
 	s.mu.Unlock()
 	switch {
 	case begins:
-		s.config.Say(err.Error() + "; lines wait, and are dropped when too many do")
+		s.config.Report(err.Error() + "; lines wait, and are dropped when too many do")
 	case ends:
-		s.config.Say(fmt.Sprintf("lines are written again; %d were lost", lost))
+		s.config.Report(fmt.Sprintf("lines are written again; %d were lost", lost))
 	}
 }
 

@@ -56,7 +56,7 @@ type Config struct {
 
 	// Say is told of trouble and of its end, in a few words; nil for nobody. It must not wait. It may be
 	// called by whoever writes.
-	Say func(text string)
+	Report func(text string)
 }
 
 // A Spool is an io.Writer of lines. Make one with New, and Close it.
@@ -98,8 +98,8 @@ func New(out io.WriteCloser, config Config) *Spool {
 	if config.Limit <= 0 {
 		config.Limit = DefaultLimit
 	}
-	if config.Say == nil {
-		config.Say = func(string) {}
+	if config.Report == nil {
+		config.Report = func(string) {}
 	}
 	s := &Spool{
 		config: config, out: out,
@@ -131,7 +131,7 @@ func (s *Spool) Write(lines []byte) (int, error) {
 	why, tell := s.cause, s.troubled()
 	s.mu.Unlock()
 	if tell {
-		s.config.Say("lines are dropped: " + why.Error())
+		s.config.Report("lines are dropped: " + why.Error())
 	}
 	return len(lines), nil
 }

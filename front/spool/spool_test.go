@@ -144,7 +144,7 @@ func TestGather(t *testing.T) {
 func TestBlocked(t *testing.T) {
 	out, told := newSink(), make(said, 10)
 	out.gate = make(chan struct{})
-	s := spool.New(out, spool.Config{Limit: 20, Lost: lost, Say: told.say})
+	s := spool.New(out, spool.Config{Limit: 20, Lost: lost, Report: told.say})
 	fmt.Fprint(s, "first\n")
 	<-out.inside // and blocked
 	fmt.Fprint(s, "second\n", "third\n")
@@ -167,7 +167,7 @@ func TestBlocked(t *testing.T) {
 func TestFull(t *testing.T) {
 	out, told := newSink(), make(said, 10)
 	out.room = 8
-	s := spool.New(out, spool.Config{Say: told.say})
+	s := spool.New(out, spool.Config{Report: told.say})
 	fmt.Fprint(s, "first\n")
 	<-out.inside
 	fmt.Fprint(s, "second\n")
@@ -214,7 +214,7 @@ func TestReopen(t *testing.T) {
 	first.room = 9 // "one\n" and a part of the next
 	told := make(said, 10)
 	var fail error
-	s := spool.New(first, spool.Config{Say: told.say, Gather: time.Hour, Open: func() (io.WriteCloser, error) { return second, fail }})
+	s := spool.New(first, spool.Config{Report: told.say, Gather: time.Hour, Open: func() (io.WriteCloser, error) { return second, fail }})
 	fmt.Fprint(s, "one\n", "two or three\n")
 	fail = errors.New("no such folder")
 	if err := s.Reopen(t.Context()); !errors.Is(err, fail) {

@@ -172,7 +172,7 @@ func openErrorFile(l *front.ErrorLog, logs *logBook, v voice) (*errorFile, error
 			Patience: logPatience,
 			Open:     func() (io.WriteCloser, error) { return logs.open(path) },
 			Lost:     func(n int, why error) []byte { return fmt.Appendf(nil, "tare: %d lines lost here: %v\n", n, why) },
-			Say:      func(text string) { v.say("error log: " + text) },
+			Report:   func(text string) { v.say("error log: " + text) },
 		})})
 	}
 	return e, nil

@@ -79,7 +79,7 @@ func (s *fileServer) openLog(env Env, powers *privilege.Plan) error {
 		Gather:   gatherLines,
 		Patience: logPatience,
 		Lost:     s.plan.format.Lost,
-		Say:      func(text string) { s.voice.say("access log: " + text) },
+		Report:   func(text string) { s.voice.say("access log: " + text) },
 	}
 	switch s.plan.accessLog {
 	case "":
