@@ -45,7 +45,7 @@ func TestLongLinesAreWritten(t *testing.T) {
 // A log that takes nothing does not stop requests, and says how many lines it lacks, in its own format.
 func TestLostLinesAreLogged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for escape, want := range map[Escape]string{EscapeDefault: `"1 lines lost: nothing is taken from it, or too slowly"`, EscapeJSON: `"lost":1`} {
+		for escape, want := range map[Escape]string{EscapeDefault: `"1 lines lost: the output accepts nothing, or too little"`, EscapeJSON: `"lost":1`} {
 			out := &stuck{gate: make(chan struct{})}
 			h := newFront(t, Config{
 				LogFormats: []LogFormat{{Name: "f", Text: "$arg_x", Escape: escape}},

@@ -360,7 +360,7 @@ func TestReplacesHaveNames(t *testing.T) {
 func TestPassErrors(t *testing.T) {
 	uri := front.Text("/x")
 	for name, p := range map[string]front.Pass{
-		"leads nowhere": {}, "no protocol": {To: "127.0.0.1:1", Protocol: 9}, "no port": {To: "127.0.0.1:0"}, "want 1.0 or 1.1": {To: "127.0.0.1:1", Version: "2"},
+		"leads nowhere": {}, "no protocol": {To: "127.0.0.1:1", Protocol: 9}, "invalid port": {To: "127.0.0.1:0"}, "want 1.0 or 1.1": {To: "127.0.0.1:1", Version: "2"},
 		"field name": {To: "127.0.0.1:1", Header: []front.Field{{Name: "a b"}}}, "cannot be sent": {To: "127.0.0.1:1", Header: []front.Field{{Name: "a", Value: "b\r\nc"}}},
 		"no variable": {To: "127.0.0.1:1", Header: []front.Field{{Name: "a", Value: "$nothing"}}}, "where a request ends": {To: "127.0.0.1:1", Header: []front.Field{{Name: "Transfer-Encoding", Value: "chunked"}}},
 		"no other server": {To: "127.0.0.1:1", Next: upstream.Next{Statuses: []int{418}}}, "below zero": {To: "127.0.0.1:1", ReadTimeout: -1}, "no effect": {To: "127.0.0.1:1", Ignore: []string{"X-Any"}},

@@ -14,7 +14,7 @@ func TestReferers(t *testing.T) {
 	for want, r := range map[string]Referers{
 		"no referers are valid":     {None: true},
 		`"a*b" is no name`:          {Names: []string{"a*b/x"}},
-		"the regular expression":    {Names: []string{"~("}},
+		"invalid regular expression":    {Names: []string{"~("}},
 		`nginx.conf:7: valid refer`: {Patterns: []string{"("}},
 	} {
 		if _, err := New(config(&r)); err == nil || !strings.Contains(err.Error(), want) {

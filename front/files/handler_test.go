@@ -361,15 +361,15 @@ func TestListing(t *testing.T) {
 func TestConfigErrors(t *testing.T) {
 	s := newSite(t)
 	for want, c := range map[string]files.Config{
-		"no directory":      {},
-		"no such file":      {Dir: s.path("none")},
-		`"../x" cannot be`:  {Dir: s.dir, Index: []string{"../x"}},
-		`"a/b" cannot be`:   {Dir: s.dir, Index: []string{"a/b"}},
-		`"" cannot be`:      {Dir: s.dir, Index: []string{""}},
-		`"Etag" is set`:     {Dir: s.dir, Header: http.Header{"etag": {"x"}}},
-		"invalid value":     {Dir: s.dir, Header: http.Header{"X": {"a\r\nb: c"}}},
-		"invalid field":     {Dir: s.dir, Header: http.Header{"X Y": {"a"}}},
-		"invalid Cache-Con": {Dir: s.dir, CacheControl: "a\nb"},
+		"missing Dir":         {},
+		"no such file":        {Dir: s.path("none")},
+		`invalid name "../x"`: {Dir: s.dir, Index: []string{"../x"}},
+		`invalid name "a/b"`:  {Dir: s.dir, Index: []string{"a/b"}},
+		`invalid name ""`:     {Dir: s.dir, Index: []string{""}},
+		`field "Etag" must`:   {Dir: s.dir, Header: http.Header{"etag": {"x"}}},
+		"invalid value":       {Dir: s.dir, Header: http.Header{"X": {"a\r\nb: c"}}},
+		"invalid field":       {Dir: s.dir, Header: http.Header{"X Y": {"a"}}},
+		"invalid Cache-Con":   {Dir: s.dir, CacheControl: "a\nb"},
 	} {
 		h, err := files.New(c)
 		if err == nil {

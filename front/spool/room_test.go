@@ -109,7 +109,7 @@ func TestStalled(t *testing.T) {
 		synctest.Wait()
 		fmt.Fprint(s, "after\n")
 		closeSpool(t, s)
-		if want := "first\nsecond\nlost 103: nothing is taken from it, or too slowly\nafter\n"; out.String() != want {
+		if want := "first\nsecond\nlost 103: the output accepts nothing, or too little\nafter\n"; out.String() != want {
 			t.Errorf("got %q, want %q", out, want)
 		}
 	})

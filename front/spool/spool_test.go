@@ -150,15 +150,15 @@ func TestBlocked(t *testing.T) {
 	fmt.Fprint(s, "second\n", "third\n")
 	fmt.Fprint(s, "0123456789\n0123456789\n", "fourth\n")
 	fmt.Fprint(s, "too much\n")
-	told.want(t, "lines are dropped: nothing is taken from it, or too slowly")
+	told.want(t, "dropping lines: the output accepts nothing, or too little")
 	if n := s.Lost(); n != 4 {
 		t.Errorf("%d lost, want 4", n)
 	}
 	close(out.gate)
-	told.want(t, "lines are written again; 4 were lost")
+	told.want(t, "writing lines again; 4 were lost")
 	fmt.Fprint(s, "after\n")
 	closeSpool(t, s)
-	if want := "first\nsecond\nthird\nlost 4: nothing is taken from it, or too slowly\nafter\n"; out.String() != want {
+	if want := "first\nsecond\nthird\nlost 4: the output accepts nothing, or too little\nafter\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out, want)
 	}
 }
@@ -171,10 +171,10 @@ func TestFull(t *testing.T) {
 	fmt.Fprint(s, "first\n")
 	<-out.inside
 	fmt.Fprint(s, "second\n")
-	told.want(t, "disk full; lines wait, and are dropped when too many do")
+	told.want(t, "disk full; lines wait, and are dropped when the queue is full")
 	fmt.Fprint(s, "third\n")
 	out.set(func() { out.room = -1 })
-	told.want(t, "lines are written again; 0 were lost")
+	told.want(t, "writing lines again; 0 were lost")
 	closeSpool(t, s)
 	if out.String() != "first\nsecond\nthird\n" {
 		t.Errorf("got %q", out)
@@ -220,7 +220,7 @@ func TestReopen(t *testing.T) {
 	if err := s.Reopen(t.Context()); !errors.Is(err, fail) {
 		t.Errorf("got %v", err)
 	}
-	told.want(t, "disk full; lines wait, and are dropped when too many do")
+	told.want(t, "disk full; lines wait, and are dropped when the queue is full")
 	fail = nil
 	if err := s.Reopen(t.Context()); err != nil {
 		t.Fatal(err)
