@@ -27,7 +27,7 @@ import (
 //	24, 42 upstreams' nonsense              TestHostileUpstreams, TestSilentUpstreams
 //	31-33, 36 records of FastCGI            TestKilledApplication, and the fuzz targets of internal/wire/fcgi
 //	37, 38, 43 what one connection may ask  the server's tests
-//	39 work that grows faster than its input  TestManyRanges of front/files, and FuzzCleanPath
+//	39 work that grows faster than its input  TestResponseToManyRanges of front/files, and FuzzCleanPath
 //	41 what clients' keys may take          the tests of front/limit, and TestLimitKeysAreBounded
 //	46 memory that is used again            all tests, with -tags poison
 //	47 what is asked twice                  TestNext

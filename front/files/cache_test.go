@@ -10,8 +10,8 @@ func resourceOf(key string, bytes int) *resource {
 	return &resource{key: key, identity: &variant{content: make([]byte, bytes)}}
 }
 
-// A cache never holds more than it may, and what is asked for stays.
-func TestCacheIsBounded(t *testing.T) {
+// The cache stays within its limits, and keeps what is requested.
+func TestCacheStaysWithinItsLimits(t *testing.T) {
 	const most, size = 100, 10_000
 	c := newCache(most, 50*(size+resourceWeight+10))
 	told := func() {}
@@ -51,13 +51,14 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
-func TestCacheForgets(t *testing.T) {
+func TestCacheRemovesKeys(t *testing.T) {
 	c := newCache(100, 1<<20)
 	for _, k := range []string{"/", "/a", "/a/", "/a/b", "/a/b/c", "/ab"} {
 		c.put(resourceOf(k, 1), func() {})
 	}
 	c.removeBelow("/a/")
-	for k, want := range map[string]bool{"/": true, "/a": true, "/a/": false, "/a/b": false, "/a/b/c": false, "/ab": true} {
+	for k, want := range map[string]bool{"/": true, "/a": true, "/a/": false, "/a/b": false, "/a/b/c": false,
+		"/ab": true} {
 		if got := c.get(k) != nil; got != want {
 			t.Errorf("%s: %v", k, got)
 		}
@@ -77,7 +78,7 @@ func TestCacheForgets(t *testing.T) {
 	}
 }
 
-func TestCacheIsShared(t *testing.T) {
+func TestCacheIsSafeForConcurrentUse(t *testing.T) {
 	c := newCache(50, 1<<20)
 	var all sync.WaitGroup
 	for w := range 4 {

@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// meddled is a file that something happens to when it is read for the nth time.
+// meddled is a file that changes when it is read for the n-th time.
 type meddled struct {
 	*os.File
 	reads  int
@@ -26,16 +26,16 @@ func (m *meddled) ReadAt(p []byte, at int64) (int, error) {
 	return n, err
 }
 
-// What is read is the file as it was at one moment, whatever happens while it is read.
+// The bytes read are those of one moment, whatever happens during reading.
 func TestReadIsOfOneMoment(t *testing.T) {
 	const size = 1000
 	old, fresh := bytes.Repeat([]byte("o"), size), bytes.Repeat([]byte("n"), size)
 	long := time.Now().Add(-time.Hour)
 	for _, test := range []struct {
 		name string
-		// meddle is told which read has just been made.
+		// meddle receives the number of the last read.
 		meddle func(t *testing.T, path string, read int)
-		want   []byte // nil: it is not held in memory
+		want   []byte // nil means that it is not in memory
 	}{
 		{name: "nothing", meddle: func(*testing.T, string, int) {}, want: old},
 		{name: "written to", meddle: func(t *testing.T, path string, read int) {
@@ -67,7 +67,7 @@ func TestReadIsOfOneMoment(t *testing.T) {
 			defer f.Close()
 			m := &meddled{f, 0, func(read int) { test.meddle(t, path, read) }}
 			v := &variant{}
-			for v.stamp.size == 0 || !v.stamp.ripe(time.Now()) { // then its times tell
+			for v.stamp.size == 0 || !v.stamp.ripe(time.Now()) { // then its times are reliable
 				time.Sleep(time.Millisecond)
 				if v.stamp, err = stampOf(m); err != nil {
 					t.Fatal(err)
@@ -83,8 +83,8 @@ func TestReadIsOfOneMoment(t *testing.T) {
 	}
 }
 
-// What changes twice within a tick of the clock has the same times. It shows in what is read the second time.
-func TestReadTwice(t *testing.T) {
+// Two changes within a tick of the clock have the same times. Reading twice detects them.
+func TestReadingTwiceDetectsFastChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x")
 	put(t, path, []byte("old"), time.Now())
 	f, err := os.Open(path)
@@ -110,7 +110,7 @@ func TestReadTwice(t *testing.T) {
 	}
 }
 
-// timeless is a file whose times do not change, and are young.
+// timeless is a file whose recent times do not change.
 type timeless struct {
 	meddled
 	fs.FileInfo
@@ -123,8 +123,8 @@ func (f *timeless) Size() int64                { return 3 }
 func (f *timeless) Sys() any                   { return nil }
 func (f *timeless) Name() string               { return "x" }
 
-// Times that are young are not believed.
-func TestYoungTimesAreNotBelieved(t *testing.T) {
+// Recent times are not trusted.
+func TestRecentTimesAreNotTrusted(t *testing.T) {
 	for range 100 {
 		path := filepath.Join(t.TempDir(), "x")
 		put(t, path, []byte("old"), time.Now())
@@ -143,7 +143,7 @@ func TestYoungTimesAreNotBelieved(t *testing.T) {
 			t.Fatal(err)
 		}
 		if time.Since(young.modified) >= settle {
-			continue // it was too slow to be young
+			continue // too slow for a recent time
 		}
 		if string(v.content) != "new" || !res.unripe {
 			t.Errorf("%q, to be looked at soon: %v", v.content, res.unripe)
@@ -160,8 +160,8 @@ func put(t *testing.T, path string, content []byte, modified time.Time) {
 	}
 }
 
-// A resource of a file that was young is not taken for right because its times are the same.
-func TestUnripeIsReadAgain(t *testing.T) {
+// A resource that was recently changed is loaded again, even if its times are equal.
+func TestUnripeResourceIsLoadedAgain(t *testing.T) {
 	h := handlerOf(t, "x.txt", "content")
 	ask := func() string {
 		w := httptest.NewRecorder()
@@ -183,8 +183,8 @@ func TestUnripeIsReadAgain(t *testing.T) {
 	}
 }
 
-// An event that comes while a file is looked at makes what was found good for a short time only.
-func TestEventWhileLoading(t *testing.T) {
+// After an event during loading, a resource is valid for a short time only.
+func TestEventDuringLoadingShortensValidity(t *testing.T) {
 	h := handlerOf(t, "x.txt", strings.Repeat("x", 10))
 	if h.watch == nil {
 		t.Skip(h.WatchError().Error())
@@ -221,8 +221,8 @@ func handlerOf(t *testing.T, name, content string) *Handler {
 	return h
 }
 
-// A descriptor that comes back to what has been forgotten is closed.
-func TestRetiredKeepsNothing(t *testing.T) {
+// A descriptor that returns to a removed resource is closed.
+func TestRetiredVariantClosesDescriptors(t *testing.T) {
 	h := handlerOf(t, "x.txt", "x")
 	open := func() *os.File {
 		o, err := h.tree.open("x.txt")

@@ -20,8 +20,8 @@ func rate(t testing.TB, c limit.Config) *limit.Rate {
 	return z
 }
 
-// The numbers are nginx's for "rate=2r/s", "burst=2".
-func TestRate(t *testing.T) {
+// nginx's numbers for "rate=2r/s", "burst=2".
+func TestRateIsThatOfNginx(t *testing.T) {
 	z, start := rate(t, limit.Config{Name: "two", Rate: 2}), time.Unix(1_000_000, 0)
 	for i, c := range []struct {
 		ms     int64
@@ -30,9 +30,9 @@ func TestRate(t *testing.T) {
 	}{
 		{0, 0, true}, {0, 1000, true}, {0, 2000, true}, {0, 3000, false}, {1, 2998, false},
 		{500, 2000, true}, {500, 3000, false}, {1500, 1000, true}, {100_000, 0, true},
-		{99_000, 1000, true},  // the clock is a second late: nothing has leaked
-		{30_000, 1998, true},  // and by more than a minute: a millisecond's worth has
-		{30_000, 2998, false}, // from where it counts on
+		{99_000, 1000, true},  // the clock is a second slow: nothing has leaked
+		{30_000, 1998, true},  // by more than a minute: one millisecond has leaked
+		{30_000, 2998, false}, // counting continues from there
 	} {
 		excess, ok := z.Acquire("key", 2*limit.Unit, start.Add(time.Duration(c.ms)*time.Millisecond))
 		if excess != c.excess || ok != c.ok {
@@ -47,8 +47,8 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// Looking changes nothing.
-func TestLook(t *testing.T) {
+// Check changes nothing.
+func TestCheckChangesNothing(t *testing.T) {
 	z, now := rate(t, limit.Config{Rate: 1}), time.Now()
 	if z.Check("key", now) != 0 || z.Len() != 0 {
 		t.Error("a key that is not known has something")
@@ -61,9 +61,10 @@ func TestLook(t *testing.T) {
 	}
 }
 
-func TestRates(t *testing.T) {
+func TestRatesOutOfRangeAreRejected(t *testing.T) {
 	for _, r := range []float64{0, -1, 0.0009, 1e9 + 1, 2e9, math.NaN(), math.Inf(1)} {
-		if _, err := limit.NewRate(limit.Config{Name: "z", Rate: r}); err == nil || !strings.Contains(err.Error(), `"z"`) {
+		if _, err := limit.NewRate(limit.Config{Name: "z", Rate: r}); err == nil ||
+			!strings.Contains(err.Error(), `"z"`) {
 			t.Errorf("%v: %v", r, err)
 		}
 	}
@@ -74,8 +75,8 @@ func TestRates(t *testing.T) {
 	}
 }
 
-// However many keys come, what is held is bounded; those that come again are not forgotten.
-func TestBounded(t *testing.T) {
+// The number of keys is limited, and the ones in use are kept.
+func TestKeysOfRateAreLimited(t *testing.T) {
 	z, now := rate(t, limit.Config{Rate: 1, Bytes: 64 << 10}), time.Now()
 	for i := range 100_000 {
 		_, _ = z.Acquire(fmt.Sprintf("key %d", i), 0, now)
@@ -91,7 +92,7 @@ func TestBounded(t *testing.T) {
 	}
 }
 
-func TestConns(t *testing.T) {
+func TestConnsCountsByKey(t *testing.T) {
 	z := limit.NewConns(limit.Config{})
 	for i, want := range []bool{true, true, false} {
 		if z.Enter("a", 2) != want {
@@ -113,8 +114,8 @@ func TestConns(t *testing.T) {
 	}
 }
 
-// Nobody who is in is forgotten for another.
-func TestConnsBounded(t *testing.T) {
+// A key in use is never removed for another.
+func TestKeysOfConnsAreLimited(t *testing.T) {
 	z, in := limit.NewConns(limit.Config{Bytes: 32 << 10}), 0
 	for i := range 10_000 {
 		if z.Enter(fmt.Sprint(i), 1) {
@@ -126,7 +127,7 @@ func TestConnsBounded(t *testing.T) {
 	}
 }
 
-func TestManyAtOnce(t *testing.T) {
+func TestConcurrentUse(t *testing.T) {
 	z, n := rate(t, limit.Config{Rate: 1, Bytes: 16 << 10}), limit.NewConns(limit.Config{})
 	var all sync.WaitGroup
 	for w := range 4 {
@@ -146,7 +147,7 @@ func TestManyAtOnce(t *testing.T) {
 	}
 }
 
-func BenchmarkTake(b *testing.B) {
+func BenchmarkAcquire(b *testing.B) {
 	z := rate(b, limit.Config{Rate: 1e6})
 	b.ReportAllocs()
 	for b.Loop() {
