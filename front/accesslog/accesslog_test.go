@@ -148,7 +148,7 @@ func TestPanicIsLogged(t *testing.T) {
 		func() {
 			defer func() {
 				if recover() != http.ErrAbortHandler { //nolint:errorlint // the same value
-					t.Error("it did not panic")
+					t.Error("missing panic")
 				}
 			}()
 			h.ServeHTTP(httptest.NewRecorder(), request("GET", "/"))

@@ -30,7 +30,7 @@ type nobody struct {
 func (n nobody) Sent() (http.Header, string) { return n.header, "" }
 
 func (n nobody) Prepare(cache.OriginRequest) (cache.Fetch, error) {
-	n.t.Error("the origin was asked")
+	n.t.Error("the origin received a request")
 	return nil, errOrigin
 }
 

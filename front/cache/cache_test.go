@@ -42,7 +42,7 @@ func TestVariantsAreLimited(t *testing.T) {
 			synctest.Wait()
 		}
 		if n, _, _ := s.cache.Len(); n > 32 {
-			t.Errorf("%d variants are kept", n)
+			t.Errorf("%d variants are stored", n)
 		}
 		s.get("X: "+strings.Repeat("x", 99)).want(t, cache.StateHit, 200, "x")
 	})
@@ -59,7 +59,7 @@ func TestMethodsThatAreStored(t *testing.T) {
 			t.Errorf("HEAD got %+v", g)
 		}
 		if m := s.lastRequest().Method; m != "GET" {
-			t.Errorf("the origin was asked with %s, want GET", m)
+			t.Errorf("the origin received %s, want GET", m)
 		}
 		synctest.Wait()
 		s.get().want(t, cache.StateHit, 200, "GET")
@@ -78,13 +78,13 @@ func TestMethodsThatAreStored(t *testing.T) {
 		})
 		s.request("HEAD", url)
 		if m := s.lastRequest().Method; m != "HEAD" {
-			t.Errorf("the origin was asked with %s, want HEAD", m)
+			t.Errorf("the origin received %s, want HEAD", m)
 		}
 		synctest.Wait()
 		s.get().want(t, cache.StateMiss, 200, "GET")
 	})
 	if _, err := cache.Compile(cache.Policy{Methods: []string{"GET", "POST"}}); err == nil {
-		t.Error("answers to POST are kept")
+		t.Error("responses to POST are stored")
 	}
 }
 
@@ -185,10 +185,10 @@ func TestConditionsAndRanges(t *testing.T) {
 				synctest.Wait()
 			}
 			if h := s.lastRequest().Header; len(h) > 0 {
-				t.Errorf("the origin was asked with %v", h)
+				t.Errorf("the origin received %v", h)
 			}
 			if s.requests() != 1 {
-				t.Errorf("the origin was asked %d times", s.requests())
+				t.Errorf("the origin received %d requests", s.requests())
 			}
 		})
 	}
@@ -236,7 +236,7 @@ func TestSkipAndNoStore(t *testing.T) {
 		s.get().want(t, cache.StateHit, 200, "two")
 		s.query(cache.Query{NoStore: true}, "GET", url+"2", "Range: bytes=0-0").want(t, cache.StateMiss, 200, "two")
 		if s.lastRequest().Header.Get("Range") == "" {
-			t.Error("the origin was not asked for the range, though nothing would be kept")
+			t.Error("the origin did not receive the range, although nothing is stored")
 		}
 		synctest.Wait()
 		s.request("GET", url+"2").want(t, cache.StateMiss, 200, "two")
@@ -314,19 +314,19 @@ func TestPurgeRemovesResponses(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := s.cache.Purge("http://a.example/a/1"); n != 2 {
-			t.Errorf("%d were purged, want 2", n)
+			t.Errorf("%d responses purged, want 2", n)
 		}
 		if n := s.cache.PurgePrefix("http://a.example/a/"); n != 2 {
-			t.Errorf("%d were purged, want 2", n)
+			t.Errorf("%d responses purged, want 2", n)
 		}
 		s.request("GET", urls[2]).want(t, cache.StateHit, 200, "x")
 		s.request("GET", urls[1]).want(t, cache.StateMiss, 200, "x")
 		synctest.Wait()
 		if n := s.cache.PurgePrefix(""); n != 3 {
-			t.Errorf("%d were purged, want 3", n)
+			t.Errorf("%d responses purged, want 3", n)
 		}
 		if n, memory, disk := s.cache.Len(); n != 0 || memory != 0 || disk != 0 {
-			t.Errorf("%d answers are left, with %d and %d bytes", n, memory, disk)
+			t.Errorf("%d responses are left, with %d and %d bytes", n, memory, disk)
 		}
 	})
 }
@@ -344,7 +344,7 @@ func TestInactiveResponseIsRemoved(t *testing.T) {
 		}
 		time.Sleep(75 * time.Second)
 		if n, memory, _ := s.cache.Len(); n != 0 || memory != 0 {
-			t.Errorf("%d answers are left, with %d bytes", n, memory)
+			t.Errorf("%d responses are left, with %d bytes", n, memory)
 		}
 	})
 }
@@ -368,10 +368,10 @@ func TestPopularResponsesOutlastOthers(t *testing.T) {
 			}
 		}
 		if g := s.request("GET", "http://a.example/hot"); g.state != cache.StateHit {
-			t.Errorf("what was asked for often is gone: %s", g.state)
+			t.Errorf("the popular response is gone: %s", g.state)
 		}
 		if n, _, _ := s.cache.Len(); n < 150 {
-			t.Errorf("%d answers are kept, want more", n)
+			t.Errorf("%d responses are stored, want more", n)
 		}
 	})
 }
@@ -385,7 +385,7 @@ func TestNameIsAStructuredField(t *testing.T) {
 			defer s.cache.Close()
 			s.responds(200, "x")
 			if got := s.get().header.Get("Cache-Status"); got != want+"; fwd=uri-miss" {
-				t.Errorf("%q is told as %s, want %s", name, got, want)
+				t.Errorf("%q is sent as %s, want %s", name, got, want)
 			}
 		})
 	}
@@ -402,11 +402,11 @@ func TestConnectionFieldsAreNotStored(t *testing.T) {
 		g.want(t, cache.StateHit, 200, "x")
 		for _, name := range []string{"Connection", "X-One", "Keep-Alive", "Transfer-Encoding", "Trailer"} {
 			if g.header.Get(name) != "" {
-				t.Errorf("%s was kept", name)
+				t.Errorf("%s was stored", name)
 			}
 		}
 		if g.header.Get("X-Three") != "3" {
-			t.Error("X-Three was not kept")
+			t.Error("X-Three was not stored")
 		}
 	})
 }
@@ -451,13 +451,13 @@ func TestWholeResponseIsStored(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer a.Close()
-		asked := false
+		fetched := false
 		w := &whole{httptest.NewRecorder(), 4, func() {
-			asked = true
+			fetched = true
 			s.get().want(t, cache.StateHit, 200, "body")
 		}}
-		if err := a.Send(w, r); err != nil || !asked {
-			t.Errorf("%v, asked again %v", err, asked)
+		if err := a.Send(w, r); err != nil || !fetched {
+			t.Errorf("%v, fetched again: %v", err, fetched)
 		}
 	})
 }

@@ -99,7 +99,7 @@ func TestResponsesSurviveRestart(t *testing.T) {
 			}
 		}
 		if n := s.cache.PurgePrefix("http://a.example/"); n != 3 {
-			t.Errorf("%d were purged, want 3", n)
+			t.Errorf("%d responses purged, want 3", n)
 		}
 	})
 	if n := len(filesIn(t, config.Dir)); n != 0 {
@@ -230,7 +230,7 @@ func TestTruncatedFileIsNotServedAsComplete(t *testing.T) {
 		}
 		for _, fields := range [][]string{nil, {`If-None-Match: "other"`}, {"Range: bytes=1-"}} {
 			if g := s.get(fields...); g.err == nil && g.state == cache.StateHit {
-				t.Errorf("%q got %d bytes of %d as if they were all", fields, len(g.body), 64<<10)
+				t.Errorf("%q: %d bytes of %d without an error", fields, len(g.body), 64<<10)
 			}
 		}
 	})
@@ -253,7 +253,7 @@ func TestResponseReadFromDiskIsActive(t *testing.T) {
 		}
 		time.Sleep(75 * time.Second)
 		if n, _, _ := s.cache.Len(); n != 0 {
-			t.Errorf("%d answers are left", n)
+			t.Errorf("%d responses are left", n)
 		}
 	})
 }
@@ -275,7 +275,7 @@ func TestDiskIsLimited(t *testing.T) {
 			total += info.Size()
 		}
 		if n, _, disk := s.cache.Len(); n < 50 || disk > room || total > room {
-			t.Errorf("%d answers take %d bytes on disk, which are %d", n, disk, total)
+			t.Errorf("%d responses: %d bytes counted on disk, %d used", n, disk, total)
 		}
 	})
 }
@@ -283,7 +283,7 @@ func TestDiskIsLimited(t *testing.T) {
 // MinFree stays free: nothing is written, and responses in memory are served.
 func TestMinFreeStaysFree(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("how much is free is known on Linux only")
+		t.Skip("free space is known on Linux only")
 	}
 	onDisk(t, cache.Config{MinFree: 1 << 62}, cache.Policy{}, func(t *testing.T, s *site, dir string) {
 		s.responds(200, "small", fresh)
@@ -296,7 +296,7 @@ func TestMinFreeStaysFree(t *testing.T) {
 			synctest.Wait()
 		}
 		if names := filesIn(t, dir); len(names) > 0 {
-			t.Errorf("there are files: %v", names)
+			t.Errorf("unexpected files: %v", names)
 		}
 	})
 }
@@ -326,7 +326,7 @@ func TestFullDiskDoesNotAffectClients(t *testing.T) {
 			synctest.Wait()
 		}
 		if names := filesIn(t, dir); len(names) > 0 {
-			t.Errorf("there are files: %v", names)
+			t.Errorf("unexpected files: %v", names)
 		}
 		s.responds(200, "small", fresh)
 		s.request("GET", "http://a.example/small")
@@ -400,7 +400,7 @@ func TestPurgeAfterRestartReadsKeys(t *testing.T) {
 	})
 	onDisk(t, config, cache.Policy{}, func(t *testing.T, s *site, _ string) {
 		if n := s.cache.PurgePrefix("http://a.example/a/"); n != 2 {
-			t.Errorf("%d were purged, want 2", n)
+			t.Errorf("%d responses purged, want 2", n)
 		}
 		s.request("GET", "http://a.example/b").want(t, cache.StateHit, 200, "x")
 	})

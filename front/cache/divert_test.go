@@ -95,7 +95,7 @@ func TestBackgroundUpdateSendsOneRequest(t *testing.T) {
 		s.get().want(t, cache.StateStale, 200, "old")
 		synctest.Wait()
 		if n := s.requests(); n != 2 {
-			t.Errorf("the origin was asked %d times, want 2", n)
+			t.Errorf("the origin received %d requests, want 2", n)
 		}
 		s.responds(200, "new", `Etag: "v2"`, fresh)
 		s.get().want(t, cache.StateMiss, 200, "new")

@@ -69,9 +69,9 @@ func (p *pieces) Close() error { return nil }
 // inPieces makes the origin respond with such a body.
 func inPieces(length int64, err error, body ...string) func(*http.Request) (*http.Response, error) {
 	return func(r *http.Request) (*http.Response, error) {
-		answer := response(200, "", fresh)
-		answer.Body, answer.ContentLength = &pieces{r.Context(), body, err}, length
-		return answer, nil
+		resp := response(200, "", fresh)
+		resp.Body, resp.ContentLength = &pieces{r.Context(), body, err}, length
+		return resp, nil
 	}
 }
 
@@ -85,7 +85,7 @@ func TestOneRequestFetchesForAll(t *testing.T) {
 			(<-others).want(t, cache.StateHit, 200, "body")
 		}
 		if s.requests() != 1 {
-			t.Errorf("the origin was asked %d times, want once", s.requests())
+			t.Errorf("the origin received %d requests, want 1", s.requests())
 		}
 	})
 }
@@ -115,7 +115,7 @@ func TestOneRequestUpdatesStaleResponse(t *testing.T) {
 			(<-others).want(t, cache.StateHit, 200, "new")
 		}
 		if s.requests() != 2 {
-			t.Errorf("the origin was asked %d times, want twice", s.requests())
+			t.Errorf("the origin received %d requests, want 2", s.requests())
 		}
 	})
 }
@@ -137,7 +137,7 @@ func TestOtherVariantsDoNotWait(t *testing.T) {
 		s.request("GET", "http://a.example/y", "X: slow2").want(t, cache.StateMiss, 200, "/yslow2")
 		s.request("GET", "http://a.example/X", "X: 0").want(t, cache.StateMiss, 200, "/X0")
 		if d := time.Since(start); d != 0 {
-			t.Errorf("they waited for %v", d)
+			t.Errorf("requests waited for %v", d)
 		}
 		(<-slow).want(t, cache.StateMiss, 200, "/xslow")
 	})
@@ -183,7 +183,7 @@ func TestFailureOfLeaderIsItsOwn(t *testing.T) {
 			}
 		}
 		if s.requests() != 2 {
-			t.Errorf("the origin was asked %d times, want twice", s.requests())
+			t.Errorf("the origin received %d requests, want 2", s.requests())
 		}
 	})
 }
@@ -200,7 +200,7 @@ func TestPanicOfLeaderReleasesOthers(t *testing.T) {
 		go func() {
 			defer func() {
 				if recover() == nil {
-					t.Error("the panic was not passed on")
+					t.Error("the panic was not propagated")
 				}
 			}()
 			s.get()
@@ -229,13 +229,13 @@ func TestFetchContinuesAfterLeaderDisconnects(t *testing.T) {
 				time.Sleep(after)
 				cancel()
 				if g := <-first; !errors.Is(g.err, context.Canceled) {
-					t.Errorf("the first one got %+v", g)
+					t.Errorf("the leader got %+v", g)
 				}
 				for range 5 {
 					(<-others).want(t, cache.StateHit, 200, "abc")
 				}
 				if s.requests() != 1 {
-					t.Errorf("the origin was asked %d times, want once", s.requests())
+					t.Errorf("the origin received %d requests, want 1", s.requests())
 				}
 			})
 		})
@@ -256,7 +256,7 @@ func TestAbandonedFetchEnds(t *testing.T) {
 		s.query(cache.Query{Context: ctx}, "GET", "http://a.example/x")
 		<-ended
 		if d := time.Since(begin); d > 2*time.Minute {
-			t.Errorf("it was fetched for %v", d)
+			t.Errorf("the fetch lasted %v", d)
 		}
 	})
 }
@@ -276,7 +276,7 @@ func TestBrokenBodyIsNotStored(t *testing.T) {
 				})
 				first, others := s.crowd(1), s.crowd(3)
 				if g := <-first; g.err == nil {
-					t.Errorf("the first one got %+v, want an error", g)
+					t.Errorf("the leader got %+v, want an error", g)
 				}
 				for range 3 {
 					if g := <-others; g.err != nil || g.body != "whole" {
@@ -302,7 +302,7 @@ func TestLockTimeoutEndsWait(t *testing.T) {
 			begin := time.Now()
 			s.get().want(t, cache.StateMiss, 200, "second")
 			if d := time.Since(begin); d != 2*time.Second {
-				t.Errorf("it waited for %v", d)
+				t.Errorf("the request waited for %v", d)
 			}
 			(<-first).want(t, cache.StateMiss, 200, "first")
 			synctest.Wait()
@@ -346,7 +346,7 @@ func TestUnstorableResponsesDoNotQueue(t *testing.T) {
 			(<-all).want(t, cache.StateMiss, 200, "body")
 		}
 		if d := time.Since(begin); d != 2*time.Second {
-			t.Errorf("it took %v, want one wait and one answer", d)
+			t.Errorf("%v passed, want one wait and one response", d)
 		}
 		begin = time.Now()
 		all = s.crowd(10)
@@ -354,7 +354,7 @@ func TestUnstorableResponsesDoNotQueue(t *testing.T) {
 			<-all
 		}
 		if d := time.Since(begin); d != time.Second {
-			t.Errorf("it took %v, want no wait for what is known not to be kept", d)
+			t.Errorf("%v passed, want no wait for an unstorable response", d)
 		}
 	})
 }
@@ -411,7 +411,7 @@ func TestTooLongBodyIsSentAndNotStored(t *testing.T) {
 					synctest.Wait()
 				}
 				if n, memory, _ := s.cache.Len(); n != 0 || memory != 0 {
-					t.Errorf("%d answers with %d bytes are kept", n, memory)
+					t.Errorf("%d responses with %d bytes are stored", n, memory)
 				}
 				if g := s.get("Range: bytes=1000000-1000001"); g.body != body[1000000:1000002] && g.body != body {
 					t.Errorf("a range got %d with %d bytes", g.status, len(g.body))
@@ -435,7 +435,7 @@ func TestConditionsOfUnstoredResponse(t *testing.T) {
 			t.Errorf("got %+v", g)
 		}
 		if n, _, _ := s.cache.Len(); n > 0 {
-			t.Errorf("%d answers are kept", n)
+			t.Errorf("%d responses are stored", n)
 		}
 	})
 }
@@ -452,7 +452,7 @@ func TestPanicOfBodyEndsResponse(t *testing.T) {
 			t.Errorf("got %+v, want an error", g)
 		}
 		if !strings.Contains(s.log.String(), "bomb.Read") {
-			t.Errorf("the log says %q, want where it panicked", s.log)
+			t.Errorf("log %q, want the place of the panic", s.log)
 		}
 	})
 }
@@ -469,9 +469,9 @@ func TestUnstoredResponseEndsWithItsRequest(t *testing.T) {
 		ended := make(chan struct{})
 		s.respondBy(func(r *http.Request) (*http.Response, error) {
 			context.AfterFunc(r.Context(), func() { close(ended) })
-			answer, err := inPieces(-1, nil, strings.Split(strings.Repeat("x", 1000), "")...)(r)
-			answer.Header.Set("Cache-Control", "no-store")
-			return answer, err
+			resp, err := inPieces(-1, nil, strings.Split(strings.Repeat("x", 1000), "")...)(r)
+			resp.Header.Set("Cache-Control", "no-store")
+			return resp, err
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(10*time.Second, cancel)
@@ -479,7 +479,7 @@ func TestUnstoredResponseEndsWithItsRequest(t *testing.T) {
 		s.query(cache.Query{Context: ctx}, "GET", "http://a.example/x")
 		<-ended
 		if d := time.Since(begin); d != 10*time.Second {
-			t.Errorf("it was fetched for %v", d)
+			t.Errorf("the fetch lasted %v", d)
 		}
 	})
 }

@@ -20,11 +20,11 @@ func TestFreshnessOfResponses(t *testing.T) {
 		policy cache.Policy
 		fresh  time.Duration // 0 means not stored
 	}{
-		{"nothing said", nil, cache.Policy{}, 0},
-		{"nothing said, Valid", nil, cache.Policy{Valid: []cache.Valid{{Statuses: []int{200}, For: time.Minute}}},
+		{"no directive", nil, cache.Policy{}, 0},
+		{"no directive, Valid", nil, cache.Policy{Valid: []cache.Valid{{Statuses: []int{200}, For: time.Minute}}},
 			time.Minute},
-		{"nothing said, Valid for all", nil, cache.Policy{Valid: []cache.Valid{{For: time.Minute}}}, time.Minute},
-		{"nothing said, Valid for others", nil,
+		{"no directive, Valid for all", nil, cache.Policy{Valid: []cache.Valid{{For: time.Minute}}}, time.Minute},
+		{"no directive, Valid for others", nil,
 			cache.Policy{Valid: []cache.Valid{{Statuses: []int{404}, For: time.Minute}}}, 0},
 		{"the first Valid counts", nil, cache.Policy{Valid: []cache.Valid{{Statuses: []int{200}},
 			{For: time.Minute}}}, 0},
@@ -167,7 +167,7 @@ func TestAgeCountsTimeAtOrigin(t *testing.T) {
 			return response(200, "x", "Cache-Control: max-age=60", "Age: 10"), nil
 		})
 		if g := s.get(); g.header.Get("Age") != "12" {
-			t.Errorf("Age %q of what has just come, want 12", g.header.Get("Age"))
+			t.Errorf("Age %q of a new response, want 12", g.header.Get("Age"))
 		}
 		time.Sleep(5 * time.Second)
 		if g := s.get(); g.state != cache.StateHit || g.header.Get("Age") != "17" || len(g.header["Age"]) != 1 {

@@ -27,14 +27,14 @@ func TestHeadHasItsOwnResponse(t *testing.T) {
 				got := s.request("HEAD", url)
 				got.want(t, state, 200, "")
 				if n := got.header.Get("Content-Length"); n != "5" {
-					t.Errorf("%s: a length of %q, want 5", state, n)
+					t.Errorf("%s: Content-Length %q, want 5", state, n)
 				}
 				synctest.Wait()
 			}
 			s.request("HEAD", url, `If-None-Match: "v1"`).want(t, cache.StateHit, 304, "")
 			got := s.request("HEAD", url, `If-None-Match: "v2"`)
 			if got.want(t, cache.StateHit, 200, ""); got.header.Get("Content-Length") != "5" {
-				t.Errorf("a length of %q, want 5", got.header.Get("Content-Length"))
+				t.Errorf("Content-Length %q, want 5", got.header.Get("Content-Length"))
 			}
 			s.get().want(t, cache.StateMiss, 200, "12345")
 			synctest.Wait()

@@ -60,7 +60,7 @@ func sameCases() []sameCase {
 	const etag, date = `Etag: "v1"`, "Last-Modified: Fri, 31 Dec 1999 00:00:00 GMT"
 	twice := []string{"GET", "GET"}
 	return []sameCase{
-		{name: "nothing said", use: "plain", requests: twice},
+		{name: "no directive", use: "plain", requests: twice},
 		{name: "max-age", use: "plain", fields: []string{hour}, requests: twice},
 		{name: "two seconds", use: "plain", fields: []string{seconds}, requests: twice, later: twice},
 		{name: "max-age=0", use: "valid", fields: []string{"Cache-Control: max-age=0"}, requests: twice},
@@ -123,7 +123,7 @@ func sameCases() []sameCase {
 		{name: "no longer so", use: "again", fields: []string{seconds, etag}, requests: twice, later: twice},
 		{name: "not revalidated", use: "plain", fields: []string{seconds, etag}, requests: twice, later: twice},
 		{name: "503", use: "stale", fields: []string{seconds}, requests: twice, later: twice, status: 503},
-		{name: "404 for a stale answer", use: "stale", fields: []string{seconds}, requests: twice, later: twice,
+		{name: "404 for a stale response", use: "stale", fields: []string{seconds}, requests: twice, later: twice,
 			status: 404},
 		{name: "502", use: "stale", fields: []string{seconds}, requests: twice, later: twice, status: 502},
 		{name: "nothing stale", use: "plain", fields: []string{seconds}, requests: twice, later: twice, status: 503},
@@ -229,13 +229,13 @@ func TestCacheBehavesLikeNginx(t *testing.T) {
 	theirOrigin, theirAddress := newCounter(t, cases)
 	ourOrigin, ourAddress := newCounter(t, cases)
 	theirs, ours := startNginx(t, theirAddress), startGateway(t, ourAddress)
-	round := func(asks func(*sameCase) []string) {
+	round := func(requestsOf func(*sameCase) []string) {
 		for i := range cases {
-			for _, ask := range asks(&cases[i]) {
+			for _, request := range requestsOf(&cases[i]) {
 				path := fmt.Sprintf("/%s/%d", cases[i].use, i)
-				want := responseTo(t, theirs, path, ask)
-				if got := responseTo(t, ours, path, ask); got != want {
-					t.Errorf("%s: %s\n nginx: %s\n  tare: %s", cases[i].name, ask, want, got)
+				want := responseTo(t, theirs, path, request)
+				if got := responseTo(t, ours, path, request); got != want {
+					t.Errorf("%s: %s\n nginx: %s\n  tare: %s", cases[i].name, request, want, got)
 				}
 			}
 		}

@@ -74,7 +74,7 @@ func TestKeyPurgedDuringSearchStaysPurged(t *testing.T) {
 		_, err = os.Stat(filepath.Join(dir, name))
 		want := what == "nothing" || what == "another"
 		if kept := err == nil; kept != want || c.index.has(id) != want {
-			t.Errorf("%s was forgotten, and the file is kept: %v, and known: %v", what, kept, c.index.has(id))
+			t.Errorf("%s was purged; file exists: %v, in the index: %v", what, kept, c.index.has(id))
 		}
 		c.Close()
 	}
@@ -98,13 +98,13 @@ func TestPurgeReadsHeadsOnly(t *testing.T) {
 	}
 	defer c.Close()
 	if n := c.PurgePrefix("another"); n != 0 {
-		t.Errorf("%d were purged, want none", n)
+		t.Errorf("%d responses purged, want none", n)
 	}
 	if n := c.PurgePrefix(writtenKey[:1]); n != 1 {
-		t.Errorf("%d were purged, want 1", n)
+		t.Errorf("%d responses purged, want 1", n)
 	}
 	if _, err := os.Stat(path); err == nil {
-		t.Error("the file is still there")
+		t.Error("the file still exists")
 	}
 }
 
@@ -143,6 +143,6 @@ func TestBodyIsCheckedOnce(t *testing.T) {
 		}
 	}
 	if _, err := c.disk.read(&file{name: name}, 0); err == nil {
-		t.Error("a body that has changed is not noticed")
+		t.Error("a changed body was not detected")
 	}
 }

@@ -29,8 +29,8 @@ type site struct {
 
 func newSite(t *testing.T, config cache.Config, policy cache.Policy) *site {
 	t.Helper()
-	said := new(logText)
-	c, err := cache.New(config, log.New(said, "", 0))
+	text := new(logText)
+	c, err := cache.New(config, log.New(text, "", 0))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -38,7 +38,7 @@ func newSite(t *testing.T, config cache.Config, policy cache.Policy) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &site{t: t, cache: c, rules: rules, log: said}
+	return &site{t: t, cache: c, rules: rules, log: text}
 }
 
 // logText is the cache's log.
@@ -113,9 +113,9 @@ func (v visit) Prepare(ask cache.OriginRequest) (cache.Fetch, error) {
 	return func(ctx context.Context) (*http.Response, error) {
 		v.site.mu.Lock()
 		v.site.received = append(v.site.received, r)
-		answer := v.site.response
+		respond := v.site.response
 		v.site.mu.Unlock()
-		return answer(r.WithContext(ctx))
+		return respond(r.WithContext(ctx))
 	}, nil
 }
 

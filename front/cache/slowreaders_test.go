@@ -122,16 +122,16 @@ func TestMemoryOfSlowReadersIsLimited(t *testing.T) {
 					}
 					synctest.Wait()
 					if used := heap() - before; used > 3*memory {
-						t.Errorf("%d MB of memory are held", used>>20)
+						t.Errorf("%d MB of memory are in use", used>>20)
 					}
 					if pending, loose := cache.Held(s.cache); pending > memory/4 || loose > memory/2 {
-						t.Errorf("%d bytes on their way, and %d that were evicted, are held", pending, loose)
+						t.Errorf("%d bytes on their way in and %d evicted bytes are in use", pending, loose)
 					}
 					close(h.release)
 					h.all.Wait()
 					synctest.Wait()
 					if pending, loose := cache.Held(s.cache); pending != 0 || loose != 0 {
-						t.Errorf("%d bytes on their way, and %d that were evicted, are held by nobody", pending, loose)
+						t.Errorf("%d bytes on their way in and %d evicted bytes have no reader", pending, loose)
 					}
 					s.cache.Close()
 				})
@@ -157,7 +157,7 @@ func TestSlowReadersShareABody(t *testing.T) {
 		}
 		synctest.Wait()
 		if n := s.requests(); n != 1 {
-			t.Errorf("the origin was asked %d times, want once", n)
+			t.Errorf("the origin received %d requests, want 1", n)
 		}
 		close(h.release)
 		h.all.Wait()

@@ -24,7 +24,7 @@ func TestNotModifiedRefreshesResponse(t *testing.T) {
 		g := s.get(`If-None-Match: "v0"`)
 		g.want(t, cache.StateRevalidated, 200, "body")
 		if h := s.lastRequest().Header; h.Get("If-None-Match") != `"v1"` || h.Get("If-Modified-Since") == "" {
-			t.Errorf("asked with %v", h)
+			t.Errorf("the origin received %v", h)
 		}
 		for range 2 {
 			if g.header.Get("X") != "new" || g.header.Get("Content-Type") != "a/b" ||
@@ -99,7 +99,7 @@ func TestStaleResponseReplacesErrors(t *testing.T) {
 		origin  func(*http.Request) (*http.Response, error)
 		does    bool
 	}{
-		{"an error, nothing said", cache.Stale{}, "", 11, fails(errOrigin), false},
+		{"an error, no directive", cache.Stale{}, "", 11, fails(errOrigin), false},
 		{"an error", cache.Stale{Error: true}, "", 11, fails(errOrigin), true},
 		{"an error, must-revalidate", cache.Stale{Error: true}, ", must-revalidate", 11, fails(errOrigin), false},
 		{"an error, proxy-revalidate", cache.Stale{Error: true}, ", proxy-revalidate", 11, fails(errOrigin), false},
@@ -182,7 +182,7 @@ func TestBackgroundUpdate(t *testing.T) {
 		time.Sleep(2 * time.Second)
 		s.get().want(t, cache.StateHit, 200, "new")
 		if s.requests() != 2 {
-			t.Errorf("the origin was asked %d times, want 2", s.requests())
+			t.Errorf("the origin received %d requests, want 2", s.requests())
 		}
 		time.Sleep(11 * time.Second)
 		s.respondBy(func(*http.Request) (*http.Response, error) { panic("origin") })
@@ -191,7 +191,7 @@ func TestBackgroundUpdate(t *testing.T) {
 		for _, want := range []string{"cache test: the origin panicked: origin\n", "stale_test.go"} {
 			// with the stack
 			if !strings.Contains(s.log.String(), want) {
-				t.Errorf("the log says %q, want %q in it", s.log, want)
+				t.Errorf("log %q, want %q in it", s.log, want)
 			}
 		}
 		before := s.log.String()
@@ -199,7 +199,7 @@ func TestBackgroundUpdate(t *testing.T) {
 		s.get().want(t, cache.StateStale, 200, "new")
 		synctest.Wait()
 		if now := s.log.String(); now != before {
-			t.Errorf("the log says %q of what is meant", now[len(before):])
+			t.Errorf("unexpected log %q", now[len(before):])
 		}
 		s.respondBy(func(*http.Request) (*http.Response, error) { return nil, errOrigin })
 		s.get().want(t, cache.StateStale, 200, "new")
@@ -250,7 +250,7 @@ func TestSlowUpdateHappensOnce(t *testing.T) {
 			}
 			time.Sleep(10 * time.Second)
 			if s.requests() != 2 {
-				t.Errorf("the origin was asked %d times, want 2", s.requests())
+				t.Errorf("the origin received %d requests, want 2", s.requests())
 			}
 			if g := s.get(); g.body == "old" || g.state != cache.StateHit {
 				t.Errorf("got %s %q", g.state, g.body)

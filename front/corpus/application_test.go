@@ -107,7 +107,7 @@ func (a *application) isFastCGI() bool {
 	return strings.HasPrefix(a.name, fastCGIPorts) || strings.Contains(a.name, "php")
 }
 
-// take returns what was received since the last call.
+// takeReceived returns what was received since the last call.
 func (a *application) takeReceived() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -166,17 +166,17 @@ func (a *application) serveHTTP(c net.Conn) {
 
 // respond responds to a request, and reports whether another one may follow.
 func (a *application) respond(c net.Conn, r *http.Request, in *bufio.Reader) bool {
-	answer := a.responseFile(strings.Split(r.RequestURI, "?")[0])
-	switch strings.TrimSpace(answer) {
+	file := a.responseFile(strings.Split(r.RequestURI, "?")[0])
+	switch strings.TrimSpace(file) {
 	case "hang":
 		_, _ = in.ReadByte() // until it is closed
 		return false
 	case "close":
 		return false
 	case "":
-		answer = fmt.Sprintf("HTTP/1.1 200 OK\nContent-Type: text/plain\n\n%s: %s %s\n", a.name, r.Method, r.RequestURI)
+		file = fmt.Sprintf("HTTP/1.1 200 OK\nContent-Type: text/plain\n\n%s: %s %s\n", a.name, r.Method, r.RequestURI)
 	}
-	head, body, _ := strings.Cut(answer, "\n\n")
+	head, body, _ := strings.Cut(file, "\n\n")
 	if status := strings.Fields(head)[1]; status != "304" && status != "204" &&
 		!strings.Contains(head, "Content-Length") {
 		head += fmt.Sprintf("\nContent-Length: %d", len(body))
@@ -226,18 +226,18 @@ func (a *application) serveFastCGI(c net.Conn) {
 			lines = append(lines, "stdin: "+summary(body))
 		}
 		a.keep(record("FastCGI", lines))
-		answer := a.responseFile(vars["SCRIPT_NAME"])
-		switch strings.TrimSpace(answer) {
+		file := a.responseFile(vars["SCRIPT_NAME"])
+		switch strings.TrimSpace(file) {
 		case "hang":
 			_, _ = in.ReadByte()
 			return
 		case "close":
 			return
 		case "":
-			answer = fmt.Sprintf("Content-Type: text/plain\n\n%s: %s %s?%s\n", a.name, vars["REQUEST_METHOD"],
+			file = fmt.Sprintf("Content-Type: text/plain\n\n%s: %s %s?%s\n", a.name, vars["REQUEST_METHOD"],
 				vars["SCRIPT_NAME"], vars["QUERY_STRING"])
 		}
-		head, text, _ := strings.Cut(answer, "\n\n")
+		head, text, _ := strings.Cut(file, "\n\n")
 		if err := writeFastCGI(c, strings.ReplaceAll(head, "\n", "\r\n")+"\r\n\r\n"+text); err != nil || !keep {
 			return
 		}
@@ -254,7 +254,7 @@ func readFastCGI(in io.Reader) (vars map[string]string, body []byte, keep bool, 
 		}
 		content := make([]byte, int(binary.BigEndian.Uint16(head[4:]))+int(head[6]))
 		if _, err := io.ReadFull(in, content); err != nil {
-			return nil, nil, false, fmt.Errorf("a record that ends early: %w", err)
+			return nil, nil, false, fmt.Errorf("truncated record: %w", err)
 		}
 		content = content[:len(content)-int(head[6])]
 		switch head[1] {
@@ -266,7 +266,7 @@ func readFastCGI(in io.Reader) (vars map[string]string, body []byte, keep bool, 
 			body = append(body, content...)
 			ended = len(content) == 0
 		default:
-			return nil, nil, false, fmt.Errorf("a record of type %d", head[1])
+			return nil, nil, false, fmt.Errorf("unexpected record type %d", head[1])
 		}
 	}
 	vars = make(map[string]string)

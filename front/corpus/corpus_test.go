@@ -49,26 +49,26 @@ func (s *site) compare(t *testing.T, etc string, fronts ...func(conf string) *fr
 		t.Fatal(err)
 	}
 	p := s.assign(t, dir)
-	var answers [][]*response
+	var responses [][]*response
 	var logs []string
 	for _, make_ := range fronts {
 		s.put(t, dir, p.substitute)
 		linkIncludes(t, etc, dir)
 		writeCertificates(t, s, dir)
-		t.Run(strings.Repeat("I", len(answers)+1), func(t *testing.T) {
+		t.Run(strings.Repeat("I", len(responses)+1), func(t *testing.T) {
 			for _, app := range p.apps {
 				app.open(t, dir)
 			}
 			f := make_(filepath.Join(dir, "etc/nginx/nginx.conf"))
 			f.start(t, p)
-			answers = append(answers, s.sendAll(t, p, f))
+			responses = append(responses, s.sendAll(t, p, f))
 			if testing.Verbose() {
-				s.show(t, p, answers[len(answers)-1])
+				s.show(t, p, responses[len(responses)-1])
 			}
 			f.end(t)
 			logs = append(logs, readLogs(t, dir))
 			if t.Failed() || testing.Verbose() {
-				t.Logf("%s: it said:\n%s\n%s", f.name, f.said.String(), readErrorLogs(dir))
+				t.Logf("%s: output:\n%s\n%s", f.name, f.output.String(), readErrorLogs(dir))
 			}
 		})
 		if t.Failed() {
@@ -76,7 +76,7 @@ func (s *site) compare(t *testing.T, etc string, fronts ...func(conf string) *fr
 		}
 	}
 	for i, r := range s.requests {
-		difference(t, s, r, p, answers[0][i], answers[1][i])
+		difference(t, s, r, p, responses[0][i], responses[1][i])
 	}
 	if s.differs["logs"] == "" && logs[0] != logs[1] {
 		t.Errorf("logs:\n nginx:\n%s\n tare:\n%s", p.restore(logs[0]), p.restore(logs[1]))
@@ -85,11 +85,11 @@ func (s *site) compare(t *testing.T, etc string, fronts ...func(conf string) *fr
 
 // sendAll sends all requests to a front.
 func (s *site) sendAll(t *testing.T, p *ports, f *front) []*response {
-	var answers []*response
+	var responses []*response
 	for _, r := range s.requests {
 		select {
 		case <-f.done:
-			t.Fatalf("%s has ended before %q:\n%s", f.name, r.title, p.restore(f.said.String()))
+			t.Fatalf("%s exited before %q:\n%s", f.name, r.title, p.restore(f.output.String()))
 		default:
 		}
 		if r.waits > 0 {
@@ -102,16 +102,16 @@ func (s *site) sendAll(t *testing.T, p *ports, f *front) []*response {
 				a.received = append(a.received, app.name+": "+text)
 			}
 		}
-		answers = append(answers, a)
+		responses = append(responses, a)
 	}
-	return answers
+	return responses
 }
 
 // show logs the responses of a front.
-func (s *site) show(t *testing.T, p *ports, answers []*response) {
+func (s *site) show(t *testing.T, p *ports, responses []*response) {
 	for i, r := range s.requests {
 		t.Logf("%s: %s %s://%s%s\n\t%s", r.title, r.method, r.scheme, r.host, r.target,
-			strings.Join(lines(s, r, p, answers[i], answers[i]), "\n\t"))
+			strings.Join(lines(s, r, p, responses[i], responses[i]), "\n\t"))
 	}
 }
 

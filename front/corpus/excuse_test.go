@@ -19,7 +19,7 @@ func checkExcuses(t *testing.T, r *request, p *ports, nginx, tare *response) {
 		}
 		ours, theirs := excusedPart(p, name, tare), excusedPart(p, name, nginx)
 		if ours == theirs {
-			t.Errorf("%s: @differs %s is not needed: both have %s", r.title, name, ours)
+			t.Errorf("%s: @differs %s is not needed: both are %s", r.title, name, ours)
 		}
 		want, ok := r.ours[name]
 		switch {

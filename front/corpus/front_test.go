@@ -24,9 +24,9 @@ type front struct {
 	name string
 	cmd  *exec.Cmd
 	// env lists the inherited descriptors.
-	env  func(count int) string
-	said bytes.Buffer
-	done <-chan struct{}
+	env    func(count int) string
+	output bytes.Buffer
+	done   <-chan struct{}
 }
 
 const firstPassed = 3
@@ -66,7 +66,7 @@ func (f *front) start(t *testing.T, p *ports) {
 		f.cmd.ExtraFiles = append(f.cmd.ExtraFiles, file)
 	}
 	f.cmd.Env = append(f.cmd.Env, f.env(len(f.cmd.ExtraFiles)))
-	f.cmd.Stdout, f.cmd.Stderr = &f.said, &f.said
+	f.cmd.Stdout, f.cmd.Stderr = &f.output, &f.output
 	f.done = testkit.Start(t, f.cmd).Done()
 	// The sockets accept connections before anybody serves them, so the pid file counts.
 	pid := filepath.Join(p.dir, "run/nginx.pid")
@@ -76,11 +76,11 @@ func (f *front) start(t *testing.T, p *ports) {
 		}
 		select {
 		case <-f.done:
-			t.Fatalf("%s has ended:\n%s", f.name, p.restore(f.said.String()))
+			t.Fatalf("%s exited:\n%s", f.name, p.restore(f.output.String()))
 		default:
 		}
 		if time.Now().After(late) {
-			t.Fatalf("%s does not write its pid", f.name)
+			t.Fatalf("%s did not write its pid file", f.name)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func (f *front) end(t *testing.T) {
 	select {
 	case <-f.done:
 	case <-time.After(patience):
-		t.Fatalf("%s does not end", f.name)
+		t.Fatalf("%s did not exit", f.name)
 	}
 	if !f.cmd.ProcessState.Success() {
 		t.Errorf("%s: %s", f.name, f.cmd.ProcessState)

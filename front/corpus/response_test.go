@@ -43,7 +43,7 @@ func send(r *request, address string) *response {
 	in := bufio.NewReader(c)
 	for before := ""; ; {
 		if _, err := io.WriteString(c, r.text()); err != nil {
-			return &response{err: "closed while it was asked"}
+			return &response{err: "closed during the request"}
 		}
 		resp, err := r.final(in)
 		if err != nil {

@@ -123,7 +123,7 @@ type checks struct {
 	last atomic.Int64 // start of the last check, in nanoseconds since the Handler was made
 }
 
-// check is a path with its stamp.
+// pathCheck is a path with its stamp.
 type pathCheck struct {
 	name  string
 	path  statPath

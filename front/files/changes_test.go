@@ -22,9 +22,9 @@ import (
 // detections runs a test with each way of detecting changes: by inotify, and by a check every
 // second.
 func detections(t *testing.T, f func(t *testing.T, limits files.Limits)) {
-	t.Run("told", func(t *testing.T) {
+	t.Run("watched", func(t *testing.T) {
 		if runtime.GOOS != "linux" {
-			t.Skip("directories are watched on Linux only")
+			t.Skip("watching requires Linux")
 		}
 		f(t, files.Limits{})
 	})
@@ -175,7 +175,7 @@ func TestChangeWhileSentIsDetected(t *testing.T) {
 				s.must(err)
 				defer resp.Body.Close()
 				if _, err = io.ReadFull(resp.Body, make([]byte, 1000)); err != nil || resp.ContentLength != size {
-					t.Fatalf("%v, %d bytes promised", err, resp.ContentLength)
+					t.Fatalf("%v, Content-Length %d", err, resp.ContentLength)
 				}
 				s.must(change(s))
 				n, err := io.Copy(io.Discard, resp.Body)
@@ -291,7 +291,7 @@ func TestDescriptorsAreLimitedAndClosed(t *testing.T) {
 	}
 	until(t, "descriptors given back", func() bool { return open() <= began+5 })
 	if open() == began {
-		t.Error("none is kept")
+		t.Error("no descriptor is idle")
 	}
 	for i := range 30 {
 		s.must(os.Remove(s.path("f" + strconv.Itoa(i))))
@@ -299,7 +299,7 @@ func TestDescriptorsAreLimitedAndClosed(t *testing.T) {
 	until(t, "descriptors of deleted files closed", func() bool { return open() == began })
 	s.must(h.Close())
 	if n := open(); n != 0 {
-		t.Errorf("%d descriptors are open after Close", n)
+		t.Errorf("%d open descriptors after Close", n)
 	}
 }
 

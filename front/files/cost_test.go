@@ -57,7 +57,7 @@ func TestAllocationsOfASmallFile(t *testing.T) {
 	})
 	for what, r := range map[string]*http.Request{"bare": r, "browser's": browser} {
 		if n := testing.AllocsPerRun(200, func() { w.serve(h, r) }); n > base+1 {
-			t.Errorf("a %s request: %v allocations beside the %v of a header", what, n-base, base)
+			t.Errorf("a %s request: %v allocations in addition to the %v of a header", what, n-base, base)
 		}
 	}
 }

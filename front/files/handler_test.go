@@ -26,7 +26,7 @@ func TestPreconditionsAndRanges(t *testing.T) {
 			first := ours.request(t, "GET", path)
 			etag := first.header.Get("Etag")
 			if !strings.HasPrefix(etag, `"`) || len(etag) < 10 {
-				t.Fatalf("%s: the entity tag is %q", path, etag)
+				t.Fatalf("%s: unexpected entity tag %q", path, etag)
 			}
 			const same, before = "Mon, 03 Feb 2020 04:05:06 GMT", "Mon, 03 Feb 2020 04:05:05 GMT"
 			for _, test := range []struct {
@@ -261,7 +261,7 @@ func TestFilesAreCompressedOnce(t *testing.T) {
 			again := ours.request(t, "GET", "/page.html", "Accept-Encoding: "+test.accept, "If-None-Match: "+
 				got.header.Get("Etag"))
 			if again.status != 304 || again.header.Get("Vary") != "Accept-Encoding" {
-				t.Errorf("%q: its own entity tag gives %d %v", test.accept, again.status, again.header)
+				t.Errorf("%q: its own entity tag results in %d %v", test.accept, again.status, again.header)
 			}
 			part := ours.request(t, "GET", "/page.html", "Accept-Encoding: "+test.accept, "Range: bytes=10-19",
 				"If-Range: "+got.header.Get("Etag"))
@@ -308,11 +308,11 @@ func TestEncodedSiblingsAreServed(t *testing.T) {
 			}
 			if got := ours.request(t, "GET", "/other.html", "Accept-Encoding: gzip"); got.body != "other" ||
 				got.header.Get("Vary") != "" {
-				t.Errorf("a directory is no sibling: %v", got)
+				t.Errorf("a directory was served as a sibling: %v", got)
 			}
 			if got := ours.request(t, "GET", "/page.html.gz"); got.body != "as gzip" ||
 				got.header.Get("Content-Encoding") != "" {
-				t.Errorf("a sibling by its own name: %v", got)
+				t.Errorf("request for the sibling itself: %v", got)
 			}
 		})
 }
@@ -349,25 +349,25 @@ func TestListingShowsDirectory(t *testing.T) {
 			last := -1
 			for i, at := range places(got.body, want...) {
 				if at <= last {
-					t.Errorf("%s: %s is not where it should be in\n%s", query, want[i], got.body)
+					t.Errorf("%s: %s is out of order in\n%s", query, want[i], got.body)
 				}
 				last = at
 			}
 			for _, not := range []string{"hidden", "away", "<&"} {
 				if strings.Contains(got.body, not) {
-					t.Errorf("%s: the page shows %q", query, not)
+					t.Errorf("%s: the page contains %q", query, not)
 				}
 			}
 		}
 		if got := ours.request(t, "GET", "/d/?sort=name&order=desc"); !strings.Contains(got.body,
 			`aria-sort="descending"><a href="?sort=name&amp;order=asc">`) {
-			t.Errorf("the order cannot be turned round:\n%s", got.body)
+			t.Errorf("the order cannot be reversed:\n%s", got.body)
 		}
 		if got := ours.request(t, "HEAD", "/d/"); got.status != 200 || got.body != "" {
 			t.Errorf("HEAD: %+v", got)
 		}
 		if got := ours.request(t, "GET", "/e/"); got.body != "index" {
-			t.Errorf("an index comes before a listing: %q", got.body)
+			t.Errorf("the index does not replace the listing: %q", got.body)
 		}
 		if got := ours.request(t, "GET", "/d"); got.status != 301 || got.header.Get("Location") != "d/" {
 			t.Errorf("without a slash: %d %q", got.status, got.header.Get("Location"))
@@ -375,7 +375,7 @@ func TestListingShowsDirectory(t *testing.T) {
 	})
 	onEach(t, s.handler(files.Config{}), func(t *testing.T, ours host) {
 		if got := ours.request(t, "GET", "/d/"); got.status != 403 || strings.Contains(got.body, "b.txt") {
-			t.Errorf("listings are off: %d %q", got.status, got.body)
+			t.Errorf("with listings disabled: %d %q", got.status, got.body)
 		}
 	})
 }
@@ -418,7 +418,7 @@ func TestCallerOwnsRoot(t *testing.T) {
 	s.must(h.Close())
 	s.must(h.Close())
 	if _, err := root.Stat("x.txt"); err != nil {
-		t.Errorf("Close has closed it: %v", err)
+		t.Errorf("Close has closed the root: %v", err)
 	}
 	if got := ours.request(t, "GET", "/x.txt"); got.status != 503 {
 		t.Errorf("after Close: %d", got.status)

@@ -88,7 +88,7 @@ func TestNothingEscapes(t *testing.T) {
 						status, body = got.status, got.body
 					}
 					if strings.Contains(body, secret) {
-						t.Fatalf("%q gives the secret", path)
+						t.Fatalf("%q returns the secret", path)
 					}
 					if status >= 500 {
 						t.Errorf("%q: %d", path, status)

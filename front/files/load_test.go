@@ -106,7 +106,7 @@ func TestReadingTwiceDetectsFastChanges(t *testing.T) {
 		}
 	}}
 	if b, _, err := readTwice(m, s, false); !errors.Is(err, errChanged) {
-		t.Errorf("%q %v, want that it has changed", b, err)
+		t.Errorf("%q %v, want errChanged", b, err)
 	}
 }
 
@@ -146,11 +146,11 @@ func TestRecentTimesAreNotTrusted(t *testing.T) {
 			continue // too slow for a recent time
 		}
 		if string(v.content) != "new" || !res.unripe {
-			t.Errorf("%q, to be looked at soon: %v", v.content, res.unripe)
+			t.Errorf("%q, unripe: %v", v.content, res.unripe)
 		}
 		return
 	}
-	t.Skip("this machine is too slow for files to be young")
+	t.Skip("the machine is too slow for this test")
 }
 
 func put(t *testing.T, path string, content []byte, modified time.Time) {
@@ -171,7 +171,7 @@ func TestUnripeResourceIsLoadedAgain(t *testing.T) {
 	ask()
 	res := h.cache.get("/x.txt")
 	if !res.unripe {
-		t.Skip("the machine was too slow for the file to be young")
+		t.Skip("the machine is too slow for this test")
 	}
 	res.identity.content = []byte("Content")
 	if got := ask(); got != "Content" {
@@ -179,7 +179,7 @@ func TestUnripeResourceIsLoadedAgain(t *testing.T) {
 	}
 	h.tick.Add(unwatchedTicks)
 	if got := ask(); got != "content" {
-		t.Errorf("its times are the same, and so is %q", got)
+		t.Errorf("with the same times, %q was not reloaded", got)
 	}
 }
 
@@ -202,7 +202,7 @@ func TestEventDuringLoadingShortensValidity(t *testing.T) {
 		res := &resource{}
 		l.setUntil(res)
 		if ticks := res.until.Load() - h.tick.Load(); (ticks <= unwatchedTicks) != happens {
-			t.Errorf("an event: %v, and the resource is good for %d ticks", happens, ticks)
+			t.Errorf("with an event: %v, the resource is valid for %d ticks", happens, ticks)
 		}
 	}
 }
@@ -235,17 +235,17 @@ func TestRetiredVariantClosesDescriptors(t *testing.T) {
 	kept, late := open(), open()
 	h.giveBack(v, kept)
 	if h.idle.Load() != 1 || v.files.take() != kept {
-		t.Fatal("it is not kept")
+		t.Fatal("the descriptor is not idle")
 	}
 	h.giveBack(v, kept)
 	v.files.retire()
 	h.giveBack(v, late)
 	for _, f := range []*os.File{kept, late} {
 		if _, err := f.Stat(); !errors.Is(err, fs.ErrClosed) {
-			t.Errorf("it is open: %v", err)
+			t.Errorf("the descriptor is open: %v", err)
 		}
 	}
 	if h.idle.Load() != 0 {
-		t.Errorf("%d are counted", h.idle.Load())
+		t.Errorf("%d idle descriptors are counted", h.idle.Load())
 	}
 }

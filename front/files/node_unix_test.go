@@ -40,7 +40,7 @@ func TestOnlyRegularFilesAreServed(t *testing.T) {
 			}
 			if got := ours.request(t, "GET", "/"); strings.Contains(got.body, "pipe") ||
 				strings.Contains(got.body, "null") {
-				t.Errorf("the page shows what is not served:\n%s", got.body)
+				t.Errorf("the page lists a file that is not served:\n%s", got.body)
 			}
 		})
 }

@@ -53,7 +53,7 @@ func TestMisreadNamesAreRejectedOnWindows(t *testing.T) {
 	for _, name := range []string{"a:b", `a\b`, "con", "CoN.txt", "nul .txt", "com1", "com¹.x", "lpt0", "conout$",
 		"a.", "a ", "aux.js", "x.txt::$DATA"} {
 		if !isMisread(name) {
-			t.Errorf("%q is taken for a plain name", name)
+			t.Errorf("%q is accepted", name)
 		}
 		want := 0
 		if runtime.GOOS == "windows" {
@@ -65,7 +65,7 @@ func TestMisreadNamesAreRejectedOnWindows(t *testing.T) {
 	}
 	for _, name := range []string{"console", "com", "com10", "x.con", "common.css", "a.b", "a b", "a-b"} {
 		if isMisread(name) {
-			t.Errorf("%q is refused", name)
+			t.Errorf("%q is rejected", name)
 		}
 	}
 }
@@ -109,7 +109,7 @@ func FuzzRange(f *testing.F) {
 		size = max(size, 0)
 		spans, err := parseRange(value, size)
 		if err != nil && spans != nil {
-			t.Fatalf("an error and %v", spans)
+			t.Fatalf("an error with %v", spans)
 		}
 		if len(spans) > maxRanges {
 			t.Fatalf("%d ranges", len(spans))
@@ -125,7 +125,7 @@ func FuzzRange(f *testing.F) {
 				}
 			}
 			if total += s.length; total > size {
-				t.Fatalf("%v are more than %d", spans, size)
+				t.Fatalf("%v: total length is greater than %d", spans, size)
 			}
 		}
 	})
@@ -192,7 +192,7 @@ func FuzzETags(f *testing.F) {
 			t.Fatalf("%q", list)
 		}
 		if listed(list, `"x"`, false) && !listed(list, `"x"`, true) {
-			t.Fatalf("%q: strong and not weak", list)
+			t.Fatalf("%q: strong match without weak match", list)
 		}
 	})
 }

@@ -76,7 +76,7 @@ func TestServePathLeavesUnmetConditionsToCaller(t *testing.T) {
 			w = httptest.NewRecorder()
 			r.URL.Path = test.path
 			if h.ServeHTTP(w, r); w.Code != test.status || w.Header().Get("Content-Length") != "0" {
-				t.Errorf("%s: the handler itself answers %d %v", test.path, w.Code, w.Header())
+				t.Errorf("%s: the handler itself sends %d %v", test.path, w.Code, w.Header())
 			}
 		}
 	}
@@ -112,7 +112,7 @@ func TestNoSymlinksHidesFiles(t *testing.T) {
 	h, err := files.New(files.Config{Dir: s.dir, NoSymlinks: true})
 	if runtime.GOOS != "linux" {
 		if err == nil {
-			t.Error("what cannot be told is promised")
+			t.Error("NoSymlinks is accepted without system support")
 		}
 		return
 	}

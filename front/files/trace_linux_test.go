@@ -81,6 +81,6 @@ func TestOpenedPaths(t *testing.T) {
 		}
 	}
 	if opened < 10 {
-		t.Errorf("the trace shows %d files opened: it is not what it should be", opened)
+		t.Errorf("the trace contains %d opened files", opened)
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Opening a pipe or device does not block, and no terminal becomes the controlling one.
+// openFlags: opening a pipe or device does not block, and no terminal becomes the controlling one.
 const openFlags = os.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 
 // openAny opens a file of any type. plain reports that the path has no symbolic link, even if

@@ -51,7 +51,7 @@ func TestRateIsThatOfNginx(t *testing.T) {
 func TestCheckChangesNothing(t *testing.T) {
 	z, now := rate(t, limit.Config{Rate: 1}), time.Now()
 	if z.Check("key", now) != 0 || z.Len() != 0 {
-		t.Error("a key that is not known has something")
+		t.Error("an unknown key has an excess")
 	}
 	_, _ = z.Acquire("key", 0, now)
 	for range 3 {
@@ -81,14 +81,14 @@ func TestKeysOfRateAreLimited(t *testing.T) {
 	for i := range 100_000 {
 		_, _ = z.Acquire(fmt.Sprintf("key %d", i), 0, now)
 		if _, ok := z.Acquire("often", 0, now); ok && i > 0 {
-			t.Fatalf("after %d keys one that came again was forgotten", i)
+			t.Fatalf("after %d keys a used one was removed", i)
 		}
 	}
 	if n := z.Len(); n < 100 || n > 64<<10/160 {
 		t.Errorf("%d keys in 64 KB", n)
 	}
 	if _, ok := z.Acquire(strings.Repeat("x", 64<<10), 0, now); ok {
-		t.Error("a key that is longer than a table was counted")
+		t.Error("a key longer than the table was counted")
 	}
 }
 
@@ -96,7 +96,7 @@ func TestConnsCountsByKey(t *testing.T) {
 	z := limit.NewConns(limit.Config{})
 	for i, want := range []bool{true, true, false} {
 		if z.Enter("a", 2) != want {
-			t.Errorf("%d is in: %v", i+1, !want)
+			t.Errorf("Enter %d returned %v", i+1, !want)
 		}
 	}
 	if !z.Enter("b", 1) {
@@ -104,13 +104,13 @@ func TestConnsCountsByKey(t *testing.T) {
 	}
 	z.Leave("a")
 	if !z.Enter("a", 2) {
-		t.Error("whoever leaves makes room")
+		t.Error("Leave does not make room")
 	}
 	for _, key := range []string{"a", "a", "b"} {
 		z.Leave(key)
 	}
 	if n := z.Len(); n != 0 {
-		t.Errorf("%d keys are held without anybody in", n)
+		t.Errorf("%d keys remain without requests", n)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestKeysOfConnsAreLimited(t *testing.T) {
 		}
 	}
 	if in == 0 || in > 32<<10/160 || z.Len() != in {
-		t.Errorf("%d are in, and %d held", in, z.Len())
+		t.Errorf("%d requests in progress, but %d keys", in, z.Len())
 	}
 }
 
@@ -143,7 +143,7 @@ func TestConcurrentUse(t *testing.T) {
 	}
 	all.Wait()
 	if n.Len() != 0 {
-		t.Errorf("%d are held", n.Len())
+		t.Errorf("%d keys remain", n.Len())
 	}
 }
 

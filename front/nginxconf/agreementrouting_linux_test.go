@@ -189,7 +189,7 @@ func routingCases() []aCase {
 		{"location", both, "proxy_pass $scheme://$host;", ""},
 		{"location", both, "proxy_pass ${scheme}://127.0.0.1/a;", ""},
 		{"location", neither, "proxy_pass ftp://127.0.0.1/a;", ""},
-		{"location", stricter, "proxy_pass http://127.0.0.1:1; empty_gif;", "who answers has to be known"},
+		{"location", stricter, "proxy_pass http://127.0.0.1:1; empty_gif;", "two content handlers are ambiguous"},
 		{"server", neither, "location ~ a { proxy_pass http://127.0.0.1:1/; }", ""},
 		{"server", neither, "location @a { proxy_pass http://127.0.0.1:1/; }", ""},
 		{"server", both, "location ~ (a) { proxy_pass http://127.0.0.1:1/$1; }", ""},

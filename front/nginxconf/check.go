@@ -31,7 +31,7 @@ func (c *checker) check(block []*directive, level string) []*directive {
 		if !c.wellFormed(d, level, first) {
 			continue
 		}
-		if d.hasBlock && s.becomes == honoured {
+		if d.hasBlock && s.support == supported {
 			if inner := within(d.name, level); inner != "" {
 				d.block = c.check(d.block, inner)
 			}
@@ -88,17 +88,17 @@ func (c *checker) wellFormed(d *directive, level string, first map[string]*direc
 func (c *checker) done(d *directive) bool {
 	s := d.spec
 	switch {
-	case s.becomes == noted:
+	case s.support == ignored:
 		c.report.note(d, "%s", s.remark)
-	case s.becomes == honoured:
+	case s.support == supported:
 	case d.isOff():
 	case s.harmless || d.name == "load_module" && isKnownModule(d.args[0]):
 		c.report.omit(d, "not supported: %s", s.remark)
 	default:
-		c.report.refuse(d, "not supported: %s", s.remark)
+		c.report.reject(d, "not supported: %s", s.remark)
 	}
 	// other rejected directives close what they are in, or open it again
-	return s.becomes != refused || !s.harmless
+	return s.support != rejected || !s.harmless
 }
 
 // isOff reports whether a directive's argument only states the default.

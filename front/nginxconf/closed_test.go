@@ -70,7 +70,7 @@ func TestLenientRejectedDirectiveClosesItsBlock(t *testing.T) {
 				t.Errorf("%s, %s: %d, want 503", name, d, got)
 			}
 			if got := statusOf(t, text, "http://x/b"); got != 200 {
-				t.Errorf("%s, %s: %d where it is not, want 200", name, d, got)
+				t.Errorf("%s, %s: %d elsewhere, want 200", name, d, got)
 			}
 		}
 	}

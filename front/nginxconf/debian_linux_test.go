@@ -50,7 +50,7 @@ func TestDebianConfigurationIsAccepted(t *testing.T) {
 	if cert := r.Config.Hosts[0].Listen[0].Certs; len(cert) != 1 ||
 		cert[0] != (front.CertFiles{Cert: "/etc/ssl/certs/ssl-cert-snakeoil.pem",
 			Key: "/etc/ssl/private/ssl-cert-snakeoil.key"}) {
-		t.Errorf("the certificates are %v", cert)
+		t.Errorf("unexpected certificates %v", cert)
 	}
 	site := r.Config.Hosts[1]
 	if len(site.Listen) != 2 || !site.Listen[1].Default || !site.Listen[1].IPv6Only || site.Listen[0].Addr != "*:80" ||

@@ -186,7 +186,7 @@ func TestContentHandlersAreNotInherited(t *testing.T) {
 		t.Errorf("incomplete /a: %+v", a)
 	}
 	if len(r.Config.Hosts[0].Steps) != 1 {
-		t.Errorf("the server has the steps %v", r.Config.Hosts[0].Steps)
+		t.Errorf("unexpected steps %v", r.Config.Hosts[0].Steps)
 	}
 }
 
@@ -209,7 +209,7 @@ func TestDirectiveOfNearestBlockCounts(t *testing.T) {
 	}
 	if a.Files.Types["f"] != "d/e" || len(a.Files.Types) != 1 || r.Config.Types["c"] != "a/b" ||
 		r.Config.Hosts[0].Defaults.Files.Types != nil {
-		t.Errorf("/a has the types %v, and all %v", a.Files.Types, r.Config.Types)
+		t.Errorf("types %v of /a, and %v of http", a.Files.Types, r.Config.Types)
 	}
 	if b.Gzip != nil || b.MaxBody != -1 || b.Pass.ReadTimeout.String() != "6s" ||
 		b.Pass.SendTimeout.String() != "7s" || b.Files.Root != "/s" ||

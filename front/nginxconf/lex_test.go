@@ -25,7 +25,7 @@ func TestWords(t *testing.T) {
 	for written, want := range words() {
 		l := newLexer("nginx.conf", []byte(written+" ;"))
 		if s, err := l.next(); err != nil || len(s.words) != 1 || s.words[0] != want || s.end != ';' {
-			t.Errorf("%s is read as %q ending in %q, %v; want %q", written, s.words, s.end, err, want)
+			t.Errorf("%s: got %q ending in %q, %v; want %q", written, s.words, s.end, err, want)
 		}
 	}
 }

@@ -52,7 +52,7 @@ func (t *translator) mapCase(e *directive, seen map[string]bool) front.Case {
 // literal rejects a dollar sign where nginx does not expand variables: a Text always does.
 func (t *translator) literal(e *directive, value string) front.Text {
 	if hasVariable(value) {
-		t.refuse(e, "literal dollar sign in %s is not supported", shown(value))
+		t.reject(e, "literal dollar sign in %s is not supported", shown(value))
 	}
 	return front.Text(value)
 }
@@ -76,7 +76,7 @@ func (t *translator) geo(d *directive) {
 		case e.name == "default":
 			m.Default = t.literal(e, e.args[0])
 		case e.name == "proxy", e.name == "proxy_recursive":
-			t.refuse(e, "not supported in geo (use set_real_ip_from and real_ip_header)")
+			t.reject(e, "not supported in geo (use set_real_ip_from and real_ip_header)")
 		case e.name == "delete":
 			t.geoDelete(e, &m, seen, ranges)
 		default:

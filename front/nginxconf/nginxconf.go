@@ -195,9 +195,9 @@ func (r *report) errorf(d *directive, format string, args ...any) {
 	r.add(&r.errs, d.message(format, args...))
 }
 
-// refuse reports an unsupported directive that may decide which clients get which response. A
+// reject reports an unsupported directive that may decide which clients get which response. A
 // lenient parser closes the block that contains it.
-func (r *report) refuse(d *directive, format string, args ...any) {
+func (r *report) reject(d *directive, format string, args ...any) {
 	if r.lenient {
 		format += " (requests that it applies to get 503)"
 		if !d.closes {

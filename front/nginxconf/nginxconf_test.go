@@ -86,7 +86,7 @@ func TestLenient(t *testing.T) {
 		t.Errorf("%q were ignored; want %q", ignored, want)
 	}
 	if logs := r.Config.Hosts[0].Locations[0].Logs; len(logs) != 1 || logs[0].Path != "/l" {
-		t.Errorf("the logs are %v; want the one that had a parameter too many", logs)
+		t.Errorf("got logs %v; want the one with the unsupported parameter", logs)
 	}
 	if _, err := Parse("nginx.conf", Options{FS: oneFile("events {} nosuch;"), Lenient: true}); err == nil {
 		t.Error("unknown directive accepted")

@@ -24,7 +24,7 @@ func TestListenWithQUICDoesNotAcceptTCP(t *testing.T) {
 			}
 		}
 		if len(h.Listen) == 0 {
-			t.Errorf("%v is at every address", h.Names)
+			t.Errorf("%v listens at every address", h.Names)
 		}
 	}
 	o.Lenient = false

@@ -11,27 +11,29 @@ import (
 
 // book is a Resolver with given names. It counts lookups.
 type book struct {
-	names map[string]string
-	asked map[string]int
+	names   map[string]string
+	lookups map[string]int
 }
 
 func (b *book) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
 	if _, ok := ctx.Deadline(); !ok || network != "ip" {
-		return nil, errors.New("asked for " + network + ", or for ever")
+		return nil, errors.New("lookup of " + network + ", or without a deadline")
 	}
-	b.asked[host]++
-	said, ok := b.names[host]
+	b.lookups[host]++
+	addresses, ok := b.names[host]
 	if !ok {
 		return nil, errors.New("no such host")
 	}
 	var addrs []netip.Addr
-	for word := range strings.FieldsSeq(said) {
+	for word := range strings.FieldsSeq(addresses) {
 		addrs = append(addrs, netip.MustParseAddr(word))
 	}
 	return addrs, nil
 }
 
-func newBook(names map[string]string) *book { return &book{names: names, asked: make(map[string]int)} }
+func newBook(names map[string]string) *book {
+	return &book{names: names, lookups: make(map[string]int)}
+}
 
 // listening returns the addresses of a configuration's sockets.
 func listening(b *book, text string) (addrs []string, err error) {
@@ -81,8 +83,8 @@ func TestNamesOfListenAreResolved(t *testing.T) {
 			t.Errorf("%s: %v; want an error with %q", text, err, want)
 		}
 	}
-	if b.asked["256.0.0.1"] != 0 || b.asked["$host"] != 0 {
-		t.Errorf("unexpected lookups: %v", b.asked)
+	if b.lookups["256.0.0.1"] != 0 || b.lookups["$host"] != 0 {
+		t.Errorf("unexpected lookups: %v", b.lookups)
 	}
 }
 
@@ -92,11 +94,11 @@ func TestNamesAreResolvedByEachParse(t *testing.T) {
 	const text = "server { listen a.test:81; listen A.test:82; }"
 	for _, addr := range []string{"10.0.0.1", "10.0.0.2"} {
 		b.names["a.test"] = addr
-		clear(b.asked)
+		clear(b.lookups)
 		got, err := listening(b, text)
 		if want := []string{addr + ":81", addr + ":82"}; err != nil || !slices.Equal(got, want) ||
-			b.asked["a.test"] != 1 {
-			t.Errorf("%q %v, lookups %v; want %q, one lookup", got, err, b.asked, want)
+			b.lookups["a.test"] != 1 {
+			t.Errorf("%q %v, lookups %v; want %q, one lookup", got, err, b.lookups, want)
 		}
 	}
 }

@@ -88,7 +88,7 @@ func (t *translator) condition(d *directive, s *scope, here *place) front.Step {
 	for _, i := range d.block {
 		if step := t.step(i, inner, here); step != nil {
 			c.Then = append(c.Then, step)
-		} else if i.spec.becomes == honoured {
+		} else if i.spec.support == supported {
 			others = true
 		}
 	}

@@ -21,13 +21,13 @@ const (
 	levelAny         = "any"
 )
 
-// becomes is what the translator does with a directive.
-type becomes int
+// support is what the translator does with a directive: "honoured", "noted" or "refused" in the table.
+type support int
 
 const (
-	honoured becomes = iota
-	noted
-	refused
+	supported support = iota
+	ignored
+	rejected
 )
 
 // spec is a row of directives.txt.
@@ -45,7 +45,7 @@ type spec struct {
 	block, blockMayBe bool
 	repeats           bool
 
-	becomes becomes
+	support support
 	// harmless marks a rejected directive that can be left out: it cannot decide which clients get
 	// which response.
 	harmless bool
@@ -136,7 +136,7 @@ func parseSpec(section, line string) *spec {
 	if i < 0 {
 		panic(fmt.Sprintf("nginxconf: BUG: a row of directives.txt says %q: %s", verdict, line))
 	}
-	s.becomes = becomes(i)
+	s.support = support(i)
 	return s
 }
 

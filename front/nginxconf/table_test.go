@@ -34,7 +34,7 @@ Other directives are unknown, and always errors.
 			section = s.section
 			b.WriteString("\n## " + section + "\n\n| directive | allowed in | support | remark |\n|---|---|---|---|\n")
 		}
-		word := []string{"supported", "ignored", "rejected"}[s.becomes]
+		word := []string{"supported", "ignored", "rejected"}[s.support]
 		if s.harmless {
 			word += ", harmless,"
 			if s.unless == nil {
@@ -87,7 +87,7 @@ func TestTable(t *testing.T) {
 			s.kind != "number" {
 			t.Errorf("%s: invalid arguments %s", s.name, s.arguments)
 		}
-		if s.remark == "" && s.becomes != honoured {
+		if s.remark == "" && s.support != supported {
 			t.Errorf("%s: missing remark", s.name)
 		}
 	}

@@ -31,7 +31,7 @@ func (t *translator) certificates(s *scope) []front.CertFiles {
 func (t *translator) plainFile(d *directive) bool {
 	if hasVariable(d.args[0]) || strings.HasPrefix(d.args[0], "data:") || strings.HasPrefix(d.args[0], "engine:") ||
 		strings.HasPrefix(d.args[0], "store:") {
-		t.refuse(d, "%s is not supported (use the name of a file, without variables)", shown(d.args[0]))
+		t.reject(d, "%s is not supported (use the name of a file, without variables)", shown(d.args[0]))
 		return false
 	}
 	return true

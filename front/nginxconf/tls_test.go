@@ -57,7 +57,7 @@ func TestCipherLists(t *testing.T) {
 		}
 	}
 	if _, unknown := selectCiphers("ECDHE-RSA-AES128-GCM-SHA256:DHE-RSA-AES128-GCM-SHA256:!DHE-DSS-AES128-SHA:HIGH"); !slices.Equal(unknown, []string{"DHE-RSA-AES128-GCM-SHA256"}) {
-		t.Errorf("%q are not there", unknown)
+		t.Errorf("unknown suites: %q", unknown)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestVerifyDepth(t *testing.T) {
 	for n, want := range map[int]bool{2: true, 3: true, 4: true, 5: false} {
 		// the client's own, the ones between, and the trusted one
 		if err := depth(s, "ssl_verify_depth", nil)(chain(n)); (err == nil) != want {
-			t.Errorf("depth 2, %d certificates: %v; want it accepted: %v", n, err, want)
+			t.Errorf("depth 2, %d certificates: %v; want accepted: %v", n, err, want)
 		}
 		if err := depth(s, "none", nil)(chain(n)); (err == nil) != (n <= 3) {
 			t.Errorf("depth 1, %d certificates: %v", n, err)

@@ -48,7 +48,7 @@ func TestSizes(t *testing.T) {
 		}
 	}
 	if got, err := parseSize("1g", false); err == nil {
-		t.Errorf("1g is %d where no gigabytes are; want an error", got)
+		t.Errorf("1g is %d without giga; want an error", got)
 	}
 }
 

@@ -102,7 +102,7 @@ func (t *translator) sent(d *directive, arg string) front.Text {
 	for _, why := range t.unavailable(d, arg) {
 		if name, _, _ := strings.Cut(why, " is "); strings.Contains(name, "$proxy_protocol_") ||
 			strings.Contains(name, "$uid_") {
-			t.refuse(d, "%s", why)
+			t.reject(d, "%s", why)
 		}
 	}
 	return t.reported(d, arg)

@@ -66,7 +66,7 @@ func TestWriteWaitsForRoom(t *testing.T) {
 					start := time.Now()
 					fmt.Fprintf(s, "line %d\n", i)
 					if d := time.Since(start); d > time.Second {
-						t.Errorf("a writer waited for %v", d)
+						t.Errorf("a caller waited for %v", d)
 					}
 				}
 			})
@@ -97,13 +97,13 @@ func TestStalledSpoolDropsLinesAtOnce(t *testing.T) {
 		}
 		all.Wait()
 		if d := time.Since(start); d != time.Second {
-			t.Errorf("writers waited for %v, want a second", d)
+			t.Errorf("callers waited for %v, want a second", d)
 		}
 		for range 100 {
 			fmt.Fprint(s, "lost\n")
 		}
 		if d := time.Since(start); d != time.Second {
-			t.Errorf("later ones waited until %v", d)
+			t.Errorf("later callers waited until %v", d)
 		}
 		out.set(func() { out.gate = nil })
 		close(gate)

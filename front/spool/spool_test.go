@@ -121,7 +121,7 @@ func TestLinesKeepTheirOrder(t *testing.T) {
 		t.Errorf("%d lost, %v", s.Lost(), err)
 	}
 	if err := s.Close(t.Context()); err == nil {
-		t.Error("closed twice without an error")
+		t.Error("second Close without an error")
 	}
 }
 
@@ -137,7 +137,7 @@ func TestLinesAreGathered(t *testing.T) {
 	}
 	closeSpool(t, s) // does not wait for the hour
 	if n := len(out.inside); n != 1 || strings.Count(out.String(), "line\n") != 11 {
-		t.Errorf("%d writes more of %q", n, out)
+		t.Errorf("%d further writes of %q", n, out)
 	}
 }
 
@@ -238,7 +238,7 @@ func TestReopenKeepsLinesWhole(t *testing.T) {
 		t.Errorf("closed %d and %d times", first.closed, second.closed)
 	}
 	if err := s.Reopen(t.Context()); err == nil {
-		t.Error("opened again after Close")
+		t.Error("Reopen succeeded after Close")
 	}
 }
 
@@ -274,12 +274,12 @@ func TestLinesOfConcurrentWritersAreWhole(t *testing.T) {
 	seen := make(map[string]bool)
 	for line := range strings.Lines(out.String()) {
 		if !strings.HasPrefix(line, "<") || !strings.HasSuffix(line, ">\n") || seen[line] {
-			t.Fatalf("%q is torn, or there twice", line)
+			t.Fatalf("%q is incomplete or duplicate", line)
 		}
 		seen[line] = true
 	}
 	if n := len(seen) + counted + s.Lost(); n != writers*each {
-		t.Errorf("%d lines there and %d counted, want %d in all", len(seen), counted+s.Lost(), writers*each)
+		t.Errorf("%d lines written and %d lost, want a total of %d", len(seen), counted+s.Lost(), writers*each)
 	}
 }
 

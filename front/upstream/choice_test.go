@@ -49,7 +49,7 @@ func TestSmoothSkipsUnavailablePeers(t *testing.T) {
 	}
 	peers[1].out, peers[2].out = true, true
 	if i := smooth(peers); i != -1 {
-		t.Errorf("%d is out", i)
+		t.Errorf("peer %d is not available", i)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestLeastConnCountsConnectionsPerWeight(t *testing.T) {
 		}
 		if got := letters(len(test.want), func() int { return leastConn(peers) }); len(got) != len(test.want) ||
 			strings.Trim(got, test.want) != "" {
-			t.Errorf("with %v connections %s, want turns of %s", test.conns, got, test.want)
+			t.Errorf("with %v connections %s, want a choice of %s", test.conns, got, test.want)
 		}
 	}
 	peers[1].out = true
@@ -109,7 +109,7 @@ func TestIPHashIsThatOfNginx(t *testing.T) {
 	}
 	for _, last := range []string{"192.168.7.0", "192.168.7.255", "::ffff:192.168.7.4"} {
 		if choose(last) != choose("192.168.7.1") {
-			t.Errorf("%s goes elsewhere than its network", last)
+			t.Errorf("%s gets another server than its network", last)
 		}
 	}
 	counts := make([]int, 3)
@@ -122,13 +122,13 @@ func TestIPHashIsThatOfNginx(t *testing.T) {
 		t.Error("the last bytes of IPv6 do not count")
 	}
 	if i := new(walk).byIP(peers, 4, netip.Addr{}); i < 0 {
-		t.Error("who has no address goes nowhere")
+		t.Error("a client without address gets no server")
 	}
 	for i := range peers {
 		peers[i].out = true
 	}
 	if choose("10.0.0.1") != -1 {
-		t.Error("all are out")
+		t.Error("a peer was chosen although none is available")
 	}
 }
 
@@ -210,7 +210,7 @@ func TestRingHasPointsByWeight(t *testing.T) {
 	// host, port, and the previous hash
 	first := crc32.ChecksumIEEE([]byte("a\x0080\x00\x00\x00\x00"))
 	if !slices.Contains(points, point{first, 0}) {
-		t.Error("the first point is not there")
+		t.Error("missing first point")
 	}
 	for name, want := range map[string][2]string{
 		"a:80": {"a", "80"}, "a": {"a", ""}, "[::1]:8": {"[::1]", "8"}, "unix:/a:b": {"/a:b", ""}, "a:x": {"a:x", ""},
@@ -223,7 +223,7 @@ func TestRingHasPointsByWeight(t *testing.T) {
 	peers[0].out = true
 	for i := range 100 {
 		if at := new(walk).onRing(peers, points, []int{0, 1}, fmt.Sprint(i)); at == 0 {
-			t.Error("it is out")
+			t.Error("an unavailable peer was chosen")
 		}
 	}
 }
@@ -239,12 +239,12 @@ func TestRandomChoicesFollowWeights(t *testing.T) {
 	peers[1].conns, peers[0].conns = 9, 1
 	for range 100 {
 		if i := new(walk).bestOfTwo(peers, 4, random); i != 0 && i != -1 {
-			t.Error("the one with more connections")
+			t.Error("the peer with more connections was chosen")
 		}
 	}
 	peers[0].out = true
 	if i := new(walk).bestOfTwo(peers, 4, random); i != -1 {
-		t.Errorf("%d is alone: it is round robin's turn", i)
+		t.Errorf("peer %d was chosen; want round robin", i)
 	}
 }
 

@@ -271,7 +271,7 @@ func (t *Turn) Next() (addr string, err error) {
 	return m.addr, nil
 }
 
-// remember marks the last peer as tried.
+// markTried marks the last peer as tried.
 func (t *Turn) markTried() {
 	if t.tried == nil {
 		t.tried = make([]bool, len(t.list.peers))

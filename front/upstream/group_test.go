@@ -97,7 +97,7 @@ func TestFailedServerGetsOneTrial(t *testing.T) {
 			counts[tryAll(g, "1", "2")[0]]++
 		}
 		if counts["1"] != 5 {
-			t.Errorf("after a trial that went well: %v", counts)
+			t.Errorf("after a successful trial: %v", counts)
 		}
 	})
 }
@@ -113,7 +113,7 @@ func TestServerRestsAfterMaxFails(t *testing.T) {
 			failures += strings.Count(strings.Join(tryAll(g), " "), "1")
 		}
 		if failures != 3 {
-			t.Errorf("%d failures before it rests, want 3", failures)
+			t.Errorf("the server rests after %d failures, want 3", failures)
 		}
 		check(t, "never mind failures", tryAll(g), "2 none")
 		time.Sleep(59 * time.Second)
@@ -245,10 +245,10 @@ func TestStateSurvivesReload(t *testing.T) {
 		busy.Done(false)
 		time.Sleep(time.Minute)
 		if got := tryAll(after, "1"); !slices.Contains(got, "1") {
-			t.Errorf("1 is asked no more: %v", got)
+			t.Errorf("server 1 gets no requests: %v", got)
 		}
 		if len(s.known) != 3 {
-			t.Errorf("%d addresses are known", len(s.known))
+			t.Errorf("%d addresses have a state", len(s.known))
 		}
 		after2 := group(t, Config{Servers: servers("3")}, s, nil)
 		check(t, "the last", tryAll(after2, "3"), "3")
@@ -266,7 +266,7 @@ func TestStateOfRemovedAddressIsReleased(t *testing.T) {
 		g.Close()
 	}
 	if len(s.known) != 0 {
-		t.Errorf("%d addresses are still known", len(s.known))
+		t.Errorf("%d addresses still have a state", len(s.known))
 	}
 }
 
@@ -337,7 +337,7 @@ func TestFormsOfAddresses(t *testing.T) {
 			func(context.Context, string, string) ([]netip.Addr, error) { return nil, errors.New("no") })
 		if want == "" {
 			if err == nil {
-				t.Errorf("%q is taken", addr)
+				t.Errorf("%q is accepted", addr)
 			}
 			continue
 		}
@@ -427,7 +427,7 @@ func simulate(t *testing.T, balance Balance) {
 		t.Errorf("answers: %v", a)
 	}
 	if s := g.state.known["127.0.0.1:1"]; s.conns != 0 {
-		t.Errorf("%d connections stay", s.conns)
+		t.Errorf("%d connections remain", s.conns)
 	}
 }
 
@@ -451,7 +451,7 @@ func TestMorePredictsNext(t *testing.T) {
 	}
 	turn = g.Turn("", netip.Addr{})
 	if addr, err := turn.Next(); !errors.Is(err, ErrNone) {
-		t.Errorf("all rest, and there is %s", addr)
+		t.Errorf("all servers rest, but %s was chosen", addr)
 	}
 }
 

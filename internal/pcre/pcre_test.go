@@ -89,7 +89,7 @@ func TestSubjectsAreBytes(t *testing.T) {
 	}
 	budget := 1000
 	if _, err := re.Match("\xff", &budget); err == nil {
-		t.Error("what is not UTF-8 is matched")
+		t.Error("a subject that is not UTF-8 matches")
 	}
 }
 

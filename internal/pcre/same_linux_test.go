@@ -55,7 +55,7 @@ func TestMatchesAreThoseOfNginx(t *testing.T) {
 		re, err := Compile(e, false)
 		theirs := compiles(t, tool.Bin, tool.Env, dir, e)
 		if theirs != (err == nil) && !rejected[e] {
-			t.Errorf("%s: nginx takes it: %v, here: %v", e, theirs, err)
+			t.Errorf("%s: nginx: %v, here: %v", e, theirs, err)
 		}
 		if !theirs || err != nil {
 			continue

@@ -236,7 +236,7 @@ func TestSupportedDirectiveHasAnEffect(t *testing.T) {
 	all := samples()
 	for _, s := range newTable().all {
 		own, ok := all[s.name]
-		if s.becomes == honoured && !ok {
+		if s.support == supported && !ok {
 			t.Errorf("%s is supported, but has no sample", s.name)
 		}
 		seen := make(map[string]string)
