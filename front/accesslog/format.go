@@ -62,7 +62,7 @@ func (e *entry) appendCommon(b []byte, at string) []byte {
 	return strconv.AppendInt(b, e.bytes, 10)
 }
 
-func (e *entry) appendJSON(b []byte, took time.Duration) []byte {
+func (e *entry) appendJSON(b []byte, duration time.Duration) []byte {
 	b = e.at.AppendFormat(append(b, `{"time":"`...), jsonTime)
 	b = appendMember(append(b, '"'), "client", client(e.r))
 	b = appendMember(b, "method", e.r.Method)
@@ -71,7 +71,7 @@ func (e *entry) appendJSON(b []byte, took time.Duration) []byte {
 	b = appendMember(b, "protocol", e.r.Proto)
 	b = strconv.AppendInt(append(b, `,"status":`...), int64(e.status), 10)
 	b = strconv.AppendInt(append(b, `,"bytes":`...), e.bytes, 10)
-	b = strconv.AppendInt(append(b, `,"duration_us":`...), took.Microseconds(), 10)
+	b = strconv.AppendInt(append(b, `,"duration_us":`...), duration.Microseconds(), 10)
 	b = appendMember(b, "referer", e.r.Header.Get("Referer"))
 	b = appendMember(b, "user_agent", e.r.Header.Get("User-Agent"))
 	if e.line != nil {

@@ -248,22 +248,22 @@ func TestRefusedResponseIsNotStored(t *testing.T) {
 	policy := cache.Policy{Background: true, Stale: cache.Stale{Updating: true}}
 	inBubble(t, policy, func(t *testing.T, s *site) {
 		q := cache.Query{Refuses: func(resp *http.Response) bool { return resp.Header.Get("X-Private") != "" }}
-		ask := func() got { return s.query(q, "GET", "http://a.example/x") }
+		request := func() got { return s.query(q, "GET", "http://a.example/x") }
 		s.responds(200, "one", "Cache-Control: max-age=60", "X-Private: 1")
-		ask().want(t, cache.StateMiss, 200, "one")
+		request().want(t, cache.StateMiss, 200, "one")
 		synctest.Wait()
-		ask().want(t, cache.StateMiss, 200, "one")
+		request().want(t, cache.StateMiss, 200, "one")
 		s.responds(200, "two", "Cache-Control: max-age=60")
-		ask().want(t, cache.StateMiss, 200, "two")
+		request().want(t, cache.StateMiss, 200, "two")
 		synctest.Wait()
-		ask().want(t, cache.StateHit, 200, "two")
+		request().want(t, cache.StateHit, 200, "two")
 		time.Sleep(time.Minute)
 		s.responds(200, "three", "Cache-Control: max-age=60", "X-Private: 1")
-		ask().want(t, cache.StateExpired, 200, "three")
+		request().want(t, cache.StateExpired, 200, "three")
 		s.responds(200, "four", "Cache-Control: max-age=60")
-		ask().want(t, cache.StateExpired, 200, "four")
+		request().want(t, cache.StateExpired, 200, "four")
 		synctest.Wait()
-		ask().want(t, cache.StateHit, 200, "four")
+		request().want(t, cache.StateHit, 200, "four")
 	})
 }
 

@@ -475,12 +475,12 @@ func TestServerSendsFile(t *testing.T) {
 	server := httptest.NewServer(&gateway{cache: c, rules: map[string]*cache.Rules{"x": rules},
 		origin: origin.Listener.Addr().String()})
 	defer server.Close()
-	for i, ask := range []struct{ rang, state, body string }{
+	for i, request := range []struct{ rang, state, body string }{
 		{"", "MISS", body}, {"", "HIT", body}, {"bytes=1000000-1000015", "HIT", body[:16]}, {"bytes=-1", "HIT", "f"},
 	} {
 		r, _ := http.NewRequestWithContext(t.Context(), "GET", server.URL+"/x", nil)
-		if ask.rang != "" {
-			r.Header.Set("Range", ask.rang)
+		if request.rang != "" {
+			r.Header.Set("Range", request.rang)
 		}
 		resp, err := http.DefaultTransport.RoundTrip(r)
 		if err != nil {
@@ -488,7 +488,7 @@ func TestServerSendsFile(t *testing.T) {
 		}
 		b, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if err != nil || string(b) != ask.body || resp.Header.Get("X-Cache") != ask.state {
+		if err != nil || string(b) != request.body || resp.Header.Get("X-Cache") != request.state {
 			t.Errorf("%d: %s with %d bytes, %v", i, resp.Header.Get("X-Cache"), len(b), err)
 		}
 	}

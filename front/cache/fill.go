@@ -43,8 +43,8 @@ type fill struct {
 	abandonTimer *time.Timer // abandons the fill if nobody reads
 }
 
-// passing returns a fill that stores nothing.
-func passing(resp *http.Response) *fill {
+// unstored returns a fill that stores nothing.
+func unstored(resp *http.Response) *fill {
 	return &fill{length: resp.ContentLength, body: resp.Body, state: handedOver, writerDone: true}
 }
 

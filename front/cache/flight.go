@@ -74,11 +74,11 @@ func (c *Cache) flightKeyOf(id keyID, key string, request *fields) flightKey {
 		}
 	}
 	sh.mu.Unlock()
-	theirs := make([]choice, len(known))
+	requested := make([]choice, len(known))
 	for i, k := range known {
-		theirs[i] = choice{k.name, request.value(k.name)}
+		requested[i] = choice{k.name, request.value(k.name)}
 	}
-	return flightKey{key, hashChoices(c.index.seed, theirs)}
+	return flightKey{key, hashChoices(c.index.seed, requested)}
 }
 
 // waited is how waiting for a flight ended.

@@ -56,13 +56,13 @@ type proxied struct {
 	r       *http.Request
 }
 
-func (q proxied) Prepare(ask cache.OriginRequest) (cache.Fetch, error) {
-	out, err := http.NewRequest(ask.Method, "http://"+q.gateway.origin+q.r.URL.Path, nil)
+func (q proxied) Prepare(request cache.OriginRequest) (cache.Fetch, error) {
+	out, err := http.NewRequest(request.Method, "http://"+q.gateway.origin+q.r.URL.Path, nil)
 	if err != nil {
 		return nil, err
 	}
 	out.Header = q.r.Header.Clone()
-	ask.Apply(out.Header)
+	request.Apply(out.Header)
 	return func(ctx context.Context) (*http.Response, error) {
 		return http.DefaultTransport.RoundTrip(out.WithContext(ctx))
 	}, nil

@@ -86,10 +86,10 @@ func (g *growing) Read(p []byte) (n int, err error) {
 		g.rest += int64(n)
 	}
 	g.at += int64(n)
-	return n, g.note(err)
+	return n, g.record(err)
 }
 
-func (g *growing) note(err error) error {
+func (g *growing) record(err error) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		g.err = err
 	}
@@ -116,7 +116,7 @@ func (g *growing) WriteTo(w io.Writer) (total int64, err error) {
 		case errors.Is(err, io.EOF):
 			return total, nil
 		case err != nil:
-			return total, g.note(err)
+			return total, g.record(err)
 		case b != nil:
 			var written int
 			written, err = w.Write(buf[:copy(buf[:], b)])
@@ -126,11 +126,11 @@ func (g *growing) WriteTo(w io.Writer) (total int64, err error) {
 		default:
 			n, err = io.Copy(w, from)
 			g.at, total = g.at+n, total+n
-			return total, g.note(err)
+			return total, g.record(err)
 		}
 		g.at, total = g.at+n, total+n
 		if err != nil {
-			return total, g.note(err)
+			return total, g.record(err)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 func (s *session) revalidated(in *intake, resp *http.Response, sentAt, now time.Time) (*Response, error) {
 	_ = resp.Body.Close()
 	if !s.old.holds(resp.Header) || s.rules.diverts(resp.StatusCode, resp.Header) {
-		return s.anew()
+		return s.refetch()
 	}
 	old, fresh := s.old, s.old.refreshed(resp.Header)
 	merged := &http.Response{StatusCode: old.status, Header: fresh.header}
@@ -28,20 +28,20 @@ func (s *session) revalidated(in *intake, resp *http.Response, sentAt, now time.
 	a := s.hit(StateRevalidated, now)
 	switch {
 	case a == nil:
-		return s.anew()
+		return s.refetch()
 	case why == "" && s.q.NoStore:
 	case why == "":
 		s.c.refresh(s.entry, old, fresh, in.still)
 	case why != notFresh:
 		s.c.index.drop(s.entry)
 	}
-	s.note(a, "fwd=stale; fwd-status=304")
+	s.setStatus(a, "fwd=stale; fwd-status=304")
 	return a, nil
 }
 
-// anew fetches the whole response, because the stored one cannot be used. In a background update
-// the client's request may have ended: then anew drops the entry, and the next request fetches.
-func (s *session) anew() (*Response, error) {
+// refetch fetches the whole response, because the stored one cannot be used. In a background update
+// the client's request may have ended: then refetch drops the entry, and the next request fetches.
+func (s *session) refetch() (*Response, error) {
 	if s.behind {
 		s.c.index.drop(s.entry)
 		return nil, errNotUsable

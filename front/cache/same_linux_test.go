@@ -33,11 +33,11 @@ func policies() map[string]struct {
 	nginx  string
 	policy cache.Policy
 } {
-	type way = struct {
+	type policy = struct {
 		nginx  string
 		policy cache.Policy
 	}
-	return map[string]way{
+	return map[string]policy{
 		"plain": {"", cache.Policy{}},
 		"valid": {"proxy_cache_valid 200 1h; proxy_cache_valid 404 2s; proxy_cache_valid 302 0;",
 			cache.Policy{Valid: []cache.Valid{
@@ -248,8 +248,8 @@ func TestCacheBehavesLikeNginx(t *testing.T) {
 }
 
 // responseTo sends a request, and returns the comparable part of the response.
-func responseTo(t *testing.T, address, path, ask string) string {
-	method, fields, _ := strings.Cut(ask, " ")
+func responseTo(t *testing.T, address, path, request string) string {
+	method, fields, _ := strings.Cut(request, " ")
 	r, err := http.NewRequest(method, "http://"+address+path, nil)
 	if err != nil {
 		t.Fatal(err)

@@ -203,7 +203,7 @@ func (s *session) hit(state State, now time.Time) *Response {
 		}
 	}
 	if s.rules.policy.Status {
-		s.note(a, "hit; ttl=", strconv.FormatInt(int64(s.old.life.fresh.Sub(now)/time.Second), 10))
+		s.setStatus(a, "hit; ttl=", strconv.FormatInt(int64(s.old.life.fresh.Sub(now)/time.Second), 10))
 	}
 	return a
 }
@@ -343,7 +343,7 @@ func (s *session) fetched(fetch Fetch, request OriginRequest) (*Response, error)
 	if why == "" && s.keeps() {
 		if a := s.store(in, resp, life); a != nil {
 			a.State, a.at = s.state, now
-			s.note(a, "fwd=", s.why, "; fwd-status=", strconv.Itoa(resp.StatusCode), "; stored")
+			s.setStatus(a, "fwd=", s.why, "; fwd-status=", strconv.Itoa(resp.StatusCode), "; stored")
 			return a, nil
 		}
 		why = "size"
@@ -410,7 +410,7 @@ func (s *session) notKept(resp *http.Response) *Response {
 	}
 	if resp.StatusCode == http.StatusOK && resp.ContentLength >= 0 && conditional(s.q.Header) {
 		// the origin did not see the conditions
-		a.Passed, a.arriving = nil, &growing{ctx: s.q.Context, f: passing(resp), pieces: &s.c.pieces}
+		a.Passed, a.arriving = nil, &growing{ctx: s.q.Context, f: unstored(resp), pieces: &s.c.pieces}
 	}
 	return a
 }
@@ -419,7 +419,7 @@ func (s *session) notKept(resp *http.Response) *Response {
 func (s *session) standIn(now time.Time, suffix string) *Response {
 	a := s.hit(StateStale, now)
 	if a != nil {
-		s.note(a, "fwd=stale", suffix)
+		s.setStatus(a, "fwd=stale", suffix)
 	}
 	return a
 }
@@ -472,7 +472,7 @@ func (s *session) pass() (*Response, error) {
 
 func (s *session) passed(resp *http.Response) *Response {
 	a := &Response{Status: resp.StatusCode, Header: resp.Header, Passed: resp, State: s.state}
-	s.note(a, "fwd=", s.why)
+	s.setStatus(a, "fwd=", s.why)
 	return a
 }
 
@@ -491,8 +491,8 @@ func (s *session) passMethod() (*Response, error) {
 	return a, err
 }
 
-// note sets the parameters of Cache-Status.
-func (s *session) note(a *Response, params ...string) {
+// setStatus sets the parameters of Cache-Status.
+func (s *session) setStatus(a *Response, params ...string) {
 	if s.rules.policy.Status {
 		a.name, a.status = s.c.name, strings.Join(params, "")
 	}

@@ -106,10 +106,10 @@ type visit struct {
 	r    *http.Request
 }
 
-func (v visit) Prepare(ask cache.OriginRequest) (cache.Fetch, error) {
+func (v visit) Prepare(request cache.OriginRequest) (cache.Fetch, error) {
 	r := v.r.Clone(context.Background())
-	r.Method = ask.Method
-	ask.Apply(r.Header)
+	r.Method = request.Method
+	request.Apply(r.Header)
 	return func(ctx context.Context) (*http.Response, error) {
 		v.site.mu.Lock()
 		v.site.received = append(v.site.received, r)

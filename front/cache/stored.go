@@ -31,8 +31,8 @@ type stored struct {
 	inFile  bool
 }
 
-// unkept reports whether a field is not stored: it belongs to one message, or is set anew.
-func unkept(name string) bool {
+// isExcluded reports whether a field is not stored: it belongs to one message, or is set anew.
+func isExcluded(name string) bool {
 	switch name {
 	case "Age", "Connection", "Content-Length", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authentication-Info",
 		"Proxy-Connection", "Te",
@@ -57,7 +57,7 @@ func keptHeader(h http.Header) (kept http.Header, ok bool) {
 	kept = make(http.Header, len(h)+1)
 	total := 0
 	for name, values := range h {
-		if unkept(name) || names(h["Connection"], name) {
+		if isExcluded(name) || names(h["Connection"], name) {
 			continue
 		}
 		for _, v := range values {
@@ -109,7 +109,7 @@ func (s *stored) refreshed(h http.Header) *stored {
 		case "Content-Encoding", "Content-Range", "Content-Type", "Etag":
 			continue
 		}
-		if !unkept(name) && !names(h["Connection"], name) {
+		if !isExcluded(name) && !names(h["Connection"], name) {
 			fresh.header[name] = values
 		}
 	}
@@ -118,8 +118,8 @@ func (s *stored) refreshed(h http.Header) *stored {
 
 // holds reports whether a 304 with a header can refer to this response: RFC 9111, 4.3.4.
 func (s *stored) holds(h http.Header) bool {
-	theirs := h.Get("Etag")
-	return theirs == "" || strings.TrimPrefix(theirs, "W/") == strings.TrimPrefix(s.header.Get("Etag"), "W/")
+	etag := h.Get("Etag")
+	return etag == "" || strings.TrimPrefix(etag, "W/") == strings.TrimPrefix(s.header.Get("Etag"), "W/")
 }
 
 // validators returns what the origin needs to validate the response.

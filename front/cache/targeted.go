@@ -67,8 +67,8 @@ func (p *fieldParser) eat(c byte) bool {
 	return true
 }
 
-// take removes and returns the first n bytes; n must be at least 1.
-func (p *fieldParser) take(n int) string {
+// cut removes and returns the first n bytes; n must be at least 1.
+func (p *fieldParser) cut(n int) string {
 	if n <= 0 {
 		return p.fail()
 	}
@@ -92,7 +92,7 @@ func (p *fieldParser) key() string {
 	if p.rest == "" || p.rest[0] != '*' && (p.rest[0] < 'a' || p.rest[0] > 'z') {
 		return p.fail()
 	}
-	return p.take(p.span(false, "_-.*"))
+	return p.cut(p.span(false, "_-.*"))
 }
 
 // member reads an item or an inner list; no directive has a list.
@@ -136,7 +136,7 @@ func (p *fieldParser) item() string {
 		if len(p.rest) < 2 || p.rest[1] != '0' && p.rest[1] != '1' {
 			return p.fail()
 		}
-		return p.take(2)
+		return p.cut(2)
 	case c == ':':
 		end := strings.IndexByte(p.rest[1:], ':')
 		if end < 0 {
@@ -145,11 +145,11 @@ func (p *fieldParser) item() string {
 		if _, err := base64.StdEncoding.DecodeString(p.rest[1 : 1+end]); err != nil {
 			return p.fail()
 		}
-		return p.take(end + 2)
+		return p.cut(end + 2)
 	case c == '-', '0' <= c && c <= '9':
 		return p.number()
 	case c == '*', 'a' <= c|0x20 && c|0x20 <= 'z':
-		return p.take(p.span(true, "!#$%&'*+-.^_`|~:/"))
+		return p.cut(p.span(true, "!#$%&'*+-.^_`|~:/"))
 	}
 	return p.fail()
 }
@@ -169,14 +169,14 @@ func (p *fieldParser) number() string {
 		(len(whole) > 12 || part == "" || len(part) > 3 || strings.Contains(part, ".")) {
 		return p.fail()
 	}
-	return p.take(end)
+	return p.cut(end)
 }
 
 func (p *fieldParser) quoted() string {
 	for i := 1; i < len(p.rest); i++ {
 		switch c := p.rest[i]; {
 		case c == '"':
-			return p.take(i + 1)
+			return p.cut(i + 1)
 		case c == '\\':
 			if i++; i == len(p.rest) || p.rest[i] != '"' && p.rest[i] != '\\' {
 				return p.fail()

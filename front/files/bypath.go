@@ -166,12 +166,12 @@ func (h *Handler) now() int64 { return int64(time.Since(h.began)) }
 // show another change.
 func (h *Handler) isUnchanged(res *resource) bool {
 	now := h.now()
-	if now-res.looks.last.Load() < int64(checkInterval) {
+	if now-res.checks.last.Load() < int64(checkInterval) {
 		return true
 	}
-	if res.unripe || len(res.looks.all) == 0 || !res.looks.unchanged(h.tree.paths) {
+	if res.unripe || len(res.checks.all) == 0 || !res.checks.unchanged(h.tree.paths) {
 		return false
 	}
-	res.looks.last.Store(now)
+	res.checks.last.Store(now)
 	return true
 }

@@ -37,10 +37,10 @@ type Config struct {
 	// NoSymlinks serves nothing behind symbolic links. Otherwise links are followed if they stay
 	// below the root.
 	NoSymlinks bool
-	// ByPath opens files by their paths for each request, as nginx does. Dir may contain symbolic
-	// links, need not exist yet, and may change at any time. Links are followed, wherever they
-	// lead, as far as Symlinks allows; no path leaves Dir by "..". Without ByPath Dir is opened
-	// once, and no link leads out of it.
+	// ByPath opens files by their paths for each request, as nginx does. Dir may be or contain
+	// symbolic links, need not exist yet, and may change at any time. Links are followed, wherever
+	// they lead, as far as Symlinks allows; no path leaves Dir by "..". Without ByPath Dir is
+	// opened once, and no link leads out of it.
 	ByPath bool
 	// Symlinks defines which links are followed with ByPath. Links in the prefix SymlinksFrom of
 	// paths always are.
@@ -129,8 +129,8 @@ type plan struct {
 	page         *template.Template
 }
 
-// ours are the fields that the handler or the server sets.
-var ours = []string{
+// reserved are the fields that the handler or the server sets.
+var reserved = []string{
 	"Accept-Ranges", "Allow", "Connection", "Content-Encoding", "Content-Length", "Content-Range", "Date", "Etag",
 	"Keep-Alive", "Last-Modified", "Location", "Trailer", "Transfer-Encoding", "Upgrade",
 }
@@ -180,7 +180,7 @@ func fixed(header http.Header) (all []field, err error) {
 		if !httpguts.ValidHeaderFieldName(name) {
 			return nil, fmt.Errorf("files: invalid field name %q", name)
 		}
-		if slices.Contains(ours, name) {
+		if slices.Contains(reserved, name) {
 			return nil, fmt.Errorf("files: field %q must not be in Header: the handler or the server sets it", name)
 		}
 		for _, v := range values {

@@ -34,8 +34,8 @@ func (s *sink) serve(h http.Handler, r *http.Request) {
 	h.ServeHTTP(s, r)
 }
 
-// A small file in memory costs one allocation, for the values, in addition to those of a header with
-// one field, which the server needs anyway. The request's fields make no difference.
+// A small file in memory costs one allocation, for the values, in addition to those of a header
+// with one field, which the server needs anyway. The request's fields make no difference.
 func TestAllocationsOfASmallFile(t *testing.T) {
 	s := newSite(t)
 	s.write("x.html", large(1, 3516))

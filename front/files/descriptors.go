@@ -21,8 +21,8 @@ type descriptors struct {
 // errChanged reports that a file is no longer the one that was loaded.
 var errChanged = errors.New("file has changed")
 
-// take returns an idle descriptor, or nil.
-func (d *descriptors) take() *os.File {
+// pop returns an idle descriptor, or nil.
+func (d *descriptors) pop() *os.File {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.lent = true
@@ -83,7 +83,7 @@ func (d *descriptors) closeIdle() {
 
 // borrow returns a descriptor of a variant's file. It returns errChanged if the file has changed.
 func (h *Handler) borrow(v *variant) (*os.File, error) {
-	f := v.files.take()
+	f := v.files.pop()
 	if f == nil {
 		o, err := h.tree.open(v.name)
 		if err != nil {

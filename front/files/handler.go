@@ -84,8 +84,8 @@ func (h *Handler) Close() error {
 	return nil
 }
 
-// WatchError returns the reason why some changes become visible after a second instead of at once:
-// the system cannot report changes, or its limit of watches is reached. Otherwise it returns nil.
+// WatchError returns the reason why some changes become visible only after a second: the system
+// cannot report changes, or its limit of watches is reached. Otherwise it returns nil.
 func (h *Handler) WatchError() error { return errors.Join(h.watchErr, h.watch.err()) }
 
 // ServeHTTP implements http.Handler.

@@ -27,7 +27,7 @@ type loading struct {
 
 // setUntil sets how long a resource may be served without a check. No event is handled meanwhile.
 func (l *loading) setUntil(res *resource) {
-	res.looks.last.Store(l.began)
+	res.checks.last.Store(l.began)
 	ticks := int64(unwatchedTicks)
 	if l.sure && l.h.watch.events() == l.since {
 		ticks = watchedTicks
@@ -86,11 +86,11 @@ func (l *loading) addChecks(res *resource, i int, sibling opened) {
 	if t == nil {
 		return
 	}
-	if len(res.looks.all) == 0 {
-		res.looks.add(t, res.identity.name, res.identity.stamp)
+	if len(res.checks.all) == 0 {
+		res.checks.add(t, res.identity.name, res.identity.stamp)
 	}
 	if c := l.h.plan.codings[i]; c.sibling {
-		res.looks.add(t, res.identity.name+c.suffix, sibling.stamp)
+		res.checks.add(t, res.identity.name+c.suffix, sibling.stamp)
 	}
 }
 
@@ -140,8 +140,8 @@ func (l *loading) unchanged(o opened, siblings [numCodings]opened) bool {
 	}
 	for i := range siblings {
 		v := l.old.encoded[i].Load()
-		had := v != nil && v.name != ""
-		if has := siblings[i].File != nil; has != had || has && siblings[i].stamp != v.stamp {
+		before := v != nil && v.name != ""
+		if has := siblings[i].File != nil; has != before || has && siblings[i].stamp != v.stamp {
 			return false
 		}
 	}

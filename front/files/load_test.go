@@ -133,16 +133,16 @@ func TestRecentTimesAreNotTrusted(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		young := &timeless{meddled: meddled{f, 0, func(read int) {
+		recent := &timeless{meddled: meddled{f, 0, func(read int) {
 			if read == 1 {
 				put(t, path, []byte("new"), time.Now())
 			}
 		}}, modified: time.Now()}
-		v, res := &variant{stamp: stamp{size: 3, modified: young.modified.UnixNano()}}, &resource{}
-		if err := v.read(young, 100, res); err != nil {
+		v, res := &variant{stamp: stamp{size: 3, modified: recent.modified.UnixNano()}}, &resource{}
+		if err := v.read(recent, 100, res); err != nil {
 			t.Fatal(err)
 		}
-		if time.Since(young.modified) >= settle {
+		if time.Since(recent.modified) >= settle {
 			continue // too slow for a recent time
 		}
 		if string(v.content) != "new" || !res.unripe {
@@ -163,22 +163,22 @@ func put(t *testing.T, path string, content []byte, modified time.Time) {
 // A resource that was recently changed is loaded again, even if its times are equal.
 func TestUnripeResourceIsLoadedAgain(t *testing.T) {
 	h := handlerOf(t, "x.txt", "content")
-	ask := func() string {
+	request := func() string {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/x.txt", nil))
 		return w.Body.String()
 	}
-	ask()
+	request()
 	res := h.cache.get("/x.txt")
 	if !res.unripe {
 		t.Skip("the machine is too slow for this test")
 	}
 	res.identity.content = []byte("Content")
-	if got := ask(); got != "Content" {
+	if got := request(); got != "Content" {
 		t.Fatalf("not from memory: %q", got)
 	}
 	h.tick.Add(unwatchedTicks)
-	if got := ask(); got != "content" {
+	if got := request(); got != "content" {
 		t.Errorf("with the same times, %q was not reloaded", got)
 	}
 }
@@ -234,7 +234,7 @@ func TestRetiredVariantClosesDescriptors(t *testing.T) {
 	v := &variant{}
 	kept, late := open(), open()
 	h.giveBack(v, kept)
-	if h.idle.Load() != 1 || v.files.take() != kept {
+	if h.idle.Load() != 1 || v.files.pop() != kept {
 		t.Fatal("the descriptor is not idle")
 	}
 	h.giveBack(v, kept)

@@ -17,9 +17,9 @@ type resource struct {
 	makes    bool     // the handler compresses variants
 	unripe   bool     // the file had just changed: equal times prove nothing
 
-	until atomic.Int64 // the tick of the next check
-	used  atomic.Bool  // since the cache's hand passed
-	looks checks       // replaces until if files are found by path
+	until  atomic.Int64 // the tick of the next check
+	used   atomic.Bool  // since the cache's hand passed
+	checks checks       // replaces until if files are found by path
 
 	making  sync.Mutex // held while a variant is compressed
 	encoded [numCodings]atomic.Pointer[variant]

@@ -21,7 +21,8 @@ func TestUnreadableFileIsNotServedFromMemory(t *testing.T) {
 	if os.Geteuid() == 0 && os.Getenv(asNobody) == "" {
 		c := testkit.Command(t, os.Args[0], "-test.run=^TestUnreadableFileIsNotServedFromMemory$", "-test.v")
 		c.Env = append(os.Environ(), asNobody+"=1")
-		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestUnreadableFileIsNotServedFromMemory") {
+		if out, err := c.CombinedOutput(); err != nil ||
+			!strings.Contains(string(out), "--- PASS: TestUnreadableFileIsNotServedFromMemory") {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		return

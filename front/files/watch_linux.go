@@ -35,7 +35,8 @@ type watcher struct {
 }
 
 const (
-	watched = unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
+	watched = unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM |
+		unix.IN_MOVED_TO |
 		unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR | unix.IN_EXCL_UNLINK
 
 	// eventBuffer holds many events; one with the longest name has 272 bytes.
@@ -92,7 +93,7 @@ func (w *watcher) err() error {
 	if w == nil || !w.short.Load() {
 		return nil
 	}
-	return errors.New("files: cannot watch all directories: there are more than Limits.Watches, or fs.inotify.max_user_watches is too low")
+	return errors.New("files: cannot watch all directories (raise Limits.Watches or fs.inotify.max_user_watches)")
 }
 
 // cover watches a directory, and reports whether it is watched.

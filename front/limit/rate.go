@@ -25,8 +25,9 @@ const (
 	Unit = 1000
 	// maxRate is a billion requests per second, so that no product overflows.
 	maxRate = 1e9
-	// forgotten is the time in milliseconds after which every bucket is empty: nginx's number.
-	forgotten = 60_000
+	// clockStep is the least step back of the clock, in milliseconds, that counts as a changed
+	// clock: nginx's number.
+	clockStep = 60_000
 )
 
 // NewRate makes a zone for limits of the request rate.
@@ -75,7 +76,7 @@ func (z *Rate) Acquire(key string, burst int64, now time.Time) (excess int64, ok
 // with returns a bucket with another request.
 func (z *Rate) with(b *bucket, now int64) bucket {
 	passed := now - b.last
-	if passed < -forgotten { // the clock was set back
+	if passed < -clockStep { // the clock was set back
 		passed = 1
 	}
 	passed = max(passed, 0)

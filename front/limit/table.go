@@ -67,7 +67,7 @@ func (s *shard[V]) add(key string, evict bool) *entry[V] {
 	e := &entry[V]{key: strings.Clone(key)} // the key may be part of a large string
 	s.left -= need
 	s.entries[e.key] = e
-	s.link(e)
+	s.insert(e)
 	return e
 }
 
@@ -75,11 +75,11 @@ func (s *shard[V]) add(key string, evict bool) *entry[V] {
 func (s *shard[V]) use(e *entry[V]) {
 	if s.ring.next != e {
 		e.prev.next, e.next.prev = e.next, e.prev
-		s.link(e)
+		s.insert(e)
 	}
 }
 
-func (s *shard[V]) link(e *entry[V]) {
+func (s *shard[V]) insert(e *entry[V]) {
 	e.prev, e.next = &s.ring, s.ring.next
 	e.prev.next, e.next.prev = e, e
 }

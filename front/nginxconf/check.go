@@ -89,7 +89,7 @@ func (c *checker) done(d *directive) bool {
 	s := d.spec
 	switch {
 	case s.support == ignored:
-		c.report.note(d, "%s", s.remark)
+		c.report.remark(d, "%s", s.remark)
 	case s.support == supported:
 	case d.isOff():
 	case s.harmless || d.name == "load_module" && isKnownModule(d.args[0]):

@@ -8,10 +8,10 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// This file implements Options.Lenient. A rejected directive that may decide which clients get which
-// response closes the block that contains it. An if closes the block around it; a map or an upstream
-// closes all of http. Directives that directives.txt calls harmless, and parameters reported by omit,
-// are left out without closing anything.
+// This file implements Options.Lenient. A rejected directive that may decide which clients get
+// which response closes the block that contains it. An if closes the block around it; a map or an
+// upstream closes all of http. Directives that directives.txt calls harmless, and parameters
+// reported by omit, are left out without closing anything.
 
 // close closes the location or server whose settings are those of a scope, if a directive that was
 // left out closes it.

@@ -46,8 +46,8 @@ func newLexer(file string, text []byte) *lexer { return &lexer{file: file, text:
 // here returns the position of the next character.
 func (l *lexer) here() position { return position{l.file, l.line, l.at - l.lineStart + 1} }
 
-// take returns the next character, which must exist.
-func (l *lexer) take() byte {
+// advance returns the next character, which must exist.
+func (l *lexer) advance() byte {
 	c := l.text[l.at]
 	l.at++
 	if c == '\n' {
@@ -76,14 +76,14 @@ func (l *lexer) next() (statement, error) {
 		}
 		switch c := l.text[l.at]; c {
 		case ';', '{':
-			l.take()
+			l.advance()
 			if len(s.words) == 0 {
 				return s, l.errorf(here, "unexpected %q: missing directive", c)
 			}
 			s.end = c
 			return s, nil
 		case '}':
-			l.take()
+			l.advance()
 			if len(s.words) > 0 {
 				return s, l.errorf(here, "unexpected \"}\" (missing \";\" after %s?)", shown(s.words[0]))
 			}
@@ -103,7 +103,7 @@ func (l *lexer) skip() {
 	for l.at < len(l.text) {
 		switch c := l.text[l.at]; {
 		case isSpace(c):
-			l.take()
+			l.advance()
 		case c == '#':
 			if end := bytes.IndexByte(l.text[l.at:], '\n'); end >= 0 {
 				l.at += end
@@ -121,7 +121,7 @@ func (l *lexer) word() (string, error) {
 	start, quote := l.here(), byte(0)
 	if c := l.text[l.at]; c == '"' || c == '\'' {
 		quote = c
-		l.take()
+		l.advance()
 	}
 	begin, variable := l.at, false
 	for l.at < len(l.text) {
@@ -131,24 +131,24 @@ func (l *lexer) word() (string, error) {
 		c := l.text[l.at]
 		switch {
 		case c == '{' && variable:
-			l.take()
+			l.advance()
 			continue
 		case c == '\\':
 			variable = false
-			l.take()
+			l.advance()
 			if l.at < len(l.text) {
-				l.take()
+				l.advance()
 			}
 			continue
 		case quote != 0 && c == quote:
 			word := unescape(l.text[begin:l.at])
-			l.take()
+			l.advance()
 			return word, l.afterQuote(quote)
 		case quote == 0 && (isSpace(c) || c == ';' || c == '{'):
 			return unescape(l.text[begin:l.at]), nil
 		}
 		variable = c == '$'
-		l.take()
+		l.advance()
 	}
 	if quote != 0 {
 		return "", l.errorf(start, "unterminated quote")

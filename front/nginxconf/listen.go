@@ -53,7 +53,7 @@ func (t *translator) listens(s *scope, server *directive) []listen {
 	}
 	if s.own("listen") == nil {
 		l := listen{Listen: front.Listen{Addr: fmt.Sprintf("*:%d", t.defaultPort())}, directive: server}
-		t.note(server, "no listen: the server listens at %s, as in nginx", l.Addr)
+		t.remark(server, "no listen: the server listens at %s, as in nginx", l.Addr)
 		all = []listen{l}
 	}
 	secure := s.flag("ssl", false)
@@ -183,7 +183,7 @@ func (t *translator) listenParameter(l *listen, arg string) error {
 		l.bound, l.options = true, true
 	case arg == "deferred", arg == "so_keepalive=on", arg == "so_keepalive=off", arg == "multipath":
 		l.options = true
-		t.note(l.directive, "%s is ignored: the kernel's default is used", arg)
+		t.remark(l.directive, "%s is ignored: the kernel's default is used", arg)
 	case name == "backlog" && has:
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 1 {
@@ -205,10 +205,10 @@ func (t *translator) listenParameter(l *listen, arg string) error {
 			return fmt.Errorf("invalid parameter %s: %w", shown(arg), err)
 		}
 		l.options = true
-		t.note(l.directive, "%s is ignored: the kernel's default is used", arg)
+		t.remark(l.directive, "%s is ignored: the kernel's default is used", arg)
 	case name == "accept_filter" && has:
 		l.options = true
-		t.note(l.directive, "%s is ignored: only FreeBSD supports it", arg)
+		t.remark(l.directive, "%s is ignored: only FreeBSD supports it", arg)
 	case name == "setfib":
 		l.options = true
 		t.omit(l.directive, "parameter %s is not supported (remove it: the kernel's default is used)", shown(arg))

@@ -74,12 +74,12 @@ func (t *translator) accessLog(d *directive) (front.Log, bool) {
 			if n, err := parseSize(value, false); err != nil || n == 0 {
 				t.errorf(d, "invalid size %s (example: buffer=32k)", shown(arg))
 			}
-			t.note(d, "buffer is ignored: lines are always buffered, in limited memory")
+			t.remark(d, "buffer is ignored: lines are always buffered, in limited memory")
 		case name == "flush" && has:
 			if _, err := parseTime(value, false); err != nil {
 				t.errorf(d, "invalid time %s (example: flush=1s)", shown(arg))
 			}
-			t.note(d, "flush is ignored: lines are written as soon as possible")
+			t.remark(d, "flush is ignored: lines are written as soon as possible")
 		default:
 			t.errorf(d, "unknown parameter %s (must be buffer=, flush= or if=)", shown(arg))
 		}

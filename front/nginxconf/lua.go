@@ -7,7 +7,7 @@ import "bytes"
 func (l *lexer) skipBlock() error {
 	start := l.here()
 	for depth := 1; l.at < len(l.text); {
-		switch c := l.take(); c {
+		switch c := l.advance(); c {
 		case '{':
 			depth++
 		case '}':
@@ -22,15 +22,15 @@ func (l *lexer) skipBlock() error {
 			if l.at == len(l.text) || l.text[l.at] != '-' {
 				continue
 			}
-			l.take()
+			l.advance()
 			if l.at < len(l.text) && l.text[l.at] == '[' {
-				l.take()
+				l.advance()
 				if l.skipLuaBrackets() {
 					continue
 				}
 			}
 			for l.at < len(l.text) && l.text[l.at] != '\n' {
-				l.take()
+				l.advance()
 			}
 		}
 	}
@@ -40,11 +40,11 @@ func (l *lexer) skipBlock() error {
 // skipLuaString skips a string after its first quote.
 func (l *lexer) skipLuaString(quote byte) {
 	for l.at < len(l.text) {
-		switch c := l.take(); {
+		switch c := l.advance(); {
 		case c == quote:
 			return
 		case c == '\\' && l.at < len(l.text):
-			l.take()
+			l.advance()
 		}
 	}
 }
@@ -65,7 +65,7 @@ func (l *lexer) skipLuaBrackets() bool {
 		n = len(l.text) - l.at - len(end)
 	}
 	for to := l.at + n + len(end); l.at < to; {
-		l.take()
+		l.advance()
 	}
 	return true
 }

@@ -148,7 +148,7 @@ func Parse(file string, o Options) (*Result, error) {
 		t := translate(source, file, o, r, tree)
 		result.Config, result.Process = t.config, t.process
 	}
-	result.Ignored, result.Noted, result.Warnings = sorted(r.ignored), sorted(r.noted), sorted(r.warnings)
+	result.Ignored, result.Noted, result.Warnings = sorted(r.ignored), sorted(r.remarks), sorted(r.warnings)
 	return result, r.err()
 }
 
@@ -175,10 +175,10 @@ func message(err error) Message {
 
 // report collects messages. It drops duplicates, so that an inherited directive is reported once.
 type report struct {
-	lenient                        bool
-	errs, ignored, noted, warnings []Message
-	seen                           map[Message]bool
-	closing                        int // number of directives that close what they are in
+	lenient                          bool
+	errs, ignored, remarks, warnings []Message
+	seen                             map[Message]bool
+	closing                          int // number of directives that close what they are in
 }
 
 func newReport(lenient bool) *report { return &report{lenient: lenient, seen: make(map[Message]bool)} }
@@ -220,9 +220,9 @@ func (r *report) omit(d *directive, format string, args ...any) {
 	r.add(&r.errs, m)
 }
 
-// note reports a directive that has no effect or a different one.
-func (r *report) note(d *directive, format string, args ...any) {
-	r.add(&r.noted, d.message(format, args...))
+// remark reports a directive that has no effect or a different one.
+func (r *report) remark(d *directive, format string, args ...any) {
+	r.add(&r.remarks, d.message(format, args...))
 }
 
 // warn reports a possible mistake.

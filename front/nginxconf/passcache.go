@@ -46,7 +46,7 @@ func (t *translator) cachePath(d *directive) {
 		case "use_temp_path", "manager_files", "manager_sleep", "manager_threshold", "loader_files", "loader_sleep",
 			"loader_threshold",
 			"purger", "purger_files", "purger_sleep", "purger_threshold":
-			t.note(d, "%s is ignored: the cache manages its files in the background", name)
+			t.remark(d, "%s is ignored: the cache manages its files in the background", name)
 		default:
 			t.errorf(d, "unknown parameter %s", shown(arg))
 		}
@@ -56,7 +56,7 @@ func (t *translator) cachePath(d *directive) {
 		return
 	}
 	if c.MaxBytes == 0 {
-		t.note(d, "no max_size: the limit is %d MB, where nginx has none", cache.DefaultBytes>>20)
+		t.remark(d, "no max_size: the limit is %d MB, where nginx has none", cache.DefaultBytes>>20)
 	}
 	if maker, ok := t.caches[c.Name]; ok {
 		t.errorf(d, "duplicate cache %s (first one by %s)", shown(c.Name), maker)

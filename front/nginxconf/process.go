@@ -66,7 +66,7 @@ func (t *translator) oneErrorLog(d *directive) *front.ErrorLog {
 	}
 	switch log.Level {
 	case "debug":
-		t.note(d, "level debug is not supported: the level is info")
+		t.remark(d, "level debug is not supported: the level is info")
 		log.Level = "info"
 	case "info", "notice", "warn", "error", "crit", "alert", "emerg":
 	default:

@@ -31,7 +31,7 @@ func (t *translator) server(d *directive, http *scope) {
 	t.serverTryFiles(s, &h)
 	t.unprotected(s, &h)
 	if s.holder("access_log") == nil {
-		t.note(d, "no access_log: nothing is logged, where nginx uses a default file")
+		t.remark(d, "no access_log: nothing is logged, where nginx uses a default file")
 	}
 	config := t.serverTLS(s)
 	if config != nil {

@@ -173,7 +173,7 @@ func (t *translator) addHeaders(s *scope) []front.AddHeader {
 	for _, d := range s.all("add_header") {
 		if strings.EqualFold(d.args[0], "Content-Length") {
 			// a common mistake for responses without a body
-			t.note(d, "Content-Length is ignored: the server sets it")
+			t.remark(d, "Content-Length is ignored: the server sets it")
 			continue
 		}
 		h := front.AddHeader{Name: d.args[0], Value: t.reported(d, t.field(d, d.args[1]))}

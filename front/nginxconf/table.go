@@ -21,7 +21,8 @@ const (
 	levelAny         = "any"
 )
 
-// support is what the translator does with a directive: "honoured", "noted" or "refused" in the table.
+// support is what the translator does with a directive: "honoured", "noted" or "refused" in the
+// table.
 type support int
 
 const (

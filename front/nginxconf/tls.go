@@ -147,7 +147,7 @@ func (t *translator) ciphers(s *scope, name string, config *tls.Config) {
 	}
 	suites, unknown := selectCiphers(d.args[0])
 	if len(unknown) > 0 {
-		t.note(d, "crypto/tls does not support %s", strings.Join(unknown, ", "))
+		t.remark(d, "crypto/tls does not support %s", strings.Join(unknown, ", "))
 	}
 	if len(suites) == 0 && config.MinVersion < tls.VersionTLS13 {
 		t.errorf(d, "crypto/tls supports none of these (examples: HIGH, ECDHE-RSA-AES128-GCM-SHA256)")

@@ -36,8 +36,8 @@ func TestTypicalConfigurationsAreAccepted(t *testing.T) {
 			if err := os.WriteFile(conf, []byte(aCase{level: "http", text: text}.wrapped(dir)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if said, err := tried(t, tool, dir, conf); err != nil {
-				t.Errorf("nginx rejects it: %s", said)
+			if output, err := tried(t, tool, dir, conf); err != nil {
+				t.Errorf("nginx rejects it: %s", output)
 			}
 			r, err := Parse(conf, Options{Prefix: dir})
 			if err != nil {

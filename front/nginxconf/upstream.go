@@ -160,7 +160,8 @@ func (t *translator) serverParameter(d *directive, arg string, server *upstream.
 	}
 	n, err := parseNumber(value)
 	if err != nil || !has || name == "weight" && n == 0 {
-		return fmt.Errorf("invalid parameter %s (must be weight=NUMBER, max_conns=NUMBER, max_fails=NUMBER, fail_timeout=TIME, backup or down)", shown(arg))
+		return fmt.Errorf(
+			"invalid parameter %s (must be weight=, max_conns=, max_fails=, fail_timeout=, backup or down)", shown(arg))
 	}
 	switch name {
 	case "weight":

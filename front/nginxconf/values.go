@@ -117,7 +117,7 @@ func (t *translator) field(d *directive, arg string) string {
 	for i, line := range lines {
 		lines[i] = strings.Trim(line, " \t")
 	}
-	t.note(d, "line breaks in a field value are replaced by spaces")
+	t.remark(d, "line breaks in a field value are replaced by spaces")
 	return strings.Trim(strings.Join(lines, " "), " ")
 }
 

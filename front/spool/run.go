@@ -15,8 +15,8 @@ func (s *Spool) run() {
 		select {
 		case <-s.wake:
 			s.gather()
-		case answer := <-s.orders:
-			answer <- s.reopen()
+		case result := <-s.orders:
+			result <- s.reopen()
 		case <-s.stop:
 			s.writeAll()
 			s.countPending()
@@ -66,7 +66,7 @@ func (s *Spool) pause(d time.Duration) (stopped bool) {
 
 // writeAll writes all lines. It reports whether it succeeded.
 func (s *Spool) writeAll() bool {
-	for len(s.w.pending) > 0 || s.take() {
+	for len(s.w.pending) > 0 || s.collect() {
 		if !s.writeBatch() {
 			return false
 		}
@@ -76,7 +76,7 @@ func (s *Spool) writeAll() bool {
 
 // writeBatch writes the pending lines, or else the queue. It reports whether it succeeded.
 func (s *Spool) writeBatch() bool {
-	if len(s.w.pending) == 0 && !s.take() {
+	if len(s.w.pending) == 0 && !s.collect() {
 		return true
 	}
 	n, err := s.out.Write(s.w.pending[s.w.written:])
@@ -89,13 +89,13 @@ func (s *Spool) writeBatch() bool {
 	if err != nil {
 		return false
 	}
-	s.w.pending, s.w.written, s.w.notes = s.w.pending[:0], 0, 0
+	s.w.pending, s.w.written, s.w.mentioned = s.w.pending[:0], 0, 0
 	return true
 }
 
-// take moves the queue to pending, with a line about lost lines after it. It reports whether there
-// is anything to write.
-func (s *Spool) take() bool {
+// collect moves the queue to pending, with a line about lost lines after it. It reports whether
+// there is anything to write.
+func (s *Spool) collect() bool {
 	s.mu.Lock()
 	s.w.pending, s.waiting = s.waiting, s.w.pending
 	s.admit()
@@ -103,7 +103,7 @@ func (s *Spool) take() bool {
 	s.lost = 0
 	s.mu.Unlock()
 	if lost > 0 {
-		s.w.notes = lost
+		s.w.mentioned = lost
 		if s.config.Lost != nil {
 			s.w.pending = append(s.w.pending, s.config.Lost(lost, why)...)
 		}
@@ -116,7 +116,7 @@ func (s *Spool) record(err error) {
 	s.mu.Lock()
 	s.why = err
 	if err == nil {
-		s.unreported += s.w.notes
+		s.unreported += s.w.mentioned
 		s.written++
 		s.stalled = false
 	}
@@ -142,7 +142,8 @@ func (s *Spool) countPending() {
 	if s.lost == 0 {
 		s.cause = s.reason()
 	}
-	s.lost += s.w.notes + bytes.Count(s.w.pending[s.w.written:], []byte("\n")) + bytes.Count(s.waiting, []byte("\n"))
+	s.lost += s.w.mentioned + bytes.Count(s.w.pending[s.w.written:], []byte("\n")) + bytes.Count(s.waiting,
+		[]byte("\n"))
 }
 
 // reopen writes what is possible, and opens the output again.

@@ -95,10 +95,10 @@ type Spool struct {
 
 // writer is used by the goroutine only.
 type writer struct {
-	last    time.Time // when the last write ended
-	pending []byte    // what is being written, or could not be
-	written int       // written part of pending
-	notes   int       // lost lines that pending mentions
+	last      time.Time // when the last write ended
+	pending   []byte    // what is being written, or could not be
+	written   int       // written part of pending
+	mentioned int       // lost lines that pending mentions
 }
 
 // New starts to write to out, which the Spool closes.
@@ -137,9 +137,9 @@ func (s *Spool) Write(lines []byte) (int, error) {
 		s.cause = s.reason()
 	}
 	s.lost += bytes.Count(lines, []byte("\n"))
-	why, tell := s.cause, s.shouldReport()
+	why, report := s.cause, s.shouldReport()
 	s.mu.Unlock()
-	if tell {
+	if report {
 		s.config.Report("dropping lines: " + why.Error())
 	}
 	return len(lines), nil
@@ -258,16 +258,16 @@ func (s *Spool) Reopen(ctx context.Context) error {
 	if s.config.Open == nil {
 		return errors.New("spool: the output cannot be reopened")
 	}
-	answer := make(chan error, 1)
+	result := make(chan error, 1)
 	select {
-	case s.orders <- answer:
+	case s.orders <- result:
 	case <-s.done:
 		return errClosed
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	select {
-	case err := <-answer:
+	case err := <-result:
 		return err
 	case <-ctx.Done():
 		return ctx.Err()

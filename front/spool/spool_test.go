@@ -144,20 +144,20 @@ func TestLinesAreGathered(t *testing.T) {
 // Without Patience a Write never waits: lines without room are dropped, and the next line reports
 // them.
 func TestBlockedOutputDropsLines(t *testing.T) {
-	out, told := newSink(), make(reports, 10)
+	out, reported := newSink(), make(reports, 10)
 	out.gate = make(chan struct{})
-	s := spool.New(out, spool.Config{Limit: 20, Lost: lost, Report: told.add})
+	s := spool.New(out, spool.Config{Limit: 20, Lost: lost, Report: reported.add})
 	fmt.Fprint(s, "first\n")
 	<-out.inside // and blocked
 	fmt.Fprint(s, "second\n", "third\n")
 	fmt.Fprint(s, "0123456789\n0123456789\n", "fourth\n")
 	fmt.Fprint(s, "too much\n")
-	told.want(t, "dropping lines: the output accepts nothing, or too little")
+	reported.want(t, "dropping lines: the output accepts nothing, or too little")
 	if n := s.Lost(); n != 4 {
 		t.Errorf("%d lost, want 4", n)
 	}
 	close(out.gate)
-	told.want(t, "writing lines again; 4 were lost")
+	reported.want(t, "writing lines again; 4 were lost")
 	fmt.Fprint(s, "after\n")
 	closeSpool(t, s)
 	if want := "first\nsecond\nthird\nlost 4: the output accepts nothing, or too little\nafter\n"; out.String() != want {

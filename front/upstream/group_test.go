@@ -27,7 +27,7 @@ func group(t *testing.T, c Config, s *State, lookup Lookup) *Group {
 // port returns the port of an address, which names a server in these tests.
 func port(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
 
-// tryAll makes attempts until a server that is up responds, and returns the servers tried.
+// tryAll makes attempts until a server that is up responses, and returns the servers tried.
 func tryAll(g *Group, up ...string) (tried []string) {
 	turn := g.Turn("", netip.Addr{})
 	for {
@@ -85,12 +85,12 @@ func TestFailedServerGetsOneTrial(t *testing.T) {
 		turn.Done(true)
 		check(t, "after it", tryAll(g, "2"), "2")
 		time.Sleep(defaultFailTimeout + time.Second)
-		var asked []string
+		var tried []string
 		for range 6 {
-			asked = append(asked, tryAll(g, "1", "2")...)
+			tried = append(tried, tryAll(g, "1", "2")...)
 		}
-		if !slices.Contains(asked, "1") {
-			t.Errorf("no second trial: %v", asked)
+		if !slices.Contains(tried, "1") {
+			t.Errorf("no second trial: %v", tried)
 		}
 		counts := make(map[string]int)
 		for range 10 {
@@ -387,7 +387,7 @@ func simulate(t *testing.T, balance Balance) {
 	g := group(t, c, new(State), nil)
 	dead := func() bool { return time.Since(time.Date(2000, 1, 1, 0, 1, 0, 0, time.UTC)).Abs() < 20*time.Second }
 	var mu sync.Mutex
-	answers, failures := make(map[string]int), 0
+	responses, failures := make(map[string]int), 0
 	var all sync.WaitGroup
 	for range 12_000 { // 100 per second, for two minutes
 		all.Go(func() {
@@ -405,7 +405,7 @@ func simulate(t *testing.T, balance Balance) {
 				if failed {
 					failures++
 				} else {
-					answers[port(addr)]++
+					responses[port(addr)]++
 				}
 				mu.Unlock()
 				if !failed {
@@ -420,10 +420,10 @@ func simulate(t *testing.T, balance Balance) {
 		// a few at once before the first failure is recorded, then one trial in ten seconds
 		t.Errorf("%d requests went to the dead server", failures)
 	}
-	if n := answers["1"] + answers["2"] + answers["3"]; n != 12_000 {
+	if n := responses["1"] + responses["2"] + responses["3"]; n != 12_000 {
 		t.Errorf("%d answers", n)
 	}
-	if a := answers; a["2"] < 1500 || a["3"] < 2500 || a["1"] < a["3"]*3/2 {
+	if a := responses; a["2"] < 1500 || a["3"] < 2500 || a["1"] < a["3"]*3/2 {
 		t.Errorf("answers: %v", a)
 	}
 	if s := g.state.known["127.0.0.1:1"]; s.conns != 0 {

@@ -48,8 +48,8 @@ func (h *health) resting(maxFails int, failTimeout time.Duration, now time.Time)
 	return maxFails > 0 && h.fails >= maxFails && now.Sub(h.checked) <= failTimeout
 }
 
-// begin records the start of a request. The first one after failTimeout is a trial: until it ends,
-// the server gets no others.
+// begin records the start of a request. The first one after failTimeout is a trial: the server gets
+// no others until it has succeeded, or for another failTimeout.
 func (h *health) begin(failTimeout time.Duration, now time.Time) {
 	h.conns++
 	if now.Sub(h.checked) > failTimeout {

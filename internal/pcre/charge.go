@@ -41,14 +41,14 @@ func (l *linear) isLong(s string) bool { return (len(s)+1)*l.insts > interruptib
 // reader is the subject of an interruptible match: when the budget is used up, it returns io.EOF.
 // Package regexp reads each rune once. Offsets are in bytes in any case.
 type reader struct {
-	s      string
-	utf8   bool // returns runes, otherwise bytes
-	at     int
-	insts  int
-	budget int
-	start  time.Time
-	look   int // the offset of the next check of the budget
-	over   bool
+	s         string
+	utf8      bool // returns runes, otherwise bytes
+	at        int
+	insts     int
+	budget    int
+	start     time.Time
+	nextCheck int // the offset of the next check of the budget
+	over      bool
 }
 
 func (l *linear) newReader(s string, utf8 bool, budget int) *reader {
@@ -57,9 +57,9 @@ func (l *linear) newReader(s string, utf8 bool, budget int) *reader {
 
 // ReadRune implements io.RuneReader.
 func (r *reader) ReadRune() (c rune, size int, err error) {
-	if r.at >= r.look {
+	if r.at >= r.nextCheck {
 		r.over = r.steps() >= r.budget
-		r.look = r.at + 1 + unmeasured/r.insts
+		r.nextCheck = r.at + 1 + unmeasured/r.insts
 	}
 	switch {
 	case r.over, r.at == len(r.s):

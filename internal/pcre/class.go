@@ -15,10 +15,10 @@ func (p *parser) class() (s set, err error) {
 		return s, errors.New("a class such as [:alpha:] is only allowed inside brackets")
 	}
 	p.at++
-	not := p.take("^")
+	not := p.accept("^")
 	last, ranging := -1, false // the possible start of a range; whether a minus follows it
 	for first := true; ; first = false {
-		if p.take(`\E`) {
+		if p.accept(`\E`) {
 			continue
 		}
 		if p.at == len(p.text) {

@@ -37,7 +37,7 @@ func (p *parser) escape() (*node, error) {
 		return &node{op: opKeep}, nil
 	case 'N':
 		p.at++
-		if p.take("{") {
+		if p.accept("{") {
 			return nil, errors.New("\\N{ is not supported")
 		}
 		return &node{op: opSet, set: setOf("\n").not()}, nil
@@ -105,7 +105,7 @@ func (p *parser) backReference() (number_, length int) {
 // reference parses \g and \k.
 func (p *parser) reference(c byte) (*node, error) {
 	for _, ends := range []string{"{}", "<>", "''"} {
-		if !p.take(ends[:1]) {
+		if !p.accept(ends[:1]) {
 			continue
 		}
 		text, _, ok := strings.Cut(p.rest(), ends[1:])
@@ -212,7 +212,7 @@ func (p *parser) number(c byte) (byte, error) {
 		isPart = func(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
 	}
 	text := ""
-	if (c == 'x' || c == 'o') && p.take("{") {
+	if (c == 'x' || c == 'o') && p.accept("{") {
 		var ok bool
 		if text, _, ok = strings.Cut(p.rest(), "}"); !ok || text == "" {
 			return 0, fmt.Errorf("unterminated \\%c{", c)
@@ -244,7 +244,7 @@ func (p *parser) number(c byte) (byte, error) {
 // property parses a property after \p.
 func (p *parser) property(not bool) (set, error) {
 	name := ""
-	if p.take("{") {
+	if p.accept("{") {
 		var ok bool
 		if name, _, ok = strings.Cut(p.rest(), "}"); !ok {
 			return set{}, errors.New("unterminated \\p{")

@@ -9,35 +9,35 @@ import (
 // parenthesis parses a group after its opening parenthesis.
 func (p *parser) parenthesis() (*node, error) {
 	switch {
-	case p.take("*"):
+	case p.accept("*"):
 		return nil, errors.New("verbs such as (*SKIP) are not supported")
-	case !p.take("?"):
+	case !p.accept("?"):
 		if p.options.noCaptures {
 			return p.closed(false)
 		}
 		return p.capture("")
-	case p.take(":"):
+	case p.accept(":"):
 		return p.closed(false)
-	case p.take("|"):
+	case p.accept("|"):
 		return p.closed(true)
-	case p.take(">"):
+	case p.accept(">"):
 		return p.around(&node{op: opAtomic})
-	case p.take("="):
+	case p.accept("="):
 		return p.around(&node{op: opLook})
-	case p.take("!"):
+	case p.accept("!"):
 		return p.around(&node{op: opLook, not: true})
-	case p.take("<="):
+	case p.accept("<="):
 		return p.around(&node{op: opBehind})
-	case p.take("<!"):
+	case p.accept("<!"):
 		return p.around(&node{op: opBehind, not: true})
-	case p.take("P="):
+	case p.accept("P="):
 		name, err := p.name(')')
 		return p.refTo(name), err
-	case p.take("P<"), p.take("<"):
+	case p.accept("P<"), p.accept("<"):
 		return p.namedCapture('>')
-	case p.take("'"):
+	case p.accept("'"):
 		return p.namedCapture('\'')
-	case p.take("("):
+	case p.accept("("):
 		return p.condition()
 	}
 	if c := p.rest(); c != "" && (strings.IndexByte("R&C+0123456789", c[0]) >= 0 || strings.HasPrefix(c, "P>") ||
@@ -50,7 +50,7 @@ func (p *parser) parenthesis() (*node, error) {
 // closed parses a group up to its closing parenthesis.
 func (p *parser) closed(reset bool) (*node, error) {
 	n, err := p.alternatives(reset)
-	if err == nil && !p.take(")") {
+	if err == nil && !p.accept(")") {
 		err = errUnclosed
 	}
 	return n, err
@@ -148,7 +148,7 @@ func (p *parser) refToNumber(number int) *node {
 // switches parses options, for the rest of the enclosing group or for a group of their own.
 func (p *parser) switches() (*node, error) {
 	o, on := p.options, true
-	if p.take("^") {
+	if p.accept("^") {
 		o = options{}
 	}
 	for p.at < len(p.text) {
@@ -163,7 +163,7 @@ func (p *parser) switches() (*node, error) {
 			o.dotAll = on
 		case 'x':
 			o.extended = on
-			if p.take("x") {
+			if p.accept("x") {
 				return nil, errors.New("option (?xx) is not supported")
 			}
 		case 'n':
@@ -195,14 +195,14 @@ func (p *parser) switches() (*node, error) {
 func (p *parser) condition() (*node, error) {
 	n := &node{op: opIfGroup}
 	if strings.HasPrefix(p.rest(), "?") {
-		look, err := p.parenthesis()
+		assertion, err := p.parenthesis()
 		if err != nil {
 			return nil, err
 		}
-		if look == nil || look.op != opLook && look.op != opBehind {
+		if assertion == nil || assertion.op != opLook && assertion.op != opBehind {
 			return nil, errors.New("condition is neither a group nor an assertion")
 		}
-		n = &node{op: opIfLook, subs: []*node{look}}
+		n = &node{op: opIfLook, subs: []*node{assertion}}
 	} else if err := p.ifGroup(n); err != nil {
 		return nil, err
 	}

@@ -73,8 +73,8 @@ func (p *parser) group(name string) int {
 
 func (p *parser) rest() string { return p.text[p.at:] }
 
-// take skips a prefix if it is next, and reports whether it was.
-func (p *parser) take(prefix string) bool {
+// accept skips a prefix if it is next, and reports whether it was.
+func (p *parser) accept(prefix string) bool {
 	if strings.HasPrefix(p.rest(), prefix) {
 		p.at += len(prefix)
 		return true
@@ -98,7 +98,7 @@ func (p *parser) alternatives(reset bool) (*node, error) {
 		}
 		all.subs = append(all.subs, n)
 		count = max(count, len(p.names))
-		if !p.take("|") {
+		if !p.accept("|") {
 			break
 		}
 		if reset {
@@ -146,7 +146,7 @@ func (p *parser) sequence() (*node, error) {
 func (p *parser) skip() {
 	for p.at < len(p.text) {
 		switch {
-		case p.take(`\E`), p.take(`\Q\E`):
+		case p.accept(`\E`), p.accept(`\Q\E`):
 		case p.options.extended && isSpace(p.text[p.at]):
 			p.at++
 		case p.options.extended && p.text[p.at] == '#':
@@ -249,10 +249,10 @@ func (p *parser) quantified(item *node) (*node, error) {
 	}
 	lazy := p.options.ungreedy
 	possessive := false
-	if p.take("?") {
+	if p.accept("?") {
 		lazy = !lazy
 	} else {
-		possessive = p.take("+")
+		possessive = p.accept("+")
 	}
 	item = &node{op: opRepeat, min: least, max: most, lazy: lazy && !possessive, subs: []*node{item}}
 	if possessive {

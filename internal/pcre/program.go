@@ -99,7 +99,7 @@ func (b *builder) node(n *node) {
 		}
 		b.within(subAtomic, n.subs[0])
 	case opLook, opBehind:
-		b.look(n)
+		b.lookaround(n)
 	case opRef:
 		b.emit(inst{op: instRef, n: n.n, lazy: n.fold})
 	case opKeep:
@@ -147,7 +147,7 @@ func (b *builder) within(kind subKind, body *node) int {
 	return at
 }
 
-func (b *builder) look(n *node) int {
+func (b *builder) lookaround(n *node) int {
 	kind := subLook
 	if n.not {
 		kind = subNotLook
@@ -172,7 +172,7 @@ func behind(n *node) *node {
 }
 
 func (b *builder) ifLook(n *node) {
-	at := b.look(n.subs[0])
+	at := b.lookaround(n.subs[0])
 	if b.prog[at].sub == subLook {
 		b.prog[at].sub = subIf
 	} else {
