@@ -2,9 +2,10 @@
 //
 // # Requests
 //
-// The handler first checks the path (path.go): each place below the root has exactly one path. If
-// the resource is cached and the request has no conditions, the response comes from memory: some
-// fields and one Write. Everything else is the slow path (find.go): open, check, read, cache.
+// If the path is a key of the cache and the request has no conditions, the response comes from
+// memory: some fields and one Write. Everything else is the slow path. It normalizes the path
+// (path.go), so that each place below the root has exactly one key. Then it opens, checks, reads and
+// caches the file (find.go, load.go).
 //
 // # Cache
 //

@@ -13,6 +13,11 @@ type State struct {
 }
 
 // health is the state of an address.
+//
+//	available -> resting     MaxFails failures without a success in between
+//	resting   -> trial       the first request later than failTimeout after the last failure
+//	trial     -> available   the request succeeds
+//	trial     -> resting     the request fails
 type health struct {
 	fails   int       // since the last successful trial
 	failed  time.Time // the time of the last failure
@@ -35,7 +40,7 @@ func (s *State) acquire(addr string) *health {
 	return h
 }
 
-// release ends a peer's use of it. The caller holds mu.
+// release ends a peer's use of an address. The caller holds mu.
 func (s *State) release(addr string, h *health) {
 	if h.users--; h.users == 0 && s.known[addr] == h {
 		delete(s.known, addr)
