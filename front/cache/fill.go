@@ -21,8 +21,8 @@ import (
 type fill struct {
 	length  int64 // as announced by the origin, or -1
 	body    io.ReadCloser
-	most    int64         // bytes of the body in memory
-	whole   int64         // bytes of the whole body
+	most    int64         // maximum size of a body in memory
+	whole   int64         // maximum size of a body
 	pending *atomic.Int64 // bytes in memory of all fills
 	room    int64         // limit of pending
 	disk    *disk         // nil without a directory
