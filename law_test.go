@@ -82,7 +82,7 @@ var mayBeVar = map[string]string{
 	"internal/page.style":           "an embedded file",
 	"front/files.listingSource":     "an embedded file",
 	"front/nginxconf.tableText":     "an embedded file",
-	"front/files.ours":              "a table of constants",
+	"front/files.reserved":          "a table of constants",
 	"lab/proc.callNames":            "an embedded file",
 	"lab.ownNginxConf":              "an embedded file",
 	"lab.ownSource":                 "an embedded file",

@@ -229,8 +229,8 @@ func (l *limits) countRequest(x *exchange) outcome {
 		x.requestLimit = limitPassed
 		excess, ok := int64(0), false
 		if i == len(l.requests)-1 {
-			excess, ok = r.zone.Take(key, r.burst, now)
-		} else if excess = r.zone.Look(key, now); excess <= r.burst {
+			excess, ok = r.zone.Acquire(key, r.burst, now)
+		} else if excess = r.zone.Check(key, now); excess <= r.burst {
 			ok = true
 		}
 		if !ok {
@@ -242,7 +242,7 @@ func (l *limits) countRequest(x *exchange) outcome {
 	}
 	for i := range len(l.requests) - 1 { // no zone is full
 		if r := &l.requests[i]; all[i] != "" {
-			excess, _ := r.zone.Take(all[i], 1<<62, now)
+			excess, _ := r.zone.Acquire(all[i], 1<<62, now)
 			consider(r, excess)
 		}
 	}

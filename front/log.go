@@ -327,7 +327,7 @@ func openLog(path string, o *options, lost func(lines int, why error) []byte) (*
 			f.lost.Add(int64(lines))
 			return lost(lines, why)
 		},
-		Say: func(text string) { o.logger().Printf("front: %s: %s", path, text) },
+		Report: func(text string) { o.logger().Printf("front: %s: %s", path, text) },
 	})
 	return f, nil
 }

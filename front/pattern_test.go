@@ -60,7 +60,7 @@ func TestRegexesShareABudget(t *testing.T) {
 		if got.status != http.StatusInternalServerError {
 			t.Errorf("%s: %d %q", name, got.status, got.body)
 		}
-		if n := strings.Count(lines.String(), "takes too many steps"); n != 1 {
+		if n := strings.Count(lines.String(), "needs too many steps"); n != 1 {
 			t.Errorf("%s: %d lines: %s", name, n, lines.String())
 		}
 		if err := h.Close(); err != nil {

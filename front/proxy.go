@@ -248,7 +248,7 @@ type origin struct {
 }
 
 // Prepare implements cache.Origin.
-func (o *origin) Prepare(opts cache.Ask) (cache.Fetch, error) {
+func (o *origin) Prepare(opts cache.OriginRequest) (cache.Fetch, error) {
 	s := o.proxy.newRequest(o.x, o.target, &opts)
 	if o.x.regexTimedOut {
 		return nil, errors.New("a regular expression exceeded its steps")

@@ -126,7 +126,7 @@ func cacheIgnored(ignored []string) (names []string) {
 func redirectsRequest(_ int, header http.Header) bool { return len(header["X-Accel-Redirect"]) > 0 }
 
 // respond responds to an exchange from the cache or from origin.
-func (pc *proxyCache) respond(x *exchange, origin *origin) (*cache.Answer, error) {
+func (pc *proxyCache) respond(x *exchange, origin *origin) (*cache.Response, error) {
 	q := cache.Query{
 		Context: x.r.Context(), Method: x.method, Header: x.r.Header, HasBody: pc.key.bodyNotInKey(x, origin.proxy),
 		Key: pc.key.eval(x, origin), Rules: pc.rules, Skip: anyTrue(pc.skip, x), NoStore: anyTrue(pc.noStore, x) ||
@@ -146,7 +146,7 @@ func (pc *proxyCache) respond(x *exchange, origin *origin) (*cache.Answer, error
 	if purges {
 		return pc.purgeKey(q.Key)
 	}
-	a, err := pc.cache.Answer(q, origin)
+	a, err := pc.cache.Respond(q, origin)
 	if err == nil {
 		x.cacheState = a.State
 	} else if failed, ok := errors.AsType[*cache.Error](err); ok {
@@ -166,7 +166,7 @@ func errRegexTimeout() error {
 }
 
 // purgeKey purges a key, or all keys with a prefix if it ends in a star.
-func (pc *proxyCache) purgeKey(key string) (*cache.Answer, error) {
+func (pc *proxyCache) purgeKey(key string) (*cache.Response, error) {
 	n := 0
 	if prefix, ok := strings.CutSuffix(key, "*"); ok {
 		n = pc.cache.PurgePrefix(prefix)
@@ -176,7 +176,7 @@ func (pc *proxyCache) purgeKey(key string) (*cache.Answer, error) {
 	if n == 0 {
 		return nil, &fetchError{kind: failureNoServer, status: http.StatusNotFound, err: errors.New("nothing to purge")}
 	}
-	return &cache.Answer{Passed: &http.Response{StatusCode: http.StatusNoContent, Header: make(http.Header),
+	return &cache.Response{Passed: &http.Response{StatusCode: http.StatusNoContent, Header: make(http.Header),
 		Body: http.NoBody}}, nil
 }
 

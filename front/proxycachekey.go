@@ -157,7 +157,7 @@ func (f fieldNames) addConfused(header http.Header) {
 // Sent implements cache.Origin: it returns the header and the host that the upstream would receive.
 func (o *origin) Sent() (http.Header, string) {
 	var q requestSpec
-	o.proxy.buildRequest(o.x, &q, o.target, &cache.Ask{Method: o.x.method, Whole: true})
+	o.proxy.buildRequest(o.x, &q, o.target, &cache.OriginRequest{Method: o.x.method, Whole: true})
 	o.x.host.fields.addConfused(q.header)
 	for _, p := range q.params {
 		if strings.HasPrefix(p.name, "HTTP_") {

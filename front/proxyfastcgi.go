@@ -69,7 +69,7 @@ func (c *compiler) fastcgiRules(from *Proxy) (*fastcgiRules, error) {
 }
 
 // buildParams makes the parameters of a request.
-func (g *fastcgiRules) buildParams(x *exchange, q *requestSpec, opts *cache.Ask) {
+func (g *fastcgiRules) buildParams(x *exchange, q *requestSpec, opts *cache.OriginRequest) {
 	q.params = slices.Grow(q.params[:0], len(g.params))
 	for i := range g.params {
 		r := &g.params[i]

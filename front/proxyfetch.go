@@ -38,7 +38,7 @@ type upstreamRequest struct {
 }
 
 // newRequest makes the upstream request of an exchange. opts is nil without a cache.
-func (p *proxy) newRequest(x *exchange, target destination, opts *cache.Ask) *upstreamRequest {
+func (p *proxy) newRequest(x *exchange, target destination, opts *cache.OriginRequest) *upstreamRequest {
 	s := &x.firstRequest
 	if opts != nil || s.proxy != nil { // a cache may use it after the exchange has ended
 		s = new(upstreamRequest)

@@ -99,7 +99,7 @@ type requestSpec struct {
 }
 
 // buildRequest makes the upstream request of an exchange.
-func (p *proxy) buildRequest(x *exchange, q *requestSpec, target destination, opts *cache.Ask) {
+func (p *proxy) buildRequest(x *exchange, q *requestSpec, target destination, opts *cache.OriginRequest) {
 	q.method, q.requestTarget, q.body = x.method, p.uri.requestTarget(x, target.rest), p.upstreamBody(x)
 	if opts != nil && opts.Method != x.method {
 		q.method = opts.Method // HEAD became GET, so that the response can be cached

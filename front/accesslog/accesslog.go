@@ -1,6 +1,6 @@
-// Package accesslog writes a line for each request that a handler has answered, on any http.Server.
+// Package accesslog writes a line for each request to a handler, on any http.Server.
 //
-// A line is one Write. What it is written to should not make requests wait: package spool has such a writer.
+// Each line is one Write. The writer should not block requests: package spool has such a writer.
 package accesslog
 
 import (
@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// Format says what a line looks like.
+// Format is the format of a line.
 type Format string
 
 const (
@@ -20,23 +20,23 @@ const (
 	Common Format = "common"
 	// Combined is Common with Referer and User-Agent.
 	Combined Format = "combined"
-	// JSON is an object a line. Times are RFC 3339, duration_us microseconds.
+	// JSON is one object per line. Times are in RFC 3339 format, duration_us is in microseconds.
 	JSON Format = "json"
 )
 
-// ParseFormat finds a format by its name.
+// ParseFormat returns the format with a name.
 func ParseFormat(name string) (Format, error) {
 	switch f := Format(name); f {
 	case Common, Combined, JSON:
 		return f, nil
 	}
-	return "", fmt.Errorf("unknown format %q: want %s, %s or %s", name, Common, Combined, JSON)
+	return "", fmt.Errorf("unknown format %q (must be %s, %s or %s)", name, Common, Combined, JSON)
 }
 
-// keptLine is the size up to which the buffer of a line is used again.
+// keptLine is the maximum size of a buffer that is reused.
 const keptLine = 4 << 10
 
-// handler logs what another one answers.
+// handler logs the responses of another handler.
 type handler struct {
 	next   http.Handler
 	format Format
@@ -45,13 +45,13 @@ type handler struct {
 	second atomic.Pointer[second]
 }
 
-// second is one as Common has it: to write it anew for each request would be a third of what a line costs.
+// second is a formatted second: formatting it for each request would cost a third of a line.
 type second struct {
 	unix int64
 	text string
 }
 
-// clf is a time as Common has it.
+// clf returns a time in the Common Log Format.
 func (h *handler) clf(at time.Time) string {
 	s := h.second.Load()
 	if s == nil || s.unix != at.Unix() {
@@ -61,8 +61,9 @@ func (h *handler) clf(at time.Time) string {
 	return s.text
 }
 
-// Handler returns a handler that has next answer, and then writes a line to out. The line counts the bytes
-// that next wrote; the client may have got fewer. It is written, too, if next panics.
+// Handler returns a handler that calls next, and then writes a line to out. The line contains the
+// number of bytes that next has written; the client may have received fewer. It is written even if
+// next panics.
 func Handler(next http.Handler, format Format, out io.Writer) http.Handler {
 	return &handler{next: next, format: format, out: out, lines: sync.Pool{New: func() any { return new([]byte) }}}
 }
@@ -75,7 +76,7 @@ func (h *handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		if rec.status == 0 && returned {
 			rec.status = http.StatusOK
 		} else if rec.status == 0 {
-			rec.status = http.StatusInternalServerError // it panics
+			rec.status = http.StatusInternalServerError // next panics
 		}
 		h.write(r, rec, began)
 	}()
@@ -95,21 +96,21 @@ func (h *handler) write(r *http.Request, rec *recorder, began time.Time) {
 	} else {
 		line = e.appendText(line, h.clf(began), h.format == Combined)
 	}
-	_, _ = h.out.Write(line) // whoever is logged cannot help it
+	_, _ = h.out.Write(line) // the client cannot fix the log
 	if cap(line) <= keptLine {
 		*buffer = line
 		h.lines.Put(buffer)
 	}
 }
 
-// recorder notes what a handler answers.
+// recorder records the status and size of a response.
 type recorder struct {
 	http.ResponseWriter
-	status int // 0 until it is known
+	status int // 0 until the head is written
 	bytes  int64
 }
 
-// Unwrap lets http.ResponseController find the rest.
+// Unwrap implements the interface of http.ResponseController.
 func (w *recorder) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
 // WriteHeader implements http.ResponseWriter.
@@ -146,7 +147,7 @@ func (w *recorder) Flush() {
 	_ = http.NewResponseController(w.ResponseWriter).Flush()
 }
 
-// wrote notes that the head was sent, if none was given with 200, and how much of the body.
+// wrote records the number of bytes written. Without a WriteHeader, the status is 200.
 func (w *recorder) wrote(n int64) {
 	if w.status == 0 {
 		w.status = http.StatusOK

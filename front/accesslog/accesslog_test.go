@@ -18,7 +18,7 @@ import (
 	"github.com/tarehq/tare/front/accesslog"
 )
 
-// line is what is logged of a request that a handler answers.
+// line returns the log line of a request to a handler.
 func line(t *testing.T, f accesslog.Format, r *http.Request, h http.HandlerFunc) string {
 	t.Helper()
 	var out bytes.Buffer
@@ -30,7 +30,7 @@ func line(t *testing.T, f accesslog.Format, r *http.Request, h http.HandlerFunc)
 	return text
 }
 
-// plain is a ResponseWriter that takes whatever comes.
+// plain is a ResponseWriter that discards everything.
 type plain struct{ header http.Header }
 
 func (p plain) Header() http.Header       { return p.header }
@@ -49,13 +49,14 @@ func hello(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "h
 
 const someTime = `\[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\]`
 
-func TestFormats(t *testing.T) {
+func TestLinesOfEachFormat(t *testing.T) {
 	for _, c := range []struct {
 		format accesslog.Format
 		want   string
 	}{
 		{accesslog.Common, `^192\.0\.2\.7 - - ` + someTime + ` "GET /a\?b HTTP/1\.1" 200 5\n$`},
-		{accesslog.Combined, `^192\.0\.2\.7 - - ` + someTime + ` "GET /a\?b HTTP/1\.1" 200 5 "http://example\.org/" "test/1"\n$`},
+		{accesslog.Combined, `^192\.0\.2\.7 - - ` + someTime +
+			` "GET /a\?b HTTP/1\.1" 200 5 "http://example\.org/" "test/1"\n$`},
 		{accesslog.JSON, `^{"time":"[^"]*","client":"192\.0\.2\.7","method":"GET","host":"example\.com","uri":"/a\?b","protocol":"HTTP/1\.1",` +
 			`"status":200,"bytes":5,"duration_us":\d+,"referer":"http://example\.org/","user_agent":"test/1"}\n$`},
 	} {
@@ -65,8 +66,8 @@ func TestFormats(t *testing.T) {
 	}
 }
 
-// Nothing that a client sends ends a field or a line.
-func TestEscapes(t *testing.T) {
+// Text of a client never ends a field or a line.
+func TestClientCannotForgeLines(t *testing.T) {
 	r := request("GET", "/")
 	r.RequestURI = "/\" 200 1\n\x00\x7f\\é"
 	r.Header.Set("User-Agent", "\"\r\n\t\\ \xff ü")
@@ -107,7 +108,7 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-func TestAnswers(t *testing.T) {
+func TestStatusAndBytesAreThoseOfTheResponse(t *testing.T) {
 	for _, c := range []struct {
 		name, method, want string
 		handler            http.HandlerFunc
@@ -134,8 +135,8 @@ func TestAnswers(t *testing.T) {
 	}
 }
 
-// A request that ends in a panic is logged, and panics on.
-func TestPanic(t *testing.T) {
+// A request that ends in a panic is logged, and the panic continues.
+func TestPanicIsLogged(t *testing.T) {
 	for want, wrote := range map[string]bool{" 500 -\n": false, " 200 2\n": true} {
 		var out bytes.Buffer
 		h := accesslog.Handler(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
@@ -146,8 +147,8 @@ func TestPanic(t *testing.T) {
 		}), accesslog.Common, &out)
 		func() {
 			defer func() {
-				if recover() != http.ErrAbortHandler { //nolint:errorlint // the very value
-					t.Error("it did not panic")
+				if recover() != http.ErrAbortHandler { //nolint:errorlint // the same value
+					t.Error("missing panic")
 				}
 			}()
 			h.ServeHTTP(httptest.NewRecorder(), request("GET", "/"))
@@ -158,8 +159,8 @@ func TestPanic(t *testing.T) {
 	}
 }
 
-// What a server's writer can do can be done through the log: send files, take connections over, set deadlines.
-func TestWriterIsWhole(t *testing.T) {
+// The log hides no feature of a server's ResponseWriter: sending files, hijacking, deadlines.
+func TestWriterHidesNoFeature(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(name, []byte("from a file"), 0o600); err != nil {
 		t.Fatal(err)
@@ -194,7 +195,7 @@ func TestWriterIsWhole(t *testing.T) {
 	}
 }
 
-// copier notes whether it was given a file to send.
+// copier records whether ReadFrom was called.
 type copier struct {
 	http.ResponseWriter
 	direct chan bool
@@ -208,8 +209,8 @@ func (c *copier) ReadFrom(src io.Reader) (int64, error) {
 
 func (c *copier) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
-// The line that tells of lost ones is read like any other.
-func TestLost(t *testing.T) {
+// The line about lost lines has the format of any other.
+func TestLineAboutLostLinesIsParsable(t *testing.T) {
 	why := errors.New(`disk "full"`)
 	want := regexp.MustCompile(`^- - - ` + someTime + ` "12 lines lost: disk \\x22full\\x22" 0 -( "-" "-")?\n$`)
 	for _, f := range []accesslog.Format{accesslog.Common, accesslog.Combined} {
@@ -221,12 +222,13 @@ func TestLost(t *testing.T) {
 		Lost int
 		Why  string
 	}
-	if err := json.Unmarshal(accesslog.JSON.Lost(12, why), &object); err != nil || object.Lost != 12 || object.Why != why.Error() {
+	if err := json.Unmarshal(accesslog.JSON.Lost(12, why), &object); err != nil || object.Lost != 12 ||
+		object.Why != why.Error() {
 		t.Errorf("%+v, %v", object, err)
 	}
 }
 
-func TestParseFormat(t *testing.T) {
+func TestParseFormatRejectsUnknownNames(t *testing.T) {
 	for _, name := range []string{"common", "combined", "json"} {
 		if f, err := accesslog.ParseFormat(name); err != nil || string(f) != name {
 			t.Errorf("%s: %q, %v", name, f, err)
@@ -240,7 +242,8 @@ func TestParseFormat(t *testing.T) {
 func BenchmarkHandler(b *testing.B) {
 	for _, f := range []accesslog.Format{accesslog.Combined, accesslog.JSON} {
 		b.Run(string(f), func(b *testing.B) {
-			h, r, w := accesslog.Handler(http.HandlerFunc(hello), f, io.Discard), request("GET", "/"), plain{make(http.Header)}
+			h, r, w := accesslog.Handler(http.HandlerFunc(hello), f, io.Discard), request("GET", "/"),
+				plain{make(http.Header)}
 			b.ReportAllocs()
 			for b.Loop() {
 				h.ServeHTTP(w, r)

@@ -11,7 +11,7 @@ import (
 )
 
 const (
-	// maxField is how many bytes of a field of the request a line has at most.
+	// maxField is the maximum number of bytes of a request's field in a line.
 	maxField = 4 << 10
 	// clfTime is the time of the Common Log Format.
 	clfTime = "02/Jan/2006:15:04:05 -0700"
@@ -21,10 +21,10 @@ const (
 	hexDigits = "0123456789ABCDEF"
 )
 
-// entry is what a line says.
+// entry contains the data of a line.
 type entry struct {
 	r      *http.Request
-	line   *string // the request line as it was received, of a request that was refused; else nil
+	line   *string // the request line as received, of a rejected request; otherwise nil
 	status int
 	bytes  int64
 	at     time.Time
@@ -62,7 +62,7 @@ func (e *entry) appendCommon(b []byte, at string) []byte {
 	return strconv.AppendInt(b, e.bytes, 10)
 }
 
-func (e *entry) appendJSON(b []byte, took time.Duration) []byte {
+func (e *entry) appendJSON(b []byte, duration time.Duration) []byte {
 	b = e.at.AppendFormat(append(b, `{"time":"`...), jsonTime)
 	b = appendMember(append(b, '"'), "client", client(e.r))
 	b = appendMember(b, "method", e.r.Method)
@@ -71,7 +71,7 @@ func (e *entry) appendJSON(b []byte, took time.Duration) []byte {
 	b = appendMember(b, "protocol", e.r.Proto)
 	b = strconv.AppendInt(append(b, `,"status":`...), int64(e.status), 10)
 	b = strconv.AppendInt(append(b, `,"bytes":`...), e.bytes, 10)
-	b = strconv.AppendInt(append(b, `,"duration_us":`...), took.Microseconds(), 10)
+	b = strconv.AppendInt(append(b, `,"duration_us":`...), duration.Microseconds(), 10)
 	b = appendMember(b, "referer", e.r.Header.Get("Referer"))
 	b = appendMember(b, "user_agent", e.r.Header.Get("User-Agent"))
 	if e.line != nil {
@@ -83,8 +83,9 @@ func (e *entry) appendJSON(b []byte, took time.Duration) []byte {
 	return append(b, "}\n"...)
 }
 
-// Refused returns the line of a request that no handler has seen: the server has refused it, or its head did not arrive in time.
-// line is the request line as it was received. r has what is known of the rest.
+// Refused returns the line of a request that no handler has seen: the server rejected it, or its
+// head did not arrive in time. line is the request line as received. r contains what is known of
+// the rest.
 func (f Format) Refused(r *http.Request, line string, status int, bytes int64) []byte {
 	now := time.Now()
 	e := entry{r: r, line: &line, status: status, bytes: bytes, at: now}
@@ -94,8 +95,8 @@ func (f Format) Refused(r *http.Request, line string, status int, bytes int64) [
 	return e.appendText(nil, now.Format(clfTime), f == Combined)
 }
 
-// Lost returns the line that says that others are missing. It has the fields of any line, so that what reads the log
-// need not know it.
+// Lost returns a line about lost lines. It has the same fields as any line, so that programs can
+// parse it.
 func (f Format) Lost(lines int, why error) []byte {
 	now, text := time.Now(), fmt.Sprintf("%d lines lost: %v", lines, why)
 	if f == JSON {
@@ -112,7 +113,7 @@ func (f Format) Lost(lines int, why error) []byte {
 	return append(b, '\n')
 }
 
-// client is the address of whoever asked; none if that was over a unix socket.
+// client returns the address of the client; "" over a unix socket.
 func client(r *http.Request) string {
 	host, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {
@@ -134,8 +135,8 @@ func appendQuoted(b []byte, s string) []byte {
 
 func bounded(s string) string { return s[:min(len(s), maxField)] }
 
-// AppendEscaped appends what a client sent so that it can neither end the field nor the line: quotes,
-// backslashes and whatever is not printable ASCII are \xHH, as nginx has it.
+// AppendEscaped appends text of a client, such that it cannot end the field or the line. As in
+// nginx, quotes, backslashes and everything but printable ASCII become \xHH.
 func AppendEscaped(b []byte, s string) []byte {
 	for i := range len(s) {
 		if c := s[i]; c < ' ' || c > '~' || c == '"' || c == '\\' {
@@ -147,8 +148,8 @@ func AppendEscaped(b []byte, s string) []byte {
 	return b
 }
 
-// appendMember appends a member to an object that has one. What is not UTF-8 is replaced, because JSON
-// has no other text (RFC 8259, 8.1).
+// appendMember appends a member to an object that has at least one. It replaces invalid UTF-8,
+// because JSON requires UTF-8 (RFC 8259, 8.1).
 func appendMember(b []byte, name, value string) []byte {
 	b = append(append(append(b, `,"`...), name...), `":"`...)
 	for _, r := range bounded(value) {

@@ -7,7 +7,7 @@ import (
 	"github.com/tarehq/tare/front/cache"
 )
 
-// silent is a client that takes what it gets.
+// silent is a client that discards the response.
 type silent struct {
 	header http.Header
 	bytes  int
@@ -21,7 +21,7 @@ func (s *silent) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// nobody is an origin that is not asked.
+// nobody is an origin that gets no requests.
 type nobody struct {
 	t      testing.TB
 	header http.Header // of the request
@@ -29,12 +29,12 @@ type nobody struct {
 
 func (n nobody) Sent() (http.Header, string) { return n.header, "" }
 
-func (n nobody) Prepare(cache.Ask) (cache.Fetch, error) {
-	n.t.Error("the origin was asked")
+func (n nobody) Prepare(cache.OriginRequest) (cache.Fetch, error) {
+	n.t.Error("the origin received a request")
 	return nil, errOrigin
 }
 
-// hitter asks for what is kept.
+// hitter returns a function that requests a stored response.
 func hitter(t testing.TB) func() {
 	c, err := cache.New(cache.Config{Name: "test"}, nil)
 	if err != nil {
@@ -49,16 +49,17 @@ func hitter(t testing.TB) func() {
 	r.Header = headerOf("Accept: */*", "Accept-Encoding: gzip", "User-Agent: x")
 	q := cache.Query{Context: r.Context(), Method: r.Method, Header: r.Header, Key: r.URL.String(), Rules: rules}
 	s := &site{cache: c}
-	s.says(200, big(1<<10), fresh, "Vary: Accept-Encoding", "Content-Type: text/html", `Etag: "x"`, "Last-Modified: Fri, 31 Dec 1999 00:00:00 GMT")
-	for a := (*cache.Answer)(nil); a == nil || a.State != cache.StateHit; {
-		if a, err = c.Answer(q, visit{s, r}); err != nil {
+	s.responds(200, big(1<<10), fresh, "Vary: Accept-Encoding", "Content-Type: text/html", `Etag: "x"`,
+		"Last-Modified: Fri, 31 Dec 1999 00:00:00 GMT")
+	for a := (*cache.Response)(nil); a == nil || a.State != cache.StateHit; {
+		if a, err = c.Respond(q, visit{s, r}); err != nil {
 			t.Fatal(err)
 		}
 		a.Close()
 	}
 	w, origin := &silent{header: make(http.Header)}, cache.Origin(nobody{t, r.Header})
 	return func() {
-		a, err := c.Answer(q, origin)
+		a, err := c.Respond(q, origin)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -11,27 +11,27 @@ import (
 	"time"
 )
 
-// Cache keeps answers. It is safe for use by any number of requests at once. Make one with New, and Close it.
+// Cache stores responses. It is safe for concurrent use. New makes one, and Close must be called.
 type Cache struct {
-	name     string // as Cache-Status has it
+	name     string // as in Cache-Status
 	errors   *log.Logger
 	inactive atomic.Int64
-	most     atomic.Int64 // bytes of a body that is kept in memory
+	most     atomic.Int64 // bytes of a body in memory
 	index    index
-	disk     *disk // nil if there is none
+	disk     *disk // nil without a directory
 
 	changes     changes
-	purges      atomic.Uint64 // of more than a key
-	purging     sync.Mutex    // held by who looks through everything
+	purges      atomic.Uint64 // of more than one key
+	purging     sync.Mutex    // held during a walk over all entries
 	search      search
 	uncacheable marks
 	uses        uses
 	pieces      sync.Pool // of *[sendPiece]byte
 
-	pending  atomic.Int64 // bytes in memory of answers on their way in, and to those who read them meanwhile
-	intakes  atomic.Int64 // answers on their way in
-	behind   atomic.Int64 // of which nobody waits for
-	waiting  atomic.Int64 // requests for others' answers
+	pending  atomic.Int64 // bytes in memory of responses on their way in, and of their readers
+	intakes  atomic.Int64 // responses on their way in
+	behind   atomic.Int64 // background updates
+	waiting  atomic.Int64 // requests that wait for a flight
 	closing  context.Context
 	close    context.CancelFunc
 	begun    sync.Once
@@ -39,7 +39,7 @@ type Cache struct {
 	routines sync.WaitGroup
 }
 
-// New makes a cache, and begins to look for what is in its directory, see Open.
+// New opens a cache and starts to read its directory; see Open.
 func New(config Config, errors *log.Logger) (*Cache, error) {
 	c, err := Open(config, errors)
 	if err == nil {
@@ -48,8 +48,9 @@ func New(config Config, errors *log.Logger) (*Cache, error) {
 	return c, err
 }
 
-// Open makes a cache that leaves the files in its directory alone until Begin: they may be another's that is still in use. Panics of origins that
-// no request's server learns of are said in errors; nil is package log's.
+// Open makes a cache that does not touch the files in its directory before Begin: another process
+// may still use them. The cache logs to errors the panics of origins that no request's server sees;
+// nil is package log's default.
 func Open(config Config, errors *log.Logger) (*Cache, error) {
 	if err := check(&config); err != nil {
 		return nil, err
@@ -74,28 +75,30 @@ func Open(config Config, errors *log.Logger) (*Cache, error) {
 	return c, nil
 }
 
-// Begin begins to look for what is in the directory, and after what nobody asks for. It may be called again, without effect.
+// Begin starts to read the directory and to remove inactive entries. Further calls have no effect.
 func (c *Cache) Begin() {
 	c.begun.Do(func() { c.routines.Go(c.keep) })
 }
 
-// check looks for what cannot be.
+// check reports invalid settings.
 func check(config *Config) error {
 	if config.MaxBytes < 0 || config.MemoryBytes < 0 || config.Inactive < 0 || config.MinFree < 0 {
-		return fmt.Errorf("cache %q: sizes and times cannot be below zero", config.Name)
+		return fmt.Errorf("cache %q: sizes and times must not be negative", config.Name)
 	}
 	if len(config.Levels) > maxLevels {
-		return fmt.Errorf("cache %q: %d levels of directories, want at most %d", config.Name, len(config.Levels), maxLevels)
+		return fmt.Errorf("cache %q: %d levels of directories; the maximum is %d", config.Name, len(config.Levels),
+			maxLevels)
 	}
 	for _, n := range config.Levels {
 		if n != 1 && n != 2 {
-			return fmt.Errorf("cache %q: a level of %d characters, want 1 or 2", config.Name, n)
+			return fmt.Errorf("cache %q: invalid level of %d characters (want 1 or 2)", config.Name, n)
 		}
 	}
 	return nil
 }
 
-// Resize changes the cache's bounds: those of bytes and times. It is for a Config whose Name, Dir and Levels are the same.
+// Resize changes the limits of bytes and times. Name, Dir and Levels of config must be the same as
+// before.
 func (c *Cache) Resize(config Config) {
 	memory, all := orDefault(config.MemoryBytes, DefaultMemory), orDefault(config.MaxBytes, DefaultBytes)
 	if c.disk == nil {
@@ -118,7 +121,8 @@ func mostInMemory(otherwiseOnDisk bool) int64 {
 	return largeBody
 }
 
-// Close gives up what is on its way in, and closes the directory. What is being sent may go on.
+// Close cancels what is on its way in and closes the directory. Responses that are being sent may
+// finish.
 func (c *Cache) Close() {
 	c.closed.Do(func() {
 		c.close()
@@ -129,58 +133,63 @@ func (c *Cache) Close() {
 	})
 }
 
-// Query is a request, as the cache sees it.
+// Query is a client's request as the cache sees it.
 type Query struct {
-	Context context.Context // the request's
+	Context context.Context // of the request
 	Method  string
-	Header  http.Header // the request's: it is only read
-	// HasBody says that the origin gets a body of the client's that the key does not have: the response is not stored.
+	Header  http.Header // of the request; read only
+	// HasBody reports that the origin receives a body from the client, which the key does not
+	// contain. The response is not stored.
 	HasBody bool
-	// Key is what answers are kept by. Requests with the same key get the same answers, but for what Vary says.
+	// Key identifies the response. Requests with the same key receive the same response, except for
+	// Vary.
 	Key   string
 	Rules *Rules
-	// Skip has the request not be answered by what is kept, NoStore the answer not be kept.
+	// Skip ignores stored responses: proxy_cache_bypass. NoStore prevents storing: proxy_no_cache.
 	Skip, NoStore bool
-	// Refuses, unless it is nil, has an answer not be kept for which it returns true. It is called while the request waits: with it
-	// nothing is updated behind a request's back.
+	// Refuses, if not nil, prevents storing a response for which it returns true. It is called
+	// while the request waits: with it, there is no background update.
 	Refuses func(*http.Response) bool
-	// KeyedByAuthorization says that the key tells apart all values of Authorization that the origin gets, so that responses to
-	// requests with one may be stored.
+	// KeyedByAuthorization reports that the key contains the Authorization that the origin
+	// receives. Then responses to requests with that field may be stored.
 	KeyedByAuthorization bool
 }
 
-// Error is why there is no answer: an error of the origin, or of the request's context.
+// Error is the error of an origin, or of the request's context.
 type Error struct {
-	State State // in which the cache was when the origin was asked
+	State State // of the cache when the request was sent to the origin
 	Err   error
 }
 
 func (e *Error) Error() string { return e.Err.Error() }
 func (e *Error) Unwrap() error { return e.Err }
 
-// Answer answers a request from the cache or by the origin. Its errors are of type *Error; they have had no effect on others' requests.
-func (c *Cache) Answer(q Query, origin Origin) (*Answer, error) {
+// Respond serves a request from the cache or from the origin. Its errors are of type *Error, and do
+// not affect other requests.
+func (c *Cache) Respond(q Query, origin Origin) (*Response, error) {
 	s := session{c: c, q: q, fields: fields{origin: origin}, why: "bypass", rules: q.Rules, origin: origin}
-	a, err := s.answer()
+	a, err := s.respond()
 	if err != nil {
 		return nil, &Error{s.state, err}
 	}
 	return a, nil
 }
 
-// lookup finds what is kept for a request. What it reads of the disk for that stays in memory if there is room.
+// lookup finds the stored response for a request. Entries that it reads from disk stay in memory if
+// there is room.
 func (c *Cache) lookup(id keyID, key string, request *fields, now time.Time) (*entry, *stored) {
 	e, s, unread := c.index.find(id, key, request, now)
 	for _, u := range unread {
-		if read := c.read(u, key, request, now); read != nil && (s == nil || read.life.received.After(s.life.received)) {
+		if read := c.read(u, key, request, now); read != nil &&
+			(s == nil || read.life.received.After(s.life.received)) {
 			e, s = u, read
 		}
 	}
 	return e, s
 }
 
-// read reads an entry's file: nil if it is not what a request is meant by. One that cannot be read is forgotten, unless there was no descriptor
-// to read it with.
+// read reads an entry's file. It returns nil if the response does not match the request. It drops
+// an unreadable entry, unless the process is out of file descriptors.
 func (c *Cache) read(e *entry, key string, request *fields, now time.Time) *stored {
 	f := c.index.fileOf(e)
 	if f == nil {
@@ -194,29 +203,29 @@ func (c *Cache) read(e *entry, key string, request *fields, now time.Time) *stor
 	case err != nil:
 		return nil
 	}
-	meant := s.key == key && chosen(s.choices, request)
-	c.index.attach(e, s, meant, now)
-	if !meant {
+	matches := s.key == key && chosen(s.choices, request)
+	c.index.attach(e, s, matches, now)
+	if !matches {
 		return nil
 	}
 	return s
 }
 
-// Purge forgets all answers of a key, and returns how many there were.
+// Purge removes all responses of a key, and returns their number.
 func (c *Cache) Purge(key string) int {
 	return c.forget(identify(key)) + c.forget(identify(key+headSuffix))
 }
 
-// forget forgets what is kept of a key, and what is on its way in.
+// forget removes the responses of a key, and invalidates those on their way in.
 func (c *Cache) forget(id keyID) int {
 	c.changes.of(id).Add(1)
 	c.search.forget(id)
 	return c.index.dropKey(id)
 }
 
-// PurgePrefix forgets all answers whose key begins with prefix, which are all if it is empty, and returns how many there were. Keys of which
-// only the file is known are read from it, which may take long, and so may finding the files after a start. There is one of these at a
-// time; others wait.
+// PurgePrefix removes all responses whose key begins with prefix, and returns their number. It
+// reads the keys of entries that are only on disk, and it waits until the directory has been read:
+// both may take long. Calls run one after another.
 func (c *Cache) PurgePrefix(prefix string) int {
 	<-c.search.done
 	c.purging.Lock()
@@ -228,7 +237,7 @@ func (c *Cache) PurgePrefix(prefix string) int {
 	var unread []*entry
 	n := c.index.each(func(e *entry) bool {
 		if e.stored == nil {
-			unread = append(unread, e) // it may be read meanwhile, and is looked at in any case
+			unread = append(unread, e) // it may be loaded meanwhile, and is checked in any case
 			return false
 		}
 		return strings.HasPrefix(e.stored.key, prefix)
@@ -248,7 +257,7 @@ func (c *Cache) PurgePrefix(prefix string) int {
 	return n
 }
 
-// Len is how many answers are kept, and how many bytes they take in memory and on disk.
-func (c *Cache) Len() (answers, memory, disk int64) {
+// Len returns the number of stored responses, and the bytes that they use in memory and on disk.
+func (c *Cache) Len() (responses, memory, disk int64) {
 	return c.index.entries.Load(), c.index.memory.Load(), c.index.disk.Load()
 }

@@ -1,7 +1,18 @@
-// Package cache keeps answers of upstreams as RFC 9111 and nginx's proxy_cache say: in memory, and on disk.
+// Package cache is a shared HTTP cache in memory and on disk, as in RFC 9111 and nginx's
+// proxy_cache.
 //
-// A request is answered by Cache.Answer: from what is kept, or by an Origin, whose answer is kept if Rules and its header
-// allow. Where nginx keeps to RFC 9111 less than it could, this cache is stricter; see Rules.
+// Cache.Respond serves a request from a stored response, or sends it to an Origin and stores the
+// response if Rules and its header allow. Where nginx deviates from RFC 9111, this cache is
+// stricter; see Rules.
+//
+// Words of this package:
+//
+//   - entry: a stored response's place in the index, in memory, on disk or both.
+//   - flight: a fetch that other requests for the same key wait for (proxy_cache_lock).
+//   - intake: a response on its way into the cache; fill is its body.
+//   - lease: counts the users of a body in memory.
+//   - choice: a field that Vary lists, with its value in the request.
+//   - divert: replace a response by another one, as X-Accel-Redirect does.
 package cache
 
 import (
@@ -9,116 +20,129 @@ import (
 	"time"
 )
 
-// Config is a cache: proxy_cache_path. The zero value of each field but Name is a good one.
+// Config describes a cache: proxy_cache_path. Every field but Name may be zero.
 type Config struct {
-	// Name is what it is known by, the keys_zone.
+	// Name identifies the cache: keys_zone.
 	Name string
-	// Dir is where answers are kept so that they are there after a start, and those that memory has no room for. It is made if it is not
-	// there, but for its parent. "" keeps them in memory only.
+	// Dir holds responses across restarts, and those that do not fit into memory. The cache creates
+	// it, but not its parent. If it is empty, responses are stored in memory only.
 	Dir string
-	// Levels are the numbers of characters that the names of subdirectories have, such as 1, 2.
+	// Levels are the lengths of the names of subdirectories, such as 1, 2.
 	Levels []int
-	// MaxBytes bounds what is kept, on disk if there is a Dir; 0 is DefaultBytes. What has not been asked for the longest goes first.
+	// MaxBytes limits what is stored, on disk if Dir is set; 0 is DefaultBytes. The least recently
+	// used response goes first.
 	MaxBytes int64
-	// MemoryBytes bounds what is kept in memory; 0 is DefaultMemory. What is still being sent counts, after it has been replaced or
-	// evicted, too. Responses on their way in may take a quarter more.
+	// MemoryBytes limits what is stored in memory; 0 is DefaultMemory. A body that is still being
+	// sent counts, even after it has been replaced or evicted. Responses on their way in may use a
+	// quarter more.
 	MemoryBytes int64
-	// Inactive is how long what nobody asks for is kept, fresh or not; 0 is 10 minutes.
+	// Inactive is how long an unused response is stored, fresh or not; 0 is 10 minutes.
 	Inactive time.Duration
-	// MinFree is how much of the disk stays free. It is looked at on Linux.
+	// MinFree is the space of the disk that stays free, in bytes. Only Linux reports it.
 	MinFree int64
 }
 
 // Policy is how a location uses a cache.
 type Policy struct {
-	// Valid says for how long answers are fresh that do not say so themselves, by status. The first that has the status counts.
+	// Valid is the freshness, by status, of responses that do not define it themselves. The first
+	// element with the status counts.
 	Valid []Valid
-	// Ignore are fields of answers that say nothing here: Cache-Control, Expires, Set-Cookie, Vary, X-Accel-Expires.
+	// Ignore lists fields of responses that have no effect: Cache-Control, Expires, Set-Cookie,
+	// Vary, X-Accel-Expires.
 	Ignore []string
-	// Methods are those whose answers are kept. They can be GET and HEAD only, which always are: what is answered to others depends on
-	// the request's body, which is in no key.
+	// Methods are those whose responses are stored. Only GET and HEAD are allowed, and both always
+	// are stored: responses to other methods depend on the request body, which no key contains.
 	Methods []string
-	// KeepHead passes HEAD on as it is, and stores its response for HEAD alone: proxy_cache_convert_head off. Otherwise the whole response
-	// is fetched, and stored for GET.
+	// KeepHead forwards HEAD unchanged, and stores its response for HEAD alone:
+	// proxy_cache_convert_head off. Otherwise the cache sends GET, and stores the whole response.
 	KeepHead bool
-	// MinUses is the number of requests after which an answer is kept; 0 is 1.
+	// MinUses is the number of requests after which a response is stored; 0 is 1.
 	MinUses int
-	// Stale says when an answer that is no longer fresh will do.
+	// Stale defines when a stale response is served.
 	Stale Stale
-	// Background updates an answer that is stale behind the back of a request that got it.
+	// Background updates a stale response in the background after it was served.
 	Background bool
-	// Revalidate asks whether a stale answer holds, with If-Modified-Since and If-None-Match.
+	// Revalidate validates a stale response with If-Modified-Since and If-None-Match.
 	Revalidate bool
-	// Lock has one request at a time fetch what is not there, or is stale; the others wait for LockTimeout (0 is 5 s) and then ask by
-	// themselves, with answers that are not kept. LockAge (0 is 5 s) is when the next may fetch while the first one still does.
+	// Lock lets one request at a time fetch a missing or stale response. The others wait for
+	// LockTimeout (0 is 5 s). Then they go to the origin, and their responses are not stored. After
+	// LockAge (0 is 5 s) another request may fetch while the first one still does.
 	Lock                 bool
 	LockTimeout, LockAge time.Duration
-	// Invalidate removes what is stored under a request's key if its method may have changed that, such as POST, and the response is
-	// 2xx or 3xx: RFC 9111, 4.4. nginx does not: any client that may send such a request could make the origin generate a
-	// popular response again and again.
+	// Invalidate removes what is stored under a request's key after a 2xx or 3xx response to an
+	// unsafe method such as POST: RFC 9111, 4.4. nginx does not, because a client could make the
+	// origin generate a popular response again and again.
 	Invalidate bool
-	// Status adds a Cache-Status field (RFC 9211) to answers.
+	// Status adds Cache-Status (RFC 9211) to responses.
 	Status bool
-	// Diverts, unless it is nil, reports whether the caller replaces a response with another one, as X-Accel-Redirect demands. Such
-	// a response authorizes one request only: it is never stored, and one that is stored is not used. It must be safe for
-	// concurrent use, and depend on its arguments only.
+	// Diverts, if not nil, reports whether the caller replaces a response, as X-Accel-Redirect
+	// demands. Such a response authorizes one request only: it is never stored, and a stored one is
+	// not used. Diverts must be safe for concurrent use and depend on its arguments only.
 	Diverts func(status int, header http.Header) bool `json:"-"`
 }
 
-// Valid is how long answers of some statuses are fresh: proxy_cache_valid. No status means all of them.
+// Valid is the freshness of responses with some statuses: proxy_cache_valid. Without Statuses it
+// applies to all.
 type Valid struct {
 	Statuses []int
 	For      time.Duration
 }
 
-// Stale says what a stale answer will do for: proxy_cache_use_stale. An answer that says must-revalidate or proxy-revalidate is
-// never served stale, which nginx does, nor is one that the origin has replaced by an answer that must not be kept or is not fresh: nginx goes
-// on serving that while it is Updating.
+// Stale defines when a stale response is served: proxy_cache_use_stale. Unlike nginx, the cache
+// never serves a stale response with must-revalidate or proxy-revalidate. With Updating, nginx also
+// serves one that the origin has replaced by a response that is not storable or not fresh; this
+// cache does not.
 type Stale struct {
 	Error, Timeout, InvalidHeader, Updating bool
 	Statuses                                []int // 403, 404, 429, 500, 502, 503, 504
 }
 
 const (
-	// DefaultBytes of a cache.
+	// DefaultBytes is the default of Config.MaxBytes.
 	DefaultBytes = 1 << 30
-	// DefaultMemory of a cache.
+	// DefaultMemory is the default of Config.MemoryBytes.
 	DefaultMemory = 64 << 20
-	// DefaultInactive is for how long what nobody asks for is kept.
+	// DefaultInactive is the default of Config.Inactive.
 	DefaultInactive = 10 * time.Minute
-	// DefaultLock is how long requests wait for another's answer.
+	// DefaultLock is the default of Policy.LockTimeout and Policy.LockAge.
 	DefaultLock = 5 * time.Second
 )
 
 // Limits.
 const (
-	maxKey        = 8 << 10  // bytes of a key; requests with longer ones are passed on
-	maxHeader     = 64 << 10 // bytes of an answer's header; answers with longer ones are not kept
-	maxVary       = 16       // fields that an answer may vary by
-	maxVaryBytes  = 4 << 10  // of them in a request
-	maxVariants   = 32       // answers of one key; the one not asked for the longest goes
-	maxFlights    = 4096     // answers on their way in; with more, requests are passed on
-	maxBackground = 256      // of which nobody waits for
-	maxWaiting    = 32 << 10 // requests that wait for another's answer; with more, they are passed on
+	maxKey = 8 << 10 // bytes of a key; requests with longer ones are forwarded
+	// bytes of a response's header; responses with longer ones are not stored
+	maxHeader     = 64 << 10
+	maxVary       = 16       // fields in Vary
+	maxVaryBytes  = 4 << 10  // bytes of their values in a request
+	maxVariants   = 32       // responses of one key; the least recently used one goes
+	maxFlights    = 4096     // responses on their way in; above that, requests are forwarded
+	maxBackground = 256      // background updates
+	maxWaiting    = 32 << 10 // waiting requests; above that, requests are forwarded
 	maxLevels     = 3        // of subdirectories, each of 1 or 2 characters, as in nginx
-	maxForgotten  = 64 << 10 // keys that are forgotten before all files were found; with more, the other files are removed
-	maxRanges     = 16       // of a request; with more it gets everything
+	// keys purged before all files were found; above that, the other files are removed
+	maxForgotten = 64 << 10
+	maxRanges    = 16 // of a request; with more, the whole response is sent
 
-	smallBody   = 256 << 10 // bytes of a body that is kept in memory if there is a disk for others
-	largeBody   = 4 << 20   // likewise without one
-	perBody     = 16        // memory holds as many bodies of the largest size at least
-	perDisk     = 2         // and the disk
-	pendingPart = 4         // of memory, and beside it, is what is on its way in at most
-	readPart    = 2         // of memory is what is sent from it at most; with more, it is sent from files, or by the origin
-	makeRoom    = 16        // files that go when the disk is too full
-	weight      = 512       // bytes that an answer takes in memory beside header and body, about
-	indexBytes  = 256       // that a file takes in memory, about
-	minCharge   = 4 << 10   // bytes that a file takes on disk at least
+	smallBody = 256 << 10 // bytes of a body in memory if there is a disk
+	largeBody = 4 << 20   // bytes of a body in memory without a disk
+	perBody   = 16        // bodies of the largest size that memory holds at least
+	perDisk   = 2         // bodies of the largest size that the disk holds at least
+	// this part of memory, in addition to it, limits responses on their way in
+	pendingPart = 4
+	// this part of memory limits what is sent from memory; above that, files or the origin serve
+	readPart   = 2
+	makeRoom   = 16      // files to remove if the disk is too full
+	weight     = 512     // bytes of memory that a response needs beside header and body, about
+	indexBytes = 256     // bytes of memory that a file needs, about
+	minCharge  = 4 << 10 // bytes on disk that a file needs at least
 
-	abandonedFor  = time.Minute      // how long an answer is fetched on that only the cache wants
-	updatedFor    = 10 * time.Minute // likewise one behind requests' backs, and how long nobody else updates what will do meanwhile
-	uncacheable   = 10 * time.Second // how long nobody waits for answers to a key that were not kept
-	sweepEvery    = 10 * time.Second // what is inactive is looked for
-	touchEvery    = time.Second      // what is asked for is moved to the front at most so often
-	protectedPart = 80               // percent of memory, for what was asked for twice
+	abandonedFor = time.Minute // time to finish a response that only the cache still wants
+	// time for a background update, during which nobody else updates
+	updatedFor = 10 * time.Minute
+	// time during which nobody waits for a key whose response was not stored
+	uncacheableFor = 10 * time.Second
+	sweepEvery     = 10 * time.Second // interval between searches for inactive entries
+	touchEvery     = time.Second      // minimum time between two moves of an entry to the front
+	protectedPart  = 80               // percent of memory for responses that were requested twice
 )

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// directives are what a Cache-Control says to a shared cache: RFC 9111, 5.2.2, and RFC 5861.
+// directives are those of Cache-Control for a shared cache: RFC 9111, 5.2.2, and RFC 5861.
 type directives struct {
 	noStore, noCache, private, public bool
 	mustRevalidate, proxyRevalidate   bool
@@ -15,7 +15,7 @@ type directives struct {
 	staleWhileRevalidate, staleIfError span
 }
 
-// span is a directive's number of seconds.
+// span is the number of seconds of a directive.
 type span struct {
 	given   bool
 	seconds int64
@@ -23,11 +23,12 @@ type span struct {
 
 func (s span) duration() time.Duration { return time.Duration(s.seconds) * time.Second }
 
-// maxSeconds is what longer times are taken for: RFC 9111, 1.2.2.
+// maxSeconds replaces longer times: RFC 9111, 1.2.2.
 const maxSeconds = math.MaxInt32
 
-// parseControl reads the lines of a Cache-Control. What cannot be read is taken for its strictest meaning: a freshness that is no
-// number is none, and with a quotation that does not end nothing is stored. Of values that contradict each other the smallest counts.
+// parseControl reads the lines of Cache-Control. Malformed input gets the strictest meaning: an
+// invalid number is 0, and an unterminated quoted string means no-store. Of contradicting values
+// the smallest counts.
 func parseControl(lines []string) (d directives) {
 	for _, line := range lines {
 		for line != "" {
@@ -76,7 +77,7 @@ func (d *directives) add(name, value string) {
 	d.addSeconds(name, value)
 }
 
-// addFlag adds a directive that has no value, or needs none.
+// addFlag adds a directive without a value.
 func (d *directives) addFlag(name string) {
 	d.addRestriction(name)
 	switch {
@@ -89,19 +90,20 @@ func (d *directives) addFlag(name string) {
 	}
 }
 
-// addRestriction adds a directive that keeps a response from being stored.
+// addRestriction adds a directive that prevents storing.
 func (d *directives) addRestriction(name string) {
 	switch {
 	case strings.EqualFold(name, "no-store"):
 		d.noStore = true
-	case strings.EqualFold(name, "no-cache"): // with fields, too: they are not left out here
+	case strings.EqualFold(name, "no-cache"):
+		// with field names, too: the whole response is not stored
 		d.noCache = true
 	case strings.EqualFold(name, "private"):
 		d.private = true
 	}
 }
 
-// addSeconds adds a directive that has a number of seconds.
+// addSeconds adds a directive with a number of seconds.
 func (d *directives) addSeconds(name, value string) {
 	switch {
 	case strings.EqualFold(name, "max-age"):
@@ -125,7 +127,7 @@ func (s *span) add(value string) {
 	}
 }
 
-// parseSeconds parses digits, and takes what is too long for maxSeconds.
+// parseSeconds parses digits, and limits the result to maxSeconds.
 func parseSeconds(s string) (n int64, ok bool) {
 	if s == "" {
 		return 0, false

@@ -14,47 +14,49 @@ import (
 	"sync/atomic"
 )
 
-// disk is a directory of answers. Each has a file, whose name ends in the key's 32 hexadecimal digits. Levels are made of the last ones, as
-// nginx does. Before them the name has a part of its own, so that no name ever stands for two answers.
+// disk is a directory of responses, one file each. A file name ends in the key's 32 hexadecimal
+// digits; as in nginx, levels are made from the last ones. The name begins with a unique part, so
+// that no name ever stands for two responses.
 type disk struct {
 	root     *os.Root
-	dir      *os.File // the same, to ask how much is free
+	dir      *os.File // the root again, for statfs
 	levels   []int
 	free     atomic.Int64  // MinFree
-	run      string        // begins the names of files of this run, which are not found
-	written  atomic.Uint32 // files so far
+	run      string        // begins the names of this run's files
+	written  atomic.Uint32 // number of files so far
 	makeRoom func()
 }
 
 const (
-	drafts     = "drafts" // the directory of files that are being written
-	runSize    = 8        // characters of a name that are the run's
-	madeSize   = 8        // and that count files
+	drafts     = "drafts" // the directory of unfinished files
+	runSize    = 8        // characters of a name that identify the run
+	madeSize   = 8        // characters of a name that count files
 	dirMode    = 0o700
 	nameLength = runSize + madeSize + 2*len(keyID{})
 )
 
-var errFull = errors.New("cache: the disk is full")
+var errFull = errors.New("cache: disk full")
 
-// file is an answer's place on disk.
+// file is a response's place on disk.
 type file struct {
 	name    string // below the root
 	charge  int64
-	checked atomic.Bool // the body was compared with its checksum, or written by us
+	checked atomic.Bool // the body was compared with its checksum, or written by this process
 	mu      sync.Mutex  // held while the description is read or written
 
-	checking sync.Mutex // held while the body is read to be compared
+	checking sync.Mutex // held while the body is compared with its checksum
 }
 
-// MakeDir makes the directory of a cache, for its owner only, unless it is there. As in nginx its parent must be there: a parent that root
-// makes for a user who serves would need a mode and an owner that nobody has chosen.
+// MakeDir creates the directory of a cache for its owner only, unless it exists. As in nginx the
+// parent must exist: if root created it for an unprivileged user, it would need a mode and an owner
+// that nobody has chosen.
 func MakeDir(dir string) error {
 	err := os.Mkdir(dir, dirMode)
 	switch {
 	case errors.Is(err, os.ErrExist):
 		return nil
 	case errors.Is(err, os.ErrNotExist):
-		return fmt.Errorf("%w (create %s first, such that the user who serves may enter it)", err, filepath.Dir(dir))
+		return fmt.Errorf("%w (create %s first, and let the server's user enter it)", err, filepath.Dir(dir))
 	}
 	return err
 }
@@ -95,7 +97,7 @@ type draft struct {
 	name string
 }
 
-// create makes a draft for so many bytes. It fails if the disk would be too full.
+// create creates a draft for so many bytes. It fails if the disk would be too full.
 func (d *disk) create(bytes int64) (*draft, error) {
 	if least := d.free.Load(); least > 0 {
 		if free, ok := freeBytes(d.dir); ok && free-bytes < least {
@@ -115,7 +117,7 @@ func (d *disk) create(bytes int64) (*draft, error) {
 	return &draft{f, d, name}, nil
 }
 
-// remove removes the draft's file, if it is still one. It stays open.
+// remove removes the draft's file, unless it was renamed. The draft stays open.
 func (w *draft) remove() {
 	if w.name != "" {
 		_ = w.disk.root.Remove(w.name)
@@ -128,7 +130,7 @@ func (w *draft) discard() {
 	w.remove()
 }
 
-// keep writes the answer's description before its body and gives the file its name.
+// keep writes the response's description before its body and gives the file its final name.
 func (w *draft) keep(s *stored, bodyAt int64, sum uint32) (*file, error) {
 	head, p := appendHead(nil, prelude{room: uint32(bodyAt - preludeSize), bodySum: sum, body: s.length}, s)
 	if p.length > p.room {
@@ -140,7 +142,7 @@ func (w *draft) keep(s *stored, bodyAt int64, sum uint32) (*file, error) {
 	base := w.disk.newName(identify(s.key))
 	name := path.Join(w.disk.dirOf(base), base)
 	err := w.disk.root.Rename(w.name, name)
-	if errors.Is(err, os.ErrNotExist) { // the first one in its directory
+	if errors.Is(err, os.ErrNotExist) { // the first file in its directory
 		if err = w.disk.root.MkdirAll(path.Dir(name), dirMode); err == nil {
 			err = w.disk.root.Rename(w.name, name)
 		}
@@ -154,19 +156,19 @@ func (w *draft) keep(s *stored, bodyAt int64, sum uint32) (*file, error) {
 	return f, nil
 }
 
-// newRun is a name for the time between two starts.
+// newRun returns a random name for this run.
 func newRun() string {
 	var chance [runSize / 2]byte
 	_, _ = rand.Read(chance[:])
 	return hex.EncodeToString(chance[:])
 }
 
-// newName makes a name that no file has had.
+// newName returns a name that no file has had.
 func (d *disk) newName(id keyID) string {
 	return fmt.Sprintf("%s%0*x%x", d.run, madeSize, d.written.Add(1), id)
 }
 
-// dirOf is the directory of a name.
+// dirOf returns the directory of a name.
 func (d *disk) dirOf(base string) string {
 	var parts []string
 	end := len(base)
@@ -177,7 +179,7 @@ func (d *disk) dirOf(base string) string {
 	return path.Join(parts...)
 }
 
-// idOf is the key's in a name, if it is one of ours.
+// idOf returns the key's part of a name, if the name is one of the cache's.
 func idOf(base string) (id keyID, ok bool) {
 	if len(base) != nameLength || strings.ToLower(base) != base {
 		return id, false
@@ -192,8 +194,8 @@ func idOf(base string) (id keyID, ok bool) {
 
 func (d *disk) remove(f *file) { _ = d.root.Remove(f.name) }
 
-// read reads an answer: its body, too, if that has at most so many bytes. A body that was there before the start is compared with its
-// checksum.
+// read reads a response, with its body if that has at most so many bytes. It compares a body from
+// an earlier run with its checksum.
 func (d *disk) read(f *file, most int64) (*stored, error) {
 	r, err := d.root.Open(f.name)
 	if err != nil {
@@ -215,14 +217,15 @@ func (d *disk) read(f *file, most int64) (*stored, error) {
 	}
 	s.inFile = false
 	s.hold(make([]byte, p.body))
-	if _, err := io.ReadFull(io.NewSectionReader(r, p.bodyAt(), p.body), s.body); err != nil || checksum(0, s.body) != p.bodySum {
+	if _, err := io.ReadFull(io.NewSectionReader(r, p.bodyAt(), p.body), s.body); err != nil ||
+		checksum(0, s.body) != p.bodySum {
 		return nil, errTorn
 	}
 	f.checked.Store(true)
 	return s, nil
 }
 
-// check compares a body with its checksum. Many that ask for it at once have it read once.
+// check compares a body with its checksum. Concurrent calls read it once.
 func (f *file) check(r *os.File, p prelude) error {
 	if f.checked.Load() {
 		return nil
@@ -240,7 +243,7 @@ func (f *file) check(r *os.File, p prelude) error {
 	return nil
 }
 
-// head reads an answer but for its body.
+// head reads a response without its body.
 func (d *disk) head(f *file) (*stored, error) {
 	r, err := d.root.Open(f.name)
 	if err != nil {
@@ -253,7 +256,7 @@ func (d *disk) head(f *file) (*stored, error) {
 	return s, err
 }
 
-// readHead reads what is before the body, and looks whether the file is as long as it should be.
+// readHead reads what precedes the body, and checks the length of the file.
 func readHead(r *os.File) (*stored, prelude, error) {
 	var fixed [preludeSize]byte
 	if _, err := io.ReadFull(io.NewSectionReader(r, 0, preludeSize), fixed[:]); err != nil {
@@ -268,14 +271,15 @@ func readHead(r *os.File) (*stored, prelude, error) {
 		return nil, p, errTorn
 	}
 	head := make([]byte, p.length)
-	if _, err := io.ReadFull(io.NewSectionReader(r, preludeSize, int64(p.length)), head); err != nil || checksum(0, head) != p.headSum {
+	if _, err := io.ReadFull(io.NewSectionReader(r, preludeSize, int64(p.length)), head); err != nil ||
+		checksum(0, head) != p.headSum {
 		return nil, p, errTorn
 	}
 	s, err := parseStored(head)
 	return s, p, err
 }
 
-// summing makes a checksum of what is written to it.
+// summing computes the checksum of what is written to it.
 type summing struct{ sum uint32 }
 
 func (s *summing) Write(p []byte) (int, error) {
@@ -283,7 +287,7 @@ func (s *summing) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// body opens an answer's body, where it begins.
+// body opens a response's file at the beginning of the body.
 func (d *disk) body(f *file, length int64) (*os.File, error) {
 	r, err := d.root.Open(f.name)
 	if err != nil {
@@ -310,7 +314,7 @@ func (d *disk) body(f *file, length int64) (*os.File, error) {
 	return r, nil
 }
 
-// describe writes another description into a file, if there is room.
+// describe replaces the description in a file, if there is room.
 func (d *disk) describe(f *file, s *stored) error {
 	f.mu.Lock()
 	defer f.mu.Unlock()

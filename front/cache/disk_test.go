@@ -33,7 +33,7 @@ func onDisk(t *testing.T, config cache.Config, policy cache.Policy, f func(t *te
 	})
 }
 
-// filesIn are the files in a directory and below.
+// filesIn returns the files in a directory and below.
 func filesIn(t *testing.T, dir string) (names []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
@@ -48,56 +48,58 @@ func filesIn(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-func TestRestart(t *testing.T) {
+func TestResponsesSurviveRestart(t *testing.T) {
 	config := cache.Config{Dir: t.TempDir(), Levels: []int{1, 2}, Inactive: 24 * time.Hour}
 	policy := cache.Policy{Revalidate: true}
 	small, large := "small", big(1<<20)
 	onDisk(t, config, policy, func(t *testing.T, s *site, _ string) {
-		s.answers(func(r *http.Request) (*http.Response, error) {
+		s.respondBy(func(r *http.Request) (*http.Response, error) {
 			body := small
 			if r.URL.Path == "/large" {
 				body = large
 			}
-			return response(200, r.Header.Get("X")+body, "Cache-Control: max-age=600", "Vary: X", `Etag: "1"`, "Y: a", "Y: b"), nil
+			return response(200, r.Header.Get("X")+body, "Cache-Control: max-age=600", "Vary: X", `Etag: "1"`, "Y: a",
+				"Y: b"), nil
 		})
-		s.ask("GET", "http://a.example/small")
-		s.ask("GET", "http://a.example/small", "X: 1")
-		s.ask("GET", "http://a.example/large")
+		s.request("GET", "http://a.example/small")
+		s.request("GET", "http://a.example/small", "X: 1")
+		s.request("GET", "http://a.example/large")
 	})
 	if n := len(filesIn(t, config.Dir)); n != 3 {
 		t.Errorf("there are %d files", n)
 	}
 	onDisk(t, config, policy, func(t *testing.T, s *site, _ string) {
 		time.Sleep(time.Second)
-		s.answers(func(*http.Request) (*http.Response, error) { return nil, errOrigin })
+		s.respondBy(func(*http.Request) (*http.Response, error) { return nil, errOrigin })
 		for range 2 {
-			g := s.ask("GET", "http://a.example/small")
+			g := s.request("GET", "http://a.example/small")
 			g.want(t, cache.StateHit, 200, small)
-			if g.header.Get("Content-Length") != "5" || strings.Join(g.header["Y"], ",") != "a,b" || g.header.Get("Age") != "1" {
+			if g.header.Get("Content-Length") != "5" || strings.Join(g.header["Y"], ",") != "a,b" ||
+				g.header.Get("Age") != "1" {
 				t.Errorf("header %v", g.header)
 			}
-			s.ask("GET", "http://a.example/small", "X: 1").want(t, cache.StateHit, 200, "1"+small)
-			s.ask("GET", "http://a.example/large").want(t, cache.StateHit, 200, large)
-			s.ask("GET", "http://a.example/large", "Range: bytes=16-31").want(t, cache.StateHit, 206, large[:16])
+			s.request("GET", "http://a.example/small", "X: 1").want(t, cache.StateHit, 200, "1"+small)
+			s.request("GET", "http://a.example/large").want(t, cache.StateHit, 200, large)
+			s.request("GET", "http://a.example/large", "Range: bytes=16-31").want(t, cache.StateHit, 206, large[:16])
 		}
-		if g := s.ask("GET", "http://a.example/large", "X: 1"); !errors.Is(g.err, errOrigin) {
+		if g := s.request("GET", "http://a.example/large", "X: 1"); !errors.Is(g.err, errOrigin) {
 			t.Errorf("another variant got %+v", g)
 		}
-		// What a 304 changes is there after the next start.
+		// The changes of a 304 survive a restart.
 		time.Sleep(time.Hour)
-		s.says(304, "", "Cache-Control: max-age=7200", "Y: c")
-		s.ask("GET", "http://a.example/small").want(t, cache.StateRevalidated, 200, small)
-		s.ask("GET", "http://a.example/large").want(t, cache.StateRevalidated, 200, large)
+		s.responds(304, "", "Cache-Control: max-age=7200", "Y: c")
+		s.request("GET", "http://a.example/small").want(t, cache.StateRevalidated, 200, small)
+		s.request("GET", "http://a.example/large").want(t, cache.StateRevalidated, 200, large)
 	})
 	onDisk(t, config, policy, func(t *testing.T, s *site, _ string) {
 		time.Sleep(time.Hour + time.Minute)
 		for url, body := range map[string]string{"http://a.example/small": small, "http://a.example/large": large} {
-			if g := s.ask("GET", url); g.body != body || g.state != cache.StateHit || g.header.Get("Y") != "c" {
+			if g := s.request("GET", url); g.body != body || g.state != cache.StateHit || g.header.Get("Y") != "c" {
 				t.Errorf("got %s %d %v", g.state, g.status, g.header)
 			}
 		}
 		if n := s.cache.PurgePrefix("http://a.example/"); n != 3 {
-			t.Errorf("%d were purged, want 3", n)
+			t.Errorf("%d responses purged, want 3", n)
 		}
 	})
 	if n := len(filesIn(t, config.Dir)); n != 0 {
@@ -105,14 +107,14 @@ func TestRestart(t *testing.T) {
 	}
 }
 
-// However a file was torn or changed, what is served is whole or not from there.
-func TestTorn(t *testing.T) {
+// However a file was truncated or changed, the response is correct or comes from the origin.
+func TestTornFileIsNotServed(t *testing.T) {
 	source := t.TempDir()
 	const url = "http://a.example/x"
 	body := big(1 << 10)
 	onDisk(t, cache.Config{Dir: source}, cache.Policy{}, func(t *testing.T, s *site, _ string) {
-		s.says(200, body, "Cache-Control: max-age=600")
-		s.ask("GET", url)
+		s.responds(200, body, "Cache-Control: max-age=600")
+		s.request("GET", url)
 	})
 	name := filesIn(t, source)[0]
 	whole, err := os.ReadFile(name)
@@ -141,9 +143,9 @@ func TestTorn(t *testing.T) {
 				if files {
 					s.cache.NothingInMemory()
 				}
-				s.says(200, "new")
-				g := s.ask("GET", url)
-				// The room for a longer description means nothing.
+				s.responds(200, "new")
+				g := s.request("GET", url)
+				// The room for a longer description does not matter.
 				harmless := g.state == cache.StateHit && g.body == body && strings.HasPrefix(what, "another byte")
 				if !harmless && (g.state != cache.StateMiss || g.body != "new") {
 					t.Errorf("%s: got %s %d with %d bytes", what, g.state, g.status, len(g.body))
@@ -153,12 +155,13 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// Files that are not ours are left alone; drafts and files of other levels go.
-func TestStrangers(t *testing.T) {
+// Other programs' files are left alone; drafts and files of other levels are removed.
+func TestForeignFilesAreLeftAlone(t *testing.T) {
 	dir := t.TempDir()
 	name := strings.Repeat("ab", 24)
 	for place, stays := range map[string]bool{
-		"notes.txt": true, "a/notes": true, "drafts/" + name: false, "drafts/mine": true, "zz/" + name: false, strings.ToUpper(name): true,
+		"notes.txt": true, "a/notes": true, "drafts/" + name: false, "drafts/mine": true, "zz/" + name: false,
+		strings.ToUpper(name): true,
 	} {
 		place := filepath.Join(dir, filepath.FromSlash(place))
 		if err := os.MkdirAll(filepath.Dir(place), 0o700); err != nil {
@@ -176,8 +179,8 @@ func TestStrangers(t *testing.T) {
 	onDisk(t, cache.Config{Dir: dir, Levels: []int{2}}, cache.Policy{}, func(*testing.T, *site, string) {})
 }
 
-// What was removed behind the cache's back is fetched anew.
-func TestFilesAreGone(t *testing.T) {
+// If files were removed by another program, the responses are fetched again.
+func TestRemovedFileIsFetchedAgain(t *testing.T) {
 	for name, remove := range map[string]func(t *testing.T, dir string) error{
 		"each": func(t *testing.T, dir string) (err error) {
 			for _, file := range filesIn(t, dir) {
@@ -195,13 +198,13 @@ func TestFilesAreGone(t *testing.T) {
 	} {
 		onDisk(t, cache.Config{Levels: []int{1, 2}}, cache.Policy{}, func(t *testing.T, s *site, dir string) {
 			s.cache.NothingInMemory()
-			s.says(200, "old", fresh)
+			s.responds(200, "old", fresh)
 			s.get()
 			synctest.Wait()
 			if err := remove(t, dir); err != nil {
 				t.Fatalf("%s: %v", name, err)
 			}
-			s.says(200, "new", fresh)
+			s.responds(200, "new", fresh)
 			s.get().want(t, cache.StateMiss, 200, "new")
 			synctest.Wait()
 			s.get().want(t, cache.StateHit, 200, "new")
@@ -209,11 +212,12 @@ func TestFilesAreGone(t *testing.T) {
 	}
 }
 
-// What is cut short while the cache runs is not taken for whole by a client that asks under a condition, either.
-func TestCutShort(t *testing.T) {
+// A file that was truncated while the cache runs is not served as complete, for conditional
+// requests neither.
+func TestTruncatedFileIsNotServedAsComplete(t *testing.T) {
 	onDisk(t, cache.Config{}, cache.Policy{}, func(t *testing.T, s *site, dir string) {
 		s.cache.NothingInMemory()
-		s.says(200, big(64<<10), fresh)
+		s.responds(200, big(64<<10), fresh)
 		s.get()
 		synctest.Wait()
 		name := filesIn(t, dir)[0]
@@ -226,39 +230,40 @@ func TestCutShort(t *testing.T) {
 		}
 		for _, fields := range [][]string{nil, {`If-None-Match: "other"`}, {"Range: bytes=1-"}} {
 			if g := s.get(fields...); g.err == nil && g.state == cache.StateHit {
-				t.Errorf("%q got %d bytes of %d as if they were all", fields, len(g.body), 64<<10)
+				t.Errorf("%q: %d bytes of %d without an error", fields, len(g.body), 64<<10)
 			}
 		}
 	})
 }
 
-// What is asked for is not inactive, though memory has no room for it and each time it is read from disk.
-func TestReadIsActive(t *testing.T) {
-	config := cache.Config{Inactive: time.Minute, MemoryBytes: 1300} // of one
+// A requested response is not inactive, even if memory has no room for it and each request reads it
+// from disk.
+func TestResponseReadFromDiskIsActive(t *testing.T) {
+	config := cache.Config{Inactive: time.Minute, MemoryBytes: 1300} // of one response
 	onDisk(t, config, cache.Policy{}, func(t *testing.T, s *site, _ string) {
-		s.says(200, big(8<<10), fresh)
+		s.responds(200, big(8<<10), fresh)
 		s.get()
-		s.ask("GET", "http://a.example/y")
+		s.request("GET", "http://a.example/y")
 		synctest.Wait()
 		for range 5 {
 			time.Sleep(25 * time.Second)
 			s.get().want(t, cache.StateHit, 200, big(8<<10))
 			time.Sleep(25 * time.Second)
-			s.ask("GET", "http://a.example/y").want(t, cache.StateHit, 200, big(8<<10))
+			s.request("GET", "http://a.example/y").want(t, cache.StateHit, 200, big(8<<10))
 		}
 		time.Sleep(75 * time.Second)
 		if n, _, _ := s.cache.Len(); n != 0 {
-			t.Errorf("%d answers are left", n)
+			t.Errorf("%d responses are left", n)
 		}
 	})
 }
 
-func TestDiskIsBounded(t *testing.T) {
+func TestDiskIsLimited(t *testing.T) {
 	const room = 1 << 20
 	onDisk(t, cache.Config{MaxBytes: room}, cache.Policy{}, func(t *testing.T, s *site, dir string) {
-		s.says(200, big(16<<10), fresh)
+		s.responds(200, big(16<<10), fresh)
 		for i := range 150 {
-			s.ask("GET", fmt.Sprint("http://a.example/", i))
+			s.request("GET", fmt.Sprint("http://a.example/", i))
 			synctest.Wait()
 		}
 		total := int64(0)
@@ -270,34 +275,34 @@ func TestDiskIsBounded(t *testing.T) {
 			total += info.Size()
 		}
 		if n, _, disk := s.cache.Len(); n < 50 || disk > room || total > room {
-			t.Errorf("%d answers take %d bytes on disk, which are %d", n, disk, total)
+			t.Errorf("%d responses: %d bytes counted on disk, %d used", n, disk, total)
 		}
 	})
 }
 
-// MinFree is kept free: nothing is written, and what is in memory is served all the same.
-func TestMinFree(t *testing.T) {
+// MinFree stays free: nothing is written, and responses in memory are served.
+func TestMinFreeStaysFree(t *testing.T) {
 	if runtime.GOOS != "linux" {
-		t.Skip("how much is free is known on Linux only")
+		t.Skip("free space is known on Linux only")
 	}
 	onDisk(t, cache.Config{MinFree: 1 << 62}, cache.Policy{}, func(t *testing.T, s *site, dir string) {
-		s.says(200, "small", fresh)
+		s.responds(200, "small", fresh)
 		s.get().want(t, cache.StateMiss, 200, "small")
 		synctest.Wait()
 		s.get().want(t, cache.StateHit, 200, "small")
-		s.says(200, big(1<<20), fresh)
+		s.responds(200, big(1<<20), fresh)
 		for range 2 {
-			s.ask("GET", "http://a.example/large").want(t, cache.StateMiss, 200, big(1<<20))
+			s.request("GET", "http://a.example/large").want(t, cache.StateMiss, 200, big(1<<20))
 			synctest.Wait()
 		}
 		if names := filesIn(t, dir); len(names) > 0 {
-			t.Errorf("there are files: %v", names)
+			t.Errorf("unexpected files: %v", names)
 		}
 	})
 }
 
-// A disk that becomes full in the middle of an answer costs nobody anything but the place in the cache.
-func TestFullDisk(t *testing.T) {
+// If the disk becomes full during a response, only the stored copy is lost.
+func TestFullDiskDoesNotAffectClients(t *testing.T) {
 	dir := t.TempDir()
 	if err := mount(dir); err != nil {
 		t.Skip("cannot mount a small file system: ", err)
@@ -309,7 +314,7 @@ func TestFullDisk(t *testing.T) {
 	}()
 	onDisk(t, cache.Config{Dir: dir}, cache.Policy{Lock: true}, func(t *testing.T, s *site, dir string) {
 		body := big(8 << 20)
-		s.answers(func(*http.Request) (*http.Response, error) {
+		s.respondBy(func(*http.Request) (*http.Response, error) {
 			r := response(200, body, fresh)
 			r.ContentLength = -1
 			return r, nil
@@ -321,26 +326,26 @@ func TestFullDisk(t *testing.T) {
 			synctest.Wait()
 		}
 		if names := filesIn(t, dir); len(names) > 0 {
-			t.Errorf("there are files: %v", names)
+			t.Errorf("unexpected files: %v", names)
 		}
-		s.says(200, "small", fresh)
-		s.ask("GET", "http://a.example/small")
+		s.responds(200, "small", fresh)
+		s.request("GET", "http://a.example/small")
 		synctest.Wait()
-		s.ask("GET", "http://a.example/small").want(t, cache.StateHit, 200, "small")
+		s.request("GET", "http://a.example/small").want(t, cache.StateHit, 200, "small")
 	})
 }
 
-// Two keys of one hash are two keys.
-func TestKeysOfOneHash(t *testing.T) {
+// Two keys with the same hash are different keys.
+func TestKeysWithTheSameHashDiffer(t *testing.T) {
 	config := cache.Config{Dir: t.TempDir()}
 	one, two := "http://a.example/1", "http://a.example/2"
 	onDisk(t, config, cache.Policy{}, func(t *testing.T, s *site, dir string) {
-		s.says(200, "one", fresh)
-		s.ask("GET", one)
-		s.says(200, "two", fresh)
-		s.ask("GET", two)
+		s.responds(200, "one", fresh)
+		s.request("GET", one)
+		s.responds(200, "two", fresh)
+		s.request("GET", two)
 	})
-	// The second one's file gets the name of the first one's.
+	// The second key's file gets the name of the first one's.
 	names := filesIn(t, config.Dir)
 	for i, name := range names {
 		if b, _ := os.ReadFile(name); bytes.Contains(b, []byte(one)) {
@@ -351,19 +356,20 @@ func TestKeysOfOneHash(t *testing.T) {
 		}
 	}
 	onDisk(t, config, cache.Policy{}, func(t *testing.T, s *site, dir string) {
-		s.says(200, "new", fresh)
-		s.ask("GET", one).want(t, cache.StateMiss, 200, "new")
-		s.ask("GET", two).want(t, cache.StateMiss, 200, "new")
+		s.responds(200, "new", fresh)
+		s.request("GET", one).want(t, cache.StateMiss, 200, "new")
+		s.request("GET", two).want(t, cache.StateMiss, 200, "new")
 	})
 }
 
-func TestConfigErrors(t *testing.T) {
+func TestInvalidConfigsAreRejected(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	for _, config := range []cache.Config{
-		{Levels: []int{3}}, {Levels: []int{1, 1, 1, 1}}, {MaxBytes: -1}, {MemoryBytes: -1}, {Inactive: -1}, {MinFree: -1}, {Dir: file},
+		{Levels: []int{3}}, {Levels: []int{1, 1, 1, 1}}, {MaxBytes: -1}, {MemoryBytes: -1}, {Inactive: -1},
+		{MinFree: -1}, {Dir: file},
 	} {
 		config.Name = "one"
 		if c, err := cache.New(config, nil); err == nil || !strings.Contains(err.Error(), `cache "one"`) {
@@ -383,31 +389,34 @@ func TestConfigErrors(t *testing.T) {
 	}
 }
 
-// What was not asked for since the start is purged, too, by what its file says.
-func TestPurgeAfterRestart(t *testing.T) {
+// After a restart, purging reads the keys of unread files.
+func TestPurgeAfterRestartReadsKeys(t *testing.T) {
 	config := cache.Config{Dir: t.TempDir()}
 	onDisk(t, config, cache.Policy{}, func(t *testing.T, s *site, _ string) {
-		s.says(200, "x", fresh)
+		s.responds(200, "x", fresh)
 		for _, url := range []string{"http://a.example/a/1", "http://a.example/a/2", "http://a.example/b"} {
-			s.ask("GET", url)
+			s.request("GET", url)
 		}
 	})
 	onDisk(t, config, cache.Policy{}, func(t *testing.T, s *site, _ string) {
 		if n := s.cache.PurgePrefix("http://a.example/a/"); n != 2 {
-			t.Errorf("%d were purged, want 2", n)
+			t.Errorf("%d responses purged, want 2", n)
 		}
-		s.ask("GET", "http://a.example/b").want(t, cache.StateHit, 200, "x")
+		s.request("GET", "http://a.example/b").want(t, cache.StateHit, 200, "x")
 	})
 	if n := len(filesIn(t, config.Dir)); n != 1 {
 		t.Errorf("%d files are left, want 1", n)
 	}
 }
 
-// What memory has no room for is served from disk.
-func TestMemoryIsSmallerThanDisk(t *testing.T) {
+// Responses without room in memory are served from disk.
+func TestResponsesAreServedFromDisk(t *testing.T) {
 	const room = 256 << 10
 	onDisk(t, cache.Config{MemoryBytes: room}, cache.Policy{}, func(t *testing.T, s *site, _ string) {
-		s.answers(func(r *http.Request) (*http.Response, error) { return response(200, r.URL.Path+big(8<<10), fresh), nil })
+		s.respondBy(func(r *http.Request) (*http.Response,
+			error) {
+			return response(200, r.URL.Path+big(8<<10), fresh), nil
+		})
 		for round := range 2 {
 			for i := range 100 {
 				path := fmt.Sprint("/", i)
@@ -415,7 +424,7 @@ func TestMemoryIsSmallerThanDisk(t *testing.T) {
 				if round > 0 {
 					want = cache.StateHit
 				}
-				s.ask("GET", "http://a.example"+path).want(t, want, 200, path+big(8<<10))
+				s.request("GET", "http://a.example"+path).want(t, want, 200, path+big(8<<10))
 				synctest.Wait()
 				if _, memory, _ := s.cache.Len(); memory > room {
 					t.Fatalf("%d bytes in memory, want at most %d", memory, room)
@@ -425,15 +434,15 @@ func TestMemoryIsSmallerThanDisk(t *testing.T) {
 	})
 }
 
-// A header that a 304 makes too long for its place is told of from memory.
-func TestLongRefresh(t *testing.T) {
+// A header that a 304 makes too long for its file is kept in memory.
+func TestLongHeaderOfNotModifiedStaysInMemory(t *testing.T) {
 	config := cache.Config{Dir: t.TempDir(), Inactive: time.Hour}
 	policy := cache.Policy{Revalidate: true}
 	onDisk(t, config, policy, func(t *testing.T, s *site, _ string) {
-		s.says(200, "x", "Cache-Control: max-age=10", `Etag: "1"`)
+		s.responds(200, "x", "Cache-Control: max-age=10", `Etag: "1"`)
 		s.get()
 		time.Sleep(11 * time.Second)
-		s.says(304, "", "Cache-Control: max-age=1000", "X: "+big(8<<10))
+		s.responds(304, "", "Cache-Control: max-age=1000", "X: "+big(8<<10))
 		s.get().want(t, cache.StateRevalidated, 200, "x")
 		if g := s.get(); g.state != cache.StateHit || len(g.header.Get("X")) != 8<<10 {
 			t.Errorf("got %s, %d bytes of X", g.state, len(g.header.Get("X")))
@@ -441,13 +450,13 @@ func TestLongRefresh(t *testing.T) {
 	})
 	onDisk(t, config, policy, func(t *testing.T, s *site, _ string) {
 		time.Sleep(12 * time.Second)
-		s.says(304, "", "Cache-Control: max-age=1000")
+		s.responds(304, "", "Cache-Control: max-age=1000")
 		s.get().want(t, cache.StateRevalidated, 200, "x")
 	})
 }
 
-// A file goes out by a real server, whole and in part.
-func TestFileByServer(t *testing.T) {
+// A real server sends a file, as a whole and in parts.
+func TestServerSendsFile(t *testing.T) {
 	c, err := cache.New(cache.Config{Name: "test", Dir: t.TempDir()}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -463,14 +472,15 @@ func TestFileByServer(t *testing.T) {
 		_, _ = io.WriteString(w, body)
 	}))
 	defer origin.Close()
-	server := httptest.NewServer(&gateway{cache: c, rules: map[string]*cache.Rules{"x": rules}, origin: origin.Listener.Addr().String()})
+	server := httptest.NewServer(&gateway{cache: c, rules: map[string]*cache.Rules{"x": rules},
+		origin: origin.Listener.Addr().String()})
 	defer server.Close()
-	for i, ask := range []struct{ rang, state, body string }{
+	for i, request := range []struct{ rang, state, body string }{
 		{"", "MISS", body}, {"", "HIT", body}, {"bytes=1000000-1000015", "HIT", body[:16]}, {"bytes=-1", "HIT", "f"},
 	} {
 		r, _ := http.NewRequestWithContext(t.Context(), "GET", server.URL+"/x", nil)
-		if ask.rang != "" {
-			r.Header.Set("Range", ask.rang)
+		if request.rang != "" {
+			r.Header.Set("Range", request.rang)
 		}
 		resp, err := http.DefaultTransport.RoundTrip(r)
 		if err != nil {
@@ -478,7 +488,7 @@ func TestFileByServer(t *testing.T) {
 		}
 		b, err := io.ReadAll(resp.Body)
 		resp.Body.Close()
-		if err != nil || string(b) != ask.body || resp.Header.Get("X-Cache") != ask.state {
+		if err != nil || string(b) != request.body || resp.Header.Get("X-Cache") != request.state {
 			t.Errorf("%d: %s with %d bytes, %v", i, resp.Header.Get("X-Cache"), len(b), err)
 		}
 	}

@@ -11,38 +11,41 @@ import (
 
 func divertsByField(_ int, h http.Header) bool { return h["X-Accel-Redirect"] != nil }
 
-// A response that diverts authorizes one request: it is not stored, whatever else it says, and replaces what is stored.
+// A response that diverts authorizes one request: it is never stored, and replaces what is stored.
 func TestDivertedIsNotStored(t *testing.T) {
 	const redirect = "X-Accel-Redirect: /protected"
-	policy := cache.Policy{Diverts: divertsByField, Valid: []cache.Valid{{For: time.Minute}}, Stale: cache.Stale{Updating: true}, Lock: true}
+	policy := cache.Policy{Diverts: divertsByField, Valid: []cache.Valid{{For: time.Minute}},
+		Stale: cache.Stale{Updating: true}, Lock: true}
 	inBubble(t, policy, func(t *testing.T, s *site) {
 		for range 2 {
 			for _, method := range []string{"GET", "HEAD"} {
-				s.says(200, "", redirect, fresh, "X-Accel-Expires: 600")
-				if got := s.ask(method, "http://a.example/x"); got.state != cache.StateMiss || got.header.Get("X-Accel-Redirect") == "" {
+				s.responds(200, "", redirect, fresh, "X-Accel-Expires: 600")
+				if got := s.request(method, "http://a.example/x"); got.state != cache.StateMiss ||
+					got.header.Get("X-Accel-Redirect") == "" {
 					t.Errorf("%s: %+v, want a miss that diverts", method, got)
 				}
 			}
 		}
-		s.says(200, "stored", "Cache-Control: max-age=1")
+		s.responds(200, "stored", "Cache-Control: max-age=1")
 		s.get().want(t, cache.StateMiss, 200, "stored")
 		time.Sleep(2 * time.Second)
-		s.says(200, "", redirect)
+		s.responds(200, "", redirect)
 		s.get().want(t, cache.StateExpired, 200, "")
-		s.says(200, "new", fresh)
+		s.responds(200, "new", fresh)
 		s.get().want(t, cache.StateMiss, 200, "new")
 	})
 }
 
-// A 304 that diverts does not say that the stored response holds for the client.
+// A 304 that diverts does not confirm the stored response.
 func TestDivertedRevalidation(t *testing.T) {
 	for _, background := range []bool{false, true} {
-		policy := cache.Policy{Diverts: divertsByField, Revalidate: true, Background: background, Stale: cache.Stale{Updating: background}}
+		policy := cache.Policy{Diverts: divertsByField, Revalidate: true, Background: background,
+			Stale: cache.Stale{Updating: background}}
 		inBubble(t, policy, func(t *testing.T, s *site) {
-			s.says(200, "stored", "Cache-Control: max-age=1", `Etag: "v1"`)
+			s.responds(200, "stored", "Cache-Control: max-age=1", `Etag: "v1"`)
 			s.get().want(t, cache.StateMiss, 200, "stored")
 			time.Sleep(2 * time.Second)
-			s.answers(func(r *http.Request) (*http.Response, error) {
+			s.respondBy(func(r *http.Request) (*http.Response, error) {
 				if r.Header.Get("If-None-Match") != "" {
 					return response(304, "", "X-Accel-Redirect: /protected", fresh), nil
 				}
@@ -64,35 +67,37 @@ func TestDivertedRevalidation(t *testing.T) {
 	}
 }
 
-// A location that ignores the field stores such a response, and one that does not ignore it never uses that.
+// A location that ignores the field stores such a response. A location that does not ignore it
+// never uses that.
 func TestDivertedIsNotUsed(t *testing.T) {
 	inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
-		s.says(200, "plain", "X-Accel-Redirect: /protected", fresh)
+		s.responds(200, "plain", "X-Accel-Redirect: /protected", fresh)
 		s.get().want(t, cache.StateMiss, 200, "plain")
 		s.get().want(t, cache.StateHit, 200, "plain")
 		var err error
 		if s.rules, err = cache.Compile(cache.Policy{Diverts: divertsByField}); err != nil {
 			t.Fatal(err)
 		}
-		s.says(403, "no")
+		s.responds(403, "no")
 		s.get().want(t, cache.StateMiss, 403, "no")
 	})
 }
 
-// A background update is told of another response when its request has ended: the origin is not asked by that request once more.
-func TestBackgroundRevalidationOfAnother(t *testing.T) {
+// If a background update gets a 304 about another response after its request has ended, it does not
+// send another request.
+func TestBackgroundUpdateSendsOneRequest(t *testing.T) {
 	policy := cache.Policy{Revalidate: true, Background: true, Stale: cache.Stale{Updating: true}}
 	inBubble(t, policy, func(t *testing.T, s *site) {
-		s.says(200, "old", "Cache-Control: max-age=1", `Etag: "v1"`)
+		s.responds(200, "old", "Cache-Control: max-age=1", `Etag: "v1"`)
 		s.get().want(t, cache.StateMiss, 200, "old")
 		time.Sleep(2 * time.Second)
-		s.says(304, "", `Etag: "v2"`, fresh)
+		s.responds(304, "", `Etag: "v2"`, fresh)
 		s.get().want(t, cache.StateStale, 200, "old")
 		synctest.Wait()
-		if n := s.asks(); n != 2 {
-			t.Errorf("the origin was asked %d times, want 2", n)
+		if n := s.requests(); n != 2 {
+			t.Errorf("the origin received %d requests, want 2", n)
 		}
-		s.says(200, "new", `Etag: "v2"`, fresh)
+		s.responds(200, "new", `Etag: "v2"`, fresh)
 		s.get().want(t, cache.StateMiss, 200, "new")
 	})
 }

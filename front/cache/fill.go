@@ -9,57 +9,63 @@ import (
 	"time"
 )
 
-// fill is a body on its way from the origin into the cache. One other may read it as far as it has come. It is in memory first,
-// and goes to a file when it is too long for that. Should it turn out that it cannot be kept, what is left of it is handed over to
-// the reader.
+// A fill is a body on its way from the origin into the cache. One reader may read it as far as it
+// has come.
+//
+//	filling    -> filled | broken | handedOver
+//	filled     the body is complete
+//	broken     the origin failed: err
+//	handedOver the body cannot be stored: the reader reads the rest from the origin
+//
+// The body is in memory first, and moves to a file when it is too long for that.
 type fill struct {
-	length  int64 // as the origin said, or -1
+	length  int64 // as announced by the origin, or -1
 	body    io.ReadCloser
-	most    int64         // bytes that are kept in memory
-	whole   int64         // bytes that are kept at all
+	most    int64         // maximum size of a body in memory
+	whole   int64         // maximum size of a body
 	pending *atomic.Int64 // bytes in memory of all fills
-	room    int64         // of all fills
-	disk    *disk         // nil if there is none
+	room    int64         // limit of pending
+	disk    *disk         // nil without a directory
 	bodyAt  int64         // in a file
-	abandon func()        // ends the body
+	abandon func()        // cancels the exchange with the origin
 
-	mu    sync.Mutex
-	moved chan struct{} // closed at the next change; nil if nobody waits
-	buf   []byte        // what has come, unless it is in the file
-	file  *draft
-	size  int64 // what has come
-	shown int64 // of that what a reader may have while the rest comes
-	sum   uint32
-	state fillState
-	err   error
-	lone  bool        // nobody reads
-	over  bool        // nothing is written any more
-	alone *time.Timer // gives it up, if nobody reads
+	mu           sync.Mutex
+	moved        chan struct{} // closed at the next change; nil if nobody waits
+	buf          []byte        // bytes received, unless they are in the file
+	file         *draft
+	size         int64 // bytes received
+	shown        int64 // of size, what a reader may read before the end
+	sum          uint32
+	state        fillState
+	err          error
+	readerGone   bool        // nobody reads
+	writerDone   bool        // nothing is written any more
+	abandonTimer *time.Timer // abandons the fill if nobody reads
 }
 
-// passing is a fill of which nothing is kept.
-func passing(resp *http.Response) *fill {
-	return &fill{length: resp.ContentLength, body: resp.Body, state: handedOver, over: true}
+// unstored returns a fill that stores nothing.
+func unstored(resp *http.Response) *fill {
+	return &fill{length: resp.ContentLength, body: resp.Body, state: handedOver, writerDone: true}
 }
 
 type fillState int
 
 const (
 	filling    fillState = iota
-	filled               // all is there
-	broken               // and never will be: err
-	handedOver           // the rest is in body, which belongs to the reader
+	filled               // the body is complete
+	broken               // the body will never be complete: err
+	handedOver           // the reader owns body, which holds the rest
 )
 
 const (
 	firstPiece = 4 << 10
 	piece      = 64 << 10
-	sendPiece  = 16 << 10 // is copied for a client at a time
+	sendPiece  = 16 << 10 // bytes copied for a client at a time
 )
 
-// run receives the body, and reports whether all of it is there. Readers learn of that by finish.
+// run receives the body, and reports whether it is complete. finish informs readers of that.
 func (f *fill) run() bool {
-	var outside []byte // of memory that is kept: what goes to the file
+	var outside []byte // reused for what goes to the file
 	for {
 		into := outside
 		if f.file == nil {
@@ -79,7 +85,7 @@ func (f *fill) run() bool {
 				return false
 			}
 		}
-		f.took(into[:n])
+		f.add(into[:n])
 		switch {
 		case errors.Is(err, io.EOF) && (f.length < 0 || f.size == f.length):
 			return true
@@ -97,13 +103,13 @@ func (f *fill) run() bool {
 	}
 }
 
-// spare is room after what is in memory: nil if there is none for all fills together. As much is made as has come, whatever the origin says
-// of the length.
+// spare returns free memory behind what has come; nil if all fills together use too much. It
+// doubles the buffer, whatever length the origin announced.
 func (f *fill) spare() []byte {
 	if len(f.buf) == cap(f.buf) {
 		want := max(firstPiece, 2*int64(cap(f.buf)))
 		if f.length >= 0 {
-			first := min(f.length+1, piece) // one more, so that the end is seen
+			first := min(f.length+1, piece) // one more byte, to see the end
 			want = max(first, min(want, f.length+1), f.size+1)
 		}
 		more := want - int64(cap(f.buf))
@@ -120,8 +126,8 @@ func (f *fill) spare() []byte {
 	return f.buf[len(f.buf):cap(f.buf)]
 }
 
-// took notes what was read.
-func (f *fill) took(b []byte) {
+// add records bytes that were read.
+func (f *fill) add(b []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	if f.file == nil {
@@ -129,12 +135,13 @@ func (f *fill) took(b []byte) {
 	}
 	f.sum = checksum(f.sum, b)
 	if f.size += int64(len(b)); f.size != f.length {
-		f.shown = f.size // who has all of an answer finds it kept: so the last piece is shown by finish
+		// a reader of the whole response expects it to be stored: finish shows the last piece
+		f.shown = f.size
 		f.wake()
 	}
 }
 
-// readable is how much a reader may have. The caller holds mu.
+// readable returns how far a reader may read. The caller holds mu.
 func (f *fill) readable() int64 {
 	if f.state == filling {
 		return f.shown
@@ -165,7 +172,7 @@ func (f *fill) toFile() bool {
 	return true
 }
 
-// free gives back what is in memory. f.mu is held.
+// free releases the memory. The caller holds mu.
 func (f *fill) free() {
 	if f.buf == nil {
 		return
@@ -174,7 +181,7 @@ func (f *fill) free() {
 	f.buf = nil
 }
 
-// trim has what is in memory be b, which is the same.
+// trim replaces the buffer by b, which has the same content.
 func (f *fill) trim(b []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -182,12 +189,12 @@ func (f *fill) trim(b []byte) {
 	f.buf = b
 }
 
-// readFile has a reader, if there still is one, read what is stored from its file, and no longer from memory. It reports whether the file
-// is the fill's to close.
+// readFile makes the reader, if there still is one, read from the file instead of memory. It
+// reports whether the fill must close the file.
 func (f *fill) readFile(d *draft) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.lone {
+	if f.readerGone {
 		return false
 	}
 	f.file = d
@@ -195,7 +202,8 @@ func (f *fill) readFile(d *draft) bool {
 	return true
 }
 
-// finish tells the reader that the body is there, or why it never will be. Nothing comes any more.
+// finish informs the reader that the body is complete, or why it never will be. Nothing comes any
+// more.
 func (f *fill) finish(err error) {
 	_ = f.body.Close()
 	f.mu.Lock()
@@ -206,7 +214,7 @@ func (f *fill) finish(err error) {
 	f.wake()
 }
 
-// handOver gives the rest to the reader: b, which could not be written, and what comes after it.
+// handOver passes the rest to the reader: b, which could not be written, and what comes after it.
 func (f *fill) handOver(b []byte, err error) {
 	if len(b) > 0 || err != nil {
 		f.body = &remainder{append([]byte(nil), b...), err, f.body}
@@ -214,19 +222,19 @@ func (f *fill) handOver(b []byte, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.state = handedOver
-	if f.lone {
+	if f.readerGone {
 		_ = f.body.Close()
 	}
 	f.wake()
 }
 
-// close notes that nothing is written any more, and removes a file that was not kept.
+// close records that nothing is written any more, and removes a file that was not kept.
 func (f *fill) close(kept bool) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.over = true
-	if f.alone != nil {
-		f.alone.Stop()
+	f.writerDone = true
+	if f.abandonTimer != nil {
+		f.abandonTimer.Stop()
 	}
 	if f.file != nil && !kept {
 		f.file.remove()
@@ -234,28 +242,29 @@ func (f *fill) close(kept bool) {
 	f.letGo()
 }
 
-// leave notes that nobody reads any more. What is not there yet is fetched on for so long, for the cache.
-func (f *fill) leave(on time.Duration) {
+// leave records that nobody reads any more. The cache may go on receiving the body for the time
+// given.
+func (f *fill) leave(timeout time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.lone {
+	if f.readerGone {
 		return
 	}
-	f.lone = true
+	f.readerGone = true
 	switch {
 	case f.state == handedOver:
 		_ = f.body.Close()
-	case !f.over:
-		f.alone = time.AfterFunc(on, f.abandon)
+	case !f.writerDone:
+		f.abandonTimer = time.AfterFunc(timeout, f.abandon)
 	}
 	f.wake()
 	f.letGo()
 }
 
-// letGo closes the file, or frees the memory, if nobody needs it. f.mu is held.
+// letGo closes the file, or frees the memory, if nobody needs it. The caller holds mu.
 func (f *fill) letGo() {
 	switch {
-	case !f.over || !f.lone:
+	case !f.writerDone || !f.readerGone:
 	case f.file != nil:
 		_ = f.file.Close()
 	default:
@@ -263,7 +272,7 @@ func (f *fill) letGo() {
 	}
 }
 
-// wake has the reader look again. f.mu is held.
+// wake lets the reader check again. The caller holds mu.
 func (f *fill) wake() {
 	if f.moved != nil {
 		close(f.moved)
@@ -271,7 +280,7 @@ func (f *fill) wake() {
 	}
 }
 
-// remainder is what was read of a body and could not be kept, and what comes after it.
+// remainder is what was read of a body and could not be stored, and what comes after it.
 type remainder struct {
 	b    []byte
 	err  error

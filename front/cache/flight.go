@@ -7,23 +7,25 @@ import (
 	"time"
 )
 
-// flightKey is what an answer is fetched for once: a key, and what is known to make a difference to it.
+// flightKey identifies a fetch: a key, and the values of the fields that the response is known to
+// vary by.
 type flightKey struct {
-	key     string // all of it
+	key     string // the whole key
 	variant uint64
 }
 
-// flight is an answer on its way in, as those see it who wait for it.
+// flight is a fetch that other requests wait for.
 type flight struct {
 	key   flightKey
 	id    keyID
 	since time.Time
 	done  chan struct{}
 	once  sync.Once
-	kept  bool // set before done is closed: the answer was kept, or nobody knows; otherwise it cannot be
+	// set before done is closed: the response was stored, or may have been; false if it cannot be
+	kept bool
 }
 
-// end has those who wait go on. It may be called again, without effect.
+// end ends a flight and wakes those who wait. Further calls have no effect.
 func (c *Cache) end(f *flight, kept bool) {
 	if f == nil {
 		return
@@ -40,8 +42,8 @@ func (c *Cache) end(f *flight, kept bool) {
 	})
 }
 
-// join returns the flight for a request that cannot be answered as it is, and whether the request is who makes it: nobody does, or
-// has for too long. It returns nil if that is so, and the request may not lead.
+// join returns the flight for a request, and whether the request leads it: nobody else does, or the
+// leader has needed more than age. It returns nil if the request would lead, but may not.
 func (c *Cache) join(id keyID, key flightKey, now time.Time, age time.Duration, mayLead bool) (f *flight, leads bool) {
 	sh := c.index.shard(id)
 	sh.mu.Lock()
@@ -57,7 +59,8 @@ func (c *Cache) join(id keyID, key flightKey, now time.Time, age time.Duration, 
 	return f, true
 }
 
-// flightKeyOf is of the request's key and of the fields that answers to it are known to vary by.
+// flightKeyOf returns the flight key of a request. It contains the fields that a stored response
+// varies by.
 func (c *Cache) flightKeyOf(id keyID, key string, request *fields) flightKey {
 	sh := c.index.shard(id)
 	sh.mu.Lock()
@@ -71,25 +74,25 @@ func (c *Cache) flightKeyOf(id keyID, key string, request *fields) flightKey {
 		}
 	}
 	sh.mu.Unlock()
-	theirs := make([]choice, len(known))
+	requested := make([]choice, len(known))
 	for i, k := range known {
-		theirs[i] = choice{k.name, request.value(k.name)}
+		requested[i] = choice{k.name, request.value(k.name)}
 	}
-	return flightKey{key, hashChoices(c.index.seed, theirs)}
+	return flightKey{key, hashChoices(c.index.seed, requested)}
 }
 
 // waited is how waiting for a flight ended.
 type waited int
 
 const (
-	landed    waited = iota // the answer may be there now
-	notKept                 // it could not be kept
-	overdue                 // another one may fetch
-	outOfTime               // or room: LockTimeout has passed
+	landed    waited = iota // the response may be stored now
+	notKept                 // the response could not be stored
+	overdue                 // LockAge has passed: another request may fetch
+	outOfTime               // LockTimeout has passed, or too many wait
 	clientGone
 )
 
-// wait waits for a flight until it has landed, or for a reason to go on without it.
+// wait waits until a flight ends, or until the request must go on without it.
 func (c *Cache) wait(ctx context.Context, f *flight, until, overdueAt time.Time) waited {
 	if c.waiting.Add(1) > maxWaiting {
 		c.waiting.Add(-1)
@@ -115,7 +118,8 @@ func (c *Cache) wait(ctx context.Context, f *flight, until, overdueAt time.Time)
 	}
 }
 
-// marks remember until when something holds of keys. They forget: a key that has another's place takes it.
+// marks stores a deadline for each of some keys. Keys share slots: a later one overwrites an
+// earlier one.
 type marks [1 << 10]atomic.Uint64
 
 func (m *marks) mark(id keyID, until time.Time) {
@@ -129,10 +133,11 @@ func (m *marks) holds(id keyID, now time.Time) bool {
 	return mark>>32 == slot>>32 && now.Unix() < int64(uint32(mark))
 }
 
-// uses counts requests for keys of which nothing is kept, roughly, as marks do.
+// uses counts requests for keys without a stored response, approximately: keys share slots as in
+// marks.
 type uses [8 << 10]atomic.Uint64
 
-// count notes a request, and returns how many there were.
+// count counts a request, and returns the number of requests so far.
 func (u *uses) count(id keyID) int {
 	slot := id.slot()
 	place := &u[slot%uint64(len(u))]
@@ -151,8 +156,8 @@ func (u *uses) count(id keyID) int {
 	}
 }
 
-// changes count how often keys were invalidated: an answer on its way in meanwhile is not kept. Keys that share a place share that
-// fate.
+// changes counts invalidations by key: a response on its way in meanwhile is not stored. Keys share
+// slots, and then also invalidations.
 type changes [1 << 10]atomic.Uint64
 
 func (g *changes) of(id keyID) *atomic.Uint64 { return &g[id.slot()%uint64(len(g))] }

@@ -15,7 +15,7 @@ import (
 
 const fresh = "Cache-Control: max-age=600"
 
-// crowd has so many clients ask at once, and returns what they get.
+// crowd sends n concurrent requests and returns the responses.
 func (s *site) crowd(n int, fields ...string) <-chan got {
 	all := make(chan got, n)
 	for range n {
@@ -25,8 +25,9 @@ func (s *site) crowd(n int, fields ...string) <-chan got {
 	return all
 }
 
-// slowly has the origin answer after a while.
-func slowly(after time.Duration, status int, body string, fields ...string) func(*http.Request) (*http.Response, error) {
+// slowly makes the origin respond after a while.
+func slowly(after time.Duration, status int, body string, fields ...string) func(*http.Request) (*http.Response,
+	error) {
 	return func(r *http.Request) (*http.Response, error) {
 		select {
 		case <-time.After(after):
@@ -37,7 +38,7 @@ func slowly(after time.Duration, status int, body string, fields ...string) func
 	}
 }
 
-// pieces is a body that comes piece by piece, a second apart, and ends with an error if it has one.
+// pieces is a body that arrives in pieces, a second apart, and ends with err if that is not nil.
 type pieces struct {
 	ctx  context.Context
 	left []string
@@ -65,34 +66,34 @@ func (p *pieces) Read(b []byte) (int, error) {
 
 func (p *pieces) Close() error { return nil }
 
-// inPieces has the origin answer with such a body.
+// inPieces makes the origin respond with such a body.
 func inPieces(length int64, err error, body ...string) func(*http.Request) (*http.Response, error) {
 	return func(r *http.Request) (*http.Response, error) {
-		answer := response(200, "", fresh)
-		answer.Body, answer.ContentLength = &pieces{r.Context(), body, err}, length
-		return answer, nil
+		resp := response(200, "", fresh)
+		resp.Body, resp.ContentLength = &pieces{r.Context(), body, err}, length
+		return resp, nil
 	}
 }
 
-func TestOneFetchesForAll(t *testing.T) {
+func TestOneRequestFetchesForAll(t *testing.T) {
 	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
-		s.answers(slowly(time.Second, 200, "body", fresh))
+		s.respondBy(slowly(time.Second, 200, "body", fresh))
 		first := s.crowd(1)
 		others := s.crowd(100)
 		(<-first).want(t, cache.StateMiss, 200, "body")
 		for range 100 {
 			(<-others).want(t, cache.StateHit, 200, "body")
 		}
-		if s.asks() != 1 {
-			t.Errorf("the origin was asked %d times, want once", s.asks())
+		if s.requests() != 1 {
+			t.Errorf("the origin received %d requests, want 1", s.requests())
 		}
 	})
 }
 
-// Without Lock everybody asks.
-func TestWithoutLock(t *testing.T) {
+// Without Lock all requests go to the origin.
+func TestWithoutLockAllRequestsFetch(t *testing.T) {
 	inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
-		s.answers(slowly(time.Second, 200, "body", fresh))
+		s.respondBy(slowly(time.Second, 200, "body", fresh))
 		all := s.crowd(3)
 		for range 3 {
 			(<-all).want(t, cache.StateMiss, 200, "body")
@@ -100,52 +101,52 @@ func TestWithoutLock(t *testing.T) {
 	})
 }
 
-// What is stale is fetched once, too.
-func TestOneFetchesWhatIsStale(t *testing.T) {
+// A stale response is fetched once, too.
+func TestOneRequestUpdatesStaleResponse(t *testing.T) {
 	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
-		s.says(200, "old", "Cache-Control: max-age=1")
+		s.responds(200, "old", "Cache-Control: max-age=1")
 		s.get()
 		time.Sleep(2 * time.Second)
-		s.answers(slowly(time.Second, 200, "new", fresh))
+		s.respondBy(slowly(time.Second, 200, "new", fresh))
 		first := s.crowd(1)
 		others := s.crowd(10)
 		(<-first).want(t, cache.StateExpired, 200, "new")
 		for range 10 {
 			(<-others).want(t, cache.StateHit, 200, "new")
 		}
-		if s.asks() != 2 {
-			t.Errorf("the origin was asked %d times, want twice", s.asks())
+		if s.requests() != 2 {
+			t.Errorf("the origin received %d requests, want 2", s.requests())
 		}
 	})
 }
 
-// Other keys, and other values of what an answer varies by, wait for nobody.
-func TestOthersDoNotWait(t *testing.T) {
+// Requests for other keys or variants do not wait.
+func TestOtherVariantsDoNotWait(t *testing.T) {
 	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
-		s.answers(func(r *http.Request) (*http.Response, error) {
+		s.respondBy(func(r *http.Request) (*http.Response, error) {
 			if r.Header.Get("X") == "slow" {
 				time.Sleep(3 * time.Second)
 			}
 			return response(200, r.URL.Path+r.Header.Get("X"), fresh, "Vary: X"), nil
 		})
-		s.get("X: 0").want(t, cache.StateMiss, 200, "/x0") // now it is known what the answer varies by
+		s.get("X: 0").want(t, cache.StateMiss, 200, "/x0") // now the variants are known
 		synctest.Wait()
 		slow := s.crowd(1, "X: slow")
 		start := time.Now()
 		s.get("X: 1").want(t, cache.StateMiss, 200, "/x1")
-		s.ask("GET", "http://a.example/y", "X: slow2").want(t, cache.StateMiss, 200, "/yslow2")
-		s.ask("GET", "http://a.example/X", "X: 0").want(t, cache.StateMiss, 200, "/X0")
+		s.request("GET", "http://a.example/y", "X: slow2").want(t, cache.StateMiss, 200, "/yslow2")
+		s.request("GET", "http://a.example/X", "X: 0").want(t, cache.StateMiss, 200, "/X0")
 		if d := time.Since(start); d != 0 {
-			t.Errorf("they waited for %v", d)
+			t.Errorf("requests waited for %v", d)
 		}
 		(<-slow).want(t, cache.StateMiss, 200, "/xslow")
 	})
 }
 
-// Who waited for an answer that turns out to be for others fetches its own.
-func TestVaryIsFoundOutLate(t *testing.T) {
+// A request that waited for a response of another variant fetches its own.
+func TestWaitingRequestOfAnotherVariantFetches(t *testing.T) {
 	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
-		s.answers(func(r *http.Request) (*http.Response, error) {
+		s.respondBy(func(r *http.Request) (*http.Response, error) {
 			time.Sleep(time.Second)
 			return response(200, r.Header.Get("X"), fresh, "Vary: X"), nil
 		})
@@ -157,17 +158,17 @@ func TestVaryIsFoundOutLate(t *testing.T) {
 			g.want(t, g.state, 200, "2")
 			states[g.state]++
 		}
-		if states[cache.StateMiss] != 1 || states[cache.StateHit] != 2 || s.asks() != 2 {
-			t.Errorf("got %v by %d questions", states, s.asks())
+		if states[cache.StateMiss] != 1 || states[cache.StateHit] != 2 || s.requests() != 2 {
+			t.Errorf("got %v by %d questions", states, s.requests())
 		}
 	})
 }
 
-func TestLeaderFails(t *testing.T) {
+func TestFailureOfLeaderIsItsOwn(t *testing.T) {
 	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
-		s.answers(func(r *http.Request) (*http.Response, error) {
+		s.respondBy(func(r *http.Request) (*http.Response, error) {
 			time.Sleep(time.Second)
-			if s.asks() == 1 {
+			if s.requests() == 1 {
 				return nil, errOrigin
 			}
 			return response(200, "body", fresh), nil
@@ -181,17 +182,17 @@ func TestLeaderFails(t *testing.T) {
 				t.Errorf("got %+v", g)
 			}
 		}
-		if s.asks() != 2 {
-			t.Errorf("the origin was asked %d times, want twice", s.asks())
+		if s.requests() != 2 {
+			t.Errorf("the origin received %d requests, want 2", s.requests())
 		}
 	})
 }
 
-func TestLeaderPanics(t *testing.T) {
+func TestPanicOfLeaderReleasesOthers(t *testing.T) {
 	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
-		s.answers(func(r *http.Request) (*http.Response, error) {
+		s.respondBy(func(r *http.Request) (*http.Response, error) {
 			time.Sleep(time.Second)
-			if s.asks() == 1 {
+			if s.requests() == 1 {
 				panic("origin")
 			}
 			return response(200, "body", fresh), nil
@@ -199,7 +200,7 @@ func TestLeaderPanics(t *testing.T) {
 		go func() {
 			defer func() {
 				if recover() == nil {
-					t.Error("the panic was not passed on")
+					t.Error("the panic was not propagated")
 				}
 			}()
 			s.get()
@@ -209,13 +210,14 @@ func TestLeaderPanics(t *testing.T) {
 	})
 }
 
-// The origin is asked on for those who wait, though the client be gone that began.
-func TestLeaderLeaves(t *testing.T) {
+// If the leader's client disconnects, the fetch continues for the others.
+func TestFetchContinuesAfterLeaderDisconnects(t *testing.T) {
 	const url = "http://a.example/x"
-	for when, after := range map[string]time.Duration{"before the head": time.Second / 2, "within the body": 5 * time.Second / 2} {
+	for when, after := range map[string]time.Duration{"before the head": time.Second / 2,
+		"within the body": 5 * time.Second / 2} {
 		t.Run(when, func(t *testing.T) {
 			inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
-				s.answers(func(r *http.Request) (*http.Response, error) {
+				s.respondBy(func(r *http.Request) (*http.Response, error) {
 					time.Sleep(time.Second)
 					return inPieces(-1, nil, "a", "b", "c")(r)
 				})
@@ -227,24 +229,24 @@ func TestLeaderLeaves(t *testing.T) {
 				time.Sleep(after)
 				cancel()
 				if g := <-first; !errors.Is(g.err, context.Canceled) {
-					t.Errorf("the first one got %+v", g)
+					t.Errorf("the leader got %+v", g)
 				}
 				for range 5 {
 					(<-others).want(t, cache.StateHit, 200, "abc")
 				}
-				if s.asks() != 1 {
-					t.Errorf("the origin was asked %d times, want once", s.asks())
+				if s.requests() != 1 {
+					t.Errorf("the origin received %d requests, want 1", s.requests())
 				}
 			})
 		})
 	}
 }
 
-// What only the cache wants is not fetched for ever.
-func TestNobodyIsLeft(t *testing.T) {
+// A fetch that only the cache wants ends after a while.
+func TestAbandonedFetchEnds(t *testing.T) {
 	inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
 		ended := make(chan struct{})
-		s.answers(func(r *http.Request) (*http.Response, error) {
+		s.respondBy(func(r *http.Request) (*http.Response, error) {
 			context.AfterFunc(r.Context(), func() { close(ended) })
 			return inPieces(-1, nil, strings.Split(strings.Repeat("x", 1000), "")...)(r)
 		})
@@ -254,26 +256,27 @@ func TestNobodyIsLeft(t *testing.T) {
 		s.query(cache.Query{Context: ctx}, "GET", "http://a.example/x")
 		<-ended
 		if d := time.Since(begin); d > 2*time.Minute {
-			t.Errorf("it was fetched for %v", d)
+			t.Errorf("the fetch lasted %v", d)
 		}
 	})
 }
 
-func TestBodyBreaks(t *testing.T) {
+func TestBrokenBodyIsNotStored(t *testing.T) {
 	for what, origin := range map[string]func(*http.Request) (*http.Response, error){
-		"an error": inPieces(-1, errOrigin, "a", "b"), "too short": inPieces(10, nil, "a", "b"), "too long": inPieces(1, nil, "a", "b"),
+		"an error": inPieces(-1, errOrigin, "a", "b"), "too short": inPieces(10, nil, "a", "b"),
+		"too long": inPieces(1, nil, "a", "b"),
 	} {
 		t.Run(what, func(t *testing.T) {
 			inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
-				s.answers(func(r *http.Request) (*http.Response, error) {
-					if s.asks() == 1 {
+				s.respondBy(func(r *http.Request) (*http.Response, error) {
+					if s.requests() == 1 {
 						return origin(r)
 					}
 					return response(200, "whole", fresh), nil
 				})
 				first, others := s.crowd(1), s.crowd(3)
 				if g := <-first; g.err == nil {
-					t.Errorf("the first one got %+v, want an error", g)
+					t.Errorf("the leader got %+v, want an error", g)
 				}
 				for range 3 {
 					if g := <-others; g.err != nil || g.body != "whole" {
@@ -285,62 +288,65 @@ func TestBodyBreaks(t *testing.T) {
 	}
 }
 
-// Who has waited for too long asks, and its answer is not kept.
-func TestLockTimeout(t *testing.T) {
-	inBubble(t, cache.Policy{Lock: true, LockTimeout: 2 * time.Second, LockAge: time.Hour}, func(t *testing.T, s *site) {
-		s.answers(func(r *http.Request) (*http.Response, error) {
-			if s.asks() == 1 {
-				return slowly(time.Minute, 200, "first", fresh)(r)
+// A request that has waited too long goes to the origin, and its response is not stored.
+func TestLockTimeoutEndsWait(t *testing.T) {
+	inBubble(t, cache.Policy{Lock: true, LockTimeout: 2 * time.Second, LockAge: time.Hour},
+		func(t *testing.T, s *site) {
+			s.respondBy(func(r *http.Request) (*http.Response, error) {
+				if s.requests() == 1 {
+					return slowly(time.Minute, 200, "first", fresh)(r)
+				}
+				return response(200, "second", fresh), nil
+			})
+			first := s.crowd(1)
+			begin := time.Now()
+			s.get().want(t, cache.StateMiss, 200, "second")
+			if d := time.Since(begin); d != 2*time.Second {
+				t.Errorf("the request waited for %v", d)
 			}
-			return response(200, "second", fresh), nil
+			(<-first).want(t, cache.StateMiss, 200, "first")
+			synctest.Wait()
+			s.get().want(t, cache.StateHit, 200, "first")
 		})
-		first := s.crowd(1)
-		begin := time.Now()
-		s.get().want(t, cache.StateMiss, 200, "second")
-		if d := time.Since(begin); d != 2*time.Second {
-			t.Errorf("it waited for %v", d)
-		}
-		(<-first).want(t, cache.StateMiss, 200, "first")
-		synctest.Wait()
-		s.get().want(t, cache.StateHit, 200, "first")
-	})
 }
 
-// When the first one takes too long another one fetches, and keeps what it gets.
-func TestLockAge(t *testing.T) {
-	inBubble(t, cache.Policy{Lock: true, LockTimeout: time.Hour, LockAge: 2 * time.Second}, func(t *testing.T, s *site) {
-		s.answers(func(r *http.Request) (*http.Response, error) {
-			if s.asks() == 1 {
-				return slowly(time.Minute, 200, "first", fresh)(r)
+// If the leader takes too long, another request fetches and stores the response.
+func TestLockAgeAllowsAnotherFetch(t *testing.T) {
+	inBubble(t, cache.Policy{Lock: true, LockTimeout: time.Hour, LockAge: 2 * time.Second},
+		func(t *testing.T, s *site) {
+			s.respondBy(func(r *http.Request) (*http.Response, error) {
+				if s.requests() == 1 {
+					return slowly(time.Minute, 200, "first", fresh)(r)
+				}
+				return slowly(time.Second, 200, "second", fresh)(r)
+			})
+			first, others := s.crowd(1), s.crowd(3)
+			begin := time.Now()
+			states := make(map[cache.State]int)
+			for range 3 {
+				g := <-others
+				g.want(t, g.state, 200, "second")
+				states[g.state]++
 			}
-			return slowly(time.Second, 200, "second", fresh)(r)
+			if d := time.Since(begin); d != 3*time.Second || states[cache.StateMiss] != 1 ||
+				states[cache.StateHit] != 2 {
+				t.Errorf("got %v after %v", states, d)
+			}
+			<-first
 		})
-		first, others := s.crowd(1), s.crowd(3)
-		begin := time.Now()
-		states := make(map[cache.State]int)
-		for range 3 {
-			g := <-others
-			g.want(t, g.state, 200, "second")
-			states[g.state]++
-		}
-		if d := time.Since(begin); d != 3*time.Second || states[cache.StateMiss] != 1 || states[cache.StateHit] != 2 {
-			t.Errorf("got %v after %v", states, d)
-		}
-		<-first
-	})
 }
 
-// Nobody waits in line for answers that cannot be kept.
-func TestNotKept(t *testing.T) {
+// Requests do not queue for responses that cannot be stored.
+func TestUnstorableResponsesDoNotQueue(t *testing.T) {
 	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
-		s.answers(slowly(time.Second, 200, "body"))
+		s.respondBy(slowly(time.Second, 200, "body"))
 		begin := time.Now()
 		all := s.crowd(10)
 		for range 10 {
 			(<-all).want(t, cache.StateMiss, 200, "body")
 		}
 		if d := time.Since(begin); d != 2*time.Second {
-			t.Errorf("it took %v, want one wait and one answer", d)
+			t.Errorf("%v passed, want one wait and one response", d)
 		}
 		begin = time.Now()
 		all = s.crowd(10)
@@ -348,32 +354,34 @@ func TestNotKept(t *testing.T) {
 			<-all
 		}
 		if d := time.Since(begin); d != time.Second {
-			t.Errorf("it took %v, want no wait for what is known not to be kept", d)
+			t.Errorf("%v passed, want no wait for an unstorable response", d)
 		}
 	})
 }
 
-// A client that waits for another's answer may leave.
-func TestFollowerLeaves(t *testing.T) {
+// A waiting client may disconnect.
+func TestWaitingClientMayDisconnect(t *testing.T) {
 	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
-		s.answers(slowly(4*time.Second, 200, "body", fresh))
+		s.respondBy(slowly(4*time.Second, 200, "body", fresh))
 		first := s.crowd(1)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		begin := time.Now()
-		if g := s.query(cache.Query{Context: ctx}, "GET", "http://a.example/x"); g.err == nil || time.Since(begin) != time.Second {
+		if g := s.query(cache.Query{Context: ctx}, "GET", "http://a.example/x"); g.err == nil ||
+			time.Since(begin) != time.Second {
 			t.Errorf("got %+v after %v", g, time.Since(begin))
 		}
 		(<-first).want(t, cache.StateMiss, 200, "body")
 	})
 }
 
-// A client that reads slowly, or not at all, holds nobody up.
-func TestSlowReader(t *testing.T) {
+// A client that reads slowly, or not at all, does not delay others.
+func TestSlowClientDelaysNobody(t *testing.T) {
 	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
-		s.says(200, big(100<<10), fresh)
+		s.responds(200, big(100<<10), fresh)
 		r, _ := http.NewRequestWithContext(t.Context(), "GET", "http://a.example/x", nil)
-		a, err := s.cache.Answer(cache.Query{Context: r.Context(), Method: "GET", Header: r.Header, Key: r.URL.String(), Rules: s.rules}, visit{s, r})
+		a, err := s.cache.Respond(cache.Query{Context: r.Context(), Method: "GET", Header: r.Header,
+			Key: r.URL.String(), Rules: s.rules}, visit{s, r})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -382,15 +390,16 @@ func TestSlowReader(t *testing.T) {
 	})
 }
 
-// A body is passed on as it comes, before it is known whether it can be kept; what is too long for that is passed on all the same.
-func TestTooLong(t *testing.T) {
+// A body is sent as it arrives, before it is known whether it can be stored. A body that is too
+// long is sent, too.
+func TestTooLongBodyIsSentAndNotStored(t *testing.T) {
 	for what, length := range map[string]int64{"known": 1 << 20, "unknown": -1} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newSite(t, cache.Config{MemoryBytes: 1 << 20}, cache.Policy{Lock: true})
 				defer s.cache.Close()
 				body := big(1 << 20)
-				s.answers(func(*http.Request) (*http.Response, error) {
+				s.respondBy(func(*http.Request) (*http.Response, error) {
 					r := response(200, body, fresh)
 					r.ContentLength = length
 					return r, nil
@@ -402,7 +411,7 @@ func TestTooLong(t *testing.T) {
 					synctest.Wait()
 				}
 				if n, memory, _ := s.cache.Len(); n != 0 || memory != 0 {
-					t.Errorf("%d answers with %d bytes are kept", n, memory)
+					t.Errorf("%d responses with %d bytes are stored", n, memory)
 				}
 				if g := s.get("Range: bytes=1000000-1000001"); g.body != body[1000000:1000002] && g.body != body {
 					t.Errorf("a range got %d with %d bytes", g.status, len(g.body))
@@ -412,27 +421,29 @@ func TestTooLong(t *testing.T) {
 	}
 }
 
-// A condition that the origin was not asked, since its answer might have been kept, is answered all the same.
-func TestConditionsOfWhatIsNotKept(t *testing.T) {
+// A condition that the origin did not see, because its response might have been stored, is still
+// evaluated.
+func TestConditionsOfUnstoredResponse(t *testing.T) {
 	inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
-		s.says(200, "0123456789", `Etag: "v1"`, "Cache-Control: no-store")
+		s.responds(200, "0123456789", `Etag: "v1"`, "Cache-Control: no-store")
 		s.get(`If-None-Match: "v1"`).want(t, cache.StateMiss, 304, "")
 		s.get("Range: bytes=2-3").want(t, cache.StateMiss, 206, "23")
 		s.get("Range: bytes=20-").want(t, cache.StateMiss, 416, "invalid range: failed to overlap\n")
 		s.get("If-None-Match: x").want(t, cache.StateMiss, 200, "0123456789")
-		if g := s.get("Range: bytes=5-6,0-1"); g.err != nil || g.status != 200 || g.body != "0123456789" { // it goes by once
+		if g := s.get("Range: bytes=5-6,0-1"); g.err != nil || g.status != 200 || g.body != "0123456789" {
+			// the bytes can be read only once
 			t.Errorf("got %+v", g)
 		}
 		if n, _, _ := s.cache.Len(); n > 0 {
-			t.Errorf("%d answers are kept", n)
+			t.Errorf("%d responses are stored", n)
 		}
 	})
 }
 
-// An origin whose answer panics half way ends that answer, and not the process.
-func TestBodyPanics(t *testing.T) {
+// If an origin's body panics, the response ends, and not the process.
+func TestPanicOfBodyEndsResponse(t *testing.T) {
 	inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
-		s.answers(func(*http.Request) (*http.Response, error) {
+		s.respondBy(func(*http.Request) (*http.Response, error) {
 			r := response(200, "", fresh)
 			r.Body, r.ContentLength = bomb{}, -1
 			return r, nil
@@ -440,8 +451,8 @@ func TestBodyPanics(t *testing.T) {
 		if g := s.get(); g.err == nil {
 			t.Errorf("got %+v, want an error", g)
 		}
-		if !strings.Contains(s.said.String(), "bomb.Read") {
-			t.Errorf("the log says %q, want where it panicked", s.said)
+		if !strings.Contains(s.log.String(), "bomb.Read") {
+			t.Errorf("log %q, want the place of the panic", s.log)
 		}
 	})
 }
@@ -452,15 +463,15 @@ type bomb struct{}
 func (bomb) Read([]byte) (int, error) { panic("bomb") }
 func (bomb) Close() error             { return nil }
 
-// What is not kept ends with its client's request.
-func TestNotKeptEnds(t *testing.T) {
+// A response that is not stored ends with its client's request.
+func TestUnstoredResponseEndsWithItsRequest(t *testing.T) {
 	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
 		ended := make(chan struct{})
-		s.answers(func(r *http.Request) (*http.Response, error) {
+		s.respondBy(func(r *http.Request) (*http.Response, error) {
 			context.AfterFunc(r.Context(), func() { close(ended) })
-			answer, err := inPieces(-1, nil, strings.Split(strings.Repeat("x", 1000), "")...)(r)
-			answer.Header.Set("Cache-Control", "no-store")
-			return answer, err
+			resp, err := inPieces(-1, nil, strings.Split(strings.Repeat("x", 1000), "")...)(r)
+			resp.Header.Set("Cache-Control", "no-store")
+			return resp, err
 		})
 		ctx, cancel := context.WithCancel(t.Context())
 		time.AfterFunc(10*time.Second, cancel)
@@ -468,7 +479,7 @@ func TestNotKeptEnds(t *testing.T) {
 		s.query(cache.Query{Context: ctx}, "GET", "http://a.example/x")
 		<-ended
 		if d := time.Since(begin); d != 10*time.Second {
-			t.Errorf("it was fetched for %v", d)
+			t.Errorf("the fetch lasted %v", d)
 		}
 	})
 }

@@ -9,18 +9,19 @@ import (
 	"time"
 )
 
-// A file is a prelude, a description of the answer with room to grow, and the body. The prelude is written last, and a file gets its name
-// once it is complete: what is torn is not found, or its checksums are wrong.
+// A file is a prelude, a description of the response with room to grow, and the body. The prelude
+// is written last, and a file is renamed once it is complete. An unfinished file is either not
+// found, or its checksums are wrong.
 //
 //	magic       8 bytes
-//	room        4, bytes of the description and what is free after it
+//	room        4, bytes of the description and the free space after it
 //	length      4, of the description
 //	checksum    4, of the description
 //	checksum    4, of the body
 //	body        8, its length
-//	checksum    4, of the prelude before it
+//	checksum    4, of the prelude up to here
 //
-// Numbers are little-endian, checksums CRC-32C.
+// Numbers are little-endian, checksums are CRC-32C.
 const (
 	magic       = "tarcach1"
 	preludeSize = 36
@@ -28,7 +29,7 @@ const (
 	roomToGrow  = 256     // for a header that a 304 changes
 )
 
-var errTorn = errors.New("cache: the file is not complete, or is no file of a cache")
+var errTorn = errors.New("cache: incomplete file, or not a cache file")
 
 type prelude struct {
 	room, length     uint32
@@ -42,7 +43,8 @@ func checksum(sum uint32, b []byte) uint32 {
 	return crc32.Update(sum, crc32.MakeTable(crc32.Castagnoli), b)
 }
 
-// appendHead appends the prelude and the description of an answer, whose room it leaves or makes.
+// appendHead appends the prelude and the description of a response. It keeps the prelude's room, or
+// sets it if it is zero.
 func appendHead(b []byte, p prelude, s *stored) ([]byte, prelude) {
 	start := len(b)
 	b = append(b, make([]byte, preludeSize)...)
@@ -77,7 +79,8 @@ func parsePrelude(b []byte) (p prelude, err error) {
 	return p, nil
 }
 
-// appendStored appends an answer's description: numbers are varints, texts are preceded by their length.
+// appendStored appends an answer's description: numbers are varints, texts are preceded by their
+// length.
 func appendStored(b []byte, s *stored) []byte {
 	b = appendText(b, s.key)
 	b = binary.AppendUvarint(b, uint64(len(s.choices)))
@@ -99,7 +102,8 @@ func appendStored(b []byte, s *stored) []byte {
 	}
 	l := &s.life
 	for _, n := range [...]int64{
-		l.received.UnixNano(), int64(l.age), l.fresh.UnixNano(), int64(l.revalidating), int64(l.failing), truth(l.strict),
+		l.received.UnixNano(), int64(l.age), l.fresh.UnixNano(), int64(l.revalidating), int64(l.failing),
+		truth(l.strict),
 	} {
 		b = binary.AppendVarint(b, n)
 	}
@@ -117,13 +121,14 @@ func truth(b bool) int64 {
 	return 0
 }
 
-// decoder reads a description. After an error it reads nothing more. No allocation is larger than what is left to be read.
+// decoder reads a description. After an error it reads nothing more. No allocation is larger than
+// the rest of the input.
 type decoder struct {
 	rest string
 	bad  bool
 }
 
-// parseStored reads an answer's description, all of it.
+// parseStored reads a response's description, up to the end.
 func parseStored(b []byte) (*stored, error) {
 	d := &decoder{rest: string(b)}
 	s := &stored{key: d.text()}
@@ -177,7 +182,7 @@ func (d *decoder) int() int64 {
 	return n
 }
 
-// count reads how many things follow that take so many bytes each at least.
+// count reads a number of items that need at least so many bytes each.
 func (d *decoder) count(each int) int { return int(d.uint(uint64(len(d.rest) / each))) }
 
 func (d *decoder) text() string {

@@ -4,5 +4,5 @@ package cache
 
 import "os"
 
-// freeBytes is how much a file's disk has room for. Here it is not known.
+// freeBytes is not supported here.
 func freeBytes(*os.File) (free int64, ok bool) { return 0, false }

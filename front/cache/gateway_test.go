@@ -9,7 +9,7 @@ import (
 	"github.com/tarehq/tare/front/cache"
 )
 
-// gateway is a proxy with the cache, as small as it can be.
+// gateway is a minimal proxy with the cache.
 type gateway struct {
 	cache  *cache.Cache
 	rules  map[string]*cache.Rules
@@ -22,10 +22,11 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if use == "head" {
 		key = r.Method + key
 	}
-	a, err := g.cache.Answer(cache.Query{
-		Context: r.Context(), Method: r.Method, Header: r.Header, HasBody: r.ContentLength != 0, Key: key, Rules: g.rules[use],
-		Skip: r.Header.Get("Skip") != "", NoStore: r.Header.Get("Keep") != "",
-	}, question{g, r})
+	a, err := g.cache.Respond(cache.Query{
+		Context: r.Context(), Method: r.Method, Header: r.Header, HasBody: r.ContentLength != 0, Key: key,
+		Rules: g.rules[use],
+		Skip:  r.Header.Get("Skip") != "", NoStore: r.Header.Get("Keep") != "",
+	}, proxied{g, r})
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadGateway)
 		return
@@ -50,28 +51,28 @@ func (g *gateway) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-type question struct {
+type proxied struct {
 	gateway *gateway
 	r       *http.Request
 }
 
-func (q question) Prepare(ask cache.Ask) (cache.Fetch, error) {
-	out, err := http.NewRequest(ask.Method, "http://"+q.gateway.origin+q.r.URL.Path, nil)
+func (q proxied) Prepare(request cache.OriginRequest) (cache.Fetch, error) {
+	out, err := http.NewRequest(request.Method, "http://"+q.gateway.origin+q.r.URL.Path, nil)
 	if err != nil {
 		return nil, err
 	}
 	out.Header = q.r.Header.Clone()
-	ask.Apply(out.Header)
+	request.Apply(out.Header)
 	return func(ctx context.Context) (*http.Response, error) {
 		return http.DefaultTransport.RoundTrip(out.WithContext(ctx))
 	}, nil
 }
 
-func (q question) Sent() (http.Header, string) { return withoutConditions(q.r) }
+func (q proxied) Sent() (http.Header, string) { return withoutConditions(q.r) }
 
-// withoutConditions is a request as an origin gets it that is to answer with the whole response.
+// withoutConditions returns the fields and host of a request to the origin for the whole response.
 func withoutConditions(r *http.Request) (http.Header, string) {
 	header := r.Header.Clone()
-	(&cache.Ask{Whole: true}).Apply(header)
+	(&cache.OriginRequest{Whole: true}).Apply(header)
 	return header, r.Host
 }

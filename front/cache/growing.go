@@ -8,19 +8,20 @@ import (
 	"sync"
 )
 
-// growing reads a fill as it comes. What waits ends with the context.
+// growing reads a fill while it arrives. Waiting ends with the context.
 type growing struct {
 	ctx    context.Context
 	f      *fill
 	at     int64
-	rest   int64      // read of what was handed over
+	rest   int64      // bytes read since the fill was handed over
 	pieces *sync.Pool // of *[sendPiece]byte
-	err    error      // that ended a read, other than the end
+	err    error      // of a read, other than io.EOF
 }
 
-var errPassedOver = errors.New("cache: this part of the answer has gone by")
+var errPassedOver = errors.New("cache: this part of the response has already been read")
 
-// next waits for bytes. They are in memory, or else so many may be read from the file, or from what was handed over if from is that.
+// next waits for bytes and returns them, if they are in memory. Otherwise it returns a reader: of n
+// bytes of the file, or of the body after it was handed over (n is 0).
 func (g *growing) next(wait func()) (b []byte, n int64, from io.Reader, err error) {
 	f := g.f
 	for {
@@ -60,7 +61,7 @@ func (g *growing) next(wait func()) (b []byte, n int64, from io.Reader, err erro
 	}
 }
 
-// skip reads what was handed over up to where the reader is.
+// skip discards what was handed over up to the reader's position.
 func (g *growing) skip() error {
 	missing := g.at - (g.f.size + g.rest)
 	if missing < 0 {
@@ -85,18 +86,18 @@ func (g *growing) Read(p []byte) (n int, err error) {
 		g.rest += int64(n)
 	}
 	g.at += int64(n)
-	return n, g.note(err)
+	return n, g.record(err)
 }
 
-func (g *growing) note(err error) error {
+func (g *growing) record(err error) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		g.err = err
 	}
 	return err
 }
 
-// WriteTo writes all to a client. What has come is sent before more is waited for. Clients may be slow: what is sent from memory is
-// copied, so that nobody holds the fill's.
+// WriteTo writes the whole body to a client. It flushes before it waits. It copies bytes in memory
+// first, so that a slow client does not hold the fill's buffer.
 func (g *growing) WriteTo(w io.Writer) (total int64, err error) {
 	buf, ok := g.pieces.Get().(*[sendPiece]byte)
 	if !ok {
@@ -115,7 +116,7 @@ func (g *growing) WriteTo(w io.Writer) (total int64, err error) {
 		case errors.Is(err, io.EOF):
 			return total, nil
 		case err != nil:
-			return total, g.note(err)
+			return total, g.record(err)
 		case b != nil:
 			var written int
 			written, err = w.Write(buf[:copy(buf[:], b)])
@@ -125,11 +126,11 @@ func (g *growing) WriteTo(w io.Writer) (total int64, err error) {
 		default:
 			n, err = io.Copy(w, from)
 			g.at, total = g.at+n, total+n
-			return total, g.note(err)
+			return total, g.record(err)
 		}
 		g.at, total = g.at+n, total+n
 		if err != nil {
-			return total, g.note(err)
+			return total, g.record(err)
 		}
 	}
 }
@@ -146,13 +147,13 @@ func (g *growing) Seek(offset int64, whence int) (int64, error) {
 	return offset, nil
 }
 
-// Close tells that nobody reads any more.
+// Close records that nobody reads any more.
 func (g *growing) Close() error {
 	g.f.leave(abandonedFor)
 	return nil
 }
 
-// settle waits until all is there, or never will be, and reports whether it is. The length is known then.
+// settle waits until the body is complete, and reports whether it is. The length is known then.
 func (g *growing) settle() bool {
 	f := g.f
 	for {

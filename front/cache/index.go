@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// index is where answers are found. Its shards have a lock each, which is held for a look, never while anything is read or written.
+// index finds stored responses. Each shard has a lock, which is never held during I/O.
 type index struct {
 	seed      maphash.Seed
 	shards    [shards]shard
@@ -29,32 +29,32 @@ type shard struct {
 	keys    map[keyID]*variants
 	flights map[flightKey]*flight
 
-	// What is in memory is in one of these: what was asked for once, and what was again. So what nobody comes back for, such as a
-	// crawler's pages, does not drive out what many ask for.
+	// An entry in memory is in one of these: once for those requested once, again for those
+	// requested again. So pages that are read once, as by a crawler, do not displace popular ones.
 	once, again list
-	writing     list // to disk: it cannot go yet
+	writing     list // entries that are being written to disk, and cannot be evicted yet
 	files       list
 }
 
-// variants are the answers of a key, the newest first.
+// variants are the responses of a key, the newest first.
 type variants struct {
 	all []*entry
 }
 
-// vary reports whether a response may vary by fields of the request.
+// vary reports whether responses may vary by fields of the request.
 func (v *variants) vary() bool {
 	return slices.ContainsFunc(v.all, func(e *entry) bool { return e.stored == nil || len(e.stored.choices) > 0 })
 }
 
-// entry is an answer's place in the cache. Its fields are guarded by its shard.
+// entry is a response's place in the cache. Its shard's lock guards its fields.
 type entry struct {
 	id      keyID
-	variant uint64 // of choices, if it is known
+	variant uint64 // hash of its choices, if known
 	known   bool
-	stored  *stored // nil if it is on disk only, and was not read lately
-	file    *file   // nil if it is in memory only
+	stored  *stored // nil if the response is only on disk and was not read recently
+	file    *file   // nil if the response is only in memory
 	used    time.Time
-	moved   time.Time // to the front
+	moved   time.Time // when the entry moved to the front
 	inMem   links
 	onDisk  links
 }
@@ -74,10 +74,11 @@ func (x *index) init() {
 
 func (x *index) shard(id keyID) *shard { return &x.shards[id[0]%shards] }
 
-// slot is where tables that forget have what they know of a key.
+// slot returns a key's number in tables whose slots are shared.
 func (id keyID) slot() uint64 { return binary.LittleEndian.Uint64(id[8:]) }
 
-// find returns the answer that a request is meant by, with its entry, or those that must be read to know.
+// find returns the stored response for a request with its entry, and the entries that must be read
+// to decide.
 func (x *index) find(id keyID, key string, request *fields, now time.Time) (e *entry, s *stored, unread []*entry) {
 	sh := x.shard(id)
 	sh.mu.Lock()
@@ -108,7 +109,7 @@ func (x *index) find(id keyID, key string, request *fields, now time.Time) (e *e
 	return e, s, unread
 }
 
-// has reports whether anything is kept of a key.
+// has reports whether anything is stored under a key.
 func (x *index) has(id keyID) bool {
 	sh := x.shard(id)
 	sh.mu.Lock()
@@ -116,7 +117,7 @@ func (x *index) has(id keyID) bool {
 	return sh.keys[id] != nil
 }
 
-// fileOf is an entry's file, or nil.
+// fileOf returns an entry's file, or nil.
 func (x *index) fileOf(e *entry) *file {
 	sh := x.shard(e.id)
 	sh.mu.Lock()
@@ -124,7 +125,8 @@ func (x *index) fileOf(e *entry) *file {
 	return e.file
 }
 
-// written says where an entry's answer is on disk, too; nil if it could not be written. It reports false if that is of no use any more.
+// written records the file of an entry; nil if writing failed. It returns false if the entry no
+// longer needs the file.
 func (x *index) written(e *entry, s *stored, f *file) bool {
 	sh := x.shard(e.id)
 	sh.mu.Lock()
@@ -141,7 +143,7 @@ func (x *index) written(e *entry, s *stored, f *file) bool {
 	return ok
 }
 
-// touch notes that an entry was asked for.
+// touch records that an entry was requested.
 func (x *index) touch(sh *shard, e *entry, now time.Time) {
 	e.used = now
 	if e.inMem.list == &sh.writing || e.inMem.list != &sh.once && now.Sub(e.moved) < touchEvery {
@@ -160,9 +162,9 @@ func (x *index) touch(sh *shard, e *entry, now time.Time) {
 	}
 }
 
-// put keeps an answer in the place of the one with the same choices. What is being written to disk stays in memory until written is called. It
-// reports false if the cache may not keep it, which is the case if
-// still says so: what it is of was changed meanwhile.
+// put stores a response, and replaces the one with the same choices. An entry with writing stays in
+// memory until written is called. If still returns false, the
+// resource has changed meanwhile, and put returns false without effect.
 func (x *index) put(id keyID, s *stored, f *file, writing bool, still func() bool) (e *entry, ok bool) {
 	sh := x.shard(id)
 	e = &entry{id: id, variant: hashChoices(x.seed, s.choices), known: true, used: s.life.received, file: f}
@@ -200,7 +202,7 @@ func (x *index) put(id keyID, s *stored, f *file, writing bool, still func() boo
 	return e, true
 }
 
-// leastUsed is the one of all, but for those, that has not been asked for the longest.
+// leastUsed returns the least recently used entry of all that is not in but.
 func leastUsed(all, but []*entry) (least *entry) {
 	for _, e := range all {
 		if !slices.Contains(but, e) && (least == nil || e.used.Before(least.used)) {
@@ -210,7 +212,7 @@ func leastUsed(all, but []*entry) (least *entry) {
 	return least
 }
 
-// load has an entry be in memory, too. The shard is locked.
+// load puts a response into memory for an entry. The shard is locked.
 func (x *index) load(sh *shard, e *entry, s *stored) {
 	x.memory.Add(-e.inMem.remove())
 	x.leases.enter(s)
@@ -232,7 +234,7 @@ func (x *index) addFile(sh *shard, e *entry) {
 	}
 }
 
-// replace has an entry stand for another version of its answer, if it still stands for the old one.
+// replace replaces an entry's response by a new version, if the entry still has the old one.
 func (x *index) replace(e *entry, old, fresh *stored, still func() bool) bool {
 	sh := x.shard(e.id)
 	sh.mu.Lock()
@@ -250,11 +252,12 @@ func (x *index) replace(e *entry, old, fresh *stored, still func() bool) bool {
 	return ok
 }
 
-// attach gives an entry what was read of it, unless it has been or is gone, and notes whether it was asked for.
-func (x *index) attach(e *entry, s *stored, asked bool, now time.Time) {
+// attach stores in an entry what was read of its file, unless the entry is loaded or gone. wanted
+// reports whether the request matched.
+func (x *index) attach(e *entry, s *stored, wanted bool, now time.Time) {
 	sh := x.shard(e.id)
 	sh.mu.Lock()
-	if e.file != nil && asked {
+	if e.file != nil && wanted {
 		e.used = now
 		sh.files.push(e, e.onDisk.bytes)
 	}
@@ -265,7 +268,7 @@ func (x *index) attach(e *entry, s *stored, asked bool, now time.Time) {
 	x.evict()
 }
 
-// addFound adds a file that was there when the cache was opened, if still says that the cache may keep it.
+// addFound adds a file of an earlier run, if still returns true.
 func (x *index) addFound(id keyID, f *file, now time.Time, still func() bool) {
 	sh := x.shard(id)
 	sh.mu.Lock()
@@ -288,7 +291,7 @@ func (x *index) addFound(id keyID, f *file, now time.Time, still func() bool) {
 	x.evict()
 }
 
-// drop forgets an entry.
+// drop removes an entry.
 func (x *index) drop(e *entry) {
 	sh := x.shard(e.id)
 	sh.mu.Lock()
@@ -297,7 +300,7 @@ func (x *index) drop(e *entry) {
 	x.discardAll(files)
 }
 
-// dropKey forgets all answers of a key, and returns how many there were.
+// dropKey removes all responses of a key, and returns their number.
 func (x *index) dropKey(id keyID) int {
 	sh := x.shard(id)
 	sh.mu.Lock()
@@ -311,7 +314,8 @@ func (x *index) dropKey(id keyID) int {
 	return len(all)
 }
 
-// dropLocked takes entries out of a shard and returns their files, which are to be discarded once it is unlocked.
+// dropLocked removes entries from a shard and returns their files. The caller discards the files
+// after it has unlocked the shard.
 func (x *index) dropLocked(sh *shard, all []*entry) (files []*file) {
 	for _, e := range all {
 		v := sh.keys[e.id]
@@ -344,7 +348,8 @@ func (x *index) discardAll(files []*file) {
 	}
 }
 
-// each calls f for every entry, a shard at a time, and drops those for which it returns true. It returns how many these were.
+// each calls f for every entry, a shard at a time. It drops those for which f returns true, and
+// returns their number.
 func (x *index) each(f func(*entry) bool) (dropped int) {
 	for i := range x.shards {
 		sh := &x.shards[i]
@@ -365,7 +370,7 @@ func (x *index) each(f func(*entry) bool) (dropped int) {
 	return dropped
 }
 
-// sweep drops what was not asked for since then, a few at a time.
+// sweep drops entries that were not used since then, a few at a time.
 func (x *index) sweep(since time.Time) {
 	const few = 64
 	for i := range x.shards {
@@ -386,7 +391,7 @@ func (x *index) sweep(since time.Time) {
 	}
 }
 
-// unusedSince is an entry that was not asked for since then, or nil.
+// unusedSince returns an entry that was not used since then, or nil.
 func (sh *shard) unusedSince(since time.Time) *entry {
 	for _, l := range [...]*list{&sh.once, &sh.again, &sh.files} {
 		if e := l.last(); e != nil && e.used.Before(since) {
@@ -396,7 +401,8 @@ func (sh *shard) unusedSince(since time.Time) *entry {
 	return nil
 }
 
-// evict makes what is kept fit, together with what has left the index and is still being sent.
+// evict removes entries until the rest fits, including bodies that have left the index and are
+// still being sent.
 func (x *index) evict() {
 	for x.memory.Load()+x.leases.loose.Load() > x.maxMemory.Load() {
 		if !x.evictOne((*shard).leastInMemory, x.unloadLocked) && !x.evictOne((*shard).leastOnDisk, x.dropOneLocked) {
@@ -407,14 +413,15 @@ func (x *index) evict() {
 	}
 }
 
-// evictFiles drops so many of what is on disk.
+// evictFiles drops the n least recently used entries on disk.
 func (x *index) evictFiles(n int) {
 	for n > 0 && x.evictOne((*shard).leastOnDisk, x.dropOneLocked) {
 		n--
 	}
 }
 
-// evictOne evicts what was used the longest ago, as the shards tell by last. It reports false if there is nothing.
+// evictOne evicts the least recently used entry that last returns for a shard. It returns false if
+// there is none.
 func (x *index) evictOne(last func(*shard) *entry, evict func(*shard, *entry) []*file) bool {
 	var oldest *shard
 	var used time.Time
@@ -431,7 +438,7 @@ func (x *index) evictOne(last func(*shard) *entry, evict func(*shard, *entry) []
 	}
 	oldest.mu.Lock()
 	var files []*file
-	if e := last(oldest); e != nil { // else somebody was faster
+	if e := last(oldest); e != nil { // else another goroutine was faster
 		files = evict(oldest, e)
 	}
 	oldest.mu.Unlock()
@@ -439,7 +446,7 @@ func (x *index) evictOne(last func(*shard) *entry, evict func(*shard, *entry) []
 	return true
 }
 
-// unloadLocked takes an entry out of memory, and forgets it if it is not on disk.
+// unloadLocked removes an entry from memory, and drops it if it is not on disk.
 func (x *index) unloadLocked(sh *shard, e *entry) []*file {
 	if e.file == nil {
 		return x.dropOneLocked(sh, e)

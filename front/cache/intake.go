@@ -8,15 +8,15 @@ import (
 	"time"
 )
 
-// intake is an answer that is to be kept, on its way in.
+// intake is a response on its way into the cache.
 type intake struct {
 	c      *Cache
 	id     keyID
-	head   *stored // without what is known at the end
+	head   *stored // without the fields that are known at the end
 	fill   *fill
 	flight *flight // nil if nobody waits
 
-	change, purges uint64 // what had been invalidated when the origin was asked
+	change, purges uint64 // the counts of invalidations when the request was sent
 }
 
 // still reports whether nothing was invalidated meanwhile.
@@ -24,7 +24,8 @@ func (in *intake) still() bool {
 	return in.c.changes.of(in.id).Load() == in.change && in.c.purges.Load() == in.purges
 }
 
-// begin begins to receive an answer, in a goroutine of its own. It reports false, and has done nothing, if the answer is too long.
+// begin starts to receive a response in a goroutine. It returns false, without effect, if the
+// response is too long.
 func (in *intake) begin(resp *http.Response) bool {
 	c := in.c
 	most := c.most.Load()
@@ -53,20 +54,20 @@ func (in *intake) begin(resp *http.Response) bool {
 	return true
 }
 
-// run receives the answer.
+// run receives the response.
 func (in *intake) run() {
 	c := in.c
 	defer c.intakes.Add(-1)
 	kept := false
 	defer func() { in.fill.close(kept) }()
 	defer func() {
-		if p := recover(); p != nil { // the origin's
+		if p := recover(); p != nil { // from the origin's body
 			c.panicked(p)
 			in.fill.finish(fmt.Errorf("cache: the origin panicked: %v", p))
 		}
 		tooLong := in.fill.state == handedOver
 		if tooLong {
-			c.uncacheable.mark(in.id, time.Now().Add(uncacheable))
+			c.uncacheable.mark(in.id, time.Now().Add(uncacheableFor))
 		}
 		c.end(in.flight, !tooLong)
 	}()
@@ -75,7 +76,8 @@ func (in *intake) run() {
 	}
 }
 
-// keep puts the answer into the cache, and then tells the reader that it has come. What is in memory is written to disk afterwards.
+// keep stores the response, and then informs the reader. A response in memory is written to disk
+// afterwards.
 func (in *intake) keep() (kept bool) {
 	f := in.fill
 	if f.file != nil {
@@ -107,7 +109,8 @@ func (in *intake) keep() (kept bool) {
 	return kept
 }
 
-// write writes what is in memory to disk: nil if that fails, and it stays in memory only.
+// write writes a response in memory to disk. It returns nil on failure: the response stays in
+// memory only.
 func (in *intake) write(s *stored) *file {
 	d, err := in.c.disk.create(s.length)
 	if err != nil {
@@ -115,7 +118,7 @@ func (in *intake) write(s *stored) *file {
 	}
 	reads := false
 	defer func() {
-		d.remove() // unless it is kept
+		d.remove() // has no effect if it was kept
 		if !reads {
 			d.Close()
 		}
@@ -131,7 +134,8 @@ func (in *intake) write(s *stored) *file {
 	return file
 }
 
-// refresh has an answer that holds be fresh again. If the file cannot be told it will be asked about again, after a start.
+// refresh makes a validated response fresh. If its file cannot be updated, the response is
+// validated again after a restart.
 func (c *Cache) refresh(e *entry, old, fresh *stored, still func() bool) {
 	if !c.index.replace(e, old, fresh, still) {
 		return
@@ -141,7 +145,7 @@ func (c *Cache) refresh(e *entry, old, fresh *stored, still func() bool) {
 	}
 }
 
-// ending is a body that tells of its end.
+// ending is a body that calls end when it is closed.
 type ending struct {
 	io.ReadCloser
 	end func()
@@ -152,7 +156,7 @@ func (b *ending) Close() error {
 	return b.ReadCloser.Close()
 }
 
-// quoteName is a name as a structured field has it: RFC 8941, 3.3.
+// quoteName returns the name as a token or a string of structured fields: RFC 8941, 3.3.
 func quoteName(name string) string {
 	token := name != "" && strings.Trim(strings.ToLower(name), "abcdefghijklmnopqrstuvwxyz0123456789-_.") == "" &&
 		strings.ToLower(name[:1]) != strings.ToUpper(name[:1])

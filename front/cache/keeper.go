@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// keep looks after the cache until it is closed: first for what is in its directory, and then for what nobody asks for.
+// keep reads the directory, and then removes inactive entries until the cache is closed.
 func (c *Cache) keep() {
 	if c.disk != nil {
 		c.findFiles()
@@ -28,9 +28,10 @@ func (c *Cache) keep() {
 	}
 }
 
-// search is the search for the files of an earlier run. What is forgotten meanwhile may be in one that has not been found yet.
+// search is the search for the files of an earlier run. It remembers the keys that were purged
+// meanwhile: their files may not have been found yet.
 type search struct {
-	done chan struct{} // closed when there are no more
+	done chan struct{} // closed at the end of the search
 
 	mu        sync.Mutex
 	forgotten map[keyID]bool
@@ -45,7 +46,7 @@ func (s *search) end() {
 	close(s.done)
 }
 
-// forget has a key's files be removed that are found from now on.
+// forget marks a key: its files that are found from now on are removed.
 func (s *search) forget(id keyID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -54,15 +55,15 @@ func (s *search) forget(id keyID) {
 	}
 }
 
-// forgot reports whether a key was, or so many were that nobody knows.
+// forgot reports whether a key was purged. It also returns true if too many keys were.
 func (s *search) forgot(id keyID) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.forgotten[id] || len(s.forgotten) == maxForgotten
 }
 
-// findFiles puts the files of an earlier run into the index. What they say is not looked at before it is asked for. What was never
-// finished is removed, and files that are not ours are left alone.
+// findFiles adds the files of an earlier run to the index. They are read when they are requested.
+// Unfinished files are removed, and files of other programs are left alone.
 func (c *Cache) findFiles() {
 	now := time.Now()
 	_ = fs.WalkDir(c.disk.root.FS(), ".", func(name string, d fs.DirEntry, err error) error {
@@ -70,7 +71,7 @@ func (c *Cache) findFiles() {
 		case c.closing.Err() != nil:
 			return fs.SkipAll
 		case err != nil:
-			return nil //nolint:nilerr // what cannot be read is not there
+			return nil //nolint:nilerr // unreadable files are ignored
 		case d.IsDir():
 			if strings.Count(name, "/") > maxLevels {
 				return fs.SkipDir
@@ -93,14 +94,14 @@ func (c *Cache) found(name string, d fs.DirEntry, now time.Time) {
 		return
 	}
 	f := &file{name: name, charge: max(info.Size(), minCharge)}
-	if path.Clean(dir) != path.Clean(c.disk.dirOf(base)) { // a draft, or of other levels
+	if path.Clean(dir) != path.Clean(c.disk.dirOf(base)) { // a draft, or from other levels
 		c.disk.remove(f)
 		return
 	}
 	c.index.addFound(id, f, now, func() bool { return !c.search.forgot(id) })
 }
 
-// outOfDescriptors reports whether a file could not be opened for a reason that passes.
+// outOfDescriptors reports whether a file could not be opened for a temporary reason.
 func outOfDescriptors(err error) bool {
 	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
 }

@@ -5,25 +5,26 @@ import (
 	"sync/atomic"
 )
 
-// lease counts who holds a body that is in memory: the responses that are being sent, and the index. A body that has left the index, and is
-// still being sent to clients that read slowly, takes memory as well. All versions of a response that a 304 has made fresh have the
-// same body, and so one lease.
+// lease counts the users of a body in memory: responses that are being sent, and entries of the
+// index. A body that has left the index still needs memory while slow clients read it. All versions
+// of a response that 304s have refreshed share a body, and so a lease.
 type lease struct {
 	size int64
 
 	mu      sync.Mutex
 	readers int
-	entries int // of the index
+	entries int // entries of the index
 }
 
-// leases are the bodies in memory that are being sent.
+// leases counts the bodies in memory that are being sent.
 type leases struct {
-	read    atomic.Int64 // bytes of them
-	loose   atomic.Int64 // of these, what is not in the index
+	read    atomic.Int64 // bytes that are being sent
+	loose   atomic.Int64 // of read, what is not in the index
 	maxRead atomic.Int64
 }
 
-// acquire has a body stay in memory while it is sent. It reports false if too much is being sent from memory.
+// acquire keeps a body in memory while it is sent. It returns false if too much is being sent from
+// memory.
 func (a *leases) acquire(l *lease) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -40,7 +41,7 @@ func (a *leases) acquire(l *lease) bool {
 	return true
 }
 
-// release ends an acquire.
+// release ends the use that acquire began.
 func (a *leases) release(l *lease) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -53,7 +54,8 @@ func (a *leases) release(l *lease) {
 	}
 }
 
-// enter notes that an entry of the index has a response, leave that it no longer does. Responses without a body in memory have no lease.
+// enter records that an entry of the index has a response, leave that it no longer does. Responses
+// without a body in memory have no lease.
 func (a *leases) enter(s *stored) {
 	if s == nil || s.lease == nil {
 		return

@@ -1,13 +1,14 @@
 package cache
 
-// list is entries in the order of their last use. An entry is in at most one list of memory and one of files.
+// list holds entries in the order of their last use. An entry is in at most one list of memory and
+// one of files.
 type list struct {
 	root  links
 	bytes int64
 	of    func(*entry) *links
 }
 
-// links are an entry's place in a list.
+// links is an entry's place in a list.
 type links struct {
 	next, prev *links
 	entry      *entry
@@ -20,7 +21,7 @@ func (l *list) init(of func(*entry) *links) {
 	l.of = of
 }
 
-// push puts an entry to the front, from wherever it was.
+// push moves an entry to the front, from any list of the same kind.
 func (l *list) push(e *entry, bytes int64) {
 	k := l.of(e)
 	k.remove()
@@ -30,10 +31,10 @@ func (l *list) push(e *entry, bytes int64) {
 	l.bytes += bytes
 }
 
-// last is the entry that has been used the longest ago, or nil.
+// last returns the least recently used entry, or nil.
 func (l *list) last() *entry { return l.root.prev.entry }
 
-// remove takes an entry out of its list, if it is in one, and returns what it took.
+// remove removes an entry from its list, if it is in one, and returns its bytes.
 func (k *links) remove() int64 {
 	if k.list == nil {
 		return 0

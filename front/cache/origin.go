@@ -6,35 +6,38 @@ import (
 	"net/http"
 )
 
-// An Origin is where answers come from.
+// An Origin produces responses.
 type Origin interface {
-	// Prepare makes a request of the client's. It is called while the client's request is there; nothing of that may be looked at by
-	// the Fetch, which may go on behind its back, and after its end. An error of Prepare is what the request gets.
-	Prepare(Ask) (Fetch, error)
-	// Sent returns the header and the host of the request as the origin gets it, without what Ask.Whole leaves out: what a Vary
-	// is about, and Authorization. It is called while the client's request is there. The header is only read.
+	// Prepare makes a request for the origin from the client's. It is called while the client's
+	// request exists. Fetch may run after that has ended, and must not use it. The request fails
+	// with Prepare's error.
+	Prepare(OriginRequest) (Fetch, error)
+	// Sent returns the header and the host of the request that the origin receives, without what
+	// OriginRequest.Whole removes. Vary and Authorization refer to them. It is called while the
+	// client's request exists. The header is only read.
 	Sent() (header http.Header, host string)
 }
 
-// Ask is how the request of the origin differs from the client's.
-type Ask struct {
-	// Method is that to ask with.
+// OriginRequest is how the request to the origin differs from the client's.
+type OriginRequest struct {
+	// Method is the request's method.
 	Method string
-	// Whole leaves out what asks for a part of the answer, or for none under a condition: If-Match, If-None-Match,
-	// If-Modified-Since, If-Unmodified-Since, If-Range, Range.
+	// Whole removes conditions and ranges: If-Match, If-None-Match, If-Modified-Since,
+	// If-Unmodified-Since, If-Range, Range.
 	Whole bool
-	// Behind says that the client's request does not wait: its response has begun.
+	// Behind marks a background update: the client's response has begun.
 	Behind bool
-	// Etag and LastModified, if they are not empty, are sent as If-None-Match and If-Modified-Since then.
+	// Etag and LastModified, if not empty, are then sent as If-None-Match and If-Modified-Since.
 	Etag, LastModified string
 }
 
-// Apply changes the header of a request of the client's accordingly.
-func (a *Ask) Apply(h http.Header) {
+// Apply changes the header of a client's request accordingly.
+func (a *OriginRequest) Apply(h http.Header) {
 	if !a.Whole {
 		return
 	}
-	for _, name := range [...]string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since", "If-Range", "Range"} {
+	for _, name := range [...]string{"If-Match", "If-None-Match", "If-Modified-Since", "If-Unmodified-Since",
+		"If-Range", "Range"} {
 		delete(h, name)
 	}
 	if a.Etag != "" {
@@ -45,12 +48,14 @@ func (a *Ask) Apply(h http.Header) {
 	}
 }
 
-// Fetch asks the origin, once, and again as the origin's own rules have it. The answer's header is the caller's. Its body ends with an error if it is not complete, and must be closed.
+// Fetch sends the request to the origin, and retries it as the origin's own rules allow. The caller
+// owns the response's header. Reading its body fails if it is incomplete, and the caller must close
+// it.
 //
-// Of an error the cache asks whether it has a method Timeout or InvalidHeader that returns true, for Stale.
+// If an error has a method Timeout or InvalidHeader that returns true, Stale treats it accordingly.
 type Fetch func(context.Context) (*http.Response, error)
 
-// failure is what kind of error a Fetch ended with.
+// failure is the kind of error of a Fetch.
 type failure int
 
 const (

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// revalidated answers with what was there, which the origin says holds. If that is about another answer it is asked again, for
-// all of it.
-func (s *session) revalidated(in *intake, resp *http.Response, asked, now time.Time) (*Answer, error) {
+// revalidated serves the stored response after a 304. If the 304 is about another response, it
+// fetches the whole response.
+func (s *session) revalidated(in *intake, resp *http.Response, sentAt, now time.Time) (*Response, error) {
 	_ = resp.Body.Close()
 	if !s.old.holds(resp.Header) || s.rules.diverts(resp.StatusCode, resp.Header) {
-		return s.anew()
+		return s.refetch()
 	}
 	old, fresh := s.old, s.old.refreshed(resp.Header)
 	merged := &http.Response{StatusCode: old.status, Header: fresh.header}
-	life, why := s.rules.judge(&s.q, &s.fields, merged, asked, now)
+	life, why := s.rules.judge(&s.q, &s.fields, merged, sentAt, now)
 	life.grow(ageOf(resp.Header))
 	fresh.life = life
 	if !s.rules.ignore.vary {
@@ -28,20 +28,20 @@ func (s *session) revalidated(in *intake, resp *http.Response, asked, now time.T
 	a := s.hit(StateRevalidated, now)
 	switch {
 	case a == nil:
-		return s.anew()
+		return s.refetch()
 	case why == "" && s.q.NoStore:
 	case why == "":
 		s.c.refresh(s.entry, old, fresh, in.still)
 	case why != notFresh:
 		s.c.index.drop(s.entry)
 	}
-	s.note(a, "fwd=stale; fwd-status=304")
+	s.setStatus(a, "fwd=stale; fwd-status=304")
 	return a, nil
 }
 
-// anew fetches the whole response, as the stored one cannot be used. The request of a background update may have ended: the stored
-// response is dropped then, and the next request fetches.
-func (s *session) anew() (*Answer, error) {
+// refetch fetches the whole response, because the stored one cannot be used. In a background update
+// the client's request may have ended: then refetch drops the entry, and the next request fetches.
+func (s *session) refetch() (*Response, error) {
 	if s.behind {
 		s.c.index.drop(s.entry)
 		return nil, errNotUsable
@@ -50,4 +50,4 @@ func (s *session) anew() (*Answer, error) {
 	return s.fetch()
 }
 
-var errNotUsable = errors.New("cache: the stored response cannot be used any more")
+var errNotUsable = errors.New("cache: the stored response is no longer usable")

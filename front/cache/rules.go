@@ -10,13 +10,13 @@ import (
 	"time"
 )
 
-// Rules are a Policy that was checked. They never change.
+// Rules are a validated Policy. They never change.
 type Rules struct {
 	policy Policy
 	ignore struct{ control, expires, cookies, vary, accel bool }
 }
 
-// Compile checks a Policy.
+// Compile validates a Policy.
 func Compile(p Policy) (*Rules, error) {
 	u := &Rules{policy: p}
 	for _, name := range p.Ignore {
@@ -32,12 +32,13 @@ func Compile(p Policy) (*Rules, error) {
 		case "X-Accel-Expires":
 			u.ignore.accel = true
 		default:
-			return nil, fmt.Errorf("the field %q cannot be ignored by a cache", name)
+			return nil, fmt.Errorf("field %q cannot be ignored by a cache", name)
 		}
 	}
 	for _, m := range p.Methods {
 		if !keeps(m) {
-			return nil, fmt.Errorf("answers to %q cannot be kept, only those to GET and HEAD: they depend on the request's body, which is in no key", m)
+			return nil, fmt.Errorf(
+				"responses to %q cannot be stored: no key contains the request body (want GET or HEAD)", m)
 		}
 	}
 	for _, v := range p.Valid {
@@ -47,53 +48,55 @@ func Compile(p Policy) (*Rules, error) {
 	}
 	for _, s := range p.Stale.Statuses {
 		if !slices.Contains([]int{403, 404, 429, 500, 502, 503, 504}, s) {
-			return nil, fmt.Errorf("a stale answer cannot stand for the status %d", s)
+			return nil, fmt.Errorf("a stale response cannot replace one with status %d", s)
 		}
 	}
 	if p.MinUses < 0 || p.LockTimeout < 0 || p.LockAge < 0 {
-		return nil, errors.New("uses and times of locks cannot be below zero")
+		return nil, errors.New("minimum uses and lock times must not be negative")
 	}
 	u.policy.LockTimeout = orDefault(p.LockTimeout, DefaultLock)
 	u.policy.LockAge = orDefault(p.LockAge, DefaultLock)
 	return u, nil
 }
 
-func orDefault[T int | int64 | time.Duration](n, standard T) T {
+func orDefault[T int | int64 | time.Duration](n, defaultValue T) T {
 	if n == 0 {
-		return standard
+		return defaultValue
 	}
 	return n
 }
 
-// keeps reports whether answers to a method are kept.
+// keeps reports whether responses to a method are stored.
 func keeps(method string) bool { return method == http.MethodGet || method == http.MethodHead }
 
-// lifetime is when an answer may be used.
+// lifetime defines when a response may be used.
 type lifetime struct {
 	received time.Time
-	age      time.Duration // when it was received
-	fresh    time.Time     // until then
-	// revalidating and failing are how long after that it will do while it is updated, or if that fails, as it said itself.
+	age      time.Duration // at that time
+	fresh    time.Time     // the end of its freshness
+	// revalidating and failing are stale-while-revalidate and stale-if-error of the response.
 	revalidating, failing time.Duration
-	strict                bool // it will never do after that
+	strict                bool // never served stale
 }
 
-// Reasons for which a response is not stored.
+// Reasons not to store a response.
 const (
-	notFresh = "not fresh" // now; it could be stored otherwise
+	notFresh = "not fresh" // it could be stored otherwise
 	diverted = "diverted"
 )
 
-// diverts reports whether the caller replaces a response with another one.
+// diverts reports whether the caller replaces a response by another one.
 func (u *Rules) diverts(status int, h http.Header) bool {
 	return u.policy.Diverts != nil && u.policy.Diverts(status, h)
 }
 
-// judge says for how long an answer is fresh, or why it is not kept. asked is when the origin was.
-func (u *Rules) judge(q *Query, request *fields, resp *http.Response, asked, now time.Time) (l lifetime, why string) {
+// judge returns the freshness of a response, or the reason not to store it. sentAt is when the
+// request was sent.
+func (u *Rules) judge(q *Query, request *fields, resp *http.Response, sentAt, now time.Time) (l lifetime, why string) {
 	h := resp.Header
 	switch {
-	case resp.StatusCode < 200 || resp.StatusCode == http.StatusPartialContent || resp.StatusCode == http.StatusNotModified ||
+	case resp.StatusCode < 200 || resp.StatusCode == http.StatusPartialContent ||
+		resp.StatusCode == http.StatusNotModified ||
 		resp.StatusCode == http.StatusRequestedRangeNotSatisfiable:
 		return l, "status"
 	case u.diverts(resp.StatusCode, h):
@@ -103,8 +106,8 @@ func (u *Rules) judge(q *Query, request *fields, resp *http.Response, asked, now
 	case !u.ignore.vary && !varies(h["Vary"]):
 		return l, "vary"
 	}
-	l = lifetime{received: now, age: ageOf(h) + max(0, now.Sub(asked))}
-	allowed := false // for requests with Authorization
+	l = lifetime{received: now, age: ageOf(h) + max(0, now.Sub(sentAt))}
+	allowed := false // to store responses to requests with Authorization
 	storedStale := false
 	if until, given := u.accelExpires(h, now); given {
 		l.fresh, allowed, storedStale = until, true, until.Before(now)
@@ -127,7 +130,8 @@ func (u *Rules) judge(q *Query, request *fields, resp *http.Response, asked, now
 	return l, ""
 }
 
-// control is what a response says of being stored, and whether CDN-Cache-Control says it: then neither Cache-Control nor Expires does.
+// control returns the response's cache directives. If CDN-Cache-Control defines them (targeted),
+// Cache-Control and Expires have no effect.
 func (u *Rules) control(h http.Header) (d directives, targeted bool) {
 	if u.ignore.control {
 		return d, false
@@ -140,7 +144,7 @@ func (u *Rules) control(h http.Header) (d directives, targeted bool) {
 	return parseControl(h["Cache-Control"]), false
 }
 
-// applyControl finds freshness as RFC 9111, 4.2 does, and for answers that say nothing by Valid.
+// applyControl sets the freshness as in RFC 9111, 4.2, or by Valid for responses that define none.
 func (u *Rules) applyControl(l *lifetime, d directives, targeted bool, h http.Header, status int) {
 	l.revalidating, l.failing = d.staleWhileRevalidate.duration(), d.staleIfError.duration()
 	l.strict = d.mustRevalidate || d.proxyRevalidate
@@ -166,9 +170,9 @@ func (u *Rules) validFor(status int) time.Duration {
 	return 0
 }
 
-// accelExpires is what X-Accel-Expires says: seconds, or @ and the time in seconds since 1970. It is meant for
-// this cache alone, and overrides whatever else an answer says of being kept. As in nginx a time that has passed has the response be
-// stored, and be stale, and a value that is no number says nothing.
+// accelExpires reads X-Accel-Expires: seconds, or @ and the Unix time. The field is meant for this
+// cache alone, and overrides the response's other directives. As in nginx, a response with a past
+// time is stored as stale, and an invalid value is ignored.
 func (u *Rules) accelExpires(h http.Header, now time.Time) (until time.Time, given bool) {
 	lines := h["X-Accel-Expires"]
 	if u.ignore.accel || len(lines) == 0 {
@@ -199,7 +203,8 @@ func earlier(a, b time.Time) time.Time {
 	return b
 }
 
-// expiresIn is how long after it was made an answer expires. An invalid Expires, or several, have it be stale: RFC 9111, 5.3.
+// expiresIn returns the time between a response's Date and its Expires. With an invalid Expires, or
+// different ones, the response is stale: RFC 9111, 5.3.
 func expiresIn(h http.Header, received time.Time) time.Duration {
 	lines := h["Expires"]
 	for _, other := range lines[1:] {
@@ -220,8 +225,8 @@ func expiresIn(h http.Header, received time.Time) time.Duration {
 	return min(expires.Sub(made), maxSeconds*time.Second)
 }
 
-// parseDate parses an HTTP-date in one of the forms of RFC 9110, 5.6.7, and in no other that package time reads, too, such as with
-// several spaces or an hour of one digit.
+// parseDate parses an HTTP-date in one of the three forms of RFC 9110, 5.6.7. http.ParseTime also
+// accepts others, such as several spaces or an hour of one digit.
 func parseDate(text string) (time.Time, bool) {
 	text = trim(text)
 	t, err := http.ParseTime(text)
@@ -236,7 +241,7 @@ func parseDate(text string) (time.Time, bool) {
 	return t, false
 }
 
-// ageOf is what the answer's Age says. One that cannot be read says nothing: RFC 9111, 5.1.
+// ageOf returns the value of Age. An invalid one is ignored: RFC 9111, 5.1.
 func ageOf(h http.Header) time.Duration {
 	lines := h["Age"]
 	if len(lines) == 0 {
@@ -247,21 +252,21 @@ func ageOf(h http.Header) time.Duration {
 	return time.Duration(n) * time.Second
 }
 
-// grow makes an answer older.
+// grow makes a response older.
 func (l *lifetime) grow(by time.Duration) {
 	l.age += by
 	l.fresh = l.fresh.Add(-by)
 }
 
-// isFresh reports whether an answer need not be looked at.
+// isFresh reports whether a response is fresh.
 func (l *lifetime) isFresh(now time.Time) bool { return now.Before(l.fresh) }
 
-// mayUpdate reports whether a stale answer will do while it is updated.
+// mayUpdate reports whether a stale response may be served while it is updated.
 func (u *Rules) mayUpdate(l *lifetime, now time.Time) bool {
 	return !l.strict && (u.policy.Stale.Updating || now.Before(l.fresh.Add(l.revalidating)))
 }
 
-// mayFail reports whether a stale answer will do for an error of the origin.
+// mayFail reports whether a stale response may be served after an error of the origin.
 func (u *Rules) mayFail(l *lifetime, err error, now time.Time) bool {
 	if l.strict {
 		return false
@@ -276,11 +281,13 @@ func (u *Rules) mayFail(l *lifetime, err error, now time.Time) bool {
 	return allowed || now.Before(l.fresh.Add(l.failing))
 }
 
-// mayReplace reports whether a stale answer will do for an answer with such a status.
+// mayReplace reports whether a stale response may be served instead of one with such a status.
 func (u *Rules) mayReplace(l *lifetime, status int, now time.Time) bool {
 	if l.strict {
 		return false
 	}
-	said := status >= 500 && status <= 504 && status != http.StatusNotImplemented && now.Before(l.fresh.Add(l.failing)) // RFC 5861, 4
-	return said || slices.Contains(u.policy.Stale.Statuses, status)
+	// RFC 5861, 4
+	allowed := status >= 500 && status <= 504 && status != http.StatusNotImplemented &&
+		now.Before(l.fresh.Add(l.failing))
+	return allowed || slices.Contains(u.policy.Stale.Statuses, status)
 }

@@ -16,33 +16,38 @@ import (
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
-// sameCase is requests of a cache whose answers are nginx's, too. What is not among them is where RFC 9111 and RFC 5861 say otherwise:
-// Age, Authorization, must-revalidate, stale-if-error of a status, ranges of what has no Accept-Ranges.
+// sameCase is a list of requests for which the cache and nginx behave alike. Excluded is what RFC
+// 9111 and RFC 5861 require otherwise: Age, Authorization, must-revalidate, stale-if-error of a
+// status, ranges without Accept-Ranges.
 type sameCase struct {
-	name   string
-	use    string   // of the cache, by name
-	fields []string // that the origin answers with
-	asks   []string // "METHOD FIELD: VALUE|…"
-	later  []string // when what is fresh for a second is not any more
-	status int      // of the origin then, if it is another
+	name     string
+	use      string   // the policy, by name
+	fields   []string // fields of the origin's response
+	requests []string // "METHOD FIELD: VALUE|…"
+	later    []string // requests after a freshness of one second has ended
+	status   int      // of the origin's later responses, if different
 }
 
-// ways are how caches are used: in nginx's words, and in ours.
-func ways() map[string]struct {
+// policies are cache settings, for nginx and as Policy.
+func policies() map[string]struct {
 	nginx  string
 	policy cache.Policy
 } {
-	type way = struct {
+	type policy = struct {
 		nginx  string
 		policy cache.Policy
 	}
-	return map[string]way{
+	return map[string]policy{
 		"plain": {"", cache.Policy{}},
-		"valid": {"proxy_cache_valid 200 1h; proxy_cache_valid 404 2s; proxy_cache_valid 302 0;", cache.Policy{Valid: []cache.Valid{
-			{Statuses: []int{200}, For: time.Hour}, {Statuses: []int{404}, For: 2 * time.Second}, {Statuses: []int{302}}}}},
+		"valid": {"proxy_cache_valid 200 1h; proxy_cache_valid 404 2s; proxy_cache_valid 302 0;",
+			cache.Policy{Valid: []cache.Valid{
+				{Statuses: []int{200}, For: time.Hour}, {Statuses: []int{404}, For: 2 * time.Second},
+				{Statuses: []int{302}}}}},
 		"ignore": {"proxy_cache_valid any 1h; proxy_ignore_headers Cache-Control Expires Set-Cookie Vary X-Accel-Expires;", cache.Policy{
-			Valid: []cache.Valid{{For: time.Hour}}, Ignore: []string{"Cache-Control", "Expires", "Set-Cookie", "Vary", "X-Accel-Expires"}}},
-		"stale": {"proxy_cache_use_stale http_503 http_404;", cache.Policy{Stale: cache.Stale{Statuses: []int{503, 404}}}},
+			Valid:  []cache.Valid{{For: time.Hour}},
+			Ignore: []string{"Cache-Control", "Expires", "Set-Cookie", "Vary", "X-Accel-Expires"}}},
+		"stale": {"proxy_cache_use_stale http_503 http_404;",
+			cache.Policy{Stale: cache.Stale{Statuses: []int{503, 404}}}},
 		"again": {"proxy_cache_revalidate on;", cache.Policy{Revalidate: true}},
 		"uses":  {"proxy_cache_min_uses 2;", cache.Policy{MinUses: 2}},
 		"head":  {"proxy_cache_convert_head off; proxy_cache_key $request_method$uri;", cache.Policy{KeepHead: true}},
@@ -55,69 +60,84 @@ func sameCases() []sameCase {
 	const etag, date = `Etag: "v1"`, "Last-Modified: Fri, 31 Dec 1999 00:00:00 GMT"
 	twice := []string{"GET", "GET"}
 	return []sameCase{
-		{name: "nothing said", use: "plain", asks: twice},
-		{name: "max-age", use: "plain", fields: []string{hour}, asks: twice},
-		{name: "two seconds", use: "plain", fields: []string{seconds}, asks: twice, later: twice},
-		{name: "max-age=0", use: "valid", fields: []string{"Cache-Control: max-age=0"}, asks: twice},
-		{name: "s-maxage", use: "plain", fields: []string{"Cache-Control: max-age=0, s-maxage=60"}, asks: twice},
-		{name: "private", use: "valid", fields: []string{"Cache-Control: private, max-age=60"}, asks: twice},
-		{name: "no-store", use: "valid", fields: []string{"Cache-Control: no-store"}, asks: twice},
-		{name: "no-cache", use: "valid", fields: []string{"Cache-Control: no-cache"}, asks: twice},
-		{name: "two lines", use: "plain", fields: []string{hour, "Cache-Control: private"}, asks: twice},
-		{name: "Expires", use: "plain", fields: []string{"Expires: Thu, 01 Jan 2099 00:00:00 GMT"}, asks: twice},
-		{name: "Expires is over", use: "valid", fields: []string{"Expires: Thu, 01 Jan 2009 00:00:00 GMT"}, asks: twice},
-		{name: "Expires: 0", use: "valid", fields: []string{"Expires: 0"}, asks: twice},
-		{name: "max-age before Expires", use: "plain", fields: []string{hour, "Expires: 0"}, asks: twice},
-		{name: "X-Accel-Expires", use: "plain", fields: []string{"X-Accel-Expires: 60", hour}, asks: twice},
-		{name: "X-Accel-Expires: 0", use: "valid", fields: []string{"X-Accel-Expires: 0"}, asks: twice},
-		{name: "X-Accel-Expires: @", use: "plain", fields: []string{"X-Accel-Expires: @4070908800"}, asks: twice},
-		{name: "X-Accel-Expires: @1", use: "plain", fields: []string{"X-Accel-Expires: @1", hour}, asks: twice, later: twice},
-		{name: "X-Accel-Expires: @1 is stale", use: "stale", fields: []string{"X-Accel-Expires: @1"}, asks: twice, later: twice, status: 503},
-		{name: "X-Accel-Expires: @0", use: "plain", fields: []string{"X-Accel-Expires: @0", hour}, asks: twice},
-		{name: "X-Accel-Expires: @x", use: "plain", fields: []string{"X-Accel-Expires: @x", hour}, asks: twice},
-		{name: "X-Accel-Expires: -1", use: "plain", fields: []string{"X-Accel-Expires: -1", hour}, asks: twice},
-		{name: "X-Accel-Expires first", use: "plain", fields: []string{"X-Accel-Expires: 2", "Expires: Thu, 01 Jan 2099 00:00:00 GMT"}, asks: twice, later: twice},
-		{name: "Set-Cookie", use: "plain", fields: []string{hour, "Set-Cookie: a=b"}, asks: twice},
-		{name: "Valid", use: "valid", asks: twice, later: twice},
-		{name: "Valid of 404", use: "valid", fields: []string{":404"}, asks: twice, later: twice},
-		{name: "Valid of nothing", use: "valid", fields: []string{":302", "Location: /"}, asks: twice},
-		{name: "Valid of others", use: "valid", fields: []string{":410"}, asks: twice},
-		{name: "500", use: "plain", fields: []string{":500", hour}, asks: twice},
-		{name: "204", use: "plain", fields: []string{":204", hour}, asks: twice},
-		{name: "ignored Cache-Control", use: "ignore", fields: []string{"Cache-Control: no-store, private"}, asks: twice},
-		{name: "ignored Set-Cookie", use: "ignore", fields: []string{"Set-Cookie: a=b"}, asks: twice},
-		{name: "ignored Vary", use: "ignore", fields: []string{"Vary: X"}, asks: []string{"GET X: 1", "GET X: 2"}},
-		{name: "ignored Expires", use: "ignore", fields: []string{"Expires: 0", "X-Accel-Expires: 0"}, asks: twice},
+		{name: "no directive", use: "plain", requests: twice},
+		{name: "max-age", use: "plain", fields: []string{hour}, requests: twice},
+		{name: "two seconds", use: "plain", fields: []string{seconds}, requests: twice, later: twice},
+		{name: "max-age=0", use: "valid", fields: []string{"Cache-Control: max-age=0"}, requests: twice},
+		{name: "s-maxage", use: "plain", fields: []string{"Cache-Control: max-age=0, s-maxage=60"}, requests: twice},
+		{name: "private", use: "valid", fields: []string{"Cache-Control: private, max-age=60"}, requests: twice},
+		{name: "no-store", use: "valid", fields: []string{"Cache-Control: no-store"}, requests: twice},
+		{name: "no-cache", use: "valid", fields: []string{"Cache-Control: no-cache"}, requests: twice},
+		{name: "two lines", use: "plain", fields: []string{hour, "Cache-Control: private"}, requests: twice},
+		{name: "Expires", use: "plain", fields: []string{"Expires: Thu, 01 Jan 2099 00:00:00 GMT"}, requests: twice},
+		{name: "Expires is over", use: "valid", fields: []string{"Expires: Thu, 01 Jan 2009 00:00:00 GMT"},
+			requests: twice},
+		{name: "Expires: 0", use: "valid", fields: []string{"Expires: 0"}, requests: twice},
+		{name: "max-age before Expires", use: "plain", fields: []string{hour, "Expires: 0"}, requests: twice},
+		{name: "X-Accel-Expires", use: "plain", fields: []string{"X-Accel-Expires: 60", hour}, requests: twice},
+		{name: "X-Accel-Expires: 0", use: "valid", fields: []string{"X-Accel-Expires: 0"}, requests: twice},
+		{name: "X-Accel-Expires: @", use: "plain", fields: []string{"X-Accel-Expires: @4070908800"}, requests: twice},
+		{name: "X-Accel-Expires: @1", use: "plain", fields: []string{"X-Accel-Expires: @1", hour}, requests: twice,
+			later: twice},
+		{name: "X-Accel-Expires: @1 is stale", use: "stale", fields: []string{"X-Accel-Expires: @1"}, requests: twice,
+			later: twice, status: 503},
+		{name: "X-Accel-Expires: @0", use: "plain", fields: []string{"X-Accel-Expires: @0", hour}, requests: twice},
+		{name: "X-Accel-Expires: @x", use: "plain", fields: []string{"X-Accel-Expires: @x", hour}, requests: twice},
+		{name: "X-Accel-Expires: -1", use: "plain", fields: []string{"X-Accel-Expires: -1", hour}, requests: twice},
+		{name: "X-Accel-Expires first", use: "plain",
+			fields: []string{"X-Accel-Expires: 2", "Expires: Thu, 01 Jan 2099 00:00:00 GMT"}, requests: twice,
+			later: twice},
+		{name: "Set-Cookie", use: "plain", fields: []string{hour, "Set-Cookie: a=b"}, requests: twice},
+		{name: "Valid", use: "valid", requests: twice, later: twice},
+		{name: "Valid of 404", use: "valid", fields: []string{":404"}, requests: twice, later: twice},
+		{name: "Valid of nothing", use: "valid", fields: []string{":302", "Location: /"}, requests: twice},
+		{name: "Valid of others", use: "valid", fields: []string{":410"}, requests: twice},
+		{name: "500", use: "plain", fields: []string{":500", hour}, requests: twice},
+		{name: "204", use: "plain", fields: []string{":204", hour}, requests: twice},
+		{name: "ignored Cache-Control", use: "ignore", fields: []string{"Cache-Control: no-store, private"},
+			requests: twice},
+		{name: "ignored Set-Cookie", use: "ignore", fields: []string{"Set-Cookie: a=b"}, requests: twice},
+		{name: "ignored Vary", use: "ignore", fields: []string{"Vary: X"}, requests: []string{"GET X: 1", "GET X: 2"}},
+		{name: "ignored Expires", use: "ignore", fields: []string{"Expires: 0", "X-Accel-Expires: 0"}, requests: twice},
 		{name: "Vary", use: "plain", fields: []string{hour, "Vary: Accept-Encoding, X"},
-			asks: []string{"GET X: 1", "GET X: 2", "GET X: 1", "GET X: 2", "GET", "GET", "GET X: 1|Accept-Encoding: gzip, br", "GET X: 1|Accept-Encoding: gzip,br"}},
-		{name: "Vary: *", use: "plain", fields: []string{hour, "Vary: *"}, asks: twice},
-		{name: "HEAD", use: "plain", fields: []string{hour}, asks: []string{"HEAD", "GET", "HEAD"}},
-		{name: "HEAD from GET", use: "plain", fields: []string{hour}, asks: []string{"GET", "HEAD"}},
-		{name: "POST", use: "plain", fields: []string{hour}, asks: []string{"POST", "POST"}},
+			requests: []string{"GET X: 1", "GET X: 2", "GET X: 1", "GET X: 2", "GET", "GET",
+				"GET X: 1|Accept-Encoding: gzip, br", "GET X: 1|Accept-Encoding: gzip,br"}},
+		{name: "Vary: *", use: "plain", fields: []string{hour, "Vary: *"}, requests: twice},
+		{name: "HEAD", use: "plain", fields: []string{hour}, requests: []string{"HEAD", "GET", "HEAD"}},
+		{name: "HEAD from GET", use: "plain", fields: []string{hour}, requests: []string{"GET", "HEAD"}},
+		{name: "POST", use: "plain", fields: []string{hour}, requests: []string{"POST", "POST"}},
 		{name: "If-None-Match", use: "plain", fields: []string{hour, etag},
-			asks: []string{`GET If-None-Match: "v1"`, `GET If-None-Match: "v1"`, `GET If-None-Match: W/"v1"`, `GET If-None-Match: "v2"`, `GET If-None-Match: "v2", "v1"`, "GET If-None-Match: *"}},
+			requests: []string{`GET If-None-Match: "v1"`, `GET If-None-Match: "v1"`, `GET If-None-Match: W/"v1"`,
+				`GET If-None-Match: "v2"`, `GET If-None-Match: "v2", "v1"`, "GET If-None-Match: *"}},
 		{name: "If-Modified-Since", use: "plain", fields: []string{hour, date},
-			asks: []string{"GET If-Modified-Since: Fri, 31 Dec 1999 00:00:00 GMT", "GET If-Modified-Since: Fri, 31 Dec 1999 00:00:00 GMT", "GET If-Modified-Since: x"}},
-		{name: "If-Match", use: "plain", fields: []string{hour, etag}, asks: []string{"GET", `GET If-Match: "v1"`}},
-		{name: "a condition of what is not kept", use: "plain", fields: []string{etag}, asks: []string{`GET If-None-Match: "v1"`}},
+			requests: []string{"GET If-Modified-Since: Fri, 31 Dec 1999 00:00:00 GMT",
+				"GET If-Modified-Since: Fri, 31 Dec 1999 00:00:00 GMT", "GET If-Modified-Since: x"}},
+		{name: "If-Match", use: "plain", fields: []string{hour, etag}, requests: []string{"GET", `GET If-Match: "v1"`}},
+		{name: "a condition of what is not kept", use: "plain", fields: []string{etag},
+			requests: []string{`GET If-None-Match: "v1"`}},
 		{name: "Range", use: "plain", fields: []string{hour, etag, "Accept-Ranges: bytes"},
-			asks: []string{"GET Range: bytes=0-0", "GET", "GET Range: bytes=0-0", "GET Range: bytes=-1", "GET Range: bytes=100-", `GET Range: bytes=0-0|If-Range: "v1"`, `GET Range: bytes=0-0|If-Range: "v2"`}},
-		{name: "revalidated", use: "again", fields: []string{seconds, etag, date}, asks: twice, later: twice, status: 304},
-		{name: "no longer so", use: "again", fields: []string{seconds, etag}, asks: twice, later: twice},
-		{name: "not revalidated", use: "plain", fields: []string{seconds, etag}, asks: twice, later: twice},
-		{name: "503", use: "stale", fields: []string{seconds}, asks: twice, later: twice, status: 503},
-		{name: "404 for a stale answer", use: "stale", fields: []string{seconds}, asks: twice, later: twice, status: 404},
-		{name: "502", use: "stale", fields: []string{seconds}, asks: twice, later: twice, status: 502},
-		{name: "nothing stale", use: "plain", fields: []string{seconds}, asks: twice, later: twice, status: 503},
-		{name: "uses", use: "uses", fields: []string{hour}, asks: []string{"GET", "GET", "GET"}},
-		{name: "HEAD stays HEAD", use: "head", fields: []string{hour}, asks: []string{"HEAD", "HEAD", "GET", "GET", "HEAD"}},
-		{name: "lock", use: "lock", fields: []string{hour}, asks: twice},
-		{name: "bypass", use: "plain", fields: []string{hour}, asks: []string{"GET", "GET Skip: 1", "GET", "GET Skip: 1|Keep: no", "GET"}},
-		{name: "not stored", use: "plain", fields: []string{hour}, asks: []string{"GET Keep: no", "GET", "GET"}},
+			requests: []string{"GET Range: bytes=0-0", "GET", "GET Range: bytes=0-0", "GET Range: bytes=-1",
+				"GET Range: bytes=100-", `GET Range: bytes=0-0|If-Range: "v1"`, `GET Range: bytes=0-0|If-Range: "v2"`}},
+		{name: "revalidated", use: "again", fields: []string{seconds, etag, date}, requests: twice, later: twice,
+			status: 304},
+		{name: "no longer so", use: "again", fields: []string{seconds, etag}, requests: twice, later: twice},
+		{name: "not revalidated", use: "plain", fields: []string{seconds, etag}, requests: twice, later: twice},
+		{name: "503", use: "stale", fields: []string{seconds}, requests: twice, later: twice, status: 503},
+		{name: "404 for a stale response", use: "stale", fields: []string{seconds}, requests: twice, later: twice,
+			status: 404},
+		{name: "502", use: "stale", fields: []string{seconds}, requests: twice, later: twice, status: 502},
+		{name: "nothing stale", use: "plain", fields: []string{seconds}, requests: twice, later: twice, status: 503},
+		{name: "uses", use: "uses", fields: []string{hour}, requests: []string{"GET", "GET", "GET"}},
+		{name: "HEAD stays HEAD", use: "head", fields: []string{hour},
+			requests: []string{"HEAD", "HEAD", "GET", "GET", "HEAD"}},
+		{name: "lock", use: "lock", fields: []string{hour}, requests: twice},
+		{name: "bypass", use: "plain", fields: []string{hour},
+			requests: []string{"GET", "GET Skip: 1", "GET", "GET Skip: 1|Keep: no", "GET"}},
+		{name: "not stored", use: "plain", fields: []string{hour}, requests: []string{"GET Keep: no", "GET", "GET"}},
 	}
 }
 
-// counter is an origin that answers with how often it was asked.
+// counter is an origin whose response contains the number of requests so far.
 type counter struct {
 	cases []sameCase
 	times []atomic.Int64
@@ -147,7 +167,8 @@ func (o *counter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	n := o.times[i].Add(1)
-	if later := o.cases[i].status; o.late.Load() && later != 0 && (later != 304 || r.Header.Get("If-None-Match") != "") {
+	if later := o.cases[i].status; o.late.Load() && later != 0 &&
+		(later != 304 || r.Header.Get("If-None-Match") != "") {
 		status = later
 		w.Header().Del("Cache-Control")
 		if later == 304 {
@@ -174,7 +195,7 @@ http {
 	add_header X-Cache $upstream_cache_status always;
 	server { listen %s; set $keep_not ""; if ($http_keep) { set $keep_not 1; }
 `, address)
-	for name, way := range ways() {
+	for name, way := range policies() {
 		fmt.Fprintf(&b, "location /%s/ { %s proxy_pass http://%s; }\n", name, way.nginx, origin)
 	}
 	b.WriteString("}}\n")
@@ -193,7 +214,7 @@ func startGateway(t *testing.T, origin string) string {
 	}
 	t.Cleanup(c.Close)
 	g := &gateway{cache: c, rules: make(map[string]*cache.Rules), origin: origin}
-	for name, way := range ways() {
+	for name, way := range policies() {
 		if g.rules[name], err = cache.Compile(way.policy); err != nil {
 			t.Fatal(err)
 		}
@@ -203,32 +224,32 @@ func startGateway(t *testing.T, origin string) string {
 	return server.Listener.Addr().String()
 }
 
-func TestSameAsNginx(t *testing.T) {
+func TestCacheBehavesLikeNginx(t *testing.T) {
 	cases := sameCases()
 	theirOrigin, theirAddress := newCounter(t, cases)
 	ourOrigin, ourAddress := newCounter(t, cases)
 	theirs, ours := startNginx(t, theirAddress), startGateway(t, ourAddress)
-	round := func(asks func(*sameCase) []string) {
+	round := func(requestsOf func(*sameCase) []string) {
 		for i := range cases {
-			for _, ask := range asks(&cases[i]) {
+			for _, request := range requestsOf(&cases[i]) {
 				path := fmt.Sprintf("/%s/%d", cases[i].use, i)
-				want := askSame(t, theirs, path, ask)
-				if got := askSame(t, ours, path, ask); got != want {
-					t.Errorf("%s: %s\n nginx: %s\n  tare: %s", cases[i].name, ask, want, got)
+				want := responseTo(t, theirs, path, request)
+				if got := responseTo(t, ours, path, request); got != want {
+					t.Errorf("%s: %s\n nginx: %s\n  tare: %s", cases[i].name, request, want, got)
 				}
 			}
 		}
 	}
-	round(func(c *sameCase) []string { return c.asks })
-	time.Sleep(3 * time.Second) // nginx counts seconds
+	round(func(c *sameCase) []string { return c.requests })
+	time.Sleep(3 * time.Second) // nginx counts in seconds
 	theirOrigin.late.Store(true)
 	ourOrigin.late.Store(true)
 	round(func(c *sameCase) []string { return c.later })
 }
 
-// askSame asks, and returns of the answer what is to be the same.
-func askSame(t *testing.T, address, path, ask string) string {
-	method, fields, _ := strings.Cut(ask, " ")
+// responseTo sends a request, and returns the comparable part of the response.
+func responseTo(t *testing.T, address, path, request string) string {
+	method, fields, _ := strings.Cut(request, " ")
 	r, err := http.NewRequest(method, "http://"+address+path, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -252,5 +273,6 @@ func askSame(t *testing.T, address, path, ask string) string {
 		b = nil
 	}
 	h := resp.Header
-	return fmt.Sprintf("%d %s %q range %q etag %s", resp.StatusCode, h.Get("X-Cache"), b, h.Get("Content-Range"), h.Get("Etag"))
+	return fmt.Sprintf("%d %s %q range %q etag %s", resp.StatusCode, h.Get("X-Cache"), b, h.Get("Content-Range"),
+		h.Get("Etag"))
 }

@@ -11,7 +11,7 @@ import (
 
 const writtenKey = "a key"
 
-// written is a cache's directory with an answer in it, and the name of the file.
+// written returns a cache's directory with one response, and the name of its file.
 func written(t *testing.T) (dir, name string) {
 	t.Helper()
 	dir = t.TempDir()
@@ -38,8 +38,8 @@ func written(t *testing.T) (dir, name string) {
 	return dir, file.name
 }
 
-// What is forgotten while files of an earlier run are looked for does not come back with one that is found later.
-func TestForgottenBeforeFound(t *testing.T) {
+// A key that is purged while the files of an earlier run are being found stays purged.
+func TestKeyPurgedDuringSearchStaysPurged(t *testing.T) {
 	forget := map[string]func(c *Cache){
 		"nothing": func(*Cache) {},
 		"another": func(c *Cache) { c.Purge("another") },
@@ -60,7 +60,7 @@ func TestForgottenBeforeFound(t *testing.T) {
 		}
 		<-c.search.done
 		id := identify(writtenKey)
-		c.index.discard = func(*file) {} // the file is to be found again
+		c.index.discard = func(*file) {} // the file must be found again
 		c.index.dropKey(id)
 		c.index.discard = func(f *file) { c.disk.remove(f) }
 		c.search.begin()
@@ -74,14 +74,14 @@ func TestForgottenBeforeFound(t *testing.T) {
 		_, err = os.Stat(filepath.Join(dir, name))
 		want := what == "nothing" || what == "another"
 		if kept := err == nil; kept != want || c.index.has(id) != want {
-			t.Errorf("%s was forgotten, and the file is kept: %v, and known: %v", what, kept, c.index.has(id))
+			t.Errorf("%s was purged; file exists: %v, in the index: %v", what, kept, c.index.has(id))
 		}
 		c.Close()
 	}
 }
 
-// To be purged or not a file's head is read and no more.
-func TestPurgeReadsHeads(t *testing.T) {
+// Purging reads only the head of a file.
+func TestPurgeReadsHeadsOnly(t *testing.T) {
 	dir, name := written(t)
 	path := filepath.Join(dir, name)
 	b, err := os.ReadFile(path)
@@ -98,17 +98,18 @@ func TestPurgeReadsHeads(t *testing.T) {
 	}
 	defer c.Close()
 	if n := c.PurgePrefix("another"); n != 0 {
-		t.Errorf("%d were purged, want none", n)
+		t.Errorf("%d responses purged, want none", n)
 	}
 	if n := c.PurgePrefix(writtenKey[:1]); n != 1 {
-		t.Errorf("%d were purged, want 1", n)
+		t.Errorf("%d responses purged, want 1", n)
 	}
 	if _, err := os.Stat(path); err == nil {
-		t.Error("the file is still there")
+		t.Error("the file still exists")
 	}
 }
 
-// A body from before the start is read to be compared once, however many wait for that.
+// A body of an earlier run is compared with its checksum once, for any number of concurrent
+// requests.
 func TestBodyIsCheckedOnce(t *testing.T) {
 	dir, name := written(t)
 	c, err := New(Config{Name: "test", Dir: dir}, nil)
@@ -121,7 +122,7 @@ func TestBodyIsCheckedOnce(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b[len(b)-1] ^= 1 // who reads it again sees that it has changed
+	b[len(b)-1] ^= 1 // a second check would detect the change
 	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -142,6 +143,6 @@ func TestBodyIsCheckedOnce(t *testing.T) {
 		}
 	}
 	if _, err := c.disk.read(&file{name: name}, 0); err == nil {
-		t.Error("a body that has changed is not noticed")
+		t.Error("a changed body was not detected")
 	}
 }

@@ -9,26 +9,35 @@ import (
 	"time"
 )
 
-// session is a request on its way to an answer.
+// A session serves one request.
+//
+//	respond -> head | find | fetch (Skip) | pass (method, long key)
+//	find    -> hit (fresh) | share
+//	share   -> lead (first request) | wait (then find, fetch or pass) | hit (stale, while updated)
+//	lead    -> find (another has just stored it) | updateBehind | fetch
+//	fetch   -> stored | not stored | revalidated (304) | stale response (the origin failed)
+//
+// pass sends the request to the origin, and never stores the response. hit falls back to miss if
+// the stored response has just gone.
 type session struct {
 	c      *Cache
 	q      Query
-	fields fields // its
+	fields fields // of the request
 	rules  *Rules
 	origin Origin
 	id     keyID
 
-	state   State   // of its answer, if that is the origin's
-	old     *stored // what is there and stale, or nil
-	entry   *entry  // its
-	flight  *flight // that this request makes
-	why     string  // the origin is asked: RFC 9211, 2.2
+	state   State   // of the response, if it comes from the origin
+	old     *stored // the stale stored response, or nil
+	entry   *entry  // of old
+	flight  *flight // the flight that this request leads
+	why     string  // the reason to forward the request: RFC 9211, 2.2
 	until   time.Time
-	behind  bool // the client's request does not wait, and may have ended
-	crowded bool // what is stored could not be sent from memory: too much is
+	behind  bool // a background update: the client's request does not wait, and may have ended
+	crowded bool // too much is being sent from memory
 }
 
-func (s *session) answer() (*Answer, error) {
+func (s *session) respond() (*Response, error) {
 	switch {
 	case !keeps(s.q.Method):
 		return s.passMethod()
@@ -46,9 +55,10 @@ func (s *session) answer() (*Answer, error) {
 	return s.find()
 }
 
-// head answers a HEAD that is not made a GET: from what is stored for GET, or by a response of its own, under a key of its own. nginx has
-// one key for both: unless that has $request_method a GET gets a response without a body.
-func (s *session) head() (*Answer, error) {
+// head serves a HEAD request that is not converted to GET: from what is stored for GET, or from a
+// response under its own key. nginx uses one key for both: unless it contains $request_method, a
+// GET may receive a response without a body.
+func (s *session) head() (*Response, error) {
 	now := time.Now()
 	if s.q.Skip {
 		s.state = StateBypass
@@ -64,8 +74,8 @@ func (s *session) head() (*Answer, error) {
 	return s.find()
 }
 
-// find answers from what is there, waits for what is on its way in, or fetches.
-func (s *session) find() (*Answer, error) {
+// find serves the stored response, waits for one that is being fetched, or fetches it.
+func (s *session) find() (*Response, error) {
 	for {
 		now := time.Now()
 		s.entry, s.old = s.lookup(now)
@@ -85,8 +95,8 @@ func (s *session) find() (*Answer, error) {
 	}
 }
 
-// lookup finds what is stored for the request. A response that diverts is as good as none: another location, or an earlier version of
-// this one, has stored it.
+// lookup finds the stored response for the request. It ignores a response that diverts: another
+// location, or an earlier version of this one, stored it.
 func (s *session) lookup(now time.Time) (*entry, *stored) {
 	e, found := s.c.lookup(s.id, s.q.Key, &s.fields, now)
 	if found != nil && s.rules.diverts(found.status, found.header) {
@@ -95,15 +105,17 @@ func (s *session) lookup(now time.Time) (*entry, *stored) {
 	return e, found
 }
 
-// keeps reports whether the response to the request may be stored at all. It may not if it depends on a body that is in no key: a
-// client could have others served what only its own request leads to.
+// keeps reports whether the response may be stored at all. A response that depends on a request
+// body must not be stored, because no key contains the body. Otherwise a client could poison the
+// cache for others.
 func (s *session) keeps() bool {
 	return !s.q.NoStore && !s.q.HasBody && s.c.intakes.Load() < maxFlights && s.c.closing.Err() == nil
 }
 
-// share joins the flight of what is missing or stale. Without an answer it is to be looked for again. A request whose response is not
-// stored may wait for others, and others do not wait for it.
-func (s *session) share(now time.Time) (*Answer, error) {
+// share joins the flight of a missing or stale response. If it returns no response, the caller
+// looks again. A request whose response is not stored may wait for others, and others do not wait
+// for it.
+func (s *session) share(now time.Time) (*Response, error) {
 	policy := &s.rules.policy
 	updating := s.old != nil && s.rules.mayUpdate(&s.old.life, now)
 	if !updating && (!policy.Lock || s.c.uncacheable.holds(s.id, now)) {
@@ -137,8 +149,8 @@ func (s *session) share(now time.Time) (*Answer, error) {
 	return nil, nil
 }
 
-// lead makes a flight, unless one has landed since the request looked.
-func (s *session) lead(f *flight, behind bool, now time.Time) (*Answer, error) {
+// lead starts a flight, unless one has ended since the request looked.
+func (s *session) lead(f *flight, behind bool, now time.Time) (*Response, error) {
 	s.flight = f
 	_, found := s.lookup(now)
 	if found != nil && (s.old == nil || found.life.received.After(s.old.life.received)) {
@@ -151,16 +163,17 @@ func (s *session) lead(f *flight, behind bool, now time.Time) (*Answer, error) {
 	return s.fetch()
 }
 
-// use answers from what is there, or fetches it if it has just gone.
-func (s *session) use(state State, now time.Time) (*Answer, error) {
+// use serves the stored response, or fetches it if it has just gone.
+func (s *session) use(state State, now time.Time) (*Response, error) {
 	if a := s.hit(state, now); a != nil {
 		return a, nil
 	}
 	return s.miss()
 }
 
-// miss fetches what is not there any more, or cannot be read. If slow clients hold too much memory the origin's response goes through.
-func (s *session) miss() (*Answer, error) {
+// miss fetches a response that has gone or cannot be read. If slow clients hold too much memory,
+// the request bypasses the cache.
+func (s *session) miss() (*Response, error) {
 	s.old, s.state, s.why = nil, StateMiss, "uri-miss"
 	if s.crowded {
 		return s.pass()
@@ -168,9 +181,10 @@ func (s *session) miss() (*Answer, error) {
 	return s.fetch()
 }
 
-// hit answers from what is there: nil if it cannot be read, and then it is forgotten, unless that will pass.
-func (s *session) hit(state State, now time.Time) *Answer {
-	a := &Answer{Status: s.old.status, Header: s.old.header, State: state, stored: s.old, at: now}
+// hit serves the stored response. It returns nil if that cannot be read; unless the reason is
+// temporary, the entry is dropped.
+func (s *session) hit(state State, now time.Time) *Response {
+	a := &Response{Status: s.old.status, Header: s.old.header, State: state, stored: s.old, at: now}
 	if fromMemory := !s.old.inFile && s.acquire(a); !fromMemory {
 		f := s.c.index.fileOf(s.entry)
 		if f == nil {
@@ -189,14 +203,14 @@ func (s *session) hit(state State, now time.Time) *Answer {
 		}
 	}
 	if s.rules.policy.Status {
-		s.note(a, "hit; ttl=", strconv.FormatInt(int64(s.old.life.fresh.Sub(now)/time.Second), 10))
+		s.setStatus(a, "hit; ttl=", strconv.FormatInt(int64(s.old.life.fresh.Sub(now)/time.Second), 10))
 	}
 	return a
 }
 
-// acquire has the stored body stay in memory while it is sent. Without room for that it reports false: the body is to be read from its
-// file then.
-func (s *session) acquire(a *Answer) bool {
+// acquire keeps the stored body in memory while it is sent. It returns false if too much is being
+// sent from memory: then the body is read from its file.
+func (s *session) acquire(a *Response) bool {
 	if s.q.Method == http.MethodHead {
 		return true
 	}
@@ -211,18 +225,18 @@ func (s *session) acquire(a *Answer) bool {
 	return true
 }
 
-// updateBehind answers with what is stale, and updates it behind the request's back.
-func (s *session) updateBehind(now time.Time) (*Answer, error) {
+// updateBehind serves the stale response and updates it in the background.
+func (s *session) updateBehind(now time.Time) (*Response, error) {
 	a := s.hit(StateStale, now)
 	if a == nil {
-		return s.miss() // with the flight: nobody looks once more, who would leave that to nobody
+		return s.miss() // keeps the flight: a second look would let nobody lead it
 	}
-	ask := s.ask()
-	ask.Behind = true
+	request := s.originRequest()
+	request.Behind = true
 	s.fields.find()
 	if s.c.behind.Add(1) <= maxBackground {
-		if fetch, err := s.origin.Prepare(ask); err == nil {
-			s.c.updateLater(*s, fetch, ask)
+		if fetch, err := s.origin.Prepare(request); err == nil {
+			s.c.updateLater(*s, fetch, request)
 			return a, nil
 		}
 	}
@@ -231,41 +245,43 @@ func (s *session) updateBehind(now time.Time) (*Answer, error) {
 	return a, nil
 }
 
-// updateLater goes on for a session whose request does not wait.
-func (c *Cache) updateLater(s session, fetch Fetch, ask Ask) {
+// updateLater continues a session whose request does not wait.
+func (c *Cache) updateLater(s session, fetch Fetch, request OriginRequest) {
 	s.behind = true
 	c.routines.Go(func() {
 		defer c.behind.Add(-1)
 		defer s.land()
 		defer c.contain()
-		a, err := s.fetched(fetch, ask)
+		a, err := s.fetched(fetch, request)
 		switch {
 		case err != nil:
 		case a.Passed != nil:
 			_ = a.Passed.Body.Close()
 		default:
-			if a.come != nil {
-				a.come.f.leave(updatedFor)
+			if a.arriving != nil {
+				a.arriving.f.leave(updatedFor)
 			}
 			a.Close()
 		}
 	})
 }
 
-// contain keeps a panic of an origin from ending the process, and says it: there is no request whose server would.
+// contain recovers from a panic of an origin and logs it, because no server does so for a
+// background update.
 func (c *Cache) contain() { c.panicked(recover()) }
 
-// panicked says a panic of an origin, with the stack, if that is one. As for servers http.ErrAbortHandler is none to be told of.
+// panicked logs a panic of an origin with the stack. As in net/http, http.ErrAbortHandler is not
+// logged.
 func (c *Cache) panicked(p any) {
 	if p != nil && p != http.ErrAbortHandler { //nolint:errorlint // servers compare it, too
 		c.errors.Printf("cache %s: the origin panicked: %v\n%s", c.name, p, debug.Stack())
 	}
 }
 
-// land ends the request's flight, unless it was ended, or goes on without it.
+// land ends the request's flight, unless it has ended or another goroutine has taken it over.
 func (s *session) land() { s.c.end(s.flight, true) }
 
-// missed says why nothing was found.
+// missed returns the reason for a miss.
 func (s *session) missed() string {
 	if s.c.index.has(s.id) {
 		return "vary-miss"
@@ -273,36 +289,37 @@ func (s *session) missed() string {
 	return "uri-miss"
 }
 
-// ask is what the origin is asked for so that the answer can be kept.
-func (s *session) ask() Ask {
-	ask := Ask{Method: s.q.Method, Whole: true}
-	if ask.Method == http.MethodHead && !s.rules.policy.KeepHead {
-		ask.Method = http.MethodGet
+// originRequest returns the request for an origin whose response may be stored.
+func (s *session) originRequest() OriginRequest {
+	request := OriginRequest{Method: s.q.Method, Whole: true}
+	if request.Method == http.MethodHead && !s.rules.policy.KeepHead {
+		request.Method = http.MethodGet
 	}
 	if s.old != nil && s.rules.policy.Revalidate {
-		ask.Etag, ask.LastModified = s.old.validators()
+		request.Etag, request.LastModified = s.old.validators()
 	}
-	return ask
+	return request
 }
 
-// fetch has the origin answer, and keeps the answer if it may.
-func (s *session) fetch() (*Answer, error) {
+// fetch sends the request to the origin, and stores the response if allowed.
+func (s *session) fetch() (*Response, error) {
 	if s.old == nil && !s.keeps() {
 		return s.pass()
 	}
 	defer s.land()
-	ask := s.ask()
-	fetch, err := s.origin.Prepare(ask)
+	request := s.originRequest()
+	fetch, err := s.origin.Prepare(request)
 	if err != nil {
 		return nil, err
 	}
-	return s.fetched(fetch, ask)
+	return s.fetched(fetch, request)
 }
 
-// fetched asks the origin and decides what its answer means. The origin is asked on although the client be gone.
-func (s *session) fetched(fetch Fetch, ask Ask) (*Answer, error) {
+// fetched sends the request and handles the response. The exchange continues if the client has
+// gone.
+func (s *session) fetched(fetch Fetch, request OriginRequest) (*Response, error) {
 	in := &intake{c: s.c, id: s.id, flight: s.flight, change: s.c.changes.of(s.id).Load(), purges: s.c.purges.Load()}
-	asked := time.Now()
+	sentAt := time.Now()
 	resp, err := s.c.detached(s.q.Context, fetch)
 	now := time.Now()
 	if err != nil {
@@ -314,25 +331,25 @@ func (s *session) fetched(fetch Fetch, ask Ask) (*Answer, error) {
 		return nil, err
 	}
 	switch {
-	case resp.StatusCode == http.StatusNotModified && (ask.Etag != "" || ask.LastModified != ""):
-		return s.revalidated(in, resp, asked, now)
+	case resp.StatusCode == http.StatusNotModified && (request.Etag != "" || request.LastModified != ""):
+		return s.revalidated(in, resp, sentAt, now)
 	case s.old != nil && s.rules.mayReplace(&s.old.life, resp.StatusCode, now):
 		if a := s.standIn(now, "; fwd-status="+strconv.Itoa(resp.StatusCode)); a != nil {
 			_ = resp.Body.Close()
 			return a, nil
 		}
 	}
-	life, why := s.rules.judge(&s.q, &s.fields, resp, asked, now)
+	life, why := s.rules.judge(&s.q, &s.fields, resp, sentAt, now)
 	if why == "" && s.keeps() {
-		if a := s.take(in, resp, life); a != nil {
+		if a := s.store(in, resp, life); a != nil {
 			a.State, a.at = s.state, now
-			s.note(a, "fwd=", s.why, "; fwd-status=", strconv.Itoa(resp.StatusCode), "; stored")
+			s.setStatus(a, "fwd=", s.why, "; fwd-status=", strconv.Itoa(resp.StatusCode), "; stored")
 			return a, nil
 		}
 		why = "size"
 	}
-	if why != "" && resp.StatusCode < 500 { // an origin in trouble is asked by one at a time
-		s.c.uncacheable.mark(s.id, now.Add(uncacheable))
+	if why != "" && resp.StatusCode < 500 { // requests for a failing origin go one at a time
+		s.c.uncacheable.mark(s.id, now.Add(uncacheableFor))
 	}
 	if s.entry != nil && s.supersedes(resp.StatusCode, why) {
 		s.c.index.drop(s.entry)
@@ -341,15 +358,15 @@ func (s *session) fetched(fetch Fetch, ask Ask) (*Answer, error) {
 	return s.notKept(resp), nil
 }
 
-// supersedes reports whether an answer that is not kept is what the origin has instead of the one that is stale. That would be served for
-// as long as it is updated else, which never succeeds.
+// supersedes reports whether a response that is not stored replaces the stale one at the origin.
+// Otherwise the stale one would be served as long as updates run, and they never succeed.
 func (s *session) supersedes(status int, why string) bool {
 	found := status < http.StatusBadRequest || status == http.StatusNotFound || status == http.StatusGone
 	return found && !s.q.NoStore && (why == "cache-control" || why == notFresh || why == diverted)
 }
 
-// detached asks the origin on behalf of the cache: neither the end of the client's request nor its deadline ends it, until its body is
-// closed.
+// detached sends a request on behalf of the cache. Neither the end nor the deadline of the client's
+// request cancels it; closing the body does.
 func (c *Cache) detached(of context.Context, fetch Fetch) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(of))
 	stop := context.AfterFunc(c.closing, cancel)
@@ -367,7 +384,8 @@ func (c *Cache) detached(of context.Context, fetch Fetch) (*http.Response, error
 		return nil, err
 	}
 	body.ReadCloser = resp.Body
-	if resp.StatusCode == http.StatusSwitchingProtocols { // the caller needs the connection itself: it is the client's alone
+	if resp.StatusCode == http.StatusSwitchingProtocols {
+		// the connection itself belongs to this client alone
 		context.AfterFunc(of, body.end)
 		return resp, nil
 	}
@@ -375,14 +393,14 @@ func (c *Cache) detached(of context.Context, fetch Fetch) (*http.Response, error
 	return resp, nil
 }
 
-// notKept passes an answer that might have been kept. It ends with the client's request.
-func (s *session) notKept(resp *http.Response) *Answer {
+// notKept returns a response that turned out not to be storable. It ends with the client's request.
+func (s *session) notKept(resp *http.Response) *Response {
 	a := s.passed(resp)
-	if s.behind { // nobody gets it, and the client's request must not be looked at any more
+	if s.behind { // nobody receives it, and the client's request may be gone
 		return a
 	}
 	body, ok := resp.Body.(*ending)
-	if !ok { // a connection that speaks another protocol now
+	if !ok { // the connection has switched protocols
 		return a
 	}
 	end, stop := body.end, context.AfterFunc(s.q.Context, body.end)
@@ -390,23 +408,24 @@ func (s *session) notKept(resp *http.Response) *Answer {
 		stop()
 		end()
 	}
-	if resp.StatusCode == http.StatusOK && resp.ContentLength >= 0 && conditional(s.q.Header) { // which the origin was not asked
-		a.Passed, a.come = nil, &growing{ctx: s.q.Context, f: passing(resp), pieces: &s.c.pieces}
+	if resp.StatusCode == http.StatusOK && resp.ContentLength >= 0 && conditional(s.q.Header) {
+		// the origin did not see the conditions
+		a.Passed, a.arriving = nil, &growing{ctx: s.q.Context, f: unstored(resp), pieces: &s.c.pieces}
 	}
 	return a
 }
 
-// standIn answers with what is stale instead of an error.
-func (s *session) standIn(now time.Time, said string) *Answer {
+// standIn serves the stale response instead of an error.
+func (s *session) standIn(now time.Time, suffix string) *Response {
 	a := s.hit(StateStale, now)
 	if a != nil {
-		s.note(a, "fwd=stale", said)
+		s.setStatus(a, "fwd=stale", suffix)
 	}
 	return a
 }
 
-// take begins to keep an answer: nil if that cannot be.
-func (s *session) take(in *intake, resp *http.Response, life lifetime) *Answer {
+// store starts to store a response. It returns nil if that is impossible.
+func (s *session) store(in *intake, resp *http.Response, life lifetime) *Response {
 	header, ok := keptHeader(resp.Header)
 	if !ok {
 		return nil
@@ -422,7 +441,8 @@ func (s *session) take(in *intake, resp *http.Response, life lifetime) *Answer {
 	}
 	in.head = head
 	if length := resp.Header["Content-Length"]; head.headOnly() && length != nil {
-		header["Content-Length"] = length // the body that it tells of is not there
+		// the length of a body that a response to HEAD does not have
+		header["Content-Length"] = length
 	}
 	if !in.begin(resp) {
 		return nil
@@ -432,13 +452,14 @@ func (s *session) take(in *intake, resp *http.Response, life lifetime) *Answer {
 		header = header.Clone()
 		header["Content-Length"] = []string{strconv.FormatInt(resp.ContentLength, 10)}
 	}
-	return &Answer{Status: resp.StatusCode, Header: header, stored: head, come: &growing{ctx: s.q.Context, f: in.fill, pieces: &s.c.pieces}}
+	return &Response{Status: resp.StatusCode, Header: header, stored: head,
+		arriving: &growing{ctx: s.q.Context, f: in.fill, pieces: &s.c.pieces}}
 }
 
-// pass has the origin answer, with an answer that is not kept.
-func (s *session) pass() (*Answer, error) {
+// pass forwards the request to the origin and does not store the response.
+func (s *session) pass() (*Response, error) {
 	defer s.land()
-	fetch, err := s.origin.Prepare(Ask{Method: s.q.Method})
+	fetch, err := s.origin.Prepare(OriginRequest{Method: s.q.Method})
 	if err != nil {
 		return nil, err
 	}
@@ -449,15 +470,15 @@ func (s *session) pass() (*Answer, error) {
 	return s.passed(resp), nil
 }
 
-func (s *session) passed(resp *http.Response) *Answer {
-	a := &Answer{Status: resp.StatusCode, Header: resp.Header, Passed: resp, State: s.state}
-	s.note(a, "fwd=", s.why)
+func (s *session) passed(resp *http.Response) *Response {
+	a := &Response{Status: resp.StatusCode, Header: resp.Header, Passed: resp, State: s.state}
+	s.setStatus(a, "fwd=", s.why)
 	return a
 }
 
-// passMethod passes a request whose response is never stored. If the policy is to invalidate, and the request may have changed
-// something, what is stored under its key is removed.
-func (s *session) passMethod() (*Answer, error) {
+// passMethod forwards a request whose response is never stored. With Policy.Invalidate, a
+// successful request that may have changed something removes what is stored under its key.
+func (s *session) passMethod() (*Response, error) {
 	s.why = "method"
 	a, err := s.pass()
 	if err == nil && s.rules.policy.Invalidate && a.Status >= 200 && a.Status < 400 {
@@ -470,9 +491,9 @@ func (s *session) passMethod() (*Answer, error) {
 	return a, err
 }
 
-// note sets what Cache-Status says.
-func (s *session) note(a *Answer, said ...string) {
+// setStatus sets the parameters of Cache-Status.
+func (s *session) setStatus(a *Response, params ...string) {
 	if s.rules.policy.Status {
-		a.name, a.status = s.c.name, strings.Join(said, "")
+		a.name, a.status = s.c.name, strings.Join(params, "")
 	}
 }

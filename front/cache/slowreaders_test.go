@@ -13,7 +13,8 @@ import (
 	"github.com/tarehq/tare/front/cache"
 )
 
-// slowWriter is a client that takes nothing before it is released. It keeps no body, and counts.
+// slowWriter is a client that reads nothing until it is released. It counts the bytes and discards
+// them.
 type slowWriter struct {
 	header  http.Header
 	release <-chan struct{}
@@ -28,7 +29,7 @@ func (w *slowWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// zeros is a body of the origin's that takes no memory.
+// zeros is a body that needs no memory.
 type zeros struct{ left int64 }
 
 func (z *zeros) Read(p []byte) (int, error) {
@@ -50,13 +51,13 @@ type heldReaders struct {
 	all     sync.WaitGroup
 }
 
-// start has a client request a key, and returns its response, whose body it does not read.
+// start requests a key, and returns the response without reading its body.
 func (h *heldReaders) start(t *testing.T, key string, fields ...string) {
 	r := httptest.NewRequest("GET", "http://a.example/"+key, nil)
 	r.Header = headerOf(fields...)
 	h.all.Go(func() {
 		q := cache.Query{Context: r.Context(), Method: "GET", Header: r.Header, Rules: h.site.rules, Key: key}
-		a, err := h.site.cache.Answer(q, visit{h.site, r})
+		a, err := h.site.cache.Respond(q, visit{h.site, r})
 		if err != nil {
 			t.Error(err)
 			return
@@ -69,7 +70,7 @@ func (h *heldReaders) start(t *testing.T, key string, fields ...string) {
 			err = a.Send(w, r)
 		}
 		want := h.size
-		if fields != nil && a.Passed == nil { // the origin knows no ranges
+		if fields != nil && a.Passed == nil { // the origin does not support ranges
 			want--
 		}
 		if err != nil || int64(w.taken) != want {
@@ -78,9 +79,9 @@ func (h *heldReaders) start(t *testing.T, key string, fields ...string) {
 	})
 }
 
-// Clients that read slowly hold no more memory than the cache may have, whether what they read is on its way in, stored, evicted, replaced or
-// purged.
-func TestSlowReadersAreBounded(t *testing.T) {
+// Slow clients never hold more memory than the cache may use. What they read may be on its way in,
+// stored, evicted, replaced or purged.
+func TestMemoryOfSlowReadersIsLimited(t *testing.T) {
 	const memory, clients, size = 16 << 20, 200, 1 << 20
 	change := func(h *heldReaders, what string, i int) {
 		switch what {
@@ -95,13 +96,14 @@ func TestSlowReadersAreBounded(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, on disk %v", what, dir != ""), func(t *testing.T) {
 				size := int64(size)
 				if dir != "" {
-					size = 250 << 10 // in memory as well
+					size = 250 << 10 // small enough for memory, too
 				}
 				before := heap()
 				synctest.Test(t, func(t *testing.T) {
 					s := newSite(t, cache.Config{Name: "test", Dir: dir, MemoryBytes: memory}, cache.Policy{})
-					s.answers(func(*http.Request) (*http.Response, error) {
-						return &http.Response{StatusCode: 200, Header: headerOf(fresh), Body: &zeros{size}, ContentLength: size}, nil
+					s.respondBy(func(*http.Request) (*http.Response, error) {
+						return &http.Response{StatusCode: 200, Header: headerOf(fresh), Body: &zeros{size},
+							ContentLength: size}, nil
 					})
 					h := &heldReaders{site: s, size: size, release: make(chan struct{})}
 					for i := range clients {
@@ -120,16 +122,16 @@ func TestSlowReadersAreBounded(t *testing.T) {
 					}
 					synctest.Wait()
 					if used := heap() - before; used > 3*memory {
-						t.Errorf("%d MB of memory are held", used>>20)
+						t.Errorf("%d MB of memory are in use", used>>20)
 					}
 					if pending, loose := cache.Held(s.cache); pending > memory/4 || loose > memory/2 {
-						t.Errorf("%d bytes on their way, and %d that were evicted, are held", pending, loose)
+						t.Errorf("%d bytes on their way in and %d evicted bytes are in use", pending, loose)
 					}
 					close(h.release)
 					h.all.Wait()
 					synctest.Wait()
 					if pending, loose := cache.Held(s.cache); pending != 0 || loose != 0 {
-						t.Errorf("%d bytes on their way, and %d that were evicted, are held by nobody", pending, loose)
+						t.Errorf("%d bytes on their way in and %d evicted bytes have no reader", pending, loose)
 					}
 					s.cache.Close()
 				})
@@ -138,13 +140,14 @@ func TestSlowReadersAreBounded(t *testing.T) {
 	}
 }
 
-// One body is in memory once, however many read it.
-func TestManySlowReadersOfOne(t *testing.T) {
+// A body is in memory once, for any number of readers.
+func TestSlowReadersShareABody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newSite(t, cache.Config{Name: "test", MemoryBytes: 16 << 20}, cache.Policy{})
 		defer s.cache.Close()
-		s.answers(func(*http.Request) (*http.Response, error) {
-			return &http.Response{StatusCode: 200, Header: headerOf(fresh), Body: &zeros{1 << 20}, ContentLength: 1 << 20}, nil
+		s.respondBy(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 200, Header: headerOf(fresh), Body: &zeros{1 << 20},
+				ContentLength: 1 << 20}, nil
 		})
 		h := &heldReaders{site: s, size: 1 << 20, release: make(chan struct{})}
 		s.query(cache.Query{}, "GET", "http://a.example/x")
@@ -153,15 +156,15 @@ func TestManySlowReadersOfOne(t *testing.T) {
 			h.start(t, "http://a.example/x")
 		}
 		synctest.Wait()
-		if n := s.asks(); n != 1 {
-			t.Errorf("the origin was asked %d times, want once", n)
+		if n := s.requests(); n != 1 {
+			t.Errorf("the origin received %d requests, want 1", n)
 		}
 		close(h.release)
 		h.all.Wait()
 	})
 }
 
-// heap is how many bytes of memory are in use.
+// heap returns the bytes of memory in use.
 func heap() int64 {
 	runtime.GC()
 	var stats runtime.MemStats

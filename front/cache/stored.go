@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// keyID is what a key is found by, and what its files are named after. Keys themselves are compared, too.
+// keyID is the hash of a key, which also names its files. Lookups compare whole keys, too.
 type keyID [16]byte
 
 func identify(key string) (id keyID) {
@@ -18,30 +18,31 @@ func identify(key string) (id keyID) {
 	return id
 }
 
-// stored is an answer that is kept. It never changes.
+// stored is a stored response. It never changes.
 type stored struct {
 	key     string
 	choices []choice
 	status  int
-	header  http.Header // handed out: whoever gets it only reads
+	header  http.Header // shared: readers must not change it
 	life    lifetime
 	length  int64
-	body    []byte // nil if it is on disk
+	body    []byte // nil if it is only on disk
 	lease   *lease // of body
 	inFile  bool
 }
 
-// unkept are fields that are not kept with an answer: they are about one message, or are made anew.
-func unkept(name string) bool {
+// isExcluded reports whether a field is not stored: it belongs to one message, or is set anew.
+func isExcluded(name string) bool {
 	switch name {
-	case "Age", "Connection", "Content-Length", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authentication-Info", "Proxy-Connection", "Te",
+	case "Age", "Connection", "Content-Length", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authentication-Info",
+		"Proxy-Connection", "Te",
 		"Trailer", "Transfer-Encoding", "Upgrade":
 		return true
 	}
 	return false
 }
 
-// names reports whether a list of names has one.
+// names reports whether a list contains a name.
 func names(lines []string, name string) bool {
 	for other := range listed(lines) {
 		if strings.EqualFold(other, name) {
@@ -51,12 +52,12 @@ func names(lines []string, name string) bool {
 	return false
 }
 
-// keptHeader is what of an answer's header is kept, and whether it is short enough for that.
+// keptHeader returns the fields to store, and whether they are short enough.
 func keptHeader(h http.Header) (kept http.Header, ok bool) {
 	kept = make(http.Header, len(h)+1)
 	total := 0
 	for name, values := range h {
-		if unkept(name) || names(h["Connection"], name) {
+		if isExcluded(name) || names(h["Connection"], name) {
 			continue
 		}
 		for _, v := range values {
@@ -67,7 +68,7 @@ func keptHeader(h http.Header) (kept http.Header, ok bool) {
 	return kept, total <= maxHeader
 }
 
-// complete is the answer once its body is known.
+// complete returns the response with its body.
 func (s *stored) complete(length int64, body []byte, inFile bool) *stored {
 	whole := *s
 	whole.length, whole.inFile = length, inFile
@@ -84,21 +85,22 @@ func (s *stored) complete(length int64, body []byte, inFile bool) *stored {
 // headSuffix ends the keys of responses to HEAD that have no body.
 const headSuffix = "\x00HEAD"
 
-// headOnly reports whether this is a response to HEAD: it has the length of a body that it does not have.
+// headOnly reports whether this is a response to HEAD, which announces the length of a body that it
+// does not have.
 func (s *stored) headOnly() bool { return strings.HasSuffix(s.key, headSuffix) }
 
-// hold has the body be in memory.
+// hold sets the body in memory.
 func (s *stored) hold(body []byte) { s.body, s.lease = body, &lease{size: int64(cap(body))} }
 
-// withoutBody is the response for who sends the body from its file, and holds no memory.
+// withoutBody returns the response for sending its body from the file. It holds no memory.
 func (s *stored) withoutBody() *stored {
 	head := *s
 	head.body, head.lease, head.inFile = nil, nil, true
 	return &head
 }
 
-// refreshed is the answer after a 304 with a header, which replaces fields of it but for those that
-// describe the body that is kept: RFC 9111, 3.2.
+// refreshed returns the response after a 304. The 304's fields replace the stored ones, except
+// those that describe the body: RFC 9111, 3.2.
 func (s *stored) refreshed(h http.Header) *stored {
 	fresh := *s
 	fresh.header = s.header.Clone()
@@ -107,20 +109,20 @@ func (s *stored) refreshed(h http.Header) *stored {
 		case "Content-Encoding", "Content-Range", "Content-Type", "Etag":
 			continue
 		}
-		if !unkept(name) && !names(h["Connection"], name) {
+		if !isExcluded(name) && !names(h["Connection"], name) {
 			fresh.header[name] = values
 		}
 	}
 	return &fresh
 }
 
-// holds reports whether a 304 with a header can be about this answer: RFC 9111, 4.3.4.
+// holds reports whether a 304 with a header can refer to this response: RFC 9111, 4.3.4.
 func (s *stored) holds(h http.Header) bool {
-	theirs := h.Get("Etag")
-	return theirs == "" || strings.TrimPrefix(theirs, "W/") == strings.TrimPrefix(s.header.Get("Etag"), "W/")
+	etag := h.Get("Etag")
+	return etag == "" || strings.TrimPrefix(etag, "W/") == strings.TrimPrefix(s.header.Get("Etag"), "W/")
 }
 
-// validators are what an origin can tell by whether the answer holds.
+// validators returns what the origin needs to validate the response.
 func (s *stored) validators() (etag, modified string) {
 	if s.status != http.StatusOK {
 		return "", ""
@@ -128,12 +130,12 @@ func (s *stored) validators() (etag, modified string) {
 	return s.header.Get("Etag"), s.header.Get("Last-Modified")
 }
 
-// age is that of RFC 9111, 4.2.3.
+// age returns the current age: RFC 9111, 4.2.3.
 func (s *stored) age(now time.Time) time.Duration {
 	return s.life.age + max(0, now.Sub(s.life.received))
 }
 
-// weight is what the answer takes in memory, about.
+// weight returns the bytes of memory that the response uses, about.
 func (s *stored) weight() int64 {
 	n := int64(weight + len(s.key) + cap(s.body))
 	for name, values := range s.header {

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// targetedField is Cache-Control for caches in front of an origin alone: RFC 9213.
+// targetedField is Cache-Control for caches in front of an origin only: RFC 9213.
 const targetedField = "Cdn-Cache-Control"
 
-// parseTargeted reads the lines of a targeted field, a Dictionary of Structured Fields (RFC 8941, 3.2). It reports false if the field is
-// empty or malformed: then it is ignored, and Cache-Control counts. A directive with a value of another type than it has is ignored,
-// too, unless it forbids that the response be stored.
+// parseTargeted reads the lines of a targeted field, a Dictionary of structured fields (RFC 8941,
+// 3.2). If the field is empty or malformed it returns false, and Cache-Control counts. A directive
+// whose value has the wrong type is ignored, unless it prevents storing.
 func parseTargeted(lines []string) (d directives, ok bool) {
 	p := &fieldParser{rest: trim(strings.Join(lines, ","))}
 	members := make(map[string]string)
@@ -37,7 +37,7 @@ func parseTargeted(lines []string) (d directives, ok bool) {
 		if value == "?0" {
 			continue
 		}
-		d.addRestriction(name) // with a value of any type: the origin does not mean the response to be stored
+		d.addRestriction(name) // with a value of any type: the origin wants to prevent storing
 		switch _, isNumber := parseSeconds(value); {
 		case isNumber:
 			d.addSeconds(name, value)
@@ -67,8 +67,8 @@ func (p *fieldParser) eat(c byte) bool {
 	return true
 }
 
-// take takes the first n bytes, one at least.
-func (p *fieldParser) take(n int) string {
+// cut removes and returns the first n bytes; n must be at least 1.
+func (p *fieldParser) cut(n int) string {
 	if n <= 0 {
 		return p.fail()
 	}
@@ -77,7 +77,7 @@ func (p *fieldParser) take(n int) string {
 	return taken
 }
 
-// span is how many bytes from the beginning are letters, digits or of others.
+// span returns the length of the prefix of letters, digits and other bytes.
 func (p *fieldParser) span(upper bool, others string) int {
 	for i, c := range []byte(p.rest) {
 		letter := 'a' <= c && c <= 'z' || upper && 'A' <= c && c <= 'Z'
@@ -92,10 +92,10 @@ func (p *fieldParser) key() string {
 	if p.rest == "" || p.rest[0] != '*' && (p.rest[0] < 'a' || p.rest[0] > 'z') {
 		return p.fail()
 	}
-	return p.take(p.span(false, "_-.*"))
+	return p.cut(p.span(false, "_-.*"))
 }
 
-// member reads an item or an inner list, which no directive has.
+// member reads an item or an inner list; no directive has a list.
 func (p *fieldParser) member() string {
 	if !p.eat('(') {
 		return p.item()
@@ -124,7 +124,7 @@ func (p *fieldParser) parameters() {
 	}
 }
 
-// item reads a bare item, and returns it as it is written.
+// item reads a bare item, and returns its text.
 func (p *fieldParser) item() string {
 	if p.rest == "" {
 		return p.fail()
@@ -136,7 +136,7 @@ func (p *fieldParser) item() string {
 		if len(p.rest) < 2 || p.rest[1] != '0' && p.rest[1] != '1' {
 			return p.fail()
 		}
-		return p.take(2)
+		return p.cut(2)
 	case c == ':':
 		end := strings.IndexByte(p.rest[1:], ':')
 		if end < 0 {
@@ -145,11 +145,11 @@ func (p *fieldParser) item() string {
 		if _, err := base64.StdEncoding.DecodeString(p.rest[1 : 1+end]); err != nil {
 			return p.fail()
 		}
-		return p.take(end + 2)
+		return p.cut(end + 2)
 	case c == '-', '0' <= c && c <= '9':
 		return p.number()
 	case c == '*', 'a' <= c|0x20 && c|0x20 <= 'z':
-		return p.take(p.span(true, "!#$%&'*+-.^_`|~:/"))
+		return p.cut(p.span(true, "!#$%&'*+-.^_`|~:/"))
 	}
 	return p.fail()
 }
@@ -165,17 +165,18 @@ func (p *fieldParser) number() string {
 		end++
 	}
 	whole, part, decimal := strings.Cut(p.rest[n:end], ".")
-	if whole == "" || len(whole) > 15 || decimal && (len(whole) > 12 || part == "" || len(part) > 3 || strings.Contains(part, ".")) {
+	if whole == "" || len(whole) > 15 || decimal &&
+		(len(whole) > 12 || part == "" || len(part) > 3 || strings.Contains(part, ".")) {
 		return p.fail()
 	}
-	return p.take(end)
+	return p.cut(end)
 }
 
 func (p *fieldParser) quoted() string {
 	for i := 1; i < len(p.rest); i++ {
 		switch c := p.rest[i]; {
 		case c == '"':
-			return p.take(i + 1)
+			return p.cut(i + 1)
 		case c == '\\':
 			if i++; i == len(p.rest) || p.rest[i] != '"' && p.rest[i] != '\\' {
 				return p.fail()

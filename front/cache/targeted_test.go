@@ -9,7 +9,7 @@ import (
 	"github.com/tarehq/tare/front/cache"
 )
 
-// CDN-Cache-Control counts instead of Cache-Control and Expires, unless it is malformed or empty.
+// CDN-Cache-Control replaces Cache-Control and Expires, unless it is malformed or empty.
 func TestTargetedControl(t *testing.T) {
 	const expires = "Expires: Thu, 01 Jan 2099 00:00:00 GMT"
 	for _, test := range []struct {
@@ -45,7 +45,7 @@ func TestTargetedControl(t *testing.T) {
 		{"X-Accel-Expires counts more", []string{"CDN-Cache-Control: no-store", "X-Accel-Expires: 60"}, true},
 	} {
 		inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
-			s.says(200, "x", test.fields...)
+			s.responds(200, "x", test.fields...)
 			s.get()
 			synctest.Wait()
 			if kept := s.get().state == cache.StateHit; kept != test.kept {
@@ -53,23 +53,27 @@ func TestTargetedControl(t *testing.T) {
 			}
 		})
 	}
-	inBubble(t, cache.Policy{Ignore: []string{"Cache-Control"}, Valid: []cache.Valid{{For: time.Minute}}}, func(t *testing.T, s *site) {
-		s.says(200, "x", "CDN-Cache-Control: no-store")
-		s.get().want(t, cache.StateMiss, 200, "x")
-		s.get().want(t, cache.StateHit, 200, "x")
-	})
+	inBubble(t, cache.Policy{Ignore: []string{"Cache-Control"}, Valid: []cache.Valid{{For: time.Minute}}},
+		func(t *testing.T, s *site) {
+			s.responds(200, "x", "CDN-Cache-Control: no-store")
+			s.get().want(t, cache.StateMiss, 200, "x")
+			s.get().want(t, cache.StateHit, 200, "x")
+		})
 }
 
-// An Expires in another form than those of HTTP has the response be stale.
-func TestExpiresThatAreMalformed(t *testing.T) {
+// With an Expires in an invalid format, the response is stale.
+func TestMalformedExpiresIsStale(t *testing.T) {
 	for expires, state := range map[string]cache.State{
-		"Thu, 01 Jan 2099 00:00:00 GMT": cache.StateHit, "Sunday, 01-Jan-68 00:00:00 GMT": cache.StateHit, "Thu Jan  1 00:00:00 2099": cache.StateHit,
-		"Thu,  01  Jan 2099 00:00:00 GMT": cache.StateMiss, "Thu, 01 Jan 2099 0:00:00 GMT": cache.StateMiss, "Thu, 1 Jan 2099 00:00:00 GMT": cache.StateMiss,
-		"Fri, 01 Jan 2099 00:00:00 GMT": cache.StateMiss, "Thu, 01 Jan 2099 00:00:00 UTC": cache.StateMiss, "Thu, 01 Jan 2099 00:00 GMT": cache.StateMiss,
-		"Thu Jan 1 00:00:00 2099": cache.StateMiss, "4070908800": cache.StateMiss,
+		"Thu, 01 Jan 2099 00:00:00 GMT": cache.StateHit, "Sunday, 01-Jan-68 00:00:00 GMT": cache.StateHit,
+		"Thu Jan  1 00:00:00 2099":        cache.StateHit,
+		"Thu,  01  Jan 2099 00:00:00 GMT": cache.StateMiss, "Thu, 01 Jan 2099 0:00:00 GMT": cache.StateMiss,
+		"Thu, 1 Jan 2099 00:00:00 GMT":  cache.StateMiss,
+		"Fri, 01 Jan 2099 00:00:00 GMT": cache.StateMiss, "Thu, 01 Jan 2099 00:00:00 UTC": cache.StateMiss,
+		"Thu, 01 Jan 2099 00:00 GMT": cache.StateMiss,
+		"Thu Jan 1 00:00:00 2099":    cache.StateMiss, "4070908800": cache.StateMiss,
 	} {
 		inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
-			s.says(200, "x", "Expires: "+expires)
+			s.responds(200, "x", "Expires: "+expires)
 			s.get()
 			synctest.Wait()
 			if got := s.get().state; got != state {
@@ -79,11 +83,11 @@ func TestExpiresThatAreMalformed(t *testing.T) {
 	}
 }
 
-// A stored response has the Date that it came with, or that of its arrival.
-func TestDateIsStored(t *testing.T) {
+// A stored response has the Date of the origin, or that of its arrival.
+func TestStoredResponseHasDate(t *testing.T) {
 	inBubble(t, cache.Policy{Revalidate: true}, func(t *testing.T, s *site) {
-		const date = "Sat, 01 Jan 2000 00:00:00 GMT" // when bubbles begin
-		s.says(200, "x", "Cache-Control: max-age=60", `Etag: "v1"`)
+		const date = "Sat, 01 Jan 2000 00:00:00 GMT" // synctest's clock begins at that time
+		s.responds(200, "x", "Cache-Control: max-age=60", `Etag: "v1"`)
 		for range 3 {
 			got := s.get()
 			if got.header.Get("Date") != date {
@@ -93,7 +97,7 @@ func TestDateIsStored(t *testing.T) {
 		}
 		time.Sleep(time.Minute)
 		later := time.Now().UTC().Format(http.TimeFormat)
-		s.says(304, "", "Date: "+later, fresh)
+		s.responds(304, "", "Date: "+later, fresh)
 		if got := s.get(); got.header.Get("Date") != later {
 			t.Errorf("Date %q after a 304 of %q", got.header.Get("Date"), later)
 		}

@@ -7,10 +7,11 @@ import (
 	"strings"
 )
 
-// choice is a field of requests that an answer depends on, and what it was in the request that got it: RFC 9111, 4.1.
+// choice is a field that Vary lists, with its value in the request of the stored response: RFC
+// 9111, 4.1.
 type choice struct{ name, value string }
 
-// varies reports whether an answer can be chosen by the fields that it names.
+// varies reports whether a response can be selected by the fields in its Vary.
 func varies(lines []string) bool {
 	n := 0
 	for name := range listed(lines) {
@@ -21,7 +22,7 @@ func varies(lines []string) bool {
 	return true
 }
 
-// listed are the elements of a field that is a list of names.
+// listed iterates over the elements of a field that is a list of names.
 func listed(lines []string) func(yield func(string) bool) {
 	return func(yield func(string) bool) {
 		for _, line := range lines {
@@ -34,15 +35,15 @@ func listed(lines []string) func(yield func(string) bool) {
 	}
 }
 
-// fields are those of a request as the origin gets it: what is removed or replaced on the way there makes no difference to a
-// response. Its Host is apart from the others, as in net/http.
+// fields are those of a request as the origin receives it: fields that the front removes or
+// replaces do not affect a response. Host is separate, as in net/http.
 type fields struct {
-	origin Origin // nil if the rest is known
+	origin Origin // nil if the fields are known
 	header http.Header
 	host   string
 }
 
-// find asks the origin for the fields. It must be called before the client's request ends.
+// find requests the fields from the origin. It must be called before the client's request ends.
 func (f *fields) find() {
 	if f.origin != nil {
 		f.header, f.host = f.origin.Sent()
@@ -50,7 +51,7 @@ func (f *fields) find() {
 	}
 }
 
-// value is that of a field whose name is canonical, such that it can be compared.
+// value returns the normalized value of a field, by its canonical name.
 func (f *fields) value(name string) string {
 	f.find()
 	if name == "Host" {
@@ -59,13 +60,14 @@ func (f *fields) value(name string) string {
 	return normalize(f.header[name])
 }
 
-// authorized reports whether the origin gets credentials: RFC 9111, 3.5.
+// authorized reports whether the origin receives credentials: RFC 9111, 3.5.
 func (f *fields) authorized() bool {
 	f.find()
 	return len(f.header["Authorization"]) > 0
 }
 
-// choices are the fields that a Vary names, in order, with their values in a request. It reports false if they are too long.
+// choices returns the fields in Vary, sorted, with their values in a request. It returns false if
+// they are too long.
 func choices(lines []string, request *fields) (all []choice, ok bool) {
 	total := 0
 	for name := range listed(lines) {
@@ -80,8 +82,8 @@ func choices(lines []string, request *fields) (all []choice, ok bool) {
 	return slices.Compact(all), true
 }
 
-// normalize is a field's value without what makes no difference in a list: its division into lines, and white space around commas. "" and no
-// field at all are told apart.
+// normalize removes what makes no difference in a list: its division into lines, and white space
+// around commas. An empty field differs from a missing one.
 func normalize(lines []string) string {
 	switch {
 	case lines == nil:
@@ -113,7 +115,7 @@ func chosen(all []choice, request *fields) bool {
 	return true
 }
 
-// hashChoices is the same for the same choices, in one process.
+// hashChoices returns a hash that is the same for equal choices in one process.
 func hashChoices(seed maphash.Seed, all []choice) uint64 {
 	var h maphash.Hash
 	h.SetSeed(seed)

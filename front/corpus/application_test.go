@@ -19,9 +19,10 @@ import (
 	"testing"
 )
 
-// application is what is behind the front, at a port or a socket. It keeps what it is sent. What it answers is in the site's file
-// upstream/PORT/PATH: an HTTP response, or with FastCGI a CGI program's; "hang" answers nothing, "close" closes the connection. Otherwise it
-// answers with the line that it was asked by.
+// application is a server behind the front, at a port or a socket. It records what it receives. Its
+// response is the site's file upstream/PORT/PATH: an HTTP response, or for FastCGI that of a CGI
+// program. "hang" sends no response, and "close" closes the connection. Without a file the response
+// is the request line.
 type application struct {
 	name       string
 	site       *site
@@ -34,18 +35,19 @@ type application struct {
 	conns    map[net.Conn]bool
 }
 
-// startApplication runs an application until the test ends. Without a listener its name is the path of a socket.
+// startApplication runs an application until the test ends. Without a listener its name is the path
+// of a socket.
 func startApplication(t *testing.T, s *site, name string, l net.Listener, substitute func(string) string) *application {
 	t.Helper()
 	a := &application{name: name, site: s, listener: l, substitute: substitute, conns: make(map[net.Conn]bool)}
 	if l == nil {
-		return a // it is opened when the folder has been made
+		return a // open listens once the folder exists
 	}
 	a.start(t)
 	return a
 }
 
-// open listens at the application's socket below dir, if that is where it is.
+// open listens at the application's socket, if that is below dir.
 func (a *application) open(t *testing.T, dir string) {
 	t.Helper()
 	if _, ok := a.listener.(*net.TCPListener); ok {
@@ -53,7 +55,7 @@ func (a *application) open(t *testing.T, dir string) {
 	}
 	l, err := net.Listen("unix", filepath.Join(dir, a.name))
 	if err == nil {
-		err = os.Chmod(filepath.Join(dir, a.name), 0o777) // whoever the front is
+		err = os.Chmod(filepath.Join(dir, a.name), 0o777) // the front may run as any user
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -105,8 +107,8 @@ func (a *application) isFastCGI() bool {
 	return strings.HasPrefix(a.name, fastCGIPorts) || strings.Contains(a.name, "php")
 }
 
-// take returns what was received since it was called last.
-func (a *application) take() []string {
+// takeReceived returns what was received since the last call.
+func (a *application) takeReceived() []string {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	received := a.received
@@ -120,12 +122,12 @@ func (a *application) keep(text string) {
 	a.received = append(a.received, text)
 }
 
-// answer is the file for a path, or "".
-func (a *application) answer(path string) string {
+// responseFile returns the file for a path, or "".
+func (a *application) responseFile(path string) string {
 	return a.substitute(a.site.file("upstream/" + strings.TrimPrefix(a.name, "/run/") + path))
 }
 
-// serveHTTP answers the requests of a connection.
+// serveHTTP serves a connection.
 func (a *application) serveHTTP(c net.Conn) {
 	in := bufio.NewReader(c)
 	for {
@@ -162,24 +164,26 @@ func (a *application) serveHTTP(c net.Conn) {
 	}
 }
 
-// respond answers a request, and reports whether there may be another one.
+// respond responds to a request, and reports whether another one may follow.
 func (a *application) respond(c net.Conn, r *http.Request, in *bufio.Reader) bool {
-	answer := a.answer(strings.Split(r.RequestURI, "?")[0])
-	switch strings.TrimSpace(answer) {
+	file := a.responseFile(strings.Split(r.RequestURI, "?")[0])
+	switch strings.TrimSpace(file) {
 	case "hang":
 		_, _ = in.ReadByte() // until it is closed
 		return false
 	case "close":
 		return false
 	case "":
-		answer = fmt.Sprintf("HTTP/1.1 200 OK\nContent-Type: text/plain\n\n%s: %s %s\n", a.name, r.Method, r.RequestURI)
+		file = fmt.Sprintf("HTTP/1.1 200 OK\nContent-Type: text/plain\n\n%s: %s %s\n", a.name, r.Method, r.RequestURI)
 	}
-	head, body, _ := strings.Cut(answer, "\n\n")
-	if status := strings.Fields(head)[1]; status != "304" && status != "204" && !strings.Contains(head, "Content-Length") {
+	head, body, _ := strings.Cut(file, "\n\n")
+	if status := strings.Fields(head)[1]; status != "304" && status != "204" &&
+		!strings.Contains(head, "Content-Length") {
 		head += fmt.Sprintf("\nContent-Length: %d", len(body))
 	}
 	if r.Close && !strings.Contains(head, "\nConnection:") {
-		head += "\nConnection: close" // else nginx keeps what is about to be closed, and sends a POST there
+		// otherwise nginx reuses a connection that is about to be closed, and sends a POST there
+		head += "\nConnection: close"
 	}
 	if r.Method == http.MethodHead {
 		body = ""
@@ -188,13 +192,13 @@ func (a *application) respond(c net.Conn, r *http.Request, in *bufio.Reader) boo
 	return err == nil
 }
 
-// record is a text of what was received, in which the order of fields does not matter.
+// record formats what was received, independently of the order of fields.
 func record(first string, lines []string) string {
 	slices.Sort(lines)
 	return first + "\n  " + strings.Join(lines, "\n  ")
 }
 
-// Types of FastCGI's records.
+// The types of FastCGI records.
 const (
 	beginRequest = 1
 	endRequest   = 3
@@ -203,7 +207,7 @@ const (
 	stdout       = 6
 )
 
-// serveFastCGI answers the requests of a connection.
+// serveFastCGI serves a connection.
 func (a *application) serveFastCGI(c net.Conn) {
 	in := bufio.NewReader(c)
 	for {
@@ -222,17 +226,18 @@ func (a *application) serveFastCGI(c net.Conn) {
 			lines = append(lines, "stdin: "+summary(body))
 		}
 		a.keep(record("FastCGI", lines))
-		answer := a.answer(vars["SCRIPT_NAME"])
-		switch strings.TrimSpace(answer) {
+		file := a.responseFile(vars["SCRIPT_NAME"])
+		switch strings.TrimSpace(file) {
 		case "hang":
 			_, _ = in.ReadByte()
 			return
 		case "close":
 			return
 		case "":
-			answer = fmt.Sprintf("Content-Type: text/plain\n\n%s: %s %s?%s\n", a.name, vars["REQUEST_METHOD"], vars["SCRIPT_NAME"], vars["QUERY_STRING"])
+			file = fmt.Sprintf("Content-Type: text/plain\n\n%s: %s %s?%s\n", a.name, vars["REQUEST_METHOD"],
+				vars["SCRIPT_NAME"], vars["QUERY_STRING"])
 		}
-		head, text, _ := strings.Cut(answer, "\n\n")
+		head, text, _ := strings.Cut(file, "\n\n")
 		if err := writeFastCGI(c, strings.ReplaceAll(head, "\n", "\r\n")+"\r\n\r\n"+text); err != nil || !keep {
 			return
 		}
@@ -249,7 +254,7 @@ func readFastCGI(in io.Reader) (vars map[string]string, body []byte, keep bool, 
 		}
 		content := make([]byte, int(binary.BigEndian.Uint16(head[4:]))+int(head[6]))
 		if _, err := io.ReadFull(in, content); err != nil {
-			return nil, nil, false, fmt.Errorf("a record that ends early: %w", err)
+			return nil, nil, false, fmt.Errorf("truncated record: %w", err)
 		}
 		content = content[:len(content)-int(head[6])]
 		switch head[1] {
@@ -261,7 +266,7 @@ func readFastCGI(in io.Reader) (vars map[string]string, body []byte, keep bool, 
 			body = append(body, content...)
 			ended = len(content) == 0
 		default:
-			return nil, nil, false, fmt.Errorf("a record of type %d", head[1])
+			return nil, nil, false, fmt.Errorf("unexpected record type %d", head[1])
 		}
 	}
 	vars = make(map[string]string)
@@ -277,7 +282,7 @@ func readFastCGI(in io.Reader) (vars map[string]string, body []byte, keep bool, 
 	return vars, body, keep, nil
 }
 
-// pairLength takes the length of a name or value off.
+// pairLength reads the length of a name or value.
 func pairLength(b *[]byte) int {
 	if n := (*b)[0]; n < 128 {
 		*b = (*b)[1:]
@@ -288,7 +293,7 @@ func pairLength(b *[]byte) int {
 	return int(n)
 }
 
-// writeFastCGI writes an answer.
+// writeFastCGI writes a response.
 func writeFastCGI(w io.Writer, text string) error {
 	var b bytes.Buffer
 	for rest := []byte(text); len(rest) > 0; {

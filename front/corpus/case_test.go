@@ -18,13 +18,13 @@ import (
 
 // site is a file of testdata. Its parts are
 //
-//	nginx.conf         what both are given. Paths below /srv, /run, /var, /etc/nginx and /etc/ssl are those of the site's own
-//	                   folder, and each port is one that is free
-//	requests           what is asked, see request
-//	upstream/PORT/…    what the application at a port answers to a path; see application
+//	nginx.conf         the configuration of both. Paths below /srv, /run, /var, /etc/nginx and
+//	                   /etc/ssl are moved to the site's folder, and each port becomes a free one
+//	requests           the requests, see request
+//	upstream/PORT/…    the responses of the application at a port; see application
 //	srv/…, etc/…       files
 //
-// Lines of the comment "differs NAME: WHY" say what may differ in all answers.
+// Lines "differs NAME: WHY" of the comment list what may differ in all responses.
 type site struct {
 	name     string
 	archive  *txtar.Archive
@@ -32,25 +32,26 @@ type site struct {
 	differs  map[string]string
 }
 
-// request is what is asked: a title after "# ", a line of method and URL, and of the version if it is not 1.1 (without a host no Host
-// is sent); header fields; lines
-// that begin with "@":
+// request is a request: a title after "# ", a line of method and URL, and of the version if it is
+// not 1.1 (without a host, Host is not sent); header fields; and lines that begin with "@":
 //
 //	@from ADDRESS      the client's address, in 127.0.0.0/8
-//	@body N            a body of that many bytes
-//	@chunked           which is sent in chunks
-//	@target TARGET     what is sent in place of the URL's path
-//	@before TEXT       is sent first, before TLS; a string as Go has them, quoted
-//	@kept N            is sent N times more by the same connection, unless that ends: the statuses, and whether it does, are compared
-//	@then TEXT         is sent after a 101, and an echo of it awaited
-//	@wait              for a second before
-//	@link PATH TARGET  makes a symbolic link before, in place of any file that is there
+//	@body N            a body of N bytes
+//	@chunked           sends the body in chunks
+//	@target TARGET     replaces the path of the URL
+//	@before TEXT       is sent first, before TLS; a quoted Go string
+//	@kept N            repeats the request N times on the same connection, unless it ends: the
+//	                   statuses are compared, and whether it ends
+//	@then TEXT         is sent after a 101, and its echo awaited
+//	@wait              waits for a second before
+//	@link PATH TARGET  replaces a file by a symbolic link before
 //	@write PATH TEXT   writes a file before
 //	@remove PATH       removes a file or a folder before
-//	@names             of pages that list a folder, the names are compared, and not how they look
-//	@framing           how the end of the answer's body is told is compared, too
-//	@ours NAME: VALUE  of what differs, what tare has: a part that may differ may not change unnoticed
-//	@differs NAME: WHY what may differ: status, body, a field, upstream, or one field or parameter there, "upstream NAME"
+//	@names             compares the names in a listing, and not its looks
+//	@framing           also compares how the end of the body is marked
+//	@ours NAME: VALUE  tare's value of what differs: it must not change unnoticed
+//	@differs NAME: WHY what may differ: status, body, a field, upstream, or "upstream NAME" for
+//	                   one field or parameter there
 //
 // and, after an empty line, the body.
 type request struct {
@@ -70,7 +71,8 @@ func readSite(t *testing.T, file string) *site {
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := &site{name: strings.TrimSuffix(filepath.Base(file), ".txtar"), archive: archive, differs: make(map[string]string)}
+	s := &site{name: strings.TrimSuffix(filepath.Base(file), ".txtar"), archive: archive,
+		differs: make(map[string]string)}
 	for line := range strings.Lines(string(archive.Comment)) {
 		if rest, ok := strings.CutPrefix(strings.TrimSpace(line), "differs "); ok {
 			addDifference(t, s.differs, rest)
@@ -84,7 +86,7 @@ func readSite(t *testing.T, file string) *site {
 		s.requests = append(s.requests, r)
 	}
 	if len(s.requests) == 0 || s.file("nginx.conf") == "" {
-		t.Fatalf("%s: want an nginx.conf and requests", file)
+		t.Fatalf("%s: missing nginx.conf or requests", file)
 	}
 	return s
 }
@@ -93,12 +95,12 @@ func addDifference(t *testing.T, to map[string]string, text string) {
 	t.Helper()
 	name, why, ok := strings.Cut(text, ": ")
 	if !ok {
-		t.Fatalf("%q: want NAME: WHY", text)
+		t.Fatalf("%q is not NAME: WHY", text)
 	}
 	to[name] = why
 }
 
-// file is a part of the archive, or "".
+// file returns a part of the archive, or "".
 func (s *site) file(name string) string {
 	for _, f := range s.archive.Files {
 		if f.Name == name {
@@ -112,9 +114,10 @@ func readRequest(block string) (*request, error) {
 	head, body, _ := strings.Cut(strings.TrimRight(block, "\n"), "\n\n")
 	lines := strings.Split(head, "\n")
 	if len(lines) < 2 {
-		return nil, fmt.Errorf("%q: want a line of method and URL", block)
+		return nil, fmt.Errorf("%q: missing line of method and URL", block)
 	}
-	r := &request{title: lines[0], body: body, proto: "HTTP/1.1", differs: make(map[string]string), ours: make(map[string]string)}
+	r := &request{title: lines[0], body: body, proto: "HTTP/1.1", differs: make(map[string]string),
+		ours: make(map[string]string)}
 	first := strings.Fields(lines[1])
 	if len(first) == 3 {
 		r.proto = first[2]
@@ -122,10 +125,10 @@ func readRequest(block string) (*request, error) {
 	var rest string
 	var ok bool
 	if r.method = first[0]; len(first) < 2 {
-		return nil, fmt.Errorf("%q: want a URL", lines[1])
+		return nil, fmt.Errorf("%q: missing URL", lines[1])
 	}
 	if r.scheme, rest, ok = strings.Cut(first[1], "://"); !ok {
-		return nil, fmt.Errorf("%q: want a URL", first[1])
+		return nil, fmt.Errorf("invalid URL %q", first[1])
 	}
 	r.host, r.target = rest, "/"
 	if i := strings.IndexByte(rest, '/'); i >= 0 {
@@ -139,7 +142,7 @@ func readRequest(block string) (*request, error) {
 	return r, nil
 }
 
-// readLine reads a field, or what begins with "@".
+// readLine parses a field, or a line that begins with "@".
 func (r *request) readLine(line string) error {
 	word, rest, _ := strings.Cut(line, " ")
 	switch word {
@@ -174,13 +177,13 @@ func (r *request) readLine(line string) error {
 	case "@ours":
 		name, value, ok := strings.Cut(rest, ": ")
 		if !ok {
-			return fmt.Errorf("%q: want @ours NAME: VALUE", line)
+			return fmt.Errorf("%q is not @ours NAME: VALUE", line)
 		}
 		r.ours[name] = value
 	case "@differs":
 		name, why, ok := strings.Cut(rest, ": ")
 		if !ok {
-			return fmt.Errorf("%q: want @differs NAME: WHY", line)
+			return fmt.Errorf("%q is not @differs NAME: WHY", line)
 		}
 		r.differs[name] = why
 	default:
@@ -189,10 +192,10 @@ func (r *request) readLine(line string) error {
 	return nil
 }
 
-// fileTime is when files were changed that last.
+// fileTime is the modification time of all files.
 func fileTime() time.Time { return time.Date(2024, time.May, 1, 12, 0, 0, 0, time.UTC) }
 
-// put writes the site's files below dir, in place of what is there.
+// put writes the site's files below dir, and replaces existing ones.
 func (s *site) put(t *testing.T, dir string, substitute func(string) string) {
 	t.Helper()
 	for _, sub := range []string{"srv", "run", "var", "etc", "tmp"} {

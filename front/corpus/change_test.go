@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// change does to the site's files what a request says is done before it.
+// change changes the site's files as a request requires.
 func (r *request) change(t *testing.T, dir string) {
 	t.Helper()
 	for _, line := range r.changes {

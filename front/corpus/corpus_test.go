@@ -21,7 +21,8 @@ func TestMain(m *testing.M) {
 	testscript.Main(testkit.Tests{M: m}, map[string]func(){"tare": func() { os.Exit(cli.Main()) }})
 }
 
-// Sites are answered alike by nginx and by tare, applications behind them receive the same, and the same is logged.
+// nginx and tare send the same responses, applications behind them receive the same requests, and
+// both write the same logs.
 func TestCorpus(t *testing.T) {
 	nginx := programs.Nginx(t)
 	files, err := filepath.Glob("testdata/*.txtar")
@@ -37,37 +38,37 @@ func TestCorpus(t *testing.T) {
 	}
 }
 
-// compare has two fronts serve the site, one after the other, with the same ports.
+// compare runs the fronts one after the other, with the same ports, and compares their responses.
 func (s *site) compare(t *testing.T, etc string, fronts ...func(conf string) *front) {
 	dir, err := os.MkdirTemp("", "corpus")
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	if err := os.Chmod(dir, 0o755); err != nil { // workers are somebody else
+	if err := os.Chmod(dir, 0o755); err != nil { // workers run as another user
 		t.Fatal(err)
 	}
 	p := s.assign(t, dir)
-	var answers [][]*answer
+	var responses [][]*response
 	var logs []string
 	for _, make_ := range fronts {
 		s.put(t, dir, p.substitute)
 		linkIncludes(t, etc, dir)
 		writeCertificates(t, s, dir)
-		t.Run(strings.Repeat("I", len(answers)+1), func(t *testing.T) {
+		t.Run(strings.Repeat("I", len(responses)+1), func(t *testing.T) {
 			for _, app := range p.apps {
 				app.open(t, dir)
 			}
 			f := make_(filepath.Join(dir, "etc/nginx/nginx.conf"))
 			f.start(t, p)
-			answers = append(answers, s.ask(t, p, f))
+			responses = append(responses, s.sendAll(t, p, f))
 			if testing.Verbose() {
-				s.show(t, p, answers[len(answers)-1])
+				s.show(t, p, responses[len(responses)-1])
 			}
 			f.end(t)
 			logs = append(logs, readLogs(t, dir))
 			if t.Failed() || testing.Verbose() {
-				t.Logf("%s: it said:\n%s\n%s", f.name, f.said.String(), readErrorLogs(dir))
+				t.Logf("%s: output:\n%s\n%s", f.name, f.output.String(), readErrorLogs(dir))
 			}
 		})
 		if t.Failed() {
@@ -75,45 +76,46 @@ func (s *site) compare(t *testing.T, etc string, fronts ...func(conf string) *fr
 		}
 	}
 	for i, r := range s.requests {
-		difference(t, s, r, p, answers[0][i], answers[1][i])
+		difference(t, s, r, p, responses[0][i], responses[1][i])
 	}
 	if s.differs["logs"] == "" && logs[0] != logs[1] {
 		t.Errorf("logs:\n nginx:\n%s\n tare:\n%s", p.restore(logs[0]), p.restore(logs[1]))
 	}
 }
 
-// ask asks a front for everything.
-func (s *site) ask(t *testing.T, p *ports, f *front) []*answer {
-	var answers []*answer
+// sendAll sends all requests to a front.
+func (s *site) sendAll(t *testing.T, p *ports, f *front) []*response {
+	var responses []*response
 	for _, r := range s.requests {
 		select {
 		case <-f.done:
-			t.Fatalf("%s has ended before %q:\n%s", f.name, r.title, p.restore(f.said.String()))
+			t.Fatalf("%s exited before %q:\n%s", f.name, r.title, p.restore(f.output.String()))
 		default:
 		}
 		if r.waits > 0 {
-			time.Sleep(time.Duration(r.waits) * time.Second) // time is what it is about
+			time.Sleep(time.Duration(r.waits) * time.Second) // the passing time is the subject
 		}
 		r.change(t, p.dir)
-		a := ask(r, p.address(r))
+		a := send(r, p.address(r))
 		for _, app := range p.apps {
-			for _, text := range app.take() {
+			for _, text := range app.takeReceived() {
 				a.received = append(a.received, app.name+": "+text)
 			}
 		}
-		answers = append(answers, a)
+		responses = append(responses, a)
 	}
-	return answers
+	return responses
 }
 
-// show logs what a front answered.
-func (s *site) show(t *testing.T, p *ports, answers []*answer) {
+// show logs the responses of a front.
+func (s *site) show(t *testing.T, p *ports, responses []*response) {
 	for i, r := range s.requests {
-		t.Logf("%s: %s %s://%s%s\n\t%s", r.title, r.method, r.scheme, r.host, r.target, strings.Join(lines(s, r, p, answers[i], answers[i]), "\n\t"))
+		t.Logf("%s: %s %s://%s%s\n\t%s", r.title, r.method, r.scheme, r.host, r.target,
+			strings.Join(lines(s, r, p, responses[i], responses[i]), "\n\t"))
 	}
 }
 
-// address is where a request goes: its port is in the URL.
+// address returns the address of a request: its port is in the URL.
 func (p *ports) address(r *request) string {
 	_, port, err := net.SplitHostPort(r.host)
 	if err != nil {
@@ -125,7 +127,7 @@ func (p *ports) address(r *request) string {
 	return "port " + port + ", which the configuration does not name"
 }
 
-// linkIncludes puts nginx's own files where configurations include them from.
+// linkIncludes links nginx's own files to where configurations include them from.
 func linkIncludes(t *testing.T, etc, dir string) {
 	t.Helper()
 	for _, name := range []string{"mime.types", "fastcgi_params", "fastcgi.conf", "proxy_params"} {

@@ -19,27 +19,27 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// mayDiffer are fields that differ everywhere, and why.
+// mayDiffer lists the fields that may differ everywhere, with the reason.
 var mayDiffer = map[string]string{
-	"Date":              "it is another second",
-	"Server":            "each gives its own name",
-	"Connection":        "what is the version's default need not be said",
-	"Keep-Alive":        "how long connections are kept is each server's affair",
-	"Transfer-Encoding": "so is how the end of a body is told",
-	"Content-Length":    "it is compared where both give one",
-	"Etag":              "how it is made differs, but not whether it is there",
-	"Content-Type":      "it is compared by itself",
+	"Date":              "the second may differ",
+	"Server":            "each server has its own name",
+	"Connection":        "the default of the version is optional",
+	"Keep-Alive":        "keep-alive times are up to the server",
+	"Transfer-Encoding": "framing is up to the server",
+	"Content-Length":    "it is compared if both servers send it",
+	"Etag":              "only its presence is compared",
+	"Content-Type":      "it is compared separately",
 }
 
-// difference compares two answers.
-func difference(t *testing.T, s *site, r *request, p *ports, nginx, tare *answer) {
+// difference compares two responses.
+func difference(t *testing.T, s *site, r *request, p *ports, nginx, tare *response) {
 	t.Helper()
 	checkExcuses(t, r, p, nginx, tare)
 	a, b := lines(s, r, p, nginx, tare), lines(s, r, p, tare, nginx)
 	if slices.Equal(a, b) {
 		return
 	}
-	t.Errorf("%s: %s %s://%s%s\n nginx, and only nginx:\n\t%s\n tare, and only tare:\n\t%s", r.title, r.method, r.scheme, r.host, r.target,
+	t.Errorf("%s: %s %s://%s%s\n only nginx:\n\t%s\n only tare:\n\t%s", r.title, r.method, r.scheme, r.host, r.target,
 		strings.Join(without(a, b), "\n\t"), strings.Join(without(b, a), "\n\t"))
 }
 
@@ -47,8 +47,8 @@ func without(a, b []string) []string {
 	return slices.DeleteFunc(slices.Clone(a), func(line string) bool { return slices.Contains(b, line) })
 }
 
-// lines are what is compared of an answer with another one.
-func lines(s *site, r *request, p *ports, a, other *answer) []string {
+// lines returns the comparable lines of a response.
+func lines(s *site, r *request, p *ports, a, other *response) []string {
 	differs := func(name string) bool { return r.differs[name] != "" || s.differs[name] != "" }
 	all := []string{"error: " + a.err}
 	if !differs("status") {
@@ -57,10 +57,10 @@ func lines(s *site, r *request, p *ports, a, other *answer) []string {
 	part := strings.HasPrefix(a.status, "206") || strings.HasPrefix(a.status, "416")
 	for name, values := range a.header {
 		if name == "Accept-Ranges" && part {
-			continue // that there are parts says so by itself
+			continue // implied by a partial response
 		}
 		if name == "Expires" && sameLifetime(a.header, other.header) {
-			values = []string{"the same"} // but for when it was asked
+			values = []string{"the same"} // except for the time of the request
 		}
 		if mayDiffer[name] == "" && !differs(name) {
 			all = append(all, strings.ToLower(name)+": "+strings.Join(values, " | "))
@@ -105,7 +105,7 @@ func lines(s *site, r *request, p *ports, a, other *answer) []string {
 	return all
 }
 
-// listedNames are those that a page lists, but for the folders above and links to other orders.
+// listedNames returns the names in a listing, except parent folders and links to other orders.
 func listedNames(body string) []string {
 	var all []string
 	for _, m := range href.FindAllStringSubmatch(body, -1) {
@@ -120,7 +120,7 @@ func listedNames(body string) []string {
 	return all
 }
 
-// sameLifetime reports whether two answers expire equally long after they were given, as the second that is told of each may be that before.
+// sameLifetime reports whether two responses expire equally long after their Date, within a second.
 func sameLifetime(a, b http.Header) bool {
 	const between = 2 * time.Second
 	x, errA := lifetime(a)
@@ -135,18 +135,20 @@ func lifetime(h http.Header) (time.Duration, error) {
 }
 
 var (
-	// href is where a link of a page leads.
+	// href is the target of a link in a page.
 	href = regexp.MustCompile(`<a href="([^"]*)"`)
-	// ownPage is what tells whose an error page is.
+	// ownPage matches what identifies the server in an error page.
 	ownPage = regexp.MustCompile(`<center>(nginx|tare)(/[\w.]*)?</center>`)
-	// ofEachServer are lines that applications receive and that differ: how connections are kept, and who asks.
+	// ofEachServer matches lines that applications receive and that differ between servers: about
+	// keep-alive and the client software.
 	ofEachServer = regexp.MustCompile(`^  (connection: |REMOTE_PORT=|SERVER_SOFTWARE=)`)
 )
 
-// makeCertificate writes a certificate of a name, and its key.
+// makeCertificate writes a certificate for a name, and its key.
 func makeCertificate(t *testing.T, cert, key, name string) {
 	t.Helper()
-	public, secret := testkit.SelfSign(t, x509.Certificate{Subject: pkix.Name{CommonName: name}, DNSNames: []string{name}})
+	public, secret := testkit.SelfSign(t, x509.Certificate{Subject: pkix.Name{CommonName: name},
+		DNSNames: []string{name}})
 	for file, text := range map[string][]byte{cert: public, key: secret} {
 		if err := os.WriteFile(file, text, 0o600); err != nil {
 			t.Fatal(err)

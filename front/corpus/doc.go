@@ -1,3 +1,3 @@
-// Package corpus has nginx.conf files of the kinds that people write, and a test that asks nginx and tare, each with the
-// same file before the same applications, and compares what they answer.
+// Package corpus contains typical nginx.conf files. Its test runs nginx and tare with the same file
+// and the same applications, and compares their responses.
 package corpus

@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// checkExcuses fails for excuses of a request that excuse nothing, and for excused parts of tare's
-// response that are not what the request's @ours says.
-func checkExcuses(t *testing.T, r *request, p *ports, nginx, tare *answer) {
+// checkExcuses fails if an excuse of a request is not needed, or if an excused part of tare's
+// response is not the one in @ours.
+func checkExcuses(t *testing.T, r *request, p *ports, nginx, tare *response) {
 	t.Helper()
 	for name := range r.differs {
 		if unpinned[r.title+"/"+name] {
@@ -19,14 +19,14 @@ func checkExcuses(t *testing.T, r *request, p *ports, nginx, tare *answer) {
 		}
 		ours, theirs := excusedPart(p, name, tare), excusedPart(p, name, nginx)
 		if ours == theirs {
-			t.Errorf("%s: @differs %s is not needed: both have %s", r.title, name, ours)
+			t.Errorf("%s: @differs %s is not needed: both are %s", r.title, name, ours)
 		}
 		want, ok := r.ours[name]
 		switch {
 		case ok && ours != want:
 			t.Errorf("%s: %s is\n\t%s\nwant\n\t%s", r.title, name, ours, want)
 		case !ok:
-			t.Errorf("%s: want \"@ours %s: %s\" beside \"@differs %s\"", r.title, name, ours, name)
+			t.Errorf("%s: missing \"@ours %s: %s\" for \"@differs %s\"", r.title, name, ours, name)
 		}
 	}
 	for name := range r.ours {
@@ -36,8 +36,8 @@ func checkExcuses(t *testing.T, r *request, p *ports, nginx, tare *answer) {
 	}
 }
 
-// unpinned are excuses for what is not the same in each run: a page with the times of files, another
-// second, and a response that arrives while the next request does.
+// unpinned lists excuses for parts that vary between runs: a page with the times of files,
+// another second, and a response that arrives during the next request.
 var unpinned = map[string]bool{
 	"a listing/body":                        true,
 	"below/body":                            true,
@@ -46,8 +46,9 @@ var unpinned = map[string]bool{
 	"stale while it is fetched behind the answer/upstream": true,
 }
 
-// excusedPart is the part of a response, or of what applications received, that an excuse names.
-func excusedPart(p *ports, name string, a *answer) string {
+// excusedPart returns the part of a response, or of what applications received, that an excuse
+// names.
+func excusedPart(p *ports, name string, a *response) string {
 	var part string
 	of, isUpstream := strings.CutPrefix(name, "upstream")
 	switch {
@@ -58,7 +59,8 @@ func excusedPart(p *ports, name string, a *answer) string {
 	case name == "error":
 		part = a.err
 	case name == "body":
-		part = summary([]byte(p.restore(ownPage.ReplaceAllString(withoutBoundary(a, string(a.body)), "<center>server</center>"))))
+		part = summary([]byte(p.restore(ownPage.ReplaceAllString(withoutBoundary(a, string(a.body)),
+			"<center>server</center>"))))
 	default:
 		part = withoutBoundary(a, strings.Join(a.header[name], " | "))
 	}
@@ -68,7 +70,8 @@ func excusedPart(p *ports, name string, a *answer) string {
 	return part
 }
 
-// receivedLines are the lines that applications received, of one field or parameter, or of all.
+// receivedLines returns the lines that applications received, all or those of one field or
+// parameter.
 func receivedLines(received []string, name string) string {
 	var all []string
 	for _, text := range received {
@@ -84,11 +87,12 @@ func receivedLines(received []string, name string) string {
 	return strings.Join(all, "\n")
 }
 
-// boundary is that of a response in parts.
+// boundary matches the boundary of a multipart response.
 var boundary = regexp.MustCompile(`^multipart/byteranges; boundary=(\S+)$`)
 
-// withoutBoundary replaces the boundary of a response in parts, which each server makes, in a text.
-func withoutBoundary(a *answer, text string) string {
+// withoutBoundary replaces the boundary of a multipart response in a text, because each server
+// generates its own.
+func withoutBoundary(a *response, text string) string {
 	if m := boundary.FindStringSubmatch(a.header.Get("Content-Type")); m != nil {
 		return strings.ReplaceAll(text, m[1], "BOUNDARY")
 	}

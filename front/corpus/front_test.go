@@ -19,14 +19,14 @@ import (
 	"github.com/tarehq/tare/lab/contender"
 )
 
-// front is nginx or tare, as a process that is passed its sockets.
+// front is nginx or tare as a process that inherits its sockets.
 type front struct {
 	name string
 	cmd  *exec.Cmd
-	// env says which descriptors are passed.
-	env  func(count int) string
-	said bytes.Buffer
-	done <-chan struct{}
+	// env lists the inherited descriptors.
+	env    func(count int) string
+	output bytes.Buffer
+	done   <-chan struct{}
 }
 
 const firstPassed = 3
@@ -48,12 +48,13 @@ func nginxFront(tool *contender.NginxTool, conf string) *front {
 func tareFront(conf string) *front {
 	dir := filepath.Dir(filepath.Dir(filepath.Dir(conf)))
 	f := &front{name: "tare", cmd: exec.Command("sh", "-c", `LISTEN_PID=$$ exec tare serve -p "$0" -c "$1"`, dir, conf)}
-	f.cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0") // the race detector would wait for a second when it ends
+	// otherwise the race detector waits for a second at exit
+	f.cmd.Env = append(os.Environ(), "GORACE=atexit_sleep_ms=0")
 	f.env = func(count int) string { return fmt.Sprintf("LISTEN_FDS=%d", count) }
 	return f
 }
 
-// start starts the front, and returns once it serves.
+// start starts the front, and returns when it serves.
 func (f *front) start(t *testing.T, p *ports) {
 	t.Helper()
 	for _, l := range p.listeners {
@@ -65,9 +66,9 @@ func (f *front) start(t *testing.T, p *ports) {
 		f.cmd.ExtraFiles = append(f.cmd.ExtraFiles, file)
 	}
 	f.cmd.Env = append(f.cmd.Env, f.env(len(f.cmd.ExtraFiles)))
-	f.cmd.Stdout, f.cmd.Stderr = &f.said, &f.said
+	f.cmd.Stdout, f.cmd.Stderr = &f.output, &f.output
 	f.done = testkit.Start(t, f.cmd).Done()
-	// The sockets take connections before anybody serves them, so the pid file tells.
+	// The sockets accept connections before anybody serves them, so the pid file counts.
 	pid := filepath.Join(p.dir, "run/nginx.pid")
 	for late := time.Now().Add(patience); ; time.Sleep(2 * time.Millisecond) {
 		if _, err := os.Stat(pid); err == nil {
@@ -75,30 +76,31 @@ func (f *front) start(t *testing.T, p *ports) {
 		}
 		select {
 		case <-f.done:
-			t.Fatalf("%s has ended:\n%s", f.name, p.restore(f.said.String()))
+			t.Fatalf("%s exited:\n%s", f.name, p.restore(f.output.String()))
 		default:
 		}
 		if time.Now().After(late) {
-			t.Fatalf("%s does not write its pid", f.name)
+			t.Fatalf("%s did not write its pid file", f.name)
 		}
 	}
 }
 
-// end has the front finish what it does.
+// end shuts the front down gracefully.
 func (f *front) end(t *testing.T) {
 	t.Helper()
 	_ = f.cmd.Process.Signal(syscall.SIGQUIT)
 	select {
 	case <-f.done:
 	case <-time.After(patience):
-		t.Fatalf("%s does not end", f.name)
+		t.Fatalf("%s did not exit", f.name)
 	}
 	if !f.cmd.ProcessState.Success() {
 		t.Errorf("%s: %s", f.name, f.cmd.ProcessState)
 	}
 }
 
-// readLogs returns the access logs, without times. A line may be written when the next request is on its way, so their order says nothing.
+// readLogs returns the access logs without times, sorted: a line may be written during the next
+// request.
 func readLogs(t *testing.T, dir string) string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "var/log/nginx/*"))
@@ -120,7 +122,7 @@ func readLogs(t *testing.T, dir string) string {
 	return b.String()
 }
 
-// readErrorLogs returns the logs of errors.
+// readErrorLogs returns the error logs.
 func readErrorLogs(dir string) string {
 	var all string
 	files, _ := filepath.Glob(filepath.Join(dir, "var/log/nginx/*error*"))
@@ -133,12 +135,13 @@ func readErrorLogs(dir string) string {
 
 var loggedTime = regexp.MustCompile(`\[\d\d/[A-Z][a-z]{2}/\d{4}[^]]*\]`)
 
-// writeCertificates makes a certificate for each that the site's nginx.conf names.
+// writeCertificates writes each certificate that the site's nginx.conf refers to.
 func writeCertificates(t *testing.T, s *site, dir string) {
 	t.Helper()
 	for _, m := range certificate.FindAllStringSubmatch(s.file("nginx.conf"), -1) {
 		name := strings.TrimSuffix(filepath.Base(m[1]), filepath.Ext(m[1]))
-		makeCertificate(t, filepath.Join(dir, m[1]), filepath.Join(dir, strings.TrimSuffix(m[1], filepath.Ext(m[1]))+".key"), name)
+		makeCertificate(t, filepath.Join(dir, m[1]),
+			filepath.Join(dir, strings.TrimSuffix(m[1], filepath.Ext(m[1]))+".key"), name)
 	}
 }
 

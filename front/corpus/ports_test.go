@@ -13,20 +13,21 @@ import (
 	"testing"
 )
 
-// ports are what the ports of a site's nginx.conf stand for.
+// ports maps the ports in a site's nginx.conf to real ones.
 type ports struct {
-	listeners map[string]*net.TCPListener // of the front, by port as it is written
+	listeners map[string]*net.TCPListener // of the front, by port in nginx.conf
 	apps      map[string]*application
-	down      map[string]int // ports that are taken, and at which nobody listens
+	down      map[string]int // ports without a listener
 	dir       string
 }
 
-const fastCGIPorts = "90" // what their numbers begin with
+const fastCGIPorts = "90" // the prefix of FastCGI ports
 
-// assign finds out which ports a site's files name, and opens them.
+// assign finds the ports in a site's files, and opens them.
 func (s *site) assign(t *testing.T, dir string) *ports {
 	t.Helper()
-	p := &ports{listeners: make(map[string]*net.TCPListener), apps: make(map[string]*application), down: make(map[string]int), dir: dir}
+	p := &ports{listeners: make(map[string]*net.TCPListener), apps: make(map[string]*application),
+		down: make(map[string]int), dir: dir}
 	for _, f := range s.archive.Files {
 		if f.Name != "nginx.conf" && !strings.HasPrefix(f.Name, "etc/nginx/") {
 			continue
@@ -60,11 +61,12 @@ var (
 	listenPort   = regexp.MustCompile(`\blisten(\s+)(?:127\.0\.0\.1:|\*:)?(\d+)`)
 	upstreamPort = regexp.MustCompile(`\b127\.0\.0\.1:(\d+)`)
 	socketPath   = regexp.MustCompile(`(?:_pass|server) (?:http://)?unix:(/run/[\w./-]+)`)
-	workers      = regexp.MustCompile(`worker_processes \w+;`) // with several, each would have its own turns and counts
-	rooted       = regexp.MustCompile(`(^|[\s"':=@])(/(?:srv|run|var|etc/nginx|etc/ssl)\b)`)
+	// several workers would have separate turns and counts
+	workers = regexp.MustCompile(`worker_processes \w+;`)
+	rooted  = regexp.MustCompile(`(^|[\s"':=@])(/(?:srv|run|var|etc/nginx|etc/ssl)\b)`)
 )
 
-// substitute puts the ports and folders of this run into a text.
+// substitute replaces ports and folders in a text by those of this run.
 func (p *ports) substitute(text string) string {
 	text = listenPort.ReplaceAllStringFunc(text, func(m string) string {
 		g := listenPort.FindStringSubmatch(m)
@@ -74,15 +76,17 @@ func (p *ports) substitute(text string) string {
 		return "127.0.0.1:" + p.real(strings.TrimPrefix(m, "127.0.0.1:"))
 	})
 	text = workers.ReplaceAllString(text, "worker_processes 1;")
-	for i, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} { // not the machine's own folders
+	for i, kind := range []string{"client_body", "proxy", "fastcgi", "uwsgi", "scgi"} {
+		// not the machine's own folders
 		if !strings.Contains(text, kind+"_temp_path") {
-			text = strings.Replace(text, "\nhttp {\n", fmt.Sprintf("\nhttp {\n%s_temp_path /var/cache/%c;\n", kind, 'a'+i), 1)
+			text = strings.Replace(text, "\nhttp {\n",
+				fmt.Sprintf("\nhttp {\n%s_temp_path /var/cache/%c;\n", kind, 'a'+i), 1)
 		}
 	}
 	return rooted.ReplaceAllString(text, "${1}"+p.dir+"${2}")
 }
 
-// real is the port that one stands for.
+// real returns the real port for one in nginx.conf.
 func (p *ports) real(port string) string {
 	switch {
 	case p.listeners[port] != nil:
@@ -95,7 +99,7 @@ func (p *ports) real(port string) string {
 	return port
 }
 
-// restore is the other way round, for what is shown.
+// restore is the inverse of substitute.
 func (p *ports) restore(text string) string {
 	var pairs []string
 	for port, l := range p.listeners {
@@ -121,7 +125,7 @@ func listenLocal(t *testing.T) *net.TCPListener {
 	return l.(*net.TCPListener)
 }
 
-// refuse takes a port without listening there, and returns it.
+// refuse reserves a port without listening there, and returns it.
 func refuse(t *testing.T) int {
 	t.Helper()
 	fd, err := syscall.Socket(syscall.AF_INET, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC, 0)

@@ -12,46 +12,48 @@ import (
 	"time"
 )
 
-// Symlinks says which symbolic links a Handler with Config.ByPath follows. A file behind any other link is not served: the status
-// is 403 or 404.
+// Symlinks defines which symbolic links a Handler with Config.ByPath follows. A file behind any
+// other link is not served: the status is 403 or 404.
 type Symlinks int
 
 // Values of Symlinks, which are those of nginx's disable_symlinks.
 const (
 	FollowLinks      Symlinks = iota // all links: off
-	FollowOwnedLinks                 // links whose owner also owns what they lead to: if_not_owner
+	FollowOwnedLinks                 // links whose owner also owns their target: if_not_owner
 	FollowNoLinks                    // no link: on
 )
 
-// lookInterval is how long a resource is served without another look at its path, if the Config has ByPath. So a change shows at
-// most this much later. A new request over a network takes longer than that, and a file that is requested 200,000 times a second is
-// looked at by one request in four.
-const lookInterval = 20 * time.Microsecond
+// checkInterval is how long a resource is served without another check of its path, if the Config
+// has ByPath. A change becomes visible after that time at most. It is less than the time between
+// two requests of a client over a network. A file with 200,000 requests a second is checked by one
+// request in four.
+const checkInterval = 20 * time.Microsecond
 
-// pathTree finds files by their paths in the whole file system.
+// pathTree opens files by their paths in the whole file system.
 type pathTree struct {
-	dir      string // what names are below, without a slash at its end
+	dir      string // the directory of names, without a final slash
 	symlinks Symlinks
-	from     string // the part of paths in which all links are followed
+	from     string // symlinks are always followed in this prefix of paths
 }
 
 func newPathTree(c Config) (*pathTree, error) {
 	if c.Root != nil {
-		return nil, errors.New("files: ByPath goes with Dir, not with Root")
+		return nil, errors.New("files: ByPath requires Dir, not Root")
 	}
 	if c.Symlinks < FollowLinks || c.Symlinks > FollowNoLinks {
 		return nil, fmt.Errorf("files: unknown value %d of Symlinks", c.Symlinks)
 	}
 	if c.Symlinks != FollowLinks && runtime.GOOS != "linux" {
-		return nil, errors.New("files: symbolic links can be refused on Linux only")
+		return nil, errors.New("files: Symlinks requires Linux")
 	}
 	return &pathTree{dir: strings.TrimRight(c.Dir, "/"), symlinks: c.Symlinks, from: c.SymlinksFrom}, nil
 }
 
-// path returns the path of a name below the directory.
+// path returns the path of a name in the directory.
 func (t *pathTree) path(name string) string { return t.dir + "/" + name }
 
-// open opens whatever there is. Links in a circle are reported as a link that is not followed, as in nginx.
+// open opens a file of any type. As in nginx, a cycle of links is reported as a link that is not
+// followed.
 func (t *pathTree) open(name string) (f *os.File, err error) {
 	path := t.path(name)
 	if kept, checks := t.trusted(path); checks {
@@ -65,8 +67,8 @@ func (t *pathTree) open(name string) (f *os.File, err error) {
 	return f, err
 }
 
-// trusted returns the beginning of a path in which all links are followed, and whether links in the rest are checked. As in
-// nginx it has a part of its own only if the path goes on with a slash behind it.
+// trusted returns the prefix of a path in which all links are followed, and whether links in the
+// rest are checked. As in nginx, the prefix must end at a slash.
 func (t *pathTree) trusted(path string) (kept string, checks bool) {
 	if t.symlinks == FollowLinks || t.from != "" && path == t.from {
 		return path, false
@@ -83,7 +85,7 @@ func (t *pathTree) trusted(path string) (kept string, checks bool) {
 	return "", true
 }
 
-// kind looks at what a name is.
+// kind returns the kind of a name.
 func (t *pathTree) kind(name string) Kind {
 	info, err := t.stat(name)
 	switch {
@@ -114,27 +116,27 @@ func (t *pathTree) stat(name string) (os.FileInfo, error) {
 	return info, err
 }
 
-// looks are the paths that a resource depends on, and what they led to when it was loaded. It is empty if resources are not found
-// by path.
-type looks struct {
-	all  []look
-	last atomic.Int64 // nanoseconds since the Handler was made; when the last look began
+// checks are the paths that a resource depends on, with their stamps when the resource was loaded.
+// The list is empty if files are not found by path.
+type checks struct {
+	all  []pathCheck
+	last atomic.Int64 // start of the last check, in nanoseconds since the Handler was made
 }
 
-// look is one of them.
-type look struct {
+// pathCheck is a path with its stamp.
+type pathCheck struct {
 	name  string
 	path  statPath
-	stamp stamp // zero if there was nothing
+	stamp stamp // zero if the file did not exist
 }
 
 // add adds a name and its stamp.
-func (l *looks) add(t *pathTree, name string, s stamp) {
-	l.all = append(l.all, look{name, newStatPath(t.path(name)), s})
+func (l *checks) add(t *pathTree, name string, s stamp) {
+	l.all = append(l.all, pathCheck{name, newStatPath(t.path(name)), s})
 }
 
-// unchanged reports whether the paths lead to what they led to.
-func (l *looks) unchanged(t *pathTree) bool {
+// unchanged reports whether the paths still lead to the same files.
+func (l *checks) unchanged(t *pathTree) bool {
 	for i := range l.all {
 		one := &l.all[i]
 		now, err := stamp{}, error(nil)
@@ -159,16 +161,17 @@ func (l *looks) unchanged(t *pathTree) bool {
 // now returns the nanoseconds since the Handler was made.
 func (h *Handler) now() int64 { return int64(time.Since(h.began)) }
 
-// stillThere reports whether a resource that was found by path can be served: its paths lead to the same files. What had just
-// been changed when it was read is read again, because its times cannot show another change.
-func (h *Handler) stillThere(res *resource) bool {
+// isUnchanged reports whether a resource found by path can be served, because its paths lead to the
+// same files. A file that had just been changed when it was read is read again: its times could not
+// show another change.
+func (h *Handler) isUnchanged(res *resource) bool {
 	now := h.now()
-	if now-res.looks.last.Load() < int64(lookInterval) {
+	if now-res.checks.last.Load() < int64(checkInterval) {
 		return true
 	}
-	if res.unripe || len(res.looks.all) == 0 || !res.looks.unchanged(h.tree.paths) {
+	if res.unripe || len(res.checks.all) == 0 || !res.checks.unchanged(h.tree.paths) {
 		return false
 	}
-	res.looks.last.Store(now)
+	res.checks.last.Store(now)
 	return true
 }

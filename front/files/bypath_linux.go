@@ -9,18 +9,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// statFlags are for what is only looked at: it need not be readable, and opening it has no effect on it.
+// statFlags open a file for inspection only: it need not be readable, and opening it has no effect
+// on it.
 const statFlags = unix.O_PATH | unix.O_CLOEXEC
 
-// openPath opens a path as any program does.
+// openPath opens a path like any program.
 func openPath(path string) (*os.File, error) { return os.OpenFile(path, openFlags, 0) }
 
-// openChecked opens a path of which the beginning is trusted.
+// openChecked opens a path whose prefix is trusted.
 func (t *pathTree) openChecked(trusted, rest string) (*os.File, error) {
 	return t.walk(trusted, rest, openFlags)
 }
 
-// statChecked looks at what a path of which the beginning is trusted leads to. That need not be readable.
+// statChecked returns information about a path whose prefix is trusted. The file need not be
+// readable.
 func (t *pathTree) statChecked(trusted, rest string) (os.FileInfo, error) {
 	f, err := t.walk(trusted, rest, statFlags)
 	if err != nil {
@@ -30,8 +32,9 @@ func (t *pathTree) statChecked(trusted, rest string) (os.FileInfo, error) {
 	return f.Stat()
 }
 
-// walk opens a path step by step: a link behind its trusted beginning is followed only if Symlinks allows that. Directories on the way
-// are opened for searching only. What lies at the end is opened with the flags last, and not before its own link was checked.
+// walk opens a path name by name: it follows a link after the trusted prefix only if Symlinks
+// allows it. It opens directories for searching only. It opens the last name with the flags last,
+// after checking whether that is a link.
 func (t *pathTree) walk(trusted, rest string, last int) (*os.File, error) {
 	fd, err := unix.Open(trusted+"/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -56,8 +59,8 @@ func (t *pathTree) walk(trusted, rest string, last int) (*os.File, error) {
 	return os.NewFile(uintptr(fd), trusted+rest), nil
 }
 
-// step opens a name in a directory. As in nginx a link that is refused is ELOOP, which becomes 403, only if it is the last name or
-// somebody else's; another one is no directory, which becomes 404.
+// step opens a name in a directory. As in nginx, a forbidden link is ELOOP, which becomes 403, if
+// it is the last name or has another owner. Otherwise it is not a directory, which becomes 404.
 func (t *pathTree) step(dir int, name string, flags int) (fd int, err error) {
 	if t.symlinks == FollowNoLinks {
 		flags |= unix.O_NOFOLLOW
@@ -76,7 +79,8 @@ func (t *pathTree) step(dir int, name string, flags int) (fd int, err error) {
 		return fd, nil
 	}
 	var itself, target unix.Stat_t
-	if err = errors.Join(unix.Fstatat(dir, name, &itself, unix.AT_SYMLINK_NOFOLLOW), unix.Fstat(fd, &target)); err == nil && itself.Uid != target.Uid {
+	if err = errors.Join(unix.Fstatat(dir, name, &itself, unix.AT_SYMLINK_NOFOLLOW),
+		unix.Fstat(fd, &target)); err == nil && itself.Uid != target.Uid {
 		err = unix.ELOOP
 	}
 	if err != nil {
@@ -86,7 +90,7 @@ func (t *pathTree) step(dir int, name string, flags int) (fd int, err error) {
 	return fd, nil
 }
 
-// notLink returns what is open unless it is a link, which flags such as statFlags open itself.
+// notLink returns fd unless it is a link. Flags such as statFlags open the link itself.
 func notLink(fd int) (int, error) {
 	var s unix.Stat_t
 	err := unix.Fstat(fd, &s)
@@ -100,16 +104,17 @@ func notLink(fd int) (int, error) {
 	return fd, nil
 }
 
-// statPath is a path as the kernel takes it, so that a look allocates nothing.
+// statPath is a path for system calls. Thus a check allocates nothing.
 type statPath struct{ text []byte } // ends in NUL
 
 func newStatPath(path string) statPath { return statPath{append([]byte(path), 0)} }
 
-// stamp returns what the path leads to.
+// stamp returns the stamp of the path's file.
 func (p statPath) stamp() (stamp, error) {
 	const mask = unix.STATX_BASIC_STATS
 	cwd, s := unix.AT_FDCWD, unix.Statx_t{}
-	_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(cwd), uintptr(unsafe.Pointer(&p.text[0])), unix.AT_STATX_SYNC_AS_STAT, mask, uintptr(unsafe.Pointer(&s)), 0)
+	_, _, errno := unix.Syscall6(unix.SYS_STATX, uintptr(cwd), uintptr(unsafe.Pointer(&p.text[0])),
+		unix.AT_STATX_SYNC_AS_STAT, mask, uintptr(unsafe.Pointer(&s)), 0)
 	if errno != 0 {
 		return stamp{}, errno
 	}

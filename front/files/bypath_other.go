@@ -7,7 +7,7 @@ import (
 	"os"
 )
 
-// openPath opens a path that leads to a regular file or a directory; opening anything else might wait.
+// openPath opens a regular file or a directory. Opening anything else might block.
 func openPath(path string) (*os.File, error) {
 	info, err := os.Stat(path)
 	if err != nil {
@@ -19,7 +19,7 @@ func openPath(path string) (*os.File, error) {
 	return os.OpenFile(path, os.O_RDONLY|nonblock, 0)
 }
 
-// openChecked is never called here: newPathTree refuses what would need it.
+// openChecked is never called here: newPathTree rejects what would require it.
 func (t *pathTree) openChecked(string, string) (*os.File, error) { return nil, errUnchecked }
 
 func (t *pathTree) statChecked(string, string) (os.FileInfo, error) { return nil, errUnchecked }
@@ -31,7 +31,7 @@ type statPath struct{ text string }
 
 func newStatPath(path string) statPath { return statPath{path} }
 
-// stamp returns what the path leads to.
+// stamp returns the stamp of the path's file.
 func (p statPath) stamp() (stamp, error) {
 	info, err := os.Stat(p.text)
 	if err != nil {

@@ -8,10 +8,11 @@ import (
 	"sync/atomic"
 )
 
-// cache remembers resources by their keys. To find one takes no lock and writes nothing that processors share: each
-// shard is a map that is replaced when it changes, and is small. All changes are made under mu.
+// cache stores resources by key. A lookup takes no lock, and writes nothing that CPUs share: each
+// shard is a small map that is replaced when it changes. All changes hold mu.
 //
-// What goes when it is full is told by a clock: its hand spares, once, what was asked for since it last came by.
+// A clock selects what to evict: its hand spares resources once if they were requested since its
+// last pass.
 type cache struct {
 	seed   maphash.Seed
 	shards []atomic.Pointer[map[string]*resource]
@@ -25,7 +26,7 @@ type cache struct {
 	closed       bool
 }
 
-// perShard is how many resources a full cache has in a shard, about: what a change has to copy.
+// perShard is the number of resources in a shard of a full cache, about. A change copies a shard.
 const perShard = 32
 
 func newCache(maxResources int, maxBytes int64) *cache {
@@ -43,7 +44,7 @@ func (c *cache) shard(key string) *atomic.Pointer[map[string]*resource] {
 	return &c.shards[maphash.String(c.seed, key)&uint64(len(c.shards)-1)]
 }
 
-// get finds a resource, or nil.
+// get returns a resource, or nil.
 func (c *cache) get(key string) *resource {
 	shard := c.shard(key).Load()
 	if shard == nil {
@@ -56,11 +57,12 @@ func (c *cache) get(key string) *resource {
 	return r
 }
 
-// put remembers a resource in the place of any other with its key. asTold is called while nothing can be forgotten.
-func (c *cache) put(r *resource, asTold func()) {
+// put stores a resource and replaces any other with its key. It calls onStored under mu, so that no
+// event can remove the resource meanwhile.
+func (c *cache) put(r *resource, onStored func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	asTold()
+	onStored()
 	if c.closed || r.weight() > c.maxBytes {
 		c.drop(c.find(r.key))
 		r.retire()
@@ -76,18 +78,18 @@ func (c *cache) put(r *resource, asTold func()) {
 	c.bytes += r.charged
 }
 
-// renew calls asTold if a resource is still remembered, and reports whether it is.
-func (c *cache) renew(r *resource, asTold func()) bool {
+// renew calls onStored if a resource is still stored, and reports whether it is.
+func (c *cache) renew(r *resource, onStored func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.find(r.key) != r {
 		return false
 	}
-	asTold()
+	onStored()
 	return true
 }
 
-// grow notes that a resource has become heavier, and reports whether it is still remembered.
+// grow records that a resource needs more memory, and reports whether it is still stored.
 func (c *cache) grow(r *resource, by int64) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -102,7 +104,7 @@ func (c *cache) grow(r *resource, by int64) bool {
 	return c.find(r.key) == r
 }
 
-// remove forgets a key, if what it stands for is r or r is nil.
+// remove removes a key, if r is nil or is its resource.
 func (c *cache) remove(key string, r *resource) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -111,18 +113,19 @@ func (c *cache) remove(key string, r *resource) {
 	}
 }
 
-// removeBelow forgets the keys that begin with prefix.
+// removeBelow removes the keys that begin with prefix.
 func (c *cache) removeBelow(prefix string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	for i := len(c.ring) - 1; i >= 0; i-- { // drop puts the last one here, which was looked at
+	for i := len(c.ring) - 1; i >= 0; i-- {
+		// drop moves the last one here, which was already checked
 		if strings.HasPrefix(c.ring[i].key, prefix) {
 			c.drop(c.ring[i])
 		}
 	}
 }
 
-// close forgets everything and remembers nothing more.
+// close removes everything, and stores nothing more.
 func (c *cache) close() {
 	c.mu.Lock()
 	c.closed = true
@@ -139,7 +142,7 @@ func (c *cache) each(f func(*resource)) {
 	}
 }
 
-// What follows is called with mu held.
+// The caller of the following methods holds mu.
 
 func (c *cache) find(key string) *resource {
 	if shard := c.shard(key).Load(); shard != nil {
@@ -148,7 +151,7 @@ func (c *cache) find(key string) *resource {
 	return nil
 }
 
-// change has a key stand for r, or for nothing.
+// change sets the resource of a key; nil removes it.
 func (c *cache) change(key string, r *resource) {
 	shard := c.shard(key)
 	fresh := make(map[string]*resource, 1)
@@ -163,7 +166,7 @@ func (c *cache) change(key string, r *resource) {
 	shard.Store(&fresh)
 }
 
-// drop forgets a resource; nil is none.
+// drop removes a resource. r may be nil.
 func (c *cache) drop(r *resource) {
 	if r == nil {
 		return
@@ -178,7 +181,8 @@ func (c *cache) drop(r *resource) {
 	r.retire()
 }
 
-// evict forgets the first resource that the hand finds unused, and that the hand has made so if it must come round.
+// evict removes the first unused resource that the hand finds. The hand marks resources as unused
+// when it passes.
 func (c *cache) evict() {
 	for range len(c.ring) + 1 {
 		c.hand %= len(c.ring)

@@ -10,39 +10,39 @@ func resourceOf(key string, bytes int) *resource {
 	return &resource{key: key, identity: &variant{content: make([]byte, bytes)}}
 }
 
-// A cache never holds more than it may, and what is asked for stays.
-func TestCacheIsBounded(t *testing.T) {
+// The cache stays within its limits, and keeps what is requested.
+func TestCacheStaysWithinItsLimits(t *testing.T) {
 	const most, size = 100, 10_000
 	c := newCache(most, 50*(size+resourceWeight+10))
-	told := func() {}
+	onStored := func() {}
 	for i := range 5000 {
-		c.put(resourceOf(strconv.Itoa(i), size), told)
+		c.put(resourceOf(strconv.Itoa(i), size), onStored)
 		if i%10 == 0 {
-			c.put(resourceOf("favourite", 10), told)
+			c.put(resourceOf("favourite", 10), onStored)
 		}
 		if c.get("favourite") == nil {
-			t.Fatalf("after %d what is asked for all the time is forgotten", i)
+			t.Fatalf("after %d: the popular resource is gone", i)
 		}
 		if len(c.ring) > most || c.bytes > c.maxBytes {
 			t.Fatalf("%d resources, %d bytes", len(c.ring), c.bytes)
 		}
 	}
 	if len(c.ring) < 40 {
-		t.Errorf("only %d of about 50 that fit are held", len(c.ring))
+		t.Errorf("only %d of about 50 resources are stored", len(c.ring))
 	}
-	c.put(resourceOf("giant", int(c.maxBytes)), told)
+	c.put(resourceOf("giant", int(c.maxBytes)), onStored)
 	if c.get("giant") != nil {
-		t.Error("what is larger than the cache is held")
+		t.Error("a resource larger than the cache is stored")
 	}
 	r := resourceOf("grows", 10)
-	c.put(r, told)
+	c.put(r, onStored)
 	r.encoded[0].Store(&variant{content: make([]byte, c.maxBytes)})
 	if c.grow(r, c.maxBytes); c.bytes > c.maxBytes {
 		t.Errorf("grown to %d bytes", c.bytes)
 	}
 	c.removeBelow("")
 	if c.bytes != 0 || len(c.ring) != 0 {
-		t.Errorf("empty, and yet %d bytes and %d resources", c.bytes, len(c.ring))
+		t.Errorf("the empty cache has %d bytes and %d resources", c.bytes, len(c.ring))
 	}
 	for i := range c.shards {
 		if m := c.shards[i].Load(); m != nil && len(*m) > 0 {
@@ -51,13 +51,14 @@ func TestCacheIsBounded(t *testing.T) {
 	}
 }
 
-func TestCacheForgets(t *testing.T) {
+func TestCacheRemovesKeys(t *testing.T) {
 	c := newCache(100, 1<<20)
 	for _, k := range []string{"/", "/a", "/a/", "/a/b", "/a/b/c", "/ab"} {
 		c.put(resourceOf(k, 1), func() {})
 	}
 	c.removeBelow("/a/")
-	for k, want := range map[string]bool{"/": true, "/a": true, "/a/": false, "/a/b": false, "/a/b/c": false, "/ab": true} {
+	for k, want := range map[string]bool{"/": true, "/a": true, "/a/": false, "/a/b": false, "/a/b/c": false,
+		"/ab": true} {
 		if got := c.get(k) != nil; got != want {
 			t.Errorf("%s: %v", k, got)
 		}
@@ -66,18 +67,18 @@ func TestCacheForgets(t *testing.T) {
 	fresh := resourceOf("/a", 2)
 	c.put(fresh, func() {})
 	if c.remove("/a", old); c.get("/a") != fresh {
-		t.Error("the successor of what was removed has gone, too")
+		t.Error("the successor of a removed resource was removed, too")
 	}
 	if !old.identity.files.retired || c.renew(old, func() {}) || !c.renew(fresh, func() {}) {
-		t.Error("what was replaced is not retired")
+		t.Error("the replaced resource is not retired")
 	}
 	c.close()
 	if c.put(resourceOf("/x", 1), func() {}); c.get("/x") != nil || c.get("/a") != nil {
-		t.Error("a closed cache remembers")
+		t.Error("a closed cache stores resources")
 	}
 }
 
-func TestCacheIsShared(t *testing.T) {
+func TestCacheIsSafeForConcurrentUse(t *testing.T) {
 	c := newCache(50, 1<<20)
 	var all sync.WaitGroup
 	for w := range 4 {

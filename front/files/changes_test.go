@@ -19,27 +19,31 @@ import (
 	"github.com/tarehq/tare/front/files"
 )
 
-// ways are how a handler learns of changes: it is told, or it looks every second.
-func ways(t *testing.T, f func(t *testing.T, limits files.Limits)) {
-	t.Run("told", func(t *testing.T) {
+// detections runs a test with each way of detecting changes: by inotify, and by a check every
+// second.
+func detections(t *testing.T, f func(t *testing.T, limits files.Limits)) {
+	t.Run("watched", func(t *testing.T) {
 		if runtime.GOOS != "linux" {
-			t.Skip("directories are watched on Linux only")
+			t.Skip("watching requires Linux")
 		}
 		f(t, files.Limits{})
 	})
 	t.Run("looking", func(t *testing.T) { f(t, files.Limits{Watches: -1}) })
 }
 
-// Whatever happens to files, what is served is what there is, soon.
-func TestChanges(t *testing.T) {
+// After any change of files, the handler soon serves the new state.
+func TestChangesBecomeVisible(t *testing.T) {
 	big, other := large(6, 400_000), large(7, 400_000)
 	for _, test := range []struct {
 		name, path   string
 		before, then func(s *site)
-		want         string // or else a status
+		want         string // or a status
 		status       int
 	}{
-		{name: "written to", path: "/x.txt", then: func(s *site) { s.must(os.WriteFile(s.path("x.txt"), []byte("new"), 0o644)) }, want: "new"},
+		{name: "written to", path: "/x.txt", then: func(s *site) {
+			s.must(os.WriteFile(s.path("x.txt"), []byte("new"),
+				0o644))
+		}, want: "new"},
 		{name: "replaced", path: "/x.txt", then: func(s *site) {
 			s.must(os.WriteFile(s.path("y"), []byte("new"), 0o644))
 			s.must(os.Rename(s.path("y"), s.path("x.txt")))
@@ -51,8 +55,10 @@ func TestChanges(t *testing.T) {
 		{name: "truncated", path: "/x.txt", then: func(s *site) { s.must(os.Truncate(s.path("x.txt"), 1)) }, want: "o"},
 		{name: "deleted", path: "/x.txt", then: func(s *site) { s.must(os.Remove(s.path("x.txt"))) }, status: 404},
 		{name: "created", path: "/y.txt", then: func(s *site) { s.write("y.txt", "new") }, want: "new"},
-		{name: "moved away", path: "/d/x.txt", then: func(s *site) { s.must(os.Rename(s.path("d"), s.path("e"))) }, status: 404},
-		{name: "moved far away", path: "/d/e/f/x.txt", then: func(s *site) { s.must(os.Rename(s.path("d"), s.path("gone"))) }, status: 404},
+		{name: "moved away", path: "/d/x.txt", then: func(s *site) { s.must(os.Rename(s.path("d"), s.path("e"))) },
+			status: 404},
+		{name: "moved far away", path: "/d/e/f/x.txt",
+			then: func(s *site) { s.must(os.Rename(s.path("d"), s.path("gone"))) }, status: 404},
 		{name: "directory replaced", path: "/d/x.txt", then: func(s *site) {
 			s.write("new/x.txt", "new")
 			s.must(os.Rename(s.path("d"), s.path("old")))
@@ -72,28 +78,39 @@ func TestChanges(t *testing.T) {
 			s.must(os.Remove(s.path("x.txt")))
 			s.must(os.Mkdir(s.path("x.txt"), 0o755))
 		}, status: 301},
-		{name: "index replaced by one that comes first", path: "/d/", before: func(s *site) { s.write("d/index.htm", "old") },
-			then: func(s *site) { s.write("d/index.html", "new") }, want: "new"},
-		{name: "index deleted", path: "/i/", then: func(s *site) { s.must(os.Remove(s.path("i/index.html"))) }, status: 403},
-		{name: "sibling created", path: "/x.txt", then: func(s *site) { s.write("x.txt.gz", "packed") }, want: "packed"},
-		{name: "sibling deleted", path: "/z.txt", then: func(s *site) { s.must(os.Remove(s.path("z.txt.gz"))) }, want: "old"},
-		{name: "what a link leads to is written to", path: "/link.txt", then: func(s *site) { s.must(os.WriteFile(s.path("d/x.txt"), []byte("new"), 0o644)) }, want: "new"},
-		{name: "what a link leads to is created", path: "/dangling.txt", then: func(s *site) { s.write("d/none.txt", "new") }, want: "new"},
-		{name: "another name is written to", path: "/hard.txt", then: func(s *site) { s.must(os.WriteFile(s.path("d/hard.txt"), []byte("new"), 0o644)) }, want: "new"},
-		{name: "large written to", path: "/large", then: func(s *site) { s.must(os.WriteFile(s.path("large"), []byte(other), 0o644)) }, want: other},
-		{name: "large truncated", path: "/large", then: func(s *site) { s.must(os.Truncate(s.path("large"), 300_000)) }, want: big[:300_000]},
+		{name: "index replaced by one that comes first", path: "/d/",
+			before: func(s *site) { s.write("d/index.htm", "old") },
+			then:   func(s *site) { s.write("d/index.html", "new") }, want: "new"},
+		{name: "index deleted", path: "/i/", then: func(s *site) { s.must(os.Remove(s.path("i/index.html"))) },
+			status: 403},
+		{name: "sibling created", path: "/x.txt", then: func(s *site) { s.write("x.txt.gz", "packed") },
+			want: "packed"},
+		{name: "sibling deleted", path: "/z.txt", then: func(s *site) { s.must(os.Remove(s.path("z.txt.gz"))) },
+			want: "old"},
+		{name: "what a link leads to is written to", path: "/link.txt",
+			then: func(s *site) { s.must(os.WriteFile(s.path("d/x.txt"), []byte("new"), 0o644)) }, want: "new"},
+		{name: "what a link leads to is created", path: "/dangling.txt",
+			then: func(s *site) { s.write("d/none.txt", "new") }, want: "new"},
+		{name: "another name is written to", path: "/hard.txt",
+			then: func(s *site) { s.must(os.WriteFile(s.path("d/hard.txt"), []byte("new"), 0o644)) }, want: "new"},
+		{name: "large written to", path: "/large",
+			then: func(s *site) { s.must(os.WriteFile(s.path("large"), []byte(other), 0o644)) }, want: other},
+		{name: "large truncated", path: "/large",
+			then: func(s *site) { s.must(os.Truncate(s.path("large"), 300_000)) }, want: big[:300_000]},
 		{name: "large replaced", path: "/large", then: func(s *site) {
 			s.write("y", other)
 			s.must(os.Rename(s.path("y"), s.path("large")))
 		}, want: other},
-		{name: "large deleted", path: "/large", then: func(s *site) { s.must(os.Remove(s.path("large"))) }, status: 404},
+		{name: "large deleted", path: "/large", then: func(s *site) { s.must(os.Remove(s.path("large"))) },
+			status: 404},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			t.Parallel()
-			ways(t, func(t *testing.T, limits files.Limits) {
+			detections(t, func(t *testing.T, limits files.Limits) {
 				t.Parallel()
 				s := newSite(t)
-				for _, name := range []string{"x.txt", "d/x.txt", "d/e/f/x.txt", "d/hard.txt", "i/index.html", "z.txt"} {
+				for _, name := range []string{"x.txt", "d/x.txt", "d/e/f/x.txt", "d/hard.txt", "i/index.html",
+					"z.txt"} {
 					s.write(name, "old")
 				}
 				s.write("z.txt.gz", "packed")
@@ -104,15 +121,17 @@ func TestChanges(t *testing.T) {
 				if test.before != nil {
 					test.before(s)
 				}
-				h := s.handler(files.Config{Index: []string{"index.html", "index.htm"}, Compress: files.Compress{Siblings: true}, Limits: limits})
+				h := s.handler(files.Config{Index: []string{"index.html", "index.htm"},
+					Compress: files.Compress{Siblings: true}, Limits: limits})
 				if err := h.WatchError(); (err == nil) != (limits.Watches == 0) {
 					t.Fatalf("WatchError: %v", err)
 				}
 				ours := hosts(t, h)[1]
 				made := time.Now()
-				until(t, "time has passed since the files were made", func() bool { return time.Since(made) > 150*time.Millisecond })
+				until(t, "time has passed since the files were made",
+					func() bool { return time.Since(made) > 150*time.Millisecond })
 				for range 3 {
-					ours.ask(t, "GET", test.path, "Accept-Encoding: gzip")
+					ours.request(t, "GET", test.path, "Accept-Encoding: gzip")
 				}
 				test.then(s)
 				status := test.status
@@ -120,7 +139,7 @@ func TestChanges(t *testing.T) {
 					status = 200
 				}
 				until(t, fmt.Sprintf("%d %.20q", status, test.want), func() bool {
-					got := ours.ask(t, "GET", test.path, "Accept-Encoding: gzip")
+					got := ours.request(t, "GET", test.path, "Accept-Encoding: gzip")
 					return got.status == status && (status != 200 || got.body == test.want)
 				})
 			})
@@ -128,9 +147,9 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// A client that reads slowly gets a large file as it was, or notices.
-func TestChangesWhileSent(t *testing.T) {
-	const size = 16 << 20 // more than sockets hold
+// A slow client gets the old contents of a large file, or an error.
+func TestChangeWhileSentIsDetected(t *testing.T) {
+	const size = 16 << 20 // more than sockets buffer
 	for name, change := range map[string]func(s *site) error{
 		"truncated":  func(s *site) error { return os.Truncate(s.path("large"), size/2) },
 		"written to": func(s *site) error { return overwrite(s.path("large")) },
@@ -151,12 +170,12 @@ func TestChangesWhileSent(t *testing.T) {
 				s.must(os.WriteFile(s.path("large"), nil, 0o644))
 				s.must(os.Truncate(s.path("large"), size))
 				s.must(os.Chtimes(s.path("large"), past, past))
-				until(t, "the file again", func() bool { return ours.ask(t, "HEAD", "/large").status == 200 })
+				until(t, "the file again", func() bool { return ours.request(t, "HEAD", "/large").status == 200 })
 				resp, err := ours.client.Get(ours.url + "/large")
 				s.must(err)
 				defer resp.Body.Close()
 				if _, err = io.ReadFull(resp.Body, make([]byte, 1000)); err != nil || resp.ContentLength != size {
-					t.Fatalf("%v, %d bytes promised", err, resp.ContentLength)
+					t.Fatalf("%v, Content-Length %d", err, resp.ContentLength)
 				}
 				s.must(change(s))
 				n, err := io.Copy(io.Discard, resp.Body)
@@ -170,7 +189,7 @@ func TestChangesWhileSent(t *testing.T) {
 	}
 }
 
-// overwrite changes the end of a file that is being sent from its beginning.
+// overwrite changes the end of a file that is being sent.
 func overwrite(path string) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {
@@ -181,9 +200,10 @@ func overwrite(path string) error {
 	return err
 }
 
-// Files that are replaced all the time are never served as a mix: all their bytes are the same, and as many as are promised.
-func TestNeverAMix(t *testing.T) {
-	ways(t, func(t *testing.T, limits files.Limits) {
+// A file that is replaced all the time is never served as a mixture: all bytes are equal, and their
+// number is the announced one.
+func TestResponseIsNeverAMixture(t *testing.T) {
+	detections(t, func(t *testing.T, limits files.Limits) {
 		t.Parallel()
 		s := newSite(t)
 		contents := func(n int, c byte) string { return strings.Repeat(string(rune('a'+c%26)), n+int(c)) }
@@ -202,7 +222,8 @@ func TestNeverAMix(t *testing.T) {
 				default:
 				}
 				for name, n := range sizes {
-					if err := errors.Join(os.WriteFile(s.path("new"), []byte(contents(n, c)), 0o644), os.Rename(s.path("new"), s.path(name))); err != nil {
+					if err := errors.Join(os.WriteFile(s.path("new"), []byte(contents(n, c)), 0o644),
+						os.Rename(s.path("new"), s.path(name))); err != nil {
 						t.Error(err)
 					}
 				}
@@ -215,13 +236,14 @@ func TestNeverAMix(t *testing.T) {
 					for range 15 {
 						a, err := ours.try("GET", "/"+name, "Accept-Encoding: gzip")
 						if err == nil && a.status == 503 {
-							continue // it has always just been replaced
+							continue // it has just been replaced each time
 						}
 						body := a.body
 						if err == nil && a.header.Get("Content-Encoding") == "gzip" {
 							body = gunzip(t, body)
 						}
-						if err != nil || len(body) == 0 || strings.Trim(body, body[:1]) != "" || len(body) != sizes[name]+int(body[0]-'a')+(len(body)-sizes[name])/26*26 {
+						if err != nil || len(body) == 0 || strings.Trim(body, body[:1]) != "" ||
+							len(body) != sizes[name]+int(body[0]-'a')+(len(body)-sizes[name])/26*26 {
 							t.Errorf("%s %s: %v, %d, a mix of %d bytes", ours.name, name, err, a.status, len(body))
 						}
 					}
@@ -234,8 +256,8 @@ func TestNeverAMix(t *testing.T) {
 	})
 }
 
-// Descriptors are kept, and not too many, and none when the handler has been closed.
-func TestNoDescriptorLeaks(t *testing.T) {
+// Idle descriptors are kept within the limit, and Close closes all.
+func TestDescriptorsAreLimitedAndClosed(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("needs /proc")
 	}
@@ -248,7 +270,8 @@ func TestNoDescriptorLeaks(t *testing.T) {
 		all, err := os.ReadDir("/proc/self/fd")
 		s.must(err)
 		for _, e := range all {
-			if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil && (strings.HasPrefix(to, s.dir) || to == "anon_inode:inotify") {
+			if to, err := os.Readlink("/proc/self/fd/" + e.Name()); err == nil &&
+				(strings.HasPrefix(to, s.dir) || to == "anon_inode:inotify") {
 				n++
 			}
 		}
@@ -259,16 +282,16 @@ func TestNoDescriptorLeaks(t *testing.T) {
 	began := open()
 	for i := range 30 {
 		for range 2 {
-			ours.ask(t, "GET", "/f"+strconv.Itoa(i))
-			ours.ask(t, "GET", "/f"+strconv.Itoa(i), "Range: bytes=5-9,100-101")
+			ours.request(t, "GET", "/f"+strconv.Itoa(i))
+			ours.request(t, "GET", "/f"+strconv.Itoa(i), "Range: bytes=5-9,100-101")
 		}
-		ours.ask(t, "GET", "/d/")
-		ours.ask(t, "GET", "/none")
-		ours.ask(t, "GET", "/f0/")
+		ours.request(t, "GET", "/d/")
+		ours.request(t, "GET", "/none")
+		ours.request(t, "GET", "/f0/")
 	}
 	until(t, "descriptors given back", func() bool { return open() <= began+5 })
 	if open() == began {
-		t.Error("none is kept")
+		t.Error("no descriptor is idle")
 	}
 	for i := range 30 {
 		s.must(os.Remove(s.path("f" + strconv.Itoa(i))))
@@ -276,12 +299,12 @@ func TestNoDescriptorLeaks(t *testing.T) {
 	until(t, "descriptors of deleted files closed", func() bool { return open() == began })
 	s.must(h.Close())
 	if n := open(); n != 0 {
-		t.Errorf("%d descriptors are open after Close", n)
+		t.Errorf("%d open descriptors after Close", n)
 	}
 }
 
-// A client that leaves in the middle leaves nothing behind.
-func TestClientLeaves(t *testing.T) {
+// A client that disconnects early leaks nothing.
+func TestEarlyDisconnectLeaksNothing(t *testing.T) {
 	s := newSite(t)
 	s.must(os.WriteFile(s.path("large"), nil, 0o644))
 	s.must(os.Truncate(s.path("large"), 16<<20))

@@ -10,7 +10,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// compressor compresses for a Handler, a few files at a time.
+// compressor compresses a few files at a time.
 type compressor struct {
 	turns chan struct{}
 	gzips sync.Pool
@@ -26,7 +26,8 @@ func newCompressor() *compressor {
 func (c *compressor) compress(i int, plain []byte) ([]byte, error) {
 	if i == zstandard {
 		c.once.Do(func() {
-			c.zstd, _ = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(cap(c.turns)), zstd.WithWindowSize(maxCompress)) // these are valid
+			// the options are valid
+			c.zstd, _ = zstd.NewWriter(nil, zstd.WithEncoderConcurrency(cap(c.turns)), zstd.WithWindowSize(maxCompress))
 		})
 		return c.zstd.EncodeAll(plain, make([]byte, 0, len(plain)/2)), nil
 	}
@@ -38,7 +39,7 @@ func (c *compressor) compress(i int, plain []byte) ([]byte, error) {
 		w.Reset(out)
 	}
 	defer func() {
-		w.Reset(io.Discard) // it shall not hold the result
+		w.Reset(io.Discard) // releases the result
 		c.gzips.Put(w)
 	}()
 	if _, err := w.Write(plain); err != nil {
@@ -48,8 +49,8 @@ func (c *compressor) compress(i int, plain []byte) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// make compresses a resource, once. Requests for it wait; if too many other files are being compressed, or the file
-// cannot be read, there is none this time.
+// make compresses a resource once; concurrent requests wait. It returns nil if too many other files
+// are being compressed, or the file cannot be read.
 func (h *Handler) make(res *resource, i int) *variant {
 	res.making.Lock()
 	defer res.making.Unlock()
@@ -71,9 +72,10 @@ func (h *Handler) make(res *resource, i int) *variant {
 		return nil
 	}
 	v := &variant{stamp: res.identity.stamp}
-	if len(packed) < len(plain)-len(plain)/16 { // less is not worth the client's work
+	if len(packed) < len(plain)-len(plain)/16 { // a smaller gain is not worth the client's work
 		id := res.identity
-		v.content, v.size, v.contentType, v.modified = bytes.Clone(packed), int64(len(packed)), id.contentType, id.modified
+		v.content, v.size, v.contentType, v.modified = bytes.Clone(packed), int64(len(packed)), id.contentType,
+			id.modified
 		if !h.plan.noEtag {
 			v.etag = contentETag(packed)
 		}
@@ -84,7 +86,7 @@ func (h *Handler) make(res *resource, i int) *variant {
 	return v
 }
 
-// whole reads a file that may not be in memory.
+// whole returns the contents of a file, in memory or not.
 func (h *Handler) whole(v *variant) ([]byte, error) {
 	if v.content != nil || v.size == 0 {
 		return v.content, nil
@@ -115,9 +117,11 @@ func compressible(contentType string, size int64) bool {
 		return true
 	}
 	switch media {
-	case "application/javascript", "application/json", "application/xml", "application/wasm", "application/manifest+json",
+	case "application/javascript", "application/json", "application/xml", "application/wasm",
+		"application/manifest+json",
 		"application/x-javascript", "application/rtf", "application/postscript", "application/sql",
-		"font/ttf", "font/otf", "application/vnd.ms-fontobject", "image/bmp", "image/x-icon", "image/vnd.microsoft.icon":
+		"font/ttf", "font/otf", "application/vnd.ms-fontobject", "image/bmp", "image/x-icon",
+		"image/vnd.microsoft.icon":
 		return true
 	}
 	return false

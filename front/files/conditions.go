@@ -6,13 +6,13 @@ import (
 	"time"
 )
 
-// outcome is how a file is answered with.
+// outcome is the result of preconditions and ranges.
 type outcome struct {
 	status int
 	spans  []span // of a 206
 }
 
-// conditional reports whether a request asks for more than the file.
+// conditional reports whether a request has preconditions or ranges.
 func conditional(header http.Header) bool {
 	for _, name := range [...]string{"If-None-Match", "If-Modified-Since", "Range", "If-Match", "If-Unmodified-Since"} {
 		if _, ok := header[name]; ok {
@@ -22,12 +22,13 @@ func conditional(header http.Header) bool {
 	return false
 }
 
-// judge evaluates a request's preconditions in their order, and its ranges: RFC 9110, 13.2.2 and 14.2.
+// judge evaluates a request's preconditions in their order, and its ranges: RFC 9110, 13.2.2 and
+// 14.2.
 func (p *plan) judge(r *http.Request, v *variant) outcome {
 	if s := p.precondition(r.Header, v); s != http.StatusOK {
 		return outcome{status: s}
 	}
-	if r.Method != http.MethodGet { // ranges are defined for no other method
+	if r.Method != http.MethodGet { // ranges are defined for GET only
 		return outcome{status: http.StatusOK}
 	}
 	wanted := joined(r.Header, "Range")
@@ -54,16 +55,18 @@ func (p *plan) precondition(header http.Header, v *variant) (status int) {
 	}
 	if list := joined(header, "If-None-Match"); list != "" {
 		if listed(list, v.etag, true) {
-			return http.StatusNotModified // GET and HEAD are all there is
+			return http.StatusNotModified // the only methods are GET and HEAD
 		}
-	} else if since, ok := date(header, "If-Modified-Since"); ok && !v.modified.IsZero() && !v.modified.After(since) && (!p.exact || v.modified.Equal(since)) {
+	} else if since, ok := date(header, "If-Modified-Since"); ok && !v.modified.IsZero() && !v.modified.After(since) &&
+		(!p.exact || v.modified.Equal(since)) {
 		return http.StatusNotModified
 	}
 	return http.StatusOK
 }
 
-// ifRange reports whether ranges are wanted of what the file is now. Times are whole seconds: they are strong if
-// nothing can have changed within one, which is why young ones are not compared (RFC 9110, 8.8.2.2).
+// ifRange reports whether If-Range matches the current file. A time has whole seconds. It is a
+// strong validator only if nothing can have changed within that second, so recent times do not
+// match (RFC 9110, 8.8.2.2).
 func ifRange(header http.Header, v *variant) bool {
 	value := joined(header, "If-Range")
 	if value == "" {
@@ -76,7 +79,7 @@ func ifRange(header http.Header, v *variant) bool {
 	return err == nil && !v.modified.IsZero() && t.Equal(v.modified) && time.Since(v.modified) >= 2*time.Second
 }
 
-// listed reports whether a list of entity tags, or "*", holds one.
+// listed reports whether a list of entity tags, or "*", contains one.
 func listed(list, etag string, weakly bool) bool {
 	list = strings.Trim(list, " \t")
 	if list == "*" {
@@ -129,7 +132,7 @@ func date(header http.Header, name string) (t time.Time, ok bool) {
 	return t, err == nil
 }
 
-// joined is a list field's value, whatever number of lines it came in.
+// joined returns the value of a list field, in any number of lines.
 func joined(header http.Header, name string) string {
 	switch values := header[name]; len(values) {
 	case 0:

@@ -13,98 +13,105 @@ import (
 	"golang.org/x/net/http/httpguts"
 )
 
-// Config says what is served and how. The zero value of each field but Dir is a good one.
+// Config describes what a Handler serves. Every field but Dir may be zero.
 type Config struct {
-	// Dir is the directory to serve. It is opened by New, once: should it be renamed it is served under
-	// its new name.
+	// Dir is the directory to serve. New opens it once: if it is renamed later, it is still served.
 	Dir string
-	// Root is used instead of Dir if it is not nil. It stays the caller's, who closes it after the Handler.
+	// Root is used instead of Dir if it is not nil. The caller keeps it, and closes it after the
+	// Handler.
 	Root *os.Root
 
-	// Index are the names of the files that stand for their directory, the first that exists does. Nil is
-	// index.html; a slice without names is none.
+	// Index lists the files that represent their directory; the first one that exists counts. Nil
+	// is index.html; an empty slice means none.
 	Index []string
-	// Listing shows a directory that has no index as a page.
+	// Listing generates a page for a directory that has no index.
 	Listing bool
-	// Dotfiles serves what begins with a dot, too. Otherwise only /.well-known is, which is there to be served
-	// (RFC 8615).
+	// Dotfiles serves names that begin with a dot. Otherwise only /.well-known is served, which
+	// exists for that (RFC 8615).
 	Dotfiles bool
-	// HideDotfiles leaves names that begin with a dot out of listings, also if they are served.
+	// HideDotfiles leaves names that begin with a dot out of listings, even if they are served.
 	HideDotfiles bool
-	// Header is added to every answer, errors too. It may not say what the handler says itself, such as
-	// Content-Length or Etag.
+	// Header is added to every response, including errors. It must not contain fields that the
+	// handler sets, such as Content-Length or Etag.
 	Header http.Header
-	// NoSymlinks serves nothing that symbolic links lead to. Otherwise they are followed where they stay below the root.
+	// NoSymlinks serves nothing behind symbolic links. Otherwise links are followed if they stay
+	// below the root.
 	NoSymlinks bool
-	// ByPath finds files by their paths for each request, as nginx does: Dir may be or hold symbolic links, need not exist yet, and what it
-	// leads to may change at any time. Links are followed wherever they lead, as far as Symlinks allows. No path leads out of Dir by "..".
-	// Otherwise Dir is opened once, and no link leads out of it.
+	// ByPath opens files by their paths for each request, as nginx does. Dir may be or contain
+	// symbolic links, need not exist yet, and may change at any time. Links are followed, wherever
+	// they lead, as far as Symlinks allows; no path leaves Dir by "..". Without ByPath Dir is
+	// opened once, and no link leads out of it.
 	ByPath bool
-	// Symlinks says which links are followed with ByPath. Those in SymlinksFrom, which is the beginning of paths, always are.
+	// Symlinks defines which links are followed with ByPath. Links in the prefix SymlinksFrom of
+	// paths always are.
 	Symlinks     Symlinks
 	SymlinksFrom string
-	// TypeOf is the media type of a file by its name. Nil, or an empty type, is the system's table, and then what the file begins with.
+	// TypeOf returns the media type of a file by its name. If it is nil or returns "", the system's
+	// table counts, and then the file's first bytes.
 	TypeOf func(name string) string
-	// NoEtag leaves Etag out.
+	// NoEtag omits Etag.
 	NoEtag bool
-	// ModifiedExact has If-Modified-Since count only if it is the file's time, as in nginx. Otherwise a later time counts, too.
+	// ModifiedExact requires If-Modified-Since to be equal to the file's time, as in nginx.
+	// Otherwise it may be later, too.
 	ModifiedExact bool
-	// CacheControl is the Cache-Control of files; empty is none.
+	// CacheControl is the Cache-Control of files; "" means none.
 	CacheControl string
-	// Compress says which encoded variants clients are offered.
+	// Compress defines which encoded variants clients may receive.
 	Compress Compress
-	// Limits bound what is remembered.
+	// Limits limit the cached resources.
 	Limits Limits
 }
 
-// Compress says which content codings files are offered in. Whoever asks for none gets the file itself.
+// Compress defines the content codings of files. A client that accepts none of them receives the
+// file itself.
 type Compress struct {
-	// Siblings offers x.br, x.zst and x.gz where there is x beside them. They are not compared with x.
+	// Siblings offers x.br, x.zst and x.gz next to a file x. Their contents are not compared with
+	// x.
 	Siblings bool
-	// Gzip and Zstd compress text, scripts and the like when they are first asked for, in the handler. The result
-	// is remembered.
+	// Gzip and Zstd compress text, scripts and similar files at the first request. The result is
+	// cached.
 	Gzip, Zstd bool
 }
 
-// Limits bound what a Handler holds. Zero is the default.
+// Limits limit the resources of a Handler. Zero means the default.
 type Limits struct {
-	Resources   int   // paths that are remembered; the default is DefaultResources
-	Bytes       int64 // of memory that they take; the default is DefaultBytes
-	SmallFile   int64 // bytes of a file that is held in memory; the default is DefaultSmallFile
-	Descriptors int   // that are kept open and idle; the default is DefaultDescriptors
-	Watches     int   // directories that are watched; the default is DefaultWatches, below zero is none
+	Resources   int   // cached paths; the default is DefaultResources
+	Bytes       int64 // memory of cached paths; the default is DefaultBytes
+	SmallFile   int64 // maximum size of a file in memory; the default is DefaultSmallFile
+	Descriptors int   // idle open files; the default is DefaultDescriptors
+	Watches     int   // watched directories; the default is DefaultWatches, negative means none
 }
 
 const (
-	// DefaultResources is more than the files of most sites.
+	// DefaultResources is more than the number of files on most sites.
 	DefaultResources = 32 << 10
-	// DefaultBytes holds most sites' small files.
+	// DefaultBytes is enough for most sites' small files.
 	DefaultBytes = 128 << 20
-	// DefaultSmallFile is about where sendfile begins to cost less than a copy: it takes two writes more, and
-	// Go moves other work to another thread meanwhile.
+	// DefaultSmallFile is about where sendfile begins to cost less than a copy: sendfile requires
+	// two more writes, and Go moves other work to another thread meanwhile.
 	DefaultSmallFile = 256 << 10
-	// DefaultDescriptors leaves most of a usual limit of 1024 to connections.
+	// DefaultDescriptors leaves most of the usual limit of 1024 to connections.
 	DefaultDescriptors = 256
-	// DefaultWatches is half of what the kernel allows a user at least.
+	// DefaultWatches is half of the kernel's minimum per user.
 	DefaultWatches = 4096
 
-	maxAbsent      = 1024    // paths that are remembered to lead nowhere
+	maxAbsent      = 1024    // cached paths that do not exist
 	maxPath        = 4096    // bytes of a path: Linux's PATH_MAX
-	maxName        = 255     // bytes of a name in it: NAME_MAX
+	maxName        = 255     // bytes of a name in a path: NAME_MAX
 	maxRanges      = 16      // of a request; with more it gets the whole file
-	minCompress    = 512     // bytes of a file; below it nothing is gained
-	maxCompress    = 2 << 20 // bytes of a file; above it the first request would wait too long
-	maxCompressing = 2       // files at a time, at most
+	minCompress    = 512     // minimum size of a file; compressing smaller ones gains nothing
+	maxCompress    = 2 << 20 // maximum size of a file; the first request would wait too long
+	maxCompressing = 2       // maximum number of files compressed at the same time
 	maxListed      = 10_000  // names on a page
-	maxReloads     = 3       // attempts to get hold of a file that keeps changing
+	maxReloads     = 3       // attempts to read a file that keeps changing
 	maxIndex       = 16      // names of Index
-	maxIdle        = 32      // descriptors kept open of a file
+	maxIdle        = 32      // idle descriptors of a file
 	maxHeader      = 64      // fields of Header
-	sniffed        = 512     // bytes that http.DetectContentType looks at
-	resourceWeight = 2 << 10 // bytes that a resource takes beside its contents, about
+	sniffed        = 512     // bytes that http.DetectContentType uses
+	resourceWeight = 2 << 10 // bytes that a resource needs beside its contents, about
 )
 
-// plan is a Config that was checked. It never changes.
+// plan is a validated Config. It never changes.
 type plan struct {
 	dir          string // for watching without /proc; may be empty
 	index        []string
@@ -122,29 +129,32 @@ type plan struct {
 	page         *template.Template
 }
 
-// ours are fields that a Config may not set: the handler does, or the server.
-var ours = []string{
+// reserved are the fields that the handler or the server sets.
+var reserved = []string{
 	"Accept-Ranges", "Allow", "Connection", "Content-Encoding", "Content-Length", "Content-Range", "Date", "Etag",
 	"Keep-Alive", "Last-Modified", "Location", "Trailer", "Transfer-Encoding", "Upgrade",
 }
 
 func compile(c Config) (*plan, error) {
 	p := &plan{
-		dir: c.Dir, index: c.Index, showDirs: c.Listing, dotfiles: c.Dotfiles, hideDotfiles: c.HideDotfiles, cacheControl: c.CacheControl,
-		noSymlinks: c.NoSymlinks, noEtag: c.NoEtag, exact: c.ModifiedExact, typeOf: c.TypeOf, limits: c.Limits.withDefaults(), page: newPage(),
+		dir: c.Dir, index: c.Index, showDirs: c.Listing, dotfiles: c.Dotfiles, hideDotfiles: c.HideDotfiles,
+		cacheControl: c.CacheControl,
+		noSymlinks:   c.NoSymlinks, noEtag: c.NoEtag, exact: c.ModifiedExact, typeOf: c.TypeOf,
+		limits: c.Limits.withDefaults(), page: newPage(),
 	}
 	if c.Root == nil && c.Dir == "" && !c.ByPath {
-		return nil, errors.New("files: no directory given")
+		return nil, errors.New("files: missing Dir")
 	}
 	if c.Index == nil {
 		p.index = []string{"index.html"}
 	}
 	if len(p.index) > maxIndex {
-		return nil, fmt.Errorf("files: %d names of an index, want at most %d", len(p.index), maxIndex)
+		return nil, fmt.Errorf("files: %d names in Index (maximum: %d)", len(p.index), maxIndex)
 	}
 	for _, name := range p.index {
-		if place, dir, status := p.place("/" + name); status != 0 || dir || place != name || strings.Contains(name, "/") {
-			return nil, fmt.Errorf("files: %q cannot be the name of an index", name)
+		if place, dir, status := p.place("/" + name); status != 0 || dir || place != name ||
+			strings.Contains(name, "/") {
+			return nil, fmt.Errorf("files: invalid name %q in Index", name)
 		}
 	}
 	if !httpguts.ValidHeaderFieldValue(c.CacheControl) {
@@ -160,22 +170,22 @@ func compile(c Config) (*plan, error) {
 	return p, err
 }
 
-// fixed checks the fields that all answers have.
+// fixed validates the fields of all responses.
 func fixed(header http.Header) (all []field, err error) {
 	if len(header) > maxHeader {
-		return nil, fmt.Errorf("files: %d fields of a header, want at most %d", len(header), maxHeader)
+		return nil, fmt.Errorf("files: %d fields in Header (maximum: %d)", len(header), maxHeader)
 	}
 	for name, values := range header {
 		name = http.CanonicalHeaderKey(name)
 		if !httpguts.ValidHeaderFieldName(name) {
 			return nil, fmt.Errorf("files: invalid field name %q", name)
 		}
-		if slices.Contains(ours, name) {
-			return nil, fmt.Errorf("files: the field %q is set by the handler or the server", name)
+		if slices.Contains(reserved, name) {
+			return nil, fmt.Errorf("files: field %q must not be in Header: the handler or the server sets it", name)
 		}
 		for _, v := range values {
 			if !httpguts.ValidHeaderFieldValue(v) {
-				return nil, fmt.Errorf("files: invalid value %q of the field %q", v, name)
+				return nil, fmt.Errorf("files: invalid value %q of field %q", v, name)
 			}
 		}
 		if len(values) > 0 {
@@ -196,15 +206,15 @@ func (l Limits) withDefaults() Limits {
 	}
 }
 
-func orDefault[T int | int64](n, standard T) T {
+func orDefault[T int | int64](n, defaultValue T) T {
 	if n == 0 {
-		return standard
+		return defaultValue
 	}
 	return n
 }
 
-// compressors is how many files may be compressed at a time.
+// compressors returns how many files may be compressed at the same time.
 func compressors() int { return min(maxCompressing, max(1, runtime.GOMAXPROCS(0)/2)) }
 
-// isIndex reports whether a file of that name may stand for its directory.
+// isIndex reports whether a name is in Index.
 func (p *plan) isIndex(name string) bool { return slices.Contains(p.index, name) }

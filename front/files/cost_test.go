@@ -11,7 +11,7 @@ import (
 	"github.com/tarehq/tare/front/files"
 )
 
-// sink is a ResponseWriter that costs little.
+// sink is a cheap ResponseWriter.
 type sink struct {
 	header http.Header
 	bytes  int
@@ -34,16 +34,17 @@ func (s *sink) serve(h http.Handler, r *http.Request) {
 	h.ServeHTTP(s, r)
 }
 
-// TestAllocations: of a small file that is in memory: the header's map and its room for fields, which are the server's, and the
-// values of the fields in one piece. Nothing more, whatever the request's fields.
-func TestAllocations(t *testing.T) {
+// A small file in memory costs one allocation, for the values, in addition to those of a header
+// with one field, which the server needs anyway. The request's fields make no difference.
+func TestAllocationsOfASmallFile(t *testing.T) {
 	s := newSite(t)
 	s.write("x.html", large(1, 3516))
 	h := s.handler(files.Config{CacheControl: "max-age=60", Compress: files.Compress{Gzip: true, Siblings: true}})
 	r := httptest.NewRequest("GET", "/x.html", nil)
 	browser := httptest.NewRequest("GET", "/x.html", nil)
 	for name, value := range map[string]string{
-		"User-Agent": "x", "Accept": "*/*", "Accept-Encoding": "gzip, deflate, br, zstd", "Accept-Language": "en", "Cookie": "a=b",
+		"User-Agent": "x", "Accept": "*/*", "Accept-Encoding": "gzip, deflate, br, zstd", "Accept-Language": "en",
+		"Cookie": "a=b",
 	} {
 		browser.Header.Set(name, value)
 	}
@@ -56,7 +57,7 @@ func TestAllocations(t *testing.T) {
 	})
 	for what, r := range map[string]*http.Request{"bare": r, "browser's": browser} {
 		if n := testing.AllocsPerRun(200, func() { w.serve(h, r) }); n > base+1 {
-			t.Errorf("a %s request: %v allocations beside the %v of a header", what, n-base, base)
+			t.Errorf("a %s request: %v allocations in addition to the %v of a header", what, n-base, base)
 		}
 	}
 }
@@ -99,7 +100,8 @@ func BenchmarkHandler(b *testing.B) {
 			})
 		}
 		one("page", request("/"))
-		one("browser", request("/", "User-Agent", "x", "Accept", "*/*", "Accept-Encoding", "gzip, deflate, br, zstd", "Accept-Language", "en", "Cookie", "a=b"))
+		one("browser", request("/", "User-Agent", "x", "Accept", "*/*", "Accept-Encoding", "gzip, deflate, br, zstd",
+			"Accept-Language", "en", "Cookie", "a=b"))
 		one("not-modified", request("/", "If-Modified-Since", past.Format(http.TimeFormat)))
 		one("range", request("/", "Range", "bytes=100-199"))
 		one("missing", request("/none"))

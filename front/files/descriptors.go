@@ -7,9 +7,9 @@ import (
 	"sync/atomic"
 )
 
-// descriptors are open files of one variant that nobody reads from. Whoever sends the file has a descriptor to itself,
-// because sendfile reads where the descriptor's offset is, and net/http offers no other way. To open the file each time
-// would cost a tenth of what sending 100 KB does.
+// descriptors are the idle open files of a variant. Each response that is being sent uses a
+// descriptor of its own: sendfile reads at the descriptor's offset, and net/http offers no other
+// way. Opening the file each time would cost a tenth of sending 100 KB.
 type descriptors struct {
 	mu      sync.Mutex
 	idle    []*os.File
@@ -18,11 +18,11 @@ type descriptors struct {
 	retired bool
 }
 
-// errChanged says that a file is not the one that was described.
-var errChanged = errors.New("the file has changed")
+// errChanged reports that a file is no longer the one that was loaded.
+var errChanged = errors.New("file has changed")
 
-// take returns an idle descriptor, or nil.
-func (d *descriptors) take() *os.File {
+// pop returns an idle descriptor, or nil.
+func (d *descriptors) pop() *os.File {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.lent = true
@@ -37,7 +37,7 @@ func (d *descriptors) take() *os.File {
 	return f
 }
 
-// keep keeps a descriptor for later, or closes it.
+// keep stores a descriptor for later, or closes it.
 func (d *descriptors) keep(f *os.File, total *atomic.Int64, most int) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -54,7 +54,7 @@ func (d *descriptors) keep(f *os.File, total *atomic.Int64, most int) {
 	d.idle = append(d.idle, f)
 }
 
-// retire closes all, now and when they come back.
+// retire closes all descriptors, now and when they return.
 func (d *descriptors) retire() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -62,7 +62,8 @@ func (d *descriptors) retire() {
 	d.closeIdle()
 }
 
-// sweep closes them if none was lent since the last sweep, because they keep the disk from freeing what was deleted; or always.
+// sweep closes the idle descriptors if none was lent since the last sweep: they keep the disk from
+// freeing deleted files. With always it closes them in any case.
 func (d *descriptors) sweep(always bool) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -80,9 +81,9 @@ func (d *descriptors) closeIdle() {
 	d.idle = nil
 }
 
-// borrow returns a descriptor of a variant's file, as it was described: errChanged if it is not so any more.
+// borrow returns a descriptor of a variant's file. It returns errChanged if the file has changed.
 func (h *Handler) borrow(v *variant) (*os.File, error) {
-	f := v.files.take()
+	f := v.files.pop()
 	if f == nil {
 		o, err := h.tree.open(v.name)
 		if err != nil {

@@ -1,32 +1,45 @@
 // Package files serves the files of a directory over any http.Server.
 //
-// # What a request meets
+// # Requests
 //
-// A path is checked first, in path.go: it names a place below the root in one way only. A resource that is
-// cached, and for which the request asks nothing special, is then answered from memory: some fields and one
-// Write. Everything else is the slow path, find.go: open, look, read, remember.
+// If the path is a key of the cache and the request has no conditions, the response comes from
+// memory: some fields and one Write. Everything else is the slow path. It normalizes the path
+// (path.go), so that each place below the root has exactly one key. Then it opens, checks, reads and
+// caches the file (find.go, load.go).
 //
-// # What is remembered
+// # Cache
 //
-// A resource is what a path leads to: the file's own bytes and those of its encoded variants. Small ones are held
-// in memory, of large ones descriptors are kept open (descriptors.go). All of it is bounded, by number and by bytes; what
-// has not been asked for lately goes first (cache.go).
+// A resource is what a path leads to: the file's bytes and its encoded variants. Small files are in
+// memory; of large ones, descriptors stay open (descriptors.go). Numbers and bytes are limited. The
+// cache evicts what was not requested recently (cache.go).
 //
-// # When it is forgotten
+// # Changes
 //
-// On Linux the directories that resources were found in are watched by inotify, and those above them. What
-// was reached by symbolic links, has several hard links, or lies in a directory that cannot be watched is
-// looked at again every second, and everything else every minute, because the kernel does not tell of changes
-// that come by memory maps or over a network (watch_linux.go).
+// On Linux, inotify watches the directories of cached resources, and the directories above. Some
+// resources are checked every second: those behind symbolic links, with several hard links, or in a
+// directory that cannot be watched. All others are checked every minute, because the kernel does
+// not report changes by memory maps or over a network (watch_linux.go).
 //
-// With Config.ByPath nothing is watched: each request looks at the file's path, which costs a system call in 20 microseconds at
-// most for each file (bypath.go).
+// With Config.ByPath nothing is watched. Each request checks the file's path, which costs at most
+// one system call in 20 microseconds per file (bypath.go).
 //
-// # What never happens
+// # Guarantees
 //
-// No path and no symbolic link leads out of the root: files are opened by openat2 with RESOLVE_BENEATH, or by
-// os.Root. With Config.ByPath links are followed, because a configuration of nginx expects that. Nothing but regular files and directories is ever read, and to look at anything else does not
-// block. Bytes in memory are those of one moment: they are read between two looks at the file's
-// times, and twice if it has just been changed. A large file that changes while it is sent ends the
-// connection before the last bytes.
+// No path and no symbolic link leads out of the root: files are opened by openat2 with
+// RESOLVE_BENEATH, or by os.Root. With Config.ByPath links are followed, because nginx's
+// configurations expect that.
+//
+// Only regular files and directories are ever read, and checking anything else never blocks.
+//
+// Bytes in memory belong to one moment: they are read between two checks of the file's times, and
+// twice if the file has just changed. If a large file changes while it is sent, the connection is
+// closed before the last bytes.
+//
+// # Words of this package
+//
+//   - place: a path below the root, after normalization.
+//   - key: the shortest URL path of a place.
+//   - stamp: what identifies a version of a file: device, inode, size and times.
+//   - ripe: a stamp is ripe if a change from now on would alter it.
+//   - variant: a resource in one content coding; identity is the file itself.
 package files

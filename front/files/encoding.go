@@ -8,11 +8,11 @@ import (
 // coding is a content coding.
 type coding struct {
 	token, suffix string
-	sibling       bool // looked for beside the file
-	made          bool // here
+	sibling       bool // a file next to the original
+	made          bool // compressed by the handler
 }
 
-// The codings that there are, the one that is sent first if a client likes all the same.
+// The supported codings, in the order of preference for equal weights.
 const (
 	brotli = iota
 	zstandard
@@ -20,15 +20,15 @@ const (
 	numCodings
 )
 
-// wishes is what an Accept-Encoding field says, in thousandths; -1 is nothing.
-type wishes struct {
+// acceptedCodings are the weights of an Accept-Encoding field in thousandths; -1 is none.
+type acceptedCodings struct {
 	codings  [numCodings]int
 	identity int
 }
 
-// parseAcceptEncoding reads Accept-Encoding: RFC 9110, 12.5.3. What is malformed is passed over.
-func parseAcceptEncoding(value string, codings *[numCodings]coding) wishes {
-	w := wishes{identity: -1}
+// parseAcceptEncoding parses Accept-Encoding: RFC 9110, 12.5.3. Malformed elements are ignored.
+func parseAcceptEncoding(value string, codings *[numCodings]coding) acceptedCodings {
+	w := acceptedCodings{identity: -1}
 	for i := range w.codings {
 		w.codings[i] = -1
 	}
@@ -65,14 +65,15 @@ func parseAcceptEncoding(value string, codings *[numCodings]coding) wishes {
 	return w
 }
 
-// quality is a weight in thousandths: RFC 9110, 12.4.2.
+// quality parses a weight in thousandths: RFC 9110, 12.4.2.
 func quality(parameters string) (q int, ok bool) {
 	parameters = strings.Trim(parameters, " \t")
 	if parameters == "" {
 		return 1000, true
 	}
 	name, value, _ := strings.Cut(parameters, "=")
-	if value = strings.Trim(value, " \t"); !strings.EqualFold(strings.Trim(name, " \t"), "q") || value == "" || len(value) > len("0.000") {
+	if value = strings.Trim(value, " \t"); !strings.EqualFold(strings.Trim(name, " \t"), "q") || value == "" ||
+		len(value) > len("0.000") {
 		return 0, false
 	}
 	if value[0] != '0' && value[0] != '1' || len(value) > 1 && value[1] != '.' {
@@ -88,8 +89,8 @@ func quality(parameters string) (q int, ok bool) {
 	return q, q <= 1000
 }
 
-// choose picks the variant that a request gets. If it wants none of those that there are it gets the file
-// itself, even if it has ruled that out: nobody is helped by a 406, which net/http and nginx do not send either.
+// choose selects the variant for a request. If the request accepts none, it gets the file itself,
+// even if it excludes that: like net/http and nginx, the handler never sends 406.
 func (h *Handler) choose(res *resource, header http.Header) *variant {
 	if !res.varies || len(header) == 0 {
 		return res.identity
@@ -116,7 +117,7 @@ func (h *Handler) choose(res *resource, header http.Header) *variant {
 	}
 }
 
-// encoded returns a variant in a coding, or nil.
+// encoded returns the variant with a coding, or nil.
 func (h *Handler) encoded(res *resource, i int) *variant {
 	v := res.encoded[i].Load()
 	if v == nil && res.makes && h.plan.codings[i].made {

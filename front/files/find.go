@@ -11,13 +11,13 @@ import (
 	"sync"
 )
 
-// found is where a path leads to: a resource, or else a status.
+// found is the result of loading a path: a resource, or a status.
 type found struct {
 	res    *resource
-	status int // 301 is to the path's other form; 200 is a directory that is listed
+	status int // 301 redirects to the path's other form; 200 is a directory to list
 }
 
-// find answers a request that the cache alone cannot.
+// find serves a request that the cache alone cannot serve.
 func (h *Handler) find(w http.ResponseWriter, r *http.Request) {
 	if r.Method != http.MethodGet && r.Method != http.MethodHead {
 		w.Header().Set("Allow", "GET, HEAD")
@@ -29,7 +29,7 @@ func (h *Handler) find(w http.ResponseWriter, r *http.Request) {
 		h.fail(w, status)
 		return
 	}
-	switch status := h.serve(w, r, name, dir, handlers); status {
+	switch status := h.serve(w, r, name, dir, writeUnmet); status {
 	case 0:
 	case http.StatusMovedPermanently:
 		h.redirect(w, r, name, !dir)
@@ -40,8 +40,8 @@ func (h *Handler) find(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serve answers with a resource. If there is none it does nothing and says what there is instead, as found.status does.
-func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, dir bool, unmet whose) (status int) {
+// serve sends a resource. If there is none, it has no effect and returns found.status.
+func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, dir bool, unmet unmetMode) (status int) {
 	k := key(name, dir)
 	for range maxReloads {
 		to := h.lookup(k, name, dir)
@@ -51,7 +51,7 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, dir
 		case to.res.absent:
 			return http.StatusNotFound
 		}
-		if status, ok := h.answer(w, r, to.res, unmet); ok {
+		if status, ok := h.respond(w, r, to.res, unmet); ok {
 			return status
 		}
 		h.cache.remove(k, to.res)
@@ -59,7 +59,8 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, dir
 	return http.StatusServiceUnavailable
 }
 
-// lookup finds a resource in the cache, or else brings it there. Many requests for the same bring it once.
+// lookup returns a resource from the cache, or loads it. Concurrent requests for a key load it
+// once.
 func (h *Handler) lookup(k, name string, dir bool) found {
 	old := h.cache.get(k)
 	if old != nil && h.fresh(old) {
@@ -70,7 +71,8 @@ func (h *Handler) lookup(k, name string, dir bool) found {
 	}
 	return h.flights.join(k, func() found {
 		to := h.load(k, name, dir, old)
-		if to.status == http.StatusServiceUnavailable { // descriptors have run out, perhaps: those that are idle can be had
+		if to.status == http.StatusServiceUnavailable {
+			// the process may be out of descriptors: close the idle ones
 			h.sweep(true)
 			to = h.load(k, name, dir, old)
 		}
@@ -78,7 +80,7 @@ func (h *Handler) lookup(k, name string, dir bool) found {
 	})
 }
 
-// flights are the keys that are being loaded, and those who wait for them.
+// flights are the keys that are being loaded.
 type flights struct {
 	mu sync.Mutex
 	up map[string]*flight
@@ -89,7 +91,7 @@ type flight struct {
 	to     found
 }
 
-// join runs load, or waits for whoever runs it already.
+// join calls load, or waits for another goroutine that does.
 func (f *flights) join(key string, load func() found) found {
 	f.mu.Lock()
 	if other := f.up[key]; other != nil {
@@ -113,7 +115,7 @@ func (f *flights) join(key string, load func() found) found {
 	return own.to
 }
 
-// load looks at what a key leads to now. old is what it led to, or nil.
+// load loads the resource of a key. old is the resource that the cache has, or nil.
 func (h *Handler) load(k, name string, dir bool, old *resource) found {
 	home := name
 	if !dir {
@@ -143,14 +145,16 @@ func (h *Handler) load(k, name string, dir bool, old *resource) found {
 	return l.file(o)
 }
 
-// open opens a file or directory. Who was told of a change in what a link leads to would not know whose change it is.
+// open opens a file or directory. Through a link, the watcher could not tell which resource an
+// event concerns.
 func (l *loading) open(name string) (opened, error) {
 	o, err := l.h.tree.open(name)
 	l.sure = l.sure && o.plain
 	return o, err
 }
 
-// missing tells of what cannot be opened. That it does not exist is remembered if somebody tells when it does.
+// missing returns the status of what cannot be opened. It caches that the file does not exist, if
+// the watcher would report its creation.
 func (l *loading) missing(err error) found {
 	l.h.cache.remove(l.key, nil)
 	if l.sure && errors.Is(err, fs.ErrNotExist) {
@@ -160,7 +164,7 @@ func (l *loading) missing(err error) found {
 	return found{status: statusOf(err)}
 }
 
-// openIndex opens the file that stands for a directory; without a File there is none.
+// openIndex opens the index of a directory. The result has no File if there is none.
 func (l *loading) openIndex(dir string) (opened, error) {
 	for _, name := range l.h.plan.index {
 		o, err := l.open(join(dir, name))
@@ -183,15 +187,15 @@ func parent(name string) string {
 	return ""
 }
 
-// redirect sends a client to a path with a slash at its end, or without one. The place is relative, so that it is right
-// below http.StripPrefix, too.
+// redirect redirects to the path with a final slash, or without one. The location is relative, so
+// that it is also valid below http.StripPrefix.
 func (h *Handler) redirect(w http.ResponseWriter, r *http.Request, name string, slash bool) {
 	base := (&url.URL{Path: path.Base("/" + name)}).EscapedPath()
 	to := "../" + base
 	if slash {
 		to = base + "/"
 	}
-	// Of an empty segment at the end ("/a//") ".." is one too few.
+	// An empty segment at the end ("/a//") requires one more "..".
 	if trimmed := strings.TrimRight(r.URL.Path, "/"); !slash && len(r.URL.Path) > len(trimmed)+1 {
 		to = strings.Repeat("../", len(r.URL.Path)-len(trimmed)) + base
 	}
@@ -205,12 +209,12 @@ func (h *Handler) redirect(w http.ResponseWriter, r *http.Request, name string, 
 	w.WriteHeader(http.StatusMovedPermanently)
 }
 
-// fail answers with a status and nothing else, as http.Error does.
+// fail sends a status like http.Error.
 func (h *Handler) fail(w http.ResponseWriter, status int) {
 	h.setAlways(w.Header())
 	text := http.StatusText(status)
 	if status == http.StatusNotFound {
-		text = "page not found" // what http.NotFound says
+		text = "page not found" // the text of http.NotFound
 	}
 	http.Error(w, strconv.Itoa(status)+" "+text, status)
 }

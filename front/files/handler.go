@@ -9,22 +9,23 @@ import (
 	"time"
 )
 
-// Handler serves the files of a directory. It is safe for use by any number of requests at once.
+// Handler serves the files of a directory. It is safe for concurrent use.
 //
-// It answers GET and HEAD, and 405 to everything else. A directory's path ends in a slash, and a file's does not:
-// the other form is redirected. Requests that name more than 16 ranges get the whole file. A file that changes while
-// it is sent ends the connection (the stream in HTTP/2), before its last bytes have gone.
+// It serves GET and HEAD, and returns 405 for other methods. A directory's path ends in a slash,
+// and a file's does not: the other form is redirected. Requests for more than 16 ranges get the
+// whole file. If a file changes while it is sent, the connection (in HTTP/2 the stream) is closed
+// before the last bytes.
 //
-// Make one with New.
+// Use New to make one.
 type Handler struct {
-	plan  *plan
-	tree  *tree
-	watch *watcher
-	why   error // nothing is watched
+	plan     *plan
+	tree     *tree
+	watch    *watcher
+	watchErr error // why nothing is watched
 
 	tick       atomic.Int64 // half seconds since New
 	cache      *cache
-	absent     *cache // of resources that are not there
+	absent     *cache // of resources that do not exist
 	flights    flights
 	compressor *compressor
 	idle       atomic.Int64 // descriptors
@@ -39,15 +40,15 @@ type Handler struct {
 
 const (
 	tick = time.Second / 2
-	// unwatchedTicks is how long a resource is answered from without a look if nobody tells of changes.
+	// unwatchedTicks is how long a resource without watches is served before the next check.
 	unwatchedTicks = 2
-	// watchedTicks is how long one that is watched is, and how often descriptors are swept.
+	// watchedTicks is how long a watched one is, and the interval of sweeping descriptors.
 	watchedTicks = 120
 )
 
-// New returns a handler for what a Config describes. Its errors name what is wrong with that, or say that the directory cannot
-// be opened. The system's table of types is read here, so that the process may change its root afterwards only if Dir
-// is still right there; Close the Handler to end what it runs.
+// New returns a Handler. It fails if the Config is invalid, or if the directory cannot be opened.
+// New reads the system's table of media types. The process may change its root directory afterwards
+// if Dir is still valid there. Close stops the Handler's goroutines.
 func New(c Config) (*Handler, error) {
 	p, err := compile(c)
 	if err != nil {
@@ -59,17 +60,18 @@ func New(c Config) (*Handler, error) {
 	}
 	h := &Handler{
 		plan: p, tree: t, compressor: newCompressor(), done: make(chan struct{}), began: time.Now(),
-		cache: newCache(p.limits.Resources, p.limits.Bytes), absent: newCache(maxAbsent, maxAbsent*(maxPath+resourceWeight)),
+		cache:  newCache(p.limits.Resources, p.limits.Bytes),
+		absent: newCache(maxAbsent, maxAbsent*(maxPath+resourceWeight)),
 	}
-	if t.paths == nil { // otherwise each request looks
-		h.watch, h.why = newWatcher(t, p.dir, p.limits.Watches, h.changed)
+	if t.paths == nil { // otherwise each request checks
+		h.watch, h.watchErr = newWatcher(t, p.dir, p.limits.Watches, h.changed)
 	}
-	h.typeOf("x.html", nil) // reads the table
-	h.ends.Go(h.time)
+	h.typeOf("x.html", nil) // loads the table
+	h.ends.Go(h.countTicks)
 	return h, nil
 }
 
-// Close ends what the Handler runs and closes what it has open. Requests that come afterwards get 503.
+// Close stops the Handler's goroutines and closes its files. Later requests get 503.
 func (h *Handler) Close() error {
 	h.stop.Do(func() {
 		close(h.done)
@@ -82,15 +84,15 @@ func (h *Handler) Close() error {
 	return nil
 }
 
-// WatchError is why changes of files, or of some, are noticed within a second only, and not at once: the system
-// does not tell, or allows no more watching. Otherwise it is nil.
-func (h *Handler) WatchError() error { return errors.Join(h.why, h.watch.err()) }
+// WatchError returns the reason why some changes become visible only after a second: the system
+// cannot report changes, or its limit of watches is reached. Otherwise it returns nil.
+func (h *Handler) WatchError() error { return errors.Join(h.watchErr, h.watch.err()) }
 
 // ServeHTTP implements http.Handler.
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if r.Method == http.MethodGet || r.Method == http.MethodHead {
 		if res := h.cache.get(r.URL.Path); res != nil && h.fresh(res) {
-			if _, ok := h.answer(w, r, res, handlers); ok {
+			if _, ok := h.respond(w, r, res, writeUnmet); ok {
 				return
 			}
 		}
@@ -98,16 +100,16 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	h.find(w, r)
 }
 
-// fresh reports whether a resource may be answered from without a look.
+// fresh reports whether a resource may be served without a check.
 func (h *Handler) fresh(res *resource) bool {
 	if h.tree.paths != nil {
-		return h.stillThere(res)
+		return h.isUnchanged(res)
 	}
 	return h.tick.Load() < res.until.Load()
 }
 
-// time passes.
-func (h *Handler) time() {
+// countTicks counts ticks.
+func (h *Handler) countTicks() {
 	t := time.NewTicker(tick)
 	defer t.Stop()
 	for {
@@ -122,15 +124,15 @@ func (h *Handler) time() {
 	}
 }
 
-// sweep closes idle descriptors: those that nobody has asked for lately, or all.
+// sweep closes idle descriptors: those that were not used recently, or all.
 func (h *Handler) sweep(all bool) {
 	h.cache.each(func(r *resource) { r.eachVariant(func(v *variant) { v.files.sweep(all) }) })
 }
 
-// changed forgets what a name in a directory has to do with. Whatever was below it is forgotten, too, if it
-// is a directory.
+// changed removes everything that depends on a name in a directory. If the name is a directory,
+// that includes all below it.
 func (h *Handler) changed(dir, name string, directory bool) {
-	if name == "" && !directory { // something has, somewhere
+	if name == "" && !directory { // an unknown change
 		h.forgetBelow("")
 		return
 	}
@@ -165,7 +167,7 @@ func (h *Handler) forgetBelow(prefix string) {
 	h.absent.removeBelow(prefix)
 }
 
-// join joins a directory below the root, "" being the root, and a name in it.
+// join joins a directory below the root, where "" is the root, and a name in it.
 func join(dir, name string) string {
 	if dir == "" {
 		return name
@@ -176,5 +178,5 @@ func join(dir, name string) string {
 	return dir + "/" + name
 }
 
-// base is the last name of a path below the root.
+// base returns the last name of a path below the root.
 func base(path string) string { return path[strings.LastIndexByte(path, '/')+1:] }

@@ -16,17 +16,17 @@ import (
 	"github.com/tarehq/tare/front/files"
 )
 
-func TestConditions(t *testing.T) {
+func TestPreconditionsAndRanges(t *testing.T) {
 	s := newSite(t)
 	s.write("small.txt", "0123456789")
 	s.write("large.bin", large(2, 600_000))
 	h := s.handler(files.Config{CacheControl: "max-age=60"})
 	onEach(t, h, func(t *testing.T, ours host) {
 		for _, path := range []string{"/small.txt", "/large.bin"} {
-			first := ours.ask(t, "GET", path)
+			first := ours.request(t, "GET", path)
 			etag := first.header.Get("Etag")
 			if !strings.HasPrefix(etag, `"`) || len(etag) < 10 {
-				t.Fatalf("%s: the entity tag is %q", path, etag)
+				t.Fatalf("%s: unexpected entity tag %q", path, etag)
 			}
 			const same, before = "Mon, 03 Feb 2020 04:05:06 GMT", "Mon, 03 Feb 2020 04:05:05 GMT"
 			for _, test := range []struct {
@@ -39,7 +39,8 @@ func TestConditions(t *testing.T) {
 				{[]string{`If-None-Match: "a"`, "If-None-Match: " + etag}, 304},
 				{[]string{`If-None-Match: "a"`}, 200},
 				{[]string{`If-None-Match: "a`}, 200},
-				{[]string{`If-None-Match: "a"`, "If-Modified-Since: " + same}, 200}, // the date counts no more
+				// the date no longer counts
+				{[]string{`If-None-Match: "a"`, "If-Modified-Since: " + same}, 200},
 				{[]string{"If-None-Match: " + etag, "If-Modified-Since: " + before}, 304},
 				{[]string{"If-Match: " + etag}, 200},
 				{[]string{"If-Match: W/" + etag}, 412}, // strong comparison
@@ -62,14 +63,15 @@ func TestConditions(t *testing.T) {
 				{[]string{"Range: bytes=0-18446744073709551616"}, 206},
 			} {
 				for _, method := range []string{"GET", "HEAD"} {
-					got, want := ours.ask(t, method, path, test.fields...), test.status
+					got, want := ours.request(t, method, path, test.fields...), test.status
 					if method == "HEAD" && (want == 206 || want == 416) {
-						want = 200 // ranges are GET's
+						want = 200 // ranges are defined for GET only
 					}
 					if got.status != want {
 						t.Errorf("%s %s %q: status %d, want %d", method, path, test.fields, got.status, want)
 					}
-					if got.status == 304 && (got.body != "" || got.header.Get("Etag") != etag || got.header.Get("Cache-Control") != "max-age=60" || got.header.Get("Content-Type") != "") {
+					if got.status == 304 && (got.body != "" || got.header.Get("Etag") != etag ||
+						got.header.Get("Cache-Control") != "max-age=60" || got.header.Get("Content-Type") != "") {
 						t.Errorf("%s %s %q: %+v", method, path, test.fields, got)
 					}
 					if got.status == 200 && method == "GET" && got.body != first.body {
@@ -81,7 +83,7 @@ func TestConditions(t *testing.T) {
 	})
 }
 
-func TestManyRanges(t *testing.T) {
+func TestResponseToManyRanges(t *testing.T) {
 	s := newSite(t)
 	content := map[string]string{"/small.txt": "0123456789abcdefghij", "/large.bin": large(3, 600_000)}
 	for path, c := range content {
@@ -89,7 +91,7 @@ func TestManyRanges(t *testing.T) {
 	}
 	onEach(t, s.handler(files.Config{}), func(t *testing.T, ours host) {
 		for path, c := range content {
-			got := ours.ask(t, "GET", path, "Range: bytes=10-12, 0-1,-2")
+			got := ours.request(t, "GET", path, "Range: bytes=10-12, 0-1,-2")
 			media, parameters, err := mime.ParseMediaType(got.header.Get("Content-Type"))
 			if err != nil || media != "multipart/byteranges" || got.status != 206 {
 				t.Fatalf("%s: %d %v", path, got.status, got.header)
@@ -118,40 +120,45 @@ func TestManyRanges(t *testing.T) {
 			if strings.Join(parts, "|") != strings.Join(want, "|") {
 				t.Errorf("%s: %q, want %q", path, parts, want)
 			}
-			// Ranges that overlap are one, and of very many there is none.
-			if got := ours.ask(t, "GET", path, "Range: bytes=0-5,2-7,8-9"); got.status != 206 || got.header.Get("Content-Range") != "bytes 0-9/"+size || got.body != c[:10] {
+			// Overlapping ranges are joined, and too many are ignored.
+			if got := ours.request(t, "GET", path, "Range: bytes=0-5,2-7,8-9"); got.status != 206 ||
+				got.header.Get("Content-Range") != "bytes 0-9/"+size || got.body != c[:10] {
 				t.Errorf("%s: %d %q", path, got.status, got.header.Get("Content-Range"))
 			}
-			if got := ours.ask(t, "GET", path, "Range: bytes=0-0"+strings.Repeat(",5-5", 16)); got.status != 200 || got.body != c {
+			if got := ours.request(t, "GET", path, "Range: bytes=0-0"+strings.Repeat(",5-5", 16)); got.status != 200 ||
+				got.body != c {
 				t.Errorf("%s: 17 ranges give %d", path, got.status)
 			}
-			if got := ours.ask(t, "GET", path, "Range: bytes=0-"+strings.Repeat(",0-", 2000)); got.status != 200 || got.body != c {
+			if got := ours.request(t, "GET", path, "Range: bytes=0-"+strings.Repeat(",0-", 2000)); got.status != 200 ||
+				got.body != c {
 				t.Errorf("%s: 2001 ranges give %d", path, got.status)
 			}
 		}
 	})
 }
 
-func TestMethods(t *testing.T) {
+func TestOtherMethodsAreRejected(t *testing.T) {
 	s := newSite(t)
 	s.write("x.txt", "x")
-	onEach(t, s.handler(files.Config{Header: http.Header{"x-frame-options": {"DENY"}, "Link": {"<a>", "<b>"}}}), func(t *testing.T, ours host) {
-		for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS", "PATCH", "BREW"} {
-			if got := ours.ask(t, method, "/x.txt"); got.status != 405 || got.header.Get("Allow") != "GET, HEAD" {
-				t.Errorf("%s: %d, Allow %q", method, got.status, got.header.Get("Allow"))
+	onEach(t, s.handler(files.Config{Header: http.Header{"x-frame-options": {"DENY"}, "Link": {"<a>", "<b>"}}}),
+		func(t *testing.T, ours host) {
+			for _, method := range []string{"POST", "PUT", "DELETE", "OPTIONS", "PATCH", "BREW"} {
+				if got := ours.request(t, method, "/x.txt"); got.status != 405 ||
+					got.header.Get("Allow") != "GET, HEAD" {
+					t.Errorf("%s: %d, Allow %q", method, got.status, got.header.Get("Allow"))
+				}
 			}
-		}
-		for _, path := range []string{"/x.txt", "/x.txt", "/none", "/x.txt/"} {
-			got := ours.ask(t, "GET", path)
-			if got.header.Get("X-Frame-Options") != "DENY" || strings.Join(got.header["Link"], " ") != "<a> <b>" {
-				t.Errorf("%s: %v", path, got.header)
+			for _, path := range []string{"/x.txt", "/x.txt", "/none", "/x.txt/"} {
+				got := ours.request(t, "GET", path)
+				if got.header.Get("X-Frame-Options") != "DENY" || strings.Join(got.header["Link"], " ") != "<a> <b>" {
+					t.Errorf("%s: %v", path, got.header)
+				}
 			}
-		}
-	})
+		})
 }
 
-// What is put around the handler may change the header that it is given, and has fields of its own.
-func TestMiddleware(t *testing.T) {
+// Middleware may change the header that it receives, and has fields of its own.
+func TestMiddlewareMayChangeHeader(t *testing.T) {
 	s := newSite(t)
 	s.write("x.html", strings.Repeat("<p>x", 1000))
 	h := s.handler(files.Config{Header: http.Header{"Link": {"<a>"}}, Compress: files.Compress{Gzip: true}})
@@ -162,18 +169,19 @@ func TestMiddleware(t *testing.T) {
 	})
 	onEach(t, around, func(t *testing.T, ours host) {
 		for range 3 {
-			got := ours.ask(t, "GET", "/x.html")
+			got := ours.request(t, "GET", "/x.html")
 			if v := got.header["Vary"]; len(v) != 2 || v[0] != "Origin" || v[1] != "Accept-Encoding" {
 				t.Errorf("Vary: %q", v)
 			}
-			if got.header.Get("Content-Type") != "text/x-special" || strings.Join(got.header["Link"], "|") != "spoiled|more" || got.header.Get("X-Was") != "<a>" {
+			if got.header.Get("Content-Type") != "text/x-special" ||
+				strings.Join(got.header["Link"], "|") != "spoiled|more" || got.header.Get("X-Was") != "<a>" {
 				t.Errorf("%v", got.header)
 			}
 		}
 	})
 }
 
-// spoiler changes values where they are, as nobody should.
+// spoiler changes values in place, which is forbidden.
 type spoiler struct{ http.ResponseWriter }
 
 func (s spoiler) Write(p []byte) (int, error) {
@@ -210,7 +218,7 @@ func unzstd(t *testing.T, s string) string {
 	return string(b)
 }
 
-func TestCompression(t *testing.T) {
+func TestFilesAreCompressedOnce(t *testing.T) {
 	s := newSite(t)
 	text, noise := strings.Repeat("the same again and again. ", 4000), large(4, 50_000)
 	huge := strings.Repeat("line after line\n", 30_000) // not in memory, and yet compressed
@@ -220,17 +228,20 @@ func TestCompression(t *testing.T) {
 	s.write("tiny.txt", "tiny")
 	s.write("picture.png", text)
 	onEach(t, s.handler(files.Config{Compress: files.Compress{Gzip: true, Zstd: true}}), func(t *testing.T, ours host) {
-		plain := ours.ask(t, "GET", "/page.html")
-		if plain.body != text || plain.header.Get("Vary") != "Accept-Encoding" || plain.header.Get("Content-Encoding") != "" {
+		plain := ours.request(t, "GET", "/page.html")
+		if plain.body != text || plain.header.Get("Vary") != "Accept-Encoding" ||
+			plain.header.Get("Content-Encoding") != "" {
 			t.Errorf("without Accept-Encoding: %v", plain.header)
 		}
 		tags := map[string]bool{plain.header.Get("Etag"): true}
 		for _, test := range []struct{ accept, want string }{
 			{"gzip", "gzip"}, {"zstd", "zstd"}, {"gzip, zstd", "zstd"}, {"gzip;q=1, zstd;q=0.5", "gzip"}, {"*", "zstd"},
-			{"*;q=0.1, gzip;q=0.2", "gzip"}, {"GZIP", "gzip"}, {"x-gzip", "gzip"}, {"br", ""}, {"gzip;q=0", ""}, {"identity", ""},
-			{"identity, gzip;q=0.5", ""}, {"identity;q=0", ""}, {"deflate, gzip;q=1.0, *;q=0.5", "gzip"}, {"gzip;q=2", ""}, {"gzip;x", ""}, {"", ""},
+			{"*;q=0.1, gzip;q=0.2", "gzip"}, {"GZIP", "gzip"}, {"x-gzip", "gzip"}, {"br", ""}, {"gzip;q=0", ""},
+			{"identity", ""},
+			{"identity, gzip;q=0.5", ""}, {"identity;q=0", ""}, {"deflate, gzip;q=1.0, *;q=0.5", "gzip"},
+			{"gzip;q=2", ""}, {"gzip;x", ""}, {"", ""},
 		} {
-			got := ours.ask(t, "GET", "/page.html", "Accept-Encoding: "+test.accept)
+			got := ours.request(t, "GET", "/page.html", "Accept-Encoding: "+test.accept)
 			body := got.body
 			switch got.header.Get("Content-Encoding") {
 			case "gzip":
@@ -241,15 +252,19 @@ func TestCompression(t *testing.T) {
 			if got.header.Get("Content-Encoding") != test.want || body != text {
 				t.Errorf("%q: %q, %d bytes", test.accept, got.header.Get("Content-Encoding"), len(body))
 			}
-			if got.header.Get("Vary") != "Accept-Encoding" || got.header.Get("Content-Type") != "text/html; charset=utf-8" || got.header.Get("Content-Length") != strconv.Itoa(len(got.body)) {
+			if got.header.Get("Vary") != "Accept-Encoding" ||
+				got.header.Get("Content-Type") != "text/html; charset=utf-8" ||
+				got.header.Get("Content-Length") != strconv.Itoa(len(got.body)) {
 				t.Errorf("%q: %v", test.accept, got.header)
 			}
 			tags[got.header.Get("Etag")] = true
-			again := ours.ask(t, "GET", "/page.html", "Accept-Encoding: "+test.accept, "If-None-Match: "+got.header.Get("Etag"))
+			again := ours.request(t, "GET", "/page.html", "Accept-Encoding: "+test.accept, "If-None-Match: "+
+				got.header.Get("Etag"))
 			if again.status != 304 || again.header.Get("Vary") != "Accept-Encoding" {
-				t.Errorf("%q: its own entity tag gives %d %v", test.accept, again.status, again.header)
+				t.Errorf("%q: its own entity tag results in %d %v", test.accept, again.status, again.header)
 			}
-			part := ours.ask(t, "GET", "/page.html", "Accept-Encoding: "+test.accept, "Range: bytes=10-19", "If-Range: "+got.header.Get("Etag"))
+			part := ours.request(t, "GET", "/page.html", "Accept-Encoding: "+test.accept, "Range: bytes=10-19",
+				"If-Range: "+got.header.Get("Etag"))
 			if part.status != 206 || part.body != got.body[10:20] || part.header.Get("Content-Encoding") != test.want {
 				t.Errorf("%q: a range: %d %v", test.accept, part.status, part.header)
 			}
@@ -257,18 +272,19 @@ func TestCompression(t *testing.T) {
 		if len(tags) != 3 {
 			t.Errorf("%d entity tags of three variants: %v", len(tags), tags)
 		}
-		if got := ours.ask(t, "GET", "/huge.txt", "Accept-Encoding: gzip"); got.header.Get("Content-Encoding") != "gzip" || gunzip(t, got.body) != huge {
+		if got := ours.request(t, "GET", "/huge.txt",
+			"Accept-Encoding: gzip"); got.header.Get("Content-Encoding") != "gzip" || gunzip(t, got.body) != huge {
 			t.Errorf("a file that is not in memory: %v", got.header)
 		}
 		for _, path := range []string{"/noise.txt", "/tiny.txt", "/picture.png"} {
-			if got := ours.ask(t, "GET", path, "Accept-Encoding: gzip"); got.header.Get("Content-Encoding") != "" {
+			if got := ours.request(t, "GET", path, "Accept-Encoding: gzip"); got.header.Get("Content-Encoding") != "" {
 				t.Errorf("%s is compressed", path)
 			}
 		}
 	})
 }
 
-func TestSiblings(t *testing.T) {
+func TestEncodedSiblingsAreServed(t *testing.T) {
 	s := newSite(t)
 	s.write("page.html", "plain")
 	s.write("page.html.gz", "as gzip")
@@ -276,27 +292,32 @@ func TestSiblings(t *testing.T) {
 	s.write("page.html.zst", large(5, 500_000))
 	s.write("other.html", "other")
 	s.must(os.Mkdir(s.path("other.html.gz"), 0o755))
-	onEach(t, s.handler(files.Config{Compress: files.Compress{Siblings: true}, Index: []string{"page.html"}}), func(t *testing.T, ours host) {
-		for _, path := range []string{"/page.html", "/"} {
-			for accept, want := range map[string]string{
-				"": "plain", "gzip": "as gzip", "gzip, br, zstd": "as br", "br;q=0.1, gzip;q=0.2": "as gzip", "deflate": "plain", "zstd": large(5, 500_000),
-			} {
-				got := ours.ask(t, "GET", path, "Accept-Encoding: "+accept)
-				if got.body != want || got.header.Get("Content-Type") != "text/html; charset=utf-8" || got.header.Get("Vary") != "Accept-Encoding" {
-					t.Errorf("%s %q: %.20q %v", path, accept, got.body, got.header)
+	onEach(t, s.handler(files.Config{Compress: files.Compress{Siblings: true}, Index: []string{"page.html"}}),
+		func(t *testing.T, ours host) {
+			for _, path := range []string{"/page.html", "/"} {
+				for accept, want := range map[string]string{
+					"": "plain", "gzip": "as gzip", "gzip, br, zstd": "as br", "br;q=0.1, gzip;q=0.2": "as gzip",
+					"deflate": "plain", "zstd": large(5, 500_000),
+				} {
+					got := ours.request(t, "GET", path, "Accept-Encoding: "+accept)
+					if got.body != want || got.header.Get("Content-Type") != "text/html; charset=utf-8" ||
+						got.header.Get("Vary") != "Accept-Encoding" {
+						t.Errorf("%s %q: %.20q %v", path, accept, got.body, got.header)
+					}
 				}
 			}
-		}
-		if got := ours.ask(t, "GET", "/other.html", "Accept-Encoding: gzip"); got.body != "other" || got.header.Get("Vary") != "" {
-			t.Errorf("a directory is no sibling: %v", got)
-		}
-		if got := ours.ask(t, "GET", "/page.html.gz"); got.body != "as gzip" || got.header.Get("Content-Encoding") != "" {
-			t.Errorf("a sibling by its own name: %v", got)
-		}
-	})
+			if got := ours.request(t, "GET", "/other.html", "Accept-Encoding: gzip"); got.body != "other" ||
+				got.header.Get("Vary") != "" {
+				t.Errorf("a directory was served as a sibling: %v", got)
+			}
+			if got := ours.request(t, "GET", "/page.html.gz"); got.body != "as gzip" ||
+				got.header.Get("Content-Encoding") != "" {
+				t.Errorf("request for the sibling itself: %v", got)
+			}
+		})
 }
 
-func TestListing(t *testing.T) {
+func TestListingShowsDirectory(t *testing.T) {
 	s := newSite(t)
 	s.write("d/b.txt", "bb")
 	s.write("d/a <&\">'.txt", "aaaa")
@@ -321,55 +342,56 @@ func TestListing(t *testing.T) {
 			"?sort=time":            {c, first, b, link},
 			"?sort=x&order=y":       {c, first, b, link},
 		} {
-			got := ours.ask(t, "GET", "/d/"+query)
+			got := ours.request(t, "GET", "/d/"+query)
 			if got.status != 200 || got.header.Get("Content-Type") != "text/html; charset=utf-8" {
 				t.Fatalf("%s: %d %v", query, got.status, got.header)
 			}
 			last := -1
 			for i, at := range places(got.body, want...) {
 				if at <= last {
-					t.Errorf("%s: %s is not where it should be in\n%s", query, want[i], got.body)
+					t.Errorf("%s: %s is out of order in\n%s", query, want[i], got.body)
 				}
 				last = at
 			}
 			for _, not := range []string{"hidden", "away", "<&"} {
 				if strings.Contains(got.body, not) {
-					t.Errorf("%s: the page shows %q", query, not)
+					t.Errorf("%s: the page contains %q", query, not)
 				}
 			}
 		}
-		if got := ours.ask(t, "GET", "/d/?sort=name&order=desc"); !strings.Contains(got.body, `aria-sort="descending"><a href="?sort=name&amp;order=asc">`) {
-			t.Errorf("the order cannot be turned round:\n%s", got.body)
+		if got := ours.request(t, "GET", "/d/?sort=name&order=desc"); !strings.Contains(got.body,
+			`aria-sort="descending"><a href="?sort=name&amp;order=asc">`) {
+			t.Errorf("the order cannot be reversed:\n%s", got.body)
 		}
-		if got := ours.ask(t, "HEAD", "/d/"); got.status != 200 || got.body != "" {
+		if got := ours.request(t, "HEAD", "/d/"); got.status != 200 || got.body != "" {
 			t.Errorf("HEAD: %+v", got)
 		}
-		if got := ours.ask(t, "GET", "/e/"); got.body != "index" {
-			t.Errorf("an index comes before a listing: %q", got.body)
+		if got := ours.request(t, "GET", "/e/"); got.body != "index" {
+			t.Errorf("the index does not replace the listing: %q", got.body)
 		}
-		if got := ours.ask(t, "GET", "/d"); got.status != 301 || got.header.Get("Location") != "d/" {
+		if got := ours.request(t, "GET", "/d"); got.status != 301 || got.header.Get("Location") != "d/" {
 			t.Errorf("without a slash: %d %q", got.status, got.header.Get("Location"))
 		}
 	})
 	onEach(t, s.handler(files.Config{}), func(t *testing.T, ours host) {
-		if got := ours.ask(t, "GET", "/d/"); got.status != 403 || strings.Contains(got.body, "b.txt") {
-			t.Errorf("listings are off: %d %q", got.status, got.body)
+		if got := ours.request(t, "GET", "/d/"); got.status != 403 || strings.Contains(got.body, "b.txt") {
+			t.Errorf("with listings disabled: %d %q", got.status, got.body)
 		}
 	})
 }
 
-func TestConfigErrors(t *testing.T) {
+func TestInvalidConfigsAreRejected(t *testing.T) {
 	s := newSite(t)
 	for want, c := range map[string]files.Config{
-		"no directory":      {},
-		"no such file":      {Dir: s.path("none")},
-		`"../x" cannot be`:  {Dir: s.dir, Index: []string{"../x"}},
-		`"a/b" cannot be`:   {Dir: s.dir, Index: []string{"a/b"}},
-		`"" cannot be`:      {Dir: s.dir, Index: []string{""}},
-		`"Etag" is set`:     {Dir: s.dir, Header: http.Header{"etag": {"x"}}},
-		"invalid value":     {Dir: s.dir, Header: http.Header{"X": {"a\r\nb: c"}}},
-		"invalid field":     {Dir: s.dir, Header: http.Header{"X Y": {"a"}}},
-		"invalid Cache-Con": {Dir: s.dir, CacheControl: "a\nb"},
+		"missing Dir":         {},
+		"no such file":        {Dir: s.path("none")},
+		`invalid name "../x"`: {Dir: s.dir, Index: []string{"../x"}},
+		`invalid name "a/b"`:  {Dir: s.dir, Index: []string{"a/b"}},
+		`invalid name ""`:     {Dir: s.dir, Index: []string{""}},
+		`field "Etag" must`:   {Dir: s.dir, Header: http.Header{"etag": {"x"}}},
+		"invalid value":       {Dir: s.dir, Header: http.Header{"X": {"a\r\nb: c"}}},
+		"invalid field":       {Dir: s.dir, Header: http.Header{"X Y": {"a"}}},
+		"invalid Cache-Con":   {Dir: s.dir, CacheControl: "a\nb"},
 	} {
 		h, err := files.New(c)
 		if err == nil {
@@ -381,7 +403,7 @@ func TestConfigErrors(t *testing.T) {
 	}
 }
 
-func TestRootIsTheCallers(t *testing.T) {
+func TestCallerOwnsRoot(t *testing.T) {
 	s := newSite(t)
 	s.write("x.txt", "x")
 	root, err := os.OpenRoot(s.dir)
@@ -390,15 +412,15 @@ func TestRootIsTheCallers(t *testing.T) {
 	h, err := files.New(files.Config{Root: root})
 	s.must(err)
 	ours := hosts(t, h)[0]
-	if got := ours.ask(t, "GET", "/x.txt"); got.body != "x" {
+	if got := ours.request(t, "GET", "/x.txt"); got.body != "x" {
 		t.Errorf("%+v", got)
 	}
 	s.must(h.Close())
 	s.must(h.Close())
 	if _, err := root.Stat("x.txt"); err != nil {
-		t.Errorf("Close has closed it: %v", err)
+		t.Errorf("Close has closed the root: %v", err)
 	}
-	if got := ours.ask(t, "GET", "/x.txt"); got.status != 503 {
+	if got := ours.request(t, "GET", "/x.txt"); got.status != 503 {
 		t.Errorf("after Close: %d", got.status)
 	}
 }

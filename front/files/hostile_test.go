@@ -12,7 +12,7 @@ import (
 	"github.com/tarehq/tare/front/files"
 )
 
-// hostile is a site with ways out of it, and the paths that somebody would try.
+// hostile returns a site with ways out of it, and the paths that an attacker would try.
 func hostile(t testing.TB) (*site, []string) {
 	s := newSite(t)
 	s.write("index.html", "home")
@@ -20,7 +20,7 @@ func hostile(t testing.TB) (*site, []string) {
 	s.write("d/e/y.txt", "y")
 	misread := "a name as any other"
 	if runtime.GOOS == "windows" {
-		misread = secret // a device or such, or another file
+		misread = secret // a device, or another file
 	}
 	s.write("aux.txt", misread)
 	s.write("d/NUL", misread)
@@ -42,22 +42,35 @@ func hostile(t testing.TB) (*site, []string) {
 	s.must(os.Symlink("../../outside/secret.txt", s.path("i/index.html")))
 	outside := filepath.ToSlash(s.out)
 	paths := []string{
-		"/../outside/secret.txt", "/..%2foutside%2fsecret.txt", "/%2e%2e/outside/secret.txt", "/%2e%2e%2foutside/secret.txt", "/.%2e/outside/secret.txt",
-		"/d/../../outside/secret.txt", "/d/e/../../../outside/secret.txt", "/d/%2e%2e/%2e%2e/outside/secret.txt", "//../outside/secret.txt", "/./../outside/secret.txt",
-		"/..%5coutside%5csecret.txt", "/..\\outside\\secret.txt", "/d\\..\\..\\outside\\secret.txt", "/%5c..%5coutside", "/..;/outside/secret.txt", "/..%00/outside/secret.txt",
-		"/%252e%252e/outside/secret.txt", "/%c0%ae%c0%ae/outside/secret.txt", "/..%c0%af../outside/secret.txt", "/%uff0e%uff0e/outside", "/%ff%fe", "/....//....//outside/secret.txt",
-		outside + "/secret.txt", "/" + outside + "/secret.txt", "/%2f" + strings.TrimPrefix(outside, "/") + "/secret.txt", "/x.txt%00.html", "/%00", "/x.txt%00", "/%00/../outside/secret.txt",
-		"/out/secret.txt", "/out/", "/out", "/absolute/secret.txt", "/d/e/file", "/loop", "/loop/", "/d/up/outside/secret.txt", "/d/up/../outside/secret.txt", "/i/", "/i/index.html",
-		"/proc" + outside + "/secret.txt", "/proc/etc/passwd", "/aux.txt", "/AUX.txt", "/d/NUL", "/d/nul", "/d/NUL.", "/com1.tar.gz", "/COM1.tar.gz", "/x.txt:stream", "/x.txt::$DATA", "/x.txt%3astream", "/back%5cslash", "/dot.", "/dot%2e",
-		"/.hidden", "/%2ehidden", "/.git/config", "/.git/", "/d/.env", "/d/%2eenv", "/x.txt.", "/x.txt%20", "/d/e/..", "/d/e/%2e%2e", "/..", "/../", "/...", "/.../x",
-		"/~root", "/$HOME", "/%24%7bx%7d", "/" + strings.Repeat("a", 255), "/" + strings.Repeat("a", 256), "/" + strings.Repeat("a", 3000), "/" + strings.Repeat("a/", 2040), "/" + strings.Repeat("d/../", 500) + "../outside/secret.txt",
-		"/" + strings.Repeat("../", 1000) + "outside/secret.txt", "/" + strings.Repeat("%2e%2e/", 500), "/x.txt/../../outside/secret.txt", "/x.txt/.", "/x.txt/..", "/d//e//y.txt", "/d/e/y.txt/", "/?/../outside/secret.txt", "/x.txt?../outside",
+		"/../outside/secret.txt", "/..%2foutside%2fsecret.txt", "/%2e%2e/outside/secret.txt",
+		"/%2e%2e%2foutside/secret.txt", "/.%2e/outside/secret.txt",
+		"/d/../../outside/secret.txt", "/d/e/../../../outside/secret.txt", "/d/%2e%2e/%2e%2e/outside/secret.txt",
+		"//../outside/secret.txt", "/./../outside/secret.txt",
+		"/..%5coutside%5csecret.txt", "/..\\outside\\secret.txt", "/d\\..\\..\\outside\\secret.txt",
+		"/%5c..%5coutside", "/..;/outside/secret.txt", "/..%00/outside/secret.txt",
+		"/%252e%252e/outside/secret.txt", "/%c0%ae%c0%ae/outside/secret.txt", "/..%c0%af../outside/secret.txt",
+		"/%uff0e%uff0e/outside", "/%ff%fe", "/....//....//outside/secret.txt",
+		outside + "/secret.txt", "/" + outside + "/secret.txt", "/%2f" + strings.TrimPrefix(outside, "/") +
+			"/secret.txt", "/x.txt%00.html", "/%00", "/x.txt%00", "/%00/../outside/secret.txt",
+		"/out/secret.txt", "/out/", "/out", "/absolute/secret.txt", "/d/e/file", "/loop", "/loop/",
+		"/d/up/outside/secret.txt", "/d/up/../outside/secret.txt", "/i/", "/i/index.html",
+		"/proc" + outside + "/secret.txt", "/proc/etc/passwd", "/aux.txt", "/AUX.txt", "/d/NUL", "/d/nul", "/d/NUL.",
+		"/com1.tar.gz", "/COM1.tar.gz", "/x.txt:stream", "/x.txt::$DATA", "/x.txt%3astream", "/back%5cslash", "/dot.",
+		"/dot%2e",
+		"/.hidden", "/%2ehidden", "/.git/config", "/.git/", "/d/.env", "/d/%2eenv", "/x.txt.", "/x.txt%20", "/d/e/..",
+		"/d/e/%2e%2e", "/..", "/../", "/...", "/.../x",
+		"/~root", "/$HOME", "/%24%7bx%7d", "/" + strings.Repeat("a", 255), "/" + strings.Repeat("a", 256), "/" +
+			strings.Repeat("a", 3000), "/" + strings.Repeat("a/", 2040), "/" + strings.Repeat("d/../", 500) +
+			"../outside/secret.txt",
+		"/" + strings.Repeat("../", 1000) + "outside/secret.txt", "/" + strings.Repeat("%2e%2e/", 500),
+		"/x.txt/../../outside/secret.txt", "/x.txt/.", "/x.txt/..", "/d//e//y.txt", "/d/e/y.txt/",
+		"/?/../outside/secret.txt", "/x.txt?../outside",
 		"/conin$", "/CONOUT$.txt", "/lpt9", "/com%c2%b9.txt", "/con%20.txt",
 	}
 	return s, paths
 }
 
-// Nothing that lies outside is ever in an answer, whatever is asked for, and nothing that shall not be served.
+// No response ever contains anything outside of the site, or a file that must not be served.
 func TestNothingEscapes(t *testing.T) {
 	s, paths := hostile(t)
 	for _, c := range []files.Config{
@@ -69,12 +82,13 @@ func TestNothingEscapes(t *testing.T) {
 					status, body := 0, ""
 					if ours.addr != "" {
 						status, body = ours.raw(t, path)
-					} else if _, err := url.ParseRequestURI(path); err == nil { // net/http refuses the others without an answer
-						got := ours.ask(t, "GET", path, "Accept-Encoding: gzip")
+					} else if _, err := url.ParseRequestURI(path); err == nil {
+						// net/http rejects the others itself
+						got := ours.request(t, "GET", path, "Accept-Encoding: gzip")
 						status, body = got.status, got.body
 					}
 					if strings.Contains(body, secret) {
-						t.Fatalf("%q gives the secret", path)
+						t.Fatalf("%q returns the secret", path)
 					}
 					if status >= 500 {
 						t.Errorf("%q: %d", path, status)
@@ -82,10 +96,13 @@ func TestNothingEscapes(t *testing.T) {
 				}
 			}
 			for path, status := range map[string]int{
-				"/d/e/y.txt": 200, "/d/e/file": 404, "/out/secret.txt": 404, "/aux.txt": misreadStatus(), "/.hidden": 404, "/d/e/%2e%2e/": 400, "/x%00": 400,
-				"/" + strings.Repeat("a", 256): 404, "/" + strings.Repeat("a/", 2100): 404, "/loop": 404, "/x.txt:stream": misreadStatus(), "/back%5cslash": misreadStatus(), "/dot.": misreadStatus(), "/com1.tar.gz": misreadStatus(),
+				"/d/e/y.txt": 200, "/d/e/file": 404, "/out/secret.txt": 404, "/aux.txt": misreadStatus(),
+				"/.hidden": 404, "/d/e/%2e%2e/": 400, "/x%00": 400,
+				"/" + strings.Repeat("a", 256): 404, "/" + strings.Repeat("a/", 2100): 404, "/loop": 404,
+				"/x.txt:stream": misreadStatus(), "/back%5cslash": misreadStatus(), "/dot.": misreadStatus(),
+				"/com1.tar.gz": misreadStatus(),
 			} {
-				if got := ours.ask(t, "GET", path); got.status != status {
+				if got := ours.request(t, "GET", path); got.status != status {
 					t.Errorf("%.60q: %d, want %d", path, got.status, status)
 				}
 			}
@@ -93,7 +110,7 @@ func TestNothingEscapes(t *testing.T) {
 	}
 }
 
-// misreadStatus is that of names that only Windows takes for something else.
+// misreadStatus is the status for names that Windows treats as something else.
 func misreadStatus() int {
 	if runtime.GOOS == "windows" {
 		return 404
@@ -101,7 +118,7 @@ func misreadStatus() int {
 	return 200
 }
 
-func TestDotfiles(t *testing.T) {
+func TestDotfilesAreHidden(t *testing.T) {
 	s := newSite(t)
 	s.write(".hidden", "hidden")
 	s.write(".well-known/x", "known")
@@ -121,9 +138,9 @@ func TestDotfiles(t *testing.T) {
 	}
 }
 
-// While directories and links change places, the handler never goes where a link leads out.
-func TestSymlinkRace(t *testing.T) {
-	ways(t, func(t *testing.T, limits files.Limits) {
+// While directories and links are swapped, the handler never follows a link out of the root.
+func TestSwappedSymlinksLeadNowhere(t *testing.T) {
+	detections(t, func(t *testing.T, limits files.Limits) {
 		t.Parallel()
 		s := newSite(t)
 		s.write("d/secret.txt", "harmless")

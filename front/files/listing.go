@@ -20,22 +20,22 @@ import (
 //go:embed listing.html
 var listingSource string
 
-// listedDir is what a page shows.
+// listedDir is the data of a page.
 type listedDir struct {
 	Path    string
-	Last    string  // its own name
+	Last    string  // the directory's own name
 	Parents []crumb // from the root down
 	Up      bool
 	Columns []column
 	Entries []entry
-	Cut     bool // there are more
+	Cut     bool // the list is incomplete
 	Most    int
 }
 
-// crumb is a directory on the way.
+// crumb is a parent directory.
 type crumb struct{ Name, Href string }
 
-// column is a heading, and where it leads.
+// column is a heading with its link.
 type column struct{ Name, Href, Sorted string }
 
 // entry is a file or directory.
@@ -46,7 +46,7 @@ type entry struct {
 	Modified   time.Time
 }
 
-// Bytes is a size as people read it.
+// Bytes returns a size for people.
 func (e entry) Bytes() string {
 	if e.Dir {
 		return ""
@@ -69,7 +69,7 @@ func newPage() *template.Template {
 	return template.Must(template.New("listing").Parse(listingSource))
 }
 
-// list answers with a page that shows a directory.
+// list sends a page for a directory.
 func (h *Handler) list(w http.ResponseWriter, r *http.Request, dir string) {
 	entries, cut, err := h.entries(dir)
 	if err != nil {
@@ -80,14 +80,16 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request, dir string) {
 	by, down := order(query)
 	sortEntries(entries, by, down)
 	page := listedDir{
-		Path: "/" + dir, Last: base(dir), Parents: crumbs(dir), Up: dir != "", Columns: columns(by, down), Entries: entries, Cut: cut, Most: maxListed,
+		Path: "/" + dir, Last: base(dir), Parents: crumbs(dir), Up: dir != "", Columns: columns(by, down),
+		Entries: entries, Cut: cut, Most: maxListed,
 	}
 	var b bytes.Buffer
 	if err := h.plan.page.Execute(&b, page); err != nil {
 		panic(fmt.Sprintf("files: BUG: %v", err))
 	}
 	header := w.Header()
-	header.Set("Content-Security-Policy", "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'")
+	header.Set("Content-Security-Policy",
+		"default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'")
 	h.setAlways(header)
 	header.Set("Content-Type", "text/html; charset=utf-8")
 	header.Set("Content-Length", strconv.Itoa(b.Len()))
@@ -96,7 +98,8 @@ func (h *Handler) list(w http.ResponseWriter, r *http.Request, dir string) {
 	}
 }
 
-// entries reads a directory. What would not be served is not shown, unless files are found by path: then all is shown that nginx shows.
+// entries reads a directory. It omits what would not be served, unless files are found by path:
+// then it lists what nginx lists.
 func (h *Handler) entries(dir string) (all []entry, cut bool, err error) {
 	o, err := h.tree.open(dir)
 	if err != nil {
@@ -126,14 +129,15 @@ func (h *Handler) entries(dir string) (all []entry, cut bool, err error) {
 	}
 }
 
-// entry looks at a name in a directory. Links count as what they lead to.
+// entry returns the entry of a name in a directory. A link counts as its target.
 func (h *Handler) entry(dir, name string) (entry, bool) {
 	if !h.plan.mayServe(name, dir == "") || h.plan.hideDotfiles && name[0] == '.' {
 		return entry{}, false
 	}
 	info, err := h.tree.stat(join(dir, name))
 	if h.tree.paths != nil {
-		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errLink) { // a link that leads nowhere, which nginx shows
+		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, errLink) {
+			// a dangling link, which nginx lists
 			info, err = os.Lstat(h.tree.paths.path(join(dir, name)))
 		}
 		return newEntry(name, info), err == nil
@@ -151,14 +155,15 @@ func newEntry(name string, info fs.FileInfo) entry {
 	if info == nil {
 		return entry{}
 	}
-	e := entry{Name: name, Href: (&url.URL{Path: name}).EscapedPath(), Dir: info.IsDir(), Size: info.Size(), Modified: info.ModTime()}
+	e := entry{Name: name, Href: (&url.URL{Path: name}).EscapedPath(), Dir: info.IsDir(), Size: info.Size(),
+		Modified: info.ModTime()}
 	if e.Dir {
 		e.Href += "/"
 	}
 	return e
 }
 
-// order reads what a page shall be sorted by from its query.
+// order returns the sort order in a query.
 func order(query url.Values) (by string, down bool) {
 	by = query.Get("sort")
 	if by != "size" && by != "time" {
@@ -167,7 +172,7 @@ func order(query url.Values) (by string, down bool) {
 	return by, query.Get("order") == "desc"
 }
 
-// sortEntries sorts: directories first, and by name what is otherwise equal.
+// sortEntries sorts directories first, and equal entries by name.
 func sortEntries(entries []entry, by string, down bool) {
 	slices.SortFunc(entries, func(a, b entry) int {
 		if a.Dir != b.Dir {
@@ -197,7 +202,7 @@ func sortEntries(entries []entry, by string, down bool) {
 	})
 }
 
-// columns are the headings. That of the order turns it round.
+// columns returns the headings. The link of the current order reverses it.
 func columns(by string, down bool) (all []column) {
 	for _, c := range [...]struct{ name, key string }{{"Name", "name"}, {"Size", "size"}, {"Changed", "time"}} {
 		col := column{Name: c.name, Href: "?sort=" + c.key + "&order=asc"}
@@ -214,7 +219,7 @@ func columns(by string, down bool) (all []column) {
 	return all
 }
 
-// crumbs are the directories above, each with a relative link, so that they are right below a prefix, too.
+// crumbs returns the parent directories with relative links, which are also valid below a prefix.
 func crumbs(dir string) (all []crumb) {
 	if dir == "" {
 		return nil

@@ -15,19 +15,19 @@ import (
 	"time"
 )
 
-// loading is a look at what a key leads to.
+// loading loads the resource of a key.
 type loading struct {
 	h     *Handler
 	key   string
-	old   *resource // what it led to, or nil
-	since uint64    // what the watcher had seen before
-	sure  bool      // the watcher would tell of any change
+	old   *resource // in the cache, or nil
+	since uint64    // the watcher's count of events before loading
+	sure  bool      // the watcher would report any change
 	began int64     // nanoseconds since the Handler was made
 }
 
-// setUntil says how long a resource may be answered from. It is called while no event can be handled.
+// setUntil sets how long a resource may be served without a check. No event is handled meanwhile.
 func (l *loading) setUntil(res *resource) {
-	res.looks.last.Store(l.began)
+	res.checks.last.Store(l.began)
 	ticks := int64(unwatchedTicks)
 	if l.sure && l.h.watch.events() == l.since {
 		ticks = watchedTicks
@@ -38,7 +38,7 @@ func (l *loading) setUntil(res *resource) {
 	res.until.Store(l.h.tick.Load() + ticks)
 }
 
-// file makes a resource of a file that has been opened, or finds that the old one is still right.
+// file makes a resource of an open file, or confirms the old one.
 func (l *loading) file(o opened) found {
 	siblings, err := l.openSiblings(o.name)
 	if err != nil {
@@ -61,13 +61,13 @@ func (l *loading) file(o opened) found {
 	}
 	res.makes = l.h.plan.makes() && compressible(res.identity.contentType, res.identity.size)
 	for i, s := range siblings {
-		l.look(res, i, s)
+		l.addChecks(res, i, s)
 		if s.File == nil {
 			continue
 		}
 		v, err := l.variant(res, s, res.identity.contentType)
 		if err != nil {
-			continue // it has gone, or cannot be read: there is the file itself
+			continue // it was deleted or cannot be read: the file itself is enough
 		}
 		v.describe(l.h.plan, l.h.plan.codings[i].token, true)
 		res.encoded[i].Store(v)
@@ -79,17 +79,18 @@ func (l *loading) file(o opened) found {
 	return found{res: res}
 }
 
-// look has a resource that is found by path depend on an encoded variant, or on there being none, and on the file itself.
-func (l *loading) look(res *resource, i int, sibling opened) {
+// addChecks records the paths that a resource found by path depends on: the file itself, and an
+// encoded variant or its absence.
+func (l *loading) addChecks(res *resource, i int, sibling opened) {
 	t := l.h.tree.paths
 	if t == nil {
 		return
 	}
-	if len(res.looks.all) == 0 {
-		res.looks.add(t, res.identity.name, res.identity.stamp)
+	if len(res.checks.all) == 0 {
+		res.checks.add(t, res.identity.name, res.identity.stamp)
 	}
 	if c := l.h.plan.codings[i]; c.sibling {
-		res.looks.add(t, res.identity.name+c.suffix, sibling.stamp)
+		res.checks.add(t, res.identity.name+c.suffix, sibling.stamp)
 	}
 }
 
@@ -102,7 +103,7 @@ func (p *plan) makes() bool {
 	return false
 }
 
-// openSiblings opens the encoded variants that lie beside a file.
+// openSiblings opens the encoded variants next to a file.
 func (l *loading) openSiblings(name string) (all [numCodings]opened, err error) {
 	for i, c := range l.h.plan.codings {
 		if !c.sibling {
@@ -130,27 +131,29 @@ func closeAll(all [numCodings]opened) {
 	}
 }
 
-// unchanged reports whether all files are those of the old resource, as they were. Made variants
-// are right if the file is.
+// unchanged reports whether the files are those of the old resource. Variants that the handler
+// compressed are valid if the file is unchanged.
 func (l *loading) unchanged(o opened, siblings [numCodings]opened) bool {
-	if l.old == nil || l.old.absent || l.old.unripe || l.old.identity.stamp != o.stamp || l.old.identity.name != o.name {
+	if l.old == nil || l.old.absent || l.old.unripe || l.old.identity.stamp != o.stamp ||
+		l.old.identity.name != o.name {
 		return false
 	}
 	for i := range siblings {
 		v := l.old.encoded[i].Load()
-		had := v != nil && v.name != ""
-		if has := siblings[i].File != nil; has != had || has && siblings[i].stamp != v.stamp {
+		before := v != nil && v.name != ""
+		if has := siblings[i].File != nil; has != before || has && siblings[i].stamp != v.stamp {
 			return false
 		}
 	}
 	return true
 }
 
-// variant makes one of a file, which becomes its own or is closed. contentType is what a sibling
-// has of the file that it stands for.
+// variant makes a variant of a file. It either keeps the file or closes it. contentType is that of
+// the original, for a sibling.
 func (l *loading) variant(res *resource, o opened, contentType string) (*variant, error) {
 	v := &variant{name: o.name, stamp: o.stamp, contentType: contentType}
-	l.sure = l.sure && v.stamp.links <= 1 // a change by another name is told of in another directory
+	// a change by another name is reported in another directory
+	l.sure = l.sure && v.stamp.links <= 1
 	if err := v.read(o.File, l.h.plan.limits.SmallFile, res); err != nil {
 		_ = o.Close()
 		return nil, err
@@ -159,8 +162,9 @@ func (l *loading) variant(res *resource, o opened, contentType string) (*variant
 		v.contentType = l.h.typeOf(o.name, v.beginning(o.File))
 	}
 	v.size = v.stamp.size
-	if modified := time.Unix(0, v.stamp.modified).Truncate(time.Second); modified.Unix() > 0 && !modified.After(time.Now()) {
-		v.modified = modified // what is later than Date may not be told: RFC 9110, 8.8.2.1
+	if modified := time.Unix(0, v.stamp.modified).Truncate(time.Second); modified.Unix() > 0 &&
+		!modified.After(time.Now()) {
+		v.modified = modified // a time later than Date must not be sent: RFC 9110, 8.8.2.1
 	}
 	inMemory := v.content != nil || v.size == 0
 	switch {
@@ -178,13 +182,13 @@ func (l *loading) variant(res *resource, o opened, contentType string) (*variant
 	return v, nil
 }
 
-// source is what of an open file is needed to read it.
+// source is the part of an open file that reading requires.
 type source interface {
 	io.ReaderAt
 	Stat() (fs.FileInfo, error)
 }
 
-// read reads a small file, and waits until a large one can be told from what it was.
+// read reads a small file. For a large one it waits until its stamp is ripe.
 func (v *variant) read(f source, small int64, res *resource) error {
 	for range maxReloads {
 		if v.stamp.size > small {
@@ -205,7 +209,7 @@ func (v *variant) read(f source, small int64, res *resource) error {
 		}
 		v.stamp = again
 	}
-	// What changes so fast is sent as a large file is, which shows if it goes on.
+	// A small file that changes this fast is sent like a large one, which detects further changes.
 	if now := time.Now(); !v.stamp.ripe(now) {
 		time.Sleep(settle)
 	}
@@ -214,8 +218,8 @@ func (v *variant) read(f source, small int64, res *resource) error {
 	return err
 }
 
-// readTwice reads a file and looks at its stamp afterwards. If that does not tell of all changes it reads the file again:
-// what is the same both times has been so at the moment between.
+// readTwice reads a file and returns its stamp afterwards. If the stamp was not ripe, it reads
+// twice: equal contents were valid at the moment between.
 func readTwice(f source, s stamp, ripe bool) ([]byte, stamp, error) {
 	b, err := readAll(f, s.size)
 	if err == nil && !ripe {
@@ -241,18 +245,18 @@ func readAll(f source, size int64) ([]byte, error) {
 	return b, nil
 }
 
-// beginning is what the type of a file can be guessed from.
+// beginning returns the bytes for guessing the type of a file.
 func (v *variant) beginning(f *os.File) []byte {
 	if v.content != nil {
 		return v.content[:min(len(v.content), sniffed)]
 	}
 	b := make([]byte, sniffed)
-	n, _ := f.ReadAt(b, 0) // if it cannot be read that will show
+	n, _ := f.ReadAt(b, 0) // sending detects the error
 	return b[:n]
 }
 
-// typeOf is a file's type: that of its extension in the system's table, or else what it begins like, unless the Config knows
-// better.
+// typeOf returns a file's media type: TypeOf's, or that of its extension in the system's table, or
+// a guess by its first bytes.
 func (h *Handler) typeOf(name string, beginning []byte) string {
 	if h.plan.typeOf != nil {
 		if t := h.plan.typeOf(name); t != "" {
@@ -265,14 +269,16 @@ func (h *Handler) typeOf(name string, beginning []byte) string {
 	return http.DetectContentType(beginning)
 }
 
-// contentETag is a strong entity tag for bytes. It is the same on all servers and after each copying, and another one for
-// other bytes of the same length and date, which are what reproducible builds make.
+// contentETag returns a strong entity tag for bytes. It is the same on all servers and after
+// copying. It differs for different bytes of the same length and date, which reproducible builds
+// produce.
 func contentETag(b []byte) string {
 	sum := sha256.Sum256(b)
 	return tag(sum)
 }
 
-// stampETag is a strong entity tag for a file that is not read for it. Files that replace others have other inodes.
+// stampETag returns a strong entity tag for a file that is not read. A file that replaces another
+// one has a different inode.
 func stampETag(s stamp) string {
 	var b [32]byte
 	binary.LittleEndian.PutUint64(b[0:], uint64(s.modified))

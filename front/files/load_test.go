@@ -12,7 +12,7 @@ import (
 	"time"
 )
 
-// meddled is a file that something happens to when it is read for the nth time.
+// meddled is a file that changes when it is read for the n-th time.
 type meddled struct {
 	*os.File
 	reads  int
@@ -26,16 +26,16 @@ func (m *meddled) ReadAt(p []byte, at int64) (int, error) {
 	return n, err
 }
 
-// What is read is the file as it was at one moment, whatever happens while it is read.
+// The bytes read are those of one moment, whatever happens during reading.
 func TestReadIsOfOneMoment(t *testing.T) {
 	const size = 1000
 	old, fresh := bytes.Repeat([]byte("o"), size), bytes.Repeat([]byte("n"), size)
 	long := time.Now().Add(-time.Hour)
 	for _, test := range []struct {
 		name string
-		// meddle is told which read has just been made.
+		// meddle receives the number of the last read.
 		meddle func(t *testing.T, path string, read int)
-		want   []byte // nil: it is not held in memory
+		want   []byte // nil means that it is not in memory
 	}{
 		{name: "nothing", meddle: func(*testing.T, string, int) {}, want: old},
 		{name: "written to", meddle: func(t *testing.T, path string, read int) {
@@ -67,7 +67,7 @@ func TestReadIsOfOneMoment(t *testing.T) {
 			defer f.Close()
 			m := &meddled{f, 0, func(read int) { test.meddle(t, path, read) }}
 			v := &variant{}
-			for v.stamp.size == 0 || !v.stamp.ripe(time.Now()) { // then its times tell
+			for v.stamp.size == 0 || !v.stamp.ripe(time.Now()) { // then its times are reliable
 				time.Sleep(time.Millisecond)
 				if v.stamp, err = stampOf(m); err != nil {
 					t.Fatal(err)
@@ -83,8 +83,8 @@ func TestReadIsOfOneMoment(t *testing.T) {
 	}
 }
 
-// What changes twice within a tick of the clock has the same times. It shows in what is read the second time.
-func TestReadTwice(t *testing.T) {
+// Two changes within a tick of the clock have the same times. Reading twice detects them.
+func TestReadingTwiceDetectsFastChanges(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "x")
 	put(t, path, []byte("old"), time.Now())
 	f, err := os.Open(path)
@@ -106,11 +106,11 @@ func TestReadTwice(t *testing.T) {
 		}
 	}}
 	if b, _, err := readTwice(m, s, false); !errors.Is(err, errChanged) {
-		t.Errorf("%q %v, want that it has changed", b, err)
+		t.Errorf("%q %v, want errChanged", b, err)
 	}
 }
 
-// timeless is a file whose times do not change, and are young.
+// timeless is a file whose recent times do not change.
 type timeless struct {
 	meddled
 	fs.FileInfo
@@ -123,8 +123,8 @@ func (f *timeless) Size() int64                { return 3 }
 func (f *timeless) Sys() any                   { return nil }
 func (f *timeless) Name() string               { return "x" }
 
-// Times that are young are not believed.
-func TestYoungTimesAreNotBelieved(t *testing.T) {
+// Recent times are not trusted.
+func TestRecentTimesAreNotTrusted(t *testing.T) {
 	for range 100 {
 		path := filepath.Join(t.TempDir(), "x")
 		put(t, path, []byte("old"), time.Now())
@@ -133,24 +133,24 @@ func TestYoungTimesAreNotBelieved(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer f.Close()
-		young := &timeless{meddled: meddled{f, 0, func(read int) {
+		recent := &timeless{meddled: meddled{f, 0, func(read int) {
 			if read == 1 {
 				put(t, path, []byte("new"), time.Now())
 			}
 		}}, modified: time.Now()}
-		v, res := &variant{stamp: stamp{size: 3, modified: young.modified.UnixNano()}}, &resource{}
-		if err := v.read(young, 100, res); err != nil {
+		v, res := &variant{stamp: stamp{size: 3, modified: recent.modified.UnixNano()}}, &resource{}
+		if err := v.read(recent, 100, res); err != nil {
 			t.Fatal(err)
 		}
-		if time.Since(young.modified) >= settle {
-			continue // it was too slow to be young
+		if time.Since(recent.modified) >= settle {
+			continue // too slow for a recent time
 		}
 		if string(v.content) != "new" || !res.unripe {
-			t.Errorf("%q, to be looked at soon: %v", v.content, res.unripe)
+			t.Errorf("%q, unripe: %v", v.content, res.unripe)
 		}
 		return
 	}
-	t.Skip("this machine is too slow for files to be young")
+	t.Skip("the machine is too slow for this test")
 }
 
 func put(t *testing.T, path string, content []byte, modified time.Time) {
@@ -160,31 +160,31 @@ func put(t *testing.T, path string, content []byte, modified time.Time) {
 	}
 }
 
-// A resource of a file that was young is not taken for right because its times are the same.
-func TestUnripeIsReadAgain(t *testing.T) {
+// A resource that was recently changed is loaded again, even if its times are equal.
+func TestUnripeResourceIsLoadedAgain(t *testing.T) {
 	h := handlerOf(t, "x.txt", "content")
-	ask := func() string {
+	request := func() string {
 		w := httptest.NewRecorder()
 		h.ServeHTTP(w, httptest.NewRequest("GET", "/x.txt", nil))
 		return w.Body.String()
 	}
-	ask()
+	request()
 	res := h.cache.get("/x.txt")
 	if !res.unripe {
-		t.Skip("the machine was too slow for the file to be young")
+		t.Skip("the machine is too slow for this test")
 	}
 	res.identity.content = []byte("Content")
-	if got := ask(); got != "Content" {
+	if got := request(); got != "Content" {
 		t.Fatalf("not from memory: %q", got)
 	}
 	h.tick.Add(unwatchedTicks)
-	if got := ask(); got != "content" {
-		t.Errorf("its times are the same, and so is %q", got)
+	if got := request(); got != "content" {
+		t.Errorf("with the same times, %q was not reloaded", got)
 	}
 }
 
-// An event that comes while a file is looked at makes what was found good for a short time only.
-func TestEventWhileLoading(t *testing.T) {
+// After an event during loading, a resource is valid for a short time only.
+func TestEventDuringLoadingShortensValidity(t *testing.T) {
 	h := handlerOf(t, "x.txt", strings.Repeat("x", 10))
 	if h.watch == nil {
 		t.Skip(h.WatchError().Error())
@@ -202,7 +202,7 @@ func TestEventWhileLoading(t *testing.T) {
 		res := &resource{}
 		l.setUntil(res)
 		if ticks := res.until.Load() - h.tick.Load(); (ticks <= unwatchedTicks) != happens {
-			t.Errorf("an event: %v, and the resource is good for %d ticks", happens, ticks)
+			t.Errorf("with an event: %v, the resource is valid for %d ticks", happens, ticks)
 		}
 	}
 }
@@ -221,8 +221,8 @@ func handlerOf(t *testing.T, name, content string) *Handler {
 	return h
 }
 
-// A descriptor that comes back to what has been forgotten is closed.
-func TestRetiredKeepsNothing(t *testing.T) {
+// A descriptor that returns to a removed resource is closed.
+func TestRetiredVariantClosesDescriptors(t *testing.T) {
 	h := handlerOf(t, "x.txt", "x")
 	open := func() *os.File {
 		o, err := h.tree.open("x.txt")
@@ -234,18 +234,18 @@ func TestRetiredKeepsNothing(t *testing.T) {
 	v := &variant{}
 	kept, late := open(), open()
 	h.giveBack(v, kept)
-	if h.idle.Load() != 1 || v.files.take() != kept {
-		t.Fatal("it is not kept")
+	if h.idle.Load() != 1 || v.files.pop() != kept {
+		t.Fatal("the descriptor is not idle")
 	}
 	h.giveBack(v, kept)
 	v.files.retire()
 	h.giveBack(v, late)
 	for _, f := range []*os.File{kept, late} {
 		if _, err := f.Stat(); !errors.Is(err, fs.ErrClosed) {
-			t.Errorf("it is open: %v", err)
+			t.Errorf("the descriptor is open: %v", err)
 		}
 	}
 	if h.idle.Load() != 0 {
-		t.Errorf("%d are counted", h.idle.Load())
+		t.Errorf("%d idle descriptors are counted", h.idle.Load())
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"github.com/tarehq/tare/front/files"
 )
 
-// Opening a pipe would wait for whoever writes to it.
-func TestNothingButFiles(t *testing.T) {
+// Opening a pipe would block until another process writes to it.
+func TestOnlyRegularFilesAreServed(t *testing.T) {
 	s := newSite(t)
 	s.must(unix.Mkfifo(s.path("pipe"), 0o644))
 	s.must(unix.Mkfifo(s.path("x.html.gz"), 0o644))
@@ -23,21 +23,24 @@ func TestNothingButFiles(t *testing.T) {
 	l, err := net.Listen("unix", s.path("socket"))
 	s.must(err)
 	defer l.Close()
-	device := unix.Mknod(s.path("null"), unix.S_IFCHR|0o644, int(unix.Mkdev(1, 3))) // what /dev/null is
+	// the same as /dev/null
+	device := unix.Mknod(s.path("null"), unix.S_IFCHR|0o644, int(unix.Mkdev(1, 3)))
 	if device != nil && !errors.Is(device, fs.ErrPermission) {
 		t.Fatal(device)
 	}
-	onEach(t, s.handler(files.Config{Listing: true, Compress: files.Compress{Siblings: true}}), func(t *testing.T, ours host) {
-		for _, path := range []string{"/pipe", "/socket", "/null", "/pipe/", "/null/x"} {
-			if got := ours.ask(t, "GET", path); got.status != 404 {
-				t.Errorf("%s: %d", path, got.status)
+	onEach(t, s.handler(files.Config{Listing: true, Compress: files.Compress{Siblings: true}}),
+		func(t *testing.T, ours host) {
+			for _, path := range []string{"/pipe", "/socket", "/null", "/pipe/", "/null/x"} {
+				if got := ours.request(t, "GET", path); got.status != 404 {
+					t.Errorf("%s: %d", path, got.status)
+				}
 			}
-		}
-		if got := ours.ask(t, "GET", "/x.html", "Accept-Encoding: gzip"); got.body != "x" {
-			t.Errorf("%+v", got)
-		}
-		if got := ours.ask(t, "GET", "/"); strings.Contains(got.body, "pipe") || strings.Contains(got.body, "null") {
-			t.Errorf("the page shows what is not served:\n%s", got.body)
-		}
-	})
+			if got := ours.request(t, "GET", "/x.html", "Accept-Encoding: gzip"); got.body != "x" {
+				t.Errorf("%+v", got)
+			}
+			if got := ours.request(t, "GET", "/"); strings.Contains(got.body, "pipe") ||
+				strings.Contains(got.body, "null") {
+				t.Errorf("the page lists a file that is not served:\n%s", got.body)
+			}
+		})
 }

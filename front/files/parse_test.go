@@ -20,33 +20,40 @@ func planOf(t testing.TB, c Config) *plan {
 	return p
 }
 
-func TestPlace(t *testing.T) {
+func TestPlaceNormalizesPaths(t *testing.T) {
 	p := planOf(t, Config{})
 	for _, test := range []struct {
 		path, name string
 		dir        bool
 		status     int
 	}{
-		{"", "", true, 0}, {"/", "", true, 0}, {"//", "", true, 0}, {"/.", "", true, 0}, {"/a", "a", false, 0}, {"a", "a", false, 0},
+		{"", "", true, 0}, {"/", "", true, 0}, {"//", "", true, 0}, {"/.", "", true, 0}, {"/a", "a", false, 0},
+		{"a", "a", false, 0},
 		{"/a/", "a", true, 0}, {"/a/.", "a", true, 0}, {"//a//b", "a/b", false, 0}, {"/./a/./b/", "a/b", true, 0},
-		{"/..", "", false, 400}, {"/a/..", "", false, 400}, {"/a/../b", "", false, 400}, {"/.x/..", "", false, 400}, {"/a\x00", "", false, 400},
-		{"/...", "", false, 404}, {"/.a", "", false, 404}, {"/.well-known/a", ".well-known/a", false, 0}, {"/a/.well-known", "", false, 404},
-		{"/console", "console", false, 0}, {"/com", "com", false, 0}, {"/com10", "com10", false, 0}, {"/x.con", "x.con", false, 0}, {"/common.css", "common.css", false, 0},
-		{"/" + strings.Repeat("a", 255), strings.Repeat("a", 255), false, 0}, {"/" + strings.Repeat("a", 256), "", false, 404}, {strings.Repeat("/a", 2049), "", false, 404},
+		{"/..", "", false, 400}, {"/a/..", "", false, 400}, {"/a/../b", "", false, 400}, {"/.x/..", "", false, 400},
+		{"/a\x00", "", false, 400},
+		{"/...", "", false, 404}, {"/.a", "", false, 404}, {"/.well-known/a", ".well-known/a", false, 0},
+		{"/a/.well-known", "", false, 404},
+		{"/console", "console", false, 0}, {"/com", "com", false, 0}, {"/com10", "com10", false, 0},
+		{"/x.con", "x.con", false, 0}, {"/common.css", "common.css", false, 0},
+		{"/" + strings.Repeat("a", 255), strings.Repeat("a", 255), false, 0},
+		{"/" + strings.Repeat("a", 256), "", false, 404}, {strings.Repeat("/a", 2049), "", false, 404},
 	} {
 		name, dir, status := p.place(test.path)
 		if name != test.name || dir != test.dir || status != test.status {
-			t.Errorf("%.50q: %.50q %v %d, want %.50q %v %d", test.path, name, dir, status, test.name, test.dir, test.status)
+			t.Errorf("%.50q: %.50q %v %d, want %.50q %v %d", test.path, name, dir, status, test.name, test.dir,
+				test.status)
 		}
 	}
 }
 
-// Names that Windows takes for something else are refused there, and only there.
-func TestMisreadNames(t *testing.T) {
+// Names that Windows treats as something else are rejected there, and only there.
+func TestMisreadNamesAreRejectedOnWindows(t *testing.T) {
 	p := planOf(t, Config{})
-	for _, name := range []string{"a:b", `a\b`, "con", "CoN.txt", "nul .txt", "com1", "com¹.x", "lpt0", "conout$", "a.", "a ", "aux.js", "x.txt::$DATA"} {
+	for _, name := range []string{"a:b", `a\b`, "con", "CoN.txt", "nul .txt", "com1", "com¹.x", "lpt0", "conout$",
+		"a.", "a ", "aux.js", "x.txt::$DATA"} {
 		if !isMisread(name) {
-			t.Errorf("%q is taken for a plain name", name)
+			t.Errorf("%q is accepted", name)
 		}
 		want := 0
 		if runtime.GOOS == "windows" {
@@ -58,26 +65,33 @@ func TestMisreadNames(t *testing.T) {
 	}
 	for _, name := range []string{"console", "com", "com10", "x.con", "common.css", "a.b", "a b", "a-b"} {
 		if isMisread(name) {
-			t.Errorf("%q is refused", name)
+			t.Errorf("%q is rejected", name)
 		}
 	}
 }
 
-func TestParseRange(t *testing.T) {
+func TestParsedRanges(t *testing.T) {
 	for _, test := range []struct {
 		value string
 		size  int64
 		want  []span
 		fails bool
 	}{
-		{"bytes=0-", 10, []span{{0, 10}}, false}, {"bytes=0-0", 10, []span{{0, 1}}, false}, {"bytes=3-99", 10, []span{{3, 7}}, false},
-		{"bytes=-3", 10, []span{{7, 3}}, false}, {"bytes=-30", 10, []span{{0, 10}}, false}, {"Bytes = 1-2", 10, []span{{1, 2}}, false},
-		{"bytes=8-9,0-1", 10, []span{{8, 2}, {0, 2}}, false}, {"bytes=5-9,0-5", 10, []span{{0, 10}}, false}, {"bytes=0-1,2-3", 10, []span{{0, 4}}, false},
-		{"bytes=0-8,2-3,9-9", 10, []span{{0, 10}}, false}, {"bytes=0-1,50-60", 10, []span{{0, 2}}, false}, {"bytes=,0-1,,", 10, []span{{0, 2}}, false},
-		{"bytes=10-", 10, nil, true}, {"bytes=-0", 10, nil, true}, {"bytes=5-4", 10, nil, true}, {"bytes=", 10, nil, true}, {"bytes=a-b", 10, nil, true}, {"bytes=-", 10, nil, true},
-		{"bytes=+1-2", 10, nil, true}, {"bytes=1--2", 10, nil, true}, {"bytes=0x1-2", 10, nil, true}, {"bytes=1", 10, nil, true},
+		{"bytes=0-", 10, []span{{0, 10}}, false}, {"bytes=0-0", 10, []span{{0, 1}}, false},
+		{"bytes=3-99", 10, []span{{3, 7}}, false},
+		{"bytes=-3", 10, []span{{7, 3}}, false}, {"bytes=-30", 10, []span{{0, 10}}, false},
+		{"Bytes = 1-2", 10, []span{{1, 2}}, false},
+		{"bytes=8-9,0-1", 10, []span{{8, 2}, {0, 2}}, false}, {"bytes=5-9,0-5", 10, []span{{0, 10}}, false},
+		{"bytes=0-1,2-3", 10, []span{{0, 4}}, false},
+		{"bytes=0-8,2-3,9-9", 10, []span{{0, 10}}, false}, {"bytes=0-1,50-60", 10, []span{{0, 2}}, false},
+		{"bytes=,0-1,,", 10, []span{{0, 2}}, false},
+		{"bytes=10-", 10, nil, true}, {"bytes=-0", 10, nil, true}, {"bytes=5-4", 10, nil, true},
+		{"bytes=", 10, nil, true}, {"bytes=a-b", 10, nil, true}, {"bytes=-", 10, nil, true},
+		{"bytes=+1-2", 10, nil, true}, {"bytes=1--2", 10, nil, true}, {"bytes=0x1-2", 10, nil, true},
+		{"bytes=1", 10, nil, true},
 		{"bytes=99999999999999999999-", 10, nil, true}, {"bytes=0-99999999999999999999", 10, []span{{0, 10}}, false},
-		{"bytes=0-0", 0, nil, false}, {"bytes=-5", 0, nil, false}, {"lines=0-0", 10, nil, false}, {"nonsense", 10, nil, false}, {"", 10, nil, false},
+		{"bytes=0-0", 0, nil, false}, {"bytes=-5", 0, nil, false}, {"lines=0-0", 10, nil, false},
+		{"nonsense", 10, nil, false}, {"", 10, nil, false},
 	} {
 		got, err := parseRange(test.value, test.size)
 		if !reflect.DeepEqual(got, test.want) || (err != nil) != test.fails {
@@ -87,14 +101,15 @@ func TestParseRange(t *testing.T) {
 }
 
 func FuzzRange(f *testing.F) {
-	for _, s := range []string{"bytes=0-", "bytes=-5", "bytes=0-1,3-4,2-3", "bytes=5-2", "bytes=99999999999999999999-", "lines=1-2", "bytes=,,1-2 , -", "bytes = 1 - 2"} {
+	for _, s := range []string{"bytes=0-", "bytes=-5", "bytes=0-1,3-4,2-3", "bytes=5-2", "bytes=99999999999999999999-",
+		"lines=1-2", "bytes=,,1-2 , -", "bytes = 1 - 2"} {
 		f.Add(s, int64(10))
 	}
 	f.Fuzz(func(t *testing.T, value string, size int64) {
 		size = max(size, 0)
 		spans, err := parseRange(value, size)
 		if err != nil && spans != nil {
-			t.Fatalf("an error and %v", spans)
+			t.Fatalf("an error with %v", spans)
 		}
 		if len(spans) > maxRanges {
 			t.Fatalf("%d ranges", len(spans))
@@ -110,14 +125,15 @@ func FuzzRange(f *testing.F) {
 				}
 			}
 			if total += s.length; total > size {
-				t.Fatalf("%v are more than %d", spans, size)
+				t.Fatalf("%v: total length is greater than %d", spans, size)
 			}
 		}
 	})
 }
 
 func FuzzPath(f *testing.F) {
-	for _, s := range []string{"/", "/a/../b", "/a//b/./c/", "/\x00", `/a\..\b`, "/con.txt", "/.git/config", "/a:b", "//", "..", "/%2e", "/. ./a", "/\xff"} {
+	for _, s := range []string{"/", "/a/../b", "/a//b/./c/", "/\x00", `/a\..\b`, "/con.txt", "/.git/config", "/a:b",
+		"//", "..", "/%2e", "/. ./a", "/\xff"} {
 		f.Add(s, true)
 		f.Add(s, false)
 	}
@@ -130,7 +146,8 @@ func FuzzPath(f *testing.F) {
 			}
 			return
 		}
-		if name != "" && (!fs.ValidPath(strings.ToValidUTF8(name, "?")) || !filepath.IsLocal(name)) || strings.Contains(name, "\x00") || runtime.GOOS == "windows" && strings.ContainsAny(name, `\:`) {
+		if name != "" && (!fs.ValidPath(strings.ToValidUTF8(name, "?")) || !filepath.IsLocal(name)) ||
+			strings.Contains(name, "\x00") || runtime.GOOS == "windows" && strings.ContainsAny(name, `\:`) {
 			t.Fatalf("%q is %q", path, name)
 		}
 		again, dirAgain, status := p.place(key(name, dir))
@@ -146,14 +163,16 @@ func FuzzPath(f *testing.F) {
 }
 
 func FuzzAcceptEncoding(f *testing.F) {
-	for _, s := range []string{"gzip", "br;q=1.0, gzip;q=0.8, *;q=0.1", "identity;q=0", ";;;,,,", "gzip;q=1.0001", "*", "gzip ; q = 0.5", "gzip;q=0.5;x"} {
+	for _, s := range []string{"gzip", "br;q=1.0, gzip;q=0.8, *;q=0.1", "identity;q=0", ";;;,,,", "gzip;q=1.0001", "*",
+		"gzip ; q = 0.5", "gzip;q=0.5;x"} {
 		f.Add(s)
 	}
 	p := planOf(f, Config{})
 	f.Fuzz(func(t *testing.T, value string) {
 		w := parseAcceptEncoding(value, &p.codings)
 		for i, q := range w.codings {
-			if q < 0 || q > 1000 || q > 0 && !strings.Contains(value, "*") && !strings.Contains(strings.ToLower(value), p.codings[i].token) {
+			if q < 0 || q > 1000 || q > 0 && !strings.Contains(value, "*") &&
+				!strings.Contains(strings.ToLower(value), p.codings[i].token) {
 				t.Fatalf("%q: %v", value, w)
 			}
 		}
@@ -168,18 +187,20 @@ func FuzzETags(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, list string) {
-		if listed(list, `"x"`, true) && list != "" && !strings.Contains(list, `"x"`) && strings.Trim(list, " \t") != "*" {
+		if listed(list, `"x"`, true) && list != "" && !strings.Contains(list, `"x"`) &&
+			strings.Trim(list, " \t") != "*" {
 			t.Fatalf("%q", list)
 		}
 		if listed(list, `"x"`, false) && !listed(list, `"x"`, true) {
-			t.Fatalf("%q: strong and not weak", list)
+			t.Fatalf("%q: strong match without weak match", list)
 		}
 	})
 }
 
-func TestStatusOf(t *testing.T) {
+func TestStatusOfErrors(t *testing.T) {
 	for err, want := range map[error]int{
-		fs.ErrNotExist: 404, fs.ErrPermission: 403, errIrregular: 404, errors.New("path escapes from parent"): 404, fs.ErrClosed: 503,
+		fs.ErrNotExist: 404, fs.ErrPermission: 403, errIrregular: 404, errors.New("path escapes from parent"): 404,
+		fs.ErrClosed: 503,
 	} {
 		if got := statusOf(&fs.PathError{Op: "open", Path: "x", Err: err}); got != want {
 			t.Errorf("%v: %d, want %d", err, got, want)

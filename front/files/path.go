@@ -6,14 +6,16 @@ import (
 	"strings"
 )
 
-// place says what an URL's path, decoded, names: a path below the root, in slashes, without one at either end, "" being
-// the root; and whether it names a directory. A status other than 0 refuses it:
+// place normalizes the decoded path of a URL: it returns a path below the root, without slashes at
+// its ends, and whether it names a directory. "" is the root. A status other than 0 rejects the
+// path:
 //
 //   - 400 for what no client sends by accident: NUL, and ".." as a segment;
-//   - 404 for names that are too long to exist, that begin with a dot unless that is wanted, and on Windows those that are not
-//     what they seem: with a colon or a backslash, devices such as NUL or aux.txt, and those that end in a dot or a space.
+//   - 404 for names that are too long to exist, and those that begin with a dot, unless dotfiles
+//     are served. On Windows that includes ambiguous names: with a colon or a backslash, devices
+//     such as NUL or aux.txt, and names that end in a dot or a space.
 //
-// Empty segments and "." are dropped. %2f is a slash like any other, as in net/http.
+// Empty segments and "." are removed. As in net/http, %2f is a slash.
 func (p *plan) place(urlPath string) (name string, dir bool, status int) {
 	if strings.IndexByte(urlPath, 0) >= 0 {
 		return "", false, http.StatusBadRequest
@@ -28,7 +30,7 @@ func (p *plan) place(urlPath string) (name string, dir bool, status int) {
 			return "", false, http.StatusBadRequest
 		}
 		if !p.mayServe(segment, b.Len() == 0) {
-			status = http.StatusNotFound // unless there is a ".." yet
+			status = http.StatusNotFound // unless a ".." follows
 			continue
 		}
 		if b.Len() > 0 {
@@ -45,7 +47,8 @@ func (p *plan) place(urlPath string) (name string, dir bool, status int) {
 	return b.String(), dir, 0
 }
 
-// mayServe reports whether a file or directory of that name may be served. top says that it is in the root.
+// mayServe reports whether a file or directory with a name may be served. top reports that it is in
+// the root.
 func (p *plan) mayServe(name string, top bool) bool {
 	if len(name) > maxName || strings.IndexByte(name, 0) >= 0 || runtime.GOOS == "windows" && isMisread(name) {
 		return false
@@ -53,13 +56,14 @@ func (p *plan) mayServe(name string, top bool) bool {
 	return name[0] != '.' || p.dotfiles || top && name == ".well-known"
 }
 
-// isMisread reports whether Windows takes a name for something else: a path, a stream of a file, another name, or a device.
+// isMisread reports whether Windows treats a name as something else: a path, a stream of a file,
+// another name, or a device.
 func isMisread(name string) bool {
 	last := name[len(name)-1]
 	return strings.ContainsAny(name, `\:`) || last == ' ' || last == '.' || isDevice(name)
 }
 
-// isDevice reports whether Windows takes a name for a device, whatever its extension.
+// isDevice reports whether Windows treats a name as a device, with any extension.
 func isDevice(name string) bool {
 	base, _, _ := strings.Cut(name, ".")
 	base = strings.TrimRight(base, " ")
@@ -90,7 +94,7 @@ func equalFold(s string, any ...string) bool {
 	return false
 }
 
-// key is what a place is remembered by: the shortest URL path that names it.
+// key returns the cache key of a place: its shortest URL path.
 func key(name string, dir bool) string {
 	if !dir || name == "" {
 		return "/" + name

@@ -13,17 +13,18 @@ type span struct{ from, length int64 }
 
 func (s span) end() int64 { return s.from + s.length }
 
-// contentRange is the value of Content-Range: RFC 9110, 14.4.
+// contentRange returns the value of Content-Range: RFC 9110, 14.4.
 func (s span) contentRange(size int64) string {
-	return "bytes " + strconv.FormatInt(s.from, 10) + "-" + strconv.FormatInt(s.end()-1, 10) + "/" + strconv.FormatInt(size, 10)
+	return "bytes " + strconv.FormatInt(s.from, 10) + "-" + strconv.FormatInt(s.end()-1, 10) + "/" +
+		strconv.FormatInt(size, 10)
 }
 
-// errRange says that there is nothing at any of the places, or that it is no range.
+// errRange reports that a range is invalid, or that all ranges are outside of the file.
 var errRange = errors.New("range not satisfiable")
 
-// parseRange finds what a Range field wants of a file. Nil is all: it is of another unit, has more ranges than maxRanges,
-// or the file is empty. Ranges that overlap or touch are made one, as RFC 9110, 14.2 proposes, so that no
-// request makes an answer much longer than the file.
+// parseRange parses a Range field. Nil means the whole file: the unit is unknown, there are more
+// than maxRanges ranges, or the file is empty. As RFC 9110, 14.2 suggests, ranges that overlap or
+// touch are joined. Thus no response is much longer than the file.
 func parseRange(value string, size int64) ([]span, error) {
 	unit, list, ok := strings.Cut(value, "=")
 	if !ok || !strings.EqualFold(strings.TrimSpace(unit), "bytes") || strings.Count(list, ",") >= 2*maxRanges {
@@ -46,7 +47,7 @@ func parseRange(value string, size int64) ([]span, error) {
 	switch {
 	case given == 0:
 		return nil, errRange
-	case size == 0 || given > maxRanges: // many clients ask for a range to bound what they get
+	case size == 0 || given > maxRanges: // many clients request a range only to limit the length
 		return nil, nil
 	case len(spans) == 0:
 		return nil, errRange
@@ -54,7 +55,7 @@ func parseRange(value string, size int64) ([]span, error) {
 	return coalesce(spans), nil
 }
 
-// parseSpan parses "first-", "first-last" or "-length". Of what lies beyond the end nothing is left.
+// parseSpan parses "first-", "first-last" or "-length". The part beyond the end is cut off.
 func parseSpan(s string, size int64) (span, error) {
 	first, last, ok := strings.Cut(s, "-")
 	if !ok {
@@ -85,7 +86,7 @@ func parseSpan(s string, size int64) (span, error) {
 	return span{from, min(to, size-1) - from + 1}, nil
 }
 
-// parsePosition parses digits. What does not fit is beyond any file's end.
+// parsePosition parses digits. A number that is too large is beyond any file's end.
 func parsePosition(s string) (n int64, err error) {
 	if s == "" {
 		return 0, errRange
@@ -103,7 +104,7 @@ func parsePosition(s string) (n int64, err error) {
 	return n, nil
 }
 
-// coalesce joins spans that overlap or touch. Those that do not stay in the order they were asked for.
+// coalesce joins spans that overlap or touch. Without any it keeps the order of the request.
 func coalesce(spans []span) []span {
 	sorted := slices.Clone(spans)
 	slices.SortFunc(sorted, func(a, b span) int {

@@ -8,51 +8,51 @@ import (
 	"time"
 )
 
-// resource is what a key leads to. It is fixed but for what is atomic.
+// resource is what a key leads to. Only its atomic fields change.
 type resource struct {
 	key      string
-	absent   bool     // there is nothing
+	absent   bool     // the file does not exist
 	identity *variant // the file itself
 	varies   bool     // there are other variants, or may be
-	makes    bool     // variants are made of it here
-	unripe   bool     // it had just been changed: that its times are the same says nothing
+	makes    bool     // the handler compresses variants
+	unripe   bool     // the file had just changed: equal times prove nothing
 
-	until atomic.Int64 // the tick from which on it has to be looked at again
-	used  atomic.Bool  // since the cache's hand came by
-	looks looks        // in place of until, if files are found by path
+	until  atomic.Int64 // the tick of the next check
+	used   atomic.Bool  // since the cache's hand passed
+	checks checks       // replaces until if files are found by path
 
-	making  sync.Mutex // held while a variant is made
+	making  sync.Mutex // held while a variant is compressed
 	encoded [numCodings]atomic.Pointer[variant]
 
-	at      int   // in the cache's ring, under its mu
-	charged int64 // likewise
+	at      int   // in the cache's ring, guarded by its mu
+	charged int64 // guarded by the cache's mu
 }
 
-// variant is bytes that stand for a resource, in one coding.
+// variant is a resource in one coding.
 type variant struct {
-	name  string // of the file, below the root; empty if it was made here
+	name  string // of the file, below the root; empty if the handler compressed it
 	stamp stamp  // of the file
 	size  int64
 
 	contentType, etag string
-	modified          time.Time // zero if it says nothing
+	modified          time.Time // zero if unknown
 	fields            []field   // of a 200
-	values            int       // in fields
+	values            int       // number of values in fields
 
 	content []byte // if it is in memory
 	files   descriptors
 }
 
-// field is a header field. Its values are only read: what is given to a ResponseWriter is a copy.
+// field is a header field. Its values are shared: a ResponseWriter gets a copy.
 type field struct {
 	name   string
 	values []string
 }
 
-// worthless stands for a variant that is no shorter than the file.
+// worthless reports that the variant is not shorter than the file.
 func (v *variant) worthless() bool { return v.fields == nil }
 
-// describe fills in the fields of a 200.
+// describe sets the fields of a 200.
 func (v *variant) describe(p *plan, coding string, varies bool) {
 	add := func(name, value string) {
 		if value != "" {
@@ -82,8 +82,8 @@ func (v *variant) lastModified() string {
 	return v.modified.UTC().Format(http.TimeFormat)
 }
 
-// set sets the fields of a 200. A header that has been given some already keeps its Content-Type, as it does in
-// net/http, and its Vary beside ours.
+// set sets the fields of a 200. As in net/http, a Content-Type that is already in the header stays.
+// So does a Vary, in addition to the handler's.
 func (v *variant) set(header http.Header) {
 	var theirType, theirVary []string
 	if len(header) > 0 {
@@ -103,7 +103,7 @@ func (v *variant) set(header http.Header) {
 	}
 }
 
-// weight is what a resource takes in memory, about.
+// weight returns the bytes of memory that a resource uses, about.
 func (r *resource) weight() int64 {
 	w := resourceWeight + int64(len(r.key))
 	if r.identity != nil {
@@ -117,7 +117,8 @@ func (r *resource) weight() int64 {
 	return w
 }
 
-// retire closes what is open and idle of a resource that has been forgotten. Whoever answers from it still may.
+// retire closes the idle descriptors of a resource that has left the cache. Responses that use it
+// may finish.
 func (r *resource) retire() {
 	r.eachVariant(func(v *variant) { v.files.retire() })
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/tarehq/tare/front/files"
 )
 
-// What http.FileServer and the handler have in common they do alike.
-func TestLikeFileServer(t *testing.T) {
+// The handler and http.FileServer behave alike, as far as both support a feature.
+func TestResponsesAreThoseOfFileServer(t *testing.T) {
 	s := newSite(t)
 	s.write("index.html", "<h1>home</h1>")
 	s.write("a/index.html", "<h1>a</h1>")
@@ -32,7 +32,8 @@ func TestLikeFileServer(t *testing.T) {
 	}{
 		{"GET", "/", nil}, {"HEAD", "/", nil}, {"GET", "/?query=1", nil},
 		{"GET", "/a/", nil}, {"GET", "/a", nil}, {"GET", "/a?x=y", nil}, {"GET", "//a//", nil}, {"GET", "/./a/./", nil},
-		{"GET", "/plain.txt", nil}, {"HEAD", "/plain.txt", nil}, {"GET", "/plain%2etxt", nil}, {"GET", "/a%2findex.html/", nil},
+		{"GET", "/plain.txt", nil}, {"HEAD", "/plain.txt", nil}, {"GET", "/plain%2etxt", nil},
+		{"GET", "/a%2findex.html/", nil},
 		{"GET", "/plain.txt/", nil}, {"GET", "/plain.txt/?q", nil},
 		{"GET", "/empty.css", nil}, {"HEAD", "/empty.css", nil}, {"GET", "/empty.css", []string{"Range: bytes=0-1"}},
 		{"GET", escape("/with space & ünïcode.txt"), nil}, {"GET", "/unknown", nil}, {"GET", "/script.js", nil},
@@ -58,9 +59,10 @@ func TestLikeFileServer(t *testing.T) {
 		{"GET", "/plain.txt", []string{"Range: bytes=1-2", "If-Modified-Since: Mon, 03 Feb 2020 04:05:06 GMT"}},
 	}
 	onEach(t, s.handler(files.Config{}), func(t *testing.T, ours host) {
-		for range 2 { // the second answers come from memory
+		for range 2 { // the second responses come from memory
 			for _, r := range requests {
-				want, got := reference.ask(t, r.method, r.path, r.fields...), ours.ask(t, r.method, r.path, r.fields...)
+				want, got := reference.request(t, r.method, r.path, r.fields...),
+					ours.request(t, r.method, r.path, r.fields...)
 				what := r.method + " " + r.path
 				if got.status != want.status {
 					t.Errorf("%s %q: status %d, want %d", what, r.fields, got.status, want.status)
@@ -68,20 +70,24 @@ func TestLikeFileServer(t *testing.T) {
 				}
 				if want.status < 300 || want.status == http.StatusNotFound {
 					if got.body != want.body {
-						t.Errorf("%s %q: %d bytes %.40q, want %d %.40q", what, r.fields, len(got.body), got.body, len(want.body), want.body)
+						t.Errorf("%s %q: %d bytes %.40q, want %d %.40q", what, r.fields, len(got.body), got.body,
+							len(want.body), want.body)
 					}
 					for _, name := range []string{"Content-Type", "Content-Length", "Last-Modified", "Accept-Ranges"} {
 						if got.header.Get(name) != want.header.Get(name) {
-							t.Errorf("%s %q: %s is %q, want %q", what, r.fields, name, got.header.Get(name), want.header.Get(name))
+							t.Errorf("%s %q: %s is %q, want %q", what, r.fields, name, got.header.Get(name),
+								want.header.Get(name))
 						}
 					}
 				}
 				for _, name := range []string{"Content-Range", "Location"} {
 					if want.status == http.StatusRequestedRangeNotSatisfiable {
-						continue // http.FileServer tells the length only if the ranges are well-formed
+						// http.FileServer sends the length only if the ranges are well-formed
+						continue
 					}
 					if got.header.Get(name) != want.header.Get(name) {
-						t.Errorf("%s %q: %s is %q, want %q", what, r.fields, name, got.header.Get(name), want.header.Get(name))
+						t.Errorf("%s %q: %s is %q, want %q", what, r.fields, name, got.header.Get(name),
+							want.header.Get(name))
 					}
 				}
 			}

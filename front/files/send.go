@@ -10,23 +10,24 @@ import (
 )
 
 const (
-	// heldBack is the end of a file that is sent once it is known that the rest has not changed meanwhile.
+	// heldBack is the end of a file, which is sent after a check that the rest has not changed.
 	heldBack = 1 << 10
 	// copySize is the buffer for connections that the kernel cannot copy to.
 	copySize = 64 << 10
 )
 
-// whose is who writes answers of 412 and 416.
-type whose int
+// unmetMode defines who writes responses with 412 and 416.
+type unmetMode int
 
 const (
-	handlers whose = iota
-	callers        // of ServePath: nothing is written
+	writeUnmet  unmetMode = iota
+	returnUnmet           // ServePath returns the status
 )
 
-// answer answers from a resource, unless it returns the status of an answer that is the caller's. It reports false, and has done nothing, if
-// a file has changed.
-func (h *Handler) answer(w http.ResponseWriter, r *http.Request, res *resource, unmet whose) (status int, ok bool) {
+// respond sends a resource, or returns the status of a response that the caller must send. It
+// returns false, without effect, if a file has changed.
+func (h *Handler) respond(w http.ResponseWriter, r *http.Request, res *resource, unmet unmetMode) (status int,
+	ok bool) {
 	v := h.choose(res, r.Header)
 	o := outcome{status: http.StatusOK}
 	if len(r.Header) > 0 && conditional(r.Header) {
@@ -42,13 +43,13 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, res *resource, 
 		return 0, true
 	}
 	header := w.Header()
-	if o.unmet() && unmet == callers {
+	if o.unmet() && unmet == returnUnmet {
 		o.setUnmet(header, v)
 		return o.status, true
 	}
 	v.set(header)
 	parts := o.set(header, v)
-	if o.status != http.StatusOK { // which is what the first Write says, too
+	if o.status != http.StatusOK { // otherwise the first Write implies it
 		w.WriteHeader(o.status)
 	}
 	switch {
@@ -65,13 +66,13 @@ func (h *Handler) answer(w http.ResponseWriter, r *http.Request, res *resource, 
 	return 0, true
 }
 
-// part is a span as it is sent, between delimiters if there are several.
+// part is a span with the delimiters around it, if there are several.
 type part struct {
 	span
-	before, closing string // closing is the last one's, noted with the first
+	before, closing string // closing ends the last part; the first one contains it
 }
 
-// set changes the fields of a 200 into those of another status. Of a 206 it returns the parts.
+// set changes the fields of a 200 into those of another status. For a 206 it returns the parts.
 func (o outcome) set(header http.Header, v *variant) []part {
 	switch o.status {
 	case http.StatusPartialContent:
@@ -90,12 +91,12 @@ func (o outcome) set(header http.Header, v *variant) []part {
 	return nil
 }
 
-// unmet reports whether the file is not as the request wants it, or has nothing where it wants something.
+// unmet reports whether a precondition failed, or a range cannot be satisfied.
 func (o outcome) unmet() bool {
 	return o.status == http.StatusPreconditionFailed || o.status == http.StatusRequestedRangeNotSatisfiable
 }
 
-// setUnmet sets what an answer that says so says of the file.
+// setUnmet sets the fields of such a response.
 func (o outcome) setUnmet(header http.Header, v *variant) {
 	if o.status == http.StatusRequestedRangeNotSatisfiable {
 		header["Content-Range"] = []string{"bytes */" + strconv.FormatInt(v.size, 10)}
@@ -128,8 +129,9 @@ func (o outcome) setParts(header http.Header, v *variant) []part {
 	return parts
 }
 
-// sendFile sends a file that is not in memory. If it changes, ends early or cannot be read the connection is ended,
-// by a panic that servers do not log: its length has been promised.
+// sendFile sends a file that is not in memory. If the file changes, ends early or cannot be read,
+// sendFile closes the connection, because the length has already been sent. It does so by a panic
+// that servers do not log.
 func (h *Handler) sendFile(w http.ResponseWriter, v *variant, o outcome, f *os.File) {
 	sent := false
 	defer func() {
@@ -156,7 +158,8 @@ func (h *Handler) sendFile(w http.ResponseWriter, v *variant, o outcome, f *os.F
 	sent = err == nil
 }
 
-// sendPart sends a span of a file, the last bytes of the last one after a look at the file.
+// sendPart sends a span of a file. It sends the last bytes of the last span after a check of the
+// file.
 func (h *Handler) sendPart(w http.ResponseWriter, v *variant, f *os.File, p part, last bool) error {
 	if _, err := io.WriteString(w, p.before); err != nil {
 		return err
@@ -187,8 +190,8 @@ func (h *Handler) sendPart(w http.ResponseWriter, v *variant, f *os.File, p part
 	return err
 }
 
-// copyFile copies n bytes from where a file's descriptor is. What can read from a file itself is asked to, after the head has
-// gone: it need not look at the first bytes then.
+// copyFile copies n bytes from a descriptor's offset. It flushes the head first if w can read from
+// a file itself: then ReadFrom has no first bytes to inspect.
 func (h *Handler) copyFile(w http.ResponseWriter, f *os.File, n int64) error {
 	if to, ok := w.(io.ReaderFrom); ok {
 		if flusher, ok := w.(http.Flusher); ok {

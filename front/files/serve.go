@@ -5,22 +5,24 @@ import "net/http"
 // Kind is what a path leads to.
 type Kind int
 
-// Kinds.
+// The kinds.
 const (
-	Nothing   Kind = iota // that may be served
-	File                  // also one that cannot be read
-	Directory             // with an index or without
-	Denied                // what may not be looked at, with ByPath
+	Nothing   Kind = iota // nothing that may be served
+	File                  // including files that cannot be read
+	Directory             // with or without an index
+	Denied                // no permission, with ByPath
 )
 
-// ServePath answers GET and HEAD requests as ServeHTTP does, but for another path than the request's, and for files and lists of directories only.
-// For everything else it returns the status that tells of it, and has done nothing: 301 is for a directory whose path has no slash at
-// its end, or a file whose path has one. So it does for 412 and 416, of which it has set the Content-Range. 0 is that it has answered.
+// ServePath serves GET and HEAD requests like ServeHTTP, but for another path, and only files and
+// directory listings. Otherwise it returns the status that describes the result, and writes
+// nothing. 301 means that a directory's path lacks the final slash, or that a file's path has one.
+// For 412 and 416 it also returns the status, after setting Content-Range. 0 means that the
+// response is complete.
 //
-// Of the request its header counts, and for lists its query.
+// It uses the request's method and header, and for listings its query.
 func (h *Handler) ServePath(w http.ResponseWriter, r *http.Request, path string) (status int) {
 	if res := h.cache.get(path); res != nil && h.fresh(res) {
-		if status, ok := h.answer(w, r, res, callers); ok {
+		if status, ok := h.respond(w, r, res, returnUnmet); ok {
 			return status
 		}
 	}
@@ -28,15 +30,15 @@ func (h *Handler) ServePath(w http.ResponseWriter, r *http.Request, path string)
 	if status != 0 {
 		return status
 	}
-	if status = h.serve(w, r, name, dir, callers); status == http.StatusOK {
+	if status = h.serve(w, r, name, dir, returnUnmet); status == http.StatusOK {
 		h.list(w, r, name)
 		return 0
 	}
 	return status
 }
 
-// Kind says what a path leads to, whether it ends in a slash or not. What it says of files is remembered: to ask again, or to
-// serve them, costs little.
+// Kind returns what a path leads to, with or without a final slash. The result for a file is
+// cached: another call, or serving the file, costs little.
 func (h *Handler) Kind(path string) Kind {
 	if res := h.cache.get(path); res != nil && h.fresh(res) {
 		return res.kind()
@@ -58,7 +60,7 @@ func (h *Handler) Kind(path string) Kind {
 	return Nothing
 }
 
-// kind is that of what is remembered by a key: a slash at its end stands for a directory, whose index it is.
+// kind returns the kind of a cached key: a key with a final slash is a directory with its index.
 func (r *resource) kind() Kind {
 	switch {
 	case r.absent:

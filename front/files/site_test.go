@@ -20,11 +20,11 @@ import (
 	"github.com/tarehq/tare/front/files"
 )
 
-// site is a directory to serve, with a secret beside it that must never be in an answer.
+// site is a directory to serve, next to a secret that no response may contain.
 type site struct {
 	t   testing.TB
-	dir string // what is served
-	out string // what is not
+	dir string // served
+	out string // not served
 }
 
 const secret = "THIS LIES OUTSIDE OF THE ROOT"
@@ -48,7 +48,7 @@ func (s *site) must(err error) {
 
 func (s *site) path(name string) string { return filepath.Join(s.dir, filepath.FromSlash(name)) }
 
-// write makes a file of the past, so that nothing waits for its time to have passed.
+// write writes a file with an old time, so that nothing waits for its stamp to ripen.
 func (s *site) write(name, content string) {
 	s.t.Helper()
 	s.must(os.MkdirAll(filepath.Dir(s.path(name)), 0o755))
@@ -69,15 +69,15 @@ func (s *site) handler(c files.Config) *files.Handler {
 	return h
 }
 
-// host is a server that a handler runs on.
+// host is a server that runs a handler.
 type host struct {
 	name   string
 	url    string
-	addr   string // of HTTP/1.1 without TLS; else empty
+	addr   string // of HTTP/1.1 without TLS; otherwise empty
 	client *http.Client
 }
 
-// hosts serves a handler in every way there is.
+// hosts runs a handler on each kind of server.
 func hosts(t testing.TB, h http.Handler) []host {
 	t.Helper()
 	std := httptest.NewServer(h)
@@ -110,15 +110,15 @@ func hosts(t testing.TB, h http.Handler) []host {
 
 func stay(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 
-// answer is a response that has been read.
-type answer struct {
+// response is a response with its body.
+type response struct {
 	status int
 	header http.Header
 	body   string
 }
 
-// ask sends a request for a path as it is written. Fields are "Name: value".
-func (s host) ask(t testing.TB, method, path string, fields ...string) answer {
+// request sends a request with an unmodified path. Fields are "Name: value".
+func (s host) request(t testing.TB, method, path string, fields ...string) response {
 	t.Helper()
 	a, err := s.try(method, path, fields...)
 	if err != nil {
@@ -127,7 +127,7 @@ func (s host) ask(t testing.TB, method, path string, fields ...string) answer {
 	return a
 }
 
-func (s host) try(method, path string, fields ...string) (a answer, err error) {
+func (s host) try(method, path string, fields ...string) (a response, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	r, err := http.NewRequestWithContext(ctx, method, s.url, nil)
@@ -146,10 +146,10 @@ func (s host) try(method, path string, fields ...string) (a answer, err error) {
 	}
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
-	return answer{resp.StatusCode, resp.Header, string(b)}, err
+	return response{resp.StatusCode, resp.Header, string(b)}, err
 }
 
-// raw sends bytes over a connection of its own and returns the response. Only for HTTP/1.1.
+// raw sends bytes over a new connection and returns the response, for HTTP/1.1 only.
 func (s host) raw(t testing.TB, target string) (status int, body string) {
 	t.Helper()
 	c, err := net.Dial("tcp", s.addr)
@@ -168,7 +168,7 @@ func (s host) raw(t testing.TB, target string) (status int, body string) {
 	return resp.StatusCode, string(b)
 }
 
-// onEach runs a test on every kind of server.
+// onEach runs a test on each kind of server.
 func onEach(t *testing.T, h http.Handler, f func(t *testing.T, s host)) {
 	for _, s := range hosts(t, h) {
 		t.Run(s.name, func(t *testing.T) { f(t, s) })

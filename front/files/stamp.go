@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// stamp tells a file, as it is now, from all others and from itself as it was.
+// stamp identifies a version of a file.
 type stamp struct {
-	device, inode, links uint64 // zero where the system has none
+	device, inode, links uint64 // zero if the system has none
 	size                 int64
-	modified, changed    int64 // nanoseconds since 1970; changed is zero where the system has none
+	modified, changed    int64 // nanoseconds since 1970; changed is zero if the system has none
 }
 
-// settle is how long after a change another one cannot have the same time. Kernels write down times that
-// are up to ten milliseconds old.
+// settle is the time after a change when another change cannot have the same time. Kernels record
+// times that are up to ten milliseconds old.
 const settle = 100 * time.Millisecond
 
-// ripe reports whether a change that comes now would be seen in the stamp.
+// ripe reports whether the stamp would show a change from now on.
 func (s stamp) ripe(now time.Time) bool {
 	age := time.Duration(now.UnixNano() - max(s.modified, s.changed))
-	return age >= settle || age <= -settle // a clock that is another's
+	return age >= settle || age <= -settle // another machine's clock
 }
 
-// sameBytes reports whether a file that was s and is t has not been written to. It may have got
-// another name, or lost its own.
+// sameBytes reports whether a file has not been written to between s and t. It may have been
+// renamed or removed.
 func (s stamp) sameBytes(t stamp) bool {
 	return s.size == t.size && s.modified == t.modified && s.inode == t.inode && s.device == t.device
 }
@@ -36,11 +36,12 @@ func stampOf(f source) (stamp, error) {
 	return newStamp(info), nil
 }
 
-// Version tells a file from others, and from itself before a change. It is comparable.
+// Version identifies a version of a file. It is comparable.
 type Version struct{ s stamp }
 
-// VersionOf returns the version of the file that info is about.
+// VersionOf returns the version of the file that info describes.
 func VersionOf(info fs.FileInfo) Version { return Version{newStamp(info)} }
 
-// Settled reports whether every change from now on shows in the version. For a moment after a change another one has the same times.
+// Settled reports whether the version would show every change from now on. Shortly after a change,
+// another one may have the same times.
 func (v Version) Settled(now time.Time) bool { return v.s.ripe(now) }

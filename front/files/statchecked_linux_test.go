@@ -10,13 +10,15 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// What a path leads to is known without the right to read it, however links are treated. A link is Denied, or what it leads to.
-func TestKindOfUnreadable(t *testing.T) {
+// The kind of a path is known without the permission to read it, for each policy of links. A link
+// is Denied, or the kind of its target.
+func TestKindOfUnreadableFile(t *testing.T) {
 	if os.Geteuid() == 0 {
 		if os.Getenv(asNobody) == "" {
-			c := testkit.Command(t, os.Args[0], "-test.run=^TestKindOfUnreadable$", "-test.v")
+			c := testkit.Command(t, os.Args[0], "-test.run=^TestKindOfUnreadableFile$", "-test.v")
 			c.Env = append(os.Environ(), asNobody+"=1")
-			if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestKindOfUnreadable") {
+			if out, err := c.CombinedOutput(); err != nil ||
+				!strings.Contains(string(out), "--- PASS: TestKindOfUnreadableFile") {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			return
@@ -37,11 +39,13 @@ func TestKindOfUnreadable(t *testing.T) {
 	s.must(os.Chmod(s.path("dir"), 0o311))
 	defer func() { s.must(os.Chmod(s.path("dir"), 0o755)) }()
 	for _, symlinks := range []files.Symlinks{files.FollowLinks, files.FollowOwnedLinks, files.FollowNoLinks} {
-		h, err := files.New(files.Config{Dir: s.path(""), ByPath: true, Symlinks: symlinks, SymlinksFrom: strings.TrimSuffix(s.path(""), "/")})
+		h, err := files.New(files.Config{Dir: s.path(""), ByPath: true, Symlinks: symlinks,
+			SymlinksFrom: strings.TrimSuffix(s.path(""), "/")})
 		s.must(err)
 		for name, want := range map[string]files.Kind{
-			"/dir": files.Directory, "/dir/": files.Directory, "/dir/file": files.File, "/fifo": files.Nothing, "/dir/none": files.Nothing,
-			"/link": files.Directory, "/filelink": files.File,
+			"/dir": files.Directory, "/dir/": files.Directory, "/dir/file": files.File, "/fifo": files.Nothing,
+			"/dir/none": files.Nothing,
+			"/link":     files.Directory, "/filelink": files.File,
 		} {
 			if symlinks == files.FollowNoLinks && strings.HasSuffix(name, "link") {
 				want = files.Denied

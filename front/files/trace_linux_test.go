@@ -13,10 +13,10 @@ import (
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
-// inTrace are the variables that make a test the program that is traced.
+// inTrace is the environment variable that makes a test the traced program.
 const inTrace, traceRoot = "FILES_TEST_TRACED", "FILES_TEST_ROOT"
 
-// TestTraced is what TestOpenedPaths traces, and nothing by itself.
+// TestTraced is the program that TestOpenedPaths traces; otherwise it has no effect.
 func TestTraced(t *testing.T) {
 	if os.Getenv(inTrace) == "" {
 		t.Skip("runs below TestOpenedPaths")
@@ -24,7 +24,7 @@ func TestTraced(t *testing.T) {
 	s := &site{t, os.Getenv(traceRoot), ""}
 	h := s.handler(files.Config{Listing: true, Compress: files.Compress{Siblings: true, Gzip: true}})
 	ours := hosts(t, h)[1]
-	ours.ask(t, "GET", "/x.txt") // whatever Go itself opens when it first serves
+	ours.request(t, "GET", "/x.txt") // files that Go itself opens for the first request
 	_, _ = os.Stat("/begin-of-the-trace")
 	b, err := os.ReadFile(os.Getenv(inTrace))
 	s.must(err)
@@ -34,13 +34,14 @@ func TestTraced(t *testing.T) {
 	_, _ = os.Stat("/end-of-the-trace")
 }
 
-// No file outside of the root is opened, looked at or watched: what the kernel was asked for is read from a trace.
+// No file outside of the root is opened, inspected or watched: a trace of system calls proves it.
 func TestOpenedPaths(t *testing.T) {
 	strace := programs.Strace(t)
 	s, paths := hostile(t)
 	list, trace := filepath.Join(t.TempDir(), "paths"), filepath.Join(t.TempDir(), "trace")
 	s.must(os.WriteFile(list, []byte(strings.Join(paths, "\n")), 0o644))
-	c := testkit.Command(t, strace, "-f", "-y", "-o", trace, "-e", "trace=%file,openat2,inotify_add_watch", "-s", "5000",
+	c := testkit.Command(t, strace, "-f", "-y", "-o", trace, "-e", "trace=%file,openat2,inotify_add_watch",
+		"-s", "5000",
 		os.Args[0], "-test.run=^TestTraced$", "-test.v")
 	c.Env = append(os.Environ(), inTrace+"="+list, traceRoot+"="+s.dir)
 	if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestTraced") {
@@ -69,16 +70,17 @@ func TestOpenedPaths(t *testing.T) {
 			}
 		}
 		if strings.Contains(line, "readlinkat(") {
-			continue // its last argument is what it found
+			continue // its last argument is a result
 		}
 		for _, argument := range regexp.MustCompile(`, "(/[^"]*)"|\("(/[^"]*)"`).FindAllStringSubmatch(line, -1) {
 			path := argument[1] + argument[2]
-			if !strings.HasPrefix(path, s.dir) && !strings.HasPrefix(path, "/proc/self/fd/") && !strings.HasSuffix(path, "-of-the-trace") {
+			if !strings.HasPrefix(path, s.dir) && !strings.HasPrefix(path, "/proc/self/fd/") &&
+				!strings.HasSuffix(path, "-of-the-trace") {
 				t.Errorf("an absolute path outside of %s: %s", s.dir, line)
 			}
 		}
 	}
 	if opened < 10 {
-		t.Errorf("the trace shows %d files opened: it is not what it should be", opened)
+		t.Errorf("the trace contains %d opened files", opened)
 	}
 }

@@ -8,19 +8,21 @@ import (
 	"syscall"
 )
 
-// tree opens what is below the root. No name leads out of there, and no link does unless files are found by path.
+// tree opens files below the root. No name leads out of it, and no link does unless files are found
+// by path.
 type tree struct {
-	paths *pathTree // finds files by path; nil if the root is opened once, as the following fields are for
+	// finds files by path; nil if the root is opened once, which the following fields are for
+	paths *pathTree
 
 	root *os.Root
-	owns bool // root
+	owns bool // tree closes root
 	top  *os.File
-	raw  syscall.RawConn // top's
+	raw  syscall.RawConn // of top
 
-	noLinks bool // nothing that symbolic links lead to is opened
+	noLinks bool // nothing behind symbolic links is opened
 }
 
-// opened is a regular file or a directory.
+// opened is an open file or directory.
 type opened struct {
 	*os.File
 	name  string
@@ -29,10 +31,10 @@ type opened struct {
 	plain bool // no symbolic link led to it
 }
 
-// errLink is what one gets for what symbolic links lead to, if that is not wanted.
-var errLink = errors.New("a symbolic link leads there")
+// errLink reports a symbolic link that must not be followed.
+var errLink = errors.New("path contains a symbolic link")
 
-// errIrregular is what one gets for devices, pipes and sockets.
+// errIrregular reports a device, a pipe or a socket.
 var errIrregular = errors.New("neither a regular file nor a directory")
 
 func newTree(c Config) (t *tree, err error) {
@@ -60,7 +62,7 @@ func newTree(c Config) (t *tree, err error) {
 	return t, nil
 }
 
-// knowsLinks returns an error if it cannot be told whether a symbolic link leads somewhere.
+// knowsLinks returns an error if the system cannot detect symbolic links in paths.
 func (t *tree) knowsLinks() error {
 	f, plain, err := t.openAny(".")
 	if err != nil {
@@ -68,7 +70,7 @@ func (t *tree) knowsLinks() error {
 	}
 	_ = f.Close()
 	if !plain {
-		return errors.New("files: this system does not tell symbolic links: Linux 5.6 does")
+		return errors.New("files: NoSymlinks requires Linux 5.6")
 	}
 	return nil
 }
@@ -82,7 +84,7 @@ func (t *tree) close() {
 	}
 }
 
-// open opens a regular file or a directory below the root, "" being the root itself.
+// open opens a regular file or a directory below the root; "" is the root itself.
 func (t *tree) open(name string) (o opened, err error) {
 	o = opened{name: name}
 	switch {
@@ -94,7 +96,7 @@ func (t *tree) open(name string) (o opened, err error) {
 	default:
 		o.File, o.plain, err = t.openAny(o.name)
 	}
-	if t.noLinks && !o.plain { // nor is it told whether anything is there
+	if t.noLinks && !o.plain { // also hides whether the file exists
 		if err == nil {
 			_ = o.Close()
 		}
@@ -114,7 +116,7 @@ func (t *tree) open(name string) (o opened, err error) {
 	return o, nil
 }
 
-// stat looks at a name without opening it, if that is possible.
+// stat describes a name, without opening it if possible.
 func (t *tree) stat(name string) (fs.FileInfo, error) {
 	if t.paths != nil {
 		return t.paths.stat(name)
@@ -122,8 +124,8 @@ func (t *tree) stat(name string) (fs.FileInfo, error) {
 	return t.root.Stat(name)
 }
 
-// statusOf is the status that tells of an error in opening or reading a file. That a path leads out of the root
-// is no number of the system's; os.Root has no name for it.
+// statusOf returns the status for an error of opening or reading a file. os.Root has no exported
+// error for a path that leads out of the root.
 func statusOf(err error) int {
 	var number syscall.Errno
 	switch {
@@ -137,7 +139,8 @@ func statusOf(err error) int {
 		return http.StatusNotFound
 	}
 	switch number {
-	case syscall.ENOTDIR, syscall.ELOOP, syscall.ENAMETOOLONG, syscall.ENXIO, syscall.ENODEV, syscall.EINVAL, syscall.EXDEV:
+	case syscall.ENOTDIR, syscall.ELOOP, syscall.ENAMETOOLONG, syscall.ENXIO, syscall.ENODEV, syscall.EINVAL,
+		syscall.EXDEV:
 		return http.StatusNotFound
 	case syscall.EMFILE, syscall.ENFILE, syscall.ENOMEM:
 		return http.StatusServiceUnavailable

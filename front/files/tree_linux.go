@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Pipes and devices are not waited for, and no terminal becomes the process's.
+// openFlags: opening a pipe or device does not block, and no terminal becomes the controlling one.
 const openFlags = os.O_RDONLY | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
 
-// openAny opens whatever there is. plain says that there was no symbolic link on the way, also if there is nothing: with one
-// openat2 fails, as it does on kernels before 5.6, and os.Root goes step by step.
+// openAny opens a file of any type. plain reports that the path has no symbolic link, even if
+// opening fails. openat2 fails for links and on kernels before 5.6; then os.Root walks the path.
 func (t *tree) openAny(name string) (f *os.File, plain bool, err error) {
 	fd, err := t.openat2(name, openFlags)
 	if err == nil {
@@ -24,7 +24,7 @@ func (t *tree) openAny(name string) (f *os.File, plain bool, err error) {
 	return f, false, err
 }
 
-// openat2 opens what is reached without a symbolic link.
+// openat2 opens a path without symbolic links.
 func (t *tree) openat2(name string, flags int) (fd int, err error) {
 	how := unix.OpenHow{
 		Flags:   uint64(flags),

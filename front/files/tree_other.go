@@ -4,8 +4,9 @@ package files
 
 import "os"
 
-// openAny opens what is a regular file or a directory; opening anything else might wait. Between the
-// two looks another process could put a pipe there: where the system has the flag, that does not wait either.
+// openAny opens a regular file or a directory. Opening anything else might block. Another process
+// could replace the file by a pipe after the check; the nonblock flag covers that on systems that
+// have it.
 func (t *tree) openAny(name string) (f *os.File, plain bool, err error) {
 	info, err := t.root.Stat(name)
 	if err != nil {

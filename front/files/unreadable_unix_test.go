@@ -12,15 +12,17 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// asNobody makes a test run without root's permissions: in a process of its own that gives them up.
+// asNobody makes a test run without root privileges, in a process of its own.
 const asNobody, nobody = "FILES_TEST_AS_NOBODY", 65534
 
-// What may not be read any more is not served from memory either, and comes back.
-func TestUnreadable(t *testing.T) {
+// A file that is no longer readable is not served from memory, and is served again once it is
+// readable.
+func TestUnreadableFileIsNotServedFromMemory(t *testing.T) {
 	if os.Geteuid() == 0 && os.Getenv(asNobody) == "" {
-		c := testkit.Command(t, os.Args[0], "-test.run=^TestUnreadable$", "-test.v")
+		c := testkit.Command(t, os.Args[0], "-test.run=^TestUnreadableFileIsNotServedFromMemory$", "-test.v")
 		c.Env = append(os.Environ(), asNobody+"=1")
-		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestUnreadable") {
+		if out, err := c.CombinedOutput(); err != nil ||
+			!strings.Contains(string(out), "--- PASS: TestUnreadableFileIsNotServedFromMemory") {
 			t.Fatalf("%v\n%s", err, out)
 		}
 		return
@@ -33,7 +35,7 @@ func TestUnreadable(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	ways(t, func(t *testing.T, limits files.Limits) {
+	detections(t, func(t *testing.T, limits files.Limits) {
 		s := newSite(t)
 		s.write("x.txt", "x")
 		s.write("d/x.txt", "x")
@@ -48,10 +50,11 @@ func TestUnreadable(t *testing.T) {
 			status      int
 			body        string
 		}{
-			{"/x.txt", "x.txt", 403, ""}, {"/d/x.txt", "d", 403, ""}, {"/large", "large", 403, ""}, {"/y.txt", "y.txt.gz", 200, "y"},
+			{"/x.txt", "x.txt", 403, ""}, {"/d/x.txt", "d", 403, ""}, {"/large", "large", 403, ""},
+			{"/y.txt", "y.txt.gz", 200, "y"},
 			{"/i/", "i/index.html", 403, ""}, {"/i/", "i", 403, ""},
 		} {
-			before := ours.ask(t, "GET", test.path, "Accept-Encoding: gzip")
+			before := ours.request(t, "GET", test.path, "Accept-Encoding: gzip")
 			if before.status != 200 {
 				t.Fatalf("%s: %d", test.path, before.status)
 			}
@@ -59,12 +62,12 @@ func TestUnreadable(t *testing.T) {
 			s.must(err)
 			s.must(os.Chmod(s.path(test.chmod), 0))
 			until(t, test.path+" is seen to be unreadable", func() bool {
-				got := ours.ask(t, "GET", test.path, "Accept-Encoding: gzip")
+				got := ours.request(t, "GET", test.path, "Accept-Encoding: gzip")
 				return got.status == test.status && (test.body == "" || got.body == test.body)
 			})
 			s.must(os.Chmod(s.path(test.chmod), info.Mode()))
 			until(t, test.path+" comes back", func() bool {
-				got := ours.ask(t, "GET", test.path, "Accept-Encoding: gzip")
+				got := ours.request(t, "GET", test.path, "Accept-Encoding: gzip")
 				return got.status == 200 && got.body == before.body
 			})
 		}

@@ -13,46 +13,49 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watcher is told of changes in directories by inotify.
+// watcher reports changes in directories by inotify.
 //
-// A directory is watched together with all above it, and only if no symbolic link leads there: then whatever
-// makes its path mean something else is a change that is told of.
+// A directory is watched together with all directories above it, and only if its path has no
+// symbolic link. Thus every change of the path's meaning is reported.
 type watcher struct {
 	tree    *tree
-	dir     string // the root's path, if /proc cannot be used
+	dir     string // the root's path, if /proc is not available
 	most    int
 	changed func(dir, name string, directory bool)
-	seen    atomic.Uint64 // events
+	seen    atomic.Uint64 // number of events
 	short   atomic.Bool   // a directory could not be watched
 	file    *os.File
 	fd      int
 	ends    sync.WaitGroup
 
 	mu    sync.RWMutex
-	dirs  map[string]int32 // by path below the root, "" being the root
+	dirs  map[string]int32 // by path below the root; "" is the root
 	paths map[int32]string
 	over  bool
 }
 
 const (
-	watched = unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO |
+	watched = unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM |
+		unix.IN_MOVED_TO |
 		unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR | unix.IN_EXCL_UNLINK
 
-	// eventBuffer has room for many events; one with the longest name takes 272 bytes.
+	// eventBuffer holds many events; one with the longest name has 272 bytes.
 	eventBuffer = 16 << 10
 )
 
-// newWatcher starts to watch the root. changed is called for each event, and with empty names if some were lost.
+// newWatcher starts to watch the root. It calls changed for each event, and with empty names if
+// events were lost.
 func newWatcher(t *tree, dir string, most int, changed func(dir, name string, directory bool)) (*watcher, error) {
 	if most < 0 {
-		return nil, errors.New("files: watching is turned off")
+		return nil, errors.New("files: watching is disabled")
 	}
 	fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)
 	if err != nil {
-		return nil, fmt.Errorf("files: cannot watch directories: inotify_init1: %w; fs.inotify.max_user_instances may be too low", err)
+		return nil, fmt.Errorf(
+			"files: cannot watch directories: inotify_init1: %w (fs.inotify.max_user_instances may be too low)", err)
 	}
 	if dir != "" {
-		dir, _ = filepath.Abs(dir) // an error leaves it empty
+		dir, _ = filepath.Abs(dir) // empty on error
 	}
 	w := &watcher{
 		tree: t, dir: dir, most: most, changed: changed, fd: fd, file: os.NewFile(uintptr(fd), "inotify"),
@@ -77,7 +80,7 @@ func (w *watcher) close() {
 	w.ends.Wait()
 }
 
-// events is how many events there were. A number that has not changed says that nothing else has.
+// events returns the number of events so far. If it has not changed, nothing else has.
 func (w *watcher) events() uint64 {
 	if w == nil {
 		return 0
@@ -85,12 +88,12 @@ func (w *watcher) events() uint64 {
 	return w.seen.Load()
 }
 
-// err says that some directories are not watched, or nil.
+// err returns an error if some directories are not watched.
 func (w *watcher) err() error {
 	if w == nil || !w.short.Load() {
 		return nil
 	}
-	return errors.New("files: some directories are not watched: there are more than the limit, or fs.inotify.max_user_watches is too low")
+	return errors.New("files: cannot watch all directories (raise Limits.Watches or fs.inotify.max_user_watches)")
 }
 
 // cover watches a directory, and reports whether it is watched.
@@ -117,11 +120,11 @@ func (w *watcher) cover(dir string) bool {
 	return true
 }
 
-// add watches one directory. mu is held, but in newWatcher.
+// add watches one directory. Except in newWatcher, the caller holds mu.
 func (w *watcher) add(dir string) error {
 	if w.over || len(w.dirs) >= w.most {
 		w.short.Store(true)
-		return errors.New("no more directories may be watched")
+		return errors.New("limit of watches reached")
 	}
 	name := dir
 	if name == "" {
@@ -138,22 +141,24 @@ func (w *watcher) add(dir string) error {
 	}
 	if err != nil {
 		w.short.Store(true)
-		return fmt.Errorf("inotify_add_watch: %w; fs.inotify.max_user_watches may be too low", err)
+		return fmt.Errorf("inotify_add_watch: %w (fs.inotify.max_user_watches may be too low)", err)
 	}
 	if other, ok := w.paths[int32(wd)]; ok && other != dir {
-		return fmt.Errorf("%q is %q, too", dir, other) // by a mount, or a renaming that will be told of
+		// by a mount, or by a renaming that an event will report
+		return fmt.Errorf("%q and %q are the same directory", dir, other)
 	}
 	w.dirs[dir], w.paths[int32(wd)] = int32(wd), dir
 	return nil
 }
 
-// addByPath watches what a path leads to, if it is the open directory.
+// addByPath watches a path, if it leads to the open directory.
 func (w *watcher) addByPath(path string, fd int) (wd int, err error) {
 	if wd, err = unix.InotifyAddWatch(w.fd, path, watched|unix.IN_DONT_FOLLOW); err != nil {
 		return -1, err
 	}
 	var there, here unix.Stat_t
-	if err = errors.Join(unix.Lstat(path, &there), unix.Fstat(fd, &here)); err == nil && (there.Ino != here.Ino || there.Dev != here.Dev) {
+	if err = errors.Join(unix.Lstat(path, &there), unix.Fstat(fd, &here)); err == nil &&
+		(there.Ino != here.Ino || there.Dev != here.Dev) {
 		err = fmt.Errorf("%q is another directory", path)
 	}
 	return wd, err
@@ -178,8 +183,8 @@ func (w *watcher) run() {
 	}
 }
 
-// handle has what an event is about forgotten. It is counted first: whoever looks at files at this moment learns that they
-// may have changed either from the count or by what they remember being forgotten.
+// handle removes what an event concerns. It counts the event first: whoever checks files at this
+// moment either sees the count, or what it stores is removed.
 func (w *watcher) handle(wd int32, mask uint32, name string) {
 	w.seen.Add(1)
 	if mask&unix.IN_Q_OVERFLOW != 0 {
@@ -192,7 +197,8 @@ func (w *watcher) handle(wd int32, mask uint32, name string) {
 	switch {
 	case !ok:
 	case name == "": // the directory itself
-		if mask&(unix.IN_IGNORED|unix.IN_DELETE_SELF|unix.IN_UNMOUNT|unix.IN_MOVE_SELF) != 0 && (dir != "" || mask&unix.IN_IGNORED != 0) {
+		if mask&(unix.IN_IGNORED|unix.IN_DELETE_SELF|unix.IN_UNMOUNT|unix.IN_MOVE_SELF) != 0 &&
+			(dir != "" || mask&unix.IN_IGNORED != 0) {
 			w.leave(dir)
 		}
 		w.changed(parent(dir), base(dir), true)
@@ -214,7 +220,7 @@ func (w *watcher) leave(dir string) {
 			delete(w.dirs, path)
 			delete(w.paths, wd)
 			if !w.over {
-				_, _ = unix.InotifyRmWatch(w.fd, uint32(wd)) // it may have gone by itself
+				_, _ = unix.InotifyRmWatch(w.fd, uint32(wd)) // the kernel may have removed it
 			}
 		}
 	}

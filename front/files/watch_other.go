@@ -4,11 +4,11 @@ package files
 
 import "errors"
 
-// watcher is told of nothing here.
+// watcher does not exist here.
 type watcher struct{}
 
 func newWatcher(*tree, string, int, func(dir, name string, directory bool)) (*watcher, error) {
-	return nil, errors.New("files: directories cannot be watched on this system")
+	return nil, errors.New("files: this system does not support watching directories")
 }
 
 func (*watcher) err() error        { return nil }

@@ -1,17 +1,18 @@
 package limit
 
-// Conns counts what is in work at a time, by key. It is safe for use by several at once. What it remembers is bounded by
-// Config.Bytes: if that is used up, keys that are not known are refused.
+// Conns counts requests in progress, by key. It is safe for concurrent use. Config.Bytes limits its
+// memory: if that is used up, unknown keys are rejected.
 type Conns struct{ table[int] }
 
-// NewConns makes a zone for limits of what is in work at a time.
+// NewConns makes a zone for limits of requests in progress.
 func NewConns(c Config) *Conns {
 	z := &Conns{}
 	z.init(c)
 	return z
 }
 
-// Enter counts one in, unless there are most already, or there is no room for the key. Who was counted in must Leave.
+// Enter counts a request, unless most requests are already in progress, or there is no memory for
+// the key. If it returns true, Leave must follow.
 func (z *Conns) Enter(key string, most int) bool {
 	s := z.shard(key)
 	s.mu.Lock()
@@ -29,7 +30,7 @@ func (z *Conns) Enter(key string, most int) bool {
 	return true
 }
 
-// Leave counts one out.
+// Leave ends a request that Enter counted.
 func (z *Conns) Leave(key string) {
 	s := z.shard(key)
 	s.mu.Lock()

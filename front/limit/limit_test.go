@@ -20,8 +20,8 @@ func rate(t testing.TB, c limit.Config) *limit.Rate {
 	return z
 }
 
-// The numbers are nginx's for "rate=2r/s", "burst=2".
-func TestRate(t *testing.T) {
+// nginx's numbers for "rate=2r/s", "burst=2".
+func TestRateIsThatOfNginx(t *testing.T) {
 	z, start := rate(t, limit.Config{Name: "two", Rate: 2}), time.Unix(1_000_000, 0)
 	for i, c := range []struct {
 		ms     int64
@@ -30,11 +30,11 @@ func TestRate(t *testing.T) {
 	}{
 		{0, 0, true}, {0, 1000, true}, {0, 2000, true}, {0, 3000, false}, {1, 2998, false},
 		{500, 2000, true}, {500, 3000, false}, {1500, 1000, true}, {100_000, 0, true},
-		{99_000, 1000, true},  // the clock is a second late: nothing has leaked
-		{30_000, 1998, true},  // and by more than a minute: a millisecond's worth has
-		{30_000, 2998, false}, // from where it counts on
+		{99_000, 1000, true},  // the clock is a second slow: nothing has leaked
+		{30_000, 1998, true},  // by more than a minute: one millisecond has leaked
+		{30_000, 2998, false}, // counting continues from there
 	} {
-		excess, ok := z.Take("key", 2*limit.Unit, start.Add(time.Duration(c.ms)*time.Millisecond))
+		excess, ok := z.Acquire("key", 2*limit.Unit, start.Add(time.Duration(c.ms)*time.Millisecond))
 		if excess != c.excess || ok != c.ok {
 			t.Errorf("%d: at %d ms: %d, %v, want %d, %v", i, c.ms, excess, ok, c.excess, c.ok)
 		}
@@ -47,55 +47,56 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// Looking changes nothing.
-func TestLook(t *testing.T) {
+// Check changes nothing.
+func TestCheckChangesNothing(t *testing.T) {
 	z, now := rate(t, limit.Config{Rate: 1}), time.Now()
-	if z.Look("key", now) != 0 || z.Len() != 0 {
-		t.Error("a key that is not known has something")
+	if z.Check("key", now) != 0 || z.Len() != 0 {
+		t.Error("an unknown key has an excess")
 	}
-	_, _ = z.Take("key", 0, now)
+	_, _ = z.Acquire("key", 0, now)
 	for range 3 {
-		if n := z.Look("key", now); n != limit.Unit {
+		if n := z.Check("key", now); n != limit.Unit {
 			t.Errorf("%d, want one request", n)
 		}
 	}
 }
 
-func TestRates(t *testing.T) {
+func TestRatesOutOfRangeAreRejected(t *testing.T) {
 	for _, r := range []float64{0, -1, 0.0009, 1e9 + 1, 2e9, math.NaN(), math.Inf(1)} {
-		if _, err := limit.NewRate(limit.Config{Name: "z", Rate: r}); err == nil || !strings.Contains(err.Error(), `"z"`) {
+		if _, err := limit.NewRate(limit.Config{Name: "z", Rate: r}); err == nil ||
+			!strings.Contains(err.Error(), `"z"`) {
 			t.Errorf("%v: %v", r, err)
 		}
 	}
 	z := rate(t, limit.Config{Rate: 1e9})
-	_, _ = z.Take("key", 0, time.UnixMilli(0))
-	if excess, ok := z.Take("key", 0, time.UnixMilli(1<<60)); excess != 0 || !ok {
+	_, _ = z.Acquire("key", 0, time.UnixMilli(0))
+	if excess, ok := z.Acquire("key", 0, time.UnixMilli(1<<60)); excess != 0 || !ok {
 		t.Errorf("after a long time: %d, %v", excess, ok)
 	}
 }
 
-// However many keys come, what is held is bounded; those that come again are not forgotten.
-func TestBounded(t *testing.T) {
+// The number of keys is limited, and the ones in use are kept.
+func TestKeysOfRateAreLimited(t *testing.T) {
 	z, now := rate(t, limit.Config{Rate: 1, Bytes: 64 << 10}), time.Now()
 	for i := range 100_000 {
-		_, _ = z.Take(fmt.Sprintf("key %d", i), 0, now)
-		if _, ok := z.Take("often", 0, now); ok && i > 0 {
-			t.Fatalf("after %d keys one that came again was forgotten", i)
+		_, _ = z.Acquire(fmt.Sprintf("key %d", i), 0, now)
+		if _, ok := z.Acquire("often", 0, now); ok && i > 0 {
+			t.Fatalf("after %d keys a used one was removed", i)
 		}
 	}
 	if n := z.Len(); n < 100 || n > 64<<10/160 {
 		t.Errorf("%d keys in 64 KB", n)
 	}
-	if _, ok := z.Take(strings.Repeat("x", 64<<10), 0, now); ok {
-		t.Error("a key that is longer than a table was counted")
+	if _, ok := z.Acquire(strings.Repeat("x", 64<<10), 0, now); ok {
+		t.Error("a key longer than the table was counted")
 	}
 }
 
-func TestConns(t *testing.T) {
+func TestConnsCountsByKey(t *testing.T) {
 	z := limit.NewConns(limit.Config{})
 	for i, want := range []bool{true, true, false} {
 		if z.Enter("a", 2) != want {
-			t.Errorf("%d is in: %v", i+1, !want)
+			t.Errorf("Enter %d returned %v", i+1, !want)
 		}
 	}
 	if !z.Enter("b", 1) {
@@ -103,18 +104,18 @@ func TestConns(t *testing.T) {
 	}
 	z.Leave("a")
 	if !z.Enter("a", 2) {
-		t.Error("whoever leaves makes room")
+		t.Error("Leave does not make room")
 	}
 	for _, key := range []string{"a", "a", "b"} {
 		z.Leave(key)
 	}
 	if n := z.Len(); n != 0 {
-		t.Errorf("%d keys are held without anybody in", n)
+		t.Errorf("%d keys remain without requests", n)
 	}
 }
 
-// Nobody who is in is forgotten for another.
-func TestConnsBounded(t *testing.T) {
+// A key in use is never removed for another.
+func TestKeysOfConnsAreLimited(t *testing.T) {
 	z, in := limit.NewConns(limit.Config{Bytes: 32 << 10}), 0
 	for i := range 10_000 {
 		if z.Enter(fmt.Sprint(i), 1) {
@@ -122,18 +123,18 @@ func TestConnsBounded(t *testing.T) {
 		}
 	}
 	if in == 0 || in > 32<<10/160 || z.Len() != in {
-		t.Errorf("%d are in, and %d held", in, z.Len())
+		t.Errorf("%d requests in progress, but %d keys", in, z.Len())
 	}
 }
 
-func TestManyAtOnce(t *testing.T) {
+func TestConcurrentUse(t *testing.T) {
 	z, n := rate(t, limit.Config{Rate: 1, Bytes: 16 << 10}), limit.NewConns(limit.Config{})
 	var all sync.WaitGroup
 	for w := range 4 {
 		all.Go(func() {
 			for i := range 2000 {
 				key := fmt.Sprint(i % 100)
-				_, _ = z.Take(fmt.Sprint(w, i), 0, time.Now())
+				_, _ = z.Acquire(fmt.Sprint(w, i), 0, time.Now())
 				if n.Enter(key, 2) {
 					n.Leave(key)
 				}
@@ -142,14 +143,14 @@ func TestManyAtOnce(t *testing.T) {
 	}
 	all.Wait()
 	if n.Len() != 0 {
-		t.Errorf("%d are held", n.Len())
+		t.Errorf("%d keys remain", n.Len())
 	}
 }
 
-func BenchmarkTake(b *testing.B) {
+func BenchmarkAcquire(b *testing.B) {
 	z := rate(b, limit.Config{Rate: 1e6})
 	b.ReportAllocs()
 	for b.Loop() {
-		_, _ = z.Take("192.0.2.1", 1<<40, time.Now())
+		_, _ = z.Acquire("192.0.2.1", 1<<40, time.Now())
 	}
 }

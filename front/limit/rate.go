@@ -6,41 +6,42 @@ import (
 	"time"
 )
 
-// Rate counts requests by key, as a leaky bucket does: each adds one, and the zone's rate takes away. It is safe for use by
-// several at once. What it remembers is bounded by Config.Bytes; the keys that were not seen for the longest are forgotten
-// first.
+// Rate counts requests by key, as a leaky bucket: each request adds one, and the bucket leaks at
+// the zone's rate. It is safe for concurrent use. Config.Bytes limits its memory: the least
+// recently used keys are removed first.
 type Rate struct {
 	table[bucket]
 	rate int64 // thousandths of a request per second
 }
 
-// bucket is what is remembered of a key.
+// bucket is the state of a key.
 type bucket struct {
-	excess int64 // thousandths of a request that are in it
-	last   int64 // milliseconds, when it was counted
+	excess int64 // thousandths of a request
+	last   int64 // time of the last request in milliseconds
 }
 
 const (
-	// Unit is what a request adds. Excesses are in thousandths of a request.
+	// Unit is what a request adds. The unit of an excess is a thousandth of a request.
 	Unit = 1000
 	// maxRate is a billion requests per second, so that no product overflows.
 	maxRate = 1e9
-	// forgotten is the time after which no bucket is full: nginx's number.
-	forgotten = 60_000
+	// clockStep is the least step back of the clock, in milliseconds, that counts as a changed
+	// clock: nginx's number.
+	clockStep = 60_000
 )
 
-// NewRate makes a zone for limits of requests.
+// NewRate makes a zone for limits of the request rate.
 func NewRate(c Config) (*Rate, error) {
 	if !(c.Rate*Unit >= 1) || c.Rate > maxRate {
-		return nil, fmt.Errorf("limit_req_zone %q: the rate is %v per second, want at least one in 1000 seconds", c.Name, c.Rate)
+		return nil, fmt.Errorf("limit_req_zone %q: rate %v per second is out of range (minimum: 0.001)", c.Name, c.Rate)
 	}
 	z := &Rate{rate: int64(math.Round(c.Rate * Unit))}
 	z.init(c)
 	return z, nil
 }
 
-// Look returns what the excess is with another request, which it does not count yet.
-func (z *Rate) Look(key string, now time.Time) (excess int64) {
+// Check returns the excess with another request, without counting it.
+func (z *Rate) Check(key string, now time.Time) (excess int64) {
 	s := z.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,8 +51,8 @@ func (z *Rate) Look(key string, now time.Time) (excess int64) {
 	return 0
 }
 
-// Take counts a request unless the excess with it is more than burst. It returns the excess.
-func (z *Rate) Take(key string, burst int64, now time.Time) (excess int64, ok bool) {
+// Acquire counts a request, unless the excess with it is more than burst. It returns the excess.
+func (z *Rate) Acquire(key string, burst int64, now time.Time) (excess int64, ok bool) {
 	s := z.shard(key)
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -72,10 +73,10 @@ func (z *Rate) Take(key string, burst int64, now time.Time) (excess int64, ok bo
 	return next.excess, true
 }
 
-// with is a bucket with another request.
+// with returns a bucket with another request.
 func (z *Rate) with(b *bucket, now int64) bucket {
 	passed := now - b.last
-	if passed < -forgotten { // the clock was put back
+	if passed < -clockStep { // the clock was set back
 		passed = 1
 	}
 	passed = max(passed, 0)
@@ -93,7 +94,8 @@ func (z *Rate) with(b *bucket, now int64) bucket {
 	return next
 }
 
-// Delay is how long a request with that excess waits, so that no more than free is beyond the rate.
+// Delay returns how long a request with an excess waits, such that at most free is in excess of the
+// rate.
 func (z *Rate) Delay(excess, free int64) time.Duration {
 	if excess <= free {
 		return 0

@@ -7,29 +7,29 @@ import (
 )
 
 const (
-	// DefaultBytes holds some five thousand addresses.
+	// DefaultBytes is enough for some five thousand addresses.
 	DefaultBytes = 1 << 20
-	// shards is how many locks a table has.
+	// shards is the number of locks of a table.
 	shards = 16
-	// overhead is about what an entry takes besides its key.
+	// overhead is the memory of an entry beside its key, about.
 	overhead = 160
 )
 
-// table holds values by key, within a number of bytes.
+// table stores values by key in limited memory.
 type table[V any] struct {
 	seed   maphash.Seed
 	shards [shards]shard[V]
 }
 
-// shard is a part of the keys. Its methods want its lock held.
+// shard is a part of a table. Callers of its methods hold its lock.
 type shard[V any] struct {
 	mu      sync.Mutex
 	entries map[string]*entry[V]
-	left    int64    // bytes
+	left    int64    // remaining bytes
 	ring    entry[V] // newest.next, oldest.prev
 }
 
-// entry is what is held for a key.
+// entry is the value of a key.
 type entry[V any] struct {
 	key        string
 	value      V
@@ -53,8 +53,8 @@ func (t *table[V]) shard(key string) *shard[V] {
 	return &t.shards[maphash.String(t.seed, key)%shards]
 }
 
-// add makes an entry for a key, Others go for it if they may, the oldest first. It returns nil if
-// there is no room.
+// add adds an entry for a key. With evict it removes others to make room, the oldest first. It
+// returns nil if there is no room.
 func (s *shard[V]) add(key string, evict bool) *entry[V] {
 	need := int64(len(key) + overhead)
 	for s.left < need {
@@ -64,22 +64,22 @@ func (s *shard[V]) add(key string, evict bool) *entry[V] {
 		}
 		s.remove(oldest)
 	}
-	e := &entry[V]{key: strings.Clone(key)} // it may be a part of something large
+	e := &entry[V]{key: strings.Clone(key)} // the key may be part of a large string
 	s.left -= need
 	s.entries[e.key] = e
-	s.link(e)
+	s.insert(e)
 	return e
 }
 
-// use makes an entry the newest one.
+// use moves an entry to the front.
 func (s *shard[V]) use(e *entry[V]) {
 	if s.ring.next != e {
 		e.prev.next, e.next.prev = e.next, e.prev
-		s.link(e)
+		s.insert(e)
 	}
 }
 
-func (s *shard[V]) link(e *entry[V]) {
+func (s *shard[V]) insert(e *entry[V]) {
 	e.prev, e.next = &s.ring, s.ring.next
 	e.prev.next, e.next.prev = e, e
 }
@@ -90,7 +90,7 @@ func (s *shard[V]) remove(e *entry[V]) {
 	s.left += int64(len(e.key) + overhead)
 }
 
-// Len is how many keys are held.
+// Len returns the number of keys.
 func (t *table[V]) Len() int {
 	n := 0
 	for i := range t.shards {

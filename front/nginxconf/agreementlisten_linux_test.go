@@ -1,6 +1,6 @@
 package nginxconf
 
-// listenCases are about addresses and sockets.
+// listenCases cover addresses and sockets.
 func listenCases() []aCase {
 	return []aCase{
 		{"http", both, "server { listen 127.0.0.1:28080 rcvbuf=8k sndbuf=4096 fastopen=10; }", ""},
@@ -38,7 +38,8 @@ func listenCases() []aCase {
 		{"http", neither, "server { listen [::]:28080 ipv6only; }", ""},
 		{"http", neither, "server { listen [::]:28080 ipv6only=on; } server { listen [::]:28080 ipv6only=on; }", ""},
 		{"http", both, "server { listen 28080 default; }", ""},
-		{"http", both, "server { listen unix:@dir/v default_server backlog=5; } server { listen unix:@dir/v; server_name b; }", ""},
+		{"http", both,
+			"server { listen unix:@dir/v default_server backlog=5; } server { listen unix:@dir/v; server_name b; }", ""},
 		{"http", neither, "server { listen unix:@dir/v default_server; } server { listen unix:@dir/v default_server; }", ""},
 		{"http", both, "server { listen 28080 ssl; @cert } server { listen 28080 ssl; server_name b; }", ""},
 		{"http", both, "server { listen 28080 ssl; @cert } server { listen 28080; server_name b; }", ""},
@@ -46,9 +47,12 @@ func listenCases() []aCase {
 		{"http", neither, "server { listen 28080; server_name b; } server { listen 28080 ssl; @cert }", ""},
 		{"http", neither, "server { listen 28080 ssl; server_name b; } server { listen 28080 ssl; @cert }", ""},
 		{"http", both, "server { listen 28080 ssl; server_name b; } server { listen 28080 ssl default_server; @cert }", ""},
-		{"http", neither, "server { listen 28080 ssl; ssl_reject_handshake on; } server { listen 28080 ssl; server_name b; }", ""},
-		{"http", both, "server { listen 28080 ssl; ssl_reject_handshake on; } server { listen 28080 ssl; server_name b; @cert }", ""},
-		{"http", both, "server { listen 28080 ssl; @cert } server { listen 28080 ssl; server_name b; ssl_reject_handshake on; }", ""},
+		{"http", neither,
+			"server { listen 28080 ssl; ssl_reject_handshake on; } server { listen 28080 ssl; server_name b; }", ""},
+		{"http", both,
+			"server { listen 28080 ssl; ssl_reject_handshake on; } server { listen 28080 ssl; server_name b; @cert }", ""},
+		{"http", both,
+			"server { listen 28080 ssl; @cert } server { listen 28080 ssl; server_name b; ssl_reject_handshake on; }", ""},
 		{"http", neither, "server { listen 28080 ssl; @cert } server { ssl on; listen 28080; server_name b; }", ""},
 	}
 }

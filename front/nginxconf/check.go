@@ -6,13 +6,14 @@ import (
 	"strings"
 )
 
-// checker compares a tree with the table.
+// checker checks a tree against the table.
 type checker struct {
 	table  *table
 	report *report
 }
 
-// check returns those directives of a block that are to be translated: known, allowed at the level, well-formed, and honoured.
+// check returns the directives of a block to translate: known, allowed at the level, well-formed
+// and supported.
 func (c *checker) check(block []*directive, level string) []*directive {
 	var kept []*directive
 	first := make(map[string]*directive)
@@ -23,14 +24,14 @@ func (c *checker) check(block []*directive, level string) []*directive {
 			continue
 		}
 		if !here {
-			c.report.errorf(d, "is not allowed here, in %s: it may be in %s", level, strings.Join(s.contexts, ", "))
+			c.report.errorf(d, "not allowed in %s (allowed in: %s)", level, strings.Join(s.contexts, ", "))
 			continue
 		}
 		d.spec = s
 		if !c.wellFormed(d, level, first) {
 			continue
 		}
-		if d.hasBlock && s.becomes == honoured {
+		if d.hasBlock && s.support == supported {
 			if inner := within(d.name, level); inner != "" {
 				d.block = c.check(d.block, inner)
 			}
@@ -48,7 +49,7 @@ func (d *directive) unknown() Message {
 	return m
 }
 
-// within is the level that a block's directives are at; "" if they are data.
+// within returns the level of a directive's block; "" if the block is data.
 func within(name, level string) string {
 	switch name {
 	case "types", "map", "geo", "split_clients", "charset_map":
@@ -59,18 +60,18 @@ func within(name, level string) string {
 	return name
 }
 
-// wellFormed reports whether arguments and block are as the table says, and reports what is not.
+// wellFormed checks arguments and block against the table, and reports errors.
 func (c *checker) wellFormed(d *directive, level string, first map[string]*directive) bool {
 	s := d.spec
 	switch {
 	case s.block && !d.hasBlock:
-		c.report.errorf(d, "has no block: want \"{\" behind it")
+		c.report.errorf(d, "missing block: \"{\" expected")
 	case d.hasBlock && !s.block && !s.blockMayBe:
-		c.report.errorf(d, "has a block: want \";\" behind it")
+		c.report.errorf(d, "unexpected block: \";\" expected")
 	case len(d.args) < s.least || s.most >= 0 && len(d.args) > s.most:
-		c.report.errorf(d, "has %s: want %s", plural(len(d.args), "argument"), s.wanted())
+		c.report.errorf(d, "%s, but %s required", plural(len(d.args), "argument"), s.wanted())
 	case !s.repeats && first[d.name] != nil:
-		c.report.errorf(d, "is here for a second time: the first one is at %s", first[d.name].where())
+		c.report.errorf(d, "duplicate (first one at %s)", first[d.name].where())
 	default:
 		first[d.name] = d
 		if err := s.checkValues(d.args); err != nil {
@@ -82,23 +83,25 @@ func (c *checker) wellFormed(d *directive, level string, first map[string]*direc
 	return false
 }
 
-// done says what there is to say of what is not done, or otherwise, and reports whether the directive is to be translated.
+// done reports an ignored or rejected directive. It returns whether the directive is passed to the
+// translator.
 func (c *checker) done(d *directive) bool {
 	s := d.spec
 	switch {
-	case s.becomes == noted:
-		c.report.note(d, "%s", s.remark)
-	case s.becomes == honoured:
+	case s.support == ignored:
+		c.report.remark(d, "%s", s.remark)
+	case s.support == supported:
 	case d.isOff():
 	case s.harmless || d.name == "load_module" && isKnownModule(d.args[0]):
-		c.report.omit(d, "is not done here: %s", s.remark)
+		c.report.omit(d, "not supported: %s", s.remark)
 	default:
-		c.report.refuse(d, "is not done here: %s", s.remark)
+		c.report.reject(d, "not supported: %s", s.remark)
 	}
-	return s.becomes != refused || !s.harmless // the others close what they are in, or open it again
+	// other rejected directives close what they are in, or open it again
+	return s.support != rejected || !s.harmless
 }
 
-// isOff reports whether a directive asks for no more than what is done without it.
+// isOff reports whether a directive's argument only states the default.
 func (d *directive) isOff() bool {
 	return len(d.args) > 0 && slices.Contains(d.spec.unless, strings.ToLower(d.args[0]))
 }
@@ -113,7 +116,7 @@ func plural(n int, noun string) string {
 	return fmt.Sprintf("%d %ss", n, noun)
 }
 
-// wanted is how many arguments there should be.
+// wanted returns the number of arguments that the table requires.
 func (s *spec) wanted() string {
 	switch {
 	case s.most < 0 && s.least == 0:
@@ -126,17 +129,17 @@ func (s *spec) wanted() string {
 	return fmt.Sprintf("%d to %d", s.least, s.most)
 }
 
-// checkValues checks arguments by their kind.
+// checkValues checks the arguments by their kind.
 func (s *spec) checkValues(args []string) error {
 	switch s.kind {
 	case "count":
 		return nil
 	case "buffers":
 		if n, err := parseNumber(args[0]); err != nil || n == 0 {
-			return fmt.Errorf("%s: want a number of buffers, and their size", shown(args[0]))
+			return fmt.Errorf("invalid number of buffers %s", shown(args[0]))
 		}
 		if n, err := parseSize(args[1], false); err != nil || n == 0 {
-			return fmt.Errorf("%s: want a number of buffers, and their size, such as 8k", shown(args[1]))
+			return fmt.Errorf("invalid buffer size %s (example: 8k)", shown(args[1]))
 		}
 		return nil
 	case "words":
@@ -155,7 +158,7 @@ func (s *spec) checkValues(args []string) error {
 	return nil
 }
 
-// checkWord checks one of the words that details list: a word, a kind of value, or word=kind.
+// checkWord checks an argument against the details: a word, a kind of value, or word=kind.
 func (s *spec) checkWord(arg string) error {
 	for _, detail := range s.details {
 		if name, kind, ok := strings.Cut(detail, "="); ok {
@@ -170,7 +173,7 @@ func (s *spec) checkWord(arg string) error {
 			return nil
 		}
 	}
-	return fmt.Errorf("%s: want one of %s", shown(arg), strings.Join(s.details, ", "))
+	return fmt.Errorf("invalid value %s (must be one of %s)", shown(arg), strings.Join(s.details, ", "))
 }
 
 // checkValue checks a value of a kind.
@@ -192,13 +195,13 @@ func checkValue(kind string, details []string, value string) error {
 	case "one", "some":
 		known := strings.Split(details[0], "/")
 		if !slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, value) }) {
-			err = fmt.Errorf("%s: want %s", shown(value), strings.Join(known, ", "))
+			err = fmt.Errorf("invalid value %s (must be one of %s)", shown(value), strings.Join(known, ", "))
 		}
 	}
 	return err
 }
 
-// checkNumber checks a number, whose bounds may follow the kind: "1..9".
+// checkNumber checks a number, and its range if the kind has one: "1..9".
 func checkNumber(bounds []string, value string) error {
 	n, err := parseNumber(value)
 	if err != nil || len(bounds) == 0 {
@@ -208,7 +211,7 @@ func checkNumber(bounds []string, value string) error {
 	least, _ := parseNumber(low)
 	most, _ := parseNumber(high)
 	if n < least || n > most {
-		return fmt.Errorf("%s: want %d to %d", value, least, most)
+		return fmt.Errorf("%s is out of range (%d to %d)", value, least, most)
 	}
 	return nil
 }

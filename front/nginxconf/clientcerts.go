@@ -11,8 +11,8 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// clientCertificates translates which certificates of clients a server accepts; nil requests none. The handshake requests them, and names
-// the authorities of ssl_client_certificate.
+// clientCertificates translates which client certificates a server accepts; nil requests none. The
+// TLS handshake requests them, and names the authorities of ssl_client_certificate.
 func (t *translator) clientCertificates(s *scope, config *tls.Config) *front.ClientCerts {
 	d := s.one("ssl_verify_client")
 	if d == nil || strings.EqualFold(d.args[0], "off") {
@@ -26,7 +26,7 @@ func (t *translator) clientCertificates(s *scope, config *tls.Config) *front.Cli
 		c.Mode = front.CertOptionalNoCA
 	}
 	if s.one("ssl_client_certificate") == nil && c.Mode != front.CertOptionalNoCA {
-		t.errorf(d, "there is no ssl_client_certificate to verify by: want one")
+		t.errorf(d, "ssl_client_certificate is required to verify clients")
 		return nil
 	}
 	if s.one("ssl_verify_depth") != nil {
@@ -58,13 +58,13 @@ func (t *translator) trusted(ds []*directive) (all []*x509.Certificate) {
 			}
 		}
 		if len(all) == n {
-			t.errorf(d, "there is no certificate in %s: want one in PEM", shown(d.args[0]))
+			t.errorf(d, "no PEM certificate in %s", shown(d.args[0]))
 		}
 	}
 	return all
 }
 
-// revocations reads the lists of revoked certificates, nil if there is no ssl_crl.
+// revocations reads the lists of revoked certificates; nil without ssl_crl.
 func (t *translator) revocations(s *scope) (all []*x509.RevocationList) {
 	d := s.one("ssl_crl")
 	if d == nil || d.args[0] == "" || !t.plainFile(d) {
@@ -81,22 +81,23 @@ func (t *translator) revocations(s *scope) (all []*x509.RevocationList) {
 			t.errorf(d, "%s: %v", shown(d.args[0]), err)
 			return nil
 		case slices.ContainsFunc(list.Extensions, isPartialList):
-			t.errorf(d, "%s: lists of changes, and of some certificates only, are not supported: want complete ones", shown(d.args[0]))
+			t.errorf(d, "%s: delta and partial revocation lists are not supported (use complete ones)",
+				shown(d.args[0]))
 			return nil
 		}
 		all = append(all, list)
 	}
 	if all == nil {
-		t.errorf(d, "there is no list in %s: want one in PEM", shown(d.args[0]))
+		t.errorf(d, "no PEM revocation list in %s", shown(d.args[0]))
 	}
 	return all
 }
 
-// isPartialList reports whether an extension restricts what a list is about. Those that do are critical (RFC 5280, 5.2.4 and 5.2.5), and
-// none that is critical is supported.
+// isPartialList reports whether an extension restricts the scope of a list. Such extensions are
+// critical (RFC 5280, 5.2.4 and 5.2.5), and no critical extension is supported.
 func isPartialList(e pkix.Extension) bool { return e.Critical }
 
-// blocks returns what is in the PEM blocks of some types.
+// blocks returns the contents of the PEM blocks of some types.
 func blocks(b []byte, types ...string) (all [][]byte) {
 	for {
 		block, rest := pem.Decode(b)

@@ -8,11 +8,13 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// This file is about what Options.Lenient leaves out. A directive that may decide which clients get which response closes the block that it
-// is in, with all that is in there: an if the block around it, a map, an upstream and such all of http. Only what directives.txt calls
-// harmless, and parameters that are reported by omit, are left out without that.
+// This file implements Options.Lenient. A rejected directive that may decide which clients get
+// which response closes the block that contains it. An if closes the block around it; a map or an
+// upstream closes all of http. Directives that directives.txt calls harmless, and parameters
+// reported by omit, are left out without closing anything.
 
-// close closes the location, or the server, whose settings are those of a scope, if something was left out there that closes it.
+// close closes the location or server whose settings are those of a scope, if a directive that was
+// left out closes it.
 func (t *translator) close(s *scope, set *front.Settings) {
 	d := s.closer()
 	if d == nil {
@@ -25,7 +27,8 @@ func (t *translator) close(s *scope, set *front.Settings) {
 	set.Access, set.SatisfyAny = []front.AccessRule{{Deny: true}}, false
 }
 
-// closer is the nearest directive that closes a scope, or nil. A directive that is off within the one that closes opens the scope again.
+// closer returns the nearest directive that closes a scope, or nil. If a directive inside the
+// closed block switches the closing one off, the scope is open again.
 func (s *scope) closer() *directive {
 	var off []string
 	for at := s; at != nil; at = at.outer {
@@ -33,7 +36,7 @@ func (s *scope) closer() *directive {
 			return d
 		}
 		for _, d := range at.list {
-			if d.spec != nil && d.spec.becomes == refused && d.isOff() {
+			if d.spec != nil && d.spec.support == rejected && d.isOff() {
 				off = append(off, d.name)
 			}
 		}
@@ -41,14 +44,14 @@ func (s *scope) closer() *directive {
 	return nil
 }
 
-// closerOf finds a directive that closes its block, and is not off further in.
+// closerOf finds a directive that closes its block and is not switched off inside.
 func closerOf(block []*directive, off []string) *directive {
 	for _, d := range block {
 		if d.closes && !slices.Contains(off, d.name) {
 			return d
 		}
 		switch d.name {
-		case "http", "server", "location", "limit_except": // closed by themselves
+		case "http", "server", "location", "limit_except": // these close only themselves
 			continue
 		}
 		if inner := closerOf(d.block, off); inner != nil {
@@ -58,13 +61,17 @@ func closerOf(block []*directive, off []string) *directive {
 	return nil
 }
 
-// isKnownModule reports whether a file is that of a module that does nothing without directives which directives.txt knows.
+// isKnownModule reports whether a file is that of a module that has no effect without directives
+// that directives.txt lists.
 func isKnownModule(file string) bool {
 	name := strings.TrimSuffix(strings.TrimSuffix(path.Base(file), ".so"), "_module")
 	return slices.Contains([]string{
-		"ngx_stream", "ngx_mail", "ngx_stream_geoip", "ngx_stream_geoip2", "ngx_stream_js", "ngx_stream_lua", "ndk_http",
-		"ngx_http_image_filter", "ngx_http_xslt_filter", "ngx_http_geoip", "ngx_http_geoip2", "ngx_http_perl", "ngx_http_js", "ngx_http_lua",
-		"ngx_http_headers_more_filter", "ngx_http_brotli_filter", "ngx_http_brotli_static", "ngx_http_zstd_filter", "ngx_http_zstd_static",
+		"ngx_stream", "ngx_mail", "ngx_stream_geoip", "ngx_stream_geoip2", "ngx_stream_js", "ngx_stream_lua",
+		"ndk_http",
+		"ngx_http_image_filter", "ngx_http_xslt_filter", "ngx_http_geoip", "ngx_http_geoip2", "ngx_http_perl",
+		"ngx_http_js", "ngx_http_lua",
+		"ngx_http_headers_more_filter", "ngx_http_brotli_filter", "ngx_http_brotli_static", "ngx_http_zstd_filter",
+		"ngx_http_zstd_static",
 		"ngx_http_echo", "ngx_http_modsecurity", "ngx_http_vhost_traffic_status",
 	}, name)
 }

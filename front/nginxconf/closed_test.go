@@ -8,7 +8,7 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// statusOf asks a configuration that is read leniently for a path.
+// statusOf returns the status of a request to a leniently parsed configuration.
 func statusOf(t *testing.T, text, path string) int {
 	t.Helper()
 	r, err := Parse("nginx.conf", Options{FS: oneFile(text), Prefix: "/srv", DefaultPort: 80, Lenient: true})
@@ -25,8 +25,9 @@ func statusOf(t *testing.T, text, path string) int {
 	return w.Code
 }
 
-// What is left out, and may decide which clients get which response, closes the location, the server or everything that it is in.
-func TestLenientCloses(t *testing.T) {
+// A rejected directive that may decide which clients get which response closes its location, server
+// or http block.
+func TestLenientRejectedDirectiveClosesItsBlock(t *testing.T) {
 	const open = "empty_gif;"
 	for name, where := range map[string]string{
 		"location": "location /a { %s " + open + " } location /b { " + open + " }",
@@ -34,21 +35,29 @@ func TestLenientCloses(t *testing.T) {
 		"return":   "location /a { %s return 200 x; } location /b { return 200 x; }",
 		"rewrite":  "location /a { %s rewrite ^ /b break; " + open + " } location /b { " + open + " }",
 		"last":     "location /a { %s rewrite ^ /b last; } location /b { " + open + " }",
-		"page":     "location /a { %s error_page 403 500 503 = @open; " + open + " } location @open { " + open + " } location /b { " + open + " }",
-		"if":       "location /a { if ($uri) { %s } " + open + " } location /b { " + open + " }",
-		"any":      "location /a { %s satisfy any; allow all; " + open + " } location /b { " + open + " }",
-		"except":   "location /a { limit_except POST { %s } " + open + " } location /b { " + open + " }",
-		"named":    "location /a { error_page 404 = @a; return 404; } location @a { %s " + open + " } location /b { " + open + " }",
-		"server":   "location / { " + open + " } } server { listen 80; server_name other; %s location / { " + open + " }",
+		"page": "location /a { %s error_page 403 500 503 = @open; " + open + " } location @open { " + open +
+			" } location /b { " + open + " }",
+		"if":     "location /a { if ($uri) { %s } " + open + " } location /b { " + open + " }",
+		"any":    "location /a { %s satisfy any; allow all; " + open + " } location /b { " + open + " }",
+		"except": "location /a { limit_except POST { %s } " + open + " } location /b { " + open + " }",
+		"named": "location /a { error_page 404 = @a; return 404; } location @a { %s " + open + " } location /b { " +
+			open + " }",
+		"server": "location / { " + open + " } } server { listen 80; server_name other; %s location / { " + open + " }",
 	} {
 		for _, d := range []string{
-			"access_by_lua_block { deny() }", `access_by_lua_block { a = "}" -- }` + "\n b = [[ } ]] c = '\\'}' }", "access_by_lua 'ngx.exit(403)';", "js_access a.b;",
-			"rewrite_by_lua_file /x.lua;", "header_filter_by_lua_block { x() }", "lua_need_request_body on;", "perl a;", "modsecurity on;", "modsecurity_rules_file /x;",
-			"auth_jwt realm;", "auth_jwt_enabled on;", "geoip_deny x;", "auth_delay 1s;", "more_clear_input_headers X-User;", "ssi on;", "xml_entities a;", "image_filter resize 1 1;", "echo x;", "grpc_pass a;",
+			"access_by_lua_block { deny() }", `access_by_lua_block { a = "}" -- }` + "\n b = [[ } ]] c = '\\'}' }",
+			"access_by_lua 'ngx.exit(403)';", "js_access a.b;",
+			"rewrite_by_lua_file /x.lua;", "header_filter_by_lua_block { x() }", "lua_need_request_body on;",
+			"perl a;", "modsecurity on;", "modsecurity_rules_file /x;",
+			"auth_jwt realm;", "auth_jwt_enabled on;", "geoip_deny x;", "auth_delay 1s;",
+			"more_clear_input_headers X-User;", "ssi on;", "xml_entities a;", "image_filter resize 1 1;", "echo x;",
+			"grpc_pass a;",
 			"proxy_bind 127.0.0.9;", "proxy_ssl_crl /x;", "vhost_traffic_status_limit on;",
 		} {
-			if name == "if" && (strings.HasPrefix(d, "auth") || strings.HasPrefix(d, "proxy_") || strings.HasPrefix(d, "xml")) ||
-				name == "except" && (strings.HasPrefix(d, "auth_d") || strings.HasPrefix(d, "proxy_") || strings.HasPrefix(d, "xml") || strings.HasPrefix(d, "ssi") || strings.HasPrefix(d, "grpc")) ||
+			if name == "if" && (strings.HasPrefix(d, "auth") || strings.HasPrefix(d, "proxy_") ||
+				strings.HasPrefix(d, "xml")) ||
+				name == "except" && (strings.HasPrefix(d, "auth_d") || strings.HasPrefix(d, "proxy_") ||
+					strings.HasPrefix(d, "xml") || strings.HasPrefix(d, "ssi") || strings.HasPrefix(d, "grpc")) ||
 				name == "server" && strings.HasPrefix(d, "grpc") {
 				continue // not allowed there
 			}
@@ -61,15 +70,15 @@ func TestLenientCloses(t *testing.T) {
 				t.Errorf("%s, %s: %d, want 503", name, d, got)
 			}
 			if got := statusOf(t, text, "http://x/b"); got != 200 {
-				t.Errorf("%s, %s: %d where it is not, want 200", name, d, got)
+				t.Errorf("%s, %s: %d elsewhere, want 200", name, d, got)
 			}
 		}
 	}
 }
 
-// So does what is outside of locations: in a server, where it also closes what the server itself responds, in http and in front of it, and
-// what others name.
-func TestLenientClosesAll(t *testing.T) {
+// The same holds for directives outside of locations, and for definitions that others use. In a
+// server they also close the server's own responses.
+func TestLenientRejectedDirectiveOutsideLocationsClosesAll(t *testing.T) {
 	const server = "server { listen 80; location / { empty_gif; } }"
 	for _, text := range []string{
 		inHTTP("server { listen 80; modsecurity on; return 200 x; }"),
@@ -90,10 +99,11 @@ func TestLenientClosesAll(t *testing.T) {
 	}
 }
 
-// What is harmless is only left out.
-func TestLenientLeavesOut(t *testing.T) {
+// A harmless directive is only left out.
+func TestLenientHarmlessDirectiveIsLeftOut(t *testing.T) {
 	for _, text := range []string{
-		"load_module modules/ngx_http_geoip_module.so; load_module ngx_http_lua_module.so;" + inHTTP("server { location / { empty_gif; } }"),
+		"load_module modules/ngx_http_geoip_module.so; load_module ngx_http_lua_module.so;" +
+			inHTTP("server { location / { empty_gif; } }"),
 		inHTTP("brotli on; brotli_types a/b; server { vhost_traffic_status off; location / { mirror /m; empty_gif; } }"),
 		inHTTP("server { access_log syslog:server=a; listen 81 so_keepalive=1m::; location / { modsecurity off; keepalive_timeout 1s; empty_gif; } }"),
 		inHTTP("modsecurity on; server { location / { modsecurity off; empty_gif; } }"),
@@ -105,22 +115,29 @@ func TestLenientLeavesOut(t *testing.T) {
 	}
 }
 
-// What nginx does not know, or would not take, is an error, whoever is lenient.
-func TestLenientRefuses(t *testing.T) {
+// What nginx would reject is an error for a lenient parser, too.
+func TestLenientReportsErrorsOfNginx(t *testing.T) {
 	for _, text := range []string{
-		"events {} nosuch;", "events {} nosuch { }", inHTTP("server { location / { LearningMode; } }"), inHTTP("server { location / { limit_except GET { nosuch; } } }"),
-		inHTTP("server { location / { if ($uri) { auth_pam x; } } }"), inHTTP("server { satisfy foo; }"), inHTTP("include nosuch.conf;"),
-		inHTTP("server { listen 80 nosuch; }"), inHTTP("limit_req_zone $uri zone=a:1m rate=1r/s; server { limit_req zone=a nosuch=1; }"),
-		inHTTP("server { ssl_verify_client foo; }"), inHTTP("server { allow nosuch; }"), inHTTP("server { auth_request foo; }"), inHTTP("server { secure_link_md5 ${; }"),
+		"events {} nosuch;", "events {} nosuch { }", inHTTP("server { location / { LearningMode; } }"),
+		inHTTP("server { location / { limit_except GET { nosuch; } } }"),
+		inHTTP("server { location / { if ($uri) { auth_pam x; } } }"), inHTTP("server { satisfy foo; }"),
+		inHTTP("include nosuch.conf;"),
+		inHTTP("server { listen 80 nosuch; }"),
+		inHTTP("limit_req_zone $uri zone=a:1m rate=1r/s; server { limit_req zone=a nosuch=1; }"),
+		inHTTP("server { ssl_verify_client foo; }"), inHTTP("server { allow nosuch; }"),
+		inHTTP("server { auth_request foo; }"), inHTTP("server { secure_link_md5 ${; }"),
 	} {
-		if _, err := Parse("nginx.conf", Options{FS: oneFile(text), Prefix: "/srv", DefaultPort: 80, Lenient: true}); err == nil {
+		if _, err := Parse("nginx.conf", Options{FS: oneFile(text), Prefix: "/srv", DefaultPort: 80,
+			Lenient: true}); err == nil {
 			t.Errorf("%s: no error", text)
 		}
 	}
 	for _, text := range []string{
-		"geoip_country /x; map $geoip_country_code $a { default 1; }", "server { if ($nosuch) { return 403; } }", "js_set $x a.b; server { if ($x) { return 403; } }",
+		"geoip_country /x; map $geoip_country_code $a { default 1; }", "server { if ($nosuch) { return 403; } }",
+		"js_set $x a.b; server { if ($x) { return 403; } }",
 	} {
-		r, err := Parse("nginx.conf", Options{FS: oneFile(inHTTP(text)), Prefix: "/srv", DefaultPort: 80, Lenient: true})
+		r, err := Parse("nginx.conf", Options{FS: oneFile(inHTTP(text)), Prefix: "/srv", DefaultPort: 80,
+			Lenient: true})
 		if err == nil {
 			_, err = front.New(r.Config)
 		}

@@ -12,7 +12,7 @@ import (
 
 func oneFile(text string) fs.FS { return fstest.MapFS{"nginx.conf": {Data: []byte(text)}} }
 
-// messages are all that was said.
+// messages returns all messages of Parse.
 func messages(t *testing.T, r *Result, err error) []Message {
 	t.Helper()
 	all := errorsOf(t, err)
@@ -33,7 +33,7 @@ func errorsOf(t *testing.T, err error) []Message {
 	}
 	var all []Message
 	for _, e := range joined.Unwrap() {
-		m, ok := e.(Message) //nolint:errorlint // they are Messages themselves
+		m, ok := e.(Message) //nolint:errorlint // Parse joins Messages
 		if !ok {
 			t.Fatalf("%v: want a Message", e)
 		}
@@ -42,7 +42,7 @@ func errorsOf(t *testing.T, err error) []Message {
 	return all
 }
 
-// parsed reads a configuration that has to be fine.
+// parsed parses a valid configuration.
 func parsed(t *testing.T, text string) *Result {
 	t.Helper()
 	r, err := Parse("nginx.conf", Options{FS: oneFile(text), Prefix: "/srv", DefaultPort: 80})
@@ -52,10 +52,10 @@ func parsed(t *testing.T, text string) *Result {
 	return r
 }
 
-// inHTTP is a configuration with that in its http block.
+// inHTTP returns a configuration with text in its http block.
 func inHTTP(text string) string { return "events {}\nhttp {\n" + text + "\n}" }
 
-// tlsSummary is what of a tls.Config can be shown.
+// tlsSummary is the comparable part of a tls.Config.
 type tlsSummary struct {
 	Min, Max              uint16
 	Suites                []uint16
@@ -72,12 +72,13 @@ func summary(c *tls.Config) any {
 	}
 	return tlsSummary{
 		Min: c.MinVersion, Max: c.MaxVersion, Suites: c.CipherSuites, Curves: c.CurvePreferences, Auth: c.ClientAuth,
-		NoTickets: c.SessionTicketsDisabled, Insecure: c.InsecureSkipVerify, Clients: c.ClientCAs != nil, Roots: c.RootCAs != nil,
+		NoTickets: c.SessionTicketsDisabled, Insecure: c.InsecureSkipVerify, Clients: c.ClientCAs != nil,
+		Roots: c.RootCAs != nil,
 		Depth: c.VerifyConnection != nil, Certificates: len(c.Certificates),
 	}
 }
 
-// dumped is a result as text: what is the same is the same.
+// dumped returns a result as text. Equal results have equal texts.
 func dumped(t *testing.T, r *Result) string {
 	t.Helper()
 	var b strings.Builder

@@ -1,13 +1,23 @@
-// Package nginxconf reads nginx's configuration language and makes a front.Config of it.
+// Package nginxconf parses nginx's configuration language into a front.Config.
 //
-// What nginx knows and is not done here is an error that names file, line and directive, or, if Options.Lenient says so, is left
-// out and listed. directives.txt says what becomes of each directive.
+// Directives that nginx supports and this package does not are errors with file, line and
+// directive. With Options.Lenient they are left out and listed. The table directives.txt defines
+// for each directive whether it is supported, ignored or rejected.
 //
-// Reading has three steps, each of which knows nothing of the next:
+// Parsing has three steps, each of which is independent of the next:
 //
-//	lexer, parser   text      -> a tree of directives, whose includes are read
-//	checker         tree      -> a tree of what is known, allowed there and well-formed, by the table
-//	translator      tree      -> front.Config and Process; a scope knows what a block inherits
+//	lexer, parser   text -> tree of directives with their includes
+//	checker         tree -> tree of known, well-formed directives at allowed places
+//	translator      tree -> front.Config and Process; a scope inherits settings
 //
-// Nothing is compiled: whether a variable exists, or a regular expression is one, is seen by front.New.
+// Nothing is compiled: front.New finds unknown variables and invalid regular expressions.
+//
+// Words of this package:
+//
+//   - supported, ignored, rejected: what the table says of a directive ("honoured", "noted" and
+//     "refused" in its rows).
+//   - level: where a directive stands, which nginx's documentation calls its context.
+//   - closed: a block in which a directive was left out that may decide which clients get which
+//     response. Requests get 503 there.
+//   - place: a location that contains others.
 package nginxconf

@@ -10,7 +10,7 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// at finds a location by its path, in whatever others it is.
+// at returns the location with a path, at any depth.
 func at(t *testing.T, r *Result, path string) *front.Location {
 	t.Helper()
 	var find func(all []front.Location) *front.Location
@@ -30,7 +30,7 @@ func at(t *testing.T, r *Result, path string) *front.Location {
 			return found
 		}
 	}
-	t.Fatalf("there is no location %s", path)
+	t.Fatalf("no location %s", path)
 	return nil
 }
 
@@ -50,7 +50,7 @@ func sent(l *front.Location) string {
 	return strings.Join(all, " ")
 }
 
-// A block has its own path to ask, and its own variables to set or all of those around it.
+// A block has its own auth_request, and its own variables or those of the outer block.
 func TestAuthRequestIsInherited(t *testing.T) {
 	r := parsed(t, inHTTP(`
 		auth_request /outer; auth_request_set $a 1; auth_request_set $b 2;
@@ -69,14 +69,14 @@ func TestAuthRequestIsInherited(t *testing.T) {
 		}
 	}
 	if a := r.Config.Hosts[0].Defaults.AuthRequest; a.URI != "/outer" {
-		t.Errorf("where there is no location: %+v", a)
+		t.Errorf("outside of locations: %+v", a)
 	}
 	if r := parsed(t, inHTTP("server { location / { } }")); at(t, r, "/").AuthRequest != nil {
-		t.Error("somebody is asked whom nothing names")
+		t.Error("auth_request without a directive")
 	}
 }
 
-// Where there may be several of a directive, a block has its own or those of the block around it, and not both.
+// A block with its own directives of a list inherits none of that list.
 func TestListsAreInheritedWhole(t *testing.T) {
 	r := parsed(t, inHTTP(`
 		add_header A 1; add_header B 1; error_page 404 /a; proxy_set_header P 1; fastcgi_param F 1; access_log /l; deny all; sub_filter a 1; sub_filter b 1; sub_filter_once off;
@@ -112,7 +112,8 @@ func TestListsAreInheritedWhole(t *testing.T) {
 		"sub_filter":             {fmt.Sprint(len(inherits.SubFilter.Substitutions), inherits.SubFilter.Every), "2 true"},
 		"own sub_filter":         {fmt.Sprint(own.SubFilter.Substitutions, own.SubFilter.Every), "[{c 1}] true"},
 		"fastcgi_param":          {at(t, r, "/f").Proxy.Params[0].Name, "F"},
-		"own fastcgi_param":      {fmt.Sprint(len(at(t, r, "/g").Proxy.Params), at(t, r, "/g").Proxy.Params[0].Name), "1G"},
+		"own fastcgi_param": {fmt.Sprint(len(at(t, r, "/g").Proxy.Params),
+			at(t, r, "/g").Proxy.Params[0].Name), "1G"},
 	} {
 		if pair[0] != pair[1] {
 			t.Errorf("%s: %s; want %s", what, pair[0], pair[1])
@@ -120,7 +121,7 @@ func TestListsAreInheritedWhole(t *testing.T) {
 	}
 }
 
-// Of valid_referers regular expressions are inherited by themselves.
+// valid_referers inherits regular expressions separately from names.
 func TestReferersAreInheritedByKind(t *testing.T) {
 	r := parsed(t, inHTTP(`server {
 		server_name a *.b ~c; valid_referers none server_names d ~e;
@@ -144,7 +145,7 @@ func TestReferersAreInheritedByKind(t *testing.T) {
 	}
 }
 
-// A secret and the other two of secure_link are one or the other.
+// A block has either a secret, or secure_link and secure_link_md5.
 func TestSecureLinksAreInherited(t *testing.T) {
 	r := parsed(t, inHTTP(`server {
 		secure_link a; secure_link_md5 b;
@@ -154,7 +155,8 @@ func TestSecureLinksAreInherited(t *testing.T) {
 	}
 	server { location /half { secure_link a; } location /none { } }`))
 	for path, want := range map[string]*front.SecureLink{
-		"/inherits": {Link: "a", MD5: "b"}, "/link": {Link: "c", MD5: "b"}, "/secret": {Secret: "s"}, "/secret/in": {Secret: "s"}, "/secret/half": nil,
+		"/inherits": {Link: "a", MD5: "b"}, "/link": {Link: "c", MD5: "b"}, "/secret": {Secret: "s"},
+		"/secret/in": {Secret: "s"}, "/secret/half": nil,
 		"/secret/half/whole": {Link: "e", MD5: "d"}, "/half": nil, "/none": nil,
 	} {
 		if got := at(t, r, path).SecureLink; !reflect.DeepEqual(got, want) {
@@ -163,8 +165,8 @@ func TestSecureLinksAreInherited(t *testing.T) {
 	}
 }
 
-// What a block does is its own.
-func TestWhatABlockDoesIsNotInherited(t *testing.T) {
+// Content handlers, steps and try_files are not inherited.
+func TestContentHandlersAreNotInherited(t *testing.T) {
 	r := parsed(t, inHTTP(`server {
 		set $x 1;
 		location /a {
@@ -175,20 +177,21 @@ func TestWhatABlockDoesIsNotInherited(t *testing.T) {
 		location /e { empty_gif; location /e/f { } }
 	}`))
 	for _, path := range []string{"/a/b", "/c/d", "/e/f"} {
-		if l := at(t, r, path); l.Internal || l.Steps != nil || l.Proxy != nil || l.TryFiles != nil || l.Status || l.Empty {
-			t.Errorf("%s has something of the location around it: %+v", path, l)
+		if l := at(t, r, path); l.Internal || l.Steps != nil || l.Proxy != nil || l.TryFiles != nil || l.Status ||
+			l.Empty {
+			t.Errorf("%s inherits from its outer location: %+v", path, l)
 		}
 	}
 	if a := at(t, r, "/a"); !a.Internal || len(a.Steps) != 2 || a.Proxy == nil || len(a.TryFiles) != 2 {
-		t.Errorf("/a lacks something: %+v", a)
+		t.Errorf("incomplete /a: %+v", a)
 	}
 	if len(r.Config.Hosts[0].Steps) != 1 {
-		t.Errorf("the server has the steps %v", r.Config.Hosts[0].Steps)
+		t.Errorf("unexpected steps %v", r.Config.Hosts[0].Steps)
 	}
 }
 
-// Other directives are the nearest block's, one by one.
-func TestTheNearestCounts(t *testing.T) {
+// Other directives are inherited one by one from the nearest block.
+func TestDirectiveOfNearestBlockCounts(t *testing.T) {
 	r := parsed(t, inHTTP(`
 		gzip on; gzip_comp_level 2; client_max_body_size 2m; proxy_read_timeout 5s; index i.html; types { a/b c; } root /r; satisfy any;
 		server {
@@ -200,18 +203,22 @@ func TestTheNearestCounts(t *testing.T) {
 			}
 		}`))
 	a, b := at(t, r, "/a"), at(t, r, "/a/b")
-	if a.Gzip == nil || a.Gzip.Level != 3 || a.MaxBody != -1 || a.Proxy.ReadTimeout.String() != "6s" || a.Files.Root != "/r" || !a.SatisfyAny {
+	if a.Gzip == nil || a.Gzip.Level != 3 || a.MaxBody != -1 || a.Proxy.ReadTimeout.String() != "6s" ||
+		a.Files.Root != "/r" || !a.SatisfyAny {
 		t.Errorf("/a is %+v, %+v", a.Settings, a.Proxy)
 	}
-	if a.Files.Types["f"] != "d/e" || len(a.Files.Types) != 1 || r.Config.Types["c"] != "a/b" || r.Config.Hosts[0].Defaults.Files.Types != nil {
-		t.Errorf("/a has the types %v, and all %v", a.Files.Types, r.Config.Types)
+	if a.Files.Types["f"] != "d/e" || len(a.Files.Types) != 1 || r.Config.Types["c"] != "a/b" ||
+		r.Config.Hosts[0].Defaults.Files.Types != nil {
+		t.Errorf("types %v of /a, and %v of http", a.Files.Types, r.Config.Types)
 	}
-	if b.Gzip != nil || b.MaxBody != -1 || b.Proxy.ReadTimeout.String() != "6s" || b.Proxy.SendTimeout.String() != "7s" || b.Files.Root != "/s" || !slices.Equal(b.Files.Index, []front.Text{"j.html"}) || b.Files.Types["f"] != "d/e" {
+	if b.Gzip != nil || b.MaxBody != -1 || b.Proxy.ReadTimeout.String() != "6s" ||
+		b.Proxy.SendTimeout.String() != "7s" || b.Files.Root != "/s" ||
+		!slices.Equal(b.Files.Index, []front.Text{"j.html"}) || b.Files.Types["f"] != "d/e" {
 		t.Errorf("/a/b is %+v, %+v", b.Settings, b.Proxy)
 	}
 }
 
-// An alias is inherited together with the path that it stands for.
+// An alias is inherited with the path of its location.
 func TestAliasIsInheritedWithItsPath(t *testing.T) {
 	r := parsed(t, inHTTP(`server {
 		root /r;
@@ -234,15 +241,17 @@ func TestAliasIsInheritedWithItsPath(t *testing.T) {
 		"/a/b/c": {Alias: "/srv/x/", AliasPath: "/a/"},
 		"/a/d":   {Alias: "/d"},
 		"/a/e":   {Root: "/e"},
-		"y":      {Alias: "/x/$1"}, // all of the path
+		"y":      {Alias: "/x/$1"}, // the whole path
 	} {
-		if got := at(t, r, path).Files; got.Root != want.Root || got.Alias != want.Alias || got.AliasPath != want.AliasPath {
-			t.Errorf("%s has root %q, alias %q for %q; want %q, %q for %q", path, got.Root, got.Alias, got.AliasPath, want.Root, want.Alias, want.AliasPath)
+		if got := at(t, r, path).Files; got.Root != want.Root || got.Alias != want.Alias ||
+			got.AliasPath != want.AliasPath {
+			t.Errorf("%s has root %q, alias %q for %q; want %q, %q for %q", path, got.Root, got.Alias, got.AliasPath,
+				want.Root, want.Alias, want.AliasPath)
 		}
 	}
 }
 
-func TestSteps(t *testing.T) {
+func TestStepsKeepTheirOrder(t *testing.T) {
 	r := parsed(t, inHTTP(`server {
 		set $a b;
 		if ($host ~* "^www\.(.*)$") { set $c $1; rewrite ^(.*)$ https://$c$1 permanent; }
@@ -255,7 +264,8 @@ func TestSteps(t *testing.T) {
 	want := []front.Step{
 		front.Set{Name: "a", Value: "b"},
 		front.If{Left: "$host", Op: "~*", Right: `^www\.(.*)$`, Then: []front.Step{
-			front.Set{Name: "c", Value: "$1"}, front.Rewrite{Pattern: "^(.*)$", To: "https://$c$1", Flag: front.RewritePermanent},
+			front.Set{Name: "c", Value: "$1"},
+			front.Rewrite{Pattern: "^(.*)$", To: "https://$c$1", Flag: front.RewritePermanent},
 		}},
 		front.Rewrite{Pattern: "a", To: "b", Flag: front.RewriteLast},
 		front.Rewrite{Pattern: "a", To: "$scheme://b", Flag: front.RewriteRedirect},
@@ -268,7 +278,7 @@ func TestSteps(t *testing.T) {
 	}
 }
 
-func TestProxyPass(t *testing.T) {
+func TestProxyPassURLs(t *testing.T) {
 	for text, want := range map[string]string{
 		"http://u":                                "0 u <nil>",
 		"http://u/":                               "0 u /",
@@ -291,7 +301,9 @@ func TestProxyPass(t *testing.T) {
 		"https://$host:8443/a?b=$arg_b&c=$cookie": "1 $host:8443 /a?b=$arg_b&c=$cookie",
 	} {
 		r, err := Parse("nginx.conf", Options{
-			FS: oneFile(inHTTP("upstream u { server a; } server { location / { proxy_pass \"" + text + "\"; } }")), DefaultPort: 80, Bound: []string{"bound"},
+			FS: oneFile(inHTTP("upstream u { server a; } server { location / { proxy_pass \"" + text +
+				"\"; } }")),
+			DefaultPort: 80, Bound: []string{"bound"},
 		})
 		if err != nil {
 			t.Errorf("%s: %v", text, err)

@@ -6,50 +6,53 @@ import (
 	"unicode/utf8"
 )
 
-// lexer splits a file's text into statements: words up to ";" or "{", or a "}". The rules are those of nginx, which has no
-// grammar but its reader:
+// lexer splits a file's text into statements: words up to ";" or "{", or a "}". The rules are those
+// of nginx's reader:
 //
-//   - Spaces separate words. "#" begins a comment where a word could begin, and nowhere else.
-//   - A word that begins with ' or " ends at the next one, behind which a space, ";", "{" or ")" must be. Quotes inside of
-//     other words are themselves.
-//   - A backslash has the next character not end a word. It stays, but for \" \' \\, and \t \r \n, which are what they are in C.
-//   - "{" behind "$" is part of a word.
+//   - White space separates words. "#" begins a comment only where a word could begin.
+//   - A word that begins with ' or " ends at the next one, which a space, ";", "{" or ")" must
+//     follow. Quotes inside other words are literal.
+//   - The character after a backslash does not end a word. The backslash is kept, except in \" \'
+//     \\, and in \r
+//
+// , which mean the same as in C.
+//   - "{" after "$" is part of a word.
 type lexer struct {
-	file string
-	text []byte
-	at   int
-	line int
-	bol  int // where the line begins
+	file      string
+	text      []byte
+	at        int
+	line      int
+	lineStart int // offset of the line's first byte
 }
 
-// maxWord bounds a word as it is written: nginx reads files by so many bytes.
+// maxWord is the maximum length of a word: nginx's buffer for reading.
 const maxWord = 4096
 
-// position is where something is: lines and columns count from 1, columns in bytes.
+// position is a place in a file: lines and columns count from 1, columns in bytes.
 type position struct {
 	file         string
 	line, column int
 }
 
-// statement is what is between two ends. Its end is ';', '{', '}', or 0 at the end of the file.
+// statement is a list of words with its end: ';', '{', '}', or 0 at the end of the file.
 type statement struct {
 	words []string
-	pos   position // of its first word, or else of its end
+	pos   position // of its first word, or of its end without words
 	end   byte
 }
 
 func newLexer(file string, text []byte) *lexer { return &lexer{file: file, text: text, line: 1} }
 
-// here is the position of the next character.
-func (l *lexer) here() position { return position{l.file, l.line, l.at - l.bol + 1} }
+// here returns the position of the next character.
+func (l *lexer) here() position { return position{l.file, l.line, l.at - l.lineStart + 1} }
 
-// take returns the next character. There must be one.
-func (l *lexer) take() byte {
+// advance returns the next character, which must exist.
+func (l *lexer) advance() byte {
 	c := l.text[l.at]
 	l.at++
 	if c == '\n' {
 		l.line++
-		l.bol = l.at
+		l.lineStart = l.at
 	}
 	return c
 }
@@ -67,22 +70,22 @@ func (l *lexer) next() (statement, error) {
 		}
 		if l.at == len(l.text) {
 			if len(s.words) > 0 {
-				return s, l.errorf(here, "the file ends inside of %s: is there a \";\" or \"}\" missing", shown(s.words[0]))
+				return s, l.errorf(here, "unexpected end of file in %s (missing \";\" or \"}\"?)", shown(s.words[0]))
 			}
 			return s, nil
 		}
 		switch c := l.text[l.at]; c {
 		case ';', '{':
-			l.take()
+			l.advance()
 			if len(s.words) == 0 {
-				return s, l.errorf(here, "unexpected %q: a directive is missing in front of it", c)
+				return s, l.errorf(here, "unexpected %q: missing directive", c)
 			}
 			s.end = c
 			return s, nil
 		case '}':
-			l.take()
+			l.advance()
 			if len(s.words) > 0 {
-				return s, l.errorf(here, "unexpected \"}\": is there a \";\" missing behind %s", shown(s.words[0]))
+				return s, l.errorf(here, "unexpected \"}\" (missing \";\" after %s?)", shown(s.words[0]))
 			}
 			s.end = c
 			return s, nil
@@ -100,7 +103,7 @@ func (l *lexer) skip() {
 	for l.at < len(l.text) {
 		switch c := l.text[l.at]; {
 		case isSpace(c):
-			l.take()
+			l.advance()
 		case c == '#':
 			if end := bytes.IndexByte(l.text[l.at:], '\n'); end >= 0 {
 				l.at += end
@@ -113,59 +116,59 @@ func (l *lexer) skip() {
 	}
 }
 
-// word reads a word. There is at least one character of it.
+// word reads a word. At least one of its characters exists.
 func (l *lexer) word() (string, error) {
 	start, quote := l.here(), byte(0)
 	if c := l.text[l.at]; c == '"' || c == '\'' {
 		quote = c
-		l.take()
+		l.advance()
 	}
 	begin, variable := l.at, false
 	for l.at < len(l.text) {
 		if l.at-begin >= maxWord {
-			return "", l.errorf(start, "a word of more than %d bytes: is a quote missing", maxWord)
+			return "", l.errorf(start, "word longer than %d bytes (missing quote?)", maxWord)
 		}
 		c := l.text[l.at]
 		switch {
 		case c == '{' && variable:
-			l.take()
+			l.advance()
 			continue
 		case c == '\\':
 			variable = false
-			l.take()
+			l.advance()
 			if l.at < len(l.text) {
-				l.take()
+				l.advance()
 			}
 			continue
 		case quote != 0 && c == quote:
 			word := unescape(l.text[begin:l.at])
-			l.take()
-			return word, l.behindQuote(quote)
+			l.advance()
+			return word, l.afterQuote(quote)
 		case quote == 0 && (isSpace(c) || c == ';' || c == '{'):
 			return unescape(l.text[begin:l.at]), nil
 		}
 		variable = c == '$'
-		l.take()
+		l.advance()
 	}
 	if quote != 0 {
-		return "", l.errorf(start, "a quote is not closed")
+		return "", l.errorf(start, "unterminated quote")
 	}
-	return "", l.errorf(start, "the file ends inside of %s: is there a \";\" or \"}\" missing", shown(string(l.text[begin:])))
+	return "", l.errorf(start, "unexpected end of file in %s (missing \";\" or \"}\"?)", shown(string(l.text[begin:])))
 }
 
-// behindQuote checks what is behind a closing quote.
-func (l *lexer) behindQuote(quote byte) error {
+// afterQuote checks the character after a closing quote.
+func (l *lexer) afterQuote(quote byte) error {
 	if l.at == len(l.text) {
-		return l.errorf(l.here(), "the file ends behind a quote: is there a \";\" missing")
+		return l.errorf(l.here(), "unexpected end of file after a quote (missing \";\"?)")
 	}
 	if c := l.text[l.at]; !isSpace(c) && c != ';' && c != '{' && c != ')' {
 		r, _ := utf8.DecodeRune(l.text[l.at:])
-		return l.errorf(l.here(), "unexpected %q behind a closing %c: quotes are around whole words only", r, quote)
+		return l.errorf(l.here(), "unexpected %q after closing %c: quotes must enclose a whole word", r, quote)
 	}
 	return nil
 }
 
-// unescape resolves the backslashes that do not stay.
+// unescape resolves the backslashes that are not kept.
 func unescape(b []byte) string {
 	if bytes.IndexByte(b, '\\') < 0 {
 		return string(b)
@@ -191,10 +194,10 @@ func (l *lexer) errorf(at position, format string, args ...any) error {
 	return Message{File: at.file, Line: at.line, Column: at.column, Text: fmt.Sprintf(format, args...)}
 }
 
-// maxShown is how much of a word messages show.
+// maxShown is the maximum length of a word in messages.
 const maxShown = 60
 
-// shown is a word as messages have it.
+// shown quotes a word for a message.
 func shown(word string) string {
 	if len(word) > maxShown {
 		return fmt.Sprintf("%q…", word[:maxShown])

@@ -6,14 +6,18 @@ import (
 	"testing"
 )
 
-// words are words as they are written, and as they are read.
+// words maps words as they are written to words as they are read.
 func words() map[string]string {
 	return map[string]string{
-		`a`: "a", `"a b"`: "a b", `'a b'`: "a b", `"a;b{c}d#e"`: "a;b{c}d#e", `a"b`: `a"b`, `a'b"c`: `a'b"c`, `"a'b"`: "a'b", `'a"b'`: `a"b`,
-		`a\ b`: `a\ b`, `a\;b`: `a\;b`, `a\{b`: `a\{b`, `a\"b`: `a"b`, `a\'b`: `a'b`, `a\\b`: `a\b`, `a\tb`: "a\tb", `a\rb`: "a\rb",
-		`"a\"b"`: `a"b`, `'a\'b'`: `a'b`, `"a\\"`: `a\`, `"a\tb"`: "a\tb", `"a\zb"`: `a\zb`, `a\zb`: `a\zb`, `\a`: `\a`, `\"a`: `"a`, `\#a`: `\#a`,
-		`a#b`: "a#b", `${a}b`: "${a}b", `a${b}c`: "a${b}c", `$a`: "$a", `a}b`: "a}b", `a$`: "a$", `"${a b}"`: "${a b}", `${{a}}`: "${{a}}",
-		`a,b`: "a,b", `(a)`: "(a)", `ä`: "ä", `\\`: `\`, `\\\\`: `\\`, `\\t`: `\t`, `"$a{b"`: "$a{b", `a\`: `a\ `,
+		`a`: "a", `"a b"`: "a b", `'a b'`: "a b", `"a;b{c}d#e"`: "a;b{c}d#e", `a"b`: `a"b`, `a'b"c`: `a'b"c`,
+		`"a'b"`: "a'b", `'a"b'`: `a"b`,
+		`a\ b`: `a\ b`, `a\;b`: `a\;b`, `a\{b`: `a\{b`, `a\"b`: `a"b`, `a\'b`: `a'b`, `a\\b`: `a\b`, `a\tb`: "a\tb",
+		`a\rb`:   "a\rb",
+		`"a\"b"`: `a"b`, `'a\'b'`: `a'b`, `"a\\"`: `a\`, `"a\tb"`: "a\tb", `"a\zb"`: `a\zb`, `a\zb`: `a\zb`,
+		`\a`: `\a`, `\"a`: `"a`, `\#a`: `\#a`,
+		`a#b`: "a#b", `${a}b`: "${a}b", `a${b}c`: "a${b}c", `$a`: "$a", `a}b`: "a}b", `a$`: "a$", `"${a b}"`: "${a b}",
+		`${{a}}`: "${{a}}",
+		`a,b`:    "a,b", `(a)`: "(a)", `ä`: "ä", `\\`: `\`, `\\\\`: `\\`, `\\t`: `\t`, `"$a{b"`: "$a{b", `a\`: `a\ `,
 	}
 }
 
@@ -21,7 +25,7 @@ func TestWords(t *testing.T) {
 	for written, want := range words() {
 		l := newLexer("nginx.conf", []byte(written+" ;"))
 		if s, err := l.next(); err != nil || len(s.words) != 1 || s.words[0] != want || s.end != ';' {
-			t.Errorf("%s is read as %q ending in %q, %v; want %q", written, s.words, s.end, err, want)
+			t.Errorf("%s: got %q ending in %q, %v; want %q", written, s.words, s.end, err, want)
 		}
 	}
 }
@@ -29,7 +33,8 @@ func TestWords(t *testing.T) {
 func TestStatements(t *testing.T) {
 	l := newLexer("nginx.conf", []byte("a b;\n# no\n\tc 'd\ne' {\r\n}f{}g \"\";if ($a = \"b\"){"))
 	for _, want := range []string{
-		`["a" "b"] 1:1 ;`, `["c" "d\ne"] 3:2 {`, `[] 5:1 }`, `["f"] 5:2 {`, `[] 5:4 }`, `["g" ""] 5:5 ;`, `["if" "($a" "=" "b" ")"] 5:10 {`, "[] 5:24 \x00",
+		`["a" "b"] 1:1 ;`, `["c" "d\ne"] 3:2 {`, `[] 5:1 }`, `["f"] 5:2 {`, `[] 5:4 }`, `["g" ""] 5:5 ;`,
+		`["if" "($a" "=" "b" ")"] 5:10 {`, "[] 5:24 \x00",
 	} {
 		s, err := l.next()
 		if got := fmt.Sprintf("%q %d:%d %c", s.words, s.pos.line, s.pos.column, s.end); err != nil || got != want {
@@ -38,7 +43,7 @@ func TestStatements(t *testing.T) {
 	}
 }
 
-// Whatever a file has in it, it is read in a bounded time into as much memory as it is long, and what is said of it is within it.
+// Any input is parsed in limited time and memory, and all messages refer to places in it.
 func FuzzParse(f *testing.F) {
 	for written := range words() {
 		f.Add("events {} " + written + " ;")

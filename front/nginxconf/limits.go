@@ -8,21 +8,21 @@ import (
 	"github.com/tarehq/tare/front/limit"
 )
 
-// zone reads zone=NAME:SIZE and remembers the zone.
+// zone parses zone=NAME:SIZE and registers the zone.
 func (t *translator) zone(d *directive, arg string) (name string, bytes int64, err error) {
 	value, ok := strings.CutPrefix(arg, "zone=")
 	name, size, sized := strings.Cut(value, ":")
 	if !ok || name == "" || !sized {
-		return "", 0, fmt.Errorf("%s: want zone=NAME:SIZE, such as zone=one:10m", shown(arg))
+		return "", 0, fmt.Errorf("invalid zone %s (must be zone=NAME:SIZE, such as zone=one:10m)", shown(arg))
 	}
 	if bytes, err = parseSize(size, false); err != nil {
 		return "", 0, err
 	}
 	if bytes < 32<<10 {
-		return "", 0, fmt.Errorf("%s: want a size of 32k or more", shown(arg))
+		return "", 0, fmt.Errorf("%s is too small (minimum: 32k)", shown(arg))
 	}
 	if other := t.zones[name]; other != nil {
-		return "", 0, fmt.Errorf("the zone %s is there already, at %s", shown(name), other.where())
+		return "", 0, fmt.Errorf("duplicate zone %s (first one at %s)", shown(name), other.where())
 	}
 	t.zones[name] = d
 	return name, bytes, nil
@@ -43,12 +43,12 @@ func (t *translator) requestZone(d *directive) {
 		}
 	}
 	if z.Name == "" || z.Rate == 0 {
-		t.errorf(d, "want a key, zone=NAME:SIZE and rate=NUMBERr/s")
+		t.errorf(d, "missing zone=NAME:SIZE or rate=NUMBERr/s")
 	}
 	t.config.Requests = append(t.config.Requests, z)
 }
 
-// parseRate reads 10r/s or 10r/m.
+// parseRate parses 10r/s or 10r/m.
 func parseRate(text string) (float64, error) {
 	digits, per := strings.CutSuffix(text, "r/s")
 	seconds := 1.0
@@ -58,7 +58,7 @@ func parseRate(text string) (float64, error) {
 	}
 	n, err := parseNumber(digits)
 	if !per || err != nil || n == 0 {
-		return 0, fmt.Errorf("%s is no rate: want such as 10r/s or 30r/m", shown(text))
+		return 0, fmt.Errorf("invalid rate %s (examples: 10r/s, 30r/m)", shown(text))
 	}
 	return float64(n) / seconds, nil
 }
@@ -73,10 +73,10 @@ func (t *translator) connZone(d *directive) {
 	t.config.Conns = append(t.config.Conns, z)
 }
 
-// known checks that a zone is there, and of the right kind.
-func (t *translator) known(d *directive, name, maker string) {
+// checkZone checks that a zone exists, and that the right directive defines it.
+func (t *translator) checkZone(d *directive, name, maker string) {
 	if z := t.zones[name]; t.ok() && (z == nil || z.name != maker) {
-		t.errorf(d, "there is no zone %s: want a %s with it", shown(name), maker)
+		t.errorf(d, "unknown zone %s (no %s defines it)", shown(name), maker)
 	}
 }
 
@@ -97,20 +97,21 @@ func (t *translator) requestLimits(s *scope) []front.RequestLimit {
 			case arg == "nodelay":
 				l.NoDelay, err = true, nil
 			default:
-				err = fmt.Errorf("bad")
+				err = fmt.Errorf("invalid")
 			}
 			if err != nil {
-				t.errorf(d, "%s: want zone=NAME, burst=NUMBER, and nodelay or delay=NUMBER", shown(arg))
+				t.errorf(d, "invalid parameter %s (must be zone=NAME, burst=NUMBER, nodelay or delay=NUMBER)",
+					shown(arg))
 			}
 		}
 		if l.Zone == "" {
-			t.errorf(d, "has no zone: want zone=NAME")
+			t.errorf(d, "missing zone=NAME")
 		} else {
-			t.known(d, l.Zone, "limit_req_zone")
+			t.checkZone(d, l.Zone, "limit_req_zone")
 		}
 		for _, other := range all {
 			if other.Zone == l.Zone {
-				t.errorf(d, "%s is here for a second time", shown("zone="+l.Zone))
+				t.errorf(d, "duplicate %s", shown("zone="+l.Zone))
 			}
 		}
 		all = append(all, l)
@@ -123,12 +124,12 @@ func (t *translator) connLimits(s *scope) []front.ConnLimit {
 	for _, d := range s.all("limit_conn") {
 		n, err := parseNumber(d.args[1])
 		if err != nil || n == 0 || n > 65535 {
-			t.errorf(d, "%s: want a number from 1 to 65535", shown(d.args[1]))
+			t.errorf(d, "invalid number %s (1 to 65535)", shown(d.args[1]))
 		}
-		t.known(d, d.args[0], "limit_conn_zone")
+		t.checkZone(d, d.args[0], "limit_conn_zone")
 		for _, other := range all {
 			if other.Zone == d.args[0] {
-				t.errorf(d, "the zone %s is here for a second time", shown(other.Zone))
+				t.errorf(d, "duplicate zone %s", shown(other.Zone))
 			}
 		}
 		all = append(all, front.ConnLimit{Zone: d.args[0], Max: int(n)})

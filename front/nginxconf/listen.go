@@ -18,17 +18,19 @@ import (
 type listen struct {
 	front.Listen
 	directive *directive
-	options   bool // the socket's are given: they may be once for an address
+	options   bool // sets the socket's parameters, which is allowed once for an address
 	bound     bool
-	http2     bool // the server has http2 on; HTTP2 is the parameter of listen
+	http2     bool // the directive http2 of the server; HTTP2 is the parameter of listen
 }
 
-// listens are the addresses of a server.
+// listens returns the addresses of a server.
 func (t *translator) listens(s *scope, server *directive) []listen {
 	var all []listen
 	for _, d := range s.own("listen") {
-		if slices.Contains(d.args[1:], "quic") { // HTTP/3 has sockets of its own: none for TCP is meant
-			t.omit(d, "parameter \"quic\" is not done here: Go has no QUIC in its library; browsers fall back to HTTP/2")
+		if slices.Contains(d.args[1:], "quic") {
+			// HTTP/3 has its own sockets: the parameter does not mean TCP
+			t.omit(d,
+				"parameter \"quic\" is not supported: Go's standard library has no QUIC; browsers fall back to HTTP/2")
 			continue
 		}
 		addrs, err := t.listenAddrs(d.args[0])
@@ -43,7 +45,7 @@ func (t *translator) listens(s *scope, server *directive) []listen {
 				continue
 			}
 			if at := slices.IndexFunc(all, func(o listen) bool { return o.Addr == l.Addr }); at >= 0 {
-				t.errorf(d, "%s is here for a second time in this server: the first one is at %s", l.Addr, all[at].directive.where())
+				t.errorf(d, "duplicate address %s in this server (first one at %s)", l.Addr, all[at].directive.where())
 				continue
 			}
 			all = append(all, l)
@@ -51,12 +53,12 @@ func (t *translator) listens(s *scope, server *directive) []listen {
 	}
 	if s.own("listen") == nil {
 		l := listen{Listen: front.Listen{Addr: fmt.Sprintf("*:%d", t.defaultPort())}, directive: server}
-		t.note(server, "has no listen: it listens at %s, which is what nginx makes of that", l.Addr)
+		t.remark(server, "no listen: the server listens at %s, as in nginx", l.Addr)
 		all = []listen{l}
 	}
 	secure := s.flag("ssl", false)
 	if secure {
-		t.warn(s.one("ssl"), "is an old way: write ssl at each listen")
+		t.warn(s.one("ssl"), "deprecated: use the parameter ssl of listen")
 	}
 	certs := t.certificates(s)
 	for i := range all {
@@ -77,7 +79,7 @@ func (t *translator) defaultPort() int {
 	return 8000
 }
 
-// listen reads a listen directive, for one of its addresses.
+// listen parses a listen directive for one of its addresses.
 func (t *translator) listen(d *directive, addr string) (listen, error) {
 	l := listen{Listen: front.Listen{Addr: addr}, directive: d}
 	l.IPv6Only = strings.HasPrefix(l.Addr, "[")
@@ -89,12 +91,13 @@ func (t *translator) listen(d *directive, addr string) (listen, error) {
 	return l, nil
 }
 
-// listenAddrs normalizes an address: PORT, HOST, HOST:PORT, [IPv6], [IPv6]:PORT, *:PORT, unix:PATH, where PORT may be FIRST-LAST. Those of
-// a name, or of several ports, may be several.
+// listenAddrs normalizes an address: PORT, HOST, HOST:PORT, [IPv6], [IPv6]:PORT, *:PORT or
+// unix:PATH, where PORT may be FIRST-LAST. A name or a range of ports may result in several
+// addresses.
 func (t *translator) listenAddrs(text string) ([]string, error) {
 	if path, ok := strings.CutPrefix(text, "unix:"); ok {
 		if path == "" {
-			return nil, fmt.Errorf("want unix:PATH")
+			return nil, fmt.Errorf("missing path (must be unix:PATH)")
 		}
 		return []string{"unix:" + t.path(path)}, nil
 	}
@@ -131,7 +134,7 @@ func (t *translator) listenAddrs(text string) ([]string, error) {
 	return addrs, nil
 }
 
-// ports reads a port, or a range of ports: FIRST-LAST.
+// ports parses a port, or a range of ports FIRST-LAST.
 func ports(text string) (first, last uint16, err error) {
 	from, to, isRange := strings.Cut(text, "-")
 	if !isRange {
@@ -140,16 +143,16 @@ func ports(text string) (first, last uint16, err error) {
 	var n [2]uint64
 	for i, s := range []string{from, to} {
 		if n[i], err = strconv.ParseUint(s, 10, 16); err != nil || n[i] == 0 {
-			return 0, 0, fmt.Errorf("want a port from 1 to %d", math.MaxUint16)
+			return 0, 0, fmt.Errorf("invalid port (1 to %d)", math.MaxUint16)
 		}
 	}
 	if n[1] < n[0] {
-		return 0, 0, errors.New("want the first port of a range before the last one")
+		return 0, 0, errors.New("invalid range of ports: the first one is greater than the last one")
 	}
 	return uint16(n[0]), uint16(n[1]), nil
 }
 
-// hostAddrs are the addresses of a host.
+// hostAddrs returns the addresses of a host.
 func (t *translator) hostAddrs(host string) ([]netip.Addr, error) {
 	inner, bracketed := strings.CutPrefix(host, "[")
 	addr, err := netip.ParseAddr(strings.TrimSuffix(inner, "]"))
@@ -157,12 +160,12 @@ func (t *translator) hostAddrs(host string) ([]netip.Addr, error) {
 	case err == nil && addr.Is6() == bracketed:
 		return []netip.Addr{addr}, nil
 	case err == nil || bracketed:
-		return nil, errors.New("want an IPv6 address in brackets, and none but that")
+		return nil, errors.New("invalid address: brackets are required for IPv6, and only allowed there")
 	}
 	return t.hosts.find(host)
 }
 
-// listenParameter reads what is behind the address.
+// listenParameter parses a parameter after the address.
 func (t *translator) listenParameter(l *listen, arg string) error {
 	name, value, has := parameter(arg)
 	switch {
@@ -180,42 +183,42 @@ func (t *translator) listenParameter(l *listen, arg string) error {
 		l.bound, l.options = true, true
 	case arg == "deferred", arg == "so_keepalive=on", arg == "so_keepalive=off", arg == "multipath":
 		l.options = true
-		t.note(l.directive, "%s: the kernel's way is kept", arg)
+		t.remark(l.directive, "%s is ignored: the kernel's default is used", arg)
 	case name == "backlog" && has:
 		n, err := strconv.Atoi(value)
 		if err != nil || n < 1 {
-			return fmt.Errorf("%s: want a number above 0", shown(arg))
+			return fmt.Errorf("invalid parameter %s (must be greater than 0)", shown(arg))
 		}
 		l.Backlog, l.options = n, true
 	case name == "ipv6only" && has:
 		on, err := parseFlag(value)
 		if err != nil {
-			return fmt.Errorf("%s: want ipv6only=on or ipv6only=off", shown(arg))
+			return fmt.Errorf("invalid parameter %s (must be ipv6only=on or ipv6only=off)", shown(arg))
 		}
 		if !strings.HasPrefix(l.Addr, "[") {
-			t.warn(l.directive, "%s: %s is no IPv6 address", shown(arg), l.Addr)
+			t.warn(l.directive, "%s is ignored: %s is not an IPv6 address", shown(arg), l.Addr)
 			return nil
 		}
 		l.IPv6Only, l.options = on, true
 	case name == "so_keepalive" && has, name == "fastopen" && has, name == "rcvbuf" && has, name == "sndbuf" && has:
 		if err := checkSocketParameter(name, value); err != nil {
-			return fmt.Errorf("%s: %w", shown(arg), err)
+			return fmt.Errorf("invalid parameter %s: %w", shown(arg), err)
 		}
 		l.options = true
-		t.note(l.directive, "%s: the kernel's way is kept", arg)
+		t.remark(l.directive, "%s is ignored: the kernel's default is used", arg)
 	case name == "accept_filter" && has:
 		l.options = true
-		t.note(l.directive, "%s: only FreeBSD has that", arg)
+		t.remark(l.directive, "%s is ignored: only FreeBSD supports it", arg)
 	case name == "setfib":
 		l.options = true
-		t.omit(l.directive, "parameter %s is not done here: the kernel's way is kept; remove it", shown(arg))
+		t.omit(l.directive, "parameter %s is not supported (remove it: the kernel's default is used)", shown(arg))
 	default:
-		return fmt.Errorf("%s is no parameter of it", shown(arg))
+		return fmt.Errorf("unknown parameter %s", shown(arg))
 	}
 	return nil
 }
 
-// checkSocketParameter finds out whether nginx would take a socket's parameter.
+// checkSocketParameter checks whether nginx would accept a socket's parameter.
 func checkSocketParameter(name, value string) error {
 	switch name {
 	case "fastopen":
@@ -227,7 +230,7 @@ func checkSocketParameter(name, value string) error {
 	}
 	parts := strings.Split(value, ":")
 	if len(parts) > 3 || strings.Trim(value, ":") == "" {
-		return errors.New("want on, off, or IDLE:INTERVAL:COUNT, of which each may be left out")
+		return errors.New("must be on, off, or IDLE:INTERVAL:COUNT with optional parts")
 	}
 	for i, part := range parts {
 		var err error
@@ -245,14 +248,14 @@ func checkSocketParameter(name, value string) error {
 	return nil
 }
 
-// address is what the servers at one say of it together.
+// address is a listening address, with the settings that its servers share.
 type address struct {
 	listen
-	servers []int // of translator.servers
+	servers []int // indexes of translator.servers
 	byOther map[string]*directive
 }
 
-// listeners finds the sockets, and what holds for all servers of an address.
+// listeners determines the sockets, and the settings that all servers of an address share.
 func (t *translator) listeners() {
 	var order, shared []*address
 	at := make(map[string]*address)
@@ -264,26 +267,28 @@ func (t *translator) listeners() {
 				at[l.Addr] = a
 				order = append(order, a)
 			} else {
-				t.join(a, l)
+				t.merge(a, l)
 			}
 			a.servers = append(a.servers, i)
 			t.sameNames(a, i, l)
 		}
 	}
 	for _, a := range order {
-		own := a.HTTP2 || a.http2 && !a.TLS // without TLS no client names its server, and the default one's http2 holds
+		// without TLS no client names its server, and the default server's http2 counts
+		own := a.HTTP2 || a.http2 && !a.TLS
 		offered := own
 		for _, i := range a.servers {
 			offered = t.agree(a, i) && a.TLS || offered
 		}
 		a.HTTP2 = offered
-		if _, port, ok := cutPort(a.Addr); !ok || a.bound || at["*:"+port] == nil || strings.HasPrefix(a.Addr, "[") || strings.HasPrefix(a.Addr, "*") {
+		if _, port, ok := cutPort(a.Addr); !ok || a.bound || at["*:"+port] == nil || strings.HasPrefix(a.Addr, "[") ||
+			strings.HasPrefix(a.Addr, "*") {
 			t.process.Listeners = append(t.process.Listeners, t.listener(a))
 			continue
 		}
 		shared = append(shared, a)
 	}
-	for _, a := range shared { // handshakes decide for each address
+	for _, a := range shared { // TLS handshakes decide for each address
 		_, port, _ := cutPort(a.Addr)
 		for i := range t.process.Listeners {
 			if l := &t.process.Listeners[i]; l.Addr == "*:"+port && l.TLS {
@@ -302,17 +307,17 @@ func cutPort(addr string) (host, port string, ok bool) {
 	return addr[:end], addr[end+1:], true
 }
 
-// join adds another server's listen to an address.
-func (t *translator) join(a *address, l listen) {
+// merge adds another server's listen to an address.
+func (t *translator) merge(a *address, l listen) {
 	if l.Default {
 		if a.Default {
-			t.errorf(l.directive, "%s has a default server already, at %s", l.Addr, a.directive.where())
+			t.errorf(l.directive, "duplicate default server for %s (first one at %s)", l.Addr, a.directive.where())
 		}
 		a.Default, a.directive, a.Certs, a.TLSConfig, a.http2 = true, l.directive, l.Certs, l.TLSConfig, l.http2
 	}
 	if l.options {
 		if a.options {
-			t.errorf(l.directive, "the socket's parameters for %s are given already, at %s", l.Addr, a.directive.where())
+			t.errorf(l.directive, "duplicate socket parameters for %s (first ones at %s)", l.Addr, a.directive.where())
 		}
 		a.options, a.bound = true, l.bound
 		a.Backlog, a.ReusePort, a.IPv6Only = l.Backlog, l.ReusePort, l.IPv6Only
@@ -320,19 +325,21 @@ func (t *translator) join(a *address, l listen) {
 	a.TLS, a.HTTP2, a.Proxied = a.TLS || l.TLS, a.HTTP2 || l.HTTP2, a.Proxied || l.Proxied
 }
 
-// sameNames warns of servers that are called the same.
+// sameNames warns of servers with the same name.
 func (t *translator) sameNames(a *address, i int, l listen) {
 	for _, name := range t.config.Hosts[t.servers[i].host].Names {
 		if other := a.byOther[name]; other != nil {
-			t.warn(l.directive, "there is a server called %s at %s already, by %s: this one is not found by that name", shown(name), a.Addr, other.where())
+			t.warn(l.directive, "conflicting server name %s at %s, ignored here (first one at %s)", shown(name),
+				a.Addr, other.where())
 			continue
 		}
 		a.byOther[name] = l.directive
 	}
 }
 
-// agree has a server's host say of the address what all of them say together, and finds one without a certificate. HTTP/2 is spoken by
-// all of them if a listen says so, as in nginx, and else by those with http2 on. It reports whether this one does.
+// agree copies the settings that an address's servers share to a server's host, and reports a
+// missing certificate. As in nginx all of them support HTTP/2 if a listen says so; otherwise those
+// with http2 on do. It returns whether this one does.
 func (t *translator) agree(a *address, i int) (http2 bool) {
 	srv := &t.servers[i]
 	h := &t.config.Hosts[srv.host]
@@ -345,21 +352,22 @@ func (t *translator) agree(a *address, i int) (http2 bool) {
 		http2 = l.HTTP2
 		l.Backlog, l.ReusePort, l.IPv6Only = a.Backlog, a.ReusePort, a.IPv6Only
 		if l.TLS && l.Certs == nil && !h.RejectHandshake && t.needsCertificate(a, i) {
-			t.errorf(srv.listens[n].directive, "asks for TLS, and the server has no ssl_certificate: want one, and ssl_certificate_key")
+			t.errorf(srv.listens[n].directive, "TLS requires ssl_certificate and ssl_certificate_key in the server")
 		}
 	}
 	return http2
 }
 
-// needsCertificate reports whether a server of an address that has TLS cannot do without one. As in nginx handshakes of those that have
-// none are as with the default server, unless that rejects them.
+// needsCertificate reports whether a server needs a certificate at an address with TLS. As in nginx
+// a server without one uses the default server's handshake, unless that rejects handshakes.
 func (t *translator) needsCertificate(a *address, i int) bool {
-	standard := t.standard(a)
-	return i == standard || t.servers[i].scope.flag("ssl", false) || t.config.Hosts[t.servers[standard].host].RejectHandshake
+	defaultServer := t.defaultServer(a)
+	return i == defaultServer || t.servers[i].scope.flag("ssl", false) ||
+		t.config.Hosts[t.servers[defaultServer].host].RejectHandshake
 }
 
-// standard is the default server of an address.
-func (t *translator) standard(a *address) int {
+// defaultServer returns the index of an address's default server.
+func (t *translator) defaultServer(a *address) int {
 	for _, i := range a.servers {
 		if slices.ContainsFunc(t.servers[i].listens, func(l listen) bool { return l.Addr == a.Addr && l.Default }) {
 			return i
@@ -368,24 +376,26 @@ func (t *translator) standard(a *address) int {
 	return a.servers[0]
 }
 
-// listener is the socket of an address.
+// listener returns the socket of an address.
 func (t *translator) listener(a *address) Listener {
-	standard := t.standard(a)
-	s := t.servers[standard].scope
-	for _, l := range t.config.Hosts[t.servers[standard].host].Listen {
+	defaultServer := t.defaultServer(a)
+	s := t.servers[defaultServer].scope
+	for _, l := range t.config.Hosts[t.servers[defaultServer].host].Listen {
 		if l.Addr == a.Addr {
 			a.Listen = l
 		}
 	}
 	l := Listener{
-		Listen: a.Listen, HeaderTimeout: 60 * time.Second, IdleTimeout: 75 * time.Second, SendTimeout: 60 * time.Second, HeaderBytes: 4 * 8 << 10,
+		Listen: a.Listen, HeaderTimeout: 60 * time.Second, IdleTimeout: 75 * time.Second,
+		SendTimeout: 60 * time.Second, HeaderBytes: 4 * 8 << 10,
 	}
 	l.Default = true
 	t.connection(s, &l)
 	return l
 }
 
-// keepAlive returns how many requests a connection may serve, and for how long. A front.Config has no bound in place of none at all.
+// keepAlive returns the number of requests that a connection may serve, and its maximum age. A
+// front.Config cannot express "none", so 0 becomes the minimum.
 func keepAlive(s *scope) (requests int, age time.Duration) {
 	requests, age = 1000, time.Hour
 	if s.one("keepalive_requests") != nil {
@@ -397,7 +407,7 @@ func keepAlive(s *scope) (requests int, age time.Duration) {
 	return requests, age
 }
 
-// connection reads how connections are kept.
+// connection translates the timeouts of connections.
 func (t *translator) connection(s *scope, l *Listener) {
 	if d := s.one("client_header_timeout"); d != nil {
 		l.HeaderTimeout = s.time(d.name)

@@ -8,7 +8,7 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// place is a location that others are in.
+// place is a location that contains others.
 type place struct {
 	match front.Match
 	path  string
@@ -16,7 +16,8 @@ type place struct {
 	scope *scope
 }
 
-// pathOf is the path of the location whose block is the scope; "" if it is none, or a regular expression.
+// pathOf returns the path of the location whose block is the scope; "" if there is none, or if it
+// is a regular expression.
 func (p *place) pathOf(s *scope) string {
 	for ; p != nil; p = p.outer {
 		if p.scope == s && p.match != front.Regex && p.match != front.FoldRegex {
@@ -26,7 +27,7 @@ func (p *place) pathOf(s *scope) string {
 	return ""
 }
 
-// locations translates those of a server, or in another one.
+// locations translates the locations of a server, or of another location.
 func (t *translator) locations(s *scope, outer *place) []front.Location {
 	var all []front.Location
 	seen := make(map[place]*directive)
@@ -35,12 +36,12 @@ func (t *translator) locations(s *scope, outer *place) []front.Location {
 		if !ok || !t.locationFits(d, match, path, outer) {
 			continue
 		}
-		if other := seen[sort(match, path)]; other != nil {
-			t.errorf(d, "%s is here for a second time: the first one is at %s", shown(path), other.where())
+		if other := seen[locationKey(match, path)]; other != nil {
+			t.errorf(d, "duplicate location %s (first one at %s)", shown(path), other.where())
 			continue
 		}
-		if match != front.Regex && match != front.FoldRegex { // of those the first one counts
-			seen[sort(match, path)] = d
+		if match != front.Regex && match != front.FoldRegex { // of equal ones the first counts
+			seen[locationKey(match, path)] = d
 		}
 		l := front.Location{Match: match, Path: path, Pos: d.where()}
 		t.location(d, newScope(s, levelLocation, d.block), &l, outer)
@@ -49,15 +50,15 @@ func (t *translator) locations(s *scope, outer *place) []front.Location {
 	return all
 }
 
-// sort is a place for locations of which one alone can be found.
-func sort(match front.Match, path string) place {
+// locationKey returns a key that is equal for locations of which only one can match.
+func locationKey(match front.Match, path string) place {
 	if match == front.FinalPrefix {
 		match = front.Prefix
 	}
 	return place{match: match, path: path}
 }
 
-// locationPath reads a location's arguments. Its modifier may be part of the path's word.
+// locationPath parses a location's arguments. Its modifier may be part of the path's word.
 func (t *translator) locationPath(d *directive) (match front.Match, path string, ok bool) {
 	modifiers := []struct {
 		text  string
@@ -69,7 +70,7 @@ func (t *translator) locationPath(d *directive) (match front.Match, path string,
 				return m.match, d.args[1], true
 			}
 		}
-		t.errorf(d, "%s is no modifier: want =, ^~, ~ or ~*", shown(d.args[0]))
+		t.errorf(d, "invalid location modifier %s (must be =, ^~, ~ or ~*)", shown(d.args[0]))
 		return 0, "", false
 	}
 	path = d.args[0]
@@ -84,19 +85,19 @@ func (t *translator) locationPath(d *directive) (match front.Match, path string,
 	return front.Prefix, path, true
 }
 
-// locationFits checks a location against the one that it is in.
+// locationFits checks a location against the one that contains it.
 func (t *translator) locationFits(d *directive, match front.Match, path string, outer *place) bool {
 	switch {
 	case outer == nil:
 		return true
 	case outer.match == front.Exact:
-		t.errorf(d, "%s is in a location that matches %s exactly: no path would lead there", shown(path), shown(outer.path))
+		t.errorf(d, "location %s can never match inside the exact location %s", shown(path), shown(outer.path))
 	case outer.match == front.Named:
-		t.errorf(d, "%s is in a location with a name: put it into the server", shown(path))
+		t.errorf(d, "location %s is inside a named location (move it to the server)", shown(path))
 	case match == front.Named:
-		t.errorf(d, "%s has a name: put it into the server", shown(path))
+		t.errorf(d, "named location %s is only allowed in a server", shown(path))
 	case match != front.Regex && match != front.FoldRegex && !strings.HasPrefix(path, outer.path):
-		t.errorf(d, "%s is not below %s, the location it is in: no path would lead there", shown(path), shown(outer.path))
+		t.errorf(d, "location %s can never match inside the location %s", shown(path), shown(outer.path))
 	default:
 		return true
 	}
@@ -120,7 +121,8 @@ func (t *translator) location(d *directive, s *scope, l *front.Location, outer *
 	l.Locations = t.locations(s, here)
 }
 
-// status has a location answer numbers. nginx takes any word behind stub_status and does without it: "prometheus" is ours.
+// status translates stub_status. nginx accepts and ignores any argument; "prometheus" is an
+// extension.
 func (t *translator) status(s *scope, l *front.Location) {
 	for _, d := range s.own("stub_status") {
 		l.Metrics = len(d.args) == 1 && d.args[0] == "prometheus"
@@ -128,23 +130,24 @@ func (t *translator) status(s *scope, l *front.Location) {
 	}
 }
 
-// oneContent checks that a location is answered in one way.
+// oneContent checks that a location has only one content handler.
 func (t *translator) oneContent(d *directive, s *scope) {
 	var first string
 	for _, name := range []string{"proxy_pass", "fastcgi_pass", "stub_status", "empty_gif"} {
 		if own := s.own(name); own == nil {
 			continue
 		} else if first != "" {
-			t.errorf(own[0], "the location has %s, too: want one of them", first)
+			t.errorf(own[0], "conflicts with %s in the same location", first)
 		}
 		first = name
 	}
 }
 
-// connectionOnly refuses what is about connections: it is read before a location is known.
+// connectionOnly rejects directives that concern connections: they apply before a location is
+// known.
 func (t *translator) connectionOnly(s *scope) {
 	for _, d := range s.own("keepalive_timeout") {
-		t.omit(d, "is not done here, in a location: put it into the server or http")
+		t.omit(d, "not supported in a location (move it to server or http)")
 	}
 }
 
@@ -157,22 +160,22 @@ func (t *translator) tryFiles(s *scope) []front.Text {
 		}
 		if code, ok := strings.CutPrefix(d.args[len(d.args)-1], "="); ok {
 			if n, err := parseNumber(code); err != nil || n > 999 {
-				t.errorf(d, "%s is no status: want such as =404", shown(d.args[len(d.args)-1]))
+				t.errorf(d, "invalid status %s (example: =404)", shown(d.args[len(d.args)-1]))
 			}
 		}
 	}
 	return tries
 }
 
-// limitExcept translates limit_except: requests by other methods go on in a location of their own, which has what its block says, and else
-// what the location says but for rewriting.
+// limitExcept translates limit_except. Requests with other methods continue in a location of their
+// own, which has the block's settings, and inherits the location's without rewriting.
 func (t *translator) limitExcept(s *scope, here *place) []front.Step {
 	var steps []front.Step
 	for _, d := range s.own("limit_except") {
 		methods := make(map[string]bool)
 		for _, m := range d.args {
 			if !slices.Contains(methodsKnown(), strings.ToUpper(m)) {
-				t.errorf(d, "%s is no method: want such as GET or POST", shown(m))
+				t.errorf(d, "unknown method %s", shown(m))
 			}
 			methods[strings.ToUpper(m)] = true
 		}
@@ -180,16 +183,19 @@ func (t *translator) limitExcept(s *scope, here *place) []front.Step {
 			methods["HEAD"] = true
 		}
 		steps = append(steps, front.If{
-			Left: "$request_method", Op: "!~", Right: front.Text("^(?:" + strings.Join(slices.Sorted(maps.Keys(methods)), "|") + ")\\z"),
-			Then: []front.Step{front.Break{}}, Location: t.locationOfIf(d, newScope(s, levelLimitExcept, d.block), here),
+			Left: "$request_method", Op: "!~",
+			Right:    front.Text("^(?:" + strings.Join(slices.Sorted(maps.Keys(methods)), "|") + ")\\z"),
+			Then:     []front.Step{front.Break{}},
+			Location: t.locationOfIf(d, newScope(s, levelLimitExcept, d.block), here),
 		})
 	}
 	return steps
 }
 
-// methodsKnown are those that nginx has a name for.
+// methodsKnown returns the methods that nginx knows by name.
 func methodsKnown() []string {
 	return []string{
-		"GET", "HEAD", "POST", "PUT", "DELETE", "MKCOL", "COPY", "MOVE", "OPTIONS", "PROPFIND", "PROPPATCH", "LOCK", "UNLOCK", "PATCH",
+		"GET", "HEAD", "POST", "PUT", "DELETE", "MKCOL", "COPY", "MOVE", "OPTIONS", "PROPFIND", "PROPPATCH", "LOCK",
+		"UNLOCK", "PATCH",
 	}
 }

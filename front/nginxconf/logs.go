@@ -19,25 +19,26 @@ func (t *translator) logFormat(d *directive) {
 		case "none":
 			f.Escape = front.EscapeNone
 		default:
-			t.errorf(d, "%s: want escape=default, escape=json or escape=none", shown("escape="+how))
+			t.errorf(d, "invalid parameter %s (must be escape=default, escape=json or escape=none)",
+				shown("escape="+how))
 		}
 	}
-	f.Text = t.told(d, strings.Join(rest, ""))
+	f.Text = t.reported(d, strings.Join(rest, ""))
 	if t.formats[f.Name] {
-		t.errorf(d, "there is a format %s already", shown(f.Name))
+		t.errorf(d, "duplicate log format %s", shown(f.Name))
 		return
 	}
 	t.formats[f.Name] = true
 	t.config.LogFormats = append(t.config.LogFormats, f)
 }
 
-// accessLogs translates the logs that hold at a scope. Where nothing says a log there is none, though nginx has one then.
+// accessLogs translates the logs of a scope. Unlike nginx there is no default log.
 func (t *translator) accessLogs(s *scope) []front.Log {
 	var logs []front.Log
 	for _, d := range s.all("access_log") {
 		if d.args[0] == "off" {
 			if len(d.args) > 1 {
-				t.errorf(d, "has %s: want nothing behind off", shown(d.args[1]))
+				t.errorf(d, "unexpected %s after off", shown(d.args[1]))
 			}
 			return nil
 		}
@@ -52,10 +53,10 @@ func (t *translator) accessLog(d *directive) (front.Log, bool) {
 	log := front.Log{Path: t.path(d.args[0])}
 	switch {
 	case strings.HasPrefix(d.args[0], "syslog:"):
-		t.omit(d, "syslog: is not written to: want a file")
+		t.omit(d, "syslog: is not supported (use a file)")
 		return log, false
 	case hasVariable(d.args[0]):
-		t.omit(d, "variables in the path of a log are not done: want one file")
+		t.omit(d, "variables in the path of a log are not supported")
 		return log, false
 	}
 	for i, arg := range d.args[1:] {
@@ -63,24 +64,24 @@ func (t *translator) accessLog(d *directive) (front.Log, bool) {
 		switch {
 		case i == 0 && !strings.HasPrefix(arg, "if="):
 			if log.Format = arg; t.ok() && !t.formats[arg] {
-				t.errorf(d, "there is no format %s: want a log_format with it", shown(arg))
+				t.errorf(d, "unknown log format %s (no log_format defines it)", shown(arg))
 			}
 		case name == "if" && has:
 			log.If = t.text(d, value)
 		case arg == "gzip", name == "gzip":
-			t.omit(d, "gzip is not done: compress logs when they are rotated")
+			t.omit(d, "gzip is not supported (compress logs when you rotate them)")
 		case name == "buffer" && has:
 			if n, err := parseSize(value, false); err != nil || n == 0 {
-				t.errorf(d, "%s: want a size, such as buffer=32k", shown(arg))
+				t.errorf(d, "invalid size %s (example: buffer=32k)", shown(arg))
 			}
-			t.note(d, "buffer: lines are always buffered, in memory that is bounded")
+			t.remark(d, "buffer is ignored: lines are always buffered, in limited memory")
 		case name == "flush" && has:
 			if _, err := parseTime(value, false); err != nil {
-				t.errorf(d, "%s: want a time, such as flush=1s", shown(arg))
+				t.errorf(d, "invalid time %s (example: flush=1s)", shown(arg))
 			}
-			t.note(d, "flush: lines are written as soon as they can be")
+			t.remark(d, "flush is ignored: lines are written as soon as possible")
 		default:
-			t.errorf(d, "%s is no parameter of it: want buffer=, flush= or if=", shown(arg))
+			t.errorf(d, "unknown parameter %s (must be buffer=, flush= or if=)", shown(arg))
 		}
 	}
 	if log.Format == "combined" {

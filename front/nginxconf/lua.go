@@ -2,12 +2,12 @@ package nginxconf
 
 import "bytes"
 
-// skipBlock skips a block of Lua whose brace has been opened. Braces in strings and comments of Lua are no braces: with them counted a block
-// would seem to end behind directives that follow it.
+// skipBlock skips a block of Lua after its opening brace. Braces in Lua's strings and comments do
+// not count; otherwise the block might seem to end after the directives that follow it.
 func (l *lexer) skipBlock() error {
 	start := l.here()
 	for depth := 1; l.at < len(l.text); {
-		switch c := l.take(); c {
+		switch c := l.advance(); c {
 		case '{':
 			depth++
 		case '}':
@@ -22,34 +22,35 @@ func (l *lexer) skipBlock() error {
 			if l.at == len(l.text) || l.text[l.at] != '-' {
 				continue
 			}
-			l.take()
+			l.advance()
 			if l.at < len(l.text) && l.text[l.at] == '[' {
-				l.take()
+				l.advance()
 				if l.skipLuaBrackets() {
 					continue
 				}
 			}
 			for l.at < len(l.text) && l.text[l.at] != '\n' {
-				l.take()
+				l.advance()
 			}
 		}
 	}
-	return l.errorf(start, "a block is not closed: there is a \"}\" missing")
+	return l.errorf(start, "unterminated block (missing \"}\")")
 }
 
-// skipLuaString skips a string behind its first quote.
+// skipLuaString skips a string after its first quote.
 func (l *lexer) skipLuaString(quote byte) {
 	for l.at < len(l.text) {
-		switch c := l.take(); {
+		switch c := l.advance(); {
 		case c == quote:
 			return
 		case c == '\\' && l.at < len(l.text):
-			l.take()
+			l.advance()
 		}
 	}
 }
 
-// skipLuaBrackets skips a long string or comment behind its first bracket, such as [[ ]] or [==[ ]==]. It reports whether there is one.
+// skipLuaBrackets skips a long string or comment after its first bracket, such as [[ ]] or [==[
+// ]==]. It reports whether there is one.
 func (l *lexer) skipLuaBrackets() bool {
 	level := 0
 	for l.at+level < len(l.text) && l.text[l.at+level] == '=' {
@@ -64,7 +65,7 @@ func (l *lexer) skipLuaBrackets() bool {
 		n = len(l.text) - l.at - len(end)
 	}
 	for to := l.at + n + len(end); l.at < to; {
-		l.take()
+		l.advance()
 	}
 	return true
 }

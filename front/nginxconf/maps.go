@@ -21,10 +21,10 @@ func (t *translator) mapOf(d *directive) {
 		case len(e.args) == 0 && e.name == "volatile":
 			m.Volatile = true
 		case len(e.args) != 1:
-			t.errorf(e, "has %s inside of map: want a text and its value", plural(len(e.args), "value"))
+			t.errorf(e, "%s in map, but 1 required", plural(len(e.args), "value"))
 		case e.name == "default":
 			if seen[e.name] {
-				t.errorf(e, "is here for a second time in this map")
+				t.errorf(e, "duplicate line in map")
 			}
 			m.Default = t.text(e, e.args[0])
 			seen[e.name] = true
@@ -35,7 +35,7 @@ func (t *translator) mapOf(d *directive) {
 	t.config.Maps = append(t.config.Maps, m)
 }
 
-// mapCase translates a line of map. A backslash has words that mean something be themselves, in front, too.
+// mapCase translates a line of map. A leading backslash makes a special word literal.
 func (t *translator) mapCase(e *directive, seen map[string]bool) front.Case {
 	c := front.Case{From: e.name, To: t.text(e, e.args[0])}
 	if strings.HasPrefix(c.From, "~") {
@@ -43,16 +43,16 @@ func (t *translator) mapCase(e *directive, seen map[string]bool) front.Case {
 	}
 	key := strings.ToLower(strings.TrimPrefix(c.From, `\`))
 	if seen[`\`+key] {
-		t.errorf(e, "%s is here for a second time in this map", shown(key))
+		t.errorf(e, "duplicate line %s in map", shown(key))
 	}
 	seen[`\`+key] = true
 	return c
 }
 
-// literal refuses a dollar sign in what nginx takes as it is and a Text does not.
+// literal rejects a dollar sign where nginx does not expand variables: a Text always does.
 func (t *translator) literal(e *directive, value string) front.Text {
 	if hasVariable(value) {
-		t.refuse(e, "%s: a dollar sign as it is cannot be written", shown(value))
+		t.reject(e, "literal dollar sign in %s is not supported", shown(value))
 	}
 	return front.Text(value)
 }
@@ -68,15 +68,15 @@ func (t *translator) geo(d *directive) {
 		switch {
 		case e.name == "ranges" && len(e.args) == 0:
 			if i > 0 {
-				t.errorf(e, "has to be the first line of geo")
+				t.errorf(e, "must be the first line of geo")
 			}
 			ranges = true
 		case len(e.args) != 1:
-			t.errorf(e, "has %s inside of geo: want a network and its value", plural(len(e.args), "value"))
+			t.errorf(e, "%s in geo, but 1 required", plural(len(e.args), "value"))
 		case e.name == "default":
 			m.Default = t.literal(e, e.args[0])
 		case e.name == "proxy", e.name == "proxy_recursive":
-			t.refuse(e, "is not done inside of geo: set_real_ip_from and real_ip_header find the client's address")
+			t.reject(e, "not supported in geo (use set_real_ip_from and real_ip_header)")
 		case e.name == "delete":
 			t.geoDelete(e, &m, seen, ranges)
 		default:
@@ -87,12 +87,12 @@ func (t *translator) geo(d *directive) {
 	t.config.Maps = append(t.config.Maps, m)
 }
 
-// geoNets are the networks that a line of geo is about.
+// geoNets returns the networks of a line of geo.
 func (t *translator) geoNets(e *directive, text string, ranges bool) []netip.Prefix {
 	if !ranges {
 		net, ok := parseNet(text)
 		if !ok {
-			t.errorf(e, "%s is no network: want such as 10.0.0.0/8", shown(text))
+			t.errorf(e, "invalid network %s (example: 10.0.0.0/8)", shown(text))
 			return nil
 		}
 		return []netip.Prefix{net.Masked()}
@@ -104,13 +104,13 @@ func (t *translator) geoNets(e *directive, text string, ranges bool) []netip.Pre
 	return nets
 }
 
-// geoCase adds a line of geo. seen are the places of the cases, by network.
+// geoCase adds a line of geo. seen contains the indexes of the cases, by network.
 func (t *translator) geoCase(e *directive, m *front.Map, seen map[netip.Prefix]int, ranges bool) {
 	for _, net := range t.geoNets(e, e.name, ranges) {
 		to := t.literal(e, e.args[0])
 		if at, ok := seen[net]; ok {
 			if !ranges {
-				t.warn(e, "%s is here for a second time in this geo: the last value counts", net)
+				t.warn(e, "duplicate network %s: the last value counts", net)
 			}
 			m.Cases[at].To = to
 			continue
@@ -120,12 +120,12 @@ func (t *translator) geoCase(e *directive, m *front.Map, seen map[netip.Prefix]i
 	}
 }
 
-// geoDelete takes networks out again. What is deleted has an empty place until all lines are read.
+// geoDelete removes networks. A deleted case stays empty until all lines are read.
 func (t *translator) geoDelete(e *directive, m *front.Map, seen map[netip.Prefix]int, ranges bool) {
 	for _, net := range t.geoNets(e, e.args[0], ranges) {
 		at, ok := seen[net]
 		if !ok {
-			t.warn(e, "%s is not in this geo", net)
+			t.warn(e, "network %s does not exist", net)
 			continue
 		}
 		m.Cases[at] = front.Case{}
@@ -133,13 +133,13 @@ func (t *translator) geoDelete(e *directive, m *front.Map, seen map[netip.Prefix
 	}
 }
 
-// parseRange reads FIRST-LAST, and returns the networks that it consists of.
+// parseRange parses FIRST-LAST, and returns the networks that make up the range.
 func parseRange(text string) ([]netip.Prefix, error) {
 	from, to, _ := strings.Cut(text, "-")
 	first, err1 := netip.ParseAddr(from)
 	last, err2 := netip.ParseAddr(to)
 	if err1 != nil || err2 != nil || first.Is4() != last.Is4() || last.Less(first) {
-		return nil, fmt.Errorf("%s is no range: want such as 10.0.0.1-10.0.0.99", shown(text))
+		return nil, fmt.Errorf("invalid range %s (example: 10.0.0.1-10.0.0.99)", shown(text))
 	}
 	var nets []netip.Prefix
 	for {
@@ -161,7 +161,7 @@ func parseRange(text string) ([]netip.Prefix, error) {
 	}
 }
 
-// lastOf is the last address of a network.
+// lastOf returns the last address of a network.
 func lastOf(net netip.Prefix) netip.Addr {
 	b := net.Addr().AsSlice()
 	for i := net.Bits(); i < len(b)*8; i++ {
@@ -177,7 +177,7 @@ func (t *translator) splitClients(d *directive) {
 	total, rest := 0, false
 	for _, e := range t.entries(d) {
 		if len(e.args) != 1 {
-			t.errorf(e, "has %s inside of split_clients: want a percentage and its value", plural(len(e.args), "value"))
+			t.errorf(e, "%s in split_clients, but 1 required", plural(len(e.args), "value"))
 			continue
 		}
 		if e.name != "*" {
@@ -187,19 +187,19 @@ func (t *translator) splitClients(d *directive) {
 			}
 			total += n
 		} else if rest {
-			t.errorf(e, "is here for a second time in this split_clients")
+			t.errorf(e, "duplicate line in split_clients")
 		} else {
 			rest = true
 		}
 		m.Cases = append(m.Cases, front.Case{From: e.name, To: t.literal(e, e.args[0])})
 	}
 	if total > 100_00 {
-		t.errorf(d, "the percentages are %d.%02d%% together: want at most 100%%", total/100, total%100)
+		t.errorf(d, "the percentages add up to %d.%02d%% (maximum: 100%%)", total/100, total%100)
 	}
 	t.config.Maps = append(t.config.Maps, m)
 }
 
-// parsePercent reads a percentage with up to two decimals, in hundredths.
+// parsePercent parses a percentage with up to two decimals, in hundredths.
 func parsePercent(text string) (int, error) {
 	digits, ok := strings.CutSuffix(text, "%")
 	whole, part, dot := strings.Cut(digits, ".")
@@ -209,7 +209,7 @@ func parsePercent(text string) (int, error) {
 		p, err2 = strconv.ParseUint((part + "00")[:2], 10, 16)
 	}
 	if !ok || err != nil || err2 != nil || len(part) > 2 || dot && part == "" || n*100+p == 0 {
-		return 0, fmt.Errorf("%s is no percentage: want such as 0.5%%, with two decimals at most, or *", shown(text))
+		return 0, fmt.Errorf("invalid percentage %s (examples: 0.5%%, *; at most two decimals)", shown(text))
 	}
 	return int(n*100 + p), nil
 }

@@ -7,8 +7,8 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// A field that is written over several lines, itself or in a map, is sent in one.
-func TestFieldsOverSeveralLines(t *testing.T) {
+// The lines of a field value are joined, also in a map.
+func TestLinesOfFieldValueAreJoined(t *testing.T) {
 	text := inHTTP(`map $uri $m { default "a 'self';
 		b x;
 	"; }
@@ -26,7 +26,8 @@ func TestFieldsOverSeveralLines(t *testing.T) {
 	defer func() { _ = h.Close() }()
 	w := httptest.NewRecorder()
 	h.ServeHTTP(w, httptest.NewRequest("GET", "http://x/", nil))
-	if a, m := w.Header().Get("A"), w.Header().Get("M"); a != "default-src 'self'; script-src http;" || m != "a 'self';\t\tb x;" {
+	if a, m := w.Header().Get("A"), w.Header().Get("M"); a != "default-src 'self'; script-src http;" ||
+		m != "a 'self';\t\tb x;" {
 		t.Errorf("%q %q", a, m)
 	}
 	notes := 0

@@ -12,91 +12,107 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// Options are what Parse does not find in nginx.conf. The zero value works.
+// Options are the settings of Parse that are not in nginx.conf. The zero value is valid.
 type Options struct {
-	// Prefix is the folder that relative paths of files, folders and logs are below, nginx's -p; "" is the folder of the configuration's
-	// first file. That is also the one that includes, certificates and files of passwords are below, as in nginx.
+	// Prefix is the folder of relative paths of files, folders and logs, nginx's -p. "" is the
+	// folder of the main configuration file. As in nginx, paths of includes, certificates and
+	// password files are always relative to that folder.
 	Prefix string
-	// Lenient leaves out what nginx knows and is not done here, and lists it in Result.Ignored; otherwise it is an error. Unless what is
-	// left out is known not to decide which clients get which response, the location, server or http block that it is in is closed: requests
-	// get 503 there. What nginx does not know, or finds wrong, is an error in any case.
+	// Lenient leaves out unsupported directives and lists them in Result.Ignored; otherwise they
+	// are errors. A directive that may decide which clients get which response closes its location,
+	// server or http block: requests get 503 there. What nginx itself would reject is always an
+	// error.
 	Lenient bool
-	// FS is where files are read, by their paths without a leading slash; nil is the system's.
+	// FS is the file system for reading files, by their paths without a leading slash; nil is the
+	// system's.
 	FS fs.FS
-	// Bound are the names of upstreams that are not in nginx.conf: those of bound handlers. Other names are those of hosts.
+	// Bound are the names of bound handlers, which count as upstreams. Other names that no upstream
+	// block defines are host names.
 	Bound []string
-	// DefaultPort is where servers without listen listen; 0 is 80 for root and 8000 for others, as in nginx.
+	// DefaultPort is the port of servers without listen; as in nginx, 0 is 80 for root and 8000 for
+	// other users.
 	DefaultPort int
-	// Resolver finds the addresses of names that listen gives, while Parse reads; nil is the system's, without IPv6 where that has none.
+	// Resolver resolves the names in listen during Parse. nil is the system's resolver, without
+	// IPv6 addresses on machines without IPv6.
 	Resolver Resolver
 }
 
-// Result is what was read.
+// Result is the result of Parse.
 type Result struct {
 	Config  front.Config
 	Process Process
-	// Ignored was left out because it is not done here. Without Options.Lenient it is empty.
+	// Ignored lists what was left out because it is not supported. Without Options.Lenient it is
+	// empty.
 	Ignored []Message
-	// Noted was accepted, though it means nothing here or something else; each says what.
+	// Noted lists accepted directives that have no effect or a different one, with an explanation.
 	Noted []Message
-	// Warnings are what may not be what was meant.
+	// Warnings lists possible mistakes.
 	Warnings []Message
 }
 
-// Process is what nginx.conf says of the process, rather than of requests.
+// Process contains the settings of nginx.conf that concern the process, not requests.
 type Process struct {
-	// User and Group are whom it becomes once everything is open; "" stays, and without a Group it is the user's.
+	// User and Group are the process's identity after everything is open. An empty User means no
+	// change; an empty Group is the user's group.
 	User, Group string
-	// PID is the file that the process's id is written to; "" is none.
+	// PID is the path of the file for the process ID; "" means no file.
 	PID string
-	// Workers is worker_processes, 0 for auto or nothing: how many threads run Go at a time.
+	// Workers is worker_processes: the number of threads that run Go at the same time; 0 for auto
+	// or no directive.
 	Workers int
-	// Files is the number of files and connections that may be open, worker_rlimit_nofile; 0 leaves it as it is.
+	// Files is worker_rlimit_nofile, the maximum number of open files and connections; 0 means no
+	// change.
 	Files uint64
-	// Connections is worker_connections of each worker, 0 if it does not say.
+	// Connections is worker_connections, which counts per worker; 0 without the directive.
 	Connections int
-	// Grace is how long requests may take to finish once the process is told to end; 0 is no bound.
+	// Grace is how long requests may take after shutdown has begun; 0 is no limit.
 	Grace time.Duration
-	// ErrorLog is where the process says its errors; nil is the standard error.
+	// ErrorLog is the log for errors of the process; nil is standard error.
 	ErrorLog *front.ErrorLog
-	// Listeners are the sockets that are to be opened for the Config's hosts. Where one is for all addresses of a port, those of
-	// single addresses have none of their own, though hosts are told apart by them.
+	// Listeners are the sockets to open for the Config's hosts. If one is for all addresses of a
+	// port, single addresses of that port have no socket of their own, although hosts may differ by
+	// address.
 	Listeners []Listener
 }
 
-// Listener is a socket, and how connections to it are kept.
+// Listener is a socket, and how to treat connections to it.
 type Listener struct {
-	// Listen is what it is opened with. Its certificates are those of the address's default host; those of others are in Config.Hosts.
+	// Listen describes the socket. Its certificates are those of the address's default host;
+	// Config.Hosts contains those of others.
 	front.Listen
-	// HeaderTimeout bounds how long a request's head may take. It is 60 s by default.
+	// HeaderTimeout limits the time for reading a request's head; the default is 60 s.
 	HeaderTimeout time.Duration
-	// IdleTimeout is how long a connection is kept without a request, 75 s by default; 0 closes each one behind its first answer.
+	// IdleTimeout is how long an idle connection stays open; the default is 75 s. 0 closes each
+	// connection after its first response.
 	IdleTimeout time.Duration
-	// SendTimeout bounds the time in which a client takes nothing of a response that is no location's. It is 60 s by default.
+	// SendTimeout limits the time in which a client accepts no byte of a response, if the response
+	// belongs to no location; the default is 60 s.
 	SendTimeout time.Duration
 	// HeaderBytes bounds a request's head, 32 KB by default.
 	HeaderBytes int64
 }
 
-// Message is something to be said about a place in the configuration. Parse's errors are Messages, too, joined.
+// Message is an error or a remark about a place in the configuration. Parse returns its errors as
+// joined Messages.
 type Message struct {
 	File         string
 	Line, Column int    // from 1; 0 is unknown. Columns are bytes
-	Directive    string // "" if it is not about one
+	Directive    string // "" if the message is not about a directive
 	Text         string
-	// Refused is about what nginx does and is not done here: what Options.Lenient leaves out. To errors.Is it is ErrRefused.
+	// Refused reports that the directive is unsupported: Options.Lenient leaves it out.
+	// errors.Is(m, ErrRefused) is then true.
 	Refused bool
 
 	number int // of the directive, in the order of reading
 }
 
-// ErrRefused is what each Message is that is Refused, among Parse's errors.
-var ErrRefused = errors.New("nginx does it, and it is not done here")
+// ErrRefused matches the Messages among Parse's errors that are Refused.
+var ErrRefused = errors.New("supported by nginx, but not here")
 
-// Is has errors.Is find out whether a Message is ErrRefused.
+// Is implements the interface of errors.Is.
 func (m Message) Is(target error) bool { return m.Refused && target == ErrRefused }
 
-// Error is FILE:LINE: directive "NAME": TEXT.
+// Error returns FILE:LINE: directive "NAME": TEXT.
 func (m Message) Error() string {
 	if m.Directive == "" {
 		return fmt.Sprintf("%s:%d: %s", m.File, m.Line, m.Text)
@@ -104,14 +120,16 @@ func (m Message) Error() string {
 	return fmt.Sprintf("%s:%d: directive %s: %s", m.File, m.Line, shown(m.Directive), m.Text)
 }
 
-// message is one about the directive.
+// message returns a message about the directive.
 func (d *directive) message(format string, args ...any) Message {
 	return Message{
-		File: d.pos.file, Line: d.pos.line, Column: d.pos.column, Directive: d.name, Text: fmt.Sprintf(format, args...), number: d.number,
+		File: d.pos.file, Line: d.pos.line, Column: d.pos.column, Directive: d.name,
+		Text: fmt.Sprintf(format, args...), number: d.number,
 	}
 }
 
-// Parse reads a configuration. It returns all errors that it finds, joined, in the order of the text.
+// Parse parses a configuration. It returns all errors that it finds, joined, in the order of the
+// text.
 func Parse(file string, o Options) (*Result, error) {
 	r := newReport(o.Lenient)
 	source := &source{fsys: o.FS}
@@ -126,15 +144,16 @@ func Parse(file string, o Options) (*Result, error) {
 	c := &checker{table: newTable(), report: r}
 	tree = c.check(tree, levelMain)
 	result := &Result{}
-	if len(p.errs) == 0 { // else what is missing may only not have been read
+	if len(p.errs) == 0 { // otherwise a name may only seem to be missing
 		t := translate(source, file, o, r, tree)
 		result.Config, result.Process = t.config, t.process
 	}
-	result.Ignored, result.Noted, result.Warnings = sorted(r.ignored), sorted(r.noted), sorted(r.warnings)
+	result.Ignored, result.Noted, result.Warnings = sorted(r.ignored), sorted(r.remarks), sorted(r.warnings)
 	return result, r.err()
 }
 
-// translate translates a tree. What closes a block may be found out behind what is in the block, and then the tree is translated again.
+// translate translates a tree. It repeats the translation if a directive closes a block whose first
+// part has already been translated.
 func translate(source *source, file string, o Options, r *report, tree []*directive) *translator {
 	for {
 		before := r.closing
@@ -145,7 +164,7 @@ func translate(source *source, file string, o Options, r *report, tree []*direct
 	}
 }
 
-// message is an error of the parser.
+// message converts an error of the parser.
 func message(err error) Message {
 	var m Message
 	if !errors.As(err, &m) {
@@ -154,33 +173,33 @@ func message(err error) Message {
 	return m
 }
 
-// report collects what there is to say. The same is said once of a directive, however often it is inherited.
+// report collects messages. It drops duplicates, so that an inherited directive is reported once.
 type report struct {
-	lenient                        bool
-	errs, ignored, noted, warnings []Message
-	said                           map[Message]bool
-	closing                        int // directives that close what they are in
+	lenient                          bool
+	errs, ignored, remarks, warnings []Message
+	seen                             map[Message]bool
+	closing                          int // number of directives that close what they are in
 }
 
-func newReport(lenient bool) *report { return &report{lenient: lenient, said: make(map[Message]bool)} }
+func newReport(lenient bool) *report { return &report{lenient: lenient, seen: make(map[Message]bool)} }
 
 func (r *report) add(list *[]Message, m Message) {
-	if !r.said[m] {
-		r.said[m] = true
+	if !r.seen[m] {
+		r.seen[m] = true
 		*list = append(*list, m)
 	}
 }
 
-// errorf reports what is wrong.
+// errorf reports an error.
 func (r *report) errorf(d *directive, format string, args ...any) {
 	r.add(&r.errs, d.message(format, args...))
 }
 
-// refuse reports what nginx does and is not done here. It may decide which clients get which response: if the reader is lenient the block
-// that it is in is closed.
-func (r *report) refuse(d *directive, format string, args ...any) {
+// reject reports an unsupported directive that may decide which clients get which response. A
+// lenient parser closes the block that contains it.
+func (r *report) reject(d *directive, format string, args ...any) {
 	if r.lenient {
-		format += " (requests get 503 where it would count)"
+		format += " (requests that it applies to get 503)"
 		if !d.closes {
 			d.closes = true
 			r.closing++
@@ -189,7 +208,8 @@ func (r *report) refuse(d *directive, format string, args ...any) {
 	r.omit(d, format, args...)
 }
 
-// omit reports what nginx does and is not done here, and decides nothing about clients: if the reader is lenient it is left out.
+// omit reports an unsupported directive that does not affect clients. A lenient parser leaves it
+// out.
 func (r *report) omit(d *directive, format string, args ...any) {
 	m := d.message(format, args...)
 	m.Refused = true
@@ -200,17 +220,17 @@ func (r *report) omit(d *directive, format string, args ...any) {
 	r.add(&r.errs, m)
 }
 
-// note reports what is done otherwise.
-func (r *report) note(d *directive, format string, args ...any) {
-	r.add(&r.noted, d.message(format, args...))
+// remark reports a directive that has no effect or a different one.
+func (r *report) remark(d *directive, format string, args ...any) {
+	r.add(&r.remarks, d.message(format, args...))
 }
 
-// warn reports what may not be meant.
+// warn reports a possible mistake.
 func (r *report) warn(d *directive, format string, args ...any) {
 	r.add(&r.warnings, d.message(format, args...))
 }
 
-// ok reports whether nothing was wrong until now.
+// ok reports whether there has been no error so far.
 func (r *report) ok() bool { return len(r.errs) == 0 }
 
 func (r *report) err() error {
@@ -221,7 +241,7 @@ func (r *report) err() error {
 	return errors.Join(errs...)
 }
 
-// sorted orders messages as the text is read.
+// sorted sorts messages by their position in the text.
 func sorted(messages []Message) []Message {
 	slices.SortStableFunc(messages, func(a, b Message) int { return cmp.Compare(a.number, b.number) })
 	return messages

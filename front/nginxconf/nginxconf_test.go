@@ -16,7 +16,7 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// A user sees everything that is wrong at once, in the order of the text.
+// Parse reports all errors at once, in the order of the text.
 func TestErrorsNameFileLineAndDirective(t *testing.T) {
 	fsys := fstest.MapFS{
 		"etc/nginx.conf": {Data: []byte(`worker_processes none;
@@ -41,33 +41,33 @@ http {
 	}
 	_, err := Parse("/etc/nginx.conf", Options{FS: fsys})
 	if want := `/etc/nginx.conf:3: unknown directive "nosuch"
-/etc/nginx.conf:5: directive "gzip": "maybe": want on or off
-/etc/sites/a:3: directive "root": has no arguments: want 1
-/etc/sites/a:4: the file ends inside of a block: there is a "}" missing
-/etc/nginx.conf:7: directive "gzip": is here for a second time: the first one is at /etc/nginx.conf:5
-/etc/nginx.conf:8: directive "perl_set": is not done here: there is no Perl; bind a Go handler
-/etc/nginx.conf:12: directive "ssi": is not done here: pages are not programs here
-/etc/nginx.conf:15: directive "server_name": is not allowed here, in http: it may be in server`; fmt.Sprint(err) != want {
+/etc/nginx.conf:5: directive "gzip": invalid value "maybe" (must be on or off)
+/etc/sites/a:3: directive "root": no arguments, but 1 required
+/etc/sites/a:4: unexpected end of file in a block (missing "}")
+/etc/nginx.conf:7: directive "gzip": duplicate (first one at /etc/nginx.conf:5)
+/etc/nginx.conf:8: directive "perl_set": not supported: bind a Go handler instead
+/etc/nginx.conf:12: directive "ssi": not supported: pages are sent unmodified
+/etc/nginx.conf:15: directive "server_name": not allowed in http (allowed in: server)`; fmt.Sprint(err) != want {
 		t.Errorf("%v\nwant\n%s", err, want)
 	}
 	delete(fsys, "etc/sites/a")
 	_, err = Parse("/etc/nginx.conf", Options{FS: fsys})
-	if want := `/etc/nginx.conf:1: directive "worker_processes": "none": want a number above 0, or auto
+	if want := `/etc/nginx.conf:1: directive "worker_processes": invalid number "none" (must be greater than 0, or auto)
 /etc/nginx.conf:3: unknown directive "nosuch"
-/etc/nginx.conf:5: directive "gzip": "maybe": want on or off
-/etc/sites/b:1: directive "return": "1000" is no status: want such as 404, or a URL that begins with http://, https:// or $scheme
-/etc/nginx.conf:7: directive "gzip": is here for a second time: the first one is at /etc/nginx.conf:5
-/etc/nginx.conf:8: directive "perl_set": is not done here: there is no Perl; bind a Go handler
-/etc/nginx.conf:10: directive "listen": "speed=9" is no parameter of it
-/etc/nginx.conf:11: directive "proxy_pass": "a" is no URL: want http:// or https:// in front of it
-/etc/nginx.conf:12: directive "ssi": is not done here: pages are not programs here
-/etc/nginx.conf:13: directive "gzip_static": always is not done: want on, which asks what clients take
-/etc/nginx.conf:15: directive "server_name": is not allowed here, in http: it may be in server`; fmt.Sprint(err) != want {
+/etc/nginx.conf:5: directive "gzip": invalid value "maybe" (must be on or off)
+/etc/sites/b:1: directive "return": invalid status "1000" (must be a number, or a URL with http://, https:// or $scheme)
+/etc/nginx.conf:7: directive "gzip": duplicate (first one at /etc/nginx.conf:5)
+/etc/nginx.conf:8: directive "perl_set": not supported: bind a Go handler instead
+/etc/nginx.conf:10: directive "listen": unknown parameter "speed=9"
+/etc/nginx.conf:11: directive "proxy_pass": invalid URL "a" (must begin with http:// or https://)
+/etc/nginx.conf:12: directive "ssi": not supported: pages are sent unmodified
+/etc/nginx.conf:13: directive "gzip_static": always is not supported (use on, which respects Accept-Encoding)
+/etc/nginx.conf:15: directive "server_name": not allowed in http (allowed in: server)`; fmt.Sprint(err) != want {
 		t.Errorf("%v\nwant\n%s", err, want)
 	}
 }
 
-// What is not done is an error, or left out and listed.
+// An unsupported directive is an error, or left out and listed.
 func TestLenient(t *testing.T) {
 	text := inHTTP("ssi on;\nlua_shared_dict a 1m;\nserver { listen 80;\nlocation / { access_log /l combined gzip; content_by_lua_block { if a then b = {} end }\n} }")
 	if _, err := Parse("nginx.conf", Options{FS: oneFile(text)}); len(errorsOf(t, err)) != 4 {
@@ -81,19 +81,21 @@ func TestLenient(t *testing.T) {
 	for _, m := range r.Ignored {
 		ignored = append(ignored, fmt.Sprintf("%d %s", m.Line, m.Directive))
 	}
-	if want := []string{"3 ssi", "4 lua_shared_dict", "6 access_log", "6 content_by_lua_block"}; !slices.Equal(ignored, want) {
+	if want := []string{"3 ssi", "4 lua_shared_dict", "6 access_log",
+		"6 content_by_lua_block"}; !slices.Equal(ignored, want) {
 		t.Errorf("%q were ignored; want %q", ignored, want)
 	}
 	if logs := r.Config.Hosts[0].Locations[0].Logs; len(logs) != 1 || logs[0].Path != "/l" {
-		t.Errorf("the logs are %v; want the one that had a parameter too many", logs)
+		t.Errorf("got logs %v; want the one with the unsupported parameter", logs)
 	}
 	if _, err := Parse("nginx.conf", Options{FS: oneFile("events {} nosuch;"), Lenient: true}); err == nil {
-		t.Error("what nginx does not know is ignored")
+		t.Error("unknown directive accepted")
 	}
 }
 
-// What limit_except says holds for other methods than it names. What is left out of it lets nobody in.
-func TestLimitExcept(t *testing.T) {
+// The settings of limit_except apply to other methods. An unsupported directive inside rejects all
+// requests.
+func TestLimitExceptAppliesToOtherMethods(t *testing.T) {
 	text := inHTTP(`server { location / { limit_except GET { allow 10.0.0.0/8; deny all; } return 200 x; } location /asks { limit_except POST { auth_jwt "realm"; } } }`)
 	if _, err := Parse("nginx.conf", Options{FS: oneFile(text)}); err == nil {
 		t.Error("want an error")
@@ -110,14 +112,16 @@ func TestLimitExcept(t *testing.T) {
 		"/asks": {`^(?:POST)\z`, []front.AccessRule{{Deny: true}}},
 	} {
 		step, ok := at(t, r, path).Steps[0].(front.If)
-		if !ok || step.Left != "$request_method" || step.Op != "!~" || string(step.Right) != want.methods || !reflect.DeepEqual(step.Then, []front.Step{front.Break{}}) || !slices.Equal(step.Location.Access, want.rules) {
+		if !ok || step.Left != "$request_method" || step.Op != "!~" || string(step.Right) != want.methods ||
+			!reflect.DeepEqual(step.Then, []front.Step{front.Break{}}) ||
+			!slices.Equal(step.Location.Access, want.rules) {
 			t.Errorf("%s: %+v, want %+v", path, step, want)
 		}
 	}
 }
 
-// Nor does what asks others who may come in. Nothing else opens what it has closed.
-func TestLenientGuards(t *testing.T) {
+// A rejected directive that guards access closes its block, and nothing inside opens it again.
+func TestLenientRejectedGuardCannotBeReopened(t *testing.T) {
 	text := inHTTP(`server { auth_jwt "outer"; satisfy any; location / { allow all; } location /own { auth_jwt "realm"; auth_request /ask; }
 		location /open { auth_jwt off; location /open/too { } } }`)
 	if _, err := Parse("nginx.conf", Options{FS: oneFile(text)}); err == nil {
@@ -137,14 +141,16 @@ func TestLenientGuards(t *testing.T) {
 		t.Errorf("/open/too: %+v", too.Access)
 	}
 	if defaults := r.Config.Hosts[0].Defaults; !slices.Equal(defaults.Access, all) {
-		t.Errorf("where there is no location: %+v", defaults.Access)
+		t.Errorf("outside of locations: %+v", defaults.Access)
 	}
 }
 
-// Variables that are not to be had are empty where they are only told, and never where they may decide something.
-func TestLenientVariables(t *testing.T) {
+// Unavailable variables are empty in logs and header fields, and errors where they may decide
+// something.
+func TestLenientUnavailableVariables(t *testing.T) {
 	text := inHTTP(`log_format a "$connection"; server { access_log x a; add_header A "a$pipe${upstream_trailer_x}b"; location / { proxy_set_header B $SSL_curves; proxy_pass http://127.0.0.1:1; } }`)
-	if _, err := Parse("nginx.conf", Options{FS: oneFile(text), DefaultPort: 80}); err == nil || !strings.Contains(err.Error(), `directive "log_format": the variable $connection is not available`) {
+	if _, err := Parse("nginx.conf", Options{FS: oneFile(text), DefaultPort: 80}); err == nil ||
+		!strings.Contains(err.Error(), `directive "log_format": variable $connection is not available`) {
 		t.Error(err)
 	}
 	r, err := Parse("nginx.conf", Options{FS: oneFile(text), Prefix: "/srv", DefaultPort: 80, Lenient: true})
@@ -160,18 +166,22 @@ func TestLenientVariables(t *testing.T) {
 		t.Error(err)
 	}
 	for _, decides := range []string{
-		"server { if ($connection) { return 403; } }", "map $connection $b { default 1; }", "limit_req_zone $connection zone=a:1m rate=1r/s;",
-		"server { set $a $connection; }", "server { location / { proxy_cache_bypass $connection; proxy_pass http://a; } }",
+		"server { if ($connection) { return 403; } }", "map $connection $b { default 1; }",
+		"limit_req_zone $connection zone=a:1m rate=1r/s;",
+		"server { set $a $connection; }",
+		"server { location / { proxy_cache_bypass $connection; proxy_pass http://a; } }",
 	} {
-		if _, err := Parse("nginx.conf", Options{FS: oneFile(inHTTP(decides)), DefaultPort: 80, Lenient: true}); err == nil || !strings.Contains(err.Error(), "$connection is not available") {
+		if _, err := Parse("nginx.conf", Options{FS: oneFile(inHTTP(decides)), DefaultPort: 80,
+			Lenient: true}); err == nil || !strings.Contains(err.Error(), "$connection is not available") {
 			t.Errorf("%s: %v", decides, err)
 		}
 	}
 }
 
-// What would have every request purge is an error.
-func TestPurgeIsNotForAll(t *testing.T) {
-	for words, ok := range map[string]bool{"$host": true, `"" 0 $host`: true, "1": true, "PURGE from 127.0.0.1": false, "one $host": false, "on": false} {
+// A condition that would make every request purge is an error.
+func TestUnconditionalPurgeIsAnError(t *testing.T) {
+	for words, ok := range map[string]bool{"$host": true, `"" 0 $host`: true, "1": true, "PURGE from 127.0.0.1": false,
+		"one $host": false, "on": false} {
 		_, err := Parse("nginx.conf", Options{FS: oneFile(inHTTP("server { proxy_cache_purge " + words + "; }"))})
 		if (err == nil) != ok {
 			t.Errorf("%s: %v", words, err)
@@ -181,10 +191,12 @@ func TestPurgeIsNotForAll(t *testing.T) {
 
 func TestIncludes(t *testing.T) {
 	r, err := Parse("conf/nginx.conf", Options{DefaultPort: 80, FS: fstest.MapFS{
-		"conf/nginx.conf":   {Data: []byte("events {} http { include sites/*.conf; include /abs/x; include none*; }")},
-		"conf/sites/b.conf": {Data: []byte("server { server_name b; }")}, "conf/sites/a.conf": {Data: []byte("server { server_name a; include part; }")},
-		"conf/sites/.c.conf": {Data: []byte("nosuch;")}, "conf/sites/d": {Data: []byte("nosuch;")}, "conf/part": {Data: []byte("location /p { }")},
-		"abs/x": {Data: []byte("server { server_name x; }")},
+		"conf/nginx.conf":    {Data: []byte("events {} http { include sites/*.conf; include /abs/x; include none*; }")},
+		"conf/sites/b.conf":  {Data: []byte("server { server_name b; }")},
+		"conf/sites/a.conf":  {Data: []byte("server { server_name a; include part; }")},
+		"conf/sites/.c.conf": {Data: []byte("nosuch;")}, "conf/sites/d": {Data: []byte("nosuch;")},
+		"conf/part": {Data: []byte("location /p { }")},
+		"abs/x":     {Data: []byte("server { server_name x; }")},
 	}})
 	if err != nil {
 		t.Fatal(err)
@@ -197,14 +209,15 @@ func TestIncludes(t *testing.T) {
 		t.Errorf("%q; want %q", names, want)
 	}
 	if pos := at(t, r, "/p").Pos; pos != "conf/part:1" {
-		t.Errorf("/p is at %s", pos)
+		t.Errorf("position of /p: %s", pos)
 	}
 }
 
-func TestIncludesAreBounded(t *testing.T) {
+func TestIncludesAreLimited(t *testing.T) {
 	for name, files := range map[string]fstest.MapFS{
-		"itself":  {"nginx.conf": {Data: []byte("include nginx.conf;")}},
-		"twice":   {"nginx.conf": {Data: []byte("include a; include a;")}, "a": {Data: []byte("include nginx.conf; include nginx.conf;")}},
+		"itself": {"nginx.conf": {Data: []byte("include nginx.conf;")}},
+		"twice": {"nginx.conf": {Data: []byte("include a; include a;")},
+			"a": {Data: []byte("include nginx.conf; include nginx.conf;")}},
 		"pattern": {"nginx.conf": {Data: []byte("include *;")}, "a": {Data: []byte("include *;")}},
 		"deep":    {"nginx.conf": {Data: []byte(strings.Repeat("a {", 1000) + strings.Repeat("}", 1000))}},
 	} {
@@ -212,7 +225,8 @@ func TestIncludesAreBounded(t *testing.T) {
 			t.Errorf("%s: want an error", name)
 		}
 	}
-	if _, err := Parse("nosuch.conf", Options{FS: fstest.MapFS{}}); err == nil || !strings.Contains(err.Error(), "nosuch.conf") {
+	if _, err := Parse("nosuch.conf", Options{FS: fstest.MapFS{}}); err == nil ||
+		!strings.Contains(err.Error(), "nosuch.conf") {
 		t.Errorf("%v; want the file's name", err)
 	}
 }
@@ -227,25 +241,27 @@ func TestProcess(t *testing.T) {
 			server { listen 127.0.0.1:80; listen unix:s; keepalive_timeout 0; }
 		}`)
 	p := r.Process
-	if p.User != "www-data" || p.Group != "www" || p.Workers != 4 || p.Files != 1000 || p.PID != "/srv/run/x.pid" || p.Connections != 7 || p.Grace != 5*time.Second ||
+	if p.User != "www-data" || p.Group != "www" || p.Workers != 4 || p.Files != 1000 || p.PID != "/srv/run/x.pid" ||
+		p.Connections != 7 || p.Grace != 5*time.Second ||
 		p.ErrorLog == nil || *p.ErrorLog != (front.ErrorLog{Path: "/srv/logs/e", Level: "warn"}) {
 		t.Errorf("%+v", p)
 	}
 	var got []string
 	for _, l := range p.Listeners {
-		got = append(got, fmt.Sprint(l.Addr, " ", l.IdleTimeout, " ", l.HeaderTimeout, " ", l.HeaderBytes, " ", l.Backlog, " ", l.IPv6Only))
+		got = append(got, fmt.Sprint(l.Addr, " ", l.IdleTimeout, " ", l.HeaderTimeout, " ", l.HeaderBytes, " ",
+			l.Backlog, " ", l.IPv6Only))
 	}
 	want := []string{
 		"*:80 30s 3s 2048 0 false", "127.0.0.1:81 20s 1m0s 32768 0 false", "[::]:80 20s 1m0s 32768 9 true",
-		"unix:/srv/s 0s 1m0s 32768 0 false", // 127.0.0.1:80 is within *:80
+		"unix:/srv/s 0s 1m0s 32768 0 false", // 127.0.0.1:80 is covered by *:80
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }
 
-// Some times of 0 are no time at all, and others no bound.
-func TestNoTime(t *testing.T) {
+// Depending on the directive, a time of 0 means the minimum or no limit.
+func TestTimesOfZero(t *testing.T) {
 	r := parsed(t, `worker_shutdown_timeout 0; events {} http { server { proxy_read_timeout 0; keepalive_timeout 0; proxy_next_upstream_timeout 0; location / { proxy_pass http://a:1; } } }`)
 	p := at(t, r, "/").Proxy
 	if r.Process.Grace != 0 || r.Process.Listeners[0].IdleTimeout != 0 || p.Next.For != 0 || p.ReadTimeout != 1 {
@@ -253,12 +269,13 @@ func TestNoTime(t *testing.T) {
 	}
 }
 
-// The servers at an address have its TLS and its socket in common.
-func TestAddressesAreShared(t *testing.T) {
+// The servers at an address share its TLS and socket settings.
+func TestServersAtAnAddressShareItsSettings(t *testing.T) {
 	r := parsed(t, inHTTP(`server { listen 1.2.3.4:443; server_name a; ssl_certificate a.pem; ssl_certificate_key a.key; }
 		server { listen 1.2.3.4:443 ssl http2 reuseport; server_name b; ssl_certificate b.pem; ssl_certificate_key k/b.key; server_name a; }`))
 	for i, cert := range []string{"a.pem", "b.pem"} {
-		if l := r.Config.Hosts[i].Listen[0]; !l.TLS || !l.HTTP2 || !l.ReusePort || len(l.Certs) != 1 || l.Certs[0].Cert != cert {
+		if l := r.Config.Hosts[i].Listen[0]; !l.TLS || !l.HTTP2 || !l.ReusePort || len(l.Certs) != 1 ||
+			l.Certs[0].Cert != cert {
 			t.Errorf("host %d listens at %+v", i, l)
 		}
 	}
@@ -270,44 +287,49 @@ func TestAddressesAreShared(t *testing.T) {
 func TestServersHaveDefaults(t *testing.T) {
 	r := parsed(t, inHTTP(`server { try_files $uri /x; location = /y { } }`))
 	h := r.Config.Hosts[0]
-	if len(h.Listen) != 1 || h.Listen[0].Addr != "*:80" || !slices.Equal(h.Names, []string{""}) || h.Defaults.Files.Root != "/srv/html" {
+	if len(h.Listen) != 1 || h.Listen[0].Addr != "*:80" || !slices.Equal(h.Names, []string{""}) ||
+		h.Defaults.Files.Root != "/srv/html" {
 		t.Errorf("%+v", h)
 	}
 	if l := at(t, r, "/"); len(l.TryFiles) != 2 || l.Files.Root != "/srv/html" {
-		t.Errorf("what is in no location is %+v", l)
+		t.Errorf("outside of locations: %+v", l)
 	}
 }
 
-// The write-ups' own settings are read as they are.
-func TestRecipes(t *testing.T) {
+// The write-ups' nginx configurations are accepted unmodified.
+func TestRecipesAreAccepted(t *testing.T) {
 	for _, recipe := range []string{"a", "b"} {
 		fsys := fstest.MapFS{}
 		addFiles(t, fsys, filepath.Join("testdata", "recipes", recipe), "etc/nginx")
 		fsys["etc/nginx/mime.types"] = &fstest.MapFile{Data: []byte("types { text/html html htm; text/css css; }")}
-		fsys["etc/nginx/fastcgi_params"] = &fstest.MapFile{Data: []byte("fastcgi_param QUERY_STRING $query_string;\nfastcgi_param HTTPS $https if_not_empty;")}
+		fsys["etc/nginx/fastcgi_params"] = &fstest.MapFile{Data: []byte(
+			"fastcgi_param QUERY_STRING $query_string;\nfastcgi_param HTTPS $https if_not_empty;")}
 		r, err := Parse("/etc/nginx/nginx.conf", Options{FS: fsys})
 		if err != nil {
 			t.Fatalf("recipe %s: %v", recipe, err)
 		}
-		if len(r.Warnings)+len(r.Ignored) != 0 || len(r.Config.Hosts) != 3 || r.Process.User != "www-data" || r.Process.Files != 200000 || r.Process.Connections != 10000 {
+		if len(r.Warnings)+len(r.Ignored) != 0 || len(r.Config.Hosts) != 3 || r.Process.User != "www-data" ||
+			r.Process.Files != 200000 || r.Process.Connections != 10000 {
 			t.Errorf("recipe %s: %v, %v, %+v", recipe, r.Warnings, r.Ignored, r.Process)
 		}
 		for i, protocol := range []front.Protocol{front.HTTP, front.FastCGI, front.FastCGI} {
 			l := r.Config.Hosts[i].Locations[0]
-			if l.Proxy == nil || l.Proxy.Protocol != protocol || l.Logs != nil || !l.HideVersion || (l.Gzip != nil) != (recipe == "b") {
+			if l.Proxy == nil || l.Proxy.Protocol != protocol || l.Logs != nil || !l.HideVersion ||
+				(l.Gzip != nil) != (recipe == "b") {
 				t.Errorf("recipe %s, host %d: %+v", recipe, i, l)
 			}
 			if protocol == front.FastCGI && len(l.Proxy.Params) != 2 {
 				t.Errorf("recipe %s, host %d: the parameters are %v", recipe, i, l.Proxy.Params)
 			}
 		}
-		if groups := len(r.Config.Upstreams); recipe == "a" && (groups != 3 || r.Config.Upstreams[0].Keepalive != 300) || recipe == "b" && groups != 0 {
+		if groups := len(r.Config.Upstreams); recipe == "a" &&
+			(groups != 3 || r.Config.Upstreams[0].Keepalive != 300) || recipe == "b" && groups != 0 {
 			t.Errorf("recipe %s has the upstreams %+v", recipe, r.Config.Upstreams)
 		}
 	}
 }
 
-// addFiles copies a folder's files.
+// addFiles adds the files of a folder.
 func addFiles(t *testing.T, to fstest.MapFS, dir, prefix string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {

@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// directive is a statement with what is in its block.
+// directive is a statement with its block.
 type directive struct {
 	name     string
 	args     []string
@@ -17,28 +17,28 @@ type directive struct {
 	pos      position
 	number   int // in the order of reading
 	spec     *spec
-	closes   bool // it was left out, and what it is in is closed
+	closes   bool // was left out, and closes what it is in
 }
 
-// where is the directive's position as Pos fields have it.
+// where returns the directive's position for a Pos field.
 func (d *directive) where() string { return fmt.Sprintf("%s:%d", d.pos.file, d.pos.line) }
 
 const (
-	// maxDepth bounds blocks in blocks, and maxNesting includes in includes.
+	// maxDepth limits nested blocks, maxNesting nested includes.
 	maxDepth   = 100
 	maxNesting = 20
 )
 
-// parser makes a tree of statements. It goes on behind an error where it knows how.
+// parser reads statements into a tree. It continues after an error if possible.
 type parser struct {
 	source *source
-	dir    string // relative includes are below
+	dir    string // of relative includes
 	number int
 	looped bool // files include each other: no more are read
 	errs   []error
 }
 
-// file reads a file and those that it includes.
+// file reads a file and its includes.
 func (p *parser) file(name string, nesting, depth int) []*directive {
 	text, err := p.source.read(name)
 	if err != nil {
@@ -50,7 +50,8 @@ func (p *parser) file(name string, nesting, depth int) []*directive {
 	return tree
 }
 
-// block reads statements up to the end of a block, or of a file. It reports whether more can be read behind it.
+// block reads statements up to the end of a block or a file. It reports whether reading can
+// continue after it.
 func (p *parser) block(l *lexer, inside bool, nesting, depth int) ([]*directive, bool) {
 	var tree []*directive
 	for {
@@ -59,7 +60,7 @@ func (p *parser) block(l *lexer, inside bool, nesting, depth int) ([]*directive,
 		case err != nil:
 			return tree, p.fail(err)
 		case s.end == 0 && inside:
-			return tree, p.fail(l.errorf(s.pos, "the file ends inside of a block: there is a \"}\" missing"))
+			return tree, p.fail(l.errorf(s.pos, "unexpected end of file in a block (missing \"}\")"))
 		case s.end == '}' && !inside:
 			return tree, p.fail(l.errorf(s.pos, "unexpected \"}\": no block is open"))
 		case s.end == 0, s.end == '}':
@@ -78,7 +79,7 @@ func (p *parser) block(l *lexer, inside bool, nesting, depth int) ([]*directive,
 	}
 }
 
-// fail reports an error, behind what has been read until there. Nothing more can be read.
+// fail records an error after what has been read so far. Nothing more can be read.
 func (p *parser) fail(err error) bool {
 	var m Message
 	if errors.As(err, &m) {
@@ -89,7 +90,7 @@ func (p *parser) fail(err error) bool {
 	return false
 }
 
-// open reads the block that a directive has opened.
+// open reads the block of a directive.
 func (p *parser) open(l *lexer, d *directive, nesting, depth int) (ok bool) {
 	if strings.HasSuffix(d.name, "_by_lua_block") {
 		if err := l.skipBlock(); err != nil {
@@ -98,13 +99,13 @@ func (p *parser) open(l *lexer, d *directive, nesting, depth int) (ok bool) {
 		return true
 	}
 	if depth == maxDepth {
-		return p.fail(l.errorf(d.pos, "blocks inside of blocks, %d deep: at most %d are read", depth+1, maxDepth))
+		return p.fail(l.errorf(d.pos, "blocks nested %d deep (maximum: %d)", depth+1, maxDepth))
 	}
 	d.block, ok = p.block(l, true, nesting, depth+1)
 	return ok
 }
 
-// include reads what a directive includes. A file that is named must be there; of those that a pattern describes there may be none.
+// include reads the files of an include. A named file must exist; a pattern may match no file.
 func (p *parser) include(d *directive, nesting, depth int) []*directive {
 	if p.looped {
 		return nil
@@ -115,7 +116,8 @@ func (p *parser) include(d *directive, nesting, depth int) []*directive {
 	}
 	if nesting == maxNesting || p.source.full() {
 		p.looped = true
-		p.errs = append(p.errs, d.message("files inside of files, %d deep and %d in all: does one include itself", nesting+1, p.source.files))
+		p.errs = append(p.errs, d.message("includes nested %d deep, %d files in all (does a file include itself?)",
+			nesting+1, p.source.files))
 		return nil
 	}
 	names := []string{name}
@@ -137,5 +139,5 @@ func (p *parser) include(d *directive, nesting, depth int) []*directive {
 	return tree
 }
 
-// isAbs reports whether a path is absolute, here or where nginx runs.
+// isAbs reports whether a path is absolute, on this system or on Unix.
 func isAbs(name string) bool { return filepath.IsAbs(name) || path.IsAbs(name) }

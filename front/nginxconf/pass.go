@@ -7,7 +7,8 @@ import (
 	"github.com/tarehq/tare/front/upstream"
 )
 
-// passesOf has a location be answered by an upstream, if the block from says so itself; how is what holds at s.
+// passesOf makes an upstream the location's content handler, if the block from names one itself;
+// the settings are those of s.
 func (t *translator) passesOf(from, s *scope, l *front.Location, here *place) {
 	for _, d := range from.own("proxy_pass") {
 		l.Proxy = t.pass(s, "proxy")
@@ -18,12 +19,13 @@ func (t *translator) passesOf(from, s *scope, l *front.Location, here *place) {
 		l.Proxy.Protocol = front.FastCGI
 		l.Proxy.To = t.target(d, d.args[0], "")
 		if c := l.Proxy.Cache; c != nil && c.Key == "" {
-			t.errorf(d, "there is no fastcgi_cache_key: all requests would get the same answer; want one")
+			t.errorf(d, "missing fastcgi_cache_key: all requests would get the same response")
 		}
 	}
 }
 
-// pass translates what holds for an upstream at a scope: the directives that begin with kind, proxy or fastcgi.
+// pass translates the settings for an upstream in a scope: the directives that begin with kind,
+// which is proxy or fastcgi.
 func (t *translator) pass(s *scope, kind string) *front.Proxy {
 	of := func(name string) string { return kind + "_" + name }
 	p := &front.Proxy{
@@ -56,11 +58,11 @@ func (t *translator) pass(s *scope, kind string) *front.Proxy {
 	return p
 }
 
-// next translates when another server is asked.
+// next translates the conditions for a retry on another server.
 func next(s *scope, name string) upstream.Next {
 	n := upstream.Next{Tries: s.number(name + "_tries")}
 	if d := s.one(name + "_timeout"); d != nil {
-		n.For, _ = parseTime(d.args[0], false) // 0 is no bound, as here
+		n.For, _ = parseTime(d.args[0], false) // in both, 0 means no limit
 	}
 	words := s.words(name)
 	for _, word := range words {
@@ -79,12 +81,12 @@ func next(s *scope, name string) upstream.Next {
 			n.Statuses = appendStatus(n.Statuses, word)
 		}
 	}
-	// As in nginx, who names something gets nothing else.
+	// As in nginx, explicit words replace the default.
 	n.Off = words != nil && !n.Error && !n.Timeout && !n.InvalidHeader && n.Statuses == nil
 	return n
 }
 
-// appendStatus adds that of http_NNN.
+// appendStatus appends the status of http_NNN.
 func appendStatus(statuses []int, word string) []int {
 	if code, ok := strings.CutPrefix(word, "http_"); ok {
 		n, _ := parseNumber(code)
@@ -93,7 +95,8 @@ func appendStatus(statuses []int, word string) []int {
 	return statuses
 }
 
-// target is where a request goes: the name of an upstream, or an address, to which port is added.
+// target returns the target of a request: the name of an upstream, or an address, with port as its
+// default port.
 func (t *translator) target(d *directive, text, port string) front.Text {
 	to := t.text(d, text)
 	if hasVariable(text) {
@@ -104,7 +107,7 @@ func (t *translator) target(d *directive, text, port string) front.Text {
 	}
 	if path, ok := strings.CutPrefix(text, "unix:"); ok {
 		if path == "" {
-			t.errorf(d, "want unix:PATH")
+			t.errorf(d, "missing path (must be unix:PATH)")
 		}
 		return to
 	}
@@ -116,12 +119,12 @@ func (t *translator) target(d *directive, text, port string) front.Text {
 		return to
 	}
 	if port == "" {
-		t.errorf(d, "%s is no upstream, and has no port: want HOST:PORT, unix:PATH or an upstream's name", shown(text))
+		t.errorf(d, "unknown upstream %s (must be HOST:PORT, unix:PATH or the name of an upstream)", shown(text))
 	}
 	return front.Text(text + ":" + port)
 }
 
-// isUpstream reports whether a name is that of an upstream, or of a bound handler.
+// isUpstream reports whether a name is that of an upstream or a bound handler.
 func (t *translator) isUpstream(name string) bool {
 	for _, bound := range t.options.Bound {
 		if strings.EqualFold(bound, name) {
@@ -131,7 +134,7 @@ func (t *translator) isUpstream(name string) bool {
 	return t.upstreams[strings.ToLower(name)] != nil
 }
 
-// fastcgi translates what is FastCGI's alone.
+// fastcgi translates the directives that only FastCGI has.
 func (t *translator) fastcgi(s *scope, p *front.Proxy) {
 	p.Protocol = front.FastCGI
 	p.KeepConn = s.flag("fastcgi_keep_conn", false)
@@ -141,7 +144,7 @@ func (t *translator) fastcgi(s *scope, p *front.Proxy) {
 		param := front.Param{Name: d.args[0], Value: t.sent(d, d.args[1])}
 		if len(d.args) == 3 {
 			if param.IfNotEmpty = d.args[2] == "if_not_empty"; !param.IfNotEmpty {
-				t.errorf(d, "%s: want if_not_empty, or nothing", shown(d.args[2]))
+				t.errorf(d, "invalid parameter %s (must be if_not_empty)", shown(d.args[2]))
 			}
 		}
 		p.Params = append(p.Params, param)

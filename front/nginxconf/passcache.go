@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	// perKey is how many times the memory that a key of a file takes in nginx it takes here.
+	// perKey is the factor between the memory that a key of a file needs here and in nginx.
 	perKey = 2
-	// maxZone is what larger keys_zones are taken for.
+	// maxZone is the maximum size of a keys_zone.
 	maxZone = 1 << 40
 )
 
@@ -28,7 +28,7 @@ func (t *translator) cachePath(d *directive) {
 			zone, size, _ := strings.Cut(value, ":")
 			n, err := parseSize(size, false)
 			if err != nil || zone == "" {
-				t.errorf(d, "%s: want keys_zone=NAME:SIZE, such as keys_zone=one:10m", shown(arg))
+				t.errorf(d, "invalid parameter %s (must be keys_zone=NAME:SIZE, such as keys_zone=one:10m)", shown(arg))
 			}
 			c.Name, c.MemoryBytes = zone, cache.DefaultMemory+perKey*min(n, maxZone)
 		case "inactive":
@@ -43,41 +43,43 @@ func (t *translator) cachePath(d *directive) {
 			n, err := parseSize(value, true)
 			t.check(d, err)
 			c.MinFree = n
-		case "use_temp_path", "manager_files", "manager_sleep", "manager_threshold", "loader_files", "loader_sleep", "loader_threshold",
+		case "use_temp_path", "manager_files", "manager_sleep", "manager_threshold", "loader_files", "loader_sleep",
+			"loader_threshold",
 			"purger", "purger_files", "purger_sleep", "purger_threshold":
-			t.note(d, "%s: a cache's files are looked after as there is time", name)
+			t.remark(d, "%s is ignored: the cache manages its files in the background", name)
 		default:
-			t.errorf(d, "%s is no parameter of it", shown(arg))
+			t.errorf(d, "unknown parameter %s", shown(arg))
 		}
 	}
 	if c.Name == "" {
-		t.errorf(d, "has no keys_zone: want keys_zone=NAME:SIZE")
+		t.errorf(d, "missing keys_zone=NAME:SIZE")
 		return
 	}
 	if c.MaxBytes == 0 {
-		t.note(d, "has no max_size: it is %d MB here, where nginx has no bound", cache.DefaultBytes>>20)
+		t.remark(d, "no max_size: the limit is %d MB, where nginx has none", cache.DefaultBytes>>20)
 	}
 	if maker, ok := t.caches[c.Name]; ok {
-		t.errorf(d, "there is a cache %s already, by %s", shown(c.Name), maker)
+		t.errorf(d, "duplicate cache %s (first one by %s)", shown(c.Name), maker)
 		return
 	}
 	t.caches[c.Name] = d.name
 	t.config.Caches = append(t.config.Caches, c)
 }
 
-// check reports an error, if there is one.
+// check reports err if it is not nil.
 func (t *translator) check(d *directive, err error) {
 	if err != nil {
 		t.errorf(d, "%v", err)
 	}
 }
 
-// levels reads such as 1:2.
+// levels parses the value of levels, such as 1:2.
 func (t *translator) levels(d *directive, text string) []int {
 	var levels []int
 	for _, part := range strings.Split(text, ":") {
 		if part != "1" && part != "2" || len(levels) == 3 {
-			t.errorf(d, "%s: want up to three numbers, each 1 or 2, such as levels=1:2", shown("levels="+text))
+			t.errorf(d, "invalid parameter %s (up to three numbers, each 1 or 2, such as levels=1:2)",
+				shown("levels="+text))
 			return nil
 		}
 		n, _ := strconv.Atoi(part)
@@ -86,7 +88,7 @@ func (t *translator) levels(d *directive, text string) []int {
 	return levels
 }
 
-// cache translates how answers are kept at a scope; nil if they are not.
+// cache translates the settings of the cache in a scope; nil if there is none.
 func (t *translator) cache(s *scope, kind string) *front.ProxyCache {
 	of := func(name string) string { return kind + "_" + name }
 	c := &front.ProxyCache{Key: t.textOf(s, of("cache_key"))}
@@ -105,12 +107,13 @@ func (t *translator) cache(s *scope, kind string) *front.ProxyCache {
 		KeepHead:    !s.flag(of("cache_convert_head"), true),
 	}
 	for _, name := range s.words(of("ignore_headers")) {
-		if slices.Contains([]string{"cache-control", "expires", "set-cookie", "vary", "x-accel-expires"}, strings.ToLower(name)) {
+		if slices.Contains([]string{"cache-control", "expires", "set-cookie", "vary", "x-accel-expires"},
+			strings.ToLower(name)) {
 			c.Policy.Ignore = append(c.Policy.Ignore, name)
 		}
 	}
 	if methods := s.words(of("cache_methods")); methods != nil {
-		c.Policy.Methods = []string{"GET", "HEAD"} // always
+		c.Policy.Methods = []string{"GET", "HEAD"} // always stored
 		if slices.ContainsFunc(methods, func(m string) bool { return strings.EqualFold(m, "POST") }) {
 			c.Policy.Methods = append(c.Policy.Methods, "POST")
 		}
@@ -120,22 +123,23 @@ func (t *translator) cache(s *scope, kind string) *front.ProxyCache {
 		return nil
 	}
 	if hasVariable(d.args[0]) {
-		t.omit(d, "variables are not done: want the name of a %s", of("cache_path"))
+		t.omit(d, "variables are not supported (use the name of a %s)", of("cache_path"))
 		return nil
 	}
 	if maker := t.caches[d.args[0]]; t.ok() && maker != of("cache_path") {
-		t.errorf(d, "there is no cache %s: want a %s with keys_zone=%s:10m", shown(d.args[0]), of("cache_path"), d.args[0])
+		t.errorf(d, "unknown cache %s (add a %s with keys_zone=%s:10m)", shown(d.args[0]), of("cache_path"), d.args[0])
 	}
 	c.Zone = d.args[0]
 	return c
 }
 
-// purge translates cache_purge STRING.... A word would have every request purge: that is how a module of the same name is configured.
+// purge translates cache_purge STRING.... A constant would make every request purge: a third-party
+// module with a directive of the same name is configured that way.
 func (t *translator) purge(s *scope, name string) []front.Text {
 	if d := s.one(name); d != nil {
 		for _, arg := range d.args {
 			if !hasVariable(arg) && arg != "" && arg != "0" && arg != "1" {
-				t.errorf(d, "%s holds for all requests, none of which would be answered: want a variable, or 1", shown(arg))
+				t.errorf(d, "%s would make every request purge (use a variable, or 1)", shown(arg))
 			}
 		}
 	}
@@ -170,7 +174,7 @@ func (t *translator) valid(s *scope, name string) []cache.Valid {
 			}
 			n, err := strconv.Atoi(code)
 			if err != nil || n < 100 || n > 599 {
-				t.errorf(d, "%s is no status: want such as 200, or any", shown(code))
+				t.errorf(d, "invalid status %s (examples: 200, any)", shown(code))
 			}
 			v.Statuses = append(v.Statuses, n)
 		}

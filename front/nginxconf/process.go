@@ -6,7 +6,7 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// processOf translates what is not about requests.
+// processOf translates the directives that concern the process.
 func (t *translator) processOf(s *scope) {
 	p := &t.process
 	for _, d := range s.own("user") {
@@ -23,7 +23,7 @@ func (t *translator) processOf(s *scope) {
 	}
 	p.Files = uint64(s.number("worker_rlimit_nofile"))
 	if d := s.one("worker_shutdown_timeout"); d != nil {
-		p.Grace, _ = parseTime(d.args[0], false) // 0 is no bound, as here
+		p.Grace, _ = parseTime(d.args[0], false) // in both, 0 means no limit
 	}
 	for _, d := range s.own("events") {
 		events := newScope(nil, "events", d.block)
@@ -32,19 +32,19 @@ func (t *translator) processOf(s *scope) {
 	p.ErrorLog = t.errorLog(s)
 }
 
-// positive is a number above 0, or 0 for a word.
+// positive parses a number above 0; it returns 0 for a word.
 func (t *translator) positive(d *directive, word string) int {
 	if d.args[0] == word {
 		return 0
 	}
 	n, err := parseNumber(d.args[0])
 	if err != nil || n == 0 {
-		t.errorf(d, "%s: want a number above 0, or %s", shown(d.args[0]), word)
+		t.errorf(d, "invalid number %s (must be greater than 0, or %s)", shown(d.args[0]), word)
 	}
 	return int(n)
 }
 
-// errorLog translates the error_logs that hold at a scope; nil is the default.
+// errorLog translates the error logs of a scope; nil is the default.
 func (t *translator) errorLog(s *scope) *front.ErrorLog {
 	var first *front.ErrorLog
 	last := &first
@@ -58,7 +58,7 @@ func (t *translator) errorLog(s *scope) *front.ErrorLog {
 
 func (t *translator) oneErrorLog(d *directive) *front.ErrorLog {
 	if len(d.args) > 2 {
-		t.errorf(d, "has %s: want a file and a level", plural(len(d.args), "argument"))
+		t.errorf(d, "%s, but at most 2 allowed (a file and a level)", plural(len(d.args), "argument"))
 	}
 	log := &front.ErrorLog{Path: d.args[0], Level: "error"}
 	if len(d.args) > 1 {
@@ -66,15 +66,16 @@ func (t *translator) oneErrorLog(d *directive) *front.ErrorLog {
 	}
 	switch log.Level {
 	case "debug":
-		t.note(d, "there is no debugging log: the level is info")
+		t.remark(d, "level debug is not supported: the level is info")
 		log.Level = "info"
 	case "info", "notice", "warn", "error", "crit", "alert", "emerg":
 	default:
-		t.errorf(d, "%s is no level: want debug, info, notice, warn, error, crit, alert or emerg", shown(log.Level))
+		t.errorf(d, "invalid level %s (must be debug, info, notice, warn, error, crit, alert or emerg)",
+			shown(log.Level))
 	}
 	switch {
 	case strings.HasPrefix(log.Path, "syslog:"), strings.HasPrefix(log.Path, "memory:"):
-		t.omit(d, "%s is not written to: want a file or stderr", shown(log.Path))
+		t.omit(d, "%s is not supported (use a file or stderr)", shown(log.Path))
 		return nil
 	case log.Path != "stderr":
 		log.Path = t.path(log.Path)

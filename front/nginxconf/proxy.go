@@ -9,11 +9,11 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// proxy translates what is HTTP's alone.
+// proxy translates the directives that only HTTP has.
 func (t *translator) proxy(s *scope, p *front.Proxy) {
 	p.Method = t.textOf(s, "proxy_method")
 	if p.Version = s.word("proxy_http_version"); p.Version == "2" {
-		t.omit(s.one("proxy_http_version"), "HTTP/2 is not spoken to upstreams: want 1.1")
+		t.omit(s.one("proxy_http_version"), "HTTP/2 to upstreams is not supported (use 1.1)")
 	}
 	for _, d := range s.all("proxy_set_header") {
 		p.Header = append(p.Header, front.Field{Name: d.args[0], Value: t.sent(d, t.field(d, d.args[1]))})
@@ -26,13 +26,13 @@ func (t *translator) proxy(s *scope, p *front.Proxy) {
 	p.CookiePaths = t.replaces(s, "proxy_cookie_path")
 	for _, d := range s.all("proxy_redirect") {
 		if len(d.args) == 1 && d.args[0] != "off" && d.args[0] != "default" {
-			t.errorf(d, "%s: want what is replaced and by what, default or off", shown(d.args[0]))
+			t.errorf(d, "missing replacement of %s (must be a pair, default or off)", shown(d.args[0]))
 		}
 	}
 	t.proxyTLS(s, p)
 }
 
-// replaces translates pairs of what is replaced and by what, of which "off" means none.
+// replaces translates pairs of a text and its replacement; "off" means none.
 func (t *translator) replaces(s *scope, name string) []front.Replace {
 	var all []front.Replace
 	for _, d := range s.all(name) {
@@ -40,7 +40,7 @@ func (t *translator) replaces(s *scope, name string) []front.Replace {
 		case len(d.args) == 1 && d.args[0] == "off":
 			return nil
 		case len(d.args) == 1:
-			t.errorf(d, "%s: want what is replaced and by what, or off", shown(d.args[0]))
+			t.errorf(d, "missing replacement of %s (must be a pair, or off)", shown(d.args[0]))
 		default:
 			all = append(all, front.Replace{From: d.args[0], To: t.text(d, d.args[1])})
 		}
@@ -60,17 +60,17 @@ func (t *translator) proxyPass(d *directive, s *scope, p *front.Proxy, here *pla
 		scheme, port, p.Protocol = "", "443", front.HTTPS
 	case found && hasVariable(scheme):
 		scheme, p.Protocol = scheme+"://", front.SchemeOfTo
-	case hasVariable(url) && !found: // all of it is, or may be, in variables
+	case hasVariable(url) && !found: // variables may contain the scheme
 		p.Protocol, p.To = front.SchemeOfTo, t.text(d, url)
 		t.redirects(s, p, true)
 		return
 	default:
-		t.errorf(d, "%s is no URL: want http:// or https:// in front of it", shown(url))
+		t.errorf(d, "invalid URL %s (must begin with http:// or https://)", shown(url))
 		return
 	}
 	to, uri := cutURI(rest)
 	if to == "" {
-		t.errorf(d, "%s has no host", shown(url))
+		t.errorf(d, "no host in %s", shown(url))
 		return
 	}
 	p.To = t.target(d, scheme+to, port)
@@ -80,8 +80,10 @@ func (t *translator) proxyPass(d *directive, s *scope, p *front.Proxy, here *pla
 	}
 	variables := hasVariable(url)
 	inIf := s != here.scope && slices.Contains(s.own("proxy_pass"), d)
-	if uri != "" && !variables && (inIf || here.match == front.Regex || here.match == front.FoldRegex || here.match == front.Named) {
-		t.errorf(d, "%s: there can be no path in an if, nor in a location that is a regular expression or a name; use rewrite, and leave it out here", shown(url))
+	if uri != "" && !variables && (inIf || here.match == front.Regex || here.match == front.FoldRegex ||
+		here.match == front.Named) {
+		t.errorf(d, "%s must not have a path inside an if, or in a regular expression or named location (use rewrite)",
+			shown(url))
 	}
 	if p.Protocol == front.HTTP {
 		p.TLS = front.ProxyTLS{}
@@ -89,7 +91,8 @@ func (t *translator) proxyPass(d *directive, s *scope, p *front.Proxy, here *pla
 	t.redirects(s, p, variables)
 }
 
-// cutURI splits what is behind the scheme into the host, with its port, and the URI. Variables that hold a path begin one.
+// cutURI splits what follows the scheme into the host, with its port, and the URI. A variable that
+// contains a path begins the URI.
 func cutURI(text string) (to, uri string) {
 	if path, ok := strings.CutPrefix(text, "unix:"); ok {
 		if end := strings.IndexByte(path, ':'); end >= 0 {
@@ -115,7 +118,7 @@ func cutURI(text string) (to, uri string) {
 	return text[:end], text[end:]
 }
 
-// redirects translates proxy_redirect. The default is left to the Config where it is alone.
+// redirects translates proxy_redirect. If the default stands alone, front applies it.
 func (t *translator) redirects(s *scope, p *front.Proxy, variables bool) {
 	all := s.all("proxy_redirect")
 	for _, d := range all {
@@ -124,11 +127,11 @@ func (t *translator) redirects(s *scope, p *front.Proxy, variables bool) {
 			p.Redirects = append(p.Redirects, front.Replace{From: d.args[0], To: t.text(d, d.args[1])})
 		case d.args[0] == "off":
 			if p.Redirects, p.NoRedirects = nil, true; len(all) > 1 {
-				t.errorf(d, "off is said besides others: want one or the other")
+				t.errorf(d, "off cannot be combined with other values")
 			}
 			return
 		case d.args[0] == "default" && variables:
-			t.errorf(d, "default means nothing where proxy_pass has variables: want what is replaced and by what")
+			t.errorf(d, "default cannot be used if proxy_pass has variables (use a pair)")
 		case d.args[0] == "default" && len(all) > 1:
 			p.Redirects = append(p.Redirects, front.Replace{Default: true})
 		}
@@ -140,7 +143,8 @@ func (t *translator) proxyTLS(s *scope, p *front.Proxy) {
 	p.TLS.SNI = s.flag("proxy_ssl_server_name", false)
 	p.TLS.Name = t.textOf(s, "proxy_ssl_name")
 	if s.holder(
-		"proxy_ssl_verify", "proxy_ssl_trusted_certificate", "proxy_ssl_certificate", "proxy_ssl_certificate_key", "proxy_ssl_protocols",
+		"proxy_ssl_verify", "proxy_ssl_trusted_certificate", "proxy_ssl_certificate", "proxy_ssl_certificate_key",
+		"proxy_ssl_protocols",
 		"proxy_ssl_ciphers", "proxy_ssl_verify_depth",
 	) == nil {
 		return
@@ -148,7 +152,8 @@ func (t *translator) proxyTLS(s *scope, p *front.Proxy) {
 	config := &tls.Config{}
 	t.protocols(s, "proxy_ssl_protocols", config)
 	t.ciphers(s, "proxy_ssl_ciphers", config)
-	config.InsecureSkipVerify = !s.flag("proxy_ssl_verify", false) // as in nginx, which says so in its documents
+	// as in nginx, whose documentation mentions it
+	config.InsecureSkipVerify = !s.flag("proxy_ssl_verify", false)
 	var trusted []*x509.Certificate
 	if d := s.one("proxy_ssl_trusted_certificate"); d != nil {
 		trusted, config.RootCAs = t.trusted([]*directive{d}), x509.NewCertPool()
@@ -156,7 +161,7 @@ func (t *translator) proxyTLS(s *scope, p *front.Proxy) {
 			config.RootCAs.AddCert(c)
 		}
 	} else if !config.InsecureSkipVerify {
-		t.errorf(s.one("proxy_ssl_verify"), "there is no proxy_ssl_trusted_certificate to verify by: want one")
+		t.errorf(s.one("proxy_ssl_verify"), "proxy_ssl_trusted_certificate is required to verify upstreams")
 	}
 	if !config.InsecureSkipVerify {
 		config.VerifyConnection = depth(s, "proxy_ssl_verify_depth", trusted)
@@ -165,14 +170,14 @@ func (t *translator) proxyTLS(s *scope, p *front.Proxy) {
 	p.TLS.Config = config
 }
 
-// ownCertificate reads the one that upstreams are shown.
+// ownCertificate reads the certificate for upstreams.
 func (t *translator) ownCertificate(s *scope, config *tls.Config) {
 	d, key := s.one("proxy_ssl_certificate"), s.one("proxy_ssl_certificate_key")
 	if d == nil || d.args[0] == "" {
 		return
 	}
 	if key == nil {
-		t.errorf(d, "there is no proxy_ssl_certificate_key: want one")
+		t.errorf(d, "missing proxy_ssl_certificate_key")
 		return
 	}
 	for _, d := range []*directive{d, key} {

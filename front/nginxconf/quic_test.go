@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A listen with quic is left out whole: nothing is served over TCP at its address, and least of all without TLS.
-func TestQUICIsNoTCP(t *testing.T) {
+// A listen with quic is left out entirely: its address does not accept TCP, and never without TLS.
+func TestListenWithQUICDoesNotAcceptTCP(t *testing.T) {
 	text := inHTTP(`server { listen 81; listen 8443 quic reuseport; listen 81 quic; listen [::]:8443 quic; http3 on; location / { empty_gif; } }
 		server { listen 8444 quic; server_name only; location / { empty_gif; } }`)
 	o := Options{FS: oneFile(text), Prefix: "/srv", Lenient: true}
@@ -24,11 +24,12 @@ func TestQUICIsNoTCP(t *testing.T) {
 			}
 		}
 		if len(h.Listen) == 0 {
-			t.Errorf("%v is at every address", h.Names)
+			t.Errorf("%v listens at every address", h.Names)
 		}
 	}
 	o.Lenient = false
-	if _, err := Parse("nginx.conf", o); err == nil || strings.Count(err.Error(), `parameter "quic" is not done here`) != 4 {
+	if _, err := Parse("nginx.conf", o); err == nil ||
+		strings.Count(err.Error(), `parameter "quic" is not supported`) != 4 {
 		t.Errorf("%v", err)
 	}
 }

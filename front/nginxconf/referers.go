@@ -7,7 +7,8 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// referers translates valid_referers. Who has regular expressions around him inherits them though he has names of his own: nginx's way.
+// referers translates valid_referers. As in nginx, a block with its own names still inherits
+// regular expressions from outer blocks.
 func (t *translator) referers(s *scope) *front.Referers {
 	holder := s.holder("valid_referers")
 	if holder == nil {
@@ -21,7 +22,7 @@ func (t *translator) referers(s *scope) *front.Referers {
 		}
 	}
 	if (l.None || l.Blocked) && len(l.Names) == 0 {
-		t.errorf(own[0], "has none or blocked, and no name: want one, such as server_names, besides")
+		t.errorf(own[0], "none and blocked require a name, such as server_names")
 	}
 	if outer := t.referers(holder.outer); outer != nil {
 		hosts, _ := byKind(outer.Names)
@@ -36,14 +37,14 @@ func (t *translator) referers(s *scope) *front.Referers {
 	return &l.Referers
 }
 
-// referers are those of a block.
+// referers collects the names of a block.
 type referers struct {
 	front.Referers
-	hosts []string        // regular expressions that are Names
-	seen  map[string]bool // names, as they are compared
+	hosts []string        // regular expressions among Names
+	seen  map[string]bool // normalized names
 }
 
-// byKind tells regular expressions from names.
+// byKind separates regular expressions from names.
 func byKind(names []string) (patterns, rest []string) {
 	for _, name := range names {
 		if strings.HasPrefix(name, "~") {
@@ -55,7 +56,7 @@ func byKind(names []string) (patterns, rest []string) {
 	return patterns, rest
 }
 
-// referer reads one argument.
+// referer parses one argument.
 func (t *translator) referer(d *directive, s *scope, l *referers, arg string) {
 	switch {
 	case arg == "none":
@@ -69,36 +70,36 @@ func (t *translator) referer(d *directive, s *scope, l *referers, arg string) {
 			t.refererName(d, l, name)
 		}
 	case arg == "~":
-		t.errorf(d, "%s: a regular expression is missing behind it", shown(arg))
+		t.errorf(d, "missing regular expression after %s", shown(arg))
 	case strings.HasPrefix(arg, "~"):
 		l.Patterns = append(l.Patterns, arg[1:])
 	case arg == "":
-		t.errorf(d, "has an empty name: want none for requests without a Referer")
+		t.errorf(d, "empty name (use none for requests without a Referer)")
 	default:
 		t.refererName(d, l, arg)
 	}
 }
 
-// refererName adds a name, with a path or without. There may be one of it.
+// refererName adds a name, with or without a path. Duplicates are errors.
 func (t *translator) refererName(d *directive, l *referers, arg string) {
 	host, _, _ := strings.Cut(strings.ToLower(arg), "/")
 	why := checkName(host)
 	if host == "." || host == "*." || strings.Contains(host, "..") {
-		why = "a part between dots is missing"
+		why = "empty part between dots"
 	}
 	if why != "" {
 		t.errorf(d, "%s: %s", shown(arg), why)
 		return
 	}
 	if strings.ContainsAny(host, ":$?") {
-		t.warn(d, "%s: no host is called that: schemes, ports and variables cannot be said here", shown(arg))
+		t.warn(d, "%s matches no host: schemes, ports and variables are not supported here", shown(arg))
 	}
 	compared := []string{host}
 	if strings.HasPrefix(host, ".") {
 		compared = []string{host[1:], "*" + host}
 	}
 	if slices.ContainsFunc(compared, func(name string) bool { return l.seen[name] }) {
-		t.errorf(d, "%s: %s is here already", shown(arg), shown(host))
+		t.errorf(d, "%s: duplicate name %s", shown(arg), shown(host))
 		return
 	}
 	for _, name := range compared {

@@ -9,31 +9,33 @@ import (
 	"testing"
 )
 
-// book is a Resolver that knows what a test says, and how often it was asked.
+// book is a Resolver with given names. It counts lookups.
 type book struct {
-	names map[string]string
-	asked map[string]int
+	names   map[string]string
+	lookups map[string]int
 }
 
 func (b *book) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
 	if _, ok := ctx.Deadline(); !ok || network != "ip" {
-		return nil, errors.New("asked for " + network + ", or for ever")
+		return nil, errors.New("lookup of " + network + ", or without a deadline")
 	}
-	b.asked[host]++
-	said, ok := b.names[host]
+	b.lookups[host]++
+	addresses, ok := b.names[host]
 	if !ok {
 		return nil, errors.New("no such host")
 	}
 	var addrs []netip.Addr
-	for word := range strings.FieldsSeq(said) {
+	for word := range strings.FieldsSeq(addresses) {
 		addrs = append(addrs, netip.MustParseAddr(word))
 	}
 	return addrs, nil
 }
 
-func newBook(names map[string]string) *book { return &book{names: names, asked: make(map[string]int)} }
+func newBook(names map[string]string) *book {
+	return &book{names: names, lookups: make(map[string]int)}
+}
 
-// listening are the addresses of the sockets that a configuration asks for.
+// listening returns the addresses of a configuration's sockets.
 func listening(b *book, text string) (addrs []string, err error) {
 	r, err := Parse("nginx.conf", Options{FS: oneFile(inHTTP(text)), DefaultPort: 80, Resolver: b})
 	if err != nil {
@@ -45,9 +47,10 @@ func listening(b *book, text string) (addrs []string, err error) {
 	return addrs, nil
 }
 
-func TestListenAtNames(t *testing.T) {
+func TestNamesOfListenAreResolved(t *testing.T) {
 	b := newBook(map[string]string{
-		"localhost": "::1 ::ffff:127.0.0.1 127.0.0.1", "many.test": "10.0.0.2 10.0.0.1 ::1", "one.test": "10.0.0.1", "any.test": "0.0.0.0", "none.test": "",
+		"localhost": "::1 ::ffff:127.0.0.1 127.0.0.1", "many.test": "10.0.0.2 10.0.0.1 ::1", "one.test": "10.0.0.1",
+		"any.test": "0.0.0.0", "none.test": "",
 		"lots.test": strings.Repeat("10.0.0.1 ", maxAddresses+1),
 	})
 	for text, want := range map[string]string{
@@ -66,41 +69,42 @@ func TestListenAtNames(t *testing.T) {
 		}
 	}
 	for text, want := range map[string]string{
-		"listen nosuch.test:80":                      `nginx.conf:4: directive "listen": "nosuch.test:80": the name cannot be resolved: no such host`,
-		"listen none.test":                           "has no address",
-		"listen one.test:80; listen 10.0.0.1:80":     "10.0.0.1:80 is here for a second time",
+		"listen nosuch.test:80":                      `nginx.conf:4: directive "listen": "nosuch.test:80": cannot resolve the name: no such host`,
+		"listen none.test":                           "has no addresses",
+		"listen one.test:80; listen 10.0.0.1:80":     "duplicate address 10.0.0.1:80",
 		"listen 256.0.0.1":                           "neither an IP address nor a name",
-		"listen $host:80":                            "want an IP address",
-		"listen one.test:80; listen one.test:80":     "second time",
-		"listen many.test:80; listen one.test:80":    "10.0.0.1:80 is here for a second time",
-		"listen one.test:80 nosuch":                  `"nosuch" is no parameter`,
-		"listen " + strings.Repeat("a", 300) + ":80": "want an IP address",
+		"listen $host:80":                            "must be an IP address",
+		"listen one.test:80; listen one.test:80":     "duplicate",
+		"listen many.test:80; listen one.test:80":    "duplicate address 10.0.0.1:80",
+		"listen one.test:80 nosuch":                  `unknown parameter "nosuch"`,
+		"listen " + strings.Repeat("a", 300) + ":80": "must be an IP address",
 	} {
 		if _, err := listening(b, "server {\n"+text+"; }"); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v; want an error with %q", text, err, want)
 		}
 	}
-	if b.asked["256.0.0.1"] != 0 || b.asked["$host"] != 0 {
-		t.Errorf("what is no name was looked up: %v", b.asked)
+	if b.lookups["256.0.0.1"] != 0 || b.lookups["$host"] != 0 {
+		t.Errorf("unexpected lookups: %v", b.lookups)
 	}
 }
 
-// A name's addresses are what they are each time that a configuration is read, and the same for all of one.
-func TestNamesAreResolvedAgain(t *testing.T) {
+// Names are resolved for each Parse, and once in each.
+func TestNamesAreResolvedByEachParse(t *testing.T) {
 	b := newBook(map[string]string{"a.test": "10.0.0.1"})
 	const text = "server { listen a.test:81; listen A.test:82; }"
 	for _, addr := range []string{"10.0.0.1", "10.0.0.2"} {
 		b.names["a.test"] = addr
-		clear(b.asked)
+		clear(b.lookups)
 		got, err := listening(b, text)
-		if want := []string{addr + ":81", addr + ":82"}; err != nil || !slices.Equal(got, want) || b.asked["a.test"] != 1 {
-			t.Errorf("%q %v, asked %v; want %q, asked once", got, err, b.asked, want)
+		if want := []string{addr + ":81", addr + ":82"}; err != nil || !slices.Equal(got, want) ||
+			b.lookups["a.test"] != 1 {
+			t.Errorf("%q %v, lookups %v; want %q, one lookup", got, err, b.lookups, want)
 		}
 	}
 }
 
-// What a server says of a name it says of each address.
-func TestListenAtNamesParameters(t *testing.T) {
+// The parameters of a name apply to each of its addresses.
+func TestParametersApplyToAllAddressesOfAName(t *testing.T) {
 	r, err := Parse("nginx.conf", Options{
 		FS:       oneFile(inHTTP("server { listen 10.0.0.1:81; server_name a; } server { listen a.test:81 default_server backlog=7; server_name b; }")),
 		Resolver: newBook(map[string]string{"a.test": "10.0.0.1 10.0.0.2"}),
@@ -113,12 +117,13 @@ func TestListenAtNamesParameters(t *testing.T) {
 			t.Errorf("%+v; want the default server's backlog", l.Listen)
 		}
 	}
-	if hosts := r.Config.Hosts; len(r.Process.Listeners) != 2 || hosts[0].Listen[0].Default || !hosts[1].Listen[0].Default || !hosts[1].Listen[1].Default || hosts[0].Listen[0].Backlog != 7 {
+	if hosts := r.Config.Hosts; len(r.Process.Listeners) != 2 || hosts[0].Listen[0].Default ||
+		!hosts[1].Listen[0].Default || !hosts[1].Listen[1].Default || hosts[0].Listen[0].Backlog != 7 {
 		t.Errorf("%+v", r.Config.Hosts)
 	}
 }
 
-// localhost is there without anybody who knows it.
+// localhost does not require a resolver.
 func TestLocalhostNeedsNoResolver(t *testing.T) {
 	got, err := listening(newBook(nil), "server { listen localhost:81; }")
 	if err != nil || !slices.Equal(got, []string{"127.0.0.1:81"}) {
@@ -126,13 +131,14 @@ func TestLocalhostNeedsNoResolver(t *testing.T) {
 	}
 }
 
-// Where there is no IPv6, no address of it is listened at that a name has besides.
+// On machines without IPv6, a name's IPv6 addresses are left out.
 func TestUnreachableAddressesAreLeftOut(t *testing.T) {
 	found, err := reachable{newBook(map[string]string{"a.test": "::1 10.0.0.1 ::ffff:10.0.0.2"})}.LookupNetIP(timeBound(t), "ip", "a.test")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got, want := slices.ContainsFunc(found, func(a netip.Addr) bool { return a.Is6() && !a.Is4In6() }), hasIPv6(); got != want || len(found) < 2 {
+	if got, want := slices.ContainsFunc(found, func(a netip.Addr) bool { return a.Is6() && !a.Is4In6() }),
+		hasIPv6(); got != want || len(found) < 2 {
 		t.Errorf("%v, though IPv6 is here: %v", found, want)
 	}
 }

@@ -6,7 +6,8 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// steps translates a block's own directives of the rewrite module, in their order. here is the location, or nil in a server.
+// steps translates a block's own directives of nginx's rewrite module, in their order. here is the
+// location, or nil in a server.
 func (t *translator) steps(s *scope, here *place) []front.Step {
 	var steps []front.Step
 	for _, d := range s.list {
@@ -17,7 +18,7 @@ func (t *translator) steps(s *scope, here *place) []front.Step {
 	return steps
 }
 
-// step translates one, or returns nil if the directive is another module's.
+// step translates a directive; nil if it belongs to another module.
 func (t *translator) step(d *directive, s *scope, here *place) front.Step {
 	switch d.name {
 	case "set":
@@ -34,9 +35,10 @@ func (t *translator) step(d *directive, s *scope, here *place) front.Step {
 	return nil
 }
 
-// isRedirect reports whether a text is a URL, as rewrite and return see it.
+// isRedirect reports whether rewrite and return treat a text as a URL.
 func isRedirect(text string) bool {
-	return strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://") || strings.HasPrefix(text, "$scheme")
+	return strings.HasPrefix(text, "http://") || strings.HasPrefix(text, "https://") ||
+		strings.HasPrefix(text, "$scheme")
 }
 
 func (t *translator) returned(d *directive) front.Step {
@@ -45,7 +47,8 @@ func (t *translator) returned(d *directive) front.Step {
 	}
 	n, err := parseNumber(d.args[0])
 	if err != nil || n > 999 {
-		t.errorf(d, "%s is no status: want such as 404, or a URL that begins with http://, https:// or $scheme", shown(d.args[0]))
+		t.errorf(d, "invalid status %s (must be a number, or a URL with http://, https:// or $scheme)",
+			shown(d.args[0]))
 	}
 	r := front.Return{Status: int(n)}
 	if len(d.args) == 2 {
@@ -61,11 +64,12 @@ func (t *translator) rewrite(d *directive) front.Step {
 	}
 	if len(d.args) == 3 {
 		flags := map[string]front.RewriteFlag{
-			"last": front.RewriteLast, "break": front.RewriteBreak, "redirect": front.RewriteRedirect, "permanent": front.RewritePermanent,
+			"last": front.RewriteLast, "break": front.RewriteBreak, "redirect": front.RewriteRedirect,
+			"permanent": front.RewritePermanent,
 		}
 		flag, ok := flags[d.args[2]]
 		if !ok {
-			t.errorf(d, "%s is no flag: want last, break, redirect or permanent", shown(d.args[2]))
+			t.errorf(d, "invalid flag %s (must be last, break, redirect or permanent)", shown(d.args[2]))
 		}
 		if r.Flag != front.RewriteRedirect || flag == front.RewritePermanent {
 			r.Flag = flag
@@ -74,7 +78,7 @@ func (t *translator) rewrite(d *directive) front.Step {
 	return r
 }
 
-// condition translates an if and what is in it.
+// condition translates an if and its block.
 func (t *translator) condition(d *directive, s *scope, here *place) front.Step {
 	c, ok := t.conditionOf(d)
 	if !ok {
@@ -84,7 +88,7 @@ func (t *translator) condition(d *directive, s *scope, here *place) front.Step {
 	for _, i := range d.block {
 		if step := t.step(i, inner, here); step != nil {
 			c.Then = append(c.Then, step)
-		} else if i.spec.becomes == honoured {
+		} else if i.spec.support == supported {
 			others = true
 		}
 	}
@@ -94,13 +98,14 @@ func (t *translator) condition(d *directive, s *scope, here *place) front.Step {
 	return c
 }
 
-// locationOfIf is the location that an if in a location makes: what that one says, and what is in the if.
+// locationOfIf returns the location that an if in a location defines: the location's settings, with
+// those of the if.
 func (t *translator) locationOfIf(d *directive, s *scope, here *place) *front.Location {
 	l := &front.Location{Match: here.match, Path: here.path, Pos: d.where(), Settings: t.settings(s)}
 	l.Files = t.files(s, here)
 	from := s
 	if s.own("proxy_pass") == nil && s.own("fastcgi_pass") == nil {
-		from = s.outer // it is answered as the location is
+		from = s.outer // the outer location's content handler serves it
 	}
 	l.Empty = from.own("empty_gif") != nil
 	t.status(from, l)
@@ -110,13 +115,14 @@ func (t *translator) locationOfIf(d *directive, s *scope, here *place) *front.Lo
 	return l
 }
 
-// conditionOf reads a condition, whose parentheses are parts of its first and last words.
+// conditionOf parses a condition, whose parentheses are parts of its first and last words.
 func (t *translator) conditionOf(d *directive) (front.If, bool) {
 	var c front.If
 	words := append([]string(nil), d.args...)
 	last := len(words) - 1
-	if !strings.HasPrefix(words[0], "(") || !strings.HasSuffix(words[last], ")") || len(words) == 1 && len(words[0]) < 2 {
-		t.errorf(d, "%s is no condition: want it in parentheses", shown(strings.Join(words, " ")))
+	if !strings.HasPrefix(words[0], "(") || !strings.HasSuffix(words[last], ")") || len(words) == 1 &&
+		len(words[0]) < 2 {
+		t.errorf(d, "invalid condition %s (must be in parentheses)", shown(strings.Join(words, " ")))
 		return c, false
 	}
 	words[last] = strings.TrimSuffix(words[last], ")")
@@ -128,7 +134,7 @@ func (t *translator) conditionOf(d *directive) (front.If, bool) {
 		words = words[1:]
 	}
 	if len(words) == 0 {
-		t.errorf(d, "has no condition: want one in parentheses")
+		t.errorf(d, "missing condition")
 		return c, false
 	}
 	return t.conditionWords(d, words)
@@ -137,7 +143,8 @@ func (t *translator) conditionOf(d *directive) (front.If, bool) {
 func (t *translator) conditionWords(d *directive, words []string) (front.If, bool) {
 	c := front.If{Left: t.text(d, words[0])}
 	bad := func() (front.If, bool) {
-		t.errorf(d, "%s is no condition: want ($x), ($x = y), ($x != y), ($x ~ regex) or (-f path), and such", shown(strings.Join(words, " ")))
+		t.errorf(d, "invalid condition %s (examples: ($x), ($x = y), ($x != y), ($x ~ regex), (-f path))",
+			shown(strings.Join(words, " ")))
 		return c, false
 	}
 	switch first := words[0]; {

@@ -2,10 +2,11 @@ package nginxconf
 
 import "slices"
 
-// scope is a block, with what it inherits. A directive that a block does not have is that of the nearest block around it that does; where
-// there may be several of a name, all of that block's.
+// scope is a block with the settings that it inherits. If a block does not have a directive, the
+// nearest outer block's counts; if that has several with the name, all of them do.
 //
-// That is all there is to inheritance in nginx but for directives that are not inherited (see own), and headers that have defaults.
+// This is all of nginx's inheritance, apart from directives that are not inherited (see own) and
+// header fields with defaults.
 type scope struct {
 	outer *scope
 	names map[string][]*directive
@@ -21,11 +22,11 @@ func newScope(outer *scope, level string, block []*directive) *scope {
 	return s
 }
 
-// own are the block's own directives of a name.
+// own returns the block's own directives with a name.
 func (s *scope) own(name string) []*directive { return s.names[name] }
 
-// all are the directives of the names that hold here, in their order. Several names are one kind: who has one of them inherits none.
-// The list is the scope's, and is only read.
+// all returns the directives with the names that apply here, in their order. The names count as one
+// kind: a block with one of them inherits none. Callers must not change the list.
 func (s *scope) all(names ...string) []*directive {
 	at := s.holder(names...)
 	if at == nil {
@@ -43,7 +44,7 @@ func (s *scope) all(names ...string) []*directive {
 	return found
 }
 
-// one is the directive of the name that holds here, or nil.
+// one returns the directive with the name that applies here, or nil.
 func (s *scope) one(name string) *directive {
 	for at := s; at != nil; at = at.outer {
 		if found := at.names[name]; found != nil {
@@ -53,7 +54,7 @@ func (s *scope) one(name string) *directive {
 	return nil
 }
 
-// at is the nearest block of a level, this one or one around it, or nil.
+// at returns the nearest block of a level, including this one, or nil.
 func (s *scope) at(level string) *scope {
 	for s != nil && s.level != level {
 		s = s.outer
@@ -61,7 +62,7 @@ func (s *scope) at(level string) *scope {
 	return s
 }
 
-// holder is the nearest block that has a directive of one of the names.
+// holder returns the nearest block that has a directive with one of the names.
 func (s *scope) holder(names ...string) *scope {
 	for at := s; at != nil; at = at.outer {
 		for _, name := range names {

@@ -2,8 +2,8 @@ package nginxconf
 
 import "github.com/tarehq/tare/front"
 
-// secureLink translates secure_link, secure_link_md5 and secure_link_secret. Who has the secret alone inherits none of the other two,
-// and who has one of them inherits no secret.
+// secureLink translates secure_link, secure_link_md5 and secure_link_secret. A block with the
+// secret alone inherits none of the other two, and a block with one of them inherits no secret.
 func (t *translator) secureLink(s *scope) *front.SecureLink {
 	holder := s.holder("secure_link", "secure_link_md5", "secure_link_secret")
 	if holder == nil {
@@ -12,10 +12,10 @@ func (t *translator) secureLink(s *scope) *front.SecureLink {
 	link, sum, secret := holder.own("secure_link"), holder.own("secure_link_md5"), holder.own("secure_link_secret")
 	if secret != nil {
 		if link != nil || sum != nil {
-			t.errorf(secret[0], "is beside secure_link or secure_link_md5: want them, or the secret")
+			t.errorf(secret[0], "cannot be combined with secure_link or secure_link_md5")
 		}
 		if secret[0].args[0] == "" {
-			t.errorf(secret[0], "is empty: anybody could make links")
+			t.errorf(secret[0], "empty secret: anybody could create links")
 		}
 		return &front.SecureLink{Secret: secret[0].args[0]}
 	}
@@ -32,7 +32,8 @@ func (t *translator) secureLink(s *scope) *front.SecureLink {
 	return &l
 }
 
-// completeLink is how links are checked. Without one of secure_link and secure_link_md5 none is good, as in nginx.
+// completeLink returns the check of links; nil if secure_link or secure_link_md5 is missing. As in
+// nginx no link is valid then.
 func (t *translator) completeLink(s *scope) *front.SecureLink {
 	l := t.secureLink(s)
 	if l == nil || l.Secret == "" && (l.Link == "" || l.MD5 == "") {

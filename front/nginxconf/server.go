@@ -9,7 +9,7 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// server is a server block, and which host it became.
+// server is a server block, with the index of its host.
 type server struct {
 	scope   *scope
 	host    int
@@ -31,7 +31,7 @@ func (t *translator) server(d *directive, http *scope) {
 	t.serverTryFiles(s, &h)
 	t.unprotected(s, &h)
 	if s.holder("access_log") == nil {
-		t.note(d, "has no access_log: nothing is logged, where nginx has a file of its own for that")
+		t.remark(d, "no access_log: nothing is logged, where nginx uses a default file")
 	}
 	config := t.serverTLS(s)
 	if config != nil {
@@ -41,21 +41,21 @@ func (t *translator) server(d *directive, http *scope) {
 		h.Listen = append(h.Listen, srv.listens[i].Listen)
 		h.Listen[i].TLSConfig = config
 	}
-	if len(h.Listen) == 0 { // all are left out; a Host without any would be at every address
+	if len(h.Listen) == 0 { // all were left out; a Host without addresses would be at every address
 		return
 	}
 	t.config.Hosts = append(t.config.Hosts, h)
 	t.servers = append(t.servers, srv)
 }
 
-// names are what a server is called.
+// names returns a server's names.
 func (t *translator) names(s *scope) []string {
 	var names []string
 	seen := make(map[string]bool)
 	for _, d := range s.own("server_name") {
 		for _, name := range d.args {
 			if name == "" && len(d.args) > 1 {
-				t.warn(d, "has an empty name besides others: it is for requests without a host")
+				t.warn(d, "empty name among others: it matches requests without a host")
 			}
 			if name == "$hostname" {
 				name = t.hostname(d)
@@ -68,10 +68,10 @@ func (t *translator) names(s *scope) []string {
 				name = strings.ToLower(name)
 			}
 			if strings.ContainsAny(name, "/;") && name[0] != '~' {
-				t.warn(d, "%s: no host is called that", shown(name))
+				t.warn(d, "%s cannot match a host", shown(name))
 			}
 			if seen[name] {
-				t.warn(d, "%s is here twice", shown(name))
+				t.warn(d, "duplicate name %s", shown(name))
 				continue
 			}
 			seen[name] = true
@@ -84,28 +84,29 @@ func (t *translator) names(s *scope) []string {
 	return names
 }
 
-// hostname is the machine's name.
+// hostname returns the machine's name.
 func (t *translator) hostname(d *directive) string {
 	name, err := os.Hostname()
 	if err != nil {
-		t.errorf(d, "$hostname is not known: %v; write the name", err)
+		t.errorf(d, "cannot get the value of $hostname: %v (write the name instead)", err)
 	}
 	return name
 }
 
-// checkName says what is wrong with a name that is no regular expression.
+// checkName returns the error of a name that is not a regular expression; "" if it is valid.
 func checkName(name string) string {
 	inner := strings.TrimSuffix(strings.TrimPrefix(name, "*."), ".*")
 	switch {
 	case strings.Contains(inner, "*"):
-		return "a star may be the first or the last part of a name only"
+		return "a star must be the first or the last part of a name"
 	case strings.HasPrefix(name, "*.") && strings.HasSuffix(name, ".*"):
-		return "a star may be at one end of a name only"
+		return "a name must not have a star at both ends"
 	}
 	return ""
 }
 
-// serverTryFiles has a server's try_files hold for paths in no location: for those below "/", if that is none.
+// serverTryFiles applies a server's try_files to paths in no location, by a location "/" if there
+// is none.
 func (t *translator) serverTryFiles(s *scope, h *front.Host) {
 	own := s.own("try_files")
 	if own == nil || hasRoot(h) {
@@ -123,17 +124,18 @@ func hasRoot(h *front.Host) bool {
 	})
 }
 
-// unprotected finds a server that would ask for passwords that it does not have.
+// unprotected checks the server's own password settings if some paths are in no location.
 func (t *translator) unprotected(s *scope, h *front.Host) {
 	if !hasRoot(h) {
 		t.checkPassword(s)
 	}
 }
 
-// serverTLS is what a server asks of TLS besides certificates; nil if it says nothing.
+// serverTLS translates a server's TLS settings except certificates; nil without any.
 func (t *translator) serverTLS(s *scope) *tls.Config {
 	if s.holder(
-		"ssl_protocols", "ssl_ciphers", "ssl_ecdh_curve", "ssl_client_certificate", "ssl_trusted_certificate", "ssl_verify_client",
+		"ssl_protocols", "ssl_ciphers", "ssl_ecdh_curve", "ssl_client_certificate", "ssl_trusted_certificate",
+		"ssl_verify_client",
 		"ssl_verify_depth", "ssl_crl", "ssl_session_tickets",
 	) == nil {
 		return nil

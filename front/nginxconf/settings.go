@@ -10,7 +10,7 @@ import (
 	"github.com/tarehq/tare/front/files"
 )
 
-// settings translates what holds at a scope.
+// settings translates the settings of a scope.
 func (t *translator) settings(s *scope) front.Settings {
 	set := front.Settings{
 		Files:             t.files(s, nil),
@@ -57,7 +57,7 @@ func (t *translator) settings(s *scope) front.Settings {
 	return set
 }
 
-// files translates where files are. here is the location, if there is one.
+// files translates the settings of files. here is the location, if there is one.
 func (t *translator) files(s *scope, here *place) front.Files {
 	f := front.Files{
 		Listing:       s.flag("autoindex", false),
@@ -71,7 +71,7 @@ func (t *translator) files(s *scope, here *place) front.Files {
 	for _, d := range s.all("index") {
 		for i, arg := range d.args {
 			if strings.HasPrefix(arg, "/") && i != len(d.args)-1 {
-				t.warn(d, "%s is a path, and those behind it are not looked for", shown(arg))
+				t.warn(d, "%s is a path: files after it are never used", shown(arg))
 			}
 			f.Index = append(f.Index, t.text(d, arg))
 		}
@@ -81,7 +81,7 @@ func (t *translator) files(s *scope, here *place) front.Files {
 	}
 	if d := s.one("charset"); d != nil && !strings.EqualFold(d.args[0], "off") {
 		if hasVariable(d.args[0]) {
-			t.omit(d, "variables are not done: want a name, such as utf-8")
+			t.omit(d, "variables are not supported (use a name, such as utf-8)")
 		} else {
 			f.Charset = d.args[0]
 		}
@@ -89,15 +89,15 @@ func (t *translator) files(s *scope, here *place) front.Files {
 	return f
 }
 
-// where finds root or alias. One block may have one of them.
+// where finds root or alias. A block may have only one of them.
 func (t *translator) where(s *scope, here *place, f *front.Files) {
 	holder := s.holder("root", "alias")
 	if holder == nil {
-		f.Root = front.Text(t.path("html")) // nginx's
+		f.Root = front.Text(t.path("html")) // nginx's default
 		return
 	}
 	if roots, aliases := holder.own("root"), holder.own("alias"); roots != nil && aliases != nil {
-		t.errorf(aliases[0], "there is a root already, at %s: want one of them", roots[0].where())
+		t.errorf(aliases[0], "conflicts with root at %s", roots[0].where())
 	}
 	for _, d := range holder.own("root") {
 		root := d.args[0]
@@ -119,12 +119,12 @@ func (t *translator) where(s *scope, here *place, f *front.Files) {
 
 func (t *translator) precompressed(s *scope) bool {
 	if s.is("gzip_static", "always") {
-		t.omit(s.one("gzip_static"), "always is not done: want on, which asks what clients take")
+		t.omit(s.one("gzip_static"), "always is not supported (use on, which respects Accept-Encoding)")
 	}
 	return s.is("gzip_static", "on")
 }
 
-// modifiedSince reads if_modified_since, whose words the table has checked.
+// modifiedSince parses if_modified_since, whose words the table has checked.
 func modifiedSince(s *scope) front.ModifiedSince {
 	switch {
 	case s.is("if_modified_since", "off"):
@@ -135,8 +135,8 @@ func modifiedSince(s *scope) front.ModifiedSince {
 	return front.ModifiedSinceExact
 }
 
-// symlinks reads disable_symlinks: which links are followed, and the part of paths in which all are. As in nginx the two may come in
-// any order.
+// symlinks parses disable_symlinks: the policy, and the path prefix that it does not apply to. As
+// in nginx, they may come in any order.
 func (t *translator) symlinks(s *scope, f *front.Files) {
 	d := s.one("disable_symlinks")
 	if d == nil {
@@ -157,28 +157,29 @@ func (t *translator) symlinks(s *scope, f *front.Files) {
 		case "if_not_owner":
 			f.Symlinks = files.FollowOwnedLinks
 		default:
-			t.errorf(d, "%s: want on, off, if_not_owner, or from= and the beginning of paths", shown(arg))
+			t.errorf(d, "invalid parameter %s (must be on, off, if_not_owner or from=PREFIX)", shown(arg))
 		}
 	}
 	if policies != 1 {
-		t.errorf(d, "want one of on, off and if_not_owner")
+		t.errorf(d, "exactly one of on, off and if_not_owner is required")
 	}
 	if off && f.SymlinksFrom != "" {
-		t.errorf(d, "from= goes with on and if_not_owner")
+		t.errorf(d, "from= requires on or if_not_owner")
 	}
 }
 
 func (t *translator) addHeaders(s *scope) []front.AddHeader {
 	var all []front.AddHeader
 	for _, d := range s.all("add_header") {
-		if strings.EqualFold(d.args[0], "Content-Length") { // many copy that from each other, for answers that have no body
-			t.note(d, "Content-Length is left out: the server says how long an answer is")
+		if strings.EqualFold(d.args[0], "Content-Length") {
+			// a common mistake for responses without a body
+			t.remark(d, "Content-Length is ignored: the server sets it")
 			continue
 		}
-		h := front.AddHeader{Name: d.args[0], Value: t.told(d, t.field(d, d.args[1]))}
+		h := front.AddHeader{Name: d.args[0], Value: t.reported(d, t.field(d, d.args[1]))}
 		if len(d.args) == 3 {
 			if h.Always = d.args[2] == "always"; !h.Always {
-				t.errorf(d, "%s: want always, or nothing; a value with spaces must be in quotes", shown(d.args[2]))
+				t.errorf(d, "invalid parameter %s (must be always; quote values with spaces)", shown(d.args[2]))
 			}
 		}
 		all = append(all, h)
@@ -195,7 +196,7 @@ func (t *translator) expires(s *scope) *front.Expires {
 	value := d.args[0]
 	if len(d.args) == 2 {
 		if e.Modified = d.args[0] == "modified"; !e.Modified {
-			t.errorf(d, "%s: want modified, or nothing, in front of a time", shown(d.args[0]))
+			t.errorf(d, "invalid parameter %s (must be modified)", shown(d.args[0]))
 		}
 		value = d.args[1]
 	}
@@ -208,7 +209,7 @@ func (t *translator) expires(s *scope) *front.Expires {
 		at = strings.TrimPrefix(strings.TrimPrefix(value, "-"), "+")
 	}
 	if n, err := parseTime(at, true); err != nil || strings.HasPrefix(value, "@") && n > day {
-		t.errorf(d, "%s: want a time such as 30d, epoch, max, off, or a time of the day such as @15h30m", shown(value))
+		t.errorf(d, "invalid time %s (examples: 30d, epoch, max, off, @15h30m)", shown(value))
 	}
 	return e
 }
@@ -226,7 +227,7 @@ func (t *translator) errorPages(s *scope) []front.ErrorPage {
 			if status != "" {
 				n, err := parseNumber(status)
 				if err != nil || n > 999 {
-					t.errorf(d, "%s is no status: want such as =200, or =", shown("="+status))
+					t.errorf(d, "invalid status %s (examples: =200, =)", shown("="+status))
 				}
 				page.Status = int(n)
 			}
@@ -234,12 +235,12 @@ func (t *translator) errorPages(s *scope) []front.ErrorPage {
 		for _, code := range codes {
 			n, err := strconv.Atoi(code)
 			if err != nil || n < 300 || n > 599 || n == 499 {
-				t.errorf(d, "%s is no error: want a status from 300 to 599, and not 499", shown(code))
+				t.errorf(d, "invalid error status %s (must be 300 to 599, except 499)", shown(code))
 			}
 			page.Statuses = append(page.Statuses, n)
 		}
 		if len(codes) == 0 {
-			t.errorf(d, "has no error in front of =: want a status from 300 to 599")
+			t.errorf(d, "missing error status before =")
 		}
 		pages = append(pages, page)
 	}
@@ -252,7 +253,7 @@ func (t *translator) gzip(s *scope) *front.Gzip {
 		Types: s.words("gzip_types"), Disable: s.words("gzip_disable"),
 	}
 	if n, has := s.size("gzip_min_length"); has {
-		g.MinLength = max(n, 1) // 0 would be the default; what is empty is not compressed anyway
+		g.MinLength = max(n, 1) // 0 would be the default, and empty bodies are never compressed
 	}
 	for _, word := range s.words("gzip_proxied") {
 		if strings.EqualFold(word, "off") {
@@ -269,11 +270,12 @@ func (t *translator) gzip(s *scope) *front.Gzip {
 
 func (t *translator) substitution(s *scope) *front.SubFilter {
 	out := &front.SubFilter{
-		Types: s.words("sub_filter_types"), Every: !s.flag("sub_filter_once", true), KeepModified: s.flag("sub_filter_last_modified", false),
+		Types: s.words("sub_filter_types"), Every: !s.flag("sub_filter_once", true),
+		KeepModified: s.flag("sub_filter_last_modified", false),
 	}
 	for _, d := range s.all("sub_filter") {
 		if d.args[0] == "" {
-			t.errorf(d, "an empty string is everywhere: want one that can be looked for")
+			t.errorf(d, "empty string to replace")
 		}
 		out.Substitutions = append(out.Substitutions, front.Substitution{From: t.text(d, d.args[0]), To: t.text(d, d.args[1])})
 	}
@@ -301,7 +303,7 @@ func (t *translator) rate(s *scope, name string) front.Text {
 	return t.text(d, d.args[0])
 }
 
-// accessRules translates allow and deny, which are one list.
+// accessRules translates allow and deny, which form one list.
 func (t *translator) accessRules(s *scope) []front.AccessRule {
 	var rules []front.AccessRule
 	for _, d := range s.all("allow", "deny") {
@@ -313,9 +315,10 @@ func (t *translator) accessRules(s *scope) []front.AccessRule {
 		default:
 			net, ok := parseNet(arg)
 			if !ok {
-				t.errorf(d, "%s is no address: want an IP address, a network such as 10.0.0.0/8, unix: or all", shown(arg))
+				t.errorf(d, "invalid address %s (must be an IP address, a network such as 10.0.0.0/8, unix: or all)",
+					shown(arg))
 			} else if net != net.Masked() {
-				t.warn(d, "%s has bits behind its prefix: %s is meant", shown(arg), net.Masked())
+				t.warn(d, "%s has bits set after its prefix: %s is used", shown(arg), net.Masked())
 			}
 			rule.Net = net.Masked()
 		}
@@ -324,7 +327,7 @@ func (t *translator) accessRules(s *scope) []front.AccessRule {
 	return rules
 }
 
-// parseNet reads an address or a network.
+// parseNet parses an address or a network.
 func parseNet(text string) (netip.Prefix, bool) {
 	if net, err := netip.ParsePrefix(text); err == nil {
 		return net, true
@@ -344,18 +347,19 @@ func (t *translator) password(s *scope) *front.Password {
 	return &front.Password{Realm: t.text(d, d.args[0]), File: t.text(file, t.confPath(file.args[0]))}
 }
 
-// authRequest translates auth_request and auth_request_set, whose variables are there also where nobody is asked.
+// authRequest translates auth_request and auth_request_set. Variables that auth_request_set defines
+// also exist where there is no auth_request.
 func (t *translator) authRequest(s *scope) *front.AuthRequest {
-	asks, sets := s.one("auth_request"), s.all("auth_request_set")
-	if asks == nil && sets == nil {
+	request, sets := s.one("auth_request"), s.all("auth_request_set")
+	if request == nil && sets == nil {
 		return nil
 	}
 	a := &front.AuthRequest{}
-	if asks != nil && asks.args[0] != "off" {
-		if a.URI = asks.args[0]; !strings.HasPrefix(a.URI, "/") {
-			t.errorf(asks, "%s is no path: want one that begins with a slash, or off", shown(a.URI))
+	if request != nil && request.args[0] != "off" {
+		if a.URI = request.args[0]; !strings.HasPrefix(a.URI, "/") {
+			t.errorf(request, "invalid path %s (must begin with a slash, or be off)", shown(a.URI))
 		} else if strings.ContainsAny(a.URI, "$?") {
-			t.warn(asks, "%s is a path as it is: neither variables nor a query are meant", shown(a.URI))
+			t.warn(request, "%s is a literal path: variables and queries have no meaning", shown(a.URI))
 		}
 	}
 	for _, d := range sets {
@@ -364,10 +368,10 @@ func (t *translator) authRequest(s *scope) *front.AuthRequest {
 	return a
 }
 
-// checkPassword finds an auth_basic without a file, for which nginx lets everybody in.
+// checkPassword reports an auth_basic without a file: nginx would let everybody in.
 func (t *translator) checkPassword(s *scope) {
 	if d := s.one("auth_basic"); d != nil && d.args[0] != "off" && s.one("auth_basic_user_file") == nil {
-		t.errorf(d, "there is no auth_basic_user_file: nobody would be asked for a password; want one")
+		t.errorf(d, "missing auth_basic_user_file: no password would be required")
 	}
 }
 
@@ -379,7 +383,8 @@ func (t *translator) realIP(s *scope) front.RealIP {
 		} else if net, ok := parseNet(d.args[0]); ok {
 			r.From = append(r.From, net.Masked())
 		} else {
-			t.errorf(d, "%s is no address: want an IP address, a network such as 10.0.0.0/8, or unix:", shown(d.args[0]))
+			t.errorf(d, "invalid address %s (must be an IP address, a network such as 10.0.0.0/8, or unix:)",
+				shown(d.args[0]))
 		}
 	}
 	if name := s.word("real_ip_header"); name == "proxy_protocol" {

@@ -12,22 +12,22 @@ import (
 )
 
 const (
-	// maxFiles and maxBytes bound what a configuration is read from, in all.
+	// maxFiles and maxBytes limit what a configuration is read from, in total.
 	maxFiles = 5_000
 	maxBytes = 32 << 20
 )
 
-// errUnreadable is a file that cannot be read.
-var errUnreadable = errors.New("nginxconf: a file cannot be read")
+// errUnreadable marks a file that cannot be read.
+var errUnreadable = errors.New("nginxconf: unreadable file")
 
-// source is where files are read: a file system, or if it is nil the system's.
+// source reads files from a file system; nil is the system's.
 type source struct {
 	fsys  fs.FS
 	files int
 	bytes int
 }
 
-// full reports whether no more may be read.
+// full reports whether a limit has been reached.
 func (s *source) full() bool { return s.files >= maxFiles || s.bytes >= maxBytes }
 
 // unreadable is an error about a file.
@@ -36,7 +36,7 @@ type unreadable struct{ err error }
 func (u unreadable) Error() string   { return u.err.Error() }
 func (u unreadable) Unwrap() []error { return []error{errUnreadable, u.err} }
 
-// read returns what is in a file.
+// read returns the contents of a file.
 func (s *source) read(name string) ([]byte, error) {
 	f, err := s.open(name)
 	if err != nil {
@@ -50,7 +50,7 @@ func (s *source) read(name string) ([]byte, error) {
 	s.files++
 	s.bytes += len(text)
 	if s.bytes > maxBytes {
-		return nil, unreadable{fmt.Errorf("%s: more than %d MB are read", name, maxBytes>>20)}
+		return nil, unreadable{fmt.Errorf("%s: the configuration is larger than %d MB", name, maxBytes>>20)}
 	}
 	return text, nil
 }
@@ -58,19 +58,20 @@ func (s *source) read(name string) ([]byte, error) {
 func (s *source) open(name string) (fs.File, error) {
 	if s.fsys == nil {
 		if info, err := os.Stat(name); err == nil && info.Mode().Type() == fs.ModeNamedPipe && s.files > 0 {
-			return nil, fmt.Errorf("%s: a named pipe, for which reading would wait: want a file", name)
+			return nil, fmt.Errorf("%s: named pipe (must be a regular file)", name)
 		}
 		return os.Open(name)
 	}
 	return s.fsys.Open(inside(name))
 }
 
-// inside is a path as a file system has it.
+// inside converts a path for a file system.
 func inside(name string) string {
 	return strings.TrimPrefix(path.Clean("/"+filepath.ToSlash(name)), "/")
 }
 
-// glob returns the files that a pattern describes, sorted. As in a shell, a star does not stand for a leading dot.
+// glob returns the files that match a pattern, sorted. As in a shell, a star does not match a
+// leading dot.
 func (s *source) glob(pattern string) ([]string, error) {
 	var found []string
 	var err error
@@ -83,13 +84,13 @@ func (s *source) glob(pattern string) ([]string, error) {
 		}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("%q is no pattern: %w", pattern, err)
+		return nil, fmt.Errorf("invalid pattern %q: %w", pattern, err)
 	}
-	shown := found[:0]
+	visible := found[:0]
 	for _, name := range found {
 		if !strings.HasPrefix(filepath.Base(name), ".") || strings.HasPrefix(filepath.Base(pattern), ".") {
-			shown = append(shown, name)
+			visible = append(visible, name)
 		}
 	}
-	return shown, nil
+	return visible, nil
 }

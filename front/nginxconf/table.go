@@ -10,7 +10,7 @@ import (
 //go:embed directives.txt
 var tableText string
 
-// Levels are where directives stand, by the words of directives.txt.
+// Levels are the places of directives, in the words of directives.txt.
 const (
 	levelMain        = "main"
 	levelHTTP        = "http"
@@ -21,13 +21,14 @@ const (
 	levelAny         = "any"
 )
 
-// becomes says what is done with a directive.
-type becomes int
+// support is what the translator does with a directive: "honoured", "noted" or "refused" in the
+// table.
+type support int
 
 const (
-	honoured becomes = iota
-	noted
-	refused
+	supported support = iota
+	ignored
+	rejected
 )
 
 // spec is a row of directives.txt.
@@ -36,23 +37,24 @@ type spec struct {
 	contexts []string
 	section  string
 
-	arguments string   // as it stands there
-	kind      string   // "count" or one of check.go's
-	details   []string // behind a kind
+	arguments string   // the third column
+	kind      string   // "count", or a kind of check.go
+	details   []string // of the kind
 	least     int
 	most      int // -1 is any number
 
 	block, blockMayBe bool
 	repeats           bool
 
-	becomes becomes
-	// harmless says that a refused directive can be left out: it cannot decide which clients get which response.
+	support support
+	// harmless marks a rejected directive that can be left out: it cannot decide which clients get
+	// which response.
 	harmless bool
-	unless   []string // refused unless its argument is one of these
+	unless   []string // rejected unless its argument is one of these
 	remark   string
 }
 
-// table is what is known of directives: by name, and those whose names have a star.
+// table contains the rows by name, and those whose names have a star.
 type table struct {
 	all      []*spec
 	byName   map[string][]*spec
@@ -82,7 +84,8 @@ func (t *table) add(s *spec) {
 	}
 }
 
-// find returns the row for a directive at a level. Without one there, it returns one of others, and false.
+// find returns the row for a directive at a level. If there is none it returns the row of another
+// level, and false.
 func (t *table) find(name, level string) (*spec, bool) {
 	specs := t.byName[name]
 	for _, s := range specs {
@@ -106,7 +109,7 @@ func (s *spec) allowed(level string) bool {
 	return slices.Contains(s.contexts, level) || s.contexts[0] == levelAny
 }
 
-// parseSpec reads a row. What is wrong with one is a mistake of ours.
+// parseSpec parses a row. Malformed rows are bugs.
 func parseSpec(section, line string) *spec {
 	columns := strings.Split(line+" ", " | ")
 	if len(columns) != 5 {
@@ -117,7 +120,8 @@ func parseSpec(section, line string) *spec {
 	for i := range columns {
 		columns[i] = strings.TrimSuffix(strings.TrimSpace(columns[i]), " |")
 	}
-	s := &spec{name: columns[0], contexts: strings.Fields(columns[1]), section: section, arguments: columns[2], remark: columns[4]}
+	s := &spec{name: columns[0], contexts: strings.Fields(columns[1]), section: section, arguments: columns[2],
+		remark: columns[4]}
 	s.parseArguments(columns[2])
 	verdict := columns[3]
 	if unless, ok := strings.CutPrefix(verdict, "refused unless "); ok {
@@ -133,11 +137,11 @@ func parseSpec(section, line string) *spec {
 	if i < 0 {
 		panic(fmt.Sprintf("nginxconf: BUG: a row of directives.txt says %q: %s", verdict, line))
 	}
-	s.becomes = becomes(i)
+	s.support = support(i)
 	return s
 }
 
-// parseArguments reads the third column.
+// parseArguments parses the third column.
 func (s *spec) parseArguments(text string) {
 	var rest []string
 	for _, word := range strings.Fields(text) {

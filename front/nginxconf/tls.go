@@ -11,11 +11,11 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// certificates are the files of a server's certificates, which belong to keys by their order.
+// certificates returns the files of a server's certificates and keys, paired by their order.
 func (t *translator) certificates(s *scope) []front.CertFiles {
 	certs, keys := s.all("ssl_certificate"), s.all("ssl_certificate_key")
 	if len(keys) < len(certs) {
-		t.errorf(certs[len(keys)], "there is no ssl_certificate_key for it: want one for each certificate")
+		t.errorf(certs[len(keys)], "missing ssl_certificate_key: each certificate requires one")
 		return nil
 	}
 	var files []front.CertFiles
@@ -27,16 +27,17 @@ func (t *translator) certificates(s *scope) []front.CertFiles {
 	return files
 }
 
-// plainFile reports whether a directive names a file as it is.
+// plainFile reports whether a directive names a file without variables.
 func (t *translator) plainFile(d *directive) bool {
-	if hasVariable(d.args[0]) || strings.HasPrefix(d.args[0], "data:") || strings.HasPrefix(d.args[0], "engine:") || strings.HasPrefix(d.args[0], "store:") {
-		t.refuse(d, "%s: want the name of a file, without variables", shown(d.args[0]))
+	if hasVariable(d.args[0]) || strings.HasPrefix(d.args[0], "data:") || strings.HasPrefix(d.args[0], "engine:") ||
+		strings.HasPrefix(d.args[0], "store:") {
+		t.reject(d, "%s is not supported (use the name of a file, without variables)", shown(d.args[0]))
 		return false
 	}
 	return true
 }
 
-// read returns what is in the file that a directive names.
+// read returns the contents of the file that a directive names.
 func (t *translator) read(d *directive) ([]byte, error) {
 	b, err := t.source.read(t.confPath(d.args[0]))
 	if err != nil {
@@ -45,35 +46,36 @@ func (t *translator) read(d *directive) ([]byte, error) {
 	return b, err
 }
 
-// protocols sets the versions that are spoken.
+// protocols sets the versions of TLS.
 func (t *translator) protocols(s *scope, name string, config *tls.Config) {
-	versions := map[string]uint16{"tlsv1": tls.VersionTLS10, "tlsv1.1": tls.VersionTLS11, "tlsv1.2": tls.VersionTLS12, "tlsv1.3": tls.VersionTLS13}
-	var asked []uint16
+	versions := map[string]uint16{"tlsv1": tls.VersionTLS10, "tlsv1.1": tls.VersionTLS11, "tlsv1.2": tls.VersionTLS12,
+		"tlsv1.3": tls.VersionTLS13}
+	var enabled []uint16
 	for _, d := range s.all(name) {
 		for _, word := range d.args {
 			v, ok := versions[strings.ToLower(word)]
 			if !ok {
-				t.warn(d, "%s is never spoken: it is not safe", word)
+				t.warn(d, "%s is ignored: it is insecure", word)
 				continue
 			}
-			asked = append(asked, v)
+			enabled = append(enabled, v)
 		}
 	}
-	if d := s.one(name); d != nil && asked == nil {
-		t.errorf(d, "none of these is spoken here: want TLSv1.2 or TLSv1.3")
+	if d := s.one(name); d != nil && enabled == nil {
+		t.errorf(d, "no supported version (use TLSv1.2 or TLSv1.3)")
 		return
 	} else if d == nil {
 		return
 	}
-	config.MinVersion, config.MaxVersion = slices.Min(asked), slices.Max(asked)
+	config.MinVersion, config.MaxVersion = slices.Min(enabled), slices.Max(enabled)
 	for v := config.MinVersion; v <= config.MaxVersion; v++ {
-		if !slices.Contains(asked, v) {
-			t.warn(s.one(name), "leaves out %s between others: it is spoken, too", tls.VersionName(v))
+		if !slices.Contains(enabled, v) {
+			t.warn(s.one(name), "%s cannot be left out between other versions: it stays enabled", tls.VersionName(v))
 		}
 	}
 }
 
-// curves sets those of key exchanges.
+// curves sets the curves of key exchanges.
 func (t *translator) curves(s *scope, config *tls.Config) {
 	d := s.one("ssl_ecdh_curve")
 	if d == nil || strings.EqualFold(d.args[0], "auto") {
@@ -87,15 +89,18 @@ func (t *translator) curves(s *scope, config *tls.Config) {
 	for _, name := range strings.Split(d.args[0], ":") {
 		id, ok := ids[strings.ToLower(name)]
 		if !ok {
-			t.omit(d, "%s is not in crypto/tls: want X25519, prime256v1, secp384r1, secp521r1 or X25519MLKEM768", shown(name))
+			t.omit(d,
+				"%s is not supported by crypto/tls (use X25519, prime256v1, secp384r1, secp521r1 or X25519MLKEM768)",
+				shown(name))
 			continue
 		}
 		config.CurvePreferences = append(config.CurvePreferences, id)
 	}
 }
 
-// depth bounds how many certificates may be between the other side's and a trust anchor: 1, unless a directive says otherwise. As in
-// OpenSSL only certificates that sign themselves are anchors: crypto/tls takes all that are trusted for such.
+// depth limits the number of certificates between the peer's and a trust anchor: 1 by default. As
+// in OpenSSL only self-signed certificates are trust anchors, while crypto/tls accepts any trusted
+// certificate as one.
 func depth(s *scope, name string, trusted []*x509.Certificate) func(tls.ConnectionState) error {
 	most := 1
 	if s.one(name) != nil {
@@ -114,7 +119,8 @@ func depth(s *scope, name string, trusted []*x509.Certificate) func(tls.Connecti
 	}
 }
 
-// length is that of a chain whose end is a trust anchor. It reports false if trusted certificates do not lead to one.
+// length returns the length of a chain up to a trust anchor. It returns false if the trusted
+// certificates do not lead to one.
 func length(chain, trusted []*x509.Certificate) (int, bool) {
 	top := chain[len(chain)-1]
 	for n := len(chain); n <= len(chain)+len(trusted); n++ {
@@ -130,10 +136,10 @@ func length(chain, trusted []*x509.Certificate) (int, bool) {
 	return 0, false
 }
 
-// errTooDeep ends handshakes with certificates that are too far from a trusted one.
-var errTooDeep = errors.New("tls: the certificate's chain is too long, or does not end in a trusted root")
+// errTooDeep fails handshakes whose certificate is too far from a trust anchor.
+var errTooDeep = errors.New("tls: the certificate chain is too long, or does not end in a trusted root")
 
-// ciphers sets the suites of TLS 1.2 and before. Those of TLS 1.3 cannot be chosen.
+// ciphers sets the cipher suites up to TLS 1.2. Those of TLS 1.3 cannot be chosen.
 func (t *translator) ciphers(s *scope, name string, config *tls.Config) {
 	d := s.one(name)
 	if d == nil {
@@ -141,15 +147,15 @@ func (t *translator) ciphers(s *scope, name string, config *tls.Config) {
 	}
 	suites, unknown := selectCiphers(d.args[0])
 	if len(unknown) > 0 {
-		t.note(d, "crypto/tls has none of %s", strings.Join(unknown, ", "))
+		t.remark(d, "crypto/tls does not support %s", strings.Join(unknown, ", "))
 	}
 	if len(suites) == 0 && config.MinVersion < tls.VersionTLS13 {
-		t.errorf(d, "crypto/tls has none of these: want such as HIGH, or ECDHE-RSA-AES128-GCM-SHA256")
+		t.errorf(d, "crypto/tls supports none of these (examples: HIGH, ECDHE-RSA-AES128-GCM-SHA256)")
 	}
 	config.CipherSuites = suites
 }
 
-// suite is one of crypto/tls, with the words by which OpenSSL's lists choose it.
+// suite is a cipher suite of crypto/tls, with the words of OpenSSL's cipher lists that select it.
 type suite struct {
 	id    uint16
 	name  string // OpenSSL's
@@ -157,7 +163,7 @@ type suite struct {
 	safe  bool
 }
 
-// suites are those of crypto/tls for TLS 1.2 and before, as OpenSSL names them.
+// suites returns crypto/tls's cipher suites up to TLS 1.2, with OpenSSL's names.
 func suites() []suite {
 	var all []suite
 	for _, c := range slices.Concat(tls.CipherSuites(), tls.InsecureCipherSuites()) {
@@ -172,9 +178,10 @@ func suites() []suite {
 	return all
 }
 
-// openssl is how OpenSSL calls a suite, and the groups that it is in.
+// openssl returns OpenSSL's name of a suite, and its groups.
 func openssl(exchange, cipher string) (name string, words []string) {
-	parts := strings.Split(cipher, "_") // AES 128 GCM SHA256; CHACHA20 POLY1305 SHA256; 3DES EDE CBC SHA; RC4 128 SHA
+	// AES 128 GCM SHA256; CHACHA20 POLY1305 SHA256; 3DES EDE CBC SHA; RC4 128 SHA
+	parts := strings.Split(cipher, "_")
 	hash := parts[len(parts)-1]
 	words = []string{"ALL", hash}
 	if hash == "SHA" {
@@ -209,9 +216,9 @@ func openssl(exchange, cipher string) (name string, words []string) {
 	return name + "-" + hash, words
 }
 
-// selectCiphers does what a list in OpenSSL's language says: names and groups, of which "+" means those in both, behind "!" for never,
-// "-" for not, or "+" for later, which means nothing here. A group stands for those suites that crypto/tls takes for safe.
-// It also returns the names of single suites that are not there.
+// selectCiphers evaluates an OpenSSL cipher list: names and groups, where "+" combines groups. "!"
+// excludes for good, "-" removes, and a leading "+" has no effect here. A group selects the suites
+// that crypto/tls considers safe. selectCiphers also returns the names of unknown single suites.
 func selectCiphers(text string) (ids []uint16, unknown []string) {
 	all := suites()
 	var chosen, never []uint16
@@ -242,7 +249,7 @@ func selectCiphers(text string) (ids []uint16, unknown []string) {
 	return slices.DeleteFunc(chosen, func(id uint16) bool { return slices.Contains(never, id) }), unknown
 }
 
-// in reports whether a suite is called that, or is in all of the groups.
+// in reports whether a word is the suite's name, or whether the suite is in all of its groups.
 func (s *suite) in(word string) bool {
 	if s.name == word {
 		return true

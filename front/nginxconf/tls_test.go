@@ -25,8 +25,8 @@ func cipherNames(ids []uint16) string {
 	return strings.Join(names, " ")
 }
 
-// Every suite that crypto/tls has for TLS 1.2 has a name of its own.
-func TestSuitesHaveNames(t *testing.T) {
+// Every TLS 1.2 suite of crypto/tls has a unique name.
+func TestSuitesHaveUniqueNames(t *testing.T) {
 	seen := make(map[string]bool)
 	for _, s := range suites() {
 		if seen[s.name] || strings.Contains(s.name, "_") || strings.HasSuffix(s.name, "-") {
@@ -36,17 +36,18 @@ func TestSuitesHaveNames(t *testing.T) {
 	}
 }
 
-func TestCiphers(t *testing.T) {
+func TestCipherLists(t *testing.T) {
 	safe := "ECDHE-ECDSA-AES128-GCM-SHA256 ECDHE-ECDSA-AES128-SHA ECDHE-ECDSA-AES256-GCM-SHA384 ECDHE-ECDSA-AES256-SHA ECDHE-ECDSA-CHACHA20-POLY1305 " +
 		"ECDHE-RSA-AES128-GCM-SHA256 ECDHE-RSA-AES128-SHA ECDHE-RSA-AES256-GCM-SHA384 ECDHE-RSA-AES256-SHA ECDHE-RSA-CHACHA20-POLY1305"
 	for text, want := range map[string]string{
-		"HIGH:!aNULL:!MD5":                    safe,
-		"ALL":                                 safe,
-		"ECDHE-RSA-AES128-GCM-SHA256":         "ECDHE-RSA-AES128-GCM-SHA256",
-		"EECDH+AESGCM:EDH+AESGCM":             "ECDHE-ECDSA-AES128-GCM-SHA256 ECDHE-ECDSA-AES256-GCM-SHA384 ECDHE-RSA-AES128-GCM-SHA256 ECDHE-RSA-AES256-GCM-SHA384",
-		"HIGH:!AESGCM:-SHA1":                  "ECDHE-ECDSA-CHACHA20-POLY1305 ECDHE-RSA-CHACHA20-POLY1305",
-		"ECDHE+AES128:!aECDSA:+SHA1":          "ECDHE-RSA-AES128-GCM-SHA256 ECDHE-RSA-AES128-SHA",
-		"AES128-SHA, DES-CBC3-SHA":            "AES128-SHA DES-CBC3-SHA", // by name, also those that are not safe
+		"HIGH:!aNULL:!MD5":            safe,
+		"ALL":                         safe,
+		"ECDHE-RSA-AES128-GCM-SHA256": "ECDHE-RSA-AES128-GCM-SHA256",
+		"EECDH+AESGCM:EDH+AESGCM":     "ECDHE-ECDSA-AES128-GCM-SHA256 ECDHE-ECDSA-AES256-GCM-SHA384 ECDHE-RSA-AES128-GCM-SHA256 ECDHE-RSA-AES256-GCM-SHA384",
+		"HIGH:!AESGCM:-SHA1":          "ECDHE-ECDSA-CHACHA20-POLY1305 ECDHE-RSA-CHACHA20-POLY1305",
+		"ECDHE+AES128:!aECDSA:+SHA1":  "ECDHE-RSA-AES128-GCM-SHA256 ECDHE-RSA-AES128-SHA",
+		// by name, insecure ones are allowed
+		"AES128-SHA, DES-CBC3-SHA":            "AES128-SHA DES-CBC3-SHA",
 		"RC4:MEDIUM":                          "",
 		"ECDHE-RSA-AES128-GCM-SHA256:!ECDHE":  "",
 		"DHE-RSA-AES128-GCM-SHA256:@STRENGTH": "",
@@ -56,11 +57,11 @@ func TestCiphers(t *testing.T) {
 		}
 	}
 	if _, unknown := selectCiphers("ECDHE-RSA-AES128-GCM-SHA256:DHE-RSA-AES128-GCM-SHA256:!DHE-DSS-AES128-SHA:HIGH"); !slices.Equal(unknown, []string{"DHE-RSA-AES128-GCM-SHA256"}) {
-		t.Errorf("%q are not there", unknown)
+		t.Errorf("unknown suites: %q", unknown)
 	}
 }
 
-func TestDepth(t *testing.T) {
+func TestVerifyDepth(t *testing.T) {
 	chain := func(n int) tls.ConnectionState {
 		certs := make([]*x509.Certificate, n)
 		for i := range certs {
@@ -69,9 +70,10 @@ func TestDepth(t *testing.T) {
 		return tls.ConnectionState{PeerCertificates: certs[:1], VerifiedChains: [][]*x509.Certificate{certs}}
 	}
 	s := newScope(nil, levelServer, []*directive{{name: "ssl_verify_depth", args: []string{"2"}}})
-	for n, want := range map[int]bool{2: true, 3: true, 4: true, 5: false} { // the client's own, those between, and the trusted one
+	for n, want := range map[int]bool{2: true, 3: true, 4: true, 5: false} {
+		// the client's own, the ones between, and the trusted one
 		if err := depth(s, "ssl_verify_depth", nil)(chain(n)); (err == nil) != want {
-			t.Errorf("depth 2, %d certificates: %v; want it accepted: %v", n, err, want)
+			t.Errorf("depth 2, %d certificates: %v; want accepted: %v", n, err, want)
 		}
 		if err := depth(s, "none", nil)(chain(n)); (err == nil) != (n <= 3) {
 			t.Errorf("depth 1, %d certificates: %v", n, err)
@@ -82,24 +84,26 @@ func TestDepth(t *testing.T) {
 	}
 }
 
-func TestClientCertificates(t *testing.T) {
+func TestErrorsOfTLSSettings(t *testing.T) {
 	fsys := withCertificate(t, fstest.MapFS{
-		"bad.pem": {Data: []byte("nothing")}, "crl.pem": {Data: []byte("-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n")},
+		"bad.pem": {Data: []byte("nothing")},
+		"crl.pem": {Data: []byte("-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n")},
 	})
 	for text, want := range map[string]string{
-		"ssl_verify_client on;":                                                `directive "ssl_verify_client": there is no ssl_client_certificate to verify by: want one`,
-		"ssl_verify_client on; ssl_client_certificate bad.pem;":                `directive "ssl_client_certificate": there is no certificate in "bad.pem": want one in PEM`,
+		"ssl_verify_client on;":                                                `directive "ssl_verify_client": ssl_client_certificate is required to verify clients`,
+		"ssl_verify_client on; ssl_client_certificate bad.pem;":                `directive "ssl_client_certificate": no PEM certificate in "bad.pem"`,
 		"ssl_verify_client on; ssl_client_certificate no.pem;":                 `directive "ssl_client_certificate": open no.pem: file does not exist`,
 		"ssl_verify_client optional_no_ca; ssl_trusted_certificate no.pem;":    `directive "ssl_trusted_certificate": open no.pem: file does not exist`,
-		"ssl_protocols SSLv3;":                                                 `directive "ssl_protocols": none of these is spoken here: want TLSv1.2 or TLSv1.3`,
-		"ssl_ciphers RC4;":                                                     `directive "ssl_ciphers": crypto/tls has none of these: want such as HIGH, or ECDHE-RSA-AES128-GCM-SHA256`,
+		"ssl_protocols SSLv3;":                                                 `directive "ssl_protocols": no supported version (use TLSv1.2 or TLSv1.3)`,
+		"ssl_ciphers RC4;":                                                     `directive "ssl_ciphers": crypto/tls supports none of these (examples: HIGH, ECDHE-RSA-AES128-GCM-SHA256)`,
 		"ssl_protocols TLSv1.3; ssl_ciphers RC4;":                              "",
 		"ssl_verify_client off; ssl_client_certificate c.pem;":                 "",
-		"ssl_verify_client on; ssl_client_certificate c.pem; ssl_crl bad.pem;": `directive "ssl_crl": there is no list in "bad.pem": want one in PEM`,
+		"ssl_verify_client on; ssl_client_certificate c.pem; ssl_crl bad.pem;": `directive "ssl_crl": no PEM revocation list in "bad.pem"`,
 		"ssl_verify_client on; ssl_client_certificate c.pem; ssl_crl crl.pem;": `directive "ssl_crl": "crl.pem": x509: malformed crl`,
 		"ssl_verify_client on; ssl_client_certificate c.pem; ssl_crl no.pem;":  `directive "ssl_crl": open no.pem: file does not exist`,
 	} {
-		fsys["nginx.conf"] = &fstest.MapFile{Data: []byte(inHTTP("server { listen 443 ssl; ssl_certificate c.pem; ssl_certificate_key c.key; " + text + "}"))}
+		fsys["nginx.conf"] = &fstest.MapFile{Data: []byte(inHTTP(
+			"server { listen 443 ssl; ssl_certificate c.pem; ssl_certificate_key c.key; " + text + "}"))}
 		_, err := Parse("nginx.conf", Options{FS: fsys})
 		got := ""
 		if err != nil {
@@ -111,16 +115,17 @@ func TestClientCertificates(t *testing.T) {
 	}
 }
 
-// Where certificates would have to be looked up with OCSP nobody gets in, if that is left out.
-func TestLenientOCSP(t *testing.T) {
+// Without OCSP, which is not supported, nobody gets access if it was required.
+func TestLenientOCSPClosesServer(t *testing.T) {
 	fsys := withCertificate(t, fstest.MapFS{})
 	for text, guarded := range map[string]bool{
 		"ssl_ocsp on; ssl_verify_client on; ssl_client_certificate c.pem;":         true,
 		"ssl_ocsp leaf; ssl_verify_client optional; ssl_client_certificate c.pem;": true,
 		"ssl_ocsp off; ssl_verify_client on; ssl_client_certificate c.pem;":        false,
-		"ssl_ocsp on;": true, // it may be for another host of the address
+		"ssl_ocsp on;": true, // another host of the address may verify clients
 	} {
-		fsys["nginx.conf"] = &fstest.MapFile{Data: []byte(inHTTP("server { listen 443 ssl; ssl_certificate c.pem; ssl_certificate_key c.key; " + text + "}"))}
+		fsys["nginx.conf"] = &fstest.MapFile{Data: []byte(inHTTP(
+			"server { listen 443 ssl; ssl_certificate c.pem; ssl_certificate_key c.key; " + text + "}"))}
 		r, err := Parse("nginx.conf", Options{FS: fsys, Lenient: true})
 		if err != nil {
 			t.Fatal(err)
@@ -131,15 +136,17 @@ func TestLenientOCSP(t *testing.T) {
 	}
 }
 
-// A trusted certificate that does not sign itself is no trust anchor: the chain goes on to one that does.
-func TestDepthBeyondTrusted(t *testing.T) {
+// A trusted certificate that is not self-signed is not a trust anchor: the chain continues to one
+// that is.
+func TestVerifyDepthCountsUpToSelfSigned(t *testing.T) {
 	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
 	issue := func(name string, by *x509.Certificate) *x509.Certificate {
 		template := &x509.Certificate{
-			SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true, KeyUsage: x509.KeyUsageCertSign,
+			SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: name}, IsCA: true, BasicConstraintsValid: true,
+			KeyUsage: x509.KeyUsageCertSign,
 		}
 		if by == nil {
 			by = template
@@ -157,13 +164,15 @@ func TestDepthBeyondTrusted(t *testing.T) {
 	root := issue("root", nil)
 	between := issue("between", root)
 	leaf := issue("leaf", between)
-	state := tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf}, VerifiedChains: [][]*x509.Certificate{{leaf, between}}}
+	state := tls.ConnectionState{PeerCertificates: []*x509.Certificate{leaf},
+		VerifiedChains: [][]*x509.Certificate{{leaf, between}}}
 	for _, test := range []struct {
 		most    string
 		trusted []*x509.Certificate
 		ok      bool
 	}{
-		{"0", []*x509.Certificate{root, between}, false}, {"1", []*x509.Certificate{root, between}, true}, {"1", []*x509.Certificate{between}, false},
+		{"0", []*x509.Certificate{root, between}, false}, {"1", []*x509.Certificate{root, between}, true},
+		{"1", []*x509.Certificate{between}, false},
 	} {
 		s := newScope(nil, levelServer, []*directive{{name: "proxy_ssl_verify_depth", args: []string{test.most}}})
 		if err := depth(s, "proxy_ssl_verify_depth", test.trusted)(state); (err == nil) != test.ok {

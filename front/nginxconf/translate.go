@@ -8,7 +8,7 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// translator makes a Config of a tree that was checked.
+// translator translates a checked tree to a Config.
 type translator struct {
 	*report
 	options Options
@@ -22,17 +22,19 @@ type translator struct {
 	process Process
 
 	upstreams map[string]*directive // by name
-	zones     map[string]*directive // of requests and connections, with a word for which
-	caches    map[string]string     // the directive that made a cache, by name
-	formats   map[string]bool       // of logs
-	servers   []server
-	types     *directive // the first of http's types, if it has any
-	closer    *directive // outside of http, for which nothing is served; or nil
+	zones     map[string]*directive // limit_req_zone or limit_conn_zone, by name
+	// the name of the directive that defines a cache, by the cache's name
+	caches  map[string]string
+	formats map[string]bool // names of log formats
+	servers []server
+	types   *directive // the first types block of http, if any
+	closer  *directive // a directive outside of http that closes everything, or nil
 }
 
 func newTranslator(s *source, file string, o Options, r *report) *translator {
 	t := &translator{
-		report: r, options: o, source: s, hosts: newResolver(o.Resolver), file: file, confDir: filepath.Dir(file), prefix: o.Prefix,
+		report: r, options: o, source: s, hosts: newResolver(o.Resolver), file: file, confDir: filepath.Dir(file),
+		prefix:    o.Prefix,
 		upstreams: make(map[string]*directive), zones: make(map[string]*directive), caches: make(map[string]string),
 		formats: map[string]bool{"combined": true},
 	}
@@ -45,7 +47,7 @@ func newTranslator(s *source, file string, o Options, r *report) *translator {
 	return t
 }
 
-// absolute is a path that still means the same in another working directory.
+// absolute returns a path that is valid in any working directory.
 func absolute(dir string) string {
 	if abs, err := filepath.Abs(dir); err == nil {
 		return abs
@@ -63,14 +65,15 @@ func (t *translator) main(tree []*directive) {
 	}
 	first := &directive{pos: position{file: t.file, line: 1}}
 	if s.own("events") == nil {
-		t.errorf(first, "there is no events block: want \"events {}\" somewhere")
+		t.errorf(first, "missing block \"events {}\"")
 	}
 	if s.own("http") == nil && t.ok() {
-		t.warn(first, "there is no http block: nothing is served")
+		t.warn(first, "no http block: nothing is served")
 	}
 }
 
-// http translates the http block. What others name comes before those that name it, wherever it stands.
+// http translates the http block. It translates definitions before the directives that use them,
+// wherever they stand.
 func (t *translator) http(d *directive) {
 	s := newScope(nil, levelHTTP, d.block)
 	for _, d := range d.block {
@@ -86,11 +89,11 @@ func (t *translator) http(d *directive) {
 	}
 	t.listeners()
 	if len(t.servers) == 0 && t.ok() {
-		t.warn(d, "there is no server: nothing is served")
+		t.warn(d, "no server: nothing is served")
 	}
 }
 
-// shared translates what there is once.
+// shared translates a definition that applies to all of http.
 func (t *translator) shared(d *directive) {
 	switch d.name {
 	case "upstream":
@@ -112,18 +115,20 @@ func (t *translator) shared(d *directive) {
 	}
 }
 
-// validate has values be read that may hold for no location, so that their mistakes are told nevertheless.
+// validate translates settings that may apply to no location, so that their errors are reported
+// nevertheless.
 func (t *translator) validate(s *scope) {
 	_ = t.settings(s)
 	_ = t.pass(s, "proxy")
 	_ = t.pass(s, "fastcgi")
 }
 
-// typesOf are the media types that hold at a scope, by ends of names.
+// typesOf returns the media types of a scope, by file name extension.
 func (t *translator) typesOf(s *scope) map[string]string {
 	blocks := s.all("types")
 	if blocks == nil {
-		return map[string]string{"html": "text/html", "gif": "image/gif", "jpg": "image/jpeg"} // nginx's
+		// nginx's default
+		return map[string]string{"html": "text/html", "gif": "image/gif", "jpg": "image/jpeg"}
 	}
 	types := make(map[string]string)
 	for _, block := range blocks {
@@ -136,11 +141,11 @@ func (t *translator) typesOf(s *scope) map[string]string {
 	return types
 }
 
-// entries are the statements of a block that is data.
+// entries returns the statements of a block that is data.
 func (t *translator) entries(block *directive) []*directive {
 	return slices.DeleteFunc(slices.Clone(block.block), func(d *directive) bool {
 		if d.hasBlock {
-			t.errorf(d, "has a block inside of %s: want \";\" behind it", block.name)
+			t.errorf(d, "unexpected block in %s: \";\" expected", block.name)
 		}
 		return d.hasBlock
 	})

@@ -16,8 +16,8 @@ import (
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
-// Configurations as people write them for well-known applications are taken by nginx, and here.
-func TestTypical(t *testing.T) {
+// nginx and Parse accept typical configurations of well-known applications.
+func TestTypicalConfigurationsAreAccepted(t *testing.T) {
 	tool := programs.Nginx(t)
 	names, err := filepath.Glob(filepath.Join("testdata", "typical", "*.conf"))
 	if err != nil || len(names) < 30 {
@@ -36,8 +36,8 @@ func TestTypical(t *testing.T) {
 			if err := os.WriteFile(conf, []byte(aCase{level: "http", text: text}.wrapped(dir)), 0o600); err != nil {
 				t.Fatal(err)
 			}
-			if said, err := tried(t, tool, dir, conf); err != nil {
-				t.Errorf("nginx does not take it: %s", said)
+			if output, err := tried(t, tool, dir, conf); err != nil {
+				t.Errorf("nginx rejects it: %s", output)
 			}
 			r, err := Parse(conf, Options{Prefix: dir})
 			if err != nil {
@@ -54,7 +54,7 @@ func TestTypical(t *testing.T) {
 	}
 }
 
-// writeTypical writes the files that the configurations name.
+// writeTypical writes the files that the configurations refer to.
 func writeTypical(t *testing.T, dir, etc string) {
 	t.Helper()
 	params, err := os.ReadFile(filepath.Join(etc, "fastcgi_params"))
@@ -62,21 +62,23 @@ func writeTypical(t *testing.T, dir, etc string) {
 		t.Fatal(err)
 	}
 	cert, key := selfSigned(t)
-	for name, b := range map[string][]byte{"fastcgi_params": params, "htpasswd": []byte("a:{PLAIN}b\n"), "cert.pem": cert, "key.pem": key} {
+	for name, b := range map[string][]byte{"fastcgi_params": params, "htpasswd": []byte("a:{PLAIN}b\n"),
+		"cert.pem": cert, "key.pem": key} {
 		if err := os.WriteFile(filepath.Join(dir, name), b, 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
 }
 
-// selfSigned makes a certificate and its key, in PEM.
+// selfSigned returns a certificate and its key in PEM.
 func selfSigned(t *testing.T) (cert, key []byte) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		t.Fatal(err)
 	}
-	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1)}, &x509.Certificate{}, &private.PublicKey, private)
+	der, err := x509.CreateCertificate(rand.Reader, &x509.Certificate{SerialNumber: big.NewInt(1)},
+		&x509.Certificate{}, &private.PublicKey, private)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,5 +86,6 @@ func selfSigned(t *testing.T) (cert, key []byte) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}), pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: b})
+	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}),
+		pem.EncodeToMemory(&pem.Block{Type: "EC PRIVATE KEY", Bytes: b})
 }

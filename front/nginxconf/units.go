@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// parseSize reads a number of bytes: 512, 8k, 1m; and 1g if giga, as offsets may be.
+// parseSize parses a number of bytes: 512, 8k, 1m; with giga also 1g, as in offsets.
 func parseSize(text string, giga bool) (int64, error) {
 	digits, scale := text, int64(1)
 	if text != "" {
@@ -32,26 +32,26 @@ func parseSize(text string, giga bool) (int64, error) {
 		if giga {
 			units = "512, 8k, 1m or 1g"
 		}
-		return 0, fmt.Errorf("%s is no size: want bytes, such as %s", shown(text), units)
+		return 0, fmt.Errorf("invalid size %s (bytes, such as %s)", shown(text), units)
 	}
 	return n * scale, nil
 }
 
-// parseNumber reads a decimal number without a sign.
+// parseNumber parses a decimal number without a sign.
 func parseNumber(text string) (int64, error) {
 	for _, c := range []byte(text) {
 		if c < '0' || c > '9' {
-			return 0, fmt.Errorf("%s is no number", shown(text))
+			return 0, fmt.Errorf("invalid number %s", shown(text))
 		}
 	}
 	n, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
-		return 0, fmt.Errorf("%s is no number", shown(text))
+		return 0, fmt.Errorf("invalid number %s", shown(text))
 	}
 	return n, nil
 }
 
-// A unit of times. A month has 30 days and a year 365.
+// A unit of time. A month has 30 days, and a year 365.
 type unit struct {
 	name string
 	is   time.Duration
@@ -59,20 +59,22 @@ type unit struct {
 
 const day = 24 * time.Hour
 
-// units are those of times, in the order in which a time may have them. A number without one, at the end, is seconds.
+// units returns the units of time, in the order that a time must have. A number without unit, at
+// the end, is in seconds.
 func units() []unit {
 	return []unit{
-		{"y", 365 * day}, {"M", 30 * day}, {"w", 7 * day}, {"d", day}, {"h", time.Hour}, {"m", time.Minute}, {"s", time.Second},
+		{"y", 365 * day}, {"M", 30 * day}, {"w", 7 * day}, {"d", day}, {"h", time.Hour}, {"m", time.Minute},
+		{"s", time.Second},
 		{"ms", time.Millisecond}, {"", time.Second},
 	}
 }
 
-// parseTime reads a time: 30, 90s, 500ms, 1h30m, "1d 12h". Those that nginx keeps in seconds have no ms, and those that it keeps in
-// milliseconds neither years nor months.
+// parseTime parses a time: 30, 90s, 500ms, 1h30m, "1d 12h". As in nginx, times in seconds allow no
+// ms, and times in milliseconds neither years nor months.
 func parseTime(text string, seconds bool) (time.Duration, error) {
-	bad := fmt.Errorf("%s is no time: want such as 30s, 500ms or 1h30m, from the largest unit to the smallest", shown(text))
+	bad := fmt.Errorf("invalid time %s (examples: 30s, 500ms, 1h30m; larger units first)", shown(text))
 	if seconds {
-		bad = fmt.Errorf("%s is no time: want such as 30s, 1h30m or 1d, without ms, from the largest unit to the smallest", shown(text))
+		bad = fmt.Errorf("invalid time %s (examples: 30s, 1h30m, 1d; no ms, larger units first)", shown(text))
 	}
 	total, last, rest := time.Duration(0), -1, text
 	for rest != "" {
@@ -102,7 +104,7 @@ func parseTime(text string, seconds bool) (time.Duration, error) {
 	return total, nil
 }
 
-// findUnit finds the unit that a text begins with.
+// findUnit returns the unit that a text begins with.
 func findUnit(text string) (at int, u unit) {
 	all := units()
 	if strings.HasPrefix(text, "ms") {
@@ -116,7 +118,7 @@ func findUnit(text string) (at int, u unit) {
 	return len(all) - 1, all[len(all)-1]
 }
 
-// parseFlag reads on or off, in whatever case.
+// parseFlag parses on or off, in any case.
 func parseFlag(text string) (bool, error) {
 	switch {
 	case strings.EqualFold(text, "on"):
@@ -124,5 +126,5 @@ func parseFlag(text string) (bool, error) {
 	case strings.EqualFold(text, "off"):
 		return false, nil
 	}
-	return false, fmt.Errorf("%s: want on or off", shown(text))
+	return false, fmt.Errorf("invalid value %s (must be on or off)", shown(text))
 }

@@ -7,19 +7,23 @@ import (
 
 func TestTimes(t *testing.T) {
 	for text, want := range map[string]time.Duration{
-		"0": 0, "30": 30 * time.Second, "30s": 30 * time.Second, "500ms": 500 * time.Millisecond, "1m": time.Minute, "1h": time.Hour, "1d": day, "1w": 7 * day,
-		"1h30m": 90 * time.Minute, "1h 30m": 90 * time.Minute, "1h30": time.Hour + 30*time.Second, "1w2d3h4m5s6ms": 9*day + 3*time.Hour + 4*time.Minute + 5*time.Second + 6*time.Millisecond,
+		"0": 0, "30": 30 * time.Second, "30s": 30 * time.Second, "500ms": 500 * time.Millisecond, "1m": time.Minute,
+		"1h": time.Hour, "1d": day, "1w": 7 * day,
+		"1h30m": 90 * time.Minute, "1h 30m": 90 * time.Minute, "1h30": time.Hour + 30*time.Second,
+		"1w2d3h4m5s6ms": 9*day + 3*time.Hour + 4*time.Minute + 5*time.Second + 6*time.Millisecond,
 	} {
 		if got, err := parseTime(text, false); err != nil || got != want {
 			t.Errorf("%s is %v, %v; want %v", text, got, err, want)
 		}
 	}
-	for text, want := range map[string]time.Duration{"1y": 365 * day, "1M": 30 * day, "1y1M1w": 402 * day, "90": 90 * time.Second} {
+	for text, want := range map[string]time.Duration{"1y": 365 * day, "1M": 30 * day, "1y1M1w": 402 * day,
+		"90": 90 * time.Second} {
 		if got, err := parseTime(text, true); err != nil || got != want {
 			t.Errorf("%s is %v, %v; want %v", text, got, err, want)
 		}
 	}
-	for _, text := range []string{"", " ", "h", "1x", "-1", "+1", "1.5h", "1m1h", "1h1h", "1hm", "1s30", "1 1", "1y", "1M", "99999999999999999999", "9999999999999999w"} {
+	for _, text := range []string{"", " ", "h", "1x", "-1", "+1", "1.5h", "1m1h", "1h1h", "1hm", "1s30", "1 1", "1y",
+		"1M", "99999999999999999999", "9999999999999999w"} {
 		if got, err := parseTime(text, false); err == nil {
 			t.Errorf("%q is %v; want an error", text, got)
 		}
@@ -32,7 +36,8 @@ func TestTimes(t *testing.T) {
 }
 
 func TestSizes(t *testing.T) {
-	for text, want := range map[string]int64{"0": 0, "512": 512, "8k": 8 << 10, "8K": 8 << 10, "1m": 1 << 20, "1M": 1 << 20, "1g": 1 << 30, "1G": 1 << 30} {
+	for text, want := range map[string]int64{"0": 0, "512": 512, "8k": 8 << 10, "8K": 8 << 10, "1m": 1 << 20,
+		"1M": 1 << 20, "1g": 1 << 30, "1G": 1 << 30} {
 		if got, err := parseSize(text, true); err != nil || got != want {
 			t.Errorf("%s is %d, %v; want %d", text, got, err, want)
 		}
@@ -43,7 +48,7 @@ func TestSizes(t *testing.T) {
 		}
 	}
 	if got, err := parseSize("1g", false); err == nil {
-		t.Errorf("1g is %d where no gigabytes are; want an error", got)
+		t.Errorf("1g is %d without giga; want an error", got)
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 func (t *translator) upstream(d *directive) {
 	u := upstream.Config{Name: d.args[0], Pos: d.where()}
 	if other := t.upstreams[strings.ToLower(u.Name)]; other != nil {
-		t.errorf(d, "there is an upstream %s already, at %s", shown(u.Name), other.where())
+		t.errorf(d, "duplicate upstream %s (first one at %s)", shown(u.Name), other.where())
 		return
 	}
 	t.upstreams[strings.ToLower(u.Name)] = d
@@ -23,22 +23,22 @@ func (t *translator) upstream(d *directive) {
 		u.Servers = append(u.Servers, t.upstreamServer(server, u.Balance))
 	}
 	if len(u.Servers) == 0 {
-		t.errorf(d, "%s has no server: want one", shown(u.Name))
+		t.errorf(d, "no server in upstream %s", shown(u.Name))
 	}
 	for _, keep := range s.own("keepalive") {
 		if u.Keepalive = int(t.number(keep, keep.args[0])); u.Keepalive == 0 {
-			t.errorf(keep, "0: want a number above 0, or no keepalive")
+			t.errorf(keep, "invalid number 0 (must be greater than 0; without keepalive no idle connections are kept)")
 		}
 	}
 	u.KeepaliveTimeout, u.KeepaliveTime = s.time("keepalive_timeout"), s.time("keepalive_time")
 	u.KeepaliveRequests = s.number("keepalive_requests")
 	if isZero(s, "keepalive_requests") || isZero(s, "keepalive_timeout") {
-		u.KeepaliveRequests = 1 // nothing is kept then, as in nginx
+		u.KeepaliveRequests = 1 // as in nginx, no idle connection is kept then
 	}
 	t.config.Upstreams = append(t.config.Upstreams, u)
 }
 
-// isZero reports whether a directive is there with a number or a time of zero.
+// isZero reports whether a directive exists with zero as its number or time.
 func isZero(s *scope, name string) bool {
 	d := s.one(name)
 	if d == nil {
@@ -48,7 +48,7 @@ func isZero(s *scope, name string) bool {
 	return err == nil && t == 0
 }
 
-// number is an argument that is one.
+// number parses an argument that is a number.
 func (t *translator) number(d *directive, arg string) int64 {
 	n, err := parseNumber(arg)
 	if err != nil {
@@ -57,7 +57,7 @@ func (t *translator) number(d *directive, arg string) int64 {
 	return n
 }
 
-// balance finds how a server is chosen. The last directive counts, as in nginx.
+// balance finds the method of load balancing. As in nginx, the last directive counts.
 func (t *translator) balance(s *scope, u *upstream.Config) {
 	var first *directive
 	for _, d := range s.list {
@@ -66,7 +66,7 @@ func (t *translator) balance(s *scope, u *upstream.Config) {
 			continue
 		}
 		if u.Balance = balance; first != nil {
-			t.warn(d, "how a server is chosen is said already, at %s: this counts", first.where())
+			t.warn(d, "overrides the load balancing method at %s", first.where())
 		}
 		first = d
 	}
@@ -84,7 +84,7 @@ func (t *translator) balanceOf(d *directive, u *upstream.Config) (upstream.Balan
 			return upstream.Hash, true
 		}
 		if d.args[1] != "consistent" {
-			t.errorf(d, "%s: want consistent, or nothing", shown(d.args[1]))
+			t.errorf(d, "invalid parameter %s (must be consistent)", shown(d.args[1]))
 		}
 		return upstream.ConsistentHash, true
 	case "random":
@@ -92,10 +92,10 @@ func (t *translator) balanceOf(d *directive, u *upstream.Config) (upstream.Balan
 			return upstream.Random, true
 		}
 		if d.args[0] != "two" {
-			t.errorf(d, "%s: want two, or nothing", shown(d.args[0]))
+			t.errorf(d, "invalid parameter %s (must be two)", shown(d.args[0]))
 		}
 		if len(d.args) == 2 && d.args[1] != "least_conn" {
-			t.omit(d, "%s is not done: want least_conn", shown(d.args[1]))
+			t.omit(d, "%s is not supported (use least_conn)", shown(d.args[1]))
 		}
 		return upstream.RandomTwo, true
 	}
@@ -114,7 +114,7 @@ func (t *translator) upstreamServer(d *directive, b upstream.Balance) upstream.S
 		}
 	}
 	if server.Backup && b != upstream.RoundRobin && b != upstream.LeastConn {
-		t.errorf(d, "backup means nothing where servers are chosen by a hash or at random: remove it")
+		t.errorf(d, "backup cannot be combined with load balancing by a hash or at random")
 	}
 	return server
 }
@@ -123,7 +123,7 @@ func (t *translator) upstreamServer(d *directive, b upstream.Balance) upstream.S
 func checkServerAddr(addr string) error {
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
 		if path == "" {
-			return fmt.Errorf("want unix:PATH")
+			return fmt.Errorf("missing path (must be unix:PATH)")
 		}
 		return nil
 	}
@@ -133,7 +133,7 @@ func checkServerAddr(addr string) error {
 	}
 	n, err := strconv.ParseUint(port, 10, 16)
 	if err != nil || n == 0 || host == "" || strings.ContainsAny(host, "/$ ") {
-		return fmt.Errorf("%s is no address: want HOST, HOST:PORT or unix:PATH", shown(addr))
+		return fmt.Errorf("invalid address %s (must be HOST, HOST:PORT or unix:PATH)", shown(addr))
 	}
 	return nil
 }
@@ -155,12 +155,13 @@ func (t *translator) serverParameter(d *directive, arg string, server *upstream.
 		server.FailTimeout = max(at, time.Millisecond)
 		return nil
 	case arg == "resolve", arg == "drain", name == "service", name == "slow_start", name == "route":
-		t.omit(d, "parameter %s is not done here: remove it", shown(arg))
+		t.omit(d, "parameter %s is not supported (remove it)", shown(arg))
 		return nil
 	}
 	n, err := parseNumber(value)
 	if err != nil || !has || name == "weight" && n == 0 {
-		return fmt.Errorf("%s: want weight=, max_conns=, max_fails= and a number, fail_timeout= and a time, backup or down", shown(arg))
+		return fmt.Errorf(
+			"invalid parameter %s (must be weight=, max_conns=, max_fails=, fail_timeout=, backup or down)", shown(arg))
 	}
 	switch name {
 	case "weight":
@@ -172,7 +173,7 @@ func (t *translator) serverParameter(d *directive, arg string, server *upstream.
 			server.MaxFails = -1
 		}
 	default:
-		return fmt.Errorf("%s is no parameter of it", shown(arg))
+		return fmt.Errorf("unknown parameter %s", shown(arg))
 	}
 	return nil
 }

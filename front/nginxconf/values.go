@@ -9,18 +9,18 @@ import (
 	"github.com/tarehq/tare/front"
 )
 
-// These are values of directives that hold at a scope. The checker has seen to it that they can be read.
+// This file reads the values of directives in a scope. The checker has validated them.
 
-// flag is that of an on or off.
-func (s *scope) flag(name string, otherwise bool) bool {
+// flag returns the value of an on/off directive.
+func (s *scope) flag(name string, defaultValue bool) bool {
 	if d := s.one(name); d != nil {
 		on, _ := parseFlag(d.args[0])
 		return on
 	}
-	return otherwise
+	return defaultValue
 }
 
-// number is one, or 0.
+// number returns the value of a numeric directive, or 0.
 func (s *scope) number(name string) int {
 	if d := s.one(name); d != nil {
 		n, _ := parseNumber(d.args[0])
@@ -29,7 +29,7 @@ func (s *scope) number(name string) int {
 	return 0
 }
 
-// size is a number of bytes, and whether there is one.
+// size returns a number of bytes, and whether the directive exists.
 func (s *scope) size(name string) (int64, bool) {
 	if d := s.one(name); d != nil {
 		n, _ := parseSize(d.args[0], true)
@@ -38,7 +38,7 @@ func (s *scope) size(name string) (int64, bool) {
 	return 0, false
 }
 
-// buffers is how many bytes buffers have together, or 0.
+// buffers returns the total size of buffers in bytes, or 0.
 func (s *scope) buffers(name string) int64 {
 	if d := s.one(name); d != nil {
 		n, _ := parseNumber(d.args[0])
@@ -48,7 +48,8 @@ func (s *scope) buffers(name string) int64 {
 	return 0
 }
 
-// time is a time, or 0 if there is none. One that is 0 itself is as short as can be, because 0 is a default.
+// time returns a time, or 0 without the directive. A time of 0 becomes the minimum, because 0 means
+// the default.
 func (s *scope) time(name string) time.Duration {
 	if d := s.one(name); d != nil {
 		t, _ := parseTime(d.args[0], d.spec.kind == "seconds")
@@ -57,7 +58,7 @@ func (s *scope) time(name string) time.Duration {
 	return 0
 }
 
-// word is the argument, or "".
+// word returns the first argument, or "".
 func (s *scope) word(name string) string {
 	if d := s.one(name); d != nil {
 		return d.args[0]
@@ -65,10 +66,10 @@ func (s *scope) word(name string) string {
 	return ""
 }
 
-// is reports whether a directive holds whose argument is that.
+// is reports whether a directive's first argument is value.
 func (s *scope) is(name, value string) bool { return strings.EqualFold(s.word(name), value) }
 
-// words are the arguments of all directives of the name.
+// words returns the arguments of all directives with the name.
 func (s *scope) words(name string) []string {
 	var words []string
 	for _, d := range s.all(name) {
@@ -77,7 +78,7 @@ func (s *scope) words(name string) []string {
 	return words
 }
 
-// text is an argument with variables.
+// text returns an argument that may contain variables.
 func (t *translator) text(d *directive, arg string) front.Text {
 	for _, why := range t.unavailable(d, arg) {
 		t.errorf(d, "%s", why)
@@ -85,9 +86,9 @@ func (t *translator) text(d *directive, arg string) front.Text {
 	return front.Text(arg)
 }
 
-// told is the text of what is only told, to logs, clients and upstreams: who is lenient has it with variables that are empty because they
-// are not to be had. Elsewhere they may decide who gets in.
-func (t *translator) told(d *directive, arg string) front.Text {
+// reported returns a text for logs, clients or upstreams. With Options.Lenient, unavailable
+// variables in it are empty. Elsewhere they are errors, because they may decide about access.
+func (t *translator) reported(d *directive, arg string) front.Text {
 	for _, why := range t.unavailable(d, arg) {
 		t.omit(d, "%s", why)
 		t.config.BlankUnavailable = t.lenient
@@ -95,17 +96,19 @@ func (t *translator) told(d *directive, arg string) front.Text {
 	return front.Text(arg)
 }
 
-// sent is the text of what an upstream is sent, which may decide by it. What only describes a connection is empty there, as in told.
+// sent returns a text for an upstream, which may decide about access by it. Unavailable variables
+// that only describe a connection are empty, as in reported.
 func (t *translator) sent(d *directive, arg string) front.Text {
 	for _, why := range t.unavailable(d, arg) {
-		if name, _, _ := strings.Cut(why, " is "); strings.Contains(name, "$proxy_protocol_") || strings.Contains(name, "$uid_") {
-			t.refuse(d, "%s", why)
+		if name, _, _ := strings.Cut(why, " is "); strings.Contains(name, "$proxy_protocol_") ||
+			strings.Contains(name, "$uid_") {
+			t.reject(d, "%s", why)
 		}
 	}
-	return t.told(d, arg)
+	return t.reported(d, arg)
 }
 
-// field is an argument that is sent as a field. One that goes over several lines in the configuration is sent in one.
+// field returns the value of a header field. It joins the lines of a value.
 func (t *translator) field(d *directive, arg string) string {
 	if !strings.ContainsAny(arg, "\r\n") {
 		return arg
@@ -114,11 +117,12 @@ func (t *translator) field(d *directive, arg string) string {
 	for i, line := range lines {
 		lines[i] = strings.Trim(line, " \t")
 	}
-	t.note(d, "a field is one line: a space is sent for each line end")
+	t.remark(d, "line breaks in a field value are replaced by spaces")
 	return strings.Trim(strings.Join(lines, " "), " ")
 }
 
-// unavailable says which of nginx's variables in a text are not to be had, and why. It checks that they are written as such.
+// unavailable returns an error for each of nginx's variables in a text that front does not support.
+// It also checks the syntax of variables.
 func (t *translator) unavailable(d *directive, text string) (all []string) {
 	if err := checkText(text); err != nil {
 		t.errorf(d, "%v", err)
@@ -129,13 +133,13 @@ func (t *translator) unavailable(d *directive, text string) (all []string) {
 		text = strings.TrimPrefix(text, "{")
 		name := strings.ToLower(text[:nameLength(text)])
 		if why := front.Unavailable(name); why != "" {
-			all = append(all, fmt.Sprintf("the variable $%s is not available: %s", name, why))
+			all = append(all, fmt.Sprintf("variable $%s is not available: %s", name, why))
 		}
 	}
 	return all
 }
 
-// textOf is the argument of a directive that holds, or "".
+// textOf returns the argument of a directive in the scope, or "".
 func (t *translator) textOf(s *scope, name string) front.Text {
 	if d := s.one(name); d != nil {
 		return t.text(d, d.args[0])
@@ -145,7 +149,7 @@ func (t *translator) textOf(s *scope, name string) front.Text {
 
 func hasVariable(text string) bool { return strings.Contains(text, "$") }
 
-// checkText checks that variables are written as such.
+// checkText checks the syntax of variables.
 func checkText(text string) error {
 	for rest := text; ; {
 		at := strings.IndexByte(rest, '$')
@@ -156,7 +160,7 @@ func checkText(text string) error {
 		if rest = rest[at+1:]; strings.HasPrefix(rest, "{") {
 			end := strings.IndexByte(rest, '}')
 			if end < 0 {
-				return fmt.Errorf("%s: a \"}\" is missing behind ${", shown(text))
+				return fmt.Errorf("missing \"}\" after ${ in %s", shown(text))
 			}
 			name, rest = rest[1:end], rest[end+1:]
 			if n := nameLength(name); n != len(name) {
@@ -167,15 +171,15 @@ func checkText(text string) error {
 			name, rest = rest[:n], rest[n:]
 		}
 		if name == "" {
-			return fmt.Errorf("%s: a variable's name is missing behind $, which cannot stand for itself", shown(text))
+			return fmt.Errorf("missing variable name after $ in %s", shown(text))
 		}
 	}
 }
 
-// nameLength is how many bytes of a text are a variable's name.
+// nameLength returns the length of the variable's name at the beginning of a text.
 func nameLength(text string) int {
 	if text != "" && text[0] >= '1' && text[0] <= '9' {
-		return 1 // a group
+		return 1 // a capture group
 	}
 	for i, c := range []byte(text) {
 		if c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
@@ -185,20 +189,20 @@ func nameLength(text string) int {
 	return len(text)
 }
 
-// variableName is the name in an argument that names a variable: $name.
+// variableName returns the name in an argument $name.
 func (t *translator) variableName(d *directive, arg string) string {
 	name, ok := strings.CutPrefix(arg, "$")
 	if !ok || name == "" {
-		t.errorf(d, "%s is no variable: want $name", shown(arg))
+		t.errorf(d, "invalid variable %s (must be $name)", shown(arg))
 		return "invalid"
 	}
 	return name
 }
 
-// path is a path, which is below the prefix if it is relative.
+// path returns a path; a relative one is below the prefix.
 func (t *translator) path(name string) string { return below(t.prefix, name) }
 
-// confPath is a path, which is below the configuration's folder if it is relative.
+// confPath returns a path; a relative one is below the configuration's folder.
 func (t *translator) confPath(name string) string { return below(t.confDir, name) }
 
 func below(dir, name string) string {

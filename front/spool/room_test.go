@@ -12,8 +12,8 @@ import (
 	"github.com/tarehq/tare/front/spool"
 )
 
-// Lines that take much room are written long before Gather has passed, and none is lost.
-func TestHurry(t *testing.T) {
+// Lines that fill much of the queue are written before Gather has passed, and none is lost.
+func TestManyLinesAreWrittenEarly(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := newSink()
 		s := spool.New(out, spool.Config{Gather: time.Hour, Patience: time.Second})
@@ -30,8 +30,8 @@ func TestHurry(t *testing.T) {
 	})
 }
 
-// A line that is longer than the queue is written, and so is one behind it.
-func TestLongLine(t *testing.T) {
+// A line longer than the queue is written, and so is the next one.
+func TestLineLongerThanTheQueueIsWritten(t *testing.T) {
 	out := newSink()
 	s := spool.New(out, spool.Config{Limit: 10, Patience: patience})
 	want := strings.Repeat("x", 1000) + "\n"
@@ -44,7 +44,7 @@ func TestLongLine(t *testing.T) {
 	}
 }
 
-// slow is a disk that takes its time.
+// slow is a slow disk.
 type slow struct{ *sink }
 
 func (s slow) Write(p []byte) (int, error) {
@@ -52,8 +52,8 @@ func (s slow) Write(p []byte) (int, error) {
 	return s.sink.Write(p)
 }
 
-// Who writes faster than the file takes lines waits for it, and no line is lost.
-func TestPatience(t *testing.T) {
+// A caller that writes faster than the file waits, and no line is lost.
+func TestWriteWaitsForRoom(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := newSink()
 		out.inside = make(chan struct{}, 1000)
@@ -66,7 +66,7 @@ func TestPatience(t *testing.T) {
 					start := time.Now()
 					fmt.Fprintf(s, "line %d\n", i)
 					if d := time.Since(start); d > time.Second {
-						t.Errorf("a writer waited for %v", d)
+						t.Errorf("a caller waited for %v", d)
 					}
 				}
 			})
@@ -79,8 +79,9 @@ func TestPatience(t *testing.T) {
 	})
 }
 
-// What has stopped holds up nobody for longer than Patience, and once only. When it goes on, lines count again.
-func TestStalled(t *testing.T) {
+// A blocked output delays a caller by at most Patience, and only once. When it continues, lines are
+// queued again.
+func TestStalledSpoolDropsLinesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := newSink()
 		gate := make(chan struct{})
@@ -96,27 +97,27 @@ func TestStalled(t *testing.T) {
 		}
 		all.Wait()
 		if d := time.Since(start); d != time.Second {
-			t.Errorf("writers waited for %v, want a second", d)
+			t.Errorf("callers waited for %v, want a second", d)
 		}
 		for range 100 {
 			fmt.Fprint(s, "lost\n")
 		}
 		if d := time.Since(start); d != time.Second {
-			t.Errorf("later ones waited until %v", d)
+			t.Errorf("later callers waited until %v", d)
 		}
 		out.set(func() { out.gate = nil })
 		close(gate)
 		synctest.Wait()
 		fmt.Fprint(s, "after\n")
 		closeSpool(t, s)
-		if want := "first\nsecond\nlost 103: nothing is taken from it, or too slowly\nafter\n"; out.String() != want {
+		if want := "first\nsecond\nlost 103: the output accepts nothing, or too little\nafter\n"; out.String() != want {
 			t.Errorf("got %q, want %q", out, want)
 		}
 	})
 }
 
-// Close releases whoever waits for room.
-func TestCloseReleases(t *testing.T) {
+// Close ends the waits for room.
+func TestCloseEndsWaits(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		out := newSink()
 		gate := make(chan struct{})

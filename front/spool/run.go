@@ -15,8 +15,8 @@ func (s *Spool) run() {
 		select {
 		case <-s.wake:
 			s.gather()
-		case answer := <-s.orders:
-			answer <- s.reopen()
+		case result := <-s.orders:
+			result <- s.reopen()
 		case <-s.stop:
 			s.writeAll()
 			s.countPending()
@@ -30,7 +30,7 @@ func (s *Spool) run() {
 	}
 }
 
-// gather waits for other lines, unless the last write was long ago or many lines wait.
+// gather waits for more lines, unless the last write was long ago or there are many lines.
 func (s *Spool) gather() {
 	d := s.config.Gather - time.Since(s.w.last)
 	if d <= 0 {
@@ -47,7 +47,7 @@ func (s *Spool) gather() {
 	}
 }
 
-// pause waits, unless there is an order to carry out. It reports whether the Spool is closed.
+// pause waits, unless Reopen is called. It reports whether the Spool is closed.
 func (s *Spool) pause(d time.Duration) (stopped bool) {
 	if d <= 0 {
 		return false
@@ -64,9 +64,9 @@ func (s *Spool) pause(d time.Duration) (stopped bool) {
 	return false
 }
 
-// writeAll writes all that waits. It reports whether it could.
+// writeAll writes all lines. It reports whether it succeeded.
 func (s *Spool) writeAll() bool {
-	for len(s.w.pending) > 0 || s.take() {
+	for len(s.w.pending) > 0 || s.collect() {
 		if !s.writeBatch() {
 			return false
 		}
@@ -74,9 +74,9 @@ func (s *Spool) writeAll() bool {
 	return true
 }
 
-// writeBatch writes what is pending, or else what waits now. It reports whether it could.
+// writeBatch writes the pending lines, or else the queue. It reports whether it succeeded.
 func (s *Spool) writeBatch() bool {
-	if len(s.w.pending) == 0 && !s.take() {
+	if len(s.w.pending) == 0 && !s.collect() {
 		return true
 	}
 	n, err := s.out.Write(s.w.pending[s.w.written:])
@@ -85,17 +85,17 @@ func (s *Spool) writeBatch() bool {
 	if err == nil && s.w.written < len(s.w.pending) {
 		err = io.ErrShortWrite
 	}
-	s.note(err)
+	s.record(err)
 	if err != nil {
 		return false
 	}
-	s.w.pending, s.w.written, s.w.notes = s.w.pending[:0], 0, 0
+	s.w.pending, s.w.written, s.w.mentioned = s.w.pending[:0], 0, 0
 	return true
 }
 
-// take makes pending what waits, with a line on what was lost after it. It reports whether there is
-// anything.
-func (s *Spool) take() bool {
+// collect moves the queue to pending, with a line about lost lines after it. It reports whether
+// there is anything to write.
+func (s *Spool) collect() bool {
 	s.mu.Lock()
 	s.w.pending, s.waiting = s.waiting, s.w.pending
 	s.admit()
@@ -103,7 +103,7 @@ func (s *Spool) take() bool {
 	s.lost = 0
 	s.mu.Unlock()
 	if lost > 0 {
-		s.w.notes = lost
+		s.w.mentioned = lost
 		if s.config.Lost != nil {
 			s.w.pending = append(s.w.pending, s.config.Lost(lost, why)...)
 		}
@@ -111,27 +111,27 @@ func (s *Spool) take() bool {
 	return len(s.w.pending) > 0
 }
 
-// note keeps how a write went, and tells of a change.
-func (s *Spool) note(err error) {
+// record records the result of a write, and reports a change.
+func (s *Spool) record(err error) {
 	s.mu.Lock()
 	s.why = err
 	if err == nil {
-		s.untold += s.w.notes
+		s.unreported += s.w.mentioned
 		s.written++
 		s.stalled = false
 	}
-	begins := err != nil && s.troubled()
-	ends := err == nil && s.trouble && s.lost == 0 // else the next note tells more
-	lost := s.untold
+	begins := err != nil && s.shouldReport()
+	ends := err == nil && s.trouble && s.lost == 0 // otherwise the next record reports more
+	lost := s.unreported
 	if ends {
-		s.trouble, s.untold = false, 0
+		s.trouble, s.unreported = false, 0
 	}
 	s.mu.Unlock()
 	switch {
 	case begins:
-		s.config.Say(err.Error() + "; lines wait, and are dropped when too many do")
+		s.config.Report(err.Error() + "; lines wait, and are dropped when the queue is full")
 	case ends:
-		s.config.Say(fmt.Sprintf("lines are written again; %d were lost", lost))
+		s.config.Report(fmt.Sprintf("writing lines again; %d were lost", lost))
 	}
 }
 
@@ -142,10 +142,11 @@ func (s *Spool) countPending() {
 	if s.lost == 0 {
 		s.cause = s.reason()
 	}
-	s.lost += s.w.notes + bytes.Count(s.w.pending[s.w.written:], []byte("\n")) + bytes.Count(s.waiting, []byte("\n"))
+	s.lost += s.w.mentioned + bytes.Count(s.w.pending[s.w.written:], []byte("\n")) + bytes.Count(s.waiting,
+		[]byte("\n"))
 }
 
-// reopen writes what waits, as far as that is possible, and opens what is written to anew.
+// reopen writes what is possible, and opens the output again.
 func (s *Spool) reopen() error {
 	s.writeAll()
 	out, err := s.config.Open()
@@ -157,7 +158,7 @@ func (s *Spool) reopen() error {
 	s.out = out
 	s.mu.Unlock()
 	old.Close()
-	// A line that only begins in the old file is written whole to the new one.
+	// a line that is only partly in the old file is written completely to the new one
 	s.w.written = bytes.LastIndexByte(s.w.pending[:s.w.written], '\n') + 1
 	return nil
 }

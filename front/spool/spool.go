@@ -1,11 +1,16 @@
-// Package spool writes lines to what may block, fill or break, without making anybody wait for long:
-// a log's file, a pipe, a terminal. A bounded queue takes the lines and one goroutine
-// writes them.
+// Package spool writes lines to a file, a pipe or a terminal that may block, fill up or fail,
+// without blocking its callers for long. A limited queue holds the lines, and one goroutine writes
+// them.
 //
-// While the queue is full Write waits, so that lines that come faster than they are written slow their writers down
-// instead of being lost. The wait is bounded (Config.Patience). If nothing at all is written meanwhile the spool is
-// stalled: lines are dropped at once from then on, until a write succeeds. Dropped lines are counted; the next line that can be written
-// says how many.
+// A Spool is in one of three states:
+//
+//	writing   lines fit into the queue: Write returns at once
+//	full      Write waits for room, at most Config.Patience
+//	stalled   nothing was written during such a wait: lines are dropped at once
+//
+// A successful write ends the last two. Waiting slows down callers that write faster than the
+// output, so that lines are not lost. Dropped lines are counted, and the next line that can be
+// written reports their number.
 package spool
 
 import (
@@ -21,76 +26,79 @@ import (
 
 // Limits.
 const (
-	// DefaultLimit is how many bytes wait at most. As many again may be on their way out.
+	// DefaultLimit is the maximum number of bytes in the queue. As many again may be in the current
+	// write.
 	DefaultLimit = 1 << 20
-	// retryAfter is how long a write that failed is left alone.
+	// retryAfter is the time between a failed write and the next attempt.
 	retryAfter = 250 * time.Millisecond
-	// sayEvery is how often at most trouble is told of, and its end.
-	sayEvery = 10 * time.Second
-	// hurryAt is how many bytes end the wait for others.
+	// reportEvery is the minimum time between two reports of trouble.
+	reportEvery = 10 * time.Second
+	// hurryAt is the number of bytes that ends the wait for other lines.
 	hurryAt = 64 << 10
 )
 
 var (
-	errSlow   = errors.New("nothing is taken from it, or too slowly")
+	errSlow   = errors.New("the output accepts nothing, or too little")
 	errClosed = errors.New("spool: closed")
 )
 
-// Config says how lines are written. The zero value will do.
+// Config defines how lines are written. The zero value is valid.
 type Config struct {
-	// Gather is the time between two writes: the lines of that time are written together. A line that comes later than that
-	// after the last write is written at once, and so are lines that take much of the Limit.
+	// Gather is the time between two writes: lines of that time are written together. Two kinds of
+	// lines are written at once: those that arrive later than that after the last write, and those
+	// that fill much of Limit.
 	Gather time.Duration
 
-	// Limit is how many bytes wait at most; 0 is DefaultLimit. A line that is longer waits alone.
+	// Limit is the maximum number of bytes in the queue; 0 is DefaultLimit. A longer line is
+	// accepted by an empty queue.
 	Limit int
 
-	// Patience is how long Write waits for room at most; 0 drops lines at once.
+	// Patience is how long Write waits for room; 0 drops lines at once.
 	Patience time.Duration
 
-	// Open opens what is written to anew, for Reopen; nil if that cannot be.
+	// Open opens the output again, for Reopen; nil if that is impossible.
 	Open func() (io.WriteCloser, error)
 
-	// Lost makes the line that says how many lines were dropped, and why; nil for none.
+	// Lost returns a line about dropped lines; nil means no such line.
 	Lost func(lines int, why error) []byte
 
-	// Say is told of trouble and of its end, in a few words; nil for nobody. It must not wait. It may be
-	// called by whoever writes.
-	Say func(text string)
+	// Report is called when writing fails or stalls, and when it works again; nil means nobody. It
+	// must not block. Callers of Write may call it.
+	Report func(text string)
 }
 
-// A Spool is an io.Writer of lines. Make one with New, and Close it.
+// A Spool is an io.Writer of lines. Make one with New, and call Close.
 type Spool struct {
 	config Config
-	wake   chan struct{}   // holds a token when lines wait
-	hurry  chan struct{}   // holds a token when many do
-	orders chan chan error // reopen, and answer there
+	wake   chan struct{}   // contains a token if there are lines
+	hurry  chan struct{}   // contains a token if there are many
+	orders chan chan error // requests to reopen, with a channel for the result
 	stop   chan struct{}   // closed by Close
 	done   chan struct{}   // closed when the writer has ended
 
-	mu      sync.Mutex
-	out     io.WriteCloser // changed by the writer only
-	waiting []byte         // whole lines
-	lost    int            // lines, since the last note of them
-	cause   error          // why the first of these was
-	why     error          // of the last write; nil if it was well
-	closed  bool
-	queue   []*waiter // for room, the one that has waited longest first
-	written int64     // writes that went well
-	stalled bool      // nobody waits for room until a write goes well
-	trouble bool      // was told of, and its end was not
-	told    time.Time // when trouble was told of last
-	untold  int       // lost lines that were noted and not told of
+	mu         sync.Mutex
+	out        io.WriteCloser // changed by the writer only
+	waiting    []byte         // whole lines
+	lost       int            // lines since the last line about lost ones
+	cause      error          // the reason for the first of these
+	why        error          // the error of the last write, or nil
+	closed     bool
+	queue      []*waiter // of writes that wait for room, the oldest first
+	written    int64     // number of successful writes
+	stalled    bool      // no write waits for room until a write succeeds
+	trouble    bool      // was reported, and its end was not
+	lastReport time.Time // the time of the last report of trouble
+	unreported int       // lost lines that are in the output, but not in a report
 
 	w writer
 }
 
-// writer is what the goroutine alone uses.
+// writer is used by the goroutine only.
 type writer struct {
-	last    time.Time // when the last write ended
-	pending []byte    // what is being written, or could not be
-	written int       // of pending
-	notes   int       // lines that pending says were lost
+	last      time.Time // when the last write ended
+	pending   []byte    // what is being written, or could not be
+	written   int       // written part of pending
+	mentioned int       // lost lines that pending mentions
 }
 
 // New starts to write to out, which the Spool closes.
@@ -98,12 +106,13 @@ func New(out io.WriteCloser, config Config) *Spool {
 	if config.Limit <= 0 {
 		config.Limit = DefaultLimit
 	}
-	if config.Say == nil {
-		config.Say = func(string) {}
+	if config.Report == nil {
+		config.Report = func(string) {}
 	}
 	s := &Spool{
 		config: config, out: out,
-		wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), orders: make(chan chan error), stop: make(chan struct{}), done: make(chan struct{}),
+		wake: make(chan struct{}, 1), hurry: make(chan struct{}, 1), orders: make(chan chan error),
+		stop: make(chan struct{}), done: make(chan struct{}),
 	}
 	go s.run()
 	return s
@@ -112,12 +121,12 @@ func New(out io.WriteCloser, config Config) *Spool {
 // waiter is a Write that waits for room.
 type waiter struct {
 	lines    []byte
-	accepted bool          // its lines wait to be written
-	done     chan struct{} // closed when they do, or there is no use in waiting
+	accepted bool          // its lines are in the queue
+	done     chan struct{} // closed when they are, or when waiting is useless
 }
 
-// Write takes a line, which ends with a newline, or several. It waits for room as long as Config.Patience says, and never fails: lines for
-// which there is no room are dropped.
+// Write queues one or several lines, each with its newline. It waits for room, up to
+// Config.Patience. It never fails: lines without room are dropped.
 func (s *Spool) Write(lines []byte) (int, error) {
 	s.mu.Lock()
 	if s.add(lines) || s.await(lines) {
@@ -128,15 +137,15 @@ func (s *Spool) Write(lines []byte) (int, error) {
 		s.cause = s.reason()
 	}
 	s.lost += bytes.Count(lines, []byte("\n"))
-	why, tell := s.cause, s.troubled()
+	why, report := s.cause, s.shouldReport()
 	s.mu.Unlock()
-	if tell {
-		s.config.Say("lines are dropped: " + why.Error())
+	if report {
+		s.config.Report("dropping lines: " + why.Error())
 	}
 	return len(lines), nil
 }
 
-// add has lines wait to be written, if there is room and nobody was there before. The caller holds the lock.
+// add queues lines, if there is room and no other write waits. The caller holds the lock.
 func (s *Spool) add(lines []byte) bool {
 	if s.closed || len(s.queue) > 0 || !s.hasRoom(len(lines)) {
 		return false
@@ -145,30 +154,30 @@ func (s *Spool) add(lines []byte) bool {
 	return true
 }
 
-// append has lines wait to be written. The caller holds the lock.
+// append queues lines. The caller holds the lock.
 func (s *Spool) append(lines []byte) {
 	if len(s.waiting) == 0 {
-		give(s.wake)
+		signal(s.wake)
 	}
 	if s.waiting = append(s.waiting, lines...); len(s.waiting) >= min(hurryAt, s.config.Limit/4) {
-		give(s.hurry)
+		signal(s.hurry)
 	}
 }
 
-// give gives a token, if there is none.
-func give(to chan struct{}) {
+// signal puts a token into a channel, if there is none.
+func signal(to chan struct{}) {
 	select {
 	case to <- struct{}{}:
 	default:
 	}
 }
 
-// hasRoom reports whether n bytes more may wait. The caller holds the lock.
+// hasRoom reports whether n more bytes fit into the queue. The caller holds the lock.
 func (s *Spool) hasRoom(n int) bool {
 	return len(s.waiting) == 0 || len(s.waiting)+n <= s.config.Limit
 }
 
-// await waits in the queue until there is room for lines, and reports whether they wait to be written. The caller holds the lock, which
+// await waits for room, and reports whether the lines were queued. The caller holds the lock, which
 // is released meanwhile.
 func (s *Spool) await(lines []byte) bool {
 	if s.closed || s.stalled || s.config.Patience <= 0 {
@@ -194,7 +203,7 @@ func (s *Spool) await(lines []byte) bool {
 	return w.accepted
 }
 
-// admit accepts the lines of those that wait, as far as there is room. The caller holds the lock.
+// admit queues the lines of waiting writes, as far as there is room. The caller holds the lock.
 func (s *Spool) admit() {
 	n := 0
 	for ; n < len(s.queue) && s.hasRoom(len(s.queue[n].lines)); n++ {
@@ -206,7 +215,7 @@ func (s *Spool) admit() {
 	s.queue = slices.Delete(s.queue, 0, n)
 }
 
-// stall ends the waiting of all, until a write succeeds. The caller holds the lock.
+// stall ends all waits until a write succeeds. The caller holds the lock.
 func (s *Spool) stall() {
 	s.stalled = true
 	for _, w := range s.queue {
@@ -215,7 +224,7 @@ func (s *Spool) stall() {
 	s.queue = nil
 }
 
-// reason is why there is no room.
+// reason returns why there is no room.
 func (s *Spool) reason() error {
 	switch {
 	case s.why != nil:
@@ -226,47 +235,47 @@ func (s *Spool) reason() error {
 	return errSlow
 }
 
-// troubled reports whether to tell of trouble that has come. The caller holds the lock.
-func (s *Spool) troubled() bool {
-	if s.trouble || s.closed || time.Since(s.told) < sayEvery {
+// shouldReport reports whether to report new trouble. The caller holds the lock.
+func (s *Spool) shouldReport() bool {
+	if s.trouble || s.closed || time.Since(s.lastReport) < reportEvery {
 		return false
 	}
-	s.trouble, s.told = true, time.Now()
+	s.trouble, s.lastReport = true, time.Now()
 	return true
 }
 
-// Lost is how many lines were dropped of which no line has told yet.
+// Lost returns the number of dropped lines that no line in the output mentions yet.
 func (s *Spool) Lost() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lost
 }
 
-// Reopen opens what is written to anew: the way to rotate a log is to rename its file and to call
-// this. Lines that wait are written to the old one, and no line is lost. If it fails the old one is kept. It
-// waits until that is done, or ctx ends.
+// Reopen opens the output again. To rotate a log, rename its file and call Reopen: queued lines go
+// to the old file, and no line is lost. If opening fails, the old file stays. Reopen waits until
+// that is done, or ctx ends.
 func (s *Spool) Reopen(ctx context.Context) error {
 	if s.config.Open == nil {
-		return errors.New("spool: it cannot be opened again")
+		return errors.New("spool: the output cannot be reopened")
 	}
-	answer := make(chan error, 1)
+	result := make(chan error, 1)
 	select {
-	case s.orders <- answer:
+	case s.orders <- result:
 	case <-s.done:
 		return errClosed
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 	select {
-	case err := <-answer:
+	case err := <-result:
 		return err
 	case <-ctx.Done():
 		return ctx.Err()
 	}
 }
 
-// Close writes what waits, if it can be written before ctx ends, and closes what was written to. The error says
-// how many lines were lost. Lines that come later are dropped.
+// Close writes the queued lines, if that succeeds before ctx ends, and closes the output. Its error
+// contains the number of lost lines. Later lines are dropped.
 func (s *Spool) Close(ctx context.Context) error {
 	s.mu.Lock()
 	if s.closed {
@@ -275,12 +284,12 @@ func (s *Spool) Close(ctx context.Context) error {
 	}
 	s.closed = true
 	s.mu.Unlock()
-	close(s.stop) // which those that wait for room see, too
+	close(s.stop) // also ends the waits for room
 	select {
 	case <-s.done:
 	case <-ctx.Done():
-		// The writer may wait in a write for ever. Where it can be woken this wakes it; a terminal or a pipe
-		// that was inherited cannot.
+		// The writer may be blocked in a write. Closing the file ends the write, except for an
+		// inherited terminal or pipe.
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		s.out.Close()

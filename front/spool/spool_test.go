@@ -20,10 +20,10 @@ const patience = time.Minute
 type sink struct {
 	mu     sync.Mutex
 	text   bytes.Buffer
-	room   int // bytes until it is full; -1 is without end
+	room   int // bytes until it is full; -1 means no limit
 	broken error
-	gate   chan struct{} // if not nil, a write takes one of it
-	inside chan struct{} // gets one when a write begins
+	gate   chan struct{} // if not nil, each write receives from it
+	inside chan struct{} // receives when a write begins
 	closed int
 }
 
@@ -74,12 +74,12 @@ func (s *sink) String() string {
 
 var errFull = errors.New("disk full")
 
-// said is what a spool told.
-type said chan string
+// reports are the reports of a spool.
+type reports chan string
 
-func (c said) say(text string) { c <- text }
+func (c reports) add(text string) { c <- text }
 
-func (c said) want(t *testing.T, text string) {
+func (c reports) want(t *testing.T, text string) {
 	t.Helper()
 	select {
 	case got := <-c:
@@ -102,7 +102,7 @@ func closeSpool(t *testing.T, s *spool.Spool) {
 	}
 }
 
-func TestOrder(t *testing.T) {
+func TestLinesKeepTheirOrder(t *testing.T) {
 	out := newSink()
 	s := spool.New(out, spool.Config{})
 	want := ""
@@ -121,12 +121,13 @@ func TestOrder(t *testing.T) {
 		t.Errorf("%d lost, %v", s.Lost(), err)
 	}
 	if err := s.Close(t.Context()); err == nil {
-		t.Error("closed twice without an error")
+		t.Error("second Close without an error")
 	}
 }
 
-// A line is written at once if nothing was for a while. Those that come soon behind it are written together.
-func TestGather(t *testing.T) {
+// A line is written at once if there was no other for a while. Lines soon after it are written
+// together.
+func TestLinesAreGathered(t *testing.T) {
 	out := newSink()
 	s := spool.New(out, spool.Config{Gather: time.Hour})
 	fmt.Fprintln(s, "line")
@@ -136,53 +137,54 @@ func TestGather(t *testing.T) {
 	}
 	closeSpool(t, s) // does not wait for the hour
 	if n := len(out.inside); n != 1 || strings.Count(out.String(), "line\n") != 11 {
-		t.Errorf("%d writes more of %q", n, out)
+		t.Errorf("%d further writes of %q", n, out)
 	}
 }
 
-// Whoever writes never waits: what has no room is dropped, and the next line says so.
-func TestBlocked(t *testing.T) {
-	out, told := newSink(), make(said, 10)
+// Without Patience a Write never waits: lines without room are dropped, and the next line reports
+// them.
+func TestBlockedOutputDropsLines(t *testing.T) {
+	out, reported := newSink(), make(reports, 10)
 	out.gate = make(chan struct{})
-	s := spool.New(out, spool.Config{Limit: 20, Lost: lost, Say: told.say})
+	s := spool.New(out, spool.Config{Limit: 20, Lost: lost, Report: reported.add})
 	fmt.Fprint(s, "first\n")
 	<-out.inside // and blocked
 	fmt.Fprint(s, "second\n", "third\n")
 	fmt.Fprint(s, "0123456789\n0123456789\n", "fourth\n")
 	fmt.Fprint(s, "too much\n")
-	told.want(t, "lines are dropped: nothing is taken from it, or too slowly")
+	reported.want(t, "dropping lines: the output accepts nothing, or too little")
 	if n := s.Lost(); n != 4 {
 		t.Errorf("%d lost, want 4", n)
 	}
 	close(out.gate)
-	told.want(t, "lines are written again; 4 were lost")
+	reported.want(t, "writing lines again; 4 were lost")
 	fmt.Fprint(s, "after\n")
 	closeSpool(t, s)
-	if want := "first\nsecond\nthird\nlost 4: nothing is taken from it, or too slowly\nafter\n"; out.String() != want {
+	if want := "first\nsecond\nthird\nlost 4: the output accepts nothing, or too little\nafter\n"; out.String() != want {
 		t.Errorf("got %q, want %q", out, want)
 	}
 }
 
-// A disk that is full costs no line while there is room in memory, and no part of one.
-func TestFull(t *testing.T) {
-	out, told := newSink(), make(said, 10)
+// A full disk loses no line while there is room in memory, and never a part of one.
+func TestFullDiskLosesNoLine(t *testing.T) {
+	out, told := newSink(), make(reports, 10)
 	out.room = 8
-	s := spool.New(out, spool.Config{Say: told.say})
+	s := spool.New(out, spool.Config{Report: told.add})
 	fmt.Fprint(s, "first\n")
 	<-out.inside
 	fmt.Fprint(s, "second\n")
-	told.want(t, "disk full; lines wait, and are dropped when too many do")
+	told.want(t, "disk full; lines wait, and are dropped when the queue is full")
 	fmt.Fprint(s, "third\n")
 	out.set(func() { out.room = -1 })
-	told.want(t, "lines are written again; 0 were lost")
+	told.want(t, "writing lines again; 0 were lost")
 	closeSpool(t, s)
 	if out.String() != "first\nsecond\nthird\n" {
 		t.Errorf("got %q", out)
 	}
 }
 
-// What was lost for good is what Close says.
-func TestBroken(t *testing.T) {
+// Close returns the number of lost lines.
+func TestCloseReportsLostLines(t *testing.T) {
 	out := newSink()
 	out.broken = io.ErrClosedPipe
 	s := spool.New(out, spool.Config{})
@@ -193,8 +195,8 @@ func TestBroken(t *testing.T) {
 	}
 }
 
-// Close does not wait for what blocks, longer than it is told to.
-func TestCloseBlocked(t *testing.T) {
+// Close does not wait for a blocked output after ctx ends.
+func TestCloseDoesNotWaitForBlockedOutput(t *testing.T) {
 	out := newSink()
 	out.gate = make(chan struct{})
 	s := spool.New(out, spool.Config{})
@@ -208,19 +210,21 @@ func TestCloseBlocked(t *testing.T) {
 	close(out.gate)
 }
 
-// Lines are in the old file or in the new one, whole, when it is opened anew; if it cannot be they stay in the old one.
-func TestReopen(t *testing.T) {
+// Around Reopen, each line is complete in the old file or the new one. If Reopen fails, lines stay
+// in the old file.
+func TestReopenKeepsLinesWhole(t *testing.T) {
 	first, second := newSink(), newSink()
-	first.room = 9 // "one\n" and a part of the next
-	told := make(said, 10)
+	first.room = 9 // "one " and a part of the next line
+	told := make(reports, 10)
 	var fail error
-	s := spool.New(first, spool.Config{Say: told.say, Gather: time.Hour, Open: func() (io.WriteCloser, error) { return second, fail }})
+	s := spool.New(first, spool.Config{Report: told.add, Gather: time.Hour,
+		Open: func() (io.WriteCloser, error) { return second, fail }})
 	fmt.Fprint(s, "one\n", "two or three\n")
 	fail = errors.New("no such folder")
 	if err := s.Reopen(t.Context()); !errors.Is(err, fail) {
 		t.Errorf("got %v", err)
 	}
-	told.want(t, "disk full; lines wait, and are dropped when too many do")
+	told.want(t, "disk full; lines wait, and are dropped when the queue is full")
 	fail = nil
 	if err := s.Reopen(t.Context()); err != nil {
 		t.Fatal(err)
@@ -234,11 +238,11 @@ func TestReopen(t *testing.T) {
 		t.Errorf("closed %d and %d times", first.closed, second.closed)
 	}
 	if err := s.Reopen(t.Context()); err == nil {
-		t.Error("opened again after Close")
+		t.Error("Reopen succeeded after Close")
 	}
 }
 
-func TestReopenWithout(t *testing.T) {
+func TestReopenRequiresOpen(t *testing.T) {
 	s := spool.New(newSink(), spool.Config{})
 	defer closeSpool(t, s)
 	if err := s.Reopen(t.Context()); err == nil {
@@ -246,8 +250,8 @@ func TestReopenWithout(t *testing.T) {
 	}
 }
 
-// Lines of many writers are whole, each of them there or counted.
-func TestManyWriters(t *testing.T) {
+// Lines of concurrent callers are complete, and either written or counted.
+func TestLinesOfConcurrentWritersAreWhole(t *testing.T) {
 	out := newSink()
 	out.inside = make(chan struct{}, 100_000)
 	counted := 0 // by the spool's goroutine
@@ -270,16 +274,16 @@ func TestManyWriters(t *testing.T) {
 	seen := make(map[string]bool)
 	for line := range strings.Lines(out.String()) {
 		if !strings.HasPrefix(line, "<") || !strings.HasSuffix(line, ">\n") || seen[line] {
-			t.Fatalf("%q is torn, or there twice", line)
+			t.Fatalf("%q is incomplete or duplicate", line)
 		}
 		seen[line] = true
 	}
 	if n := len(seen) + counted + s.Lost(); n != writers*each {
-		t.Errorf("%d lines there and %d counted, want %d in all", len(seen), counted+s.Lost(), writers*each)
+		t.Errorf("%d lines written and %d lost, want a total of %d", len(seen), counted+s.Lost(), writers*each)
 	}
 }
 
-// nowhere takes everything.
+// nowhere discards everything.
 type nowhere struct{ io.Writer }
 
 func (nowhere) Close() error { return nil }

@@ -6,7 +6,7 @@ import (
 )
 
 // A group has at most maxServers addresses.
-func TestMaxServers(t *testing.T) {
+func TestGroupIsLimitedToMaxServers(t *testing.T) {
 	for n, want := range map[int]bool{maxServers: true, maxServers + 1: false} {
 		var c Config
 		for i := range n {

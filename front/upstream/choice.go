@@ -10,26 +10,27 @@ import (
 )
 
 const (
-	// maxWalk is how often a hash or chance is asked again for a request whose servers cannot be used. After that it is
-	// round robin's turn, as in nginx.
+	// maxWalk is how often a hash or a random number is computed for a request whose servers are
+	// unavailable. After that, as in nginx, round robin counts.
 	maxWalk = 20
-	// pointsPerWeight is how many points of a ring a server has for each unit of its weight, as in nginx.
+	// pointsPerWeight is the number of points on the ring per unit of weight, as in nginx.
 	pointsPerWeight = 160
-	// ipModulus bounds ip_hash's sums, as in nginx.
+	// ipModulus limits the sums of ip_hash, as in nginx.
 	ipModulus = 6271
 )
 
-// peer is a server at one address, as the ways of choosing see it.
+// peer is a server at one address, as the load balancing methods see it.
 type peer struct {
 	weight    int
-	effective int // the weight, less what failures have cost
-	current   int // round robin's: the highest is next
+	effective int // the weight, reduced by failures
+	current   int // of round robin: the highest is next
 	conns     int
-	out       bool // it is not to be chosen this time
+	out       bool // not available this time
 }
 
-// smooth chooses by weights such that turns are spread out: nginx's smooth weighted round robin. Each peer gains what it
-// weighs; the one with the most is chosen, and pays what all have gained. It returns -1 if all are out.
+// smooth is nginx's smooth weighted round robin, which spreads the requests of a peer. Each peer
+// gains its weight. The one with the most is chosen, and loses the sum of all weights. smooth
+// returns -1 if no peer is available.
 func smooth(peers []peer) int { return smoothAmong(peers, func(int) bool { return true }) }
 
 func smoothAmong(peers []peer, among func(i int) bool) int {
@@ -54,7 +55,8 @@ func smoothAmong(peers []peer, among func(i int) bool) int {
 	return best
 }
 
-// leastConn chooses who has the fewest connections for its weight, and among equals by smooth.
+// leastConn chooses the peer with the fewest connections for its weight, and among equals by
+// smooth.
 func leastConn(peers []peer) int {
 	best, many := -1, false
 	for i := range peers {
@@ -74,15 +76,15 @@ func leastConn(peers []peer) int {
 	return smoothAmong(peers, func(i int) bool { return peers[i].conns*least.weight == least.conns*peers[i].weight })
 }
 
-// walk is how far a request's hash has come.
+// walk is the state of a request's hash.
 type walk struct {
-	tries int    // in vain
-	asked int    // how often the key was hashed
-	hash  uint32 // or where on the ring it is
-	begun bool
+	tries  int    // failed ones
+	hashes int    // number of hashes of the key
+	hash   uint32 // or the position on the ring
+	begun  bool
 }
 
-// byWeight returns the peer that holds the n-th unit of weight.
+// byWeight returns the peer with the n-th unit of weight.
 func byWeight(peers []peer, n int) int {
 	for i := range peers {
 		if n -= peers[i].weight; n < 0 {
@@ -92,7 +94,8 @@ func byWeight(peers []peer, n int) int {
 	return len(peers) - 1
 }
 
-// byIP chooses by an address, of IPv4 its first three bytes, as ip_hash does. It returns -1 once it has walked for too long.
+// byIP chooses by a client's address, of IPv4 its first three bytes, as ip_hash does. It returns -1
+// after too many tries.
 func (w *walk) byIP(peers []peer, total int, client netip.Addr) int {
 	if !w.begun {
 		w.begun, w.hash = true, 89
@@ -109,7 +112,8 @@ func (w *walk) byIP(peers []peer, total int, client netip.Addr) int {
 	return -1
 }
 
-// ipKey is what of an address ip_hash looks at. Who has none, by a unix socket, counts as one client.
+// ipKey returns the part of an address that ip_hash uses. All clients without an address, as over a
+// unix socket, count as one.
 func ipKey(client netip.Addr) []byte {
 	client = client.Unmap()
 	switch b := client.AsSlice(); {
@@ -121,14 +125,14 @@ func ipKey(client netip.Addr) []byte {
 	return make([]byte, 3)
 }
 
-// byKey chooses by a text, as hash does: compatible with Cache::Memcached.
+// byKey chooses by a key, as hash does: compatible with Cache::Memcached.
 func (w *walk) byKey(peers []peer, total int, key string) int {
 	for ; w.tries <= maxWalk; w.tries++ {
 		sum := uint32(0)
-		if w.asked > 0 {
-			sum = crc32.ChecksumIEEE([]byte(strconv.Itoa(w.asked)))
+		if w.hashes > 0 {
+			sum = crc32.ChecksumIEEE([]byte(strconv.Itoa(w.hashes)))
 		}
-		w.asked++
+		w.hashes++
 		sum = crc32.Update(sum, crc32.IEEETable, []byte(key))
 		w.hash += sum >> 16 & 0x7fff
 		if i := byWeight(peers, int(w.hash)%total); !peers[i].out {
@@ -138,14 +142,14 @@ func (w *walk) byKey(peers []peer, total int, key string) int {
 	return -1
 }
 
-// point is a place on a ring, and whose it is: an index into the names of servers.
+// point is a position on the ring, with its owner: an index into the names of servers.
 type point struct {
 	hash  uint32
 	owner int
 }
 
-// ring places servers on a circle, as nginx does and libketama of Cache::Memcached::Fast: so a server that comes or goes
-// moves only the keys next to its points.
+// ring places servers on a circle, as nginx and libketama (Cache::Memcached::Fast) do. If a server
+// is added or removed, only the keys next to its points move.
 func ring(names []string, weights []int) []point {
 	var points []point
 	for owner, name := range names {
@@ -162,7 +166,7 @@ func ring(names []string, weights []int) []point {
 	return slices.CompactFunc(points, func(a, b point) bool { return a.hash == b.hash })
 }
 
-// nameParts splits a server's name as it was configured.
+// nameParts splits a server's name as configured.
 func nameParts(name string) (host, port string) {
 	if path, ok := strings.CutPrefix(name, "unix:"); ok {
 		return path, ""
@@ -174,7 +178,7 @@ func nameParts(name string) (host, port string) {
 	return name[:i], name[i+1:]
 }
 
-// onRing chooses by a text and a ring. owners tells whose name a peer has.
+// onRing chooses by a key and the ring. owners contains the owner of each peer.
 func (w *walk) onRing(peers []peer, points []point, owners []int, key string) int {
 	if len(points) == 0 {
 		return -1
@@ -195,7 +199,7 @@ func (w *walk) onRing(peers []peer, points []point, owners []int, key string) in
 	return -1
 }
 
-// byChance chooses with the odds of weights. random returns one of the first n numbers.
+// byChance chooses at random, by weight. random returns one of the first n numbers.
 func (w *walk) byChance(peers []peer, total int, random func(n int) int) int {
 	for ; w.tries <= maxWalk; w.tries++ {
 		if i := byWeight(peers, random(total)); !peers[i].out {
@@ -205,7 +209,8 @@ func (w *walk) byChance(peers []peer, total int, random func(n int) int) int {
 	return -1
 }
 
-// bestOfTwo chooses two by chance, and of these the one with fewer connections for its weight.
+// bestOfTwo chooses two peers at random, and of these the one with fewer connections for its
+// weight.
 func (w *walk) bestOfTwo(peers []peer, total int, random func(n int) int) int {
 	first := -1
 	for ; w.tries <= maxWalk; w.tries++ {

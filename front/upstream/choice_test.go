@@ -27,8 +27,8 @@ func letters(n int, choose func() int) string {
 	return b.String()
 }
 
-// Turns as nginx's commit message of smooth weighted round robin gives them, and after it.
-func TestSmooth(t *testing.T) {
+// The choices in nginx's commit message on smooth weighted round robin.
+func TestSmoothSpreadsChoices(t *testing.T) {
 	for want, peers := range map[string][]peer{
 		"aabacaa" + "aabacaa": weighted(5, 1, 1),
 		"abcabcabc":           weighted(1, 1, 1),
@@ -41,7 +41,7 @@ func TestSmooth(t *testing.T) {
 	}
 }
 
-func TestSmoothWithoutSome(t *testing.T) {
+func TestSmoothSkipsUnavailablePeers(t *testing.T) {
 	peers := weighted(2, 1, 1)
 	peers[0].out = true
 	if got := letters(6, func() int { return smooth(peers) }); got != "bcbcbc" {
@@ -49,12 +49,12 @@ func TestSmoothWithoutSome(t *testing.T) {
 	}
 	peers[1].out, peers[2].out = true, true
 	if i := smooth(peers); i != -1 {
-		t.Errorf("%d is out", i)
+		t.Errorf("peer %d is not available", i)
 	}
 }
 
-// What has failed weighs less, and gains with each turn until it weighs what it did.
-func TestSmoothAfterFailures(t *testing.T) {
+// A failed peer weighs less, and regains its weight with each choice.
+func TestSmoothReducesWeightAfterFailures(t *testing.T) {
 	peers := weighted(4, 4)
 	peers[0].effective = 0
 	counts := [2]int{}
@@ -66,7 +66,7 @@ func TestSmoothAfterFailures(t *testing.T) {
 	}
 }
 
-func TestLeastConn(t *testing.T) {
+func TestLeastConnCountsConnectionsPerWeight(t *testing.T) {
 	peers := weighted(1, 2, 1)
 	for _, test := range []struct {
 		conns [3]int
@@ -80,8 +80,9 @@ func TestLeastConn(t *testing.T) {
 		for i := range peers {
 			peers[i].conns, peers[i].current = test.conns[i], 0
 		}
-		if got := letters(len(test.want), func() int { return leastConn(peers) }); len(got) != len(test.want) || strings.Trim(got, test.want) != "" {
-			t.Errorf("with %v connections %s, want turns of %s", test.conns, got, test.want)
+		if got := letters(len(test.want), func() int { return leastConn(peers) }); len(got) != len(test.want) ||
+			strings.Trim(got, test.want) != "" {
+			t.Errorf("with %v connections %s, want a choice of %s", test.conns, got, test.want)
 		}
 	}
 	peers[1].out = true
@@ -93,8 +94,8 @@ func TestLeastConn(t *testing.T) {
 	}
 }
 
-// The sums of ip_hash, counted by hand: ((89*113 + 127) % 6271 …).
-func TestIPHash(t *testing.T) {
+// The sums of ip_hash, computed by hand: ((89*113 + 127) % 6271 …).
+func TestIPHashIsThatOfNginx(t *testing.T) {
 	peers := weighted(1, 1, 2)
 	choose := func(s string) int {
 		return new(walk).byIP(peers, 4, netip.MustParseAddr(s))
@@ -108,7 +109,7 @@ func TestIPHash(t *testing.T) {
 	}
 	for _, last := range []string{"192.168.7.0", "192.168.7.255", "::ffff:192.168.7.4"} {
 		if choose(last) != choose("192.168.7.1") {
-			t.Errorf("%s goes elsewhere than its network", last)
+			t.Errorf("%s gets another server than its network", last)
 		}
 	}
 	counts := make([]int, 3)
@@ -116,21 +117,22 @@ func TestIPHash(t *testing.T) {
 		counts[choose(netip.AddrFrom4([4]byte{10, byte(i >> 8), byte(i), 1}).String())]++
 	}
 	within(t, "networks", counts, 65536, []int{1, 1, 2}, 5)
-	if a, b := choose("2001:db8::1"), choose("2001:db8::2"); a == b && choose("2001:db8::3") == a && choose("2001:db8::4") == a && choose("2001:db8::5") == a {
+	if a, b := choose("2001:db8::1"), choose("2001:db8::2"); a == b && choose("2001:db8::3") == a &&
+		choose("2001:db8::4") == a && choose("2001:db8::5") == a {
 		t.Error("the last bytes of IPv6 do not count")
 	}
 	if i := new(walk).byIP(peers, 4, netip.Addr{}); i < 0 {
-		t.Error("who has no address goes nowhere")
+		t.Error("a client without address gets no server")
 	}
 	for i := range peers {
 		peers[i].out = true
 	}
 	if choose("10.0.0.1") != -1 {
-		t.Error("all are out")
+		t.Error("a peer was chosen although none is available")
 	}
 }
 
-// within checks that counts are in the proportion of weights, but for some percents.
+// within checks that counts are proportional to weights, up to some percent.
 func within(t *testing.T, what string, counts []int, n int, weights []int, percents int) {
 	t.Helper()
 	total := 0
@@ -144,7 +146,7 @@ func within(t *testing.T, what string, counts []int, n int, weights []int, perce
 	}
 }
 
-func TestHash(t *testing.T) {
+func TestHashIsThatOfMemcached(t *testing.T) {
 	peers := weighted(1, 2, 1)
 	for _, key := range []string{"", "a", "/x?y"} {
 		first := int(crc32.ChecksumIEEE([]byte(key)) >> 16 & 0x7fff)
@@ -152,7 +154,7 @@ func TestHash(t *testing.T) {
 		if got, want := w.byKey(peers, 4, key), []int{0, 1, 1, 2}[first%4]; got != want {
 			t.Errorf("%q: %d, want %d", key, got, want)
 		}
-		second := first + int(crc32.ChecksumIEEE([]byte("1"+key))>>16&0x7fff) // for another try
+		second := first + int(crc32.ChecksumIEEE([]byte("1"+key))>>16&0x7fff) // the second try
 		if got, want := w.byKey(peers, 4, key), []int{0, 1, 1, 2}[second%4]; got != want {
 			t.Errorf("%q again: %d, want %d", key, got, want)
 		}
@@ -178,8 +180,8 @@ func keysOf(names []string, weights []int, n int) []string {
 	return found
 }
 
-// A server that goes moves its own keys only; one that comes takes its share.
-func TestConsistentHash(t *testing.T) {
+// A removed server moves only its own keys; an added one gets its share.
+func TestConsistentHashMovesFewKeys(t *testing.T) {
 	names := []string{"10.0.0.1:80", "10.0.0.2:80", "10.0.0.3:80", "unix:/run/app"}
 	const n = 20_000
 	with, without := keysOf(names, []int{1, 1, 1, 1}, n), keysOf(names[:3], []int{1, 1, 1}, n)
@@ -199,14 +201,16 @@ func TestConsistentHash(t *testing.T) {
 	within(t, "keys", counts, n, []int{1, 2, 1, 1}, 25)
 }
 
-func TestRing(t *testing.T) {
+func TestRingHasPointsByWeight(t *testing.T) {
 	points := ring([]string{"a:80", "b"}, []int{1, 2})
-	if len(points) != 480 || !slices.IsSortedFunc(points, func(a, b point) int { return int(int64(a.hash) - int64(b.hash)) }) {
+	if len(points) != 480 || !slices.IsSortedFunc(points,
+		func(a, b point) int { return int(int64(a.hash) - int64(b.hash)) }) {
 		t.Errorf("%d points", len(points))
 	}
-	first := crc32.ChecksumIEEE([]byte("a\x0080\x00\x00\x00\x00")) // host, port, and the hash before
+	// host, port, and the previous hash
+	first := crc32.ChecksumIEEE([]byte("a\x0080\x00\x00\x00\x00"))
 	if !slices.Contains(points, point{first, 0}) {
-		t.Error("the first point is not there")
+		t.Error("missing first point")
 	}
 	for name, want := range map[string][2]string{
 		"a:80": {"a", "80"}, "a": {"a", ""}, "[::1]:8": {"[::1]", "8"}, "unix:/a:b": {"/a:b", ""}, "a:x": {"a:x", ""},
@@ -219,12 +223,12 @@ func TestRing(t *testing.T) {
 	peers[0].out = true
 	for i := range 100 {
 		if at := new(walk).onRing(peers, points, []int{0, 1}, fmt.Sprint(i)); at == 0 {
-			t.Error("it is out")
+			t.Error("an unavailable peer was chosen")
 		}
 	}
 }
 
-func TestChance(t *testing.T) {
+func TestRandomChoicesFollowWeights(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2)).IntN
 	peers := weighted(1, 3)
 	counts := make([]int, 2)
@@ -235,17 +239,17 @@ func TestChance(t *testing.T) {
 	peers[1].conns, peers[0].conns = 9, 1
 	for range 100 {
 		if i := new(walk).bestOfTwo(peers, 4, random); i != 0 && i != -1 {
-			t.Error("the one with more connections")
+			t.Error("the peer with more connections was chosen")
 		}
 	}
 	peers[0].out = true
 	if i := new(walk).bestOfTwo(peers, 4, random); i != -1 {
-		t.Errorf("%d is alone: it is round robin's turn", i)
+		t.Errorf("peer %d was chosen; want round robin", i)
 	}
 }
 
-// Of many servers, the best of two is never far behind the rest, which chance alone is.
-func TestChanceOfTwoIsEven(t *testing.T) {
+// With many servers, the best of two keeps the load even, unlike a random choice.
+func TestBestOfTwoIsEven(t *testing.T) {
 	most := func(choose func(*walk, []peer, int, func(int) int) int) (n int) {
 		random := rand.New(rand.NewPCG(3, 4)).IntN
 		peers := weighted(slices.Repeat([]int{1}, 100)...)

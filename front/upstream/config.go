@@ -1,62 +1,71 @@
-// Package upstream chooses which server of a group is asked, and remembers which ones failed.
+// Package upstream chooses the server of a group for each request, and records failures.
+//
+// Words of this package:
+//
+//   - peer: a server at one address; a name with several addresses is several peers.
+//   - turn: the choice of servers for one request, a different one for each attempt.
+//   - resting: unavailable after too many failures, until the next trial request.
 package upstream
 
 import "time"
 
-// Config is a group of servers: an upstream block. The zero value of each field but Name and Servers is a good one.
+// Config is a group of servers: an upstream block. Every field but Name and Servers may be zero.
 type Config struct {
 	Name    string
 	Servers []Server
 	Balance Balance
-	// Key is what Hash goes by, with variables as in front.Text.
+	// Key is the key of Hash and ConsistentHash, with variables as in front.Text.
 	Key string
-	// Keepalive is the number of idle connections that are kept to a server; 0 keeps none.
+	// Keepalive is the maximum number of idle connections to a server; 0 means none.
 	Keepalive int
-	// KeepaliveTimeout is for how long; 0 is 60 s. KeepaliveRequests is for how many requests; 0 is 1000. KeepaliveTime is how long a
-	// connection is used at all; 0 is an hour.
+	// KeepaliveTimeout is how long a connection stays idle; 0 is 60 s. KeepaliveRequests is its
+	// maximum number of requests; 0 is 1000. KeepaliveTime is its maximum age; 0 is an hour.
 	KeepaliveTimeout, KeepaliveTime time.Duration
 	KeepaliveRequests               int
-	// Pos is where it was configured, for messages.
+	// Pos is the position in the configuration, for messages.
 	Pos string
 }
 
-// Server is one of a group.
+// Server is a server of a group.
 type Server struct {
-	// Addr is HOST:PORT, HOST (with port 80), or unix:PATH. A host that has several addresses counts as so many servers, of which it
-	// can have 64. Names are looked up when the group is made, and again every 30 seconds: what is known holds if that fails. What is
-	// remembered of an address stays as long as the name has it.
+	// Addr is HOST:PORT, HOST (port 80), or unix:PATH. A host with several addresses counts as
+	// several servers, up to 64. Names are resolved by New, and again every 30 seconds; if that
+	// fails, the old addresses stay. The state of an address is kept as long as the name has it.
 	Addr   string
 	Weight int // 0 is 1
-	// MaxFails failures within FailTimeout have it not be asked for as long. 0 is 1, below zero is never; 0 is 10 s.
+	// After MaxFails failures within FailTimeout, the server gets no requests for that time.
+	// MaxFails 0 is 1, negative means never; FailTimeout 0 is 10 s.
 	MaxFails    int
 	FailTimeout time.Duration
-	MaxConns    int // 0 is no bound
+	MaxConns    int // 0 is no limit
 	Backup      bool
 	Down        bool
 }
 
-// Balance is how a server is chosen.
+// Balance is a load balancing method.
 type Balance int
 
-// Ways of choosing.
+// The load balancing methods.
 const (
-	RoundRobin Balance = iota // by weights, smoothly
+	RoundRobin Balance = iota // smooth weighted round robin
 	LeastConn
 	IPHash
-	Hash           // of Key
-	ConsistentHash // of Key, such that few keys move if a server comes or goes
+	Hash           // by Key
+	ConsistentHash // by Key, such that few keys move if a server is added or removed
 	Random
-	RandomTwo // of two, the one with fewer connections
+	RandomTwo // the one of two with fewer connections
 )
 
-// Next says when another server of a group is asked: proxy_next_upstream. That never happens once a byte of an answer went to the client.
+// Next defines when a request is retried on another server: proxy_next_upstream. A request is never
+// retried after a byte of a response was sent to the client.
 type Next struct {
 	Off bool
 	// Error and Timeout are the default if nothing is set.
 	Error, Timeout, InvalidHeader bool
 	Statuses                      []int // 403, 404, 429, 500, 502, 503, 504
-	// NonIdempotent asks another one also for POST, LOCK and PATCH, though the first one may have begun with it.
+	// NonIdempotent also retries POST, LOCK and PATCH, although the first server may have started
+	// to process them.
 	NonIdempotent bool
-	Tries         int           // 0 is no bound but the servers
-	For           time.Duration // how long servers are tried; 0 is no bound
+	Tries         int           // 0 is limited only by the number of servers
+	For           time.Duration // the total time for retries; 0 is no limit
 }

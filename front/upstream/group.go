@@ -12,51 +12,53 @@ import (
 )
 
 const (
-	// maxServers bounds the addresses of a group, and maxAddresses those of one name.
+	// maxServers limits the addresses of a group, and maxAddresses those of a name.
 	maxServers   = 4096
 	maxAddresses = 64
-	// maxRing bounds the weights of a group whose servers are on a ring.
+	// maxRing limits the total weight of a group with ConsistentHash.
 	maxRing = 16_384
 
 	defaultFailTimeout = 10 * time.Second
 )
 
-// ErrNone is returned when no server can be asked: all are down, resting, at their bound, or were tried.
+// ErrNone is returned when no server is available: all are down, resting, at their limit, or were
+// tried.
 var ErrNone = errors.New("no live upstreams")
 
-// Group chooses servers as a Config says. It may be used by any number of goroutines. Close it.
+// Group chooses servers as Config defines. It is safe for concurrent use, and must be closed.
 type Group struct {
 	config Config
 	state  *State
 	names  resolver
 
-	// state.mu guards what peers are chosen by; the lists themselves are replaced, not changed.
+	// state.mu guards the peers; the lists themselves are replaced, not changed.
 	primary, backup *list
 
-	stop    context.CancelFunc // of looking names up
+	stop    context.CancelFunc // stops resolving names
 	stopped sync.WaitGroup
 }
 
-// list is servers that are chosen from, with what their ways of choosing need.
+// list is a list of servers with the data of the load balancing methods.
 type list struct {
 	peers   []peer
 	members []member // of peers
-	total   int      // weight
-	single  bool     // there is nobody else: it is asked whatever it did
-	points  []point  // of a ring
-	owners  []int    // whose points a peer has
+	total   int      // total weight
+	single  bool     // there is no other server: failures do not matter
+	points  []point  // of the ring
+	owners  []int    // the owners of peers' points
 }
 
-// member is what is known of a peer besides what it is chosen by.
+// member is the part of a peer that load balancing does not need.
 type member struct {
 	server *Server
 	addr   string
-	known  string // what its health is known by
+	known  string // the key of its health
 	health *health
 }
 
-// New makes a group. It looks the names of servers up, and again every 30 seconds until Close. It fails if one is not known, or
-// if the Config asks for what cannot be. lookup is nil for the system's resolver.
+// New makes a group. It resolves the names of servers, and again every 30 seconds until Close. It
+// fails if a name cannot be resolved, or if the Config is invalid. A nil lookup is the system's
+// resolver.
 func New(config Config, state *State, lookup Lookup) (*Group, error) {
 	config.Servers = slices.Clone(config.Servers)
 	g := &Group{config: config, state: state, stop: func() {}}
@@ -66,7 +68,7 @@ func New(config Config, state *State, lookup Lookup) (*Group, error) {
 		}
 	}
 	if !slices.ContainsFunc(config.Servers, func(s Server) bool { return !s.Backup }) {
-		return nil, errors.New("there are no servers, or only backups")
+		return nil, errors.New("no servers, or only backups")
 	}
 	if err := g.names.begin(g.config.Servers, lookup); err != nil {
 		return nil, err
@@ -82,17 +84,17 @@ func New(config Config, state *State, lookup Lookup) (*Group, error) {
 	return g, nil
 }
 
-// check completes a server, or says what is wrong with it.
+// check validates a server and sets its defaults.
 func (c *Config) check(s *Server) error {
 	switch {
 	case s.Weight < 0:
-		return fmt.Errorf("the server %q has the weight %d: want at least 1", s.Addr, s.Weight)
+		return fmt.Errorf("server %q: invalid weight %d (minimum: 1)", s.Addr, s.Weight)
 	case s.MaxConns < 0:
-		return fmt.Errorf("the server %q has max_conns %d: want at least 1, or 0 for no bound", s.Addr, s.MaxConns)
+		return fmt.Errorf("server %q: invalid max_conns %d (minimum: 1; 0 is no limit)", s.Addr, s.MaxConns)
 	case s.FailTimeout < 0:
-		return fmt.Errorf("the server %q has a fail_timeout below 0", s.Addr)
+		return fmt.Errorf("server %q: negative fail_timeout", s.Addr)
 	case s.Backup && c.Balance != RoundRobin && c.Balance != LeastConn:
-		return fmt.Errorf("the server %q is a backup, which there are none of with this way of choosing", s.Addr)
+		return fmt.Errorf("server %q: backup is not supported by this load balancing method", s.Addr)
 	}
 	if s.Weight == 0 {
 		s.Weight = 1
@@ -104,13 +106,12 @@ func (c *Config) check(s *Server) error {
 		s.MaxFails = 1
 	}
 	if s.Addr == "" {
-		return errors.New("a server has no address")
+		return errors.New("server without an address")
 	}
 	return nil
 }
 
-// rebuild makes the lists of the addresses that are known now. What peers have of turns, and what is remembered
-// of their addresses, stays.
+// rebuild makes the lists of the current addresses. The state of peers and addresses is kept.
 func (g *Group) rebuild() error {
 	var primary, backup []member
 	for i := range g.config.Servers {
@@ -124,7 +125,7 @@ func (g *Group) rebuild() error {
 		}
 	}
 	if n := len(primary) + len(backup); n > maxServers {
-		return fmt.Errorf("there are %d servers, and at most %d may be", n, maxServers)
+		return fmt.Errorf("%d servers (maximum: %d)", n, maxServers)
 	}
 	points, err := g.ring()
 	if err != nil {
@@ -143,8 +144,9 @@ func (g *Group) rebuild() error {
 	return nil
 }
 
-// newList makes a list, with the turns of an older one. same is how often there was each address: who is there twice is two servers, of
-// whom one is asked when the other has failed. The caller holds the state's mu.
+// newList makes a list that takes over the state of an older one. same counts addresses: an address
+// that occurs twice is two servers, so that the second is tried after the first has failed. The
+// caller holds the state's mu.
 func newList(members []member, old *list, s *State, same map[string]int) *list {
 	l := &list{members: members, peers: make([]peer, len(members)), owners: make([]int, len(members))}
 	names := make(map[*Server]int)
@@ -154,7 +156,7 @@ func newList(members []member, old *list, s *State, same map[string]int) *list {
 		if same[m.addr]++; same[m.addr] > 1 {
 			m.known = fmt.Sprint(m.addr, " ", same[m.addr])
 		}
-		m.health = s.take(m.known)
+		m.health = s.acquire(m.known)
 		p := &l.peers[i]
 		p.weight, p.effective = m.server.Weight, m.server.Weight
 		if was := old.find(m); was != nil {
@@ -169,7 +171,7 @@ func newList(members []member, old *list, s *State, same map[string]int) *list {
 	return l
 }
 
-// find returns the peer of the same server and address.
+// find returns the peer with the same server and address.
 func (l *list) find(m *member) *peer {
 	if l == nil {
 		return nil
@@ -182,13 +184,13 @@ func (l *list) find(m *member) *peer {
 	return nil
 }
 
-// release gives back what the list has of the state. The caller holds mu.
+// release releases the list's references to the state. The caller holds mu.
 func (l *list) release(s *State) {
 	if l == nil {
 		return
 	}
 	for i := range l.members {
-		s.giveBack(l.members[i].known, l.members[i].health)
+		s.release(l.members[i].known, l.members[i].health)
 	}
 }
 
@@ -204,13 +206,13 @@ func (g *Group) ring() ([]point, error) {
 		s := &g.config.Servers[i]
 		names, weights = append(names, s.Addr), append(weights, s.Weight)
 		if total += s.Weight; total > maxRing {
-			return nil, fmt.Errorf("the weights of servers on a ring are more than %d together", maxRing)
+			return nil, fmt.Errorf("the total weight of a consistent hash is greater than %d", maxRing)
 		}
 	}
 	return ring(names, weights), nil
 }
 
-// Close ends the group's use. Turns that have begun may still be ended.
+// Close closes the group. Turns that have begun may still call Done.
 func (g *Group) Close() {
 	g.stop()
 	g.stopped.Wait()
@@ -220,26 +222,28 @@ func (g *Group) Close() {
 	g.backup.release(g.state)
 }
 
-// Turn begins to choose for a request. key is what Hash goes by, client what IPHash does.
+// Turn starts to choose servers for a request. key is the key of Hash, client the address for
+// IPHash.
 func (g *Group) Turn(key string, client netip.Addr) Turn {
 	return Turn{group: g, key: key, client: client}
 }
 
-// Turn is the choosing of servers for one request: another one each time. It is for one goroutine.
+// Turn chooses servers for one request, a different one for each attempt. It must not be used
+// concurrently.
 type Turn struct {
 	group  *Group
 	key    string
 	client netip.Addr
 
 	list   *list
-	backup bool   // list is that of the backups, perhaps of before a change
-	tried  []bool // of list; nil before there was one
-	last   int    // index of who was chosen last
+	backup bool   // list is that of the backups, perhaps from before a change
+	tried  []bool // indexes of list; nil before the first attempt
+	last   int    // the index of the last peer
 	walk   walk
 }
 
-// Next chooses a server that was not tried and returns where it is: a host and port, or a unix socket's path. Each is
-// ended by Done. Without any left it is ErrNone.
+// Next returns the address of a server that was not tried: a host and port, or a unix socket's
+// path. Each successful call must be followed by Done. If there is none, Next returns ErrNone.
 func (t *Turn) Next() (addr string, err error) {
 	g, s := t.group, t.group.state
 	s.mu.Lock()
@@ -247,10 +251,10 @@ func (t *Turn) Next() (addr string, err error) {
 	if t.list == nil {
 		t.list = g.primary
 	} else {
-		t.remember()
+		t.markTried()
 	}
 	var now time.Time
-	if !t.list.single { // who is asked whatever it did needs no clock
+	if !t.list.single { // a single server needs no clock
 		now = time.Now()
 	}
 	i := t.choose(now)
@@ -267,8 +271,8 @@ func (t *Turn) Next() (addr string, err error) {
 	return m.addr, nil
 }
 
-// remember has who was chosen last not be chosen again.
-func (t *Turn) remember() {
+// markTried marks the last peer as tried.
+func (t *Turn) markTried() {
 	if t.tried == nil {
 		t.tried = make([]bool, len(t.list.peers))
 	}
@@ -326,15 +330,15 @@ func (t *Turn) More() bool {
 	return false
 }
 
-// isOut reports whether a server cannot be asked now.
+// isOut reports whether a server is unavailable.
 func (l *list) isOut(i int, now time.Time) bool {
 	m := &l.members[i]
 	return m.server.Down || m.server.MaxConns > 0 && m.health.conns >= m.server.MaxConns ||
 		!l.single && m.health.resting(m.server.MaxFails, m.server.FailTimeout, now)
 }
 
-// Done ends the use of the server that Next returned last. failed is whether it did as a server; that a client has
-// gone is not its fault.
+// Done ends the attempt on the server that Next returned last. failed reports a failure of the
+// server; a client that has closed its connection is none.
 func (t *Turn) Done(failed bool) {
 	s := t.group.state
 	s.mu.Lock()
@@ -353,5 +357,5 @@ func (t *Turn) Done(failed bool) {
 	}
 }
 
-// Config is what the group was made of. It is not to be changed.
+// Config returns the group's Config, which must not be changed.
 func (g *Group) Config() *Config { return &g.config }

@@ -13,7 +13,7 @@ import (
 	"time"
 )
 
-// group makes a group that is closed with the test.
+// group returns a group that is closed with the test.
 func group(t *testing.T, c Config, s *State, lookup Lookup) *Group {
 	t.Helper()
 	g, err := New(c, s, lookup)
@@ -24,21 +24,21 @@ func group(t *testing.T, c Config, s *State, lookup Lookup) *Group {
 	return g
 }
 
-// port is a server's name: that of its port.
+// port returns the port of an address, which names a server in these tests.
 func port(addr string) string { return addr[strings.LastIndexByte(addr, ':')+1:] }
 
-// ask asks servers until one of those that are up answers, and returns who was asked.
-func ask(g *Group, up ...string) (asked []string) {
+// tryAll makes attempts until a server that is up responses, and returns the servers tried.
+func tryAll(g *Group, up ...string) (tried []string) {
 	turn := g.Turn("", netip.Addr{})
 	for {
 		addr, err := turn.Next()
 		if err != nil {
-			return append(asked, "none")
+			return append(tried, "none")
 		}
-		asked = append(asked, port(addr))
+		tried = append(tried, port(addr))
 		ok := slices.Contains(up, port(addr))
 		if turn.Done(!ok); ok {
-			return asked
+			return tried
 		}
 	}
 }
@@ -51,7 +51,7 @@ func servers(addrs ...string) []Server {
 	return all
 }
 
-// check compares who was asked.
+// check compares the servers tried.
 func check(t *testing.T, what string, got []string, want string) {
 	t.Helper()
 	if s := strings.Join(got, " "); s != want {
@@ -59,17 +59,18 @@ func check(t *testing.T, what string, got []string, want string) {
 	}
 }
 
-// A server that has failed is not asked for a while, and then once. If that goes well it is back.
-func TestPassiveHealth(t *testing.T) {
+// A failed server gets no requests for a while, and then one. If that succeeds, the server is
+// available again.
+func TestFailedServerGetsOneTrial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := group(t, Config{Servers: servers("1", "2")}, new(State), nil)
-		check(t, "the first time", ask(g, "2"), "1 2")
+		check(t, "the first time", tryAll(g, "2"), "1 2")
 		for range 5 {
-			check(t, "while it rests", ask(g, "2"), "2")
+			check(t, "while it rests", tryAll(g, "2"), "2")
 		}
 		time.Sleep(defaultFailTimeout + time.Second)
 		turn := g.Turn("", netip.Addr{})
-		for turns := 0; ; turns++ { // its failure has cost it some
+		for turns := 0; ; turns++ { // the failure has reduced its weight
 			if addr, _ := turn.Next(); port(addr) == "1" {
 				break
 			}
@@ -79,29 +80,29 @@ func TestPassiveHealth(t *testing.T) {
 			turn = g.Turn("", netip.Addr{})
 		}
 		for range 3 {
-			check(t, "during the trial", ask(g, "2"), "2")
+			check(t, "during the trial", tryAll(g, "2"), "2")
 		}
 		turn.Done(true)
-		check(t, "after it", ask(g, "2"), "2")
+		check(t, "after it", tryAll(g, "2"), "2")
 		time.Sleep(defaultFailTimeout + time.Second)
-		var asked []string
+		var tried []string
 		for range 6 {
-			asked = append(asked, ask(g, "1", "2")...)
+			tried = append(tried, tryAll(g, "1", "2")...)
 		}
-		if !slices.Contains(asked, "1") {
-			t.Errorf("no second trial: %v", asked)
+		if !slices.Contains(tried, "1") {
+			t.Errorf("no second trial: %v", tried)
 		}
 		counts := make(map[string]int)
 		for range 10 {
-			counts[ask(g, "1", "2")[0]]++
+			counts[tryAll(g, "1", "2")[0]]++
 		}
 		if counts["1"] != 5 {
-			t.Errorf("after a trial that went well: %v", counts)
+			t.Errorf("after a successful trial: %v", counts)
 		}
 	})
 }
 
-func TestMaxFails(t *testing.T) {
+func TestServerRestsAfterMaxFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := Config{Servers: servers("1", "2")}
 		c.Servers[0].MaxFails, c.Servers[0].FailTimeout = 3, time.Minute
@@ -109,60 +110,60 @@ func TestMaxFails(t *testing.T) {
 		g := group(t, c, new(State), nil)
 		failures := 0
 		for range 20 {
-			failures += strings.Count(strings.Join(ask(g), " "), "1")
+			failures += strings.Count(strings.Join(tryAll(g), " "), "1")
 		}
 		if failures != 3 {
-			t.Errorf("%d failures before it rests, want 3", failures)
+			t.Errorf("the server rests after %d failures, want 3", failures)
 		}
-		check(t, "never mind failures", ask(g), "2 none")
+		check(t, "never mind failures", tryAll(g), "2 none")
 		time.Sleep(59 * time.Second)
-		check(t, "a second before", ask(g, "2"), "2")
+		check(t, "a second before", tryAll(g, "2"), "2")
 	})
 }
 
-// Failures that are far apart do not count together, if requests in between went well.
-func TestFailuresAreForgotten(t *testing.T) {
+// Failures are reset by a success in between.
+func TestSuccessResetsFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := Config{Servers: servers("1", "2")}
 		c.Servers[0].MaxFails = 2
 		c.Servers[1].Down = true
 		g := group(t, c, new(State), nil)
 		for range 5 {
-			check(t, "a failure", ask(g), "1 none")
+			check(t, "a failure", tryAll(g), "1 none")
 			time.Sleep(defaultFailTimeout + time.Second)
-			check(t, "it is well", ask(g, "1"), "1")
+			check(t, "it is well", tryAll(g, "1"), "1")
 		}
 	})
 }
 
-// Who is there twice is two servers: one is asked when the other has failed, and each rests for its own failures.
-func TestTwice(t *testing.T) {
+// An address that occurs twice is two servers with separate failures.
+func TestAddressThatOccursTwiceIsTwoServers(t *testing.T) {
 	g := group(t, Config{Servers: servers("1", "1")}, new(State), nil)
-	check(t, "both", ask(g), "1 1 none")
-	check(t, "both rest", ask(g), "none")
+	check(t, "both", tryAll(g), "1 1 none")
+	check(t, "both rest", tryAll(g), "none")
 }
 
-// Who is alone is asked, whatever happened.
-func TestSingle(t *testing.T) {
+// A single server is tried after any number of failures.
+func TestSingleServerIsAlwaysTried(t *testing.T) {
 	g := group(t, Config{Servers: servers("1")}, new(State), nil)
 	for range 5 {
-		check(t, "alone", ask(g), "1 none")
+		check(t, "alone", tryAll(g), "1 none")
 	}
 }
 
-func TestBackupAndDown(t *testing.T) {
+func TestBackupIsTriedLastAndDownNever(t *testing.T) {
 	c := Config{Servers: servers("1", "2", "3", "4")}
 	c.Servers[1].Down = true
 	c.Servers[2].Backup, c.Servers[3].Backup = true, true
 	g := group(t, c, new(State), nil)
-	check(t, "all is well", ask(g, "1", "3"), "1")
-	check(t, "one fails", ask(g, "4"), "1 3 4")
-	check(t, "and rests, as the backup does", ask(g, "4"), "4")
-	check(t, "all fail", ask(g), "4 none")
-	check(t, "all rest", ask(g), "none")
+	check(t, "all is well", tryAll(g, "1", "3"), "1")
+	check(t, "one fails", tryAll(g, "4"), "1 3 4")
+	check(t, "and rests, as the backup does", tryAll(g, "4"), "4")
+	check(t, "all fail", tryAll(g), "4 none")
+	check(t, "all rest", tryAll(g), "none")
 }
 
-func TestMaxConns(t *testing.T) {
+func TestMaxConnsIsRespected(t *testing.T) {
 	c := Config{Servers: servers("1", "2")}
 	c.Servers[0].MaxConns, c.Servers[1].MaxConns = 1, 2
 	g := group(t, c, new(State), nil)
@@ -180,11 +181,11 @@ func TestMaxConns(t *testing.T) {
 	}
 	check(t, "connections", asked, "1 2 2 none")
 	turns[0].Done(false)
-	check(t, "there is room", ask(g, "1"), "1")
+	check(t, "there is room", tryAll(g, "1"), "1")
 }
 
-// Turns of the same key and address go to the same server, and to another one if that fails.
-func TestSticky(t *testing.T) {
+// Requests with the same key or address go to the same server, and to another one if that fails.
+func TestHashIsSticky(t *testing.T) {
 	for _, balance := range []Balance{IPHash, Hash, ConsistentHash} {
 		g := group(t, Config{Balance: balance, Servers: servers("1", "2", "3", "4", "5")}, new(State), nil)
 		seen := make(map[string]bool)
@@ -223,15 +224,15 @@ func TestSticky(t *testing.T) {
 	}
 }
 
-// What is remembered of an address survives a change of the configuration, and nothing of one that is gone stays.
-func TestReload(t *testing.T) {
+// The state of an address survives a reload; that of a removed address does not.
+func TestStateSurvivesReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := new(State)
 		before, err := New(Config{Servers: servers("1", "2")}, s, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		check(t, "before", ask(before, "2"), "1 2")
+		check(t, "before", tryAll(before, "2"), "1 2")
 		busy := before.Turn("", netip.Addr{})
 		if addr, _ := busy.Next(); port(addr) != "2" {
 			t.Fatal(addr)
@@ -240,40 +241,41 @@ func TestReload(t *testing.T) {
 		c.Servers[1].Weight = 5
 		after := group(t, c, s, nil)
 		before.Close()
-		check(t, "after: 1 still rests, 2 has a connection", ask(after, "2", "3"), "3")
+		check(t, "after: 1 still rests, 2 has a connection", tryAll(after, "2", "3"), "3")
 		busy.Done(false)
 		time.Sleep(time.Minute)
-		if got := ask(after, "1"); !slices.Contains(got, "1") {
-			t.Errorf("1 is asked no more: %v", got)
+		if got := tryAll(after, "1"); !slices.Contains(got, "1") {
+			t.Errorf("server 1 gets no requests: %v", got)
 		}
 		if len(s.known) != 3 {
-			t.Errorf("%d addresses are known", len(s.known))
+			t.Errorf("%d addresses have a state", len(s.known))
 		}
 		after2 := group(t, Config{Servers: servers("3")}, s, nil)
-		check(t, "the last", ask(after2, "3"), "3")
+		check(t, "the last", tryAll(after2, "3"), "3")
 	})
 }
 
-func TestNothingStays(t *testing.T) {
+func TestStateOfRemovedAddressIsReleased(t *testing.T) {
 	s := new(State)
 	for range 3 {
 		g, err := New(Config{Servers: servers("1", "1", "2")}, s, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ask(g)
+		tryAll(g)
 		g.Close()
 	}
 	if len(s.known) != 0 {
-		t.Errorf("%d addresses are still known", len(s.known))
+		t.Errorf("%d addresses still have a state", len(s.known))
 	}
 }
 
-// Names are looked up again. What is remembered of addresses that stay, stays; those that come are asked.
-func TestNames(t *testing.T) {
+// Names are resolved again. The state of remaining addresses is kept, and new ones get requests.
+func TestNamesAreResolvedAgain(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var mu sync.Mutex
-		known := []netip.Addr{netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("10.0.0.1"), netip.MustParseAddr("::ffff:10.0.0.1")}
+		known := []netip.Addr{netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("10.0.0.1"),
+			netip.MustParseAddr("::ffff:10.0.0.1")}
 		var broken error
 		lookup := func(_ context.Context, _, host string) ([]netip.Addr, error) {
 			mu.Lock()
@@ -317,21 +319,25 @@ func TestNames(t *testing.T) {
 		check(t, "one is alone", all(), "10.0.0.2:8080")
 		change(nil, "10.0.0.1", "10.0.0.2")
 		check(t, "what was gone is as good as new", all(), "10.0.0.1:8080 10.0.0.2:8080")
-		if _, err := New(Config{Servers: []Server{{Addr: "other.example"}}}, new(State), lookup); err == nil || !strings.Contains(err.Error(), `"other.example"`) {
+		if _, err := New(Config{Servers: []Server{{Addr: "other.example"}}}, new(State), lookup); err == nil ||
+			!strings.Contains(err.Error(), `"other.example"`) {
 			t.Errorf("an unknown name: %v", err)
 		}
 	})
 }
 
-func TestAddresses(t *testing.T) {
+func TestFormsOfAddresses(t *testing.T) {
 	for addr, want := range map[string]string{
-		"127.0.0.1": "127.0.0.1:80", "127.0.0.1:8080": "127.0.0.1:8080", "[::1]:81": "[::1]:81", "[::1]": "[::1]:80", "unix:/run/app.sock": "/run/app.sock", "unix:/run/app.sock:": "/run/app.sock",
-		"": "", "unix:app": "", "127.0.0.1:http": "", "127.0.0.1:0": "", "127.0.0.1:99999": "", "a b:80": "", "http://x": "",
+		"127.0.0.1": "127.0.0.1:80", "127.0.0.1:8080": "127.0.0.1:8080", "[::1]:81": "[::1]:81", "[::1]": "[::1]:80",
+		"unix:/run/app.sock": "/run/app.sock", "unix:/run/app.sock:": "/run/app.sock",
+		"": "", "unix:app": "", "127.0.0.1:http": "", "127.0.0.1:0": "", "127.0.0.1:99999": "", "a b:80": "",
+		"http://x": "",
 	} {
-		g, err := New(Config{Servers: []Server{{Addr: addr}}}, new(State), func(context.Context, string, string) ([]netip.Addr, error) { return nil, errors.New("no") })
+		g, err := New(Config{Servers: []Server{{Addr: addr}}}, new(State),
+			func(context.Context, string, string) ([]netip.Addr, error) { return nil, errors.New("no") })
 		if want == "" {
 			if err == nil {
-				t.Errorf("%q is taken", addr)
+				t.Errorf("%q is accepted", addr)
 			}
 			continue
 		}
@@ -347,10 +353,12 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-func TestRefused(t *testing.T) {
+func TestInvalidConfigsAreRejected(t *testing.T) {
 	for name, c := range map[string]Config{
-		"no servers": {}, "weight": {Servers: []Server{{Addr: "127.0.0.1", Weight: -1}}}, "max_conns": {Servers: []Server{{Addr: "127.0.0.1", MaxConns: -1}}},
-		"fail_timeout": {Servers: []Server{{Addr: "127.0.0.1", FailTimeout: -1}}}, "backup": {Balance: IPHash, Servers: []Server{{Addr: "127.0.0.1", Backup: true}}},
+		"no servers": {}, "weight": {Servers: []Server{{Addr: "127.0.0.1", Weight: -1}}},
+		"max_conns":    {Servers: []Server{{Addr: "127.0.0.1", MaxConns: -1}}},
+		"fail_timeout": {Servers: []Server{{Addr: "127.0.0.1", FailTimeout: -1}}},
+		"backup":       {Balance: IPHash, Servers: []Server{{Addr: "127.0.0.1", Backup: true}}},
 		"ring":         {Balance: ConsistentHash, Servers: []Server{{Addr: "127.0.0.1", Weight: 1 << 20}}},
 		"only backups": {Servers: []Server{{Addr: "127.0.0.1", Backup: true}}},
 	} {
@@ -361,10 +369,12 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// A simulation: servers of different speeds under a load that they can bear, one of which goes and comes back. Requests are asked
-// at most twice, none fails but what the dead one got, and each gets its share.
-func TestSimulation(t *testing.T) {
-	for name, balance := range map[string]Balance{"round robin": RoundRobin, "least_conn": LeastConn, "random two": RandomTwo} {
+// A simulation with servers of different speeds under a bearable load; one of them stops and
+// returns. Each request has at most two attempts. Only attempts on the stopped server fail, and
+// each server gets its share.
+func TestSimulationOfAStoppedServer(t *testing.T) {
+	for name, balance := range map[string]Balance{"round robin": RoundRobin, "least_conn": LeastConn,
+		"random two": RandomTwo} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { simulate(t, balance) })
 		})
@@ -377,9 +387,9 @@ func simulate(t *testing.T, balance Balance) {
 	g := group(t, c, new(State), nil)
 	dead := func() bool { return time.Since(time.Date(2000, 1, 1, 0, 1, 0, 0, time.UTC)).Abs() < 20*time.Second }
 	var mu sync.Mutex
-	answers, failures := make(map[string]int), 0
+	responses, failures := make(map[string]int), 0
 	var all sync.WaitGroup
-	for range 12_000 { // 100 a second, for two minutes
+	for range 12_000 { // 100 per second, for two minutes
 		all.Go(func() {
 			turn := g.Turn("", netip.Addr{})
 			for {
@@ -395,7 +405,7 @@ func simulate(t *testing.T, balance Balance) {
 				if failed {
 					failures++
 				} else {
-					answers[port(addr)]++
+					responses[port(addr)]++
 				}
 				mu.Unlock()
 				if !failed {
@@ -406,22 +416,23 @@ func simulate(t *testing.T, balance Balance) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	all.Wait()
-	if failures == 0 || failures > 15 { // a few at once before the first is known, and then one trial in ten seconds
+	if failures == 0 || failures > 15 {
+		// a few at once before the first failure is recorded, then one trial in ten seconds
 		t.Errorf("%d requests went to the dead server", failures)
 	}
-	if n := answers["1"] + answers["2"] + answers["3"]; n != 12_000 {
+	if n := responses["1"] + responses["2"] + responses["3"]; n != 12_000 {
 		t.Errorf("%d answers", n)
 	}
-	if a := answers; a["2"] < 1500 || a["3"] < 2500 || a["1"] < a["3"]*3/2 {
+	if a := responses; a["2"] < 1500 || a["3"] < 2500 || a["1"] < a["3"]*3/2 {
 		t.Errorf("answers: %v", a)
 	}
 	if s := g.state.known["127.0.0.1:1"]; s.conns != 0 {
-		t.Errorf("%d connections stay", s.conns)
+		t.Errorf("%d connections remain", s.conns)
 	}
 }
 
-// More foresees what Next finds.
-func TestMore(t *testing.T) {
+// More predicts the result of Next.
+func TestMorePredictsNext(t *testing.T) {
 	c := Config{Servers: servers("1", "2", "3", "4")}
 	c.Servers[2].Down, c.Servers[3].Backup = true, true
 	g := group(t, c, new(State), nil)
@@ -440,14 +451,14 @@ func TestMore(t *testing.T) {
 	}
 	turn = g.Turn("", netip.Addr{})
 	if addr, err := turn.Next(); !errors.Is(err, ErrNone) {
-		t.Errorf("all rest, and there is %s", addr)
+		t.Errorf("all servers rest, but %s was chosen", addr)
 	}
 }
 
-// A request that has begun when a name gets other addresses still comes to the backups.
-func TestBackupAfterChange(t *testing.T) {
+// A request that began before a change of addresses still gets the backups.
+func TestBackupIsTriedAfterChangeOfAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		var changes int // what looks names up sleeps when it is read
+		var changes int // the goroutine that resolves names sleeps while this is read
 		lookup := func(context.Context, string, string) ([]netip.Addr, error) {
 			changes++
 			return []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(changes)})}, nil

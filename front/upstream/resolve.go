@@ -12,19 +12,18 @@ import (
 )
 
 const (
-	// lookupEvery is how often names are looked up again. What was known holds until then, and for as long as
-	// looking up fails.
+	// lookupEvery is the interval of resolving names. If that fails, the old addresses stay.
 	lookupEvery = 30 * time.Second
-	// lookupTime bounds looking up one name.
+	// lookupTime limits the time to resolve a name.
 	lookupTime = 5 * time.Second
-	// defaultPort is that of servers without one.
+	// defaultPort is the port of servers without one.
 	defaultPort = "80"
 )
 
-// Lookup returns the addresses of a name. net.Resolver's LookupNetIP is one.
+// Lookup returns the addresses of a name, like net.Resolver.LookupNetIP.
 type Lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
 
-// resolver knows the addresses of servers.
+// resolver holds the addresses of servers.
 type resolver struct {
 	lookup Lookup
 
@@ -32,13 +31,13 @@ type resolver struct {
 	hosts []host
 }
 
-// host is a server's address as it was configured, and what it stands for.
+// host is a server's configured address, and its resolved addresses.
 type host struct {
-	name, port string // "" if it needs no looking up
+	name, port string // "" if there is nothing to resolve
 	addresses  []string
 }
 
-// begin reads addresses and looks all names up.
+// begin parses addresses and resolves all names.
 func (r *resolver) begin(servers []Server, lookup Lookup) error {
 	if r.lookup = lookup; lookup == nil {
 		r.lookup = net.DefaultResolver.LookupNetIP
@@ -55,19 +54,19 @@ func (r *resolver) begin(servers []Server, lookup Lookup) error {
 		ctx, cancel := context.WithTimeout(context.Background(), lookupTime)
 		addresses, err := r.find(ctx, h)
 		if cancel(); err != nil {
-			return fmt.Errorf("host not found in the server %q: %w", servers[i].Addr, err)
+			return fmt.Errorf("host not found in server %q: %w", servers[i].Addr, err)
 		}
 		h.addresses = addresses
 	}
 	return nil
 }
 
-// parse reads HOST:PORT, HOST or unix:PATH.
+// parse parses HOST:PORT, HOST or unix:PATH.
 func (h *host) parse(addr string) error {
 	if path, ok := strings.CutPrefix(addr, "unix:"); ok {
 		path = strings.TrimSuffix(path, ":")
 		if !strings.HasPrefix(path, "/") {
-			return fmt.Errorf("the server %q: want unix: and a path from the root", addr)
+			return fmt.Errorf("server %q: the path of a unix socket must be absolute", addr)
 		}
 		h.addresses = []string{path}
 		return nil
@@ -77,20 +76,20 @@ func (h *host) parse(addr string) error {
 		name, port = strings.TrimSuffix(strings.TrimPrefix(addr, "["), "]"), defaultPort
 	}
 	if n, err := net.LookupPort("tcp", port); err != nil || n == 0 || strings.Trim(port, "0123456789") != "" {
-		return fmt.Errorf("the server %q: %q is no port", addr, port)
+		return fmt.Errorf("server %q: invalid port %q", addr, port)
 	}
 	if ip, err := netip.ParseAddr(name); err == nil {
 		h.addresses = []string{net.JoinHostPort(ip.String(), port)}
 		return nil
 	}
 	if name == "" || strings.ContainsAny(name, ":/ ") {
-		return fmt.Errorf("the server %q is none: want HOST:PORT, HOST or unix:PATH", addr)
+		return fmt.Errorf("invalid server %q (must be HOST:PORT, HOST or unix:PATH)", addr)
 	}
 	h.name, h.port = name, port
 	return nil
 }
 
-// find looks a name up.
+// find resolves a name.
 func (r *resolver) find(ctx context.Context, h *host) ([]string, error) {
 	ips, err := r.lookup(ctx, "ip", h.name)
 	if err != nil {
@@ -102,7 +101,7 @@ func (r *resolver) find(ctx context.Context, h *host) ([]string, error) {
 	for i := range ips {
 		ips[i] = ips[i].Unmap()
 	}
-	slices.SortFunc(ips, netip.Addr.Compare) // resolvers turn them round
+	slices.SortFunc(ips, netip.Addr.Compare) // resolvers rotate them
 	ips = slices.Compact(ips)
 	addresses := make([]string, 0, min(len(ips), maxAddresses))
 	for _, ip := range ips[:min(len(ips), maxAddresses)] {
@@ -111,7 +110,7 @@ func (r *resolver) find(ctx context.Context, h *host) ([]string, error) {
 	return addresses, nil
 }
 
-// addresses returns those of the i-th server.
+// addresses returns the addresses of the i-th server.
 func (r *resolver) addresses(i int) []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -123,7 +122,7 @@ func (r *resolver) any() bool {
 	return slices.ContainsFunc(r.hosts, func(h host) bool { return h.name != "" })
 }
 
-// watch looks names up again from time to time.
+// watch resolves names periodically.
 func (g *Group) watch(ctx context.Context) {
 	tick := time.NewTicker(lookupEvery)
 	defer tick.Stop()
@@ -139,7 +138,7 @@ func (g *Group) watch(ctx context.Context) {
 	}
 }
 
-// again looks all names up, and reports whether anything has changed.
+// again resolves all names, and reports whether an address has changed.
 func (r *resolver) again(ctx context.Context) (changed bool) {
 	for i := range r.hosts {
 		h := &r.hosts[i]

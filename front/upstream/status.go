@@ -2,16 +2,16 @@ package upstream
 
 import "time"
 
-// Status is what is known of a server at a time.
+// Status is the current state of a server.
 type Status struct {
 	Addr    string
 	Backup  bool
 	Down    bool // as configured
-	Resting bool // it has failed too often lately to be asked
-	Conns   int  // requests in work
+	Resting bool // unavailable after too many failures
+	Conns   int  // requests in progress
 }
 
-// Status returns what is known of all servers, with an entry for each address of a name.
+// Status returns the state of all servers, with an entry for each address of a name.
 func (g *Group) Status() []Status {
 	g.state.mu.Lock()
 	defer g.state.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestStatus(t *testing.T) {
+func TestStatusListsAllAddresses(t *testing.T) {
 	c := Config{Servers: append(servers("1", "2", "3", "4"), Server{Addr: "127.0.0.1:5", Backup: true})}
 	c.Servers[2].Down = true
 	g := group(t, c, new(State), nil)
@@ -20,7 +20,8 @@ func TestStatus(t *testing.T) {
 		t.Fatal(addr, err)
 	}
 	want := []Status{
-		{Addr: "127.0.0.1:1", Resting: true}, {Addr: "127.0.0.1:2", Conns: 1}, {Addr: "127.0.0.1:3", Down: true}, {Addr: "127.0.0.1:4"}, {Addr: "127.0.0.1:5", Backup: true},
+		{Addr: "127.0.0.1:1", Resting: true}, {Addr: "127.0.0.1:2", Conns: 1}, {Addr: "127.0.0.1:3", Down: true},
+		{Addr: "127.0.0.1:4"}, {Addr: "127.0.0.1:5", Backup: true},
 	}
 	if got := g.Status(); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("%v, want %v", got, want)

@@ -27,7 +27,7 @@ func TestSearchSentenceNamesRatesAndLimits(t *testing.T) {
 		"sustains no rate: fails at 42,000: p99 14ms, want <10ms":                                                                                           {Verdict: load.NothingHolds, Fails: 42_000},
 		"no rate was confirmed in 2 runs; 41,200 requests/s were sustained at least once":                                                                   {Verdict: load.Unsettled, Fails: 42_000},
 		"sustains at least 41,200 requests/s: p99 3.1ms, errors 0%; higher rates were not tried in 2 runs":                                                  {Verdict: load.Unsettled, Holds: 41_200},
-		"sustains 41,200 requests/s: p99 3.1ms, errors 0%; fails at 42,000: p99 14ms, want <10ms; there were too few runs to narrow the gap":                          {Verdict: load.Unsettled, Holds: 41_200, Fails: 42_000},
+		"sustains 41,200 requests/s: p99 3.1ms, errors 0%; fails at 42,000: p99 14ms, want <10ms; there were too few runs to narrow the gap":                {Verdict: load.Unsettled, Holds: 41_200, Fails: 42_000},
 	} {
 		f.Goal, f.Tries = goal, []load.Try{held, failed}
 		if got := searchSentence(&f); got != want {

@@ -313,7 +313,7 @@ func TestFullDiskLosesOnlyLogLines(t *testing.T) {
 	}
 	defer file.Close()
 	enlarge(t, s.cmd.Process.Pid, disk)
-	lost := s.await(`access log: lines are written again; (\d+) were lost`)[1]
+	lost := s.await(`access log: writing lines again; (\d+) were lost`)[1]
 	if lost == "0" {
 		t.Error("none were lost: the disk was not full")
 	}

@@ -369,7 +369,7 @@ http { server { listen PORT1; return 200 "one"; } }
 	get(t, client(t, nil), "http://"+addr, "two")
 	f.configure(strings.NewReplacer("PORT1", "localhost:"+port+"x", "one", "three").Replace(conf))
 	f.reload()
-	f.await(`reload: .*nginx.conf:2: directive "listen": "localhost:.*x": want a port`)
+	f.await(`reload: .*nginx.conf:2: directive "listen": "localhost:.*x": invalid port`)
 	get(t, client(t, nil), "http://"+addr, "two")
 	if strings.Contains(f.stderr(), "no longer listening on") {
 		t.Errorf("a socket was given up:\n%s", f.stderr())

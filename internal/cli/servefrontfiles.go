@@ -177,7 +177,7 @@ func openErrorFile(l *front.ErrorLog, logs *logFiles, v stderrLog) (*errorFile, 
 			Lost: func(n int, why error) []byte {
 				return fmt.Appendf(nil, "tare: %d log lines lost: %v\n", n, why)
 			},
-			Say: func(text string) { v.print("error log: " + text) },
+			Report: func(text string) { v.print("error log: " + text) },
 		})})
 	}
 	return e, nil

@@ -77,7 +77,7 @@ func TestUnreadPipeLosesOnlyLogLines(t *testing.T) {
 		t.Fatalf("%q, %v", line, err)
 	}
 	flood(t, c, url, enough)
-	s.await("tare: access log: lines are dropped: nothing is taken from it")
+	s.await("tare: access log: dropping lines: the output accepts nothing")
 	get(t, c, url, "hello")
 	for {
 		line, err := lines.ReadString('\n')
@@ -88,7 +88,7 @@ func TestUnreadPipeLosesOnlyLogLines(t *testing.T) {
 			break
 		}
 	}
-	s.await(`tare: access log: lines are written again; \d+ were lost`)
+	s.await(`tare: access log: writing lines again; \d+ were lost`)
 	if code := s.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit code %d", code)
 	}

@@ -80,7 +80,7 @@ func (s *fileServer) openLog(env Env, privileges *privilege.Plan) error {
 		Gather:   logFlushInterval,
 		Patience: logWriteTimeout,
 		Lost:     s.plan.format.Lost,
-		Say:      func(text string) { s.stderrLog.print("access log: " + text) },
+		Report:   func(text string) { s.stderrLog.print("access log: " + text) },
 	}
 	switch s.plan.accessLog {
 	case "":

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A match that package regexp does is interrupted when the budget is used up, be the expression one of bytes or of runes. Uninterrupted,
-// these matches take more than a minute.
+// A match by package regexp is interrupted when the budget is used up, for bytes and for runes.
+// Without interruption these matches need more than a minute.
 func TestLongLinearMatchIsInterrupted(t *testing.T) {
 	t.Parallel()
 	var alternatives []string
@@ -18,7 +18,8 @@ func TestLongLinearMatchIsInterrupted(t *testing.T) {
 	}
 	source := strings.Join(alternatives, "|")
 	for _, test := range []struct{ source, subject string }{
-		{source, strings.Repeat("a", 30000)}, {source, strings.Repeat("a", 30000) + "\xff"}, {"(*UTF8)" + source, strings.Repeat("aä", 10000)},
+		{source, strings.Repeat("a", 30000)}, {source, strings.Repeat("a", 30000) + "\xff"},
+		{"(*UTF8)" + source, strings.Repeat("aä", 10000)},
 	} {
 		re, err := Compile(test.source, false)
 		if err != nil {
@@ -35,8 +36,8 @@ func TestLongLinearMatchIsInterrupted(t *testing.T) {
 	}
 }
 
-// Offsets in long subjects are those of bytes.
-func TestLongLinearMatch(t *testing.T) {
+// Offsets in long subjects are in bytes.
+func TestOffsetsInLongSubjectsAreBytes(t *testing.T) {
 	t.Parallel()
 	const n = 400000
 	for _, test := range []struct {
@@ -65,8 +66,8 @@ func TestLongLinearMatch(t *testing.T) {
 	}
 }
 
-// Repeated expressions that have no instructions cost nothing to compile.
-func TestRepeatedNothing(t *testing.T) {
+// Repetitions of empty programs cost nothing to compile.
+func TestRepetitionOfEmptyProgramIsCheap(t *testing.T) {
 	t.Parallel()
 	for _, source := range []string{"(?:)", "(?:ab){0}", "(?:(?:))", "(?:ab){0}(?:cd){0}"} {
 		for range 20 {

@@ -7,15 +7,18 @@ import (
 )
 
 const (
-	// stepTime is how long a step may take, with which time is turned into steps.
+	// stepTime is the assumed time of a step, for converting times to steps.
 	stepTime = 20 * time.Nanosecond
-	// unmeasured is the steps up to which a match is charged what it may take at most, and above which what it took.
+	// unmeasured is the number of steps up to which a match is charged its maximum. Above it, the
+	// time is measured.
 	unmeasured = 1 << 12
-	// interruptible is the steps above which a match is interrupted when it has used up its budget. It takes some 10 ms for these.
+	// interruptible is the number of steps above which a match can be interrupted. That many steps
+	// take some 10 ms.
 	interruptible = 1 << 20
 )
 
-// charge runs a match. At most it takes a step for each byte and instruction; usually it takes far less, which the time shows.
+// charge runs a match and charges its steps. The maximum is a step for each byte and instruction.
+// Usually it is far less, as the time shows.
 func (l *linear) charge(s string, budget *int, match func()) error {
 	if *budget <= 0 {
 		return ErrBudget
@@ -32,20 +35,20 @@ func (l *linear) charge(s string, budget *int, match func()) error {
 	return nil
 }
 
-// isLong reports whether a match may take so many steps that it has to be interruptible.
+// isLong reports whether a match may need so many steps that it must be interruptible.
 func (l *linear) isLong(s string) bool { return (len(s)+1)*l.insts > interruptible }
 
-// reader is the subject of a match that is interrupted when the budget is used up: the subject ends there. Package regexp reads
-// each rune once. Offsets are those of bytes in any case.
+// reader is the subject of an interruptible match: when the budget is used up, it returns io.EOF.
+// Package regexp reads each rune once. Offsets are in bytes in any case.
 type reader struct {
-	s      string
-	utf8   bool // it is read as runes, otherwise as bytes
-	at     int
-	insts  int
-	budget int
-	start  time.Time
-	look   int // the offset at which the budget is checked next
-	over   bool
+	s         string
+	utf8      bool // returns runes, otherwise bytes
+	at        int
+	insts     int
+	budget    int
+	start     time.Time
+	nextCheck int // the offset of the next check of the budget
+	over      bool
 }
 
 func (l *linear) newReader(s string, utf8 bool, budget int) *reader {
@@ -54,9 +57,9 @@ func (l *linear) newReader(s string, utf8 bool, budget int) *reader {
 
 // ReadRune implements io.RuneReader.
 func (r *reader) ReadRune() (c rune, size int, err error) {
-	if r.at >= r.look {
+	if r.at >= r.nextCheck {
 		r.over = r.steps() >= r.budget
-		r.look = r.at + 1 + unmeasured/r.insts
+		r.nextCheck = r.at + 1 + unmeasured/r.insts
 	}
 	switch {
 	case r.over, r.at == len(r.s):
@@ -70,10 +73,10 @@ func (r *reader) ReadRune() (c rune, size int, err error) {
 	return c, size, nil
 }
 
-// steps are those that the match has taken: as many as it may have taken at most, unless the time shows that it took fewer.
+// steps returns the number of steps so far: the maximum, unless the time shows fewer.
 func (r *reader) steps() int { return min((r.at+1)*r.insts, int(time.Since(r.start)/stepTime)) }
 
-// charge takes the steps from the budget. It returns an error if the match was interrupted.
+// charge subtracts the steps from the budget. It returns an error if the match was interrupted.
 func (r *reader) charge(budget *int) error {
 	*budget -= r.steps()
 	if r.over {

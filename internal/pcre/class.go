@@ -6,19 +6,19 @@ import (
 	"strings"
 )
 
-var errClass = errors.New("there is a \"]\" missing")
+var errClass = errors.New("missing \"]\"")
 
-// class reads a class of characters behind its bracket.
+// class parses a character class after its bracket.
 func (p *parser) class() (s set, err error) {
 	p.at--
 	if _, ok, err := p.posix(); ok || err != nil {
-		return s, errors.New("a class such as [:alpha:] is only one inside of brackets")
+		return s, errors.New("a class such as [:alpha:] is only allowed inside brackets")
 	}
 	p.at++
-	not := p.take("^")
-	last, ranging := -1, false // the byte that a range could begin with; whether a minus is behind it
+	not := p.accept("^")
+	last, ranging := -1, false // the possible start of a range; whether a minus follows it
 	for first := true; ; first = false {
-		if p.take(`\E`) {
+		if p.accept(`\E`) {
 			continue
 		}
 		if p.at == len(p.text) {
@@ -34,10 +34,10 @@ func (p *parser) class() (s set, err error) {
 		}
 		switch {
 		case ranging && b < 0:
-			return s, errors.New("a range in a class does not end with a character")
+			return s, errors.New("range in a class does not end with a character")
 		case ranging:
 			if b < last {
-				return s, fmt.Errorf("the range %q in a class is the wrong way round", []byte{byte(last), '-', byte(b)})
+				return s, fmt.Errorf("range %q in a class is out of order", []byte{byte(last), '-', byte(b)})
 			}
 			one.addRange(byte(last), byte(b))
 			s.addSet(p.folded(one))
@@ -56,7 +56,7 @@ func (p *parser) class() (s set, err error) {
 			ranging = true
 			p.at++
 		} else if b < 0 {
-			return s, errors.New("a range in a class does not begin with a character")
+			return s, errors.New("range in a class does not begin with a character")
 		}
 	}
 	if not {
@@ -65,7 +65,7 @@ func (p *parser) class() (s set, err error) {
 	return s, nil
 }
 
-// folded is a set of characters in both cases, if case does not count. Properties do not have others by that.
+// folded adds the other case of the characters, with (?i). Properties are not folded.
 func (p *parser) folded(s set) set {
 	if p.options.fold {
 		return s.folded()
@@ -73,7 +73,7 @@ func (p *parser) folded(s set) set {
 	return s
 }
 
-// classItem reads one thing of a class. b is the byte, if it is one, or else -1.
+// classItem parses an item of a class. b is the byte, or -1 if the item is a set.
 func (p *parser) classItem() (s set, b int, err error) {
 	c := p.text[p.at]
 	switch {
@@ -103,9 +103,9 @@ func (p *parser) classEscape() (s set, b int, err error) {
 	case 'Q':
 		return s, 0, errors.New("\\Q in a class is not supported")
 	case 'R', 'X', 'B', 'N', 'A', 'Z', 'z', 'G', 'K':
-		return s, 0, fmt.Errorf("\\%c is in a class", c)
+		return s, 0, fmt.Errorf("\\%c is not allowed in a class", c)
 	}
-	fold := p.options.fold // the class folds in the end
+	fold := p.options.fold // the whole class is folded later
 	p.options.fold = false
 	s, err = p.common()
 	p.options.fold = fold
@@ -116,7 +116,7 @@ func (p *parser) classEscape() (s set, b int, err error) {
 	return s, b, nil
 }
 
-// posix reads a class such as [:alpha:], if there is one.
+// posix parses a class such as [:alpha:], if one is next.
 func (p *parser) posix() (s set, ok bool, err error) {
 	rest := p.rest()
 	if len(rest) < 2 || strings.IndexByte(":.=", rest[1]) < 0 {
@@ -128,7 +128,7 @@ func (p *parser) posix() (s set, ok bool, err error) {
 	}
 	bare, not := strings.CutPrefix(name, "^")
 	if s, ok = posixClass(bare); !ok || rest[1] != ':' {
-		return s, false, fmt.Errorf("there is no class [%c%s%c]", rest[1], name, rest[1])
+		return s, false, fmt.Errorf("unknown class [%c%s%c]", rest[1], name, rest[1])
 	}
 	p.at += len(name) + 4
 	if not {

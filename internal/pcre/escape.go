@@ -7,10 +7,10 @@ import (
 	"strings"
 )
 
-// escape reads what is behind a backslash outside of classes.
+// escape parses an escape outside of classes, after the backslash.
 func (p *parser) escape() (*node, error) {
 	if p.at == len(p.text) {
-		return nil, errors.New("there is nothing behind a backslash")
+		return nil, errors.New("backslash at the end")
 	}
 	c := p.text[p.at]
 	switch c {
@@ -37,7 +37,7 @@ func (p *parser) escape() (*node, error) {
 		return &node{op: opKeep}, nil
 	case 'N':
 		p.at++
-		if p.take("{") {
+		if p.accept("{") {
 			return nil, errors.New("\\N{ is not supported")
 		}
 		return &node{op: opSet, set: setOf("\n").not()}, nil
@@ -47,7 +47,8 @@ func (p *parser) escape() (*node, error) {
 	case 'R':
 		p.at++
 		crlf := &node{op: opCat, subs: []*node{{op: opSet, set: setOf("\r")}, {op: opSet, set: setOf("\n")}}}
-		return &node{op: opAtomic, subs: []*node{{op: opAlt, subs: []*node{crlf, {op: opSet, set: setOf("\n\v\f\r\x85")}}}}}, nil
+		return &node{op: opAtomic, subs: []*node{{op: opAlt,
+			subs: []*node{crlf, {op: opSet, set: setOf("\n\v\f\r\x85")}}}}}, nil
 	case 'g', 'k':
 		p.at++
 		return p.reference(c)
@@ -65,7 +66,7 @@ func (p *parser) escape() (*node, error) {
 	return &node{op: opSet, set: s}, nil
 }
 
-// quoted reads what is between \Q and \E. The last of its bytes is left, for a quantifier that may follow.
+// quoted parses the text between \Q and \E. A following quantifier applies to its last byte.
 func (p *parser) quoted() *node {
 	text, _, ended := strings.Cut(p.rest(), `\E`)
 	p.at += len(text)
@@ -88,7 +89,8 @@ func (p *parser) quoted() *node {
 	return n
 }
 
-// backReference reads the digits of \1. Two and more of them are an octal number, unless there are as many groups to the left.
+// backReference parses the digits of \1. Two or more digits are an octal number, unless there are
+// that many groups to the left.
 func (p *parser) backReference() (number_, length int) {
 	for length < len(p.rest()) && isDigit(p.rest()[length]) {
 		length++
@@ -100,15 +102,15 @@ func (p *parser) backReference() (number_, length int) {
 	return 0, 0
 }
 
-// reference reads \g and \k.
+// reference parses \g and \k.
 func (p *parser) reference(c byte) (*node, error) {
 	for _, ends := range []string{"{}", "<>", "''"} {
-		if !p.take(ends[:1]) {
+		if !p.accept(ends[:1]) {
 			continue
 		}
 		text, _, ok := strings.Cut(p.rest(), ends[1:])
 		if !ok {
-			return nil, fmt.Errorf("\\%c is not ended", c)
+			return nil, fmt.Errorf("unterminated \\%c", c)
 		}
 		if c == 'g' && ends != "{}" {
 			return nil, errors.New("recursion by \\g is not supported")
@@ -118,7 +120,7 @@ func (p *parser) reference(c byte) (*node, error) {
 			return p.refTo(text), nil
 		}
 		if c == 'k' {
-			return nil, fmt.Errorf("%q is no name of a group", text)
+			return nil, fmt.Errorf("invalid group name %q", text)
 		}
 		return p.relative(text)
 	}
@@ -129,16 +131,16 @@ func (p *parser) reference(c byte) (*node, error) {
 	text := p.rest()[:end]
 	p.at += end
 	if c == 'k' {
-		return nil, errors.New("\\k is behind no name of a group")
+		return nil, errors.New("missing group name after \\k")
 	}
 	return p.relative(text)
 }
 
-// relative refers to the group of a number, which counts from here if it has a sign.
+// relative parses a group number, which is relative if it has a sign.
 func (p *parser) relative(text string) (*node, error) {
 	bare := strings.TrimLeft(text, "+-")
 	if bare == "" || !digits(bare) || len(text)-len(bare) > 1 {
-		return nil, fmt.Errorf("%q is no number of a group", text)
+		return nil, fmt.Errorf("invalid group number %q", text)
 	}
 	n := number(bare)
 	switch text[0] {
@@ -148,12 +150,12 @@ func (p *parser) relative(text string) (*node, error) {
 		n += len(p.names) - 1
 	}
 	if n <= 0 {
-		return nil, fmt.Errorf("there is no group %s", text)
+		return nil, fmt.Errorf("unknown group %s", text)
 	}
 	return p.refToNumber(n), nil
 }
 
-// common reads the escapes of one byte, in classes and outside: what is behind the backslash.
+// common parses the escapes that are allowed inside and outside of classes, after the backslash.
 func (p *parser) common() (s set, err error) {
 	c := p.text[p.at]
 	p.at++
@@ -178,7 +180,7 @@ func (p *parser) common() (s set, err error) {
 		return p.property(c == 'P')
 	case 'c':
 		if p.at == len(p.text) || p.text[p.at] < ' ' || p.text[p.at] > '~' {
-			return s, errors.New("there is no printable character behind \\c")
+			return s, errors.New("missing printable character after \\c")
 		}
 		if b = p.text[p.at]; b >= 'a' && b <= 'z' {
 			b -= 'a' - 'A'
@@ -201,7 +203,7 @@ func (p *parser) common() (s set, err error) {
 	return s, nil
 }
 
-// number reads the number of a byte, behind its first character.
+// number parses the number of a byte, after its first character.
 func (p *parser) number(c byte) (byte, error) {
 	base, most := 8, 2
 	isPart := func(c byte) bool { return c >= '0' && c <= '7' }
@@ -210,14 +212,14 @@ func (p *parser) number(c byte) (byte, error) {
 		isPart = func(c byte) bool { return isDigit(c) || c|0x20 >= 'a' && c|0x20 <= 'f' }
 	}
 	text := ""
-	if (c == 'x' || c == 'o') && p.take("{") {
+	if (c == 'x' || c == 'o') && p.accept("{") {
 		var ok bool
 		if text, _, ok = strings.Cut(p.rest(), "}"); !ok || text == "" {
-			return 0, fmt.Errorf("\\%c{ is not ended", c)
+			return 0, fmt.Errorf("unterminated \\%c{", c)
 		}
 		p.at += len(text) + 1
 	} else if c == 'o' {
-		return 0, errors.New("\\o is behind no brace")
+		return 0, errors.New("missing brace after \\o")
 	} else {
 		if c != 'x' {
 			p.at--
@@ -234,18 +236,18 @@ func (p *parser) number(c byte) (byte, error) {
 	}
 	n, err := strconv.ParseUint(text, base, 32)
 	if err != nil || n > 0xff {
-		return 0, fmt.Errorf("\\%c: %q is no byte", c, text)
+		return 0, fmt.Errorf("\\%c: %q is not a byte", c, text)
 	}
 	return byte(n), nil
 }
 
-// property reads what is behind \p.
+// property parses a property after \p.
 func (p *parser) property(not bool) (set, error) {
 	name := ""
-	if p.take("{") {
+	if p.accept("{") {
 		var ok bool
 		if name, _, ok = strings.Cut(p.rest(), "}"); !ok {
-			return set{}, errors.New("\\p{ is not ended")
+			return set{}, errors.New("unterminated \\p{")
 		}
 		p.at += len(name) + 1
 		if bare, ok := strings.CutPrefix(name, "^"); ok {
@@ -257,7 +259,7 @@ func (p *parser) property(not bool) (set, error) {
 	}
 	s, ok := property(name)
 	if !ok {
-		return s, fmt.Errorf("there is no property %q", name)
+		return s, fmt.Errorf("unknown property %q", name)
 	}
 	if not {
 		s = s.not()

@@ -6,56 +6,57 @@ import (
 	"strings"
 )
 
-// parenthesis reads what is behind one.
+// parenthesis parses a group after its opening parenthesis.
 func (p *parser) parenthesis() (*node, error) {
 	switch {
-	case p.take("*"):
+	case p.accept("*"):
 		return nil, errors.New("verbs such as (*SKIP) are not supported")
-	case !p.take("?"):
+	case !p.accept("?"):
 		if p.options.noCaptures {
 			return p.closed(false)
 		}
 		return p.capture("")
-	case p.take(":"):
+	case p.accept(":"):
 		return p.closed(false)
-	case p.take("|"):
+	case p.accept("|"):
 		return p.closed(true)
-	case p.take(">"):
+	case p.accept(">"):
 		return p.around(&node{op: opAtomic})
-	case p.take("="):
+	case p.accept("="):
 		return p.around(&node{op: opLook})
-	case p.take("!"):
+	case p.accept("!"):
 		return p.around(&node{op: opLook, not: true})
-	case p.take("<="):
+	case p.accept("<="):
 		return p.around(&node{op: opBehind})
-	case p.take("<!"):
+	case p.accept("<!"):
 		return p.around(&node{op: opBehind, not: true})
-	case p.take("P="):
+	case p.accept("P="):
 		name, err := p.name(')')
 		return p.refTo(name), err
-	case p.take("P<"), p.take("<"):
+	case p.accept("P<"), p.accept("<"):
 		return p.namedCapture('>')
-	case p.take("'"):
+	case p.accept("'"):
 		return p.namedCapture('\'')
-	case p.take("("):
+	case p.accept("("):
 		return p.condition()
 	}
-	if c := p.rest(); c != "" && (strings.IndexByte("R&C+0123456789", c[0]) >= 0 || strings.HasPrefix(c, "P>") || len(c) > 1 && c[0] == '-' && isDigit(c[1])) {
+	if c := p.rest(); c != "" && (strings.IndexByte("R&C+0123456789", c[0]) >= 0 || strings.HasPrefix(c, "P>") ||
+		len(c) > 1 && c[0] == '-' && isDigit(c[1])) {
 		return nil, errors.New("recursion and callouts are not supported")
 	}
 	return p.switches()
 }
 
-// closed reads a group up to its parenthesis.
+// closed parses a group up to its closing parenthesis.
 func (p *parser) closed(reset bool) (*node, error) {
 	n, err := p.alternatives(reset)
-	if err == nil && !p.take(")") {
+	if err == nil && !p.accept(")") {
 		err = errUnclosed
 	}
 	return n, err
 }
 
-// around reads the group that a node is about.
+// around parses the group of an atomic group or a lookaround.
 func (p *parser) around(n *node) (*node, error) {
 	body, err := p.closed(false)
 	if err != nil {
@@ -63,15 +64,15 @@ func (p *parser) around(n *node) (*node, error) {
 	}
 	n.subs = []*node{body}
 	if n.op != opAtomic && body.keeps() {
-		return nil, errors.New("\\K is inside of an assertion")
+		return nil, errors.New("\\K is not allowed in an assertion")
 	}
 	if n.op == opBehind && !fixed(body) {
-		return nil, errors.New("what is looked for behind is not of a fixed length")
+		return nil, errors.New("lookbehind does not have a fixed length")
 	}
 	return n, nil
 }
 
-// fixed reports whether each alternative has a length of its own.
+// fixed reports whether each alternative has a fixed length.
 func fixed(n *node) bool {
 	if n.op != opAlt {
 		return n.length() >= 0
@@ -87,7 +88,7 @@ func fixed(n *node) bool {
 func (p *parser) capture(name string) (*node, error) {
 	n := &node{op: opCapture, n: len(p.names)}
 	if p.names = append(p.names, name); len(p.names) > maxGroups {
-		return nil, fmt.Errorf("there are more than %d groups", maxGroups)
+		return nil, fmt.Errorf("more than %d groups", maxGroups)
 	}
 	body, err := p.closed(false)
 	n.subs = []*node{body}
@@ -100,20 +101,20 @@ func (p *parser) namedCapture(end byte) (*node, error) {
 		return nil, err
 	}
 	if p.group(name) >= 0 {
-		return nil, fmt.Errorf("there are two groups %q", name)
+		return nil, fmt.Errorf("duplicate group %q", name)
 	}
 	return p.capture(name)
 }
 
-// name reads a group's name and what ends it.
+// name parses a group's name and its delimiter.
 func (p *parser) name(end byte) (string, error) {
 	n := strings.IndexByte(p.rest(), end)
 	if n < 0 {
-		return "", fmt.Errorf("the name of a group is not ended by %q", end)
+		return "", fmt.Errorf("missing %q after a group name", end)
 	}
 	name := p.rest()[:n]
 	if !isName(name) {
-		return "", fmt.Errorf("%q is no name of a group", name)
+		return "", fmt.Errorf("invalid group name %q", name)
 	}
 	p.at += n + 1
 	return name, nil
@@ -137,17 +138,17 @@ func (p *parser) refTo(name string) *node {
 	return n
 }
 
-// refToNumber refers to a group by its number.
+// refToNumber returns a reference to a group by its number.
 func (p *parser) refToNumber(number int) *node {
 	n := &node{op: opRef, fold: p.options.fold, n: number}
 	p.refs = append(p.refs, n)
 	return n
 }
 
-// switches reads options, for the rest of the group around or for one of their own.
+// switches parses options, for the rest of the enclosing group or for a group of their own.
 func (p *parser) switches() (*node, error) {
 	o, on := p.options, true
-	if p.take("^") {
+	if p.accept("^") {
 		o = options{}
 	}
 	for p.at < len(p.text) {
@@ -162,8 +163,8 @@ func (p *parser) switches() (*node, error) {
 			o.dotAll = on
 		case 'x':
 			o.extended = on
-			if p.take("x") {
-				return nil, errors.New("the option (?xx) is not supported")
+			if p.accept("x") {
+				return nil, errors.New("option (?xx) is not supported")
 			}
 		case 'n':
 			o.noCaptures = on
@@ -171,7 +172,7 @@ func (p *parser) switches() (*node, error) {
 			o.ungreedy = on
 		case '-':
 			if !on {
-				return nil, errors.New("there are two minus signs in options")
+				return nil, errors.New("two minus signs in options")
 			}
 			on = false
 		case ')':
@@ -190,18 +191,18 @@ func (p *parser) switches() (*node, error) {
 	return nil, errUnclosed
 }
 
-// condition reads (?(condition)yes|no) behind its second parenthesis.
+// condition parses (?(condition)yes|no) after its second parenthesis.
 func (p *parser) condition() (*node, error) {
 	n := &node{op: opIfGroup}
 	if strings.HasPrefix(p.rest(), "?") {
-		look, err := p.parenthesis()
+		assertion, err := p.parenthesis()
 		if err != nil {
 			return nil, err
 		}
-		if look == nil || look.op != opLook && look.op != opBehind {
-			return nil, errors.New("a condition is neither a group nor an assertion")
+		if assertion == nil || assertion.op != opLook && assertion.op != opBehind {
+			return nil, errors.New("condition is neither a group nor an assertion")
 		}
-		n = &node{op: opIfLook, subs: []*node{look}}
+		n = &node{op: opIfLook, subs: []*node{assertion}}
 	} else if err := p.ifGroup(n); err != nil {
 		return nil, err
 	}
@@ -212,7 +213,7 @@ func (p *parser) condition() (*node, error) {
 	yes, no := body, &node{op: opEmpty}
 	if body.op == opAlt {
 		if len(body.subs) > 2 {
-			return nil, errors.New("a condition has more than two alternatives")
+			return nil, errors.New("condition with more than two alternatives")
 		}
 		yes, no = body.subs[0], body.subs[1]
 	}
@@ -220,7 +221,7 @@ func (p *parser) condition() (*node, error) {
 	return n, nil
 }
 
-// ifGroup reads the group that a condition is about.
+// ifGroup parses the group of a condition.
 func (p *parser) ifGroup(n *node) error {
 	inner, _, ok := strings.Cut(p.rest(), ")")
 	if !ok {
@@ -238,17 +239,18 @@ func (p *parser) ifGroup(n *node) error {
 			n.n += len(p.names) - 1
 		}
 		if n.n <= 0 {
-			return fmt.Errorf("there is no group %s", inner)
+			return fmt.Errorf("unknown group %s", inner)
 		}
 		p.refs = append(p.refs, n)
 		return nil
-	case len(inner) > 2 && (inner[0] == '<' && strings.HasSuffix(inner, ">") || inner[0] == '\'' && strings.HasSuffix(inner, "'")):
+	case len(inner) > 2 && (inner[0] == '<' && strings.HasSuffix(inner, ">") || inner[0] == '\'' &&
+		strings.HasSuffix(inner, "'")):
 		inner = inner[1 : len(inner)-1]
 	case inner == "R" || inner == "DEFINE" || strings.HasPrefix(inner, "R&") || strings.HasPrefix(inner, "VERSION"):
-		return fmt.Errorf("the condition %q is not supported", inner)
+		return fmt.Errorf("condition %q is not supported", inner)
 	}
 	if !isName(inner) {
-		return fmt.Errorf("the condition %q is not supported", inner)
+		return fmt.Errorf("condition %q is not supported", inner)
 	}
 	p.named = append(p.named, namedRef{n, inner})
 	return nil

@@ -10,16 +10,17 @@ import (
 // linear is an expression that package regexp matches.
 type linear struct {
 	*regexp.Regexp
-	insts int // of its program: the steps that a byte may take
+	insts int // instructions of its program: the maximum steps per byte
 }
 
-// writer writes an expression for package regexp.
+// writer writes an expression in the syntax of package regexp.
 type writer struct {
 	strings.Builder
 	groups int
 }
 
-// newLinear makes one of a tree, if package regexp means the same by it. Bytes are runes there.
+// newLinear converts a tree, if package regexp gives it the same meaning; otherwise it returns nil.
+// Bytes become runes.
 func newLinear(n *node) *linear {
 	var b writer
 	if !write(&b, n) {
@@ -44,8 +45,9 @@ func compileLinear(source string) *linear {
 	return &linear{re, len(prog.Inst)}
 }
 
-// write writes a tree as package regexp reads it, and reports whether that means the same. The end in front of a line end is written as
-// the end: subjects that end with one are matched otherwise.
+// write writes a tree in the syntax of package regexp, and reports whether the meaning is the same.
+// It writes "end or before a line end" as "end": the other matcher handles subjects that end with a
+// line end.
 func write(b *writer, n *node) bool {
 	switch n.op {
 	case opEmpty:
@@ -75,7 +77,7 @@ func write(b *writer, n *node) bool {
 	case opRepeat:
 		return writeRepeat(b, n)
 	case opCapture:
-		if b.groups++; b.groups != n.n { // some have a number in common
+		if b.groups++; b.groups != n.n { // some groups share a number
 			return false
 		}
 		b.WriteByte('(')
@@ -96,7 +98,8 @@ func write(b *writer, n *node) bool {
 	return true
 }
 
-// writeRepeat writes a repetition. Where an iteration may match nothing package regexp has other captures.
+// writeRepeat writes a repetition. If an iteration may match the empty string, package regexp sets
+// different captures.
 func writeRepeat(b *writer, n *node) bool {
 	body := n.subs[0]
 	if body.nullable() && body.captures() || n.min > 1000 || n.max > 1000 {
@@ -137,7 +140,7 @@ func writeSet(b *writer, s set) {
 	b.WriteByte(']')
 }
 
-// runes is a subject of bytes as one of runes.
+// runes converts each byte to the rune with the same number.
 func runes(s string) string {
 	var b strings.Builder
 	b.Grow(len(s) + len(s)/2)
@@ -147,7 +150,7 @@ func runes(s string) string {
 	return b.String()
 }
 
-// toBytes turns offsets in the subject of runes into those in the subject of bytes.
+// toBytes converts offsets in the string of runes to offsets in the subject.
 func toBytes(s string, bounds []int) {
 	at := make([]int, 0, 2*len(s)+1) // of each byte of the runes
 	for i := range len(s) {

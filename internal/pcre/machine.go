@@ -3,17 +3,17 @@ package pcre
 import "errors"
 
 // ErrBudget is the error of a match that has used up its budget, or too much memory.
-var ErrBudget = errors.New("the regular expression takes too many steps")
+var ErrBudget = errors.New("regular expression needs too many steps")
 
-// maxStack bounds the places that a match can go back to, to some megabytes.
+// maxStack limits the backtracking stack to some megabytes.
 const maxStack = 1 << 18
 
-// frame is what is done when the match goes back: it goes on elsewhere, or takes a change back.
+// frame is an entry of the backtracking stack: an alternative to try, or a change to undo.
 type frame struct {
 	kind frameKind
 	pc   int32 // of a run: the instruction; of a change: the slot
-	at   int32 // where in the subject; of a change: the value from before
-	end  int32 // of a run: the last place that it can go to
+	at   int32 // the position in the subject; of a change: the old value
+	end  int32 // of a run: the last possible position
 }
 
 type frameKind uint8
@@ -26,17 +26,18 @@ const (
 	frameMark
 )
 
-// machine is a match under way.
+// machine is the state of a match.
 type machine struct {
 	prog  []inst
 	s     string
 	caps  []int
 	marks []int // where iterations have begun
 	stack []frame
-	steps int // that are left
+	steps int // remaining
 }
 
-// run runs the program from an instruction and a place on. It returns where it ended, or -1. What it can go back to is above its base.
+// run runs the program from an instruction and a position. It returns the end of the match, or -1.
+// Its frames are above base.
 func (m *machine) run(pc, at int) (int, error) {
 	base := len(m.stack)
 	for {
@@ -105,7 +106,7 @@ func (m *machine) push(kind frameKind, pc, at, end int) {
 	m.stack = append(m.stack, frame{kind, int32(pc), int32(at), int32(end)})
 }
 
-// back goes back to where another way is left, above the base.
+// back takes the next alternative from the stack, above base.
 func (m *machine) back(base int) (pc, at int, ok bool) {
 	for len(m.stack) > base {
 		f := &m.stack[len(m.stack)-1]
@@ -132,12 +133,14 @@ func (m *machine) back(base int) (pc, at int, ok bool) {
 	return 0, 0, false
 }
 
-// shorten has a run end further in front, where what follows it can match. It reports whether there is such a place.
+// shorten makes a run shorter, until the next instruction can match. It reports whether there is
+// such an end.
 func (m *machine) shorten(f *frame) bool {
 	next, from := &m.prog[f.pc+1], f.at
 	for f.at > f.end {
 		f.at--
-		if next.op != instSet || next.set.has(m.s[f.at]) { // behind it there is at least the byte that the run has given up
+		if next.op != instSet || next.set.has(m.s[f.at]) {
+			// there is at least one byte, which the run has given up
 			m.steps -= int(from-f.at) / 8
 			return true
 		}
@@ -146,7 +149,7 @@ func (m *machine) shorten(f *frame) bool {
 	return false
 }
 
-// runOf matches bytes of a set, as many as it takes.
+// runOf matches bytes of a set, as many as possible.
 func (m *machine) runOf(i *inst, pc, at int) (int, bool) {
 	end := len(m.s)
 	if i.max >= 0 && at+i.max < end {
@@ -174,7 +177,7 @@ func (m *machine) runOf(i *inst, pc, at int) (int, bool) {
 	return to, true
 }
 
-// ref matches what a group has matched. One that has not fails.
+// ref matches the text of a group. It fails if the group has not matched.
 func (m *machine) ref(i *inst, at int) (int, bool) {
 	from, to := m.caps[2*i.n], m.caps[2*i.n+1]
 	if from < 0 || to < 0 || len(m.s)-at < to-from {
@@ -183,14 +186,15 @@ func (m *machine) ref(i *inst, at int) (int, bool) {
 	m.steps -= (to - from) / 8
 	for k := from; k < to; k++ {
 		a, b := m.s[k], m.s[at+k-from]
-		if a != b && (!i.lazy || !isLetter(a) || a^b != 0x20) { // lazy stands for fold
+		if a != b && (!i.lazy || !isLetter(a) || a^b != 0x20) { // lazy means fold here
 			return at, false
 		}
 	}
 	return at + to - from, true
 }
 
-// sub runs a program within: of an atomic group, or an assertion. What it has captured stays, but for that of one that must not match.
+// sub runs the program of an atomic group or an assertion. Captures stay, except those of a
+// negative assertion.
 func (m *machine) sub(i *inst, pc, at int) (nextPC, nextAt int, ok bool, err error) {
 	base := len(m.stack)
 	end, err := m.run(pc+1, at)
@@ -216,7 +220,7 @@ func (m *machine) sub(i *inst, pc, at int) (nextPC, nextAt int, ok bool, err err
 	return i.y, at, true, nil
 }
 
-// undo takes all changes above the base back.
+// undo undoes all changes above base.
 func (m *machine) undo(base int) {
 	for len(m.stack) > base {
 		switch f := &m.stack[len(m.stack)-1]; f.kind {
@@ -229,7 +233,7 @@ func (m *machine) undo(base int) {
 	}
 }
 
-// cut forgets the other ways above the base, and keeps what takes changes back.
+// cut removes the alternatives above base, and keeps the changes to undo.
 func (m *machine) cut(base int) {
 	kept := m.stack[:base]
 	for _, f := range m.stack[base:] {
@@ -240,7 +244,7 @@ func (m *machine) cut(base int) {
 	m.stack = kept
 }
 
-// holds reports whether an assertion does.
+// holds reports whether an assertion holds.
 func (m *machine) holds(op instOp, at int) bool {
 	s := m.s
 	switch op {

@@ -7,38 +7,38 @@ import (
 	"strings"
 )
 
-// options are those that (?imsxnU) switch.
+// options are the options of (?imsxnU).
 type options struct {
 	fold, lines, dotAll, extended, noCaptures, ungreedy bool
 }
 
-// parser makes a tree of an expression.
+// parser parses an expression to a tree.
 type parser struct {
 	text    string
 	at      int
 	options options
-	names   []string // of the groups, the whole match first
-	most    int      // the greatest group that there will be, for references in front of it
-	refs    []*node  // to groups
+	names   []string // of the groups; the first one is the whole match
+	most    int      // the greatest number of groups so far, for forward references
+	refs    []*node  // backreferences
 	named   []namedRef
 	depth   int
 }
 
-// namedRef is a reference by name to a group that may come later.
+// namedRef is a reference by name, possibly to a later group.
 type namedRef struct {
 	node *node
 	name string
 }
 
 const (
-	maxDepth  = 250 // of parentheses, as in PCRE
+	maxDepth  = 250 // nesting of parentheses, as in PCRE
 	maxRepeat = 65535
 	maxGroups = 1000
 )
 
-var errUnclosed = errors.New("there is a \")\" missing")
+var errUnclosed = errors.New("missing \")\"")
 
-// parse parses a whole expression.
+// parse parses the whole expression.
 func (p *parser) parse() (*node, error) {
 	p.names = []string{""}
 	n, err := p.alternatives(false)
@@ -46,22 +46,22 @@ func (p *parser) parse() (*node, error) {
 		return nil, err
 	}
 	if p.at < len(p.text) {
-		return nil, errors.New("there is a \")\" too many")
+		return nil, errors.New("unexpected \")\"")
 	}
 	for _, r := range p.named {
 		if r.node.n = p.group(r.name); r.node.n < 0 {
-			return nil, fmt.Errorf("there is no group %q", r.name)
+			return nil, fmt.Errorf("unknown group %q", r.name)
 		}
 	}
 	for _, r := range p.refs {
 		if r.n >= len(p.names) {
-			return nil, fmt.Errorf("there is no group %d", r.n)
+			return nil, fmt.Errorf("unknown group %d", r.n)
 		}
 	}
 	return n, nil
 }
 
-// group is the number of a group by its name, or -1.
+// group returns the number of a group by its name, or -1.
 func (p *parser) group(name string) int {
 	for i, n := range p.names {
 		if i > 0 && n == name {
@@ -73,8 +73,8 @@ func (p *parser) group(name string) int {
 
 func (p *parser) rest() string { return p.text[p.at:] }
 
-// take takes a prefix, if the rest has it.
-func (p *parser) take(prefix string) bool {
+// accept skips a prefix if it is next, and reports whether it was.
+func (p *parser) accept(prefix string) bool {
 	if strings.HasPrefix(p.rest(), prefix) {
 		p.at += len(prefix)
 		return true
@@ -82,12 +82,12 @@ func (p *parser) take(prefix string) bool {
 	return false
 }
 
-// alternatives reads up to the end, or a parenthesis. Options that are set inside hold up to there. With reset each one counts its groups
-// from the same number.
+// alternatives parses up to the end or a closing parenthesis. Options set inside apply until there.
+// With reset, each alternative numbers its groups from the same start.
 func (p *parser) alternatives(reset bool) (*node, error) {
 	before, first := p.options, len(p.names)
 	if p.depth++; p.depth > maxDepth {
-		return nil, fmt.Errorf("more than %d parentheses are inside of each other", maxDepth)
+		return nil, fmt.Errorf("parentheses nested more than %d deep", maxDepth)
 	}
 	all := &node{op: opAlt}
 	count := first
@@ -98,7 +98,7 @@ func (p *parser) alternatives(reset bool) (*node, error) {
 		}
 		all.subs = append(all.subs, n)
 		count = max(count, len(p.names))
-		if !p.take("|") {
+		if !p.accept("|") {
 			break
 		}
 		if reset {
@@ -117,7 +117,7 @@ func (p *parser) alternatives(reset bool) (*node, error) {
 	return all, nil
 }
 
-// sequence reads what is between bars.
+// sequence parses one alternative.
 func (p *parser) sequence() (*node, error) {
 	n := &node{op: opCat}
 	for {
@@ -142,11 +142,11 @@ func (p *parser) sequence() (*node, error) {
 	}
 }
 
-// skip skips what is no part of the expression: comments, and spaces with (?x), and \Q\E and \E of no text.
+// skip skips what matches nothing: comments, spaces with (?x), an empty \Q\E, and \E.
 func (p *parser) skip() {
 	for p.at < len(p.text) {
 		switch {
-		case p.take(`\E`), p.take(`\Q\E`):
+		case p.accept(`\E`), p.accept(`\Q\E`):
 		case p.options.extended && isSpace(p.text[p.at]):
 			p.at++
 		case p.options.extended && p.text[p.at] == '#':
@@ -161,9 +161,9 @@ func (p *parser) skip() {
 	}
 }
 
-var errQuantifier = errors.New("a quantifier is behind nothing that it could repeat")
+var errQuantifier = errors.New("quantifier follows nothing that can be repeated")
 
-// quantifier reports whether one follows.
+// quantifier reports whether a quantifier follows.
 func (p *parser) quantifier() bool {
 	if p.at == len(p.text) {
 		return false
@@ -176,7 +176,7 @@ func (p *parser) quantifier() bool {
 	return c == '*' || c == '+' || c == '?'
 }
 
-// item reads one thing that may be repeated. It is nil if there is nothing to match.
+// item parses an item that can be repeated. It returns nil if the item matches nothing.
 func (p *parser) item() (*node, error) {
 	if p.quantifier() {
 		return nil, errQuantifier
@@ -219,7 +219,7 @@ func (p *parser) literal(c byte) *node {
 	return &node{op: opSet, set: s}
 }
 
-// quantified reads the quantifier behind an item, if there is one.
+// quantified parses the quantifier after an item, if there is one.
 func (p *parser) quantified(item *node) (*node, error) {
 	if p.skip(); !p.quantifier() {
 		return item, nil
@@ -230,7 +230,8 @@ func (p *parser) quantified(item *node) (*node, error) {
 		var n int
 		least, most, n = bounds(p.rest())
 		if least > maxRepeat || most > maxRepeat || most >= 0 && most < least {
-			return nil, fmt.Errorf("%q is no quantifier: want bounds of up to %d, the lower first", p.rest()[:n], maxRepeat)
+			return nil, fmt.Errorf("invalid quantifier %q (bounds up to %d, the lower one first)", p.rest()[:n],
+				maxRepeat)
 		}
 		p.at += n
 	default:
@@ -248,10 +249,10 @@ func (p *parser) quantified(item *node) (*node, error) {
 	}
 	lazy := p.options.ungreedy
 	possessive := false
-	if p.take("?") {
+	if p.accept("?") {
 		lazy = !lazy
 	} else {
-		possessive = p.take("+")
+		possessive = p.accept("+")
 	}
 	item = &node{op: opRepeat, min: least, max: most, lazy: lazy && !possessive, subs: []*node{item}}
 	if possessive {
@@ -263,7 +264,8 @@ func (p *parser) quantified(item *node) (*node, error) {
 	return item, nil
 }
 
-// bounds reads {n}, {n,} or {n,m}. Its length is 0 if it is none: then the brace is itself.
+// bounds parses {n}, {n,} or {n,m}. The length is 0 if the text is none of them: then the brace is
+// literal.
 func bounds(s string) (least, most, length int) {
 	end := strings.IndexByte(s, '}')
 	if end < 2 || s[0] != '{' {
@@ -294,7 +296,7 @@ func digits(s string) bool {
 	return true
 }
 
-// number is that of digits, or one that is too great.
+// number converts digits; numbers that are too large become maxRepeat+1.
 func number(s string) int {
 	n, err := strconv.Atoi(s)
 	if err != nil || n > maxRepeat {

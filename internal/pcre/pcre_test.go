@@ -7,17 +7,19 @@ import (
 	"testing"
 )
 
-// What takes too many steps ends with an error and an empty budget, whatever it is that takes them.
-func TestBudget(t *testing.T) {
+// A match that needs too many steps fails, and leaves an empty budget, for each kind of step.
+func TestMatchFailsWhenBudgetIsUsedUp(t *testing.T) {
 	path := "/" + strings.Repeat("a", 3000)
-	for _, e := range []string{`^/(?=(a+)+b)`, `^(?:a?)*+b|(?=(?:a|aa)+$)(?:/a)+b|(a|aa)+?\1b`, `(?=.*x)(?=.*y)`, `^/(a+)+\1b`, `^/(?>(a|aa)*b|)(a|aa)*\1b`, `(.*)(.*)(.*)(.*)\4x`, `((a*)*)*\1b`, `(?!.*.*.*.*b)b`} {
+	for _, e := range []string{`^/(?=(a+)+b)`, `^(?:a?)*+b|(?=(?:a|aa)+$)(?:/a)+b|(a|aa)+?\1b`, `(?=.*x)(?=.*y)`,
+		`^/(a+)+\1b`, `^/(?>(a|aa)*b|)(a|aa)*\1b`, `(.*)(.*)(.*)(.*)\4x`, `((a*)*)*\1b`, `(?!.*.*.*.*b)b`} {
 		re, err := Compile(e, false)
 		if err != nil {
 			t.Fatal(err)
 		}
 		budget := 1 << 19
 		_, err = re.Find(path, &budget)
-		if !errors.Is(err, ErrBudget) && budget < 1<<18 || errors.Is(err, ErrBudget) != (budget <= 0) && len(path) < maxStack/4 {
+		if !errors.Is(err, ErrBudget) && budget < 1<<18 || errors.Is(err, ErrBudget) != (budget <= 0) &&
+			len(path) < maxStack/4 {
 			t.Errorf("%s: %v with %d steps left", e, err, budget)
 		}
 		if budget <= 0 {
@@ -28,8 +30,8 @@ func TestBudget(t *testing.T) {
 	}
 }
 
-// Package regexp takes steps, too.
-func TestBudgetOfLinear(t *testing.T) {
+// Package regexp's matches are charged, too.
+func TestLinearMatchIsCharged(t *testing.T) {
 	re, err := Compile(`((a{1,100}){1,10}b?)c`, false)
 	if err != nil {
 		t.Fatal(err)
@@ -43,17 +45,18 @@ func TestBudgetOfLinear(t *testing.T) {
 	}
 }
 
-// What would need too much memory is rejected.
-func TestTooLarge(t *testing.T) {
-	for _, e := range []string{`((a{1,100}){1,100}){1,100}\1`, `(?:(?:ab){1000}){1000}`, `(ab){65535}`, strings.Repeat("(", 300) + strings.Repeat(")", 300), strings.Repeat("()", 1001)} {
+// Programs that are too large are rejected.
+func TestTooLargeProgramIsRejected(t *testing.T) {
+	for _, e := range []string{`((a{1,100}){1,100}){1,100}\1`, `(?:(?:ab){1000}){1000}`, `(ab){65535}`,
+		strings.Repeat("(", 300) + strings.Repeat(")", 300), strings.Repeat("()", 1001)} {
 		if _, err := Compile(e, false); err == nil {
 			t.Errorf("%.40s: no error", e)
 		}
 	}
 }
 
-// Bytes are bytes, in the subject and in the groups, and letters have two cases only if they are ASCII's.
-func TestBytes(t *testing.T) {
+// Subjects and groups are bytes, and only ASCII letters have two cases.
+func TestSubjectsAreBytes(t *testing.T) {
 	for _, test := range []struct {
 		expression, subject string
 		fold                bool
@@ -86,11 +89,11 @@ func TestBytes(t *testing.T) {
 	}
 	budget := 1000
 	if _, err := re.Match("\xff", &budget); err == nil {
-		t.Error("what is not UTF-8 is matched")
+		t.Error("a subject that is not UTF-8 matches")
 	}
 }
 
-// FuzzSame has both matchers find the same, and neither break.
+// FuzzSame checks that both matchers find the same, and that neither panics.
 func FuzzSame(f *testing.F) {
 	for _, e := range expressions() {
 		f.Add(e, "/a.php", false)
@@ -116,7 +119,8 @@ func FuzzSame(f *testing.F) {
 		}
 		budget = 1 << 30
 		linear, err := re.Find(subject, &budget)
-		if a, b := fmt.Sprint(bounds), fmt.Sprint(linear); (a != b && len(bounds) != 0 || (bounds == nil) != (linear == nil)) && !(re.lineEnd && strings.HasSuffix(subject, "\n")) {
+		if a, b := fmt.Sprint(bounds), fmt.Sprint(linear); (a != b && len(bounds) != 0 ||
+			(bounds == nil) != (linear == nil)) && !(re.lineEnd && strings.HasSuffix(subject, "\n")) {
 			t.Fatalf("%q, %q: %v, package regexp has %v %v", expression, subject, bounds, linear, err)
 		}
 	})

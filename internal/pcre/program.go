@@ -6,18 +6,20 @@ import "errors"
 type instOp uint8
 
 const (
-	instAccept  instOp = iota // the program, or the one within, matches
-	instSet                   // a byte of the set
-	instRun                   // min to max bytes of the set
-	instSplit                 // goes on at x, or else at y
-	instJump                  // goes on at x
-	instSave                  // the place is the capture x
-	instMark                  // an iteration begins, whose mark is x
-	instAgain                 // it ends: it goes on at y, unless it has matched nothing
-	instRef                   // what the group n has matched
-	instBack                  // x bytes back
-	instIfGroup               // goes on behind if the group n has matched, else at x
-	instSub                   // runs the program behind it, and then goes on at x, or for a condition that fails at y
+	instAccept instOp = iota // ends the program, or a sub-program, with a match
+	instSet                  // matches a byte of the set
+	instRun                  // matches min to max bytes of the set
+	instSplit                // continues at x, and after a failure at y
+	instJump                 // continues at x
+	instSave                 // sets capture x to the position
+	instMark                 // begins an iteration with mark x
+	instAgain                // ends an iteration: continues at y, unless it has matched nothing
+	instRef                  // matches the text of group n
+	instBack                 // moves x bytes back
+	// continues with the next instruction if group n has matched, else at x
+	instIfGroup
+	// runs the following sub-program, then continues at x; for a failed condition, at y
+	instSub
 	instBegin
 	instEnd
 	instEndOrLine
@@ -27,7 +29,7 @@ const (
 	instNoWord
 )
 
-// subKind is what a program within is run for.
+// subKind is the purpose of a sub-program.
 type subKind uint8
 
 const (
@@ -42,19 +44,19 @@ const (
 type inst struct {
 	op         instOp
 	sub        subKind
-	lazy       bool // of a run; of a reference that case does not count
+	lazy       bool // of a run; of a backreference: ignores case
 	possessive bool
 	n, x, y    int
 	min, max   int
 	set        set
 }
 
-// maxProgram bounds instructions, as PCRE bounds what it compiles to.
+// maxProgram limits the number of instructions, as PCRE limits its compiled code.
 const maxProgram = 1 << 15
 
-var errTooLarge = errors.New("it is too large: repeat less of it")
+var errTooLarge = errors.New("too large (use smaller repetitions)")
 
-// builder makes a program.
+// builder builds a program.
 type builder struct {
 	prog  []inst
 	marks int
@@ -97,7 +99,7 @@ func (b *builder) node(n *node) {
 		}
 		b.within(subAtomic, n.subs[0])
 	case opLook, opBehind:
-		b.look(n)
+		b.lookaround(n)
 	case opRef:
 		b.emit(inst{op: instRef, n: n.n, lazy: n.fold})
 	case opKeep:
@@ -136,7 +138,7 @@ func (b *builder) alternatives(subs []*node) {
 	}
 }
 
-// within makes a program that is run by itself.
+// within adds a sub-program.
 func (b *builder) within(kind subKind, body *node) int {
 	at := b.emit(inst{op: instSub, sub: kind})
 	b.node(body)
@@ -145,7 +147,7 @@ func (b *builder) within(kind subKind, body *node) int {
 	return at
 }
 
-func (b *builder) look(n *node) int {
+func (b *builder) lookaround(n *node) int {
 	kind := subLook
 	if n.not {
 		kind = subNotLook
@@ -157,7 +159,7 @@ func (b *builder) look(n *node) int {
 	return b.within(kind, body)
 }
 
-// behind has each alternative begin as far back as it is long.
+// behind makes each alternative of a lookbehind start as far back as its length.
 func behind(n *node) *node {
 	if n.op != opAlt {
 		return &node{op: opCat, subs: []*node{{op: opBack, n: n.length()}, n}}
@@ -170,7 +172,7 @@ func behind(n *node) *node {
 }
 
 func (b *builder) ifLook(n *node) {
-	at := b.look(n.subs[0])
+	at := b.lookaround(n.subs[0])
 	if b.prog[at].sub == subLook {
 		b.prog[at].sub = subIf
 	} else {
@@ -183,7 +185,8 @@ func (b *builder) ifLook(n *node) {
 	b.prog[end].x = len(b.prog)
 }
 
-// repeat makes a run of a set, and of all else copies: as many as there must be, and as many as there may be, or a loop.
+// repeat emits a run for a set. For other items it emits copies: as many as required, and then as
+// many as allowed, or a loop.
 func (b *builder) repeat(n *node) {
 	body := n.subs[0]
 	if body.op == opSet {
@@ -193,7 +196,7 @@ func (b *builder) repeat(n *node) {
 	for range n.min {
 		before := len(b.prog)
 		if b.node(body); b.err != nil || len(b.prog) == before {
-			return // what has no instructions is not repeated
+			return // an empty program needs no repetition
 		}
 	}
 	if n.max >= 0 {
@@ -223,7 +226,8 @@ func (b *builder) repeat(n *node) {
 	b.leave(split, n.lazy)
 }
 
-// split goes on behind it first, or last if it is lazy. Where else it goes leave says.
+// split emits a split that tries the next instruction first, or last if lazy. leave sets its other
+// target.
 func (b *builder) split(lazy bool) int {
 	at := b.emit(inst{op: instSplit})
 	if b.prog[at].x = at + 1; lazy {

@@ -7,27 +7,27 @@ import (
 	"unicode/utf8"
 )
 
-// Regexp is a regular expression. Several goroutines can use it at a time.
+// Regexp is a regular expression. It is safe for concurrent use.
 type Regexp struct {
 	names   []string
-	linear  *linear // nil if only the program means what the expression does
-	lineEnd bool    // it means something else to linear if the subject ends with a line end
-	utf8    bool    // it matches runes
+	linear  *linear // nil if package regexp has another meaning
+	lineEnd bool    // linear has another meaning for subjects that end with a line end
+	utf8    bool    // matches runes
 	prog    []inst
 	marks   int
-	first   set // of the bytes that a match begins with
+	first   set // possible first bytes of a match
 	must    bool
-	at0     bool // a match begins with the subject
+	at0     bool // a match begins at the beginning of the subject
 }
 
-// errNoUTF8 is the error of a subject that an expression of runes does not match.
-var errNoUTF8 = errors.New("the subject is not UTF-8")
+// errNoUTF8 is the error for a subject that is not UTF-8, with (*UTF8).
+var errNoUTF8 = errors.New("subject is not UTF-8")
 
-// Compile compiles an expression. With fold ASCII's letters match in either case.
+// Compile compiles an expression. With fold, ASCII letters match in either case.
 func Compile(source string, fold bool) (*Regexp, error) {
 	re, err := compile(source, fold)
 	if err != nil {
-		return nil, fmt.Errorf("the regular expression %q: %w", source, err)
+		return nil, fmt.Errorf("invalid regular expression %q: %w", source, err)
 	}
 	return re, nil
 }
@@ -64,15 +64,17 @@ func compileUTF8(source string, fold bool) (*Regexp, error) {
 	}
 	l := compileLinear(source)
 	if l == nil {
-		return nil, errors.New("with (*UTF8), only what package regexp matches is supported")
+		return nil, errors.New("with (*UTF8), only the features of package regexp are supported")
 	}
 	return &Regexp{names: l.SubexpNames(), linear: l, utf8: true}, nil
 }
 
-// Names are the names of the groups by number, "" for those without. The first one is the whole match.
+// Names returns the names of the groups by number, "" for those without. The first one is the whole
+// match.
 func (re *Regexp) Names() []string { return re.names }
 
-// Match reports whether the subject matches, and takes the steps from a budget. An error is that they do not suffice.
+// Match reports whether the subject matches, and charges the steps to the budget. It fails if the
+// budget does not suffice.
 func (re *Regexp) Match(s string, budget *int) (bool, error) {
 	if re.linear == nil || re.lineEnd && strings.HasSuffix(s, "\n") {
 		bounds, err := re.search(s, budget)
@@ -92,7 +94,8 @@ func (re *Regexp) Match(s string, budget *int) (bool, error) {
 	return ok, err
 }
 
-// Find is like Match, and returns the bounds of the match and its groups in pairs, -1 for one that has not matched. It is nil without a match.
+// Find is like Match, but returns the bounds of the match and its groups in pairs. -1 means that a
+// group has not matched. Without a match the result is nil.
 func (re *Regexp) Find(s string, budget *int) ([]int, error) {
 	if re.linear == nil || re.lineEnd && strings.HasSuffix(s, "\n") {
 		return re.search(s, budget)
@@ -117,7 +120,7 @@ func (re *Regexp) Find(s string, budget *int) ([]int, error) {
 	return bounds, err
 }
 
-// check returns an error if an expression of runes cannot match the subject.
+// check returns an error if the expression matches runes and the subject is not UTF-8.
 func (re *Regexp) check(s string) error {
 	if re.utf8 && !utf8.ValidString(s) {
 		return errNoUTF8
@@ -125,7 +128,7 @@ func (re *Regexp) check(s string) error {
 	return nil
 }
 
-// subject returns the string that package regexp matches, and whether it differs from the subject.
+// subject returns the string for package regexp, and whether it was converted.
 func (re *Regexp) subject(s string) (of string, converted bool) {
 	if re.utf8 || isASCII(s) {
 		return s, false
@@ -142,7 +145,7 @@ func isASCII(s string) bool {
 	return true
 }
 
-// search matches by the program, from each place on where a match may begin.
+// search runs the program at each position where a match may begin.
 func (re *Regexp) search(s string, budget *int) ([]int, error) {
 	m := &machine{prog: re.prog, s: s, caps: make([]int, 2*len(re.names)), marks: make([]int, re.marks), steps: *budget}
 	defer func() { *budget = m.steps }()

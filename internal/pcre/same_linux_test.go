@@ -15,11 +15,12 @@ import (
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
-// compiles asks nginx whether it takes an expression.
+// compiles reports whether nginx accepts an expression.
 func compiles(t *testing.T, bin string, env []string, dir, expression string) bool {
 	t.Helper()
 	conf := filepath.Join(dir, "one.conf")
-	writeFile(t, conf, "pid "+dir+"/p1; error_log stderr; events {} http { map $uri $m { "+quoted("~"+expression)+" 1; } }")
+	writeFile(t, conf, "pid "+dir+"/p1; error_log stderr; events {} http { map $uri $m { "+quoted("~"+expression)+
+		" 1; } }")
 	c := exec.Command(bin, "-t", "-p", dir, "-c", conf)
 	c.Env = env
 	out, err := c.CombinedOutput()
@@ -29,7 +30,7 @@ func compiles(t *testing.T, bin string, env []string, dir, expression string) bo
 	return err == nil
 }
 
-// quoted is a word of nginx.conf.
+// quoted returns a word of nginx.conf.
 func quoted(s string) string {
 	return `"` + strings.ReplaceAll(strings.ReplaceAll(s, `\`, `\\`), `"`, `\"`) + `"`
 }
@@ -41,10 +42,12 @@ func writeFile(t *testing.T, name, text string) {
 	}
 }
 
-// What nginx takes for an expression matches the same here, or is rejected; what it rejects is rejected.
-func TestSameAsNginx(t *testing.T) {
+// An expression that nginx accepts matches the same here, or is rejected. One that nginx rejects is
+// rejected.
+func TestMatchesAreThoseOfNginx(t *testing.T) {
 	tool, dir := programs.Nginx(t), t.TempDir()
-	rejected := map[string]bool{`\X`: true, `(?J)a`: true, `(?xx)[a b]`: true, `[\Qa-z\E]`: true, `(?-1)`: true, `[\N]`: true, `(*UTF).`: true}
+	rejected := map[string]bool{`\X`: true, `(?J)a`: true, `(?xx)[a b]`: true, `[\Qa-z\E]`: true, `(?-1)`: true,
+		`[\N]`: true, `(*UTF).`: true}
 	var good []string
 	var regexps []*Regexp
 	var maps, values strings.Builder
@@ -52,7 +55,7 @@ func TestSameAsNginx(t *testing.T) {
 		re, err := Compile(e, false)
 		theirs := compiles(t, tool.Bin, tool.Env, dir, e)
 		if theirs != (err == nil) && !rejected[e] {
-			t.Errorf("%s: nginx takes it: %v, here: %v", e, theirs, err)
+			t.Errorf("%s: nginx: %v, here: %v", e, theirs, err)
 		}
 		if !theirs || err != nil {
 			continue
@@ -68,12 +71,14 @@ func TestSameAsNginx(t *testing.T) {
 	}
 	socket := filepath.Join(dir, "s")
 	conf := filepath.Join(dir, "conf")
-	writeFile(t, conf, "daemon off; master_process off; pid "+dir+"/pid; error_log "+dir+"/error.log; events {} http { access_log off; map_hash_bucket_size 512; variables_hash_max_size 8192; variables_hash_bucket_size 512; merge_slashes off; "+
-		"client_body_temp_path "+dir+"/b; proxy_temp_path "+dir+"/p; fastcgi_temp_path "+dir+"/f; uwsgi_temp_path "+dir+"/u; scgi_temp_path "+dir+"/c;"+
+	writeFile(t, conf, "daemon off; master_process off; pid "+dir+"/pid; error_log "+dir+
+		"/error.log; events {} http { access_log off; map_hash_bucket_size 512; variables_hash_max_size 8192; variables_hash_bucket_size 512; merge_slashes off; "+
+		"client_body_temp_path "+dir+"/b; proxy_temp_path "+dir+"/p; fastcgi_temp_path "+dir+"/f; uwsgi_temp_path "+
+		dir+"/u; scgi_temp_path "+dir+"/c;"+
 		maps.String()+"server { listen unix:"+socket+"; location / { "+body.String()+" return 200 x; } } }")
 	programs.Start(t, "unix", socket, tool.Env, tool.Bin, "-p", dir, "-c", conf, "-e", filepath.Join(dir, "error.log"))
 	for _, s := range subjects() {
-		header := ask(t, socket, s)
+		header := request(t, socket, s)
 		for i, re := range regexps {
 			budget := 1 << 20
 			bounds, err := re.Find(s, &budget)
@@ -98,8 +103,8 @@ func TestSameAsNginx(t *testing.T) {
 	}
 }
 
-// ask asks for a path, and returns the response's header.
-func ask(t *testing.T, socket, path string) http.Header {
+// request requests a path, and returns the response's header.
+func request(t *testing.T, socket, path string) http.Header {
 	t.Helper()
 	c, err := net.Dial("unix", socket)
 	if err != nil {

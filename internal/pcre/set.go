@@ -28,7 +28,7 @@ func (s set) not() set {
 	return s
 }
 
-// folded has both cases of each ASCII letter of which it has one.
+// folded adds the other case of each ASCII letter.
 func (s set) folded() set {
 	for c := byte('a'); c <= 'z'; c++ {
 		if upper := c - 'a' + 'A'; s.has(c) || s.has(upper) {
@@ -74,7 +74,7 @@ func isLetter(c byte) bool { return c|0x20 >= 'a' && c|0x20 <= 'z' }
 func isWord(c byte) bool   { return isDigit(c) || isLetter(c) || c == '_' }
 func isSpace(c byte) bool  { return c == ' ' || c >= '\t' && c <= '\r' }
 
-// classEscape is the set of an escape such as \d, by its letter.
+// classEscape returns the set of an escape such as \d, by its letter.
 func classEscape(c byte) (s set, ok bool) {
 	switch c | 0x20 {
 	case 'd':
@@ -96,7 +96,7 @@ func classEscape(c byte) (s set, ok bool) {
 	return s, true
 }
 
-// posixClass is the set of a class such as [:alpha:], by its name.
+// posixClass returns the set of a class such as [:alpha:], by its name.
 func posixClass(name string) (set, bool) {
 	in := map[string]func(c byte) bool{
 		"alpha": isLetter, "digit": isDigit, "space": isSpace, "word": isWord,
@@ -117,7 +117,8 @@ func posixClass(name string) (set, bool) {
 	return setWhere(in), true
 }
 
-// property is the set of a property such as \p{Lu}. Bytes are the code points of the same number.
+// property returns the set of a property such as \p{Lu}. Bytes are the code points with the same
+// number.
 func property(name string) (set, bool) {
 	var tables []*unicode.RangeTable
 	switch name {

@@ -7,46 +7,46 @@ type op uint8
 
 const (
 	opEmpty     op = iota
-	opSet          // a byte of a set
-	opCat          // subs, one behind the other
-	opAlt          // one of subs, of which the first that fits counts
+	opSet          // a byte in the set
+	opCat          // all subs in sequence
+	opAlt          // the first of subs that matches
 	opRepeat       // subs[0], min to max times
-	opCapture      // subs[0], as the group n
-	opAtomic       // subs[0], in the first way that fits
-	opLook         // subs[0] ahead
-	opBehind       // subs[0] behind
+	opCapture      // subs[0], captured as group n
+	opAtomic       // subs[0], without backtracking into it
+	opLook         // lookahead for subs[0]
+	opBehind       // lookbehind for subs[0]
 	opBegin        // the beginning of the subject
-	opEnd          // its end
-	opEndOrLine    // its end, or in front of a line end there
+	opEnd          // the end of the subject
+	opEndOrLine    // the end of the subject, or before a line end there
 	opLineBegin    // the beginning of a line
-	opLineEnd      // the end of one
-	opWord         // the edge of a word
-	opNoWord       // no such edge
-	opRef          // what the group n has matched
-	opKeep         // the match begins here
-	opIfGroup      // subs[0] if the group n has matched, else subs[1]
+	opLineEnd      // the end of a line
+	opWord         // a word boundary
+	opNoWord       // no word boundary
+	opRef          // the text of group n
+	opKeep         // resets the beginning of the match
+	opIfGroup      // subs[0] if group n has matched, else subs[1]
 	opIfLook       // subs[1] if the assertion subs[0] holds, else subs[2]
-	opBack         // n bytes back, without a look at them
+	opBack         // moves n bytes back, whatever they are
 )
 
-// node is one of a tree.
+// node is a node of a tree.
 type node struct {
 	op       op
-	not      bool // of a look
-	lazy     bool // of a repeat: as few as possible
-	fold     bool // of a reference
+	not      bool // of a lookaround
+	lazy     bool // of a repetition: as few as possible
+	fold     bool // of a backreference
 	n        int
-	min, max int // of a repeat; max -1 is any number
+	min, max int // of a repetition; max -1 means no limit
 	set      set
 	subs     []*node
 }
 
-// isAssertion reports whether the node matches a place, which is not repeated.
+// isAssertion reports whether the node matches a position, which cannot be repeated.
 func (n *node) isAssertion() bool {
 	return n.op >= opBegin && n.op <= opNoWord || n.op == opKeep
 }
 
-// nullable reports whether the node may match nothing.
+// nullable reports whether the node may match the empty string.
 func (n *node) nullable() bool {
 	switch n.op {
 	case opSet:
@@ -75,17 +75,17 @@ func (n *node) nullable() bool {
 	return true
 }
 
-// captures reports whether there is a group that captures.
+// captures reports whether the node contains a capture group.
 func (n *node) captures() bool {
 	return n.op == opCapture || slices.ContainsFunc(n.subs, (*node).captures)
 }
 
-// keeps reports whether there is a \K.
+// keeps reports whether the node contains \K.
 func (n *node) keeps() bool {
 	return n.op == opKeep || slices.ContainsFunc(n.subs, (*node).keeps)
 }
 
-// length is how many bytes the node always matches; -1 is that it varies.
+// length returns the number of bytes that the node matches; -1 if it varies.
 func (n *node) length() int {
 	switch n.op {
 	case opSet:
@@ -128,7 +128,8 @@ func sameLength(subs []*node) int {
 	return l
 }
 
-// first adds the bytes that a match may begin with, and reports whether it must begin with one of them.
+// first adds the possible first bytes of a match, and reports whether a match must begin with one
+// of them.
 func (n *node) first(to *set) bool {
 	switch n.op {
 	case opSet:
@@ -160,7 +161,7 @@ func (n *node) first(to *set) bool {
 	return false
 }
 
-// anchored reports whether a match can only begin where the subject does.
+// anchored reports whether a match can only begin at the beginning of the subject.
 func (n *node) anchored() bool {
 	switch n.op {
 	case opBegin:

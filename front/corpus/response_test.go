@@ -17,37 +17,37 @@ import (
 	"time"
 )
 
-// patience bounds one request.
+// patience is the timeout of a request.
 const patience = time.Minute
 
-// answer is what a request got.
-type answer struct {
+// response is the response to a request, as it is compared.
+type response struct {
 	status string
 	header http.Header
 	body   []byte
-	err    string // instead
+	err    string // instead of a response
 	// unsized bodies have no length in the header.
 	unsized  bool
-	framing  string   // how the body's end is told
+	framing  string   // how the end of the body is marked
 	received []string // by applications
 }
 
-// ask sends a request to a front's address and reads the answer.
-func ask(r *request, address string) *answer {
+// send sends a request to a front's address and reads the response.
+func send(r *request, address string) *response {
 	c, err := r.dial(address)
 	if err != nil {
-		return &answer{err: err.Error()}
+		return &response{err: err.Error()}
 	}
 	defer c.Close()
 	_ = c.SetDeadline(time.Now().Add(patience))
 	in := bufio.NewReader(c)
 	for before := ""; ; {
 		if _, err := io.WriteString(c, r.text()); err != nil {
-			return &answer{err: "closed while it was asked"}
+			return &response{err: "closed during the request"}
 		}
 		resp, err := r.final(in)
 		if err != nil {
-			return &answer{err: plain(err)}
+			return &response{err: plain(err)}
 		}
 		a := r.read(resp, c, in)
 		if a.status = before + a.status; r.kept == 0 {
@@ -60,7 +60,7 @@ func ask(r *request, address string) *answer {
 	}
 }
 
-// final reads a response that is not an interim one.
+// final reads responses until one is not interim.
 func (r *request) final(in *bufio.Reader) (*http.Response, error) {
 	for {
 		resp, err := http.ReadResponse(in, &http.Request{Method: r.method})
@@ -70,7 +70,7 @@ func (r *request) final(in *bufio.Reader) (*http.Response, error) {
 	}
 }
 
-// plain is an error without what differs from time to time.
+// plain returns an error without its varying parts.
 func plain(err error) string {
 	text := err.Error()
 	for _, end := range []string{"EOF", "reset by peer", "i/o timeout", "handshake failure", "unrecognized name"} {
@@ -106,7 +106,7 @@ func (r *request) dial(address string) (net.Conn, error) {
 	return c, nil
 }
 
-// text is the request as it is sent.
+// text returns the request as it is sent.
 func (r *request) text() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s %s %s\r\n", r.method, r.target, r.proto)
@@ -133,9 +133,10 @@ func (r *request) text() string {
 	return b.String()
 }
 
-// read reads an answer's body.
-func (r *request) read(resp *http.Response, c net.Conn, in *bufio.Reader) *answer {
-	a := &answer{status: strconv.Itoa(resp.StatusCode), header: resp.Header, unsized: resp.ContentLength < 0, framing: framing(resp)}
+// read reads the body of a response.
+func (r *request) read(resp *http.Response, c net.Conn, in *bufio.Reader) *response {
+	a := &response{status: strconv.Itoa(resp.StatusCode), header: resp.Header, unsized: resp.ContentLength < 0,
+		framing: framing(resp)}
 	if t, ok := c.(*tls.Conn); ok {
 		a.status += " from " + t.ConnectionState().PeerCertificates[0].Subject.CommonName
 	}
@@ -160,7 +161,7 @@ func (r *request) read(resp *http.Response, c net.Conn, in *bufio.Reader) *answe
 	return a
 }
 
-// framing is how the end of an answer's body is told.
+// framing returns how the end of the body is marked.
 func framing(resp *http.Response) string {
 	switch {
 	case len(resp.TransferEncoding) > 0:
@@ -173,7 +174,7 @@ func framing(resp *http.Response) string {
 	return "none"
 }
 
-// summary is a body, or how long it is and its checksum.
+// summary returns a body, or the length and checksum of a long one.
 func summary(b []byte) string {
 	if len(b) > 4<<10 {
 		return fmt.Sprintf("%d bytes, %x", len(b), sha256.Sum256(b))

@@ -1,0 +1,221 @@
+package cache
+
+import (
+	"bytes"
+	"io"
+	"net/http"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// State is how a response came about, as nginx's $upstream_cache_status. It is empty if the cache
+// played no part.
+type State string
+
+// The states of a response.
+const (
+	StateMiss    State = "MISS"    // nothing was stored
+	StateBypass  State = "BYPASS"  // the cache was skipped
+	StateExpired State = "EXPIRED" // the stored response was stale
+	// the stored response is stale; the origin failed, or an update runs
+	StateStale State = "STALE"
+	// the stored response is stale, and another request updates it
+	StateUpdating    State = "UPDATING"
+	StateRevalidated State = "REVALIDATED" // the origin confirmed the stale response
+	StateHit         State = "HIT"
+)
+
+// A Response is what a request receives. The caller copies its Header to the client's, calls Mark
+// and Send, and then Close.
+type Response struct {
+	// Status and Header are those of the response. The header may be shared: callers must not
+	// change it.
+	Status int
+	Header http.Header
+	State  State
+	// Passed is the origin's response if it is not stored. The caller owns its header, and sends
+	// and closes its Body instead of calling Send and Close. Status and Header repeat its values.
+	Passed *http.Response
+
+	stored   *stored
+	leases   *leases   // the lease of the stored body comes from here; nil without one
+	at       time.Time // when it was found
+	file     *os.File
+	arriving *growing // set while the body still arrives
+
+	name   string // of the cache; empty without Cache-Status
+	status string // the parameters of Cache-Status
+}
+
+// Mark adds the cache's own fields to the header for a client: Age, and Cache-Status if the Rules
+// require it.
+func (a *Response) Mark(header http.Header) {
+	if a.stored != nil {
+		if age := a.stored.age(a.at); a.arriving == nil || age >= time.Second {
+			header["Age"] = []string{strconv.FormatInt(int64(age/time.Second), 10)}
+		}
+	}
+	if a.name == "" {
+		return
+	}
+	text := a.name + "; " + a.status
+	if before := header["Cache-Status"]; len(before) > 0 {
+		// RFC 9211, 2: the last member is the one nearest to the client
+		text = strings.Join(before, ", ") + ", " + text
+	}
+	header["Cache-Status"] = []string{text}
+}
+
+// conditional reports whether a request may receive less than the whole response.
+func conditional(h http.Header) bool {
+	for _, name := range [...]string{"If-None-Match", "If-Modified-Since", "Range", "If-Match", "If-Unmodified-Since"} {
+		if _, ok := h[name]; ok {
+			return true
+		}
+	}
+	return false
+}
+
+// Send sends the status and the body, or the part of it that the request selects. An error means
+// that the response is incomplete: the connection must be closed.
+func (a *Response) Send(w http.ResponseWriter, r *http.Request) error {
+	if a.Status == http.StatusOK && len(r.Header) > 0 && conditional(r.Header) && a.sized() && a.settled() {
+		return a.sendPart(w, r)
+	}
+	w.WriteHeader(a.Status)
+	switch {
+	case r.Method == http.MethodHead || a.Status == http.StatusNoContent:
+		return nil
+	case a.arriving != nil:
+		_, err := a.arriving.WriteTo(w)
+		return err
+	case a.file != nil:
+		return sendFile(w, a.file, a.stored.length)
+	}
+	_, err := w.Write(a.stored.body)
+	return err
+}
+
+// sized reports whether the length of a response to HEAD is known.
+func (a *Response) sized() bool { return !a.headOnly() || a.announced() >= 0 }
+
+func (a *Response) headOnly() bool { return a.stored != nil && a.stored.headOnly() }
+
+// announced returns the length that a response to HEAD announces, or -1.
+func (a *Response) announced() int64 {
+	n, err := strconv.ParseInt(a.Header.Get("Content-Length"), 10, 64)
+	if err != nil {
+		return -1
+	}
+	return n
+}
+
+// settled reports whether the length is known. If the origin did not announce it, settled waits for
+// the end.
+func (a *Response) settled() bool {
+	if a.arriving == nil || a.arriving.f.length >= 0 {
+		return true
+	}
+	return a.arriving.settle()
+}
+
+// sendPart handles conditions and ranges.
+func (a *Response) sendPart(w http.ResponseWriter, r *http.Request) error {
+	header := w.Header()
+	delete(header, "Content-Length")
+	if header["Content-Type"] == nil {
+		header["Content-Type"] = nil // prevents guessing
+	}
+	most := maxRanges
+	if a.arriving != nil { // bytes that bypass the cache can be read only once
+		most = 1
+	}
+	if ranges := r.Header["Range"]; len(ranges) > 0 && strings.Count(ranges[0], ",") >= most {
+		r = r.WithContext(r.Context()) // the copy's header may change
+		r.Header = r.Header.Clone()
+		delete(r.Header, "Range")
+	}
+	body := &watched{ReadSeeker: a.seeker()}
+	modified, _ := http.ParseTime(a.Header.Get("Last-Modified"))
+	http.ServeContent(w, r, "", modified, body)
+	return body.err
+}
+
+// seeker returns a reader of the body that can seek.
+func (a *Response) seeker() io.ReadSeeker {
+	switch {
+	case a.headOnly():
+		// its length is announced without a body
+		return io.NewSectionReader(nothing{}, 0, a.announced())
+	case a.arriving != nil:
+		return a.arriving
+	case a.file != nil:
+		at, _ := a.file.Seek(0, io.SeekCurrent)
+		return io.NewSectionReader(a.file, at, a.stored.length)
+	}
+	return bytes.NewReader(a.stored.body)
+}
+
+// nothing is a body that is never read.
+type nothing struct{}
+
+func (nothing) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
+
+// watched remembers that reading a body failed. ServeContent never reads beyond the length, so the
+// end of the file is an error, too.
+type watched struct {
+	io.ReadSeeker
+	err error
+}
+
+func (b *watched) Read(p []byte) (int, error) {
+	n, err := b.ReadSeeker.Read(p)
+	if err == io.EOF { //nolint:errorlint // readers return it as it is
+		if err = io.ErrUnexpectedEOF; n > 0 {
+			err = nil // the bytes already read may be all that is needed
+		}
+	}
+	if err != nil {
+		b.err = err
+	}
+	return n, err
+}
+
+// sendFile sends the next n bytes of a file. It flushes the head first if w can read from a file
+// itself: io.Copy then has no first bytes to inspect.
+func sendFile(w http.ResponseWriter, f *os.File, n int64) error {
+	if _, ok := w.(io.ReaderFrom); ok {
+		if flusher, ok := w.(http.Flusher); ok {
+			flusher.Flush()
+		}
+	}
+	sent, err := io.Copy(w, &io.LimitedReader{R: f, N: n})
+	if err == nil && sent < n {
+		err = io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// Discard releases a response that is not sent, stored or not.
+func (a *Response) Discard() {
+	if a.Passed != nil {
+		_ = a.Passed.Body.Close()
+	}
+	a.Close()
+}
+
+// Close releases the response.
+func (a *Response) Close() {
+	if a.file != nil {
+		a.file.Close()
+	}
+	if a.arriving != nil {
+		_ = a.arriving.Close()
+	}
+	if a.leases != nil {
+		a.leases.release(a.stored.lease)
+		a.leases = nil
+	}
+}
