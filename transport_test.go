@@ -341,7 +341,7 @@ func TestTransportRetriesOnlyIfSafe(t *testing.T) {
 			r.Header.Set("Idempotency-Key", "1")
 			return r
 		}, true},
-		{"GET with a body that cannot be had again", func(url string) *http.Request {
+		{"GET with a body that cannot be read again", func(url string) *http.Request {
 			r, _ := http.NewRequest("GET", url, io.MultiReader(strings.NewReader("x")))
 			return r
 		}, false},

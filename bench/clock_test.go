@@ -47,7 +47,7 @@ const (
 
 // The environment that has the test measure, and the test's own program serve.
 const (
-	clockAsked  = "TARE_CLOCK"
+	clockCalls  = "TARE_CLOCK"
 	clockServer = "TARE_CLOCK_SERVER"
 )
 
@@ -71,15 +71,15 @@ type timedCase struct {
 // The generator's times are compared with the kernel's: an eBPF program takes the time when the
 // generator's calls that send begin and those that receive end. The generator runs in the test's
 // process, whose calls alone are timed; its are the only ones there on sockets by sendto and
-// recvfrom, for package net reads and writes. So that the hooks of the run can say when to begin
+// recvfrom, for package net reads and writes. So that the hooks of the run can logf when to begin
 // and to end, which a process of its own could not; and the server is another process, so that
 // neither scheduler nor collector is shared.
 func TestClock(t *testing.T) {
 	if os.Getenv(clockServer) != "" {
 		serveNaps()
 	}
-	if os.Getenv(clockAsked) == "" {
-		t.Skip("checks the generator's clock against the kernel's, for a minute: set " + clockAsked + "=1")
+	if os.Getenv(clockCalls) == "" {
+		t.Skip("checks the generator's clock against the kernel's, for a minute: set " + clockCalls + "=1")
 	}
 	probe, err := proc.TakeStamps(os.Getpid())
 	if err != nil {
@@ -237,15 +237,15 @@ func (c *timedCase) apart99() float64 {
 // check says what is not as it is to be.
 func (c *timedCase) check() error {
 	var errs []error
-	say := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
+	logf := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
 	if busy := c.busy(); busy > clockBusy {
-		say("the generator was %.0f%% busy, want at most %.0f%%", 100*busy, 100*clockBusy)
+		logf("the generator was %.0f%% busy, want at most %.0f%%", 100*busy, 100*clockBusy)
 	}
 	if d := c.apart50(); math.Abs(d) > micros(clockP50) {
-		say("the generator's median differs by %.1f µs, want at most %v", d, clockP50)
+		logf("the generator's median differs by %.1f µs, want at most %v", d, clockP50)
 	}
 	if d := c.apart99(); math.Abs(d) > clockP99 {
-		say("the generator's 99th percentile differs by %.1f%%, want at most %.0f%%", 100*d, 100*clockP99)
+		logf("the generator's 99th percentile differs by %.1f%%, want at most %.0f%%", 100*d, 100*clockP99)
 	}
 	return errors.Join(errs...)
 }

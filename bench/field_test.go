@@ -73,7 +73,7 @@ type field struct {
 	load     time.Duration // of a server
 	inMemFor time.Duration // of a workload in memory
 	settle   time.Duration // before memory is looked at
-	idle     time.Duration // of which the processor time is looked at
+	idle     time.Duration // of which the CPU time is looked at
 	short    bool
 }
 
@@ -165,7 +165,7 @@ func (f *field) start(server string, cpus []int, path string, flags ...string) (
 			return nil, err
 		}
 	}
-	if keepsAnswers(server) {
+	if keepsResponses(server) {
 		want = f.kept
 	}
 	cores := len(cpus)
@@ -186,7 +186,9 @@ func (f *field) start(server string, cpus []int, path string, flags ...string) (
 		conf = f.cache
 	}
 	r, err := stage.Start(context.Background(), &c, contender.Setting{Cores: cores, CPUs: cpus, Conf: conf, Host: "localhost"},
-		func(ctx context.Context, address string) error { return ask(ctx, scheme+"://"+address+path, want) })
+		func(ctx context.Context, address string) error {
+			return checkResponse(ctx, scheme+"://"+address+path, want)
+		})
 	if err != nil {
 		return nil, errors.Join(fmt.Errorf("%s: %w", server, err), stage.Close())
 	}
@@ -196,8 +198,8 @@ func (f *field) start(server string, cpus []int, path string, flags ...string) (
 // shown is how much of a wrong answer an error shows.
 const shown = 100
 
-// ask returns nil if a URL is answered as it should be.
-func ask(ctx context.Context, url string, want []byte) error {
+// checkResponse returns nil if a URL is answered as it should be.
+func checkResponse(ctx context.Context, url string, want []byte) error {
 	client := http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
 	}}

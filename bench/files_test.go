@@ -130,7 +130,7 @@ func (f *field) build(t testing.TB, name, dir, build, run string) {
 }
 
 // file returns a path that a stream asks for, and what is to be answered.
-func (f *field) file(path string) (asked string, want []byte, err error) {
+func (f *field) file(path string) (request string, want []byte, err error) {
 	if before, _, found := strings.Cut(path, "{{"); found {
 		path = before + "0.html"
 	}

@@ -86,4 +86,4 @@ func (f *field) prepareFronts(t testing.TB) {
 	}
 }
 
-func keepsAnswers(server string) bool { return strings.HasSuffix(server, "-cache") }
+func keepsResponses(server string) bool { return strings.HasSuffix(server, "-cache") }

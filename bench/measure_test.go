@@ -139,7 +139,7 @@ func (l *look) take(r *running) {
 }
 
 // overTLS loads a server with wrk, which has a TLS library of another make than the servers of
-// cases. The handshakes are within the processor time that is measured.
+// cases. The handshakes are within the CPU time that is measured.
 func overTLS(f *field, server string) (values sample, err error) {
 	r, err := f.start(server, f.server, "/hello", "-tls")
 	if err != nil {
@@ -222,7 +222,7 @@ func idle(f *field, server string) (values sample, err error) {
 	return values, errors.Join(atRest.err, full.err, later.err)
 }
 
-// hold opens connections, has each answer one request, and keeps them.
+// hold opens connections, has each response one request, and keeps them.
 func hold(address string, n int) (release func(), err error) {
 	var held []net.Conn
 	release = func() {
@@ -232,7 +232,7 @@ func hold(address string, n int) (release func(), err error) {
 		}
 	}
 	request := fmt.Appendf(nil, "GET /hello HTTP/1.1\r\nHost: %s\r\n\r\n", address)
-	answer := make([]byte, 4<<10)
+	response := make([]byte, 4<<10)
 	for range n {
 		c, err := net.DialTimeout("tcp", address, patience)
 		if err != nil {
@@ -245,10 +245,10 @@ func hold(address string, n int) (release func(), err error) {
 		if _, err := c.Write(request); err != nil {
 			return release, err
 		}
-		for got := 0; !bytes.HasSuffix(answer[:got], []byte(body)); {
-			n, err := c.Read(answer[got:])
+		for got := 0; !bytes.HasSuffix(response[:got], []byte(body)); {
+			n, err := c.Read(response[got:])
 			if err != nil {
-				return release, fmt.Errorf("after %q: %w", answer[:got], err)
+				return release, fmt.Errorf("after %q: %w", response[:got], err)
 			}
 			got += n
 		}

@@ -52,8 +52,8 @@ func TestTransportWorksWithServer(t *testing.T) {
 			for i := range 4 {
 				all.Go(func() {
 					for _, size := range []int{0, 1, 1000, 100_000, 1_000_000} {
-						askForSum(t, direct, "http://host.example", i, size)
-						askForSum(t, http.DefaultClient, front.URL, i, size)
+						requestSum(t, direct, "http://host.example", i, size)
+						requestSum(t, http.DefaultClient, front.URL, i, size)
 					}
 				})
 			}
@@ -69,7 +69,7 @@ func sumBody(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(b)
 }
 
-func askForSum(t *testing.T, c *http.Client, url string, who, size int) {
+func requestSum(t *testing.T, c *http.Client, url string, who, size int) {
 	t.Helper()
 	sent := bytes.Repeat([]byte{byte('a' + who)}, size)
 	r, err := http.NewRequest(http.MethodPost, url+"/some/path?a=b", bytes.NewReader(sent))

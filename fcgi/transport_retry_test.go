@@ -70,7 +70,7 @@ func TestRequestIsRetriedOnlyIfSafe(t *testing.T) {
 			r.Body, _ = long()
 			r.ContentLength, r.GetBody = 100_000, long
 		}, nil, 3},
-		{"GET with a body that cannot be had again after all", func(r *http.Request) {
+		{"GET with a body that cannot be read again after all", func(r *http.Request) {
 			r.Body, _ = long()
 			r.ContentLength, r.GetBody = 100_000, func() (io.ReadCloser, error) { return nil, errWanted }
 		}, nil, 2},

@@ -30,8 +30,8 @@ func TestRegexesShareABudget(t *testing.T) {
 			if40.Steps...)
 		rewrite40.Steps = append([]Step{Rewrite{Pattern: source, To: "/other"}}, rewrite40.Steps...)
 	}
-	asks := Location{Path: "/", Settings: Settings{AuthRequest: &AuthRequest{URI: "/ask"}}, Empty: true}
-	ask403 := Location{Match: Exact, Path: "/ask",
+	subrequests := Location{Path: "/", Settings: Settings{AuthRequest: &AuthRequest{URI: "/ask"}}, Empty: true}
+	check403 := Location{Match: Exact, Path: "/ask",
 		Steps: []Step{If{Left: "$request_uri", Op: "~", Right: slow, Then: []Step{Return{Status: 403}}},
 			Return{Status: 204}}}
 	paged := by
@@ -44,7 +44,7 @@ func TestRegexesShareABudget(t *testing.T) {
 			Hosts: []Host{{Locations: []Location{{Path: "/", Steps: []Step{Return{Status: 200, Text: "$m$m"}}}}}}},
 		"if":      {Hosts: []Host{{Locations: []Location{if40}}}},
 		"rewrite": {Hosts: []Host{{Locations: []Location{rewrite40}}}},
-		"request": {Hosts: []Host{{Locations: []Location{asks, ask403}}}},
+		"request": {Hosts: []Host{{Locations: []Location{subrequests, check403}}}},
 		"page":    {Hosts: []Host{{Locations: []Location{paged, page}}}},
 		"referers": {Hosts: []Host{{Locations: []Location{{Path: "/",
 			Settings: Settings{Referers: &Referers{Patterns: []string{`a.b/(?!x)(\w+\s?)*$`}}},

@@ -71,7 +71,7 @@ func fetch(a *testClient, path string) (*http.Response, string, error) {
 func TestKilledUpstreamIsNoticed(t *testing.T) {
 	noLeaks(t)
 	big := strings.Repeat("0123456789abcdef", 40<<10/16)
-	answers := map[string]struct {
+	responses := map[string]struct {
 		text, body string
 		step       int
 	}{
@@ -81,7 +81,7 @@ func TestKilledUpstreamIsNoticed(t *testing.T) {
 		"long, chunked": {fmt.Sprintf("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\n\r\n",
 			len(big), big), big, 1999},
 	}
-	for name, reply := range answers {
+	for name, reply := range responses {
 		for mode, p := range map[string]front.Proxy{"buffered": {}, "stream": {Stream: true}} {
 			var at int
 			to := rawUpstream(t, func(nc net.Conn) {

@@ -58,8 +58,8 @@ func TestTLSVariablesAreNginxs(t *testing.T) {
 			// the certificate's, which TLS 1.2 requires
 			config.CurvePreferences = []tls.CurveID{tls.CurveP256}
 		}
-		want, got := strings.Split(strings.ReplaceAll(askTLS(t, theirs, config), "\n\t", " "), "\n"),
-			strings.Split(askTLS(t, l.Addr().String(), config), "\n")
+		want, got := strings.Split(strings.ReplaceAll(requestTLS(t, theirs, config), "\n\t", " "), "\n"),
+			strings.Split(requestTLS(t, l.Addr().String(), config), "\n")
 		if len(want) != len(got) {
 			t.Errorf("%s: nginx has %q, we have %q", name, want, got)
 			continue
@@ -101,7 +101,7 @@ server { listen ADDR ssl; return 200 "TEXT"; } }`)
 	programs.Start(t, "tcp", addr, tool.Env, tool.Bin, "-p", dir, "-c", name, "-e", filepath.Join(dir, "error.log"))
 }
 
-func askTLS(t *testing.T, addr string, config *tls.Config) string {
+func requestTLS(t *testing.T, addr string, config *tls.Config) string {
 	t.Helper()
 	transport := &http.Transport{TLSClientConfig: config}
 	defer transport.CloseIdleConnections()

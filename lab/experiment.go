@@ -36,10 +36,10 @@ type Experiment struct {
 	Source   string `yaml:"source"` // the write-up that it repeats
 
 	Request struct {
-		Method string `yaml:"method"`
-		Path   string `yaml:"path"`  // may have expressions as in load.Plan, which change it from request to request
-		Asked  string `yaml:"asked"` // with expressions, the path that is requested before any load
-		Host   string `yaml:"host"`
+		Method      string `yaml:"method"`
+		Path        string `yaml:"path"`  // may have expressions as in load.Plan, which change it from request to request
+		CheckedPath string `yaml:"asked"` // with expressions, the path that is requested before any load
+		Host        string `yaml:"host"`
 	} `yaml:"request"`
 	Load   Load        `yaml:"load"`
 	Expect Expectation `yaml:"expect"`
@@ -211,7 +211,7 @@ func (e *Experiment) check(f *yamlfile.File) error {
 		return f.Fault("$.control", "control %q is not one of the ways", e.Control)
 	case e.Request.Method == "" || e.Request.Path == "" || e.Request.Host == "":
 		return f.Fault("$.request", "request: want method, path and host")
-	case e.Request.Asked == "" == strings.Contains(e.Request.Path, "{{"):
+	case e.Request.CheckedPath == "" == strings.Contains(e.Request.Path, "{{"):
 		return f.Fault("$.request", "request: want asked, an example of the path, if path has expressions, and not otherwise")
 	case e.Small < 0 || e.Small > maxSmallFiles:
 		return f.Fault("$.small_files", "small_files: want 0 to %d, got %d", maxSmallFiles, e.Small)
@@ -328,7 +328,7 @@ const (
 
 func (e *Experiment) request() equal.Request {
 	return equal.Request{
-		Method: e.Request.Method, Path: cmp.Or(e.Request.Asked, e.Request.Path), Host: e.Request.Host,
+		Method: e.Request.Method, Path: cmp.Or(e.Request.CheckedPath, e.Request.Path), Host: e.Request.Host,
 		Version: e.Load.Version, Header: e.Load.Header, PerConnection: e.Load.PerConnection,
 	}
 }

@@ -136,18 +136,18 @@ const triesOfFaults = 4
 func wrongFindings(t *testing.T, experiment string, run *report.Run, tests []faultTest) (wrong error) {
 	t.Helper()
 	a := report.Analyze(run)
-	said := make(map[string][]explain.Finding)
+	findings := make(map[string][]explain.Finding)
 	for _, w := range a.Tables[0].Why {
-		said[w.Name] = w.Findings
+		findings[w.Name] = w.Findings
 	}
 	// Queueing and noise are not faults of the twin.
 	of := func(f explain.Finding) bool { return f.Cause == explain.Queueing || f.Cause == explain.Noise }
-	for _, f := range slices.DeleteFunc(said["twin"], of) {
+	for _, f := range slices.DeleteFunc(findings["twin"], of) {
 		wrong = errors.Join(wrong, fmt.Errorf("%s: a fault of the twin: %s", experiment, f.Sentence))
 	}
 	for _, test := range tests {
 		if test.experiment == experiment {
-			wrong = errors.Join(wrong, checkFault(t, test, run, said[test.contender]))
+			wrong = errors.Join(wrong, checkFault(t, test, run, findings[test.contender]))
 		}
 	}
 	return wrong

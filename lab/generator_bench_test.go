@@ -60,12 +60,12 @@ func rivalries() []rivalry {
 	wrk := func(b *testing.B) (string, []string) { return programs.Wrk(b) }
 	ab := func(b *testing.B) (string, []string) { return programs.AB(b) }
 	siege := func(b *testing.B) (string, []string) { return programs.Siege(b) }
-	const wrkSays, h2loadSays = `(\d+) requests in`, `(\d+) succeeded`
+	const wrkFigure, h2loadFigure = `(\d+) requests in`, `(\d+) succeeded`
 	return []rivalry{
-		{"wrk", "", nil, wrk, []string{"-t1", "-c64", "-d" + seconds + "s"}, 64, wrkSays},
-		{"wrk", "", nil, wrk, []string{"-t1", "-c1000", "-d" + seconds + "s"}, 1000, wrkSays},
-		{"h2load", "", nil, h2load, []string{"--h1", "-t1", "-c64", "-D" + seconds}, 64, h2loadSays},
-		{"h2load-http2", "http2", []string{"--http2", "--pipeline", "16"}, h2load, []string{"-t1", "-c8", "-m16", "-D" + seconds}, 8, h2loadSays},
+		{"wrk", "", nil, wrk, []string{"-t1", "-c64", "-d" + seconds + "s"}, 64, wrkFigure},
+		{"wrk", "", nil, wrk, []string{"-t1", "-c1000", "-d" + seconds + "s"}, 1000, wrkFigure},
+		{"h2load", "", nil, h2load, []string{"--h1", "-t1", "-c64", "-D" + seconds}, 64, h2loadFigure},
+		{"h2load-http2", "http2", []string{"--http2", "--pipeline", "16"}, h2load, []string{"-t1", "-c8", "-m16", "-D" + seconds}, 8, h2loadFigure},
 		{"ab", "", []string{"--http1.0", "-H", "Connection: keep-alive"}, ab, []string{"-k", "-q", "-c64", "-t" + seconds, "-n100000000"}, 64, `Complete requests: +(\d+)`},
 		{"siege", "", []string{"--close"}, siege, []string{"-b", "-j", "-c64", "-t" + seconds + "S"}, 64, `"transactions":\s+(\d+)`},
 	}

@@ -201,7 +201,7 @@ func weighBriefly(t *testing.T, root, name string, only []string) {
 		Root: root, Experiment: name, Only: only, Out: filepath.Join(t.TempDir(), name), Adjust: func(all *lab.Trials) {
 			*all = lab.Trials{Blocks: 1, Measure: yamlfile.Duration(200 * time.Millisecond), Cores: []lab.Cores{0}, Connections: []int{4}}
 		},
-		Watcher: lab.Watcher{Say: t.Logf},
+		Watcher: lab.Watcher{Logf: t.Logf},
 	})
 	if err != nil {
 		t.Fatal(err)

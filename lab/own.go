@@ -33,8 +33,8 @@ type Own struct {
 	Ready   time.Duration // timeout of its first response; 0 is ten seconds
 }
 
-// Ask is the request to the user's own application, and the expected response.
-type Ask struct {
+// OwnRequest is the request to the user's own application, and the expected response.
+type OwnRequest struct {
 	Path   string      // "" is /
 	Host   string      // "" is localhost
 	Expect Expectation // the zero value is ByControl
@@ -66,12 +66,12 @@ func ownTrials() (quick, full Trials) {
 
 // Subject returns an experiment with the application alone, and behind nginx over each network for
 // which its command has a placeholder. The error is a *UsageError.
-func (o *Own) Subject(ask Ask) (*Subject, error) {
+func (o *Own) Subject(request OwnRequest) (*Subject, error) {
 	alone, err := o.spec(ownAlone)
 	if err != nil {
 		return nil, err
 	}
-	e := ask.experiment(alone.Title, "What does nginx in front of "+alone.Title+" cost?")
+	e := request.experiment(alone.Title, "What does nginx in front of "+alone.Title+" cost?")
 	e.Control, e.Ways = ownAlone, []string{ownAlone}
 	s := &Subject{Experiment: e, Specs: []*contender.Spec{alone}}
 	network := alone.Network
@@ -100,7 +100,7 @@ func (o *Own) Subject(ask Ask) (*Subject, error) {
 
 // Builds returns an experiment that compares the second of two builds of an application with the
 // first. The error is a *UsageError.
-func Builds(a, b Own, ask Ask) (*Subject, error) {
+func Builds(a, b Own, request OwnRequest) (*Subject, error) {
 	specA, err := a.spec(buildA)
 	if err != nil {
 		return nil, fmt.Errorf("--a: %w", err)
@@ -110,13 +110,13 @@ func Builds(a, b Own, ask Ask) (*Subject, error) {
 		return nil, fmt.Errorf("--b: %w", err)
 	}
 	specA.Title, specB.Title = "A: "+specA.Title, "B: "+specB.Title
-	e := ask.experiment(filepath.Base(a.Command[0]), "Does the second build cost more than the first?")
+	e := request.experiment(filepath.Base(a.Command[0]), "Does the second build cost more than the first?")
 	e.Control, e.Ways, e.Build = buildA, []string{buildA}, buildB
 	return &Subject{Experiment: e, Specs: []*contender.Spec{specA, specB}}, nil
 }
 
 // experiment returns an experiment without contenders.
-func (a *Ask) experiment(name, question string) *Experiment {
+func (a *OwnRequest) experiment(name, question string) *Experiment {
 	e := &Experiment{Name: name, Title: name, Question: question, Expect: a.Expect}
 	e.Request.Method, e.Request.Path, e.Request.Host = "GET", a.Path, a.Host
 	if a.Path == "" {

@@ -36,7 +36,7 @@ func TestPlaceholdersDetermineWays(t *testing.T) {
 		{[]string{"sh", "{socket}"}, []string{"A={addr}"}, []string{"alone tcp", "nginx-tcp tcp", "nginx-unix unix"}},
 	} {
 		own := lab.Own{Command: test.command, Env: test.env, Folder: t.TempDir()}
-		s, err := own.Subject(lab.Ask{})
+		s, err := own.Subject(lab.OwnRequest{})
 		if err != nil || !slices.Equal(ways(s), test.want) {
 			t.Errorf("%q %q: %q, %v, want %q", test.command, test.env, ways(s), err, test.want)
 		}
@@ -47,7 +47,7 @@ func TestPlaceholdersDetermineWays(t *testing.T) {
 		"no program": {Command: []string{"./nothing", "{port}"}},
 	} {
 		own.Folder = t.TempDir()
-		_, err := own.Subject(lab.Ask{})
+		_, err := own.Subject(lab.OwnRequest{})
 		if _, ok := errors.AsType[*lab.UsageError](err); !ok || !strings.Contains(err.Error(), want) {
 			t.Errorf("got %v, want %q", err, want)
 		}
@@ -61,15 +61,15 @@ func TestReadSubjectReadsWhatWriteWrote(t *testing.T) {
 		Folder: filepath.Join(dir, "app"), FastCGI: true, Ready: 3 * time.Second,
 	}
 	plain := lab.Own{Command: []string{"sh", "{port}"}, Folder: dir}
-	first, err := odd.Subject(lab.Ask{Path: "/x?y=z#", Host: "a.b", Expect: lab.Expectation{Status: 201, SHA256: strings.Repeat("0a", 32)}})
+	first, err := odd.Subject(lab.OwnRequest{Path: "/x?y=z#", Host: "a.b", Expect: lab.Expectation{Status: 201, SHA256: strings.Repeat("0a", 32)}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	second, err := lab.Builds(plain, odd, lab.Ask{Expect: lab.Expectation{Status: 404, By: lab.ByStatus}})
+	second, err := lab.Builds(plain, odd, lab.OwnRequest{Expect: lab.Expectation{Status: 404, By: lab.ByStatus}})
 	if err != nil {
 		t.Fatal(err)
 	}
-	third, err := plain.Subject(lab.Ask{})
+	third, err := plain.Subject(lab.OwnRequest{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -24,7 +24,7 @@ const slowStart = time.Second
 // prove starts every contender once and compares its response with the expected one and with the
 // control's. Contenders with differences that the experiment does not declare are left out.
 func (w *runner) prove(ctx context.Context) error {
-	w.say("comparing the responses of all contenders")
+	w.logf("comparing the responses of all contenders")
 	var control *equal.Response
 	for i := range w.run.Entrants {
 		e := &w.run.Entrants[i]
@@ -95,7 +95,7 @@ func (w *runner) noteClosing(e *report.Entrant) {
 func (w *runner) leaveOut(e *report.Entrant, why string) {
 	e.Absent = why
 	delete(w.contenders, e.Name)
-	w.say("left out: %s: %s", e.Title, why)
+	w.logf("left out: %s: %s", e.Title, why)
 }
 
 // check returns a *yamlfile.Error for an invalid expectation.

@@ -47,8 +47,8 @@ func TestFixedRateAndSweepsFollowSaturation(t *testing.T) {
 			continue
 		}
 		trials[r.Condition]++
-		if due := r.Rate * r.Load.Seconds; (r.Rate > 0) != (r.Load.Generator.Lag != nil) || (r.Rate > 0) != (r.Load.Asked > 0) || r.Load.Asked > 2+1.1*due {
-			t.Errorf("%+v: %v were due, want at most %v", r.Condition, r.Load.Asked, due)
+		if due := r.Rate * r.Load.Seconds; (r.Rate > 0) != (r.Load.Generator.Lag != nil) || (r.Rate > 0) != (r.Load.Due > 0) || r.Load.Due > 2+1.1*due {
+			t.Errorf("%+v: %v were due, want at most %v", r.Condition, r.Load.Due, due)
 		}
 	}
 	want := map[trial.Condition]int{run.Conditions[0]: 1, run.Conditions[1]: 1}

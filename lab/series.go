@@ -163,7 +163,7 @@ func (w *runner) aside(ctx context.Context, what string, conditions []trial.Cond
 			w.record(rec)
 			if rec.Failure != "" {
 				failed[key{rec.Condition, rec.Contender}]++
-				w.say("failed: %s, %s, block %d: %s", w.titleOf(rec.Contender), report.ConditionText(rec.Condition), rec.Block, rec.Failure)
+				w.logf("failed: %s, %s, block %d: %s", w.titleOf(rec.Contender), report.ConditionText(rec.Condition), rec.Block, rec.Failure)
 			}
 		},
 	})

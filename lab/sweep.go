@@ -151,7 +151,7 @@ func (w *runner) sweeps(ctx context.Context) error {
 	}
 	for _, axis := range w.Sweep {
 		if axis != SweepOff && !w.run.HasSweep(axis) {
-			w.say("%s has no sweep of %s", w.experiment.Name, axis)
+			w.logf("%s has no sweep of %s", w.experiment.Name, axis)
 		}
 	}
 	return nil

@@ -46,7 +46,7 @@ type Options struct {
 
 // Watcher receives messages and the progress of a run. Each function may be nil.
 type Watcher struct {
-	Say      func(format string, args ...any)
+	Logf     func(format string, args ...any)
 	Progress func(Progress)
 }
 
@@ -120,7 +120,7 @@ func Weigh(ctx context.Context, o Options) (run *report.Run, dir string, err err
 		Stage: stage, CPUs: w.cpus, Request: w.experiment.request(), Conf: conf,
 		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure),
 	}
-	if w.experiment.Request.Asked != "" {
+	if w.experiment.Request.CheckedPath != "" {
 		w.bench.Template = w.experiment.Request.Path
 	}
 	if err := w.prove(ctx); err != nil {
@@ -183,7 +183,7 @@ func prepare(o Options) (*runner, error) {
 		if e.sweepsProcs(cores) {
 			more = fmt.Sprintf("; --sweep=%s runs as many processes or threads on these", report.GOMAXPROCS)
 		}
-		w.say("left out: %v cores: this machine has %d%s", cores, len(cpus), more)
+		w.logf("left out: %v cores: this machine has %d%s", cores, len(cpus), more)
 	}
 	if o.Adjust != nil {
 		o.Adjust(&w.trials)
@@ -277,7 +277,7 @@ type UsageError struct{ What string }
 func (e *UsageError) Error() string { return e.What }
 
 func (w *runner) tools() *contender.Tools {
-	return &contender.Tools{Cache: cmp.Or(w.Cache, filepath.Join(w.Root, ".cache")), Say: w.say}
+	return &contender.Tools{Cache: cmp.Or(w.Cache, filepath.Join(w.Root, ".cache")), Logf: w.logf}
 }
 
 // gather reads and builds the contenders. It leaves out contenders that cannot be built, and
@@ -299,7 +299,7 @@ func (w *runner) gather(ctx context.Context) error {
 			return ctx.Err()
 		case err != nil:
 			entrant.Absent = err.Error()
-			w.say("left out: %s: %v", spec.Title, err)
+			w.logf("left out: %s: %v", spec.Title, err)
 		default:
 			entrant.Versions, entrant.Lines = c.Versions, c.Lines
 			w.contenders[name] = c
@@ -374,7 +374,7 @@ func (w *runner) follow(i, n, blocks int, began time.Time, slot trial.Slot) {
 func (w *runner) keep(rec trial.Record) {
 	w.record(rec)
 	if rec.Failure != "" {
-		w.say("failed: %s, block %d, %d connections: %s", w.entrant(rec.Contender).Title, rec.Block, rec.Connections, rec.Failure)
+		w.logf("failed: %s, block %d, %d connections: %s", w.entrant(rec.Contender).Title, rec.Block, rec.Connections, rec.Failure)
 		w.failures[rec.Contender]++
 		if w.failures[rec.Contender] == failuresToDrop {
 			w.leaveOut(w.entrant(rec.Contender), fmt.Sprintf("it failed %d times; the last failure: %s", failuresToDrop, rec.Failure))
@@ -400,9 +400,9 @@ func (w *runner) entrant(name string) *report.Entrant {
 	return &w.run.Entrants[i]
 }
 
-func (w *runner) say(format string, args ...any) {
-	if w.Watcher.Say != nil {
-		w.Watcher.Say(format, args...)
+func (w *runner) logf(format string, args ...any) {
+	if w.Watcher.Logf != nil {
+		w.Watcher.Logf(format, args...)
 	}
 }
 
@@ -410,11 +410,11 @@ func (w *runner) say(format string, args ...any) {
 func (w *runner) note(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	w.run.Notes = append(w.run.Notes, text)
-	w.say("%s", text)
+	w.logf("%s", text)
 }
 
 func (w *runner) warn(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	w.run.Warnings = append(w.run.Warnings, text)
-	w.say("%s", text)
+	w.logf("%s", text)
 }

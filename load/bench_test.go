@@ -18,13 +18,13 @@ const (
 
 // BenchmarkRequest measures the generator's CPU time per request against a minimal server.
 func BenchmarkRequest(b *testing.B) {
-	answers := map[string]string{"http": httpResponse, "fcgi": load.Stdout(cgiResponse) + load.Stdout("") + load.End(0, 0)}
+	responses := map[string]string{"http": httpResponse, "fcgi": load.Stdout(cgiResponse) + load.Stdout("") + load.End(0, 0)}
 	for _, scheme := range []string{"http", "fcgi"} {
 		for _, network := range []string{"tcp", "unix"} {
 			for _, connections := range []int{64, 1000} {
 				b.Run(scheme+"-"+network+"-"+strconv.Itoa(connections), func(b *testing.B) {
 					l, url := listen(b, scheme, network)
-					go parrot(l, answers[scheme])
+					go parrot(l, responses[scheme])
 					var cpu, requests float64
 					for b.Loop() {
 						r, err := load.Run(context.Background(), load.Plan{

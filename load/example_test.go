@@ -53,7 +53,7 @@ func ExamplePace() {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("due:", r.Asked > 100, "since due and since sent:", r.Latency.Count() >= r.Service.Count())
+	fmt.Println("due:", r.Due > 100, "since due and since sent:", r.Latency.Count() >= r.Service.Count())
 	fmt.Println("the generator's own lag is known:", r.Generator.Lag.Count() > 0)
 	// Output:
 	// due: true since due and since sent: true

@@ -69,8 +69,8 @@ func (p *peer) headers(id uint32, end bool, fields ...string) {
 		EndStream: end})
 }
 
-// answerAll responds to every request.
-func (p *peer) answerAll() {
+// respondToAll responds to every request.
+func (p *peer) respondToAll() {
 	for id := p.request(); id != 0; id = p.request() {
 		p.headers(id, true, ":status", "200")
 	}
@@ -101,7 +101,7 @@ func TestHTTP2ServersMayRefuseReorderAndClose(t *testing.T) {
 				p.headers(id, true, ":status", "200")
 			}
 		}, ""},
-		"one at a time": {[]http2.Setting{{ID: http2.SettingMaxConcurrentStreams, Val: 1}}, (*peer).answerAll, ""},
+		"one at a time": {[]http2.Setting{{ID: http2.SettingMaxConcurrentStreams, Val: 1}}, (*peer).respondToAll, ""},
 		"in any order": {nil, func(p *peer) {
 			for {
 				first := p.request()
@@ -191,7 +191,7 @@ func TestHTTP2ServersMayRefuseReorderAndClose(t *testing.T) {
 		"window that grows later": {[]http2.Setting{{ID: http2.SettingInitialWindowSize, Val: 0}}, func(p *peer) {
 			p.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 100_000})
 			p.WriteWindowUpdate(0, 1<<30)
-			p.answerAll()
+			p.respondToAll()
 		}, strings.Repeat("b", 70_000)},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -153,7 +153,7 @@ func TestResultSumsWorkers(t *testing.T) {
 		latency := r.Latency
 		r.Latency, r.Service, r.FirstByte, r.Connect, r.Handshake, r.Windows = nil, nil, nil, nil, nil, nil
 		want := Result{
-			Seconds: 2, Requests: 3, Asked: 3, Bytes: 30, BodyBytes: 15, SentBytes: 21, Connects: 6, Opened: 9,
+			Seconds: 2, Requests: 3, Due: 3, Bytes: 30, BodyBytes: 15, SentBytes: 21, Connects: 6, Opened: 9,
 			Statuses: map[int]uint64{200: 3, 503: 1},
 			Errors: Errors{Connect: 3, Read: 6, Write: 9, Timeout: 12, Status: 15, Body: 18, Header: 21,
 				First: "second"},

@@ -40,9 +40,9 @@ func (a adjustedResult) misses(g Goal) (why []string) {
 	if a.Requests == 0 {
 		return []string{"no responses"}
 	}
-	if short := a.Asked - float64(a.Requests); short > (1-minResponseShare)*a.Asked+a.inFlightAllowance() {
+	if short := a.Due - float64(a.Requests); short > (1-minResponseShare)*a.Due+a.inFlightAllowance() {
 		why = append(why, fmt.Sprintf("%.3g%% of due requests had a response, want %.0f%%",
-			100*float64(a.Requests)/a.Asked, 100*minResponseShare))
+			100*float64(a.Requests)/a.Due, 100*minResponseShare))
 	}
 	for _, b := range g.Bounds {
 		if !a.meets(b) {
@@ -57,7 +57,7 @@ func (a adjustedResult) misses(g Goal) (why []string) {
 // warm-up.
 func (a adjustedResult) inFlightAllowance() float64 {
 	const deviations = 3
-	rate := a.Asked / max(a.Seconds, 1e-9)
+	rate := a.Due / max(a.Seconds, 1e-9)
 	during := func(d time.Duration) float64 { return rate * d.Seconds() }
 	n := 1 + during(max(0, a.Latency.Quantile(0.01)-a.plan.Warmup))
 	if a.lag != nil {
@@ -65,7 +65,7 @@ func (a adjustedResult) inFlightAllowance() float64 {
 	}
 	variance := during(a.Latency.Quantile(0.5))
 	if a.plan.Pace.Poisson {
-		variance += a.Asked
+		variance += a.Due
 	}
 	return n + deviations*math.Sqrt(variance)
 }
@@ -120,7 +120,7 @@ func (a adjustedResult) errorShare() float64 {
 	if bad == 0 {
 		return 0
 	}
-	due := a.Asked
+	due := a.Due
 	if due == 0 {
 		due = max(float64(a.Requests), bad)
 	}
@@ -134,7 +134,7 @@ const inFlightShare = 0.01
 // unansweredCount returns how many requests without a response at the end would have had one, had
 // they taken the usual time.
 func (a adjustedResult) unansweredCount() float64 {
-	if a.Unanswered == 0 || a.Asked == 0 {
+	if a.Unanswered == 0 || a.Due == 0 {
 		return 0
 	}
 	slow := int64(0)

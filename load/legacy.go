@@ -15,12 +15,12 @@ func (r *Result) UnmarshalJSON(b []byte) error {
 		Bytes    uint64  `json:"bytes"`
 		Connects uint64  `json:"connects"`
 		Opened   uint64  `json:"opened"`
-		Asked    float64 `json:"asked"`
+		Due      float64 `json:"asked"`
 	}{plain: (*plain)(r)}
 	if err := json.Unmarshal(b, &old); err != nil {
 		return err
 	}
-	r.Drained, r.Asked = cmp.Or(r.Drained, old.Drained), cmp.Or(r.Asked, old.Asked)
+	r.Drained, r.Due = cmp.Or(r.Drained, old.Drained), cmp.Or(r.Due, old.Due)
 	r.Bytes = cmp.Or(r.Bytes, old.Bytes)
 	r.Connects, r.Opened = cmp.Or(r.Connects, old.Connects), cmp.Or(r.Opened, old.Opened)
 	return nil

@@ -38,8 +38,8 @@ type Result struct {
 	// Unanswered counts requests without a response at the end that had waited longer than the 99th
 	// percentile of Service.
 	Unanswered uint64 `json:"unanswered"`
-	// Asked is how many requests were due in the measured time of an open loop; 0 in a closed loop.
-	Asked float64 `json:"due,omitempty"`
+	// Due is how many requests were due in the measured time of an open loop; 0 in a closed loop.
+	Due float64 `json:"due,omitempty"`
 
 	// Timeline holds each second of the measured time; the last may be shorter. It is nil for a
 	// Session.
@@ -175,8 +175,8 @@ func (r *Result) Doubts() (doubts []string) {
 			add("the generator was late: it sent 1 %% of requests %v or more after they were due, although a connection was free", late.Round(time.Microsecond))
 		}
 	}
-	if responsesBefore := float64(r.Requests); r.Asked > 0 && responsesBefore < minResponseShare*r.Asked {
-		add("of %.0f due requests, %.0f had a response: the server was too slow for the rate, or %d connections were too few", r.Asked, responsesBefore, r.Connections)
+	if responsesBefore := float64(r.Requests); r.Due > 0 && responsesBefore < minResponseShare*r.Due {
+		add("of %.0f due requests, %.0f had a response: the server was too slow for the rate, or %d connections were too few", r.Due, responsesBefore, r.Connections)
 	}
 	return doubts
 }

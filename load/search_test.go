@@ -34,7 +34,7 @@ func (f *fake) run(_ context.Context, p load.Plan) (*load.Result, error) {
 	rate, elapsed := f.capacity, time.Millisecond
 	if len(p.Pace.Steps) > 0 {
 		rate = p.Pace.Steps[0].To
-		r.Asked = rate * r.Seconds
+		r.Due = rate * r.Seconds
 		if rate > f.capacity {
 			elapsed = time.Second
 		}
@@ -157,7 +157,7 @@ func TestSearchIgnoresSingleDisturbances(t *testing.T) {
 		if n := len(lucky.plans); rate > capacity && n > 1 && rate == 1600 && lucky.plans[n-2].Pace.Steps[0].To < rate {
 			r.Latency.Reset()
 			r.Latency.Record(time.Millisecond)
-			r.Requests = uint64(r.Asked)
+			r.Requests = uint64(r.Due)
 		}
 	}
 	found := find(t, lucky, load.Search{From: 800}, load.Plan{})
@@ -218,9 +218,9 @@ func TestSearchReportsTheGeneratorsLimit(t *testing.T) {
 func TestSearchCountsErrorsAndUnansweredRequests(t *testing.T) {
 	const usual = 7 // that may be under way at the end, by chance, at 4000/s and 1 ms
 	for name, count := range map[string]func(r *load.Result){
-		"errors": func(r *load.Result) { r.Errors.Status = uint64(r.Asked / 50) },
+		"errors": func(r *load.Result) { r.Errors.Status = uint64(r.Due / 50) },
 		"unanswered": func(r *load.Result) {
-			r.Unanswered = uint64(r.Asked/50) + usual
+			r.Unanswered = uint64(r.Due/50) + usual
 			for range r.Unanswered {
 				r.Latency.Record(r.Latency.Max() + time.Second/10)
 			}

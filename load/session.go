@@ -30,7 +30,7 @@ type Session struct {
 type Slice struct {
 	Requests uint64        // complete responses
 	Errors   uint64        // see Errors.Total
-	Asked    float64       // due requests of an open loop
+	Due      float64       // due requests of an open loop
 	Took     time.Duration // from the first request until none was in flight
 	Drained  time.Duration // part of Took in which no request began
 }
@@ -115,7 +115,7 @@ func (s *Session) drain(ctx context.Context) (sum Slice, err error) {
 		case one := <-s.run.drainedSlices:
 			sum.Requests += one.Requests
 			sum.Errors += one.Errors
-			sum.Asked += one.Asked
+			sum.Due += one.Due
 		case <-ctx.Done():
 			s.interrupted = true
 			return sum, ctx.Err()
@@ -194,9 +194,9 @@ func (w *worker) updatePause() bool {
 		w.drained, w.drainSeen = true, drain
 		w.endCounting()
 		t, was := &w.tally, w.reported
-		w.reported = Slice{Requests: t.requests, Errors: t.errors.Total(), Asked: t.due}
+		w.reported = Slice{Requests: t.requests, Errors: t.errors.Total(), Due: t.due}
 		w.drainedSlices <- Slice{Requests: t.requests - was.Requests, Errors: w.reported.Errors - was.Errors,
-			Asked: t.due - was.Asked}
+			Due: t.due - was.Due}
 	}
 	return w.drained
 }

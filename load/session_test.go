@@ -104,7 +104,7 @@ func TestSlicesCountWhatTheServerCounts(t *testing.T) {
 				sum.Requests += got.Requests
 				sum.Took += got.Took
 				sum.Drained += got.Drained
-				sum.Asked += got.Asked
+				sum.Due += got.Due
 				if seen := uint64(s.requests.Load() - before); seen != sum.Requests {
 					t.Errorf("%d requests counted, the server saw %d", sum.Requests, seen)
 				}
@@ -128,9 +128,9 @@ func TestSlicesCountWhatTheServerCounts(t *testing.T) {
 				cpu > 2*r.Seconds {
 				t.Errorf("%v s of CPU time in %v s", cpu, r.Seconds)
 			}
-			if paced := len(s.plan.Pace.Steps) > 0; paced != (r.Asked > 0) || math.Abs(r.Asked-sum.Asked) > 1e-6 ||
-				paced && float64(r.Requests) > r.Asked+6*math.Sqrt(r.Asked) {
-				t.Errorf("%d requests of %v that were due, %v in slices", r.Requests, r.Asked, sum.Asked)
+			if paced := len(s.plan.Pace.Steps) > 0; paced != (r.Due > 0) || math.Abs(r.Due-sum.Due) > 1e-6 ||
+				paced && float64(r.Requests) > r.Due+6*math.Sqrt(r.Due) {
+				t.Errorf("%d requests of %v that were due, %v in slices", r.Requests, r.Due, sum.Due)
 			}
 			if r.Timeline != nil || session.Close() != r {
 				t.Error("a timeline, or another result")

@@ -88,7 +88,7 @@ func (r *Result) add(t *tally) {
 	r.FirstByte.Merge(t.firstByte)
 	r.Connect.Merge(t.connect)
 	r.Handshake.Merge(t.handshake)
-	r.Asked += t.due
+	r.Due += t.due
 	for code, n := range t.statuses {
 		if n > 0 {
 			r.Statuses[code] += n

@@ -31,8 +31,8 @@ func TestStallShowsInOpenLoopLatencyOnly(t *testing.T) {
 			return fmt.Errorf("errors %+v; one in ten took %v since it was due and %v since it was sent, of %d",
 				r.Errors, r.Latency.Quantile(0.9), r.Service.Quantile(0.9), r.Requests)
 		}
-		if r.Asked < 90 || r.Asked > 130 {
-			return fmt.Errorf("%v requests were asked, want 100 and those of a late end", r.Asked)
+		if r.Due < 90 || r.Due > 130 {
+			return fmt.Errorf("%v requests were due, want 100 and those of a late end", r.Due)
 		}
 		return nil
 	})
@@ -113,8 +113,8 @@ func TestPaceFollowsItsSteps(t *testing.T) {
 			Pace: load.Pace{Steps: []load.Step{
 				{From: 0, To: 400, For: 500 * time.Millisecond}, {From: 50, To: 50},
 			}}})
-		if r.Errors.Total() != 0 || r.Requests < 70 || r.Requests > 170 || r.Asked < 110 || r.Asked > 160 {
-			return fmt.Errorf("%d requests of %v, want 100 and then 25; errors %+v", r.Requests, r.Asked, r.Errors)
+		if r.Errors.Total() != 0 || r.Requests < 70 || r.Requests > 170 || r.Due < 110 || r.Due > 160 {
+			return fmt.Errorf("%d requests of %v, want 100 and then 25; errors %+v", r.Requests, r.Due, r.Errors)
 		}
 		return nil
 	})

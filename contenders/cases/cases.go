@@ -66,8 +66,8 @@ func FromFlags() (*Site, error) {
 
 var errNoSuchPath = errors.New("no such path: want /hello, /sleep, /hangs, /burn30, /burn200 or /backend")
 
-// Answer does the work of a path and returns the response's body.
-func (s *Site) Answer(path string) (string, error) {
+// Respond does the work of a path and returns the response's body.
+func (s *Site) Respond(path string) (string, error) {
 	switch path {
 	case "/hello":
 	case "/sleep":
@@ -90,7 +90,7 @@ func (s *Site) Answer(path string) (string, error) {
 
 // ServeHTTP implements http.Handler.
 func (s *Site) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := s.Answer(r.URL.Path)
+	body, err := s.Respond(r.URL.Path)
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusInternalServerError)
 		return

@@ -22,8 +22,8 @@ const (
 	fastBody = "012345678912"
 )
 
-// Ask sends one request and returns the status and the body, which is valid until the next call.
-type Ask func() (status int, body []byte, err error)
+// Exchange sends one request and returns the status and the body, which is valid until the next call.
+type Exchange func() (status int, body []byte, err error)
 
 // ClientOptions configure a client.
 type ClientOptions struct {
@@ -33,11 +33,11 @@ type ClientOptions struct {
 
 // Client is the client to be measured.
 type Client interface {
-	// Get returns an Ask for a URL that makes a new request each time. Each goroutine has
+	// Get returns an Exchange for a URL that makes a new request each time. Each goroutine has
 	// its own.
-	Get(url string) Ask
+	Get(url string) Exchange
 	// Again is like Get, but reuses one request.
-	Again(url string) Ask
+	Again(url string) Exchange
 	// Close closes idle connections.
 	Close()
 }
@@ -48,7 +48,7 @@ func DoFastServer(b *testing.B, newClient func(ClientOptions) Client) {
 	c := newClient(ClientOptions{Dial: dialFast, Conns: runtime.GOMAXPROCS(0)})
 	defer c.Close()
 	var host atomic.Int64
-	parallel(b, 1, fastBody, func() Ask { return c.Again(fmt.Sprintf("http://host%d.example.org/some/page", host.Add(1))) })
+	parallel(b, 1, fastBody, func() Exchange { return c.Again(fmt.Sprintf("http://host%d.example.org/some/page", host.Add(1))) })
 }
 
 // EndToEndTCP measures a client and a server over loopback, with parallelism times GOMAXPROCS
@@ -75,7 +75,7 @@ func endToEnd(b *testing.B, parallelism int, l net.Listener, url string, c Clien
 		_ = s.Serve(l) // always an error: the listener is closed
 		close(served)
 	}()
-	parallel(b, parallelism, echoed, func() Ask { return c.Get(url) })
+	parallel(b, parallelism, echoed, func() Exchange { return c.Get(url) })
 	l.Close() // before the server: a client that still dials blocks the listener
 	select {
 	case <-served:
@@ -90,16 +90,16 @@ func endToEnd(b *testing.B, parallelism int, l net.Listener, url string, c Clien
 
 // parallel sends b.N requests and checks every response. Each goroutine sends one before the timer
 // starts: connecting is negligible in ten seconds, but not in a short run.
-func parallel(b *testing.B, parallelism int, want string, newAsk func() Ask) {
-	asks := make(chan Ask, conns(parallelism))
+func parallel(b *testing.B, parallelism int, want string, newExchange func() Exchange) {
+	exchanges := make(chan Exchange, conns(parallelism))
 	var connecting sync.WaitGroup
-	for range cap(asks) {
+	for range cap(exchanges) {
 		connecting.Go(func() {
-			ask := newAsk()
-			if err := checked(ask, want); err != nil {
+			exchange := newExchange()
+			if err := checked(exchange, want); err != nil {
 				b.Error(err)
 			}
-			asks <- ask
+			exchanges <- exchange
 		})
 	}
 	connecting.Wait()
@@ -107,9 +107,9 @@ func parallel(b *testing.B, parallelism int, want string, newAsk func() Ask) {
 	b.ReportAllocs()
 	b.ResetTimer()
 	b.RunParallel(func(pb *testing.PB) {
-		ask := <-asks
+		exchange := <-exchanges
 		for pb.Next() {
-			if err := checked(ask, want); err != nil {
+			if err := checked(exchange, want); err != nil {
 				b.Error(err)
 				return
 			}
@@ -118,8 +118,8 @@ func parallel(b *testing.B, parallelism int, want string, newAsk func() Ask) {
 	b.StopTimer()
 }
 
-func checked(ask Ask, want string) error {
-	status, got, err := ask()
+func checked(exchange Exchange, want string) error {
+	status, got, err := exchange()
 	if err == nil && (status != http.StatusOK || string(got) != want) {
 		err = fmt.Errorf("want status 200 and %q, got %d and %q", want, status, got)
 	}
@@ -128,25 +128,25 @@ func checked(ask Ask, want string) error {
 
 // fastConn is the client's end of a connection to a server that responds at once.
 type fastConn struct {
-	asked  chan struct{}
+	requested  chan struct{}
 	closed chan struct{}
 	once   sync.Once
-	answer string
+	response string
 	at     int // position in the current response
 	addr   net.TCPAddr
 }
 
 func dialFast() (net.Conn, error) {
 	return &fastConn{
-		asked: make(chan struct{}, 1), closed: make(chan struct{}), addr: net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80},
-		answer: fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s", len(fastBody), fastBody),
+		requested: make(chan struct{}, 1), closed: make(chan struct{}), addr: net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80},
+		response: fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s", len(fastBody), fastBody),
 	}, nil
 }
 
 // Write receives a request. The clients write it with one call.
 func (c *fastConn) Write(p []byte) (int, error) {
 	select {
-	case c.asked <- struct{}{}:
+	case c.requested <- struct{}{}:
 		return len(p), nil
 	case <-c.closed:
 		return 0, net.ErrClosed
@@ -157,13 +157,13 @@ func (c *fastConn) Write(p []byte) (int, error) {
 func (c *fastConn) Read(p []byte) (int, error) {
 	if c.at == 0 {
 		select {
-		case <-c.asked:
+		case <-c.requested:
 		case <-c.closed:
 			return 0, io.EOF
 		}
 	}
-	n := copy(p, c.answer[c.at:])
-	c.at = (c.at + n) % len(c.answer)
+	n := copy(p, c.response[c.at:])
+	c.at = (c.at + n) % len(c.response)
 	return n, nil
 }
 

@@ -14,7 +14,7 @@ import (
 // liar sends for each request the result of a function; n counts from 1.
 type liar struct {
 	site   *engines.Site
-	answer func(n int64) string
+	response func(n int64) string
 	n      *atomic.Int64
 }
 
@@ -29,7 +29,7 @@ func (l liar) Serve(from net.Listener) error {
 		requests, _ := io.ReadAll(c)
 		for range strings.Count(string(requests), "GET ") {
 			l.site.Note(true)
-			_, _ = io.WriteString(c, l.answer(l.n.Add(1)))
+			_, _ = io.WriteString(c, l.response(l.n.Add(1)))
 		}
 		c.Close()
 	}
@@ -42,18 +42,18 @@ const (
 )
 
 // passes reports whether the benchmark accepts a server with these responses.
-func passes(t *testing.T, answer func(n int64) string) bool {
+func passes(t *testing.T, response func(n int64) string) bool {
 	t.Helper()
 	var n atomic.Int64
 	r := testing.Benchmark(func(b *testing.B) {
-		engines.ServerGet(b, engines.PerConn(10), func(s *engines.Site) engines.Server { return liar{s, answer, &n} })
+		engines.ServerGet(b, engines.PerConn(10), func(s *engines.Site) engines.Server { return liar{s, response, &n} })
 	})
 	return r.N > 0
 }
 
 // One wrong response makes the benchmark fail.
 func TestWrongResponsesFail(t *testing.T) {
-	for name, answer := range map[string]func(n int64) string{
+	for name, response := range map[string]func(n int64) string{
 		"always wrong":    func(int64) string { return wrong },
 		"wrong later":     func(n int64) string { return map[bool]string{false: right, true: wrong}[n > 2] },
 		"nothing":         func(int64) string { return "" },
@@ -70,7 +70,7 @@ func TestWrongResponsesFail(t *testing.T) {
 		"no HTTP":         func(int64) string { return "hello" },
 		"bytes afterward": func(n int64) string { return map[bool]string{false: right, true: right + "x"}[n > 2] },
 	} {
-		if passes(t, answer) {
+		if passes(t, response) {
 			t.Errorf("%s: was measured", name)
 		}
 	}

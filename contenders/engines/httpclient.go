@@ -19,12 +19,12 @@ func (o ClientOptions) DialContext() func(ctx context.Context, network, address 
 }
 
 // Get implements Client.
-func (c *HTTPClient) Get(url string) Ask {
+func (c *HTTPClient) Get(url string) Exchange {
 	return func() (int, []byte, error) { return read(c.Client.Get(url)) }
 }
 
 // Again implements Client.
-func (c *HTTPClient) Again(url string) Ask {
+func (c *HTTPClient) Again(url string) Exchange {
 	req, err := http.NewRequest(http.MethodGet, url, http.NoBody)
 	return func() (int, []byte, error) {
 		if err != nil {

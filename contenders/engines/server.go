@@ -63,14 +63,14 @@ func (s *Site) Note(isGet bool) {
 
 // Handler returns a handler for servers with net/http's API.
 func (s *Site) Handler() http.Handler {
-	answer, last := s.Body(), s.Last()
+	response, last := s.Body(), s.Last()
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		h := w.Header()
 		h.Set("Content-Type", "text/plain")
 		if last {
 			h.Set("Connection", "close")
 		}
-		_, _ = w.Write(answer)
+		_, _ = w.Write(response)
 		s.Note(r.Method == http.MethodGet)
 	})
 }
@@ -84,7 +84,7 @@ func PerConn10KClients(requests int) *Site { return &Site{requests: requests, Cl
 
 // ServerGet sends b.N requests to a server and checks every byte of every response.
 func ServerGet(b *testing.B, site *Site, start func(*Site) Server) {
-	want, err := firstAnswer(start(site), site.requests)
+	want, err := firstResponse(start(site), site.requests)
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -105,15 +105,15 @@ func ServerGet(b *testing.B, site *Site, start func(*Site) Server) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	answers := 0
+	responses := 0
 	for _, c := range clients {
 		if c.err != nil {
 			b.Fatal(c.err)
 		}
-		answers += c.answers
+		responses += c.responses
 	}
-	if n := int(site.handled.Load()); n != b.N || answers != b.N || site.wrong.Load() > 0 {
-		b.Fatalf("%d requests were sent: %d handled, %d of them not as they were sent, %d responses", b.N, n, site.wrong.Load(), answers)
+	if n := int(site.handled.Load()); n != b.N || responses != b.N || site.wrong.Load() > 0 {
+		b.Fatalf("%d requests were sent: %d handled, %d of them not as they were sent, %d responses", b.N, n, site.wrong.Load(), responses)
 	}
 	if err := server.Close(); err != nil {
 		b.Fatal(err)

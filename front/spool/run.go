@@ -41,8 +41,8 @@ func (s *Spool) gather() {
 	select {
 	case <-timer.C:
 	case <-s.hurry:
-	case answer := <-s.orders:
-		answer <- s.reopen()
+	case reply := <-s.orders:
+		reply <- s.reopen()
 	case <-s.stop:
 	}
 }
@@ -56,8 +56,8 @@ func (s *Spool) pause(d time.Duration) (stopped bool) {
 	defer timer.Stop()
 	select {
 	case <-timer.C:
-	case answer := <-s.orders:
-		answer <- s.reopen()
+	case reply := <-s.orders:
+		reply <- s.reopen()
 	case <-s.stop:
 		return true
 	}

@@ -167,16 +167,16 @@ func TestBlockedOutputDropsLines(t *testing.T) {
 
 // A full disk loses no line while there is room in memory, and never a part of one.
 func TestFullDiskLosesNoLine(t *testing.T) {
-	out, told := newSink(), make(reports, 10)
+	out, reported := newSink(), make(reports, 10)
 	out.room = 8
-	s := spool.New(out, spool.Config{Report: told.add})
+	s := spool.New(out, spool.Config{Report: reported.add})
 	fmt.Fprint(s, "first\n")
 	<-out.inside
 	fmt.Fprint(s, "second\n")
-	told.want(t, "disk full; lines wait, and are dropped when the queue is full")
+	reported.want(t, "disk full; lines wait, and are dropped when the queue is full")
 	fmt.Fprint(s, "third\n")
 	out.set(func() { out.room = -1 })
-	told.want(t, "writing lines again; 0 were lost")
+	reported.want(t, "writing lines again; 0 were lost")
 	closeSpool(t, s)
 	if out.String() != "first\nsecond\nthird\n" {
 		t.Errorf("got %q", out)
@@ -215,16 +215,16 @@ func TestCloseDoesNotWaitForBlockedOutput(t *testing.T) {
 func TestReopenKeepsLinesWhole(t *testing.T) {
 	first, second := newSink(), newSink()
 	first.room = 9 // "one " and a part of the next line
-	told := make(reports, 10)
+	reported := make(reports, 10)
 	var fail error
-	s := spool.New(first, spool.Config{Report: told.add, Gather: time.Hour,
+	s := spool.New(first, spool.Config{Report: reported.add, Gather: time.Hour,
 		Open: func() (io.WriteCloser, error) { return second, fail }})
 	fmt.Fprint(s, "one\n", "two or three\n")
 	fail = errors.New("no such folder")
 	if err := s.Reopen(t.Context()); !errors.Is(err, fail) {
 		t.Errorf("got %v", err)
 	}
-	told.want(t, "disk full; lines wait, and are dropped when the queue is full")
+	reported.want(t, "disk full; lines wait, and are dropped when the queue is full")
 	fail = nil
 	if err := s.Reopen(t.Context()); err != nil {
 		t.Fatal(err)

@@ -55,7 +55,7 @@ func servers(addrs ...string) []Server {
 func check(t *testing.T, what string, got []string, want string) {
 	t.Helper()
 	if s := strings.Join(got, " "); s != want {
-		t.Errorf("%s: asked %s, want %s", what, s, want)
+		t.Errorf("%s: tried %s, want %s", what, s, want)
 	}
 }
 
@@ -168,18 +168,18 @@ func TestMaxConnsIsRespected(t *testing.T) {
 	c.Servers[0].MaxConns, c.Servers[1].MaxConns = 1, 2
 	g := group(t, c, new(State), nil)
 	var turns []*Turn
-	var asked []string
+	var tried []string
 	for range 4 {
 		turn := g.Turn("", netip.Addr{})
 		addr, err := turn.Next()
 		if err == nil {
 			turns = append(turns, &turn)
-			asked = append(asked, port(addr))
+			tried = append(tried, port(addr))
 		} else {
-			asked = append(asked, "none")
+			tried = append(tried, "none")
 		}
 	}
-	check(t, "connections", asked, "1 2 2 none")
+	check(t, "connections", tried, "1 2 2 none")
 	turns[0].Done(false)
 	check(t, "there is room", tryAll(g, "1"), "1")
 }
@@ -206,20 +206,20 @@ func TestHashIsSticky(t *testing.T) {
 			t.Errorf("%d: only %v", balance, seen)
 		}
 		turn := g.Turn("key", netip.AddrFrom4([4]byte{10, 0, 0, 1}))
-		asked := make(map[string]bool)
+		tried := make(map[string]bool)
 		for {
 			addr, err := turn.Next()
 			if err != nil {
 				break
 			}
-			if asked[addr] {
+			if tried[addr] {
 				t.Errorf("%d: %s was tried", balance, addr)
 			}
-			asked[addr] = true
+			tried[addr] = true
 			turn.Done(true)
 		}
-		if len(asked) != 5 {
-			t.Errorf("%d: only %v were tried", balance, asked)
+		if len(tried) != 5 {
+			t.Errorf("%d: only %v were tried", balance, tried)
 		}
 	}
 }
@@ -296,15 +296,15 @@ func TestNamesAreResolvedAgain(t *testing.T) {
 			synctest.Wait()
 		}
 		g := group(t, Config{Servers: []Server{{Addr: "app.example:8080", FailTimeout: time.Hour}}}, new(State), lookup)
-		all := func() (asked []string) {
+		all := func() (tried []string) {
 			turn := g.Turn("", netip.Addr{})
 			for {
 				addr, err := turn.Next()
 				if err != nil {
-					slices.Sort(asked)
-					return asked
+					slices.Sort(tried)
+					return tried
 				}
-				asked = append(asked, addr)
+				tried = append(tried, addr)
 				turn.Done(addr == "10.0.0.1:8080")
 			}
 		}
@@ -468,7 +468,7 @@ func TestBackupIsTriedAfterChangeOfAddresses(t *testing.T) {
 		turn := g.Turn("", netip.Addr{})
 		for i, want := range []string{"10.0.0.1:1", "127.0.0.1:2"} {
 			if addr, err := turn.Next(); addr != want || err != nil {
-				t.Fatalf("%d: asked %q, want %q, %v", i, addr, want, err)
+				t.Fatalf("%d: tried %q, want %q, %v", i, addr, want, err)
 			}
 			time.Sleep(lookupEvery + time.Second)
 			synctest.Wait()
@@ -478,7 +478,7 @@ func TestBackupIsTriedAfterChangeOfAddresses(t *testing.T) {
 			turn.Done(true)
 		}
 		if addr, err := turn.Next(); !errors.Is(err, ErrNone) {
-			t.Errorf("asked %q", addr)
+			t.Errorf("tried %q", addr)
 		}
 	})
 }

@@ -43,7 +43,7 @@ func brokenTests() []brokenTest {
 
 type brokenTest struct {
 	name    string
-	says    []string // in the report, which ignores how lines are broken
+	reports []string // in the report, which ignores how lines are broken
 	weighed bool     // its row is whole
 }
 
@@ -120,7 +120,7 @@ func checkBroken(t *testing.T, out, text string) {
 	absent := make(map[string]bool)
 	for _, test := range brokenTests() {
 		whole[test.name], absent[test.name] = test.weighed, !test.weighed
-		for _, want := range test.says {
+		for _, want := range test.reports {
 			if !strings.Contains(joined, want) {
 				t.Errorf("%s: the report does not say: %s", test.name, want)
 			}
@@ -132,7 +132,7 @@ func checkBroken(t *testing.T, out, text string) {
 		}
 		if first, _, _ := strings.Cut(e.Absent, " "); !strings.Contains(string(page), e.Title) ||
 			!strings.Contains(string(page), first) {
-			t.Errorf("the page says nothing of %s", e.Name)
+			t.Errorf("the page reports nothing of %s", e.Name)
 		}
 	}
 	rows := report.Analyze(run).Tables[0].Rows

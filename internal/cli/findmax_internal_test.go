@@ -17,7 +17,7 @@ func TestSearchSentenceNamesRatesAndLimits(t *testing.T) {
 	}
 	elapsed := hist.New()
 	elapsed.Record(3100 * time.Microsecond)
-	held := load.Try{Rate: 41_200, Held: true, P99: elapsed.Max(), Result: &load.Result{Asked: 1000, Latency: elapsed}}
+	held := load.Try{Rate: 41_200, Held: true, P99: elapsed.Max(), Result: &load.Result{Due: 1000, Latency: elapsed}}
 	failed := load.Try{Rate: 42_000, Why: []string{"p99 14ms, want <10ms"}}
 	for want, f := range map[string]load.SearchResult{
 		"sustains 41,200 requests/s: p99 3.1ms, errors 0%; fails at 42,000: p99 14ms, want <10ms":                                                           {Verdict: load.Settled, Holds: 41_200, Fails: 42_000},

@@ -74,7 +74,7 @@ func (s *screen) control(t *testing.T) {
 			s.rows[s.y] = s.rows[s.y][:min(s.x, len(s.rows[s.y]))]
 			s.rows = s.rows[:s.y+1]
 		default:
-			t.Fatalf("the terminal is told to do %q", c)
+			t.Fatalf("the terminal receives %q", c)
 		}
 		return
 	}

@@ -74,7 +74,7 @@ func TestReloadChangesSocketsOrNothing(t *testing.T) {
 	if err := os.Mkdir(f.path("run"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(f.path("run"), 0o777); err != nil { // whoever it becomes removes its file
+	if err := os.Chmod(f.path("run"), 0o777); err != nil { // the child removes its file
 		t.Fatal(err)
 	}
 	if err := os.Chmod(f.dir, 0o777); err != nil { // and makes new sockets
@@ -239,7 +239,7 @@ http {
 	})}
 	go func() { _ = server.Serve(l) }()
 	t.Cleanup(func() { server.Close() })
-	if err := os.Chmod(f.dir, 0o777); err != nil { // whoever it becomes makes new logs
+	if err := os.Chmod(f.dir, 0o777); err != nil { // the child makes new logs
 		t.Fatal(err)
 	}
 	f.start()

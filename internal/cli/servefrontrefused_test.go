@@ -21,8 +21,8 @@ http {
 }
 `
 
-// talkTo sends a text to a socket and reads until the connection closes.
-func (f *frontSite) talkTo(socket, send string, whole bool) {
+// exchangeBytes sends a text to a socket and reads until the connection closes.
+func (f *frontSite) exchangeBytes(socket, send string, whole bool) {
 	f.t.Helper()
 	nc, err := net.Dial("unix", f.path(socket))
 	if err != nil {
@@ -64,7 +64,7 @@ func TestRefusedRequestsAreLogged(t *testing.T) {
 		{"GET /x HT", "log", "first|unix:|GET /x HT|408|0|first|-|-"},
 	} {
 		before := read(t, f.path(c.log))
-		f.talkTo("s", c.send, false)
+		f.exchangeBytes("s", c.send, false)
 		want := regexp.MustCompile("^" + strings.ReplaceAll(regexp.QuoteMeta(c.want), `\|N\|`,
 			`\|[1-9][0-9]*\|`) + "\n$")
 		deadline := time.Now().Add(30 * time.Second)
@@ -75,7 +75,7 @@ func TestRefusedRequestsAreLogged(t *testing.T) {
 			t.Errorf("%.60q: got %q, want %q", c.send, got, c.want)
 		}
 	}
-	f.talkTo("s", "", true) // who sends nothing is not logged
+	f.exchangeBytes("s", "", true) // who sends nothing is not logged
 	if code := f.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit code %d", code)
 	}

@@ -127,8 +127,8 @@ func TestRotationLosesNoLine(t *testing.T) {
 	s.await("access.log, common; SIGUSR1 reopens it")
 	const rotations = 5
 	stop, requested := make(chan struct{}), 0
-	var asking sync.WaitGroup
-	asking.Go(func() {
+	var clients sync.WaitGroup
+	clients.Go(func() {
 		for ; ; requested++ {
 			select {
 			case <-stop:
@@ -151,7 +151,7 @@ func TestRotationLosesNoLine(t *testing.T) {
 		awaitRepeated(t, s, "access log: reopened", i+1)
 	}
 	close(stop)
-	asking.Wait()
+	clients.Wait()
 	if code := s.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit code %d", code)
 	}

@@ -11,7 +11,7 @@ import (
 func TestStockConfigurationIsServed(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
-	if err := os.Chmod(f.dir, 0o777); err != nil { // whoever it becomes makes the socket
+	if err := os.Chmod(f.dir, 0o777); err != nil { // the child makes the socket
 		t.Fatal(err)
 	}
 	const stock = "error_log DIR/all.log info; error_log DIR/grave.log crit; events {} http { access_log DIR/log; include DIR/sites-enabled/*; }"

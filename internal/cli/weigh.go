@@ -197,7 +197,7 @@ func weighOne(ctx context.Context, env Env, o lab.Options, prepare bool) (*repor
 		o.Guard = []string{self, "guard"}
 	}
 	p := newProgress(env.Stderr, 0)
-	o.Watcher = lab.Watcher{Say: p.print, Progress: func(g lab.Progress) { showWeighing(p, g) }}
+	o.Watcher = lab.Watcher{Logf: p.print, Progress: func(g lab.Progress) { showWeighing(p, g) }}
 	if prepare {
 		r, err := lab.Prepare(ctx, o)
 		p.end()

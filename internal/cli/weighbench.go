@@ -63,7 +63,7 @@ func weighBenchmarks(ctx context.Context, env Env, name string, flags *weighFlag
 		return nil, usageError(err)
 	}
 	p := newProgress(env.Stderr, 0)
-	o.Say = p.print
+	o.Logf = p.print
 	o.Progress = func(g gobench.Progress) {
 		p.total(g.Total)
 		p.set(g.Done, "block %d of %d  %s at GOMAXPROCS %d  %s left", g.Block, g.Blocks, g.Benchmark, g.Procs,

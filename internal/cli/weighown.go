@@ -57,7 +57,7 @@ func (f *ownFlags) rejectFor(what string) error {
 
 // subject returns the experiment for one command, or for two builds.
 func (f *ownFlags) subject(env Env, command []string) (s *lab.Subject, err error) {
-	request := lab.Ask{Path: f.path, Host: f.host}
+	request := lab.OwnRequest{Path: f.path, Host: f.host}
 	if f.isSet("expect") {
 		if request.Expect, err = parseExpect(f.expect); err != nil {
 			return nil, fmt.Errorf("--expect: %w", err)

@@ -20,7 +20,7 @@ func ownServer() {
 	addr := flag.String("addr", "", "address to listen on")
 	socket := flag.String("unix", "", "unix socket to listen on")
 	overFastCGI := flag.Bool("fcgi", false, "speak FastCGI")
-	burn := flag.Duration("burn", 0, "processor time of a request")
+	burn := flag.Duration("burn", 0, "CPU time of a request")
 	fault := flag.String("fault", "", "what is wrong")
 	name := flag.String("name", "", "what the test knows it by")
 	flag.Parse()

@@ -28,7 +28,7 @@ func TestConnectionsAreCounted(t *testing.T) {
 			s.Errorf("%d and %d before any", accepted, open)
 		}
 		var conns []net.Conn
-		ask := func(path string) {
+		request := func(path string) {
 			c, err := s.dial()
 			if err != nil {
 				s.Fatal(err)
@@ -47,11 +47,11 @@ func TestConnectionsAreCounted(t *testing.T) {
 				return a == accepted && o == open
 			})
 		}
-		ask("/")
-		ask("/")
-		ask("/")
+		request("/")
+		request("/")
+		request("/")
 		await(3, 3)
-		ask("/taken")
+		request("/taken")
 		await(4, 3)
 		conns[0].Close()
 		conns[1].Close()

@@ -85,15 +85,15 @@ func BenchmarkPipelined(b *testing.B) {
 			}
 			defer c.Close()
 			io.WriteString(c, get)
-			answer := make([]byte, 64<<10)
-			size, err := c.Read(answer) // the response is small and arrives whole
+			response := make([]byte, 64<<10)
+			size, err := c.Read(response) // the response is small and arrives whole
 			if err != nil {
 				b.Fatal(err)
 			}
 			batch := strings.Repeat(get, depth)
 			for b.Loop() {
 				io.WriteString(c, batch)
-				if _, err := io.ReadFull(c, answer[:depth*size]); err != nil {
+				if _, err := io.ReadFull(c, response[:depth*size]); err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -39,10 +39,10 @@ func TestFCGIResponsesOnShardsAreIndependentOfSplit(t *testing.T) {
 			exchange := func(t *testing.T, pieces []string) string {
 				c := s.in(t).connect().(*net.UnixConn)
 				defer c.Close()
-				answered := make(chan []byte)
+				responded := make(chan []byte)
 				go func() {
 					all, _ := io.ReadAll(c)
-					answered <- all
+					responded <- all
 				}()
 				for _, p := range pieces {
 					if _, err := io.WriteString(c, p); err != nil {
@@ -51,7 +51,7 @@ func TestFCGIResponsesOnShardsAreIndependentOfSplit(t *testing.T) {
 					waitUntilReceived(t, c)
 				}
 				c.CloseWrite()
-				return inOrder(t, <-answered, true)
+				return inOrder(t, <-responded, true)
 			}
 			rnd := rand.New(rand.NewPCG(1, 1))
 			for name, text := range fcgiCorpus() {

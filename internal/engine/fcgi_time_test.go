@@ -37,7 +37,7 @@ func inFCGIBubble(t *testing.T, settings *http.Server, test func(t *testing.T, s
 // A request that never becomes complete times out, and so does an idle connection.
 func TestFCGIIncompleteRequestTimesOut(t *testing.T) {
 	const second = time.Second
-	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	response := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%v", timedOut(err))
 	})
@@ -77,7 +77,7 @@ func TestFCGIIncompleteRequestTimesOut(t *testing.T) {
 		{"no bound on bodies", &http.Server{}, []string{sized(9) + rec(stdinStream, 1, "ab")}, -1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			test.settings.Handler = answer
+			test.settings.Handler = response
 			inFCGIBubble(t, test.settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
 				for _, p := range test.send {
 					io.WriteString(c, p)
@@ -116,9 +116,9 @@ func TestFCGIWaitingConnectionsTimeOutOnShards(t *testing.T) {
 					io.WriteString(p, trickle)
 				}
 				rest := p.rest()
-				if answered := strings.Contains(rest, "200"); answered && cut < len(whole) {
+				if responded := strings.Contains(rest, "200"); responded && cut < len(whole) {
 					s.Errorf("%d bytes of %d: %s", cut, len(whole), rest)
-				} else if !answered && cut == len(whole) {
+				} else if !responded && cut == len(whole) {
 					return fmt.Errorf("a whole request: %s", rest)
 				}
 				return nil

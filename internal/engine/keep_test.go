@@ -14,18 +14,18 @@ import (
 func TestKeptRequestsDoNotChange(t *testing.T) {
 	type keepsake struct {
 		request *http.Request
-		said    string
+		text    string
 	}
 	var mu sync.Mutex
 	var kept []keepsake
-	say := func(r *http.Request) string {
+	describe := func(r *http.Request) string {
 		return fmt.Sprintf("%s %s %v %v %s %v", r.Method, r.RequestURI, r.URL, r.Header, r.Host, r.Trailer)
 	}
 	everyMode(t, handle(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		mu.Lock()
 		defer mu.Unlock()
-		kept = append(kept, keepsake{r, say(r)})
+		kept = append(kept, keepsake{r, describe(r)})
 		w.Write(b)
 	}), func(s *site) {
 		kept = nil
@@ -50,8 +50,8 @@ func TestKeptRequestsDoNotChange(t *testing.T) {
 		}
 		wg.Wait()
 		for _, k := range kept {
-			if now := say(k.request); now != k.said {
-				s.Errorf("was %s\nis %s", k.said, now)
+			if now := describe(k.request); now != k.text {
+				s.Errorf("was %s\nis %s", k.text, now)
 			}
 			if _, err := k.request.Body.Read(make([]byte, 1)); err == nil {
 				s.Error("body can still be read")

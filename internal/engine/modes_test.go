@@ -404,9 +404,9 @@ func TestShutdownWaitsForHandlers(t *testing.T) {
 	done := make(chan error)
 	go func() { done <- s.Shutdown(context.Background()) }()
 	release <- true
-	answer, err := io.ReadAll(busy)
-	if !strings.Contains(string(answer), "Connection: close") || !strings.HasSuffix(string(answer), "done") {
-		t.Errorf("last response %q, %v", answer, err)
+	response, err := io.ReadAll(busy)
+	if !strings.Contains(string(response), "Connection: close") || !strings.HasSuffix(string(response), "done") {
+		t.Errorf("last response %q, %v", response, err)
 	}
 	if err := <-done; err != nil {
 		t.Errorf("after the handler returned: %v", err)

@@ -20,7 +20,7 @@ func TestRetireEndsConnectionsAfterOneResponse(t *testing.T) {
 	everyMode(t, handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x") }), func(s *site) {
 		c := s.connect()
 		in := bufio.NewReader(c)
-		ask := func(wantClose bool) {
+		request := func(wantClose bool) {
 			s.Helper()
 			io.WriteString(c, "GET / HTTP/1.1\r\nHost: host\r\n\r\n")
 			resp, err := http.ReadResponse(in, nil)
@@ -32,9 +32,9 @@ func TestRetireEndsConnectionsAfterOneResponse(t *testing.T) {
 				s.Errorf("%s, close %v, want %v, %v", resp.Status, resp.Close, wantClose, err)
 			}
 		}
-		ask(false)
+		request(false)
 		s.server.Retire()
-		ask(true)
+		request(true)
 		if _, err := in.ReadByte(); err != io.EOF {
 			s.Errorf("got %v, want EOF", err)
 		}
@@ -91,7 +91,7 @@ func TestRetireSendsGOAWAY(t *testing.T) {
 	transport := &http.Transport{Protocols: protocols}
 	t.Cleanup(transport.CloseIdleConnections)
 	client := &http.Client{Transport: transport, Timeout: time.Minute}
-	ask := func() string {
+	request := func() string {
 		resp, err := client.Get("http://" + l.Addr().String())
 		if err != nil {
 			t.Fatal(err)
@@ -99,15 +99,15 @@ func TestRetireSendsGOAWAY(t *testing.T) {
 		resp.Body.Close()
 		return <-ports
 	}
-	first := ask()
-	if second := ask(); second != first {
+	first := request()
+	if second := request(); second != first {
 		t.Fatalf("another connection, %s after %s", second, first)
 	}
 	server.Retire()
-	if last := ask(); last != first {
+	if last := request(); last != first {
 		t.Errorf("the connection was closed: %s after %s", last, first)
 	}
-	eventually(t, "another connection", func() bool { return ask() != first })
+	eventually(t, "another connection", func() bool { return request() != first })
 }
 
 // Handlers can count the requests of their connection.

@@ -264,9 +264,9 @@ var handlers = map[string]http.HandlerFunc{
 // tooSlow runs until well after its timeout. If it returned exactly at its timeout, either result
 // would be possible.
 func tooSlow(w http.ResponseWriter, r *http.Request) {
-	answered := make(chan struct{})
-	defer close(answered)
-	http.TimeoutHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-answered }), time.Millisecond,
+	responded := make(chan struct{})
+	defer close(responded)
+	http.TimeoutHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { <-responded }), time.Millisecond,
 		"slow").ServeHTTP(w, r)
 }
 

@@ -48,12 +48,12 @@ func overSockets(t *testing.T, mode string, newServer func(*http.Server) server,
 		c.(interface{ CloseWrite() error }).CloseWrite()
 	}()
 	c.SetReadDeadline(time.Now().Add(time.Minute))
-	answer, err := io.ReadAll(c)
+	response, err := io.ReadAll(c)
 	<-sent
 	if err != nil && errors.Is(err, os.ErrDeadlineExceeded) {
 		return "the server says nothing and does not close"
 	}
-	text := describe(answer, true, strings.Contains(strings.Join(pieces, ""), "HEAD ")) + describeLog(logged.String())
+	text := describe(response, true, strings.Contains(strings.Join(pieces, ""), "HEAD ")) + describeLog(logged.String())
 	// dump shows addresses, and whether it ran before the client closed its side
 	return regexp.MustCompile(`127\.0\.0\.1:\d+|context (<nil>|context `+
 		`canceled)|length=[3-9]\d\d\b|Content-Length: \["[3-9]\d\d"\]`).ReplaceAllString(text, "...")
@@ -277,9 +277,9 @@ func TestWaitingConnectionsTimeOut(t *testing.T) {
 			io.WriteString(w, "done.")
 		})})
 	for name, test := range map[string]struct {
-		want     time.Duration
-		answered bool // the server has responded once before
-		then     func(net.Conn)
+		want      time.Duration
+		responded bool // the server has responded once before
+		then      func(net.Conn)
 	}{
 		"silent":      {bound, false, func(net.Conn) {}},
 		"one byte":    {bound, false, func(c net.Conn) { io.WriteString(c, "G") }},
@@ -301,7 +301,7 @@ func TestWaitingConnectionsTimeOut(t *testing.T) {
 			testkit.Try(t, func() error {
 				start := time.Now() // the server starts to wait later
 				c := dial()
-				if test.answered {
+				if test.responded {
 					start = time.Now()
 					io.WriteString(c, get)
 					if _, err := tryReadResponses(c, 1); err != nil {

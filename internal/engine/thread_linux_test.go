@@ -26,20 +26,20 @@ func TestLockedThreadsEnd(t *testing.T) {
 		fmt.Fprintf(w, "%v %d.", locked, syscall.Gettid())
 	})})
 	quick := dial()
-	ask := func(query string) string {
+	request := func(query string) string {
 		io.WriteString(quick, "GET /?"+query+" HTTP/1.1\r\n"+host+"\r\n")
 		_, body, _ := strings.Cut(readResponses(t, quick, 1), "\r\n\r\n")
 		return body
 	}
 	for _, runs := range []int{0, 200} { // off the loop, then on it
 		for range runs {
-			ask("")
+			request("")
 		}
-		if got := ask("lock"); !strings.HasPrefix(got, "true ") {
+		if got := request("lock"); !strings.HasPrefix(got, "true ") {
 			t.Fatalf("the handler locked itself: %s", got)
 		}
 		start := time.Now()
-		for strings.HasPrefix(ask(""), "true ") {
+		for strings.HasPrefix(request(""), "true ") {
 			if time.Since(start) > time.Minute {
 				t.Fatal("others are served by the locked thread")
 			}
@@ -66,7 +66,7 @@ func TestProfilerLabelsDoNotReachOtherConnections(t *testing.T) {
 		}
 		fmt.Fprintf(w, "%s.", seen)
 	})})
-	ask := func(c net.Conn, query string) string {
+	request := func(c net.Conn, query string) string {
 		io.WriteString(c, "GET /?"+query+" HTTP/1.1\r\n"+host+"\r\n")
 		_, body, _ := strings.Cut(readResponses(t, c, 1), "\r\n\r\n")
 		return body
@@ -74,14 +74,14 @@ func TestProfilerLabelsDoNotReachOtherConnections(t *testing.T) {
 	// some of them on the same loop
 	labelled, others := dial(), []net.Conn{dial(), dial(), dial(), dial()}
 	for range 30 {
-		ask(labelled, "label")
+		request(labelled, "label")
 		for _, other := range others {
-			if got := ask(other, "look"); got != "none." {
+			if got := request(other, "look"); got != "none." {
 				t.Fatalf("labels of another connection's handler are seen: %q", got)
 			}
 		}
 	}
-	if got := ask(labelled, "label&look"); got != `{"left":"behind"}.` {
+	if got := request(labelled, "label&look"); got != `{"left":"behind"}.` {
 		t.Errorf("a handler sees of its own labels: %q", got)
 	}
 }

@@ -50,7 +50,7 @@ func closedAfter(c *testkit.MemConn) time.Duration {
 
 func TestIncompleteRequestTimesOut(t *testing.T) {
 	const second = time.Second
-	answer := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	response := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, err := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%v", timedOut(err))
 	})
@@ -75,7 +75,7 @@ func TestIncompleteRequestTimesOut(t *testing.T) {
 		{"no bound on idleness", &http.Server{}, []string{get}, -1},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			test.settings.Handler = answer
+			test.settings.Handler = response
 			inBubble(t, test.settings, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
 				for _, p := range test.send {
 					io.WriteString(c, p)

@@ -35,7 +35,7 @@ var makers = map[string]func(*http.Server) server{
 // transcript sends the pieces to a server, each when the server has processed those before. It
 // returns what came back in a comparable form, with what the server logged.
 func transcript(t *testing.T, newServer func(*http.Server) server, settings *http.Server, pieces []string) string {
-	var answer, logged bytes.Buffer
+	var response, logged bytes.Buffer
 	var closed bool
 	synctest.Test(t, func(t *testing.T) {
 		var nw testkit.Network
@@ -49,7 +49,7 @@ func transcript(t *testing.T, newServer func(*http.Server) server, settings *htt
 		collect := func() {
 			synctest.Wait()
 			data, eof := c.Received()
-			answer.Write(data)
+			response.Write(data)
 			closed = closed || eof
 		}
 		for _, p := range pieces {
@@ -66,7 +66,7 @@ func transcript(t *testing.T, newServer func(*http.Server) server, settings *htt
 		c.Close()
 		<-done
 	})
-	return describe(answer.Bytes(), closed, strings.Contains(strings.Join(pieces, ""), "HEAD ")) +
+	return describe(response.Bytes(), closed, strings.Contains(strings.Join(pieces, ""), "HEAD ")) +
 		describeLog(logged.String())
 }
 
@@ -80,9 +80,9 @@ func goServe(s server, l net.Listener) chan error {
 }
 
 // describe parses responses as a client would.
-func describe(answer []byte, closed, head bool) string {
+func describe(response []byte, closed, head bool) string {
 	var s strings.Builder
-	r := bufio.NewReader(bytes.NewReader(answer))
+	r := bufio.NewReader(bytes.NewReader(response))
 	request := &http.Request{Method: http.MethodGet}
 	if head {
 		request.Method = http.MethodHead

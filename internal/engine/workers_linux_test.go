@@ -28,7 +28,7 @@ func TestWorkersAreReusedWithoutTraces(t *testing.T) {
 			}
 		})}
 	s, dial := shardSite(t, settings)
-	ask := func(query string) (goroutine, rest string) {
+	request := func(query string) (goroutine, rest string) {
 		c := dial()
 		defer c.Close()
 		io.WriteString(c, "GET /?"+query+" HTTP/1.1\r\nConnection: close\r\n"+host+"\r\n")
@@ -40,7 +40,7 @@ func TestWorkersAreReusedWithoutTraces(t *testing.T) {
 	same := 0
 	last := ""
 	for range 50 {
-		goroutine, rest := ask("label")
+		goroutine, rest := request("label")
 		if rest != "none false." {
 			t.Fatalf("another handler's labels are seen: %q", rest)
 		}
@@ -52,9 +52,9 @@ func TestWorkersAreReusedWithoutTraces(t *testing.T) {
 	if same == 0 {
 		t.Error("no goroutine was used again")
 	}
-	ask("lock")
+	request("lock")
 	for start := time.Now(); ; time.Sleep(10 * time.Millisecond) {
-		if _, rest := ask(""); rest == "none false." {
+		if _, rest := request(""); rest == "none false." {
 			break
 		}
 		if time.Since(start) > time.Minute {

@@ -133,17 +133,17 @@ func spread(places []float64, gap, lo, hi float64) []float64 {
 const tickHeight = 28
 
 // VerticalTicks returns the ticks of a positioned vertical axis. If they do not all fit, it returns
-// only powers of ten.
+// only powersOfTen of ten.
 func VerticalTicks(y Axis, format func(float64) string) []Tick {
 	all := y.Ticks(format)
 	if float64(len(all)-1)*tickHeight <= math.Abs(y.From-y.To) {
 		return all
 	}
-	powers := func(v float64) string {
+	powersOfTen := func(v float64) string {
 		if p := math.Round(math.Log10(v)); math.Abs(v-math.Pow(10, p)) < v/1e6 {
 			return format(v)
 		}
 		return ""
 	}
-	return slices.DeleteFunc(y.Ticks(powers), func(t Tick) bool { return t.Label == "" })
+	return slices.DeleteFunc(y.Ticks(powersOfTen), func(t Tick) bool { return t.Label == "" })
 }

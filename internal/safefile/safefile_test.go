@@ -49,7 +49,7 @@ func folders(t *testing.T) (roots, users, shared string) {
 const appending = os.O_WRONLY | os.O_APPEND | os.O_CREATE
 
 // No link that other users may have created is followed, whether it is the last name or a
-// directory, and whoever owns it.
+// directory, and whichever user owns it.
 func TestLinksOfOtherUsersAreNotFollowed(t *testing.T) {
 	needRoot(t)
 	roots, users, shared := folders(t)

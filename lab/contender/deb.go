@@ -77,7 +77,7 @@ func (t *Tools) tree(name string, fill func(work string) error) (Tree, error) {
 			return Tree{}, fmt.Errorf("not installed, and its Debian package cannot be unpacked without %s", program)
 		}
 	}
-	t.say("unpacking %s from its Debian package", name)
+	t.logf("unpacking %s from its Debian package", name)
 	if err := os.MkdirAll(filepath.Dir(tree.Root), 0o755); err != nil {
 		return Tree{}, err
 	}

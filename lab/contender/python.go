@@ -58,7 +58,7 @@ func (t *Tools) python(ctx context.Context, folder string) (venv string, err err
 // makeVenv makes a virtual environment. It cannot be made elsewhere and then renamed, because its
 // programs contain its path. completeFile marks it as complete instead.
 func (t *Tools) makeVenv(ctx context.Context, venv, file string) error {
-	t.say("making a Python virtual environment with the packages of %s", file)
+	t.logf("making a Python virtual environment with the packages of %s", file)
 	out, err := command(ctx, filepath.Dir(file), "python3", "-m", "venv", "--clear", venv)
 	if ctx.Err() != nil {
 		return ctx.Err()

@@ -18,7 +18,7 @@ import (
 // Tools prepares contenders. It keeps built and unpacked programs in Cache.
 type Tools struct {
 	Cache string                           // a folder
-	Say   func(format string, args ...any) // reports steps that take time; may be nil
+	Logf  func(format string, args ...any) // reports steps that take time; may be nil
 
 	once     sync.Once // for nginx
 	nginx    *NginxTool
@@ -116,9 +116,9 @@ func (c *Contender) findCompiler(ctx context.Context) error {
 	return nil
 }
 
-func (t *Tools) say(format string, args ...any) {
-	if t.Say != nil {
-		t.Say(format, args...)
+func (t *Tools) logf(format string, args ...any) {
+	if t.Logf != nil {
+		t.Logf(format, args...)
 	}
 }
 
@@ -130,7 +130,7 @@ func (t *Tools) build(ctx context.Context, c *Contender, line string) error {
 	if err := os.MkdirAll(filepath.Dir(c.Bin), 0o755); err != nil {
 		return err
 	}
-	t.say("building %s", c.Title)
+	t.logf("building %s", c.Title)
 	words := c.fill(strings.Fields(line))
 	out, err := command(ctx, c.Dir, words[0], words[1:]...)
 	if err != nil {

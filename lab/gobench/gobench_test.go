@@ -143,7 +143,7 @@ func TestFailuresAreIsolated(t *testing.T) {
 	root := project(t, small)
 	var messages []string
 	run, dir, err := gobench.Weigh(context.Background(), gobench.Options{
-		Root: root, Experiment: "x", Say: func(format string, _ ...any) { messages = append(messages, format) },
+		Root: root, Experiment: "x", Logf: func(format string, _ ...any) { messages = append(messages, format) },
 	})
 	if err != nil {
 		t.Fatal(err)

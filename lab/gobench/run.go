@@ -31,7 +31,7 @@ type Options struct {
 	Out    string        // results folder; "" is a new one in Root/results
 	Flags  []string      // the command-line arguments that the report repeats; without the seed
 
-	Say      func(format string, args ...any) // may be nil
+	Logf     func(format string, args ...any) // may be nil
 	Progress func(Progress)                   // may be nil
 }
 
@@ -225,7 +225,7 @@ func (e *Experiment) chosen(only []string) (groups []Group, engines []Engine, er
 // compile compiles the engines' benchmarks. An engine that cannot be compiled is left out.
 func (w *runner) compile(ctx context.Context, engines []Engine) error {
 	for _, e := range engines {
-		w.say("compiling the benchmarks of %s", e.Title)
+		w.logf("compiling the benchmarks of %s", e.Title)
 		entrant := Entrant{Engine: e}
 		b, err := compile(ctx, w.module, filepath.Join(w.Root, ".cache", "bin", w.Experiment+"-"+e.Name+".test"), &e)
 		switch {
@@ -233,7 +233,7 @@ func (w *runner) compile(ctx context.Context, engines []Engine) error {
 			return ctx.Err()
 		case err != nil:
 			entrant.Absent = err.Error()
-			w.say("left out: %s: %v", e.Title, err)
+			w.logf("left out: %s: %v", e.Title, err)
 		default:
 			entrant.Versions = b.versions
 			w.binaries[e.Name] = b
@@ -315,7 +315,7 @@ func (w *runner) keep(s Sample) {
 	w.run.Samples = append(w.run.Samples, s)
 	name := w.entrant(s.Engine).Prefix + s.Row
 	if s.Failure != "" {
-		w.say("failed: %s, GOMAXPROCS %d, block %d: %s", name, s.Procs, s.Block, s.Failure)
+		w.logf("failed: %s, GOMAXPROCS %d, block %d: %s", name, s.Procs, s.Block, s.Failure)
 		return
 	}
 	if w.journal == nil {
@@ -348,14 +348,14 @@ func (w *runner) entrant(name string) *Entrant {
 	return &w.run.Entrants[i]
 }
 
-func (w *runner) say(format string, args ...any) {
-	if w.Say != nil {
-		w.Say(format, args...)
+func (w *runner) logf(format string, args ...any) {
+	if w.Logf != nil {
+		w.Logf(format, args...)
 	}
 }
 
 func (w *runner) warn(format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	w.run.Warnings = append(w.run.Warnings, text)
-	w.say("%s", text)
+	w.logf("%s", text)
 }

@@ -36,12 +36,12 @@ func Parse(text string) (all []Assignment, err error) {
 
 // Row compares a write-up's setting with this machine's.
 type Row struct {
-	Name   string `json:"name"`
-	Theirs string `json:"theirs"`
-	Here   string `json:"here"`           // before any change; "" if this kernel has no such setting
-	Want   string `json:"want,omitempty"` // the better value for a run; "" if Here is as good
-	Does   string `json:"does,omitempty"` // the effect of the setting; "" if unknown
-	Says   string `json:"says"`           // whether the difference matters for the run, and why
+	Name       string `json:"name"`
+	Theirs     string `json:"theirs"`
+	Here       string `json:"here"`           // before any change; "" if this kernel has no such setting
+	Want       string `json:"want,omitempty"` // the better value for a run; "" if Here is as good
+	Does       string `json:"does,omitempty"` // the effect of the setting; "" if unknown
+	Conclusion string `json:"says"`           // whether the difference matters for the run, and why
 }
 
 // Compare compares a write-up's settings with the tree's. Settings whose difference affects a run
@@ -54,12 +54,12 @@ func Compare(t Tree, theirs []Assignment, connections int) (rows []Row) {
 		i := slices.IndexFunc(known, func(s Setting) bool { return s.Name == a.Name })
 		switch {
 		case i < 0:
-			row.Says = "unknown: tare does not know this setting and does not change it"
+			row.Conclusion = "unknown: tare does not know this setting and does not change it"
 		case err != nil && known[i].Use != None:
-			row.Does, row.Says = known[i].Does, "unknown: it cannot be read here; containers do not see all settings of the machine"
+			row.Does, row.Conclusion = known[i].Does, "unknown: it cannot be read here; containers do not see all settings of the machine"
 		default:
 			row.Does = known[i].Does
-			row.Want, row.Says = known[i].judge(a.Value, here, connections)
+			row.Want, row.Conclusion = known[i].judge(a.Value, here, connections)
 		}
 		rows = append(rows, row)
 	}
@@ -76,7 +76,7 @@ func (r *Row) notable() int {
 }
 
 // judge returns the value that a run should have, or "" if here is as good, and the reason.
-func (s *Setting) judge(theirs, here string, connections int) (want, says string) {
+func (s *Setting) judge(theirs, here string, connections int) (want, conclusion string) {
 	switch {
 	case s.Use == None:
 		return "", "no: " + s.Why

@@ -81,7 +81,7 @@ func TestCompareProposesChangesThatAffectARun(t *testing.T) {
 	for _, test := range []struct {
 		name, theirs, here string
 		connections        int
-		want, says         string
+		want, conclusion   string
 	}{
 		{"net.core.somaxconn", "65535", "4096", 5000, "65535", yes},
 		{"net.core.somaxconn", "65535", "4096", 64, "", "no: 64 are enough for 64 connections"},
@@ -103,8 +103,8 @@ func TestCompareProposesChangesThatAffectARun(t *testing.T) {
 	} {
 		tree := fake(t, map[string]string{test.name: test.here})
 		r := kernel.Compare(tree, []kernel.Assignment{{Name: test.name, Value: test.theirs}}, test.connections)[0]
-		if r.Want != test.want || !strings.HasPrefix(r.Says, test.says) || r.Does == "" || r.Here != test.here {
-			t.Errorf("%s %s, here %s, %d connections: got %+v; want %q, %s", test.name, test.theirs, test.here, test.connections, r, test.want, test.says)
+		if r.Want != test.want || !strings.HasPrefix(r.Conclusion, test.conclusion) || r.Does == "" || r.Here != test.here {
+			t.Errorf("%s %s, here %s, %d connections: got %+v; want %q, %s", test.name, test.theirs, test.here, test.connections, r, test.want, test.conclusion)
 		}
 	}
 }
@@ -126,7 +126,7 @@ func TestCompareReportsUnknownSettings(t *testing.T) {
 	tree := fake(t, map[string]string{"net.ipv4.novel": "7"})
 	rows := kernel.Compare(tree, []kernel.Assignment{{"net.ipv4.novel", "8"}, {"net.core.somaxconn", "9"}, {"net.ipv4.tcp_tw_recycle", "1"}, {"net.ipv4.newer", "1"}}, 5000)
 	for i, want := range []string{"unknown: tare does not know this setting", "unknown: it cannot be read here", "no: it broke clients", "unknown: tare does not know this setting"} {
-		if r := rows[i]; r.Want != "" || !strings.HasPrefix(r.Says, want) {
+		if r := rows[i]; r.Want != "" || !strings.HasPrefix(r.Conclusion, want) {
 			t.Errorf("%+v; want %s", r, want)
 		}
 	}

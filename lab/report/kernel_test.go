@@ -11,8 +11,8 @@ func kernelRun(tuned bool) *Analysis {
 	run := &Run{
 		Kernel: []kernel.Row{
 			{Name: "net.a", Theirs: "2", Here: "1", Want: "2", Does: "how many <a> there may be",
-				Says: "yes: there are many"},
-			{Name: "net.b", Theirs: "2", Does: "what was", Says: "no: it is no more"},
+				Conclusion: "yes: there are many"},
+			{Name: "net.b", Theirs: "2", Does: "what was", Conclusion: "no: it is no more"},
 		},
 		Reached: []string{"In this run 3 were lost."},
 	}

@@ -27,7 +27,7 @@ func rateMissed(a *Analysis, t *Table, row *Row) string {
 	missed, worst := 0, 1.0
 	records := a.records(t, row)
 	for _, r := range records {
-		if share := float64(r.Load.Requests) / max(1, r.Load.Asked); share < reachedBound {
+		if share := float64(r.Load.Requests) / max(1, r.Load.Due); share < reachedBound {
 			missed++
 			worst = min(worst, share)
 		}

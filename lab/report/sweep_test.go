@@ -205,7 +205,7 @@ func ratedSample(change func(*trial.Record)) *Run {
 	for _, e := range run.Entrants {
 		for block := range blocks {
 			r := record(e.Name, block+1, c, 0, 12)
-			r.Load.Seconds, r.Load.Asked = perTrial/c.Rate, perTrial
+			r.Load.Seconds, r.Load.Due = perTrial/c.Rate, perTrial
 			r.Load.Latency, r.Load.Generator.Lag = hist.New(), hist.New()
 			for range 100 {
 				r.Load.Latency.Record(200 * time.Microsecond)
@@ -264,10 +264,10 @@ func TestProblemsAtAFixedRateHaveWarnings(t *testing.T) {
 	}{
 		"once not reached": {func(r *trial.Record) {
 			if r.Block == 3 {
-				r.Load.Asked *= 1.25
+				r.Load.Due *= 1.25
 			}
 		}, "the rate was not reached in 1 of 6 trials; in the worst, 80.0 % of the due requests received a response"},
-		"almost reached": {func(r *trial.Record) { r.Load.Asked *= 1.005 }, ""},
+		"almost reached": {func(r *trial.Record) { r.Load.Due *= 1.005 }, ""},
 		"late": {func(r *trial.Record) { late(r.Load.Generator.Lag, 3*time.Millisecond) },
 			"in 6 of 6 trials the generator was late: "},
 		"late and slow": {func(r *trial.Record) {

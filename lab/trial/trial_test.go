@@ -70,7 +70,7 @@ func play(role, place string) {
 		if role == "chatty" {
 			chatter()
 		}
-		if role == "ponders" && served.Load() >= asked {
+		if role == "ponders" && served.Load() >= requested {
 			time.Sleep(ponder)
 		}
 		fmt.Fprint(w, "hello")
@@ -84,8 +84,8 @@ func play(role, place string) {
 }
 
 const (
-	asked  = 2                      // requests before the load
-	ponder = 400 * time.Millisecond // time of a pondering contender for each request under load
+	requested = 2                      // requests before the load
+	ponder    = 400 * time.Millisecond // time of a pondering contender for each request under load
 )
 
 func TestLayoutSeparatesServersAndGenerator(t *testing.T) {

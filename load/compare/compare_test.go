@@ -211,7 +211,7 @@ func TestSeveralRunsWidenIntervals(t *testing.T) {
 func TestDifferentSettingsAreListed(t *testing.T) {
 	m := &machine{rand.New(rand.NewPCG(9, 9)), 0.01, 0}
 	a, b := m.run(t, 10, 1), m.run(t, 10, 1)
-	b.URL, b.Connections, b.Asked = "http://other/", 16, 5000
+	b.URL, b.Connections, b.Due = "http://other/", 16, 5000
 	a.About.Machine.Cores, b.About.Machine.Cores = 2, 4
 	a.About.Flags = map[string]string{"connections": "8", "pipeline": "4"}
 	b.About.Flags = map[string]string{"connections": "16", "rate": "500"}
@@ -224,7 +224,7 @@ func TestDifferentSettingsAreListed(t *testing.T) {
 	if text(t, once) != text(t, again) {
 		t.Error("the same comparison comes to something else")
 	}
-	a.Asked = 5000 // of two open loops the latency is judged
+	a.Due = 5000 // of two open loops the latency is judged
 	if c := compareRuns(t, "a", a, "b", b); !row(t, c, "p99").First {
 		t.Errorf("judged by another: %s", c.Verdict())
 	}

@@ -62,7 +62,7 @@ func sample(t *testing.T) *Run {
 
 // opened turns a run into an open loop whose requests waited before they were sent.
 func opened(r *Run) *Run {
-	r.Asked = 35100
+	r.Due = 35100
 	r.Unanswered = 100
 	r.Latency.Record(80 * time.Millisecond)
 	r.Generator.Lag = hist.New()

@@ -157,8 +157,8 @@ func (r *Run) writeFigures(b *strings.Builder) {
 	}
 	line("requests", fmt.Sprint(r.Requests), Count(r.PerSecond())+"/s")
 	if r.open() {
-		line("due", fmt.Sprintf("%.0f", r.Asked),
-			fmt.Sprintf("%.1f%% with a response", 100*float64(r.Requests)/r.Asked))
+		line("due", fmt.Sprintf("%.0f", r.Due),
+			fmt.Sprintf("%.1f%% with a response", 100*float64(r.Requests)/r.Due))
 	}
 	if r.Unanswered > 0 {
 		line("unanswered", fmt.Sprintf("%d at the end", r.Unanswered))

@@ -20,7 +20,7 @@ func main() {
 		log.Fatal("-tls: no benchmark compares fasthttp over TLS; leave it out")
 	}
 	server := fasthttp.Server{Handler: func(ctx *fasthttp.RequestCtx) {
-		body, err := site.Answer(string(ctx.Path()))
+		body, err := site.Respond(string(ctx.Path()))
 		if err != nil {
 			ctx.Error(err.Error(), fasthttp.StatusInternalServerError)
 			return

@@ -34,7 +34,7 @@ const (
 type workload struct {
 	method            string
 	requests, clients int
-	answer            []byte
+	response            []byte
 
 	counting bool
 	handled  atomic.Uint64
@@ -43,7 +43,7 @@ type workload struct {
 
 func main() {
 	log.SetFlags(0)
-	w := workload{answer: []byte(body)}
+	w := workload{response: []byte(body)}
 	who := flag.String("server", "", "`name`: tare, nethttp or fasthttp")
 	flag.StringVar(&w.method, "method", "GET", "GET or POST")
 	flag.IntVar(&w.requests, "requests", 1, "`number` of requests for each connection")
@@ -138,25 +138,25 @@ func (w *workload) note(asSent bool) {
 
 func (w *workload) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 	w.note(r.Method == w.method)
-	answer := w.answer
+	response := w.response
 	if w.method == "POST" {
 		var err error
-		if answer, err = io.ReadAll(r.Body); err != nil || string(answer) != body {
+		if response, err = io.ReadAll(r.Body); err != nil || string(response) != body {
 			w.note(false)
 		}
 	}
 	rw.Header().Set("Content-Type", "text/plain")
-	_, _ = rw.Write(answer)
+	_, _ = rw.Write(response)
 }
 
 func (w *workload) serveFast(ctx *fasthttp.RequestCtx) {
 	w.note(string(ctx.Method()) == w.method)
-	answer := w.answer
+	response := w.response
 	if w.method == "POST" {
-		if answer = ctx.PostBody(); string(answer) != body {
+		if response = ctx.PostBody(); string(response) != body {
 			w.note(false)
 		}
 	}
 	ctx.SetContentType("text/plain")
-	ctx.SetBody(answer)
+	ctx.SetBody(response)
 }

@@ -19,7 +19,7 @@ func newClient(o engines.ClientOptions) engines.Client {
 	return c
 }
 
-func (c *client) Get(url string) engines.Ask {
+func (c *client) Get(url string) engines.Exchange {
 	var buf []byte
 	return func() (status int, body []byte, err error) {
 		status, buf, err = c.Client.Get(buf, url)
@@ -27,7 +27,7 @@ func (c *client) Get(url string) engines.Ask {
 	}
 }
 
-func (c *client) Again(url string) engines.Ask {
+func (c *client) Again(url string) engines.Exchange {
 	req, resp := new(fasthttp.Request), new(fasthttp.Response)
 	req.SetRequestURI(url)
 	return func() (int, []byte, error) {

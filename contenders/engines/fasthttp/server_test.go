@@ -18,9 +18,9 @@ type server struct{ fasthttp.Server }
 func (s *server) Close() error { return nil }
 
 func newServer(site *engines.Site) engines.Server {
-	answer, last := site.Body(), site.Last()
+	response, last := site.Body(), site.Last()
 	return &server{fasthttp.Server{Concurrency: perClient * site.Clients, Handler: func(ctx *fasthttp.RequestCtx) {
-		ctx.Success("text/plain", answer)
+		ctx.Success("text/plain", response)
 		if last {
 			ctx.SetConnectionClose()
 		}

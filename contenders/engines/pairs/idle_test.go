@@ -40,13 +40,13 @@ func hold(b *testing.B, n int) *holding {
 			if err != nil {
 				return
 			}
-			go h.answer(c)
+			go h.response(c)
 		}
 	}()
 	return h
 }
 
-func (h *holding) answer(c net.Conn) {
+func (h *holding) response(c net.Conn) {
 	if _, err := http.ReadRequest(bufio.NewReader(c)); err != nil {
 		c.Close()
 		return
@@ -114,14 +114,14 @@ func BenchmarkIdle(b *testing.B) {
 	})
 }
 
-// asked is the number of tries of a request.
-const asked = 10
+// requested is the number of tries of a request.
+const requested = 10
 
 // bare sends requests on connections without a client.
-func bare(address string) (ask func() error, end func()) {
+func bare(address string) (exchange func() error, end func()) {
 	var mu sync.Mutex
 	var conns []net.Conn
-	ask = func() error {
+	exchange = func() error {
 		c, err := net.Dial("tcp4", address)
 		if err != nil {
 			return err
@@ -134,7 +134,7 @@ func bare(address string) (ask func() error, end func()) {
 		}
 		return err
 	}
-	return ask, func() {
+	return exchange, func() {
 		for _, c := range conns {
 			c.Close()
 		}
@@ -144,18 +144,18 @@ func bare(address string) (ask func() error, end func()) {
 type usage struct{ bytes, goroutines float64 }
 
 // idle measures what n connections cost on which one request each was made.
-func idle(b *testing.B, n int, prepare func(address string) (ask func() error, end func())) usage {
+func idle(b *testing.B, n int, prepare func(address string) (exchange func() error, end func())) usage {
 	h := hold(b, n)
 	defer h.close()
-	ask, end := prepare(h.Addr().String())
+	exchange, end := prepare(h.Addr().String())
 	defer end()
 	before, goroutines := used(), runtime.NumGoroutine()
-	var asking sync.WaitGroup
+	var clients sync.WaitGroup
 	for range n {
-		asking.Go(func() {
+		clients.Go(func() {
 			var err error
-			for range asked { // a client may not wait until so many have connected
-				if err = ask(); err == nil {
+			for range requested { // a client may not wait until so many have connected
+				if err = exchange(); err == nil {
 					return
 				}
 			}
@@ -163,7 +163,7 @@ func idle(b *testing.B, n int, prepare func(address string) (ask func() error, e
 			h.giveUp()
 		})
 	}
-	asking.Wait()
+	clients.Wait()
 	time.Sleep(200 * time.Millisecond) // clients finish their work on connections that became idle
 	return usage{float64(used()) - float64(before), float64(runtime.NumGoroutine() - goroutines)}
 }

@@ -47,7 +47,7 @@ func newFastHTTP(o engines.ClientOptions) engines.Client {
 	return c
 }
 
-func (c *fastClient) Get(url string) engines.Ask {
+func (c *fastClient) Get(url string) engines.Exchange {
 	var buf []byte
 	return func() (status int, body []byte, err error) {
 		status, buf, err = c.Client.Get(buf, url)
@@ -55,7 +55,7 @@ func (c *fastClient) Get(url string) engines.Ask {
 	}
 }
 
-func (c *fastClient) Again(url string) engines.Ask {
+func (c *fastClient) Again(url string) engines.Exchange {
 	req, resp := new(fasthttp.Request), new(fasthttp.Response)
 	req.SetRequestURI(url)
 	return func() (int, []byte, error) {

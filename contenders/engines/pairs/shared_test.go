@@ -62,10 +62,10 @@ func share(b *testing.B, workers, n int, c engines.Client, url string) []time.Du
 	var all sync.WaitGroup
 	for w := range workers {
 		all.Go(func() {
-			ask := c.Get(url)
+			exchange := c.Get(url)
 			for i := w; i < n; i += workers {
 				began := time.Now()
-				if _, _, err := ask(); err != nil {
+				if _, _, err := exchange(); err != nil {
 					b.Error(err)
 					return
 				}

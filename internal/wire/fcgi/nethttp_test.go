@@ -229,16 +229,16 @@ func serveStd(t *testing.T, in []byte) *outcome {
 			t.Fatal(err)
 		}
 		ends := recordEnds(in)
-		var answers []byte
+		var responses []byte
 		for i, end := range ends[1:] {
 			_, _ = c.Write(in[ends[i]:end]) // it may have been closed
 			synctest.Wait()
 			var some []byte
 			some, o.closed = c.Received()
-			answers = append(answers, some...)
+			responses = append(responses, some...)
 		}
 		o.served = calls.observed()
-		o.readResponses(t, answers)
+		o.readResponses(t, responses)
 		c.Close()
 		l.Close()
 	})
@@ -357,11 +357,11 @@ func TestResponsesOfNetHTTPAreRead(t *testing.T) {
 			}
 			defer c.Close()
 			_, _ = io.WriteString(c, request(responder, getParams, ""))
-			answer, err := io.ReadAll(c)
+			response, err := io.ReadAll(c)
 			if err != nil {
 				t.Fatal(err)
 			}
-			out, end := readResponse(t, answer)
+			out, end := readResponse(t, response)
 			var head http1.CGI
 			if ok, err := head.Parse(out, http1.Limits{Bytes: 1 << 10, Fields: 10}); !ok || err != nil {
 				t.Fatalf("%.200q: %v %v", out, ok, err)

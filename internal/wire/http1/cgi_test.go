@@ -77,7 +77,7 @@ var cgiVectors = []vector{
 	{"status: no space before the reason", "Status: 200OK\n\n", "malformed Status at byte 8"},
 	{"status: tab before the reason", "Status: 200\tOK\n\n", "malformed Status at byte 8"},
 	{"status: of HTTP", "Status: HTTP/1.1 200 OK\n\n", "malformed Status at byte 8"},
-	{"the malformed one is told of first", "Status: x\nStatus: 200\n\n", "malformed Status at byte 8"},
+	{"the malformed one is reported first", "Status: x\nStatus: 200\n\n", "malformed Status at byte 8"},
 
 	{"a status line", "HTTP/1.1 200 OK\r\n\r\n", "byte not allowed in field name at byte 4"},
 	{"no colon", "A: b\nhello\n\n", "field line without a colon at byte 10"},

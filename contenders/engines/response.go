@@ -10,14 +10,14 @@ import (
 	"github.com/tarehq/tare/internal/inmemory"
 )
 
-// answer is a server's response without its date.
-type answer struct {
+// response is a server's response without its date.
+type response struct {
 	text     []byte
 	from, to int // of the date's value
 }
 
-// firstAnswer sends one request to a server and reads the whole response.
-func firstAnswer(server Server, requests int) (*answer, error) {
+// firstResponse sends one request to a server and reads the whole response.
+func firstResponse(server Server, requests int) (*response, error) {
 	var text bytes.Buffer
 	l := inmemory.Listen(inmemory.Load{Request: request(), Requests: requests, Clients: 1, Total: 1, Responses: func() io.Writer { return &text }})
 	if err := run(server, l, 1); err != nil {
@@ -39,14 +39,14 @@ func firstAnswer(server Server, requests int) (*answer, error) {
 	if err != nil || resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/plain" || string(got) != body || len(date) == 0 || !whole {
 		return nil, fmt.Errorf("want status 200, text/plain, a date and %q, got %q", body, text.Bytes())
 	}
-	return &answer{text.Bytes(), at, at + len(date)}, nil
+	return &response{text.Bytes(), at, at + len(date)}, nil
 }
 
 // client compares a server's responses with the expected one. It ignores the date.
 type client struct {
-	want    *answer
+	want    *response
 	at      int // position in the current response
-	answers int // number of complete responses
+	responses int // number of complete responses
 	err     error
 }
 
@@ -62,13 +62,13 @@ func (c *client) Write(p []byte) (int, error) {
 		n := min(len(rest), end-c.at)
 		isDate := c.at >= c.want.from && c.at < c.want.to
 		if !isDate && !bytes.Equal(rest[:n], c.want.text[c.at:c.at+n]) {
-			c.err = fmt.Errorf("response %d differs from the first: want %q, got %q", c.answers+1, c.want.text[c.at:], rest)
+			c.err = fmt.Errorf("response %d differs from the first: want %q, got %q", c.responses+1, c.want.text[c.at:], rest)
 			return 0, c.err
 		}
 		rest = rest[n:]
 		if c.at += n; c.at == len(c.want.text) {
 			c.at = 0
-			c.answers++
+			c.responses++
 		}
 	}
 	return len(p), c.err
