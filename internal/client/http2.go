@@ -225,10 +225,14 @@ func (h *http2Handover) roundTrip(x *exchange) (*http.Response, error) {
 
 func (o *http2Transport) roundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := o.inner.RoundTrip(r)
-	if err == nil && resp.ProtoMajor == 1 { // the server no longer speaks HTTP/2
+	if err != nil {
+		return nil, err
+	}
+	resp.Request = r // net/http returns a copy if the request has a body and the connection was open
+	if resp.ProtoMajor == 1 { // the server no longer speaks HTTP/2
 		o.owner.forgetURL(r.URL, o.proxy)
 	}
-	return resp, err
+	return resp, nil
 }
 
 // forgetURL removes the server in a URL from those that speak HTTP/2.
