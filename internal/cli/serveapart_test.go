@@ -389,7 +389,7 @@ func TestInheritedFolderPreventsChroot(t *testing.T) {
 	cmd.ExtraFiles = []*os.File{root}
 	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID}
 	s := startServed(t, cmd)
-	s.await(`privileges were not dropped as they should be: descriptor 3 is the folder "/", which leads out of the root`)
+	s.await(`privileges were not dropped: descriptor 3 is the directory "/", which leads out of the root`)
 	if code := s.wait(); code != 1 {
 		t.Errorf("exit code %d", code)
 	}
