@@ -227,7 +227,7 @@ func TestNamedGroupsOfReplacesAreVariables(t *testing.T) {
 func TestInvalidProxyIsRejected(t *testing.T) {
 	uri := front.Text("/x")
 	for name, p := range map[string]front.Proxy{
-		"missing To": {}, "unknown protocol": {To: "127.0.0.1:1", Protocol: 9}, "no port": {To: "127.0.0.1:0"},
+		"missing To": {}, "unknown protocol": {To: "127.0.0.1:1", Protocol: 9}, "invalid port": {To: "127.0.0.1:0"},
 		"want 1.0 or 1.1":  {To: "127.0.0.1:1", Version: "2"},
 		"field name":       {To: "127.0.0.1:1", Header: []front.Field{{Name: "a b"}}},
 		"invalid value":    {To: "127.0.0.1:1", Header: []front.Field{{Name: "a", Value: "b\r\nc"}}},

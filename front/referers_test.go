@@ -13,10 +13,10 @@ func TestInvalidReferersAreRejected(t *testing.T) {
 			Pos: "nginx.conf:7"}}}}}
 	}
 	for want, r := range map[string]Referers{
-		"want Names or Patterns":    {None: true},
-		`invalid name "a*b"`:        {Names: []string{"a*b/x"}},
-		"the regular expression":    {Names: []string{"~("}},
-		`nginx.conf:7: valid refer`: {Patterns: []string{"("}},
+		"want Names or Patterns":     {None: true},
+		`invalid name "a*b"`:         {Names: []string{"a*b/x"}},
+		"invalid regular expression": {Names: []string{"~("}},
+		`nginx.conf:7: valid refer`:  {Patterns: []string{"("}},
 	} {
 		if _, err := New(config(&r)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want an error with %q", r, err, want)

@@ -163,8 +163,8 @@ func swapped(t, u *Table) (pairs []string) {
 	for i := range t.Rows {
 		for j := range t.Rows {
 			a, b := &t.Rows[i], &t.Rows[j]
-			if a.Kind == Twin || b.Kind == Twin {
-				continue // the control stands for it
+			if isAside(a.Kind) || isAside(b.Kind) {
+				continue
 			}
 			if below(a, b) && below(u.named(b.Name), u.named(a.Name)) {
 				pairs = append(pairs, a.Title+" and "+b.Title)
@@ -173,6 +173,10 @@ func swapped(t, u *Table) (pairs []string) {
 	}
 	return pairs
 }
+
+// isAside reports whether contenders of a kind are no choice for a reader: the twin is the control again,
+// and the ceiling is no server.
+func isAside(k Kind) bool { return k == Twin || k == Ceiling }
 
 // below reports whether the ratios show that a costs less than b.
 func below(a, b *Row) bool {
