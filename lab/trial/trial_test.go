@@ -233,7 +233,7 @@ func TestLoadHasTheFormOfTheRequest(t *testing.T) {
 }
 
 // A contender is loaded at its address and in its protocol, in a folder of any name.
-func TestContendersWithoutFrontAreLoadedDirectly(t *testing.T) {
+func TestDirectLoadWithoutFront(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "a:b%2Fc?d#e f")
 	if err := os.Mkdir(folder, 0o755); err != nil {
 		t.Fatal(err)
