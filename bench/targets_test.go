@@ -35,7 +35,7 @@ const (
 // bound is a target: of what, and compared with whom.
 type bound struct {
 	of, than     string  // without a rival, the figure itself is bounded
-	require, aim float64 // 0 is none
+	require, aim float64 // 0 means none
 	least        bool    // they bound it from below
 }
 
@@ -48,7 +48,7 @@ type scenario struct {
 	bounds  []bound
 	rounds  int   // 0 is as many as usual
 	large   bool  // so many descriptors that nothing can run beside it
-	group   group // that it counts for; zero is none
+	group   group // that it counts for; zero means none
 }
 
 // group is a target of several cases together: in how many of them so many times fasthttp's figure

@@ -113,8 +113,8 @@ func (a *access) checkRequest(x *exchange) int {
 type networkSet struct {
 	firsts  map[netip.Prefix]int
 	lengths []netLength
-	unix    int // index + 1; 0 is none
-	all     int // index + 1; 0 is none
+	unix    int // index + 1; 0 means none
+	all     int // index + 1; 0 means none
 }
 
 // netLength is a prefix length of one address family.

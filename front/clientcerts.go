@@ -45,7 +45,7 @@ const (
 	listNotYetValid = "CRL is not yet valid"
 )
 
-// clientCerts compiles ClientCerts; nil is none.
+// clientCerts compiles ClientCerts; nil means none.
 func (c *compiler) clientCerts(from *ClientCerts) *clientCerts {
 	if from == nil {
 		return nil

@@ -215,7 +215,7 @@ type Settings struct {
 
 // Files configures how files are served.
 type Files struct {
-	// Root is the directory for paths. Alias replaces the location's path. "" is none.
+	// Root is the directory for paths. Alias replaces the location's path. "" means none.
 	Root, Alias Text
 	// AliasPath is the path that Alias replaces, if that is not the Location's own: an enclosing
 	// location's, from which Alias is inherited.
@@ -296,7 +296,7 @@ const (
 type ErrorLog struct {
 	Path  string // "stderr" is standard error
 	Level string // "" is "error"
-	// Next is a second log for the same errors, with its own level; nil is none.
+	// Next is a second log for the same errors, with its own level; nil means none.
 	Next *ErrorLog
 }
 

@@ -112,7 +112,7 @@ type limitedBody struct {
 	original      io.ReadCloser // the server's
 	x             *exchange
 	controller    *http.ResponseController
-	timeout       time.Duration // 0 is none
+	timeout       time.Duration // 0 means none
 	deadlineSetAt time.Time     // zero if no deadline is set
 }
 

@@ -18,7 +18,7 @@ type filters struct {
 	gzip            *gzipFilter // nil compresses nothing
 	noChunks        bool        // responses of unknown length end with their connection
 	rate, rateAfter text
-	sendTimeout     time.Duration // 0 is none
+	sendTimeout     time.Duration // 0 means none
 	onlySendTimeout bool          // only sendTimeout is set
 }
 

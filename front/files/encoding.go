@@ -20,7 +20,7 @@ const (
 	numCodings
 )
 
-// acceptedCodings are the weights of an Accept-Encoding field in thousandths; -1 is none.
+// acceptedCodings are the weights of an Accept-Encoding field in thousandths; -1 means none.
 type acceptedCodings struct {
 	codings  [numCodings]int
 	identity int

@@ -95,7 +95,7 @@ type Spec struct {
 	Protocol string `yaml:"protocol"`
 
 	// Front is the server between clients and the application: nginx, or the name of another one
-	// that reads an nginx.conf; "" is none. A front speaks HTTP with clients. Without a front,
+	// that reads an nginx.conf; "" means none. A front speaks HTTP with clients. Without a front,
 	// clients use the application's protocol.
 	Front string `yaml:"front"`
 
