@@ -38,7 +38,9 @@ full: {blocks: %[1]d, measure: %[2]v, cores: [1], connections: [4]}
 			t.Fatal(err)
 		}
 	}
-	run, _, err := lab.Weigh(context.Background(), lab.Options{Root: root, Experiment: "twins", Watcher: lab.Watcher{Logf: t.Logf}})
+	run, _, err := lab.Weigh(context.Background(), lab.Options{
+		Root: root, Experiment: "twins", Watcher: lab.Watcher{Logf: t.Logf},
+	})
 	if run == nil {
 		t.Fatal(err)
 	}

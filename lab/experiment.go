@@ -36,8 +36,9 @@ type Experiment struct {
 	Source   string `yaml:"source"` // the write-up that it repeats
 
 	Request struct {
-		Method      string `yaml:"method"`
-		Path        string `yaml:"path"`  // may have expressions as in load.Plan, which change it from request to request
+		Method string `yaml:"method"`
+		// Path may have expressions as in load.Plan, which change it from request to request.
+		Path        string `yaml:"path"`
 		CheckedPath string `yaml:"asked"` // with expressions, the path that is requested before any load
 		Host        string `yaml:"host"`
 	} `yaml:"request"`
@@ -222,7 +223,8 @@ func (e *Experiment) check(f *yamlfile.File) error {
 	for i, d := range e.Differs {
 		for j, name := range d.Contenders {
 			if !slices.Contains(e.Contenders(), name) {
-				return f.Fault(fmt.Sprintf("$.differs[%d].contenders[%d]", i, j), "%q is not a contender of the experiment", name)
+				return f.Fault(fmt.Sprintf("$.differs[%d].contenders[%d]", i, j),
+					"%q is not a contender of the experiment", name)
 			}
 		}
 		if d.What == "" || d.Why == "" {
@@ -232,7 +234,8 @@ func (e *Experiment) check(f *yamlfile.File) error {
 	for i, c := range e.Compare {
 		for _, side := range []struct{ key, name string }{{"of", c.Of}, {"than", c.Than}} {
 			if !slices.Contains(e.Contenders(), side.name) {
-				return f.Fault(fmt.Sprintf("$.compare[%d].%s", i, side.key), "%q is not a contender of the experiment", side.name)
+				return f.Fault(fmt.Sprintf("$.compare[%d].%s", i, side.key),
+					"%q is not a contender of the experiment", side.name)
 			}
 		}
 		if c.What == "" {
@@ -255,7 +258,8 @@ func (e *Experiment) check(f *yamlfile.File) error {
 	for _, theirs := range slices.Sorted(maps.Keys(e.Published.Contenders)) {
 		ours := e.Published.Contenders[theirs]
 		if !slices.Contains(e.Contenders(), ours) {
-			return f.Fault("$.published.contenders", "published: %q: %q is not a contender of the experiment", theirs, ours)
+			return f.Fault("$.published.contenders",
+				"published: %q: %q is not a contender of the experiment", theirs, ours)
 		}
 	}
 	for _, theirs := range slices.Sorted(maps.Keys(e.Published.Lines)) {
@@ -377,7 +381,9 @@ func (e *Experiment) publishedRates() ([]report.Published, error) {
 	}
 	group, name, rate := slices.Index(rows[0], p.Group), slices.Index(rows[0], p.Name), slices.Index(rows[0], p.Rate)
 	if min(group, name, rate) < 0 {
-		return nil, &yamlfile.Error{File: file, Line: 1, What: fmt.Sprintf("want columns %q, %q and %q", p.Group, p.Name, p.Rate)}
+		return nil, &yamlfile.Error{
+			File: file, Line: 1, What: fmt.Sprintf("want columns %q, %q and %q", p.Group, p.Name, p.Rate),
+		}
 	}
 	var rates []report.Published
 	control := make(map[string]float64)

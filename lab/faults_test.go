@@ -66,12 +66,14 @@ func weighFaults(t *testing.T, experiment string, o lab.Options, tests []faultTe
 
 // quickly makes an experiment as short as possible.
 func quickly(trials *lab.Trials) {
-	trials.Blocks, trials.Warmup, trials.Measure = 2, yamlfile.Duration(100*time.Millisecond), yamlfile.Duration(300*time.Millisecond)
+	trials.Blocks, trials.Warmup, trials.Measure = 2, yamlfile.Duration(100*time.Millisecond),
+		yamlfile.Duration(300*time.Millisecond)
 }
 
 // The report names the fault of each contender that was built with one, and none of the twin.
 func TestFaultsAreNamed(t *testing.T) {
-	checkFaults(t, lab.Options{Adjust: quickly}, slices.DeleteFunc(faultTests(), func(f faultTest) bool { return !f.quick }))
+	checkFaults(t, lab.Options{Adjust: quickly},
+		slices.DeleteFunc(faultTests(), func(f faultTest) bool { return !f.quick }))
 }
 
 // All faults are tested for longer and with counter-experiments, in which the difference
@@ -81,12 +83,15 @@ func TestAllFaultsAreNamedAndTested(t *testing.T) {
 		t.Skip("takes minutes; TARE_SLOW=1 runs it")
 	}
 	tests := faultTests()
-	for experiment, run := range checkFaults(t, lab.Options{Why: true, Adjust: func(trials *lab.Trials) { trials.Blocks = 3 }}, tests) {
+	for experiment, run := range checkFaults(t, lab.Options{
+		Why: true, Adjust: func(trials *lab.Trials) { trials.Blocks = 3 },
+	}, tests) {
 		for _, test := range tests {
 			if test.experiment != experiment || test.untested {
 				continue
 			}
-			i := slices.IndexFunc(run.CounterExperiments, func(x report.CounterExperiment) bool { return x.Contender == test.contender && x.Cause == test.cause })
+			i := slices.IndexFunc(run.CounterExperiments,
+				func(x report.CounterExperiment) bool { return x.Contender == test.contender && x.Cause == test.cause })
 			if i < 0 {
 				t.Errorf("%s: no counter-experiment of: %s", test.contender, test.cause)
 				continue
@@ -155,7 +160,8 @@ func wrongFindings(t *testing.T, experiment string, run *report.Run, tests []fau
 
 func checkFault(t *testing.T, test faultTest, run *report.Run, found []explain.Finding) error {
 	t.Helper()
-	if test.counted && !slices.ContainsFunc(run.Records, func(r trial.Record) bool { return r.Attribution != nil && r.Attribution.Calls != nil }) {
+	if test.counted && !slices.ContainsFunc(run.Records,
+		func(r trial.Record) bool { return r.Attribution != nil && r.Attribution.Calls != nil }) {
 		t.Logf("%s: not checked: system calls cannot be counted here", test.contender)
 		return nil
 	}

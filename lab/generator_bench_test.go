@@ -65,9 +65,12 @@ func rivalries() []rivalry {
 		{"wrk", "", nil, wrk, []string{"-t1", "-c64", "-d" + seconds + "s"}, 64, wrkFigure},
 		{"wrk", "", nil, wrk, []string{"-t1", "-c1000", "-d" + seconds + "s"}, 1000, wrkFigure},
 		{"h2load", "", nil, h2load, []string{"--h1", "-t1", "-c64", "-D" + seconds}, 64, h2loadFigure},
-		{"h2load-http2", "http2", []string{"--http2", "--pipeline", "16"}, h2load, []string{"-t1", "-c8", "-m16", "-D" + seconds}, 8, h2loadFigure},
-		{"ab", "", []string{"--http1.0", "-H", "Connection: keep-alive"}, ab, []string{"-k", "-q", "-c64", "-t" + seconds, "-n100000000"}, 64, `Complete requests: +(\d+)`},
-		{"siege", "", []string{"--close"}, siege, []string{"-b", "-j", "-c64", "-t" + seconds + "S"}, 64, `"transactions":\s+(\d+)`},
+		{"h2load-http2", "http2", []string{"--http2", "--pipeline", "16"}, h2load,
+			[]string{"-t1", "-c8", "-m16", "-D" + seconds}, 8, h2loadFigure},
+		{"ab", "", []string{"--http1.0", "-H", "Connection: keep-alive"}, ab,
+			[]string{"-k", "-q", "-c64", "-t" + seconds, "-n100000000"}, 64, `Complete requests: +(\d+)`},
+		{"siege", "", []string{"--close"}, siege, []string{"-b", "-j", "-c64", "-t" + seconds + "S"}, 64,
+			`"transactions":\s+(\d+)`},
 	}
 }
 
@@ -91,7 +94,8 @@ func BenchmarkGenerator(b *testing.B) {
 		b.Run(fmt.Sprintf("%s/connections=%d", r.name, r.connections), func(b *testing.B) {
 			path, env := r.tool(b)
 			address := startConstant(b, servers, r.version)
-			ours := slices.Concat(on, []string{tare, "load", address, "-t", "1", "-c", strconv.Itoa(r.connections), "-d", fmt.Sprintf("%ds", pairSeconds), "--json"}, r.ours)
+			ours := slices.Concat(on, []string{tare, "load", address, "-t", "1", "-c", strconv.Itoa(r.connections),
+				"-d", fmt.Sprintf("%ds", pairSeconds), "--json"}, r.ours)
 			theirs := slices.Concat(on, []string{path}, r.theirs, []string{address})
 			var a, w []float64
 			for b.Loop() {
@@ -131,10 +135,13 @@ func startConstant(b *testing.B, cpus []int, version string) string {
 		b.Fatal(err)
 	}
 	// The front answers by itself; the application behind it is there for form's sake.
-	spec := &contender.Spec{Name: "constant", Title: "constant", Protocol: contender.HTTP, Front: contender.Nginx, Run: "sleep infinity"}
+	spec := &contender.Spec{
+		Name: "constant", Title: "constant", Protocol: contender.HTTP, Front: contender.Nginx, Run: "sleep infinity",
+	}
 	spec.Ready.Within = yamlfile.Duration(5 * time.Second)
 	r, err := stage.Start(context.Background(), &contender.Contender{Spec: spec, Nginx: programs.Nginx(b)},
-		contender.Setting{Cores: 1, CPUs: cpus, Conf: template.Must(template.New("").Parse(strings.Replace(constant, "VERSION", version, 1)))},
+		contender.Setting{Cores: 1, CPUs: cpus,
+			Conf: template.Must(template.New("").Parse(strings.Replace(constant, "VERSION", version, 1)))},
 		func(ctx context.Context, address string) error {
 			c, err := new(net.Dialer).DialContext(ctx, "tcp", address)
 			if err == nil {

@@ -54,8 +54,8 @@ const (
 // half an hour.
 func ownTrials() (quick, full Trials) {
 	quick = Trials{
-		Blocks: 8, Warmup: yamlfile.Duration(300 * time.Millisecond), Measure: yamlfile.Duration(1500 * time.Millisecond),
-		Cores: []Cores{1}, Connections: []int{64},
+		Blocks: 8, Warmup: yamlfile.Duration(300 * time.Millisecond),
+		Measure: yamlfile.Duration(1500 * time.Millisecond), Cores: []Cores{1}, Connections: []int{64},
 	}
 	full = Trials{
 		Blocks: 10, Warmup: yamlfile.Duration(2 * time.Second), Measure: yamlfile.Duration(8 * time.Second),
@@ -75,7 +75,9 @@ func (o *Own) Subject(request OwnRequest) (*Subject, error) {
 	e.Control, e.Ways = ownAlone, []string{ownAlone}
 	s := &Subject{Experiment: e, Specs: []*contender.Spec{alone}}
 	network := alone.Network
-	for _, way := range []struct{ name, network, title string }{{ownTCP, contender.TCP, "TCP"}, {ownUnix, contender.Unix, "unix"}} {
+	for _, way := range []struct{ name, network, title string }{
+		{ownTCP, contender.TCP, "TCP"}, {ownUnix, contender.Unix, "unix"},
+	} {
 		if !o.hasPlaceholder(way.network) {
 			continue
 		}

@@ -57,8 +57,9 @@ func TestPlaceholdersDetermineWays(t *testing.T) {
 func TestReadSubjectReadsWhatWriteWrote(t *testing.T) {
 	dir := t.TempDir()
 	odd := lab.Own{
-		Command: []string{"sh", "-c", "a \"b\" 'c' # d: {e} \\ \n", "{addr}", "{socket}"}, Env: []string{"A=b c: d", "B="},
-		Folder: filepath.Join(dir, "app"), FastCGI: true, Ready: 3 * time.Second,
+		Command: []string{"sh", "-c", "a \"b\" 'c' # d: {e} \\ \n", "{addr}", "{socket}"},
+		Env:     []string{"A=b c: d", "B="},
+		Folder:  filepath.Join(dir, "app"), FastCGI: true, Ready: 3 * time.Second,
 	}
 	plain := lab.Own{Command: []string{"sh", "{port}"}, Folder: dir}
 	first, err := odd.Subject(lab.OwnRequest{Path: "/x?y=z#", Host: "a.b", Expect: lab.Expectation{Status: 201, SHA256: strings.Repeat("0a", 32)}})
@@ -124,7 +125,8 @@ contenders:
 		{"two-b: {", "three: {", `app.yaml:11: contender "three" is not among the experiment's ways`},
 		{"two-b: {title: t, about: a, command: [sh, \"{addr}\"], protocol: http}", "", `contender "two-b" is missing`},
 		{"  two-b: {title: t,", "  two-b: {", "app.yaml:11: title is missing"},
-		{"one: {title: t, about: a, command: [sh, \"{addr}\"]", "one: {title: t, about: a, command: [sh]", "app.yaml:10: command: want {addr}, {port} or {socket}"},
+		{"one: {title: t, about: a, command: [sh, \"{addr}\"]", "one: {title: t, about: a, command: [sh]",
+			"app.yaml:10: command: want {addr}, {port} or {socket}"},
 		{"contenders:\n", "contendrs:\n", `app.yaml:9: unknown field "contendrs"`},
 	} {
 		file := filepath.Join(t.TempDir(), "app.yaml")

@@ -66,7 +66,9 @@ full: {blocks: 8, warmup: 300ms, measure: 1500ms, cores: [1], connections: [64]}
 		write(fmt.Sprintf("title: %s\nabout: a\nrun: %s play works-%d {port}\nprotocol: http\n", name, os.Args[0], percents[name]*stepsPerPercent), "contenders", name, contender.FileName)
 	}
 	out := filepath.Join(t.ArtifactDir(), strconv.Itoa(os.Getpid())+"-"+filepath.Base(root))
-	run, _, err := lab.Weigh(context.Background(), lab.Options{Root: root, Experiment: "heavier", Out: out, Watcher: lab.Watcher{Logf: t.Logf}})
+	run, _, err := lab.Weigh(context.Background(), lab.Options{
+		Root: root, Experiment: "heavier", Out: out, Watcher: lab.Watcher{Logf: t.Logf},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}

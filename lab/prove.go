@@ -146,7 +146,8 @@ func (x *Expectation) wrong(a *equal.Response) string {
 // not, or may.
 func (e *Experiment) wrongSize(contender string, a *equal.Response) string {
 	const what = "bytes"
-	if _, may := e.declared(contender, equal.Difference{What: what}); e.Expect.Bytes == 0 || a.Bytes == e.Expect.Bytes || may {
+	if _, may := e.declared(contender, equal.Difference{What: what}); e.Expect.Bytes == 0 ||
+		a.Bytes == e.Expect.Bytes || may {
 		return ""
 	}
 	return fmt.Sprintf("responds with %d bytes, not %d", a.Bytes, e.Expect.Bytes)

@@ -41,14 +41,17 @@ func TestFixedRateIsShareOfSlowestContender(t *testing.T) {
 		for _, s := range left {
 			names = append(names, s.name)
 		}
-		if math.Abs(rate-test.want) > 1e-9*test.want || slowest.name != test.slowest || strings.Join(names, " ") != test.left {
+		if math.Abs(rate-test.want) > 1e-9*test.want || slowest.name != test.slowest ||
+			strings.Join(names, " ") != test.left {
 			t.Errorf("%v: %v, the slowest is %q, left are %v; want %+v", test.rates, rate, slowest.name, names, test)
 		}
 	}
 }
 
 func TestParseRateParsesSharesAndRates(t *testing.T) {
-	for text, want := range map[string]Rate{"off": {}, "50%": {Share: 0.5}, "2.5%": {Share: 0.025}, "2000": {PerSecond: 2000}} {
+	for text, want := range map[string]Rate{
+		"off": {}, "50%": {Share: 0.5}, "2.5%": {Share: 0.025}, "2000": {PerSecond: 2000},
+	} {
 		if got, err := ParseRate(text); got != want || err != nil {
 			t.Errorf("%s: %+v, %v", text, got, err)
 		}
@@ -65,19 +68,24 @@ func TestSweepConditionsAreSortedAndUnique(t *testing.T) {
 	labels := func(s Sweep, cpus int) string {
 		conditions, labels := s.conditions(cpus)
 		for i, c := range conditions {
-			if v := max(c.Procs, c.Workers); c.Axis != s.Axis || s.Axis != report.Connections && (!strings.HasPrefix(labels[i], itoa(v)) || c.Connections != 8) {
+			if v := max(c.Procs, c.Workers); c.Axis != s.Axis ||
+				s.Axis != report.Connections && (!strings.HasPrefix(labels[i], itoa(v)) || c.Connections != 8) {
 				t.Errorf("%+v is called %s", c, labels[i])
 			}
 		}
 		return strings.Join(labels, ", ")
 	}
 	procs := Sweep{Axis: report.GOMAXPROCS, Values: []SweepValue{1, 0, 4, 8}, Connections: 8}
-	for cpus, want := range map[int]string{1: "1 (all), 4, 8", 2: "1, 2 (all), 4, 8", 4: "1, 4 (all), 8", 6: "1, 4, 6 (all), 8", 16: "1, 4, 8, 16 (all)"} {
+	for cpus, want := range map[int]string{
+		1: "1 (all), 4, 8", 2: "1, 2 (all), 4, 8", 4: "1, 4 (all), 8", 6: "1, 4, 6 (all), 8", 16: "1, 4, 8, 16 (all)",
+	} {
 		if got := labels(procs, cpus); got != want {
 			t.Errorf("%d processors: %s, want %s", cpus, got, want)
 		}
 	}
-	if got := labels(Sweep{Axis: report.Workers, Values: []SweepValue{16, 0}, Connections: 8}, 2); got != "2 (auto), 16" {
+	if got := labels(Sweep{
+		Axis: report.Workers, Values: []SweepValue{16, 0}, Connections: 8,
+	}, 2); got != "2 (auto), 16" {
 		t.Error(got)
 	}
 	if got := labels(Sweep{Axis: report.Connections, Values: []SweepValue{64, 2, 8}}, 2); got != "2, 8, 64" {
@@ -119,7 +127,10 @@ func TestSweepIsLimitedByTrials(t *testing.T) {
 	w.contenders = nil
 	w.cpus = []int{0, 1}
 	w.trials.Measure = yamlfile.Duration(300 * time.Millisecond)
-	s := &Sweep{Axis: report.Connections, Values: []SweepValue{1, 9}, Contenders: []string{"control"}, Blocks: 2, Measure: yamlfile.Duration(time.Second)}
+	s := &Sweep{
+		Axis: report.Connections, Values: []SweepValue{1, 9}, Contenders: []string{"control"}, Blocks: 2,
+		Measure: yamlfile.Duration(time.Second),
+	}
 	r, measure := w.swept(s)
 	if r.Blocks != 2 || measure != 300*time.Millisecond || len(r.Conditions) != 2 || len(r.Contenders) != 0 {
 		t.Errorf("%+v, %v", r, measure)
@@ -134,7 +145,8 @@ func TestSweepIsLimitedByTrials(t *testing.T) {
 	}
 	if files := openFiles(); files < 1<<30 {
 		s.Cores, s.Values = 1, []SweepValue{1, SweepValue(files)}
-		if r, _ := w.swept(s); len(r.Conditions) != 1 || !strings.Contains(strings.Join(w.run.Notes, " "), "need more open files") {
+		if r, _ := w.swept(s); len(r.Conditions) != 1 ||
+			!strings.Contains(strings.Join(w.run.Notes, " "), "need more open files") {
 			t.Errorf("%v, notes %q", r.Conditions, w.run.Notes)
 		}
 	}

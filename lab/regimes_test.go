@@ -28,14 +28,18 @@ sweeps:
 // Trials at a fixed rate and sweeps follow those at saturation, and do not change their tables.
 func TestFixedRateAndSweepsFollowSaturation(t *testing.T) {
 	root := project(t)
-	if err := os.WriteFile(filepath.Join(root, "experiments", "small", lab.ExperimentFile), []byte(regimes), 0o600); err != nil {
+	if err := os.WriteFile(filepath.Join(root, "experiments", "small", lab.ExperimentFile),
+		[]byte(regimes), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	run, _, err := lab.Weigh(context.Background(), lab.Options{Root: root, Experiment: "small", Sweep: []string{lab.SweepAll}})
+	run, _, err := lab.Weigh(context.Background(), lab.Options{
+		Root: root, Experiment: "small", Sweep: []string{lab.SweepAll},
+	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(run.Conditions) != 2 || !run.Conditions[0].Saturated() || run.Conditions[1].Rate <= 0 || len(run.Sweeps) != 1 || run.Sweeps[0].Blocks != 1 {
+	if len(run.Conditions) != 2 || !run.Conditions[0].Saturated() || run.Conditions[1].Rate <= 0 ||
+		len(run.Sweeps) != 1 || run.Sweeps[0].Blocks != 1 {
 		t.Fatalf("conditions %+v, sweeps %+v", run.Conditions, run.Sweeps)
 	}
 	if !strings.Contains(strings.Join(run.Notes, " "), "requests/s is 50 % of what the slowest, ") {
@@ -47,7 +51,8 @@ func TestFixedRateAndSweepsFollowSaturation(t *testing.T) {
 			continue
 		}
 		trials[r.Condition]++
-		if due := r.Rate * r.Load.Seconds; (r.Rate > 0) != (r.Load.Generator.Lag != nil) || (r.Rate > 0) != (r.Load.Due > 0) || r.Load.Due > 2+1.1*due {
+		if due := r.Rate * r.Load.Seconds; (r.Rate > 0) != (r.Load.Generator.Lag != nil) ||
+			(r.Rate > 0) != (r.Load.Due > 0) || r.Load.Due > 2+1.1*due {
 			t.Errorf("%+v: %v were due, want at most %v", r.Condition, r.Load.Due, due)
 		}
 	}

@@ -127,8 +127,8 @@ func (w *runner) runTrials(ctx context.Context) error {
 		return errNoControl
 	}
 	err := w.carryOut(ctx, &series{
-		conditions: w.run.Conditions, members: func(trial.Condition) []string { return w.present() }, contenders: w.contenders,
-		blocks: w.Until.most(w.trials.Blocks), measure: time.Duration(w.trials.Measure),
+		conditions: w.run.Conditions, members: func(trial.Condition) []string { return w.present() },
+		contenders: w.contenders, blocks: w.Until.most(w.trials.Blocks), measure: time.Duration(w.trials.Measure),
 		keep: func(rec trial.Record) {
 			w.run.Blocks = max(w.run.Blocks, rec.Block)
 			w.keep(rec)
@@ -143,14 +143,16 @@ func (w *runner) runTrials(ctx context.Context) error {
 
 // aside carries out trials in addition to those at saturation. A contender that fails in them stays
 // in the run. After failuresToDrop failures it is left out of that condition.
-func (w *runner) aside(ctx context.Context, what string, conditions []trial.Condition, members func(trial.Condition) []string, blocks int, measure time.Duration) error {
+func (w *runner) aside(ctx context.Context, what string, conditions []trial.Condition,
+	members func(trial.Condition) []string, blocks int, measure time.Duration) error {
 	type key struct {
 		trial.Condition
 		contender string
 	}
 	failed := make(map[key]int)
 	return w.carryOut(ctx, &series{
-		what: " " + what + ", after the trials at saturation,", conditions: conditions, contenders: w.contenders, blocks: blocks, measure: measure,
+		what: " " + what + ", after the trials at saturation,", conditions: conditions, contenders: w.contenders,
+		blocks: blocks, measure: measure,
 		members: func(c trial.Condition) (names []string) {
 			for _, name := range members(c) {
 				if w.contenders[name] != nil && failed[key{c, name}] < failuresToDrop {
@@ -163,7 +165,8 @@ func (w *runner) aside(ctx context.Context, what string, conditions []trial.Cond
 			w.record(rec)
 			if rec.Failure != "" {
 				failed[key{rec.Condition, rec.Contender}]++
-				w.logf("failed: %s, %s, block %d: %s", w.titleOf(rec.Contender), report.ConditionText(rec.Condition), rec.Block, rec.Failure)
+				w.logf("failed: %s, %s, block %d: %s", w.titleOf(rec.Contender), report.ConditionText(rec.Condition),
+					rec.Block, rec.Failure)
 			}
 		},
 	})

@@ -28,7 +28,8 @@ func (l *Load) check(f *yamlfile.File) error {
 		return f.Fault("$.load.version", "version %q: want %q or %q", l.Version, "1.0", "1.1")
 	}
 	if l.PerConnection < 0 || l.PerConnection > maxPerConnection {
-		return f.Fault("$.load.per_connection", "per_connection: want 0 to %d, got %d", maxPerConnection, l.PerConnection)
+		return f.Fault("$.load.per_connection",
+			"per_connection: want 0 to %d, got %d", maxPerConnection, l.PerConnection)
 	}
 	field := regexp.MustCompile(`^[!#$%&'*+.^_|~0-9A-Za-z-]+: *[^\x00-\x1f\x7f]+$`)
 	own := []string{"host", "content-length", "transfer-encoding"}

@@ -84,7 +84,8 @@ func TestTuneIsUndoneHoweverTheRunEnds(t *testing.T) {
 	t.Run("error", func(t *testing.T) {
 		o := tuning(t)
 		file := filepath.Join(o.Root, "contenders/http/contender.yaml")
-		if err := os.WriteFile(file, []byte("title: http\nabout: a\nrun: false {port}\nprotocol: http\n"), 0o600); err != nil {
+		if err := os.WriteFile(file, []byte("title: http\nabout: a\nrun: false {port}\nprotocol: http\n"),
+			0o600); err != nil {
 			t.Fatal(err)
 		}
 		if run, _, err := lab.Weigh(context.Background(), o); err == nil || len(run.Tuned) != 1 {
@@ -125,21 +126,26 @@ func TestTuneIsUndoneHoweverTheRunEnds(t *testing.T) {
 func TestTuneRequiresGuardAndPrivilege(t *testing.T) {
 	o := tuning(t)
 	o.Guard = nil
-	if run, err := lab.Prepare(context.Background(), o); run != nil || err == nil || !strings.Contains(err.Error(), "Tune requires a Guard") {
+	if run, err := lab.Prepare(context.Background(), o); run != nil || err == nil ||
+		!strings.Contains(err.Error(), "Tune requires a Guard") {
 		t.Error(err)
 	}
 	o = tuning(t)
 	file := filepath.Join(o.Kernel.Root, "net/ipv4/tcp_tw_reuse") // cannot be written, not even by root
 	settings := filepath.Join(o.Root, "experiments/small/kernel.txt")
-	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.Symlink("/proc/sys/kernel/osrelease", file), os.WriteFile(settings, []byte("net.ipv4.tcp_tw_reuse = 1\n"), 0o600)); err != nil {
+	if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.Symlink("/proc/sys/kernel/osrelease", file),
+		os.WriteFile(settings, []byte("net.ipv4.tcp_tw_reuse = 1\n"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	run, err := lab.Prepare(context.Background(), o)
-	if _, ok := errors.AsType[*lab.UsageError](err); !ok || run != nil || !strings.Contains(err.Error(), "--tune: kernel settings cannot be changed") || !strings.Contains(err.Error(), "\n  net.ipv4.tcp_tw_reuse: ") {
+	if _, ok := errors.AsType[*lab.UsageError](err); !ok || run != nil ||
+		!strings.Contains(err.Error(), "--tune: kernel settings cannot be changed") ||
+		!strings.Contains(err.Error(), "\n  net.ipv4.tcp_tw_reuse: ") {
 		t.Error(err)
 	}
 	o.Tune = false
-	if run, err := lab.Prepare(context.Background(), o); err != nil || len(run.Kernel) != 1 || run.Kernel[0].Want != "1" {
+	if run, err := lab.Prepare(context.Background(), o); err != nil || len(run.Kernel) != 1 ||
+		run.Kernel[0].Want != "1" {
 		t.Error(run, err)
 	}
 }
@@ -150,13 +156,15 @@ func TestKernelSettingsErrorsNameFileAndLine(t *testing.T) {
 	if err := os.WriteFile(settings, []byte("a.b = 1\nnonsense\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := lab.Prepare(context.Background(), o); err == nil || !strings.Contains(err.Error(), `kernel.txt: line 2: "nonsense": want a setting`) {
+	if _, err := lab.Prepare(context.Background(), o); err == nil ||
+		!strings.Contains(err.Error(), `kernel.txt: line 2: "nonsense": want a setting`) {
 		t.Error(err)
 	}
 	if err := os.Remove(settings); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := lab.Prepare(context.Background(), o); err == nil || !strings.Contains(err.Error(), "experiment.yaml: kernel: open ") {
+	if _, err := lab.Prepare(context.Background(), o); err == nil ||
+		!strings.Contains(err.Error(), "experiment.yaml: kernel: open ") {
 		t.Error(err)
 	}
 }

@@ -19,11 +19,13 @@ func measured(blocks int, spread float64) *runner {
 	c := trial.Condition{Cores: 1, Connections: 1}
 	w.run = &report.Run{
 		Blocks: blocks, Conditions: []trial.Condition{c},
-		Entrants: []report.Entrant{{Name: "control", Kind: report.Control}, {Name: "way", Title: "way", Kind: report.Way}},
+		Entrants: []report.Entrant{{Name: "control", Kind: report.Control},
+			{Name: "way", Title: "way", Kind: report.Way}},
 	}
 	add := func(block int, name string, us float64) {
 		w.run.Records = append(w.run.Records, trial.Record{
-			Block: block, Condition: c, Contender: name, Load: &load.Result{Requests: 1000, Seconds: 1, Latency: hist.New(), Service: hist.New()},
+			Block: block, Condition: c, Contender: name,
+			Load:  &load.Result{Requests: 1000, Seconds: 1, Latency: hist.New(), Service: hist.New()},
 			Costs: map[string][]proc.Cost{"application": {{User: time.Duration(us * 1e6)}}},
 		})
 	}

@@ -173,7 +173,8 @@ func prepare(o Options) (*runner, error) {
 	}
 	w := &runner{
 		Options: o, experiment: e, specs: subject.Specs, trials: e.Quick, cpus: cpus,
-		contenders: make(map[string]*contender.Contender), failures: make(map[string]int), written: make(map[string]map[string][]byte),
+		contenders: make(map[string]*contender.Contender), failures: make(map[string]int),
+		written: make(map[string]map[string][]byte),
 	}
 	if o.Full {
 		w.trials = e.Full
@@ -195,11 +196,11 @@ func prepare(o Options) (*runner, error) {
 		w.Seed = 1 + rand.Uint64N(1<<32)
 	}
 	w.run = &report.Run{
-		Tool: Version(), Experiment: e.Name, Flags: o.Flags, Tail: o.Tail, Title: e.Title, Question: e.Question, Source: e.Source,
-		Started: time.Now(), Seed: w.Seed, Blocks: w.trials.Blocks,
+		Tool: Version(), Experiment: e.Name, Flags: o.Flags, Tail: o.Tail, Title: e.Title, Question: e.Question,
+		Source: e.Source, Started: time.Now(), Seed: w.Seed, Blocks: w.trials.Blocks,
 		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure),
-		Conditions: w.trials.Conditions(), Placement: placement(cpus, w.trials.Cores), Environment: Environment(len(cpus)),
-		Published: published,
+		Conditions: w.trials.Conditions(), Placement: placement(cpus, w.trials.Cores),
+		Environment: Environment(len(cpus)), Published: published,
 	}
 	for _, c := range e.Compare {
 		w.run.Compare = append(w.run.Compare, report.Comparison(c))
@@ -226,7 +227,9 @@ func (w *runner) check() error {
 	all := w.experiment.Contenders()
 	for _, name := range w.Only {
 		if !slices.Contains(all, name) {
-			return &UsageError{fmt.Sprintf("--only: %q is not in %s; want %s", name, w.experiment.Name, strings.Join(all, ", "))}
+			return &UsageError{
+				fmt.Sprintf("--only: %q is not in %s; want %s", name, w.experiment.Name, strings.Join(all, ", ")),
+			}
 		}
 	}
 	if _, err := os.Stat(filepath.Join(w.Out, report.JournalFile)); w.Out != "" && err == nil {
@@ -292,7 +295,10 @@ func (w *runner) gather(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		entrant := report.Entrant{Name: name, Title: spec.Title, About: spec.About, Protocol: spec.Protocol, Kind: w.kind(name), PublishedLines: w.experiment.Published.lines(name)}
+		entrant := report.Entrant{
+			Name: name, Title: spec.Title, About: spec.About, Protocol: spec.Protocol, Kind: w.kind(name),
+			PublishedLines: w.experiment.Published.lines(name),
+		}
 		c, err := tools.Prepare(ctx, spec)
 		switch {
 		case ctx.Err() != nil:
@@ -374,10 +380,12 @@ func (w *runner) follow(i, n, blocks int, began time.Time, slot trial.Slot) {
 func (w *runner) keep(rec trial.Record) {
 	w.record(rec)
 	if rec.Failure != "" {
-		w.logf("failed: %s, block %d, %d connections: %s", w.entrant(rec.Contender).Title, rec.Block, rec.Connections, rec.Failure)
+		w.logf("failed: %s, block %d, %d connections: %s", w.entrant(rec.Contender).Title, rec.Block, rec.Connections,
+			rec.Failure)
 		w.failures[rec.Contender]++
 		if w.failures[rec.Contender] == failuresToDrop {
-			w.leaveOut(w.entrant(rec.Contender), fmt.Sprintf("it failed %d times; the last failure: %s", failuresToDrop, rec.Failure))
+			w.leaveOut(w.entrant(rec.Contender),
+				fmt.Sprintf("it failed %d times; the last failure: %s", failuresToDrop, rec.Failure))
 		}
 	}
 }

@@ -112,7 +112,8 @@ func project(t *testing.T) string {
 		{"dies", "dies {socket}", "protocol: fastcgi"},
 		{"hangs-up", "hangs-up {socket}", "protocol: fastcgi\nready: {within: 3s}"},
 	} {
-		write(fmt.Sprintf("title: %s\nabout: a\nrun: %s play %s\n%s\n", c.name, os.Args[0], c.run, c.more), "contenders", c.name, contender.FileName)
+		write(fmt.Sprintf("title: %s\nabout: a\nrun: %s play %s\n%s\n", c.name, os.Args[0], c.run, c.more),
+			"contenders", c.name, contender.FileName)
 	}
 	return root
 }

@@ -81,7 +81,8 @@ const rareGC = "GOGC=400"
 
 // toggled returns the contender with a setting changed, by its contender.yaml or by a general rule,
 // and a description of the change. It returns nil if neither knows the setting.
-func (w *runner) toggled(ctx context.Context, c *contender.Contender, s explain.Setting) (as *contender.Contender, to string, err error) {
+func (w *runner) toggled(ctx context.Context, c *contender.Contender,
+	s explain.Setting) (as *contender.Contender, to string, err error) {
 	i := slices.IndexFunc(c.Toggles, func(t contender.Toggle) bool { return t.Setting == string(s) })
 	is := *c
 	switch {
@@ -94,7 +95,8 @@ func (w *runner) toggled(ctx context.Context, c *contender.Contender, s explain.
 		spec := *c.Spec
 		spec.Front = ""
 		is.Spec = &spec
-	case s == explain.Memory && slices.ContainsFunc(c.Versions, func(v string) bool { return strings.HasPrefix(v, "go1.") }):
+	case s == explain.Memory &&
+		slices.ContainsFunc(c.Versions, func(v string) bool { return strings.HasPrefix(v, "go1.") }):
 		is.Spec = c.Toggled(&contender.Toggle{Env: []string{rareGC}})
 	default:
 		return nil, "", nil
@@ -125,17 +127,20 @@ func (w *runner) other(ctx context.Context, name string) (*contender.Contender, 
 func (w *runner) test(ctx context.Context, x *counterExperiment) (report.CounterExperiment, error) {
 	f := x.finding
 	tested := report.CounterExperiment{
-		Contender: x.row.Name, Condition: x.condition, Cause: f.Cause, Setting: f.Counter.Setting, To: x.to, Explains: f.Explains,
-		ChangesControl: f.Counter.ChangesControl,
+		Contender: x.row.Name, Condition: x.condition, Cause: f.Cause, Setting: f.Counter.Setting, To: x.to,
+		Explains: f.Explains, ChangesControl: f.Counter.ChangesControl,
 	}
 	if tested.Failure = w.responseChange(ctx, x); tested.Failure != "" || ctx.Err() != nil {
 		return tested, ctx.Err()
 	}
 	const as, toggled, control = "as it is", "toggled", "control"
-	sides := map[string]*contender.Contender{as: w.contenders[x.row.Name], toggled: x.toggled, control: w.contenders[w.experiment.Control]}
+	sides := map[string]*contender.Contender{
+		as: w.contenders[x.row.Name], toggled: x.toggled, control: w.contenders[w.experiment.Control],
+	}
 	values := make(map[int]map[string]float64)
 	err := w.carryOut(ctx, &series{
-		conditions: []trial.Condition{x.condition}, together: true, members: func(trial.Condition) []string { return []string{as, toggled, control} }, control: control,
+		conditions: []trial.Condition{x.condition}, together: true,
+		members: func(trial.Condition) []string { return []string{as, toggled, control} }, control: control,
 		what: " while testing the explanations,", contenders: sides, blocks: whyBlocks, measure: w.bench.Measure,
 		keep: func(rec trial.Record) {
 			if rec.Failure != "" {
@@ -153,7 +158,8 @@ func (w *runner) test(ctx context.Context, x *counterExperiment) (report.Counter
 	}
 	for block := 1; block <= whyBlocks; block++ {
 		if v := values[block]; len(v) == len(sides) {
-			tested.Of, tested.Toggled, tested.Control = append(tested.Of, v[as]), append(tested.Toggled, v[toggled]), append(tested.Control, v[control])
+			tested.Of, tested.Toggled, tested.Control = append(tested.Of, v[as]), append(tested.Toggled, v[toggled]),
+				append(tested.Control, v[control])
 		}
 	}
 	if len(tested.Of) > 0 {

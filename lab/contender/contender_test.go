@@ -71,9 +71,10 @@ func play(role string, args []string) {
 
 // serveWhat responds with a text and GOMAXPROCS.
 func serveWhat(text, port string) {
-	fmt.Fprintln(os.Stderr, http.ListenAndServe("127.0.0.1:"+port, http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprint(w, text+os.Getenv("GOMAXPROCS"))
-	})))
+	fmt.Fprintln(os.Stderr, http.ListenAndServe("127.0.0.1:"+port,
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, text+os.Getenv("GOMAXPROCS"))
+		})))
 	os.Exit(1)
 }
 
@@ -124,7 +125,8 @@ func actorAt(role, protocol, place string) *contender.Contender {
 }
 
 // start starts a contender and waits until it responds.
-func start(ctx context.Context, s *contender.Stage, c *contender.Contender, set contender.Setting) (*contender.Running, error) {
+func start(ctx context.Context, s *contender.Stage, c *contender.Contender,
+	set contender.Setting) (*contender.Running, error) {
 	return s.Start(ctx, c, set, func(ctx context.Context, address string) error {
 		return equal.Ready(ctx, c.At(address), equal.Request{Method: "GET", Path: "/", Host: "a"})
 	})
@@ -189,7 +191,11 @@ func TestStartReportsFailures(t *testing.T) {
 		{"crash", nil, []string{"its application ended by itself (exit status 3)", "cannot find my configuration"}},
 		{"silent", nil, []string{"no response after 3s", "connection refused"}},
 		// The response comes from another program that holds the port.
-		{"silent", takenPort, []string{"port " + strconv.Itoa(taken.Addr().(*net.TCPAddr).Port) + " is held by process " + strconv.Itoa(os.Getpid()), "which was not started here"}},
+		{"silent", takenPort, []string{
+			"port " + strconv.Itoa(taken.Addr().(*net.TCPAddr).Port) + " is held by process " +
+				strconv.Itoa(os.Getpid()),
+			"which was not started here",
+		}},
 	} {
 		s := stage(t, contender.StageOptions{Ports: test.ports})
 		c := actor(test.role)
@@ -245,7 +251,8 @@ func TestDeadIsClosedWhenAProcessEnds(t *testing.T) {
 	case <-time.After(patience):
 		t.Fatal("Dead is not closed")
 	}
-	if err := r.WhyDead(); !strings.Contains(err.Error(), "its application ended by itself (exit status 7)") || !strings.Contains(err.Error(), "out of luck") {
+	if err := r.WhyDead(); !strings.Contains(err.Error(), "its application ended by itself (exit status 7)") ||
+		!strings.Contains(err.Error(), "out of luck") {
 		t.Error(err)
 	}
 	if err := r.Stop(); err != nil {
@@ -327,7 +334,8 @@ func TestStartEndsWithItsContext(t *testing.T) {
 	s := stage(t, contender.StageOptions{})
 	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
 	defer cancel()
-	if _, err := start(ctx, s, actor("silent"), contender.Setting{Cores: 1}); !errors.Is(err, context.DeadlineExceeded) {
+	if _, err := start(ctx, s, actor("silent"),
+		contender.Setting{Cores: 1}); !errors.Is(err, context.DeadlineExceeded) {
 		t.Error(err)
 	}
 }
@@ -367,8 +375,10 @@ func TestMalformedSpecsAreRejected(t *testing.T) {
 		{"front", "protocol: http", "protocol: http\nfront: apache", `contender.yaml:7: front "apache": want nginx, or a front_run that starts it`},
 		{"own front without need", "protocol: http", "protocol: http\nfront: own\nfront_run: \"{front} {conf}\"", "contender.yaml:3: needs: nginx is missing; the front's nginx.conf includes"},
 		{"own front", "needs: [go]\nbuild: go build -o {bin} .\nrun: \"{bin} {port}\"", "needs: [nginx]\nfront: own\nfront_build: go build -o {front} .\nfront_run: \"{front} {conf}\"", ""},
-		{"front_run without a front", "protocol: http", "protocol: http\nfront_run: \"{front}\"", "front is missing; front_build and front_run require it"},
-		{"front_run of nginx", "needs: [go]\nbuild: go build -o {bin} .\nrun: \"{bin} {port}\"", "needs: [nginx]\nfront: nginx\nfront_run: x", `contender.yaml:4: front "nginx": excludes front_build`},
+		{"front_run without a front", "protocol: http", "protocol: http\nfront_run: \"{front}\"",
+			"front is missing; front_build and front_run require it"},
+		{"front_run of nginx", "needs: [go]\nbuild: go build -o {bin} .\nrun: \"{bin} {port}\"",
+			"needs: [nginx]\nfront: nginx\nfront_run: x", `contender.yaml:4: front "nginx": excludes front_build`},
 		{"fastcgi alone", "protocol: http", "protocol: fastcgi", ""},
 		{"on a socket alone", "{port}", "{socket}", ""},
 		{"no port", "{port}", "80", "contender.yaml:5: run: want {addr}, {port} or {socket}, the address to listen on"},
@@ -377,17 +387,22 @@ func TestMalformedSpecsAreRejected(t *testing.T) {
 		{"quotes", "go build", "sh -c 'go build'", "contender.yaml:4: build: quotes are not supported"},
 		{"placeholder", "{bin} .", "{bim} .", `contender.yaml:4: build: "{bim}": want {bin}, {home}, {dir}, {cores}, {venv}, {ruby}, {mini-httpd}, {site}, {addr}, {port}, {ports}, {socket}, {front} or {conf}`},
 		{"several ports alone", "{port}", "{ports}", "contender.yaml:5: run: {ports} requires a front"},
-		{"several ports", "needs: [go]\nbuild: go build -o {bin} .\nrun: \"{bin} {port}\"", "needs: [nginx]\nfront: nginx\nrun: \"x {ports} {cores}\"", ""},
-		{"a front alone", "needs: [go]\nbuild: go build -o {bin} .\nrun: \"{bin} {port}\"", "needs: [nginx]\nfront: nginx", ""},
+		{"several ports", "needs: [go]\nbuild: go build -o {bin} .\nrun: \"{bin} {port}\"",
+			"needs: [nginx]\nfront: nginx\nrun: \"x {ports} {cores}\"", ""},
+		{"a front alone", "needs: [go]\nbuild: go build -o {bin} .\nrun: \"{bin} {port}\"",
+			"needs: [nginx]\nfront: nginx", ""},
 		{"cores", "protocol: http", "protocol: http\ncores: 4", `contender.yaml:7: cores "4": want all or nothing`},
-		{"source", "protocol: http", "protocol: http\nsource: [contender.yaml, main.go]", `contender.yaml:7: source: no file "main.go"`},
+		{"source", "protocol: http", "protocol: http\nsource: [contender.yaml, main.go]",
+			`contender.yaml:7: source: no file "main.go"`},
 		{"site", "protocol: http", "protocol: http\nsite: x", `contender.yaml:7: site: no folder "x"`},
-		{"version", "protocol: http", "protocol: http\nversion: \"{bun} -v\"", `contender.yaml:7: version: "{bun}": want {bin}`},
+		{"version", "protocol: http", "protocol: http\nversion: \"{bun} -v\"",
+			`contender.yaml:7: version: "{bun}": want {bin}`},
 		{"time", "protocol: http", "protocol: http\nready:\n  within: soon", "contender.yaml:8: invalid duration \"soon\": want a time such as 500ms or 30s"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			dir := t.TempDir()
-			if err := os.WriteFile(filepath.Join(dir, contender.FileName), []byte(strings.Replace(fine, test.from, test.to, 1)), 0o600); err != nil {
+			if err := os.WriteFile(filepath.Join(dir, contender.FileName),
+				[]byte(strings.Replace(fine, test.from, test.to, 1)), 0o600); err != nil {
 				t.Fatal(err)
 			}
 			_, err := contender.ReadSpec(dir)

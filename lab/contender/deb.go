@@ -45,7 +45,8 @@ func (t *Tools) Package(ctx context.Context, names ...string) (Tree, error) {
 // packages is like Package, but adds all dependencies that the machine lacks.
 func (t *Tools) packages(ctx context.Context, name string, names []string) (Tree, error) {
 	return t.tree(name, func(work string) error {
-		out, err := t.apt(ctx, work, slices.Concat([]string{"--simulate", "--no-install-recommends", "install"}, names)...)
+		out, err := t.apt(ctx, work,
+			slices.Concat([]string{"--simulate", "--no-install-recommends", "install"}, names)...)
 		if err != nil {
 			return err
 		}
@@ -116,9 +117,12 @@ func (t *Tools) apt(ctx context.Context, dir string, args ...string) ([]byte, er
 			return nil, err
 		}
 	}
-	options = append(options, "-o", "Dir::State::Lists="+filepath.Join(own, "lists"), "-o", "Dir::Cache="+filepath.Join(own, "cache"), "-o", "Debug::NoLocking=1")
-	if more, updateErr := command(ctx, dir, "apt-get", slices.Concat(options, []string{"update"})...); updateErr != nil {
-		return nil, fmt.Errorf("apt-get %s: %w: %s; apt-get update: %w: %s", args[0], err, lastLine(out), updateErr, lastLine(more))
+	options = append(options, "-o", "Dir::State::Lists="+filepath.Join(own, "lists"),
+		"-o", "Dir::Cache="+filepath.Join(own, "cache"), "-o", "Debug::NoLocking=1")
+	if more, updateErr := command(ctx, dir, "apt-get",
+		slices.Concat(options, []string{"update"})...); updateErr != nil {
+		return nil, fmt.Errorf("apt-get %s: %w: %s; apt-get update: %w: %s", args[0], err, lastLine(out), updateErr,
+			lastLine(more))
 	}
 	out, err = command(ctx, dir, "apt-get", slices.Concat(options, args)...)
 	if err != nil {

@@ -105,7 +105,8 @@ func (s *Spec) Program() (string, error) {
 // groups: they received SIGTERM and may have been ending.
 func (r *Running) notice(p proc.Process) {
 	signaled := slices.ContainsFunc(r.parts, func(of *part) bool { return of.cmd.Process.Pid == p.Group })
-	if known := slices.ContainsFunc(r.Left, func(q proc.Process) bool { return q.PID == p.PID }); !signaled && !known && !p.Zombie {
+	if known := slices.ContainsFunc(r.Left, func(q proc.Process) bool { return q.PID == p.PID }); !signaled &&
+		!known && !p.Zombie {
 		r.Left = append(r.Left, p)
 	}
 }

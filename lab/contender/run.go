@@ -73,12 +73,16 @@ type part struct {
 // Start starts a contender and waits until it responds. probe sends a request to an address and
 // returns nil if there was a response. If Start fails, the error has the contender's output, and
 // its processes are ended.
-func (s *Stage) Start(ctx context.Context, c *Contender, set Setting, probe func(ctx context.Context, address string) error) (*Running, error) {
+func (s *Stage) Start(ctx context.Context, c *Contender, set Setting,
+	probe func(ctx context.Context, address string) error) (*Running, error) {
 	dir, err := s.newDir(c.Name)
 	if err != nil {
 		return nil, err
 	}
-	r := &Running{Contender: c, stage: s, dir: dir, mark: "TARE_RUN=" + filepath.Base(s.dir) + "-" + filepath.Base(dir), Files: make(map[string][]byte), dead: make(chan struct{})}
+	r := &Running{
+		Contender: c, stage: s, dir: dir, mark: "TARE_RUN=" + filepath.Base(s.dir) + "-" + filepath.Base(dir),
+		Files: make(map[string][]byte), dead: make(chan struct{}),
+	}
 	began := time.Now()
 	err = r.launch(set)
 	if err == nil {
@@ -140,8 +144,8 @@ func (r *Running) launchApplication(set Setting) error {
 	}
 	cores := strconv.Itoa(set.Cores)
 	values := []string{
-		"{dir}", r.dir, "{addr}", address, "{port}", port, "{ports}", strings.Join(ports, ","), "{socket}", socket, "{cores}", cores,
-		"{site}", r.site,
+		"{dir}", r.dir, "{addr}", address, "{port}", port, "{ports}", strings.Join(ports, ","), "{socket}", socket,
+		"{cores}", cores, "{site}", r.site,
 	}
 	env := slices.Concat([]string{"GOMAXPROCS=" + cores}, set.Env, r.env, r.fill(r.Env, values...))
 	return r.add(RoleApplication, cmp.Or(r.Folder, r.site), r.fill(r.words(), values...), env, set.CPUs)

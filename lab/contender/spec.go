@@ -56,7 +56,8 @@ type Spec struct {
 	//	{addr}        the same as host:port
 	//	{ports}       behind a front: {cores} ports, separated by commas, for processes of one port each
 	//	{socket}      the path of the unix socket that the application listens on
-	//	{cores}       the number of processors that it may use: for processes of one thread, their number
+	//	{cores}       the number of processors that it may use: for processes of one thread, their
+	//	              number
 	//	{site}        the folder that is served
 	//	{venv}        the virtual environment of Python
 	//	{ruby}        the program ruby
@@ -160,7 +161,8 @@ func ReadSpec(dir string) (*Spec, error) {
 // Check returns a *yamlfile.Error for the first invalid field of a Spec, with its line in the file.
 func (s *Spec) Check(f *yamlfile.File) error {
 	for _, required := range []struct{ key, value string }{
-		{"title", s.Title}, {"about", s.About}, {"run", strings.Join(s.words(), " ") + s.Front}, {"protocol", s.Protocol},
+		{"title", s.Title}, {"about", s.About}, {"run", strings.Join(s.words(), " ") + s.Front},
+		{"protocol", s.Protocol},
 	} {
 		if required.value == "" {
 			return f.Fault("$."+required.key, "%s is missing", required.key)
@@ -224,7 +226,8 @@ func (s *Spec) checkFiles(f *yamlfile.File) error {
 
 func (s *Spec) checkLines(f *yamlfile.File) error {
 	for _, words := range []struct{ key, line string }{
-		{"build", s.Build}, {"run", s.Run}, {"version", s.Version}, {"front_build", s.FrontBuild}, {"front_run", s.FrontRun},
+		{"build", s.Build}, {"run", s.Run}, {"version", s.Version}, {"front_build", s.FrontBuild},
+		{"front_run", s.FrontRun},
 	} {
 		key, line := words.key, words.line
 		if strings.ContainsAny(line, "\"'\\") {
@@ -242,7 +245,10 @@ func (s *Spec) checkLines(f *yamlfile.File) error {
 func needs() []string { return []string{Go, Nginx, Python, Ruby, CC, MiniHTTPD} }
 
 func placeholders() []string {
-	return []string{"{bin}", "{home}", "{dir}", "{cores}", "{venv}", "{ruby}", "{mini-httpd}", "{site}", "{addr}", "{port}", "{ports}", "{socket}", "{front}", "{conf}"}
+	return []string{
+		"{bin}", "{home}", "{dir}", "{cores}", "{venv}", "{ruby}", "{mini-httpd}", "{site}", "{addr}", "{port}",
+		"{ports}", "{socket}", "{front}", "{conf}",
+	}
 }
 
 func known(word string) bool {

@@ -64,7 +64,10 @@ func NewStage(o StageOptions) (*Stage, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Stage{dir: dir, cpus: cpus, ports: o.Ports, small: o.SmallFiles, do: make(chan func()), sites: make(map[string]string), mark: "TARE_STAGE=" + filepath.Base(dir)}
+	s := &Stage{
+		dir: dir, cpus: cpus, ports: o.Ports, small: o.SmallFiles, do: make(chan func()),
+		sites: make(map[string]string), mark: "TARE_STAGE=" + filepath.Base(dir),
+	}
 	if s.ports == nil {
 		s.ports = FreePort
 	}
@@ -142,7 +145,8 @@ func bind(cpus []int) error {
 		set.Set(cpu)
 	}
 	if err := unix.SchedSetaffinity(0, &set); err != nil {
-		return fmt.Errorf("contender: cannot bind a thread to processors %v: %w", cpus, os.NewSyscallError("sched_setaffinity", err))
+		return fmt.Errorf("contender: cannot bind a thread to processors %v: %w", cpus,
+			os.NewSyscallError("sched_setaffinity", err))
 	}
 	return nil
 }
@@ -151,7 +155,8 @@ func bind(cpus []int) error {
 func AllCPUs() ([]int, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(os.Getpid(), &set); err != nil {
-		return nil, fmt.Errorf("contender: cannot determine this process's processors: %w", os.NewSyscallError("sched_getaffinity", err))
+		return nil, fmt.Errorf("contender: cannot determine this process's processors: %w",
+			os.NewSyscallError("sched_getaffinity", err))
 	}
 	var cpus []int
 	for cpu := range len(set) * 64 {

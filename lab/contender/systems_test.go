@@ -92,16 +92,18 @@ func TestPlaceholdersAreReplaced(t *testing.T) {
 		want  string
 	}{{"", "3"}, {contender.AllCores, fmt.Sprint(len(cpus))}} {
 		s := &contender.Spec{
-			Name: "server", Title: "t", Dir: dir, Protocol: contender.HTTP, Run: "{bin} play files {port} {home} {cores}",
-			Site: "site", Cores: test.cores,
+			Name: "server", Title: "t", Dir: dir, Protocol: contender.HTTP,
+			Run: "{bin} play files {port} {home} {cores}", Site: "site", Cores: test.cores,
 		}
 		s.Ready.Within = yamlfile.Duration(patience)
-		r, err := start(context.Background(), stage(t, contender.StageOptions{}), &contender.Contender{Spec: s, Bin: os.Args[0]}, contender.Setting{Cores: 3, CPUs: cpus[:1]})
+		r, err := start(context.Background(), stage(t, contender.StageOptions{}),
+			&contender.Contender{Spec: s, Bin: os.Args[0]}, contender.Setting{Cores: 3, CPUs: cpus[:1]})
 		if err != nil {
 			t.Fatal(err)
 		}
 		a, err := equal.Fetch(context.Background(), r.Place(), equal.Request{Method: "GET", Path: "/", Host: "a"})
-		if want := fmt.Sprintf("a page %d %s %s %s", then.Unix(), dir, test.want, test.want); err != nil || string(a.Body) != want {
+		if want := fmt.Sprintf("a page %d %s %s %s", then.Unix(), dir, test.want, test.want); err != nil ||
+			string(a.Body) != want {
 			t.Errorf("%s, want %s; %v", a.Body, want, err)
 		}
 		if err := r.Stop(); err != nil {
@@ -137,7 +139,8 @@ func TestMissingPythonIsReported(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.want) {
 				t.Errorf("got %v, want %s", err, test.want)
 			}
-			if remedy := `"apt-get install python3-venv" installs it`; test.name != "no package" && err != nil && !strings.Contains(err.Error(), remedy) {
+			if remedy := `"apt-get install python3-venv" installs it`; test.name != "no package" && err != nil &&
+				!strings.Contains(err.Error(), remedy) {
 				t.Errorf("got %v, want %s", err, remedy)
 			}
 		})

@@ -39,7 +39,8 @@ func TestToggledChangesOneSetting(t *testing.T) {
 			continue
 		}
 		is := s.Toggled(&s.Toggles[0])
-		if is.Run != "y {port}" || !slices.Equal(is.Env, []string{"A=1", "B=2"}) || is.Set["keepalive"] != "on" || is.Set["buffers"] != "many" {
+		if is.Run != "y {port}" || !slices.Equal(is.Env, []string{"A=1", "B=2"}) || is.Set["keepalive"] != "on" ||
+			is.Set["buffers"] != "many" {
 			t.Errorf("toggled: %+v", is)
 		}
 		if s.Run != "x {port}" || len(s.Env) != 1 || s.Set["keepalive"] != "off" {

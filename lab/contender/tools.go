@@ -102,7 +102,8 @@ func (t *Tools) find(ctx context.Context, c *Contender, need string) (err error)
 
 // fill returns words with placeholders replaced: the contender's, and those of pairs.
 func (c *Contender) fill(words []string, pairs ...string) []string {
-	return fill(words, slices.Concat(c.values, []string{"{bin}", c.Bin, "{front}", c.FrontBin, "{home}", c.Dir}, pairs)...)
+	return fill(words,
+		slices.Concat(c.values, []string{"{bin}", c.Bin, "{front}", c.FrontBin, "{home}", c.Dir}, pairs)...)
 }
 
 // findCompiler runs the C compiler and records its version.
@@ -238,7 +239,10 @@ func (t *Tools) findNginx(ctx context.Context) (*NginxTool, error) {
 	}
 	tree, err := t.Package(ctx, "nginx", "nginx-common")
 	if err == nil {
-		n = &NginxTool{Bin: filepath.Join(tree.Root, "usr/sbin/nginx"), Etc: filepath.Join(tree.Root, "etc/nginx"), Env: tree.Env()}
+		n = &NginxTool{
+			Bin: filepath.Join(tree.Root, "usr/sbin/nginx"), Etc: filepath.Join(tree.Root, "etc/nginx"),
+			Env: tree.Env(),
+		}
 		err = n.usable(ctx)
 	}
 	if ctx.Err() != nil {

@@ -37,7 +37,9 @@ func TestFetchReturnsTheResponse(t *testing.T) {
 	if a.Status != 200 || string(a.Body) != "a.b /x" || !a.KeepAlive || a.Bytes != len(want) {
 		t.Errorf("%+v, want %d bytes", a, len(want))
 	}
-	if a := fetch(t, func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Connection", "close") }); a.KeepAlive {
+	if a := fetch(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Connection", "close")
+	}); a.KeepAlive {
 		t.Error("a closed connection is reported as kept")
 	}
 }
@@ -97,8 +99,11 @@ func TestCompareNamesDifferences(t *testing.T) {
 		},
 		"field X":    func(w http.ResponseWriter, r *http.Request) { w.Header().Set("X", "y"); control(w, r) },
 		"field Date": func(w http.ResponseWriter, r *http.Request) { w.Header()["Date"] = nil; control(w, r) },
-		"field Content-Length,field Transfer-Encoding": func(w http.ResponseWriter, r *http.Request) { control(w, r); w.(http.Flusher).Flush() },
-		"field Connection,keep-alive":                  func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Connection", "close"); control(w, r) },
+		"field Content-Length,field Transfer-Encoding": func(w http.ResponseWriter, r *http.Request) {
+			control(w, r)
+			w.(http.Flusher).Flush()
+		},
+		"field Connection,keep-alive": func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Connection", "close"); control(w, r) },
 	} {
 		t.Run(want, func(t *testing.T) {
 			var names []string

@@ -34,7 +34,9 @@ func oneCore(c *Case) Finding {
 		return Finding{}
 	}
 	how := ""
-	if n := c.more(func(e *Evidence) float64 { return e.sum(func(p *Part) float64 { return p.Voluntary }) }); n >= extraWaits {
+	if n := c.more(func(e *Evidence) float64 {
+		return e.sum(func(p *Part) float64 { return p.Voluntary })
+	}); n >= extraWaits {
 		how = fmt.Sprintf("; they wait for each other %s more times per request", count(n))
 	}
 	if c.Of.Interpreter != "" {

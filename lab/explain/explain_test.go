@@ -44,8 +44,8 @@ func heavier(e *explain.Evidence, us float64) {
 
 func app(e *explain.Evidence) *explain.Part { return &e.Parts[len(e.Parts)-1] }
 
-// A ruleTest has evidence on which a rule fires with a certain sentence, and evidence just below its
-// threshold.
+// A ruleTest has evidence on which a rule fires with a certain sentence, and evidence just below
+// its threshold.
 type ruleTest struct {
 	cause    explain.Cause
 	control  func() explain.Evidence
@@ -78,7 +78,8 @@ func ruleTests() []ruleTest {
 				e.DelayedShare, e.PerSecond, e.MeanUs, e.P50Us = 0.97, 800, 40_000, 41_000
 				app(e).Calls = map[string]float64{"read": 2, "write": 2}
 			},
-			func(e *explain.Evidence) { e.DelayedShare, e.MeanUs = 0.97, 40_000 }, // the processors are busy: it is a queue
+			// The processors are busy: it is a queue.
+			func(e *explain.Evidence) { e.DelayedShare, e.MeanUs = 0.97, 40_000 },
 			"97 % of responses take about 40 ms while the processors are 99 % idle, and a response takes 2.0 writes:",
 			explain.NoDelay, 0.98,
 		},
@@ -167,7 +168,8 @@ func ruleTests() []ruleTest {
 		{
 			explain.Queueing, plain,
 			func(e *explain.Evidence) { e.PerSecond, e.MeanUs = 64_000, 500; app(e).SysUs += 10 },
-			func(e *explain.Evidence) { e.PerSecond, e.MeanUs = 64_000, 550; app(e).SysUs += 10 }, // against Little's law
+			// This is against Little's law.
+			func(e *explain.Evidence) { e.PerSecond, e.MeanUs = 64_000, 550; app(e).SysUs += 10 },
 			"its mean latency is 500 µs, but a request uses only 28 µs of CPU time: the rest is queueing, because 32 connections share busy processors",
 			explain.Connections, 0.944,
 		},
@@ -308,7 +310,8 @@ func lightTests() []ruleTest {
 			explain.Hop, 1,
 		},
 		{
-			explain.NoClientKeepAlive, func() explain.Evidence { e := plain(); heavier(&e, 40); e.Connects = 1; return e },
+			explain.NoClientKeepAlive,
+			func() explain.Evidence { e := plain(); heavier(&e, 40); e.Connects = 1; return e },
 			func(e *explain.Evidence) { *e = plain() },
 			func(e *explain.Evidence) { *e = plain(); e.Connects = 0.81 },
 			"well costs more: clients open 1.0 connections per request (other: none): nearly all of the 40 µs difference",

@@ -57,7 +57,8 @@ func Analyze(r *Run) *Analysis {
 				t.Rows = append(t.Rows, row)
 			}
 			for i := range r.Entrants {
-				if slices.ContainsFunc(t.Rows, func(row Row) bool { return row.Cells[i].Trials > 0 || row.Cells[i].Failure != "" }) {
+				if slices.ContainsFunc(t.Rows,
+					func(row Row) bool { return row.Cells[i].Trials > 0 || row.Cells[i].Failure != "" }) {
 					t.Engines = append(t.Engines, i)
 				}
 			}

@@ -17,17 +17,22 @@ func TestParseReadsOneResult(t *testing.T) {
 		iterations int
 		fault      string
 	}{
-		"one thread":      {head + "BenchmarkA \t  123\t  4567 ns/op\t 8 B/op\t 9 allocs/op\nPASS\n", Figures{4567, 8, 9}, 123, ""},
+		"one thread": {head + "BenchmarkA \t  123\t  4567 ns/op\t 8 B/op\t 9 allocs/op\nPASS\n",
+			Figures{4567, 8, 9}, 123, ""},
 		"several threads": {head + "BenchmarkA-4 \t  2000000\t  0.5 ns/op\t 0 B/op\t 0 allocs/op\nPASS\n", Figures{0.5, 0, 0}, 2000000, ""},
-		"a unit more":     {head + "BenchmarkA 1 10 ns/op 3 MB/s 1048576 B/op 1 allocs/op\nPASS\n", Figures{10, 1 << 20, 1}, 1, ""},
-		"other output":    {"noise\n" + head + "more: noise\nBenchmarkA 1 10 ns/op 0 B/op 0 allocs/op\nPASS\n", Figures{10, 0, 0}, 1, ""},
-		"nothing":         {"", Figures{}, 0, "no result in its output"},
-		"no benchmark":    {head + "PASS\n", Figures{}, 0, "no result in its output:\ngoos: linux"},
-		"another":         {head + "BenchmarkB 1 10 ns/op 0 B/op 0 allocs/op\n", Figures{}, 0, "want one result of A, got one of B"},
-		"a part":          {head + "BenchmarkA/b 1 10 ns/op 0 B/op 0 allocs/op\n", Figures{}, 0, "want one result of A, got one of A/b"},
-		"two":             {head + "BenchmarkA 1 10 ns/op 0 B/op 0 allocs/op\nBenchmarkA 1 10 ns/op 0 B/op 0 allocs/op\n", Figures{}, 0, "want one result of A"},
-		"without memory":  {head + "BenchmarkA 1 10 ns/op\nPASS\n", Figures{}, 0, "lacks ns/op, B/op or allocs/op"},
-		"half a line":     {head + "BenchmarkA 1 10\nPASS\n", Figures{}, 0, "no result in its output"},
+		"a unit more": {head + "BenchmarkA 1 10 ns/op 3 MB/s 1048576 B/op 1 allocs/op\nPASS\n",
+			Figures{10, 1 << 20, 1}, 1, ""},
+		"other output": {"noise\n" + head + "more: noise\nBenchmarkA 1 10 ns/op 0 B/op 0 allocs/op\nPASS\n",
+			Figures{10, 0, 0}, 1, ""},
+		"nothing":      {"", Figures{}, 0, "no result in its output"},
+		"no benchmark": {head + "PASS\n", Figures{}, 0, "no result in its output:\ngoos: linux"},
+		"another": {head + "BenchmarkB 1 10 ns/op 0 B/op 0 allocs/op\n", Figures{}, 0,
+			"want one result of A, got one of B"},
+		"a part": {head + "BenchmarkA/b 1 10 ns/op 0 B/op 0 allocs/op\n", Figures{}, 0,
+			"want one result of A, got one of A/b"},
+		"two":            {head + "BenchmarkA 1 10 ns/op 0 B/op 0 allocs/op\nBenchmarkA 1 10 ns/op 0 B/op 0 allocs/op\n", Figures{}, 0, "want one result of A"},
+		"without memory": {head + "BenchmarkA 1 10 ns/op\nPASS\n", Figures{}, 0, "lacks ns/op, B/op or allocs/op"},
+		"half a line":    {head + "BenchmarkA 1 10\nPASS\n", Figures{}, 0, "no result in its output"},
 	} {
 		got, iterations, err := parse([]byte(test.output), "A")
 		switch {
@@ -36,7 +41,8 @@ func TestParseReadsOneResult(t *testing.T) {
 				t.Errorf("%s: error %v, want %s", name, err, test.fault)
 			}
 		case err != nil || got != test.want || iterations != test.iterations:
-			t.Errorf("%s: got %+v of %d, error %v, want %+v of %d", name, got, iterations, err, test.want, test.iterations)
+			t.Errorf("%s: got %+v of %d, error %v, want %+v of %d", name, got, iterations, err, test.want,
+				test.iterations)
 		}
 	}
 }
@@ -46,17 +52,23 @@ func TestParseReadsOneResult(t *testing.T) {
 func canned() *Run {
 	r := &Run{
 		Title: "canned", Blocks: 6, Procs: []int{1}, Control: "slow", Why: "Time has passed.",
-		Entrants: []Entrant{{Engine: Engine{Name: "slow", Title: "Slow", Prefix: "Slow"}}, {Engine: Engine{Name: "fast", Title: "Fast"}, Lacking: []string{"D"}}},
-		Groups:   []Group{{Title: "All", Rows: []string{"A", "B", "C", "D"}}},
+		Entrants: []Entrant{{Engine: Engine{Name: "slow", Title: "Slow", Prefix: "Slow"}},
+			{Engine: Engine{Name: "fast", Title: "Fast"}, Lacking: []string{"D"}}},
+		Groups: []Group{{Title: "All", Rows: []string{"A", "B", "C", "D"}}},
 		Published: []Published{
-			{"SlowA", 1, Figures{1000, 9, 3}}, {"A", 1, Figures{400, 0, 0}}, {"SlowB", 1, Figures{1000, 9, 3}}, {"B", 1, Figures{500, 0, 0}},
-			{"SlowC", 1, Figures{1000, 9, 3}}, {"C", 1, Figures{900, 0, 0}}, {"SlowA", 4, Figures{1, 1, 1}}, {"A", 4, Figures{1, 1, 1}},
+			{"SlowA", 1, Figures{1000, 9, 3}}, {"A", 1, Figures{400, 0, 0}},
+			{"SlowB", 1, Figures{1000, 9, 3}}, {"B", 1, Figures{500, 0, 0}},
+			{"SlowC", 1, Figures{1000, 9, 3}}, {"C", 1, Figures{900, 0, 0}},
+			{"SlowA", 4, Figures{1, 1, 1}}, {"A", 4, Figures{1, 1, 1}},
 		},
 	}
 	for block := 1; block <= 6; block++ {
 		drift := float64(block * block)
 		add := func(engine, row string, ns, allocs float64) {
-			r.Samples = append(r.Samples, Sample{Block: block, Procs: 1, Row: row, Engine: engine, Iterations: 1, Figures: Figures{ns * drift, 8 * allocs, allocs}})
+			r.Samples = append(r.Samples, Sample{
+				Block: block, Procs: 1, Row: row, Engine: engine, Iterations: 1,
+				Figures: Figures{ns * drift, 8 * allocs, allocs},
+			})
 		}
 		for _, row := range []string{"A", "B", "C", "D"} {
 			add("slow", row, 100, 3)
@@ -89,7 +101,8 @@ func TestRatiosAreWithinBlocks(t *testing.T) {
 	if e := a.Tables[0].Engines; len(e) != 2 {
 		t.Errorf("shown engines: %v", e)
 	}
-	if c := a.Tables[0].Rows[0].Cells[0]; !math.IsNaN(c.Ratio.Mid) || !math.IsNaN(c.PublishedRatio) || c.Allocs != 3 || c.Bytes != 24 {
+	if c := a.Tables[0].Rows[0].Cells[0]; !math.IsNaN(c.Ratio.Mid) || !math.IsNaN(c.PublishedRatio) || c.Allocs != 3 ||
+		c.Bytes != 24 {
 		t.Errorf("the control: %+v", c)
 	}
 }
@@ -122,7 +135,9 @@ func TestReportsAllowMissingFigures(t *testing.T) {
 			s.Failure, s.Figures = "a failure", Figures{}
 		}
 	}
-	r.Entrants = append(r.Entrants, Entrant{Engine: Engine{Name: "gone", Title: "Gone", Prefix: "Gone"}, Absent: "missing"})
+	r.Entrants = append(r.Entrants, Entrant{
+		Engine: Engine{Name: "gone", Title: "Gone", Prefix: "Gone"}, Absent: "missing",
+	})
 	a := Analyze(r)
 	if e := a.Tables[0].Engines; len(e) != 2 || e[1] != 1 {
 		t.Errorf("shown engines: %v, want no absent one", e)
@@ -137,7 +152,9 @@ func TestReportsAllowMissingFigures(t *testing.T) {
 		}
 	}
 	for _, b := range []*bytes.Buffer{&text, &page} {
-		for _, want := range []string{"FAILED: B at GOMAXPROCS 1 of Fast: a failure", "LEFT OUT: Gone: missing", "Fast has no benchmark of D"} {
+		for _, want := range []string{
+			"FAILED: B at GOMAXPROCS 1 of Fast: a failure", "LEFT OUT: Gone: missing", "Fast has no benchmark of D",
+		} {
 			if !strings.Contains(b.String(), want) {
 				t.Errorf("want %q in\n%s", want, b.String())
 			}

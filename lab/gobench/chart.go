@@ -50,10 +50,14 @@ func (a *Analysis) Chart(t *Table) *Chart {
 		return nil
 	}
 	const margin = 1.15
-	axis := page.Axis{Min: math.Min(lo, 1) / margin, Max: math.Max(hi, 1) * margin, Log: true, From: chartLeft, To: chartRight}
+	axis := page.Axis{
+		Min: math.Min(lo, 1) / margin, Max: math.Max(hi, 1) * margin, Log: true, From: chartLeft, To: chartRight,
+	}
 	c := &Chart{
-		Width: chartWidth, Height: float64(rowHeight*len(t.Rows) + 44), Left: chartLeft, Right: chartRight, Foot: float64(rowHeight * len(t.Rows)),
-		Alt: fmt.Sprintf("%s, GOMAXPROCS %d: times %s's time", t.Group.Title, t.Procs, a.control().Title), One: axis.At(1), Ticks: axis.Ticks(page.Number),
+		Width: chartWidth, Height: float64(rowHeight*len(t.Rows) + 44), Left: chartLeft, Right: chartRight,
+		Foot: float64(rowHeight * len(t.Rows)),
+		Alt:  fmt.Sprintf("%s, GOMAXPROCS %d: times %s's time", t.Group.Title, t.Procs, a.control().Title),
+		One:  axis.At(1), Ticks: axis.Ticks(page.Number),
 	}
 	shown := slices.DeleteFunc(slices.Clone(t.Engines), func(i int) bool { return !a.compared(i) })
 	for i, row := range t.Rows {
@@ -95,7 +99,9 @@ func (t *Table) extremes() (lo, hi float64) {
 func (c *Cell) marks(axis page.Axis, engine int, y float64) (all []Mark) {
 	if v := c.PublishedRatio; !math.IsNaN(v) {
 		x := axis.At(v)
-		all = append(all, Mark{class("published", engine), x, x, x, y, fmt.Sprintf("%s published: %s times", c.Engine.Title, times(v))})
+		all = append(all, Mark{
+			class("published", engine), x, x, x, y, fmt.Sprintf("%s published: %s times", c.Engine.Title, times(v)),
+		})
 	}
 	if v := c.Ratio.Mid; !math.IsNaN(v) {
 		m := Mark{class("here", engine), axis.At(v), axis.At(v), axis.At(v), y, fmt.Sprintf("%s here: %s times", c.Engine.Title, times(v))}

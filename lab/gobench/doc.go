@@ -9,7 +9,8 @@
 // # Glossary
 //
 //   - An engine is one of the compared libraries. The control is the engine that ratios refer to.
-//   - A row is a benchmark's name without the prefix; a group is rows that the report shows together.
+//   - A row is a benchmark's name without the prefix; a group is rows that the report shows
+//     together.
 //   - A sample is one process that ran one benchmark.
 //   - A block is one sample of every benchmark.
 package gobench

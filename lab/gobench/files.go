@@ -88,8 +88,9 @@ func (a *Analysis) writeRun(w io.Writer) error {
 func (a *Analysis) writeCSV(w io.Writer) error {
 	out := csv.NewWriter(w)
 	_ = out.Write([]string{ // the writer keeps its first error
-		"experiment", "gomaxprocs", "benchmark", "engine", "trials", "ns_per_op", "ns_per_op_lo", "ns_per_op_hi", "bytes_per_op", "allocs_per_op",
-		"ratio", "ratio_lo", "ratio_hi", "finding", "published_ns_per_op", "published_bytes_per_op", "published_allocs_per_op", "published_ratio",
+		"experiment", "gomaxprocs", "benchmark", "engine", "trials", "ns_per_op", "ns_per_op_lo", "ns_per_op_hi",
+		"bytes_per_op", "allocs_per_op", "ratio", "ratio_lo", "ratio_hi", "finding",
+		"published_ns_per_op", "published_bytes_per_op", "published_allocs_per_op", "published_ratio",
 	})
 	for _, t := range a.Tables {
 		for _, row := range t.Rows {
@@ -98,7 +99,9 @@ func (a *Analysis) writeCSV(w io.Writer) error {
 					continue
 				}
 				cells := []string{a.Experiment, strconv.Itoa(t.Procs), row.Name, c.Engine.Name, strconv.Itoa(c.Trials)}
-				for _, v := range []float64{c.Ns.Mid, c.Ns.Lo, c.Ns.Hi, c.Bytes, c.Allocs, c.Ratio.Mid, c.Ratio.Lo, c.Ratio.Hi} {
+				for _, v := range []float64{
+					c.Ns.Mid, c.Ns.Lo, c.Ns.Hi, c.Bytes, c.Allocs, c.Ratio.Mid, c.Ratio.Lo, c.Ratio.Hi,
+				} {
 					cells = append(cells, number(v))
 				}
 				cells = append(cells, c.Ratio.Finding().String())

@@ -151,12 +151,17 @@ func TestFailuresAreIsolated(t *testing.T) {
 	ran := make(map[string]int)
 	for _, s := range run.Samples {
 		ran[s.Engine+s.Row]++
-		want := map[string]string{"twoB": "a wrong response", "twoC": "panic: out of order", "twoD": "no result in its output:\nand no result"}[s.Engine+s.Row]
+		want := map[string]string{
+			"twoB": "a wrong response", "twoC": "panic: out of order",
+			"twoD": "no result in its output:\nand no result",
+		}[s.Engine+s.Row]
 		if (s.Failure != "") != (want != "") || !strings.Contains(s.Failure, want) {
 			t.Errorf("%s%s failed with %q, want %q", s.Engine, s.Row, s.Failure, want)
 		}
 	}
-	for name, want := range map[string]int{"oneA": 6, "oneB": 6, "oneC": 6, "oneD": 6, "twoA": 6, "twoB": 4, "twoC": 4, "twoD": 4} {
+	for name, want := range map[string]int{
+		"oneA": 6, "oneB": 6, "oneC": 6, "oneD": 6, "twoA": 6, "twoB": 4, "twoC": 4, "twoD": 4,
+	} {
 		if ran[name] != want {
 			t.Errorf("%s ran %d times, want %d", name, ran[name], want)
 		}
@@ -169,13 +174,16 @@ func TestFailuresAreIsolated(t *testing.T) {
 	if err := errors.Join(a.WriteText(&text), a.WriteFiles(dir)); err != nil {
 		t.Fatal(err)
 	}
-	for _, want := range []string{"LEFT OUT: Three: go test -c ./three", "FAILED: B at GOMAXPROCS 1 of Two: ", "because"} {
+	for _, want := range []string{
+		"LEFT OUT: Three: go test -c ./three", "FAILED: B at GOMAXPROCS 1 of Two: ", "because",
+	} {
 		if !strings.Contains(text.String(), want) {
 			t.Errorf("the report lacks %q:\n%s", want, text.String())
 		}
 	}
 	kept, err := os.ReadFile(filepath.Join(dir, "results.txt"))
-	if err != nil || strings.Count(string(kept), "BenchmarkOneA 1 ") != 3 || strings.Count(string(kept), "BenchmarkTwoA-2 1 ") != 3 {
+	if err != nil || strings.Count(string(kept), "BenchmarkOneA 1 ") != 3 ||
+		strings.Count(string(kept), "BenchmarkTwoA-2 1 ") != 3 {
 		t.Errorf("kept, error %v:\n%s", err, kept)
 	}
 }
@@ -216,8 +224,8 @@ func TestSeedDeterminesOrderAndBlockRunsEachBenchmarkOnce(t *testing.T) {
 	var orders [3][]string
 	for i, seed := range []uint64{7, 7, 8} {
 		run, _, err := gobench.Weigh(context.Background(), gobench.Options{
-			Root: root, Experiment: "x", Only: []string{"A", "B", "C"}, Seed: seed, Out: filepath.Join(root, strconv.Itoa(i)),
-			Adjust: func(trials *gobench.Trials) { trials.Blocks = 1 },
+			Root: root, Experiment: "x", Only: []string{"A", "B", "C"}, Seed: seed,
+			Out: filepath.Join(root, strconv.Itoa(i)), Adjust: func(trials *gobench.Trials) { trials.Blocks = 1 },
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -227,7 +235,8 @@ func TestSeedDeterminesOrderAndBlockRunsEachBenchmarkOnce(t *testing.T) {
 		}
 	}
 	sorted := func(s []string) []string { return slices.Sorted(slices.Values(s)) }
-	if !slices.Equal(orders[0], orders[1]) || slices.Equal(orders[0], orders[2]) || !slices.Equal(sorted(orders[0]), sorted(orders[2])) || len(orders[0]) != 12 {
+	if !slices.Equal(orders[0], orders[1]) || slices.Equal(orders[0], orders[2]) ||
+		!slices.Equal(sorted(orders[0]), sorted(orders[2])) || len(orders[0]) != 12 {
 		t.Errorf("orders: %q", orders)
 	}
 }
@@ -241,11 +250,12 @@ func TestMalformedExperimentsAreRejected(t *testing.T) {
 		"engine twice":    {"name: two", "name: one", `engines: duplicate "one"`},
 		"row twice":       {"rows: [D]", "rows: [A]", `groups: duplicate row "A"`},
 		"no package":      {"package: ./two, ", "", "gobench.yaml:8: engines: want name, title and package"},
-		"no rows":         {"  - {title: g, rows: [A, B, C]}\n  - {title: h, rows: [D]}", "  []", "groups: want at least one with rows"},
-		"no blocks":       {"blocks: 3", "blocks: 0", "quick: blocks: want 1 to"},
-		"no time":         {"benchtime: 1ns", "benchtime: 0s", "benchtime: want a time"},
-		"no threads":      {"gomaxprocs: [1, 2]", "gomaxprocs: []", "gomaxprocs: want at least one"},
-		"many threads":    {"gomaxprocs: [1, 2]", "gomaxprocs: [9999]", "gomaxprocs: want at most"},
+		"no rows": {"  - {title: g, rows: [A, B, C]}\n  - {title: h, rows: [D]}", "  []",
+			"groups: want at least one with rows"},
+		"no blocks":    {"blocks: 3", "blocks: 0", "quick: blocks: want 1 to"},
+		"no time":      {"benchtime: 1ns", "benchtime: 0s", "benchtime: want a time"},
+		"no threads":   {"gomaxprocs: [1, 2]", "gomaxprocs: []", "gomaxprocs: want at least one"},
+		"many threads": {"gomaxprocs: [1, 2]", "gomaxprocs: [9999]", "gomaxprocs: want at most"},
 	} {
 		text := strings.Replace(small, test.old, test.new, 1)
 		if text == small {
@@ -260,7 +270,8 @@ func TestMalformedExperimentsAreRejected(t *testing.T) {
 		}
 	}
 	root := project(t, small)
-	if _, err := gobench.Prepare(context.Background(), gobench.Options{Root: root, Experiment: "x", Only: []string{"E"}}); err == nil ||
+	if _, err := gobench.Prepare(context.Background(),
+		gobench.Options{Root: root, Experiment: "x", Only: []string{"E"}}); err == nil ||
 		err.Error() != `--only: "E" is not in x; want engines (one, two, three) or rows (A, B, C, D)` {
 		t.Errorf("an unknown row: %v", err)
 	}
@@ -271,7 +282,8 @@ func TestMalformedExperimentsAreRejected(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(root, "experiments", "x", "p.csv"), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := gobench.Prepare(context.Background(), gobench.Options{Root: root, Experiment: "x"}); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := gobench.Prepare(context.Background(), gobench.Options{Root: root, Experiment: "x"}); err == nil ||
+			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", text, err, want)
 		}
 	}

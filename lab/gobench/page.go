@@ -32,8 +32,10 @@ func (a *Analysis) pageFuncs() template.FuncMap {
 		"control":     func() string { return a.control().Title },
 		"confidence":  func() string { return fmt.Sprintf("%.0f %%", 100*stat.Confidence) },
 		"join":        func(words []string) string { return strings.Join(words, ", ") },
-		"seconds":     func(s float64) string { return time.Duration(s * float64(time.Second)).Round(time.Second).String() },
-		"gb":          func(bytes uint64) string { return fmt.Sprintf("%.1f GB", float64(bytes)/1e9) },
+		"seconds": func(s float64) string {
+			return time.Duration(s * float64(time.Second)).Round(time.Second).String()
+		},
+		"gb": func(bytes uint64) string { return fmt.Sprintf("%.1f GB", float64(bytes)/1e9) },
 	}
 }
 

@@ -164,11 +164,15 @@ func prepare(ctx context.Context, o Options) (*runner, error) {
 	if o.Seed == 0 {
 		o.Seed = 1 + rand.Uint64N(1<<32)
 	}
-	w := &runner{Options: o, module: filepath.Join(o.Root, e.Module), binaries: make(map[string]*binary), failures: make(map[slot]int)}
+	w := &runner{
+		Options: o, module: filepath.Join(o.Root, e.Module), binaries: make(map[string]*binary),
+		failures: make(map[slot]int),
+	}
 	w.run = &Run{
 		Tool: lab.Version(), Experiment: e.Name, Flags: o.Flags, Title: e.Title, Question: e.Question, Source: e.Source,
-		Started: time.Now(), Seed: o.Seed, Blocks: trials.Blocks, Time: time.Duration(trials.Time), Procs: threads(trials.Procs),
-		Environment: lab.Environment(runtime.NumCPU()), Control: e.Control, Groups: groups, Published: published, Why: e.Published.Why,
+		Started: time.Now(), Seed: o.Seed, Blocks: trials.Blocks, Time: time.Duration(trials.Time),
+		Procs: threads(trials.Procs), Environment: lab.Environment(runtime.NumCPU()), Control: e.Control,
+		Groups: groups, Published: published, Why: e.Published.Why,
 	}
 	return w, w.compile(ctx, engines)
 }
@@ -202,8 +206,10 @@ func (e *Experiment) chosen(only []string) (groups []Group, engines []Engine, er
 		case slices.Contains(rows, name):
 			wantRows = append(wantRows, name)
 		default:
-			return nil, nil, &lab.UsageError{What: fmt.Sprintf("--only: %q is not in %s; want engines (%s) or rows (%s)",
-				name, e.Name, strings.Join(names, ", "), strings.Join(rows, ", "))}
+			return nil, nil, &lab.UsageError{
+				What: fmt.Sprintf("--only: %q is not in %s; want engines (%s) or rows (%s)",
+					name, e.Name, strings.Join(names, ", "), strings.Join(rows, ", ")),
+			}
 		}
 	}
 	for _, x := range e.Engines {
@@ -213,7 +219,8 @@ func (e *Experiment) chosen(only []string) (groups []Group, engines []Engine, er
 	}
 	for _, g := range e.Groups {
 		if len(wantRows) > 0 {
-			g.Rows = slices.DeleteFunc(slices.Clone(g.Rows), func(row string) bool { return !slices.Contains(wantRows, row) })
+			g.Rows = slices.DeleteFunc(slices.Clone(g.Rows),
+				func(row string) bool { return !slices.Contains(wantRows, row) })
 		}
 		if len(g.Rows) > 0 {
 			groups = append(groups, g)
@@ -299,7 +306,8 @@ func (w *runner) measure(ctx context.Context) error {
 func (w *runner) sample(ctx context.Context, block int, s slot) (Sample, error) {
 	sample := Sample{Block: block, Procs: s.procs, Row: s.row, Engine: s.engine}
 	var err error
-	sample.Figures, sample.Iterations, err = w.binaries[s.engine].run(ctx, w.entrant(s.engine).Prefix+s.row, s.procs, w.run.Time)
+	sample.Figures, sample.Iterations, err = w.binaries[s.engine].run(ctx, w.entrant(s.engine).Prefix+s.row, s.procs,
+		w.run.Time)
 	if ctx.Err() != nil {
 		return sample, ctx.Err()
 	}

@@ -116,7 +116,8 @@ func (a *Analysis) Faults() (all []string) {
 			all = append(all, fmt.Sprintf("LEFT OUT: %s: %s", e.Title, e.Absent))
 		}
 		for _, g := range a.Groups {
-			lacking := slices.DeleteFunc(slices.Clone(g.Rows), func(row string) bool { return !slices.Contains(e.Lacking, row) })
+			lacking := slices.DeleteFunc(slices.Clone(g.Rows),
+				func(row string) bool { return !slices.Contains(e.Lacking, row) })
 			switch len(lacking) {
 			case 0:
 			case len(g.Rows):
@@ -130,7 +131,8 @@ func (a *Analysis) Faults() (all []string) {
 		for _, row := range t.Rows {
 			for i := range row.Cells {
 				if c := &row.Cells[i]; c.Failure != "" {
-					all = append(all, fmt.Sprintf("FAILED: %s of %s: %s", label(row.Name, t.Procs), c.Engine.Title, c.Failure))
+					all = append(all,
+						fmt.Sprintf("FAILED: %s of %s: %s", label(row.Name, t.Procs), c.Engine.Title, c.Failure))
 				}
 			}
 		}

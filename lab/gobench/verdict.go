@@ -141,7 +141,8 @@ func order(e, control *Entrant, rows []labeledCell) string {
 	if compared == 0 {
 		return ""
 	}
-	text := fmt.Sprintf("The published order of %s and %s is confirmed in %d of %s", e.Title, control.Title, compared-len(reversed)-len(unclear), rowsText(compared))
+	text := fmt.Sprintf("The published order of %s and %s is confirmed in %d of %s", e.Title, control.Title,
+		compared-len(reversed)-len(unclear), rowsText(compared))
 	if len(reversed) > 0 {
 		text += "; it is reversed or equal in " + names(reversed)
 	}

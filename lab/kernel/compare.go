@@ -24,7 +24,8 @@ func Parse(text string) (all []Assignment, err error) {
 		name, value, ok := strings.Cut(line, "=")
 		a := Assignment{strings.TrimSpace(name), clean(value)}
 		if _, err := (Tree{}).file(a.Name); !ok || err != nil || a.Value == "" {
-			return nil, fmt.Errorf("line %d: %q: want a setting and its value, such as %q", n, line, "net.core.somaxconn = 65535")
+			return nil, fmt.Errorf("line %d: %q: want a setting and its value, such as %q", n, line,
+				"net.core.somaxconn = 65535")
 		}
 		if slices.ContainsFunc(all, func(b Assignment) bool { return b.Name == a.Name }) {
 			return nil, fmt.Errorf("line %d: duplicate %s", n, a.Name)

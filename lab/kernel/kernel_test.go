@@ -103,20 +103,29 @@ func TestCompareProposesChangesThatAffectARun(t *testing.T) {
 	} {
 		tree := fake(t, map[string]string{test.name: test.here})
 		r := kernel.Compare(tree, []kernel.Assignment{{Name: test.name, Value: test.theirs}}, test.connections)[0]
-		if r.Want != test.want || !strings.HasPrefix(r.Conclusion, test.conclusion) || r.Does == "" || r.Here != test.here {
-			t.Errorf("%s %s, here %s, %d connections: got %+v; want %q, %s", test.name, test.theirs, test.here, test.connections, r, test.want, test.conclusion)
+		if r.Want != test.want || !strings.HasPrefix(r.Conclusion, test.conclusion) || r.Does == "" ||
+			r.Here != test.here {
+			t.Errorf("%s %s, here %s, %d connections: got %+v; want %q, %s", test.name, test.theirs, test.here,
+				test.connections, r, test.want, test.conclusion)
 		}
 	}
 }
 
 // Settings that matter come first, the others in the write-up's order.
 func TestComparePutsSettingsThatMatterFirst(t *testing.T) {
-	tree := fake(t, map[string]string{"net.core.somaxconn": "1", "net.ipv4.tcp_tw_reuse": "0", "vm.overcommit_memory": "0"})
+	tree := fake(t, map[string]string{
+		"net.core.somaxconn": "1", "net.ipv4.tcp_tw_reuse": "0", "vm.overcommit_memory": "0",
+	})
 	var got []string
-	for _, r := range kernel.Compare(tree, []kernel.Assignment{{"vm.overcommit_memory", "1"}, {"fs.file-max", "1"}, {"net.ipv4.tcp_tw_reuse", "1"}, {"net.core.somaxconn", "9"}}, 5) {
+	for _, r := range kernel.Compare(tree, []kernel.Assignment{
+		{"vm.overcommit_memory", "1"}, {"fs.file-max", "1"}, {"net.ipv4.tcp_tw_reuse", "1"},
+		{"net.core.somaxconn", "9"},
+	}, 5) {
 		got = append(got, r.Name)
 	}
-	if want := []string{"net.ipv4.tcp_tw_reuse", "net.core.somaxconn", "vm.overcommit_memory", "fs.file-max"}; !slices.Equal(got, want) {
+	if want := []string{
+		"net.ipv4.tcp_tw_reuse", "net.core.somaxconn", "vm.overcommit_memory", "fs.file-max",
+	}; !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
@@ -124,8 +133,13 @@ func TestComparePutsSettingsThatMatterFirst(t *testing.T) {
 // Settings that this kernel or tare does not know are reported and not changed.
 func TestCompareReportsUnknownSettings(t *testing.T) {
 	tree := fake(t, map[string]string{"net.ipv4.novel": "7"})
-	rows := kernel.Compare(tree, []kernel.Assignment{{"net.ipv4.novel", "8"}, {"net.core.somaxconn", "9"}, {"net.ipv4.tcp_tw_recycle", "1"}, {"net.ipv4.newer", "1"}}, 5000)
-	for i, want := range []string{"unknown: tare does not know this setting", "unknown: it cannot be read here", "no: it broke clients", "unknown: tare does not know this setting"} {
+	rows := kernel.Compare(tree, []kernel.Assignment{
+		{"net.ipv4.novel", "8"}, {"net.core.somaxconn", "9"}, {"net.ipv4.tcp_tw_recycle", "1"}, {"net.ipv4.newer", "1"},
+	}, 5000)
+	for i, want := range []string{
+		"unknown: tare does not know this setting", "unknown: it cannot be read here", "no: it broke clients",
+		"unknown: tare does not know this setting",
+	} {
 		if r := rows[i]; r.Want != "" || !strings.HasPrefix(r.Conclusion, want) {
 			t.Errorf("%+v; want %s", r, want)
 		}
@@ -138,14 +152,18 @@ func TestCompareReportsUnknownSettings(t *testing.T) {
 // tuned compares a few settings and applies the changes.
 func tuned(t *testing.T, tree kernel.Tree, k kernel.Keeper) (*kernel.Tuning, []kernel.Change, error) {
 	t.Helper()
-	theirs := []kernel.Assignment{{"net.core.somaxconn", "65535"}, {"net.ipv4.ip_local_port_range", "1025 65535"}, {"net.ipv4.tcp_tw_reuse", "1"}}
+	theirs := []kernel.Assignment{
+		{"net.core.somaxconn", "65535"}, {"net.ipv4.ip_local_port_range", "1025 65535"}, {"net.ipv4.tcp_tw_reuse", "1"},
+	}
 	changes := kernel.Changes(tree, kernel.Compare(tree, theirs, 5000))
 	tuning, err := kernel.Apply(changes, k)
 	return tuning, changes, err
 }
 
 func settings() map[string]string {
-	return map[string]string{"net.core.somaxconn": "128", "net.ipv4.ip_local_port_range": "32768\t60999", "net.ipv4.tcp_tw_reuse": "2"}
+	return map[string]string{
+		"net.core.somaxconn": "128", "net.ipv4.ip_local_port_range": "32768\t60999", "net.ipv4.tcp_tw_reuse": "2",
+	}
 }
 
 func TestRestoreUndoesApply(t *testing.T) {
@@ -154,16 +172,21 @@ func TestRestoreUndoesApply(t *testing.T) {
 	if err != nil || len(changes) != 2 || kernel.Allowed(changes) != nil {
 		t.Fatal(err, changes)
 	}
-	if a, b := read(t, tree, "net.core.somaxconn"), read(t, tree, "net.ipv4.ip_local_port_range"); a != "65535" || b != "16384 65535" {
+	if a, b := read(t, tree, "net.core.somaxconn"), read(t, tree, "net.ipv4.ip_local_port_range"); a != "65535" ||
+		b != "16384 65535" {
 		t.Errorf("applied: %s, %s", a, b)
 	}
 	if err := tuning.Restore(); err != nil {
 		t.Error(err)
 	}
-	if a, b := read(t, tree, "net.core.somaxconn"), read(t, tree, "net.ipv4.ip_local_port_range"); a != "128" || b != "32768 60999" {
+	if a, b := read(t, tree, "net.core.somaxconn"), read(t, tree, "net.ipv4.ip_local_port_range"); a != "128" ||
+		b != "32768 60999" {
 		t.Errorf("restored: %s, %s", a, b)
 	}
-	want := []string{"keep net.core.somaxconn", "keep net.ipv4.ip_local_port_range", "forget net.ipv4.ip_local_port_range", "forget net.core.somaxconn"}
+	want := []string{
+		"keep net.core.somaxconn", "keep net.ipv4.ip_local_port_range", "forget net.ipv4.ip_local_port_range",
+		"forget net.core.somaxconn",
+	}
 	if !slices.Equal(k.calls, want) {
 		t.Errorf("calls %q", k.calls)
 	}
@@ -185,7 +208,8 @@ func TestRestoreLeavesWhatOthersChanged(t *testing.T) {
 	if err == nil || err.Error() != "net.core.somaxconn was 128 before the run and is 77: another program has changed it meanwhile, so it is not restored" {
 		t.Error(err)
 	}
-	if a, b := read(t, tree, "net.core.somaxconn"), read(t, tree, "net.ipv4.ip_local_port_range"); a != "77" || b != "32768 60999" || len(k.calls) != 4 {
+	if a, b := read(t, tree, "net.core.somaxconn"), read(t, tree, "net.ipv4.ip_local_port_range"); a != "77" ||
+		b != "32768 60999" || len(k.calls) != 4 {
 		t.Errorf("restored: %s, %s; calls %q", a, b, k.calls)
 	}
 }
@@ -219,7 +243,8 @@ func TestApplyMakesAllChangesOrNone(t *testing.T) {
 	if _, err := kernel.Apply(changes, k); err == nil || !strings.Contains(err.Error(), `net.ipv4.ip_local_port_range is "32768 60999" and was "1 2" a moment ago`) {
 		t.Error(err)
 	}
-	if got := read(t, tree, "net.core.somaxconn"); got != "128" || !slices.Equal(k.calls, []string{"keep net.core.somaxconn", "forget net.core.somaxconn"}) {
+	if got := read(t, tree, "net.core.somaxconn"); got != "128" ||
+		!slices.Equal(k.calls, []string{"keep net.core.somaxconn", "forget net.core.somaxconn"}) {
 		t.Errorf("left %s, calls %q", got, k.calls)
 	}
 }
@@ -228,8 +253,12 @@ func TestAllowedNamesEverySettingThatCannotBeWritten(t *testing.T) {
 	tree := fake(t, settings())
 	unwritable(t, tree, "fs.file-max")
 	unwritable(t, tree, "vm.min_free_kbytes")
-	err := kernel.Allowed([]kernel.Change{{Tree: tree, Name: "fs.file-max"}, {Tree: tree, Name: "net.core.somaxconn"}, {Tree: tree, Name: "vm.min_free_kbytes"}})
-	if err == nil || !strings.Contains(err.Error(), "fs.file-max: ") || !strings.Contains(err.Error(), "vm.min_free_kbytes: ") || strings.Contains(err.Error(), "somaxconn") {
+	err := kernel.Allowed([]kernel.Change{
+		{Tree: tree, Name: "fs.file-max"}, {Tree: tree, Name: "net.core.somaxconn"},
+		{Tree: tree, Name: "vm.min_free_kbytes"},
+	})
+	if err == nil || !strings.Contains(err.Error(), "fs.file-max: ") ||
+		!strings.Contains(err.Error(), "vm.min_free_kbytes: ") || strings.Contains(err.Error(), "somaxconn") {
 		t.Error(err)
 	}
 	if read(t, tree, "net.core.somaxconn") != "128" {
@@ -273,7 +302,8 @@ func TestSinceReportsReachedLimits(t *testing.T) {
 		t.Errorf("%q", sentences)
 	}
 	sentences := kernel.Reached{Backlog: 2, Accepts: 10, Closed: 9}.Since(before)
-	if len(sentences) != 1 || !strings.HasPrefix(sentences[0], "In this run 3 connections were dropped and tried again") {
+	if len(sentences) != 1 ||
+		!strings.HasPrefix(sentences[0], "In this run 3 connections were dropped and tried again") {
 		t.Errorf("%q", sentences)
 	}
 }
@@ -289,7 +319,8 @@ func TestReachedNowCountsFullBacklogs(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer unix.Close(fd)
-	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}), unix.Listen(fd, 0)); err != nil {
+	if err := errors.Join(unix.Bind(fd, &unix.SockaddrInet4{Addr: [4]byte{127, 0, 0, 1}}),
+		unix.Listen(fd, 0)); err != nil {
 		t.Fatal(err)
 	}
 	at, err := unix.Getsockname(fd)

@@ -74,7 +74,8 @@ func (t *Tuning) apply(c Change) error {
 		return err
 	}
 	if now, err = c.Read(c.Name); err == nil && now != c.To {
-		return errors.Join(fmt.Errorf("%s cannot be %q: the kernel set it to %q", c.Name, c.To, now), c.write(c.Name, c.From))
+		return errors.Join(fmt.Errorf("%s cannot be %q: the kernel set it to %q", c.Name, c.To, now),
+			c.write(c.Name, c.From))
 	}
 	return err
 }

@@ -30,7 +30,9 @@ func CountCalls() (*Calls, error) {
 	if err := rlimit.RemoveMemlock(); err != nil {
 		return nil, fmt.Errorf("proc: counting system calls: %w", err)
 	}
-	counts, err := ebpf.NewMap(&ebpf.MapSpec{Name: "calls", Type: ebpf.Hash, KeySize: 8, ValueSize: 8, MaxEntries: maxCounted})
+	counts, err := ebpf.NewMap(&ebpf.MapSpec{
+		Name: "calls", Type: ebpf.Hash, KeySize: 8, ValueSize: 8, MaxEntries: maxCounted,
+	})
 	if err != nil {
 		return nil, fmt.Errorf("proc: counting system calls: %w", err)
 	}

@@ -108,8 +108,9 @@ func Self(name string) (Usage, error) {
 		return Usage{}, fmt.Errorf("proc: %w", os.NewSyscallError("getrusage", err))
 	}
 	return Usage{
-		PID: os.Getpid(), Name: name, User: time.Duration(r.Utime.Nano()), Sys: time.Duration(r.Stime.Nano()), Ran: cpuTime(os.Getpid()),
-		Voluntary: uint64(r.Nvcsw), Involuntary: uint64(r.Nivcsw), MinorFaults: uint64(r.Minflt), MajorFaults: uint64(r.Majflt),
+		PID: os.Getpid(), Name: name, User: time.Duration(r.Utime.Nano()), Sys: time.Duration(r.Stime.Nano()),
+		Ran: cpuTime(os.Getpid()), Voluntary: uint64(r.Nvcsw), Involuntary: uint64(r.Nivcsw),
+		MinorFaults: uint64(r.Minflt), MajorFaults: uint64(r.Majflt),
 	}, nil
 }
 

@@ -15,7 +15,8 @@ func TestPageFaultsAreCounted(t *testing.T) {
 	const pages = 1000
 	size := os.Getpagesize()
 	self := []proc.Process{{PID: os.Getpid()}}
-	memory, err := syscall.Mmap(-1, 0, pages*size, syscall.PROT_READ|syscall.PROT_WRITE, syscall.MAP_ANON|syscall.MAP_PRIVATE)
+	memory, err := syscall.Mmap(-1, 0, pages*size, syscall.PROT_READ|syscall.PROT_WRITE,
+		syscall.MAP_ANON|syscall.MAP_PRIVATE)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -44,7 +44,9 @@ func All() ([]Process, error) {
 		if err != nil {
 			return nil, fmt.Errorf("proc: process %d: %w", p.PID, err)
 		}
-		all = append(all, Process{PID: s.PID, Parent: s.PPID, Group: s.PGRP, Name: s.Comm, Zombie: s.State == "Z" || s.State == "X"})
+		all = append(all, Process{
+			PID: s.PID, Parent: s.PPID, Group: s.PGRP, Name: s.Comm, Zombie: s.State == "Z" || s.State == "X",
+		})
 	}
 	return all, nil
 }

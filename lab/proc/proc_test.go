@@ -134,19 +134,29 @@ func TestSleepingProcessHasNoCost(t *testing.T) {
 // The process's clock determines the total, clock ticks the shares of user and system time.
 func TestCostsCombineClockAndTicks(t *testing.T) {
 	const ms = time.Millisecond
-	was := proc.Usage{PID: 5, Name: "p", User: 100 * ms, Sys: 100 * ms, Ran: 205 * ms, Voluntary: 10, Involuntary: 20, RSS: int64(os.Getpagesize())}
+	was := proc.Usage{
+		PID: 5, Name: "p", User: 100 * ms, Sys: 100 * ms, Ran: 205 * ms, Voluntary: 10, Involuntary: 20,
+		RSS: int64(os.Getpagesize()),
+	}
 	for _, test := range []struct {
 		name string
 		is   proc.Usage
 		want proc.Cost
 	}{
-		{"nanoseconds", proc.Usage{PID: 5, Name: "p", User: 400 * ms, Sys: 200 * ms, Ran: 613 * ms, Voluntary: 15, Involuntary: 22, RSS: int64(4*os.Getpagesize() + 1)},
-			proc.Cost{PID: 5, Name: "p", User: 306 * ms, Sys: 102 * ms, Voluntary: 5, Involuntary: 2, RSS: int64(4*os.Getpagesize() + 1), GrewPages: 3}},
-		{"less than a tick", proc.Usage{PID: 5, User: 100 * ms, Sys: 100 * ms, Ran: 207 * ms, Voluntary: 10, Involuntary: 20},
+		{"nanoseconds",
+			proc.Usage{PID: 5, Name: "p", User: 400 * ms, Sys: 200 * ms, Ran: 613 * ms, Voluntary: 15,
+				Involuntary: 22, RSS: int64(4*os.Getpagesize() + 1)},
+			proc.Cost{PID: 5, Name: "p", User: 306 * ms, Sys: 102 * ms, Voluntary: 5, Involuntary: 2,
+				RSS: int64(4*os.Getpagesize() + 1), GrewPages: 3}},
+		{"less than a tick",
+			proc.Usage{PID: 5, User: 100 * ms, Sys: 100 * ms, Ran: 207 * ms, Voluntary: 10, Involuntary: 20},
 			proc.Cost{PID: 5, User: ms, Sys: ms}},
-		{"more than its ticks", proc.Usage{PID: 5, User: 400 * ms, Sys: 200 * ms, Ran: 705 * ms, Voluntary: 10, Involuntary: 20},
+		{"more than its ticks",
+			proc.Usage{PID: 5, User: 400 * ms, Sys: 200 * ms, Ran: 705 * ms, Voluntary: 10, Involuntary: 20},
 			proc.Cost{PID: 5, User: 375 * ms, Sys: 125 * ms}},
-		{"children ended", proc.Usage{PID: 5, User: 100 * ms, Sys: 100 * ms, Ran: 205 * ms, EndedUser: 30 * ms, EndedSys: 10 * ms, Voluntary: 10, Involuntary: 20},
+		{"children ended",
+			proc.Usage{PID: 5, User: 100 * ms, Sys: 100 * ms, Ran: 205 * ms, EndedUser: 30 * ms,
+				EndedSys: 10 * ms, Voluntary: 10, Involuntary: 20},
 			proc.Cost{PID: 5, User: 30 * ms, Sys: 10 * ms}},
 		{"the kernel does not tell", proc.Usage{PID: 5, User: 130 * ms, Sys: 110 * ms, Voluntary: 10, Involuntary: 20},
 			proc.Cost{PID: 5, User: 30 * ms, Sys: 10 * ms}},
@@ -163,12 +173,17 @@ func TestCostsCombineClockAndTicks(t *testing.T) {
 func TestSumLeavesOutTimeBetweenSpans(t *testing.T) {
 	const ms = time.Millisecond
 	at := func(user, sys, ran time.Duration, rss int64) []proc.Usage {
-		return []proc.Usage{{PID: 5, User: user, Sys: sys, Ran: ran, Voluntary: uint64(ran / ms), RSS: rss * int64(os.Getpagesize())}}
+		return []proc.Usage{
+			{PID: 5, User: user, Sys: sys, Ran: ran, Voluntary: uint64(ran / ms), RSS: rss * int64(os.Getpagesize())},
+		}
 	}
 	var s proc.Sum
 	s.Add(at(100*ms, 0, 104*ms, 1), at(100*ms, 10*ms, 111*ms, 3))
 	s.Add(at(500*ms, 300*ms, 801*ms, 9), at(530*ms, 300*ms, 829*ms, 8))
-	want := proc.Cost{PID: 5, User: 26250 * time.Microsecond, Sys: 8750 * time.Microsecond, Voluntary: 7 + 28, RSS: int64(8 * os.Getpagesize()), GrewPages: 2}
+	want := proc.Cost{
+		PID: 5, User: 26250 * time.Microsecond, Sys: 8750 * time.Microsecond, Voluntary: 7 + 28,
+		RSS: int64(8 * os.Getpagesize()), GrewPages: 2,
+	}
 	if got := s.Costs(); len(got) != 1 || got[0] != want {
 		t.Errorf("got %+v, want %+v", got, want)
 	}
@@ -187,7 +202,8 @@ func TestSumCountsEndedChildrenOnce(t *testing.T) {
 	var s proc.Sum
 	s.Add([]proc.Usage{parent(10*ms, 0)}, []proc.Usage{parent(20*ms, 0), child(300 * ms)})
 	s.Add([]proc.Usage{parent(20*ms, 0), child(300 * ms)}, []proc.Usage{parent(30*ms, 340*ms)})
-	s.Add([]proc.Usage{parent(30*ms, 340*ms)}, []proc.Usage{parent(40*ms, 350*ms)}) // a short-lived child that no look found
+	// No look found this short-lived child.
+	s.Add([]proc.Usage{parent(30*ms, 340*ms)}, []proc.Usage{parent(40*ms, 350*ms)})
 	if got := s.CPU(); got != 30*ms+340*ms+10*ms {
 		t.Errorf("got %v of CPU time, want 380ms", got)
 	}
@@ -204,7 +220,8 @@ func TestUsagesIncludeEndedThreads(t *testing.T) {
 	go func() {
 		runtime.LockOSThread() // never unlocked: the thread ends
 		var began, now unix.Timespec
-		for unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &began); spent < 50*time.Millisecond; spent = time.Duration(now.Nano() - began.Nano()) {
+		for unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID,
+			&began); spent < 50*time.Millisecond; spent = time.Duration(now.Nano() - began.Nano()) {
 			unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now)
 		}
 		ended <- unix.Gettid()

@@ -109,7 +109,8 @@ func (s *Segments) listen(program *ebpf.Program) error {
 		return os.NewSyscallError("setsockopt", err)
 	}
 	const ip = unix.ETH_P_IP>>8 | unix.ETH_P_IP&0xff<<8 // in network order
-	return os.NewSyscallError("bind", unix.Bind(s.socket, &unix.SockaddrLinklayer{Protocol: ip, Ifindex: loopback.Index}))
+	return os.NewSyscallError("bind",
+		unix.Bind(s.socket, &unix.SockaddrLinklayer{Protocol: ip, Ifindex: loopback.Index}))
 }
 
 // Offsets in packet headers, and on the program's stack.

@@ -41,8 +41,10 @@ func TakeStamps(pid int) (*Stamps, error) {
 		to   **ebpf.Map
 		spec ebpf.MapSpec
 	}{
-		{&s.reading, ebpf.MapSpec{Name: "reading", Type: ebpf.Hash, KeySize: 4, ValueSize: 8, MaxEntries: maxStampedThreads}},
-		{&s.sent, ebpf.MapSpec{Name: "sent", Type: ebpf.Hash, KeySize: 8, ValueSize: 8, MaxEntries: maxStampedDescriptors}},
+		{&s.reading,
+			ebpf.MapSpec{Name: "reading", Type: ebpf.Hash, KeySize: 4, ValueSize: 8, MaxEntries: maxStampedThreads}},
+		{&s.sent,
+			ebpf.MapSpec{Name: "sent", Type: ebpf.Hash, KeySize: 8, ValueSize: 8, MaxEntries: maxStampedDescriptors}},
 		{&s.times, ebpf.MapSpec{Name: "times", Type: ebpf.Queue, ValueSize: 8, MaxEntries: maxStamps}},
 	} {
 		if err == nil {
@@ -63,7 +65,9 @@ func TakeStamps(pid int) (*Stamps, error) {
 
 // attach attaches a program to a tracepoint.
 func (s *Stamps) attach(tracepoint string, instructions asm.Instructions) error {
-	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{Name: "stamps", Type: ebpf.RawTracepoint, License: "GPL", Instructions: instructions})
+	program, err := ebpf.NewProgram(&ebpf.ProgramSpec{
+		Name: "stamps", Type: ebpf.RawTracepoint, License: "GPL", Instructions: instructions,
+	})
 	if err != nil {
 		return err
 	}

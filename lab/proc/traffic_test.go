@@ -129,7 +129,9 @@ func TestUnixBytesCountOnlyUnixSockets(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, at := range []struct{ network, address string }{{"unix", filepath.Join(t.TempDir(), "s")}, {"tcp", "127.0.0.1:0"}} {
+	for _, at := range []struct{ network, address string }{
+		{"unix", filepath.Join(t.TempDir(), "s")}, {"tcp", "127.0.0.1:0"},
+	} {
 		l, err := net.Listen(at.network, at.address)
 		if err != nil {
 			t.Fatal(err)

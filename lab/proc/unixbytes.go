@@ -39,7 +39,9 @@ func (u *UnixBytes) begin() error {
 		to         **ebpf.Map
 		tracepoint string
 	}{{&u.sent, "sock_send_length"}, {&u.received, "sock_recv_length"}} {
-		m, err := ebpf.NewMap(&ebpf.MapSpec{Name: "unix_bytes", Type: ebpf.Hash, KeySize: 4, ValueSize: 16, MaxEntries: maxUnixProcesses})
+		m, err := ebpf.NewMap(&ebpf.MapSpec{
+			Name: "unix_bytes", Type: ebpf.Hash, KeySize: 4, ValueSize: 16, MaxEntries: maxUnixProcesses,
+		})
 		if err != nil {
 			return err
 		}

@@ -95,7 +95,8 @@ func TestClosedConnectionsCauseNoWarning(t *testing.T) {
 		if r.Contender != "tare" {
 			continue
 		}
-		// Half of the time is spent on opening connections, so the latencies are of half as many requests.
+		// Half of the time is spent on opening connections, so the latencies are of half as many
+		// requests.
 		r.Load.Connects = r.Load.Requests / 2
 		r.Load.Requests /= 2
 		r.Load.Bytes /= 2

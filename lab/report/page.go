@@ -43,11 +43,13 @@ func pageFuncs() template.FuncMap {
 		"confidence": percent(stat.Confidence),
 		"mb":         func(bytes float64) string { return fmt.Sprintf("%.0f", bytes/1e6) },
 		"fixed":      func(digits int, v float64) string { return fmt.Sprintf("%.*f", digits, v) },
-		"seconds":    func(s float64) string { return time.Duration(s * float64(time.Second)).Round(time.Second).String() },
-		"join":       func(words []string) string { return strings.Join(words, ", ") },
-		"sorted":     func(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) },
-		"names":      func(m map[string][]string) string { return strings.Join(slices.Sorted(maps.Keys(m)), ", ") },
-		"gb":         func(bytes uint64) string { return fmt.Sprintf("%.1f GB", float64(bytes)/1e9) },
+		"seconds": func(s float64) string {
+			return time.Duration(s * float64(time.Second)).Round(time.Second).String()
+		},
+		"join":   func(words []string) string { return strings.Join(words, ", ") },
+		"sorted": func(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) },
+		"names":  func(m map[string][]string) string { return strings.Join(slices.Sorted(maps.Keys(m)), ", ") },
+		"gb":     func(bytes uint64) string { return fmt.Sprintf("%.1f GB", float64(bytes)/1e9) },
 	}
 }
 

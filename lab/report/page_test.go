@@ -353,7 +353,8 @@ func TestTimelineShowsTimesAndDeviations(t *testing.T) {
 			t.Errorf("outside: %+v", s)
 		}
 	}
-	// Of twelve trials one failed and one was counted. The weight drifts up, so half are below the median.
+	// Of twelve trials one failed and one was counted. The weight drifts up, so half are below the
+	// median.
 	if len(control.Stems) != 12 || kinds["failed"] != 1 || kinds["counted"] != 1 || kinds["less"] != 6 ||
 		kinds["more"] != 4 {
 		t.Errorf("%v of %d", kinds, len(control.Stems))

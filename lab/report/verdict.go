@@ -174,8 +174,8 @@ func swapped(t, u *Table) (pairs []string) {
 	return pairs
 }
 
-// isAside reports whether contenders of a kind are no choice for a reader: the twin is the control again,
-// and the ceiling is no server.
+// isAside reports whether contenders of a kind are no choice for a reader: the twin is the control
+// again, and the ceiling is no server.
 func isAside(k Kind) bool { return k == Twin || k == Ceiling }
 
 // below reports whether the ratios show that a costs less than b.

@@ -180,7 +180,8 @@ func hops(r *trial.Record, network string, opened float64) error {
 		return fmt.Errorf("nginx connected %v times a request", float64(connects)/n)
 	}
 	for _, f := range []proc.Flow{client.To, client.From, app.To, app.From} {
-		if bytes, segments := float64(f.Bytes)/n, float64(f.Segments)/n; bytes < 20 || bytes > 1000 || segments < 0.9 || segments > 8 {
+		if bytes, segments := float64(f.Bytes)/n, float64(f.Segments)/n; bytes < 20 || bytes > 1000 || segments < 0.9 ||
+			segments > 8 {
 			return fmt.Errorf("%v bytes and %v segments a request", bytes, segments)
 		}
 	}
@@ -210,10 +211,13 @@ func TestApplicationWithoutFrontHasOneHop(t *testing.T) {
 // Without the right to count, the record names what is missing, and the trial is carried out.
 func TestAttributionWithoutRightsNamesWhatIsMissing(t *testing.T) {
 	if os.Geteuid() == 0 {
-		c := testkit.Command(t, "/proc/self/exe", "-test.run=^TestAttributionWithoutRightsNamesWhatIsMissing$", "-test.v")
-		c.Dir, c.Env = "/", []string{"TMPDIR=/tmp", testkit.RunEnv + "=" + os.Getenv(testkit.RunEnv)} // the folders of tests are root's
+		c := testkit.Command(t, "/proc/self/exe", "-test.run=^TestAttributionWithoutRightsNamesWhatIsMissing$",
+			"-test.v")
+		// The folders of tests are root's.
+		c.Dir, c.Env = "/", []string{"TMPDIR=/tmp", testkit.RunEnv + "=" + os.Getenv(testkit.RunEnv)}
 		c.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
-		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "--- PASS: TestAttributionWithoutRightsNamesWhatIsMissing") {
+		if out, err := c.CombinedOutput(); err != nil ||
+			!strings.Contains(string(out), "--- PASS: TestAttributionWithoutRightsNamesWhatIsMissing") {
 			t.Errorf("%v\n%s", err, out)
 		}
 		return
@@ -229,7 +233,8 @@ func TestAttributionWithoutRightsNamesWhatIsMissing(t *testing.T) {
 		_ = counts.Close()
 		t.Skip("unprivileged processes may count here")
 	}
-	if why := strings.Join(a.Missing, "; "); a.Calls != nil || !strings.Contains(why, "system calls were not counted: ") {
+	if why := strings.Join(a.Missing, "; "); a.Calls != nil ||
+		!strings.Contains(why, "system calls were not counted: ") {
 		t.Errorf("counted %v, missing: %s", a.Calls, why)
 	}
 	if records[0].Load.Requests == 0 {
@@ -240,8 +245,9 @@ func TestAttributionWithoutRightsNamesWhatIsMissing(t *testing.T) {
 // The journal holds counts. Lines without counts, from older versions, can be read.
 func TestJournalHoldsAttribution(t *testing.T) {
 	was := trial.Record{Contender: "x", Attribution: &trial.Attribution{
-		Calls:   map[string]map[string]uint64{contender.RoleNginx: {"read": 5}},
-		Hops:    []trial.Hop{{Name: trial.HopClient, Network: "tcp", Traffic: proc.Traffic{Opened: 3, To: proc.Flow{Segments: 4, Bytes: 5}}}},
+		Calls: map[string]map[string]uint64{contender.RoleNginx: {"read": 5}},
+		Hops: []trial.Hop{{Name: trial.HopClient, Network: "tcp",
+			Traffic: proc.Traffic{Opened: 3, To: proc.Flow{Segments: 4, Bytes: 5}}}},
 		Missing: []string{"bytes on unix sockets were not counted: no"},
 	}}
 	line, err := json.Marshal(&was)
@@ -252,7 +258,8 @@ func TestJournalHoldsAttribution(t *testing.T) {
 	if err := json.Unmarshal(line, &is); err != nil {
 		t.Fatal(err)
 	}
-	if again, err := json.Marshal(&is); err != nil || string(again) != string(line) || is.Attribution.Hop(trial.HopClient).To.Bytes != 5 {
+	if again, err := json.Marshal(&is); err != nil || string(again) != string(line) ||
+		is.Attribution.Hop(trial.HopClient).To.Bytes != 5 {
 		t.Errorf("%s becomes %s, %v", line, again, err)
 	}
 	const old = `{"block":2,"cores":1,"connections":8,"contender":"x","start":"2026-01-02T03:04:05Z","load":{"requests":100},` +
@@ -262,7 +269,8 @@ func TestJournalHoldsAttribution(t *testing.T) {
 		t.Fatal(err)
 	}
 	user, sys := before.CPUUsPerRequest(contender.RoleApplication)
-	if !before.Timed() || before.Generator != nil || before.WeightUs() != 3 || user != 1 || sys != 2 || before.Start.Equal(time.Time{}) {
+	if !before.Timed() || before.Generator != nil || before.WeightUs() != 3 || user != 1 || sys != 2 ||
+		before.Start.Equal(time.Time{}) {
 		t.Errorf("an old line becomes %+v", before)
 	}
 }

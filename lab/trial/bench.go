@@ -57,7 +57,8 @@ func (b *Bench) Setting(c Condition) contender.Setting {
 	servers, _ := Layout(b.CPUs, c.Cores)
 	cores := cmp.Or(c.Cores, len(b.CPUs))
 	return contender.Setting{
-		Cores: cmp.Or(c.Procs, cores), Workers: cmp.Or(c.Workers, cores), CPUs: servers, Host: b.Request.Host, Conf: b.Conf,
+		Cores: cmp.Or(c.Procs, cores), Workers: cmp.Or(c.Workers, cores), CPUs: servers, Host: b.Request.Host,
+		Conf: b.Conf,
 	}
 }
 
@@ -69,7 +70,9 @@ func (b *Bench) Run(ctx context.Context, c *contender.Contender, slot Slot) (Rec
 
 // run carries out one trial. If a is not nil, it counts and fills it in.
 func (b *Bench) run(ctx context.Context, c *contender.Contender, slot Slot, a *Attribution) (rec Record, err error) {
-	rec = Record{Block: slot.Block, Condition: slot.Condition, Contender: slot.Contender, Start: time.Now(), Attribution: a}
+	rec = Record{
+		Block: slot.Block, Condition: slot.Condition, Contender: slot.Contender, Start: time.Now(), Attribution: a,
+	}
 	set := b.Setting(slot.Condition)
 	if a != nil && a.traced {
 		set.Env = []string{collectorEnv()}

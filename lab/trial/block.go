@@ -95,7 +95,9 @@ type member struct {
 // beside others are measured alone, in a trial as Run makes it, and so is the control, for
 // comparison; their records give the reason in Alone. The error is the bench's own, or ctx's.
 func (b *Bench) Block(ctx context.Context, k Block) ([]Record, error) {
-	s := &blockState{bench: b, Block: k, random: rand.New(rand.NewPCG(k.Seed, uint64(k.Number))), alone: make(map[string]string)}
+	s := &blockState{
+		bench: b, Block: k, random: rand.New(rand.NewPCG(k.Seed, uint64(k.Number))), alone: make(map[string]string),
+	}
 	s.random.Shuffle(len(k.Members), func(i, j int) { k.Members[i], k.Members[j] = k.Members[j], k.Members[i] })
 	tooMany := tooManyFiles(&k)
 	for _, m := range k.Members {
@@ -232,7 +234,10 @@ func (s *blockState) start(ctx context.Context, of Member) error {
 		return s.stopAlone()
 	}
 	m := &member{Member: of, cpu: make(map[string]time.Duration)}
-	m.rec = Record{Block: s.Number, Condition: s.Condition, Contender: of.Name, Start: time.Now(), Costs: make(map[string][]proc.Cost)}
+	m.rec = Record{
+		Block: s.Number, Condition: s.Condition, Contender: of.Name, Start: time.Now(),
+		Costs: make(map[string][]proc.Cost),
+	}
 	var err error
 	m.running, err = s.bench.Stage.Start(ctx, of.Contender, s.bench.Setting(s.Condition), s.bench.Ready(of.Contender))
 	if ctx.Err() != nil {
@@ -297,7 +302,8 @@ func (s *blockState) warm(ctx context.Context, m *member) error {
 	}
 	m.start = m.usages
 	if slice.Drained > max(longestSlice, s.bench.Measure) {
-		s.alone[m.Name] = fmt.Sprintf("its last responses take %v after the last request", slice.Drained.Round(time.Millisecond))
+		s.alone[m.Name] = fmt.Sprintf("its last responses take %v after the last request",
+			slice.Drained.Round(time.Millisecond))
 	}
 	m.least = shortestSlice
 	switch {

@@ -85,10 +85,12 @@ func TestEachRoundHasOneSliceOfEachContender(t *testing.T) {
 			}
 		}
 		user, sys := r.CPUUsPerRequest(contender.RoleApplication)
-		if total := spent.Seconds() * 1e6 / float64(requests); math.Abs(total/(user+sys)-1) > 0.01 || math.Abs(total/r.WeightUs()-1) > 0.01 {
+		if total := spent.Seconds() * 1e6 / float64(requests); math.Abs(total/(user+sys)-1) > 0.01 ||
+			math.Abs(total/r.WeightUs()-1) > 0.01 {
 			t.Errorf("%s: %v µs in slices, %v + %v in the record", name, total, user, sys)
 		}
-		if r.Load.Requests != requests || math.Abs(r.Load.Seconds-took.Seconds()) > 1e-6 || r.Load.Errors.Total() != 0 || r.RSS() < 1<<20 || r.Generator == nil {
+		if r.Load.Requests != requests || math.Abs(r.Load.Seconds-took.Seconds()) > 1e-6 ||
+			r.Load.Errors.Total() != 0 || r.RSS() < 1<<20 || r.Generator == nil {
 			t.Errorf("%s: %+v", name, r.Load)
 		}
 		if r.Asleep.For < 200*time.Millisecond || r.Asleep.CPU < 0 {
@@ -105,7 +107,9 @@ func TestEachRoundHasOneSliceOfEachContender(t *testing.T) {
 
 func TestDeadContenderDoesNotDisturbTheOthers(t *testing.T) {
 	records := block(t, bench(t), company("server", "dies", "server+", "never"))
-	for name, want := range map[string]string{"server": "", "server+": "", "dies": "enough", "never": "ended by itself"} {
+	for name, want := range map[string]string{
+		"server": "", "server+": "", "dies": "enough", "never": "ended by itself",
+	} {
 		if r := records[name]; r == nil || (want == "") != (r.Failure == "") || !strings.Contains(r.Failure, want) {
 			t.Errorf("%s: %+v", name, r)
 		}
@@ -116,8 +120,11 @@ func TestDeadContenderDoesNotDisturbTheOthers(t *testing.T) {
 // comparison.
 func TestRestlessContenderIsMeasuredAlone(t *testing.T) {
 	records := block(t, bench(t), company("server", "restless", "server+"))
-	for name, alone := range map[string]string{"server": "", "server+": "", "restless alone": "of a CPU", "server alone": "to be compared"} {
-		if r := records[name]; r == nil || r.Failure != "" || !strings.Contains(r.Alone, alone) || (alone == "") != (len(r.Slices) > 0) {
+	for name, alone := range map[string]string{
+		"server": "", "server+": "", "restless alone": "of a CPU", "server alone": "to be compared",
+	} {
+		if r := records[name]; r == nil || r.Failure != "" || !strings.Contains(r.Alone, alone) ||
+			(alone == "") != (len(r.Slices) > 0) {
 			t.Errorf("%s: %+v", name, r)
 		}
 	}
@@ -132,7 +139,8 @@ func TestContendersWithTooManyConnectionsAreMeasuredAlone(t *testing.T) {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
 		t.Fatal(err)
 	}
-	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE, &syscall.Rlimit{Cur: trial.SpareFiles + 8 + 8, Max: was.Max}); err != nil {
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE,
+		&syscall.Rlimit{Cur: trial.SpareFiles + 8 + 8, Max: was.Max}); err != nil {
 		t.Fatal(err)
 	}
 	defer syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was)
@@ -170,8 +178,10 @@ func TestSlicesAtAFixedRateSendRequestsThatAreDue(t *testing.T) {
 	k := company("server", "server+")
 	k.Rate = 500
 	for name, r := range block(t, b, k) {
-		if r.Failure != "" || r.Load.Due < 450 || r.Load.Due > 550 || float64(r.Load.Requests) > r.Load.Due+1 || len(r.Slices) == 0 {
-			t.Errorf("%s: %v due, %d responses in %d slices; %s", name, r.Load.Due, r.Load.Requests, len(r.Slices), r.Failure)
+		if r.Failure != "" || r.Load.Due < 450 || r.Load.Due > 550 || float64(r.Load.Requests) > r.Load.Due+1 ||
+			len(r.Slices) == 0 {
+			t.Errorf("%s: %v due, %d responses in %d slices; %s", name, r.Load.Due, r.Load.Requests, len(r.Slices),
+				r.Failure)
 		}
 	}
 }

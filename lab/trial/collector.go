@@ -72,7 +72,10 @@ func readCollector(text string, seconds float64) *Collector {
 	if span <= 0 {
 		return nil
 	}
-	return &Collector{BytesPerSecond: made * (1 << 20) / span, CPUPerSecond: cpu / span, CyclesPerSecond: float64(len(cycles)-1) / span}
+	return &Collector{
+		BytesPerSecond: made * (1 << 20) / span, CPUPerSecond: cpu / span,
+		CyclesPerSecond: float64(len(cycles)-1) / span,
+	}
 }
 
 // collectorCPU returns the phases' CPU time in seconds. It leaves out the idle phase, which uses

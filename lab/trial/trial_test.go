@@ -226,8 +226,10 @@ func TestLoadHasTheFormOfTheRequest(t *testing.T) {
 		if err != nil || r.Failure != "" {
 			t.Fatal(err, r.Failure)
 		}
-		if n := r.Load.Requests; n == 0 || r.Load.Errors.Total() > 0 || perConnection == 0 && r.Load.Connects > 0 || perConnection == 1 && r.Load.Connects < n/2 {
-			t.Errorf("%d a connection: %d requests, %d connections, errors %+v", perConnection, n, r.Load.Connects, r.Load.Errors)
+		if n := r.Load.Requests; n == 0 || r.Load.Errors.Total() > 0 || perConnection == 0 && r.Load.Connects > 0 ||
+			perConnection == 1 && r.Load.Connects < n/2 {
+			t.Errorf("%d a connection: %d requests, %d connections, errors %+v", perConnection, n, r.Load.Connects,
+				r.Load.Errors)
 		}
 	}
 }
@@ -241,7 +243,8 @@ func TestDirectLoadWithoutFront(t *testing.T) {
 	t.Setenv("TMPDIR", folder)
 	b := bench(t)
 	for _, c := range []*contender.Contender{
-		actorAt("server", contender.HTTP, "{socket}"), actorAt("fastcgi", contender.FastCGI, "{socket}"), actorAt("fastcgi", contender.FastCGI, "{port}"),
+		actorAt("server", contender.HTTP, "{socket}"), actorAt("fastcgi", contender.FastCGI, "{socket}"),
+		actorAt("fastcgi", contender.FastCGI, "{port}"),
 	} {
 		r, err := b.Run(context.Background(), c, slot(1))
 		if err != nil || r.Failure != "" {
@@ -281,7 +284,8 @@ func TestRecordSumsProcesses(t *testing.T) {
 				{User: 100 * time.Microsecond, Sys: 200 * time.Microsecond, Voluntary: 20, Involuntary: 1, RSS: 1000},
 				{User: 100 * time.Microsecond, Voluntary: 10, RSS: 500},
 			},
-			contender.RoleApplication: {{User: 300 * time.Microsecond, Sys: 300 * time.Microsecond, Voluntary: 5, Involuntary: 4, RSS: 2000}},
+			contender.RoleApplication: {{User: 300 * time.Microsecond, Sys: 300 * time.Microsecond, Voluntary: 5,
+				Involuntary: 4, RSS: 2000}},
 		},
 	}
 	if w := r.WeightUs(); w != 10 {
@@ -293,7 +297,8 @@ func TestRecordSumsProcesses(t *testing.T) {
 	if user, sys := r.CPUPerRequest(""); user != 5*time.Microsecond || sys != 5*time.Microsecond {
 		t.Errorf("all: %v user, %v system", user, sys)
 	}
-	if voluntary, involuntary := r.SwitchesPerRequest(); voluntary < 0.3499 || voluntary > 0.3501 || involuntary != 0.05 {
+	if voluntary, involuntary := r.SwitchesPerRequest(); voluntary < 0.3499 || voluntary > 0.3501 ||
+		involuntary != 0.05 {
 		t.Errorf("%v and %v switches", voluntary, involuntary)
 	}
 	if r.RSS() != 3500 {
@@ -323,7 +328,8 @@ func TestDeathUnderLoadIsAFailureOfTheContender(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(r.Failure, "ended by itself (exit status 4)") || !strings.Contains(r.Failure, "enough") || r.Load != nil {
+	if !strings.Contains(r.Failure, "ended by itself (exit status 4)") || !strings.Contains(r.Failure, "enough") ||
+		r.Load != nil {
 		t.Errorf("%+v", r)
 	}
 }
@@ -370,7 +376,8 @@ func TestJournalWritesALineForEachRecord(t *testing.T) {
 	if err := json.Unmarshal([]byte(lines[2]), &got); err != nil {
 		t.Fatal(err)
 	}
-	if got.Block != 3 || got.WeightUs() != r.WeightUs() || got.Load.Latency.Quantile(0.9) != r.Load.Latency.Quantile(0.9) || !got.Start.Equal(r.Start) {
+	if got.Block != 3 || got.WeightUs() != r.WeightUs() ||
+		got.Load.Latency.Quantile(0.9) != r.Load.Latency.Quantile(0.9) || !got.Start.Equal(r.Start) {
 		t.Errorf("got %+v, want %+v", got, r)
 	}
 	if _, err := trial.NewJournal(name); !errors.Is(err, os.ErrExist) {

@@ -101,7 +101,8 @@ func (s *blockState) visit(ctx context.Context, m *member, round int) error {
 	m.rate = float64(got.Requests) / got.Took.Seconds()
 	if got.Requests > 0 {
 		m.rec.Slices = append(m.rec.Slices, Slice{
-			Round: round, Offset: began.Sub(m.rec.Start), Took: got.Took, Requests: got.Requests, CPU: spent, Probe: probed,
+			Round: round, Offset: began.Sub(m.rec.Start), Took: got.Took, Requests: got.Requests, CPU: spent,
+			Probe: probed,
 		})
 	}
 	return nil
