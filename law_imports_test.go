@@ -116,15 +116,18 @@ var only = []struct {
 	reason  string
 }{
 	{
-		"internal/wire/...", []string{"bytes", "encoding/binary", "math", "math/bits", "strconv", module + "/internal/wire/http1"}, false,
+		"internal/wire/...",
+		[]string{"bytes", "encoding/binary", "math", "math/bits", "strconv", module + "/internal/wire/http1"}, false,
 		"a codec turns bytes into offsets: it does not read, wait, log, share or use clocks",
 	},
 	{
-		"internal/dialect/...", []string{module + "/load", module + "/load/hist", module + "/internal/dialect", module + "/internal/dialect/getopt"}, true,
+		"internal/dialect/...", []string{module + "/load", module + "/load/hist", module + "/internal/dialect",
+			module + "/internal/dialect/getopt"}, true,
 		"a dialect turns flags into a plan and a result into a report",
 	},
 	{
-		"load/compare", []string{module + "/load", module + "/load/hist", module + "/load/report", module + "/lab/stat"}, true,
+		"load/compare",
+		[]string{module + "/load", module + "/load/hist", module + "/load/report", module + "/lab/stat"}, true,
 		"a comparison uses results and the lab's statistics",
 	},
 	{
@@ -141,7 +144,8 @@ var only = []struct {
 	},
 	{
 		// The two shared packages hold what all contenders serve, so that it is the same.
-		"contenders/...", []string{module, module + "/fcgi", module + "/front", module + "/front/nginxconf", module + "/contenders/application", module + "/contenders/cases", module + "/internal/inmemory"}, true,
+		"contenders/...", []string{module, module + "/fcgi", module + "/front", module + "/front/nginxconf",
+			module + "/contenders/application", module + "/contenders/cases", module + "/internal/inmemory"}, true,
 		"a contender is a program like a user's: it imports the public packages, and clients in memory",
 	},
 }
@@ -283,7 +287,8 @@ func TestRestrictedPackagesHaveOnlyListedImporters(t *testing.T) {
 		}
 		for from, r := range all {
 			for dep := range r.imports {
-				if relative(dep) == path && from != path && !slices.Contains(importers, from) && !strings.HasPrefix(from, path+"/") {
+				if relative(dep) == path && from != path && !slices.Contains(importers, from) &&
+					!strings.HasPrefix(from, path+"/") {
 					t.Errorf("%s imports %s, which only %v may", from, path, importers)
 				}
 			}

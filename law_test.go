@@ -198,7 +198,8 @@ func TestExportedNamesAreDocumented(t *testing.T) {
 		for _, decl := range f.Decls {
 			switch d := decl.(type) {
 			case *ast.FuncDecl:
-				if d.Name.IsExported() && d.Doc == nil && (d.Recv == nil || receiverIsExported(d)) && !implementsObvious(d) {
+				if d.Name.IsExported() && d.Doc == nil && (d.Recv == nil || receiverIsExported(d)) &&
+					!implementsObvious(d) {
 					t.Errorf("%s: %s has no comment", path, d.Name.Name)
 				}
 			case *ast.GenDecl:
@@ -241,8 +242,8 @@ func receiverIsExported(d *ast.FuncDecl) bool {
 
 // implementsObvious reports whether a method belongs to a well-known interface.
 func implementsObvious(d *ast.FuncDecl) bool {
-	return d.Recv != nil && slices.Contains([]string{"Error", "String", "Unwrap", "Read", "Write", "LocalAddr", "RemoteAddr",
-		"SetDeadline", "SetReadDeadline", "SetWriteDeadline"}, d.Name.Name)
+	return d.Recv != nil && slices.Contains([]string{"Error", "String", "Unwrap", "Read", "Write", "LocalAddr",
+		"RemoteAddr", "SetDeadline", "SetReadDeadline", "SetWriteDeadline"}, d.Name.Name)
 }
 
 // The texts of panics report a bug of this project, or repeat a panic of net/http for a bug of the
@@ -265,7 +266,8 @@ func TestPanicsNameTheBug(t *testing.T) {
 				return true // net/http's way to abort a response
 			}
 			prefix := f.Name.Name + ": BUG: "
-			if text := firstString(call.Args[0]); !strings.HasPrefix(text, prefix) && (f.Name.Name != "engine" || !likeNetHTTP(text)) {
+			if text := firstString(call.Args[0]); !strings.HasPrefix(text, prefix) &&
+				(f.Name.Name != "engine" || !likeNetHTTP(text)) {
 				t.Errorf("%s: panic(%q): want it to begin with %q", set.Position(call.Pos()), text, prefix)
 			}
 			return true

@@ -72,7 +72,8 @@ func TestTextsHaveNoBannedPhrases(t *testing.T) {
 		text = strings.Join(strings.Fields(strings.ReplaceAll(text, "//", " ")), " ")
 		for phrase, instead := range bannedPhrases {
 			if i := strings.Index(text, phrase); i >= 0 {
-				t.Errorf("%s: %q: write %s: %s", where, phrase, instead, text[max(0, i-40):min(len(text), i+len(phrase)+20)])
+				t.Errorf("%s: %q: write %s: %s", where, phrase, instead,
+					text[max(0, i-40):min(len(text), i+len(phrase)+20)])
 			}
 		}
 	}
@@ -98,7 +99,8 @@ func TestTextsHaveNoBannedPhrases(t *testing.T) {
 
 func TestWords(t *testing.T) {
 	for identifier, want := range map[string]string{
-		"a": "a", "aWord": "a word", "HTTPServer": "http server", "isTLS": "is tls", "two_words": "two words", "fcgi2": "fcgi",
+		"a": "a", "aWord": "a word", "HTTPServer": "http server", "isTLS": "is tls", "two_words": "two words",
+		"fcgi2": "fcgi",
 	} {
 		if got := strings.Join(words(identifier), " "); got != want {
 			t.Errorf("%s: got %q, want %q", identifier, got, want)

@@ -186,8 +186,9 @@ func together(rows []row) []row {
 		n := float64(within[g])
 		all = append(all, row{
 			scenario: scenario{name: g.name + "-all"},
-			bound:    bound{of: fmt.Sprintf("cases-of-%d-within-%gx-fasthttp", g.cases, g.times), require: float64(g.require), aim: float64(g.aim), least: true},
-			mine:     n, value: stat.Interval{Lo: n, Mid: n, Hi: n},
+			bound: bound{of: fmt.Sprintf("cases-of-%d-within-%gx-fasthttp", g.cases, g.times),
+				require: float64(g.require), aim: float64(g.aim), least: true},
+			mine: n, value: stat.Interval{Lo: n, Mid: n, Hi: n},
 		})
 	}
 	return all

@@ -37,24 +37,26 @@ func clients() []scenario {
 		{"inmemory-1000", "GetEndToEnd1000Inmemory", bound{require: third}},
 	}
 	procs := []int{1, 2, 4}
-	all := group{name: "client", cases: len(rows) * len(procs), times: 1.15, require: len(rows) * len(procs) / 2, aim: len(rows) * len(procs)}
+	all := group{name: "client", cases: len(rows) * len(procs), times: 1.15,
+		require: len(rows) * len(procs) / 2, aim: len(rows) * len(procs)}
 	var cases []scenario
 	for _, n := range procs {
 		for _, r := range rows {
 			r.vsNetHTTP.of, r.vsNetHTTP.than = spent, netHTTP
 			cases = append(cases, scenario{
-				name: fmt.Sprintf("client-p%d-%s", n, r.name), measure: pair{benchmark: r.benchmark, procs: n}.measure, rounds: clientRounds, group: all,
+				name: fmt.Sprintf("client-p%d-%s", n, r.name), measure: pair{benchmark: r.benchmark, procs: n}.measure,
+				rounds: clientRounds, group: all,
 				bounds: []bound{r.vsNetHTTP, {of: spent, than: fastHTTP, aim: all.times}},
 			})
 		}
 	}
 	return append(cases,
-		scenario{name: "client-idle-10000", measure: pair{benchmark: "Idle", once: true}.measure, rounds: 6, large: true, bounds: []bound{
-			{of: memory, than: netHTTP, aim: even - better}, {of: memory, than: fastHTTP, aim: even},
-		}},
-		scenario{name: "client-shared-100", measure: pair{benchmark: "Shared"}.measure, rounds: clientRounds, bounds: []bound{
-			{of: p99, than: netHTTP, require: even, aim: even - better}, {of: p99, than: fastHTTP}, {of: p50, than: netHTTP},
-		}},
+		scenario{name: "client-idle-10000", measure: pair{benchmark: "Idle", once: true}.measure, rounds: 6,
+			large: true, bounds: []bound{{of: memory, than: netHTTP, aim: even - better},
+				{of: memory, than: fastHTTP, aim: even}}},
+		scenario{name: "client-shared-100", measure: pair{benchmark: "Shared"}.measure, rounds: clientRounds,
+			bounds: []bound{{of: p99, than: netHTTP, require: even, aim: even - better}, {of: p99, than: fastHTTP},
+				{of: p50, than: netHTTP}}},
 	)
 }
 
@@ -67,13 +69,15 @@ type pair struct {
 
 // measure runs a client's benchmark, as a process.
 func (p pair) measure(f *field, client string) (sample, error) {
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute) // a busy machine takes two for ten thousand connections
+	// A busy machine takes two minutes for ten thousand connections.
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	length := f.inMemFor.String()
 	if p.once {
 		length = "1x"
 	}
-	c := exec.CommandContext(ctx, f.pairs, "-test.run", "^$", "-test.bench", "^Benchmark"+p.benchmark+"$/^"+client+"$", "-test.benchtime", length)
+	c := exec.CommandContext(ctx, f.pairs, "-test.run", "^$", "-test.bench", "^Benchmark"+p.benchmark+"$/^"+client+"$",
+		"-test.benchtime", length)
 	c.Dir = filepath.Dir(f.pairs)
 	if c.Env = os.Environ(); p.procs > 0 {
 		c.Env = append(c.Env, "GOMAXPROCS="+strconv.Itoa(p.procs))

@@ -117,7 +117,8 @@ func TestClock(t *testing.T) {
 
 // clockField is a field of servers to start, without what other targets need.
 func clockField(t *testing.T) *field {
-	f := &field{contenders: make(map[string]*contender.Contender), conf: template.Must(template.New("").Parse(constant))}
+	f := &field{contenders: make(map[string]*contender.Contender),
+		conf: template.Must(template.New("").Parse(constant))}
 	var err error
 	if f.cpus, err = contender.AllCPUs(); err != nil {
 		t.Fatal(err)
@@ -197,7 +198,8 @@ func (r timed) complete() error {
 	if n := r.result.Errors.Total(); n > 0 {
 		return fmt.Errorf("%d errors: %s", n, r.result.Errors.First)
 	}
-	if missed := math.Abs(float64(len(r.kernel)) - float64(r.result.Requests)); missed > clockMissed*float64(r.result.Requests) {
+	if missed := math.Abs(float64(len(r.kernel)) - float64(r.result.Requests)); missed >
+		clockMissed*float64(r.result.Requests) {
 		return fmt.Errorf("the generator counted %d exchanges, the kernel %d", r.result.Requests, len(r.kernel))
 	}
 	return nil
@@ -257,7 +259,8 @@ func clockTable(cases []timedCase) string {
 	fmt.Fprintln(w, "server\trate\tbusy\tp50: generator\tkernel\tapart\tp99: generator\tkernel\tapart")
 	for _, c := range cases {
 		quantile := func(q float64) (mine, kernel float64) {
-			return c.typical(func(r timed) float64 { return micros(r.mine(q)) }), c.typical(func(r timed) float64 { return micros(r.at(q)) })
+			return c.typical(func(r timed) float64 { return micros(r.mine(q)) }),
+				c.typical(func(r timed) float64 { return micros(r.at(q)) })
 		}
 		mine50, kernel50 := quantile(0.5)
 		mine99, kernel99 := quantile(0.99)

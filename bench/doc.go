@@ -1,5 +1,5 @@
-// Package bench has the targets of the server and of the client, and the benchmarks that check them.
-// It has only tests: "make bench" runs them, and this command runs one case:
+// Package bench has the targets of the server and of the client, and the benchmarks that check
+// them. It has only tests: "make bench" runs them, and this command runs one case:
 //
 //	go test ./bench -run '^$' -bench 'Targets/hello-64$' -benchtime 1x
 //

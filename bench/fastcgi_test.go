@@ -31,12 +31,14 @@ func fastCGI() []scenario {
 	return []scenario{
 		{name: "fastcgi-tcp", subject: tareFCGITCP, measure: behindNginx, bounds: []bound{
 			{of: appCPU, than: fcgiTCP, require: 0.25}, {of: appCPU, than: proxyTare, require: 1.15},
-			{of: transfers, require: 2.2}, {of: transfers, than: fcgiTCP}, {of: calls, require: 2.2}, {of: calls, than: fcgiTCP},
+			{of: transfers, require: 2.2}, {of: transfers, than: fcgiTCP},
+			{of: calls, require: 2.2}, {of: calls, than: fcgiTCP},
 		}},
 		{name: "fastcgi-unix", subject: tareFCGIUnix, measure: behindNginx, bounds: []bound{
 			{of: appCPU, than: fcgiUnix, require: 0.25}, {of: appCPU, than: proxyTareUnix, require: 1.15},
-			{of: transfers, require: 2.2}, {of: transfers, than: fcgiUnix}, {of: calls, require: 2.2}, {of: calls, than: fcgiUnix},
-			{of: rate, than: proxyNetHTTP, require: 1, least: true}, {of: rate, than: fcgiUnix, require: 3, least: true},
+			{of: transfers, require: 2.2}, {of: transfers, than: fcgiUnix}, {of: calls, require: 2.2},
+			{of: calls, than: fcgiUnix}, {of: rate, than: proxyNetHTTP, require: 1, least: true},
+			{of: rate, than: fcgiUnix, require: 3, least: true},
 		}},
 	}
 }
@@ -50,7 +52,9 @@ func (f *field) prepareBehindNginx(t testing.TB) {
 		t.Fatal(err)
 	}
 	tools := programs.Tools(t)
-	for _, name := range []string{proxyNetHTTP, proxyTare, proxyTareUnix, fcgiTCP, fcgiUnix, tareFCGITCP, tareFCGIUnix} {
+	for _, name := range []string{
+		proxyNetHTTP, proxyTare, proxyTareUnix, fcgiTCP, fcgiUnix, tareFCGITCP, tareFCGIUnix,
+	} {
 		spec, err := contender.ReadSpec(filepath.Join(root, "contenders", name))
 		if err != nil {
 			t.Fatal(err)

@@ -111,8 +111,8 @@ func (f *field) prepare(t testing.TB) {
 	folder := filepath.Join(programs.Root(t), "contenders", "cases")
 	for _, name := range []string{ours, netHTTP, fastHTTP, "inmemory"} {
 		spec := &contender.Spec{
-			Name: name, Title: name, Dir: filepath.Join(folder, name), Protocol: contender.HTTP, Needs: []string{contender.Go},
-			Build: "go build -o {bin} .", Run: "{bin} -listen 127.0.0.1:{port}",
+			Name: name, Title: name, Dir: filepath.Join(folder, name), Protocol: contender.HTTP,
+			Needs: []string{contender.Go}, Build: "go build -o {bin} .", Run: "{bin} -listen 127.0.0.1:{port}",
 		}
 		c, err := tools.Prepare(context.Background(), spec)
 		if err != nil {
@@ -123,7 +123,8 @@ func (f *field) prepare(t testing.TB) {
 	f.inMemory = f.contenders["inmemory"].Bin
 	// nginx answers by itself; the application behind it is there for form's sake.
 	f.contenders[nginx] = &contender.Contender{
-		Spec:  &contender.Spec{Name: nginx, Title: nginx, Protocol: contender.HTTP, Front: contender.Nginx, Run: "sleep infinity"},
+		Spec: &contender.Spec{Name: nginx, Title: nginx, Protocol: contender.HTTP, Front: contender.Nginx,
+			Run: "sleep infinity"},
 		Nginx: programs.Nginx(t),
 	}
 }
@@ -185,7 +186,8 @@ func (f *field) start(server string, cpus []int, path string, flags ...string) (
 	case nginxCache, frontCache:
 		conf = f.cache
 	}
-	r, err := stage.Start(context.Background(), &c, contender.Setting{Cores: cores, CPUs: cpus, Conf: conf, Host: "localhost"},
+	r, err := stage.Start(context.Background(), &c,
+		contender.Setting{Cores: cores, CPUs: cpus, Conf: conf, Host: "localhost"},
 		func(ctx context.Context, address string) error {
 			return checkResponse(ctx, scheme+"://"+address+path, want)
 		})

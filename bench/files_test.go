@@ -57,13 +57,18 @@ func files() []scenario {
 		return scene{cores: 1, streams: []stream{{path: "/", connections: connections}}}
 	}
 	large := scene{cores: 1, streams: []stream{{path: "/10m.bin", connections: 8}}}
-	likeNginx := []bound{{of: cpu, than: nginxFiles, require: 1.05, aim: 0.95}, {of: cpu, than: netFiles, require: 0.5}, {of: cpu, than: fastFiles}}
+	likeNginx := []bound{{of: cpu, than: nginxFiles, require: 1.05, aim: 0.95}, {of: cpu, than: netFiles, require: 0.5},
+		{of: cpu, than: fastFiles}}
 	return []scenario{
 		{name: "file-32", subject: serve, scene: page(32), bounds: likeNginx},
 		{name: "file-1000", subject: serve, scene: page(1000), bounds: likeNginx},
-		{name: "file-10mb", subject: serve, scene: large, bounds: []bound{{of: sent, than: nginxFiles, require: 1, least: true}, {of: sent, than: netFiles, least: true}}},
-		{name: "files-10000", subject: serve, measure: anySmallFile, bounds: []bound{{of: cpu, than: nginxFiles, require: 1.1}, {of: cpu, than: fastFiles}}},
-		{name: "file-tls", subject: serveTLS, measure: filesOverTLS, bounds: []bound{{of: cpu, than: nginxTLS, require: 1.2}}},
+		{name: "file-10mb", subject: serve, scene: large, bounds: []bound{
+			{of: sent, than: nginxFiles, require: 1, least: true}, {of: sent, than: netFiles, least: true},
+		}},
+		{name: "files-10000", subject: serve, measure: anySmallFile,
+			bounds: []bound{{of: cpu, than: nginxFiles, require: 1.1}, {of: cpu, than: fastFiles}}},
+		{name: "file-tls", subject: serveTLS, measure: filesOverTLS,
+			bounds: []bound{{of: cpu, than: nginxTLS, require: 1.2}}},
 	}
 }
 
@@ -100,7 +105,8 @@ func (f *field) prepareFiles(t testing.TB) {
 		err = os.Chmod(folder, 0o755) // an nginx worker of another user enters it
 	}
 	f.site = filepath.Join(folder, "site")
-	if err := errors.Join(err, contender.MakeSite(filepath.Join(root, "contenders", "site"), f.site, f.smallFiles()), makeKeys(t, folder)); err != nil {
+	if err := errors.Join(err, contender.MakeSite(filepath.Join(root, "contenders", "site"), f.site, f.smallFiles()),
+		makeKeys(t, folder)); err != nil {
 		t.Fatal(err)
 	}
 	f.files = oneWorker(nginxForFiles)
@@ -108,9 +114,13 @@ func (f *field) prepareFiles(t testing.TB) {
 	listen := " --listen 127.0.0.1:{port} "
 	f.build(t, serve, root, "go build -o {bin} ./cmd/tare", "{bin} serve"+listen+f.site)
 	f.build(t, serveTLS, root, "go build -o {bin} ./cmd/tare", "{bin} serve "+keys+listen+f.site)
-	f.build(t, netFiles, filepath.Join(root, "contenders", "nethttp"), "go build -o {bin} .", "{bin} -application files -listen 127.0.0.1:{port}")
-	f.build(t, fastFiles, filepath.Join(root, "contenders", fastFiles), "go build -o {bin} .", "{bin} -listen 127.0.0.1:{port}")
-	for name, set := range map[string]map[string]string{nginxFiles: {"root": f.site}, nginxTLS: {"root": f.site, "keys": folder}} {
+	f.build(t, netFiles, filepath.Join(root, "contenders", "nethttp"), "go build -o {bin} .",
+		"{bin} -application files -listen 127.0.0.1:{port}")
+	f.build(t, fastFiles, filepath.Join(root, "contenders", fastFiles), "go build -o {bin} .",
+		"{bin} -listen 127.0.0.1:{port}")
+	for name, set := range map[string]map[string]string{
+		nginxFiles: {"root": f.site}, nginxTLS: {"root": f.site, "keys": folder},
+	} {
 		spec := &contender.Spec{Name: name, Title: name, Protocol: contender.HTTP, Front: contender.Nginx, Set: set}
 		f.contenders[name] = &contender.Contender{Spec: spec, Nginx: programs.Nginx(t)}
 	}
@@ -121,7 +131,8 @@ func (f *field) build(t testing.TB, name, dir, build, run string) {
 	t.Helper()
 	tools := &contender.Tools{Cache: t.TempDir()}
 	c, err := tools.Prepare(context.Background(), &contender.Spec{
-		Name: name, Title: name, Dir: dir, Protocol: contender.HTTP, Needs: []string{contender.Go}, Build: build, Run: run, Folder: f.site,
+		Name: name, Title: name, Dir: dir, Protocol: contender.HTTP, Needs: []string{contender.Go},
+		Build: build, Run: run, Folder: f.site,
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -145,5 +156,6 @@ func (f *field) file(path string) (request string, want []byte, err error) {
 // makeKeys writes a certificate that nobody trusts, and its key.
 func makeKeys(t testing.TB, dir string) error {
 	cert, key := testkit.SelfSign(t, x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})
-	return errors.Join(os.WriteFile(filepath.Join(dir, "cert.pem"), cert, 0o600), os.WriteFile(filepath.Join(dir, "key.pem"), key, 0o600))
+	return errors.Join(os.WriteFile(filepath.Join(dir, "cert.pem"), cert, 0o600),
+		os.WriteFile(filepath.Join(dir, "key.pem"), key, 0o600))
 }

@@ -48,8 +48,10 @@ func fronts() []scenario {
 		{name: "front-bound", subject: frontBound, scene: hello, bounds: []bound{
 			{of: cpu, than: alone, require: 1.1}, {of: rate, than: proxyNetHTTP, require: 2, least: true},
 		}},
-		{name: "front-proxy", subject: frontProxy, scene: hello, bounds: []bound{{of: frontCPU, than: proxyNetHTTP, require: 1.2, aim: 1}}},
-		{name: "front-cache", subject: frontCache, scene: hit, bounds: []bound{{of: cpu, than: nginxCache, require: 1.2, aim: 1}}},
+		{name: "front-proxy", subject: frontProxy, scene: hello,
+			bounds: []bound{{of: frontCPU, than: proxyNetHTTP, require: 1.2, aim: 1}}},
+		{name: "front-cache", subject: frontCache, scene: hit,
+			bounds: []bound{{of: cpu, than: nginxCache, require: 1.2, aim: 1}}},
 	}
 }
 
@@ -68,12 +70,15 @@ func (f *field) prepareFronts(t testing.TB) {
 	}
 	f.cache = oneWorker(cached)
 	f.kept = bytes.Repeat([]byte("0123456789abcde\n"), kilobyte/16)
-	application := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(f.kept) }))
+	application := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		_, _ = w.Write(f.kept)
+	}))
 	t.Cleanup(application.Close)
 	set := map[string]string{"application": application.URL}
 	spec := &contender.Spec{
-		Name: frontCache, Title: frontCache, Dir: root, Protocol: contender.HTTP, Front: "tare", Needs: []string{contender.Go, contender.Nginx},
-		FrontBuild: "go build -o {front} ./cmd/tare", FrontRun: "{front} serve -c {conf}", Set: set,
+		Name: frontCache, Title: frontCache, Dir: root, Protocol: contender.HTTP, Front: "tare",
+		Needs: []string{contender.Go, contender.Nginx}, FrontBuild: "go build -o {front} ./cmd/tare",
+		FrontRun: "{front} serve -c {conf}", Set: set,
 	}
 	c, err := tools.Prepare(context.Background(), spec)
 	if err != nil {
@@ -81,7 +86,8 @@ func (f *field) prepareFronts(t testing.TB) {
 	}
 	f.contenders[frontCache] = c
 	f.contenders[nginxCache] = &contender.Contender{
-		Spec:  &contender.Spec{Name: nginxCache, Title: nginxCache, Protocol: contender.HTTP, Front: contender.Nginx, Set: set},
+		Spec: &contender.Spec{Name: nginxCache, Title: nginxCache, Protocol: contender.HTTP,
+			Front: contender.Nginx, Set: set},
 		Nginx: programs.Nginx(t),
 	}
 }

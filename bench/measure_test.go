@@ -154,7 +154,8 @@ func (f *field) loadByWrk(r *running, url string) (values sample, err error) {
 	seconds := max(1, int(f.load.Seconds()))
 	ctx, cancel := context.WithTimeout(context.Background(), f.load+patience)
 	defer cancel()
-	c := exec.CommandContext(ctx, "taskset", "-c", strconv.Itoa(f.generator[0]), f.wrk, "-t1", "-c64", fmt.Sprintf("-d%ds", seconds), url)
+	c := exec.CommandContext(ctx, "taskset", "-c", strconv.Itoa(f.generator[0]), f.wrk, "-t1", "-c64",
+		fmt.Sprintf("-d%ds", seconds), url)
 	c.Env = slices.Concat(os.Environ(), f.wrkEnv)
 	var before, after look
 	before.take(r)
@@ -184,8 +185,8 @@ type workload struct {
 func (w workload) measure(f *field, server string) (sample, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
-	c := exec.CommandContext(ctx, f.inMemory, "-server", server, "-method", w.method, "-requests", strconv.Itoa(w.requests),
-		"-clients", strconv.Itoa(w.clients), "-for", f.inMemFor.String())
+	c := exec.CommandContext(ctx, f.inMemory, "-server", server, "-method", w.method,
+		"-requests", strconv.Itoa(w.requests), "-clients", strconv.Itoa(w.clients), "-for", f.inMemFor.String())
 	c.Env = append(os.Environ(), fmt.Sprintf("GOMAXPROCS=%d", w.procs))
 	out, err := c.CombinedOutput()
 	if err != nil {

@@ -112,7 +112,8 @@ func (u *turns) turn() error {
 		return errors.New("no response in a slice")
 	}
 	each := func(spent time.Duration) float64 { return micros(spent) / float64(got.Requests) }
-	front := after.roles[contender.RoleNginx] + after.roles[contender.RoleFront] - before.roles[contender.RoleNginx] - before.roles[contender.RoleFront]
+	front := after.roles[contender.RoleNginx] + after.roles[contender.RoleFront] -
+		before.roles[contender.RoleNginx] - before.roles[contender.RoleFront]
 	u.samples = append(u.samples, sample{
 		cpu: each(after.cpu - before.cpu), rate: float64(got.Requests) / got.Took.Seconds(), frontCPU: each(front),
 		appCPU: each(after.roles[contender.RoleApplication] - before.roles[contender.RoleApplication]),

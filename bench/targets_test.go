@@ -123,14 +123,15 @@ func scenarios() []scenario {
 			{of: cpu, than: nginx, require: 1.05, aim: 0.95}, {of: cpu, than: netHTTP, require: 0.55},
 		}},
 		{name: "hello-5000", scene: scene{cores: 1, streams: []stream{many}}, bounds: []bound{
-			{of: cpu, than: nginx, require: 1.10, aim: 1}, {of: cpu, than: fastHTTP, require: 0.70}, {of: cpu, than: netHTTP, require: 0.40},
+			{of: cpu, than: nginx, require: 1.10, aim: 1}, {of: cpu, than: fastHTTP, require: 0.70},
+			{of: cpu, than: netHTTP, require: 0.40},
 		}},
-		{name: "hello-64-paced", scene: scene{cores: 1, streams: []stream{{path: "/hello", connections: 64, rate: 6000}}}, bounds: []bound{
-			{of: cpu, than: nginx, require: 1.3, aim: 1}, {of: cpu, than: netHTTP, require: 0.5},
-		}},
-		{name: "browser-64", scene: scene{cores: 1, streams: []stream{{path: "/hello", connections: 64, header: browser()}}}, bounds: []bound{
-			{of: cpu, than: netHTTP, require: 0.6, aim: 0.5},
-		}},
+		{name: "hello-64-paced",
+			scene:  scene{cores: 1, streams: []stream{{path: "/hello", connections: 64, rate: 6000}}},
+			bounds: []bound{{of: cpu, than: nginx, require: 1.3, aim: 1}, {of: cpu, than: netHTTP, require: 0.5}}},
+		{name: "browser-64",
+			scene:  scene{cores: 1, streams: []stream{{path: "/hello", connections: 64, header: browser()}}},
+			bounds: []bound{{of: cpu, than: netHTTP, require: 0.6, aim: 0.5}}},
 		{name: "tls-64", measure: overTLS, bounds: []bound{{of: cpu, than: netHTTP, require: 0.85, aim: 0.7}}},
 		{name: "hello-64-all-cores", scene: scene{streams: []stream{hello}}, bounds: []bound{
 			{of: rate, than: fastHTTP, require: even, aim: 1.3, least: true},
@@ -152,7 +153,8 @@ func scenarios() []scenario {
 			{of: "fast " + p99, than: netHTTP, require: 2, aim: even},
 		}},
 		{name: "backend", scene: scene{cores: 1, backend: true, streams: []stream{{path: "/backend", connections: 64}}}, bounds: []bound{
-			{of: rate, than: netHTTP, require: even, aim: even + better, least: true}, {of: p99, than: netHTTP, require: even, aim: even - better},
+			{of: rate, than: netHTTP, require: even, aim: even + better, least: true},
+			{of: p99, than: netHTTP, require: even, aim: even - better},
 		}},
 		{name: "backend-beside-fast", scene: scene{cores: 1, backend: true, streams: besideBackend}, bounds: []bound{
 			{of: "backend " + rate, than: netHTTP, require: even, aim: even + better, least: true},
@@ -160,11 +162,12 @@ func scenarios() []scenario {
 			{of: "fast " + p99, than: netHTTP, require: even, aim: even - better},
 		}},
 		{name: "idle-15000", measure: idle, rounds: 6, large: true, bounds: []bound{
-			{of: memory, require: 700, aim: 400}, {of: memory, than: netHTTP}, {of: memory, than: fastHTTP}, {of: resting, require: 0.1},
+			{of: memory, require: 700, aim: 400}, {of: memory, than: netHTTP}, {of: memory, than: fastHTTP},
+			{of: resting, require: 0.1},
 		}},
-		{name: "anywhere-15000", scene: scene{cores: 1, streams: []stream{{path: "/hello", connections: crowd, rate: 2000}}}, large: true, bounds: []bound{
-			{of: p99, require: 5000, aim: 1000},
-		}},
+		{name: "anywhere-15000",
+			scene: scene{cores: 1, streams: []stream{{path: "/hello", connections: crowd, rate: 2000}}},
+			large: true, bounds: []bound{{of: p99, require: 5000, aim: 1000}}},
 	}, burning(), fastCGI(), files(), fronts(), inMemory(), clients())
 }
 

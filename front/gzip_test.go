@@ -65,7 +65,8 @@ func TestGzipIsSameAsNginx(t *testing.T) {
 		l.Path = fmt.Sprintf("/%d/", i)
 		ours = append(ours, l)
 	}
-	theirs, _ := serveNginx(t, "", `gzip on; gzip_min_length 100; gzip_types application/json text/plain; gzip_vary on; gzip_disable BadBot msie6;
+	theirs, _ := serveNginx(t, "",
+		`gzip on; gzip_min_length 100; gzip_types application/json text/plain; gzip_vary on; gzip_disable BadBot msie6;
 		proxy_http_version 1.1; proxy_set_header Accept-Encoding ""; `+locations.String())
 	us := serveHandler(t, newFront(t, oneHost(ours...), front.Bind("app", http.HandlerFunc(respondAsQuery))))
 	for _, c := range gzipCases(len(proxied)) {

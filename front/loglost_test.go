@@ -46,7 +46,9 @@ func TestLongLinesAreNotTruncated(t *testing.T) {
 // A log that blocks does not stop requests, and reports the lost lines in its own format.
 func TestLostLinesAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for escape, want := range map[Escape]string{EscapeDefault: `"1 lines lost: the output accepts nothing, or too little"`, EscapeJSON: `"lost":1`} {
+		for escape, want := range map[Escape]string{
+			EscapeDefault: `"1 lines lost: the output accepts nothing, or too little"`, EscapeJSON: `"lost":1`,
+		} {
 			out := &blocked{gate: make(chan struct{})}
 			h := newFront(t, Config{
 				LogFormats: []LogFormat{{Name: "f", Text: "$arg_x", Escape: escape}},

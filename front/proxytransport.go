@@ -56,9 +56,10 @@ func newTransport(config *upstream.Config) *transport {
 		http: client.New(clientConfig(config)),
 		fcgi: fcgiclient.New(&fcgiclient.Config{
 			DialContext: dialUpstream, DialTimeout: maxConnectTimeout, MaxResponseHeaderBytes: maxUpstreamHead,
-			MaxIdleConnsPerHost: config.Keepalive, IdleConnTimeout: cmp.Or(config.KeepaliveTimeout, defaultKeepaliveTimeout),
-			MaxConnUses: cmp.Or(config.KeepaliveRequests, defaultKeepaliveRequests),
-			MaxConnAge:  cmp.Or(config.KeepaliveTime, defaultKeepaliveTime),
+			MaxIdleConnsPerHost: config.Keepalive,
+			IdleConnTimeout:     cmp.Or(config.KeepaliveTimeout, defaultKeepaliveTimeout),
+			MaxConnUses:         cmp.Or(config.KeepaliveRequests, defaultKeepaliveRequests),
+			MaxConnAge:          cmp.Or(config.KeepaliveTime, defaultKeepaliveTime),
 		}),
 	}
 }

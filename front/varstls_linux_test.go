@@ -91,7 +91,8 @@ func clientCertificate(t *testing.T) tls.Certificate {
 func startNginxTLS(t *testing.T, addr, cert, key, text string) {
 	t.Helper()
 	tool, dir := programs.Nginx(t), shortDir(t)
-	conf := strings.NewReplacer("DIR", dir, "ADDR", addr, "CERT", cert, "KEY", key, "TEXT", text).Replace(`daemon off; master_process off; pid DIR/pid;
+	conf := strings.NewReplacer("DIR", dir, "ADDR", addr, "CERT", cert, "KEY", key, "TEXT", text).Replace(
+		`daemon off; master_process off; pid DIR/pid;
 events {} http { access_log off;
 client_body_temp_path DIR/b; proxy_temp_path DIR/p; fastcgi_temp_path DIR/f; uwsgi_temp_path DIR/u; scgi_temp_path DIR/c;
 ssl_certificate CERT; ssl_certificate_key KEY; ssl_verify_client optional_no_ca; ssl_ecdh_curve X25519:P-384:P-256; ssl_protocols TLSv1.2 TLSv1.3;

@@ -18,7 +18,8 @@ const (
 
 // BenchmarkRequest measures the generator's CPU time per request against a minimal server.
 func BenchmarkRequest(b *testing.B) {
-	responses := map[string]string{"http": httpResponse, "fcgi": load.Stdout(cgiResponse) + load.Stdout("") + load.End(0, 0)}
+	responses := map[string]string{"http": httpResponse,
+		"fcgi": load.Stdout(cgiResponse) + load.Stdout("") + load.End(0, 0)}
 	for _, scheme := range []string{"http", "fcgi"} {
 		for _, network := range []string{"tcp", "unix"} {
 			for _, connections := range []int{64, 1000} {

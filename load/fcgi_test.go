@@ -248,8 +248,8 @@ func TestFastCGIErrorsAreCountedByKind(t *testing.T) {
 			false},
 		{"overloaded", fcgiScript(t, responding(0, load.End(0, 2))), read,
 			"read: the application refused the request: overloaded", false},
-		{"no head", fcgiScript(t, responding(0, load.End(0, 0))), read, "read: the application ended the request before",
-			false},
+		{"no head", fcgiScript(t, responding(0, load.End(0, 0))), read,
+			"read: the application ended the request before", false},
 		{"malformed head", fcgiScript(t, responding(0, load.Stdout("<html>"+"\r\n\r\n")+load.End(0, 0))), read,
 			"read: http1: ", false},
 		{"another length", fcgiScript(t, responding(0, load.Stdout("Content-Length: 3\n\nab")+load.End(0, 0))), read,
@@ -285,7 +285,8 @@ func TestFastCGIErrorsAreCountedByKind(t *testing.T) {
 
 // STDERR output and a nonzero exit code are no errors, but the report shows both.
 func TestStderrAndExitCodeAreNoErrors(t *testing.T) {
-	response := load.Stderr("PHP Warning: ") + load.Stdout(plain) + load.Stderr("oh\n") + load.Stdout("hello") + load.End(3, 0)
+	response := load.Stderr("PHP Warning: ") + load.Stdout(plain) + load.Stderr("oh\n") +
+		load.Stdout("hello") + load.End(3, 0)
 	r := some(t, load.Plan{URL: fcgiScript(t, responding(0, response)), Connections: 2})
 	f := r.FastCGI
 	if r.Requests == 0 || r.Errors.Total() != 0 || f.Stderr != "PHP Warning: oh\n" || f.Exits != r.Requests {

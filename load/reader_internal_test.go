@@ -53,7 +53,8 @@ func TestFastCGIReaderParsesEverySplit(t *testing.T) {
 		{"no end of STDOUT", Stdout(head+"hello") + End(0, 0), text},
 		{"no body", Stdout(head) + none + End(0, 0), text},
 		{"empty lines", Stdout("\n") + End(0, 0), text},
-		{"head over records", Stdout("Content-Type: te") + Stdout("xt/plain\r\nA: b\r") + Stdout("\n\r\nhel") + Stdout("lo") + none + End(0, 0), text},
+		{"head over records", Stdout("Content-Type: te") + Stdout("xt/plain\r\nA: b\r") + Stdout("\n\r\nhel") +
+			Stdout("lo") + none + End(0, 0), text},
 		{"padding", Record(6, 1, head, 3) + Record(6, 1, "hello", 255) + Record(6, 1, "", 8) + Record(3, 1,
 			strings.Repeat("\x00", 8), 9), text},
 		{"length", Stdout("Content-Length: 5\n\nhel") + Stdout("lo") + none + End(0, 0), text},
@@ -161,16 +162,18 @@ func TestReadersAreReusable(t *testing.T) {
 // The same holds for HTTP's reader.
 func TestHTTPReaderParsesEverySplit(t *testing.T) {
 	for in, want := range map[string]string{
-		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello":                                                 "status 200, last false, 0 bytes left",
-		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello!":                                                "status 200, last false, 1 bytes left",
-		"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n":                                              "status 204, last true, 0 bytes left",
+		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello":    "status 200, last false, 0 bytes left",
+		"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello!":   "status 200, last false, 1 bytes left",
+		"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n": "status 204, last true, 0 bytes left",
+
 		"HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\nHTTP/1.1 404 Not Found\r\nContent-Length: 0\r\n\r\n":    "status 404, last false, 0 bytes left",
 		"HTTP/1.1 103 Early Hints\r\nLink: a\r\n\r\n":                                                       "got 0,",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3;a=b\r\nabc\r\n0\r\nSum: 1\r\n\r\nHTTP/1.1 ": "status 200, last false, 9 bytes left",
-		"HTTP/1.0 200 OK\r\n\r\nall there is":                                                               "got 2, status 200, until close true",
-		"HTTP/1.1 200 OK\r\nContent-Le":                                                                     "got 1,",
-		"HTTP/1.1 101 Switching Protocols\r\n\r\n":                                                          errSwitched.Error(),
-		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcd":                                    "chunk data not followed by CRLF",
+
+		"HTTP/1.0 200 OK\r\n\r\nall there is":                            "got 2, status 200, until close true",
+		"HTTP/1.1 200 OK\r\nContent-Le":                                  "got 1,",
+		"HTTP/1.1 101 Switching Protocols\r\n\r\n":                       errSwitched.Error(),
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabcd": "chunk data not followed by CRLF",
 	} {
 		if got := testkit.EverySplit(t, []byte(in),
 			describe(httpProtocol{1}, false)); !strings.HasPrefix(strings.TrimPrefix(got, "http1: "), want) {

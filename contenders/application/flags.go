@@ -52,5 +52,6 @@ func named(name string) (http.Handler, error) {
 	if h, ok := all[name]; ok {
 		return h, nil
 	}
-	return nil, fmt.Errorf("-application: got %q, want one of %s", name, strings.Join(slices.Sorted(maps.Keys(all)), ", "))
+	return nil, fmt.Errorf("-application: got %q, want one of %s", name,
+		strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 }

@@ -40,7 +40,8 @@ func serve(address string) error {
 		return err
 	}
 	response := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nServer: gophr\r\nConnection: keep-alive\r\nContent-Type: text/plain\r\n"+
-		"Content-Length: %d\r\nDate: %s\r\n\r\n%s", len(application.Body), time.Now().UTC().Format("Mon, 02 Jan 2006 15:04:05 GMT"), application.Body)
+		"Content-Length: %d\r\nDate: %s\r\n\r\n%s", len(application.Body),
+		time.Now().UTC().Format("Mon, 02 Jan 2006 15:04:05 GMT"), application.Body)
 	events := make([]syscall.EpollEvent, mostEvents)
 	request := make([]byte, 4<<10)
 	for {

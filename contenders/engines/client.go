@@ -22,7 +22,8 @@ const (
 	fastBody = "012345678912"
 )
 
-// Exchange sends one request and returns the status and the body, which is valid until the next call.
+// Exchange sends one request and returns the status and the body, which is valid until the next
+// call.
 type Exchange func() (status int, body []byte, err error)
 
 // ClientOptions configure a client.
@@ -48,7 +49,9 @@ func DoFastServer(b *testing.B, newClient func(ClientOptions) Client) {
 	c := newClient(ClientOptions{Dial: dialFast, Conns: runtime.GOMAXPROCS(0)})
 	defer c.Close()
 	var host atomic.Int64
-	parallel(b, 1, fastBody, func() Exchange { return c.Again(fmt.Sprintf("http://host%d.example.org/some/page", host.Add(1))) })
+	parallel(b, 1, fastBody, func() Exchange {
+		return c.Again(fmt.Sprintf("http://host%d.example.org/some/page", host.Add(1)))
+	})
 }
 
 // EndToEndTCP measures a client and a server over loopback, with parallelism times GOMAXPROCS
@@ -58,13 +61,15 @@ func EndToEndTCP(b *testing.B, parallelism int, newClient func(ClientOptions) Cl
 	if err != nil {
 		b.Fatal(err)
 	}
-	endToEnd(b, parallelism, l, "http://"+l.Addr().String()+echoed, newClient(ClientOptions{Conns: conns(parallelism)}), newServer())
+	endToEnd(b, parallelism, l, "http://"+l.Addr().String()+echoed,
+		newClient(ClientOptions{Conns: conns(parallelism)}), newServer())
 }
 
 // EndToEndInmemory is like EndToEndTCP, without sockets.
 func EndToEndInmemory(b *testing.B, parallelism int, newClient func(ClientOptions) Client, newServer func() Server) {
 	l := fasthttputil.NewInmemoryListener()
-	endToEnd(b, parallelism, l, "http://example.org"+echoed, newClient(ClientOptions{Dial: l.Dial, Conns: conns(parallelism)}), newServer())
+	endToEnd(b, parallelism, l, "http://example.org"+echoed,
+		newClient(ClientOptions{Dial: l.Dial, Conns: conns(parallelism)}), newServer())
 }
 
 func conns(parallelism int) int { return parallelism * runtime.GOMAXPROCS(0) }
@@ -128,17 +133,18 @@ func checked(exchange Exchange, want string) error {
 
 // fastConn is the client's end of a connection to a server that responds at once.
 type fastConn struct {
-	requested  chan struct{}
-	closed chan struct{}
-	once   sync.Once
-	response string
-	at     int // position in the current response
-	addr   net.TCPAddr
+	requested chan struct{}
+	closed    chan struct{}
+	once      sync.Once
+	response  string
+	at        int // position in the current response
+	addr      net.TCPAddr
 }
 
 func dialFast() (net.Conn, error) {
 	return &fastConn{
-		requested: make(chan struct{}, 1), closed: make(chan struct{}), addr: net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80},
+		requested: make(chan struct{}, 1), closed: make(chan struct{}),
+		addr:     net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 80},
 		response: fmt.Sprintf("HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: %d\r\n\r\n%s", len(fastBody), fastBody),
 	}, nil
 }

@@ -19,7 +19,8 @@ type response struct {
 // firstResponse sends one request to a server and reads the whole response.
 func firstResponse(server Server, requests int) (*response, error) {
 	var text bytes.Buffer
-	l := inmemory.Listen(inmemory.Load{Request: request(), Requests: requests, Clients: 1, Total: 1, Responses: func() io.Writer { return &text }})
+	l := inmemory.Listen(inmemory.Load{Request: request(), Requests: requests, Clients: 1, Total: 1,
+		Responses: func() io.Writer { return &text }})
 	if err := run(server, l, 1); err != nil {
 		return nil, err
 	}
@@ -36,7 +37,8 @@ func firstResponse(server Server, requests int) (*response, error) {
 	at := bytes.Index(text.Bytes(), date)
 	_, end := from.Peek(1)
 	whole := end != nil && bytes.HasSuffix(text.Bytes(), []byte("\r\n\r\n"+body))
-	if err != nil || resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/plain" || string(got) != body || len(date) == 0 || !whole {
+	if err != nil || resp.StatusCode != http.StatusOK || resp.Header.Get("Content-Type") != "text/plain" ||
+		string(got) != body || len(date) == 0 || !whole {
 		return nil, fmt.Errorf("want status 200, text/plain, a date and %q, got %q", body, text.Bytes())
 	}
 	return &response{text.Bytes(), at, at + len(date)}, nil
@@ -44,10 +46,10 @@ func firstResponse(server Server, requests int) (*response, error) {
 
 // client compares a server's responses with the expected one. It ignores the date.
 type client struct {
-	want    *response
-	at      int // position in the current response
+	want      *response
+	at        int // position in the current response
 	responses int // number of complete responses
-	err     error
+	err       error
 }
 
 func (c *client) Write(p []byte) (int, error) {
@@ -62,7 +64,8 @@ func (c *client) Write(p []byte) (int, error) {
 		n := min(len(rest), end-c.at)
 		isDate := c.at >= c.want.from && c.at < c.want.to
 		if !isDate && !bytes.Equal(rest[:n], c.want.text[c.at:c.at+n]) {
-			c.err = fmt.Errorf("response %d differs from the first: want %q, got %q", c.responses+1, c.want.text[c.at:], rest)
+			c.err = fmt.Errorf("response %d differs from the first: want %q, got %q",
+				c.responses+1, c.want.text[c.at:], rest)
 			return 0, c.err
 		}
 		rest = rest[n:]

@@ -34,7 +34,8 @@ func main() {
 		if err != nil {
 			log.Fatal(err)
 		}
-		server := tare.Wrap(&http.Server{Handler: handler, ReadHeaderTimeout: at.HeaderTimeout, IdleTimeout: at.IdleTimeout})
+		server := tare.Wrap(&http.Server{Handler: handler, ReadHeaderTimeout: at.HeaderTimeout,
+			IdleTimeout: at.IdleTimeout})
 		go func() { ended <- server.Serve(l) }()
 	}
 	log.Fatal(<-ended)

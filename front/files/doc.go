@@ -4,8 +4,8 @@
 //
 // If the path is a key of the cache and the request has no conditions, the response comes from
 // memory: some fields and one Write. Everything else is the slow path. It normalizes the path
-// (path.go), so that each place below the root has exactly one key. Then it opens, checks, reads and
-// caches the file (find.go, load.go).
+// (path.go), so that each place below the root has exactly one key. Then it opens, checks, reads
+// and caches the file (find.go, load.go).
 //
 // # Cache
 //

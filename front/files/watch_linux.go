@@ -183,8 +183,8 @@ func (w *watcher) run() {
 	}
 }
 
-// handle removes what an event concerns. It counts the event first: a goroutine that checks files at this
-// moment either sees the count, or what it stores is removed.
+// handle removes what an event concerns. It counts the event first: a goroutine that checks files
+// at this moment either sees the count, or what it stores is removed.
 func (w *watcher) handle(wd int32, mask uint32, name string) {
 	w.seen.Add(1)
 	if mask&unix.IN_Q_OVERFLOW != 0 {

@@ -271,7 +271,8 @@ func TestTimesOfZero(t *testing.T) {
 
 // The servers at an address share its TLS and socket settings.
 func TestServersAtAnAddressShareItsSettings(t *testing.T) {
-	r := parsed(t, inHTTP(`server { listen 1.2.3.4:443; server_name a; ssl_certificate a.pem; ssl_certificate_key a.key; }
+	r := parsed(t, inHTTP(
+		`server { listen 1.2.3.4:443; server_name a; ssl_certificate a.pem; ssl_certificate_key a.key; }
 		server { listen 1.2.3.4:443 ssl http2 reuseport; server_name b; ssl_certificate b.pem; ssl_certificate_key k/b.key; server_name a; }`))
 	for i, cert := range []string{"a.pem", "b.pem"} {
 		if l := r.Config.Hosts[i].Listen[0]; !l.TLS || !l.HTTP2 || !l.ReusePort || len(l.Certs) != 1 ||

@@ -133,7 +133,8 @@ func TestLocalhostNeedsNoResolver(t *testing.T) {
 
 // On machines without IPv6, a name's IPv6 addresses are left out.
 func TestUnreachableAddressesAreLeftOut(t *testing.T) {
-	found, err := reachable{newBook(map[string]string{"a.test": "::1 10.0.0.1 ::ffff:10.0.0.2"})}.LookupNetIP(timeBound(t), "ip", "a.test")
+	found, err := reachable{newBook(map[string]string{"a.test": "::1 10.0.0.1 ::ffff:10.0.0.2"})}.LookupNetIP(
+		timeBound(t), "ip", "a.test")
 	if err != nil {
 		t.Fatal(err)
 	}

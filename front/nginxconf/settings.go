@@ -277,7 +277,8 @@ func (t *translator) substitution(s *scope) *front.SubFilter {
 		if d.args[0] == "" {
 			t.errorf(d, "empty string to replace")
 		}
-		out.Substitutions = append(out.Substitutions, front.Substitution{From: t.text(d, d.args[0]), To: t.text(d, d.args[1])})
+		out.Substitutions = append(out.Substitutions,
+			front.Substitution{From: t.text(d, d.args[0]), To: t.text(d, d.args[1])})
 	}
 	if out.Substitutions == nil {
 		return nil

@@ -36,7 +36,8 @@ func brokenTests() []brokenTest {
 		{"garbles", []string{`LEFT OUT: garbles: it failed 2 times; the last failure: it responds differently under load: `, `body of 5 bytes differs from the expected 5 bytes`}, false},
 		{"falters", []string{`LEFT OUT: falters: it failed 2 times; the last failure: it responds differently under load: `, `unexpected status 500`}, false},
 		// These can still be measured.
-		{"holds", []string{`holds leaves processes behind on SIGTERM: "broken" (process`, "They are killed, too."}, true},
+		{"holds", []string{`holds leaves processes behind on SIGTERM: "broken" (process`,
+			"They are killed, too."}, true},
 		{"deaf", []string{`deaf does not end on SIGTERM. It is killed each time.`}, true},
 	}
 }

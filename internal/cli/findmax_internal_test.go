@@ -24,10 +24,11 @@ func TestSearchSentenceNamesRatesAndLimits(t *testing.T) {
 		"sustains 41,200 requests/s: p99 3.1ms, errors 0%; this is the highest allowed rate":                                                                {Verdict: load.AllHolds, Holds: 41_200},
 		"sustains at least 41,200 requests/s: p99 3.1ms, errors 0%; at 42,000 requests/s the generator, not the server, is the limit: p99 14ms, want <10ms": {Verdict: load.GeneratorBound, Holds: 41_200, Fails: 42_000},
 		"no result for the server: at 42,000 requests/s the generator is the limit: p99 14ms, want <10ms":                                                   {Verdict: load.GeneratorBound, Fails: 42_000},
-		"sustains no rate: fails at 42,000: p99 14ms, want <10ms":                                                                                           {Verdict: load.NothingHolds, Fails: 42_000},
-		"no rate was confirmed in 2 runs; 41,200 requests/s were sustained at least once":                                                                   {Verdict: load.Unsettled, Fails: 42_000},
-		"sustains at least 41,200 requests/s: p99 3.1ms, errors 0%; higher rates were not tried in 2 runs":                                                  {Verdict: load.Unsettled, Holds: 41_200},
-		"sustains 41,200 requests/s: p99 3.1ms, errors 0%; fails at 42,000: p99 14ms, want <10ms; there were too few runs to narrow the gap":                {Verdict: load.Unsettled, Holds: 41_200, Fails: 42_000},
+		"sustains no rate: fails at 42,000: p99 14ms, want <10ms": {Verdict: load.NothingHolds,
+			Fails: 42_000},
+		"no rate was confirmed in 2 runs; 41,200 requests/s were sustained at least once":                                                    {Verdict: load.Unsettled, Fails: 42_000},
+		"sustains at least 41,200 requests/s: p99 3.1ms, errors 0%; higher rates were not tried in 2 runs":                                   {Verdict: load.Unsettled, Holds: 41_200},
+		"sustains 41,200 requests/s: p99 3.1ms, errors 0%; fails at 42,000: p99 14ms, want <10ms; there were too few runs to narrow the gap": {Verdict: load.Unsettled, Holds: 41_200, Fails: 42_000},
 	} {
 		f.Goal, f.Tries = goal, []load.Try{held, failed}
 		if got := searchSentence(&f); got != want {

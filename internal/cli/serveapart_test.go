@@ -387,7 +387,9 @@ func TestInheritedFolderPreventsChroot(t *testing.T) {
 	}
 	defer root.Close()
 	cmd.ExtraFiles = []*os.File{root}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID}
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags: syscall.CLONE_NEWNET | syscall.CLONE_NEWNS | syscall.CLONE_NEWPID,
+	}
 	s := startServed(t, cmd)
 	s.await(`privileges were not dropped: descriptor 3 is the directory "/", which leads out of the root`)
 	if code := s.wait(); code != 1 {

@@ -87,7 +87,8 @@ func TestPIDFileIsOwnedByRoot(t *testing.T) {
 	}
 	conf := filepath.Join(top, "nginx.conf")
 	for _, path := range []string{old, filepath.Join(top, "pid")} {
-		write(t, conf, "user 64123 64123; pid "+path+"; events {} http { access_log "+path+".log; server { listen unix:"+top+"/s; } }")
+		write(t, conf, "user 64123 64123; pid "+path+"; events {} http { access_log "+path+
+			".log; server { listen unix:"+top+"/s; } }")
 		s := serveFiles(t, "-c", conf)
 		s.await("tare: running as 64123")
 		for name, want := range map[string]uint32{path: 0, path + ".log": uid} {

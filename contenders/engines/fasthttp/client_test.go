@@ -40,7 +40,9 @@ func (c *client) Close() { c.CloseIdleConnections() }
 
 // newEcho returns a server whose response body is the request's path.
 func newEcho() engines.Server {
-	return &server{fasthttp.Server{Handler: func(ctx *fasthttp.RequestCtx) { ctx.Success("text/plain", ctx.RequestURI()) }}}
+	return &server{fasthttp.Server{Handler: func(ctx *fasthttp.RequestCtx) {
+		ctx.Success("text/plain", ctx.RequestURI())
+	}}}
 }
 
 func BenchmarkClientDoFastServer(b *testing.B) { engines.DoFastServer(b, newClient) }

@@ -18,10 +18,14 @@ import (
 func waiting() clients {
 	return clients{
 		func(o engines.ClientOptions) engines.Client {
-			return &engines.HTTPClient{Client: http.Client{Transport: &tare.Transport{MaxIdleConnsPerHost: o.Conns, MaxConnsPerHost: o.Conns}}}
+			return &engines.HTTPClient{Client: http.Client{Transport: &tare.Transport{
+				MaxIdleConnsPerHost: o.Conns, MaxConnsPerHost: o.Conns,
+			}}}
 		},
 		func(o engines.ClientOptions) engines.Client {
-			return &engines.HTTPClient{Client: http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: o.Conns, MaxConnsPerHost: o.Conns}}}
+			return &engines.HTTPClient{Client: http.Client{Transport: &http.Transport{
+				MaxIdleConnsPerHost: o.Conns, MaxConnsPerHost: o.Conns,
+			}}}
 		},
 		func(o engines.ClientOptions) engines.Client {
 			return &fastClient{fasthttp.Client{MaxConnsPerHost: o.Conns, MaxConnWaitTimeout: time.Minute}}

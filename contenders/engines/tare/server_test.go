@@ -10,7 +10,9 @@ import (
 )
 
 func serverGet(b *testing.B, site *engines.Site) {
-	engines.ServerGet(b, site, func(s *engines.Site) engines.Server { return tare.Wrap(&http.Server{Handler: s.Handler()}) })
+	engines.ServerGet(b, site, func(s *engines.Site) engines.Server {
+		return tare.Wrap(&http.Server{Handler: s.Handler()})
+	})
 }
 
 func BenchmarkTareServerGet1ReqPerConn(b *testing.B) { serverGet(b, engines.PerConn(1)) }

@@ -71,7 +71,8 @@ func flags() []dialect.Flag[Command] {
 		text('f', "file", func(c *Command) *string { return &c.file }),
 		flag('R', "rc", getopt.Required, func(*Command, string) error { return nil }), // read before the others
 		flag('l', "log", getopt.Optional, func(c *Command, value string) error { c.log(value); return nil }),
-		flag('m', "mark", getopt.Required, func(c *Command, value string) error { c.mark, c.logging = value, true; return nil }),
+		flag('m', "mark", getopt.Required,
+			func(c *Command, value string) error { c.mark, c.logging = value, true; return nil }),
 		flag('H', "header", getopt.Required, func(c *Command, value string) error { return c.addHeader(value) }),
 		text('A', "user-agent", func(c *Command) *string { return &c.agent }),
 		text('T', "content-type", func(c *Command) *string { return &c.contentType }),

@@ -144,7 +144,8 @@ func respond() http.Handler {
 func TestReportsMatchRealSiege(t *testing.T) {
 	s := dialecttest.NewServer(t, respond())
 	data := file(t, "a=b&c=d\n")
-	urls := file(t, "HERE="+s.URL+"\n# a comment\n$(HERE)/one\n"+s.URL+"two?a=b POST name=value\n"+s.URL+"three PUT <"+data+"\n"+s.URL+"four DELETE\n")
+	urls := file(t, "HERE="+s.URL+"\n# a comment\n$(HERE)/one\n"+s.URL+"two?a=b POST name=value\n"+
+		s.URL+"three PUT <"+data+"\n"+s.URL+"four DELETE\n")
 	kept := file(t, strings.ReplaceAll(installed, "= close", "= keep-alive"))
 	old := file(t, strings.ReplaceAll(installed, "HTTP/1.1", "HTTP/1.0")+"user-agent = me\nheader = X-A: b\n")
 	for _, c := range []struct{ rc, line string }{

@@ -62,7 +62,8 @@ func flags() []flag {
 	}
 	return []flag{
 		value('c', "connections", func(c *Command, v string) error { return readNumber(&c.connections, v) }),
-		value('d', "duration", func(c *Command, v string) error { c.hasDuration = true; return readTime(&c.duration, v) }),
+		value('d', "duration",
+			func(c *Command, v string) error { c.hasDuration = true; return readTime(&c.duration, v) }),
 		value('t', "threads", func(c *Command, v string) error { return readNumber(&c.threads, v) }),
 		value('s', "script", nil),
 		value('H', "header", (*Command).setHeader),

@@ -110,7 +110,8 @@ func TestReportsAndRequestsMatchRealWrk(t *testing.T) {
 // compare returns the differences between wrk and tare for a command line.
 func compare(t *testing.T, line string) error {
 	t.Helper()
-	their, our := dialecttest.NewServer(t, http.HandlerFunc(respond)), dialecttest.NewServer(t, http.HandlerFunc(respond))
+	their, our := dialecttest.NewServer(t, http.HandlerFunc(respond)),
+		dialecttest.NewServer(t, http.HandlerFunc(respond))
 	args, path := cutPath(line)
 	want, _, end := startTheirs(t, args+" "+their.URL+path)
 	got, r := ours(t, args+" "+our.URL+path)
