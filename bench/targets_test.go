@@ -152,7 +152,8 @@ func scenarios() []scenario {
 		{name: "trained-route-hangs", scene: scene{cores: 1, streams: fastBesideHung}, bounds: []bound{
 			{of: "fast " + p99, than: netHTTP, require: 2, aim: even},
 		}},
-		{name: "backend", scene: scene{cores: 1, backend: true, streams: []stream{{path: "/backend", connections: 64}}}, bounds: []bound{
+		{name: "backend", scene: scene{cores: 1, backend: true,
+			streams: []stream{{path: "/backend", connections: 64}}}, bounds: []bound{
 			{of: rate, than: netHTTP, require: even, aim: even + better, least: true},
 			{of: p99, than: netHTTP, require: even, aim: even - better},
 		}},

@@ -302,7 +302,8 @@ func pageCases() []sameCase {
 	location /once { set $n "$n+"; rewrite ^/once$ /once2; set $n "$n-"; return 200 "never\n"; }
 	location /once2 { set $n "$n+"; if ($arg_b) { break; } return 200 "once2 $n\n"; }
 }`, requests: []string{"/blocked", "/x", "/y", "/z", "/q", "/w", "/once"}},
-		{name: "errors at once", servers: `server { error_page 404 /none2; location / { } }`, requests: []string{"/none"}},
+		{name: "errors at once", servers: `server { error_page 404 /none2; location / { } }`,
+			requests: []string{"/none"}},
 	}
 }
 

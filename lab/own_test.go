@@ -62,7 +62,8 @@ func TestReadSubjectReadsWhatWriteWrote(t *testing.T) {
 		Folder:  filepath.Join(dir, "app"), FastCGI: true, Ready: 3 * time.Second,
 	}
 	plain := lab.Own{Command: []string{"sh", "{port}"}, Folder: dir}
-	first, err := odd.Subject(lab.OwnRequest{Path: "/x?y=z#", Host: "a.b", Expect: lab.Expectation{Status: 201, SHA256: strings.Repeat("0a", 32)}})
+	first, err := odd.Subject(lab.OwnRequest{Path: "/x?y=z#", Host: "a.b",
+		Expect: lab.Expectation{Status: 201, SHA256: strings.Repeat("0a", 32)}})
 	if err != nil {
 		t.Fatal(err)
 	}

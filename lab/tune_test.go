@@ -45,7 +45,8 @@ func tuning(t *testing.T) lab.Options {
 	t.Helper()
 	root := project(t)
 	return lab.Options{
-		Root: root, Experiment: "small", Only: []string{"tcp"}, Tune: true, Kernel: fakeSettings(t, root), Guard: []string{"cat"},
+		Root: root, Experiment: "small", Only: []string{"tcp"}, Tune: true,
+		Kernel: fakeSettings(t, root), Guard: []string{"cat"},
 		Adjust: func(all *lab.Trials) { quickly(all); all.Blocks = 1 },
 	}
 }

@@ -109,9 +109,10 @@ func TestListsAreInheritedWhole(t *testing.T) {
 		"allow instead of deny":  {fmt.Sprint(len(own.Access), own.Access[0].Deny), "1 false"},
 		"limit_req":              {inherits.Requests[0].Zone, "z"},
 		"own limit_req":          {fmt.Sprint(len(own.Requests), own.Requests[0].Zone), "1y"},
-		"sub_filter":             {fmt.Sprint(len(inherits.SubFilter.Substitutions), inherits.SubFilter.Every), "2 true"},
-		"own sub_filter":         {fmt.Sprint(own.SubFilter.Substitutions, own.SubFilter.Every), "[{c 1}] true"},
-		"fastcgi_param":          {at(t, r, "/f").Proxy.Params[0].Name, "F"},
+		"sub_filter": {fmt.Sprint(len(inherits.SubFilter.Substitutions), inherits.SubFilter.Every),
+			"2 true"},
+		"own sub_filter": {fmt.Sprint(own.SubFilter.Substitutions, own.SubFilter.Every), "[{c 1}] true"},
+		"fastcgi_param":  {at(t, r, "/f").Proxy.Params[0].Name, "F"},
 		"own fastcgi_param": {fmt.Sprint(len(at(t, r, "/g").Proxy.Params),
 			at(t, r, "/g").Proxy.Params[0].Name), "1G"},
 	} {

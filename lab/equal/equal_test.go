@@ -103,7 +103,10 @@ func TestCompareNamesDifferences(t *testing.T) {
 			control(w, r)
 			w.(http.Flusher).Flush()
 		},
-		"field Connection,keep-alive": func(w http.ResponseWriter, r *http.Request) { w.Header().Set("Connection", "close"); control(w, r) },
+		"field Connection,keep-alive": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Connection", "close")
+			control(w, r)
+		},
 	} {
 		t.Run(want, func(t *testing.T) {
 			var names []string

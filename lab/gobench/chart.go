@@ -104,7 +104,8 @@ func (c *Cell) marks(axis page.Axis, engine int, y float64) (all []Mark) {
 		})
 	}
 	if v := c.Ratio.Mid; !math.IsNaN(v) {
-		m := Mark{class("here", engine), axis.At(v), axis.At(v), axis.At(v), y, fmt.Sprintf("%s here: %s times", c.Engine.Title, times(v))}
+		title := fmt.Sprintf("%s here: %s times", c.Engine.Title, times(v))
+		m := Mark{class("here", engine), axis.At(v), axis.At(v), axis.At(v), y, title}
 		if c.Ratio.Known() {
 			m.Lo, m.Hi = axis.At(c.Ratio.Lo), axis.At(c.Ratio.Hi)
 			m.Title += " (" + interval(c.Ratio) + ")"

@@ -21,7 +21,8 @@ func (a *Analysis) Verdict() string {
 			}
 		}
 		if len(parts) > 0 {
-			sentences = append(sentences, fmt.Sprintf("%s, relative to %s's time: %s.", a.Groups[i].Title, a.control().Title, strings.Join(parts, "; ")))
+			sentences = append(sentences, fmt.Sprintf("%s, relative to %s's time: %s.",
+				a.Groups[i].Title, a.control().Title, strings.Join(parts, "; ")))
 		}
 	}
 	if len(sentences) == 0 {
