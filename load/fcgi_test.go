@@ -236,7 +236,7 @@ func TestFastCGIErrorsAreCountedByKind(t *testing.T) {
 		{"HTTP server", fcgiScript(t, func(_ int, c net.Conn, r *bufio.Reader) {
 			r.Peek(1)
 			io.WriteString(c, "HTTP/1.1 400 Bad Request\r\n\r\n")
-		}), read, "read: fcgi: unknown version", false},
+		}), read, "read: fcgi: unsupported FastCGI version", false},
 		{"closes", fcgiScript(t, func(_ int, _ net.Conn, r *bufio.Reader) { readRequest(r) }), read,
 			"read: connection closed before a response", false},
 		{"closes midway", fcgiScript(t, responding(1, load.Stdout(plain))), read, "closed in the middle", false},
