@@ -88,10 +88,10 @@ func (b *boundHandler) respond(x *exchange, rest, host string) outcome {
 		return responded
 	}
 	header := x.w.Header()
-	hostValue := header.Clone()
+	redirected := header.Clone()
 	clear(header)
 	// The handler may have read the client's body.
-	return x.accelRedirect(w.redirectTo, hostValue, !hasBody(x) || x.hasReceived() && x.clientBody.isAvailable())
+	return x.accelRedirect(w.redirectTo, redirected, !hasBody(x) || x.hasReceived() && x.clientBody.isAvailable())
 }
 
 // prepareSubrequest prepares the call for a subrequest. Variables show the response as that of an

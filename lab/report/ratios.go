@@ -58,19 +58,12 @@ func ratioOfRates(of, than []*trial.Record) comparison {
 // ratio divides a figure of the first contender by that of the second. Whole trials, one for each
 // block, are compared by order statistics.
 func ratio(of, than []*trial.Record, figure func(*trial.Slice) float64, correct bool) (c comparison) {
-	p := pair(of, than, figure, true)
+	p := compare(of, than, figure, correct)
 	if p.areTrials() {
 		c.Interval, _ = stat.Ratio(slices.Concat(p.of...), slices.Concat(p.than...))
 		return c
 	}
-	if c.disturbed = p.isDisturbed(); c.disturbed {
-		p = pair(of, than, figure, false)
-	}
-	c.shifted = correct && p.isShifted()
-	if correct && !c.shifted {
-		p.of = p.corrected()
-	}
-	c.Estimate = stat.Ratios(p.of, p.than)
+	c.Estimate, c.disturbed, c.shifted = stat.Ratios(p.of, p.than), p.disturbed, p.shifted
 	if c.disturbed && c.Known() {
 		c.Lo, c.Hi = c.Lo/disturbedFactor, c.Hi*disturbedFactor
 	}
@@ -80,23 +73,33 @@ func ratio(of, than []*trial.Record, figure func(*trial.Slice) float64, correct 
 // differenceOfWeights returns by how much a CPU time of the first contender exceeds that of the
 // second. It has no bounds if other programs used the CPUs.
 func differenceOfWeights(of, than []*trial.Record, figure func(*trial.Slice) float64) (i stat.Interval) {
-	p := pair(of, than, figure, true)
+	p := compare(of, than, figure, true)
 	if p.areTrials() {
 		i, _ = stat.Difference(slices.Concat(p.of...), slices.Concat(p.than...))
 		return i
 	}
-	disturbed := p.isDisturbed()
-	if disturbed {
-		p = pair(of, than, figure, false)
-	}
-	if !p.isShifted() {
-		p.of = p.corrected()
-	}
 	i = stat.Differences(p.of, p.than).Interval
-	if disturbed {
+	if p.disturbed {
 		i.Lo, i.Hi = math.Inf(-1), math.Inf(1)
 	}
 	return i
+}
+
+// compare returns the pairs that a comparison uses: undisturbed ones unless too many are disturbed,
+// and corrected by the probe unless it differs between the contenders.
+func compare(of, than []*trial.Record, figure func(*trial.Slice) float64, correct bool) pairing {
+	p := pair(of, than, figure, true)
+	if p.areTrials() {
+		return p
+	}
+	if p.isDisturbed() {
+		p = pair(of, than, figure, false)
+		p.disturbed = true
+	}
+	if p.shifted = correct && p.isShifted(); correct && !p.shifted {
+		p.of = stat.Corrected(p.of, p.than, p.probes[0], p.probes[1])
+	}
+	return p
 }
 
 // pairing holds slices of two contenders, each beside the other's slice of the same round.
@@ -105,6 +108,8 @@ type pairing struct {
 	probes    [2]stat.Starts // of each contender
 	n, calm   int            // pairs, and undisturbed pairs
 	trials    int            // pairs of whole trials, included in n
+	disturbed bool           // too many pairs are disturbed to leave them out
+	shifted   bool           // the probe differs, so the pairs are not corrected
 	othersCPU float64        // sum of the shares of a CPU that other programs used, over both slices of all pairs
 }
 
@@ -132,11 +137,6 @@ func pair(of, than []*trial.Record, figure func(*trial.Slice) float64, onlyCalm 
 		p.probes[0], p.probes[1] = append(p.probes[0], probeA), append(p.probes[1], probeB)
 	}
 	return p
-}
-
-// corrected returns the values of the first contender without what the probe explains.
-func (p *pairing) corrected() stat.Starts {
-	return stat.Corrected(p.of, p.than, p.probes[0], p.probes[1])
 }
 
 // isShifted reports whether the probe surely took longer beside one of the two.
