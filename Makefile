@@ -5,7 +5,7 @@ GO ?= go
 # The race detector needs a C compiler. Without one the tests run all the same.
 RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
-.PHONY: weigh contenders test fuzz check-slow bench lint help programs
+.PHONY: weigh contenders test fuzz check-slow bench lint lint-prose help programs
 
 weigh: ## weigh the ways of serving a Go handler on this machine (about eight minutes)
 	$(GO) run ./cmd/tare weigh
@@ -21,12 +21,12 @@ test: programs ## run all tests: this is what CI runs
 	$(GO) -C contenders vet ./...
 	$(GO) -C contenders/engines vet ./...
 	$(GO) -C contenders/engines test -benchtime 20ms .
-	GOOS=darwin $(GO) vet . ./fcgi ./internal/engine/... ./internal/wire/... ./internal/poll/... ./load/... ./front/... ./internal/privilege ./internal/listen ./internal/certs ./internal/anchor ./internal/client/... ./internal/fcgiclient ./internal/pool/... ./internal/roundtrip/...
-	GOOS=windows $(GO) vet . ./fcgi ./internal/engine/... ./internal/wire/... ./internal/poll/... ./load/... ./front/... ./internal/privilege ./internal/listen ./internal/certs ./internal/anchor ./internal/client/... ./internal/fcgiclient ./internal/pool/... ./internal/roundtrip/...
-	GOOS=linux GOARCH=386 $(GO) vet . ./fcgi ./internal/engine/... ./internal/wire/... ./internal/poll/... ./load/... ./front/... ./internal/privilege ./internal/listen ./internal/certs ./internal/anchor ./internal/client/... ./internal/fcgiclient ./internal/pool/... ./internal/roundtrip/...
+	GOOS=darwin $(GO) vet . ./fcgi ./internal/engine/... ./internal/wire/... ./internal/poll/... ./load/... ./front/... ./internal/privilege ./internal/listen ./internal/certs ./internal/anchor ./internal/client/... ./internal/poison
+	GOOS=windows $(GO) vet . ./fcgi ./internal/engine/... ./internal/wire/... ./internal/poll/... ./load/... ./front/... ./internal/privilege ./internal/listen ./internal/certs ./internal/anchor ./internal/client/... ./internal/poison
+	GOOS=linux GOARCH=386 $(GO) vet . ./fcgi ./internal/engine/... ./internal/wire/... ./internal/poll/... ./load/... ./front/... ./internal/privilege ./internal/listen ./internal/certs ./internal/anchor ./internal/client/... ./internal/poison
 	GOOS=linux GOARCH=arm $(GO) vet ./internal/poll/... ./internal/engine/...
 	@# What the race detector cannot be asked: it allocates, too, and some handlers are racy on purpose.
-	$(GO) test -run 'Alloc|Amplification|Leftover' . ./internal/client ./internal/engine ./internal/wire/http1 ./load ./front ./front/cache ./front/files
+	$(GO) test -run 'Alloc|Amplification|Leftover' . ./internal/client ./internal/engine/... ./internal/wire/http1 ./load ./front ./front/cache ./front/files
 	$(GO) test $(RACE) -tags poison -timeout 30m ./...
 
 # Every fuzz target of every package, found by its name. Their seeds run in "make test".
@@ -56,11 +56,16 @@ bench: ## compare with rivals, tell which targets are met, measure the parts (ab
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 2h ./bench
 
 LINTER := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+PROSE_LINTER := github.com/vale-cli/vale/v3/cmd/vale@v3.22.0
 
-lint: ## run the linters
+lint: lint-prose ## run the linters
 	$(GO) run $(LINTER) run ./...
 	cd contenders && $(GO) run $(LINTER) run -c ../.golangci.yml ./...
 	cd contenders/engines && $(GO) run $(LINTER) run -c ../../.golangci.yml ./...
+
+# It needs a C compiler. Versions from 3.23 on need an unreleased version of a dependency.
+lint-prose: ## run the prose linter on documents and comments
+	git ls-files '*.md' '*.go' | xargs $(GO) run $(PROSE_LINTER)
 
 help: ## show this
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14

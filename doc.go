@@ -61,6 +61,10 @@
 //   - A response to a request with an incomplete body has Connection: close.
 //   - On a busy server with a small heap, the collector runs later, after up to 16 MB more
 //     garbage. This requires more than one processor, and neither GOGC nor GOMEMLIMIT set.
+//   - On Linux, while connections arrive fast, Serve notices up to 100 ms late that its listener
+//     was closed, and not at all that a deadline of the listener has passed. Shutdown and Close
+//     take effect at once. The options that package net sets on accepted TCP connections are also
+//     set on the listening socket.
 //   - HTTP/1.0 clients get no interim responses (RFC 9110, 15.2).
 //   - A Content-Length that a handler sets is dropped if it is not a number, as if it were not
 //     set.

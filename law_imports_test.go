@@ -15,25 +15,19 @@ const module = "github.com/tarehq/tare"
 
 // A ban forbids an import. The test reports the reason.
 type ban struct {
-	from   string // one of our packages; with /... also those below it
+	from   string // a package of the project; with /... also those below it
 	to     string // likewise, or a package of the standard library
 	reason string
 }
 
-// bans on our own packages also forbid indirect imports. Bans on other packages forbid direct
+// bans on the project's packages also forbid indirect imports. Bans on other packages forbid direct
 // imports. Imports of files for all operating systems count.
 var bans = []ban{
 	{"internal/poll", "net/http", "sockets are independent of protocols"},
 	{"internal/poll", "internal/wire/...", "sockets are independent of protocols"},
 	{"internal/poll", "internal/engine", "sockets are below the engine"},
 
-	{"internal/pool", "net/http", "a pool is independent of protocols"},
-	{"internal/pool", "internal/wire/...", "a pool is independent of protocols"},
-	{"internal/pool", "internal/engine", "the client does not depend on the server"},
 	{"internal/client", "internal/engine", "the client does not depend on the server"},
-	{"internal/fcgiclient", "internal/engine", "the client does not depend on the server"},
-	{"internal/fcgiclient", "load", "the library must not import the tools"},
-	{"internal/fcgiclient", "lab/...", "the library must not import the tools"},
 	{"internal/client", "load", "the library must not import the tools"},
 	{"internal/client", "lab/...", "the library must not import the tools"},
 
@@ -102,7 +96,7 @@ var bans = []ban{
 var testBans = []ban{
 	{"load", "internal/engine", "a generator tested only with our server could have the same faults"},
 	{"load", ".", "a generator tested only with our server could have the same faults"},
-	{"internal/engine", "load", "a server tested only with our generator could have the same faults"},
+	{"internal/engine/...", "load", "a server tested only with our generator could have the same faults"},
 	{"bench", "internal/engine", "tare is started as a process, like its rivals"},
 	{"bench", ".", "tare is started as a process, like its rivals"},
 	{"internal/wire/...", "internal/engine", "the codec is tested without its users"},
@@ -119,6 +113,29 @@ var only = []struct {
 		"internal/wire/...",
 		[]string{"bytes", "encoding/binary", "math", "math/bits", "strconv", module + "/internal/wire/http1"}, false,
 		"a codec turns bytes into offsets: it does not read, wait, log, share or use clocks",
+	},
+	{
+		"internal/engine/exchange",
+		[]string{module + "/internal/wire/http1", module + "/internal/connection", module + "/internal/poison"}, true,
+		"exchanges know neither sockets nor codecs; CGI shares the syntax of HTTP/1's fields",
+	},
+	{
+		"internal/engine/h1", []string{module + "/internal/engine/exchange", module + "/internal/wire/http1"}, true,
+		"a codec knows exchanges, not connections",
+	},
+	{
+		"internal/engine/fastcgi", []string{module + "/internal/engine/exchange", module + "/internal/wire/fcgi",
+			module + "/internal/wire/http1"}, true,
+		"a codec knows exchanges, not connections",
+	},
+	{
+		"internal/engine/netconn", []string{module + "/internal/engine/exchange", module + "/internal/engine/reuse",
+			module + "/internal/connection"}, true,
+		"connections know neither their protocol nor their server",
+	},
+	{
+		"internal/engine/reuse", nil, true,
+		"goroutines are independent of their work",
 	},
 	{
 		"internal/dialect/...", []string{module + "/load", module + "/load/hist", module + "/internal/dialect",
@@ -160,16 +177,20 @@ var onlyBy = map[string][]string{
 	"internal/dialect/wrk":         {"internal/cli"},
 	"internal/testkit":             {"internal/testkit/programs"}, // tests only
 	"internal/testkit/programs":    nil,
-	"internal/client":              {".", "front"},
+	"internal/client":              {".", "fcgi", "front"},
 	"internal/engine":              {".", "fcgi"},
-	"internal/fcgiclient":          {"fcgi", "front"},
-	"internal/pcre":                {"front"},
-	"internal/pool":                {"internal/client", "internal/fcgiclient"},
-	"internal/roundtrip":           {"internal/client", "internal/fcgiclient", "front"},
-	"internal/privilege":           {"internal/cli"},
-	"internal/listen":              {"internal/cli"},
-	"internal/safefile":            {"internal/anchor", "internal/cli", "internal/listen"},
-	"lab":                          {"internal/cli"},
+	"internal/engine/exchange": {"internal/engine", "internal/engine/fastcgi", "internal/engine/h1",
+		"internal/engine/netconn"},
+	"internal/engine/fastcgi": {"internal/engine", "fcgi"},
+	"internal/engine/h1":      {"internal/engine"},
+	"internal/engine/netconn": {"internal/engine"},
+	"internal/engine/reuse":   {"internal/engine", "internal/engine/netconn"},
+	"internal/pcre":           {"front"},
+	"internal/poison":         {"front", "internal/client", "internal/engine/exchange"},
+	"internal/privilege":      {"internal/cli"},
+	"internal/listen":         {"internal/cli"},
+	"internal/safefile":       {"internal/anchor", "internal/cli", "internal/listen"},
+	"lab":                     {"internal/cli"},
 }
 
 // A room is a folder with Go files: the imports of its files, for all operating systems, and of its
@@ -207,7 +228,7 @@ func relative(path string) string {
 
 func isOurs(path string) bool { return path == module || strings.HasPrefix(path, module+"/") }
 
-// reach returns the imported packages and, through our own packages, all indirect imports.
+// reach returns the imported packages and, through the project's packages, all indirect imports.
 func reach(all map[string]room, imports map[string]bool) map[string]bool {
 	reached := make(map[string]bool)
 	var follow func(imports map[string]bool, direct bool)

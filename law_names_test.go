@@ -39,3 +39,37 @@ func TestNamedTestsExist(t *testing.T) {
 		}
 	}
 }
+
+// A comment of a function or a type starts with its name, as godoc shows it. Comments of tests say
+// what holds.
+func TestDocCommentsStartWithTheName(t *testing.T) {
+	fset, all := files(t)
+	word := regexp.MustCompile(`^(?:An? |The )?(\w*)`)
+	check := func(name string, doc *ast.CommentGroup) {
+		if text := doc.Text(); text != "" && word.FindStringSubmatch(text)[1] != name {
+			t.Errorf("%s: want a comment that starts with %s, got %.40q", fset.Position(doc.Pos()), name, text)
+		}
+	}
+	for _, f := range all {
+		for _, decl := range f.Decls {
+			switch d := decl.(type) {
+			case *ast.FuncDecl:
+				if !isTestFunction(d.Name.Name) {
+					check(d.Name.Name, d.Doc)
+				}
+			case *ast.GenDecl:
+				if len(d.Specs) != 1 {
+					continue
+				}
+				if s, ok := d.Specs[0].(*ast.TypeSpec); ok {
+					check(s.Name.Name, d.Doc)
+				}
+			}
+		}
+	}
+}
+
+// isTestFunction reports whether package testing calls a function of this name.
+func isTestFunction(name string) bool {
+	return testName.FindString(name) == name || strings.HasPrefix(name, "Example")
+}

@@ -70,8 +70,8 @@ var mayBeVar = map[string]string{
 	"internal/wire/http1.classes":   "a table, filled once and only read",
 	"internal/wire/http1.nameTable": "a table, filled once and only read",
 	"internal/wire/http1.names":     "a table of constants",
-	"internal/engine.statuses":      "a table of constants",
-	"internal/engine.keepAlive":     "a header value, only read",
+	"internal/engine/h1.statuses":   "a table of constants",
+	"internal/engine/h1.keepAlive":  "a header value, only read",
 	"fcgi.ErrRequestAborted":        "an error of the engine",
 	"fcgi.ErrConnClosed":            "an error of the engine",
 	"fcgi.ErrOverloaded":            "an error of the client",
@@ -267,7 +267,7 @@ func TestPanicsNameTheBug(t *testing.T) {
 			}
 			prefix := f.Name.Name + ": BUG: "
 			if text := firstString(call.Args[0]); !strings.HasPrefix(text, prefix) &&
-				(f.Name.Name != "engine" || !likeNetHTTP(text)) {
+				(f.Name.Name != "engine" && f.Name.Name != "exchange" || !likeNetHTTP(text)) {
 				t.Errorf("%s: panic(%q): want it to begin with %q", set.Position(call.Pos()), text, prefix)
 			}
 			return true

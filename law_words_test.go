@@ -2,14 +2,21 @@ package tare_test
 
 import (
 	"go/ast"
+	"go/doc/comment"
 	"go/token"
+	"os"
+	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"unicode"
+
+	"github.com/goccy/go-yaml"
 )
 
 // bannedNames are words that no identifier contains, with the words that stand for them. They are
-// the project's own inventions, or tell of software as of people.
+// the project's own inventions, or describe software as a person. Phrases of texts are in
+// .vale/tare/Words.yml.
 var bannedNames = map[string]string{
 	"answer": "response", "answers": "responses", "answered": "responded",
 	"ask": "request", "asks": "requests", "asked": "requested, due", "asking": "requesting",
@@ -19,19 +26,26 @@ var bannedNames = map[string]string{
 	"shake": "handshake", "whoever": "client", "twoways": "tunnel",
 }
 
-// bannedPhrases are phrases of comments, errors and documents, with what to write in their place.
-var bannedPhrases = map[string]string{
-	"processor time":   "CPU time",
-	"is told":          "receives, reads",
-	"are told":         "receive, read",
-	"is asked for":     "is requested",
-	"is to be had":     "is available",
-	"cannot be had":    "is unavailable",
-	"whoever":          "the client, the caller",
-	"behaviour":        "behavior",
-	"neighbour":        "neighbor",
-	"colour":           "color",
-	"no longer to be ": "no longer",
+// bannedPhrases returns phrases of comments, texts and documents, with what to write in their
+// place. They are the prose linter's, which reads documents and comments, but no strings of
+// programs.
+func bannedPhrases(t *testing.T) map[*regexp.Regexp]string {
+	t.Helper()
+	text, err := os.ReadFile(".vale/tare/Words.yml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rule struct {
+		Swap map[string]string `yaml:"swap"`
+	}
+	if err := yaml.Unmarshal(text, &rule); err != nil || len(rule.Swap) == 0 {
+		t.Fatal(rule.Swap, err)
+	}
+	phrases := make(map[*regexp.Regexp]string)
+	for phrase, instead := range rule.Swap {
+		phrases[regexp.MustCompile(`(?i)\b(?:`+phrase+`)\b`)] = instead
+	}
+	return phrases
 }
 
 // words splits an identifier into its words, in lower case.
@@ -68,12 +82,12 @@ func TestNamesHaveNoBannedWords(t *testing.T) {
 
 // Comments, texts and documents use the field's words.
 func TestTextsHaveNoBannedPhrases(t *testing.T) {
+	phrases := bannedPhrases(t)
 	check := func(where, text string) {
 		text = strings.Join(strings.Fields(strings.ReplaceAll(text, "//", " ")), " ")
-		for phrase, instead := range bannedPhrases {
-			if i := strings.Index(text, phrase); i >= 0 {
-				t.Errorf("%s: %q: write %s: %s", where, phrase, instead,
-					text[max(0, i-40):min(len(text), i+len(phrase)+20)])
+		for phrase, instead := range phrases {
+			if at := phrase.FindStringIndex(text); at != nil {
+				t.Errorf("%s: write %q: %s", where, instead, text[max(0, at[0]-40):min(len(text), at[1]+20)])
 			}
 		}
 	}
@@ -95,6 +109,64 @@ func TestTextsHaveNoBannedPhrases(t *testing.T) {
 	for document, text := range documents(t) {
 		check(document, prose(text))
 	}
+}
+
+// Texts of libraries do not mention the command's flags. A literal of one word is an argument, such
+// as those of other programs.
+func TestLibrariesDoNotMentionFlags(t *testing.T) {
+	fset, all := files(t)
+	flag := regexp.MustCompile("(^|[\"`\\s('/])--[a-z]")
+	for path, f := range all {
+		isCommand := slices.ContainsFunc([]string{"cmd/", "internal/cli/", "internal/dialect/", "contenders/"},
+			func(room string) bool { return strings.HasPrefix(path, room) })
+		if isTest(path) || isCommand {
+			continue
+		}
+		ast.Inspect(f, func(n ast.Node) bool {
+			if lit, ok := n.(*ast.BasicLit); ok && lit.Kind == token.STRING && strings.Contains(lit.Value, " ") &&
+				flag.MatchString(lit.Value) {
+				t.Errorf("%s: %s mentions a flag: the command adds it", fset.Position(lit.Pos()), lit.Value)
+			}
+			return true
+		})
+	}
+}
+
+// maxSentenceWords limits sentences of comments. The aim is 25. .vale/tare/Sentences.yml is the
+// same for documents.
+const maxSentenceWords = 40
+
+func TestSentencesOfCommentsAreShort(t *testing.T) {
+	fset, all := files(t)
+	end := regexp.MustCompile(`[.!?]["')]*\s+`)
+	for _, f := range all {
+		for _, group := range f.Comments {
+			for _, text := range paragraphs(new(comment.Parser).Parse(group.Text()).Content) {
+				for _, sentence := range end.Split(text, -1) {
+					if n := len(strings.Fields(sentence)); n > maxSentenceWords {
+						t.Errorf("%s: a sentence of %d words, want at most %d: %.80s…", fset.Position(group.Pos()), n,
+							maxSentenceWords, sentence)
+					}
+				}
+			}
+		}
+	}
+}
+
+// paragraphs returns the paragraphs of a comment, including those of lists.
+func paragraphs(blocks []comment.Block) (all []string) {
+	for _, block := range blocks {
+		switch b := block.(type) {
+		case *comment.Paragraph:
+			text := new(comment.Printer).Text(&comment.Doc{Content: []comment.Block{b}})
+			all = append(all, string(text))
+		case *comment.List:
+			for _, item := range b.Items {
+				all = append(all, paragraphs(item.Content)...)
+			}
+		}
+	}
+	return all
 }
 
 func TestWords(t *testing.T) {

@@ -43,6 +43,13 @@ type Server struct {
 	// nothing. It is read when Serve is first called.
 	Refused func(Refusal)
 
+	// HeapReserve limits, in bytes, how far the heap may grow beyond twice its live size while the
+	// Server is busy. The garbage collector would otherwise run many times a second, because a
+	// server's heap is small. 0 means 16 MB, or 4 MB if GOMAXPROCS is 1. A negative number turns the
+	// reserve off, and so does a GOGC or GOMEMLIMIT that is set. It is read when Serve is first
+	// called.
+	HeapReserve int64
+
 	once   sync.Once
 	engine *engine.Server
 
@@ -149,6 +156,7 @@ func (s *Server) run() *engine.Server {
 		s.engine = engine.New(s.Server)
 		s.engine.Unused = func() { s.detachHook(false) }
 		s.engine.Dispatch, s.engine.SendTimeout, s.engine.Refused = s.Dispatch, s.SendTimeout, s.Refused
+		s.engine.HeapReserve = s.HeapReserve
 	})
 	return s.engine
 }

@@ -29,8 +29,8 @@ func (s *Server) ListenAndServeTLS(certFile, keyFile string) error {
 }
 
 // ServeTLS accepts TLS connections on l and serves them as Serve does, over HTTP/2 or HTTP/1.1:
-// Protocols lists the supported ones, and each client chooses. certFile holds the server's
-// certificate, followed by any intermediate certificates, and keyFile its key, both in PEM. Both
+// Protocols lists the supported ones, and each client chooses. The files are in PEM: certFile holds
+// the server's certificate, followed by any intermediate certificates, and keyFile its key. Both
 // names may be empty if TLSConfig has Certificates, GetCertificate or GetConfigForClient. TLSConfig
 // is copied and not changed.
 //

@@ -132,38 +132,32 @@ func (t *Transport) CloseIdleConnections() { t.run().CloseIdleConnections() }
 
 // Clone returns a Transport with the same settings. It shares no connections with t.
 func (t *Transport) Clone() *Transport {
-	c := t.settings()
-	clone := &Transport{
-		Addr: c.Addr, UnixSockets: maps.Clone(c.UnixSockets),
-		Proxy: c.Proxy, OnProxyConnectResponse: c.OnProxyConnectResponse,
-		ProxyConnectHeader: c.ProxyConnectHeader.Clone(), GetProxyConnectHeader: c.GetProxyConnectHeader,
-		DialContext: c.DialContext, DialTLSContext: c.DialTLSContext,
-		TLSClientConfig: c.TLSClientConfig.Clone(), TLSHandshakeTimeout: c.TLSHandshakeTimeout,
-		DisableKeepAlives: c.DisableKeepAlives, DisableCompression: c.DisableCompression,
-		MaxIdleConns: c.MaxIdleConns, MaxIdleConnsPerHost: c.MaxIdleConnsPerHost, MaxConnsPerHost: c.MaxConnsPerHost,
-		IdleConnTimeout: c.IdleConnTimeout, ResponseHeaderTimeout: c.ResponseHeaderTimeout,
-		ExpectContinueTimeout: c.ExpectContinueTimeout, MaxResponseHeaderBytes: c.MaxResponseHeaderBytes,
-		WriteBufferSize: c.WriteBufferSize, ReadBufferSize: c.ReadBufferSize, ForceAttemptHTTP2: c.ForceAttemptHTTP2,
+	c := new(Transport)
+	client.CopyFields(c, t)
+	c.UnixSockets, c.ProxyConnectHeader = maps.Clone(t.UnixSockets), t.ProxyConnectHeader.Clone()
+	c.TLSClientConfig = t.TLSClientConfig.Clone()
+	if t.HTTP2 != nil {
+		h := *t.HTTP2
+		c.HTTP2 = &h
 	}
-	if c.HTTP2 != nil {
-		h := *c.HTTP2
-		clone.HTTP2 = &h
+	if t.Protocols != nil {
+		p := *t.Protocols
+		c.Protocols = &p
 	}
-	if c.Protocols != nil {
-		p := *c.Protocols
-		clone.Protocols = &p
-	}
-	return clone
+	return c
 }
 
 func (t *Transport) run() *client.Client {
-	t.once.Do(func() { t.client = client.New(t.settings()) })
+	t.once.Do(func() {
+		t.client = client.New(&client.Config{Addr: t.Addr, UnixSockets: t.UnixSockets, Settings: t.settings()})
+	})
 	return t.client
 }
 
-func (t *Transport) settings() *client.Config {
-	return &client.Config{
-		Addr: t.Addr, UnixSockets: t.UnixSockets, Proxy: t.Proxy, OnProxyConnectResponse: t.OnProxyConnectResponse,
+// settings returns what http.Transport has, too.
+func (t *Transport) settings() *http.Transport {
+	return &http.Transport{
+		Proxy: t.Proxy, OnProxyConnectResponse: t.OnProxyConnectResponse,
 		ProxyConnectHeader: t.ProxyConnectHeader, GetProxyConnectHeader: t.GetProxyConnectHeader,
 		DialContext: t.DialContext, DialTLSContext: t.DialTLSContext,
 		TLSClientConfig: t.TLSClientConfig, TLSHandshakeTimeout: t.TLSHandshakeTimeout,

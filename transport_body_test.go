@@ -20,52 +20,6 @@ import (
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// A response may arrive while the body is being sent. Then both go on.
-func TestTransportResponseMayPrecedeEndOfBody(t *testing.T) {
-	overAll(t, func(p *peer) {
-		p.runScript(func(n int, c *scripted) {
-			for {
-				r, err := http.ReadRequest(c.r)
-				if err != nil {
-					return
-				}
-				c.writeText("HTTP/1.1 200 OK\nTransfer-Encoding: chunked\n\n")
-				b := make([]byte, 100)
-				for {
-					n, err := r.Body.Read(b)
-					if n > 0 {
-						c.writeText(fmt.Sprintf("%x\n%s\n", n, b[:n]))
-					}
-					if err != nil {
-						break
-					}
-				}
-				c.writeText("0\n\n")
-			}
-		})
-		for range 2 { // on one connection
-			body, feed := io.Pipe()
-			r, _ := http.NewRequest("POST", p.url, body)
-			resp, err := p.tr.RoundTrip(r)
-			if err != nil {
-				p.Fatal(err)
-			}
-			b := make([]byte, 4)
-			for range 5 {
-				io.WriteString(feed, "echo")
-				if _, err := io.ReadFull(resp.Body, b); err != nil || string(b) != "echo" {
-					p.Fatalf("%q, %v", b, err)
-				}
-			}
-			feed.Close()
-			if rest, err := io.ReadAll(resp.Body); err != nil || len(rest) > 0 {
-				p.Errorf("%q, %v", rest, err)
-			}
-			waitFor(p.T, "the connection to be kept", func() bool { return tare.TransportCount(p.tr).Idle == 1 })
-		}
-	})
-}
-
 // A whole response that arrives early does not cut the body off. If the body is late, that costs
 // only the connection.
 func TestTransportSendsBodyAfterWholeResponse(t *testing.T) {
@@ -140,38 +94,6 @@ type zeros struct{}
 
 func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
 
-// If a body fails, or has another length than ContentLength, the request fails at once.
-func TestTransportFailsOnBadBodies(t *testing.T) {
-	bad := errors.New("bad")
-	for _, test := range []struct {
-		name   string
-		body   func() io.Reader
-		length int64
-		want   string
-	}{
-		{"fails", func() io.Reader { return io.MultiReader(strings.NewReader("x"), errReader{bad}) }, 0, "bad"},
-		{"too short", func() io.Reader { return io.MultiReader(strings.NewReader("x")) }, 5,
-			"ContentLength=5 with Body length 1"},
-		{"too long", func() io.Reader { return io.MultiReader(strings.NewReader("xyxyxy")) }, 5,
-			"ContentLength=5 with Body length 6"},
-		{"never ends", func() io.Reader { return emptyReader{} }, 5, "multiple Read calls return no data"},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			overAll(t, func(p *peer) {
-				p.runScript(func(n int, c *scripted) { c.request() })
-				r, _ := http.NewRequest("POST", p.url, test.body())
-				r.ContentLength = test.length
-				_, _, err := p.send(r)
-				checkError(p.T, err, test.want)
-				var failure *tare.TransportError
-				if errors.As(err, &failure) && failure.Side.String() != "local" {
-					p.Errorf("%v", failure.Side)
-				}
-			})
-		})
-	}
-}
-
 // A file is sent from its current offset. If it is shorter or longer than ContentLength, the
 // request fails, and the server does not take the body for complete.
 func TestTransportSendsFiles(t *testing.T) {
@@ -213,14 +135,6 @@ func TestTransportSendsFiles(t *testing.T) {
 		}
 	})
 }
-
-type errReader struct{ error }
-
-func (e errReader) Read([]byte) (int, error) { return 0, e.error }
-
-type emptyReader struct{}
-
-func (emptyReader) Read([]byte) (int, error) { return 0, nil }
 
 // A body that waits for 100 Continue is sent after that response, or after the timeout, or never.
 func TestTransportBodyWaitsForContinue(t *testing.T) {

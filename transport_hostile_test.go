@@ -247,9 +247,9 @@ func TestTransportAllocations(t *testing.T) {
 		budget  float64
 		bytes   float64
 	}{
-		{"GET", mustRequest("GET", "http://host/path?query", nil), 4, 576 + 80 + 48 + 352},
+		{"GET", mustRequest("GET", "http://host/path?query", nil), 4, 512 + 80 + 48 + 352},
 		{"GET that can be canceled", mustRequest("GET", "http://host/path?query", nil).WithContext(ctx), 7,
-			576 + 80 + 48 + 352 + 144},
+			512 + 80 + 48 + 352 + 144},
 	} {
 		request := func() {
 			resp, err := tr.RoundTrip(test.request)

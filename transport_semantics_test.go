@@ -1,7 +1,6 @@
 package tare_test
 
 import (
-	"bufio"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -17,11 +16,9 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tarehq/tare"
-	"github.com/tarehq/tare/internal/testkit"
 )
 
 // recorder records calls of hooks.
@@ -120,59 +117,6 @@ func TestTransportCallsTraceHooksAsNetHTTP(t *testing.T) {
 			}
 		})
 	}
-}
-
-// A response's head must arrive within the timeout, which begins at the end of the request.
-func TestTransportResponseHeaderTimeout(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		nw := new(testkit.Network)
-		tr := &tare.Transport{ResponseHeaderTimeout: time.Second,
-			DialContext: func(context.Context, string, string) (net.Conn, error) { return nw.Dial() }}
-		defer tr.CloseIdleConnections()
-		go func() {
-			for {
-				c, err := nw.Listen().Accept()
-				if err != nil {
-					return
-				}
-				go func() {
-					defer c.Close()
-					br := bufio.NewReader(c)
-					for {
-						r, err := http.ReadRequest(br)
-						if err != nil {
-							return
-						}
-						io.Copy(io.Discard, r.Body)
-						if r.URL.Path == "/late" {
-							time.Sleep(2 * time.Second)
-						}
-						io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n")
-						time.Sleep(3 * time.Second) // the timeout does not apply behind the head
-						io.WriteString(c, "hello")
-					}
-				}()
-			}
-		}()
-		defer nw.Listen().Close()
-		_, err := tr.RoundTrip(mustRequest("GET", "http://host/late", nil))
-		var failure *tare.TransportError
-		if !errors.As(err, &failure) || !failure.Timeout() || !errors.Is(failure, failure.Err) {
-			t.Errorf("%v", err)
-		}
-		slow, feed := io.Pipe()
-		go func() {
-			time.Sleep(5 * time.Second)
-			feed.Close()
-		}()
-		resp, err := tr.RoundTrip(mustRequest("POST", "http://host/", slow))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if b, err := io.ReadAll(resp.Body); string(b) != "hello" {
-			t.Errorf("%q, %v", b, err)
-		}
-	})
 }
 
 func mustRequest(method, url string, body io.Reader) *http.Request {

@@ -3,13 +3,11 @@ package tare_test
 import (
 	"bytes"
 	"compress/gzip"
-	"context"
 	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
-	"sync/atomic"
 	"testing"
 	"time"
 
@@ -106,26 +104,6 @@ func newRequest(method, path string, body io.Reader) *http.Request {
 	}
 	r.Host = ""
 	return r
-}
-
-// A connection serves one request after another. A concurrent request uses another connection.
-func TestTransportReusesConnections(t *testing.T) {
-	overAll(t, func(p *peer) {
-		var conns atomic.Int32
-		p.runScript(func(n int, c *scripted) {
-			conns.Add(1)
-			for c.respond(okHello) {
-			}
-		})
-		for range 10 {
-			if _, text := p.do("GET", "/", nil); text != "hello" {
-				p.Error(text)
-			}
-		}
-		if n := conns.Load(); n != 1 {
-			p.Errorf("%d connections for ten requests", n)
-		}
-	})
 }
 
 // Responses of all kinds, and what becomes of their connections.
@@ -244,55 +222,6 @@ func checkError(t *testing.T, err error, want string) {
 	}
 }
 
-// A response's head may be as long as the limit, and not a byte longer.
-func TestTransportMaxResponseHeaderBytes(t *testing.T) {
-	const head = "HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
-	for _, spare := range []int64{0, -1} {
-		overAll(t, func(p *peer) {
-			p.tr.MaxResponseHeaderBytes = int64(len(head)) + spare
-			p.runScript(func(_ int, c *scripted) { c.respond(okHello) })
-			if _, text, err := p.send(mustRequest("GET", p.url, nil)); (spare == 0) != (err == nil && text == "hello") {
-				p.Errorf("%d bytes more: %q, %v", spare, text, err)
-			}
-		})
-	}
-}
-
-// An idle connection is dropped at once if its server closes it, or if an unexpected byte arrives.
-func TestTransportDropsClosedIdleConnections(t *testing.T) {
-	for name, end := range map[string]func(*scripted){
-		"closed":     func(c *scripted) { c.Close() },
-		"stray byte": func(c *scripted) { c.writeText("x") },
-	} {
-		t.Run(name, func(t *testing.T) {
-			overAll(t, func(p *peer) {
-				var conns atomic.Int32
-				ended := make(chan bool)
-				p.runScript(func(n int, c *scripted) {
-					conns.Add(1)
-					c.respond(okHello)
-					if n == 0 {
-						end(c)
-						ended <- true
-					}
-					for c.respond(okHello) {
-					}
-				})
-				p.do("GET", "/", nil)
-				<-ended
-				waitFor(p.T, "the connection to be evicted", func() bool { return tare.TransportCount(p.tr).Idle == 0 })
-				r, _ := http.NewRequest("POST", p.url, strings.NewReader("x")) // is not retried
-				if _, text, err := p.send(r); err != nil || text != "hello" {
-					p.Errorf("%q, %v", text, err)
-				}
-				if n := conns.Load(); n != 2 {
-					p.Errorf("%d connections", n)
-				}
-			})
-		})
-	}
-}
-
 func waitFor(t *testing.T, what string, done func() bool) {
 	t.Helper()
 	for late := time.Now().Add(patience); !done(); time.Sleep(time.Millisecond) {
@@ -301,155 +230,3 @@ func waitFor(t *testing.T, what string, done func() bool) {
 		}
 	}
 }
-
-// A connection that was idle long enough to be watched is used again.
-func TestTransportReusesWatchedConnections(t *testing.T) {
-	overAll(t, func(p *peer) {
-		var conns atomic.Int32
-		p.runScript(func(n int, c *scripted) {
-			conns.Add(1)
-			for c.respond(okHello) {
-			}
-		})
-		for range 3 {
-			if _, text := p.do("POST", "/", strings.NewReader("x")); text != "hello" {
-				p.Error(text)
-			}
-			waitFor(p.T, "the connection to be watched", func() bool { return tare.TransportCount(p.tr).Watched == 1 })
-		}
-		if n := conns.Load(); n != 1 {
-			p.Errorf("%d connections", n)
-		}
-	})
-}
-
-// If a kept connection accepts a request and closes without a response, the request is retried only
-// if that is safe.
-func TestTransportRetriesOnlyIfSafe(t *testing.T) {
-	for _, test := range []struct {
-		name    string
-		request func(url string) *http.Request
-		again   bool
-	}{
-		{"GET", func(url string) *http.Request { r, _ := http.NewRequest("GET", url, nil); return r }, true},
-		{"POST", func(url string) *http.Request {
-			r, _ := http.NewRequest("POST", url, strings.NewReader("x"))
-			return r
-		}, false},
-		{"POST with a key", func(url string) *http.Request {
-			r, _ := http.NewRequest("POST", url, strings.NewReader("x"))
-			r.Header.Set("Idempotency-Key", "1")
-			return r
-		}, true},
-		{"GET with a body that cannot be read again", func(url string) *http.Request {
-			r, _ := http.NewRequest("GET", url, io.MultiReader(strings.NewReader("x")))
-			return r
-		}, false},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			overAll(t, func(p *peer) {
-				var taken atomic.Int32
-				p.runScript(func(n int, c *scripted) {
-					c.respond(okHello)
-					if c.request() != nil { // and closes the connection
-						taken.Add(1)
-					}
-				})
-				p.do("GET", "/", nil)
-				_, text, err := p.send(test.request(p.url))
-				if again := err == nil && text == "hello"; again != test.again {
-					p.Errorf("%q, %v", text, err)
-				}
-				var failure *tare.TransportError
-				if !test.again && (!errors.As(err, &failure) ||
-					failure.CanRetry != strings.HasPrefix(test.name, "GET")) {
-					p.Errorf("%#v", failure)
-				}
-				if n := taken.Load(); n != 1 {
-					p.Errorf("the request was read %d times without a response", n)
-				}
-			})
-		})
-	}
-}
-
-// A context that ends at any stage ends the request with its cause, and leaves nothing behind.
-func TestTransportCancellationReturnsCause(t *testing.T) {
-	cause := errors.New("enough")
-	for _, stage := range []string{"before", "queue", "body", "head", "response"} {
-		t.Run(stage, func(t *testing.T) {
-			overAll(t, func(p *peer) {
-				p.tr.MaxConnsPerHost = 1
-				ctx, cancel := context.WithCancelCause(t.Context())
-				defer cancel(nil)
-				reached := make(chan bool, 1)
-				release := make(chan bool)
-				p.runScript(func(n int, c *scripted) {
-					if n > 0 && stage != "queue" {
-						c.respond(okHello)
-						return
-					}
-					c.r.Peek(1)
-					switch stage {
-					case "queue":
-						reached <- true
-						<-release
-						c.respond(okHello)
-					case "body":
-						reached <- true
-					case "head":
-						c.writeText("HTTP/1.1 200")
-						reached <- true
-					case "response":
-						c.writeText("HTTP/1.1 200 OK\nContent-Length: 5\n\nhe")
-					}
-					io.Copy(io.Discard, c.r)
-				})
-				r, _ := http.NewRequestWithContext(ctx, "POST", p.url, nil)
-				if stage == "body" {
-					r.Body = blockingBody{make(chan bool)}
-					r.ContentLength = 10
-				}
-				if stage == "before" {
-					cancel(cause)
-				}
-				switch stage {
-				case "queue":
-					first := make(chan bool)
-					go func() { p.do("GET", "/", nil); close(first) }()
-					<-reached
-					defer func() { release <- true; <-first }()
-					go func() {
-						waitFor(p.T, "the queue", func() bool { return tare.TransportCount(p.tr).Waiting == 1 })
-						cancel(cause)
-					}()
-				case "body", "head":
-					go func() { <-reached; cancel(cause) }()
-				}
-				resp, err := p.tr.RoundTrip(r)
-				if stage == "response" {
-					if err != nil {
-						p.Fatal(err)
-					}
-					b := make([]byte, 2)
-					io.ReadFull(resp.Body, b)
-					go cancel(cause)
-					_, err = resp.Body.Read(b)
-				}
-				if !errors.Is(err, cause) {
-					p.Errorf("got %v", err)
-				}
-				if stage != "queue" {
-					waitFor(p.T, "the connection to be closed",
-						func() bool { return tare.TransportCount(p.tr).Active == 0 })
-				}
-			})
-		})
-	}
-}
-
-// blockingBody is a body whose Read waits until it is closed.
-type blockingBody struct{ closed chan bool }
-
-func (b blockingBody) Read([]byte) (int, error) { <-b.closed; return 0, errors.New("closed") }
-func (b blockingBody) Close() error             { close(b.closed); return nil }

@@ -45,11 +45,13 @@ const (
 	CannotSend TransportErrorKind = client.CannotSend
 	// ConnectionClosed means that the connection ended before the response did.
 	ConnectionClosed TransportErrorKind = client.Closed
-	// MalformedResponse means that the response is not valid HTTP/1, or exceeds a limit.
+	// MalformedResponse means that the response is not valid, or exceeds a limit.
 	MalformedResponse TransportErrorKind = client.Malformed
 	// TimedOut means that a timeout of the Transport or of the network has passed.
 	TimedOut TransportErrorKind = client.TimedOut
 	// BadRequestBody means that reading the request's body failed, or that the body is longer or
 	// shorter than its ContentLength.
 	BadRequestBody TransportErrorKind = client.BadBody
+	// RequestRejected means that a FastCGI application ended the request without a response.
+	RequestRejected TransportErrorKind = client.Rejected
 )

@@ -31,9 +31,8 @@ var unusedKinds = map[string]func(t *testing.T, s *tare.Server, l net.Listener) 
 	},
 }
 
-// A server whose listener was closed, and which was not shut down, leaves nothing behind, as in
-// net/http: if no client has connected, or once the last connection has ended, which is served
-// until then. It can serve again.
+// A server that only closes its listener, without Shutdown, leaves nothing behind, as in net/http.
+// Open connections are served until they end. The server can serve again.
 func TestServerWithClosedListenerLeavesNothing(t *testing.T) {
 	for kind, serve := range unusedKinds {
 		t.Run(kind, func(t *testing.T) {

@@ -14,7 +14,7 @@ import (
 	"github.com/tarehq/tare/lab/stat"
 )
 
-// row is one target with what was measured.
+// row is a target with its measured figures.
 type row struct {
 	scenario
 	bound
@@ -22,7 +22,7 @@ type row struct {
 	value        stat.Interval
 }
 
-// samples runs a case. It returns the samples of each server: of each start, those of its rounds.
+// samples runs a case. For each server it returns the samples by start and round.
 func (f *field) samples(s scenario, failed func(string)) map[string][][]sample {
 	servers := s.servers()
 	all := make(map[string][][]sample)
@@ -55,7 +55,7 @@ func (f *field) samples(s scenario, failed func(string)) map[string][][]sample {
 	return all
 }
 
-// compare runs a case, and compares its servers.
+// compare runs a case and compares its servers.
 func (f *field) compare(s scenario, failed func(string)) []row {
 	samples := f.samples(s, failed)
 	var rows []row
@@ -74,7 +74,7 @@ func (f *field) compare(s scenario, failed func(string)) []row {
 	return rows
 }
 
-// figures are one metric of all rounds, NaN where a round has none.
+// figures returns one metric of all rounds; NaN for a round without it.
 func figures(samples [][]sample, of string) stat.Starts {
 	all := make(stat.Starts, len(samples))
 	for i, start := range samples {
@@ -89,7 +89,7 @@ func figures(samples [][]sample, of string) stat.Starts {
 	return all
 }
 
-// median is that of the starts' medians. It leaves out the rounds that have no figure.
+// median returns the median of the starts' medians. It ignores rounds without a figure.
 func median(values stat.Starts) stat.Interval {
 	known := func(values []float64) []float64 { return slices.DeleteFunc(slices.Clone(values), math.IsNaN) }
 	var starts []float64
@@ -108,7 +108,7 @@ func (r row) meets(v, limit float64) bool {
 
 func (r row) met() bool { return r.require == 0 || r.meets(r.value.Mid, r.require) }
 
-// name is what the row's benchmark is called, below its case.
+// name returns the name of the row's benchmark within its case.
 func (r row) name() string {
 	name := string(bytes.ReplaceAll([]byte(r.of), []byte("/"), []byte("-per-")))
 	if r.than != "" {
@@ -117,7 +117,7 @@ func (r row) name() string {
 	return name
 }
 
-// report gives the row as metrics of a benchmark.
+// report reports the row as metrics of a benchmark.
 func (r row) report(b *testing.B) {
 	what := "value"
 	if r.than != "" {
@@ -142,8 +142,8 @@ func (r row) report(b *testing.B) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// verdict says how a row compares with its limits. A question mark says that the
-// interval reaches to the other side of the limit that it was judged by.
+// verdict returns how a row compares with its limits. A question mark means that the interval
+// contains the limit.
 func (r row) verdict() string {
 	text, limit := "", r.require
 	switch {
@@ -164,8 +164,8 @@ func (r row) verdict() string {
 	return text
 }
 
-// together are the targets about groups of cases. They can be told only where all of a group
-// were measured.
+// together returns the rows of targets about groups of cases. It omits groups of which a case was
+// not measured.
 func together(rows []row) []row {
 	measured, within := make(map[group]int), make(map[group]int)
 	var groups []group
@@ -194,7 +194,7 @@ func together(rows []row) []row {
 	return all
 }
 
-// table writes the rows for people.
+// table formats the rows as a table.
 func table(rows []row) string {
 	var b bytes.Buffer
 	w := tabwriter.NewWriter(&b, 0, 8, 2, ' ', 0)
@@ -222,7 +222,7 @@ func table(rows []row) string {
 	return b.String()
 }
 
-// limit writes a limit with its direction.
+// limit formats a limit with its direction.
 func (r row) limit(v float64) string {
 	switch {
 	case v == 0:
@@ -233,7 +233,7 @@ func (r row) limit(v float64) string {
 	return fmt.Sprintf("<= %.4g", v)
 }
 
-// BenchmarkTargets measures every case. It never fails for being slow.
+// BenchmarkTargets measures every case. Missed targets are no failures.
 func BenchmarkTargets(b *testing.B) {
 	f := newField(b, isShort())
 	var rows []row
@@ -255,10 +255,11 @@ func BenchmarkTargets(b *testing.B) {
 	}
 }
 
-// tries is how often a case is run that has no figures: others may have the processors meanwhile.
+// tries limits how often a case runs until it has all figures. On a busy machine some may be
+// missing.
 const tries = 4
 
-// measured runs a case. The error is why it has not all of its figures.
+// measured runs a case. It returns an error if a figure is missing.
 func (f *field) measured(s scenario) (rows []row, err error) {
 	rows = f.compare(s, func(text string) { err = errors.Join(err, errors.New(text)) })
 	for _, r := range rows {
@@ -272,8 +273,8 @@ func (f *field) measured(s scenario) (rows []row, err error) {
 	return rows, err
 }
 
-// Every case runs from end to end and yields figures, whatever they are. Several run at
-// a time; those that have none because the others left them no time run again, alone.
+// Every case runs completely and yields all figures, of any value. Several run at a time. Those
+// without figures run again, alone, because the others may have used all CPU time.
 func TestEveryTargetIsMeasured(t *testing.T) {
 	f := newField(t, true)
 	f.rounds = 1
@@ -286,12 +287,12 @@ func TestEveryTargetIsMeasured(t *testing.T) {
 		}
 	}
 	rows, again := atOnce(f, small, 4)
-	t.Logf("run again, alone: %d cases", len(again))
+	t.Logf("%d cases run again, alone", len(again))
 	f.warmup, f.load = 10*f.warmup, 5*f.load
 	for _, s := range append(again, alone...) {
 		measured, err := f.measured(s)
 		for try := 1; err != nil && try < tries; try++ {
-			t.Logf("run once more, for longer: %v", err)
+			t.Logf("runs once more, longer: %v", err)
 			f.load, f.settle = 2*f.load, 2*f.settle
 			measured, err = f.measured(s)
 		}
@@ -301,13 +302,13 @@ func TestEveryTargetIsMeasured(t *testing.T) {
 		rows = append(rows, measured...)
 	}
 	if n := len(together(rows)); n != 3 {
-		t.Errorf("%d groups were measured as a whole, want 3", n)
+		t.Errorf("%d groups were measured completely, want 3", n)
 	}
-	t.Logf("the figures of a short run mean nothing:\n%s", table(rows))
+	t.Logf("figures of a short run are meaningless:\n%s", table(rows))
 }
 
-// atOnce runs cases, so many at a time. It returns the rows of those that went well, and
-// the others.
+// atOnce runs cases, atATime of them at once. It returns the rows of the successful ones, and the
+// failed cases.
 func atOnce(f *field, all []scenario, atATime int) (rows []row, failed []scenario) {
 	var mu sync.Mutex
 	var running sync.WaitGroup

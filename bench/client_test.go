@@ -15,12 +15,12 @@ import (
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
-// clientRounds is how many rounds a client's case has. There are many cases, and their rounds are
+// clientRounds is the number of rounds of a client's case. There are many cases, and rounds are
 // short.
 const clientRounds = 9
 
-// clients are the cases of clients, each with tare's server: the rows that fasthttp measures itself
-// with, and what idle and shared connections cost.
+// clients returns the cases of clients, each with tare's server: the benchmarks of fasthttp, and
+// the costs of idle and shared connections.
 func clients() []scenario {
 	const third = 1.0 / 3 // three times as fast
 	rows := []struct {
@@ -63,13 +63,13 @@ func clients() []scenario {
 // pair is a benchmark in which each client has one server.
 type pair struct {
 	benchmark string
-	procs     int  // 0 is as many as there are
-	once      bool // it takes as long as it takes
+	procs     int  // GOMAXPROCS; 0 is all processors
+	once      bool // runs once, for as long as it takes
 }
 
-// measure runs a client's benchmark, as a process.
+// measure runs a client's benchmark in a process.
 func (p pair) measure(f *field, client string) (sample, error) {
-	// A busy machine takes two minutes for ten thousand connections.
+	// A busy machine needs two minutes for ten thousand connections.
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	length := f.inMemFor.String()
@@ -89,7 +89,7 @@ func (p pair) measure(f *field, client string) (sample, error) {
 	return figuresOf(string(out))
 }
 
-// figuresOf reads the result of a benchmark: a name, a count, and figures with their units.
+// figuresOf parses the result of a benchmark: a name, a count, and figures with units.
 func figuresOf(output string) (sample, error) {
 	for line := range strings.Lines(output) {
 		fields := strings.Fields(line)

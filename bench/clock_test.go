@@ -29,33 +29,33 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// How true the generator's times are to be, when it has time to spare.
+// Limits of the differences between the generator's times and the kernel's.
 const (
-	clockBusy = 0.2                  // it is to be no busier than this
-	clockP50  = 5 * time.Microsecond // by how much the medians may differ
-	clockP99  = 0.05                 // likewise the 99th percentiles, as a share
-	// clockMissed is how many exchanges, as a share, either side may not have seen: those under
-	// way when the stamps begin and end.
+	clockBusy = 0.2                  // CPU use of the generator up to which the others apply
+	clockP50  = 5 * time.Microsecond // difference of the medians
+	clockP99  = 0.05                 // difference of the 99th percentiles, as a share
+	// clockMissed is the share of exchanges that only one side may have counted: those in progress
+	// when the stamps begin and end.
 	clockMissed = 0.01
 )
 
-// napPath is what the server of this file answers late, by nap.
+// The server of this file responds to napPath after nap.
 const (
 	napPath = "/nap"
 	nap     = time.Millisecond
 )
 
-// The environment that has the test measure, and the test's own program serve.
+// Environment variables: clockCalls enables the test, clockServer makes its program a server.
 const (
 	clockCalls  = "TARE_CLOCK"
 	clockServer = "TARE_CLOCK_SERVER"
 )
 
-// clockRounds is how often each server is loaded. What counts is the median of the rounds: a
-// machine that does something else in one of them delays either clock's user, not both alike.
+// clockRounds is the number of rounds of each server. The median counts: other work of the machine
+// in one round delays the two clocks differently.
 const clockRounds = 5
 
-// timed is a run as both clocks saw it.
+// timed is a run, measured by both clocks.
 type timed struct {
 	result *load.Result
 	kernel []time.Duration // in order
@@ -68,12 +68,11 @@ type timedCase struct {
 	rounds    []timed
 }
 
-// The generator's times are compared with the kernel's: an eBPF program takes the time when the
-// generator's calls that send begin and those that receive end. The generator runs in the test's
-// process, whose calls alone are timed; its are the only ones there on sockets by sendto and
-// recvfrom, for package net reads and writes. So that the hooks of the run can logf when to begin
-// and to end, which a process of its own could not; and the server is another process, so that
-// neither scheduler nor collector is shared.
+// The generator's times equal the kernel's. An eBPF program records when the generator's calls of
+// sendto begin and when those of recvfrom end. It records calls of the test's process only. The
+// generator runs there, so that the run's hooks can start and stop the recording. Nothing else in
+// the process makes these calls: package net uses read and write. The server is another process, so
+// that the two share neither scheduler nor garbage collector.
 func TestClock(t *testing.T) {
 	if os.Getenv(clockServer) != "" {
 		serveNaps()
@@ -83,7 +82,7 @@ func TestClock(t *testing.T) {
 	}
 	probe, err := proc.TakeStamps(os.Getpid())
 	if err != nil {
-		t.Skipf("the kernel does not let us see its clock: %v", err)
+		t.Skipf("the kernel's clock cannot be read: %v", err)
 	}
 	probe.Close()
 	f := clockField(t)
@@ -115,7 +114,7 @@ func TestClock(t *testing.T) {
 	}
 }
 
-// clockField is a field of servers to start, without what other targets need.
+// clockField returns a field that can start servers, without the programs of other targets.
 func clockField(t *testing.T) *field {
 	f := &field{contenders: make(map[string]*contender.Contender),
 		conf: template.Must(template.New("").Parse(constant))}
@@ -130,10 +129,11 @@ func clockField(t *testing.T) *field {
 	return f
 }
 
-// stepAside keeps the threads of this process that do not generate load, those of the runtime
-// among them, off the generator's processor. One that runs there is let in by the kernel when a
-// call of the generator's ends, after the kernel has taken its time and before the generator can:
-// one exchange in a hundred, at a thousand a second, then seems 50 µs longer to the generator.
+// stepAside keeps the threads of this process that generate no load, such as those of the runtime,
+// off the generator's processor. Otherwise the kernel may schedule one of them when a call of the
+// generator ends: after the kernel has recorded the time and before the generator can. At a
+// thousand requests per second, the generator then measures 50 µs too much for one exchange in a
+// hundred.
 func stepAside(t *testing.T, f *field) {
 	t.Helper()
 	move := func(cpus []int) {
@@ -150,7 +150,7 @@ func stepAside(t *testing.T, f *field) {
 			if err == nil {
 				err = unix.SchedSetaffinity(id, &set)
 			}
-			if err != nil && !errors.Is(err, unix.ESRCH) { // one that has ended
+			if err != nil && !errors.Is(err, unix.ESRCH) { // the thread may have ended
 				t.Fatal(err)
 			}
 		}
@@ -159,7 +159,7 @@ func stepAside(t *testing.T, f *field) {
 	t.Cleanup(func() { move(f.cpus) })
 }
 
-// timeRun loads a server, and has the kernel take the times.
+// timeRun loads a server while the kernel records the times.
 func timeRun(t *testing.T, f *field, url string, rate float64) (r timed) {
 	t.Helper()
 	var stamps *proc.Stamps
@@ -187,7 +187,7 @@ func timeRun(t *testing.T, f *field, url string, rate float64) (r timed) {
 	return r
 }
 
-// complete says whether both clocks saw the same exchanges.
+// complete returns an error if the clocks counted different numbers of exchanges.
 func (r timed) complete() error {
 	if r.result == nil {
 		return nil // there is an error already
@@ -205,15 +205,15 @@ func (r timed) complete() error {
 	return nil
 }
 
-// at is the kernel's quantile, by the rule of package hist.
+// at returns the kernel's quantile, by the rule of package hist.
 func (r timed) at(q float64) time.Duration {
 	return r.kernel[max(0, int(math.Ceil(q*float64(len(r.kernel))))-1)]
 }
 
-// mine is the generator's quantile.
+// mine returns the generator's quantile.
 func (r timed) mine(q float64) time.Duration { return r.result.Service.Quantile(q) }
 
-// typical is the median of a figure of the rounds.
+// typical returns the median of a figure over the rounds.
 func (c *timedCase) typical(figure func(timed) float64) float64 {
 	var all []float64
 	for _, r := range c.rounds {
@@ -226,17 +226,17 @@ func (c *timedCase) busy() float64 {
 	return c.typical(func(r timed) float64 { return r.result.Generator.Busy })
 }
 
-// apart50 is by how many microseconds the generator's median is more than the kernel's.
+// apart50 returns the generator's median minus the kernel's, in microseconds.
 func (c *timedCase) apart50() float64 {
 	return c.typical(func(r timed) float64 { return micros(r.mine(0.5) - r.at(0.5)) })
 }
 
-// apart99 is by how much the generator's 99th percentile is more than the kernel's, as a share.
+// apart99 returns the generator's 99th percentile minus the kernel's, as a share of the latter.
 func (c *timedCase) apart99() float64 {
 	return c.typical(func(r timed) float64 { return float64(r.mine(0.99))/float64(r.at(0.99)) - 1 })
 }
 
-// check says what is not as it is to be.
+// check returns an error for each figure beyond its limit.
 func (c *timedCase) check() error {
 	var errs []error
 	logf := func(format string, args ...any) { errs = append(errs, fmt.Errorf(format, args...)) }
@@ -252,7 +252,7 @@ func (c *timedCase) check() error {
 	return errors.Join(errs...)
 }
 
-// clockTable has the medians of the rounds.
+// clockTable formats the medians of the rounds as a table.
 func clockTable(cases []timedCase) string {
 	var s strings.Builder
 	w := tabwriter.NewWriter(&s, 0, 8, 2, ' ', 0)
@@ -271,8 +271,8 @@ func clockTable(cases []timedCase) string {
 	return s.String()
 }
 
-// startNaps has this program serve in another process, on the servers' processor, and returns its
-// address.
+// startNaps starts this program as a server, in another process on the servers' processor. It
+// returns the address.
 func startNaps(t *testing.T, f *field) (address string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
@@ -296,7 +296,7 @@ func startNaps(t *testing.T, f *field) (address string) {
 	return strings.TrimSpace(line)
 }
 
-// serveNaps serves until standard input ends, and does not return.
+// serveNaps serves until standard input ends. It does not return.
 func serveNaps() {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

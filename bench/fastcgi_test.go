@@ -14,7 +14,7 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// The ways to serve behind nginx: contenders of the experiments.
+// Contenders of the experiments behind nginx.
 const (
 	proxyNetHTTP  = "nginx-nethttp"
 	proxyTare     = "nginx-tare"
@@ -25,8 +25,7 @@ const (
 	tareFCGIUnix  = "nginx-tare-fcgi-unix"
 )
 
-// fastCGI are the cases of applications behind nginx, all of whose processes have one
-// processor.
+// fastCGI returns the cases of applications behind nginx. All their processes share one processor.
 func fastCGI() []scenario {
 	return []scenario{
 		{name: "fastcgi-tcp", subject: tareFCGITCP, measure: behindNginx, bounds: []bound{
@@ -43,7 +42,7 @@ func fastCGI() []scenario {
 	}
 }
 
-// prepareBehindNginx builds them, and begins to count system calls.
+// prepareBehindNginx builds the contenders and begins to count system calls.
 func (f *field) prepareBehindNginx(t testing.TB) {
 	t.Helper()
 	root := programs.Root(t)
@@ -70,7 +69,7 @@ func (f *field) prepareBehindNginx(t testing.TB) {
 	t.Cleanup(func() { _ = f.calls.Close() })
 }
 
-// behindNginx loads nginx, and looks at the application behind it.
+// behindNginx loads nginx and measures the application behind it.
 func behindNginx(f *field, server string) (values sample, err error) {
 	r, err := f.start(server, f.server, "/")
 	if err != nil {
@@ -100,8 +99,7 @@ func behindNginx(f *field, server string) (values sample, err error) {
 	return values, nil
 }
 
-// faultless returns an error if a run had no requests, or any that failed. A run that did not take
-// place is another's matter.
+// faultless returns an error if a run had no requests, or failed ones. It accepts nil.
 func faultless(r *load.Result) error {
 	if r != nil && (r.Requests == 0 || r.Errors.Total() > 0) {
 		return fmt.Errorf("%d requests and %d errors under load: %s", r.Requests, r.Errors.Total(), r.Errors.First)
@@ -109,8 +107,7 @@ func faultless(r *load.Result) error {
 	return nil
 }
 
-// transfersBytes reports whether a system call reads or writes, as against waits or whatever
-// else a runtime does.
+// transfersBytes reports whether a system call reads or writes.
 func transfersBytes(number int) bool {
 	switch number {
 	case syscall.SYS_READ, syscall.SYS_READV, syscall.SYS_RECVFROM, syscall.SYS_RECVMSG,
@@ -120,7 +117,7 @@ func transfersBytes(number int) bool {
 	return false
 }
 
-// appLook is what the application behind nginx has cost so far.
+// appLook is the CPU time and the calls of the application behind nginx so far.
 type appLook struct {
 	cpuUs float64
 	calls map[int]uint64

@@ -23,10 +23,10 @@ import (
 	"github.com/tarehq/tare/lab/yamlfile"
 )
 
-// body is what every path of every server answers.
+// body is the response's body for most paths of all servers.
 const body = "Hello World\n"
 
-// preamble is how an nginx of one worker begins, up to what is in its http block.
+// preamble is the beginning of nginx's configuration with one worker, up to its http block.
 const preamble = `{{with .User}}user {{.}};{{end}}
 worker_processes 1;
 worker_rlimit_nofile {{.Nofile}};
@@ -39,41 +39,41 @@ http {
 	client_body_temp_path {{.Dir}}/a; proxy_temp_path {{.Dir}}/b; fastcgi_temp_path {{.Dir}}/c; uwsgi_temp_path {{.Dir}}/d; scgi_temp_path {{.Dir}}/e;
 `
 
-// oneWorker is the configuration of an nginx of one worker, with that in its http block.
+// oneWorker returns a configuration of nginx with one worker and the given content of its http
+// block.
 func oneWorker(http string) *template.Template {
 	return template.Must(template.New("").Parse(preamble + http + "}\n"))
 }
 
-// constant is an nginx that answers by itself.
+// constant makes nginx respond without an upstream.
 const constant = `default_type text/plain;
 server { listen 127.0.0.1:{{.Port}}; location / { return 200 "Hello World\n"; } }
 `
 
-// field is where cases are run: servers that are built, and for how long they are
-// loaded.
+// field holds the built servers and the durations of trials.
 type field struct {
-	cpus       []int // all that may be used
-	server     []int // for servers that are confined to one
-	generator  []int // for what loads them
+	cpus       []int // that this process may use
+	server     []int // for servers on one processor
+	generator  []int // for the generator beside them
 	contenders map[string]*contender.Contender
-	inMemory   string // a program
-	pairs      string // likewise: the benchmarks of clients
+	inMemory   string // path of the program with workloads in memory
+	pairs      string // path of the program with the clients' benchmarks
 	wrk        string
 	wrkEnv     []string
 	conf       *template.Template
-	proxy      *template.Template // nginx before an application: the front experiment's
+	proxy      *template.Template // nginx in front of an application, as in the front experiment
 	files      *template.Template // nginx for files
 	site       string             // the folder that is served
-	cache      *template.Template // a front that keeps answers
-	kept       []byte             // what it keeps
-	calls      *proc.Calls        // nil where the kernel does not allow to count them
+	cache      *template.Template // the configuration of a front that caches responses
+	kept       []byte             // the cached body
+	calls      *proc.Calls        // nil if the kernel does not allow counting
 
 	rounds   int
 	warmup   time.Duration
 	load     time.Duration // of a server
 	inMemFor time.Duration // of a workload in memory
-	settle   time.Duration // before memory is looked at
-	idle     time.Duration // of which the CPU time is looked at
+	settle   time.Duration // before memory is measured
+	idle     time.Duration // during which CPU time at rest is measured
 	short    bool
 }
 
@@ -121,7 +121,7 @@ func (f *field) prepare(t testing.TB) {
 		f.contenders[name] = c
 	}
 	f.inMemory = f.contenders["inmemory"].Bin
-	// nginx answers by itself; the application behind it is there for form's sake.
+	// nginx responds alone; a front requires an application, which is not used.
 	f.contenders[nginx] = &contender.Contender{
 		Spec: &contender.Spec{Name: nginx, Title: nginx, Protocol: contender.HTTP, Front: contender.Nginx,
 			Run: "sleep infinity"},
@@ -129,7 +129,7 @@ func (f *field) prepare(t testing.TB) {
 	}
 }
 
-// roundsOf returns how many rounds a case has.
+// roundsOf returns the number of rounds of a case.
 func (f *field) roundsOf(s scenario) int {
 	switch {
 	case f.short && s.large:
@@ -140,7 +140,7 @@ func (f *field) roundsOf(s scenario) int {
 	return s.rounds
 }
 
-// running is a server that runs, on a stage of its own.
+// running is a running server with its own stage.
 type running struct {
 	*contender.Running
 	stage *contender.Stage
@@ -148,8 +148,8 @@ type running struct {
 
 func (r *running) stop() error { return errors.Join(r.Stop(), r.stage.Close()) }
 
-// start starts a server on the given processors, none being all, and sees to it that
-// it answers a path as it should.
+// start starts a server on the given processors, or on all if cpus is nil, and checks its response
+// to a path.
 func (f *field) start(server string, cpus []int, path string, flags ...string) (*running, error) {
 	const readyWithin = time.Minute
 	stage, err := contender.NewStage(contender.StageOptions{})
@@ -197,10 +197,10 @@ func (f *field) start(server string, cpus []int, path string, flags ...string) (
 	return &running{r, stage}, nil
 }
 
-// shown is how much of a wrong answer an error shows.
+// shown is the maximum length of a wrong body in an error.
 const shown = 100
 
-// checkResponse returns nil if a URL is answered as it should be.
+// checkResponse returns an error unless the response to a URL is 200 with the wanted body.
 func checkResponse(ctx context.Context, url string, want []byte) error {
 	client := http.Client{Timeout: 3 * time.Second, Transport: &http.Transport{
 		DisableKeepAlives: true, TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
@@ -216,7 +216,7 @@ func checkResponse(ctx context.Context, url string, want []byte) error {
 	defer resp.Body.Close()
 	b, err := io.ReadAll(resp.Body)
 	if err == nil && (resp.StatusCode != http.StatusOK || !bytes.Equal(b, want)) {
-		err = fmt.Errorf("%s answers %s: %q", url, resp.Status, b[:min(len(b), shown)])
+		err = fmt.Errorf("%s: status %s: %q", url, resp.Status, b[:min(len(b), shown)])
 	}
 	return err
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/tarehq/tare/lab/contender"
 )
 
-// The servers of files.
+// File servers.
 const (
 	serve      = "tare-serve"
 	serveTLS   = "tare-serve-tls"
@@ -30,13 +30,13 @@ func servesFiles(server string) bool {
 	return strings.Contains(server, "files") || server == serve || server == serveTLS
 }
 
-// How many small files there are.
+// Numbers of small files.
 const (
 	smallFiles = 10_000
 	shortFiles = 100 // in a short run
 )
 
-// nginxForFiles is an nginx that keeps files open.
+// nginxForFiles makes nginx keep files open.
 const nginxForFiles = `include {{.Etc}}/mime.types;
 sendfile on;
 tcp_nopush on;
@@ -50,8 +50,7 @@ server {
 }
 `
 
-// files are the cases of files. All but one server have the files that they send in the kernel's
-// memory at least.
+// files returns the cases of files. The files are in the kernel's memory in all cases except one.
 func files() []scenario {
 	page := func(connections int) scene {
 		return scene{cores: 1, streams: []stream{{path: "/", connections: connections}}}
@@ -72,7 +71,7 @@ func files() []scenario {
 	}
 }
 
-// anySmallFile asks for them at random.
+// anySmallFile requests small files at random.
 func anySmallFile(f *field, server string) (sample, error) {
 	path := fmt.Sprintf("/small/{{random 0 %d}}.html", f.smallFiles()-1)
 	return scene{cores: 1, streams: []stream{{path: path, connections: 32}}}.measure(f, server)
@@ -85,7 +84,7 @@ func (f *field) smallFiles() int {
 	return smallFiles
 }
 
-// filesOverTLS loads a server that speaks TLS.
+// filesOverTLS loads a server over TLS.
 func filesOverTLS(f *field, server string) (values sample, err error) {
 	r, err := f.start(server, f.server, "/")
 	if err != nil {
@@ -95,14 +94,14 @@ func filesOverTLS(f *field, server string) (values sample, err error) {
 	return f.loadByWrk(r, "https://"+r.Address+"/")
 }
 
-// prepareFiles makes the site, and builds those that serve it.
+// prepareFiles makes the site and builds its servers.
 func (f *field) prepareFiles(t testing.TB) {
 	t.Helper()
 	root := programs.Root(t)
 	folder, err := os.MkdirTemp("", "bench-")
 	if err == nil {
 		t.Cleanup(func() { _ = os.RemoveAll(folder) })
-		err = os.Chmod(folder, 0o755) // an nginx worker of another user enters it
+		err = os.Chmod(folder, 0o755) // nginx's worker runs as another user
 	}
 	f.site = filepath.Join(folder, "site")
 	if err := errors.Join(err, contender.MakeSite(filepath.Join(root, "contenders", "site"), f.site, f.smallFiles()),
@@ -126,7 +125,7 @@ func (f *field) prepareFiles(t testing.TB) {
 	}
 }
 
-// build builds a server that runs in the site.
+// build builds a server that runs in the site's folder.
 func (f *field) build(t testing.TB, name, dir, build, run string) {
 	t.Helper()
 	tools := &contender.Tools{Cache: t.TempDir()}
@@ -140,7 +139,7 @@ func (f *field) build(t testing.TB, name, dir, build, run string) {
 	f.contenders[name] = c
 }
 
-// file returns a path that a stream asks for, and what is to be answered.
+// file returns the path that a stream requests, and the expected body.
 func (f *field) file(path string) (request string, want []byte, err error) {
 	if before, _, found := strings.Cut(path, "{{"); found {
 		path = before + "0.html"
@@ -153,7 +152,7 @@ func (f *field) file(path string) (request string, want []byte, err error) {
 	return path, want, err
 }
 
-// makeKeys writes a certificate that nobody trusts, and its key.
+// makeKeys writes a self-signed certificate and its key.
 func makeKeys(t testing.TB, dir string) error {
 	cert, key := testkit.SelfSign(t, x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}})
 	return errors.Join(os.WriteFile(filepath.Join(dir, "cert.pem"), cert, 0o600),

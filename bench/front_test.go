@@ -13,9 +13,9 @@ import (
 	"github.com/tarehq/tare/lab/contender"
 )
 
-// The fronts, and the server alone that one of them is compared with.
+// The fronts, and a server without front for comparison.
 const (
-	alone      = "tare-alone" // with the handler that the fronts' application has
+	alone      = "tare-alone" // with the handler of the fronts' application
 	frontBound = "tare-front-bound"
 	frontProxy = "tare-front-nethttp"
 	frontCache = "tare-front-cache"
@@ -27,7 +27,7 @@ const (
 	kilobyte = 1 << 10
 )
 
-// cached is a front that has everything in its cache. The application is another process.
+// cached configures a front with a cache. The application is another process.
 const cached = `proxy_cache_path {{.Dir}}/cache keys_zone=kept:10m;
 server {
 	listen 127.0.0.1:{{.Port}};
@@ -39,8 +39,8 @@ server {
 }
 `
 
-// fronts are the cases of fronts: what one weighs by itself, with its handler in the process, and
-// with everything in its cache.
+// fronts returns the cases of fronts: a front alone, one with a bound handler, and one that
+// responds from its cache.
 func fronts() []scenario {
 	hit := scene{cores: 1, streams: []stream{{path: "/kilobyte", connections: 64}}}
 	hello := scene{cores: 1, streams: []stream{{path: "/", connections: 64}}}
@@ -55,7 +55,7 @@ func fronts() []scenario {
 	}
 }
 
-// prepareFronts builds them, and starts the application whose answers are kept.
+// prepareFronts builds the fronts and starts the application whose responses are cached.
 func (f *field) prepareFronts(t testing.TB) {
 	t.Helper()
 	root, tools := programs.Root(t), programs.Tools(t)

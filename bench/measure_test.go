@@ -19,24 +19,25 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// sample is what one turn of a server brought, by what was measured.
+// sample holds the figures of one turn of a server, by metric.
 type sample map[string]float64
 
 // scene is a server under load.
 type scene struct {
-	cores   int // 1: the server has a processor, the generator others
+	cores   int // 1: the server and the generator use different processors
 	backend bool
 	streams []stream
 }
 
-// stream is one run of the generator; those of a scene run at the same time.
+// stream is a run of the generator. The streams of a scene run at the same time.
 type stream struct {
-	name        string // before what is measured of it
+	name        string // prefix of its metrics
 	path        string
 	connections int
 	rate        float64 // 0 is a closed loop
 	header      []string
 	oneShard    bool // busy connections alternate with idle ones
+	ends        int  // after so many requests a connection ends; 0 is never
 }
 
 const patience = 30 * time.Second
@@ -101,7 +102,7 @@ func (s scene) plan(f *field, st stream, address string) load.Plan {
 	p := load.Plan{
 		URL: "http://" + address + st.path, Header: st.header, Connections: st.connections,
 		Warmup: f.warmup, Duration: f.load, Timeout: patience, Threads: min(len(f.cpus), st.connections),
-		Template: strings.Contains(st.path, "{{"),
+		Template: strings.Contains(st.path, "{{"), PerConnection: st.ends,
 	}
 	if st.rate > 0 {
 		p.Pace = load.Constant(st.rate)
@@ -109,7 +110,7 @@ func (s scene) plan(f *field, st stream, address string) load.Plan {
 	if s.cores == 1 {
 		p.CPUs, p.Threads = f.generator, min(len(f.generator), st.connections)
 	}
-	if st.oneShard { // a thread alone opens connections in a known order
+	if st.oneShard { // a single thread opens connections in a known order
 		p.Threads, p.Spare = 1, len(f.cpus)-1
 	}
 	return p
@@ -117,10 +118,10 @@ func (s scene) plan(f *field, st stream, address string) load.Plan {
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// look is what a server has cost so far, and what it holds.
+// look is a server's CPU time so far, and its memory.
 type look struct {
 	cpu   time.Duration
-	roles map[string]time.Duration // likewise, by role
+	roles map[string]time.Duration // CPU time by role
 	rss   int64
 	err   error
 }
@@ -138,8 +139,8 @@ func (l *look) take(r *running) {
 	}
 }
 
-// overTLS loads a server with wrk, which has a TLS library of another make than the servers of
-// cases. The handshakes are within the CPU time that is measured.
+// overTLS loads a server with wrk, whose TLS library differs from that of the servers. The measured
+// CPU time includes the handshakes.
 func overTLS(f *field, server string) (values sample, err error) {
 	r, err := f.start(server, f.server, "/hello", "-tls")
 	if err != nil {
@@ -149,7 +150,7 @@ func overTLS(f *field, server string) (values sample, err error) {
 	return f.loadByWrk(r, "https://"+r.Address+"/hello")
 }
 
-// loadByWrk asks for a URL on 64 connections.
+// loadByWrk requests a URL on 64 connections.
 func (f *field) loadByWrk(r *running, url string) (values sample, err error) {
 	seconds := max(1, int(f.load.Seconds()))
 	ctx, cancel := context.WithTimeout(context.Background(), f.load+patience)
@@ -166,7 +167,7 @@ func (f *field) loadByWrk(r *running, url string) (values sample, err error) {
 	}
 	m := regexp.MustCompile(`(\d+) requests in`).FindSubmatch(out)
 	if m == nil || bytes.Contains(out, []byte("Socket errors")) || bytes.Contains(out, []byte("Non-2xx")) {
-		return nil, fmt.Errorf("wrk: not as expected:\n%s", out)
+		return nil, fmt.Errorf("wrk: unexpected report:\n%s", out)
 	}
 	n, err := strconv.ParseFloat(string(m[1]), 64)
 	if err == nil && n == 0 {
@@ -175,7 +176,7 @@ func (f *field) loadByWrk(r *running, url string) (values sample, err error) {
 	return sample{cpu: micros(after.cpu-before.cpu) / n}, err
 }
 
-// workload is one of those in memory.
+// workload is a workload in memory.
 type workload struct {
 	procs             int
 	method            string
@@ -197,7 +198,7 @@ func (w workload) measure(f *field, server string) (sample, error) {
 	return sample{spent: ns}, err
 }
 
-// idle looks at a server's memory while it has many connections that were used once.
+// idle measures a server's memory while it has many connections that were used once.
 func idle(f *field, server string) (values sample, err error) {
 	r, err := f.start(server, nil, "/hello")
 	if err != nil {
@@ -223,7 +224,7 @@ func idle(f *field, server string) (values sample, err error) {
 	return values, errors.Join(atRest.err, full.err, later.err)
 }
 
-// hold opens connections, has each response one request, and keeps them.
+// hold opens connections, sends one request on each, and keeps them open.
 func hold(address string, n int) (release func(), err error) {
 	var held []net.Conn
 	release = func() {

@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// slicedStarts is how often all servers of a case are started where they are up side by side.
+	// slicedStarts is how often the servers of a case start if they run side by side.
 	slicedStarts = 8
-	// sliceLength is how long a server has its turn then.
+	// sliceLength is the length of a server's turn then.
 	sliceLength = 200 * time.Millisecond
 )
 
-// turns is a server that is up beside others, with the connections to it.
+// turns is a server that runs beside others, with its connections.
 type turns struct {
 	server  string
 	running *running
@@ -28,8 +28,8 @@ type turns struct {
 	samples []sample
 }
 
-// takesTurns reports whether the servers of a case can be up at the same time: one stream each, and
-// as many connections as this process may have.
+// takesTurns reports whether the servers of a case can run at the same time: each has one stream,
+// and this process may open that many connections.
 func (s scenario) takesTurns() bool {
 	if s.measure != nil || len(s.scene.streams) != 1 || s.scene.backend {
 		return false
@@ -41,8 +41,8 @@ func (s scenario) takesTurns() bool {
 	return uint64(len(s.servers())*s.scene.streams[0].connections+trial.SpareFiles) <= limit.Cur
 }
 
-// inTurns starts all servers of a case, and loads them in turns. It returns the samples of each,
-// one for each round.
+// inTurns starts all servers of a case and loads them in turns. For each server it returns a sample
+// of each round.
 func (s scene) inTurns(f *field, servers []string) (samples map[string][]sample, err error) {
 	var up []*turns
 	defer func() {
@@ -121,7 +121,7 @@ func (u *turns) turn() error {
 	return nil
 }
 
-// end adds what only all slices of a start tell together: to the first of its samples.
+// end adds the metrics of a whole start to its first sample.
 func (u *turns) end() error {
 	result := u.session.Close()
 	if err := faultless(result); err != nil {

@@ -17,42 +17,42 @@ const (
 	nginx    = "nginx"
 )
 
-// What is measured, with its unit.
+// Metrics, with their units.
 const (
-	cpu       = "cpu-µs"        // user and system time of the server, for each request
-	rate      = "req/s"         //
-	sent      = "B/cpu-s"       // bytes that clients got for each second of the server's time
-	p50       = "p50-µs"        // of latency
-	p99       = "p99-µs"        //
-	spent     = "ns/req"        // of the time of all processors there are
-	memory    = "B/conn"        // resident, over the process at rest; of a client, in use
-	resting   = "cpu-%"         // while nothing is asked
+	cpu       = "cpu-µs" // user and system time of the server, for each request
+	rate      = "req/s"
+	sent      = "B/cpu-s" // bytes received by clients per second of the server's CPU time
+	p50       = "p50-µs"  // of latency
+	p99       = "p99-µs"
+	spent     = "ns/req"        // time of all processors
+	memory    = "B/conn"        // resident memory beyond the idle process's; for a client, memory in use
+	resting   = "cpu-%"         // CPU use without requests
 	appCPU    = "app-cpu-µs"    // of the application behind nginx alone, for each request
 	calls     = "calls/req"     // system calls of the application
-	transfers = "transfers/req" // those of them that read or write
+	transfers = "transfers/req" // system calls that read or write
 )
 
-// bound is a target: of what, and compared with whom.
+// bound is a target: a metric, the rival, and limits.
 type bound struct {
-	of, than     string  // without a rival, the figure itself is bounded
-	require, aim float64 // 0 means none
-	least        bool    // they bound it from below
+	of, than     string  // metric and rival; without a rival, the limits are for the figure itself
+	require, aim float64 // limits of the ratio; 0 means no limit
+	least        bool    // the limits are lower ones
 }
 
-// scenario is one case.
+// scenario is a case.
 type scenario struct {
 	name    string
-	subject string                                        // the server that is ours here; "" is ours
-	scene   scene                                         // what is measured, unless there is a function
-	measure func(f *field, server string) (sample, error) // a turn of a server, as a process of its own
+	subject string                                        // the server that the targets are about; "" is tare
+	scene   scene                                         // what to measure, unless measure is set
+	measure func(f *field, server string) (sample, error) // measures one turn of a server in its own process
 	bounds  []bound
-	rounds  int   // 0 is as many as usual
-	large   bool  // so many descriptors that nothing can run beside it
-	group   group // that it counts for; zero means none
+	rounds  int   // 0 is the default
+	large   bool  // needs so many descriptors that no other case can run beside it
+	group   group // to which it belongs, or zero
 }
 
-// group is a target of several cases together: in how many of them so many times fasthttp's figure
-// is not exceeded.
+// group is a target of several cases together: the number of cases in which tare's figure is at
+// most times that of fasthttp.
 type group struct {
 	name         string
 	cases        int
@@ -60,7 +60,7 @@ type group struct {
 	require, aim int
 }
 
-// mine is the server that the targets are about.
+// mine returns the server that the targets are about.
 func (s scenario) mine() string {
 	if s.subject == "" {
 		return ours
@@ -78,7 +78,7 @@ func (s scenario) servers() []string {
 	return servers
 }
 
-// browser is what a browser sends besides Host: with it, 15 fields.
+// browser returns the fields that a browser sends in addition to Host: 14.
 func browser() []string {
 	return []string{
 		"Connection: keep-alive", "Cache-Control: max-age=0",
@@ -95,20 +95,20 @@ func browser() []string {
 const (
 	crowd = 15_000 // connections of which most or all are idle
 
-	// even is what is required where the requirement is to be no worse, and better what
-	// is aimed at there: a difference that is one.
+	// even is the required ratio if tare must not be worse, and better is the aim then: a ratio that
+	// counts as a difference.
 	even   = 1
 	better = stat.SameWithin
 )
 
-// scenarios is the table of all cases. One that names cores runs its server on so many,
-// and the generator on others; the rest share what there is.
+// scenarios returns all cases. If a case has cores, its server runs on that many processors and the
+// generator on others. Otherwise they share all.
 func scenarios() []scenario {
 	hello := stream{path: "/hello", connections: 64}
 	many := stream{path: "/hello", connections: 5000}
 	fastBesideSlow := []stream{
 		{name: "fast ", path: "/hello", connections: 58, rate: 8000},
-		{name: "slow ", path: "/sleep", connections: 5}, // each answers about 190 times a second
+		{name: "slow ", path: "/sleep", connections: 5}, // each receives about 190 responses a second
 	}
 	fastBesideHung := []stream{
 		{name: "fast ", path: "/hello", connections: 16, rate: 3000},
@@ -139,7 +139,7 @@ func scenarios() []scenario {
 		{name: "hello-5000-all-cores", scene: scene{streams: []stream{many}}, bounds: []bound{
 			{of: rate, than: fastHTTP, require: even, aim: 1.3, least: true},
 		}},
-		// Confined to two processors, both sides would mostly wait for an idle one to wake.
+		// On two processors, both sides would mostly wait for an idle one to wake.
 		{name: "hello-1", scene: scene{streams: []stream{{path: "/hello", connections: 1}}}, bounds: []bound{
 			{of: p50, than: netHTTP, require: even, aim: 0.5},
 		}},
@@ -169,11 +169,25 @@ func scenarios() []scenario {
 		{name: "anywhere-15000",
 			scene: scene{cores: 1, streams: []stream{{path: "/hello", connections: crowd, rate: 2000}}},
 			large: true, bounds: []bound{{of: p99, require: 5000, aim: 1000}}},
-	}, burning(), fastCGI(), files(), fronts(), inMemory(), clients())
+	}, shortLived(), burning(), fastCGI(), files(), fronts(), inMemory(), clients())
 }
 
-// burning are the cases of handlers that compute. Busy connections can be on one shard
-// by chance: then those between them, which go to the other shards, are idle.
+// shortLived are the cases of connections that end after a few requests.
+func shortLived() []scenario {
+	var all []scenario
+	for _, requests := range []int{1, 10} {
+		s := stream{path: "/hello", connections: 64, ends: requests}
+		all = append(all, scenario{name: fmt.Sprintf("hello-64-ends-after-%d", requests),
+			scene: scene{cores: 1, streams: []stream{s}}, bounds: []bound{
+				{of: cpu, than: nginx, require: even}, {of: cpu, than: netHTTP, require: even - better},
+				{of: cpu, than: fastHTTP, require: even},
+			}})
+	}
+	return all
+}
+
+// burning returns the cases of handlers that compute. Busy connections can be on one shard by
+// chance: then the connections between them, on other shards, are idle.
 func burning() []scenario {
 	var all []scenario
 	for _, path := range []string{"/burn30", "/burn200"} {
@@ -187,8 +201,7 @@ func burning() []scenario {
 	return all
 }
 
-// inMemory are the workloads that fasthttp measures itself with. The eight are those
-// whose figures it publishes.
+// inMemory returns the workloads of fasthttp's own benchmarks. It publishes the figures of eight.
 func inMemory() []scenario {
 	var all []scenario
 	add := func(procs int, method string, requests, clients int, eight bool) {

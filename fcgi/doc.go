@@ -20,9 +20,8 @@
 //     http.ErrAbortHandler.
 //   - A connection serves one request at a time, and FCGI_MPXS_CONNS is 0. A request that begins
 //     before the previous one has been received is rejected with FCGI_CANT_MPX_CONN. One that
-//     begins later waits for the previous response. We know of no web server that interleaves
-//     requests. END_REQUEST frees the ID: then a request may begin even if STDIN of the previous
-//     one goes on.
+//     begins later waits for the previous response. Known web servers do not interleave requests.
+//     END_REQUEST frees the ID: then a request may begin even if STDIN of the previous one goes on.
 //   - The remainder of STDIN that a handler does not read is read and dropped after END_REQUEST,
 //     whatever its size. It ends with the stream, with ABORT_REQUEST, or when another request
 //     begins. If none of them comes within 30 seconds, or within the rest of ReadTimeout if that

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/engine/fastcgi"
 )
 
 // Serve serves handler on the FastCGI connections that l accepts, until Accept fails. It closes l.
@@ -24,9 +25,9 @@ func Serve(l net.Listener, handler http.Handler) error {
 // Errors that Read of a request's body returns.
 var (
 	// ErrRequestAborted is returned if the web server has aborted the request.
-	ErrRequestAborted = engine.ErrAborted
+	ErrRequestAborted = fastcgi.ErrAborted
 	// ErrConnClosed is returned if the web server has closed the connection.
-	ErrConnClosed = engine.ErrConnClosed
+	ErrConnClosed = fastcgi.ErrConnClosed
 )
 
 // Server serves FastCGI. The zero value is ready. Fields are read when Serve is called and must not
@@ -98,7 +99,7 @@ func (s *Server) run() *engine.Server {
 // REMOTE_USER and DOCUMENT_ROOT. For a request that was not received over FastCGI it returns nil.
 // Each call makes a map, which belongs to the caller.
 func ProcessEnv(r *http.Request) map[string]string {
-	params := engine.FastCGIParams(r.Context())
+	params := fastcgi.Params(r.Context())
 	if params == nil {
 		return nil
 	}

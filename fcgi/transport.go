@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tarehq/tare/internal/fcgiclient"
+	"github.com/tarehq/tare/internal/client"
 )
 
 // Transport is an http.RoundTripper for FastCGI applications such as php-fpm. Use it as the
@@ -42,15 +42,17 @@ import (
 // such a body is not kept.
 //
 // A response's body ends at the end of the request (END_REQUEST). Bytes beyond Content-Length are
-// cut off. If the body is shorter than that, or the connection is closed before its end, Read
-// returns io.ErrUnexpectedEOF. If the body is read to its end, the connection is kept, as far as
-// the limits allow. If it is closed before, the connection is closed.
+// cut off. If the body is shorter than that, or the connection is closed before its end, the error
+// of Read wraps io.ErrUnexpectedEOF. If the body is read to its end, the connection is kept, as far
+// as the limits allow. If it is closed before, the connection is closed.
 //
 // # Errors
 //
-// If an application ends a request without a response, RoundTrip returns ErrOverloaded,
-// ErrCannotMultiplex, ErrUnknownRole or an *ExitError. If the context of a request ends, RoundTrip
-// returns the context's cause.
+// RoundTrip returns a *tare.TransportError if a request fails on its way. If an application ends a
+// request without a response, that error wraps ErrOverloaded, ErrCannotMultiplex, ErrUnknownRole or
+// an *ExitError: use errors.Is and errors.As. If the context of a request ends, RoundTrip returns
+// the context's cause, unwrapped. It returns other errors for requests that it cannot send as they
+// are.
 //
 // The Transport retries a request once, on a new connection, under the same conditions as
 // http.Transport: the request was sent on a reused connection, which turned out to be closed before
@@ -85,8 +87,8 @@ type Transport struct {
 	Params func(r *http.Request, p *Params)
 	// BufferBody applies to bodies of unknown length. A body of up to BufferBody bytes is read to
 	// its end before it is sent, and so has a CONTENT_LENGTH, which PHP requires. A longer one
-	// fails with an *http.MaxBytesError. If BufferBody is 0, bodies are sent while they are read,
-	// without CONTENT_LENGTH.
+	// fails with an error that wraps an *http.MaxBytesError. If BufferBody is 0, bodies are sent
+	// while they are read, without CONTENT_LENGTH.
 	BufferBody int64
 
 	// Stderr is called with what the application writes to STDERR for a request, as it arrives, by
@@ -114,26 +116,26 @@ type Transport struct {
 	MaxResponseHeaderBytes int64
 
 	once   sync.Once
-	client *fcgiclient.Client
+	client *client.Client
 }
 
 // Params holds the parameters of a request to an application: names and values, each name once.
-type Params = fcgiclient.Params
+type Params = client.Params
 
 // Errors of an application that rejects a request (FastCGI 1.0, section 5.5).
 var (
 	// ErrOverloaded is returned if the application is out of a resource.
-	ErrOverloaded = fcgiclient.ErrOverloaded
+	ErrOverloaded = client.ErrOverloaded
 	// ErrCannotMultiplex is returned if the application rejects the request as a second one on its
 	// connection. The Transport never sends a second one, so this is a fault of the application.
-	ErrCannotMultiplex = fcgiclient.ErrCannotMultiplex
+	ErrCannotMultiplex = client.ErrCannotMultiplex
 	// ErrUnknownRole is returned if the application is not a Responder.
-	ErrUnknownRole = fcgiclient.ErrUnknownRole
+	ErrUnknownRole = client.ErrUnknownRole
 )
 
 // ExitError is returned if an application ends a request without a response. After a response, the
 // application's status is ignored, because HTTP has no equivalent.
-type ExitError = fcgiclient.ExitError
+type ExitError = client.ExitError
 
 const defaultIndex = "index.php"
 
@@ -143,14 +145,16 @@ func (t *Transport) RoundTrip(r *http.Request) (*http.Response, error) { return 
 // CloseIdleConnections closes all idle connections.
 func (t *Transport) CloseIdleConnections() { t.run().CloseIdleConnections() }
 
-func (t *Transport) run() *fcgiclient.Client {
+func (t *Transport) run() *client.Client {
 	t.once.Do(func() {
-		t.client = fcgiclient.New(&fcgiclient.Config{
-			Network: t.Network, Addr: t.Addr, DialContext: t.DialContext,
-			Describe: t.describe, Edit: t.Params, BufferBody: t.BufferBody, Stderr: t.Stderr,
-			MaxConnsPerHost: t.MaxConnsPerHost, MaxIdleConnsPerHost: t.MaxIdleConnsPerHost,
-			IdleConnTimeout: t.IdleConnTimeout, DialTimeout: t.DialTimeout,
-			ResponseHeaderTimeout: t.ResponseHeaderTimeout, MaxResponseHeaderBytes: t.MaxResponseHeaderBytes,
+		t.client = client.NewFastCGI(&client.Config{
+			Addr: t.Addr, DialTimeout: t.DialTimeout, Settings: &http.Transport{
+				DialContext: t.DialContext, MaxConnsPerHost: t.MaxConnsPerHost,
+				MaxIdleConnsPerHost: t.MaxIdleConnsPerHost, IdleConnTimeout: t.IdleConnTimeout,
+				ResponseHeaderTimeout: t.ResponseHeaderTimeout, MaxResponseHeaderBytes: t.MaxResponseHeaderBytes,
+			},
+		}, &client.FastCGI{
+			Network: t.Network, Describe: t.describe, Edit: t.Params, BufferBody: t.BufferBody, Stderr: t.Stderr,
 		})
 	})
 	return t.client

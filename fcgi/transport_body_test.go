@@ -1,10 +1,8 @@
 package fcgi_test
 
 import (
-	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"net"
 	"net/http"
@@ -14,44 +12,6 @@ import (
 
 	"github.com/tarehq/tare/fcgi"
 )
-
-// RoundTrip returns as soon as the response's head has arrived, even if the request's body goes on.
-// Then both go on at the same time.
-func TestResponseMayPrecedeEndOfBody(t *testing.T) {
-	tr := checked(t, &fcgi.Transport{MaxIdleConnsPerHost: 1, Addr: listen(t, "tcp", func(p *peer, _ int) {
-		p.head()
-		p.out("Status: 202 Early\n\n")
-		for piece, ok := p.next(); ok && !piece.Ends(); piece, ok = p.next() {
-			p.out(strings.ToUpper(string(piece.Content)))
-		}
-		p.end()
-		p.next()
-	})})
-	words := []string{"one", "two", strings.Repeat("three", 30_000)}
-	in, out := io.Pipe()
-	r := newRequest(t, "POST", address, in)
-	r.ContentLength = int64(len(strings.Join(words, "")))
-	resp, err := tr.RoundTrip(r)
-	if err != nil || resp.Status != "202 Early" {
-		t.Fatal(resp, err)
-	}
-	for i, word := range words {
-		go func() {
-			io.WriteString(out, word)
-			if i == len(words)-1 {
-				out.Close()
-			}
-		}()
-		got := make([]byte, len(word))
-		if _, err := io.ReadFull(resp.Body, got); err != nil || string(got) != strings.ToUpper(word) {
-			t.Fatalf("%.10q, %v; want %.10q", got, err, strings.ToUpper(word))
-		}
-	}
-	if n, err := io.Copy(io.Discard, resp.Body); n != 0 || err != nil {
-		t.Errorf("%d more bytes, %v", n, err)
-	}
-	eventually(t, "the connection is kept", func() bool { return tr.Idle() == 1 })
-}
 
 // A response that ends before the request's body is complete. The body and the connection are
 // closed.
@@ -163,57 +123,8 @@ func TestConnectionIsClosedAfterFailedWrite(t *testing.T) {
 	}
 }
 
-// If a request's body fails, or has another length than ContentLength, the request fails.
-func TestFaultyRequestBodiesFail(t *testing.T) {
-	broken := io.MultiReader(newPattern(100_000), &brokenReader{})
-	for _, test := range []struct {
-		name   string
-		body   io.Reader
-		length int64
-		want   string
-	}{
-		{"short one too short", strings.NewReader("body"), 5,
-			"ContentLength=5 does not match the body, of which 4 bytes were read"},
-		{"short one too long", strings.NewReader("body"), 3,
-			"ContentLength=3 does not match the body, of which 4 bytes were read"},
-		{"short one broken", &brokenReader{}, 3, errWanted.Error()},
-		{"long one too short", newPattern(99_999), 100_000,
-			"ContentLength=100000 does not match the body, of which 99999 bytes were read"},
-		{"long one too long", newPattern(100_001), 100_000,
-			"ContentLength=100000 does not match the body, of which 100001 bytes were read"},
-		{"long one broken", broken, 200_000, errWanted.Error()},
-		{"long one with an error that wraps io.EOF",
-			io.MultiReader(newPattern(100_000), &brokenReader{fmt.Errorf("%w: %w", errWanted, io.EOF)}), -1,
-			errWanted.Error()},
-		{"short one with an error that wraps io.EOF",
-			io.MultiReader(strings.NewReader("bod"),
-				&brokenReader{fmt.Errorf("%w: %w", errWanted, io.EOF)}), 4, errWanted.Error()},
-		{"short one whose client has gone", &brokenReader{io.ErrUnexpectedEOF}, 4, io.ErrUnexpectedEOF.Error()},
-		{"broken", io.MultiReader(strings.NewReader("body"), &brokenReader{}), -1, errWanted.Error()},
-		{"never anything", idleReader{}, -1, io.ErrNoProgress.Error()},
-		{"never an end", io.MultiReader(newPattern(100_000), idleReader{}), 100_000, io.ErrNoProgress.Error()},
-	} {
-		whole := false
-		served := make(chan struct{})
-		tr := checked(t, &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 1,
-			DialContext: piped(t, func(p *peer, _ int) {
-				whole = p.request() != nil
-				close(served)
-			})})
-		body := newClosable(test.body)
-		r := newRequest(t, "POST", address, body)
-		r.ContentLength = test.length
-		_, err := tr.RoundTrip(r)
-		if err == nil || !strings.Contains(err.Error(), test.want) {
-			t.Errorf("%s: %v, want %s", test.name, err, test.want)
-		}
-		<-body.closed
-		if !strings.HasPrefix(test.name, "short") {
-			if <-served; whole {
-				t.Errorf("%s: the application has got a whole request", test.name)
-			}
-		}
-	}
+// A ContentLength without a body is an error.
+func TestLengthWithoutBodyFails(t *testing.T) {
 	r := newRequest(t, "POST", address, nil)
 	r.ContentLength = 5
 	if _, err := (&fcgi.Transport{Addr: "x:1"}).RoundTrip(r); err == nil ||
@@ -221,14 +132,6 @@ func TestFaultyRequestBodiesFail(t *testing.T) {
 		t.Errorf("no body with a length: %v", err)
 	}
 }
-
-type brokenReader struct{ err error }
-
-func (b *brokenReader) Read([]byte) (int, error) { return 0, cmp.Or(b.err, errWanted) }
-
-type idleReader struct{}
-
-func (idleReader) Read([]byte) (int, error) { return 0, nil }
 
 // A slow application slows the body's reader down: no more than one piece is read ahead.
 func TestSlowApplicationSlowsBody(t *testing.T) {

@@ -51,10 +51,9 @@ func ours() string {
 	var found []string
 	for stack := range strings.SplitSeq(string(stacks), "\n\n") {
 		_, creator, _ := strings.Cut(stack, "created by ")
-		for _, ours := range []string{"fcgiclient.(*exchange)", "fcgiclient.(*request)", "fcgiclient.(*Client)"} {
-			if strings.Contains(creator, ours) {
-				found = append(found, stack)
-			}
+		// a goroutine of the pool may linger
+		if strings.Contains(creator, "internal/client.") && !strings.Contains(creator, "client.(*pool)") {
+			found = append(found, stack)
 		}
 	}
 	return strings.Join(found, "\n\n")

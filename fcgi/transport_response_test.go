@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/fcgi"
 	"github.com/tarehq/tare/internal/testkit"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
@@ -107,6 +108,8 @@ func TestResponses(t *testing.T) {
 	end := string(ended(0, wire.Complete))
 	endOnly := string(wire.AppendEnd(nil, 1, wire.End{}))
 	status := func(app uint32, s wire.Status) string { return string(ended(app, s)) }
+	context := strings.NewReplacer("no response: ", "no response: tare: reading the response from pipe:1: ",
+		"in the body: ", "tare: reading the response's body from pipe:1: ")
 	for _, test := range []struct{ name, method, response, want string }{
 		{"PHP's end, without STDOUT's", "GET", out("\nbody") + endOnly, `HTTP/1.1 200 OK -1 "" "body" <nil> | 1 kept`},
 		{"redirect", "GET", out("Location: /x\n\n") + end,
@@ -127,7 +130,7 @@ func TestResponses(t *testing.T) {
 		{"longer than length 0", "GET", out("Content-Length: 0\n\nbody") + end,
 			`HTTP/1.1 200 OK 0 "Content-Length: 0\r\n" "" <nil> | 1 kept`},
 		{"shorter than its length", "GET", out("Content-Length: 5\n\nbody") + end,
-			`HTTP/1.1 200 OK 5 "Content-Length: 5\r\n" "body" unexpected EOF | 0 kept`},
+			`HTTP/1.1 200 OK 5 "Content-Length: 5\r\n" "body" in the body: unexpected EOF | 0 kept`},
 		{"HEAD", "HEAD", out("Content-Length: 5\n\n") + end,
 			`HTTP/1.1 200 OK 5 "Content-Length: 5\r\n" "" <nil> | 1 kept`},
 		{"HEAD, response with a body", "HEAD", out("Content-Length: 5\n\nbo") + out("dy") + end,
@@ -142,69 +145,71 @@ func TestResponses(t *testing.T) {
 			`HTTP/1.1 200 OK -1 "" "body" <nil> | 0 kept`},
 
 		{"HTTP", "GET", "HTTP/1.1 400 Bad Request\r\n\r\n",
-			"no response: fcgi: unsupported FastCGI version (is pipe:1 a FastCGI application?) | 0 kept"},
+			"no response: fcgi: unsupported FastCGI version (is it a FastCGI application?) | 0 kept"},
 		{"type 0", "GET", record(0, 1, ""),
-			"no response: fcgi: invalid record type 0 (is pipe:1 a FastCGI application?) | 0 kept"},
+			"no response: fcgi: invalid record type 0 (is it a FastCGI application?) | 0 kept"},
 		{"another request", "GET", record(wire.Stdout, 2, "\n"),
-			"no response: fcgi: unexpected record of type 6 for request 2 | 0 kept"},
+			"no response: unexpected record of type 6 for request 2 | 0 kept"},
 		{"another request's end", "GET", out("\nbody") + string(wire.AppendEnd(nil, 2, wire.End{})),
-			`HTTP/1.1 200 OK -1 "" "body" fcgi: unexpected record of type 3 for request 2 | 0 kept`},
+			`HTTP/1.1 200 OK -1 "" "body" in the body: unexpected record of type 3 for request 2 | 0 kept`},
 		{"a web server's record", "GET", record(wire.Stdin, 1, "x"),
-			"no response: fcgi: unexpected record of type 5 for request 1 | 0 kept"},
+			"no response: unexpected record of type 5 for request 1 | 0 kept"},
 		{"an unknown record", "GET", record(99, 1, "x"),
-			"no response: fcgi: unexpected record of type 99 for request 1 | 0 kept"},
+			"no response: unexpected record of type 99 for request 1 | 0 kept"},
 		{"the connection's", "GET", string(wire.AppendUnknownType(nil, 1)),
-			"no response: fcgi: unexpected record of type 11 for request 0 | 0 kept"},
+			"no response: unexpected record of type 11 for request 0 | 0 kept"},
 		{"STDOUT after its end", "GET", out("\nbody") + out("") + out("x"),
-			`HTTP/1.1 200 OK -1 "" "body" fcgi: unexpected record of type 6 for request 1 | 0 kept`},
+			`HTTP/1.1 200 OK -1 "" "body" in the body: unexpected record of type 6 for request 1 | 0 kept`},
 		{"malformed end", "GET", out("\nbody") + record(wire.EndRequest, 1, "short"),
-			`HTTP/1.1 200 OK -1 "" "body" fcgi: END_REQUEST content is not 8 bytes long | 0 kept`},
+			`HTTP/1.1 200 OK -1 "" "body" in the body: fcgi: END_REQUEST content is not 8 bytes long | 0 kept`},
 		{"long end", "GET", out("\nbody") + record(wire.EndRequest, 1, strings.Repeat("x", 5000)),
-			`HTTP/1.1 200 OK -1 "" "body" fcgi: message too long (is pipe:1 a FastCGI application?) | 0 kept`},
+			`HTTP/1.1 200 OK -1 "" "body" in the body: fcgi: message too long (is it a FastCGI application?) | 0 kept`},
 		{"version within", "GET", out("\nbody") + "\x02",
-			`HTTP/1.1 200 OK -1 "" "body" fcgi: unsupported FastCGI version ` +
-				"(is pipe:1 a FastCGI application?) | 0 kept"},
-		{"interim", "GET", out("Status: 103\n\n") + end, "no response: fcgi: unexpected interim response 103 | 0 kept"},
-		{"switch", "GET", out("Status: 101\n\n") + end, "no response: fcgi: unexpected interim response 101 | 0 kept"},
+			`HTTP/1.1 200 OK -1 "" "body" in the body: fcgi: unsupported FastCGI version ` +
+				"(is it a FastCGI application?) | 0 kept"},
+		{"interim", "GET", out("Status: 103\n\n") + end, "no response: unexpected interim response 103 | 0 kept"},
+		{"switch", "GET", out("Status: 101\n\n") + end, "no response: unexpected interim response 101 | 0 kept"},
 		{"malformed status", "GET", out("Status: OK\n\n") + end,
-			"no response: fcgi: malformed response head: http1: malformed Status at byte 8 | 0 kept"},
+			"no response: http1: malformed Status at byte 8 | 0 kept"},
 		{"malformed field", "GET", out("no colon\n\n") + end,
-			"no response: fcgi: malformed response head: " +
+			"no response: " +
 				"http1: space in field name or before its colon at byte 2 | 0 kept"},
 		{"two lengths", "GET", out("Content-Length: 1\nContent-Length: 1\n\nx") + end,
-			"no response: fcgi: malformed response head: http1: second Content-Length at byte 34 | 0 kept"},
+			"no response: http1: second Content-Length at byte 34 | 0 kept"},
 		{"no response", "GET", end,
-			"no response: fcgi: the application ended the request " +
+			"no response: the application ended the request " +
 				"without a complete response head: unexpected EOF | 0 kept"},
 		{"half a head", "GET", out("Status: 200\n") + status(1, wire.Complete),
-			"no response: fcgi: the application ended the request " +
+			"no response: the application ended the request " +
 				"without a complete response head: unexpected EOF | 0 kept"},
 		{"an exit status alone", "GET", status(3, wire.Complete),
 			"no response: fcgi: the application ended the request without a response, with status 3 | 0 kept"},
 		{"overloaded", "GET", status(0, wire.Overloaded), "no response: fcgi: the application is overloaded | 0 kept"},
 		{"overloaded within", "GET", out("\nbody") + status(0, wire.Overloaded),
-			`HTTP/1.1 200 OK -1 "" "body" fcgi: the application is overloaded | 0 kept`},
+			`HTTP/1.1 200 OK -1 "" "body" in the body: fcgi: the application is overloaded | 0 kept`},
 		{"cannot multiplex", "GET", status(0, wire.CantMultiplex),
 			"no response: fcgi: the application cannot multiplex requests on a connection | 0 kept"},
 		{"unknown role", "GET", status(0, wire.UnknownRole),
 			"no response: fcgi: the application does not support the Responder role | 0 kept"},
 		{"unknown status", "GET", status(0, 9),
-			"no response: fcgi: the application ended the request with unknown protocol status 9 | 0 kept"},
+			"no response: the application ended the request with unknown protocol status 9 | 0 kept"},
 	} {
 		got := strings.Replace(outcome(t, test.method, true, []byte(test.response)), ` | stderr ""`, "", 1)
-		if got != test.want {
-			t.Errorf("%s\n got %s\nwant %s", test.name, got, test.want)
+		if want := context.Replace(test.want); got != want {
+			t.Errorf("%s\n got %s\nwant %s", test.name, got, want)
 		}
 	}
 }
 
-// The errors of an application have types of their own.
+// The errors of an application have types of their own, and are TransportErrors.
 func TestApplicationErrorsHaveTypes(t *testing.T) {
 	for status, want := range map[wire.Status]error{
 		wire.Overloaded: fcgi.ErrOverloaded, wire.CantMultiplex: fcgi.ErrCannotMultiplex,
 		wire.UnknownRole: fcgi.ErrUnknownRole,
 	} {
-		if _, err := canned(t, false, ended(0, status)).RoundTrip(get(t, address)); !errors.Is(err, want) {
+		_, err := canned(t, false, ended(0, status)).RoundTrip(get(t, address))
+		failure, ok := errors.AsType[*tare.TransportError](err)
+		if !errors.Is(err, want) || !ok || failure.Kind != tare.RequestRejected {
 			t.Errorf("%v: %v", status, err)
 		}
 	}

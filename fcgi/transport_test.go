@@ -241,8 +241,8 @@ func TestAddressOfApplication(t *testing.T) {
 		{&fcgi.Transport{}, "http://localhost/x", "want host and port, or set Addr"},
 		{&fcgi.Transport{}, "http://:9000/x", "want host and port, or set Addr"},
 		{&fcgi.Transport{Addr: tcp}, "ftp://h/x", "unsupported scheme"},
-		{&fcgi.Transport{Addr: unix, Network: "tcp"}, "http://h/x", "cannot connect to the application"},
-		{&fcgi.Transport{Addr: unix + "-not"}, "http://h/x", "cannot connect to the application: dial unix"},
+		{&fcgi.Transport{Addr: unix, Network: "tcp"}, "http://h/x", "tare: connecting to " + unix},
+		{&fcgi.Transport{Addr: unix + "-not"}, "http://h/x", "tare: connecting to " + unix + "-not: dial unix"},
 	} {
 		_, body, err := responseTo(checked(t, test.tr), get(t, test.url))
 		if !strings.HasPrefix(body, test.want) && !strings.Contains(fmt.Sprint(err), test.want) {

@@ -8,7 +8,7 @@ import (
 	"net/url"
 	"strings"
 
-	"github.com/tarehq/tare/internal/roundtrip"
+	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // boundHandler is the content of a location whose upstream is a handler of this program. The
@@ -183,7 +183,7 @@ func (h *headerRules) changesHeader(x *exchange, from http.Header) bool {
 		switch {
 		case h.sets[name] && !h.sendsField(name):
 			return true
-		case !x.host.fields.allows(name), roundtrip.ConcernsConnection(name), name == "Expect":
+		case !x.host.fields.allows(name), http1.ConcernsConnection(name), name == "Expect":
 			return true
 		}
 	}

@@ -410,7 +410,7 @@ func proxyFastCGI(t testing.TB) func() {
 // proxyCases returns the cases with the allocations that an exchange may have: memory that others
 // may keep is not reused.
 func proxyCases() map[string]proxyCase {
-	return map[string]proxyCase{"http": {proxyHTTP, 4}, "fastcgi": {proxyFastCGI, 20}}
+	return map[string]proxyCase{"http": {proxyHTTP, 4}, "fastcgi": {proxyFastCGI, 14}}
 }
 
 type proxyCase struct {

@@ -8,7 +8,7 @@ import (
 // AccessRule allows or denies access.
 type AccessRule struct {
 	Deny bool
-	// Net is the clients' network; the zero Prefix is everybody. Unix is for clients of a unix
+	// Net is the clients' network; the zero Prefix contains all clients. Unix is for clients of a unix
 	// socket.
 	Net  netip.Prefix
 	Unix bool
@@ -52,8 +52,8 @@ type Referers struct {
 // SecureLink checks links that an application has made, either by Link and MD5 or by Secret.
 type SecureLink struct {
 	// Link evaluates to an MD5 sum in base64url, optionally with a comma and the expiry time in
-	// seconds since 1970: "$arg_md5,$arg_expires". $secure_link is "1" if the sum is correct, "0"
-	// if it is correct and the link has expired, else empty.
+	// seconds since 1970: "$arg_md5,$arg_expires". The variable $secure_link is "1" if the sum is
+	// correct, "0" if it is correct and the link has expired, else empty.
 	Link Text
 	// MD5 is the text of the sum, with a secret: "$secure_link_expires$uri secret".
 	MD5 Text

@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/poison"
 )
 
 // sink is a ResponseWriter that costs little.
@@ -75,7 +77,7 @@ type costCase struct {
 // An exchange allocates no more than its content needs, and its memory where that cannot be reused.
 func TestAllocations(t *testing.T) {
 	for _, c := range costs(t) {
-		if poisons {
+		if poison.Enabled {
 			c.most++
 		}
 		w := &sink{make(http.Header)}

@@ -59,7 +59,7 @@ func newSendDeadline(x *exchange, timeout time.Duration) sendDeadline {
 		return sendDeadline{}
 	}
 	b := sendDeadline{timeout: timeout}
-	if x.r.ProtoMajor == 1 { // the server may send the header before our first write
+	if x.r.ProtoMajor == 1 { // the server may send the header before the first write
 		b.setIfDue(x.out)
 	}
 	return b

@@ -4,6 +4,7 @@ import (
 	"net/http"
 
 	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/internal/poison"
 )
 
 // exchange is one request and its response on their way through the phases.
@@ -85,7 +86,7 @@ func newExchange(p *plan, w http.ResponseWriter, r *http.Request) *exchange {
 }
 
 // recycle returns the exchange to the free list if nothing else can refer to it. A handler may keep
-// what wraps the response or the body, and a cache what proxies. The free list saves 0.2 us and
+// what wraps the response or the body, and a cache what proxies. The free list saves 0.2 µs and
 // half of the allocated bytes of a bound handler's request. Memory is zeroed, and in builds with
 // the tag poison never reused, so that later uses fail.
 func (x *exchange) recycle() {
@@ -93,7 +94,7 @@ func (x *exchange) recycle() {
 		return
 	}
 	s := x.plan.state
-	if *x = (exchange{}); !poisons {
+	if *x = (exchange{}); !poison.Enabled {
 		s.exchanges.Put(x)
 	}
 }

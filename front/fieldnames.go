@@ -5,8 +5,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tarehq/tare/internal/fcgiclient"
-	"github.com/tarehq/tare/internal/roundtrip"
+	"github.com/tarehq/tare/internal/client"
+	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // fieldNames says which fields of clients are forwarded, besides those whose names have letters,
@@ -18,20 +18,20 @@ type fieldNames struct {
 
 // allows reports whether a field is forwarded.
 func (f fieldNames) allows(name string) bool {
-	return roundtrip.PlainName(name) || f != (fieldNames{}) && f.allowsUnusual(name)
+	return http1.PlainName(name) || f != (fieldNames{}) && f.allowsUnusual(name)
 }
 
 // allowsUnusual is allows for other names. It rejects those that programs confuse with fields for
 // framing or routing.
 func (f fieldNames) allowsUnusual(name string) bool {
-	if !f.any && !roundtrip.PlainName(strings.ReplaceAll(name, "_", "-")) {
+	if !f.any && !http1.PlainName(strings.ReplaceAll(name, "_", "-")) {
 		return false
 	}
 	switch confused := confusedWith(name); confused {
 	case "Content-Length", "Expect", "Host":
 		return false
 	default:
-		return !roundtrip.ConcernsConnection(confused)
+		return !http1.ConcernsConnection(confused)
 	}
 }
 
@@ -63,10 +63,10 @@ func (x *exchange) requestField(name string) []string {
 
 // addUnusualFields adds parameters for fields with unusual names. They never replace another
 // field's.
-func (s *upstreamRequest) addUnusualFields(p *fcgiclient.Params) {
+func (s *upstreamRequest) addUnusualFields(p *client.Params) {
 	var names []string
 	for name := range s.header {
-		if !roundtrip.PlainName(name) && s.fields.allows(name) && s.proxy.fastcgi.passesField(name, s.header) {
+		if !http1.PlainName(name) && s.fields.allows(name) && s.proxy.fastcgi.passesField(name, s.header) {
 			names = append(names, name)
 		}
 	}

@@ -27,7 +27,7 @@ const maxRoots = 32
 
 func newFileRoots() *fileRoots { return &fileRoots{roots: make(map[string]*fileRoot)} }
 
-// fileShareCount is how many times the default limits of one handler all handlers share.
+// fileShareCount multiplies the default limits of one handler to those of all together.
 const fileShareCount = 4
 
 // fileLimits returns the limits of each directory. All directories of the Config share them.
@@ -70,7 +70,7 @@ func (r *fileRoots) acquire(f *fileSet, from string) *fileRoot {
 		config.Limits = shareOf(maxRoots)
 		handler, err := files.New(config)
 		if err != nil {
-			panic(fmt.Sprintf("front: BUG: %v", err)) // openRoot has made one like it
+			panic(fmt.Sprintf("front: BUG: %v", err)) // openRoot has made a handler for the same root
 		}
 		for len(r.roots) >= maxRoots {
 			r.evict()

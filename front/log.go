@@ -209,7 +209,7 @@ func (c *compiler) logVariable(name string, escape Escape) (func([]byte, *exchan
 		return nil, err
 	}
 	// nginx writes a dash for variables that are not set, and nothing for empty ones. The following
-	// decides which of ours count as set.
+	// decides which of this package's variables count as set.
 	slot, ours := c.slots[name]
 	ours = ours && !isReadOnly(name)
 	group := ours && !c.assigned[name]

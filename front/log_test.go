@@ -139,7 +139,7 @@ func TestEveryRequestIsLogged(t *testing.T) {
 		fmt.Fprintf(conn, "GET %s HTTP/1.1\r\nHost: x\r\n\r\n", path)
 		_, _ = io.ReadAll(conn)
 		conn.Close()
-		awaitLines(t, name, i+1) // who hijacks a connection closes it before the request ends
+		awaitLines(t, name, i+1) // a handler closes a hijacked connection before its request ends
 	}
 	us.get("/early")
 	us.get("/copy")

@@ -31,7 +31,7 @@ func (p Place) visit(yield func(Place) bool, inner []Location) bool {
 	if !yield(p) {
 		return false
 	}
-	for step := range AllSteps(p.Steps) {
+	for step := range allSteps(p.Steps) {
 		if s, ok := step.(If); ok && s.Location != nil && !p.inside(s.Location).visit(yield, s.Location.Locations) {
 			return false
 		}
@@ -53,8 +53,8 @@ func (p Place) inside(l *Location) Place {
 	return Place{Host: p.Host, Location: l, Settings: &l.Settings, Steps: l.Steps, Pos: pos}
 }
 
-// AllSteps visits steps, and those in each If after it.
-func AllSteps(steps []Step) iter.Seq[Step] {
+// allSteps visits steps, and those in each If after it.
+func allSteps(steps []Step) iter.Seq[Step] {
 	return func(yield func(Step) bool) { visitSteps(steps, yield) }
 }
 

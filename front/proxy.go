@@ -15,6 +15,7 @@ import (
 	"github.com/tarehq/tare/front/cache"
 	"github.com/tarehq/tare/front/upstream"
 	"github.com/tarehq/tare/internal/client"
+	"github.com/tarehq/tare/internal/poison"
 )
 
 const (
@@ -192,7 +193,7 @@ func (s *state) releaseProxyState(p *proxyState) {
 		memory.Reset()
 	}
 	clear(params)
-	if *p = (proxyState{clientMemory: memory}); !poisons {
+	if *p = (proxyState{clientMemory: memory}); !poison.Enabled {
 		p.firstRequest.params = params[:0]
 		s.proxyStates.Put(p)
 	}

@@ -152,7 +152,8 @@ func TestOnlyIdempotentRequestsAreRetried(t *testing.T) {
 	}
 }
 
-// If nobody listens another server is tried for all methods, and without one the response is 502.
+// If a server does not listen, another one is tried for all methods. Without another one the
+// response is 502.
 func TestUnsentRequestsAreRetried(t *testing.T) {
 	const nobody = "127.0.0.1:1" // a free port could be given to another process
 	c := oneHost(

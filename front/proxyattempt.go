@@ -16,7 +16,7 @@ import (
 //
 //	pending   in the proxy's pendingAttempts, without timers
 //	started   has a timer for the server and a registration with the client's context
-//	canceled  err is set, and everyone who waits for the context is woken
+//	canceled  err is set, and all that wait for the context are woken
 //	stopped   final: off the pending list, timers stopped
 //
 // Its transitions:
@@ -49,7 +49,6 @@ type attempt struct {
 	url         url.URL
 	httpRequest http.Request
 	startTime   time.Time
-	notSent     bool // FastCGI: nothing was sent
 
 	timeout        atomic.Int64 // how long the server may be silent
 	waitingSince   atomic.Int64 // nanoseconds after startTime; -1 if the attempt does not wait

@@ -220,7 +220,7 @@ func (s *streamedBody) Read(p []byte) (int, error) {
 // Close implements io.Closer. The server closes the request's body.
 func (s *streamedBody) Close() error { return nil }
 
-// end waits until nobody reads. A slow client is interrupted.
+// end waits until there is no reader. A slow client is interrupted.
 func (s *streamedBody) end() {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -134,7 +134,7 @@ func (pc *proxyCache) respond(x *exchange, origin *origin) (*cache.Response, err
 		KeyedByAuthorization: pc.key.hasAuthorization,
 	}
 	if pc.noStoreResponse != nil {
-		q.Refuses = func(resp *http.Response) bool {
+		q.Rejects = func(resp *http.Response) bool {
 			x.upstreamHeader = resp.Header
 			return anyTrue(pc.noStoreResponse, x) || x.regexTimedOut
 		}

@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/cache"
-	"github.com/tarehq/tare/internal/roundtrip"
+	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // cacheKey is the key of cached responses.
@@ -105,7 +105,7 @@ func removesOwnFields(header http.Header) bool {
 	for _, line := range header["Connection"] {
 		for name := range strings.SplitSeq(line, ",") {
 			name = http.CanonicalHeaderKey(strings.Trim(name, " \t"))
-			if header[name] != nil && !roundtrip.ConcernsConnection(name) && name != "Http2-Settings" &&
+			if header[name] != nil && !http1.ConcernsConnection(name) && name != "Http2-Settings" &&
 				!describesClient(name) {
 				return true
 			}
@@ -122,7 +122,7 @@ func hidesFields(x *exchange, header http.Header) bool {
 		return false
 	}
 	for name, values := range header {
-		if !roundtrip.PlainName(name) && x.host.fields.allows(name) &&
+		if !http1.PlainName(name) && x.host.fields.allows(name) &&
 			!slices.Equal(x.requestField(confusedWith(name)), values) {
 			return true
 		}
@@ -139,7 +139,7 @@ func (f fieldNames) addConfused(header http.Header) {
 	}
 	var names []string
 	for name := range header {
-		if !roundtrip.PlainName(name) && f.allows(name) && confusedWith(name) != name {
+		if !http1.PlainName(name) && f.allows(name) && confusedWith(name) != name {
 			names = append(names, name)
 		}
 	}

@@ -137,7 +137,8 @@ func TestConnectionCannotPoisonKey(t *testing.T) {
 	}
 }
 
-// Credentials count wherever the upstream's come from. Constant ones are everybody's.
+// Credentials for the upstream count, whatever their source. Constant ones are shared by all
+// clients.
 func TestSetAuthorizationPreventsSharing(t *testing.T) {
 	for _, test := range []struct {
 		value, key front.Text

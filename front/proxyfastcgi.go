@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/cache"
-	"github.com/tarehq/tare/internal/fcgiclient"
+	"github.com/tarehq/tare/internal/client"
 )
 
 // maxStderr bounds one error log line about an application's STDERR.
@@ -117,16 +117,12 @@ func fieldOfParam(param string) string {
 
 // roundTripFastCGI sends the request to an application and waits for the head of the response.
 func (s *upstreamRequest) roundTripFastCGI(a *attempt, r *http.Request) (*http.Response, error) {
-	o := &fcgiclient.Options{Addr: a.addr, Describe: s.setParams,
-		Stderr: func(text []byte) { s.logStderr(a.addr, text) }, Repeatable: a.canRepeat()}
-	r.URL.Scheme = "fcgi"
-	resp, err := s.group.transport.fcgi.Do(r, o)
-	a.notSent = !o.Sent
-	return resp, err
+	return s.group.transport.fcgi.RoundTripFastCGI(r, &client.FastCGIOptions{Addr: a.addr, Describe: s.setParams,
+		Stderr: func(text []byte) { s.logStderr(a.addr, text) }})
 }
 
 // setParams sets the parameters.
-func (s *upstreamRequest) setParams(p *fcgiclient.Params, _ int64) error {
+func (s *upstreamRequest) setParams(p *client.Params, _ int64) error {
 	for _, param := range s.params {
 		p.Add(param.name, param.value)
 	}

@@ -8,15 +8,12 @@ import (
 	"net/http"
 	"net/netip"
 	"net/url"
-	"os"
 	"slices"
 	"time"
 
 	"github.com/tarehq/tare/front/cache"
 	"github.com/tarehq/tare/front/upstream"
 	"github.com/tarehq/tare/internal/client"
-	"github.com/tarehq/tare/internal/fcgiclient"
-	"github.com/tarehq/tare/internal/roundtrip"
 )
 
 // upstreamRequest is a request to a group of servers. Only exchange refers to the exchange that it
@@ -229,7 +226,6 @@ func (s *upstreamRequest) roundTrip(a *attempt) (*http.Response, error) {
 func (s *upstreamRequest) classify(ctx context.Context, a *attempt, err error) *fetchError {
 	f := &fetchError{kind: failureError, status: http.StatusBadGateway, err: err}
 	var clientErr *client.Error
-	var malformed *fcgiclient.MalformedError
 	var bodyErr *bodyError
 	switch {
 	case errors.Is(err, errUpstreamTimeout):
@@ -237,43 +233,25 @@ func (s *upstreamRequest) classify(ctx context.Context, a *attempt, err error) *
 	case ctx.Err() != nil:
 		f.kind = failureClientGone
 	case errors.As(err, &clientErr):
-		// else the server may have closed the connection because of the request
-		f.notSent = clientErr.Kind == client.CannotConnect || clientErr.CanRetry && !a.canRepeat()
-		switch clientErr.Kind {
-		case client.Malformed:
-			f.kind = failureHeader
-		case client.TimedOut:
-			f.kind, f.notSent = failureTimeout, clientErr.During == "connecting to"
-		case client.BadBody:
+		// a request that must not be repeated can be retried only if nothing of it was sent
+		f.notSent = clientErr.CanRetry && !a.canRepeat()
+		switch {
+		case clientErr.Kind == client.BadBody:
 			f.kind = failureClientBody
-		}
-		if timeout := (interface{ Timeout() bool })(nil); errors.As(clientErr.Err, &timeout) && timeout.Timeout() {
+		case clientErr.Kind == client.Malformed, clientErr.Kind == client.Rejected: // as nginx counts it
+			f.kind = failureHeader
+		case clientErr.Timeout():
 			f.kind = failureTimeout
 		}
 	case errors.As(err, &bodyErr):
 		f.kind = failureClientBody
-	case s.proxy.fastcgi == nil, errors.Is(err, errBodyConsumed): // the error is about the request
+	default: // the error is about the request
 		f.kind = failureNoServer
-	case errors.As(err, &malformed), endedWithoutHead(err):
-		f.kind = failureHeader
-	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
-		f.kind = failureTimeout
-	}
-	if a.notSent {
-		f.notSent = true
 	}
 	if f.kind == failureTimeout {
 		f.status = http.StatusGatewayTimeout
 	}
 	return f
-}
-
-// endedWithoutHead reports whether a FastCGI application ended a request without a response. nginx
-// counts this as an invalid header.
-func endedWithoutHead(err error) bool {
-	var exit *fcgiclient.ExitError
-	return errors.As(err, &exit) || errors.Is(err, fcgiclient.ErrOverloaded) ||
-		errors.Is(err, fcgiclient.ErrCannotMultiplex) || errors.Is(err, fcgiclient.ErrUnknownRole)
 }
 
 // logFailure logs an error of a server.
@@ -334,12 +312,12 @@ const maxCompleteBody = 16 << 10
 
 // completeBody returns the body of a response that has arrived completely and is short, else nil.
 // Such a body needs no reads.
-func completeBody(resp *http.Response) *roundtrip.WholeBody {
+func completeBody(resp *http.Response) *client.WholeBody {
 	b, ok := resp.Body.(*responseBody)
 	if !ok {
 		return nil
 	}
-	w, ok := b.ReadCloser.(*roundtrip.WholeBody)
+	w, ok := b.ReadCloser.(*client.WholeBody)
 	if !ok || w.Len() > maxCompleteBody {
 		return nil
 	}

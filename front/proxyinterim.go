@@ -4,7 +4,7 @@ import (
 	"maps"
 	"net/http"
 
-	"github.com/tarehq/tare/internal/roundtrip"
+	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // sendInterim forwards a 1xx response while the request waits for its final response (RFC 9110,
@@ -35,7 +35,7 @@ func sendInterim(r *http.Request, status int, h http.Header) error {
 func (r *responseRules) copyInterim(to, from http.Header) {
 	dropped := from["Connection"]
 	for name, values := range from {
-		if name != "Content-Length" && !roundtrip.ConcernsConnection(name) && !r.hidden[name] &&
+		if name != "Content-Length" && !http1.ConcernsConnection(name) && !r.hidden[name] &&
 			!hasToken(dropped, name) {
 			to[name] = values
 		}

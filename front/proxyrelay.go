@@ -6,13 +6,14 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/tarehq/tare/internal/roundtrip"
+	"github.com/tarehq/tare/internal/poison"
+	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 const (
 	// relayPiece is the maximum size of one copy of a response's body.
 	relayPiece = 32 << 10
-	// minFirstSend is how much of a response of unknown length is read before any of it is sent.
+	// minFirstSend is the size of the first part of a response of unknown length that is sent.
 	minFirstSend = 8 << 10
 )
 
@@ -28,7 +29,7 @@ func (s *state) acquireBuffer() *relayBuffer {
 }
 
 func (s *state) releaseBuffer(b *relayBuffer) {
-	poison(b[:])
+	poison.Fill(b[:])
 	s.buffers.Put(b)
 }
 
@@ -122,7 +123,7 @@ func (p *proxy) sendTrailer(x *exchange, resp *http.Response) {
 
 // passesTrailer reports whether a trailer field is forwarded. Hidden fields are hidden here, too.
 func (r *responseRules) passesTrailer(name string) bool {
-	return !r.hidden[name] && !roundtrip.ConcernsConnection(name)
+	return !r.hidden[name] && !http1.ConcernsConnection(name)
 }
 
 // fill reads until it has the whole body (io.EOF), or enough to leave the rest to another

@@ -10,7 +10,7 @@ import (
 
 	"github.com/tarehq/tare/front/cache"
 	"github.com/tarehq/tare/front/upstream"
-	"github.com/tarehq/tare/internal/roundtrip"
+	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // headerRules are the rules for the header of HTTP requests to upstreams.
@@ -191,7 +191,7 @@ func copyRequestFields(to, from http.Header, sets map[string]bool, names fieldNa
 	dropped := from["Connection"]
 	for name, values := range from {
 		switch {
-		case sets[name], !names.allows(name), roundtrip.ConcernsConnection(name):
+		case sets[name], !names.allows(name), http1.ConcernsConnection(name):
 		case name == "Content-Length", name == "Expect":
 		case dropped != nil && hasToken(dropped, name) && !describesClient(name):
 		default:

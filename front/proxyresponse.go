@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tarehq/tare/internal/roundtrip"
+	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // responseRules are the rules for an upstream's response.
@@ -202,7 +202,7 @@ func hasDotDot(path string) bool {
 func (r *responseRules) copyHeader(x *exchange, to, from http.Header) {
 	dropped := from["Connection"]
 	for name, values := range from {
-		if roundtrip.ConcernsConnection(name) || r.markedNames.has(name) && r.hidden[name] || dropped != nil &&
+		if http1.ConcernsConnection(name) || r.markedNames.has(name) && r.hidden[name] || dropped != nil &&
 			hasToken(dropped, name) && name != "Content-Length" {
 			continue
 		}

@@ -39,7 +39,7 @@ func (c *compiler) replaceRules(all []Replace) ([]replaceRule, error) {
 	var out []replaceRule
 	for _, f := range all {
 		if f.Default {
-			return nil, errors.New("Default is allowed in Redirects only")
+			return nil, errors.New("the field Default is allowed in Redirects only")
 		}
 		var r replaceRule
 		var err error
@@ -156,7 +156,8 @@ func (r *replaceRule) replaceDomain(x *exchange, value string) (string, bool) {
 	return value[:len(value)-len(bare)] + r.to.eval(x), true
 }
 
-// rewriteLocation rewrites Location. A path gets our scheme and host if the location requires that.
+// rewriteLocation rewrites Location. A path gets the front's scheme and host if the location
+// requires that.
 func (r *responseRules) rewriteLocation(x *exchange, values []string) []string {
 	if len(values) != 1 {
 		return values

@@ -234,7 +234,7 @@ location /i/ { internal; root %s; } location @named { return 202 named; }`, to, 
 					h.Del("Etag")
 				}
 			}
-			if strings.Contains(want.body, "<html>") { // built-in pages have our name
+			if strings.Contains(want.body, "<html>") { // built-in pages name the server
 				want.body, got.body = "", strings.Repeat("", len(got.body))
 				want.header.Del("Content-Type")
 				got.header.Del("Content-Type")

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tarehq/tare/internal/roundtrip"
+	"github.com/tarehq/tare/internal/client"
 )
 
 // timersAfter is the age at which an attempt gets its timers: for the client's departure and the
@@ -105,8 +105,8 @@ type attemptContext struct {
 	isStopped    bool
 	err          error
 	done         chan struct{}
-	otherEnders  map[roundtrip.Ender]struct{} // who is notified at the end, besides firstEnder
-	firstEnder   roundtrip.Ender
+	otherEnders  map[client.Ender]struct{} // to notify at the end, in addition to firstEnder
+	firstEnder   client.Ender
 	detachParent func() bool // from the parent context
 	timer        *time.Timer
 }
@@ -145,7 +145,7 @@ func (a *attempt) Err() error {
 }
 
 // Watch registers e for the end of the context. Unlike Done it starts no timers.
-func (a *attempt) Watch(e roundtrip.Ender) {
+func (a *attempt) Watch(e client.Ender) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	switch {
@@ -155,14 +155,14 @@ func (a *attempt) Watch(e roundtrip.Ender) {
 		a.firstEnder = e
 	default:
 		if a.otherEnders == nil {
-			a.otherEnders = make(map[roundtrip.Ender]struct{})
+			a.otherEnders = make(map[client.Ender]struct{})
 		}
 		a.otherEnders[e] = struct{}{}
 	}
 }
 
 // Unwatch removes e, and reports false if e has been or is being notified.
-func (a *attempt) Unwatch(e roundtrip.Ender) bool {
+func (a *attempt) Unwatch(e client.Ender) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if a.firstEnder == e {
@@ -183,7 +183,7 @@ func (a *attempt) AfterFunc(f func()) (stop func() bool) {
 
 type afterFunc struct{ f func() }
 
-// ContextEnded implements roundtrip.Ender.
+// ContextEnded implements client.Ender.
 func (f *afterFunc) ContextEnded() { f.f() }
 
 // startTimers starts the timers, once.

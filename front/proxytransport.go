@@ -15,7 +15,6 @@ import (
 
 	"github.com/tarehq/tare/front/upstream"
 	"github.com/tarehq/tare/internal/client"
-	"github.com/tarehq/tare/internal/fcgiclient"
 )
 
 const (
@@ -36,7 +35,7 @@ const (
 // transport holds the connections to the servers of a group, except those by TLS.
 type transport struct {
 	http *client.Client
-	fcgi *fcgiclient.Client
+	fcgi *client.Client
 }
 
 // plainTransport returns the transport of a group. Plans with the same settings share it.
@@ -54,17 +53,11 @@ func (c *compiler) plainTransport(config *upstream.Config) (*transport, error) {
 func newTransport(config *upstream.Config) *transport {
 	return &transport{
 		http: client.New(clientConfig(config)),
-		fcgi: fcgiclient.New(&fcgiclient.Config{
-			DialContext: dialUpstream, DialTimeout: maxConnectTimeout, MaxResponseHeaderBytes: maxUpstreamHead,
-			MaxIdleConnsPerHost: config.Keepalive,
-			IdleConnTimeout:     cmp.Or(config.KeepaliveTimeout, defaultKeepaliveTimeout),
-			MaxConnUses:         cmp.Or(config.KeepaliveRequests, defaultKeepaliveRequests),
-			MaxConnAge:          cmp.Or(config.KeepaliveTime, defaultKeepaliveTime),
-		}),
+		fcgi: client.NewFastCGI(clientConfig(config), &client.FastCGI{}),
 	}
 }
 
-// clientConfig returns the settings of HTTP connections to a group.
+// clientConfig returns the settings of connections to a group.
 func clientConfig(config *upstream.Config) *client.Config {
 	idle := config.Keepalive
 	if idle == 0 {
@@ -73,11 +66,14 @@ func clientConfig(config *upstream.Config) *client.Config {
 	http1 := new(http.Protocols)
 	http1.SetHTTP1(true)
 	return &client.Config{
-		Verbatim: true, DisableCompression: true, Protocols: http1, OnInterim: sendInterim, Repeatable: canRepeat,
-		DialContext: dialUpstream, MaxResponseHeaderBytes: maxUpstreamHead, ReadBufferSize: upstreamReadBuffer,
-		MaxIdleConnsPerHost: idle, IdleConnTimeout: cmp.Or(config.KeepaliveTimeout, defaultKeepaliveTimeout),
+		Verbatim: true, OnInterim: sendInterim, Repeatable: canRepeat, DialTimeout: maxConnectTimeout,
 		MaxConnUses: cmp.Or(config.KeepaliveRequests, defaultKeepaliveRequests),
 		MaxConnAge:  cmp.Or(config.KeepaliveTime, defaultKeepaliveTime),
+		Settings: &http.Transport{
+			DisableCompression: true, Protocols: http1, DialContext: dialUpstream,
+			MaxResponseHeaderBytes: maxUpstreamHead, ReadBufferSize: upstreamReadBuffer,
+			MaxIdleConnsPerHost: idle, IdleConnTimeout: cmp.Or(config.KeepaliveTimeout, defaultKeepaliveTimeout),
+		},
 	}
 }
 
@@ -173,7 +169,7 @@ func (t *tlsTransports) client(name string) *client.Client {
 		}
 		settings := clientConfig(t.group)
 		config := t.config(name)
-		settings.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+		settings.Settings.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
 			return dialTLS(ctx, network, addr, config)
 		}
 		c = client.New(settings)

@@ -52,8 +52,8 @@ func TestWebsocketsAreForwarded(t *testing.T) {
 	for name, c := range map[string]struct {
 		pass front.Proxy
 		ok   bool
-	}{"server": {upgrading(to), true}, "bound": {bound, true}, "not asked for": {front.Proxy{To: front.Text(to)},
-		false}, "bound, not asked for": {front.Proxy{To: "app"}, false}} {
+	}{"server": {upgrading(to), true}, "bound": {bound, true}, "not requested": {front.Proxy{To: front.Text(to)},
+		false}, "bound, not requested": {front.Proxy{To: "app"}, false}} {
 		t.Run(name, func(t *testing.T) {
 			a := serveHandler(t, newFront(t, proxyTo(c.pass), front.Bind("app", http.HandlerFunc(wsEcho)), quiet()))
 			ctx, cancel := context.WithTimeout(t.Context(), maxWait)

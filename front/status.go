@@ -135,7 +135,7 @@ func (n *counts) end(x *exchange) {
 }
 
 // ConnState counts connections. It must be a server's ConnState, or be called by it. Without it and
-// without CountConnections the numbers of connections that the Handler shows are those of requests.
+// without CountConnections, the Handler reports numbers of requests as numbers of connections.
 func (h *Handler) ConnState(_ net.Conn, state http.ConnState) {
 	switch n := &h.state.counts; state {
 	case http.StateNew:

@@ -221,7 +221,7 @@ func (c *compiler) declareProxy(p *Proxy) error {
 }
 
 func (c *compiler) declareSteps(steps []Step) error {
-	for s := range AllSteps(steps) {
+	for s := range allSteps(steps) {
 		var err error
 		switch s := s.(type) {
 		case Set:

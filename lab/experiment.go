@@ -3,6 +3,7 @@ package lab
 import (
 	"cmp"
 	"encoding/csv"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -187,14 +188,17 @@ func (e *Experiment) Contenders() []string {
 	return all
 }
 
-// ReadExperiment reads the experiment in a folder. If its file is invalid or missing, the error is
-// a *yamlfile.Error.
+// ErrNoExperiment is the error for a folder without an experiment.
+var ErrNoExperiment = errors.New("no such experiment")
+
+// ReadExperiment reads the experiment in a folder. The error is ErrNoExperiment if its file is
+// missing, and a *yamlfile.Error if it is invalid.
 func ReadExperiment(dir string) (*Experiment, error) {
 	e := &Experiment{Name: filepath.Base(dir), Dir: dir}
 	file := filepath.Join(dir, ExperimentFile)
 	f, err := yamlfile.Read(file, e)
 	if os.IsNotExist(err) {
-		return nil, &yamlfile.Error{File: file, What: "no such experiment; --list names those there are"}
+		return nil, fmt.Errorf("%s: %w", file, ErrNoExperiment)
 	}
 	if err != nil {
 		return nil, err
@@ -272,50 +276,50 @@ func (e *Experiment) check(f *yamlfile.File) error {
 
 // trialsFault is an invalid value in Trials.
 type trialsFault struct {
-	key     string // in the file; the flag has the same name
+	key     Option // also the key in the file
 	item    int    // index in a list; -1 without a list
 	problem string
 }
 
 func (x *trialsFault) path() string {
 	if x.item < 0 {
-		return x.key
+		return string(x.key)
 	}
 	return fmt.Sprintf("%s[%d]", x.key, x.item)
 }
 
 // fault returns the first invalid value, or nil.
 func (t *Trials) fault() *trialsFault {
-	fault := func(key string, item int, format string, args ...any) *trialsFault {
+	fault := func(key Option, item int, format string, args ...any) *trialsFault {
 		return &trialsFault{key, item, fmt.Sprintf(format, args...)}
 	}
 	switch {
 	case t.Blocks < 1 || t.Blocks > maxBlocks:
-		return fault("blocks", -1, "want 1 to %d, got %d", maxBlocks, t.Blocks)
+		return fault(OptionBlocks, -1, "want 1 to %d, got %d", maxBlocks, t.Blocks)
 	case t.Warmup < 0:
-		return fault("warmup", -1, "want 0s or more, got %v", time.Duration(t.Warmup))
+		return fault(OptionWarmup, -1, "want 0s or more, got %v", time.Duration(t.Warmup))
 	case time.Duration(t.Measure) < minMeasure:
-		return fault("measure", -1, "want at least %v, got %v", minMeasure, time.Duration(t.Measure))
+		return fault(OptionMeasure, -1, "want at least %v, got %v", minMeasure, time.Duration(t.Measure))
 	case len(t.Cores) == 0:
-		return fault("cores", -1, "want at least one number of cores, or all")
+		return fault(OptionCores, -1, "want at least one number of cores, or all")
 	case len(t.Connections) == 0:
-		return fault("connections", -1, "want at least one number of connections")
+		return fault(OptionConnections, -1, "want at least one number of connections")
 	case t.Rate.Share < 0 || t.Rate.Share >= 1:
-		return fault("rate", -1, "want a share above 0 and below 1, got %v", t.Rate.Share)
+		return fault(OptionRate, -1, "want a share above 0 and below 1, got %v", t.Rate.Share)
 	case t.Rate.Measure != 0 && time.Duration(t.Rate.Measure) < minMeasure:
-		return fault("rate", -1, "measure: want at least %v, got %v", minMeasure, time.Duration(t.Rate.Measure))
+		return fault(OptionRate, -1, "measure: want at least %v, got %v", minMeasure, time.Duration(t.Rate.Measure))
 	}
 	for i, n := range t.Cores {
 		if slices.Contains(t.Cores[:i], n) {
-			return fault("cores", i, "duplicate %v", n)
+			return fault(OptionCores, i, "duplicate %v", n)
 		}
 	}
 	for i, n := range t.Connections {
 		if n < 1 || n > maxConnections {
-			return fault("connections", i, "want 1 to %d, got %d", maxConnections, n)
+			return fault(OptionConnections, i, "want 1 to %d, got %d", maxConnections, n)
 		}
 		if slices.Contains(t.Connections[:i], n) {
-			return fault("connections", i, "duplicate %d", n)
+			return fault(OptionConnections, i, "duplicate %d", n)
 		}
 	}
 	return nil

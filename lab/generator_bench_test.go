@@ -31,7 +31,7 @@ const (
 	pairSeconds = 2
 )
 
-// constant is an nginx that answers by itself, for generators to be measured on.
+// constant configures nginx to respond without an upstream. Generators are measured against it.
 const constant = `worker_processes 1;
 pid {{.Dir}}/nginx.pid;
 events { worker_connections 2048; }
@@ -52,7 +52,7 @@ type rivalry struct {
 	tool        func(b *testing.B) (path string, env []string)
 	theirs      []string // flags of the tool, before the URL
 	connections int
-	responses   string // of the tool's report, the number of requests that were answered
+	responses   string // the name of the number of responses in the tool's report
 }
 
 func rivalries() []rivalry {
@@ -134,7 +134,7 @@ func startConstant(b *testing.B, cpus []int, version string) string {
 	if err != nil {
 		b.Fatal(err)
 	}
-	// The front answers by itself; the application behind it is there for form's sake.
+	// nginx responds alone. A front requires an application, which is not used.
 	spec := &contender.Spec{
 		Name: "constant", Title: "constant", Protocol: contender.HTTP, Front: contender.Nginx, Run: "sleep infinity",
 	}

@@ -227,7 +227,7 @@ func weighBriefly(t *testing.T, root, name string, only []string) {
 		case strings.Contains(e.Absent, " is missing: ") && os.Getenv("CI") != "true":
 			lacking = append(lacking, e.Name+": "+e.Absent)
 		case e.Absent != "" || len(e.Versions) == 0:
-			t.Errorf("%s: left out: %q; versions %v, answer %+v", e.Name, e.Absent, e.Versions, e.Response)
+			t.Errorf("%s: left out: %q; versions %v, response %+v", e.Name, e.Absent, e.Versions, e.Response)
 		}
 	}
 	for _, r := range run.Records {

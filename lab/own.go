@@ -67,7 +67,7 @@ func ownTrials() (quick, full Trials) {
 // Subject returns an experiment with the application alone, and behind nginx over each network for
 // which its command has a placeholder. The error is a *UsageError.
 func (o *Own) Subject(request OwnRequest) (*Subject, error) {
-	alone, err := o.spec(ownAlone)
+	alone, err := o.spec("", ownAlone)
 	if err != nil {
 		return nil, err
 	}
@@ -81,7 +81,7 @@ func (o *Own) Subject(request OwnRequest) (*Subject, error) {
 		if !o.hasPlaceholder(way.network) {
 			continue
 		}
-		behind, err := o.spec(way.name)
+		behind, err := o.spec("", way.name)
 		if err != nil {
 			return nil, err
 		}
@@ -103,13 +103,13 @@ func (o *Own) Subject(request OwnRequest) (*Subject, error) {
 // Builds returns an experiment that compares the second of two builds of an application with the
 // first. The error is a *UsageError.
 func Builds(a, b Own, request OwnRequest) (*Subject, error) {
-	specA, err := a.spec(buildA)
+	specA, err := a.spec(OptionBuildA, buildA)
 	if err != nil {
-		return nil, fmt.Errorf("--a: %w", err)
+		return nil, err
 	}
-	specB, err := b.spec(buildB)
+	specB, err := b.spec(OptionBuildB, buildB)
 	if err != nil {
-		return nil, fmt.Errorf("--b: %w", err)
+		return nil, err
 	}
 	specA.Title, specB.Title = "A: "+specA.Title, "B: "+specB.Title
 	e := request.experiment(filepath.Base(a.Command[0]), "Does the second build cost more than the first?")
@@ -147,10 +147,10 @@ func (o *Own) hasPlaceholder(network string) bool {
 	})
 }
 
-// spec returns the contender of the application alone.
-func (o *Own) spec(name string) (*contender.Spec, error) {
+// spec returns the contender of the application alone. Its errors name the given option.
+func (o *Own) spec(option Option, name string) (*contender.Spec, error) {
 	if len(o.Command) == 0 {
-		return nil, &UsageError{"no command"}
+		return nil, usageErrorf(option, "no command")
 	}
 	s := &contender.Spec{
 		Name: name, Title: filepath.Base(o.Command[0]), About: strings.Join(o.Command, " "), Protocol: contender.HTTP,
@@ -164,12 +164,12 @@ func (o *Own) spec(name string) (*contender.Spec, error) {
 	s.Fit(o.Folder)
 	switch tcp, unix := o.hasPlaceholder(contender.TCP), o.hasPlaceholder(contender.Unix); {
 	case !tcp && !unix:
-		return nil, &UsageError{fmt.Sprintf("%q has no address to listen on: write {addr}, {port} or {socket} in its arguments or environment", s.About)}
+		return nil, usageErrorf(option, "%q has no address to listen on: write {addr}, {port} or {socket} in its arguments or environment", s.About)
 	case tcp && unix:
 		s.Network = contender.TCP
 	}
 	if _, err := s.Program(); err != nil {
-		return nil, &UsageError{err.Error()}
+		return nil, &UsageError{option, err.Error()}
 	}
 	return s, nil
 }

@@ -54,6 +54,22 @@ func TestPlaceholdersDetermineWays(t *testing.T) {
 	}
 }
 
+// Errors name the build at fault.
+func TestErrorsOfBuildsNameTheBuild(t *testing.T) {
+	dir := t.TempDir()
+	good, bad := lab.Own{Command: []string{"sh", "{port}"}, Folder: dir}, lab.Own{Folder: dir}
+	for _, test := range []struct {
+		a, b   lab.Own
+		option lab.Option
+	}{{bad, good, lab.OptionBuildA}, {good, bad, lab.OptionBuildB}} {
+		_, err := lab.Builds(test.a, test.b, lab.OwnRequest{})
+		if e, ok := errors.AsType[*lab.UsageError](err); !ok || e.Option != test.option ||
+			err.Error() != string(test.option)+": no command" {
+			t.Errorf("%s: got %v", test.option, err)
+		}
+	}
+}
+
 func TestReadSubjectReadsWhatWriteWrote(t *testing.T) {
 	dir := t.TempDir()
 	odd := lab.Own{

@@ -90,8 +90,8 @@ func (w *runner) shown(s *series) int {
 	return s.blocks
 }
 
-// turns returns a function that reports progress at each turn of a contender; nil if nobody
-// watches.
+// turns returns a function that reports progress at each turn of a contender; nil without
+// a watcher.
 func (w *runner) turns(s *series, k *trial.Block, done int, began time.Time) func(string, float64) {
 	if w.Watcher.Progress == nil {
 		return nil

@@ -48,8 +48,8 @@ func (w *runner) compareKernel() error {
 		return errors.New("lab: Tune requires a Guard, which restores kernel settings if this process is killed")
 	}
 	if err := kernel.Allowed(kernel.Changes(w.Kernel, w.run.Kernel)); err != nil {
-		return &UsageError{fmt.Sprintf("--tune: kernel settings cannot be changed; run as root, or without --tune:\n  %s",
-			strings.ReplaceAll(err.Error(), "\n", "\n  "))}
+		return usageErrorf(OptionTune, "kernel settings cannot be changed; run as root, or do not change them:\n  %s",
+			strings.ReplaceAll(err.Error(), "\n", "\n  "))
 	}
 	return nil
 }

@@ -139,8 +139,8 @@ func TestTuneRequiresGuardAndPrivilege(t *testing.T) {
 		t.Fatal(err)
 	}
 	run, err := lab.Prepare(context.Background(), o)
-	if _, ok := errors.AsType[*lab.UsageError](err); !ok || run != nil ||
-		!strings.Contains(err.Error(), "--tune: kernel settings cannot be changed") ||
+	if e, ok := errors.AsType[*lab.UsageError](err); !ok || run != nil || e.Option != lab.OptionTune ||
+		!strings.Contains(err.Error(), "tune: kernel settings cannot be changed; run as root") ||
 		!strings.Contains(err.Error(), "\n  net.ipv4.tcp_tw_reuse: ") {
 		t.Error(err)
 	}

@@ -50,7 +50,7 @@ type Watcher struct {
 	Progress func(Progress)
 }
 
-// Progress is how far a run has come.
+// Progress is the progress of a run.
 type Progress struct {
 	Done, Total time.Duration // of the trials; Total is an estimate
 	Block       int           // 0 in trials that count and are not timed
@@ -182,7 +182,7 @@ func prepare(o Options) (*runner, error) {
 	for _, cores := range w.trials.fit(len(cpus)) {
 		more := ""
 		if e.sweepsProcs(cores) {
-			more = fmt.Sprintf("; --sweep=%s runs as many processes or threads on these", report.GOMAXPROCS)
+			more = fmt.Sprintf("; a sweep of %s runs as many processes or threads on these", report.GOMAXPROCS)
 		}
 		w.logf("left out: %v cores: this machine has %d%s", cores, len(cpus), more)
 	}
@@ -211,15 +211,16 @@ func prepare(o Options) (*runner, error) {
 // check returns a *UsageError for invalid options.
 func (w *runner) check() error {
 	if fault := w.trials.fault(); fault != nil {
-		return &UsageError{fmt.Sprintf("--%s: %s", fault.key, fault.problem)}
+		return &UsageError{fault.key, fault.problem}
 	}
 	for _, cores := range w.trials.Cores {
 		if int(cores) > len(w.cpus) {
-			return &UsageError{fmt.Sprintf("--cores: want at most %d, the number of this machine's processors, got %v", len(w.cpus), cores)}
+			return usageErrorf(OptionCores, "want at most %d, the number of this machine's processors, got %v",
+				len(w.cpus), cores)
 		}
 	}
 	if w.Until.Width < 0 || w.Until.Within < 0 {
-		return &UsageError{"--until, --within: want a percentage and a time above 0"}
+		return usageErrorf(OptionUntil, "want a percentage and a time above 0")
 	}
 	if err := w.checkFiles(); err != nil {
 		return err
@@ -227,13 +228,11 @@ func (w *runner) check() error {
 	all := w.experiment.Contenders()
 	for _, name := range w.Only {
 		if !slices.Contains(all, name) {
-			return &UsageError{
-				fmt.Sprintf("--only: %q is not in %s; want %s", name, w.experiment.Name, strings.Join(all, ", ")),
-			}
+			return usageErrorf(OptionOnly, "%q is not in %s; want %s", name, w.experiment.Name, strings.Join(all, ", "))
 		}
 	}
 	if _, err := os.Stat(filepath.Join(w.Out, report.JournalFile)); w.Out != "" && err == nil {
-		return &UsageError{fmt.Sprintf("--out: %q holds the results of another run; name another folder", w.Out)}
+		return usageErrorf(OptionOut, "%q holds the results of another run; name another folder", w.Out)
 	}
 	return nil
 }
@@ -242,8 +241,8 @@ func (w *runner) check() error {
 func (w *runner) checkFiles() error {
 	files := openFiles()
 	if most := slices.Max(w.trials.Connections); uint64(most+trial.SpareFiles) > files {
-		return &UsageError{fmt.Sprintf("--connections: %d connections need %d open files, and the limit is %d; use fewer, or raise the limit (ulimit -n)",
-			most, most+trial.SpareFiles, files)}
+		return usageErrorf(OptionConnections, "%d connections need %d open files, and the limit is %d; use fewer, or raise the limit (ulimit -n)",
+			most, most+trial.SpareFiles, files)
 	}
 	return nil
 }
@@ -273,11 +272,6 @@ func placement(cpus []int, all []Cores) string {
 	}
 	return strings.Join(parts, "; ")
 }
-
-// UsageError is an option that is invalid, or cannot be used on this machine.
-type UsageError struct{ What string }
-
-func (e *UsageError) Error() string { return e.What }
 
 func (w *runner) tools() *contender.Tools {
 	return &contender.Tools{Cache: cmp.Or(w.Cache, filepath.Join(w.Root, ".cache")), Logf: w.logf}

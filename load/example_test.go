@@ -24,19 +24,37 @@ func ExampleRun() {
 	server := hello()
 	defer server.Close()
 	r, err := load.Run(context.Background(), load.Plan{
-		// whichever comes first
-		URL: server.URL, Connections: 8, Warmup: 50 * time.Millisecond, Duration: time.Minute, Requests: 1000,
+		URL: server.URL, Connections: 8, Warmup: 50 * time.Millisecond,
+		Duration: time.Minute, Requests: 1000, // the run ends at the first of these
 	})
 	if err != nil {
 		fmt.Println(err)
 		return
 	}
-	fmt.Println("answers:", r.Requests > 0, "errors:", r.Errors.Total(), "all of status 200:",
+	fmt.Println("responses:", r.Requests > 0, "errors:", r.Errors.Total(), "all of status 200:",
 		r.Statuses[200] == r.Requests)
 	fmt.Println("a latency:", r.Latency.Quantile(0.99) > 0)
 	// Output:
-	// answers: true errors: 0 all of status 200: true
+	// responses: true errors: 0 all of status 200: true
 	// a latency: true
+}
+
+// A Plan requires a URL. Without a Pace it is a closed loop on 10 connections for 10 seconds.
+func ExamplePlan() {
+	server := hello()
+	defer server.Close()
+	plan := load.Plan{
+		URL: server.URL + "/users", Method: "POST", Header: []string{"Content-Type: application/json"},
+		Body: `{"name": "Gopher"}`, Connections: 4, Requests: 200, Expect: load.Expect{Body: []byte("hello\n")},
+	}
+	r, err := load.Run(context.Background(), plan)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println("responses:", r.Requests, "errors:", r.Errors.Total(), "connections:", r.Connections)
+	// Output:
+	// responses: 200 errors: 0 connections: 4
 }
 
 // In an open loop, requests are due on a schedule. Latency counts from when they were due, so it
@@ -83,9 +101,9 @@ func ExamplePlan_requests() {
 			slowest = s
 		}
 	}
-	fmt.Println(r.Requests, "answered,", r.Errors.Total(), "not as expected; the slowest had status", slowest.Status)
+	fmt.Println(r.Requests, "responses,", r.Errors.Total(), "not as expected; the slowest had status", slowest.Status)
 	// Output:
-	// 100 answered, 0 not as expected; the slowest had status 200
+	// 100 responses, 0 not as expected; the slowest had status 200
 }
 
 // When its context ends, a run returns what it measured until then.

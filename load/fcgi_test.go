@@ -177,7 +177,7 @@ func readRequest(r *bufio.Reader) error {
 	}
 }
 
-// answers responds to each request with the same pieces, pauses between them, and closes the
+// responding responds to each request with the same pieces, pauses between them, and closes the
 // connection after a number of requests; never if it is 0.
 func responding(limit int, pieces ...string) func(int, net.Conn, *bufio.Reader) {
 	return func(_ int, c net.Conn, requests *bufio.Reader) {

@@ -22,9 +22,9 @@ func TestHTTP2ReaderDropsUnsentBodyOnReset(t *testing.T) {
 	r.reset()
 	if out, _ := r.appendRequest(nil, http2Protocol{}.render(nil, &request{parsedURL: q.parsedURL, method: "GET"},
 		address{}, false), false, 0); len(out) == 0 {
-		t.Error("nothing is asked on the new connection")
+		t.Error("no request is sent on the new connection")
 	}
 	if out := r.appendReplies(nil); len(out) > 0 {
-		t.Errorf("%d bytes are sent on the new connection that nothing there asks for", len(out))
+		t.Errorf("%d bytes are sent on the new connection without a request", len(out))
 	}
 }

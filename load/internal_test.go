@@ -121,7 +121,7 @@ func TestTimelineKeepsWhatFollowsTheLastSecond(t *testing.T) {
 				got[i].Latency = hist.Packed{}
 			}
 			if !reflect.DeepEqual(got, test.want) || (len(reported) > 0) != (workers == 1) {
-				t.Errorf("%vs of %v became %v, want %v; %d were told of", test.took, test.have, got, test.want,
+				t.Errorf("%vs of %v became %v, want %v; %d were reported", test.took, test.have, got, test.want,
 					len(reported))
 			}
 		}

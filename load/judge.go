@@ -10,7 +10,7 @@ import (
 
 // judge returns why the result of an open loop does not show that the server sustains the rate, or
 // nothing if it does. The result generator reports whether the generator is the cause: it was busy,
-// or the goal would be met but for its lag.
+// or without its lag the goal would be met.
 func judge(g Goal, seen adjustedResult) (why []string, generator bool) {
 	if busy := seen.Generator.Busy; busy >= BusyBound {
 		why = append(why, fmt.Sprintf("the generator was busy %.0f%% of the time", 100*busy))

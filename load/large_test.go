@@ -28,7 +28,7 @@ func TestMemoryDoesNotGrowWithRequests(t *testing.T) {
 	}
 	response := []byte(httpResponse)
 	url := script(t, func(_ int, c net.Conn, r *bufio.Reader) {
-		for { // whatever number of requests has come is answered at once
+		for { // responds to all requests that have arrived
 			if _, err := r.Peek(1); err != nil {
 				return
 			}

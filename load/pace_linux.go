@@ -52,8 +52,8 @@ func newWaker(p *poll.Poller) (*waker, error) {
 	return &waker{fd}, nil
 }
 
-// wake wakes the poller. Events are edge-triggered and each write is an edge, so nobody reads the
-// counter. No run is long enough to overflow it.
+// wake wakes the poller. Events are edge-triggered and each write is an edge, so the counter is
+// never read. No run is long enough to overflow it.
 func (b *waker) wake() {
 	if _, err := unix.Write(b.fd, binary.NativeEndian.AppendUint64(nil, 1)); err != nil &&
 		!errors.Is(err, unix.EAGAIN) {

@@ -260,7 +260,7 @@ func TestListIsSentInOrderOrShuffled(t *testing.T) {
 		})
 		want := map[string]int{"PUT /plan b": 100, "GET /a b": 100, "PUT /c own": 100}
 		if r.Errors.Total() != 0 || !shuffle && !maps.Equal(o.requests, want) {
-			t.Errorf("asked for %v; errors %+v", o.requests, r.Errors)
+			t.Errorf("requested %v; errors %+v", o.requests, r.Errors)
 		}
 		for line := range want {
 			if n := o.requests[line]; n < 50 || n > 150 {

@@ -86,7 +86,7 @@ func (a *response) data(piece []byte) {
 	}
 }
 
-// stage is how far a response has arrived.
+// stage is the part of a response that has arrived.
 type stage uint8
 
 const (

@@ -10,8 +10,10 @@ func Record(typ byte, id uint16, content string, padding int) string {
 	return string(header) + content + strings.Repeat("\xff", padding)
 }
 
-// Records that an application sends.
+// Stdout returns a STDOUT record.
 func Stdout(content string) string { return Record(6, 1, content, 0) }
+
+// Stderr returns a STDERR record.
 func Stderr(content string) string { return Record(7, 1, content, 0) }
 
 // End returns an END_REQUEST record with an application status and a protocol status.

@@ -38,7 +38,7 @@ type Result struct {
 	// Unanswered counts requests without a response at the end that had waited longer than the 99th
 	// percentile of Service.
 	Unanswered uint64 `json:"unanswered"`
-	// Due is how many requests were due in the measured time of an open loop; 0 in a closed loop.
+	// Due is the number of requests due in the measured time of an open loop; 0 in a closed loop.
 	Due float64 `json:"due,omitempty"`
 
 	// Timeline holds each second of the measured time; the last may be shorter. It is nil for a

@@ -62,7 +62,7 @@ func mustGoal(t *testing.T, text string) load.Goal {
 	return g
 }
 
-// Fake runs take 1 s, so the lowest rate has 10 requests.
+// find runs a search. Fake runs take 1 s, so the lowest rate has 10 requests.
 func find(t *testing.T, f *fake, s load.Search, p load.Plan) *load.SearchResult {
 	t.Helper()
 	s.Run, s.Step = f.run, time.Second
@@ -122,7 +122,7 @@ func TestSearchRepeatsFailuresAndConfirms(t *testing.T) {
 		}
 	}
 	if len(f.plans) != len(want) || reported != len(want) || found.Tries[5].Purpose != load.ToConfirm {
-		t.Errorf("%d runs, told of %d:%s", len(f.plans), reported, rates(found))
+		t.Errorf("%d runs, %d reported:%s", len(f.plans), reported, rates(found))
 	}
 	if try := found.Tries[1]; try.Held || try.P99 < 980*time.Millisecond || try.Achieved != 1000 || len(try.Why) != 2 ||
 		!strings.HasPrefix(try.Why[1], "p99 990ms, want <10ms") {

@@ -65,7 +65,7 @@ func TestUnansweredRequestsCount(t *testing.T) {
 				Duration: 500 * time.Millisecond})
 			if r.Requests != 0 || r.Unanswered < test.least || r.Unanswered > test.most ||
 				r.Latency.Max() < 400*time.Millisecond {
-				return fmt.Errorf("%s: %d answered, %d not, which waited %v", name, r.Requests, r.Unanswered,
+				return fmt.Errorf("%s: %d responses, and %d missing after %v", name, r.Requests, r.Unanswered,
 					r.Latency.Max())
 			}
 			if text := strings.Join(r.Doubts(), " "); strings.Contains(text,

@@ -13,9 +13,9 @@ import (
 
 // liar sends for each request the result of a function; n counts from 1.
 type liar struct {
-	site   *engines.Site
+	site     *engines.Site
 	response func(n int64) string
-	n      *atomic.Int64
+	n        *atomic.Int64
 }
 
 func (l liar) Close() error { return nil }

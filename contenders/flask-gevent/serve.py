@@ -1,4 +1,4 @@
-"""A page in Flask on gevent: serve.py port"""
+"""Serves a page with Flask on gevent. Usage: serve.py PORT"""
 
 import sys
 

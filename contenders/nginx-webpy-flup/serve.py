@@ -1,6 +1,8 @@
-"""The application in web.py by FastCGI, on flup: serve.py socket processes [threads]
+"""Serves the web.py application over FastCGI with flup.
 
-As under spawn-fcgi, the processes find the socket as their standard input.
+Usage: serve.py SOCKET PROCESSES [threads]
+
+The listening socket is the standard input of each process, as under spawn-fcgi.
 """
 
 import os
@@ -11,8 +13,8 @@ import processes
 from flup.server.fcgi import WSGIServer
 from lines_webpy import application
 
-# What a system of the write-up's time cut any backlog to (net.core.somaxconn). A socket
-# whose backlog is full refuses at once, and nginx answers 502.
+# The limit of backlogs (net.core.somaxconn) on systems of the write-up's time. If the backlog is
+# full, connecting fails at once, and nginx responds with 502.
 BACKLOG = 128
 
 listener = socket.socket(socket.AF_UNIX)

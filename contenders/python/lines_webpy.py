@@ -1,4 +1,4 @@
-"""The application in web.py: a number of lines of a text."""
+"""The application in web.py: responds with a text, repeated on numbered lines."""
 
 import web
 

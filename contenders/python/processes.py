@@ -1,4 +1,4 @@
-"""Several processes that share what they listen on."""
+"""Processes that share listening sockets."""
 
 import os
 import socket
@@ -6,7 +6,7 @@ import sys
 
 
 def listen(port, backlog):
-    """Returns a socket that listens on a port of this machine."""
+    """Returns a socket that listens on a port of 127.0.0.1."""
     s = socket.socket()
     s.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     s.bind(("127.0.0.1", port))
@@ -15,7 +15,7 @@ def listen(port, backlog):
 
 
 def run(n, serve):
-    """Calls serve with 0, 1 and so on, each in a process of its own; one is this one."""
+    """Calls serve(0) to serve(n-1), each in its own process; a single one runs in this process."""
     if n == 1:
         serve(0)
         return
@@ -24,4 +24,4 @@ def run(n, serve):
             serve(i)
             os._exit(0)
     os.wait()
-    sys.exit("a process of several has ended")
+    sys.exit("a serving process has ended")

@@ -1,4 +1,4 @@
-"""Prints the version of Python, and those of the packages that are named."""
+"""Prints the versions of Python and of the packages in the arguments."""
 
 import importlib.metadata
 import platform

@@ -1,4 +1,4 @@
-# A page in Sinatra on Thin: serve.rb port
+# Serves a page with Sinatra on Thin. Usage: serve.rb PORT
 
 require "sinatra/base"
 require "thin"

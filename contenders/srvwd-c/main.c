@@ -1,10 +1,10 @@
 /*
- * A small web server in the way of srvwd 1.4: processes that share a listening socket
- * accept connections, and fork for each of them a process that reads one request,
- * answers it, closes the connection and ends. Files are sent in pieces of 1024 bytes.
- * It serves the folder that it runs in.
+ * A small web server that works like srvwd 1.4. Its processes share a listening socket. For
+ * each connection, a process forks a child, which reads one request, sends the response,
+ * closes the connection and exits. It sends files in pieces of 1024 bytes, from the current
+ * folder.
  *
- * usage: srvwd port processes
+ * Usage: srvwd PORT PROCESSES
  */
 
 #include <arpa/inet.h>
@@ -33,7 +33,7 @@ static int die(const char *what)
 	return 1;
 }
 
-/* Writes all there is. A client that has gone is no concern of ours. */
+/* Writes n bytes. Returns -1 if the client has closed the connection. */
 static int write_all(int to, const char *from, size_t n)
 {
 	while (n > 0) {
@@ -57,14 +57,14 @@ static int write_head(int to, const char *status, const char *type, long long le
 	return write_all(to, head, (size_t)n);
 }
 
-static void refuse(int client, const char *status)
+static void send_error(int client, const char *status)
 {
 	if (write_head(client, status, "text/plain", (long long)strlen(status) + 1) == 0 &&
 	    write_all(client, status, strlen(status)) == 0)
 		(void)write_all(client, "\n", 1);
 }
 
-/* The six types that srvwd knew. */
+/* Returns the media type of a file name. srvwd knows six extensions. */
 static const char *type_of(const char *path)
 {
 	static const char *const types[][2] = {
@@ -79,7 +79,7 @@ static const char *type_of(const char *path)
 	return "text/html";
 }
 
-/* Reads up to the empty line that ends the head; returns 0 if there is one. */
+/* Reads up to the empty line that ends the head. Returns -1 if none arrives or the head is too long. */
 static int read_head(int client, char *head, size_t size)
 {
 	size_t have = 0;
@@ -106,7 +106,7 @@ static void send_file(int client, const char *path, int with_body)
 	int file = open(path, O_RDONLY);
 
 	if (file < 0 || fstat(file, &is) < 0 || !S_ISREG(is.st_mode)) {
-		refuse(client, not_found);
+		send_error(client, not_found);
 		return;
 	}
 	if (write_head(client, "200 OK", type_of(path), (long long)is.st_size) < 0 || !with_body)
@@ -116,7 +116,7 @@ static void send_file(int client, const char *path, int with_body)
 			return;
 }
 
-static void answer(int client)
+static void respond(int client)
 {
 	char head[MAX_HEAD], method[8], path[1024];
 	const char *name = path;
@@ -124,7 +124,7 @@ static void answer(int client)
 	if (read_head(client, head, sizeof head) < 0)
 		return;
 	if (sscanf(head, "%7s %1000s", method, path) != 2 || path[0] != '/') {
-		refuse(client, bad_request);
+		send_error(client, bad_request);
 		return;
 	}
 	while (*name == '/')
@@ -132,13 +132,13 @@ static void answer(int client)
 	if (*name == 0)
 		name = "index.html";
 	if ((strcmp(method, "GET") != 0 && strcmp(method, "HEAD") != 0) || strstr(name, "..")) {
-		refuse(client, not_found);
+		send_error(client, not_found);
 		return;
 	}
 	send_file(client, name, strcmp(method, "GET") == 0);
 }
 
-/* Children are waited for, so that their time is counted as ours. */
+/* Waits for children, so that the kernel adds their CPU time to that of this process. */
 static void reap(int signal)
 {
 	int was = errno;
@@ -160,7 +160,7 @@ static void serve(int listener)
 		child = fork();
 		if (child == 0) {
 			close(listener);
-			answer(client);
+			respond(client);
 			_exit(0);
 		}
 		if (child < 0)
@@ -187,7 +187,7 @@ int main(int argc, char **argv)
 	int listener, processes;
 
 	if (argc != 3 || (processes = atoi(argv[2])) < 1) {
-		fprintf(stderr, "usage: srvwd port processes\n");
+		fprintf(stderr, "usage: srvwd PORT PROCESSES\n");
 		return 2;
 	}
 	if ((listener = listen_on(atoi(argv[1]))) < 0)

@@ -1,4 +1,4 @@
-# A page in Rack on Thin: serve.rb port
+# Serves a page with Rack on Thin. Usage: serve.rb PORT
 
 require "thin"
 

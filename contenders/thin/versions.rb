@@ -1,4 +1,4 @@
-# Prints the version of Ruby, and those of what is named: thin, rack, sinatra.
+# Prints the versions of Ruby and of the libraries in the arguments: thin, rack, sinatra.
 
 require "thin"
 require "rack"

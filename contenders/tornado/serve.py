@@ -1,8 +1,8 @@
-"""The application in Tornado, in several processes.
+"""Serves the application with Tornado in several processes.
 
-usage: serve.py ports processes
+Usage: serve.py PORT[,PORT...] PROCESSES
 
-Ports are separated by commas. One is shared by all processes, else each has its own.
+All processes share a single port. Of several ports, each process has its own.
 """
 
 import asyncio
@@ -26,6 +26,6 @@ async def serve(listener):
     await asyncio.Event().wait()
 
 
-# All ports are open before any of them is served, so that nginx finds them all.
+# All ports listen before a process serves one, so nginx can connect to each.
 listeners = [processes.listen(int(port), 128) for port in sys.argv[1].split(",")]
 processes.run(int(sys.argv[2]), lambda i: asyncio.run(serve(listeners[i % len(listeners)])))

@@ -1,4 +1,4 @@
-"""A page in Twisted: serve.py port"""
+"""Serves a page with Twisted. Usage: serve.py PORT"""
 
 import sys
 

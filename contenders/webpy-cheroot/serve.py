@@ -1,4 +1,4 @@
-"""The application in web.py on CherryPy's server: serve.py port processes"""
+"""Serves the web.py application with CherryPy's server. Usage: serve.py PORT PROCESSES"""
 
 import sys
 
@@ -10,7 +10,7 @@ address = ("127.0.0.1", int(sys.argv[1]))
 
 
 def serve(_):
-    # The backlog of 40 is the write-up's, and the threads are as many as by default.
+    # The backlog of 40 is the write-up's. The number of threads is the default.
     cheroot.wsgi.Server(address, application, request_queue_size=40, reuse_port=True).start()
 
 

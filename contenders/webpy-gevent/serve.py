@@ -1,4 +1,4 @@
-"""The application in web.py on gevent: serve.py port processes"""
+"""Serves the web.py application with gevent. Usage: serve.py PORT PROCESSES"""
 
 import sys
 

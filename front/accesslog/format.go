@@ -83,10 +83,10 @@ func (e *entry) appendJSON(b []byte, duration time.Duration) []byte {
 	return append(b, "}\n"...)
 }
 
-// Refused returns the line of a request that no handler has seen: the server rejected it, or its
+// Rejected returns the line of a request that no handler has seen: the server rejected it, or its
 // head did not arrive in time. line is the request line as received. r contains what is known of
 // the rest.
-func (f Format) Refused(r *http.Request, line string, status int, bytes int64) []byte {
+func (f Format) Rejected(r *http.Request, line string, status int, bytes int64) []byte {
 	now := time.Now()
 	e := entry{r: r, line: &line, status: status, bytes: bytes, at: now}
 	if f == JSON {

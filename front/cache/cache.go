@@ -147,9 +147,9 @@ type Query struct {
 	Rules *Rules
 	// Skip ignores stored responses: proxy_cache_bypass. NoStore prevents storing: proxy_no_cache.
 	Skip, NoStore bool
-	// Refuses, if not nil, prevents storing a response for which it returns true. It is called
+	// Rejects, if not nil, prevents storing a response for which it returns true. It is called
 	// while the request waits: with it, there is no background update.
-	Refuses func(*http.Response) bool
+	Rejects func(*http.Response) bool
 	// KeyedByAuthorization reports that the key contains the Authorization that the origin
 	// receives. Then responses to requests with that field may be stored.
 	KeyedByAuthorization bool

@@ -243,11 +243,11 @@ func TestSkipAndNoStore(t *testing.T) {
 	})
 }
 
-// Refuses may depend on the response. Then updates are not in the background.
+// Rejects may depend on the response. Then updates are not in the background.
 func TestRefusedResponseIsNotStored(t *testing.T) {
 	policy := cache.Policy{Background: true, Stale: cache.Stale{Updating: true}}
 	inBubble(t, policy, func(t *testing.T, s *site) {
-		q := cache.Query{Refuses: func(resp *http.Response) bool { return resp.Header.Get("X-Private") != "" }}
+		q := cache.Query{Rejects: func(resp *http.Response) bool { return resp.Header.Get("X-Private") != "" }}
 		request := func() got { return s.query(q, "GET", "http://a.example/x") }
 		s.responds(200, "one", "Cache-Control: max-age=60", "X-Private: 1")
 		request().want(t, cache.StateMiss, 200, "one")
@@ -422,7 +422,7 @@ func (b *slowEnd) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// whole is a client that calls a function after so many bytes.
+// whole is a client that calls a function after a number of bytes.
 type whole struct {
 	*httptest.ResponseRecorder
 	bytes int

@@ -70,8 +70,8 @@ type Policy struct {
 	Lock                 bool
 	LockTimeout, LockAge time.Duration
 	// Invalidate removes what is stored under a request's key after a 2xx or 3xx response to an
-	// unsafe method such as POST: RFC 9111, 4.4. nginx does not, because a client could make the
-	// origin generate a popular response again and again.
+	// unsafe method such as POST: RFC 9111, 4.4. It is not nginx's behavior: a client could make
+	// the origin generate a popular response again and again.
 	Invalidate bool
 	// Status adds Cache-Status (RFC 9211) to responses.
 	Status bool
@@ -138,9 +138,9 @@ const (
 	minCharge  = 4 << 10 // bytes on disk that a file needs at least
 
 	abandonedFor = time.Minute // time to finish a response that only the cache still wants
-	// time for a background update, during which nobody else updates
+	// time for a background update, during which no other update begins
 	updatedFor = 10 * time.Minute
-	// time during which nobody waits for a key whose response was not stored
+	// time during which requests do not wait for a key whose response was not stored
 	uncacheableFor = 10 * time.Second
 	sweepEvery     = 10 * time.Second // interval between searches for inactive entries
 	touchEvery     = time.Second      // minimum time between two moves of an entry to the front

@@ -49,7 +49,7 @@ type file struct {
 
 // MakeDir creates the directory of a cache for its owner only, unless it exists. As in nginx the
 // parent must exist: if root created it for an unprivileged user, it would need a mode and an owner
-// that nobody has chosen.
+// that no configuration defines.
 func MakeDir(dir string) error {
 	err := os.Mkdir(dir, dirMode)
 	switch {
@@ -97,7 +97,7 @@ type draft struct {
 	name string
 }
 
-// create creates a draft for so many bytes. It fails if the disk would be too full.
+// create creates a draft for a number of bytes. It fails if the disk would be too full.
 func (d *disk) create(bytes int64) (*draft, error) {
 	if least := d.free.Load(); least > 0 {
 		if free, ok := freeBytes(d.dir); ok && free-bytes < least {
@@ -107,7 +107,7 @@ func (d *disk) create(bytes int64) (*draft, error) {
 	}
 	name := path.Join(drafts, d.newName(keyID{}))
 	f, err := d.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	if errors.Is(err, os.ErrNotExist) { // somebody has emptied the directory
+	if errors.Is(err, os.ErrNotExist) { // another program has emptied the directory
 		_ = d.root.Mkdir(drafts, dirMode)
 		f, err = d.root.OpenFile(name, os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	}
@@ -194,8 +194,8 @@ func idOf(base string) (id keyID, ok bool) {
 
 func (d *disk) remove(f *file) { _ = d.root.Remove(f.name) }
 
-// read reads a response, with its body if that has at most so many bytes. It compares a body from
-// an earlier run with its checksum.
+// read reads a response, with its body if that has at most the given length. It compares a body
+// from an earlier run with its checksum.
 func (d *disk) read(f *file, most int64) (*stored, error) {
 	r, err := d.root.Open(f.name)
 	if err != nil {

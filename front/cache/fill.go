@@ -30,7 +30,7 @@ type fill struct {
 	abandon func()        // cancels the exchange with the origin
 
 	mu           sync.Mutex
-	moved        chan struct{} // closed at the next change; nil if nobody waits
+	moved        chan struct{} // closed at the next change; nil if no reader waits
 	buf          []byte        // bytes received, unless they are in the file
 	file         *draft
 	size         int64 // bytes received
@@ -38,9 +38,9 @@ type fill struct {
 	sum          uint32
 	state        fillState
 	err          error
-	readerGone   bool        // nobody reads
+	readerGone   bool        // there is no reader any more
 	writerDone   bool        // nothing is written any more
-	abandonTimer *time.Timer // abandons the fill if nobody reads
+	abandonTimer *time.Timer // abandons the fill if there is no reader
 }
 
 // unstored returns a fill that stores nothing.
@@ -242,8 +242,8 @@ func (f *fill) close(kept bool) {
 	f.letGo()
 }
 
-// leave records that nobody reads any more. The cache may go on receiving the body for the time
-// given.
+// leave records that there is no reader any more. The cache may go on receiving the body for the
+// time given.
 func (f *fill) leave(timeout time.Duration) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -261,7 +261,7 @@ func (f *fill) leave(timeout time.Duration) {
 	f.letGo()
 }
 
-// letGo closes the file, or frees the memory, if nobody needs it. The caller holds mu.
+// letGo closes the file, or frees the memory, if it is no longer needed. The caller holds mu.
 func (f *fill) letGo() {
 	switch {
 	case !f.writerDone || !f.readerGone:

@@ -25,7 +25,7 @@ type flight struct {
 	kept bool
 }
 
-// end ends a flight and wakes those who wait. Further calls have no effect.
+// end ends a flight and wakes the waiting requests. Further calls have no effect.
 func (c *Cache) end(f *flight, kept bool) {
 	if f == nil {
 		return
@@ -42,7 +42,7 @@ func (c *Cache) end(f *flight, kept bool) {
 	})
 }
 
-// join returns the flight for a request, and whether the request leads it: nobody else does, or the
+// join returns the flight for a request, and whether the request leads it: no other does, or the
 // leader has needed more than age. It returns nil if the request would lead, but may not.
 func (c *Cache) join(id keyID, key flightKey, now time.Time, age time.Duration, mayLead bool) (f *flight, leads bool) {
 	sh := c.index.shard(id)

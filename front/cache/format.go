@@ -79,8 +79,8 @@ func parsePrelude(b []byte) (p prelude, err error) {
 	return p, nil
 }
 
-// appendStored appends an answer's description: numbers are varints, texts are preceded by their
-// length.
+// appendStored appends the description of a stored response: numbers are varints, texts are
+// preceded by their length.
 func appendStored(b []byte, s *stored) []byte {
 	b = appendText(b, s.key)
 	b = binary.AppendUvarint(b, uint64(len(s.choices)))
@@ -182,7 +182,7 @@ func (d *decoder) int() int64 {
 	return n
 }
 
-// count reads a number of items that need at least so many bytes each.
+// count reads a number of items, each of which needs at least the given number of bytes.
 func (d *decoder) count(each int) int { return int(d.uint(uint64(len(d.rest) / each))) }
 
 func (d *decoder) text() string {

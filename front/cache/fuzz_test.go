@@ -14,7 +14,7 @@ import (
 // of strings.
 const perByte = 64
 
-// allocates fails if f allocates more than allowed for so many bytes of input.
+// allocates fails if f allocates more than allowed for an input of that length.
 func allocates(t *testing.T, bytes int, f func()) {
 	t.Helper()
 	var before, after runtime.MemStats

@@ -147,7 +147,7 @@ func (g *growing) Seek(offset int64, whence int) (int64, error) {
 	return offset, nil
 }
 
-// Close records that nobody reads any more.
+// Close records that there is no reader any more.
 func (g *growing) Close() error {
 	g.f.leave(abandonedFor)
 	return nil

@@ -14,7 +14,7 @@ type intake struct {
 	id     keyID
 	head   *stored // without the fields that are known at the end
 	fill   *fill
-	flight *flight // nil if nobody waits
+	flight *flight // nil if no request waits
 
 	change, purges uint64 // the counts of invalidations when the request was sent
 }

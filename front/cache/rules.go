@@ -124,7 +124,7 @@ func (u *Rules) judge(q *Query, request *fields, resp *http.Response, sentAt, no
 		return l, "authorization"
 	case !l.fresh.After(now) && !storedStale:
 		return l, notFresh
-	case q.Refuses != nil && q.Refuses(resp):
+	case q.Rejects != nil && q.Rejects(resp):
 		return l, "refused"
 	}
 	return l, ""

@@ -207,7 +207,7 @@ http {
 	return address
 }
 
-func startGateway(t *testing.T, origin string) string {
+func startGateway(t *testing.T, origin string) (*cache.Cache, string) {
 	c, err := cache.New(cache.Config{Name: "test", Dir: t.TempDir()}, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -221,14 +221,15 @@ func startGateway(t *testing.T, origin string) string {
 	}
 	server := httptest.NewServer(g)
 	t.Cleanup(server.Close)
-	return server.Listener.Addr().String()
+	return c, server.Listener.Addr().String()
 }
 
 func TestCacheBehavesLikeNginx(t *testing.T) {
 	cases := sameCases()
 	theirOrigin, theirAddress := newCounter(t, cases)
 	ourOrigin, ourAddress := newCounter(t, cases)
-	theirs, ours := startNginx(t, theirAddress), startGateway(t, ourAddress)
+	theirs := startNginx(t, theirAddress)
+	c, ours := startGateway(t, ourAddress)
 	round := func(requestsOf func(*sameCase) []string) {
 		for i := range cases {
 			for _, request := range requestsOf(&cases[i]) {
@@ -236,6 +237,9 @@ func TestCacheBehavesLikeNginx(t *testing.T) {
 				want := responseTo(t, theirs, path, request)
 				if got := responseTo(t, ours, path, request); got != want {
 					t.Errorf("%s: %s\n nginx: %s\n  tare: %s", cases[i].name, request, want, got)
+				}
+				for cache.Intakes(c) > 0 { // the response to HEAD may end before its body is stored
+					time.Sleep(time.Millisecond)
 				}
 			}
 		}

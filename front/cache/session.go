@@ -56,8 +56,8 @@ func (s *session) respond() (*Response, error) {
 }
 
 // head serves a HEAD request that is not converted to GET: from what is stored for GET, or from a
-// response under its own key. nginx uses one key for both: unless it contains $request_method, a
-// GET may receive a response without a body.
+// response under its own key. In nginx both have one key. Unless it contains $request_method, a GET
+// may receive a response without a body.
 func (s *session) head() (*Response, error) {
 	now := time.Now()
 	if s.q.Skip {
@@ -122,7 +122,7 @@ func (s *session) share(now time.Time) (*Response, error) {
 		return s.fetch()
 	}
 	age := policy.LockAge
-	if updating { // nobody waits
+	if updating { // no request waits
 		age = max(age, updatedFor)
 	}
 	f, leads := s.c.join(s.id, s.c.flightKeyOf(s.id, s.q.Key, &s.fields), now, age, s.keeps())
@@ -130,7 +130,7 @@ func (s *session) share(now time.Time) (*Response, error) {
 		return s.fetch()
 	}
 	if leads {
-		return s.lead(f, updating && policy.Background && s.q.Refuses == nil, now)
+		return s.lead(f, updating && policy.Background && s.q.Rejects == nil, now)
 	}
 	if updating {
 		return s.use(StateUpdating, now)
@@ -229,7 +229,7 @@ func (s *session) acquire(a *Response) bool {
 func (s *session) updateBehind(now time.Time) (*Response, error) {
 	a := s.hit(StateStale, now)
 	if a == nil {
-		return s.miss() // keeps the flight: a second look would let nobody lead it
+		return s.miss() // keeps the flight: a second lookup would leave it without a leader
 	}
 	request := s.originRequest()
 	request.Behind = true
@@ -396,7 +396,7 @@ func (c *Cache) detached(of context.Context, fetch Fetch) (*http.Response, error
 // notKept returns a response that turned out not to be storable. It ends with the client's request.
 func (s *session) notKept(resp *http.Response) *Response {
 	a := s.passed(resp)
-	if s.behind { // nobody receives it, and the client's request may be gone
+	if s.behind { // no client receives it, and the client's request may have ended
 		return a
 	}
 	body, ok := resp.Body.(*ending)

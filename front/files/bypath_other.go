@@ -26,7 +26,7 @@ func (t *pathTree) statChecked(string, string) (os.FileInfo, error) { return nil
 
 var errUnchecked = errors.New("files: BUG: symbolic links cannot be checked on this system")
 
-// statPath is a path.
+// statPath is a path to check.
 type statPath struct{ text string }
 
 func newStatPath(path string) statPath { return statPath{path} }

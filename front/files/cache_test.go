@@ -18,9 +18,9 @@ func TestCacheStaysWithinItsLimits(t *testing.T) {
 	for i := range 5000 {
 		c.put(resourceOf(strconv.Itoa(i), size), onStored)
 		if i%10 == 0 {
-			c.put(resourceOf("favourite", 10), onStored)
+			c.put(resourceOf("popular", 10), onStored)
 		}
-		if c.get("favourite") == nil {
+		if c.get("popular") == nil {
 			t.Fatalf("after %d: the popular resource is gone", i)
 		}
 		if len(c.ring) > most || c.bytes > c.maxBytes {

@@ -146,7 +146,7 @@ func (h *Handler) entry(dir, name string) (entry, bool) {
 		return entry{}, false
 	}
 	if info.Mode()&fs.ModePerm == 0 {
-		return entry{}, false // nobody may read it
+		return entry{}, false // no user may read it
 	}
 	return newEntry(name, info), true
 }

@@ -16,7 +16,7 @@ const (
 	copySize = 64 << 10
 )
 
-// unmetMode defines who writes responses with 412 and 416.
+// unmetMode defines what writes responses with 412 and 416.
 type unmetMode int
 
 const (

@@ -14,8 +14,7 @@
 //
 // Words of this package:
 //
-//   - supported, ignored, rejected: what the table says of a directive ("honoured", "noted" and
-//     "refused" in its rows).
+//   - supported, ignored, rejected: what the translator does with a directive.
 //   - level: where a directive stands, which nginx's documentation calls its context.
 //   - closed: a block in which a directive was left out that may decide which clients get which
 //     response. Requests get 503 there.

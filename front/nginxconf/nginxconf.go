@@ -99,18 +99,18 @@ type Message struct {
 	Line, Column int    // from 1; 0 is unknown. Columns are bytes
 	Directive    string // "" if the message is not about a directive
 	Text         string
-	// Refused reports that the directive is unsupported: Options.Lenient leaves it out.
-	// errors.Is(m, ErrRefused) is then true.
-	Refused bool
+	// Unsupported reports that nginx supports the directive and this package does not:
+	// Options.Lenient leaves it out. errors.Is(m, ErrUnsupported) is then true.
+	Unsupported bool
 
 	number int // of the directive, in the order of reading
 }
 
-// ErrRefused matches the Messages among Parse's errors that are Refused.
-var ErrRefused = errors.New("supported by nginx, but not here")
+// ErrUnsupported matches the Messages among Parse's errors that are Unsupported.
+var ErrUnsupported = errors.New("supported by nginx, but not here")
 
 // Is implements the interface of errors.Is.
-func (m Message) Is(target error) bool { return m.Refused && target == ErrRefused }
+func (m Message) Is(target error) bool { return m.Unsupported && target == ErrUnsupported }
 
 // Error returns FILE:LINE: directive "NAME": TEXT.
 func (m Message) Error() string {
@@ -212,7 +212,7 @@ func (r *report) reject(d *directive, format string, args ...any) {
 // out.
 func (r *report) omit(d *directive, format string, args ...any) {
 	m := d.message(format, args...)
-	m.Refused = true
+	m.Unsupported = true
 	if r.lenient {
 		r.add(&r.ignored, m)
 		return

@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// A named pipe among included files is an error: reading it would block the server until somebody
-// writes.
+// A named pipe among included files is an error: reading it would block the server until a
+// program writes.
 func TestIncludedPipeIsAnError(t *testing.T) {
 	dir := t.TempDir()
 	conf := filepath.Join(dir, "nginx.conf")

@@ -369,7 +369,7 @@ func (t *translator) authRequest(s *scope) *front.AuthRequest {
 	return a
 }
 
-// checkPassword reports an auth_basic without a file: nginx would let everybody in.
+// checkPassword reports an auth_basic without a file: nginx would grant access to all.
 func (t *translator) checkPassword(s *scope) {
 	if d := s.one("auth_basic"); d != nil && d.args[0] != "off" && s.one("auth_basic_user_file") == nil {
 		t.errorf(d, "missing auth_basic_user_file: no password would be required")

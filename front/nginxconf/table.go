@@ -21,7 +21,7 @@ const (
 	levelAny         = "any"
 )
 
-// support is what the translator does with a directive: "honoured", "noted" or "refused" in the
+// support is what the translator does with a directive: "supported", "ignored" or "rejected" in the
 // table.
 type support int
 
@@ -124,18 +124,18 @@ func parseSpec(section, line string) *spec {
 		remark: columns[4]}
 	s.parseArguments(columns[2])
 	verdict := columns[3]
-	if unless, ok := strings.CutPrefix(verdict, "refused unless "); ok {
-		s.unless, verdict = strings.Fields(unless), "refused"
+	if unless, ok := strings.CutPrefix(verdict, "rejected unless "); ok {
+		s.unless, verdict = strings.Fields(unless), "rejected"
 	}
-	if rest, ok := strings.CutPrefix(verdict, "refused harmless"); ok {
-		s.harmless, verdict = true, "refused"
+	if rest, ok := strings.CutPrefix(verdict, "rejected harmless"); ok {
+		s.harmless, verdict = true, "rejected"
 		if unless, ok := strings.CutPrefix(rest, " unless "); ok {
 			s.unless = strings.Fields(unless)
 		}
 	}
-	i := slices.Index([]string{"honoured", "noted", "refused"}, verdict)
+	i := slices.Index([]string{"supported", "ignored", "rejected"}, verdict)
 	if i < 0 {
-		panic(fmt.Sprintf("nginxconf: BUG: a row of directives.txt says %q: %s", verdict, line))
+		panic(fmt.Sprintf("nginxconf: BUG: invalid support %q in a row of directives.txt: %s", verdict, line))
 	}
 	s.support = support(i)
 	return s

@@ -115,7 +115,7 @@ func TestErrorsOfTLSSettings(t *testing.T) {
 	}
 }
 
-// Without OCSP, which is not supported, nobody gets access if it was required.
+// OCSP is not supported. If it is required, all access is denied.
 func TestLenientOCSPClosesServer(t *testing.T) {
 	fsys := withCertificate(t, fstest.MapFS{})
 	for text, guarded := range map[string]bool{

@@ -62,7 +62,7 @@ type Config struct {
 	// Lost returns a line about dropped lines; nil means no such line.
 	Lost func(lines int, why error) []byte
 
-	// Report is called when writing fails or stalls, and when it works again; nil means nobody. It
+	// Report is called when writing fails or stalls, and when it works again. It may be nil. It
 	// must not block. Callers of Write may call it.
 	Report func(text string)
 }

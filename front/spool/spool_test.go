@@ -84,10 +84,10 @@ func (c reports) want(t *testing.T, text string) {
 	select {
 	case got := <-c:
 		if got != text {
-			t.Errorf("said %q, want %q", got, text)
+			t.Errorf("reported %q, want %q", got, text)
 		}
 	case <-time.After(patience):
-		t.Fatalf("never said %q", text)
+		t.Fatalf("never reported %q", text)
 	}
 }
 

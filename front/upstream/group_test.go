@@ -314,7 +314,7 @@ func TestNamesAreResolvedAgain(t *testing.T) {
 		change(errors.New("no DNS"))
 		check(t, "nothing is known", all(), "10.0.0.3:8080")
 		change(nil)
-		check(t, "nothing is answered", all(), "10.0.0.3:8080")
+		check(t, "no server responds", all(), "10.0.0.3:8080")
 		change(nil, "10.0.0.2")
 		check(t, "one is alone", all(), "10.0.0.2:8080")
 		change(nil, "10.0.0.1", "10.0.0.2")
@@ -421,10 +421,10 @@ func simulate(t *testing.T, balance Balance) {
 		t.Errorf("%d requests went to the dead server", failures)
 	}
 	if n := responses["1"] + responses["2"] + responses["3"]; n != 12_000 {
-		t.Errorf("%d answers", n)
+		t.Errorf("%d responses", n)
 	}
 	if a := responses; a["2"] < 1500 || a["3"] < 2500 || a["1"] < a["3"]*3/2 {
-		t.Errorf("answers: %v", a)
+		t.Errorf("responses: %v", a)
 	}
 	if s := g.state.known["127.0.0.1:1"]; s.conns != 0 {
 		t.Errorf("%d connections remain", s.conns)

@@ -78,7 +78,7 @@ an nginx.conf configures.
 	return exitCode(env, root.ExecuteContext(ctx))
 }
 
-// exit is an error with an exit code. Without an err, the message has been printed already.
+// exitError is an error with an exit code. Without an err, the message has been printed already.
 type exitError struct {
 	code int
 	err  error

@@ -31,12 +31,12 @@ type prober interface {
 	Probe(ctx context.Context) error
 }
 
-// quitter is a tool that exits early after too many failures.
+// earlyExiter is a tool that exits early after too many failures.
 type earlyExiter interface {
 	GivesUp(e *load.Errors) bool
 }
 
-// ending is an error that a tool prints in its own words.
+// toolError is an error that a tool prints in its own words.
 type toolError interface {
 	error
 	End(stdout, stderr io.Writer) (code int)
@@ -82,7 +82,7 @@ Footnotes on standard error explain misleading figures; %s omits them.
 	}
 }
 
-// takeOurs removes noFootnotes from a tool's command line.
+// splitFootnotes removes noFootnotes from a tool's command line.
 func splitFootnotes(args []string) (own []string, footnotes bool) {
 	end := slices.Index(args, "--")
 	if end < 0 {
@@ -92,7 +92,7 @@ func splitFootnotes(args []string) (own []string, footnotes bool) {
 	return append(flags, args[end:]...), len(flags) == end
 }
 
-// speak runs a tool's plan and prints the tool's report.
+// runTool runs a tool's plan and prints the tool's report.
 func runTool(ctx context.Context, env Env, t tool, footnotes bool) error {
 	if p, ok := t.(prober); ok {
 		if err := p.Probe(ctx); err != nil {
@@ -122,7 +122,7 @@ func runTool(ctx context.Context, env Env, t tool, footnotes bool) error {
 	return nil
 }
 
-// planOf returns the tool's plan. Its Trace calls giveUp when the tool would exit early.
+// planWithExit returns the tool's plan. Its Trace calls giveUp when the tool would exit early.
 func planWithExit(t tool, giveUp func()) load.Plan {
 	p := t.Plan()
 	q, ok := t.(earlyExiter)
@@ -143,7 +143,7 @@ func planWithExit(t tool, giveUp func()) load.Plan {
 	return p
 }
 
-// endAs exits as the tool does if err has the tool's own message.
+// exitAs exits as the tool does if err has the tool's own message.
 func exitAs(env Env, err error) error {
 	if e, ok := errors.AsType[toolError](err); ok {
 		return &exitError{code: e.End(env.Stdout, env.Stderr)}

@@ -26,6 +26,6 @@ func TestRunEndsWhenTheToolWouldExit(t *testing.T) {
 		p.Trace.Progress(load.Progress{Errors: load.Errors{Read: 1}})
 	}
 	if reported != 2 || gaveUp != 2 {
-		t.Errorf("told %d times, gave up %d times", reported, gaveUp)
+		t.Errorf("reported %d times, gave up %d times", reported, gaveUp)
 	}
 }

@@ -44,7 +44,7 @@ func (f *findMax) define(c *cobra.Command) {
 		"with --find-max, end when the rate is known to this `SHARE`")
 }
 
-// ready completes the search from other flags.
+// complete completes the search from other flags.
 func (f *findMax) complete(all *loadFlags) error {
 	changed := all.command.Flags().Changed
 	for _, name := range []string{"slo", "from", "to", "precision"} {
@@ -71,7 +71,7 @@ func (f *findMax) complete(all *loadFlags) error {
 	return nil
 }
 
-// foundRun is the JSON form of a search.
+// searchReport is the JSON form of a search.
 type searchReport struct {
 	*load.SearchResult
 	About report.About `json:"run"`
@@ -143,7 +143,7 @@ func outcome(t load.Try) string {
 	return "failed"
 }
 
-// printFound prints the result, the tried rates and their curve.
+// printSearch prints the result, the tried rates and their curve.
 func printSearch(out io.Writer, f *load.SearchResult) error {
 	fmt.Fprintf(out, "%s\n%s\n\n", f.URL, searchSentence(f))
 	tries := slices.DeleteFunc(slices.Clone(f.Tries), func(t load.Try) bool { return t.Rate == 0 })
@@ -161,7 +161,7 @@ func printSearch(out io.Writer, f *load.SearchResult) error {
 	return err
 }
 
-// answer returns the result of a search in one sentence.
+// searchSentence returns the result of a search in one sentence.
 func searchSentence(f *load.SearchResult) string {
 	holds := func() string {
 		return fmt.Sprintf("%s requests/s: %s", report.Count(f.Holds), figures(f))
@@ -190,7 +190,7 @@ func searchSentence(f *load.SearchResult) string {
 	return "sustains " + holds() + "; " + fails()
 }
 
-// unconfirmed returns a clause with the highest rate that was sustained in any run.
+// unconfirmedClause returns a clause with the highest rate that was sustained in any run.
 func unconfirmedClause(f *load.SearchResult) string {
 	most := 0.0
 	for _, t := range f.Tries {
@@ -224,7 +224,7 @@ func failureReasons(f *load.SearchResult) string {
 	return strings.Join(lastTry(f, f.Fails, false).Why, "; ")
 }
 
-// lastAt returns the last try at a rate with the given outcome.
+// lastTry returns the last try at a rate with the given outcome.
 func lastTry(f *load.SearchResult, rate float64, held bool) load.Try {
 	for _, t := range slices.Backward(f.Tries) {
 		if t.Rate == rate && t.Held == held {

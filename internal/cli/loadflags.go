@@ -112,7 +112,7 @@ func (f *loadFlags) defineConnection(c *cobra.Command) {
 	set.StringVar(&f.sni, "sni", "", "send and verify this server `NAME` in TLS (default the URL's host)")
 }
 
-// planned lists the flags that reports repeat.
+// reportedFlags lists the flags that reports repeat.
 func reportedFlags() []string {
 	return []string{
 		"connections", "duration", "warmup", "requests", "threads", "timeout", "rate", "poisson", "think", "pipeline",
@@ -125,8 +125,8 @@ func reportedFlags() []string {
 	}
 }
 
-// given returns the values of the planned flags on the command line, without passwords and other
-// secrets, because reports are shared.
+// setFlags returns the values of the reported flags on the command line, without passwords and
+// other secrets, because reports are shared.
 func (f *loadFlags) setFlags() map[string]string {
 	given := make(map[string]string)
 	set := f.command.Flags()
@@ -145,7 +145,7 @@ func (f *loadFlags) setFlags() map[string]string {
 	return given
 }
 
-// withoutSecret returns a header field without a secret value.
+// redact returns a header field without a secret value.
 func redact(field string) string {
 	name, _, _ := strings.Cut(field, ":")
 	switch strings.ToLower(strings.TrimSpace(name)) {
@@ -155,7 +155,7 @@ func redact(field string) string {
 	return field
 }
 
-// ready completes the Plan from other flags and from files.
+// complete completes the Plan from other flags and from files.
 func (f *loadFlags) complete(env Env, args []string) error {
 	plan, changed := &f.plan, f.command.Flags().Changed
 	switch {

@@ -32,7 +32,7 @@ func newLive(p *progress, plan *load.Plan) *live {
 	return l
 }
 
-// glance records and shows progress.
+// onProgress records and shows progress.
 func (l *live) onProgress(g load.Progress) {
 	if g.Measuring != l.now.Measuring {
 		l.recent = nil
@@ -50,7 +50,7 @@ func (l *live) onProgress(g load.Progress) {
 	l.show(l.lines(), l.plain())
 }
 
-// second records a whole second.
+// onSecond records a whole second.
 func (l *live) onSecond(s load.Second) {
 	if len(l.seconds) == liveSeconds {
 		l.seconds = append(l.seconds[:0], l.seconds[1:]...)

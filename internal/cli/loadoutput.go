@@ -54,7 +54,7 @@ func writeJSON(r *report.Run, w io.Writer) error {
 	return e.Encode(r)
 }
 
-// wanted reports whether an output is requested.
+// isSet reports whether an output is requested.
 func (o *outputs) isSet(flag string) bool {
 	for _, out := range o.all {
 		if out.flag == flag {
@@ -64,7 +64,7 @@ func (o *outputs) isSet(flag string) bool {
 	panic("cli: BUG: no output " + flag)
 }
 
-// printed reports whether an output goes to standard output, which replaces the text report.
+// usesStdout reports whether an output goes to standard output, which replaces the text report.
 func (o *outputs) usesStdout() bool {
 	for _, out := range o.all {
 		if out.name == stdio {

@@ -63,7 +63,7 @@ func (p *progress) total(total time.Duration) {
 	p.whole = total
 }
 
-// say prints a permanent line.
+// print prints a permanent line.
 func (p *progress) print(format string, args ...any) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -9,14 +9,14 @@ import (
 	"golang.org/x/term"
 )
 
-// block is a few lines at the end of a terminal's text that are redrawn repeatedly. It never hides
-// the cursor, so nothing has to be restored if the program is killed.
+// redrawArea is a few lines at the end of a terminal's text that are redrawn repeatedly. It never
+// hides the cursor, so nothing has to be restored if the program is killed.
 type redrawArea struct {
 	out   *os.File
 	lines []string // on the screen; the cursor is at the end of the last
 }
 
-// newBlock returns a block on w, or nil if w cannot be redrawn.
+// newRedrawArea returns an area on w, or nil if w cannot be redrawn.
 func newRedrawArea(w io.Writer) *redrawArea {
 	if !canRedraw(w) {
 		return nil

@@ -100,7 +100,7 @@ func within(t *testing.T, pid int) *http.Client {
 }
 
 const (
-	someUser  = "64123" // nobody's
+	someUser  = "64123" // of no user
 	someGroup = "64124"
 )
 

@@ -106,7 +106,7 @@ func reportInvalidConfig(w io.Writer, plan *frontPlan, err error) error {
 	for line := range strings.Lines(err.Error()) {
 		fmt.Fprintf(w, "tare: serve: %s\n", strings.TrimRight(line, "\n"))
 	}
-	if !plan.lenient && errors.Is(err, nginxconf.ErrRefused) {
+	if !plan.lenient && errors.Is(err, nginxconf.ErrUnsupported) {
 		fmt.Fprintln(w, "tare: serve: --lenient ignores unsupported directives")
 	}
 	fmt.Fprintf(w, "tare: serve: %s: the configuration is invalid\n", plan.file)

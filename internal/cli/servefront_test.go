@@ -204,7 +204,7 @@ func loadUntil(ctx context.Context, socket, path string, started func()) error {
 		return fmt.Errorf("%s: %d of %d requests failed, the first with %s", path, result.Errors.Total(),
 			result.Requests, result.Errors.First)
 	case result.Requests == 0:
-		return fmt.Errorf("%s: nothing was asked", path)
+		return fmt.Errorf("%s: no request arrived", path)
 	}
 	return nil
 }

@@ -75,7 +75,7 @@ func TestRefusedRequestsAreLogged(t *testing.T) {
 			t.Errorf("%.60q: got %q, want %q", c.send, got, c.want)
 		}
 	}
-	f.exchangeBytes("s", "", true) // who sends nothing is not logged
+	f.exchangeBytes("s", "", true) // a client that sends nothing is not logged
 	if code := f.end(syscall.SIGTERM); code != 0 {
 		t.Errorf("exit code %d", code)
 	}

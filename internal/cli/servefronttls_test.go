@@ -121,7 +121,7 @@ http {
 	if b, err := io.ReadAll(c); len(b) > 0 || err != nil {
 		t.Errorf("part of a header: %q, %v", b, err)
 	}
-	for i, want := range map[int]string{2: "192.0.2.1", 3: "127.0.0.1"} { // who is not trusted is not believed
+	for i, want := range map[int]string{2: "192.0.2.1", 3: "127.0.0.1"} { // the second is not trusted
 		if got := request(addrs[i], "PROXY TCP4 192.0.2.1 192.0.2.2 1000 80\r\n"); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}

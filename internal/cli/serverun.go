@@ -83,7 +83,7 @@ func (s *fileServer) start(outcome *privilege.Outcome) (err error) {
 	s.server.SendTimeout = sendTimeout
 	if s.log != nil {
 		s.server.Refused = func(r tare.Refusal) {
-			_, _ = s.log.Write(s.plan.format.Refused(r.Request, r.Line, r.Status, r.Sent))
+			_, _ = s.log.Write(s.plan.format.Rejected(r.Request, r.Line, r.Status, r.Sent))
 		}
 	}
 	if s.certs != nil {

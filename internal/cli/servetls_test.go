@@ -22,7 +22,7 @@ func putCertificate(t *testing.T, cert, key string, number int64) {
 	replaceFile(t, key, string(secret))
 }
 
-// replace replaces a file by another, as programs that renew certificates do.
+// replaceFile replaces a file by another, as programs that renew certificates do.
 func replaceFile(t *testing.T, name, text string) {
 	t.Helper()
 	write(t, name+".new", text)

@@ -139,7 +139,7 @@ func weigh(ctx context.Context, env Env, named, command []string, flags *weighFl
 	}
 	o, err := flags.target(env, named, command)
 	if err != nil {
-		return usageError(err)
+		return usageError(withFlags(err))
 	}
 	if flags.own.save != "" {
 		return saveSubject(env, o.Subject, flags.own.save)
@@ -214,13 +214,13 @@ func weighOne(ctx context.Context, env Env, o lab.Options, prepare bool) (*repor
 	return showWeighed(env, r, dir, err)
 }
 
-// weighError gives errors about files and options the exit code of usage errors.
+// weighError gives errors about files and options the exit code of usage errors, and names flags.
 func weighError(err error) error {
 	if _, ok := errors.AsType[*yamlfile.Error](err); ok {
 		return usageError(err)
 	}
-	if _, ok := errors.AsType[*lab.UsageError](err); ok {
-		return usageError(err)
+	if _, ok := errors.AsType[*lab.UsageError](err); ok || errors.Is(err, lab.ErrNoExperiment) {
+		return usageError(withFlags(err))
 	}
 	if errors.Is(err, context.Canceled) {
 		return &exitError{exitStop, errors.New("interrupted before the first measurement")}

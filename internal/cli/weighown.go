@@ -137,7 +137,7 @@ func parseExpect(text string) (x lab.Expectation, err error) {
 			}
 		case "sha256":
 			if x.SHA256 = value; !lab.IsSHA256(value) {
-				return x, fmt.Errorf("%q: want 64 hexadecimal digits after sha256:", text)
+				return x, fmt.Errorf("%q: want sha256: and 64 hexadecimal digits", text)
 			}
 		default:
 			return x, fmt.Errorf("%q: %s", text, want)

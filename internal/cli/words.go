@@ -47,8 +47,8 @@ func splitWords(line string) (words []string, err error) {
 	return words, nil
 }
 
-// quoted appends quoted text to word, up to the closing quote, and returns the rest. The opening
-// quote has been consumed.
+// readQuoted appends quoted text to word, up to the closing quote, and returns the rest. The
+// opening quote has been consumed.
 func readQuoted(word *strings.Builder, rest string, quote byte) (after string, err error) {
 	for i := 0; i < len(rest); i++ {
 		switch c := rest[i]; {

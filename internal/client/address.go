@@ -11,17 +11,17 @@ import (
 
 // key identifies a host for the pool. A connection with a key can serve any request with that key.
 type key struct {
-	proxy      string // the URL of the proxy, or ""
-	socket     string // the path of a unix socket, or ""
-	host, port string // of the server; both "" if a proxy forwards requests to any server
-	tls        bool
+	proxy            string // the URL of the proxy, or ""
+	network, address string // to dial instead of host and port, such as a unix socket; or both ""
+	host, port       string // of the server; both "" if a proxy forwards requests to any server
+	tls              bool
 }
 
 // addr returns the host and port, for dialers and error messages.
 func (k *key) addr() string {
 	switch {
-	case k.socket != "":
-		return k.socket
+	case k.address != "":
+		return k.address
 	case k.host == "" && k.port == "":
 		return proxyAddr(k.proxy)
 	}
@@ -37,10 +37,26 @@ func proxyAddr(proxy string) string {
 	return u.Host
 }
 
+// route implements codec. It also selects HTTP/2.
+func (h *http1Codec) route(x *exchange) error {
+	switch r := x.request; {
+	case r.URL == nil:
+		return errors.New("http: nil Request.URL")
+	case r.Header == nil:
+		return errors.New("http: nil Request.Header")
+	case r.Body == nil && r.ContentLength != 0:
+		return fmt.Errorf("http: Request.ContentLength=%d with nil Body", r.ContentLength)
+	}
+	if err := h.setKey(x); err != nil {
+		return err
+	}
+	x.overHTTP2 = x.client.http2TransportFor(&x.key)
+	return nil
+}
+
 // setKey determines where the request goes.
-func (x *exchange) setKey() error {
-	r := x.request
-	u, k := r.URL, &x.key
+func (h *http1Codec) setKey(x *exchange) error {
+	u, k := x.request.URL, &x.key
 	switch u.Scheme {
 	case "http":
 		k.port = "80"
@@ -67,15 +83,15 @@ func (x *exchange) setKey() error {
 		}
 		k.host = host
 	}
-	if len(x.client.UnixSockets) > 0 {
+	if len(x.client.config.UnixSockets) > 0 {
 		host := strings.ToLower(k.host)
-		if socket := x.client.UnixSockets[host]; socket != "" {
+		if socket := x.client.config.UnixSockets[host]; socket != "" {
 			k.host = host
 			return x.setSocketKey(socket)
 		}
 	}
-	if x.client.Proxy != nil {
-		return x.setProxyKey()
+	if x.client.settings.Proxy != nil {
+		return h.setProxyKey(x)
 	}
 	return nil
 }
@@ -83,13 +99,13 @@ func (x *exchange) setKey() error {
 // setSocketKey selects a unix socket of UnixSockets. A redirect may lead to the socket only from
 // the same host. Otherwise a remote server could choose requests to a local one.
 func (x *exchange) setSocketKey(socket string) error {
-	if from := x.request.Response; from != nil && !sameHost(from.Request, x.url) {
-		return fmt.Errorf("tare: redirect to %q rejected: UnixSockets maps that host to a unix socket", x.url.Host)
+	if from := x.request.Response; from != nil && !sameHost(from.Request, x.request.URL) {
+		return fmt.Errorf("tare: redirect to %q rejected: UnixSockets maps that host to a unix socket", x.request.URL.Host)
 	}
 	if !x.client.allowsHTTP1 {
-		return fmt.Errorf("tare: unix socket of %q requires HTTP/1.1, which Protocols excludes", x.url.Host)
+		return fmt.Errorf("tare: unix socket of %q requires HTTP/1.1, which Protocols excludes", x.request.URL.Host)
 	}
-	x.key.socket, x.key.port = socket, ""
+	x.key.network, x.key.address, x.key.port = "unix", socket, ""
 	return nil
 }
 

@@ -21,7 +21,9 @@ func TestVerbatimClientSendsEveryUserAgent(t *testing.T) {
 		false: "User-Agent: a\r\n"} {
 		s := &recordingConn{scriptedConn: scriptedConn{text: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n",
 			piece: 1 << 20}}
-		c := New(&Config{DialContext: dialTo(s), Verbatim: verbatim})
+		config := dialing(s)
+		config.Verbatim = verbatim
+		c := New(config)
 		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a.example/", nil)
 		if err != nil {
 			t.Fatal(err)

@@ -2,22 +2,15 @@ package client
 
 import (
 	"compress/gzip"
-	"context"
 	"crypto/tls"
-	"net"
 	"net/http"
 	"net/http/httptrace"
-	"net/url"
+	"reflect"
 	"sync"
 	"time"
-
-	"github.com/tarehq/tare/internal/pool"
-	"github.com/tarehq/tare/internal/roundtrip"
 )
 
 const (
-	// defaultMaxHeadBytes limits a response's head if no setting does, as in net/http.
-	defaultMaxHeadBytes = 10 << 20
 	// defaultReadBuffer is the number of bytes to receive at a time, unless the reader's buffer is
 	// larger.
 	defaultReadBuffer = 4 << 10
@@ -25,34 +18,18 @@ const (
 	minReadBuffer = 512
 )
 
-// Config holds the settings of a Client. Fields of http.Transport have the same meaning here.
+// Config holds the settings of a Client. Those that a protocol does not have are ignored.
 type Config struct {
-	// of all connections except those to a proxy; "" takes it from the URL
-	Addr                   string
-	UnixSockets            map[string]string // by the host of a URL, in lower case
-	Proxy                  func(*http.Request) (*url.URL, error)
-	OnProxyConnectResponse func(ctx context.Context, proxyURL *url.URL, connectReq *http.Request,
-		connectRes *http.Response) error
-	DialContext            func(ctx context.Context, network, addr string) (net.Conn, error)
-	DialTLSContext         func(ctx context.Context, network, addr string) (net.Conn, error)
-	TLSClientConfig        *tls.Config
-	TLSHandshakeTimeout    time.Duration
-	DisableKeepAlives      bool
-	DisableCompression     bool
-	MaxIdleConns           int
-	MaxIdleConnsPerHost    int
-	MaxConnsPerHost        int
-	IdleConnTimeout        time.Duration
-	ResponseHeaderTimeout  time.Duration
-	ExpectContinueTimeout  time.Duration
-	ProxyConnectHeader     http.Header
-	GetProxyConnectHeader  func(ctx context.Context, proxyURL *url.URL, target string) (http.Header, error)
-	MaxResponseHeaderBytes int64
-	WriteBufferSize        int
-	ReadBufferSize         int
-	ForceAttemptHTTP2      bool
-	HTTP2                  *http.HTTP2Config
-	Protocols              *http.Protocols
+	// Settings holds those that http.Transport has, too, with the same meaning. It is copied and
+	// sends nothing itself. nil stands for the zero value.
+	Settings *http.Transport
+
+	// Addr is the address of all connections except those to a proxy. "" takes it from the URL.
+	Addr string
+	// UnixSockets has the paths of sockets by the host of a URL, in lower case.
+	UnixSockets map[string]string
+	// DialTimeout limits the time of opening a connection, without TLS. 0 is no limit.
+	DialTimeout time.Duration
 
 	// The fields below are for proxies.
 	//
@@ -74,8 +51,10 @@ type Config struct {
 
 // Client sends requests. It is safe for concurrent use.
 type Client struct {
-	Config
-	pool           pool.Pool[key, connInfo]
+	config         Config
+	settings       *http.Transport // never used to send
+	protocol       protocol
+	pool           pool
 	tls            *tls.Config // for handshakes with servers, without ServerName
 	maxHeadBytes   int
 	readBufferSize int
@@ -87,130 +66,181 @@ type Client struct {
 	gzipReaders  sync.Pool // of *gzip.Reader
 }
 
-// conn is a connection to a server or a proxy, or a slot for one.
-type conn = pool.Conn[key, connInfo]
-
-// New returns a Client with the settings, which it copies.
-func New(config *Config) *Client {
-	c := &Client{Config: *config, maxHeadBytes: defaultMaxHeadBytes, readBufferSize: defaultReadBuffer}
-	if n := config.MaxResponseHeaderBytes; n > 0 {
+// newClient returns a Client with the settings, which it copies. maxHeadBytes and readBuffer apply
+// if no setting does.
+func newClient(config *Config, p protocol, maxHeadBytes, readBuffer int) *Client {
+	s := new(http.Transport)
+	if config.Settings != nil {
+		CopyFields(s, config.Settings)
+	}
+	c := &Client{config: *config, settings: s, protocol: p, maxHeadBytes: maxHeadBytes, readBufferSize: readBuffer}
+	if n := s.MaxResponseHeaderBytes; n > 0 {
 		c.maxHeadBytes = int(min(n, maxOffset))
 	}
-	if n := config.ReadBufferSize; n > 0 {
+	if n := s.ReadBufferSize; n > 0 {
 		c.readBufferSize = max(n, minReadBuffer)
 	}
-	perHost := config.MaxIdleConnsPerHost
-	if perHost == 0 {
-		perHost = http.DefaultMaxIdleConnsPerHost
+	c.pool.limits = limits{
+		maxConns: s.MaxConnsPerHost, maxIdle: s.MaxIdleConns, maxIdlePerHost: max(s.MaxIdleConnsPerHost, 0),
+		idleTimeout: s.IdleConnTimeout, maxUses: config.MaxConnUses, maxAge: config.MaxConnAge,
 	}
-	c.pool.Limits = pool.Limits{
-		MaxConns: config.MaxConnsPerHost, MaxIdle: config.MaxIdleConns, MaxIdlePerHost: max(perHost, 0),
-		IdleTimeout: config.IdleConnTimeout, MaxUses: config.MaxConnUses, MaxAge: config.MaxConnAge,
-	}
-	c.pool.SkipCheck = true // connect and rawExchange check
-	c.configureProtocols()
 	return c
+}
+
+// CopyFields copies the exported fields of a struct, which may contain locks in others.
+func CopyFields[T any](to, from *T) {
+	a, b := reflect.ValueOf(to).Elem(), reflect.ValueOf(from).Elem()
+	for i := range a.NumField() {
+		if a.Type().Field(i).IsExported() {
+			a.Field(i).Set(b.Field(i))
+		}
+	}
 }
 
 // RoundTrip sends a request and waits for the head of its response, as http.RoundTripper requires.
 // Its error is an *Error, or the cause of the request's context, or another error if the request
 // itself is invalid.
 func (c *Client) RoundTrip(r *http.Request) (*http.Response, error) {
-	return c.roundTrip(&slab{}, r)
+	return c.roundTrip(c.newSlab(r))
 }
 
-func (c *Client) roundTrip(x *slab, r *http.Request) (*http.Response, error) {
-	x.client, x.request = c, r
-	x.body = roundtrip.BodyOf(r)
+// newSlab returns the memory of an exchange for a request.
+func (c *Client) newSlab(r *http.Request) *slab {
+	x := &slab{}
+	x.setRequest(c, r)
+	return x
+}
+
+func (c *Client) roundTrip(x *slab) (*http.Response, error) {
 	if err := x.prepare(); err != nil {
 		x.body.Close()
 		x.release()
 		return nil, err
 	}
 	if x.overHTTP2 != nil {
-		return x.overHTTP2.roundTrip(r)
+		x.release()
+		return x.overHTTP2.roundTrip(x.request)
 	}
-	resp, err := x.attempt(false)
-	if err != nil && x.mayRetry {
-		if second, ok := x.retry(); ok {
-			return second.attempt(true)
+	for {
+		resp, err := x.attempt()
+		if err == nil {
+			return resp, nil
 		}
+		second := x.retry()
+		x.release()
+		if second == nil {
+			return nil, err
+		}
+		x = second
 	}
-	return resp, err
 }
 
-// attempt sends the request once. With fresh, it uses a new connection.
-func (x *slab) attempt(fresh bool) (*http.Response, error) {
-	if err := x.connect(fresh); err != nil {
-		x.release()
+// attempt sends the request once.
+func (x *slab) attempt() (*http.Response, error) {
+	if err := x.connect(); err != nil {
 		if handed, ok := err.(*http2Handover); ok { //nolint:errorlint // openConn does not wrap it
+			x.release()
 			return handed.roundTrip(&x.exchange)
 		}
 		x.body.Close()
 		return nil, err
 	}
 	x.begin()
-	if err := x.send(); err != nil {
-		return nil, x.fail(err)
+	err := x.send()
+	if err == nil {
+		err = x.receive()
 	}
-	if err := x.receive(); err != nil {
-		return nil, x.fail(err)
+	if err != nil {
+		x.abandon(err)
+		x.mayRetry = x.conn.reused && x.connLost && !x.receivedAny
+		return nil, err
 	}
-	return x.makeResponse()
+	return &x.response, nil
 }
 
-// fail ends the exchange with an error, and returns that error.
-func (x *slab) fail(err error) error {
-	x.abandon(err)
-	x.mayRetry = x.conn.Reused && x.connLost && !x.receivedAny
-	x.release()
-	return err
+// receive receives the head of the response, and makes the response.
+func (x *slab) receive() error {
+	c := x.scratch.codec
+	if err := c.receiveHead(&x.exchange); err != nil {
+		return err
+	}
+	if err := x.headReceived(); err != nil {
+		return err
+	}
+	return c.makeResponse(x)
 }
 
 // connect gets a connection from the pool, or opens one.
-func (x *slab) connect(fresh bool) (err error) {
+func (x *slab) connect() (err error) {
 	c, trace := x.client, x.trace
 	if trace != nil && trace.GetConn != nil {
 		trace.GetConn(x.key.addr())
 	}
-	for x.conn == nil {
-		if x.conn, err = c.pool.Get(x.ctx, x.key, fresh); err != nil {
-			return causeOr(x.ctx, err)
-		}
-		if x.conn.Reused && !x.usesRawExchange() && !x.conn.Alive() {
-			x.conn.Drop()
-			x.conn = nil
-		}
+	if x.conn, err = c.pool.get(x.ctx, x.key, x.isRetry); err != nil {
+		return causeOr(x.ctx, err)
+	}
+	for x.conn.reused && !x.usesRawExchange() && !x.conn.isAlive() { // rawExchange checks by itself
+		x.conn = c.pool.replace(x.conn)
 	}
 	if x.conn.Conn == nil {
 		if err = c.openConn(x); err != nil {
-			x.conn.Drop()
+			x.conn.drop()
 			return err
 		}
 	}
 	if trace != nil && trace.GotConn != nil {
-		trace.GotConn(httptrace.GotConnInfo{Conn: x.conn.Conn, Reused: x.conn.Reused, WasIdle: x.conn.Reused,
-			IdleTime: x.conn.IdleFor()})
+		trace.GotConn(httptrace.GotConnInfo{Conn: x.conn.Conn, Reused: x.conn.reused, WasIdle: x.conn.reused,
+			IdleTime: x.conn.idleFor()})
 	}
 	return nil
 }
 
-// isRepeatable reports whether a request may be sent a second time.
-func (c *Client) isRepeatable(r *http.Request) bool {
-	if c.Repeatable != nil {
-		return c.Repeatable(r)
+// retry returns a new exchange for the same request, if the request may be sent again. The new one
+// owns the encoded request. The first one cannot be used again, because its context may still
+// notify it.
+func (x *slab) retry() *slab {
+	if !x.mayRetry || x.ctx.Err() != nil || !x.sentNothing && !x.isRepeatable ||
+		x.streamsBody() && x.getBody == nil {
+		return nil
 	}
-	return roundtrip.Repeatable(r)
+	body := x.body
+	if x.streamsBody() {
+		again, err := x.getBody()
+		if err != nil {
+			return nil
+		}
+		body = newRequestBody(again)
+	}
+	second := &slab{}
+	second.client, second.request, second.ctx, second.trace = x.client, x.request, x.ctx, x.trace
+	second.body, second.getBody, second.bodyLength, second.key = body, x.getBody, x.bodyLength, x.key
+	second.keepAlive, second.isRepeatable, second.isRetry = x.keepAlive, x.isRepeatable, true
+	second.expectsContinue, second.bodyBuffered = x.expectsContinue, x.bodyBuffered
+	second.scratch, x.scratch = x.scratch, nil
+	second.scratch.parsed, second.scratch.filled = 0, 0
+	return second
+}
+
+// isRepeatable reports whether a request may be sent twice. By default it follows net/http's rule.
+func (c *Client) isRepeatable(r *http.Request) bool {
+	if c.config.Repeatable != nil {
+		return c.config.Repeatable(r)
+	}
+	switch r.Method {
+	case "", http.MethodGet, http.MethodHead, http.MethodOptions, http.MethodTrace:
+		return true
+	}
+	return r.Header["Idempotency-Key"] != nil || r.Header["X-Idempotency-Key"] != nil
 }
 
 // CloseIdleConnections closes all idle connections.
 func (c *Client) CloseIdleConnections() {
-	c.pool.CloseIdle()
+	c.pool.closeIdle()
 	c.http2.closeIdle()
 }
 
 // Count returns the numbers of connections, without those that speak HTTP/2.
-func (c *Client) Count() pool.Count { return c.pool.Count() }
+func (c *Client) Count() Count { return c.pool.count() }
 
 // gzipReader returns a gzip.Reader, which may have been used before.
 func (c *Client) gzipReader() *gzip.Reader {

@@ -14,8 +14,6 @@ import (
 	"testing"
 	"testing/iotest"
 	"time"
-
-	"github.com/tarehq/tare/internal/roundtrip"
 )
 
 // scriptedConn is a connection on which a text arrives in pieces, and then the end. It drops what
@@ -41,9 +39,10 @@ func (c *scriptedConn) Close() error                     { c.closed = true; retu
 func (c *scriptedConn) SetReadDeadline(time.Time) error  { return nil }
 func (c *scriptedConn) SetWriteDeadline(time.Time) error { return nil }
 
-// dialTo returns a function that opens a connection.
-func dialTo(nc net.Conn) func(context.Context, string, string) (net.Conn, error) {
-	return func(context.Context, string, string) (net.Conn, error) { return nc, nil }
+// dialing returns the settings of a Client that dials a connection.
+func dialing(nc net.Conn) *Config {
+	return &Config{Settings: &http.Transport{
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return nc, nil }}}
 }
 
 func request(t *testing.T, method, address string, body io.Reader) *http.Request {
@@ -70,8 +69,9 @@ func TestBodyInAnyPieces(t *testing.T) {
 	for name, response := range responses {
 		for _, piece := range []int{1, 2, 7, 100, 511, 512, 1000, 1 << 20} {
 			for _, room := range []int{1, 3, 511, 512, 513, 1 << 16} {
-				c := New(&Config{DialContext: dialTo(&scriptedConn{text: response, piece: piece}),
-					ReadBufferSize: minReadBuffer})
+				config := dialing(&scriptedConn{text: response, piece: piece})
+				config.Settings.ReadBufferSize = minReadBuffer
+				c := New(config)
 				resp, err := c.RoundTrip(request(t, http.MethodGet, "http://host/", nil))
 				if err != nil {
 					t.Fatal(err)
@@ -118,14 +118,12 @@ func TestExchangeEndsOnce(t *testing.T) {
 		{"sending fails then", bodySending, true, nil, true, func(x *exchange) { x.sendFailed(io.ErrClosedPipe) }, 0},
 	} {
 		nc := new(scriptedConn)
-		c := New(&Config{DialContext: dialTo(nc)})
-		x := &slab{}
-		x.client, x.request = c, request(t, http.MethodPost, "http://host/", io.MultiReader(strings.NewReader("x")))
-		if err := errors.Join(x.prepare(), x.connect(false)); err != nil {
+		c := New(dialing(nc))
+		x := c.newSlab(request(t, http.MethodPost, "http://host/", io.MultiReader(strings.NewReader("x"))))
+		if err := errors.Join(x.prepare(), x.connect()); err != nil {
 			t.Fatal(err)
 		}
 		x.progress, x.sendErr = test.progress, test.failed
-		x.body = roundtrip.BodyOf(x.request)
 		if kept := x.end(nil, test.reusable); kept != test.kept {
 			t.Errorf("%s: kept %v", test.name, kept)
 		}
@@ -150,8 +148,8 @@ func TestRareFieldsInAnyCase(t *testing.T) {
 			"map[Cache-Control:[private] Content-Length:[1] Pragma:[no-cache]]"},
 		{"Pragma: other\r\nContent-Encoding: br\r\n", "map[Content-Encoding:[br] Content-Length:[1] Pragma:[other]]"},
 	} {
-		c := New(&Config{DialContext: dialTo(&scriptedConn{text: "HTTP/1.1 200 OK\r\n" + test.fields +
-			"Content-Length: 1\r\n\r\nx", piece: 1 << 10})})
+		c := New(dialing(&scriptedConn{text: "HTTP/1.1 200 OK\r\n" + test.fields +
+			"Content-Length: 1\r\n\r\nx", piece: 1 << 10}))
 		resp, err := c.RoundTrip(request(t, http.MethodGet, "http://host/", nil))
 		if err != nil {
 			t.Fatal(err)
@@ -181,10 +179,10 @@ func TestPieceIsFramedInPlace(t *testing.T) {
 			if end {
 				want += "0\r\nX-Sum: 42\r\n\r\n"
 			}
-			if got := string(x.framePiece(m, n, end)); got != want {
+			if got := string(http1Protocol{}.framePiece(x, m, n, end)); got != want {
 				t.Errorf("%d bytes, end %v: %.40q", n, end, got)
 			}
-			if x.bodyLength = int64(n); string(x.framePiece(m, n, end)) != strings.Repeat("x", n) {
+			if x.bodyLength = int64(n); string(http1Protocol{}.framePiece(x, m, n, end)) != strings.Repeat("x", n) {
 				t.Errorf("%d bytes by length", n)
 			}
 		}
@@ -211,7 +209,7 @@ func TestAddrHasNoPassword(t *testing.T) {
 	}{
 		{key{host: "h", port: "80"}, "h:80"},
 		{key{host: "::1", port: "80"}, "[::1]:80"},
-		{key{socket: "/s", host: "h"}, "/s"},
+		{key{network: "unix", address: "/s", host: "h"}, "/s"},
 		{key{proxy: "http://u:secret@proxy:1"}, "proxy:1"},
 		{key{proxy: "http://u:secret@proxy:1", host: "h", port: "443", tls: true}, "h:443"},
 		{key{proxy: "http://u:secret@pro xy%"}, "proxy"},
@@ -226,14 +224,13 @@ func TestHostNamesAndListTokens(t *testing.T) {
 	if host, err := asciiHost("bücher.example"); host != "xn--bcher-kva.example" || err != nil {
 		t.Error(host, err)
 	}
-	x := &exchange{client: New(&Config{}), request: request(t, http.MethodGet, "http://bücher.example/", nil)}
-	x.url = x.request.URL
-	if err := x.setKey(); err != nil || x.key.addr() != "xn--bcher-kva.example:80" {
+	x := New(&Config{}).newSlab(request(t, http.MethodGet, "http://bücher.example/", nil))
+	if err := new(http1Codec).setKey(&x.exchange); err != nil || x.key.addr() != "xn--bcher-kva.example:80" {
 		t.Error(x.key, err)
 	}
 	for host, want := range map[string]string{"[fe80::1%25eth0]:8080": "[fe80::1]:8080", "[::1]": "[::1]", "h": "h"} {
 		x.request.Host = ""
-		x.url = &url.URL{Host: strings.ReplaceAll(host, "%25", "%")}
+		x.request.URL = &url.URL{Host: strings.ReplaceAll(host, "%25", "%")}
 		if got, err := x.hostField(); got != want || err != nil {
 			t.Errorf("%s: %q, %v", host, got, err)
 		}
@@ -281,7 +278,7 @@ func TestErrorsReportSideAndTimeout(t *testing.T) {
 			t.Errorf("side %d has no name", s)
 		}
 	}
-	for k := CannotConnect; k <= BadBody; k++ {
+	for k := CannotConnect; k <= Rejected; k++ {
 		if k.String() == "unknown" {
 			t.Errorf("kind %d has no name", k)
 		}
@@ -321,7 +318,7 @@ func TestFailedBodyFailsRequest(t *testing.T) {
 	nc := &lateConn{scriptedConn{text: "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n", piece: 1 << 20},
 		make(chan struct{}), make(chan struct{})}
 	broken := errors.New("the body is broken")
-	c := New(&Config{DialContext: dialTo(nc)})
+	c := New(dialing(nc))
 	resp, err := c.RoundTrip(request(t, http.MethodPut, "http://host/",
 		io.MultiReader(strings.NewReader("x"), iotest.ErrReader(broken))))
 	if resp != nil || !errors.Is(err, broken) {

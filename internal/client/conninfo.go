@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-// connInfo is what a Client stores with a connection.
+// connInfo is what exchanges know about a connection.
 type connInfo struct {
 	tlsState *tls.ConnectionState // of TLS with the server, else nil
 	tlsConn  *tls.Conn            // with the server or a proxy, else nil

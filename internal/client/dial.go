@@ -8,8 +8,6 @@ import (
 	"net/http/httptrace"
 	"os"
 	"time"
-
-	"github.com/tarehq/tare/internal/roundtrip"
 )
 
 // openConn opens the connection of an exchange. If the connection speaks HTTP/2, openConn fails
@@ -23,17 +21,17 @@ func (c *Client) openConn(x *slab) error {
 		return c.http2.handOver(&x.key, nc)
 	}
 	if tc, ok := nc.(*tls.Conn); ok {
-		x.conn.Value = connInfoOf(tc, state)
+		x.conn.info = connInfoOf(tc, state)
 	}
-	x.conn.Value.raw = newRawExchange(nc)
-	x.conn.Open(nc)
+	x.conn.info.raw = newRawExchange(nc)
+	x.conn.open(nc)
 	return nil
 }
 
 // connectError returns the error of an exchange that got no connection.
 func (x *exchange) connectError(err error) error {
 	if x.ctx.Err() != nil {
-		return roundtrip.Cause(x.ctx)
+		return contextCause(x.ctx)
 	}
 	side, kind := Server, CannotConnect
 	if viaProxy := (*proxyError)(nil); errors.As(err, &viaProxy) {
@@ -43,14 +41,14 @@ func (x *exchange) connectError(err error) error {
 		kind = TimedOut
 	}
 	x.sentNothing = true
-	return x.newError(side, kind, "connecting to", err)
+	return x.newError(side, kind, whileConnecting, err)
 }
 
 // dial opens a connection for a key, with TLS if the key requires it.
 func (c *Client) dial(
 	ctx context.Context, k *key, trace *httptrace.ClientTrace) (net.Conn, *tls.ConnectionState, error) {
-	if k.tls && k.proxy == "" && k.socket == "" && c.DialTLSContext != nil {
-		nc, err := c.DialTLSContext(ctx, "tcp", k.addr())
+	if k.tls && k.proxy == "" && k.address == "" && c.settings.DialTLSContext != nil {
+		nc, err := c.settings.DialTLSContext(ctx, "tcp", k.addr())
 		if err != nil {
 			return nil, nil, err
 		}
@@ -72,8 +70,8 @@ func (c *Client) dialPlain(ctx context.Context, k *key) (net.Conn, error) {
 	switch {
 	case k.proxy != "":
 		return c.dialProxy(ctx, k)
-	case k.socket != "":
-		return c.dialNetwork(ctx, "unix", k.socket)
+	case k.address != "":
+		return c.dialNetwork(ctx, k.network, k.address)
 	}
 	return c.dialAddr(ctx, "tcp", k.addr())
 }
@@ -81,19 +79,24 @@ func (c *Client) dialPlain(ctx context.Context, k *key) (net.Conn, error) {
 // dialAddr opens a connection to addr, or to Config.Addr if that is set.
 func (c *Client) dialAddr(ctx context.Context, network, addr string) (net.Conn, error) {
 	switch {
-	case c.Addr == "":
-	case c.Addr[0] == '/' || c.Addr[0] == '@':
-		network, addr = "unix", c.Addr
+	case c.config.Addr == "":
+	case c.config.Addr[0] == '/' || c.config.Addr[0] == '@':
+		network, addr = "unix", c.config.Addr
 	default:
-		addr = c.Addr
+		addr = c.config.Addr
 	}
 	return c.dialNetwork(ctx, network, addr)
 }
 
 func (c *Client) dialNetwork(ctx context.Context, network, addr string) (net.Conn, error) {
-	dial := c.DialContext
+	dial := c.settings.DialContext
 	if dial == nil {
 		dial = new(net.Dialer).DialContext
+	}
+	if d := c.config.DialTimeout; d > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, d)
+		defer cancel()
 	}
 	nc, err := dial(ctx, network, addr)
 	if err == nil && nc == nil {
@@ -108,7 +111,7 @@ func (c *Client) tlsFor(k *key) *tls.Config {
 	if config.ServerName == "" {
 		config.ServerName = k.host
 	}
-	if k.socket != "" {
+	if k.address != "" {
 		config.NextProtos = []string{protoHTTP1}
 	}
 	return config
@@ -118,7 +121,7 @@ func (c *Client) tlsFor(k *key) *tls.Config {
 func (c *Client) handshake(
 	ctx context.Context, tc *tls.Conn, trace *httptrace.ClientTrace) (net.Conn, *tls.ConnectionState, error) {
 	bounded := ctx
-	if d := c.TLSHandshakeTimeout; d > 0 {
+	if d := c.settings.TLSHandshakeTimeout; d > 0 {
 		var cancel context.CancelFunc
 		bounded, cancel = context.WithTimeout(ctx, d)
 		defer cancel()
@@ -154,7 +157,7 @@ func withDeadline(ctx context.Context, nc net.Conn, limit time.Duration, f func(
 	stop := context.AfterFunc(ctx, func() { _ = nc.SetDeadline(time.Unix(1, 0)) })
 	err := f()
 	if !stop() {
-		return roundtrip.Cause(ctx)
+		return contextCause(ctx)
 	}
 	_ = nc.SetDeadline(time.Time{})
 	return err

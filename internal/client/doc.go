@@ -1,5 +1,5 @@
-// Package client sends HTTP/1.1 requests and receives the responses. tare.Transport and the front
-// use it.
+// Package client sends requests over HTTP/1.1 and FastCGI, and receives the responses.
+// The Transports of the public packages and the front use it.
 //
 // # Words
 //
@@ -7,7 +7,8 @@
 //	slab       the fixed-size memory of an exchange: the caller keeps parts of it
 //	scratch    the buffers of an exchange, which are reused
 //	piece      a part of a request's body that one write sends
-//	slot       the right to open a connection to a host (package pool)
+//	slot       the right to open a connection to a host
+//	codec      what differs between the protocols in an exchange: see protocol.go
 //
 // # An exchange
 //
@@ -17,17 +18,29 @@
 //
 // An exchange passes through these states:
 //
-//	prepared    the request is checked and its head is written into the scratch
+//	prepared    the request is checked and encoded into the scratch (codec.route, codec.encode)
 //	connected   it has a connection, idle or new (exchange.conn)
 //	sending     the head is being sent, then the body (exchange.progress)
-//	receiving   the goroutine of RoundTrip reads the response's head
-//	body        the caller reads the response's body
+//	receiving   the goroutine of RoundTrip reads the response's head (codec.receiveHead)
+//	body        the caller reads the response's body (codec.readBody)
 //	ended       the connection is kept, closed, detached, or left to the sender
 //
 // It ends exactly once (see exchange.end): when the response has been read to its end, when its
 // context ends, when the caller closes the body, or when an error occurs. Ending it returns the
 // connection to the pool or closes it. A response may end while the last bytes of the request are
 // still being sent. Then the connection is left to the sender, which keeps or closes it.
+//
+// If a reused connection turns out to be closed, a second exchange takes over the encoded request
+// and sends it on a new connection (see slab.retry).
+//
+// # Files
+//
+//	exchange, send, receive, body, error   an exchange, whatever its protocol
+//	protocol                               the interfaces that the protocols implement
+//	http1*, upgrade, inflate               HTTP/1.1
+//	fastcgi*, params                       FastCGI
+//	pool*, conn, probe, quiet              connections: idle, in use, awaited
+//	address, dial, proxy, socks, http2     how connections are opened, and what they speak
 //
 // # Memory
 //

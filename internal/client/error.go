@@ -1,11 +1,10 @@
 package client
 
 import (
-	"context"
 	"errors"
+	"io"
 	"os"
-
-	"github.com/tarehq/tare/internal/roundtrip"
+	"time"
 )
 
 // Side is the side of the connection on which an error happened.
@@ -38,10 +37,11 @@ const (
 	CannotConnect Kind = iota + 1 // the connection, the proxy's tunnel or the TLS handshake failed
 	CannotSend                    // writing the request failed
 	Closed                        // the connection ended before the response did
-	Malformed                     // the response is not valid HTTP/1, or exceeds a limit
+	Malformed                     // the response is not valid, or exceeds a limit
 	TimedOut                      // a timeout has passed
 	// reading the request's body failed, or its length differs from ContentLength
 	BadBody
+	Rejected // the server ended the request without a response
 )
 
 func (k Kind) String() string {
@@ -58,6 +58,8 @@ func (k Kind) String() string {
 		return "timed out"
 	case BadBody:
 		return "bad request body"
+	case Rejected:
+		return "request rejected"
 	}
 	return "unknown"
 }
@@ -91,23 +93,47 @@ func (e *Error) Timeout() bool {
 // Temporary implements net.Error.
 func (e *Error) Temporary() bool { return e.Timeout() }
 
+// The steps of an exchange that more than one function reports in Error.During.
+const (
+	whileConnecting  = "connecting to"
+	whileWaiting     = "waiting for the response from"
+	whileReadingHead = "reading the response from"
+	whileReadingBody = "reading the response's body from"
+	whileGettingBody = "reading the request's body for"
+)
+
+// whileReading returns the step of reading that the exchange has reached.
+func (x *exchange) whileReading() string {
+	if x.headWait.isOver {
+		return whileReadingBody
+	}
+	return whileReadingHead
+}
+
 var (
-	errHeaderTimeout     = errors.New("no response within ResponseHeaderTimeout")
 	errNotHTTP           = errors.New("the response is not HTTP/1")
 	errTooManyInterim    = errors.New("too many interim responses")
 	errUnrequestedSwitch = errors.New("101 response without an Upgrade request")
 	errEarlySwitch       = errors.New("101 response before the whole request was sent")
 	errIdleConnClosed    = errors.New("the idle connection was closed, or received unexpected bytes")
-	errNoResponse        = errors.New("the server closed the connection without a response")
 	errHookFailed        = errors.New("a hook rejected an interim response")
+	errTrailerNames      = errors.New("invalid or too many names in the Trailer field")
 )
 
-// causeOr returns the cause of a context that has ended, or else err.
-func causeOr(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return roundtrip.Cause(ctx)
-	}
-	return err
+// headTimeout is the error if ResponseHeaderTimeout, its value, passes.
+type headTimeout time.Duration
+
+func (t headTimeout) Error() string {
+	return "no response within " + time.Duration(t).String() + " (ResponseHeaderTimeout)"
 }
+
+func (headTimeout) Unwrap() error { return os.ErrDeadlineExceeded }
+
+// noResponse is the error if a connection ends before the first byte of a response.
+type noResponse struct{}
+
+func (noResponse) Error() string { return "the server closed the connection without a response" }
+
+func (noResponse) Unwrap() error { return io.ErrUnexpectedEOF }
 
 func isTimeout(err error) bool { return errors.Is(err, os.ErrDeadlineExceeded) }

@@ -4,13 +4,11 @@ import (
 	"context"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptrace"
-	"net/url"
 	"sync"
 	"time"
-
-	"github.com/tarehq/tare/internal/roundtrip"
 )
 
 const (
@@ -18,6 +16,8 @@ const (
 	// lateBodyTimeout limits waiting for more of its body, as in net/http.
 	sendEndTimeout  = 5 * time.Second
 	lateBodyTimeout = 50 * time.Millisecond
+	// abortTimeout limits sending the message that abandons a request.
+	abortTimeout = 10 * time.Millisecond
 	// lateResponseTimeout limits the wait for a head after sending the request has failed.
 	lateResponseTimeout = time.Second
 	// inlineValues is the number of field values in a slab.
@@ -25,12 +25,12 @@ const (
 )
 
 // slab is the fixed-size memory of an exchange. Callers may keep parts of it. It is allocated for
-// each attempt, unless a Memory owns it.
+// each attempt, unless a Memory owns it. Its 512 bytes fill a size class.
 type slab struct {
 	exchange
 	response http.Response
 	values   [inlineValues]string // the slices of the Header point into it
-	whole    roundtrip.WholeBody
+	whole    WholeBody
 }
 
 // exchange is a request, its connection, and its response as far as it has been received. The
@@ -40,41 +40,61 @@ type exchange struct {
 	request    *http.Request
 	ctx        context.Context
 	trace      *httptrace.ClientTrace
-	url        *url.URL        // of the request
-	body       *roundtrip.Body // sent after the head; nil if nothing is
-	bodyLength int64           // of the request's body, -1 if unknown
+	body       *requestBody                  // sent after the head; nil if nothing is
+	getBody    func() (io.ReadCloser, error) // returns the body again; nil if that is not possible
+	bodyLength int64                         // of the request's body, -1 if unknown
 	key        key
 	overHTTP2  *http2Transport // sends the request instead, if not nil
-
-	proxyAuth string // value of Proxy-Authorization, or ""
-	keepAlive bool   // the connection may be kept
-	// may be sent twice; computed once, for the caller may change the request
-	isRepeatable       bool
-	requestedGzip      bool // by the Client, not by the caller
-	hasContentEncoding bool // the response has one
-	expectsContinue    bool // the body waits for an interim response
-	bodyBuffered       bool // the body is in the scratch, behind the head
-
-	conn        *conn
-	scratch     *scratch // nil once it is released
-	parsed      int      // scratch.in[parsed:filled] is received and not parsed
-	filled      int
-	receivedAny bool // a byte of a response was received
-	mayRetry    bool // the error may not recur on another connection
-	sentNothing bool // no byte of the request was sent
-	connLost    bool // the connection was closed or broken
-	connEOF     bool // the server closed the connection without an error
+	conn       *conn
+	scratch    *scratch // nil once it is released
 
 	mu           sync.Mutex
-	ended        bool                   // the connection was closed, kept, or left to the sender
-	leftToSender bool                   // the sender will keep or close the connection
-	cause        error                  // of an end before the response's end
-	progress     progress               // of sending
-	sendErr      error                  // why sending has failed, if there is no cause
-	headWait     roundtrip.HeadWait     // for the response
-	contextWatch roundtrip.ContextWatch // of the context
+	cause        error        // of an end before the response's end
+	sendErr      error        // why sending has failed, if there is no cause
+	contextWatch contextWatch // of the context
 	// starts a waiting body, or drops a connection whose body is late
-	bodyTimer *time.Timer
+	bodyTimer    *time.Timer
+	headWait     headWait // for the response
+	progress     progress // of sending
+	ended        bool     // the connection was closed, kept, or left to the sender
+	leftToSender bool     // the sender will keep or close the connection
+
+	// mu does not guard the fields below: the goroutine that receives uses them.
+	isRetry   bool // the second attempt, on a new connection
+	keepAlive bool // the connection may be kept
+	// may be sent twice; computed once, for the caller may change the request
+	isRepeatable    bool
+	expectsContinue bool // the body waits for an interim response
+	bodyBuffered    bool // the body is in the scratch
+	receivedAny     bool // a byte of a response was received
+	mayRetry        bool // the error may not recur on another connection
+	sentNothing     bool // no byte of the request was sent
+	connLost        bool // the connection was closed or broken
+	connEOF         bool // the server closed the connection without an error
+}
+
+// setRequest prepares zeroed memory for a request.
+func (x *exchange) setRequest(c *Client, r *http.Request) {
+	x.client, x.request, x.ctx = c, r, r.Context()
+	x.body, x.getBody = requestBodyOf(r), r.GetBody
+	x.scratch = c.newScratch()
+}
+
+// prepare determines where the request goes, and writes it into the scratch.
+func (x *exchange) prepare() error {
+	x.trace = httptrace.ContextClientTrace(x.ctx)
+	x.isRepeatable = x.client.isRepeatable(x.request)
+	codec := x.scratch.codec
+	if err := codec.route(x); err != nil {
+		return err
+	}
+	if x.ctx.Err() != nil {
+		return contextCause(x.ctx)
+	}
+	if x.overHTTP2 != nil {
+		return nil
+	}
+	return codec.encode(x)
 }
 
 // streamsBody reports whether there is a body that is not in the scratch.
@@ -87,11 +107,11 @@ func (x *exchange) begin() {
 	}
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.contextWatch = roundtrip.WatchContext(x.ctx, x)
+	x.contextWatch = watchContext(x.ctx, x)
 }
 
-// ContextEnded implements roundtrip.Ender.
-func (x *exchange) ContextEnded() { x.abandon(roundtrip.Cause(x.ctx)) }
+// ContextEnded implements Ender.
+func (x *exchange) ContextEnded() { x.abandon(contextCause(x.ctx)) }
 
 // abandon ends the exchange before the response ends. A pending Read or Write fails with cause.
 func (x *exchange) abandon(cause error) { x.end(cause, false) }
@@ -99,7 +119,7 @@ func (x *exchange) abandon(cause error) { x.end(cause, false) }
 // finish ends the exchange at the end of the response. isClean reports whether the response allows
 // another use of the connection. finish reports whether the connection was kept.
 func (x *exchange) finish(isClean bool) bool {
-	return x.end(nil, x.keepAlive && isClean && x.conn.Value.isDrained())
+	return x.end(nil, x.keepAlive && isClean && x.conn.info.isDrained())
 }
 
 // end ends the exchange, unless it has ended, and reports whether the connection was kept.
@@ -116,7 +136,7 @@ func (x *exchange) end(cause error, isReusable bool) bool {
 	if x.leftToSender = leftToSender; leftToSender {
 		_ = x.conn.SetWriteDeadline(time.Now().Add(sendEndTimeout))
 	}
-	x.contextWatch.Stop(x.ctx, x)
+	x.contextWatch.stop(x.ctx, x)
 	if x.bodyTimer != nil {
 		x.bodyTimer.Stop()
 	}
@@ -129,22 +149,31 @@ func (x *exchange) end(cause error, isReusable bool) bool {
 		return true
 	case isReusable:
 		return x.keepConn()
+	case cause != nil && (progress == bodySent || x.conn.info.raw.isWaiting()):
+		x.abort()
 	}
 	x.drop()
 	return false
 }
 
+// abort sends the message that abandons a request, if it can be sent at once. A server that reads
+// also sees that the connection ends.
+func (x *exchange) abort() {
+	if m := x.client.protocol.abortMessage(); m != nil &&
+		x.conn.SetWriteDeadline(time.Now().Add(abortTimeout)) == nil {
+		_, _ = x.conn.Write(m)
+	}
+}
+
 // keepConn returns the connection to the pool.
 func (x *exchange) keepConn() bool {
-	trace := x.trace
-	if trace == nil || trace.PutIdleConn == nil {
-		return x.conn.Keep()
-	}
-	kept := x.conn.Keep()
-	if kept {
-		trace.PutIdleConn(nil)
-	} else {
-		trace.PutIdleConn(errors.New("tare: too many idle connections"))
+	kept := x.conn.keep()
+	if trace := x.trace; trace != nil && trace.PutIdleConn != nil {
+		if kept {
+			trace.PutIdleConn(nil)
+		} else {
+			trace.PutIdleConn(errors.New("tare: too many idle connections"))
+		}
 	}
 	return kept
 }
@@ -172,8 +201,8 @@ func (x *exchange) dropIfLeft() bool {
 
 // drop closes the connection.
 func (x *exchange) drop() {
-	x.conn.Drop()
-	x.body.CloseLater()
+	x.conn.drop()
+	x.body.closeLater()
 }
 
 // headReceived ends the timeout for the head. If the exchange was abandoned in the meantime, the
@@ -181,15 +210,26 @@ func (x *exchange) drop() {
 func (x *exchange) headReceived() error {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.headWait.Finish(x.conn, !x.ended)
+	x.headWait.finish(x.conn, !x.ended)
 	return x.cause
 }
 
 // startHeadTimeout starts the timeout for the head. The caller holds mu.
 func (x *exchange) startHeadTimeout(d time.Duration) {
 	if !x.ended {
-		x.headWait.Start(x.conn, d)
+		x.headWait.start(x.conn, d)
 	}
+}
+
+// sendProgress returns how much of the request has been sent. Sending a body may go on until the
+// response has been read.
+func (x *exchange) sendProgress() progress {
+	if !x.streamsBody() {
+		return bodySent
+	}
+	x.mu.Lock()
+	defer x.mu.Unlock()
+	return x.progress
 }
 
 // readError returns an error that explains why a read failed.
@@ -201,17 +241,22 @@ func (x *exchange) readError(err error) error {
 	switch {
 	case x.cause != nil:
 		return x.cause
-	case x.sendErr != nil && !x.headWait.Received:
+	case x.sendErr != nil && !x.headWait.isOver:
 		return x.newError(Server, CannotSend, "sending the request to", x.sendErr)
-	case x.headWait.HasDeadline && isLate:
-		return x.newError(Server, TimedOut, "waiting for the response from", errHeaderTimeout)
+	case x.headWait.hasDeadline && isLate:
+		return x.newError(Server, TimedOut, whileWaiting, headTimeout(x.client.settings.ResponseHeaderTimeout))
 	case errors.Is(err, io.EOF) && !x.receivedAny:
-		return x.newError(Server, Closed, "waiting for the response from", errNoResponse)
+		return x.newError(Server, Closed, whileWaiting, noResponse{})
 	case errors.Is(err, io.EOF):
 		x.connEOF = true
 		err = io.ErrUnexpectedEOF
 	}
-	return x.newError(Server, Closed, "reading the response from", err)
+	return x.newError(Server, Closed, x.whileReading(), err)
+}
+
+// malformed returns an error about received bytes.
+func (x *exchange) malformed(err error) error {
+	return x.newError(Server, Malformed, x.whileReading(), err)
 }
 
 // newError returns an error of this exchange.
@@ -221,4 +266,28 @@ func (x *exchange) newError(side Side, kind Kind, during string, err error) *Err
 	}
 	return &Error{Side: side, Kind: kind, CanRetry: x.sentNothing || x.conn == nil || x.isRepeatable, During: during,
 		Addr: x.key.addr(), Err: err}
+}
+
+// headWait is the wait for the head of a response. The caller synchronizes its use.
+type headWait struct {
+	isOver      bool // the head has been received
+	hasDeadline bool // the connection has a read deadline for the head
+}
+
+// start sets the read deadline for the head, unless d is 0 or the head has been received.
+func (w *headWait) start(c net.Conn, d time.Duration) {
+	if d > 0 && !w.isOver {
+		w.hasDeadline = true
+		_ = c.SetReadDeadline(time.Now().Add(d)) // an error shows at the next Read
+	}
+}
+
+// finish records that the head has been received. If the connection is in use, finish removes the
+// deadline.
+func (w *headWait) finish(c net.Conn, inUse bool) {
+	w.isOver = true
+	if w.hasDeadline && inUse {
+		w.hasDeadline = false
+		_ = c.SetReadDeadline(time.Time{})
+	}
 }

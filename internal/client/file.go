@@ -16,7 +16,7 @@ const minSendfile = 4 * pieceSize
 // bytes sent. If the file is shorter than its ContentLength, the last piece shows that.
 func (x *exchange) sendFile() (int64, error) {
 	file, ok := x.body.Reader.(*os.File)
-	if !ok || x.bodyLength < minSendfile {
+	if !ok || x.bodyLength < minSendfile || !x.client.protocol.isUnframed(x) {
 		return 0, nil
 	}
 	nc, ok := x.conn.Conn.(*net.TCPConn)

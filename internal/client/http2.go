@@ -55,7 +55,7 @@ func (c *Client) configureProtocols() {
 	c.http2.client = c
 	p := c.protocols()
 	c.allowsHTTP1, c.http2.isOffered = p.HTTP1(), p.HTTP2()
-	if c.tls = c.TLSClientConfig.Clone(); c.tls == nil {
+	if c.tls = c.settings.TLSClientConfig.Clone(); c.tls == nil {
 		c.tls = new(tls.Config)
 	}
 	if c.http2.isOffered && !c.canHTTP2() {
@@ -79,13 +79,14 @@ func (c *Client) configureProtocols() {
 }
 
 func (c *Client) protocols() http.Protocols {
-	if c.Protocols != nil {
-		return *c.Protocols
+	s := c.settings
+	if s.Protocols != nil {
+		return *s.Protocols
 	}
 	var p http.Protocols
 	p.SetHTTP1(true)
-	custom := c.TLSClientConfig != nil || c.DialContext != nil || c.DialTLSContext != nil
-	p.SetHTTP2(c.ForceAttemptHTTP2 || !custom)
+	custom := s.TLSClientConfig != nil || s.DialContext != nil || s.DialTLSContext != nil
+	p.SetHTTP2(s.ForceAttemptHTTP2 || !custom)
 	return p
 }
 
@@ -160,19 +161,10 @@ func (h *http2Transports) transport(proxy string) *http2Transport {
 
 // newHTTPTransport returns an http.Transport with the Client's settings.
 func (c *Client) newHTTPTransport() *http.Transport {
-	p := c.protocols()
-	return &http.Transport{
-		Proxy: c.Proxy, OnProxyConnectResponse: c.OnProxyConnectResponse,
-		ProxyConnectHeader: c.ProxyConnectHeader, GetProxyConnectHeader: c.GetProxyConnectHeader,
-		DialContext: c.dialAddr, DialTLSContext: c.DialTLSContext,
-		TLSClientConfig: c.TLSClientConfig.Clone(), TLSHandshakeTimeout: c.TLSHandshakeTimeout,
-		DisableKeepAlives: c.DisableKeepAlives, DisableCompression: c.DisableCompression,
-		MaxIdleConns: c.MaxIdleConns, MaxIdleConnsPerHost: c.MaxIdleConnsPerHost, MaxConnsPerHost: c.MaxConnsPerHost,
-		IdleConnTimeout: c.IdleConnTimeout, ResponseHeaderTimeout: c.ResponseHeaderTimeout,
-		ExpectContinueTimeout: c.ExpectContinueTimeout, MaxResponseHeaderBytes: c.MaxResponseHeaderBytes,
-		WriteBufferSize: c.WriteBufferSize, ReadBufferSize: c.ReadBufferSize,
-		HTTP2: c.HTTP2, Protocols: &p,
-	}
+	t, p := new(http.Transport), c.protocols()
+	CopyFields(t, c.settings)
+	t.DialContext, t.TLSClientConfig, t.Protocols = c.dialAddr, c.settings.TLSClientConfig.Clone(), &p
+	return t
 }
 
 // dialTLS returns a connection that was handed over, or opens one.
@@ -197,8 +189,9 @@ func (o *http2Transport) dialTLS(ctx context.Context, _, addr string) (net.Conn,
 // roundTrip sends the request of an exchange whose connection was handed over.
 func (h *http2Handover) roundTrip(x *exchange) (*http.Response, error) {
 	r := x.request
-	if x.bodyBuffered { // its body was read
-		body, err := r.GetBody()
+	if x.bodyBuffered || x.isRetry && x.body != nil { // its body was read
+		x.body.Close()
+		body, err := x.getBody()
 		if err != nil {
 			h.conn.Close()
 			return nil, err
@@ -228,7 +221,7 @@ func (o *http2Transport) roundTrip(r *http.Request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
-	resp.Request = r // net/http returns a copy if the request has a body and the connection was open
+	resp.Request = r          // net/http returns a copy if the request has a body and the connection was open
 	if resp.ProtoMajor == 1 { // the server no longer speaks HTTP/2
 		o.owner.forgetURL(r.URL, o.proxy)
 	}

@@ -9,12 +9,10 @@ import (
 	"sync"
 )
 
-// decompress replaces the body by a decompressed one, if the Client itself requested gzip.
+// decompress replaces a body that is compressed by gzip by a decompressed one.
 func (x *slab) decompress() {
 	r := &x.response
-	if !x.requestedGzip || !x.hasContentEncoding || r.Body == http.NoBody ||
-		r.StatusCode == http.StatusSwitchingProtocols ||
-		!strings.EqualFold(firstValue(r.Header["Content-Encoding"]), "gzip") {
+	if r.Body == http.NoBody || !strings.EqualFold(firstValue(r.Header["Content-Encoding"]), "gzip") {
 		return
 	}
 	delete(r.Header, "Content-Encoding")

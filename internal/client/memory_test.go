@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"unsafe"
 
 	"github.com/tarehq/tare/internal/testkit"
 )
@@ -24,8 +25,10 @@ func TestMemoryKeepsEarlierValues(t *testing.T) {
 	var m Memory
 	kept := make(map[string][]string)
 	for i, head := range heads {
-		c := New(&Config{DialContext: dialTo(&scriptedConn{text: fmt.Sprintf(
-			"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n%s\r\n%d", head, i), piece: 1 << 20}), Verbatim: true})
+		config := dialing(&scriptedConn{text: fmt.Sprintf(
+			"HTTP/1.1 200 OK\r\nContent-Length: 1\r\n%s\r\n%d", head, i), piece: 1 << 20})
+		config.Verbatim = true
+		c := New(config)
 		resp, err := c.RoundTripIn(&m, request(t, http.MethodGet, "http://host/", nil))
 		if err != nil {
 			t.Fatal(err)
@@ -51,6 +54,17 @@ func TestMemoryKeepsEarlierValues(t *testing.T) {
 	}
 }
 
+// The memory of an exchange fills a size class of the allocator.
+func TestSlabFillsItsClass(t *testing.T) {
+	if unsafe.Sizeof(uintptr(0)) < 8 {
+		t.Skip("the sizes are those of 64 bits")
+	}
+	const class = 512
+	if size := unsafe.Sizeof(slab{}); size > class || size <= class-unsafe.Sizeof("") {
+		t.Errorf("a slab has %d bytes, the class %d", size, class)
+	}
+}
+
 // An exchange in a Memory allocates the text of the head, the values of its fields, and little
 // more.
 func TestMemoryAllocations(t *testing.T) {
@@ -58,7 +72,9 @@ func TestMemoryAllocations(t *testing.T) {
 		t.Skip("the race detector's pools lose some of what they are given")
 	}
 	const most = 6 // including the test's own connection and dialing
-	c := New(&Config{DialContext: dialTo(&repeats{}), Verbatim: true, DisableCompression: true})
+	config := dialing(&repeats{})
+	config.Verbatim, config.Settings.DisableCompression = true, true
+	c := New(config)
 	r := request(t, http.MethodGet, "http://host/", nil)
 	var m Memory
 	if n := testing.AllocsPerRun(100, func() {

@@ -27,8 +27,8 @@ func (e *proxyError) Error() string { return "proxy " + e.addr + ": " + e.err.Er
 func (e *proxyError) Unwrap() error { return e.err }
 
 // setProxyKey calls Proxy, and if that returns a proxy, sets the key accordingly.
-func (x *exchange) setProxyKey() error {
-	proxy, err := x.client.Proxy(x.request)
+func (h *http1Codec) setProxyKey(x *exchange) error {
+	proxy, err := x.client.settings.Proxy(x.request)
 	if err != nil || proxy == nil {
 		return err
 	}
@@ -42,7 +42,7 @@ func (x *exchange) setProxyKey() error {
 	}
 	if !x.key.tls && x.request.Method != http.MethodConnect {
 		x.key.host, x.key.port = "", "" // a connection serves requests for any server
-		x.proxyAuth = basicAuth(proxy)
+		h.proxyAuth = basicAuth(proxy)
 	}
 	return nil
 }
@@ -87,8 +87,8 @@ func (c *Client) dialProxy(ctx context.Context, k *key) (net.Conn, error) {
 }
 
 func (c *Client) dialToProxy(ctx context.Context, proxy *url.URL, addr string) (net.Conn, error) {
-	if proxy.Scheme == "https" && c.DialTLSContext != nil {
-		return c.DialTLSContext(ctx, "tcp", addr)
+	if proxy.Scheme == "https" && c.settings.DialTLSContext != nil {
+		return c.settings.DialTLSContext(ctx, "tcp", addr)
 	}
 	nc, err := c.dialNetwork(ctx, "tcp", addr)
 	if err != nil || proxy.Scheme != "https" {
@@ -105,10 +105,10 @@ func (c *Client) dialToProxy(ctx context.Context, proxy *url.URL, addr string) (
 
 // tunnel makes an HTTP proxy connect to a key's server.
 func (c *Client) tunnel(ctx context.Context, nc net.Conn, proxy *url.URL, k *key) error {
-	header := c.ProxyConnectHeader
-	if c.GetProxyConnectHeader != nil {
+	header := c.settings.ProxyConnectHeader
+	if c.settings.GetProxyConnectHeader != nil {
 		var err error
-		if header, err = c.GetProxyConnectHeader(ctx, proxy, k.addr()); err != nil {
+		if header, err = c.settings.GetProxyConnectHeader(ctx, proxy, k.addr()); err != nil {
 			return err
 		}
 	}
@@ -129,8 +129,8 @@ func (c *Client) tunnel(ctx context.Context, nc net.Conn, proxy *url.URL, k *key
 	if err != nil {
 		return err
 	}
-	if c.OnProxyConnectResponse != nil {
-		if err := c.OnProxyConnectResponse(ctx, proxy, connect, resp); err != nil {
+	if c.settings.OnProxyConnectResponse != nil {
+		if err := c.settings.OnProxyConnectResponse(ctx, proxy, connect, resp); err != nil {
 			return err
 		}
 	}

@@ -4,6 +4,7 @@ import (
 	"io"
 	"net"
 	"os"
+	"sync/atomic"
 	"syscall"
 
 	"github.com/tarehq/tare/internal/poll"
@@ -25,6 +26,7 @@ type rawExchange struct {
 	hasSent        bool
 	sent, received int
 	err            error
+	waits          atomic.Bool // the whole request was sent, and sendReceive has not returned
 }
 
 // newRawExchange returns a rawExchange for a TCP or unix socket, or nil for another connection.
@@ -53,12 +55,17 @@ func newRawExchange(nc net.Conn) *rawExchange {
 func (t *rawExchange) sendReceive(out, in []byte, wasIdle bool) (sent, received int, err error) {
 	t.out, t.in, t.wasIdle, t.hasSent, t.sent, t.received, t.err = out, in, wasIdle, false, 0, 0, nil
 	err = t.raw.Read(t.step)
+	t.waits.Store(false)
 	t.out, t.in = nil, nil
 	if err == nil {
 		err = t.err
 	}
 	return t.sent, t.received, err
 }
+
+// isWaiting reports whether sendReceive has sent a whole request and waits for its response. It may
+// be called at any time. t may be nil.
+func (t *rawExchange) isWaiting() bool { return t != nil && t.waits.Load() }
 
 // advance is called when the socket may be ready. It reports whether the exchange is done.
 func (t *rawExchange) advance(fd uintptr) bool {
@@ -72,6 +79,7 @@ func (t *rawExchange) advance(fd uintptr) bool {
 		if !t.send(int(fd)) {
 			return true
 		}
+		t.waits.Store(true)
 		if quiet {
 			return false
 		}

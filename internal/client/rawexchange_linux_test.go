@@ -110,7 +110,7 @@ func TestRawExchangeWithFullSocket(t *testing.T) {
 // exchange.
 func TestNoRawExchangeWhileGoroutineReads(t *testing.T) {
 	ours, theirs := loopback(t)
-	c := New(&Config{DialContext: dialTo(ours)})
+	c := New(dialing(ours))
 	defer c.CloseIdleConnections()
 	go func() {
 		for {

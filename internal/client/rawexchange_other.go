@@ -12,3 +12,5 @@ func newRawExchange(net.Conn) *rawExchange { return nil }
 func (*rawExchange) sendReceive(_, _ []byte, _ bool) (sent, received int, err error) {
 	panic("client: BUG: rawExchange without Linux")
 }
+
+func (*rawExchange) isWaiting() bool { return false }

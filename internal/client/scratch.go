@@ -3,7 +3,7 @@ package client
 import (
 	"math"
 
-	"github.com/tarehq/tare/internal/wire/http1"
+	"github.com/tarehq/tare/internal/poison"
 )
 
 const (
@@ -15,20 +15,32 @@ const (
 	maxKeptBuffer = 64 << 10
 )
 
-// scratch holds the buffers of an exchange: the bytes to send, the received bytes, and the parsed
-// head, whose offsets refer to the received bytes.
+// scratch holds the buffers of an exchange: the bytes to send, the received bytes, and the
+// protocol's state, which may refer to the received bytes.
 type scratch struct {
-	out  []byte
-	in   []byte
-	head http1.Response
+	out    []byte
+	in     []byte
+	parsed int // in[parsed:filled] is received and not parsed
+	filled int
+	codec  codec
+}
+
+// received returns the bytes that are received and not parsed.
+func (s *scratch) received() []byte { return s.in[s.parsed:s.filled] }
+
+// takeInto moves received bytes to p, and returns their number.
+func (s *scratch) takeInto(p []byte) int {
+	n := copy(p, s.received())
+	s.parsed += n
+	return n
 }
 
 func (c *Client) newScratch() *scratch {
 	s, _ := c.scratches.Get().(*scratch)
 	if s == nil {
-		s = &scratch{in: make([]byte, c.readBufferSize)}
+		s = &scratch{in: make([]byte, c.readBufferSize), codec: c.protocol.newCodec()}
 	}
-	s.out = s.out[:0]
+	s.out, s.parsed, s.filled = s.out[:0], 0, 0
 	return s
 }
 
@@ -45,7 +57,17 @@ func (x *exchange) release() {
 	if len(s.in) > max(maxKeptBuffer, x.client.readBufferSize) {
 		s.in = make([]byte, x.client.readBufferSize)
 	}
-	poison(s.out[:cap(s.out)])
-	poison(s.in)
+	s.codec.reset()
+	poison.Fill(s.out[:cap(s.out)])
+	poison.Fill(s.in)
 	x.client.scratches.Put(s)
+}
+
+// keptOrNil returns b for reuse, unless it is too large to be kept.
+func keptOrNil(b []byte) []byte {
+	if cap(b) > maxKeptBuffer {
+		return nil
+	}
+	poison.Fill(b[:cap(b)])
+	return b[:0]
 }

@@ -1,25 +1,24 @@
 package client
 
 import (
-	"fmt"
-	"net/http"
 	"net/http/httptrace"
 	"time"
 
-	"github.com/tarehq/tare/internal/wire/http1"
+	"github.com/tarehq/tare/internal/poison"
 )
 
 const (
 	// pieceSize is the number of bytes of a body that are read and sent at a time.
 	pieceSize = 32 << 10
-	// roomBefore is the room for a chunk's size line, and roomAfter that for the end of a chunk and
-	// of the body.
-	roomBefore = len("fffffff\r\n")
-	roomAfter  = len("\r\n0\r\n")
+	// smallBody is the size up to which a body is sent together with the head.
+	smallBody = 16 << 10
+	// roomBefore and roomAfter are the room for framing around a piece, in any protocol.
+	roomBefore = 9
+	roomAfter  = 8
 )
 
-// pieceBuffer holds a piece of a body and its chunk framing. One more byte detects a body that is
-// too long.
+// pieceBuffer holds a piece of a body and its framing. One more byte detects a body that is too
+// long.
 type pieceBuffer struct {
 	b [roomBefore + pieceSize + 1 + roomAfter]byte
 }
@@ -34,49 +33,12 @@ const (
 	bodySent                    // the last write has returned
 )
 
-// bufferBody reads a body behind the head in the scratch, if it is small and in memory.
-func (x *exchange) bufferBody() error {
-	if x.body == nil || x.expectsContinue || x.bodyLength < 0 || x.bodyLength > smallBody || x.request.GetBody == nil {
-		return nil
-	}
-	out := x.scratch.out
-	start, end := len(out), len(out)+int(x.bodyLength)
-	if cap(out) <= end {
-		out = append(make([]byte, 0, end+512), out...)
-	}
-	out = out[:end+1] // one more byte detects a body that is too long
-	n := start
-	for empty, last := 0, false; n <= end && !last; empty++ {
-		k, eof, err := x.body.Piece(out[n:], empty)
-		if err != nil {
-			return err
-		}
-		if n, last = n+k, eof; k > 0 {
-			empty = 0
-		}
-	}
-	if n != end {
-		return bodyLengthError(x.bodyLength, int64(n-start))
-	}
-	x.scratch.out = out[:end]
-	x.body.Close()
-	x.bodyBuffered = true
-	return nil
-}
-
-func bodyLengthError(want, got int64) error {
-	if got < want {
-		return fmt.Errorf("http: ContentLength=%d with Body length %d", want, got)
-	}
-	return fmt.Errorf("http: ContentLength=%d with Body length %d or more", want, got)
-}
-
 // send sends the request. A second goroutine sends a body that is not in the scratch, so that the
 // response may arrive before the body ends. send returns an error only if it has sent nothing.
 // Otherwise the server may have responded.
 func (x *exchange) send() error {
 	if x.usesRawExchange() {
-		return x.sendAndReceive(x.conn.Value.raw)
+		return x.sendAndReceive(x.conn.info.raw)
 	}
 	n, err := x.conn.Write(x.scratch.out)
 	switch trace := x.trace; {
@@ -98,7 +60,7 @@ func (x *exchange) send() error {
 		}
 		x.mu.Lock()
 		if !x.ended {
-			x.bodyTimer = time.AfterFunc(x.client.ExpectContinueTimeout, x.startBody)
+			x.bodyTimer = time.AfterFunc(x.client.settings.ExpectContinueTimeout, x.startBody)
 		}
 		x.mu.Unlock()
 	default:
@@ -109,16 +71,15 @@ func (x *exchange) send() error {
 
 // usesRawExchange reports whether rawExchange sends the request and receives the response.
 func (x *exchange) usesRawExchange() bool {
-	return x.conn.Value.raw != nil && !x.conn.HasReader() && !x.streamsBody() && x.trace == nil &&
-		x.client.ResponseHeaderTimeout <= 0
+	return x.conn.info.raw != nil && !x.conn.hasReader() && !x.streamsBody() && x.trace == nil &&
+		x.client.settings.ResponseHeaderTimeout <= 0
 }
 
 // sendAndReceive sends a request that is whole in the scratch, and receives the first bytes of the
 // response.
 func (x *exchange) sendAndReceive(t *rawExchange) error {
 	s := x.scratch
-	x.parsed, x.filled = 0, 0
-	n, received, err := t.sendReceive(s.out, s.in, x.conn.Reused)
+	n, received, err := t.sendReceive(s.out, s.in, x.conn.reused)
 	if err == nil && n < len(s.out) { // the socket buffer is full
 		var more int
 		more, err = x.conn.Write(s.out[n:])
@@ -136,14 +97,14 @@ func (x *exchange) sendAndReceive(t *rawExchange) error {
 		return x.readError(err)
 	}
 	x.sendDone()
-	x.filled, x.receivedAny = received, received > 0
+	s.filled, x.receivedAny = received, received > 0
 	return nil
 }
 
 // startBody starts sending the body, unless that has started or the response has arrived.
 func (x *exchange) startBody() {
 	x.mu.Lock()
-	begin := x.progress == bodyWaiting && !x.ended && !x.headWait.Received
+	begin := x.progress == bodyWaiting && !x.ended && !x.headWait.isOver
 	if begin {
 		x.progress = bodySending
 	}
@@ -161,7 +122,7 @@ func (x *exchange) sendBody() {
 		m = new(pieceBuffer)
 	}
 	defer func() {
-		poison(m.b[:])
+		poison.Fill(m.b[:])
 		x.client.pieceBuffers.Put(m)
 	}()
 	total, err := x.sendFile()
@@ -174,12 +135,12 @@ func (x *exchange) sendBody() {
 		if err != nil {
 			x.traceSent(err)
 			if !x.dropIfLeft() {
-				x.abandon(x.newError(Local, BadBody, "reading the request's body for", err))
+				x.abandon(x.newError(Local, BadBody, whileGettingBody, err))
 			}
 			return
 		}
 		total += int64(n)
-		b := x.framePiece(m, n, end)
+		b := x.client.protocol.framePiece(x, m, n, end)
 		if end {
 			x.sendingLast()
 		}
@@ -194,43 +155,12 @@ func (x *exchange) sendBody() {
 	}
 }
 
-// framePiece returns a piece of n bytes with its chunk framing.
-func (x *exchange) framePiece(m *pieceBuffer, n int, end bool) []byte {
-	b := m.b[roomBefore : roomBefore+n]
-	if x.bodyLength >= 0 {
-		return b
-	}
-	if n > 0 {
-		var line [roomBefore]byte
-		size := http1.AppendChunkSize(line[:0], n)
-		at := roomBefore - len(size)
-		copy(m.b[at:], size)
-		b = http1.AppendChunkEnd(m.b[at : roomBefore+n])
-	}
-	if !end {
-		return b
-	}
-	return http1.AppendHeadEnd(x.appendTrailer(http1.AppendLastChunk(b)))
-}
-
-// appendTrailer writes the trailer fields. Their values may have been set while the body was read.
-func (x *exchange) appendTrailer(b []byte) []byte {
-	for name, values := range x.request.Trailer {
-		for _, v := range values {
-			if name = http.CanonicalHeaderKey(name); http1.ValidToken(name) && http1.TrailerAllowed(name) {
-				b = http1.AppendField(b, name, v)
-			}
-		}
-	}
-	return b
-}
-
 // readBody reads a piece of the body, as soon as there is one, and reports whether it is the last.
 // It leaves one byte of p to look for the end of the body.
 func (x *exchange) readBody(p []byte, total int64) (n int, end bool, err error) {
 	most := len(p) - 1
 	for empty := 0; n == 0 && !end; empty++ {
-		if n, end, err = x.body.Piece(p[:most], empty); err != nil {
+		if n, end, err = x.body.piece(p[:most], empty); err != nil {
 			return 0, false, err
 		}
 	}
@@ -239,7 +169,7 @@ func (x *exchange) readBody(p []byte, total int64) (n int, end bool, err error) 
 	}
 	for empty := 0; !end && total+int64(n) == x.bodyLength; empty++ { // no byte may follow
 		var more int
-		if more, end, err = x.body.Piece(p[n:n+1], empty); err != nil {
+		if more, end, err = x.body.piece(p[n:n+1], empty); err != nil {
 			return 0, false, err
 		}
 		n += more
@@ -263,7 +193,7 @@ func (x *exchange) sendDone() {
 	x.traceSent(nil)
 	x.mu.Lock()
 	x.progress = bodySent
-	x.startHeadTimeout(x.client.ResponseHeaderTimeout)
+	x.startHeadTimeout(x.client.settings.ResponseHeaderTimeout)
 	x.mu.Unlock()
 	if x.streamsBody() && x.claimConn() {
 		if x.conn.SetWriteDeadline(time.Time{}) != nil {

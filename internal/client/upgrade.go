@@ -3,14 +3,12 @@ package client
 import (
 	"errors"
 	"io"
-	"net"
 	"net/http"
 )
 
-// switchesProtocol reports whether the connection belongs to the caller after this head: because
-// the server accepted an Upgrade, or opened a tunnel.
-func (x *slab) switchesProtocol() bool {
-	status := x.scratch.head.Status
+// switchesProtocol reports whether the connection belongs to the caller after a head with this
+// status: because the server accepted an Upgrade, or opened a tunnel.
+func (x *exchange) switchesProtocol(status int) bool {
 	if x.request.Method == http.MethodConnect {
 		return status >= 200 && status < 300 // RFC 9110, 9.3.6
 	}
@@ -20,19 +18,19 @@ func (x *slab) switchesProtocol() bool {
 
 // detachConn detaches the connection from the exchange, and returns it as a response's body.
 func (x *slab) detachConn() io.ReadCloser {
-	buffered := append([]byte(nil), x.scratch.in[x.parsed:x.filled]...)
+	buffered := append([]byte(nil), x.scratch.received()...)
 	u := &upgradedConn{conn: x.conn, buffered: buffered}
 	x.mu.Lock()
 	hasEnded := x.ended
 	x.ended = true
-	x.contextWatch.Stop(x.ctx, &x.exchange)
+	x.contextWatch.stop(x.ctx, &x.exchange)
 	if x.bodyTimer != nil {
 		x.bodyTimer.Stop()
 	}
 	x.mu.Unlock()
 	x.release()
 	if !hasEnded {
-		x.conn.Detach()
+		x.conn.detach()
 	}
 	return u
 }
@@ -67,5 +65,3 @@ func (u *upgradedConn) CloseWrite() error {
 	}
 	return errors.ErrUnsupported
 }
-
-var _ net.Conn = (*conn)(nil)

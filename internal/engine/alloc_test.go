@@ -129,22 +129,30 @@ func TestAllocations(t *testing.T) {
 		w.Write(body)
 	})
 	for _, test := range []struct {
-		name    string
-		request string
-		handler http.Handler
-		budget  spending
+		name      string
+		newServer func(*http.Server) server
+		request   string
+		handler   http.Handler
+		budget    spending
 	}{
-		{"small GET", get, plain, budgetSmallGET},
-		{"small GET, a field in the response", get, withField, budgetSmallGET.plus(budgetHeader)},
-		{"browser's GET", browserGET, withField, budgetBrowser.plus(budgetHeader)},
+		{"small GET", httpServer, get, plain, budgetSmallGET},
+		{"small GET, a field in the response", httpServer, get, withField, budgetSmallGET.plus(budgetHeader)},
+		{"browser's GET", httpServer, browserGET, withField, budgetBrowser.plus(budgetHeader)},
+		{"FastCGI, small GET", fcgiServer, listed(likeNginx...), plain, budgetSmallFCGI},
+		{"FastCGI, small GET, a field in the response", fcgiServer, listed(likeNginx...), withField,
+			budgetSmallFCGI.plus(budgetHeader)},
+		{"FastCGI, browser's GET", fcgiServer, browserByFCGI(), withField, budgetBrowserFCGI.plus(budgetHeader)},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			checkBudget(t, spent(func(n int) {
-				serveRepeatedly(engine.New(&http.Server{Handler: test.handler}), test.request, n)
+				serveRepeatedly(test.newServer(&http.Server{Handler: test.handler}), test.request, n)
 			}), test.budget)
 		})
 	}
 }
+
+// httpServer is a server for HTTP, as fcgiServer is for FastCGI.
+func httpServer(settings *http.Server) server { return engine.New(settings) }
 
 var browserGET = strings.ReplaceAll(`GET /articles/2026/11/weighing?ref=home HTTP/1.1
 Host: www.example.org

@@ -4,13 +4,14 @@ package engine_test
 
 import (
 	"io"
+	"log"
+	"maps"
 	"net/http"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
-
-	"github.com/tarehq/tare/internal/engine"
 )
 
 // The limits. The first is the CPU time of a byte of any input, compared with a byte of a small
@@ -24,12 +25,24 @@ const (
 // compares CPU time in one process. Its limit is so wide that only work that grows faster than the
 // input exceeds it.
 func TestWorkIsProportionalToInput(t *testing.T) {
+	t.Run("HTTP", func(t *testing.T) { checkWork(t, httpServer, get, 0, hostile(), "read") })
+	t.Run("FastCGI", func(t *testing.T) {
+		checkWork(t, fcgiServer, aGET("/"), 5000, hostileFCGI(), slices.Sorted(maps.Keys(bodyReaders))...)
+	})
+}
+
+// checkWork compares the work for each text of at least some length with that for a small request.
+func checkWork(t *testing.T, newServer func(*http.Server) server, small string, shortest int,
+	texts map[string]string, readers ...string) {
+	t.Helper()
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		io.Copy(io.Discard, struct{ io.Reader }{r.Body})
+		for _, how := range readers {
+			bodyReaders[how](w, r)
+		}
 		io.WriteString(w, "Hello World\n")
 	})
 	serveOnce := func(text string) {
-		s := engine.New(&http.Server{Handler: handler})
+		s := newServer(&http.Server{Handler: handler, ErrorLog: log.New(io.Discard, "", 0)})
 		c := &oneShot{text: text, closed: make(chan bool)}
 		l := &oneListener{conn: c, closed: make(chan bool)}
 		served := goServe(s, l)
@@ -38,10 +51,13 @@ func TestWorkIsProportionalToInput(t *testing.T) {
 		<-served
 	}
 	const n = 1000
-	hello := leastCPU(func() { serveOnce(strings.Repeat(get, n)) }) / n
+	hello := leastCPU(func() { serveOnce(strings.Repeat(small, n)) }) / n
 	worst, worstName := 0.0, ""
-	for name, text := range hostile() {
-		bound := time.Duration(cpuFixed)*hello + cpuPerByte*hello*time.Duration(len(text))/time.Duration(len(get))
+	for name, text := range texts {
+		if len(text) < shortest {
+			continue
+		}
+		bound := time.Duration(cpuFixed)*hello + cpuPerByte*hello*time.Duration(len(text))/time.Duration(len(small))
 		elapsed := leastCPU(func() { serveOnce(text) })
 		if elapsed > bound {
 			t.Errorf("%s: %v for %d bytes, want at most %v", name, elapsed, len(text), bound)

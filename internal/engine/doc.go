@@ -1,17 +1,27 @@
 // Package engine serves HTTP/1.1 and FastCGI connections to an http.Handler.
 //
+// # Rooms
+//
+//	engine        Server: listeners, limits, shutdown, shards, the hand-over of HTTP/2
+//	  netconn     connections that have a goroutine each
+//	  h1, fastcgi codecs: requests in the input, responses in the output
+//	  exchange    requests, bodies, contexts and responses, for any codec and any connection
+//	  reuse       goroutines that serve one connection after another
+//
+// Shards need epoll, and lie in the files of this package that end in _linux.go.
+//
 // # The life of a connection
 //
-// Server.Serve accepts it. A conn reads until its codec has parsed a complete head, makes an
-// exchange of the head, runs the handler, and writes the response. Then it reads the next head.
+// Server.Serve accepts it, or on Linux a shard (accept_linux.go). An exchange.Conn reads until its
+// codec has parsed a complete head, makes an exchange of the head, runs the handler, and writes the
+// response. Then it reads the next head.
 //
 // # Two paths
 //
-// Two paths drive a conn. On the goroutine path a netConn serves any net.Conn: a worker goroutine
-// waits for its input and runs its handlers until the connection ends. This path serves TLS, custom
-// listeners, systems other than Linux, and servers whose hooks receive every net.Conn. TLS is in
-// tls.go. A connection that speaks HTTP/2 is handed to net/http (http2.go). Read netconn.go, then
-// workers.go.
+// Two paths drive an exchange.Conn. On the goroutine path a netconn.Conn serves any net.Conn: a
+// worker goroutine waits for its input and runs its handlers until the connection ends. This path
+// serves TLS, custom listeners, systems other than Linux, and servers whose hooks receive every
+// net.Conn.
 //
 // On Linux, shards serve TCP and unix sockets, one shard for each P. A shard is a poll loop that a
 // runner leads. The leader serves whatever has become ready and runs the handlers itself. A
@@ -35,11 +45,13 @@
 //
 // # Glossary
 //
-//   - conn: the buffers, the parser state and the response state that serve a connection.
-//   - transport: the connection beneath a conn, a netConn or a shardConn.
-//   - codec: what differs between HTTP/1 and FastCGI.
+//   - conn: an exchange.Conn, the buffers and the codec that serve a connection.
+//   - transport: the connection beneath a conn, a netconn.Conn or a shardConn.
+//   - codec: what differs between protocols. Each conn has one, which holds the protocol's state.
+//   - extras: what a protocol has beyond HTTP/1, such as parameters; part of an exchange.
 //   - exchange: one request and its response, with everything of fixed size in one allocation.
 //   - shard: an event loop and the runners that serve its connections.
+//   - holder: the shard that accepts the connections of a listener.
 //   - runner: a goroutine of a shard; one leads the loop, the others run handlers that block.
 //   - predictor: a table that guesses from past requests whether a route blocks.
 //   - stall guard: a goroutine that takes the lead from a runner whose handler holds up the loop.

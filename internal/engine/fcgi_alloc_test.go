@@ -2,15 +2,11 @@ package engine_test
 
 import (
 	"io"
-	"log"
 	"net/http"
-	"runtime"
 	"slices"
 	"strings"
-	"testing"
 
-	"github.com/tarehq/tare/internal/engine"
-	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/engine/fastcgi"
 )
 
 // budgetSmallFCGI covers the exchange, the list's string, RemoteAddr, and the map's two parts. A
@@ -29,35 +25,6 @@ func browserByFCGI() string {
 		list = append(list, "HTTP_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")), value)
 	}
 	return listed(list...)
-}
-
-func TestFCGIAllocations(t *testing.T) {
-	withoutReserve(t)
-	if testkit.Race {
-		t.Skip("the race detector allocates")
-	}
-	body := []byte("Hello World\n")
-	plain := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.Write(body) })
-	withField := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-		w.Header()["Content-Type"] = []string{"text/plain"}
-		w.Write(body)
-	})
-	for _, test := range []struct {
-		name    string
-		request string
-		handler http.Handler
-		budget  spending
-	}{
-		{"small GET", listed(likeNginx...), plain, budgetSmallFCGI},
-		{"small GET, a field in the response", listed(likeNginx...), withField, budgetSmallFCGI.plus(budgetHeader)},
-		{"browser's GET", browserByFCGI(), withField, budgetBrowserFCGI.plus(budgetHeader)},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			checkBudget(t, spent(func(n int) {
-				serveRepeatedly(fcgiServer(&http.Server{Handler: test.handler}), test.request, n)
-			}), test.budget)
-		})
-	}
 }
 
 // hostileFCGI returns streams that are small for their potential cost.
@@ -124,8 +91,8 @@ func repeated(n int, pair ...string) (pairs []string) {
 	return pairs
 }
 
-// fcgiReaders are handlers that use a request in potentially expensive variants.
-var fcgiReaders = map[string]http.HandlerFunc{
+// bodyReaders are handlers that use a request in potentially expensive variants.
+var bodyReaders = map[string]http.HandlerFunc{
 	"read":   func(_ http.ResponseWriter, r *http.Request) { io.Copy(io.Discard, struct{ io.Reader }{r.Body}) },
 	"unread": func(http.ResponseWriter, *http.Request) {},
 	"watched": func(_ http.ResponseWriter, r *http.Request) {
@@ -134,47 +101,8 @@ var fcgiReaders = map[string]http.HandlerFunc{
 		_ = r.Context().Err()
 	},
 	"parameters": func(_ http.ResponseWriter, r *http.Request) {
-		for range engine.FastCGIParams(r.Context()) {
+		for range fastcgi.Params(r.Context()) {
 			continue
 		}
 	},
-}
-
-// The server allocates in proportion to what a web server sends.
-func TestFCGIAmplification(t *testing.T) {
-	withoutReserve(t)
-	if testkit.Race {
-		t.Skip("the race detector allocates, too")
-	}
-	for name, text := range hostileFCGI() {
-		t.Run(name, func(t *testing.T) {
-			bound := uint64(allocatedFixed + allocatedPerByte*len(text))
-			for how, h := range fcgiReaders {
-				got := allocatedFor(h, text)
-				// other allocations appear only in some of the runs
-				for i := 0; i < 3 && got > bound; i++ {
-					got = min(got, allocatedFor(h, text))
-				}
-				if got > bound {
-					t.Errorf("%s: allocated %d for %d bytes, want at most %d", how, got, len(text), bound)
-				}
-			}
-		})
-	}
-}
-
-// allocatedFor returns what a server allocates for a connection that sends text.
-func allocatedFor(h http.Handler, text string) uint64 {
-	s := fcgiServer(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)})
-	c := &oneShot{text: text, closed: make(chan bool)}
-	l := &oneListener{conn: c, closed: make(chan bool)}
-	var before, after runtime.MemStats
-	runtime.GC()
-	runtime.ReadMemStats(&before)
-	served := goServe(s, l)
-	<-c.closed
-	runtime.ReadMemStats(&after)
-	s.Close()
-	<-served
-	return after.TotalAlloc - before.TotalAlloc
 }

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/engine/fastcgi"
 )
 
 // waiter is a handler that waits for the end of its context. The test waits for it.
@@ -340,12 +340,12 @@ func TestFCGIReadReturnsReasonOfFailure(t *testing.T) {
 			send string
 			want error
 		}{
-			"abort":               {abort, engine.ErrAborted},
-			"abort in a record":   {"lo" + abort, engine.ErrAborted},
-			"abort and a request": {abort + aGET("/"), engine.ErrAborted},
-			"close":               {"", engine.ErrConnClosed},
-			"close in a record":   {rec(stdinStream, 1, "0123456789")[:11], engine.ErrConnClosed},
-			"close in a header":   {rec(stdinStream, 1, "0123456789")[:3], engine.ErrConnClosed},
+			"abort":               {abort, fastcgi.ErrAborted},
+			"abort in a record":   {"lo" + abort, fastcgi.ErrAborted},
+			"abort and a request": {abort + aGET("/"), fastcgi.ErrAborted},
+			"close":               {"", fastcgi.ErrConnClosed},
+			"close in a record":   {rec(stdinStream, 1, "0123456789")[:11], fastcgi.ErrConnClosed},
+			"close in a header":   {rec(stdinStream, 1, "0123456789")[:3], fastcgi.ErrConnClosed},
 		} {
 			for _, length := range []string{"9", ""} {
 				p := s.peer()
@@ -356,7 +356,7 @@ func TestFCGIReadReturnsReasonOfFailure(t *testing.T) {
 				io.WriteString(p, fcgiRequest{method: "POST", params: []string{"CONTENT_LENGTH", length}}.head()+part)
 				<-entered
 				io.WriteString(p, rest)
-				if !errors.Is(test.want, engine.ErrAborted) {
+				if !errors.Is(test.want, fastcgi.ErrAborted) {
 					p.closeWrite()
 				}
 				if got := <-ended; !errors.Is(got.err, test.want) || !errors.Is(got.ctx, context.Canceled) {

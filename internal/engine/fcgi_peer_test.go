@@ -332,6 +332,27 @@ func (s *fcgiSite) in(t *testing.T) *fcgiSite {
 // dispatched are the modes on shards in which handlers do not run where they do by default.
 var dispatched = map[string]engine.Dispatch{"tcp, on loop": engine.OnLoop, "tcp, own goroutine": engine.OwnGoroutine}
 
+// sendAndCheck sends requests and checks the responses until the deadline.
+func (s *fcgiSite) sendAndCheck(id int, deadline time.Time) {
+	c, err := s.dial()
+	if err != nil {
+		s.Error(err)
+		return
+	}
+	defer c.Close()
+	c.SetDeadline(deadline.Add(time.Minute))
+	p := newFCGIPeer(s.T, c)
+	for j := 0; time.Now().Before(deadline); j++ {
+		path, body := fmt.Sprintf("/%d-%d", id, j), strings.Repeat("hello", j%200)
+		sent := p.send(fcgiRequest{id: 1 + j%1000, method: "POST", uri: path, body: body, length: true}.String())
+		a, err := p.tryReadResponse()
+		if <-sent; err != nil || a.id != 1+j%1000 || a.body != path+body+"." || len(a.stderr) > 0 {
+			s.Errorf("%s: %v, %v", path, a, err)
+			return
+		}
+	}
+}
+
 // everyFCGIMode runs a test over every kind of connection. Nothing of the server may be left
 // afterwards.
 func everyFCGIMode(t *testing.T, settings func() *http.Server, test func(*fcgiSite)) {
@@ -380,7 +401,7 @@ func someFCGIModes(t *testing.T, settings func() *http.Server, test func(*fcgiSi
 func engineGoroutines() (n int) {
 	all := make([]byte, 4<<20)
 	for stack := range strings.SplitSeq(string(all[:runtime.Stack(all, true)]), "\n\n") {
-		if strings.Contains(stack, "tare/internal/engine.") {
+		if strings.Contains(stack, "tare/internal/engine.") || strings.Contains(stack, "tare/internal/engine/") {
 			n++
 		}
 	}

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/engine/fastcgi"
 )
 
 // fcgiDump responds with everything that a handler can observe of its request.
@@ -21,7 +21,7 @@ func fcgiDump(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "length %d coding %v nobody %v trailer %v\n", r.ContentLength, r.TransferEncoding,
 		r.Body == http.NoBody, r.Trailer)
 	fmt.Fprintf(w, "body %q %v\n", shorten(body), err)
-	fmt.Fprintf(w, "params %v\n", maps.Collect(engine.FastCGIParams(r.Context())))
+	fmt.Fprintf(w, "params %v\n", maps.Collect(fastcgi.Params(r.Context())))
 }
 
 // likeNginx is the list of parameters that nginx sends with its fastcgi_params.
@@ -235,7 +235,7 @@ func TestFCGIKeptRequestsDoNotChange(t *testing.T) {
 						fmt.Sprint(i), "REMOTE_USER", fmt.Sprint(i)}}.String())
 			}
 			for i, r := range kept {
-				env := maps.Collect(engine.FastCGIParams(r.Context()))
+				env := maps.Collect(fastcgi.Params(r.Context()))
 				if n := fmt.Sprint(i); r.URL.Path != "/"+n || r.Header.Get("Cookie") != n ||
 					r.Header.Get("X-Own") != n ||
 					env["REMOTE_USER"] != n {

@@ -19,6 +19,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/engine/fastcgi"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -137,7 +138,7 @@ func fcgiReport(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, "header %v\nlength %d\nbody %q %v\n", r.Header, r.ContentLength, shorten(body), err)
 	env := stdfcgi.ProcessEnv(r)
 	if env == nil {
-		env = maps.Collect(engine.FastCGIParams(r.Context()))
+		env = maps.Collect(fastcgi.Params(r.Context()))
 		maps.DeleteFunc(env, func(name, _ string) bool {
 			return strings.HasPrefix(name, "HTTP_") || slices.Contains(foundInRequest, name)
 		})

@@ -2,52 +2,21 @@ package engine_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"net/http"
 	"strings"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tarehq/tare/internal/engine"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
-// inFCGIBubble is inBubble for FastCGI.
-func inFCGIBubble(t *testing.T, settings *http.Server, test func(t *testing.T, s *engine.Server, c *testkit.MemConn)) {
-	t.Helper()
-	synctest.Test(t, func(t *testing.T) {
-		var nw testkit.Network
-		s := engine.New(settings)
-		s.FastCGI = true
-		done := goServe(s, nw.Listen())
-		c, err := nw.Dial()
-		if err != nil {
-			t.Fatal(err)
-		}
-		test(t, s, c)
-		c.Close()
-		s.Close()
-		<-done
-	})
-}
-
-// A request that never becomes complete times out, and so does an idle connection.
-func TestFCGIIncompleteRequestTimesOut(t *testing.T) {
+func fcgiSilences() []silence {
 	const second = time.Second
-	response := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, err := io.ReadAll(r.Body)
-		fmt.Fprintf(w, "%v", timedOut(err))
-	})
 	begin, list := begins(1, true), rec(paramsStream, 1, nameValues(fcgiRequest{}.list()...))
-	for _, test := range []struct {
-		name     string
-		settings *http.Server
-		send     []string // a second apart
-		want     time.Duration
-	}{
+	return []silence{
 		{"default: nothing sent", &http.Server{}, nil, 30 * second},
 		{"default: part of a header", &http.Server{}, []string{begin[:1], begin[1:2], begin[2:3]}, 27 * second},
 		{"default: no list", &http.Server{}, []string{begin}, 29 * second},
@@ -75,31 +44,11 @@ func TestFCGIIncompleteRequestTimesOut(t *testing.T) {
 			[]string{sized(9) + rec(stdinStream, 1, "ab"), rec(stdinStream, 1, "c")}, 3 * second},
 		{"no bound on idleness", &http.Server{}, []string{aGET("/")}, -1},
 		{"no bound on bodies", &http.Server{}, []string{sized(9) + rec(stdinStream, 1, "ab")}, -1},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			test.settings.Handler = response
-			inFCGIBubble(t, test.settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
-				for _, p := range test.send {
-					io.WriteString(c, p)
-					pass(second)
-				}
-				if test.want < 0 {
-					pass(1000 * time.Hour)
-					if _, closed := c.Received(); closed {
-						t.Error("closed")
-					}
-					return
-				}
-				if got := closedAfter(c); got != test.want {
-					t.Errorf("closed after %v, want %v", got, test.want)
-				}
-			})
-		})
 	}
 }
 
-// The same on shards, which use another clock. Clients that stall are distinguished from those that
-// continue.
+// Incomplete requests time out on shards, too, which use another clock. Clients that stall are
+// distinguished from those that continue.
 func TestFCGIWaitingConnectionsTimeOutOnShards(t *testing.T) {
 	someFCGIModes(t, func() *http.Server {
 		return &http.Server{ReadHeaderTimeout: 100 * time.Millisecond, IdleTimeout: 100 * time.Millisecond,
@@ -178,30 +127,6 @@ func TestFCGITimeoutHandlerDoesNotWaitForBody(t *testing.T) {
 	}
 }
 
-// WriteTimeout ends a handler whose peer does not read, and the handler gets an error.
-func TestFCGIWriteTimeoutEndsHandler(t *testing.T) {
-	var failed error
-	var after time.Duration
-	settings := &http.Server{WriteTimeout: 5 * time.Second,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			start := time.Now()
-			for failed == nil {
-				_, failed = w.Write(make([]byte, 10000))
-			}
-			after = time.Since(start)
-			if _, err := stderrOf(w).Write(make([]byte, 10000)); err == nil || r.Context().Err() == nil {
-				t.Errorf("error stream: %v, context %v", err, r.Context().Err())
-			}
-		})}
-	inFCGIBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
-		io.WriteString(c, aGET("/"))
-		pass(time.Minute)
-		if after != 5*time.Second || failed == nil {
-			t.Errorf("failed with %v after %v", failed, after)
-		}
-	})
-}
-
 // WriteTimeout also ends a connection whose peer sends GET_VALUES and does not read the replies,
 // even if they are sent one by one.
 func TestFCGIWriteTimeoutAppliesToReplies(t *testing.T) {
@@ -218,38 +143,6 @@ func TestFCGIWriteTimeoutAppliesToReplies(t *testing.T) {
 			t.Errorf("closed after %v", elapsed)
 		}
 	})
-}
-
-// Deadlines set by a handler apply only to its request.
-func TestFCGIHandlerDeadlinesApplyToOneRequest(t *testing.T) {
-	settings := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/next" {
-			return
-		}
-		control := http.NewResponseController(w)
-		if err := errors.Join(control.SetReadDeadline(time.Now().Add(time.Second)),
-			control.SetWriteDeadline(time.Now().Add(time.Hour))); err != nil {
-			t.Error(err)
-		}
-		start := time.Now()
-		_, err := io.ReadAll(r.Body)
-		fmt.Fprint(w, timedOut(err), " ", time.Since(start))
-	})}
-	for _, body := range []string{rec(stdinStream, 1, "x"), inRecords(stdinStream, 1, 9, "ab")} {
-		inFCGIBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
-			p := newFCGIPeer(t, c)
-			io.WriteString(c, sized(2)+body)
-			if a := p.readResponse(); strings.HasSuffix(body, rec(stdinStream, 1, "")) {
-				if a.body != "false 0s" {
-					t.Error(a)
-				}
-				pass(3 * time.Hour)
-				p.roundTrip(aGET("/next"))
-			} else if a.body != "true 1s" {
-				t.Error(a)
-			}
-		})
-	}
 }
 
 // Shutdown waits for a running request, and for newGrace for a new connection.

@@ -11,20 +11,24 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/poll"
 )
 
 // group is the shards of a server, one for each P, and the connections on them.
 type group struct {
-	server     *Server
+	server     *exchange.ServerState
+	unused     func() // called after the last connection has ended
 	epoch      time.Time
 	conns      connTable
 	predictor  predictor
+	acceptors  acceptorTable
 	guard      stallGuard
 	openConns  atomic.Int64
-	nextShard  atomic.Uint32 // counter that selects the shard of the next connection
+	nextShard  atomic.Uint32 // counter that selects the shard of package net's next connection
 	sweepSoon  chan struct{}
 	sweepEvery atomic.Int64 // a time.Duration; 0 until there is a listener
+	noSweep    atomic.Bool  // the sweeper waits for sweepSoon
 
 	shards    atomic.Pointer[[]*shard] // replaced when shards are added; shards are never removed
 	active    atomic.Int32             // the first shards, one for each P, receive new connections
@@ -33,8 +37,9 @@ type group struct {
 	stopped   chan struct{}
 }
 
-func newGroup(server *Server) (*group, error) {
-	g := &group{server: server, epoch: time.Now().Add(-1), stopped: make(chan struct{})}
+// newGroup starts the shards of a server. unused is called whenever the last connection has ended.
+func newGroup(server *exchange.ServerState, unused func()) (*group, error) {
+	g := &group{server: server, unused: unused, epoch: time.Now().Add(-1), stopped: make(chan struct{})}
 	g.guard.wakeup = make(chan struct{}, 1)
 	g.sweepSoon = make(chan struct{}, 1)
 	g.shards.Store(new([]*shard))
@@ -64,7 +69,7 @@ func (g *group) grow() error {
 	}
 	shards := slices.Clone(g.allShards())
 	for len(shards) < want {
-		s, err := newShard(g)
+		s, err := newShard(g, len(shards))
 		if err != nil {
 			return err
 		}
@@ -76,9 +81,13 @@ func (g *group) grow() error {
 	return nil
 }
 
-// nextPlacement returns the placement of a listener's next connection.
+// nextPlacement returns the placement of the next connection that package net has accepted.
 func (g *group) nextPlacement(p *serveConfig) *placement {
-	i := int(g.nextShard.Add(1) % uint32(g.active.Load()))
+	return g.placementAt(p, int(g.nextShard.Add(1)%uint32(g.active.Load())))
+}
+
+// placementAt returns a listener's placement on a shard.
+func (g *group) placementAt(p *serveConfig, i int) *placement {
 	if placements := p.placements.Load(); placements != nil && i < len(*placements) {
 		return (*placements)[i]
 	}
@@ -98,8 +107,8 @@ func (g *group) nextPlacement(p *serveConfig) *placement {
 // socketAcceptor returns a function that accepts a connection of l for the shards. It returns nil
 // if l's connections must take the goroutine path: because they are not sockets, or because hooks
 // receive the net.Conn of each.
-func (s *Server) socketAcceptor(p *serveConfig, l net.Listener) func() error {
-	switch l.(type) {
+func (s *Server) socketAcceptor(p *serveConfig, l *onceCloseListener) func() error {
+	switch l.Listener.(type) {
 	case *net.TCPListener, *net.UnixListener:
 	default:
 		return nil
@@ -112,17 +121,12 @@ func (s *Server) socketAcceptor(p *serveConfig, l net.Listener) func() error {
 		s.logf("http: no shards: %v; serving with a goroutine for each connection", err)
 		return nil
 	}
-	g.sweepFor(p)
-	return func() error {
-		nc, err := l.Accept()
-		if err == nil {
-			return g.adopt(p, nc)
-		}
-		if outOfDescriptors(err) {
-			g.shedIdle()
-		}
-		return err
+	a := newAcceptor(g, p, l)
+	if a == nil {
+		return nil
 	}
+	g.sweepFor(p)
+	return a.accept
 }
 
 func (g *group) now() instant { return instant(time.Since(g.epoch)) }
@@ -165,7 +169,9 @@ func (g *group) adopt(p *serveConfig, nc net.Conn) error {
 		return &net.OpError{Op: "accept", Net: p.listener.Addr().Network(), Addr: p.listener.Addr(),
 			Err: os.NewSyscallError("fcntl", dupErr)}
 	}
-	g.add(p, fd, remote)
+	if k := g.place(g.nextPlacement(p), fd, remote); k != nil {
+		k.addOrClose()
+	}
 	return nil
 }
 
@@ -176,30 +182,29 @@ func (s *Server) ensureGroup() (*group, error) {
 	if s.shards != nil {
 		return s.shards, nil
 	}
-	g, err := newGroup(s)
+	g, err := newGroup(&s.state, s.stopIfUnused)
 	if err == nil {
 		s.shards = g
 	}
 	return g, err
 }
 
-// add puts a new connection on a shard.
-func (g *group) add(p *serveConfig, fd int, remote string) {
-	h := g.nextPlacement(p)
+// place puts a new connection on a shard, whose loop does not report it yet. It returns nil if it
+// has closed the connection.
+func (g *group) place(h *placement, fd int, remote string) *shardConn {
 	k := newShardConn(h, fd, remote)
-	g.server.acceptedConns.Add(1)
-	if g.openConns.Add(1) == 1 {
+	g.server.AcceptedConns.Add(1)
+	if g.openConns.Add(1) == 1 && g.noSweep.Load() {
 		signal(g.sweepSoon)
 	}
-	k.setWaitDeadline(k.opened + instant(p.headTimeout)) // before another goroutine can find it
-	if g.server.closing.Load() || !g.conns.put(fd, k) {
+	// before another goroutine can find it
+	k.setWaitDeadline(k.opened + instant(h.config.exchanges.HeadTimeout))
+	// Closing is read last. Otherwise Close could miss a connection that is put meanwhile.
+	if !g.conns.put(fd, k) || g.server.Closing.Load() {
 		_ = k.Close()
-		return
+		return nil
 	}
-	if err := h.shard.loop.Add(fd, fd); err != nil {
-		g.server.logf("http: %v: connection from %s closed", err, k.remote)
-		_ = k.Close()
-	}
+	return k
 }
 
 // connGone is called after a connection's descriptor was closed.
@@ -208,9 +213,9 @@ func (g *group) connGone() {
 	if last {
 		g.stopIfDone()
 	}
-	g.server.signalClosed()
+	g.server.SignalClosed()
 	if last {
-		g.server.stopIfUnused()
+		g.unused()
 	}
 }
 
@@ -224,7 +229,7 @@ func (g *group) open() int64 {
 
 // stopIfDone stops the shards of a server that is closing, once no connection is left on them.
 func (g *group) stopIfDone() {
-	if g.server.closing.Load() && g.openConns.Load() == 0 {
+	if g.server.Closing.Load() && g.openConns.Load() == 0 {
 		g.stop()
 	}
 }
@@ -255,9 +260,9 @@ const (
 
 // sweepFor makes sweeps frequent enough for a listener's timeouts.
 func (g *group) sweepFor(p *serveConfig) {
-	shortest := p.headTimeout
-	if p.idleTimeout > 0 {
-		shortest = min(shortest, p.idleTimeout)
+	shortest := p.exchanges.HeadTimeout
+	if p.exchanges.IdleTimeout > 0 {
+		shortest = min(shortest, p.exchanges.IdleTimeout)
 	}
 	every := int64(max(minSweepInterval, shortest/sweepFraction))
 	for old := g.sweepEvery.Load(); old == 0 || every < old; old = g.sweepEvery.Load() {
@@ -275,7 +280,7 @@ func (g *group) sweep() {
 	defer timer.Stop()
 	for failed := false; ; {
 		if err := g.grow(); err != nil && !failed {
-			g.server.logf("http: cannot follow GOMAXPROCS: %v; serving with %d loops", err, len(g.allShards()))
+			g.server.Logf("http: cannot follow GOMAXPROCS: %v; serving with %d loops", err, len(g.allShards()))
 			failed = true
 		}
 		select {
@@ -286,13 +291,16 @@ func (g *group) sweep() {
 			now := g.now()
 			g.conns.each(func(k *shardConn) { k.expire(now) })
 		}
+		// place adds its connection before it reads noSweep, so that one of the two sees the other.
+		g.noSweep.Store(true)
 		if every := g.sweepEvery.Load(); every > 0 && g.openConns.Load() > 0 {
+			g.noSweep.Store(false)
 			timer.Reset(time.Duration(every))
 		}
 	}
 }
 
-// closeIdle closes the connections that wait for a request, new ones only after newGrace. It
+// closeIdle closes the connections that wait for a request, new ones only after NewGrace. It
 // returns how many connections are left.
 func (g *group) closeIdle() int {
 	if g == nil {
@@ -376,6 +384,9 @@ func (t *connTable) at(fd int) *shardConn {
 }
 
 func (t *connTable) remove(fd int, k *shardConn) {
+	if fd >= tablePages*pageConns {
+		return // put has refused it
+	}
 	if p := t.pages[fd/pageConns].Load(); p != nil {
 		p[fd%pageConns].CompareAndSwap(k, nil)
 	}

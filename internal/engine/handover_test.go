@@ -3,6 +3,8 @@ package engine
 import (
 	"net/http"
 	"testing"
+
+	"github.com/tarehq/tare/internal/engine/netconn"
 )
 
 // Whether HTTP/2 is served does not depend on whether the server was just unused.
@@ -25,7 +27,7 @@ func TestServerIsUnusedAfterShortHTTP2Connection(t *testing.T) {
 	s := New(&http.Server{Handler: http.NotFoundHandler()})
 	unused := 0
 	s.Unused = func() { unused++ }
-	c := &netConn{}
+	c := &netconn.Conn{}
 	s.track(c)
 	if s.http2.openConns.Add(-1) == 0 { // as the inner server's hook does
 		t.Error("the connection was counted")

@@ -1,7 +1,6 @@
 package engine
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -10,13 +9,9 @@ import (
 	"reflect"
 	"sync"
 	"sync/atomic"
-	"time"
 
-	"github.com/tarehq/tare/internal/connection"
+	"github.com/tarehq/tare/internal/engine/netconn"
 )
-
-// clientPreface is what a client sends first in HTTP/2 (RFC 9113, 3.4).
-const clientPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 // http2 serves the connections that speak HTTP/2. It hands them to an inner http.Server with the
 // same settings, whose listener yields only these connections.
@@ -40,20 +35,20 @@ func (h *http2) configure() error {
 	if h.inner != nil {
 		return h.err
 	}
-	if h.server.closing.Load() {
+	if h.server.state.Closing.Load() {
 		return http.ErrServerClosed
 	}
 	h.conns = newHandOffListener()
 	h.startOnce = new(sync.Once)
 	h.inner = h.server.copySettings(h.conns)
-	h.inner.SetKeepAlivesEnabled(!h.server.keepAlivesDisabled.Load())
+	h.inner.SetKeepAlivesEnabled(!h.server.state.KeepAlivesDisabled.Load())
 	// Serve on a closed listener returns net/http's error if it cannot serve HTTP/2.
 	ended := newHandOffListener()
 	_ = ended.Close()
 	if err := h.inner.Serve(ended); !errors.Is(err, net.ErrClosed) {
 		h.err = err
 	}
-	h.isSupported = h.inner.TLSNextProto[protoHTTP2] != nil
+	h.isSupported = h.inner.TLSNextProto[netconn.ProtoHTTP2] != nil
 	return h.err
 }
 
@@ -81,14 +76,14 @@ func (s *Server) copySettings(conns *handOffListener) *http.Server {
 			to.Field(i).Set(from.Field(i))
 		}
 	}
-	inner.Handler = contextHandler{server: s, Handler: handlerFor(s.settings)}
+	inner.Handler = contextHandler{server: s, handler: handlerFor(s.settings)}
 	inner.DisableGeneralOptionsHandler = true // the outer handler does it
 	inner.TLSNextProto = nil
 	inner.TLSConfig = inner.TLSConfig.Clone()
 	if inner.TLSConfig == nil {
 		inner.TLSConfig = new(tls.Config)
 	}
-	inner.TLSConfig.NextProtos = []string{protoHTTP2}
+	inner.TLSConfig.NextProtos = []string{netconn.ProtoHTTP2}
 	inner.BaseContext = nil
 	inner.ConnContext = func(context.Context, net.Conn) context.Context { return conns.ctx }
 	inner.ConnState = func(nc net.Conn, state http.ConnState) {
@@ -101,7 +96,7 @@ func (s *Server) copySettings(conns *handOffListener) *http.Server {
 			}
 		}
 		if hook := s.settings.ConnState; hook != nil {
-			if p, ok := nc.(*prereadConn); ok {
+			if p, ok := nc.(*netconn.PrereadConn); ok {
 				nc = p.Conn
 			}
 			hook(nc, state)
@@ -165,78 +160,30 @@ func (h *http2) setKeepAlives(v bool) {
 	}
 }
 
-// handOffToHTTP2 hands the connection to the inner server, which then calls the ConnState hook.
-func (c *netConn) handOffToHTTP2() {
-	if !c.claimNew() {
-		return
-	}
-	nc := c.nc
-	if c.next < c.end {
-		nc = &prereadConn{nc, bytes.Clone(c.in[c.next:c.end])}
-	}
-	c.setReadDeadline(time.Time{})
-	if !c.http2.serve(nc, connection.With(c.ctx, &http2Conn{opened: c.opened})) {
-		return
-	}
-	c.handedOff = true
-	c.releaseBuffer()
-	c.http2.moveFromServer(c)
-}
-
 // moveFromServer moves a connection from the server's list to the inner server's count.
-func (h *http2) moveFromServer(c *netConn) {
+func (h *http2) moveFromServer(c *netconn.Conn) {
 	h.server.mu.Lock()
-	h.server.conns.remove(c)
+	h.server.conns.Remove(c)
 	// under the same lock, so that it is always counted exactly once
 	hasEnded := h.openConns.Add(1) == 0
 	h.server.mu.Unlock()
-	h.server.signalClosed()
+	h.server.state.SignalClosed()
 	if hasEnded { // the inner server closed it before it was counted
 		h.server.stopIfUnused()
 	}
 }
 
-// hasPreface reports whether the client sends HTTP/2's preface first. It waits for as many bytes as
-// it needs, at most for the head's timeout, and consumes nothing.
-func (c *netConn) hasPreface() bool {
-	c.setReadDeadline(c.opened.Add(c.headTimeout))
-	for {
-		n := min(len(clientPreface), c.end-c.next)
-		if string(c.in[c.next:c.next+n]) != clientPreface[:n] {
-			return false
-		}
-		if n == len(clientPreface) {
-			return true
-		}
-		if c.fill() != nil {
-			return false
-		}
-	}
-}
-
-// http2Conn is the connection.Info of a connection of the inner server.
-type http2Conn struct {
-	opened   time.Time
-	requests atomic.Int64
-}
-
-// Opened implements connection.Info.
-func (c *http2Conn) Opened() time.Time { return c.opened }
-
-// CountRequest implements connection.Info.
-func (c *http2Conn) CountRequest() int { return int(c.requests.Add(1)) }
-
 // contextHandler sets http.ServerContextKey to the server's own settings.
 type contextHandler struct {
-	server *Server
-	http.Handler
+	server  *Server
+	handler http.Handler
 }
 
 func (h contextHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	if settings := h.server.settings; r.Context().Value(http.ServerContextKey) != settings {
 		r = r.WithContext(context.WithValue(r.Context(), http.ServerContextKey, settings))
 	}
-	if h.server.retired.Load() {
+	if h.server.state.Retired.Load() {
 		// net/http sends GOAWAY and accepts no more streams
 		w.Header()["Connection"] = []string{"close"}
 	}
@@ -245,7 +192,7 @@ func (h contextHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			_ = r.MultipartForm.RemoveAll()
 		}
 	}()
-	h.Handler.ServeHTTP(w, r)
+	h.handler.ServeHTTP(w, r)
 }
 
 // handOffListener is a listener that returns the connections that are handed to it.
@@ -284,18 +231,3 @@ func (l *handOffListener) Close() error {
 
 // Addr implements net.Listener. Its result is not used.
 func (l *handOffListener) Addr() net.Addr { return &net.UnixAddr{Net: "unix"} }
-
-// prereadConn is a connection whose first bytes have been read. Read returns them again.
-type prereadConn struct {
-	net.Conn
-	unread []byte
-}
-
-func (c *prereadConn) Read(p []byte) (int, error) {
-	if len(c.unread) == 0 {
-		return c.Conn.Read(p)
-	}
-	n := copy(p, c.unread)
-	c.unread = c.unread[n:]
-	return n, nil
-}

@@ -4,12 +4,15 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"log"
+	"maps"
 	"net"
 	"net/http"
 	"os"
 	"os/exec"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -84,31 +87,43 @@ func TestAmplification(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the race detector allocates, too")
 	}
-	for name, text := range hostile() {
+	check := func(name, text string, newServer func(*http.Server) server, readers ...string) {
 		t.Run(name, func(t *testing.T) {
-			for _, unread := range []bool{false, true} {
-				s := engine.New(&http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-					if !unread {
-						io.Copy(io.Discard, struct{ io.Reader }{r.Body})
-					}
-				})})
-				c := &oneShot{text: text, closed: make(chan bool)}
-				l := &oneListener{conn: c, closed: make(chan bool)}
-				var before, after runtime.MemStats
-				runtime.GC()
-				runtime.ReadMemStats(&before)
-				served := goServe(s, l)
-				<-c.closed
-				runtime.ReadMemStats(&after)
-				s.Close()
-				<-served
-				got, bound := after.TotalAlloc-before.TotalAlloc, uint64(allocatedFixed+allocatedPerByte*len(text))
+			bound := uint64(allocatedFixed + allocatedPerByte*len(text))
+			for _, how := range readers {
+				got := allocatedFor(newServer, bodyReaders[how], text)
+				// other allocations appear only in some of the runs
+				for i := 0; i < 3 && got > bound; i++ {
+					got = min(got, allocatedFor(newServer, bodyReaders[how], text))
+				}
 				if got > bound {
-					t.Errorf("allocated %d for %d bytes, want at most %d", got, len(text), bound)
+					t.Errorf("%s: allocated %d for %d bytes, want at most %d", how, got, len(text), bound)
 				}
 			}
 		})
 	}
+	for name, text := range hostile() {
+		check("HTTP/"+name, text, httpServer, "read", "unread")
+	}
+	for name, text := range hostileFCGI() {
+		check("FastCGI/"+name, text, fcgiServer, slices.Sorted(maps.Keys(bodyReaders))...)
+	}
+}
+
+// allocatedFor returns what a server allocates for a connection that sends text.
+func allocatedFor(newServer func(*http.Server) server, h http.Handler, text string) uint64 {
+	s := newServer(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)})
+	c := &oneShot{text: text, closed: make(chan bool)}
+	l := &oneListener{conn: c, closed: make(chan bool)}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	served := goServe(s, l)
+	<-c.closed
+	runtime.ReadMemStats(&after)
+	s.Close()
+	<-served
+	return after.TotalAlloc - before.TotalAlloc
 }
 
 // oneShot is a connection that sends a text and discards the output.

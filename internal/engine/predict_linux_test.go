@@ -123,30 +123,3 @@ func TestTrustNeedsManyRuns(t *testing.T) {
 		t.Error("trusted after it stalled a loop")
 	}
 }
-
-func TestFlushGateSendsPendingBytes(t *testing.T) {
-	var s flushGate
-	var sent []byte
-	s.send() // the gate is open
-	if n := s.open(); n != 0 {
-		t.Error(n)
-	}
-	s.close([]byte("answers"), sendSome(func(b []byte) int {
-		n := min(3, len(b))
-		sent = append(sent, b[:n]...)
-		return n
-	}))
-	s.send()
-	s.send()
-	if n := s.open(); n != 6 || string(sent) != "answer" {
-		t.Errorf("sent %d, %q", n, sent)
-	}
-	s.send()
-	if n := s.open(); n != 0 || string(sent) != "answer" {
-		t.Errorf("sent %d, %q after it was opened", n, sent)
-	}
-}
-
-type sendSome func([]byte) int
-
-func (f sendSome) trySend(b []byte) int { return f(b) }

@@ -16,46 +16,24 @@ import (
 )
 
 // MN-46: goroutines that outlive their handler, and go on using its request and response, affect no
-// other connection. Their writes race with the end of the handler, which is their own fault. The
-// test therefore does not run with the race detector.
+// other connection. Over FastCGI they also use the error stream: a record that one opens in another
+// response would cut that response in two. Their writes race with the end of the handler, which is
+// their own fault. The test therefore does not run with the race detector.
 func TestLeftoverGoroutinesAffectNoOtherConnection(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the handlers here are racy, on purpose")
 	}
 	var stop atomic.Bool
 	var lateCalls sync.WaitGroup
-	leave := func(w http.ResponseWriter, r *http.Request) {
-		lateCalls.Go(func() {
-			defer func() { _ = recover() }() // Hijack panics
-			control := http.NewResponseController(w)
-			evil := bytes.Repeat([]byte("EVIL"), 300)
-			for i := 0; i < 2000 && !stop.Load(); i++ {
-				switch i % 7 {
-				case 3:
-					_ = control.Flush()
-				case 4:
-					_ = control.SetReadDeadline(time.Unix(1, 0))
-					_ = control.SetWriteDeadline(time.Unix(1, 0))
-				case 5:
-					_, _ = r.Body.Read(make([]byte, 100))
-				default:
-					_, _ = w.Write(evil)
-				}
-				if i%50 == 0 {
-					runtime.Gosched()
-				}
-			}
-			_, _, _ = control.Hijack()
-		})
-	}
-	bothPaths(t, handle(func(w http.ResponseWriter, r *http.Request) {
+	settings := handle(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/leave" {
-			leave(w, r)
+			lateCalls.Go(func() { useLate(w, r, &stop) })
 			return
 		}
 		b, _ := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%s%s.", r.URL.Path, b)
-	}), func(s *site) {
+	})
+	check := func(s *site, leave string, sendAndCheck func(id int, deadline time.Time)) {
 		stop.Store(false)
 		deadline := time.Now().Add(soak(time.Second, 30*time.Second))
 		var wg sync.WaitGroup
@@ -67,7 +45,7 @@ func TestLeftoverGoroutinesAffectNoOtherConnection(t *testing.T) {
 						s.Error(err)
 						return
 					}
-					io.WriteString(c, "POST /leave HTTP/1.1\r\n"+host+"Content-Length: 5\r\n\r\nhe")
+					io.WriteString(c, leave)
 					c.SetDeadline(time.Now().Add(5 * time.Millisecond))
 					c.Read(make([]byte, 1000))
 					c.Close()
@@ -75,12 +53,54 @@ func TestLeftoverGoroutinesAffectNoOtherConnection(t *testing.T) {
 			})
 		}
 		for i := range 4 {
-			wg.Go(func() { s.sendAndCheck(i, "hello", deadline) })
+			wg.Go(func() { sendAndCheck(i, deadline) })
 		}
 		wg.Wait()
 		stop.Store(true)
 		lateCalls.Wait()
+	}
+	t.Run("HTTP", func(t *testing.T) {
+		bothPaths(t, settings, func(s *site) {
+			check(s, "POST /leave HTTP/1.1\r\n"+host+"Content-Length: 5\r\n\r\nhe",
+				func(id int, deadline time.Time) { s.sendAndCheck(id, "hello", deadline) })
+		})
 	})
+	t.Run("FastCGI", func(t *testing.T) {
+		bothFCGIPaths(t, settings, func(s *fcgiSite) {
+			leave := fcgiRequest{method: "POST", uri: "/leave", params: []string{"CONTENT_LENGTH", "5"}}
+			check(s.site, leave.head()+rec(stdinStream, 1, "he"), s.sendAndCheck)
+		})
+	})
+}
+
+// useLate uses a request and its response after their handler has returned.
+func useLate(w http.ResponseWriter, r *http.Request, stop *atomic.Bool) {
+	control, errs := http.NewResponseController(w), stderrOf(w)
+	evil := bytes.Repeat([]byte("EVIL"), 300)
+	for i := 0; i < 2000 && !stop.Load(); i++ {
+		switch i % 9 {
+		case 2:
+			if errs != nil {
+				_, _ = errs.Write(evil)
+			}
+		case 3:
+			_ = control.Flush()
+		case 4:
+			_ = control.SetReadDeadline(time.Unix(1, 0))
+			_ = control.SetWriteDeadline(time.Unix(1, 0))
+		case 5:
+			_, _ = r.Body.Read(make([]byte, 100))
+		case 6:
+			_ = r.Context().Err()
+		default:
+			_, _ = w.Write(evil)
+		}
+		if i%50 == 0 {
+			runtime.Gosched()
+		}
+	}
+	defer func() { _ = recover() }() // Hijack panics
+	_, _, _ = control.Hijack()
 }
 
 // sendAndCheck sends requests, with or without a body, and checks the responses until the deadline.

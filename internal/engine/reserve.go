@@ -24,8 +24,8 @@ import (
 // runs after each collection, so that an idle server does nothing here. If GOGC or GOMEMLIMIT is
 // set, there is no reserve.
 const (
-	// maxReserve is the size of the largest reserve, which grows in pieces that double.
-	// firstReserve is the first piece, and the limit with one processor.
+	// maxReserve is the default limit of the reserve, which grows in pieces that double.
+	// firstReserve is the first piece, and the default limit with one processor.
 	maxReserve   = 16 << 20
 	firstReserve = 4 << 20
 
@@ -37,18 +37,20 @@ const (
 
 type reserve struct {
 	mu     sync.Mutex
-	users  int  // running calls of Serve
-	armed  bool // collected will be called after the next collection
+	limit  int64 // Server.HeapReserve
+	users  int   // running calls of Serve
+	armed  bool  // collected will be called after the next collection
 	last   time.Time
 	pieces [][]byte
 	size   int // of all pieces, in bytes
 }
 
-// retain and release are called when a Serve starts and ends.
-func (r *reserve) retain() {
+// retain and release are called when a Serve starts and ends. limit is Server.HeapReserve.
+func (r *reserve) retain(limit int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.users++; !r.armed && collectorHasDefaults() {
+	r.limit = limit
+	if r.users++; !r.armed && r.limit >= 0 && collectorHasDefaults() {
 		r.arm()
 	}
 }
@@ -77,7 +79,7 @@ func (r *reserve) collected() {
 		r.drop()
 		return
 	}
-	r.adjust(time.Now(), reserveLimit())
+	r.adjust(time.Now(), reserveLimit(r.limit))
 	r.arm()
 }
 
@@ -97,9 +99,13 @@ func (r *reserve) adjust(now time.Time, most int) {
 
 func (r *reserve) drop() { r.pieces, r.size = nil, 0 }
 
-// reserveLimit returns the size up to which a reserve helps with the current GOMAXPROCS.
-func reserveLimit() int {
-	if runtime.GOMAXPROCS(0) == 1 {
+// reserveLimit returns the limit for a Server.HeapReserve. 0 selects the size up to which a reserve
+// helps with the current GOMAXPROCS.
+func reserveLimit(limit int64) int {
+	switch {
+	case limit > 0:
+		return int(min(limit, math.MaxInt))
+	case runtime.GOMAXPROCS(0) == 1:
 		return firstReserve
 	}
 	return maxReserve

@@ -58,9 +58,9 @@ func TestReserveIsHeldWhileServing(t *testing.T) {
 		t.Skip("GOGC or GOMEMLIMIT is set")
 	}
 	var r reserve
-	r.retain()
-	r.retain()
-	collect(t, "no reserve", func() bool { return r.held() == reserveLimit() })
+	r.retain(0)
+	r.retain(0)
+	collect(t, "no reserve", func() bool { return r.held() == reserveLimit(0) })
 	r.release()
 	if r.held() == 0 {
 		t.Error("dropped during Serve")
@@ -73,6 +73,21 @@ func TestReserveIsHeldWhileServing(t *testing.T) {
 		defer r.mu.Unlock()
 		return !r.armed
 	})
+}
+
+func TestReserveLimitIsSetting(t *testing.T) {
+	if !collectorHasDefaults() {
+		t.Skip("GOGC or GOMEMLIMIT is set")
+	}
+	const limit = 1 << 20
+	var r reserve
+	r.retain(limit)
+	collect(t, "no reserve", func() bool { return r.held() == limit })
+	r.release()
+	var none reserve
+	if none.retain(-1); none.armed {
+		t.Error("a negative limit allows a reserve")
+	}
 }
 
 func TestReserveIsNotUsedIfCollectorIsTuned(t *testing.T) {
@@ -90,7 +105,7 @@ func TestReserveIsNotUsedIfCollectorIsTuned(t *testing.T) {
 		},
 	} {
 		var r reserve
-		r.retain()
+		r.retain(0)
 		collect(t, name+": no reserve", func() bool { return r.held() > 0 })
 		undo := tune()
 		if collectorHasDefaults() {

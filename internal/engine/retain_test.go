@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/engine/fastcgi"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -45,7 +45,7 @@ var kept = map[string]func(r *http.Request) any{
 
 // param returns a FastCGI parameter.
 func param(r *http.Request, name string) string {
-	if all := engine.FastCGIParams(r.Context()); all != nil {
+	if all := fastcgi.Params(r.Context()); all != nil {
 		for n, value := range all {
 			if n == name {
 				return value

@@ -7,9 +7,9 @@ import (
 	"runtime"
 	"time"
 
+	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/engine/reuse"
 	"github.com/tarehq/tare/internal/poll"
-	"github.com/tarehq/tare/internal/wire/fcgi"
-	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // turnRequests is how many requests of one client a runner serves in a row. A client that sends
@@ -23,44 +23,45 @@ const turnRequests = 64
 // because theirs was slow. Then they wait for work.
 type runner struct {
 	shard     *shard
-	conn      *conn
+	conn      *exchange.Conn
 	work      chan job
 	sequence  uint64 // number of what it serves as leader
 	token     uint64 // not zero while it serves as leader; see shard.word
 	runs      uint64 // handlers run on the loop
 	turnCount int    // requests of the current connection served in a row
-	threadCheck
+	// while it leads: events that the loop has reported and that it has not looked at
+	eventsLeft int
+
+	threadCheck reuse.ThreadCheck
 
 	handOffs   int     // hand-offs since startHandOffs
 	reportedAt instant // when the loop reported what it serves as leader
+
+	// State of the connection that the runner serves.
+	mayHaveInput bool         // there may be more to read
+	resumedHead  *partialHead // the partialHead from which the current head was resumed
+
+	// replaces the conn's when a partialHead takes that; of the same protocol
+	spareCodec exchange.Codec
 }
 
 // job is the work of a free runner: to lead if conn is nil, otherwise to serve conn, beginning with
 // the request that its new conn holds.
 type job struct {
 	conn    *shardConn
-	request *exchange
+	request *exchange.Exchange
 	slot    slotID
 }
 
-// shardState is the part of a conn that belongs to a shard's runner.
-type shardState struct {
-	runner       *runner
-	mayHaveInput bool // there may be more to read
-
-	resumedHead *partialHead // the partialHead from which the current head was resumed
-}
-
 func newRunner(s *shard) *runner {
-	r := &runner{shard: s, conn: newConn(shardInSize), work: make(chan job, 1)}
-	r.conn.runner = r
-	r.conn.batches = true
+	r := &runner{shard: s, conn: exchange.NewConn(shardInSize), work: make(chan job, 1)}
+	r.conn.Batches = true
 	return r
 }
 
 // run works until the runner is no longer needed.
 func (r *runner) run(j job) {
-	resetLabels() // of the handler in whose goroutine it was started
+	reuse.ResetLabels() // of the handler in whose goroutine it was started
 	returned := false
 	defer func() {
 		if !returned { // runtime.Goexit in a handler; serve has closed the connection
@@ -72,13 +73,13 @@ func (r *runner) run(j job) {
 			r.lead()
 		} else {
 			r.serve(j.conn, j.request, j.slot)
-			r.isLocked(time.Now())
+			r.threadCheck.IsLocked(time.Now())
 		}
-		if r.locked {
+		if r.threadCheck.Locked {
 			break
 		}
 		var ok bool
-		if j, ok = awaitWork(&r.shard.freeRunners, r, r.work); !ok {
+		if j, ok = reuse.AwaitWork(&r.shard.freeRunners, r, r.work); !ok {
 			break
 		}
 	}
@@ -93,7 +94,12 @@ func (r *runner) lead() {
 		for s.nextEvent < len(s.events) {
 			e := s.events[s.nextEvent]
 			s.nextEvent++
-			if k := s.group.conns.at(e.ID); k != nil && k.place.shard == s && k.claim(e) {
+			r.eventsLeft = len(s.events) - s.nextEvent
+			if e.ID < 0 {
+				s.group.acceptors.accept(e.ID, s)
+				continue
+			}
+			if k := s.group.conns.at(e.ID); k != nil && k.shard() == s && k.claim(e) {
 				if !r.serveAsLeader(k) {
 					return
 				}
@@ -109,7 +115,7 @@ func (r *runner) lead() {
 			return
 		}
 		r.reportedAt = s.group.instant(s.reportedAt)
-		if r.isLocked(s.reportedAt) {
+		if r.threadCheck.IsLocked(s.reportedAt) {
 			s.resignLead()
 			return
 		}
@@ -153,27 +159,27 @@ func (r *runner) enterHandler(at slotID) bool {
 // serve serves the requests that arrive on k until no more input has arrived. If x is not nil, it
 // serves x first, which another runner has handed off. When serve returns, k waits, is closed, or
 // belongs to another runner.
-func (r *runner) serve(k *shardConn, x *exchange, at slotID) {
+func (r *runner) serve(k *shardConn, x *exchange.Exchange, at slotID) {
 	settled := false
 	r.turnCount = 0
 	defer func() {
 		if !settled {
-			r.conn.abortExchange(recover())
-			resetLabels()
-			r.conn.detach()
+			r.conn.AbortExchange(recover())
+			reuse.ResetLabels()
+			r.detach()
 			_ = k.Close()
 		}
 	}()
 	if x == nil {
-		r.conn.attach(k)
+		r.attach(k)
 	}
 	switch r.serveRequests(k, x, at) {
 	case outcomeClose:
-		r.conn.detach()
+		r.detach()
 		_ = k.Close()
 	case outcomeWaits, outcomeHandedOff:
 	}
-	resetLabels()
+	reuse.ResetLabels()
 	settled = true
 }
 
@@ -186,19 +192,19 @@ const (
 	outcomeHandedOff                // another runner serves it
 )
 
-func (r *runner) serveRequests(k *shardConn, x *exchange, at slotID) outcome {
+func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at slotID) outcome {
 	c := r.conn
 	for {
-		if x == nil && c.next < c.end {
-			complete, ok := c.codec.parseHead(c)
+		if x == nil && c.Next < c.End {
+			complete, ok := c.Codec.ParseHead(c)
 			if !ok {
 				return outcomeClose
 			}
 			if complete {
-				if x = c.codec.beginExchange(c); x == nil {
+				if x = c.Codec.BeginExchange(c); x == nil {
 					return outcomeClose
 				}
-				at = slotFor(x.request.Method, x.request.RequestURI)
+				at = slotFor(x.Request.Method, x.Request.RequestURI)
 				if how, parted := r.dispatch(k, x, at); parted {
 					return how
 				}
@@ -208,41 +214,43 @@ func (r *runner) serveRequests(k *shardConn, x *exchange, at slotID) outcome {
 			if !r.serveExchange(k, x, at) {
 				return outcomeClose
 			}
-			if x.resp.hijacked.Load() != nil {
+			if x.Response.IsHijacked() {
 				return outcomeClose
 			}
-			x, c.resumedHead = nil, nil
-			c.codec.nextRequest(c)
-			if c.requestStart = (time.Time{}); c.readTimeout > 0 {
-				c.requestStart = time.Now()
+			x, r.resumedHead = nil, nil
+			c.Codec.NextRequest()
+			if c.RequestStart = (time.Time{}); c.Config.ReadTimeout > 0 {
+				c.RequestStart = time.Now()
 			}
 			if k.isNew.Load() {
 				k.isNew.Store(false)
 			}
 			continue
 		}
-		if len(c.out) > 0 && c.flush() != nil {
+		if len(c.Out) > 0 && c.Flush() != nil {
 			return outcomeClose
 		}
-		switch err := c.receive(k); {
+		switch err := r.receive(k); {
 		case err == nil:
 		case !errors.Is(err, poll.ErrAgain):
 			switch {
-			case c.next == c.end:
+			case c.Next == c.End:
 			case errors.Is(err, io.EOF):
-				c.refuse(http.StatusBadRequest, "incomplete request head")
+				c.Refuse(http.StatusBadRequest, "incomplete request head")
 			default:
-				c.reportRefusal(http.StatusBadRequest, 0)
+				c.ReportRefusal(http.StatusBadRequest, 0)
 			}
 			return outcomeClose
-		case c.park(k):
+		case k.addToLoop() != nil:
+			return outcomeClose
+		case r.park(k):
 			// Shutdown may have checked k just before it began to wait.
-			if !r.shard.group.server.keepsConnections() && k.claimForClosing() {
+			if !r.shard.group.server.KeepsConnections() && k.claimForClosing() {
 				_ = k.Close()
 			}
 			return outcomeWaits
 		default:
-			c.attach(k)
+			r.attach(k)
 		}
 	}
 }
@@ -250,12 +258,12 @@ func (r *runner) serveRequests(k *shardConn, x *exchange, at slotID) outcome {
 // dispatch decides which goroutine runs a request's handler. parted reports whether the runner has
 // left k, and how is the outcome. If the earlier responses of a connection cannot be sent, it is
 // over: its handler does not run at all.
-func (r *runner) dispatch(k *shardConn, x *exchange, at slotID) (how outcome, parted bool) {
+func (r *runner) dispatch(k *shardConn, x *exchange.Exchange, at slotID) (how outcome, parted bool) {
 	c, leads := r.conn, r.leads()
-	if r.turnCount++; leads && r.runsOnLoop(x, at) || !leads && r.turnCount <= turnRequests {
+	if r.turnCount++; leads && r.runsOnLoop(k, x, at) || !leads && r.turnCount <= turnRequests {
 		return 0, false
 	}
-	if len(c.out) > 0 && c.flush() != nil {
+	if len(c.Out) > 0 && c.Flush() != nil {
 		return outcomeClose, true
 	}
 	if r.leads() { // the flush may have cost the lead
@@ -271,11 +279,11 @@ func (r *runner) dispatch(k *shardConn, x *exchange, at slotID) (how outcome, pa
 
 // runsOnLoop reports whether a request's handler runs on the loop. It does not if it would have to
 // wait for the request's body, or if its client has used up its turn.
-func (r *runner) runsOnLoop(x *exchange, at slotID) bool {
-	if r.turnCount > turnRequests || !x.body.hasArrived() {
+func (r *runner) runsOnLoop(k *shardConn, x *exchange.Exchange, at slotID) bool {
+	if r.turnCount > turnRequests || !x.Body.HasArrived() {
 		return false
 	}
-	switch r.conn.dispatch {
+	switch k.config().dispatch {
 	case OnLoop:
 		return true
 	case OwnGoroutine:
@@ -287,15 +295,15 @@ func (r *runner) runsOnLoop(x *exchange, at slotID) bool {
 
 // serveExchange runs a handler, on the loop or off it. It times all runs off the loop, and some
 // runs on it.
-func (r *runner) serveExchange(k *shardConn, x *exchange, id slotID) bool {
+func (r *runner) serveExchange(k *shardConn, x *exchange.Exchange, id slotID) bool {
 	c, at := r.conn, r.shard.group.predictor.at(id)
 	if !r.enterHandler(id) {
-		if len(c.out) > 0 && c.flush() != nil { // the stall guard does not watch this handler
+		if len(c.Out) > 0 && c.Flush() != nil { // the stall guard does not watch this handler
 			return false
 		}
 		return r.timeExchange(x, at)
 	}
-	if len(c.out) > 0 && r.gateOutput(k) != nil {
+	if len(c.Out) > 0 && r.gateOutput(k) != nil {
 		return false
 	}
 	if !at.addTrust() {
@@ -304,7 +312,7 @@ func (r *runner) serveExchange(k *shardConn, x *exchange, id slotID) bool {
 	if r.runs++; r.runs%sampleEvery == 0 {
 		return r.timeExchange(x, at)
 	}
-	return c.runExchange(x)
+	return c.RunExchange(x)
 }
 
 // gateOutput leaves the responses that wait to the runner that replaces the leader. If the leader
@@ -314,12 +322,12 @@ func (r *runner) gateOutput(k *shardConn) error {
 	if r.leads() {
 		return nil
 	}
-	return r.conn.flush()
+	return r.conn.Flush()
 }
 
-func (r *runner) timeExchange(x *exchange, at *slot) bool {
+func (r *runner) timeExchange(x *exchange.Exchange, at *slot) bool {
 	start := time.Now()
-	reuse := r.conn.runExchange(x)
+	reuse := r.conn.RunExchange(x)
 	at.learn(time.Since(start))
 	return reuse
 }
@@ -328,11 +336,13 @@ func (r *runner) timeExchange(x *exchange, at *slot) bool {
 func (r *runner) leads() bool { return r.token != 0 && r.shard.word.Load() == r.token }
 
 // handOff gives k and its current request to another runner.
-func (r *runner) handOff(k *shardConn, x *exchange, at slotID) {
+func (r *runner) handOff(k *shardConn, x *exchange.Exchange, at slotID) {
 	r.handOffs++
 	other, fresh := r.shard.freeRunner()
 	other.conn, r.conn = r.conn, other.conn
-	other.conn.runner, r.conn.runner = other, r
+	other.spareCodec, r.spareCodec = r.spareCodec, other.spareCodec
+	other.mayHaveInput, r.resumedHead = r.mayHaveInput, nil
+	k.servedBy = other
 	other.start(job{k, x, at}, fresh)
 }
 
@@ -362,53 +372,56 @@ func (r *runner) startHandOffs() {
 
 // giveUpLead is called before a call that may block. If a handler on a loop makes it, another
 // runner takes the loop.
-func (c *conn) giveUpLead() {
-	r := c.runner
-	if r == nil || r.token == 0 {
-		return
+func (r *runner) giveUpLead() {
+	if r.token != 0 {
+		r.shard.takeLead(r.token)
 	}
-	r.shard.takeLead(r.token)
 }
 
-// attach makes c serve k.
-func (c *conn) attach(k *shardConn) {
-	p := k.place.config
-	if c.serveConfig != p {
-		c.serveConfig, c.ctx = p, p.baseContext
+// attach makes r's conn serve k.
+func (r *runner) attach(k *shardConn) {
+	c, p := r.conn, &k.config().exchanges
+	if old := c.Config; old != p {
+		c.Config, c.Context = p, p.BaseContext
+		if old != nil && old.Protocol != p.Protocol {
+			c.Codec, r.spareCodec = nil, nil
+		}
 	}
-	c.setSendTimeout(p.defaultSendTimeout)
-	c.nc, c.transport = k, k
-	c.template.RemoteAddr = k.remote
-	c.readDeadline = unknownDeadline()
-	c.mayHaveInput = true
-	k.servedBy = c
-	if c.readTimeout > 0 {
-		c.requestStart = time.Now()
+	if c.Codec == nil {
+		c.Codec = p.NewCodec()
+	}
+	c.SetSendTimeout(p.DefaultSendTimeout)
+	c.NetConn, c.Transport = k, k
+	c.Template.RemoteAddr = k.remote
+	c.ReadDeadline = exchange.UnknownDeadline()
+	r.mayHaveInput = true
+	k.servedBy = r
+	if c.Config.ReadTimeout > 0 {
+		c.RequestStart = time.Now()
 	}
 	if h := k.partialHead; h != nil {
-		c.in, c.next, c.end = h.in[:cap(h.in)], 0, len(h.in)
-		c.request, c.requestStart = h.request, h.requestStart
-		if h.params != nil {
-			c.fcgi.Request = *h.params
-		}
-		c.resumedHead, k.partialHead = h, nil
+		c.In, c.Next, c.End = h.in[:cap(h.in)], 0, len(h.in)
+		c.RequestStart = h.requestStart
+		r.spareCodec, c.Codec, h.codec = c.Codec, h.codec, nil
+		r.resumedHead, k.partialHead = h, nil
 	}
 }
 
 // receive reads what has arrived on k. It returns poll.ErrAgain if nothing more has arrived. A read
 // that did not fill the buffer shows this without a system call: the loop reports input that
 // arrives later.
-func (c *conn) receive(k *shardConn) error {
-	if !c.mayHaveInput {
+func (r *runner) receive(k *shardConn) error {
+	if !r.mayHaveInput {
 		return poll.ErrAgain
 	}
-	if c.next == c.end {
-		c.next, c.end = 0, 0
+	c := r.conn
+	if c.Next == c.End {
+		c.Next, c.End = 0, 0
 	}
-	if c.end == len(c.in) {
-		c.makeRoom()
+	if c.End == len(c.In) {
+		c.MakeRoom()
 	}
-	room := c.in[c.end:]
+	room := c.In[c.End:]
 	n, err := poll.Recv(int(k.fd), room)
 	if err != nil {
 		return err
@@ -416,55 +429,56 @@ func (c *conn) receive(k *shardConn) error {
 	if n == 0 {
 		return io.EOF
 	}
-	c.end += n
-	c.mayHaveInput = n == len(room) || k.inputEnded.Load()
+	c.End += n
+	r.mayHaveInput = n == len(room) || k.inputEnded.Load()
 	return nil
 }
 
 // park makes k wait for a request or for the rest of a head, of which it keeps what has arrived. It
-// reports false if more input has arrived by now.
-func (c *conn) park(k *shardConn) bool {
+// reports false if more input has arrived by now, or if no loop would report input.
+func (r *runner) park(k *shardConn) bool {
+	c := r.conn
 	var deadline instant
 	switch {
-	case c.next < c.end || c.fcgi.Pending():
-		k.partialHead = c.savePartialHead(k)
-		deadline = k.group().instant(k.partialHead.requestStart.Add(c.headTimeout))
+	case c.Next < c.End || c.Codec.HasBegun():
+		k.partialHead = r.savePartialHead(k)
+		deadline = k.group().instant(k.partialHead.requestStart.Add(c.Config.HeadTimeout))
 	case k.isNew.Load():
-		deadline = k.opened + instant(c.headTimeout)
-	case c.idleTimeout > 0:
-		deadline = c.runner.now() + instant(c.idleTimeout)
+		deadline = k.opened + instant(c.Config.HeadTimeout)
+	case c.Config.IdleTimeout > 0:
+		deadline = r.now() + instant(c.Config.IdleTimeout)
 	}
 	k.setWaitDeadline(deadline)
 	k.servedBy = nil
-	c.detach()
+	r.detach()
+	if to := r.moveTarget(); to != nil && !k.moveTo(to) {
+		return false // the runner tries once more to add it to a loop
+	}
 	return k.park()
 }
 
-// savePartialHead moves the part of a head that has arrived out of c. The memory that a waiting
-// connection holds is in proportion to what its client has sent.
-func (c *conn) savePartialHead(k *shardConn) *partialHead {
-	p := c.resumedHead // a head that arrives in many pieces reuses it
+// savePartialHead moves the part of a head that has arrived out of r's conn, and the codec that has
+// parsed it. The memory that a waiting connection holds is in proportion to what its client has
+// sent.
+func (r *runner) savePartialHead(k *shardConn) *partialHead {
+	c := r.conn
+	p := r.resumedHead // a head that arrives in many pieces reuses it
 	if p == nil {
 		p = new(partialHead)
 	}
-	p.request, p.requestStart = c.request, c.requestStart
-	if !c.fcgi.Pending() {
-		p.params = nil // the request was aborted
-	} else {
-		if p.params == nil {
-			p.params = new(fcgi.Request)
-		}
-		*p.params = c.fcgi.Request
+	p.requestStart = c.RequestStart
+	if isOwnBuffer := &c.In[0] == &c.InBuffer[0]; isOwnBuffer {
+		p.in = append(make([]byte, 0, max(leastPartial, 2*(c.End-c.Next))), c.In[c.Next:c.End]...)
+	} else { // the head was partial before
+		copy(c.In, c.In[c.Next:c.End])
+		p.in = c.In[:c.End-c.Next]
+		c.In, c.Next, c.End = c.InBuffer, 0, 0
 	}
-	switch {
-	case c.request.Size == 0 && !c.isOwnBuffer(c.in): // the head was partial before
-		copy(c.in, c.in[c.next:c.end])
-		p.in = c.in[:c.end-c.next]
-		c.in, c.next, c.end = c.inBuffer, 0, 0
-	default:
-		p.in = append(make([]byte, 0, max(leastPartial, 2*(c.end-c.next))), c.in[c.next:c.end]...)
+	p.codec, c.Codec, r.spareCodec = c.Codec, r.spareCodec, nil
+	p.codec.Suspend()
+	if c.Codec == nil {
+		c.Codec = c.Config.NewCodec()
 	}
-	c.request, c.fcgi.Request = http1.Request{}, fcgi.Request{}
 	switch {
 	case k.isNew.Load():
 		p.requestStart = k.group().epoch.Add(time.Duration(k.opened))
@@ -474,11 +488,8 @@ func (c *conn) savePartialHead(k *shardConn) *partialHead {
 	return p
 }
 
-// detach prepares c for another connection.
-func (c *conn) detach() {
-	c.resumedHead = nil
-	c.reset()
+// detach prepares r's conn for another connection.
+func (r *runner) detach() {
+	r.resumedHead = nil
+	r.conn.Reset()
 }
-
-// isOwnBuffer reports whether in is the buffer that the runner keeps.
-func (c *conn) isOwnBuffer(in []byte) bool { return &in[0] == &c.inBuffer[0] }

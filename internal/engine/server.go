@@ -4,15 +4,14 @@ import (
 	"context"
 	"errors"
 	"log"
-	"math"
 	"net"
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"time"
 
-	"github.com/tarehq/tare/internal/wire/http1"
+	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/engine/netconn"
 )
 
 // Server accepts connections and owns them. Its settings are those of the http.Server that it was
@@ -29,6 +28,10 @@ type Server struct {
 	// SetSendTimeout. Serve reads it.
 	SendTimeout time.Duration
 
+	// HeapReserve limits the memory that is reserved so that the collector runs less often; see
+	// reserve.go. 0 selects the default, and a negative number no reserve. Serve reads it.
+	HeapReserve int64
+
 	// Unused, if not nil, is called when no Serve runs and no connection is open any more.
 	Unused func()
 
@@ -37,122 +40,32 @@ type Server struct {
 	Refused func(Refusal)
 
 	settings *http.Server
-	date     dateCache
+	state    exchange.ServerState
 
-	closing            atomic.Bool // after Shutdown or Close
-	keepAlivesDisabled atomic.Bool // after SetKeepAlivesEnabled(false)
-	retired            atomic.Bool // after Retire
-	mu                 sync.Mutex
-	listeners          map[net.Listener]struct{}
-	conns              netConnList
-	shards             *group // nil until a listener needs them
-	http2              http2
-	reserve            reserve
-	acceptedConns      atomic.Int64  // total of accepted connections
-	connClosed         chan struct{} // holds one token after a connection has closed
+	mu        sync.Mutex
+	listeners map[net.Listener]struct{}
+	conns     netconn.List
+	shards    *group // nil until a listener needs them
+	http2     http2
+	reserve   reserve
 }
+
+// Refusal is a request that no handler sees.
+type Refusal = exchange.Refusal
 
 // New returns a server for the settings. The caller must not change them after it has called Serve.
 func New(settings *http.Server) *Server {
-	s := &Server{
-		settings:   settings,
-		listeners:  make(map[net.Listener]struct{}),
-		connClosed: make(chan struct{}, 1),
-	}
+	s := &Server{settings: settings, listeners: make(map[net.Listener]struct{})}
+	s.state.Logf = s.logf
+	s.state.ConnClosed = make(chan struct{}, 1)
 	s.http2.server = s
 	return s
-}
-
-// serveConfig holds the settings of one Serve call in the form in which connections use them.
-type serveConfig struct {
-	*Server
-	codec              codec
-	listener           net.Listener
-	placements         atomic.Pointer[[]*placement] // indexed by shard
-	workers            *workers                     // of the goroutine path
-	handler            http.Handler
-	baseContext        context.Context // parent of the contexts of all its connections
-	limits             http1.Limits
-	dispatch           Dispatch
-	headTimeout        time.Duration // never 0
-	readTimeout        time.Duration // 0 is no limit, here and in the next three
-	writeTimeout       time.Duration
-	idleTimeout        time.Duration
-	defaultSendTimeout time.Duration // Server.SendTimeout
-	onRefused          func(Refusal)
-	handshakeTimeout   time.Duration
-	servesHTTP1        bool
-	servesH2C          bool // HTTP/2 without TLS
-}
-
-func (s *Server) newServeConfig(l net.Listener) *serveConfig {
-	set := s.settings
-	p := &serveConfig{
-		Server: s, listener: l, workers: newWorkers(), dispatch: s.Dispatch, handler: handlerFor(set),
-		baseContext: context.Background(),
-		readTimeout: max(0, set.ReadTimeout), writeTimeout: max(0, set.WriteTimeout), idleTimeout: set.IdleTimeout,
-		defaultSendTimeout: max(0, s.SendTimeout), onRefused: s.Refused,
-		limits: http1.Limits{Bytes: http.DefaultMaxHeaderBytes + headSlop, Fields: maxFields},
-	}
-	if set.BaseContext != nil {
-		if p.baseContext = set.BaseContext(l); p.baseContext == nil {
-			panic("BaseContext returned a nil context")
-		}
-	}
-	if p.codec = codec(http1Codec{}); s.FastCGI {
-		p.codec = fcgiCodec{}
-	} else {
-		p.baseContext = context.WithValue(p.baseContext, http.ServerContextKey, set)
-	}
-	if set.MaxHeaderBytes > 0 {
-		p.limits.Bytes = min(set.MaxHeaderBytes, math.MaxInt32-headSlop) + headSlop
-	}
-	if p.idleTimeout == 0 {
-		p.idleTimeout = p.readTimeout
-	}
-	p.idleTimeout = max(0, p.idleTimeout)
-	switch {
-	case set.ReadHeaderTimeout > 0:
-		p.headTimeout = set.ReadHeaderTimeout
-	case p.readTimeout > 0:
-		p.headTimeout = p.readTimeout
-	default:
-		p.headTimeout = defaultHeadTimeout
-	}
-	p.handshakeTimeout = p.headTimeout
-	for _, d := range []time.Duration{p.readTimeout, p.writeTimeout} {
-		if d > 0 {
-			p.handshakeTimeout = min(p.handshakeTimeout, d)
-		}
-	}
-	protocols := s.protocols()
-	p.servesHTTP1, p.servesH2C = s.FastCGI || protocols.HTTP1(), !s.FastCGI && protocols.UnencryptedHTTP2() &&
-		s.http2.supported()
-	return p
-}
-
-// handlerFor returns the handler of the settings. It handles "OPTIONS *" as net/http does.
-func handlerFor(set *http.Server) http.Handler {
-	h := set.Handler
-	if h == nil {
-		h = http.DefaultServeMux
-	}
-	if set.DisableGeneralOptionsHandler {
-		return h
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.RequestURI == "*" && r.Method == http.MethodOptions {
-			w.Header().Set("Content-Length", "0")
-			return
-		}
-		h.ServeHTTP(w, r)
-	})
 }
 
 // Serve accepts connections on l until Shutdown or Close, and then returns http.ErrServerClosed. It
 // returns early if Accept fails permanently. It closes l.
 func (s *Server) Serve(l net.Listener) error {
-	once := &onceCloseListener{Listener: l}
+	once := &onceCloseListener{Listener: l, closed: make(chan struct{})}
 	defer func() { _ = once.Close() }()
 	if !s.trackListener(once) {
 		return http.ErrServerClosed
@@ -164,12 +77,12 @@ func (s *Server) Serve(l net.Listener) error {
 		}
 	}
 	p := s.newServeConfig(l)
-	defer p.workers.stop()
-	s.reserve.retain()
+	defer p.workers.Stop()
+	s.reserve.retain(s.HeapReserve)
 	defer s.reserve.release()
 	var accept func() error
-	if p.servesHTTP1 && !p.servesH2C {
-		accept = s.socketAcceptor(p, l)
+	if p.netConns.ServesHTTP1 && !p.exchanges.ServesH2C {
+		accept = s.socketAcceptor(p, once)
 	}
 	if accept == nil {
 		accept = func() error {
@@ -187,7 +100,7 @@ func (s *Server) Serve(l net.Listener) error {
 			delay = 0
 			continue
 		}
-		if s.closing.Load() {
+		if s.state.Closing.Load() {
 			return http.ErrServerClosed
 		}
 		if ne, ok := errors.AsType[net.Error](err); !ok || !ne.Temporary() { //nolint:staticcheck // as net/http does
@@ -207,34 +120,37 @@ func (s *Server) expectsHTTP2() bool {
 		return false
 	}
 	return protocols.UnencryptedHTTP2() ||
-		protocols.HTTP2() && config != nil && slices.Contains(config.NextProtos, protoHTTP2) &&
-			s.nextProto(protoHTTP2) == nil
+		protocols.HTTP2() && config != nil && slices.Contains(config.NextProtos, netconn.ProtoHTTP2) &&
+			s.nextProto(netconn.ProtoHTTP2) == nil
 }
 
 func (s *Server) startConn(p *serveConfig, nc net.Conn) {
-	ctx := p.baseContext
+	ctx := p.exchanges.BaseContext
 	if s.settings.ConnContext != nil {
 		if ctx = s.settings.ConnContext(ctx, nc); ctx == nil {
 			panic("ConnContext returned nil")
 		}
 	}
-	c := newNetConn(p, nc, ctx)
+	c := netconn.New(&p.netConns, nc, ctx)
 	if !s.track(c) {
 		nc.Close()
 		return
 	}
-	c.callStateHook(http.StateNew)
-	p.workers.serve(c)
+	c.CallStateHook(http.StateNew)
+	p.workers.Serve(c)
 }
 
 // StopListening closes the listeners. No later Serve accepts connections. Shutdown and Close call
 // it first.
 func (s *Server) StopListening() (err error) {
-	s.closing.Store(true)
+	s.state.Closing.Store(true)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for l := range s.listeners {
-		err = errors.Join(err, l.Close())
+		// the owner may have closed it, which Serve notices late while shards accept
+		if e := l.Close(); !errors.Is(e, net.ErrClosed) {
+			err = errors.Join(err, e)
+		}
 	}
 	return err
 }
@@ -244,10 +160,10 @@ func (s *Server) StopListening() (err error) {
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.StopListening()
 	http2 := s.http2.shutdown(ctx)
-	recheck := time.NewTicker(newGrace / 50)
+	recheck := time.NewTicker(exchange.NewGrace / 50)
 	defer recheck.Stop()
 	for {
-		if s.closeConns((*netConn).claimForClosing)+s.group().closeIdle() == 0 {
+		if s.closeConns((*netconn.Conn).ClaimForClosing)+s.group().closeIdle() == 0 {
 			if http2Err := <-http2; err == nil {
 				err = http2Err
 			}
@@ -256,7 +172,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-s.connClosed:
+		case <-s.state.ConnClosed:
 		case <-recheck.C:
 		}
 	}
@@ -265,7 +181,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 // Close closes all listeners and connections at once, except hijacked connections.
 func (s *Server) Close() error {
 	err := s.StopListening()
-	s.closeConns(func(*netConn) bool { return true })
+	s.closeConns(func(*netconn.Conn) bool { return true })
 	s.group().closeAll()
 	return errors.Join(err, s.http2.close())
 }
@@ -276,16 +192,16 @@ func (s *Server) Connections() (accepted, open int64) {
 	onShards := s.group().open()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.acceptedConns.Load(), onShards + int64(s.conns.n) + s.http2.openConns.Load()
+	return s.state.AcceptedConns.Load(), onShards + int64(s.conns.N) + s.http2.openConns.Load()
 }
 
 // Closed reports whether Shutdown or Close was called.
-func (s *Server) Closed() bool { return s.closing.Load() }
+func (s *Server) Closed() bool { return s.state.Closing.Load() }
 
 // SetKeepAlivesEnabled does what http.Server.SetKeepAlivesEnabled does.
 func (s *Server) SetKeepAlivesEnabled(v bool) {
-	if s.keepAlivesDisabled.Store(!v); !v {
-		s.closeConns((*netConn).claimForClosing)
+	if s.state.KeepAlivesDisabled.Store(!v); !v {
+		s.closeConns((*netconn.Conn).ClaimForClosing)
 		s.group().closeIdle()
 	}
 	s.http2.setKeepAlives(v)
@@ -293,9 +209,7 @@ func (s *Server) SetKeepAlivesEnabled(v bool) {
 
 // Retire makes every connection end after the response to its next request, which announces that.
 // It closes no connection itself.
-func (s *Server) Retire() { s.retired.Store(true) }
-
-func (s *Server) keepsConnections() bool { return !s.keepAlivesDisabled.Load() && !s.closing.Load() }
+func (s *Server) Retire() { s.state.Retired.Store(true) }
 
 // group returns the shards, or nil if there are none.
 func (s *Server) group() *group {
@@ -307,7 +221,7 @@ func (s *Server) group() *group {
 func (s *Server) trackListener(l net.Listener) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closing.Load() {
+	if s.state.Closing.Load() {
 		return false
 	}
 	s.listeners[l] = struct{}{}
@@ -321,72 +235,36 @@ func (s *Server) untrackListener(l net.Listener) {
 	s.stopIfUnused()
 }
 
-func (s *Server) track(c *netConn) bool {
+func (s *Server) track(c *netconn.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closing.Load() {
+	if s.state.Closing.Load() {
 		return false
 	}
-	s.conns.add(c)
-	s.acceptedConns.Add(1)
+	s.conns.Add(c)
+	s.state.AcceptedConns.Add(1)
 	return true
 }
 
-func (s *Server) untrack(c *netConn) {
+func (s *Server) untrack(c *netconn.Conn) {
 	s.mu.Lock()
-	s.conns.remove(c)
+	s.conns.Remove(c)
 	s.mu.Unlock()
-	s.signalClosed()
+	s.state.SignalClosed()
 	s.stopIfUnused()
-}
-
-// signalClosed wakes Shutdown.
-func (s *Server) signalClosed() {
-	select {
-	case s.connClosed <- struct{}{}:
-	default:
-	}
 }
 
 // closeConns closes the connections for which which returns true. It returns how many connections
 // there are.
-func (s *Server) closeConns(which func(*netConn) bool) int {
+func (s *Server) closeConns(which func(*netconn.Conn) bool) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for c := s.conns.first; c != nil; c = c.nextConn {
+	for c := s.conns.First; c != nil; c = c.NextConn {
 		if which(c) {
-			c.nc.Close() // its goroutine notices, and untracks it
+			c.NetConn.Close() // its goroutine notices, and untracks it
 		}
 	}
-	return s.conns.n
-}
-
-// netConnList is an intrusive list of connections. A map would cost each connection two hash
-// operations and a share of its growth.
-type netConnList struct {
-	first *netConn
-	n     int
-}
-
-func (l *netConnList) add(c *netConn) {
-	if c.nextConn = l.first; c.nextConn != nil {
-		c.nextConn.prevConn = c
-	}
-	l.first = c
-	l.n++
-}
-
-func (l *netConnList) remove(c *netConn) {
-	if c.prevConn != nil {
-		c.prevConn.nextConn = c.nextConn
-	} else {
-		l.first = c.nextConn
-	}
-	if c.nextConn != nil {
-		c.nextConn.prevConn = c.prevConn
-	}
-	c.prevConn, c.nextConn = nil, nil
-	l.n--
+	return s.conns.N
 }
 
 func (s *Server) logf(format string, args ...any) {
@@ -400,11 +278,15 @@ func (s *Server) logf(format string, args ...any) {
 // onceCloseListener allows both Serve and Shutdown to close a listener.
 type onceCloseListener struct {
 	net.Listener
-	once sync.Once
-	err  error
+	once   sync.Once
+	closed chan struct{} // closed by Close
+	err    error
 }
 
 func (l *onceCloseListener) Close() error {
-	l.once.Do(func() { l.err = l.Listener.Close() })
+	l.once.Do(func() {
+		l.err = l.Listener.Close()
+		close(l.closed)
+	})
 	return l.err
 }

@@ -4,6 +4,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/engine/reuse"
 	"github.com/tarehq/tare/internal/poll"
 )
 
@@ -19,7 +21,9 @@ const (
 // shard is one loop and the runners that serve its connections.
 type shard struct {
 	group *group
+	index int // in the group
 	loop  *poll.Loop
+	turns atomic.Uint32 // how often the loop has reported events
 
 	// word identifies the leader and its work; see below. It costs one store and one
 	// compare-and-swap for each connection served, and one more compare-and-swap for each
@@ -31,20 +35,23 @@ type shard struct {
 	// Owned by the leader.
 	events     []poll.Event
 	nextEvent  int       // index of the next event
+	slept      bool      // the loop has waited for events
 	reportedAt time.Time // when events were reported
 	lastYield  time.Time
 
-	gatedConn atomic.Pointer[conn] // whose responses the next leader sends
+	gatedConn atomic.Pointer[exchange.Conn] // whose responses the next leader sends
 
-	freeRunners freeList[runner]
+	freeRunners reuse.FreeList[runner]
+
+	load shardLoad
 }
 
-func newShard(g *group) (*shard, error) {
+func newShard(g *group, index int) (*shard, error) {
 	loop, err := poll.NewLoop()
 	if err != nil {
 		return nil, err
 	}
-	return &shard{group: g, loop: loop}, nil
+	return &shard{group: g, index: index, loop: loop}, nil
 }
 
 // The states of a shard's word, which is sequence | slot | serving:
@@ -92,21 +99,23 @@ func (s *shard) takeLead(token uint64) bool {
 // promote makes another runner the leader. Its caller has changed the word.
 func (s *shard) promote() {
 	if c := s.gatedConn.Load(); c != nil {
-		c.gate.send()
+		c.Gate.Send()
 	}
 	r, fresh := s.freeRunner()
 	r.start(job{}, fresh)
 }
 
 // closeGate leaves c's complete responses to a runner that may replace the leader.
-func (s *shard) closeGate(c *conn, k *shardConn) {
-	c.gate.close(c.out, k)
+func (s *shard) closeGate(c *exchange.Conn, k *shardConn) {
+	c.Gate.Close(c.Out, k)
 	s.gatedConn.Store(c)
 }
 
 // waitEvents waits for events. It reports false if the shard was stopped.
 func (s *shard) waitEvents() bool {
-	if s.reportedAt = time.Now(); s.reportedAt.Sub(s.lastYield) > yieldAfter {
+	s.reportedAt = time.Now()
+	s.load.endTurn(s.group.instant(s.reportedAt))
+	if s.reportedAt.Sub(s.lastYield) > yieldAfter {
 		s.loop.Yield()
 		s.reportedAt = time.Now()
 		s.lastYield = s.reportedAt
@@ -119,12 +128,14 @@ func (s *shard) waitEvents() bool {
 		s.reportedAt = time.Now()
 		s.lastYield = s.reportedAt
 	}
-	s.events, s.nextEvent = events, 0
+	s.events, s.nextEvent, s.slept = events, 0, waited
+	s.turns.Add(1)
+	s.load.beginTurn(s.group.instant(s.reportedAt))
 	return true
 }
 
 func (s *shard) freeRunner() (r *runner, fresh bool) {
-	if r := s.freeRunners.get(); r != nil {
+	if r := s.freeRunners.Get(); r != nil {
 		return r, false
 	}
 	return newRunner(s), true
@@ -146,7 +157,7 @@ func (s *shard) resignLead() {
 
 // stop ends the leader and the free runners.
 func (s *shard) stop() {
-	for _, r := range s.freeRunners.stop() {
+	for _, r := range s.freeRunners.Stop() {
 		close(r.work)
 	}
 	_ = s.loop.Close()

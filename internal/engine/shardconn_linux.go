@@ -1,7 +1,9 @@
 package engine
 
 import (
+	"bytes"
 	"context"
+	"io"
 	"math"
 	"net"
 	"net/http"
@@ -10,9 +12,8 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/poll"
-	"github.com/tarehq/tare/internal/wire/fcgi"
-	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // shardConn is a connection on a shard, and all that a waiting connection holds. The shard's loop
@@ -25,16 +26,17 @@ type shardConn struct {
 	state       atomic.Uint32 // see states below
 	refs        atomic.Int32  // running calls on fd; Close makes it negative
 	fd          int32
-	inputEnded  atomic.Bool // the loop has reported the end of the input
-	isNew       atomic.Bool // no request has been served
-	hasDeadline atomic.Bool // a deadline is set
-	place       *placement
-	remote      string       // not part of a larger string, because handlers keep it
-	partialHead *partialHead // the part of a head that has arrived
-	servedBy    *conn        // while it is served
+	inputEnded  atomic.Bool               // the loop has reported the end of the input
+	isNew       atomic.Bool               // no request has been served
+	hasDeadline atomic.Bool               // a deadline is set
+	isAdded     atomic.Bool               // the loop reports events
+	place       atomic.Pointer[placement] // changed only by the leader that serves it
+	remote      string                    // not part of a larger string, because handlers keep it
+	partialHead *partialHead              // the part of a head that has arrived
+	servedBy    *runner                   // while it is served
 
 	opened          instant
-	watchedExchange atomic.Pointer[exchange] // whose context ends when the client leaves
+	watchedExchange atomic.Pointer[exchange.Exchange] // whose context ends when the client leaves
 
 	mu            sync.Mutex
 	readDeadline  instant
@@ -56,7 +58,7 @@ type instant int64
 // States of a shardConn:
 //
 //	waiting ──claim──▶ served ──claim──▶ served, event ──park──▶ served
-//	served ──park──▶ waiting ──expire, claimForClosing──▶ closed
+//	served ──park──▶ waiting ──expire, ClaimForClosing──▶ closed
 //	any ──Close──▶ closed
 //
 // A loop claims a waiting connection when it has an event for it. If the connection is being
@@ -72,8 +74,7 @@ const (
 // partialHead is the part of a head that has arrived, and how far it has been parsed.
 type partialHead struct {
 	in           []byte
-	request      http1.Request
-	params       *fcgi.Request // FastCGI's state, else nil
+	codec        exchange.Codec
 	requestStart time.Time
 }
 
@@ -84,13 +85,52 @@ type waiters struct {
 }
 
 func newShardConn(h *placement, fd int, remote string) *shardConn {
-	k := &shardConn{place: h, fd: int32(fd), remote: remote, opened: h.shard.group.now()}
+	k := &shardConn{fd: int32(fd), remote: remote, opened: h.shard.group.now()}
+	k.place.Store(h)
 	k.isNew.Store(true)
 	return k
 }
 
+// addToLoop makes the loop report events, and input that has arrived before. A connection that ends
+// before it waits for anything needs no event. The caller serves the connection or has acquired it.
+func (k *shardConn) addToLoop() error {
+	if k.isAdded.Load() {
+		return nil
+	}
+	k.mu.Lock() // a handler may wait in both directions
+	defer k.mu.Unlock()
+	return k.addToLoopLocked()
+}
+
+func (k *shardConn) addToLoopLocked() error {
+	if k.isAdded.Load() {
+		return nil
+	}
+	err := k.shard().loop.Add(int(k.fd), int(k.fd))
+	k.isAdded.Store(err == nil)
+	return err
+}
+
+// addOrClose is addToLoop for a connection that package net has accepted.
+func (k *shardConn) addOrClose() {
+	if !k.acquire() {
+		return // closed meanwhile, and another file may have the descriptor
+	}
+	defer k.release()
+	if err := k.addToLoop(); err != nil {
+		k.group().server.Logf("http: %v: connection from %s closed", err, k.remote)
+		_ = k.Close()
+	}
+}
+
+// shard returns the shard whose loop reports the connection's events.
+func (k *shardConn) shard() *shard { return k.place.Load().shard }
+
+// config returns the settings of the connection's listener.
+func (k *shardConn) config() *serveConfig { return k.place.Load().config }
+
 // group returns the group of the connection's shard.
-func (k *shardConn) group() *group { return k.place.shard.group }
+func (k *shardConn) group() *group { return k.shard().group }
 
 // claim reports whether the caller now serves the connection. If it is being served already, claim
 // records the event.
@@ -142,23 +182,25 @@ func signal(c chan struct{}) {
 	}
 }
 
-// peekSize is how many bytes checkDeparture searches for FastCGI's ABORT_REQUEST.
+// peekSize is how many bytes checkDeparture searches for an abort.
 const peekSize = 1 << 10
 
 // checkDeparture cancels the context of the watched exchange if the client has left.
 func (k *shardConn) checkDeparture() {
 	if x := k.watchedExchange.Load(); x != nil && k.acquire() {
 		gone, aborted := poll.Ended(int(k.fd)), false
-		if records := x.fcgiBody(); records != nil && !gone {
+		if x.Extras != nil && !gone {
 			var b [peekSize]byte
-			aborted = records.peekAbort(b[:poll.Peek(int(k.fd), b[:])])
+			if n := poll.Peek(int(k.fd), b[:]); n > 0 {
+				aborted = x.Extras.PeekAbort(bytes.Clone(b[:n])) // b stays on the stack
+			}
 		}
 		k.release()
 		switch {
 		case gone:
-			x.ctx.clientLeft()
+			x.ClientLeft()
 		case aborted:
-			x.abortRequest()
+			x.Abort()
 		}
 	}
 }
@@ -196,7 +238,7 @@ func (k *shardConn) expire(now instant) {
 	if !passed || !k.state.CompareAndSwap(stateWaiting, stateClosed) {
 		return
 	}
-	if k.partialHead == nil || k.place.config.onRefused == nil {
+	if k.partialHead == nil || k.config().exchanges.OnRefused == nil {
 		_ = k.Close()
 		return
 	}
@@ -207,7 +249,9 @@ func (k *shardConn) expire(now instant) {
 func (k *shardConn) closeExpired() {
 	defer k.Close()
 	h := k.partialHead
-	k.place.config.reportRequest(k.LocalAddr(), k.remote, nil, &h.request, h.in, http.StatusRequestTimeout, 0)
+	k.config().exchanges.ReportRequest(exchange.RefusedHead{
+		Local: k.LocalAddr(), Remote: k.remote, Codec: h.codec, In: h.in,
+	}, http.StatusRequestTimeout, 0)
 }
 
 // claimForClosing claims a connection that waits, unless it is too new.
@@ -215,7 +259,7 @@ func (k *shardConn) claimForClosing() bool {
 	if k.state.Load() != stateWaiting {
 		return false
 	}
-	tooNew := k.isNew.Load() && time.Duration(k.group().now()-k.opened) < newGrace
+	tooNew := k.isNew.Load() && time.Duration(k.group().now()-k.opened) < exchange.NewGrace
 	return !tooNew && k.state.CompareAndSwap(stateWaiting, stateClosed)
 }
 
@@ -307,36 +351,57 @@ func (k *shardConn) CountRequest() int {
 	return int(k.requests)
 }
 
-// context implements transport.
-func (k *shardConn) context() context.Context { return k.place.config.baseContext }
+// Context implements exchange.Transport.
+func (k *shardConn) Context() context.Context { return k.config().exchanges.BaseContext }
 
-// raw implements transport.
-func (k *shardConn) raw() net.Conn { return k }
+// Raw implements exchange.Transport.
+func (k *shardConn) Raw() net.Conn { return k }
 
-// logf implements transport.
-func (k *shardConn) logf(format string, args ...any) { k.place.config.logf(format, args...) }
+// Logf implements exchange.Transport.
+func (k *shardConn) Logf(format string, args ...any) {
+	k.config().exchanges.Server.Logf(format, args...)
+}
 
-// watchDeparture implements transport. The loop reports later events; earlier ones are checked
-// here.
-func (k *shardConn) watchDeparture(x *exchange) {
-	if records := x.fcgiBody(); records != nil && records.startWatch(k.servedBy) {
-		x.abortRequest()
+// Send implements exchange.Transport. Write reads the timeout itself.
+func (k *shardConn) Send(p []byte, _ time.Duration) error {
+	_, err := k.Write(p)
+	return err
+}
+
+// SendFrom implements exchange.Transport. k is direct.
+func (k *shardConn) SendFrom(_ io.ReaderFrom, src io.Reader, _ time.Duration) (int64, error) {
+	return k.ReadFrom(src)
+}
+
+// MayBlock implements exchange.Transport.
+func (k *shardConn) MayBlock() { k.servedBy.giveUpLead() }
+
+// WatchDeparture implements exchange.Transport. The loop reports later events; earlier ones are
+// checked here.
+func (k *shardConn) WatchDeparture(x *exchange.Exchange) {
+	if x.Extras != nil && x.Extras.StartWatch(k.servedBy.conn) {
+		x.Abort()
 		return
+	}
+	if k.acquire() {
+		_ = k.addToLoop() // if this fails, the next wait does, too
+		k.release()
 	}
 	k.watchedExchange.Store(x)
 	k.checkDeparture()
 }
 
-// stopWatch implements transport.
-func (k *shardConn) stopWatch() {
+// StopWatch implements exchange.Transport.
+func (k *shardConn) StopWatch() {
 	if k.watchedExchange.Load() != nil {
 		k.watchedExchange.Store(nil)
 	}
 }
 
-// hijack implements transport. The handler receives a connection of package net, with a descriptor
-// of its own. If none can be made, nothing changes, and the loop still serves the connection.
-func (k *shardConn) hijack() (net.Conn, error) {
+// Hijack implements exchange.Transport. The handler receives a connection of package net, with a
+// descriptor of its own. If none can be made, nothing changes, and the loop still serves the
+// connection.
+func (k *shardConn) Hijack() (net.Conn, error) {
 	if !k.acquire() {
 		return nil, net.ErrClosed
 	}
@@ -351,9 +416,11 @@ func (k *shardConn) hijack() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := k.place.shard.loop.Remove(int(k.fd)); err != nil {
-		_ = nc.Close()
-		return nil, os.NewSyscallError("epoll_ctl", err)
+	if k.isAdded.Load() {
+		if err := k.shard().loop.Remove(int(k.fd)); err != nil {
+			_ = nc.Close()
+			return nil, os.NewSyscallError("epoll_ctl", err)
+		}
 	}
 	k.servedBy.giveUpLead()
 	_ = k.Close() // closes this descriptor; the handler has another
@@ -371,8 +438,8 @@ func (k *shardConn) duplicate() (net.Conn, error) {
 	return net.FileConn(f) // which makes another duplicate
 }
 
-// trySend implements sender.
-func (k *shardConn) trySend(b []byte) int {
+// TrySend implements exchange.Sender.
+func (k *shardConn) TrySend(b []byte) int {
 	if !k.acquire() {
 		return 0
 	}

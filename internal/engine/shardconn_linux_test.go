@@ -11,7 +11,7 @@ func BenchmarkIdleBound(b *testing.B) {
 	b.Run("sweep", func(b *testing.B) {
 		b.ReportAllocs()
 		g := &group{epoch: time.Now()}
-		k := &shardConn{place: &placement{shard: &shard{group: g}}}
+		k := newShardConn(&placement{shard: &shard{group: g}}, 0, "")
 		for b.Loop() {
 			k.setWaitDeadline(g.now() + instant(time.Hour))
 		}

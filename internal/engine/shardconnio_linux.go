@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/poll"
 )
 
@@ -75,8 +76,8 @@ func (k *shardConn) Write(p []byte) (written int, err error) {
 	}
 }
 
-// writePieces is Write for several pieces in order.
-func (k *shardConn) writePieces(pieces [][]byte) error {
+// SendPieces implements exchange.Transport: it is Write for several pieces.
+func (k *shardConn) SendPieces(pieces [][]byte, _ time.Duration) error {
 	var stalled instant
 	for waited := false; ; waited = true {
 		if k.deadlinePassed(&k.writeDeadline) || k.stallPassed(stalled) {
@@ -124,7 +125,7 @@ func (k *shardConn) deadlinePassed(deadline *instant) bool {
 // for never. before is the previous result. moved reports whether the client has accepted something
 // since.
 func (k *shardConn) stallDeadline(before instant, moved bool) instant {
-	timeout := instant(k.servedBy.sendTimeout.Load())
+	timeout := instant(k.servedBy.conn.CurrentSendTimeout())
 	if timeout == 0 || before != 0 && !moved {
 		return before
 	}
@@ -151,6 +152,10 @@ const (
 // happened before are found by trying once more.
 func (k *shardConn) wait(what direction, again bool, most instant) bool {
 	k.mu.Lock()
+	if k.addToLoopLocked() != nil {
+		k.mu.Unlock()
+		return false // no event would ever arrive
+	}
 	if k.waiters == nil {
 		k.waiters = &waiters{read: make(chan struct{}, 1), write: make(chan struct{}, 1)}
 	}
@@ -158,8 +163,7 @@ func (k *shardConn) wait(what direction, again bool, most instant) bool {
 	if what == waitOutput {
 		bell, until = k.waiters.write, k.writeDeadline
 		if !k.waiters.outputAdded {
-			// no event would ever arrive
-			if k.place.shard.loop.AddOutput(int(k.fd), int(k.fd)) != nil {
+			if k.shard().loop.AddOutput(int(k.fd), int(k.fd)) != nil {
 				k.mu.Unlock()
 				return false
 			}
@@ -196,7 +200,7 @@ func (k *shardConn) ReadFrom(src io.Reader) (n int64, err error) {
 	}
 	f, ok := file.(*os.File)
 	if !ok {
-		return io.CopyBuffer(struct{ io.Writer }{k}, src, make([]byte, copySize))
+		return io.CopyBuffer(struct{ io.Writer }{k}, src, make([]byte, exchange.CopySize))
 	}
 	k.servedBy.giveUpLead() // reading a file that is not cached blocks
 	raw, err := f.SyscallConn()
@@ -212,7 +216,7 @@ func (k *shardConn) ReadFrom(src io.Reader) (n int64, err error) {
 		limited.N -= n
 	}
 	if fallback {
-		more, err := io.CopyBuffer(struct{ io.Writer }{k}, src, make([]byte, copySize))
+		more, err := io.CopyBuffer(struct{ io.Writer }{k}, src, make([]byte, exchange.CopySize))
 		return n + more, err
 	}
 	return n, err
@@ -264,7 +268,7 @@ func (k *shardConn) opErrorIf(cond bool, op string, err error) error {
 }
 
 func (k *shardConn) opError(op string, err error) error {
-	return &net.OpError{Op: op, Net: k.place.config.listener.Addr().Network(), Source: k.LocalAddr(),
+	return &net.OpError{Op: op, Net: k.config().listener.Addr().Network(), Source: k.LocalAddr(),
 		Addr: k.RemoteAddr(), Err: err}
 }
 
@@ -287,7 +291,7 @@ func (k *shardConn) RemoteAddr() net.Addr {
 
 // LocalAddr implements net.Conn. After the connection was closed it returns the listener's address.
 func (k *shardConn) LocalAddr() net.Addr {
-	a := k.place.config.listener.Addr()
+	a := k.config().listener.Addr()
 	if t, ok := a.(*net.TCPAddr); ok && t.IP.IsUnspecified() && k.acquire() {
 		defer k.release()
 		if sa, err := syscall.Getsockname(int(k.fd)); err == nil {

@@ -14,9 +14,14 @@ const (
 	// up its loop for one to two of these.
 	slowInterval = 5 * time.Millisecond
 	// slowAfter is after how many checks without an untrusted handler the guard slows down.
-	// sleepAfter is after how many checks without any work it sleeps.
-	slowAfter  = 4
-	sleepAfter = 10
+	slowAfter = 4
+
+	// sleepAfter is after how many checks without any work the guard sleeps. If it has slept for
+	// longer than longSleep, requests are rare, and the next time sleepSoonAfter applies: with a
+	// request every 60 ms, ten checks would cost four times as much as the request.
+	sleepAfter     = 10
+	sleepSoonAfter = 2
+	longSleep      = 10 * time.Millisecond
 
 	// If outageStalls routes stall within outageWindow, an outage begins. It lasts for
 	// outageShortest, or twice as long as the last one if that has just ended. A single route
@@ -29,10 +34,10 @@ const (
 )
 
 // stallGuard finds leaders whose handlers are slow and replaces them. One goroutine does so for all
-// shards of a server. Its states:
+// shards of a server, and also compares their load (balance_linux.go). Its states:
 //
 //	fast ──slowAfter checks without an untrusted handler──▶ slow ──checkSoon──▶ fast
-//	fast or slow ──sleepAfter checks without work──▶ asleep ──wake──▶ fast
+//	fast or slow ──checks without work──▶ asleep ──wake──▶ fast
 type stallGuard struct {
 	asleep       atomic.Bool
 	slow         atomic.Bool
@@ -69,10 +74,11 @@ func (w *stallGuard) signal() {
 func (w *stallGuard) run(g *group) {
 	var words observations
 	var outages outages
+	var balancer balancer
 	ticker := time.NewTicker(fastInterval)
 	defer ticker.Stop()
 	last := time.Now()
-	for idle, quiet := 0, 0; ; {
+	for idle, quiet, patience := 0, 0, sleepAfter; ; {
 		select {
 		case <-g.stopped:
 			return
@@ -92,12 +98,15 @@ func (w *stallGuard) run(g *group) {
 		}
 		busy, stalled := words.check(g.allShards(), late)
 		w.outage.Store(outages.update(now, stalled))
+		balancer.check(g, now)
+		g.acceptors.passFromStuck(words)
 		if idle++; busy {
 			idle = 0
 		}
-		if idle < sleepAfter {
+		if idle < patience {
 			continue
 		}
+		patience = sleepAfter
 		w.slow.Store(false)
 		w.asleep.Store(true)
 		if busy, _ := words.check(g.allShards(), false); !busy || !w.asleep.CompareAndSwap(true, false) {
@@ -106,6 +115,9 @@ func (w *stallGuard) run(g *group) {
 			case <-g.stopped:
 				return
 			case <-w.wakeup:
+			}
+			if time.Since(now) > longSleep {
+				patience = sleepSoonAfter
 			}
 		}
 		idle, quiet, last = 0, 0, time.Now()
@@ -125,8 +137,11 @@ func (w *stallGuard) interval() time.Duration {
 type observations []observation
 
 type observation struct {
-	word    uint64
-	excused bool // a late check has found it again
+	word      uint64
+	excused   bool   // a late check has found it again
+	turns     uint32 // shard.turns
+	isServing bool
+	isStuck   bool // the shard has been serving events of one turn since the last check
 }
 
 // check replaces the leaders whose word has not changed since the last check, and returns the slots
@@ -142,9 +157,12 @@ func (all *observations) check(shards []*shard, late bool) (busy bool, stalled [
 		seen, word := &(*all)[i], s.word.Load()
 		serving := word&servingBit != 0
 		busy = busy || serving || word != seen.word
+		turns := s.turns.Load()
+		seen.isStuck = serving && seen.isServing && turns == seen.turns
+		seen.isServing, seen.turns = serving, turns
 		switch {
 		case word != seen.word:
-			*seen = observation{word: word}
+			seen.word, seen.excused = word, false
 		case !serving:
 		case late && !seen.excused:
 			seen.excused = true

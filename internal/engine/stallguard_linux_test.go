@@ -6,6 +6,9 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/engine/h1"
 )
 
 // watched returns a group of one shard without connections, with enough free runners.
@@ -14,7 +17,7 @@ func watched() (*group, *shard) {
 	g.guard.wakeup = make(chan struct{}, 1)
 	s := &shard{group: g}
 	for range 8 {
-		s.freeRunners.free = append(s.freeRunners.free, &runner{shard: s, work: make(chan job, 1)})
+		s.freeRunners.Free = append(s.freeRunners.Free, &runner{shard: s, work: make(chan job, 1)})
 	}
 	g.shards.Store(&[]*shard{s})
 	return g, s
@@ -178,14 +181,25 @@ func TestStallGuardIsWokenByEachConnection(t *testing.T) {
 	})
 }
 
+// pipeTransport only sends.
+type pipeTransport struct {
+	exchange.Transport
+	nc net.Conn
+}
+
+func (p pipeTransport) Send(b []byte, _ time.Duration) error {
+	_, err := p.nc.Write(b)
+	return err
+}
+
 // A leader may be replaced between naming its handler and closing the gate. It then sends the
 // waiting responses before the handler runs, because no other goroutine would.
 func TestResponsesGatedTooLateAreSent(t *testing.T) {
 	for _, late := range []bool{false, true} {
 		_, s := watched()
 		ours, theirs := net.Pipe()
-		r := &runner{shard: s, conn: newConn(shardInSize)}
-		r.conn.nc, r.conn.out = ours, []byte("responses")
+		r := &runner{shard: s, conn: exchange.NewConn(shardInSize)}
+		r.conn.Codec, r.conn.Transport, r.conn.Out = h1.New(), pipeTransport{nc: ours}, []byte("responses")
 		r.beginServing()
 		if !r.enterHandler(slotFor("GET", "/hung")) || late && !s.takeLead(r.token) {
 			t.Fatal("the leader did not lead")

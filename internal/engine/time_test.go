@@ -20,9 +20,22 @@ import (
 // inBubble runs a server and one client connection in synthetic time.
 func inBubble(t *testing.T, settings *http.Server, test func(t *testing.T, s *engine.Server, c *testkit.MemConn)) {
 	t.Helper()
+	serveInBubble(t, settings, false, test)
+}
+
+// inFCGIBubble is inBubble for FastCGI.
+func inFCGIBubble(t *testing.T, settings *http.Server, test func(t *testing.T, s *engine.Server, c *testkit.MemConn)) {
+	t.Helper()
+	serveInBubble(t, settings, true, test)
+}
+
+func serveInBubble(t *testing.T, settings *http.Server, isFastCGI bool,
+	test func(t *testing.T, s *engine.Server, c *testkit.MemConn)) {
+	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
 		var nw testkit.Network
 		s := engine.New(settings)
+		s.FastCGI = isFastCGI
 		done := goServe(s, nw.Listen())
 		c, err := nw.Dial()
 		if err != nil {
@@ -33,6 +46,24 @@ func inBubble(t *testing.T, settings *http.Server, test func(t *testing.T, s *en
 		s.Close()
 		<-done
 	})
+}
+
+// timed is what tests of both protocols in synthetic time send.
+type timed struct {
+	inBubble func(t *testing.T, settings *http.Server, test func(*testing.T, *engine.Server, *testkit.MemConn))
+	get      string
+	// a request with a body of two bytes, of which none or one is sent, and one with all
+	partialPost, wholePost string
+	silences               []silence
+}
+
+func timedProtocols() map[string]timed {
+	head := "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n"
+	return map[string]timed{
+		"HTTP": {inBubble, get, head, head + "ab", httpSilences()},
+		"FastCGI": {inFCGIBubble, aGET("/"), sized(2) + rec(stdinStream, 1, "x"),
+			sized(2) + inRecords(stdinStream, 1, 9, "ab"), fcgiSilences()},
+	}
 }
 
 // pass advances synthetic time and waits for everything that results.
@@ -48,18 +79,17 @@ func closedAfter(c *testkit.MemConn) time.Duration {
 	return time.Since(start)
 }
 
-func TestIncompleteRequestTimesOut(t *testing.T) {
+// A silence is a client that sends pieces, a second apart, and then nothing more.
+type silence struct {
+	name     string
+	settings *http.Server
+	send     []string
+	want     time.Duration // until the server closes the connection; -1 for never
+}
+
+func httpSilences() []silence {
 	const second = time.Second
-	response := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		_, err := io.ReadAll(r.Body)
-		fmt.Fprintf(w, "%v", timedOut(err))
-	})
-	for _, test := range []struct {
-		name     string
-		settings *http.Server
-		send     []string // a second apart
-		want     time.Duration
-	}{
+	return []silence{
 		{"default: nothing sent", &http.Server{}, nil, 30 * second},
 		{"default: part of a head", &http.Server{}, []string{"G", "E", "T"}, 27 * second},
 		{"ReadHeaderTimeout", &http.Server{ReadHeaderTimeout: 5 * second}, []string{"G", "E", "T"}, 2 * second},
@@ -73,26 +103,37 @@ func TestIncompleteRequestTimesOut(t *testing.T) {
 		{"ReadTimeout bounds bodies", &http.Server{ReadTimeout: 5 * second, IdleTimeout: 60 * second},
 			[]string{"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\n", "ab"}, 3 * second},
 		{"no bound on idleness", &http.Server{}, []string{get}, -1},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			test.settings.Handler = response
-			inBubble(t, test.settings, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
-				for _, p := range test.send {
-					io.WriteString(c, p)
-					pass(second)
-				}
-				if test.want < 0 {
-					pass(1000 * time.Hour)
-					if _, closed := c.Received(); closed {
-						t.Error("closed")
+	}
+}
+
+// A request that never becomes complete times out, and so does an idle connection.
+func TestIncompleteRequestTimesOut(t *testing.T) {
+	response := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, err := io.ReadAll(r.Body)
+		fmt.Fprintf(w, "%v", timedOut(err))
+	})
+	for protocol, p := range timedProtocols() {
+		for _, test := range p.silences {
+			t.Run(protocol+"/"+test.name, func(t *testing.T) {
+				test.settings.Handler = response
+				p.inBubble(t, test.settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+					for _, piece := range test.send {
+						io.WriteString(c, piece)
+						pass(time.Second)
 					}
-					return
-				}
-				if got := closedAfter(c); got != test.want {
-					t.Errorf("closed after %v, want %v", got, test.want)
-				}
+					if test.want < 0 {
+						pass(1000 * time.Hour)
+						if _, closed := c.Received(); closed {
+							t.Error("closed")
+						}
+						return
+					}
+					if got := closedAfter(c); got != test.want {
+						t.Errorf("closed after %v, want %v", got, test.want)
+					}
+				})
 			})
-		})
+		}
 	}
 }
 
@@ -101,28 +142,37 @@ func timedOut(err error) bool {
 	return ok && ne.Timeout()
 }
 
-// WriteTimeout ends a handler whose client does not read.
+// WriteTimeout ends a handler whose client does not read, and the handler gets an error.
 func TestWriteTimeoutEndsHandler(t *testing.T) {
-	var failed error
-	var after time.Duration
-	settings := &http.Server{WriteTimeout: 5 * time.Second,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			start := time.Now()
-			for failed == nil {
-				_, failed = w.Write(make([]byte, 10000))
-			}
-			after = time.Since(start)
-			if r.Context().Err() == nil {
-				t.Error("context not cancelled by the failed write")
-			}
-		})}
-	inBubble(t, settings, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
-		io.WriteString(c, get)
-		pass(time.Minute)
-		if after != 5*time.Second || failed == nil {
-			t.Errorf("failed with %v after %v", failed, after)
-		}
-	})
+	for protocol, p := range timedProtocols() {
+		t.Run(protocol, func(t *testing.T) {
+			var failed error
+			var after time.Duration
+			settings := &http.Server{WriteTimeout: 5 * time.Second,
+				Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					start := time.Now()
+					for failed == nil {
+						_, failed = w.Write(make([]byte, 10000))
+					}
+					after = time.Since(start)
+					if r.Context().Err() == nil {
+						t.Error("context not cancelled by the failed write")
+					}
+					if protocol == "FastCGI" {
+						if _, err := stderrOf(w).Write(make([]byte, 10000)); err == nil {
+							t.Error("the error stream works after a write has failed")
+						}
+					}
+				})}
+			p.inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+				io.WriteString(c, p.get)
+				pass(time.Minute)
+				if after != 5*time.Second || failed == nil {
+					t.Errorf("failed with %v after %v", failed, after)
+				}
+			})
+		})
+	}
 }
 
 // Deadlines set by a handler apply only to its request.
@@ -140,22 +190,27 @@ func TestHandlerDeadlinesApplyToOneRequest(t *testing.T) {
 		_, err := io.ReadAll(r.Body)
 		fmt.Fprint(w, timedOut(err), time.Since(start))
 	})}
-	inBubble(t, settings, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
-		io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\n")
-		b, _ := io.ReadAll(c)
-		if !strings.HasSuffix(string(b), "true 1s") {
-			t.Errorf("%q", b)
-		}
-	})
-	inBubble(t, settings, func(t *testing.T, s *engine.Server, c *testkit.MemConn) {
-		io.WriteString(c, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nab")
-		pass(3 * time.Hour)
-		io.WriteString(c, get)
-		synctest.Wait()
-		if b, closed := c.Received(); closed || strings.Count(string(b), "200 OK") != 2 {
-			t.Errorf("%q closed=%v", b, closed)
-		}
-	})
+	for protocol, p := range timedProtocols() {
+		t.Run(protocol, func(t *testing.T) {
+			p.inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+				io.WriteString(c, p.partialPost)
+				pass(2 * time.Second)
+				if b, _ := c.Received(); strings.Count(string(b), "true 1s") != 1 {
+					t.Errorf("%q", b)
+				}
+			})
+			p.inBubble(t, settings, func(t *testing.T, _ *engine.Server, c *testkit.MemConn) {
+				io.WriteString(c, p.wholePost)
+				pass(3 * time.Hour)
+				io.WriteString(c, p.get)
+				synctest.Wait()
+				b, closed := c.Received()
+				if closed || strings.Count(string(b), "200 OK") != 2 || !strings.Contains(string(b), "false 0s") {
+					t.Errorf("%q closed=%v", b, closed)
+				}
+			})
+		})
+	}
 }
 
 // Every use of the context detects that the client has left.

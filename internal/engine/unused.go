@@ -13,14 +13,14 @@ func (s *Server) IsUnused() bool {
 
 // isUnused is IsUnused for a caller that holds the mutex.
 func (s *Server) isUnused() bool {
-	return len(s.listeners) == 0 && s.conns.n == 0 && s.http2.openConns.Load() == 0 && s.shards.open() == 0
+	return len(s.listeners) == 0 && s.conns.N == 0 && s.http2.openConns.Load() == 0 && s.shards.open() == 0
 }
 
 // stopIfUnused stops the shards and the HTTP/2 server if there are no connections and no listeners.
 // Shutdown and Close stop them themselves.
 func (s *Server) stopIfUnused() {
 	s.mu.Lock()
-	if s.closing.Load() || !s.isUnused() {
+	if s.state.Closing.Load() || !s.isUnused() {
 		s.mu.Unlock()
 		return
 	}

@@ -61,8 +61,12 @@ func TestWorkersAreReusedWithoutTraces(t *testing.T) {
 			t.Fatal("others are served by the locked thread")
 		}
 	}
+	const loop = "netconn.(*Workers).run"
+	if !strings.Contains(allStacks(), loop) {
+		t.Error("no goroutine waits in " + loop)
+	}
 	s.Close()
-	for start := time.Now(); strings.Contains(allStacks(), "engine.(*workers).run"); time.Sleep(10 * time.Millisecond) {
+	for start := time.Now(); strings.Contains(allStacks(), loop); time.Sleep(10 * time.Millisecond) {
 		if time.Since(start) > time.Minute {
 			t.Fatal("idle goroutines outlive the server")
 		}

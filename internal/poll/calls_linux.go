@@ -10,4 +10,5 @@ const (
 	sysSendto     = syscall.SYS_SENDTO
 	sysSendmsg    = syscall.SYS_SENDMSG
 	sysGetsockopt = syscall.SYS_GETSOCKOPT
+	sysAccept4    = syscall.SYS_ACCEPT4
 )

@@ -216,11 +216,8 @@ func CloseWrite(fd int) error { return syscall.Shutdown(fd, syscall.SHUT_WR) }
 
 // QuietFor returns how long no input has arrived on a TCP connection.
 func QuietFor(fd int) time.Duration {
-	var info syscall.TCPInfo
-	size := uint32(syscall.SizeofTCPInfo)
-	_, _, errno := syscall.Syscall6(sysGetsockopt, uintptr(fd), syscall.IPPROTO_TCP, syscall.TCP_INFO,
-		uintptr(unsafe.Pointer(&info)), uintptr(unsafe.Pointer(&size)), 0)
-	if errno != 0 {
+	info, err := tcpInfo(fd)
+	if err != nil {
 		return 0
 	}
 	return time.Duration(info.Last_data_recv) * time.Millisecond

@@ -14,7 +14,7 @@ import (
 	"github.com/tarehq/tare/internal/safefile"
 )
 
-const someUser = 64123 // belongs to nobody
+const someUser = 64123 // is not assigned
 
 // needRoot skips a test if the process is not root.
 func needRoot(t *testing.T) {

@@ -218,7 +218,7 @@ func (p *pipe) write(b []byte) (n int, err error) {
 func (p *pipe) close(err error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	if err == net.ErrClosed { //nolint:errorlint // our own value
+	if err == net.ErrClosed { //nolint:errorlint // close passes this value
 		p.data, p.err = nil, err
 	}
 	if p.err == nil {

@@ -67,7 +67,8 @@ func (w *wards) register(verb, what string) {
 	}
 }
 
-// end kills, removes and undoes everything registered. It ignores errors: nobody can receive them.
+// end kills, removes and undoes everything registered. It ignores errors: no process is left to
+// report them to.
 func (w *wards) end() {
 	for group := range w.groups {
 		family, _ := proc.Family(group)

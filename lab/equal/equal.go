@@ -181,7 +181,7 @@ func Compare(want, got *Response) []Difference {
 	return all
 }
 
-// excerptBytes is how much of a body is shown.
+// excerptBytes is the maximum length of a shown part of a body.
 const excerptBytes = 60
 
 func excerpt(b []byte) string {

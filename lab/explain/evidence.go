@@ -123,10 +123,14 @@ func (e *Evidence) counted() bool {
 	return slices.ContainsFunc(e.Parts, func(p Part) bool { return p.Calls != nil })
 }
 
-// System calls by purpose. They are functions because a slice cannot be constant.
+// writeCalls returns the system calls that send data.
 func writeCalls() []string { return []string{"write", "writev", "sendto", "sendmsg", "sendfile"} }
-func readCalls() []string  { return []string{"read", "readv", "recvfrom", "recvmsg"} }
-func fileCalls() []string  { return []string{"pwrite64", "pwritev", "pwritev2"} }
+
+// readCalls returns the system calls that receive data.
+func readCalls() []string { return []string{"read", "readv", "recvfrom", "recvmsg"} }
+
+// fileCalls returns the system calls that write to files.
+func fileCalls() []string { return []string{"pwrite64", "pwritev", "pwritev2"} }
 
 // more returns by how much the contender's figure exceeds the control's.
 func (c *Case) more(of func(*Evidence) float64) float64 { return of(&c.Of) - of(&c.Control) }

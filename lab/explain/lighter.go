@@ -16,11 +16,11 @@ const (
 	// ownShare is the smallest share of the difference that is reported.
 	ownShare = 0.1
 
-	// fewerCalls is how many fewer system calls per request are a cause.
+	// fewerCalls is the number of saved system calls per request from which they are a cause.
 	fewerCalls = 0.2
 	// calledFewer is the smallest difference at which a system call is named.
 	calledFewer = 0.05
-	// namedCalls is how many system calls are named.
+	// namedCalls is the number of named system calls.
 	namedCalls = 4
 )
 

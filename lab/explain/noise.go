@@ -8,7 +8,8 @@ import (
 const (
 	// twinBound is the smallest difference of the twin from the control that counts as noise.
 	twinBound = 0.05
-	// chanceFactor is how many times the twin's difference a contender's must be to exceed chance.
+	// chanceFactor is the multiple of the twin's difference that a contender's must reach to exceed
+	// chance.
 	chanceFactor = 2
 )
 

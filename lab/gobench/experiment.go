@@ -126,23 +126,23 @@ func (e *Experiment) check(f *yamlfile.File) error {
 		*Trials
 	}{{"quick", &e.Quick}, {"full", &e.Full}} {
 		if key, fault := t.fault(); fault != nil {
-			return f.Fault("$."+t.key+"."+key, "%s: %s: %v", t.key, key, fault)
+			return f.Fault("$."+t.key+"."+string(key), "%s: %s: %v", t.key, key, fault)
 		}
 	}
 	return nil
 }
 
 // fault returns the first invalid value's key and error.
-func (t *Trials) fault() (key string, fault error) {
+func (t *Trials) fault() (key lab.Option, fault error) {
 	switch {
 	case t.Blocks < 1 || t.Blocks > maxBlocks:
-		return "blocks", fmt.Errorf("want 1 to %d, got %d", maxBlocks, t.Blocks)
+		return lab.OptionBlocks, fmt.Errorf("want 1 to %d, got %d", maxBlocks, t.Blocks)
 	case t.Time <= 0:
-		return "benchtime", fmt.Errorf("want a time such as 200ms, got %v", time.Duration(t.Time))
+		return lab.OptionBenchTime, fmt.Errorf("want a time such as 200ms, got %v", time.Duration(t.Time))
 	case len(t.Procs) == 0:
-		return "gomaxprocs", errors.New("want at least one number, or all")
+		return lab.OptionProcs, errors.New("want at least one number, or all")
 	case slices.Max(t.Procs) > maxProcs:
-		return "gomaxprocs", fmt.Errorf("want at most %d, got %v", maxProcs, slices.Max(t.Procs))
+		return lab.OptionProcs, fmt.Errorf("want at most %d, got %v", maxProcs, slices.Max(t.Procs))
 	}
 	return "", nil
 }

@@ -272,7 +272,7 @@ func TestMalformedExperimentsAreRejected(t *testing.T) {
 	root := project(t, small)
 	if _, err := gobench.Prepare(context.Background(),
 		gobench.Options{Root: root, Experiment: "x", Only: []string{"E"}}); err == nil ||
-		err.Error() != `--only: "E" is not in x; want engines (one, two, three) or rows (A, B, C, D)` {
+		err.Error() != `only: "E" is not in x; want engines (one, two, three) or rows (A, B, C, D)` {
 		t.Errorf("an unknown row: %v", err)
 	}
 	for text, want := range map[string]string{

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"html/template"
 	"io"
+	"strconv"
 	"strings"
 	"time"
 
@@ -42,5 +43,5 @@ func (a *Analysis) pageFuncs() template.FuncMap {
 // Command returns the command line that repeats the run.
 func (r *Run) Command() string {
 	words := append([]string{"tare weigh", r.Experiment}, r.Flags...)
-	return strings.Join(append(words, fmt.Sprintf("--seed %d", r.Seed)), " ")
+	return strings.Join(append(words, "--seed", strconv.FormatUint(r.Seed, 10)), " ")
 }

@@ -35,7 +35,7 @@ type Options struct {
 	Progress func(Progress)                   // may be nil
 }
 
-// Progress is how far a run has come.
+// Progress is the progress of a run.
 type Progress struct {
 	Done, Total   time.Duration // Total is an estimate
 	Block, Blocks int
@@ -152,14 +152,16 @@ func prepare(ctx context.Context, o Options) (*runner, error) {
 		o.Adjust(&trials)
 	}
 	if key, fault := trials.fault(); fault != nil {
-		return nil, &lab.UsageError{What: fmt.Sprintf("%s: %v", key, fault)}
+		return nil, &lab.UsageError{Option: key, What: fault.Error()}
 	}
 	groups, engines, err := e.chosen(o.Only)
 	if err != nil {
 		return nil, err
 	}
 	if _, err := os.Stat(filepath.Join(o.Out, benchFile)); o.Out != "" && err == nil {
-		return nil, &lab.UsageError{What: fmt.Sprintf("--out: %q holds the results of another run; name another folder", o.Out)}
+		return nil, &lab.UsageError{
+			Option: lab.OptionOut, What: fmt.Sprintf("%q holds the results of another run; name another folder", o.Out),
+		}
 	}
 	if o.Seed == 0 {
 		o.Seed = 1 + rand.Uint64N(1<<32)
@@ -207,7 +209,7 @@ func (e *Experiment) chosen(only []string) (groups []Group, engines []Engine, er
 			wantRows = append(wantRows, name)
 		default:
 			return nil, nil, &lab.UsageError{
-				What: fmt.Sprintf("--only: %q is not in %s; want engines (%s) or rows (%s)",
+				Option: lab.OptionOnly, What: fmt.Sprintf("%q is not in %s; want engines (%s) or rows (%s)",
 					name, e.Name, strings.Join(names, ", "), strings.Join(rows, ", ")),
 			}
 		}

@@ -20,8 +20,8 @@ const (
 	Errors Measure = "errors" // requests without a response, or with a status of 400 or above
 )
 
-// Measures returns all measures in display order.
-func Measures() []Measure { return []Measure{CPU, Rate, P50, P99, Errors} }
+// measures returns all measures in display order.
+func measures() []Measure { return []Measure{CPU, Rate, P50, P99, Errors} }
 
 // of returns the value of a trial.
 func (m Measure) of(r *trial.Record) float64 {
@@ -70,7 +70,7 @@ type Change struct {
 }
 
 // Changes returns the differences of the second build from the first under the table's condition,
-// in the order of Measures. It returns nil if one of the two was not measured.
+// in the order of measures. It returns nil if one of the two was not measured.
 func (a *Analysis) Changes(t *Table) (all []Change) {
 	first, second := t.Row(Control), t.Row(Build)
 	if first == nil || second == nil || first.Trials == 0 || second.Trials == 0 {
@@ -78,7 +78,7 @@ func (a *Analysis) Changes(t *Table) (all []Change) {
 	}
 	after := perBlock(a.Run, second.Entrant, t.Condition)
 	before := recordsLike(a.Run, first.Entrant, t.Condition, after)
-	for _, m := range Measures() {
+	for _, m := range measures() {
 		c := Change{Measure: m}
 		if m == Errors {
 			for _, r := range after {

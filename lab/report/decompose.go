@@ -136,7 +136,7 @@ func hasRole(blocks []*trial.Record, role string) bool {
 const (
 	// leastCalls is the smallest difference in calls per request that is reported.
 	leastCalls = 0.05
-	// listedCalls is how many system calls are listed for a contender.
+	// listedCalls is the number of system calls that are listed for a contender.
 	listedCalls = 6
 )
 

@@ -59,6 +59,6 @@ func (r *Run) writeKernel(b *strings.Builder) {
 	}
 	if len(differing) > 0 {
 		fmt.Fprintf(b, "%s\n\n", wrap("Kernel settings that differ from the write-up's and may matter: "+
-			strings.Join(differing, ", ")+". With --tune they are changed for the run.", textWidth))
+			strings.Join(differing, ", ")+". The option tune changes them for a run.", textWidth))
 	}
 }

@@ -32,7 +32,7 @@ func kernelText(a *Analysis) string {
 // The terminal shows settings that differ and matter, unless they were changed for the run. The
 // page shows all.
 func TestKernelSettingsThatMatterAreShown(t *testing.T) {
-	const differing = "In this run 3 were lost.\n\nKernel settings that differ from the write-up's and may matter: net.a 1 (write-up: 2). With --tune\nthey are changed for the run.\n\n"
+	const differing = "In this run 3 were lost.\n\nKernel settings that differ from the write-up's and may matter: net.a 1 (write-up: 2). The option\ntune changes them for a run.\n\n"
 	if got := kernelText(kernelRun(false)); got != differing {
 		t.Errorf("got %q", got)
 	}

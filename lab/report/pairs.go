@@ -46,7 +46,7 @@ func (p *Pair) Sentence() string {
 	case stat.Same:
 		return p.What + " makes no difference"
 	}
-	return p.What + " cannot be told in this run"
+	return "the cost of " + p.What + " is unclear in this run"
 }
 
 // pairsVerdict returns the verdict of an experiment that compares parts.

@@ -50,7 +50,7 @@ func TestPairsOfMeasuredContendersAreCompared(t *testing.T) {
 		t.Error("the page lacks the comparisons")
 	}
 	unclear := Pair{Comparison: Comparison{What: "noise"}, Finding: stat.Unclear}
-	if got := unclear.Sentence(); got != "noise cannot be told in this run" {
+	if got := unclear.Sentence(); got != "the cost of noise is unclear in this run" {
 		t.Error(got)
 	}
 }

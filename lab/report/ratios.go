@@ -22,7 +22,7 @@ const (
 	// both contenders, but not to the same degree: nginx's cost was 0.44 of net/http's on a quiet
 	// machine and up to 0.56 on a busy one.
 	disturbedFactor = 1.5
-	// probeShift is how much the probe may differ on average between two contenders. Noise affects
+	// probeShift is the allowed average difference of the probe between two contenders. Noise affects
 	// both alike, so a larger difference is the contenders' own effect on the caches.
 	probeShift = 0.01
 	// sleepShown is the share of a CPU that a contender may use during the slices of others.
@@ -312,5 +312,5 @@ func stillWarming(a *Analysis, t *Table, row *Row) string {
 	if !e.Known() || e.Lo <= 1+margin {
 		return ""
 	}
-	return fmt.Sprintf("requests cost %.0f %% more in the first half of each start than in the second: the contender may need a longer warm-up (--warmup)", 100*(e.Mid-1))
+	return fmt.Sprintf("requests cost %.0f %% more in the first half of each start than in the second: the contender may need a longer warm-up than %v", 100*(e.Mid-1), a.Warmup)
 }

@@ -139,10 +139,10 @@ func TestHigherCostOfFirstSlicesHasAWarning(t *testing.T) {
 			}
 		}
 	}
-	if row := rowOf(t, run, "way"); !strings.Contains(strings.Join(row.Warnings, " "), "--warmup") {
+	if row := rowOf(t, run, "way"); !strings.Contains(strings.Join(row.Warnings, " "), "longer warm-up than") {
 		t.Errorf("%q", row.Warnings)
 	}
-	if twin := rowOf(t, run, "twin"); strings.Contains(strings.Join(twin.Warnings, " "), "--warmup") {
+	if twin := rowOf(t, run, "twin"); strings.Contains(strings.Join(twin.Warnings, " "), "longer warm-up than") {
 		t.Errorf("%q", twin.Warnings)
 	}
 }

@@ -155,18 +155,28 @@ func TestVerdictGroupsSimilarCosts(t *testing.T) {
 		want   string
 	}{
 		"all clear": {func(*Run) {},
-			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http costs 2.3 times as much, 31.0 µs. fasthttp and tare cost 60 to 65 % of it."},
+			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). fasthttp and tare need 35 to 40 % less CPU time."},
 		"no difference": {func(r *Run) { scale(r, "fasthttp", func(int) float64 { return 10 / 6.0 }) },
-			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http costs 2.3 times as much, 31.0 µs. tare costs 65 % of it, 8.77 µs. fasthttp costs the same within 2 %."},
+			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). tare needs 35 % less CPU time (8.77 µs). fasthttp needs as much CPU time as net/http, within 2 %."},
 		"far apart": {func(r *Run) { scale(r, "fasthttp", func(int) float64 { return 10 }) },
-			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http costs 2.3 times as much, 31.0 µs; fasthttp costs 6.0 times as much, 81.0 µs. tare costs 65 % of it, 8.77 µs."},
+			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs); fasthttp needs 6.0 times as much (81.0 µs). tare needs 35 % less CPU time (8.77 µs)."},
 		"a little": {func(r *Run) {
 			scale(r, "fasthttp", func(int) float64 { return 11 / 6.0 })
 			scale(r, "tare", func(int) float64 { return 9 / 6.5 })
 		},
-			"A request costs 13.5 µs of CPU time with net/http. fasthttp costs 10 % more, 14.8 µs; nginx → net/http costs 2.3 times as much, 31.0 µs. tare costs 10 % less, 12.1 µs."},
+			"A request costs 13.5 µs of CPU time with net/http. fasthttp needs 10 % more CPU time (14.8 µs); nginx → net/http needs 2.3 times as much (31.0 µs). tare needs 10 % less CPU time (12.1 µs)."},
 		"unclear": {func(r *Run) { scale(r, "tare", func(block int) float64 { return 1.2 + 0.15*float64(block) }) },
-			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http costs 2.3 times as much, 31.0 µs. fasthttp costs 60 % of it, 8.10 µs. This run cannot tell for tare."},
+			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). fasthttp needs 40 % less CPU time (8.10 µs). This run cannot tell whether tare needs more or less."},
+		"half": {func(r *Run) {
+			scale(r, "fasthttp", func(int) float64 { return 5.2 / 6 })
+			scale(r, "tare", func(int) float64 { return 5.7 / 6.5 })
+		},
+			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). fasthttp and tare need about half as much CPU time (52 to 57 %)."},
+		"one half": {func(r *Run) {
+			scale(r, "fasthttp", func(int) float64 { return 5.2 / 6 })
+			scale(r, "tare", func(int) float64 { return 9 / 6.5 })
+		},
+			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). fasthttp needs about half as much CPU time (52 %, 7.02 µs); tare needs 10 % less (12.1 µs)."},
 		"nothing": {func(r *Run) { r.Records = nil }, "Nothing was measured."},
 		"control left out": {func(r *Run) { r.Records, r.Entrants[0].Absent = nil, "it crashed" },
 			"The control was not measured, so nothing can be compared with it."},
@@ -240,17 +250,17 @@ func TestRemarksReportSwaps(t *testing.T) {
 	}{
 		// Weights drift by half, so their intervals overlap: only ratios show the swap.
 		"a swap": {elsewhere("fasthttp", func(int) float64 { return 1.2 }),
-			"With 1000 connections and the servers on one core these swap places: fasthttp and tare."},
+			"With 1000 connections and the servers on one core, these swap places: fasthttp and tare."},
 		"two swaps": {elsewhere("fasthttp", func(int) float64 { return 2 }),
 			"these swap places: fasthttp and net/http; fasthttp and tare."},
 		"none": {func(*Run) {},
-			"No two are shown to swap places with 1000 connections and the servers on one core."},
+			"This run shows no change of order with 1000 connections and the servers on one core."},
 		"too little": {elsewhere("fasthttp", func(int) float64 { return 6.55 / 6 }),
-			"No two are shown to swap places"},
+			"This run shows no change of order"},
 		"not always": {elsewhere("fasthttp", func(block int) float64 { return 1 + 0.4*float64(block%2) }),
-			"No two are shown to swap places"},
+			"This run shows no change of order"},
 		"not measured": {func(r *Run) { elsewhere("fasthttp", func(int) float64 { return 1.2 })(r); drop(r, "tare") },
-			"No two are shown to swap places"},
+			"This run shows no change of order"},
 		"one condition": {func(r *Run) { r.Conditions = r.Conditions[:1] }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {

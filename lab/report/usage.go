@@ -53,7 +53,7 @@ func (h *HopRow) HopName() string {
 	return "to the application"
 }
 
-// shownCalls is how many system calls have a column.
+// shownCalls is the number of system calls that have a column.
 const shownCalls = 10
 
 // counted returns the record of the trial with the kernel's counts of a contender, or nil.

@@ -12,8 +12,8 @@ import (
 	loadreport "github.com/tarehq/tare/load/report"
 )
 
-// Verdict answers the experiment's question in a few sentences, for the first measured condition.
-// It reports only what the intervals show.
+// Verdict returns the result of the experiment in a few sentences, for the first measured
+// condition. It reports only what the intervals show.
 func (a *Analysis) Verdict() string {
 	const noControl = "The control was not measured, so nothing can be compared with it."
 	if len(a.Tables) == 0 {
@@ -35,11 +35,11 @@ func (a *Analysis) Verdict() string {
 	}
 	sentences := []string{fmt.Sprintf("A request costs %s of CPU time with %s.", micros(control.WeightUs.Mid),
 		control.Title)}
-	return strings.Join(append(sentences, t.compared()...), " ")
+	return strings.Join(append(sentences, t.compared(control)...), " ")
 }
 
 // compared returns sentences on how the contenders' cost compares with the control's.
-func (t *Table) compared() (sentences []string) {
+func (t *Table) compared(control *Row) (sentences []string) {
 	found := make(map[stat.Finding][]*Row)
 	for i := range t.Rows {
 		row := &t.Rows[i]
@@ -49,19 +49,22 @@ func (t *Table) compared() (sentences []string) {
 	}
 	for _, rows := range [][]*Row{found[stat.More], found[stat.Less]} {
 		var phrases []string
+		of := " CPU time"
 		for _, g := range similar(rows) {
-			phrases = append(phrases, g.phrase())
+			phrases = append(phrases, g.phrase(of))
+			of = "" // the first phrase of a sentence names it
 		}
 		if len(phrases) > 0 {
 			sentences = append(sentences, strings.Join(phrases, "; ")+".")
 		}
 	}
 	if same := found[stat.Same]; len(same) > 0 {
-		sentences = append(sentences, fmt.Sprintf("%s %s the same within %.0f %%.", list(titles(same)), verb(same),
-			100*stat.SameWithin))
+		sentences = append(sentences, fmt.Sprintf("%s %s as much CPU time as %s, within %.0f %%.", list(titles(same)),
+			verb(same), control.Title, 100*stat.SameWithin))
 	}
 	if unclear := found[stat.Unclear]; len(unclear) > 0 {
-		sentences = append(sentences, "This run cannot tell for "+list(titles(unclear))+".")
+		sentences = append(sentences, fmt.Sprintf("This run cannot tell whether %s %s more or less.",
+			list(titles(unclear)), verb(unclear)))
 	}
 	return sentences
 }
@@ -86,31 +89,46 @@ func similar(rows []*Row) (groups []group) {
 	return groups
 }
 
-// phrase returns how much a group costs, such as "a and b cost 2.1 to 2.4 times as much".
-func (g group) phrase() string {
+// Ratios between these bounds are about a half.
+const (
+	halfFrom = 0.42
+	halfTo   = 0.58
+)
+
+// phrase returns how much a group needs, such as "a and b need 2.1 to 2.4 times as much CPU time",
+// where of is " CPU time" or "".
+func (g group) phrase(of string) string {
 	least, most := g[0].Ratio.Mid, g[len(g)-1].Ratio.Mid
-	text := func(of func(float64) string) string {
-		if low, high := of(least), of(most); low != high {
-			return low + " to " + high
-		}
-		return of(most)
-	}
-	percent := func(share float64) func(float64) string {
-		return func(ratio float64) string { return fmt.Sprintf("%.0f", 100*max(share*(ratio-1), 0)) }
-	}
-	amount := text(func(ratio float64) string { return fmt.Sprintf("%.1f", ratio) }) + " times as much"
+	percent := func(ratio float64) string { return fmt.Sprintf("%.0f", 100*ratio) }
+	factor := func(ratio float64) string { return fmt.Sprintf("%.1f", ratio) }
+	var amount string
+	var details []string
 	switch {
 	case least > 1 && most < 1.5:
-		amount = text(percent(1)) + " % more"
-	case most < 0.8:
-		amount = text(func(ratio float64) string { return fmt.Sprintf("%.0f", 100*ratio) }) + " % of it"
+		amount = span(percent(least-1), percent(most-1)) + " % more" + of
+	case least >= halfFrom && most <= halfTo:
+		amount = "about half as much" + of
+		details = append(details, span(percent(least), percent(most))+" %")
 	case most < 1:
-		amount = text(percent(-1)) + " % less"
+		amount = span(percent(1-most), percent(1-least)) + " % less" + of
+	default:
+		amount = span(factor(least), factor(most)) + " times as much" + of
 	}
 	if len(g) == 1 {
-		amount += ", " + micros(g[0].WeightUs.Mid)
+		details = append(details, micros(g[0].WeightUs.Mid))
+	}
+	if len(details) > 0 {
+		amount += " (" + strings.Join(details, ", ") + ")"
 	}
 	return fmt.Sprintf("%s %s %s", list(titles(g)), verb(g), amount)
+}
+
+// span returns "2 to 4", or "2" if both ends are equal.
+func span(from, to string) string {
+	if from == to {
+		return from
+	}
+	return from + " to " + to
 }
 
 func titles(rows []*Row) (all []string) {
@@ -122,9 +140,9 @@ func titles(rows []*Row) (all []string) {
 
 func verb(rows []*Row) string {
 	if len(rows) == 1 {
-		return "costs"
+		return "needs"
 	}
-	return "cost"
+	return "need"
 }
 
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
@@ -135,11 +153,11 @@ func (a *Analysis) Remarks() (remarks []string) {
 		return nil
 	}
 	t := &a.Tables[0]
-	remarks = append(remarks, "That is with "+conditionText(t)+".")
+	remarks = append(remarks, "This is with "+conditionText(t)+".")
 	if c := t.Row(Ceiling); c != nil && c.Ratio.Known() {
 		remarks = append(remarks,
-			fmt.Sprintf("A loop that only reads requests and writes fixed bytes costs %.0f %% of %s.", 100*c.Ratio.Mid,
-				t.Row(Control).Title))
+			fmt.Sprintf("A loop that only reads requests and writes fixed bytes needs %.0f %% of the CPU time of %s.",
+				100*c.Ratio.Mid, t.Row(Control).Title))
 	}
 	var kept []string
 	for i := range a.Tables[1:] {
@@ -149,11 +167,11 @@ func (a *Analysis) Remarks() (remarks []string) {
 			kept = append(kept, conditionText(other))
 			continue
 		}
-		remarks = append(remarks, fmt.Sprintf("With %s these swap places: %s.", conditionText(other),
+		remarks = append(remarks, fmt.Sprintf("With %s, these swap places: %s.", conditionText(other),
 			strings.Join(pairs, "; ")))
 	}
 	if len(kept) > 0 {
-		remarks = append(remarks, "No two are shown to swap places with "+list(kept)+".")
+		remarks = append(remarks, "This run shows no change of order with "+list(kept)+".")
 	}
 	return append(remarks, a.Notes...)
 }

@@ -30,8 +30,9 @@ type Estimate struct {
 	SliceCount int // values in all starts
 }
 
-// fewestStarts is how many starts bounds require. Student's t is valid for two, but then it is too
-// wide to be useful. The fewer starts there are, the more it depends on a normal distribution.
+// fewestStarts is the number of starts that bounds require. Student's t is valid for two, but then
+// it is too wide to be useful. The fewer starts there are, the more it depends on a normal
+// distribution.
 const fewestStarts = 5
 
 // Ratios returns the ratio of a to b. a[s][r] and b[s][r] were measured side by side in round r of

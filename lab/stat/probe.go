@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// fewestProbed is how many pairs, beyond one for each start, a slope requires. With 8 pairs
-// simulated intervals contain the truth as often as without the correction.
+// fewestProbed is the number of pairs, beyond one for each start, that a slope requires. With 8
+// pairs simulated intervals contain the truth as often as without the correction.
 const fewestProbed = 8
 
 // Corrected returns a without what probes explain. a[s][r] was measured beside b[s][r], and probeA

@@ -31,11 +31,11 @@ const (
 	// and 100 ms the 99th percentile was 3 to 4 ms, with 250 and 500 ms 1 to 2 ms, with 2 s 1.6 to
 	// 6 ms. The median differed by 4 %, CPU time by 3 %.
 	rateSlice = 250 * time.Millisecond
-	// dueRequests is how many requests are due in a slice at a fixed rate, at least.
+	// dueRequests is the minimum number of requests that are due in a slice at a fixed rate.
 	dueRequests = 50
 	// longestSlice bounds what follows from drainShare.
 	longestSlice = time.Second
-	// fewestRounds is how many rounds a start has although its slices end slowly.
+	// fewestRounds is the number of rounds that a start has even if its slices end slowly.
 	fewestRounds = 4
 	// drainShare is the share of a slice that its end may take, when no request begins and fewer
 	// and fewer connections are busy.
@@ -137,7 +137,8 @@ type blockState struct {
 // SpareFiles is more files than this process opens besides those of a block.
 const SpareFiles = 100
 
-// filesPerThread is how many files a thread of the generator opens besides its connections.
+// filesPerThread is the number of files that a thread of the generator opens besides its
+// connections.
 const filesPerThread = 4
 
 // tooManyFiles returns why the generator cannot hold all connections of a block at once, or "".

@@ -41,7 +41,7 @@ func (s *blockState) round(ctx context.Context, round int) error {
 	return nil
 }
 
-// machineUse is how much CPU time the block's CPUs have spent at a moment.
+// machineUse is the CPU time that the block's CPUs have spent at a moment.
 type machineUse struct {
 	at    time.Time
 	busy  time.Duration // on anything
@@ -137,9 +137,9 @@ func (m *member) lookAndSum() (spent map[string]time.Duration, err error) {
 	return spent, nil
 }
 
-// look reads the CPU time of a member's processes. Unless a process has started on the machine, or
-// one of the member's has ended, they are the same as at the last look, and only their clocks are
-// read: listing all processes takes a tenth of a slice.
+// look reads the CPU time of a member's processes. It lists processes only if one has started on
+// the machine, or one of the member's has ended: that takes a tenth of a slice. Otherwise it only
+// reads the clocks of the known ones.
 func (m *member) look() error {
 	last, err := proc.LastPID()
 	m.lookedAt = time.Now()

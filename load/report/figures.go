@@ -16,8 +16,8 @@ func Count(n float64) string {
 	return s
 }
 
-// Size formats a number of bytes with three significant digits.
-func Size(n float64) string {
+// sizeText formats a number of bytes with three significant digits.
+func sizeText(n float64) string {
 	units := []string{"B", "KB", "MB", "GB", "TB"}
 	i := 0
 	for n >= 999.5 && i < len(units)-1 {
@@ -47,9 +47,9 @@ func threeDigits(v float64) string {
 	return fmt.Sprintf("%.3g", v)
 }
 
-// Percent formats a share such as 0.999 as a percentage with enough digits to distinguish it from
+// percentOf formats a share such as 0.999 as a percentage with enough digits to distinguish it from
 // 100.
-func Percent(q float64) string { return fmt.Sprintf("%.10g%%", 100*q) }
+func percentOf(q float64) string { return fmt.Sprintf("%.10g%%", 100*q) }
 
 // Sparkline draws values as bars, from 0 to the greatest, in at most width columns. If there are
 // more values, each bar is the mean of neighbors.

@@ -27,7 +27,7 @@ func pageFuncs() template.FuncMap {
 		"duration": Duration,
 		"due":      Count,
 		"count":    func(n uint64) string { return Count(float64(n)) },
-		"size":     func(n uint64) string { return Size(float64(n)) },
+		"size":     func(n uint64) string { return sizeText(float64(n)) },
 		"percent":  func(share float64) string { return fmt.Sprintf("%.0f %%", 100*share) },
 		"share": func(part, of uint64) string {
 			return fmt.Sprintf("%.3g %%", 100*float64(part)/float64(max(of, 1)))
@@ -71,7 +71,7 @@ func (r *Run) CPUPerRequest() time.Duration {
 }
 
 // BodyPerRequest returns the mean size of a response's body.
-func (r *Run) BodyPerRequest() string { return Size(r.perRequest(float64(r.BodyBytes))) }
+func (r *Run) BodyPerRequest() string { return sizeText(r.perRequest(float64(r.BodyBytes))) }
 
 // Warnings returns the doubts about the run, its first error and its first STDERR output.
 func (r *Run) Warnings() (all []string) {

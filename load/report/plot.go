@@ -55,7 +55,7 @@ func (r *Run) CurvePlot() *page.Plot {
 	}
 	x, y := page.Axis{Min: 0, Max: last}, timeAxis(lo, hi)
 	p := newPlot(&x, &y, "share of requests within this time")
-	p.X, p.Y = page.NinesTicks(x, Percent), page.VerticalTicks(y, timeLabel)
+	p.X, p.Y = page.NinesTicks(x, percentOf), page.VerticalTicks(y, timeLabel)
 	for i, s := range series {
 		var places []string
 		for _, share := range page.CurveShares(s.Count(), steps) {

@@ -148,7 +148,7 @@ func TestNumbersAreFormatted(t *testing.T) {
 		}
 	}
 	for n, want := range map[float64]string{0: "0 B", 999.9: "1 KB", 121: "121 B", 4.2e6: "4.2 MB", 5e15: "5e+03 TB"} {
-		if got := Size(n); got != want {
+		if got := sizeText(n); got != want {
 			t.Errorf("%v: %s, want %s", n, got, want)
 		}
 	}
@@ -267,7 +267,7 @@ func TestBenchLinesAreReadByBenchfmt(t *testing.T) {
 		t.Errorf("%d results, %v", results, in.Err())
 	}
 	if m := in.Units().Get("req/s", "better"); m == nil || m.Value != "higher" {
-		t.Errorf("benchstat is not told that more req/s are better: %v", m)
+		t.Errorf("benchstat does not learn that more req/s are better: %v", m)
 	}
 }
 

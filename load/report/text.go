@@ -115,7 +115,7 @@ func (r *Run) writeCurve(b *strings.Builder) {
 		fmt.Fprintf(b, "%10s  %8s  %s\n", name, Duration(due), bar)
 	}
 	for _, share := range at {
-		row(Percent(share), r.Latency.Quantile(share), r.Service.Quantile(share))
+		row(percentOf(share), r.Latency.Quantile(share), r.Service.Quantile(share))
 	}
 	row("max", r.Latency.Max(), r.Service.Max())
 	fmt.Fprintln(b)
@@ -163,14 +163,14 @@ func (r *Run) writeFigures(b *strings.Builder) {
 	if r.Unanswered > 0 {
 		line("unanswered", fmt.Sprintf("%d at the end", r.Unanswered))
 	}
-	line("received", Size(float64(r.Bytes)), Size(float64(r.Bytes)/max(r.Seconds, 1e-9))+"/s",
-		Size(r.perRequest(float64(r.BodyBytes)))+" of body per request")
-	line("sent", Size(float64(r.SentBytes)), Size(float64(r.SentBytes)/max(r.Seconds, 1e-9))+"/s")
+	line("received", sizeText(float64(r.Bytes)), sizeText(float64(r.Bytes)/max(r.Seconds, 1e-9))+"/s",
+		sizeText(r.perRequest(float64(r.BodyBytes)))+" of body per request")
+	line("sent", sizeText(float64(r.SentBytes)), sizeText(float64(r.SentBytes)/max(r.Seconds, 1e-9))+"/s")
 	line("statuses", r.statuses())
 	line("errors", Errors(&r.Errors))
 	line("connections", fmt.Sprintf("%d opened before", r.Opened), fmt.Sprintf("%d while measuring", r.Connects))
 	if f := r.FastCGI; f != nil {
-		line("FastCGI", Size(float64(f.StderrBytes))+" on STDERR", fmt.Sprintf("%d nonzero exit codes", f.Exits),
+		line("FastCGI", sizeText(float64(f.StderrBytes))+" on STDERR", fmt.Sprintf("%d nonzero exit codes", f.Exits),
 			fmt.Sprintf("%d requests retried", f.Resent))
 	}
 	g := &r.Generator

@@ -34,7 +34,7 @@ const (
 type workload struct {
 	method            string
 	requests, clients int
-	response            []byte
+	response          []byte
 
 	counting bool
 	handled  atomic.Uint64

@@ -14,7 +14,7 @@ import (
 	"github.com/tarehq/tare/contenders/engines"
 )
 
-// idleConns is how many connections are idle, if there are descriptors for both of their ends.
+// idleConns is the number of idle connections, if there are descriptors for both ends of each.
 const idleConns = 10_000
 
 // holding is a server that responds after a number of requests, each on a connection of its own.
@@ -89,15 +89,15 @@ func used() uint64 {
 	return m.HeapAlloc + m.StackInuse
 }
 
-// BenchmarkIdle tells what an idle connection costs its client: bytes over those of a connection
-// that nobody manages, and goroutines.
+// BenchmarkIdle measures the cost of an idle connection for its client: bytes beyond those of a
+// connection without a client, and goroutines.
 func BenchmarkIdle(b *testing.B) {
 	n := idleConns
 	var limit syscall.Rlimit
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) == nil && limit.Cur < uint64(2*n+100) {
 		n = int(limit.Cur-100) / 2
 	}
-	idle(b, n, bare) // the runtime keeps what so many goroutines took
+	idle(b, n, bare) // the runtime keeps the memory of that many goroutines
 	least := idle(b, n, bare)
 	keeping().pairs(b, func(b *testing.B, open newClient) {
 		var cost usage
@@ -154,7 +154,7 @@ func idle(b *testing.B, n int, prepare func(address string) (exchange func() err
 	for range n {
 		clients.Go(func() {
 			var err error
-			for range requested { // a client may not wait until so many have connected
+			for range requested { // a client may not wait until this many have connected
 				if err = exchange(); err == nil {
 					return
 				}

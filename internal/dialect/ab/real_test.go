@@ -72,7 +72,7 @@ func ours(t *testing.T, s *dialecttest.Server, args []string) run {
 	return run{stdout.String(), stderr.String(), code, s.First(), s.Requests(), s.Connections()}
 }
 
-// doubts matches ab's warnings about times, which depend on chance.
+// withoutDoubts removes ab's warnings about times, which depend on chance.
 func withoutDoubts(text string) string {
 	return regexp.MustCompile(`(ERROR|WARNING): .*\n  .*\n`).ReplaceAllString(text, "")
 }
@@ -118,7 +118,7 @@ func compare(t *testing.T, theirs, ours run) {
 	}
 }
 
-// answer responds according to the path; on some paths, every tenth response differs.
+// respond responds according to the path; on some paths, every tenth response differs.
 func respond() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		tenth := dialecttest.Number(r)%10 == 0
@@ -257,7 +257,7 @@ func TestRefusedConnectionMatchesRealAB(t *testing.T) {
 		t.Fatal(err)
 	}
 	url := "http://" + l.Addr().String() + "/"
-	l.Close() // nobody is there now
+	l.Close() // no server listens there now
 	s := dialecttest.NewServer(t, respond())
 	for _, line := range []string{"-n 20 -c 2", "-k -n 200 -c 5"} {
 		t.Run(line, func(t *testing.T) {

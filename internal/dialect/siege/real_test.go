@@ -122,7 +122,7 @@ func compare(t *testing.T, theirs, ours run) {
 	}
 }
 
-// answer responds according to the path; on some paths, every tenth response differs.
+// respond responds according to the path; on some paths, every tenth response differs.
 func respond() http.Handler {
 	body := strings.Repeat("x", 100_000)
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

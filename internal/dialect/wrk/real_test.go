@@ -17,7 +17,7 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// answer responds with hello, at /missing with 404; at /close it closes the connection after the
+// respond responds with hello, at /missing with 404; at /close it closes the connection after the
 // response, and at /abort before it.
 func respond(w http.ResponseWriter, r *http.Request) {
 	switch r.URL.Path {
@@ -173,7 +173,7 @@ func TestExactlyTheNumberOfRequestsIsSent(t *testing.T) {
 		report, r := ours(t, args+" "+s.URL+path)
 		if r.Requests != uint64(c.requests) || s.Requests() != c.requests ||
 			!strings.Contains(report, fmt.Sprintf("\n  %d requests in ", c.requests)) {
-			t.Errorf("%s: %d requests answered, %d came, want %d\n%s", c.line, r.Requests, s.Requests(), c.requests,
+			t.Errorf("%s: %d responses to %d requests, want %d\n%s", c.line, r.Requests, s.Requests(), c.requests,
 				report)
 		}
 		if !strings.HasPrefix(report, "Making ") {

@@ -53,7 +53,7 @@ var specExamples = []struct {
 		` consumed=0`,
 	},
 	{
-		"3: an error is detected, logged, and told by the exit status",
+		"3: an error is detected, logged, and reported by the exit status",
 		nil,
 		[]string{
 			plain(Stdout, 1, "Content-type: text/html\r\n\r\n<ht"),

@@ -81,7 +81,7 @@ var requestVectors = []vector{
 	{"9110 5.5: inner space and high bytes", "GET / HTTP/1.1\r\nHost: a\r\nX: b\t c\xff\r\n\r\n", `[X: "b\t c\xff"]`},
 	{"9112 9.3: close", "GET / HTTP/1.1\r\nHost: a\r\nConnection: x , Close\r\n\r\n", "persistent=false"},
 	{"9112 9.3: 1.0 closes", "GET / HTTP/1.0\r\n\r\n", "1.0 persistent=false"},
-	{"9112 9.3: 1.0 keeps when asked", "GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", "persistent=true"},
+	{"9112 9.3: 1.0 keeps on request", "GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", "persistent=true"},
 	{"9112 9.3: close beats keep-alive", "GET / HTTP/1.0\r\nConnection: keep-alive, close\r\n\r\n", "persistent=false"},
 	{"9112 2.3: later minor version", "GET / HTTP/1.7\r\nHost: a\r\n\r\n", "1.7 persistent=true"},
 	{"9112 6.2: length", "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0042\r\n\r\n", "{Mode:1 Length:42}"},

@@ -1,0 +1,71 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"strconv"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/lab"
+)
+
+// labOptions returns the constants of type lab.Option.
+func labOptions(t *testing.T) (all []lab.Option) {
+	f, err := parser.ParseFile(token.NewFileSet(), "../../lab/option.go", nil, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ast.Inspect(f, func(n ast.Node) bool {
+		if s, ok := n.(*ast.ValueSpec); ok {
+			text, err := strconv.Unquote(s.Values[0].(*ast.BasicLit).Value)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, lab.Option(text))
+		}
+		return true
+	})
+	return all
+}
+
+// Each option of the lab has a flag of weigh, by which errors name it.
+func TestOptionsOfTheLabHaveFlags(t *testing.T) {
+	c := weighCommand(Env{})
+	flags := optionFlags()
+	all := labOptions(t)
+	if len(all) != len(flags) {
+		t.Errorf("%d options and %d entries of the table", len(all), len(flags))
+	}
+	for _, o := range all {
+		if flags[o] == "" {
+			t.Errorf("option %q has no flag", o)
+			continue
+		}
+		for name := range strings.SplitSeq(flags[o], ", ") {
+			if c.Flags().Lookup(strings.TrimPrefix(name, "--")) == nil {
+				t.Errorf("option %q: weigh has no flag %s", o, name)
+			}
+		}
+	}
+}
+
+func TestErrorsOfTheLabNameFlags(t *testing.T) {
+	for _, test := range []struct {
+		err  error
+		want string
+	}{
+		{&lab.UsageError{Option: lab.OptionBenchTime, What: "want a time"}, "--measure: want a time"},
+		{fmt.Errorf("wrapped: %w", &lab.UsageError{Option: lab.OptionBuildA, What: "no command"}), "--a: no command"},
+		{&lab.UsageError{What: "no command"}, "no command"},
+		{fmt.Errorf("x: %w", lab.ErrNoExperiment), "x: no such experiment; --list shows all"},
+		{errors.New("out of paper"), "out of paper"},
+	} {
+		if got := withFlags(test.err).Error(); got != test.want {
+			t.Errorf("got %q, want %q", got, test.want)
+		}
+	}
+}

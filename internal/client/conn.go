@@ -1,0 +1,119 @@
+package client
+
+import (
+	"net"
+	"time"
+)
+
+// conn is a connection of a pool, or a slot for one: the right to open a connection. Its states are
+//
+//	inUse           a caller of get uses it
+//	idleUnwatched   keep was called: it is idle, and nothing watches it
+//	idleWatched     it has been idle for watchDelay, and its end closes it at once
+//
+// get moves an idle connection back to inUse. An idle connection is closed by idleTimeout, maxIdle,
+// closeIdle or its peer. drop and detach remove a connection from the pool.
+type conn struct {
+	net.Conn          // nil in a slot
+	info     connInfo // of TLS and the socket
+	reused   bool     // it was idle before
+
+	host    *host
+	opened  time.Time      // set if there is a maxAge
+	uses    int            // the number of uses that have ended
+	probe   *probe         // nil if the socket is unknown
+	pending chan earlyRead // receives what a goroutine has read that watches the connection
+
+	// The pool's mu guards the fields below.
+	state     state
+	idleSince monotime // when it became idle
+	nodes     [2]node
+}
+
+// state is the state of a connection. See conn.
+type state uint8
+
+const (
+	inUse state = iota
+	idleUnwatched
+	idleWatched
+)
+
+// earlyRead is the result of a Read by the goroutine that watches a connection.
+type earlyRead struct {
+	b   [1]byte
+	n   int
+	err error
+}
+
+// open turns a slot into a connection.
+func (c *conn) open(nc net.Conn) {
+	c.Conn, c.probe = nc, newProbe(nc)
+	if c.host.pool.limits.maxAge > 0 {
+		c.opened = time.Now()
+	}
+}
+
+// countUse counts a use that ends, and reports whether the connection must not be used again.
+func (c *conn) countUse(l *limits) bool {
+	c.uses++
+	return l.maxUses > 0 && c.uses >= l.maxUses || l.maxAge > 0 && time.Since(c.opened) >= l.maxAge
+}
+
+// keep ends the use of a connection that can be used again. It reports whether the pool keeps the
+// connection; if not, keep closes it.
+func (c *conn) keep() bool {
+	isKept, evicted := c.host.pool.release(c, true)
+	if !isKept {
+		c.Close()
+	}
+	if evicted != nil {
+		evicted.Close()
+	}
+	return isKept
+}
+
+// drop ends the use of a connection, and closes it, or returns a slot.
+func (c *conn) drop() {
+	if c.Conn != nil {
+		c.Close()
+	}
+	c.host.pool.release(c, false)
+}
+
+// Read reads from the connection. Only the user of the connection may call it, and not
+// concurrently.
+func (c *conn) Read(p []byte) (int, error) {
+	if c.pending == nil || len(p) == 0 {
+		return c.Conn.Read(p)
+	}
+	e := <-c.pending
+	c.pending = nil
+	return copy(p, e.b[:e.n]), e.err
+}
+
+// hasReader reports whether a goroutine that watched the connection still reads from it. Then the
+// connection must be read by Read only, and not by its socket.
+func (c *conn) hasReader() bool { return c.pending != nil }
+
+// idleFor returns how long the connection was idle before its current use.
+func (c *conn) idleFor() time.Duration {
+	if !c.reused {
+		return 0
+	}
+	return time.Duration(c.host.pool.now() - c.idleSince)
+}
+
+// isAlive reports whether an idle connection can be used: its peer has not closed it, as far as is
+// known without waiting, and no byte has arrived on it.
+func (c *conn) isAlive() bool {
+	if c.probe != nil && !c.probe.quiet() {
+		return false
+	}
+	return len(c.pending) == 0
+}
+
+// detach ends the use of a connection without closing it. From then on it belongs to the caller.
+func (c *conn) detach() { c.host.pool.release(c, false) }
+
+var _ net.Conn = (*conn)(nil)

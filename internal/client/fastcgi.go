@@ -1,0 +1,190 @@
+package client
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"strconv"
+	"time"
+
+	wire "github.com/tarehq/tare/internal/wire/fcgi"
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// requestID is the ID of all requests, because each has a connection to itself.
+const requestID = 1
+
+// FastCGI holds the settings that a Client has for FastCGI only. Fields of fcgi.Transport have the
+// same meaning here.
+type FastCGI struct {
+	Network string // of Config.Addr
+
+	// Describe sets the parameters of a request whose body has that length, or -1 if it is unknown.
+	// Edit may change the parameters, and keep them.
+	Describe func(p *Params, r *http.Request, length int64) error
+	Edit     func(r *http.Request, p *Params)
+
+	BufferBody int64
+	Stderr     func(r *http.Request, text []byte)
+}
+
+// FastCGIOptions replaces settings of the Client for one request.
+type FastCGIOptions struct {
+	// Addr is the address of the application: a host and port, or a unix socket if it begins with a
+	// slash. "" selects the Client's.
+	Addr string
+	// Describe sets all parameters for a body of that length, or -1 if it is unknown. nil selects
+	// the Client's.
+	Describe func(p *Params, length int64) error
+	// Stderr receives what the application writes to STDERR. nil selects the Client's.
+	Stderr func(text []byte)
+}
+
+// Errors of an application that rejects a request (FastCGI 1.0, section 5.5).
+var (
+	// ErrOverloaded is returned if the application is out of a resource.
+	ErrOverloaded = errors.New("fcgi: the application is overloaded")
+	// ErrCannotMultiplex is returned if the application rejects the request as a second one on its
+	// connection. The Client never sends a second one, so this is a fault of the application.
+	ErrCannotMultiplex = errors.New("fcgi: the application cannot multiplex requests on a connection")
+	// ErrUnknownRole is returned if the application is not a Responder.
+	ErrUnknownRole = errors.New("fcgi: the application does not support the Responder role")
+)
+
+// ExitError is returned if an application ends a request without a response. After a response, the
+// application's status is ignored, because HTTP has no equivalent.
+type ExitError struct{ Status uint32 }
+
+func (e *ExitError) Error() string {
+	return "fcgi: the application ended the request without a response, with status " +
+		strconv.FormatUint(uint64(e.Status), 10)
+}
+
+// NewFastCGI returns a Client that speaks FastCGI. Each request has a connection to itself.
+// NewFastCGI copies the settings.
+func NewFastCGI(config *Config, f *FastCGI) *Client {
+	const (
+		defaultIdleTimeout = 30 * time.Second
+		defaultDialTimeout = 10 * time.Second
+		readBuffer         = 16 << 10
+	)
+	settings := *f
+	c := newClient(config, &fastcgiProtocol{&settings}, http.DefaultMaxHeaderBytes, readBuffer)
+	c.config.DialTimeout = cmp.Or(c.config.DialTimeout, defaultDialTimeout)
+	c.pool.limits.idleTimeout = cmp.Or(c.pool.limits.idleTimeout, defaultIdleTimeout)
+	return c
+}
+
+// RoundTripFastCGI is RoundTrip with options for this request. NewFastCGI must have made the
+// Client.
+func (c *Client) RoundTripFastCGI(r *http.Request, o *FastCGIOptions) (*http.Response, error) {
+	x := c.newSlab(r)
+	x.scratch.codec.(*fastcgiCodec).options = o
+	return c.roundTrip(x)
+}
+
+// fastcgiProtocol implements protocol for FastCGI.
+type fastcgiProtocol struct{ config *FastCGI }
+
+func (f *fastcgiProtocol) newCodec() codec { return &fastcgiCodec{config: f.config, remaining: -1} }
+
+func (*fastcgiProtocol) isUnframed(*exchange) bool { return false }
+
+func (*fastcgiProtocol) abortMessage() []byte { return wire.AppendAbort(nil, requestID) }
+
+// framePiece implements protocol: a piece is a record of STDIN.
+func (*fastcgiProtocol) framePiece(_ *exchange, m *pieceBuffer, n int, end bool) []byte {
+	const at = roomBefore - wire.HeaderSize
+	b := m.b[at:at]
+	if n > 0 {
+		wire.PutHeader(m.b[at:], wire.Header{Type: wire.Stdin, ID: requestID, Length: uint16(n)})
+		b = m.b[at : roomBefore+n]
+	}
+	if end {
+		b = wire.AppendStreamEnd(b, wire.Stdin, requestID)
+	}
+	return b
+}
+
+// fastcgiCodec implements codec for FastCGI.
+type fastcgiCodec struct {
+	config  *FastCGI
+	options *FastCGIOptions // nil for the Client's settings
+
+	// of the request
+	params Params
+	list   []byte // the encoded parameters
+	body   []byte // that was read before it is sent
+
+	// of the response
+	records     wire.Reader
+	recordType  wire.Type // of the current record
+	head        []byte    // that arrived in pieces
+	wholeHead   []byte    // part of head, or of the received bytes
+	cgi         http1.CGI // its offsets refer to wholeHead
+	content     []byte    // of STDOUT, not read yet; part of the received bytes
+	remaining   int64     // of the body; -1 if unknown
+	excess      int       // bytes received behind the body's end
+	stdoutEnded bool      // STDOUT has ended
+	hasHead     bool      // the content that follows belongs to the body
+	hasNoBody   bool      // a body is not allowed
+	endIsLast   bool      // no bytes follow the end of the request
+}
+
+func (f *fastcgiCodec) reset() {
+	list, body, head, text := keptOrNil(f.list), keptOrNil(f.body), keptOrNil(f.head), keptOrNil(f.params.text)
+	f.cgi.Reset()
+	*f = fastcgiCodec{config: f.config, list: list, body: body, head: head, cgi: f.cgi, remaining: -1,
+		params: Params{text: text, pairs: f.params.pairs[:0]}}
+}
+
+// isClean implements codec. An application that ends a request reads no more of it, so that the
+// rest of a body would be lost.
+func (f *fastcgiCodec) isClean(x *exchange) bool {
+	return f.endIsLast && x.sendProgress() >= bodyEnding
+}
+
+// route implements codec.
+func (f *fastcgiCodec) route(x *exchange) error {
+	u, k := x.request.URL, &x.key
+	if o := f.options; o != nil && o.Addr != "" {
+		k.network, k.address = networkOf(o.Addr), o.Addr
+		return nil
+	}
+	if u == nil {
+		return errors.New("fcgi: nil Request.URL")
+	}
+	switch u.Scheme {
+	case "", "http", "https", "fcgi":
+	default:
+		return fmt.Errorf("fcgi: unsupported scheme %q", u.Scheme)
+	}
+	if addr := x.client.config.Addr; addr != "" {
+		k.network, k.address = cmp.Or(f.config.Network, networkOf(addr)), addr
+		return nil
+	}
+	if host, port, err := net.SplitHostPort(u.Host); err != nil || host == "" || port == "" {
+		return fmt.Errorf("fcgi: invalid host %q: want host and port, or set Addr", u.Host)
+	}
+	k.network, k.address = "tcp", u.Host
+	return nil
+}
+
+func networkOf(addr string) string {
+	if addr[0] == '/' {
+		return "unix"
+	}
+	return "tcp"
+}
+
+// stderr passes on what the application writes to STDERR.
+func (f *fastcgiCodec) stderr(r *http.Request, text []byte) {
+	switch {
+	case f.options != nil && f.options.Stderr != nil:
+		f.options.Stderr(text)
+	case f.config.Stderr != nil:
+		f.config.Stderr(r, text)
+	}
+}

@@ -1,0 +1,165 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	netfcgi "net/http/fcgi"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	wire "github.com/tarehq/tare/internal/wire/fcgi"
+)
+
+// listen returns a listener that is closed at the end of the test.
+func listen(t *testing.T, network, addr string) net.Listener {
+	t.Helper()
+	l, err := net.Listen(network, addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	return l
+}
+
+// Options set all parameters and the address. The Client's settings are ignored.
+func TestOptionsReplaceSettings(t *testing.T) {
+	for network, at := range map[string]string{"tcp": "127.0.0.1:0", "unix": t.TempDir() + "/s"} {
+		l := listen(t, network, at)
+		go netfcgi.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			body, _ := io.ReadAll(r.Body)
+			fmt.Fprintf(w, "%s %s %q %v", r.Method, r.URL, body, netfcgi.ProcessEnv(r))
+		}))
+		c := NewFastCGI(&Config{Addr: "never:1"}, &FastCGI{
+			Describe: func(*Params, *http.Request, int64) error { return errors.New("called") }})
+		r := httptest.NewRequest("POST", "http://never/never", strings.NewReader("hello"))
+		o := &FastCGIOptions{Addr: l.Addr().String(), Describe: func(p *Params, length int64) error {
+			p.Add("REQUEST_METHOD", "PUT")
+			p.Add("SERVER_PROTOCOL", "HTTP/1.1")
+			p.Add("REQUEST_URI", "/x?y")
+			p.Add("CONTENT_LENGTH", fmt.Sprint(length))
+			p.Add("REMOTE_USER", "me")
+			return nil
+		}}
+		resp, err := c.RoundTripFastCGI(r, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body, err := io.ReadAll(resp.Body)
+		if want := `PUT /x?y "hello" map[REMOTE_USER:me]`; string(body) != want || err != nil {
+			t.Errorf("%q %v, want %q", body, err, want)
+		}
+		l.Close()
+		_, err = c.RoundTripFastCGI(httptest.NewRequest("POST", "http://x/", nil), o)
+		if e, ok := errors.AsType[*Error](err); !ok || e.Kind != CannotConnect || !e.CanRetry {
+			t.Errorf("no listener: %v", err)
+		}
+	}
+}
+
+// The content of STDERR is passed to the request's own function. Bytes that are not FastCGI are a
+// malformed response.
+func TestStderrAndMalformedResponse(t *testing.T) {
+	l := listen(t, "tcp", "127.0.0.1:0")
+	responses := make(chan []byte, 2)
+	responses <- wire.AppendEnd(wire.AppendStream(wire.AppendStream(nil, wire.Stderr, 1, []byte("oops")),
+		wire.Stdout, 1,
+		[]byte("Status: 404\n\nno")), 1, wire.End{})
+	responses <- []byte("HTTP/1.1 400 Bad Request\r\n\r\n")
+	go func() {
+		for nc, err := l.Accept(); err == nil; nc, err = l.Accept() {
+			b := make([]byte, 1<<16)
+			nc.Read(b)
+			nc.Write(<-responses)
+			nc.Close()
+		}
+	}()
+	c := NewFastCGI(&Config{}, &FastCGI{Stderr: func(*http.Request, []byte) { t.Error("the Client's") }})
+	var stderr strings.Builder
+	o := &FastCGIOptions{
+		Addr: l.Addr().String(), Describe: func(*Params, int64) error { return nil },
+		Stderr: func(text []byte) { stderr.Write(text) },
+	}
+	resp, err := c.RoundTripFastCGI(httptest.NewRequest("GET", "http://x/", nil), o)
+	if err != nil || resp.StatusCode != 404 || stderr.String() != "oops" {
+		t.Errorf("%v %v, and on STDERR %q", resp, err, stderr.String())
+	}
+	_, err = c.RoundTripFastCGI(httptest.NewRequest("GET", "http://x/", nil), o)
+	if e, ok := errors.AsType[*Error](err); !ok || e.Kind != Malformed || e.Side != Server {
+		t.Errorf("%v is not a malformed response", err)
+	}
+}
+
+func TestAddFieldDropsUnsafeFields(t *testing.T) {
+	var p Params
+	for name, values := range (http.Header{
+		"X-A": {"1", "2"}, "Cookie": {"a=1", "b=2"}, "Proxy": {"http://evil"}, "X_a": {"3"}, "Connection": {"x"},
+		"Proxy-Authorization": {"secret"}, "X.a": {"4"}, "Content-Type": {"t"}, "Host": {"h"}, "None": nil,
+	}) {
+		p.AddField(name, values)
+	}
+	got := maps.Collect(p.All())
+	want := map[string]string{"HTTP_X_A": "1, 2", "HTTP_COOKIE": "a=1; b=2", "HTTP_CONTENT_TYPE": "t", "HTTP_HOST": "h"}
+	if !maps.Equal(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+}
+
+// A short response that arrives with its end is a WholeBody, and its connection is free. A response
+// without its end is not.
+func TestShortResponseIsWholeBody(t *testing.T) {
+	out := wire.AppendStream(nil, wire.Stdout, 1, []byte("Status: 200\n\nwhole"))
+	for name, test := range map[string]struct {
+		response []byte
+		whole    bool
+	}{
+		"its end":           {wire.AppendEnd(out, 1, wire.End{}), true},
+		"STDOUT's end, too": {wire.AppendEnd(wire.AppendStreamEnd(out, wire.Stdout, 1), 1, wire.End{}), true},
+		"no end":            {out, false},
+		"more": {wire.AppendEnd(wire.AppendStream(out, wire.Stdout, 1, []byte(" and more")), 1,
+			wire.End{}), false},
+		"a refusal": {wire.AppendEnd(out, 1, wire.End{Status: wire.Overloaded}), false},
+		"less than Content-Length": {wire.AppendEnd(wire.AppendStream(nil, wire.Stdout, 1,
+			[]byte("Content-Length: 6\n\nwhole")), 1, wire.End{}), false},
+	} {
+		l := listen(t, "tcp", "127.0.0.1:0")
+		go func() {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			defer nc.Close()
+			for b := make([]byte, 1<<16); ; {
+				if _, err := nc.Read(b); err != nil {
+					return
+				}
+				nc.Write(test.response)
+			}
+		}()
+		c := NewFastCGI(&Config{Settings: &http.Transport{MaxIdleConnsPerHost: 1}}, &FastCGI{})
+		o := &FastCGIOptions{Addr: l.Addr().String(),
+			Describe: func(*Params, int64) error { return nil }}
+		resp, err := c.RoundTripFastCGI(httptest.NewRequest("GET", "http://x/", nil), o)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		if _, whole := resp.Body.(*WholeBody); whole != test.whole {
+			t.Errorf("%s: whole is %v, want %v", name, whole, test.whole)
+		}
+		if n := c.Count(); test.whole && (n.Idle != 1 || n.Active != 0) {
+			t.Errorf("%s: %+v", name, n)
+		}
+		if test.whole {
+			body, err := io.ReadAll(resp.Body)
+			if string(body) != "whole" || err != nil {
+				t.Errorf("%s: %q, %v", name, body, err)
+			}
+		}
+		resp.Body.Close()
+		c.CloseIdleConnections()
+	}
+}

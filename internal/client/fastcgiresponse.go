@@ -1,0 +1,264 @@
+package client
+
+import (
+	"cmp"
+	"fmt"
+	"io"
+	"net/http"
+	"strconv"
+	"strings"
+
+	wire "github.com/tarehq/tare/internal/wire/fcgi"
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// maxExcess limits the bytes that are read behind the end of a body.
+const maxExcess = 256 << 10
+
+// receiveHead implements codec.
+func (f *fastcgiCodec) receiveHead(x *exchange) error {
+	limits := http1.Limits{Bytes: x.client.maxHeadBytes, Fields: maxFields}
+	for {
+		if err := f.advance(x, true); err != nil {
+			return err
+		}
+		b := f.content
+		if len(f.head) > 0 {
+			f.head = append(f.head, b...)
+			b = f.head
+		}
+		complete, err := f.cgi.Parse(b, limits)
+		switch {
+		case err != nil:
+			return x.malformed(err)
+		case complete && f.cgi.Status < 200:
+			return x.malformed(fmt.Errorf("unexpected interim response %d", f.cgi.Status))
+		case complete:
+			size := f.cgi.Size
+			f.wholeHead, f.hasHead = b[:size], true
+			f.content = f.content[len(f.content)-(len(b)-size):]
+			return nil
+		case len(f.head) == 0:
+			f.head = append(f.head, b...)
+		}
+		f.content = nil
+	}
+}
+
+// makeResponse implements codec.
+func (f *fastcgiCodec) makeResponse(x *slab) error {
+	f.fillResponse(x)
+	f.limitBody()
+	body := &responseBody{x: x}
+	x.response.Body = body
+	switch {
+	case f.hasNoBody:
+		if err := f.skipBuffered(x); err != nil {
+			body.end(err)
+		}
+		if body.err == io.EOF { //nolint:errorlint // the end of the request, never wrapped
+			x.response.Body = http.NoBody
+		}
+	case f.remaining <= 0 && f.hasBufferedEnd(&x.exchange):
+		whole := string(f.content)
+		_ = f.skipBuffered(x) // returns io.EOF
+		x.endWhole(whole, f.isClean(&x.exchange))
+	}
+	return nil
+}
+
+// fillResponse sets the fields of the response, except for the body. It drops header fields that
+// concern the connection to the application (RFC 3875, 6.3.4).
+func (f *fastcgiCodec) fillResponse(x *slab) {
+	text, r := http1.TextOf(f.wholeHead), &x.response
+	status := f.cgi.Status
+	reason := cmp.Or(text.Of(f.cgi.Reason), http.StatusText(status))
+	r.Status, r.StatusCode = strings.TrimRight(strconv.Itoa(status)+" "+reason, " "), status
+	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, 1
+	x.setHeader(f.cgi.Fields, &text)
+	for name := range r.Header {
+		if name == "Status" || http1.ConcernsConnection(name) {
+			delete(r.Header, name)
+		}
+	}
+	r.ContentLength = -1
+	length, known := f.cgi.Length()
+	if known {
+		r.ContentLength = length
+	}
+	switch {
+	case x.request.Method == http.MethodHead:
+		f.hasNoBody = true
+	case !http1.BodyAllowed(status):
+		f.hasNoBody, r.ContentLength = true, 0
+	case known:
+		f.remaining, f.hasNoBody = length, length == 0
+	}
+}
+
+// readBody implements codec.
+func (f *fastcgiCodec) readBody(x *slab, p []byte) (n int, err error) {
+	for n == 0 && err == nil {
+		switch {
+		case len(f.content) > 0:
+			n = copy(p, f.content)
+			f.content = f.content[n:]
+		case f.isDirect(x.scratch, len(p)):
+			n, err = f.readDirect(&x.exchange, p)
+		default:
+			err = f.advance(&x.exchange, true)
+		}
+	}
+	if err == nil && len(f.content) == 0 {
+		err = f.advance(&x.exchange, false) // the end of the request may have arrived
+	}
+	return n, err
+}
+
+// skipBuffered implements codec.
+func (f *fastcgiCodec) skipBuffered(x *slab) (err error) {
+	for more := true; more && err == nil; more = len(f.content) > 0 {
+		f.content = nil
+		err = f.advance(&x.exchange, false)
+	}
+	return err
+}
+
+// advance handles records until there is content, or until all received bytes are handled. Then it
+// waits for more if wait is set. It returns io.EOF at the end of the request.
+func (f *fastcgiCodec) advance(x *exchange, wait bool) error {
+	for {
+		p, n, err := f.records.Next(x.scratch.received())
+		x.scratch.parsed += n
+		switch {
+		case err != nil:
+			return x.malformed(fmt.Errorf("%w (is it a FastCGI application?)", err))
+		case p.Type == 0 && !wait:
+			return nil
+		case p.Type == 0:
+			err = x.fill()
+		default:
+			err = f.handleRecord(x, p)
+		}
+		if err != nil || len(f.content) > 0 {
+			return err
+		}
+	}
+}
+
+// hasBufferedEnd reports whether the regular end of the request has been received, with only empty
+// records before it.
+func (f *fastcgiCodec) hasBufferedEnd(x *exchange) bool {
+	ahead := f.records // a copy
+	for b := x.scratch.received(); ; {
+		p, n, err := ahead.Next(b)
+		switch {
+		case err != nil, p.ID != requestID:
+			return false
+		case p.Type == wire.EndRequest:
+			end, err := wire.ParseEnd(p.Content)
+			return err == nil && end.Status == wire.Complete
+		case !p.Ends():
+			return false
+		}
+		b = b[n:]
+	}
+}
+
+// handleRecord handles a record, or a piece of one.
+func (f *fastcgiCodec) handleRecord(x *exchange, p wire.Piece) error {
+	f.recordType = p.Type
+	switch {
+	case p.ID != requestID:
+	case p.Type == wire.EndRequest:
+		return f.handleEndRequest(x, p)
+	case p.Type == wire.Stderr:
+		if !p.Ends() {
+			f.stderr(x.request, p.Content)
+		}
+		return nil
+	case p.Type == wire.Stdout && !f.stdoutEnded:
+		f.stdoutEnded = p.Ends()
+		f.content = p.Content
+		if f.hasHead {
+			f.limitBody()
+		}
+		if f.excess > maxExcess {
+			return io.EOF // the connection is not clean
+		}
+		return nil
+	}
+	return x.malformed(fmt.Errorf("unexpected record of type %d for request %d", p.Type, p.ID))
+}
+
+// limitBody counts content as a part of the body, and cuts off what exceeds Content-Length.
+func (f *fastcgiCodec) limitBody() {
+	most := int64(len(f.content))
+	switch {
+	case f.hasNoBody:
+		most = 0
+	case f.remaining >= 0:
+		most = min(most, f.remaining)
+		f.remaining -= most
+	}
+	f.excess += len(f.content) - int(most)
+	f.content = f.content[:most]
+}
+
+// handleEndRequest returns io.EOF if the response is complete.
+func (f *fastcgiCodec) handleEndRequest(x *exchange, p wire.Piece) error {
+	end, err := wire.ParseEnd(p.Content)
+	switch {
+	case err != nil:
+		return x.malformed(err)
+	case end.Status != wire.Complete:
+		return rejection(x, end.Status)
+	case !f.hasHead && len(f.head) == 0 && end.App != 0:
+		return x.newError(Server, Rejected, whileReadingHead, &ExitError{end.App})
+	case !f.hasHead:
+		return x.malformed(fmt.Errorf("the application ended the request without a complete response head: %w",
+			io.ErrUnexpectedEOF))
+	case f.remaining > 0:
+		return x.malformed(io.ErrUnexpectedEOF)
+	}
+	s := x.scratch
+	f.endIsLast = len(s.received()) == int(p.Padding)
+	return io.EOF
+}
+
+// rejection returns the error for the status of a request that was not processed.
+func rejection(x *exchange, s wire.Status) error {
+	var err error
+	switch s {
+	case wire.Overloaded:
+		err = ErrOverloaded
+	case wire.CantMultiplex:
+		err = ErrCannotMultiplex
+	case wire.UnknownRole:
+		err = ErrUnknownRole
+	default:
+		return x.malformed(fmt.Errorf("the application ended the request with unknown protocol status %d", s))
+	}
+	return x.newError(Server, Rejected, x.whileReading(), err)
+}
+
+// isDirect reports whether the next content can be received into the reader's buffer, which has
+// room for n bytes.
+func (f *fastcgiCodec) isDirect(s *scratch, n int) bool {
+	return n >= len(s.in) && len(s.received()) == 0 && f.records.Left() >= len(s.in) &&
+		f.recordType == wire.Stdout && !f.hasNoBody && f.remaining != 0
+}
+
+// readDirect receives content into the reader's buffer.
+func (f *fastcgiCodec) readDirect(x *exchange, p []byte) (int, error) {
+	most := int64(min(len(p), f.records.Left()))
+	if f.remaining >= 0 {
+		most = min(most, f.remaining)
+	}
+	n, err := x.read(p[:most])
+	f.records.Consumed(n)
+	if f.remaining >= 0 {
+		f.remaining -= int64(n)
+	}
+	return n, err
+}

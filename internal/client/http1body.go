@@ -1,0 +1,197 @@
+package client
+
+import (
+	"io"
+	"net/http"
+	"net/textproto"
+	"strings"
+
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+const (
+	// maxTrailerBytes and maxTrailerFields limit a trailer section.
+	maxTrailerBytes  = 64 << 10
+	maxTrailerFields = 100
+)
+
+// readBody implements codec.
+func (h *http1Codec) readBody(x *slab, p []byte) (n int, err error) {
+	switch h.mode {
+	case http1.ByLength:
+		return h.readLength(&x.exchange, p)
+	case http1.ByChunks:
+		return h.readChunks(x, p)
+	}
+	return readUntilClose(&x.exchange, p)
+}
+
+func (h *http1Codec) readLength(x *exchange, p []byte) (n int, err error) {
+	p = p[:min(int64(len(p)), h.remaining)]
+	if n = x.scratch.takeInto(p); n == 0 {
+		if n, err = x.receiveInto(p); err != nil {
+			return 0, err
+		}
+	}
+	if h.remaining -= int64(n); h.remaining == 0 {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// readUntilClose reads a body that ends when the server closes the connection, by close_notify if
+// the connection uses TLS.
+func readUntilClose(x *exchange, p []byte) (n int, err error) {
+	if n = x.scratch.takeInto(p); n > 0 {
+		return n, nil
+	}
+	if n, err = x.receiveInto(p); err != nil && x.connEOF {
+		err = io.EOF
+	}
+	return n, err
+}
+
+// readChunks reads a chunked body. If p is large, chunks are received into p and their framing is
+// removed in place.
+func (h *http1Codec) readChunks(x *slab, p []byte) (n int, err error) {
+	s := x.scratch
+	for n == 0 && err == nil {
+		switch {
+		case len(s.received()) > 0:
+			n, err = h.decode(x, p, true)
+		case h.chunks.Done():
+			err = h.readTrailer(x, true)
+		case len(p) < len(s.in):
+			err = x.fill()
+		default:
+			var got int
+			if got, err = x.receiveInto(p); err == nil {
+				n, err = h.decodeInPlace(x, p[:got])
+			}
+		}
+	}
+	// consume the end of the body if it has arrived
+	for before := 0; err == nil && len(s.received()) != before && len(s.received()) > 0 && n < len(p); {
+		before = len(s.received())
+		var more int
+		more, err = h.decode(x, p[n:], false)
+		n += more
+	}
+	return n, err
+}
+
+// decode decodes bytes of the scratch: at most one piece of data. At the end of the body it returns
+// io.EOF.
+func (h *http1Codec) decode(x *slab, p []byte, wait bool) (int, error) {
+	if h.chunks.Done() {
+		return 0, h.readTrailer(x, wait)
+	}
+	s := x.scratch
+	in := s.received()
+	data, n, err := h.chunks.Next(in[:min(len(in), len(p))])
+	s.parsed += n
+	if err != nil {
+		return 0, x.malformed(err)
+	}
+	return copy(p, data), nil
+}
+
+// decodeInPlace decodes bytes that were received into p. Bytes after the last chunk are put back.
+func (h *http1Codec) decodeInPlace(x *slab, p []byte) (n int, err error) {
+	for from := 0; from < len(p); {
+		if h.chunks.Done() {
+			x.scratch.putBack(p[from:])
+			return n, nil
+		}
+		data, used, err := h.chunks.Next(p[from:])
+		if err != nil {
+			return n, x.malformed(err)
+		}
+		from += used
+		n += copy(p[n:], data)
+	}
+	return n, nil
+}
+
+// putBack returns received bytes to the scratch, which is empty.
+func (s *scratch) putBack(rest []byte) {
+	if len(rest) > len(s.in) {
+		s.in = make([]byte, len(rest))
+	}
+	s.parsed, s.filled = 0, copy(s.in, rest)
+}
+
+// readTrailer reads the trailer section into the response's Trailer, and then returns io.EOF. With
+// wait, it waits for the section to arrive.
+func (h *http1Codec) readTrailer(x *slab, wait bool) error {
+	var t http1.Trailer
+	for {
+		in := x.scratch.received()
+		complete, err := t.Parse(in, http1.Limits{Bytes: maxTrailerBytes, Fields: maxTrailerFields})
+		if err != nil {
+			return x.malformed(err)
+		}
+		if complete {
+			section := http1.TextOf(in[:t.Size])
+			x.scratch.parsed += t.Size
+			for _, f := range t.Fields {
+				if x.response.Trailer == nil {
+					x.response.Trailer = make(http.Header, len(t.Fields))
+				}
+				x.response.Trailer.Add(section.Of(f.Name), section.Of(f.Value))
+			}
+			return io.EOF
+		}
+		if !wait {
+			return nil
+		}
+		if err := x.fill(); err != nil {
+			return err
+		}
+	}
+}
+
+// skipBuffered implements codec.
+func (h *http1Codec) skipBuffered(x *slab) (err error) {
+	s := x.scratch
+	switch h.mode {
+	case http1.ByLength:
+		if int64(len(s.received())) >= h.remaining {
+			s.parsed += int(h.remaining)
+			err = io.EOF
+		}
+	case http1.ByChunks:
+		for before := -1; err == nil && len(s.received()) > 0 && len(s.received()) != before; {
+			before = len(s.received())
+			if h.chunks.Done() {
+				err = h.readTrailer(x, false)
+				continue
+			}
+			var n int
+			_, n, err = h.chunks.Next(s.received())
+			s.parsed += n
+		}
+	}
+	return err
+}
+
+// announceTrailer moves the names in the Trailer field to Response.Trailer, as keys without values.
+func (x *slab) announceTrailer() error {
+	r := &x.response
+	for _, list := range r.Header["Trailer"] {
+		for name := range strings.SplitSeq(list, ",") {
+			name = textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name))
+			switch {
+			case name == "":
+				continue
+			case !http1.TrailerAllowed(name), len(r.Trailer) >= maxTrailerFields:
+				return x.newError(Server, Malformed, whileReadingHead, errTrailerNames)
+			case r.Trailer == nil:
+				r.Trailer = make(http.Header)
+			}
+			r.Trailer[name] = nil
+		}
+	}
+	delete(r.Header, "Trailer")
+	return nil
+}

@@ -1,0 +1,353 @@
+package client
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+const (
+	// userAgent is the value of net/http, which servers know.
+	userAgent     = "Go-http-client/1.1"
+	userAgentLine = "User-Agent: " + userAgent + "\r\n"
+	// sortedFields is the number of field names that are sorted without an allocation.
+	sortedFields = 24
+)
+
+// encode implements codec.
+func (h *http1Codec) encode(x *exchange) error {
+	setBodyLength(x)
+	if err := h.writeHead(x); err != nil {
+		return err
+	}
+	return bufferBody(x)
+}
+
+// setBodyLength sets the length of the body, -1 if unknown, and what depends on the body.
+func setBodyLength(x *exchange) {
+	r := x.request
+	switch {
+	case x.body == nil:
+	case r.ContentLength == 0, len(r.TransferEncoding) > 0 && r.TransferEncoding[0] == "chunked":
+		x.bodyLength = -1 // as net/http interprets it
+	default:
+		x.bodyLength = r.ContentLength
+	}
+	x.expectsContinue = x.body != nil && x.client.settings.ExpectContinueTimeout > 0 &&
+		hasToken(r.Header["Expect"], "100-continue")
+	x.keepAlive = !r.Close && !x.client.settings.DisableKeepAlives && !hasToken(r.Header["Connection"], "close") &&
+		r.Method != http.MethodConnect
+}
+
+// bufferBody reads a body behind the head in the scratch, if it is small and in memory.
+func bufferBody(x *exchange) error {
+	if x.body == nil || x.expectsContinue || x.bodyLength < 0 || x.bodyLength > smallBody || x.getBody == nil {
+		return nil
+	}
+	out := x.scratch.out
+	start, end := len(out), len(out)+int(x.bodyLength)
+	if cap(out) <= end {
+		out = append(make([]byte, 0, end+512), out...)
+	}
+	out = out[:end+1] // one more byte detects a body that is too long
+	n := start
+	for empty, last := 0, false; n <= end && !last; empty++ {
+		k, eof, err := x.body.piece(out[n:], empty)
+		if err != nil {
+			return err
+		}
+		if n, last = n+k, eof; k > 0 {
+			empty = 0
+		}
+	}
+	if n != end {
+		return bodyLengthError(x.bodyLength, int64(n-start))
+	}
+	x.scratch.out = out[:end]
+	x.body.Close()
+	x.bodyBuffered = true
+	return nil
+}
+
+// writeHead writes the head into the scratch. It fails if the request is not valid.
+func (h *http1Codec) writeHead(x *exchange) error {
+	r := x.request
+	method := r.Method
+	if method == "" {
+		method = http.MethodGet
+	}
+	switch {
+	case !http1.ValidToken(method):
+		return fmt.Errorf("net/http: invalid method %q", method)
+	case method == http.MethodConnect && x.body != nil:
+		return errors.New("tare: a CONNECT request has no body (write to the response's Body instead)")
+	}
+	host, err := x.hostField()
+	if err != nil {
+		return err
+	}
+	b := append(x.scratch.out, method...)
+	b = append(b, ' ')
+	if b, err = x.appendTarget(b, method, host); err != nil {
+		return err
+	}
+	b = append(b, " HTTP/1.1\r\nHost: "...)
+	b = append(b, host...)
+	b = append(b, "\r\n"...)
+	x.traceField("Host", host)
+	if b, err = x.appendUserAgent(b); err != nil {
+		return err
+	}
+	if b, err = x.appendFraming(b, method); err != nil {
+		return err
+	}
+	if b, err = x.appendHeader(b); err != nil {
+		return err
+	}
+	b = h.appendAddedFields(x, b, method)
+	x.scratch.out = http1.AppendHeadEnd(b)
+	return nil
+}
+
+// hostField returns the value of the Host field.
+func (x *exchange) hostField() (string, error) {
+	host := x.request.Host
+	if host == "" {
+		host = x.request.URL.Host
+	}
+	if host != "" && host[0] != '[' && http1.ValidHost([]byte(host)) {
+		return host, nil
+	}
+	if !isASCII(host) {
+		var err error
+		if host, err = asciiHost(host); err != nil {
+			return "", err
+		}
+	}
+	if strings.HasPrefix(host, "[") { // RFC 6874: a zone is local to this machine
+		if end := strings.LastIndexByte(host, ']'); end > 0 {
+			if zone := strings.LastIndexByte(host[:end], '%'); zone > 0 {
+				host = host[:zone] + host[end:]
+			}
+		}
+	}
+	if !http1.ValidHost([]byte(host)) {
+		return "", fmt.Errorf("tare: invalid Host header %q", host)
+	}
+	return host, nil
+}
+
+// appendTarget writes the request target (RFC 9112, 3.2).
+func (x *exchange) appendTarget(b []byte, method, host string) ([]byte, error) {
+	u := x.request.URL
+	start := len(b)
+	switch {
+	case method == http.MethodConnect && u.Path == "":
+		if u.Opaque != "" {
+			host = u.Opaque
+		}
+		b = append(b, host...)
+	case u.Opaque != "" && x.client.config.Verbatim:
+		b = append(b, u.Opaque...)
+	case u.Opaque != "":
+		b = append(b, u.RequestURI()...)
+	default:
+		if x.usesAbsoluteForm() {
+			b = append(b, u.Scheme...)
+			b = append(b, "://"...)
+			b = append(b, host...)
+		}
+		b = appendPath(b, u)
+	}
+	for i, c := range b[start:] {
+		if c <= ' ' || c == 0x7f {
+			return nil, fmt.Errorf("tare: invalid request target %q: space or control byte at offset %d", b[start:], i)
+		}
+	}
+	return b, nil
+}
+
+// usesAbsoluteForm reports whether the request goes to a proxy that forwards it.
+func (x *exchange) usesAbsoluteForm() bool { return x.key.proxy != "" && x.key.host == "" }
+
+func appendPath(b []byte, u *url.URL) []byte {
+	path := u.EscapedPath()
+	if path == "" {
+		path = "/"
+	}
+	b = append(b, path...)
+	if u.ForceQuery || u.RawQuery != "" {
+		b = append(b, '?')
+		b = append(b, u.RawQuery...)
+	}
+	return b
+}
+
+func (x *exchange) appendUserAgent(b []byte) ([]byte, error) {
+	values, ok := x.request.Header["User-Agent"]
+	switch {
+	case ok:
+	case x.client.config.Verbatim:
+		return b, nil
+	default:
+		x.traceField("User-Agent", userAgent)
+		return append(b, userAgentLine...), nil
+	}
+	if len(values) > 1 && !x.client.config.Verbatim { // as net/http does
+		values = values[:1]
+	}
+	for _, agent := range values {
+		switch {
+		case !http1.ValidValue(agent):
+			return nil, invalidValueError("User-Agent")
+		case agent == "":
+			continue
+		}
+		x.traceField("User-Agent", agent)
+		b = http1.AppendField(b, "User-Agent", agent)
+	}
+	return b, nil
+}
+
+// appendFraming writes Content-Length or Transfer-Encoding, and Trailer.
+func (x *exchange) appendFraming(b []byte, method string) ([]byte, error) {
+	switch {
+	case x.bodyLength < 0:
+		b = http1.AppendField(b, "Transfer-Encoding", "chunked")
+		x.traceField("Transfer-Encoding", "chunked")
+		return x.appendTrailerNames(b)
+	case x.bodyLength > 0, method == http.MethodPost, method == http.MethodPut, method == http.MethodPatch:
+		b = append(b, "Content-Length: "...)
+		b = strconv.AppendInt(b, x.bodyLength, 10)
+		b = append(b, "\r\n"...)
+		if x.trace != nil {
+			x.traceField("Content-Length", strconv.FormatInt(x.bodyLength, 10))
+		}
+	}
+	return b, nil
+}
+
+func (x *exchange) appendTrailerNames(b []byte) ([]byte, error) {
+	if len(x.request.Trailer) == 0 {
+		return b, nil
+	}
+	var names []string
+	for name := range x.request.Trailer {
+		name = http.CanonicalHeaderKey(name)
+		if !http1.ValidToken(name) || !http1.TrailerAllowed(name) {
+			return nil, fmt.Errorf("tare: invalid trailer field name %q", name)
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	list := strings.Join(names, ",")
+	x.traceField("Trailer", list)
+	return http1.AppendField(b, "Trailer", list), nil
+}
+
+// appendHeader writes the fields of Request.Header, sorted by name.
+func (x *exchange) appendHeader(b []byte) ([]byte, error) {
+	h := x.request.Header
+	if len(h) == 0 { // starting a range over a map costs more than this check
+		return b, nil
+	}
+	var array [sortedFields]string
+	names := array[:0]
+	for name := range h {
+		if isWrittenSeparately(name) {
+			continue
+		}
+		if !http1.ValidToken(name) {
+			return nil, fmt.Errorf("net/http: invalid header field name %q", name)
+		}
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	for _, name := range names {
+		for _, value := range h[name] {
+			if !http1.ValidValue(value) {
+				return nil, invalidValueError(name)
+			}
+			b = http1.AppendField(b, name, value)
+		}
+		if x.trace != nil && x.trace.WroteHeaderField != nil {
+			x.trace.WroteHeaderField(name, h[name])
+		}
+	}
+	return b, nil
+}
+
+// isWrittenSeparately reports whether a field is written by other functions. Names of framing
+// fields and Host match in any case, because servers ignore case.
+func isWrittenSeparately(name string) bool {
+	switch len(name) {
+	case len("Host"):
+		return strings.EqualFold(name, "Host")
+	case len("Trailer"):
+		return strings.EqualFold(name, "Trailer")
+	case len("User-Agent"):
+		return name == "User-Agent"
+	case len("Content-Length"):
+		return strings.EqualFold(name, "Content-Length")
+	case len("Transfer-Encoding"):
+		return strings.EqualFold(name, "Transfer-Encoding")
+	}
+	return false
+}
+
+// invalidValueError does not contain the value, which may be secret.
+func invalidValueError(name string) error {
+	return fmt.Errorf("net/http: invalid header field value for %q", name)
+}
+
+// appendAddedFields writes the fields that the Client adds.
+func (h *http1Codec) appendAddedFields(x *exchange, b []byte, method string) []byte {
+	header := x.request.Header
+	h.requestedGzip = !x.client.settings.DisableCompression && method != http.MethodHead &&
+		method != http.MethodConnect && firstValue(header["Accept-Encoding"]) == "" && firstValue(header["Range"]) == ""
+	if h.requestedGzip {
+		b = append(b, "Accept-Encoding: gzip\r\n"...)
+		x.traceField("Accept-Encoding", "gzip")
+	}
+	if (x.request.Close || x.client.settings.DisableKeepAlives) && !hasToken(header["Connection"], "close") &&
+		(x.request.Close || !hasToken(header["Connection"], "upgrade")) {
+		b = append(b, "Connection: close\r\n"...)
+		x.traceField("Connection", "close")
+	}
+	if h.proxyAuth != "" {
+		b = http1.AppendField(b, "Proxy-Authorization", h.proxyAuth)
+		x.traceField("Proxy-Authorization", h.proxyAuth)
+	}
+	return b
+}
+
+func (x *exchange) traceField(name, value string) {
+	if x.trace != nil && x.trace.WroteHeaderField != nil {
+		x.trace.WroteHeaderField(name, []string{value})
+	}
+}
+
+func firstValue(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
+
+// hasToken reports whether a list has an element, ignoring case. token is in lower case.
+func hasToken(values []string, token string) bool {
+	for _, v := range values {
+		for element := range strings.SplitSeq(v, ",") {
+			if strings.EqualFold(strings.TrimSpace(element), token) {
+				return true
+			}
+		}
+	}
+	return false
+}

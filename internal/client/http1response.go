@@ -1,0 +1,194 @@
+package client
+
+import (
+	"fmt"
+	"net/http"
+	"net/textproto"
+
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// maxInterim limits the number of interim responses to a request. If no hook receives them, their
+// heads also count toward the limit on the response's head.
+const maxInterim = 100
+
+// receiveHead implements codec.
+func (h *http1Codec) receiveHead(x *exchange) error {
+	limits := http1.Limits{Bytes: x.client.maxHeadBytes, Fields: maxFields}
+	for n := 0; ; n++ {
+		h.head.Reset()
+		if err := h.receiveOneHead(x, limits); err != nil {
+			return err
+		}
+		if h.head.Status >= 200 || h.head.Status == http.StatusSwitchingProtocols {
+			return nil
+		}
+		if n == maxInterim {
+			return x.malformed(errTooManyInterim)
+		}
+		isSeen, err := h.handleInterim(x)
+		if err != nil {
+			return err
+		}
+		if x.scratch.parsed += h.head.Size; !isSeen {
+			limits.Bytes = max(1, limits.Bytes-h.head.Size)
+		}
+	}
+}
+
+// receiveOneHead receives the head of the final response, or of an interim one.
+func (h *http1Codec) receiveOneHead(x *exchange, limits http1.Limits) error {
+	for {
+		received := x.scratch.received()
+		complete, err := h.head.Parse(received, limits)
+		switch {
+		case err != nil:
+			return x.malformed(err)
+		case complete:
+			return nil
+		case !beginsResponse(received): // more bytes cannot make it a response, and may never come
+			return x.malformed(errNotHTTP)
+		}
+		if err := x.fill(); err != nil {
+			return err
+		}
+	}
+}
+
+// beginsResponse reports whether the bytes may be the beginning of a response.
+func beginsResponse(b []byte) bool {
+	const version = "HTTP/1."
+	n := min(len(b), len(version))
+	return string(b[:n]) == version[:n]
+}
+
+// handleInterim handles an interim response, and reports whether a hook received it.
+func (h *http1Codec) handleInterim(x *exchange) (isSeen bool, err error) {
+	head, trace := &h.head, x.trace
+	if head.Status == http.StatusContinue {
+		if trace != nil && trace.Got100Continue != nil {
+			trace.Got100Continue()
+		}
+		if x.expectsContinue {
+			x.startBody()
+		}
+	}
+	var hook func(status int, h http.Header) error
+	switch onInterim := x.client.config.OnInterim; {
+	case trace != nil && trace.Got1xxResponse != nil:
+		hook = func(status int, h http.Header) error { return trace.Got1xxResponse(status, textproto.MIMEHeader(h)) }
+	case onInterim != nil && head.Status != http.StatusContinue:
+		hook = func(status int, h http.Header) error { return onInterim(x.request, status, h) }
+	default:
+		return false, nil
+	}
+	text := http1.TextOf(x.scratch.received()[:head.Size])
+	if err := hook(head.Status, makeHeader(nil, head.Fields, &text, nil)); err != nil {
+		return true, x.newError(Local, Malformed, whileReadingHead, fmt.Errorf("%w: %w", errHookFailed, err))
+	}
+	return true, nil
+}
+
+// makeResponse implements codec.
+func (h *http1Codec) makeResponse(x *slab) error {
+	s, head := x.scratch, &h.head
+	framing := head.Body(x.request.Method == http.MethodHead)
+	in := s.received()
+	s.parsed += head.Size
+	isWhole := framing.Mode == http1.NoBody || framing.Mode == http1.ByLength &&
+		framing.Length <= int64(len(s.received()))
+	isWhole = isWhole && (framing.Length == 0 || x.sendProgress() != bodySending)
+	switches := x.switchesProtocol(head.Status)
+	switch {
+	case switches && x.sendProgress() < bodyEnding:
+		return x.newError(Server, Malformed, whileReadingHead, errEarlySwitch)
+	case switches:
+		framing, isWhole = http1.Framing{Mode: http1.UntilClose}, false
+	case head.Status == http.StatusSwitchingProtocols:
+		return x.newError(Server, Malformed, whileReadingHead, errUnrequestedSwitch)
+	}
+	end := head.Size
+	if isWhole {
+		end += int(framing.Length)
+	}
+	text, body := copyHeadAndBody(in[:end], head.Size)
+	isEncoded, err := h.fillResponse(x, &text, framing)
+	if err != nil {
+		return err
+	}
+	h.mode, h.remaining = framing.Mode, framing.Length
+	isEncoded = isEncoded && h.requestedGzip && !switches
+	switch {
+	case switches:
+		x.response.Body = x.detachConn()
+	case isWhole:
+		s.parsed += int(framing.Length)
+		x.endWhole(body, h.isClean(&x.exchange))
+	default:
+		x.response.Body = &responseBody{x: x}
+	}
+	if isEncoded {
+		x.decompress()
+	}
+	return nil
+}
+
+// copyHeadAndBody makes strings of a head and the body behind it. A small head shares one string
+// with the body. A large head has a string of its own: a caller that keeps a field of it must not
+// keep the body, too.
+func copyHeadAndBody(in []byte, head int) (text http1.Text, body string) {
+	if http1.IsLarge(head) {
+		return http1.TextOf(in[:head]), string(in[head:])
+	}
+	all := string(in)
+	return http1.TextIn(all), all[head:]
+}
+
+// fillResponse sets the fields of the response, except for the body. It reports whether there is a
+// Content-Encoding.
+func (h *http1Codec) fillResponse(x *slab, text *http1.Text, framing http1.Framing) (isEncoded bool, err error) {
+	head, r := &h.head, &x.response
+	const version, status = len("HTTP/1.1"), len("HTTP/1.1 200")
+	r.Proto, r.ProtoMajor, r.ProtoMinor = text.Of(http1.Span{End: uint32(version)}), 1, head.Minor
+	r.StatusCode = head.Status
+	end := uint32(status)
+	if head.Reason.End > head.Reason.Start {
+		end = head.Reason.End
+	}
+	r.Status = text.Of(http1.Span{Start: uint32(version + 1), End: end})
+	x.setHeader(head.Fields, text)
+	for _, f := range head.Fields {
+		switch f.Known {
+		case http1.NamePragma:
+			if !x.client.config.Verbatim {
+				addCacheControl(r.Header)
+			}
+		case http1.NameContentEncoding:
+			isEncoded = true
+		}
+	}
+	r.Close = !head.Persistent || framing.Mode == http1.UntilClose
+	if x.request.Method == http.MethodHead {
+		framing = head.Body(false) // the framing of the response to GET
+	}
+	switch framing.Mode {
+	case http1.UntilClose:
+		r.ContentLength = -1
+	case http1.ByChunks:
+		r.ContentLength = -1
+		r.TransferEncoding = []string{"chunked"}
+		return isEncoded, x.announceTrailer()
+	default:
+		r.ContentLength = framing.Length
+	}
+	return isEncoded, nil
+}
+
+// addCacheControl interprets Pragma as net/http does.
+func addCacheControl(h http.Header) {
+	if pragma, ok := h["Pragma"]; ok && pragma[0] == "no-cache" {
+		if _, ok := h["Cache-Control"]; !ok {
+			h["Cache-Control"] = []string{"no-cache"}
+		}
+	}
+}

@@ -1,0 +1,254 @@
+package client
+
+import (
+	"context"
+	"slices"
+	"sync"
+	"time"
+)
+
+// watchDelay is the idle time after which a connection is watched. A busy client reuses connections
+// sooner, and so does not pay for watching them.
+const watchDelay = 50 * time.Millisecond
+
+// limits are the settings of a pool.
+type limits struct {
+	maxConns       int           // to a host, in use; further requests wait. 0 is no limit
+	maxIdle        int           // to all hosts; 0 is no limit
+	maxIdlePerHost int           // 0 keeps none; a negative number is no limit
+	idleTimeout    time.Duration // until an idle connection is closed; 0 is no limit
+	maxUses        int           // of a connection; 0 is no limit
+	maxAge         time.Duration // of a connection when it is kept; 0 is no limit
+}
+
+// pool keeps idle connections to many hosts. It limits connections, queues requests at the limits,
+// and closes connections whose peers have closed them.
+//
+// A slot is the right to open a connection to a host: what get returns if no connection is idle.
+//
+// A connection that becomes idle costs nothing at first. The exchange that takes it checks its
+// socket, without waiting. Only a connection that stays idle is watched. On Linux, one epoll
+// instance and one goroutine watch all idle sockets of a pool. Any other connection has a goroutine
+// that reads from it. If a watched connection ends, or an unexpected byte arrives, it is closed at
+// once.
+//
+// A pool is safe for concurrent use. The zero value with limits is ready; its settings must not
+// change after the first use.
+type pool struct {
+	limits limits
+
+	clock     clock
+	mu        sync.Mutex
+	hosts     map[key]*host // with connections or waiting requests
+	unwatched list          // idle connections that are not watched, the oldest first
+	watched   list          // those that are watched; all are older
+	closing   bool          // closeIdle was called, and get was not called since
+	timer     *time.Timer   // calls sweep
+	sweepAt   monotime      // when timer expires; 0 if it does not run
+	recent    *host         // the host that was used last, if it is in hosts
+	watcher   socketWatcher
+}
+
+// host holds the connections to one host. The pool's mu guards it.
+type host struct {
+	pool    *pool
+	key     key
+	active  int // slots, and connections in use
+	idle    list
+	waiting []chan *conn // in the order of arrival; each channel has room for its connection
+}
+
+// get returns an idle connection to a host, or a slot, whose Conn is nil and which the caller must
+// open. It does not check the connection: see conn.isAlive. At the limit it waits, and fails with
+// the cause of ctx if ctx ends first. With fresh it always returns a slot, if necessary that of an
+// idle connection, which it closes. The caller must call keep, drop or detach on the result.
+func (p *pool) get(ctx context.Context, k key, fresh bool) (*conn, error) {
+	c, queue := p.takeOrWait(k)
+	if queue != nil {
+		select {
+		case c = <-queue:
+		case <-ctx.Done():
+			p.stopWaiting(k, queue)
+			return nil, context.Cause(ctx)
+		}
+	}
+	if c.reused = c.Conn != nil; c.reused && fresh {
+		c.Close()
+		return &conn{host: c.host}, nil
+	}
+	return c, nil
+}
+
+// takeOrWait returns a connection or slot. At the limit, it returns a channel that receives one.
+func (p *pool) takeOrWait(k key) (*conn, chan *conn) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.closing = false
+	h := p.hostOf(k)
+	if p.limits.maxConns > 0 && h.active >= p.limits.maxConns {
+		queue := make(chan *conn, 1)
+		h.waiting = append(h.waiting, queue)
+		return nil, queue
+	}
+	h.active++
+	return h.takeIdle(), nil
+}
+
+// hostOf returns the host of a key. Most often that is the host that was used last: comparing two
+// keys takes a few nanoseconds, and looking one up, whose strings must be hashed, fifty. The caller
+// holds mu.
+func (p *pool) hostOf(k key) *host {
+	if h := p.recent; h != nil && h.key == k {
+		return h
+	}
+	h := p.hosts[k]
+	if h == nil {
+		h = &host{pool: p, key: k}
+		if p.hosts == nil {
+			p.hosts = make(map[key]*host)
+		}
+		p.hosts[k] = h
+	}
+	p.recent = h
+	return h
+}
+
+// stopWaiting removes queue from those that wait. A connection that arrived in the meantime is
+// passed on.
+func (p *pool) stopWaiting(k key, queue chan *conn) {
+	p.mu.Lock()
+	if h := p.hosts[k]; h != nil {
+		if i := slices.Index(h.waiting, queue); i >= 0 {
+			h.waiting = slices.Delete(h.waiting, i, i+1)
+			p.mu.Unlock()
+			return
+		}
+	}
+	p.mu.Unlock()
+	if c := <-queue; c.Conn != nil {
+		c.keep()
+	} else {
+		c.drop()
+	}
+}
+
+// replace closes an idle connection that get has returned. It returns another one, or its slot.
+func (p *pool) replace(c *conn) *conn {
+	c.Close()
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	another := c.host.takeIdle()
+	another.reused = another.Conn != nil
+	return another
+}
+
+// takeIdle returns the connection that became idle last, or a slot. The caller holds mu.
+func (h *host) takeIdle() *conn {
+	c := h.idle.last()
+	if c == nil {
+		return &conn{host: h}
+	}
+	h.pool.markInUse(c)
+	return c
+}
+
+// markInUse removes an idle connection from its lists, and stops watching it. The caller holds mu.
+func (p *pool) markInUse(c *conn) {
+	c.host.idle.remove(c, hostList)
+	if c.state == idleWatched {
+		p.watched.remove(c, ageList)
+		p.unwatch(c)
+	} else {
+		p.unwatched.remove(c, ageList)
+	}
+	c.state = inUse
+}
+
+// removeIfEmpty removes a host without connections and waiting requests. The caller holds mu.
+func (p *pool) removeIfEmpty(h *host) {
+	if h.active == 0 && h.idle.n == 0 && len(h.waiting) == 0 && p.hosts[h.key] == h {
+		delete(p.hosts, h.key)
+		if p.recent == h {
+			p.recent = nil
+		}
+	}
+}
+
+// release ends the use of a connection or slot, and reports whether the connection is kept or
+// passed on. If another idle connection must be closed to make room, it returns that.
+func (p *pool) release(c *conn, isUsable bool) (isKept bool, evicted *conn) {
+	h := c.host
+	isUsable = isUsable && !c.countUse(&p.limits)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if len(h.waiting) > 0 {
+		if !isUsable {
+			c = &conn{host: h}
+		}
+		h.waiting[0] <- c
+		h.waiting[0] = nil
+		h.waiting = h.waiting[1:] // not copied: a thousand may wait
+		return isUsable, nil
+	}
+	h.active--
+	if !isUsable || p.closing || p.limits.maxIdlePerHost >= 0 && h.idle.n >= p.limits.maxIdlePerHost {
+		p.removeIfEmpty(h)
+		return false, nil
+	}
+	c.state, c.idleSince = idleUnwatched, p.now()
+	h.idle.add(c, hostList)
+	p.unwatched.add(c, ageList)
+	if p.limits.maxIdle > 0 && p.unwatched.n+p.watched.n > p.limits.maxIdle {
+		evicted = p.oldest()
+		p.markInUse(evicted)
+		p.removeIfEmpty(evicted.host)
+	}
+	p.scheduleSweep(c.idleSince + monotime(watchDelay))
+	return true, evicted
+}
+
+// oldest returns the connection that became idle first, or nil. The caller holds mu.
+func (p *pool) oldest() *conn {
+	if c := p.watched.first(); c != nil {
+		return c
+	}
+	return p.unwatched.first()
+}
+
+// closeIdle closes all idle connections, and those that are returned before the next get.
+func (p *pool) closeIdle() {
+	var all []*conn
+	p.mu.Lock()
+	p.closing = true
+	for c := p.oldest(); c != nil; c = p.oldest() {
+		p.markInUse(c)
+		p.removeIfEmpty(c.host)
+		all = append(all, c)
+	}
+	p.stopWatching()
+	p.mu.Unlock()
+	closeAll(all)
+}
+
+func closeAll(all []*conn) {
+	for _, c := range all {
+		c.Close()
+	}
+}
+
+// Count holds numbers of connections, and of requests that wait for one. Watched connections count
+// as idle, too.
+type Count struct{ Hosts, Active, Idle, Watched, Waiting int }
+
+// count returns the current numbers.
+func (p *pool) count() Count {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	n := Count{Hosts: len(p.hosts), Watched: p.watched.n}
+	for _, h := range p.hosts {
+		n.Active += h.active
+		n.Idle += h.idle.n
+		n.Waiting += len(h.waiting)
+	}
+	return n
+}

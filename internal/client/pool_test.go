@@ -1,0 +1,406 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"runtime"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// keyOf returns the key of a host with a name.
+func keyOf(name string) key { return key{host: name} }
+
+// open gets a connection. If it gets a slot, it opens the given connection.
+func open(t *testing.T, p *pool, name string, nc net.Conn) *conn {
+	t.Helper()
+	c, err := p.get(t.Context(), keyOf(name), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Conn == nil {
+		c.open(nc)
+	}
+	return c
+}
+
+func pipe(t *testing.T) (net.Conn, net.Conn) {
+	nw := new(testkit.Network)
+	l := nw.Listen()
+	theirs := make(chan net.Conn, 1)
+	go func() {
+		c, _ := l.Accept()
+		theirs <- c
+	}()
+	ours, err := nw.Dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	other := <-theirs
+	t.Cleanup(func() { ours.Close(); other.Close(); l.Close() })
+	return ours, other
+}
+
+func sockets(t *testing.T) (net.Conn, net.Conn) {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	ours, err := net.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	other, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { ours.Close(); other.Close() })
+	return ours, other
+}
+
+func want(t *testing.T, p *pool, n Count) {
+	t.Helper()
+	if got := p.count(); got != n {
+		t.Errorf("%+v, want %+v", got, n)
+	}
+}
+
+func waitFor(t *testing.T, what string, done func() bool) {
+	t.Helper()
+	for late := time.Now().Add(time.Minute); !done(); time.Sleep(time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatalf("waited too long for %s", what)
+		}
+	}
+}
+
+// If a get gives up when it gets a connection, the next one gets that.
+func TestUnwantedConnectionGoesToNext(t *testing.T) {
+	p := &pool{limits: limits{maxConns: 1, maxIdlePerHost: 1}}
+	ours, _ := pipe(t)
+	first := open(t, p, "x", ours)
+	_, late := p.takeOrWait(keyOf("x"))
+	_, next := p.takeOrWait(keyOf("x"))
+	first.keep() // to the second, which does not receive it
+	if p.stopWaiting(keyOf("x"), late); len(next) != 1 {
+		t.Fatal("the third has no turn")
+	}
+	c := <-next
+	if c.Conn != ours {
+		t.Error("it has another connection")
+	}
+	c.drop()
+	want(t, p, Count{})
+}
+
+// A host without connections is removed, even if it was used last. The next get for its key makes a
+// new one.
+func TestEmptyHostIsRemoved(t *testing.T) {
+	p := &pool{limits: limits{maxIdlePerHost: 1}}
+	for range 2 {
+		for _, key := range []string{"a", "b", "b", "a"} {
+			ours, _ := pipe(t)
+			c := open(t, p, key, ours)
+			want(t, p, Count{Hosts: 1, Active: 1})
+			c.drop()
+			want(t, p, Count{})
+		}
+	}
+	ours, _ := pipe(t)
+	open(t, p, "a", ours).keep()
+	other, _ := pipe(t)
+	if c := open(t, p, "b", other); c.Conn != other {
+		t.Error("one host's connection was given for another")
+	}
+	if c := open(t, p, "a", nil); c.Conn != ours {
+		t.Error("the idle connection was not given")
+	}
+	want(t, p, Count{Hosts: 2, Active: 2})
+}
+
+// An idle connection is returned unchecked. If its check fails, another one or a slot replaces it.
+func TestUnusableConnectionIsReplaced(t *testing.T) {
+	p := &pool{limits: limits{maxIdlePerHost: 2}}
+	theirs, other := sockets(t)
+	rest, _ := sockets(t)
+	first, second := open(t, p, "x", rest), open(t, p, "x", theirs)
+	_, _ = other.Write([]byte("x"))
+	waitFor(t, "the byte", func() bool { return !second.isAlive() })
+	first.keep()
+	second.keep()
+	c := open(t, p, "x", nil)
+	if c != second || !c.reused || c.isAlive() {
+		t.Errorf("got %v", c.Conn)
+	}
+	if c = p.replace(c); c != first || !c.reused || !c.isAlive() {
+		t.Errorf("the connection was replaced by %v", c.Conn)
+	}
+	if c = p.replace(c); c.Conn != nil || c.reused {
+		t.Errorf("the last connection was replaced by %v", c.Conn)
+	}
+	c.drop()
+	want(t, p, Count{})
+}
+
+// A get that gives up leaves the queue.
+func TestCanceledGetLeavesQueue(t *testing.T) {
+	p := &pool{limits: limits{maxConns: 1}}
+	first, err := p.get(t.Context(), keyOf("x"), false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancelCause(t.Context())
+	cancel(net.ErrClosed)
+	if _, err := p.get(ctx, keyOf("x"), false); !errors.Is(err, net.ErrClosed) {
+		t.Error(err)
+	}
+	want(t, p, Count{Hosts: 1, Active: 1})
+	first.drop()
+	want(t, p, Count{})
+}
+
+// Connections go to waiting requests in the order of their arrival.
+func TestConnectionsGoToWaitingInOrder(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &pool{limits: limits{maxConns: 1, maxIdlePerHost: 1}}
+		ours, _ := pipe(t)
+		first := open(t, p, "x", ours)
+		var mu sync.Mutex
+		var order []int
+		for i := range 20 {
+			go func() {
+				c, _ := p.get(context.Background(), keyOf("x"), false)
+				mu.Lock()
+				order = append(order, i)
+				mu.Unlock()
+				if i%3 == 0 { // a slot is passed on, too
+					c.drop()
+					return
+				}
+				if c.Conn == nil {
+					nc, _ := pipe(t)
+					c.open(nc)
+				}
+				c.keep()
+			}()
+			synctest.Wait()
+		}
+		first.keep()
+		synctest.Wait()
+		if len(order) != 20 || !slices.IsSorted(order) {
+			t.Error(order)
+		}
+		p.closeIdle()
+		want(t, p, Count{})
+	})
+}
+
+// The limits on idle connections hold, and the oldest connection makes room.
+func TestIdleLimitsHold(t *testing.T) {
+	p := &pool{limits: limits{maxIdle: 3, maxIdlePerHost: 2}}
+	var conns []*conn
+	for _, key := range []string{"a", "a", "a", "b", "b"} {
+		nc, _ := pipe(t)
+		c, _ := p.get(t.Context(), keyOf(key), true)
+		c.open(nc)
+		conns = append(conns, c)
+	}
+	kept := make([]bool, 5)
+	for i, c := range conns {
+		kept[i] = c.keep()
+	}
+	if !slices.Equal(kept, []bool{true, true, false, true, true}) {
+		t.Error(kept)
+	}
+	want(t, p, Count{Hosts: 2, Idle: 3})
+	if c := open(t, p, "a", nil); c != conns[1] {
+		t.Error("the first is not the one that made room")
+	} else if _, err := conns[0].Write([]byte("x")); err == nil {
+		t.Error("it is still open")
+	}
+	if c := open(t, p, "b", nil); c != conns[4] || !c.reused {
+		t.Error("not the connection that was used last")
+	}
+	p.closeIdle()
+	want(t, p, Count{Hosts: 2, Active: 2})
+	if conns[1].keep() {
+		t.Error("kept after closeIdle")
+	}
+	if c, _ := p.get(t.Context(), keyOf("c"), false); c.Conn != nil {
+		t.Error("a connection to another host")
+	}
+	if !conns[4].keep() {
+		t.Error("not kept again")
+	}
+	p.closeIdle()
+}
+
+// An idle connection is closed after idleTimeout, watched or not.
+func TestIdleConnectionIsClosedAfterTimeout(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &pool{limits: limits{maxIdlePerHost: 9, idleTimeout: time.Minute}}
+		a, other := pipe(t)
+		b, _ := pipe(t)
+		first, second := open(t, p, "x", a), open(t, p, "x", b)
+		first.keep()
+		time.Sleep(30 * time.Second)
+		second.keep()
+		time.Sleep(31 * time.Second)
+		want(t, p, Count{Hosts: 1, Idle: 1, Watched: 1})
+		if _, err := other.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
+			t.Errorf("the first connection is not closed: %v", err)
+		}
+		time.Sleep(30 * time.Second)
+		want(t, p, Count{})
+	})
+}
+
+// The end of an idle connection, or an unexpected byte, closes it at once. If it is in use by then,
+// its user reads what the watching goroutine has read.
+func TestWatchedConnectionIsClosedAtOnce(t *testing.T) {
+	for name, connect := range map[string]func(*testing.T) (net.Conn, net.Conn){"memory": pipe, "socket": sockets} {
+		for what, happen := range map[string]func(net.Conn){
+			"end":  func(c net.Conn) { c.Close() },
+			"byte": func(c net.Conn) { c.Write([]byte("x")) },
+		} {
+			for _, rested := range []bool{false, true} {
+				t.Run(name+"/"+what, func(t *testing.T) {
+					p := &pool{limits: limits{maxIdlePerHost: 9}}
+					defer p.closeIdle()
+					ours, other := connect(t)
+					open(t, p, "x", ours).keep()
+					if rested {
+						waitFor(t, "the connection to be watched", func() bool { return p.count().Watched == 1 })
+					}
+					happen(other)
+					waitFor(t, "it to be evicted", func() bool { return p.count() == Count{} })
+				})
+			}
+		}
+	}
+	t.Run("taken", func(t *testing.T) {
+		for _, connect := range []func(*testing.T) (net.Conn, net.Conn){pipe, sockets} {
+			p := &pool{limits: limits{maxIdlePerHost: 9}}
+			defer p.closeIdle()
+			ours, other := connect(t)
+			open(t, p, "x", ours).keep()
+			for range 3 {
+				waitFor(t, "the connection to be watched", func() bool { return p.count().Watched == 1 })
+				c := open(t, p, "x", nil)
+				if c.Conn != ours {
+					t.Fatal("another connection")
+				}
+				other.Write([]byte("hello"))
+				b := make([]byte, 5)
+				if _, err := io.ReadFull(c, b); err != nil || string(b) != "hello" {
+					t.Fatalf("%q, %v", b, err)
+				}
+				c.keep()
+			}
+		}
+	})
+}
+
+// watchers returns the stacks of the goroutines that watch idle connections of all pools. A count
+// of all goroutines would include the timer's, which may return late.
+func watchers() []string {
+	stacks := make([]byte, 64<<10)
+	for {
+		n := runtime.Stack(stacks, true)
+		if n < len(stacks) {
+			stacks = stacks[:n]
+			break
+		}
+		stacks = make([]byte, 2*len(stacks))
+	}
+	return slices.DeleteFunc(strings.Split(string(stacks), "\n\n"), func(stack string) bool {
+		return !strings.Contains(stack, "created by github.com/tarehq/tare/internal/client.(*pool)")
+	})
+}
+
+// One goroutine watches all idle sockets. None is left when they are gone.
+func TestOneGoroutineWatchesAllSockets(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("elsewhere each has one")
+	}
+	const many = 50
+	waitFor(t, "the goroutines of other tests to end", func() bool { return len(watchers()) == 0 })
+	p := &pool{limits: limits{maxIdlePerHost: many}}
+	var all []*conn
+	for range many {
+		ours, _ := sockets(t)
+		c, _ := p.get(t.Context(), keyOf("x"), true)
+		c.open(ours)
+		all = append(all, c)
+	}
+	for _, c := range all {
+		c.keep()
+	}
+	waitFor(t, "all to be watched", func() bool { return p.count().Watched == many })
+	if found := watchers(); len(found) != 1 {
+		t.Errorf("%d goroutines for %d idle connections:\n%s", len(found), many, strings.Join(found, "\n\n"))
+	}
+	c := open(t, p, "x", nil)
+	p.closeIdle()
+	c.drop()
+	waitFor(t, "the goroutine to end", func() bool { return len(watchers()) == 0 })
+	want(t, p, Count{})
+}
+
+// A watcher without sockets ends by itself.
+func TestEmptyWatcherEnds(t *testing.T) {
+	waitFor(t, "the goroutines of other tests to end", func() bool { return len(watchers()) == 0 })
+	p := &pool{limits: limits{maxIdlePerHost: 1}}
+	ours, _ := sockets(t)
+	open(t, p, "x", ours).keep()
+	waitFor(t, "it to be watched", func() bool { return p.count().Watched == 1 })
+	if found := watchers(); len(found) != 1 {
+		t.Errorf("%d goroutines for an idle connection:\n%s", len(found), strings.Join(found, "\n\n"))
+	}
+	open(t, p, "x", nil).drop()
+	waitFor(t, "the goroutine to end", func() bool { return len(watchers()) == 0 })
+}
+
+// A connection is used only as often, and for as long, as the limits allow.
+func TestUsesAndAgeAreLimited(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		for name, test := range map[string]struct {
+			limits limits
+			uses   int // of the connection, one every hour
+		}{"often": {limits{maxUses: 3}, 3}, "long": {limits{maxAge: 90 * time.Minute}, 3}, "no limit": {limits{}, 10}} {
+			test.limits.maxIdlePerHost = 1
+			p := &pool{limits: test.limits}
+			for use := 1; use <= 10; use++ {
+				c, err := p.get(t.Context(), keyOf("x"), false)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if c.Conn == nil {
+					if use > 1 {
+						t.Fatalf("%s: another connection for use %d", name, use)
+					}
+					ours, _ := net.Pipe()
+					c.open(ours)
+				}
+				if kept := c.keep(); kept != (use < test.uses || name == "no limit") {
+					t.Errorf("%s: after %d uses kept is %v", name, use, kept)
+				} else if !kept {
+					break
+				}
+				time.Sleep(time.Hour)
+			}
+			p.closeIdle()
+			synctest.Wait()
+		}
+	})
+}

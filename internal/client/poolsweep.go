@@ -1,0 +1,98 @@
+package client
+
+import "time"
+
+// sweepBatch is the number of connections that one sweep starts to watch under the lock.
+const sweepBatch = 64
+
+// scheduleSweep makes sweep run at the given time or before. The caller holds mu.
+func (p *pool) scheduleSweep(at monotime) {
+	if p.sweepAt != 0 && p.sweepAt <= at {
+		return
+	}
+	p.sweepAt = at
+	wait := time.Duration(at - p.now())
+	if p.timer == nil {
+		p.timer = time.AfterFunc(wait, p.sweep)
+	} else {
+		p.timer.Reset(wait)
+	}
+}
+
+// sweep closes connections that have been idle for idleTimeout, and starts to watch those that have
+// been idle for watchDelay.
+func (p *pool) sweep() {
+	var old []*conn
+	now := p.now()
+	p.mu.Lock()
+	p.sweepAt = 0
+	if limit := p.limits.idleTimeout; limit > 0 {
+		for c := p.oldest(); c != nil && time.Duration(now-c.idleSince) >= limit; c = p.oldest() {
+			p.markInUse(c)
+			p.removeIfEmpty(c.host)
+			old = append(old, c)
+		}
+	}
+	for range sweepBatch {
+		c := p.unwatched.first()
+		if c == nil || time.Duration(now-c.idleSince) < watchDelay {
+			break
+		}
+		p.unwatched.remove(c, ageList)
+		p.watched.add(c, ageList)
+		c.state = idleWatched
+		p.startWatching(c)
+	}
+	p.scheduleNextSweep(now)
+	p.mu.Unlock()
+	closeAll(old)
+}
+
+// scheduleNextSweep schedules the next sweep if one is needed. The caller holds mu.
+func (p *pool) scheduleNextSweep(now monotime) {
+	if c := p.unwatched.first(); c != nil {
+		p.scheduleSweep(c.idleSince + monotime(watchDelay))
+	}
+	if c := p.oldest(); c != nil && p.limits.idleTimeout > 0 {
+		p.scheduleSweep(c.idleSince + monotime(p.limits.idleTimeout))
+	}
+	if at, ok := p.closeEmptyWatcher(now); ok {
+		p.scheduleSweep(at)
+	}
+}
+
+// startWatching starts to watch a connection, unless a goroutine still reads from it. The caller
+// holds mu.
+func (p *pool) startWatching(c *conn) {
+	if c.pending != nil || c.probe != nil && p.watchSocket(c) {
+		return
+	}
+	pending := make(chan earlyRead, 1)
+	c.pending = pending
+	go p.watchByRead(c, pending)
+}
+
+// watchByRead waits for the end of a connection by reading from it. If the connection is in use by
+// then, the result is the beginning of what its user reads.
+func (p *pool) watchByRead(c *conn, pending chan<- earlyRead) {
+	var e earlyRead
+	e.n, e.err = c.Conn.Read(e.b[:])
+	if !p.closeIfIdle(c) {
+		pending <- e
+	}
+}
+
+// closeIfIdle closes a connection if it is idle, and reports whether it was.
+func (p *pool) closeIfIdle(c *conn) bool {
+	p.mu.Lock()
+	wasIdle := c.state != inUse
+	if wasIdle {
+		p.markInUse(c)
+		p.removeIfEmpty(c.host)
+	}
+	p.mu.Unlock()
+	if wasIdle {
+		c.Close()
+	}
+	return wasIdle
+}

@@ -1,0 +1,43 @@
+package client
+
+// protocol is what differs between HTTP/1.1 and FastCGI for all exchanges of a Client. Everything
+// else is common to both: connections, goroutines, timeouts, retries, and what becomes of a
+// connection. Its methods may be called concurrently.
+type protocol interface {
+	// newCodec returns the state of an exchange. It is reused for other exchanges.
+	newCodec() codec
+	// framePiece adds the framing to a piece of a request's body: n bytes in m, from roomBefore on.
+	// end reports whether the body ends with it.
+	framePiece(x *exchange, m *pieceBuffer, n int, end bool) []byte
+	// isUnframed reports whether the request's body is sent as it is, without framing.
+	isUnframed(x *exchange) bool
+	// abortMessage returns what tells the server that the client abandons a request that has been
+	// sent, or nil.
+	abortMessage() []byte
+}
+
+// codec is what differs between HTTP/1.1 and FastCGI in an exchange: how the request lies in the
+// output, and how the response lies in the input. It belongs to the scratch of the exchange.
+type codec interface {
+	// route determines where the request goes: x.key.
+	route(x *exchange) error
+	// encode writes the request into the scratch, without a body that is streamed.
+	encode(x *exchange) error
+	// receiveHead waits for the head of the final response. It fills the buffer by x.fill.
+	receiveHead(x *exchange) error
+	// makeResponse makes x.response of the head. It ends the exchange if the whole response has
+	// been received.
+	makeResponse(x *slab) error
+	// readBody reads from the response's body, and waits for at least one byte. p has room. At
+	// the end of the body, readBody returns io.EOF.
+	readBody(x *slab, p []byte) (n int, err error)
+	// skipBuffered skips the part of the body that has been received. It returns io.EOF if that
+	// contains the end of the body.
+	skipBuffered(x *slab) error
+	// isClean reports after the end of the body whether the response allows another use of the
+	// connection.
+	isClean(x *exchange) bool
+	// reset forgets the exchange, and poisons memory that is reused. The scratch's buffers are not
+	// the codec's.
+	reset()
+}

@@ -1,0 +1,243 @@
+package client
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// site is a server of a test, with the Client that sends requests to it.
+type site struct {
+	*testing.T
+	speaks speaks
+	config Config // may be changed before the first request
+	listen func() net.Listener
+
+	once   sync.Once
+	client *Client
+}
+
+// speaks is a protocol: how a test makes a Client and a server for it.
+type speaks struct {
+	name      string
+	begins    string // the first byte of a response
+	newClient func(*Config) *Client
+	serve     func(net.Conn) speaker
+}
+
+// speaker is a server's end of a connection.
+type speaker interface {
+	net.Conn
+	// head receives a request up to its body. It returns the request's X-Id, and false at the end
+	// of the connection.
+	head() (id string, ok bool)
+	// part receives a part of the request's body: "" at its end, and false if the connection ends
+	// before.
+	part() (text string, ok bool)
+	begin()           // sends the head of a response
+	send(text string) // sends a part of its body
+	end()
+	respond(text string) // sends a response in one write
+}
+
+// receive receives a request. It returns its X-Id and its body, and false at the end of the
+// connection.
+func receive(s speaker) (id, body string, ok bool) {
+	if id, ok = s.head(); !ok {
+		return "", "", false
+	}
+	for {
+		text, ok := s.part()
+		if !ok || text == "" {
+			return id, body, ok
+		}
+		body += text
+	}
+}
+
+// serveAll responds to all requests.
+func serveAll(s speaker, text string) {
+	for _, _, ok := receive(s); ok; _, _, ok = receive(s) {
+		s.respond(text)
+	}
+}
+
+// http1Speaker is a speaker of HTTP/1.1.
+type http1Speaker struct {
+	net.Conn
+	r    *bufio.Reader
+	body io.Reader
+}
+
+func newHTTP1Speaker(nc net.Conn) speaker { return &http1Speaker{Conn: nc, r: bufio.NewReader(nc)} }
+
+func (s *http1Speaker) head() (id string, ok bool) {
+	r, err := http.ReadRequest(s.r)
+	if err != nil {
+		return "", false
+	}
+	s.body = r.Body
+	return r.Header.Get("X-Id"), true
+}
+
+func (s *http1Speaker) part() (text string, ok bool) {
+	b := make([]byte, 64<<10)
+	n, err := s.body.Read(b)
+	return string(b[:n]), err == nil || err == io.EOF //nolint:errorlint // http.Request wraps no end
+}
+
+func (s *http1Speaker) begin() {
+	_, _ = io.WriteString(s, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+}
+
+func (s *http1Speaker) send(text string) { fmt.Fprintf(s, "%x\r\n%s\r\n", len(text), text) }
+
+func (s *http1Speaker) end() { _, _ = io.WriteString(s, "0\r\n\r\n") }
+
+func (s *http1Speaker) respond(text string) {
+	fmt.Fprintf(s, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
+}
+
+// networks are the kinds of connections.
+var networks = []string{"tcp", "tls", "unix", "memory"}
+
+// overAll runs a test for each protocol over each kind of connection.
+func overAll(t *testing.T, test func(*site)) {
+	for _, protocol := range protocols() {
+		for _, network := range networks {
+			t.Run(protocol.name+"/"+network, func(t *testing.T) { test(newSite(t, protocol, network)) })
+		}
+	}
+}
+
+func protocols() []speaks {
+	return []speaks{{"http1", "H", New, newHTTP1Speaker}, {"fastcgi", "\x01", newFastCGIOf, newFastCGISpeaker}}
+}
+
+func newSite(t *testing.T, protocol speaks, network string) *site {
+	s := &site{T: t, speaks: protocol}
+	s.config.Settings = &http.Transport{MaxIdleConnsPerHost: 1}
+	var dialed net.Addr
+	s.config.Settings.DialContext = func(ctx context.Context, _, _ string) (net.Conn, error) {
+		return new(net.Dialer).DialContext(ctx, dialed.Network(), dialed.String())
+	}
+	plain := s.config.Settings.DialContext
+	switch network {
+	case "memory":
+		nw := new(testkit.Network)
+		s.listen = nw.Listen
+		s.config.Settings.DialContext = func(context.Context, string, string) (net.Conn, error) { return nw.Dial() }
+		return s
+	case "tls":
+		server, client := certificates(t)
+		s.listen = func() net.Listener {
+			l := listen(t, "tcp", "127.0.0.1:0")
+			dialed = l.Addr()
+			return tls.NewListener(l, server)
+		}
+		s.config.Settings.DialContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+			nc, err := plain(ctx, network, addr)
+			if err != nil {
+				return nil, err
+			}
+			tc := tls.Client(nc, client)
+			return tc, tc.HandshakeContext(ctx)
+		}
+		return s
+	}
+	s.listen = func() net.Listener {
+		at := "127.0.0.1:0"
+		if network == "unix" {
+			at = t.TempDir() + "/s"
+		}
+		l := listen(t, network, at)
+		dialed = l.Addr()
+		return l
+	}
+	return s
+}
+
+// certificates returns the TLS configurations of a server and of its clients.
+func certificates(t *testing.T) (server, client *tls.Config) {
+	borrowed := httptest.NewUnstartedServer(nil)
+	borrowed.StartTLS()
+	defer borrowed.Close()
+	roots := x509.NewCertPool()
+	roots.AddCert(borrowed.Certificate())
+	return &tls.Config{Certificates: borrowed.TLS.Certificates}, &tls.Config{RootCAs: roots,
+		ServerName: "example.com"}
+}
+
+// serve runs a script on each connection, which are numbered from 0, and closes it afterwards. At
+// the end of the test the Client must have no connection left.
+func (s *site) serve(script func(n int, c speaker)) {
+	l := s.listen()
+	var running sync.WaitGroup
+	running.Go(func() {
+		for n := 0; ; n++ {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			running.Go(func() {
+				defer nc.Close()
+				script(n, s.speaks.serve(nc))
+			})
+		}
+	})
+	s.Cleanup(func() {
+		waitFor(s.T, "all connections to end", func() bool {
+			s.the().CloseIdleConnections() // the sender of a body may return a connection late
+			return s.the().Count() == Count{}
+		})
+		l.Close()
+		running.Wait()
+	})
+}
+
+// the returns the Client.
+func (s *site) the() *Client {
+	s.once.Do(func() { s.client = s.speaks.newClient(&s.config) })
+	return s.client
+}
+
+// request returns a request whose ContentLength is that of body, unless it is hidden.
+func (s *site) request(method string, body io.Reader) *http.Request {
+	return request(s.T, method, "http://host:1/", body)
+}
+
+// do sends a request and returns the response's body.
+func (s *site) do(r *http.Request) (string, error) {
+	ctx, cancel := context.WithTimeout(r.Context(), time.Minute)
+	defer cancel()
+	resp, err := s.the().RoundTrip(r.WithContext(ctx))
+	if err != nil {
+		return "", err
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	return string(b), err
+}
+
+// must sends a request that must get the wanted body.
+func (s *site) must(r *http.Request, want string) {
+	s.Helper()
+	if got, err := s.do(r); got != want || err != nil {
+		s.Fatalf("%s: %q, %v; want %q", r.Method, got, err, want)
+	}
+}
+
+// hidden returns a reader of text whose length is not known.
+func hidden(text string) io.Reader { return io.MultiReader(strings.NewReader(text)) }

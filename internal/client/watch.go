@@ -1,0 +1,66 @@
+package client
+
+import (
+	"context"
+	"errors"
+	"io"
+)
+
+// Ender is notified of the end of a context, in a goroutine of its own.
+type Ender interface{ ContextEnded() }
+
+// watcher is a context that notifies an Ender without allocating a function.
+type watcher interface {
+	Watch(e Ender)
+	Unwatch(e Ender) (before bool)
+}
+
+// afterFuncer is a context with an AfterFunc of its own.
+type afterFuncer interface {
+	AfterFunc(f func()) (stop func() bool)
+}
+
+// contextWatch waits for the end of a context, with as little memory as possible.
+type contextWatch struct{ unwatch func() bool }
+
+// watchContext notifies e when ctx ends. It does not call ctx.Done if ctx has a way of its own to
+// notify, because Done may cost more.
+func watchContext(ctx context.Context, e Ender) contextWatch {
+	switch c := ctx.(type) {
+	case watcher:
+		c.Watch(e)
+		return contextWatch{}
+	case afterFuncer:
+		return contextWatch{c.AfterFunc(e.ContextEnded)}
+	}
+	if ctx.Done() == nil {
+		return contextWatch{}
+	}
+	return contextWatch{context.AfterFunc(ctx, e.ContextEnded)}
+}
+
+// stop stops the wait. An Ender may already be about to be notified.
+func (w contextWatch) stop(ctx context.Context, e Ender) {
+	if w.unwatch != nil {
+		w.unwatch()
+	} else if c, ok := ctx.(watcher); ok {
+		c.Unwatch(e)
+	}
+}
+
+// contextCause returns the cause of a context's end. It never returns io.EOF, which would mean the
+// end of a body.
+func contextCause(ctx context.Context) error {
+	if cause := context.Cause(ctx); !errors.Is(cause, io.EOF) {
+		return cause
+	}
+	return ctx.Err()
+}
+
+// causeOr returns the cause of a context that has ended, or else err.
+func causeOr(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return contextCause(ctx)
+	}
+	return err
+}

@@ -1,0 +1,83 @@
+package engine_test
+
+import (
+	"fmt"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestServerThatLogsToFile is the process that TestLackOfDescriptorsIsLoggedAsByPackageNet starts.
+func TestServerThatLogsToFile(t *testing.T) {
+	maker, path, found := strings.Cut(os.Getenv("TARE_LOGS_TO_FILE"), ":")
+	if !found {
+		t.Skip("is run by TestLackOfDescriptorsIsLoggedAsByPackageNet")
+	}
+	logged, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE,
+		&syscall.Rlimit{Cur: fewDescriptors, Max: fewDescriptors}); err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println("listening on", l.Addr())
+	go makers[maker](&http.Server{ErrorLog: log.New(logged, "", 0)}).Serve(l)
+	io.Copy(io.Discard, os.Stdin) // until the other process ends
+}
+
+// The log lines have package net's form. This server closes idle connections, so that it accepts
+// between the errors, and each delay is the first one. It doubles only if Accept fails again.
+func TestLackOfDescriptorsIsLoggedAsByPackageNet(t *testing.T) {
+	for maker := range makers {
+		t.Run(maker, func(t *testing.T) {
+			path := filepath.Join(t.TempDir(), "log")
+			output := play(t, "TestServerThatLogsToFile", "TARE_LOGS_TO_FILE="+maker+":"+path)
+			_, address, found := strings.Cut(strings.TrimSpace(output), "listening on ")
+			if !found {
+				t.Fatalf("output of the server: %q", output)
+			}
+			for range 3 * fewDescriptors {
+				c, err := net.Dial("tcp", address)
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer c.Close()
+			}
+			line := regexp.MustCompile(`^http: Accept error: accept tcp ` + regexp.QuoteMeta(address) +
+				`: accept4: too many open files; retrying in (\d+)ms$`)
+			var lines []string
+			for start := time.Now(); len(lines) < 6; time.Sleep(10 * time.Millisecond) {
+				b, err := os.ReadFile(path)
+				if err != nil {
+					t.Fatal(err)
+				}
+				lines = strings.Split(strings.TrimSpace(string(b)), "\n")
+				if time.Since(start) > time.Minute {
+					t.Fatalf("logged: %q", b)
+				}
+			}
+			for _, l := range lines {
+				m := line.FindStringSubmatch(l)
+				if m == nil {
+					t.Fatalf("logged: %q", l)
+				}
+				if maker != "net/http" && len(m[1]) > 1 && m[1] != "10" {
+					t.Errorf("logged: %q, although connections are accepted", l)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,98 @@
+package engine
+
+import (
+	"context"
+	"math"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/engine/fastcgi"
+	"github.com/tarehq/tare/internal/engine/h1"
+	"github.com/tarehq/tare/internal/engine/netconn"
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// serveConfig holds the settings of one Serve call in the form in which connections use them.
+type serveConfig struct {
+	exchanges  exchange.Config
+	listener   net.Listener
+	placements atomic.Pointer[[]*placement] // indexed by shard
+	dispatch   Dispatch
+	netConns   netconn.Config
+	workers    *netconn.Workers // of the goroutine path
+}
+
+func (s *Server) newServeConfig(l net.Listener) *serveConfig {
+	p := &serveConfig{
+		listener: l, dispatch: s.Dispatch, workers: netconn.NewWorkers(), exchanges: s.newExchangeConfig(l),
+	}
+	p.netConns = netconn.Config{
+		Exchanges: &p.exchanges, Owner: netConnOwner{s}, ConnState: s.settings.ConnState,
+		HandshakeTimeout: p.exchanges.HeadTimeout, ServesHTTP1: s.FastCGI || s.protocols().HTTP1(),
+	}
+	for _, d := range []time.Duration{p.exchanges.ReadTimeout, p.exchanges.WriteTimeout} {
+		if d > 0 {
+			p.netConns.HandshakeTimeout = min(p.netConns.HandshakeTimeout, d)
+		}
+	}
+	return p
+}
+
+func (s *Server) newExchangeConfig(l net.Listener) exchange.Config {
+	set := s.settings
+	p := exchange.Config{
+		Server: &s.state, Protocol: "HTTP/1", NewCodec: h1.New, Handler: handlerFor(set),
+		BaseContext: context.Background(),
+		ReadTimeout: max(0, set.ReadTimeout), WriteTimeout: max(0, set.WriteTimeout), IdleTimeout: set.IdleTimeout,
+		DefaultSendTimeout: max(0, s.SendTimeout), OnRefused: s.Refused,
+		Limits: http1.Limits{Bytes: http.DefaultMaxHeaderBytes + headSlop, Fields: maxFields},
+	}
+	if set.BaseContext != nil {
+		if p.BaseContext = set.BaseContext(l); p.BaseContext == nil {
+			panic("BaseContext returned a nil context")
+		}
+	}
+	if s.FastCGI {
+		p.Protocol, p.NewCodec = "FastCGI", fastcgi.New
+	} else {
+		p.BaseContext = context.WithValue(p.BaseContext, http.ServerContextKey, set)
+	}
+	if set.MaxHeaderBytes > 0 {
+		p.Limits.Bytes = min(set.MaxHeaderBytes, math.MaxInt32-headSlop) + headSlop
+	}
+	if p.IdleTimeout == 0 {
+		p.IdleTimeout = p.ReadTimeout
+	}
+	p.IdleTimeout = max(0, p.IdleTimeout)
+	switch {
+	case set.ReadHeaderTimeout > 0:
+		p.HeadTimeout = set.ReadHeaderTimeout
+	case p.ReadTimeout > 0:
+		p.HeadTimeout = p.ReadTimeout
+	default:
+		p.HeadTimeout = defaultHeadTimeout
+	}
+	p.ServesH2C = !s.FastCGI && s.protocols().UnencryptedHTTP2() && s.http2.supported()
+	return p
+}
+
+// handlerFor returns the handler of the settings. It handles "OPTIONS *" as net/http does.
+func handlerFor(set *http.Server) http.Handler {
+	h := set.Handler
+	if h == nil {
+		h = http.DefaultServeMux
+	}
+	if set.DisableGeneralOptionsHandler {
+		return h
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.RequestURI == "*" && r.Method == http.MethodOptions {
+			w.Header().Set("Content-Length", "0")
+			return
+		}
+		h.ServeHTTP(w, r)
+	})
+}

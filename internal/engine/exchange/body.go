@@ -1,0 +1,394 @@
+package exchange
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"sync"
+	"time"
+)
+
+// Body is a request's body. Different goroutines of a handler may read it, use the context, write
+// the response and hijack the connection at the same time. Two mutexes separate them. The goroutine
+// that reads the connection holds reading, perhaps for as long as the client sends nothing. No
+// goroutine holds mu while it waits.
+type Body struct {
+	Exchange  *Exchange
+	reading   sync.Mutex // guards the fields up to mu, and the connection's input
+	Remaining int64      // bytes that have not been read; -1 if the length is unknown
+	Err       error      // sticky; io.EOF once all has been read
+
+	mu         sync.Mutex
+	readToEnd  bool // read to its end; a departure watch may then read the connection
+	wantsWatch bool // start a departure watch at the body's end
+	noWatch    bool // the exchange is over, or the connection was hijacked
+	endPending bool // a goroutine reads the mark that ends the body
+
+	// the client waits for "100 Continue" before it sends the body; never changes
+	expectsContinue bool
+	Mode            BodyMode // never changes
+	deadlineSet     bool     // the read deadline of this exchange is set; guarded by reading
+	Draining        bool     // the handler has returned; guarded by reading
+	interrupted     bool     // a deadline has ended a Read; guarded by reading
+
+	flags Flags
+}
+
+// Flags of a body.
+const (
+	bodyClosed      = 1 << iota // the handler has closed it or has returned
+	bodyInterrupted             // a Read that waits must return
+	bodyContinued               // the client has received "100 Continue" or a final response
+	bodyAborted                 // the client has aborted the request and expects no response
+)
+
+// BodyMode is how a body lies in the input.
+type BodyMode uint8
+
+const (
+	NoBody   BodyMode = iota // there is no body
+	ByLength                 // its bytes follow one another
+	ByCodec                  // the codec decodes it, and finds the mark that ends it
+)
+
+const continueLine = "HTTP/1.1 100 Continue\r\n\r\n"
+
+// Init prepares b. length is -1 if it is unknown. expects reports whether the client waits for "100
+// Continue".
+func (b *Body) Init(x *Exchange, mode BodyMode, length int64, expects bool) {
+	b.Exchange, b.Mode, b.Remaining, b.expectsContinue = x, mode, length, expects
+	if mode == NoBody {
+		b.Err, b.readToEnd = io.EOF, true
+	}
+}
+
+// Read implements io.Reader. Each call reads from the network at most once.
+func (b *Body) Read(p []byte) (int, error) {
+	if b.expectsContinue && len(p) > 0 {
+		b.sendContinue()
+	}
+	b.reading.Lock()
+	defer b.unlock()
+	if b.flags.Has(bodyClosed | bodyInterrupted) {
+		return 0, http.ErrBodyReadAfterClose
+	}
+	return b.readLocked(p)
+}
+
+// Close implements io.Closer. Whether the remainder is read is decided when the handler returns.
+func (b *Body) Close() error {
+	b.flags.Set(bodyClosed)
+	return nil
+}
+
+func (b *Body) readLocked(p []byte) (n int, err error) {
+	if b.Err != nil {
+		return 0, b.Err
+	}
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if b.Mode == ByLength {
+		n, err = b.readLength(p)
+	} else {
+		n, err = b.Exchange.Conn().Codec.ReadBody(b, p)
+	}
+	if b.Err = err; b.AtEnd() {
+		b.reachedEnd()
+	}
+	return n, err
+}
+
+// reachedEnd is called by the goroutine that has read the body to its end. It reads the connection
+// no more.
+func (b *Body) reachedEnd() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.readToEnd = true
+	if b.wantsWatch && !b.noWatch {
+		b.Exchange.ctx.transport.WatchDeparture(b.Exchange)
+	}
+}
+
+// readLength reads the input buffer first, and then directly into p, so that a body is copied only
+// once.
+func (b *Body) readLength(p []byte) (int, error) {
+	c := b.Exchange.Conn()
+	if int64(len(p)) > b.Remaining {
+		p = p[:b.Remaining]
+	}
+	n := copy(p, c.In[c.Next:c.End])
+	c.Next += n
+	var err error
+	if n == 0 {
+		b.BoundRead()
+		n, err = c.NetConn.Read(p)
+	}
+	if b.Remaining -= int64(n); b.Remaining == 0 {
+		return n, io.EOF
+	}
+	return n, b.ReadFailed(err)
+}
+
+// ReadFailed is called with the result of reading the connection. Any error except a timeout means
+// that the client has left.
+func (b *Body) ReadFailed(err error) error {
+	if err == nil || IsTimeout(err) {
+		return err
+	}
+	b.Exchange.ctx.clientLeft()
+	if errors.Is(err, io.EOF) {
+		return io.ErrUnexpectedEOF
+	}
+	return err
+}
+
+// Fill receives more input while the body is being read.
+func (b *Body) Fill() error {
+	c := b.Exchange.Conn()
+	if c.Next == c.End {
+		c.Next, c.End = 0, 0
+	}
+	b.BoundRead()
+	return b.ReadFailed(c.Fill())
+}
+
+// BoundRead sets the deadline for reading the request when a read may block for the first time. The
+// context's mutex guards against a handler that sets a deadline of its own.
+func (b *Body) BoundRead() {
+	if b.deadlineSet {
+		return
+	}
+	b.deadlineSet = true
+	c := b.Exchange.Conn()
+	var deadline time.Time
+	timeout := c.Config.ReadTimeout
+	if timeout > 0 {
+		deadline = c.RequestStart.Add(timeout)
+	}
+	if b.Draining {
+		if soon := time.Now().Add(drainTime); timeout <= 0 || soon.Before(deadline) {
+			deadline = soon
+		}
+	}
+	b.Exchange.ctx.mu.Lock()
+	defer b.Exchange.ctx.mu.Unlock()
+	switch {
+	case b.Draining:
+		c.ReadDeadline = UnknownDeadline() // the handler may have set another
+		c.SetReadDeadline(deadline)
+	case b.flags.Has(bodyInterrupted):
+		c.SetReadDeadline(PastTime())
+	case !b.Exchange.Response.Flags.Has(handlerReadDeadline):
+		c.SetReadDeadline(deadline)
+	}
+}
+
+// PastTime returns a deadline that ends a Read.
+func PastTime() time.Time { return time.Unix(1, 0) }
+
+// release is called when the handler has returned. It ends a Read of another goroutine of the
+// handler, which would delay the response until the client sends more.
+func (b *Body) release() {
+	if b.Mode == NoBody {
+		return
+	}
+	b.flags.Set(bodyClosed)
+	b.claimInput()
+	b.reading.Unlock()
+}
+
+// claimInput locks reading. A goroutine that waits for the client meanwhile gives up.
+func (b *Body) claimInput() {
+	b.flags.Set(bodyInterrupted)
+	if b.reading.TryLock() {
+		return
+	}
+	c := b.Exchange.Conn()
+	b.Exchange.ctx.mu.Lock() // see BoundRead
+	_ = c.NetConn.SetReadDeadline(PastTime())
+	b.Exchange.ctx.mu.Unlock()
+	b.reading.Lock()
+	b.interrupted = true
+}
+
+// sendContinue sends the interim response that the client waits for before it sends its body,
+// unless a response has been sent.
+func (b *Body) sendContinue() {
+	if b.flags.Has(bodyClosed | bodyContinued) {
+		return
+	}
+	w := &b.Exchange.Response
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	if w.CheckUsable() == nil && b.endContinue() {
+		// the response fails with the same error
+		_ = w.Conn.Transport.Send([]byte(continueLine), w.Conn.CurrentSendTimeout())
+	}
+}
+
+// endContinue is called when a final response begins. It reports whether the client was still
+// waiting. If so, it is unknown whether it will send the body. The caller holds the response's
+// mutex.
+func (b *Body) endContinue() bool {
+	waiting := b.expectsContinue && !b.flags.Has(bodyContinued)
+	if waiting {
+		b.flags.Set(bodyContinued)
+	}
+	return waiting
+}
+
+// drain reads the remainder, so that the connection can be reused, and so that a client that sends
+// everything before it reads does not block. It reports whether it reached the end.
+func (b *Body) drain() bool {
+	b.reading.Lock()
+	defer b.reading.Unlock()
+	if b.Mode == ByLength && b.Remaining >= maxDrain {
+		return false
+	}
+	if b.Err == nil {
+		b.Draining, b.deadlineSet = true, false
+		_, _ = io.CopyN(io.Discard, remainder{b}, maxDrain) // the result is in b.err
+		if b.AtEnd() {
+			b.flags.Set(bodyClosed) // a handler that reads on must not take this for the body's end
+		}
+	}
+	if b.Mode == ByCodec {
+		return b.Exchange.Conn().Codec.EndDrain(b)
+	}
+	return b.AtEnd()
+}
+
+// remainder is the reader that drain discards. io.Discard provides the buffers.
+type remainder struct{ body *Body }
+
+func (r remainder) Read(p []byte) (int, error) { return r.body.readLocked(p) }
+
+// HasArrived reports whether the whole body can be read without waiting.
+func (b *Body) HasArrived() bool {
+	switch b.Mode {
+	case NoBody:
+		return true
+	case ByLength:
+		return !b.expectsContinue && b.Remaining <= int64(b.Exchange.Conn().End-b.Exchange.Conn().Next)
+	}
+	return b.Exchange.Conn().Codec.BodyHasArrived(b)
+}
+
+// AtEnd reports whether the body has been read to its end, which may be an abort. The caller holds
+// reading.
+func (b *Body) AtEnd() bool {
+	return b.Err != nil && (errors.Is(b.Err, io.EOF) || b.flags.Has(bodyAborted))
+}
+
+// watchDeparture starts to watch for the client's departure, now or when the body has been read.
+func (b *Body) watchDeparture() {
+	b.mu.Lock()
+	first := !b.noWatch && !b.wantsWatch
+	if first {
+		b.wantsWatch = true
+		if b.readToEnd {
+			b.Exchange.ctx.transport.WatchDeparture(b.Exchange)
+		}
+	}
+	b.mu.Unlock()
+	// otherwise the goroutine that reads will call unlock
+	if first && b.Mode == ByCodec && b.reading.TryLock() {
+		b.unlock()
+	}
+}
+
+// unlock unlocks reading. If a departure watch is wanted and only the mark that ends the body is
+// missing, unlock has it read.
+func (b *Body) unlock() {
+	readsEnd := b.lacksOnlyEnd()
+	b.reading.Unlock()
+	if !readsEnd {
+		return
+	}
+	b.mu.Lock()
+	readsEnd = b.wantsWatch && !b.endPending && !b.noWatch
+	b.endPending = b.endPending || readsEnd
+	b.mu.Unlock()
+	if readsEnd {
+		go b.readEnd()
+	}
+}
+
+// lacksOnlyEnd reports whether all of a body was read except the mark that ends it. A handler that
+// knows the length may never read that mark.
+func (b *Body) lacksOnlyEnd() bool { return b.Mode == ByCodec && b.Err == nil && b.Remaining == 0 }
+
+// readEnd reads that mark, because the departure watch needs what follows. It returns if another
+// goroutine is reading.
+func (b *Body) readEnd() {
+	if !b.reading.TryLock() {
+		return
+	}
+	defer b.reading.Unlock()
+	if b.flags.Has(bodyInterrupted) {
+		return
+	}
+	if _, err := b.readLocked(make([]byte, 1)); IsTimeout(err) && b.flags.Has(bodyInterrupted) {
+		b.Err = nil // claimInput has interrupted it, and drain will read again
+	}
+}
+
+// stopWatch ends the departure watch and prevents another.
+func (b *Body) stopWatch(c *Conn) {
+	b.mu.Lock()
+	b.noWatch = true
+	watched := b.wantsWatch
+	b.mu.Unlock()
+	if watched {
+		c.Transport.StopWatch()
+	}
+}
+
+// resume undoes claimInput and StopWatch after Hijack has failed. A Read that was interrupted has
+// returned its error, but the next one may continue.
+func (b *Body) resume(c *Conn) {
+	b.flags.clear(bodyInterrupted)
+	if b.interrupted {
+		b.interrupted, b.deadlineSet = false, false
+		c.ReadDeadline = UnknownDeadline()
+	}
+	if IsTimeout(b.Err) {
+		b.Err = nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.noWatch = false; b.readToEnd && b.wantsWatch {
+		b.Exchange.ctx.transport.WatchDeparture(b.Exchange)
+	}
+}
+
+// end is called when the handler has returned. From then on Read fails, and only the serving
+// goroutine uses the connection.
+func (b *Body) end(c *Conn) {
+	b.stopWatch(c)
+	if b.interrupted {
+		c.ReadDeadline = UnknownDeadline()
+	}
+}
+
+// hasRemainder reports whether the body has not been read to its end.
+func (b *Body) hasRemainder() bool {
+	if b.Mode == NoBody {
+		return false
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return !b.readToEnd
+}
+
+// IsTimeout reports whether err is that of a deadline that has passed.
+func IsTimeout(err error) bool {
+	if errors.Is(err, os.ErrDeadlineExceeded) {
+		return true
+	}
+	ne, ok := errors.AsType[net.Error](err)
+	return ok && ne.Timeout()
+}

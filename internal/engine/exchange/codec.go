@@ -1,0 +1,107 @@
+package exchange
+
+import (
+	"io"
+	"net/http"
+)
+
+// Codec is what differs between HTTP/1.1 and other protocols that carry its requests: how requests
+// lie in the input, and how responses lie in the output. Everything else is common to all:
+// goroutines, timeouts, what handlers see, and the meaning of a response.
+//
+// A codec belongs to one conn and holds the protocol's state: of the head that is being parsed, of
+// the body that is being read, and of the output. The goroutine that owns this part of the conn
+// calls it.
+type Codec interface {
+	HeadCodec
+	BodyCodec
+	ResponseCodec
+
+	// Reset prepares the codec for another connection.
+	Reset()
+	// Trim drops memory that a large request has grown.
+	Trim()
+}
+
+// HeadCodec parses heads.
+type HeadCodec interface {
+	// ParseHead looks for a complete head in the input. It responds to a malformed head itself.
+	// The connection is then over, and ok is false.
+	ParseHead(c *Conn) (complete, ok bool)
+	// HasBegun reports whether a request has begun of which no bytes need lie in the input.
+	HasBegun() bool
+	// Suspend drops what an incomplete head does not need. The codec then waits for the rest of
+	// the head, without a conn.
+	Suspend()
+	// BeginExchange makes an exchange of the complete head and consumes the head. If the
+	// request cannot be served, it responds itself and returns nil. The connection is then
+	// over.
+	BeginExchange(c *Conn) *Exchange
+	// NextRequest prepares the codec for the next head.
+	NextRequest()
+	// Refuse appends the response to a request that no handler sees. why is never text of the
+	// client's.
+	Refuse(c *Conn, status int, why string)
+	// Describe sets those fields of r that are known of the request that in begins with, and
+	// returns its request line. ok is false if the protocol has no request lines.
+	Describe(r *http.Request, in []byte) (line []byte, ok bool)
+}
+
+// BodyCodec decodes bodies whose mode is ByCodec. Its callers hold the body's reading mutex.
+type BodyCodec interface {
+	// ReadBody is Read of such a body.
+	ReadBody(b *Body, p []byte) (int, error)
+	// BodyHasArrived reports whether the rest of the body is in the input buffer.
+	BodyHasArrived(b *Body) bool
+	// EndDrain is called when as much of the body was drained as a connection is worth. It
+	// reports whether the connection can be kept.
+	EndDrain(b *Body) bool
+}
+
+// ResponseCodec writes responses.
+type ResponseCodec interface {
+	// AppendInterim appends the start of an interim response. It reports false if the protocol
+	// has no interim responses.
+	AppendInterim(w *Response, code int) bool
+	// StartHead appends the start of a response's head. The handler's fields follow.
+	StartHead(w *Response, code int)
+	// SendsField reports whether a response may carry a field that describes the connection or
+	// the message framing, not the content.
+	SendsField(name string) bool
+	// Delimit decides how the end of the body is marked, and whether that allows the connection
+	// to be kept.
+	Delimit(w *Response)
+	// AppendConnection appends the Connection field, if the response needs one.
+	AppendConnection(out []byte, w *Response) []byte
+	// EmitBody appends body bytes to the output. It writes large ones directly from p.
+	EmitBody(w *Response, p []byte) error
+	// EndBody appends what ends the body.
+	EndBody(w *Response)
+	// SendsBodyAsIs reports whether the bytes of a body lie in the output without any framing
+	// between them.
+	SendsBodyAsIs(w *Response) bool
+	// CanHijack reports whether a handler can use the connection for another protocol.
+	CanHijack() bool
+	// CompleteOut completes what the output ends in, before it is written.
+	CompleteOut(c *Conn)
+	// DiscardOut is called when the end of the output that CompleteOut would complete was
+	// discarded.
+	DiscardOut()
+}
+
+// Extras is what a protocol has beyond HTTP/1. It belongs to the exchange, not to the codec: other
+// goroutines use it, and handlers use it after the exchange has ended.
+type Extras interface {
+	// Value returns the context's value for a key of the protocol, or nil.
+	Value(key any) any
+	// ErrorStream returns a writer to the client's error log.
+	ErrorStream(w *Response) io.Writer
+
+	// StartWatch begins to search the input for an abort of the request. The body has been read
+	// to its end. It reports whether an abort has already arrived.
+	StartWatch(c *Conn) (isAborted bool)
+	// FindAbort reports whether in, which continues the input, contains an abort.
+	FindAbort(in []byte) bool
+	// PeekAbort is FindAbort for input that will be searched again.
+	PeekAbort(in []byte) bool
+}

@@ -1,0 +1,55 @@
+package exchange
+
+import (
+	"context"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// Config holds the settings of one Serve call that concern exchanges, whatever connections
+// carry them.
+type Config struct {
+	Server             *ServerState
+	Protocol           string // that NewCodec's codecs parse
+	NewCodec           func() Codec
+	Handler            http.Handler
+	BaseContext        context.Context // parent of the contexts of all connections
+	Limits             http1.Limits
+	HeadTimeout        time.Duration // never 0
+	ReadTimeout        time.Duration // 0 is no limit, here and in the next three
+	WriteTimeout       time.Duration
+	IdleTimeout        time.Duration
+	DefaultSendTimeout time.Duration // Server.SendTimeout
+	OnRefused          func(Refusal)
+	ServesH2C          bool // HTTP/2 without TLS
+}
+
+// ServerState is what a Server shares with its connections. They do not refer to the Server, so
+// that they can neither close it nor lock its mutex.
+type ServerState struct {
+	Date DateCache
+	// Logf writes to the server's error log.
+	Logf func(format string, args ...any)
+
+	Closing            atomic.Bool   // after Shutdown or Close
+	KeepAlivesDisabled atomic.Bool   // after SetKeepAlivesEnabled(false)
+	Retired            atomic.Bool   // after Retire
+	AcceptedConns      atomic.Int64  // total of accepted connections
+	ConnClosed         chan struct{} // holds one token after a connection has closed
+}
+
+// KeepsConnections reports whether a connection may wait for another request.
+func (s *ServerState) KeepsConnections() bool {
+	return !s.KeepAlivesDisabled.Load() && !s.Closing.Load()
+}
+
+// SignalClosed wakes Shutdown.
+func (s *ServerState) SignalClosed() {
+	select {
+	case s.ConnClosed <- struct{}{}:
+	default:
+	}
+}

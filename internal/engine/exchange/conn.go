@@ -1,0 +1,274 @@
+package exchange
+
+import (
+	"context"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"sync/atomic"
+	"time"
+
+	"github.com/tarehq/tare/internal/poison"
+)
+
+// Conn serves a connection: it holds the buffers, the codec and the state of the response. It
+// belongs to a goroutine that serves one connection after another. On the goroutine path it serves
+// each to its end (package netconn). On shards it serves each until no more input has arrived
+// (package engine).
+//
+// The serving goroutine owns every field, except those that a handler's other goroutines may reach.
+// Body.reading guards the input, requestContext.mu the read deadline, Body.mu the departure watch,
+// and Response.Mu the output.
+type Conn struct {
+	Config    *Config
+	Codec     Codec
+	NetConn   net.Conn
+	Transport Transport
+	Context   context.Context // parent of every request's context
+
+	// Read state. In[Next:End] has been received and not yet consumed.
+	InBuffer     []byte // the input buffer; In is part of it unless a head was large
+	In           []byte
+	Next, End    int
+	RequestStart time.Time // of the current request; valid if Config.ReadTimeout > 0
+	ReadDeadline time.Time // as last set; zero for none
+
+	// Write state. Out holds the bytes that have been produced and not yet written.
+	Out           []byte
+	heldBody      []byte // body bytes that wait until the framing is decided
+	pieces        [][]byte
+	WriteErr      error
+	Summary       FieldSummary // of the current response
+	responseStart int          // offset in Out of the current response, once it is committed
+	partlySent    bool         // part of the current response, its head included, was written
+	Batches       bool         // responses may wait in Out until several can be flushed together
+	Gate          FlushGate
+	// a time.Duration: how long the client may accept nothing; 0 for no limit
+	sendTimeout atomic.Int64
+
+	Template       *http.Request // what all requests of this connection share
+	current        *Exchange     // whose handler runs; its response's mutex guards it meanwhile
+	HandlerRequest *http.Request // the request that the handler received; nil while no handler runs
+}
+
+// NewConn returns a Conn with an input buffer of a size.
+func NewConn(inSize int) *Conn {
+	c := &Conn{InBuffer: make([]byte, inSize), Template: newTemplate()}
+	c.In = c.InBuffer
+	return c
+}
+
+// newTemplate returns a Request with what all requests have in common.
+func newTemplate() *http.Request {
+	return &http.Request{Proto: "HTTP/1.1", ProtoMajor: 1, ProtoMinor: 1}
+}
+
+// Reset prepares c for another connection.
+func (c *Conn) Reset() {
+	poison.Fill(c.In[:c.End])
+	c.In, c.Next, c.End = c.InBuffer, 0, 0
+	c.Out, c.heldBody = c.Out[:0], c.heldBody[:0]
+	c.Gate.Open()
+	c.WriteErr, c.RequestStart = nil, time.Time{}
+	c.Codec.Reset()
+	c.Trim()
+}
+
+// ReleaseBuffer drops the input buffer, because the goroutine of a hijacked connection may run for
+// long. No handler has seen the buffer.
+func (c *Conn) ReleaseBuffer() {
+	poison.Fill(c.InBuffer)
+	c.InBuffer, c.In, c.Next, c.End = nil, nil, 0, 0
+}
+
+// Transport is what a conn needs from the connection beneath it, besides net.Conn.
+type Transport interface {
+	// Send writes p. timeout limits how long the client may accept nothing; 0 is no limit.
+	Send(p []byte, timeout time.Duration) error
+	// SendPieces is send for several pieces in order, with one system call where possible.
+	SendPieces(pieces [][]byte, timeout time.Duration) error
+	// SendFrom is send for what src returns. direct is the net.Conn.
+	SendFrom(direct io.ReaderFrom, src io.Reader, timeout time.Duration) (int64, error)
+	// SetWriteDeadline sets the deadline of all writes until the next call.
+	SetWriteDeadline(t time.Time) error
+	// MayBlock is called before a call that may block for another reason than the connection.
+	MayBlock()
+	// WatchDeparture starts to watch for the client's departure, which cancels x's context. The
+	// body has been read, and the caller holds its mu.
+	WatchDeparture(x *Exchange)
+	// StopWatch stops the watch.
+	StopWatch()
+	// Hijack hands the connection to a handler, as a net.Conn that the transport no longer
+	// uses.
+	Hijack() (net.Conn, error)
+	// Context returns the parent of the contexts of the connection's requests. It stays valid
+	// after the connection has ended.
+	Context() context.Context
+	// Raw returns the net.Conn beneath.
+	Raw() net.Conn
+	// Logf writes to the server's error log. It works after the connection has ended.
+	Logf(format string, args ...any)
+}
+
+// RunExchange runs the handler and finishes its response. It reports whether the connection can be
+// reused.
+func (c *Conn) RunExchange(x *Exchange) bool {
+	c.SetSendTimeout(c.Config.DefaultSendTimeout)
+	if timeout := c.Config.WriteTimeout; timeout > 0 {
+		c.SetWriteDeadline(time.Now().Add(timeout))
+	}
+	c.current, c.partlySent = x, false
+	if c.HandlerRequest = &x.Request; x.Response.Flags.Has(LargeHead) {
+		c.HandlerRequest = x.splitRequest()
+	}
+	c.Config.Handler.ServeHTTP(&x.Response, c.HandlerRequest)
+	x.Response.Flags.Set(handlerReturned)
+	reuse := false
+	if !x.Response.IsHijacked() {
+		x.Body.release()
+		reuse = x.Response.finish()
+	}
+	request := c.HandlerRequest
+	c.HandlerRequest = nil
+	if x.Response.IsHijacked() {
+		c.current = nil
+		x.ctx.cancel(context.Canceled)
+		return false
+	}
+	if x.ctx.cancel(context.Canceled) || x.Body.Mode != NoBody {
+		x.Body.end(c)
+	}
+	// no deadline can be set after cancel
+	if x.Response.Flags.Has(handlerReadDeadline | HandlerWriteDeadline) {
+		c.restoreDeadlines()
+	}
+	if request.MultipartForm != nil {
+		_ = request.MultipartForm.RemoveAll()
+	}
+	if !reuse && (x.Body.hasRemainder() || c.Next < c.End) {
+		c.linger()
+	}
+	return reuse
+}
+
+// AbortExchange ends an exchange whose handler has panicked or called runtime.Goexit. err is what
+// recover returned.
+func (c *Conn) AbortExchange(err any) {
+	c.Gate.Send() // the responses to earlier requests
+
+	if err != nil && err != http.ErrAbortHandler { //nolint:errorlint // compared as net/http does
+		stack := make([]byte, 64<<10)
+		stack = stack[:runtime.Stack(stack, false)]
+		c.Config.Server.Logf("http: panic serving %v: %v\n%s", c.Template.RemoteAddr, err, stack)
+	}
+	x := c.current
+	if x == nil {
+		return
+	}
+	x.Response.Flags.Set(handlerReturned)
+	x.ctx.cancel(context.Canceled)
+	if x.Response.IsHijacked() {
+		c.current = nil
+		return
+	}
+	x.Body.release()
+	sent := x.Response.abandon()
+	x.Body.end(c)
+	c.HandlerRequest = nil
+	if sent && (x.Body.hasRemainder() || c.Next < c.End) {
+		c.linger() // else a reset may discard what was sent
+	}
+}
+
+// Fill receives more input and appends it to what has not been consumed.
+func (c *Conn) Fill() error {
+	if c.End == len(c.In) {
+		c.MakeRoom()
+	}
+	n, err := c.NetConn.Read(c.In[c.End:])
+	c.End += n
+	if n > 0 {
+		return nil
+	}
+	if err == nil {
+		err = io.ErrNoProgress
+	}
+	return err
+}
+
+// MakeRoom moves the unconsumed input to the front of the buffer, or into a buffer twice as large.
+func (c *Conn) MakeRoom() {
+	room := c.In
+	if c.Next == 0 {
+		room = make([]byte, 2*len(c.In))
+	}
+	c.End = copy(room, c.In[c.Next:c.End])
+	c.Next = 0
+	c.In = room
+}
+
+// UnknownDeadline returns a ReadDeadline that equals no other, so that the next deadline is always
+// set.
+func UnknownDeadline() time.Time { return time.Unix(0, 1) }
+
+func (c *Conn) SetReadDeadline(t time.Time) {
+	if !t.Equal(c.ReadDeadline) {
+		c.ReadDeadline = t
+		_ = c.NetConn.SetReadDeadline(t) // if this fails, the next read fails, too
+	}
+}
+
+// Flush writes out, and then tail.
+func (c *Conn) Flush(tail ...[]byte) error {
+	c.Codec.CompleteOut(c)
+	out := c.Out[c.Gate.Open():]
+	err := c.WriteErr
+	switch {
+	case err != nil:
+	case len(tail) == 0 && len(out) == 0:
+	case len(tail) == 0:
+		err = c.Transport.Send(out, c.CurrentSendTimeout())
+	default:
+		c.pieces = append(append(c.pieces[:0], out), tail...)
+		err = c.Transport.SendPieces(c.pieces, c.CurrentSendTimeout())
+		clear(c.pieces)
+	}
+	poison.Fill(c.Out)
+	c.Out, c.responseStart = c.Out[:0], 0
+	c.partlySent = c.partlySent || c.current != nil && c.current.Response.stage == stageFramed
+	if err != nil && c.WriteErr == nil {
+		c.WriteErr = err
+		if c.current != nil {
+			c.current.ctx.cancel(context.Canceled)
+		}
+	}
+	return err
+}
+
+// canBatch reports whether a complete response may wait in out.
+func (c *Conn) canBatch() bool { return c.Batches && len(c.Out) < OutSize }
+
+// SetWriteDeadline sets the deadline of all writes until the next call.
+func (c *Conn) SetWriteDeadline(t time.Time) {
+	_ = c.Transport.SetWriteDeadline(t) // if this fails, the next write fails, too
+}
+
+// SetSendTimeout limits how long the client may accept nothing; 0 is no limit.
+func (c *Conn) SetSendTimeout(d time.Duration) {
+	if c.sendTimeout.Load() != int64(d) {
+		c.sendTimeout.Store(int64(d))
+	}
+}
+
+// CurrentSendTimeout returns how long the client may accept nothing; 0 is no limit.
+func (c *Conn) CurrentSendTimeout() time.Duration { return time.Duration(c.sendTimeout.Load()) }
+
+// Trim drops buffers that a large request has grown. A connection that waits holds no more memory
+// than one that was never busy.
+func (c *Conn) Trim() {
+	c.Codec.Trim()
+	if cap(c.Out) > keptOut {
+		c.Out = nil
+	}
+}

@@ -1,0 +1,297 @@
+package exchange
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"time"
+)
+
+// The optional interfaces that handlers find by http.ResponseController or a type assertion.
+var (
+	_ http.Flusher       = (*Response)(nil)
+	_ http.Hijacker      = (*Response)(nil)
+	_ http.CloseNotifier = (*Response)(nil) //nolint:staticcheck // published programs assert it
+	_ io.StringWriter    = (*Response)(nil)
+	_ io.ReaderFrom      = (*Response)(nil)
+)
+
+// WriteHeader implements http.ResponseWriter.
+func (w *Response) WriteHeader(code int) {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	w.writeHeader(code)
+}
+
+// Flush implements http.Flusher.
+func (w *Response) Flush() { _ = w.FlushError() }
+
+// FlushError sends what the handler has written so far.
+func (w *Response) FlushError() error {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	return w.flush()
+}
+
+func (w *Response) flush() error {
+	if err := w.CheckUsable(); err != nil {
+		return err
+	}
+	if w.stage == stageOpen {
+		w.writeHeader(http.StatusOK)
+	}
+	if w.stage == stageCommitted {
+		w.frame(w.Conn.heldBody, false)
+	}
+	if err := w.emitHeld(); err != nil {
+		return err
+	}
+	return w.Conn.Flush()
+}
+
+// SetReadDeadline sets the deadline for reading the request's body.
+func (w *Response) SetReadDeadline(t time.Time) error {
+	return w.setDeadline(handlerReadDeadline, t)
+}
+
+// SetWriteDeadline sets the deadline for writing the response.
+func (w *Response) SetWriteDeadline(t time.Time) error {
+	return w.setDeadline(HandlerWriteDeadline, t)
+}
+
+// setDeadline sets a deadline of the connection, or of the hijacked connection, until the handler
+// has returned. It does not lock the response's mutex, so that it can end a Write that waits. The
+// context's mutex separates it from the next request: after cancel no call gets this far.
+func (w *Response) setDeadline(flag uint32, t time.Time) error {
+	set := net.Conn.SetReadDeadline
+	if flag == HandlerWriteDeadline {
+		set = net.Conn.SetWriteDeadline
+	}
+	if hijacked := w.hijacked.Load(); hijacked != nil {
+		return set(hijacked, t)
+	}
+	ctx := &w.x.ctx
+	ctx.mu.Lock()
+	defer ctx.mu.Unlock()
+	if w.Flags.Has(handlerReturned) {
+		return errFinished
+	}
+	w.Flags.Set(flag)
+	if flag == HandlerWriteDeadline {
+		return ctx.transport.SetWriteDeadline(t)
+	}
+	return set(ctx.transport.Raw(), t)
+}
+
+// SetSendTimeout limits how long the client may accept none of the bytes of this response, or of an
+// earlier one that still waits. 0 is no limit. It fails once the handler has returned.
+func (w *Response) SetSendTimeout(d time.Duration) error {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	if err := w.CheckUsable(); err != nil {
+		return err
+	}
+	w.Conn.SetSendTimeout(max(0, d))
+	return nil
+}
+
+// CheckUsable returns the error for using a response that was hijacked or has ended. The connection
+// may by then serve another request, and on shards w.conn may serve another connection.
+func (w *Response) CheckUsable() error {
+	switch {
+	case w.IsHijacked():
+		return http.ErrHijacked
+	case w.stage == stageFinished:
+		return errFinished
+	}
+	return nil
+}
+
+// abandonTime limits how long sending the output of an aborted handler may take, unless
+// WriteTimeout limits it.
+const abandonTime = 5 * time.Second
+
+// abandon ends a response whose handler was aborted. As in net/http, it sends what the handler has
+// written, so that the client knows that the request was processed and does not retry it. A
+// response so short that nothing of it was sent is dropped. abandon does not wait for a goroutine
+// of the handler that waits for the client. The connection must then be closed. abandon reports
+// whether the client received part of the response.
+func (w *Response) abandon() (sent bool) {
+	if !w.Mu.TryLock() {
+		_ = w.x.ctx.transport.Raw().SetReadDeadline(PastTime())
+		_ = w.x.ctx.transport.SetWriteDeadline(PastTime())
+		w.Mu.Lock()
+	}
+	defer w.Mu.Unlock()
+	if w.IsHijacked() {
+		return false
+	}
+	c := w.Conn
+	c.current = nil
+	switch {
+	case w.stage == stageFramed && (c.partlySent || w.written > holdSize):
+		_ = w.emitHeld()
+	case w.stage >= stageCommitted && !c.partlySent:
+		c.Out = c.Out[:c.responseStart]
+		c.Codec.DiscardOut()
+	}
+	if len(c.Out) > 0 && c.WriteErr == nil {
+		limit := c.Config.WriteTimeout
+		if limit <= 0 {
+			limit = abandonTime
+		}
+		if !w.Flags.Has(HandlerWriteDeadline) {
+			c.SetWriteDeadline(time.Now().Add(limit))
+		}
+		_ = c.Flush()
+	}
+	sent = c.partlySent || w.written > holdSize
+	w.detach()
+	return sent && c.WriteErr == nil
+}
+
+// Stderr returns a writer to the client's error log, or nil if the protocol has none.
+func (w *Response) Stderr() io.Writer {
+	if w.x.Extras == nil {
+		return nil
+	}
+	return w.x.Extras.ErrorStream(w)
+}
+
+// EnableFullDuplex allows the handler to read the request's body after it has begun to write the
+// response.
+func (w *Response) EnableFullDuplex() error {
+	w.Flags.Set(FullDuplex)
+	return nil
+}
+
+// CloseNotify implements http.CloseNotifier: the channel receives a value when the client leaves.
+func (w *Response) CloseNotify() <-chan bool {
+	if w.Flags.Has(handlerReturned) {
+		panic("net/http: CloseNotify called after ServeHTTP finished") // the handler's bug
+	}
+	return w.x.ctx.closeNotify()
+}
+
+// restoreDeadlines resets the deadlines that a handler has set. Output that still waits gets the
+// server's own write timeout again.
+func (c *Conn) restoreDeadlines() {
+	_ = c.NetConn.SetReadDeadline(time.Time{})
+	c.ReadDeadline = time.Time{}
+	var write time.Time
+	if timeout := c.Config.WriteTimeout; timeout > 0 {
+		write = time.Now().Add(timeout)
+	}
+	c.SetWriteDeadline(write)
+}
+
+// Hijack implements http.Hijacker. The handler owns the connection from then on. The reader holds
+// what was received after the request. If Hijack fails, the response can continue.
+func (w *Response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	c, b := w.Conn, &w.x.Body
+	if w.stage == stageFinished || w.Flags.Has(handlerReturned) {
+		panic("http: Hijack called after ServeHTTP finished") // the handler's bug
+	}
+	if w.IsHijacked() {
+		return nil, nil, http.ErrHijacked
+	}
+	if !c.Codec.CanHijack() {
+		return nil, nil, http.ErrNotSupported
+	}
+	flush := c.Flush // responses to earlier requests may still wait
+	if w.stage != stageOpen {
+		flush = func(...[]byte) error { return w.flush() }
+	}
+	if err := flush(); err != nil {
+		return nil, nil, err
+	}
+	b.claimInput()
+	defer b.reading.Unlock()
+	b.stopWatch(c)
+	rest := bytes.Clone(c.In[c.Next:c.End])
+	nc, err := c.Transport.Hijack()
+	if err != nil {
+		b.resume(c)
+		return nil, nil, err
+	}
+	w.hijacked.Store(&hijackedConn{nc})
+	reader := bufio.NewReader(nc)
+	if len(rest) > 0 {
+		reader = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(rest), nc), max(OutSize, len(rest)))
+		_, _ = reader.Peek(len(rest)) // fills the reader's buffer; reading from memory cannot fail
+	}
+	return nc, bufio.NewReadWriter(reader, bufio.NewWriter(nc)), nil
+}
+
+// ReadFrom implements io.ReaderFrom. If src is a file or a socket and the body needs no framing,
+// the connection copies from it. The kernel may then do the copying.
+func (w *Response) ReadFrom(src io.Reader) (n int64, err error) {
+	// w is wrapped, or io.Copy would call ReadFrom again.
+	plain := struct{ io.Writer }{w}
+	if !kernelCanRead(src) {
+		return io.CopyBuffer(plain, src, make([]byte, CopySize))
+	}
+	if w.stage < stageFramed { // the first bytes decide Content-Type and complete the head
+		if n, err = io.CopyN(plain, src, holdSize+1); err != nil {
+			if errors.Is(err, io.EOF) {
+				err = nil
+			}
+			return n, err
+		}
+	}
+	more, done, err := w.copyFrom(src)
+	if n += more; !done {
+		more, err = io.CopyBuffer(plain, src, make([]byte, CopySize))
+		n += more
+	}
+	return n, err
+}
+
+// kernelCanRead reports whether the kernel may be able to copy from src. Any other reader might
+// call back into the response.
+func kernelCanRead(src io.Reader) bool {
+	if limited, ok := src.(*io.LimitedReader); ok {
+		src = limited.R
+	}
+	switch src.(type) {
+	case *os.File, *net.TCPConn, *net.UnixConn:
+		return true
+	}
+	return false
+}
+
+// copyFrom makes the connection copy from src. done reports whether it could.
+func (w *Response) copyFrom(src io.Reader) (n int64, done bool, err error) {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	if err := w.CheckUsable(); err != nil {
+		return 0, true, err
+	}
+	direct, ok := w.Conn.NetConn.(io.ReaderFrom)
+	left := w.Length - w.written
+	if !ok || w.stage != stageFramed || !w.Conn.Codec.SendsBodyAsIs(w) || w.IsHEAD || w.NoBody || w.Length >= 0 &&
+		left <= 0 {
+		return 0, false, nil
+	}
+	if err := w.flush(); err != nil {
+		return 0, true, err
+	}
+	// The kernel copies from an io.LimitedReader over a file, not from two.
+	if limited, ok := src.(*io.LimitedReader); w.Length >= 0 && (!ok || limited.N > left) {
+		src = io.LimitReader(src, left)
+	}
+	n, err = w.Conn.Transport.SendFrom(direct, src, w.Conn.CurrentSendTimeout())
+	w.written += n
+	if err != nil && w.Conn.WriteErr == nil {
+		w.Conn.WriteErr = err
+		w.x.ctx.cancel(context.Canceled)
+	}
+	return n, true, err
+}

@@ -1,0 +1,37 @@
+package exchange
+
+import "time"
+
+// Limits for which http.Server has no field.
+const (
+	// maxDrain is how much of the remainder is read to keep the connection, as in net/http.
+	maxDrain = 256 << 10
+
+	// drainTime limits how long that may take. net/http limits it only by ReadTimeout.
+	drainTime = 30 * time.Second
+
+	// NewGrace is how long Shutdown waits for a connection that has sent nothing yet, as in
+	// net/http.
+	NewGrace = 5 * time.Second
+
+	// lingerTime and lingerBytes limit the reading from a client that has received a response
+	// before its request was read to the end. Closing at once would reset the connection and
+	// lose the response.
+	lingerTime  = 500 * time.Millisecond
+	lingerBytes = 1 << 20
+)
+
+// Buffer sizes.
+const (
+	// holdSize is how much of a body of unknown length is held back until the handler returns
+	// and the length is known, as in net/http. It is also the size of a chunk.
+	holdSize = 2 << 10
+	// OutSize is how much output is collected before it is written.
+	OutSize = 4 << 10
+	// keptOut and KeptFields are how much output buffer and how many parsed fields an idle
+	// connection keeps.
+	keptOut    = 16 << 10
+	KeptFields = 64
+	// CopySize is the buffer for copying a source that the kernel cannot copy.
+	CopySize = 32 << 10
+)

@@ -1,0 +1,87 @@
+package exchange
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"net/url"
+	"runtime"
+)
+
+// Refusal is a request that no handler sees: it is malformed, or its head was late or incomplete.
+type Refusal struct {
+	// Request is the part of the request that was read. RemoteAddr, TLS, URL, Header and
+	// http.LocalAddrContextKey are always set. Method, RequestURI and Proto are set if the
+	// request line is well-formed; Host and Header hold the fields that precede the fault.
+	Request *http.Request
+	// Line is the request line as received, well-formed or not, without its line end, or the
+	// part of it that has arrived. It has at most 8 KB.
+	Line string
+	// Status is the status of the response. If the client is slow or has left, no response was
+	// sent, and Status is 408 or 400.
+	Status int
+	// Sent is the length of the response's body, 0 if there is no response.
+	Sent int64
+}
+
+// maxRefusedLine limits Refusal.Line.
+const maxRefusedLine = 8 << 10
+
+// ReportRefusal calls the server's hook with the request that c is reading.
+func (c *Conn) ReportRefusal(status int, sent int64) {
+	if c.Config.OnRefused == nil {
+		return
+	}
+	c.Transport.MayBlock() // the hook may block in spite of its doc, for example on a log's pipe
+	c.Config.ReportRequest(RefusedHead{
+		Local: c.Transport.Raw().LocalAddr(), Remote: c.Template.RemoteAddr, tls: c.Template.TLS,
+		Codec: c.Codec, In: c.In[c.Next:c.End],
+	}, status, sent)
+}
+
+// ReportLateHead is ReportRefusal for a head that is incomplete, if any of it has arrived.
+func (c *Conn) ReportLateHead(status int) {
+	if c.Next < c.End {
+		c.ReportRefusal(status, 0)
+	}
+}
+
+// RefusedHead is a head that no handler sees, as far as it was read.
+type RefusedHead struct {
+	Local  net.Addr
+	Remote string
+	tls    *tls.ConnectionState
+	Codec  HeadCodec
+	In     []byte // from the request's first byte on
+}
+
+// ReportRequest calls the hook.
+func (p *Config) ReportRequest(h RefusedHead, status int, sent int64) {
+	if p.OnRefused == nil {
+		return
+	}
+	r := &http.Request{
+		Header: make(http.Header), URL: new(url.URL), Body: http.NoBody, RemoteAddr: h.Remote, TLS: h.tls,
+	}
+	line, ok := h.Codec.Describe(r, h.In)
+	if !ok {
+		return
+	}
+	ctx := context.WithValue(p.BaseContext, http.LocalAddrContextKey, h.Local)
+	text := string(line[:min(len(line), maxRefusedLine)])
+	p.callRefusedHook(Refusal{Request: r.WithContext(ctx), Line: text, Status: status, Sent: sent})
+}
+
+// callRefusedHook calls the hook. A panic is logged as a handler's is: it must cost neither other
+// requests of the connection their responses, nor end the process.
+func (p *Config) callRefusedHook(r Refusal) {
+	defer func() {
+		if err := recover(); err != nil {
+			stack := make([]byte, 64<<10)
+			p.Server.Logf("http: panic reporting a refused request of %v: %v\n%s", r.Request.RemoteAddr, err,
+				stack[:runtime.Stack(stack, false)])
+		}
+	}()
+	p.OnRefused(r)
+}

@@ -1,0 +1,202 @@
+package exchange
+
+import (
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// appendFields appends the handler's fields to the output, sorted by name as in net/http, and
+// records them in the summary. An interim response omits fields that concern the final one.
+func (w *Response) appendFields(interim bool) {
+	c := w.Conn
+	c.Summary.fieldCount = len(w.Fields)
+	if values, ok := w.Fields["Content-Type"]; ok && len(w.Fields) == 1 {
+		// Most handlers set no other field, and walking a map starts with a random number.
+		if w.applyField("Content-Type", values, interim) {
+			c.Out = AppendField(c.Out, "Content-Type", values)
+		}
+		return
+	}
+	var few [8]headerField
+	fields := few[:0]
+	for name, values := range w.Fields {
+		fields = append(fields, headerField{name, values})
+	}
+	if len(fields) > 1 {
+		slices.SortFunc(fields, func(a, b headerField) int { return strings.Compare(a.name, b.name) })
+	}
+	for _, f := range fields {
+		if w.applyField(f.name, f.values, interim) {
+			c.Out = AppendField(c.Out, f.name, f.values)
+		}
+	}
+}
+
+type headerField struct {
+	name   string
+	values []string
+}
+
+// AppendField appends a field line for each value.
+func AppendField(out []byte, name string, values []string) []byte {
+	if !http1.ValidToken(name) {
+		return out // net/http drops it silently, too
+	}
+	for _, v := range values {
+		out = http1.AppendField(out, name, v)
+	}
+	return out
+}
+
+// applyField records a field in the summary and reports whether to append it as it is. Fields that
+// describe the framing are appended once it is decided. A handler suppresses a field by a name
+// without values.
+func (w *Response) applyField(name string, values []string, interim bool) bool {
+	switch name {
+	case "Content-Length":
+		if !interim {
+			w.Conn.Summary.hasLength = true
+			w.applyLength(firstValue(values))
+		}
+		return false
+	case "Transfer-Encoding":
+		if w.Conn.Codec.SendsField(name) {
+			w.Conn.Summary.TransferEncoding = firstValue(values)
+		}
+		return false
+	case "Connection":
+		if !w.Conn.Codec.SendsField(name) {
+			return false
+		}
+		if w.Conn.Summary.Connection = values; HasToken(values, "close") {
+			w.ClosesConn = true
+		}
+		return interim
+	case "Content-Type":
+		w.Conn.Summary.hasContentType = true
+		return w.Status != http.StatusNotModified
+	case "Content-Encoding":
+		w.Conn.Summary.hasContentEncoding = firstValue(values) != ""
+	case "Date":
+		w.Conn.Summary.hasDate = true
+	case "Trailer":
+		w.Conn.Summary.hasTrailers = true
+		return w.Conn.Codec.SendsField(name)
+	case "Status", "Keep-Alive", "Upgrade":
+		return w.Conn.Codec.SendsField(name)
+	default:
+		if strings.HasPrefix(name, http.TrailerPrefix) {
+			w.Conn.Summary.hasTrailers = true
+			return false
+		}
+	}
+	return true
+}
+
+func firstValue(values []string) string {
+	if len(values) == 0 {
+		return ""
+	}
+	return values[0]
+}
+
+func (w *Response) applyLength(value string) {
+	if value == "" {
+		return
+	}
+	n, err := strconv.ParseInt(value, 10, 64)
+	if err != nil || n < 0 {
+		w.Conn.Config.Server.Logf("http: invalid Content-Length of %q", value)
+		w.Conn.Summary.hasLength = false
+		return
+	}
+	w.Length = n
+}
+
+// frame decides how the body is delimited, and completes the head. p is the start of the body, or
+// all of it if done. The rules and their order are net/http's; see RFC 9112, 6.1 to 6.3 and 9.3.
+func (w *Response) frame(p []byte, done bool) {
+	w.stage = stageFramed
+	c, summary := w.Conn, &w.Conn.Summary
+	if done && !summary.hasLength && !w.NoBody && !w.hasTrailers() && summary.TransferEncoding == "" &&
+		(!w.IsHEAD || len(p) > 0) {
+		w.Length = int64(len(p))
+	}
+	if summary.TransferEncoding != "" && summary.TransferEncoding != "identity" && w.Length >= 0 {
+		c.Config.Server.Logf("http: WriteHeader called with both Transfer-Encoding of %q and a Content-Length of %d",
+			summary.TransferEncoding, w.Length)
+		w.Length = -1
+	}
+	c.Codec.Delimit(w)
+	if !w.ClosesConn && !w.drainRequestBody() {
+		w.ClosesConn, summary.Connection = true, nil
+	}
+
+	out := c.Out
+	switch {
+	case w.Status == http.StatusNoContent || w.Status < 200: // neither may have Content-Length
+	case w.Status == http.StatusNotModified: // net/http omits Content-Length
+	case w.Length >= 0:
+		out = append(out, "Content-Length: "...)
+		out = strconv.AppendInt(out, w.Length, 10)
+		out = append(out, "\r\n"...)
+	case w.Chunked:
+		out = http1.AppendField(out, "Transfer-Encoding", "chunked")
+	}
+	if !summary.hasContentType && !summary.hasContentEncoding && summary.TransferEncoding == "" && !w.NoBody &&
+		len(p) > 0 {
+		out = http1.AppendField(out, "Content-Type", http.DetectContentType(p))
+	}
+	out = c.Codec.AppendConnection(out, w)
+	if !summary.hasDate {
+		out = append(out, "Date: "...)
+		out = append(out, c.Config.Server.Date.Text()...)
+		out = append(out, "\r\n"...)
+	}
+	c.Out = http1.AppendHeadEnd(out)
+}
+
+// drainRequestBody reads the remainder of the request's body before the response is sent, because
+// many clients send everything before they read. It reports whether the connection can be kept. It
+// cannot if the client announced a body with Expect and received no "100 Continue": it may or may
+// not send the body.
+func (w *Response) drainRequestBody() bool {
+	switch {
+	case !w.x.Body.hasRemainder():
+		return true
+	case w.bodyWithheld:
+		return false
+	case w.Flags.Has(FullDuplex):
+		return true // for now; the handler may continue to read
+	}
+	return w.x.Body.drain()
+}
+
+// hasTrailers reports whether the handler has announced trailer fields, or has set one by prefix.
+func (w *Response) hasTrailers() bool {
+	if w.Conn.Summary.hasTrailers || len(w.Fields) == w.Conn.Summary.fieldCount {
+		return w.Conn.Summary.hasTrailers
+	}
+	for name := range w.Fields {
+		if strings.HasPrefix(name, http.TrailerPrefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// HasToken reports whether a list field contains the token, ignoring case.
+func HasToken(values []string, token string) bool {
+	for _, list := range values {
+		for element := range strings.SplitSeq(list, ",") {
+			if strings.EqualFold(strings.TrimSpace(element), token) {
+				return true
+			}
+		}
+	}
+	return false
+}

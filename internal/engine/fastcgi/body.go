@@ -1,0 +1,161 @@
+package fastcgi
+
+import (
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/wire/fcgi"
+)
+
+// Errors of reading a request's body.
+var (
+	ErrAborted    = errors.New("fcgi: request aborted by web server")
+	ErrConnClosed = errors.New("fcgi: connection to web server closed")
+	errOverlong   = errors.New("fcgi: body longer than CONTENT_LENGTH")
+	errBegun      = errors.New("fcgi: repeated BEGIN_REQUEST for an active request")
+)
+
+// initBody prepares the body of a request. hasLength reports whether CONTENT_LENGTH is set.
+func (f *codec) initBody(x *exchange.Exchange, hasLength bool) {
+	r := &x.Request
+	if f.request.Empty && r.ContentLength <= 0 {
+		r.Body = http.NoBody
+		x.Body.Init(x, exchange.NoBody, 0, false)
+		return
+	}
+	r.Body = &x.Body
+	if !hasLength {
+		r.ContentLength = -1
+	}
+	x.Body.Init(x, exchange.ByCodec, r.ContentLength, false)
+	if f.request.Empty {
+		x.Body.Err = io.ErrUnexpectedEOF
+	}
+}
+
+// ReadBody reads body bytes from STDIN.
+func (f *codec) ReadBody(b *exchange.Body, p []byte) (int, error) {
+	c := b.Exchange.Conn()
+	reader := &f.request.Records
+	for {
+		// directly into p, which saves a copy
+		if c.Next == c.End && reader.Left() > 0 && f.inBody {
+			if err := f.flushReplies(b); err != nil {
+				return 0, err
+			}
+			b.BoundRead()
+			n, err := c.NetConn.Read(p[:min(len(p), reader.Left())])
+			reader.Consumed(n)
+			return countBytes(b, n, readFailed(b, err))
+		}
+		before := *reader
+		piece, n, err := reader.Next(c.In[c.Next:c.End])
+		// section 3.3: END_REQUEST was sent, which frees all ids
+		if b.Draining && piece.Type == fcgi.BeginRequest {
+			*reader = before
+			return 0, io.EOF
+		}
+		c.Next += n
+		switch {
+		case err != nil:
+			return 0, err
+		case piece.Type == 0:
+			if err := f.flushReplies(b); err != nil {
+				return 0, err
+			}
+			if err := readFailed(b, b.Fill()); err != nil {
+				return 0, err
+			}
+		case piece.Type != fcgi.Stdin || piece.ID != f.request.ID:
+			if err := f.handleRecord(b, piece); err != nil {
+				return 0, err
+			}
+		case piece.Ends():
+			return endOfStdin(b)
+		default:
+			f.inBody = true
+			n := copy(p, piece.Content)
+			rest := len(piece.Content) - n
+			reader.Consumed(-rest)
+			c.Next -= rest
+			return countBytes(b, n, nil)
+		}
+	}
+}
+
+// countBytes subtracts n from the remaining CONTENT_LENGTH.
+func countBytes(b *exchange.Body, n int, err error) (int, error) {
+	if b.Remaining < 0 {
+		return n, err
+	}
+	if b.Remaining -= int64(n); b.Remaining < 0 {
+		return n + int(b.Remaining), errOverlong
+	}
+	return n, err
+}
+
+// endOfStdin returns the result of reading the end of STDIN: io.EOF, or an error if the body is
+// shorter than CONTENT_LENGTH.
+func endOfStdin(b *exchange.Body) (int, error) {
+	if b.Remaining > 0 {
+		return 0, io.ErrUnexpectedEOF
+	}
+	return 0, io.EOF
+}
+
+// readFailed is the body's ReadFailed with FastCGI's errors.
+func readFailed(b *exchange.Body, err error) error {
+	if err = b.ReadFailed(err); errors.Is(err, io.ErrUnexpectedEOF) {
+		return ErrConnClosed
+	}
+	return err
+}
+
+// handleRecord handles a record in the middle of the body that does not belong to it.
+func (f *codec) handleRecord(b *exchange.Body, p fcgi.Piece) error {
+	f.inBody = false
+	event := fcgi.More
+	switch {
+	case p.Type == fcgi.AbortRequest && p.ID == f.request.ID:
+		b.Exchange.Abort()
+		return ErrAborted
+	case p.Type == fcgi.GetValues && p.ID == 0:
+		event = fcgi.ValuesRequested
+	case fcgi.IsUnknown(p) && f.request.Records.Left() > 0: // one reply for each record
+	case fcgi.IsUnknown(p):
+		event = fcgi.Unknown
+	case p.Type == fcgi.BeginRequest && p.ID == f.request.ID:
+		return errBegun
+	case p.Type == fcgi.BeginRequest:
+		event = fcgi.Second
+	}
+	if event == fcgi.More {
+		return nil
+	}
+	return f.queueReply(b, event, p)
+}
+
+// EndDrain accepts a body that was not read to its end: END_REQUEST was sent, so that the rest of
+// STDIN is ignored, like other records of inactive requests.
+func (f *codec) EndDrain(b *exchange.Body) bool {
+	_ = f.flushReplies(b) // the next write fails with the same error
+	return b.Err == nil || b.AtEnd()
+}
+
+func (f *codec) BodyHasArrived(b *exchange.Body) bool {
+	c := b.Exchange.Conn()
+	reader, in := f.request.Records, c.In[c.Next:c.End]
+	for {
+		p, n, err := reader.Next(in)
+		switch in = in[n:]; {
+		case err != nil:
+			return true // reading it will return the error
+		case p.Type == 0:
+			return false
+		case p.Type == fcgi.Stdin && p.ID == f.request.ID && p.Ends():
+			return true
+		}
+	}
+}

@@ -1,0 +1,299 @@
+package fastcgi
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/wire/fcgi"
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// codec is the codec of FastCGI for the responder role. A connection carries one request at a
+// time, and GET_VALUES reports that. A request that begins before the last one has been received is
+// refused. A request that arrives after it waits for the last response.
+type codec struct {
+	request fcgi.Request
+	fields  []http1.Field // of the current request
+
+	// State of the current request's body.
+	inBody  bool        // the current record belongs to the body
+	replies *replyQueue // nil until the first reply
+
+	// recordStart is the offset in the output of the content of the record that the output ends
+	// in; 0 if no record is open.
+	recordStart int
+	buffers     *recordBuffers // nil until the first large write
+}
+
+// recordBuffers are the headers of large records, and headers and contents in order, while they
+// are written.
+type recordBuffers struct {
+	headers [recordsAtOnce * fcgi.HeaderSize]byte
+	pieces  [2 * recordsAtOnce][]byte
+}
+
+// New returns a codec for one conn.
+func New() exchange.Codec { return new(codec) }
+
+func (f *codec) Reset() {
+	f.request.Reset()
+	f.inBody, f.replies, f.recordStart = false, nil, 0
+}
+
+func (f *codec) Trim() {
+	if cap(f.fields) > exchange.KeptFields {
+		f.fields = nil
+	}
+	if cap(f.request.Params) > exchange.KeptFields {
+		f.request.Params = nil
+	}
+}
+
+func (f *codec) Suspend() { f.fields, f.buffers = nil, nil }
+
+func (f *codec) HasBegun() bool { return f.request.Pending() }
+
+func (f *codec) NextRequest() {
+	f.request.Done()
+	f.inBody, f.replies = false, nil
+}
+
+func (f *codec) ParseHead(c *exchange.Conn) (complete, ok bool) {
+	r := &f.request
+	for {
+		event, err := r.Next(c.In[c.Next:c.End], c.Config.Limits.Bytes)
+		if err != nil {
+			f.refuseParams(c, err)
+			return false, false
+		}
+		if event == fcgi.Ready {
+			return true, true
+		}
+		c.Next += r.Drop()
+		if event == fcgi.More {
+			return false, true
+		}
+		if timeout := c.Config.WriteTimeout; timeout > 0 && len(c.Out) == 0 { // else the output has a deadline
+			c.SetWriteDeadline(time.Now().Add(timeout))
+		}
+		c.Out = appendReply(c.Out, event, r.Message)
+		if event == fcgi.Aborted {
+			r.ID = 0 // the request gets no further record
+		}
+		if endsConn(event, r) {
+			c.SendAndLinger()
+			return false, false
+		}
+		if len(c.Out) >= exchange.OutSize && c.Flush() != nil {
+			return false, false
+		}
+	}
+}
+
+// endsConn reports whether an event ended a request that did not set FCGI_KEEP_CONN.
+func endsConn(event fcgi.Event, r *fcgi.Request) bool {
+	switch event {
+	case fcgi.Aborted:
+		return !r.Keep
+	case fcgi.Misplaced:
+		begin, err := fcgi.ParseBegin(r.Message.Content)
+		return err == nil && !begin.Keep
+	}
+	return false
+}
+
+// appendReply appends the reply to an event that is not a request.
+func appendReply(out []byte, event fcgi.Event, message fcgi.Piece) []byte {
+	switch event {
+	case fcgi.ValuesRequested:
+		most := maxConnections()
+		return fcgi.AppendValuesResult(out, message.Content, fcgi.Values{Conns: most, Requests: most, Multiplex: "0"})
+	case fcgi.Unknown:
+		return fcgi.AppendUnknownType(out, message.Type)
+	case fcgi.Second:
+		return fcgi.AppendEnd(out, message.ID, fcgi.End{Status: fcgi.CantMultiplex})
+	case fcgi.Misplaced:
+		return fcgi.AppendEnd(out, message.ID, fcgi.End{Status: fcgi.UnknownRole})
+	case fcgi.Aborted:
+		return fcgi.AppendEnd(out, message.ID, fcgi.End{})
+	}
+	return out
+}
+
+func (f *codec) BeginExchange(c *exchange.Conn) *exchange.Exchange {
+	in, r := c.In[c.Next:c.End], &f.request
+	var list []byte
+	if len(r.Params) == 1 { // the usual case
+		list = r.Params[0].In(in)
+	} else {
+		for _, piece := range r.Params {
+			list = append(list, piece.In(in)...)
+		}
+	}
+	x, err := f.newExchange(c, list)
+	c.Next += r.Size
+	if err != nil {
+		c.Refuse(http.StatusBadRequest, err.Error())
+		return nil
+	}
+	return x
+}
+
+// refuseParams responds to a malformed request, if a response is possible.
+func (f *codec) refuseParams(c *exchange.Conn, err error) {
+	e, ok := errors.AsType[*fcgi.Error](err)
+	switch {
+	case !ok:
+		panic("fastcgi: BUG: codec error of another type: " + err.Error())
+	case e.TooLarge:
+		c.Refuse(http.StatusRequestHeaderFieldsTooLarge, e.What)
+	default: // the request id is unknown
+		c.Config.Server.Logf("fcgi: connection from %s closed: %s", c.Template.RemoteAddr, e.What)
+		c.SendAndLinger() // with the responses to earlier requests
+	}
+}
+
+func (f *codec) Refuse(c *exchange.Conn, status int, why string) {
+	if f.request.ID == 0 {
+		return // no request has begun
+	}
+	text := exchange.RefusalText(status, why)
+	f.openRecord(c)
+	c.Out = appendStatus(c.Out, status)
+	c.Out = http1.AppendField(c.Out, "Content-Type", "text/plain; charset=utf-8")
+	c.Out = http1.AppendField(c.Out, "Content-Length", strconv.Itoa(len(text)))
+	c.Out = http1.AppendHeadEnd(c.Out)
+	c.Out = append(c.Out, text...)
+	f.endRequest(c)
+}
+
+// Describe describes nothing: refused requests are not reported.
+func (f *codec) Describe(*http.Request, []byte) (line []byte, ok bool) { return nil, false }
+
+// AppendInterim appends nothing: CGI has no interim responses.
+func (f *codec) AppendInterim(*exchange.Response, int) bool { return false }
+
+func (f *codec) StartHead(w *exchange.Response, code int) {
+	f.openRecord(w.Conn)
+	w.Conn.Out = appendStatus(w.Conn.Out, code)
+}
+
+// appendStatus appends the Status field, CGI's status line (RFC 3875, 6.3.3).
+func appendStatus(out []byte, code int) []byte {
+	if code == http.StatusOK {
+		return append(out, "Status: 200 OK\r\n"...)
+	}
+	out = append(out, "Status: "...)
+	out = strconv.AppendInt(out, int64(code), 10)
+	out = append(out, ' ')
+	out = append(out, exchange.StatusText(code)...)
+	return append(out, "\r\n"...)
+}
+
+// SendsField returns false for fields that concern only the web server and its client (RFC 3875,
+// 6.3.4), and for Status, which StartHead writes.
+func (f *codec) SendsField(string) bool { return false }
+
+// Delimit keeps the connection unless the server is stopping. The end of the stream marks the end
+// of the body, and FCGI_KEEP_CONN is the web server's choice.
+func (f *codec) Delimit(w *exchange.Response) {
+	f.openRecord(w.Conn) // for the rest of the head; STDERR records may have come between
+	if !w.Conn.Config.Server.KeepsConnections() {
+		w.ClosesConn = true
+	}
+}
+
+func (f *codec) AppendConnection(out []byte, _ *exchange.Response) []byte { return out }
+
+func (f *codec) EmitBody(w *exchange.Response, p []byte) error {
+	c := w.Conn
+	if len(p) >= exchange.OutSize {
+		return f.writeRecords(c, p)
+	}
+	f.openRecord(c)
+	c.Out = append(c.Out, p...)
+	if len(c.Out) >= exchange.OutSize {
+		return c.Flush()
+	}
+	return c.WriteErr
+}
+
+func (f *codec) EndBody(w *exchange.Response) {
+	c := w.Conn
+	f.endRequest(c)
+	if f.replies != nil {
+		c.Out = f.replies.appendTo(c.Out)
+	}
+}
+
+func (f *codec) SendsBodyAsIs(*exchange.Response) bool { return false }
+func (f *codec) CanHijack() bool                       { return false }
+
+// openRecord appends the header of a STDOUT record, unless the output ends in an open one.
+func (f *codec) openRecord(c *exchange.Conn) {
+	if f.recordStart == 0 {
+		c.Out = fcgi.AppendStreamEnd(c.Out, fcgi.Stdout, f.request.ID) // CompleteOut sets its length
+		f.recordStart = len(c.Out)
+	}
+}
+
+// CompleteOut completes the record that the output ends in. Only a response's head can be too large
+// for one record; it is split.
+func (f *codec) CompleteOut(c *exchange.Conn) {
+	if f.recordStart == 0 {
+		return
+	}
+	start, content := f.recordStart-fcgi.HeaderSize, c.Out[f.recordStart:]
+	switch f.recordStart = 0; {
+	case len(content) == 0:
+		c.Out = c.Out[:start]
+	case len(content) <= fcgi.MaxContent:
+		fcgi.PutHeader(c.Out[start:], f.stdoutHeader(len(content)))
+	default:
+		c.Out = fcgi.AppendStream(c.Out[:start:start], fcgi.Stdout, f.request.ID, content)
+	}
+}
+
+func (f *codec) DiscardOut() { f.recordStart = 0 }
+
+// stdoutHeader returns the header of a STDOUT record.
+func (f *codec) stdoutHeader(length int) fcgi.Header {
+	return fcgi.Header{Type: fcgi.Stdout, ID: f.request.ID, Length: uint16(length)}
+}
+
+// endRequest appends the end of STDOUT and END_REQUEST.
+func (f *codec) endRequest(c *exchange.Conn) {
+	f.CompleteOut(c)
+	c.Out = fcgi.AppendStreamEnd(c.Out, fcgi.Stdout, f.request.ID)
+	c.Out = fcgi.AppendEnd(c.Out, f.request.ID, fcgi.End{})
+}
+
+// recordsAtOnce is how many records of a large body one write sends.
+const recordsAtOnce = 16
+
+// writeRecords writes the output and then a large part of a body, directly from p.
+func (f *codec) writeRecords(c *exchange.Conn, p []byte) error {
+	if f.buffers == nil {
+		f.buffers = new(recordBuffers)
+	}
+	headers, pieces := &f.buffers.headers, &f.buffers.pieces
+	for len(p) > 0 {
+		tail, next := pieces[:0], headers[:0]
+		for len(p) > 0 && len(next) < len(headers) {
+			n := min(len(p), fcgi.MaxContent)
+			at := len(next)
+			next = fcgi.AppendHeader(next, f.stdoutHeader(n))
+			tail = append(tail, next[at:], p[:n])
+			p = p[n:]
+		}
+		err := c.Flush(tail...)
+		clear(tail)
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}

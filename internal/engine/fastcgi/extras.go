@@ -1,0 +1,131 @@
+package fastcgi
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/wire/fcgi"
+)
+
+// extras are the extras of a FastCGI request: its parameters, STDERR, and ABORT_REQUEST.
+type extras struct {
+	params string // the list of parameters
+	// the list is long: parameters are cloned, so that a program that keeps one does not keep
+	// all
+	clonesParams bool
+
+	// State of a departure watch, which must not use the conn.
+	id       uint16
+	reader   fcgi.Reader // reads what follows the body
+	unparsed []byte      // an incomplete record from the last search
+}
+
+// StartWatch records where the body has ended. It reports whether an ABORT_REQUEST for the request
+// has already arrived.
+func (r *extras) StartWatch(c *exchange.Conn) (isAborted bool) {
+	request := &codecOf(c).request
+	r.id, r.reader, r.unparsed = request.ID, request.Records, nil
+	return r.FindAbort(c.In[c.Next:c.End])
+}
+
+// codecOf returns the codec of a conn that serves FastCGI.
+func codecOf(c *exchange.Conn) *codec { return c.Codec.(*codec) }
+
+// FindAbort reports whether b, which continues the input, contains the request's ABORT_REQUEST.
+func (r *extras) FindAbort(b []byte) (isAborted bool) {
+	if len(r.unparsed) > 0 {
+		b = slices.Concat(r.unparsed, b)
+	}
+	for {
+		p, n, err := r.reader.Next(b)
+		b = b[n:]
+		switch {
+		case err != nil:
+			// no more is needed: every later search fails, too
+			r.unparsed = bytes.Clone(b[:min(len(b), fcgi.HeaderSize)])
+			return false
+		case p.Type == 0:
+			r.unparsed = bytes.Clone(b)
+			return false
+		case p.Type == fcgi.AbortRequest && p.ID == r.id:
+			return true
+		}
+	}
+}
+
+// PeekAbort is FindAbort for input that will be searched again.
+func (r *extras) PeekAbort(b []byte) (isAborted bool) {
+	ahead := *r
+	return ahead.FindAbort(b)
+}
+
+// contextKey is the key of a context value that is set if the request came by FastCGI.
+type contextKey struct{}
+
+// Value implements exchange.Extras.
+func (r *extras) Value(key any) any {
+	if key == (contextKey{}) {
+		return r
+	}
+	return nil
+}
+
+// Params returns the parameters of a request that came by FastCGI, or nil.
+func Params(ctx context.Context) iter.Seq2[string, string] {
+	r, ok := ctx.Value(contextKey{}).(*extras)
+	if !ok {
+		return nil
+	}
+	return r.allParams
+}
+
+// allParams yields the parameters. They are well formed: sortParams has checked them.
+func (r *extras) allParams(yield func(name, value string) bool) {
+	list := []byte(r.params)
+	for at := 0; at < len(list); {
+		p, next, err := fcgi.NextPair(list, at)
+		if err != nil {
+			return
+		}
+		name, value := p.Name.Of(r.params), p.Value.Of(r.params)
+		if r.clonesParams {
+			name, value = strings.Clone(name), strings.Clone(value)
+		}
+		if !yield(name, value) {
+			return
+		}
+		at = next
+	}
+}
+
+// ErrorStream implements exchange.Extras.
+func (r *extras) ErrorStream(w *exchange.Response) io.Writer { return stderr{w} }
+
+// stderr is a response's error stream, which ends with its handler. It must not have the response's
+// methods: io.WriteString and io.Copy would prefer those that write the body.
+type stderr struct{ response *exchange.Response }
+
+// Write implements io.Writer.
+func (s stderr) Write(p []byte) (int, error) {
+	w := s.response
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	if err := w.CheckUsable(); err != nil {
+		return 0, err
+	}
+	c := w.Conn
+	f := codecOf(c)
+	f.CompleteOut(c)
+	c.Out = fcgi.AppendStream(c.Out, fcgi.Stderr, f.request.ID, p)
+	if len(c.Out) >= exchange.OutSize {
+		if err := c.Flush(); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), c.WriteErr
+}

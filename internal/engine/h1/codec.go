@@ -1,0 +1,213 @@
+package h1
+
+import (
+	"errors"
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// codec is the codec of HTTP/1.
+type codec struct {
+	request http1.Request
+	chunks  http1.Chunked // of the current request's body
+}
+
+// New returns a codec for one conn.
+func New() exchange.Codec { return new(codec) }
+
+func (h *codec) Reset() { h.request.Reset() }
+
+func (h *codec) Trim() {
+	if cap(h.request.Fields) > exchange.KeptFields {
+		h.request.Fields = nil
+	}
+}
+
+func (h *codec) HasBegun() bool { return false } // all of a head lies in the input
+func (h *codec) Suspend()       {}
+func (h *codec) NextRequest()   { h.request.Reset() }
+
+func (h *codec) ParseHead(c *exchange.Conn) (complete, ok bool) {
+	complete, err := h.request.Parse(c.In[c.Next:c.End], c.Config.Limits)
+	if err == nil {
+		return complete, true
+	}
+	if whole, ok := beginsPreface(c.In[c.Next:c.End]); ok && !c.Config.ServesH2C {
+		h.request.Reset() // Size 0 marks the preface: every other complete head has a size
+		return whole, true
+	}
+	h.refuseHead(c, err)
+	return false, false
+}
+
+func (h *codec) BeginExchange(c *exchange.Conn) *exchange.Exchange {
+	if h.request.Size == 0 {
+		c.Next += len(prefaceHead)
+		return newPrefaceExchange(c)
+	}
+	x, err := h.newExchange(c, c.In[c.Next:c.Next+h.request.Size])
+	if err != nil {
+		c.Refuse(http.StatusBadRequest, err.Error())
+		return nil
+	}
+	if _, unmet := h.request.ExpectsContinue(); unmet {
+		c.Refuse(http.StatusExpectationFailed, "unknown expectation")
+		return nil
+	}
+	c.Next += h.request.Size
+	return x
+}
+
+// statuses holds the response status for each kind of malformed head.
+var statuses = [...]int{
+	http1.Malformed:     http.StatusBadRequest,
+	http1.TooLarge:      http.StatusRequestHeaderFieldsTooLarge,
+	http1.BadVersion:    http.StatusHTTPVersionNotSupported,
+	http1.UnknownCoding: http.StatusNotImplemented,
+}
+
+func (h *codec) refuseHead(c *exchange.Conn, err error) {
+	e, ok := errors.AsType[*http1.Error](err)
+	if !ok {
+		panic("h1: BUG: codec error of another type: " + err.Error())
+	}
+	status := statuses[e.Kind]
+	if e.Kind == http1.TooLarge && !h.request.Begun() {
+		status = http.StatusRequestURITooLong // 431 is only for fields
+	}
+	c.Refuse(status, e.What)
+}
+
+func (h *codec) Refuse(c *exchange.Conn, status int, why string) {
+	text := exchange.RefusalText(status, why)
+	out := http1.AppendStatusLine(c.Out, 1, status, http.StatusText(status))
+	out = http1.AppendField(out, "Date", c.Config.Server.Date.Text())
+	out = http1.AppendField(out, "Content-Type", "text/plain; charset=utf-8")
+	out = http1.AppendField(out, "Content-Length", strconv.Itoa(len(text)))
+	out = http1.AppendField(out, "Connection", "close")
+	out = http1.AppendHeadEnd(out)
+	c.Out = append(out, text...)
+}
+
+func (h *codec) AppendInterim(w *exchange.Response, code int) bool {
+	if w.Minor == 0 {
+		return false // HTTP/1.0 has no interim responses (RFC 9110, 15.2)
+	}
+	w.Conn.Out = http1.AppendStatusLine(w.Conn.Out, 1, code, exchange.StatusText(code))
+	return true
+}
+
+func (h *codec) StartHead(w *exchange.Response, code int) {
+	if code == http.StatusOK && w.Minor > 0 {
+		w.Conn.Out = append(w.Conn.Out, "HTTP/1.1 200 OK\r\n"...)
+		return
+	}
+	w.Conn.Out = http1.AppendStatusLine(w.Conn.Out, int(min(w.Minor, 1)), code, exchange.StatusText(code))
+}
+
+func (h *codec) SendsField(string) bool { return true }
+func (h *codec) CanHijack() bool        { return true }
+
+func (h *codec) SendsBodyAsIs(w *exchange.Response) bool { return !w.Chunked }
+
+func (h *codec) CompleteOut(*exchange.Conn) {} // nothing is ever incomplete
+func (h *codec) DiscardOut()                {}
+
+func (h *codec) Delimit(w *exchange.Response) {
+	chooseCoding(w)
+	choosePersistence(w)
+}
+
+func (h *codec) EmitBody(w *exchange.Response, p []byte) error {
+	c := w.Conn
+	if w.Chunked {
+		c.Out = http1.AppendChunkSize(c.Out, len(p))
+	}
+	if len(p) >= exchange.OutSize {
+		if w.Chunked {
+			return c.Flush(p, []byte("\r\n"))
+		}
+		return c.Flush(p)
+	}
+	c.Out = append(c.Out, p...)
+	if w.Chunked {
+		c.Out = http1.AppendChunkEnd(c.Out)
+	}
+	if len(c.Out) >= exchange.OutSize {
+		return c.Flush()
+	}
+	return c.WriteErr
+}
+
+func (h *codec) EndBody(w *exchange.Response) {
+	if w.Chunked && !w.IsHEAD {
+		out := http1.AppendLastChunk(w.Conn.Out)
+		w.Conn.Out = http1.AppendHeadEnd(appendTrailers(out, w))
+	}
+}
+
+// chooseCoding sets chunked, or ClosesConn if only the end of the connection can mark the end of
+// the body.
+func chooseCoding(w *exchange.Response) {
+	switch {
+	case w.IsHEAD || w.NoBody || w.Length >= 0:
+	case w.Minor == 0 || w.Conn.Summary.TransferEncoding == "identity":
+		w.ClosesConn = true
+	default:
+		w.Chunked = true
+	}
+}
+
+// choosePersistence sets ClosesConn if the connection cannot be kept.
+func choosePersistence(w *exchange.Response) {
+	if w.Minor == 0 {
+		switch known := w.IsHEAD || w.NoBody || w.Length >= 0; {
+		case !w.KeepsHTTP10 || !known:
+			w.ClosesConn = true
+		case w.Conn.Summary.Connection == nil:
+			w.Conn.Summary.Connection = keepAlive
+		}
+	}
+	if server := w.Conn.Config.Server; !server.KeepsConnections() || server.Retired.Load() {
+		w.ClosesConn = true
+	}
+}
+
+// keepAlive is only read.
+var keepAlive = []string{"keep-alive"}
+
+func (h *codec) AppendConnection(out []byte, w *exchange.Response) []byte {
+	values := w.Conn.Summary.Connection
+	if w.ClosesConn && w.Status != http.StatusSwitchingProtocols && !exchange.HasToken(values, "close") {
+		if w.Minor > 0 {
+			out = http1.AppendField(out, "Connection", "close")
+		}
+		return out
+	}
+	if len(values) == 0 { // the usual case
+		return out
+	}
+	return exchange.AppendField(out, "Connection", values)
+}
+
+// appendTrailers appends the trailer fields: those announced in Trailer, and those with
+// http.TrailerPrefix.
+func appendTrailers(out []byte, w *exchange.Response) []byte {
+	for _, list := range w.Fields["Trailer"] {
+		for name := range strings.SplitSeq(list, ",") {
+			if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); http1.TrailerAllowed(name) {
+				out = exchange.AppendField(out, name, w.Fields[name])
+			}
+		}
+	}
+	for name, values := range w.Fields {
+		if name, ok := strings.CutPrefix(name, http.TrailerPrefix); ok && http1.TrailerAllowed(name) {
+			out = exchange.AppendField(out, name, values)
+		}
+	}
+	return out
+}

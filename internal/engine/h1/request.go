@@ -1,0 +1,191 @@
+package h1
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strings"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// maxTrailerBytes and maxTrailerFields limit a trailer section.
+const (
+	maxTrailerBytes  = 8 << 10
+	maxTrailerFields = 100
+)
+
+var errTrailer = errors.New("trailer field not allowed or too many trailer fields")
+
+// newExchange makes an exchange of the complete head, which is in. Its error calls for a 400
+// response and contains nothing that the client sent.
+func (h *codec) newExchange(c *exchange.Conn, in []byte) (*exchange.Exchange, error) {
+	head := &h.request
+	text := http1.TextOf(in) // for a small head: the one string that all others are parts of
+	x := &exchange.Exchange{}
+	x.Prepare(c)
+	r := &x.Request
+
+	r.Method = text.Of(head.Method)
+	r.RequestURI = text.Of(head.Target)
+	if r.ProtoMinor = head.Minor; head.Minor != 1 {
+		r.Proto = "HTTP/1." + string(rune('0'+head.Minor))
+	}
+	r.Close = !head.Persistent
+	if host, ok := head.Host(); ok {
+		r.Host = text.Of(host)
+	}
+	if err := x.SetURL(); err != nil {
+		return nil, err
+	}
+	// Host is not in the Header
+	x.SetHeader(head.Fields, len(head.Fields)-1, &text, textproto.CanonicalMIMEHeaderKey)
+	if err := h.setFraming(x); err != nil {
+		return nil, err
+	}
+	x.Response.Init(c, x, head.Minor, head.Persistent)
+	if !text.IsWhole() {
+		x.Response.Flags.Set(exchange.LargeHead)
+	}
+	return x, nil
+}
+
+// setFraming sets the body, ContentLength, TransferEncoding and Trailer of the request.
+func (h *codec) setFraming(x *exchange.Exchange) error {
+	r, f := &x.Request, h.request.Body()
+	continues, _ := h.request.ExpectsContinue()
+	expects := continues && h.request.Minor > 0
+	switch f.Mode {
+	case http1.NoBody:
+		x.Body.Init(x, exchange.NoBody, 0, false)
+		r.Body = http.NoBody
+		return nil
+	case http1.ByLength:
+		x.Body.Init(x, exchange.ByLength, f.Length, expects)
+		r.Body, r.ContentLength = &x.Body, f.Length
+		return nil
+	}
+	h.chunks = http1.Chunked{}
+	x.Body.Init(x, exchange.ByCodec, -1, expects)
+	r.Body, r.ContentLength, r.TransferEncoding = &x.Body, -1, []string{"chunked"}
+	return announceTrailer(r)
+}
+
+// announceTrailer moves the Trailer field to Request.Trailer, as keys without values.
+func announceTrailer(r *http.Request) error {
+	for _, list := range r.Header["Trailer"] {
+		for name := range strings.SplitSeq(list, ",") {
+			name = textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name))
+			switch {
+			case name == "":
+				continue
+			case !http1.TrailerAllowed(name), len(r.Trailer) >= maxTrailerFields:
+				return errTrailer
+			case r.Trailer == nil:
+				r.Trailer = make(http.Header)
+			}
+			r.Trailer[name] = nil
+		}
+	}
+	delete(r.Header, "Trailer")
+	return nil
+}
+
+// ReadBody reads a chunked body.
+func (h *codec) ReadBody(b *exchange.Body, p []byte) (int, error) {
+	c := b.Exchange.Conn()
+	for {
+		if h.chunks.Done() {
+			if err := readTrailer(b); err != nil {
+				return 0, err
+			}
+			return 0, io.EOF
+		}
+		in := c.In[c.Next:c.End]
+		if len(in) > len(p) { // so that all data of one call fits p
+			in = in[:len(p)]
+		}
+		data, n, err := h.chunks.Next(in)
+		c.Next += n
+		if err != nil {
+			return 0, err
+		}
+		if len(data) > 0 {
+			return copy(p, data), nil
+		}
+		if c.Next == c.End {
+			if err := b.Fill(); err != nil {
+				return 0, err
+			}
+		}
+	}
+}
+
+// readTrailer reads the trailer section into Request.Trailer.
+func readTrailer(b *exchange.Body) error {
+	c := b.Exchange.Conn()
+	r := c.HandlerRequest
+	var t http1.Trailer
+	for {
+		in := c.In[c.Next:c.End]
+		complete, err := t.Parse(in, http1.Limits{Bytes: maxTrailerBytes, Fields: maxTrailerFields})
+		if err != nil {
+			return err
+		}
+		if complete {
+			section := http1.TextOf(in[:t.Size])
+			c.Next += t.Size
+			for _, f := range t.Fields {
+				if r.Trailer == nil {
+					r.Trailer = make(http.Header, len(t.Fields))
+				}
+				r.Trailer.Add(section.Of(f.Name), section.Of(f.Value))
+			}
+			return nil
+		}
+		if err := b.Fill(); err != nil {
+			return err
+		}
+	}
+}
+
+// BodyHasArrived reports false: finding out would take as long as reading the chunks.
+func (h *codec) BodyHasArrived(*exchange.Body) bool { return false }
+
+func (h *codec) EndDrain(b *exchange.Body) bool { return b.AtEnd() }
+
+// Describe sets what is known of a request, as described at Refusal.Request.
+func (h *codec) Describe(r *http.Request, in []byte) (line []byte, ok bool) {
+	head := &h.request
+	line = head.Line(in)
+	if !head.Begun() {
+		return line, true
+	}
+	text := http1.TextOf(in)
+	r.Method, r.RequestURI = text.Of(head.Method), text.Of(head.Target)
+	r.ProtoMajor, r.ProtoMinor = 1, head.Minor
+	r.Proto = "HTTP/1." + string(rune('0'+head.Minor))
+	if u, err := url.ParseRequestURI(r.RequestURI); err == nil && u.User == nil {
+		r.URL = u
+		fillHead(r, head, &text)
+	}
+	return line, true
+}
+
+// fillHead sets Host and Header from the fields that precede the fault.
+func fillHead(r *http.Request, h *http1.Request, head *http1.Text) {
+	if host, ok := h.Host(); ok {
+		r.Host = head.Of(host)
+	}
+	if r.URL.Host != "" {
+		r.Host = r.URL.Host
+	}
+	for _, f := range h.Fields {
+		if f.Known != http1.NameHost {
+			r.Header.Add(head.Of(f.Name), head.Of(f.Value))
+		}
+	}
+}

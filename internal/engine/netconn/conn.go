@@ -1,0 +1,254 @@
+package netconn
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+)
+
+// Owner is what connections of the goroutine path need from their Server.
+type Owner interface {
+	// Untrack is called when c has ended or was hijacked.
+	Untrack(c *Conn)
+	// ServeHTTP2 hands nc to net/http. It reports false if the server is closing or cannot serve
+	// HTTP/2.
+	ServeHTTP2(nc net.Conn, ctx context.Context) bool
+	// MoveToHTTP2 is called after ServeHTTP2 has handed c's net.Conn to net/http.
+	MoveToHTTP2(c *Conn)
+	// ProtocolHandler returns the function that serves connections of an ALPN protocol, or nil.
+	ProtocolHandler(proto string) func(*tls.Conn, http.Handler)
+}
+
+// Config holds the settings of one Serve call that concern connections with a goroutine.
+type Config struct {
+	Exchanges        *exchange.Config
+	Owner            Owner
+	ConnState        func(net.Conn, http.ConnState) // http.Server.ConnState; may be nil
+	HandshakeTimeout time.Duration
+	ServesHTTP1      bool
+}
+
+// inSize is the input buffer of a connection. It grows only for larger heads.
+const inSize = 4 << 10
+
+// Conn is a connection of the goroutine path: any net.Conn. A goroutine serves it to its end,
+// waits for its input and runs its handlers.
+type Conn struct {
+	conn    *exchange.Conn // serves it; nil before and after
+	config  *Config
+	NetConn net.Conn
+	ctx     context.Context // parent of every request's context
+
+	prevConn, NextConn *Conn // of the server's list; guarded by its mu
+
+	opened        time.Time
+	requests      int           // counted by CountRequest
+	state         atomic.Uint32 // an http.ConnState; see state.go
+	handedOff     bool          // to a handler or to net/http
+	watch         *departureWatch
+	sendDeadlines sendDeadlines
+}
+
+// New returns a connection with the context that is the parent of its requests' contexts.
+func New(p *Config, nc net.Conn, ctx context.Context) *Conn {
+	return &Conn{config: p, NetConn: nc, ctx: ctx, opened: time.Now()}
+}
+
+// attach makes the conn "to" serve the connection.
+func (c *Conn) attach(to *exchange.Conn) {
+	c.conn = to
+	to.Config, to.NetConn, to.Context, to.Transport = c.config.Exchanges, c.NetConn, c.ctx, c
+	to.ReadDeadline = time.Time{}
+	to.SetSendTimeout(c.config.Exchanges.DefaultSendTimeout)
+	to.Template.TLS, to.Template.RemoteAddr = nil, ""
+	if a := c.NetConn.RemoteAddr(); a != nil {
+		to.Template.RemoteAddr = a.String()
+	}
+	if to.Codec == nil {
+		to.Codec = c.config.Exchanges.NewCodec()
+	}
+	if to.InBuffer == nil {
+		to.InBuffer = make([]byte, inSize)
+		to.In = to.InBuffer
+	}
+}
+
+// serve serves the connection from its first byte to its end.
+func (c *Conn) serve() {
+	defer c.close()
+	if !c.handshakeTLS() || !c.selectProtocol() {
+		return
+	}
+	for first := true; ; first = false {
+		if !c.readHead(first) {
+			return
+		}
+		x := c.conn.Codec.BeginExchange(c.conn)
+		if x == nil || !c.conn.RunExchange(x) || !c.becomeIdle() {
+			return
+		}
+		c.conn.Codec.NextRequest()
+	}
+}
+
+// close ends the connection after a return, a handler's panic, or runtime.Goexit in a handler.
+func (c *Conn) close() {
+	c.conn.AbortExchange(recover())
+	if !c.handedOff {
+		if tc, ok := c.NetConn.(*tls.Conn); ok {
+			c.prepareClose(tc)
+		}
+		c.NetConn.Close()
+		c.setState(http.StateClosed)
+		c.config.Owner.Untrack(c)
+	}
+}
+
+// prepareClose makes Close of a TLS connection quick and without loss.
+func (c *Conn) prepareClose(tc *tls.Conn) {
+	if c.conn.WriteErr != nil {
+		// else Close waits up to five seconds to send an alert that the client does not read
+		tc.NetConn().Close()
+		return
+	}
+	// A client that sends no more says so by an alert. Left unread, it would make Close reset the
+	// connection, and the client would lose what it has not received yet. net/http has read it:
+	// while a handler runs it always reads.
+	discardReceived(tc.NetConn(), c.conn.InBuffer)
+}
+
+// Context implements exchange.Transport.
+func (c *Conn) Context() context.Context { return c.ctx }
+
+// Opened implements connection.Info.
+func (c *Conn) Opened() time.Time { return c.opened }
+
+// CountRequest implements connection.Info.
+func (c *Conn) CountRequest() int {
+	c.requests++
+	return c.requests
+}
+
+// Raw implements exchange.Transport.
+func (c *Conn) Raw() net.Conn { return c.NetConn }
+
+// Logf implements exchange.Transport.
+func (c *Conn) Logf(format string, args ...any) { c.config.Exchanges.Server.Logf(format, args...) }
+
+// Hijack implements exchange.Transport.
+func (c *Conn) Hijack() (net.Conn, error) {
+	if err := c.NetConn.SetDeadline(time.Time{}); err != nil {
+		return nil, err
+	}
+	c.handedOff = true
+	c.conn.ReleaseBuffer()
+	c.setState(http.StateHijacked)
+	c.config.Owner.Untrack(c)
+	return c.NetConn, nil
+}
+
+// readHead waits for a request and reads its head. It responds to a malformed head itself. It
+// reports whether there is a request to serve.
+func (c *Conn) readHead(first bool) bool {
+	for {
+		if c.conn.Next == c.conn.End {
+			c.conn.Next, c.conn.End, c.conn.In = 0, 0, c.conn.InBuffer
+			c.conn.Trim()
+			if !c.awaitInput(first) {
+				return false
+			}
+		}
+		if !c.becomeActive() {
+			return false
+		}
+		if complete, ok := c.receiveHead(first); complete || !ok {
+			return ok
+		}
+		if !c.becomeIdle() { // the input was no request, but about the connection
+			return false
+		}
+	}
+}
+
+// receiveHead reads until a head is complete, or until nothing that has arrived is part of a head.
+func (c *Conn) receiveHead(first bool) (complete, ok bool) {
+	bounded := false
+	if c.config.Exchanges.ReadTimeout > 0 {
+		c.conn.RequestStart = c.timeoutStart(first)
+	}
+	for {
+		complete, ok := c.conn.Codec.ParseHead(c.conn)
+		if !ok {
+			return false, false
+		}
+		// replies to what preceded the request; its handler may block
+		if len(c.conn.Out) > 0 && c.conn.Flush() != nil {
+			return false, false
+		}
+		if complete {
+			return true, true
+		}
+		if c.conn.Next == c.conn.End && !c.conn.Codec.HasBegun() {
+			return false, true
+		}
+		if !bounded { // a head that arrives whole costs no deadline
+			bounded = true
+			c.conn.SetReadDeadline(c.timeoutStart(first).Add(c.config.Exchanges.HeadTimeout))
+		}
+		switch err := c.conn.Fill(); {
+		case errors.Is(err, io.EOF):
+			c.conn.Refuse(http.StatusBadRequest, "incomplete request head")
+			return false, false
+		case exchange.IsTimeout(err):
+			c.conn.ReportLateHead(http.StatusRequestTimeout)
+			return false, false
+		case err != nil:
+			c.conn.ReportLateHead(http.StatusBadRequest)
+			return false, false
+		}
+	}
+}
+
+// timeoutStart returns when the timeout for the next input starts: now, or, for a connection's
+// first request, when it was opened.
+func (c *Conn) timeoutStart(first bool) time.Time {
+	if first {
+		return c.opened
+	}
+	return time.Now()
+}
+
+// awaitInput waits for the first bytes of a request. For a connection's first request the head's
+// timeout applies, for later ones the idle timeout.
+func (c *Conn) awaitInput(first bool) bool {
+	timeout := c.config.Exchanges.IdleTimeout
+	if first {
+		timeout = c.config.Exchanges.HeadTimeout
+	}
+	var deadline time.Time
+	if timeout > 0 {
+		deadline = c.timeoutStart(first).Add(timeout)
+	}
+	// Setting a deadline costs more than reading the clock. A deadline that is at most an
+	// eighth of the timeout too early is kept, and corrected if it expires.
+	if slack := deadline.Sub(c.conn.ReadDeadline); slack < 0 || slack > timeout/8 {
+		c.conn.SetReadDeadline(deadline)
+	}
+	for {
+		err := c.conn.Fill()
+		if err == nil {
+			return true
+		}
+		if !exchange.IsTimeout(err) || deadline.IsZero() || !time.Now().Before(deadline) {
+			return false
+		}
+		c.conn.SetReadDeadline(deadline)
+	}
+}

@@ -1,0 +1,93 @@
+package netconn
+
+import (
+	"net"
+	"sync"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+)
+
+// A departureWatch reads a connection while its handler runs, to detect that the client has closed
+// it. Any bytes that it receives are the start of the next request and stay in the input buffer. It
+// starts only when the handler uses its context, and never while the body can still be read.
+type departureWatch struct {
+	stopped  chan struct{} // closed when the goroutine no longer uses the buffer
+	received int           // bytes; valid once stopped is closed
+
+	mu       sync.Mutex // guards the read deadline while the goroutine runs
+	stopping bool
+}
+
+// maxDeadlineRetries limits how many deadlines set by a handler a watch survives. A net.Conn could
+// have a deadline of its own that always expires at once.
+const maxDeadlineRetries = 100
+
+// WatchDeparture implements exchange.Transport.
+func (c *Conn) WatchDeparture(x *exchange.Exchange) {
+	if x.Extras != nil && x.Extras.StartWatch(c.conn) {
+		x.Abort()
+		return
+	}
+	if c.conn.End == len(c.conn.In) {
+		c.conn.MakeRoom()
+	}
+	w := &departureWatch{stopped: make(chan struct{})}
+	c.watch = w
+	// ReadTimeout and a handler's deadline limit reading the request, which is complete.
+	_ = c.NetConn.SetReadDeadline(time.Time{})
+	c.conn.ReadDeadline = time.Time{}
+	room, nc := c.conn.In[c.conn.End:], c.NetConn
+	go func() {
+		defer close(w.stopped)
+		for again := true; again; again = x.Extras != nil && w.received < len(room) {
+			n, err := nc.Read(room[w.received:])
+			for timeouts := 0; err != nil && n == 0 && exchange.IsTimeout(err) && timeouts < maxDeadlineRetries &&
+				w.clearDeadline(nc); timeouts++ {
+				n, err = nc.Read(room[w.received:])
+			}
+			switch {
+			case x.Extras != nil && x.Extras.FindAbort(room[w.received:w.received+n]):
+				x.Abort()
+			case err != nil && !exchange.IsTimeout(err):
+				x.ClientLeft()
+			}
+			w.received += n
+			if err != nil {
+				return
+			}
+		}
+	}()
+}
+
+// clearDeadline removes a deadline that the handler has set. It reports false if the watch is being
+// stopped.
+func (w *departureWatch) clearDeadline(nc net.Conn) bool {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return !w.stopping && nc.SetReadDeadline(time.Time{}) == nil
+}
+
+// stop makes Read return by a deadline in the past. The error that a net.Conn returns for it does
+// not matter: no context is left that it could cancel.
+func (w *departureWatch) stop(nc net.Conn) {
+	w.mu.Lock()
+	w.stopping = true
+	_ = nc.SetReadDeadline(exchange.PastTime())
+	w.mu.Unlock()
+	<-w.stopped
+}
+
+// StopWatch implements exchange.Transport. It keeps what the watch received. No other watch can
+// start when it is called.
+func (c *Conn) StopWatch() {
+	w := c.watch
+	if w == nil {
+		return
+	}
+	c.watch = nil
+	w.stop(c.NetConn)
+	c.conn.End += w.received
+	_ = c.NetConn.SetReadDeadline(time.Time{})
+	c.conn.ReadDeadline = time.Time{}
+}

@@ -1,0 +1,76 @@
+package netconn
+
+import (
+	"bytes"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/tarehq/tare/internal/connection"
+)
+
+// clientPreface is what a client sends first in HTTP/2 (RFC 9113, 3.4).
+const clientPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+
+// handOffToHTTP2 hands the connection to the inner server, which then calls the ConnState hook.
+func (c *Conn) handOffToHTTP2() {
+	if !c.claimNew() {
+		return
+	}
+	nc := c.NetConn
+	if c.conn.Next < c.conn.End {
+		nc = &PrereadConn{nc, bytes.Clone(c.conn.In[c.conn.Next:c.conn.End])}
+	}
+	c.conn.SetReadDeadline(time.Time{})
+	if !c.config.Owner.ServeHTTP2(nc, connection.With(c.ctx, &http2Conn{opened: c.opened})) {
+		return
+	}
+	c.handedOff = true
+	c.conn.ReleaseBuffer()
+	c.config.Owner.MoveToHTTP2(c)
+}
+
+// hasPreface reports whether the client sends HTTP/2's preface first. It waits for as many bytes as
+// it needs, at most for the head's timeout, and consumes nothing.
+func (c *Conn) hasPreface() bool {
+	c.conn.SetReadDeadline(c.opened.Add(c.config.Exchanges.HeadTimeout))
+	for {
+		n := min(len(clientPreface), c.conn.End-c.conn.Next)
+		if string(c.conn.In[c.conn.Next:c.conn.Next+n]) != clientPreface[:n] {
+			return false
+		}
+		if n == len(clientPreface) {
+			return true
+		}
+		if c.conn.Fill() != nil {
+			return false
+		}
+	}
+}
+
+// http2Conn is the connection.Info of a connection of the inner server.
+type http2Conn struct {
+	opened   time.Time
+	requests atomic.Int64
+}
+
+// Opened implements connection.Info.
+func (c *http2Conn) Opened() time.Time { return c.opened }
+
+// CountRequest implements connection.Info.
+func (c *http2Conn) CountRequest() int { return int(c.requests.Add(1)) }
+
+// PrereadConn is a connection whose first bytes have been read. Read returns them again.
+type PrereadConn struct {
+	net.Conn
+	unread []byte
+}
+
+func (c *PrereadConn) Read(p []byte) (int, error) {
+	if len(c.unread) == 0 {
+		return c.Conn.Read(p)
+	}
+	n := copy(p, c.unread)
+	c.unread = c.unread[n:]
+	return n, nil
+}

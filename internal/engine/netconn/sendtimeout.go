@@ -1,0 +1,177 @@
+package netconn
+
+import (
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync/atomic"
+	"time"
+)
+
+// A send timeout limits how long the client may accept none of the bytes that are being sent. It
+// does not limit the time for a whole response. On shards the shardConn measures it while it waits
+// for room in the socket (shardconnio_linux.go). On the goroutine path net.Conn has only deadlines,
+// so that this file moves the write deadline along.
+
+const (
+	// tlsPiece is how much is written under one deadline if an interrupted write cannot be
+	// resumed. The client must accept as much within the timeout.
+	tlsPiece = 16 << 10
+	// filePiece is the same for data that the kernel copies.
+	filePiece = 64 << 10
+	// sendSlack is the fraction of the timeout by which a deadline may be early. It saves
+	// setting a deadline for each write.
+	sendSlack = 64
+)
+
+// sendDeadlines are the two deadlines for the writes of a Conn. The earlier one is in effect.
+type sendDeadlines struct {
+	fixed atomic.Int64 // set by WriteTimeout or a handler, in Unix nanoseconds; 0 for none
+	// set by the send timeout, in Unix nanoseconds; 0 if fixed is in effect, -1 if unknown
+	moving atomic.Int64
+}
+
+// SetWriteDeadline implements exchange.Transport.
+func (c *Conn) SetWriteDeadline(t time.Time) error {
+	fixed := int64(0)
+	if !t.IsZero() {
+		fixed = max(1, t.UnixNano())
+	}
+	c.sendDeadlines.fixed.Store(fixed)
+	c.sendDeadlines.moving.Store(0)
+	_ = c.NetConn.SetWriteDeadline(t)
+	return nil
+}
+
+// extendDeadline moves the write deadline to timeout from now, unless the fixed one is earlier.
+func (c *Conn) extendDeadline(timeout time.Duration) {
+	s := &c.sendDeadlines
+	for {
+		fixed, moving := s.fixed.Load(), s.moving.Load()
+		by := time.Now().Add(timeout)
+		if timeout == 0 || fixed != 0 && fixed < by.UnixNano() {
+			if moving == 0 {
+				return
+			}
+			by = deadlineOf(fixed)
+			s.moving.Store(0)
+		} else {
+			if moving != 0 && by.UnixNano()-moving <= int64(timeout/sendSlack) {
+				return
+			}
+			s.moving.Store(by.UnixNano())
+		}
+		_ = c.NetConn.SetWriteDeadline(by)
+		if s.fixed.Load() == fixed { // otherwise it was set meanwhile, perhaps to end this write
+			return
+		}
+		s.moving.Store(-1)
+	}
+}
+
+// deadlineOf returns the time for a value of sendDeadlines.fixed.
+func deadlineOf(own int64) time.Time {
+	if own == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, own)
+}
+
+// canResume reports whether a write that timed out may continue, because the client has accepted n
+// bytes of it.
+func (c *Conn) canResume(n int64, err error) bool {
+	if n == 0 || !errors.Is(err, os.ErrDeadlineExceeded) {
+		return false
+	}
+	fixed := c.sendDeadlines.fixed.Load()
+	if fixed != 0 && !time.Now().Before(deadlineOf(fixed)) {
+		return false
+	}
+	// so that the next write sets it again
+	c.sendDeadlines.moving.CompareAndSwap(c.sendDeadlines.moving.Load(), -1)
+	return true
+}
+
+// Send implements exchange.Transport.
+func (c *Conn) Send(p []byte, timeout time.Duration) error {
+	if c.extendDeadline(timeout); timeout == 0 {
+		_, err := c.NetConn.Write(p)
+		return err
+	}
+	resumable := canResumeWrites(c.NetConn)
+	for len(p) > 0 {
+		part := p
+		if !resumable {
+			part = p[:min(len(p), tlsPiece)]
+		}
+		c.extendDeadline(timeout)
+		n, err := c.NetConn.Write(part)
+		if p = p[n:]; err != nil && (!resumable || !c.canResume(int64(n), err)) {
+			return err
+		}
+	}
+	return nil
+}
+
+// SendPieces implements exchange.Transport.
+func (c *Conn) SendPieces(pieces [][]byte, timeout time.Duration) error {
+	if c.extendDeadline(timeout); timeout == 0 {
+		buffers := net.Buffers(pieces)
+		_, err := buffers.WriteTo(c.NetConn)
+		return err
+	}
+	if !canResumeWrites(c.NetConn) {
+		for _, p := range pieces {
+			if err := c.Send(p, timeout); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	for rest := net.Buffers(pieces); ; c.extendDeadline(timeout) {
+		n, err := rest.WriteTo(c.NetConn)
+		if err == nil || !c.canResume(n, err) {
+			return err
+		}
+	}
+}
+
+// canResumeWrites reports whether a write that was interrupted returns how much it has written, and
+// can be followed by another.
+func canResumeWrites(nc net.Conn) bool {
+	switch nc.(type) {
+	case *net.TCPConn, *net.UnixConn:
+		return true
+	}
+	return false
+}
+
+// MayBlock implements exchange.Transport. The connection has a goroutine of its own.
+func (c *Conn) MayBlock() {}
+
+// SendFrom implements exchange.Transport.
+func (c *Conn) SendFrom(direct io.ReaderFrom, src io.Reader, timeout time.Duration) (n int64, err error) {
+	if c.extendDeadline(timeout); timeout == 0 {
+		return direct.ReadFrom(src)
+	}
+	whole, from := int64(1<<63-1), src
+	limited, _ := src.(*io.LimitedReader)
+	// the kernel copies from an io.LimitedReader over a file, not from a nested one
+	if limited != nil {
+		whole, from = limited.N, limited.R
+	}
+	for n < whole {
+		c.extendDeadline(timeout)
+		most := min(whole-n, filePiece)
+		m, err := direct.ReadFrom(&io.LimitedReader{R: from, N: most})
+		n += m
+		if limited != nil {
+			limited.N -= m
+		}
+		if err != nil || m < most {
+			return n, err
+		}
+	}
+	return n, nil
+}

@@ -1,0 +1,63 @@
+package netconn
+
+import (
+	"net/http"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+)
+
+// States of a Conn (http.ConnState):
+//
+//	new ──request──▶ active ──response──▶ idle ──request──▶ active
+//	active ──Hijack──▶ hijacked
+//	new, active, idle ──▶ closed
+//
+// Shutdown closes a connection that is idle, or that is new for longer than NewGrace. The serving
+// goroutine makes it active when a request arrives. Both claim it by a compare-and-swap of the
+// state, so that no request begins on a connection that is being closed.
+
+// ClaimForClosing claims a connection that waits for a request. It reports whether it did.
+func (c *Conn) ClaimForClosing() bool {
+	if c.state.CompareAndSwap(uint32(http.StateIdle), uint32(http.StateClosed)) {
+		return true
+	}
+	return time.Since(c.opened) > exchange.NewGrace &&
+		c.state.CompareAndSwap(uint32(http.StateNew), uint32(http.StateClosed))
+}
+
+// claimNew claims a new connection that will speak a protocol other than HTTP/1. It does not call
+// the ConnState hook.
+func (c *Conn) claimNew() bool {
+	return c.state.CompareAndSwap(uint32(http.StateNew), uint32(http.StateActive))
+}
+
+// becomeActive is called when the first bytes of a request have arrived. It reports false if the
+// connection is being closed.
+func (c *Conn) becomeActive() bool {
+	for _, from := range []http.ConnState{http.StateIdle, http.StateNew} {
+		if c.state.CompareAndSwap(uint32(from), uint32(http.StateActive)) {
+			c.CallStateHook(http.StateActive)
+			return true
+		}
+	}
+	return false
+}
+
+// becomeIdle is called when a response is complete. It reports false if connections are not kept.
+func (c *Conn) becomeIdle() bool {
+	c.setState(http.StateIdle)
+	return c.config.Exchanges.Server.KeepsConnections()
+}
+
+func (c *Conn) setState(s http.ConnState) {
+	c.state.Store(uint32(s))
+	c.CallStateHook(s)
+}
+
+// CallStateHook calls the ConnState hook, if there is one.
+func (c *Conn) CallStateHook(s http.ConnState) {
+	if hook := c.config.ConnState; hook != nil {
+		hook(c.NetConn, s)
+	}
+}

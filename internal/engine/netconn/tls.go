@@ -1,0 +1,124 @@
+package netconn
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+)
+
+// ALPN protocols (RFC 7301), and a TLS record.
+const (
+	ProtoHTTP2  = "h2"
+	ProtoHTTP11 = "http/1.1"
+	protoHTTP10 = "http/1.0"
+
+	recordHandshake = 22 // type of the first TLS record (RFC 8446, 5.1)
+)
+
+// handshakeTLS performs the TLS handshake, if c is a TLS connection. It reports whether c can be
+// served.
+func (c *Conn) handshakeTLS() bool {
+	tc, ok := c.NetConn.(*tls.Conn)
+	if !ok {
+		if stater, ok := c.NetConn.(interface{ ConnectionState() tls.ConnectionState }); ok {
+			state := stater.ConnectionState()
+			c.conn.Template.TLS = &state
+		}
+		return true
+	}
+	ctx, cancel := context.WithTimeout(c.ctx, c.config.HandshakeTimeout)
+	defer cancel()
+	if err := tc.HandshakeContext(ctx); err != nil {
+		if re, ok := errors.AsType[tls.RecordHeaderError](err); ok && re.Conn != nil {
+			err = c.refusePlaintext(re, err)
+		}
+		c.config.Exchanges.Server.Logf("http: TLS handshake error from %s: %v", c.conn.Template.RemoteAddr, err)
+		return false
+	}
+	state := tc.ConnectionState()
+	c.conn.Template.TLS = &state
+	return true
+}
+
+// refusePlaintext responds to a client that speaks HTTP without TLS. It returns the error to be
+// logged.
+func (c *Conn) refusePlaintext(re tls.RecordHeaderError, err error) error {
+	if first := re.RecordHeader[0]; first&0x80 != 0 || first == recordHandshake {
+		return err // the client speaks TLS, or SSL 2
+	}
+	sent := int64(0)
+	if looksLikeHTTP(re.RecordHeader) {
+		const text = "Client sent an HTTP request to an HTTPS server.\n"
+		_, _ = io.WriteString(re.Conn, "HTTP/1.0 400 Bad Request\r\n\r\n"+text)
+		err, sent = errors.New("client sent an HTTP request to an HTTPS server"), int64(len(text))
+	}
+	head := exchange.RefusedHead{
+		Local: c.NetConn.LocalAddr(), Remote: c.conn.Template.RemoteAddr, Codec: c.conn.Codec, In: re.RecordHeader[:],
+	}
+	c.config.Exchanges.ReportRequest(head, http.StatusBadRequest, sent)
+	return err
+}
+
+// looksLikeHTTP reports whether the first record begins like an HTTP request.
+func looksLikeHTTP(record [5]byte) bool {
+	switch string(record[:]) {
+	case "GET /", "HEAD ", "POST ", "PUT /", "OPTIO":
+		return true
+	}
+	return false
+}
+
+// selectProtocol hands off a connection that speaks a protocol other than HTTP/1. It reports
+// whether c speaks HTTP/1 and the settings allow it. The TLS handshake is complete.
+func (c *Conn) selectProtocol() bool {
+	tc, ok := c.NetConn.(*tls.Conn)
+	if !ok {
+		if c.config.Exchanges.ServesH2C && c.conn.Template.TLS == nil && c.hasPreface() {
+			c.handOffToHTTP2()
+			return false
+		}
+		return c.config.ServesHTTP1
+	}
+	proto := c.conn.Template.TLS.NegotiatedProtocol
+	switch proto {
+	case "", ProtoHTTP11, protoHTTP10:
+		return c.config.ServesHTTP1
+	}
+	switch serve := c.config.Owner.ProtocolHandler(proto); {
+	case serve != nil && c.claimNew():
+		ctx := context.WithValue(c.ctx, http.LocalAddrContextKey, tc.LocalAddr())
+		serve(tc, nextProtoHandler{ctx, tc, c.config.Exchanges.Handler})
+	case serve == nil && proto == ProtoHTTP2:
+		c.handOffToHTTP2()
+	}
+	return false
+}
+
+// nextProtoHandler is the handler that functions of TLSNextProto receive.
+type nextProtoHandler struct {
+	ctx     context.Context
+	conn    *tls.Conn
+	handler http.Handler
+}
+
+// BaseContext returns the connection's context; golang.org/x/net/http2 calls it.
+func (h nextProtoHandler) BaseContext() context.Context { return h.ctx }
+
+// ServeHTTP sets fields of the request that implementations of other protocols may omit.
+func (h nextProtoHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.TLS == nil {
+		state := h.conn.ConnectionState()
+		r.TLS = &state
+	}
+	if r.Body == nil {
+		r.Body = http.NoBody
+	}
+	if r.RemoteAddr == "" {
+		r.RemoteAddr = h.conn.RemoteAddr().String()
+	}
+	h.handler.ServeHTTP(w, r)
+}

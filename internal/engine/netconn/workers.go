@@ -1,0 +1,66 @@
+package netconn
+
+import (
+	"runtime"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/engine/reuse"
+)
+
+// Workers are the goroutines that serve a listener's connections on the goroutine path. A worker
+// whose connection has ended serves another. Its stack has already grown to what handlers need, and
+// its buffers are allocated. For connections of one request this halves the cost of a connection.
+type Workers struct {
+	// serve sends one for each connection; its worker receives it when it starts
+	starting chan struct{}
+	free     reuse.FreeList[worker]
+}
+
+type worker struct {
+	conn *exchange.Conn
+	next chan *Conn
+
+	threadCheck reuse.ThreadCheck
+}
+
+// NewWorkers returns workers without a goroutine.
+func NewWorkers() *Workers {
+	return &Workers{starting: make(chan struct{}, runtime.GOMAXPROCS(0)-1)}
+}
+
+// Serve makes a worker serve c. It blocks while GOMAXPROCS connections wait for their workers to
+// start. If it went on accepting, a burst of clients would need a worker for each, although few
+// suffice when each is soon free again.
+func (s *Workers) Serve(c *Conn) {
+	if w := s.free.Get(); w != nil {
+		w.next <- c
+	} else {
+		w := &worker{conn: exchange.NewConn(inSize), next: make(chan *Conn, 1)}
+		go s.run(w, c)
+	}
+	s.starting <- struct{}{}
+}
+
+// run serves connections until the worker is no longer needed. Goexit in a handler ends it, too.
+func (s *Workers) run(w *worker, c *Conn) {
+	for ok := true; ok; c, ok = reuse.AwaitWork(&s.free, w, w.next) {
+		<-s.starting
+		c.attach(w.conn)
+		c.serve()
+		c.conn = nil // a Request that a program keeps refers to c
+		reuse.ResetLabels()
+		w.conn.Reset()
+		w.conn.NetConn, w.conn.Transport, w.conn.Context = nil, nil, nil
+		// c.opened is recent enough, and saves reading the clock.
+		if w.threadCheck.IsLocked(c.opened) {
+			return
+		}
+	}
+}
+
+// Stop ends the free workers now, and the others when their connections have ended.
+func (s *Workers) Stop() {
+	for _, w := range s.free.Stop() {
+		close(w.next)
+	}
+}

@@ -1,6 +1,0 @@
-//go:build !poison
-
-package engine
-
-// poison does nothing in this build.
-func poison([]byte) {}

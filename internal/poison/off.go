@@ -1,0 +1,6 @@
+//go:build !poison
+
+package poison
+
+// Enabled reports whether this build has the tag poison.
+const Enabled = false

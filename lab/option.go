@@ -1,0 +1,43 @@
+package lab
+
+import "fmt"
+
+// Option names an option in a UsageError: a field of Options, or a key of an experiment's trials,
+// which Options.Adjust may have changed.
+type Option string
+
+// The options of this package and of package gobench.
+const (
+	OptionBlocks      Option = "blocks"
+	OptionWarmup      Option = "warmup"
+	OptionMeasure     Option = "measure"
+	OptionCores       Option = "cores"
+	OptionConnections Option = "connections"
+	OptionRate        Option = "rate"
+	OptionBenchTime   Option = "benchtime"
+	OptionProcs       Option = "gomaxprocs"
+	OptionUntil       Option = "until"
+	OptionOnly        Option = "only"
+	OptionOut         Option = "out"
+	OptionTune        Option = "tune"
+	OptionBuildA      Option = "build A"
+	OptionBuildB      Option = "build B"
+)
+
+// UsageError is an option that is invalid, or cannot be used on this machine.
+type UsageError struct {
+	Option Option // "" if it is the only one that can be at fault
+	What   string
+}
+
+func (e *UsageError) Error() string {
+	if e.Option == "" {
+		return e.What
+	}
+	return fmt.Sprintf("%s: %s", e.Option, e.What)
+}
+
+// usageErrorf returns a *UsageError.
+func usageErrorf(o Option, format string, args ...any) error {
+	return &UsageError{o, fmt.Sprintf(format, args...)}
+}
