@@ -42,42 +42,51 @@ func TestServerThatLogsToFile(t *testing.T) {
 // between the errors, and each delay is the first one. It doubles only if Accept fails again.
 func TestLackOfDescriptorsIsLoggedAsByPackageNet(t *testing.T) {
 	for maker := range makers {
-		t.Run(maker, func(t *testing.T) {
-			path := filepath.Join(t.TempDir(), "log")
-			output := play(t, "TestServerThatLogsToFile", "TARE_LOGS_TO_FILE="+maker+":"+path)
-			_, address, found := strings.Cut(strings.TrimSpace(output), "listening on ")
-			if !found {
-				t.Fatalf("output of the server: %q", output)
-			}
-			for range 3 * fewDescriptors {
-				c, err := net.Dial("tcp", address)
-				if err != nil {
-					t.Fatal(err)
-				}
-				defer c.Close()
-			}
-			line := regexp.MustCompile(`^http: Accept error: accept tcp ` + regexp.QuoteMeta(address) +
-				`: accept4: too many open files; retrying in (\d+)ms$`)
-			var lines []string
-			for start := time.Now(); len(lines) < 6; time.Sleep(10 * time.Millisecond) {
-				b, err := os.ReadFile(path)
-				if err != nil {
-					t.Fatal(err)
-				}
-				lines = strings.Split(strings.TrimSpace(string(b)), "\n")
-				if time.Since(start) > time.Minute {
-					t.Fatalf("logged: %q", b)
-				}
-			}
-			for _, l := range lines {
-				m := line.FindStringSubmatch(l)
-				if m == nil {
-					t.Fatalf("logged: %q", l)
-				}
-				if maker != "net/http" && len(m[1]) > 1 && m[1] != "10" {
-					t.Errorf("logged: %q, although connections are accepted", l)
-				}
-			}
-		})
+		t.Run(maker, func(t *testing.T) { testLackOfDescriptorsIsLogged(t, maker, 0) })
+	}
+	// Connections that arrive slowly are accepted by package net.
+	t.Run("tare, slowly", func(t *testing.T) { testLackOfDescriptorsIsLogged(t, "tare", slowPace) })
+}
+
+// slowPace is longer than the interval within which shards begin to accept.
+const slowPace = 60 * time.Millisecond
+
+func testLackOfDescriptorsIsLogged(t *testing.T, maker string, pace time.Duration) {
+	t.Parallel()
+	path := filepath.Join(t.TempDir(), "log")
+	output := play(t, "TestServerThatLogsToFile", "TARE_LOGS_TO_FILE="+maker+":"+path)
+	_, address, found := strings.Cut(strings.TrimSpace(output), "listening on ")
+	if !found {
+		t.Fatalf("output of the server: %q", output)
+	}
+	for range 3 * fewDescriptors {
+		time.Sleep(pace)
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer c.Close()
+	}
+	line := regexp.MustCompile(`^http: Accept error: accept tcp ` + regexp.QuoteMeta(address) +
+		`: accept4: too many open files; retrying in (\d+)ms$`)
+	var lines []string
+	for start := time.Now(); len(lines) < 6; time.Sleep(10 * time.Millisecond) {
+		b, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = strings.Split(strings.TrimSpace(string(b)), "\n")
+		if time.Since(start) > time.Minute {
+			t.Fatalf("logged: %q", b)
+		}
+	}
+	for _, l := range lines {
+		m := line.FindStringSubmatch(l)
+		if m == nil {
+			t.Fatalf("logged: %q", l)
+		}
+		if maker != "net/http" && len(m[1]) > 1 && m[1] != "10" {
+			t.Errorf("logged: %q, although connections are accepted", l)
+		}
 	}
 }

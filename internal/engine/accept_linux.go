@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net"
 	"net/netip"
-	"os"
 	"runtime"
 	"slices"
 	"sync"
@@ -57,7 +56,7 @@ type acceptor struct {
 
 	// Owned by Serve's goroutine.
 	lastAccept time.Time // when package net accepted
-	failed     error     // of a shard, after others were accepted; the next accept returns it
+	failed     error     // after connections were accepted; the next accept returns it
 	hasOptions bool
 	left       int // connections that only package net may accept, because they lack options
 
@@ -152,10 +151,8 @@ func (a *acceptor) accept() error {
 	} else if a.left > 0 {
 		a.left--
 	}
-	if err := a.group.adopt(a.config, nc); err != nil {
-		return err
-	}
-	if a.left > 0 || !arriveFast || !a.share() {
+	a.failed = a.group.adopt(a.config, nc)
+	if a.failed != nil || a.left > 0 || !arriveFast || !a.share() {
 		return nil
 	}
 	defer a.reclaim()
@@ -328,9 +325,7 @@ func (a *acceptor) acceptOn(s *shard) {
 	case a.isBlocking:
 		a.finish(nil)
 	case a.err != nil && a.err != poll.ErrAgain: //nolint:errorlint // a bare errno
-		addr := a.listener.Addr()
-		a.finish(&net.OpError{Op: "accept", Net: addr.Network(), Addr: addr,
-			Err: os.NewSyscallError("accept4", a.err)})
+		a.finish(acceptError(a.listener, a.err))
 	default:
 		if a.turn += a.n; a.turn >= turnAccepts {
 			a.passTo((s.index + 1) % active)

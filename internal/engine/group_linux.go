@@ -143,7 +143,8 @@ func outOfDescriptors(err error) bool {
 }
 
 // adopt puts a connection that package net has accepted on a shard. It duplicates the descriptor
-// and closes package net's.
+// and closes package net's. A lack of descriptors is reported even if closing an idle connection
+// has ended it, as if package net had not been able to accept.
 func (g *group) adopt(p *serveConfig, nc net.Conn) error {
 	defer nc.Close()
 	raw, err := nc.(syscall.Conn).SyscallConn()
@@ -154,25 +155,32 @@ func (g *group) adopt(p *serveConfig, nc net.Conn) error {
 	if a := nc.RemoteAddr(); a != nil {
 		remote = a.String()
 	}
-	var fd int
-	var dupErr error
+	fd := -1
+	var failed error
 	err = raw.Control(func(old uintptr) {
-		if fd, dupErr = poll.Dup(int(old)); outOfDescriptors(dupErr) {
+		if fd, failed = poll.Dup(int(old)); outOfDescriptors(failed) {
 			g.shedIdle()
-			fd, dupErr = poll.Dup(int(old))
+			fd, _ = poll.Dup(int(old))
 		}
 	})
 	if err != nil {
+		return nil // already closed
+	}
+	if fd >= 0 {
+		if k := g.place(g.nextPlacement(p), fd, remote); k != nil {
+			k.addOrClose()
+		}
+	}
+	return acceptError(p.listener, failed)
+}
+
+// acceptError returns the error that package net's Accept reports if its system call fails.
+func acceptError(l net.Listener, err error) error {
+	if err == nil {
 		return nil
 	}
-	if dupErr != nil {
-		return &net.OpError{Op: "accept", Net: p.listener.Addr().Network(), Addr: p.listener.Addr(),
-			Err: os.NewSyscallError("fcntl", dupErr)}
-	}
-	if k := g.place(g.nextPlacement(p), fd, remote); k != nil {
-		k.addOrClose()
-	}
-	return nil
+	addr := l.Addr()
+	return &net.OpError{Op: "accept", Net: addr.Network(), Addr: addr, Err: os.NewSyscallError("accept4", err)}
 }
 
 // ensureGroup returns the server's shards and starts them if necessary.

@@ -153,16 +153,16 @@ type flaky struct {
 	fatal    bool
 }
 
-type acceptError struct{ temporary bool }
+type failedAccept struct{ temporary bool }
 
-func (acceptError) Error() string     { return "no more descriptors" }
-func (acceptError) Timeout() bool     { return false }
-func (e acceptError) Temporary() bool { return e.temporary }
+func (failedAccept) Error() string     { return "no more descriptors" }
+func (failedAccept) Timeout() bool     { return false }
+func (e failedAccept) Temporary() bool { return e.temporary }
 
 func (l *flaky) Accept() (net.Conn, error) {
 	if l.failures > 0 {
 		l.failures--
-		return nil, acceptError{temporary: !l.fatal}
+		return nil, failedAccept{temporary: !l.fatal}
 	}
 	return l.Listener.Accept()
 }
@@ -189,7 +189,7 @@ func TestTemporaryAcceptErrorIsRetried(t *testing.T) {
 		<-served
 
 		s = engine.New(&http.Server{})
-		if err := s.Serve(&flaky{Listener: nw.Listen(), failures: 1, fatal: true}); !errors.Is(err, acceptError{}) {
+		if err := s.Serve(&flaky{Listener: nw.Listen(), failures: 1, fatal: true}); !errors.Is(err, failedAccept{}) {
 			t.Errorf("a failure for good: %v", err)
 		}
 	})
