@@ -222,6 +222,35 @@ func TestStartReportsThatPortIsInUse(t *testing.T) {
 	}
 }
 
+// A port is not chosen again while its contender runs, even if nothing listens on it.
+func TestPortIsClaimedByOneContender(t *testing.T) {
+	candidates := []int{1, 1, 2}
+	s := stage(t, contender.StageOptions{Ports: func() (int, error) {
+		port := candidates[0]
+		candidates = candidates[1:]
+		return port, nil
+	}})
+	silent := func() { // fails, because nothing responds
+		c := actor("silent")
+		c.Ready.Within = yamlfile.Duration(100 * time.Millisecond)
+		if _, err := start(context.Background(), s, c, contender.Setting{Cores: 1}); err == nil {
+			t.Error("a contender that listens nowhere has responded")
+		}
+	}
+	silent()
+	if len(candidates) != 2 {
+		t.Fatalf("left: %d", candidates)
+	}
+	other, err := net.Listen("unix", "@tare-port-1") // the claim has ended; another process has it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if silent(); len(candidates) != 0 {
+		t.Errorf("left: %d", candidates)
+	}
+}
+
 func TestTooLongSocketPathIsRejected(t *testing.T) {
 	long := filepath.Join(t.TempDir(), strings.Repeat("x", 100))
 	if err := os.Mkdir(long, 0o755); err != nil {

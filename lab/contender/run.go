@@ -51,6 +51,7 @@ type Running struct {
 	Stayed  bool              // it did not end on SIGTERM, and was killed; valid once stopped
 
 	stage *Stage
+	ports claims
 	dir   string
 	mark  string // in the environment of all its processes
 	parts []*part
@@ -116,7 +117,7 @@ func (r *Running) launch(set Setting) error {
 	if r.Front == "" {
 		return nil
 	}
-	port, err := r.stage.ports()
+	port, err := r.ports.claim(r.stage.ports)
 	if err != nil {
 		return err
 	}
@@ -159,7 +160,7 @@ func (r *Running) freePorts(cores int) ([]string, error) {
 	}
 	ports := make([]string, n)
 	for i := range ports {
-		port, err := r.stage.ports()
+		port, err := r.ports.claim(r.stage.ports)
 		if err != nil {
 			return nil, err
 		}
@@ -184,7 +185,7 @@ func (r *Running) addFront(set Setting, port int) error {
 		Port: port, Host: set.Host, Protocol: r.Protocol, Upstreams: r.upstreams, Set: r.Set,
 	}
 	if len(conf.Upstreams) == 0 && r.Site == "" {
-		unused, err := r.stage.ports()
+		unused, err := r.ports.claim(r.stage.ports)
 		if err != nil {
 			return err
 		}
@@ -439,5 +440,6 @@ func (r *Running) Stop() error {
 	for _, p := range strays {
 		r.notice(p)
 	}
+	r.ports.release()
 	return errors.Join(err, listErr, strayErr, os.RemoveAll(r.dir))
 }

@@ -3,15 +3,12 @@ package contender
 import (
 	"errors"
 	"fmt"
-	"math/rand/v2"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -186,29 +183,6 @@ func endStrays(mark string) (ended []proc.Process, err error) {
 		}
 	}
 	return ended, errors.New("contender: processes multiply faster than they can be killed")
-}
-
-// FreePort returns a TCP port of 127.0.0.1 on which no socket listens. It is below the range of
-// outgoing connections, so that no client gets it before the server listens.
-func FreePort() (int, error) {
-	low := 32768
-	if fields := strings.Fields(proc.Sysctl("net.ipv4.ip_local_port_range")); len(fields) == 2 {
-		if n, err := strconv.Atoi(fields[0]); err == nil {
-			low = n
-		}
-	}
-	const lowest, tries = 10_000, 100
-	from := min(lowest, low/2)
-	var last error
-	for range tries {
-		port := from + rand.IntN(max(1, low-from))
-		l, err := net.Listen("tcp", net.JoinHostPort("127.0.0.1", strconv.Itoa(port)))
-		if err == nil {
-			return port, l.Close()
-		}
-		last = err
-	}
-	return 0, fmt.Errorf("contender: no free port: %w", last)
 }
 
 // newDir makes a scratch folder for one start of a contender.
