@@ -18,7 +18,7 @@
 //
 // # Glossary
 //
-//   - field block: the encoded fields of a HEADERS frame and the CONTINUATION frames that follow it.
+//   - field block: the encoded fields of a HEADERS frame and of the CONTINUATION frames after it.
 //   - list size: the size of a decoded block: its names and values, and 32 bytes for each field
 //     (RFC 9113, 10.5.1).
 //   - fault: why a request is malformed (RFC 9113, 8.1.1), as text without bytes of the client.

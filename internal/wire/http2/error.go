@@ -1,6 +1,6 @@
 package http2
 
-import "fmt"
+import "strconv"
 
 // ErrorCode is the code of a connection error or a stream error (RFC 9113, 7).
 type ErrorCode uint32
@@ -37,7 +37,7 @@ func (c ErrorCode) String() string {
 	if int64(c) < int64(len(codeNames)) {
 		return codeNames[c]
 	}
-	return fmt.Sprintf("unknown error code 0x%x", uint32(c))
+	return "unknown error code " + strconv.FormatUint(uint64(c), 10)
 }
 
 // Error is a violation of the protocol by the peer.
