@@ -26,7 +26,7 @@ test: programs ## run all tests: this is what CI runs
 	GOOS=linux GOARCH=386 $(GO) vet . ./fcgi ./internal/engine/... ./internal/wire/... ./internal/poll/... ./load/... ./front/... ./internal/privilege ./internal/listen ./internal/certs ./internal/anchor ./internal/client/... ./internal/poison
 	GOOS=linux GOARCH=arm $(GO) vet ./internal/poll/... ./internal/engine/...
 	@# What the race detector cannot be asked: it allocates, too, and some handlers are racy on purpose.
-	$(GO) test -run 'Alloc|Amplification|Leftover' . ./internal/client ./internal/engine/... ./internal/wire/http1 ./load ./front ./front/cache ./front/files
+	$(GO) test -run 'Alloc|Amplification|Leftover' . ./internal/client ./internal/engine/... ./internal/wire/http1 ./internal/wire/http2 ./load ./front ./front/cache ./front/files
 	$(GO) test $(RACE) -tags poison -timeout 30m ./...
 
 # Every fuzz target of every package, found by its name. Their seeds run in "make test".

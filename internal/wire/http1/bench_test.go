@@ -116,7 +116,7 @@ func BenchmarkValueSpan(b *testing.B) {
 		b.Fatal(ok, err)
 	}
 	for name, check := range map[string]func([]byte) int{
-		"words": valueSpan,
+		"words": ValueSpan,
 		"bytes": func(v []byte) int { return span(v, valueByte) },
 	} {
 		b.Run(name, func(b *testing.B) {

@@ -50,8 +50,8 @@ func TestValueSpanFindsFirstInvalidByte(t *testing.T) {
 				for at := range b {
 					for c := range 256 {
 						b[at] = byte(c)
-						if got, want := valueSpan(b), span(b, valueByte); got != want {
-							t.Fatalf("valueSpan(%q) = %d, want %d", b, got, want)
+						if got, want := ValueSpan(b), span(b, valueByte); got != want {
+							t.Fatalf("ValueSpan(%q) = %d, want %d", b, got, want)
 						}
 					}
 					b[at] = around

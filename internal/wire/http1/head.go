@@ -104,7 +104,7 @@ func (h *Head) field(b []byte, start, end int, limit int) error {
 		return fault(TooLarge, start, "too many field lines")
 	}
 	v0, v1 := trimSpace(b, start+n+1, end)
-	if bad := valueSpan(b[v0:v1]); bad < v1-v0 {
+	if bad := ValueSpan(b[v0:v1]); bad < v1-v0 {
 		return malformed(v0+bad, "control byte in field value")
 	}
 	return h.add(b, start, start+n, v0, v1)
@@ -276,7 +276,7 @@ func (r *Response) statusLine(b []byte, start, end int) error {
 		return malformed(start+12, "malformed status code")
 	}
 	reason := line[13:]
-	if bad := valueSpan(reason); bad < len(reason) {
+	if bad := ValueSpan(reason); bad < len(reason) {
 		return malformed(start+13+bad, "control byte in reason phrase")
 	}
 	r.Reason = spanOf(start+13, end)

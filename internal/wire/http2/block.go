@@ -1,0 +1,278 @@
+package http2
+
+import (
+	"bytes"
+
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// HeaderBlock is a decoded field block. Its spans refer to Text. The zero value is ready, and its
+// memory is reused by each Decode.
+type HeaderBlock struct {
+	Text   []byte
+	Fields []http1.Field // without pseudo-header fields; Name is empty if Known is not NameUnknown
+
+	// The pseudo-header fields, empty if absent (RFC 9113, 8.3; RFC 8441, 4).
+	Method, Scheme, Authority, Path, Protocol, Status http1.Span
+
+	Length     int64 // of Content-Length; -1 if absent
+	IsTooLarge bool  // the list exceeds its limits; the fields that exceed them are missing
+
+	fault  string
+	seen   uint8 // the pseudo-header fields that occurred, as bits
+	size   int   // list size
+	count  int   // of fields
+	crumbs int   // of Cookie
+	host   http1.Span
+	limits http1.Limits
+	hosts  int
+}
+
+func (b *HeaderBlock) reset(limits http1.Limits) {
+	*b = HeaderBlock{Text: b.Text[:0], Fields: b.Fields[:0], Length: -1, limits: limits}
+}
+
+// Trim drops memory that a large block has grown.
+func (b *HeaderBlock) Trim() {
+	const keptText, keptFields = 4 << 10, 64
+	if cap(b.Text) > keptText {
+		b.Text = nil
+	}
+	if cap(b.Fields) > keptFields {
+		b.Fields = nil
+	}
+}
+
+// setFault records the first fault.
+func (b *HeaderBlock) setFault(what string) {
+	if b.fault == "" {
+		b.fault = what
+	}
+}
+
+// add counts a field and checks what does not depend on its text. It reports whether the field is
+// to be kept.
+func (b *HeaderBlock) add(info nameInfo, isValue bool, nameSize, valueSize int) bool {
+	b.size += nameSize + valueSize + entryOverhead
+	b.count++
+	if b.size > b.limits.Bytes || b.count > b.limits.Fields {
+		b.IsTooLarge = true
+		return false
+	}
+	if !isValue {
+		b.setFault("invalid field value")
+	}
+	switch kind := info.kind; {
+	case kindField < kind && kind <= lastPseudo:
+		bit := uint8(1) << kind
+		if b.seen&bit != 0 {
+			b.setFault("duplicate pseudo-header field")
+		}
+		if b.count-1 > b.pseudoFields() {
+			b.setFault("pseudo-header field after a field")
+		}
+		b.seen |= bit
+	case kind == kindBadPseudo:
+		b.setFault("unknown pseudo-header field")
+	case kind == kindBadName:
+		b.setFault("invalid field name")
+	case kind == kindConnection:
+		b.setFault("field of HTTP/1 connections")
+	}
+	return true
+}
+
+// pseudoFields returns how many different pseudo-header fields have occurred.
+func (b *HeaderBlock) pseudoFields() (n int) {
+	for seen := b.seen; seen != 0; seen &= seen - 1 {
+		n++
+	}
+	return n
+}
+
+// addText keeps a field.
+func addText[T string | []byte](b *HeaderBlock, info nameInfo, name, value T) {
+	f := http1.Field{Known: info.known}
+	if isPseudo := kindField < info.kind && info.kind <= lastPseudo; !isPseudo && info.known == http1.NameUnknown {
+		f.Name.Start = uint32(len(b.Text))
+		b.Text = append(b.Text, name...)
+		f.Name.End = uint32(len(b.Text))
+	}
+	f.Value.Start = uint32(len(b.Text))
+	b.Text = append(b.Text, value...)
+	f.Value.End = uint32(len(b.Text))
+	switch info.kind {
+	case kindMethod:
+		b.Method = f.Value
+	case kindScheme:
+		b.Scheme = f.Value
+	case kindAuthority:
+		b.Authority = f.Value
+	case kindPath:
+		b.Path = f.Value
+	case kindProtocol:
+		b.Protocol = f.Value
+	case kindStatus:
+		b.Status = f.Value
+	case kindTE:
+		if !bytes.EqualFold(f.Value.In(b.Text), []byte("trailers")) {
+			b.setFault("TE field other than trailers")
+		}
+		b.Fields = append(b.Fields, f)
+	case kindContentLength:
+		b.setLength(f.Value.In(b.Text))
+		b.Fields = append(b.Fields, f)
+	case kindHost:
+		b.host = f.Value
+		b.hosts++
+		b.Fields = append(b.Fields, f)
+	case kindCookie:
+		b.crumbs++
+		b.Fields = append(b.Fields, f)
+	case kindField:
+		b.Fields = append(b.Fields, f)
+	}
+}
+
+// setLength sets Length. Several fields must be equal.
+func (b *HeaderBlock) setLength(value []byte) {
+	const mostDigits = 18 // of an int64
+	n := int64(0)
+	isValid := 0 < len(value) && len(value) <= mostDigits
+	for _, c := range value {
+		isValid = isValid && '0' <= c && c <= '9'
+		n = n*10 + int64(c-'0')
+	}
+	if !isValid || b.Length >= 0 && b.Length != n {
+		b.setFault("invalid Content-Length")
+		return
+	}
+	b.Length = n
+}
+
+func (b *HeaderBlock) has(k nameKind) bool { return b.seen&(1<<k) != 0 }
+
+// CheckRequest completes the head of a request. It returns the fault of a malformed one, or "" (RFC
+// 9113, 8.3.1; RFC 8441, 4). A block that is too large is not checked for what may be missing.
+func (b *HeaderBlock) CheckRequest() (fault string) {
+	if b.fault == "" && !b.IsTooLarge {
+		b.fault = b.requestFault()
+	}
+	if b.crumbs > 1 {
+		b.joinCrumbs()
+	}
+	return b.fault
+}
+
+func (b *HeaderBlock) requestFault() string {
+	method, path := b.Method.In(b.Text), b.Path.In(b.Text)
+	isConnect := string(method) == "CONNECT"
+	switch {
+	case b.has(kindStatus):
+		return "pseudo-header field of a response"
+	case !isMethod(method):
+		return "missing or invalid :method"
+	case b.has(kindProtocol) && (!isConnect || !b.has(kindAuthority)):
+		return "misplaced :protocol"
+	case isConnect && !b.has(kindProtocol):
+		if b.has(kindScheme) || b.has(kindPath) || b.Authority.Start == b.Authority.End {
+			return "malformed CONNECT request"
+		}
+	case !isScheme(b.Scheme.In(b.Text)):
+		return "missing or invalid :scheme"
+	case !isPath(method, path):
+		return "missing or invalid :path"
+	}
+	if b.has(kindAuthority) && !http1.ValidHost(b.Authority.In(b.Text)) || b.hosts > 1 ||
+		b.hosts == 1 && !http1.ValidHost(b.host.In(b.Text)) {
+		return "invalid :authority or Host"
+	}
+	if b.hosts == 1 && b.has(kindAuthority) && !bytes.EqualFold(b.host.In(b.Text), b.Authority.In(b.Text)) {
+		return "Host differs from :authority"
+	}
+	return ""
+}
+
+// isMethod reports whether b is a token.
+func isMethod(b []byte) bool {
+	for _, c := range b {
+		if !nameBytes[c] && (c < 'A' || c > 'Z') {
+			return false
+		}
+	}
+	return len(b) > 0
+}
+
+func isScheme(b []byte) bool { return string(b) == "http" || string(b) == "https" }
+
+// isPath reports whether path is "*" of OPTIONS, or begins with a slash and contains no space or
+// control byte.
+func isPath(method, path []byte) bool {
+	if string(path) == "*" {
+		return string(method) == "OPTIONS"
+	}
+	if len(path) == 0 || path[0] != '/' {
+		return false
+	}
+	for _, c := range path {
+		if c <= ' ' || c == 0x7f {
+			return false
+		}
+	}
+	return true
+}
+
+// joinCrumbs makes one Cookie field of several (RFC 9113, 8.2.3).
+func (b *HeaderBlock) joinCrumbs() {
+	isCookie := func(f http1.Field) bool { return f.Known.String() == "Cookie" }
+	joined := http1.Span{Start: uint32(len(b.Text))}
+	kept := b.Fields[:0]
+	at := -1
+	for _, f := range b.Fields {
+		switch {
+		case !isCookie(f):
+			kept = append(kept, f)
+			continue
+		case at < 0:
+			at = len(kept)
+			kept = append(kept, f)
+		default:
+			b.Text = append(b.Text, "; "...)
+		}
+		b.Text = append(b.Text, f.Value.In(b.Text)...)
+	}
+	joined.End = uint32(len(b.Text))
+	kept[at].Value, b.Fields = joined, kept
+}
+
+// CheckTrailers returns the fault of a malformed trailer section, or "" (RFC 9113, 8.1).
+func (b *HeaderBlock) CheckTrailers() (fault string) {
+	if b.fault == "" && b.seen != 0 {
+		b.fault = "pseudo-header field in a trailer section"
+	}
+	return b.fault
+}
+
+// CheckResponse returns the fault of a malformed head of a response, or "" (RFC 9113, 8.3.2).
+func (b *HeaderBlock) CheckResponse() (fault string) {
+	if b.fault == "" && (b.seen != 1<<kindStatus || b.StatusCode() < 100) {
+		b.fault = "missing or invalid :status"
+	}
+	return b.fault
+}
+
+// StatusCode returns the status of a response, or 0 if it is malformed.
+func (b *HeaderBlock) StatusCode() int {
+	s := b.Status.In(b.Text)
+	if len(s) != 3 {
+		return 0
+	}
+	n := 0
+	for _, c := range s {
+		if c < '0' || c > '9' {
+			return 0
+		}
+		n = n*10 + int(c-'0')
+	}
+	return n
+}

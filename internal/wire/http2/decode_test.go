@@ -1,0 +1,340 @@
+package http2_test
+
+import (
+	"bytes"
+	"encoding/hex"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/tarehq/tare/internal/wire/http1"
+	"github.com/tarehq/tare/internal/wire/http2"
+)
+
+func wideLimits() http1.Limits { return http1.Limits{Bytes: 1 << 20, Fields: 1000} }
+
+// list returns the fields of a block as text, in order, pseudo-header fields first.
+func list(b *http2.HeaderBlock) string {
+	var out strings.Builder
+	for _, pseudo := range []struct {
+		name string
+		span http1.Span
+	}{
+		{":method", b.Method}, {":scheme", b.Scheme}, {":path", b.Path}, {":authority", b.Authority},
+		{":status", b.Status},
+	} {
+		if pseudo.span.End > pseudo.span.Start {
+			fmt.Fprintf(&out, "%s: %s\n", pseudo.name, pseudo.span.In(b.Text))
+		}
+	}
+	for _, f := range b.Fields {
+		name := strings.ToLower(f.Known.String())
+		if f.Known == http1.NameUnknown {
+			name = string(f.Name.In(b.Text))
+		}
+		fmt.Fprintf(&out, "%s: %s\n", name, f.Value.In(b.Text))
+	}
+	return out.String()
+}
+
+// The examples of RFC 7541, appendix C, in order for each connection.
+func TestDecoderReadsExamplesOfRFC7541(t *testing.T) {
+	const (
+		getHead = ":method: GET\n:scheme: http\n:path: /\n:authority: www.example.com\n"
+		noCache = getHead + "cache-control: no-cache\n"
+		custom  = ":method: GET\n:scheme: https\n:path: /index.html\n:authority: www.example.com\n" +
+			"custom-key: custom-value\n"
+		date     = "date: Mon, 21 Oct 2013 20:13:21 GMT\n"
+		location = "location: https://www.example.com\n"
+		found    = ":status: 302\ncache-control: private\n" + date + location
+		notNow   = ":status: 307\ncache-control: private\n" + date + location
+		last     = ":status: 200\ncache-control: private\ndate: Mon, 21 Oct 2013 20:13:22 GMT\n" + location +
+			"content-encoding: gzip\nset-cookie: foo=ASDJKHQKBZXOQWEOPIUAXQWEOIU; max-age=3600; version=1\n"
+	)
+	for _, conn := range []struct {
+		name      string
+		tableSize int
+		blocks    [][2]string
+	}{
+		{"C.2.1", 4096, [][2]string{
+			{"400a637573746f6d2d6b65790d637573746f6d2d686561646572", "custom-key: custom-header\n"},
+		}},
+		{"C.2.2", 4096, [][2]string{{"040c2f73616d706c652f70617468", ":path: /sample/path\n"}}},
+		{"C.2.3", 4096, [][2]string{{"100870617373776f726406736563726574", "password: secret\n"}}},
+		{"C.2.4", 4096, [][2]string{{"82", ":method: GET\n"}}},
+		{"C.3", 4096, [][2]string{
+			{"828684410f7777772e6578616d706c652e636f6d", getHead},
+			{"828684be58086e6f2d6361636865", noCache},
+			{"828785bf400a637573746f6d2d6b65790c637573746f6d2d76616c7565", custom},
+		}},
+		{"C.4", 4096, [][2]string{
+			{"828684418cf1e3c2e5f23a6ba0ab90f4ff", getHead},
+			{"828684be5886a8eb10649cbf", noCache},
+			{"828785bf408825a849e95ba97d7f8925a849e95bb8e8b4bf", custom},
+		}},
+		{"C.5", 256, [][2]string{
+			{"4803333032580770726976617465611d4d6f6e2c203231204f637420323031332032303a31333a323120474d546e1768" +
+				"747470733a2f2f7777772e6578616d706c652e636f6d", found},
+			{"4803333037c1c0bf", notNow},
+			{"88c1611d4d6f6e2c203231204f637420323031332032303a31333a323220474d54c05a04677a69707738666f6f3d4153" +
+				"444a4b48514b425a584f5157454f50495541585157454f49553b206d61782d6167653d333630303b2076657273696f" +
+				"6e3d31", last},
+		}},
+		{"C.6", 256, [][2]string{
+			{"488264025885aec3771a4b6196d07abe941054d444a8200595040b8166e082a62d1bff6e919d29ad171863c78f0b97c8e9" +
+				"ae82ae43d3", found},
+			{"4883640effc1c0bf", notNow},
+			{"88c16196d07abe941054d444a8200595040b8166e084a62d1bffc05a839bd9ab77ad94e7821dd7f2e6c7b335dfdfcd5b39" +
+				"60d5af27087f3672c1ab270fb5291f9587316065c003ed4ee5b1063d5007", last},
+		}},
+	} {
+		d := http2.NewDecoder(conn.tableSize)
+		var b http2.HeaderBlock
+		for i, block := range conn.blocks {
+			in, err := hex.DecodeString(block[0])
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := d.Decode(in, wideLimits(), &b); err != nil {
+				t.Fatalf("%s.%d: %v", conn.name, i+1, err)
+			}
+			if got := list(&b); got != block[1] {
+				t.Errorf("%s.%d: got %q, want %q", conn.name, i+1, got, block[1])
+			}
+		}
+	}
+}
+
+// TestDecoderAgreesWithXNet decodes what golang.org/x/net encodes, over many blocks with table size
+// changes.
+func TestDecoderAgreesWithXNet(t *testing.T) {
+	random := rand.New(rand.NewPCG(1, 2))
+	for range 50 {
+		var encoded bytes.Buffer
+		encoder := hpack.NewEncoder(&encoded)
+		encoder.SetMaxDynamicTableSizeLimit(8192)
+		d := http2.NewDecoder(8192)
+		var b http2.HeaderBlock
+		for range 40 {
+			encoded.Reset()
+			if random.IntN(8) == 0 {
+				encoder.SetMaxDynamicTableSize(uint32(random.IntN(8193)))
+			}
+			want := writeRandomFields(encoder, random)
+			if err := d.Decode(encoded.Bytes(), wideLimits(), &b); err != nil {
+				t.Fatal(err)
+			}
+			if got := list(&b); got != want {
+				t.Fatalf("got %q, want %q", got, want)
+			}
+		}
+	}
+}
+
+func writeRandomFields(encoder *hpack.Encoder, random *rand.Rand) (text string) {
+	names := []string{"x-a", "accept", "user-agent", "x-long-name-of-a-field", "content-type", "cookie", "via"}
+	var out strings.Builder
+	for range random.IntN(12) {
+		value := make([]byte, random.IntN(60))
+		for i := range value {
+			value[i] = byte('!' + random.IntN(94))
+			if random.IntN(10) == 0 {
+				value[i] = byte(128 + random.IntN(128))
+			}
+		}
+		if random.IntN(3) == 0 {
+			value = []byte("the same value")
+		}
+		f := hpack.HeaderField{
+			Name: names[random.IntN(len(names))], Value: string(value), Sensitive: random.IntN(5) == 0,
+		}
+		if err := encoder.WriteField(f); err != nil {
+			panic(err)
+		}
+		fmt.Fprintf(&out, "%s: %s\n", f.Name, f.Value)
+	}
+	return out.String()
+}
+
+// All entries of the static table are those of golang.org/x/net, and their names are classified.
+func TestStaticTable(t *testing.T) {
+	var want []hpack.HeaderField
+	reference := hpack.NewDecoder(4096, func(f hpack.HeaderField) { want = append(want, f) })
+	for i := 1; i <= 61; i++ {
+		in := []byte{0x80 | byte(i)}
+		if _, err := reference.Write(in); err != nil {
+			t.Fatal(err)
+		}
+		var b http2.HeaderBlock
+		d := http2.NewDecoder(4096)
+		if err := d.Decode(in, wideLimits(), &b); err != nil {
+			t.Fatal(err)
+		}
+		f := want[i-1]
+		line := f.Name + ": " + f.Value + "\n"
+		if f.Name == ":authority" || f.Name == "transfer-encoding" { // empty, and never allowed
+			line = ""
+		}
+		if got := list(&b); got != line {
+			t.Errorf("%d: got %q, want %q", i, got, line)
+		}
+	}
+}
+
+// Each octet, and the padding of each length, survives Huffman coding.
+func TestHuffmanCode(t *testing.T) {
+	for c := range 256 {
+		for n := 1; n <= 9; n++ {
+			text := strings.Repeat(string([]byte{byte(c)}), n)
+			encoded := hpack.AppendHuffmanString(nil, text)
+			got, ok := http2.AppendHuffmanDecoded(nil, encoded)
+			if !ok || string(got) != text {
+				t.Fatalf("%q: got %q, %v", text, got, ok)
+			}
+		}
+	}
+}
+
+// FuzzHuffman compares valid and invalid encodings with golang.org/x/net.
+func FuzzHuffman(f *testing.F) {
+	f.Add([]byte{})
+	f.Add([]byte{0xff})
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff})
+	f.Add([]byte{0xff, 0xff, 0xff, 0xfc})
+	f.Add(hpack.AppendHuffmanString(nil, "/index.html?a=\x00\xff"))
+	f.Fuzz(func(t *testing.T, in []byte) {
+		want, err := hpack.HuffmanDecodeToString(in)
+		got, ok := http2.AppendHuffmanDecoded(nil, in)
+		if ok != (err == nil) || ok && string(got) != want {
+			t.Errorf("%x: got %q %v, want %q %v", in, got, ok, want, err)
+		}
+	})
+}
+
+// FuzzDecode compares any sequence of blocks with golang.org/x/net: the result and every error.
+func FuzzDecode(f *testing.F) {
+	f.Add([]byte("\x82\x86\x84\x41\x0fwww.example.com"), []byte("\x82\x86\x84\xbe\x58\x08no-cache"))
+	f.Add([]byte("\x20\x3f\xe1\x1f\x82"), []byte("\x82\x20"))
+	f.Add([]byte("\x40\x01a\x01b\xbe"), []byte("\x7e\x01c\xbe\xbf"))
+	f.Add([]byte("\x00\x81\xff\x00"), []byte("\xff\xff\xff\xff\xff\xff"))
+	f.Fuzz(func(t *testing.T, first, second []byte) {
+		var want strings.Builder
+		reference := hpack.NewDecoder(4096, func(f hpack.HeaderField) {
+			want.WriteString(f.Name + "=" + f.Value + "\n")
+		})
+		d := http2.NewDecoder(4096)
+		var b http2.HeaderBlock
+		for _, block := range [][]byte{first, second} {
+			want.Reset()
+			_, err := reference.Write(block)
+			if closeErr := reference.Close(); err == nil {
+				err = closeErr
+			}
+			got := d.Decode(block, wideLimits(), &b)
+			if got != nil && strings.Contains(got.What, "size update after") {
+				return // the reference allows it while the table is empty
+			}
+			if (got == nil) != (err == nil) {
+				t.Fatalf("%x: got %v, want %v", block, got, err)
+			}
+			if err != nil {
+				return
+			}
+			if n := strings.Count(want.String(), "="); n > 0 && len(b.Fields) == 0 && b.CheckTrailers() == "" {
+				t.Fatalf("%x: no field, want %q", block, want.String())
+			}
+		}
+	})
+}
+
+// A small block must not become a large list, nor take long.
+func TestDecoderBoundsWhatSmallBlocksExpandTo(t *testing.T) {
+	d := http2.NewDecoder(4096)
+	var b http2.HeaderBlock
+	block := append([]byte{0x40, 1, 'a', 0x7f, 0xa1, 0x1e}, bytes.Repeat([]byte("x"), 4000)...)
+	block = append(block, bytes.Repeat([]byte{0xbe}, 1<<20)...) // the large field, a million times
+	limits := http1.Limits{Bytes: 64 << 10, Fields: 100}
+	if err := d.Decode(block, limits, &b); err != nil {
+		t.Fatal(err)
+	}
+	if !b.IsTooLarge || len(b.Fields) > 100 || cap(b.Text) > 4*limits.Bytes {
+		t.Errorf("too large: %v, %d fields, %d bytes", b.IsTooLarge, len(b.Fields), cap(b.Text))
+	}
+	if err := d.Decode([]byte{0xbe}, limits, &b); err != nil || len(b.Fields) != 1 {
+		t.Errorf("next block: %v, %d fields", err, len(b.Fields))
+	}
+}
+
+func TestDecoderDoesNotAllocate(t *testing.T) {
+	d := http2.NewDecoder(4096)
+	var b http2.HeaderBlock
+	block := browserBlock()
+	var n int
+	allocs := testing.AllocsPerRun(1000, func() {
+		n++
+		block[len(block)-1] = 'a' + byte(n%26) // a new entry each time
+		if err := d.Decode(block, wideLimits(), &b); err != nil {
+			t.Fatal(err)
+		}
+	})
+	if allocs > 0 {
+		t.Errorf("%v allocations", allocs)
+	}
+}
+
+// browserBlock is the first block of a connection. It ends in a literal that is inserted.
+func browserBlock() []byte {
+	var out bytes.Buffer
+	e := hpack.NewEncoder(&out)
+	for _, f := range browserFields() {
+		_ = e.WriteField(f)
+	}
+	out.WriteString("\x40\x03x-a\x05value")
+	return out.Bytes()
+}
+
+func browserFields() []hpack.HeaderField {
+	return []hpack.HeaderField{
+		{Name: ":method", Value: "GET"}, {Name: ":scheme", Value: "https"}, {Name: ":authority", Value: "example.com"},
+		{Name: ":path", Value: "/users/1?full=true"}, {Name: "accept", Value: "text/html,application/xhtml+xml"},
+		{Name: "accept-language", Value: "en-US,en;q=0.5"}, {Name: "accept-encoding", Value: "gzip, deflate, br, zstd"},
+		{Name: "user-agent", Value: "Mozilla/5.0 (X11; Linux x86_64; rv:140.0) Gecko/20100101 Firefox/140.0"},
+		{Name: "cookie", Value: "session=0123456789abcdef0123456789abcdef"},
+	}
+}
+
+func BenchmarkDecode(b *testing.B) {
+	var first, later bytes.Buffer
+	e := hpack.NewEncoder(&first)
+	for _, f := range browserFields() {
+		_ = e.WriteField(f)
+	}
+	e2 := hpack.NewEncoder(&later)
+	for range 2 {
+		later.Reset()
+		for _, f := range browserFields() {
+			_ = e2.WriteField(f)
+		}
+	}
+	b.Run("first", func(b *testing.B) {
+		var block http2.HeaderBlock
+		for b.Loop() {
+			d := http2.NewDecoder(4096)
+			_ = d.Decode(first.Bytes(), wideLimits(), &block)
+		}
+	})
+	b.Run("indexed", func(b *testing.B) {
+		var block http2.HeaderBlock
+		d := http2.NewDecoder(4096)
+		_ = d.Decode(first.Bytes(), wideLimits(), &block)
+		for b.Loop() {
+			_ = d.Decode(later.Bytes(), wideLimits(), &block)
+			if fault := block.CheckRequest(); fault != "" {
+				b.Fatal(fault)
+			}
+		}
+	})
+}

@@ -1,0 +1,87 @@
+package http2
+
+import (
+	"strconv"
+
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// AppendStatus appends the :status pseudo-header field of a response. status has three digits.
+func AppendStatus(out []byte, status int) []byte {
+	index := 0
+	switch status {
+	case 200:
+		index = index200
+	case 204:
+		index = index204
+	case 206:
+		index = index206
+	case 304:
+		index = index304
+	case 400:
+		index = index400
+	case 404:
+		index = index404
+	case 500:
+		index = index500
+	default:
+		out = append(out, index200, 3) // a literal with the name of that entry
+		return strconv.AppendInt(out, int64(status), 10)
+	}
+	return append(out, indexedBit|byte(index))
+}
+
+// AppendField appends a field. name is a token in any case; value is sent as it is. Values are not
+// Huffman-encoded: that makes a head a quarter smaller, but takes longer than all else.
+func AppendField[T string | []byte](out []byte, name, value T) []byte {
+	out = appendName(out, name)
+	out = appendInteger(out, 0, stringPrefix, len(value))
+	return append(out, value...)
+}
+
+// AppendLength appends the Content-Length field.
+func AppendLength(out []byte, n int64) []byte {
+	const indexLength, mostDigits = 28, 20
+	var digits [mostDigits]byte
+	text := strconv.AppendInt(digits[:0], n, 10)
+	out = appendInteger(out, 0, literalPrefix, indexLength)
+	out = appendInteger(out, 0, stringPrefix, len(text))
+	return append(out, text...)
+}
+
+// appendName appends the start of a literal field without indexing, and its name.
+func appendName[T string | []byte](out []byte, name T) []byte {
+	var lookup [maxKnownName]byte
+	if len(name) <= len(lookup) {
+		copy(lookup[:], name)
+		if index := staticIndexes[http1.LookupName(lookup[:len(name)])]; index > 0 {
+			return appendInteger(out, 0, literalPrefix, int(index))
+		}
+	}
+	out = append(out, 0)
+	out = appendInteger(out, 0, stringPrefix, len(name))
+	for i := range len(name) {
+		c := name[i]
+		if 'A' <= c && c <= 'Z' {
+			c |= 0x20
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// maxKnownName is no less than the length of the longest name of the static table.
+const maxKnownName = 32
+
+// appendInteger appends an integer whose first octet has prefix bits, after the bits of first.
+func appendInteger(out []byte, first byte, prefix, n int) []byte {
+	largest := 1<<prefix - 1
+	if n < largest {
+		return append(out, first|byte(n))
+	}
+	out = append(out, first|byte(largest))
+	for n -= largest; n >= 0x80; n >>= 7 {
+		out = append(out, byte(n)|0x80)
+	}
+	return append(out, byte(n))
+}

@@ -1,0 +1,98 @@
+package http2
+
+import "github.com/tarehq/tare/internal/wire/http1"
+
+// nameKind says how a field of a block is treated.
+type nameKind uint8
+
+const (
+	kindField nameKind = iota // an ordinary field
+	kindMethod
+	kindScheme
+	kindAuthority
+	kindPath
+	kindProtocol // RFC 8441
+	kindStatus
+	lastPseudo = kindStatus
+
+	kindBadPseudo  nameKind = iota - 1 // an unknown pseudo-header field
+	kindBadName                        // upper case, or no token
+	kindConnection                     // concerns one connection, which HTTP/2 forbids (RFC 9113, 8.2.2)
+	kindTE
+	kindCookie
+	kindContentLength
+	kindHost
+)
+
+// nameInfo is what is known of a field name.
+type nameInfo struct {
+	kind  nameKind
+	known http1.Name
+}
+
+// infoOf classifies a name.
+func infoOf(name []byte) nameInfo {
+	if len(name) > 0 && name[0] == ':' {
+		switch string(name) {
+		case ":method":
+			return nameInfo{kind: kindMethod}
+		case ":scheme":
+			return nameInfo{kind: kindScheme}
+		case ":authority":
+			return nameInfo{kind: kindAuthority}
+		case ":path":
+			return nameInfo{kind: kindPath}
+		case ":protocol":
+			return nameInfo{kind: kindProtocol}
+		case ":status":
+			return nameInfo{kind: kindStatus}
+		}
+		return nameInfo{kind: kindBadPseudo}
+	}
+	if !isLowerToken(name) {
+		return nameInfo{kind: kindBadName}
+	}
+	info := nameInfo{known: http1.LookupName(name)}
+	switch string(name) {
+	case "connection", "keep-alive", "proxy-connection", "transfer-encoding", "upgrade":
+		info.kind = kindConnection
+	case "te":
+		info.kind = kindTE
+	case "cookie":
+		info.kind = kindCookie
+	case "content-length":
+		info.kind = kindContentLength
+	case "host":
+		info.kind = kindHost
+	}
+	return info
+}
+
+// isLowerToken reports whether name is a token without upper-case letters (RFC 9113, 8.2.1).
+func isLowerToken(name []byte) bool {
+	for _, c := range name {
+		if !nameBytes[c] {
+			return false
+		}
+	}
+	return len(name) > 0
+}
+
+// nameBytes holds the bytes of a field name. It is never modified.
+var nameBytes = makeNameBytes()
+
+func makeNameBytes() (all [256]bool) {
+	for _, c := range []byte("0123456789abcdefghijklmnopqrstuvwxyz!#$%&'*+-.^_`|~") {
+		all[c] = true
+	}
+	return all
+}
+
+// isValue reports whether b is a field value (RFC 9113, 8.2.1; RFC 9110, 5.5): without control
+// bytes, and without space around it.
+func isValue(b []byte) bool {
+	if n := len(b); n > 0 && (isBlank(b[0]) || isBlank(b[n-1])) {
+		return false
+	}
+	return http1.ValueSpan(b) == len(b)
+}

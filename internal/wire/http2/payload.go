@@ -1,0 +1,134 @@
+package http2
+
+import "encoding/binary"
+
+// The functions below interpret the payload of a frame that FrameHeader.Check has accepted. Their
+// results alias the payload.
+
+// unpad returns the payload without its padding (RFC 9113, 6.1).
+func unpad(h FrameHeader, payload []byte) ([]byte, *Error) {
+	if !h.Flags.Has(Padded) {
+		return payload, nil
+	}
+	if len(payload) == 0 {
+		return nil, connError(FrameSizeError, "padded frame without the length of its padding")
+	}
+	padding, rest := int(payload[0]), payload[1:]
+	if padding > len(rest) {
+		return nil, connError(ProtocolError, "padding longer than the frame")
+	}
+	return rest[:len(rest)-padding], nil
+}
+
+// DataOf returns the data of a DATA frame. Flow control counts the whole payload.
+func DataOf(h FrameHeader, payload []byte) ([]byte, *Error) { return unpad(h, payload) }
+
+// BlockOf returns the fragment of the field block in a HEADERS frame. Priorities of RFC 7540 are
+// ignored, except that a stream must not depend on itself.
+func BlockOf(h FrameHeader, payload []byte) ([]byte, *Error) {
+	p, err := unpad(h, payload)
+	if err != nil || !h.Flags.Has(HasPriority) {
+		return p, err
+	}
+	if len(p) < priorityFieldsSize {
+		return nil, connError(FrameSizeError, "HEADERS frame too small for its priority")
+	}
+	if err := CheckPriority(h, p); err != nil {
+		return nil, err
+	}
+	return p[priorityFieldsSize:], nil
+}
+
+// CheckPriority returns the error of a stream that depends on itself (RFC 7540, 5.3.1). payload
+// begins with the dependency.
+func CheckPriority(h FrameHeader, payload []byte) *Error {
+	if binary.BigEndian.Uint32(payload)&MaxStreamID == h.StreamID {
+		return streamError(h.StreamID, ProtocolError, "stream depends on itself")
+	}
+	return nil
+}
+
+// SettingID identifies a setting (RFC 9113, 6.5.2).
+type SettingID uint16
+
+// The settings, of RFC 9113, RFC 8441 and RFC 9218.
+const (
+	HeaderTableSize       SettingID = 0x1
+	EnablePush            SettingID = 0x2
+	MaxConcurrentStreams  SettingID = 0x3
+	InitialWindowSize     SettingID = 0x4
+	MaxFrameSizeSetting   SettingID = 0x5
+	MaxHeaderListSize     SettingID = 0x6
+	EnableConnectProtocol SettingID = 0x8
+	NoRFC7540Priorities   SettingID = 0x9
+)
+
+// Setting is one setting.
+type Setting struct {
+	ID    SettingID
+	Value uint32
+}
+
+// CheckSettings returns the error of a SETTINGS frame as a whole.
+func CheckSettings(h FrameHeader) *Error {
+	switch {
+	case h.Flags.Has(Ack) && h.Length != 0:
+		return connError(FrameSizeError, "acknowledgment of SETTINGS with a payload")
+	case h.Length%settingSize != 0:
+		return connError(FrameSizeError, "SETTINGS frame of a wrong size")
+	}
+	return nil
+}
+
+// NextSetting returns the first setting of a SETTINGS frame that CheckSettings has accepted, and
+// what follows it. ok is false at the end.
+func NextSetting(payload []byte) (s Setting, rest []byte, ok bool) {
+	if len(payload) < settingSize {
+		return s, nil, false
+	}
+	s.ID, s.Value = SettingID(binary.BigEndian.Uint16(payload)), binary.BigEndian.Uint32(payload[2:])
+	return s, payload[settingSize:], true
+}
+
+// Check returns the error of a value that RFC 9113 forbids. Unknown settings are ignored.
+func (s Setting) Check() *Error {
+	switch s.ID {
+	case EnablePush, EnableConnectProtocol, NoRFC7540Priorities:
+		if s.Value > 1 {
+			return connError(ProtocolError, "setting neither 0 nor 1")
+		}
+	case InitialWindowSize:
+		if s.Value > MaxWindow {
+			return connError(FlowControlError, "SETTINGS_INITIAL_WINDOW_SIZE too large")
+		}
+	case MaxFrameSizeSetting:
+		if s.Value < MinMaxFrameSize || s.Value > MaxFrameSize {
+			return connError(ProtocolError, "SETTINGS_MAX_FRAME_SIZE out of range")
+		}
+	}
+	return nil
+}
+
+// WindowUpdateOf returns the increment of a WINDOW_UPDATE frame.
+func WindowUpdateOf(h FrameHeader, payload []byte) (increment uint32, err *Error) {
+	if increment = binary.BigEndian.Uint32(payload) & MaxWindow; increment == 0 {
+		return 0, streamError(h.StreamID, ProtocolError, "WINDOW_UPDATE by 0")
+	}
+	return increment, nil
+}
+
+// RSTStreamOf returns the code of an RST_STREAM frame.
+func RSTStreamOf(payload []byte) ErrorCode { return ErrorCode(binary.BigEndian.Uint32(payload)) }
+
+// GoAwayOf returns the last stream and the code of a GOAWAY frame.
+func GoAwayOf(payload []byte) (last uint32, code ErrorCode) {
+	return binary.BigEndian.Uint32(payload) & MaxStreamID, ErrorCode(binary.BigEndian.Uint32(payload[4:]))
+}
+
+// PriorityUpdateOf returns the stream and the value of a PRIORITY_UPDATE frame (RFC 9218, 7.1).
+func PriorityUpdateOf(payload []byte) (id uint32, value []byte, err *Error) {
+	if id = binary.BigEndian.Uint32(payload) & MaxStreamID; id == 0 {
+		return 0, nil, connError(ProtocolError, "PRIORITY_UPDATE for stream 0")
+	}
+	return id, payload[priorityUpdateStart:], nil
+}
