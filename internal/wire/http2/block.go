@@ -22,6 +22,7 @@ type HeaderBlock struct {
 	seen   uint8 // the pseudo-header fields that occurred, as bits
 	size   int   // list size
 	count  int   // of fields
+	copied int   // size of the names that literals took from the dynamic table
 	crumbs int   // of Cookie
 	host   http1.Span
 	limits http1.Limits

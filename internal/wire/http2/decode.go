@@ -35,8 +35,12 @@ const (
 	stringPrefix  = 7
 )
 
-// maxInteger limits the integers of a block. None that is larger is ever valid.
-const maxInteger = 1 << 30
+// lastShift limits the integers of a block to four octets after the first: less than 2^29. None that
+// is larger is ever valid, and an int of 32 bits cannot overflow.
+const lastShift = 21
+
+// leastCopied is what names of the dynamic table may add to a literal block in any case.
+const leastCopied = 64 << 10
 
 // Decode decodes a whole field block into b, which it resets before. An error ends the connection.
 // A block over its limits, and a malformed one, is decoded to its end: see HeaderBlock.
@@ -129,6 +133,10 @@ func (d *Decoder) decodeLiteral(block []byte, prefix int, b *HeaderBlock) (rest 
 		info = staticNames[index]
 	case index-len(staticTable) < d.table.count:
 		e := d.table.at(index - len(staticTable))
+		// A reference of two octets copies a name of up to the table's size.
+		if b.copied += int(e.nameSize); b.copied > max(b.limits.Bytes, leastCopied) {
+			return nil, connError(EnhanceYourCalm, "field block repeats large names")
+		}
 		d.scratch = append(d.scratch, d.table.name(e)...)
 		info = e.info
 	default:
@@ -165,10 +173,10 @@ func integer(b []byte, prefix int) (n int, rest []byte, err *Error) {
 		return n, b[1:], nil
 	}
 	for shift, i := 0, 1; i < len(b); shift, i = shift+7, i+1 {
-		n += int(b[i]&0x7f) << shift
-		if n > maxInteger || shift > 28 {
+		if shift > lastShift {
 			return 0, nil, compressionError("integer too large")
 		}
+		n += int(b[i]&0x7f) << shift
 		if b[i]&0x80 == 0 {
 			return n, b[i+1:], nil
 		}

@@ -268,6 +268,29 @@ func TestDecoderBoundsWhatSmallBlocksExpandTo(t *testing.T) {
 	}
 }
 
+// Integers that would not fit into 32 bits, and a large name that each literal repeats.
+func TestDecoderRejectsWhatWouldCostTooMuch(t *testing.T) {
+	large := append([]byte{0x40, 0x7f, 0xa1, 0x1e}, bytes.Repeat([]byte("n"), 4000)...)
+	large = append(large, 1, 'v')
+	repeated := append(bytes.Clone(large), bytes.Repeat([]byte{0x0f, 47, 0}, 1000)...)
+	for _, test := range []struct {
+		block []byte
+		want  http2.ErrorCode
+	}{
+		{[]byte("\x00\x7f\x80\x80\x80\x80\x08a"), http2.CompressionError},
+		{[]byte("\x3f\x80\x80\x80\x80\x08"), http2.CompressionError},
+		{[]byte("\x3f\xff\xff\xff\xff\x7f\x82"), http2.CompressionError},
+		{repeated, http2.EnhanceYourCalm},
+	} {
+		d := http2.NewDecoder(4096)
+		var b http2.HeaderBlock
+		err := d.Decode(test.block, http1.Limits{Bytes: 16 << 10, Fields: 100}, &b)
+		if err == nil || err.Code != test.want {
+			t.Errorf("%.20x: %v, want %v", test.block, err, test.want)
+		}
+	}
+}
+
 func TestDecoderDoesNotAllocate(t *testing.T) {
 	d := http2.NewDecoder(4096)
 	var b http2.HeaderBlock

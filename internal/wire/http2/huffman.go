@@ -1,5 +1,7 @@
 package http2
 
+import "encoding/binary"
+
 // The Huffman code of RFC 7541, appendix B, is canonical: among the codes of one length, and from
 // each length to the next, codes grow with the symbols. The lengths therefore determine the code.
 const (
@@ -7,7 +9,6 @@ const (
 	fastBits     = 8 // of the codes that one lookup finds: all of letters and digits
 	longestCode  = 30
 	wordBits     = 64
-	refillBelow  = 32 // more than longestCode
 	mostPadding  = 7
 	lengthBits   = 4 // of an entry of huffman.fast
 	lengthInFast = 1<<lengthBits - 1
@@ -66,34 +67,34 @@ func makeHuffman() *huffman {
 
 // appendDecoded appends the string that src encodes. ok is false if src is no valid encoding.
 //
-// Most symbols have short codes and take one lookup. Longer codes are found by their length: the
-// codes of each length are smaller than all longer ones.
+// The next bits of src are the first ones of a word. Most symbols have short codes, which one lookup
+// finds, so that the word is refilled after several symbols.
 func (h *huffman) appendDecoded(dst, src []byte) (out []byte, ok bool) {
-	var bits uint64 // left-aligned; n of them are valid, and zeros follow
-	n := 0
+	var bits uint64
+	n := 0 // valid bits; what follows them is zero or the next bits of src
 	for {
-		if n < refillBelow {
-			for n <= wordBits-8 && len(src) > 0 {
-				bits |= uint64(src[0]) << (wordBits - 8 - n)
-				n += 8
-				src = src[1:]
-			}
+		if len(src) >= wordBits/8 {
+			bits |= binary.BigEndian.Uint64(src) >> n
+			taken := (wordBits - n) / 8
+			src, n = src[taken:], n+8*taken
 		}
-		entry := h.fast[bits>>(wordBits-fastBits)]
-		symbol, length := uint8(entry>>lengthBits), int(entry&lengthInFast)
-		if entry == 0 {
-			code := uint32(bits >> 32)
-			length = fastBits + 1
-			for length <= longestCode && code >= h.limit[length] {
-				length++
-			}
-			if length > longestCode { // the end symbol, which may occur only as padding
+		for n <= wordBits-8 && len(src) > 0 && len(src) < wordBits/8 {
+			bits |= uint64(src[0]) << (wordBits - 8 - n)
+			src, n = src[1:], n+8
+		}
+		for n >= fastBits {
+			entry := h.fast[bits>>(wordBits-fastBits)]
+			if entry == 0 {
 				break
 			}
-			if length <= n {
-				symbol = h.sorted[int32(code>>(32-length))+h.offset[length]]
-			}
+			dst = append(dst, uint8(entry>>lengthBits))
+			bits <<= entry & lengthInFast
+			n -= int(entry & lengthInFast)
 		}
+		if n < longestCode && len(src) > 0 {
+			continue
+		}
+		symbol, length := h.first(bits)
 		if length > n {
 			break
 		}
@@ -103,4 +104,19 @@ func (h *huffman) appendDecoded(dst, src []byte) (out []byte, ok bool) {
 	}
 	// What remains must be the first bits of the end symbol, which are ones.
 	return dst, n <= mostPadding && bits == ^uint64(0)<<(wordBits-n)
+}
+
+// first returns the symbol whose code bits begins with. The codes of each length are smaller than
+// all longer ones. For the end symbol, which may occur only as padding, length is larger than any.
+func (h *huffman) first(bits uint64) (symbol uint8, length int) {
+	if entry := h.fast[bits>>(wordBits-fastBits)]; entry != 0 {
+		return uint8(entry >> lengthBits), int(entry & lengthInFast)
+	}
+	code := uint32(bits >> 32)
+	for length = fastBits + 1; length <= longestCode; length++ {
+		if code < h.limit[length] {
+			return h.sorted[int32(code>>(32-length))+h.offset[length]], length
+		}
+	}
+	return 0, wordBits + 1
 }

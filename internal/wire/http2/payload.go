@@ -24,7 +24,8 @@ func unpad(h FrameHeader, payload []byte) ([]byte, *Error) {
 func DataOf(h FrameHeader, payload []byte) ([]byte, *Error) { return unpad(h, payload) }
 
 // BlockOf returns the fragment of the field block in a HEADERS frame. Priorities of RFC 7540 are
-// ignored, except that a stream must not depend on itself.
+// ignored, except that a stream must not depend on itself. With that error, which concerns only the
+// stream, BlockOf still returns the fragment: the block must be decoded.
 func BlockOf(h FrameHeader, payload []byte) ([]byte, *Error) {
 	p, err := unpad(h, payload)
 	if err != nil || !h.Flags.Has(HasPriority) {
@@ -33,10 +34,7 @@ func BlockOf(h FrameHeader, payload []byte) ([]byte, *Error) {
 	if len(p) < priorityFieldsSize {
 		return nil, connError(FrameSizeError, "HEADERS frame too small for its priority")
 	}
-	if err := CheckPriority(h, p); err != nil {
-		return nil, err
-	}
-	return p[priorityFieldsSize:], nil
+	return p[priorityFieldsSize:], CheckPriority(h, p)
 }
 
 // CheckPriority returns the error of a stream that depends on itself (RFC 7540, 5.3.1). payload
