@@ -100,6 +100,10 @@ func (r *runner) lead() {
 				continue
 			}
 			if k := s.group.conns.at(e.ID); k != nil && k.shard() == s && k.claim(e) {
+				if k.awaitsTLS() {
+					s.beginTLS(k)
+					continue
+				}
 				if !r.serveAsLeader(k) {
 					return
 				}
@@ -392,7 +396,10 @@ func (r *runner) attach(k *shardConn) {
 	}
 	c.SetSendTimeout(p.DefaultSendTimeout)
 	c.NetConn, c.Transport = k, k
-	c.Template.RemoteAddr = k.remote
+	c.Template.RemoteAddr, c.Template.TLS = k.remote, nil
+	if k.tls != nil {
+		c.Template.TLS, k.tls.isDrained = k.tls.state.Load(), false
+	}
 	c.ReadDeadline = exchange.UnknownDeadline()
 	r.mayHaveInput = true
 	k.servedBy = r
@@ -422,6 +429,11 @@ func (r *runner) receive(k *shardConn) error {
 		c.MakeRoom()
 	}
 	room := c.In[c.End:]
+	if k.tls != nil {
+		n, err := k.tls.receive(room)
+		c.End += n
+		return err
+	}
 	n, err := poll.Recv(int(k.fd), room)
 	if err != nil {
 		return err

@@ -75,6 +75,10 @@ const closeWrite = "\x00close write"
 
 func goServe(s server, l net.Listener) chan error {
 	done := make(chan error, 1)
+	if secure, ok := l.(secureListener); ok {
+		go func() { done <- s.(*engine.Server).ServeTLS(secure.Listener, secure.config) }()
+		return done
+	}
 	go func() { done <- s.Serve(l) }()
 	return done
 }
