@@ -99,11 +99,7 @@ func (r *runner) lead() {
 				s.group.acceptors.accept(e.ID, s)
 				continue
 			}
-			if k := s.group.conns.at(e.ID); k != nil && k.shard() == s && k.claim(e) {
-				if k.awaitsTLS() {
-					s.beginTLS(k)
-					continue
-				}
+			if k := s.group.conns.at(e.ID); k != nil && k.shard() == s && k.claim(e) && !s.beginsTLS(k) {
 				if !r.serveAsLeader(k) {
 					return
 				}
@@ -396,10 +392,7 @@ func (r *runner) attach(k *shardConn) {
 	}
 	c.SetSendTimeout(p.DefaultSendTimeout)
 	c.NetConn, c.Transport = k, k
-	c.Template.RemoteAddr, c.Template.TLS = k.remote, nil
-	if k.tls != nil {
-		c.Template.TLS, k.tls.isDrained = k.tls.state.Load(), false
-	}
+	c.Template.RemoteAddr, c.Template.TLS = k.remote, k.attachTLS()
 	c.ReadDeadline = exchange.UnknownDeadline()
 	r.mayHaveInput = true
 	k.servedBy = r
@@ -416,7 +409,7 @@ func (r *runner) attach(k *shardConn) {
 
 // receive reads what has arrived on k. It returns poll.ErrAgain if nothing more has arrived. A read
 // that did not fill the buffer shows this without a system call: the loop reports input that
-// arrives later.
+// arrives later. A tls.Conn may hold more, and makes no system call to find out.
 func (r *runner) receive(k *shardConn) error {
 	if !r.mayHaveInput {
 		return poll.ErrAgain
@@ -429,12 +422,7 @@ func (r *runner) receive(k *shardConn) error {
 		c.MakeRoom()
 	}
 	room := c.In[c.End:]
-	if k.tls != nil {
-		n, err := k.tls.receive(room)
-		c.End += n
-		return err
-	}
-	n, err := poll.Recv(int(k.fd), room)
+	n, err := k.receive(room)
 	if err != nil {
 		return err
 	}
@@ -442,7 +430,7 @@ func (r *runner) receive(k *shardConn) error {
 		return io.EOF
 	}
 	c.End += n
-	r.mayHaveInput = n == len(room) || k.inputEnded.Load()
+	r.mayHaveInput = n == len(room) || k.inputEnded.Load() || k.tls != nil
 	return nil
 }
 

@@ -40,6 +40,11 @@ const (
 	// enoughHello is how much of a client's first message starts the handshake even if the record
 	// is longer: the socket's buffer may have no room for the rest.
 	enoughHello = 4 << 10
+	// helloFragment is how much of the client's first record package tls receives at a time. It
+	// keeps the buffer that its first read has grown for as long as the connection is open: 576
+	// bytes are enough for such a fragment, and for the requests of most clients. One record of
+	// 1,500 bytes would make it 2,304.
+	helloFragment = 512
 )
 
 // errStalledHandshake is reported for a handshake that has ended in favor of newer ones.
@@ -60,6 +65,10 @@ type handshakes struct {
 type handshake struct {
 	all  *handshakes
 	conn *shardConn // whose handshake it performs
+
+	// The client's first record is passed on as several; see helloFragment.
+	helloHeader [recordHeaderLen]byte
+	helloLeft   int // bytes of its content that were not received; -1 before its header
 
 	// Guarded by all.mu.
 	turn    *list.Element // in computing; nil otherwise
@@ -187,6 +196,7 @@ func (h *handshake) serve() {
 func (h *handshake) perform(k *shardConn) bool {
 	p, t := k.config(), k.tls
 	k.setHandshakeDeadline(k.opened + instant(p.netConns.HandshakeTimeout))
+	h.helloLeft = -1
 	t.conn = tls.Server(t, p.tls)
 	t.handshake.Store(h)
 	ctx := context.WithValue(p.exchanges.BaseContext, http.LocalAddrContextKey, k.LocalAddr())
@@ -206,6 +216,7 @@ func (h *handshake) perform(k *shardConn) bool {
 	}
 	t.handshake.Store(nil)
 	k.setHandshakeDeadline(0)
+	k.dropWaiters()
 	state := t.conn.ConnectionState()
 	if !netconn.IsHTTP1(state.NegotiatedProtocol) {
 		return k.leaveShard()
@@ -249,12 +260,49 @@ func (h *handshake) wasEvicted() bool {
 	return evicted
 }
 
-// read is the record transport's Read during a handshake.
+// dropWaiters frees the channels of a connection for which nobody waits.
+func (k *shardConn) dropWaiters() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.waiters != nil && !k.waiters.outputAdded {
+		k.waiters = nil
+	}
+}
+
+// read is the record transport's Read during a handshake. p has room for a fragment: package tls
+// reads into at least bytes.MinRead bytes more than it needs, and needs at least a header.
 func (h *handshake) read(p []byte) (int, error) {
-	k := h.conn
-	if err := k.sendCiphertext(); err != nil {
+	if err := h.conn.sendCiphertext(); err != nil {
 		return 0, err
 	}
+	if h.helloLeft == 0 || len(p) < recordHeaderLen+helloFragment {
+		return h.receive(p)
+	}
+	if h.helloLeft < 0 {
+		n, err := h.receive(p[:recordHeaderLen])
+		h.helloLeft = 0
+		if err != nil || n < recordHeaderLen || p[0] != netconn.RecordHandshake {
+			return n, err
+		}
+		copy(h.helloHeader[:], p)
+		if h.helloLeft = int(p[3])<<8 + int(p[4]); h.helloLeft <= helloFragment || h.helloLeft > maxPlaintext {
+			h.helloLeft = 0
+			return n, nil
+		}
+	}
+	n, err := h.receive(p[recordHeaderLen:][:min(h.helloLeft, helloFragment)])
+	if err != nil {
+		return 0, err
+	}
+	h.helloLeft -= n
+	copy(p, h.helloHeader[:])
+	p[3], p[4] = byte(n>>8), byte(n)
+	return recordHeaderLen + n, nil
+}
+
+// receive reads what has arrived, and waits for it if necessary.
+func (h *handshake) receive(p []byte) (int, error) {
+	k := h.conn
 	for waited := false; ; waited = true {
 		if k.deadlinePassed(&k.readDeadline) {
 			return 0, k.opError("read", os.ErrDeadlineExceeded)
@@ -304,20 +352,24 @@ func (h *handshake) awaitInput(again bool) error {
 	return nil
 }
 
-// beginTLS starts the handshake of a connection that the leader has claimed, once the client's
-// first message has arrived. Until then the connection waits without a goroutine, so that slow
-// clients hold up nothing.
-func (s *shard) beginTLS(k *shardConn) {
+// beginsTLS reports whether a connection that the leader has claimed still needs a handshake. It
+// starts the handshake once the client's first message has arrived. Until then the connection waits
+// without a goroutine, so that slow clients hold up nothing.
+func (s *shard) beginsTLS(k *shardConn) bool {
+	if !k.awaitsTLS() {
+		return false
+	}
 	for !k.helloArrived() {
 		if k.addToLoop() != nil {
 			_ = k.Close()
-			return
+			return true
 		}
 		if k.park() {
-			return
+			return true
 		}
 	}
 	s.group.handshakes.begin(k)
+	return true
 }
 
 // helloArrived reports whether the record with the client's first message has arrived, or something

@@ -75,11 +75,21 @@ func (k *shardConn) takeTLS(nc net.Conn) *tls.Conn {
 	return tc
 }
 
-// connectionState returns what handlers receive as Request.TLS.
-func (k *shardConn) connectionState() *tls.ConnectionState {
+// receive returns input, or poll.ErrAgain if there is none.
+func (k *shardConn) receive(p []byte) (int, error) {
+	if k.tls != nil {
+		return k.tls.receive(p)
+	}
+	return poll.Recv(int(k.fd), p)
+}
+
+// attachTLS prepares for reading what has arrived since the last time. It returns what handlers
+// receive as Request.TLS.
+func (k *shardConn) attachTLS() *tls.ConnectionState {
 	if k.tls == nil {
 		return nil
 	}
+	k.tls.isDrained = false
 	return k.tls.state.Load()
 }
 

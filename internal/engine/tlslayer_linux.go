@@ -18,8 +18,8 @@ import (
 // tlsLayer is the TLS layer of a shardConn. It is also the net.Conn beneath its tls.Conn: the
 // record transport, which never blocks once the handshake is complete.
 //
-//   - Read returns a temporary error if nothing has arrived. A tls.Conn keeps a partial record after
-//     such an error, and continues with it.
+//   - Read returns a temporary error if nothing has arrived. A tls.Conn keeps a partial record
+//     after such an error, and continues with it.
 //   - Write always succeeds and collects the ciphertext, so that one system call sends all records
 //     of a response. The shardConn sends it, and waits if the socket has no room.
 //
