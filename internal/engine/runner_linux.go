@@ -445,6 +445,8 @@ func (r *runner) park(k *shardConn) bool {
 		deadline = k.group().instant(k.partialHead.requestStart.Add(c.Config.HeadTimeout))
 	case k.isNew.Load():
 		deadline = k.opened + instant(c.Config.HeadTimeout)
+	case k.hasIdled():
+		deadline = k.waitDeadline()
 	case c.Config.IdleTimeout > 0:
 		deadline = r.now() + instant(c.Config.IdleTimeout)
 	}

@@ -236,6 +236,13 @@ func (k *shardConn) setWaitDeadline(deadline instant) {
 	k.hasDeadline.Store(deadline != 0)
 }
 
+// waitDeadline returns the deadline of the last wait.
+func (k *shardConn) waitDeadline() instant {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.readDeadline
+}
+
 // expire closes the connection if it waits and its deadline has passed.
 func (k *shardConn) expire(now instant) {
 	if !k.hasDeadline.Load() || k.state.Load() != stateWaiting {
@@ -263,7 +270,7 @@ func (k *shardConn) closeExpired() {
 	defer k.Close()
 	h := k.partialHead
 	k.config().exchanges.ReportRequest(exchange.RefusedHead{
-		Local: k.LocalAddr(), Remote: k.remote, Codec: h.codec, In: h.in,
+		Local: k.LocalAddr(), Remote: k.remote, TLS: k.connectionState(), Codec: h.codec, In: h.in,
 	}, http.StatusRequestTimeout, 0)
 }
 

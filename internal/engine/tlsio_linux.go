@@ -89,9 +89,21 @@ func (k *shardConn) attachTLS() *tls.ConnectionState {
 	if k.tls == nil {
 		return nil
 	}
-	k.tls.isDrained = false
+	k.tls.isDrained, k.tls.hasInput = false, false
 	return k.tls.state.Load()
 }
+
+// connectionState returns the state of the TLS connection, or nil without TLS.
+func (k *shardConn) connectionState() *tls.ConnectionState {
+	if k.tls == nil {
+		return nil
+	}
+	return k.tls.state.Load()
+}
+
+// hasIdled reports whether a connection that was idle has received parts of records only, or messages
+// about the connection. They do not extend the idle timeout.
+func (k *shardConn) hasIdled() bool { return k.tls != nil && !k.tls.hasInput }
 
 // awaitsTLS reports whether the handshake is not complete.
 func (k *shardConn) awaitsTLS() bool { return k.tls != nil && k.tls.state.Load() == nil }

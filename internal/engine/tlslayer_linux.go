@@ -38,6 +38,7 @@ type tlsLayer struct {
 	taken     atomic.Pointer[net.Conn]
 
 	isDrained bool // the last call has received all that had arrived
+	hasInput  bool // something was decrypted since attachTLS
 
 	watching   sync.Mutex // held while the event of a watched exchange is examined
 	early      byte       // received while an exchange was watched; valid if hasEarly
@@ -175,6 +176,7 @@ func (t *tlsLayer) receive(p []byte) (int, error) {
 	}
 	switch {
 	case n > 0:
+		t.hasInput = true
 		return n, nil // the next call returns an error, if any
 	case err == wouldBlock{}: //nolint:errorlint // a tls.Conn returns it unwrapped
 		return 0, poll.ErrAgain
