@@ -107,11 +107,11 @@ func onShards(t *testing.T, test func(*testing.T, string)) {
 // shardSite starts a server on shards with one handler.
 func shardSite(t *testing.T, settings *http.Server) (s *engine.Server, dial func() net.Conn) {
 	t.Helper()
-	return shardSiteOver(t, "tcp", settings)
+	return siteOver(t, "tcp", settings)
 }
 
-// shardSiteOver is shardSite for a kind of connection.
-func shardSiteOver(t *testing.T, mode string, settings *http.Server) (s *engine.Server, dial func() net.Conn) {
+// siteOver is shardSite for a kind of connection.
+func siteOver(t *testing.T, mode string, settings *http.Server) (s *engine.Server, dial func() net.Conn) {
 	t.Helper()
 	l, d := modes[mode](t)
 	s = engine.New(settings)
@@ -161,7 +161,7 @@ func TestBlockedHandlerBlocksNoOtherConnection(t *testing.T) {
 func blockedHandlerBlocksNoOtherConnection(t *testing.T, mode string) {
 	release := make(chan bool)
 	var blocking atomic.Bool
-	_, dial := shardSiteOver(t, mode, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	_, dial := siteOver(t, mode, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if blocking.Load() && r.URL.RawQuery == "block" {
 			<-release
 		}
@@ -197,7 +197,7 @@ func TestPipelinedResponsesAreNotHeldBack(t *testing.T) {
 
 func pipelinedResponsesAreNotHeldBack(t *testing.T, mode string) {
 	release := make(chan bool)
-	_, dial := shardSiteOver(t, mode, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	_, dial := siteOver(t, mode, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.RawQuery == "second" {
 			<-release
 		}
@@ -227,7 +227,7 @@ func TestPipelinedResponsesKeepOrder(t *testing.T) { onShards(t, pipelinedRespon
 
 func pipelinedResponsesKeepOrder(t *testing.T, mode string) {
 	const n = 3000
-	_, dial := shardSiteOver(t, mode, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	_, dial := siteOver(t, mode, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%s.", r.URL.RawQuery)
 	})})
 	c := dial()
@@ -249,7 +249,7 @@ func TestSlowReaderReceivesEverything(t *testing.T) { onShards(t, slowReaderRece
 
 func slowReaderReceivesEverything(t *testing.T, mode string) {
 	body := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
-	_, dial := shardSiteOver(t, mode, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	_, dial := siteOver(t, mode, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/large" {
 			w.Write(body)
 			return
@@ -280,7 +280,7 @@ func slowReaderReceivesEverything(t *testing.T, mode string) {
 func TestLateBodiesAreRead(t *testing.T) { onShards(t, lateBodiesAreRead) }
 
 func lateBodiesAreRead(t *testing.T, mode string) {
-	_, dial := shardSiteOver(t, mode, &http.Server{ReadTimeout: 300 * time.Millisecond,
+	_, dial := siteOver(t, mode, &http.Server{ReadTimeout: 300 * time.Millisecond,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			b, err := io.ReadAll(r.Body)
 			fmt.Fprintf(w, "%q %v.", b, err != nil && errors.Is(err, os.ErrDeadlineExceeded))
@@ -312,7 +312,7 @@ func TestWaitingConnectionsTimeOut(t *testing.T) { onShards(t, waitingConnection
 
 func waitingConnectionsTimeOut(t *testing.T, mode string) {
 	const bound = 150 * time.Millisecond
-	_, dial := shardSiteOver(t, mode, &http.Server{ReadHeaderTimeout: bound, IdleTimeout: 2 * bound,
+	_, dial := siteOver(t, mode, &http.Server{ReadHeaderTimeout: bound, IdleTimeout: 2 * bound,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, "done.")
 		})})
@@ -364,7 +364,7 @@ func waitingConnectionsTimeOut(t *testing.T, mode string) {
 func TestHeadMayArriveByteByByte(t *testing.T) { onShards(t, headMayArriveByteByByte) }
 
 func headMayArriveByteByByte(t *testing.T, mode string) {
-	_, dial := shardSiteOver(t, mode, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	_, dial := siteOver(t, mode, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%d.", len(r.Header.Get("X")))
 	})})
 	for _, size := range []int{1, 3000, 20000} {
@@ -392,7 +392,7 @@ func departureCancelsContextOnShards(t *testing.T, mode string) {
 	for _, late := range []bool{false, true} {
 		t.Run(fmt.Sprint(late), func(t *testing.T) {
 			entered, ended := make(chan bool), make(chan error, 1)
-			_, dial := shardSiteOver(t, mode, &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter,
+			_, dial := siteOver(t, mode, &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter,
 				r *http.Request) {
 				if late {
 					entered <- true
@@ -426,7 +426,7 @@ func TestAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
 }
 
 func abortedHandlerEndsOnlyItsConnection(t *testing.T, mode string) {
-	_, dial := shardSiteOver(t, mode, &http.Server{ErrorLog: log.New(io.Discard, "", 0),
+	_, dial := siteOver(t, mode, &http.Server{ErrorLog: log.New(io.Discard, "", 0),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch r.URL.RawQuery {
 			case "panic":

@@ -86,11 +86,10 @@ func (k *shardConn) receive(p []byte) (int, error) {
 // attachTLS prepares for reading what has arrived since the last time. It returns what handlers
 // receive as Request.TLS.
 func (k *shardConn) attachTLS() *tls.ConnectionState {
-	if k.tls == nil {
-		return nil
+	if k.tls != nil {
+		k.tls.isDrained, k.tls.hasInput = false, false
 	}
-	k.tls.isDrained, k.tls.hasInput = false, false
-	return k.tls.state.Load()
+	return k.connectionState()
 }
 
 // connectionState returns the state of the TLS connection, or nil without TLS.
@@ -101,8 +100,8 @@ func (k *shardConn) connectionState() *tls.ConnectionState {
 	return k.tls.state.Load()
 }
 
-// hasIdled reports whether a connection that was idle has received parts of records only, or messages
-// about the connection. They do not extend the idle timeout.
+// hasIdled reports whether a connection that was idle has received parts of records only, or
+// messages about the connection. They do not extend the idle timeout.
 func (k *shardConn) hasIdled() bool { return k.tls != nil && !k.tls.hasInput }
 
 // awaitsTLS reports whether the handshake is not complete.
