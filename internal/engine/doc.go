@@ -23,10 +23,10 @@
 // serves custom listeners, those of package tls among them, systems other than Linux, and servers
 // whose hooks receive every net.Conn.
 //
-// On Linux, shards serve TCP and unix sockets, and TLS on them, one shard for each P. A shard is a poll loop that a
-// runner leads. The leader serves whatever has become ready and runs the handlers itself. A
-// connection that waits is a shardConn: a descriptor and the part of a head that has arrived,
-// without a goroutine and without a buffer.
+// On Linux, shards serve TCP and unix sockets, and TLS on them, one shard for each P. A shard is a
+// poll loop that a runner leads. The leader serves whatever has become ready and runs the handlers
+// itself. A connection that waits is a shardConn: a descriptor and the part of a head that has
+// arrived, without a goroutine and without a buffer.
 //
 // Handlers may block. A predictor therefore guesses which routes block, and their requests are
 // handed to other runners. If a handler holds up a loop, its runner loses the lead: another runner
