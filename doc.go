@@ -65,6 +65,10 @@
 //     was closed, and not at all that a deadline of the listener has passed. Shutdown and Close
 //     take effect at once. The options that package net sets on accepted TCP connections are also
 //     set on the listening socket.
+//   - On Linux, the connection beneath the tls.Conn of a handler that hijacks a connection of
+//     ServeTLS, and ClientHelloInfo.Conn, are not of package net. They have its addresses.
+//   - On Linux, if 1,024 clients of ServeTLS do not continue their handshakes, the oldest of these
+//     handshakes ends.
 //   - HTTP/1.0 clients get no interim responses (RFC 9110, 15.2).
 //   - A Content-Length that a handler sets is dropped if it is not a number, as if it were not
 //     set.

@@ -2,6 +2,7 @@ package tare
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"net"
 	"net/http"
@@ -100,12 +101,18 @@ func (s *Server) listen(defaultAddr string) (net.Listener, error) {
 // http.ErrServerClosed at once, while Shutdown may still wait. It closes l. l may be any
 // net.Listener. HTTP/2 is served on a *tls.Conn that has negotiated it, and without TLS if
 // Protocols enables that.
-func (s *Server) Serve(l net.Listener) error {
+func (s *Server) Serve(l net.Listener) error { return s.serve(l, nil) }
+
+// serve implements Serve, and ServeTLS if secure is not nil.
+func (s *Server) serve(l net.Listener, secure *tls.Config) error {
 	if err := s.attachHook(); err != nil {
 		l.Close()
 		return err
 	}
 	defer s.detachHook(true)
+	if secure != nil {
+		return s.run().ServeTLS(l, secure)
+	}
 	return s.run().Serve(l)
 }
 

@@ -40,7 +40,7 @@ func (s *Server) ServeTLS(l net.Listener, certFile, keyFile string) error {
 	if err != nil {
 		return err
 	}
-	return s.Serve(tls.NewListener(l, config))
+	return s.serve(l, config)
 }
 
 // tlsConfig returns TLSConfig with the protocols to negotiate and the certificate of the files.

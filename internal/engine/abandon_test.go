@@ -98,6 +98,7 @@ func (s *site) exchangeAborted(text string) string {
 // much of it.
 func TestAbortedHandlerSendsWhatItWrote(t *testing.T) {
 	for _, mode := range slices.Sorted(maps.Keys(modes)) {
+		isTLS := mode == "tls" || mode == "ServeTLS"
 		t.Run(mode, func(t *testing.T) {
 			theirs, ours := siteOf(t, "net/http", mode, handle(endsBadly)()),
 				siteOf(t, "tare", mode, handle(endsBadly)())
@@ -105,7 +106,7 @@ func TestAbortedHandlerSendsWhatItWrote(t *testing.T) {
 				for _, method := range []string{"GET %s HTTP/1.1\r\n" + host + "\r\n", "HEAD %s HTTP/1.1\r\n" + host +
 					"\r\n", "GET %s HTTP/1.0\r\n\r\n", "POST %s HTTP/1.1\r\n" + host +
 					"Content-Length: 5\r\n\r\nhello"} {
-					if (testkit.Race || mode == "tls") && !strings.HasPrefix(method, "GET %s HTTP/1.1") {
+					if (testkit.Race || isTLS) && !strings.HasPrefix(method, "GET %s HTTP/1.1") {
 						continue
 					}
 					request := fmt.Sprintf(method, target)
@@ -122,7 +123,7 @@ func TestAbortedHandlerSendsWhatItWrote(t *testing.T) {
 
 // A client retries aborted requests as often as with net/http.
 func TestAbortedHandlerIsRetriedAsWithNetHTTP(t *testing.T) {
-	for _, mode := range []string{"tcp", "net.Conn", "tls"} {
+	for _, mode := range []string{"tcp", "net.Conn", "tls", "ServeTLS"} {
 		t.Run(mode, func(t *testing.T) {
 			var runs atomic.Int64
 			count := handle(func(w http.ResponseWriter, r *http.Request) {

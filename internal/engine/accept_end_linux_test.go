@@ -22,7 +22,7 @@ func placing(t *testing.T) (s *Server, h *placement, fd int) {
 	if err := syscall.Close(pair[1]); err != nil {
 		t.Fatal(err)
 	}
-	return s, g.nextPlacement(s.newServeConfig(nil)), pair[0]
+	return s, g.nextPlacement(s.newServeConfig(nil, nil)), pair[0]
 }
 
 // Close closes also a connection that is being placed.

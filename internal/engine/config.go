@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"crypto/tls"
 	"math"
 	"net"
 	"net/http"
@@ -23,12 +24,22 @@ type serveConfig struct {
 	dispatch   Dispatch
 	netConns   netconn.Config
 	workers    *netconn.Workers // of the goroutine path
+	tls        *tls.Config      // of the connections; nil if the listener accepts TLS connections or none
+
+	// serveNegotiated serves a TLS connection that has left its shard.
+	serveNegotiated func(net.Conn)
 }
 
-func (s *Server) newServeConfig(l net.Listener) *serveConfig {
-	p := &serveConfig{
-		listener: l, dispatch: s.Dispatch, workers: netconn.NewWorkers(), exchanges: s.newExchangeConfig(l),
+func (s *Server) newServeConfig(l net.Listener, secure *tls.Config) *serveConfig {
+	base := l
+	if secure != nil {
+		base = tls.NewListener(l, secure)
 	}
+	p := &serveConfig{
+		listener: l, dispatch: s.Dispatch, workers: netconn.NewWorkers(), exchanges: s.newExchangeConfig(base),
+		tls: secure,
+	}
+	p.serveNegotiated = func(nc net.Conn) { s.startNegotiated(p, nc) }
 	p.netConns = netconn.Config{
 		Exchanges: &p.exchanges, Owner: netConnOwner{s}, ConnState: s.settings.ConnState,
 		HandshakeTimeout: p.exchanges.HeadTimeout, ServesHTTP1: s.FastCGI || s.protocols().HTTP1(),

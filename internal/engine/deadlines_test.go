@@ -131,7 +131,7 @@ func TestDeadlinesAreIndependent(t *testing.T) {
 	var wg sync.WaitGroup
 	defer wg.Wait()
 	for maker := range makers {
-		for _, mode := range []string{"tcp", "unix", "net.Conn", "tls"} {
+		for _, mode := range []string{"tcp", "unix", "net.Conn", "tls", "ServeTLS"} {
 			sites := make(map[deadlineSettings]*site)
 			for i := range deadlineCases {
 				test := &deadlineCases[i]

@@ -20,18 +20,27 @@
 //
 // Two paths drive an exchange.Conn. On the goroutine path a netconn.Conn serves any net.Conn: a
 // worker goroutine waits for its input and runs its handlers until the connection ends. This path
-// serves TLS, custom listeners, systems other than Linux, and servers whose hooks receive every
-// net.Conn.
+// serves custom listeners, those of package tls among them, systems other than Linux, and servers
+// whose hooks receive every net.Conn.
 //
-// On Linux, shards serve TCP and unix sockets, one shard for each P. A shard is a poll loop that a
-// runner leads. The leader serves whatever has become ready and runs the handlers itself. A
-// connection that waits is a shardConn: a descriptor and the part of a head that has arrived,
-// without a goroutine and without a buffer.
+// On Linux, shards serve TCP and unix sockets, and TLS on them, one shard for each P. A shard is a
+// poll loop that a runner leads. The leader serves whatever has become ready and runs the handlers
+// itself. A connection that waits is a shardConn: a descriptor and the part of a head that has
+// arrived, without a goroutine and without a buffer.
 //
 // Handlers may block. A predictor therefore guesses which routes block, and their requests are
 // handed to other runners. If a handler holds up a loop, its runner loses the lead: another runner
 // leads the loop, and the old one finishes its connection. Read shard_linux.go, runner_linux.go,
 // shardconn_linux.go, predict_linux.go and stallguard_linux.go in this order.
+//
+// # TLS on shards
+//
+// ServeTLS receives a listener of plain connections, and a tls.Config. Its connections have a TLS
+// layer: a tls.Conn of package tls above a transport that never blocks (tlslayer_linux.go). Only
+// the handshake has a goroutine, which begins when the client's first message has arrived
+// (tlshandshake_linux.go). Then a connection of HTTP/1 waits on its shard, and holds no more than
+// what package tls keeps. One that has negotiated another protocol leaves the shard for the
+// goroutine path, which calls net/http or a function of TLSNextProto with the tls.Conn.
 //
 // # Ownership
 //

@@ -43,7 +43,7 @@ func TestDrainedBodyDoesNotEndSilently(t *testing.T) {
 			fmt.Fprint(w, n, err)
 		},
 	}
-	for _, mode := range []string{"tcp", "net.Conn", "tls"} {
+	for _, mode := range []string{"tcp", "net.Conn", "tls", "ServeTLS"} {
 		for _, name := range slices.Sorted(maps.Keys(handlers)) {
 			t.Run(mode+"/"+name, func(t *testing.T) {
 				for _, coding := range []string{"length", "chunked"} {

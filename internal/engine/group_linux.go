@@ -17,18 +17,20 @@ import (
 
 // group is the shards of a server, one for each P, and the connections on them.
 type group struct {
-	server     *exchange.ServerState
-	unused     func() // called after the last connection has ended
-	epoch      time.Time
-	conns      connTable
-	predictor  predictor
-	acceptors  acceptorTable
-	guard      stallGuard
-	openConns  atomic.Int64
-	nextShard  atomic.Uint32 // counter that selects the shard of package net's next connection
-	sweepSoon  chan struct{}
-	sweepEvery atomic.Int64 // a time.Duration; 0 until there is a listener
-	noSweep    atomic.Bool  // the sweeper waits for sweepSoon
+	server      *exchange.ServerState
+	unused      func() // called after the last connection has ended
+	epoch       time.Time
+	conns       connTable
+	predictor   predictor
+	acceptors   acceptorTable
+	guard       stallGuard
+	handshakes  handshakes
+	ciphertexts sync.Pool // of *ciphertextBuffer
+	openConns   atomic.Int64
+	nextShard   atomic.Uint32 // counter that selects the shard of package net's next connection
+	sweepSoon   chan struct{}
+	sweepEvery  atomic.Int64 // a time.Duration; 0 until there is a listener
+	noSweep     atomic.Bool  // the sweeper waits for sweepSoon
 
 	shards    atomic.Pointer[[]*shard] // replaced when shards are added; shards are never removed
 	active    atomic.Int32             // the first shards, one for each P, receive new connections
@@ -206,7 +208,11 @@ func (g *group) place(h *placement, fd int, remote string) *shardConn {
 		signal(g.sweepSoon)
 	}
 	// before another goroutine can find it
-	k.setWaitDeadline(k.opened + instant(h.config.exchanges.HeadTimeout))
+	timeout := h.config.exchanges.HeadTimeout
+	if k.tls != nil {
+		timeout = h.config.netConns.HandshakeTimeout
+	}
+	k.setWaitDeadline(k.opened + instant(timeout))
 	// Closing is read last. Otherwise Close could miss a connection that is put meanwhile.
 	if !g.conns.put(fd, k) || g.server.Closing.Load() {
 		_ = k.Close()
@@ -268,7 +274,7 @@ const (
 
 // sweepFor makes sweeps frequent enough for a listener's timeouts.
 func (g *group) sweepFor(p *serveConfig) {
-	shortest := p.exchanges.HeadTimeout
+	shortest := min(p.exchanges.HeadTimeout, p.netConns.HandshakeTimeout)
 	if p.exchanges.IdleTimeout > 0 {
 		shortest = min(shortest, p.exchanges.IdleTimeout)
 	}
@@ -315,8 +321,11 @@ func (g *group) closeIdle() int {
 		return 0
 	}
 	g.conns.each(func(k *shardConn) {
-		if k.claimForClosing() {
+		switch {
+		case k.claimForClosing():
 			_ = k.Close()
+		case k.awaitsTLS() && time.Duration(g.now()-k.opened) > exchange.NewGrace:
+			k.shutdown()
 		}
 	})
 	g.stopIfDone()

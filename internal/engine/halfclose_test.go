@@ -15,11 +15,12 @@ import (
 // not reset the connection.
 func TestTLSClientThatHalfClosesReceivesAll(t *testing.T) {
 	const size, held = 200_000, 2048 // net/http holds the end of an aborted response back
-	for _, maker := range []string{"net/http", "tare"} {
+	for _, served := range [][2]string{{"net/http", "tls"}, {"tare", "tls"}, {"tare", "ServeTLS"}} {
+		maker, mode := served[0], served[1]
 		for name, end := range map[string]func(){"return": func() {}, "abort": endings["abort"]} {
-			t.Run(maker+"/"+name, func(t *testing.T) {
+			t.Run(maker+"/"+mode+"/"+name, func(t *testing.T) {
 				closed := make(chan bool)
-				s := siteOf(t, maker, "tls", handle(func(w http.ResponseWriter, _ *http.Request) {
+				s := siteOf(t, maker, mode, handle(func(w http.ResponseWriter, _ *http.Request) {
 					<-closed
 					time.Sleep(bound / 20) // until the alert has arrived
 					io.WriteString(w, strings.Repeat("x", size))

@@ -47,19 +47,37 @@ var modes = map[string]func(*testing.T) (net.Listener, func() (net.Conn, error))
 		return nw.Listen(), func() (net.Conn, error) { return nw.Dial() }
 	},
 	"tls": func(t *testing.T) (net.Listener, func() (net.Conn, error)) {
-		l, dial := listen(t, "tcp", "127.0.0.1:0")
-		borrowed := httptest.NewUnstartedServer(nil)
-		borrowed.StartTLS()
-		config := &tls.Config{Certificates: borrowed.TLS.Certificates}
-		borrowed.Close()
-		return tls.NewListener(l, config), func() (net.Conn, error) {
-			c, err := dial()
-			if err != nil {
-				return nil, err
-			}
-			return tls.Client(c, &tls.Config{InsecureSkipVerify: true}), nil
-		}
+		l, config, dial := listenTLS(t)
+		return tls.NewListener(l, config), dial
 	},
+	// on Linux its connections are served on shards
+	"ServeTLS": func(t *testing.T) (net.Listener, func() (net.Conn, error)) {
+		l, config, dial := listenTLS(t)
+		return secureListener{l, config}, dial
+	},
+}
+
+// secureListener makes goServe call ServeTLS.
+type secureListener struct {
+	net.Listener
+	config *tls.Config
+}
+
+// listenTLS returns a listener of package net, a configuration for it, and a function that returns
+// TLS connections to it.
+func listenTLS(t *testing.T) (net.Listener, *tls.Config, func() (net.Conn, error)) {
+	l, dial := listen(t, "tcp", "127.0.0.1:0")
+	borrowed := httptest.NewUnstartedServer(nil)
+	borrowed.StartTLS()
+	config := &tls.Config{Certificates: borrowed.TLS.Certificates}
+	borrowed.Close()
+	return l, config, func() (net.Conn, error) {
+		c, err := dial()
+		if err != nil {
+			return nil, err
+		}
+		return tls.Client(c, &tls.Config{InsecureSkipVerify: true}), nil
+	}
 }
 
 func listen(t *testing.T, network, address string) (net.Listener, func() (net.Conn, error)) {
@@ -255,7 +273,7 @@ func TestHandlersSeeConnectionType(t *testing.T) {
 	}), func(s *site) {
 		want := map[string]string{
 			"tcp": "*net.TCPConn false", "net.Conn": "*net.TCPConn false", "unix": "*net.UnixConn false",
-			"tls": "*tls.Conn true", "memory": "*testkit.MemConn false",
+			"tls": "*tls.Conn true", "ServeTLS": "*tls.Conn true", "memory": "*testkit.MemConn false",
 		}[s.mode]
 		if got := s.get("/"); got != want {
 			s.Errorf("got %s, want %s", got, want)

@@ -35,7 +35,7 @@ func TestRefusedHookPanicAffectsNoResponse(t *testing.T) {
 			if logged := s.logged.String(); !strings.Contains(logged, "hook's") {
 				s.Errorf("%q: logged %q", send, logged)
 			}
-		}, "tcp", "net.Conn", "tls")
+		}, "tcp", "net.Conn", "tls", "ServeTLS")
 	}
 }
 

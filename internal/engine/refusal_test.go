@@ -51,7 +51,7 @@ func TestRefusedRequestsAreReported(t *testing.T) {
 				if got := received(reports); got != c.want {
 					s.Errorf("got %q, want %q", got, c.want)
 				}
-			}, "tcp", "net.Conn", "unix", "tls")
+			}, "tcp", "net.Conn", "unix", "tls", "ServeTLS")
 		})
 	}
 }
@@ -128,6 +128,6 @@ func TestPlaintextOnTLSIsReported(t *testing.T) {
 			if got := received(reports); got != want {
 				s.Errorf("%q: got %q, want %q", send, got, want)
 			}
-		}, "tls")
+		}, "tls", "ServeTLS")
 	}
 }

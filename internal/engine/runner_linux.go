@@ -99,7 +99,7 @@ func (r *runner) lead() {
 				s.group.acceptors.accept(e.ID, s)
 				continue
 			}
-			if k := s.group.conns.at(e.ID); k != nil && k.shard() == s && k.claim(e) {
+			if k := s.group.conns.at(e.ID); k != nil && k.shard() == s && k.claim(e) && !s.beginsTLS(k) {
 				if !r.serveAsLeader(k) {
 					return
 				}
@@ -392,7 +392,7 @@ func (r *runner) attach(k *shardConn) {
 	}
 	c.SetSendTimeout(p.DefaultSendTimeout)
 	c.NetConn, c.Transport = k, k
-	c.Template.RemoteAddr = k.remote
+	c.Template.RemoteAddr, c.Template.TLS = k.remote, k.attachTLS()
 	c.ReadDeadline = exchange.UnknownDeadline()
 	r.mayHaveInput = true
 	k.servedBy = r
@@ -409,7 +409,7 @@ func (r *runner) attach(k *shardConn) {
 
 // receive reads what has arrived on k. It returns poll.ErrAgain if nothing more has arrived. A read
 // that did not fill the buffer shows this without a system call: the loop reports input that
-// arrives later.
+// arrives later. A tls.Conn may hold more, and makes no system call to find out.
 func (r *runner) receive(k *shardConn) error {
 	if !r.mayHaveInput {
 		return poll.ErrAgain
@@ -422,7 +422,7 @@ func (r *runner) receive(k *shardConn) error {
 		c.MakeRoom()
 	}
 	room := c.In[c.End:]
-	n, err := poll.Recv(int(k.fd), room)
+	n, err := k.receive(room)
 	if err != nil {
 		return err
 	}
@@ -430,7 +430,7 @@ func (r *runner) receive(k *shardConn) error {
 		return io.EOF
 	}
 	c.End += n
-	r.mayHaveInput = n == len(room) || k.inputEnded.Load()
+	r.mayHaveInput = n == len(room) || k.inputEnded.Load() || k.tls != nil
 	return nil
 }
 
@@ -445,6 +445,8 @@ func (r *runner) park(k *shardConn) bool {
 		deadline = k.group().instant(k.partialHead.requestStart.Add(c.Config.HeadTimeout))
 	case k.isNew.Load():
 		deadline = k.opened + instant(c.Config.HeadTimeout)
+	case k.hasIdled():
+		deadline = k.waitDeadline()
 	case c.Config.IdleTimeout > 0:
 		deadline = r.now() + instant(c.Config.IdleTimeout)
 	}

@@ -74,7 +74,7 @@ func TestSendTimeoutEndsUnreadConnection(t *testing.T) {
 				if name == "large" || name == "small" {
 					// TCP may stop by itself if a client has no room for many
 					// short responses.
-					kinds = append(kinds, "tcp", "net.Conn", "tls")
+					kinds = append(kinds, "tcp", "net.Conn", "tls", "ServeTLS")
 				}
 				someServers(t, set, apply, func(s *site) { s.sendUnread(u.text) }, kinds...)
 			})
@@ -106,7 +106,7 @@ func TestSendTimeoutAppliesToFiles(t *testing.T) {
 		http.ServeFile(w, r, name)
 	})}
 	someServers(t, set, func(s *engine.Server, _ *http.Server) { s.SendTimeout = 50 * time.Millisecond },
-		func(s *site) { s.sendUnread(get) }, "tcp", "net.Conn", "tls")
+		func(s *site) { s.sendUnread(get) }, "tcp", "net.Conn", "tls", "ServeTLS")
 }
 
 // A client that reads a little from time to time receives everything. One that stops is
@@ -166,6 +166,6 @@ func TestSendTimeoutKeepsHandlerDeadline(t *testing.T) {
 			writeForever(w)
 		})}
 		someServers(t, set, func(s *engine.Server, _ *http.Server) { s.SendTimeout = time.Hour },
-			func(s *site) { s.sendUnread(get) }, "tcp", "net.Conn", "tls")
+			func(s *site) { s.sendUnread(get) }, "tcp", "net.Conn", "tls", "ServeTLS")
 	}
 }

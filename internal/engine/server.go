@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"log"
 	"net"
@@ -64,7 +65,14 @@ func New(settings *http.Server) *Server {
 
 // Serve accepts connections on l until Shutdown or Close, and then returns http.ErrServerClosed. It
 // returns early if Accept fails permanently. It closes l.
-func (s *Server) Serve(l net.Listener) error {
+func (s *Server) Serve(l net.Listener) error { return s.serve(l, nil) }
+
+// ServeTLS is Serve for TLS connections on the connections that l accepts. Unlike Serve with a
+// listener of package tls, it serves the sockets of package net on shards.
+func (s *Server) ServeTLS(l net.Listener, config *tls.Config) error { return s.serve(l, config) }
+
+// serve implements Serve, and ServeTLS if secure is not nil.
+func (s *Server) serve(l net.Listener, secure *tls.Config) error {
 	once := &onceCloseListener{Listener: l, closed: make(chan struct{})}
 	defer func() { _ = once.Close() }()
 	if !s.trackListener(once) {
@@ -76,22 +84,16 @@ func (s *Server) Serve(l net.Listener) error {
 			return err
 		}
 	}
-	p := s.newServeConfig(l)
+	p := s.newServeConfig(l, secure)
 	defer p.workers.Stop()
 	s.reserve.retain(s.HeapReserve)
 	defer s.reserve.release()
 	var accept func() error
-	if p.netConns.ServesHTTP1 && !p.exchanges.ServesH2C {
+	if p.netConns.ServesHTTP1 && (secure != nil && !s.FastCGI || secure == nil && !p.exchanges.ServesH2C) {
 		accept = s.socketAcceptor(p, once)
 	}
 	if accept == nil {
-		accept = func() error {
-			nc, err := once.Accept()
-			if err == nil {
-				s.startConn(p, nc)
-			}
-			return err
-		}
+		accept = func() error { return s.acceptConn(p, once) }
 	}
 	var delay time.Duration
 	for {
@@ -122,6 +124,30 @@ func (s *Server) expectsHTTP2() bool {
 	return protocols.UnencryptedHTTP2() ||
 		protocols.HTTP2() && config != nil && slices.Contains(config.NextProtos, netconn.ProtoHTTP2) &&
 			s.nextProto(netconn.ProtoHTTP2) == nil
+}
+
+// acceptConn accepts a connection for the goroutine path.
+func (s *Server) acceptConn(p *serveConfig, l net.Listener) error {
+	nc, err := l.Accept()
+	if err != nil {
+		return err
+	}
+	if p.tls != nil {
+		nc = tls.Server(nc, p.tls)
+	}
+	s.startConn(p, nc)
+	return nil
+}
+
+// startNegotiated serves a connection that a shard has accepted. Its TLS handshake is complete.
+func (s *Server) startNegotiated(p *serveConfig, nc net.Conn) {
+	c := netconn.New(&p.netConns, nc, p.exchanges.BaseContext)
+	if !s.track(c) {
+		nc.Close()
+		return
+	}
+	s.state.AcceptedConns.Add(-1) // the shard has counted it
+	p.workers.Serve(c)
 }
 
 func (s *Server) startConn(p *serveConfig, nc net.Conn) {

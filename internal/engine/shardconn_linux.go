@@ -33,7 +33,8 @@ type shardConn struct {
 	place       atomic.Pointer[placement] // changed only by the leader that serves it
 	remote      string                    // not part of a larger string, because handlers keep it
 	partialHead *partialHead              // the part of a head that has arrived
-	servedBy    *runner                   // while it is served
+	servedBy    *runner                   // while a runner serves it
+	tls         *tlsLayer                 // nil for a connection without TLS
 
 	opened          instant
 	watchedExchange atomic.Pointer[exchange.Exchange] // whose context ends when the client leaves
@@ -88,6 +89,9 @@ func newShardConn(h *placement, fd int, remote string) *shardConn {
 	k := &shardConn{fd: int32(fd), remote: remote, opened: h.shard.group.now()}
 	k.place.Store(h)
 	k.isNew.Store(true)
+	if h.config.tls != nil {
+		k.tls = &tlsLayer{below: k}
+	}
 	return k
 }
 
@@ -188,7 +192,12 @@ const peekSize = 1 << 10
 // checkDeparture cancels the context of the watched exchange if the client has left.
 func (k *shardConn) checkDeparture() {
 	if x := k.watchedExchange.Load(); x != nil && k.acquire() {
-		gone, aborted := poll.Ended(int(k.fd)), false
+		gone, aborted := false, false
+		if k.tls != nil {
+			gone = k.tls.clientLeft(x)
+		} else {
+			gone = poll.Ended(int(k.fd))
+		}
 		if x.Extras != nil && !gone {
 			var b [peekSize]byte
 			if n := poll.Peek(int(k.fd), b[:]); n > 0 {
@@ -227,6 +236,13 @@ func (k *shardConn) setWaitDeadline(deadline instant) {
 	k.hasDeadline.Store(deadline != 0)
 }
 
+// waitDeadline returns the deadline of the last wait.
+func (k *shardConn) waitDeadline() instant {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.readDeadline
+}
+
 // expire closes the connection if it waits and its deadline has passed.
 func (k *shardConn) expire(now instant) {
 	if !k.hasDeadline.Load() || k.state.Load() != stateWaiting {
@@ -236,6 +252,10 @@ func (k *shardConn) expire(now instant) {
 	passed := k.readDeadline != 0 && k.readDeadline <= now
 	k.mu.Unlock()
 	if !passed || !k.state.CompareAndSwap(stateWaiting, stateClosed) {
+		return
+	}
+	if k.awaitsTLS() {
+		go k.expireHandshake() // the sweeper must not wait for the log
 		return
 	}
 	if k.partialHead == nil || k.config().exchanges.OnRefused == nil {
@@ -250,7 +270,7 @@ func (k *shardConn) closeExpired() {
 	defer k.Close()
 	h := k.partialHead
 	k.config().exchanges.ReportRequest(exchange.RefusedHead{
-		Local: k.LocalAddr(), Remote: k.remote, Codec: h.codec, In: h.in,
+		Local: k.LocalAddr(), Remote: k.remote, TLS: k.connectionState(), Codec: h.codec, In: h.in,
 	}, http.StatusRequestTimeout, 0)
 }
 
@@ -325,6 +345,9 @@ func (k *shardConn) wakeAll() {
 // closeFD closes the descriptor, which is no longer in use. A Request that a program keeps refers
 // to the shardConn, but must not keep the buffers that served it.
 func (k *shardConn) closeFD() {
+	if k.tls != nil {
+		k.tls.end()
+	}
 	k.group().conns.remove(int(k.fd), k)
 	k.servedBy, k.partialHead = nil, nil
 	k.watchedExchange.Store(nil)
@@ -387,6 +410,9 @@ func (k *shardConn) WatchDeparture(x *exchange.Exchange) {
 		_ = k.addToLoop() // if this fails, the next wait does, too
 		k.release()
 	}
+	if c := k.servedBy.conn; k.tls != nil && c.End == len(c.In) {
+		c.MakeRoom() // for what the watch receives
+	}
 	k.watchedExchange.Store(x)
 	k.checkDeparture()
 }
@@ -395,6 +421,9 @@ func (k *shardConn) WatchDeparture(x *exchange.Exchange) {
 func (k *shardConn) StopWatch() {
 	if k.watchedExchange.Load() != nil {
 		k.watchedExchange.Store(nil)
+		if k.tls != nil {
+			k.tls.endWatch(k.servedBy.conn)
+		}
 	}
 }
 
@@ -402,10 +431,21 @@ func (k *shardConn) StopWatch() {
 // descriptor of its own. If none can be made, nothing changes, and the loop still serves the
 // connection.
 func (k *shardConn) Hijack() (net.Conn, error) {
+	nc, err := k.hijack()
+	if err != nil {
+		return nil, err
+	}
+	k.servedBy.giveUpLead()
+	_ = k.Close() // closes this descriptor; the handler has another
+	return nc, nil
+}
+
+// hijack returns a connection with another descriptor. The loop no longer reports this one.
+func (k *shardConn) hijack() (net.Conn, error) {
 	if !k.acquire() {
 		return nil, net.ErrClosed
 	}
-	defer k.release() // closes the descriptor after Close below
+	defer k.release()
 	nc, err := k.duplicate()
 	for range 2 { // FileConn duplicates the descriptor a second time
 		if outOfDescriptors(err) {
@@ -422,8 +462,9 @@ func (k *shardConn) Hijack() (net.Conn, error) {
 			return nil, os.NewSyscallError("epoll_ctl", err)
 		}
 	}
-	k.servedBy.giveUpLead()
-	_ = k.Close() // closes this descriptor; the handler has another
+	if k.tls != nil {
+		return k.takeTLS(nc), nil
+	}
 	return nc, nil
 }
 
@@ -444,6 +485,9 @@ func (k *shardConn) TrySend(b []byte) int {
 		return 0
 	}
 	defer k.release()
+	if k.tls != nil {
+		return k.tls.trySend(b)
+	}
 	n, _ := poll.Send(int(k.fd), b) // the owner's next write fails with the same error
 	return n
 }

@@ -27,6 +27,9 @@ func (k *shardConn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
+	if k.tls != nil {
+		return k.readTLS(p)
+	}
 	for waited := false; ; waited = true {
 		if k.deadlinePassed(&k.readDeadline) {
 			return 0, k.opError("read", os.ErrDeadlineExceeded)
@@ -50,6 +53,9 @@ func (k *shardConn) Read(p []byte) (int, error) {
 // closes the connection meanwhile. Unlike Read, which a goroutine that outlives its handler may
 // call, it need not acquire the descriptor.
 func (k *shardConn) Write(p []byte) (written int, err error) {
+	if k.tls != nil {
+		return k.writeTLS(p)
+	}
 	var stalled instant
 	for waited := false; ; waited = true {
 		if k.deadlinePassed(&k.writeDeadline) || k.stallPassed(stalled) {
@@ -78,6 +84,10 @@ func (k *shardConn) Write(p []byte) (written int, err error) {
 
 // SendPieces implements exchange.Transport: it is Write for several pieces.
 func (k *shardConn) SendPieces(pieces [][]byte, _ time.Duration) error {
+	if k.tls != nil {
+		_, err := k.writeTLS(pieces...)
+		return err
+	}
 	var stalled instant
 	for waited := false; ; waited = true {
 		if k.deadlinePassed(&k.writeDeadline) || k.stallPassed(stalled) {
@@ -125,6 +135,9 @@ func (k *shardConn) deadlinePassed(deadline *instant) bool {
 // for never. before is the previous result. moved reports whether the client has accepted something
 // since.
 func (k *shardConn) stallDeadline(before instant, moved bool) instant {
+	if k.servedBy == nil { // during a handshake, which has a deadline
+		return 0
+	}
 	timeout := instant(k.servedBy.conn.CurrentSendTimeout())
 	if timeout == 0 || before != 0 && !moved {
 		return before
@@ -175,7 +188,9 @@ func (k *shardConn) wait(what direction, again bool, most instant) bool {
 		until = most
 	}
 	if !again {
-		k.servedBy.giveUpLead()
+		if k.servedBy != nil { // nil during a handshake, which has a goroutine
+			k.servedBy.giveUpLead()
+		}
 		return k.refs.Load() >= 0
 	}
 	var passed <-chan time.Time
@@ -199,7 +214,8 @@ func (k *shardConn) ReadFrom(src io.Reader) (n int64, err error) {
 		file, limited, left = l.R, l, l.N
 	}
 	f, ok := file.(*os.File)
-	if !ok {
+	if !ok || k.tls != nil {
+		k.servedBy.giveUpLead() // reading src may block
 		return io.CopyBuffer(struct{ io.Writer }{k}, src, make([]byte, exchange.CopySize))
 	}
 	k.servedBy.giveUpLead() // reading a file that is not cached blocks
@@ -272,12 +288,15 @@ func (k *shardConn) opError(op string, err error) error {
 		Addr: k.RemoteAddr(), Err: err}
 }
 
-// CloseWrite shuts down the sending side.
+// CloseWrite shuts down the sending side. Over TLS it sends close_notify.
 func (k *shardConn) CloseWrite() error {
 	if !k.acquire() {
 		return net.ErrClosed
 	}
 	defer k.release()
+	if k.tls != nil {
+		return k.closeWriteTLS()
+	}
 	return poll.CloseWrite(int(k.fd))
 }
 

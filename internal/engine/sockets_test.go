@@ -69,6 +69,11 @@ func TestBothPathsGiveSameResponses(t *testing.T) {
 		if portable != shards {
 			t.Errorf("requests %q\n--- portable\n%s--- shards\n%s", pieces, portable, shards)
 		}
+		portable = withoutTLSState(overSockets(t, "tls", makers["tare"], h, pieces))
+		shards = withoutTLSState(overSockets(t, "ServeTLS", makers["tare"], h, pieces))
+		if portable != shards {
+			t.Errorf("requests %q over TLS\n--- portable\n%s--- shards\n%s", pieces, portable, shards)
+		}
 	}
 	for name, pieces := range requests {
 		t.Run(name, func(t *testing.T) { check(t, http.HandlerFunc(dump), pieces) })
@@ -86,10 +91,29 @@ func TestBothPathsGiveSameResponses(t *testing.T) {
 	}
 }
 
+// withoutTLSState removes what differs between any two TLS connections.
+func withoutTLSState(text string) string {
+	return regexp.MustCompile(`tls &\{.*`).ReplaceAllString(text, "tls")
+}
+
+// onShards runs a test over the kinds of connection that are served on shards.
+func onShards(t *testing.T, test func(*testing.T, string)) {
+	t.Helper()
+	for _, mode := range []string{"tcp", "ServeTLS"} {
+		t.Run(mode, func(t *testing.T) { test(t, mode) })
+	}
+}
+
 // shardSite starts a server on shards with one handler.
 func shardSite(t *testing.T, settings *http.Server) (s *engine.Server, dial func() net.Conn) {
 	t.Helper()
-	l, d := listen(t, "tcp", "127.0.0.1:0")
+	return siteOver(t, "tcp", settings)
+}
+
+// siteOver is shardSite for a kind of connection.
+func siteOver(t *testing.T, mode string, settings *http.Server) (s *engine.Server, dial func() net.Conn) {
+	t.Helper()
+	l, d := modes[mode](t)
 	s = engine.New(settings)
 	served := goServe(s, l)
 	t.Cleanup(func() { s.Close(); <-served })
@@ -131,9 +155,13 @@ func tryReadResponses(c net.Conn, n int) (string, error) {
 
 // A handler that blocks on a loop holds up other connections of the loop only for a moment.
 func TestBlockedHandlerBlocksNoOtherConnection(t *testing.T) {
+	onShards(t, blockedHandlerBlocksNoOtherConnection)
+}
+
+func blockedHandlerBlocksNoOtherConnection(t *testing.T, mode string) {
 	release := make(chan bool)
 	var blocking atomic.Bool
-	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	_, dial := siteOver(t, mode, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if blocking.Load() && r.URL.RawQuery == "block" {
 			<-release
 		}
@@ -164,8 +192,12 @@ func TestBlockedHandlerBlocksNoOtherConnection(t *testing.T) {
 // A client that pipelines may need the first response before it allows the handler of the second
 // request to continue.
 func TestPipelinedResponsesAreNotHeldBack(t *testing.T) {
+	onShards(t, pipelinedResponsesAreNotHeldBack)
+}
+
+func pipelinedResponsesAreNotHeldBack(t *testing.T, mode string) {
 	release := make(chan bool)
-	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	_, dial := siteOver(t, mode, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.RawQuery == "second" {
 			<-release
 		}
@@ -191,9 +223,11 @@ func TestPipelinedResponsesAreNotHeldBack(t *testing.T) {
 }
 
 // Thousands of pipelined requests get responses in order and in few writes.
-func TestPipelinedResponsesKeepOrder(t *testing.T) {
+func TestPipelinedResponsesKeepOrder(t *testing.T) { onShards(t, pipelinedResponsesKeepOrder) }
+
+func pipelinedResponsesKeepOrder(t *testing.T, mode string) {
 	const n = 3000
-	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	_, dial := siteOver(t, mode, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%s.", r.URL.RawQuery)
 	})})
 	c := dial()
@@ -211,9 +245,11 @@ func TestPipelinedResponsesKeepOrder(t *testing.T) {
 }
 
 // A slow reader holds up only its own handler, and receives every byte.
-func TestSlowReaderReceivesEverything(t *testing.T) {
+func TestSlowReaderReceivesEverything(t *testing.T) { onShards(t, slowReaderReceivesEverything) }
+
+func slowReaderReceivesEverything(t *testing.T, mode string) {
 	body := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
-	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	_, dial := siteOver(t, mode, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/large" {
 			w.Write(body)
 			return
@@ -241,8 +277,10 @@ func TestSlowReaderReceivesEverything(t *testing.T) {
 }
 
 // Bodies that arrive late are read, with a length and chunked, with and without a deadline.
-func TestLateBodiesAreRead(t *testing.T) {
-	_, dial := shardSite(t, &http.Server{ReadTimeout: 300 * time.Millisecond,
+func TestLateBodiesAreRead(t *testing.T) { onShards(t, lateBodiesAreRead) }
+
+func lateBodiesAreRead(t *testing.T, mode string) {
+	_, dial := siteOver(t, mode, &http.Server{ReadTimeout: 300 * time.Millisecond,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			b, err := io.ReadAll(r.Body)
 			fmt.Fprintf(w, "%q %v.", b, err != nil && errors.Is(err, os.ErrDeadlineExceeded))
@@ -270,9 +308,11 @@ func TestLateBodiesAreRead(t *testing.T) {
 }
 
 // Connections that wait too long are closed: silent ones, slow heads, and idle ones.
-func TestWaitingConnectionsTimeOut(t *testing.T) {
+func TestWaitingConnectionsTimeOut(t *testing.T) { onShards(t, waitingConnectionsTimeOut) }
+
+func waitingConnectionsTimeOut(t *testing.T, mode string) {
 	const bound = 150 * time.Millisecond
-	_, dial := shardSite(t, &http.Server{ReadHeaderTimeout: bound, IdleTimeout: 2 * bound,
+	_, dial := siteOver(t, mode, &http.Server{ReadHeaderTimeout: bound, IdleTimeout: 2 * bound,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, "done.")
 		})})
@@ -321,13 +361,14 @@ func TestWaitingConnectionsTimeOut(t *testing.T) {
 }
 
 // A head may arrive byte by byte, at any size within the limit.
-func TestHeadMayArriveByteByByte(t *testing.T) {
-	_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+func TestHeadMayArriveByteByByte(t *testing.T) { onShards(t, headMayArriveByteByByte) }
+
+func headMayArriveByteByByte(t *testing.T, mode string) {
+	_, dial := siteOver(t, mode, &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%d.", len(r.Header.Get("X")))
 	})})
 	for _, size := range []int{1, 3000, 20000} {
 		c := dial()
-		c.(*net.TCPConn).SetNoDelay(true)
 		text := "GET / HTTP/1.1\r\nHost: a\r\nX: " + strings.Repeat("x", size) + "\r\n\r\n"
 		step := max(1, len(text)/300)
 		for i := 0; i < len(text); i += step {
@@ -345,11 +386,13 @@ func TestHeadMayArriveByteByByte(t *testing.T) {
 }
 
 // The request's context is canceled when the client leaves, even if it is first used afterwards.
-func TestDepartureCancelsContextOnShards(t *testing.T) {
+func TestDepartureCancelsContextOnShards(t *testing.T) { onShards(t, departureCancelsContextOnShards) }
+
+func departureCancelsContextOnShards(t *testing.T, mode string) {
 	for _, late := range []bool{false, true} {
 		t.Run(fmt.Sprint(late), func(t *testing.T) {
 			entered, ended := make(chan bool), make(chan error, 1)
-			_, dial := shardSite(t, &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter,
+			_, dial := siteOver(t, mode, &http.Server{Handler: http.HandlerFunc(func(_ http.ResponseWriter,
 				r *http.Request) {
 				if late {
 					entered <- true
@@ -379,7 +422,11 @@ func TestDepartureCancelsContextOnShards(t *testing.T) {
 // Panics, Goexit and threads locked by a handler end with its connection. Other connections of its
 // loop continue.
 func TestAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
-	_, dial := shardSite(t, &http.Server{ErrorLog: log.New(io.Discard, "", 0),
+	onShards(t, abortedHandlerEndsOnlyItsConnection)
+}
+
+func abortedHandlerEndsOnlyItsConnection(t *testing.T, mode string) {
+	_, dial := siteOver(t, mode, &http.Server{ErrorLog: log.New(io.Discard, "", 0),
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			switch r.URL.RawQuery {
 			case "panic":

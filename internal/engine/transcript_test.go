@@ -3,6 +3,7 @@ package engine_test
 import (
 	"bufio"
 	"bytes"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -75,6 +76,13 @@ const closeWrite = "\x00close write"
 
 func goServe(s server, l net.Listener) chan error {
 	done := make(chan error, 1)
+	if secure, ok := l.(secureListener); ok {
+		if s, ok := s.(*engine.Server); ok {
+			go func() { done <- s.ServeTLS(secure.Listener, secure.config) }()
+			return done
+		}
+		l = tls.NewListener(secure.Listener, secure.config)
+	}
 	go func() { done <- s.Serve(l) }()
 	return done
 }

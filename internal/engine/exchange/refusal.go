@@ -35,7 +35,7 @@ func (c *Conn) ReportRefusal(status int, sent int64) {
 	}
 	c.Transport.MayBlock() // the hook may block in spite of its doc, for example on a log's pipe
 	c.Config.ReportRequest(RefusedHead{
-		Local: c.Transport.Raw().LocalAddr(), Remote: c.Template.RemoteAddr, tls: c.Template.TLS,
+		Local: c.Transport.Raw().LocalAddr(), Remote: c.Template.RemoteAddr, TLS: c.Template.TLS,
 		Codec: c.Codec, In: c.In[c.Next:c.End],
 	}, status, sent)
 }
@@ -51,7 +51,7 @@ func (c *Conn) ReportLateHead(status int) {
 type RefusedHead struct {
 	Local  net.Addr
 	Remote string
-	tls    *tls.ConnectionState
+	TLS    *tls.ConnectionState
 	Codec  HeadCodec
 	In     []byte // from the request's first byte on
 }
@@ -62,7 +62,7 @@ func (p *Config) ReportRequest(h RefusedHead, status int, sent int64) {
 		return
 	}
 	r := &http.Request{
-		Header: make(http.Header), URL: new(url.URL), Body: http.NoBody, RemoteAddr: h.Remote, TLS: h.tls,
+		Header: make(http.Header), URL: new(url.URL), Body: http.NoBody, RemoteAddr: h.Remote, TLS: h.TLS,
 	}
 	line, ok := h.Codec.Describe(r, h.In)
 	if !ok {

@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"io"
+	"net"
 	"net/http"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
@@ -16,7 +17,8 @@ const (
 	ProtoHTTP11 = "http/1.1"
 	protoHTTP10 = "http/1.0"
 
-	recordHandshake = 22 // type of the first TLS record (RFC 8446, 5.1)
+	// RecordHandshake is the type of the first TLS record (RFC 8446, 5.1).
+	RecordHandshake = 22
 )
 
 // handshakeTLS performs the TLS handshake, if c is a TLS connection. It reports whether c can be
@@ -33,9 +35,7 @@ func (c *Conn) handshakeTLS() bool {
 	ctx, cancel := context.WithTimeout(c.ctx, c.config.HandshakeTimeout)
 	defer cancel()
 	if err := tc.HandshakeContext(ctx); err != nil {
-		if re, ok := errors.AsType[tls.RecordHeaderError](err); ok && re.Conn != nil {
-			err = c.refusePlaintext(re, err)
-		}
+		err = RefusePlaintext(c.config.Exchanges, tc.LocalAddr(), c.conn.Template.RemoteAddr, err)
 		c.config.Exchanges.Server.Logf("http: TLS handshake error from %s: %v", c.conn.Template.RemoteAddr, err)
 		return false
 	}
@@ -44,10 +44,14 @@ func (c *Conn) handshakeTLS() bool {
 	return true
 }
 
-// refusePlaintext responds to a client that speaks HTTP without TLS. It returns the error to be
-// logged.
-func (c *Conn) refusePlaintext(re tls.RecordHeaderError, err error) error {
-	if first := re.RecordHeader[0]; first&0x80 != 0 || first == recordHandshake {
+// RefusePlaintext responds to a client that speaks HTTP without TLS, if this is why a handshake has
+// failed. It returns the error to be logged.
+func RefusePlaintext(p *exchange.Config, local net.Addr, remote string, err error) error {
+	re, ok := errors.AsType[tls.RecordHeaderError](err)
+	if !ok || re.Conn == nil {
+		return err
+	}
+	if first := re.RecordHeader[0]; first&0x80 != 0 || first == RecordHandshake {
 		return err // the client speaks TLS, or SSL 2
 	}
 	sent := int64(0)
@@ -56,10 +60,8 @@ func (c *Conn) refusePlaintext(re tls.RecordHeaderError, err error) error {
 		_, _ = io.WriteString(re.Conn, "HTTP/1.0 400 Bad Request\r\n\r\n"+text)
 		err, sent = errors.New("client sent an HTTP request to an HTTPS server"), int64(len(text))
 	}
-	head := exchange.RefusedHead{
-		Local: c.NetConn.LocalAddr(), Remote: c.conn.Template.RemoteAddr, Codec: c.conn.Codec, In: re.RecordHeader[:],
-	}
-	c.config.Exchanges.ReportRequest(head, http.StatusBadRequest, sent)
+	head := exchange.RefusedHead{Local: local, Remote: remote, Codec: p.NewCodec(), In: re.RecordHeader[:]}
+	p.ReportRequest(head, http.StatusBadRequest, sent)
 	return err
 }
 
@@ -84,8 +86,7 @@ func (c *Conn) selectProtocol() bool {
 		return c.config.ServesHTTP1
 	}
 	proto := c.conn.Template.TLS.NegotiatedProtocol
-	switch proto {
-	case "", ProtoHTTP11, protoHTTP10:
+	if IsHTTP1(proto) {
 		return c.config.ServesHTTP1
 	}
 	switch serve := c.config.Owner.ProtocolHandler(proto); {
@@ -97,6 +98,10 @@ func (c *Conn) selectProtocol() bool {
 	}
 	return false
 }
+
+// IsHTTP1 reports whether connections of an ALPN protocol speak HTTP/1. The empty one is of clients
+// without ALPN.
+func IsHTTP1(proto string) bool { return proto == "" || proto == ProtoHTTP11 || proto == protoHTTP10 }
 
 // nextProtoHandler is the handler that functions of TLSNextProto receive.
 type nextProtoHandler struct {

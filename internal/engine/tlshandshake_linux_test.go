@@ -1,0 +1,239 @@
+package engine
+
+import (
+	"bufio"
+	"crypto/tls"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/poll"
+)
+
+// tlsSite is a server whose TLS connections are served on shards.
+type tlsSite struct {
+	*testing.T
+	server *Server
+	addr   string
+}
+
+func newTLSSite(t *testing.T, getConfig func(*tls.ClientHelloInfo) (*tls.Config, error)) tlsSite {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	borrowed := httptest.NewUnstartedServer(nil)
+	borrowed.StartTLS()
+	config := &tls.Config{Certificates: borrowed.TLS.Certificates, GetConfigForClient: getConfig}
+	borrowed.Close()
+	s := New(&http.Server{ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") })})
+	served := make(chan error, 1)
+	go func() { served <- s.ServeTLS(l, config) }()
+	t.Cleanup(func() { s.Close(); <-served })
+	return tlsSite{t, s, l.Addr().String()}
+}
+
+// dial returns a connection without TLS.
+func (s tlsSite) dial() *net.TCPConn {
+	s.Helper()
+	c, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(time.Minute))
+	return c.(*net.TCPConn)
+}
+
+// get sends a request over TLS, and returns its error.
+func (s tlsSite) get(c net.Conn, sni string) error {
+	tc := tls.Client(c, &tls.Config{InsecureSkipVerify: true, ServerName: sni})
+	if _, err := io.WriteString(tc, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
+		return err
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(tc), nil)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+func (s tlsSite) mustGet(c net.Conn) {
+	s.Helper()
+	if err := s.get(c, "a"); err != nil {
+		s.Error(err)
+	}
+}
+
+// running returns how many goroutines perform handshakes.
+func (s tlsSite) running() int {
+	h := &s.server.group().handshakes
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.running
+}
+
+// firstMessage returns what a client sends first.
+func firstMessage(t *testing.T) []byte {
+	t.Helper()
+	client, server := net.Pipe()
+	defer server.Close()
+	go func() {
+		_ = tls.Client(client, &tls.Config{InsecureSkipVerify: true}).Handshake()
+		client.Close()
+	}()
+	b := make([]byte, maxPlaintext)
+	n, err := server.Read(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b[:n]
+}
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for start := time.Now(); !holds(); time.Sleep(time.Millisecond) {
+		if time.Since(start) > time.Minute {
+			t.Fatal("never: " + what)
+		}
+	}
+}
+
+// A client that has not sent its whole first message occupies no goroutine.
+func TestPartsOfFirstMessageStartNoHandshake(t *testing.T) {
+	const n = 50
+	s := newTLSSite(t, nil)
+	s.mustGet(s.dial())
+	hello := firstMessage(t)
+	eventually(t, "the handshake is over", func() bool { return s.running() == 0 })
+	var conns []*net.TCPConn
+	for i := range n {
+		c := s.dial()
+		if _, err := c.Write(hello[:1+i*(len(hello)-2)/n]); err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, c)
+	}
+	eventually(t, "all parts have arrived", func() bool {
+		waiting := 0
+		s.server.group().conns.each(func(k *shardConn) {
+			if unread, err := poll.Unread(int(k.fd)); err == nil && unread > 0 && k.isAdded.Load() &&
+				k.state.Load() == stateWaiting {
+				waiting++
+			}
+		})
+		return waiting == n
+	})
+	if r := s.running(); r != 0 {
+		t.Errorf("%d handshakes run", r)
+	}
+	s.mustGet(s.dial())
+	c := conns[n-1]
+	if _, err := c.Write(hello[1+(n-1)*(len(hello)-2)/n:]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(c, make([]byte, 100)); err != nil {
+		t.Errorf("no response to a complete first message: %v", err)
+	}
+}
+
+// Clients that do not continue their handshakes lose their connections in favor of newer ones.
+func TestStalledHandshakesAreLimited(t *testing.T) {
+	const surplus = 100
+	s := newTLSSite(t, nil)
+	hello := firstMessage(t)
+	ended := make(chan bool, maxHandshakes+surplus)
+	for range maxHandshakes + surplus {
+		c := s.dial()
+		if _, err := c.Write(hello); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			_, _ = io.Copy(io.Discard, c)
+			ended <- true
+		}()
+	}
+	for range surplus {
+		<-ended
+	}
+	s.mustGet(s.dial())
+	if r := s.running(); r > maxHandshakes || r < maxHandshakes/2 {
+		t.Errorf("%d handshakes run, want at most %d and many", r, maxHandshakes)
+	}
+}
+
+// A function of the tls.Config that waits delays only the handshakes that have called it.
+func TestWaitingTLSConfigDelaysNoOtherHandshake(t *testing.T) {
+	n := 4 * runtime.GOMAXPROCS(0)
+	release := make(chan bool)
+	var entered atomic.Int64
+	s := newTLSSite(t, func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if hello.ServerName == "slow" {
+			entered.Add(1)
+			<-release
+		}
+		return nil, nil
+	})
+	results := make(chan error, n)
+	for range n {
+		c := s.dial()
+		go func() { results <- s.get(c, "slow") }()
+	}
+	eventually(t, "all handshakes have begun", func() bool { return entered.Load() == int64(n) })
+	s.mustGet(s.dial())
+	close(release)
+	for range n {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A function of the tls.Config that panics or ends its goroutine ends only its connection.
+func TestFailingTLSConfigEndsOnlyItsConnection(t *testing.T) {
+	s := newTLSSite(t, func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		switch hello.ServerName {
+		case "panic":
+			panic("test")
+		case "goexit":
+			runtime.Goexit()
+		}
+		return nil, nil
+	})
+	for range 3 * runtime.GOMAXPROCS(0) {
+		for _, name := range []string{"panic", "goexit"} {
+			if err := s.get(s.dial(), name); err == nil || strings.Contains(err.Error(), "timeout") {
+				t.Errorf("%s: %v, want the end of the connection", name, err)
+			}
+		}
+	}
+	s.mustGet(s.dial())
+	eventually(t, "all handshakes are over", func() bool { return s.running() == 0 })
+}
+
+// Shutdown does not wait for clients that do not continue their handshakes.
+func TestShutdownEndsHandshakes(t *testing.T) {
+	t.Parallel()
+	s := newTLSSite(t, nil)
+	c := s.dial()
+	if _, err := c.Write(firstMessage(t)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the handshake runs", func() bool { return s.running() == 1 })
+	if err := s.server.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := io.Copy(io.Discard, c); err != nil && strings.Contains(err.Error(), "timeout") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,49 @@
+package engine_test
+
+import (
+	"crypto/tls"
+	"io"
+	"net/http"
+	"runtime"
+	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// An idle TLS connection holds neither a goroutine nor a buffer beyond those of package tls. The
+// limit includes the client's socket, which is of package net.
+func TestIdleTLSConnectionsAreSmall(t *testing.T) {
+	if testkit.Race {
+		t.Skip("the race detector uses memory of its own")
+	}
+	const n, limit = 1000, 8 << 10
+	withoutReserve(t)
+	someModes(t, handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") }), func(s *site) {
+		open := func(n int) {
+			for range n {
+				c, err := s.dial()
+				if err != nil {
+					s.Fatal(err)
+				}
+				io.WriteString(c, get)
+				readResponses(s.T, c, 1)
+				raw := c.(*tls.Conn).NetConn()
+				s.Cleanup(func() { raw.Close() })
+			}
+		}
+		open(50)
+		inUse() // twice, because of what pools hold
+		before, goroutines := inUse(), runtime.NumGoroutine()
+		open(n)
+		inUse()
+		after := inUse()
+		if each := int64(after-before) / n; each > limit {
+			s.Errorf("%d bytes each, want at most %d", each, limit)
+		} else {
+			s.Logf("%d bytes each", each)
+		}
+		if more := runtime.NumGoroutine() - goroutines; more > n/10 {
+			s.Errorf("%d more goroutines", more)
+		}
+	}, "ServeTLS")
+}
