@@ -155,7 +155,8 @@ type proxyState struct {
 	attempts   []*attempts  // one for each upstream request: internal redirects may make several
 	target     targetName   // for variables
 
-	upstreamHeader http.Header // of the last response; read only
+	upstreamHeader http.Header // of the last response; read only; nil if raw has its head
+	raw            rawHead
 
 	firstRequest upstreamRequest // avoids an allocation; most exchanges have one upstream request
 	clientMemory *client.Memory
@@ -188,13 +189,13 @@ func (s *state) acquireProxyState() *proxyState {
 // releaseProxyState zeroes the state, so that a later use meets nil. In builds with the tag poison
 // it is never reused.
 func (s *state) releaseProxyState(p *proxyState) {
-	memory, params := p.clientMemory, p.firstRequest.params
+	memory, params, raw := p.clientMemory, p.firstRequest.params, p.raw.spare()
 	if memory != nil {
 		memory.Reset()
 	}
 	clear(params)
 	if *p = (proxyState{clientMemory: memory}); !poison.Enabled {
-		p.firstRequest.params = params[:0]
+		p.firstRequest.params, p.raw = params[:0], raw
 		s.proxyStates.Put(p)
 	}
 }

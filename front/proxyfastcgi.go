@@ -117,8 +117,12 @@ func fieldOfParam(param string) string {
 
 // roundTripFastCGI sends the request to an application and waits for the head of the response.
 func (s *upstreamRequest) roundTripFastCGI(a *attempt, r *http.Request) (*http.Response, error) {
-	return s.group.transport.fcgi.RoundTripFastCGI(r, &client.FastCGIOptions{Addr: a.addr, Describe: s.setParams,
-		Stderr: func(text []byte) { s.logStderr(a.addr, text) }})
+	c, o := s.group.transport.fcgi, &client.FastCGIOptions{Addr: a.addr, Describe: s.setParams,
+		Stderr: func(text []byte) { s.logStderr(a.addr, text) }}
+	if a == &s.firstAttempt && s.clientMemory != nil {
+		return c.RoundTripFastCGIIn(s.clientMemory, r, o)
+	}
+	return c.RoundTripFastCGI(r, o)
 }
 
 // setParams sets the parameters.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/netip"
@@ -39,7 +40,7 @@ func (p *proxy) newRequest(x *exchange, target destination, opts *cache.OriginRe
 	s := &x.firstRequest
 	if opts != nil || s.proxy != nil { // a cache may use it after the exchange has ended
 		s = new(upstreamRequest)
-	} else if p.fastcgi == nil && !target.usesTLS {
+	} else {
 		if x.clientMemory == nil {
 			x.clientMemory = new(client.Memory)
 		}
@@ -132,7 +133,7 @@ func (s *upstreamRequest) fetch(ctx context.Context) (*http.Response, error) {
 			closeQuietly(resp.Body)
 			a.end()
 			s.turn.Done(countsAsFailure)
-			last = &fetchError{failureError, resp.StatusCode, false, errors.New(resp.Status)}
+			last = &fetchError{failureError, resp.StatusCode, false, fmt.Errorf("status %d", resp.StatusCode)}
 			continue
 		}
 		a.headReceived(resp.StatusCode)
@@ -214,12 +215,18 @@ func (s *upstreamRequest) roundTrip(a *attempt) (*http.Response, error) {
 	case s.proxy.fastcgi != nil:
 		return s.roundTripFastCGI(a, r)
 	case s.tlsClient != nil:
-		return s.tlsClient.RoundTrip(r)
+		return s.roundTripHTTP(s.tlsClient, a, r)
 	}
+	return s.roundTripHTTP(s.group.transport.http, a, r)
+}
+
+// roundTripHTTP sends the request by HTTP. The response to the first attempt has no Header if its
+// head is in the client's memory.
+func (s *upstreamRequest) roundTripHTTP(c *client.Client, a *attempt, r *http.Request) (*http.Response, error) {
 	if a == &s.firstAttempt && s.clientMemory != nil {
-		return s.group.transport.http.RoundTripIn(s.clientMemory, r)
+		return c.RoundTripIn(s.clientMemory, r)
 	}
-	return s.group.transport.http.RoundTrip(r)
+	return c.RoundTrip(r)
 }
 
 // classify returns the fetchError for an error of an attempt.

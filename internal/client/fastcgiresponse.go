@@ -1,10 +1,12 @@
 package client
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,40 +49,54 @@ func (f *fastcgiCodec) receiveHead(x *exchange) error {
 
 // makeResponse implements codec.
 func (f *fastcgiCodec) makeResponse(x *slab) error {
-	f.fillResponse(x)
+	f.setFraming(x)
 	f.limitBody()
+	if !f.hasNoBody && f.remaining <= 0 && f.hasBufferedEnd(&x.exchange) {
+		whole := f.setHeader(x, f.content)
+		_ = f.skipBuffered(x) // returns io.EOF
+		x.endWhole(whole, f.isClean(&x.exchange))
+		return nil
+	}
+	f.setHeader(x, nil)
 	body := &responseBody{x: x}
 	x.response.Body = body
-	switch {
-	case f.hasNoBody:
+	if f.hasNoBody {
 		if err := f.skipBuffered(x); err != nil {
 			body.end(err)
 		}
 		if body.err == io.EOF { //nolint:errorlint // the end of the request, never wrapped
 			x.response.Body = http.NoBody
 		}
-	case f.remaining <= 0 && f.hasBufferedEnd(&x.exchange):
-		whole := string(f.content)
-		_ = f.skipBuffered(x) // returns io.EOF
-		x.endWhole(whole, f.isClean(&x.exchange))
 	}
 	return nil
 }
 
-// fillResponse sets the fields of the response, except for the body. It drops header fields that
-// concern the connection to the application (RFC 3875, 6.3.4).
-func (f *fastcgiCodec) fillResponse(x *slab) {
+// setHeader sets the Header of the response and what repeats its text, or leaves the head to a
+// Memory. It drops header fields that concern the connection to the application (RFC 3875, 6.3.4).
+// It returns a copy of content.
+func (f *fastcgiCodec) setHeader(x *slab, content []byte) (body string) {
+	f.cgi.Fields = slices.DeleteFunc(f.cgi.Fields, func(h http1.Field) bool {
+		return h.ConcernsConnection(f.wholeHead) ||
+			h.Known == http1.NameUnknown && bytes.EqualFold(h.Name.In(f.wholeHead), []byte("Status"))
+	})
+	if m := x.scratch.memory; m != nil {
+		body, f.cgi.Fields = m.keep(f.wholeHead, content, f.cgi.Fields)
+		return body
+	}
 	text, r := http1.TextOf(f.wholeHead), &x.response
 	status := f.cgi.Status
 	reason := cmp.Or(text.Of(f.cgi.Reason), http.StatusText(status))
-	r.Status, r.StatusCode = strings.TrimRight(strconv.Itoa(status)+" "+reason, " "), status
+	r.Status = strings.TrimRight(strconv.Itoa(status)+" "+reason, " ")
+	r.Header = makeHeader(nil, f.cgi.Fields, &text, x.values[:0])
+	return string(content)
+}
+
+// setFraming sets the fields of the response that do not refer to its text.
+func (f *fastcgiCodec) setFraming(x *slab) {
+	r, status := &x.response, f.cgi.Status
+	x.setResponse()
+	r.StatusCode = status
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, 1
-	x.setHeader(f.cgi.Fields, &text)
-	for name := range r.Header {
-		if name == "Status" || http1.ConcernsConnection(name) {
-			delete(r.Header, name)
-		}
-	}
 	r.ContentLength = -1
 	length, known := f.cgi.Length()
 	if known {

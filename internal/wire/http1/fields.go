@@ -11,6 +11,14 @@ func ConcernsConnection(name string) bool {
 	return false
 }
 
+// ConcernsConnection is ConcernsConnection for a field of a head.
+func (f Field) ConcernsConnection(head []byte) bool {
+	if f.Known == NameUnknown {
+		return equalFold(f.Name.In(head), "proxy-connection")
+	}
+	return ConcernsConnection(f.Known.String())
+}
+
 // PlainName reports whether a name consists of letters, digits and hyphens. No two plain names
 // become the same CGI variable: applications replace '-' by '_', and PHP replaces a dot as well.
 // nginx drops fields whose names are not plain.
