@@ -116,7 +116,10 @@ func (h *http1Codec) makeResponse(x *slab) error {
 	var body string
 	isEncoded := false
 	if s.memory != nil && !h.announcesTrailer(&x.response) {
-		body, head.Fields = s.memory.keep(in[:head.Size], in[head.Size:end], head.Fields)
+		m := s.memory
+		head.Fields = m.keep(in[:head.Size], head.Fields, end-head.Size)
+		m.text = append(m.text, in[head.Size:end]...)
+		body = m.body()
 	} else {
 		var text http1.Text
 		text, body = copyHeadAndBody(in[:end], head.Size)

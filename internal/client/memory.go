@@ -94,15 +94,20 @@ func (m *Memory) Reset() {
 	*m = Memory{header: h, text: text, head: Head{Fields: fields}}
 }
 
-// keep copies a head and what has arrived of the body, and takes over the fields. It returns the
-// body and memory for the fields of other heads. The body is a view of text, which does not change
-// until Reset.
-func (m *Memory) keep(head, content []byte, fields []http1.Field) (body string, spare []http1.Field) {
-	size := len(head)
-	if n := size + len(content); cap(m.text) < n {
+// keep copies a head, with room in text for a body of a length, and takes over the fields. It
+// returns memory for the fields of other heads.
+func (m *Memory) keep(head []byte, fields []http1.Field, room int) (spare []http1.Field) {
+	if n := len(head) + room; cap(m.text) < n {
 		m.text = make([]byte, 0, max(n, 2*cap(m.text), minMemoryText))
 	}
-	m.text = append(append(m.text[:0], head...), content...)
-	spare, m.head = m.head.Fields[:0], Head{Text: m.text[:size:size], Fields: fields}
-	return unsafe.String(unsafe.SliceData(m.text[size:]), len(content)), spare
+	m.text = append(m.text[:0], head...)
+	spare, m.head = m.head.Fields[:0], Head{Text: m.text[:len(head):len(head)], Fields: fields}
+	return spare
+}
+
+// body returns the body that follows the head in text. It is a view of text, which does not change
+// until Reset.
+func (m *Memory) body() string {
+	b := m.text[len(m.head.Text):]
+	return unsafe.String(unsafe.SliceData(b), len(b))
 }

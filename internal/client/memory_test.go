@@ -126,7 +126,8 @@ func TestMemoryHasTheHeadAsReceived(t *testing.T) {
 // A response in a Memory has a Header if its reader needs one: for the announced trailer section,
 // after a retry, and unless the Client is a proxy's.
 func TestMemoryMakesANeededHeader(t *testing.T) {
-	const chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\nX-A: 1\r\n\r\n0\r\nX-T: 2\r\n\r\n"
+	const chunked = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-T\r\nX-A: 1\r\n\r\n" +
+		"0\r\nX-T: 2\r\n\r\n"
 	for _, c := range []struct {
 		text     string
 		verbatim bool

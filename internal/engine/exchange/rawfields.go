@@ -10,10 +10,10 @@ import (
 // HasFields reports whether the handler has set fields in the Header.
 func (w *Response) HasFields() bool { return len(w.Fields) > 0 }
 
-// WriteRawHeader is WriteHeader for a proxy that has received the fields: the offsets of a head that
+// WriteRawHeader is WriteHeader for a proxy that has received the fields: offsets into a head that
 // http1 has parsed. They are sent before those of the Header, in their order and spelling. What
 // describes the framing or the connection is decided as for other responses, and no content type is
-// detected. head is not used after the call.
+// detected. head and fields are not used after the call.
 func (w *Response) WriteRawHeader(code int, head []byte, fields []http1.Field) {
 	w.Mu.Lock()
 	defer w.Mu.Unlock()
@@ -41,8 +41,10 @@ func (w *Response) applyRawField(f *http1.Field, head []byte) bool {
 		name := f.Name.In(head)
 		return !bytes.EqualFold(name, []byte("Status")) || w.Conn.Codec.SendsField("Status")
 	case http1.NameContentLength:
-		w.Conn.Summary.hasLength = true
-		w.applyLength(string(f.Value.In(head)))
+		w.Conn.Summary.hasLength, w.Length = true, 0
+		for _, digit := range f.Value.In(head) { // the parser accepts nothing else, and no overflow
+			w.Length = w.Length*10 + int64(digit-'0')
+		}
 		return false
 	case http1.NameContentType:
 		return w.Status != http.StatusNotModified
