@@ -189,13 +189,14 @@ func (s *state) acquireProxyState() *proxyState {
 // releaseProxyState zeroes the state, so that a later use meets nil. In builds with the tag poison
 // it is never reused.
 func (s *state) releaseProxyState(p *proxyState) {
-	memory, params, raw := p.clientMemory, p.firstRequest.params, p.raw.spare()
+	memory, raw := p.clientMemory, p.raw.spare()
+	params, options := p.firstRequest.params, p.firstRequest.fastcgiOptions
 	if memory != nil {
 		memory.Reset()
 	}
 	clear(params)
 	if *p = (proxyState{clientMemory: memory}); !poison.Enabled {
-		p.firstRequest.params, p.raw = params[:0], raw
+		p.raw, p.firstRequest.params, p.firstRequest.fastcgiOptions = raw, params[:0], options
 		s.proxyStates.Put(p)
 	}
 }
