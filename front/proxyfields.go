@@ -2,6 +2,7 @@ package front
 
 import (
 	"bytes"
+	"maps"
 	"net/http"
 	"slices"
 
@@ -18,8 +19,8 @@ import (
 //	the response   is a 101, an error that proxy_intercept_errors concerns, announces a trailer
 //	               section, or has a field that directs the front
 //
-// Fields that are hidden or added do not matter. Those that are rewritten follow the others. The
-// values of $upstream_http_ and $sent_http_ are made when they are evaluated.
+// Fields that are hidden or added do not matter. Those that are rewritten or added follow the
+// others. The values of $upstream_http_ and $sent_http_ are made when they are evaluated.
 
 // rawSender is implemented by the writers of servers that send fields as they are: those of tare's
 // servers for HTTP/1 and FastCGI.
@@ -68,35 +69,46 @@ func (p *proxy) passHead(x *exchange, status int) bool {
 	if !ok {
 		return false
 	}
-	head, isRewritten := x.clientMemory.Head(), false
+	head, rewrites := x.clientMemory.Head(), false
 	x.raw.sent = slices.Grow(x.raw.sent[:0], len(head.Fields))
 	for i := range head.Fields {
 		switch f := &head.Fields[i]; p.response.fateOf(f, head.Text) {
-		case fieldPasses:
-			x.raw.sent = append(x.raw.sent, *f)
-		case fieldIsRewritten:
-			isRewritten = true
 		case fieldNeedsHeader:
 			return false
+		case fieldMayBeRewritten:
+			rewrites = true
+			fallthrough
+		case fieldPasses:
+			x.raw.sent = append(x.raw.sent, *f)
 		}
 	}
 	x.raw.sender, x.raw.head = sender, head
-	if isRewritten {
-		p.response.rewriteRawFields(x, head)
+	if rewrites {
+		p.response.rewriteRawFields(x)
 	}
 	return true
 }
 
-// rewriteRawFields adds the fields of a head that are rewritten to the header of the response.
-func (r *responseRules) rewriteRawFields(x *exchange, head *client.Head) {
-	header := x.w.Header()
-	for i := range head.Fields {
-		if f := &head.Fields[i]; r.fateOf(f, head.Text) == fieldIsRewritten {
-			name := http.CanonicalHeaderKey(string(f.Name.In(head.Text)))
-			header[name] = append(header[name], string(f.Value.In(head.Text)))
+// rewriteRawFields rewrites fields of the head. Those that this changes move to the Header.
+func (r *responseRules) rewriteRawFields(x *exchange) {
+	raw, before := &x.raw, make(http.Header)
+	for i := range raw.sent {
+		if f := &raw.sent[i]; r.fateOf(f, raw.head.Text) == fieldMayBeRewritten {
+			name := http.CanonicalHeaderKey(string(f.Name.In(raw.head.Text)))
+			before[name] = append(before[name], string(f.Value.In(raw.head.Text)))
 		}
 	}
-	r.rewriteFields(x, header)
+	after := maps.Clone(before)
+	r.rewriteFields(x, after)
+	for name, values := range after {
+		if slices.Equal(values, before[name]) {
+			continue
+		}
+		x.w.Header()[name] = values
+		raw.sent = slices.DeleteFunc(raw.sent, func(f http1.Field) bool {
+			return bytes.EqualFold(f.Name.In(raw.head.Text), []byte(name))
+		})
+	}
 }
 
 // sendRawHead sends the head that passHead has prepared.
@@ -142,8 +154,8 @@ type fieldFate int
 const (
 	fieldPasses fieldFate = iota
 	fieldIsDropped
-	fieldIsRewritten // by rewriteFields
-	fieldNeedsHeader // directs the front, or drops other fields
+	fieldMayBeRewritten // by rewriteFields
+	fieldNeedsHeader    // directs the front, or drops other fields
 )
 
 // fateOf returns what becomes of a field. It agrees with copyHeader and rewriteFields.
@@ -169,7 +181,7 @@ func (r *responseRules) fateOf(f *http1.Field, head []byte) fieldFate {
 		return fieldIsDropped
 	case r.locations != nil && (name == "Location" || name == "Refresh"),
 		(r.cookieDomains != nil || r.cookiePaths != nil) && name == "Set-Cookie":
-		return fieldIsRewritten
+		return fieldMayBeRewritten
 	}
 	return fieldPasses
 }
