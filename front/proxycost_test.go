@@ -70,11 +70,13 @@ func rawHeadCosts(t testing.TB) []costCase {
 	to := upstream.Config{Name: "http", Keepalive: 1, Servers: []upstream.Server{
 		{Addr: replies(t, []byte("HTTP/1.1 200 OK\r\n"+upstreamFields+"\r\nhi"))}}}
 	application := upstream.Config{Name: "fcgi", Keepalive: 1, Servers: []upstream.Server{{Addr: replies(t, out)}}}
-	params := []Param{{Name: "QUERY_STRING", Value: "$query_string"}, {Name: "REQUEST_METHOD", Value: "$request_method"},
+	params := []Param{
+		{Name: "QUERY_STRING", Value: "$query_string"}, {Name: "REQUEST_METHOD", Value: "$request_method"},
 		{Name: "SCRIPT_NAME", Value: "$fastcgi_script_name"}, {Name: "REQUEST_URI", Value: "$request_uri"},
 		{Name: "REMOTE_ADDR", Value: "$remote_addr"}, {Name: "REMOTE_PORT", Value: "$remote_port"},
 		{Name: "SERVER_ADDR", Value: "$server_addr"}, {Name: "SERVER_PORT", Value: "$server_port"},
-		{Name: "GATEWAY_INTERFACE", Value: "CGI/1.1"}}
+		{Name: "GATEWAY_INTERFACE", Value: "CGI/1.1"},
+	}
 	r := httptest.NewRequest("GET", "/x", nil)
 	r.Body, r.RemoteAddr = http.NoBody, "127.0.0.1:1234"
 	local := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80}

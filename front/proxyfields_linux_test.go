@@ -49,8 +49,8 @@ func (a *testClient) lines(method, path string) (status string, fields []string)
 // own reports whether nginx writes a field itself, in a spelling and a place of its own.
 func own(line string) bool {
 	name, _, _ := strings.Cut(line, ":")
-	return slices.ContainsFunc([]string{"Server", "Date", "Content-Type", "Content-Length", "Last-Modified", "Connection",
-		"Transfer-Encoding"}, func(s string) bool { return strings.EqualFold(s, name) })
+	return slices.ContainsFunc([]string{"Server", "Date", "Content-Type", "Content-Length", "Last-Modified",
+		"Connection", "Transfer-Encoding"}, func(s string) bool { return strings.EqualFold(s, name) })
 }
 
 // Fields of an upstream's response reach the client in the order and spelling of the upstream, as
@@ -99,7 +99,8 @@ func TestFieldsPassAsFromNginx(t *testing.T) {
 		b := wire.AppendStreamEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte(text)), wire.Stdout, 1)
 		nc.Write(wire.AppendEnd(b, 1, wire.End{}))
 	})
-	both := []front.Param{{Name: "REQUEST_URI", Value: "$request_uri"}, {Name: "REQUEST_METHOD", Value: "$request_method"}}
+	both := []front.Param{{Name: "REQUEST_URI", Value: "$request_uri"},
+		{Name: "REQUEST_METHOD", Value: "$request_method"}}
 	for _, c := range []struct {
 		conf     string
 		proxy    front.Proxy
@@ -114,7 +115,8 @@ func TestFieldsPassAsFromNginx(t *testing.T) {
 			front.Proxy{To: front.Text(application), Protocol: front.FastCGI, Params: both}, front.Settings{}},
 	} {
 		nginx, _ := serveNginx(t, "", "location / { "+c.conf+" }")
-		us := serveByTare(t, newFront(t, oneHost(front.Location{Path: "/", Proxy: &c.proxy, Settings: c.settings}), quiet()))
+		us := serveByTare(t, newFront(t,
+			oneHost(front.Location{Path: "/", Proxy: &c.proxy, Settings: c.settings}), quiet()))
 		for name, head := range heads {
 			if c.proxy.Protocol == front.FastCGI && strings.Contains(head, "chunked") {
 				continue // CGI has no chunks

@@ -124,7 +124,7 @@ func TestShortResponseIsWholeBody(t *testing.T) {
 			[]byte("Content-Length: 5\n\n")), wire.Stdout, 1, []byte("whole")), 1, wire.End{}), true},
 		"more than Content-Length": {wire.AppendEnd(wire.AppendStream(wire.AppendStream(nil, wire.Stdout, 1,
 			[]byte("Content-Length: 5\n\n")), wire.Stdout, 1, []byte("whole body")), 1, wire.End{}), false},
-		"STDERR": {wire.AppendEnd(wire.AppendStream(out, wire.Stderr, 1, []byte("oops")), 1, wire.End{}), false},
+		"STDERR":    {wire.AppendEnd(wire.AppendStream(out, wire.Stderr, 1, []byte("oops")), 1, wire.End{}), false},
 		"a refusal": {wire.AppendEnd(out, 1, wire.End{Status: wire.Overloaded}), false},
 		"less than Content-Length": {wire.AppendEnd(wire.AppendStream(nil, wire.Stdout, 1,
 			[]byte("Content-Length: 6\n\nwhole")), 1, wire.End{}), false},

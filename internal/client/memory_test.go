@@ -58,7 +58,8 @@ func TestMemoryKeepsEarlierValues(t *testing.T) {
 	if got := fmt.Sprint(kept["0X-A"], kept["0X-B"], kept["1X-B"], kept["3X-G"]); got != "[1] [2 3] [4] [10]" {
 		t.Errorf("kept: %s", got)
 	}
-	if len(m.header) != 0 || m.slab.response.Header != nil || m.slab.request != nil || m.slab.conn != nil || m.slab.response.Body != nil {
+	if x := &m.slab; len(m.header) != 0 || x.response.Header != nil || x.request != nil || x.conn != nil ||
+		x.response.Body != nil {
 		t.Error("something is left")
 	}
 }

@@ -82,19 +82,25 @@ func TestRawFieldsAreFramedAsOthers(t *testing.T) {
 		for index := range rawHeads {
 			for _, status := range []int{200, 201, 204, 304, 404} {
 				for _, length := range []int{0, 5, 3000, 40_000} {
-					for _, line := range []string{"GET %s HTTP/1.1", "HEAD %s HTTP/1.1", "GET %s HTTP/1.0"} {
-						get := func(kind string) string {
-							path := fmt.Sprintf("/%s%%20%d%%20%d%%20%d", kind, index, status, length)
-							return sortedFields(s.exchangeText(fmt.Sprintf(line, path) + "\r\nHost: x\r\nConnection: close\r\n\r\n"))
-						}
-						if got, want := get("raw"), get("map"); withoutDate(got) != withoutDate(want) {
-							s.Errorf("%s %q %d %d\n%.300q\n want %.300q", line, rawHeads[index], status, length, got, want)
-						}
-					}
+					s.compareRaw(index, status, length)
 				}
 			}
 		}
 	})
+}
+
+// compareRaw compares responses with fields as received with those that set them in the Header.
+func (s *site) compareRaw(index, status, length int) {
+	s.Helper()
+	for _, line := range []string{"GET %s HTTP/1.1", "HEAD %s HTTP/1.1", "GET %s HTTP/1.0"} {
+		get := func(kind string) string {
+			line := fmt.Sprintf(line, fmt.Sprintf("/%s%%20%d%%20%d%%20%d", kind, index, status, length))
+			return withoutDate(sortedFields(s.exchangeText(line + "\r\nHost: x\r\nConnection: close\r\n\r\n")))
+		}
+		if got, want := get("raw"), get("map"); got != want {
+			s.Errorf("%s %q %d %d\n%.300q\n want %.300q", line, rawHeads[index], status, length, got, want)
+		}
+	}
 }
 
 // withoutDate removes the server's date.
