@@ -3,30 +3,15 @@ package front_test
 import (
 	"bufio"
 	"io"
-	"log"
 	"net"
 	"net/http"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
-	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/front"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
-
-// serveByTare is serveHandler with tare's server, which sends fields as they are.
-func serveByTare(t testing.TB, h http.Handler) *testClient {
-	t.Helper()
-	socket := filepath.Join(shortDir(t), "s")
-	l, err := net.Listen("unix", socket)
-	must(t, err)
-	s := tare.Wrap(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)})
-	go func() { _ = s.Serve(l) }()
-	t.Cleanup(func() { s.Close() })
-	return newTestClient(t, socket)
-}
 
 // lines returns the status line and the field lines of a response, as they were sent.
 func (a *testClient) lines(method, path string) (status string, fields []string) {
