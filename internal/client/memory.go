@@ -2,6 +2,7 @@ package client
 
 import (
 	"net/http"
+	"slices"
 	"unsafe"
 
 	"github.com/tarehq/tare/internal/poison"
@@ -94,14 +95,18 @@ func (m *Memory) Reset() {
 	*m = Memory{header: h, text: text, head: Head{Fields: fields}}
 }
 
-// keep copies a head, with room in text for a body of a length, and takes over the fields. It
-// returns memory for the fields of other heads.
+// keep copies a head, with room in text for a body of a length, and takes over the fields, or
+// copies them before its first use. It returns memory for the fields of other heads.
 func (m *Memory) keep(head []byte, fields []http1.Field, room int) (spare []http1.Field) {
 	if n := len(head) + room; cap(m.text) < n {
 		m.text = make([]byte, 0, max(n, 2*cap(m.text), minMemoryText))
 	}
 	m.text = append(m.text[:0], head...)
-	spare, m.head = m.head.Fields[:0], Head{Text: m.text[:len(head):len(head)], Fields: fields}
+	spare = m.head.Fields[:0]
+	if cap(spare) == 0 {
+		spare, fields = fields[:0], slices.Clone(fields)
+	}
+	m.head = Head{Text: m.text[:len(head):len(head)], Fields: fields}
 	return spare
 }
 
