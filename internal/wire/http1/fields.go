@@ -16,7 +16,17 @@ func (f Field) ConcernsConnection(head []byte) bool {
 	if f.Known == NameUnknown {
 		return equalFold(f.Name.In(head), "proxy-connection")
 	}
-	return ConcernsConnection(f.Known.String())
+	return concernsConnection[f.Known]
+}
+
+// concernsConnection has ConcernsConnection for all Names. It is never modified.
+var concernsConnection = makeConcernsConnection()
+
+func makeConcernsConnection() (t [len(names)]bool) {
+	for i, name := range names {
+		t[i] = ConcernsConnection(name)
+	}
+	return t
 }
 
 // PlainName reports whether a name consists of letters, digits and hyphens. No two plain names

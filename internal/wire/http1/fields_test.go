@@ -18,3 +18,16 @@ func TestConnectionFieldsAndPlainNames(t *testing.T) {
 		}
 	}
 }
+
+func TestFieldsOfHeadsConcernTheConnection(t *testing.T) {
+	head := []byte("HTTP/1.1 200 OK\r\nkeep-alive: 1\r\nPROXY-Connection: 2\r\nX-A: 3\r\nte: 4\r\nServer: 5\r\nUpgrade: 6\r\n\r\n")
+	var r Response
+	if complete, err := r.Parse(head, Limits{Bytes: 1 << 10, Fields: 10}); !complete || err != nil {
+		t.Fatal(complete, err)
+	}
+	for i, want := range []bool{true, true, false, true, false, true} {
+		if got := r.Fields[i].ConcernsConnection(head); got != want {
+			t.Errorf("%s concerns the connection: %v", r.Fields[i].Name.In(head), got)
+		}
+	}
+}
