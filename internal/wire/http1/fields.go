@@ -13,20 +13,14 @@ func ConcernsConnection(name string) bool {
 
 // ConcernsConnection is ConcernsConnection for a field of a head.
 func (f Field) ConcernsConnection(head []byte) bool {
-	if f.Known == NameUnknown {
+	switch f.Known {
+	case NameUnknown:
 		return equalFold(f.Name.In(head), "proxy-connection")
+	case NameConnection, NameKeepAlive, NameProxyAuthenticate, NameProxyAuthorization, NameTE, NameTrailer,
+		NameTransferEncoding, NameUpgrade:
+		return true
 	}
-	return concernsConnection[f.Known]
-}
-
-// concernsConnection has ConcernsConnection for all Names. It is never modified.
-var concernsConnection = makeConcernsConnection()
-
-func makeConcernsConnection() (t [len(names)]bool) {
-	for i, name := range names {
-		t[i] = ConcernsConnection(name)
-	}
-	return t
+	return false
 }
 
 // PlainName reports whether a name consists of letters, digits and hyphens. No two plain names
