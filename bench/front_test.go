@@ -18,6 +18,7 @@ const (
 	alone      = "tare-alone" // with the handler of the fronts' application
 	frontBound = "tare-front-bound"
 	frontProxy = "tare-front-nethttp"
+	frontFCGI  = "tare-front-fcgi-unix"
 	frontCache = "tare-front-cache"
 	nginxCache = "nginx-cache"
 )
@@ -39,8 +40,8 @@ server {
 }
 `
 
-// fronts returns the cases of fronts: a front alone, one with a bound handler, and one that
-// responds from its cache.
+// fronts returns the cases of fronts: one with a bound handler, one as a proxy, one as a FastCGI
+// client, and one that responds from its cache.
 func fronts() []scenario {
 	hit := scene{cores: 1, streams: []stream{{path: "/kilobyte", connections: 64}}}
 	hello := scene{cores: 1, streams: []stream{{path: "/", connections: 64}}}
@@ -50,6 +51,8 @@ func fronts() []scenario {
 		}},
 		{name: "front-proxy", subject: frontProxy, scene: hello,
 			bounds: []bound{{of: frontCPU, than: proxyNetHTTP, require: 1.2, aim: 1}}},
+		{name: "front-fastcgi", subject: frontFCGI, scene: hello,
+			bounds: []bound{{of: frontCPU, than: fcgiUnix, require: 1.2, aim: 1}}},
 		{name: "front-cache", subject: frontCache, scene: hit,
 			bounds: []bound{{of: cpu, than: nginxCache, require: 1.2, aim: 1}}},
 	}
@@ -59,7 +62,8 @@ func fronts() []scenario {
 func (f *field) prepareFronts(t testing.TB) {
 	t.Helper()
 	root, tools := programs.Root(t), programs.Tools(t)
-	for name, folder := range map[string]string{alone: ours, frontBound: frontBound, frontProxy: frontProxy} {
+	for name, folder := range map[string]string{alone: ours, frontBound: frontBound, frontProxy: frontProxy,
+		frontFCGI: frontFCGI} {
 		spec, err := contender.ReadSpec(filepath.Join(root, "contenders", folder))
 		if err != nil {
 			t.Fatal(err)

@@ -280,5 +280,11 @@ func bytesSent(x *exchange) string {
 			n += int64(len(name) + len(v) + field)
 		}
 	}
+	if raw := x.rawHead(); raw != nil {
+		for i := range raw.sent {
+			f := &raw.sent[i]
+			n += int64(len(f.Name.In(raw.head.Text)) + len(f.Value.In(raw.head.Text)) + field)
+		}
+	}
 	return strconv.FormatInt(n, 10)
 }

@@ -13,7 +13,8 @@ type exchangeState struct {
 	body          *limitedBody   // the request's; nil if it has none
 	startTime     time.Time      // if the plan needs it
 	address       *clientAddress // nil until it is needed: see realip.go
-	limitReleases []func()       // release places in limits
+	ownAddress    clientAddress
+	limitReleases []func() // release places in limits
 
 	upstreamURL string // the last one, for the error log
 

@@ -6,6 +6,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"slices"
 	"time"
 )
 
@@ -20,6 +21,7 @@ type filters struct {
 	rate, rateAfter text
 	sendTimeout     time.Duration // 0 means none
 	onlySendTimeout bool          // only sendTimeout is set
+	needsHeader     bool          // a response's fields are read or replaced: see proxyfields.go
 }
 
 // filters compiles the filters of a location. They are nil if responses are neither changed nor
@@ -52,6 +54,8 @@ func (c *compiler) filters(s *Settings, pass *Proxy) (*filters, error) {
 	if s.Files.Charset != "" {
 		f.charset = c.mediaTypes(&s.Files)
 	}
+	f.needsHeader = f.expires != nil || f.charset != nil || f.changesBody() ||
+		slices.ContainsFunc(f.fields, func(a addHeader) bool { return a.replace })
 	isObserved := len(s.Logs) > 0 || c.counting() || s.Rate != "" || c.setsLimitRate || pass != nil && pass.Intercept
 	f.onlySendTimeout = !isObserved && len(f.fields) == 0 && f.expires == nil && f.charset == nil && !f.changesBody()
 	if f.onlySendTimeout && f.sendTimeout == 0 {

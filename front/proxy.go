@@ -155,7 +155,8 @@ type proxyState struct {
 	attempts   []*attempts  // one for each upstream request: internal redirects may make several
 	target     targetName   // for variables
 
-	upstreamHeader http.Header // of the last response; read only
+	upstreamHeader http.Header // of the last response; read only; nil if raw has its head
+	raw            rawHead
 
 	firstRequest upstreamRequest // avoids an allocation; most exchanges have one upstream request
 	clientMemory *client.Memory
@@ -188,13 +189,14 @@ func (s *state) acquireProxyState() *proxyState {
 // releaseProxyState zeroes the state, so that a later use meets nil. In builds with the tag poison
 // it is never reused.
 func (s *state) releaseProxyState(p *proxyState) {
-	memory, params := p.clientMemory, p.firstRequest.params
+	memory, raw := p.clientMemory, p.raw.spare()
+	params, options := p.firstRequest.params, p.firstRequest.fastcgiOptions
 	if memory != nil {
 		memory.Reset()
 	}
 	clear(params)
 	if *p = (proxyState{clientMemory: memory}); !poison.Enabled {
-		p.firstRequest.params = params[:0]
+		p.raw, p.firstRequest.params, p.firstRequest.fastcgiOptions = raw, params[:0], options
 		s.proxyStates.Put(p)
 	}
 }

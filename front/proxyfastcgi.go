@@ -117,8 +117,21 @@ func fieldOfParam(param string) string {
 
 // roundTripFastCGI sends the request to an application and waits for the head of the response.
 func (s *upstreamRequest) roundTripFastCGI(a *attempt, r *http.Request) (*http.Response, error) {
-	return s.group.transport.fcgi.RoundTripFastCGI(r, &client.FastCGIOptions{Addr: a.addr, Describe: s.setParams,
-		Stderr: func(text []byte) { s.logStderr(a.addr, text) }})
+	c := s.group.transport.fcgi
+	if a != &s.firstAttempt || s.clientMemory == nil {
+		return c.RoundTripFastCGI(r, s.optionsOf(a))
+	}
+	if s.fastcgiOptions == nil {
+		s.fastcgiOptions = s.optionsOf(a)
+	}
+	s.fastcgiOptions.Addr = a.addr
+	return c.RoundTripFastCGIIn(s.clientMemory, r, s.fastcgiOptions)
+}
+
+// optionsOf returns the settings of the client for an attempt.
+func (s *upstreamRequest) optionsOf(a *attempt) *client.FastCGIOptions {
+	return &client.FastCGIOptions{Addr: a.addr, Describe: s.setParams,
+		Stderr: func(text []byte) { s.logStderr(a.addr, text) }}
 }
 
 // setParams sets the parameters.

@@ -4,11 +4,13 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"net/http"
 	"net/netip"
 	"net/url"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/tarehq/tare/front/cache"
@@ -24,7 +26,7 @@ type upstreamRequest struct {
 	turn        upstream.Turn
 	attempts    attempts
 	errorLog    *errorLog
-	requestLine func() string  // for the error log, where exchange is nil
+	requestLine [2]string      // method and target, for the error log where exchange is nil
 	tlsClient   *client.Client // for HTTPS
 	exchange    *exchange      // set while the handler waits for the response, else nil
 	requestSpec
@@ -32,6 +34,10 @@ type upstreamRequest struct {
 	firstAttempt attempt        // avoids an allocation; most requests have one attempt
 	clientMemory *client.Memory // of firstAttempt; nil if it has none of its own
 	responseBody responseBody
+
+	// of firstAttempt; nil before its first use. It refers to the upstreamRequest, and is reused
+	// with it.
+	fastcgiOptions *client.FastCGIOptions
 }
 
 // newRequest makes the upstream request of an exchange. opts is nil without a cache.
@@ -39,7 +45,7 @@ func (p *proxy) newRequest(x *exchange, target destination, opts *cache.OriginRe
 	s := &x.firstRequest
 	if opts != nil || s.proxy != nil { // a cache may use it after the exchange has ended
 		s = new(upstreamRequest)
-	} else if p.fastcgi == nil && !target.usesTLS {
+	} else {
 		if x.clientMemory == nil {
 			x.clientMemory = new(client.Memory)
 		}
@@ -52,8 +58,7 @@ func (p *proxy) newRequest(x *exchange, target destination, opts *cache.OriginRe
 		x.attempts = append(x.attempts, &s.attempts)
 	}
 	if opts != nil || p.fastcgi != nil {
-		line := x.clientRequest().Method + " " + x.r.RequestURI
-		s.requestLine = func() string { return line }
+		s.requestLine = [2]string{x.clientRequest().Method, x.r.RequestURI}
 	}
 	if target.usesTLS {
 		s.tlsClient = p.tls.client(hostOnly(cmp.Or(p.tls.verifyName.eval(x), x.target.host)))
@@ -132,7 +137,7 @@ func (s *upstreamRequest) fetch(ctx context.Context) (*http.Response, error) {
 			closeQuietly(resp.Body)
 			a.end()
 			s.turn.Done(countsAsFailure)
-			last = &fetchError{failureError, resp.StatusCode, false, errors.New(resp.Status)}
+			last = &fetchError{failureError, resp.StatusCode, false, fmt.Errorf("status %d", resp.StatusCode)}
 			continue
 		}
 		a.headReceived(resp.StatusCode)
@@ -188,11 +193,13 @@ func (s *upstreamRequest) roundTrip(a *attempt) (*http.Response, error) {
 		return nil, err
 	}
 	body = a.wrapBody(body)
-	scheme := "http"
+	a.url = url.URL{Scheme: "http", Opaque: s.requestTarget}
 	if s.tlsClient != nil {
-		scheme = "https"
+		a.url.Scheme = "https"
 	}
-	a.url = url.URL{Scheme: scheme, Host: hostOf(a.addr), Opaque: s.requestTarget}
+	if s.proxy.fastcgi == nil {
+		a.url.Host = s.group.hostOf(a.addr)
+	}
 	r := &a.httpRequest
 	*r = *(&http.Request{ // the literal does not escape, and neither does its copy
 		Method: s.method, URL: &a.url, Host: s.host, Header: s.header,
@@ -214,12 +221,18 @@ func (s *upstreamRequest) roundTrip(a *attempt) (*http.Response, error) {
 	case s.proxy.fastcgi != nil:
 		return s.roundTripFastCGI(a, r)
 	case s.tlsClient != nil:
-		return s.tlsClient.RoundTrip(r)
+		return s.roundTripHTTP(s.tlsClient, a, r)
 	}
+	return s.roundTripHTTP(s.group.transport.http, a, r)
+}
+
+// roundTripHTTP sends the request by HTTP. The response to the first attempt has no Header if its
+// head is in the client's memory.
+func (s *upstreamRequest) roundTripHTTP(c *client.Client, a *attempt, r *http.Request) (*http.Response, error) {
 	if a == &s.firstAttempt && s.clientMemory != nil {
-		return s.group.transport.http.RoundTripIn(s.clientMemory, r)
+		return c.RoundTripIn(s.clientMemory, r)
 	}
-	return s.group.transport.http.RoundTrip(r)
+	return c.RoundTrip(r)
 }
 
 // classify returns the fetchError for an error of an attempt.
@@ -268,8 +281,8 @@ func (s *upstreamRequest) logFailure(l level, addr string, err error) {
 		x.errorf(l, "upstream: %v", err)
 		return
 	}
-	if s.errorLog.isEnabled(l) && s.requestLine != nil {
-		s.errorLog.logf(l, "upstream %s%s: %v, request: %q", scheme, addr, err, truncateLogged(s.requestLine()))
+	if line := strings.Join(s.requestLine[:], " "); s.errorLog.isEnabled(l) && s.requestLine[0] != "" {
+		s.errorLog.logf(l, "upstream %s%s: %v, request: %q", scheme, addr, err, truncateLogged(line))
 	}
 }
 

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/tarehq/tare/front/upstream"
 )
@@ -20,6 +21,24 @@ type group struct {
 	peers     *upstream.Group
 	key       text // of the hash balancers
 	transport *transport
+
+	lastSocket atomic.Pointer[socketHost]
+}
+
+// socketHost is a unix socket, and its name as the host of a URL.
+type socketHost struct{ path, host string }
+
+// hostOf is the function hostOf, which makes the name of a socket only once.
+func (g *group) hostOf(addr string) string {
+	if addr[0] != '/' {
+		return addr
+	}
+	last := g.lastSocket.Load()
+	if last == nil || last.path != addr {
+		last = &socketHost{addr, hostOf(addr)}
+		g.lastSocket.Store(last)
+	}
+	return last.host
 }
 
 // upstreams makes the groups of the Config, except those that a handler is bound to.

@@ -90,8 +90,22 @@ func (p *proxy) isStreamed(header http.Header) bool {
 	return p.from.Stream
 }
 
+// sendFields sends the head of a response, without announcing a trailer section.
+func (p *proxy) sendFields(x *exchange, resp *http.Response) {
+	if x.raw.sender != nil {
+		x.sendRawHead(resp.StatusCode)
+		return
+	}
+	p.response.copyHeader(x, x.w.Header(), resp.Header)
+	x.w.WriteHeader(resp.StatusCode)
+}
+
 // sendHead sends the head of a response.
 func (p *proxy) sendHead(x *exchange, resp *http.Response) {
+	if len(resp.Trailer) == 0 {
+		p.sendFields(x, resp)
+		return
+	}
 	header := x.w.Header()
 	p.response.copyHeader(x, header, resp.Header)
 	var names []string
@@ -108,6 +122,9 @@ func (p *proxy) sendHead(x *exchange, resp *http.Response) {
 
 // sendTrailer sends the trailer section, also fields that Trailer did not announce.
 func (p *proxy) sendTrailer(x *exchange, resp *http.Response) {
+	if len(resp.Trailer) == 0 {
+		return
+	}
 	header := x.w.Header()
 	announced := header["Trailer"]
 	for name, values := range resp.Trailer {

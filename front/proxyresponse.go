@@ -75,6 +75,9 @@ func (r *responseRules) markFields() {
 		names = append(names, "Set-Cookie")
 	}
 	r.inspectsBound = len(names) > 0
+	if r.mayBuffer {
+		names = append(names, "X-Accel-Buffering")
+	}
 	for _, name := range names {
 		r.markedNames.add(name)
 	}
@@ -88,13 +91,16 @@ func (m *markedNames) add(name string) { m[markIndex(name)] = true }
 
 func (m *markedNames) has(name string) bool { return m[markIndex(name)] }
 
-// markIndex is the index of a name. It differs between all names that rules concern and those that
-// most responses have.
+// hasBytes is has for a name in any case.
+func (m *markedNames) hasBytes(name []byte) bool { return m[name[0]|0x20+7*byte(len(name))] }
+
+// markIndex is the index of a name, whatever its case. It differs between all names that rules
+// concern and those that most responses have.
 func markIndex(name string) byte {
 	if name == "" {
 		return 0
 	}
-	return name[0] + 7*byte(len(name))
+	return name[0] | 0x20 + 7*byte(len(name))
 }
 
 // hiddenFields returns the fields that are not forwarded. A bound handler speaks for this server,
@@ -118,18 +124,22 @@ func hiddenFields(from *Proxy, bound bool) map[string]bool {
 // respond sends an upstream's response to the client, and closes it.
 func (p *proxy) respond(x *exchange, resp *http.Response) outcome {
 	defer closeQuietly(resp.Body)
+	if resp.Header == nil && !p.passHead(x, resp.StatusCode) {
+		resp.Header = x.clientMemory.Header()
+	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		x.useFilters()
 		return p.tunnel(x, resp)
 	}
-	if out := p.redirectInternally(x, resp.StatusCode, resp.Header); out != proceed {
-		return out
+	if x.raw.sender == nil {
+		if out := p.redirectInternally(x, resp.StatusCode, resp.Header); out != proceed {
+			return out
+		}
 	}
 	if x.r.Method == http.MethodHead || x.parent != nil || !bodyAllowed(resp.StatusCode) {
 		closeQuietly(resp.Body)
 		x.useFilters()
-		p.response.copyHeader(x, x.w.Header(), resp.Header)
-		x.w.WriteHeader(resp.StatusCode)
+		p.sendFields(x, resp)
 		return responded
 	}
 	return p.relay(x, resp)

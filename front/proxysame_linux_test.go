@@ -144,8 +144,14 @@ func TestUpstreamRequestsAreNginxs(t *testing.T) {
 	}
 }
 
-// Clients receive the same responses as from nginx.
+// Clients receive the same responses as from nginx, by net/http's server and by tare's, which sends
+// heads as they were received.
 func TestResponsesAreNginxs(t *testing.T) {
+	t.Run("net/http", func(t *testing.T) { responsesAreNginxs(t, serveHandler) })
+	t.Run("tare", func(t *testing.T) { responsesAreNginxs(t, serveByTare) })
+}
+
+func responsesAreNginxs(t *testing.T, serveFront func(testing.TB, http.Handler) *testClient) {
 	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		for _, pair := range strings.Split(r.URL.RawQuery, "&") {
 			if name, value, ok := strings.Cut(pair, "="); ok {
@@ -215,7 +221,7 @@ location /i/ { internal; root %s; } location @named { return 202 named; }`, to, 
 				Steps: []front.Step{front.Return{Status: 202, Text: "named"}}},
 		)
 		config.Hosts[0].Names = []string{"front.test"}
-		ours := serveHandler(t, newFront(t, config, quiet()))
+		ours := serveFront(t, newFront(t, config, quiet()))
 		for _, q := range c.line {
 			method, path, ok := strings.Cut(q, " ")
 			if !ok {

@@ -99,6 +99,9 @@ func (x *exchange) upstreamField(name string) []string {
 	if x.proxyState == nil {
 		return nil
 	}
+	if x.upstreamHeader == nil && x.raw.sender != nil {
+		x.upstreamHeader = x.clientMemory.Header()
+	}
 	return x.upstreamHeader[name]
 }
 

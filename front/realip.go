@@ -51,7 +51,7 @@ func (c *compiler) realIP(from *RealIP) (*realIP, error) {
 func (x *exchange) clientAddress() *clientAddress {
 	c := x.address
 	if c == nil {
-		c = new(clientAddress)
+		c = &x.ownAddress
 		x.address = c
 		if a, err := netip.ParseAddrPort(x.r.RemoteAddr); err == nil {
 			c.peer = netip.AddrPortFrom(a.Addr().Unmap().WithZone(""), a.Port())
@@ -157,10 +157,25 @@ func parseAddr(s string) (netip.AddrPort, bool) {
 
 // clientAddr is $remote_addr.
 func (x *exchange) clientAddr() string {
-	if x.address == nil && x.loc != nil && x.loc.realIP == nil && x.host.defaults.realIP == nil {
+	if x.hasPeerAddress() {
 		return peerHost(x.r.RemoteAddr)
 	}
 	return addrString(x.clientAddress().addr)
+}
+
+// hasPeerAddress reports whether the client's address is certainly that of the connection, so that
+// it need not be parsed.
+func (x *exchange) hasPeerAddress() bool {
+	return x.address == nil && x.loc != nil && x.loc.realIP == nil && x.host.defaults.realIP == nil
+}
+
+// peerPort returns the port in a Request.RemoteAddr. ok is false for a form that is not usual.
+func peerPort(addr string) (port string, ok bool) {
+	if addr == "" || addr[0] < '0' || addr[0] > '9' {
+		return "", false
+	}
+	port = addr[strings.LastIndexByte(addr, ':')+1:]
+	return port, len(port) < len(addr) && port != "" && port[0] != '0'
 }
 
 // peerHost returns the address in a Request.RemoteAddr.
@@ -191,7 +206,15 @@ func portString(a netip.AddrPort) string {
 }
 
 func remoteAddr(x *exchange) string { return x.clientAddr() }
-func remotePort(x *exchange) string { return portString(x.clientAddress().addr) }
+
+func remotePort(x *exchange) string {
+	if x.hasPeerAddress() {
+		if port, ok := peerPort(x.r.RemoteAddr); ok {
+			return port
+		}
+	}
+	return portString(x.clientAddress().addr)
+}
 
 // binaryRemoteAddr is $binary_remote_addr: 4 or 16 bytes, or "unix:".
 func binaryRemoteAddr(x *exchange) string {

@@ -100,16 +100,28 @@ func (x *exchange) localAddr() net.Addr {
 func serverAddr(x *exchange) string {
 	switch a := x.localAddr().(type) {
 	case *net.TCPAddr:
-		return unmapped(a.IP)
+		return x.plan.state.addressText(a.IP)
 	case *net.UnixAddr:
 		return "unix:" + a.Name
 	}
 	return ""
 }
 
-func unmapped(ip net.IP) string {
+// addressText returns an address of the server as text. Most requests arrive at the same one.
+func (s *state) addressText(ip net.IP) string {
 	a, _ := netip.AddrFromSlice(ip)
-	return a.Unmap().String()
+	last := s.lastAddress.Load()
+	if last == nil || last.addr != a {
+		last = &addressText{a, a.Unmap().String()}
+		s.lastAddress.Store(last)
+	}
+	return last.text
+}
+
+// addressText is an address of the server.
+type addressText struct {
+	addr netip.Addr
+	text string
 }
 
 func serverPort(x *exchange) string {

@@ -23,6 +23,7 @@ type state struct {
 	compressing atomic.Int64 // responses
 	counts      counts
 	passwords   passwordFiles
+	lastAddress atomic.Pointer[addressText]
 }
 
 func newState() *state { return &state{} }

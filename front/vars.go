@@ -369,7 +369,7 @@ func prefixedVariable(name string) (variable, bool) {
 	case "sent":
 		if field, ok := strings.CutPrefix(rest, "http_"); ok && field != "" {
 			field = fieldName(field)
-			return func(x *exchange) string { return joinValues(x.w.Header()[field]) }, true
+			return func(x *exchange) string { return joinValues(x.sentField(field)) }, true
 		}
 	}
 	return nil, false

@@ -217,7 +217,7 @@ func (x *slab) retry() *slab {
 	second.keepAlive, second.isRepeatable, second.isRetry = x.keepAlive, x.isRepeatable, true
 	second.expectsContinue, second.bodyBuffered = x.expectsContinue, x.bodyBuffered
 	second.scratch, x.scratch = x.scratch, nil
-	second.scratch.parsed, second.scratch.filled = 0, 0
+	second.scratch.parsed, second.scratch.filled, second.scratch.memory = 0, 0, nil
 	return second
 }
 

@@ -19,7 +19,7 @@ type conn struct {
 	reused   bool     // it was idle before
 
 	host    *host
-	opened  time.Time      // set if there is a maxAge
+	opened  monotime       // set if there is a maxAge
 	uses    int            // the number of uses that have ended
 	probe   *probe         // nil if the socket is unknown
 	pending chan earlyRead // receives what a goroutine has read that watches the connection
@@ -50,14 +50,14 @@ type earlyRead struct {
 func (c *conn) open(nc net.Conn) {
 	c.Conn, c.probe = nc, newProbe(nc)
 	if c.host.pool.limits.maxAge > 0 {
-		c.opened = time.Now()
+		c.opened = c.host.pool.now()
 	}
 }
 
 // countUse counts a use that ends, and reports whether the connection must not be used again.
-func (c *conn) countUse(l *limits) bool {
+func (c *conn) countUse(l *limits, now monotime) bool {
 	c.uses++
-	return l.maxUses > 0 && c.uses >= l.maxUses || l.maxAge > 0 && time.Since(c.opened) >= l.maxAge
+	return l.maxUses > 0 && c.uses >= l.maxUses || l.maxAge > 0 && now-c.opened >= monotime(l.maxAge)
 }
 
 // keep ends the use of a connection that can be used again. It reports whether the pool keeps the

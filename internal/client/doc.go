@@ -48,6 +48,9 @@
 // string holds all text of the head, and of a small body. The buffers are reused, and no caller can
 // see one. Tests run with -tags poison, which overwrites buffers before their reuse.
 //
+// A proxy brings memory of its own (see Memory). Its responses have no Header until it is needed:
+// the head stays as it was received, and a small body beside it. Both are valid until Reset.
+//
 // # HTTP/2
 //
 // A connection that has negotiated HTTP/2 is handed to an http.Transport with the same settings.

@@ -85,6 +85,14 @@ func (c *Client) RoundTripFastCGI(r *http.Request, o *FastCGIOptions) (*http.Res
 	return c.roundTrip(x)
 }
 
+// RoundTripFastCGIIn is RoundTripFastCGI with the memory of an exchange that is over. The response
+// is as that of RoundTripIn.
+func (c *Client) RoundTripFastCGIIn(m *Memory, r *http.Request, o *FastCGIOptions) (*http.Response, error) {
+	x := m.newSlab(c, r)
+	x.scratch.codec.(*fastcgiCodec).options = o
+	return c.roundTrip(x)
+}
+
 // fastcgiProtocol implements protocol for FastCGI.
 type fastcgiProtocol struct{ config *FastCGI }
 

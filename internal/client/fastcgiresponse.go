@@ -1,10 +1,12 @@
 package client
 
 import (
+	"bytes"
 	"cmp"
 	"fmt"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -47,40 +49,98 @@ func (f *fastcgiCodec) receiveHead(x *exchange) error {
 
 // makeResponse implements codec.
 func (f *fastcgiCodec) makeResponse(x *slab) error {
-	f.fillResponse(x)
+	f.setFraming(x)
 	f.limitBody()
+	if n, ok := f.bufferedBody(x.scratch.received()); ok && !f.hasNoBody {
+		f.setHeader(x, n)
+		whole := f.takeBody(x, n)
+		x.endWhole(whole, f.isClean(&x.exchange))
+		return nil
+	}
+	f.setHeader(x, 0)
 	body := &responseBody{x: x}
 	x.response.Body = body
-	switch {
-	case f.hasNoBody:
+	if f.hasNoBody {
 		if err := f.skipBuffered(x); err != nil {
 			body.end(err)
 		}
 		if body.err == io.EOF { //nolint:errorlint // the end of the request, never wrapped
 			x.response.Body = http.NoBody
 		}
-	case f.remaining <= 0 && f.hasBufferedEnd(&x.exchange):
-		whole := string(f.content)
-		_ = f.skipBuffered(x) // returns io.EOF
-		x.endWhole(whole, f.isClean(&x.exchange))
 	}
 	return nil
 }
 
-// fillResponse sets the fields of the response, except for the body. It drops header fields that
-// concern the connection to the application (RFC 3875, 6.3.4).
-func (f *fastcgiCodec) fillResponse(x *slab) {
+// bufferedBody returns the length of the body if it and the regular end of the request have been
+// received, with nothing between them that concerns others. in is what follows the current content.
+func (f *fastcgiCodec) bufferedBody(in []byte) (length int, ok bool) {
+	length = len(f.content)
+	ahead, hasEnded := f.records, f.stdoutEnded // a copy
+	for {
+		p, n, err := ahead.Next(in)
+		switch {
+		case err != nil, p.ID != requestID:
+			return 0, false
+		case p.Type == wire.EndRequest:
+			end, err := wire.ParseEnd(p.Content)
+			isExact := f.remaining < 0 || int64(length-len(f.content)) == f.remaining
+			return length, isExact && err == nil && end.Status == wire.Complete
+		case p.Type == wire.Stdout && !hasEnded:
+			hasEnded = p.Ends()
+			length += len(p.Content)
+		case !p.Ends():
+			return 0, false
+		}
+		in = in[n:]
+	}
+}
+
+// takeBody returns the body that bufferedBody has found, and advances to the end of the request. If
+// the exchange has a Memory, the body lies there.
+func (f *fastcgiCodec) takeBody(x *slab, length int) (body string) {
+	m := x.scratch.memory
+	var b []byte
+	if m != nil {
+		b = m.text
+	} else {
+		b = make([]byte, 0, length)
+	}
+	for err := error(nil); err == nil; err = f.advance(&x.exchange, false) { // ends with io.EOF
+		b = append(b, f.content...)
+		f.content = nil
+	}
+	if m != nil {
+		m.text = b
+		return m.body()
+	}
+	return string(b)
+}
+
+// setHeader sets the Header of the response and what repeats its text, or leaves the head to a
+// Memory, with room for a body. It drops header fields that concern the connection to the
+// application (RFC 3875, 6.3.4).
+func (f *fastcgiCodec) setHeader(x *slab, room int) {
+	f.cgi.Fields = slices.DeleteFunc(f.cgi.Fields, func(h http1.Field) bool {
+		return h.ConcernsConnection(f.wholeHead) ||
+			h.Known == http1.NameUnknown && bytes.EqualFold(h.Name.In(f.wholeHead), []byte("Status"))
+	})
+	if m := x.scratch.memory; m != nil {
+		f.cgi.Fields = m.keep(f.wholeHead, f.cgi.Fields, room)
+		return
+	}
 	text, r := http1.TextOf(f.wholeHead), &x.response
 	status := f.cgi.Status
 	reason := cmp.Or(text.Of(f.cgi.Reason), http.StatusText(status))
-	r.Status, r.StatusCode = strings.TrimRight(strconv.Itoa(status)+" "+reason, " "), status
+	r.Status = strings.TrimRight(strconv.Itoa(status)+" "+reason, " ")
+	r.Header = makeHeader(nil, f.cgi.Fields, &text, x.values[:0])
+}
+
+// setFraming sets the fields of the response that do not refer to its text.
+func (f *fastcgiCodec) setFraming(x *slab) {
+	r, status := &x.response, f.cgi.Status
+	x.setResponse()
+	r.StatusCode = status
 	r.Proto, r.ProtoMajor, r.ProtoMinor = "HTTP/1.1", 1, 1
-	x.setHeader(f.cgi.Fields, &text)
-	for name := range r.Header {
-		if name == "Status" || http1.ConcernsConnection(name) {
-			delete(r.Header, name)
-		}
-	}
 	r.ContentLength = -1
 	length, known := f.cgi.Length()
 	if known {
@@ -143,25 +203,6 @@ func (f *fastcgiCodec) advance(x *exchange, wait bool) error {
 		if err != nil || len(f.content) > 0 {
 			return err
 		}
-	}
-}
-
-// hasBufferedEnd reports whether the regular end of the request has been received, with only empty
-// records before it.
-func (f *fastcgiCodec) hasBufferedEnd(x *exchange) bool {
-	ahead := f.records // a copy
-	for b := x.scratch.received(); ; {
-		p, n, err := ahead.Next(b)
-		switch {
-		case err != nil, p.ID != requestID:
-			return false
-		case p.Type == wire.EndRequest:
-			end, err := wire.ParseEnd(p.Content)
-			return err == nil && end.Status == wire.Complete
-		case !p.Ends():
-			return false
-		}
-		b = b[n:]
 	}
 }
 

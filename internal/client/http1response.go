@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/textproto"
+	"slices"
 
 	"github.com/tarehq/tare/internal/wire/http1"
 )
@@ -111,10 +112,21 @@ func (h *http1Codec) makeResponse(x *slab) error {
 	if isWhole {
 		end += int(framing.Length)
 	}
-	text, body := copyHeadAndBody(in[:end], head.Size)
-	isEncoded, err := h.fillResponse(x, &text, framing)
-	if err != nil {
-		return err
+	h.setFraming(x, framing)
+	var body string
+	isEncoded := false
+	if s.memory != nil && !h.announcesTrailer(&x.response) {
+		m := s.memory
+		head.Fields = m.keep(in[:head.Size], head.Fields, end-head.Size)
+		m.text = append(m.text, in[head.Size:end]...)
+		body = m.body()
+	} else {
+		var text http1.Text
+		text, body = copyHeadAndBody(in[:end], head.Size)
+		var err error
+		if isEncoded, err = h.setHeader(x, &text); err != nil {
+			return err
+		}
 	}
 	h.mode, h.remaining = framing.Mode, framing.Length
 	isEncoded = isEncoded && h.requestedGzip && !switches
@@ -144,19 +156,24 @@ func copyHeadAndBody(in []byte, head int) (text http1.Text, body string) {
 	return http1.TextIn(all), all[head:]
 }
 
-// fillResponse sets the fields of the response, except for the body. It reports whether there is a
-// Content-Encoding.
-func (h *http1Codec) fillResponse(x *slab, text *http1.Text, framing http1.Framing) (isEncoded bool, err error) {
+// announcesTrailer reports whether the head has the Trailer field, which Response.Trailer shows.
+func (h *http1Codec) announcesTrailer(r *http.Response) bool {
+	return r.TransferEncoding != nil &&
+		slices.ContainsFunc(h.head.Fields, func(f http1.Field) bool { return f.Known == http1.NameTrailer })
+}
+
+// setHeader sets the Header of the response and what repeats its text. It reports whether there is
+// a Content-Encoding.
+func (h *http1Codec) setHeader(x *slab, text *http1.Text) (isEncoded bool, err error) {
 	head, r := &h.head, &x.response
 	const version, status = len("HTTP/1.1"), len("HTTP/1.1 200")
-	r.Proto, r.ProtoMajor, r.ProtoMinor = text.Of(http1.Span{End: uint32(version)}), 1, head.Minor
-	r.StatusCode = head.Status
+	r.Proto = text.Of(http1.Span{End: uint32(version)})
 	end := uint32(status)
 	if head.Reason.End > head.Reason.Start {
 		end = head.Reason.End
 	}
 	r.Status = text.Of(http1.Span{Start: uint32(version + 1), End: end})
-	x.setHeader(head.Fields, text)
+	r.Header = makeHeader(nil, head.Fields, text, x.values[:0])
 	for _, f := range head.Fields {
 		switch f.Known {
 		case http1.NamePragma:
@@ -167,6 +184,17 @@ func (h *http1Codec) fillResponse(x *slab, text *http1.Text, framing http1.Frami
 			isEncoded = true
 		}
 	}
+	if r.TransferEncoding != nil {
+		return isEncoded, x.announceTrailer()
+	}
+	return isEncoded, nil
+}
+
+// setFraming sets the fields of the response that do not refer to its text.
+func (h *http1Codec) setFraming(x *slab, framing http1.Framing) {
+	head, r := &h.head, &x.response
+	x.setResponse()
+	r.StatusCode, r.ProtoMajor, r.ProtoMinor = head.Status, 1, head.Minor
 	r.Close = !head.Persistent || framing.Mode == http1.UntilClose
 	if x.request.Method == http.MethodHead {
 		framing = head.Body(false) // the framing of the response to GET
@@ -177,11 +205,9 @@ func (h *http1Codec) fillResponse(x *slab, text *http1.Text, framing http1.Frami
 	case http1.ByChunks:
 		r.ContentLength = -1
 		r.TransferEncoding = []string{"chunked"}
-		return isEncoded, x.announceTrailer()
 	default:
 		r.ContentLength = framing.Length
 	}
-	return isEncoded, nil
 }
 
 // addCacheControl interprets Pragma as net/http does.

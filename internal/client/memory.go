@@ -1,31 +1,118 @@
 package client
 
-import "net/http"
+import (
+	"net/http"
+	"slices"
+	"unsafe"
 
-// maxKeptFields limits the header that is reused, because a map never shrinks.
-const maxKeptFields = 32
+	"github.com/tarehq/tare/internal/poison"
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+const (
+	// maxKeptFields limits the header and the fields that are reused, because a map never shrinks.
+	maxKeptFields = 32
+	// minMemoryText is the least size of a Memory's text, which grows by doubling.
+	minMemoryText = 512
+)
 
 // Memory is the memory of one exchange after another, for callers that know when a response is no
-// longer in use. It saves two thirds of what an exchange allocates. The zero value is ready.
-type Memory struct{ slab slab }
-
-// RoundTripIn is RoundTrip with the memory of an exchange that is over.
-func (c *Client) RoundTripIn(m *Memory, r *http.Request) (*http.Response, error) {
-	if m.slab.response.Header == nil {
-		m.slab.response.Header = make(http.Header)
-	}
-	m.slab.setRequest(c, r)
-	return c.roundTrip(&m.slab)
+// longer in use. The zero value is ready.
+//
+// The response of RoundTripIn has no Header until the caller calls Header: its head lies in the
+// Memory as it was received. An exchange without a Header makes no strings, and allocates nothing
+// for its response. A body that has arrived with the head lies in the Memory, too. All of this is
+// valid until Reset.
+type Memory struct {
+	slab   slab
+	head   Head
+	text   []byte      // a copy of the head, and of a body that has arrived with it
+	header http.Header // empty, for reuse; nil while it is in use
 }
 
-// Reset prepares the memory for another exchange. The response and its Header must not be in use
-// any more, and its body must be a WholeBody, which has been received whole. The Header's
-// values may be kept.
+// Head is the head of a response as it was received. It refers to a Memory, until its Reset, and is
+// read only.
+type Head struct {
+	Text   []byte        // from the first byte of the head
+	Fields []http1.Field // offsets into Text; without those of CGI, such as Status
+}
+
+// RoundTripIn is RoundTrip with the memory of an exchange that is over. The response has no Header
+// if Head returns its head. It has one if the Client is not Verbatim, if its trailer section is
+// announced, and after a retry: then Head returns nil.
+func (c *Client) RoundTripIn(m *Memory, r *http.Request) (*http.Response, error) {
+	return c.roundTrip(m.newSlab(c, r))
+}
+
+// newSlab prepares the slab for a request.
+func (m *Memory) newSlab(c *Client, r *http.Request) *slab {
+	x := &m.slab
+	x.setRequest(c, r)
+	if c.config.Verbatim {
+		x.scratch.memory = m
+	}
+	return x
+}
+
+// Head returns the head of the response, or nil if the response has a Header.
+func (m *Memory) Head() *Head {
+	if m.slab.response.StatusCode == 0 || m.slab.response.Header != nil {
+		return nil
+	}
+	return &m.head
+}
+
+// Header returns the Header of the response, and makes it at the first call. Its values may be kept
+// after Reset.
+func (m *Memory) Header() http.Header {
+	r := &m.slab.response
+	if r.Header == nil {
+		text := http1.TextOf(m.head.Text)
+		r.Header, m.header = makeHeader(m.header, m.head.Fields, &text, nil), nil
+	}
+	return r.Header
+}
+
+// Reset prepares the memory for another exchange. The response, its Header, its Head and its body
+// must not be in use any more, and the body must have been received whole.
 func (m *Memory) Reset() {
-	h := m.slab.response.Header
+	h := m.header
+	if used := m.slab.response.Header; used != nil {
+		h = used
+	}
 	if len(h) > maxKeptFields {
 		h = nil
 	}
 	clear(h)
-	m.slab = slab{response: http.Response{Header: h}}
+	poison.Fill(m.text[:cap(m.text)])
+	text, fields := m.text[:0], m.head.Fields[:0]
+	if cap(text) > maxKeptBuffer {
+		text = nil
+	}
+	if cap(fields) > maxKeptFields {
+		fields = nil
+	}
+	*m = Memory{header: h, text: text, head: Head{Fields: fields}}
+}
+
+// keep copies a head, with room in text for a body of a length, and takes over the fields, or
+// copies them before its first use. It returns memory for the fields of other heads.
+func (m *Memory) keep(head []byte, fields []http1.Field, room int) (spare []http1.Field) {
+	if n := len(head) + room; cap(m.text) < n {
+		m.text = make([]byte, 0, max(n, 2*cap(m.text), minMemoryText))
+	}
+	m.text = append(m.text[:0], head...)
+	spare = m.head.Fields[:0]
+	if cap(spare) == 0 {
+		spare, fields = fields[:0], slices.Clone(fields)
+	}
+	m.head = Head{Text: m.text[:len(head):len(head)], Fields: fields}
+	return spare
+}
+
+// body returns the body that follows the head in text. It is a view of text, which does not change
+// until Reset.
+func (m *Memory) body() string {
+	b := m.text[len(m.head.Text):]
+	return unsafe.String(unsafe.SliceData(b), len(b))
 }

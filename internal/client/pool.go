@@ -178,7 +178,8 @@ func (p *pool) removeIfEmpty(h *host) {
 // passed on. If another idle connection must be closed to make room, it returns that.
 func (p *pool) release(c *conn, isUsable bool) (isKept bool, evicted *conn) {
 	h := c.host
-	isUsable = isUsable && !c.countUse(&p.limits)
+	now := p.now()
+	isUsable = isUsable && !c.countUse(&p.limits, now)
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if len(h.waiting) > 0 {
@@ -195,7 +196,7 @@ func (p *pool) release(c *conn, isUsable bool) (isKept bool, evicted *conn) {
 		p.removeIfEmpty(h)
 		return false, nil
 	}
-	c.state, c.idleSince = idleUnwatched, p.now()
+	c.state, c.idleSince = idleUnwatched, now
 	h.idle.add(c, hostList)
 	p.unwatched.add(c, ageList)
 	if p.limits.maxIdle > 0 && p.unwatched.n+p.watched.n > p.limits.maxIdle {

@@ -56,15 +56,9 @@ func (x *exchange) read(p []byte) (int, error) {
 	return n, nil
 }
 
-// setHeader sets the response's header, and what the response has of the exchange.
-func (x *slab) setHeader(lines []http1.Field, text *http1.Text) {
-	r := &x.response
-	r.Request, r.TLS = x.request, x.conn.info.tlsState
-	room := x.values[:0]
-	if r.Header != nil { // of a Memory, which reuses the map and not the values
-		room = nil
-	}
-	r.Header = makeHeader(r.Header, lines, text, room)
+// setResponse sets what the response has of the exchange.
+func (x *slab) setResponse() {
+	x.response.Request, x.response.TLS = x.request, x.conn.info.tlsState
 }
 
 // makeHeader makes an http.Header from the field lines of text, without Transfer-Encoding, which

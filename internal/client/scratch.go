@@ -23,6 +23,7 @@ type scratch struct {
 	parsed int // in[parsed:filled] is received and not parsed
 	filled int
 	codec  codec
+	memory *Memory // receives the response's head as it is; nil if the response gets a Header
 }
 
 // received returns the bytes that are received and not parsed.
@@ -50,7 +51,7 @@ func (x *exchange) release() {
 	if s == nil {
 		return
 	}
-	x.scratch = nil
+	x.scratch, s.memory = nil, nil
 	if cap(s.out) > maxKeptBuffer {
 		s.out = nil
 	}

@@ -65,6 +65,8 @@ type ResponseCodec interface {
 	AppendInterim(w *Response, code int) bool
 	// StartHead appends the start of a response's head. The handler's fields follow.
 	StartHead(w *Response, code int)
+	// AppendRawField appends a field whose bytes are valid and have no space around the value.
+	AppendRawField(out, name, value []byte) []byte
 	// SendsField reports whether a response may carry a field that describes the connection or
 	// the message framing, not the content.
 	SendsField(name string) bool

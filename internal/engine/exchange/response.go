@@ -122,21 +122,28 @@ func (w *Response) Header() http.Header {
 }
 
 func (w *Response) writeHeader(code int) {
+	if w.mayCommit(code) {
+		w.commit(code)
+	}
+}
+
+// mayCommit reports whether code begins the final response. If not, it handles the call.
+func (w *Response) mayCommit(code int) bool {
 	switch {
 	case w.IsHijacked():
 		w.logMisuse("response.WriteHeader on hijacked connection")
-		return
+		return false
 	case w.stage != stageOpen:
 		w.logMisuse("superfluous response.WriteHeader call")
-		return
+		return false
 	case code < 100 || code > 999:
 		// the handler's bug; net/http's text
 		panic(fmt.Sprintf("invalid WriteHeader code %v", code))
 	case code < 200 && code != http.StatusSwitchingProtocols:
 		w.sendInterim(code)
-		return
+		return false
 	}
-	w.commit(code)
+	return true
 }
 
 // sendInterim sends an interim response.
@@ -155,6 +162,14 @@ func (w *Response) sendInterim(code int) {
 
 // commit fixes the status and the handler's fields.
 func (w *Response) commit(code int) {
+	w.startHead(code)
+	if w.Fields != nil {
+		w.appendFields(false)
+	}
+}
+
+// startHead fixes the status.
+func (w *Response) startHead(code int) {
 	w.bodyWithheld = w.x.Body.endContinue()
 	w.stage, w.Status = stageCommitted, uint16(code)
 	w.NoBody = !http1.BodyAllowed(code)
@@ -163,9 +178,6 @@ func (w *Response) commit(code int) {
 	}
 	w.Conn.responseStart = len(w.Conn.Out)
 	w.Conn.Codec.StartHead(w, code)
-	if w.Fields != nil {
-		w.appendFields(false)
-	}
 }
 
 // StatusText returns the reason phrase of a status.

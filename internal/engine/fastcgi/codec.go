@@ -193,6 +193,10 @@ func appendStatus(out []byte, code int) []byte {
 	return append(out, "\r\n"...)
 }
 
+func (f *codec) AppendRawField(out, name, value []byte) []byte {
+	return http1.AppendRawField(out, name, value)
+}
+
 // SendsField returns false for fields that concern only the web server and its client (RFC 3875,
 // 6.3.4), and for Status, which StartHead writes.
 func (f *codec) SendsField(string) bool { return false }

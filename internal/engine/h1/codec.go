@@ -109,6 +109,10 @@ func (h *codec) StartHead(w *exchange.Response, code int) {
 	w.Conn.Out = http1.AppendStatusLine(w.Conn.Out, int(min(w.Minor, 1)), code, exchange.StatusText(code))
 }
 
+func (h *codec) AppendRawField(out, name, value []byte) []byte {
+	return http1.AppendRawField(out, name, value)
+}
+
 func (h *codec) SendsField(string) bool { return true }
 func (h *codec) CanHijack() bool        { return true }
 

@@ -44,6 +44,15 @@ func AppendField(dst []byte, name, value string) []byte {
 	return append(dst, "\r\n"...)
 }
 
+// AppendRawField appends a field line as it is. name must be a token, and value a field value
+// without space around it: such as those of a Field that a parser has returned.
+func AppendRawField(dst, name, value []byte) []byte {
+	dst = append(dst, name...)
+	dst = append(dst, ": "...)
+	dst = append(dst, value...)
+	return append(dst, "\r\n"...)
+}
+
 func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
 // AppendChunkSize appends the line that starts a chunk of n bytes, n > 0. The data and

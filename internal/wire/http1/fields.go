@@ -11,6 +11,18 @@ func ConcernsConnection(name string) bool {
 	return false
 }
 
+// ConcernsConnection is ConcernsConnection for a field of a head.
+func (f Field) ConcernsConnection(head []byte) bool {
+	switch f.Known {
+	case NameUnknown:
+		return equalFold(f.Name.In(head), "proxy-connection")
+	case NameConnection, NameKeepAlive, NameProxyAuthenticate, NameProxyAuthorization, NameTE, NameTrailer,
+		NameTransferEncoding, NameUpgrade:
+		return true
+	}
+	return false
+}
+
 // PlainName reports whether a name consists of letters, digits and hyphens. No two plain names
 // become the same CGI variable: applications replace '-' by '_', and PHP replaces a dot as well.
 // nginx drops fields whose names are not plain.

@@ -17,9 +17,14 @@ const (
 	NameUpgrade
 	firstUnrestricted // the rest of the table serves only for spelling
 
-	NameContentType     = firstUnrestricted // the first of the rest
-	NameContentEncoding = NameContentType + 1
-	NamePragma          = NameContentType + 2
+	NameContentType        = firstUnrestricted // the first of the rest
+	NameContentEncoding    = NameContentType + 1
+	NamePragma             = NameContentType + 2
+	NameDate               = NameContentType + 3
+	NameKeepAlive          = NameContentType + 4
+	NameProxyAuthenticate  = NameContentType + 5
+	NameProxyAuthorization = NameContentType + 6
+	NameTE                 = NameContentType + 7
 )
 
 // names holds canonical spellings as in net/textproto ("Etag", "Te"). It is never modified. The
@@ -27,19 +32,21 @@ const (
 var names = [...]string{
 	"", "Connection", "Content-Length", "Expect", "Host", "Trailer", "Transfer-Encoding", "Upgrade",
 
-	"Content-Type", "Content-Encoding", "Pragma", "Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language",
+	"Content-Type", "Content-Encoding", "Pragma", "Date", "Keep-Alive", "Proxy-Authenticate",
+	"Proxy-Authorization", "Te",
+	"Accept", "Accept-Charset", "Accept-Encoding", "Accept-Language",
 	"Accept-Ranges",
 	"Access-Control-Allow-Origin", "Access-Control-Request-Headers", "Access-Control-Request-Method",
 	"Age", "Allow", "Alt-Svc", "Authorization", "Cache-Control", "Cdn-Loop", "Content-Disposition",
 	"Content-Language", "Content-Location", "Content-Range", "Content-Security-Policy",
-	"Cookie", "Date", "Dnt", "Etag", "Expires", "Forwarded", "From",
+	"Cookie", "Dnt", "Etag", "Expires", "Forwarded", "From",
 	"If-Match", "If-Modified-Since", "If-None-Match", "If-Range",
-	"If-Unmodified-Since", "Keep-Alive", "Last-Modified", "Link", "Location", "Max-Forwards", "Origin",
-	"Priority", "Proxy-Authenticate", "Proxy-Authorization", "Range", "Referer", "Retry-After",
+	"If-Unmodified-Since", "Last-Modified", "Link", "Location", "Max-Forwards", "Origin",
+	"Priority", "Range", "Referer", "Retry-After",
 	"Sec-Ch-Ua", "Sec-Ch-Ua-Mobile", "Sec-Ch-Ua-Platform", "Sec-Fetch-Dest", "Sec-Fetch-Mode",
 	"Sec-Fetch-Site", "Sec-Fetch-User", "Sec-Gpc", "Sec-Websocket-Extensions", "Sec-Websocket-Key",
 	"Sec-Websocket-Protocol", "Sec-Websocket-Version", "Server", "Set-Cookie", "Strict-Transport-Security",
-	"Te", "Traceparent", "Tracestate", "Upgrade-Insecure-Requests", "User-Agent", "Vary", "Via",
+	"Traceparent", "Tracestate", "Upgrade-Insecure-Requests", "User-Agent", "Vary", "Via",
 	"Www-Authenticate", "X-Content-Type-Options", "X-Correlation-Id", "X-Csrf-Token", "X-Forwarded-For",
 	"X-Forwarded-Host", "X-Forwarded-Port", "X-Forwarded-Proto", "X-Frame-Options", "X-Powered-By",
 	"X-Real-Ip", "X-Request-Id", "X-Requested-With",

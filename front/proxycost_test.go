@@ -1,0 +1,120 @@
+package front
+
+import (
+	"context"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"testing"
+
+	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/internal/poison"
+	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/wire/fcgi"
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// rawSink is a sink of a server that sends fields as they are.
+type rawSink struct {
+	sink
+	fields int
+}
+
+func (s *rawSink) HasFields() bool { return len(s.header) > 0 }
+
+func (s *rawSink) WriteString(text string) (int, error) { return len(text), nil }
+
+func (s *rawSink) WriteRawHeader(_ int, _ []byte, fields []http1.Field) { s.fields = len(fields) }
+
+// upstreamFields are of a usual response.
+const upstreamFields = "Content-Type: text/plain\r\nContent-Length: 2\r\nDate: Mon, 02 Jan 2006 15:04:05 GMT\r\n" +
+	"Server: x\r\nX-A: 1\r\nCache-Control: no-cache\r\n"
+
+// replies listens on a unix socket, and responds to each request at once. It allocates nothing for
+// a request.
+func replies(t testing.TB, response []byte) (address string) {
+	t.Helper()
+	path := filepath.Join(t.TempDir(), "s")
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { l.Close() })
+	go func() {
+		for {
+			nc, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go func() {
+				defer nc.Close()
+				for b := make([]byte, 4<<10); ; {
+					if _, err := nc.Read(b); err != nil {
+						return
+					}
+					if _, err := nc.Write(response); err != nil {
+						return
+					}
+				}
+			}()
+		}
+	}()
+	return "unix:" + path
+}
+
+// rawHeadCosts returns proxies with the allocations of a request.
+func rawHeadCosts(t testing.TB) []costCase {
+	out := fcgi.AppendStream(nil, fcgi.Stdout, 1, []byte(upstreamFields+"\r\nhi"))
+	out = fcgi.AppendEnd(fcgi.AppendStreamEnd(out, fcgi.Stdout, 1), 1, fcgi.End{})
+	to := upstream.Config{Name: "http", Keepalive: 1, Servers: []upstream.Server{
+		{Addr: replies(t, []byte("HTTP/1.1 200 OK\r\n"+upstreamFields+"\r\nhi"))}}}
+	application := upstream.Config{Name: "fcgi", Keepalive: 1, Servers: []upstream.Server{{Addr: replies(t, out)}}}
+	params := []Param{
+		{Name: "QUERY_STRING", Value: "$query_string"}, {Name: "REQUEST_METHOD", Value: "$request_method"},
+		{Name: "SCRIPT_NAME", Value: "$fastcgi_script_name"}, {Name: "REQUEST_URI", Value: "$request_uri"},
+		{Name: "REMOTE_ADDR", Value: "$remote_addr"}, {Name: "REMOTE_PORT", Value: "$remote_port"},
+		{Name: "SERVER_ADDR", Value: "$server_addr"}, {Name: "SERVER_PORT", Value: "$server_port"},
+		{Name: "GATEWAY_INTERFACE", Value: "CGI/1.1"},
+	}
+	r := httptest.NewRequest("GET", "/x", nil)
+	r.Body, r.RemoteAddr = http.NoBody, "127.0.0.1:1234"
+	local := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80}
+	r = r.WithContext(context.WithValue(context.Background(), http.LocalAddrContextKey, local))
+	proxied := func(p Proxy) *Handler {
+		return newFront(t, Config{Upstreams: []upstream.Config{to, application},
+			Hosts: []Host{{Locations: []Location{{Path: "/", Proxy: &p}}}}})
+	}
+	return []costCase{
+		{"http", proxied(Proxy{To: "http", Version: "1.1", Header: []Field{{Name: "Connection"}}}), r, 0},
+		{"fastcgi", proxied(Proxy{To: "fcgi", Protocol: FastCGI, KeepConn: true, Params: params}), r, 0},
+	}
+}
+
+// A proxied request allocates nothing for its response, as long as nothing needs its header.
+func TestRawHeadAllocations(t *testing.T) {
+	if poison.Enabled || testkit.Race {
+		t.Skip("free lists do not return what was released")
+	}
+	for i, c := range rawHeadCosts(t) {
+		w := &rawSink{sink: sink{make(http.Header)}}
+		if n := testing.AllocsPerRun(200, func() { w.header = nil; c.h.ServeHTTP(w, c.r) }); n > c.most {
+			t.Errorf("%s: %v allocations, want at most %v", c.name, n, c.most)
+		}
+		if want := 4 + 2*i; w.fields != want { // without Date and Server, which FastCGI does not hide
+			t.Errorf("%s: %d fields, want %d", c.name, w.fields, want)
+		}
+	}
+}
+
+func BenchmarkRawHead(b *testing.B) {
+	for _, c := range rawHeadCosts(b) {
+		b.Run(c.name, func(b *testing.B) {
+			b.ReportAllocs()
+			w := &rawSink{sink: sink{make(http.Header)}}
+			for b.Loop() {
+				c.h.ServeHTTP(w, c.r)
+			}
+		})
+	}
+}

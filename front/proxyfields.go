@@ -1,0 +1,187 @@
+package front
+
+import (
+	"bytes"
+	"maps"
+	"net/http"
+	"slices"
+
+	"github.com/tarehq/tare/internal/client"
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// The head of an upstream's response passes through the front as it was received, with the order
+// and spelling of its fields, unless something has to see it as an http.Header:
+//
+//	the server     sends no such head: net/http's, and tare's for HTTP/2
+//	the request    is a subrequest, an error page, or has fields of an earlier response
+//	the location   has a cache, or a filter that reads or replaces fields
+//	the response   is a 101, an error that proxy_intercept_errors concerns, announces a trailer
+//	               section, or has a field that directs the front
+//
+// Fields that are hidden or added do not matter. Those that are rewritten or added follow the
+// others. The values of $upstream_http_ and $sent_http_ are made when they are evaluated.
+
+// rawSender is implemented by the writers of servers that send fields as they are: those of tare's
+// servers for HTTP/1 and FastCGI.
+type rawSender interface {
+	// HasFields reports whether the Header has fields.
+	HasFields() bool
+	// WriteRawHeader is WriteHeader with fields that are sent before those of the Header. It does
+	// not keep head and fields.
+	WriteRawHeader(code int, head []byte, fields []http1.Field)
+}
+
+// rawHead is the head of a response that passes as it was received.
+type rawHead struct {
+	sender rawSender // nil if no head passes
+	head   *client.Head
+	sent   []http1.Field // those of head that are sent as they are; the memory is reused
+}
+
+// maxKeptFields limits the memory of rawHead.sent that is reused.
+const maxKeptFields = 64
+
+// spare returns the memory for another exchange.
+func (h *rawHead) spare() rawHead {
+	if cap(h.sent) > maxKeptFields {
+		return rawHead{}
+	}
+	return rawHead{sent: h.sent[:0]}
+}
+
+// canPassHead reports whether the head of a response passes, as far as that does not depend on its
+// fields.
+func (x *exchange) canPassHead(status int) (rawSender, bool) {
+	switch f := x.loc.filters; {
+	case status == http.StatusSwitchingProtocols, x.interceptsErrors && status >= http.StatusMultipleChoices:
+		return nil, false
+	case x.parent != nil, x.errorStatus != 0, !x.out.untouched(), x.bodyStatus.Load() != 0, f != nil && f.needsHeader:
+		return nil, false
+	}
+	s, ok := x.serverWriter().(rawSender)
+	return s, ok && !s.HasFields()
+}
+
+// passHead prepares to pass the head of a response, and reports whether it can.
+func (p *proxy) passHead(x *exchange, status int) bool {
+	sender, ok := x.canPassHead(status)
+	if !ok {
+		return false
+	}
+	head, rewrites := x.clientMemory.Head(), false
+	x.raw.sent = slices.Grow(x.raw.sent[:0], len(head.Fields))
+	for i := range head.Fields {
+		switch f := &head.Fields[i]; p.response.fateOf(f, head.Text) {
+		case fieldNeedsHeader:
+			return false
+		case fieldMayBeRewritten:
+			rewrites = true
+			fallthrough
+		case fieldPasses:
+			x.raw.sent = append(x.raw.sent, *f)
+		}
+	}
+	x.raw.sender, x.raw.head = sender, head
+	if rewrites {
+		p.response.rewriteRawFields(x)
+	}
+	return true
+}
+
+// rewriteRawFields rewrites fields of the head. Those that this changes move to the Header.
+func (r *responseRules) rewriteRawFields(x *exchange) {
+	raw, before := &x.raw, make(http.Header)
+	for i := range raw.sent {
+		if f := &raw.sent[i]; r.fateOf(f, raw.head.Text) == fieldMayBeRewritten {
+			name := http.CanonicalHeaderKey(string(f.Name.In(raw.head.Text)))
+			before[name] = append(before[name], string(f.Value.In(raw.head.Text)))
+		}
+	}
+	after := maps.Clone(before)
+	r.rewriteFields(x, after)
+	for name, values := range after {
+		if slices.Equal(values, before[name]) {
+			continue
+		}
+		x.w.Header()[name] = values
+		raw.sent = slices.DeleteFunc(raw.sent, func(f http1.Field) bool {
+			return bytes.EqualFold(f.Name.In(raw.head.Text), []byte(name))
+		})
+	}
+}
+
+// sendRawHead sends the head that passHead has prepared.
+func (x *exchange) sendRawHead(status int) {
+	if w := x.out; w != nil {
+		w.status = status
+		if f := x.loc.filters; f != nil {
+			if f.fields != nil {
+				f.changeHeader(x, w.Header(), status)
+			}
+			w.startLimits(f)
+		}
+	}
+	x.raw.sender.WriteRawHeader(status, x.raw.head.Text, x.raw.sent)
+}
+
+// rawHead returns the head that has passed as it was received, or nil.
+func (x *exchange) rawHead() *rawHead {
+	if x.proxyState == nil || x.raw.sender == nil {
+		return nil
+	}
+	return &x.raw
+}
+
+// sentField returns the values of a field that is sent to the client.
+func (x *exchange) sentField(name string) []string {
+	values := x.w.Header()[name]
+	if raw := x.rawHead(); raw != nil {
+		var own []string
+		for i := range raw.sent {
+			if f := &raw.sent[i]; bytes.EqualFold(f.Name.In(raw.head.Text), []byte(name)) {
+				own = append(own, string(f.Value.In(raw.head.Text)))
+			}
+		}
+		return append(own, values...)
+	}
+	return values
+}
+
+// fieldFate is what becomes of a field of an upstream's response.
+type fieldFate int
+
+const (
+	fieldPasses fieldFate = iota
+	fieldIsDropped
+	fieldMayBeRewritten // by rewriteFields
+	fieldNeedsHeader    // directs the front, or drops other fields
+)
+
+// fateOf returns what becomes of a field. It agrees with copyHeader and rewriteFields.
+func (r *responseRules) fateOf(f *http1.Field, head []byte) fieldFate {
+	switch value := f.Value.In(head); {
+	case f.Known == http1.NameConnection && !bytes.EqualFold(value, []byte("keep-alive")) &&
+		!bytes.EqualFold(value, []byte("close")):
+		return fieldNeedsHeader // it may name fields
+	case f.ConcernsConnection(head):
+		return fieldIsDropped
+	case !r.markedNames.hasBytes(f.Name.In(head)):
+		return fieldPasses
+	}
+	name := f.Known.String()
+	if name == "" {
+		name = http.CanonicalHeaderKey(string(f.Name.In(head)))
+	}
+	switch {
+	case name == "X-Accel-Redirect" && r.mayRedirect, name == "X-Accel-Limit-Rate" && r.mayLimitRate,
+		name == "X-Accel-Buffering" && r.mayBuffer:
+		return fieldNeedsHeader
+	case r.hidden[name]:
+		return fieldIsDropped
+	case r.locations != nil && (name == "Location" || name == "Refresh"),
+		(r.cookieDomains != nil || r.cookiePaths != nil) && name == "Set-Cookie":
+		return fieldMayBeRewritten
+	}
+	return fieldPasses
+}

@@ -1,0 +1,119 @@
+package front_test
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/front"
+	wire "github.com/tarehq/tare/internal/wire/fcgi"
+)
+
+// lines returns the status line and the field lines of a response, as they were sent.
+func (a *testClient) lines(method, path string) (status string, fields []string) {
+	a.t.Helper()
+	nc, err := net.Dial("unix", a.socket)
+	must(a.t, err)
+	defer nc.Close()
+	_, err = io.WriteString(nc, method+" "+path+" HTTP/1.1\r\nHost: front.test\r\nConnection: close\r\n\r\n")
+	must(a.t, err)
+	for s := bufio.NewScanner(nc); s.Scan() && s.Text() != ""; {
+		if status == "" {
+			status = s.Text()
+			continue
+		}
+		fields = append(fields, s.Text())
+	}
+	return status, fields
+}
+
+// own reports whether nginx writes a field itself, in a spelling and a place of its own.
+func own(line string) bool {
+	name, _, _ := strings.Cut(line, ":")
+	return slices.ContainsFunc([]string{"Server", "Date", "Content-Type", "Content-Length", "Last-Modified",
+		"Connection", "Transfer-Encoding"}, func(s string) bool { return strings.EqualFold(s, name) })
+}
+
+// Fields of an upstream's response reach the client in the order and spelling of the upstream, as
+// from nginx, by HTTP and by FastCGI.
+func TestFieldsPassAsFromNginx(t *testing.T) {
+	const length = "Content-Length: 4\r\n"
+	heads := map[string]string{
+		"spelling":   length + "ETag: \"x\"\r\nx-lower: 1\r\nX_Under: 2\r\nWWW-Authenticate: Basic\r\nX-REQUEST-ID: 3\r\n",
+		"order":      "Z: 1\r\nB: 2\r\nA: 3\r\nb: 4\r\nZ: 5\r\n" + length,
+		"cookies":    "Set-Cookie: a=b\r\nX-Between: 1\r\nset-cookie: c=d; path=/\r\n" + length,
+		"hidden":     length + "X-Pad: x\r\nx-accel-expires: 5\r\nX-A: 1\r\nX-Hide: 2\r\nx-hide: 3\r\n",
+		"connection": length + "Keep-Alive: timeout=5\r\nX-A: 1\r\nConnection: keep-alive\r\n",
+		"values":     length + "X-A:  two  words  \r\nX-Empty:\r\nX-Utf8: \u00e4\xff\r\n",
+		"unknown":    "ETag: 1\r\nX-a: 2\r\n",
+		"chunked":    "Transfer-Encoding: chunked\r\nETag: 1\r\nX-a: 2\r\n",
+		"caching":    length + "Cache-Control: max-age=1\r\nExpires: Thu, 01 Jan 1970 00:00:01 GMT\r\nVary: a\r\nAge: 1\r\n",
+		"location":   length + "X-Before: 1\r\nlocation: http://other.example/\r\n",
+	}
+	body := func(head string) string {
+		if strings.Contains(head, "chunked") {
+			return "4\r\nbody\r\n0\r\n\r\n"
+		}
+		return "body"
+	}
+	find := func(path string) string { return heads[strings.Trim(path, "/")] }
+	to := rawUpstream(t, func(nc net.Conn) {
+		r, err := http.ReadRequest(bufio.NewReader(nc))
+		if err != nil {
+			return
+		}
+		head := find(r.URL.Path)
+		io.WriteString(nc, "HTTP/1.1 200 OK\r\n"+head+"\r\n")
+		if r.Method != "HEAD" {
+			io.WriteString(nc, body(head))
+		}
+	})
+	application := rawUpstream(t, func(nc net.Conn) {
+		params, _, _, err := readApplication(nc)
+		if err != nil {
+			return
+		}
+		text := "Status: 200 OK\r\n" + find(params["REQUEST_URI"]) + "\r\n"
+		if params["REQUEST_METHOD"] != "HEAD" {
+			text += "body"
+		}
+		b := wire.AppendStreamEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte(text)), wire.Stdout, 1)
+		nc.Write(wire.AppendEnd(b, 1, wire.End{}))
+	})
+	both := []front.Param{{Name: "REQUEST_URI", Value: "$request_uri"},
+		{Name: "REQUEST_METHOD", Value: "$request_method"}}
+	for _, c := range []struct {
+		conf     string
+		proxy    front.Proxy
+		settings front.Settings
+	}{
+		{"proxy_http_version 1.1; proxy_pass http://" + to + ";", front.Proxy{To: front.Text(to), Version: "1.1"},
+			front.Settings{}},
+		{"proxy_http_version 1.1; proxy_hide_header X-Hide; add_header X-Added $upstream_http_etag; proxy_pass http://" + to + ";",
+			front.Proxy{To: front.Text(to), Version: "1.1", Hide: []string{"X-Hide"}},
+			front.Settings{Header: []front.AddHeader{{Name: "X-Added", Value: "$upstream_http_etag"}}}},
+		{"fastcgi_param REQUEST_URI $request_uri; fastcgi_param REQUEST_METHOD $request_method; fastcgi_pass " + application + ";",
+			front.Proxy{To: front.Text(application), Protocol: front.FastCGI, Params: both}, front.Settings{}},
+	} {
+		nginx, _ := serveNginx(t, "", "location / { "+c.conf+" }")
+		us := serveByTare(t, newFront(t,
+			oneHost(front.Location{Path: "/", Proxy: &c.proxy, Settings: c.settings}), quiet()))
+		for name, head := range heads {
+			if c.proxy.Protocol == front.FastCGI && strings.Contains(head, "chunked") {
+				continue // CGI has no chunks
+			}
+			for _, method := range []string{"GET", "HEAD"} {
+				wantStatus, want := nginx.lines(method, "/"+name)
+				status, got := us.lines(method, "/"+name)
+				want, got = slices.DeleteFunc(want, own), slices.DeleteFunc(got, own)
+				if status != wantStatus || !slices.Equal(got, want) {
+					t.Errorf("%s\n%s %s: %s %q\n want %s %q", c.conf, method, name, status, got, wantStatus, want)
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,57 @@
+package exchange
+
+import (
+	"bytes"
+	"net/http"
+
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// HasFields reports whether the handler has set fields in the Header.
+func (w *Response) HasFields() bool { return len(w.Fields) > 0 }
+
+// WriteRawHeader is WriteHeader for a proxy that has received the fields: offsets into a head that
+// http1 has parsed. They are sent before those of the Header, in their order and spelling. What
+// describes the framing or the connection is decided as for other responses, and no content type is
+// detected. head and fields are not used after the call.
+func (w *Response) WriteRawHeader(code int, head []byte, fields []http1.Field) {
+	w.Mu.Lock()
+	defer w.Mu.Unlock()
+	if !w.mayCommit(code) {
+		return
+	}
+	w.startHead(code)
+	c := w.Conn
+	for i := range fields {
+		if f := &fields[i]; w.applyRawField(f, head) {
+			c.Out = c.Codec.AppendRawField(c.Out, f.Name.In(head), f.Value.In(head))
+		}
+	}
+	if w.Fields != nil {
+		w.appendFields(false)
+	}
+	c.Summary.hasContentType = true
+}
+
+// applyRawField is applyField for a field as it was received. Fields that concern the connection
+// are dropped: those that the response needs are its own.
+func (w *Response) applyRawField(f *http1.Field, head []byte) bool {
+	switch f.Known {
+	case http1.NameUnknown:
+		name := f.Name.In(head)
+		return !bytes.EqualFold(name, []byte("Status")) || w.Conn.Codec.SendsField("Status")
+	case http1.NameContentLength:
+		w.Conn.Summary.hasLength, w.Length = true, 0
+		for _, digit := range f.Value.In(head) { // the parser accepts nothing else, and no overflow
+			w.Length = w.Length*10 + int64(digit-'0')
+		}
+		return false
+	case http1.NameContentType:
+		return w.Status != http.StatusNotModified
+	case http1.NameDate:
+		w.Conn.Summary.hasDate = true
+	case http1.NameConnection, http1.NameTransferEncoding, http1.NameTrailer, http1.NameUpgrade, http1.NameKeepAlive:
+		return false
+	}
+	return true
+}
