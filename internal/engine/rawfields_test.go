@@ -123,7 +123,25 @@ func TestRawFieldsKeepTheirSpelling(t *testing.T) {
 		_, _ = io.WriteString(w, "<html>")
 	}), func(s *site) {
 		got, _, _ := strings.Cut(s.exchangeText("GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n"), "Connection")
-		if want := "HTTP/1.1 200 OK\r\nx-b: 1\r\nETag: 2\r\nX-A: 3\r\nx-b: 4\r\nX-Added: 5\r\nContent-Length: 6\r\n"; got != want {
+		want := "HTTP/1.1 200 OK\r\nx-b: 1\r\nETag: 2\r\nX-A: 3\r\nx-b: 4\r\nX-Added: 5\r\nContent-Length: 6\r\n"
+		if got != want {
+			s.Errorf("%q, want %q", got, want)
+		}
+	})
+}
+
+// Over FastCGI, fields about the connection and Status are dropped: Status is CGI's status line.
+func TestRawFieldsOverFastCGI(t *testing.T) {
+	const lines = "Status: 404\r\nETag: 1\r\nKeep-Alive: 2\r\nContent-Length: 2\r\n"
+	bothFCGIPaths(t, handle(func(w http.ResponseWriter, _ *http.Request) {
+		head, fields := parseFields(t, lines)
+		w.(rawSender).WriteRawHeader(201, head, fields)
+		_, _ = io.WriteString(w, "hi")
+	}), func(s *fcgiSite) {
+		got := string(s.roundTrip(aGET("/")).stdout)
+		head, _, _ := strings.Cut(got, "Date: ")
+		want := "Status: 201 Created\r\nETag: 1\r\nContent-Length: 2\r\n"
+		if head != want || !strings.HasSuffix(got, "hi") {
 			s.Errorf("%q, want %q", got, want)
 		}
 	})
