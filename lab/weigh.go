@@ -240,7 +240,7 @@ func (w *runner) check() error {
 // checkFiles returns an error if the generator cannot open all its connections.
 func (w *runner) checkFiles() error {
 	files := openFiles()
-	if most := slices.Max(w.trials.Connections); uint64(most+trial.SpareFiles) > files {
+	if most := w.trials.mostConnections(); uint64(most+trial.SpareFiles) > files {
 		return usageErrorf(OptionConnections, "%d connections need %d open files, and the limit is %d; use fewer, or raise the limit (ulimit -n)",
 			most, most+trial.SpareFiles, files)
 	}
