@@ -132,14 +132,14 @@ func (x *Expectation) check(f *yamlfile.File) error {
 		return f.Fault("$.expect", "expect: status is missing")
 	case x.SHA256 != "" && (x.Body != "" || x.By != ""):
 		return f.Fault("$.expect.sha256", "sha256: want only one of sha256, body and by")
-	case x.SHA256 != "" && !IsSHA256(x.SHA256):
+	case x.SHA256 != "" && !isSHA256(x.SHA256):
 		return f.Fault("$.expect.sha256", "sha256 %q: want %d hexadecimal digits", x.SHA256, 2*sha256.Size)
 	}
 	return x.checkMD5(f)
 }
 
-// IsSHA256 reports whether text is a SHA-256 in hexadecimal digits.
-func IsSHA256(text string) bool {
+// isSHA256 reports whether text is a SHA-256 in hexadecimal digits.
+func isSHA256(text string) bool {
 	b, err := hex.DecodeString(text)
 	return err == nil && len(b) == sha256.Size
 }

@@ -284,7 +284,8 @@ func TestFilesHaveDifferencesAndCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"front,1,64,,,nginx-nethttp,nginx,call recvfrom,2\n", "front,1,64,,,nginx-nethttp,nginx,voluntary_switches,0.2\n",
+		"front,1,64,,,nginx-nethttp,nginx,call recvfrom,2\n",
+		"front,1,64,,,nginx-nethttp,nginx,voluntary_switches,0.2\n",
 		"front,1,64,,,nginx-nethttp,hop to the application by tcp,connections,1\n",
 		"front,1,64,,,nethttp,generator,call epoll_wait,9\n",
 	} {
