@@ -1,8 +1,6 @@
 package tare_test
 
 import (
-	"context"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
@@ -33,10 +31,8 @@ func TestHandlersCanServeHTTP2Themselves(t *testing.T) {
 			served := make(chan error, 1)
 			go func() { served <- serve(t, s, l) }()
 			defer func() { s.Close(); <-served }()
-			transport := &http2.Transport{AllowHTTP: true,
-				DialTLSContext: func(ctx context.Context, network, addr string, _ *tls.Config) (net.Conn, error) {
-					return new(net.Dialer).DialContext(ctx, network, addr)
-				}}
+			transport := &http.Transport{Protocols: new(http.Protocols)}
+			transport.Protocols.SetUnencryptedHTTP2(true)
 			defer transport.CloseIdleConnections()
 			for range 3 {
 				resp, err := (&http.Client{Transport: transport}).Post("http://"+l.Addr().String()+"/path", "",

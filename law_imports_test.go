@@ -191,6 +191,8 @@ var onlyBy = map[string][]string{
 	"internal/listen":         {"internal/cli"},
 	"internal/safefile":       {"internal/anchor", "internal/cli", "internal/listen"},
 	"lab":                     {"internal/cli"},
+	"internal/labrun":         {"internal/cli", "lab", "lab/gobench"},
+	"internal/textbar":        {"internal/cli", "load/report"},
 }
 
 // A room is a folder with Go files: the imports of its files, for all operating systems, and of its

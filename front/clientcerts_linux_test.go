@@ -1,6 +1,7 @@
 package front_test
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -270,8 +271,8 @@ func requestWithCerts(t *testing.T, addr, name, host string, certs []tls.Certifi
 
 func requestOver(t *testing.T, c *tls.Conn, host string) string {
 	t.Helper()
-	transport := &http.Transport{DialTLS: func(string, string) (net.Conn, error) { return c, nil },
-		DisableKeepAlives: true}
+	dial := func(context.Context, string, string) (net.Conn, error) { return c, nil }
+	transport := &http.Transport{DialTLSContext: dial, DisableKeepAlives: true}
 	r, err := http.NewRequest(http.MethodGet, "https://any/", nil)
 	must(t, err)
 	r.Host = host

@@ -14,7 +14,8 @@
 //
 //   - A contender is a server, with everything in front of it. The control is the contender that
 //     the others are compared with; the twin is the control again, under another name.
-//   - A condition is a number of cores and connections, and a rate if it is fixed.
+//   - A condition is a number of cores and connections, and a rate if it is fixed. A scenario is a
+//     condition with its own version of HTTP, path, streams or handshakes.
 //   - A block starts all contenders once and loads them in rounds. In each round every contender
 //     has one slice of load. A trial measures one contender alone.
 //   - A counter-experiment changes the setting that explains a difference, and measures again.

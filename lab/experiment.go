@@ -104,7 +104,8 @@ type Trials struct {
 	Measure     yamlfile.Duration `yaml:"measure"`
 	Cores       []Cores           `yaml:"cores"`
 	Connections []int             `yaml:"connections"`
-	Rate        Rate              `yaml:"rate"` // of additional trials at a fixed rate
+	Scenarios   []Scenario        `yaml:"scenarios"` // replace Connections
+	Rate        Rate              `yaml:"rate"`      // of additional trials at a fixed rate
 }
 
 // Cores is a number of processors; 0 is "all".
@@ -140,9 +141,14 @@ func (c *Cores) UnmarshalYAML(n ast.Node) error {
 	return nil
 }
 
-// Conditions returns every combination of cores and connections.
+// Conditions returns every combination of cores and connections, or of cores and scenarios.
 func (t *Trials) Conditions() (all []trial.Condition) {
 	for _, cores := range t.Cores {
+		for i := range t.Scenarios {
+			c := t.Scenarios[i].condition()
+			c.Cores = int(cores)
+			all = append(all, c)
+		}
 		for _, n := range t.Connections {
 			all = append(all, trial.Condition{Cores: int(cores), Connections: n})
 		}
@@ -302,7 +308,7 @@ func (t *Trials) fault() *trialsFault {
 		return fault(OptionMeasure, -1, "want at least %v, got %v", minMeasure, time.Duration(t.Measure))
 	case len(t.Cores) == 0:
 		return fault(OptionCores, -1, "want at least one number of cores, or all")
-	case len(t.Connections) == 0:
+	case len(t.Connections)+len(t.Scenarios) == 0:
 		return fault(OptionConnections, -1, "want at least one number of connections")
 	case t.Rate.Share < 0 || t.Rate.Share >= 1:
 		return fault(OptionRate, -1, "want a share above 0 and below 1, got %v", t.Rate.Share)
@@ -313,6 +319,9 @@ func (t *Trials) fault() *trialsFault {
 		if slices.Contains(t.Cores[:i], n) {
 			return fault(OptionCores, i, "duplicate %v", n)
 		}
+	}
+	if len(t.Scenarios) > 0 {
+		return t.scenarioFault()
 	}
 	for i, n := range t.Connections {
 		if n < 1 || n > maxConnections {

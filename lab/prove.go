@@ -25,7 +25,7 @@ const slowStart = time.Second
 // control's. Contenders with differences that the experiment does not declare are left out.
 func (w *runner) prove(ctx context.Context) error {
 	w.logf("comparing the responses of all contenders")
-	var control *equal.Response
+	var control []*equal.Response // by w.requests
 	for i := range w.run.Entrants {
 		e := &w.run.Entrants[i]
 		c := w.contenders[e.Name]
@@ -35,7 +35,7 @@ func (w *runner) prove(ctx context.Context) error {
 		if !w.comparable() {
 			return nil // the control was left out
 		}
-		response, err := w.request(ctx, e, c)
+		all, err := w.request(ctx, e, c)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -43,18 +43,21 @@ func (w *runner) prove(ctx context.Context) error {
 			w.leaveOut(e, err.Error())
 			continue
 		}
+		response := all[0]
 		e.Response = response
 		if wrong := cmp.Or(w.experiment.Expect.wrong(response), w.experiment.wrongSize(e.Name, response)); wrong != "" {
 			w.leaveOut(e, wrong)
 			continue
 		}
 		if e.Kind == report.Control {
-			control = response
-			w.bench.Statuses, w.bench.Body = []int{response.Status}, w.experiment.body(response)
+			control = all
+			w.bench.Statuses = []int{response.Status}
+			w.keepBodies(all)
 			w.noteClosing(e)
+			w.noteTLS(all)
 		}
 		if control != nil {
-			w.compare(e, control)
+			w.compare(e, control, all)
 		}
 	}
 	return nil
@@ -63,13 +66,20 @@ func (w *runner) prove(ctx context.Context) error {
 // errNoControl ends a run whose control was left out.
 var errNoControl = errors.New("the control failed, so nothing can be compared; the reason is above")
 
-// request starts a contender, sends one request and stops it.
-func (w *runner) request(ctx context.Context, e *report.Entrant, c *contender.Contender) (*equal.Response, error) {
+// request starts a contender, sends each of w.requests and stops it.
+func (w *runner) request(ctx context.Context, e *report.Entrant, c *contender.Contender) ([]*equal.Response, error) {
 	r, err := w.bench.Stage.Start(ctx, c, w.bench.Setting(w.run.Conditions[0]), w.bench.Ready(c))
 	if err != nil {
 		return nil, err
 	}
-	response, err := equal.Fetch(ctx, r.Place(), w.bench.Request)
+	var all []*equal.Response
+	for _, request := range w.requests() {
+		response, fetchErr := equal.Fetch(ctx, r.Place(), request)
+		if err = fetchErr; err != nil {
+			break
+		}
+		all = append(all, response)
+	}
 	w.written[r.Name] = r.Files
 	err = errors.Join(err, r.Stop())
 	if r.Took > slowStart {
@@ -81,7 +91,7 @@ func (w *runner) request(ctx context.Context, e *report.Entrant, c *contender.Co
 	if len(r.Left) > 0 {
 		w.note("%s leaves processes behind on SIGTERM: %s. They are killed, too.", e.Title, contender.Names(r.Left))
 	}
-	return response, err
+	return all, err
 }
 
 // noteClosing adds a note if the control closes its connection although the experiment reuses
@@ -89,6 +99,19 @@ func (w *runner) request(ctx context.Context, e *report.Entrant, c *contender.Co
 func (w *runner) noteClosing(e *report.Entrant) {
 	if !e.Response.KeepAlive && w.experiment.Load.PerConnection != 1 {
 		w.note("%s closes its connection after each response, so that each of its requests pays for a new one.", e.Title)
+	}
+}
+
+// noteTLS adds a note of what was negotiated by TLS. Contenders with something else are left out.
+func (w *runner) noteTLS(all []*equal.Response) {
+	var texts []string
+	for _, a := range all {
+		if a.TLS != "" && !slices.Contains(texts, a.TLS) {
+			texts = append(texts, a.TLS)
+		}
+	}
+	if len(texts) > 0 {
+		w.note("All contenders negotiated %s.", strings.Join(texts, "; "))
 	}
 }
 
@@ -109,14 +132,14 @@ func (x *Expectation) check(f *yamlfile.File) error {
 		return f.Fault("$.expect", "expect: status is missing")
 	case x.SHA256 != "" && (x.Body != "" || x.By != ""):
 		return f.Fault("$.expect.sha256", "sha256: want only one of sha256, body and by")
-	case x.SHA256 != "" && !IsSHA256(x.SHA256):
+	case x.SHA256 != "" && !isSHA256(x.SHA256):
 		return f.Fault("$.expect.sha256", "sha256 %q: want %d hexadecimal digits", x.SHA256, 2*sha256.Size)
 	}
 	return x.checkMD5(f)
 }
 
-// IsSHA256 reports whether text is a SHA-256 in hexadecimal digits.
-func IsSHA256(text string) bool {
+// isSHA256 reports whether text is a SHA-256 in hexadecimal digits.
+func isSHA256(text string) bool {
 	b, err := hex.DecodeString(text)
 	return err == nil && len(b) == sha256.Size
 }
@@ -179,20 +202,30 @@ func (e *Experiment) body(control *equal.Response) []byte {
 	return append([]byte{}, control.Body...)
 }
 
-// compare records how a contender's response differs from the control's.
-func (w *runner) compare(e *report.Entrant, control *equal.Response) {
-	for _, d := range equal.Compare(control, e.Response) {
-		if why, ok := w.experiment.declared(e.Name, d); ok {
+// addDifferences records differences, each once.
+func (w *runner) addDifferences(e *report.Entrant, all []equal.Difference) {
+	for _, d := range all {
+		known := func(r report.DeclaredDifference) bool { return r.Difference == d }
+		why, ok := w.experiment.declared(e.Name, d)
+		switch {
+		case !ok && !slices.Contains(e.Differences, d):
+			e.Differences = append(e.Differences, d)
+		case ok && !slices.ContainsFunc(e.Declared, known):
 			e.Declared = append(e.Declared, report.DeclaredDifference{Difference: d, Why: why})
-			continue
 		}
-		e.Differences = append(e.Differences, d)
+	}
+}
+
+// compare records how a contender's responses to w.requests differ from the control's.
+func (w *runner) compare(e *report.Entrant, control, got []*equal.Response) {
+	for i := range control {
+		w.addDifferences(e, equal.Compare(control[i], got[i]))
 	}
 	switch {
 	case len(e.Differences) == 0:
 	case e.Kind == report.Twin && w.experiment.Expect.By == ByControl:
 		w.leaveOut(e, "it is the control's copy, and responds differently: "+e.Differences[0].String()+
-			". If responses change from request to request, expect only their status, "+fmt.Sprint(control.Status))
+			". If responses change from request to request, expect only their status, "+fmt.Sprint(control[0].Status))
 	default:
 		w.leaveOut(e, "its response differs from the control's: "+e.Differences[0].String())
 	}

@@ -1,14 +1,12 @@
 package lab
 
 import (
-	"errors"
-	"fmt"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"time"
 
+	"github.com/tarehq/tare/internal/labrun"
 	"github.com/tarehq/tare/lab/report"
 	"github.com/tarehq/tare/lab/trial"
 )
@@ -16,7 +14,7 @@ import (
 // openResults makes the results folder, writes the contenders' configurations and creates the
 // journal. If that fails, the run continues and reports on the terminal only.
 func (w *runner) openResults() {
-	dir, err := ResultsDir(w.Root, w.Out, w.run.Started)
+	dir, err := labrun.ResultsDir(w.Root, w.Out, w.run.Started)
 	if err == nil {
 		w.journal, err = trial.NewJournal(filepath.Join(dir, report.JournalFile))
 	}
@@ -31,24 +29,6 @@ func (w *runner) openResults() {
 			return
 		}
 	}
-}
-
-// ResultsDir makes a results folder and returns its path: out, or if that is empty a new folder in
-// root/results whose name is the time. A number is added if that folder exists.
-func ResultsDir(root, out string, started time.Time) (string, error) {
-	if out != "" {
-		return out, os.MkdirAll(out, 0o755)
-	}
-	base := filepath.Join(root, "results", started.Format("2006-01-02T15-04-05"))
-	if err := os.MkdirAll(filepath.Dir(base), 0o755); err != nil {
-		return "", err
-	}
-	dir, err := base, os.Mkdir(base, 0o755)
-	for n := 2; errors.Is(err, os.ErrExist); n++ {
-		dir = fmt.Sprintf("%s-%d", base, n)
-		err = os.Mkdir(dir, 0o755)
-	}
-	return dir, err
 }
 
 // keepFiles writes files to a folder. Without files it makes no folder.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/tarehq/tare/internal/labrun"
 	"github.com/tarehq/tare/lab/kernel"
 	"github.com/tarehq/tare/lab/yamlfile"
 )
@@ -40,7 +41,7 @@ func (w *runner) compareKernel() error {
 		most = max(most, c.Connections)
 	}
 	w.run.Kernel = kernel.Compare(w.Kernel, theirs, most)
-	w.run.Environment.Sysctls = sysctls(w.Kernel)
+	w.run.Environment.Sysctls = labrun.Sysctls(w.Kernel)
 	if !w.Tune {
 		return nil
 	}
@@ -70,7 +71,7 @@ func (w *runner) tune(k kernel.Keeper) (restore func(), err error) {
 		return nil, fmt.Errorf("lab: kernel settings: %w", err)
 	}
 	w.run.Tuned = changes
-	w.run.Environment.Sysctls = sysctls(w.Kernel)
+	w.run.Environment.Sysctls = labrun.Sysctls(w.Kernel)
 	texts := make([]string, len(changes))
 	for i, c := range changes {
 		texts[i] = fmt.Sprintf("%s from %s to %s", c.Name, c.From, c.To)

@@ -14,6 +14,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/tarehq/tare/internal/labrun"
 	"github.com/tarehq/tare/lab/contender"
 	"github.com/tarehq/tare/lab/kernel"
 	"github.com/tarehq/tare/lab/report"
@@ -196,11 +197,11 @@ func prepare(o Options) (*runner, error) {
 		w.Seed = 1 + rand.Uint64N(1<<32)
 	}
 	w.run = &report.Run{
-		Tool: Version(), Experiment: e.Name, Flags: o.Flags, Tail: o.Tail, Title: e.Title, Question: e.Question,
+		Tool: labrun.Version(), Experiment: e.Name, Flags: o.Flags, Tail: o.Tail, Title: e.Title, Question: e.Question,
 		Source: e.Source, Started: time.Now(), Seed: w.Seed, Blocks: w.trials.Blocks,
 		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure),
 		Conditions: w.trials.Conditions(), Placement: placement(cpus, w.trials.Cores),
-		Environment: Environment(len(cpus)), Published: published,
+		Environment: labrun.Environment(len(cpus)), Published: published,
 	}
 	for _, c := range e.Compare {
 		w.run.Compare = append(w.run.Compare, report.Comparison(c))
@@ -240,7 +241,7 @@ func (w *runner) check() error {
 // checkFiles returns an error if the generator cannot open all its connections.
 func (w *runner) checkFiles() error {
 	files := openFiles()
-	if most := slices.Max(w.trials.Connections); uint64(most+trial.SpareFiles) > files {
+	if most := w.trials.mostConnections(); uint64(most+trial.SpareFiles) > files {
 		return usageErrorf(OptionConnections, "%d connections need %d open files, and the limit is %d; use fewer, or raise the limit (ulimit -n)",
 			most, most+trial.SpareFiles, files)
 	}

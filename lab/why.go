@@ -182,11 +182,11 @@ func quantity(r *trial.Record, q explain.Quantity) float64 {
 // responseChange describes how the changed setting changes the response's status or body, or
 // returns "". Header fields and the connection may change: that may be what the setting does.
 func (w *runner) responseChange(ctx context.Context, x *counterExperiment) string {
-	response, err := w.request(ctx, x.row.Entrant, x.toggled)
+	all, err := w.request(ctx, x.row.Entrant, x.toggled)
 	if err != nil {
 		return err.Error()
 	}
-	for _, d := range equal.Compare(x.row.Response, response) {
+	for _, d := range equal.Compare(x.row.Response, all[0]) {
 		if slices.Contains([]string{"status", "body", "body length"}, d.What) {
 			return fmt.Sprintf("with %s it responds differently: %s", x.to, d)
 		}

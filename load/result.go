@@ -23,6 +23,9 @@ type Result struct {
 	Errors    Errors         `json:"errors"`
 	Connects  uint64         `json:"connectionsMeasured"` // connections opened while measuring
 	Opened    uint64         `json:"connectionsBefore"`   // connections opened before measuring
+	// Resumed is how many connections of Connects resumed a TLS session. It requires a
+	// ClientSessionCache in Plan.TLS.
+	Resumed uint64 `json:"resumedHandshakes,omitempty"`
 	// Latency runs from when a request was due until its last response byte. In a closed loop, a
 	// request is due when the previous response has arrived. Latency includes timed-out and
 	// Unanswered requests with the time that they waited.

@@ -12,6 +12,7 @@ type tally struct {
 	counting                           bool // measuring is in progress
 	requests, receivedBytes, bodyBytes uint64
 	sentBytes, connects, opened        uint64
+	resumed                            uint64       // TLS handshakes while counting
 	statuses                           [1000]uint64 // by status code
 	errors                             Errors
 	service                            *hist.Histogram // only in an open loop
@@ -82,6 +83,7 @@ func (r *Result) add(t *tally) {
 	r.SentBytes += t.sentBytes
 	r.Connects += t.connects
 	r.Opened += t.opened
+	r.Resumed += t.resumed
 	r.Errors.merge(t.errors)
 	r.Latency.Merge(t.timedOut)
 	r.Service.Merge(t.service)

@@ -109,3 +109,24 @@ func tlsServer(t *testing.T) string {
 	go http.Serve(l, nil)
 	return "https://" + l.Addr().String()
 }
+
+func TestResumedSessionsAreCounted(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.StartTLS()
+	defer server.Close()
+	for _, caches := range []bool{false, true} {
+		config := &tls.Config{InsecureSkipVerify: true, ServerName: "example.com"}
+		if caches {
+			config.ClientSessionCache = tls.NewLRUClientSessionCache(1)
+		}
+		r := run(t, load.Plan{URL: server.URL, TLS: config, Connections: 1, PerConnection: 1, Requests: 20})
+		var want uint64
+		if caches {
+			want = r.Opened + r.Connects - 1 // all but the first
+		}
+		if r.Resumed != want || r.Connects == 0 {
+			t.Errorf("cache %v: %d of %d sessions were resumed", caches, r.Resumed, r.Connects)
+		}
+	}
+}

@@ -165,6 +165,9 @@ func (w *worker) continueHandshake(id int) {
 	case over:
 		w.now = w.nanos()
 		w.tally.handshake.Record(time.Duration(w.now-c.connectStart) - c.connectTime)
+		if w.tally.counting && c.tls.conn.ConnectionState().DidResume {
+			w.tally.resumed++
+		}
 		w.onReady(id)
 	}
 }

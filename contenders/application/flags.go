@@ -14,7 +14,9 @@ import (
 // Site is an application with its listener, from a command line.
 type Site struct {
 	Listener net.Listener
-	FastCGI  bool // instead of HTTP
+	FastCGI  bool   // instead of HTTP
+	Cert     string // PEM file of the certificate with which HTTP is served over TLS; "" is no TLS
+	Key      string // PEM file of its key
 	Handler  http.Handler
 }
 
@@ -24,13 +26,15 @@ func FromFlags() (*Site, error) {
 	address := flag.String("listen", "", "address to listen on")
 	socket := flag.String("socket", "", "unix socket to listen on instead")
 	overFastCGI := flag.Bool("fcgi", false, "speak FastCGI, not HTTP")
+	cert := flag.String("cert", "", "PEM file of a certificate: serve HTTP over TLS")
+	key := flag.String("key", "", "PEM file of its key")
 	flag.Parse()
 	h, err := named(*name)
 	if err != nil {
 		return nil, err
 	}
 	l, err := listen(*address, *socket)
-	return &Site{l, *overFastCGI, h}, err
+	return &Site{Listener: l, FastCGI: *overFastCGI, Cert: *cert, Key: *key, Handler: h}, err
 }
 
 func listen(address, socket string) (net.Listener, error) {
@@ -48,6 +52,7 @@ func listen(address, socket string) (net.Listener, error) {
 func named(name string) (http.Handler, error) {
 	all := map[string]http.Handler{
 		"hello": http.HandlerFunc(Handler), "println": http.HandlerFunc(Println), "lines": Lines(), "files": Files(),
+		"greeting": Greeting(),
 	}
 	if h, ok := all[name]; ok {
 		return h, nil

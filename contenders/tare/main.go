@@ -1,9 +1,11 @@
 // Command tare serves an application with tare: the same handler as net/http's, over
-// HTTP or over FastCGI, on a port or on a unix socket.
+// HTTP or over FastCGI, on a port or on a unix socket, and HTTP over TLS if it has a certificate.
 package main
 
 import (
 	"log"
+	"net"
+	"net/http"
 
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/contenders/application"
@@ -17,8 +19,11 @@ func main() {
 		log.Fatal(err)
 	}
 	serve := tare.Serve
-	if site.FastCGI {
+	switch {
+	case site.FastCGI:
 		serve = fcgi.Serve
+	case site.Cert != "":
+		serve = func(l net.Listener, h http.Handler) error { return tare.ServeTLS(l, h, site.Cert, site.Key) }
 	}
 	log.Fatal(serve(site.Listener, site.Handler))
 }

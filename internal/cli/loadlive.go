@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tarehq/tare/internal/textbar"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/report"
 )
@@ -103,7 +104,7 @@ func (l *live) line(name, now string, of func(*load.Second) float64) string {
 	for i := range l.seconds {
 		values[i] = of(&l.seconds[i])
 	}
-	return fmt.Sprintf("%-10s  %-9s  %s", name, now, report.Sparkline(values, liveSeconds))
+	return fmt.Sprintf("%-10s  %-9s  %s", name, now, textbar.Sparkline(values, liveSeconds))
 }
 
 // done returns the completed share of the run: of its duration, or of its requests if that is more.

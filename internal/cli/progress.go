@@ -7,7 +7,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tarehq/tare/load/report"
+	"github.com/tarehq/tare/internal/textbar"
 )
 
 const (
@@ -86,6 +86,6 @@ func (p *progress) end() {
 
 // bar draws a progress bar.
 func bar(share float64) string {
-	done := report.Bar(min(max(share, 0), 1), barWidth)
+	done := textbar.Bar(min(max(share, 0), 1), barWidth)
 	return done + strings.Repeat("░", barWidth-len([]rune(done)))
 }

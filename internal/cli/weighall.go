@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tarehq/tare/internal/labrun"
 	"github.com/tarehq/tare/lab"
 	"github.com/tarehq/tare/lab/gobench"
 )
@@ -113,7 +114,7 @@ func weighAll(ctx context.Context, env Env, flags *weighFlags) error {
 	}
 	s := &series{started: time.Now(), of: len(all)}
 	if !flags.prepare {
-		if s.dir, err = lab.ResultsDir(root, flags.outDir(env), s.started); err != nil {
+		if s.dir, err = labrun.ResultsDir(root, flags.outDir(env), s.started); err != nil {
 			fmt.Fprintf(env.Stderr, "no folder for the results: %v\n", err)
 		}
 	}

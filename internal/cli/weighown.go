@@ -1,6 +1,8 @@
 package cli
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"net/http"
@@ -136,7 +138,8 @@ func parseExpect(text string) (x lab.Expectation, err error) {
 				return x, fmt.Errorf("%q: %s", text, want)
 			}
 		case "sha256":
-			if x.SHA256 = value; !lab.IsSHA256(value) {
+			x.SHA256 = value
+			if sum, err := hex.DecodeString(value); err != nil || len(sum) != sha256.Size {
 				return x, fmt.Errorf("%q: want sha256: and 64 hexadecimal digits", text)
 			}
 		default:

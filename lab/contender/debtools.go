@@ -25,6 +25,8 @@ type debianTool struct {
 func debianTools() map[string]debianTool {
 	return map[string]debianTool{
 		MiniHTTPD: {[]string{"mini-httpd"}, "mini_httpd", []string{"-V"}},
+		H2O:       {[]string{"h2o"}, "h2o", []string{"--version"}},
+		Caddy:     {[]string{"caddy"}, "caddy", []string{"version"}},
 		Ruby: {
 			[]string{"ruby", "thin", "ruby-sinatra"}, "ruby",
 			[]string{"-r", "thin", "-r", "sinatra/base", "-e", "exit! true"},

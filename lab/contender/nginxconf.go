@@ -25,6 +25,9 @@ type NginxConf struct {
 	Protocol    string   // the application's: http or fastcgi
 	Upstreams   []string // the application's addresses, as in nginx.conf; none without an application
 
+	Cert string // PEM file of the certificate; "" unless the contender serves TLS
+	Key  string // PEM file of its key
+
 	Set map[string]string // the contender's settings; {{.Setting "name"}} is a value, or ""
 }
 

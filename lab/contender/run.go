@@ -58,7 +58,8 @@ type Running struct {
 	dead  chan struct{} // closed when a part ends by itself
 	once  sync.Once
 
-	site      string   // the folder that is served; "" if none
+	site      string // the folder that is served; "" if none
+	cert      certFiles
 	upstreams []string // the application's addresses, as in nginx.conf
 }
 
@@ -109,6 +110,12 @@ func (r *Running) launch(set Setting) error {
 			return err
 		}
 	}
+	if r.TLS {
+		var err error
+		if r.cert, err = r.stage.certificate(); err != nil {
+			return err
+		}
+	}
 	if len(r.words()) > 0 {
 		if err := r.launchApplication(set); err != nil {
 			return err
@@ -146,7 +153,14 @@ func (r *Running) launchApplication(set Setting) error {
 	cores := strconv.Itoa(set.Cores)
 	values := []string{
 		"{dir}", r.dir, "{addr}", address, "{port}", port, "{ports}", strings.Join(ports, ","), "{socket}", socket,
-		"{cores}", cores, "{site}", r.site,
+		"{cores}", cores, "{site}", r.site, "{cert}", r.cert.certFile, "{key}", r.cert.keyFile,
+	}
+	if r.Config != "" {
+		file, err := r.writeConfig(values)
+		if err != nil {
+			return err
+		}
+		values = append(values, "{config}", file)
 	}
 	env := slices.Concat([]string{"GOMAXPROCS=" + cores}, set.Env, r.env, r.fill(r.Env, values...))
 	return r.add(RoleApplication, cmp.Or(r.Folder, r.site), r.fill(r.words(), values...), env, set.CPUs)
@@ -183,6 +197,7 @@ func (r *Running) addFront(set Setting, port int) error {
 	conf := NginxConf{
 		Workers: cmp.Or(set.Workers, set.Cores), Dir: r.dir, Site: r.site, Etc: r.Nginx.Etc,
 		Port: port, Host: set.Host, Protocol: r.Protocol, Upstreams: r.upstreams, Set: r.Set,
+		Cert: r.cert.certFile, Key: r.cert.keyFile,
 	}
 	if len(conf.Upstreams) == 0 && r.Site == "" {
 		unused, err := r.ports.claim(r.stage.ports)

@@ -13,6 +13,7 @@ import (
 // be compressed.
 const (
 	largeBytes = 100 << 10 // of 100k.bin
+	megaBytes  = 1 << 20   // of 1m.bin
 	hugeBytes  = 10 << 20  // of 10m.bin
 	smallBytes = 1 << 10   // of each small/N.html
 )
@@ -62,7 +63,7 @@ func MakeSite(from, to string, small int) error {
 	}
 	bytes := make([]byte, hugeBytes)
 	_, _ = rand.NewChaCha8([32]byte{}).Read(bytes) // never fails
-	made := map[string]int{"100k.bin": largeBytes, "10m.bin": hugeBytes}
+	made := map[string]int{"100k.bin": largeBytes, "1m.bin": megaBytes, "10m.bin": hugeBytes}
 	for i := range small {
 		made[fmt.Sprintf("small/%d.html", i)] = smallBytes
 	}
@@ -86,4 +87,10 @@ func makeFile(name string, text []byte, age time.Time) error {
 func (s *Spec) isFolder(name string) bool {
 	info, err := os.Stat(filepath.Join(s.Dir, name))
 	return err == nil && info.IsDir()
+}
+
+// isFile reports whether a name is that of a regular file, relative to the Spec's folder.
+func (s *Spec) isFile(name string) bool {
+	info, err := os.Stat(filepath.Join(s.Dir, name))
+	return err == nil && info.Mode().IsRegular()
 }

@@ -25,6 +25,8 @@ const (
 	Ruby      = "ruby"
 	CC        = "cc"
 	MiniHTTPD = "mini-httpd"
+	H2O       = "h2o"
+	Caddy     = "caddy"
 
 	AllCores = "all"
 )
@@ -41,7 +43,7 @@ type Spec struct {
 	Title string `yaml:"title"`
 	About string `yaml:"about"`
 
-	// Needs are the required tools: go, nginx, python, ruby, cc, mini-httpd.
+	// Needs are the required tools: go, nginx, python, ruby, cc, mini-httpd, h2o, caddy.
 	Needs []string `yaml:"needs"`
 
 	// Build makes {bin}; it runs in the contender's folder. Run starts the application; it is empty
@@ -61,7 +63,10 @@ type Spec struct {
 	//	{site}        the folder that is served
 	//	{venv}        the virtual environment of Python
 	//	{ruby}        the program ruby
-	//	{mini-httpd}  the program mini_httpd
+	//	{mini-httpd}  the program mini_httpd; {h2o} and {caddy} likewise
+	//	{config}      the path of the filled Config
+	//	{cert}        a PEM file with the certificate, one for all contenders of a run
+	//	{key}         a PEM file with its key
 	Build   string `yaml:"build"`
 	Run     string `yaml:"run"`
 	Version string `yaml:"version"`
@@ -105,6 +110,13 @@ type Spec struct {
 	FrontBuild string `yaml:"front_build"`
 	FrontRun   string `yaml:"front_run"`
 
+	// Config is a file beside this one: the application's configuration, which may have the
+	// placeholders of Run. It is filled and written to {config}.
+	Config string `yaml:"config"`
+
+	// TLS says that clients connect by TLS. The contender serves HTTP/1.1 and HTTP/2 with {cert}.
+	TLS bool `yaml:"tls"`
+
 	// Set are the values of {{.Setting "name"}} in the experiment's nginx.conf.
 	Set map[string]string `yaml:"set"`
 
@@ -123,6 +135,7 @@ type Spec struct {
 type Place struct {
 	Protocol string // HTTP or FastCGI
 	Address  string // host:port, or the path of a unix socket
+	TLS      bool   // clients connect by TLS
 }
 
 // Network returns package net's name of the network: tcp or unix.
@@ -137,9 +150,9 @@ func (p Place) Network() string {
 // and otherwise the application's.
 func (s *Spec) At(address string) Place {
 	if s.Front != "" {
-		return Place{HTTP, address}
+		return Place{HTTP, address, s.TLS}
 	}
-	return Place{s.Protocol, address}
+	return Place{s.Protocol, address, s.TLS}
 }
 
 // ReadSpec reads the contender in a folder. If its file is invalid or missing, the error is a
@@ -170,6 +183,9 @@ func (s *Spec) Check(f *yamlfile.File) error {
 	}
 	if s.Protocol != HTTP && s.Protocol != FastCGI {
 		return f.Fault("$.protocol", "protocol %q: want %s or %s", s.Protocol, HTTP, FastCGI)
+	}
+	if s.TLS && s.Protocol != HTTP && s.Front == "" {
+		return f.Fault("$.tls", "tls: want protocol %s or a front", HTTP)
 	}
 	if err := s.checkFront(f); err != nil {
 		return err
@@ -214,9 +230,12 @@ func (s *Spec) checkFront(f *yamlfile.File) error {
 
 func (s *Spec) checkFiles(f *yamlfile.File) error {
 	for i, name := range s.Source {
-		if info, err := os.Stat(filepath.Join(s.Dir, name)); err != nil || !info.Mode().IsRegular() {
+		if !s.isFile(name) {
 			return f.Fault(fmt.Sprintf("$.source[%d]", i), "source: no file %q", name)
 		}
+	}
+	if s.Config != "" && !s.isFile(s.Config) {
+		return f.Fault("$.config", "config: no file %q", s.Config)
 	}
 	if s.Site != "" && !s.isFolder(s.Site) {
 		return f.Fault("$.site", "site: no folder %q", s.Site)
@@ -242,12 +261,12 @@ func (s *Spec) checkLines(f *yamlfile.File) error {
 	return nil
 }
 
-func needs() []string { return []string{Go, Nginx, Python, Ruby, CC, MiniHTTPD} }
+func needs() []string { return []string{Go, Nginx, Python, Ruby, CC, MiniHTTPD, H2O, Caddy} }
 
 func placeholders() []string {
 	return []string{
-		"{bin}", "{home}", "{dir}", "{cores}", "{venv}", "{ruby}", "{mini-httpd}", "{site}", "{addr}", "{port}",
-		"{ports}", "{socket}", "{front}", "{conf}",
+		"{bin}", "{home}", "{dir}", "{cores}", "{venv}", "{ruby}", "{mini-httpd}", "{h2o}", "{caddy}", "{site}",
+		"{addr}", "{port}", "{ports}", "{socket}", "{front}", "{config}", "{conf}", "{cert}", "{key}",
 	}
 }
 

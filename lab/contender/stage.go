@@ -30,6 +30,8 @@ type Stage struct {
 	siteMu sync.Mutex        // guards sites
 	sites  map[string]string // copies of sites by their source folder
 
+	makeCert func() (certFiles, error) // on the first call
+
 	mark string // in the environment of all processes of the stage
 	runs atomic.Int64
 }
@@ -65,6 +67,7 @@ func NewStage(o StageOptions) (*Stage, error) {
 		dir: dir, cpus: cpus, ports: o.Ports, small: o.SmallFiles, do: make(chan func()),
 		sites: make(map[string]string), mark: "TARE_STAGE=" + filepath.Base(dir),
 	}
+	s.makeCert = sync.OnceValues(func() (certFiles, error) { return newCertificate(dir) })
 	if s.ports == nil {
 		s.ports = FreePort
 	}

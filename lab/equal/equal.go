@@ -9,11 +9,11 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
 	"maps"
-	"net"
 	"net/http"
 	"slices"
 	"strings"
@@ -28,22 +28,31 @@ type Request struct {
 	Path   string
 	Host   string
 
-	// Version is the version of HTTP, "1.0" or "1.1"; "" is "1.1". Header holds header fields,
+	// Version is the version of HTTP, "1.0", "1.1" or HTTP2; "" is "1.1". Header holds header fields,
 	// each as "Name: value". FastCGI uses neither.
 	Version string
 	Header  []string
 	// PerConnection is the number of requests on a connection; 0 is no limit. If it is 1, the
 	// request says that it is the last.
 	PerConnection int
+	// Resume resumes the TLS session of a connection before.
+	Resume bool
 }
+
+// HTTP2 is the version of a Request by HTTP/2. It requires TLS.
+const HTTP2 = "2"
 
 // Response is everything that a client can observe of a contender's response.
 type Response struct {
 	Status    int         `json:"status"`
 	Header    http.Header `json:"header"`
 	Body      []byte      `json:"body"`
-	Bytes     int         `json:"bytes"`     // of the whole response on the wire, with FastCGI records
+	Bytes     int         `json:"bytes"`     // of the whole response, with FastCGI records; 0 with HTTP/2
 	KeepAlive bool        `json:"keepAlive"` // the connection served a second request
+
+	// TLS describes what was negotiated: version, cipher suite, key exchange, protocol, certificate;
+	// "" without TLS.
+	TLS string `json:"tls,omitempty"`
 
 	closing bool // the client or the server announced the end of the connection
 }
@@ -57,12 +66,31 @@ const timeout = 10 * time.Second
 func Fetch(ctx context.Context, at contender.Place, r Request) (*Response, error) {
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	var d net.Dialer
-	c, err := d.DialContext(ctx, at.Network(), at.Address)
+	var config *tls.Config
+	if at.TLS {
+		config = clientTLS(r)
+		if r.Resume {
+			if _, err := fetch(ctx, at, r, config); err != nil { // for its session ticket
+				return nil, err
+			}
+		}
+	}
+	return fetch(ctx, at, r, config)
+}
+
+// fetch connects and sends the request. It connects by TLS if config is not nil.
+func fetch(ctx context.Context, at contender.Place, r Request, config *tls.Config) (*Response, error) {
+	c, state, err := dial(ctx, at, config)
 	if err != nil {
 		return nil, err
 	}
 	defer c.Close()
+	switch {
+	case r.Version == HTTP2 && state == nil:
+		return nil, errors.New("HTTP/2 is compared over TLS only")
+	case r.Version == HTTP2:
+		return byHTTP2(ctx, c, r, describeTLS(state))
+	}
 	stop := context.AfterFunc(ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	defer stop()
 	exchange := byHTTP
@@ -75,7 +103,7 @@ func Fetch(ctx context.Context, at contender.Place, r Request) (*Response, error
 	if err != nil {
 		return nil, err
 	}
-	a.Bytes = raw.Len() - in.Buffered()
+	a.Bytes, a.TLS = raw.Len()-in.Buffered(), describeTLS(state)
 	if a.closing {
 		return a, nil
 	}
@@ -133,7 +161,7 @@ const keepAlive = "keep-alive"
 
 // Difference is one difference between two responses.
 type Difference struct {
-	What string `json:"what"` // "status", "body", "body length", "field Name", "bytes" or "keep-alive"
+	What string `json:"what"` // "status", "body", "body length", "field Name", "bytes", "TLS" or "keep-alive"
 	Want string `json:"want"`
 	Got  string `json:"got"`
 }
@@ -177,6 +205,7 @@ func Compare(want, got *Response) []Difference {
 		differ("field "+name, field(want.Header, name), field(got.Header, name))
 	}
 	differ("bytes", want.Bytes, got.Bytes)
+	differ("TLS", want.TLS, got.TLS)
 	differ(keepAlive, want.KeepAlive, got.KeepAlive)
 	return all
 }

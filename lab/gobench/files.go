@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/perf/benchfmt"
 
-	"github.com/tarehq/tare/lab"
+	"github.com/tarehq/tare/internal/labrun"
 	"github.com/tarehq/tare/lab/report"
 )
 
@@ -33,7 +33,7 @@ type journal struct {
 // openResults makes the results folder and creates the journal. If that fails, the run continues
 // and reports on the terminal only.
 func (w *runner) openResults() {
-	dir, err := lab.ResultsDir(w.Root, w.Out, w.run.Started)
+	dir, err := labrun.ResultsDir(w.Root, w.Out, w.run.Started)
 	var file *os.File
 	if err == nil {
 		file, err = os.Create(filepath.Join(dir, benchFile))

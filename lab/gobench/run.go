@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tarehq/tare/internal/labrun"
 	"github.com/tarehq/tare/lab"
 	"github.com/tarehq/tare/lab/report"
 )
@@ -171,9 +172,10 @@ func prepare(ctx context.Context, o Options) (*runner, error) {
 		failures: make(map[slot]int),
 	}
 	w.run = &Run{
-		Tool: lab.Version(), Experiment: e.Name, Flags: o.Flags, Title: e.Title, Question: e.Question, Source: e.Source,
+		Tool: labrun.Version(), Experiment: e.Name, Flags: o.Flags, Title: e.Title,
+		Question: e.Question, Source: e.Source,
 		Started: time.Now(), Seed: o.Seed, Blocks: trials.Blocks, Time: time.Duration(trials.Time),
-		Procs: threads(trials.Procs), Environment: lab.Environment(runtime.NumCPU()), Control: e.Control,
+		Procs: threads(trials.Procs), Environment: labrun.Environment(runtime.NumCPU()), Control: e.Control,
 		Groups: groups, Published: published, Why: e.Published.Why,
 	}
 	return w, w.compile(ctx, engines)

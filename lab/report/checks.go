@@ -90,7 +90,7 @@ func littlesLaw(a *Analysis, t *Table, row *Row) string {
 	for _, r := range a.records(t, row) {
 		inside := r.Load.PerSecond()*r.Load.Latency.Mean().Seconds() + connecting(r)
 		// At the end of a slice connections become idle one after another.
-		busy := float64(t.Connections) * (1 - r.Load.Drained/2/r.Load.Seconds)
+		busy := float64(t.InFlight()) * (1 - r.Load.Drained/2/r.Load.Seconds)
 		worst = max(worst, math.Abs(inside/busy-1))
 	}
 	if worst <= littleBound {
@@ -104,7 +104,11 @@ func connecting(r *trial.Record) float64 {
 	if r.Load.Connects == 0 || r.Load.Seconds == 0 || r.Load.Connect == nil {
 		return 0
 	}
-	return float64(r.Load.Connects) / r.Load.Seconds * r.Load.Connect.Mean().Seconds()
+	each := r.Load.Connect.Mean()
+	if r.Load.Handshake != nil {
+		each += r.Load.Handshake.Mean()
+	}
+	return float64(r.Load.Connects) / r.Load.Seconds * each.Seconds()
 }
 
 func generatorBound(_ *Analysis, t *Table, row *Row) string {
@@ -131,8 +135,8 @@ func errorsSeen(a *Analysis, t *Table, row *Row) string {
 }
 
 func bytesChanged(a *Analysis, t *Table, row *Row) string {
-	if row.Response == nil {
-		return ""
+	if row.Response == nil || !t.Scenario.IsPlain() {
+		return "" // before the load, sizes are those of the experiment's own request
 	}
 	for _, r := range a.records(t, row) {
 		got := float64(r.Load.Bytes) / float64(r.Load.Requests)
@@ -144,8 +148,8 @@ func bytesChanged(a *Analysis, t *Table, row *Row) string {
 }
 
 func connectionsLost(a *Analysis, t *Table, row *Row) string {
-	if row.Response != nil && !row.Response.KeepAlive {
-		return "" // the server closes each connection after one response
+	if row.Response != nil && !row.Response.KeepAlive || t.Scenario.Handshakes != "" {
+		return "" // the server closes each connection after one response, or the client does
 	}
 	var n uint64
 	for _, r := range a.records(t, row) {

@@ -261,11 +261,11 @@ func TestFilesHaveDifferencesAndCounts(t *testing.T) {
 	}
 	sums := make(map[string]float64)
 	for _, l := range lines[1:] {
-		us, err := strconv.ParseFloat(l[8], 64)
+		us, err := strconv.ParseFloat(l[9], 64)
 		if err != nil {
 			t.Fatal(l, err)
 		}
-		if key := strings.Join(l[:7], " "); l[7] == "total" {
+		if key := strings.Join(l[:8], " "); l[8] == "total" {
 			sums[key] -= us
 		} else {
 			sums[key] += us
@@ -284,9 +284,10 @@ func TestFilesHaveDifferencesAndCounts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"front,1,64,,nginx-nethttp,nginx,call recvfrom,2\n", "front,1,64,,nginx-nethttp,nginx,voluntary_switches,0.2\n",
-		"front,1,64,,nginx-nethttp,hop to the application by tcp,connections,1\n",
-		"front,1,64,,nethttp,generator,call epoll_wait,9\n",
+		"front,1,64,,,nginx-nethttp,nginx,call recvfrom,2\n",
+		"front,1,64,,,nginx-nethttp,nginx,voluntary_switches,0.2\n",
+		"front,1,64,,,nginx-nethttp,hop to the application by tcp,connections,1\n",
+		"front,1,64,,,nethttp,generator,call epoll_wait,9\n",
 	} {
 		if !strings.Contains(counts.String(), want) {
 			t.Errorf("counts.csv lacks %q", want)

@@ -9,6 +9,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 
 	"golang.org/x/perf/benchfmt"
 
@@ -95,7 +96,9 @@ func (a *Analysis) writeRun(w io.Writer) error {
 }
 
 // conditionColumns returns the columns of a condition in every CSV file.
-func conditionColumns() []string { return []string{"cores", "connections", "asked_per_sec"} }
+func conditionColumns() []string {
+	return []string{"cores", "connections", "asked_per_sec", "scenario"}
+}
 
 // conditionCells returns the cells of a condition. At saturation the rate is empty.
 func conditionCells(c trial.Condition) []string {
@@ -103,7 +106,7 @@ func conditionCells(c trial.Condition) []string {
 	if !c.Saturated() {
 		rate = csvNumber(c.Rate)
 	}
-	return []string{strconv.Itoa(c.Cores), strconv.Itoa(c.Connections), rate}
+	return []string{strconv.Itoa(c.Cores), strconv.Itoa(c.Connections), rate, c.Scenario.Name}
 }
 
 // csvHeader returns the columns of results.csv. Names of times end in their unit, bounds of
@@ -175,6 +178,9 @@ func benchCondition(c trial.Condition) string {
 		if more.value > 0 {
 			name += fmt.Sprintf("/%s=%s", more.key, csvNumber(more.value))
 		}
+	}
+	if s := c.Scenario.Name; s != "" {
+		name += "/scenario=" + strings.NewReplacer(" ", "-", "/", "-").Replace(s)
 	}
 	if c.Axis != "" {
 		name += "/sweep=" + c.Axis

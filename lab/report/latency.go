@@ -95,11 +95,19 @@ func (t *Table) measured() (rows []*Row) {
 func (t *Table) LatencyNote() string {
 	const tail = " A curve begins at a tenth of the requests and ends where fewer than ten lie beyond; point at one to see it alone."
 	if t.Saturated() {
-		return fmt.Sprintf("Time from sending a request to the last byte of its response, with one request at all times on each of %d connections. "+
-			"In such a closed loop latency is connections divided by rate: it shows the length of the queue, not the time of a single request.", t.Connections) + tail
+		return fmt.Sprintf("Time from sending a request to the last byte of its response, with %s at all times on each of %d connections. "+
+			"In such a closed loop latency is their number divided by the rate: it shows the length of the queue, not the time of a single request.",
+			streamsText(t.Scenario.Streams), t.Connections) + tail
 	}
 	return fmt.Sprintf("Time from when a request was due to the last byte of its response. Requests are due at %.0f per second, whether or not earlier ones have ended, "+
 		"so the time that a request waits to be sent is included.", t.Rate) + tail
+}
+
+func streamsText(n int) string {
+	if n > 1 {
+		return fmt.Sprintf("%d requests", n)
+	}
+	return "one request"
 }
 
 // percentText formats a share with as many digits as it needs.

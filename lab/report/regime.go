@@ -9,7 +9,7 @@ import (
 
 // MeasuredTime returns how long each trial of a table measured.
 func (a *Analysis) MeasuredTime(t *Table) time.Duration {
-	if t.Saturated() {
+	if t.Saturated() || t.Scenario != (trial.Scenario{}) {
 		return a.Measure
 	}
 	return a.RateMeasure

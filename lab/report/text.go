@@ -65,6 +65,9 @@ func (a *Analysis) writeTable(b *strings.Builder, t *Table) {
 	}
 	_ = w.Flush()
 	fmt.Fprintln(b)
+	if note := t.ScenarioNote(); note != "" {
+		fmt.Fprintf(b, "%s\n\n", wrap(note, textWidth))
+	}
 	if note := t.VariationNote(); note != "" {
 		fmt.Fprintf(b, "%s\n\n", wrap(note, textWidth))
 	}

@@ -221,6 +221,9 @@ func ConditionText(c trial.Condition) string {
 	if c.Connections != 1 {
 		words[0] = fmt.Sprintf("%d connections", c.Connections)
 	}
+	if s := c.Scenario; s.Name != "" {
+		words[0] += " (" + s.Name + ")"
+	}
 	if c.Procs > 0 {
 		words = append(words, fmt.Sprintf("GOMAXPROCS %d", c.Procs))
 	}

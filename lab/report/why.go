@@ -62,7 +62,7 @@ func Evidence(run *Run, name string, c trial.Condition) explain.Evidence {
 	for _, entrant := range run.Entrants {
 		if entrant.Name == name {
 			e.Title, e.Protocol, e.Interpreter = entrant.Title, entrant.Protocol, interpreter(entrant.Versions)
-			if entrant.Response != nil {
+			if entrant.Response != nil && c.Scenario.IsPlain() {
 				e.Bytes = float64(entrant.Response.Bytes)
 			}
 		}

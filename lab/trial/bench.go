@@ -36,8 +36,8 @@ type Bench struct {
 
 	// Statuses are the expected ones; none means all below 400.
 	Statuses []int
-	// Body is the expected body; nil is any.
-	Body []byte
+	// Bodies are the expected bodies by the path of a Scenario; one that is missing or nil is any.
+	Bodies map[string][]byte
 
 	// Progress is called during a trial; it may be nil.
 	Progress func(load.Progress)
@@ -155,6 +155,9 @@ func (b *Bench) measureOnce(ctx context.Context, running *contender.Running, rec
 	case before.err != nil || after.err != nil:
 		return false, errors.Join(before.err, after.err)
 	}
+	if rec.Failure = rec.Scenario.handshakeFault(result); rec.Failure != "" {
+		return false, nil
+	}
 	if rec.Failure = fault(result, fmt.Sprintf("nothing was received in %v", b.Measure)); rec.Failure != "" {
 		return result.Requests == 0 && result.Errors.Total() == 0, nil
 	}
@@ -184,21 +187,24 @@ func (r *Record) fill(result *load.Result, before, after *look) {
 
 // plan returns the generator's plan, with requests like those of equal.Fetch.
 func (b *Bench) plan(at contender.Place, c Condition, cpus []int) load.Plan {
+	s, r := &c.Scenario, c.Scenario.Request(b.Request)
+	path, isTemplate := r.Path, false
+	if b.Template != "" && s.Path == "" {
+		path, isTemplate = b.Template, true
+	}
 	p := load.Plan{
-		URL: loadURL(at, cmp.Or(b.Template, b.Request.Path)), Template: b.Template != "",
-		Method: b.Request.Method, Header: []string{"Host: " + b.Request.Host},
+		URL: loadURL(at, path), Template: isTemplate, TLS: s.clientTLS(at, r.Host),
+		Method: r.Method, Header: []string{"Host: " + r.Host},
 		Connections: c.Connections, Threads: min(len(cpus), c.Connections), CPUs: cpus,
-		Warmup: b.Warmup, Duration: b.Measure, Timeout: requestTimeout, PerConnection: b.Request.PerConnection,
-		Expect: load.Expect{Status: b.Statuses, Body: b.Body},
+		Warmup: b.Warmup, Duration: b.Measure, Timeout: requestTimeout, PerConnection: r.PerConnection,
+		Pipeline: max(1, s.Streams), Expect: load.Expect{Status: b.Statuses, Body: b.Bodies[s.Path]},
 	}
 	if !c.Saturated() {
 		p.Pace = load.Constant(c.Rate)
 	}
 	if at.Protocol == contender.HTTP {
-		p.Header = append(p.Header, b.Request.Header...)
-		if b.Request.Version == "1.0" {
-			p.Version = load.HTTP10
-		}
+		p.Header = append(p.Header, r.Header...)
+		p.Version = version(r.Version)
 	}
 	return p
 }
@@ -208,6 +214,9 @@ func loadURL(at contender.Place, path string) string {
 	scheme := "http"
 	if at.Protocol == contender.FastCGI {
 		scheme = "fcgi"
+	}
+	if at.TLS {
+		scheme += "s"
 	}
 	if at.Network() == "tcp" {
 		return scheme + "://" + at.Address + path

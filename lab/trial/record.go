@@ -39,6 +39,9 @@ type Condition struct {
 	Procs   int `json:"procs,omitempty"`   // GOMAXPROCS or processes of the application; 0 is as many as cores
 	Workers int `json:"workers,omitempty"` // of nginx; 0 is as many as cores
 
+	// Scenario is the form of the load; the zero value is the experiment's request.
+	Scenario Scenario `json:"scenario,omitzero"`
+
 	// Axis names the parameter that a sweep varies. It is "" in other trials, and tells them from a
 	// sweep's trials with equal parameters.
 	Axis string `json:"axis,omitempty"`

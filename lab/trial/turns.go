@@ -178,7 +178,8 @@ func (s *blockState) finish(m *member) error {
 		return err
 	}
 	result := m.session.Close()
-	if why := cmp.Or(m.died(), fault(result, "nothing was received in slices of "+s.length.String())); why != "" {
+	if why := cmp.Or(m.died(), fault(result, "nothing was received in slices of "+s.length.String()),
+		s.Scenario.handshakeFault(result)); why != "" {
 		return s.fail(m, why)
 	}
 	m.rec.Load = result

@@ -152,14 +152,6 @@ func TestNumbersAreFormatted(t *testing.T) {
 			t.Errorf("%v: %s, want %s", n, got, want)
 		}
 	}
-	for s, want := range map[string]string{
-		Sparkline(nil, 5): "", Sparkline([]float64{0, 0}, 5): "▁▁", Sparkline([]float64{0, 7}, 5): "▁█",
-		Sparkline([]float64{7, 7, 0, 0, 7, 0}, 3): "█▁▅", Bar(0, 4): "", Bar(1, 4): "████", Bar(0.53125, 4): "██▏",
-	} {
-		if s != want {
-			t.Errorf("%q, want %q", s, want)
-		}
-	}
 }
 
 func TestCSVHasNamedColumns(t *testing.T) {

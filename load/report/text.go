@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/page"
+	"github.com/tarehq/tare/internal/textbar"
 	"github.com/tarehq/tare/load"
 )
 
@@ -106,7 +107,7 @@ func (r *Run) writeCurve(b *strings.Builder) {
 	fmt.Fprintf(b, "percentiles of latency%s%s\n", map[bool]string{true: ": █ since sent, ░ since due"}[r.open()],
 		scale.note())
 	row := func(name string, due, sent time.Duration) {
-		bar := Bar(scale.share(due), barWidth)
+		bar := textbar.Bar(scale.share(due), barWidth)
 		if r.open() {
 			whole := len([]rune(bar))
 			bar = strings.Repeat("█", min(whole, int(scale.share(sent)*barWidth+0.5)))
@@ -179,7 +180,7 @@ func (r *Run) writeFigures(b *strings.Builder) {
 		Duration(time.Duration(r.perRequest(cpu)*1e9))+" of CPU time per request")
 	if len(r.Timeline) > 1 {
 		rates := r.rates()
-		line("each second", Sparkline(rates,
+		line("each second", textbar.Sparkline(rates,
 			sparkWidth)+"  "+Count(slices.Min(rates))+" to "+Count(slices.Max(rates))+" requests/s")
 	}
 	_ = w.Flush()

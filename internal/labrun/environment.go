@@ -1,4 +1,6 @@
-package lab
+// Package labrun has what all kinds of runs of the lab share: the description of the machine and of
+// the program, and the folder of results.
+package labrun
 
 import (
 	"os"
@@ -13,9 +15,9 @@ import (
 	"github.com/tarehq/tare/lab/report"
 )
 
-// sysctls returns the kernel settings that results may depend on: those that the write-ups set, and
+// Sysctls returns the kernel settings that results may depend on: those that the write-ups set, and
 // a few more.
-func sysctls(tree kernel.Tree) map[string]string {
+func Sysctls(tree kernel.Tree) map[string]string {
 	names := []string{"net.ipv4.tcp_rmem", "net.ipv4.tcp_wmem", "net.ipv4.tcp_congestion_control"}
 	for _, s := range kernel.Known() {
 		names = append(names, s.Name)
@@ -33,7 +35,7 @@ func sysctls(tree kernel.Tree) map[string]string {
 func Environment(cores int) report.Environment {
 	e := report.Environment{
 		CPU: proc.CPUModel(), Cores: cores, Memory: proc.MemoryTotal(),
-		System: system(), Go: runtime.Version(), Sysctls: sysctls(kernel.Tree{}),
+		System: system(), Go: runtime.Version(), Sysctls: Sysctls(kernel.Tree{}),
 	}
 	var u unix.Utsname
 	if unix.Uname(&u) == nil {

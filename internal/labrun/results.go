@@ -1,0 +1,27 @@
+package labrun
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// ResultsDir makes a results folder and returns its path: out, or if that is empty a new folder in
+// root/results whose name is the time. A number is added if that folder exists.
+func ResultsDir(root, out string, started time.Time) (string, error) {
+	if out != "" {
+		return out, os.MkdirAll(out, 0o755)
+	}
+	base := filepath.Join(root, "results", started.Format("2006-01-02T15-04-05"))
+	if err := os.MkdirAll(filepath.Dir(base), 0o755); err != nil {
+		return "", err
+	}
+	dir, err := base, os.Mkdir(base, 0o755)
+	for n := 2; errors.Is(err, os.ErrExist); n++ {
+		dir = fmt.Sprintf("%s-%d", base, n)
+		err = os.Mkdir(dir, 0o755)
+	}
+	return dir, err
+}

@@ -1,0 +1,77 @@
+package contender
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"math/big"
+	"os"
+	"path/filepath"
+	"time"
+)
+
+// certFiles are the PEM files of a certificate.
+type certFiles struct{ certFile, keyFile string }
+
+// certificate returns the stage's certificate, and makes it on first use. All contenders that serve
+// TLS have the same one.
+func (s *Stage) certificate() (certFiles, error) { return s.makeCert() }
+
+// certLifetime is longer than any run.
+const certLifetime = 365 * 24 * time.Hour
+
+// newCertificate writes a certificate that signs itself (ECDSA, P-256) and its key to a folder.
+func newCertificate(dir string) (certFiles, error) {
+	files := certFiles{filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return files, fmt.Errorf("contender: %w", err)
+	}
+	now := time.Now()
+	template := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "localhost"}, DNSNames: []string{"localhost"},
+		NotBefore: now.Add(-time.Hour), NotAfter: now.Add(certLifetime), KeyUsage: x509.KeyUsageDigitalSignature,
+		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}, BasicConstraintsValid: true,
+	}
+	cert, err := x509.CreateCertificate(rand.Reader, template, template, &key.PublicKey, key)
+	if err != nil {
+		return files, fmt.Errorf("contender: %w", err)
+	}
+	secret, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return files, fmt.Errorf("contender: %w", err)
+	}
+	return files, errors.Join(
+		os.WriteFile(files.certFile, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert}), 0o644),
+		os.WriteFile(files.keyFile, pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: secret}), 0o600))
+}
+
+// ClientTLS returns the configuration of all TLS clients of the lab: the one that compares
+// responses and the generator. It leaves servers one choice of version and key exchange, and they
+// select the first cipher suite that it offers. It does not verify the certificate, which signs
+// itself; package equal compares it between contenders.
+func ClientTLS(host string) *tls.Config {
+	return &tls.Config{
+		ServerName: host, MinVersion: tls.VersionTLS13, CurvePreferences: []tls.CurveID{tls.X25519},
+		InsecureSkipVerify: true, //nolint:gosec // see above
+	}
+}
+
+// writeConfig writes the filled Config and returns its path. values are pairs of placeholders and
+// values.
+func (r *Running) writeConfig(values []string) (string, error) {
+	text, err := os.ReadFile(filepath.Join(r.Dir, r.Config))
+	if err != nil {
+		return "", err
+	}
+	filled := []byte(r.fill([]string{string(text)}, values...)[0])
+	r.Files[r.Config] = filled
+	file := filepath.Join(r.dir, r.Config)
+	return file, os.WriteFile(file, filled, 0o644)
+}
