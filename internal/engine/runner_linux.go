@@ -391,7 +391,7 @@ func (r *runner) attach(k *shardConn) {
 		c.Codec = p.NewCodec()
 	}
 	c.SetSendTimeout(p.DefaultSendTimeout)
-	c.NetConn, c.Transport = k, k
+	c.NetConn, c.Transport = k.netConn(), k
 	c.Template.RemoteAddr, c.Template.TLS = k.remote, k.attachTLS()
 	c.ReadDeadline = exchange.UnknownDeadline()
 	r.mayHaveInput = true

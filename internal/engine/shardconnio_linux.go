@@ -214,8 +214,7 @@ func (k *shardConn) ReadFrom(src io.Reader) (n int64, err error) {
 		file, limited, left = l.R, l, l.N
 	}
 	f, ok := file.(*os.File)
-	if !ok || k.tls != nil {
-		k.servedBy.giveUpLead() // reading src may block
+	if !ok {
 		return io.CopyBuffer(struct{ io.Writer }{k}, src, make([]byte, exchange.CopySize))
 	}
 	k.servedBy.giveUpLead() // reading a file that is not cached blocks

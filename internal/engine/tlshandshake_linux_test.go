@@ -34,7 +34,7 @@ func newTLSSite(t *testing.T, getConfig func(*tls.ClientHelloInfo) (*tls.Config,
 	borrowed.StartTLS()
 	config := &tls.Config{Certificates: borrowed.TLS.Certificates, GetConfigForClient: getConfig}
 	borrowed.Close()
-	s := New(&http.Server{ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute,
+	s := New(&http.Server{ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute, IdleTimeout: time.Minute,
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") })})
 	served := make(chan error, 1)
 	go func() { served <- s.ServeTLS(l, config) }()
@@ -235,5 +235,39 @@ func TestShutdownEndsHandshakes(t *testing.T) {
 	}
 	if _, err := io.Copy(io.Discard, c); err != nil && strings.Contains(err.Error(), "timeout") {
 		t.Error(err)
+	}
+}
+
+// The bytes of a record that stays incomplete do not extend the idle timeout.
+func TestPartOfRecordDoesNotExtendIdleTimeout(t *testing.T) {
+	s := newTLSSite(t, nil)
+	c := s.dial()
+	s.mustGet(c)
+	deadline := func() (at instant) {
+		eventually(t, "the connection waits, and has read everything", func() bool {
+			waits := false
+			s.server.group().conns.each(func(k *shardConn) {
+				unread, err := poll.Unread(int(k.fd))
+				waits = err == nil && unread == 0 && k.state.Load() == stateWaiting && k.isAdded.Load()
+				at = k.waitDeadline()
+			})
+			return waits
+		})
+		return at
+	}
+	turns := func() (n uint32) {
+		for _, shard := range s.server.group().allShards() {
+			n += shard.turns.Load()
+		}
+		return n
+	}
+	before := deadline()
+	reported := turns()
+	if _, err := c.Write([]byte("\x17\x03\x03\x00\x40 part")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a loop has reported the part", func() bool { return turns() > reported })
+	if after := deadline(); before == 0 || after != before {
+		t.Errorf("the deadline moved from %d to %d", before, after)
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -280,4 +282,29 @@ func TestClientsChooseProtocolByALPN(t *testing.T) {
 		t.Error(err)
 	}
 	<-served
+}
+
+// A small file is sent in the record of its response's head: the kernel cannot encrypt what it
+// copies, so that copying would only make two writes of one.
+func TestSmallFileIsSentInOneRecord(t *testing.T) {
+	const application, size = 23, 900
+	path := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(path, bytes.Repeat([]byte("."), size), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	overTLS(t, handle(func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, path) }), func(s *site) {
+		c, err := s.dial()
+		if err != nil {
+			s.Fatal(err)
+		}
+		raw := &recordingConn{Conn: c.(*tls.Conn).NetConn()}
+		c = tls.Client(raw, &tls.Config{InsecureSkipVerify: true, MaxVersion: tls.VersionTLS12})
+		defer c.Close()
+		c.SetDeadline(time.Now().Add(time.Minute))
+		io.WriteString(c, strings.Replace(get, host, host+"Connection: close\r\n", 1))
+		b, err := io.ReadAll(c)
+		if n := bytes.Count(recordTypes(raw.received.Bytes()), []byte{application}); n != 1 || err != nil {
+			s.Errorf("%d bytes in %d records, %v", len(b), n, err)
+		}
+	})
 }
