@@ -34,8 +34,10 @@ func newTLSSite(t *testing.T, getConfig func(*tls.ClientHelloInfo) (*tls.Config,
 	borrowed.StartTLS()
 	config := &tls.Config{Certificates: borrowed.TLS.Certificates, GetConfigForClient: getConfig}
 	borrowed.Close()
-	s := New(&http.Server{ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute, IdleTimeout: time.Minute,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") })})
+	s := New(&http.Server{
+		ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute, IdleTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") }),
+	})
 	served := make(chan error, 1)
 	go func() { served <- s.ServeTLS(l, config) }()
 	t.Cleanup(func() { s.Close(); <-served })

@@ -35,8 +35,8 @@ const (
 	stringPrefix  = 7
 )
 
-// lastShift limits the integers of a block to four octets after the first: less than 2^29. None that
-// is larger is ever valid, and an int of 32 bits cannot overflow.
+// lastShift limits the integers of a block to four octets after the first: less than 2^29. None
+// that is larger is ever valid, and an int of 32 bits cannot overflow.
 const lastShift = 21
 
 // leastCopied is what names of the dynamic table may add to a literal block in any case.

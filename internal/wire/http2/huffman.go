@@ -67,8 +67,8 @@ func makeHuffman() *huffman {
 
 // appendDecoded appends the string that src encodes. ok is false if src is no valid encoding.
 //
-// The next bits of src are the first ones of a word. Most symbols have short codes, which one lookup
-// finds, so that the word is refilled after several symbols.
+// The next bits of src are the first ones of a word. Most symbols have short codes, which one
+// lookup finds, so that the word is refilled after several symbols.
 func (h *huffman) appendDecoded(dst, src []byte) (out []byte, ok bool) {
 	var bits uint64
 	n := 0 // valid bits; what follows them is zero or the next bits of src
