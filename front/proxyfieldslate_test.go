@@ -16,6 +16,7 @@ import (
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/upstream"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -81,7 +82,10 @@ func TestWritersMayKeepStringsAndFailedWrites(t *testing.T) {
 	to := keptUpstream(t)
 	for name, text := range respond {
 		for _, stream := range []bool{false, true} {
-			h := newFront(t, proxyTo(front.Proxy{To: front.Text(to), Version: "1.1", Stream: stream}), quiet())
+			c := proxyTo(front.Proxy{To: "up", Version: "1.1", Stream: stream,
+				Header: []front.Field{{Name: "Connection"}}})
+			c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 8, Servers: []upstream.Server{{Addr: to}}}}
+			h := newFront(t, c, quiet())
 			for _, err := range []error{nil, errors.New("reset")} {
 				serve := func(letter string) *keepingWriter {
 					w := &keepingWriter{header: make(http.Header), err: err}
@@ -92,6 +96,7 @@ func TestWritersMayKeepStringsAndFailedWrites(t *testing.T) {
 					}()
 					return w
 				}
+				serve("-") // memory is not reused after a request that dials
 				first := serve("a")
 				for range 10 {
 					serve("b")
