@@ -169,9 +169,10 @@ func (x *exchange) closeProxyState() {
 	}
 }
 
-// recycleProxyState returns the proxyState to the free list, if nothing else can refer to it.
+// recycleProxyState returns the proxyState to the free list, if nothing else can refer to it. After
+// a failed write the server still may: see abortOnError.
 func (x *exchange) recycleProxyState() {
-	if p := x.proxyState; p != nil && p.firstRequest.isReusable() {
+	if p := x.proxyState; p != nil && x.isComplete && p.firstRequest.isReusable() {
 		x.proxyState = nil
 		x.plan.state.releaseProxyState(p)
 	}

@@ -25,7 +25,7 @@ import (
 // rawSender is implemented by the writers of servers that send fields as they are: those of tare's
 // servers for HTTP/1 and FastCGI.
 type rawSender interface {
-	// HasFields reports whether the Header has fields.
+	// HasFields reports whether the Header has fields besides Connection.
 	HasFields() bool
 	// WriteRawHeader is WriteHeader with fields that are sent before those of the Header. It does
 	// not keep head and fields.
@@ -82,7 +82,7 @@ func (p *proxy) passHead(x *exchange, status int) bool {
 			x.raw.sent = append(x.raw.sent, *f)
 		}
 	}
-	x.raw.sender, x.raw.head = sender, head
+	x.raw.sender, x.raw.head, x.upstreamHeader = sender, head, nil
 	if rewrites {
 		p.response.rewriteRawFields(x)
 	}
@@ -111,9 +111,15 @@ func (r *responseRules) rewriteRawFields(x *exchange) {
 	}
 }
 
-// sendRawHead sends the head that passHead has prepared.
+// sendRawHead sends the head that passHead has prepared, unless the request's body has meanwhile
+// turned out to be invalid: an error page then replaces the response.
 func (x *exchange) sendRawHead(status int) {
 	if w := x.out; w != nil {
+		if x.bodyStatus.Load() != 0 {
+			x.raw.sender = nil
+			w.WriteHeader(status)
+			return
+		}
 		w.status = status
 		if f := x.loc.filters; f != nil {
 			if f.fields != nil {

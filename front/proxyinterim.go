@@ -42,5 +42,8 @@ func (r *responseRules) copyInterim(to, from http.Header) {
 	}
 }
 
+// isWithheld reports whether an error page replaces the response.
+func (w *writer) isWithheld() bool { return w != nil && w.withheldStatus != 0 }
+
 // untouched reports whether no response has begun.
 func (w *writer) untouched() bool { return w == nil || w.status == 0 && w.withheldStatus == 0 }

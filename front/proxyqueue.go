@@ -174,6 +174,9 @@ func (q *responseQueue) release() {
 	}
 }
 
+// forget keeps the sender's buffer from being reused.
+func (q *responseQueue) forget() { q.current.b = nil }
+
 // abandon marks that the sender has ended.
 func (q *responseQueue) abandon() {
 	q.mu.Lock()

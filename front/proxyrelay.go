@@ -60,18 +60,21 @@ func (p *proxy) relay(x *exchange, resp *http.Response) outcome {
 		closeQuietly(resp.Body)
 		p.sendHead(x, resp)
 		_, err = x.w.Write(b[:n])
-		x.plan.state.releaseBuffer(b)
 		abortOnError(err)
+		x.plan.state.releaseBuffer(b)
 		p.sendTrailer(x, resp)
 	default:
-		defer x.plan.state.releaseBuffer(b)
 		if x.r.Context().Err() != nil && !p.from.IgnoreAbort {
 			x.endWithoutResponse(statusClientGone)
 			panic(http.ErrAbortHandler)
 		}
 		p.sendHead(x, resp)
+		if x.out.isWithheld() { // the request's body was rejected
+			return responded
+		}
 		_, writeErr := x.w.Write(b[:n])
 		abortOnError(writeErr)
+		x.plan.state.releaseBuffer(b)
 		x.abortResponse(err)
 	}
 	return responded
@@ -102,12 +105,6 @@ func (p *proxy) sendFields(x *exchange, resp *http.Response) {
 
 // sendHead sends the head of a response.
 func (p *proxy) sendHead(x *exchange, resp *http.Response) {
-	if len(resp.Trailer) == 0 {
-		p.sendFields(x, resp)
-		return
-	}
-	header := x.w.Header()
-	p.response.copyHeader(x, header, resp.Header)
 	var names []string
 	for name := range resp.Trailer {
 		if p.response.passesTrailer(name) {
@@ -115,9 +112,9 @@ func (p *proxy) sendHead(x *exchange, resp *http.Response) {
 		}
 	}
 	if len(names) > 0 {
-		header["Trailer"] = []string{strings.Join(names, ", ")}
+		x.w.Header()["Trailer"] = []string{strings.Join(names, ", ")}
 	}
-	x.w.WriteHeader(resp.StatusCode)
+	p.sendFields(x, resp)
 }
 
 // sendTrailer sends the trailer section, also fields that Trailer did not announce.
@@ -165,7 +162,6 @@ func fill(b []byte, from io.Reader, length int64) (n int, err error) {
 // stream forwards a response without buffering.
 func (p *proxy) stream(x *exchange, resp *http.Response) {
 	b := x.plan.state.acquireBuffer()
-	defer x.plan.state.releaseBuffer(b)
 	control := http.NewResponseController(x.w)
 	for {
 		n, err := resp.Body.Read(b[:])
@@ -181,11 +177,13 @@ func (p *proxy) stream(x *exchange, resp *http.Response) {
 		}
 		_ = control.Flush() // without Flush the data is late, but correct
 	}
+	x.plan.state.releaseBuffer(b)
 	p.sendTrailer(x, resp)
 }
 
 // abortOnError aborts the response after an error of writing to the client, since the rest is of no
-// use.
+// use. The memory that was written must not be reused: net/http's HTTP/2 may still read it in
+// another goroutine after the client has reset the stream.
 func abortOnError(err error) {
 	if err != nil {
 		panic(http.ErrAbortHandler)
@@ -217,8 +215,10 @@ func (p *proxy) pump(x *exchange, resp *http.Response, b *relayBuffer, n int) {
 		if err != nil {
 			x.abortResponse(err)
 		}
-		_, writeErr := x.w.Write(piece)
-		abortOnError(writeErr)
+		if _, err = x.w.Write(piece); err != nil {
+			q.forget()
+		}
+		abortOnError(err)
 	}
 	if q.spoolErr != nil {
 		x.errorf(levelWarn, "cannot spool a response: %v", q.spoolErr)

@@ -67,7 +67,7 @@ func (x *slab) endWhole(body string, isClean bool) {
 	x.finish(isClean)
 	x.response.Body = http.NoBody
 	if body != "" {
-		x.whole.Text = body
+		x.whole.Text, x.whole.isView = body, x.scratch.memory != nil
 		x.response.Body = &x.whole
 	}
 	x.release()

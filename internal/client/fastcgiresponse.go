@@ -90,6 +90,8 @@ func (f *fastcgiCodec) bufferedBody(in []byte) (length int, ok bool) {
 			length += len(p.Content)
 		case !p.Ends():
 			return 0, false
+		case p.Type != wire.Stderr:
+			hasEnded = true // advance fails here, so that no content may follow
 		}
 		in = in[n:]
 	}
@@ -105,7 +107,8 @@ func (f *fastcgiCodec) takeBody(x *slab, length int) (body string) {
 	} else {
 		b = make([]byte, 0, length)
 	}
-	for err := error(nil); err == nil; err = f.advance(&x.exchange, false) { // ends with io.EOF
+	// it ends with io.EOF, or with the error of a record behind all content
+	for err := error(nil); err == nil; err = f.advance(&x.exchange, false) {
 		b = append(b, f.content...)
 		f.content = nil
 	}

@@ -147,6 +147,33 @@ func TestMemoryMakesANeededHeader(t *testing.T) {
 	}
 }
 
+// A record that applications must not send makes a response incomplete, wherever it is.
+func TestMisplacedRecordCutsOffBody(t *testing.T) {
+	out := fcgi.AppendStream(nil, fcgi.Stdout, requestID, []byte("Status: 200\n\nab"))
+	out = fcgi.AppendStreamEnd(out, fcgi.Stdin, requestID)
+	out = fcgi.AppendStream(out, fcgi.Stdout, requestID, []byte("cd"))
+	out = fcgi.AppendEnd(fcgi.AppendStreamEnd(out, fcgi.Stdout, requestID), requestID, fcgi.End{})
+	options := &FastCGIOptions{Describe: func(*Params, int64) error { return nil }}
+	for _, m := range []*Memory{nil, new(Memory)} {
+		config := dialing(&scriptedConn{text: string(out), piece: 1 << 20})
+		config.Verbatim, config.Addr = true, "host:1"
+		c, r := NewFastCGI(config, &FastCGI{}), request(t, http.MethodGet, "http://host/", nil)
+		send := c.RoundTripFastCGI
+		if m != nil {
+			send = func(r *http.Request, o *FastCGIOptions) (*http.Response, error) {
+				return c.RoundTripFastCGIIn(m, r, o)
+			}
+		}
+		resp, err := send(r, options)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if body, err := io.ReadAll(resp.Body); err == nil {
+			t.Errorf("a complete body %q", body)
+		}
+	}
+}
+
 // An exchange in a Memory allocates nothing, unless its context has to be watched.
 func TestMemoryAllocations(t *testing.T) {
 	if testkit.Race {

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"io"
 	"sync/atomic"
+	"unsafe"
 )
 
 // ErrClosedBody is the error of a Read on a closed body.
@@ -12,6 +13,7 @@ var ErrClosedBody = errors.New("http: read on closed response body")
 // WholeBody is a response's body that was received together with its head. Its exchange has ended.
 type WholeBody struct {
 	Text   string // the rest, not read yet
+	isView bool   // Text is a view of a Memory, which is reused
 	closed atomic.Bool
 }
 
@@ -30,7 +32,8 @@ func (b *WholeBody) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// WriteTo implements io.WriterTo. It calls Write once.
+// WriteTo implements io.WriterTo. It calls Write once, or WriteString if the text stays valid: a
+// writer may keep strings.
 func (b *WholeBody) WriteTo(w io.Writer) (int64, error) {
 	if b.closed.Load() {
 		return 0, ErrClosedBody
@@ -38,7 +41,13 @@ func (b *WholeBody) WriteTo(w io.Writer) (int64, error) {
 	if b.Text == "" {
 		return 0, nil
 	}
-	n, err := io.WriteString(w, b.Text)
+	var n int
+	var err error
+	if b.isView {
+		n, err = w.Write(unsafe.Slice(unsafe.StringData(b.Text), len(b.Text)))
+	} else {
+		n, err = io.WriteString(w, b.Text)
+	}
 	b.Text = b.Text[n:]
 	return int64(n), err
 }

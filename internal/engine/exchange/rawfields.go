@@ -7,8 +7,11 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// HasFields reports whether the handler has set fields in the Header.
-func (w *Response) HasFields() bool { return len(w.Fields) > 0 }
+// HasFields reports whether the handler has set fields in the Header, besides Connection.
+func (w *Response) HasFields() bool {
+	_, connection := w.Fields["Connection"]
+	return len(w.Fields) > 1 || len(w.Fields) == 1 && !connection
+}
 
 // WriteRawHeader is WriteHeader for a proxy that has received the fields: offsets into a head that
 // http1 has parsed. They are sent before those of the Header, in their order and spelling. What
