@@ -20,8 +20,9 @@ import (
 // tlsSite is a server whose TLS connections are served on shards.
 type tlsSite struct {
 	*testing.T
-	server *Server
-	addr   string
+	server  *Server
+	addr    string
+	handler *atomic.Value // an http.HandlerFunc; a test may store another
 }
 
 func newTLSSite(t *testing.T, getConfig func(*tls.ClientHelloInfo) (*tls.Config, error)) tlsSite {
@@ -34,12 +35,17 @@ func newTLSSite(t *testing.T, getConfig func(*tls.ClientHelloInfo) (*tls.Config,
 	borrowed.StartTLS()
 	config := &tls.Config{Certificates: borrowed.TLS.Certificates, GetConfigForClient: getConfig}
 	borrowed.Close()
-	s := New(&http.Server{ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute, IdleTimeout: time.Minute,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") })})
+	handler := new(atomic.Value)
+	handler.Store(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") }))
+	s := New(&http.Server{ErrorLog: log.New(io.Discard, "", 0),
+		ReadHeaderTimeout: time.Minute, IdleTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			handler.Load().(http.HandlerFunc)(w, r)
+		})})
 	served := make(chan error, 1)
 	go func() { served <- s.ServeTLS(l, config) }()
 	t.Cleanup(func() { s.Close(); <-served })
-	return tlsSite{t, s, l.Addr().String()}
+	return tlsSite{t, s, l.Addr().String(), handler}
 }
 
 // dial returns a connection without TLS.
