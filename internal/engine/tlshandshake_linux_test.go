@@ -277,3 +277,27 @@ func TestPartOfRecordDoesNotExtendIdleTimeout(t *testing.T) {
 		t.Errorf("the deadline moved from %d to %d", before, after)
 	}
 }
+
+// A handshake has no turn while it waits in a function of the tls.Config: otherwise slow functions
+// would limit how many handshakes begin.
+func TestWaitingTLSConfigTakesNoTurn(t *testing.T) {
+	hasTurn := func(hello *tls.ClientHelloInfo) bool {
+		h := hello.Conn.(*tlsLayer).handshake.Load()
+		h.all.mu.Lock()
+		defer h.all.mu.Unlock()
+		return h.turn != nil
+	}
+	var calls, turns atomic.Int64
+	s := newTLSSite(t, func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		calls.Add(1)
+		if hasTurn(hello) {
+			turns.Add(1)
+		}
+		return nil, nil
+	})
+	s.mustGet(s.dial())
+	if c, n := calls.Load(), turns.Load(); c != 1 || n != 0 {
+		t.Errorf("%d calls, %d with a turn", c, n)
+	}
+	eventually(t, "the handshake is over", func() bool { return s.running() == 0 })
+}
