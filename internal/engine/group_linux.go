@@ -123,6 +123,9 @@ func (s *Server) socketAcceptor(p *serveConfig, l *onceCloseListener) func() err
 		s.logf("http: no shards: %v; serving with a goroutine for each connection", err)
 		return nil
 	}
+	if p.tls != nil {
+		p.tls = withoutTurns(p.tls)
+	}
 	a := newAcceptor(g, p, l)
 	if a == nil {
 		return nil

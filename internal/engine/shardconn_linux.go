@@ -446,6 +446,11 @@ func (k *shardConn) hijack() (net.Conn, error) {
 		return nil, net.ErrClosed
 	}
 	defer k.release()
+	if k.tls != nil { // the client decrypts records only in their order
+		if err := k.sendCiphertext(); err != nil {
+			return nil, err
+		}
+	}
 	nc, err := k.duplicate()
 	for range 2 { // FileConn duplicates the descriptor a second time
 		if outOfDescriptors(err) {

@@ -32,7 +32,7 @@ const (
 	maxHandshakes = 1024
 
 	// turnTime is how long a handshake may compute while others are queued, before it no longer
-	// counts: a function of the program's tls.Config may wait for something.
+	// counts: some functions of the program's tls.Config may wait for something (withoutTurns).
 	turnTime = 50 * time.Millisecond
 
 	// recordHeaderLen is the size of a TLS record's header (RFC 8446, 5.1).

@@ -20,8 +20,9 @@ import (
 // tlsSite is a server whose TLS connections are served on shards.
 type tlsSite struct {
 	*testing.T
-	server *Server
-	addr   string
+	server  *Server
+	addr    string
+	handler *atomic.Value // an http.HandlerFunc; a test may store another
 }
 
 func newTLSSite(t *testing.T, getConfig func(*tls.ClientHelloInfo) (*tls.Config, error)) tlsSite {
@@ -34,14 +35,17 @@ func newTLSSite(t *testing.T, getConfig func(*tls.ClientHelloInfo) (*tls.Config,
 	borrowed.StartTLS()
 	config := &tls.Config{Certificates: borrowed.TLS.Certificates, GetConfigForClient: getConfig}
 	borrowed.Close()
-	s := New(&http.Server{
-		ErrorLog: log.New(io.Discard, "", 0), ReadHeaderTimeout: time.Minute, IdleTimeout: time.Minute,
-		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") }),
-	})
+	handler := new(atomic.Value)
+	handler.Store(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") }))
+	s := New(&http.Server{ErrorLog: log.New(io.Discard, "", 0),
+		ReadHeaderTimeout: time.Minute, IdleTimeout: time.Minute,
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			handler.Load().(http.HandlerFunc)(w, r)
+		})})
 	served := make(chan error, 1)
 	go func() { served <- s.ServeTLS(l, config) }()
 	t.Cleanup(func() { s.Close(); <-served })
-	return tlsSite{t, s, l.Addr().String()}
+	return tlsSite{t, s, l.Addr().String(), handler}
 }
 
 // dial returns a connection without TLS.
@@ -272,4 +276,28 @@ func TestPartOfRecordDoesNotExtendIdleTimeout(t *testing.T) {
 	if after := deadline(); before == 0 || after != before {
 		t.Errorf("the deadline moved from %d to %d", before, after)
 	}
+}
+
+// A handshake has no turn while it waits in a function of the tls.Config: otherwise slow functions
+// would limit how many handshakes begin.
+func TestWaitingTLSConfigTakesNoTurn(t *testing.T) {
+	hasTurn := func(hello *tls.ClientHelloInfo) bool {
+		h := hello.Conn.(*tlsLayer).handshake.Load()
+		h.all.mu.Lock()
+		defer h.all.mu.Unlock()
+		return h.turn != nil
+	}
+	var calls, turns atomic.Int64
+	s := newTLSSite(t, func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		calls.Add(1)
+		if hasTurn(hello) {
+			turns.Add(1)
+		}
+		return nil, nil
+	})
+	s.mustGet(s.dial())
+	if c, n := calls.Load(), turns.Load(); c != 1 || n != 0 {
+		t.Errorf("%d calls, %d with a turn", c, n)
+	}
+	eventually(t, "the handshake is over", func() bool { return s.running() == 0 })
 }
