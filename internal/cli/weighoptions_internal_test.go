@@ -13,14 +13,14 @@ import (
 	"github.com/tarehq/tare/lab"
 )
 
-// labOptions returns the constants of type lab.Option.
+// labOptions returns the exported constants of type lab.Option. The others are keys of files only.
 func labOptions(t *testing.T) (all []lab.Option) {
 	f, err := parser.ParseFile(token.NewFileSet(), "../../lab/option.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
 	ast.Inspect(f, func(n ast.Node) bool {
-		if s, ok := n.(*ast.ValueSpec); ok {
+		if s, ok := n.(*ast.ValueSpec); ok && s.Names[0].IsExported() {
 			text, err := strconv.Unquote(s.Values[0].(*ast.BasicLit).Value)
 			if err != nil {
 				t.Fatal(err)
