@@ -1,7 +1,7 @@
 // Package tare serves an http.Handler over HTTP/1.1 for less CPU time than net/http. It takes an
 // http.Server's settings and follows net/http's semantics, except for the differences listed
-// below. HTTP/2 is served over TLS, and without TLS where Protocols enables it. net/http itself
-// serves HTTP/2, with the same settings.
+// below. HTTP/2 is served over TLS, and without TLS where Protocols enables it. Server.NetHTTP2
+// makes net/http serve it instead.
 //
 //	log.Fatal(tare.ListenAndServe(":8080", handler))
 //
@@ -72,6 +72,15 @@
 //   - HTTP/1.0 clients get no interim responses (RFC 9110, 15.2).
 //   - A Content-Length that a handler sets is dropped if it is not a number, as if it were not
 //     set.
+//   - Over HTTP/2, a ResponseWriter is no http.Pusher: browsers do not support server push any
+//     more. Extended CONNECT is rejected, as without GODEBUG=http2xconnect=1.
+//   - Over HTTP/2, a request with fields that concern the connection is malformed, and so is one
+//     whose Host differs from :authority. The stream is reset. net/http responds with 400, or
+//     ignores Host.
+//   - An HTTP/2 connection ends if its client sends many frames without a purpose, such as PINGs or
+//     requests that it resets. Handlers that still run after a reset count as open streams.
+//   - MaxReadFrameSize is 16 KB if HTTP2Config does not set it. The texts that CountError receives
+//     are other ones.
 //   - A response that the server generates must be received within WriteTimeout, SendTimeout or,
 //     without both, the timeout for a head. Otherwise the connection is closed.
 package tare

@@ -43,6 +43,9 @@ func TestProtocolsAreServedAsByNetHTTP(t *testing.T) {
 					plain: "HTTP/1.1 false true false\n100000 z\n", h1: "HTTP/1.1 true true false\n100000 z\n",
 					h2: "HTTP/2.0 true true true\n100000 z\n", h2c: "HTTP/2.0 false true true\n100000 z\n",
 				}[kind]
+				if by == "tare" { // server push is not supported
+					want = strings.Replace(want, "true true\n", "true false\n", 1)
+				}
 				var wg sync.WaitGroup
 				for range 8 {
 					wg.Go(func() {

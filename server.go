@@ -37,6 +37,9 @@ type Server struct {
 	// It is read when Serve is first called.
 	SendTimeout time.Duration
 
+	// NetHTTP2 makes net/http serve HTTP/2 instead of this package. It is read when Serve is called.
+	NetHTTP2 bool
+
 	// Refused, if not nil, is called for each HTTP/1 request that is rejected before a handler
 	// runs: because it is malformed, too large, or its head did not arrive in time. It is meant for
 	// logs. It must not block, because it may run in a goroutine that serves other connections. A
@@ -163,7 +166,7 @@ func (s *Server) run() *engine.Server {
 		s.engine = engine.New(s.Server)
 		s.engine.Unused = func() { s.detachHook(false) }
 		s.engine.Dispatch, s.engine.SendTimeout, s.engine.Refused = s.Dispatch, s.SendTimeout, s.Refused
-		s.engine.HeapReserve = s.HeapReserve
+		s.engine.HeapReserve, s.engine.NetHTTP2 = s.HeapReserve, s.NetHTTP2
 	})
 	return s.engine
 }

@@ -116,6 +116,9 @@ func (k *shardConn) moveTo(to *shard) bool {
 	}
 	k.place.Store(g.placementAt(from.config, to.index))
 	if to.loop.Add(fd, fd) == nil {
+		if k.session.Load() != nil { // it may wait for room
+			_ = to.loop.AddOutput(fd, fd)
+		}
 		return true
 	}
 	k.place.Store(from)

@@ -12,6 +12,7 @@ import (
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/fastcgi"
 	"github.com/tarehq/tare/internal/engine/h1"
+	"github.com/tarehq/tare/internal/engine/h2"
 	"github.com/tarehq/tare/internal/engine/netconn"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
@@ -44,12 +45,35 @@ func (s *Server) newServeConfig(l net.Listener, secure *tls.Config) *serveConfig
 		Exchanges: &p.exchanges, Owner: netConnOwner{s}, ConnState: s.settings.ConnState,
 		HandshakeTimeout: p.exchanges.HeadTimeout, ServesHTTP1: s.FastCGI || s.protocols().HTTP1(),
 	}
+	if !s.NetHTTP2 {
+		p.netConns.HTTP2 = h2.NewConfig(&p.exchanges, s.settings.HTTP2, s.settings.MaxHeaderBytes)
+		p.netConns.Streams = new(netconn.StreamWorkers)
+	}
 	for _, d := range []time.Duration{p.exchanges.ReadTimeout, p.exchanges.WriteTimeout} {
 		if d > 0 {
 			p.netConns.HandshakeTimeout = min(p.netConns.HandshakeTimeout, d)
 		}
 	}
 	return p
+}
+
+// canUseShards reports whether shards can serve the protocols of the connections.
+func (p *serveConfig) canUseShards(isFastCGI bool) bool {
+	switch {
+	case p.tls != nil:
+		return p.netConns.ServesHTTP1 && !isFastCGI
+	case p.exchanges.ServesH2C:
+		return p.netConns.HTTP2 != nil
+	}
+	return p.netConns.ServesHTTP1
+}
+
+// stopWorkers ends the goroutines of the goroutine path that wait for work.
+func (p *serveConfig) stopWorkers() {
+	p.workers.Stop()
+	if p.netConns.Streams != nil {
+		p.netConns.Streams.Stop()
+	}
 }
 
 func (s *Server) newExchangeConfig(l net.Listener) exchange.Config {

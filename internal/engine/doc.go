@@ -1,10 +1,11 @@
-// Package engine serves HTTP/1.1 and FastCGI connections to an http.Handler.
+// Package engine serves HTTP/1.1, HTTP/2 and FastCGI connections to an http.Handler.
 //
 // # Rooms
 //
-//	engine        Server: listeners, limits, shutdown, shards, the hand-over of HTTP/2
+//	engine        Server: listeners, limits, shutdown, shards, the hand-over to net/http's HTTP/2
 //	  netconn     connections that have a goroutine each
 //	  h1, fastcgi codecs: requests in the input, responses in the output
+//	  h2          sessions of HTTP/2, whose streams carry an exchange each
 //	  exchange    requests, bodies, contexts and responses, for any codec and any connection
 //	  reuse       goroutines that serve one connection after another
 //
@@ -38,9 +39,15 @@
 // ServeTLS receives a listener of plain connections, and a tls.Config. Its connections have a TLS
 // layer: a tls.Conn of package tls above a transport that never blocks (tlslayer_linux.go). Only
 // the handshake has a goroutine, which begins when the client's first message has arrived
-// (tlshandshake_linux.go). Then a connection of HTTP/1 waits on its shard, and holds no more than
-// what package tls keeps. One that has negotiated another protocol leaves the shard for the
-// goroutine path, which calls net/http or a function of TLSNextProto with the tls.Conn.
+// (tlshandshake_linux.go). Then the connection waits on its shard, and holds no more than what
+// package tls keeps. One that has negotiated another protocol than HTTP leaves the shard for the
+// goroutine path, which calls a function of TLSNextProto with the tls.Conn.
+//
+// # HTTP/2
+//
+// An HTTP/2 connection has a session, which turns frames into streams. On the goroutine path, the
+// connection's goroutine reads the frames, and each handler has a goroutine. On shards, a session
+// is served in turns (session_linux.go).
 //
 // # Ownership
 //

@@ -278,6 +278,13 @@ const (
 // sweepFor makes sweeps frequent enough for a listener's timeouts.
 func (g *group) sweepFor(p *serveConfig) {
 	shortest := min(p.exchanges.HeadTimeout, p.netConns.HandshakeTimeout)
+	if h := p.netConns.HTTP2; h != nil {
+		for _, limit := range []time.Duration{h.SendLimit(), h.SendPingTimeout} {
+			if limit > 0 {
+				shortest = min(shortest, limit)
+			}
+		}
+	}
 	if p.exchanges.IdleTimeout > 0 {
 		shortest = min(shortest, p.exchanges.IdleTimeout)
 	}
@@ -359,6 +366,9 @@ func (g *group) shedIdle() {
 	n := 0
 	g.conns.each(func(k *shardConn) {
 		if n++; n > sample || k.state.Load() != stateWaiting {
+			return
+		}
+		if h := k.session.Load(); h != nil && !h.session.IsIdle() {
 			return
 		}
 		if w := k.quietFor(); longest == nil || w > waited {

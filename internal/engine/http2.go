@@ -13,8 +13,9 @@ import (
 	"github.com/tarehq/tare/internal/engine/netconn"
 )
 
-// http2 serves the connections that speak HTTP/2. It hands them to an inner http.Server with the
-// same settings, whose listener yields only these connections.
+// http2 is the HTTP/2 of net/http. If Server.NetHTTP2 is set, it hands the connections that speak
+// HTTP/2 to an inner http.Server with the same settings, whose listener yields only these.
+// Otherwise it only checks the settings.
 type http2 struct {
 	server *Server
 

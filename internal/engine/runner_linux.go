@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/engine/h2"
 	"github.com/tarehq/tare/internal/engine/reuse"
 	"github.com/tarehq/tare/internal/poll"
 )
@@ -43,14 +44,19 @@ type runner struct {
 
 	// replaces the conn's when a partialHead takes that; of the same protocol
 	spareCodec exchange.Codec
+
+	streamConn *exchange.Conn // serves the HTTP/2 streams that the runner runs; made when needed
 }
 
-// job is the work of a free runner: to lead if conn is nil, otherwise to serve conn, beginning with
-// the request that its new conn holds.
+// job is the work of a free runner: to run the handler of a stream, to serve conn, beginning with
+// the request that its new conn holds, or else to lead. A leader first continues the turn of a
+// session, if the last leader had to leave it.
 type job struct {
 	conn    *shardConn
 	request *exchange.Exchange
+	stream  *h2.Stream
 	slot    slotID
+	turn    *shardSession
 }
 
 func newRunner(s *shard) *runner {
@@ -69,11 +75,15 @@ func (r *runner) run(j job) {
 		}
 	}()
 	for {
-		if j.conn == nil {
-			r.lead()
-		} else {
-			r.serve(j.conn, j.request, j.slot)
+		switch {
+		case j.stream != nil:
+			r.runStream(j.stream, j.slot)
 			r.threadCheck.IsLocked(time.Now())
+		case j.conn != nil:
+			r.serveConn(j)
+			r.threadCheck.IsLocked(time.Now())
+		default:
+			r.lead(j.turn)
 		}
 		if r.threadCheck.Locked {
 			break
@@ -86,10 +96,22 @@ func (r *runner) run(j job) {
 	returned = true
 }
 
+// serveConn serves a connection that another goroutine has handed off.
+func (r *runner) serveConn(j job) {
+	if h := j.conn.session.Load(); h != nil {
+		r.serveSession(h, false)
+		return
+	}
+	r.serve(j.conn, j.request, j.slot)
+}
+
 // lead serves the loop's events until another runner leads, or until the shard was stopped.
-func (r *runner) lead() {
+func (r *runner) lead(turn *shardSession) {
 	s := r.shard
 	r.sequence, r.reportedAt = s.word.Load()>>sequenceShift, s.group.now()
+	if turn != nil && turn.session.Turn.TakeOver() && !r.serveAsLeader(turn.conn, true) {
+		return
+	}
 	for {
 		for s.nextEvent < len(s.events) {
 			e := s.events[s.nextEvent]
@@ -100,7 +122,7 @@ func (r *runner) lead() {
 				continue
 			}
 			if k := s.group.conns.at(e.ID); k != nil && k.shard() == s && k.claim(e) && !s.beginsTLS(k) {
-				if !r.serveAsLeader(k) {
+				if !r.serveAsLeader(k, false) {
 					return
 				}
 				if r.handOffs >= handOffBatch {
@@ -122,10 +144,15 @@ func (r *runner) lead() {
 	}
 }
 
-// serveAsLeader serves k and reports whether the runner still leads.
-func (r *runner) serveAsLeader(k *shardConn) bool {
+// serveAsLeader serves k, or continues the turn of its session, and reports whether the runner
+// still leads.
+func (r *runner) serveAsLeader(k *shardConn, isResumed bool) bool {
 	r.beginServing()
-	r.serve(k, nil, noSlot)
+	if h := k.session.Load(); h != nil {
+		r.serveSession(h, isResumed)
+	} else {
+		r.serve(k, nil, noSlot)
+	}
 	token := r.token
 	r.token = 0
 	return r.shard.word.CompareAndSwap(token, r.sequence<<sequenceShift)
@@ -177,6 +204,9 @@ func (r *runner) serve(k *shardConn, x *exchange.Exchange, at slotID) {
 	case outcomeClose:
 		r.detach()
 		_ = k.Close()
+	case outcomeHTTP2:
+		settled = true // a handler that ends this goroutine ends its stream only
+		r.serveSession(r.beginSession(k), false)
 	case outcomeWaits, outcomeHandedOff:
 	}
 	reuse.ResetLabels()
@@ -187,15 +217,21 @@ func (r *runner) serve(k *shardConn, x *exchange.Exchange, at slotID) {
 type outcome uint8
 
 const (
-	outcomeClose     outcome = iota // it must be closed
+	outcomeServed    outcome = iota // the runner still serves it
+	outcomeClose                    // it must be closed
 	outcomeWaits                    // it waits for input
 	outcomeHandedOff                // another runner serves it
+	outcomeHTTP2                    // it speaks HTTP/2
 )
 
 func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at slotID) outcome {
 	c := r.conn
 	for {
-		if x == nil && c.Next < c.End {
+		how, mayBeHTTP2 := r.checkPreface(k)
+		if how != outcomeServed {
+			return how
+		}
+		if x == nil && c.Next < c.End && !mayBeHTTP2 {
 			complete, ok := c.Codec.ParseHead(c)
 			if !ok {
 				return outcomeClose
@@ -334,49 +370,6 @@ func (r *runner) timeExchange(x *exchange.Exchange, at *slot) bool {
 
 // leads reports whether the runner is its shard's leader and is serving.
 func (r *runner) leads() bool { return r.token != 0 && r.shard.word.Load() == r.token }
-
-// handOff gives k and its current request to another runner.
-func (r *runner) handOff(k *shardConn, x *exchange.Exchange, at slotID) {
-	r.handOffs++
-	other, fresh := r.shard.freeRunner()
-	other.conn, r.conn = r.conn, other.conn
-	other.spareCodec, r.spareCodec = r.spareCodec, other.spareCodec
-	other.mayHaveInput, r.resumedHead = r.mayHaveInput, nil
-	k.servedBy = other
-	other.start(job{k, x, at}, fresh)
-}
-
-// now returns the time, or for a leader the time when the loop reported what it serves. Reading the
-// clock for each request would cost a hundredth of a small request, and a runner that leads is not
-// late.
-func (r *runner) now() instant {
-	if r.leads() {
-		return r.reportedAt
-	}
-	return r.shard.group.now()
-}
-
-func (r *runner) start(j job, fresh bool) {
-	if fresh {
-		go r.run(j)
-		return
-	}
-	r.work <- j
-}
-
-// startHandOffs yields to the runners that have received requests.
-func (r *runner) startHandOffs() {
-	r.handOffs = 0
-	runtime.Gosched()
-}
-
-// giveUpLead is called before a call that may block. If a handler on a loop makes it, another
-// runner takes the loop.
-func (r *runner) giveUpLead() {
-	if r.token != 0 {
-		r.shard.takeLead(r.token)
-	}
-}
 
 // attach makes r's conn serve k.
 func (r *runner) attach(k *shardConn) {

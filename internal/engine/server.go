@@ -33,6 +33,9 @@ type Server struct {
 	// reserve.go. 0 selects the default, and a negative number no reserve. Serve reads it.
 	HeapReserve int64
 
+	// NetHTTP2 makes net/http serve HTTP/2 instead of package h2. Serve reads it.
+	NetHTTP2 bool
+
 	// Unused, if not nil, is called when no Serve runs and no connection is open any more.
 	Unused func()
 
@@ -85,11 +88,11 @@ func (s *Server) serve(l net.Listener, secure *tls.Config) error {
 		}
 	}
 	p := s.newServeConfig(l, secure)
-	defer p.workers.Stop()
+	defer p.stopWorkers()
 	s.reserve.retain(s.HeapReserve)
 	defer s.reserve.release()
 	var accept func() error
-	if p.netConns.ServesHTTP1 && (secure != nil && !s.FastCGI || secure == nil && !p.exchanges.ServesH2C) {
+	if p.canUseShards(s.FastCGI) {
 		accept = s.socketAcceptor(p, once)
 	}
 	if accept == nil {

@@ -39,6 +39,7 @@ type shard struct {
 	reportedAt time.Time // when events were reported
 	lastYield  time.Time
 
+	turnOf    atomic.Pointer[shardSession]  // whose turn the next leader takes over
 	gatedConn atomic.Pointer[exchange.Conn] // whose responses the next leader sends
 
 	freeRunners reuse.FreeList[runner]
@@ -102,7 +103,7 @@ func (s *shard) promote() {
 		c.Gate.Send()
 	}
 	r, fresh := s.freeRunner()
-	r.start(job{}, fresh)
+	r.start(job{turn: s.turnOf.Swap(nil)}, fresh)
 }
 
 // closeGate leaves c's complete responses to a runner that may replace the leader.

@@ -7,7 +7,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"os"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -36,6 +35,7 @@ type shardConn struct {
 	servedBy    *runner                   // while a runner serves it
 	tls         *tlsLayer                 // nil for a connection without TLS
 
+	session         atomic.Pointer[shardSession] // of HTTP/2
 	opened          instant
 	watchedExchange atomic.Pointer[exchange.Exchange] // whose context ends when the client leaves
 
@@ -248,6 +248,10 @@ func (k *shardConn) expire(now instant) {
 	if !k.hasDeadline.Load() || k.state.Load() != stateWaiting {
 		return
 	}
+	if h := k.session.Load(); h != nil {
+		h.expire()
+		return
+	}
 	k.mu.Lock()
 	passed := k.readDeadline != 0 && k.readDeadline <= now
 	k.mu.Unlock()
@@ -276,6 +280,10 @@ func (k *shardConn) closeExpired() {
 
 // claimForClosing claims a connection that waits, unless it is too new.
 func (k *shardConn) claimForClosing() bool {
+	if h := k.session.Load(); h != nil { // the client must learn of it first
+		h.shutDown()
+		return false
+	}
 	if k.state.Load() != stateWaiting {
 		return false
 	}
@@ -324,6 +332,9 @@ func (k *shardConn) Close() error {
 		if k.refs.CompareAndSwap(n, n+closedRefs) {
 			k.state.Store(stateClosed)
 			k.wakeAll()
+			if h := k.session.Load(); h != nil {
+				h.session.Closed()
+			}
 			if n == 0 {
 				k.closeFD()
 			}
@@ -425,63 +436,6 @@ func (k *shardConn) StopWatch() {
 			k.tls.endWatch(k.servedBy.conn)
 		}
 	}
-}
-
-// Hijack implements exchange.Transport. The handler receives a connection of package net, with a
-// descriptor of its own. If none can be made, nothing changes, and the loop still serves the
-// connection.
-func (k *shardConn) Hijack() (net.Conn, error) {
-	nc, err := k.hijack()
-	if err != nil {
-		return nil, err
-	}
-	k.servedBy.giveUpLead()
-	_ = k.Close() // closes this descriptor; the handler has another
-	return nc, nil
-}
-
-// hijack returns a connection with another descriptor. The loop no longer reports this one.
-func (k *shardConn) hijack() (net.Conn, error) {
-	if !k.acquire() {
-		return nil, net.ErrClosed
-	}
-	defer k.release()
-	if k.tls != nil { // the client decrypts records only in their order
-		if err := k.sendCiphertext(); err != nil {
-			return nil, err
-		}
-	}
-	nc, err := k.duplicate()
-	for range 2 { // FileConn duplicates the descriptor a second time
-		if outOfDescriptors(err) {
-			k.group().shedIdle()
-			nc, err = k.duplicate()
-		}
-	}
-	if err != nil {
-		return nil, err
-	}
-	if k.isAdded.Load() {
-		if err := k.shard().loop.Remove(int(k.fd)); err != nil {
-			_ = nc.Close()
-			return nil, os.NewSyscallError("epoll_ctl", err)
-		}
-	}
-	if k.tls != nil {
-		return k.takeTLS(nc), nil
-	}
-	return nc, nil
-}
-
-// duplicate makes a connection of package net from a duplicate of the descriptor.
-func (k *shardConn) duplicate() (net.Conn, error) {
-	fd, err := poll.Dup(int(k.fd))
-	if err != nil {
-		return nil, os.NewSyscallError("fcntl", err)
-	}
-	f := os.NewFile(uintptr(fd), "")
-	defer f.Close()
-	return net.FileConn(f) // which makes another duplicate
 }
 
 // TrySend implements exchange.Sender.

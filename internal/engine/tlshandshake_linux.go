@@ -218,17 +218,21 @@ func (h *handshake) perform(k *shardConn) bool {
 	k.setHandshakeDeadline(0)
 	k.dropWaiters()
 	state := t.conn.ConnectionState()
-	if !netconn.IsHTTP1(state.NegotiatedProtocol) {
+	switch proto := state.NegotiatedProtocol; {
+	case netconn.IsHTTP1(proto):
+	case proto == netconn.ProtoHTTP2 && p.netConns.HTTP2 != nil && p.netConns.Owner.ProtocolHandler(proto) == nil:
+		newShardSession(k, &state)
+	default:
 		return k.leaveShard()
 	}
 	t.state.Store(&state)
 	r, fresh := k.shard().freeRunner()
-	r.start(job{k, nil, noSlot}, fresh)
+	r.start(job{conn: k}, fresh)
 	return true
 }
 
-// leaveShard hands a connection that does not speak HTTP/1 to the goroutine path. It reports false
-// if it cannot.
+// leaveShard hands a connection that speaks another protocol to the goroutine path. It reports
+// false if it cannot.
 func (k *shardConn) leaveShard() bool {
 	nc, err := k.hijack()
 	if err != nil {

@@ -51,9 +51,8 @@ const (
 	NoBody   BodyMode = iota // there is no body
 	ByLength                 // its bytes follow one another
 	ByCodec                  // the codec decodes it, and finds the mark that ends it
+	ByStream                 // as ByCodec, but what remains of it holds up no other request
 )
-
-const continueLine = "HTTP/1.1 100 Continue\r\n\r\n"
 
 // Init prepares b. length is -1 if it is unknown. expects reports whether the client waits for "100
 // Continue".
@@ -74,12 +73,19 @@ func (b *Body) Read(p []byte) (int, error) {
 	if b.flags.Has(bodyClosed | bodyInterrupted) {
 		return 0, http.ErrBodyReadAfterClose
 	}
-	return b.readLocked(p)
+	n, err := b.readLocked(p)
+	if b.Mode == ByStream && b.flags.Has(bodyClosed) && IsTimeout(err) {
+		err = http.ErrBodyReadAfterClose
+	}
+	return n, err
 }
 
 // Close implements io.Closer. Whether the remainder is read is decided when the handler returns.
 func (b *Body) Close() error {
 	b.flags.Set(bodyClosed)
+	if b.Mode == ByStream { // as in net/http, a Read of another goroutine ends
+		_ = b.Exchange.ctx.transport.Raw().SetReadDeadline(PastTime())
+	}
 	return nil
 }
 
@@ -225,7 +231,7 @@ func (b *Body) sendContinue() {
 	defer w.Mu.Unlock()
 	if w.CheckUsable() == nil && b.endContinue() {
 		// the response fails with the same error
-		_ = w.Conn.Transport.Send([]byte(continueLine), w.Conn.CurrentSendTimeout())
+		_ = w.Conn.Transport.Send(w.Conn.Codec.Continue(), w.Conn.CurrentSendTimeout())
 	}
 }
 
@@ -243,6 +249,9 @@ func (b *Body) endContinue() bool {
 // drain reads the remainder, so that the connection can be reused, and so that a client that sends
 // everything before it reads does not block. It reports whether it reached the end.
 func (b *Body) drain() bool {
+	if b.Mode == ByStream {
+		return true
+	}
 	b.reading.Lock()
 	defer b.reading.Unlock()
 	if b.Mode == ByLength && b.Remaining >= maxDrain {
@@ -376,7 +385,7 @@ func (b *Body) end(c *Conn) {
 
 // hasRemainder reports whether the body has not been read to its end.
 func (b *Body) hasRemainder() bool {
-	if b.Mode == NoBody {
+	if b.Mode == NoBody || b.Mode == ByStream {
 		return false
 	}
 	b.mu.Lock()

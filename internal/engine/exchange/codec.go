@@ -63,18 +63,32 @@ type ResponseCodec interface {
 	// AppendInterim appends the start of an interim response. It reports false if the protocol
 	// has no interim responses.
 	AppendInterim(w *Response, code int) bool
+	// Continue returns a complete "100 Continue" response.
+	Continue() []byte
 	// StartHead appends the start of a response's head. The handler's fields follow.
 	StartHead(w *Response, code int)
+	// AppendField appends a field of a head. name is a token in any case.
+	AppendField(out []byte, name, value string) []byte
 	// AppendRawField appends a field whose bytes are valid and have no space around the value.
 	AppendRawField(out, name, value []byte) []byte
+	// AppendLength appends the Content-Length field.
+	AppendLength(out []byte, n int64) []byte
+	// AppendDate appends the Date field.
+	AppendDate(out []byte, date string) []byte
+	// EndHead completes the head, which the output ends in.
+	EndHead(c *Conn)
 	// SendsField reports whether a response may carry a field that describes the connection or
 	// the message framing, not the content.
 	SendsField(name string) bool
 	// Delimit decides how the end of the body is marked, and whether that allows the connection
 	// to be kept.
 	Delimit(w *Response)
+	// AppendFraming appends the field that marks the body as chunked, if it is.
+	AppendFraming(out []byte, w *Response) []byte
 	// AppendConnection appends the Connection field, if the response needs one.
 	AppendConnection(out []byte, w *Response) []byte
+	// AllowsLengthWithTrailers reports whether a response with trailers can have a Content-Length.
+	AllowsLengthWithTrailers() bool
 	// EmitBody appends body bytes to the output. It writes large ones directly from p.
 	EmitBody(w *Response, p []byte) error
 	// EndBody appends what ends the body.

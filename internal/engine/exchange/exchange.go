@@ -57,12 +57,12 @@ func (x *Exchange) Conn() *Conn { return x.Response.Conn }
 // ErrTarget is the error of a malformed request target.
 var ErrTarget = errors.New("malformed request target")
 
-// Prepare sets what all requests of c have in common.
-func (x *Exchange) Prepare(c *Conn) {
-	x.ctx.transport, x.ctx.body = c.Transport, &x.Body
+// Prepare sets what all requests of a connection have in common.
+func (x *Exchange) Prepare(t Transport, template *http.Request) {
+	x.ctx.transport, x.ctx.body = t, &x.Body
 	// Only WithContext can set a Request's context. Its copy does not escape, so it costs no
 	// allocation (TestAllocations).
-	x.Request = *c.Template.WithContext(&x.ctx)
+	x.Request = *template.WithContext(&x.ctx)
 }
 
 // SetURL sets the URL from RequestURI, and Host if RequestURI names a host.
@@ -134,11 +134,16 @@ func (x *Exchange) SetHeader(fields []http1.Field, n int, text *http1.Text, cano
 		}
 		c.Add(f.Known, name, text.Of(f.Value))
 	}
-	header := http.Header(c.Fields)
-	if pragma, ok := header["Pragma"]; ok && pragma[0] == "no-cache" { // as net/http does
+	x.Request.Header = http.Header(c.Fields)
+}
+
+// TranslatePragma adds the Cache-Control field that a Pragma field stands for, as net/http does for
+// HTTP/1.
+func (x *Exchange) TranslatePragma() {
+	header := x.Request.Header
+	if pragma, ok := header["Pragma"]; ok && pragma[0] == "no-cache" {
 		if _, ok := header["Cache-Control"]; !ok {
 			header["Cache-Control"] = []string{"no-cache"}
 		}
 	}
-	x.Request.Header = header
 }

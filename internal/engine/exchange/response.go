@@ -78,6 +78,9 @@ func (f *Flags) clear(flag uint32) { f.bits.And(^flag) }
 // Has reports whether a flag is set.
 func (f *Flags) Has(flag uint32) bool { return f.bits.Load()&flag != 0 }
 
+// HasReturned reports whether the handler has returned.
+func (w *Response) HasReturned() bool { return w.Flags.Has(handlerReturned) }
+
 // detach ends the response. The caller holds mu. A response that the handler keeps then does not
 // keep the connection's buffers, and a goroutine that outlives the handler cannot reach them.
 func (w *Response) detach() {
@@ -156,7 +159,7 @@ func (w *Response) sendInterim(code int) {
 		return
 	}
 	w.appendFields(true)
-	c.Out = http1.AppendHeadEnd(c.Out)
+	c.Codec.EndHead(c)
 	_ = c.Flush()
 }
 

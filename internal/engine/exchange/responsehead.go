@@ -17,7 +17,7 @@ func (w *Response) appendFields(interim bool) {
 	if values, ok := w.Fields["Content-Type"]; ok && len(w.Fields) == 1 {
 		// Most handlers set no other field, and walking a map starts with a random number.
 		if w.applyField("Content-Type", values, interim) {
-			c.Out = AppendField(c.Out, "Content-Type", values)
+			w.appendValues("Content-Type", values)
 		}
 		return
 	}
@@ -31,7 +31,7 @@ func (w *Response) appendFields(interim bool) {
 	}
 	for _, f := range fields {
 		if w.applyField(f.name, f.values, interim) {
-			c.Out = AppendField(c.Out, f.name, f.values)
+			w.appendValues(f.name, f.values)
 		}
 	}
 }
@@ -41,15 +41,15 @@ type headerField struct {
 	values []string
 }
 
-// AppendField appends a field line for each value.
-func AppendField(out []byte, name string, values []string) []byte {
+// appendValues appends a field line for each value.
+func (w *Response) appendValues(name string, values []string) {
 	if !http1.ValidToken(name) {
-		return out // net/http drops it silently, too
+		return // net/http drops it silently, too
 	}
+	c := w.Conn
 	for _, v := range values {
-		out = http1.AppendField(out, name, v)
+		c.Out = c.Codec.AppendField(c.Out, name, v)
 	}
-	return out
 }
 
 // applyField records a field in the summary and reports whether to append it as it is. Fields that
@@ -122,7 +122,8 @@ func (w *Response) applyLength(value string) {
 func (w *Response) frame(p []byte, done bool) {
 	w.stage = stageFramed
 	c, summary := w.Conn, &w.Conn.Summary
-	if done && !summary.hasLength && !w.NoBody && !w.hasTrailers() && summary.TransferEncoding == "" &&
+	hasUnknownLength := w.hasTrailers() && !c.Codec.AllowsLengthWithTrailers()
+	if done && !summary.hasLength && !w.NoBody && !hasUnknownLength && summary.TransferEncoding == "" &&
 		(!w.IsHEAD || len(p) > 0) {
 		w.Length = int64(len(p))
 	}
@@ -141,23 +142,20 @@ func (w *Response) frame(p []byte, done bool) {
 	case w.Status == http.StatusNoContent || w.Status < 200: // neither may have Content-Length
 	case w.Status == http.StatusNotModified: // net/http omits Content-Length
 	case w.Length >= 0:
-		out = append(out, "Content-Length: "...)
-		out = strconv.AppendInt(out, w.Length, 10)
-		out = append(out, "\r\n"...)
+		out = c.Codec.AppendLength(out, w.Length)
 	case w.Chunked:
-		out = http1.AppendField(out, "Transfer-Encoding", "chunked")
+		out = c.Codec.AppendFraming(out, w)
 	}
 	if !summary.hasContentType && !summary.hasContentEncoding && summary.TransferEncoding == "" && !w.NoBody &&
 		len(p) > 0 {
-		out = http1.AppendField(out, "Content-Type", http.DetectContentType(p))
+		out = c.Codec.AppendField(out, "Content-Type", http.DetectContentType(p))
 	}
 	out = c.Codec.AppendConnection(out, w)
 	if !summary.hasDate {
-		out = append(out, "Date: "...)
-		out = append(out, c.Config.Server.Date.Text()...)
-		out = append(out, "\r\n"...)
+		out = c.Codec.AppendDate(out, c.Config.Server.Date.Text())
 	}
-	c.Out = http1.AppendHeadEnd(out)
+	c.Out = out
+	c.Codec.EndHead(c)
 }
 
 // drainRequestBody reads the remainder of the request's body before the response is sent, because
@@ -166,7 +164,7 @@ func (w *Response) frame(p []byte, done bool) {
 // not send the body.
 func (w *Response) drainRequestBody() bool {
 	switch {
-	case !w.x.Body.hasRemainder():
+	case w.x.Body.Mode == ByStream || !w.x.Body.hasRemainder():
 		return true
 	case w.bodyWithheld:
 		return false

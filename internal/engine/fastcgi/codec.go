@@ -197,6 +197,18 @@ func (f *codec) AppendRawField(out, name, value []byte) []byte {
 	return http1.AppendRawField(out, name, value)
 }
 
+// Continue is not called: no CGI request expects it.
+func (f *codec) Continue() []byte { return nil }
+
+func (f *codec) AppendField(out []byte, name, value string) []byte {
+	return http1.AppendField(out, name, value)
+}
+
+func (f *codec) AppendLength(out []byte, n int64) []byte               { return http1.AppendLength(out, n) }
+func (f *codec) AppendDate(out []byte, date string) []byte             { return http1.AppendDate(out, date) }
+func (f *codec) EndHead(c *exchange.Conn)                              { c.Out = http1.AppendHeadEnd(c.Out) }
+func (f *codec) AppendFraming(out []byte, _ *exchange.Response) []byte { return out }
+
 // SendsField returns false for fields that concern only the web server and its client (RFC 3875,
 // 6.3.4), and for Status, which StartHead writes.
 func (f *codec) SendsField(string) bool { return false }
@@ -234,6 +246,7 @@ func (f *codec) EndBody(w *exchange.Response) {
 }
 
 func (f *codec) SendsBodyAsIs(*exchange.Response) bool { return false }
+func (f *codec) AllowsLengthWithTrailers() bool        { return false }
 func (f *codec) CanHijack() bool                       { return false }
 
 // openRecord appends the header of a STDOUT record, unless the output ends in an open one.

@@ -46,7 +46,7 @@ func (f *codec) newExchange(c *exchange.Conn, list []byte) (*exchange.Exchange, 
 	text := http1.TextOf(list)
 	both := &fastcgiExchange{}
 	x := &both.exchange
-	x.Prepare(c)
+	x.Prepare(c.Transport, c.Template)
 	x.Extras = &both.extras
 	both.extras.params = text.Of(http1.Span{End: uint32(len(list))})
 	both.extras.clonesParams = !text.IsWhole()
@@ -58,6 +58,7 @@ func (f *codec) newExchange(c *exchange.Conn, list []byte) (*exchange.Exchange, 
 		return nil, err
 	}
 	x.SetHeader(f.fields, len(f.fields), &text, canonicalVariable)
+	x.TranslatePragma()
 	f.initBody(x, v.length != "")
 	x.Response.Init(c, x, 1, f.request.Keep)
 	if !text.IsWhole() {

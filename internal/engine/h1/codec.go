@@ -101,6 +101,8 @@ func (h *codec) AppendInterim(w *exchange.Response, code int) bool {
 	return true
 }
 
+func (h *codec) Continue() []byte { return []byte("HTTP/1.1 100 Continue\r\n\r\n") }
+
 func (h *codec) StartHead(w *exchange.Response, code int) {
 	if code == http.StatusOK && w.Minor > 0 {
 		w.Conn.Out = append(w.Conn.Out, "HTTP/1.1 200 OK\r\n"...)
@@ -113,8 +115,25 @@ func (h *codec) AppendRawField(out, name, value []byte) []byte {
 	return http1.AppendRawField(out, name, value)
 }
 
+func (h *codec) AppendField(out []byte, name, value string) []byte {
+	return http1.AppendField(out, name, value)
+}
+
+func (h *codec) AppendLength(out []byte, n int64) []byte { return http1.AppendLength(out, n) }
+func (h *codec) AppendDate(out []byte, date string) []byte {
+	return http1.AppendDate(out, date)
+}
+
+func (h *codec) EndHead(c *exchange.Conn) { c.Out = http1.AppendHeadEnd(c.Out) }
+
+func (h *codec) AppendFraming(out []byte, _ *exchange.Response) []byte {
+	return http1.AppendField(out, "Transfer-Encoding", "chunked")
+}
+
 func (h *codec) SendsField(string) bool { return true }
 func (h *codec) CanHijack() bool        { return true }
+
+func (h *codec) AllowsLengthWithTrailers() bool { return false } // they follow the last chunk
 
 func (h *codec) SendsBodyAsIs(w *exchange.Response) bool { return !w.Chunked }
 
@@ -195,7 +214,18 @@ func (h *codec) AppendConnection(out []byte, w *exchange.Response) []byte {
 	if len(values) == 0 { // the usual case
 		return out
 	}
-	return exchange.AppendField(out, "Connection", values)
+	return appendValues(out, "Connection", values)
+}
+
+// appendValues appends a field line for each value.
+func appendValues(out []byte, name string, values []string) []byte {
+	if !http1.ValidToken(name) {
+		return out // net/http drops it silently, too
+	}
+	for _, v := range values {
+		out = http1.AppendField(out, name, v)
+	}
+	return out
 }
 
 // appendTrailers appends the trailer fields: those announced in Trailer, and those with
@@ -204,13 +234,13 @@ func appendTrailers(out []byte, w *exchange.Response) []byte {
 	for _, list := range w.Fields["Trailer"] {
 		for name := range strings.SplitSeq(list, ",") {
 			if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); http1.TrailerAllowed(name) {
-				out = exchange.AppendField(out, name, w.Fields[name])
+				out = appendValues(out, name, w.Fields[name])
 			}
 		}
 	}
 	for name, values := range w.Fields {
 		if name, ok := strings.CutPrefix(name, http.TrailerPrefix); ok && http1.TrailerAllowed(name) {
-			out = exchange.AppendField(out, name, values)
+			out = appendValues(out, name, values)
 		}
 	}
 	return out

@@ -26,7 +26,7 @@ func (h *codec) newExchange(c *exchange.Conn, in []byte) (*exchange.Exchange, er
 	head := &h.request
 	text := http1.TextOf(in) // for a small head: the one string that all others are parts of
 	x := &exchange.Exchange{}
-	x.Prepare(c)
+	x.Prepare(c.Transport, c.Template)
 	r := &x.Request
 
 	r.Method = text.Of(head.Method)
@@ -43,6 +43,7 @@ func (h *codec) newExchange(c *exchange.Conn, in []byte) (*exchange.Exchange, er
 	}
 	// Host is not in the Header
 	x.SetHeader(head.Fields, len(head.Fields)-1, &text, textproto.CanonicalMIMEHeaderKey)
+	x.TranslatePragma()
 	if err := h.setFraming(x); err != nil {
 		return nil, err
 	}

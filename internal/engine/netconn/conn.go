@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/engine/h2"
 )
 
 // Owner is what connections of the goroutine path need from their Server.
@@ -33,6 +34,8 @@ type Config struct {
 	ConnState        func(net.Conn, http.ConnState) // http.Server.ConnState; may be nil
 	HandshakeTimeout time.Duration
 	ServesHTTP1      bool
+	HTTP2            *h2.Config // nil if net/http serves HTTP/2
+	Streams          *StreamWorkers
 }
 
 // inSize is the input buffer of a connection. It grows only for larger heads.
@@ -54,6 +57,7 @@ type Conn struct {
 	handedOff     bool          // to a handler or to net/http
 	watch         *departureWatch
 	sendDeadlines sendDeadlines
+	session       atomic.Pointer[h2.Session] // of HTTP/2
 }
 
 // New returns a connection with the context that is the parent of its requests' contexts.

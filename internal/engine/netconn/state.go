@@ -19,6 +19,11 @@ import (
 
 // ClaimForClosing claims a connection that waits for a request. It reports whether it did.
 func (c *Conn) ClaimForClosing() bool {
+	if s := c.session.Load(); s != nil { // the client must learn of it first
+		s.Shutdown()
+		s.Flush()
+		return false
+	}
 	if c.state.CompareAndSwap(uint32(http.StateIdle), uint32(http.StateClosed)) {
 		return true
 	}

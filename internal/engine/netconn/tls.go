@@ -80,7 +80,7 @@ func (c *Conn) selectProtocol() bool {
 	tc, ok := c.NetConn.(*tls.Conn)
 	if !ok {
 		if c.config.Exchanges.ServesH2C && c.conn.Template.TLS == nil && c.hasPreface() {
-			c.handOffToHTTP2()
+			c.serveHTTP2(nil)
 			return false
 		}
 		return c.config.ServesHTTP1
@@ -94,7 +94,7 @@ func (c *Conn) selectProtocol() bool {
 		ctx := context.WithValue(c.ctx, http.LocalAddrContextKey, tc.LocalAddr())
 		serve(tc, nextProtoHandler{ctx, tc, c.config.Exchanges.Handler})
 	case serve == nil && proto == ProtoHTTP2:
-		c.handOffToHTTP2()
+		c.serveHTTP2(c.conn.Template.TLS)
 	}
 	return false
 }

@@ -53,6 +53,20 @@ func AppendRawField(dst, name, value []byte) []byte {
 	return append(dst, "\r\n"...)
 }
 
+// AppendLength appends a Content-Length field line.
+func AppendLength(dst []byte, n int64) []byte {
+	dst = append(dst, "Content-Length: "...)
+	dst = strconv.AppendInt(dst, n, 10)
+	return append(dst, "\r\n"...)
+}
+
+// AppendDate appends a Date field line. It checks nothing.
+func AppendDate(dst []byte, date string) []byte {
+	dst = append(dst, "Date: "...)
+	dst = append(dst, date...)
+	return append(dst, "\r\n"...)
+}
+
 func isBlank(c byte) bool { return c == ' ' || c == '\t' || c == '\r' || c == '\n' }
 
 // AppendChunkSize appends the line that starts a chunk of n bytes, n > 0. The data and

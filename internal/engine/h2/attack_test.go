@@ -1,0 +1,247 @@
+package h2_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// receive passes the frames to the session, without running handlers.
+func (p *peer) receive() (alive bool) {
+	alive = p.session.Receive(p.input.Bytes())
+	p.input.Reset()
+	return alive
+}
+
+// A client may reset a stream whose response waits for windows, and open the window at the same
+// time. What the stream has reserved is returned to the connection.
+func TestResetReturnsReservedWindow(t *testing.T) {
+	for _, order := range []string{"update, reset", "reset, update"} {
+		t.Run(order, func(t *testing.T) {
+			body := strings.Repeat("x", 100<<10)
+			p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, body) })
+			p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+			for id := uint32(1); id < 200; id += 2 {
+				p.get(id)
+				p.receive()
+				st, done := p.session.Next(), make(chan struct{})
+				go func() {
+					defer close(done)
+					st.Run(p.conn, nil, 0)
+					st.Settle()
+				}()
+				for !p.session.IsWaiting() {
+					runtime.Gosched()
+				}
+				if order == "update, reset" {
+					p.framer.WriteWindowUpdate(id, 60<<10)
+				}
+				p.framer.WriteRSTStream(id, http2.ErrCodeCancel)
+				p.framer.WriteWindowUpdate(0, 60<<10)
+				if !p.receive() {
+					t.Fatalf("stream %d: the session has ended", id)
+				}
+				<-done
+				p.session.Flush()
+				if n := p.session.Pending(); n != 0 {
+					t.Fatalf("after stream %d, %d bytes count as output", id, n)
+				}
+				p.get(id + 2) // credits for the ledger
+				p.receive()
+				id += 2
+				synced := make(chan struct{})
+				next := p.session.Next()
+				go func() { next.Run(p.conn, nil, 0); close(synced) }()
+				for !p.session.IsWaiting() {
+					runtime.Gosched()
+				}
+				p.framer.WriteWindowUpdate(id, 1<<20)
+				p.framer.WriteWindowUpdate(0, 1<<20)
+				p.receive()
+				<-synced
+				p.session.Flush()
+				p.output.Reset()
+			}
+		})
+	}
+}
+
+// A draining session ends when its last stream is reset before the handler has begun.
+func TestDrainEndsWithResetStream(t *testing.T) {
+	p := newPeer(t, nil, hello)
+	p.open()
+	p.session.Shutdown()
+	p.get(1)
+	p.framer.WritePing(true, [8]byte([]byte("shutdown")))
+	p.framer.WriteRSTStream(1, http2.ErrCodeCancel)
+	p.pump()
+	if !p.session.HasEnded() {
+		t.Error("the session has not ended")
+	}
+}
+
+// After the last GOAWAY, frames of streams that the server does not process are no errors: the
+// client has sent them before it received GOAWAY (RFC 9113, 6.8).
+func TestFramesOfStreamsAfterGoAwayAreIgnored(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeer(t, nil, hello)
+		p.open()
+		p.request(1, false, ":method", "POST", ":scheme", "http", ":path", "/")
+		p.receive()
+		p.session.Shutdown()
+		p.session.Flush()
+		time.Sleep(2 * time.Second)
+		p.session.Shutdown() // sends the last GOAWAY
+		p.session.Flush()
+		p.rest()
+		p.request(3, false, ":method", "POST", ":scheme", "http", ":path", "/")
+		p.framer.WriteData(3, false, []byte("body"))
+		p.framer.WriteWindowUpdate(3, 100)
+		p.framer.WriteRSTStream(3, http2.ErrCodeCancel)
+		p.framer.WriteData(1, true, []byte("body"))
+		p.pump()
+		p.wantRest("HEADERS 200, DATA hello end")
+	})
+}
+
+// The client learns of an early response only after it has sent more of its body. These frames
+// neither end the connection nor cause many frames.
+func TestFramesAfterEarlyResponseAreIgnored(t *testing.T) {
+	early := func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == "GET" {
+			io.Copy(io.Discard, r.Body)
+		}
+		io.WriteString(w, "no")
+	}
+	post := []string{":method", "POST", ":scheme", "http", ":path", "/", "trailer", "sum"}
+	t.Run("trailers", func(t *testing.T) {
+		p := newPeer(t, nil, early)
+		p.open()
+		p.request(1, false, post...)
+		p.pump()
+		p.request(1, true, "sum", "1")
+		p.get(3)
+		p.pump()
+		if got := p.rest(); strings.Contains(got, "GOAWAY") || strings.Count(got, "HEADERS 200") != 2 {
+			t.Errorf("the server has sent %s", got)
+		}
+	})
+	t.Run("small DATA", func(t *testing.T) {
+		p := newPeer(t, nil, early)
+		p.open()
+		p.request(1, false, post...)
+		p.pump()
+		p.rest()
+		for range 2000 { // of 1 MB that may be on the way
+			p.framer.WriteData(1, false, make([]byte, 200))
+		}
+		p.get(3)
+		p.pump()
+		if got := p.rest(); strings.Contains(got, "GOAWAY") || strings.Count(got, "HEADERS 200") != 1 {
+			t.Errorf("the server has sent %.200s ... %s", got, got[max(0, len(got)-100):])
+		}
+	})
+}
+
+// Each incomplete frame has HeadTimeout of its own, however the client's writes split its frames.
+func TestHeadTimeoutStartsWithEachFrame(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeer(t, nil, hello)
+		p.open()
+		rest := 0
+		for id := uint32(1); id < 200; id += 2 {
+			p.get(id)
+			all := p.input.Bytes()
+			rest = len(all) - 5 // the last five bytes arrive with the next frame
+			if !p.session.Receive(all[:rest]) {
+				t.Fatal("the session has ended")
+			}
+			left := string(all[rest:])
+			p.input.Reset()
+			p.input.WriteString(left)
+			for st := p.session.Next(); st != nil; st = p.session.Next() {
+				st.Run(p.conn, nil, 0)
+			}
+			p.session.Flush()
+			p.rest()
+			time.Sleep(time.Second)
+			if at := p.session.WaitDeadline(); !at.IsZero() && !time.Now().Before(at) && p.session.Expire() {
+				t.Fatalf("the connection was closed after %d requests, of which each took a second", id/2)
+			}
+		}
+	})
+}
+
+// A client whose heads refer to large entries of the dynamic table makes the server hold no more
+// memory than one that sends the fields.
+func TestHeadsOfIndexedFieldsUseBoundedMemory(t *testing.T) {
+	p := newPeer(t, nil, hello)
+	p.open()
+	value := strings.Repeat("x", 4000)
+	fields := []string{":method", "POST", ":scheme", "http", ":authority", "a", ":path", "/"}
+	for range 250 {
+		fields = append(fields, "x", value)
+	}
+	sent := 0
+	before := heapInUse()
+	for id := uint32(1); id < 2*200; id += 2 {
+		p.request(id, false, fields...)
+		sent += p.input.Len()
+		if !p.receive() {
+			break
+		}
+	}
+	if grown := heapInUse() - before; grown > 64<<20 {
+		t.Errorf("%d bytes of frames use %d MB of memory", sent, grown>>20)
+	}
+	runtime.KeepAlive(p)
+}
+
+func heapInUse() int64 {
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return int64(m.HeapAlloc)
+}
+
+// A client of a streamed response sends PINGs at any rate, for example to measure bandwidth. The
+// response pays for them.
+func TestPingsDuringResponseAreNoFlood(t *testing.T) {
+	p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
+		for i := range 3000 {
+			fmt.Fprintf(w, "%0100d", i)
+			w.(http.Flusher).Flush()
+		}
+	})
+	p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+	p.framer.WriteWindowUpdate(0, 1<<20)
+	p.get(1)
+	p.receive()
+	st, done := p.session.Next(), make(chan struct{})
+	go func() {
+		defer close(done)
+		st.Run(p.conn, nil, 0)
+		st.Settle()
+	}()
+	for range 3000 {
+		for !p.session.IsWaiting() {
+			runtime.Gosched()
+		}
+		p.framer.WriteWindowUpdate(1, 100)
+		p.framer.WriteWindowUpdate(0, 20) // as grpc-go's client, before each PING
+		p.framer.WritePing(false, [8]byte{})
+		if !p.receive() {
+			t.Error("the session has ended")
+			break
+		}
+		p.session.Flush()
+	}
+	<-done
+}

@@ -1,0 +1,123 @@
+package h2
+
+import (
+	"io"
+	"net/http"
+	"os"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/poison"
+	wire "github.com/tarehq/tare/internal/wire/http2"
+)
+
+// readBody is Read of the request's body. It returns bytes of both windows to the client.
+func (st *Stream) readBody(b *exchange.Body, p []byte) (int, error) {
+	s := st.session
+	isBounded := false
+	for {
+		s.mu.Lock()
+		if unread := st.body[st.bodyStart:]; len(unread) > 0 {
+			n := copy(p, unread)
+			replies := st.consumeLocked(n)
+			s.mu.Unlock()
+			if replies && !st.isOnTurn() {
+				s.Flush()
+			}
+			return n, nil
+		}
+		err, trailer := st.readErrorLocked(), st.trailer
+		wake, until := st.readWake, st.readDeadline
+		if wake == nil {
+			st.readWake = make(chan struct{}, 1)
+			wake = st.readWake
+		}
+		s.mu.Unlock()
+		switch {
+		case err == io.EOF: //nolint:errorlint // made here
+			copyTrailer(b, trailer)
+			return 0, io.EOF
+		case err != nil:
+			return 0, b.ReadFailed(err)
+		}
+		if !isBounded { // sets a deadline, so that the loop starts again
+			isBounded = true
+			b.BoundRead()
+			if h := st.host; h != nil {
+				h.MayBlock()
+			}
+			s.Flush()
+			continue
+		}
+		awaitUntil(wake, until)
+	}
+}
+
+// readErrorLocked returns why nothing can be read now, or nil if more may arrive.
+func (st *Stream) readErrorLocked() error {
+	switch {
+	case st.inEnded && (st.err == nil || !st.isClosed):
+		return io.EOF
+	case st.isClosed:
+		return st.err
+	case !st.readDeadline.IsZero() && isPast(st.readDeadline):
+		return os.ErrDeadlineExceeded
+	}
+	return nil
+}
+
+// consumeLocked removes n bytes from the body's buffer and returns them to the client's windows. It
+// reports whether it has queued a frame.
+func (st *Stream) consumeLocked(n int) (queued bool) {
+	s := st.session
+	poison.Fill(st.body[st.bodyStart : st.bodyStart+n])
+	if st.bodyStart += n; st.bodyStart == len(st.body) {
+		st.body, st.bodyStart = st.body[:0], 0
+	}
+	queued = s.returnWindowLocked(n)
+	if !st.inEnded && !st.isClosed {
+		if more := st.window.add(n); more > 0 {
+			s.ledger.credit(1)
+			s.output.out = wire.AppendWindowUpdate(s.output.out, st.id, more)
+			queued = true
+		}
+	}
+	return queued
+}
+
+// returnWindowLocked returns n bytes to the connection's window. It reports whether it has queued a
+// frame.
+func (s *Session) returnWindowLocked(n int) (queued bool) {
+	more := s.windows.receive.add(n)
+	if more == 0 {
+		return false
+	}
+	s.output.out = wire.AppendWindowUpdate(s.output.out, 0, more)
+	return true
+}
+
+// discardBodyLocked drops what has arrived of a body that nobody reads any more.
+func (s *Session) discardBodyLocked(st *Stream) {
+	s.returnWindowLocked(len(st.body) - st.bodyStart)
+	poison.Fill(st.body)
+	st.body, st.bodyStart = nil, 0
+}
+
+// storeLocked appends DATA to the body's buffer.
+func (st *Stream) storeLocked(data []byte) {
+	if st.bodyStart > 0 && len(st.body)+len(data) > cap(st.body) {
+		n := copy(st.body, st.body[st.bodyStart:])
+		st.body, st.bodyStart = st.body[:n], 0
+	}
+	st.body = append(st.body, data...)
+	signal(st.readWake)
+}
+
+// copyTrailer sets those fields of Request.Trailer that the client has announced.
+func copyTrailer(b *exchange.Body, trailer http.Header) {
+	r := b.Exchange.Conn().HandlerRequest
+	for name, values := range trailer {
+		if _, announced := r.Trailer[name]; announced {
+			r.Trailer[name] = values
+		}
+	}
+}

@@ -1,0 +1,44 @@
+package h2
+
+import (
+	"context"
+	"net"
+
+	"github.com/tarehq/tare/internal/connection"
+)
+
+// Carrier is the connection beneath a session. Any goroutine may call its methods, except while it
+// holds the session's mutex.
+type Carrier interface {
+	connection.Info
+
+	// Send writes p. A carrier that blocks writes all of it. Others write what the connection
+	// accepts now, and return how much that was.
+	Send(p []byte) (int, error)
+	// Blocks reports whether Send blocks. The session then sends in a goroutine of its own.
+	Blocks() bool
+	// AwaitRoom makes the carrier call Session.Flush when the connection accepts more.
+	AwaitRoom()
+	// Update is called when WaitDeadline or IsIdle may have changed while nobody holds the
+	// turn.
+	Update()
+	// End is called when the session is over and its output was sent. isClean reports that the
+	// client should receive the output before the connection closes.
+	End(isClean bool)
+	// Activate is called by the holder of the turn when a stream begins while there is no
+	// other.
+	Activate()
+
+	// Context returns the parent of the contexts of requests.
+	Context() context.Context
+	// Logf writes to the server's error log.
+	Logf(format string, args ...any)
+	// Raw returns the net.Conn beneath, for its addresses.
+	Raw() net.Conn
+}
+
+// Host is the goroutine that runs a handler, if others wait for that goroutine.
+type Host interface {
+	// MayBlock is called before the handler waits.
+	MayBlock()
+}

@@ -1,0 +1,107 @@
+package h2
+
+import (
+	"math"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+	wire "github.com/tarehq/tare/internal/wire/http2"
+)
+
+// Config holds the settings of one Serve call that concern HTTP/2. Their defaults and bounds are
+// those of net/http.
+type Config struct {
+	Exchanges *exchange.Config
+
+	maxStreams   uint32
+	maxFrameSize uint32
+	connWindow   int32
+	streamWindow int32
+	tableSize    uint32 // of the decoder
+	maxHeadList  uint32 // SETTINGS_MAX_HEADER_LIST_SIZE
+
+	// SendPingTimeout is how long nothing may arrive before a PING is sent; 0 for no limit.
+	SendPingTimeout time.Duration
+	pingTimeout     time.Duration
+	// writeByteTimeout limits how long a client may accept nothing; 0 for no limit.
+	writeByteTimeout time.Duration
+	countError       func(string)
+
+	buffers sync.Pool // of *outBuffer; for the output of sessions that are not idle
+
+	// PermitsProhibitedCiphers permits cipher suites that RFC 9113 forbids.
+	PermitsProhibitedCiphers bool
+}
+
+// Defaults of http.HTTP2Config's zero fields.
+const (
+	defaultMaxStreams = 250
+	defaultWindow     = 1 << 20
+	// defaultMaxFrameSize is that of the protocol, as in nginx. net/http's is 1 MB. DATA takes
+	// effect as it arrives, so that larger frames would gain nothing, and heads must fit one
+	// frame in memory.
+	defaultMaxFrameSize = wire.MinMaxFrameSize
+	defaultTableSize    = 4096
+	maxTableSize        = 64 << 10
+	defaultPingTimeout  = 15 * time.Second
+)
+
+// NewConfig returns the settings. set may be nil, and maxHeaderBytes zero for the default.
+func NewConfig(x *exchange.Config, set *http.HTTP2Config, maxHeaderBytes int) *Config {
+	if set == nil {
+		set = new(http.HTTP2Config)
+	}
+	if maxHeaderBytes <= 0 {
+		maxHeaderBytes = http.DefaultMaxHeaderBytes
+	}
+	const fieldOverhead, typicalFields = 32, 10 // as net/http converts a limit of HTTP/1
+	return &Config{
+		Exchanges:  x,
+		maxStreams: uint32(within(set.MaxConcurrentStreams, 1, math.MaxInt32, defaultMaxStreams)),
+		maxFrameSize: uint32(within(set.MaxReadFrameSize, wire.MinMaxFrameSize, wire.MaxFrameSize,
+			defaultMaxFrameSize)),
+		connWindow: int32(within(set.MaxReceiveBufferPerConnection, wire.InitialWindow, wire.MaxWindow,
+			defaultWindow)),
+		streamWindow: int32(within(set.MaxReceiveBufferPerStream, 1, wire.MaxWindow, defaultWindow)),
+		tableSize:    uint32(within(set.MaxDecoderHeaderTableSize, 1, maxTableSize, defaultTableSize)),
+		maxHeadList:  uint32(min(maxHeaderBytes, math.MaxInt32) + fieldOverhead*typicalFields),
+
+		SendPingTimeout:  max(0, set.SendPingTimeout),
+		pingTimeout:      time.Duration(within(int(set.PingTimeout), 1, math.MaxInt64, int(defaultPingTimeout))),
+		writeByteTimeout: max(0, set.WriteByteTimeout),
+		countError:       set.CountError,
+
+		PermitsProhibitedCiphers: set.PermitProhibitedCipherSuites,
+	}
+}
+
+// SendLimit returns how long a client may accept nothing; 0 for no limit.
+func (p *Config) SendLimit() (limit time.Duration) {
+	for _, d := range []time.Duration{p.Exchanges.DefaultSendTimeout, p.Exchanges.WriteTimeout, p.writeByteTimeout} {
+		if d > 0 && (limit == 0 || d < limit) {
+			limit = d
+		}
+	}
+	return limit
+}
+
+// outBuffer is a buffer for output.
+type outBuffer struct{ b []byte }
+
+// buffer returns an empty buffer for output.
+func (p *Config) buffer() *outBuffer {
+	if kept, ok := p.buffers.Get().(*outBuffer); ok {
+		return kept
+	}
+	return &outBuffer{make([]byte, 0, firstOut)}
+}
+
+// within returns v, or def if v is out of bounds.
+func within(v, least, most, def int) int {
+	if v < least || v > most {
+		return def
+	}
+	return v
+}

@@ -1,0 +1,61 @@
+package h2
+
+import (
+	"fmt"
+	"strings"
+)
+
+// IsWaiting reports whether a response waits for windows or room.
+func (s *Session) IsWaiting() bool { return s.Waiting() > 0 }
+
+// Waiting returns how many responses wait.
+func (s *Session) Waiting() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.output.waiting)
+}
+
+// Pending returns how many bytes of output wait.
+func (s *Session) Pending() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.output.pendingLocked()
+}
+
+// Running returns how many streams have handlers that have not returned.
+func (s *Session) Running() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running
+}
+
+// Buffered returns how much memory the session's buffers for input hold.
+func (s *Session) Buffered() int { return cap(s.input.partial) + cap(s.input.block) }
+
+// AppendWaiting adds streams that wait for bytes of DATA, in the notation "id:urgency" or
+// "id:urgency:i".
+func (s *Session) AppendWaiting(list string) {
+	for text := range strings.FieldsSeq(list) {
+		st := &Stream{session: s, sendWindow: 1, wants: 1}
+		rest := ""
+		fmt.Sscanf(strings.ReplaceAll(text, ":", " "), "%d %d %s", &st.id, &st.urgency, &rest)
+		st.incremental = rest == "i"
+		s.output.waiting = append(s.output.waiting, st)
+	}
+}
+
+// GrantOrder serves the waiting streams, one after another, and returns their order.
+func (s *Session) GrantOrder() (order string) {
+	for len(s.output.waiting) > 0 {
+		before := append([]*Stream(nil), s.output.waiting...)
+		s.windows.send = 1
+		s.grantLocked()
+		for _, st := range before {
+			if st.granted {
+				order += fmt.Sprint(st.id, " ")
+				st.granted = false
+			}
+		}
+	}
+	return strings.TrimSpace(order)
+}

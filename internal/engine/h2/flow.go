@@ -1,0 +1,243 @@
+package h2
+
+import (
+	"os"
+	"time"
+
+	wire "github.com/tarehq/tare/internal/wire/http2"
+)
+
+// Flow control (RFC 9113, 5.2) and priorities (RFC 9218). A stream that wants to send DATA reserves
+// bytes of both windows and room in the output. If there is not enough, it waits in a list, and
+// grantLocked serves the most urgent stream first.
+
+// connWindows are a connection's windows.
+type connWindows struct {
+	send    int32 // may be negative only for streams
+	receive inWindow
+}
+
+// inWindow is a window that the client may use.
+type inWindow struct {
+	size   int32 // its full size
+	avail  int32 // what the client may send
+	unsent int32 // what has been consumed, but not yet returned to the client
+}
+
+// maxRefresh is how many consumed bytes are returned to the client at once, or less if the window
+// is small. Each return may cost a write.
+const maxRefresh = 64 << 10
+
+// take reports whether the client was allowed to send n bytes.
+func (w *inWindow) take(n int) bool {
+	if int64(n) > int64(w.avail) {
+		return false
+	}
+	w.avail -= int32(n)
+	return true
+}
+
+// add returns by how much to increase the client's window after n bytes were consumed; 0 for later.
+func (w *inWindow) add(n int) (increment uint32) {
+	w.unsent += int32(n)
+	if w.unsent == 0 || w.unsent < min(maxRefresh, w.size/4) && w.unsent < w.avail {
+		return 0
+	}
+	increment = uint32(w.unsent)
+	w.avail += w.unsent
+	w.unsent = 0
+	return increment
+}
+
+// mostReserved is how much a stream reserves at once. While others wait, incremental streams
+// receive shareReserved.
+const (
+	mostReserved  = 64 << 10
+	shareReserved = 16 << 10
+)
+
+// reserve waits until the stream may send up to want bytes of DATA, and returns how many. With want
+// 0 it waits for room only. The bytes reserved count as output until they are appended. Only the
+// goroutine that writes the response calls it.
+func (st *Stream) reserve(want int, timeout time.Duration) (n int, err error) {
+	s := st.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return st.reserveLocked(want, timeout)
+}
+
+// tryReserve is reserve without a wait: it returns 0 if nothing can be sent now.
+func (st *Stream) tryReserve(want int) (n int) {
+	s := st.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if want == 0 || st.writeErrorLocked() != nil {
+		return 0
+	}
+	st.wants, st.granted = want, false
+	s.output.waiting = append(s.output.waiting, st)
+	if s.grantLocked(); !st.granted {
+		s.dropWaitingLocked(st)
+		return 0
+	}
+	return st.reserved
+}
+
+func (st *Stream) reserveLocked(want int, timeout time.Duration) (n int, err error) {
+	s := st.session
+	if err := st.writeErrorLocked(); err != nil {
+		return 0, err
+	}
+	st.wants, st.granted = want, false
+	s.output.waiting = append(s.output.waiting, st)
+	s.grantLocked()
+	if !st.granted && !s.carrier.Blocks() { // sending what there is may suffice
+		s.mu.Unlock()
+		s.Flush()
+		s.mu.Lock()
+	}
+	if st.granted {
+		return st.reserved, nil
+	}
+	return st.awaitGrantLocked(timeout)
+}
+
+// awaitGrantLocked waits for grantLocked. It releases the mutex meanwhile.
+func (st *Stream) awaitGrantLocked(timeout time.Duration) (n int, err error) {
+	s := st.session
+	if st.writeWake == nil {
+		st.writeWake = make(chan struct{}, 1)
+	}
+	wake := st.writeWake
+	var stalled time.Time
+	if timeout > 0 {
+		stalled = time.Now().Add(timeout)
+	}
+	st.blockLocked()
+	for {
+		err := st.writeErrorLocked()
+		until := st.writeDeadline
+		if !stalled.IsZero() && (until.IsZero() || stalled.Before(until)) {
+			until = stalled
+		}
+		if st.granted && err == nil {
+			return st.reserved, nil
+		}
+		if err == nil && !until.IsZero() && !time.Now().Before(until) {
+			err = os.ErrDeadlineExceeded
+		}
+		if err != nil {
+			s.dropWaitingLocked(st)
+			st.unreserveLocked() // the stream may have ended after it was served
+			return 0, err
+		}
+		s.mu.Unlock()
+		awaitUntil(wake, until)
+		s.mu.Lock()
+	}
+}
+
+// blockLocked prepares for a wait of the handler's goroutine: others take over what they would wait
+// for, and the client receives what there is.
+func (st *Stream) blockLocked() {
+	s := st.session
+	s.mu.Unlock()
+	st.MayBlock()
+	s.Flush()
+	s.mu.Lock()
+}
+
+// awaitUntil waits for a signal or a time.
+func awaitUntil(wake <-chan struct{}, until time.Time) {
+	if until.IsZero() {
+		<-wake
+		return
+	}
+	t := time.NewTimer(time.Until(until))
+	defer t.Stop()
+	select {
+	case <-wake:
+	case <-t.C:
+	}
+}
+
+// signal wakes the goroutine that waits on c, which may be nil.
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// grantLocked serves waiting streams, the most urgent first, as far as windows and room allow.
+func (s *Session) grantLocked() {
+	o := &s.output
+	for len(o.waiting) > 0 && o.pendingLocked() < maxOut {
+		best := -1
+		for i, st := range o.waiting {
+			if st.wants > 0 && (st.sendWindow <= 0 || s.windows.send <= 0) {
+				continue
+			}
+			if best < 0 || st.precedes(o.waiting[best]) {
+				best = i
+			}
+		}
+		if best < 0 {
+			return
+		}
+		st := o.waiting[best]
+		o.waiting = append(o.waiting[:best], o.waiting[best+1:]...)
+		n := min(st.wants, mostReserved, int(st.sendWindow), int(s.windows.send))
+		if n = max(n, 0); len(o.waiting) > 0 {
+			n = min(n, shareReserved)
+		}
+		st.sendWindow -= int32(n)
+		s.windows.send -= int32(n)
+		o.reserved += n
+		st.reserved, st.granted = n, true
+		s.ledger.credit(grantCredit)
+		signal(st.writeWake)
+	}
+}
+
+// grantCredit is how many units of the ledger a piece of DATA adds. A client may respond to it with
+// WINDOW_UPDATEs and a PING, which then serve a purpose.
+const grantCredit = 4
+
+// precedes reports whether st is served before other, which has waited longer (RFC 9218, 10).
+func (st *Stream) precedes(other *Stream) bool {
+	if st.urgency != other.urgency {
+		return st.urgency < other.urgency
+	}
+	return !st.incremental && (other.incremental || st.id < other.id)
+}
+
+// dropWaitingLocked removes a stream from the waiting streams.
+func (s *Session) dropWaitingLocked(st *Stream) {
+	for i, other := range s.output.waiting {
+		if other == st {
+			s.output.waiting = append(s.output.waiting[:i], s.output.waiting[i+1:]...)
+			return
+		}
+	}
+}
+
+// unreserveLocked gives back what the stream has reserved and did not send. The stream's own window
+// does not matter any more.
+func (st *Stream) unreserveLocked() {
+	s := st.session
+	s.output.reserved -= st.reserved
+	s.windows.send += int32(st.reserved)
+	st.reserved = 0
+	s.grantLocked()
+}
+
+// grow adds to a window that the client has set. It reports false if the window becomes too large.
+func grow(window *int32, by int64) bool {
+	n := int64(*window) + by
+	if n > wire.MaxWindow {
+		return false
+	}
+	*window = int32(n)
+	return true
+}

@@ -1,0 +1,155 @@
+package h2
+
+import (
+	"time"
+
+	wire "github.com/tarehq/tare/internal/wire/http2"
+)
+
+// The frames that are not about a request's content.
+
+// maxSettings limits the settings of one frame, as in net/http.
+const maxSettings = 100
+
+func (s *Session) onSettings(fr frame) *wire.Error {
+	s.input.hasSettings = true
+	if err := wire.CheckSettings(fr.FrameHeader); err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if fr.Flags.Has(wire.Ack) {
+		if s.peer.unacked == 0 {
+			return connError(wire.ProtocolError, "acknowledgment of no SETTINGS")
+		}
+		s.peer.unacked--
+		return nil
+	}
+	for n, rest := 0, fr.content; ; n++ {
+		set, after, ok := wire.NextSetting(rest)
+		if !ok {
+			break
+		}
+		if n == maxSettings {
+			return connError(wire.EnhanceYourCalm, "too many settings")
+		}
+		if err := set.Check(); err != nil {
+			return err
+		}
+		if set.ID == wire.InitialWindowSize && !s.resizeWindowsLocked(int32(set.Value)) {
+			return connError(wire.FlowControlError, "window too large")
+		}
+		rest = after
+	}
+	s.isOpen = true
+	s.output.out = wire.AppendSettingsAck(s.output.out)
+	s.grantLocked()
+	if !s.ledger.debit(1) {
+		return connError(wire.EnhanceYourCalm, "too many SETTINGS")
+	}
+	return s.checkRepliesLocked()
+}
+
+// resizeWindowsLocked applies a new initial window of streams. It reports false if a window becomes
+// too large. The client's other settings do not matter: heads are encoded without its decoder's
+// table, and frames of the initial size suffice.
+func (s *Session) resizeWindowsLocked(initial int32) bool {
+	by := int64(initial) - int64(s.peer.initialWindow)
+	s.peer.initialWindow = initial
+	for _, st := range s.streams {
+		if !grow(&st.sendWindow, by) {
+			return false
+		}
+	}
+	return true
+}
+
+func (s *Session) onPing(fr frame) *wire.Error {
+	data := [8]byte(fr.content)
+	s.mu.Lock()
+	if fr.Flags.Has(wire.Ack) {
+		switch string(data[:]) {
+		case goAwayPing:
+			if s.phase == phaseAnnounced {
+				s.drainLocked()
+			}
+		case alivePing:
+			s.ping.sentAt = time.Time{}
+		}
+		s.mu.Unlock()
+		return nil
+	}
+	s.output.out = wire.AppendPing(s.output.out, wire.Ack, data)
+	s.mu.Unlock()
+	return s.debit(1)
+}
+
+func (s *Session) onRSTStream(fr frame) *wire.Error {
+	if fr.StreamID > s.highestID {
+		return connError(wire.ProtocolError, "RST_STREAM on an idle stream")
+	}
+	s.mu.Lock()
+	st := s.streams[fr.StreamID]
+	if st != nil {
+		delete(s.streams, fr.StreamID)
+		s.discardBodyLocked(st)
+		st.closeLocked(errStreamClosed)
+	}
+	s.mu.Unlock()
+	if st == nil {
+		return s.debit(1)
+	}
+	st.exchange.Abort()
+	return s.debit(resetCost)
+}
+
+func (s *Session) onWindowUpdate(fr frame) *wire.Error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if fr.StreamID > s.highestID {
+		return connError(wire.ProtocolError, "WINDOW_UPDATE on an idle stream")
+	}
+	by, err := wire.WindowUpdateOf(fr.FrameHeader, fr.content)
+	st := s.streams[fr.StreamID]
+	switch {
+	case fr.StreamID == 0 && err != nil:
+		return err
+	case fr.StreamID == 0 && !grow(&s.windows.send, int64(by)):
+		return connError(wire.FlowControlError, "window too large")
+	case st == nil: // of the connection, or of a stream that has ended
+	case err != nil:
+		return err
+	case !grow(&st.sendWindow, int64(by)):
+		return streamError(fr.StreamID, wire.FlowControlError, "window too large")
+	}
+	if by < smallUpdate && !s.ledger.debit(1) {
+		return connError(wire.EnhanceYourCalm, "too many small WINDOW_UPDATEs")
+	}
+	s.grantLocked()
+	return nil
+}
+
+// smallUpdate is the increment below which a WINDOW_UPDATE costs the server more than it gives it.
+const smallUpdate = 64
+
+// onPriority ignores a PRIORITY frame except for its errors (RFC 9113, 5.3.2).
+func (s *Session) onPriority(fr frame) *wire.Error {
+	if err := wire.CheckPriority(fr.FrameHeader, fr.content); err != nil {
+		return err
+	}
+	return s.debit(1)
+}
+
+// onPriorityUpdate changes a stream's priority (RFC 9218, 7.1).
+func (s *Session) onPriorityUpdate(fr frame) *wire.Error {
+	id, value, err := wire.PriorityUpdateOf(fr.content)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	if st := s.streams[id]; st != nil {
+		st.urgency, st.incremental = wire.ParsePriority(value)
+	}
+	s.mu.Unlock()
+	return s.debit(1)
+}

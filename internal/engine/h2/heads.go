@@ -1,0 +1,294 @@
+package h2
+
+import (
+	"net/http"
+	"net/textproto"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/wire/http1"
+	wire "github.com/tarehq/tare/internal/wire/http2"
+)
+
+// headState decodes head blocks. The holder of the turn uses it.
+type headState struct {
+	decoder wire.Decoder
+	block   wire.HeaderBlock
+}
+
+// Limits of a head block that CONTINUATION frames follow. Its encoded size is limited like the
+// decoded one. An honest client fills each frame but the last.
+const (
+	maxFragments    = 128
+	maxTrailerBytes = 8 << 10
+	maxTrailers     = 100
+)
+
+// onHeaders begins a head block (RFC 9113, 6.2).
+func (s *Session) onHeaders(fr frame) *wire.Error {
+	if fr.StreamID%2 == 0 {
+		return connError(wire.ProtocolError, "even stream identifier")
+	}
+	block, err := wire.BlockOf(fr.FrameHeader, fr.content)
+	if err != nil { // also a stream error ends the connection: the block was not decoded
+		return connError(err.Code, err.What)
+	}
+	if !fr.Flags.Has(wire.EndHeaders) {
+		i := &s.input
+		i.block = append(make([]byte, 0, 2*len(block)+1), block...)
+		i.blockFrame, i.fragments = frame{FrameHeader: fr.FrameHeader}, 0
+		return nil
+	}
+	return s.onBlock(fr.FrameHeader, block)
+}
+
+// onContinuation continues a head block (RFC 9113, 6.10).
+func (s *Session) onContinuation(fr frame) *wire.Error {
+	i := &s.input
+	if i.block == nil {
+		return connError(wire.ProtocolError, "CONTINUATION without HEADERS")
+	}
+	i.fragments++
+	if len(i.block)+len(fr.content) > int(s.config.maxHeadList) || i.fragments > maxFragments {
+		return connError(wire.EnhanceYourCalm, "head block too large")
+	}
+	i.block = append(i.block, fr.content...)
+	if !fr.Flags.Has(wire.EndHeaders) {
+		return nil
+	}
+	block, first := i.block, i.blockFrame.FrameHeader
+	i.block = nil
+	return s.onBlock(first, block)
+}
+
+// onBlock decodes a complete head block: that of a request, or a trailer section.
+func (s *Session) onBlock(h wire.FrameHeader, block []byte) *wire.Error {
+	b := &s.heads.block
+	limits := http1.Limits{Bytes: int(s.config.maxHeadList), Fields: s.config.Exchanges.Limits.Fields}
+	if err := s.heads.decoder.Decode(block, limits, b); err != nil {
+		return err
+	}
+	defer b.Trim()
+	s.mu.Lock()
+	st, isNew, isServed := s.streams[h.StreamID], h.StreamID > s.highestID, s.phase < phaseDraining
+	if s.highestID = max(s.highestID, h.StreamID); isNew && isServed {
+		s.lastID = h.StreamID
+	}
+	isLate := s.resets.has(h.StreamID) || h.StreamID > s.lastID
+	s.mu.Unlock()
+	switch {
+	case st != nil:
+		return s.onTrailers(st, h, b)
+	case isLate: // the client has not yet received RST_STREAM or the last GOAWAY
+		return s.debit(1)
+	case !isNew:
+		return connError(wire.StreamClosed, "HEADERS on a closed stream")
+	}
+	return s.onRequest(h, b)
+}
+
+// onRequest opens a stream for a request.
+func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock) *wire.Error {
+	s.mu.Lock()
+	isFull := len(s.streams) >= int(s.config.maxStreams)
+	isBusy := s.running >= int(s.config.maxStreams)
+	// An indexed field of a few bits may stand for thousands of bytes, in each of the heads.
+	isLarge := s.headBytes > 0 && s.headBytes+len(b.Text) > 2*int(s.config.maxHeadList)
+	s.mu.Unlock()
+	switch {
+	case isFull || isBusy || isLarge: // the handlers of reset streams still run
+		return streamError(h.StreamID, wire.RefusedStream, "too many streams")
+	case b.CheckRequest() != "":
+		return streamError(h.StreamID, wire.ProtocolError, "malformed head")
+	case b.Protocol.End > b.Protocol.Start: // extended CONNECT is not offered
+		return streamError(h.StreamID, wire.ProtocolError, "extended CONNECT")
+	case b.IsTooLarge:
+		s.refuse(h, http.StatusRequestHeaderFieldsTooLarge, "head too large")
+		return s.debit(1)
+	case h.Flags.Has(wire.EndStream) && b.Length > 0:
+		return streamError(h.StreamID, wire.ProtocolError, "body shorter than Content-Length")
+	}
+	st, err := s.newStream(h, b)
+	if err != nil {
+		s.refuse(h, http.StatusBadRequest, err.Error())
+		return s.debit(1)
+	}
+	s.mu.Lock()
+	st.sendWindow = s.peer.initialWindow
+	s.streams[st.id] = st
+	s.running++
+	s.headBytes += st.headBytes
+	isFirst := s.running == 1
+	s.mu.Unlock()
+	s.ready = append(s.ready, st)
+	if isFirst {
+		s.carrier.Activate()
+	}
+	return nil
+}
+
+// newStream makes a stream and its exchange of a complete head.
+func (s *Session) newStream(h wire.FrameHeader, b *wire.HeaderBlock) (*Stream, error) {
+	text := http1.TextOf(b.Text)
+	st := &Stream{session: s, id: h.StreamID, urgency: wire.DefaultUrgency, declared: b.Length,
+		headBytes: len(b.Text)}
+	st.window = inWindow{size: s.config.streamWindow, avail: s.config.streamWindow}
+	st.inEnded = h.Flags.Has(wire.EndStream)
+	x := &exchange.Exchange{}
+	st.exchange = x
+	x.Prepare(st, s.template)
+	r := &x.Request
+	r.Method, r.Host, r.RequestURI = text.Of(b.Method), text.Of(b.Authority), text.Of(b.Path)
+	if text.Of(b.Scheme) != "https" {
+		r.TLS = nil
+	}
+	if r.Method == http.MethodConnect {
+		r.RequestURI = r.Host
+		x.URL = url.URL{Host: r.Host}
+		r.URL = &x.URL
+	} else if err := x.SetURL(); err != nil {
+		return nil, err
+	}
+	if r.Host == "" {
+		for _, f := range b.Fields {
+			if f.Known == http1.NameHost {
+				r.Host = text.Of(f.Value)
+			}
+		}
+	}
+	x.SetHeader(b.Fields, len(b.Fields), &text, textproto.CanonicalMIMEHeaderKey)
+	if !text.IsWhole() {
+		x.Response.Flags.Set(exchange.LargeHead)
+	}
+	if priority := r.Header["Priority"]; len(priority) > 0 {
+		st.urgency, st.incremental = wire.ParsePriority([]byte(priority[0]))
+	}
+	st.setBody()
+	return st, nil
+}
+
+// setBody sets the body of the request and what concerns it.
+func (st *Stream) setBody() {
+	x := st.exchange
+	r := &x.Request
+	expects := exchange.HasToken(r.Header["Expect"], "100-continue")
+	if expects {
+		delete(r.Header, "Expect") // as net/http
+	}
+	announceTrailer(r)
+	if st.inEnded {
+		x.Body.Init(x, exchange.NoBody, 0, false)
+		r.Body = http.NoBody
+		return
+	}
+	x.Body.Init(x, exchange.ByStream, -1, expects)
+	r.Body, r.ContentLength = &x.Body, st.declared
+}
+
+// announceTrailer moves the Trailer field to Request.Trailer, as keys without values.
+func announceTrailer(r *http.Request) {
+	lists, ok := r.Header["Trailer"]
+	if !ok {
+		return
+	}
+	delete(r.Header, "Trailer")
+	for _, list := range lists {
+		for name := range strings.SplitSeq(list, ",") {
+			name = textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name))
+			if name == "" || !http1.TrailerAllowed(name) || len(r.Trailer) >= maxTrailers {
+				continue
+			}
+			if r.Trailer == nil {
+				r.Trailer = make(http.Header)
+			}
+			r.Trailer[name] = nil
+		}
+	}
+}
+
+// onTrailers handles a head block of an open stream, which is a trailer section.
+func (s *Session) onTrailers(st *Stream, h wire.FrameHeader, b *wire.HeaderBlock) *wire.Error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case st.inEnded:
+		return streamError(st.id, wire.StreamClosed, "HEADERS after the end of the body")
+	case !h.Flags.Has(wire.EndStream):
+		return streamError(st.id, wire.ProtocolError, "trailer section does not end the stream")
+	case b.CheckTrailers() != "":
+		return streamError(st.id, wire.ProtocolError, "malformed trailer section")
+	}
+	if !b.IsTooLarge && len(b.Text) <= maxTrailerBytes && len(b.Fields) <= maxTrailers {
+		text := http1.TextOf(b.Text)
+		st.trailer = make(http.Header, len(b.Fields))
+		for _, f := range b.Fields {
+			name := f.Known.String()
+			if f.Known == http1.NameUnknown {
+				name = textproto.CanonicalMIMEHeaderKey(text.Of(f.Name))
+			}
+			if http1.TrailerAllowed(name) {
+				st.trailer[name] = append(st.trailer[name], text.Of(f.Value))
+			}
+		}
+	}
+	return s.endInputLocked(st)
+}
+
+// refuse responds to a request that no handler sees. why is never text of the client's.
+func (s *Session) refuse(h wire.FrameHeader, status int, why string) {
+	text := exchange.RefusalText(status, why)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out := s.output.out
+	at := len(out)
+	out = wire.AppendFrameHeader(out, wire.FrameHeader{Type: wire.Headers, StreamID: h.StreamID})
+	out = wire.AppendStatus(out, status)
+	out = wire.AppendField(out, "content-type", "text/plain; charset=utf-8")
+	out = wire.AppendField(out, "content-length", strconv.Itoa(len(text)))
+	out = wire.AppendField(out, "date", s.config.Exchanges.Server.Date.Text())
+	isSent := s.peer.initialWindow >= int32(len(text)) && s.windows.send >= int32(len(text))
+	if !isSent {
+		wire.AddFrameFlags(out[at:], wire.EndStream)
+	}
+	out = wire.EndBlock(out, at, wire.MinMaxFrameSize)
+	if isSent {
+		s.windows.send -= int32(len(text))
+		out = wire.AppendFrameHeader(out, wire.FrameHeader{
+			Length: uint32(len(text)), Type: wire.Data, Flags: wire.EndStream, StreamID: h.StreamID,
+		})
+		out = append(out, text...)
+	}
+	if !h.Flags.Has(wire.EndStream) {
+		out = wire.AppendRSTStream(out, h.StreamID, wire.NoError)
+		s.resets.add(h.StreamID)
+	}
+	s.output.out = out
+}
+
+// Next returns a stream whose handler is to be run, or nil. The caller holds the turn.
+func (s *Session) Next() *Stream {
+	for s.nextReady < len(s.ready) {
+		st := s.ready[s.nextReady]
+		s.ready[s.nextReady] = nil
+		s.nextReady++
+		s.mu.Lock()
+		isClosed := st.isClosed
+		if isClosed { // reset before its handler began
+			s.releaseLocked(st)
+			s.checkIdleLocked()
+		}
+		s.mu.Unlock()
+		if !isClosed {
+			return st
+		}
+	}
+	if s.ready, s.nextReady = s.ready[:0], 0; cap(s.ready) > keptReady {
+		s.ready = nil
+	}
+	return nil
+}
+
+// keptReady is for how many streams a session keeps memory.
+const keptReady = 32

@@ -1,0 +1,199 @@
+package h2_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/engine/h2"
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// peer is a client of a session, in the goroutine that has its turn. It writes frames into a buffer
+// that pump passes to the session, and reads the session's output.
+type peer struct {
+	*testing.T
+	session *h2.Session
+	conn    *exchange.Conn
+	input   bytes.Buffer
+	framer  *http2.Framer
+	block   bytes.Buffer
+	encoder *hpack.Encoder
+
+	output  bytes.Buffer
+	accepts int // bytes of output that the carrier accepts; -1 for all
+	ended   bool
+	logged  []string
+	started int // handlers
+	reader  *http2.Framer
+}
+
+// preface is what a client sends first.
+const preface = http2.ClientPreface
+
+func newPeer(t *testing.T, set *http.HTTP2Config, handler http.HandlerFunc) *peer {
+	p := &peer{T: t, accepts: -1, conn: h2.NewConn()}
+	state := &exchange.ServerState{Logf: func(format string, args ...any) { p.logged = append(p.logged, format) },
+		ConnClosed: make(chan struct{}, 1)}
+	config := &exchange.Config{
+		Server: state, BaseContext: context.Background(), HeadTimeout: 30 * time.Second, IdleTimeout: time.Minute,
+		Limits: http1.Limits{Bytes: 1 << 20, Fields: 1000},
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			p.started++
+			handler(w, r)
+		}),
+	}
+	p.session = h2.New(h2.NewConfig(config, set, 0), carrier{p}, nil)
+	p.framer = http2.NewFramer(&p.input, nil)
+	p.framer.AllowIllegalWrites = true
+	p.encoder = hpack.NewEncoder(&p.block)
+	p.reader = http2.NewFramer(nil, &p.output)
+	p.reader.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	return p
+}
+
+// open sends the preface and SETTINGS, and reads the server's.
+func (p *peer) open(settings ...http2.Setting) {
+	p.Helper()
+	p.input.WriteString(preface)
+	p.framer.WriteSettings(settings...)
+	p.framer.WriteSettingsAck()
+	p.pump()
+	for _, want := range []string{"SETTINGS", "WINDOW_UPDATE", "SETTINGS ack"} {
+		if got := p.next(); got != want {
+			p.Fatalf("the server begins with %q, want %q", got, want)
+		}
+	}
+}
+
+// pump passes the frames to the session and runs the handlers.
+func (p *peer) pump() (alive bool) {
+	alive = p.session.Receive(p.input.Bytes())
+	p.input.Reset()
+	for st := p.session.Next(); st != nil; st = p.session.Next() {
+		token := p.session.Turn.Enter()
+		st.Run(p.conn, nil, token)
+		if !p.session.Turn.Leave(token) {
+			p.Error("the turn was taken over")
+		}
+	}
+	p.session.Flush()
+	return alive
+}
+
+// get opens a stream with a GET, or with a method and fields.
+func (p *peer) get(id uint32, fields ...string) {
+	head := []string{":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/"}
+	p.request(id, true, append(head, fields...)...)
+}
+
+func (p *peer) request(id uint32, ends bool, fields ...string) {
+	p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, BlockFragment: p.encode(fields...), EndStream: ends,
+		EndHeaders: true})
+}
+
+func (p *peer) encode(fields ...string) []byte {
+	p.block.Reset()
+	for i := 0; i < len(fields); i += 2 {
+		p.encoder.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
+	}
+	return bytes.Clone(p.block.Bytes())
+}
+
+// next reads a frame of the server and describes it; "" if there is none.
+func (p *peer) next() string {
+	p.Helper()
+	f, err := p.reader.ReadFrame()
+	if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
+		return ""
+	}
+	if err != nil {
+		p.Fatalf("the server's frame is invalid: %v", err)
+	}
+	text := f.Header().Type.String()
+	switch f := f.(type) {
+	case *http2.SettingsFrame:
+		if f.IsAck() {
+			text += " ack"
+		}
+	case *http2.MetaHeadersFrame:
+		text += " " + f.PseudoValue("status")
+		if f.StreamEnded() {
+			text += " end"
+		}
+	case *http2.DataFrame:
+		text += " " + string(f.Data()[:min(len(f.Data()), 20)])
+		if f.StreamEnded() {
+			text += " end"
+		}
+	case *http2.RSTStreamFrame:
+		text += " " + f.ErrCode.String()
+	case *http2.GoAwayFrame:
+		text += " " + f.ErrCode.String()
+	case *http2.PingFrame:
+		if f.IsAck() {
+			text += " ack"
+		}
+	}
+	return text
+}
+
+// rest reads all frames.
+func (p *peer) rest() string {
+	var all []string
+	for f := p.next(); f != ""; f = p.next() {
+		all = append(all, f)
+	}
+	return strings.Join(all, ", ")
+}
+
+// wantRest fails unless the server has sent these frames.
+func (p *peer) wantRest(want string) {
+	p.Helper()
+	if got := p.rest(); got != want {
+		p.Errorf("the server has sent\n%s\nwant\n%s", got, want)
+	}
+}
+
+// carrier is the h2.Carrier of a peer.
+type carrier struct{ p *peer }
+
+func (c carrier) Send(b []byte) (int, error) {
+	n := len(b)
+	if c.p.accepts >= 0 {
+		n = min(n, c.p.accepts)
+		c.p.accepts -= n
+	}
+	return c.p.output.Write(b[:n])
+}
+
+func (c carrier) Blocks() bool             { return false }
+func (c carrier) AwaitRoom()               {}
+func (c carrier) Update()                  {}
+func (c carrier) Activate()                {}
+func (c carrier) End(bool)                 { c.p.ended = true }
+func (c carrier) Context() context.Context { return context.Background() }
+func (c carrier) Logf(string, ...any)      {}
+func (c carrier) Raw() net.Conn            { return addressed{} }
+func (c carrier) Opened() time.Time        { return time.Time{} }
+func (c carrier) CountRequest() int        { return 0 }
+
+type addressed struct{ net.Conn }
+
+func (addressed) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 1} }
+func (addressed) LocalAddr() net.Addr  { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 2} }
+
+func hello(w http.ResponseWriter, r *http.Request) {
+	io.Copy(io.Discard, r.Body)
+	io.WriteString(w, "hello")
+}

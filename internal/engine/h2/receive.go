@@ -1,0 +1,420 @@
+package h2
+
+import (
+	"time"
+
+	wire "github.com/tarehq/tare/internal/wire/http2"
+)
+
+// inputState is how far the input was parsed. DATA takes effect as it arrives. Of all other frames,
+// an incomplete one waits in partial.
+type inputState struct {
+	hasSettings bool   // the first frame has arrived
+	prefix      int    // bytes of the preface that have arrived
+	partial     []byte // the start of an incomplete frame
+	skip        int    // bytes of the current frame that are ignored
+
+	data dataState
+
+	block        []byte // the head block of a HEADERS frame, while CONTINUATION frames follow
+	blockFrame   frame  // that frame, without its content
+	isWaiting    bool   // for the rest of an incomplete frame or block
+	hasCompleted bool   // what has arrived last has completed a frame
+	fragments    int    // CONTINUATION frames of the block
+}
+
+// dataState is the DATA frame that the input is in.
+type dataState struct {
+	stream *Stream // nil if the content is dropped
+	left   int     // bytes of content that are missing
+	pad    int     // bytes of padding that follow
+	ends   bool    // the frame has END_STREAM
+}
+
+// frame is a frame that has arrived.
+type frame struct {
+	wire.FrameHeader
+	content []byte
+}
+
+// Receive takes in, which has arrived, and keeps none of it. It reports false if the session has
+// ended. The caller holds the turn.
+func (s *Session) Receive(in []byte) bool {
+	if !s.beginReceive() {
+		return false
+	}
+	for len(in) > 0 {
+		rest, f := s.receiveSome(in)
+		if f != nil && !s.reject(f) {
+			return false
+		}
+		in = rest
+	}
+	i := &s.input
+	isWaiting := len(i.partial) > 0 || i.block != nil
+	if isWaiting || i.isWaiting || s.config.SendPingTimeout > 0 {
+		s.noteArrival(isWaiting)
+	}
+	i.hasCompleted = false
+	if len(i.partial) == 0 && cap(i.partial) > keptPartial {
+		i.partial = nil
+	}
+	return true
+}
+
+// noteArrival records when input has arrived, and whether it ends in an incomplete frame or block.
+func (s *Session) noteArrival(isWaiting bool) {
+	now := time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch {
+	case !isWaiting:
+		s.headStarted, s.ping.receivedAt = time.Time{}, now
+	case s.headStarted.IsZero() || s.input.hasCompleted && s.input.block == nil:
+		s.headStarted = now
+	}
+	s.input.isWaiting = isWaiting
+}
+
+// beginReceive reports whether the session continues, and provides a buffer for replies.
+func (s *Session) beginReceive() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.phase == phaseEnded {
+		return false
+	}
+	if o := &s.output; o.out == nil && o.lent == nil {
+		o.lent = s.config.buffer()
+		o.out = o.lent.b
+	}
+	return true
+}
+
+// keptPartial is how large a buffer for incomplete frames a session keeps.
+const keptPartial = 512
+
+// reject handles the error of a frame. It reports whether the session continues.
+func (s *Session) reject(f *wire.Error) bool {
+	if f.StreamID == 0 {
+		s.fail(f)
+		return false
+	}
+	return s.resetStream(f)
+}
+
+// receiveSome processes the start of in and returns the rest.
+func (s *Session) receiveSome(in []byte) (rest []byte, f *wire.Error) {
+	i := &s.input
+	switch {
+	case i.prefix < len(wire.Preface):
+		n := min(len(in), len(wire.Preface)-i.prefix)
+		if string(in[:n]) != wire.Preface[i.prefix:i.prefix+n] {
+			return in, connError(wire.ProtocolError, "invalid preface")
+		}
+		i.prefix += n
+		return in[n:], nil
+	case i.data.left > 0 || i.data.pad > 0:
+		return s.receiveData(in)
+	case i.skip > 0:
+		n := min(len(in), i.skip)
+		i.skip -= n
+		return in[n:], nil
+	}
+	return s.receiveFrame(in)
+}
+
+// receiveFrame processes the frame that in begins with or continues.
+func (s *Session) receiveFrame(in []byte) (rest []byte, f *wire.Error) {
+	i := &s.input
+	for {
+		have := in
+		if len(i.partial) > 0 {
+			have = i.partial
+		}
+		size := wire.FrameHeaderSize
+		h, ok := wire.ParseFrameHeader(have)
+		if ok {
+			if len(have) == wire.FrameHeaderSize || len(i.partial) == 0 {
+				if f := s.checkHeader(h); f != nil {
+					return in, f
+				}
+			}
+			size += bufferedSize(h)
+		}
+		if len(have) < size {
+			if in = s.keep(in, size); len(i.partial) < size {
+				return in, nil
+			}
+			continue
+		}
+		fr := frame{h, have[wire.FrameHeaderSize:size]}
+		if len(i.partial) > 0 {
+			f = s.process(fr)
+			i.partial = i.partial[:0]
+			return in, f
+		}
+		return in[size:], s.process(fr)
+	}
+}
+
+// bufferedSize returns how much of a frame's payload must have arrived before it is processed. The
+// rest is processed as it arrives.
+func bufferedSize(h wire.FrameHeader) int {
+	switch h.Type {
+	case wire.Data:
+		if h.Flags.Has(wire.Padded) && h.Length > 0 {
+			return 1
+		}
+		return 0
+	case wire.GoAway:
+		return 0
+	}
+	if h.Type > wire.Continuation && h.Type != wire.PriorityUpdate {
+		return 0 // an extension that the server does not know
+	}
+	return int(h.Length)
+}
+
+// keep keeps the start of in as part of an incomplete frame, up to a size. It returns the rest.
+func (s *Session) keep(in []byte, size int) (rest []byte) {
+	i := &s.input
+	n := min(len(in), size-len(i.partial))
+	i.partial = append(i.partial, in[:n]...)
+	return in[n:]
+}
+
+// checkHeader checks what is known of a frame once its header has arrived.
+func (s *Session) checkHeader(h wire.FrameHeader) *wire.Error {
+	i := &s.input
+	switch {
+	case !i.hasSettings && (h.Type != wire.Settings || h.Flags.Has(wire.Ack)):
+		return connError(wire.ProtocolError, "first frame is not SETTINGS")
+	case i.block != nil && (h.Type != wire.Continuation || h.StreamID != i.blockFrame.StreamID):
+		return connError(wire.ProtocolError, "head block without CONTINUATION")
+	case h.Type == wire.PushPromise:
+		return connError(wire.ProtocolError, "PUSH_PROMISE of a client")
+	case h.Type == wire.PriorityUpdate && h.Length > maxPriorityUpdate:
+		return connError(wire.EnhanceYourCalm, "PRIORITY_UPDATE too large")
+	case h.Type == wire.Settings && h.Length > 2*maxSettings*6:
+		return connError(wire.EnhanceYourCalm, "too many settings")
+	}
+	return h.Check(s.config.maxFrameSize)
+}
+
+// maxPriorityUpdate limits a PRIORITY_UPDATE frame.
+const maxPriorityUpdate = 1 << 10
+
+// process handles a complete frame, or the start of a DATA frame.
+func (s *Session) process(fr frame) *wire.Error {
+	s.input.hasCompleted = true
+	switch fr.Type {
+	case wire.Data:
+		return s.startData(fr)
+	case wire.Headers:
+		return s.onHeaders(fr)
+	case wire.Continuation:
+		return s.onContinuation(fr)
+	case wire.Settings:
+		return s.onSettings(fr)
+	case wire.Ping:
+		return s.onPing(fr)
+	case wire.RSTStream:
+		return s.onRSTStream(fr)
+	case wire.WindowUpdate:
+		return s.onWindowUpdate(fr)
+	case wire.Priority:
+		return s.onPriority(fr)
+	case wire.PriorityUpdate:
+		return s.onPriorityUpdate(fr)
+	}
+	s.input.skip = int(fr.Length) - len(fr.content)
+	return s.debit(1) // GOAWAY, or a frame of an extension that the server does not know
+}
+
+// debit takes units from the ledger.
+func (s *Session) debit(n int) *wire.Error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if !s.ledger.debit(n) {
+		return connError(wire.EnhanceYourCalm, "too many frames without a purpose")
+	}
+	return s.checkRepliesLocked()
+}
+
+// checkRepliesLocked fails if the replies to a client's frames exceed their limit.
+func (s *Session) checkRepliesLocked() *wire.Error {
+	if s.output.pendingLocked() > maxOut+maxControl {
+		return connError(wire.EnhanceYourCalm, "replies are not read")
+	}
+	return nil
+}
+
+// resetStream ends a stream because of a stream error (RFC 9113, 5.4.2). It reports whether the
+// session continues: a client that causes many errors is a flood.
+func (s *Session) resetStream(f *wire.Error) bool {
+	if s.config.countError != nil {
+		s.config.countError("stream_" + f.Code.String())
+	}
+	s.mu.Lock()
+	s.resets.add(f.StreamID)
+	st := s.streams[f.StreamID]
+	s.output.out = wire.AppendRSTStream(s.output.out, f.StreamID, f.Code)
+	if st != nil {
+		delete(s.streams, f.StreamID)
+		s.discardBodyLocked(st)
+		st.closeLocked(errStreamClosed)
+	}
+	s.mu.Unlock()
+	if st != nil {
+		st.exchange.Abort()
+	}
+	if f := s.debit(resetCost); f != nil {
+		s.fail(f)
+		return false
+	}
+	return true
+}
+
+// resetCost is how many units of the ledger a stream costs that the client or the server resets.
+// Its request was parsed in vain.
+const resetCost = 2
+
+// resetRing holds the last streams that the server has reset. What the client has sent before it
+// received the reset is no error.
+type resetRing struct {
+	ids  [32]uint32
+	next int
+}
+
+func (r *resetRing) add(id uint32) {
+	r.ids[r.next%len(r.ids)] = id
+	r.next++
+}
+
+func (r *resetRing) has(id uint32) bool {
+	for _, other := range r.ids {
+		if other == id {
+			return true
+		}
+	}
+	return false
+}
+
+// startData begins a DATA frame (RFC 9113, 6.1). All of it counts for flow control.
+func (s *Session) startData(fr frame) *wire.Error {
+	i, d := &s.input, &s.input.data
+	*d = dataState{left: int(fr.Length), ends: fr.Flags.Has(wire.EndStream)}
+	if fr.Flags.Has(wire.Padded) {
+		if int(fr.Length) == 0 {
+			return connError(wire.FrameSizeError, "DATA without its padding's length")
+		}
+		if d.pad = int(fr.content[0]); d.pad >= int(fr.Length) {
+			return connError(wire.ProtocolError, "padding too long")
+		}
+		d.left = int(fr.Length) - 1 - d.pad
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st := s.streams[fr.StreamID]
+	if st == nil && fr.StreamID > s.highestID {
+		return connError(wire.ProtocolError, "DATA on an idle stream")
+	}
+	if !s.windows.receive.take(int(fr.Length)) {
+		return connError(wire.FlowControlError, "connection window exceeded")
+	}
+	dropped := int(fr.Length)
+	if st == nil && (s.resets.has(fr.StreamID) || fr.StreamID > s.lastID) {
+		return s.dropDataLocked(fr)
+	}
+	fault := s.checkDataLocked(st, fr, d.left)
+	if fault == nil {
+		d.stream = st
+		dropped -= d.left // which consumeLocked returns
+		if overhead := int(fr.Length) - d.left; overhead > 0 {
+			if more := st.window.add(overhead); more > 0 {
+				s.output.out = wire.AppendWindowUpdate(s.output.out, st.id, more)
+			}
+		}
+		st.received += int64(d.left)
+	} else {
+		i.skip, *d = d.left+d.pad, dataState{}
+	}
+	s.returnWindowLocked(dropped)
+	if fault != nil {
+		return fault
+	}
+	if d.left == 0 && d.pad == 0 {
+		return s.endDataLocked()
+	}
+	return nil
+}
+
+// dropDataLocked drops a DATA frame of a stream that the server has reset or not served. The client
+// had sent it before it knew.
+func (s *Session) dropDataLocked(fr frame) *wire.Error {
+	d := &s.input.data
+	s.input.skip, *d = d.left+d.pad, dataState{}
+	s.returnWindowLocked(int(fr.Length))
+	if fr.Length == 0 && !s.ledger.debit(1) {
+		return connError(wire.EnhanceYourCalm, "too many empty frames")
+	}
+	return nil
+}
+
+// checkDataLocked checks a DATA frame with size bytes of content.
+func (s *Session) checkDataLocked(st *Stream, fr frame, size int) *wire.Error {
+	switch {
+	case st == nil || st.inEnded:
+		return streamError(fr.StreamID, wire.StreamClosed, "DATA on a closed stream")
+	case !st.window.take(int(fr.Length)):
+		return streamError(fr.StreamID, wire.FlowControlError, "stream window exceeded")
+	case st.declared >= 0 && st.received+int64(size) > st.declared:
+		return streamError(fr.StreamID, wire.ProtocolError, "body longer than Content-Length")
+	case size == 0 && !fr.Flags.Has(wire.EndStream) && !s.ledger.debit(1):
+		return connError(wire.EnhanceYourCalm, "too many empty frames")
+	}
+	return nil
+}
+
+// receiveData takes the part of the current DATA frame that in begins with.
+func (s *Session) receiveData(in []byte) (rest []byte, f *wire.Error) {
+	d := &s.input.data
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := min(len(in), d.left); n > 0 {
+		if st := d.stream; st != nil && !st.isClosed {
+			st.storeLocked(in[:n])
+		} else {
+			s.returnWindowLocked(n)
+		}
+		d.left -= n
+		in = in[n:]
+	}
+	n := min(len(in), d.pad)
+	d.pad -= n
+	if d.left > 0 || d.pad > 0 {
+		return in[n:], nil
+	}
+	return in[n:], s.endDataLocked()
+}
+
+// endDataLocked ends the current DATA frame.
+func (s *Session) endDataLocked() *wire.Error {
+	d := &s.input.data
+	st, ends := d.stream, d.ends
+	*d = dataState{}
+	if st == nil || !ends || st.isClosed {
+		return nil
+	}
+	return s.endInputLocked(st)
+}
+
+// endInputLocked ends the request's body.
+func (s *Session) endInputLocked(st *Stream) *wire.Error {
+	if st.declared >= 0 && st.received != st.declared {
+		return streamError(st.id, wire.ProtocolError, "body shorter than Content-Length")
+	}
+	st.inEnded = true
+	signal(st.readWake)
+	return nil
+}

@@ -1,0 +1,177 @@
+package h2
+
+import (
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	wire "github.com/tarehq/tare/internal/wire/http2"
+)
+
+// Session is one HTTP/2 connection. Its states:
+//
+//	preface ──preface, SETTINGS──▶ open
+//	open ──Shutdown, Retire, Connection: close──▶ announced (GOAWAY for all streams, and a PING)
+//	announced ──acknowledgment or goAwayTime──▶ draining (GOAWAY for the last stream)
+//	draining ──last stream ends──▶ ended
+//	any ──connection error, flood──▶ ended (GOAWAY with the error)
+//	any ──connection closed──▶ ended
+//
+// The carrier closes the connection of an ended session once the output was sent.
+//
+// Requests that are under way when the client has not yet received the first GOAWAY are served. The
+// client's acknowledgment shows that it knows.
+type Session struct {
+	config   *Config
+	carrier  Carrier
+	template *http.Request // what all requests of the connection share
+	Turn     Turn
+
+	// State of the input; the holder of the turn uses it.
+	input     inputState
+	ready     []*Stream // whose heads are complete
+	nextReady int       // index of the first whose handler has not begun
+	heads     headState
+	highestID uint32 // of the streams that the client has opened
+	started   time.Time
+
+	mu          sync.Mutex
+	lastID      uint32 // of the streams that were or may be processed
+	streams     map[uint32]*Stream
+	resets      resetRing
+	running     int // streams whose handlers have not returned, also of those that were reset
+	headBytes   int // of their decoded heads
+	phase       phase
+	endingAt    time.Time // when the current phase of ending began
+	ledger      ledger
+	windows     connWindows
+	peer        peerSettings
+	output      outputState
+	idleAt      time.Time // since when there has been no stream
+	ping        pingState
+	isOpen      bool      // the preface and SETTINGS have arrived
+	headStarted time.Time // when the incomplete frame or block began; zero if there is none
+	requests    atomic.Int64
+}
+
+// phase is a session's state.
+type phase uint8
+
+const (
+	phaseOpen phase = iota
+	phaseAnnounced
+	phaseDraining
+	phaseEnded
+)
+
+// peerSettings are what the client has set (RFC 9113, 6.5.2).
+type peerSettings struct {
+	initialWindow int32
+	unacked       int // our SETTINGS that it has not acknowledged
+}
+
+// Errors that handlers receive when their stream or their connection has ended.
+var (
+	errStreamClosed = errors.New("http2: stream closed")
+	errClientLeft   = errors.New("http2: client disconnected")
+)
+
+// New returns a session for a connection that is about to send the preface, and queues the server's
+// SETTINGS. state is nil without TLS.
+func New(p *Config, carrier Carrier, state *tls.ConnectionState) *Session {
+	s := &Session{
+		config: p, carrier: carrier, streams: make(map[uint32]*Stream),
+		template: &http.Request{Proto: "HTTP/2.0", ProtoMajor: 2, TLS: state},
+	}
+	if a := carrier.Raw().RemoteAddr(); a != nil {
+		s.template.RemoteAddr = a.String()
+	}
+	s.started = time.Now()
+	s.idleAt, s.ping.receivedAt = s.started, s.started
+	s.ledger = ledger{units: fullLedger, updated: s.started}
+	s.heads.decoder = wire.NewDecoder(int(p.tableSize))
+	s.windows = connWindows{send: wire.InitialWindow}
+	s.windows.receive = inWindow{size: p.connWindow, avail: p.connWindow}
+	s.peer = peerSettings{initialWindow: wire.InitialWindow, unacked: 1}
+	s.output.out = wire.AppendSettings(s.output.out,
+		wire.Setting{ID: wire.MaxFrameSizeSetting, Value: p.maxFrameSize},
+		wire.Setting{ID: wire.MaxConcurrentStreams, Value: p.maxStreams},
+		wire.Setting{ID: wire.MaxHeaderListSize, Value: p.maxHeadList},
+		wire.Setting{ID: wire.HeaderTableSize, Value: p.tableSize},
+		wire.Setting{ID: wire.InitialWindowSize, Value: uint32(p.streamWindow)},
+		wire.Setting{ID: wire.NoRFC7540Priorities, Value: 1})
+	if more := p.connWindow - wire.InitialWindow; more > 0 {
+		s.output.out = wire.AppendWindowUpdate(s.output.out, 0, uint32(more))
+	}
+	return s
+}
+
+// Rejection returns what a server sends first and last over a connection whose security does not
+// suffice (RFC 9113, 9.2).
+func Rejection() []byte {
+	return wire.AppendGoAway(wire.AppendSettings(nil), 0, wire.InadequateSecurity)
+}
+
+// HasEnded reports whether the carrier can be closed: the session has ended, and its output was
+// sent or cannot be sent.
+func (s *Session) HasEnded() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.phase == phaseEnded
+}
+
+// IsIdle reports whether the client waits for no response.
+func (s *Session) IsIdle() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.running == 0 && len(s.streams) == 0
+}
+
+// fail ends the session because of a connection error (RFC 9113, 5.4.1). The streams end at once.
+func (s *Session) fail(f *wire.Error) {
+	if s.config.countError != nil {
+		s.config.countError("conn_" + f.Code.String())
+	}
+	s.mu.Lock()
+	var ended []*Stream
+	if s.phase < phaseEnded {
+		s.output.out = wire.AppendGoAway(s.output.out, s.lastID, f.Code)
+		s.endingAt = time.Now()
+		ended = s.endStreamsLocked(errClientLeft)
+		s.phase = phaseEnded
+	}
+	s.mu.Unlock()
+	cancelAll(ended)
+}
+
+// Closed is called when the connection has ended. Handlers that still run learn of it.
+func (s *Session) Closed() {
+	s.mu.Lock()
+	s.phase = phaseEnded
+	s.output.failed = net.ErrClosed
+	ended := s.endStreamsLocked(errClientLeft)
+	s.mu.Unlock()
+	cancelAll(ended)
+}
+
+// endStreamsLocked ends all streams and returns them. Their contexts are then to be canceled.
+func (s *Session) endStreamsLocked(err error) (ended []*Stream) {
+	for id, st := range s.streams {
+		st.closeLocked(err)
+		delete(s.streams, id)
+		ended = append(ended, st)
+	}
+	return ended
+}
+
+// cancelAll cancels the contexts of streams. The caller does not hold the session's mutex, which a
+// context's mutex precedes.
+func cancelAll(streams []*Stream) {
+	for _, st := range streams {
+		st.exchange.Abort()
+	}
+}

@@ -1,0 +1,179 @@
+package h2_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/http2"
+)
+
+func TestRequestsReceiveResponses(t *testing.T) {
+	p := newPeer(t, nil, hello)
+	p.open()
+	p.get(1)
+	p.get(3)
+	p.pump()
+	p.wantRest("HEADERS 200, DATA hello end, HEADERS 200, DATA hello end")
+	if !p.session.IsIdle() {
+		t.Error("the session is not idle")
+	}
+}
+
+// Frames take effect however the input is split.
+func TestInputIsSplitAnywhere(t *testing.T) {
+	p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		fmt.Fprint(w, len(body), err, r.Trailer)
+	})
+	p.input.WriteString(preface)
+	p.framer.WriteSettings()
+	p.request(1, false, ":method", "POST", ":scheme", "http", ":path", "/", "trailer", "sum", "content-length", "5")
+	p.framer.WriteDataPadded(1, false, []byte("he"), make([]byte, 7))
+	p.framer.WriteData(1, false, []byte("llo"))
+	block := p.encode("sum", "1")
+	p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: block[:2], EndStream: true})
+	p.framer.WriteContinuation(1, true, block[2:])
+	p.framer.WriteRawFrame(0xfa, 0, 0, []byte("an extension"))
+	p.framer.WritePing(false, [8]byte{})
+	all := p.input.Bytes()
+	for i := range all {
+		if !p.session.Receive(all[i : i+1]) {
+			t.Fatal("the session has ended")
+		}
+	}
+	p.input.Reset()
+	p.pump()
+	p.wantRest("SETTINGS, WINDOW_UPDATE, SETTINGS ack, PING ack, HEADERS 200, DATA 5 <nil> map[Sum:[1]] end")
+}
+
+// A response waits for the client's windows, and the handler with it.
+func TestDataWaitsForWindows(t *testing.T) {
+	p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") })
+	p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 2})
+	p.get(1)
+	p.session.Receive(p.input.Bytes())
+	p.input.Reset()
+	st, done := p.session.Next(), make(chan struct{})
+	go func() {
+		defer close(done)
+		st.Run(p.conn, nil, 0)
+		st.Settle()
+	}()
+	waits := make(chan struct{})
+	go func() { // the handler waits once the two bytes that the window allows were sent
+		defer close(waits)
+		for !p.session.IsWaiting() {
+		}
+	}()
+	<-waits
+	p.framer.WriteWindowUpdate(1, 3)
+	p.session.Receive(p.input.Bytes())
+	<-done
+	p.wantRest("HEADERS 200, DATA he, DATA llo end")
+}
+
+// The most urgent of several responses that wait is sent first. Of equally urgent ones, those that
+// the client cannot use in parts are sent one after another, before the others (RFC 9218, 10).
+func TestUrgentResponsesAreFirst(t *testing.T) {
+	p := newPeer(t, nil, hello)
+	p.session.AppendWaiting("9:3 1:5 7:1:i 3:1 11:3:i 5:3")
+	if got, want := p.session.GrantOrder(), "3 7 5 9 11 1"; got != want {
+		t.Errorf("the streams were served in the order %s, want %s", got, want)
+	}
+}
+
+func TestUnreadBodyEndsStreamWithoutError(t *testing.T) {
+	p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "no") })
+	p.open()
+	p.request(1, false, ":method", "POST", ":scheme", "http", ":path", "/")
+	p.pump()
+	p.wantRest("HEADERS 200, DATA no end, RST_STREAM NO_ERROR")
+	p.framer.WriteData(1, true, []byte("late"))
+	p.pump()
+	p.wantRest("") // the client had sent it before it knew
+}
+
+func TestPanicResetsStreamOnly(t *testing.T) {
+	p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/panic" {
+			panic("a handler's")
+		}
+		io.WriteString(w, "hello")
+	})
+	p.open()
+	p.request(1, true, ":method", "GET", ":scheme", "http", ":path", "/panic")
+	p.get(3)
+	p.pump()
+	p.wantRest("RST_STREAM INTERNAL_ERROR, HEADERS 200, DATA hello end")
+	if len(p.logged) != 1 || !strings.Contains(p.logged[0], "panic") {
+		t.Errorf("logged %q", p.logged)
+	}
+}
+
+func TestEndIsAnnouncedInTwoSteps(t *testing.T) {
+	p := newPeer(t, nil, hello)
+	p.open()
+	p.session.Shutdown()
+	p.session.Flush()
+	p.wantRest("GOAWAY NO_ERROR, PING")
+	p.get(1) // sent before the client has received GOAWAY
+	p.framer.WritePing(true, [8]byte([]byte("shutdown")))
+	p.get(3) // is not served
+	p.pump()
+	p.wantRest("GOAWAY NO_ERROR, HEADERS 200, DATA hello end")
+	if !p.ended || !p.session.HasEnded() {
+		t.Error("the session has not ended")
+	}
+}
+
+// Fields that HTTP/2 forbids are not sent, and Connection: close ends the connection in order.
+func TestConnectionFieldsAreNotSent(t *testing.T) {
+	p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) {
+		for _, name := range []string{"Connection", "Keep-Alive", "Proxy-Connection", "Transfer-Encoding", "Upgrade"} {
+			w.Header().Set(name, "close")
+		}
+		w.Header().Set("X-Kept", " a\x00b\r\n ")
+		io.WriteString(w, "hello")
+	})
+	p.open()
+	p.get(1)
+	p.pump()
+	f, err := p.reader.ReadFrame()
+	if err != nil || f.Header().Type != http2.FrameGoAway {
+		t.Fatal(f, err)
+	}
+	p.next() // PING
+	f, err = p.reader.ReadFrame()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, field := range f.(*http2.MetaHeadersFrame).RegularFields() {
+		if field.Name != "date" {
+			got = append(got, field.Name+"="+field.Value)
+		}
+	}
+	if want := "x-kept=a b content-length=5 content-type=text/plain; charset=utf-8"; strings.Join(got, " ") != want {
+		t.Errorf("sent %q, want %q", got, want)
+	}
+}
+
+// A head larger than a frame is sent in several.
+func TestLargeHeadIsSplit(t *testing.T) {
+	value := strings.Repeat("x", 40000)
+	p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("X-Large", value) })
+	p.open()
+	p.get(1)
+	p.pump()
+	f, err := p.reader.ReadFrame()
+	if err != nil {
+		t.Fatal(err)
+	}
+	head := f.(*http2.MetaHeadersFrame)
+	if got := head.RegularFields()[0].Value; got != value || !head.StreamEnded() {
+		t.Errorf("%d bytes, ended %v", len(got), head.StreamEnded())
+	}
+}

@@ -1,0 +1,336 @@
+package h2
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"time"
+
+	"github.com/tarehq/tare/internal/connection"
+	"github.com/tarehq/tare/internal/engine/exchange"
+	wire "github.com/tarehq/tare/internal/wire/http2"
+)
+
+// Stream is a request and its response on a session. It is the transport and the net.Conn of the
+// exchange.Conn that serves it. Handlers may keep it by a context, so that it is never reused.
+//
+// Its states are those of RFC 9113, 5.1, as seen by the server. It is in Session.streams while it
+// is open or half-closed, and isClosed afterwards. Its handler may still run then.
+type Stream struct {
+	session   *Session
+	exchange  *exchange.Exchange
+	id        uint32
+	headBytes int    // of the decoded head
+	host      Host   // of the handler, or nil
+	token     uint64 // of the turn during which the handler runs; 0 if it runs elsewhere
+
+	// The session's mutex guards the rest.
+	urgency     uint8
+	incremental bool
+	isClosed    bool
+	inEnded     bool  // the client has sent END_STREAM
+	granted     bool  // reserve may return
+	err         error // why it was closed
+
+	sendWindow int32
+	window     inWindow
+	wants      int // bytes that reserve waits for
+	reserved   int // bytes that reserve has granted and that were not appended yet
+
+	body         []byte // DATA that has not been read
+	bodyStart    int
+	declared     int64 // by Content-Length; -1 if unknown
+	received     int64
+	trailer      http.Header
+	readDeadline time.Time
+
+	writeDeadline       time.Time
+	writeTimer          *time.Timer   // resets the stream at writeDeadline
+	readWake, writeWake chan struct{} // made by the first call that waits
+}
+
+var (
+	_ exchange.Transport = (*Stream)(nil)
+	_ net.Conn           = (*Stream)(nil)
+	_ connection.Info    = (*Stream)(nil)
+)
+
+// Target returns what selects the handler.
+func (st *Stream) Target() (method, uri string) {
+	return st.exchange.Request.Method, st.exchange.Request.RequestURI
+}
+
+// HasArrived reports whether the handler need not wait for the request's body.
+func (st *Stream) HasArrived() bool {
+	s := st.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return st.inEnded
+}
+
+// NewConn returns a conn that serves streams, one after another.
+func NewConn() *exchange.Conn {
+	c := exchange.NewConn(0)
+	c.Codec = new(codec)
+	return c
+}
+
+// Run runs the stream's handler on c and ends the stream. host is nil unless others wait for the
+// goroutine. token is that of the turn that the caller has entered, or 0. The caller then calls
+// Settle, unless it still holds the turn: it can thus time the handler without the write.
+func (st *Stream) Run(c *exchange.Conn, host Host, token uint64) {
+	s, x := st.session, st.exchange
+	st.host, st.token = host, token
+	c.Config, c.Context = s.config.Exchanges, s.carrier.Context()
+	c.NetConn, c.Transport, c.Template = st, st, s.template
+	c.ReadDeadline = time.Time{}
+	c.RequestStart = time.Time{}
+	if c.Config.ReadTimeout > 0 {
+		c.RequestStart = time.Now()
+	}
+	h := c.Codec.(*codec)
+	*h = codec{stream: st}
+	x.Response.Init(c, x, 1, true)
+	returned := false
+	defer func() {
+		if !returned {
+			c.AbortExchange(recover())
+			st.finish(false)
+			st.Settle() // after Goexit the caller does not
+		}
+		c.Reset()
+		c.NetConn, c.Transport, c.Context, h.stream = nil, nil, nil, nil
+	}()
+	c.RunExchange(x)
+	returned = true
+	st.finish(h.hasEnded && c.WriteErr == nil)
+}
+
+// finish ends the stream after its handler has returned. complete reports that the response is.
+func (st *Stream) finish(complete bool) {
+	s := st.session
+	s.mu.Lock()
+	s.releaseLocked(st)
+	if !st.isClosed {
+		switch {
+		case !complete:
+			s.output.out = wire.AppendRSTStream(s.output.out, st.id, wire.InternalError)
+		case !st.inEnded: // the client need not send the rest (RFC 9113, 8.1)
+			s.output.out = wire.AppendRSTStream(s.output.out, st.id, wire.NoError)
+			s.resets.add(st.id)
+		}
+		delete(s.streams, st.id)
+		st.closeLocked(errStreamClosed)
+		s.ledger.credit(1)
+	}
+	if len(st.body) > st.bodyStart {
+		s.discardBodyLocked(st)
+	}
+	if server := s.config.Exchanges.Server; !server.KeepsConnections() {
+		s.announceLocked()
+	}
+	s.checkIdleLocked()
+	s.mu.Unlock()
+}
+
+// releaseLocked is called when a stream's handler has returned, or will not run.
+func (s *Session) releaseLocked(st *Stream) {
+	s.running--
+	s.headBytes -= st.headBytes
+}
+
+// checkIdleLocked notes that the last stream has ended.
+func (s *Session) checkIdleLocked() {
+	if s.running == 0 && len(s.streams) == 0 {
+		s.idleAt = time.Now()
+		s.endIfDrainedLocked()
+	}
+}
+
+// Settle sends what is left of a response whose handler has run outside a turn.
+func (st *Stream) Settle() {
+	s := st.session
+	s.Flush()
+	if s.IsIdle() {
+		s.carrier.Update()
+	}
+}
+
+// isOnTurn reports whether the handler runs in the goroutine that holds the turn.
+func (st *Stream) isOnTurn() bool { return st.token != 0 && st.session.Turn.IsHeld(st.token) }
+
+// closeLocked closes the stream. Reads and writes fail with err.
+func (st *Stream) closeLocked(err error) {
+	st.isClosed, st.err = true, err
+	st.stopWriteTimerLocked()
+	st.session.dropWaitingLocked(st)
+	signal(st.readWake)
+	signal(st.writeWake)
+}
+
+// writeErrorLocked returns why the response cannot be continued.
+func (st *Stream) writeErrorLocked() error {
+	switch {
+	case st.isClosed:
+		return st.err
+	case st.session.output.failed != nil:
+		return st.session.output.failed
+	case !st.writeDeadline.IsZero() && !time.Now().Before(st.writeDeadline):
+		return os.ErrDeadlineExceeded
+	}
+	return nil
+}
+
+// Send implements exchange.Transport. p is complete frames.
+func (st *Stream) Send(p []byte, timeout time.Duration) error {
+	if err := st.append(timeout, p); err != nil {
+		return err
+	}
+	if !st.exchange.Response.HasReturned() {
+		st.session.Flush() // the handler has called Flush
+	}
+	return nil
+}
+
+// SendPieces implements exchange.Transport.
+func (st *Stream) SendPieces(pieces [][]byte, timeout time.Duration) error {
+	if err := st.append(timeout, pieces...); err != nil {
+		return err
+	}
+	if !st.isOnTurn() {
+		st.session.Flush()
+	}
+	return nil
+}
+
+// append appends complete frames to the session's output. The DATA in them was reserved.
+func (st *Stream) append(timeout time.Duration, pieces ...[]byte) error {
+	s := st.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := st.writeErrorLocked()
+	if err == nil && st.reserved == 0 && s.output.pendingLocked() >= maxOut {
+		_, err = st.reserveLocked(0, timeout)
+	}
+	if err != nil {
+		st.unreserveLocked()
+		return err
+	}
+	for _, p := range pieces {
+		s.output.out = append(s.output.out, p...)
+	}
+	s.output.reserved -= st.reserved
+	st.reserved = 0
+	return nil
+}
+
+// SendFrom implements exchange.Transport. It is not called, because bodies need framing.
+func (st *Stream) SendFrom(io.ReaderFrom, io.Reader, time.Duration) (int64, error) {
+	return 0, errors.ErrUnsupported
+}
+
+// SetWriteDeadline implements exchange.Transport and net.Conn.
+func (st *Stream) SetWriteDeadline(t time.Time) error {
+	s := st.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st.writeDeadline = t
+	st.stopWriteTimerLocked()
+	if !t.IsZero() && !st.isClosed {
+		st.writeTimer = time.AfterFunc(time.Until(t), st.expire)
+	}
+	signal(st.writeWake)
+	return nil
+}
+
+func (st *Stream) stopWriteTimerLocked() {
+	if st.writeTimer != nil {
+		st.writeTimer.Stop()
+		st.writeTimer = nil
+	}
+}
+
+// expire resets a stream whose write deadline has passed, as net/http does, even if its handler
+// does not write.
+func (st *Stream) expire() {
+	s := st.session
+	s.mu.Lock()
+	expires := !st.isClosed && isPast(st.writeDeadline)
+	if expires {
+		s.output.out = wire.AppendRSTStream(s.output.out, st.id, wire.InternalError)
+		s.resets.add(st.id)
+		delete(s.streams, st.id)
+		s.discardBodyLocked(st)
+		st.closeLocked(os.ErrDeadlineExceeded)
+	}
+	s.mu.Unlock()
+	if expires {
+		st.exchange.Abort()
+		s.Flush()
+	}
+}
+
+// SetReadDeadline implements net.Conn.
+func (st *Stream) SetReadDeadline(t time.Time) error {
+	s := st.session
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	st.readDeadline = t
+	signal(st.readWake)
+	return nil
+}
+
+// SetDeadline implements net.Conn.
+func (st *Stream) SetDeadline(t time.Time) error {
+	_ = st.SetReadDeadline(t)
+	return st.SetWriteDeadline(t)
+}
+
+// MayBlock implements exchange.Transport.
+func (st *Stream) MayBlock() {
+	if st.host != nil {
+		st.host.MayBlock()
+	}
+}
+
+// WatchDeparture implements exchange.Transport. The session cancels the context itself.
+func (st *Stream) WatchDeparture(*exchange.Exchange) {}
+
+// StopWatch implements exchange.Transport.
+func (st *Stream) StopWatch() {}
+
+// Hijack implements exchange.Transport. It is not called.
+func (st *Stream) Hijack() (net.Conn, error) { return nil, http.ErrNotSupported }
+
+// Context implements exchange.Transport.
+func (st *Stream) Context() context.Context { return st.session.carrier.Context() }
+
+// Raw implements exchange.Transport.
+func (st *Stream) Raw() net.Conn { return st }
+
+// Logf implements exchange.Transport.
+func (st *Stream) Logf(format string, args ...any) { st.session.carrier.Logf(format, args...) }
+
+// Opened implements connection.Info.
+func (st *Stream) Opened() time.Time { return st.session.carrier.Opened() }
+
+// CountRequest implements connection.Info.
+func (st *Stream) CountRequest() int { return int(st.session.requests.Add(1)) }
+
+// LocalAddr implements net.Conn.
+func (st *Stream) LocalAddr() net.Addr { return st.session.carrier.Raw().LocalAddr() }
+
+// RemoteAddr implements net.Conn.
+func (st *Stream) RemoteAddr() net.Addr { return st.session.carrier.Raw().RemoteAddr() }
+
+// Read implements net.Conn. It is not called: the codec reads the body.
+func (st *Stream) Read([]byte) (int, error) { return 0, errors.ErrUnsupported }
+
+// Write implements net.Conn. It is not called: the codec frames the body.
+func (st *Stream) Write([]byte) (int, error) { return 0, errors.ErrUnsupported }
+
+// Close implements net.Conn. A stream ends when its handler returns.
+func (st *Stream) Close() error { return nil }

@@ -1,0 +1,131 @@
+package h2
+
+import (
+	"time"
+
+	wire "github.com/tarehq/tare/internal/wire/http2"
+)
+
+// goAwayTime is how long an announced end waits for the client's acknowledgment, and how long an
+// ended connection stays open for the client to read the last frames.
+const goAwayTime = time.Second
+
+// The contents of the server's PINGs: of one that follows the first GOAWAY, and of one that checks
+// whether the client is there.
+const (
+	goAwayPing = "shutdown"
+	alivePing  = "is alive"
+)
+
+// pingState is the check whether a silent client is still there (http.HTTP2Config.SendPingTimeout).
+type pingState struct {
+	receivedAt time.Time // when the last frame arrived
+	sentAt     time.Time // zero if no PING is unacknowledged
+}
+
+// isPast reports whether a time has come.
+func isPast(t time.Time) bool { return !t.IsZero() && !time.Now().Before(t) }
+
+// earliest returns the earlier of at, which may be zero, and the end of a limit. A limit of zero
+// never ends.
+func earliest(at, start time.Time, limit time.Duration) time.Time {
+	if end := start.Add(limit); limit > 0 && (at.IsZero() || end.Before(at)) {
+		return end
+	}
+	return at
+}
+
+// WaitDeadline returns when Expire must be called if nothing happens before; zero for never.
+func (s *Session) WaitDeadline() time.Time {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	at := s.closeDeadlineLocked()
+	if s.ping.sentAt.IsZero() {
+		at = earliest(at, s.ping.receivedAt, s.config.SendPingTimeout)
+	}
+	if s.phase == phaseAnnounced {
+		at = earliest(at, s.endingAt, goAwayTime)
+	}
+	return at
+}
+
+// closeDeadlineLocked returns when the connection must be closed; zero for never.
+func (s *Session) closeDeadlineLocked() (at time.Time) {
+	p := s.config.Exchanges
+	switch {
+	case !s.isOpen:
+		at = earliest(at, s.started, p.HeadTimeout)
+	case !s.headStarted.IsZero():
+		at = earliest(at, s.headStarted, p.HeadTimeout)
+	}
+	if len(s.streams) == 0 && s.running == 0 {
+		at = earliest(at, s.idleAt, p.IdleTimeout)
+	}
+	if stalledAt := s.output.stalledAt; !stalledAt.IsZero() {
+		at = earliest(at, stalledAt, s.config.SendLimit())
+	}
+	if !s.ping.sentAt.IsZero() {
+		at = earliest(at, s.ping.sentAt, s.config.pingTimeout)
+	}
+	if s.phase == phaseEnded {
+		at = earliest(at, s.endingAt, goAwayTime)
+	}
+	return at
+}
+
+// Expire is called when WaitDeadline has passed. It reports whether the connection must be closed
+// now.
+func (s *Session) Expire() (closes bool) {
+	s.mu.Lock()
+	switch {
+	case isPast(s.closeDeadlineLocked()):
+		s.drainLocked()
+		closes = true
+	case s.phase == phaseAnnounced && time.Since(s.endingAt) >= goAwayTime:
+		s.drainLocked()
+	case s.config.SendPingTimeout > 0 && s.ping.sentAt.IsZero():
+		s.ping.sentAt = time.Now()
+		s.output.out = wire.AppendPing(s.output.out, 0, [8]byte([]byte(alivePing)))
+	}
+	s.mu.Unlock()
+	s.Flush()
+	return closes
+}
+
+// Shutdown begins an orderly end (RFC 9113, 6.8). The caller then flushes.
+func (s *Session) Shutdown() {
+	s.mu.Lock()
+	s.announceLocked()
+	if s.phase == phaseAnnounced && time.Since(s.endingAt) >= goAwayTime {
+		s.drainLocked()
+	}
+	s.mu.Unlock()
+}
+
+// announceLocked tells the client that the server will accept no more streams soon.
+func (s *Session) announceLocked() {
+	if s.phase != phaseOpen {
+		return
+	}
+	s.phase, s.endingAt = phaseAnnounced, time.Now()
+	s.output.out = wire.AppendGoAway(s.output.out, wire.MaxStreamID, wire.NoError)
+	s.output.out = wire.AppendPing(s.output.out, 0, [8]byte([]byte(goAwayPing)))
+}
+
+// drainLocked accepts no more streams.
+func (s *Session) drainLocked() {
+	if s.phase > phaseAnnounced {
+		return
+	}
+	s.phase = phaseDraining
+	s.output.out = wire.AppendGoAway(s.output.out, s.lastID, wire.NoError)
+	s.endIfDrainedLocked()
+}
+
+// endIfDrainedLocked ends a draining session without streams.
+func (s *Session) endIfDrainedLocked() {
+	if s.phase == phaseDraining && len(s.streams) == 0 && s.running == 0 {
+		s.phase = phaseEnded
+		s.endingAt = time.Now()
+	}
+}

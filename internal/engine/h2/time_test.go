@@ -1,0 +1,149 @@
+package h2_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"golang.org/x/net/http2"
+)
+
+// expiresAfter fails unless WaitDeadline is after a duration, and returns what Expire returns then.
+func (p *peer) expiresAfter(d time.Duration) (closes bool) {
+	p.Helper()
+	at := p.session.WaitDeadline()
+	if got := time.Until(at); got != d {
+		p.Fatalf("the deadline is after %v, want %v", got, d)
+	}
+	time.Sleep(d)
+	return p.session.Expire()
+}
+
+func TestIdleConnectionEndsWithGoAway(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeer(t, nil, hello)
+		p.open()
+		time.Sleep(10 * time.Second)
+		p.get(1)
+		p.pump()
+		p.rest()
+		if !p.expiresAfter(time.Minute) {
+			t.Error("the connection stays open")
+		}
+		p.wantRest("GOAWAY NO_ERROR")
+	})
+}
+
+func TestPrefaceAndHeadsMustArriveInTime(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeer(t, nil, hello)
+		p.input.WriteString(preface)
+		p.pump()
+		if !p.expiresAfter(30 * time.Second) {
+			t.Error("the connection stays open")
+		}
+		p = newPeer(t, nil, hello)
+		p.open()
+		p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, BlockFragment: p.encode(":method", "GET")})
+		p.pump()
+		time.Sleep(10 * time.Second)
+		p.framer.WriteContinuation(1, false, p.encode("a", "b"))
+		p.pump()
+		if !p.expiresAfter(20 * time.Second) {
+			t.Error("the connection stays open")
+		}
+	})
+}
+
+func TestSilentClientReceivesPing(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		set := &http.HTTP2Config{SendPingTimeout: 5 * time.Second, PingTimeout: 3 * time.Second}
+		p := newPeer(t, set, hello)
+		p.open()
+		if p.expiresAfter(5 * time.Second) {
+			t.Error("the connection ends without a PING")
+		}
+		p.wantRest("PING")
+		p.framer.WritePing(true, [8]byte([]byte("is alive")))
+		p.pump()
+		if p.expiresAfter(5 * time.Second) {
+			t.Error("the connection ends although the client responded")
+		}
+		if !p.expiresAfter(3 * time.Second) {
+			t.Error("the connection stays open although the client did not respond")
+		}
+	})
+}
+
+func TestUnacknowledgedEndGoesOn(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := newPeer(t, nil, hello)
+		p.open()
+		p.session.Shutdown()
+		p.session.Flush()
+		if p.expiresAfter(time.Second) {
+			t.Error("the client has no time to read the last frames")
+		}
+		p.wantRest("GOAWAY NO_ERROR, PING, GOAWAY NO_ERROR")
+		if !p.ended || !p.expiresAfter(time.Second) {
+			t.Error("the connection stays open")
+		}
+	})
+}
+
+// A client that grants no window makes the handler's Write fail after SendTimeout, or at the
+// handler's deadline.
+func TestZeroWindowStallEnds(t *testing.T) {
+	for _, deadline := range []time.Duration{0, 3 * time.Second} {
+		synctest.Test(t, func(t *testing.T) {
+			var err error
+			start, want := time.Now(), 7*time.Second
+			p := newPeer(t, nil, func(w http.ResponseWriter, _ *http.Request) {
+				c := http.NewResponseController(w)
+				w.(interface{ SetSendTimeout(time.Duration) error }).SetSendTimeout(want)
+				if deadline > 0 {
+					c.SetWriteDeadline(time.Now().Add(deadline))
+				}
+				io.WriteString(w, "hello")
+				err = c.Flush()
+			})
+			p.open(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+			p.get(1)
+			p.session.Receive(p.input.Bytes())
+			st := p.session.Next()
+			st.Run(p.conn, nil, 0)
+			st.Settle()
+			if deadline > 0 {
+				want = deadline
+			}
+			if elapsed := time.Since(start); elapsed != want || !errors.Is(err, os.ErrDeadlineExceeded) {
+				t.Errorf("%v after %v, want %v", err, elapsed, want)
+			}
+			p.wantRest("HEADERS 200, RST_STREAM INTERNAL_ERROR")
+		})
+	}
+}
+
+// A handler's Read fails at its deadline.
+func TestReadDeadline(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var err error
+		start := time.Now()
+		p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
+			http.NewResponseController(w).SetReadDeadline(time.Now().Add(2 * time.Second))
+			_, err = io.ReadAll(r.Body)
+		})
+		p.open()
+		p.request(1, false, ":method", "POST", ":scheme", "http", ":path", "/")
+		p.session.Receive(p.input.Bytes())
+		st := p.session.Next()
+		st.Run(p.conn, nil, 0)
+		if !errors.Is(err, os.ErrDeadlineExceeded) || time.Since(start) != 2*time.Second {
+			t.Errorf("%v after %v", err, time.Since(start))
+		}
+	})
+}

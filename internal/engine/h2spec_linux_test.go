@@ -1,0 +1,63 @@
+package engine_test
+
+import (
+	"crypto/tls"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/internal/engine"
+	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/programs"
+)
+
+// The server conforms to HTTP/2 and HPACK as h2spec checks it, over every kind of connection.
+func TestHTTP2ConformsToH2spec(t *testing.T) {
+	h2spec := programs.H2Spec(t)
+	for mode, kind := range http2Modes {
+		t.Run(mode, func(t *testing.T) {
+			inner, _ := modes["tcp"](t)
+			address, l := inner.Addr(), net.Listener(inner)
+			args := []string{"-h", "127.0.0.1", "-p", portOf(address), "-o", "10"}
+			set := &http.Server{ErrorLog: log.New(io.Discard, "", 0)}
+			switch kind {
+			case "tls":
+				l = tls.NewListener(l, &tls.Config{Certificates: testCertificates(), NextProtos: []string{"h2"}})
+				args = append(args, "-t", "-k")
+			default:
+				set.Protocols = new(http.Protocols)
+				set.Protocols.SetUnencryptedHTTP2(true)
+				if kind == "net.Conn" {
+					l = struct{ net.Listener }{l}
+				}
+			}
+			set.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				io.Copy(io.Discard, r.Body)
+				io.WriteString(w, "hello")
+			})
+			s := engine.New(set)
+			served := goServe(s, l)
+			defer func() {
+				s.Close()
+				<-served
+			}()
+			out, err := testkit.Command(t, h2spec, args...).CombinedOutput()
+			text := string(out)
+			_, failures, _ := strings.Cut(text, "Failures:")
+			if err != nil || !strings.Contains(text, "145 passed, 0 skipped, 0 failed") {
+				t.Errorf("%v\n%s%s", err, failures, text[max(0, len(text)-200):])
+			}
+		})
+	}
+}
+
+func portOf(a net.Addr) string {
+	_, port, err := net.SplitHostPort(a.String())
+	if err != nil {
+		panic(err)
+	}
+	return port
+}

@@ -1,0 +1,408 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/tarehq/tare/internal/engine"
+)
+
+// rawHTTP2 is a client that writes any frames.
+type rawHTTP2 struct {
+	*testing.T
+	net.Conn
+	*http2.Framer
+	encoder *hpack.Encoder
+	block   bytes.Buffer
+	output  bytes.Buffer // frames that send has not yet sent
+}
+
+// raw connects a client that has sent the preface and settings.
+func (s *http2Site) raw(settings ...http2.Setting) *rawHTTP2 {
+	s.Helper()
+	c, err := s.client.Transport.(*http.Transport).DialContext(s.Context(), "tcp", "")
+	if err != nil {
+		s.Fatal(err)
+	}
+	if http2Modes[s.mode] == "tls" {
+		c = tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
+	}
+	s.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(time.Minute))
+	r := &rawHTTP2{T: s.T, Conn: c}
+	r.Framer = http2.NewFramer(&r.output, c)
+	r.Framer.AllowIllegalWrites = true
+	r.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	r.encoder = hpack.NewEncoder(&r.block)
+	r.output.WriteString(http2.ClientPreface)
+	r.WriteSettings(settings...)
+	return r
+}
+
+// open appends the head of a request.
+func (r *rawHTTP2) open(id uint32, method, path string, ends bool) {
+	r.block.Reset()
+	for _, f := range [][2]string{{":method", method}, {":scheme", "http"}, {":authority", "a"}, {":path", path}} {
+		r.encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
+	}
+	r.WriteHeaders(http2.HeadersFrameParam{
+		StreamID: id, BlockFragment: r.block.Bytes(), EndHeaders: true, EndStream: ends,
+	})
+}
+
+// send sends the frames in one write.
+func (r *rawHTTP2) send() {
+	r.Helper()
+	if _, err := r.Conn.Write(r.output.Bytes()); err != nil {
+		r.Fatal(err)
+	}
+	r.output.Reset()
+}
+
+// A handler that closes the body ends the Read of another goroutine.
+func TestHTTP2BodyCloseEndsRead(t *testing.T) {
+	everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
+		reading, ended := make(chan struct{}), make(chan error)
+		go func() {
+			_, err := r.Body.Read(make([]byte, 1))
+			close(reading)
+			_, err = r.Body.Read(make([]byte, 1))
+			ended <- err
+		}()
+		<-reading
+		runtime.Gosched()
+		r.Body.Close()
+		if err := <-ended; err == nil || errors.Is(err, io.EOF) {
+			t.Errorf("Read returned %v", err)
+		}
+		io.WriteString(w, "closed")
+	}, func(s *http2Site) {
+		body, end := io.Pipe()
+		go io.WriteString(end, "x")
+		response, err := s.client.Post(s.url, "a/b", body)
+		if err != nil {
+			s.Fatal(err)
+		}
+		defer response.Body.Close()
+		if got, err := io.ReadAll(response.Body); string(got) != "closed" {
+			t.Errorf("got %q, %v", got, err)
+		}
+	})
+}
+
+// A goroutine that reads the body of a request whose handler has returned never receives that of
+// another.
+func TestHTTP2BodyIsReadAfterReturn(t *testing.T) {
+	var readers sync.WaitGroup
+	everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
+		own := r.URL.Path[1]
+		started := make(chan struct{})
+		readers.Go(func() {
+			close(started)
+			for p := make([]byte, 100); ; {
+				n, err := r.Body.Read(p)
+				if i := strings.IndexFunc(string(p[:n]), func(c rune) bool { return byte(c) != own }); i >= 0 {
+					t.Errorf("the body of %q contains %q", own, p[:n])
+				}
+				if err != nil {
+					return
+				}
+			}
+		})
+		<-started
+		io.WriteString(w, r.URL.Path)
+	}, func(s *http2Site) {
+		var clients sync.WaitGroup
+		for i := range 20 {
+			clients.Go(func() {
+				letter := string(rune('a' + i))
+				for range 30 {
+					body := strings.NewReader(strings.Repeat(letter, 20000))
+					response, err := s.client.Post(s.url+"/"+letter, "a/b", body)
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					if got, err := io.ReadAll(response.Body); string(got) != "/"+letter || err != nil {
+						t.Errorf("got %q, %v", got, err)
+					}
+					response.Body.Close()
+				}
+			})
+		}
+		clients.Wait()
+		readers.Wait()
+	})
+}
+
+// What a goroutine writes after its handler has returned reaches nobody.
+func TestHTTP2WritesAfterReturnAreLost(t *testing.T) {
+	var writers sync.WaitGroup
+	everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/late" {
+			returned := r.Context().Done()
+			writers.Go(func() {
+				<-returned
+				for range 100 {
+					io.WriteString(w, "late")
+					w.(http.Flusher).Flush()
+				}
+			})
+			return
+		}
+		io.WriteString(w, r.URL.Path)
+	}, func(s *http2Site) {
+		var clients sync.WaitGroup
+		for range 8 {
+			clients.Go(func() {
+				for range 50 {
+					if got := s.get("/late"); got != "" {
+						t.Errorf("got %.20q", got)
+					}
+					if got := s.get("/own"); got != "/own" {
+						t.Errorf("got %.20q", got)
+					}
+				}
+			})
+		}
+		clients.Wait()
+		writers.Wait()
+	})
+}
+
+// Requests that arrive together are all served, whatever the handlers before them do.
+func TestHTTP2EndOfHandlerHoldsUpNoStream(t *testing.T) {
+	everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/exit":
+			runtime.Goexit()
+		case "/panic":
+			panic(http.ErrAbortHandler)
+		case "/wait":
+			<-r.Context().Done()
+		case "/read":
+			io.Copy(io.Discard, r.Body)
+		case "/lock":
+			runtime.LockOSThread()
+		}
+		io.WriteString(w, "hello")
+	}, func(s *http2Site) {
+		c := s.raw()
+		const quick = 20
+		id := uint32(1)
+		for range quick {
+			for _, path := range []string{"/exit", "/quick", "/panic", "/wait", "/read", "/lock"} {
+				c.open(id, http.MethodPost, path, path != "/read")
+				id += 2
+			}
+		}
+		c.send()
+		for n := 0; n < 2*quick; {
+			f, err := c.ReadFrame()
+			if err != nil {
+				s.Fatalf("after %d responses: %v", n, err)
+			}
+			if d, ok := f.(*http2.DataFrame); ok {
+				if string(d.Data()) != "hello" {
+					s.Fatalf("got %q", d.Data())
+				}
+				n++
+			}
+		}
+	})
+}
+
+// A connection that ended with an error is closed soon, also if the client does not close it, and
+// uses no CPU time until then.
+func TestHTTP2EndedConnectionIsClosed(t *testing.T) {
+	everyHTTP2Mode(t, func(http.ResponseWriter, *http.Request) {}, func(s *http2Site) {
+		ours := s.server.(*engine.Server)
+		c := s.raw()
+		c.open(2, http.MethodGet, "/", true)
+		for range 30000 { // more than a turn reads
+			c.WritePing(false, [8]byte{})
+		}
+		c.Conn.Write(c.output.Bytes())
+		for deadline := time.Now().Add(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			if _, open := ours.Connections(); open == 0 {
+				return
+			}
+			if time.Now().After(deadline) {
+				s.Fatal("the connection is open")
+			}
+		}
+	})
+}
+
+// A client that stops reading loses its connection, wherever the handlers run, and also while
+// another handler waits.
+func TestHTTP2StalledClientLosesConnection(t *testing.T) {
+	for _, limit := range []string{"WriteByteTimeout", "SendTimeout", "WriteTimeout"} {
+		for _, dispatch := range []engine.Dispatch{engine.OnLoop, engine.OwnGoroutine} {
+			for mode := range http2Modes {
+				t.Run(limit+" "+mode, func(t *testing.T) {
+					ended := make(chan struct{}, 2)
+					set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+						defer func() { ended <- struct{}{} }()
+						if r.URL.Path == "/wait" {
+							<-r.Context().Done()
+							return
+						}
+						for {
+							if _, err := w.Write(make([]byte, 10000)); err != nil {
+								return
+							}
+						}
+					})}
+					var sendTimeout time.Duration
+					switch limit {
+					case "WriteByteTimeout":
+						set.HTTP2 = &http.HTTP2Config{WriteByteTimeout: 300 * time.Millisecond}
+					case "SendTimeout":
+						sendTimeout = 300 * time.Millisecond
+					case "WriteTimeout":
+						set.WriteTimeout = 300 * time.Millisecond
+					}
+					s := dispatchedHTTP2Site(t, mode, set, dispatch, sendTimeout)
+					c := s.raw(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 1<<31 - 1})
+					c.WriteWindowUpdate(0, 1<<30)
+					c.open(1, http.MethodGet, "/wait", true)
+					c.open(3, http.MethodGet, "/write", true)
+					c.send()
+					handlers := 2
+					if limit == "SendTimeout" { // ends the stream; the socket may accept the rest
+						handlers = 1
+					}
+					for range handlers {
+						select {
+						case <-ended:
+						case <-time.After(10 * time.Second):
+							t.Fatal("a handler still runs")
+						}
+					}
+				})
+			}
+		}
+	}
+}
+
+// dispatchedHTTP2Site is newHTTP2Site for a server with settings beyond http.Server's.
+func dispatchedHTTP2Site(t *testing.T, mode string, set *http.Server, dispatch engine.Dispatch,
+	sendTimeout time.Duration) *http2Site {
+	l, dial := modes[http2Modes[mode]](t)
+	protocols := new(http.Protocols)
+	if http2Modes[mode] == "tls" {
+		inner, innerDial := modes["tcp"](t)
+		config := &tls.Config{Certificates: testCertificates(), NextProtos: []string{"h2"}}
+		if l = net.Listener(secureListener{inner, config}); mode == "h2-tls-goroutine" {
+			l = tls.NewListener(inner, config)
+		}
+		dial = innerDial
+		protocols.SetHTTP2(true)
+	} else {
+		protocols.SetUnencryptedHTTP2(true)
+	}
+	set.Protocols = protocols
+	ours := engine.New(set)
+	ours.Dispatch, ours.SendTimeout = dispatch, sendTimeout
+	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() }}
+	s := &http2Site{T: t, mode: mode, client: &http.Client{Transport: transport}, server: ours}
+	served := goServe(ours, l)
+	t.Cleanup(func() {
+		ours.Close()
+		<-served
+	})
+	return s
+}
+
+// Connections that die in any phase leave nothing behind.
+func TestHTTP2DeadConnectionsLeaveNothing(t *testing.T) {
+	everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/wait":
+			<-r.Context().Done()
+		case "/read":
+			io.Copy(io.Discard, r.Body)
+		case "/write":
+			for {
+				if _, err := w.Write(make([]byte, 10000)); err != nil {
+					return
+				}
+			}
+		}
+	}, func(s *http2Site) {
+		ours := s.server.(*engine.Server)
+		s.get("/")
+		die := func(phase int) {
+			c := s.raw()
+			defer c.Close()
+			switch phase {
+			case 0: // in the preface
+				c.output.Truncate(10)
+			case 1: // in the head
+				c.open(1, http.MethodGet, "/wait", true)
+				c.output.Truncate(c.output.Len() - 3)
+			case 2:
+				c.open(1, http.MethodGet, "/wait", true)
+			case 3:
+				c.open(1, http.MethodPost, "/read", false)
+				c.WriteData(1, false, make([]byte, 1000))
+			case 4:
+				c.open(1, http.MethodGet, "/write", true)
+			case 5: // after a connection error
+				c.open(2, http.MethodGet, "/wait", true)
+			case 6: // in DATA
+				c.open(1, http.MethodPost, "/read", false)
+				c.WriteData(1, false, make([]byte, 1000))
+				c.output.Truncate(c.output.Len() - 3)
+			case 7: // many streams, some reset
+				for id := uint32(1); id < 60; id += 2 {
+					c.open(id, http.MethodPost, []string{"/wait", "/read", "/write"}[id%3], false)
+					if id%4 == 1 {
+						c.WriteRSTStream(id, http2.ErrCodeCancel)
+					}
+				}
+			}
+			c.send()
+			if phase >= 2 {
+				c.ReadFrame()
+				c.ReadFrame()
+			}
+		}
+		var clients sync.WaitGroup
+		for i := range 16 {
+			clients.Go(func() {
+				for j := range 40 {
+					die((i + j) % 8)
+				}
+			})
+		}
+		clients.Wait()
+		s.client.CloseIdleConnections()
+		for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
+			all := make([]byte, 1<<20)
+			all = all[:runtime.Stack(all, true)]
+			_, open := ours.Connections()
+			streams := bytes.Count(all, []byte("h2.(*Stream).Run("))
+			if open == 0 && streams == 0 {
+				return
+			}
+			if time.Now().After(deadline) {
+				s.Fatalf("%d connections are open, %d handlers run\n%s", open, streams, all)
+			}
+		}
+	})
+}

@@ -1,0 +1,300 @@
+package engine_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"log"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"net/textproto"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine"
+)
+
+// http2Modes are the kinds of connection that carry HTTP/2.
+var http2Modes = map[string]string{
+	"h2c-shard": "tcp", "h2c-goroutine": "net.Conn", "h2-tls-goroutine": "tls", "h2-tls-shard": "tls",
+}
+
+// http2Site is a running server and a client that speaks HTTP/2 to it.
+type http2Site struct {
+	*testing.T
+	mode   string
+	url    string
+	client *http.Client
+	logged *lockedBuffer
+	server server
+}
+
+// newHTTP2Site starts the server of a maker.
+func newHTTP2Site(t *testing.T, maker, mode string, set *http.Server) *http2Site {
+	l, dial := modes[http2Modes[mode]](t)
+	s := &http2Site{T: t, mode: mode, url: "http://a.test", logged: new(lockedBuffer)}
+	protocols := new(http.Protocols)
+	transport := &http.Transport{DisableCompression: true, ExpectContinueTimeout: time.Minute, Protocols: protocols,
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() }}
+	if http2Modes[mode] == "tls" {
+		s.url = "https://a.test"
+		protocols.SetHTTP2(true)
+		inner, innerDial := modes["tcp"](t)
+		config := &tls.Config{Certificates: testCertificates(), NextProtos: []string{"h2"}}
+		if l = net.Listener(secureListener{inner, config}); mode == "h2-tls-goroutine" {
+			l = tls.NewListener(inner, config)
+		}
+		transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return innerDial() }
+		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
+	} else {
+		protocols.SetUnencryptedHTTP2(true)
+		set.Protocols = protocols
+	}
+	set.ErrorLog = log.New(s.logged, "", 0)
+	if maker == "on loop" {
+		ours := engine.New(set)
+		ours.Dispatch = engine.OnLoop
+		s.server = ours
+	} else {
+		s.server = makers[maker](set)
+	}
+	served := goServe(s.server, l)
+	s.client = &http.Client{Transport: transport, Timeout: time.Minute}
+	t.Cleanup(func() {
+		transport.CloseIdleConnections()
+		s.server.Close()
+		<-served
+	})
+	return s
+}
+
+// dumpHTTP2 responds with everything that a handler can observe of its request.
+func dumpHTTP2(w http.ResponseWriter, r *http.Request) {
+	before := fmt.Sprint(r.Trailer)
+	body, err := io.ReadAll(r.Body)
+	fmt.Fprintf(w, "%s %q %s %d.%d\n", r.Method, r.RequestURI, r.Proto, r.ProtoMajor, r.ProtoMinor)
+	fmt.Fprintf(w, "url %#v\nhost %q close %v\nheader %v\n", *r.URL, r.Host, r.Close, r.Header)
+	fmt.Fprintf(w, "length %d coding %v\nbody %q %v\n", r.ContentLength, r.TransferEncoding, shorten(body), err)
+	fmt.Fprintf(w, "trailer before %s after %v\n", before, r.Trailer)
+	_, isRemote := net.ResolveTCPAddr("tcp", r.RemoteAddr)
+	fmt.Fprintf(w, "context %v %v %v remote %v\n", r.Context().Err(), r.Context().Value(http.ServerContextKey) != nil,
+		r.Context().Value(http.LocalAddrContextKey) != nil, isRemote)
+}
+
+// http2Case is a request and a handler.
+type http2Case struct {
+	method, path string
+	header       http.Header
+	body         func() io.Reader
+	trailer      http.Header
+	handler      http.HandlerFunc
+}
+
+func textBody(s string) func() io.Reader { return func() io.Reader { return strings.NewReader(s) } }
+
+// http2Cases are compared with net/http.
+func http2Cases(t *testing.T) map[string]http2Case {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, bytes.Repeat([]byte("0123456789"), 30000), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cases := map[string]http2Case{
+		"simple":  {path: "/a/b?c=d"},
+		"escaped": {path: "/a%2Fb%20c/(d)!?e=%20"},
+		"fields": {header: http.Header{"X-A": {"1", "2", ""}, "Cookie": {"a=b", "c=d"}, "Pragma": {"no-cache"},
+			"Te": {"trailers"}}},
+		"large head":  {header: http.Header{"X-Large": {strings.Repeat("x", 50000)}}},
+		"many fields": {header: http.Header{"X-Many": slices.Repeat([]string{"y"}, 60)}},
+		"length":      {method: "POST", body: textBody("hello")},
+		"unknown length": {method: "POST",
+			body: func() io.Reader { return io.MultiReader(strings.NewReader("hello")) }},
+		"empty body": {method: "POST", body: textBody("")},
+		"long body":  {method: "POST", body: textBody(strings.Repeat("x", 3<<20))},
+		"expect":     {method: "POST", header: http.Header{"Expect": {"100-continue"}}, body: textBody("hello")},
+		"trailers": {method: "POST", body: func() io.Reader { return io.MultiReader(strings.NewReader("hello")) },
+			trailer: http.Header{"Sum": {"1"}, "Other": {"2"}}},
+		"options star": {method: "OPTIONS", path: "*"},
+		"connect":      {method: "CONNECT"},
+	}
+	for name, c := range cases {
+		c.handler = dumpHTTP2
+		cases[name] = c
+	}
+	add := func(name string, h http.HandlerFunc) { cases[name] = http2Case{handler: h} }
+	add("nothing", func(http.ResponseWriter, *http.Request) {})
+	add("status only", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) })
+	add("no content", func(w http.ResponseWriter, _ *http.Request) {
+		w.WriteHeader(204)
+		_, err := io.WriteString(w, "x")
+		fmt.Fprint(w, err)
+	})
+	add("not modified", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Etag", `"a"`)
+		w.Header().Set("Content-Type", "text/plain")
+		w.WriteHeader(304)
+	})
+	add("declared length", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "5")
+		io.WriteString(w, "hello")
+		if _, err := io.WriteString(w, "!"); err == nil {
+			panic("more than declared")
+		}
+	})
+	add("body too short", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Length", "50")
+		io.WriteString(w, "hello")
+	})
+	add("large", func(w http.ResponseWriter, _ *http.Request) { w.Write(bytes.Repeat([]byte("x"), 300000)) })
+	add("many writes", func(w http.ResponseWriter, _ *http.Request) {
+		for range 1000 {
+			io.WriteString(w, strings.Repeat("y", 99))
+		}
+	})
+	add("flushed", func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "a")
+		w.(http.Flusher).Flush()
+		io.WriteString(w, "b")
+		http.NewResponseController(w).Flush()
+		io.WriteString(w, "c")
+	})
+	add("trailers of response", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Trailer", "Sum")
+		io.WriteString(w, "a")
+		w.Header().Set("Sum", "1")
+		w.Header().Set(http.TrailerPrefix+"Late", "2")
+	})
+	add("trailers without body", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Trailer", "Sum")
+		w.WriteHeader(200)
+		w.Header().Set("Sum", "1")
+	})
+	add("early hints", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Link", "</a>; rel=preload")
+		w.WriteHeader(103)
+		io.WriteString(w, "a")
+	})
+	add("panic", func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	add("panic after flush", func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "a")
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	add("hijack", func(w http.ResponseWriter, _ *http.Request) {
+		_, _, err := http.NewResponseController(w).Hijack()
+		fmt.Fprint(w, errors.Is(err, http.ErrNotSupported))
+	})
+	add("file", func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, file) })
+	add("copied file", func(w http.ResponseWriter, _ *http.Request) {
+		f, err := os.Open(file)
+		if err != nil {
+			panic(err)
+		}
+		defer f.Close()
+		io.Copy(w, f)
+	})
+	add("sniffed", func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") })
+	add("connection fields", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Connection", "close")
+		io.WriteString(w, "a")
+	})
+	add("deadlines", func(w http.ResponseWriter, _ *http.Request) {
+		c := http.NewResponseController(w)
+		fmt.Fprint(w, c.SetReadDeadline(time.Time{}), c.SetWriteDeadline(time.Time{}), c.EnableFullDuplex())
+	})
+	cases["head"] = http2Case{method: "HEAD", handler: func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "hello")
+	}}
+	cases["head, flushed"] = http2Case{method: "HEAD", handler: func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "hello")
+		w.(http.Flusher).Flush()
+	}}
+	cases["read deadline"] = http2Case{method: "POST",
+		body: func() io.Reader { r, _ := io.Pipe(); return r },
+		handler: func(w http.ResponseWriter, r *http.Request) {
+			http.NewResponseController(w).SetReadDeadline(time.Now().Add(-time.Second))
+			_, err := r.Body.Read(make([]byte, 1))
+			fmt.Fprint(w, errors.Is(err, os.ErrDeadlineExceeded))
+		}}
+	cases["unread body"] = http2Case{method: "POST", body: textBody("hello"),
+		handler: func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "a") }}
+	cases["full duplex"] = http2Case{method: "POST", body: textBody(strings.Repeat("z", 200000)),
+		handler: func(w http.ResponseWriter, r *http.Request) { io.Copy(w, r.Body) }}
+	return cases
+}
+
+// result sends the request of a case and describes the response.
+func (s *http2Site) result(c http2Case) string {
+	s.Helper()
+	path := c.path
+	if path == "" || path == "*" {
+		path = "/"
+	}
+	var body io.Reader
+	if c.body != nil {
+		body = c.body()
+	}
+	var interim []string
+	ctx := httptrace.WithClientTrace(context.Background(), &httptrace.ClientTrace{
+		Got1xxResponse: func(code int, h textproto.MIMEHeader) error {
+			interim = append(interim, fmt.Sprint(code, h))
+			return nil
+		}})
+	r, err := http.NewRequestWithContext(ctx, c.method, s.url+path, body)
+	if err != nil {
+		s.Fatal(err)
+	}
+	if c.path == "*" {
+		r.URL.Path, r.URL.Opaque = "", "*"
+	}
+	maps.Copy(r.Header, c.header)
+	r.Trailer = c.trailer
+	response, err := s.client.Do(r)
+	if err != nil {
+		return fmt.Sprint("error ", strings.Contains(err.Error(), "INTERNAL_ERROR"), interim)
+	}
+	defer response.Body.Close()
+	content, err := io.ReadAll(response.Body)
+	response.Header.Del("Date")
+	if response.Header.Get("Last-Modified") != "" {
+		response.Header.Set("Last-Modified", "some day")
+	}
+	return fmt.Sprintf("%s %s %v length %d\n%v\n%s\n%v\ntrailer %v", response.Proto, response.Status, interim,
+		response.ContentLength, response.Header, shorten(content), err != nil, response.Trailer)
+}
+
+// http2Differences are our results where they differ from net/http's. A 304 has no Content-Type, as
+// in HTTP/1. A client that receives too much or too little learns of it when it reads the body.
+var http2Differences = map[string]string{
+	"not modified": "HTTP/2.0 304 Not Modified [] length 0\nmap[Etag:[\"a\"]]\n\nfalse\ntrailer map[]",
+	"declared length": "HTTP/2.0 200 OK [] length 5\n" +
+		"map[Content-Length:[5] Content-Type:[text/plain; charset=utf-8]]\nhello\ntrue\ntrailer map[]",
+}
+
+// Requests and responses over HTTP/2 are those of net/http.
+func TestHTTP2IsThatOfNetHTTP(t *testing.T) {
+	for name, c := range http2Cases(t) {
+		t.Run(name, func(t *testing.T) {
+			for _, mode := range slices.Sorted(maps.Keys(http2Modes)) {
+				t.Run(mode, func(t *testing.T) {
+					want := http2Differences[name]
+					if want == "" {
+						want = newHTTP2Site(t, "net/http", mode, &http.Server{Handler: c.handler}).result(c)
+					}
+					got := newHTTP2Site(t, "tare", mode, &http.Server{Handler: c.handler}).result(c)
+					if got != want {
+						t.Errorf("got\n%s\nwant\n%s", got, want)
+					}
+				})
+			}
+		})
+	}
+}

@@ -1,0 +1,43 @@
+package engine_test
+
+import (
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+)
+
+// The ConnState hook is called as by net/http.
+func TestHTTP2ConnStates(t *testing.T) {
+	for _, mode := range []string{"h2c-goroutine", "h2-tls-goroutine"} {
+		t.Run(mode, func(t *testing.T) {
+			want := http2States(t, "net/http", mode)
+			if got := http2States(t, "tare", mode); got != want {
+				t.Errorf("states %s, want %s", got, want)
+			}
+		})
+	}
+}
+
+func http2States(t *testing.T, maker, mode string) string {
+	var mu sync.Mutex
+	states, closed := "", make(chan struct{})
+	s := newHTTP2Site(t, maker, mode, &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }),
+		ConnState: func(_ net.Conn, state http.ConnState) {
+			mu.Lock()
+			defer mu.Unlock()
+			if states += fmt.Sprint(state, " "); state == http.StateClosed {
+				close(closed)
+			}
+		},
+	})
+	s.get("/")
+	s.client.CloseIdleConnections()
+	<-closed
+	mu.Lock()
+	defer mu.Unlock()
+	return states
+}

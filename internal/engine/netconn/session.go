@@ -1,0 +1,186 @@
+package netconn
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+	"net/http"
+	"sync"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/engine/h2"
+)
+
+// serveHTTP2 serves HTTP/2 to the connection's end. state is nil without TLS.
+func (c *Conn) serveHTTP2(state *tls.ConnectionState) {
+	if c.config.HTTP2 == nil {
+		c.handOffToHTTP2()
+		return
+	}
+	if !c.claimNew() {
+		return
+	}
+	if state != nil && !isSecure(state) && !c.config.HTTP2.PermitsProhibitedCiphers {
+		_, _ = c.NetConn.Write(h2.Rejection())
+		return
+	}
+	h := &http2Carrier{conn: c}
+	h.session = h2.New(c.config.HTTP2, h, state)
+	c.session.Store(h.session)
+	c.CallStateHook(http.StateActive)
+	h.setIdle()
+	defer h.session.Closed()
+	h.serve()
+}
+
+// isSecure reports whether a TLS connection may carry HTTP/2 (RFC 9113, 9.2). Of the cipher suites
+// of TLS 1.2, only those with ephemeral keys and authenticated encryption may.
+func isSecure(state *tls.ConnectionState) bool {
+	if state.Version != tls.VersionTLS12 {
+		return state.Version > tls.VersionTLS12
+	}
+	switch state.CipherSuite {
+	case tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
+		tls.TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384, tls.TLS_ECDHE_ECDSA_WITH_AES_256_GCM_SHA384,
+		tls.TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305_SHA256, tls.TLS_ECDHE_ECDSA_WITH_CHACHA20_POLY1305_SHA256:
+		return true
+	}
+	return false
+}
+
+// http2Carrier is the h2.Carrier of a Conn. The connection's goroutine only reads and parses. Each
+// handler has a goroutine of its own, and so has the sender while there is output.
+type http2Carrier struct {
+	conn    *Conn
+	session *h2.Session
+
+	mu       sync.Mutex
+	deadline time.Time // of reading, as last set
+}
+
+// serve reads to the connection's end.
+func (h *http2Carrier) serve() {
+	c, s := h.conn, h.session
+	received := c.conn.In[c.conn.Next:c.conn.End]
+	c.conn.Next, c.conn.End = 0, 0
+	for {
+		if s.Receive(received) {
+			for st := s.Next(); st != nil; st = s.Next() {
+				c.config.Streams.serve(st)
+			}
+		}
+		s.Flush()
+		n, ok := h.read(c.conn.InBuffer)
+		if !ok {
+			return
+		}
+		received = c.conn.InBuffer[:n]
+	}
+}
+
+// read waits for input. ok is false if the connection has ended or must end.
+func (h *http2Carrier) read(p []byte) (n int, ok bool) {
+	for {
+		h.Update()
+		n, err := h.conn.NetConn.Read(p)
+		switch {
+		case n > 0:
+			return n, true
+		case err == nil:
+			continue
+		case !exchange.IsTimeout(err):
+			return 0, false
+		}
+		h.mu.Lock()
+		h.deadline = time.Time{}
+		_ = h.conn.NetConn.SetReadDeadline(h.deadline)
+		h.mu.Unlock()
+		if at := h.session.WaitDeadline(); !at.IsZero() && !time.Now().Before(at) && h.session.Expire() {
+			return 0, false
+		}
+	}
+}
+
+// Send implements h2.Carrier. The client must accept each piece within the limit.
+func (h *http2Carrier) Send(p []byte) (int, error) {
+	c, limit := h.conn, h.conn.config.HTTP2.SendLimit()
+	if limit == 0 {
+		return c.NetConn.Write(p)
+	}
+	sent := 0
+	for sent < len(p) {
+		c.extendDeadline(limit)
+		n, err := c.NetConn.Write(p[sent:min(len(p), sent+tlsPiece)])
+		if sent += n; err != nil {
+			return sent, err
+		}
+	}
+	return sent, nil
+}
+
+// Blocks implements h2.Carrier.
+func (h *http2Carrier) Blocks() bool { return true }
+
+// AwaitRoom implements h2.Carrier. It is not called, because Send blocks.
+func (h *http2Carrier) AwaitRoom() {}
+
+// Update implements h2.Carrier. A deadline that is too early is corrected when it expires.
+func (h *http2Carrier) Update() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.session.IsIdle() {
+		h.setIdle()
+	}
+	at := h.session.WaitDeadline()
+	if !at.IsZero() && (h.deadline.IsZero() || at.Before(h.deadline)) {
+		h.deadline = at
+		_ = h.conn.NetConn.SetReadDeadline(at)
+	}
+}
+
+func (h *http2Carrier) setIdle() {
+	if h.conn.state.CompareAndSwap(uint32(http.StateActive), uint32(http.StateIdle)) {
+		h.conn.CallStateHook(http.StateIdle)
+	}
+}
+
+// Activate implements h2.Carrier.
+func (h *http2Carrier) Activate() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.conn.state.CompareAndSwap(uint32(http.StateIdle), uint32(http.StateActive)) {
+		h.conn.CallStateHook(http.StateActive)
+	}
+}
+
+// End implements h2.Carrier. The goroutine that reads closes the connection when the client has, or
+// after a delay: closing at once could reset it before the client has read the last frames.
+func (h *http2Carrier) End(isClean bool) {
+	nc := h.conn.NetConn
+	half, ok := nc.(interface{ CloseWrite() error })
+	if !isClean || !ok {
+		_ = nc.SetReadDeadline(exchange.PastTime())
+		go nc.Close() // of a TLS connection may block
+		return
+	}
+	go func() {
+		_ = half.CloseWrite()
+		h.Update()
+	}()
+}
+
+// Context implements h2.Carrier.
+func (h *http2Carrier) Context() context.Context { return h.conn.ctx }
+
+// Logf implements h2.Carrier.
+func (h *http2Carrier) Logf(format string, args ...any) { h.conn.Logf(format, args...) }
+
+// Raw implements h2.Carrier.
+func (h *http2Carrier) Raw() net.Conn { return h.conn.NetConn }
+
+// Opened implements connection.Info.
+func (h *http2Carrier) Opened() time.Time { return h.conn.opened }
+
+// CountRequest implements connection.Info. Sessions count requests themselves.
+func (h *http2Carrier) CountRequest() int { return h.conn.CountRequest() }
