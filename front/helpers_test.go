@@ -1,6 +1,7 @@
 package front_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"io"
@@ -151,4 +152,22 @@ func awaitLines(t testing.TB, name string, n int) []string {
 	t.Helper()
 	b := awaitFile(t, name, func(b []byte) bool { return bytes.Count(b, []byte("\n")) >= n })
 	return strings.SplitAfter(strings.TrimSuffix(string(b), "\n"), "\n")
+}
+
+// lines returns the status line and the field lines of a response, as they were sent.
+func (a *testClient) lines(method, path string) (status string, fields []string) {
+	a.t.Helper()
+	nc, err := net.Dial("unix", a.socket)
+	must(a.t, err)
+	defer nc.Close()
+	_, err = io.WriteString(nc, method+" "+path+" HTTP/1.1\r\nHost: front.test\r\nConnection: close\r\n\r\n")
+	must(a.t, err)
+	for s := bufio.NewScanner(nc); s.Scan() && s.Text() != ""; {
+		if status == "" {
+			status = s.Text()
+			continue
+		}
+		fields = append(fields, s.Text())
+	}
+	return status, fields
 }

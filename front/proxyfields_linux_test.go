@@ -13,24 +13,6 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
-// lines returns the status line and the field lines of a response, as they were sent.
-func (a *testClient) lines(method, path string) (status string, fields []string) {
-	a.t.Helper()
-	nc, err := net.Dial("unix", a.socket)
-	must(a.t, err)
-	defer nc.Close()
-	_, err = io.WriteString(nc, method+" "+path+" HTTP/1.1\r\nHost: front.test\r\nConnection: close\r\n\r\n")
-	must(a.t, err)
-	for s := bufio.NewScanner(nc); s.Scan() && s.Text() != ""; {
-		if status == "" {
-			status = s.Text()
-			continue
-		}
-		fields = append(fields, s.Text())
-	}
-	return status, fields
-}
-
 // own reports whether nginx writes a field itself, in a spelling and a place of its own.
 func own(line string) bool {
 	name, _, _ := strings.Cut(line, ":")

@@ -69,7 +69,7 @@ func NewConfig(x *exchange.Config, set *http.HTTP2Config, maxHeaderBytes int) *C
 		maxHeadList:  uint32(min(maxHeaderBytes, math.MaxInt32) + fieldOverhead*typicalFields),
 
 		SendPingTimeout:  max(0, set.SendPingTimeout),
-		pingTimeout:      time.Duration(within(int(set.PingTimeout), 1, math.MaxInt64, int(defaultPingTimeout))),
+		pingTimeout:      within(set.PingTimeout, 1, math.MaxInt64, defaultPingTimeout),
 		writeByteTimeout: max(0, set.WriteByteTimeout),
 		countError:       set.CountError,
 
@@ -99,7 +99,7 @@ func (p *Config) buffer() *outBuffer {
 }
 
 // within returns v, or def if v is out of bounds.
-func within(v, least, most, def int) int {
+func within[T int | time.Duration](v, least, most, def T) T {
 	if v < least || v > most {
 		return def
 	}
