@@ -220,7 +220,7 @@ func (h *handshake) perform(k *shardConn) bool {
 	state := t.conn.ConnectionState()
 	switch proto := state.NegotiatedProtocol; {
 	case netconn.IsHTTP1(proto):
-	case proto == netconn.ProtoHTTP2 && p.netConns.HTTP2 != nil && p.netConns.Owner.ProtocolHandler(proto) == nil:
+	case proto == netconn.ProtoHTTP2 && k.canServeHTTP2(&state):
 		newShardSession(k, &state)
 	default:
 		return k.leaveShard()
@@ -229,6 +229,13 @@ func (h *handshake) perform(k *shardConn) bool {
 	r, fresh := k.shard().freeRunner()
 	r.start(job{conn: k}, fresh)
 	return true
+}
+
+// canServeHTTP2 reports whether a shard can serve a connection that has negotiated HTTP/2.
+func (k *shardConn) canServeHTTP2(state *tls.ConnectionState) bool {
+	p := &k.config().netConns
+	return p.HTTP2 != nil && p.Owner.ProtocolHandler(netconn.ProtoHTTP2) == nil &&
+		netconn.AllowsHTTP2(p.HTTP2, state)
 }
 
 // leaveShard hands a connection that speaks another protocol to the goroutine path. It reports

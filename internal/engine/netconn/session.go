@@ -21,7 +21,7 @@ func (c *Conn) serveHTTP2(state *tls.ConnectionState) {
 	if !c.claimNew() {
 		return
 	}
-	if state != nil && !isSecure(state) && !c.config.HTTP2.PermitsProhibitedCiphers {
+	if state != nil && !AllowsHTTP2(c.config.HTTP2, state) {
 		_, _ = c.NetConn.Write(h2.Rejection())
 		return
 	}
@@ -34,11 +34,15 @@ func (c *Conn) serveHTTP2(state *tls.ConnectionState) {
 	h.serve()
 }
 
-// isSecure reports whether a TLS connection may carry HTTP/2 (RFC 9113, 9.2). Of the cipher suites
-// of TLS 1.2, only those with ephemeral keys and authenticated encryption may.
-func isSecure(state *tls.ConnectionState) bool {
-	if state.Version != tls.VersionTLS12 {
-		return state.Version > tls.VersionTLS12
+// AllowsHTTP2 reports whether a TLS connection may carry HTTP/2 (RFC 9113, 9.2). Of the cipher
+// suites of TLS 1.2, only those with ephemeral keys and authenticated encryption may, unless the
+// settings permit all.
+func AllowsHTTP2(config *h2.Config, state *tls.ConnectionState) bool {
+	if config.PermitsProhibitedCiphers || state.Version > tls.VersionTLS12 {
+		return true
+	}
+	if state.Version < tls.VersionTLS12 {
+		return false
 	}
 	switch state.CipherSuite {
 	case tls.TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256, tls.TLS_ECDHE_ECDSA_WITH_AES_128_GCM_SHA256,
