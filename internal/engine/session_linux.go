@@ -12,7 +12,6 @@ import (
 	"github.com/tarehq/tare/internal/engine/h2"
 	"github.com/tarehq/tare/internal/engine/reuse"
 	"github.com/tarehq/tare/internal/poll"
-	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
 // A shardConn that speaks HTTP/2 has a session. A runner serves it in turns: it passes what has
@@ -52,15 +51,6 @@ const (
 // MayBlock implements h2.Host.
 func (r *runner) MayBlock() { r.giveUpLead() }
 
-// prefaceIn reports whether in begins with HTTP/2's preface, or with a part of it.
-func prefaceIn(in []byte) (whole, partly bool) {
-	n := min(len(in), len(wire.Preface))
-	if string(in[:n]) != wire.Preface[:n] {
-		return false, false
-	}
-	return n == len(wire.Preface), n < len(wire.Preface)
-}
-
 // checkPreface reports whether a new connection begins with the preface (outcomeHTTP2), may begin
 // with it, or must be closed because the settings allow nothing else.
 func (r *runner) checkPreface(k *shardConn) (how outcome, mayBeHTTP2 bool) {
@@ -68,7 +58,7 @@ func (r *runner) checkPreface(k *shardConn) (how outcome, mayBeHTTP2 bool) {
 	if !c.Config.ServesH2C || !k.isNew.Load() || c.Next == c.End {
 		return outcomeServed, false
 	}
-	whole, partly := prefaceIn(c.In[c.Next:c.End])
+	whole, partly := h2.BeginsPreface(c.In[c.Next:c.End])
 	switch {
 	case whole:
 		return outcomeHTTP2, true
@@ -331,11 +321,8 @@ func (h *shardSession) End(isClean bool) {
 	}
 	h.closeWrite()
 	h.Update()
-	time.AfterFunc(closeDelay, h.closeEnded) // sweeps may be rarer
+	time.AfterFunc(h2.GoAwayTime, h.closeEnded) // sweeps may be rarer
 }
-
-// closeDelay is how long the client has to close the connection of an ended session.
-const closeDelay = time.Second
 
 // closeEnded closes the connection of an ended session. If a runner serves it, it finds the end.
 func (h *shardSession) closeEnded() {
