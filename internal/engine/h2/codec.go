@@ -58,8 +58,8 @@ func (h *codec) StartHead(w *exchange.Response, code int) {
 	w.Conn.Out = wire.AppendStatus(w.Conn.Out, code)
 }
 
-// AppendField appends a field, unless it concerns the connection (RFC 9113, 8.2.2). It removes space
-// around the value and replaces control bytes.
+// AppendField appends a field, unless it concerns the connection (RFC 9113, 8.2.2). It removes
+// space around the value and replaces control bytes.
 func (h *codec) AppendField(out []byte, name, value string) []byte {
 	switch len(name) {
 	case len("Upgrade"), len("Keep-Alive"), len("Proxy-Connection"), len("Transfer-Encoding"):
