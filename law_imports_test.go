@@ -139,6 +139,10 @@ var only = []struct {
 		"connections know neither their protocol nor their server",
 	},
 	{
+		"internal/engine/predict", nil, true,
+		"a prediction uses durations only",
+	},
+	{
 		"internal/engine/reuse", nil, true,
 		"goroutines are independent of their work",
 	},
@@ -190,6 +194,7 @@ var onlyBy = map[string][]string{
 	"internal/engine/h1":      {"internal/engine"},
 	"internal/engine/h2":      {"internal/engine", "internal/engine/netconn"},
 	"internal/engine/netconn": {"internal/engine"},
+	"internal/engine/predict": {"internal/engine"},
 	"internal/engine/reuse":   {"internal/engine", "internal/engine/netconn"},
 	"internal/pcre":           {"front"},
 	"internal/poison":         {"front", "internal/client", "internal/engine/exchange", "internal/engine/h2"},

@@ -7,6 +7,7 @@
 //	  h1, fastcgi codecs: requests in the input, responses in the output
 //	  h2          sessions of HTTP/2, whose streams carry an exchange each
 //	  exchange    requests, bodies, contexts and responses, for any codec and any connection
+//	  predict     guesses which handlers block
 //	  reuse       goroutines that serve one connection after another
 //
 // Shards need epoll, and lie in the files of this package that end in _linux.go.
@@ -32,7 +33,7 @@
 // Handlers may block. A predictor therefore guesses which routes block, and their requests are
 // handed to other runners. If a handler holds up a loop, its runner loses the lead: another runner
 // leads the loop, and the old one finishes its connection. Read shard_linux.go, runner_linux.go,
-// shardconn_linux.go, predict_linux.go and stallguard_linux.go in this order.
+// shardconn_linux.go, package predict and stallguard_linux.go in this order.
 //
 // # TLS on shards
 //

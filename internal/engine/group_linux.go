@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/engine/predict"
 	"github.com/tarehq/tare/internal/poll"
 )
 
@@ -21,7 +22,7 @@ type group struct {
 	unused      func() // called after the last connection has ended
 	epoch       time.Time
 	conns       connTable
-	predictor   predictor
+	predictor   predict.Table
 	acceptors   acceptorTable
 	guard       stallGuard
 	handshakes  handshakes

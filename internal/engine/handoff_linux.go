@@ -4,10 +4,11 @@ import (
 	"runtime"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/engine/predict"
 )
 
 // handOff gives k and its current request to another runner.
-func (r *runner) handOff(k *shardConn, x *exchange.Exchange, at slotID) {
+func (r *runner) handOff(k *shardConn, x *exchange.Exchange, at predict.SlotID) {
 	r.handOffs++
 	other, fresh := r.shard.freeRunner()
 	other.conn, r.conn = r.conn, other.conn

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/h2"
+	"github.com/tarehq/tare/internal/engine/predict"
 	"github.com/tarehq/tare/internal/engine/reuse"
 	"github.com/tarehq/tare/internal/poll"
 )
@@ -55,7 +56,7 @@ type job struct {
 	conn    *shardConn
 	request *exchange.Exchange
 	stream  *h2.Stream
-	slot    slotID
+	slot    predict.SlotID
 	turn    *shardSession
 }
 
@@ -151,7 +152,7 @@ func (r *runner) serveAsLeader(k *shardConn, isResumed bool) bool {
 	if h := k.session.Load(); h != nil {
 		r.serveSession(h, isResumed)
 	} else {
-		r.serve(k, nil, noSlot)
+		r.serve(k, nil, predict.NoSlot)
 	}
 	token := r.token
 	r.token = 0
@@ -170,7 +171,7 @@ func (r *runner) beginServing() {
 
 // enterHandler stores the slot of the handler that is about to run in the shard's word. It reports
 // false if the runner does not lead, or no longer leads.
-func (r *runner) enterHandler(at slotID) bool {
+func (r *runner) enterHandler(at predict.SlotID) bool {
 	if r.token == 0 {
 		return false
 	}
@@ -186,7 +187,7 @@ func (r *runner) enterHandler(at slotID) bool {
 // serve serves the requests that arrive on k until no more input has arrived. If x is not nil, it
 // serves x first, which another runner has handed off. When serve returns, k waits, is closed, or
 // belongs to another runner.
-func (r *runner) serve(k *shardConn, x *exchange.Exchange, at slotID) {
+func (r *runner) serve(k *shardConn, x *exchange.Exchange, at predict.SlotID) {
 	settled := false
 	r.turnCount = 0
 	defer func() {
@@ -224,7 +225,7 @@ const (
 	outcomeHTTP2                    // it speaks HTTP/2
 )
 
-func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at slotID) outcome {
+func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.SlotID) outcome {
 	c := r.conn
 	for {
 		how, mayBeHTTP2 := r.checkPreface(k)
@@ -240,7 +241,7 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at slotID) ou
 				if x = c.Codec.BeginExchange(c); x == nil {
 					return outcomeClose
 				}
-				at = slotFor(x.Request.Method, x.Request.RequestURI)
+				at = predict.SlotFor(x.Request.Method, x.Request.RequestURI)
 				if how, parted := r.dispatch(k, x, at); parted {
 					return how
 				}
@@ -294,7 +295,7 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at slotID) ou
 // dispatch decides which goroutine runs a request's handler. parted reports whether the runner has
 // left k, and how is the outcome. If the earlier responses of a connection cannot be sent, it is
 // over: its handler does not run at all.
-func (r *runner) dispatch(k *shardConn, x *exchange.Exchange, at slotID) (how outcome, parted bool) {
+func (r *runner) dispatch(k *shardConn, x *exchange.Exchange, at predict.SlotID) (how outcome, parted bool) {
 	c, leads := r.conn, r.leads()
 	if r.turnCount++; leads && r.runsOnLoop(k, x, at) || !leads && r.turnCount <= turnRequests {
 		return 0, false
@@ -315,7 +316,7 @@ func (r *runner) dispatch(k *shardConn, x *exchange.Exchange, at slotID) (how ou
 
 // runsOnLoop reports whether a request's handler runs on the loop. It does not if it would have to
 // wait for the request's body, or if its client has used up its turn.
-func (r *runner) runsOnLoop(k *shardConn, x *exchange.Exchange, at slotID) bool {
+func (r *runner) runsOnLoop(k *shardConn, x *exchange.Exchange, at predict.SlotID) bool {
 	if r.turnCount > turnRequests || !x.Body.HasArrived() {
 		return false
 	}
@@ -326,13 +327,13 @@ func (r *runner) runsOnLoop(k *shardConn, x *exchange.Exchange, at slotID) bool 
 		return false
 	}
 	g := r.shard.group
-	return g.predictor.at(at).isQuick() && !g.guard.outage.Load()
+	return g.predictor.At(at).IsQuick() && !g.guard.outage.Load()
 }
 
 // serveExchange runs a handler, on the loop or off it. It times all runs off the loop, and some
 // runs on it.
-func (r *runner) serveExchange(k *shardConn, x *exchange.Exchange, id slotID) bool {
-	c, at := r.conn, r.shard.group.predictor.at(id)
+func (r *runner) serveExchange(k *shardConn, x *exchange.Exchange, id predict.SlotID) bool {
+	c, at := r.conn, r.shard.group.predictor.At(id)
 	if !r.enterHandler(id) {
 		if len(c.Out) > 0 && c.Flush() != nil { // the stall guard does not watch this handler
 			return false
@@ -342,10 +343,10 @@ func (r *runner) serveExchange(k *shardConn, x *exchange.Exchange, id slotID) bo
 	if len(c.Out) > 0 && r.gateOutput(k) != nil {
 		return false
 	}
-	if !at.addTrust() {
+	if !at.AddTrust() {
 		r.shard.group.guard.checkSoon()
 	}
-	if r.runs++; r.runs%sampleEvery == 0 {
+	if r.runs++; r.runs%predict.SampleEvery == 0 {
 		return r.timeExchange(x, at)
 	}
 	return c.RunExchange(x)
@@ -361,10 +362,10 @@ func (r *runner) gateOutput(k *shardConn) error {
 	return r.conn.Flush()
 }
 
-func (r *runner) timeExchange(x *exchange.Exchange, at *slot) bool {
+func (r *runner) timeExchange(x *exchange.Exchange, at *predict.Slot) bool {
 	start := time.Now()
 	reuse := r.conn.RunExchange(x)
-	at.learn(time.Since(start))
+	at.Learn(time.Since(start))
 	return reuse
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/h2"
+	"github.com/tarehq/tare/internal/engine/predict"
 	"github.com/tarehq/tare/internal/engine/reuse"
 	"github.com/tarehq/tare/internal/poll"
 	wire "github.com/tarehq/tare/internal/wire/http2"
@@ -163,7 +164,7 @@ func (r *runner) runStreams(h *shardSession) (all, holdsTurn bool) {
 		if st == nil {
 			return true, true
 		}
-		id := slotFor(st.Target())
+		id := predict.SlotFor(st.Target())
 		if !r.leads() || !r.streamRunsOnLoop(h, st, id) {
 			r.handOffStream(st, id)
 			continue
@@ -191,7 +192,7 @@ func (r *runner) runStreams(h *shardSession) (all, holdsTurn bool) {
 }
 
 // streamRunsOnLoop reports whether a stream's handler runs on the loop.
-func (r *runner) streamRunsOnLoop(h *shardSession, st *h2.Stream, id slotID) bool {
+func (r *runner) streamRunsOnLoop(h *shardSession, st *h2.Stream, id predict.SlotID) bool {
 	switch h.conn.config().dispatch {
 	case OnLoop:
 		return st.HasArrived()
@@ -199,36 +200,36 @@ func (r *runner) streamRunsOnLoop(h *shardSession, st *h2.Stream, id slotID) boo
 		return false
 	}
 	g := r.shard.group
-	return g.predictor.at(id).isQuick() && !g.guard.outage.Load() && st.HasArrived()
+	return g.predictor.At(id).IsQuick() && !g.guard.outage.Load() && st.HasArrived()
 }
 
 // runOnLoop runs a stream's handler while the runner leads. It times some runs.
-func (r *runner) runOnLoop(st *h2.Stream, id slotID, token uint64) {
-	at := r.shard.group.predictor.at(id)
-	if !at.addTrust() {
+func (r *runner) runOnLoop(st *h2.Stream, id predict.SlotID, token uint64) {
+	at := r.shard.group.predictor.At(id)
+	if !at.AddTrust() {
 		r.shard.group.guard.checkSoon()
 	}
-	if r.runs++; r.runs%sampleEvery != 0 {
+	if r.runs++; r.runs%predict.SampleEvery != 0 {
 		st.Run(r.connOfStreams(), r, token)
 		return
 	}
 	start := time.Now()
 	st.Run(r.connOfStreams(), r, token)
-	at.learn(time.Since(start))
+	at.Learn(time.Since(start))
 }
 
 // handOffStream makes another runner run a stream's handler.
-func (r *runner) handOffStream(st *h2.Stream, id slotID) {
+func (r *runner) handOffStream(st *h2.Stream, id predict.SlotID) {
 	r.handOffs++
 	other, fresh := r.shard.freeRunner()
 	other.start(job{stream: st, slot: id}, fresh)
 }
 
 // runStream runs a stream's handler off the loop.
-func (r *runner) runStream(st *h2.Stream, id slotID) {
+func (r *runner) runStream(st *h2.Stream, id predict.SlotID) {
 	start := time.Now()
 	st.Run(r.connOfStreams(), nil, 0)
-	r.shard.group.predictor.at(id).learn(time.Since(start))
+	r.shard.group.predictor.At(id).Learn(time.Since(start))
 	st.Settle()
 	reuse.ResetLabels()
 }

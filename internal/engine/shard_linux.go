@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/engine/predict"
 	"github.com/tarehq/tare/internal/engine/reuse"
 	"github.com/tarehq/tare/internal/poll"
 )
@@ -73,15 +74,17 @@ func newShard(g *group, index int) (*shard, error) {
 const (
 	servingBit    = 1
 	slotShift     = 1
-	slotBits      = 13 // slots + 1 values; 0 is no slot
+	slotBits      = 13 // predict.Slots + 1 values; 0 is no slot
 	sequenceShift = slotShift + slotBits
 )
 
 // wordAfter returns the word that takes the lead from the holder of a token.
 func wordAfter(token uint64) uint64 { return (token>>sequenceShift + 1) << sequenceShift }
 
-// slotIn returns the slot of the handler that the holder of a token runs, or noSlot.
-func slotIn(token uint64) slotID { return slotID(token >> slotShift & (1<<slotBits - 1)) }
+// slotIn returns the slot of the handler that the holder of a token runs, or predict.NoSlot.
+func slotIn(token uint64) predict.SlotID {
+	return predict.SlotID(token >> slotShift & (1<<slotBits - 1))
+}
 
 // takeLead takes the lead from the holder of a token. It reports whether the holder was still the
 // leader. The handler that it runs is charged now, not when it returns. It may hang, and meanwhile
@@ -90,8 +93,8 @@ func (s *shard) takeLead(token uint64) bool {
 	if !s.word.CompareAndSwap(token, wordAfter(token)) {
 		return false
 	}
-	if id := slotIn(token); id != noSlot {
-		s.group.predictor.at(id).chargeStall()
+	if id := slotIn(token); id != predict.NoSlot {
+		s.group.predictor.At(id).ChargeStall()
 	}
 	s.promote()
 	return true

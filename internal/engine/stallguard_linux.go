@@ -1,9 +1,10 @@
 package engine
 
 import (
-	"slices"
 	"sync/atomic"
 	"time"
+
+	"github.com/tarehq/tare/internal/engine/predict"
 )
 
 const (
@@ -22,15 +23,6 @@ const (
 	sleepAfter     = 10
 	sleepSoonAfter = 2
 	longSleep      = 10 * time.Millisecond
-
-	// If outageStalls routes stall within outageWindow, an outage begins. It lasts for
-	// outageShortest, or twice as long as the last one if that has just ended. A single route
-	// that stalls often is not an outage: it has left the loops. On a busy machine the route
-	// with the most requests is stopped most often.
-	outageStalls   = 4
-	outageWindow   = time.Second
-	outageShortest = time.Second
-	outageLongest  = 32 * time.Second
 )
 
 // stallGuard finds leaders whose handlers are slow and replaces them. One goroutine does so for all
@@ -73,7 +65,7 @@ func (w *stallGuard) signal() {
 // run checks the group's shards until the group is stopped.
 func (w *stallGuard) run(g *group) {
 	var words observations
-	var outages outages
+	var outages predict.Outages
 	var balancer balancer
 	ticker := time.NewTicker(fastInterval)
 	defer ticker.Stop()
@@ -97,7 +89,7 @@ func (w *stallGuard) run(g *group) {
 			ticker.Reset(slowInterval)
 		}
 		busy, stalled := words.check(g.allShards(), late)
-		w.outage.Store(outages.update(now, stalled))
+		w.outage.Store(outages.Update(now, stalled))
 		balancer.check(g, now)
 		g.acceptors.passFromStuck(words)
 		if idle++; busy {
@@ -149,7 +141,7 @@ type observation struct {
 //
 // What delays a check, a lack of processors or an exhausted quota, delays the leader, too. One late
 // check therefore proves nothing.
-func (all *observations) check(shards []*shard, late bool) (busy bool, stalled []slotID) {
+func (all *observations) check(shards []*shard, late bool) (busy bool, stalled []predict.SlotID) {
 	for len(*all) < len(shards) {
 		*all = append(*all, observation{})
 	}
@@ -171,42 +163,4 @@ func (all *observations) check(shards []*shard, late bool) (busy bool, stalled [
 		}
 	}
 	return busy, stalled
-}
-
-// outages decides when there is an outage.
-type outages struct {
-	recent   []stall // at most one for each slot
-	until    time.Time
-	duration time.Duration // of the last outage
-}
-
-type stall struct {
-	slot slotID
-	at   time.Time
-}
-
-// update records the slots that have stalled and reports whether there is an outage.
-func (o *outages) update(now time.Time, stalled []slotID) bool {
-	if now.Before(o.until) {
-		return true
-	}
-	if len(stalled) == 0 {
-		return false
-	}
-	o.recent = slices.DeleteFunc(o.recent, func(s stall) bool {
-		return now.Sub(s.at) > outageWindow || slices.Contains(stalled, s.slot)
-	})
-	for _, slot := range slices.Compact(slices.Sorted(slices.Values(stalled))) {
-		o.recent = append(o.recent, stall{slot, now})
-	}
-	if len(o.recent) < outageStalls {
-		return false
-	}
-	if recurs := now.Sub(o.until) < max(o.duration, outageWindow); recurs {
-		o.duration = min(2*o.duration, outageLongest)
-	} else {
-		o.duration = outageShortest
-	}
-	o.until, o.recent = now.Add(o.duration), nil
-	return true
 }

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/h1"
+	"github.com/tarehq/tare/internal/engine/predict"
 )
 
 // watched returns a group of one shard without connections, with enough free runners.
@@ -23,21 +24,21 @@ func watched() (*group, *shard) {
 	return g, s
 }
 
-func word(sequence uint64, id slotID, serving uint64) uint64 {
+func word(sequence uint64, id predict.SlotID, serving uint64) uint64 {
 	return sequence<<sequenceShift | uint64(id)<<slotShift | serving
 }
 
 func TestLeaderInSameHandlerTwiceIsReplaced(t *testing.T) {
 	g, s := watched()
 	var words observations
-	id := slotFor("GET", "/hung")
+	id := predict.SlotFor("GET", "/hung")
 	for i, step := range []struct {
 		word           uint64
 		late           bool
 		busy, replaced bool
 	}{
-		{word(0, noSlot, 0), false, false, false},
-		{word(1, noSlot, 1), false, true, false},
+		{word(0, predict.NoSlot, 0), false, false, false},
+		{word(1, predict.NoSlot, 1), false, true, false},
 		{word(2, id, 1), false, true, false},
 		{word(3, id, 1), false, true, false}, // the same route, but another request
 		{word(3, id, 0), false, true, false},
@@ -58,7 +59,7 @@ func TestLeaderInSameHandlerTwiceIsReplaced(t *testing.T) {
 			t.Errorf("step %d: the word is %x after %x", i, got, step.word)
 		}
 	}
-	if next := wordAfter(word(9, id, 1)); next != word(10, noSlot, 0) {
+	if next := wordAfter(word(9, id, 1)); next != word(10, predict.NoSlot, 0) {
 		t.Errorf("the word of the next leader is %x", next)
 	}
 }
@@ -66,67 +67,26 @@ func TestLeaderInSameHandlerTwiceIsReplaced(t *testing.T) {
 // A handler that hangs never returns, so that its route is charged when the lead is taken.
 func TestHungHandlerIsChargedWhileItRuns(t *testing.T) {
 	g, s := watched()
-	id := slotFor("GET", "/hung")
-	for !g.predictor.at(id).isQuick() {
-		g.predictor.at(id).learn(time.Microsecond)
+	id, other := predict.SlotFor("GET", "/hung"), predict.SlotFor("GET", "/other")
+	for _, quick := range []predict.SlotID{id, other} {
+		for !g.predictor.At(quick).IsQuick() {
+			g.predictor.At(quick).Learn(time.Microsecond)
+		}
 	}
-	other := slotFor("GET", "/other")
-	g.predictor.at(other).learn(time.Microsecond)
-	before := g.predictor.at(other).debt.Load()
 	r := &runner{shard: s, sequence: 7}
-	r.token = word(7, noSlot, 1)
+	r.token = word(7, predict.NoSlot, 1)
 	s.word.Store(r.token)
 	if !r.enterHandler(id) || !s.takeLead(r.token) {
 		t.Fatal("the leader did not lead")
 	}
-	if g.predictor.at(id).isQuick() {
+	if g.predictor.At(id).IsQuick() {
 		t.Error("the route of the hung handler is still expected to be quick")
 	}
-	if g.predictor.at(other).debt.Load() != before {
+	if !g.predictor.At(other).IsQuick() {
 		t.Error("another route was charged")
 	}
 	if r.leads() || r.enterHandler(id) || s.takeLead(r.token) {
 		t.Error("the old leader still leads")
-	}
-}
-
-func TestSeveralStalledRoutesAreAnOutage(t *testing.T) {
-	var o outages
-	start := time.Now()
-	at := func(d time.Duration, routes int) bool {
-		var stalled []slotID
-		for id := range routes {
-			stalled = append(stalled, slotID(id+1))
-		}
-		return o.update(start.Add(d), stalled)
-	}
-	for i := range 10 {
-		if at(time.Duration(i)*outageWindow*2, outageStalls-1) {
-			t.Fatal("stalls that are far apart are an outage")
-		}
-	}
-	for i := range 10 {
-		if o.update(start.Add(20*outageWindow+time.Duration(i)), []slotID{7, 7}) {
-			t.Fatal("a single route is an outage")
-		}
-	}
-	begins := 30 * outageWindow
-	for i := range outageStalls - 1 {
-		if o.update(start.Add(begins+time.Duration(i)), []slotID{slotID(i + 1)}) {
-			t.Fatalf("%d stalls are an outage", i+1)
-		}
-	}
-	for lasts := outageShortest; lasts <= outageLongest; lasts *= 2 {
-		if !at(begins+10, outageStalls) {
-			t.Fatal("no outage")
-		}
-		if !at(begins+9+lasts, 0) || at(begins+10+lasts, 0) {
-			t.Fatalf("the outage does not end after %v", lasts)
-		}
-		begins += 10 + lasts
-	}
-	if begins += 10 * outageLongest; !at(begins, outageStalls) || at(begins+outageShortest, 0) {
-		t.Error("an outage long after the last one is not short again")
 	}
 }
 
@@ -201,7 +161,7 @@ func TestResponsesGatedTooLateAreSent(t *testing.T) {
 		r := &runner{shard: s, conn: exchange.NewConn(shardInSize)}
 		r.conn.Codec, r.conn.Transport, r.conn.Out = h1.New(), pipeTransport{nc: ours}, []byte("responses")
 		r.beginServing()
-		if !r.enterHandler(slotFor("GET", "/hung")) || late && !s.takeLead(r.token) {
+		if !r.enterHandler(predict.SlotFor("GET", "/hung")) || late && !s.takeLead(r.token) {
 			t.Fatal("the leader did not lead")
 		}
 		got := make(chan string)

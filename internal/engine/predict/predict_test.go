@@ -1,4 +1,4 @@
-package engine
+package predict
 
 import (
 	"testing"
@@ -7,49 +7,49 @@ import (
 
 func TestPredictorLearnsQuickRoutes(t *testing.T) {
 	const quick, slow = time.Microsecond, 100 * time.Microsecond
-	var p predictor
-	at := func(method, target string) *slot { return p.at(slotFor(method, target)) }
+	var p Table
+	at := func(method, target string) *Slot { return p.At(SlotFor(method, target)) }
 	s := at("GET", "/a/b")
-	if s.isQuick() {
+	if s.IsQuick() {
 		t.Error("a request never seen is expected to be quick")
 	}
 	runs := 0
-	for ; !s.isQuick(); runs++ {
-		s.learn(quick)
+	for ; !s.IsQuick(); runs++ {
+		s.Learn(quick)
 	}
 	if runs != startDebt {
 		t.Errorf("earned the loop after %d quick runs, want %d", runs, startDebt)
 	}
 	for range 3 { // a single hiccup is not charged
-		if s.learn(slow); !s.isQuick() {
+		if s.Learn(slow); !s.IsQuick() {
 			t.Error("one hiccup keeps a route off the loop")
 		}
 		for range suspectFor {
-			s.learn(quick)
+			s.Learn(quick)
 		}
 	}
 	for name, twice := range map[string]time.Duration{"two hiccups": slow, "a long run": hiccup} {
-		s.learn(twice)
+		s.Learn(twice)
 		if twice < hiccup {
-			s.learn(twice)
+			s.Learn(twice)
 		}
-		for runs = 0; !s.isQuick(); runs++ {
-			s.learn(quick)
+		for runs = 0; !s.IsQuick(); runs++ {
+			s.Learn(quick)
 		}
 		if runs != mostCharged {
 			t.Errorf("%s: paid for by %d quick ones", name, runs)
 		}
 	}
 	slowIn := func(n, of int) (onLoop int) { // runs on the loop in the last half
-		for !s.isQuick() {
-			s.learn(quick)
+		for !s.IsQuick() {
+			s.Learn(quick)
 		}
 		for i := range of {
-			if i > of/2 && s.isQuick() {
+			if i > of/2 && s.IsQuick() {
 				onLoop++
 			}
-			if s.learn(quick); i%n == 0 {
-				s.learn(slow)
+			if s.Learn(quick); i%n == 0 {
+				s.Learn(slow)
 			}
 		}
 		return onLoop
@@ -60,10 +60,10 @@ func TestPredictorLearnsQuickRoutes(t *testing.T) {
 	if n := slowIn(1000, 100000); n < 40000 {
 		t.Errorf("a route that has a hiccup one time in a thousand was expected to be quick %d times of 50000", n)
 	}
-	for !s.isQuick() {
-		s.learn(quick)
+	for !s.IsQuick() {
+		s.Learn(quick)
 	}
-	s.learn(time.Hour)
+	s.Learn(time.Hour)
 	if got := s.debt.Load(); got != mostCharged+1 {
 		t.Errorf("debt %d", got)
 	}
@@ -84,11 +84,11 @@ func TestPredictorLearnsQuickRoutes(t *testing.T) {
 
 // Each stall keeps a route off the loop for twice as long, until it has been quick for long.
 func TestStallsDoubleTheDebt(t *testing.T) {
-	var s slot
+	var s Slot
 	stall := func() (runs int) {
-		s.chargeStall()
-		for ; !s.isQuick(); runs++ {
-			s.learn(time.Microsecond)
+		s.ChargeStall()
+		for ; !s.IsQuick(); runs++ {
+			s.Learn(time.Microsecond)
 		}
 		return runs
 	}
@@ -102,7 +102,7 @@ func TestStallsDoubleTheDebt(t *testing.T) {
 		t.Errorf("paid for by %d runs, want %d at the most", got, maxDebt)
 	}
 	for range forgiveAfter {
-		s.addTrust()
+		s.AddTrust()
 	}
 	if got := stall(); got != firstStall {
 		t.Errorf("debt paid by %d runs after quick runs, want %d", got, firstStall)
@@ -110,16 +110,16 @@ func TestStallsDoubleTheDebt(t *testing.T) {
 }
 
 func TestTrustNeedsManyRuns(t *testing.T) {
-	var s slot
+	var s Slot
 	for i := range trustAfter {
-		if s.addTrust() {
+		if s.AddTrust() {
 			t.Fatalf("trusted after %d runs", i)
 		}
 	}
-	if !s.addTrust() {
+	if !s.AddTrust() {
 		t.Error("not trusted")
 	}
-	if s.chargeStall(); s.addTrust() {
+	if s.ChargeStall(); s.AddTrust() {
 		t.Error("trusted after it stalled a loop")
 	}
 }

@@ -1,13 +1,8 @@
-package engine
-
-import (
-	"sync/atomic"
-	"time"
-)
-
+// Package predict guesses from past requests which handlers block, and finds outages.
+//
 // A handler that runs on a shard's loop stalls the loop for as long as it runs. Whether it will run
 // long is predicted, as processors predict branches, from earlier requests like it. Requests with
-// the same method and the same first path segments share a slot of a table.
+// the same method and the same first path segments share a slot of a [Table].
 //
 // A slot holds a debt in microseconds. A slow run adds its duration, but no more than mostCharged.
 // A quick run subtracts one. A handler whose slot is in debt runs in a goroutine of its own. A
@@ -28,8 +23,17 @@ import (
 //
 // A slot that was never used starts in debt: a route must earn the loop. Clients choose paths, and
 // they must not choose when the loop stalls.
+package predict
+
+import (
+	"sync/atomic"
+	"time"
+)
+
 const (
-	slots       = 4096
+	// Slots is the number of slots of a Table. A SlotID is less than or equal to it.
+	Slots = 4096
+
 	startDebt   = 16
 	mostCharged = 64
 	firstStall  = 2 << 10
@@ -45,8 +49,8 @@ const (
 	hiccup     = 10 * slowRun
 	suspectFor = 16
 
-	// sampleEvery is the number of runs on the loop of which one is timed; a power of two.
-	sampleEvery = 16
+	// SampleEvery is the number of runs on the loop of which one is timed; a power of two.
+	SampleEvery = 16
 
 	// trustAfter is after how many runs on the loop the stall guard checks at the slow
 	// interval. forgiveAfter is after how many runs the stalls of a slot are forgotten.
@@ -54,21 +58,22 @@ const (
 	forgiveAfter = 4 << 10
 )
 
-// predictor is shared by all shards of a server. Concurrent updates of its counters may be lost;
-// they are estimates.
-type predictor struct{ slots [slots]slot }
+// Table is the predictor, which all shards of a server share. Concurrent updates of its counters
+// may be lost; they are estimates.
+type Table struct{ slots [Slots]Slot }
 
-// slotID is a slot's index in the table plus one; noSlot is no slot.
-type slotID uint16
+// SlotID is a slot's index in the table plus one.
+type SlotID uint16
 
-const noSlot slotID = 0
+// NoSlot is the SlotID of no slot.
+const NoSlot SlotID = 0
 
-// at returns the slot with an id.
-func (p *predictor) at(id slotID) *slot { return &p.slots[(id-1)%slots] }
+// At returns the slot with an id.
+func (t *Table) At(id SlotID) *Slot { return &t.slots[(id-1)%Slots] }
 
-// slot is the history of the requests that share it. Its debt is stored plus one, so that zero is a
+// Slot is the history of the requests that share it. Its debt is stored plus one, so that zero is a
 // slot that was never used.
-type slot struct {
+type Slot struct {
 	debt   atomic.Uint32
 	trust  atomic.Uint32 // runs on the loop since the last stall
 	stalls atomic.Uint32
@@ -76,8 +81,8 @@ type slot struct {
 	suspect atomic.Uint32 // timed runs during which another hiccup is charged
 }
 
-// slotFor returns the slot of a method and a request target.
-func slotFor(method, target string) slotID {
+// SlotFor returns the slot of a method and a request target.
+func SlotFor(method, target string) SlotID {
 	h := uint32(2166136261) // FNV-1a
 	for _, b := range method {
 		h = (h ^ uint32(b)) * 16777619
@@ -90,14 +95,14 @@ func slotFor(method, target string) slotID {
 		}
 		h = (h ^ uint32(target[i])) * 16777619
 	}
-	return slotID((h^h>>16)%slots) + 1
+	return SlotID((h^h>>16)%Slots) + 1
 }
 
-// isQuick reports whether the next run is expected to be quick.
-func (s *slot) isQuick() bool { return s.debt.Load() == 1 }
+// IsQuick reports whether the next run is expected to be quick.
+func (s *Slot) IsQuick() bool { return s.debt.Load() == 1 }
 
-// learn records the duration of a run.
-func (s *slot) learn(elapsed time.Duration) {
+// Learn records the duration of a run.
+func (s *Slot) Learn(elapsed time.Duration) {
 	debt, suspect := s.debt.Load(), s.suspect.Load()
 	switch {
 	case elapsed > slowRun && elapsed < hiccup && debt == 1 && suspect == 0:
@@ -113,7 +118,7 @@ func (s *slot) learn(elapsed time.Duration) {
 	}
 }
 
-func (s *slot) charge(us uint32) {
+func (s *Slot) charge(us uint32) {
 	debt := s.debt.Load()
 	if debt == 0 {
 		debt = startDebt + 1
@@ -121,8 +126,8 @@ func (s *slot) charge(us uint32) {
 	s.debt.Store(min(debt+us, maxDebt+1))
 }
 
-// addTrust counts a run on the loop. It reports whether the slot is trusted.
-func (s *slot) addTrust() bool {
+// AddTrust counts a run on the loop. It reports whether the slot is trusted.
+func (s *Slot) AddTrust() bool {
 	n := s.trust.Load()
 	if n < forgiveAfter {
 		s.trust.Store(n + 1)
@@ -133,8 +138,8 @@ func (s *slot) addTrust() bool {
 	return n >= trustAfter
 }
 
-// chargeStall charges a run that cost its runner the lead.
-func (s *slot) chargeStall() {
+// ChargeStall charges a run that cost its runner the lead.
+func (s *Slot) ChargeStall() {
 	s.trust.Store(0)
 	n := s.stalls.Load()
 	s.stalls.Store(n + 1)
