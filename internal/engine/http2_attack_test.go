@@ -306,10 +306,7 @@ func dispatchedHTTP2Site(t *testing.T, mode string, set *http.Server, dispatch e
 	protocols := new(http.Protocols)
 	if http2Modes[mode] == "tls" {
 		inner, innerDial := modes["tcp"](t)
-		config := &tls.Config{Certificates: testCertificates(), NextProtos: []string{"h2"}}
-		if l = net.Listener(secureListener{inner, config}); mode == "h2-tls-goroutine" {
-			l = tls.NewListener(inner, config)
-		}
+		l = secureFor(mode, inner)
 		dial = innerDial
 		protocols.SetHTTP2(true)
 	} else {

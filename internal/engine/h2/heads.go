@@ -17,9 +17,13 @@ type headState struct {
 	block   wire.HeaderBlock
 }
 
-// maxFragments limits the CONTINUATION frames of a head block. Its encoded size is limited like the
-// decoded one. An honest client fills each frame but the last.
-const maxFragments = 128
+// Limits of a head block that CONTINUATION frames follow. Its encoded size is limited like the
+// decoded one. An honest client fills each frame but the last: one with less than fullFragment
+// costs a unit of the ledger.
+const (
+	maxFragments = 128
+	fullFragment = 1 << 10
+)
 
 // onHeaders begins a head block (RFC 9113, 6.2).
 func (s *Session) onHeaders(fr frame) *wire.Error {
@@ -51,6 +55,9 @@ func (s *Session) onContinuation(fr frame) *wire.Error {
 	}
 	i.block = append(i.block, fr.content...)
 	if !fr.Flags.Has(wire.EndHeaders) {
+		if len(fr.content) < fullFragment {
+			return s.debit(1)
+		}
 		return nil
 	}
 	block, first := i.block, i.blockFrame.FrameHeader
@@ -71,7 +78,7 @@ func (s *Session) onBlock(h wire.FrameHeader, block []byte) *wire.Error {
 	if s.highestID = max(s.highestID, h.StreamID); isNew && isServed {
 		s.lastID = h.StreamID
 	}
-	isLate := s.resets.has(h.StreamID) || h.StreamID > s.lastID
+	isLate := s.resets.find(h.StreamID) != nil || h.StreamID > s.lastID
 	s.mu.Unlock()
 	switch {
 	case st != nil:
@@ -236,7 +243,7 @@ func (s *Session) refuse(h wire.FrameHeader, status int, why string) {
 	}
 	if !h.Flags.Has(wire.EndStream) {
 		out = wire.AppendRSTStream(out, h.StreamID, wire.NoError)
-		s.resets.add(h.StreamID)
+		s.resets.add(h.StreamID, s.config.streamWindow)
 	}
 	s.output.out = out
 }
