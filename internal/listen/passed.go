@@ -16,15 +16,27 @@ const (
 	maxPassed = 1024
 )
 
-// Passed holds the sockets that the service manager has opened for this process, according to the
-// variables LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES (sd_listen_fds(3)).
-type Passed struct {
-	files []*os.File // nil once in use
-	names []string
+// Passed holds sockets that are open already. Each can be used once.
+type Passed struct{ sockets []passedSocket }
+
+// passedSocket is a socket, unless it is in use.
+type passedSocket struct {
+	net.Listener
+	name string // in LISTEN_FDNAMES
 }
 
-// Inherit finds the passed sockets. It unsets the variables, so that child processes do not use
-// them. It must be called only once.
+// Given returns listeners as a Passed, which closes them.
+func Given(all []net.Listener) *Passed {
+	p := new(Passed)
+	for _, l := range all {
+		p.sockets = append(p.sockets, passedSocket{Listener: l})
+	}
+	return p
+}
+
+// Inherit returns the sockets that the service manager has opened for this process, according to
+// the variables LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES (sd_listen_fds(3)). It unsets the
+// variables, so that the sockets are used once, and not by child processes.
 func Inherit() (*Passed, error) {
 	pid, count, names := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS"), os.Getenv("LISTEN_FDNAMES")
 	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID"} {
@@ -32,84 +44,90 @@ func Inherit() (*Passed, error) {
 			return nil, err
 		}
 	}
+	p := new(Passed)
 	if pid != strconv.Itoa(os.Getpid()) {
-		return new(Passed), nil // none, or for another process
+		return p, nil // none, or for another process
 	}
 	n, err := strconv.Atoi(count)
 	if err != nil || n < 0 || n > maxPassed {
 		return nil, fmt.Errorf("invalid LISTEN_FDS %q: want a number up to %d", count, maxPassed)
 	}
-	p := new(Passed)
 	all := strings.Split(names, ":")
 	for i := range n {
 		name := ""
 		if i < len(all) {
 			name = all[i]
 		}
-		closeOnExec(firstPassed + i)
-		p.files = append(p.files, os.NewFile(uintptr(firstPassed+i), "passed socket "+strconv.Itoa(i)))
-		p.names = append(p.names, name)
+		l, err := listenerOf(firstPassed + i)
+		if err != nil {
+			p.Close()
+			return nil, err
+		}
+		p.sockets = append(p.sockets, passedSocket{l, name})
 	}
 	return p, nil
 }
 
-// Any reports whether any sockets were passed.
-func (p *Passed) Any() bool { return len(p.files) > 0 }
-
-// listeners makes listeners of the sockets with a name, or of all if name is empty.
-func (p *Passed) listeners(name string) (all []net.Listener, err error) {
-	for i, f := range p.files {
-		if f == nil || name != "" && p.names[i] != name {
-			continue
-		}
-		l, err := p.listener(i)
-		if err != nil {
-			for _, l := range all {
-				l.Close()
-			}
-			return nil, err
-		}
-		all = append(all, l)
-	}
-	switch {
-	case len(all) > 0:
-		return all, nil
-	case name != "":
-		return nil, fmt.Errorf("no socket of that name was passed (LISTEN_FDNAMES is %q)", strings.Join(p.names, ":"))
-	}
-	return nil, errors.New("no socket was passed: LISTEN_FDS and LISTEN_PID are not set for this process")
-}
-
-// listener makes a listener of a passed socket.
-func (p *Passed) listener(i int) (net.Listener, error) {
-	l, err := net.FileListener(p.files[i])
+// listenerOf makes a listener of a descriptor.
+func listenerOf(fd int) (net.Listener, error) {
+	closeOnExec(fd)
+	file := os.NewFile(uintptr(fd), "passed socket")
+	defer file.Close()
+	l, err := net.FileListener(file)
 	if err != nil {
-		return nil, fmt.Errorf("descriptor %d is not a listening stream socket: %w", firstPassed+i, err)
+		return nil, fmt.Errorf("descriptor %d is not a listening stream socket: %w", fd, err)
 	}
-	p.files[i].Close()
-	p.files[i] = nil
 	if u, ok := l.(*net.UnixListener); ok {
 		u.SetUnlinkOnClose(false) // the service manager owns it
 	}
 	return l, nil
 }
 
-// listenerFor makes a listener of the socket that was passed for an address. It returns nil if
-// there is none.
-func (p *Passed) listenerFor(s Spec) (net.Listener, error) {
-	for i, f := range p.files {
-		if f == nil {
-			continue
-		}
-		addr, err := localAddr(f)
-		if err != nil {
-			return nil, fmt.Errorf("descriptor %d is not a socket: %w", firstPassed+i, err)
-		}
-		if s.matches(addr) {
-			return p.listener(i)
+// Any reports whether there are any sockets.
+func (p *Passed) Any() bool { return len(p.sockets) > 0 }
+
+// Close closes the sockets that are not in use.
+func (p *Passed) Close() {
+	for i := range p.sockets {
+		if l := p.use(i); l != nil {
+			l.Close()
 		}
 	}
-	return nil, nil
+}
+
+// use returns a socket for good, or nil.
+func (p *Passed) use(i int) net.Listener {
+	l := p.sockets[i].Listener
+	p.sockets[i].Listener = nil
+	return l
+}
+
+// listeners returns the sockets with a name, or all if name is empty.
+func (p *Passed) listeners(name string) (all []net.Listener, err error) {
+	var names []string
+	for i, s := range p.sockets {
+		names = append(names, s.name)
+		if s.Listener != nil && (name == "" || s.name == name) {
+			all = append(all, p.use(i))
+		}
+	}
+	switch {
+	case len(all) > 0:
+		return all, nil
+	case name != "":
+		return nil, fmt.Errorf("no socket of that name was passed (LISTEN_FDNAMES is %q)", strings.Join(names, ":"))
+	}
+	return nil, errors.New("no socket was passed: LISTEN_FDS and LISTEN_PID are not set for this process")
+}
+
+// listenerFor returns the socket that was passed for an address, or nil.
+func (p *Passed) listenerFor(s Spec) net.Listener {
+	for i := range p.sockets {
+		if l := p.sockets[i].Listener; l != nil && s.matches(l.Addr()) {
+			return p.use(i)
+		}
+	}
+	return nil
 }
 
 // matches reports whether a socket's address is that of the Spec.
@@ -131,23 +149,11 @@ func (s Spec) matches(addr net.Addr) bool {
 	return false
 }
 
-// localAddr returns the address of a socket. The file stays open.
-func localAddr(f *os.File) (net.Addr, error) {
-	l, err := net.FileListener(f) // FileListener duplicates the descriptor
-	if err != nil {
-		return nil, err
-	}
-	if u, ok := l.(*net.UnixListener); ok {
-		u.SetUnlinkOnClose(false)
-	}
-	return l.Addr(), l.Close()
-}
-
 // Rest returns an error if a passed socket is not in use: its clients would wait forever.
 func (p *Passed) Rest() error {
-	for i, f := range p.files {
-		if f != nil {
-			return fmt.Errorf("socket %d (%q) was passed, but no listener uses it (listen on systemd)", i, p.names[i])
+	for i, s := range p.sockets {
+		if s.Listener != nil {
+			return fmt.Errorf("socket %d (%q) was passed, but no listener uses it (listen on %s)", i, s.name, s.Addr())
 		}
 	}
 	return nil

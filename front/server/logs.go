@@ -1,4 +1,4 @@
-package cli
+package server
 
 import (
 	"bytes"
@@ -9,45 +9,83 @@ import (
 	"io/fs"
 	"log"
 	"os"
-	"runtime"
 	"slices"
-	"strconv"
 	"strings"
 	"sync"
-	"syscall"
+	"time"
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/cache"
-	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/front/spool"
+	"github.com/tarehq/tare/internal/anchor"
 	"github.com/tarehq/tare/internal/privilege"
 	"github.com/tarehq/tare/internal/safefile"
 )
 
+const (
+	// logMode is the mode of new logs, which hold personal data.
+	logMode  = 0o640
+	logFlags = os.O_WRONLY | os.O_APPEND
+	// logWriteTimeout is how long an error waits for a slow log. After that, its line is
+	// dropped and counted.
+	logWriteTimeout = time.Second
+	// logCloseTimeout limits the last writes of a log.
+	logCloseTimeout = 2 * time.Second
+)
+
 // logFiles opens log files. prepared holds those that were opened while the process had privileges.
 type logFiles struct {
-	stdout   io.Writer
+	stdout, stderr io.Writer
+	anchored       bool // paths will become inaccessible: files are found again by their directories
+
 	mu       sync.Mutex
 	prepared map[string]*os.File
+	anchors  map[string]*anchor.File // of regular files
+	devices  map[string]*os.File     // other files, which stay open
 }
 
-func newLogFiles(stdout io.Writer) *logFiles {
-	return &logFiles{stdout: stdout, prepared: make(map[string]*os.File)}
+func newLogFiles(stdout, stderr io.Writer, anchored bool) *logFiles {
+	return &logFiles{stdout: stdout, stderr: stderr, anchored: anchored, prepared: make(map[string]*os.File),
+		anchors: make(map[string]*anchor.File), devices: make(map[string]*os.File)}
 }
 
 // prepare opens files for the user that will write them.
 func (b *logFiles) prepare(paths []string, privileges *privilege.Plan) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	for _, path := range paths {
-		if info, err := os.Stat(path); err == nil && !info.Mode().IsRegular() {
-			continue // opened when needed
+		info, err := os.Stat(path)
+		switch {
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return err
+		case err == nil && !info.Mode().IsRegular():
+			if b.devices[path], err = openLogFile(path); err != nil {
+				return err
+			}
+			continue
 		}
-		file, err := createLog(path, privileges)
-		if err != nil {
+		if b.prepared[path], err = createLog(path, privileges); err != nil {
 			return err
 		}
-		b.prepared[path] = file
+		if b.anchored {
+			if b.anchors[path], err = anchor.New(path); err != nil {
+				return err
+			}
+		}
 	}
 	return nil
+}
+
+// openLogFile opens a file for a log. It does not wait for readers of a pipe.
+func openLogFile(path string) (*os.File, error) {
+	flags := logFlags | os.O_CREATE
+	if info, err := os.Stat(path); err == nil && info.Mode().Type() == fs.ModeNamedPipe {
+		flags = os.O_RDWR | nonBlocking // needs no reader yet, and survives one that exits
+	} else if err == nil && !info.Mode().IsRegular() {
+		flags = logFlags | nonBlocking
+	}
+	file, _, err := safefile.OpenFile(path, flags, logMode)
+	return file, err
 }
 
 // createLog opens a log file. A new file is owned by the user that will write it, unless a symbolic
@@ -57,7 +95,7 @@ func createLog(path string, privileges *privilege.Plan) (*os.File, error) {
 	if err != nil {
 		return nil, err
 	}
-	if uid, gid, ok := privileges.IDs(); ok && how.Created && !how.Linked {
+	if uid, gid, ok := idsOf(privileges); ok && how.Created && !how.Linked {
 		if err := file.Chown(uid, gid); err != nil {
 			file.Close()
 			return nil, err
@@ -66,40 +104,71 @@ func createLog(path string, privileges *privilege.Plan) (*os.File, error) {
 	return file, nil
 }
 
+// idsOf returns the user and the group to change to, if any.
+func idsOf(p *privilege.Plan) (uid, gid int, ok bool) {
+	if p == nil {
+		return 0, 0, false
+	}
+	return p.IDs()
+}
+
 // open opens a log.
 func (b *logFiles) open(path string) (io.WriteCloser, error) {
 	switch path {
 	case "/dev/stdout":
 		return nopCloser{b.stdout}, nil
 	case "/dev/stderr", "stderr":
-		return nopCloser{os.Stderr}, nil
+		return nopCloser{b.stderr}, nil
 	}
 	b.mu.Lock()
-	file := b.prepared[path]
-	delete(b.prepared, path)
-	b.mu.Unlock()
-	if file != nil {
+	defer b.mu.Unlock()
+	if file := b.prepared[path]; file != nil {
+		delete(b.prepared, path)
 		return file, nil
 	}
-	file, _, err := safefile.OpenFile(path, logFlags|os.O_CREATE, logMode)
-	return file, err
+	if file := b.devices[path]; file != nil {
+		return nopCloser{file}, nil
+	}
+	if a := b.anchors[path]; a != nil {
+		return a.Open(logFlags|os.O_CREATE, logMode)
+	}
+	return openLogFile(path)
 }
 
+// dirs returns the directories of anchored files.
+func (b *logFiles) dirs() (all []*os.File) {
+	for _, a := range b.anchors {
+		all = append(all, a.Dirs()...)
+	}
+	return all
+}
+
+// releaseAnchors closes the directories: files can no longer be reopened.
+func (b *logFiles) releaseAnchors() {
+	for _, a := range b.anchors {
+		a.Close()
+	}
+}
+
+// close closes everything. Logs must have been closed.
 func (b *logFiles) close() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for path, file := range b.prepared {
-		file.Close()
-		delete(b.prepared, path)
+	b.releaseAnchors()
+	for _, files := range []map[string]*os.File{b.prepared, b.devices} {
+		for _, file := range files {
+			file.Close()
+		}
+		clear(files)
 	}
 }
 
 // logPaths returns the paths of logs that are known at the start, without duplicates.
-func logPaths(result *nginxconf.Result) []string {
+func logPaths(c *Config) []string {
 	var paths []string
 	add := func(path string) {
-		if path != "" && path != "stderr" && !strings.Contains(path, "$") && !strings.HasPrefix(path, "/dev/") &&
-			!slices.Contains(paths, path) {
+		if path != "" && path != "stderr" && path != "/dev/stdout" && path != "/dev/stderr" &&
+			!strings.Contains(path, "$") && !slices.Contains(paths, path) {
 			paths = append(paths, path)
 		}
 	}
@@ -108,8 +177,8 @@ func logPaths(result *nginxconf.Result) []string {
 			add(l.Path)
 		}
 	}
-	errorLog(result.Process.ErrorLog)
-	for p := range result.Config.Places() {
+	errorLog(c.Process.ErrorLog)
+	for p := range c.Front.Places() {
 		for _, l := range p.Settings.Logs {
 			add(l.Path)
 		}
@@ -130,7 +199,7 @@ func prepareCaches(all []cache.Config, privileges *privilege.Plan) error {
 			continue
 		}
 		err := error(nil)
-		if uid, _, ok := privileges.IDs(); ok {
+		if uid, _, ok := idsOf(privileges); ok {
 			err = safefile.GiveDir(dir, cacheMode, uid)
 		} else {
 			err = cache.MakeDir(dir)
@@ -168,7 +237,7 @@ func openErrorFile(l *front.ErrorLog, logs *logFiles, v stderrLog) (*errorFile, 
 		path := l.Path
 		file, err := logs.open(path)
 		if err != nil {
-			e.close(context.Background())
+			_ = e.close(context.Background()) // nothing has been written
 			return nil, err
 		}
 		e.files = append(e.files, leveledFile{severeOnly: isSevere(l.Level), Spool: spool.New(file, spool.Config{
@@ -213,90 +282,16 @@ func (e *errorFile) reopen(ctx context.Context) error {
 	return errors.Join(all...)
 }
 
-func (e *errorFile) close(ctx context.Context) {
+// close writes the last lines. Its error reports lost ones.
+func (e *errorFile) close(ctx context.Context) error {
 	if e == nil {
-		return
-	}
-	for _, f := range e.files {
-		_ = f.Close(ctx) // there is nowhere to report it
-	}
-}
-
-// writePID replaces the PID file; an empty path means none.
-func (s *frontServer) writePID(path string) error {
-	if path == s.pid {
 		return nil
 	}
-	if path != "" {
-		if err := s.createPID(path); err != nil {
-			return err
+	var all []error
+	for _, f := range e.files {
+		if err := f.Close(ctx); err != nil {
+			all = append(all, fmt.Errorf("error log: %w", err))
 		}
 	}
-	s.removePID()
-	s.pid = path
-	return nil
-}
-
-// createPID writes the file. Root owns it: anyone else who could change it could choose the process
-// that root's "kill $(cat FILE)" ends.
-func (s *frontServer) createPID(path string) error {
-	const mode = 0o644
-	flags := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
-	file, how, err := safefile.OpenFile(path, flags, mode)
-	if err != nil {
-		return err
-	}
-	info, err := file.Stat()
-	if err == nil && os.Geteuid() == 0 && info.Mode().IsRegular() {
-		if !how.Created && !how.Trusted { // another process may have it open
-			file.Close()
-			if err := safefile.Remove(path); err != nil {
-				return err
-			}
-			if file, how, err = safefile.OpenFile(path, flags, mode); err != nil {
-				return err
-			}
-			if !how.Created {
-				file.Close()
-				return fmt.Errorf("%s: another user has just created it: want a folder that only root may write to",
-					path)
-			}
-		}
-		err = errors.Join(file.Chown(0, 0), file.Chmod(mode))
-		if !how.Trusted {
-			s.stderrLog.print(fmt.Sprintf("warning: pid: users other than root may write to the folder of %s and could replace the file", path))
-		}
-	}
-	_, writeErr := file.WriteString(strconv.Itoa(os.Getpid()) + "\n")
-	return errors.Join(err, writeErr, file.Close())
-}
-
-// removePID removes the file if the current user may do so.
-func (s *frontServer) removePID() {
-	if s.pid == "" {
-		return
-	}
-	if err := safefile.Remove(s.pid); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		s.stderrLog.print(fmt.Sprintf("pid: cannot remove %s: %v", s.pid, err))
-	}
-	s.pid = ""
-}
-
-// limits applies the file's settings of the process.
-func (s *frontServer) limits(process *nginxconf.Process) {
-	if process.Workers > 0 {
-		runtime.GOMAXPROCS(process.Workers)
-	}
-	if process.Files == 0 {
-		return
-	}
-	var limit syscall.Rlimit
-	err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit)
-	if err == nil {
-		limit.Cur, limit.Max = process.Files, max(process.Files, limit.Max)
-		err = syscall.Setrlimit(syscall.RLIMIT_NOFILE, &limit)
-	}
-	if err != nil {
-		s.stderrLog.print(fmt.Sprintf("warning: worker_rlimit_nofile %d: %v: limit unchanged", process.Files, err))
-	}
+	return errors.Join(all...)
 }

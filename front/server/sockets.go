@@ -1,4 +1,4 @@
-package cli
+package server
 
 import (
 	"context"
@@ -17,8 +17,16 @@ import (
 	"github.com/tarehq/tare/internal/proxyproto"
 )
 
-// frontSocketMode is the mode of unix sockets, as in nginx.
-const frontSocketMode = 0o666
+// socketMode is the mode of unix sockets, as in nginx.
+const socketMode = 0o666
+
+// Settings of connections that a Config does not name, which are nginx's.
+const (
+	headerTimeout = 60 * time.Second
+	idleTimeout   = 75 * time.Second
+	sendTimeout   = 60 * time.Second
+	headerBytes   = 32 << 10
+)
 
 // socket is a listening socket, open while the configuration names its address. If settings of its
 // connections change, one server replaces another; each has its own duplicate of the descriptor.
@@ -48,21 +56,23 @@ func settingsOf(l *nginxconf.Listener) serverSettings {
 	}
 }
 
-// openSockets opens the sockets of the configuration and accepts those that were passed.
-func (s *frontServer) openSockets(all []nginxconf.Listener) error {
+// openSockets opens the sockets of the configuration and accepts those that are open already.
+func (s *Server) openSockets(all []nginxconf.Listener, inherited *listen.Passed) error {
 	for i := range all {
-		opened, err := openSocket(&all[i], s.passed)
+		opened, err := s.openSocket(&all[i], inherited)
 		if err != nil {
 			return err
 		}
+		s.changes.Lock()
 		s.sockets = append(s.sockets, opened)
+		s.changes.Unlock()
 	}
-	return s.passed.Rest()
+	return inherited.Rest()
 }
 
-func openSocket(l *nginxconf.Listener, passed *listen.Passed) (*socket, error) {
-	base, err := listen.One(specOf(l), listen.Options{SocketMode: frontSocketMode, Backlog: l.Backlog,
-		ReusePort: l.ReusePort}, passed)
+func (s *Server) openSocket(l *nginxconf.Listener, inherited *listen.Passed) (*socket, error) {
+	base, err := listen.One(specOf(l), listen.Options{SocketMode: socketMode, Backlog: l.Backlog,
+		ReusePort: l.ReusePort}, inherited)
 	if err != nil {
 		return nil, fmt.Errorf("listen %w", err)
 	}
@@ -88,7 +98,7 @@ func specOf(l *nginxconf.Listener) listen.Spec {
 }
 
 // startSocket starts a new server for a socket, with its own descriptor.
-func (s *frontServer) startSocket(socket *socket, l net.Listener) {
+func (s *Server) startSocket(socket *socket, l net.Listener) {
 	if socket.Proxied {
 		l = proxyproto.Listener{Listener: l, Broken: s.brokenProxyHeader}
 	}
@@ -108,7 +118,7 @@ func (s *frontServer) startSocket(socket *socket, l net.Listener) {
 		if !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
 			select {
 			case s.failed <- err:
-			default: // the first one ends the front
+			default: // the first one ends Run
 			}
 		}
 	}()
@@ -132,7 +142,7 @@ func pingInterval(headerTimeout time.Duration) time.Duration {
 }
 
 // newServer returns a server with the timeouts and protocols of a socket.
-func (s *frontServer) newServer(socket *socket) *tare.Server {
+func (s *Server) newServer(socket *socket) *tare.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
 	protocols.SetHTTP2(socket.HTTP2 && socket.TLS)
@@ -160,11 +170,7 @@ func (s *frontServer) newServer(socket *socket) *tare.Server {
 
 // duplicate returns a second listener of a socket, which can be closed independently.
 func duplicate(l net.Listener) (net.Listener, error) {
-	files, ok := l.(interface{ File() (*os.File, error) })
-	if !ok {
-		return nil, fmt.Errorf("%s is not a socket", l.Addr())
-	}
-	file, err := files.File()
+	file, err := fileOf(l)
 	if err != nil {
 		return nil, err
 	}
@@ -172,19 +178,34 @@ func duplicate(l net.Listener) (net.Listener, error) {
 	return net.FileListener(file)
 }
 
+// fileOf returns a duplicate of a listening socket.
+func fileOf(l net.Listener) (*os.File, error) {
+	files, ok := l.(interface{ File() (*os.File, error) })
+	if !ok {
+		return nil, fmt.Errorf("listen %s: %T is not a socket of the kernel", l.Addr(), l)
+	}
+	return files.File()
+}
+
+func closeAll(all []net.Listener) {
+	for _, l := range all {
+		l.Close()
+	}
+}
+
 // shutdownInBackground lets a server finish its requests in the background.
-func (s *frontServer) shutdownInBackground(old *activeServer) { s.drain(old, 0) }
+func (s *Server) shutdownInBackground(old *activeServer) { s.drain(old, 0) }
 
 // replace stops a server from accepting connections and closes each connection after its next
 // request. Closing idle connections at once would lose requests that are on their way. When they
 // have timed out, the server shuts down.
-func (s *frontServer) replace(old *activeServer, idle time.Duration) {
+func (s *Server) replace(old *activeServer, idle time.Duration) {
 	old.listener.Close()
 	old.Retire()
 	s.drain(old, idle)
 }
 
-func (s *frontServer) drain(old *activeServer, after time.Duration) {
+func (s *Server) drain(old *activeServer, after time.Duration) {
 	s.draining.Go(func() {
 		select {
 		case <-time.After(after):
@@ -200,7 +221,7 @@ func (s *frontServer) drain(old *activeServer, after time.Duration) {
 }
 
 // connections counts the connections of all servers.
-func (s *frontServer) connections() (accepted, open int64) {
+func (s *Server) connections() (accepted, open int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	accepted = s.closedConns
@@ -212,7 +233,11 @@ func (s *frontServer) connections() (accepted, open int64) {
 }
 
 // shutdown waits for active requests until ctx ends.
-func (s *frontServer) shutdown(ctx context.Context) error {
+func (s *Server) shutdown(ctx context.Context) error {
+	s.changes.Lock()
+	s.serving = false // the sockets do not change any more
+	s.changes.Unlock()
+	call(s.options.Draining)
 	for _, socket := range s.sockets {
 		socket.base.Close()
 	}
@@ -220,15 +245,14 @@ func (s *frontServer) shutdown(ctx context.Context) error {
 	for _, socket := range s.sockets {
 		s.shutdownInBackground(socket.server)
 	}
-	done := make(chan struct{})
+	done := make(chan error, 1)
 	go func() {
 		s.draining.Wait()
-		_ = s.handler.Close() // waits for hijacked connections
-		close(done)
+		done <- s.handler.Close() // waits for hijacked connections
 	}()
 	select {
-	case <-done:
-		return nil
+	case err := <-done:
+		return err
 	case <-ctx.Done():
 	}
 	s.mu.Lock()
@@ -236,5 +260,5 @@ func (s *frontServer) shutdown(ctx context.Context) error {
 	for old := range s.active {
 		_ = old.Close() // the error below covers its error
 	}
-	return errors.New("requests were aborted at the end of the grace period (raise --grace)")
+	return ErrAborted
 }

@@ -1,4 +1,4 @@
-package cli
+package server
 
 import (
 	"context"
@@ -21,6 +21,6 @@ func withProxyHeader(ctx context.Context, nc net.Conn) context.Context {
 }
 
 // brokenProxyHeader logs a connection closed for an invalid PROXY protocol header.
-func (s *frontServer) brokenProxyHeader(remote net.Addr, err error) {
+func (s *Server) brokenProxyHeader(remote net.Addr, err error) {
 	s.errors.logger().Printf("http: connection from %v closed: %v", remote, err)
 }
