@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/listen"
 	"github.com/tarehq/tare/internal/privilege"
@@ -45,8 +46,8 @@ type frontServer struct {
 	pid        string // the PID file that was written
 	errors     *errorFile
 	sockets    []*socket
-	failed     chan error    // receives errors of servers
-	config     *front.Config // the served configuration
+	failed     chan error   // receives errors of servers
+	config     *conf.Config // the served configuration
 	handler    *front.Handler
 	tlsTable   atomic.Pointer[tlsTable]
 
@@ -96,7 +97,7 @@ func runFront(ctx context.Context, env Env, plan *frontPlan) (err error) {
 func (p *frontPlan) read() (*nginxconf.Result, error) {
 	result, err := nginxconf.Parse(p.file, nginxconf.Options{Prefix: p.prefix, Lenient: p.lenient})
 	if err == nil && len(result.Config.Hosts) == 0 { // a stock nginx.conf whose includes match no files
-		result.Config.Hosts = []front.Host{{Steps: []front.Step{front.Return{Status: http.StatusNotFound}}}}
+		result.Config.Hosts = []conf.Host{{Steps: []conf.Step{conf.Return{Status: http.StatusNotFound}}}}
 	}
 	return result, err
 }

@@ -9,14 +9,14 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/anchor"
 	"github.com/tarehq/tare/internal/certs"
 )
 
 // certStore holds the certificates named by hosts, each once.
 type certStore struct {
-	served  map[front.CertFiles]*servedCert
+	served  map[conf.CertFiles]*servedCert
 	running sync.WaitGroup
 }
 
@@ -27,12 +27,12 @@ type servedCert struct {
 	stop  context.CancelFunc // nil unless its files are watched
 }
 
-func newCertStore() *certStore { return &certStore{served: make(map[front.CertFiles]*servedCert)} }
+func newCertStore() *certStore { return &certStore{served: make(map[conf.CertFiles]*servedCert)} }
 
 // load reads the certificates of a Config that are not loaded yet. After an error, none of them
 // remains loaded.
-func (b *certStore) load(config *front.Config, add func(string)) error {
-	var added []front.CertFiles
+func (b *certStore) load(config *conf.Config, add func(string)) error {
+	var added []conf.CertFiles
 	for i := range config.Hosts {
 		host := &config.Hosts[i]
 		for _, l := range host.Listen {
@@ -56,8 +56,8 @@ func (b *certStore) load(config *front.Config, add func(string)) error {
 }
 
 // retain closes the certificates that a Config does not name.
-func (b *certStore) retain(config *front.Config) {
-	named := make(map[front.CertFiles]bool)
+func (b *certStore) retain(config *conf.Config) {
+	named := make(map[conf.CertFiles]bool)
 	for i := range config.Hosts {
 		for _, l := range config.Hosts[i].Listen {
 			for _, pair := range l.Certs {
@@ -72,7 +72,7 @@ func (b *certStore) retain(config *front.Config) {
 	}
 }
 
-func openCert(pair front.CertFiles, add func(string)) (*servedCert, error) {
+func openCert(pair conf.CertFiles, add func(string)) (*servedCert, error) {
 	held := &servedCert{}
 	for _, path := range []string{pair.Cert, pair.Key} {
 		a, err := anchor.New(path)
@@ -121,7 +121,7 @@ func (b *certStore) reload(add func(string)) {
 	}
 }
 
-func (b *certStore) drop(pair front.CertFiles) {
+func (b *certStore) drop(pair conf.CertFiles) {
 	b.served[pair].close()
 	delete(b.served, pair)
 }
@@ -143,12 +143,12 @@ func (h *servedCert) close() {
 }
 
 // tlsTable maps each Host to its TLS configurations.
-type tlsTable map[*front.Host]*hostTLS
+type tlsTable map[*conf.Host]*hostTLS
 
 // hostTLS holds a host's TLS configurations, without and with HTTP/2.
 type hostTLS struct{ http1, http2 *tls.Config }
 
-func newTLSTable(config *front.Config, book *certStore) *tlsTable {
+func newTLSTable(config *conf.Config, book *certStore) *tlsTable {
 	table := make(tlsTable)
 	for i := range config.Hosts {
 		host := &config.Hosts[i]
@@ -164,7 +164,7 @@ func newTLSTable(config *front.Config, book *certStore) *tlsTable {
 
 // tlsConfig returns a host's TLS configuration. A host that rejects handshakes has no certificates,
 // which makes crypto/tls send the same alert as nginx.
-func tlsConfig(host *front.Host, l *front.Listen, book *certStore) *tls.Config {
+func tlsConfig(host *conf.Host, l *conf.Listen, book *certStore) *tls.Config {
 	c := new(tls.Config)
 	if l.TLSConfig != nil {
 		c = l.TLSConfig.Clone()
@@ -217,7 +217,7 @@ func (s *frontServer) configForClient(hello *tls.ClientHelloInfo) (*tls.Config, 
 
 // allowsHTTP2 reports whether a host allows HTTP/2 at a local address: at exactly that address, or
 // at all addresses of the port.
-func allowsHTTP2(host *front.Host, local net.Addr) bool {
+func allowsHTTP2(host *conf.Host, local net.Addr) bool {
 	if host == nil {
 		return false
 	}

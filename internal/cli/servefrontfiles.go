@@ -16,8 +16,8 @@ import (
 	"sync"
 	"syscall"
 
-	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/front/spool"
 	"github.com/tarehq/tare/internal/privilege"
@@ -103,7 +103,7 @@ func logPaths(result *nginxconf.Result) []string {
 			paths = append(paths, path)
 		}
 	}
-	errorLog := func(l *front.ErrorLog) {
+	errorLog := func(l *conf.ErrorLog) {
 		for ; l != nil; l = l.Next {
 			add(l.Path)
 		}
@@ -123,7 +123,7 @@ const cacheMode = 0o700
 
 // prepareCaches creates the folders of caches and makes the serving user their owner, also of
 // existing ones, as nginx does.
-func prepareCaches(all []cache.Config, privileges *privilege.Plan) error {
+func prepareCaches(all []conf.Cache, privileges *privilege.Plan) error {
 	for i := range all {
 		dir := all[i].Dir
 		if dir == "" {
@@ -158,7 +158,7 @@ type leveledFile struct {
 // isSevere reports whether a level excludes errors of requests.
 func isSevere(level string) bool { return level == "crit" || level == "alert" || level == "emerg" }
 
-func openErrorFile(l *front.ErrorLog, logs *logFiles, v stderrLog) (*errorFile, error) {
+func openErrorFile(l *conf.ErrorLog, logs *logFiles, v stderrLog) (*errorFile, error) {
 	e := &errorFile{stderrLog: v, toStderr: l == nil}
 	for ; l != nil; l = l.Next {
 		if l.Path == "stderr" {
