@@ -68,7 +68,9 @@ var bans = []ban{
 	{"front/limit", "internal/...", "limits by key are independent of requests"},
 	{"front/limit", "front", "it gets its configuration from the caller"},
 	{"front/upstream", "net/http", "choosing a server is independent of protocols"},
-	{"front/nginxconf", "net/http/httputil", "this package reads a configuration and does not run it"},
+	{"front/nginxconf", "net/http", "this package reads a configuration and does not run it"},
+	{"front/nginxconf", "front", "this package reads a configuration and does not run it"},
+	{"front/nginxconf", "internal/...", "this package reads a configuration and does not run it"},
 	{"front/accesslog", "internal/...", "a log works on any http.Server"},
 	{"front/spool", "net/http", "a spool is independent of what its lines are about"},
 	{"internal/privilege", "net", "privileges are independent of networks"},
@@ -156,6 +158,10 @@ var only = []struct {
 		"internal/dialect/...", []string{module + "/load", module + "/load/hist", module + "/internal/dialect",
 			module + "/internal/dialect/getopt"}, true,
 		"a dialect turns flags into a plan and a result into a report",
+	},
+	{
+		"front/conf", nil, true,
+		"a configuration is plain data: it does not know who reads or serves it",
 	},
 	{
 		"load/compare",

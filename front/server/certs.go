@@ -9,7 +9,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/anchor"
 	"github.com/tarehq/tare/internal/certs"
 )
@@ -20,7 +20,7 @@ const maxDescribed = 4
 // certStore holds the certificates named by hosts, each once.
 type certStore struct {
 	get     func(*tls.ClientHelloInfo) (*tls.Certificate, error) // Options.GetCertificate, or nil
-	served  map[front.CertFiles]*servedCert
+	served  map[conf.CertFiles]*servedCert
 	running sync.WaitGroup
 }
 
@@ -32,13 +32,13 @@ type servedCert struct {
 }
 
 func newCertStore(get func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *certStore {
-	return &certStore{get: get, served: make(map[front.CertFiles]*servedCert)}
+	return &certStore{get: get, served: make(map[conf.CertFiles]*servedCert)}
 }
 
 // load reads the certificates of a Config that are not loaded yet. After an error, none of them
 // remains loaded.
-func (b *certStore) load(config *front.Config, add func(string)) error {
-	var added []front.CertFiles
+func (b *certStore) load(config *conf.Config, add func(string)) error {
+	var added []conf.CertFiles
 	for i := range config.Hosts {
 		host := &config.Hosts[i]
 		for _, l := range host.Listen {
@@ -62,8 +62,8 @@ func (b *certStore) load(config *front.Config, add func(string)) error {
 }
 
 // retain closes the certificates that a Config does not name.
-func (b *certStore) retain(config *front.Config) {
-	named := make(map[front.CertFiles]bool)
+func (b *certStore) retain(config *conf.Config) {
+	named := make(map[conf.CertFiles]bool)
 	for i := range config.Hosts {
 		for _, l := range config.Hosts[i].Listen {
 			for _, pair := range l.Certs {
@@ -78,7 +78,7 @@ func (b *certStore) retain(config *front.Config) {
 	}
 }
 
-func openCert(pair front.CertFiles, add func(string)) (*servedCert, error) {
+func openCert(pair conf.CertFiles, add func(string)) (*servedCert, error) {
 	held := &servedCert{}
 	for _, path := range []string{pair.Cert, pair.Key} {
 		a, err := anchor.New(path)
@@ -155,7 +155,7 @@ func (b *certStore) releaseAnchors() {
 	}
 }
 
-func (b *certStore) drop(pair front.CertFiles) {
+func (b *certStore) drop(pair conf.CertFiles) {
 	b.served[pair].close()
 	delete(b.served, pair)
 }

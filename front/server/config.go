@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"net/http"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/nginxconf"
 )
 
@@ -22,7 +22,7 @@ type Config struct {
 	Name string
 	// Front are the hosts. If Process has no Listeners, their addresses are opened, with the
 	// defaults of nginx for connections.
-	Front front.Config
+	Front conf.Config
 	// Process are the settings of the process.
 	Process nginxconf.Process
 
@@ -49,7 +49,7 @@ func (f File) Read(bound []string) (*Config, error) {
 		return nil, err
 	}
 	if len(result.Config.Hosts) == 0 { // a stock nginx.conf whose includes match no files
-		result.Config.Hosts = []front.Host{{Steps: []front.Step{front.Return{Status: http.StatusNotFound}}}}
+		result.Config.Hosts = []conf.Host{{Steps: []conf.Step{conf.Return{Status: http.StatusNotFound}}}}
 	}
 	c := &Config{Name: f.Path, Front: result.Config, Process: result.Process}
 	for _, m := range result.Ignored {
@@ -109,7 +109,7 @@ func (s *Server) read() (*Config, error) {
 }
 
 // listenersOf returns the addresses of hosts, each once.
-func listenersOf(hosts []front.Host) []nginxconf.Listener {
+func listenersOf(hosts []conf.Host) []nginxconf.Listener {
 	var all []nginxconf.Listener
 	at := make(map[string]int)
 	for i := range hosts {

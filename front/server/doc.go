@@ -1,4 +1,4 @@
-// Package server runs what an nginx.conf or a [front.Config] describes: it opens the sockets,
+// Package server runs what an nginx.conf or a [conf.Config] describes: it opens the sockets,
 // serves certificates by name, writes logs, reloads without losing requests, and drains. "tare
 // serve" is this package with flags.
 //

@@ -14,8 +14,8 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/spool"
 	"github.com/tarehq/tare/internal/anchor"
 	"github.com/tarehq/tare/internal/privilege"
@@ -172,7 +172,7 @@ func logPaths(c *Config) []string {
 			paths = append(paths, path)
 		}
 	}
-	errorLog := func(l *front.ErrorLog) {
+	errorLog := func(l *conf.ErrorLog) {
 		for ; l != nil; l = l.Next {
 			add(l.Path)
 		}
@@ -192,7 +192,7 @@ const cacheMode = 0o700
 
 // prepareCaches creates the folders of caches and makes the serving user their owner, also of
 // existing ones, as nginx does.
-func prepareCaches(all []cache.Config, privileges *privilege.Plan) error {
+func prepareCaches(all []conf.Cache, privileges *privilege.Plan) error {
 	for i := range all {
 		dir := all[i].Dir
 		if dir == "" {
@@ -227,7 +227,7 @@ type leveledFile struct {
 // isSevere reports whether a level excludes errors of requests.
 func isSevere(level string) bool { return level == "crit" || level == "alert" || level == "emerg" }
 
-func openErrorFile(l *front.ErrorLog, logs *logFiles, v stderrLog) (*errorFile, error) {
+func openErrorFile(l *conf.ErrorLog, logs *logFiles, v stderrLog) (*errorFile, error) {
 	e := &errorFile{stderrLog: v, toStderr: l == nil}
 	for ; l != nil; l = l.Next {
 		if l.Path == "stderr" {

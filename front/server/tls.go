@@ -6,17 +6,17 @@ import (
 	"net"
 	"net/netip"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/certs"
 )
 
 // tlsTable maps each Host to its TLS configurations.
-type tlsTable map[*front.Host]*hostTLS
+type tlsTable map[*conf.Host]*hostTLS
 
 // hostTLS holds a host's TLS configurations, without and with HTTP/2.
 type hostTLS struct{ http1, http2 *tls.Config }
 
-func newTLSTable(config *front.Config, book *certStore) *tlsTable {
+func newTLSTable(config *conf.Config, book *certStore) *tlsTable {
 	table := make(tlsTable)
 	for i := range config.Hosts {
 		host := &config.Hosts[i]
@@ -34,7 +34,7 @@ func newTLSTable(config *front.Config, book *certStore) *tlsTable {
 
 // tlsConfig returns a host's TLS configuration. A host that rejects handshakes has no certificates,
 // which makes crypto/tls send the same alert as nginx.
-func tlsConfig(host *front.Host, l *front.Listen, book *certStore) *tls.Config {
+func tlsConfig(host *conf.Host, l *conf.Listen, book *certStore) *tls.Config {
 	c := new(tls.Config)
 	if l.TLSConfig != nil {
 		c = l.TLSConfig.Clone()
@@ -93,7 +93,7 @@ func (s *Server) configForClient(hello *tls.ClientHelloInfo) (*tls.Config, error
 
 // allowsHTTP2 reports whether a host allows HTTP/2 at a local address: at exactly that address, or
 // at all addresses of the port.
-func allowsHTTP2(host *front.Host, local net.Addr) bool {
+func allowsHTTP2(host *conf.Host, local net.Addr) bool {
 	if host == nil {
 		return false
 	}

@@ -1,11 +1,8 @@
-package front
+package conf
 
 import (
 	"crypto/tls"
 	"time"
-
-	"github.com/tarehq/tare/front/cache"
-	"github.com/tarehq/tare/front/upstream"
 )
 
 // Protocol is the protocol of a Proxy.
@@ -69,7 +66,7 @@ type Proxy struct {
 	// Timeouts for connecting, and between two writes and two reads. 0 is 60 seconds.
 	ConnectTimeout, SendTimeout, ReadTimeout time.Duration
 	// Next says when another server of the group is tried.
-	Next upstream.Next
+	Next NextUpstream
 	// Intercept lets error pages replace the upstream's responses from 300 on.
 	Intercept bool
 	// IgnoreAbort continues a request after its client has gone.
@@ -126,5 +123,5 @@ type ProxyCache struct {
 	// $upstream_http_x_private; the request then waits for the response even if Stale allows
 	// background updates.
 	Skip, NoStore []Text
-	Policy        cache.Policy
+	Policy        CachePolicy
 }

@@ -1,21 +1,14 @@
-// Package upstream chooses the server of a group for each request, and records failures.
-//
-// Words of this package:
-//
-//   - peer: a server at one address; a name with several addresses is several peers.
-//   - turn: the choice of servers for one request, a different one for each attempt.
-//   - resting: unavailable after too many failures, until the next trial request.
-package upstream
+package conf
 
 import "time"
 
-// Config is a group of servers: an upstream block. Every field but Name and Servers may be zero.
-type Config struct {
+// Upstream is a group of servers: an upstream block. Every field but Name and Servers may be zero.
+type Upstream struct {
 	Name    string
 	Servers []Server
 	Balance Balance
-	// Key is the key of Hash and ConsistentHash, with variables as in front.Text.
-	Key string
+	// Key is the key of Hash and ConsistentHash.
+	Key Text
 	// Keepalive is the maximum number of idle connections to a server; 0 means none.
 	Keepalive int
 	// KeepaliveTimeout is how long a connection stays idle; 0 is 60 s. KeepaliveRequests is its
@@ -26,7 +19,7 @@ type Config struct {
 	Pos string
 }
 
-// Server is a server of a group.
+// Server is a server of an Upstream.
 type Server struct {
 	// Addr is HOST:PORT, HOST (port 80), or unix:PATH. A host with several addresses counts as
 	// several servers, up to 64. Names are resolved by New, and again every 30 seconds; if that
@@ -56,9 +49,9 @@ const (
 	RandomTwo // the one of two with fewer connections
 )
 
-// Next defines when a request is retried on another server: proxy_next_upstream. A request is never
-// retried after a byte of a response was sent to the client.
-type Next struct {
+// NextUpstream defines when a request is retried on another server: proxy_next_upstream. A request
+// is never retried after a byte of a response was sent to the client.
+type NextUpstream struct {
 	Off bool
 	// Error and Timeout are the default if nothing is set.
 	Error, Timeout, InvalidHeader bool

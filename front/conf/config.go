@@ -1,13 +1,8 @@
-package front
+package conf
 
 import (
 	"crypto/tls"
 	"time"
-
-	"github.com/tarehq/tare/front/cache"
-	"github.com/tarehq/tare/front/files"
-	"github.com/tarehq/tare/front/limit"
-	"github.com/tarehq/tare/front/upstream"
 )
 
 // Text is text in which $name and ${name} stand for variables, as in nginx:
@@ -24,14 +19,14 @@ type Config struct {
 	// unless another one is the Listen's Default.
 	Hosts []Host
 	// Upstreams are groups of servers. A Proxy's To refers to them by name.
-	Upstreams []upstream.Config
+	Upstreams []Upstream
 	// Caches are caches for responses. A ProxyCache refers to them by name.
-	Caches []cache.Config
+	Caches []Cache
 	// Maps are variables that depend on others.
 	Maps []Map
 	// Requests and Conns are the zones of limits. RequestLimit and ConnLimit refer to them by name.
-	Requests []limit.Config
-	Conns    []limit.Config
+	Requests []Zone
+	Conns    []Zone
 	// LogFormats are the formats of logs. "combined" is predefined.
 	LogFormats []LogFormat
 	// BlankUnavailable makes variables empty that nginx has and that are not available here: see
@@ -228,7 +223,7 @@ type Files struct {
 	Precompressed bool
 	// Symlinks restricts symbolic links; the default follows all. Those in SymlinksFrom, a prefix
 	// of the path, are always followed.
-	Symlinks     files.Symlinks
+	Symlinks     Symlinks
 	SymlinksFrom Text
 	// NoEtag leaves Etag out.
 	NoEtag bool
@@ -240,6 +235,26 @@ type Files struct {
 	Charset      string
 	CharsetTypes []string
 }
+
+// ModifiedSince says how If-Modified-Since is compared, as nginx's if_modified_since does.
+type ModifiedSince int
+
+// Values of ModifiedSince.
+const (
+	ModifiedSinceExact  ModifiedSince = iota // equal to Last-Modified
+	ModifiedSinceBefore                      // not before Last-Modified
+	ModifiedSinceOff                         // never, and If-None-Match is ignored, too
+)
+
+// Symlinks says which symbolic links are followed, as nginx's disable_symlinks does.
+type Symlinks int
+
+// Values of Symlinks.
+const (
+	FollowLinks      Symlinks = iota // all
+	FollowOwnedLinks                 // those with the owner of what they lead to
+	FollowNoLinks                    // none
+)
 
 // AddHeader adds a field to responses with the status 200, 201, 204, 206, 301, 302, 303, 304, 307
 // or 308, or to all.

@@ -1,4 +1,4 @@
-package front
+package conf
 
 import "iter"
 
@@ -31,7 +31,7 @@ func (p Place) visit(yield func(Place) bool, inner []Location) bool {
 	if !yield(p) {
 		return false
 	}
-	for step := range allSteps(p.Steps) {
+	for step := range p.AllSteps() {
 		if s, ok := step.(If); ok && s.Location != nil && !p.inside(s.Location).visit(yield, s.Location.Locations) {
 			return false
 		}
@@ -53,9 +53,9 @@ func (p Place) inside(l *Location) Place {
 	return Place{Host: p.Host, Location: l, Settings: &l.Settings, Steps: l.Steps, Pos: pos}
 }
 
-// allSteps visits steps, and those in each If after it.
-func allSteps(steps []Step) iter.Seq[Step] {
-	return func(yield func(Step) bool) { visitSteps(steps, yield) }
+// AllSteps visits the steps of a place, and those in each If after it.
+func (p Place) AllSteps() iter.Seq[Step] {
+	return func(yield func(Step) bool) { visitSteps(p.Steps, yield) }
 }
 
 func visitSteps(steps []Step, yield func(Step) bool) bool {

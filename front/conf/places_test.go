@@ -1,9 +1,7 @@
-package front
+package conf
 
 import (
-	"fmt"
 	"reflect"
-	"strings"
 	"testing"
 )
 
@@ -68,17 +66,5 @@ func TestPlacesVisitsAllSettings(t *testing.T) {
 	}
 	for range c.Places() {
 		break // which ends the visit
-	}
-}
-
-// A location that shows counts enables counting, also in an if.
-func TestCountersInIfAreEnabled(t *testing.T) {
-	h := newFront(t, Config{Hosts: []Host{{Locations: []Location{{
-		Path: "/", Steps: []Step{If{Left: "1", Location: &Location{Path: "/", Status: true}}},
-	}}}}})
-	for i := range 2 {
-		if got := get(t, h, "/"); !strings.Contains(got.body, fmt.Sprintf("requests\n %d %d %d ", i+1, i+1, i+1)) {
-			t.Errorf("%d: %q", got.status, got.body)
-		}
 	}
 }

@@ -1,4 +1,4 @@
-package front
+package conf
 
 import (
 	"crypto/x509"

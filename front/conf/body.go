@@ -1,4 +1,4 @@
-package front
+package conf
 
 // Gzip configures compression.
 type Gzip struct {
