@@ -65,7 +65,7 @@ func (f File) Read(bound []string) (*Config, error) {
 }
 
 // ConfigError reports that a configuration cannot be run: it, or what it names, is invalid. Errors
-// of the machine, such as a port that is in use, are none.
+// of the machine, such as a port that is in use, have other types.
 type ConfigError struct {
 	// Err may be several joined errors.
 	Err error
