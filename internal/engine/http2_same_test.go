@@ -36,6 +36,8 @@ type http2Site struct {
 	client *http.Client
 	logged *lockedBuffer
 	server server
+
+	tickets tls.ClientSessionCache // of raw clients; nil for full handshakes
 }
 
 // newHTTP2Site starts the server of a maker.
