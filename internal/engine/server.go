@@ -13,6 +13,7 @@ import (
 
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/netconn"
+	"github.com/tarehq/tare/internal/engine/shard"
 )
 
 // Server accepts connections and owns them. Its settings are those of the http.Server that it was
@@ -49,7 +50,7 @@ type Server struct {
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
 	conns     netconn.List
-	shards    *group // nil until a listener needs them
+	shards    *shard.Group // nil until a listener needs them
 	http2     http2
 	reserve   reserve
 }
@@ -93,7 +94,7 @@ func (s *Server) serve(l net.Listener, secure *tls.Config) error {
 	defer s.reserve.release()
 	var accept func() error
 	if p.canUseShards(s.FastCGI) {
-		accept = s.socketAcceptor(p, once)
+		accept = s.shardAcceptor(p, once)
 	}
 	if accept == nil {
 		accept = func() error { return s.acceptConn(p, once) }
@@ -192,7 +193,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 	recheck := time.NewTicker(exchange.NewGrace / 50)
 	defer recheck.Stop()
 	for {
-		if s.closeConns((*netconn.Conn).ClaimForClosing)+s.group().closeIdle() == 0 {
+		if s.closeConns((*netconn.Conn).ClaimForClosing)+s.group().CloseIdle() == 0 {
 			if http2Err := <-http2; err == nil {
 				err = http2Err
 			}
@@ -211,14 +212,14 @@ func (s *Server) Shutdown(ctx context.Context) error {
 func (s *Server) Close() error {
 	err := s.StopListening()
 	s.closeConns(func(*netconn.Conn) bool { return true })
-	s.group().closeAll()
+	s.group().CloseAll()
 	return errors.Join(err, s.http2.close())
 }
 
 // Connections returns how many connections were accepted, and how many are open. Hijacked
 // connections are not counted as open.
 func (s *Server) Connections() (accepted, open int64) {
-	onShards := s.group().open()
+	onShards := s.group().Open()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state.AcceptedConns.Load(), onShards + int64(s.conns.N) + s.http2.openConns.Load()
@@ -231,7 +232,7 @@ func (s *Server) Closed() bool { return s.state.Closing.Load() }
 func (s *Server) SetKeepAlivesEnabled(v bool) {
 	if s.state.KeepAlivesDisabled.Store(!v); !v {
 		s.closeConns((*netconn.Conn).ClaimForClosing)
-		s.group().closeIdle()
+		s.group().CloseIdle()
 	}
 	s.http2.setKeepAlives(v)
 }
@@ -239,13 +240,6 @@ func (s *Server) SetKeepAlivesEnabled(v bool) {
 // Retire makes every connection end after the response to its next request, which announces that.
 // It closes no connection itself.
 func (s *Server) Retire() { s.state.Retired.Store(true) }
-
-// group returns the shards, or nil if there are none.
-func (s *Server) group() *group {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.shards
-}
 
 func (s *Server) trackListener(l net.Listener) bool {
 	s.mu.Lock()

@@ -5,7 +5,6 @@ import (
 	"net/textproto"
 	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/wire/http1"
@@ -22,10 +21,8 @@ type headState struct {
 // decoded one. An honest client fills each frame but the last: one with less than fullFragment
 // costs a unit of the ledger.
 const (
-	maxFragments    = 128
-	fullFragment    = 1 << 10
-	maxTrailerBytes = 8 << 10
-	maxTrailers     = 100
+	maxFragments = 128
+	fullFragment = 1 << 10
 )
 
 // onHeaders begins a head block (RFC 9113, 6.2).
@@ -200,7 +197,7 @@ func (st *Stream) setBody() {
 	if expects {
 		delete(r.Header, "Expect") // as net/http
 	}
-	announceTrailer(r)
+	_ = exchange.AnnounceTrailer(r) // net/http ignores invalid names, too
 	if st.inEnded {
 		x.Body.Init(x, exchange.NoBody, 0, false)
 		r.Body = http.NoBody
@@ -208,27 +205,6 @@ func (st *Stream) setBody() {
 	}
 	x.Body.Init(x, exchange.ByStream, -1, expects)
 	r.Body, r.ContentLength = &x.Body, st.declared
-}
-
-// announceTrailer moves the Trailer field to Request.Trailer, as keys without values.
-func announceTrailer(r *http.Request) {
-	lists, ok := r.Header["Trailer"]
-	if !ok {
-		return
-	}
-	delete(r.Header, "Trailer")
-	for _, list := range lists {
-		for name := range strings.SplitSeq(list, ",") {
-			name = textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name))
-			if name == "" || !http1.TrailerAllowed(name) || len(r.Trailer) >= maxTrailers {
-				continue
-			}
-			if r.Trailer == nil {
-				r.Trailer = make(http.Header)
-			}
-			r.Trailer[name] = nil
-		}
-	}
 }
 
 // onTrailers handles a head block of an open stream, which is a trailer section.
@@ -243,7 +219,7 @@ func (s *Session) onTrailers(st *Stream, h wire.FrameHeader, b *wire.HeaderBlock
 	case b.CheckTrailers() != "":
 		return streamError(st.id, wire.ProtocolError, "malformed trailer section")
 	}
-	if !b.IsTooLarge && len(b.Text) <= maxTrailerBytes && len(b.Fields) <= maxTrailers {
+	if !b.IsTooLarge && len(b.Text) <= exchange.MaxTrailerBytes && len(b.Fields) <= exchange.MaxTrailerFields {
 		text := http1.TextOf(b.Text)
 		st.trailer = make(http.Header, len(b.Fields))
 		for _, f := range b.Fields {
