@@ -76,8 +76,8 @@ func newHTTP2Site(t *testing.T, maker, mode string, set *http.Server) *http2Site
 	return s
 }
 
-// secureFor returns a TLS listener for a mode: on Linux, connections of "h2-tls-shard" are served on
-// shards.
+// secureFor returns a TLS listener for a mode: on Linux, connections of "h2-tls-shard" are served
+// on shards.
 func secureFor(mode string, inner net.Listener) net.Listener {
 	config := &tls.Config{Certificates: testCertificates(), NextProtos: []string{"h2"}}
 	if mode == "h2-tls-shard" {

@@ -75,7 +75,9 @@ func TestHTTP2StalledClientsHoldLittleMemory(t *testing.T) {
 				all, together := hostileConns(0)
 				for sent := 0; sent < all; sent += together {
 					begun.Store(0)
-					s.stall(together, stalled.send, func() bool { return begun.Load() == int64(together*stalled.begun) })
+					s.stall(together, stalled.send, func() bool {
+						return begun.Load() == int64(together*stalled.begun)
+					})
 				}
 			})
 		}

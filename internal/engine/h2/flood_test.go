@@ -41,7 +41,7 @@ func TestFloodsEndTheConnection(t *testing.T) {
 			}
 			p.framer.WriteContinuation(id, true, nil)
 		},
-		"unknown frames":          func(p *peer, _ uint32) { p.framer.WriteRawFrame(0xfa, 0, 0, nil) },
+		"unknown frames": func(p *peer, _ uint32) { p.framer.WriteRawFrame(0xfa, 0, 0, nil) },
 		"PRIORITY_UPDATE": func(p *peer, _ uint32) {
 			p.framer.WriteRawFrame(0x10, 0, 0, []byte("\x00\x00\x00\x01u=1"))
 		},
