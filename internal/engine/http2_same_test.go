@@ -36,6 +36,8 @@ type http2Site struct {
 	client *http.Client
 	logged *lockedBuffer
 	server server
+
+	tickets tls.ClientSessionCache // of raw clients; nil for full handshakes
 }
 
 // newHTTP2Site starts the server of a maker.
@@ -74,8 +76,8 @@ func newHTTP2Site(t *testing.T, maker, mode string, set *http.Server) *http2Site
 	return s
 }
 
-// secureFor returns a TLS listener for a mode: on Linux, connections of "h2-tls-shard" are served on
-// shards.
+// secureFor returns a TLS listener for a mode: on Linux, connections of "h2-tls-shard" are served
+// on shards.
 func secureFor(mode string, inner net.Listener) net.Listener {
 	config := &tls.Config{Certificates: testCertificates(), NextProtos: []string{"h2"}}
 	if mode == "h2-tls-shard" {

@@ -73,6 +73,9 @@ func (s *Session) onBlock(h wire.FrameHeader, block []byte) *wire.Error {
 		return err
 	}
 	defer b.Trim()
+	if err := s.debitAmplified(len(b.Text), len(block)); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	st, isNew, isServed := s.streams[h.StreamID], h.StreamID > s.highestID, s.phase < phaseDraining
 	if s.highestID = max(s.highestID, h.StreamID); isNew && isServed {
@@ -90,6 +93,21 @@ func (s *Session) onBlock(h wire.FrameHeader, block []byte) *wire.Error {
 	}
 	return s.onRequest(h, b)
 }
+
+// debitAmplified takes units for a decoded head of size bytes whose block refers to the same fields
+// again and again.
+func (s *Session) debitAmplified(size, block int) *wire.Error {
+	const mostCompression = 2 // of Huffman's code, at most 8:5
+	excess := size - mostCompression*block - int(s.config.tableSize) - unitAmplified
+	if excess <= 0 {
+		return nil
+	}
+	return s.debit(1 + excess/unitAmplified)
+}
+
+// unitAmplified is how many bytes cost a unit if they were not sent, but repeated from the tables.
+// An honest client refers to each field of the dynamic table once in a head.
+const unitAmplified = 8 << 10
 
 // onRequest opens a stream for a request.
 func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock) *wire.Error {
