@@ -1,0 +1,183 @@
+package server_test
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/front/nginxconf"
+	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// A program serves an nginx.conf over TLS, reloads it, and finishes its requests when it drains.
+func TestProgramServesReloadsAndDrains(t *testing.T) {
+	p := start(t, "return 200 first;")
+	if resp, body := p.get("/"); body != "first" || resp.ProtoMajor != 2 {
+		t.Errorf("%s: %q, want HTTP/2 and %q", resp.Proto, body, "first")
+	}
+	p.configure("return 200 second;")
+	if err := p.server.Reload(); err != nil {
+		t.Fatal(err)
+	}
+	if _, body := p.get("/"); body != "second" {
+		t.Errorf("after the reload %q", body)
+	}
+
+	result := make(chan string)
+	go func() {
+		_, body := p.get("/app")
+		result <- body
+	}()
+	<-p.begun
+	p.server.Drain()
+	for isOpen := true; isOpen; { // the server does not accept connections any more
+		c, err := net.Dial("tcp", p.addr)
+		if isOpen = err == nil; isOpen {
+			c.Close()
+		}
+	}
+	close(p.finish)
+	if body := <-result; body != "from the program" {
+		t.Errorf("a request in progress received %q", body)
+	}
+	if err := <-p.ended; err != nil {
+		t.Error(err)
+	}
+	if err := p.server.Reload(); !errors.Is(err, server.ErrNotServing) {
+		t.Errorf("a Reload after the end: %v", err)
+	}
+}
+
+// A Reload of an invalid configuration changes nothing.
+func TestFailedReloadChangesNothing(t *testing.T) {
+	p := start(t, "return 200 first;")
+	p.configure("unknown_directive on;")
+	err := p.server.Reload()
+	if _, ok := errors.AsType[*server.ConfigError](err); !ok || !strings.Contains(err.Error(), "unknown_directive") {
+		t.Errorf("Reload: %v", err)
+	}
+	if _, body := p.get("/"); body != "first" {
+		t.Errorf("after the reload %q", body)
+	}
+}
+
+// A Run that fails leaves no socket.
+func TestFailedRunLeavesNothing(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	dir := t.TempDir()
+	path, socket := filepath.Join(dir, "nginx.conf"), filepath.Join(dir, "socket")
+	content := fmt.Sprintf("events {}\nhttp { server { listen unix:%s; listen %s; } }\n", socket, taken.Addr())
+	if err := os.WriteFile(path, []byte(content), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	options := server.Options{Stdout: io.Discard, Stderr: io.Discard, Signals: server.NoSignals}
+	if err := server.Run(t.Context(), server.File{Path: path}, options); err == nil {
+		t.Fatal("no error, although an address is in use")
+	}
+	if _, err := os.Stat(socket); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the other socket exists: %v", err)
+	}
+}
+
+// program is a running Server with a bound handler.
+type program struct {
+	*testing.T
+	server        *server.Server
+	addr          string
+	conf, key     string // files
+	client        *http.Client
+	begun, finish chan struct{} // of the bound handler
+	ended         chan error    // receives the result of Run, and is closed
+}
+
+func start(t *testing.T, location string) *program {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
+	p := &program{T: t, addr: l.Addr().String(), conf: filepath.Join(dir, "nginx.conf"),
+		key: filepath.Join(dir, "localhost.pem"), begun: make(chan struct{}), finish: make(chan struct{}),
+		ended: make(chan error, 1)}
+	if err := os.WriteFile(p.key, append(cert, key...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	p.configure(location)
+	p.client = &http.Client{Transport: &http.Transport{ForceAttemptHTTP2: true,
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true, ServerName: "localhost"}}}
+	app := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		close(p.begun)
+		<-p.finish
+		io.WriteString(w, "from the program")
+	})
+	ready := make(chan struct{}, 10)
+	p.server = server.New(server.File{Path: p.conf, Options: nginxconf.Options{Prefix: dir}},
+		server.Options{Stdout: io.Discard, Stderr: io.Discard, Listeners: []net.Listener{l}, Signals: server.NoSignals,
+			Ready: func() { ready <- struct{}{} }}, server.Bind("app", app))
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		p.ended <- p.server.Run(ctx)
+		close(p.ended)
+	}()
+	select {
+	case <-ready:
+	case err := <-p.ended:
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		p.client.CloseIdleConnections()
+		cancel()
+		<-p.ended
+	})
+	return p
+}
+
+// configure writes nginx.conf with a directive for location /.
+func (p *program) configure(directive string) {
+	p.Helper()
+	content := fmt.Sprintf(`
+events {}
+http {
+	server {
+		listen %s ssl http2;
+		server_name localhost;
+		ssl_certificate %s;
+		ssl_certificate_key %s;
+		location / { %s }
+		location /app { proxy_pass http://app; }
+	}
+}`, p.addr, p.key, p.key, directive)
+	if err := os.WriteFile(p.conf, []byte(content), 0o644); err != nil {
+		p.Fatal(err)
+	}
+}
+
+func (p *program) get(path string) (*http.Response, string) {
+	resp, err := p.client.Get("https://" + p.addr + path)
+	if err != nil {
+		p.Error(err)
+		return &http.Response{}, ""
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		p.Error(err)
+	}
+	return resp, string(body)
+}
