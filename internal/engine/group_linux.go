@@ -216,8 +216,9 @@ func (g *group) place(h *placement, fd int, remote string) *shardConn {
 		timeout = h.config.netConns.HandshakeTimeout
 	}
 	k.setWaitDeadline(k.opened + instant(timeout))
-	// Closing is read last. Otherwise Close could miss a connection that is put meanwhile.
-	if !g.conns.put(fd, k) || g.server.Closing.Load() {
+	// Aborted is read last. Otherwise Close could miss a connection that is put meanwhile. Shutdown
+	// waits for a connection that was accepted just before: its request may be on its way.
+	if !g.conns.put(fd, k) || g.server.Aborted.Load() {
 		_ = k.Close()
 		return nil
 	}
@@ -244,9 +245,13 @@ func (g *group) open() int64 {
 	return g.openConns.Load()
 }
 
-// stopIfDone stops the shards of a server that is closing, once no connection is left on them.
+// stopIfDone stops the shards of a server that is closing, once no connection is left on them and
+// none can arrive.
 func (g *group) stopIfDone() {
-	if g.server.Closing.Load() && g.openConns.Load() == 0 {
+	if g == nil {
+		return
+	}
+	if g.server.MayStop() && g.openConns.Load() == 0 {
 		g.stop()
 	}
 }

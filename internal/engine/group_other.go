@@ -14,3 +14,4 @@ func (*group) open() int64    { return 0 }
 func (*group) closeIdle() int { return 0 }
 func (*group) closeAll()      {}
 func (*group) stop()          {}
+func (*group) stopIfDone()    {}
