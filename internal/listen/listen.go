@@ -97,7 +97,8 @@ type Options struct {
 // One listens on one address, whose network is not Systemd. If a socket with that address was
 // passed, it returns that socket.
 func One(s Spec, o Options, passed *Passed) (net.Listener, error) {
-	l, err := passed.listenerFor(s)
+	found, err := passed.At(s)
+	l := found.Listener
 	if l == nil && err == nil {
 		l, err = open(s, o)
 	}

@@ -23,6 +23,9 @@ type Passed struct {
 	names []string
 }
 
+// NewPassed returns sockets that another process has passed, with their names.
+func NewPassed(files []*os.File, names []string) *Passed { return &Passed{files, names} }
+
 // Inherit finds the passed sockets. It unsets the variables, so that child processes do not use
 // them. It must be called only once.
 func Inherit() (*Passed, error) {
@@ -56,20 +59,49 @@ func Inherit() (*Passed, error) {
 // Any reports whether any sockets were passed.
 func (p *Passed) Any() bool { return len(p.files) > 0 }
 
-// listeners makes listeners of the sockets with a name, or of all if name is empty.
-func (p *Passed) listeners(name string) (all []net.Listener, err error) {
+// Has reports whether a socket of that name was passed and is not in use.
+func (p *Passed) Has(name string) bool {
+	for i, f := range p.files {
+		if f != nil && p.names[i] == name {
+			return true
+		}
+	}
+	return false
+}
+
+// Close closes the sockets that are not in use, and returns their names.
+func (p *Passed) Close() (unused []string) {
+	for i, f := range p.files {
+		if f != nil {
+			f.Close()
+			p.files[i] = nil
+			unused = append(unused, p.names[i])
+		}
+	}
+	return unused
+}
+
+// A Socket is a listener of a passed socket.
+type Socket struct {
+	net.Listener
+	Name string
+}
+
+// Named makes listeners of the sockets with a name, or of all if name is empty. It fails if there
+// is none that is not in use.
+func (p *Passed) Named(name string) (all []Socket, err error) {
 	for i, f := range p.files {
 		if f == nil || name != "" && p.names[i] != name {
 			continue
 		}
 		l, err := p.listener(i)
 		if err != nil {
-			for _, l := range all {
-				l.Close()
+			for _, s := range all {
+				s.Close()
 			}
 			return nil, err
 		}
-		all = append(all, l)
+		all = append(all, Socket{l, p.names[i]})
 	}
 	switch {
 	case len(all) > 0:
@@ -78,6 +110,15 @@ func (p *Passed) listeners(name string) (all []net.Listener, err error) {
 		return nil, fmt.Errorf("no socket of that name was passed (LISTEN_FDNAMES is %q)", strings.Join(p.names, ":"))
 	}
 	return nil, errors.New("no socket was passed: LISTEN_FDS and LISTEN_PID are not set for this process")
+}
+
+// listeners is Named without the names.
+func (p *Passed) listeners(name string) (all []net.Listener, err error) {
+	sockets, err := p.Named(name)
+	for _, s := range sockets {
+		all = append(all, s.Listener)
+	}
+	return all, err
 }
 
 // listener makes a listener of a passed socket.
@@ -94,22 +135,23 @@ func (p *Passed) listener(i int) (net.Listener, error) {
 	return l, nil
 }
 
-// listenerFor makes a listener of the socket that was passed for an address. It returns nil if
+// At makes a listener of the socket that was passed for an address. The Socket has no Listener if
 // there is none.
-func (p *Passed) listenerFor(s Spec) (net.Listener, error) {
+func (p *Passed) At(s Spec) (Socket, error) {
 	for i, f := range p.files {
 		if f == nil {
 			continue
 		}
 		addr, err := localAddr(f)
 		if err != nil {
-			return nil, fmt.Errorf("descriptor %d is not a socket: %w", firstPassed+i, err)
+			return Socket{}, fmt.Errorf("descriptor %d is not a socket: %w", firstPassed+i, err)
 		}
 		if s.matches(addr) {
-			return p.listener(i)
+			l, err := p.listener(i)
+			return Socket{l, p.names[i]}, err
 		}
 	}
-	return nil, nil
+	return Socket{}, nil
 }
 
 // matches reports whether a socket's address is that of the Spec.
