@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"net/netip"
 	"slices"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // access decides on access to a location.
@@ -16,7 +18,7 @@ type access struct {
 }
 
 // access compiles the access settings of a location.
-func (c *compiler) access(s *Settings) (a access, err error) {
+func (c *compiler) access(s *conf.Settings) (a access, err error) {
 	a.satisfyAny = s.SatisfyAny
 	for i, r := range s.Access {
 		a.deny = append(a.deny, r.Deny)

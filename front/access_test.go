@@ -11,7 +11,7 @@ import (
 
 	"golang.org/x/crypto/bcrypt"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // forwarded returns the fields of each request of these tests, as a proxy would set them.
@@ -35,25 +35,25 @@ func TestRealIPIsNginxs(t *testing.T) {
 	net10 := netip.MustParsePrefix("10.0.0.0/8")
 	sets := []struct {
 		nginx  string
-		realIP front.RealIP
+		realIP conf.RealIP
 	}{
 		{"set_real_ip_from unix:; set_real_ip_from 10.0.0.0/8; real_ip_header X-Forwarded-For; real_ip_recursive on;",
-			front.RealIP{Unix: true, From: []netip.Prefix{net10}, Header: "X-Forwarded-For", Recursive: true}},
+			conf.RealIP{Unix: true, From: []netip.Prefix{net10}, Header: "X-Forwarded-For", Recursive: true}},
 		{"set_real_ip_from unix:; set_real_ip_from 10.0.0.0/8; real_ip_header X-Forwarded-For;",
-			front.RealIP{Unix: true, From: []netip.Prefix{net10}, Header: "X-Forwarded-For"}},
-		{"set_real_ip_from unix:;", front.RealIP{Unix: true}},
+			conf.RealIP{Unix: true, From: []netip.Prefix{net10}, Header: "X-Forwarded-For"}},
+		{"set_real_ip_from unix:;", conf.RealIP{Unix: true}},
 		{"set_real_ip_from unix:; set_real_ip_from 10.0.0.0/8; real_ip_recursive on; real_ip_header X-Client;",
-			front.RealIP{Unix: true, From: []netip.Prefix{net10}, Header: "x-client", Recursive: true}},
+			conf.RealIP{Unix: true, From: []netip.Prefix{net10}, Header: "x-client", Recursive: true}},
 		{"set_real_ip_from 10.0.0.0/8; real_ip_header X-Forwarded-For;",
-			front.RealIP{From: []netip.Prefix{net10}, Header: "X-Forwarded-For"}},
-		{"", front.RealIP{}},
+			conf.RealIP{From: []netip.Prefix{net10}, Header: "X-Forwarded-For"}},
+		{"", conf.RealIP{}},
 	}
 	const want = "$remote_addr $remote_port $realip_remote_addr $realip_remote_port"
 	for _, s := range sets {
 		theirs, _ := serveNginx(t, "", fmt.Sprintf(`%s location / { return 200 "%s"; }`, s.nginx, want))
-		c := oneHost(front.Location{Path: "/", Steps: []front.Step{front.Return{Status: 200, Text: want}}})
+		c := oneHost(conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 200, Text: want}}})
 		if c.Hosts[0].Defaults.RealIP = s.realIP; s.realIP.Recursive { // the place does not matter
-			c.Hosts[0].Locations[0].RealIP, c.Hosts[0].Defaults.RealIP = s.realIP, front.RealIP{}
+			c.Hosts[0].Locations[0].RealIP, c.Hosts[0].Defaults.RealIP = s.realIP, conf.RealIP{}
 		}
 		us := serveHandler(t, newFront(t, c))
 		for _, value := range forwarded() {
@@ -94,48 +94,48 @@ slow:` + string(slow) + "\napr:{PLAIN}second\n:{PLAIN}noname\nbroken\n"
 	if err := os.WriteFile(file, []byte(lines), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	prefix := func(s string) front.AccessRule { return front.AccessRule{Net: netip.MustParsePrefix(s)} }
-	deny := func(r front.AccessRule) front.AccessRule { r.Deny = true; return r }
-	password := &front.Password{Realm: "a realm", File: front.Text(file)}
+	prefix := func(s string) conf.AccessRule { return conf.AccessRule{Net: netip.MustParsePrefix(s)} }
+	deny := func(r conf.AccessRule) conf.AccessRule { r.Deny = true; return r }
+	password := &conf.Password{Realm: "a realm", File: conf.Text(file)}
 	sets := []struct {
 		nginx    string
-		settings front.Settings
+		settings conf.Settings
 	}{
 		{"deny 192.0.2.0/24; allow 10.0.0.0/8; deny all;",
-			front.Settings{Access: []front.AccessRule{deny(prefix("192.0.2.0/24")), prefix("10.0.0.0/8"),
-				deny(front.AccessRule{})}}},
+			conf.Settings{Access: []conf.AccessRule{deny(prefix("192.0.2.0/24")), prefix("10.0.0.0/8"),
+				deny(conf.AccessRule{})}}},
 		{"allow 192.0.2.7; deny 192.0.2.0/24; allow 192.0.2.1;",
-			front.Settings{Access: []front.AccessRule{prefix("192.0.2.7/32"), deny(prefix("192.0.2.0/24")),
+			conf.Settings{Access: []conf.AccessRule{prefix("192.0.2.7/32"), deny(prefix("192.0.2.0/24")),
 				prefix("192.0.2.1/32")}}},
 		{"deny unix:; allow 2001:db8::/32; deny ::/0;",
-			front.Settings{Access: []front.AccessRule{deny(front.AccessRule{Unix: true}), prefix("2001:db8::/32"),
+			conf.Settings{Access: []conf.AccessRule{deny(conf.AccessRule{Unix: true}), prefix("2001:db8::/32"),
 				deny(prefix("::/0"))}}},
-		{"deny ::/0;", front.Settings{Access: []front.AccessRule{deny(prefix("::/0"))}}},
+		{"deny ::/0;", conf.Settings{Access: []conf.AccessRule{deny(prefix("::/0"))}}},
 		{"allow unix:; allow 192.0.2.7; deny all;",
-			front.Settings{Access: []front.AccessRule{{Unix: true}, prefix("192.0.2.7/32"), deny(front.AccessRule{})}}},
-		{`auth_basic "a realm"; auth_basic_user_file ` + file + ";", front.Settings{Password: password}},
+			conf.Settings{Access: []conf.AccessRule{{Unix: true}, prefix("192.0.2.7/32"), deny(conf.AccessRule{})}}},
+		{`auth_basic "a realm"; auth_basic_user_file ` + file + ";", conf.Settings{Password: password}},
 		{`satisfy any; allow 192.0.2.7; deny all; auth_basic "a realm"; auth_basic_user_file ` + file + ";",
-			front.Settings{
-				SatisfyAny: true, Access: []front.AccessRule{prefix("192.0.2.7/32"), deny(front.AccessRule{})},
+			conf.Settings{
+				SatisfyAny: true, Access: []conf.AccessRule{prefix("192.0.2.7/32"), deny(conf.AccessRule{})},
 				Password: password,
 			}},
-		{`satisfy any; deny 192.0.2.7; auth_basic "a realm"; auth_basic_user_file ` + file + ";", front.Settings{
-			SatisfyAny: true, Access: []front.AccessRule{deny(prefix("192.0.2.7/32"))}, Password: password,
+		{`satisfy any; deny 192.0.2.7; auth_basic "a realm"; auth_basic_user_file ` + file + ";", conf.Settings{
+			SatisfyAny: true, Access: []conf.AccessRule{deny(prefix("192.0.2.7/32"))}, Password: password,
 		}},
 		{`deny 192.0.2.7; auth_basic "a realm"; auth_basic_user_file ` + file + ";",
-			front.Settings{Access: []front.AccessRule{deny(prefix("192.0.2.7/32"))}, Password: password}},
+			conf.Settings{Access: []conf.AccessRule{deny(prefix("192.0.2.7/32"))}, Password: password}},
 		{`auth_basic $arg_realm; auth_basic_user_file ` + missing + ";",
-			front.Settings{Password: &front.Password{Realm: "$arg_realm", File: front.Text(missing)}}},
+			conf.Settings{Password: &conf.Password{Realm: "$arg_realm", File: conf.Text(missing)}}},
 		{`auth_basic off; auth_basic_user_file ` + missing + ";",
-			front.Settings{Password: &front.Password{Realm: "off", File: front.Text(missing)}}},
+			conf.Settings{Password: &conf.Password{Realm: "off", File: conf.Text(missing)}}},
 	}
 	var locations strings.Builder
-	c := front.Config{Hosts: []front.Host{{Defaults: front.Settings{}}}}
-	realIP := front.RealIP{Unix: true, Header: "X-Forwarded-For"}
+	c := conf.Config{Hosts: []conf.Host{{Defaults: conf.Settings{}}}}
+	realIP := conf.RealIP{Unix: true, Header: "X-Forwarded-For"}
 	for i, s := range sets {
 		fmt.Fprintf(&locations, "location /%d { empty_gif; %s }\n", i, s.nginx)
 		s.settings.RealIP = realIP
-		c.Hosts[0].Locations = append(c.Hosts[0].Locations, front.Location{Path: fmt.Sprintf("/%d", i), Empty: true,
+		c.Hosts[0].Locations = append(c.Hosts[0].Locations, conf.Location{Path: fmt.Sprintf("/%d", i), Empty: true,
 			Settings: s.settings})
 	}
 	theirs, _ := serveNginx(t, "set_real_ip_from unix:; real_ip_header X-Forwarded-For;", locations.String())
@@ -182,9 +182,9 @@ func TestMappedNetworksApplyToIPv4(t *testing.T) {
 		{"::ffff:10.1.2.3/128", [3]int{403, 200, 200}},
 		{"::/0", [3]int{200, 200, 403}},
 	} {
-		c := oneHost(front.Location{Path: "/", Empty: true, Settings: front.Settings{
-			RealIP: front.RealIP{Unix: true, Header: "X-Forwarded-For"},
-			Access: []front.AccessRule{{Deny: true, Net: netip.MustParsePrefix(test.denied)}},
+		c := oneHost(conf.Location{Path: "/", Empty: true, Settings: conf.Settings{
+			RealIP: conf.RealIP{Unix: true, Header: "X-Forwarded-For"},
+			Access: []conf.AccessRule{{Deny: true, Net: netip.MustParsePrefix(test.denied)}},
 		}})
 		us := serveHandler(t, newFront(t, c, quiet()))
 		for i, from := range []string{"10.1.2.3", "192.0.2.7", "2001:db8::1"} {

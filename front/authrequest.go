@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net/http"
 	"strings"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // authRequest is an AuthRequest, compiled.
@@ -13,7 +15,7 @@ type authRequest struct {
 }
 
 // authRequest compiles an AuthRequest; nil makes no subrequest.
-func (c *compiler) authRequest(from *AuthRequest) (*authRequest, error) {
+func (c *compiler) authRequest(from *conf.AuthRequest) (*authRequest, error) {
 	if from == nil || from.URI == "" {
 		return nil, nil
 	}

@@ -13,17 +13,16 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/cache"
-	"github.com/tarehq/tare/front/limit"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // withAuthRequest returns a Config whose location / makes a subrequest to /auth and is served by
 // content.
-func withAuthRequest(auth, content front.Proxy, set ...front.Set) front.Config {
+func withAuthRequest(auth, content conf.Proxy, set ...conf.Set) conf.Config {
 	return oneHost(
-		front.Location{Match: front.Exact, Path: "/auth", Internal: true, Proxy: &auth},
-		front.Location{Path: "/", Proxy: &content,
-			Settings: front.Settings{AuthRequest: &front.AuthRequest{URI: "/auth", Set: set}}},
+		conf.Location{Match: conf.Exact, Path: "/auth", Internal: true, Proxy: &auth},
+		conf.Location{Path: "/", Proxy: &content,
+			Settings: conf.Settings{AuthRequest: &conf.AuthRequest{URI: "/auth", Set: set}}},
 	)
 }
 
@@ -44,10 +43,10 @@ func respondAsWanted(w http.ResponseWriter, r *http.Request) {
 
 // The meaning of a subrequest's status is the same for an upstream and for a bound handler.
 func TestAuthRequestStatusDecides(t *testing.T) {
-	user := front.Set{Name: "user", Value: "$upstream_http_x_user"}
-	content := front.Proxy{To: "app", Header: []front.Field{{Name: "X-User", Value: "$user"}}}
+	user := conf.Set{Name: "user", Value: "$upstream_http_x_user"}
+	content := conf.Proxy{To: "app", Header: []conf.Field{{Name: "X-User", Value: "$user"}}}
 	for name, to := range map[string]string{"an upstream": serve(t, respondAsWanted), "bound": "judge"} {
-		c := withAuthRequest(front.Proxy{To: front.Text(to), Hide: []string{"WWW-Authenticate", "X-User"}}, content,
+		c := withAuthRequest(conf.Proxy{To: conf.Text(to), Hide: []string{"WWW-Authenticate", "X-User"}}, content,
 			user)
 		a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(respondAsWanted)),
 			front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -87,11 +86,11 @@ func TestAuthRequestHasOwnHeader(t *testing.T) {
 		_, _ = w.Write(make([]byte, 1<<20)) // it is discarded
 	}
 	text := strings.Repeat("a body", 20000)
-	for name, pair := range map[string][2]front.Proxy{
-		"upstreams":  {{To: front.Text(serve(t, see))}, {To: front.Text(serve(t, see))}},
-		"streamed":   {{To: front.Text(serve(t, see))}, {To: front.Text(serve(t, see)), StreamRequest: true}},
+	for name, pair := range map[string][2]conf.Proxy{
+		"upstreams":  {{To: conf.Text(serve(t, see))}, {To: conf.Text(serve(t, see))}},
+		"streamed":   {{To: conf.Text(serve(t, see))}, {To: conf.Text(serve(t, see)), StreamRequest: true}},
 		"bound":      {{To: "see"}, {To: "see"}},
-		"bound auth": {{To: "see"}, {To: front.Text(serve(t, see))}},
+		"bound auth": {{To: "see"}, {To: conf.Text(serve(t, see))}},
 	} {
 		a := serveHandler(t, newFront(t, withAuthRequest(pair[0], pair[1]), quiet(),
 			front.Bind("see", http.HandlerFunc(see))))
@@ -122,14 +121,14 @@ func TestAuthRequestHasOwnHeader(t *testing.T) {
 
 // The subrequest shares the request's variables, and its variables show the client.
 func TestAuthRequestSharesVariables(t *testing.T) {
-	c := withAuthRequest(front.Proxy{To: front.Text(serve(t, respondAsWanted))}, front.Proxy{To: "app"},
-		front.Set{Name: "a", Value: "$request_method $request_uri $uri [$args] $http_if_none_match $content_length $status"},
-		front.Set{Name: "b", Value: "$a $inner"}, front.Set{Name: "args", Value: "new"},
-		front.Set{Name: "c", Value: "$request_id"})
-	c.Hosts[0].Locations[0].Steps = []front.Step{front.Set{Name: "inner", Value: "$uri"},
-		front.Set{Name: "outer", Value: "$outer again"}}
-	c.Hosts[0].Locations[1].Steps = []front.Step{front.Set{Name: "outer", Value: "once"}}
-	c.Hosts[0].Locations[1].Header = []front.AddHeader{{Name: "B", Value: "$b"},
+	c := withAuthRequest(conf.Proxy{To: conf.Text(serve(t, respondAsWanted))}, conf.Proxy{To: "app"},
+		conf.Set{Name: "a", Value: "$request_method $request_uri $uri [$args] $http_if_none_match $content_length $status"},
+		conf.Set{Name: "b", Value: "$a $inner"}, conf.Set{Name: "args", Value: "new"},
+		conf.Set{Name: "c", Value: "$request_id"})
+	c.Hosts[0].Locations[0].Steps = []conf.Step{conf.Set{Name: "inner", Value: "$uri"},
+		conf.Set{Name: "outer", Value: "$outer again"}}
+	c.Hosts[0].Locations[1].Steps = []conf.Step{conf.Set{Name: "outer", Value: "once"}}
+	c.Hosts[0].Locations[1].Header = []conf.AddHeader{{Name: "B", Value: "$b"},
 		{Name: "Rest", Value: "$args $outer $upstream_http_x_user"}, {Name: "Same", Value: "$c $request_id"}}
 	a := serveHandler(t, newFront(t, c, quiet(),
 		front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
@@ -148,15 +147,15 @@ func TestAuthRequestSharesVariables(t *testing.T) {
 // A cache stores the response to a subrequest like any other.
 func TestAuthRequestResponseIsCached(t *testing.T) {
 	var n atomic.Int64
-	auth := front.Proxy{To: front.Text(serve(t, func(w http.ResponseWriter, r *http.Request) {
+	auth := conf.Proxy{To: conf.Text(serve(t, func(w http.ResponseWriter, r *http.Request) {
 		n.Add(1)
 		w.Header().Set("Cache-Control", "max-age=600")
 		respondAsWanted(w, r)
-	})), Cache: &front.ProxyCache{Zone: "z", Key: "$http_x_as $http_x_want"}}
-	c := withAuthRequest(auth, front.Proxy{To: "app"}, front.Set{Name: "user", Value: "$upstream_http_x_user"},
-		front.Set{Name: "state", Value: "$upstream_cache_status"})
-	c.Caches = []cache.Config{{Name: "z"}}
-	c.Hosts[0].Locations[1].Header = []front.AddHeader{{Name: "X-User", Value: "$user $state", Always: true}}
+	})), Cache: &conf.ProxyCache{Zone: "z", Key: "$http_x_as $http_x_want"}}
+	c := withAuthRequest(auth, conf.Proxy{To: "app"}, conf.Set{Name: "user", Value: "$upstream_http_x_user"},
+		conf.Set{Name: "state", Value: "$upstream_cache_status"})
+	c.Caches = []conf.Cache{{Name: "z"}}
+	c.Hosts[0].Locations[1].Header = []conf.AddHeader{{Name: "X-User", Value: "$user $state", Always: true}}
 	a := serveHandler(t, newFront(t, c, quiet(), front.CachesInMemory(),
 		front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
 	for i, want := range []string{"ann MISS", "ann HIT", "ann HIT", "bob MISS", "bob HIT"} {
@@ -175,10 +174,10 @@ func TestAuthRequestResponseIsCached(t *testing.T) {
 
 // Rules and passwords are checked before the subrequest, and with "any" each of them counts.
 func TestAuthRequestCountsWithSatisfyAny(t *testing.T) {
-	s := front.Settings{SatisfyAny: true, Access: []front.AccessRule{{Deny: true}},
-		AuthRequest: &front.AuthRequest{URI: "/auth"}, Password: &front.Password{Realm: "r", File: "/nowhere/at/all"}}
+	s := conf.Settings{SatisfyAny: true, Access: []conf.AccessRule{{Deny: true}},
+		AuthRequest: &conf.AuthRequest{URI: "/auth"}, Password: &conf.Password{Realm: "r", File: "/nowhere/at/all"}}
 	var received atomic.Int64
-	c := oneHost(app(s), front.Location{Path: "/auth", Internal: true, Proxy: &front.Proxy{To: "judge"}})
+	c := oneHost(app(s), conf.Location{Path: "/auth", Internal: true, Proxy: &conf.Proxy{To: "judge"}})
 	a := serveHandler(t, newFront(t, c, quiet(),
 		front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})),
 		front.Bind("judge", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -204,12 +203,12 @@ func TestFailedAuthRequestDeniesAccess(t *testing.T) {
 		entered <- struct{}{}
 		<-r.Context().Done()
 	}
-	for name, auth := range map[string]front.Proxy{"499": {To: front.Text(serve(t, wait))}, "500": {To: "judge"}} {
-		c := withAuthRequest(auth, front.Proxy{To: "app"})
-		c.LogFormats = []front.LogFormat{{Name: "f", Text: "$uri $status"}}
+	for name, auth := range map[string]conf.Proxy{"499": {To: conf.Text(serve(t, wait))}, "500": {To: "judge"}} {
+		c := withAuthRequest(auth, conf.Proxy{To: "app"})
+		c.LogFormats = []conf.LogFormat{{Name: "f", Text: "$uri $status"}}
 		file := t.TempDir() + "/log"
 		for i := range c.Hosts[0].Locations {
-			c.Hosts[0].Locations[i].Logs = []front.Log{{Path: file, Format: "f"}}
+			c.Hosts[0].Locations[i].Logs = []conf.Log{{Path: file, Format: "f"}}
 		}
 		a := serveHandler(t, newFront(t, c, quiet(),
 			front.Bind("app", http.HandlerFunc(func(http.ResponseWriter,
@@ -241,9 +240,9 @@ func TestFailedAuthRequestDeniesAccess(t *testing.T) {
 // Places in the limits of the auth location are released with the request.
 func TestAuthRequestLimitsAreReleased(t *testing.T) {
 	entered, leave := make(chan struct{}), make(chan struct{})
-	c := withAuthRequest(front.Proxy{To: "judge"}, front.Proxy{To: "app"})
-	c.Conns = []limit.Config{{Name: "z", Key: "$host"}}
-	c.Hosts[0].Locations[0].Conns = []front.ConnLimit{{Zone: "z", Max: 1}}
+	c := withAuthRequest(conf.Proxy{To: "judge"}, conf.Proxy{To: "app"})
+	c.Conns = []conf.Zone{{Name: "z", Key: "$host"}}
+	c.Hosts[0].Locations[0].Conns = []conf.ConnLimit{{Zone: "z", Max: 1}}
 	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(respondAsWanted)),
 		front.Bind("app", http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/wait" {
@@ -266,9 +265,9 @@ func TestAuthRequestLimitsAreReleased(t *testing.T) {
 
 // Subrequests of concurrent requests share nothing.
 func TestConcurrentAuthRequestsShareNothing(t *testing.T) {
-	c := withAuthRequest(front.Proxy{To: front.Text(serve(t, respondAsWanted))},
-		front.Proxy{To: front.Text(serve(t, echo)), Header: []front.Field{{Name: "X-User", Value: "$user"}}},
-		front.Set{Name: "user", Value: "$upstream_http_x_user"})
+	c := withAuthRequest(conf.Proxy{To: conf.Text(serve(t, respondAsWanted))},
+		conf.Proxy{To: conf.Text(serve(t, echo)), Header: []conf.Field{{Name: "X-User", Value: "$user"}}},
+		conf.Set{Name: "user", Value: "$upstream_http_x_user"})
 	a := serveHandler(t, newFront(t, c, quiet()))
 	var all sync.WaitGroup
 	for i := range 8 {
@@ -286,18 +285,18 @@ func TestConcurrentAuthRequestsShareNothing(t *testing.T) {
 }
 
 func TestInvalidAuthRequestIsRejected(t *testing.T) {
-	for want, a := range map[string]front.AuthRequest{
+	for want, a := range map[string]conf.AuthRequest{
 		`auth_request: invalid path "auth"`:           {URI: "auth"},
-		"variable $uri cannot be set":                 {URI: "/auth", Set: []front.Set{{Name: "uri", Value: "x"}}},
-		"auth_request_set $a: unknown variable $nosu": {URI: "/auth", Set: []front.Set{{Name: "a", Value: "$nosuch"}}},
+		"variable $uri cannot be set":                 {URI: "/auth", Set: []conf.Set{{Name: "uri", Value: "x"}}},
+		"auth_request_set $a: unknown variable $nosu": {URI: "/auth", Set: []conf.Set{{Name: "a", Value: "$nosuch"}}},
 	} {
-		if _, err := front.New(oneHost(front.Location{Path: "/", Settings: front.Settings{AuthRequest: &a}}),
+		if _, err := front.New(oneHost(conf.Location{Path: "/", Settings: conf.Settings{AuthRequest: &a}}),
 			quiet()); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v, want %s", err, want)
 		}
 	}
-	c := oneHost(front.Location{Path: "/", Steps: []front.Step{front.Return{Status: 200, Text: "[$a]"}},
-		Settings: front.Settings{AuthRequest: &front.AuthRequest{Set: []front.Set{{Name: "a", Value: "x"}}}}})
+	c := oneHost(conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 200, Text: "[$a]"}},
+		Settings: conf.Settings{AuthRequest: &conf.AuthRequest{Set: []conf.Set{{Name: "a", Value: "x"}}}}})
 	if got := serveHandler(t, newFront(t, c)).get("/"); got.status != 200 || got.body != "[]" {
 		t.Errorf("without a subrequest: %d %q", got.status, got.body)
 	}
@@ -305,9 +304,9 @@ func TestInvalidAuthRequestIsRejected(t *testing.T) {
 
 // AuthRequest works over HTTP/2, also if the response is observed.
 func TestAuthRequestOverHTTP2(t *testing.T) {
-	for _, settings := range []front.Settings{{}, {SendTimeout: time.Minute}} {
-		c := withAuthRequest(front.Proxy{To: front.Text(serve(t, respondAsWanted))},
-			front.Proxy{To: front.Text(serve(t, echo))})
+	for _, settings := range []conf.Settings{{}, {SendTimeout: time.Minute}} {
+		c := withAuthRequest(conf.Proxy{To: conf.Text(serve(t, respondAsWanted))},
+			conf.Proxy{To: conf.Text(serve(t, echo))})
 		settings.AuthRequest = c.Hosts[0].Locations[1].AuthRequest
 		c.Hosts[0].Locations[1].Settings = settings
 		s := httptest.NewUnstartedServer(newFront(t, c, quiet()))
@@ -336,9 +335,9 @@ func TestAuthRequestOverHTTP2(t *testing.T) {
 
 // Access is denied if a regular expression in a variable of the subrequest exceeds its steps.
 func TestRegexTimeoutInAuthRequestDeniesAccess(t *testing.T) {
-	c := withAuthRequest(front.Proxy{To: "judge"}, front.Proxy{To: "app"}, front.Set{Name: "a", Value: "$kind"})
-	c.Maps = []front.Map{{Name: "kind", Source: "$upstream_http_x_user",
-		Cases: []front.Case{{From: `~^(?!x)(\w+\s?)*$`, To: "some"}}}}
+	c := withAuthRequest(conf.Proxy{To: "judge"}, conf.Proxy{To: "app"}, conf.Set{Name: "a", Value: "$kind"})
+	c.Maps = []conf.Map{{Name: "kind", Source: "$upstream_http_x_user",
+		Cases: []conf.Case{{From: `~^(?!x)(\w+\s?)*$`, To: "some"}}}}
 	a := serveHandler(t, newFront(t, c, quiet(), front.Bind("judge", http.HandlerFunc(respondAsWanted)),
 		front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
 	for user, status := range map[string]int{"ann": 200, strings.Repeat("a", 60) + "!": 500} {
@@ -354,8 +353,8 @@ func TestAuthRequestDoesNotAwaitBody(t *testing.T) {
 		_ = http.NewResponseController(w).Flush()
 		<-r.Context().Done()
 	})
-	a := serveHandler(t, newFront(t, withAuthRequest(front.Proxy{To: front.Text(to), ReadTimeout: time.Second},
-		front.Proxy{To: "app"}), quiet(),
+	a := serveHandler(t, newFront(t, withAuthRequest(conf.Proxy{To: conf.Text(to), ReadTimeout: time.Second},
+		conf.Proxy{To: "app"}), quiet(),
 		front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))))
 	if got := a.get("/"); got.status != 200 {
 		t.Errorf("%d %s", got.status, got.body)

@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strings"
 
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -47,7 +48,7 @@ func (b *boundHandler) respond(x *exchange, rest, host string) outcome {
 	if x.parent != nil {
 		b.prepareSubrequest(x, &q)
 	}
-	if b.from.Protocol != FastCGI {
+	if b.from.Protocol != conf.FastCGI {
 		q.host = host
 		if b.header.host != nil {
 			if hostValue := b.header.host.eval(x); hostValue != "" {

@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/poison"
 	"github.com/tarehq/tare/internal/testkit"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
@@ -25,24 +25,24 @@ import (
 // A bound handler receives the request that a server in its place would.
 func TestBoundHandlerReceivesServersRequest(t *testing.T) {
 	to := serve(t, echo)
-	text := func(s string) *front.Text { t := front.Text(s); return &t }
-	for name, p := range map[string]front.Proxy{
-		"plain": {}, "host": {Header: []front.Field{{Name: "Host", Value: "$host"}}}, "uri": {URI: text("/b/")},
+	text := func(s string) *conf.Text { t := conf.Text(s); return &t }
+	for name, p := range map[string]conf.Proxy{
+		"plain": {}, "host": {Header: []conf.Field{{Name: "Host", Value: "$host"}}}, "uri": {URI: text("/b/")},
 		"variables": {URI: text("/v$uri?x=$arg_x")},
-		"fields": {Header: []front.Field{{Name: "X-Real-IP", Value: "$arg_x"}, {Name: "X-A"},
+		"fields": {Header: []conf.Field{{Name: "X-Real-IP", Value: "$arg_x"}, {Name: "X-A"},
 			{Name: "X-Same", Value: "same"}}},
 		"method":    {Method: "POST", Body: text("new body")},
-		"no header": {NoHeader: true, Header: []front.Field{{Name: "X-B", Value: "c"}}}, "no body": {NoBody: true},
+		"no header": {NoHeader: true, Header: []conf.Field{{Name: "X-B", Value: "c"}}}, "no body": {NoBody: true},
 	} {
 		remote, local := p, p
-		remote.To, local.To = front.Text(to), "app"
+		remote.To, local.To = conf.Text(to), "app"
 		// otherwise it is the target's name, which differs
 		if p.Header == nil || p.Header[0].Name != "Host" {
 			remote.Header = append(remote.Header[:len(remote.Header):len(remote.Header)],
-				front.Field{Name: "Host", Value: "app"})
+				conf.Field{Name: "Host", Value: "app"})
 		}
-		h := newFront(t, oneHost(front.Location{Path: "/r/", Proxy: &remote},
-			front.Location{Path: "/l/", Proxy: &local}), front.Bind("app", http.HandlerFunc(echo)), quiet())
+		h := newFront(t, oneHost(conf.Location{Path: "/r/", Proxy: &remote},
+			conf.Location{Path: "/l/", Proxy: &local}), front.Bind("app", http.HandlerFunc(echo)), quiet())
 		a := serveHandler(t, h)
 		for _, method := range []string{"GET", "POST"} {
 			fields := []string{"X-A", "1", "X_A", "2", "X-Same", "same", "Connection", "X-Gone", "X-Gone", "1", "Te",
@@ -71,9 +71,9 @@ func TestUnchangedRequestIsNotCopied(t *testing.T) {
 	var got *http.Request
 	app := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { got = r })
 	h := newFront(t, oneHost(
-		front.Location{Path: "/same",
-			Proxy: &front.Proxy{To: "app", Header: []front.Field{{Name: "Host", Value: "$http_host"}}}},
-		front.Location{Path: "/host", Proxy: &front.Proxy{To: "app"}},
+		conf.Location{Path: "/same",
+			Proxy: &conf.Proxy{To: "app", Header: []conf.Field{{Name: "Host", Value: "$http_host"}}}},
+		conf.Location{Path: "/host", Proxy: &conf.Proxy{To: "app"}},
 	), front.Bind("app", app))
 	for path, same := range map[string]bool{"/same": true, "/host": false} {
 		r := httptest.NewRequest("GET", path, nil)
@@ -95,9 +95,9 @@ func TestBoundHandlerSeesConfiguredHost(t *testing.T) {
 	var bound *http.Request
 	app := http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { bound = r })
 	log := filepath.Join(t.TempDir(), "log")
-	c := oneHost(front.Location{Path: "/", Proxy: &front.Proxy{To: "app"},
-		Settings: front.Settings{Logs: []front.Log{{Path: log, Format: "hosts"}}}})
-	c.LogFormats = []front.LogFormat{{Name: "hosts", Text: "$host $http_host"}}
+	c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: "app"},
+		Settings: conf.Settings{Logs: []conf.Log{{Path: log, Format: "hosts"}}}})
+	c.LogFormats = []conf.LogFormat{{Name: "hosts", Text: "$host $http_host"}}
 	h := newFront(t, c, front.Bind("app", app), quiet())
 	var outer *http.Request
 	for name, handler := range map[string]http.Handler{
@@ -133,9 +133,9 @@ func TestBoundHandlerSeesConfiguredHost(t *testing.T) {
 func TestBoundHandlersRequestIsNotChangedLater(t *testing.T) {
 	var first, second *http.Request
 	h := newFront(t, oneHost(
-		front.Location{Path: "/", Proxy: &front.Proxy{To: "app", Intercept: true},
-			Settings: front.Settings{ErrorPages: []front.ErrorPage{{Statuses: []int{404}, Target: "@other"}}}},
-		front.Location{Path: "@other", Match: front.Named, Proxy: &front.Proxy{To: "other"}},
+		conf.Location{Path: "/", Proxy: &conf.Proxy{To: "app", Intercept: true},
+			Settings: conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{404}, Target: "@other"}}}},
+		conf.Location{Path: "@other", Match: conf.Named, Proxy: &conf.Proxy{To: "other"}},
 	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		first = r
 		w.WriteHeader(http.StatusNotFound)
@@ -173,11 +173,11 @@ func TestResponseRulesApplyToBoundHandlers(t *testing.T) {
 	})
 	dir := site(t, "i/file.txt")
 	c := oneHost(
-		front.Location{Path: "/a/", Proxy: &front.Proxy{To: "app", Hide: []string{"X-Secret"}, Intercept: true,
-			CookiePaths: []front.Replace{{From: "/a/", To: "/b/"}}},
-			Settings: front.Settings{ErrorPages: []front.ErrorPage{{Statuses: []int{404}, Target: "/i/file.txt"}}}},
-		front.Location{Path: "/i/", Internal: true,
-			Settings: front.Settings{Files: front.Files{Root: front.Text(dir)}}},
+		conf.Location{Path: "/a/", Proxy: &conf.Proxy{To: "app", Hide: []string{"X-Secret"}, Intercept: true,
+			CookiePaths: []conf.Replace{{From: "/a/", To: "/b/"}}},
+			Settings: conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{404}, Target: "/i/file.txt"}}}},
+		conf.Location{Path: "/i/", Internal: true,
+			Settings: conf.Settings{Files: conf.Files{Root: conf.Text(dir)}}},
 	)
 	a := serveHandler(t, newFront(t, c, front.Bind("app", app), quiet()))
 	for _, test := range []struct {
@@ -204,8 +204,8 @@ func TestResponseRulesApplyToBoundHandlers(t *testing.T) {
 func TestKeptBoundWriterIsHarmless(t *testing.T) {
 	var kept []http.ResponseWriter
 	var received []*http.Request
-	to := []front.Replace{{From: "http://app/", To: "http://$host/"}}
-	h := newFront(t, proxyTo(front.Proxy{To: "app", Redirects: to}),
+	to := []conf.Replace{{From: "http://app/", To: "http://$host/"}}
+	h := newFront(t, proxyTo(conf.Proxy{To: "app", Redirects: to}),
 		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			kept, received = append(kept, w), append(received, r)
 			if r.URL.Path == "/first" {
@@ -230,7 +230,7 @@ func TestKeptBoundWriterIsHarmless(t *testing.T) {
 
 // A handler that panics ends its own connection, as without the front, and no other.
 func TestBoundPanicEndsOnlyItsConnection(t *testing.T) {
-	a := serveHandler(t, newFront(t, proxyTo(front.Proxy{To: "app"}),
+	a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{To: "app"}),
 		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			if r.URL.Path == "/panic" {
 				panic("ouch")
@@ -250,7 +250,7 @@ func TestBodyLimitsApplyToBoundHandlers(t *testing.T) {
 	if err := os.WriteFile(name, bytes.Repeat([]byte("x"), 1<<20), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c := proxyTo(front.Proxy{To: "app"})
+	c := proxyTo(conf.Proxy{To: "app"})
 	c.Hosts[0].Locations[0].MaxBody = 10
 	a := serveHandler(t, newFront(t, c,
 		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -281,9 +281,9 @@ func TestSilentBoundHandlerResponds(t *testing.T) {
 	})
 	dir := site(t, "i/file.txt")
 	a := serveHandler(t, newFront(t, oneHost(
-		front.Location{Path: "/a/", Proxy: &front.Proxy{To: "app", Hide: []string{"X-Secret"}}},
-		front.Location{Path: "/i/", Internal: true,
-			Settings: front.Settings{Files: front.Files{Root: front.Text(dir)}}},
+		conf.Location{Path: "/a/", Proxy: &conf.Proxy{To: "app", Hide: []string{"X-Secret"}}},
+		conf.Location{Path: "/i/", Internal: true,
+			Settings: conf.Settings{Files: conf.Files{Root: conf.Text(dir)}}},
 	), front.Bind("app", app), quiet()))
 	if got := a.get("/a/?X-Secret=x"); got.status != 200 || got.header.Get("X-Secret") != "" {
 		t.Errorf("what is hidden: %+v", got)
@@ -298,10 +298,10 @@ func TestSilentBoundHandlerResponds(t *testing.T) {
 func TestBoundHandlerGetsBufferedBody(t *testing.T) {
 	to := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(502) })
 	c := oneHost(
-		front.Location{Path: "/", Proxy: &front.Proxy{To: front.Text(to), Intercept: true},
-			Settings: front.Settings{ErrorPages: []front.ErrorPage{{Statuses: []int{502}, Status: -1,
+		conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to), Intercept: true},
+			Settings: conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{502}, Status: -1,
 				Target: "@app"}}}},
-		front.Location{Match: front.Named, Path: "@app", Proxy: &front.Proxy{To: "app"}},
+		conf.Location{Match: conf.Named, Path: "@app", Proxy: &conf.Proxy{To: "app"}},
 	)
 	a := serveHandler(t, newFront(t, c,
 		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -332,10 +332,10 @@ func (w *discardWriter) SetSendTimeout(time.Duration) error { return nil }
 // BenchmarkBound measures what a bound handler costs besides the call.
 func BenchmarkBound(b *testing.B) {
 	app := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hi") })
-	for name, p := range map[string]front.Proxy{
-		"usual":     {To: "app", Version: "1.1", Header: []front.Field{{Name: "Connection"}}},
-		"same host": {To: "app", Header: []front.Field{{Name: "Host", Value: "$http_host"}}},
-		"fields": {To: "app", Header: []front.Field{{Name: "Host", Value: "$host"},
+	for name, p := range map[string]conf.Proxy{
+		"usual":     {To: "app", Version: "1.1", Header: []conf.Field{{Name: "Connection"}}},
+		"same host": {To: "app", Header: []conf.Field{{Name: "Host", Value: "$http_host"}}},
+		"fields": {To: "app", Header: []conf.Field{{Name: "Host", Value: "$host"},
 			{Name: "X-Real-IP", Value: "$remote_addr"},
 			{Name: "X-Forwarded-For", Value: "$proxy_add_x_forwarded_for"}}},
 	} {
@@ -364,7 +364,7 @@ func BenchmarkBound(b *testing.B) {
 
 // proxyCost returns a function that proxies one request to a server in this process, which does not
 // allocate.
-func proxyCost(t testing.TB, p front.Proxy, reply string) (once func()) {
+func proxyCost(t testing.TB, p conf.Proxy, reply string) (once func()) {
 	to := rawUpstream(t, func(nc net.Conn) {
 		in, out := make([]byte, 4096), []byte(reply)
 		for {
@@ -378,7 +378,7 @@ func proxyCost(t testing.TB, p front.Proxy, reply string) (once func()) {
 	})
 	p.To = "up"
 	c := proxyTo(p)
-	c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 8, Servers: []upstream.Server{{Addr: to}}}}
+	c.Upstreams = []conf.Upstream{{Name: "up", Keepalive: 8, Servers: []conf.Server{{Addr: to}}}}
 	h := newFront(t, c, quiet())
 	ctx, cancel := context.WithCancel(t.Context())
 	t.Cleanup(cancel)
@@ -393,19 +393,19 @@ func proxyCost(t testing.TB, p front.Proxy, reply string) (once func()) {
 
 // proxyHTTP and proxyFastCGI are the cases of proxyCost.
 func proxyHTTP(t testing.TB) func() {
-	return proxyCost(t, front.Proxy{Version: "1.1", Header: []front.Field{{Name: "Connection"}}},
+	return proxyCost(t, conf.Proxy{Version: "1.1", Header: []conf.Field{{Name: "Connection"}}},
 		"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nDate: Mon, 01 Jan 2024 00:00:00 GMT\r\nContent-Length: 2\r\n\r\nhi")
 }
 
 func proxyFastCGI(t testing.TB) func() {
 	reply := wire.AppendEnd(wire.AppendStream(nil, wire.Stdout, 1,
 		[]byte("Content-Type: text/plain\r\nContent-Length: 2\r\n\r\nhi")), 1, wire.End{})
-	var params []front.Param
+	var params []conf.Param
 	for _, name := range []string{"QUERY_STRING", "REQUEST_METHOD", "CONTENT_TYPE", "CONTENT_LENGTH", "REQUEST_URI",
 		"DOCUMENT_URI", "SERVER_PROTOCOL", "REMOTE_ADDR"} {
-		params = append(params, front.Param{Name: name, Value: front.Text("$" + strings.ToLower(name))})
+		params = append(params, conf.Param{Name: name, Value: conf.Text("$" + strings.ToLower(name))})
 	}
-	return proxyCost(t, front.Proxy{Protocol: front.FastCGI, KeepConn: true, Params: params}, string(reply))
+	return proxyCost(t, conf.Proxy{Protocol: conf.FastCGI, KeepConn: true, Params: params}, string(reply))
 }
 
 // proxyCases returns the cases with the allocations that an exchange may have: memory that others

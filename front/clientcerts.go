@@ -10,12 +10,14 @@ import (
 	"sync"
 	"time"
 	"weak"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // clientCerts verifies client certificates as nginx's OpenSSL does: only self-issued certificates
 // are trust anchors. It belongs to a plan, so that a new plan verifies older connections again.
 type clientCerts struct {
-	from                 *ClientCerts
+	from                 *conf.ClientCerts
 	roots, intermediates *x509.CertPool
 
 	mu sync.Mutex
@@ -46,7 +48,7 @@ const (
 )
 
 // clientCerts compiles ClientCerts; nil means none.
-func (c *compiler) clientCerts(from *ClientCerts) *clientCerts {
+func (c *compiler) clientCerts(from *conf.ClientCerts) *clientCerts {
 	if from == nil {
 		return nil
 	}
@@ -73,7 +75,7 @@ func isSelfIssued(c *x509.Certificate) bool {
 // status returns the status that rejects a request without the required certificate, or 0.
 func (v *clientCerts) status(s *tls.ConnectionState) int {
 	if len(s.PeerCertificates) == 0 {
-		if v.from.Mode == CertRequired {
+		if v.from.Mode == conf.CertRequired {
 			return statusNoCert
 		}
 		return 0
@@ -82,7 +84,7 @@ func (v *clientCerts) status(s *tls.ConnectionState) int {
 	case "":
 		return 0
 	case selfSigned, selfSignedAbove, noLocalIssuer, unverifiedLeaf:
-		if v.from.Mode == CertOptionalNoCA {
+		if v.from.Mode == conf.CertOptionalNoCA {
 			return 0
 		}
 	}

@@ -6,12 +6,13 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/files"
 )
 
 // compiler makes a plan of a Config.
 type compiler struct {
-	config  *Config
+	config  *conf.Config
 	options *options
 	state   *state
 	plan    *plan
@@ -35,7 +36,7 @@ type compiler struct {
 }
 
 // compile makes a plan. After an error it releases what the plan has acquired.
-func compile(config *Config, o *options, s *state) (*plan, error) {
+func compile(config *conf.Config, o *options, s *state) (*plan, error) {
 	product := productName()
 	c := &compiler{
 		config: config, options: o, state: s,

@@ -3,12 +3,14 @@ package front
 import (
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // An invalid Config is an error with a position.
 func TestInvalidConfigIsRejected(t *testing.T) {
-	host := func(l ...Location) []Host { return []Host{{Pos: "nginx.conf:3", Locations: l}} }
-	loc := func(l Location) []Host {
+	host := func(l ...conf.Location) []conf.Host { return []conf.Host{{Pos: "nginx.conf:3", Locations: l}} }
+	loc := func(l conf.Location) []conf.Host {
 		l.Pos = "nginx.conf:12"
 		if l.Path == "" {
 			l.Path = "/"
@@ -17,66 +19,87 @@ func TestInvalidConfigIsRejected(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name string
-		c    Config
+		c    conf.Config
 		want string
 	}{
-		{"nothing", Config{}, "front: no hosts"},
-		{"unknown variable", Config{Hosts: loc(Location{Steps: []Step{Return{Status: 200, Text: "a$b"}}})},
+		{"nothing", conf.Config{}, "front: no hosts"},
+		{"unknown variable", conf.Config{Hosts: loc(conf.Location{Steps: []conf.Step{conf.Return{Status: 200,
+			Text: "a$b"}}})},
 			`front: nginx.conf:12: return: unknown variable $b in "a$b"`},
-		{"in a host", Config{Hosts: []Host{{Pos: "nginx.conf:3", Steps: []Step{Set{"x", "$y"}}}}},
+		{"in a host", conf.Config{Hosts: []conf.Host{{Pos: "nginx.conf:3",
+			Steps: []conf.Step{conf.Set{Name: "x", Value: "$y"}}}}},
 			"front: nginx.conf:3: set $x: unknown variable $y"},
-		{"inside of if", Config{Hosts: loc(Location{Steps: []Step{If{Left: "$uri",
-			Then: []Step{Return{Status: 301, Text: "$z"}}}}})}, "front: nginx.conf:12: return: unknown variable $z"},
-		{"nested", Config{Hosts: host(Location{Path: "/a", Pos: "nginx.conf:4",
-			Locations: []Location{{Path: "/b", Pos: "nginx.conf:5"}}})},
+		{"inside of if", conf.Config{Hosts: loc(conf.Location{Steps: []conf.Step{conf.If{Left: "$uri",
+			Then: []conf.Step{conf.Return{Status: 301, Text: "$z"}}}}})},
+			"front: nginx.conf:12: return: unknown variable $z"},
+		{"nested", conf.Config{Hosts: host(conf.Location{Path: "/a", Pos: "nginx.conf:4",
+			Locations: []conf.Location{{Path: "/b", Pos: "nginx.conf:5"}}})},
 			`front: nginx.conf:5: location "/b" is outside of its enclosing location "/a"`},
-		{"in an exact one", Config{Hosts: loc(Location{Match: Exact, Locations: []Location{{Path: "/b"}}})},
+		{"in an exact one", conf.Config{Hosts: loc(conf.Location{Match: conf.Exact,
+			Locations: []conf.Location{{Path: "/b"}}})},
 			"must not have nested locations"},
-		{"named inside", Config{Hosts: host(Location{Path: "/",
-			Locations: []Location{{Match: Named, Path: "@b", Pos: "nginx.conf:5"}}})}, "nginx.conf:5"},
-		{"twice", Config{Hosts: host(Location{Path: "/"},
-			Location{Match: FinalPrefix, Path: "/", Pos: "nginx.conf:5"})}, `nginx.conf:5: duplicate location "/"`},
-		{"twice exact", Config{Hosts: host(Location{Match: Exact, Path: "/"}, Location{Match: Exact, Path: "/"})},
+		{"named inside", conf.Config{Hosts: host(conf.Location{Path: "/",
+			Locations: []conf.Location{{Match: conf.Named, Path: "@b", Pos: "nginx.conf:5"}}})}, "nginx.conf:5"},
+		{"twice", conf.Config{Hosts: host(conf.Location{Path: "/"},
+			conf.Location{Match: conf.FinalPrefix, Path: "/", Pos: "nginx.conf:5"})},
+			`nginx.conf:5: duplicate location "/"`},
+		{"twice exact", conf.Config{Hosts: host(conf.Location{Match: conf.Exact, Path: "/"},
+			conf.Location{Match: conf.Exact, Path: "/"})},
 			"duplicate location"},
-		{"twice named", Config{Hosts: host(Location{Match: Named, Path: "@a"}, Location{Match: Named, Path: "@a"})},
+		{"twice named", conf.Config{Hosts: host(conf.Location{Match: conf.Named, Path: "@a"},
+			conf.Location{Match: conf.Named, Path: "@a"})},
 			"duplicate location"},
-		{"regular expression", Config{Hosts: loc(Location{Match: Regex, Path: "("})},
+		{"regular expression", conf.Config{Hosts: loc(conf.Location{Match: conf.Regex, Path: "("})},
 			`nginx.conf:12: invalid regular expression "("`},
-		{"in a name", Config{Hosts: []Host{{Pos: "nginx.conf:3", Names: []string{"~("}}}},
+		{"in a name", conf.Config{Hosts: []conf.Host{{Pos: "nginx.conf:3", Names: []string{"~("}}}},
 			`nginx.conf:3: invalid regular expression "("`},
-		{"a star inside", Config{Hosts: []Host{{Pos: "nginx.conf:3", Names: []string{"a.*.b"}}}},
+		{"a star inside", conf.Config{Hosts: []conf.Host{{Pos: "nginx.conf:3", Names: []string{"a.*.b"}}}},
 			`nginx.conf:3: invalid name "a.*.b"`},
-		{"two stars", Config{Hosts: []Host{{Names: []string{"*.a.*"}}}}, "invalid name"},
-		{"two defaults", Config{Hosts: []Host{{Listen: []Listen{{Addr: "*:80", Default: true}}, Pos: "a:1"},
-			{Listen: []Listen{{Addr: "*:80", Default: true}}, Pos: "a:2"}}},
+		{"two stars", conf.Config{Hosts: []conf.Host{{Names: []string{"*.a.*"}}}}, "invalid name"},
+		{"two defaults", conf.Config{Hosts: []conf.Host{{Listen: []conf.Listen{{Addr: "*:80", Default: true}},
+			Pos: "a:1"},
+			{Listen: []conf.Listen{{Addr: "*:80", Default: true}}, Pos: "a:2"}}},
 			"front: a:2: *:80: duplicate default host, also at a:1"},
-		{"address", Config{Hosts: []Host{{Listen: []Listen{{Addr: "localhost:80"}}},
-			{Listen: []Listen{{Addr: "*:81"}}}}}, `"localhost:80"`},
-		{"no named location", Config{Hosts: loc(Location{TryFiles: []Text{"/x", "@none"},
-			Settings: Settings{Files: Files{Root: "/srv"}}})}, `unknown named location "@none"`},
-		{"try_files alone", Config{Hosts: loc(Location{TryFiles: []Text{"/x"}})}, "nginx.conf:12: try_files"},
-		{"try_files status", Config{Hosts: loc(Location{TryFiles: []Text{"/x", "=4x"}})}, `invalid status "=4x"`},
-		{"two contents", Config{Hosts: loc(Location{Proxy: &Proxy{To: "app"}, Empty: true})}, "more than one of Proxy"},
-		{"relative root", Config{Hosts: loc(Location{Settings: Settings{Files: Files{Root: "html"}}})},
+		{"address", conf.Config{Hosts: []conf.Host{{Listen: []conf.Listen{{Addr: "localhost:80"}}},
+			{Listen: []conf.Listen{{Addr: "*:81"}}}}}, `"localhost:80"`},
+		{"no named location", conf.Config{Hosts: loc(conf.Location{TryFiles: []conf.Text{"/x", "@none"},
+			Settings: conf.Settings{Files: conf.Files{Root: "/srv"}}})}, `unknown named location "@none"`},
+		{"try_files alone", conf.Config{Hosts: loc(conf.Location{TryFiles: []conf.Text{"/x"}})},
+			"nginx.conf:12: try_files"},
+		{"try_files status", conf.Config{Hosts: loc(conf.Location{TryFiles: []conf.Text{"/x", "=4x"}})},
+			`invalid status "=4x"`},
+		{"two contents", conf.Config{Hosts: loc(conf.Location{Proxy: &conf.Proxy{To: "app"}, Empty: true})},
+			"more than one of Proxy"},
+		{"relative root",
+			conf.Config{Hosts: loc(conf.Location{Settings: conf.Settings{Files: conf.Files{Root: "html"}}})},
 			`"html" is not absolute`},
-		{"set what is the server's", Config{Hosts: loc(Location{Steps: []Step{Set{"uri", "x"}}})},
+		{"set what is the server's", conf.Config{Hosts: loc(conf.Location{Steps: []conf.Step{conf.Set{Name: "uri",
+			Value: "x"}}})},
 			"nginx.conf:12: variable $uri cannot be set"},
-		{"group of that name", Config{Hosts: loc(Location{Match: Regex, Path: "(?<host>x)"})}, "$host cannot be set"},
-		{"operator", Config{Hosts: loc(Location{Steps: []Step{If{Left: "x", Op: "=="}}})}, `unknown operator "=="`},
-		{"rewrite to nothing", Config{Hosts: loc(Location{Steps: []Step{Rewrite{Pattern: "x", To: "?a"}}})},
+		{"group of that name", conf.Config{Hosts: loc(conf.Location{Match: conf.Regex, Path: "(?<host>x)"})},
+			"$host cannot be set"},
+		{"operator", conf.Config{Hosts: loc(conf.Location{Steps: []conf.Step{conf.If{Left: "x", Op: "=="}}})},
+			`unknown operator "=="`},
+		{"rewrite to nothing", conf.Config{Hosts: loc(conf.Location{Steps: []conf.Step{conf.Rewrite{Pattern: "x",
+			To: "?a"}}})},
 			"the new path is empty"},
-		{"error page", Config{Hosts: loc(Location{Settings: Settings{ErrorPages: []ErrorPage{{Statuses: []int{200},
-			Target: "/x"}}}})}, "nginx.conf:12: error page: invalid status 200"},
-		{"map twice", Config{Hosts: host(), Maps: []Map{{Name: "m"}, {Name: "M"}}}, "duplicate map $m"},
-		{"map of itself", Config{Hosts: host(),
-			Maps: []Map{{Name: "m", Source: "$n"}, {Name: "n", Source: "x", Default: "$m"}}}, "depends on itself"},
-		{"map of nothing", Config{Hosts: host(), Maps: []Map{{Name: "m", Source: "$none"}}},
+		{"error page",
+			conf.Config{Hosts: loc(conf.Location{Settings: conf.Settings{
+				ErrorPages: []conf.ErrorPage{{Statuses: []int{200}, Target: "/x"}}}})},
+			"nginx.conf:12: error page: invalid status 200"},
+		{"map twice", conf.Config{Hosts: host(), Maps: []conf.Map{{Name: "m"}, {Name: "M"}}}, "duplicate map $m"},
+		{"map of itself", conf.Config{Hosts: host(),
+			Maps: []conf.Map{{Name: "m", Source: "$n"}, {Name: "n", Source: "x", Default: "$m"}}}, "depends on itself"},
+		{"map of nothing", conf.Config{Hosts: host(), Maps: []conf.Map{{Name: "m", Source: "$none"}}},
 			"map $m: unknown variable $none"},
-		{"percentages", Config{Hosts: host(),
-			Maps: []Map{{Name: "m", Split: true, Cases: []Case{{"60%", "a"}, {"41%", "b"}}}}}, "more than 100"},
-		{"percentage", Config{Hosts: host(), Maps: []Map{{Name: "m", Split: true, Cases: []Case{{"6.123%", "a"}}}}},
+		{"percentages", conf.Config{Hosts: host(),
+			Maps: []conf.Map{{Name: "m", Split: true, Cases: []conf.Case{{From: "60%", To: "a"}, {From: "41%",
+				To: "b"}}}}}, "more than 100"},
+		{"percentage", conf.Config{Hosts: host(), Maps: []conf.Map{{Name: "m", Split: true,
+			Cases: []conf.Case{{From: "6.123%", To: "a"}}}}},
 			"invalid percentage"},
-		{"network", Config{Hosts: host(), Maps: []Map{{Name: "m", Geo: true, Cases: []Case{{"10.0.0.0/33", "a"}}}}},
+		{"network", conf.Config{Hosts: host(), Maps: []conf.Map{{Name: "m", Geo: true,
+			Cases: []conf.Case{{From: "10.0.0.0/33", To: "a"}}}}},
 			"neither an address nor a network"},
 	} {
 		h, err := New(test.c)
@@ -92,12 +115,12 @@ func TestInvalidConfigIsRejected(t *testing.T) {
 // A rejected Config changes nothing, and leaks nothing.
 func TestRejectedReloadChangesNothing(t *testing.T) {
 	dir := site(t, "x")
-	files := func(root string) Config {
-		return Config{Hosts: []Host{{Defaults: Settings{Files: Files{Root: Text(root)}}}}}
+	files := func(root string) conf.Config {
+		return conf.Config{Hosts: []conf.Host{{Defaults: conf.Settings{Files: conf.Files{Root: conf.Text(root)}}}}}
 	}
 	h := newFront(t, files(dir))
 	bad := files(site(t))
-	bad.Hosts = append(bad.Hosts, Host{Names: []string{"~("}})
+	bad.Hosts = append(bad.Hosts, conf.Host{Names: []string{"~("}})
 	if err := h.Reload(bad); err == nil {
 		t.Fatal("an invalid Config is accepted")
 	}

@@ -3,16 +3,8 @@ package front
 import (
 	"net/http"
 	"strings"
-)
 
-// ModifiedSince says how If-Modified-Since is compared, as nginx's if_modified_since does.
-type ModifiedSince int
-
-// Values of ModifiedSince.
-const (
-	ModifiedSinceExact  ModifiedSince = iota // equal to Last-Modified
-	ModifiedSinceBefore                      // not before Last-Modified
-	ModifiedSinceOff                         // never, and If-None-Match is ignored, too
+	"github.com/tarehq/tare/front/conf"
 )
 
 // withConditions returns the request whose conditions are compared with a file or a cached
@@ -26,9 +18,10 @@ func (x *exchange) withConditions(r *http.Request, lastModified string) *http.Re
 	since := r.Header["If-Modified-Since"]
 	switch {
 	case since == nil:
-	case x.loc.settings.ModifiedSince == ModifiedSinceOff:
+	case x.loc.settings.ModifiedSince == conf.ModifiedSinceOff:
 		drop = append(drop, "If-Modified-Since", "If-None-Match")
-	case x.loc.settings.ModifiedSince == ModifiedSinceExact && lastModified != "" && !sameTime(since[0], lastModified):
+	case x.loc.settings.ModifiedSince == conf.ModifiedSinceExact && lastModified != "" && !sameTime(since[0],
+		lastModified):
 		drop = append(drop, "If-Modified-Since")
 	}
 	if r.Header["If-Range"] != nil && r.Header["Range"] != nil {

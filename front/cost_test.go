@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/poison"
 )
 
@@ -37,30 +38,32 @@ func costs(t testing.TB) (all []costCase) {
 		local := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80}
 		return r.WithContext(context.WithValue(context.Background(), http.LocalAddrContextKey, local))
 	}
-	var many []Host
+	var many []conf.Host
 	for i := range 100 {
-		h := Host{Names: []string{fmt.Sprintf("h%d.example", i)},
-			Listen: []Listen{{Addr: fmt.Sprintf("127.0.0.1:%d", 80+i%2)}}}
+		h := conf.Host{Names: []string{fmt.Sprintf("h%d.example", i)},
+			Listen: []conf.Listen{{Addr: fmt.Sprintf("127.0.0.1:%d", 80+i%2)}}}
 		for j := range 100 {
 			h.Locations = append(h.Locations,
-				Location{Path: fmt.Sprintf("/%d/", j), Proxy: &Proxy{To: "app", NoHeader: false}})
+				conf.Location{Path: fmt.Sprintf("/%d/", j), Proxy: &conf.Proxy{To: "app", NoHeader: false}})
 		}
 		many = append(many, h)
 	}
 	dir := site(t, "x.txt", "index.html")
-	bound := newFront(t, Config{Hosts: []Host{{Locations: []Location{{Path: "/", Proxy: &Proxy{To: "app"}}}}}}, app)
+	bound := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{{Path: "/",
+		Proxy: &conf.Proxy{To: "app"}}}}}}, app)
 	received := request("a.example", "/")
 	own := received.WithContext(context.WithValue(received.Context(), http.ServerContextKey,
 		&http.Server{Handler: bound}))
-	file := []Host{{Defaults: Settings{Files: Files{Root: Text(dir)}}}}
+	file := []conf.Host{{Defaults: conf.Settings{Files: conf.Files{Root: conf.Text(dir)}}}}
 	return []costCase{
 		{"bound", bound, received, 1},
 		{"bound-own", bound, own, 1}, // the server's own handler: its request is not copied
-		{"bound-hosts", newFront(t, Config{Hosts: many}, app), request("h42.example", "/42/x"), 1},
-		{"return", newFront(t, Config{Hosts: []Host{{Steps: []Step{Return{Status: 200, Text: "x"}}}}}),
+		{"bound-hosts", newFront(t, conf.Config{Hosts: many}, app), request("h42.example", "/42/x"), 1},
+		{"return", newFront(t, conf.Config{Hosts: []conf.Host{{Steps: []conf.Step{conf.Return{Status: 200,
+			Text: "x"}}}}}),
 			request("a.example", "/"), 4},
-		{"file", newFront(t, Config{Hosts: file}), request("a.example", "/x.txt"), 3},
-		{"index", newFront(t, Config{Hosts: file}), request("a.example", "/"), 4},
+		{"file", newFront(t, conf.Config{Hosts: file}), request("a.example", "/x.txt"), 3},
+		{"index", newFront(t, conf.Config{Hosts: file}), request("a.example", "/"), 4},
 	}
 }
 

@@ -7,7 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tarehq/tare/front/files"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // releases returns a directory with two releases of a site, and the link "current" to the first.
@@ -37,19 +37,22 @@ func releases(t *testing.T) (dir string, deploy func(release string)) {
 // A link's current target is served, whatever was served before, and whichever way a file is found.
 func TestCurrentLinkTargetIsServed(t *testing.T) {
 	dir, deploy := releases(t)
-	at := func(path string, f Files) Location { return Location{Path: path, Settings: Settings{Files: f}} }
-	current := Text(dir + "/current")
-	missing := at("/error/", Files{Root: current})
-	missing.ErrorPages = []ErrorPage{{Statuses: []int{404}, Target: "/err.html"}}
-	tried := at("/tried/", Files{Root: current})
-	tried.TryFiles = []Text{"/only1", "/only2", "=404"}
-	h := newFront(t, Config{Hosts: []Host{{
-		Defaults: Settings{Files: Files{Root: current, Precompressed: true}},
-		Locations: []Location{
-			at("/alias/", Files{Alias: current + "/"}), at("/file", Files{Alias: current + "/x"}),
-			at("/below/", Files{Alias: Text(dir) + "/"}),
-			at("/variable/", Files{Alias: Text(dir) + "/$arg_d/"}), at("/whole/", Files{Alias: "$arg_d/"}),
-			at("/list/", Files{Root: current, Listing: true}), missing, tried,
+	at := func(path string, f conf.Files) conf.Location {
+		return conf.Location{Path: path, Settings: conf.Settings{Files: f}}
+	}
+	current := conf.Text(dir + "/current")
+	missing := at("/error/", conf.Files{Root: current})
+	missing.ErrorPages = []conf.ErrorPage{{Statuses: []int{404}, Target: "/err.html"}}
+	tried := at("/tried/", conf.Files{Root: current})
+	tried.TryFiles = []conf.Text{"/only1", "/only2", "=404"}
+	h := newFront(t, conf.Config{Hosts: []conf.Host{{
+		Defaults: conf.Settings{Files: conf.Files{Root: current, Precompressed: true}},
+		Locations: []conf.Location{
+			at("/alias/", conf.Files{Alias: current + "/"}), at("/file", conf.Files{Alias: current + "/x"}),
+			at("/below/", conf.Files{Alias: conf.Text(dir) + "/"}),
+			at("/variable/", conf.Files{Alias: conf.Text(dir) + "/$arg_d/"}), at("/whole/",
+				conf.Files{Alias: "$arg_d/"}),
+			at("/list/", conf.Files{Root: current, Listing: true}), missing, tried,
 		},
 	}}})
 	check := func(release string) {
@@ -95,9 +98,10 @@ func TestCurrentLinkTargetIsServed(t *testing.T) {
 // A file that changes, appears or disappears does so for the next request.
 func TestChangedFilesAreServed(t *testing.T) {
 	dir := site(t, "x", "real")
-	h := newFront(t, Config{Hosts: []Host{{
-		Defaults:  Settings{Files: Files{Root: Text(dir), Precompressed: true}},
-		Locations: []Location{{Path: "/alias", Settings: Settings{Files: Files{Alias: Text(dir + "/later")}}}},
+	h := newFront(t, conf.Config{Hosts: []conf.Host{{
+		Defaults: conf.Settings{Files: conf.Files{Root: conf.Text(dir), Precompressed: true}},
+		Locations: []conf.Location{{Path: "/alias",
+			Settings: conf.Settings{Files: conf.Files{Alias: conf.Text(dir + "/later")}}}},
 	}}})
 	check := func(target, want string) {
 		t.Helper()
@@ -144,25 +148,25 @@ func TestDisableSymlinksRejectsLinks(t *testing.T) {
 		t.Skip("links can be refused on Linux only")
 	}
 	dir, _ := releases(t)
-	root := Text(dir + "/current")
+	root := conf.Text(dir + "/current")
 	for _, link := range [][2]string{{"x", "r1/link"}, {"../r2", "r1/dir"}, {"nowhere", "r1/dangling"},
 		{"loop", "r1/loop"}} {
 		if err := os.Symlink(link[0], filepath.Join(dir, link[1])); err != nil {
 			t.Fatal(err)
 		}
 	}
-	at := func(path string, how files.Symlinks, from, root Text) Location {
-		return Location{Path: path,
-			Settings: Settings{Files: Files{Alias: root + "/", Symlinks: how, SymlinksFrom: from}}}
+	at := func(path string, how conf.Symlinks, from, root conf.Text) conf.Location {
+		return conf.Location{Path: path,
+			Settings: conf.Settings{Files: conf.Files{Alias: root + "/", Symlinks: how, SymlinksFrom: from}}}
 	}
-	h := newFront(t, Config{Hosts: []Host{{Locations: []Location{
-		at("/off/", files.FollowLinks, "", root), at("/on/", files.FollowNoLinks, "", root),
-		at("/real/", files.FollowNoLinks, "", Text(dir)+"/r1"),
-		at("/from/", files.FollowNoLinks, root, root), at("/slash/", files.FollowNoLinks, root+"/", root),
-		at("/root/", files.FollowNoLinks, "$document_root", root),
-		at("/other/", files.FollowNoLinks, "/elsewhere", root),
-		at("/variable/", files.FollowNoLinks, Text(dir)+"/$arg_d", root),
-		at("/owner/", files.FollowOwnedLinks, "", root),
+	h := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{
+		at("/off/", conf.FollowLinks, "", root), at("/on/", conf.FollowNoLinks, "", root),
+		at("/real/", conf.FollowNoLinks, "", conf.Text(dir)+"/r1"),
+		at("/from/", conf.FollowNoLinks, root, root), at("/slash/", conf.FollowNoLinks, root+"/", root),
+		at("/root/", conf.FollowNoLinks, "$document_root", root),
+		at("/other/", conf.FollowNoLinks, "/elsewhere", root),
+		at("/variable/", conf.FollowNoLinks, conf.Text(dir)+"/$arg_d", root),
+		at("/owner/", conf.FollowOwnedLinks, "", root),
 	}}}})
 	for target, status := range map[string]int{
 		"/off/x": 200, "/off/link": 200, "/off/dir/x": 200, "/off/dangling": 404, "/off/loop": 403, "/off/dir": 301,

@@ -2,12 +2,12 @@
 // routing, upstreams, a cache, compression, limits and logs. It is an http.Handler for any
 // http.Server.
 //
-//	handler, err := front.New(front.Config{…}, front.Bind("app", mux))
+//	handler, err := front.New(conf.Config{…}, front.Bind("app", mux))
 //
-// A Config is plain data: package nginxconf makes one of an nginx.conf, and a program may write its
-// own. New and Reload compile it to a plan, which never changes and needs no lookups by name. The
-// health of upstreams, caches, limits and logs must outlive a reload: they are the state, which
-// plans share.
+// A conf.Config is plain data: package nginxconf makes one of an nginx.conf, and a program may
+// write its own. New and Reload compile it to a plan, which never changes and needs no lookups by
+// name. The health of upstreams, caches, limits and logs must outlive a reload: they are the state,
+// which plans share.
 //
 // # Phases
 //
@@ -27,7 +27,6 @@
 //
 // Words beyond those of nginx's documentation and the RFCs:
 //
-//	Text             a string with variables, as in nginx
 //	proxy            a compiled Proxy: the content of a location with proxy_pass or fastcgi_pass
 //	upstream request what a proxy sends for an exchange; it may take several attempts
 //	attempt          one try of an upstream request on one server

@@ -7,6 +7,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // level is the severity of an error log line.
@@ -53,7 +55,7 @@ func (to *errorLog) isEnabled(l level) bool {
 }
 
 // errorLog compiles an ErrorLog. Without one, errors are logged to the logger of the options.
-func (c *compiler) errorLog(e *ErrorLog) (*errorLog, error) {
+func (c *compiler) errorLog(e *conf.ErrorLog) (*errorLog, error) {
 	if e == nil {
 		return &errorLog{minLevel: levelError, logger: c.options.logger()}, nil
 	}

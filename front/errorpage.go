@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // Statuses of nginx's own, besides 444.
@@ -24,7 +26,7 @@ type errorPage struct {
 	target   text
 }
 
-func (c *compiler) errorPages(from []ErrorPage) ([]errorPage, error) {
+func (c *compiler) errorPages(from []conf.ErrorPage) ([]errorPage, error) {
 	var all []errorPage
 	for _, f := range from {
 		target, err := c.text(f.Target)

@@ -7,6 +7,7 @@ import (
 	"net/http/httptest"
 
 	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // A program writes its own Config. Requests to the upstream "app" are calls of a handler in the
@@ -15,15 +16,15 @@ func ExampleNew() {
 	app := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		fmt.Fprintf(w, "%s for %s", r.URL.Path, r.Header.Get("X-Real-IP"))
 	})
-	handler, err := front.New(front.Config{
-		Hosts: []front.Host{{
+	handler, err := front.New(conf.Config{
+		Hosts: []conf.Host{{
 			Names: []string{"www.example.org"},
-			Locations: []front.Location{
-				{Path: "/", Proxy: &front.Proxy{
-					To: "app", Header: []front.Field{{Name: "X-Real-IP", Value: "$remote_addr"}},
+			Locations: []conf.Location{
+				{Path: "/", Proxy: &conf.Proxy{
+					To: "app", Header: []conf.Field{{Name: "X-Real-IP", Value: "$remote_addr"}},
 				}},
-				{Path: "/old/", Steps: []front.Step{front.Return{Status: 301, Text: "https://$host/"}}},
-				{Path: "/internal/", Settings: front.Settings{Access: []front.AccessRule{{Deny: true}}}},
+				{Path: "/old/", Steps: []conf.Step{conf.Return{Status: 301, Text: "https://$host/"}}},
+				{Path: "/internal/", Settings: conf.Settings{Access: []conf.AccessRule{{Deny: true}}}},
 			},
 		}},
 	}, front.Bind("app", app))

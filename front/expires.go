@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // expires is an Expires, compiled.
@@ -35,7 +37,7 @@ const (
 const secondsOfDay = 24 * 60 * 60
 
 // expires compiles an Expires.
-func (c *compiler) expires(e *Expires) (*expires, error) {
+func (c *compiler) expires(e *conf.Expires) (*expires, error) {
 	if e == nil {
 		return nil, nil
 	}

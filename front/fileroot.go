@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/files"
 )
 
@@ -32,7 +33,7 @@ const fileShareCount = 4
 
 // fileLimits returns the limits of each directory. All directories of the Config share them.
 func (c *compiler) fileLimits() files.Limits {
-	roots := make(map[Text]bool)
+	roots := make(map[conf.Text]bool)
 	for p := range c.config.Places() {
 		roots[p.Settings.Files.Root], roots[p.Settings.Files.Alias] = true, true
 	}

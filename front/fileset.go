@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/files"
 )
 
@@ -269,14 +270,14 @@ func (f *fileSet) fullName(x *exchange, path string) (string, bool) {
 }
 
 // files compiles the files of a location.
-func (c *compiler) files(loc *location, from *Location) error {
+func (c *compiler) files(loc *location, from *conf.Location) error {
 	s := &from.Files
 	f := &fileSet{listing: s.Listing, types: c.mediaTypes(s)}
 	loc.files = f
 	var err error
 	index := s.Index
 	if index == nil {
-		index = []Text{"index.html"}
+		index = []conf.Text{"index.html"}
 	}
 	if f.index, err = c.texts(index); err != nil {
 		return fmt.Errorf("index: %w", err)
@@ -297,10 +298,10 @@ func (c *compiler) files(loc *location, from *Location) error {
 	f.config = files.Config{
 		Index: []string{}, Listing: s.Listing, Dotfiles: true, HideDotfiles: true,
 		Compress: files.Compress{Siblings: s.Precompressed},
-		ByPath:   true, Symlinks: s.Symlinks, NoEtag: s.NoEtag, TypeOf: f.types.typeOf,
-		ModifiedExact: from.ModifiedSince == ModifiedSinceExact,
+		ByPath:   true, Symlinks: followed(s.Symlinks), NoEtag: s.NoEtag, TypeOf: f.types.typeOf,
+		ModifiedExact: from.ModifiedSince == conf.ModifiedSinceExact,
 	}
-	if s.Symlinks != files.FollowLinks {
+	if s.Symlinks != conf.FollowLinks {
 		if f.from, err = c.text(trustedPart(s, root)); err != nil {
 			return fmt.Errorf("disable_symlinks: %w", err)
 		}
@@ -311,12 +312,23 @@ func (c *compiler) files(loc *location, from *Location) error {
 	return c.openRoot(f, loc.tryFiles != nil || servesFiles(from))
 }
 
+// followed returns the links that a handler of files follows.
+func followed(s conf.Symlinks) files.Symlinks {
+	switch s {
+	case conf.FollowOwnedLinks:
+		return files.FollowOwnedLinks
+	case conf.FollowNoLinks:
+		return files.FollowNoLinks
+	}
+	return files.FollowLinks
+}
+
 // servesFiles reports whether files are the content of a location.
-func servesFiles(l *Location) bool { return l.Proxy == nil && !l.Status && !l.Metrics && !l.Empty }
+func servesFiles(l *conf.Location) bool { return l.Proxy == nil && !l.Status && !l.Metrics && !l.Empty }
 
 // trustedPart returns disable_symlinks from=. Usually it is $document_root, whose value is usually
 // constant.
-func trustedPart(s *Files, root Text) Text {
+func trustedPart(s *conf.Files, root conf.Text) conf.Text {
 	if s.SymlinksFrom == "$document_root" {
 		return root
 	}

@@ -9,24 +9,27 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tarehq/tare/front/files"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // Nothing outside of the directory of an alias or a root is served, whatever the path and its
 // variables.
 func TestNothingOutsideIsServed(t *testing.T) {
 	top := site(t, "public/x.txt", "public-secret", "secret", "public/d/y.txt", "w/secret")
-	dir := Text(top + "/public")
-	at := func(path string, f Files) Location { return Location{Path: path, Settings: Settings{Files: f}} }
-	h := newFront(t, Config{Hosts: []Host{{Locations: []Location{
-		at("/i", Files{Alias: dir + "/"}), at("/j", Files{Alias: dir}), at("/k/", Files{Alias: dir + "/"}),
-		at("/l/", Files{Alias: dir}),
-		at("/m/", Files{Alias: dir + "/$arg_d/"}), at("/r/", Files{Root: dir + "/$arg_d"}),
-		at("/v/", Files{Root: "$arg_d"}), at("/", Files{Root: dir}),
-		{Match: Regex, Path: "^/u/(.*)$", Settings: Settings{Files: Files{Alias: dir + "/$1"}}},
-		{Path: "/t/", TryFiles: []Text{"$arg_f", "=404"}, Settings: Settings{Files: Files{Root: dir}}},
-		{Path: "/w/", Steps: []Step{Rewrite{Pattern: "^", To: "/$arg_p", Flag: RewriteBreak}},
-			Settings: Settings{Files: Files{Root: dir}}},
+	dir := conf.Text(top + "/public")
+	at := func(path string, f conf.Files) conf.Location {
+		return conf.Location{Path: path, Settings: conf.Settings{Files: f}}
+	}
+	h := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{
+		at("/i", conf.Files{Alias: dir + "/"}), at("/j", conf.Files{Alias: dir}), at("/k/",
+			conf.Files{Alias: dir + "/"}),
+		at("/l/", conf.Files{Alias: dir}),
+		at("/m/", conf.Files{Alias: dir + "/$arg_d/"}), at("/r/", conf.Files{Root: dir + "/$arg_d"}),
+		at("/v/", conf.Files{Root: "$arg_d"}), at("/", conf.Files{Root: dir}),
+		{Match: conf.Regex, Path: "^/u/(.*)$", Settings: conf.Settings{Files: conf.Files{Alias: dir + "/$1"}}},
+		{Path: "/t/", TryFiles: []conf.Text{"$arg_f", "=404"}, Settings: conf.Settings{Files: conf.Files{Root: dir}}},
+		{Path: "/w/", Steps: []conf.Step{conf.Rewrite{Pattern: "^", To: "/$arg_p", Flag: conf.RewriteBreak}},
+			Settings: conf.Settings{Files: conf.Files{Root: dir}}},
 	}}}})
 	for _, target := range []string{
 		"/i../secret", "/i..%2fsecret", "/i%2e%2e/secret", "/j../secret", "/j-secret", "/k/../secret",
@@ -56,19 +59,20 @@ func TestFileOptionsApply(t *testing.T) {
 	if err := os.Symlink("real", filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
 	}
-	at := func(path string, f Files) Location {
-		f.Alias = Text(dir + "/")
-		return Location{Path: path, Settings: Settings{Files: f}}
+	at := func(path string, f conf.Files) conf.Location {
+		f.Alias = conf.Text(dir + "/")
+		return conf.Location{Path: path, Settings: conf.Settings{Files: f}}
 	}
-	locations := []Location{
-		at("/gz/", Files{Precompressed: true}),
-		at("/plain/", Files{NoEtag: true, Types: map[string]string{"css": "text/x"}, DefaultType: "a/b",
-			Charset: "koi8-r", CharsetTypes: []string{"text/x"}}), at("/list/", Files{Listing: true}),
+	locations := []conf.Location{
+		at("/gz/", conf.Files{Precompressed: true}),
+		at("/plain/", conf.Files{NoEtag: true, Types: map[string]string{"css": "text/x"}, DefaultType: "a/b",
+			Charset: "koi8-r", CharsetTypes: []string{"text/x"}}), at("/list/", conf.Files{Listing: true}),
 	}
 	if runtime.GOOS == "linux" {
-		locations = append(locations, at("/links/", Files{}), at("/nolinks/", Files{Symlinks: files.FollowNoLinks}))
+		locations = append(locations, at("/links/", conf.Files{}), at("/nolinks/",
+			conf.Files{Symlinks: conf.FollowNoLinks}))
 	}
-	h := newFront(t, Config{Hosts: []Host{{Locations: locations}}})
+	h := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: locations}}})
 	check := func(target string, status int, body, name, value string, fields ...string) {
 		t.Helper()
 		got := get(t, h, target, fields...)
@@ -104,9 +108,10 @@ func TestDirectoryMayHaveVariables(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	h := newFront(t, Config{
-		Maps:  []Map{{Name: "dir", Source: "$arg_d", Cases: []Case{{"~^(\\d+)$", Text(top + "/$1")}}}},
-		Hosts: []Host{{Defaults: Settings{Files: Files{Root: "$dir"}}}},
+	h := newFront(t, conf.Config{
+		Maps: []conf.Map{{Name: "dir", Source: "$arg_d", Cases: []conf.Case{{From: "~^(\\d+)$",
+			To: conf.Text(top + "/$1")}}}},
+		Hosts: []conf.Host{{Defaults: conf.Settings{Files: conf.Files{Root: "$dir"}}}},
 	})
 	for range 2 {
 		for i := range 64 {
@@ -125,7 +130,8 @@ func TestDirectoryMayHaveVariables(t *testing.T) {
 // A directory may be created later.
 func TestDirectoryMayAppearLater(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "later")
-	h := newFront(t, Config{Hosts: []Host{{Defaults: Settings{Files: Files{Root: Text(dir)}}}}})
+	h := newFront(t,
+		conf.Config{Hosts: []conf.Host{{Defaults: conf.Settings{Files: conf.Files{Root: conf.Text(dir)}}}}})
 	if got := get(t, h, "/x"); got.status != http.StatusNotFound {
 		t.Errorf("%d", got.status)
 	}
@@ -150,12 +156,13 @@ func TestErrorPageHasErrorsStatus(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(dir, "empty.html"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
-	h := newFront(t, Config{Hosts: []Host{{
-		Defaults: Settings{Files: Files{Root: Text(dir)}},
-		Locations: []Location{
-			{Path: "/404/", Settings: Settings{ErrorPages: []ErrorPage{{Statuses: []int{404}, Target: "$arg_p"}},
-				Files: Files{Root: Text(dir)}}},
-			{Path: "/app", Proxy: &Proxy{To: "app"}},
+	h := newFront(t, conf.Config{Hosts: []conf.Host{{
+		Defaults: conf.Settings{Files: conf.Files{Root: conf.Text(dir)}},
+		Locations: []conf.Location{
+			{Path: "/404/", Settings: conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{404},
+				Target: "$arg_p"}},
+				Files: conf.Files{Root: conf.Text(dir)}}},
+			{Path: "/app", Proxy: &conf.Proxy{To: "app"}},
 		},
 	}}}, Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-App", "yes")
@@ -179,13 +186,13 @@ func TestErrorPageHasErrorsStatus(t *testing.T) {
 
 // Variables with clients' data cannot end the line of a redirect.
 func TestRedirectCannotInject(t *testing.T) {
-	h := newFront(t, Config{Hosts: []Host{{Locations: []Location{
-		{Path: "/a", Steps: []Step{Return{Status: 301, Text: "https://x.example$uri"}}},
-		{Path: "/b", Steps: []Step{Return{Status: 302, Text: "$uri"}}},
-		{Path: "/c", Steps: []Step{Rewrite{Pattern: "(?s)^/c(.*)$", To: "https://x.example/$1",
-			Flag: RewriteRedirect}}},
-		{Path: "/d", Steps: []Step{Return{Status: 404}},
-			Settings: Settings{ErrorPages: []ErrorPage{{Statuses: []int{404}, Target: "https://x.example$uri"}}}},
+	h := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{
+		{Path: "/a", Steps: []conf.Step{conf.Return{Status: 301, Text: "https://x.example$uri"}}},
+		{Path: "/b", Steps: []conf.Step{conf.Return{Status: 302, Text: "$uri"}}},
+		{Path: "/c", Steps: []conf.Step{conf.Rewrite{Pattern: "(?s)^/c(.*)$", To: "https://x.example/$1",
+			Flag: conf.RewriteRedirect}}},
+		{Path: "/d", Steps: []conf.Step{conf.Return{Status: 404}},
+			Settings: conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{404}, Target: "https://x.example$uri"}}}},
 	}}}})
 	for _, path := range []string{"/a", "/b", "/c", "/d"} {
 		got := get(t, h, path+"%0d%0aSet-Cookie:%20x=1%0d%0a%0d%0a")
@@ -198,8 +205,8 @@ func TestRedirectCannotInject(t *testing.T) {
 
 // The charset is added to all kinds of responses without one.
 func TestCharsetIsAdded(t *testing.T) {
-	h := newFront(t, Config{Hosts: []Host{{Locations: []Location{{
-		Path: "/", Proxy: &Proxy{To: "app"}, Settings: Settings{Files: Files{Charset: "utf-8"}},
+	h := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{{
+		Path: "/", Proxy: &conf.Proxy{To: "app"}, Settings: conf.Settings{Files: conf.Files{Charset: "utf-8"}},
 	}}}}}, Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", r.URL.Query().Get("t"))
 		if e := r.URL.Query().Get("e"); e != "" {

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"slices"
 	"time"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // filters are what a location does to responses, and whether it observes them.
@@ -26,7 +28,7 @@ type filters struct {
 
 // filters compiles the filters of a location. They are nil if responses are neither changed nor
 // observed. A bound handler's responses have no timeout unless the Settings set one.
-func (c *compiler) filters(s *Settings, pass *Proxy) (*filters, error) {
+func (c *compiler) filters(s *conf.Settings, pass *conf.Proxy) (*filters, error) {
 	f := &filters{noChunks: s.NoChunks}
 	bound := pass != nil && c.options.bound[string(pass.To)] != nil
 	if f.sendTimeout = s.SendTimeout; f.sendTimeout == 0 && !bound {

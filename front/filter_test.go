@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // Added header fields disable neither sendfile nor the other methods of the server's writer.
@@ -23,8 +24,8 @@ func TestWriterKeepsServersMethods(t *testing.T) {
 	if err := os.WriteFile(name, content, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	h := newFront(t, oneHost(app(front.Settings{SendTimeout: time.Minute,
-		Header: []front.AddHeader{{Name: "X-A", Value: "b"}}})), quiet(),
+	h := newFront(t, oneHost(app(conf.Settings{SendTimeout: time.Minute,
+		Header: []conf.AddHeader{{Name: "X-A", Value: "b"}}})), quiet(),
 		front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			if err := http.NewResponseController(w).SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
 				t.Error(err)
@@ -83,14 +84,14 @@ func (c *copier) Unwrap() http.ResponseWriter { return c.ResponseWriter }
 
 // An error page replaces an application's error and its header; other responses are unchanged.
 func TestErrorPageReplacesUpstreamError(t *testing.T) {
-	pass := &front.Proxy{To: "app", Intercept: true}
+	pass := &conf.Proxy{To: "app", Intercept: true}
 	us := serveHandler(t, newFront(t, oneHost(
-		front.Location{Path: "/", Proxy: pass, Settings: front.Settings{
-			ErrorPages: []front.ErrorPage{{Statuses: []int{404, 502}, Target: "/page"},
+		conf.Location{Path: "/", Proxy: pass, Settings: conf.Settings{
+			ErrorPages: []conf.ErrorPage{{Statuses: []int{404, 502}, Target: "/page"},
 				{Statuses: []int{401}, Target: "/page"}},
 		}},
-		front.Location{Path: "/page", Match: front.Exact,
-			Steps: []front.Step{front.Return{Status: 200, Text: "the page"}}},
+		conf.Location{Path: "/page", Match: conf.Exact,
+			Steps: []conf.Step{conf.Return{Status: 200, Text: "the page"}}},
 	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-App", "says")
 		w.Header().Set("Content-Length", "11")
@@ -145,10 +146,10 @@ func TestFiltersDoNotChangeResponses(t *testing.T) {
 			_, _ = w.Write([]byte("abc"))
 		},
 	}
-	settings := front.Settings{Logs: []front.Log{{Path: filepath.Join(t.TempDir(), "log")}}, SendTimeout: time.Minute,
-		Gzip: &front.Gzip{MinLength: 1000}, Rate: "100m"}
+	settings := conf.Settings{Logs: []conf.Log{{Path: filepath.Join(t.TempDir(), "log")}}, SendTimeout: time.Minute,
+		Gzip: &conf.Gzip{MinLength: 1000}, Rate: "100m"}
 	for name, handler := range handlers {
-		bare, ours := frontOf(t, front.Settings{}, handler), frontOf(t, settings, handler)
+		bare, ours := frontOf(t, conf.Settings{}, handler), frontOf(t, settings, handler)
 		for _, method := range []string{"GET", "HEAD"} {
 			want, got := bare.do(method, "/", nil), ours.do(method, "/", nil)
 			want.header.Del("Date")
@@ -169,16 +170,16 @@ func (discard) Write(p []byte) (int, error) { return len(p), nil }
 
 // BenchmarkAround measures what surrounds a bound handler, piece by piece.
 func BenchmarkAround(b *testing.B) {
-	log := []front.Log{{Path: "/dev/null"}}
+	log := []conf.Log{{Path: "/dev/null"}}
 	for _, c := range []struct {
 		name     string
-		settings front.Settings
+		settings conf.Settings
 	}{
-		{"nothing", front.Settings{}},
-		{"timeout", front.Settings{SendTimeout: time.Minute}},
-		{"header", front.Settings{Header: []front.AddHeader{{Name: "X-A", Value: "b"}}}},
-		{"log", front.Settings{Logs: log}},
-		{"gzip/not accepted", front.Settings{Gzip: &front.Gzip{}}},
+		{"nothing", conf.Settings{}},
+		{"timeout", conf.Settings{SendTimeout: time.Minute}},
+		{"header", conf.Settings{Header: []conf.AddHeader{{Name: "X-A", Value: "b"}}}},
+		{"log", conf.Settings{Logs: log}},
+		{"gzip/not accepted", conf.Settings{Gzip: &conf.Gzip{}}},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			h := newFront(b, oneHost(app(c.settings)),

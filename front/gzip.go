@@ -10,6 +10,8 @@ import (
 	"time"
 
 	"github.com/klauspost/compress/gzip"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 const (
@@ -40,7 +42,7 @@ type gzipPool struct {
 }
 
 // gzip compiles a Gzip.
-func (c *compiler) gzip(g *Gzip) (*gzipFilter, error) {
+func (c *compiler) gzip(g *conf.Gzip) (*gzipFilter, error) {
 	if g == nil {
 		return nil, nil
 	}

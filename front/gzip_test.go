@@ -19,6 +19,7 @@ import (
 	"testing/synctest"
 
 	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // respondAsQuery responds as the query describes.
@@ -54,11 +55,11 @@ func TestGzipIsSameAsNginx(t *testing.T) {
 	theirApp := serveHandler(t, http.HandlerFunc(respondAsQuery))
 	proxied := []string{"off", "any", "expired", "no-cache", "no-store private", "no_last_modified", "no_etag", "auth"}
 	var locations strings.Builder
-	var ours []front.Location
+	var ours []conf.Location
 	for i, p := range proxied {
 		fmt.Fprintf(&locations, "location /%d/ { gzip_proxied %s; proxy_pass http://unix:%s; }\n", i, p,
 			theirApp.socket)
-		l := app(front.Settings{Gzip: &front.Gzip{
+		l := app(conf.Settings{Gzip: &conf.Gzip{
 			MinLength: 100, Types: []string{"application/json", "text/plain"}, Vary: true, Proxied: strings.Fields(p),
 			Disable: []string{"BadBot", "msie6"},
 		}})
@@ -158,7 +159,7 @@ func plainBody(t *testing.T, r response) string {
 // HTTP/1.0 gets no compressed responses unless HTTP10 is set.
 func TestHTTP10IsNotCompressedByDefault(t *testing.T) {
 	for _, may := range []bool{false, true} {
-		h := newFront(t, oneHost(app(front.Settings{Gzip: &front.Gzip{HTTP10: may}})),
+		h := newFront(t, oneHost(app(conf.Settings{Gzip: &conf.Gzip{HTTP10: may}})),
 			front.Bind("app", http.HandlerFunc(respondAsQuery)))
 		r, _ := http.NewRequest("GET", "http://front.test/?n=3000", nil)
 		r.Proto, r.ProtoMinor = "HTTP/1.0", 0
@@ -175,9 +176,9 @@ func TestHTTP10IsNotCompressedByDefault(t *testing.T) {
 // $gzip_ratio is the ratio of the handler's bytes to those sent.
 func TestGzipRatioIsLogged(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
-	c := oneHost(app(front.Settings{Gzip: &front.Gzip{Types: []string{"text/plain"}},
-		Logs: []front.Log{{Path: name, Format: "ratio"}}}))
-	c.LogFormats = []front.LogFormat{{Name: "ratio", Text: "$body_bytes_sent $gzip_ratio"}}
+	c := oneHost(app(conf.Settings{Gzip: &conf.Gzip{Types: []string{"text/plain"}},
+		Logs: []conf.Log{{Path: name, Format: "ratio"}}}))
+	c.LogFormats = []conf.LogFormat{{Name: "ratio", Text: "$body_bytes_sent $gzip_ratio"}}
 	h, err := front.New(c, front.Bind("app", http.HandlerFunc(respondAsQuery)))
 	must(t, err)
 	for _, coding := range []string{"gzip", ""} {
@@ -225,7 +226,7 @@ func (r *recorder) Flush() { r.flushes++ }
 // Flushed data can be read at once, as event streams require.
 func TestFlushedGzipIsReadable(t *testing.T) {
 	next := make(chan bool)
-	us := frontOf(t, front.Settings{Gzip: &front.Gzip{Types: []string{"text/event-stream"}}},
+	us := frontOf(t, conf.Settings{Gzip: &conf.Gzip{Types: []string{"text/event-stream"}}},
 		func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			for i := range 3 {
@@ -264,7 +265,7 @@ func TestConcurrentGzipIsBounded(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const many, bound = 600, 512
 		hold := make(chan bool)
-		h, err := front.New(oneHost(app(front.Settings{Gzip: &front.Gzip{}})),
+		h, err := front.New(oneHost(app(conf.Settings{Gzip: &conf.Gzip{}})),
 			front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "text/html")
 				_, _ = io.WriteString(w, strings.Repeat("x", 1000))
@@ -311,8 +312,8 @@ func TestConcurrentGzipIsBounded(t *testing.T) {
 }
 
 func TestInvalidGzipIsRejected(t *testing.T) {
-	for _, g := range []front.Gzip{{Level: 10}, {Level: -1}, {Proxied: []string{"some"}}, {Disable: []string{"("}}} {
-		if _, err := front.New(oneHost(front.Location{Path: "/", Settings: front.Settings{Gzip: &g}})); err == nil ||
+	for _, g := range []conf.Gzip{{Level: 10}, {Level: -1}, {Proxied: []string{"some"}}, {Disable: []string{"("}}} {
+		if _, err := front.New(oneHost(conf.Location{Path: "/", Settings: conf.Settings{Gzip: &g}})); err == nil ||
 			!strings.Contains(err.Error(), "gzip") {
 			t.Errorf("%+v: %v", g, err)
 		}

@@ -4,6 +4,8 @@ import (
 	"net/http"
 	"sync"
 	"sync/atomic"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // Handler serves what a Config describes. It is safe for concurrent use. Make one with New, and
@@ -19,7 +21,7 @@ type Handler struct {
 
 // New compiles a Config, and opens its files, logs and caches. Errors have a position in the
 // configuration.
-func New(c Config, opts ...Option) (*Handler, error) {
+func New(c conf.Config, opts ...Option) (*Handler, error) {
 	h := &Handler{state: newState(), options: options{bound: make(map[string]http.Handler)}}
 	for _, o := range opts {
 		o(&h.options)
@@ -33,7 +35,7 @@ func New(c Config, opts ...Option) (*Handler, error) {
 	return h, nil
 }
 
-func (h *Handler) compile(c *Config) (*plan, error) {
+func (h *Handler) compile(c *conf.Config) (*plan, error) {
 	p, err := compile(c, &h.options, h.state)
 	if err == nil {
 		p.handler = h
@@ -43,7 +45,7 @@ func (h *Handler) compile(c *Config) (*plan, error) {
 
 // Reload replaces the Config. Requests in progress end under the old one. After an error nothing
 // has changed.
-func (h *Handler) Reload(c Config) error {
+func (h *Handler) Reload(c conf.Config) error {
 	h.changes.Lock()
 	defer h.changes.Unlock()
 	if h.closed {

@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // site makes a directory with files. Names that end in a slash are directories, and each file
@@ -35,7 +37,7 @@ func site(t testing.TB, names ...string) string {
 }
 
 // newFront returns a Handler that is closed at the end of the test.
-func newFront(t testing.TB, c Config, opts ...Option) *Handler {
+func newFront(t testing.TB, c conf.Config, opts ...Option) *Handler {
 	t.Helper()
 	h, err := New(c, append([]Option{LogErrors(log.New(io.Discard, "", 0))}, opts...)...)
 	if err != nil {
@@ -79,10 +81,10 @@ func get(t testing.TB, h http.Handler, target string, fields ...string) response
 
 func TestHandlerResponds(t *testing.T) {
 	dir := site(t, "index.html", "a/index.html", "a/x.txt", "b/", "f.html")
-	h := newFront(t, Config{Hosts: []Host{{Locations: []Location{
-		{Path: "/", Settings: Settings{Files: Files{Root: Text(dir)}}},
-		{Path: "/r", Steps: []Step{Return{Status: 200, Text: "hi $uri$is_args$args"}}},
-		{Path: "/go/", Proxy: &Proxy{To: "app"}},
+	h := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{
+		{Path: "/", Settings: conf.Settings{Files: conf.Files{Root: conf.Text(dir)}}},
+		{Path: "/r", Steps: []conf.Step{conf.Return{Status: 200, Text: "hi $uri$is_args$args"}}},
+		{Path: "/go/", Proxy: &conf.Proxy{To: "app"}},
 	}}}}, Bind("app", http.HandlerFunc(func(w http.ResponseWriter,
 		r *http.Request) {
 		io.WriteString(w, "app "+r.URL.Path)

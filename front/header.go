@@ -7,6 +7,8 @@ import (
 	"strings"
 
 	"golang.org/x/net/http/httpguts"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // addHeader is an AddHeader, compiled.
@@ -20,7 +22,7 @@ type addHeader struct {
 // addHeaders compiles the fields that are added to responses. As in nginx Last-Modified and Etag
 // replace the content's, and remove them if empty. Content-Type replaces, too: nginx sends two of
 // them.
-func (c *compiler) addHeaders(all []AddHeader) ([]addHeader, error) {
+func (c *compiler) addHeaders(all []conf.AddHeader) ([]addHeader, error) {
 	var out []addHeader
 	for _, a := range all {
 		name := http.CanonicalHeaderKey(a.Name)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // add_header adds the same fields as nginx, for all statuses.
@@ -16,20 +17,20 @@ func TestAddHeaderIsSameAsNginx(t *testing.T) {
 	statuses := []int{200, 201, 202, 204, 206, 300, 301, 302, 303, 304, 307, 308, 400, 401, 403, 404, 410, 500, 502,
 		503}
 	var locations strings.Builder
-	settings := front.Settings{
-		Header: []front.AddHeader{
+	settings := conf.Settings{
+		Header: []conf.AddHeader{
 			{Name: "X-A", Value: "a $arg_v"}, {Name: "X-A", Value: "$arg_v"},
 			{Name: "x-always", Value: "1", Always: true},
 			{Name: "Cache-Control", Value: "public"}, {Name: "Etag", Value: `"$arg_v"`},
 		},
-		Expires: &front.Expires{Text: "1h"},
+		Expires: &conf.Expires{Text: "1h"},
 	}
-	var ours []front.Location
+	var ours []conf.Location
 	for _, status := range statuses {
 		path := fmt.Sprintf("/%d", status)
 		fmt.Fprintf(&locations, "location = %s { return %d /to; }\n", path, status)
-		ours = append(ours, front.Location{
-			Match: front.Exact, Path: path, Steps: []front.Step{front.Return{Status: status, Text: "/to"}},
+		ours = append(ours, conf.Location{
+			Match: conf.Exact, Path: path, Steps: []conf.Step{conf.Return{Status: status, Text: "/to"}},
 			Settings: settings,
 		})
 	}
@@ -79,7 +80,7 @@ func TestExpiresIsSameAsNginx(t *testing.T) {
 	theirApp := serveHandler(t,
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { dated(w, r, lastModified) }))
 	var locations strings.Builder
-	var ours []front.Location
+	var ours []conf.Location
 	for i, e := range all {
 		word := ""
 		if e.modified {
@@ -87,7 +88,7 @@ func TestExpiresIsSameAsNginx(t *testing.T) {
 		}
 		fmt.Fprintf(&locations, "location /%d/ { expires %s%q; proxy_pass http://unix:%s; }\n", i, word, e.text,
 			theirApp.socket)
-		l := app(front.Settings{Expires: &front.Expires{Text: front.Text(e.text), Modified: e.modified}})
+		l := app(conf.Settings{Expires: &conf.Expires{Text: conf.Text(e.text), Modified: e.modified}})
 		l.Path = fmt.Sprintf("/%d/", i)
 		ours = append(ours, l)
 	}
@@ -144,10 +145,10 @@ func sameAge(t *testing.T, what string, got, want []string) {
 
 // A client's data cannot end a field, and invalid settings are rejected.
 func TestAddHeaderCannotInject(t *testing.T) {
-	us := serveHandler(t, newFront(t, oneHost(front.Location{
+	us := serveHandler(t, newFront(t, oneHost(conf.Location{
 		Path:  "/",
-		Steps: []front.Step{front.Return{Status: 200, Text: "x"}},
-		Settings: front.Settings{Header: []front.AddHeader{{Name: "X-Uri", Value: "$uri"},
+		Steps: []conf.Step{conf.Return{Status: 200, Text: "x"}},
+		Settings: conf.Settings{Header: []conf.AddHeader{{Name: "X-Uri", Value: "$uri"},
 			{Name: "Content-Type", Value: "text/x"}}},
 	})))
 	if got := us.get("/a%0d%0aX-Evil:%201"); got.header["X-Evil"] != nil ||
@@ -166,10 +167,10 @@ func TestAddHeaderCannotInject(t *testing.T) {
 		fmt.Sprint(got.header["Content-Type"]) != "[text/x]" {
 		t.Errorf("%q", got.header)
 	}
-	for _, a := range []front.AddHeader{{Name: "a b"}, {Name: ""}, {Name: "X", Value: "a\nb"},
+	for _, a := range []conf.AddHeader{{Name: "a b"}, {Name: ""}, {Name: "X", Value: "a\nb"},
 		{Name: "content-length", Value: "1"}, {Name: "X", Value: "$nothing"}} {
-		if _, err := front.New(oneHost(front.Location{Path: "/", Pos: "x.conf:7",
-			Settings: front.Settings{Header: []front.AddHeader{a}}})); err == nil ||
+		if _, err := front.New(oneHost(conf.Location{Path: "/", Pos: "x.conf:7",
+			Settings: conf.Settings{Header: []conf.AddHeader{a}}})); err == nil ||
 			!strings.Contains(err.Error(), "x.conf:7") || !strings.Contains(err.Error(), "add_header") {
 			t.Errorf("%+v: %v", a, err)
 		}
@@ -177,11 +178,11 @@ func TestAddHeaderCannotInject(t *testing.T) {
 }
 
 func TestInvalidExpiresIsRejected(t *testing.T) {
-	for _, e := range []front.Expires{{Text: ""}, {Text: "soon"}, {Text: "1h1d"}, {Text: "@25h"},
+	for _, e := range []conf.Expires{{Text: ""}, {Text: "soon"}, {Text: "1h1d"}, {Text: "@25h"},
 		{Text: "@1h", Modified: true}, {Text: "epoch", Modified: true},
 		{Text: "99999999999y"}, {Text: "5 5"}, {Text: "1d-"}} {
-		if _, err := front.New(oneHost(front.Location{Path: "/",
-			Settings: front.Settings{Expires: &e}})); err == nil || !strings.Contains(err.Error(), "expires") {
+		if _, err := front.New(oneHost(conf.Location{Path: "/",
+			Settings: conf.Settings{Expires: &e}})); err == nil || !strings.Contains(err.Error(), "expires") {
 			t.Errorf("%+v: %v", e, err)
 		}
 	}

@@ -16,13 +16,14 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // maxWait bounds waiting for what is fast unless it hangs.
 const maxWait = time.Minute
 
 // newFront returns a handler that is closed at the end of the test.
-func newFront(t testing.TB, c front.Config, options ...front.Option) *front.Handler {
+func newFront(t testing.TB, c conf.Config, options ...front.Option) *front.Handler {
 	t.Helper()
 	h, err := front.New(c, options...)
 	if err != nil {
@@ -119,17 +120,17 @@ func shortDir(t testing.TB) string {
 }
 
 // oneHost returns a Config with one host.
-func oneHost(locations ...front.Location) front.Config {
-	return front.Config{Hosts: []front.Host{{Locations: locations}}}
+func oneHost(locations ...conf.Location) conf.Config {
+	return conf.Config{Hosts: []conf.Host{{Locations: locations}}}
 }
 
 // app returns a location / with the bound handler "app".
-func app(s front.Settings) front.Location {
-	return front.Location{Path: "/", Proxy: &front.Proxy{To: "app"}, Settings: s}
+func app(s conf.Settings) conf.Location {
+	return conf.Location{Path: "/", Proxy: &conf.Proxy{To: "app"}, Settings: s}
 }
 
 // frontOf serves a bound handler with settings.
-func frontOf(t testing.TB, s front.Settings, h http.HandlerFunc) *testClient {
+func frontOf(t testing.TB, s conf.Settings, h http.HandlerFunc) *testClient {
 	t.Helper()
 	return serveHandler(t, newFront(t, oneHost(app(s)), front.Bind("app", h), quiet()))
 }

@@ -6,12 +6,14 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // host is a Host, compiled.
 type host struct {
-	from        *Host  // nil if no Host of the Config
-	name        string // the first one, for $server_name
+	from        *conf.Host // nil if no Host of the Config
+	name        string     // the first one, for $server_name
 	pos         string
 	steps       []action
 	locations   locations

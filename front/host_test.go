@@ -6,6 +6,8 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"testing"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 func TestHostNameIsNormalized(t *testing.T) {
@@ -26,10 +28,10 @@ func TestHostNameIsNormalized(t *testing.T) {
 	}
 }
 
-func hostListening(name string, listen ...string) Host {
-	h := Host{Steps: []Step{Return{Status: 200, Text: Text(name)}}, Names: []string{name}}
+func hostListening(name string, listen ...string) conf.Host {
+	h := conf.Host{Steps: []conf.Step{conf.Return{Status: 200, Text: conf.Text(name)}}, Names: []string{name}}
 	for _, l := range listen {
-		h.Listen = append(h.Listen, Listen{Addr: l})
+		h.Listen = append(h.Listen, conf.Listen{Addr: l})
 	}
 	return h
 }
@@ -38,7 +40,7 @@ func hostListening(name string, listen ...string) Host {
 func TestHostIsOfLocalAddress(t *testing.T) {
 	elsewhere := hostListening("elsewhere", "*:81")
 	elsewhere.Listen[0].Default = true
-	h := newFront(t, Config{Hosts: []Host{
+	h := newFront(t, conf.Config{Hosts: []conf.Host{
 		hostListening("all", "*:80"), hostListening("one", "10.0.0.1:80", "*:81"),
 		hostListening("two", "10.0.0.1:80"), hostListening("six", "[::]:80", "[::1]:82"),
 		hostListening("socket", "unix:/run/x"), elsewhere,
@@ -74,7 +76,7 @@ func TestHostIsOfLocalAddress(t *testing.T) {
 func TestSameHostsEverywhereNeedNoAddress(t *testing.T) {
 	first, second := hostListening("first", "127.0.0.1:80", "[::1]:80"),
 		hostListening("second", "[::1]:80", "127.0.0.1:80")
-	h := newFront(t, Config{Hosts: []Host{first, second}})
+	h := newFront(t, conf.Config{Hosts: []conf.Host{first, second}})
 	if got := get(t, h, "/", "Host", "second"); got.body != "second" {
 		t.Errorf("%q", got.body)
 	}
@@ -84,7 +86,8 @@ func TestSameHostsEverywhereNeedNoAddress(t *testing.T) {
 	if got := get(t, h, "/", "Host", "a/b"); got.status != 400 {
 		t.Errorf("%d", got.status)
 	}
-	anywhere := newFront(t, Config{Hosts: []Host{hostListening("anywhere"), hostListening("first", "127.0.0.1:80")}})
+	anywhere := newFront(t, conf.Config{Hosts: []conf.Host{hostListening("anywhere"), hostListening("first",
+		"127.0.0.1:80")}})
 	for host, want := range map[string]string{"x": "anywhere", "first": "anywhere"} {
 		if got := get(t, anywhere, "/", "Host", host); got.body != want {
 			t.Errorf("%s: %q", host, got.body)

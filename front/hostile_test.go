@@ -16,7 +16,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/nginxconf"
 )
 
@@ -339,13 +339,13 @@ func TestCacheDoesNotMixClients(t *testing.T) {
 		}
 		fmt.Fprint(w, n)
 	})
-	c := proxyTo(front.Proxy{
+	c := proxyTo(conf.Proxy{
 		// The head is sent before the body is stored.
-		To: front.Text(to), Header: []front.Field{{Name: "Host", Value: "$http_x_host"}},
-		Cache: &front.ProxyCache{Zone: "z", Policy: cache.Policy{Valid: []cache.Valid{{For: time.Hour}},
+		To: conf.Text(to), Header: []conf.Field{{Name: "Host", Value: "$http_x_host"}},
+		Cache: &conf.ProxyCache{Zone: "z", Policy: conf.CachePolicy{Valid: []conf.CacheValid{{For: time.Hour}},
 			Lock: true}},
 	})
-	c.Caches = []cache.Config{{Name: "z"}}
+	c.Caches = []conf.Cache{{Name: "z"}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	for _, test := range []struct {
 		name, first, second string
@@ -395,10 +395,10 @@ func TestClientCannotSetApplicationVariables(t *testing.T) {
 		}))
 	}()
 	defer l.Close()
-	params := []front.Param{{Name: "REQUEST_METHOD", Value: "GET"}, {Name: "SERVER_PROTOCOL", Value: "HTTP/1.1"},
+	params := []conf.Param{{Name: "REQUEST_METHOD", Value: "GET"}, {Name: "SERVER_PROTOCOL", Value: "HTTP/1.1"},
 		{Name: "REQUEST_URI", Value: "/"}, {Name: "REMOTE_USER", Value: "me"}, {Name: "HTTP_X_TRUSTED", Value: "yes"}}
 	a := serveHandler(t, newFront(t,
-		proxyTo(front.Proxy{Protocol: front.FastCGI, To: front.Text(l.Addr().String()), Params: params}), quiet()))
+		proxyTo(conf.Proxy{Protocol: conf.FastCGI, To: conf.Text(l.Addr().String()), Params: params}), quiet()))
 	got := a.get("/", "Proxy", "http://evil", "X_User", "evil", "X.User", "evil", "X-Trusted", "evil", "Remote-User",
 		"evil", "Connection", "X-Trusted").body
 	if strings.Contains(strings.ReplaceAll(got, "HTTP_REMOTE_USER:evil", ""), "evil") ||
@@ -411,13 +411,13 @@ func TestClientCannotSetApplicationVariables(t *testing.T) {
 func TestBodyLimitAppliesToErrorPages(t *testing.T) {
 	to := serve(t, echo)
 	c := oneHost(
-		front.Location{Path: "/none", Steps: []front.Step{front.Return{Status: 404}}},
-		front.Location{Path: "/big", Proxy: &front.Proxy{To: front.Text(to)}},
-		front.Location{Match: front.Named, Path: "@page", Proxy: &front.Proxy{To: front.Text(to)}},
+		conf.Location{Path: "/none", Steps: []conf.Step{conf.Return{Status: 404}}},
+		conf.Location{Path: "/big", Proxy: &conf.Proxy{To: conf.Text(to)}},
+		conf.Location{Match: conf.Named, Path: "@page", Proxy: &conf.Proxy{To: conf.Text(to)}},
 	)
 	for i := range c.Hosts[0].Locations {
 		c.Hosts[0].Locations[i].MaxBody = 10
-		c.Hosts[0].Locations[i].ErrorPages = []front.ErrorPage{{Statuses: []int{404, 413}, Target: "@page"}}
+		c.Hosts[0].Locations[i].ErrorPages = []conf.ErrorPage{{Statuses: []int{404, 413}, Target: "@page"}}
 	}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	for _, test := range []struct {
@@ -451,7 +451,7 @@ func TestResponseBeforeBodyIsForwarded(t *testing.T) {
 			<-closedByPeer(nc)
 		}
 	})
-	addr := serve(t, newFront(t, proxyTo(front.Proxy{To: front.Text(to), StreamRequest: true}), quiet()).ServeHTTP)
+	addr := serve(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to), StreamRequest: true}), quiet()).ServeHTTP)
 	nc, err := net.Dial("tcp", addr)
 	must(t, err)
 	defer nc.Close()

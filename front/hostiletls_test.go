@@ -18,21 +18,21 @@ import (
 	"golang.org/x/net/http2"
 	"golang.org/x/net/http2/hpack"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // Attacks 48 and 49: a client cannot avoid the required certificate by naming one host in the
 // handshake and another in the request, or by a connection that is older than the requirement.
 func TestClientCertificateIsOfRequestsHost(t *testing.T) {
-	newHost := func(name string, clientAuth tls.ClientAuthType) front.Host {
-		h := front.Host{Names: []string{name}, Listen: []front.Listen{{Addr: "127.0.0.1:1", TLS: true}},
-			Steps: []front.Step{front.Return{Status: 200, Text: front.Text(name)}}}
+	newHost := func(name string, clientAuth tls.ClientAuthType) conf.Host {
+		h := conf.Host{Names: []string{name}, Listen: []conf.Listen{{Addr: "127.0.0.1:1", TLS: true}},
+			Steps: []conf.Step{conf.Return{Status: 200, Text: conf.Text(name)}}}
 		if clientAuth != tls.NoClientCert {
 			h.Listen[0].TLSConfig = &tls.Config{ClientAuth: clientAuth}
 		}
 		return h
 	}
-	h := newFront(t, front.Config{Hosts: []front.Host{newHost("open", tls.NoClientCert),
+	h := newFront(t, conf.Config{Hosts: []conf.Host{newHost("open", tls.NoClientCert),
 		newHost("closed", tls.RequireAndVerifyClientCert), newHost("optional", tls.VerifyClientCertIfGiven)}}, quiet())
 	good := []*x509.Certificate{{}}
 	for _, test := range []struct {
@@ -75,13 +75,13 @@ func TestStalledStreamsEnd(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "answer")
 	})
-	settings := front.Settings{BodyTimeout: 100 * time.Millisecond, SendTimeout: 100 * time.Millisecond}
+	settings := conf.Settings{BodyTimeout: 100 * time.Millisecond, SendTimeout: 100 * time.Millisecond}
 	dir := site(t, "file")
 	c := oneHost(
-		front.Location{Path: "/pass", Proxy: &front.Proxy{To: front.Text(to)}, Settings: settings},
-		front.Location{Path: "/say", Steps: []front.Step{front.Return{Status: 200, Text: "said"}}, Settings: settings},
-		front.Location{Path: "/error", Steps: []front.Step{front.Return{Status: 404}}, Settings: settings},
-		front.Location{Path: "/file", Settings: withRoot(settings, dir)},
+		conf.Location{Path: "/pass", Proxy: &conf.Proxy{To: conf.Text(to)}, Settings: settings},
+		conf.Location{Path: "/say", Steps: []conf.Step{conf.Return{Status: 200, Text: "said"}}, Settings: settings},
+		conf.Location{Path: "/error", Steps: []conf.Step{conf.Return{Status: 404}}, Settings: settings},
+		conf.Location{Path: "/file", Settings: withRoot(settings, dir)},
 	)
 	s := httptest.NewUnstartedServer(newFront(t, c, quiet()))
 	s.EnableHTTP2 = true
@@ -119,8 +119,8 @@ func TestStalledStreamsEnd(t *testing.T) {
 	}
 }
 
-func withRoot(s front.Settings, dir string) front.Settings {
-	s.Files.Root = front.Text(dir)
+func withRoot(s conf.Settings, dir string) conf.Settings {
+	s.Files.Root = conf.Text(dir)
 	return s
 }
 

@@ -7,10 +7,12 @@ import (
 	"net/netip"
 	"slices"
 	"strings"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // host compiles a Host.
-func (c *compiler) host(from *Host) (*host, error) {
+func (c *compiler) host(from *conf.Host) (*host, error) {
 	h := &host{from: from, pos: from.Pos, keepSlashes: from.KeepSlashes, named: make(map[string]*location)}
 	h.fields = fieldNames{underscores: from.UnderscoreFields, any: from.AnyFields}
 	if len(from.Names) > 0 {
@@ -27,7 +29,7 @@ func (c *compiler) host(from *Host) (*host, error) {
 	if h.steps, err = c.steps(from.Steps); err != nil {
 		return nil, err
 	}
-	if err = c.location(&h.defaults, &Location{Settings: from.Defaults, Pos: from.Pos}); err != nil {
+	if err = c.location(&h.defaults, &conf.Location{Settings: from.Defaults, Pos: from.Pos}); err != nil {
 		return nil, err
 	}
 	if err = c.locations(h, &h.locations, from.Locations, nil); err != nil {
@@ -153,8 +155,8 @@ func (c *compiler) areInterchangeable(groups []*hostGroup) bool {
 // misdirectedHost returns the host for addresses that no host listens on.
 func (c *compiler) misdirectedHost() *host {
 	h := &host{}
-	h.defaults.settings, h.defaults.sendTimeout = &Settings{}, defaultTimeout
-	h.defaults.files = &fileSet{types: c.mediaTypes(&Files{})}
+	h.defaults.settings, h.defaults.sendTimeout = &conf.Settings{}, defaultTimeout
+	h.defaults.files = &fileSet{types: c.mediaTypes(&conf.Files{})}
 	h.defaults.content = fixedStatus(http.StatusMisdirectedRequest)
 	return h
 }

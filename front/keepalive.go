@@ -4,6 +4,7 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/connection"
 )
 
@@ -39,7 +40,7 @@ func (x *exchange) limitKeepAlive() {
 }
 
 // setKeepAlive compiles the keep-alive limits of a location.
-func (c *compiler) setKeepAlive(loc *location, s *Settings) {
+func (c *compiler) setKeepAlive(loc *location, s *conf.Settings) {
 	loc.keepAlive = keepAliveLimits{s.KeepAliveRequests, s.KeepAliveTime}
 	if loc.keepAlive != (keepAliveLimits{}) {
 		c.plan.countsRequests = true

@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"time"
 
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/limit"
 )
 
@@ -47,7 +48,7 @@ type connLimit struct {
 }
 
 // limits compiles the limits of a location.
-func (c *compiler) limits(s *Settings) (limits, error) {
+func (c *compiler) limits(s *conf.Settings) (limits, error) {
 	l := limits{
 		maxBody: s.MaxBody, bodyTimeout: s.BodyTimeout, requestStatus: s.RequestStatus, connStatus: s.ConnStatus,
 		requestDryRun: s.RequestDryRun, connDryRun: s.ConnDryRun,
@@ -83,7 +84,7 @@ func (c *compiler) limits(s *Settings) (limits, error) {
 	return l, nil
 }
 
-func (c *compiler) requestLimit(r RequestLimit) (l requestLimit, err error) {
+func (c *compiler) requestLimit(r conf.RequestLimit) (l requestLimit, err error) {
 	const most = 1 << 40 // more would be no limit
 	if r.Burst < 0 || r.Delay < 0 || int64(r.Burst) > most || int64(r.Delay) > most {
 		return l, errors.New("invalid burst or delay: want a number of requests")
@@ -96,7 +97,7 @@ func (c *compiler) requestLimit(r RequestLimit) (l requestLimit, err error) {
 	if r.NoDelay {
 		l.noDelay = l.burst
 	}
-	if l.key, err = c.text(Text(config.Key)); err != nil {
+	if l.key, err = c.text(config.Key); err != nil {
 		return l, err
 	}
 	zone, release, err := acquire(&c.state.zones, fmt.Sprintf("requests %+v", config), func() (*limit.Rate, error) {
@@ -110,7 +111,7 @@ func (c *compiler) requestLimit(r RequestLimit) (l requestLimit, err error) {
 	return l, nil
 }
 
-func (c *compiler) connLimit(n ConnLimit) (l connLimit, err error) {
+func (c *compiler) connLimit(n conf.ConnLimit) (l connLimit, err error) {
 	if n.Max <= 0 {
 		return l, fmt.Errorf("invalid maximum %d: want 1 or more", n.Max)
 	}
@@ -119,7 +120,7 @@ func (c *compiler) connLimit(n ConnLimit) (l connLimit, err error) {
 		return l, err
 	}
 	l.name, l.max = n.Zone, n.Max
-	if l.key, err = c.text(Text(config.Key)); err != nil {
+	if l.key, err = c.text(config.Key); err != nil {
 		return l, err
 	}
 	zone, release, err := acquire(&c.state.zones, fmt.Sprintf("conns %+v", config), func() (*limit.Conns, error) {
@@ -133,13 +134,13 @@ func (c *compiler) connLimit(n ConnLimit) (l connLimit, err error) {
 	return l, nil
 }
 
-func zoneConfig(all []limit.Config, name string) (limit.Config, error) {
+func zoneConfig(all []conf.Zone, name string) (conf.Zone, error) {
 	for _, z := range all {
 		if z.Name == name {
 			return z, nil
 		}
 	}
-	return limit.Config{}, fmt.Errorf("unknown zone %q", name)
+	return conf.Zone{}, fmt.Errorf("unknown zone %q", name)
 }
 
 // check is the limit phase. After an internal redirect it checks only the body's length again.

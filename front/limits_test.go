@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/limit"
+	"github.com/tarehq/tare/front/conf"
 )
 
 func quiet() front.Option { return front.LogErrors(log.New(io.Discard, "", 0)) }
@@ -25,19 +25,19 @@ func quiet() front.Option { return front.LogErrors(log.New(io.Discard, "", 0)) }
 func TestRequestsAreLimitedAsByNginx(t *testing.T) {
 	sets := []struct {
 		nginx  string
-		limits []front.RequestLimit
+		limits []conf.RequestLimit
 	}{
-		{"limit_req zone=a;", []front.RequestLimit{{Zone: "a"}}},
-		{"limit_req zone=b burst=3 nodelay;", []front.RequestLimit{{Zone: "b", Burst: 3, NoDelay: true}}},
+		{"limit_req zone=a;", []conf.RequestLimit{{Zone: "a"}}},
+		{"limit_req zone=b burst=3 nodelay;", []conf.RequestLimit{{Zone: "b", Burst: 3, NoDelay: true}}},
 		{"limit_req zone=c burst=5 nodelay; limit_req zone=d burst=2 nodelay;",
-			[]front.RequestLimit{{Zone: "c", Burst: 5, NoDelay: true}, {Zone: "d", Burst: 2, NoDelay: true}}},
+			[]conf.RequestLimit{{Zone: "c", Burst: 5, NoDelay: true}, {Zone: "d", Burst: 2, NoDelay: true}}},
 		{"limit_req zone=e burst=2 nodelay; limit_req zone=f burst=5 nodelay;",
-			[]front.RequestLimit{{Zone: "e", Burst: 2, NoDelay: true}, {Zone: "f", Burst: 5, NoDelay: true}}},
-		{"limit_req zone=g burst=4 delay=2;", []front.RequestLimit{{Zone: "g", Burst: 4, Delay: 2}}},
-		{"limit_req zone=h burst=4 delay=2;", []front.RequestLimit{{Zone: "h", Burst: 4, Delay: 2}}},
+			[]conf.RequestLimit{{Zone: "e", Burst: 2, NoDelay: true}, {Zone: "f", Burst: 5, NoDelay: true}}},
+		{"limit_req zone=g burst=4 delay=2;", []conf.RequestLimit{{Zone: "g", Burst: 4, Delay: 2}}},
+		{"limit_req zone=h burst=4 delay=2;", []conf.RequestLimit{{Zone: "h", Burst: 4, Delay: 2}}},
 	}
 	var zones, locations strings.Builder
-	var c front.Config
+	var c conf.Config
 	for _, name := range "abcdefgh" {
 		rate, perSecond := "1r/m", 1.0/60
 		if name == 'h' {
@@ -45,19 +45,19 @@ func TestRequestsAreLimitedAsByNginx(t *testing.T) {
 		}
 		fmt.Fprintf(&zones, "limit_req_zone $arg_%s zone=%c:1m rate=%s;\n",
 			map[bool]string{true: "other", false: "k"}[name == 'd'], name, rate)
-		key := "$arg_k"
+		key := conf.Text("$arg_k")
 		if name == 'd' {
 			key = "$arg_other"
 		}
-		c.Requests = append(c.Requests, limit.Config{Name: string(name), Key: key, Rate: perSecond})
+		c.Requests = append(c.Requests, conf.Zone{Name: string(name), Key: key, Rate: perSecond})
 	}
-	var host front.Host
+	var host conf.Host
 	for i, s := range sets {
 		fmt.Fprintf(&locations, "location /%d { limit_req_status 429; %s empty_gif; }\n", i, s.nginx)
-		host.Locations = append(host.Locations, front.Location{Path: fmt.Sprintf("/%d", i), Empty: true,
-			Settings: front.Settings{Requests: s.limits, RequestStatus: 429}})
+		host.Locations = append(host.Locations, conf.Location{Path: fmt.Sprintf("/%d", i), Empty: true,
+			Settings: conf.Settings{Requests: s.limits, RequestStatus: 429}})
 	}
-	c.Hosts = []front.Host{host}
+	c.Hosts = []conf.Host{host}
 	theirs, _ := serveNginx(t, zones.String(), locations.String())
 	us := serveHandler(t, newFront(t, c, quiet()))
 	for i, s := range sets {
@@ -114,7 +114,7 @@ func burst(a *testClient, path string, received, responses int) []int {
 }
 
 // inFakeTime serves in fake time, without a network.
-func inFakeTime(t *testing.T, c front.Config, h http.HandlerFunc) *front.Handler {
+func inFakeTime(t *testing.T, c conf.Config, h http.HandlerFunc) *front.Handler {
 	t.Helper()
 	f, err := front.New(c, front.Bind("app", h), quiet())
 	if err != nil {
@@ -134,8 +134,8 @@ func serveInMemory(ctx context.Context, h http.Handler, path string) *recorder {
 // Requests within the burst are delayed, but no longer than their client waits.
 func TestBurstIsDelayed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := oneHost(app(front.Settings{Requests: []front.RequestLimit{{Zone: "z", Burst: 5, Delay: 1}}}))
-		c.Requests = []limit.Config{{Name: "z", Key: "$remote_addr", Rate: 2}}
+		c := oneHost(app(conf.Settings{Requests: []conf.RequestLimit{{Zone: "z", Burst: 5, Delay: 1}}}))
+		c.Requests = []conf.Zone{{Name: "z", Key: "$remote_addr", Rate: 2}}
 		f := inFakeTime(t, c, func(w http.ResponseWriter, r *http.Request) { fmt.Fprint(w, r.RequestURI) })
 		start, ended := time.Now(), make(chan time.Duration, 5)
 		for range 5 { // the first, one at once, and three delayed
@@ -163,13 +163,13 @@ func TestBurstIsDelayed(t *testing.T) {
 
 // A dry run rejects no request, and logs which ones it would reject.
 func TestDryRunRejectsNothing(t *testing.T) {
-	c := oneHost(app(front.Settings{
-		Requests: []front.RequestLimit{{Zone: "z"}}, RequestDryRun: true,
-		Conns: []front.ConnLimit{{Zone: "n", Max: 1}}, ConnDryRun: true,
-		Header: []front.AddHeader{{Name: "X-Limit", Value: "$limit_req_status $limit_conn_status"}},
+	c := oneHost(app(conf.Settings{
+		Requests: []conf.RequestLimit{{Zone: "z"}}, RequestDryRun: true,
+		Conns: []conf.ConnLimit{{Zone: "n", Max: 1}}, ConnDryRun: true,
+		Header: []conf.AddHeader{{Name: "X-Limit", Value: "$limit_req_status $limit_conn_status"}},
 	}))
-	c.Requests = []limit.Config{{Name: "z", Key: "k", Rate: 0.01}}
-	c.Conns = []limit.Config{{Name: "n", Key: "k"}}
+	c.Requests = []conf.Zone{{Name: "z", Key: "k", Rate: 0.01}}
+	c.Conns = []conf.Zone{{Name: "n", Key: "k"}}
 	f := newFront(t, c, front.Bind("app",
 		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") })), quiet())
 	for _, want := range []string{"PASSED PASSED", "REJECTED_DRY_RUN PASSED"} {
@@ -192,9 +192,9 @@ func TestConnectionsAreLimitedByKey(t *testing.T) {
 	theirApp := serveHandler(t, http.HandlerFunc(handler))
 	theirs, _ := serveNginx(t, "limit_conn_zone $arg_k zone=n:1m; limit_conn_zone $arg_all zone=all:1m;",
 		fmt.Sprintf("limit_conn n 2; limit_conn all 3; limit_conn_status 429; location / { proxy_pass http://unix:%s; }", theirApp.socket))
-	c := oneHost(app(front.Settings{Conns: []front.ConnLimit{{Zone: "n", Max: 2}, {Zone: "all", Max: 3}},
+	c := oneHost(app(conf.Settings{Conns: []conf.ConnLimit{{Zone: "n", Max: 2}, {Zone: "all", Max: 3}},
 		ConnStatus: 429}))
-	c.Conns = []limit.Config{{Name: "n", Key: "$arg_k"}, {Name: "all", Key: "$arg_all"}}
+	c.Conns = []conf.Zone{{Name: "n", Key: "$arg_k"}, {Name: "all", Key: "$arg_all"}}
 	us := serveHandler(t, newFront(t, c, front.Bind("app", http.HandlerFunc(handler)), quiet()))
 	for _, a := range []*testClient{theirs, us} {
 		ended := make(chan bool, 4)
@@ -243,7 +243,7 @@ func readAll(w http.ResponseWriter, r *http.Request) {
 
 // A body that is too long gets 413, with or without a length, and whatever the handler does.
 func TestTooLongBodyGets413(t *testing.T) {
-	us := frontOf(t, front.Settings{MaxBody: 100}, readAll)
+	us := frontOf(t, conf.Settings{MaxBody: 100}, readAll)
 	sized := func(n int) io.Reader { return bytes.NewReader(make([]byte, n)) }
 	unsized := func(n int) io.Reader { return struct{ io.Reader }{sized(n)} }
 	for _, c := range []struct {
@@ -257,21 +257,21 @@ func TestTooLongBodyGets413(t *testing.T) {
 			t.Errorf("%d, want %d", got.status, c.status)
 		}
 	}
-	if got := frontOf(t, front.Settings{MaxBody: -1}, readAll).do("POST", "/",
+	if got := frontOf(t, conf.Settings{MaxBody: -1}, readAll).do("POST", "/",
 		unsized(2<<20)); got.body != fmt.Sprint(2<<20) {
 		t.Errorf("without a bound: %d, %q", got.status, got.body)
 	}
-	if got := frontOf(t, front.Settings{}, readAll).do("POST", "/", unsized(2<<20)); got.status != 413 {
+	if got := frontOf(t, conf.Settings{}, readAll).do("POST", "/", unsized(2<<20)); got.status != 413 {
 		t.Errorf("with nginx's: %d", got.status)
 	}
 }
 
 // An error page can replace 413, and is not rejected itself.
 func TestErrorPageReplaces413(t *testing.T) {
-	s := front.Settings{MaxBody: 1, ErrorPages: []front.ErrorPage{{Statuses: []int{413}, Target: "/long"}}}
+	s := conf.Settings{MaxBody: 1, ErrorPages: []conf.ErrorPage{{Statuses: []int{413}, Target: "/long"}}}
 	l := app(s)
-	us := serveHandler(t, newFront(t, oneHost(l, front.Location{
-		Path: "/long", Match: front.Exact, Settings: s, Proxy: &front.Proxy{To: "page"},
+	us := serveHandler(t, newFront(t, oneHost(l, conf.Location{
+		Path: "/long", Match: conf.Exact, Settings: s, Proxy: &conf.Proxy{To: "page"},
 	}), front.Bind("app", http.HandlerFunc(readAll)),
 		front.Bind("page", http.HandlerFunc(func(w http.ResponseWriter,
 			_ *http.Request) {
@@ -286,10 +286,10 @@ func TestErrorPageReplaces413(t *testing.T) {
 
 // An error page is requested by GET: the limit of its location does not apply to the client's body.
 func TestMaxBodyOfErrorPageIsIgnored(t *testing.T) {
-	app := app(front.Settings{MaxBody: 10, ErrorPages: []front.ErrorPage{{Statuses: []int{503}, Target: "/page"}}})
+	app := app(conf.Settings{MaxBody: 10, ErrorPages: []conf.ErrorPage{{Statuses: []int{503}, Target: "/page"}}})
 	app.Proxy.Intercept = true
-	us := serveHandler(t, newFront(t, oneHost(app, front.Location{
-		Path: "/page", Match: front.Exact, Settings: front.Settings{MaxBody: 1}, Proxy: &front.Proxy{To: "page"},
+	us := serveHandler(t, newFront(t, oneHost(app, conf.Location{
+		Path: "/page", Match: conf.Exact, Settings: conf.Settings{MaxBody: 1}, Proxy: &conf.Proxy{To: "page"},
 	}), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter,
 		_ *http.Request) {
 		w.WriteHeader(http.StatusServiceUnavailable)
@@ -304,15 +304,15 @@ func TestMaxBodyOfErrorPageIsIgnored(t *testing.T) {
 }
 
 func TestInvalidLimitsAreRejected(t *testing.T) {
-	for _, s := range []front.Settings{
-		{Requests: []front.RequestLimit{{Zone: "none"}}}, {Requests: []front.RequestLimit{{Zone: "z", Burst: -1}}},
-		{Conns: []front.ConnLimit{{Zone: "none", Max: 1}}},
-		{Conns: []front.ConnLimit{{Zone: "n"}}}, {RequestStatus: 200}, {Rate: "$nothing"},
-		{Requests: []front.RequestLimit{{Zone: "bad"}}},
+	for _, s := range []conf.Settings{
+		{Requests: []conf.RequestLimit{{Zone: "none"}}}, {Requests: []conf.RequestLimit{{Zone: "z", Burst: -1}}},
+		{Conns: []conf.ConnLimit{{Zone: "none", Max: 1}}},
+		{Conns: []conf.ConnLimit{{Zone: "n"}}}, {RequestStatus: 200}, {Rate: "$nothing"},
+		{Requests: []conf.RequestLimit{{Zone: "bad"}}},
 	} {
-		c := oneHost(front.Location{Path: "/", Settings: s})
-		c.Requests = []limit.Config{{Name: "z", Key: "k", Rate: 1}, {Name: "bad", Key: "$nothing", Rate: 1}}
-		c.Conns = []limit.Config{{Name: "n", Key: "k"}}
+		c := oneHost(conf.Location{Path: "/", Settings: s})
+		c.Requests = []conf.Zone{{Name: "z", Key: "k", Rate: 1}, {Name: "bad", Key: "$nothing", Rate: 1}}
+		c.Conns = []conf.Zone{{Name: "n", Key: "k"}}
 		if _, err := front.New(c); err == nil {
 			t.Errorf("%+v", s)
 		}
@@ -322,13 +322,13 @@ func TestInvalidLimitsAreRejected(t *testing.T) {
 // A request with a key that is too long is not limited, and both kinds of limits log it.
 func TestTooLongLimitKeysAreNotLimited(t *testing.T) {
 	var output bytes.Buffer
-	key := strings.Repeat("$arg_a", 10)
-	h := newFront(t, front.Config{
-		Requests: []limit.Config{{Name: "requests", Key: key, Rate: 0.001}},
-		Conns:    []limit.Config{{Name: "conns", Key: key}},
-		Hosts: []front.Host{{Locations: []front.Location{{
-			Path: "/", Empty: true, Settings: front.Settings{Requests: []front.RequestLimit{{Zone: "requests"}},
-				Conns: []front.ConnLimit{{Zone: "conns", Max: 1}}},
+	key := conf.Text(strings.Repeat("$arg_a", 10))
+	h := newFront(t, conf.Config{
+		Requests: []conf.Zone{{Name: "requests", Key: key, Rate: 0.001}},
+		Conns:    []conf.Zone{{Name: "conns", Key: key}},
+		Hosts: []conf.Host{{Locations: []conf.Location{{
+			Path: "/", Empty: true, Settings: conf.Settings{Requests: []conf.RequestLimit{{Zone: "requests"}},
+				Conns: []conf.ConnLimit{{Zone: "conns", Max: 1}}},
 		}}}},
 	}, front.LogErrors(log.New(&output, "", 0)))
 	for range 2 {

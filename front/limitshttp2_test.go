@@ -12,8 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/limit"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // h2Frame returns an HTTP/2 frame.
@@ -30,9 +29,9 @@ func TestStreamCountsUntilBodyIsSent(t *testing.T) {
 	for _, size := range []int{11, 5000, 100_000} {
 		body := strings.Repeat("x", size)
 		to := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, body) })
-		c := oneHost(front.Location{Path: "/", Proxy: &front.Proxy{To: front.Text(to)},
-			Settings: front.Settings{Conns: []front.ConnLimit{{Zone: "n", Max: 1}}}})
-		c.Conns = []limit.Config{{Name: "n", Key: "$request_method"}}
+		c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)},
+			Settings: conf.Settings{Conns: []conf.ConnLimit{{Zone: "n", Max: 1}}}})
+		c.Conns = []conf.Zone{{Name: "n", Key: "$request_method"}}
 		s := httptest.NewUnstartedServer(newFront(t, c, quiet()))
 		s.Config.Protocols = new(http.Protocols)
 		s.Config.Protocols.SetHTTP1(true)

@@ -9,6 +9,8 @@ import (
 	"sort"
 	"strings"
 	"time"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // location is a Location, compiled.
@@ -24,7 +26,7 @@ type location struct {
 	tryFiles   *tryFiles // nil without try_files
 	files      *fileSet
 	errorPages []errorPage
-	settings   *Settings
+	settings   *conf.Settings
 
 	limits     limits
 	access     access
@@ -146,7 +148,7 @@ func (x *exchange) locate() outcome {
 }
 
 // locations compiles Locations.
-func (c *compiler) locations(h *host, to *locations, from []Location, parent *location) error {
+func (c *compiler) locations(h *host, to *locations, from []conf.Location, parent *location) error {
 	for i := range from {
 		f := &from[i]
 		loc := &location{parent: parent}
@@ -166,27 +168,27 @@ func (c *compiler) locations(h *host, to *locations, from []Location, parent *lo
 }
 
 // addLocation adds a location to those that are searched.
-func (c *compiler) addLocation(h *host, to *locations, loc *location, from *Location) error {
-	loc.path, loc.final, loc.internal = from.Path, from.Match == FinalPrefix, from.Internal
+func (c *compiler) addLocation(h *host, to *locations, loc *location, from *conf.Location) error {
+	loc.path, loc.final, loc.internal = from.Path, from.Match == conf.FinalPrefix, from.Internal
 	switch from.Match {
-	case Prefix, FinalPrefix:
+	case conf.Prefix, conf.FinalPrefix:
 		if slices.ContainsFunc(to.prefixes, func(p prefix) bool { return p.path == from.Path }) {
 			return fmt.Errorf("duplicate location %q", from.Path)
 		}
 		to.prefixes = append(to.prefixes, prefix{path: from.Path, loc: loc})
-	case Exact:
+	case conf.Exact:
 		if to.exact[from.Path] != nil {
 			return fmt.Errorf("duplicate location = %q", from.Path)
 		}
 		put(&to.exact, from.Path, loc)
-	case Regex, FoldRegex:
-		p, err := c.pattern(from.Path, from.Match == FoldRegex)
+	case conf.Regex, conf.FoldRegex:
+		p, err := c.pattern(from.Path, from.Match == conf.FoldRegex)
 		if err != nil {
 			return err
 		}
 		loc.pattern = p
 		to.patterns = append(to.patterns, loc)
-	case Named:
+	case conf.Named:
 		return c.addNamed(h, loc, from)
 	default:
 		return fmt.Errorf("unknown match %d", from.Match)
@@ -197,7 +199,7 @@ func (c *compiler) addLocation(h *host, to *locations, loc *location, from *Loca
 	return checkNesting(loc, from)
 }
 
-func (c *compiler) addNamed(h *host, loc *location, from *Location) error {
+func (c *compiler) addNamed(h *host, loc *location, from *conf.Location) error {
 	switch {
 	case loc.parent != nil:
 		return fmt.Errorf("named location %q must not be nested", from.Path)
@@ -213,8 +215,8 @@ func (c *compiler) addNamed(h *host, loc *location, from *Location) error {
 }
 
 // checkNesting rejects locations that would never be found.
-func checkNesting(loc *location, from *Location) error {
-	if from.Match == Exact && len(from.Locations) > 0 {
+func checkNesting(loc *location, from *conf.Location) error {
+	if from.Match == conf.Exact && len(from.Locations) > 0 {
 		return fmt.Errorf("exact location %q must not have nested locations", from.Path)
 	}
 	if p := loc.parent; p != nil && loc.pattern == nil && p.pattern == nil && !strings.HasPrefix(loc.path, p.path) {
@@ -249,7 +251,7 @@ func (l *locations) sort() {
 }
 
 // location compiles a Location, except for where it is found.
-func (c *compiler) location(loc *location, from *Location) error {
+func (c *compiler) location(loc *location, from *conf.Location) error {
 	s := &from.Settings
 	loc.settings = s
 	c.setKeepAlive(loc, s)
@@ -293,7 +295,7 @@ func (c *compiler) location(loc *location, from *Location) error {
 }
 
 // content compiles the content of a location.
-func (c *compiler) content(loc *location, from *Location) (content, error) {
+func (c *compiler) content(loc *location, from *conf.Location) (content, error) {
 	kinds := 0
 	for _, is := range []bool{from.Proxy != nil, from.Status, from.Metrics, from.Empty} {
 		if is {

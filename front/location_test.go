@@ -4,17 +4,20 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // naive finds a location by comparing all of them.
-func naive(all []Location, path string) (found *Location, slash bool) {
-	var best *Location
+func naive(all []conf.Location, path string) (found *conf.Location, slash bool) {
+	var best *conf.Location
 	for i := range all {
 		l := &all[i]
 		switch {
-		case l.Match == Exact && l.Path == path:
+		case l.Match == conf.Exact && l.Path == path:
 			return l, false
-		case l.Match <= FinalPrefix && strings.HasPrefix(path, l.Path) && (best == nil || len(l.Path) > len(best.Path)):
+		case l.Match <= conf.FinalPrefix && strings.HasPrefix(path, l.Path) && (best == nil ||
+			len(l.Path) > len(best.Path)):
 			best = l
 		}
 	}
@@ -37,23 +40,23 @@ func FuzzLocations(f *testing.F) {
 	f.Add("p/", "")
 	f.Add("p\np/x\ns/x/", "/x")
 	f.Fuzz(func(t *testing.T, text, path string) {
-		var all []Location
+		var all []conf.Location
 		seen := make(map[string]bool)
 		for line := range strings.Lines(text) {
 			line = strings.TrimSuffix(line, "\n")
 			if line == "" || len(all) > 50 {
 				continue
 			}
-			l := Location{Path: line[1:]}
+			l := conf.Location{Path: line[1:]}
 			switch line[0] {
 			case '=':
-				l.Match = Exact
+				l.Match = conf.Exact
 			case '^':
-				l.Match = FinalPrefix
+				l.Match = conf.FinalPrefix
 			case 's':
-				l.Proxy = &Proxy{To: "app"}
+				l.Proxy = &conf.Proxy{To: "app"}
 			}
-			key := fmt.Sprint(l.Match == Exact, l.Path)
+			key := fmt.Sprint(l.Match == conf.Exact, l.Path)
 			if seen[key] {
 				continue
 			}
@@ -81,12 +84,12 @@ func FuzzLocations(f *testing.F) {
 
 // A thousand locations are found as fast as a few, because the search visits few of them.
 func TestLocationSearchIsFast(t *testing.T) {
-	var all []Location
+	var all []conf.Location
 	for i := range 1000 {
-		all = append(all, Location{Path: fmt.Sprintf("/%03d/", i),
-			Steps: []Step{Return{Status: 200, Text: Text(fmt.Sprint(i))}}})
+		all = append(all, conf.Location{Path: fmt.Sprintf("/%03d/", i),
+			Steps: []conf.Step{conf.Return{Status: 200, Text: conf.Text(fmt.Sprint(i))}}})
 	}
-	h := newFront(t, Config{Hosts: []Host{{Locations: all}}})
+	h := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: all}}})
 	for i := range 1000 {
 		if got := get(t, h, fmt.Sprintf("/%03d/x", i)); got.body != fmt.Sprint(i) {
 			t.Fatalf("%d: %q", i, got.body)

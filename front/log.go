@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/accesslog"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/spool"
 )
 
@@ -108,7 +109,7 @@ func (l *accessLog) write(x *exchange) {
 }
 
 // logs compiles the access logs of a location.
-func (c *compiler) logs(s *Settings) ([]accessLog, error) {
+func (c *compiler) logs(s *conf.Settings) ([]accessLog, error) {
 	var all []accessLog
 	for _, from := range s.Logs {
 		if from.Path == "" {
@@ -123,7 +124,7 @@ func (c *compiler) logs(s *Settings) ([]accessLog, error) {
 	return all, nil
 }
 
-func (c *compiler) accessLog(from Log) (l accessLog, err error) {
+func (c *compiler) accessLog(from conf.Log) (l accessLog, err error) {
 	format, err := c.logFormat(cmp.Or(from.Format, "combined"))
 	if err != nil {
 		return l, err
@@ -139,27 +140,27 @@ func (c *compiler) accessLog(from Log) (l accessLog, err error) {
 	}
 	c.plan.needsStartTime = true
 	lost := accesslog.Combined.Lost
-	if format.Escape == EscapeJSON {
+	if format.Escape == conf.EscapeJSON {
 		lost = accesslog.JSON.Lost
 	}
 	l.file, err = c.logFile(from.Path, lost)
 	return l, err
 }
 
-func (c *compiler) logFormat(name string) (LogFormat, error) {
+func (c *compiler) logFormat(name string) (conf.LogFormat, error) {
 	for _, f := range c.config.LogFormats {
 		if f.Name == name {
 			return f, nil
 		}
 	}
 	if name == "combined" {
-		return LogFormat{Name: name, Text: combined}, nil
+		return conf.LogFormat{Name: name, Text: combined}, nil
 	}
-	return LogFormat{}, fmt.Errorf("unknown format %q", name)
+	return conf.LogFormat{}, fmt.Errorf("unknown format %q", name)
 }
 
 // logLine compiles a format.
-func (c *compiler) logLine(f LogFormat) ([]logPiece, error) {
+func (c *compiler) logLine(f conf.LogFormat) ([]logPiece, error) {
 	var line []logPiece
 	for s := string(f.Text); s != ""; {
 		literal, rest, found := strings.Cut(s, "$")
@@ -184,7 +185,7 @@ func (c *compiler) logLine(f LogFormat) ([]logPiece, error) {
 
 // logVariable compiles a variable of a line. Numbers and times are appended without allocating a
 // string.
-func (c *compiler) logVariable(name string, escape Escape) (func([]byte, *exchange) []byte, error) {
+func (c *compiler) logVariable(name string, escape conf.Escape) (func([]byte, *exchange) []byte, error) {
 	esc := escaper(escape)
 	switch name {
 	case "status":
@@ -213,7 +214,7 @@ func (c *compiler) logVariable(name string, escape Escape) (func([]byte, *exchan
 	slot, ours := c.slots[name]
 	ours = ours && !isReadOnly(name)
 	group := ours && !c.assigned[name]
-	dash := escape == EscapeDefault && ours == group && !isSetWhenEmpty(name)
+	dash := escape == conf.EscapeDefault && ours == group && !isSetWhenEmpty(name)
 	return func(b []byte, x *exchange) []byte {
 		s := value(x)
 		if s == "" && dash && (!group || !x.has(slot)) {
@@ -232,11 +233,11 @@ func isSetWhenEmpty(name string) bool {
 	return false
 }
 
-func escaper(e Escape) func(b []byte, s string) []byte {
+func escaper(e conf.Escape) func(b []byte, s string) []byte {
 	switch e {
-	case EscapeJSON:
+	case conf.EscapeJSON:
 		return appendJSON
-	case EscapeNone:
+	case conf.EscapeNone:
 		return appendUnescaped
 	}
 	return accesslog.AppendEscaped

@@ -13,6 +13,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // sendRaw sends requests unchanged on a new connection, and returns the statuses of the responses.
@@ -55,21 +56,21 @@ func TestLogLinesAreNginxs(t *testing.T) {
 		`set $empty ""; access_log DIR/combined; access_log DIR/plain plain; access_log DIR/js js; access_log DIR/bare bare; access_log DIR/some combined if=$arg_log;
 		location / { return 200 "hello"; } location /none { return 204; } location /404 { return 404; }`)
 	dir := t.TempDir()
-	settings := front.Settings{}
-	for _, l := range []front.Log{{Path: "combined"}, {Path: "plain", Format: "plain"}, {Path: "js", Format: "js"},
+	settings := conf.Settings{}
+	for _, l := range []conf.Log{{Path: "combined"}, {Path: "plain", Format: "plain"}, {Path: "js", Format: "js"},
 		{Path: "bare", Format: "bare"}, {Path: "some", If: "$arg_log"}} {
 		l.Path = filepath.Join(dir, l.Path)
 		settings.Logs = append(settings.Logs, l)
 	}
-	location := func(path string, status int, text front.Text) front.Location {
-		return front.Location{Path: path, Steps: []front.Step{front.Return{Status: status, Text: text}},
+	location := func(path string, status int, text conf.Text) conf.Location {
+		return conf.Location{Path: path, Steps: []conf.Step{conf.Return{Status: status, Text: text}},
 			Settings: settings}
 	}
 	c := oneHost(location("/", 200, "hello"), location("/none", 204, ""), location("/404", 404, ""))
-	c.Hosts[0].Steps = []front.Step{front.Set{Name: "empty", Value: ""}}
-	c.LogFormats = []front.LogFormat{
-		{Name: "plain", Text: plainFormat}, {Name: "js", Text: jsonFormat, Escape: front.EscapeJSON},
-		{Name: "bare", Text: plainFormat, Escape: front.EscapeNone},
+	c.Hosts[0].Steps = []conf.Step{conf.Set{Name: "empty", Value: ""}}
+	c.LogFormats = []conf.LogFormat{
+		{Name: "plain", Text: plainFormat}, {Name: "js", Text: jsonFormat, Escape: conf.EscapeJSON},
+		{Name: "bare", Text: plainFormat, Escape: conf.EscapeNone},
 	}
 	us := serveHandler(t, newFront(t, c))
 	requests := []string{
@@ -107,7 +108,7 @@ func TestLogLinesAreNginxs(t *testing.T) {
 // Panics, streams, hijacked connections and empty responses are logged.
 func TestEveryRequestIsLogged(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
-	us := frontOf(t, front.Settings{Logs: []front.Log{{Path: name}}}, func(w http.ResponseWriter, r *http.Request) {
+	us := frontOf(t, conf.Settings{Logs: []conf.Log{{Path: name}}}, func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/panic":
 			panic(http.ErrAbortHandler)
@@ -157,7 +158,7 @@ func TestEveryRequestIsLogged(t *testing.T) {
 func TestRenamedLogIsReopened(t *testing.T) {
 	dir := t.TempDir()
 	name, old := filepath.Join(dir, "log"), filepath.Join(dir, "old")
-	c := oneHost(app(front.Settings{Logs: []front.Log{{Path: name}}}))
+	c := oneHost(app(conf.Settings{Logs: []conf.Log{{Path: name}}}))
 	h := newFront(t, c, front.Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 	us := serveHandler(t, h)
 	us.get("/1")
@@ -187,19 +188,19 @@ func TestRenamedLogIsReopened(t *testing.T) {
 }
 
 func TestInvalidLogsAreRejected(t *testing.T) {
-	for _, l := range []front.Log{
+	for _, l := range []conf.Log{
 		{Path: "/nowhere/at/all"}, {Path: "x", Format: "unknown"}, {Path: "/var/$host"}, {Path: "syslog:server=x"},
 		{Path: "x", Format: "broken"}, {Path: "x", Format: "strange"},
 	} {
-		c := oneHost(front.Location{Path: "/", Pos: "x.conf:7", Settings: front.Settings{Logs: []front.Log{l}}})
-		c.LogFormats = []front.LogFormat{{Name: "broken", Text: "${a"}, {Name: "strange", Text: "$nothing"}}
+		c := oneHost(conf.Location{Path: "/", Pos: "x.conf:7", Settings: conf.Settings{Logs: []conf.Log{l}}})
+		c.LogFormats = []conf.LogFormat{{Name: "broken", Text: "${a"}, {Name: "strange", Text: "$nothing"}}
 		t.Chdir(t.TempDir())
 		if _, err := front.New(c); err == nil || !strings.Contains(err.Error(), "x.conf:7: access_log") {
 			t.Errorf("%+v: %v", l, err)
 		}
 	}
-	if _, err := front.New(oneHost(front.Location{Path: "/",
-		Settings: front.Settings{ErrorLog: &front.ErrorLog{Path: "stderr", Level: "loud"}}})); err == nil {
+	if _, err := front.New(oneHost(conf.Location{Path: "/",
+		Settings: conf.Settings{ErrorLog: &conf.ErrorLog{Path: "stderr", Level: "loud"}}})); err == nil {
 		t.Error("a level that there is not")
 	}
 }
@@ -207,8 +208,8 @@ func TestInvalidLogsAreRejected(t *testing.T) {
 // A line of the error log describes the client and the request, with foreign data quoted.
 func TestErrorLogLineDescribesRequest(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "log")
-	c := oneHost(front.Location{Path: "/", Settings: front.Settings{
-		Access: []front.AccessRule{{Deny: true}}, ErrorLog: &front.ErrorLog{Path: name},
+	c := oneHost(conf.Location{Path: "/", Settings: conf.Settings{
+		Access: []conf.AccessRule{{Deny: true}}, ErrorLog: &conf.ErrorLog{Path: name},
 	}})
 	c.Hosts[0].Names = []string{"front.test"}
 	us := serveHandler(t, newFront(t, c))

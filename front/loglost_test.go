@@ -10,14 +10,15 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/spool"
 )
 
 // A long line neither loses the lines of other requests nor is truncated.
 func TestLongLinesAreNotTruncated(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "log")
-	h := newFront(t, Config{Hosts: []Host{{
-		Steps: []Step{Return{Status: 204}}, Defaults: Settings{Logs: []Log{{Path: path}}},
+	h := newFront(t, conf.Config{Hosts: []conf.Host{{
+		Steps: []conf.Step{conf.Return{Status: 204}}, Defaults: conf.Settings{Logs: []conf.Log{{Path: path}}},
 	}}})
 	const requests, length = 200, 20_000
 	long := strings.Repeat("\xc3", length)
@@ -46,14 +47,15 @@ func TestLongLinesAreNotTruncated(t *testing.T) {
 // A log that blocks does not stop requests, and reports the lost lines in its own format.
 func TestLostLinesAreReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		for escape, want := range map[Escape]string{
-			EscapeDefault: `"1 lines lost: the output accepts nothing, or too little"`, EscapeJSON: `"lost":1`,
+		for escape, want := range map[conf.Escape]string{
+			conf.EscapeDefault: `"1 lines lost: the output accepts nothing, or too little"`,
+			conf.EscapeJSON:    `"lost":1`,
 		} {
 			out := &blocked{gate: make(chan struct{})}
-			h := newFront(t, Config{
-				LogFormats: []LogFormat{{Name: "f", Text: "$arg_x", Escape: escape}},
-				Hosts: []Host{{Steps: []Step{Return{Status: 204}},
-					Defaults: Settings{Logs: []Log{{Path: "p", Format: "f"}}}}},
+			h := newFront(t, conf.Config{
+				LogFormats: []conf.LogFormat{{Name: "f", Text: "$arg_x", Escape: escape}},
+				Hosts: []conf.Host{{Steps: []conf.Step{conf.Return{Status: 204}},
+					Defaults: conf.Settings{Logs: []conf.Log{{Path: "p", Format: "f"}}}}},
 			}, OpenLogs(func(string) (io.WriteCloser, error) { return out, nil }))
 			long := strings.Repeat("x", spool.DefaultLimit)
 			start := time.Now()
@@ -89,9 +91,10 @@ func (*blocked) Close() error                  { return nil }
 func TestErrorLogsHaveTheirLevels(t *testing.T) {
 	dir := t.TempDir()
 	path := func(name string) string { return filepath.Join(dir, name) }
-	logs := &ErrorLog{Path: path("a"), Next: &ErrorLog{Path: path("b"), Level: "info",
-		Next: &ErrorLog{Path: path("c"), Level: "crit"}}}
-	h := newFront(t, Config{Hosts: []Host{{Defaults: Settings{Files: Files{Root: Text(dir)}, ErrorLog: logs}}}})
+	logs := &conf.ErrorLog{Path: path("a"), Next: &conf.ErrorLog{Path: path("b"), Level: "info",
+		Next: &conf.ErrorLog{Path: path("c"), Level: "crit"}}}
+	h := newFront(t, conf.Config{Hosts: []conf.Host{{Defaults: conf.Settings{Files: conf.Files{Root: conf.Text(dir)},
+		ErrorLog: logs}}}})
 	if got := get(t, h, "/none"); got.status != 404 {
 		t.Errorf("%d", got.status)
 	}

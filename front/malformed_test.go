@@ -6,12 +6,12 @@ import (
 	"net/http/httptest"
 	"testing"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // The corpus compares HTTP/1 requests with nginx; its client does not support HTTP/2.
 func TestMalformedHTTP2RequestsGet400(t *testing.T) {
-	h := newFront(t, oneHost(front.Location{Path: "/", Steps: []front.Step{front.Return{Status: 200, Text: "fine"}}}),
+	h := newFront(t, oneHost(conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 200, Text: "fine"}}}),
 		quiet())
 	defer h.Close()
 	for name, c := range map[string]struct {
@@ -49,7 +49,7 @@ func TestMalformedHTTP2RequestsGet400(t *testing.T) {
 // net/http leaves a Host field in the header of an HTTP/2 request. An application receives one
 // HTTP_HOST, and no HTTP_PROXY.
 func TestApplicationGetsOneHost(t *testing.T) {
-	p := front.Proxy{To: front.Text(application(t, nil, "")), Protocol: front.FastCGI}
+	p := conf.Proxy{To: conf.Text(application(t, nil, "")), Protocol: conf.FastCGI}
 	h := newFront(t, proxyTo(p), quiet())
 	defer h.Close()
 	r := httptest.NewRequest("GET", "https://a.example/", nil)

@@ -5,12 +5,14 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // mapping is a Map, compiled. Its variable is evaluated at the first use and then kept for the
 // request, unless it is volatile.
 type mapping struct {
-	from   *Map
+	from   *conf.Map
 	slot   int
 	source text
 	lookup func(x *exchange, s string) *text // of the value
@@ -107,21 +109,16 @@ func (c *compiler) compileMap(m *mapping) error {
 }
 
 // casePattern returns the regular expression of a case, if it has one.
-func casePattern(m *Map, from string) (source string, fold, ok bool) {
+func casePattern(m *conf.Map, from string) (source string, fold, ok bool) {
 	if m.Geo || m.Split {
 		return "", false, false
 	}
-	source, ok = strings.CutPrefix(from, "~")
-	if !ok {
-		return "", false, false
-	}
-	source, fold = strings.CutPrefix(source, "*")
-	return source, fold, true
+	return cutPattern(from)
 }
 
 // cases compiles the cases of a map: strings, which are compared without regard to case, then names
 // with stars, then regular expressions.
-func (c *compiler) cases(m *Map, values []*text, defaultValue *text) (func(*exchange, string) *text, error) {
+func (c *compiler) cases(m *conf.Map, values []*text, defaultValue *text) (func(*exchange, string) *text, error) {
 	type patternCase struct {
 		pattern *pattern
 		value   *text
@@ -190,7 +187,7 @@ func lowerASCII(s string) string {
 }
 
 // networks compiles the cases of a geo map: the longest network with the address applies.
-func networks(cases []Case, values []*text, defaultValue *text) (func(*exchange, string) *text, error) {
+func networks(cases []conf.Case, values []*text, defaultValue *text) (func(*exchange, string) *text, error) {
 	all := make(map[netip.Prefix]*text)
 	var bits4, bits6 [129]bool
 	for i, k := range cases {
@@ -235,7 +232,7 @@ func networks(cases []Case, values []*text, defaultValue *text) (func(*exchange,
 }
 
 // percentages compiles the cases of a split_clients map to ranges of hashes.
-func percentages(cases []Case, values []*text, defaultValue *text) (func(*exchange, string) *text, error) {
+func percentages(cases []conf.Case, values []*text, defaultValue *text) (func(*exchange, string) *text, error) {
 	const whole = 10000 // in hundredths of a percent
 	var ends []uint64   // exclusive
 	sum, last := 0, uint64(0)

@@ -5,6 +5,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // exposition is a page in Prometheus' text format 0.0.4. Labels come from the Config and never from
@@ -75,7 +77,9 @@ type metricsContent struct {
 }
 
 // metrics compiles it.
-func (c *compiler) metrics(*Location) (content, error) { return metricsContent{c.plan, c.state}, nil }
+func (c *compiler) metrics(*conf.Location) (content, error) {
+	return metricsContent{c.plan, c.state}, nil
+}
 
 // serve implements content.
 func (m metricsContent) serve(x *exchange) outcome {

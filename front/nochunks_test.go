@@ -13,6 +13,7 @@ import (
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/fcgi"
 	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // longer is more than a server holds back to find the length.
@@ -55,7 +56,7 @@ func unsized(w http.ResponseWriter, r *http.Request) {
 // With NoChunks a response of unknown length ends with its connection, and no other does, on
 // net/http and on tare.
 func TestNoChunksEndsWithConnection(t *testing.T) {
-	h := newFront(t, oneHost(app(front.Settings{NoChunks: true})), front.Bind("app", http.HandlerFunc(unsized)),
+	h := newFront(t, oneHost(app(conf.Settings{NoChunks: true})), front.Bind("app", http.HandlerFunc(unsized)),
 		quiet())
 	ours := httptest.NewUnstartedServer(nil)
 	wrapped := tare.Wrap(&http.Server{Handler: h, ErrorLog: log.New(io.Discard, "", 0)})
@@ -103,7 +104,7 @@ func TestNoChunksEndsWithConnection(t *testing.T) {
 
 // HTTP/2 and FastCGI have no chunks, and responses do not end their connections.
 func TestNoChunksDoesNotAffectHTTP2(t *testing.T) {
-	h := newFront(t, oneHost(app(front.Settings{NoChunks: true})), front.Bind("app", http.HandlerFunc(unsized)),
+	h := newFront(t, oneHost(app(conf.Settings{NoChunks: true})), front.Bind("app", http.HandlerFunc(unsized)),
 		quiet())
 	two := httptest.NewUnstartedServer(h)
 	two.EnableHTTP2 = true

@@ -16,6 +16,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/files"
 )
 
@@ -40,7 +41,7 @@ type password struct {
 }
 
 // password compiles a Password. Its file need not exist yet: until it does requests get 403.
-func (c *compiler) password(p *Password) (*password, error) {
+func (c *compiler) password(p *conf.Password) (*password, error) {
 	if p == nil || p.Realm == "off" {
 		return nil, nil
 	}

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // The hashes are those of openssl and htpasswd.
@@ -94,7 +96,8 @@ func TestChangedPasswordFileIsRead(t *testing.T) {
 		t.Errorf("warnings: %q, want one with %q", warnings, want)
 	}
 	var output strings.Builder
-	c := Config{Hosts: []Host{{Defaults: Settings{Password: &Password{Realm: "r", File: Text(name)}}}}}
+	c := conf.Config{Hosts: []conf.Host{{Defaults: conf.Settings{Password: &conf.Password{Realm: "r",
+		File: conf.Text(name)}}}}}
 	h, err := New(c, LogErrors(log.New(&output, "", 0)))
 	if err != nil {
 		t.Fatal(err)
@@ -103,7 +106,8 @@ func TestChangedPasswordFileIsRead(t *testing.T) {
 	if got := output.String(); !strings.HasPrefix(got, "front: [warn] auth_basic_user_file: "+name+": "+want) {
 		t.Errorf("logged %q", got)
 	}
-	if _, err := New(Config{Hosts: []Host{{Defaults: Settings{Password: &Password{Realm: "r"}}}}}); err == nil {
+	s := conf.Settings{Password: &conf.Password{Realm: "r"}}
+	if _, err := New(conf.Config{Hosts: []conf.Host{{Defaults: s}}}); err == nil {
 		t.Error("a password without a file")
 	}
 }

@@ -152,3 +152,11 @@ func newPattern(source string, fold bool) (*pattern, error) {
 	}
 	return &pattern{re: re, source: source, captures: n > 0}, nil
 }
+
+// cutPattern returns the regular expression of a text ~REGEX or ~*REGEX. Of the latter, fold is
+// true: case is ignored.
+func cutPattern(text string) (source string, fold, ok bool) {
+	source, ok = strings.CutPrefix(text, "~")
+	source, star := strings.CutPrefix(source, "*")
+	return source, ok && star, ok
+}

@@ -6,50 +6,57 @@ import (
 	"net/http"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // All regular expressions of a request share one budget. When it is used up no other one is tried,
 // and one line is logged.
 func TestRegexesShareABudget(t *testing.T) {
 	const slow = `^/(?!x)(\w+\s?)*$`
-	var locations []Location
+	var locations []conf.Location
 	for i := range 40 {
-		locations = append(locations, Location{Match: Regex, Path: fmt.Sprintf(`^/(?!x)(\w+\s?)*%d$`, i),
-			Steps: []Step{Return{Status: 200, Text: "by"}}})
+		locations = append(locations, conf.Location{Match: conf.Regex, Path: fmt.Sprintf(`^/(?!x)(\w+\s?)*%d$`, i),
+			Steps: []conf.Step{conf.Return{Status: 200, Text: "by"}}})
 	}
-	by := Location{Path: "/", Steps: []Step{Return{Status: 200, Text: "passed by"}}}
+	by := conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 200, Text: "passed by"}}}
 	path := "/" + strings.Repeat("a", 3000) + "!"
-	maps := []Map{{Name: "m", Source: "$uri", Default: "no", Volatile: true}}
+	maps := []conf.Map{{Name: "m", Source: "$uri", Default: "no", Volatile: true}}
 	for i := range 40 {
-		maps[0].Cases = append(maps[0].Cases, Case{From: fmt.Sprintf(`~^/(?!x)(\w+\s?)*%d$`, i), To: "yes"})
+		maps[0].Cases = append(maps[0].Cases, conf.Case{From: fmt.Sprintf(`~^/(?!x)(\w+\s?)*%d$`, i), To: "yes"})
 	}
 	if40, rewrite40 := by, by
 	for i := range 40 {
 		source := fmt.Sprintf(`^/(?!x)(\w+\s?)*%d$`, i)
-		if40.Steps = append([]Step{If{Left: "$uri", Op: "~", Right: Text(source), Then: []Step{Return{Status: 403}}}},
+		if40.Steps = append([]conf.Step{conf.If{Left: "$uri", Op: "~", Right: conf.Text(source),
+			Then: []conf.Step{conf.Return{Status: 403}}}},
 			if40.Steps...)
-		rewrite40.Steps = append([]Step{Rewrite{Pattern: source, To: "/other"}}, rewrite40.Steps...)
+		rewrite40.Steps = append([]conf.Step{conf.Rewrite{Pattern: source, To: "/other"}}, rewrite40.Steps...)
 	}
-	subrequests := Location{Path: "/", Settings: Settings{AuthRequest: &AuthRequest{URI: "/ask"}}, Empty: true}
-	check403 := Location{Match: Exact, Path: "/ask",
-		Steps: []Step{If{Left: "$request_uri", Op: "~", Right: slow, Then: []Step{Return{Status: 403}}},
-			Return{Status: 204}}}
+	subrequests := conf.Location{Path: "/", Settings: conf.Settings{AuthRequest: &conf.AuthRequest{URI: "/ask"}},
+		Empty: true}
+	check403 := conf.Location{Match: conf.Exact, Path: "/ask",
+		Steps: []conf.Step{conf.If{Left: "$request_uri", Op: "~", Right: slow,
+			Then: []conf.Step{conf.Return{Status: 403}}},
+			conf.Return{Status: 204}}}
 	paged := by
-	paged.Steps = []Step{If{Left: "$uri", Op: "~", Right: slow}, Return{Status: 200, Text: "by"}}
-	paged.Settings.ErrorPages = []ErrorPage{{Statuses: []int{500}, Status: 200, Target: "/page"}}
-	page := Location{Match: Exact, Path: "/page", Steps: []Step{Return{Status: 200, Text: "page"}}}
-	for name, config := range map[string]Config{
-		"locations": {Hosts: []Host{{Locations: append(locations, by)}}},
+	paged.Steps = []conf.Step{conf.If{Left: "$uri", Op: "~", Right: slow}, conf.Return{Status: 200, Text: "by"}}
+	paged.Settings.ErrorPages = []conf.ErrorPage{{Statuses: []int{500}, Status: 200, Target: "/page"}}
+	page := conf.Location{Match: conf.Exact, Path: "/page", Steps: []conf.Step{conf.Return{Status: 200, Text: "page"}}}
+	for name, config := range map[string]conf.Config{
+		"locations": {Hosts: []conf.Host{{Locations: append(locations, by)}}},
 		"map": {Maps: maps,
-			Hosts: []Host{{Locations: []Location{{Path: "/", Steps: []Step{Return{Status: 200, Text: "$m$m"}}}}}}},
-		"if":      {Hosts: []Host{{Locations: []Location{if40}}}},
-		"rewrite": {Hosts: []Host{{Locations: []Location{rewrite40}}}},
-		"request": {Hosts: []Host{{Locations: []Location{subrequests, check403}}}},
-		"page":    {Hosts: []Host{{Locations: []Location{paged, page}}}},
-		"referers": {Hosts: []Host{{Locations: []Location{{Path: "/",
-			Settings: Settings{Referers: &Referers{Patterns: []string{`a.b/(?!x)(\w+\s?)*$`}}},
-			Steps: []Step{If{Left: "$invalid_referer", Then: []Step{Return{Status: 200, Text: "by"}}},
-				Return{Status: 200, Text: "by"}}}}}}},
+			Hosts: []conf.Host{{Locations: []conf.Location{{Path: "/",
+				Steps: []conf.Step{conf.Return{Status: 200, Text: "$m$m"}}}}}}},
+		"if":      {Hosts: []conf.Host{{Locations: []conf.Location{if40}}}},
+		"rewrite": {Hosts: []conf.Host{{Locations: []conf.Location{rewrite40}}}},
+		"request": {Hosts: []conf.Host{{Locations: []conf.Location{subrequests, check403}}}},
+		"page":    {Hosts: []conf.Host{{Locations: []conf.Location{paged, page}}}},
+		"referers": {Hosts: []conf.Host{{Locations: []conf.Location{{Path: "/",
+			Settings: conf.Settings{Referers: &conf.Referers{Patterns: []string{`a.b/(?!x)(\w+\s?)*$`}}},
+			Steps: []conf.Step{conf.If{Left: "$invalid_referer",
+				Then: []conf.Step{conf.Return{Status: 200, Text: "by"}}},
+				conf.Return{Status: 200, Text: "by"}}}}}}},
 	} {
 		var lines strings.Builder
 		h, err := New(config, LogErrors(log.New(&lines, "", 0)))

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // An HTTP/2 response may pause for longer than send_timeout while nothing waits to be sent.
@@ -21,8 +21,8 @@ func TestPausedResponseDoesNotTimeOut(t *testing.T) {
 		<-timer.C
 		_, _ = io.WriteString(w, "second")
 	})
-	c := oneHost(front.Location{Path: "/", Proxy: &front.Proxy{To: front.Text(to)},
-		Settings: front.Settings{SendTimeout: timeout}})
+	c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)},
+		Settings: conf.Settings{SendTimeout: timeout}})
 	s := httptest.NewUnstartedServer(newFront(t, c, quiet()))
 	s.EnableHTTP2 = true
 	s.StartTLS()

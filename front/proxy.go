@@ -13,7 +13,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/tarehq/tare/front/cache"
-	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/client"
 	"github.com/tarehq/tare/internal/poison"
 )
@@ -27,7 +27,7 @@ const (
 
 // proxy is a Proxy, compiled: the content of a location with an upstream.
 type proxy struct {
-	from    *Proxy
+	from    *conf.Proxy
 	target  proxyTarget
 	uri     uriRule
 	header  headerRules    // for HTTP
@@ -36,7 +36,7 @@ type proxy struct {
 
 	method text
 	body   *text // replaces the client's
-	next   upstream.Next
+	next   conf.NextUpstream
 
 	response    responseRules
 	cache       *proxyCache // nil without a cache
@@ -49,9 +49,9 @@ type proxy struct {
 }
 
 // proxy compiles a Proxy.
-func (c *compiler) proxy(l *Location) (content, error) {
+func (c *compiler) proxy(l *conf.Location) (content, error) {
 	from := l.Proxy
-	if from.Protocol < HTTP || from.Protocol > SchemeOfTo {
+	if from.Protocol < conf.HTTP || from.Protocol > conf.SchemeOfTo {
 		return nil, fmt.Errorf("unknown protocol %d", from.Protocol)
 	}
 	p := &proxy{
@@ -71,12 +71,12 @@ func (c *compiler) proxy(l *Location) (content, error) {
 	if err = checkProtocol(from); err != nil {
 		return nil, err
 	}
-	for _, compile := range []func(*Location) error{
-		func(l *Location) error { return c.proxyTarget(p, l) },
-		func(l *Location) error { return c.proxyURI(p, l) },
-		func(l *Location) error { return c.proxyRequest(p) },
-		func(l *Location) error { return c.proxyResponse(p, l) },
-		func(*Location) error { return p.compileNext() },
+	for _, compile := range []func(*conf.Location) error{
+		func(l *conf.Location) error { return c.proxyTarget(p, l) },
+		func(l *conf.Location) error { return c.proxyURI(p, l) },
+		func(l *conf.Location) error { return c.proxyRequest(p) },
+		func(l *conf.Location) error { return c.proxyResponse(p, l) },
+		func(*conf.Location) error { return p.compileNext() },
 	} {
 		if err := compile(l); err != nil {
 			return nil, fmt.Errorf("proxy: %w", err)
@@ -93,13 +93,14 @@ func (c *compiler) proxy(l *Location) (content, error) {
 }
 
 // checkProtocol rejects settings that another protocol has.
-func checkProtocol(p *Proxy) error {
+func checkProtocol(p *conf.Proxy) error {
 	switch {
-	case p.Protocol != HTTPS && p.Protocol != SchemeOfTo && (p.TLS.Config != nil || p.TLS.Name != "" || p.TLS.SNI):
+	case p.Protocol != conf.HTTPS && p.Protocol != conf.SchemeOfTo && (p.TLS.Config != nil || p.TLS.Name != "" ||
+		p.TLS.SNI):
 		return errors.New("proxy: TLS requires HTTPS")
-	case p.Protocol != FastCGI && (len(p.Params) > 0 || p.ParamIndex != "" || p.SplitPath != "" || p.KeepConn):
+	case p.Protocol != conf.FastCGI && (len(p.Params) > 0 || p.ParamIndex != "" || p.SplitPath != "" || p.KeepConn):
 		return errors.New("proxy: Params, ParamIndex, SplitPath and KeepConn require FastCGI")
-	case p.Protocol == FastCGI && p.Version != "":
+	case p.Protocol == conf.FastCGI && p.Version != "":
 		return errors.New("proxy: Version requires HTTP")
 	}
 	return nil
@@ -121,7 +122,7 @@ func (c *compiler) proxyRequest(p *proxy) (err error) {
 		}
 		p.body = &body
 	}
-	if from.Protocol == FastCGI {
+	if from.Protocol == conf.FastCGI {
 		p.fastcgi, err = c.fastcgiRules(from)
 		return err
 	}

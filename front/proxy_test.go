@@ -15,7 +15,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -44,13 +44,13 @@ func serve(t testing.TB, h http.HandlerFunc) string {
 }
 
 // proxyTo returns a location / that proxies to an address.
-func proxyTo(p front.Proxy) front.Config { return oneHost(front.Location{Path: "/", Proxy: &p}) }
+func proxyTo(p conf.Proxy) conf.Config { return oneHost(conf.Location{Path: "/", Proxy: &p}) }
 
 // A client's Connection removes neither fields that are set nor those about clients; other fields
 // that it names are removed.
 func TestConnectionRemovesOnlyNamedFields(t *testing.T) {
 	a := serveHandler(t, newFront(t,
-		proxyTo(front.Proxy{To: front.Text(serve(t, echo)), Header: []front.Field{{Name: "X-User", Value: "me"}}}),
+		proxyTo(conf.Proxy{To: conf.Text(serve(t, echo)), Header: []conf.Field{{Name: "X-User", Value: "me"}}}),
 		quiet()))
 	var e echoed
 	got := a.get("/", "Connection", "x-user, X-Forwarded-For , X-Named, keep-alive", "X-User", "evil", "X_User",
@@ -90,29 +90,29 @@ func TestOnlyIdempotentRequestsAreRetried(t *testing.T) {
 		}
 	}
 	for _, test := range []struct {
-		next         upstream.Next
+		next         conf.NextUpstream
 		line         string
 		status       int
 		body         string
 		first, other int64
 	}{
-		{upstream.Next{}, "GET /close", 200, "second", 1, 1},
-		{upstream.Next{}, "PUT /close", 200, "second", 1, 1},
-		{upstream.Next{}, "POST /close", 502, "", 1, 0},
-		{upstream.Next{}, "PATCH /close", 502, "", 1, 0},
-		{upstream.Next{NonIdempotent: true, Error: true}, "POST /close", 200, "second", 1, 1},
-		{upstream.Next{Off: true}, "GET /close", 502, "", 1, 0},
-		{upstream.Next{Timeout: true}, "GET /close", 502, "", 1, 0},
-		{upstream.Next{Tries: 1}, "GET /close", 502, "", 1, 0},
-		{upstream.Next{}, "GET /junk", 502, "", 1, 0},
-		{upstream.Next{InvalidHeader: true}, "GET /junk", 200, "second", 1, 1},
-		{upstream.Next{}, "GET /slow", 200, "second", 1, 1},
-		{upstream.Next{}, "POST /slow", 504, "", 1, 0},
-		{upstream.Next{Error: true}, "GET /slow", 504, "", 1, 0},
-		{upstream.Next{}, "GET /503", 503, "first", 1, 0},
-		{upstream.Next{Statuses: []int{503}}, "GET /503", 200, "second", 1, 1},
-		{upstream.Next{Statuses: []int{503}}, "POST /503", 503, "first", 1, 0},
-		{upstream.Next{Statuses: []int{503}, Tries: 1}, "GET /503", 503, "first", 1, 0},
+		{conf.NextUpstream{}, "GET /close", 200, "second", 1, 1},
+		{conf.NextUpstream{}, "PUT /close", 200, "second", 1, 1},
+		{conf.NextUpstream{}, "POST /close", 502, "", 1, 0},
+		{conf.NextUpstream{}, "PATCH /close", 502, "", 1, 0},
+		{conf.NextUpstream{NonIdempotent: true, Error: true}, "POST /close", 200, "second", 1, 1},
+		{conf.NextUpstream{Off: true}, "GET /close", 502, "", 1, 0},
+		{conf.NextUpstream{Timeout: true}, "GET /close", 502, "", 1, 0},
+		{conf.NextUpstream{Tries: 1}, "GET /close", 502, "", 1, 0},
+		{conf.NextUpstream{}, "GET /junk", 502, "", 1, 0},
+		{conf.NextUpstream{InvalidHeader: true}, "GET /junk", 200, "second", 1, 1},
+		{conf.NextUpstream{}, "GET /slow", 200, "second", 1, 1},
+		{conf.NextUpstream{}, "POST /slow", 504, "", 1, 0},
+		{conf.NextUpstream{Error: true}, "GET /slow", 504, "", 1, 0},
+		{conf.NextUpstream{}, "GET /503", 503, "first", 1, 0},
+		{conf.NextUpstream{Statuses: []int{503}}, "GET /503", 200, "second", 1, 1},
+		{conf.NextUpstream{Statuses: []int{503}}, "POST /503", 503, "first", 1, 0},
+		{conf.NextUpstream{Statuses: []int{503}, Tries: 1}, "GET /503", 503, "first", 1, 0},
 	} {
 		method, path, _ := strings.Cut(test.line, " ")
 		timeout, attempt := maxWait, func(t testing.TB, try func() error) {
@@ -125,15 +125,15 @@ func TestOnlyIdempotentRequestsAreRetried(t *testing.T) {
 		}
 		attempt(t, func() error {
 			var received [2]atomic.Int64
-			var servers []upstream.Server
+			var servers []conf.Server
 			for i := range received {
-				servers = append(servers, upstream.Server{Addr: serve(t, func(w http.ResponseWriter, r *http.Request) {
+				servers = append(servers, conf.Server{Addr: serve(t, func(w http.ResponseWriter, r *http.Request) {
 					received[i].Add(1)
 					reply(i, w, r)
 				})})
 			}
-			c := proxyTo(front.Proxy{To: "up", Next: test.next, ReadTimeout: timeout})
-			c.Upstreams = []upstream.Config{{Name: "up", Servers: servers}}
+			c := proxyTo(conf.Proxy{To: "up", Next: test.next, ReadTimeout: timeout})
+			c.Upstreams = []conf.Upstream{{Name: "up", Servers: servers}}
 			a := serveHandler(t, newFront(t, c, quiet()))
 			got := a.do(method, path, strings.NewReader(strings.Repeat("x", 100)))
 			if test.body == "" {
@@ -157,13 +157,13 @@ func TestOnlyIdempotentRequestsAreRetried(t *testing.T) {
 func TestUnsentRequestsAreRetried(t *testing.T) {
 	const nobody = "127.0.0.1:1" // a free port could be given to another process
 	c := oneHost(
-		front.Location{Path: "/", Proxy: &front.Proxy{To: "up"}},
-		front.Location{Path: "/none", Proxy: &front.Proxy{To: front.Text(nobody)}},
+		conf.Location{Path: "/", Proxy: &conf.Proxy{To: "up"}},
+		conf.Location{Path: "/none", Proxy: &conf.Proxy{To: conf.Text(nobody)}},
 	)
-	c.Hosts[0].Locations[0].Header = []front.AddHeader{{Name: "X-Up",
+	c.Hosts[0].Locations[0].Header = []conf.AddHeader{{Name: "X-Up",
 		Value: "$upstream_addr|$upstream_status|$upstream_response_length", Always: true}}
 	live := serve(t, echo)
-	c.Upstreams = []upstream.Config{{Name: "up", Servers: []upstream.Server{{Addr: nobody}, {Addr: live}}}}
+	c.Upstreams = []conf.Upstream{{Name: "up", Servers: []conf.Server{{Addr: nobody}, {Addr: live}}}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	got := a.do("POST", "/", strings.NewReader("x"))
 	if want := nobody + ", " + live + "|502, 200|0, 0"; got.status != 200 || got.header.Get("X-Up") != want &&
@@ -186,7 +186,7 @@ func TestTrailersAndHintsAreForwarded(t *testing.T) {
 		io.WriteString(w, "body")
 		w.Header().Set("X-Sum", "42")
 	})
-	a := serveHandler(t, newFront(t, proxyTo(front.Proxy{To: front.Text(to)}), quiet()))
+	a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to)}), quiet()))
 	hints := []string{}
 	r, _ := http.NewRequestWithContext(hinted(t, &hints), "GET", "http://x/", nil)
 	resp, err := a.client.Do(r)
@@ -205,16 +205,16 @@ func TestTrailersAndHintsAreForwarded(t *testing.T) {
 // Named groups of Replaces are variables in all locations, whatever is compiled first.
 func TestNamedGroupsOfReplacesAreVariables(t *testing.T) {
 	to := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.Header().Set("Location", "http://shop.example/x") })
-	replaces := func(group string) []front.Replace {
-		return []front.Replace{{From: `~^http://(?P<` + group + `>\w+)\.example`,
-			To: front.Text("http://$" + group + ".test")}}
+	replaces := func(group string) []conf.Replace {
+		return []conf.Replace{{From: `~^http://(?P<` + group + `>\w+)\.example`,
+			To: conf.Text("http://$" + group + ".test")}}
 	}
-	inner := front.Location{Path: "/", Proxy: &front.Proxy{To: front.Text(to), Redirects: replaces("inner")}}
-	a := serveHandler(t, newFront(t, oneHost(front.Location{
-		Path: "/", Proxy: &front.Proxy{To: front.Text(to), Redirects: replaces("outer")},
-		Steps: []front.Step{front.Set{Name: "early", Value: "$outer$inner"},
-			front.If{Left: "$arg_x", Location: &inner}},
-		Settings: front.Settings{Header: []front.AddHeader{{Name: "X-Outer", Value: "$early$outer"}}},
+	inner := conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to), Redirects: replaces("inner")}}
+	a := serveHandler(t, newFront(t, oneHost(conf.Location{
+		Path: "/", Proxy: &conf.Proxy{To: conf.Text(to), Redirects: replaces("outer")},
+		Steps: []conf.Step{conf.Set{Name: "early", Value: "$outer$inner"},
+			conf.If{Left: "$arg_x", Location: &inner}},
+		Settings: conf.Settings{Header: []conf.AddHeader{{Name: "X-Outer", Value: "$early$outer"}}},
 	}), quiet()))
 	if r := a.get("/?x=1"); r.header.Get("Location") != "http://shop.test" {
 		t.Errorf("in an if: %v", r.header)
@@ -226,25 +226,25 @@ func TestNamedGroupsOfReplacesAreVariables(t *testing.T) {
 
 // An invalid Proxy is an error of New.
 func TestInvalidProxyIsRejected(t *testing.T) {
-	uri := front.Text("/x")
-	for name, p := range map[string]front.Proxy{
+	uri := conf.Text("/x")
+	for name, p := range map[string]conf.Proxy{
 		"missing To": {}, "unknown protocol": {To: "127.0.0.1:1", Protocol: 9}, "invalid port": {To: "127.0.0.1:0"},
 		"want 1.0 or 1.1":  {To: "127.0.0.1:1", Version: "2"},
-		"field name":       {To: "127.0.0.1:1", Header: []front.Field{{Name: "a b"}}},
-		"invalid value":    {To: "127.0.0.1:1", Header: []front.Field{{Name: "a", Value: "b\r\nc"}}},
-		"unknown variable": {To: "127.0.0.1:1", Header: []front.Field{{Name: "a", Value: "$nothing"}}},
+		"field name":       {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a b"}}},
+		"invalid value":    {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a", Value: "b\r\nc"}}},
+		"unknown variable": {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a", Value: "$nothing"}}},
 		"frames the request": {To: "127.0.0.1:1",
-			Header: []front.Field{{Name: "Transfer-Encoding", Value: "chunked"}}},
-		"unsupported status":    {To: "127.0.0.1:1", Next: upstream.Next{Statuses: []int{418}}},
+			Header: []conf.Field{{Name: "Transfer-Encoding", Value: "chunked"}}},
+		"unsupported status":    {To: "127.0.0.1:1", Next: conf.NextUpstream{Statuses: []int{418}}},
 		"negative":              {To: "127.0.0.1:1", ReadTimeout: -1},
 		"cannot be ignored":     {To: "127.0.0.1:1", Ignore: []string{"X-Any"}},
-		"URI requires HTTP":     {To: "127.0.0.1:1", Protocol: front.FastCGI, URI: &uri},
-		"two groups":            {To: "127.0.0.1:1", Protocol: front.FastCGI, SplitPath: "^(.*)$"},
+		"URI requires HTTP":     {To: "127.0.0.1:1", Protocol: conf.FastCGI, URI: &uri},
+		"two groups":            {To: "127.0.0.1:1", Protocol: conf.FastCGI, SplitPath: "^(.*)$"},
 		"invalid method":        {To: "127.0.0.1:1", Method: "A B"},
-		"requires HTTPS":        {To: "127.0.0.1:1", TLS: front.ProxyTLS{SNI: true}},
+		"requires HTTPS":        {To: "127.0.0.1:1", TLS: conf.ProxyTLS{SNI: true}},
 		"require FastCGI":       {To: "127.0.0.1:1", ParamIndex: "x"},
-		"Version requires HTTP": {To: "127.0.0.1:1", Protocol: front.FastCGI, Version: "1.1"},
-		"cannot be set":         {To: "127.0.0.1:1", Redirects: []front.Replace{{From: "~(?P<host>.)", To: "y"}}},
+		"Version requires HTTP": {To: "127.0.0.1:1", Protocol: conf.FastCGI, Version: "1.1"},
+		"cannot be set":         {To: "127.0.0.1:1", Redirects: []conf.Replace{{From: "~(?P<host>.)", To: "y"}}},
 	} {
 		c := proxyTo(p)
 		c.Hosts[0].Locations[0].Pos = "nginx.conf:7"
@@ -253,13 +253,13 @@ func TestInvalidProxyIsRejected(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	for name, u := range map[string][]upstream.Config{
-		"duplicate upstream": {{Name: "a", Servers: []upstream.Server{{Addr: "127.0.0.1"}}},
-			{Name: "A", Servers: []upstream.Server{{Addr: "127.0.0.1"}}}},
-		"requires a Key": {{Name: "a", Balance: upstream.Hash, Servers: []upstream.Server{{Addr: "127.0.0.1"}}}},
+	for name, u := range map[string][]conf.Upstream{
+		"duplicate upstream": {{Name: "a", Servers: []conf.Server{{Addr: "127.0.0.1"}}},
+			{Name: "A", Servers: []conf.Server{{Addr: "127.0.0.1"}}}},
+		"requires a Key": {{Name: "a", Balance: conf.Hash, Servers: []conf.Server{{Addr: "127.0.0.1"}}}},
 		"no servers":     {{Name: "a", Pos: "nginx.conf:7"}},
 	} {
-		c := proxyTo(front.Proxy{To: "127.0.0.1:1"})
+		c := proxyTo(conf.Proxy{To: "127.0.0.1:1"})
 		c.Upstreams = u
 		if _, err := front.New(c); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)
@@ -269,14 +269,14 @@ func TestInvalidProxyIsRejected(t *testing.T) {
 
 // A request that cannot be sent to any server is not a failure of the servers.
 func TestUnsendableRequestIsNoServersFailure(t *testing.T) {
-	uri := front.Text("$uri")
-	for name, p := range map[string]front.Proxy{
-		"target": {URI: &uri}, "host": {Header: []front.Field{{Name: "Host", Value: "$arg_host"}}},
+	uri := conf.Text("$uri")
+	for name, p := range map[string]conf.Proxy{
+		"target": {URI: &uri}, "host": {Header: []conf.Field{{Name: "Host", Value: "$arg_host"}}},
 		"method": {Method: "$arg_method"},
 	} {
 		p.To = "up"
 		c := proxyTo(p)
-		c.Upstreams = []upstream.Config{{Name: "up", Servers: []upstream.Server{{Addr: serve(t, echo)},
+		c.Upstreams = []conf.Upstream{{Name: "up", Servers: []conf.Server{{Addr: serve(t, echo)},
 			{Addr: serve(t, echo)}}}}
 		a := serveHandler(t, newFront(t, c, quiet()))
 		bad := map[string]string{"target": "/a%20b", "host": "/?host=a/b", "method": "/?method=a/b"}[name]
@@ -301,7 +301,7 @@ func TestReadTimeoutFollowsSendTimeout(t *testing.T) {
 	})
 	for _, stream := range []bool{false, true} {
 		a := serveHandler(t, newFront(t,
-			proxyTo(front.Proxy{To: front.Text(to), ReadTimeout: 200 * time.Millisecond, SendTimeout: maxWait,
+			proxyTo(conf.Proxy{To: conf.Text(to), ReadTimeout: 200 * time.Millisecond, SendTimeout: maxWait,
 				StreamRequest: stream}), quiet()))
 		began := time.Now()
 		got := a.do("POST", "/", strings.NewReader(pattern(100_000)))
@@ -314,16 +314,16 @@ func TestReadTimeoutFollowsSendTimeout(t *testing.T) {
 // An Idempotency-Key of the client does not make a request repeatable: only the Config does.
 func TestIdempotencyKeyAllowsNoRetry(t *testing.T) {
 	received := make(chan bool, 2)
-	var servers []upstream.Server
+	var servers []conf.Server
 	for range 2 {
-		servers = append(servers, upstream.Server{Addr: rawUpstream(t, func(nc net.Conn) {
+		servers = append(servers, conf.Server{Addr: rawUpstream(t, func(nc net.Conn) {
 			if _, err := http.ReadRequest(bufio.NewReader(nc)); err == nil {
 				received <- true
 			}
 		})})
 	}
-	c := proxyTo(front.Proxy{To: "up"})
-	c.Upstreams = []upstream.Config{{Name: "up", Servers: servers}}
+	c := proxyTo(conf.Proxy{To: "up"})
+	c.Upstreams = []conf.Upstream{{Name: "up", Servers: servers}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	if got := a.do("POST", "/", strings.NewReader("x"), "Idempotency-Key", "1"); got.status != 502 ||
 		len(received) != 1 {

@@ -11,8 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -23,7 +22,7 @@ func TestRequestBodiesArriveUnchanged(t *testing.T) {
 		fmt.Fprintf(w, "%d %d %v %x", r.ContentLength, len(b), err, checksum(b))
 	})
 	for _, stream := range []bool{false, true} {
-		c := proxyTo(front.Proxy{To: front.Text(to), StreamRequest: stream})
+		c := proxyTo(conf.Proxy{To: conf.Text(to), StreamRequest: stream})
 		c.Hosts[0].Locations[0].MaxBody = 300 << 10
 		a := serveHandler(t, newFront(t, c, quiet()))
 		for _, n := range []int{0, 1, 16 << 10, 16<<10 + 1, 40_000, 300 << 10} {
@@ -78,15 +77,15 @@ func TestResponseBodiesArriveUnchanged(t *testing.T) {
 		}
 		io.WriteString(w, pattern(n))
 	})
-	for name, p := range map[string]front.Proxy{
+	for name, p := range map[string]conf.Proxy{
 		"usual": {}, "stream": {Stream: true}, "little memory": {BufferBytes: 1},
 		"no file": {BufferBytes: 1, MaxSpool: -1}, "small file": {BufferBytes: 1, MaxSpool: 100 << 10},
-		"kept": {Version: "1.1", Header: []front.Field{{Name: "Connection"}}},
+		"kept": {Version: "1.1", Header: []conf.Field{{Name: "Connection"}}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p.To = "up"
 			c := proxyTo(p)
-			c.Upstreams = []upstream.Config{{Name: "up", Servers: []upstream.Server{{Addr: to}}, Keepalive: 4}}
+			c.Upstreams = []conf.Upstream{{Name: "up", Servers: []conf.Server{{Addr: to}}, Keepalive: 4}}
 			a := serveHandler(t, newFront(t, c, quiet()))
 			for _, n := range []int{0, 1, 8191, 8192, 32 << 10, 32<<10 + 1, 200_000, 3 << 20} {
 				for _, known := range []string{"", "&known=1"} {
@@ -116,7 +115,7 @@ func TestSlowClientDoesNotOccupyUpstream(t *testing.T) {
 		_, err := io.WriteString(w, pattern(n))
 		done <- err == nil
 	})
-	a := serveHandler(t, newFront(t, proxyTo(front.Proxy{To: front.Text(to)}), quiet()))
+	a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to)}), quiet()))
 	resp, err := a.client.Get("http://x/")
 	if err != nil {
 		t.Fatal(err)
@@ -148,8 +147,8 @@ func TestStreamForwardsAtOnce(t *testing.T) {
 			<-next
 		}
 	})
-	c := oneHost(front.Location{Path: "/asked", Proxy: &front.Proxy{To: front.Text(to)}},
-		front.Location{Path: "/stream", Proxy: &front.Proxy{To: front.Text(to), Stream: true}})
+	c := oneHost(conf.Location{Path: "/asked", Proxy: &conf.Proxy{To: conf.Text(to)}},
+		conf.Location{Path: "/stream", Proxy: &conf.Proxy{To: conf.Text(to), Stream: true}})
 	a := serveHandler(t, newFront(t, c, quiet()))
 	for _, path := range []string{"/asked", "/stream"} {
 		resp, err := a.client.Get("http://x" + path)
@@ -192,10 +191,10 @@ func bodyAgain(t *testing.T) error {
 			fmt.Fprint(nc, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nhi")
 		}
 	})
-	c := proxyTo(front.Proxy{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}},
+	c := proxyTo(conf.Proxy{To: "up", Version: "1.1", Header: []conf.Field{{Name: "Connection"}},
 		SendTimeout: 800 * time.Millisecond})
 	c.Hosts[0].Locations[0].MaxBody = -1 // more than sockets buffer
-	c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 2, Servers: []upstream.Server{{Addr: to}}}}
+	c.Upstreams = []conf.Upstream{{Name: "up", Keepalive: 2, Servers: []conf.Server{{Addr: to}}}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	a.get("/")
 	if got := a.do("GET", "/", strings.NewReader(strings.Repeat("x", 8<<20))); got.status != 200 || n.Load() != 2 {

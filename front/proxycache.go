@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // proxyCache is a ProxyCache, compiled.
@@ -61,7 +62,7 @@ func (c *compiler) compileCaches() error {
 }
 
 // proxyCache compiles a ProxyCache; nil if there is none.
-func (c *compiler) proxyCache(p *Proxy) (pc *proxyCache, err error) {
+func (c *compiler) proxyCache(p *conf.Proxy) (pc *proxyCache, err error) {
 	if p.Cache == nil {
 		return nil, nil
 	}
@@ -83,10 +84,11 @@ func (c *compiler) proxyCache(p *Proxy) (pc *proxyCache, err error) {
 	}
 	policy := p.Cache.Policy
 	policy.Ignore = append(policy.Ignore[:len(policy.Ignore):len(policy.Ignore)], cacheIgnored(p.Ignore)...)
-	if !ignoresField(p.Ignore, "X-Accel-Redirect") {
-		policy.Diverts = redirectsRequest
+	divert := redirectsRequest
+	if ignoresField(p.Ignore, "X-Accel-Redirect") {
+		divert = nil
 	}
-	if pc.rules, err = cache.Compile(policy); err != nil {
+	if pc.rules, err = cache.Compile(policy, divert); err != nil {
 		return nil, err
 	}
 	pc.counts = c.cacheCounts(p.Cache.Zone)
@@ -94,7 +96,7 @@ func (c *compiler) proxyCache(p *Proxy) (pc *proxyCache, err error) {
 }
 
 // noStoreTexts compiles the conditions for not storing responses.
-func (c *compiler) noStoreTexts(pc *proxyCache, from []Text) error {
+func (c *compiler) noStoreTexts(pc *proxyCache, from []conf.Text) error {
 	for _, t := range from {
 		c.usesResponse = false
 		compiled, err := c.text(t)

@@ -12,15 +12,15 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // cached returns a Config of a host that proxies everything to an upstream, with a cache.
-func cached(to string, pc front.ProxyCache, caches ...cache.Config) front.Config {
+func cached(to string, pc conf.ProxyCache, caches ...conf.Cache) conf.Config {
 	pc.Zone = caches[0].Name
-	c := oneHost(front.Location{
-		Path: "/", Proxy: &front.Proxy{To: front.Text(to), Cache: &pc},
-		Settings: front.Settings{Header: []front.AddHeader{{Name: "X-Cache", Value: "$upstream_cache_status",
+	c := oneHost(conf.Location{
+		Path: "/", Proxy: &conf.Proxy{To: conf.Text(to), Cache: &pc},
+		Settings: conf.Settings{Header: []conf.AddHeader{{Name: "X-Cache", Value: "$upstream_cache_status",
 			Always: true}}},
 	})
 	c.Caches = caches
@@ -54,9 +54,9 @@ func TestResponsesAreCached(t *testing.T) {
 		w.Header().Set("Etag", `"v1"`)
 		w.Header().Set("X-Accel-Buffering", "no")
 	})
-	pc := front.ProxyCache{Skip: []front.Text{"$arg_skip"}, NoStore: []front.Text{"$arg_private"},
-		Policy: cache.Policy{Status: true}}
-	a := serveHandler(t, newFront(t, cached(to, pc, cache.Config{Name: "one", Dir: t.TempDir()}), quiet()))
+	pc := conf.ProxyCache{Skip: []conf.Text{"$arg_skip"}, NoStore: []conf.Text{"$arg_private"},
+		Policy: conf.CachePolicy{Status: true}}
+	a := serveHandler(t, newFront(t, cached(to, pc, conf.Cache{Name: "one", Dir: t.TempDir()}), quiet()))
 	body := "1 " + to + " /x"
 	a.get("/x", "Range", "bytes=0-0").want(t, "MISS", 206, "1")
 	hit := a.get("/x")
@@ -85,10 +85,10 @@ func TestResponseCanPreventStoring(t *testing.T) {
 			w.Header()[http.CanonicalHeaderKey(name)] = values
 		}
 	})
-	pc := front.ProxyCache{NoStore: []front.Text{"$upstream_http_x_private", "$personal"}}
-	c := cached(to, pc, cache.Config{Name: "one"})
-	c.Maps = []front.Map{{Name: "personal", Source: "$upstream_http_x_class",
-		Cases: []front.Case{{From: "personal", To: "1"}}, Default: "0"}}
+	pc := conf.ProxyCache{NoStore: []conf.Text{"$upstream_http_x_private", "$personal"}}
+	c := cached(to, pc, conf.Cache{Name: "one"})
+	c.Maps = []conf.Map{{Name: "personal", Source: "$upstream_http_x_class",
+		Cases: []conf.Case{{From: "personal", To: "1"}}, Default: "0"}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	a.get("/x?x-private=1").want(t, "MISS", 200, "1 "+to+" /x")
 	a.get("/x?x-private=1").want(t, "MISS", 200, "2 "+to+" /x")
@@ -101,8 +101,8 @@ func TestResponseCanPreventStoring(t *testing.T) {
 // Hosts do not share responses if the upstream receives the host.
 func TestCacheKeySeparatesHosts(t *testing.T) {
 	to, _ := numbered(t, nil)
-	c := cached(to, front.ProxyCache{}, cache.Config{Name: "one"})
-	c.Hosts[0].Locations[0].Proxy.Header = []front.Field{{Name: "host", Value: "$host"}}
+	c := cached(to, conf.ProxyCache{}, conf.Cache{Name: "one"})
+	c.Hosts[0].Locations[0].Proxy.Header = []conf.Field{{Name: "host", Value: "$host"}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	a.get("/x", "Host", "ignored").want(t, "MISS", 200, "1 front.test /x")
 	r, err := http.NewRequest("GET", "http://front.test/x", nil)
@@ -123,13 +123,13 @@ func TestCacheKeySeparatesHosts(t *testing.T) {
 
 // Responses to requests with Authorization are stored only if the key has that field.
 func TestAuthorizationInKeyAllowsStoring(t *testing.T) {
-	for key, state := range map[front.Text]string{
+	for key, state := range map[conf.Text]string{
 		"$uri$http_authorization": "HIT", "$uri${HTTP_authorization}x": "HIT", "$uri$http_authorization_kind": "MISS",
 		"$uri$http_authorization_kind$http_authorization": "HIT",
 	} {
 		to, _ := numbered(t, nil)
-		a := serveHandler(t, newFront(t, cached(to, front.ProxyCache{Key: key, Policy: cache.Policy{Lock: true}},
-			cache.Config{Name: "one"}), quiet()))
+		a := serveHandler(t, newFront(t, cached(to, conf.ProxyCache{Key: key, Policy: conf.CachePolicy{Lock: true}},
+			conf.Cache{Name: "one"}), quiet()))
 		for _, want := range []string{"MISS", state} {
 			if got := a.get("/x", "Authorization", "a"); got.header.Get("X-Cache") != want {
 				t.Errorf("%s: got %s, want %s", key, got.header.Get("X-Cache"), want)
@@ -144,8 +144,8 @@ func TestVaryByHostSeparatesHosts(t *testing.T) {
 		_ *http.Request) {
 		w.Header().Set("Vary", "Accept-Encoding, host")
 	})
-	c := cached(to, front.ProxyCache{Key: "$request_uri"}, cache.Config{Name: "one", Dir: t.TempDir()})
-	c.Hosts[0].Locations[0].Proxy.Header = []front.Field{{Name: "Host", Value: "$host"}}
+	c := cached(to, conf.ProxyCache{Key: "$request_uri"}, conf.Cache{Name: "one", Dir: t.TempDir()})
+	c.Hosts[0].Locations[0].Proxy.Header = []conf.Field{{Name: "Host", Value: "$host"}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	for i, state := range []string{"MISS", "HIT"} {
 		a.get("/x").want(t, state, 200, "1 front.test /x")
@@ -168,7 +168,7 @@ func TestVaryByHostSeparatesHosts(t *testing.T) {
 // The cache turns HEAD into GET, also with a Method of the Proxy.
 func TestHeadIsCachedAsGet(t *testing.T) {
 	to, _ := numbered(t, func(w http.ResponseWriter, _ *http.Request) { _ = http.NewResponseController(w).Flush() })
-	c := cached(to, front.ProxyCache{Policy: cache.Policy{Lock: true}}, cache.Config{Name: "one"})
+	c := cached(to, conf.ProxyCache{Policy: conf.CachePolicy{Lock: true}}, conf.Cache{Name: "one"})
 	c.Hosts[0].Locations[0].Proxy.Method = "$request_method"
 	a := serveHandler(t, newFront(t, c, quiet()))
 	a.do("HEAD", "/x", nil).want(t, "MISS", 200, "")
@@ -182,8 +182,8 @@ func TestStaleResponseReplacesError(t *testing.T) {
 			"max-age=1")
 	})
 	a := serveHandler(t, newFront(t,
-		cached(to, front.ProxyCache{Policy: cache.Policy{Stale: cache.Stale{Error: true}}},
-			cache.Config{Name: "one"}), quiet()))
+		cached(to, conf.ProxyCache{Policy: conf.CachePolicy{Stale: conf.CacheStale{Error: true}}},
+			conf.Cache{Name: "one"}), quiet()))
 	body := "1 " + to + " /x"
 	a.get("/x").want(t, "MISS", 200, body)
 	server.Close()
@@ -208,8 +208,8 @@ func TestCacheStateOfFailuresIsLogged(t *testing.T) {
 	to, server := numbered(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", "max-age="+r.FormValue("for"))
 	})
-	c := cached(to, front.ProxyCache{Skip: []front.Text{"$arg_skip"}}, cache.Config{Name: "one"})
-	c.Hosts[0].Locations = append(c.Hosts[0].Locations, front.Location{Match: front.Exact, Path: "/metrics",
+	c := cached(to, conf.ProxyCache{Skip: []conf.Text{"$arg_skip"}}, conf.Cache{Name: "one"})
+	c.Hosts[0].Locations = append(c.Hosts[0].Locations, conf.Location{Match: conf.Exact, Path: "/metrics",
 		Metrics: true})
 	a := serveHandler(t, newFront(t, c, quiet()))
 	a.get("/x?for=1").want(t, "MISS", 200, "1 "+to+" /x")
@@ -239,11 +239,12 @@ func TestCacheStateOfFailuresIsLogged(t *testing.T) {
 // this.
 func TestLoggingDuringUpdateHasNoRace(t *testing.T) {
 	to, _ := numbered(t, nil)
-	policy := cache.Policy{Stale: cache.Stale{Updating: true}, Background: true, Ignore: []string{"Cache-Control"},
-		Valid: []cache.Valid{{For: time.Millisecond}}}
-	c := cached(to, front.ProxyCache{Policy: policy}, cache.Config{Name: "one"})
-	c.LogFormats = []front.LogFormat{{Name: "up", Text: "$upstream_addr $upstream_status"}}
-	c.Hosts[0].Locations[0].Logs = []front.Log{{Path: filepath.Join(t.TempDir(), "log"), Format: "up"}}
+	policy := conf.CachePolicy{Stale: conf.CacheStale{Updating: true}, Background: true,
+		Ignore: []string{"Cache-Control"},
+		Valid:  []conf.CacheValid{{For: time.Millisecond}}}
+	c := cached(to, conf.ProxyCache{Policy: policy}, conf.Cache{Name: "one"})
+	c.LogFormats = []conf.LogFormat{{Name: "up", Text: "$upstream_addr $upstream_status"}}
+	c.Hosts[0].Locations[0].Logs = []conf.Log{{Path: filepath.Join(t.TempDir(), "log"), Format: "up"}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	late := time.Now().Add(maxWait)
 	for stale := 0; stale < 10; time.Sleep(time.Millisecond) {
@@ -258,9 +259,9 @@ func TestLoggingDuringUpdateHasNoRace(t *testing.T) {
 // A request whose key has a regular expression that exceeds its steps gets no cached response.
 func TestRegexTimeoutInCacheKeyFails(t *testing.T) {
 	to, _ := numbered(t, nil)
-	c := cached(to, front.ProxyCache{Key: "$host$tier"}, cache.Config{Name: "one"})
-	c.Maps = []front.Map{{Name: "tier", Source: "$arg_x", Default: "all",
-		Cases: []front.Case{{From: `~^(?!x)(\w+\s?)*$`, To: "some"}}}}
+	c := cached(to, conf.ProxyCache{Key: "$host$tier"}, conf.Cache{Name: "one"})
+	c.Maps = []conf.Map{{Name: "tier", Source: "$arg_x", Default: "all",
+		Cases: []conf.Case{{From: `~^(?!x)(\w+\s?)*$`, To: "some"}}}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	a.get("/?x=!").want(t, "MISS", 200, "1 "+to+" /")
 	a.get("/?x=!").want(t, "HIT", 200, "1 "+to+" /")
@@ -272,14 +273,14 @@ func TestRegexTimeoutInCacheKeyFails(t *testing.T) {
 // A request purges its key if the texts allow it.
 func TestAllowedRequestPurges(t *testing.T) {
 	to, _ := numbered(t, nil)
-	c := cached(to, front.ProxyCache{Key: "$host$request_uri", Purge: []front.Text{"", "0", "$purge"}},
-		cache.Config{Name: "one", Dir: t.TempDir()})
-	c.Maps = []front.Map{{Name: "purge", Source: "$request_method$http_x_secret",
-		Cases: []front.Case{{From: "PURGEknown", To: "1"}}, Default: "0"}}
-	c.Hosts[0].Defaults.ErrorPages = []front.ErrorPage{{Statuses: []int{404}, Target: "/404"}}
+	c := cached(to, conf.ProxyCache{Key: "$host$request_uri", Purge: []conf.Text{"", "0", "$purge"}},
+		conf.Cache{Name: "one", Dir: t.TempDir()})
+	c.Maps = []conf.Map{{Name: "purge", Source: "$request_method$http_x_secret",
+		Cases: []conf.Case{{From: "PURGEknown", To: "1"}}, Default: "0"}}
+	c.Hosts[0].Defaults.ErrorPages = []conf.ErrorPage{{Statuses: []int{404}, Target: "/404"}}
 	c.Hosts[0].Locations[0].ErrorPages = c.Hosts[0].Defaults.ErrorPages
-	c.Hosts[0].Locations = append(c.Hosts[0].Locations, front.Location{Match: front.Exact, Path: "/404",
-		Steps: []front.Step{front.Return{Status: 200, Text: "none\n"}}})
+	c.Hosts[0].Locations = append(c.Hosts[0].Locations, conf.Location{Match: conf.Exact, Path: "/404",
+		Steps: []conf.Step{conf.Return{Status: 200, Text: "none\n"}}})
 	a := serveHandler(t, newFront(t, c, quiet()))
 	for i, path := range []string{"/a/1", "/a/2", "/b"} {
 		a.get(path).want(t, "MISS", 200, fmt.Sprintf("%d %s %s", i+1, to, path))
@@ -300,7 +301,7 @@ func TestAllowedRequestPurges(t *testing.T) {
 
 func TestPurgeRemovesResponses(t *testing.T) {
 	to, _ := numbered(t, nil)
-	h := newFront(t, cached(to, front.ProxyCache{Key: "$host$request_uri"}, cache.Config{Name: "one"}), quiet())
+	h := newFront(t, cached(to, conf.ProxyCache{Key: "$host$request_uri"}, conf.Cache{Name: "one"}), quiet())
 	a := serveHandler(t, h)
 	for _, path := range []string{"/a/1", "/a/2", "/b"} {
 		a.get(path)
@@ -321,22 +322,22 @@ func TestPurgeRemovesResponses(t *testing.T) {
 // Cached responses outlive a reload, within the new limits, and a failed reload changes nothing.
 func TestCacheOutlivesReload(t *testing.T) {
 	to, _ := numbered(t, nil)
-	config := cache.Config{Name: "one", Dir: t.TempDir()}
-	h := newFront(t, cached(to, front.ProxyCache{}, config), quiet())
+	config := conf.Cache{Name: "one", Dir: t.TempDir()}
+	h := newFront(t, cached(to, conf.ProxyCache{}, config), quiet())
 	a := serveHandler(t, h)
 	body := "1 " + to + " /x"
 	a.get("/x").want(t, "MISS", 200, body)
-	if err := h.Reload(cached(to, front.ProxyCache{Policy: cache.Policy{Lock: true}}, config)); err != nil {
+	if err := h.Reload(cached(to, conf.ProxyCache{Policy: conf.CachePolicy{Lock: true}}, config)); err != nil {
 		t.Fatal(err)
 	}
 	a.get("/x").want(t, "HIT", 200, body)
 	small := config
 	small.MaxBytes = 1
-	if err := h.Reload(cached(to, front.ProxyCache{Key: "$nothing"}, small)); err == nil {
+	if err := h.Reload(cached(to, conf.ProxyCache{Key: "$nothing"}, small)); err == nil {
 		t.Fatal("a key of nothing was taken")
 	}
 	a.get("/x").want(t, "HIT", 200, body)
-	if err := h.Reload(cached(to, front.ProxyCache{}, small)); err != nil {
+	if err := h.Reload(cached(to, conf.ProxyCache{}, small)); err != nil {
 		t.Fatal(err)
 	}
 	r := a.get("/x")
@@ -351,7 +352,7 @@ func TestCacheOutlivesReload(t *testing.T) {
 func TestFailedReloadKeepsCacheFiles(t *testing.T) {
 	to, _ := numbered(t, nil)
 	dir := t.TempDir()
-	h := newFront(t, cached(to, front.ProxyCache{}, cache.Config{Name: "one", Dir: dir}), quiet())
+	h := newFront(t, cached(to, conf.ProxyCache{}, conf.Cache{Name: "one", Dir: dir}), quiet())
 	a := serveHandler(t, h)
 	a.get("/x").want(t, "MISS", 200, "1 "+to+" /x")
 	files := func() int {
@@ -365,15 +366,15 @@ func TestFailedReloadKeepsCacheFiles(t *testing.T) {
 	for late := time.Now().Add(maxWait); files() < 2 && time.Now().Before(late); {
 		time.Sleep(10 * time.Millisecond)
 	}
-	if err := h.Reload(cached(to, front.ProxyCache{Key: "$nothing"},
-		cache.Config{Name: "one", Dir: dir, Levels: []int{1}})); err == nil {
+	if err := h.Reload(cached(to, conf.ProxyCache{Key: "$nothing"},
+		conf.Cache{Name: "one", Dir: dir, Levels: []int{1}})); err == nil {
 		t.Fatal("a key of nothing was taken")
 	}
 	if n := files(); n != 2 {
 		t.Errorf("there are %d files, want 2", n)
 	}
-	if err := h.Reload(cached(to, front.ProxyCache{},
-		cache.Config{Name: "one", Dir: dir, Levels: []int{1}})); err != nil {
+	if err := h.Reload(cached(to, conf.ProxyCache{},
+		conf.Cache{Name: "one", Dir: dir, Levels: []int{1}})); err != nil {
 		t.Fatal(err)
 	}
 	if n, err := h.PurgePrefix("one", ""); n != 0 || err != nil { // which waits for the search
@@ -383,26 +384,26 @@ func TestFailedReloadKeepsCacheFiles(t *testing.T) {
 }
 
 func TestInvalidCacheIsRejected(t *testing.T) {
-	one := cache.Config{Name: "one"}
+	one := conf.Cache{Name: "one"}
 	file := filepath.Join(t.TempDir(), "dir")
 	for _, test := range []struct {
-		config front.Config
+		config conf.Config
 		want   string
 	}{
-		{cached("127.0.0.1:1", front.ProxyCache{}, one, one), `duplicate cache "one"`},
-		{cached("127.0.0.1:1", front.ProxyCache{}, cache.Config{Name: "one", Dir: file},
-			cache.Config{Name: "two", Dir: file + "/../dir"}), "same directory"},
-		{cached("127.0.0.1:1", front.ProxyCache{Key: "$nothing"}, one), "$nothing"},
-		{cached("127.0.0.1:1", front.ProxyCache{Skip: []front.Text{"$nothing"}}, one), "$nothing"},
-		{cached("127.0.0.1:1", front.ProxyCache{Policy: cache.Policy{Methods: []string{"POST"}}}, one), "POST"},
-		{func() front.Config {
-			c := cached("127.0.0.1:1", front.ProxyCache{}, one)
+		{cached("127.0.0.1:1", conf.ProxyCache{}, one, one), `duplicate cache "one"`},
+		{cached("127.0.0.1:1", conf.ProxyCache{}, conf.Cache{Name: "one", Dir: file},
+			conf.Cache{Name: "two", Dir: file + "/../dir"}), "same directory"},
+		{cached("127.0.0.1:1", conf.ProxyCache{Key: "$nothing"}, one), "$nothing"},
+		{cached("127.0.0.1:1", conf.ProxyCache{Skip: []conf.Text{"$nothing"}}, one), "$nothing"},
+		{cached("127.0.0.1:1", conf.ProxyCache{Policy: conf.CachePolicy{Methods: []string{"POST"}}}, one), "POST"},
+		{func() conf.Config {
+			c := cached("127.0.0.1:1", conf.ProxyCache{}, one)
 			c.Caches = nil
 			return c
 		}(), `unknown cache "one"`},
-		{func() front.Config {
-			c := cached("127.0.0.1:1", front.ProxyCache{}, one)
-			c.Hosts[0].Locations[0].Proxy.Protocol = front.FastCGI
+		{func() conf.Config {
+			c := cached("127.0.0.1:1", conf.ProxyCache{}, one)
+			c.Hosts[0].Locations[0].Proxy.Protocol = conf.FastCGI
 			return c
 		}(), "missing cache key"},
 	} {

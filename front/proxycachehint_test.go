@@ -6,8 +6,7 @@ import (
 	"slices"
 	"testing"
 
-	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // Early hints are forwarded to the waiting client, and not stored. The Date of a stored response is
@@ -22,8 +21,8 @@ func TestEarlyHintsAreNotStored(t *testing.T) {
 		w.Header().Set("Date", date)
 		_, _ = io.WriteString(w, "body")
 	})
-	a := serveHandler(t, newFront(t, cached(to, front.ProxyCache{Policy: cache.Policy{Lock: true}},
-		cache.Config{Name: "one"}), quiet()))
+	a := serveHandler(t, newFront(t, cached(to, conf.ProxyCache{Policy: conf.CachePolicy{Lock: true}},
+		conf.Cache{Name: "one"}), quiet()))
 	for _, test := range []struct {
 		state string
 		hints []string

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -27,16 +28,16 @@ type cacheKey struct {
 //
 // nginx's default is the same for all hosts, even if the upstream receives them, so that two hosts
 // of one upstream share responses. Here the Host that is sent belongs to the key.
-func (c *compiler) cacheKey(p *Proxy) (key cacheKey, err error) {
+func (c *compiler) cacheKey(p *conf.Proxy) (key cacheKey, err error) {
 	from := p.Cache.Key
 	switch {
 	case from != "":
-	case p.Protocol == FastCGI:
+	case p.Protocol == conf.FastCGI:
 		return key,
 			errors.New("missing cache key: FastCGI requires one, such as $scheme$request_method$host$request_uri")
 	default:
 		from, key.hasTarget = "$scheme$proxy_host", true
-		var suffix Text
+		var suffix conf.Text
 		for _, f := range p.Header {
 			if strings.EqualFold(f.Name, "Host") && strings.Contains(string(f.Value), "$") && f.Value != "$proxy_host" {
 				suffix += " " + f.Value
@@ -71,8 +72,8 @@ func (k *cacheKey) bodyNotInKey(x *exchange, p *proxy) bool {
 // coversAuthorization reports whether the key has everything that Authorization of upstream
 // requests depends on: the client's field, or the variables of the configured value. A constant
 // depends on nothing.
-func coversAuthorization(p *Proxy, key Text) bool {
-	var set *Text
+func coversAuthorization(p *conf.Proxy, key conf.Text) bool {
+	var set *conf.Text
 	for i := range p.Header {
 		if strings.EqualFold(p.Header[i].Name, "Authorization") {
 			set = &p.Header[i].Value
@@ -91,7 +92,7 @@ func coversAuthorization(p *Proxy, key Text) bool {
 }
 
 // variablesOf returns the names of a text's variables.
-func variablesOf(t Text) (names []string) {
+func variablesOf(t conf.Text) (names []string) {
 	for _, match := range regexp.MustCompile(`\$\{?(\w+)`).FindAllStringSubmatch(strings.ToLower(string(t)), -1) {
 		names = append(names, match[1])
 	}

@@ -10,8 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/conf"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
@@ -32,10 +31,10 @@ func guarded(w http.ResponseWriter, r *http.Request) {
 // stored under the path of the request.
 func TestAccelRedirectIsNotStored(t *testing.T) {
 	to := serve(t, guarded)
-	for name, pc := range map[string]front.ProxyCache{"usual key": {}, "lock": {Policy: cache.Policy{Lock: true}},
+	for name, pc := range map[string]conf.ProxyCache{"usual key": {}, "lock": {Policy: conf.CachePolicy{Lock: true}},
 		"own key": {Key: "$uri"}} {
-		c := cached(to, pc, cache.Config{Name: "one"})
-		inner := front.Location{Path: "/protected/", Settings: c.Hosts[0].Locations[0].Settings, Internal: true,
+		c := cached(to, pc, conf.Cache{Name: "one"})
+		inner := conf.Location{Path: "/protected/", Settings: c.Hosts[0].Locations[0].Settings, Internal: true,
 			Proxy: c.Hosts[0].Locations[0].Proxy}
 		c.Hosts[0].Locations = append(c.Hosts[0].Locations, inner)
 		a := serveHandler(t, newFront(t, c, quiet()))
@@ -64,10 +63,10 @@ func TestFastCGIAccelRedirectIsNotStored(t *testing.T) {
 		b := wire.AppendStreamEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte(text)), wire.Stdout, 1)
 		_, _ = nc.Write(wire.AppendEnd(b, 1, wire.End{}))
 	})
-	c := cached(to, front.ProxyCache{Key: "$request_uri"}, cache.Config{Name: "one"})
-	c.Hosts[0].Locations[0].Proxy.Protocol = front.FastCGI
-	c.Hosts[0].Locations = append(c.Hosts[0].Locations, front.Location{Path: "/protected/", Internal: true,
-		Steps: []front.Step{front.Return{Status: 200, Text: "secret"}}})
+	c := cached(to, conf.ProxyCache{Key: "$request_uri"}, conf.Cache{Name: "one"})
+	c.Hosts[0].Locations[0].Proxy.Protocol = conf.FastCGI
+	c.Hosts[0].Locations = append(c.Hosts[0].Locations, conf.Location{Path: "/protected/", Internal: true,
+		Steps: []conf.Step{conf.Return{Status: 200, Text: "secret"}}})
 	a := serveHandler(t, newFront(t, c, quiet()))
 	if got := a.get("/x", "Cookie", "session=1"); got.body != "secret" {
 		t.Errorf("with a cookie: %d %q", got.status, got.body)
@@ -84,8 +83,8 @@ func TestVaryRefersToUpstreamRequest(t *testing.T) {
 		w.Header().Set("X-Got", r.Header.Get("X-Lang")+"|"+r.Header.Get("X-Set")+"|"+r.Header.Get("X-Gone"))
 	})
 	for _, dir := range []string{"", t.TempDir()} {
-		c := cached(to, front.ProxyCache{}, cache.Config{Name: "one", Dir: dir})
-		c.Hosts[0].Locations[0].Proxy.Header = []front.Field{{Name: "X-Set", Value: "$arg_set$cookie_set"},
+		c := cached(to, conf.ProxyCache{}, conf.Cache{Name: "one", Dir: dir})
+		c.Hosts[0].Locations[0].Proxy.Header = []conf.Field{{Name: "X-Set", Value: "$arg_set$cookie_set"},
 			{Name: "X-Gone"}}
 		c.Hosts[0].Locations[0].Proxy.Cache.Key = "$uri"
 		a := serveHandler(t, newFront(t, c, quiet()))
@@ -118,9 +117,9 @@ func TestConnectionCannotPoisonKey(t *testing.T) {
 	to, _ := numbered(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Got", r.Header.Get("X-Lang")+r.Header.Get("Cookie"))
 	})
-	for _, key := range []front.Text{"$uri$http_x_lang", "$uri$cookie_lang", "$uri$mapped"} {
-		c := cached(to, front.ProxyCache{Key: key}, cache.Config{Name: "one"})
-		c.Maps = []front.Map{{Name: "mapped", Source: "$http_x_lang", Cases: []front.Case{{From: "de", To: "german"}}}}
+	for _, key := range []conf.Text{"$uri$http_x_lang", "$uri$cookie_lang", "$uri$mapped"} {
+		c := cached(to, conf.ProxyCache{Key: key}, conf.Cache{Name: "one"})
+		c.Maps = []conf.Map{{Name: "mapped", Source: "$http_x_lang", Cases: []conf.Case{{From: "de", To: "german"}}}}
 		a := serveHandler(t, newFront(t, c, quiet()))
 		for _, field := range []string{"X-Lang", "Cookie"} {
 			value := map[string]string{"X-Lang": "de", "Cookie": "lang=de"}[field]
@@ -141,7 +140,7 @@ func TestConnectionCannotPoisonKey(t *testing.T) {
 // clients.
 func TestSetAuthorizationPreventsSharing(t *testing.T) {
 	for _, test := range []struct {
-		value, key front.Text
+		value, key conf.Text
 		want       string
 	}{
 		{"Basic eDp5", "$uri", "HIT"}, {"", "$uri", "HIT"}, {"Bearer $cookie_token", "$uri", "MISS"},
@@ -149,8 +148,8 @@ func TestSetAuthorizationPreventsSharing(t *testing.T) {
 		{"$http_authorization", "$uri", "MISS"}, {"$http_authorization", "$uri$http_authorization", "HIT"},
 	} {
 		to, _ := numbered(t, nil)
-		c := cached(to, front.ProxyCache{Key: test.key}, cache.Config{Name: "one"})
-		c.Hosts[0].Locations[0].Proxy.Header = []front.Field{{Name: "authorization", Value: test.value}}
+		c := cached(to, conf.ProxyCache{Key: test.key}, conf.Cache{Name: "one"})
+		c.Hosts[0].Locations[0].Proxy.Header = []conf.Field{{Name: "authorization", Value: test.value}}
 		a := serveHandler(t, newFront(t, c, quiet()))
 		for _, want := range []string{"MISS", test.want} {
 			if got := a.get("/x", "Authorization", "Basic YTpi", "Cookie",
@@ -164,9 +163,9 @@ func TestSetAuthorizationPreventsSharing(t *testing.T) {
 // The default key has the target of the upstream request: after a rewrite that is another resource.
 func TestCacheKeyHasTarget(t *testing.T) {
 	to, _ := numbered(t, nil)
-	c := cached(to, front.ProxyCache{}, cache.Config{Name: "one"})
+	c := cached(to, conf.ProxyCache{}, conf.Cache{Name: "one"})
 	l := &c.Hosts[0].Locations[0]
-	l.Steps = []front.Step{front.Rewrite{Pattern: "^/(.*)$", To: "/$1?user=$cookie_user", Flag: front.RewriteBreak}}
+	l.Steps = []conf.Step{conf.Rewrite{Pattern: "^/(.*)$", To: "/$1?user=$cookie_user", Flag: conf.RewriteBreak}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	for _, want := range []string{"MISS", "HIT"} {
 		for _, user := range []string{"a", "b"} {
@@ -180,7 +179,7 @@ func TestCacheKeyHasTarget(t *testing.T) {
 // As in nginx a key may be the same for all requests.
 func TestCacheKeyMayBeConstant(t *testing.T) {
 	to, _ := numbered(t, nil)
-	a := serveHandler(t, newFront(t, cached(to, front.ProxyCache{Key: "x"}, cache.Config{Name: "one"}), quiet()))
+	a := serveHandler(t, newFront(t, cached(to, conf.ProxyCache{Key: "x"}, conf.Cache{Name: "one"}), quiet()))
 	a.get("/x").want(t, "MISS", 200, "1 "+to+" /x")
 	a.get("/y").want(t, "HIT", 200, "1 "+to+" /x")
 }
@@ -191,8 +190,8 @@ func TestCacheKeyHasBody(t *testing.T) {
 		w.Header().Set("Cache-Control", "max-age=600")
 		_, _ = io.Copy(w, r.Body)
 	})
-	a := serveHandler(t, newFront(t, cached(to, front.ProxyCache{Key: "$uri $request_body"},
-		cache.Config{Name: "one"}), quiet()))
+	a := serveHandler(t, newFront(t, cached(to, conf.ProxyCache{Key: "$uri $request_body"},
+		conf.Cache{Name: "one"}), quiet()))
 	for _, state := range []string{"MISS", "HIT"} {
 		for _, body := range []string{"a", "b"} {
 			a.do("GET", "/x", strings.NewReader(body)).want(t, state, 200, body)
@@ -212,8 +211,8 @@ func TestTunnelWorksWithCache(t *testing.T) {
 				"HTTP/1.1 101 Switching Protocols\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\nfirst")
 		}
 	})
-	c := cached(to, front.ProxyCache{Policy: cache.Policy{Lock: true}}, cache.Config{Name: "one"})
-	c.Hosts[0].Locations[0].Proxy.Header = []front.Field{{Name: "Upgrade", Value: "$http_upgrade"},
+	c := cached(to, conf.ProxyCache{Policy: conf.CachePolicy{Lock: true}}, conf.Cache{Name: "one"})
+	c.Hosts[0].Locations[0].Proxy.Header = []conf.Field{{Name: "Upgrade", Value: "$http_upgrade"},
 		{Name: "Connection", Value: "upgrade"}}
 	server := httptest.NewServer(newFront(t, c, quiet()))
 	t.Cleanup(server.Close)

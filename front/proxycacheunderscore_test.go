@@ -5,8 +5,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // Upstreams may confuse X_Lang with X-Lang. If such names are forwarded, a Vary for X-Lang covers
@@ -17,11 +16,11 @@ func TestUnderscoresCannotPoisonCache(t *testing.T) {
 			w.Header().Set("Vary", "X-Lang")
 		}
 	})
-	c := cached(to, front.ProxyCache{Key: "$uri$http_x_lang$http_user_agent"}, cache.Config{Name: "one"})
+	c := cached(to, conf.ProxyCache{Key: "$uri$http_x_lang$http_user_agent"}, conf.Cache{Name: "one"})
 	c.Hosts[0].UnderscoreFields = true
 	c.Hosts[0].Locations = append(c.Hosts[0].Locations,
-		front.Location{Path: "/vary", Settings: c.Hosts[0].Locations[0].Settings,
-			Proxy: &front.Proxy{To: front.Text(to), Cache: &front.ProxyCache{Zone: "one", Key: "$uri"}}})
+		conf.Location{Path: "/vary", Settings: c.Hosts[0].Locations[0].Settings,
+			Proxy: &conf.Proxy{To: conf.Text(to), Cache: &conf.ProxyCache{Zone: "one", Key: "$uri"}}})
 	a := serveHandler(t, newFront(t, c, quiet()))
 	for _, test := range []struct {
 		path, state string
@@ -53,15 +52,15 @@ func TestErrorPageComesBeforeAccelRedirect(t *testing.T) {
 			w.WriteHeader(http.StatusNotFound)
 		}
 	})
-	for _, pc := range []*front.ProxyCache{nil, {Zone: "one", Key: "$uri"}} {
-		c := cached(to, front.ProxyCache{}, cache.Config{Name: "one"})
+	for _, pc := range []*conf.ProxyCache{nil, {Zone: "one", Key: "$uri"}} {
+		c := cached(to, conf.ProxyCache{}, conf.Cache{Name: "one"})
 		l := &c.Hosts[0].Locations[0]
 		l.Proxy.Cache, l.Proxy.Intercept = pc, true
-		l.Settings.ErrorPages = []front.ErrorPage{{Statuses: []int{404}, Target: "/page"}}
+		l.Settings.ErrorPages = []conf.ErrorPage{{Statuses: []int{404}, Target: "/page"}}
 		c.Hosts[0].Locations = append(c.Hosts[0].Locations,
-			front.Location{Path: "/protected/", Internal: true,
-				Steps: []front.Step{front.Return{Status: 200, Text: "secret"}}},
-			front.Location{Path: "/page", Steps: []front.Step{front.Return{Status: 200, Text: "page"}}})
+			conf.Location{Path: "/protected/", Internal: true,
+				Steps: []conf.Step{conf.Return{Status: 200, Text: "secret"}}},
+			conf.Location{Path: "/page", Steps: []conf.Step{conf.Return{Status: 200, Text: "page"}}})
 		a := serveHandler(t, newFront(t, c, quiet()))
 		for path, want := range map[string]string{"/404": "page", "/x": "secret"} {
 			for range 2 {

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // closedByPeer returns a channel that is closed when the peer closes the connection.
@@ -38,10 +38,10 @@ func TestClientsDepartureEndsUpstreamRequest(t *testing.T) {
 				left <- false
 			}
 		})
-		c := proxyTo(front.Proxy{To: front.Text(to), IgnoreAbort: ignore})
+		c := proxyTo(conf.Proxy{To: conf.Text(to), IgnoreAbort: ignore})
 		name := t.TempDir() + "/log"
-		c.LogFormats = []front.LogFormat{{Name: "s", Text: "$status"}}
-		c.Hosts[0].Locations[0].Logs = []front.Log{{Path: name, Format: "s"}}
+		c.LogFormats = []conf.LogFormat{{Name: "s", Text: "$status"}}
+		c.Hosts[0].Locations[0].Logs = []conf.Log{{Path: name, Format: "s"}}
 		a := serveHandler(t, newFront(t, c, quiet()))
 		nc, err := net.Dial("unix", a.socket)
 		if err != nil {
@@ -73,7 +73,7 @@ func TestEarlyResponseIsForwarded(t *testing.T) {
 		}
 	})
 	for _, stream := range []bool{false, true} {
-		c := proxyTo(front.Proxy{To: front.Text(to), StreamRequest: stream})
+		c := proxyTo(conf.Proxy{To: conf.Text(to), StreamRequest: stream})
 		c.Hosts[0].Locations[0].MaxBody = -1
 		a := serveHandler(t, newFront(t, c, quiet()))
 		resp, err := a.client.Post("http://x/", "", bytes.NewReader(make([]byte, 4<<20)))
@@ -101,7 +101,7 @@ func TestBrokenBodyIsAnError(t *testing.T) {
 		seen.Store(r.URL.Path, err == nil)
 	})
 	for _, stream := range []bool{false, true} {
-		c := proxyTo(front.Proxy{To: front.Text(to), StreamRequest: stream})
+		c := proxyTo(conf.Proxy{To: conf.Text(to), StreamRequest: stream})
 		c.Hosts[0].Locations[0].BodyTimeout = 100 * time.Millisecond
 		a := serveHandler(t, newFront(t, c, quiet()))
 		for path, text := range map[string]string{

@@ -8,7 +8,7 @@ import (
 	"path/filepath"
 	"testing"
 
-	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/poison"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/wire/fcgi"
@@ -67,10 +67,10 @@ func replies(t testing.TB, response []byte) (address string) {
 func rawHeadCosts(t testing.TB) []costCase {
 	out := fcgi.AppendStream(nil, fcgi.Stdout, 1, []byte(upstreamFields+"\r\nhi"))
 	out = fcgi.AppendEnd(fcgi.AppendStreamEnd(out, fcgi.Stdout, 1), 1, fcgi.End{})
-	to := upstream.Config{Name: "http", Keepalive: 1, Servers: []upstream.Server{
+	to := conf.Upstream{Name: "http", Keepalive: 1, Servers: []conf.Server{
 		{Addr: replies(t, []byte("HTTP/1.1 200 OK\r\n"+upstreamFields+"\r\nhi"))}}}
-	application := upstream.Config{Name: "fcgi", Keepalive: 1, Servers: []upstream.Server{{Addr: replies(t, out)}}}
-	params := []Param{
+	application := conf.Upstream{Name: "fcgi", Keepalive: 1, Servers: []conf.Server{{Addr: replies(t, out)}}}
+	params := []conf.Param{
 		{Name: "QUERY_STRING", Value: "$query_string"}, {Name: "REQUEST_METHOD", Value: "$request_method"},
 		{Name: "SCRIPT_NAME", Value: "$fastcgi_script_name"}, {Name: "REQUEST_URI", Value: "$request_uri"},
 		{Name: "REMOTE_ADDR", Value: "$remote_addr"}, {Name: "REMOTE_PORT", Value: "$remote_port"},
@@ -81,13 +81,13 @@ func rawHeadCosts(t testing.TB) []costCase {
 	r.Body, r.RemoteAddr = http.NoBody, "127.0.0.1:1234"
 	local := &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 80}
 	r = r.WithContext(context.WithValue(context.Background(), http.LocalAddrContextKey, local))
-	proxied := func(p Proxy) *Handler {
-		return newFront(t, Config{Upstreams: []upstream.Config{to, application},
-			Hosts: []Host{{Locations: []Location{{Path: "/", Proxy: &p}}}}})
+	proxied := func(p conf.Proxy) *Handler {
+		return newFront(t, conf.Config{Upstreams: []conf.Upstream{to, application},
+			Hosts: []conf.Host{{Locations: []conf.Location{{Path: "/", Proxy: &p}}}}})
 	}
 	return []costCase{
-		{"http", proxied(Proxy{To: "http", Version: "1.1", Header: []Field{{Name: "Connection"}}}), r, 0},
-		{"fastcgi", proxied(Proxy{To: "fcgi", Protocol: FastCGI, KeepConn: true, Params: params}), r, 0},
+		{"http", proxied(conf.Proxy{To: "http", Version: "1.1", Header: []conf.Field{{Name: "Connection"}}}), r, 0},
+		{"fastcgi", proxied(conf.Proxy{To: "fcgi", Protocol: conf.FastCGI, KeepConn: true, Params: params}), r, 0},
 	}
 }
 

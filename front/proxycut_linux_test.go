@@ -7,18 +7,17 @@ import (
 	"net"
 	"testing"
 
-	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/conf"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
 // proxyVariants are the ways in which a response is forwarded: buffered or not, stored or not.
-func proxyVariants(to string, protocol front.Protocol) map[string]front.Config {
-	variants := make(map[string]front.Config)
+func proxyVariants(to string, protocol conf.Protocol) map[string]conf.Config {
+	variants := make(map[string]conf.Config)
 	for _, stream := range []bool{false, true} {
-		plain := proxyTo(front.Proxy{To: front.Text(to), Protocol: protocol, Stream: stream})
+		plain := proxyTo(conf.Proxy{To: conf.Text(to), Protocol: protocol, Stream: stream})
 		variants[fmt.Sprintf("stream %v", stream)] = plain
-		stored := cached(to, front.ProxyCache{Key: "$uri"}, cache.Config{Name: "one"})
+		stored := cached(to, conf.ProxyCache{Key: "$uri"}, conf.Cache{Name: "one"})
 		stored.Hosts[0].Locations[0].Proxy.Stream, stored.Hosts[0].Locations[0].Proxy.Protocol = stream, protocol
 		variants[fmt.Sprintf("stored, stream %v", stream)] = stored
 	}
@@ -46,7 +45,7 @@ func TestIncompleteResponseIsNoticed(t *testing.T) {
 		if resp == nil || resp.StatusCode != 200 {
 			t.Fatalf("%s: nginx %v, %v", name, resp, wantErr)
 		}
-		for variant, c := range proxyVariants(to, front.HTTP) {
+		for variant, c := range proxyVariants(to, conf.HTTP) {
 			us := serveHandler(t, newFront(t, c, quiet()))
 			for range 2 {
 				resp, body, err := fetch(us, "/x")
@@ -72,7 +71,7 @@ func TestIncompleteFastCGIResponseIsNoticed(t *testing.T) {
 			}
 		})
 		want := map[bool]string{true: "", false: "0123"}[name == "length, nothing"]
-		for variant, c := range proxyVariants(to, front.FastCGI) {
+		for variant, c := range proxyVariants(to, conf.FastCGI) {
 			us := serveHandler(t, newFront(t, c, quiet()))
 			if resp, body, err := fetch(us, "/x"); resp == nil || resp.StatusCode != 200 || body != want ||
 				!errors.Is(err, io.ErrUnexpectedEOF) {

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/client"
 )
 
@@ -34,7 +35,7 @@ type paramRule struct {
 type param struct{ name, value string }
 
 // fastcgiRules compiles the settings for FastCGI.
-func (c *compiler) fastcgiRules(from *Proxy) (*fastcgiRules, error) {
+func (c *compiler) fastcgiRules(from *conf.Proxy) (*fastcgiRules, error) {
 	g := &fastcgiRules{index: from.ParamIndex, dropsHeader: from.NoHeader, setFields: make(map[string]bool)}
 	for _, p := range from.Params {
 		value, err := c.text(p.Value)

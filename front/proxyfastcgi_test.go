@@ -10,9 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/cache"
-	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/front/conf"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
@@ -94,8 +92,8 @@ func readPairs(list []byte) map[string]string {
 // A body without a length is received first, so that the application gets its length.
 func TestApplicationGetsBodyLength(t *testing.T) {
 	to := application(t, nil, "")
-	p := front.Proxy{To: front.Text(to), Protocol: front.FastCGI,
-		Params: []front.Param{{Name: "CONTENT_LENGTH", Value: "$content_length"}}}
+	p := conf.Proxy{To: conf.Text(to), Protocol: conf.FastCGI,
+		Params: []conf.Param{{Name: "CONTENT_LENGTH", Value: "$content_length"}}}
 	a := serveHandler(t, newFront(t, proxyTo(p), quiet()))
 	for _, n := range []int{5, 40_000} {
 		got := a.do("POST", "/", struct{ io.Reader }{strings.NewReader(pattern(n))})
@@ -110,10 +108,11 @@ func TestApplicationGetsBodyLength(t *testing.T) {
 // A response to HEAD is not stored for GET, because the application sends no body for HEAD.
 func TestFastCGIHeadIsNotStoredForGet(t *testing.T) {
 	c := cached(application(t, nil, ""),
-		front.ProxyCache{Key: "$host$request_uri",
-			Policy: cache.Policy{Lock: true, Valid: []cache.Valid{{For: time.Minute}}}}, cache.Config{Name: "one"})
+		conf.ProxyCache{Key: "$host$request_uri",
+			Policy: conf.CachePolicy{Lock: true, Valid: []conf.CacheValid{{For: time.Minute}}}},
+		conf.Cache{Name: "one"})
 	p := c.Hosts[0].Locations[0].Proxy
-	p.Protocol, p.Params = front.FastCGI, []front.Param{{Name: "REQUEST_METHOD", Value: "$request_method"},
+	p.Protocol, p.Params = conf.FastCGI, []conf.Param{{Name: "REQUEST_METHOD", Value: "$request_method"},
 		{Name: "METHOD", Value: "$request_method"}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	a.do("HEAD", "/x", nil).want(t, "MISS", 200, "")
@@ -128,11 +127,11 @@ func TestFastCGIConnectionsAreKept(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		conns := make(chan bool, 100)
 		to := application(t, func() { conns <- true }, "PHP Warning: \x1b[31mred\n")
-		c := proxyTo(front.Proxy{To: "up", Protocol: front.FastCGI, KeepConn: keep})
-		c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 2, KeepaliveRequests: 3,
-			Servers: []upstream.Server{{Addr: to}}}}
+		c := proxyTo(conf.Proxy{To: "up", Protocol: conf.FastCGI, KeepConn: keep})
+		c.Upstreams = []conf.Upstream{{Name: "up", Keepalive: 2, KeepaliveRequests: 3,
+			Servers: []conf.Server{{Addr: to}}}}
 		log := t.TempDir() + "/log"
-		c.Hosts[0].Locations[0].ErrorLog = &front.ErrorLog{Path: log}
+		c.Hosts[0].Locations[0].ErrorLog = &conf.ErrorLog{Path: log}
 		a := serveHandler(t, newFront(t, c))
 		for range 6 {
 			if got := a.get("/"); got.status != 200 {
@@ -165,10 +164,10 @@ func TestFastCGIStatusBecomesStatus(t *testing.T) {
 		b = wire.AppendStream(b, wire.Stdout, 1, []byte("dy"))
 		nc.Write(wire.AppendEnd(b, 1, wire.End{}))
 	})
-	p := front.Proxy{To: front.Text(to), Protocol: front.FastCGI,
-		Params: []front.Param{{Name: "QUERY", Value: "$http_x_head"}}}
+	p := conf.Proxy{To: conf.Text(to), Protocol: conf.FastCGI,
+		Params: []conf.Param{{Name: "QUERY", Value: "$http_x_head"}}}
 	c, log := proxyTo(p), t.TempDir()+"/log"
-	c.Hosts[0].Locations[0].ErrorLog = &front.ErrorLog{Path: log}
+	c.Hosts[0].Locations[0].ErrorLog = &conf.ErrorLog{Path: log}
 	a := serveHandler(t, newFront(t, c))
 	for head, want := range map[string]int{"Status: 404 Not Found": 404, "Status: 201": 201,
 		"Location: http://x/": 302, "X-A: b": 200, "Status: what": 502, "no head": 502} {
@@ -201,7 +200,7 @@ func TestFastCGIOverUnixSockets(t *testing.T) {
 			served <- err
 		}()
 		a := serveHandler(t, newFront(t,
-			proxyTo(front.Proxy{Protocol: front.FastCGI, To: front.Text("unix:" + path)}), quiet()))
+			proxyTo(conf.Proxy{Protocol: conf.FastCGI, To: conf.Text("unix:" + path)}), quiet()))
 		got := a.get("/")
 		l.Close()
 		if err := <-served; got.body != "hi" || err != nil {

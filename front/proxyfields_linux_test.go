@@ -9,7 +9,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
@@ -66,26 +66,26 @@ func TestFieldsPassAsFromNginx(t *testing.T) {
 		b := wire.AppendStreamEnd(wire.AppendStream(nil, wire.Stdout, 1, []byte(text)), wire.Stdout, 1)
 		nc.Write(wire.AppendEnd(b, 1, wire.End{}))
 	})
-	both := []front.Param{{Name: "REQUEST_URI", Value: "$request_uri"},
+	both := []conf.Param{{Name: "REQUEST_URI", Value: "$request_uri"},
 		{Name: "REQUEST_METHOD", Value: "$request_method"}}
 	for _, c := range []struct {
 		conf     string
-		proxy    front.Proxy
-		settings front.Settings
+		proxy    conf.Proxy
+		settings conf.Settings
 	}{
-		{"proxy_http_version 1.1; proxy_pass http://" + to + ";", front.Proxy{To: front.Text(to), Version: "1.1"},
-			front.Settings{}},
+		{"proxy_http_version 1.1; proxy_pass http://" + to + ";", conf.Proxy{To: conf.Text(to), Version: "1.1"},
+			conf.Settings{}},
 		{"proxy_http_version 1.1; proxy_hide_header X-Hide; add_header X-Added $upstream_http_etag; proxy_pass http://" + to + ";",
-			front.Proxy{To: front.Text(to), Version: "1.1", Hide: []string{"X-Hide"}},
-			front.Settings{Header: []front.AddHeader{{Name: "X-Added", Value: "$upstream_http_etag"}}}},
+			conf.Proxy{To: conf.Text(to), Version: "1.1", Hide: []string{"X-Hide"}},
+			conf.Settings{Header: []conf.AddHeader{{Name: "X-Added", Value: "$upstream_http_etag"}}}},
 		{"fastcgi_param REQUEST_URI $request_uri; fastcgi_param REQUEST_METHOD $request_method; fastcgi_pass " + application + ";",
-			front.Proxy{To: front.Text(application), Protocol: front.FastCGI, Params: both}, front.Settings{}},
+			conf.Proxy{To: conf.Text(application), Protocol: conf.FastCGI, Params: both}, conf.Settings{}},
 	} {
 		nginx, _ := serveNginx(t, "", "location / { "+c.conf+" }")
 		us := serveByTare(t, newFront(t,
-			oneHost(front.Location{Path: "/", Proxy: &c.proxy, Settings: c.settings}), quiet()))
+			oneHost(conf.Location{Path: "/", Proxy: &c.proxy, Settings: c.settings}), quiet()))
 		for name, head := range heads {
-			if c.proxy.Protocol == front.FastCGI && strings.Contains(head, "chunked") {
+			if c.proxy.Protocol == conf.FastCGI && strings.Contains(head, "chunked") {
 				continue // CGI has no chunks
 			}
 			for _, method := range []string{"GET", "HEAD"} {

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // serveByTare is serveHandler with tare's server, which sends fields as they are.
@@ -66,28 +67,28 @@ func TestRawHeadsEqualHeaders(t *testing.T) {
 		"200 Content-Length: 4|Status: 404|Trailer: X-T|", "200 Transfer-Encoding: chunked|\r\n1\r\nx\r\n0\r\n\r\n",
 	}
 	cases := map[string]struct {
-		proxy    front.Proxy
-		settings front.Settings
+		proxy    conf.Proxy
+		settings conf.Settings
 	}{
 		"plain": {},
-		"hide": {proxy: front.Proxy{Hide: []string{"x-A", "Location"},
+		"hide": {proxy: conf.Proxy{Hide: []string{"x-A", "Location"},
 			Show: []string{"Server", "X-Accel-Buffering"}}},
-		"ignore":    {proxy: front.Proxy{Ignore: []string{"X-Accel-Redirect", "X-Accel-Buffering"}}},
-		"redirects": {proxy: front.Proxy{Redirects: []front.Replace{{From: "/x", To: "/y"}}}},
-		"cookies":   {proxy: front.Proxy{CookiePaths: []front.Replace{{From: "/u/", To: "/v/"}}}},
-		"intercept": {proxy: front.Proxy{Intercept: true},
-			settings: front.Settings{ErrorPages: []front.ErrorPage{{Statuses: []int{500}, Target: "/other"}}}},
-		"added": {settings: front.Settings{Header: []front.AddHeader{{Name: "X-A", Value: "$upstream_http_x_a+"},
+		"ignore":    {proxy: conf.Proxy{Ignore: []string{"X-Accel-Redirect", "X-Accel-Buffering"}}},
+		"redirects": {proxy: conf.Proxy{Redirects: []conf.Replace{{From: "/x", To: "/y"}}}},
+		"cookies":   {proxy: conf.Proxy{CookiePaths: []conf.Replace{{From: "/u/", To: "/v/"}}}},
+		"intercept": {proxy: conf.Proxy{Intercept: true},
+			settings: conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{500}, Target: "/other"}}}},
+		"added": {settings: conf.Settings{Header: []conf.AddHeader{{Name: "X-A", Value: "$upstream_http_x_a+"},
 			{Name: "X-Sent", Value: "$sent_http_x_a", Always: true}}}},
-		"replaced": {settings: front.Settings{Header: []front.AddHeader{{Name: "Etag", Value: "y"}}}},
-		"expires":  {settings: front.Settings{Expires: &front.Expires{Text: "1h"}}},
-		"gzip":     {settings: front.Settings{Gzip: &front.Gzip{MinLength: 1}}},
-		"noChunks": {settings: front.Settings{NoChunks: true}},
-		"rate":     {settings: front.Settings{Rate: "100k"}},
+		"replaced": {settings: conf.Settings{Header: []conf.AddHeader{{Name: "Etag", Value: "y"}}}},
+		"expires":  {settings: conf.Settings{Expires: &conf.Expires{Text: "1h"}}},
+		"gzip":     {settings: conf.Settings{Gzip: &conf.Gzip{MinLength: 1}}},
+		"noChunks": {settings: conf.Settings{NoChunks: true}},
+		"rate":     {settings: conf.Settings{Rate: "100k"}},
 	}
 	for name, c := range cases {
 		t.Run(name, func(t *testing.T) {
-			c.proxy.To, c.proxy.Version = front.Text(to), "1.1"
+			c.proxy.To, c.proxy.Version = conf.Text(to), "1.1"
 			ours := compared(t, &c.proxy, c.settings, heads, serveByTare)
 			theirs := compared(t, &c.proxy, c.settings, heads, serveHandler)
 			for i := range theirs {
@@ -100,14 +101,14 @@ func TestRawHeadsEqualHeaders(t *testing.T) {
 }
 
 // compared returns the responses of a proxy, with their lines in the access log.
-func compared(t *testing.T, p *front.Proxy, s front.Settings, heads []string,
+func compared(t *testing.T, p *conf.Proxy, s conf.Settings, heads []string,
 	serve func(testing.TB, http.Handler) *testClient) (all []string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "log")
-	s.Logs = []front.Log{{Path: path, Format: "f"}}
-	c := oneHost(front.Location{Path: "/", Proxy: p, Settings: s},
-		front.Location{Path: "/other", Steps: []front.Step{front.Return{Status: 202, Text: "other"}}, Settings: s})
-	c.LogFormats = []front.LogFormat{{Name: "f", Text: "$status $body_bytes_sent $bytes_sent $upstream_http_x_a " +
+	s.Logs = []conf.Log{{Path: path, Format: "f"}}
+	c := oneHost(conf.Location{Path: "/", Proxy: p, Settings: s},
+		conf.Location{Path: "/other", Steps: []conf.Step{conf.Return{Status: 202, Text: "other"}}, Settings: s})
+	c.LogFormats = []conf.LogFormat{{Name: "f", Text: "$status $body_bytes_sent $bytes_sent $upstream_http_x_a " +
 		"$sent_http_x_a $upstream_http_set_cookie $sent_http_set_cookie $sent_http_location $upstream_status"}}
 	h, err := front.New(c, quiet())
 	must(t, err)

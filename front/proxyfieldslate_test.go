@@ -14,9 +14,7 @@ import (
 	"testing"
 	"unsafe"
 
-	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/cache"
-	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -82,9 +80,9 @@ func TestWritersMayKeepStringsAndFailedWrites(t *testing.T) {
 	to := keptUpstream(t)
 	for name, text := range respond {
 		for _, stream := range []bool{false, true} {
-			c := proxyTo(front.Proxy{To: "up", Version: "1.1", Stream: stream,
-				Header: []front.Field{{Name: "Connection"}}})
-			c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 8, Servers: []upstream.Server{{Addr: to}}}}
+			c := proxyTo(conf.Proxy{To: "up", Version: "1.1", Stream: stream,
+				Header: []conf.Field{{Name: "Connection"}}})
+			c.Upstreams = []conf.Upstream{{Name: "up", Keepalive: 8, Servers: []conf.Server{{Addr: to}}}}
 			h := newFront(t, c, quiet())
 			for _, err := range []error{nil, errors.New("reset")} {
 				serve := func(letter string) *keepingWriter {
@@ -136,8 +134,8 @@ func TestRawHeadsYieldToRejectedBodies(t *testing.T) {
 			_, _ = io.Copy(io.Discard, nc)
 		}
 	})
-	c := oneHost(front.Location{Path: "/", Proxy: &front.Proxy{To: front.Text(to), Version: "1.1", StreamRequest: true},
-		Settings: front.Settings{MaxBody: 10}})
+	c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to), Version: "1.1", StreamRequest: true},
+		Settings: conf.Settings{MaxBody: 10}})
 	w := &rawWriter{httptest.NewRecorder(), make(chan struct{}), 0}
 	body, feed := io.Pipe()
 	go func() {
@@ -160,8 +158,8 @@ func TestRawHeadsYieldToRejectedBodies(t *testing.T) {
 // Trailer fields that were not announced do not drop the head, and pass themselves.
 func TestRawHeadsHaveTrailers(t *testing.T) {
 	to := keptUpstream(t)
-	us := serveByTare(t, newFront(t, proxyTo(front.Proxy{To: front.Text(to), Version: "1.1",
-		CookiePaths: []front.Replace{{From: "/u/", To: "/v/"}}}), quiet()))
+	us := serveByTare(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to), Version: "1.1",
+		CookiePaths: []conf.Replace{{From: "/u/", To: "/v/"}}}), quiet()))
 	const head = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nX-A: 1\r\nSet-Cookie: a=b; path=/u/\r\n\r\n"
 	for _, text := range []string{head + "2\r\nhi\r\n0\r\nX-T: t\r\n\r\n", head + "0\r\nx-t: t\r\n\r\n",
 		head + strings.Repeat("4000\r\n"+strings.Repeat("x", 0x4000)+"\r\n", 9) + "0\r\nX-T: t\r\n\r\n"} {
@@ -184,10 +182,10 @@ func TestUpstreamFieldsAreOfTheLastResponse(t *testing.T) {
 	first := "/?" + url.QueryEscape("HTTP/1.1 200 OK\r\nContent-Length: 0\r\nX-A: 1\r\nX-Accel-Redirect: "+second+
 		"\r\n\r\n")
 	for _, serve := range []func(testing.TB, http.Handler) *testClient{serveByTare, serveHandler} {
-		c := cached(to, front.ProxyCache{}, cache.Config{Name: "one", Dir: t.TempDir()})
-		c.Hosts[0].Locations = append(c.Hosts[0].Locations, front.Location{Path: "/second",
-			Proxy: &front.Proxy{To: front.Text(to), Version: "1.1"}, Settings: front.Settings{
-				Header: []front.AddHeader{{Name: "X-Last", Value: "<$upstream_http_x_a|$upstream_http_x_b>"}}}})
+		c := cached(to, conf.ProxyCache{}, conf.Cache{Name: "one", Dir: t.TempDir()})
+		c.Hosts[0].Locations = append(c.Hosts[0].Locations, conf.Location{Path: "/second",
+			Proxy: &conf.Proxy{To: conf.Text(to), Version: "1.1"}, Settings: conf.Settings{
+				Header: []conf.AddHeader{{Name: "X-Last", Value: "<$upstream_http_x_a|$upstream_http_x_b>"}}}})
 		if got := serve(t, newFront(t, c, quiet())).get(first).header.Get("X-Last"); got != "<|2>" {
 			t.Errorf("fields: %s", got)
 		}
@@ -196,7 +194,7 @@ func TestUpstreamFieldsAreOfTheLastResponse(t *testing.T) {
 
 // The end of keep-alive changes no field of a response.
 func TestLastResponseOfAConnectionPassesAsReceived(t *testing.T) {
-	c := proxyTo(front.Proxy{To: front.Text(keptUpstream(t)), Version: "1.1"})
+	c := proxyTo(conf.Proxy{To: conf.Text(keptUpstream(t)), Version: "1.1"})
 	c.Hosts[0].Locations[0].Settings.KeepAliveRequests = 1
 	us := serveByTare(t, newFront(t, c, quiet()))
 	_, got := us.lines("GET", "/?"+url.QueryEscape("HTTP/1.1 200 OK\r\nz: 1\r\nContent-Length: 0\r\nETag: 2\r\n\r\n"))

@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/upstream"
 )
 
@@ -75,13 +76,13 @@ func (o *options) boundTo(name string) http.Handler {
 }
 
 // serverGroup makes a group. It shares what older plans know about its servers.
-func (c *compiler) serverGroup(config *upstream.Config) (*group, error) {
+func (c *compiler) serverGroup(config *conf.Upstream) (*group, error) {
 	g := &group{name: config.Name}
 	var err error
-	if g.key, err = c.text(Text(config.Key)); err != nil {
+	if g.key, err = c.text(config.Key); err != nil {
 		return nil, err
 	}
-	if hashes := config.Balance == upstream.Hash || config.Balance == upstream.ConsistentHash; hashes && g.key.empty() {
+	if hashes := config.Balance == conf.Hash || config.Balance == conf.ConsistentHash; hashes && g.key.empty() {
 		return nil, errors.New("hash requires a Key")
 	}
 	state, release, err := acquire(&c.state.upstreams, config.Name,
@@ -106,7 +107,7 @@ func (c *compiler) targetGroup(to string) (*group, error) {
 	if g := c.plan.groups[strings.ToLower(to)]; g != nil {
 		return g, nil
 	}
-	g, err := c.serverGroup(&upstream.Config{Name: to, Servers: []upstream.Server{{Addr: to}}})
+	g, err := c.serverGroup(&conf.Upstream{Name: to, Servers: []conf.Server{{Addr: to}}})
 	if err != nil {
 		return nil, fmt.Errorf("%q is not an upstream: %w", to, err)
 	}
@@ -151,7 +152,7 @@ func (d *dynamicGroups) group(to, port string) (*group, error) {
 	if g != nil {
 		return g, nil
 	}
-	peers, err := upstream.New(upstream.Config{Name: to, Servers: []upstream.Server{{Addr: to}}}, new(upstream.State),
+	peers, err := upstream.New(conf.Upstream{Name: to, Servers: []conf.Server{{Addr: to}}}, new(upstream.State),
 		nil)
 	if err != nil {
 		return nil, err

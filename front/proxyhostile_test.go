@@ -15,8 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
@@ -82,14 +81,14 @@ func TestKilledUpstreamIsNoticed(t *testing.T) {
 			len(big), big), big, 1999},
 	}
 	for name, reply := range responses {
-		for mode, p := range map[string]front.Proxy{"buffered": {}, "stream": {Stream: true}} {
+		for mode, p := range map[string]conf.Proxy{"buffered": {}, "stream": {Stream: true}} {
 			var at int
 			to := rawUpstream(t, func(nc net.Conn) {
 				if readHead(nc) == nil {
 					io.WriteString(nc, reply.text[:at])
 				}
 			})
-			p.To = front.Text(to)
+			p.To = conf.Text(to)
 			a := serveHandler(t, newFront(t, proxyTo(p), quiet()))
 			for at = 0; at <= len(reply.text); at += min(reply.step, max(1, len(reply.text)-at)) {
 				resp, body, err := fetch(a, "/")
@@ -118,7 +117,7 @@ func TestKilledApplicationIsNoticed(t *testing.T) {
 			nc.Write(text[:at])
 		}
 	})
-	a := serveHandler(t, newFront(t, proxyTo(front.Proxy{To: front.Text(to), Protocol: front.FastCGI}), quiet()))
+	a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to), Protocol: conf.FastCGI}), quiet()))
 	for at = range len(text) + 1 {
 		resp, body, err := fetch(a, "/")
 		whole := at == len(text)
@@ -160,7 +159,7 @@ func TestMalformedResponsesGet502(t *testing.T) {
 				time.Sleep(5 * time.Millisecond)
 			}
 		})
-		a := serveHandler(t, newFront(t, proxyTo(front.Proxy{To: front.Text(to)}), quiet()))
+		a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to)}), quiet()))
 		for range 2 {
 			resp, body, err := fetch(a, "/")
 			if err != nil || resp.StatusCode != test.status || strings.Contains(body, "evil") {
@@ -192,7 +191,7 @@ func TestSilentUpstreamsTimeOut(t *testing.T) {
 			}
 		})
 		a := serveHandler(t, newFront(t,
-			proxyTo(front.Proxy{To: front.Text(to), ReadTimeout: 100 * time.Millisecond}), quiet()))
+			proxyTo(conf.Proxy{To: conf.Text(to), ReadTimeout: 100 * time.Millisecond}), quiet()))
 		resp, body, err := fetch(a, "/")
 		if _, part, cut := strings.Cut(output, "\r\n\r\n"); cut {
 			if !errors.Is(err, io.ErrUnexpectedEOF) || resp == nil || resp.StatusCode != 200 || body == "" ||
@@ -218,7 +217,7 @@ func TestSlowUpstreamDoesNotTimeOut(t *testing.T) {
 	})
 	for _, stream := range []bool{false, true} {
 		a := serveHandler(t, newFront(t,
-			proxyTo(front.Proxy{To: front.Text(to), ReadTimeout: 200 * time.Millisecond, Stream: stream}), quiet()))
+			proxyTo(conf.Proxy{To: conf.Text(to), ReadTimeout: 200 * time.Millisecond, Stream: stream}), quiet()))
 		// In nginx each read of the head restarts the timeout. Here the timeout is for the whole
 		// head.
 		testkit.Try(t, func() error { // on a busy machine a pause may be longer than intended
@@ -249,9 +248,9 @@ func TestRestartsLoseNoRepeatableRequest(t *testing.T) {
 		io.Copy(w, r.Body)
 	})
 	servers := []*restarting{newRestarting(t, handler), newRestarting(t, handler)}
-	c := proxyTo(front.Proxy{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}})
-	c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 8,
-		Servers: []upstream.Server{{Addr: servers[0].addr, MaxFails: -1}, {Addr: servers[1].addr, MaxFails: -1}}}}
+	c := proxyTo(conf.Proxy{To: "up", Version: "1.1", Header: []conf.Field{{Name: "Connection"}}})
+	c.Upstreams = []conf.Upstream{{Name: "up", Keepalive: 8,
+		Servers: []conf.Server{{Addr: servers[0].addr, MaxFails: -1}, {Addr: servers[1].addr, MaxFails: -1}}}}
 	a := serveHandler(t, newFront(t, c, quiet()))
 	end := make(chan struct{})
 	var all sync.WaitGroup
@@ -361,12 +360,12 @@ func TestPanicReleasesServer(t *testing.T) {
 		io.WriteString(nc, "HTTP/1.1 200 OK\r\n\r\nhi")
 	})
 	for path, at := range map[string]int{"/hint": 103, "/moved": 404, "/missing": 302, "/ok": 200} {
-		c := proxyTo(front.Proxy{To: "up", Intercept: true})
-		c.Hosts[0].Locations[0].ErrorPages = []front.ErrorPage{{Statuses: []int{404}, Target: "http://x/"}}
+		c := proxyTo(conf.Proxy{To: "up", Intercept: true})
+		c.Hosts[0].Locations[0].ErrorPages = []conf.ErrorPage{{Statuses: []int{404}, Target: "http://x/"}}
 		if path == "/moved" {
 			c.Hosts[0].Locations[0].ErrorPages = nil
 		}
-		c.Upstreams = []upstream.Config{{Name: "up", Servers: []upstream.Server{{Addr: to, MaxConns: 1}}}}
+		c.Upstreams = []conf.Upstream{{Name: "up", Servers: []conf.Server{{Addr: to, MaxConns: 1}}}}
 		h := newFront(t, c, quiet())
 		func() {
 			defer func() {
@@ -390,7 +389,7 @@ func TestUnannouncedTrailersAreForwarded(t *testing.T) {
 			io.WriteString(nc, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nTrailer: X-A\r\n\r\n2\r\nhi\r\n0\r\nX-A: a\r\nX-B: b\r\n\r\n")
 		}
 	})
-	a := serveHandler(t, newFront(t, proxyTo(front.Proxy{To: front.Text(to), Stream: true}), quiet()))
+	a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{To: conf.Text(to), Stream: true}), quiet()))
 	resp, err := a.client.Get("http://x/")
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // Interim responses reach clients that support them, without hidden fields and fields of the final
@@ -21,8 +21,8 @@ func TestInterimResponsesAreForwarded(t *testing.T) {
 				"HTTP/1.1 102 Processing\r\nContent-Length: 5\r\n\r\nHTTP/1.1 199 New\r\nLocation: http://app/x\r\nX-A: b\r\n\r\nHTTP/1.1 200 OK\r\nX-B: c\r\nContent-Length: 2\r\n\r\nok")
 		}
 	})
-	p := front.Proxy{To: front.Text(to), Hide: []string{"X-Secret"},
-		Redirects: []front.Replace{{From: "http://app/", To: "/"}}}
+	p := conf.Proxy{To: conf.Text(to), Hide: []string{"X-Secret"},
+		Redirects: []conf.Replace{{From: "http://app/", To: "/"}}}
 	c := proxyTo(p)
 	c.Hosts[0].Locations[0].Settings.RelativeRedirects = true
 	a := serveHandler(t, newFront(t, c, quiet()))

@@ -7,8 +7,7 @@ import (
 	"net/http"
 	"testing"
 
-	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/front/conf"
 	wire "github.com/tarehq/tare/internal/wire/fcgi"
 )
 
@@ -25,35 +24,35 @@ func TestMalformedResponseIsInvalidHeader(t *testing.T) {
 	}
 	open := func(out string) string { return string(wire.AppendStream(nil, wire.Stdout, 1, []byte(out))) }
 	for _, test := range []struct {
-		protocol front.Protocol
+		protocol conf.Protocol
 		name     string
 		sends    string
 		stays    bool // the connection stays open
 		want     string
 	}{
-		{front.HTTP, "rubbish", "rubbish\r\n\r\n", false, invalid},
-		{front.HTTP, "rubbish without a line end", "hello", false, invalid},
-		{front.HTTP, "rubbish, and silence", "hello", true, invalid},
-		{front.HTTP, "no colon", "HTTP/1.1 200 OK\r\nno colon\r\n\r\n", false, invalid},
-		{front.HTTP, "status", "HTTP/1.1 abc\r\n\r\n", false, invalid},
-		{front.HTTP, "nothing", "", false, failed},
-		{front.HTTP, "half a word", "HTT", false, failed},
-		{front.HTTP, "half a head", "HTTP/1.1 200 OK\r\nX: y\r\n", false, failed},
-		{front.FastCGI, "rubbish", "rubbish rubbish rubbish", false, invalid},
-		{front.FastCGI, "no colon", ended("no colon\r\n\r\n", wire.End{}), false, invalid},
-		{front.FastCGI, "status", ended("Status: abc\r\n\r\n", wire.End{}), false, invalid},
-		{front.FastCGI, "no output", ended("", wire.End{}), false, invalid},
-		{front.FastCGI, "half a head, and the end", ended("X: y\r\n", wire.End{}), false, invalid},
-		{front.FastCGI, "an exit code", ended("", wire.End{App: 1}), false, invalid},
-		{front.FastCGI, "overloaded", ended("", wire.End{Status: wire.Overloaded}), false, invalid},
-		{front.FastCGI, "unknown role", ended("", wire.End{Status: wire.UnknownRole}), false, invalid},
-		{front.FastCGI, "unknown status", ended("", wire.End{Status: 9}), false, invalid},
-		{front.FastCGI, "nothing", "", false, failed},
-		{front.FastCGI, "half a head", open("X: y\r\n"), false, failed},
-		{front.FastCGI, "half a record", "\x01\x06\x00", false, failed},
+		{conf.HTTP, "rubbish", "rubbish\r\n\r\n", false, invalid},
+		{conf.HTTP, "rubbish without a line end", "hello", false, invalid},
+		{conf.HTTP, "rubbish, and silence", "hello", true, invalid},
+		{conf.HTTP, "no colon", "HTTP/1.1 200 OK\r\nno colon\r\n\r\n", false, invalid},
+		{conf.HTTP, "status", "HTTP/1.1 abc\r\n\r\n", false, invalid},
+		{conf.HTTP, "nothing", "", false, failed},
+		{conf.HTTP, "half a word", "HTT", false, failed},
+		{conf.HTTP, "half a head", "HTTP/1.1 200 OK\r\nX: y\r\n", false, failed},
+		{conf.FastCGI, "rubbish", "rubbish rubbish rubbish", false, invalid},
+		{conf.FastCGI, "no colon", ended("no colon\r\n\r\n", wire.End{}), false, invalid},
+		{conf.FastCGI, "status", ended("Status: abc\r\n\r\n", wire.End{}), false, invalid},
+		{conf.FastCGI, "no output", ended("", wire.End{}), false, invalid},
+		{conf.FastCGI, "half a head, and the end", ended("X: y\r\n", wire.End{}), false, invalid},
+		{conf.FastCGI, "an exit code", ended("", wire.End{App: 1}), false, invalid},
+		{conf.FastCGI, "overloaded", ended("", wire.End{Status: wire.Overloaded}), false, invalid},
+		{conf.FastCGI, "unknown role", ended("", wire.End{Status: wire.UnknownRole}), false, invalid},
+		{conf.FastCGI, "unknown status", ended("", wire.End{Status: 9}), false, invalid},
+		{conf.FastCGI, "nothing", "", false, failed},
+		{conf.FastCGI, "half a head", open("X: y\r\n"), false, failed},
+		{conf.FastCGI, "half a record", "\x01\x06\x00", false, failed},
 	} {
 		first := rawUpstream(t, func(nc net.Conn) {
-			if test.protocol == front.FastCGI {
+			if test.protocol == conf.FastCGI {
 				_, _, _, _ = readApplication(nc)
 			} else if _, err := http.ReadRequest(bufio.NewReader(nc)); err != nil {
 				return
@@ -64,13 +63,13 @@ func TestMalformedResponseIsInvalidHeader(t *testing.T) {
 			}
 		})
 		second := application(t, nil, "")
-		if test.protocol == front.HTTP {
+		if test.protocol == conf.HTTP {
 			second = serve(t, echo)
 		}
-		for next, name := range map[*upstream.Next]string{{Error: true}: failed, {InvalidHeader: true}: invalid,
+		for next, name := range map[*conf.NextUpstream]string{{Error: true}: failed, {InvalidHeader: true}: invalid,
 			{Off: true}: "off", {Timeout: true}: "timeout"} {
-			c := proxyTo(front.Proxy{To: "up", Protocol: test.protocol, Next: *next})
-			c.Upstreams = []upstream.Config{{Name: "up", Servers: []upstream.Server{{Addr: first, MaxFails: -1},
+			c := proxyTo(conf.Proxy{To: "up", Protocol: test.protocol, Next: *next})
+			c.Upstreams = []conf.Upstream{{Name: "up", Servers: []conf.Server{{Addr: first, MaxFails: -1},
 				{Addr: second, Backup: true}}}}
 			want := 502
 			if name == test.want {

@@ -6,20 +6,21 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // The address of the PROXY protocol is used only with real_ip_header proxy_protocol and a trusted
 // proxy, by TCP or unix socket.
 func TestProxyProtocolRequiresTrust(t *testing.T) {
-	settings := front.Settings{
-		RealIP: front.RealIP{From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Unix: true,
+	settings := conf.Settings{
+		RealIP: conf.RealIP{From: []netip.Prefix{netip.MustParsePrefix("10.0.0.0/8")}, Unix: true,
 			Header: "proxy_protocol"},
-		Access: []front.AccessRule{{Net: netip.MustParsePrefix("192.0.2.0/24")}, {Unix: true, Deny: true},
+		Access: []conf.AccessRule{{Net: netip.MustParsePrefix("192.0.2.0/24")}, {Unix: true, Deny: true},
 			{Deny: true}},
 	}
-	trusting := front.Location{Path: "/trusting", Settings: settings, Empty: true}
-	settings.RealIP = front.RealIP{}
-	h := newFront(t, oneHost(trusting, front.Location{Path: "/", Settings: settings, Empty: true}), quiet())
+	trusting := conf.Location{Path: "/trusting", Settings: settings, Empty: true}
+	settings.RealIP = conf.RealIP{}
+	h := newFront(t, oneHost(trusting, conf.Location{Path: "/", Settings: settings, Empty: true}), quiet())
 	value := &front.ProxyHeader{Source: netip.MustParseAddrPort("192.0.2.1:1000")}
 	for _, test := range []struct {
 		path, peer string

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/tarehq/tare/front/cache"
-	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -31,7 +31,7 @@ type setField struct {
 }
 
 // headerRules compiles the header of requests.
-func (c *compiler) headerRules(h *headerRules, from *Proxy) error {
+func (c *compiler) headerRules(h *headerRules, from *conf.Proxy) error {
 	switch from.Version {
 	case "", "1.0":
 	case "1.1":
@@ -222,7 +222,7 @@ func hasToken(values []string, token string) bool {
 
 // balanceKey returns what the balancer of the group chooses a server by.
 func (g *group) balanceKey(x *exchange) (key string, client netip.Addr) {
-	if g.peers.Config().Balance == upstream.IPHash {
+	if g.peers.Config().Balance == conf.IPHash {
 		client = x.clientAddress().addr.Addr()
 	}
 	return g.key.eval(x), client

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -25,7 +26,7 @@ type responseRules struct {
 }
 
 // proxyResponse compiles the rules for responses.
-func (c *compiler) proxyResponse(p *proxy, l *Location) (err error) {
+func (c *compiler) proxyResponse(p *proxy, l *conf.Location) (err error) {
 	from, r := p.from, &p.response
 	r.hidden = hiddenFields(from, p.target.bound != nil)
 	for _, name := range from.Ignore {
@@ -105,11 +106,11 @@ func markIndex(name string) byte {
 
 // hiddenFields returns the fields that are not forwarded. A bound handler speaks for this server,
 // so that its Date and Server are not hidden.
-func hiddenFields(from *Proxy, bound bool) map[string]bool {
+func hiddenFields(from *conf.Proxy, bound bool) map[string]bool {
 	hidden := make(map[string]bool)
 	usual := []string{"X-Accel-Expires", "X-Accel-Redirect", "X-Accel-Limit-Rate", "X-Accel-Buffering",
 		"X-Accel-Charset"}
-	if from.Protocol != FastCGI && !bound {
+	if from.Protocol != conf.FastCGI && !bound {
 		usual = append(usual, "Date", "Server", "X-Pad")
 	}
 	for _, name := range slices.Concat(usual, from.Hide) {

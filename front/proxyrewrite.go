@@ -4,6 +4,8 @@ import (
 	"errors"
 	"net/http"
 	"strings"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // replaceRule is a Replace, compiled.
@@ -13,29 +15,22 @@ type replaceRule struct {
 	to      text
 }
 
-// pattern returns the regular expression in From, if it has one.
-func (r *Replace) pattern() (source string, fold, ok bool) {
-	source, ok = strings.CutPrefix(r.From, "~")
-	source, fold = strings.CutPrefix(source, "*")
-	return source, fold && ok, ok
-}
-
 // cookieDomainRules returns rules for cookies' domains: they ignore case and a dot before the new
 // domain.
-func cookieDomainRules(all []Replace) []Replace {
-	out := make([]Replace, len(all))
+func cookieDomainRules(all []conf.Replace) []conf.Replace {
+	out := make([]conf.Replace, len(all))
 	for i, r := range all {
-		if source, fold, ok := r.pattern(); ok && !fold {
+		if source, fold, ok := cutPattern(r.From); ok && !fold {
 			r.From = "~*" + source
 		}
-		r.To = Text(strings.TrimPrefix(string(r.To), "."))
+		r.To = conf.Text(strings.TrimPrefix(string(r.To), "."))
 		out[i] = r
 	}
 	return out
 }
 
 // replaceRules compiles Replaces.
-func (c *compiler) replaceRules(all []Replace) ([]replaceRule, error) {
+func (c *compiler) replaceRules(all []conf.Replace) ([]replaceRule, error) {
 	var out []replaceRule
 	for _, f := range all {
 		if f.Default {
@@ -43,11 +38,11 @@ func (c *compiler) replaceRules(all []Replace) ([]replaceRule, error) {
 		}
 		var r replaceRule
 		var err error
-		if source, fold, ok := f.pattern(); ok {
+		if source, fold, ok := cutPattern(f.From); ok {
 			if r.pattern, err = c.pattern(source, fold); err != nil {
 				return nil, err
 			}
-		} else if r.from, err = c.text(Text(f.From)); err != nil {
+		} else if r.from, err = c.text(conf.Text(f.From)); err != nil {
 			return nil, err
 		}
 		if r.to, err = c.text(f.To); err != nil {
@@ -77,11 +72,11 @@ func (r *responseRules) rewriteFields(x *exchange, header http.Header) {
 }
 
 // redirectRules returns the Redirects, with the default in its place.
-func redirectRules(p *proxy, l *Location) []Replace {
+func redirectRules(p *proxy, l *conf.Location) []conf.Replace {
 	if p.from.Redirects == nil {
 		return defaultRedirectRules(p, l)
 	}
-	var all []Replace
+	var all []conf.Replace
 	for _, r := range p.from.Redirects {
 		if r.Default {
 			all = append(all, defaultRedirectRules(p, l)...)
@@ -93,16 +88,16 @@ func redirectRules(p *proxy, l *Location) []Replace {
 }
 
 // defaultRedirectRules replaces the upstream's URL by the location's path.
-func defaultRedirectRules(p *proxy, l *Location) []Replace {
-	if !p.target.text.constant() || p.from.Protocol == FastCGI || p.uri.text != nil && p.uri.isWhole ||
-		l.Match > Exact && p.uri.text != nil {
+func defaultRedirectRules(p *proxy, l *conf.Location) []conf.Replace {
+	if !p.target.text.constant() || p.from.Protocol == conf.FastCGI || p.uri.text != nil && p.uri.isWhole ||
+		l.Match > conf.Exact && p.uri.text != nil {
 		return nil
 	}
 	scheme, port := "http://", "80"
-	if p.from.Protocol == HTTPS {
+	if p.from.Protocol == conf.HTTPS {
 		scheme, port = "https://", "443"
 	}
-	var all []Replace
+	var all []conf.Replace
 	hosts := []string{p.target.name.host, p.target.text.literal}
 	if hosts[0] == hosts[1] {
 		hosts = hosts[:1]
@@ -112,9 +107,9 @@ func defaultRedirectRules(p *proxy, l *Location) []Replace {
 	}
 	for _, host := range hosts {
 		if p.uri.text != nil {
-			all = append(all, Replace{From: scheme + host + p.uri.text.literal, To: Text(l.Path)})
+			all = append(all, conf.Replace{From: scheme + host + p.uri.text.literal, To: conf.Text(l.Path)})
 		} else {
-			all = append(all, Replace{From: scheme + host + "/", To: "/"})
+			all = append(all, conf.Replace{From: scheme + host + "/", To: "/"})
 		}
 	}
 	return all

@@ -13,16 +13,16 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
 // Upstreams receive the same requests as from nginx.
 func TestUpstreamRequestsAreNginxs(t *testing.T) {
 	to := serve(t, echo)
-	text := func(s string) *front.Text { t := front.Text(s); return &t }
-	pass := func(p front.Proxy) *front.Proxy {
-		p.To = front.Text(strings.ReplaceAll(string(p.To), "UP", to))
+	text := func(s string) *conf.Text { t := conf.Text(s); return &t }
+	pass := func(p conf.Proxy) *conf.Proxy {
+		p.To = conf.Text(strings.ReplaceAll(string(p.To), "UP", to))
 		p.Version = "1.1"
 		return &p
 	}
@@ -32,11 +32,11 @@ func TestUpstreamRequestsAreNginxs(t *testing.T) {
 	}
 	cases := []struct {
 		conf     string
-		location front.Location
+		location conf.Location
 		line     []request
 	}{
 		{
-			`location / { proxy_pass http://UP; }`, front.Location{Path: "/", Proxy: pass(front.Proxy{To: "UP"})},
+			`location / { proxy_pass http://UP; }`, conf.Location{Path: "/", Proxy: pass(conf.Proxy{To: "UP"})},
 			[]request{{path: "/"}, {path: "/a%2Fb%20c?x=%20y&z"}, {path: "//a/../b/./c"}, {path: "/a?"},
 				{method: "POST", path: "/p", body: "hello"}, {method: "DELETE", path: "/d"},
 				{path: "/h", fields: []string{"X-A", "1", "X-A", "2", "Cookie", "a=b", "Te", "trailers", "Keep-Alive",
@@ -44,55 +44,55 @@ func TestUpstreamRequestsAreNginxs(t *testing.T) {
 		},
 		{
 			`location /a/ { proxy_pass http://UP/b/; }`,
-			front.Location{Path: "/a/", Proxy: pass(front.Proxy{To: "UP", URI: text("/b/")})},
+			conf.Location{Path: "/a/", Proxy: pass(conf.Proxy{To: "UP", URI: text("/b/")})},
 			[]request{{path: "/a/"}, {path: "/a/x%2Fy%20z?q=1"}, {path: "/a/%3Fx%23y%25"}, {path: "/a/../a/x"},
 				{path: "/a//x"}, {path: "/a/\u00e4"}},
 		},
 		{
 			`location /a { proxy_pass http://UP/b; }`,
-			front.Location{Path: "/a", Proxy: pass(front.Proxy{To: "UP", URI: text("/b")})},
+			conf.Location{Path: "/a", Proxy: pass(conf.Proxy{To: "UP", URI: text("/b")})},
 			[]request{{path: "/a"}, {path: "/abc?q"}, {path: "/a/x"}},
 		},
 		{
-			`location = /e { proxy_pass http://UP/; }`, front.Location{Match: front.Exact, Path: "/e",
-				Proxy: pass(front.Proxy{To: "UP", URI: text("/")})},
+			`location = /e { proxy_pass http://UP/; }`, conf.Location{Match: conf.Exact, Path: "/e",
+				Proxy: pass(conf.Proxy{To: "UP", URI: text("/")})},
 			[]request{{path: "/e?x=1"}},
 		},
 		{
 			`location ~ ^/r/(.*)$ { proxy_pass http://UP/s/$1?k=v; }`,
-			front.Location{Match: front.Regex, Path: "^/r/(.*)$",
-				Proxy: pass(front.Proxy{To: "UP", URI: text("/s/$1?k=v")})},
+			conf.Location{Match: conf.Regex, Path: "^/r/(.*)$",
+				Proxy: pass(conf.Proxy{To: "UP", URI: text("/s/$1?k=v")})},
 			[]request{{path: "/r/x/y"}, {path: "/r/x?gone=1"}},
 		},
 		{
 			`location /w/ { rewrite ^/w/(.*)$ /new/$1?a=b break; proxy_pass http://UP/ignored/; }`,
-			front.Location{Path: "/w/",
-				Steps: []front.Step{front.Rewrite{Pattern: "^/w/(.*)$", To: "/new/$1?a=b", Flag: front.RewriteBreak}},
-				Proxy: pass(front.Proxy{To: "UP", URI: text("/ignored/")})},
+			conf.Location{Path: "/w/",
+				Steps: []conf.Step{conf.Rewrite{Pattern: "^/w/(.*)$", To: "/new/$1?a=b", Flag: conf.RewriteBreak}},
+				Proxy: pass(conf.Proxy{To: "UP", URI: text("/ignored/")})},
 			[]request{{path: "/w/x%20y?c=d"}},
 		},
 		{
 			`location /x/ { rewrite ^/x/(.*)$ /x/n/$1 break; proxy_pass http://UP; }`,
-			front.Location{Path: "/x/",
-				Steps: []front.Step{front.Rewrite{Pattern: "^/x/(.*)$", To: "/x/n/$1", Flag: front.RewriteBreak}},
-				Proxy: pass(front.Proxy{To: "UP"})},
+			conf.Location{Path: "/x/",
+				Steps: []conf.Step{conf.Rewrite{Pattern: "^/x/(.*)$", To: "/x/n/$1", Flag: conf.RewriteBreak}},
+				Proxy: pass(conf.Proxy{To: "UP"})},
 			[]request{{path: "/x/y%20z?c=d"}},
 		},
 		{
 			`location /v { set $to UP; proxy_pass http://$to$request_uri; }`,
-			front.Location{Path: "/v", Steps: []front.Step{front.Set{Name: "to", Value: front.Text(to)}},
-				Proxy: pass(front.Proxy{To: "$to", URI: text("$request_uri")})},
+			conf.Location{Path: "/v", Steps: []conf.Step{conf.Set{Name: "to", Value: conf.Text(to)}},
+				Proxy: pass(conf.Proxy{To: "$to", URI: text("$request_uri")})},
 			[]request{{path: "/v/x%20y?c=d"}},
 		},
 		{
 			`location /q { set $to UP; proxy_pass http://$to; }`,
-			front.Location{Path: "/q", Steps: []front.Step{front.Set{Name: "to", Value: front.Text(to)}},
-				Proxy: pass(front.Proxy{To: "$to"})},
+			conf.Location{Path: "/q", Steps: []conf.Step{conf.Set{Name: "to", Value: conf.Text(to)}},
+				Proxy: pass(conf.Proxy{To: "$to"})},
 			[]request{{path: "/q//x%20y?c=d"}},
 		},
 		{
 			`location /s { proxy_pass http://UP; proxy_set_header Host $host; proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; proxy_set_header X-Real-IP ""; proxy_set_header Accept-Encoding ""; proxy_set_header X-Uri $uri; proxy_set_header X-Empty $arg_none; proxy_set_header X-Goal "$proxy_host $proxy_port"; }`,
-			front.Location{Path: "/s", Proxy: pass(front.Proxy{To: "UP", Header: []front.Field{
+			conf.Location{Path: "/s", Proxy: pass(conf.Proxy{To: "UP", Header: []conf.Field{
 				{Name: "Host", Value: "$host"}, {Name: "X-Forwarded-For", Value: "$proxy_add_x_forwarded_for"},
 				{Name: "x-real-ip"}, {Name: "Accept-Encoding"}, {Name: "X-Uri", Value: "$uri"},
 				{Name: "X-Empty", Value: "$arg_none"}, {Name: "X-Goal", Value: "$proxy_host $proxy_port"},
@@ -102,14 +102,14 @@ func TestUpstreamRequestsAreNginxs(t *testing.T) {
 		},
 		{
 			`location /m { proxy_pass http://UP; proxy_method POST; proxy_set_body "[$arg_b]"; proxy_pass_request_headers off; }`,
-			front.Location{Path: "/m",
-				Proxy: pass(front.Proxy{To: "UP", Method: "POST", Body: text("[$arg_b]"), NoHeader: true})},
+			conf.Location{Path: "/m",
+				Proxy: pass(conf.Proxy{To: "UP", Method: "POST", Body: text("[$arg_b]"), NoHeader: true})},
 			[]request{{path: "/m?b=x", fields: []string{"X-A", "1"}}},
 		},
 		{
 			`location /n { proxy_pass http://UP; proxy_pass_request_body off; proxy_set_header Content-Length ""; }`,
-			front.Location{Path: "/n",
-				Proxy: pass(front.Proxy{To: "UP", NoBody: true, Header: []front.Field{{Name: "Content-Length"}}})},
+			conf.Location{Path: "/n",
+				Proxy: pass(conf.Proxy{To: "UP", NoBody: true, Header: []conf.Field{{Name: "Content-Length"}}})},
 			[]request{{method: "POST", path: "/n", body: "dropped"}},
 		},
 	}
@@ -165,9 +165,9 @@ func responsesAreNginxs(t *testing.T, serveFront func(testing.TB, http.Handler) 
 			io.WriteString(w, "body of "+r.Method)
 		}
 	})
-	text := front.Text("/a/")
-	base := front.Proxy{To: front.Text(to), URI: &text, Version: "1.1"}
-	with := func(f func(p *front.Proxy)) *front.Proxy {
+	text := conf.Text("/a/")
+	base := conf.Proxy{To: conf.Text(to), URI: &text, Version: "1.1"}
+	with := func(f func(p *conf.Proxy)) *conf.Proxy {
 		p := base
 		f(&p)
 		return &p
@@ -175,7 +175,7 @@ func responsesAreNginxs(t *testing.T, serveFront func(testing.TB, http.Handler) 
 	file := site(t, "i/file.txt")
 	cases := []struct {
 		conf string
-		pass *front.Proxy
+		pass *conf.Proxy
 		line []string
 	}{
 		{"", &base, []string{
@@ -191,34 +191,34 @@ func responsesAreNginxs(t *testing.T, serveFront func(testing.TB, http.Handler) 
 			"/l/200?X-Accel-Redirect=/l/200?X-B=1",
 		}},
 		{"proxy_hide_header X-A; proxy_pass_header Server; proxy_ignore_headers X-Accel-Redirect;",
-			with(func(p *front.Proxy) {
+			with(func(p *conf.Proxy) {
 				p.Hide, p.Show, p.Ignore = []string{"X-A"}, []string{"Server"}, []string{"X-Accel-Redirect"}
 			}), []string{"/l/200?X-A=1&X-B=2&X-Accel-Redirect=/i/file.txt"}},
-		{"proxy_redirect off;", with(func(p *front.Proxy) { p.NoRedirects = true }),
+		{"proxy_redirect off;", with(func(p *conf.Proxy) { p.NoRedirects = true }),
 			[]string{"/l/302?Location=http://UP/a/x"}},
-		{`proxy_redirect http://UP/a/ /elsewhere/; proxy_redirect ~^http://(\w+)\.example/(.*)$ https://$1.test/$2; proxy_redirect ~*^HTTP://CASE/ /case/;`, with(func(p *front.Proxy) {
-			p.Redirects = []front.Replace{{From: "http://" + to + "/a/", To: "/elsewhere/"},
+		{`proxy_redirect http://UP/a/ /elsewhere/; proxy_redirect ~^http://(\w+)\.example/(.*)$ https://$1.test/$2; proxy_redirect ~*^HTTP://CASE/ /case/;`, with(func(p *conf.Proxy) {
+			p.Redirects = []conf.Replace{{From: "http://" + to + "/a/", To: "/elsewhere/"},
 				{From: `~^http://(\w+)\.example/(.*)$`, To: "https://$1.test/$2"},
 				{From: `~*^HTTP://CASE/`, To: "/case/"}}
 		}), []string{"/l/302?Location=http://UP/a/x", "/l/302?Location=http://one.example/x",
 			"/l/302?Location=http://case/gone", "/l/302?Location=http://no/x"}},
-		{`proxy_cookie_domain other.example new.example; proxy_cookie_path /a/ /b/; proxy_cookie_path ~^/r/(.*)$ /s/$1;`, with(func(p *front.Proxy) {
-			p.CookieDomains = []front.Replace{{From: "other.example", To: "new.example"}}
-			p.CookiePaths = []front.Replace{{From: "/a/", To: "/b/"}, {From: "~^/r/(.*)$", To: "/s/$1"}}
+		{`proxy_cookie_domain other.example new.example; proxy_cookie_path /a/ /b/; proxy_cookie_path ~^/r/(.*)$ /s/$1;`, with(func(p *conf.Proxy) {
+			p.CookieDomains = []conf.Replace{{From: "other.example", To: "new.example"}}
+			p.CookiePaths = []conf.Replace{{From: "/a/", To: "/b/"}, {From: "~^/r/(.*)$", To: "/s/$1"}}
 		}), []string{"/l/200?Set-Cookie=a=b;+Path=/a/x;+Domain=other.example",
 			"/l/200?Set-Cookie=a=b;+path=/r/x;+domain=.OTHER.example;+Secure", "/l/200?Set-Cookie=a=b;+Path=/",
 			"/l/200?Set-Cookie=a"}},
 	}
 	for _, c := range cases {
-		conf := strings.ReplaceAll(c.conf, "UP", to)
+		block := strings.ReplaceAll(c.conf, "UP", to)
 		nginx, _ := serveNginx(t, "", fmt.Sprintf(`location /l/ { proxy_http_version 1.1; proxy_pass http://%s/a/; %s }
-location /i/ { internal; root %s; } location @named { return 202 named; }`, to, conf, file))
+location /i/ { internal; root %s; } location @named { return 202 named; }`, to, block, file))
 		config := oneHost(
-			front.Location{Path: "/l/", Proxy: c.pass},
-			front.Location{Path: "/i/", Internal: true,
-				Settings: front.Settings{Files: front.Files{Root: front.Text(file)}}},
-			front.Location{Match: front.Named, Path: "@named",
-				Steps: []front.Step{front.Return{Status: 202, Text: "named"}}},
+			conf.Location{Path: "/l/", Proxy: c.pass},
+			conf.Location{Path: "/i/", Internal: true,
+				Settings: conf.Settings{Files: conf.Files{Root: conf.Text(file)}}},
+			conf.Location{Match: conf.Named, Path: "@named",
+				Steps: []conf.Step{conf.Return{Status: 202, Text: "named"}}},
 		)
 		config.Hosts[0].Names = []string{"front.test"}
 		ours := serveFront(t, newFront(t, config, quiet()))
@@ -256,7 +256,7 @@ location /i/ { internal; root %s; } location @named { return 202 named; }`, to, 
 // Applications receive the same parameters as from nginx.
 func TestFastCGIParametersAreNginxs(t *testing.T) {
 	to := application(t, nil, "")
-	params := func(more ...string) (conf string, all []front.Param) {
+	params := func(more ...string) (lines string, all []conf.Param) {
 		for _, p := range append([]string{
 			"SCRIPT_FILENAME /www$fastcgi_script_name", "PATH_INFO $fastcgi_path_info",
 			"SCRIPT_NAME $fastcgi_script_name", "REQUEST_URI $request_uri", "DOCUMENT_URI $document_uri",
@@ -267,27 +267,27 @@ func TestFastCGIParametersAreNginxs(t *testing.T) {
 		}, more...) {
 			p = strings.ReplaceAll(p, "$request_scheme_", "$scheme")
 			words := strings.Fields(p)
-			conf += "fastcgi_param " + p + ";\n"
-			all = append(all, front.Param{Name: words[0], Value: front.Text(words[1]), IfNotEmpty: len(words) == 3})
+			lines += "fastcgi_param " + p + ";\n"
+			all = append(all, conf.Param{Name: words[0], Value: conf.Text(words[1]), IfNotEmpty: len(words) == 3})
 		}
-		return conf, all
+		return lines, all
 	}
-	conf, all := params()
+	lines, all := params()
 	hidden, allHidden := params("HTTP_X_A set")
 	for _, c := range []struct {
 		conf string
-		pass front.Proxy
+		pass conf.Proxy
 	}{
-		{conf, front.Proxy{Params: all}},
-		{conf + "fastcgi_index index.php;", front.Proxy{Params: all, ParamIndex: "index.php"}},
-		{conf + `fastcgi_split_path_info ^(.+?\.php)(/.*)$; fastcgi_index i.php;`,
-			front.Proxy{Params: all, SplitPath: `^(.+?\.php)(/.*)$`, ParamIndex: "i.php"}},
-		{hidden, front.Proxy{Params: allHidden}},
-		{conf + "fastcgi_pass_request_headers off; fastcgi_pass_request_body off;",
-			front.Proxy{Params: all, NoHeader: true, NoBody: true}},
+		{lines, conf.Proxy{Params: all}},
+		{lines + "fastcgi_index index.php;", conf.Proxy{Params: all, ParamIndex: "index.php"}},
+		{lines + `fastcgi_split_path_info ^(.+?\.php)(/.*)$; fastcgi_index i.php;`,
+			conf.Proxy{Params: all, SplitPath: `^(.+?\.php)(/.*)$`, ParamIndex: "i.php"}},
+		{hidden, conf.Proxy{Params: allHidden}},
+		{lines + "fastcgi_pass_request_headers off; fastcgi_pass_request_body off;",
+			conf.Proxy{Params: all, NoHeader: true, NoBody: true}},
 	} {
 		nginx, _ := serveNginx(t, "", "server_name front.test; location / { fastcgi_pass "+to+"; "+c.conf+" }")
-		c.pass.To, c.pass.Protocol = front.Text(to), front.FastCGI
+		c.pass.To, c.pass.Protocol = conf.Text(to), conf.FastCGI
 		config := proxyTo(c.pass)
 		config.Hosts[0].Names = []string{"front.test"}
 		ours := serveHandler(t, newFront(t, config, quiet()))
@@ -351,7 +351,7 @@ func TestPHPApplicationIsServed(t *testing.T) {
 		t.Fatal(err)
 	}
 	programs.Start(t, "unix", socket, env, path, "-R", "-n", "-F", "-y", filepath.Join(dir, "conf"), "-p", dir)
-	params := []front.Param{
+	params := []conf.Param{
 		{Name: "SCRIPT_FILENAME", Value: "$document_root$fastcgi_script_name"},
 		{Name: "SCRIPT_NAME", Value: "$fastcgi_script_name"}, {Name: "PATH_INFO", Value: "$fastcgi_path_info",
 			IfNotEmpty: true},
@@ -359,13 +359,13 @@ func TestPHPApplicationIsServed(t *testing.T) {
 		{Name: "REQUEST_METHOD", Value: "$request_method"}, {Name: "CONTENT_TYPE", Value: "$content_type"},
 		{Name: "CONTENT_LENGTH", Value: "$content_length"}, {Name: "SERVER_PROTOCOL", Value: "$server_protocol"},
 	}
-	settings := front.Settings{Files: front.Files{Root: front.Text(root), Index: []front.Text{"index.php"}},
+	settings := conf.Settings{Files: conf.Files{Root: conf.Text(root), Index: []conf.Text{"index.php"}},
 		MaxBody: -1}
-	pass := front.Proxy{To: front.Text("unix:" + socket), Protocol: front.FastCGI, Params: params,
+	pass := conf.Proxy{To: conf.Text("unix:" + socket), Protocol: conf.FastCGI, Params: params,
 		SplitPath: `^(.+\.php)(/.+)$`, ParamIndex: "index.php"}
 	a := serveHandler(t, newFront(t, oneHost(
-		front.Location{Path: "/", TryFiles: []front.Text{"$uri", "$uri/", "/index.php?$args"}, Settings: settings},
-		front.Location{Match: front.Regex, Path: `\.php(/|$)`, Proxy: &pass, Settings: settings},
+		conf.Location{Path: "/", TryFiles: []conf.Text{"$uri", "$uri/", "/index.php?$args"}, Settings: settings},
+		conf.Location{Match: conf.Regex, Path: `\.php(/|$)`, Proxy: &pass, Settings: settings},
 	), quiet()))
 	for _, test := range []struct {
 		method, path string
@@ -401,10 +401,10 @@ func TestAccelRedirectKeepsMethodForNamedLocation(t *testing.T) {
 		}
 		fmt.Fprintf(w, "%s %q", r.Method, b)
 	})
-	second := front.Proxy{To: front.Text(to), Header: []front.Field{{Name: "X-To"}}}
+	second := conf.Proxy{To: conf.Text(to), Header: []conf.Field{{Name: "X-To"}}}
 	us := serveHandler(t, newFront(t, oneHost(
-		front.Location{Path: "/", Proxy: &front.Proxy{To: front.Text(to)}},
-		front.Location{Match: front.Named, Path: "@b", Proxy: &second}, front.Location{Path: "/b", Proxy: &second},
+		conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)}},
+		conf.Location{Match: conf.Named, Path: "@b", Proxy: &second}, conf.Location{Path: "/b", Proxy: &second},
 	), quiet()))
 	theirs, _ := serveNginx(t, "", fmt.Sprintf(`location / { proxy_pass http://%[1]s; } location @b { proxy_set_header X-To ""; proxy_pass http://%[1]s; }`, to))
 	for _, method := range []string{"GET", "POST", "PUT"} {

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"net/netip"
 	"strings"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // proxyTarget is where a Proxy sends requests: a group of upstream servers or a bound handler.
@@ -37,10 +39,10 @@ type destination struct {
 var errNoScheme = errors.New("the URL begins neither with http:// nor with https://")
 
 // proxyTarget compiles the target of a Proxy.
-func (c *compiler) proxyTarget(p *proxy, l *Location) (err error) {
+func (c *compiler) proxyTarget(p *proxy, l *conf.Location) (err error) {
 	t, protocol := &p.target, l.Proxy.Protocol
-	t.plan, t.hasScheme, t.usesTLS = c.plan, protocol == SchemeOfTo, protocol == HTTPS
-	t.isFastCGI = protocol == FastCGI
+	t.plan, t.hasScheme, t.usesTLS = c.plan, protocol == conf.SchemeOfTo, protocol == conf.HTTPS
+	t.isFastCGI = protocol == conf.FastCGI
 	if t.text, err = c.text(l.Proxy.To); err != nil {
 		return err
 	}
@@ -68,7 +70,7 @@ func (c *compiler) proxyTarget(p *proxy, l *Location) (err error) {
 // resolvesLater reports whether a constant To is resolved for each request. As in nginx this is so
 // if the rest of the URL has variables. Such a configuration is valid even if the name does not
 // resolve.
-func (c *compiler) resolvesLater(p *Proxy) bool {
+func (c *compiler) resolvesLater(p *conf.Proxy) bool {
 	addr := string(p.To)
 	if p.URI == nil || !strings.Contains(string(*p.URI), "$") || c.plan.groups[strings.ToLower(addr)] != nil ||
 		strings.HasPrefix(addr, "unix:") {

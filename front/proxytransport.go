@@ -13,7 +13,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/client"
 )
 
@@ -39,7 +39,7 @@ type transport struct {
 }
 
 // plainTransport returns the transport of a group. Plans with the same settings share it.
-func (c *compiler) plainTransport(config *upstream.Config) (*transport, error) {
+func (c *compiler) plainTransport(config *conf.Upstream) (*transport, error) {
 	key := fmt.Sprintf("%q %d %v %v %d", config.Name, config.Keepalive, config.KeepaliveTimeout, config.KeepaliveTime,
 		config.KeepaliveRequests)
 	l, release, err := acquire(&c.state.transports, key,
@@ -50,7 +50,7 @@ func (c *compiler) plainTransport(config *upstream.Config) (*transport, error) {
 	return l, err
 }
 
-func newTransport(config *upstream.Config) *transport {
+func newTransport(config *conf.Upstream) *transport {
 	return &transport{
 		http: client.New(clientConfig(config)),
 		fcgi: client.NewFastCGI(clientConfig(config), &client.FastCGI{}),
@@ -58,7 +58,7 @@ func newTransport(config *upstream.Config) *transport {
 }
 
 // clientConfig returns the settings of connections to a group.
-func clientConfig(config *upstream.Config) *client.Config {
+func clientConfig(config *conf.Upstream) *client.Config {
 	idle := config.Keepalive
 	if idle == 0 {
 		idle = -1
@@ -123,8 +123,8 @@ func socketPath(addr string) (string, bool) {
 
 // tlsTransports holds the TLS connections of a Proxy to a group.
 type tlsTransports struct {
-	group      *upstream.Config
-	from       *ProxyTLS
+	group      *conf.Upstream
+	from       *conf.ProxyTLS
 	verifyName text // for verifying certificates; "" is the host of To
 
 	mu      sync.Mutex
@@ -132,12 +132,12 @@ type tlsTransports struct {
 }
 
 // tlsTransports compiles ProxyTLS. The connections end with the plan.
-func (c *compiler) tlsTransports(from *ProxyTLS, g *group) (*tlsTransports, error) {
+func (c *compiler) tlsTransports(from *conf.ProxyTLS, g *group) (*tlsTransports, error) {
 	t := &tlsTransports{from: from, clients: make(map[string]*client.Client)}
 	if g != nil {
 		t.group = g.peers.Config()
 	} else {
-		t.group = new(upstream.Config)
+		t.group = new(conf.Upstream)
 	}
 	var err error
 	t.verifyName, err = c.text(from.Name)

@@ -18,14 +18,14 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
 // upgrading returns a Proxy that forwards Upgrade.
-func upgrading(to string) front.Proxy {
-	return front.Proxy{To: front.Text(to), Version: "1.1",
-		Header: []front.Field{{Name: "Upgrade", Value: "$http_upgrade"}, {Name: "Connection", Value: "upgrade"}}}
+func upgrading(to string) conf.Proxy {
+	return conf.Proxy{To: conf.Text(to), Version: "1.1",
+		Header: []conf.Field{{Name: "Upgrade", Value: "$http_upgrade"}, {Name: "Connection", Value: "upgrade"}}}
 }
 
 // wsEcho is a websocket that sends back what it receives.
@@ -50,10 +50,10 @@ func TestWebsocketsAreForwarded(t *testing.T) {
 	bound := upgrading("app")
 	to := serve(t, wsEcho)
 	for name, c := range map[string]struct {
-		pass front.Proxy
+		pass conf.Proxy
 		ok   bool
-	}{"server": {upgrading(to), true}, "bound": {bound, true}, "not requested": {front.Proxy{To: front.Text(to)},
-		false}, "bound, not requested": {front.Proxy{To: "app"}, false}} {
+	}{"server": {upgrading(to), true}, "bound": {bound, true}, "not requested": {conf.Proxy{To: conf.Text(to)},
+		false}, "bound, not requested": {conf.Proxy{To: "app"}, false}} {
 		t.Run(name, func(t *testing.T) {
 			a := serveHandler(t, newFront(t, proxyTo(c.pass), front.Bind("app", http.HandlerFunc(wsEcho)), quiet()))
 			ctx, cancel := context.WithTimeout(t.Context(), maxWait)
@@ -162,23 +162,23 @@ func TestHTTPSUpstreamsAreVerified(t *testing.T) {
 	s.StartTLS()
 	defer s.Close()
 	s.Config.ErrorLog = nil
-	to := front.Text(s.Listener.Addr().String())
+	to := conf.Text(s.Listener.Addr().String())
 	roots := x509.NewCertPool()
 	roots.AddCert(s.Certificate())
 	for _, test := range []struct {
-		tls    front.ProxyTLS
+		tls    conf.ProxyTLS
 		status int
 		name   string
 	}{
-		{front.ProxyTLS{}, 200, ""},
-		{front.ProxyTLS{SNI: true, Name: "any.example"}, 200, "any.example"},
-		{front.ProxyTLS{Config: &tls.Config{RootCAs: roots}, Name: "example.com"}, 200, ""},
-		{front.ProxyTLS{Config: &tls.Config{RootCAs: roots}, Name: "$arg_n", SNI: true}, 200, "example.com"},
-		{front.ProxyTLS{Config: &tls.Config{RootCAs: roots}, Name: "evil.test", SNI: true}, 502, "evil.test"},
-		{front.ProxyTLS{Config: &tls.Config{RootCAs: x509.NewCertPool()}, Name: "example.com"}, 502, ""},
-		{front.ProxyTLS{Config: &tls.Config{InsecureSkipVerify: true, Certificates: s.TLS.Certificates}}, 200, ""},
+		{conf.ProxyTLS{}, 200, ""},
+		{conf.ProxyTLS{SNI: true, Name: "any.example"}, 200, "any.example"},
+		{conf.ProxyTLS{Config: &tls.Config{RootCAs: roots}, Name: "example.com"}, 200, ""},
+		{conf.ProxyTLS{Config: &tls.Config{RootCAs: roots}, Name: "$arg_n", SNI: true}, 200, "example.com"},
+		{conf.ProxyTLS{Config: &tls.Config{RootCAs: roots}, Name: "evil.test", SNI: true}, 502, "evil.test"},
+		{conf.ProxyTLS{Config: &tls.Config{RootCAs: x509.NewCertPool()}, Name: "example.com"}, 502, ""},
+		{conf.ProxyTLS{Config: &tls.Config{InsecureSkipVerify: true, Certificates: s.TLS.Certificates}}, 200, ""},
 	} {
-		c := proxyTo(front.Proxy{Protocol: front.HTTPS, To: to, TLS: test.tls})
+		c := proxyTo(conf.Proxy{Protocol: conf.HTTPS, To: to, TLS: test.tls})
 		a := serveHandler(t, newFront(t, c, quiet()))
 		got := a.get("/?n=example.com")
 		name := <-names
@@ -190,7 +190,7 @@ func TestHTTPSUpstreamsAreVerified(t *testing.T) {
 		}
 	}
 	plain := serve(t, echo)
-	a := serveHandler(t, newFront(t, proxyTo(front.Proxy{Protocol: front.HTTPS, To: front.Text(plain)}), quiet()))
+	a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{Protocol: conf.HTTPS, To: conf.Text(plain)}), quiet()))
 	if got := a.get("/"); got.status != 502 {
 		t.Errorf("plain bytes instead of TLS: %d", got.status)
 	}
@@ -225,7 +225,7 @@ func TestHandshakeTimesOut(t *testing.T) {
 	s.StartTLS()
 	defer s.Close()
 	a := serveHandler(t, newFront(t,
-		proxyTo(front.Proxy{Protocol: front.HTTPS, To: front.Text(s.Listener.Addr().String()),
+		proxyTo(conf.Proxy{Protocol: conf.HTTPS, To: conf.Text(s.Listener.Addr().String()),
 			ReadTimeout: 500 * time.Millisecond}), quiet()))
 	testkit.Try(t, func() error { // the response must be faster than the handshake
 		if got := a.get("/"); got.status != 200 {
@@ -246,8 +246,8 @@ func TestUnixUpstreamsAreReached(t *testing.T) {
 		s := &httptest.Server{Listener: l, Config: &http.Server{Handler: http.HandlerFunc(echo)}}
 		s.Start()
 		t.Cleanup(s.Close)
-		c := proxyTo(front.Proxy{To: front.Text("unix:" + path)})
-		c.Hosts[0].Locations[0].Header = []front.AddHeader{{Name: "X-Up", Value: "$upstream_addr $proxy_host"}}
+		c := proxyTo(conf.Proxy{To: conf.Text("unix:" + path)})
+		c.Hosts[0].Locations[0].Header = []conf.AddHeader{{Name: "X-Up", Value: "$upstream_addr $proxy_host"}}
 		a := serveHandler(t, newFront(t, c, quiet()))
 		if got := a.get("/"); got.status != 200 || !strings.Contains(got.body, `"Host":"localhost"`) || name == "s" &&
 			got.header.Get("X-Up") != "unix:"+path+" localhost" {
@@ -260,14 +260,14 @@ func TestUnixUpstreamsAreReached(t *testing.T) {
 func TestConnectionsAreKeptAsConfigured(t *testing.T) {
 	for _, test := range []struct {
 		keepalive, requests int
-		pass                front.Proxy
+		pass                conf.Proxy
 		want                int
 	}{
-		{0, 0, front.Proxy{Version: "1.1", Header: []front.Field{{Name: "Connection"}}}, 6},
-		{2, 0, front.Proxy{Version: "1.1", Header: []front.Field{{Name: "Connection"}}}, 1},
-		{2, 3, front.Proxy{Version: "1.1", Header: []front.Field{{Name: "Connection"}}}, 2}, {2, 0, front.Proxy{}, 6},
-		{2, 0, front.Proxy{Version: "1.1"}, 6},
-		{2, 0, front.Proxy{Version: "1.1", Header: []front.Field{{Name: "Connection", Value: "close"}}}, 6},
+		{0, 0, conf.Proxy{Version: "1.1", Header: []conf.Field{{Name: "Connection"}}}, 6},
+		{2, 0, conf.Proxy{Version: "1.1", Header: []conf.Field{{Name: "Connection"}}}, 1},
+		{2, 3, conf.Proxy{Version: "1.1", Header: []conf.Field{{Name: "Connection"}}}, 2}, {2, 0, conf.Proxy{}, 6},
+		{2, 0, conf.Proxy{Version: "1.1"}, 6},
+		{2, 0, conf.Proxy{Version: "1.1", Header: []conf.Field{{Name: "Connection", Value: "close"}}}, 6},
 	} {
 		conns := make(chan bool, 100)
 		s := httptest.NewUnstartedServer(http.HandlerFunc(echo))
@@ -280,8 +280,8 @@ func TestConnectionsAreKeptAsConfigured(t *testing.T) {
 		t.Cleanup(s.Close)
 		test.pass.To = "up"
 		c := proxyTo(test.pass)
-		c.Upstreams = []upstream.Config{{Name: "up", Keepalive: test.keepalive, KeepaliveRequests: test.requests,
-			Servers: []upstream.Server{{Addr: s.Listener.Addr().String()}}}}
+		c.Upstreams = []conf.Upstream{{Name: "up", Keepalive: test.keepalive, KeepaliveRequests: test.requests,
+			Servers: []conf.Server{{Addr: s.Listener.Addr().String()}}}}
 		a := serveHandler(t, newFront(t, c, quiet()))
 		for range 6 {
 			a.get("/")
@@ -303,10 +303,10 @@ func TestReloadKeepsConnections(t *testing.T) {
 		}
 	}
 	s.Start()
-	c := func(weight int) front.Config {
-		c := proxyTo(front.Proxy{To: "up", Version: "1.1", Header: []front.Field{{Name: "Connection"}}})
-		c.Upstreams = []upstream.Config{{Name: "up", Keepalive: 2,
-			Servers: []upstream.Server{{Addr: s.Listener.Addr().String(), Weight: weight}}}}
+	c := func(weight int) conf.Config {
+		c := proxyTo(conf.Proxy{To: "up", Version: "1.1", Header: []conf.Field{{Name: "Connection"}}})
+		c.Upstreams = []conf.Upstream{{Name: "up", Keepalive: 2,
+			Servers: []conf.Server{{Addr: s.Listener.Addr().String(), Weight: weight}}}}
 		return c
 	}
 	h, err := front.New(c(1), quiet())

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // A log counts every byte that a tunnel's client receives.
@@ -24,9 +24,9 @@ func TestTunnelBytesAreLogged(t *testing.T) {
 	})
 	name := filepath.Join(t.TempDir(), "log")
 	p := upgrading(to)
-	c := oneHost(front.Location{Path: "/", Proxy: &p,
-		Settings: front.Settings{Logs: []front.Log{{Path: name, Format: "bytes"}}}})
-	c.LogFormats = []front.LogFormat{{Name: "bytes",
+	c := oneHost(conf.Location{Path: "/", Proxy: &p,
+		Settings: conf.Settings{Logs: []conf.Log{{Path: name, Format: "bytes"}}}})
+	c.LogFormats = []conf.LogFormat{{Name: "bytes",
 		Text: "$status $bytes_sent $body_bytes_sent $upstream_response_length"}}
 	h := newFront(t, c, quiet())
 	nc, err := net.Dial("unix", serveHandler(t, h).socket)

@@ -3,6 +3,8 @@ package front
 import (
 	"errors"
 	"strings"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // uriRule makes the target of upstream requests.
@@ -14,12 +16,12 @@ type uriRule struct {
 }
 
 // proxyURI compiles the rule for targets.
-func (c *compiler) proxyURI(p *proxy, l *Location) error {
+func (c *compiler) proxyURI(p *proxy, l *conf.Location) error {
 	from := l.Proxy
 	if from.URI == nil {
 		return nil
 	}
-	if from.Protocol == FastCGI {
+	if from.Protocol == conf.FastCGI {
 		return errors.New("URI requires HTTP: FastCGI has parameters")
 	}
 	t, err := c.text(*from.URI)
@@ -29,7 +31,7 @@ func (c *compiler) proxyURI(p *proxy, l *Location) error {
 	r := &p.uri
 	r.text, r.isWhole = &t, !t.constant() || !p.target.text.constant()
 	switch l.Match {
-	case Prefix, FinalPrefix, Exact:
+	case conf.Prefix, conf.FinalPrefix, conf.Exact:
 		r.prefixLen, r.prefix = len(l.Path), l.Path
 	default:
 		if !r.isWhole {

@@ -12,11 +12,12 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // variables adds the value of a text to responses.
-func variables(text front.Text) front.Settings {
-	return front.Settings{Header: []front.AddHeader{{Name: "X-Vars", Value: text, Always: true}}}
+func variables(text conf.Text) conf.Settings {
+	return conf.Settings{Header: []conf.AddHeader{{Name: "X-Vars", Value: text, Always: true}}}
 }
 
 func TestProxyVariables(t *testing.T) {
@@ -30,14 +31,14 @@ func TestProxyVariables(t *testing.T) {
 		io.WriteString(w, "body")
 	})
 	_, port, _ := strings.Cut(to, ":")
-	page := []front.ErrorPage{{Statuses: []int{404}, Target: "/page"}}
+	page := []conf.ErrorPage{{Statuses: []int{404}, Target: "/page"}}
 	a := serveHandler(t, newFront(t, oneHost(
-		front.Location{Path: "/", Proxy: &front.Proxy{To: front.Text(to)}, Settings: variables("$upstream_addr $upstream_status $upstream_http_x_up $upstream_cookie_a $proxy_host $proxy_port $proxy_add_x_forwarded_for $upstream_connect_time $upstream_header_time")},
-		front.Location{Path: "/404", Proxy: &front.Proxy{To: front.Text(to), Intercept: true},
-			Settings: front.Settings{ErrorPages: page}},
-		front.Location{Path: "/page", Proxy: &front.Proxy{To: front.Text(to)}, Settings: variables("$upstream_status")},
-		front.Location{Path: "/none",
-			Steps: []front.Step{front.Return{Status: 200,
+		conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)}, Settings: variables("$upstream_addr $upstream_status $upstream_http_x_up $upstream_cookie_a $proxy_host $proxy_port $proxy_add_x_forwarded_for $upstream_connect_time $upstream_header_time")},
+		conf.Location{Path: "/404", Proxy: &conf.Proxy{To: conf.Text(to), Intercept: true},
+			Settings: conf.Settings{ErrorPages: page}},
+		conf.Location{Path: "/page", Proxy: &conf.Proxy{To: conf.Text(to)}, Settings: variables("$upstream_status")},
+		conf.Location{Path: "/none",
+			Steps: []conf.Step{conf.Return{Status: 200,
 				Text: "[$upstream_addr$upstream_status$proxy_host$upstream_http_x$fastcgi_path_info]"}}},
 	), quiet()))
 	want := fmt.Sprintf(`^%s 200 up first %s %s 1\.2\.3\.4, unix: \d+\.\d{3} \d+\.\d{3}$`, to, to, port)
@@ -56,7 +57,7 @@ func TestProxyVariables(t *testing.T) {
 // Variables as targets: upstreams, bound handlers, addresses, and invalid ones.
 func TestTargetMayHaveVariables(t *testing.T) {
 	to := serve(t, echo)
-	c := oneHost(front.Location{Path: "/", Proxy: &front.Proxy{To: "$arg_to"}})
+	c := oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: "$arg_to"}})
 	h := newFront(t, c, front.Bind("app",
 		http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 			fmt.Fprint(w, "bound ", r.URL.Path, " ",
@@ -94,7 +95,7 @@ func TestSchemeMayBeVariable(t *testing.T) {
 	plain, secure := serve(t, echo), httptest.NewTLSServer(http.HandlerFunc(echo))
 	t.Cleanup(secure.Close)
 	a := serveHandler(t, newFront(t, oneHost(
-		front.Location{Path: "/", Proxy: &front.Proxy{To: "$arg_to", Protocol: front.SchemeOfTo},
+		conf.Location{Path: "/", Proxy: &conf.Proxy{To: "$arg_to", Protocol: conf.SchemeOfTo},
 			Settings: variables("$proxy_host $proxy_port")},
 	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter,
 		r *http.Request) {
@@ -120,8 +121,8 @@ func TestSchemeMayBeVariable(t *testing.T) {
 			t.Errorf("%q: %d %s", to, got.status, got.body)
 		}
 	}
-	if _, err := front.New(oneHost(front.Location{Path: "/",
-		Proxy: &front.Proxy{To: "http://a", Protocol: front.SchemeOfTo}})); err == nil ||
+	if _, err := front.New(oneHost(conf.Location{Path: "/",
+		Proxy: &conf.Proxy{To: "http://a", Protocol: conf.SchemeOfTo}})); err == nil ||
 		!strings.Contains(err.Error(), "use HTTP or HTTPS") {
 		t.Error(err)
 	}

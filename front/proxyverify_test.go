@@ -12,7 +12,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -65,9 +65,9 @@ func TestCertificateNamesAreNginxs(t *testing.T) {
 		t.Cleanup(s.Close)
 		roots := x509.NewCertPool()
 		roots.AppendCertsFromPEM(cert)
-		a := serveHandler(t, newFront(t, proxyTo(front.Proxy{
-			Protocol: front.HTTPS, To: front.Text(s.Listener.Addr().String()),
-			TLS: front.ProxyTLS{Config: &tls.Config{RootCAs: roots}, Name: "$arg_n"},
+		a := serveHandler(t, newFront(t, proxyTo(conf.Proxy{
+			Protocol: conf.HTTPS, To: conf.Text(s.Listener.Addr().String()),
+			TLS: conf.ProxyTLS{Config: &tls.Config{RootCAs: roots}, Name: "$arg_n"},
 		}), quiet()))
 		for _, good := range strings.Fields(c.good) {
 			if got := a.get("/?n=" + good); got.status != 200 {

@@ -5,6 +5,8 @@ import (
 	"net/netip"
 	"strconv"
 	"strings"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // realIP is a RealIP, compiled.
@@ -25,7 +27,7 @@ type clientAddress struct {
 }
 
 // realIP compiles a RealIP; nil trusts no proxy.
-func (c *compiler) realIP(from *RealIP) (*realIP, error) {
+func (c *compiler) realIP(from *conf.RealIP) (*realIP, error) {
 	if len(from.From) == 0 && !from.Unix {
 		return nil, nil
 	}

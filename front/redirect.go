@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // statusClosed is nginx's 444: the connection is closed without a response.
@@ -16,7 +18,7 @@ func hasNoResponse(status int) bool {
 }
 
 // returnStep compiles a Return.
-func (c *compiler) returnStep(s Return) (action, error) {
+func (c *compiler) returnStep(s conf.Return) (action, error) {
 	if !isFinal(s.Status) {
 		return nil, fmt.Errorf("return %d: want a status from 200 to 999", s.Status)
 	}

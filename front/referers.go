@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // referers are a Referers, compiled.
@@ -20,7 +22,7 @@ const (
 )
 
 // referers compiles the valid referers; nil is all.
-func (c *compiler) referers(from *Referers) (*referers, error) {
+func (c *compiler) referers(from *conf.Referers) (*referers, error) {
 	if from == nil {
 		return nil, nil
 	}

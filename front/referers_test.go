@@ -3,16 +3,19 @@ package front
 import (
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // An invalid Config is an error. Other cases are in the corpus, beside nginx.
 func TestInvalidReferersAreRejected(t *testing.T) {
-	want := []Step{Return{Status: 200, Text: "[$invalid_referer]"}}
-	config := func(r *Referers) Config {
-		return Config{Hosts: []Host{{Locations: []Location{{Path: "/", Steps: want, Settings: Settings{Referers: r},
-			Pos: "nginx.conf:7"}}}}}
+	want := []conf.Step{conf.Return{Status: 200, Text: "[$invalid_referer]"}}
+	config := func(r *conf.Referers) conf.Config {
+		return conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{{Path: "/", Steps: want,
+			Settings: conf.Settings{Referers: r},
+			Pos:      "nginx.conf:7"}}}}}
 	}
-	for want, r := range map[string]Referers{
+	for want, r := range map[string]conf.Referers{
 		"want Names or Patterns":     {None: true},
 		`invalid name "a*b"`:         {Names: []string{"a*b/x"}},
 		"invalid regular expression": {Names: []string{"~("}},
@@ -22,7 +25,7 @@ func TestInvalidReferersAreRejected(t *testing.T) {
 			t.Errorf("%+v: %v, want an error with %q", r, err, want)
 		}
 	}
-	h := newFront(t, config(&Referers{Names: []string{"A.test/x", `~^b\.(?=test)`},
+	h := newFront(t, config(&conf.Referers{Names: []string{"A.test/x", `~^b\.(?=test)`},
 		Patterns: []string{`^c\.test/(?<unknown>.)`, `^(?:(?!d)(a+)+)+$`}}))
 	for referer, want := range map[string]string{
 		"http://a.test/xy": "[]", "http://a.test/y": "[1]", "http://b.test/": "[]", "http://b.other/": "[1]",

@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"os"
 	"strings"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // action is a Step, compiled. ends reports that no further steps follow; the outcome proceed ends
@@ -48,21 +50,21 @@ func (x *exchange) runSteps(all []action) outcome {
 }
 
 // steps compiles Steps.
-func (c *compiler) steps(from []Step) ([]action, error) {
+func (c *compiler) steps(from []conf.Step) ([]action, error) {
 	var all []action
 	for _, s := range from {
 		var a action
 		var err error
 		switch s := s.(type) {
-		case Set:
+		case conf.Set:
 			a, err = c.setStep(s)
-		case If:
+		case conf.If:
 			a, err = c.ifStep(s)
-		case Rewrite:
+		case conf.Rewrite:
 			a, err = c.rewriteStep(s)
-		case Return:
+		case conf.Return:
 			a, err = c.returnStep(s)
-		case Break:
+		case conf.Break:
 			a = breakStep
 		default:
 			err = fmt.Errorf("unknown step %T", s)
@@ -80,7 +82,7 @@ func breakStep(x *exchange) (outcome, bool) {
 	return proceed, true
 }
 
-func (c *compiler) setStep(s Set) (action, error) {
+func (c *compiler) setStep(s conf.Set) (action, error) {
 	set, err := c.setting(s)
 	if err != nil {
 		return nil, fmt.Errorf("set $%s: %w", s.Name, err)
@@ -97,7 +99,7 @@ type setting struct {
 	assign func(x *exchange, value string)
 }
 
-func (c *compiler) setting(s Set) (set setting, err error) {
+func (c *compiler) setting(s conf.Set) (set setting, err error) {
 	if set.value, err = c.text(s.Value); err != nil {
 		return set, err
 	}
@@ -109,7 +111,7 @@ func (c *compiler) setting(s Set) (set setting, err error) {
 	return set, nil
 }
 
-func (c *compiler) ifStep(s If) (action, error) {
+func (c *compiler) ifStep(s conf.If) (action, error) {
 	holds, err := c.condition(s)
 	if err != nil {
 		return nil, fmt.Errorf("if: %w", err)
@@ -140,19 +142,19 @@ func (c *compiler) ifStep(s If) (action, error) {
 }
 
 // ifLocation compiles the location of an If; nil stays nil.
-func (c *compiler) ifLocation(from *Location) (*location, error) {
+func (c *compiler) ifLocation(from *conf.Location) (*location, error) {
 	if from == nil {
 		return nil, nil
 	}
 	if len(from.Locations) > 0 || len(from.Steps) > 0 || len(from.TryFiles) > 0 {
 		return nil, withPos(from.Pos, errors.New("the location of an if must not have locations, steps or try_files"))
 	}
-	loc := &location{path: from.Path, final: from.Match == FinalPrefix, internal: from.Internal}
+	loc := &location{path: from.Path, final: from.Match == conf.FinalPrefix, internal: from.Internal}
 	return loc, withPos(from.Pos, c.location(loc, from))
 }
 
 // condition compiles the condition of an If.
-func (c *compiler) condition(s If) (func(*exchange) bool, error) {
+func (c *compiler) condition(s conf.If) (func(*exchange) bool, error) {
 	left, err := c.text(s.Left)
 	if err != nil {
 		return nil, err
@@ -224,10 +226,10 @@ type replacement struct {
 	hasArgs    bool // the new URI has a query
 	keepArgs   bool // the request's query is appended
 	status     int  // of a redirect, else 0
-	flag       RewriteFlag
+	flag       conf.RewriteFlag
 }
 
-func (c *compiler) rewriteStep(s Rewrite) (action, error) {
+func (c *compiler) rewriteStep(s conf.Rewrite) (action, error) {
 	p, err := c.pattern(s.Pattern, false)
 	if err != nil {
 		return nil, fmt.Errorf("rewrite: %w", err)
@@ -247,16 +249,16 @@ func (c *compiler) rewriteStep(s Rewrite) (action, error) {
 	}, nil
 }
 
-func (c *compiler) replacement(s Rewrite) (*replacement, error) {
+func (c *compiler) replacement(s conf.Rewrite) (*replacement, error) {
 	to := string(s.To)
 	r := &replacement{keepArgs: true, flag: s.Flag}
 	switch {
-	case s.Flag == RewritePermanent:
+	case s.Flag == conf.RewritePermanent:
 		r.status = http.StatusMovedPermanently
-	case s.Flag == RewriteRedirect, strings.HasPrefix(to, "http://"), strings.HasPrefix(to, "https://"),
+	case s.Flag == conf.RewriteRedirect, strings.HasPrefix(to, "http://"), strings.HasPrefix(to, "https://"),
 		strings.HasPrefix(to, "$scheme"):
 		r.status = http.StatusFound
-	case s.Flag < RewriteNext || s.Flag > RewritePermanent:
+	case s.Flag < conf.RewriteNext || s.Flag > conf.RewritePermanent:
 		return nil, fmt.Errorf("unknown flag %d", s.Flag)
 	}
 	if rest, ok := strings.CutSuffix(to, "?"); ok {
@@ -265,13 +267,13 @@ func (c *compiler) replacement(s Rewrite) (*replacement, error) {
 	path, args, hasArgs := strings.Cut(to, "?")
 	r.hasArgs = hasArgs
 	var err error
-	if r.path, err = c.text(Text(path)); err != nil {
+	if r.path, err = c.text(conf.Text(path)); err != nil {
 		return nil, err
 	}
 	if r.path.empty() {
 		return nil, errors.New("the new path is empty")
 	}
-	r.args, err = c.text(Text(args))
+	r.args, err = c.text(conf.Text(args))
 	return r, err
 }
 
@@ -316,8 +318,8 @@ func (r *replacement) apply(x *exchange) (outcome, bool) {
 		return x.fail(http.StatusInternalServerError), true
 	}
 	x.path, x.args, x.internal, x.uriChanged, x.rewritten = path, args, true, true, true
-	x.needsLocation = r.flag != RewriteBreak
-	return proceed, r.flag == RewriteLast || r.flag == RewriteBreak
+	x.needsLocation = r.flag != conf.RewriteBreak
+	return proceed, r.flag == conf.RewriteLast || r.flag == conf.RewriteBreak
 }
 
 // hasEncodedPath reports whether the client's path has encoded characters: captures are encoded in

@@ -9,6 +9,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // secureLink is a SecureLink, compiled.
@@ -18,7 +20,7 @@ type secureLink struct {
 }
 
 // secureLink compiles a SecureLink; nil checks no links.
-func (c *compiler) secureLink(from *SecureLink) (*secureLink, error) {
+func (c *compiler) secureLink(from *conf.SecureLink) (*secureLink, error) {
 	if from == nil {
 		return nil, nil
 	}

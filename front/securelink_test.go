@@ -7,29 +7,32 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // An invalid Config is an error. Other cases are in the corpus, beside nginx, except times that are
 // near, and sums with line ends, which a decoded path may have.
 func TestSecureLinkIsChecked(t *testing.T) {
-	config := func(l *SecureLink, want Text) Config {
-		return Config{Hosts: []Host{{Locations: []Location{{Path: "/", Steps: []Step{Return{Status: 200, Text: want}},
-			Settings: Settings{SecureLink: l}, Pos: "nginx.conf:7"}}}}}
+	config := func(l *conf.SecureLink, want conf.Text) conf.Config {
+		return conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{{Path: "/",
+			Steps:    []conf.Step{conf.Return{Status: 200, Text: want}},
+			Settings: conf.Settings{SecureLink: l}, Pos: "nginx.conf:7"}}}}}
 	}
-	for _, l := range []SecureLink{{}, {Link: "$arg_a"}, {MD5: "$uri"}, {Link: "a", MD5: "b", Secret: "c"},
+	for _, l := range []conf.SecureLink{{}, {Link: "$arg_a"}, {MD5: "$uri"}, {Link: "a", MD5: "b", Secret: "c"},
 		{Link: "a", Secret: "c"}, {MD5: "b", Secret: "c"}} {
 		if _, err := New(config(&l, "x")); err == nil ||
 			!strings.Contains(err.Error(), "nginx.conf:7: secure link: want") {
 			t.Errorf("%+v: %v", l, err)
 		}
 	}
-	for want, l := range map[string]SecureLink{"$nosuch": {Link: "$nosuch", MD5: "a"},
+	for want, l := range map[string]conf.SecureLink{"$nosuch": {Link: "$nosuch", MD5: "a"},
 		"dollar sign": {Link: "a", MD5: "$"}} {
 		if _, err := New(config(&l, "x")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want an error with %q", l, err, want)
 		}
 	}
-	c := config(&SecureLink{Link: "$arg_md5,$arg_expires", MD5: "$secure_link_expires secret"},
+	c := config(&conf.SecureLink{Link: "$arg_md5,$arg_expires", MD5: "$secure_link_expires secret"},
 		"[$secure_link] [$secure_link_expires]")
 	h := newFront(t, c)
 	for want, until := range map[string]int64{"[1] [%d]": time.Now().Add(time.Hour).Unix(),
@@ -47,9 +50,10 @@ func TestSecureLinkIsChecked(t *testing.T) {
 			t.Errorf("%q is accepted as a sum", digits)
 		}
 	}
-	for name, c := range map[string]Config{
-		"secure_link":         {Hosts: []Host{{Steps: []Step{Set{Name: "secure_link", Value: "1"}}}}},
-		"secure_link_expires": {Hosts: []Host{{}}, Maps: []Map{{Name: "secure_link_expires", Source: "$uri"}}},
+	for name, c := range map[string]conf.Config{
+		"secure_link": {Hosts: []conf.Host{{Steps: []conf.Step{conf.Set{Name: "secure_link", Value: "1"}}}}},
+		"secure_link_expires": {Hosts: []conf.Host{{}}, Maps: []conf.Map{{Name: "secure_link_expires",
+			Source: "$uri"}}},
 	} {
 		if _, err := New(c); err == nil || !strings.Contains(err.Error(), "$"+name+" cannot be set") {
 			t.Errorf("%s: %v", name, err)

@@ -12,19 +12,19 @@ import (
 
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // A client that stops sending a body while it is forwarded gets 408, as from nginx, and no upstream
 // is held to blame for it: none is logged, and no other one is tried.
 func TestClientThatStopsSendingGets408(t *testing.T) {
-	for _, protocol := range []front.Protocol{front.HTTP, front.FastCGI} {
+	for _, protocol := range []conf.Protocol{conf.HTTP, conf.FastCGI} {
 		for _, length := range []string{"100", "100000"} {
 			to := rawUpstream(t, func(nc net.Conn) { _, _ = io.Copy(io.Discard, nc) })
 			backup := rawUpstream(t, func(net.Conn) { t.Error("another server was tried") })
-			c := proxyTo(front.Proxy{To: "up", Protocol: protocol, StreamRequest: true})
+			c := proxyTo(conf.Proxy{To: "up", Protocol: protocol, StreamRequest: true})
 			c.Hosts[0].Locations[0].BodyTimeout = 100 * time.Millisecond
-			c.Upstreams = []upstream.Config{{Name: "up", Servers: []upstream.Server{{Addr: to},
+			c.Upstreams = []conf.Upstream{{Name: "up", Servers: []conf.Server{{Addr: to},
 				{Addr: backup, Backup: true}}}}
 			var logged bytes.Buffer
 			server := tare.Wrap(&http.Server{Handler: newFront(t, c, front.LogErrors(log.New(&logged, "", 0)))})

@@ -4,12 +4,14 @@ import (
 	"crypto/tls"
 	"net"
 	"net/http"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // HostAt returns the Host for a name at a local address, in the Config that is in use now. TLS
 // needs it before there is a request. It is one of the Config's Hosts; nil if none listens there,
 // or the Handler is closed.
-func (h *Handler) HostAt(local net.Addr, name string) *Host {
+func (h *Handler) HostAt(local net.Addr, name string) *conf.Host {
 	p := h.enter()
 	if p == nil {
 		return nil
@@ -25,7 +27,7 @@ func (h *Handler) HostAt(local net.Addr, name string) *Host {
 
 // DefaultAt returns the Host for unknown names at a local address; nil if none listens there, or
 // the Handler is closed.
-func (h *Handler) DefaultAt(local net.Addr) *Host {
+func (h *Handler) DefaultAt(local net.Addr) *conf.Host {
 	p := h.enter()
 	if p == nil {
 		return nil

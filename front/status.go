@@ -9,6 +9,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // counts are numbers of requests and connections. They outlive plans, and are counted only if a
@@ -186,7 +187,7 @@ func connectionsWaiting(x *exchange) string {
 type statusContent struct{ plan *plan }
 
 // status compiles it.
-func (c *compiler) status(*Location) (content, error) { return statusContent{c.plan}, nil }
+func (c *compiler) status(*conf.Location) (content, error) { return statusContent{c.plan}, nil }
 
 // serve implements content.
 func (s statusContent) serve(x *exchange) outcome {

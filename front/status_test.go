@@ -12,13 +12,13 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/limit"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // The text is nginx's, so that its readers can parse it.
 func TestStubStatusIsNginxs(t *testing.T) {
 	theirs, _ := serveNginx(t, "", "location /status { stub_status; }")
-	h := newFront(t, oneHost(front.Location{Path: "/status", Status: true}), quiet())
+	h := newFront(t, oneHost(conf.Location{Path: "/status", Status: true}), quiet())
 	server := httptest.NewUnstartedServer(h)
 	server.Config.ConnState = h.ConnState
 	server.Start()
@@ -54,10 +54,10 @@ func TestStubStatusIsNginxs(t *testing.T) {
 
 // A server may count its connections itself.
 func TestServersConnectionCountsAreShown(t *testing.T) {
-	h := newFront(t, oneHost(front.Location{Path: "/status", Status: true},
-		front.Location{Path: "/metrics", Metrics: true},
-		front.Location{Path: "/numbers",
-			Steps: []front.Step{front.Return{Status: 200,
+	h := newFront(t, oneHost(conf.Location{Path: "/status", Status: true},
+		conf.Location{Path: "/metrics", Metrics: true},
+		conf.Location{Path: "/numbers",
+			Steps: []conf.Step{conf.Return{Status: 200,
 				Text: "$connections_active $connections_reading $connections_writing $connections_waiting"}}}), quiet(),
 		front.CountConnections(func() (accepted, open int64) { return 7, 3 }))
 	us := serveHandler(t, h)
@@ -114,14 +114,14 @@ func parseMetrics(t *testing.T, text string) map[string]int {
 // loses no counts.
 func TestMetricsCountRequests(t *testing.T) {
 	c := oneHost(
-		front.Location{Path: "/metrics", Match: front.Exact, Metrics: true},
-		app(front.Settings{Requests: []front.RequestLimit{{Zone: "z", Burst: 1, NoDelay: true}},
-			Logs: []front.Log{{Path: filepath.Join(t.TempDir(), `a "log"`)}}}),
+		conf.Location{Path: "/metrics", Match: conf.Exact, Metrics: true},
+		app(conf.Settings{Requests: []conf.RequestLimit{{Zone: "z", Burst: 1, NoDelay: true}},
+			Logs: []conf.Log{{Path: filepath.Join(t.TempDir(), `a "log"`)}}}),
 	)
 	c.Hosts[0].Names = []string{"front.test"}
-	c.Hosts = append(c.Hosts, front.Host{Names: []string{`~^a\.`},
-		Locations: []front.Location{{Path: "/", Steps: []front.Step{front.Return{Status: 444}}}}})
-	c.Requests = []limit.Config{{Name: "z", Key: "$arg_k", Rate: 0.01}}
+	c.Hosts = append(c.Hosts, conf.Host{Names: []string{`~^a\.`},
+		Locations: []conf.Location{{Path: "/", Steps: []conf.Step{conf.Return{Status: 444}}}}})
+	c.Requests = []conf.Zone{{Name: "z", Key: "$arg_k", Rate: 0.01}}
 	h := newFront(t, c, front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if code, _ := strconv.Atoi(r.URL.Path[1:]); code != 0 {
 			w.WriteHeader(code)
@@ -157,5 +157,16 @@ func TestMetricsCountRequests(t *testing.T) {
 	}
 	if n := strings.Count(page.body, "tare_log_lines_lost_total{"); n != 1 || strings.Contains(page.body, "vil") {
 		t.Errorf("%d logs, or something of a client's:\n%s", n, page.body)
+	}
+}
+
+// A location that shows counts enables counting, also in an if.
+func TestCountersInIfAreEnabled(t *testing.T) {
+	steps := []conf.Step{conf.If{Left: "1", Location: &conf.Location{Path: "/", Status: true}}}
+	client := serveHandler(t, newFront(t, oneHost(conf.Location{Path: "/", Steps: steps})))
+	for i := range 2 {
+		if got := client.get("/"); !strings.Contains(got.body, fmt.Sprintf("requests\n %d %d %d ", i+1, i+1, i+1)) {
+			t.Errorf("%d: %q", got.status, got.body)
+		}
 	}
 }

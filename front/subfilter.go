@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // maxSubstitutions is nginx's maximum.
@@ -19,7 +21,7 @@ type subFilter struct {
 }
 
 // subFilter compiles a SubFilter.
-func (c *compiler) subFilter(s *SubFilter) (*subFilter, error) {
+func (c *compiler) subFilter(s *conf.SubFilter) (*subFilter, error) {
 	if s == nil || len(s.Substitutions) == 0 {
 		return nil, nil
 	}

@@ -9,11 +9,12 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // replaceAll returns settings that replace all occurrences of a string.
-func replaceAll(from, to front.Text) front.Settings {
-	return front.Settings{SubFilter: &front.SubFilter{Substitutions: []front.Substitution{{From: from, To: to}},
+func replaceAll(from, to conf.Text) conf.Settings {
+	return conf.Settings{SubFilter: &conf.SubFilter{Substitutions: []conf.Substitution{{From: from, To: to}},
 		Every: true}}
 }
 
@@ -69,7 +70,7 @@ func TestReplacingDoesNotDependOnWrites(t *testing.T) {
 		for _, zipped := range []bool{false, true} {
 			s := replaceAll("needle", "$uri")
 			s.SubFilter.Types = []string{"text/plain"}
-			s.Gzip = &front.Gzip{Types: []string{"text/plain"}}
+			s.Gzip = &conf.Gzip{Types: []string{"text/plain"}}
 			us := frontOf(t, s, func(w http.ResponseWriter, _ *http.Request) { write(w) })
 			var fields []string
 			if zipped {
@@ -105,16 +106,16 @@ func TestEncodedResponsesAreNotReplaced(t *testing.T) {
 
 // Invalid strings are errors.
 func TestInvalidSubFilterIsRejected(t *testing.T) {
-	many := make([]front.Substitution, 256)
+	many := make([]conf.Substitution, 256)
 	for i := range many {
 		many[i].From = "a"
 	}
-	for want, pairs := range map[string][]front.Substitution{
+	for want, pairs := range map[string][]conf.Substitution{
 		"empty search":   {{From: "a"}, {From: ""}},
 		"want at most":   many,
 		"nosuchvariable": {{From: "a", To: "$nosuchvariable"}},
 	} {
-		s := front.Settings{SubFilter: &front.SubFilter{Substitutions: pairs}}
+		s := conf.Settings{SubFilter: &conf.SubFilter{Substitutions: pairs}}
 		h, err := front.New(oneHost(app(s)), front.Bind("app", http.NotFoundHandler()))
 		if err == nil {
 			_ = h.Close()

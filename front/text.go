@@ -4,6 +4,8 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // text is a Text with its variables resolved.
@@ -73,7 +75,7 @@ func (t *text) isTrue(x *exchange) bool {
 }
 
 // text resolves the variables of a Text.
-func (c *compiler) text(from Text) (text, error) {
+func (c *compiler) text(from conf.Text) (text, error) {
 	var t text
 	s := string(from)
 	if strings.IndexByte(s, '$') < 0 {
@@ -107,7 +109,7 @@ func (c *compiler) text(from Text) (text, error) {
 }
 
 // texts resolves the variables of several Texts.
-func (c *compiler) texts(from []Text) ([]text, error) {
+func (c *compiler) texts(from []conf.Text) ([]text, error) {
 	all := make([]text, len(from))
 	for i, t := range from {
 		var err error

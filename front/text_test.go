@@ -8,12 +8,12 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tarehq/tare/front/limit"
+	"github.com/tarehq/tare/front/conf"
 )
 
 func newCompiler() *compiler {
 	c := &compiler{
-		config: &Config{}, options: &options{}, state: newState(), slots: map[string]int{"mine": 0},
+		config: &conf.Config{}, options: &options{}, state: newState(), slots: map[string]int{"mine": 0},
 		core: coreVariables("tare"), maps: make(map[string]*mapping),
 		patterns: make(map[patternKey]*pattern), types: make(map[typesKey]*mediaTypes),
 		plan: &plan{released: make(chan struct{})},
@@ -36,7 +36,7 @@ func TestTextIsEvaluated(t *testing.T) {
 		{"$1-$2-$3-$4", "a--c-"}, {"$10", "a0"}, {"$1$uri", "a/p/q"}, {"{$1}", "{a}"}, {"$host:", "example.com:"},
 		{"%$is_args", "%?"},
 	} {
-		got, err := c.text(Text(test.from))
+		got, err := c.text(conf.Text(test.from))
 		if err != nil || got.eval(x) != test.want {
 			t.Errorf("%q: %q %v, want %q", test.from, got.eval(x), err, test.want)
 		}
@@ -50,7 +50,7 @@ func TestTextIsEvaluated(t *testing.T) {
 		"x$connection": "$connection is not available",
 		"$arg_":        "$arg_", "$$uri": "dollar sign",
 	} {
-		if _, err := c.text(Text(from)); err == nil || !strings.Contains(err.Error(), want) ||
+		if _, err := c.text(conf.Text(from)); err == nil || !strings.Contains(err.Error(), want) ||
 			!strings.Contains(err.Error(), from) {
 			t.Errorf("%q: %v, want an error with %q", from, err, want)
 		}
@@ -64,7 +64,7 @@ func FuzzText(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, s string) {
 		c := newCompiler()
-		got, err := c.text(Text(s))
+		got, err := c.text(conf.Text(s))
 		if err != nil {
 			if !strings.Contains(s, "$") {
 				t.Errorf("%q: %v", s, err)
@@ -84,7 +84,7 @@ func FuzzText(f *testing.F) {
 		x := newExchange(&plan{slots: len(c.slots), options: &options{}, state: newState()}, httptest.NewRecorder(),
 			httptest.NewRequest(http.MethodGet, "/", nil))
 		h := &host{}
-		h.defaults.files, h.defaults.settings = &fileSet{}, &Settings{}
+		h.defaults.files, h.defaults.settings = &fileSet{}, &conf.Settings{}
 		x.host, x.loc, x.path = h, &h.defaults, "/"
 		_ = got.eval(x)
 	})
@@ -139,9 +139,9 @@ func TestPatternCapturesGroups(t *testing.T) {
 
 // A regular expression that takes too many steps is soon an error.
 func TestPatternStepsAreBounded(t *testing.T) {
-	h := newFront(t, Config{Hosts: []Host{{Locations: []Location{
-		{Path: "/", Steps: []Step{Return{Status: 200, Text: "passed by"}}},
-		{Match: Regex, Path: `^/(?!x)(\w+\s?)*$`, Steps: []Step{Return{Status: 403}}},
+	h := newFront(t, conf.Config{Hosts: []conf.Host{{Locations: []conf.Location{
+		{Path: "/", Steps: []conf.Step{conf.Return{Status: 200, Text: "passed by"}}},
+		{Match: conf.Regex, Path: `^/(?!x)(\w+\s?)*$`, Steps: []conf.Step{conf.Return{Status: 403}}},
 	}}}})
 	if got := get(t, h, "/"+strings.Repeat("a", 60)+"!"); got.status != http.StatusInternalServerError {
 		t.Errorf("%d %q", got.status, got.body)
@@ -163,41 +163,42 @@ func TestRegexTimeoutInMapDeniesAccess(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	files := func(root string) Settings { return Settings{Files: Files{Root: Text(dir + root)}} }
+	files := func(root string) conf.Settings { return conf.Settings{Files: conf.Files{Root: conf.Text(dir + root)}} }
 	password := files("/public")
-	password.Password = &Password{Realm: "$off", File: Text(dir + "/passwords")}
+	password.Password = &conf.Password{Realm: "$off", File: conf.Text(dir + "/passwords")}
 	limited := files("/public")
-	limited.Requests = []RequestLimit{{Zone: "z"}}
-	say := []Step{Return{Status: 200, Text: "said"}}
-	for name, l := range map[string]Location{
-		"return":   {Steps: []Step{Return{Status: 200, Text: "$public"}}},
-		"redirect": {Steps: []Step{Return{Status: 302, Text: "/$public"}}},
-		"rewrite":  {Steps: []Step{Rewrite{Pattern: "^", To: "/other/$public", Flag: RewriteRedirect}}},
-		"inner":    {Steps: []Step{Rewrite{Pattern: "^", To: "/other/$public", Flag: RewriteLast}}},
-		"if":       {Steps: []Step{If{Left: "$public", Op: "!=", Right: "secret", Then: say}}},
-		"not": {Steps: []Step{If{Left: "$arg_x", Op: "!~", Right: `^(?!x)(\w+\s?)*$`,
-			Then: []Step{Return{Status: 403}}}}},
-		"set":      {Steps: []Step{If{Left: "1", Then: []Step{Set{Name: "a", Value: "$public"}, Return{Status: 204}}}}},
+	limited.Requests = []conf.RequestLimit{{Zone: "z"}}
+	say := []conf.Step{conf.Return{Status: 200, Text: "said"}}
+	for name, l := range map[string]conf.Location{
+		"return":   {Steps: []conf.Step{conf.Return{Status: 200, Text: "$public"}}},
+		"redirect": {Steps: []conf.Step{conf.Return{Status: 302, Text: "/$public"}}},
+		"rewrite":  {Steps: []conf.Step{conf.Rewrite{Pattern: "^", To: "/other/$public", Flag: conf.RewriteRedirect}}},
+		"inner":    {Steps: []conf.Step{conf.Rewrite{Pattern: "^", To: "/other/$public", Flag: conf.RewriteLast}}},
+		"if":       {Steps: []conf.Step{conf.If{Left: "$public", Op: "!=", Right: "secret", Then: say}}},
+		"not": {Steps: []conf.Step{conf.If{Left: "$arg_x", Op: "!~", Right: `^(?!x)(\w+\s?)*$`,
+			Then: []conf.Step{conf.Return{Status: 403}}}}},
+		"set": {Steps: []conf.Step{conf.If{Left: "1", Then: []conf.Step{conf.Set{Name: "a", Value: "$public"},
+			conf.Return{Status: 204}}}}},
 		"password": {Settings: password},
 		"limit":    {Settings: limited},
 		"picture":  {Settings: password, Empty: true},
 		"root":     {Settings: files("/$public")},
 		"index": {Path: "/public/",
-			Settings: Settings{Files: Files{Root: Text(dir), Index: []Text{"$public", "/x"}}}},
-		"tries": {TryFiles: []Text{"/none$public", "/x"}, Settings: files("/public")},
-		"last":  {TryFiles: []Text{"/none", "/$public"}, Settings: files("/public")},
+			Settings: conf.Settings{Files: conf.Files{Root: conf.Text(dir), Index: []conf.Text{"$public", "/x"}}}},
+		"tries": {TryFiles: []conf.Text{"/none$public", "/x"}, Settings: files("/public")},
+		"last":  {TryFiles: []conf.Text{"/none", "/$public"}, Settings: files("/public")},
 	} {
 		path := "/x"
 		if l.Path != "" {
 			path = l.Path
 		}
 		l.Path = "/"
-		pattern := []Case{{From: `~^(?!x)(\w+\s?)*$`, To: "secret"}}
-		h := newFront(t, Config{
-			Maps: []Map{{Name: "public", Source: "$arg_x", Default: "public", Cases: pattern},
+		pattern := []conf.Case{{From: `~^(?!x)(\w+\s?)*$`, To: "secret"}}
+		h := newFront(t, conf.Config{
+			Maps: []conf.Map{{Name: "public", Source: "$arg_x", Default: "public", Cases: pattern},
 				{Name: "off", Source: "$arg_x", Default: "off", Cases: pattern}},
-			Requests: []limit.Config{{Name: "z", Key: "$public", Rate: 1000, Bytes: 1 << 20}},
-			Hosts:    []Host{{Locations: []Location{l, {Path: "/other/", Steps: say}}}},
+			Requests: []conf.Zone{{Name: "z", Key: "$public", Rate: 1000, Bytes: 1 << 20}},
+			Hosts:    []conf.Host{{Locations: []conf.Location{l, {Path: "/other/", Steps: say}}}},
 		})
 		if got := get(t, h, path+"?x="+strings.Repeat("a", 60)+"!"); got.status != http.StatusInternalServerError ||
 			strings.Contains(got.body, "said") || strings.Count(got.body, "<html>") != 1 {

@@ -14,7 +14,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -22,7 +22,7 @@ import (
 func TestStalledBodyTimesOut(t *testing.T) {
 	const timeout = time.Second
 	synctest.Test(t, func(t *testing.T) {
-		conn := inMemory(t, front.Settings{BodyTimeout: timeout}, func(w http.ResponseWriter, r *http.Request) {
+		conn := inMemory(t, conf.Settings{BodyTimeout: timeout}, func(w http.ResponseWriter, r *http.Request) {
 			if _, err := io.ReadAll(r.Body); !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("the handler gets %v", err)
 			}
@@ -38,7 +38,7 @@ func TestStalledBodyTimesOut(t *testing.T) {
 	})
 	// Neither later requests nor slow handlers are affected.
 	synctest.Test(t, func(t *testing.T) {
-		conn := inMemory(t, front.Settings{BodyTimeout: timeout}, func(w http.ResponseWriter, r *http.Request) {
+		conn := inMemory(t, conf.Settings{BodyTimeout: timeout}, func(w http.ResponseWriter, r *http.Request) {
 			_, _ = io.ReadAll(r.Body)
 			select {
 			case <-r.Context().Done():
@@ -64,7 +64,7 @@ func TestStalledReaderTimesOut(t *testing.T) {
 	const timeout = time.Second
 	synctest.Test(t, func(t *testing.T) {
 		failed := make(chan error, 1)
-		conn := inMemory(t, front.Settings{SendTimeout: timeout}, func(w http.ResponseWriter, _ *http.Request) {
+		conn := inMemory(t, conf.Settings{SendTimeout: timeout}, func(w http.ResponseWriter, _ *http.Request) {
 			var err error
 			for err == nil {
 				_, err = w.Write(make([]byte, 8<<20))
@@ -90,7 +90,7 @@ func TestStalledReaderTimesOut(t *testing.T) {
 }
 
 // inMemory serves a bound handler with settings in fake time, and returns a connection to it.
-func inMemory(t *testing.T, s front.Settings, h http.HandlerFunc) net.Conn {
+func inMemory(t *testing.T, s conf.Settings, h http.HandlerFunc) net.Conn {
 	t.Helper()
 	var network testkit.Network
 	f := inFakeTime(t, oneHost(app(s)), h)
@@ -111,7 +111,7 @@ func inMemory(t *testing.T, s front.Settings, h http.HandlerFunc) net.Conn {
 // The rate is nginx's: the same number of bytes in the first second and in each following one.
 func TestRateIsNginxs(t *testing.T) {
 	for _, c := range []struct {
-		rate, after front.Text
+		rate, after conf.Text
 		bytes       int
 		want        time.Duration
 	}{
@@ -121,7 +121,7 @@ func TestRateIsNginxs(t *testing.T) {
 	} {
 		for _, copied := range []bool{false, true} {
 			synctest.Test(t, func(t *testing.T) {
-				f := inFakeTime(t, oneHost(app(front.Settings{Rate: c.rate, RateAfter: c.after})),
+				f := inFakeTime(t, oneHost(app(conf.Settings{Rate: c.rate, RateAfter: c.after})),
 					func(w http.ResponseWriter, _ *http.Request) {
 						if copied {
 							_, _ = io.Copy(w, io.LimitReader(zeros{}, int64(c.bytes)))
@@ -145,7 +145,7 @@ func TestInvalidRateIsIgnored(t *testing.T) {
 	for rate, want := range map[string]time.Duration{"fast": 3 * time.Second, "-1": 3 * time.Second,
 		"": 3 * time.Second, "2k": time.Second, "0": 0} {
 		synctest.Test(t, func(t *testing.T) {
-			f := inFakeTime(t, oneHost(app(front.Settings{Rate: "1k"})), func(w http.ResponseWriter, _ *http.Request) {
+			f := inFakeTime(t, oneHost(app(conf.Settings{Rate: "1k"})), func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("X-Accel-Limit-Rate", rate)
 				_, _ = w.Write(make([]byte, 4*1024))
 			})

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/files"
 )
 
@@ -91,7 +92,7 @@ func (f *fileSet) useTried(x *exchange, name string) {
 }
 
 // tryFiles compiles TryFiles.
-func (c *compiler) tryFiles(from []Text) (*tryFiles, error) {
+func (c *compiler) tryFiles(from []conf.Text) (*tryFiles, error) {
 	if len(from) == 0 {
 		return nil, nil
 	}
@@ -102,7 +103,7 @@ func (c *compiler) tryFiles(from []Text) (*tryFiles, error) {
 	for _, f := range from[:len(from)-1] {
 		one := tryFile{kind: files.File}
 		if rest, ok := strings.CutSuffix(string(f), "/"); ok {
-			f, one.kind = Text(rest), files.Directory
+			f, one.kind = conf.Text(rest), files.Directory
 		}
 		var err error
 		if one.name, err = c.text(f); err != nil {
@@ -123,7 +124,7 @@ func (c *compiler) tryFiles(from []Text) (*tryFiles, error) {
 		return t, nil
 	}
 	var err error
-	t.last, err = c.text(Text(last))
+	t.last, err = c.text(conf.Text(last))
 	if err == nil {
 		err = c.checkNamedTarget(&t.last)
 	}

@@ -9,6 +9,8 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // mediaTypes maps file name extensions to types, with a charset.
@@ -27,7 +29,7 @@ type typesKey struct {
 }
 
 // mediaTypes compiles the types of a location. Equal ones are shared.
-func (c *compiler) mediaTypes(f *Files) *mediaTypes {
+func (c *compiler) mediaTypes(f *conf.Files) *mediaTypes {
 	t := &mediaTypes{defaultType: f.DefaultType, charset: f.Charset, charsetTypes: f.CharsetTypes}
 	if t.defaultType == "" {
 		t.defaultType = "text/plain"

@@ -8,6 +8,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // Variables are resolved when a Config is compiled: first those that it defines, then nginx's.
@@ -27,7 +29,7 @@ func (c *compiler) variable(name string) (variable, error) {
 	if v := c.knownVariable(name); v != nil {
 		return v, nil
 	}
-	why := Unavailable(name)
+	why := conf.Unavailable(name)
 	switch {
 	case why == "":
 		return nil, fmt.Errorf("unknown variable $%s", name)
@@ -165,13 +167,13 @@ func (c *compiler) declare() error {
 }
 
 // declarePlace makes slots for the variables that a place defines.
-func (c *compiler) declarePlace(p Place) error {
-	if err := c.declareSteps(p.Steps); err != nil {
+func (c *compiler) declarePlace(p conf.Place) error {
+	if err := c.declareSteps(p); err != nil {
 		return err
 	}
 	if l := p.Location; l != nil {
-		if l.Match == Regex || l.Match == FoldRegex {
-			if err := c.declareGroups(l.Path, l.Match == FoldRegex); err != nil {
+		if l.Match == conf.Regex || l.Match == conf.FoldRegex {
+			if err := c.declareGroups(l.Path, l.Match == conf.FoldRegex); err != nil {
 				return err
 			}
 		}
@@ -184,7 +186,7 @@ func (c *compiler) declarePlace(p Place) error {
 
 // declareAuth makes slots for the variables of an AuthRequest. They are not set until the
 // subrequest has ended.
-func (c *compiler) declareAuth(a *AuthRequest) error {
+func (c *compiler) declareAuth(a *conf.AuthRequest) error {
 	if a == nil {
 		return nil
 	}
@@ -197,7 +199,7 @@ func (c *compiler) declareAuth(a *AuthRequest) error {
 }
 
 // declareSet makes a slot for the variable of a Set, unless it is one of nginx's.
-func (c *compiler) declareSet(s Set) error {
+func (c *compiler) declareSet(s conf.Set) error {
 	name := strings.ToLower(s.Name)
 	c.setsLimitRate = c.setsLimitRate || name == "limit_rate"
 	if assignable(name) != nil {
@@ -206,12 +208,12 @@ func (c *compiler) declareSet(s Set) error {
 	return c.slot(name)
 }
 
-func (c *compiler) declareProxy(p *Proxy) error {
+func (c *compiler) declareProxy(p *conf.Proxy) error {
 	if p == nil {
 		return nil
 	}
 	for _, r := range slices.Concat(p.Redirects, p.CookieDomains, p.CookiePaths) {
-		if source, fold, ok := r.pattern(); ok {
+		if source, fold, ok := cutPattern(r.From); ok {
 			if err := c.declareGroups(source, fold); err != nil {
 				return err
 			}
@@ -220,17 +222,17 @@ func (c *compiler) declareProxy(p *Proxy) error {
 	return nil
 }
 
-func (c *compiler) declareSteps(steps []Step) error {
-	for s := range allSteps(steps) {
+func (c *compiler) declareSteps(p conf.Place) error {
+	for s := range p.AllSteps() {
 		var err error
 		switch s := s.(type) {
-		case Set:
+		case conf.Set:
 			if err = c.declareSet(s); err == nil && assignable(strings.ToLower(s.Name)) == nil {
 				c.assigned[strings.ToLower(s.Name)] = true
 			}
-		case Rewrite:
+		case conf.Rewrite:
 			err = c.declareGroups(s.Pattern, false)
-		case If:
+		case conf.If:
 			if op := strings.TrimPrefix(s.Op, "!"); op == "~" || op == "~*" {
 				err = c.declareGroups(string(s.Right), op == "~*")
 			}

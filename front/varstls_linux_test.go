@@ -14,7 +14,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
@@ -34,8 +34,8 @@ func TestTLSVariablesAreNginxs(t *testing.T) {
 
 	theirs := programs.FreeAddress(t)
 	startNginxTLS(t, theirs, certFile, keyFile, text)
-	h := newFront(t, oneHost(front.Location{Path: "/",
-		Steps: []front.Step{front.Return{Status: 200, Text: front.Text(text)}}}), quiet())
+	h := newFront(t, oneHost(conf.Location{Path: "/",
+		Steps: []conf.Step{conf.Return{Status: 200, Text: conf.Text(text)}}}), quiet())
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
 	server := &http.Server{Handler: h, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair},

@@ -31,14 +31,11 @@ const (
 	line     = "ready\n"
 )
 
-// handover describes what the old process passes.
+// handover describes what the old process passes: the names of the sockets that the program has
+// opened, followed by those of the service manager.
 type handover struct {
-	Sockets []passedSocket `json:"sockets"`
-}
-
-type passedSocket struct {
-	Name  string `json:"name"`
-	Owned bool   `json:"owned"` // opened by the program
+	Owned []string `json:"owned"`
+	Given []string `json:"given"`
 }
 
 // parent is the old process, as the new one sees it.
@@ -71,21 +68,12 @@ func (u *Upgrader) inherit() error {
 		return os.NewFile(uintptr(fd), name)
 	}
 	u.parent = &parent{open(0, "confirmations"), open(1, "readiness")}
-	var owned, given struct {
-		files []*os.File
-		names []string
+	var err error
+	if u.owned, err = listen.Descriptors(firstDescriptor+pipes, h.Owned); err != nil {
+		return err
 	}
-	for i, s := range h.Sockets {
-		to := &given
-		if s.Owned {
-			to = &owned
-		}
-		to.files = append(to.files, open(pipes+i, s.Name))
-		to.names = append(to.names, s.Name)
-	}
-	u.owned = listen.NewPassed(owned.files, owned.names)
-	u.given = listen.NewPassed(given.files, given.names)
-	return nil
+	u.given, err = listen.Descriptors(firstDescriptor+pipes+len(h.Owned), h.Given)
+	return err
 }
 
 // confirm reports readiness to the old process and waits until it has confirmed. It reports false
@@ -218,16 +206,24 @@ func (u *Upgrader) handover() (files []*os.File, text string, err error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	var h handover
-	for _, s := range u.sockets {
-		file, err := listen.Duplicate(s.Listener)
-		switch {
-		case errors.Is(err, os.ErrClosed) || isClosed(err):
-			continue // the program no longer listens there
-		case err != nil:
-			return files, "", fmt.Errorf("%s: %w", displayName(s.name), err)
+	for _, isOwned := range []bool{true, false} {
+		for _, s := range u.sockets {
+			if s.isOwned != isOwned {
+				continue
+			}
+			file, err := listen.Duplicate(s.Listener)
+			if isClosed(err) {
+				continue // the program no longer listens there
+			} else if err != nil {
+				return files, "", fmt.Errorf("%s: %w", displayName(s.name), err)
+			}
+			files = append(files, file)
+			if isOwned {
+				h.Owned = append(h.Owned, s.name)
+			} else {
+				h.Given = append(h.Given, s.name)
+			}
 		}
-		files = append(files, file)
-		h.Sockets = append(h.Sockets, passedSocket{s.name, s.isOwned})
 	}
 	b, err := json.Marshal(h)
 	return files, string(b), err

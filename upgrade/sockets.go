@@ -64,10 +64,7 @@ func (u *Upgrader) open(s listen.Spec) (socket, error) {
 			// a socket with such a name comes back from the store
 			return socket{all[0].Listener, name, true}, nil
 		}
-		found, err := passed.At(s)
-		if err != nil {
-			return socket{}, err
-		}
+		found := passed.At(s)
 		if found.Listener != nil && isOwned {
 			return socket{found.Listener, name, true}, nil
 		} else if found.Listener != nil {

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // A background update does not read the header of the request that started it: the server may reuse
 // that for another request. The race detector reports it otherwise.
 func TestBackgroundUpdateDoesNotReadItsRequest(t *testing.T) {
-	policy := cache.Policy{Background: true, Stale: cache.Stale{Updating: true}}
+	policy := conf.CachePolicy{Background: true, Stale: conf.CacheStale{Updating: true}}
 	for _, fields := range [][]string{{"Cache-Control: no-store"}, {fresh, "Set-Cookie: a=b"}, {fresh, "Vary: *"}} {
 		inBubble(t, policy, func(t *testing.T, s *site) {
 			s.responds(200, "old", "Cache-Control: max-age=1")

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // silent is a client that discards the response.
@@ -36,12 +37,12 @@ func (n nobody) Prepare(cache.OriginRequest) (cache.Fetch, error) {
 
 // hitter returns a function that requests a stored response.
 func hitter(t testing.TB) func() {
-	c, err := cache.New(cache.Config{Name: "test"}, nil)
+	c, err := cache.New(conf.Cache{Name: "test"}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
-	rules, err := cache.Compile(cache.Policy{Lock: true})
+	rules, err := cache.Compile(conf.CachePolicy{Lock: true}, divertsByField)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // Cache stores responses. It is safe for concurrent use. New makes one, and Close must be called.
@@ -40,7 +42,7 @@ type Cache struct {
 }
 
 // New opens a cache and starts to read its directory; see Open.
-func New(config Config, errors *log.Logger) (*Cache, error) {
+func New(config conf.Cache, errors *log.Logger) (*Cache, error) {
 	c, err := Open(config, errors)
 	if err == nil {
 		c.Begin()
@@ -51,7 +53,7 @@ func New(config Config, errors *log.Logger) (*Cache, error) {
 // Open makes a cache that does not touch the files in its directory before Begin: another process
 // may still use them. The cache logs to errors the panics of origins that no request's server sees;
 // nil is package log's default.
-func Open(config Config, errors *log.Logger) (*Cache, error) {
+func Open(config conf.Cache, errors *log.Logger) (*Cache, error) {
 	if err := check(&config); err != nil {
 		return nil, err
 	}
@@ -81,7 +83,7 @@ func (c *Cache) Begin() {
 }
 
 // check reports invalid settings.
-func check(config *Config) error {
+func check(config *conf.Cache) error {
 	if config.MaxBytes < 0 || config.MemoryBytes < 0 || config.Inactive < 0 || config.MinFree < 0 {
 		return fmt.Errorf("cache %q: sizes and times must not be negative", config.Name)
 	}
@@ -99,8 +101,9 @@ func check(config *Config) error {
 
 // Resize changes the limits of bytes and times. Name, Dir and Levels of config must be the same as
 // before.
-func (c *Cache) Resize(config Config) {
-	memory, all := orDefault(config.MemoryBytes, DefaultMemory), orDefault(config.MaxBytes, DefaultBytes)
+func (c *Cache) Resize(config conf.Cache) {
+	memory, all := orDefault(config.MemoryBytes, conf.DefaultCacheMemory), orDefault(config.MaxBytes,
+		conf.DefaultCacheBytes)
 	if c.disk == nil {
 		memory = min(memory, all)
 	} else {
@@ -110,7 +113,7 @@ func (c *Cache) Resize(config Config) {
 	c.index.maxMemory.Store(memory)
 	c.index.leases.maxRead.Store(memory / readPart)
 	c.index.maxDisk.Store(all)
-	c.inactive.Store(int64(orDefault(config.Inactive, DefaultInactive)))
+	c.inactive.Store(int64(orDefault(config.Inactive, defaultInactive)))
 	c.index.evict()
 }
 

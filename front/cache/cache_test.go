@@ -11,10 +11,11 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/conf"
 )
 
 func TestVarySelectsResponse(t *testing.T) {
-	inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
 		s.respondBy(func(r *http.Request) (*http.Response, error) {
 			return response(200, r.Header.Get("Accept-Encoding")+"|"+r.Header.Get("Accept"),
 				"Cache-Control: max-age=60", "Vary: accept-encoding", "Vary: Accept"), nil
@@ -35,7 +36,7 @@ func TestVarySelectsResponse(t *testing.T) {
 
 // The number of a key's variants is limited, whatever clients send.
 func TestVariantsAreLimited(t *testing.T) {
-	inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
 		s.responds(200, "x", "Cache-Control: max-age=600", "Vary: X")
 		for i := range 100 {
 			s.get("X: "+strings.Repeat("x", i)).want(t, cache.StateMiss, 200, "x")
@@ -50,7 +51,7 @@ func TestVariantsAreLimited(t *testing.T) {
 
 func TestMethodsThatAreStored(t *testing.T) {
 	const url = "http://a.example/x"
-	inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
 		s.respondBy(func(r *http.Request) (*http.Response, error) {
 			return response(200, r.Method, "Cache-Control: max-age=60"), nil
 		})
@@ -72,7 +73,7 @@ func TestMethodsThatAreStored(t *testing.T) {
 		// as in nginx
 		s.query(cache.Query{HasBody: true}, "GET", url).want(t, cache.StateHit, 200, "GET")
 	})
-	inBubble(t, cache.Policy{KeepHead: true}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{KeepHead: true}, func(t *testing.T, s *site) {
 		s.respondBy(func(r *http.Request) (*http.Response, error) {
 			return response(200, r.Method, "Cache-Control: max-age=60"), nil
 		})
@@ -83,7 +84,7 @@ func TestMethodsThatAreStored(t *testing.T) {
 		synctest.Wait()
 		s.get().want(t, cache.StateMiss, 200, "GET")
 	})
-	if _, err := cache.Compile(cache.Policy{Methods: []string{"GET", "POST"}}); err == nil {
+	if _, err := cache.Compile(conf.CachePolicy{Methods: []string{"GET", "POST"}}, divertsByField); err == nil {
 		t.Error("responses to POST are stored")
 	}
 }
@@ -102,7 +103,7 @@ func TestUnsafeMethodsInvalidateStoredResponse(t *testing.T) {
 		{"PROPFIND", 200, false, false},
 		{"POST", 200, false, true}, {"DELETE", 204, false, true}, {"PURGE", 200, false, true},
 	} {
-		inBubble(t, cache.Policy{Invalidate: !test.off}, func(t *testing.T, s *site) {
+		inBubble(t, conf.CachePolicy{Invalidate: !test.off}, func(t *testing.T, s *site) {
 			s.responds(200, "old", "Cache-Control: max-age=60", "Vary: X")
 			s.get("X: 1")
 			s.get("X: 2")
@@ -127,7 +128,7 @@ func TestResponseInvalidatedOnItsWayIsNotStored(t *testing.T) {
 		"PurgePrefix": func(s *site) { s.cache.PurgePrefix("http:") },
 	} {
 		t.Run(name, func(t *testing.T) {
-			inBubble(t, cache.Policy{Invalidate: true}, func(t *testing.T, s *site) {
+			inBubble(t, conf.CachePolicy{Invalidate: true}, func(t *testing.T, s *site) {
 				s.respondBy(func(r *http.Request) (*http.Response, error) {
 					if r.Method == "GET" {
 						time.Sleep(time.Second)
@@ -170,7 +171,7 @@ func TestConditionsAndRanges(t *testing.T) {
 		{`Range: bytes=2-4|If-None-Match: "v1"`, 304, ""},
 		{"Range: bytes=" + strings.Repeat("0-0,", 20) + "1-1", 200, "0123456789"},
 	} {
-		inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
+		inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
 			s.responds(200, "0123456789", "Cache-Control: max-age=60", `Etag: "v1"`, "Last-Modified: "+modified,
 				"Content-Type: text/plain")
 			for _, state := range []cache.State{cache.StateMiss, cache.StateHit} {
@@ -195,7 +196,7 @@ func TestConditionsAndRanges(t *testing.T) {
 }
 
 func TestSeveralRangesBecomeMultipart(t *testing.T) {
-	inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
 		s.responds(200, "0123456789", "Cache-Control: max-age=60")
 		s.get()
 		synctest.Wait()
@@ -209,7 +210,7 @@ func TestSeveralRangesBecomeMultipart(t *testing.T) {
 
 // If the origin does not announce the length, a conditional request waits for the end.
 func TestConditionWaitsForUnknownLength(t *testing.T) {
-	inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
 		s.respondBy(func(*http.Request) (*http.Response, error) {
 			r := response(200, "0123456789", "Cache-Control: max-age=60", `Etag: "v1"`)
 			r.ContentLength = -1
@@ -224,7 +225,7 @@ var errOrigin = errors.New("the origin fails")
 
 func TestSkipAndNoStore(t *testing.T) {
 	const url = "http://a.example/x"
-	inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
 		s.responds(200, "one", "Cache-Control: max-age=60")
 		s.get()
 		synctest.Wait()
@@ -245,7 +246,7 @@ func TestSkipAndNoStore(t *testing.T) {
 
 // Rejects may depend on the response. Then updates are not in the background.
 func TestRefusedResponseIsNotStored(t *testing.T) {
-	policy := cache.Policy{Background: true, Stale: cache.Stale{Updating: true}}
+	policy := conf.CachePolicy{Background: true, Stale: conf.CacheStale{Updating: true}}
 	inBubble(t, policy, func(t *testing.T, s *site) {
 		q := cache.Query{Rejects: func(resp *http.Response) bool { return resp.Header.Get("X-Private") != "" }}
 		request := func() got { return s.query(q, "GET", "http://a.example/x") }
@@ -268,7 +269,7 @@ func TestRefusedResponseIsNotStored(t *testing.T) {
 }
 
 func TestMinUsesDelaysStoring(t *testing.T) {
-	inBubble(t, cache.Policy{MinUses: 3}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{MinUses: 3}, func(t *testing.T, s *site) {
 		s.responds(200, "x", "Cache-Control: max-age=60")
 		for _, state := range []cache.State{cache.StateMiss, cache.StateMiss, cache.StateMiss, cache.StateHit} {
 			s.get().want(t, state, 200, "x")
@@ -278,7 +279,7 @@ func TestMinUsesDelaysStoring(t *testing.T) {
 }
 
 func TestCacheStatusField(t *testing.T) {
-	inBubble(t, cache.Policy{Status: true, Revalidate: true, Stale: cache.Stale{Error: true}},
+	inBubble(t, conf.CachePolicy{Status: true, Revalidate: true, Stale: conf.CacheStale{Error: true}},
 		func(t *testing.T, s *site) {
 			want := func(g got, values ...string) {
 				t.Helper()
@@ -305,7 +306,7 @@ func TestCacheStatusField(t *testing.T) {
 }
 
 func TestPurgeRemovesResponses(t *testing.T) {
-	inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
 		s.responds(200, "x", "Cache-Control: max-age=60", "Vary: X")
 		urls := []string{"http://a.example/a/1", "http://a.example/a/2", "http://a.example/b/1"}
 		for _, url := range urls {
@@ -332,9 +333,9 @@ func TestPurgeRemovesResponses(t *testing.T) {
 }
 
 func TestInactiveResponseIsRemoved(t *testing.T) {
-	config := cache.Config{Inactive: time.Minute}
+	config := conf.Cache{Inactive: time.Minute}
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, config, cache.Policy{})
+		s := newSite(t, config, conf.CachePolicy{})
 		defer s.cache.Close()
 		s.responds(200, "x", "Cache-Control: max-age=3600")
 		s.get()
@@ -353,7 +354,7 @@ func TestInactiveResponseIsRemoved(t *testing.T) {
 func TestPopularResponsesOutlastOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const room = 4 << 20
-		s := newSite(t, cache.Config{MemoryBytes: room}, cache.Policy{})
+		s := newSite(t, conf.Cache{MemoryBytes: room}, conf.CachePolicy{})
 		defer s.cache.Close()
 		s.responds(200, big(16<<10), "Cache-Control: max-age=3600")
 		for range 3 {
@@ -381,7 +382,7 @@ func TestNameIsAStructuredField(t *testing.T) {
 	for name, want := range map[string]string{"zone-1.x": "zone-1.x", "": `""`, "1x": `"1x"`, `a "b"\`: `"a \"b\"\\"`,
 		"é\n": `"???"`} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newSite(t, cache.Config{Name: name}, cache.Policy{Status: true})
+			s := newSite(t, conf.Cache{Name: name}, conf.CachePolicy{Status: true})
 			defer s.cache.Close()
 			s.responds(200, "x")
 			if got := s.get().header.Get("Cache-Status"); got != want+"; fwd=uri-miss" {
@@ -393,7 +394,7 @@ func TestNameIsAStructuredField(t *testing.T) {
 
 // Connection-specific fields are not stored.
 func TestConnectionFieldsAreNotStored(t *testing.T) {
-	inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
 		s.responds(200, "x", fresh, "Connection: close, x-one", "X-One: 1", "Keep-Alive: timeout=5",
 			"Transfer-Encoding: chunked", "Trailer: X-Two", "X-Three: 3")
 		s.get()
@@ -438,7 +439,7 @@ func (w *whole) Write(p []byte) (int, error) {
 
 // A client that has the whole response finds it stored.
 func TestWholeResponseIsStored(t *testing.T) {
-	inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
 		s.respondBy(func(*http.Request) (*http.Response, error) {
 			resp := response(200, "body", "Cache-Control: max-age=60", "Content-Length: 4")
 			resp.Body = io.NopCloser(&slowEnd{*strings.NewReader("body")})

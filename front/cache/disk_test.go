@@ -17,10 +17,11 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // onDisk runs a test with a cache in a directory.
-func onDisk(t *testing.T, config cache.Config, policy cache.Policy, f func(t *testing.T, s *site, dir string)) {
+func onDisk(t *testing.T, config conf.Cache, policy conf.CachePolicy, f func(t *testing.T, s *site, dir string)) {
 	t.Helper()
 	if config.Dir == "" {
 		config.Dir = t.TempDir()
@@ -49,8 +50,8 @@ func filesIn(t *testing.T, dir string) (names []string) {
 }
 
 func TestResponsesSurviveRestart(t *testing.T) {
-	config := cache.Config{Dir: t.TempDir(), Levels: []int{1, 2}, Inactive: 24 * time.Hour}
-	policy := cache.Policy{Revalidate: true}
+	config := conf.Cache{Dir: t.TempDir(), Levels: []int{1, 2}, Inactive: 24 * time.Hour}
+	policy := conf.CachePolicy{Revalidate: true}
 	small, large := "small", big(1<<20)
 	onDisk(t, config, policy, func(t *testing.T, s *site, _ string) {
 		s.respondBy(func(r *http.Request) (*http.Response, error) {
@@ -112,7 +113,7 @@ func TestTornFileIsNotServed(t *testing.T) {
 	source := t.TempDir()
 	const url = "http://a.example/x"
 	body := big(1 << 10)
-	onDisk(t, cache.Config{Dir: source}, cache.Policy{}, func(t *testing.T, s *site, _ string) {
+	onDisk(t, conf.Cache{Dir: source}, conf.CachePolicy{}, func(t *testing.T, s *site, _ string) {
 		s.responds(200, body, "Cache-Control: max-age=600")
 		s.request("GET", url)
 	})
@@ -139,7 +140,7 @@ func TestTornFileIsNotServed(t *testing.T) {
 			if err := os.WriteFile(place, content, 0o600); err != nil {
 				t.Fatal(err)
 			}
-			onDisk(t, cache.Config{Dir: dir}, cache.Policy{}, func(t *testing.T, s *site, _ string) {
+			onDisk(t, conf.Cache{Dir: dir}, conf.CachePolicy{}, func(t *testing.T, s *site, _ string) {
 				if files {
 					s.cache.NothingInMemory()
 				}
@@ -176,7 +177,7 @@ func TestForeignFilesAreLeftAlone(t *testing.T) {
 			}
 		}()
 	}
-	onDisk(t, cache.Config{Dir: dir, Levels: []int{2}}, cache.Policy{}, func(*testing.T, *site, string) {})
+	onDisk(t, conf.Cache{Dir: dir, Levels: []int{2}}, conf.CachePolicy{}, func(*testing.T, *site, string) {})
 }
 
 // If files were removed by another program, the responses are fetched again.
@@ -196,7 +197,7 @@ func TestRemovedFileIsFetchedAgain(t *testing.T) {
 			return err
 		},
 	} {
-		onDisk(t, cache.Config{Levels: []int{1, 2}}, cache.Policy{}, func(t *testing.T, s *site, dir string) {
+		onDisk(t, conf.Cache{Levels: []int{1, 2}}, conf.CachePolicy{}, func(t *testing.T, s *site, dir string) {
 			s.cache.NothingInMemory()
 			s.responds(200, "old", fresh)
 			s.get()
@@ -215,7 +216,7 @@ func TestRemovedFileIsFetchedAgain(t *testing.T) {
 // A file that was truncated while the cache runs is not served as complete, for conditional
 // requests neither.
 func TestTruncatedFileIsNotServedAsComplete(t *testing.T) {
-	onDisk(t, cache.Config{}, cache.Policy{}, func(t *testing.T, s *site, dir string) {
+	onDisk(t, conf.Cache{}, conf.CachePolicy{}, func(t *testing.T, s *site, dir string) {
 		s.cache.NothingInMemory()
 		s.responds(200, big(64<<10), fresh)
 		s.get()
@@ -239,8 +240,8 @@ func TestTruncatedFileIsNotServedAsComplete(t *testing.T) {
 // A requested response is not inactive, even if memory has no room for it and each request reads it
 // from disk.
 func TestResponseReadFromDiskIsActive(t *testing.T) {
-	config := cache.Config{Inactive: time.Minute, MemoryBytes: 1300} // of one response
-	onDisk(t, config, cache.Policy{}, func(t *testing.T, s *site, _ string) {
+	config := conf.Cache{Inactive: time.Minute, MemoryBytes: 1300} // of one response
+	onDisk(t, config, conf.CachePolicy{}, func(t *testing.T, s *site, _ string) {
 		s.responds(200, big(8<<10), fresh)
 		s.get()
 		s.request("GET", "http://a.example/y")
@@ -260,7 +261,7 @@ func TestResponseReadFromDiskIsActive(t *testing.T) {
 
 func TestDiskIsLimited(t *testing.T) {
 	const room = 1 << 20
-	onDisk(t, cache.Config{MaxBytes: room}, cache.Policy{}, func(t *testing.T, s *site, dir string) {
+	onDisk(t, conf.Cache{MaxBytes: room}, conf.CachePolicy{}, func(t *testing.T, s *site, dir string) {
 		s.responds(200, big(16<<10), fresh)
 		for i := range 150 {
 			s.request("GET", fmt.Sprint("http://a.example/", i))
@@ -285,7 +286,7 @@ func TestMinFreeStaysFree(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("free space is known on Linux only")
 	}
-	onDisk(t, cache.Config{MinFree: 1 << 62}, cache.Policy{}, func(t *testing.T, s *site, dir string) {
+	onDisk(t, conf.Cache{MinFree: 1 << 62}, conf.CachePolicy{}, func(t *testing.T, s *site, dir string) {
 		s.responds(200, "small", fresh)
 		s.get().want(t, cache.StateMiss, 200, "small")
 		synctest.Wait()
@@ -312,7 +313,7 @@ func TestFullDiskDoesNotAffectClients(t *testing.T) {
 			t.Error(err)
 		}
 	}()
-	onDisk(t, cache.Config{Dir: dir}, cache.Policy{Lock: true}, func(t *testing.T, s *site, dir string) {
+	onDisk(t, conf.Cache{Dir: dir}, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site, dir string) {
 		body := big(8 << 20)
 		s.respondBy(func(*http.Request) (*http.Response, error) {
 			r := response(200, body, fresh)
@@ -337,9 +338,9 @@ func TestFullDiskDoesNotAffectClients(t *testing.T) {
 
 // Two keys with the same hash are different keys.
 func TestKeysWithTheSameHashDiffer(t *testing.T) {
-	config := cache.Config{Dir: t.TempDir()}
+	config := conf.Cache{Dir: t.TempDir()}
 	one, two := "http://a.example/1", "http://a.example/2"
-	onDisk(t, config, cache.Policy{}, func(t *testing.T, s *site, dir string) {
+	onDisk(t, config, conf.CachePolicy{}, func(t *testing.T, s *site, dir string) {
 		s.responds(200, "one", fresh)
 		s.request("GET", one)
 		s.responds(200, "two", fresh)
@@ -355,7 +356,7 @@ func TestKeysWithTheSameHashDiffer(t *testing.T) {
 			break
 		}
 	}
-	onDisk(t, config, cache.Policy{}, func(t *testing.T, s *site, dir string) {
+	onDisk(t, config, conf.CachePolicy{}, func(t *testing.T, s *site, dir string) {
 		s.responds(200, "new", fresh)
 		s.request("GET", one).want(t, cache.StateMiss, 200, "new")
 		s.request("GET", two).want(t, cache.StateMiss, 200, "new")
@@ -367,7 +368,7 @@ func TestInvalidConfigsAreRejected(t *testing.T) {
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, config := range []cache.Config{
+	for _, config := range []conf.Cache{
 		{Levels: []int{3}}, {Levels: []int{1, 1, 1, 1}}, {MaxBytes: -1}, {MemoryBytes: -1}, {Inactive: -1},
 		{MinFree: -1}, {Dir: file},
 	} {
@@ -379,11 +380,11 @@ func TestInvalidConfigsAreRejected(t *testing.T) {
 			}
 		}
 	}
-	for _, policy := range []cache.Policy{
-		{Ignore: []string{"Etag"}}, {MinUses: -1}, {LockAge: -1}, {Stale: cache.Stale{Statuses: []int{200}}},
-		{Valid: []cache.Valid{{For: -1}}}, {Valid: []cache.Valid{{Statuses: []int{1000}}}},
+	for _, policy := range []conf.CachePolicy{
+		{Ignore: []string{"Etag"}}, {MinUses: -1}, {LockAge: -1}, {Stale: conf.CacheStale{Statuses: []int{200}}},
+		{Valid: []conf.CacheValid{{For: -1}}}, {Valid: []conf.CacheValid{{Statuses: []int{1000}}}},
 	} {
-		if _, err := cache.Compile(policy); err == nil {
+		if _, err := cache.Compile(policy, divertsByField); err == nil {
 			t.Errorf("%+v: no error", policy)
 		}
 	}
@@ -391,14 +392,14 @@ func TestInvalidConfigsAreRejected(t *testing.T) {
 
 // After a restart, purging reads the keys of unread files.
 func TestPurgeAfterRestartReadsKeys(t *testing.T) {
-	config := cache.Config{Dir: t.TempDir()}
-	onDisk(t, config, cache.Policy{}, func(t *testing.T, s *site, _ string) {
+	config := conf.Cache{Dir: t.TempDir()}
+	onDisk(t, config, conf.CachePolicy{}, func(t *testing.T, s *site, _ string) {
 		s.responds(200, "x", fresh)
 		for _, url := range []string{"http://a.example/a/1", "http://a.example/a/2", "http://a.example/b"} {
 			s.request("GET", url)
 		}
 	})
-	onDisk(t, config, cache.Policy{}, func(t *testing.T, s *site, _ string) {
+	onDisk(t, config, conf.CachePolicy{}, func(t *testing.T, s *site, _ string) {
 		if n := s.cache.PurgePrefix("http://a.example/a/"); n != 2 {
 			t.Errorf("%d responses purged, want 2", n)
 		}
@@ -412,7 +413,7 @@ func TestPurgeAfterRestartReadsKeys(t *testing.T) {
 // Responses without room in memory are served from disk.
 func TestResponsesAreServedFromDisk(t *testing.T) {
 	const room = 256 << 10
-	onDisk(t, cache.Config{MemoryBytes: room}, cache.Policy{}, func(t *testing.T, s *site, _ string) {
+	onDisk(t, conf.Cache{MemoryBytes: room}, conf.CachePolicy{}, func(t *testing.T, s *site, _ string) {
 		s.respondBy(func(r *http.Request) (*http.Response,
 			error) {
 			return response(200, r.URL.Path+big(8<<10), fresh), nil
@@ -436,8 +437,8 @@ func TestResponsesAreServedFromDisk(t *testing.T) {
 
 // A header that a 304 makes too long for its file is kept in memory.
 func TestLongHeaderOfNotModifiedStaysInMemory(t *testing.T) {
-	config := cache.Config{Dir: t.TempDir(), Inactive: time.Hour}
-	policy := cache.Policy{Revalidate: true}
+	config := conf.Cache{Dir: t.TempDir(), Inactive: time.Hour}
+	policy := conf.CachePolicy{Revalidate: true}
 	onDisk(t, config, policy, func(t *testing.T, s *site, _ string) {
 		s.responds(200, "x", "Cache-Control: max-age=10", `Etag: "1"`)
 		s.get()
@@ -457,12 +458,12 @@ func TestLongHeaderOfNotModifiedStaysInMemory(t *testing.T) {
 
 // A real server sends a file, as a whole and in parts.
 func TestServerSendsFile(t *testing.T) {
-	c, err := cache.New(cache.Config{Name: "test", Dir: t.TempDir()}, nil)
+	c, err := cache.New(conf.Cache{Name: "test", Dir: t.TempDir()}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
-	rules, err := cache.Compile(cache.Policy{})
+	rules, err := cache.Compile(conf.CachePolicy{}, divertsByField)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/conf"
 )
 
 func divertsByField(_ int, h http.Header) bool { return h["X-Accel-Redirect"] != nil }
@@ -14,8 +15,8 @@ func divertsByField(_ int, h http.Header) bool { return h["X-Accel-Redirect"] !=
 // A response that diverts authorizes one request: it is never stored, and replaces what is stored.
 func TestDivertedIsNotStored(t *testing.T) {
 	const redirect = "X-Accel-Redirect: /protected"
-	policy := cache.Policy{Diverts: divertsByField, Valid: []cache.Valid{{For: time.Minute}},
-		Stale: cache.Stale{Updating: true}, Lock: true}
+	policy := conf.CachePolicy{Valid: []conf.CacheValid{{For: time.Minute}},
+		Stale: conf.CacheStale{Updating: true}, Lock: true}
 	inBubble(t, policy, func(t *testing.T, s *site) {
 		for range 2 {
 			for _, method := range []string{"GET", "HEAD"} {
@@ -39,8 +40,8 @@ func TestDivertedIsNotStored(t *testing.T) {
 // A 304 that diverts does not confirm the stored response.
 func TestDivertedRevalidation(t *testing.T) {
 	for _, background := range []bool{false, true} {
-		policy := cache.Policy{Diverts: divertsByField, Revalidate: true, Background: background,
-			Stale: cache.Stale{Updating: background}}
+		policy := conf.CachePolicy{Revalidate: true, Background: background,
+			Stale: conf.CacheStale{Updating: background}}
 		inBubble(t, policy, func(t *testing.T, s *site) {
 			s.responds(200, "stored", "Cache-Control: max-age=1", `Etag: "v1"`)
 			s.get().want(t, cache.StateMiss, 200, "stored")
@@ -70,12 +71,15 @@ func TestDivertedRevalidation(t *testing.T) {
 // A location that ignores the field stores such a response. A location that does not ignore it
 // never uses that.
 func TestDivertedIsNotUsed(t *testing.T) {
-	inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
+		var err error
+		if s.rules, err = cache.Compile(conf.CachePolicy{}, nil); err != nil {
+			t.Fatal(err)
+		}
 		s.responds(200, "plain", "X-Accel-Redirect: /protected", fresh)
 		s.get().want(t, cache.StateMiss, 200, "plain")
 		s.get().want(t, cache.StateHit, 200, "plain")
-		var err error
-		if s.rules, err = cache.Compile(cache.Policy{Diverts: divertsByField}); err != nil {
+		if s.rules, err = cache.Compile(conf.CachePolicy{}, divertsByField); err != nil {
 			t.Fatal(err)
 		}
 		s.responds(403, "no")
@@ -86,7 +90,7 @@ func TestDivertedIsNotUsed(t *testing.T) {
 // If a background update gets a 304 about another response after its request has ended, it does not
 // send another request.
 func TestBackgroundUpdateSendsOneRequest(t *testing.T) {
-	policy := cache.Policy{Revalidate: true, Background: true, Stale: cache.Stale{Updating: true}}
+	policy := conf.CachePolicy{Revalidate: true, Background: true, Stale: conf.CacheStale{Updating: true}}
 	inBubble(t, policy, func(t *testing.T, s *site) {
 		s.responds(200, "old", "Cache-Control: max-age=1", `Etag: "v1"`)
 		s.get().want(t, cache.StateMiss, 200, "old")

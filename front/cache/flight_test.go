@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/conf"
 )
 
 const fresh = "Cache-Control: max-age=600"
@@ -76,7 +77,7 @@ func inPieces(length int64, err error, body ...string) func(*http.Request) (*htt
 }
 
 func TestOneRequestFetchesForAll(t *testing.T) {
-	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
 		s.respondBy(slowly(time.Second, 200, "body", fresh))
 		first := s.crowd(1)
 		others := s.crowd(100)
@@ -92,7 +93,7 @@ func TestOneRequestFetchesForAll(t *testing.T) {
 
 // Without Lock all requests go to the origin.
 func TestWithoutLockAllRequestsFetch(t *testing.T) {
-	inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
 		s.respondBy(slowly(time.Second, 200, "body", fresh))
 		all := s.crowd(3)
 		for range 3 {
@@ -103,7 +104,7 @@ func TestWithoutLockAllRequestsFetch(t *testing.T) {
 
 // A stale response is fetched once, too.
 func TestOneRequestUpdatesStaleResponse(t *testing.T) {
-	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
 		s.responds(200, "old", "Cache-Control: max-age=1")
 		s.get()
 		time.Sleep(2 * time.Second)
@@ -122,7 +123,7 @@ func TestOneRequestUpdatesStaleResponse(t *testing.T) {
 
 // Requests for other keys or variants do not wait.
 func TestOtherVariantsDoNotWait(t *testing.T) {
-	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
 		s.respondBy(func(r *http.Request) (*http.Response, error) {
 			if r.Header.Get("X") == "slow" {
 				time.Sleep(3 * time.Second)
@@ -145,7 +146,7 @@ func TestOtherVariantsDoNotWait(t *testing.T) {
 
 // A request that waited for a response of another variant fetches its own.
 func TestWaitingRequestOfAnotherVariantFetches(t *testing.T) {
-	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
 		s.respondBy(func(r *http.Request) (*http.Response, error) {
 			time.Sleep(time.Second)
 			return response(200, r.Header.Get("X"), fresh, "Vary: X"), nil
@@ -165,7 +166,7 @@ func TestWaitingRequestOfAnotherVariantFetches(t *testing.T) {
 }
 
 func TestFailureOfLeaderIsItsOwn(t *testing.T) {
-	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
 		s.respondBy(func(r *http.Request) (*http.Response, error) {
 			time.Sleep(time.Second)
 			if s.requests() == 1 {
@@ -189,7 +190,7 @@ func TestFailureOfLeaderIsItsOwn(t *testing.T) {
 }
 
 func TestPanicOfLeaderReleasesOthers(t *testing.T) {
-	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
 		s.respondBy(func(r *http.Request) (*http.Response, error) {
 			time.Sleep(time.Second)
 			if s.requests() == 1 {
@@ -216,7 +217,7 @@ func TestFetchContinuesAfterLeaderDisconnects(t *testing.T) {
 	for when, after := range map[string]time.Duration{"before the head": time.Second / 2,
 		"within the body": 5 * time.Second / 2} {
 		t.Run(when, func(t *testing.T) {
-			inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
+			inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
 				s.respondBy(func(r *http.Request) (*http.Response, error) {
 					time.Sleep(time.Second)
 					return inPieces(-1, nil, "a", "b", "c")(r)
@@ -244,7 +245,7 @@ func TestFetchContinuesAfterLeaderDisconnects(t *testing.T) {
 
 // A fetch that only the cache wants ends after a while.
 func TestAbandonedFetchEnds(t *testing.T) {
-	inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
 		ended := make(chan struct{})
 		s.respondBy(func(r *http.Request) (*http.Response, error) {
 			context.AfterFunc(r.Context(), func() { close(ended) })
@@ -267,7 +268,7 @@ func TestBrokenBodyIsNotStored(t *testing.T) {
 		"too long": inPieces(1, nil, "a", "b"),
 	} {
 		t.Run(what, func(t *testing.T) {
-			inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
+			inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
 				s.respondBy(func(r *http.Request) (*http.Response, error) {
 					if s.requests() == 1 {
 						return origin(r)
@@ -290,7 +291,7 @@ func TestBrokenBodyIsNotStored(t *testing.T) {
 
 // A request that has waited too long goes to the origin, and its response is not stored.
 func TestLockTimeoutEndsWait(t *testing.T) {
-	inBubble(t, cache.Policy{Lock: true, LockTimeout: 2 * time.Second, LockAge: time.Hour},
+	inBubble(t, conf.CachePolicy{Lock: true, LockTimeout: 2 * time.Second, LockAge: time.Hour},
 		func(t *testing.T, s *site) {
 			s.respondBy(func(r *http.Request) (*http.Response, error) {
 				if s.requests() == 1 {
@@ -312,7 +313,7 @@ func TestLockTimeoutEndsWait(t *testing.T) {
 
 // If the leader takes too long, another request fetches and stores the response.
 func TestLockAgeAllowsAnotherFetch(t *testing.T) {
-	inBubble(t, cache.Policy{Lock: true, LockTimeout: time.Hour, LockAge: 2 * time.Second},
+	inBubble(t, conf.CachePolicy{Lock: true, LockTimeout: time.Hour, LockAge: 2 * time.Second},
 		func(t *testing.T, s *site) {
 			s.respondBy(func(r *http.Request) (*http.Response, error) {
 				if s.requests() == 1 {
@@ -338,7 +339,7 @@ func TestLockAgeAllowsAnotherFetch(t *testing.T) {
 
 // Requests do not queue for responses that cannot be stored.
 func TestUnstorableResponsesDoNotQueue(t *testing.T) {
-	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
 		s.respondBy(slowly(time.Second, 200, "body"))
 		begin := time.Now()
 		all := s.crowd(10)
@@ -361,7 +362,7 @@ func TestUnstorableResponsesDoNotQueue(t *testing.T) {
 
 // A waiting client may disconnect.
 func TestWaitingClientMayDisconnect(t *testing.T) {
-	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
 		s.respondBy(slowly(4*time.Second, 200, "body", fresh))
 		first := s.crowd(1)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
@@ -377,7 +378,7 @@ func TestWaitingClientMayDisconnect(t *testing.T) {
 
 // A client that reads slowly, or not at all, does not delay others.
 func TestSlowClientDelaysNobody(t *testing.T) {
-	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
 		s.responds(200, big(100<<10), fresh)
 		r, _ := http.NewRequestWithContext(t.Context(), "GET", "http://a.example/x", nil)
 		a, err := s.cache.Respond(cache.Query{Context: r.Context(), Method: "GET", Header: r.Header,
@@ -396,7 +397,7 @@ func TestTooLongBodyIsSentAndNotStored(t *testing.T) {
 	for what, length := range map[string]int64{"known": 1 << 20, "unknown": -1} {
 		t.Run(what, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
-				s := newSite(t, cache.Config{MemoryBytes: 1 << 20}, cache.Policy{Lock: true})
+				s := newSite(t, conf.Cache{MemoryBytes: 1 << 20}, conf.CachePolicy{Lock: true})
 				defer s.cache.Close()
 				body := big(1 << 20)
 				s.respondBy(func(*http.Request) (*http.Response, error) {
@@ -424,7 +425,7 @@ func TestTooLongBodyIsSentAndNotStored(t *testing.T) {
 // A condition that the origin did not see, because its response might have been stored, is still
 // evaluated.
 func TestConditionsOfUnstoredResponse(t *testing.T) {
-	inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
 		s.responds(200, "0123456789", `Etag: "v1"`, "Cache-Control: no-store")
 		s.get(`If-None-Match: "v1"`).want(t, cache.StateMiss, 304, "")
 		s.get("Range: bytes=2-3").want(t, cache.StateMiss, 206, "23")
@@ -442,7 +443,7 @@ func TestConditionsOfUnstoredResponse(t *testing.T) {
 
 // If an origin's body panics, the response ends, and not the process.
 func TestPanicOfBodyEndsResponse(t *testing.T) {
-	inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
 		s.respondBy(func(*http.Request) (*http.Response, error) {
 			r := response(200, "", fresh)
 			r.Body, r.ContentLength = bomb{}, -1
@@ -465,7 +466,7 @@ func (bomb) Close() error             { return nil }
 
 // A response that is not stored ends with its client's request.
 func TestUnstoredResponseEndsWithItsRequest(t *testing.T) {
-	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
 		ended := make(chan struct{})
 		s.respondBy(func(r *http.Request) (*http.Response, error) {
 			context.AfterFunc(r.Context(), func() { close(ended) })

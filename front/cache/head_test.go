@@ -6,6 +6,7 @@ import (
 	"testing/synctest"
 
 	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // A HEAD that is not converted has its own response, with the length of a body that it does not
@@ -14,7 +15,7 @@ func TestHeadHasItsOwnResponse(t *testing.T) {
 	const url = "http://a.example/x"
 	for _, dir := range []string{"", t.TempDir()} {
 		synctest.Test(t, func(t *testing.T) {
-			s := newSite(t, cache.Config{Name: "test", Dir: dir}, cache.Policy{KeepHead: true, Lock: true})
+			s := newSite(t, conf.Cache{Name: "test", Dir: dir}, conf.CachePolicy{KeepHead: true, Lock: true})
 			defer s.cache.Close()
 			s.respondBy(func(r *http.Request) (*http.Response, error) {
 				resp := response(200, "12345", fresh, "Content-Length: 5", `Etag: "v1"`)

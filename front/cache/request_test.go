@@ -8,12 +8,13 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // A request to switch protocols is served from the cache, as in nginx. A switched connection
 // belongs to the caller.
 func TestUpgradeIsServedFromCache(t *testing.T) {
-	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
 		s.responds(200, "x", fresh)
 		for _, state := range []cache.State{cache.StateMiss, cache.StateHit} {
 			s.get("Upgrade: websocket").want(t, state, 200, "x")
@@ -34,7 +35,7 @@ func TestUpgradeIsServedFromCache(t *testing.T) {
 // A response that depends on a request body is not stored, because no key contains the body. The
 // request still waits for others.
 func TestResponseToRequestWithBodyIsNotStored(t *testing.T) {
-	inBubble(t, cache.Policy{Lock: true}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
 		body := cache.Query{HasBody: true}
 		s.responds(200, "of the body", fresh)
 		s.query(body, "GET", "http://a.example/x").want(t, cache.StateMiss, 200, "of the body")

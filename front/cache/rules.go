@@ -8,17 +8,23 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // Rules are a validated Policy. They never change.
 type Rules struct {
-	policy Policy
+	policy conf.CachePolicy
+	divert func(status int, header http.Header) bool
 	ignore struct{ control, expires, cookies, vary, accel bool }
 }
 
-// Compile validates a Policy.
-func Compile(p Policy) (*Rules, error) {
-	u := &Rules{policy: p}
+// Compile validates a Policy. divert, if not nil, reports whether the caller replaces a response,
+// as X-Accel-Redirect demands. Such a response authorizes one request only: it is never stored, and
+// a stored one is not used. divert must be safe for concurrent use and depend on its arguments
+// only.
+func Compile(p conf.CachePolicy, divert func(status int, header http.Header) bool) (*Rules, error) {
+	u := &Rules{policy: p, divert: divert}
 	for _, name := range p.Ignore {
 		switch http.CanonicalHeaderKey(name) {
 		case "Cache-Control":
@@ -54,8 +60,8 @@ func Compile(p Policy) (*Rules, error) {
 	if p.MinUses < 0 || p.LockTimeout < 0 || p.LockAge < 0 {
 		return nil, errors.New("minimum uses and lock times must not be negative")
 	}
-	u.policy.LockTimeout = orDefault(p.LockTimeout, DefaultLock)
-	u.policy.LockAge = orDefault(p.LockAge, DefaultLock)
+	u.policy.LockTimeout = orDefault(p.LockTimeout, defaultLock)
+	u.policy.LockAge = orDefault(p.LockAge, defaultLock)
 	return u, nil
 }
 
@@ -87,7 +93,7 @@ const (
 
 // diverts reports whether the caller replaces a response by another one.
 func (u *Rules) diverts(status int, h http.Header) bool {
-	return u.policy.Diverts != nil && u.policy.Diverts(status, h)
+	return u.divert != nil && u.divert(status, h)
 }
 
 // judge returns the freshness of a response, or the reason not to store it. sentAt is when the

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -31,27 +32,27 @@ type sameCase struct {
 // policies are cache settings, for nginx and as Policy.
 func policies() map[string]struct {
 	nginx  string
-	policy cache.Policy
+	policy conf.CachePolicy
 } {
 	type policy = struct {
 		nginx  string
-		policy cache.Policy
+		policy conf.CachePolicy
 	}
 	return map[string]policy{
-		"plain": {"", cache.Policy{}},
+		"plain": {"", conf.CachePolicy{}},
 		"valid": {"proxy_cache_valid 200 1h; proxy_cache_valid 404 2s; proxy_cache_valid 302 0;",
-			cache.Policy{Valid: []cache.Valid{
+			conf.CachePolicy{Valid: []conf.CacheValid{
 				{Statuses: []int{200}, For: time.Hour}, {Statuses: []int{404}, For: 2 * time.Second},
 				{Statuses: []int{302}}}}},
-		"ignore": {"proxy_cache_valid any 1h; proxy_ignore_headers Cache-Control Expires Set-Cookie Vary X-Accel-Expires;", cache.Policy{
-			Valid:  []cache.Valid{{For: time.Hour}},
+		"ignore": {"proxy_cache_valid any 1h; proxy_ignore_headers Cache-Control Expires Set-Cookie Vary X-Accel-Expires;", conf.CachePolicy{
+			Valid:  []conf.CacheValid{{For: time.Hour}},
 			Ignore: []string{"Cache-Control", "Expires", "Set-Cookie", "Vary", "X-Accel-Expires"}}},
 		"stale": {"proxy_cache_use_stale http_503 http_404;",
-			cache.Policy{Stale: cache.Stale{Statuses: []int{503, 404}}}},
-		"again": {"proxy_cache_revalidate on;", cache.Policy{Revalidate: true}},
-		"uses":  {"proxy_cache_min_uses 2;", cache.Policy{MinUses: 2}},
-		"head":  {"proxy_cache_convert_head off; proxy_cache_key $request_method$uri;", cache.Policy{KeepHead: true}},
-		"lock":  {"proxy_cache_lock on;", cache.Policy{Lock: true}},
+			conf.CachePolicy{Stale: conf.CacheStale{Statuses: []int{503, 404}}}},
+		"again": {"proxy_cache_revalidate on;", conf.CachePolicy{Revalidate: true}},
+		"uses":  {"proxy_cache_min_uses 2;", conf.CachePolicy{MinUses: 2}},
+		"head":  {"proxy_cache_convert_head off; proxy_cache_key $request_method$uri;", conf.CachePolicy{KeepHead: true}},
+		"lock":  {"proxy_cache_lock on;", conf.CachePolicy{Lock: true}},
 	}
 }
 
@@ -208,14 +209,14 @@ http {
 }
 
 func startGateway(t *testing.T, origin string) (*cache.Cache, string) {
-	c, err := cache.New(cache.Config{Name: "test", Dir: t.TempDir()}, nil)
+	c, err := cache.New(conf.Cache{Name: "test", Dir: t.TempDir()}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(c.Close)
 	g := &gateway{cache: c, rules: make(map[string]*cache.Rules), origin: origin}
 	for name, way := range policies() {
-		if g.rules[name], err = cache.Compile(way.policy); err != nil {
+		if g.rules[name], err = cache.Compile(way.policy, divertsByField); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -7,6 +7,8 @@ import (
 	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 const writtenKey = "a key"
@@ -15,7 +17,7 @@ const writtenKey = "a key"
 func written(t *testing.T) (dir, name string) {
 	t.Helper()
 	dir = t.TempDir()
-	c, err := New(Config{Name: "test", Dir: dir}, nil)
+	c, err := New(conf.Cache{Name: "test", Dir: dir}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,7 +56,7 @@ func TestKeyPurgedDuringSearchStaysPurged(t *testing.T) {
 	}
 	for what, forgets := range forget {
 		dir, name := written(t)
-		c, err := New(Config{Name: "test", Dir: dir}, nil)
+		c, err := New(conf.Cache{Name: "test", Dir: dir}, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -92,7 +94,7 @@ func TestPurgeReadsHeadsOnly(t *testing.T) {
 	if err := os.WriteFile(path, b, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c, err := New(Config{Name: "test", Dir: dir}, nil)
+	c, err := New(conf.Cache{Name: "test", Dir: dir}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -112,7 +114,7 @@ func TestPurgeReadsHeadsOnly(t *testing.T) {
 // requests.
 func TestBodyIsCheckedOnce(t *testing.T) {
 	dir, name := written(t)
-	c, err := New(Config{Name: "test", Dir: dir}, nil)
+	c, err := New(conf.Cache{Name: "test", Dir: dir}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -13,6 +13,7 @@ import (
 	"testing/synctest"
 
 	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // site is an origin behind a cache.
@@ -27,14 +28,14 @@ type site struct {
 	received []*http.Request // requests to the origin
 }
 
-func newSite(t *testing.T, config cache.Config, policy cache.Policy) *site {
+func newSite(t *testing.T, config conf.Cache, policy conf.CachePolicy) *site {
 	t.Helper()
 	text := new(logText)
 	c, err := cache.New(config, log.New(text, "", 0))
 	if err != nil {
 		t.Fatal(err)
 	}
-	rules, err := cache.Compile(policy)
+	rules, err := cache.Compile(policy, divertsByField)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -176,12 +177,12 @@ func (g got) want(t *testing.T, state cache.State, status int, body string) {
 }
 
 // inBubble runs a test with a clock of its own, in memory and on disk.
-func inBubble(t *testing.T, policy cache.Policy, f func(t *testing.T, s *site)) {
+func inBubble(t *testing.T, policy conf.CachePolicy, f func(t *testing.T, s *site)) {
 	t.Helper()
-	for name, config := range map[string]func() cache.Config{
-		"memory": func() cache.Config { return cache.Config{Name: "test"} },
-		"disk":   func() cache.Config { return cache.Config{Name: "test", Dir: t.TempDir(), Levels: []int{1, 2}} },
-		"files":  func() cache.Config { return cache.Config{Name: "test", Dir: t.TempDir()} },
+	for name, config := range map[string]func() conf.Cache{
+		"memory": func() conf.Cache { return conf.Cache{Name: "test"} },
+		"disk":   func() conf.Cache { return conf.Cache{Name: "test", Dir: t.TempDir(), Levels: []int{1, 2}} },
+		"files":  func() conf.Cache { return conf.Cache{Name: "test", Dir: t.TempDir()} },
 	} {
 		t.Run(name, func(t *testing.T) {
 			config := config()

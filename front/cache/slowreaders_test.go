@@ -11,6 +11,7 @@ import (
 	"testing/synctest"
 
 	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // slowWriter is a client that reads nothing until it is released. It counts the bytes and discards
@@ -100,7 +101,7 @@ func TestMemoryOfSlowReadersIsLimited(t *testing.T) {
 				}
 				before := heap()
 				synctest.Test(t, func(t *testing.T) {
-					s := newSite(t, cache.Config{Name: "test", Dir: dir, MemoryBytes: memory}, cache.Policy{})
+					s := newSite(t, conf.Cache{Name: "test", Dir: dir, MemoryBytes: memory}, conf.CachePolicy{})
 					s.respondBy(func(*http.Request) (*http.Response, error) {
 						return &http.Response{StatusCode: 200, Header: headerOf(fresh), Body: &zeros{size},
 							ContentLength: size}, nil
@@ -143,7 +144,7 @@ func TestMemoryOfSlowReadersIsLimited(t *testing.T) {
 // A body is in memory once, for any number of readers.
 func TestSlowReadersShareABody(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		s := newSite(t, cache.Config{Name: "test", MemoryBytes: 16 << 20}, cache.Policy{})
+		s := newSite(t, conf.Cache{Name: "test", MemoryBytes: 16 << 20}, conf.CachePolicy{})
 		defer s.cache.Close()
 		s.respondBy(func(*http.Request) (*http.Response, error) {
 			return &http.Response{StatusCode: 200, Header: headerOf(fresh), Body: &zeros{1 << 20},

@@ -11,10 +11,11 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/conf"
 )
 
 func TestNotModifiedRefreshesResponse(t *testing.T) {
-	inBubble(t, cache.Policy{Revalidate: true}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{Revalidate: true}, func(t *testing.T, s *site) {
 		s.responds(200, "body", "Cache-Control: max-age=10", `Etag: "v1"`,
 			"Last-Modified: Fri, 31 Dec 1999 00:00:00 GMT", "X: old", "Content-Type: a/b")
 		s.get().want(t, cache.StateMiss, 200, "body")
@@ -45,7 +46,7 @@ func TestNotModifiedRefreshesResponse(t *testing.T) {
 
 // After a 304 about another response, the whole response is fetched.
 func TestNotModifiedOfAnotherResponseFetchesAnew(t *testing.T) {
-	inBubble(t, cache.Policy{Revalidate: true}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{Revalidate: true}, func(t *testing.T, s *site) {
 		s.responds(200, "body", "Cache-Control: max-age=10", `Etag: "v1"`)
 		s.get()
 		time.Sleep(11 * time.Second)
@@ -63,7 +64,7 @@ func TestNotModifiedOfAnotherResponseFetchesAnew(t *testing.T) {
 
 // A 304 may forbid further storing.
 func TestNotModifiedMayForbidStoring(t *testing.T) {
-	inBubble(t, cache.Policy{Revalidate: true, Stale: cache.Stale{Error: true}}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{Revalidate: true, Stale: conf.CacheStale{Error: true}}, func(t *testing.T, s *site) {
 		s.responds(200, "body", "Cache-Control: max-age=10", `Etag: "v1"`)
 		s.get()
 		time.Sleep(11 * time.Second)
@@ -93,30 +94,30 @@ func TestStaleResponseReplacesErrors(t *testing.T) {
 	}
 	for _, test := range []struct {
 		what    string
-		stale   cache.Stale
+		stale   conf.CacheStale
 		control string
 		after   time.Duration
 		origin  func(*http.Request) (*http.Response, error)
 		does    bool
 	}{
-		{"an error, no directive", cache.Stale{}, "", 11, fails(errOrigin), false},
-		{"an error", cache.Stale{Error: true}, "", 11, fails(errOrigin), true},
-		{"an error, must-revalidate", cache.Stale{Error: true}, ", must-revalidate", 11, fails(errOrigin), false},
-		{"an error, proxy-revalidate", cache.Stale{Error: true}, ", proxy-revalidate", 11, fails(errOrigin), false},
-		{"another error", cache.Stale{Timeout: true}, "", 11, fails(errOrigin), false},
-		{"a timeout", cache.Stale{Timeout: true}, "", 11, fails(kindOfError{timeout: true}), true},
-		{"a timeout is no error", cache.Stale{Error: true}, "", 11, fails(kindOfError{timeout: true}), false},
-		{"an invalid header", cache.Stale{InvalidHeader: true}, "", 11, fails(kindOfError{invalid: true}), true},
-		{"a status", cache.Stale{Statuses: []int{503}}, "", 11, status(503), true},
-		{"another status", cache.Stale{Statuses: []int{503}}, "", 11, status(502), false},
-		{"404", cache.Stale{Statuses: []int{404}}, "", 11, status(404), true},
-		{"stale-if-error", cache.Stale{}, ", stale-if-error=10", 19, fails(errOrigin), true},
-		{"stale-if-error of a status", cache.Stale{}, ", stale-if-error=10", 19, status(500), true},
-		{"stale-if-error of no error", cache.Stale{}, ", stale-if-error=10", 19, status(404), false},
-		{"stale-if-error is over", cache.Stale{}, ", stale-if-error=10", 21, fails(errOrigin), false},
+		{"an error, no directive", conf.CacheStale{}, "", 11, fails(errOrigin), false},
+		{"an error", conf.CacheStale{Error: true}, "", 11, fails(errOrigin), true},
+		{"an error, must-revalidate", conf.CacheStale{Error: true}, ", must-revalidate", 11, fails(errOrigin), false},
+		{"an error, proxy-revalidate", conf.CacheStale{Error: true}, ", proxy-revalidate", 11, fails(errOrigin), false},
+		{"another error", conf.CacheStale{Timeout: true}, "", 11, fails(errOrigin), false},
+		{"a timeout", conf.CacheStale{Timeout: true}, "", 11, fails(kindOfError{timeout: true}), true},
+		{"a timeout is no error", conf.CacheStale{Error: true}, "", 11, fails(kindOfError{timeout: true}), false},
+		{"an invalid header", conf.CacheStale{InvalidHeader: true}, "", 11, fails(kindOfError{invalid: true}), true},
+		{"a status", conf.CacheStale{Statuses: []int{503}}, "", 11, status(503), true},
+		{"another status", conf.CacheStale{Statuses: []int{503}}, "", 11, status(502), false},
+		{"404", conf.CacheStale{Statuses: []int{404}}, "", 11, status(404), true},
+		{"stale-if-error", conf.CacheStale{}, ", stale-if-error=10", 19, fails(errOrigin), true},
+		{"stale-if-error of a status", conf.CacheStale{}, ", stale-if-error=10", 19, status(500), true},
+		{"stale-if-error of no error", conf.CacheStale{}, ", stale-if-error=10", 19, status(404), false},
+		{"stale-if-error is over", conf.CacheStale{}, ", stale-if-error=10", 21, fails(errOrigin), false},
 	} {
 		t.Run(test.what, func(t *testing.T) {
-			inBubble(t, cache.Policy{Stale: test.stale}, func(t *testing.T, s *site) {
+			inBubble(t, conf.CachePolicy{Stale: test.stale}, func(t *testing.T, s *site) {
 				s.responds(200, "body", "Cache-Control: max-age=10"+test.control)
 				s.get()
 				time.Sleep(test.after * time.Second)
@@ -133,8 +134,8 @@ func TestStaleResponseReplacesErrors(t *testing.T) {
 }
 
 func TestStaleResponseIsServedWhileUpdated(t *testing.T) {
-	for control, policy := range map[string]cache.Policy{
-		"max-age=10":                            {Stale: cache.Stale{Updating: true}},
+	for control, policy := range map[string]conf.CachePolicy{
+		"max-age=10":                            {Stale: conf.CacheStale{Updating: true}},
 		"max-age=10, stale-while-revalidate=30": {},
 	} {
 		inBubble(t, policy, func(t *testing.T, s *site) {
@@ -166,7 +167,7 @@ func TestStaleResponseIsServedWhileUpdated(t *testing.T) {
 }
 
 func TestBackgroundUpdate(t *testing.T) {
-	inBubble(t, cache.Policy{Background: true}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{Background: true}, func(t *testing.T, s *site) {
 		const control = "Cache-Control: max-age=10, stale-while-revalidate=30"
 		s.responds(200, "old", control)
 		s.get()
@@ -229,7 +230,8 @@ func (s *dripping) Read(p []byte) (int, error) {
 // A background update may take long, and happens once.
 func TestSlowUpdateHappensOnce(t *testing.T) {
 	for _, body := range []bool{false, true} {
-		inBubble(t, cache.Policy{Background: true, Stale: cache.Stale{Updating: true}}, func(t *testing.T, s *site) {
+		inBubble(t, conf.CachePolicy{Background: true, Stale: conf.CacheStale{Updating: true}}, func(t *testing.T,
+			s *site) {
 			const control = "Cache-Control: max-age=300"
 			s.responds(200, "old", control)
 			s.get()
@@ -262,7 +264,7 @@ func TestSlowUpdateHappensOnce(t *testing.T) {
 
 // A response that is not stored leaves the stored one unchanged, even after a 304.
 func TestNoStoreLeavesStoredResponse(t *testing.T) {
-	inBubble(t, cache.Policy{Revalidate: true}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{Revalidate: true}, func(t *testing.T, s *site) {
 		s.responds(200, "body", "Cache-Control: max-age=10", `Etag: "v1"`)
 		s.get()
 		time.Sleep(11 * time.Second)
@@ -281,7 +283,7 @@ func TestNoStoreLeavesStoredResponse(t *testing.T) {
 func TestReplacedResponseIsNotServedStale(t *testing.T) {
 	for control, status := range map[string]int{"no-store": 200, "private": 200, "max-age=0": 200, "": 404} {
 		for _, behind := range []bool{false, true} {
-			inBubble(t, cache.Policy{Background: behind, Stale: cache.Stale{Updating: true}},
+			inBubble(t, conf.CachePolicy{Background: behind, Stale: conf.CacheStale{Updating: true}},
 				func(t *testing.T, s *site) {
 					s.responds(200, "old", "Cache-Control: max-age=10")
 					s.get()

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // CDN-Cache-Control replaces Cache-Control and Expires, unless it is malformed or empty.
@@ -44,7 +45,7 @@ func TestTargetedControl(t *testing.T) {
 		{"empty", []string{"CDN-Cache-Control: ", fresh}, true},
 		{"X-Accel-Expires counts more", []string{"CDN-Cache-Control: no-store", "X-Accel-Expires: 60"}, true},
 	} {
-		inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
+		inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
 			s.responds(200, "x", test.fields...)
 			s.get()
 			synctest.Wait()
@@ -53,7 +54,7 @@ func TestTargetedControl(t *testing.T) {
 			}
 		})
 	}
-	inBubble(t, cache.Policy{Ignore: []string{"Cache-Control"}, Valid: []cache.Valid{{For: time.Minute}}},
+	inBubble(t, conf.CachePolicy{Ignore: []string{"Cache-Control"}, Valid: []conf.CacheValid{{For: time.Minute}}},
 		func(t *testing.T, s *site) {
 			s.responds(200, "x", "CDN-Cache-Control: no-store")
 			s.get().want(t, cache.StateMiss, 200, "x")
@@ -72,7 +73,7 @@ func TestMalformedExpiresIsStale(t *testing.T) {
 		"Thu, 01 Jan 2099 00:00 GMT": cache.StateMiss,
 		"Thu Jan 1 00:00:00 2099":    cache.StateMiss, "4070908800": cache.StateMiss,
 	} {
-		inBubble(t, cache.Policy{}, func(t *testing.T, s *site) {
+		inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
 			s.responds(200, "x", "Expires: "+expires)
 			s.get()
 			synctest.Wait()
@@ -85,7 +86,7 @@ func TestMalformedExpiresIsStale(t *testing.T) {
 
 // A stored response has the Date of the origin, or that of its arrival.
 func TestStoredResponseHasDate(t *testing.T) {
-	inBubble(t, cache.Policy{Revalidate: true}, func(t *testing.T, s *site) {
+	inBubble(t, conf.CachePolicy{Revalidate: true}, func(t *testing.T, s *site) {
 		const date = "Sat, 01 Jan 2000 00:00:00 GMT" // synctest's clock begins at that time
 		s.responds(200, "x", "Cache-Control: max-age=60", `Etag: "v1"`)
 		for range 3 {

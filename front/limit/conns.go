@@ -1,11 +1,13 @@
 package limit
 
+import "github.com/tarehq/tare/front/conf"
+
 // Conns counts requests in progress, by key. It is safe for concurrent use. Config.Bytes limits its
 // memory: if that is used up, unknown keys are rejected.
 type Conns struct{ table[int] }
 
 // NewConns makes a zone for limits of requests in progress.
-func NewConns(c Config) *Conns {
+func NewConns(c conf.Zone) *Conns {
 	z := &Conns{}
 	z.init(c)
 	return z

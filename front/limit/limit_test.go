@@ -8,10 +8,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/limit"
 )
 
-func rate(t testing.TB, c limit.Config) *limit.Rate {
+func rate(t testing.TB, c conf.Zone) *limit.Rate {
 	t.Helper()
 	z, err := limit.NewRate(c)
 	if err != nil {
@@ -22,7 +23,7 @@ func rate(t testing.TB, c limit.Config) *limit.Rate {
 
 // nginx's numbers for "rate=2r/s", "burst=2".
 func TestRateIsThatOfNginx(t *testing.T) {
-	z, start := rate(t, limit.Config{Name: "two", Rate: 2}), time.Unix(1_000_000, 0)
+	z, start := rate(t, conf.Zone{Name: "two", Rate: 2}), time.Unix(1_000_000, 0)
 	for i, c := range []struct {
 		ms     int64
 		excess int64
@@ -49,7 +50,7 @@ func TestRateIsThatOfNginx(t *testing.T) {
 
 // Check changes nothing.
 func TestCheckChangesNothing(t *testing.T) {
-	z, now := rate(t, limit.Config{Rate: 1}), time.Now()
+	z, now := rate(t, conf.Zone{Rate: 1}), time.Now()
 	if z.Check("key", now) != 0 || z.Len() != 0 {
 		t.Error("an unknown key has an excess")
 	}
@@ -63,12 +64,12 @@ func TestCheckChangesNothing(t *testing.T) {
 
 func TestRatesOutOfRangeAreRejected(t *testing.T) {
 	for _, r := range []float64{0, -1, 0.0009, 1e9 + 1, 2e9, math.NaN(), math.Inf(1)} {
-		if _, err := limit.NewRate(limit.Config{Name: "z", Rate: r}); err == nil ||
+		if _, err := limit.NewRate(conf.Zone{Name: "z", Rate: r}); err == nil ||
 			!strings.Contains(err.Error(), `"z"`) {
 			t.Errorf("%v: %v", r, err)
 		}
 	}
-	z := rate(t, limit.Config{Rate: 1e9})
+	z := rate(t, conf.Zone{Rate: 1e9})
 	_, _ = z.Acquire("key", 0, time.UnixMilli(0))
 	if excess, ok := z.Acquire("key", 0, time.UnixMilli(1<<60)); excess != 0 || !ok {
 		t.Errorf("after a long time: %d, %v", excess, ok)
@@ -77,7 +78,7 @@ func TestRatesOutOfRangeAreRejected(t *testing.T) {
 
 // The number of keys is limited, and the ones in use are kept.
 func TestKeysOfRateAreLimited(t *testing.T) {
-	z, now := rate(t, limit.Config{Rate: 1, Bytes: 64 << 10}), time.Now()
+	z, now := rate(t, conf.Zone{Rate: 1, Bytes: 64 << 10}), time.Now()
 	for i := range 100_000 {
 		_, _ = z.Acquire(fmt.Sprintf("key %d", i), 0, now)
 		if _, ok := z.Acquire("often", 0, now); ok && i > 0 {
@@ -93,7 +94,7 @@ func TestKeysOfRateAreLimited(t *testing.T) {
 }
 
 func TestConnsCountsByKey(t *testing.T) {
-	z := limit.NewConns(limit.Config{})
+	z := limit.NewConns(conf.Zone{})
 	for i, want := range []bool{true, true, false} {
 		if z.Enter("a", 2) != want {
 			t.Errorf("Enter %d returned %v", i+1, !want)
@@ -116,7 +117,7 @@ func TestConnsCountsByKey(t *testing.T) {
 
 // A key in use is never removed for another.
 func TestKeysOfConnsAreLimited(t *testing.T) {
-	z, in := limit.NewConns(limit.Config{Bytes: 32 << 10}), 0
+	z, in := limit.NewConns(conf.Zone{Bytes: 32 << 10}), 0
 	for i := range 10_000 {
 		if z.Enter(fmt.Sprint(i), 1) {
 			in++
@@ -128,7 +129,7 @@ func TestKeysOfConnsAreLimited(t *testing.T) {
 }
 
 func TestConcurrentUse(t *testing.T) {
-	z, n := rate(t, limit.Config{Rate: 1, Bytes: 16 << 10}), limit.NewConns(limit.Config{})
+	z, n := rate(t, conf.Zone{Rate: 1, Bytes: 16 << 10}), limit.NewConns(conf.Zone{})
 	var all sync.WaitGroup
 	for w := range 4 {
 		all.Go(func() {
@@ -148,7 +149,7 @@ func TestConcurrentUse(t *testing.T) {
 }
 
 func BenchmarkAcquire(b *testing.B) {
-	z := rate(b, limit.Config{Rate: 1e6})
+	z := rate(b, conf.Zone{Rate: 1e6})
 	b.ReportAllocs()
 	for b.Loop() {
 		_, _ = z.Acquire("192.0.2.1", 1<<40, time.Now())

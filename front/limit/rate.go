@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"math"
 	"time"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // Rate counts requests by key, as a leaky bucket: each request adds one, and the bucket leaks at
@@ -31,7 +33,7 @@ const (
 )
 
 // NewRate makes a zone for limits of the request rate.
-func NewRate(c Config) (*Rate, error) {
+func NewRate(c conf.Zone) (*Rate, error) {
 	if !(c.Rate*Unit >= 1) || c.Rate > maxRate {
 		return nil, fmt.Errorf("limit_req_zone %q: rate %v per second is out of range (minimum: 0.001)", c.Name, c.Rate)
 	}

@@ -1,9 +1,12 @@
+// Package limit counts requests by key: per second, and in progress. Its memory is limited.
 package limit
 
 import (
 	"hash/maphash"
 	"strings"
 	"sync"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 const (
@@ -36,7 +39,7 @@ type entry[V any] struct {
 	prev, next *entry[V]
 }
 
-func (t *table[V]) init(c Config) {
+func (t *table[V]) init(c conf.Zone) {
 	bytes := c.Bytes
 	if bytes <= 0 {
 		bytes = DefaultBytes

@@ -8,24 +8,24 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // clientCertificates translates which client certificates a server accepts; nil requests none. The
 // TLS handshake requests them, and names the authorities of ssl_client_certificate.
-func (t *translator) clientCertificates(s *scope, config *tls.Config) *front.ClientCerts {
+func (t *translator) clientCertificates(s *scope, config *tls.Config) *conf.ClientCerts {
 	d := s.one("ssl_verify_client")
 	if d == nil || strings.EqualFold(d.args[0], "off") {
 		return nil
 	}
-	c := &front.ClientCerts{Depth: 1, Revocations: t.revocations(s)}
+	c := &conf.ClientCerts{Depth: 1, Revocations: t.revocations(s)}
 	switch strings.ToLower(d.args[0]) {
 	case "optional":
-		c.Mode = front.CertOptional
+		c.Mode = conf.CertOptional
 	case "optional_no_ca":
-		c.Mode = front.CertOptionalNoCA
+		c.Mode = conf.CertOptionalNoCA
 	}
-	if s.one("ssl_client_certificate") == nil && c.Mode != front.CertOptionalNoCA {
+	if s.one("ssl_client_certificate") == nil && c.Mode != conf.CertOptionalNoCA {
 		t.errorf(d, "ssl_client_certificate is required to verify clients")
 		return nil
 	}

@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // This file implements Options.Lenient. A rejected directive that may decide which clients get
@@ -15,7 +15,7 @@ import (
 
 // close closes the location or server whose settings are those of a scope, if a directive that was
 // left out closes it.
-func (t *translator) close(s *scope, set *front.Settings) {
+func (t *translator) close(s *scope, set *conf.Settings) {
 	d := s.closer()
 	if d == nil {
 		d = t.closer
@@ -24,7 +24,7 @@ func (t *translator) close(s *scope, set *front.Settings) {
 		return
 	}
 	set.Closed = d.where() + ": " + shown(d.name) + " is left out"
-	set.Access, set.SatisfyAny = []front.AccessRule{{Deny: true}}, false
+	set.Access, set.SatisfyAny = []conf.AccessRule{{Deny: true}}, false
 }
 
 // closer returns the nearest directive that closes a scope, or nil. If a directive inside the

@@ -6,7 +6,7 @@ import (
 	"testing"
 	"testing/fstest"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -48,7 +48,7 @@ func TestDebianConfigurationIsAccepted(t *testing.T) {
 		t.Errorf("%+v, %+v", php, php.Proxy)
 	}
 	if cert := r.Config.Hosts[0].Listen[0].Certs; len(cert) != 1 ||
-		cert[0] != (front.CertFiles{Cert: "/etc/ssl/certs/ssl-cert-snakeoil.pem",
+		cert[0] != (conf.CertFiles{Cert: "/etc/ssl/certs/ssl-cert-snakeoil.pem",
 			Key: "/etc/ssl/private/ssl-cert-snakeoil.key"}) {
 		t.Errorf("unexpected certificates %v", cert)
 	}

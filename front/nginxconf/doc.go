@@ -1,4 +1,4 @@
-// Package nginxconf parses nginx's configuration language into a front.Config.
+// Package nginxconf parses nginx's configuration language into a conf.Config.
 //
 // Directives that nginx supports and this package does not are errors with file, line and
 // directive. With Options.Lenient they are left out and listed. The table directives.txt defines
@@ -8,7 +8,7 @@
 //
 //	lexer, parser   text -> tree of directives with their includes
 //	checker         tree -> tree of known, well-formed directives at allowed places
-//	translator      tree -> front.Config and Process; a scope inherits settings
+//	translator      tree -> conf.Config and Process; a scope inherits settings
 //
 // Nothing is compiled: front.New finds unknown variables and invalid regular expressions.
 //

@@ -7,14 +7,14 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // at returns the location with a path, at any depth.
-func at(t *testing.T, r *Result, path string) *front.Location {
+func at(t *testing.T, r *Result, path string) *conf.Location {
 	t.Helper()
-	var find func(all []front.Location) *front.Location
-	find = func(all []front.Location) *front.Location {
+	var find func(all []conf.Location) *conf.Location
+	find = func(all []conf.Location) *conf.Location {
 		for i := range all {
 			if all[i].Path == path {
 				return &all[i]
@@ -34,7 +34,7 @@ func at(t *testing.T, r *Result, path string) *front.Location {
 	return nil
 }
 
-func headers(l *front.Location) string {
+func headers(l *conf.Location) string {
 	var all []string
 	for _, h := range l.Header {
 		all = append(all, h.Name)
@@ -42,7 +42,7 @@ func headers(l *front.Location) string {
 	return strings.Join(all, " ")
 }
 
-func sent(l *front.Location) string {
+func sent(l *conf.Location) string {
 	var all []string
 	for _, h := range l.Proxy.Header {
 		all = append(all, h.Name)
@@ -132,7 +132,7 @@ func TestReferersAreInheritedByKind(t *testing.T) {
 		location /names { valid_referers server_names; }
 	}
 	server { location /without { } }`))
-	for path, want := range map[string]*front.Referers{
+	for path, want := range map[string]*conf.Referers{
 		"/inherits": {None: true, Names: []string{"a", "*.b", "d", "~c"}, Patterns: []string{"e"}},
 		"/own":      {Names: []string{"f/g", "~c"}, Patterns: []string{"e"}},
 		"/own/in":   {Names: []string{"f/g", "~c"}, Patterns: []string{"e"}},
@@ -155,7 +155,7 @@ func TestSecureLinksAreInherited(t *testing.T) {
 		location /secret { secure_link_secret s; location /secret/in { } location /secret/half { secure_link_md5 d; location /secret/half/whole { secure_link e; } } }
 	}
 	server { location /half { secure_link a; } location /none { } }`))
-	for path, want := range map[string]*front.SecureLink{
+	for path, want := range map[string]*conf.SecureLink{
 		"/inherits": {Link: "a", MD5: "b"}, "/link": {Link: "c", MD5: "b"}, "/secret": {Secret: "s"},
 		"/secret/in": {Secret: "s"}, "/secret/half": nil,
 		"/secret/half/whole": {Link: "e", MD5: "d"}, "/half": nil, "/none": nil,
@@ -214,7 +214,7 @@ func TestDirectiveOfNearestBlockCounts(t *testing.T) {
 	}
 	if b.Gzip != nil || b.MaxBody != -1 || b.Proxy.ReadTimeout.String() != "6s" ||
 		b.Proxy.SendTimeout.String() != "7s" || b.Files.Root != "/s" ||
-		!slices.Equal(b.Files.Index, []front.Text{"j.html"}) || b.Files.Types["f"] != "d/e" {
+		!slices.Equal(b.Files.Index, []conf.Text{"j.html"}) || b.Files.Types["f"] != "d/e" {
 		t.Errorf("/a/b is %+v, %+v", b.Settings, b.Proxy)
 	}
 }
@@ -235,7 +235,7 @@ func TestAliasIsInheritedWithItsPath(t *testing.T) {
 			location ~ y { }
 		}
 	}`))
-	for path, want := range map[string]front.Files{
+	for path, want := range map[string]conf.Files{
 		"/a/":    {Alias: "/srv/x/"},
 		`\.php$`: {Alias: "/srv/x/", AliasPath: "/a/"},
 		"/a/b/":  {Alias: "/srv/x/", AliasPath: "/a/"},
@@ -262,17 +262,17 @@ func TestStepsKeepTheirOrder(t *testing.T) {
 		if ($a) { break; }
 		return https://x/;
 	}`))
-	want := []front.Step{
-		front.Set{Name: "a", Value: "b"},
-		front.If{Left: "$host", Op: "~*", Right: `^www\.(.*)$`, Then: []front.Step{
-			front.Set{Name: "c", Value: "$1"},
-			front.Rewrite{Pattern: "^(.*)$", To: "https://$c$1", Flag: front.RewritePermanent},
+	want := []conf.Step{
+		conf.Set{Name: "a", Value: "b"},
+		conf.If{Left: "$host", Op: "~*", Right: `^www\.(.*)$`, Then: []conf.Step{
+			conf.Set{Name: "c", Value: "$1"},
+			conf.Rewrite{Pattern: "^(.*)$", To: "https://$c$1", Flag: conf.RewritePermanent},
 		}},
-		front.Rewrite{Pattern: "a", To: "b", Flag: front.RewriteLast},
-		front.Rewrite{Pattern: "a", To: "$scheme://b", Flag: front.RewriteRedirect},
-		front.If{Op: "!-f", Left: "$uri", Then: []front.Step{front.Return{Status: 404, Text: "no $uri"}}},
-		front.If{Left: "$a", Then: []front.Step{front.Break{}}},
-		front.Return{Status: 302, Text: "https://x/"},
+		conf.Rewrite{Pattern: "a", To: "b", Flag: conf.RewriteLast},
+		conf.Rewrite{Pattern: "a", To: "$scheme://b", Flag: conf.RewriteRedirect},
+		conf.If{Op: "!-f", Left: "$uri", Then: []conf.Step{conf.Return{Status: 404, Text: "no $uri"}}},
+		conf.If{Left: "$a", Then: []conf.Step{conf.Break{}}},
+		conf.Return{Status: 302, Text: "https://x/"},
 	}
 	if got := fmt.Sprintf("%+v", r.Config.Hosts[0].Steps); got != fmt.Sprintf("%+v", want) {
 		t.Errorf("%s; want\n%+v", got, want)

@@ -4,8 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/limit"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // zone parses zone=NAME:SIZE and registers the zone.
@@ -29,7 +28,7 @@ func (t *translator) zone(d *directive, arg string) (name string, bytes int64, e
 }
 
 func (t *translator) requestZone(d *directive) {
-	z := limit.Config{Key: string(t.text(d, d.args[0]))}
+	z := conf.Zone{Key: t.text(d, d.args[0])}
 	var err error
 	for _, arg := range d.args[1:] {
 		if rate, ok := strings.CutPrefix(arg, "rate="); ok {
@@ -64,7 +63,7 @@ func parseRate(text string) (float64, error) {
 }
 
 func (t *translator) connZone(d *directive) {
-	z := limit.Config{Key: string(t.text(d, d.args[0]))}
+	z := conf.Zone{Key: t.text(d, d.args[0])}
 	var err error
 	if z.Name, z.Bytes, err = t.zone(d, d.args[1]); err != nil {
 		t.errorf(d, "%v", err)
@@ -80,10 +79,10 @@ func (t *translator) checkZone(d *directive, name, maker string) {
 	}
 }
 
-func (t *translator) requestLimits(s *scope) []front.RequestLimit {
-	var all []front.RequestLimit
+func (t *translator) requestLimits(s *scope) []conf.RequestLimit {
+	var all []conf.RequestLimit
 	for _, d := range s.all("limit_req") {
-		var l front.RequestLimit
+		var l conf.RequestLimit
 		for _, arg := range d.args {
 			name, value, has := parameter(arg)
 			n, err := parseNumber(value)
@@ -119,8 +118,8 @@ func (t *translator) requestLimits(s *scope) []front.RequestLimit {
 	return all
 }
 
-func (t *translator) connLimits(s *scope) []front.ConnLimit {
-	var all []front.ConnLimit
+func (t *translator) connLimits(s *scope) []conf.ConnLimit {
+	var all []conf.ConnLimit
 	for _, d := range s.all("limit_conn") {
 		n, err := parseNumber(d.args[1])
 		if err != nil || n == 0 || n > 65535 {
@@ -132,7 +131,7 @@ func (t *translator) connLimits(s *scope) []front.ConnLimit {
 				t.errorf(d, "duplicate zone %s", shown(other.Zone))
 			}
 		}
-		all = append(all, front.ConnLimit{Zone: d.args[0], Max: int(n)})
+		all = append(all, conf.ConnLimit{Zone: d.args[0], Max: int(n)})
 	}
 	return all
 }

@@ -11,12 +11,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // listen is an address of a server.
 type listen struct {
-	front.Listen
+	conf.Listen
 	directive *directive
 	options   bool // sets the socket's parameters, which is allowed once for an address
 	bound     bool
@@ -52,7 +52,7 @@ func (t *translator) listens(s *scope, server *directive) []listen {
 		}
 	}
 	if s.own("listen") == nil {
-		l := listen{Listen: front.Listen{Addr: fmt.Sprintf("*:%d", t.defaultPort())}, directive: server}
+		l := listen{Listen: conf.Listen{Addr: fmt.Sprintf("*:%d", t.defaultPort())}, directive: server}
 		t.remark(server, "no listen: the server listens at %s, as in nginx", l.Addr)
 		all = []listen{l}
 	}
@@ -81,7 +81,7 @@ func (t *translator) defaultPort() int {
 
 // listen parses a listen directive for one of its addresses.
 func (t *translator) listen(d *directive, addr string) (listen, error) {
-	l := listen{Listen: front.Listen{Addr: addr}, directive: d}
+	l := listen{Listen: conf.Listen{Addr: addr}, directive: d}
 	l.IPv6Only = strings.HasPrefix(l.Addr, "[")
 	for _, arg := range d.args[1:] {
 		if err := t.listenParameter(&l, arg); err != nil {
@@ -395,7 +395,7 @@ func (t *translator) listener(a *address) Listener {
 }
 
 // keepAlive returns the number of requests that a connection may serve, and its maximum age. A
-// front.Config cannot express "none", so 0 becomes the minimum.
+// conf.Config cannot express "none", so 0 becomes the minimum.
 func keepAlive(s *scope) (requests int, age time.Duration) {
 	requests, age = 1000, time.Hour
 	if s.one("keepalive_requests") != nil {

@@ -5,12 +5,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // place is a location that contains others.
 type place struct {
-	match front.Match
+	match conf.Match
 	path  string
 	outer *place
 	scope *scope
@@ -20,7 +20,7 @@ type place struct {
 // is a regular expression.
 func (p *place) pathOf(s *scope) string {
 	for ; p != nil; p = p.outer {
-		if p.scope == s && p.match != front.Regex && p.match != front.FoldRegex {
+		if p.scope == s && p.match != conf.Regex && p.match != conf.FoldRegex {
 			return p.path
 		}
 	}
@@ -28,8 +28,8 @@ func (p *place) pathOf(s *scope) string {
 }
 
 // locations translates the locations of a server, or of another location.
-func (t *translator) locations(s *scope, outer *place) []front.Location {
-	var all []front.Location
+func (t *translator) locations(s *scope, outer *place) []conf.Location {
+	var all []conf.Location
 	seen := make(map[place]*directive)
 	for _, d := range s.own("location") {
 		match, path, ok := t.locationPath(d)
@@ -40,10 +40,10 @@ func (t *translator) locations(s *scope, outer *place) []front.Location {
 			t.errorf(d, "duplicate location %s (first one at %s)", shown(path), other.where())
 			continue
 		}
-		if match != front.Regex && match != front.FoldRegex { // of equal ones the first counts
+		if match != conf.Regex && match != conf.FoldRegex { // of equal ones the first counts
 			seen[locationKey(match, path)] = d
 		}
-		l := front.Location{Match: match, Path: path, Pos: d.where()}
+		l := conf.Location{Match: match, Path: path, Pos: d.where()}
 		t.location(d, newScope(s, levelLocation, d.block), &l, outer)
 		all = append(all, l)
 	}
@@ -51,19 +51,19 @@ func (t *translator) locations(s *scope, outer *place) []front.Location {
 }
 
 // locationKey returns a key that is equal for locations of which only one can match.
-func locationKey(match front.Match, path string) place {
-	if match == front.FinalPrefix {
-		match = front.Prefix
+func locationKey(match conf.Match, path string) place {
+	if match == conf.FinalPrefix {
+		match = conf.Prefix
 	}
 	return place{match: match, path: path}
 }
 
 // locationPath parses a location's arguments. Its modifier may be part of the path's word.
-func (t *translator) locationPath(d *directive) (match front.Match, path string, ok bool) {
+func (t *translator) locationPath(d *directive) (match conf.Match, path string, ok bool) {
 	modifiers := []struct {
 		text  string
-		match front.Match
-	}{{"^~", front.FinalPrefix}, {"~*", front.FoldRegex}, {"=", front.Exact}, {"~", front.Regex}}
+		match conf.Match
+	}{{"^~", conf.FinalPrefix}, {"~*", conf.FoldRegex}, {"=", conf.Exact}, {"~", conf.Regex}}
 	if len(d.args) == 2 {
 		for _, m := range modifiers {
 			if d.args[0] == m.text {
@@ -80,23 +80,23 @@ func (t *translator) locationPath(d *directive) (match front.Match, path string,
 		}
 	}
 	if strings.HasPrefix(path, "@") {
-		return front.Named, path, true
+		return conf.Named, path, true
 	}
-	return front.Prefix, path, true
+	return conf.Prefix, path, true
 }
 
 // locationFits checks a location against the one that contains it.
-func (t *translator) locationFits(d *directive, match front.Match, path string, outer *place) bool {
+func (t *translator) locationFits(d *directive, match conf.Match, path string, outer *place) bool {
 	switch {
 	case outer == nil:
 		return true
-	case outer.match == front.Exact:
+	case outer.match == conf.Exact:
 		t.errorf(d, "location %s can never match inside the exact location %s", shown(path), shown(outer.path))
-	case outer.match == front.Named:
+	case outer.match == conf.Named:
 		t.errorf(d, "location %s is inside a named location (move it to the server)", shown(path))
-	case match == front.Named:
+	case match == conf.Named:
 		t.errorf(d, "named location %s is only allowed in a server", shown(path))
-	case match != front.Regex && match != front.FoldRegex && !strings.HasPrefix(path, outer.path):
+	case match != conf.Regex && match != conf.FoldRegex && !strings.HasPrefix(path, outer.path):
 		t.errorf(d, "location %s can never match inside the location %s", shown(path), shown(outer.path))
 	default:
 		return true
@@ -105,7 +105,7 @@ func (t *translator) locationFits(d *directive, match front.Match, path string, 
 }
 
 // location translates a location's block.
-func (t *translator) location(d *directive, s *scope, l *front.Location, outer *place) {
+func (t *translator) location(d *directive, s *scope, l *conf.Location, outer *place) {
 	here := &place{l.Match, l.Path, outer, s}
 	l.Internal = s.own("internal") != nil
 	l.Steps = append(t.limitExcept(s, here), t.steps(s, here)...)
@@ -123,7 +123,7 @@ func (t *translator) location(d *directive, s *scope, l *front.Location, outer *
 
 // status translates stub_status. nginx accepts and ignores any argument; "prometheus" is an
 // extension.
-func (t *translator) status(s *scope, l *front.Location) {
+func (t *translator) status(s *scope, l *conf.Location) {
 	for _, d := range s.own("stub_status") {
 		l.Metrics = len(d.args) == 1 && d.args[0] == "prometheus"
 		l.Status = !l.Metrics
@@ -152,8 +152,8 @@ func (t *translator) connectionOnly(s *scope) {
 }
 
 // tryFiles translates a block's own try_files.
-func (t *translator) tryFiles(s *scope) []front.Text {
-	var tries []front.Text
+func (t *translator) tryFiles(s *scope) []conf.Text {
+	var tries []conf.Text
 	for _, d := range s.own("try_files") {
 		for _, arg := range d.args {
 			tries = append(tries, t.text(d, arg))
@@ -169,8 +169,8 @@ func (t *translator) tryFiles(s *scope) []front.Text {
 
 // limitExcept translates limit_except. Requests with other methods continue in a location of their
 // own, which has the block's settings, and inherits the location's without rewriting.
-func (t *translator) limitExcept(s *scope, here *place) []front.Step {
-	var steps []front.Step
+func (t *translator) limitExcept(s *scope, here *place) []conf.Step {
+	var steps []conf.Step
 	for _, d := range s.own("limit_except") {
 		methods := make(map[string]bool)
 		for _, m := range d.args {
@@ -182,10 +182,10 @@ func (t *translator) limitExcept(s *scope, here *place) []front.Step {
 		if methods["GET"] {
 			methods["HEAD"] = true
 		}
-		steps = append(steps, front.If{
+		steps = append(steps, conf.If{
 			Left: "$request_method", Op: "!~",
-			Right:    front.Text("^(?:" + strings.Join(slices.Sorted(maps.Keys(methods)), "|") + ")\\z"),
-			Then:     []front.Step{front.Break{}},
+			Right:    conf.Text("^(?:" + strings.Join(slices.Sorted(maps.Keys(methods)), "|") + ")\\z"),
+			Then:     []conf.Step{conf.Break{}},
 			Location: t.locationOfIf(d, newScope(s, levelLimitExcept, d.block), here),
 		})
 	}

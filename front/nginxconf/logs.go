@@ -3,21 +3,21 @@ package nginxconf
 import (
 	"strings"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // logFormat translates log_format NAME [escape=HOW] TEXT....
 func (t *translator) logFormat(d *directive) {
-	f := front.LogFormat{Name: d.args[0]}
+	f := conf.LogFormat{Name: d.args[0]}
 	rest := d.args[1:]
 	if how, ok := strings.CutPrefix(rest[0], "escape="); ok {
 		rest = rest[1:]
 		switch how {
 		case "default":
 		case "json":
-			f.Escape = front.EscapeJSON
+			f.Escape = conf.EscapeJSON
 		case "none":
-			f.Escape = front.EscapeNone
+			f.Escape = conf.EscapeNone
 		default:
 			t.errorf(d, "invalid parameter %s (must be escape=default, escape=json or escape=none)",
 				shown("escape="+how))
@@ -33,8 +33,8 @@ func (t *translator) logFormat(d *directive) {
 }
 
 // accessLogs translates the logs of a scope. Unlike nginx there is no default log.
-func (t *translator) accessLogs(s *scope) []front.Log {
-	var logs []front.Log
+func (t *translator) accessLogs(s *scope) []conf.Log {
+	var logs []conf.Log
 	for _, d := range s.all("access_log") {
 		if d.args[0] == "off" {
 			if len(d.args) > 1 {
@@ -49,8 +49,8 @@ func (t *translator) accessLogs(s *scope) []front.Log {
 	return logs
 }
 
-func (t *translator) accessLog(d *directive) (front.Log, bool) {
-	log := front.Log{Path: t.path(d.args[0])}
+func (t *translator) accessLog(d *directive) (conf.Log, bool) {
+	log := conf.Log{Path: t.path(d.args[0])}
 	switch {
 	case strings.HasPrefix(d.args[0], "syslog:"):
 		t.omit(d, "syslog: is not supported (use a file)")

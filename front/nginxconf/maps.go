@@ -7,12 +7,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // mapOf translates map.
 func (t *translator) mapOf(d *directive) {
-	m := front.Map{Name: t.variableName(d, d.args[1]), Source: t.text(d, d.args[0])}
+	m := conf.Map{Name: t.variableName(d, d.args[1]), Source: t.text(d, d.args[0])}
 	seen := make(map[string]bool)
 	for _, e := range t.entries(d) {
 		switch {
@@ -36,8 +36,8 @@ func (t *translator) mapOf(d *directive) {
 }
 
 // mapCase translates a line of map. A leading backslash makes a special word literal.
-func (t *translator) mapCase(e *directive, seen map[string]bool) front.Case {
-	c := front.Case{From: e.name, To: t.text(e, e.args[0])}
+func (t *translator) mapCase(e *directive, seen map[string]bool) conf.Case {
+	c := conf.Case{From: e.name, To: t.text(e, e.args[0])}
 	if strings.HasPrefix(c.From, "~") {
 		return c
 	}
@@ -50,16 +50,16 @@ func (t *translator) mapCase(e *directive, seen map[string]bool) front.Case {
 }
 
 // literal rejects a dollar sign where nginx does not expand variables: a Text always does.
-func (t *translator) literal(e *directive, value string) front.Text {
+func (t *translator) literal(e *directive, value string) conf.Text {
 	if hasVariable(value) {
 		t.reject(e, "literal dollar sign in %s is not supported", shown(value))
 	}
-	return front.Text(value)
+	return conf.Text(value)
 }
 
 // geo translates geo.
 func (t *translator) geo(d *directive) {
-	m := front.Map{Geo: true, Source: "$remote_addr", Name: t.variableName(d, d.args[len(d.args)-1])}
+	m := conf.Map{Geo: true, Source: "$remote_addr", Name: t.variableName(d, d.args[len(d.args)-1])}
 	if len(d.args) == 2 {
 		m.Source = t.text(d, d.args[0])
 	}
@@ -83,7 +83,7 @@ func (t *translator) geo(d *directive) {
 			t.geoCase(e, &m, seen, ranges)
 		}
 	}
-	m.Cases = slices.DeleteFunc(m.Cases, func(c front.Case) bool { return c.From == "" })
+	m.Cases = slices.DeleteFunc(m.Cases, func(c conf.Case) bool { return c.From == "" })
 	t.config.Maps = append(t.config.Maps, m)
 }
 
@@ -105,7 +105,7 @@ func (t *translator) geoNets(e *directive, text string, ranges bool) []netip.Pre
 }
 
 // geoCase adds a line of geo. seen contains the indexes of the cases, by network.
-func (t *translator) geoCase(e *directive, m *front.Map, seen map[netip.Prefix]int, ranges bool) {
+func (t *translator) geoCase(e *directive, m *conf.Map, seen map[netip.Prefix]int, ranges bool) {
 	for _, net := range t.geoNets(e, e.name, ranges) {
 		to := t.literal(e, e.args[0])
 		if at, ok := seen[net]; ok {
@@ -116,19 +116,19 @@ func (t *translator) geoCase(e *directive, m *front.Map, seen map[netip.Prefix]i
 			continue
 		}
 		seen[net] = len(m.Cases)
-		m.Cases = append(m.Cases, front.Case{From: net.String(), To: to})
+		m.Cases = append(m.Cases, conf.Case{From: net.String(), To: to})
 	}
 }
 
 // geoDelete removes networks. A deleted case stays empty until all lines are read.
-func (t *translator) geoDelete(e *directive, m *front.Map, seen map[netip.Prefix]int, ranges bool) {
+func (t *translator) geoDelete(e *directive, m *conf.Map, seen map[netip.Prefix]int, ranges bool) {
 	for _, net := range t.geoNets(e, e.args[0], ranges) {
 		at, ok := seen[net]
 		if !ok {
 			t.warn(e, "network %s does not exist", net)
 			continue
 		}
-		m.Cases[at] = front.Case{}
+		m.Cases[at] = conf.Case{}
 		delete(seen, net)
 	}
 }
@@ -173,7 +173,7 @@ func lastOf(net netip.Prefix) netip.Addr {
 
 // splitClients translates split_clients.
 func (t *translator) splitClients(d *directive) {
-	m := front.Map{Split: true, Source: t.text(d, d.args[0]), Name: t.variableName(d, d.args[1])}
+	m := conf.Map{Split: true, Source: t.text(d, d.args[0]), Name: t.variableName(d, d.args[1])}
 	total, rest := 0, false
 	for _, e := range t.entries(d) {
 		if len(e.args) != 1 {
@@ -191,7 +191,7 @@ func (t *translator) splitClients(d *directive) {
 		} else {
 			rest = true
 		}
-		m.Cases = append(m.Cases, front.Case{From: e.name, To: t.literal(e, e.args[0])})
+		m.Cases = append(m.Cases, conf.Case{From: e.name, To: t.literal(e, e.args[0])})
 	}
 	if total > 100_00 {
 		t.errorf(d, "the percentages add up to %d.%02d%% (maximum: 100%%)", total/100, total%100)

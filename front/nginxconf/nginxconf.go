@@ -9,7 +9,7 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // Options are the settings of Parse that are not in nginx.conf. The zero value is valid.
@@ -39,7 +39,7 @@ type Options struct {
 
 // Result is the result of Parse.
 type Result struct {
-	Config  front.Config
+	Config  conf.Config
 	Process Process
 	// Ignored lists what was left out because it is not supported. Without Options.Lenient it is
 	// empty.
@@ -68,7 +68,7 @@ type Process struct {
 	// Grace is how long requests may take after shutdown has begun; 0 is no limit.
 	Grace time.Duration
 	// ErrorLog is the log for errors of the process; nil is standard error.
-	ErrorLog *front.ErrorLog
+	ErrorLog *conf.ErrorLog
 	// Listeners are the sockets to open for the Config's hosts. If one is for all addresses of a
 	// port, single addresses of that port have no socket of their own, although hosts may differ by
 	// address.
@@ -79,7 +79,7 @@ type Process struct {
 type Listener struct {
 	// Listen describes the socket. Its certificates are those of the address's default host;
 	// Config.Hosts contains those of others.
-	front.Listen
+	conf.Listen
 	// HeaderTimeout limits the time for reading a request's head; the default is 60 s.
 	HeaderTimeout time.Duration
 	// IdleTimeout is how long an idle connection stays open; the default is 75 s. 0 closes each

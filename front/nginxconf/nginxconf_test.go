@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // Parse reports all errors at once, in the order of the text.
@@ -106,14 +107,14 @@ func TestLimitExceptAppliesToOtherMethods(t *testing.T) {
 	}
 	for path, want := range map[string]struct {
 		methods string
-		rules   []front.AccessRule
+		rules   []conf.AccessRule
 	}{
-		"/":     {`^(?:GET|HEAD)\z`, []front.AccessRule{{Net: netip.MustParsePrefix("10.0.0.0/8")}, {Deny: true}}},
-		"/asks": {`^(?:POST)\z`, []front.AccessRule{{Deny: true}}},
+		"/":     {`^(?:GET|HEAD)\z`, []conf.AccessRule{{Net: netip.MustParsePrefix("10.0.0.0/8")}, {Deny: true}}},
+		"/asks": {`^(?:POST)\z`, []conf.AccessRule{{Deny: true}}},
 	} {
-		step, ok := at(t, r, path).Steps[0].(front.If)
+		step, ok := at(t, r, path).Steps[0].(conf.If)
 		if !ok || step.Left != "$request_method" || step.Op != "!~" || string(step.Right) != want.methods ||
-			!reflect.DeepEqual(step.Then, []front.Step{front.Break{}}) ||
+			!reflect.DeepEqual(step.Then, []conf.Step{conf.Break{}}) ||
 			!slices.Equal(step.Location.Access, want.rules) {
 			t.Errorf("%s: %+v, want %+v", path, step, want)
 		}
@@ -131,8 +132,8 @@ func TestLenientRejectedGuardCannotBeReopened(t *testing.T) {
 	if err != nil || len(r.Ignored) != 2 {
 		t.Fatalf("%v %v", r, err)
 	}
-	all := []front.AccessRule{{Deny: true}}
-	for path, want := range map[string][]front.AccessRule{"/": all, "/own": all, "/open": nil} {
+	all := []conf.AccessRule{{Deny: true}}
+	for path, want := range map[string][]conf.AccessRule{"/": all, "/own": all, "/open": nil} {
 		if s := at(t, r, path).Settings; !slices.Equal(s.Access, want) || s.SatisfyAny == (want != nil) {
 			t.Errorf("%s: %+v, any %v, want %+v", path, s.Access, s.SatisfyAny, want)
 		}
@@ -243,7 +244,7 @@ func TestProcess(t *testing.T) {
 	p := r.Process
 	if p.User != "www-data" || p.Group != "www" || p.Workers != 4 || p.Files != 1000 || p.PID != "/srv/run/x.pid" ||
 		p.Connections != 7 || p.Grace != 5*time.Second ||
-		p.ErrorLog == nil || *p.ErrorLog != (front.ErrorLog{Path: "/srv/logs/e", Level: "warn"}) {
+		p.ErrorLog == nil || *p.ErrorLog != (conf.ErrorLog{Path: "/srv/logs/e", Level: "warn"}) {
 		t.Errorf("%+v", p)
 	}
 	var got []string
@@ -313,13 +314,13 @@ func TestRecipesAreAccepted(t *testing.T) {
 			r.Process.Files != 200000 || r.Process.Connections != 10000 {
 			t.Errorf("recipe %s: %v, %v, %+v", recipe, r.Warnings, r.Ignored, r.Process)
 		}
-		for i, protocol := range []front.Protocol{front.HTTP, front.FastCGI, front.FastCGI} {
+		for i, protocol := range []conf.Protocol{conf.HTTP, conf.FastCGI, conf.FastCGI} {
 			l := r.Config.Hosts[i].Locations[0]
 			if l.Proxy == nil || l.Proxy.Protocol != protocol || l.Logs != nil || !l.HideVersion ||
 				(l.Gzip != nil) != (recipe == "b") {
 				t.Errorf("recipe %s, host %d: %+v", recipe, i, l)
 			}
-			if protocol == front.FastCGI && len(l.Proxy.Params) != 2 {
+			if protocol == conf.FastCGI && len(l.Proxy.Params) != 2 {
 				t.Errorf("recipe %s, host %d: the parameters are %v", recipe, i, l.Proxy.Params)
 			}
 		}

@@ -3,20 +3,19 @@ package nginxconf
 import (
 	"strings"
 
-	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // passesOf makes an upstream the location's content handler, if the block from names one itself;
 // the settings are those of s.
-func (t *translator) passesOf(from, s *scope, l *front.Location, here *place) {
+func (t *translator) passesOf(from, s *scope, l *conf.Location, here *place) {
 	for _, d := range from.own("proxy_pass") {
 		l.Proxy = t.pass(s, "proxy")
 		t.proxyPass(d, s, l.Proxy, here)
 	}
 	for _, d := range from.own("fastcgi_pass") {
 		l.Proxy = t.pass(s, "fastcgi")
-		l.Proxy.Protocol = front.FastCGI
+		l.Proxy.Protocol = conf.FastCGI
 		l.Proxy.To = t.target(d, d.args[0], "")
 		if c := l.Proxy.Cache; c != nil && c.Key == "" {
 			t.errorf(d, "missing fastcgi_cache_key: all requests would get the same response")
@@ -26,9 +25,9 @@ func (t *translator) passesOf(from, s *scope, l *front.Location, here *place) {
 
 // pass translates the settings for an upstream in a scope: the directives that begin with kind,
 // which is proxy or fastcgi.
-func (t *translator) pass(s *scope, kind string) *front.Proxy {
+func (t *translator) pass(s *scope, kind string) *conf.Proxy {
 	of := func(name string) string { return kind + "_" + name }
-	p := &front.Proxy{
+	p := &conf.Proxy{
 		NoHeader:       !s.flag(of("pass_request_headers"), true),
 		NoBody:         !s.flag(of("pass_request_body"), true),
 		Hide:           s.words(of("hide_header")),
@@ -59,8 +58,8 @@ func (t *translator) pass(s *scope, kind string) *front.Proxy {
 }
 
 // next translates the conditions for a retry on another server.
-func next(s *scope, name string) upstream.Next {
-	n := upstream.Next{Tries: s.number(name + "_tries")}
+func next(s *scope, name string) conf.NextUpstream {
+	n := conf.NextUpstream{Tries: s.number(name + "_tries")}
 	if d := s.one(name + "_timeout"); d != nil {
 		n.For, _ = parseTime(d.args[0], false) // in both, 0 means no limit
 	}
@@ -68,7 +67,7 @@ func next(s *scope, name string) upstream.Next {
 	for _, word := range words {
 		switch word = strings.ToLower(word); word {
 		case "off":
-			return upstream.Next{Off: true}
+			return conf.NextUpstream{Off: true}
 		case "error":
 			n.Error = true
 		case "timeout":
@@ -97,7 +96,7 @@ func appendStatus(statuses []int, word string) []int {
 
 // target returns the target of a request: the name of an upstream, or an address, with port as its
 // default port.
-func (t *translator) target(d *directive, text, port string) front.Text {
+func (t *translator) target(d *directive, text, port string) conf.Text {
 	to := t.text(d, text)
 	if hasVariable(text) {
 		return to
@@ -121,7 +120,7 @@ func (t *translator) target(d *directive, text, port string) front.Text {
 	if port == "" {
 		t.errorf(d, "unknown upstream %s (must be HOST:PORT, unix:PATH or the name of an upstream)", shown(text))
 	}
-	return front.Text(text + ":" + port)
+	return conf.Text(text + ":" + port)
 }
 
 // isUpstream reports whether a name is that of an upstream or a bound handler.
@@ -135,13 +134,13 @@ func (t *translator) isUpstream(name string) bool {
 }
 
 // fastcgi translates the directives that only FastCGI has.
-func (t *translator) fastcgi(s *scope, p *front.Proxy) {
-	p.Protocol = front.FastCGI
+func (t *translator) fastcgi(s *scope, p *conf.Proxy) {
+	p.Protocol = conf.FastCGI
 	p.KeepConn = s.flag("fastcgi_keep_conn", false)
 	p.ParamIndex = s.word("fastcgi_index")
 	p.SplitPath = s.word("fastcgi_split_path_info")
 	for _, d := range s.all("fastcgi_param") {
-		param := front.Param{Name: d.args[0], Value: t.sent(d, d.args[1])}
+		param := conf.Param{Name: d.args[0], Value: t.sent(d, d.args[1])}
 		if len(d.args) == 3 {
 			if param.IfNotEmpty = d.args[2] == "if_not_empty"; !param.IfNotEmpty {
 				t.errorf(d, "invalid parameter %s (must be if_not_empty)", shown(d.args[2]))

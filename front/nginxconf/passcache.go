@@ -5,8 +5,7 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/conf"
 )
 
 const (
@@ -18,7 +17,7 @@ const (
 
 // cachePath translates proxy_cache_path or fastcgi_cache_path.
 func (t *translator) cachePath(d *directive) {
-	c := cache.Config{Dir: t.path(d.args[0])}
+	c := conf.Cache{Dir: t.path(d.args[0])}
 	for _, arg := range d.args[1:] {
 		name, value, _ := parameter(arg)
 		switch name {
@@ -30,7 +29,7 @@ func (t *translator) cachePath(d *directive) {
 			if err != nil || zone == "" {
 				t.errorf(d, "invalid parameter %s (must be keys_zone=NAME:SIZE, such as keys_zone=one:10m)", shown(arg))
 			}
-			c.Name, c.MemoryBytes = zone, cache.DefaultMemory+perKey*min(n, maxZone)
+			c.Name, c.MemoryBytes = zone, conf.DefaultCacheMemory+perKey*min(n, maxZone)
 		case "inactive":
 			at, err := parseTime(value, true)
 			t.check(d, err)
@@ -56,7 +55,7 @@ func (t *translator) cachePath(d *directive) {
 		return
 	}
 	if c.MaxBytes == 0 {
-		t.remark(d, "no max_size: the limit is %d MB, where nginx has none", cache.DefaultBytes>>20)
+		t.remark(d, "no max_size: the limit is %d MB, where nginx has none", conf.DefaultCacheBytes>>20)
 	}
 	if maker, ok := t.caches[c.Name]; ok {
 		t.errorf(d, "duplicate cache %s (first one by %s)", shown(c.Name), maker)
@@ -89,13 +88,13 @@ func (t *translator) levels(d *directive, text string) []int {
 }
 
 // cache translates the settings of the cache in a scope; nil if there is none.
-func (t *translator) cache(s *scope, kind string) *front.ProxyCache {
+func (t *translator) cache(s *scope, kind string) *conf.ProxyCache {
 	of := func(name string) string { return kind + "_" + name }
-	c := &front.ProxyCache{Key: t.textOf(s, of("cache_key"))}
+	c := &conf.ProxyCache{Key: t.textOf(s, of("cache_key"))}
 	c.Skip = t.texts(s, of("cache_bypass"))
 	c.NoStore = t.texts(s, of("no_cache"))
 	c.Purge = t.purge(s, of("cache_purge"))
-	c.Policy = cache.Policy{
+	c.Policy = conf.CachePolicy{
 		Valid:       t.valid(s, of("cache_valid")),
 		MinUses:     s.number(of("cache_min_uses")),
 		Stale:       stale(s, of("cache_use_stale")),
@@ -135,7 +134,7 @@ func (t *translator) cache(s *scope, kind string) *front.ProxyCache {
 
 // purge translates cache_purge STRING.... A constant would make every request purge: a third-party
 // module with a directive of the same name is configured that way.
-func (t *translator) purge(s *scope, name string) []front.Text {
+func (t *translator) purge(s *scope, name string) []conf.Text {
 	if d := s.one(name); d != nil {
 		for _, arg := range d.args {
 			if !hasVariable(arg) && arg != "" && arg != "0" && arg != "1" {
@@ -146,8 +145,8 @@ func (t *translator) purge(s *scope, name string) []front.Text {
 	return t.texts(s, name)
 }
 
-func (t *translator) texts(s *scope, name string) []front.Text {
-	var texts []front.Text
+func (t *translator) texts(s *scope, name string) []conf.Text {
+	var texts []conf.Text
 	for _, d := range s.all(name) {
 		for _, arg := range d.args {
 			texts = append(texts, t.text(d, arg))
@@ -157,13 +156,13 @@ func (t *translator) texts(s *scope, name string) []front.Text {
 }
 
 // valid translates cache_valid [STATUS...|any] TIME.
-func (t *translator) valid(s *scope, name string) []cache.Valid {
-	var all []cache.Valid
+func (t *translator) valid(s *scope, name string) []conf.CacheValid {
+	var all []conf.CacheValid
 	for _, d := range s.all(name) {
 		last := len(d.args) - 1
 		at, err := parseTime(d.args[last], true)
 		t.check(d, err)
-		v := cache.Valid{For: at}
+		v := conf.CacheValid{For: at}
 		if last == 0 {
 			v.Statuses = []int{200, 301, 302}
 		}
@@ -183,12 +182,12 @@ func (t *translator) valid(s *scope, name string) []cache.Valid {
 	return all
 }
 
-func stale(s *scope, name string) cache.Stale {
-	var st cache.Stale
+func stale(s *scope, name string) conf.CacheStale {
+	var st conf.CacheStale
 	for _, word := range s.words(name) {
 		switch word = strings.ToLower(word); word {
 		case "off":
-			return cache.Stale{}
+			return conf.CacheStale{}
 		case "error":
 			st.Error = true
 		case "timeout":

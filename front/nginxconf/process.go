@@ -3,7 +3,7 @@ package nginxconf
 import (
 	"strings"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // processOf translates the directives that concern the process.
@@ -45,8 +45,8 @@ func (t *translator) positive(d *directive, word string) int {
 }
 
 // errorLog translates the error logs of a scope; nil is the default.
-func (t *translator) errorLog(s *scope) *front.ErrorLog {
-	var first *front.ErrorLog
+func (t *translator) errorLog(s *scope) *conf.ErrorLog {
+	var first *conf.ErrorLog
 	last := &first
 	for _, d := range s.all("error_log") {
 		if log := t.oneErrorLog(d); log != nil {
@@ -56,11 +56,11 @@ func (t *translator) errorLog(s *scope) *front.ErrorLog {
 	return first
 }
 
-func (t *translator) oneErrorLog(d *directive) *front.ErrorLog {
+func (t *translator) oneErrorLog(d *directive) *conf.ErrorLog {
 	if len(d.args) > 2 {
 		t.errorf(d, "%s, but at most 2 allowed (a file and a level)", plural(len(d.args), "argument"))
 	}
-	log := &front.ErrorLog{Path: d.args[0], Level: "error"}
+	log := &conf.ErrorLog{Path: d.args[0], Level: "error"}
 	if len(d.args) > 1 {
 		log.Level = d.args[1]
 	}

@@ -6,17 +6,17 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // proxy translates the directives that only HTTP has.
-func (t *translator) proxy(s *scope, p *front.Proxy) {
+func (t *translator) proxy(s *scope, p *conf.Proxy) {
 	p.Method = t.textOf(s, "proxy_method")
 	if p.Version = s.word("proxy_http_version"); p.Version == "2" {
 		t.omit(s.one("proxy_http_version"), "HTTP/2 to upstreams is not supported (use 1.1)")
 	}
 	for _, d := range s.all("proxy_set_header") {
-		p.Header = append(p.Header, front.Field{Name: d.args[0], Value: t.sent(d, t.field(d, d.args[1]))})
+		p.Header = append(p.Header, conf.Field{Name: d.args[0], Value: t.sent(d, t.field(d, d.args[1]))})
 	}
 	if d := s.one("proxy_set_body"); d != nil {
 		body := t.text(d, d.args[0])
@@ -33,8 +33,8 @@ func (t *translator) proxy(s *scope, p *front.Proxy) {
 }
 
 // replaces translates pairs of a text and its replacement; "off" means none.
-func (t *translator) replaces(s *scope, name string) []front.Replace {
-	var all []front.Replace
+func (t *translator) replaces(s *scope, name string) []conf.Replace {
+	var all []conf.Replace
 	for _, d := range s.all(name) {
 		switch {
 		case len(d.args) == 1 && d.args[0] == "off":
@@ -42,14 +42,14 @@ func (t *translator) replaces(s *scope, name string) []front.Replace {
 		case len(d.args) == 1:
 			t.errorf(d, "missing replacement of %s (must be a pair, or off)", shown(d.args[0]))
 		default:
-			all = append(all, front.Replace{From: d.args[0], To: t.text(d, d.args[1])})
+			all = append(all, conf.Replace{From: d.args[0], To: t.text(d, d.args[1])})
 		}
 	}
 	return all
 }
 
 // proxyPass translates proxy_pass SCHEME://TO[URI].
-func (t *translator) proxyPass(d *directive, s *scope, p *front.Proxy, here *place) {
+func (t *translator) proxyPass(d *directive, s *scope, p *conf.Proxy, here *place) {
 	url := d.args[0]
 	scheme, rest, found := strings.Cut(url, "://")
 	var port string
@@ -57,11 +57,11 @@ func (t *translator) proxyPass(d *directive, s *scope, p *front.Proxy, here *pla
 	case found && lower == "http":
 		scheme, port = "", "80"
 	case found && lower == "https":
-		scheme, port, p.Protocol = "", "443", front.HTTPS
+		scheme, port, p.Protocol = "", "443", conf.HTTPS
 	case found && hasVariable(scheme):
-		scheme, p.Protocol = scheme+"://", front.SchemeOfTo
+		scheme, p.Protocol = scheme+"://", conf.SchemeOfTo
 	case hasVariable(url) && !found: // variables may contain the scheme
-		p.Protocol, p.To = front.SchemeOfTo, t.text(d, url)
+		p.Protocol, p.To = conf.SchemeOfTo, t.text(d, url)
 		t.redirects(s, p, true)
 		return
 	default:
@@ -80,13 +80,13 @@ func (t *translator) proxyPass(d *directive, s *scope, p *front.Proxy, here *pla
 	}
 	variables := hasVariable(url)
 	inIf := s != here.scope && slices.Contains(s.own("proxy_pass"), d)
-	if uri != "" && !variables && (inIf || here.match == front.Regex || here.match == front.FoldRegex ||
-		here.match == front.Named) {
+	if uri != "" && !variables && (inIf || here.match == conf.Regex || here.match == conf.FoldRegex ||
+		here.match == conf.Named) {
 		t.errorf(d, "%s must not have a path inside an if, or in a regular expression or named location (use rewrite)",
 			shown(url))
 	}
-	if p.Protocol == front.HTTP {
-		p.TLS = front.ProxyTLS{}
+	if p.Protocol == conf.HTTP {
+		p.TLS = conf.ProxyTLS{}
 	}
 	t.redirects(s, p, variables)
 }
@@ -119,12 +119,12 @@ func cutURI(text string) (to, uri string) {
 }
 
 // redirects translates proxy_redirect. If the default stands alone, front applies it.
-func (t *translator) redirects(s *scope, p *front.Proxy, variables bool) {
+func (t *translator) redirects(s *scope, p *conf.Proxy, variables bool) {
 	all := s.all("proxy_redirect")
 	for _, d := range all {
 		switch {
 		case len(d.args) == 2:
-			p.Redirects = append(p.Redirects, front.Replace{From: d.args[0], To: t.text(d, d.args[1])})
+			p.Redirects = append(p.Redirects, conf.Replace{From: d.args[0], To: t.text(d, d.args[1])})
 		case d.args[0] == "off":
 			if p.Redirects, p.NoRedirects = nil, true; len(all) > 1 {
 				t.errorf(d, "off cannot be combined with other values")
@@ -133,13 +133,13 @@ func (t *translator) redirects(s *scope, p *front.Proxy, variables bool) {
 		case d.args[0] == "default" && variables:
 			t.errorf(d, "default cannot be used if proxy_pass has variables (use a pair)")
 		case d.args[0] == "default" && len(all) > 1:
-			p.Redirects = append(p.Redirects, front.Replace{Default: true})
+			p.Redirects = append(p.Redirects, conf.Replace{Default: true})
 		}
 	}
 }
 
 // proxyTLS translates TLS to upstreams.
-func (t *translator) proxyTLS(s *scope, p *front.Proxy) {
+func (t *translator) proxyTLS(s *scope, p *conf.Proxy) {
 	p.TLS.SNI = s.flag("proxy_ssl_server_name", false)
 	p.TLS.Name = t.textOf(s, "proxy_ssl_name")
 	if s.holder(

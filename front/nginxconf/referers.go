@@ -4,12 +4,12 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // referers translates valid_referers. As in nginx, a block with its own names still inherits
 // regular expressions from outer blocks.
-func (t *translator) referers(s *scope) *front.Referers {
+func (t *translator) referers(s *scope) *conf.Referers {
 	holder := s.holder("valid_referers")
 	if holder == nil {
 		return nil
@@ -39,7 +39,7 @@ func (t *translator) referers(s *scope) *front.Referers {
 
 // referers collects the names of a block.
 type referers struct {
-	front.Referers
+	conf.Referers
 	hosts []string        // regular expressions among Names
 	seen  map[string]bool // normalized names
 }

@@ -3,13 +3,13 @@ package nginxconf
 import (
 	"strings"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // steps translates a block's own directives of nginx's rewrite module, in their order. here is the
 // location, or nil in a server.
-func (t *translator) steps(s *scope, here *place) []front.Step {
-	var steps []front.Step
+func (t *translator) steps(s *scope, here *place) []conf.Step {
+	var steps []conf.Step
 	for _, d := range s.list {
 		if step := t.step(d, s, here); step != nil {
 			steps = append(steps, step)
@@ -19,12 +19,12 @@ func (t *translator) steps(s *scope, here *place) []front.Step {
 }
 
 // step translates a directive; nil if it belongs to another module.
-func (t *translator) step(d *directive, s *scope, here *place) front.Step {
+func (t *translator) step(d *directive, s *scope, here *place) conf.Step {
 	switch d.name {
 	case "set":
-		return front.Set{Name: t.variableName(d, d.args[0]), Value: t.text(d, d.args[1])}
+		return conf.Set{Name: t.variableName(d, d.args[0]), Value: t.text(d, d.args[1])}
 	case "break":
-		return front.Break{}
+		return conf.Break{}
 	case "return":
 		return t.returned(d)
 	case "rewrite":
@@ -41,37 +41,37 @@ func isRedirect(text string) bool {
 		strings.HasPrefix(text, "$scheme")
 }
 
-func (t *translator) returned(d *directive) front.Step {
+func (t *translator) returned(d *directive) conf.Step {
 	if len(d.args) == 1 && isRedirect(d.args[0]) {
-		return front.Return{Status: 302, Text: t.text(d, d.args[0])}
+		return conf.Return{Status: 302, Text: t.text(d, d.args[0])}
 	}
 	n, err := parseNumber(d.args[0])
 	if err != nil || n > 999 {
 		t.errorf(d, "invalid status %s (must be a number, or a URL with http://, https:// or $scheme)",
 			shown(d.args[0]))
 	}
-	r := front.Return{Status: int(n)}
+	r := conf.Return{Status: int(n)}
 	if len(d.args) == 2 {
 		r.Text = t.text(d, d.args[1])
 	}
 	return r
 }
 
-func (t *translator) rewrite(d *directive) front.Step {
-	r := front.Rewrite{Pattern: d.args[0], To: t.text(d, d.args[1])}
+func (t *translator) rewrite(d *directive) conf.Step {
+	r := conf.Rewrite{Pattern: d.args[0], To: t.text(d, d.args[1])}
 	if isRedirect(d.args[1]) {
-		r.Flag = front.RewriteRedirect
+		r.Flag = conf.RewriteRedirect
 	}
 	if len(d.args) == 3 {
-		flags := map[string]front.RewriteFlag{
-			"last": front.RewriteLast, "break": front.RewriteBreak, "redirect": front.RewriteRedirect,
-			"permanent": front.RewritePermanent,
+		flags := map[string]conf.RewriteFlag{
+			"last": conf.RewriteLast, "break": conf.RewriteBreak, "redirect": conf.RewriteRedirect,
+			"permanent": conf.RewritePermanent,
 		}
 		flag, ok := flags[d.args[2]]
 		if !ok {
 			t.errorf(d, "invalid flag %s (must be last, break, redirect or permanent)", shown(d.args[2]))
 		}
-		if r.Flag != front.RewriteRedirect || flag == front.RewritePermanent {
+		if r.Flag != conf.RewriteRedirect || flag == conf.RewritePermanent {
 			r.Flag = flag
 		}
 	}
@@ -79,7 +79,7 @@ func (t *translator) rewrite(d *directive) front.Step {
 }
 
 // condition translates an if and its block.
-func (t *translator) condition(d *directive, s *scope, here *place) front.Step {
+func (t *translator) condition(d *directive, s *scope, here *place) conf.Step {
 	c, ok := t.conditionOf(d)
 	if !ok {
 		return nil
@@ -100,8 +100,8 @@ func (t *translator) condition(d *directive, s *scope, here *place) front.Step {
 
 // locationOfIf returns the location that an if in a location defines: the location's settings, with
 // those of the if.
-func (t *translator) locationOfIf(d *directive, s *scope, here *place) *front.Location {
-	l := &front.Location{Match: here.match, Path: here.path, Pos: d.where(), Settings: t.settings(s)}
+func (t *translator) locationOfIf(d *directive, s *scope, here *place) *conf.Location {
+	l := &conf.Location{Match: here.match, Path: here.path, Pos: d.where(), Settings: t.settings(s)}
 	l.Files = t.files(s, here)
 	from := s
 	if s.own("proxy_pass") == nil && s.own("fastcgi_pass") == nil {
@@ -116,8 +116,8 @@ func (t *translator) locationOfIf(d *directive, s *scope, here *place) *front.Lo
 }
 
 // conditionOf parses a condition, whose parentheses are parts of its first and last words.
-func (t *translator) conditionOf(d *directive) (front.If, bool) {
-	var c front.If
+func (t *translator) conditionOf(d *directive) (conf.If, bool) {
+	var c conf.If
 	words := append([]string(nil), d.args...)
 	last := len(words) - 1
 	if !strings.HasPrefix(words[0], "(") || !strings.HasSuffix(words[last], ")") || len(words) == 1 &&
@@ -140,9 +140,9 @@ func (t *translator) conditionOf(d *directive) (front.If, bool) {
 	return t.conditionWords(d, words)
 }
 
-func (t *translator) conditionWords(d *directive, words []string) (front.If, bool) {
-	c := front.If{Left: t.text(d, words[0])}
-	bad := func() (front.If, bool) {
+func (t *translator) conditionWords(d *directive, words []string) (conf.If, bool) {
+	c := conf.If{Left: t.text(d, words[0])}
+	bad := func() (conf.If, bool) {
 		t.errorf(d, "invalid condition %s (examples: ($x), ($x = y), ($x != y), ($x ~ regex), (-f path))",
 			shown(strings.Join(words, " ")))
 		return c, false
@@ -156,7 +156,7 @@ func (t *translator) conditionWords(d *directive, words []string) (front.If, boo
 		case 1:
 			return c, true
 		case 3:
-			c.Op, c.Right = words[1], front.Text(words[2])
+			c.Op, c.Right = words[1], conf.Text(words[2])
 		default:
 			return bad()
 		}

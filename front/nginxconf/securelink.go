@@ -1,10 +1,12 @@
 package nginxconf
 
-import "github.com/tarehq/tare/front"
+import (
+	"github.com/tarehq/tare/front/conf"
+)
 
 // secureLink translates secure_link, secure_link_md5 and secure_link_secret. A block with the
 // secret alone inherits none of the other two, and a block with one of them inherits no secret.
-func (t *translator) secureLink(s *scope) *front.SecureLink {
+func (t *translator) secureLink(s *scope) *conf.SecureLink {
 	holder := s.holder("secure_link", "secure_link_md5", "secure_link_secret")
 	if holder == nil {
 		return nil
@@ -17,9 +19,9 @@ func (t *translator) secureLink(s *scope) *front.SecureLink {
 		if secret[0].args[0] == "" {
 			t.errorf(secret[0], "empty secret: anybody could create links")
 		}
-		return &front.SecureLink{Secret: secret[0].args[0]}
+		return &conf.SecureLink{Secret: secret[0].args[0]}
 	}
-	l := front.SecureLink{}
+	l := conf.SecureLink{}
 	if outer := t.secureLink(holder.outer); outer != nil {
 		l.Link, l.MD5 = outer.Link, outer.MD5
 	}
@@ -34,7 +36,7 @@ func (t *translator) secureLink(s *scope) *front.SecureLink {
 
 // completeLink returns the check of links; nil if secure_link or secure_link_md5 is missing. As in
 // nginx no link is valid then.
-func (t *translator) completeLink(s *scope) *front.SecureLink {
+func (t *translator) completeLink(s *scope) *conf.SecureLink {
 	l := t.secureLink(s)
 	if l == nil || l.Secret == "" && (l.Link == "" || l.MD5 == "") {
 		return nil

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // server is a server block, with the index of its host.
@@ -19,7 +19,7 @@ type server struct {
 // server translates a server block.
 func (t *translator) server(d *directive, http *scope) {
 	s := newScope(http, levelServer, d.block)
-	h := front.Host{Pos: d.where(), Names: t.names(s)}
+	h := conf.Host{Pos: d.where(), Names: t.names(s)}
 	srv := server{scope: s, host: len(t.config.Hosts), listens: t.listens(s, d)}
 	h.KeepSlashes = !s.flag("merge_slashes", true)
 	h.UnderscoreFields, h.AnyFields = s.flag("underscores_in_headers", false), !s.flag("ignore_invalid_headers", true)
@@ -107,25 +107,25 @@ func checkName(name string) string {
 
 // serverTryFiles applies a server's try_files to paths in no location, by a location "/" if there
 // is none.
-func (t *translator) serverTryFiles(s *scope, h *front.Host) {
+func (t *translator) serverTryFiles(s *scope, h *conf.Host) {
 	own := s.own("try_files")
 	if own == nil || hasRoot(h) {
 		return
 	}
-	h.Locations = append(h.Locations, front.Location{
+	h.Locations = append(h.Locations, conf.Location{
 		Path: "/", TryFiles: t.tryFiles(s), Settings: h.Defaults, Pos: own[0].where(),
 	})
 }
 
 // hasRoot reports whether every path is in a location.
-func hasRoot(h *front.Host) bool {
-	return slices.ContainsFunc(h.Locations, func(l front.Location) bool {
-		return l.Path == "/" && (l.Match == front.Prefix || l.Match == front.FinalPrefix)
+func hasRoot(h *conf.Host) bool {
+	return slices.ContainsFunc(h.Locations, func(l conf.Location) bool {
+		return l.Path == "/" && (l.Match == conf.Prefix || l.Match == conf.FinalPrefix)
 	})
 }
 
 // unprotected checks the server's own password settings if some paths are in no location.
-func (t *translator) unprotected(s *scope, h *front.Host) {
+func (t *translator) unprotected(s *scope, h *conf.Host) {
 	if !hasRoot(h) {
 		t.checkPassword(s)
 	}

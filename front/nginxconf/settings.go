@@ -6,13 +6,12 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/files"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // settings translates the settings of a scope.
-func (t *translator) settings(s *scope) front.Settings {
-	set := front.Settings{
+func (t *translator) settings(s *scope) conf.Settings {
+	set := conf.Settings{
 		Files:             t.files(s, nil),
 		Header:            t.addHeaders(s),
 		Expires:           t.expires(s),
@@ -58,8 +57,8 @@ func (t *translator) settings(s *scope) front.Settings {
 }
 
 // files translates the settings of files. here is the location, if there is one.
-func (t *translator) files(s *scope, here *place) front.Files {
-	f := front.Files{
+func (t *translator) files(s *scope, here *place) conf.Files {
+	f := conf.Files{
 		Listing:       s.flag("autoindex", false),
 		Precompressed: t.precompressed(s),
 		NoEtag:        !s.flag("etag", true),
@@ -90,10 +89,10 @@ func (t *translator) files(s *scope, here *place) front.Files {
 }
 
 // where finds root or alias. A block may have only one of them.
-func (t *translator) where(s *scope, here *place, f *front.Files) {
+func (t *translator) where(s *scope, here *place, f *conf.Files) {
 	holder := s.holder("root", "alias")
 	if holder == nil {
-		f.Root = front.Text(t.path("html")) // nginx's default
+		f.Root = conf.Text(t.path("html")) // nginx's default
 		return
 	}
 	if roots, aliases := holder.own("root"), holder.own("alias"); roots != nil && aliases != nil {
@@ -125,19 +124,19 @@ func (t *translator) precompressed(s *scope) bool {
 }
 
 // modifiedSince parses if_modified_since, whose words the table has checked.
-func modifiedSince(s *scope) front.ModifiedSince {
+func modifiedSince(s *scope) conf.ModifiedSince {
 	switch {
 	case s.is("if_modified_since", "off"):
-		return front.ModifiedSinceOff
+		return conf.ModifiedSinceOff
 	case s.is("if_modified_since", "before"):
-		return front.ModifiedSinceBefore
+		return conf.ModifiedSinceBefore
 	}
-	return front.ModifiedSinceExact
+	return conf.ModifiedSinceExact
 }
 
 // symlinks parses disable_symlinks: the policy, and the path prefix that it does not apply to. As
 // in nginx, they may come in any order.
-func (t *translator) symlinks(s *scope, f *front.Files) {
+func (t *translator) symlinks(s *scope, f *conf.Files) {
 	d := s.one("disable_symlinks")
 	if d == nil {
 		return
@@ -153,9 +152,9 @@ func (t *translator) symlinks(s *scope, f *front.Files) {
 		case "off":
 			off = true
 		case "on":
-			f.Symlinks = files.FollowNoLinks
+			f.Symlinks = conf.FollowNoLinks
 		case "if_not_owner":
-			f.Symlinks = files.FollowOwnedLinks
+			f.Symlinks = conf.FollowOwnedLinks
 		default:
 			t.errorf(d, "invalid parameter %s (must be on, off, if_not_owner or from=PREFIX)", shown(arg))
 		}
@@ -168,15 +167,15 @@ func (t *translator) symlinks(s *scope, f *front.Files) {
 	}
 }
 
-func (t *translator) addHeaders(s *scope) []front.AddHeader {
-	var all []front.AddHeader
+func (t *translator) addHeaders(s *scope) []conf.AddHeader {
+	var all []conf.AddHeader
 	for _, d := range s.all("add_header") {
 		if strings.EqualFold(d.args[0], "Content-Length") {
 			// a common mistake for responses without a body
 			t.remark(d, "Content-Length is ignored: the server sets it")
 			continue
 		}
-		h := front.AddHeader{Name: d.args[0], Value: t.reported(d, t.field(d, d.args[1]))}
+		h := conf.AddHeader{Name: d.args[0], Value: t.reported(d, t.field(d, d.args[1]))}
 		if len(d.args) == 3 {
 			if h.Always = d.args[2] == "always"; !h.Always {
 				t.errorf(d, "invalid parameter %s (must be always; quote values with spaces)", shown(d.args[2]))
@@ -187,12 +186,12 @@ func (t *translator) addHeaders(s *scope) []front.AddHeader {
 	return all
 }
 
-func (t *translator) expires(s *scope) *front.Expires {
+func (t *translator) expires(s *scope) *conf.Expires {
 	d := s.one("expires")
 	if d == nil || d.args[0] == "off" {
 		return nil
 	}
-	e := &front.Expires{}
+	e := &conf.Expires{}
 	value := d.args[0]
 	if len(d.args) == 2 {
 		if e.Modified = d.args[0] == "modified"; !e.Modified {
@@ -215,11 +214,11 @@ func (t *translator) expires(s *scope) *front.Expires {
 }
 
 // errorPages translates error_page CODE... [=[STATUS]] TARGET.
-func (t *translator) errorPages(s *scope) []front.ErrorPage {
-	var pages []front.ErrorPage
+func (t *translator) errorPages(s *scope) []conf.ErrorPage {
+	var pages []conf.ErrorPage
 	for _, d := range s.all("error_page") {
 		last := len(d.args) - 1
-		page := front.ErrorPage{Target: t.text(d, d.args[last])}
+		page := conf.ErrorPage{Target: t.text(d, d.args[last])}
 		codes := d.args[:last]
 		if status, ok := strings.CutPrefix(codes[len(codes)-1], "="); ok {
 			codes = codes[:len(codes)-1]
@@ -247,8 +246,8 @@ func (t *translator) errorPages(s *scope) []front.ErrorPage {
 	return pages
 }
 
-func (t *translator) gzip(s *scope) *front.Gzip {
-	g := &front.Gzip{
+func (t *translator) gzip(s *scope) *conf.Gzip {
+	g := &conf.Gzip{
 		Level: s.number("gzip_comp_level"), Vary: s.flag("gzip_vary", false), HTTP10: s.is("gzip_http_version", "1.0"),
 		Types: s.words("gzip_types"), Disable: s.words("gzip_disable"),
 	}
@@ -268,8 +267,8 @@ func (t *translator) gzip(s *scope) *front.Gzip {
 	return g
 }
 
-func (t *translator) substitution(s *scope) *front.SubFilter {
-	out := &front.SubFilter{
+func (t *translator) substitution(s *scope) *conf.SubFilter {
+	out := &conf.SubFilter{
 		Types: s.words("sub_filter_types"), Every: !s.flag("sub_filter_once", true),
 		KeepModified: s.flag("sub_filter_last_modified", false),
 	}
@@ -278,7 +277,7 @@ func (t *translator) substitution(s *scope) *front.SubFilter {
 			t.errorf(d, "empty string to replace")
 		}
 		out.Substitutions = append(out.Substitutions,
-			front.Substitution{From: t.text(d, d.args[0]), To: t.text(d, d.args[1])})
+			conf.Substitution{From: t.text(d, d.args[0]), To: t.text(d, d.args[1])})
 	}
 	if out.Substitutions == nil {
 		return nil
@@ -287,7 +286,7 @@ func (t *translator) substitution(s *scope) *front.SubFilter {
 }
 
 // rate is a size, or a text with variables.
-func (t *translator) rate(s *scope, name string) front.Text {
+func (t *translator) rate(s *scope, name string) conf.Text {
 	d := s.one(name)
 	if d == nil {
 		return ""
@@ -305,10 +304,10 @@ func (t *translator) rate(s *scope, name string) front.Text {
 }
 
 // accessRules translates allow and deny, which form one list.
-func (t *translator) accessRules(s *scope) []front.AccessRule {
-	var rules []front.AccessRule
+func (t *translator) accessRules(s *scope) []conf.AccessRule {
+	var rules []conf.AccessRule
 	for _, d := range s.all("allow", "deny") {
-		rule := front.AccessRule{Deny: d.name == "deny"}
+		rule := conf.AccessRule{Deny: d.name == "deny"}
 		switch arg := d.args[0]; arg {
 		case "all":
 		case "unix:":
@@ -340,22 +339,22 @@ func parseNet(text string) (netip.Prefix, bool) {
 	return netip.PrefixFrom(addr, addr.BitLen()), true
 }
 
-func (t *translator) password(s *scope) *front.Password {
+func (t *translator) password(s *scope) *conf.Password {
 	d, file := s.one("auth_basic"), s.one("auth_basic_user_file")
 	if d == nil || file == nil || d.args[0] == "off" {
 		return nil
 	}
-	return &front.Password{Realm: t.text(d, d.args[0]), File: t.text(file, t.confPath(file.args[0]))}
+	return &conf.Password{Realm: t.text(d, d.args[0]), File: t.text(file, t.confPath(file.args[0]))}
 }
 
 // authRequest translates auth_request and auth_request_set. Variables that auth_request_set defines
 // also exist where there is no auth_request.
-func (t *translator) authRequest(s *scope) *front.AuthRequest {
+func (t *translator) authRequest(s *scope) *conf.AuthRequest {
 	request, sets := s.one("auth_request"), s.all("auth_request_set")
 	if request == nil && sets == nil {
 		return nil
 	}
-	a := &front.AuthRequest{}
+	a := &conf.AuthRequest{}
 	if request != nil && request.args[0] != "off" {
 		if a.URI = request.args[0]; !strings.HasPrefix(a.URI, "/") {
 			t.errorf(request, "invalid path %s (must begin with a slash, or be off)", shown(a.URI))
@@ -364,7 +363,7 @@ func (t *translator) authRequest(s *scope) *front.AuthRequest {
 		}
 	}
 	for _, d := range sets {
-		a.Set = append(a.Set, front.Set{Name: t.variableName(d, d.args[0]), Value: t.text(d, d.args[1])})
+		a.Set = append(a.Set, conf.Set{Name: t.variableName(d, d.args[0]), Value: t.text(d, d.args[1])})
 	}
 	return a
 }
@@ -376,8 +375,8 @@ func (t *translator) checkPassword(s *scope) {
 	}
 }
 
-func (t *translator) realIP(s *scope) front.RealIP {
-	r := front.RealIP{Recursive: s.flag("real_ip_recursive", false)}
+func (t *translator) realIP(s *scope) conf.RealIP {
+	r := conf.RealIP{Recursive: s.flag("real_ip_recursive", false)}
 	for _, d := range s.all("set_real_ip_from") {
 		if d.args[0] == "unix:" {
 			r.Unix = true

@@ -8,20 +8,20 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // certificates returns the files of a server's certificates and keys, paired by their order.
-func (t *translator) certificates(s *scope) []front.CertFiles {
+func (t *translator) certificates(s *scope) []conf.CertFiles {
 	certs, keys := s.all("ssl_certificate"), s.all("ssl_certificate_key")
 	if len(keys) < len(certs) {
 		t.errorf(certs[len(keys)], "missing ssl_certificate_key: each certificate requires one")
 		return nil
 	}
-	var files []front.CertFiles
+	var files []conf.CertFiles
 	for i, d := range certs {
 		if t.plainFile(d) && t.plainFile(keys[i]) {
-			files = append(files, front.CertFiles{Cert: t.confPath(d.args[0]), Key: t.confPath(keys[i].args[0])})
+			files = append(files, conf.CertFiles{Cert: t.confPath(d.args[0]), Key: t.confPath(keys[i].args[0])})
 		}
 	}
 	return files

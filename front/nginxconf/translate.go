@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // translator translates a checked tree to a Config.
@@ -18,7 +18,7 @@ type translator struct {
 	prefix  string
 	confDir string
 
-	config  front.Config
+	config  conf.Config
 	process Process
 
 	upstreams map[string]*directive // by name

@@ -6,12 +6,12 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // upstream translates an upstream block.
 func (t *translator) upstream(d *directive) {
-	u := upstream.Config{Name: d.args[0], Pos: d.where()}
+	u := conf.Upstream{Name: d.args[0], Pos: d.where()}
 	if other := t.upstreams[strings.ToLower(u.Name)]; other != nil {
 		t.errorf(d, "duplicate upstream %s (first one at %s)", shown(u.Name), other.where())
 		return
@@ -58,7 +58,7 @@ func (t *translator) number(d *directive, arg string) int64 {
 }
 
 // balance finds the method of load balancing. As in nginx, the last directive counts.
-func (t *translator) balance(s *scope, u *upstream.Config) {
+func (t *translator) balance(s *scope, u *conf.Upstream) {
 	var first *directive
 	for _, d := range s.list {
 		balance, is := t.balanceOf(d, u)
@@ -72,24 +72,24 @@ func (t *translator) balance(s *scope, u *upstream.Config) {
 	}
 }
 
-func (t *translator) balanceOf(d *directive, u *upstream.Config) (upstream.Balance, bool) {
+func (t *translator) balanceOf(d *directive, u *conf.Upstream) (conf.Balance, bool) {
 	switch d.name {
 	case "least_conn":
-		return upstream.LeastConn, true
+		return conf.LeastConn, true
 	case "ip_hash":
-		return upstream.IPHash, true
+		return conf.IPHash, true
 	case "hash":
-		u.Key = string(t.text(d, d.args[0]))
+		u.Key = t.text(d, d.args[0])
 		if len(d.args) == 1 {
-			return upstream.Hash, true
+			return conf.Hash, true
 		}
 		if d.args[1] != "consistent" {
 			t.errorf(d, "invalid parameter %s (must be consistent)", shown(d.args[1]))
 		}
-		return upstream.ConsistentHash, true
+		return conf.ConsistentHash, true
 	case "random":
 		if len(d.args) == 0 {
-			return upstream.Random, true
+			return conf.Random, true
 		}
 		if d.args[0] != "two" {
 			t.errorf(d, "invalid parameter %s (must be two)", shown(d.args[0]))
@@ -97,14 +97,14 @@ func (t *translator) balanceOf(d *directive, u *upstream.Config) (upstream.Balan
 		if len(d.args) == 2 && d.args[1] != "least_conn" {
 			t.omit(d, "%s is not supported (use least_conn)", shown(d.args[1]))
 		}
-		return upstream.RandomTwo, true
+		return conf.RandomTwo, true
 	}
 	return 0, false
 }
 
 // upstreamServer translates a server of an upstream.
-func (t *translator) upstreamServer(d *directive, b upstream.Balance) upstream.Server {
-	server := upstream.Server{Addr: d.args[0]}
+func (t *translator) upstreamServer(d *directive, b conf.Balance) conf.Server {
+	server := conf.Server{Addr: d.args[0]}
 	if err := checkServerAddr(server.Addr); err != nil {
 		t.errorf(d, "%v", err)
 	}
@@ -113,7 +113,7 @@ func (t *translator) upstreamServer(d *directive, b upstream.Balance) upstream.S
 			t.errorf(d, "%v", err)
 		}
 	}
-	if server.Backup && b != upstream.RoundRobin && b != upstream.LeastConn {
+	if server.Backup && b != conf.RoundRobin && b != conf.LeastConn {
 		t.errorf(d, "backup cannot be combined with load balancing by a hash or at random")
 	}
 	return server
@@ -138,7 +138,7 @@ func checkServerAddr(addr string) error {
 	return nil
 }
 
-func (t *translator) serverParameter(d *directive, arg string, server *upstream.Server) error {
+func (t *translator) serverParameter(d *directive, arg string, server *conf.Server) error {
 	name, value, has := parameter(arg)
 	switch {
 	case arg == "backup":

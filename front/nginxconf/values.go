@@ -6,7 +6,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
 )
 
 // This file reads the values of directives in a scope. The checker has validated them.
@@ -79,26 +79,26 @@ func (s *scope) words(name string) []string {
 }
 
 // text returns an argument that may contain variables.
-func (t *translator) text(d *directive, arg string) front.Text {
+func (t *translator) text(d *directive, arg string) conf.Text {
 	for _, why := range t.unavailable(d, arg) {
 		t.errorf(d, "%s", why)
 	}
-	return front.Text(arg)
+	return conf.Text(arg)
 }
 
 // reported returns a text for logs, clients or upstreams. With Options.Lenient, unavailable
 // variables in it are empty. Elsewhere they are errors, because they may decide about access.
-func (t *translator) reported(d *directive, arg string) front.Text {
+func (t *translator) reported(d *directive, arg string) conf.Text {
 	for _, why := range t.unavailable(d, arg) {
 		t.omit(d, "%s", why)
 		t.config.BlankUnavailable = t.lenient
 	}
-	return front.Text(arg)
+	return conf.Text(arg)
 }
 
 // sent returns a text for an upstream, which may decide about access by it. Unavailable variables
 // that only describe a connection are empty, as in reported.
-func (t *translator) sent(d *directive, arg string) front.Text {
+func (t *translator) sent(d *directive, arg string) conf.Text {
 	for _, why := range t.unavailable(d, arg) {
 		if name, _, _ := strings.Cut(why, " is "); strings.Contains(name, "$proxy_protocol_") ||
 			strings.Contains(name, "$uid_") {
@@ -132,7 +132,7 @@ func (t *translator) unavailable(d *directive, text string) (all []string) {
 		_, text, _ = strings.Cut(text, "$")
 		text = strings.TrimPrefix(text, "{")
 		name := strings.ToLower(text[:nameLength(text)])
-		if why := front.Unavailable(name); why != "" {
+		if why := conf.Unavailable(name); why != "" {
 			all = append(all, fmt.Sprintf("variable $%s is not available: %s", name, why))
 		}
 	}
@@ -140,7 +140,7 @@ func (t *translator) unavailable(d *directive, text string) (all []string) {
 }
 
 // textOf returns the argument of a directive in the scope, or "".
-func (t *translator) textOf(s *scope, name string) front.Text {
+func (t *translator) textOf(s *scope, name string) conf.Text {
 	if d := s.one(name); d != nil {
 		return t.text(d, d.args[0])
 	}

@@ -3,14 +3,16 @@ package upstream
 import (
 	"fmt"
 	"testing"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // A group has at most maxServers addresses.
 func TestGroupIsLimitedToMaxServers(t *testing.T) {
 	for n, want := range map[int]bool{maxServers: true, maxServers + 1: false} {
-		var c Config
+		var c conf.Upstream
 		for i := range n {
-			c.Servers = append(c.Servers, Server{Addr: fmt.Sprintf("127.%d.%d.%d:80", 1+i>>16, i>>8&0xff, i&0xff)})
+			c.Servers = append(c.Servers, conf.Server{Addr: fmt.Sprintf("127.%d.%d.%d:80", 1+i>>16, i>>8&0xff, i&0xff)})
 		}
 		g, err := New(c, new(State), nil)
 		if (err == nil) != want {

@@ -1,3 +1,10 @@
+// Package upstream chooses the server of a group for each request, and records failures.
+//
+// Words of this package:
+//
+//   - peer: a server at one address; a name with several addresses is several peers.
+//   - turn: the choice of servers for one request, a different one for each attempt.
+//   - resting: unavailable after too many failures, until the next trial request.
 package upstream
 
 import (
@@ -9,6 +16,8 @@ import (
 	"slices"
 	"sync"
 	"time"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 const (
@@ -27,7 +36,7 @@ var ErrNone = errors.New("no live upstreams")
 
 // Group chooses servers as Config defines. It is safe for concurrent use, and must be closed.
 type Group struct {
-	config Config
+	config conf.Upstream
 	state  *State
 	names  resolver
 
@@ -50,7 +59,7 @@ type list struct {
 
 // member is the part of a peer that load balancing does not need.
 type member struct {
-	server *Server
+	server *conf.Server
 	addr   string
 	known  string // the key of its health
 	health *health
@@ -59,15 +68,15 @@ type member struct {
 // New makes a group. It resolves the names of servers, and again every 30 seconds until Close. It
 // fails if a name cannot be resolved, or if the Config is invalid. A nil lookup is the system's
 // resolver.
-func New(config Config, state *State, lookup Lookup) (*Group, error) {
+func New(config conf.Upstream, state *State, lookup Lookup) (*Group, error) {
 	config.Servers = slices.Clone(config.Servers)
 	g := &Group{config: config, state: state, stop: func() {}}
 	for i := range g.config.Servers {
-		if err := g.config.check(&g.config.Servers[i]); err != nil {
+		if err := checkServer(&g.config.Servers[i], config.Balance); err != nil {
 			return nil, err
 		}
 	}
-	if !slices.ContainsFunc(config.Servers, func(s Server) bool { return !s.Backup }) {
+	if !slices.ContainsFunc(config.Servers, func(s conf.Server) bool { return !s.Backup }) {
 		return nil, errors.New("no servers, or only backups")
 	}
 	if err := g.names.begin(g.config.Servers, lookup); err != nil {
@@ -84,8 +93,8 @@ func New(config Config, state *State, lookup Lookup) (*Group, error) {
 	return g, nil
 }
 
-// check validates a server and sets its defaults.
-func (c *Config) check(s *Server) error {
+// checkServer validates a server and sets its defaults.
+func checkServer(s *conf.Server, b conf.Balance) error {
 	switch {
 	case s.Weight < 0:
 		return fmt.Errorf("server %q: invalid weight %d (minimum: 1)", s.Addr, s.Weight)
@@ -93,7 +102,7 @@ func (c *Config) check(s *Server) error {
 		return fmt.Errorf("server %q: invalid max_conns %d (minimum: 1; 0 is no limit)", s.Addr, s.MaxConns)
 	case s.FailTimeout < 0:
 		return fmt.Errorf("server %q: negative fail_timeout", s.Addr)
-	case s.Backup && c.Balance != RoundRobin && c.Balance != LeastConn:
+	case s.Backup && b != conf.RoundRobin && b != conf.LeastConn:
 		return fmt.Errorf("server %q: backup is not supported by this load balancing method", s.Addr)
 	}
 	if s.Weight == 0 {
@@ -149,7 +158,7 @@ func (g *Group) rebuild() error {
 // caller holds the state's mu.
 func newList(members []member, old *list, s *State, same map[string]int) *list {
 	l := &list{members: members, peers: make([]peer, len(members)), owners: make([]int, len(members))}
-	names := make(map[*Server]int)
+	names := make(map[*conf.Server]int)
 	for i := range members {
 		m := &members[i]
 		m.known = m.addr
@@ -196,7 +205,7 @@ func (l *list) release(s *State) {
 
 // ring returns the points of the group's servers.
 func (g *Group) ring() ([]point, error) {
-	if g.config.Balance != ConsistentHash {
+	if g.config.Balance != conf.ConsistentHash {
 		return nil, nil
 	}
 	var names []string
@@ -290,17 +299,17 @@ func (t *Turn) choose(now time.Time) int {
 	i := -1
 	switch c := &t.group.config; {
 	case len(l.peers) < 2:
-	case c.Balance == LeastConn:
+	case c.Balance == conf.LeastConn:
 		return leastConn(l.peers)
-	case c.Balance == IPHash:
+	case c.Balance == conf.IPHash:
 		i = t.walk.byIP(l.peers, l.total, t.client)
-	case c.Balance == Hash && t.key != "":
+	case c.Balance == conf.Hash && t.key != "":
 		i = t.walk.byKey(l.peers, l.total, t.key)
-	case c.Balance == ConsistentHash && t.key != "":
+	case c.Balance == conf.ConsistentHash && t.key != "":
 		i = t.walk.onRing(l.peers, l.points, l.owners, t.key)
-	case c.Balance == Random:
+	case c.Balance == conf.Random:
 		i = t.walk.byChance(l.peers, l.total, rand.IntN)
-	case c.Balance == RandomTwo:
+	case c.Balance == conf.RandomTwo:
 		i = t.walk.bestOfTwo(l.peers, l.total, rand.IntN)
 	}
 	if i < 0 {
@@ -358,4 +367,4 @@ func (t *Turn) Done(failed bool) {
 }
 
 // Config returns the group's Config, which must not be changed.
-func (g *Group) Config() *Config { return &g.config }
+func (g *Group) Config() *conf.Upstream { return &g.config }

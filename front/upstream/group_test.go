@@ -11,10 +11,12 @@ import (
 	"testing"
 	"testing/synctest"
 	"time"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // group returns a group that is closed with the test.
-func group(t *testing.T, c Config, s *State, lookup Lookup) *Group {
+func group(t *testing.T, c conf.Upstream, s *State, lookup Lookup) *Group {
 	t.Helper()
 	g, err := New(c, s, lookup)
 	if err != nil {
@@ -43,8 +45,8 @@ func tryAll(g *Group, up ...string) (tried []string) {
 	}
 }
 
-func servers(addrs ...string) []Server {
-	all := make([]Server, len(addrs))
+func servers(addrs ...string) []conf.Server {
+	all := make([]conf.Server, len(addrs))
 	for i, a := range addrs {
 		all[i].Addr = "127.0.0.1:" + a
 	}
@@ -63,7 +65,7 @@ func check(t *testing.T, what string, got []string, want string) {
 // available again.
 func TestFailedServerGetsOneTrial(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		g := group(t, Config{Servers: servers("1", "2")}, new(State), nil)
+		g := group(t, conf.Upstream{Servers: servers("1", "2")}, new(State), nil)
 		check(t, "the first time", tryAll(g, "2"), "1 2")
 		for range 5 {
 			check(t, "while it rests", tryAll(g, "2"), "2")
@@ -104,7 +106,7 @@ func TestFailedServerGetsOneTrial(t *testing.T) {
 
 func TestServerRestsAfterMaxFails(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := Config{Servers: servers("1", "2")}
+		c := conf.Upstream{Servers: servers("1", "2")}
 		c.Servers[0].MaxFails, c.Servers[0].FailTimeout = 3, time.Minute
 		c.Servers[1].MaxFails = -1
 		g := group(t, c, new(State), nil)
@@ -124,7 +126,7 @@ func TestServerRestsAfterMaxFails(t *testing.T) {
 // Failures are reset by a success in between.
 func TestSuccessResetsFailures(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		c := Config{Servers: servers("1", "2")}
+		c := conf.Upstream{Servers: servers("1", "2")}
 		c.Servers[0].MaxFails = 2
 		c.Servers[1].Down = true
 		g := group(t, c, new(State), nil)
@@ -138,21 +140,21 @@ func TestSuccessResetsFailures(t *testing.T) {
 
 // An address that occurs twice is two servers with separate failures.
 func TestAddressThatOccursTwiceIsTwoServers(t *testing.T) {
-	g := group(t, Config{Servers: servers("1", "1")}, new(State), nil)
+	g := group(t, conf.Upstream{Servers: servers("1", "1")}, new(State), nil)
 	check(t, "both", tryAll(g), "1 1 none")
 	check(t, "both rest", tryAll(g), "none")
 }
 
 // A single server is tried after any number of failures.
 func TestSingleServerIsAlwaysTried(t *testing.T) {
-	g := group(t, Config{Servers: servers("1")}, new(State), nil)
+	g := group(t, conf.Upstream{Servers: servers("1")}, new(State), nil)
 	for range 5 {
 		check(t, "alone", tryAll(g), "1 none")
 	}
 }
 
 func TestBackupIsTriedLastAndDownNever(t *testing.T) {
-	c := Config{Servers: servers("1", "2", "3", "4")}
+	c := conf.Upstream{Servers: servers("1", "2", "3", "4")}
 	c.Servers[1].Down = true
 	c.Servers[2].Backup, c.Servers[3].Backup = true, true
 	g := group(t, c, new(State), nil)
@@ -164,7 +166,7 @@ func TestBackupIsTriedLastAndDownNever(t *testing.T) {
 }
 
 func TestMaxConnsIsRespected(t *testing.T) {
-	c := Config{Servers: servers("1", "2")}
+	c := conf.Upstream{Servers: servers("1", "2")}
 	c.Servers[0].MaxConns, c.Servers[1].MaxConns = 1, 2
 	g := group(t, c, new(State), nil)
 	var turns []*Turn
@@ -186,8 +188,8 @@ func TestMaxConnsIsRespected(t *testing.T) {
 
 // Requests with the same key or address go to the same server, and to another one if that fails.
 func TestHashIsSticky(t *testing.T) {
-	for _, balance := range []Balance{IPHash, Hash, ConsistentHash} {
-		g := group(t, Config{Balance: balance, Servers: servers("1", "2", "3", "4", "5")}, new(State), nil)
+	for _, balance := range []conf.Balance{conf.IPHash, conf.Hash, conf.ConsistentHash} {
+		g := group(t, conf.Upstream{Balance: balance, Servers: servers("1", "2", "3", "4", "5")}, new(State), nil)
 		seen := make(map[string]bool)
 		for i := range 50 {
 			client := netip.AddrFrom4([4]byte{10, 0, byte(i), 1})
@@ -228,7 +230,7 @@ func TestHashIsSticky(t *testing.T) {
 func TestStateSurvivesReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := new(State)
-		before, err := New(Config{Servers: servers("1", "2")}, s, nil)
+		before, err := New(conf.Upstream{Servers: servers("1", "2")}, s, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -237,7 +239,7 @@ func TestStateSurvivesReload(t *testing.T) {
 		if addr, _ := busy.Next(); port(addr) != "2" {
 			t.Fatal(addr)
 		}
-		c := Config{Balance: LeastConn, Servers: servers("1", "2", "3")}
+		c := conf.Upstream{Balance: conf.LeastConn, Servers: servers("1", "2", "3")}
 		c.Servers[1].Weight = 5
 		after := group(t, c, s, nil)
 		before.Close()
@@ -250,7 +252,7 @@ func TestStateSurvivesReload(t *testing.T) {
 		if len(s.known) != 3 {
 			t.Errorf("%d addresses have a state", len(s.known))
 		}
-		after2 := group(t, Config{Servers: servers("3")}, s, nil)
+		after2 := group(t, conf.Upstream{Servers: servers("3")}, s, nil)
 		check(t, "the last", tryAll(after2, "3"), "3")
 	})
 }
@@ -258,7 +260,7 @@ func TestStateSurvivesReload(t *testing.T) {
 func TestStateOfRemovedAddressIsReleased(t *testing.T) {
 	s := new(State)
 	for range 3 {
-		g, err := New(Config{Servers: servers("1", "1", "2")}, s, nil)
+		g, err := New(conf.Upstream{Servers: servers("1", "1", "2")}, s, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -295,7 +297,8 @@ func TestNamesAreResolvedAgain(t *testing.T) {
 			time.Sleep(lookupEvery + time.Second)
 			synctest.Wait()
 		}
-		g := group(t, Config{Servers: []Server{{Addr: "app.example:8080", FailTimeout: time.Hour}}}, new(State), lookup)
+		g := group(t, conf.Upstream{Servers: []conf.Server{{Addr: "app.example:8080", FailTimeout: time.Hour}}},
+			new(State), lookup)
 		all := func() (tried []string) {
 			turn := g.Turn("", netip.Addr{})
 			for {
@@ -319,7 +322,8 @@ func TestNamesAreResolvedAgain(t *testing.T) {
 		check(t, "one is alone", all(), "10.0.0.2:8080")
 		change(nil, "10.0.0.1", "10.0.0.2")
 		check(t, "what was gone is as good as new", all(), "10.0.0.1:8080 10.0.0.2:8080")
-		if _, err := New(Config{Servers: []Server{{Addr: "other.example"}}}, new(State), lookup); err == nil ||
+		if _, err := New(conf.Upstream{Servers: []conf.Server{{Addr: "other.example"}}}, new(State),
+			lookup); err == nil ||
 			!strings.Contains(err.Error(), `"other.example"`) {
 			t.Errorf("an unknown name: %v", err)
 		}
@@ -333,7 +337,7 @@ func TestFormsOfAddresses(t *testing.T) {
 		"": "", "unix:app": "", "127.0.0.1:http": "", "127.0.0.1:0": "", "127.0.0.1:99999": "", "a b:80": "",
 		"http://x": "",
 	} {
-		g, err := New(Config{Servers: []Server{{Addr: addr}}}, new(State),
+		g, err := New(conf.Upstream{Servers: []conf.Server{{Addr: addr}}}, new(State),
 			func(context.Context, string, string) ([]netip.Addr, error) { return nil, errors.New("no") })
 		if want == "" {
 			if err == nil {
@@ -354,13 +358,13 @@ func TestFormsOfAddresses(t *testing.T) {
 }
 
 func TestInvalidConfigsAreRejected(t *testing.T) {
-	for name, c := range map[string]Config{
-		"no servers": {}, "weight": {Servers: []Server{{Addr: "127.0.0.1", Weight: -1}}},
-		"max_conns":    {Servers: []Server{{Addr: "127.0.0.1", MaxConns: -1}}},
-		"fail_timeout": {Servers: []Server{{Addr: "127.0.0.1", FailTimeout: -1}}},
-		"backup":       {Balance: IPHash, Servers: []Server{{Addr: "127.0.0.1", Backup: true}}},
-		"ring":         {Balance: ConsistentHash, Servers: []Server{{Addr: "127.0.0.1", Weight: 1 << 20}}},
-		"only backups": {Servers: []Server{{Addr: "127.0.0.1", Backup: true}}},
+	for name, c := range map[string]conf.Upstream{
+		"no servers": {}, "weight": {Servers: []conf.Server{{Addr: "127.0.0.1", Weight: -1}}},
+		"max_conns":    {Servers: []conf.Server{{Addr: "127.0.0.1", MaxConns: -1}}},
+		"fail_timeout": {Servers: []conf.Server{{Addr: "127.0.0.1", FailTimeout: -1}}},
+		"backup":       {Balance: conf.IPHash, Servers: []conf.Server{{Addr: "127.0.0.1", Backup: true}}},
+		"ring":         {Balance: conf.ConsistentHash, Servers: []conf.Server{{Addr: "127.0.0.1", Weight: 1 << 20}}},
+		"only backups": {Servers: []conf.Server{{Addr: "127.0.0.1", Backup: true}}},
 	} {
 		if g, err := New(c, new(State), nil); err == nil {
 			t.Errorf("%s: no error", name)
@@ -373,16 +377,16 @@ func TestInvalidConfigsAreRejected(t *testing.T) {
 // returns. Each request has at most two attempts. Only attempts on the stopped server fail, and
 // each server gets its share.
 func TestSimulationOfAStoppedServer(t *testing.T) {
-	for name, balance := range map[string]Balance{"round robin": RoundRobin, "least_conn": LeastConn,
-		"random two": RandomTwo} {
+	for name, balance := range map[string]conf.Balance{"round robin": conf.RoundRobin, "least_conn": conf.LeastConn,
+		"random two": conf.RandomTwo} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { simulate(t, balance) })
 		})
 	}
 }
 
-func simulate(t *testing.T, balance Balance) {
-	c := Config{Balance: balance, Servers: servers("1", "2", "3")}
+func simulate(t *testing.T, balance conf.Balance) {
+	c := conf.Upstream{Balance: balance, Servers: servers("1", "2", "3")}
 	c.Servers[0].Weight = 2
 	g := group(t, c, new(State), nil)
 	dead := func() bool { return time.Since(time.Date(2000, 1, 1, 0, 1, 0, 0, time.UTC)).Abs() < 20*time.Second }
@@ -433,7 +437,7 @@ func simulate(t *testing.T, balance Balance) {
 
 // More predicts the result of Next.
 func TestMorePredictsNext(t *testing.T) {
-	c := Config{Servers: servers("1", "2", "3", "4")}
+	c := conf.Upstream{Servers: servers("1", "2", "3", "4")}
 	c.Servers[2].Down, c.Servers[3].Backup = true, true
 	g := group(t, c, new(State), nil)
 	turn := g.Turn("", netip.Addr{})
@@ -463,7 +467,7 @@ func TestBackupIsTriedAfterChangeOfAddresses(t *testing.T) {
 			changes++
 			return []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(changes)})}, nil
 		}
-		c := Config{Servers: []Server{{Addr: "app.example:1"}, {Addr: "127.0.0.1:2", Backup: true}}}
+		c := conf.Upstream{Servers: []conf.Server{{Addr: "app.example:1"}, {Addr: "127.0.0.1:2", Backup: true}}}
 		g := group(t, c, new(State), lookup)
 		turn := g.Turn("", netip.Addr{})
 		for i, want := range []string{"10.0.0.1:1", "127.0.0.1:2"} {

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"sync"
 	"time"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 const (
@@ -38,7 +40,7 @@ type host struct {
 }
 
 // begin parses addresses and resolves all names.
-func (r *resolver) begin(servers []Server, lookup Lookup) error {
+func (r *resolver) begin(servers []conf.Server, lookup Lookup) error {
 	if r.lookup = lookup; lookup == nil {
 		r.lookup = net.DefaultResolver.LookupNetIP
 	}

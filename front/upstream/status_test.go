@@ -4,10 +4,12 @@ import (
 	"fmt"
 	"net/netip"
 	"testing"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 func TestStatusListsAllAddresses(t *testing.T) {
-	c := Config{Servers: append(servers("1", "2", "3", "4"), Server{Addr: "127.0.0.1:5", Backup: true})}
+	c := conf.Upstream{Servers: append(servers("1", "2", "3", "4"), conf.Server{Addr: "127.0.0.1:5", Backup: true})}
 	c.Servers[2].Down = true
 	g := group(t, c, new(State), nil)
 	first := g.Turn("", netip.Addr{})

@@ -100,6 +100,11 @@ func (s *Store) Describe(now time.Time) string {
 	return text
 }
 
+// ExpiresSoon reports whether the certificate has expired or will soon.
+func (s *Store) ExpiresSoon(now time.Time) bool {
+	return s.current.Load().Leaf.NotAfter.Sub(now) < expiryWarning
+}
+
 // Reload reads the files again, and reports whether they have changed. If it fails, the old
 // certificate stays in use.
 func (s *Store) Reload() (changed bool, err error) {

@@ -109,7 +109,8 @@ func (s *fileServer) openLogFile(privileges *privilege.Plan) (*os.File, error) {
 	info, err := os.Stat(path)
 	switch {
 	case err == nil && info.Mode().Type() == fs.ModeNamedPipe:
-		// Opened for reading and writing, the pipe needs no reader yet and survives one that exits.
+		// Opened for reading and writing, the pipe needs no reader yet and survives one
+		// that exits.
 		file, _, err := safefile.OpenFile(path, os.O_RDWR|syscall.O_NONBLOCK, 0)
 		return file, err
 	case err == nil && !info.Mode().IsRegular():
@@ -187,3 +188,19 @@ func (s *fileServer) close() error {
 type nopCloser struct{ io.Writer }
 
 func (nopCloser) Close() error { return nil }
+
+// createLog opens a log file. A new file is owned by the user that will write it, unless a symbolic
+// link led to it.
+func createLog(path string, privileges *privilege.Plan) (*os.File, error) {
+	file, how, err := safefile.OpenFile(path, logFlags|os.O_CREATE, logMode)
+	if err != nil {
+		return nil, err
+	}
+	if uid, gid, ok := privileges.IDs(); ok && how.Created && !how.Linked {
+		if err := file.Chown(uid, gid); err != nil {
+			file.Close()
+			return nil, err
+		}
+	}
+	return file, nil
+}

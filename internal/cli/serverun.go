@@ -28,11 +28,11 @@ const (
 	idleTimeout  = 75 * time.Second // between requests
 	sendTimeout  = 60 * time.Second // for a client to receive some bytes; a whole response may take longer
 	maxHeadBytes = 32 << 10         // bytes
-	// logFlushInterval is the time between two writes of the log. Writing each line by itself would
-	// add a tenth to a request's cost.
+	// logFlushInterval is the time between two writes of the log. Writing each line by itself
+	// would add a tenth to a request's cost.
 	logFlushInterval = 50 * time.Millisecond
-	// logWriteTimeout is how long a request waits for a slow log. After that, its line is dropped
-	// and counted.
+	// logWriteTimeout is how long a request waits for a slow log. After that, its line is
+	// dropped and counted.
 	logWriteTimeout = time.Second
 	// logCloseTimeout limits the last writes of a log.
 	logCloseTimeout = 2 * time.Second

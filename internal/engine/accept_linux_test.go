@@ -1,4 +1,4 @@
-package engine
+package engine_test
 
 import (
 	"bufio"
@@ -9,31 +9,28 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
-	"runtime"
-	"runtime/debug"
 	"strings"
 	"sync"
-	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/engine"
 )
 
 // acceptSite is a server whose connections are accepted by shards if they arrive fast.
 type acceptSite struct {
 	*testing.T
-	server   *Server
+	server   *engine.Server
 	listener net.Listener
 	served   chan error
 }
 
 func serveOn(t *testing.T, l net.Listener, settings *http.Server) *acceptSite {
 	t.Helper()
-	if settings.Handler == nil {
-		settings.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			io.WriteString(w, r.RemoteAddr)
-		})
-	}
-	s := &acceptSite{t, New(settings), l, make(chan error, 2)}
+	settings.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		io.WriteString(w, r.RemoteAddr)
+	})
+	s := &acceptSite{t, engine.New(settings), l, make(chan error, 2)}
 	s.serve()
 	t.Cleanup(func() { s.server.Close() })
 	return s
@@ -51,88 +48,59 @@ func tcpListener(t *testing.T) net.Listener {
 }
 
 // try makes a connection, and a request on it.
-func (s *acceptSite) try() (c net.Conn, body string, err error) {
-	c, err = net.Dial(s.listener.Addr().Network(), s.listener.Addr().String())
-	if err == nil {
-		body, err = request(c)
-	}
-	return c, body, err
-}
-
-// request makes a request on a connection.
-func request(c net.Conn) (body string, err error) {
-	c.SetDeadline(time.Now().Add(time.Minute))
-	if _, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
-		return "", err
-	}
-	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+func (s *acceptSite) try() (net.Conn, error) {
+	c, err := net.Dial("tcp", s.listener.Addr().String())
 	if err != nil {
-		return "", err
+		return nil, err
 	}
-	b, err := io.ReadAll(resp.Body)
-	return string(b), err
+	c.SetDeadline(time.Now().Add(time.Minute))
+	if _, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err == nil {
+		_, err = http.ReadResponse(bufio.NewReader(c), nil)
+	}
+	return c, err
 }
 
 // connect is try for a connection that stays open until the test ends.
-func (s *acceptSite) connect() (c net.Conn, body string) {
+func (s *acceptSite) connect() {
 	s.Helper()
-	c, body, err := s.try()
+	c, err := s.try()
 	if err != nil {
 		s.Fatal(err)
 	}
 	s.Cleanup(func() { c.Close() })
-	return c, body
 }
 
-// byShards returns how many connections shards have accepted.
-func (s *acceptSite) byShards() int {
-	g := s.server.group()
-	if g == nil {
-		return 0
-	}
-	return int(s.server.state.AcceptedConns.Load()) - int(g.nextShard.Load())
-}
-
-// reachShards makes connections until a shard accepts one.
+// reachShards makes connections until shards accept. While they do, the process has another epoll
+// descriptor, by which loops watch the listening socket.
 func (s *acceptSite) reachShards() {
 	s.Helper()
-	before := s.byShards()
-	for start := time.Now(); s.byShards() == before; {
-		c, _, err := s.try()
-		if err != nil {
-			s.Fatal(err)
+	s.connect() // the loops exist
+	least := epollDescriptors(s.T)
+	for start := time.Now(); ; {
+		s.connect()
+		n := epollDescriptors(s.T)
+		if n > least {
+			return
 		}
-		c.Close()
+		least = n // loops of another test have ended
 		if time.Since(start) > time.Minute {
 			s.Fatal("no shard accepts")
 		}
 	}
 }
 
-func TestShardsAcceptEquallyManyConnections(t *testing.T) {
-	const procs, conns = 4, 1000
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(procs))
-	s := serveOn(t, tcpListener(t), &http.Server{})
-	s.reachShards()
-	g := s.server.group()
-	for end := time.Now().Add(time.Minute); g.open() > 0 && time.Now().Before(end); {
-		time.Sleep(time.Millisecond)
+func epollDescriptors(t *testing.T) (n int) {
+	t.Helper()
+	entries, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
 	}
-	before := s.byShards()
-	for range conns {
-		s.connect()
-	}
-	if n := s.byShards() - before; n < conns*8/10 {
-		t.Errorf("shards have accepted %d of %d connections", n, conns)
-	}
-	var each [procs]int
-	g.conns.each(func(k *shardConn) { each[k.shard().index]++ })
-	for _, n := range each {
-		if n < conns/procs*9/10 || n > conns/procs*11/10 {
-			t.Errorf("shards have %v of %d connections", each, conns)
-			break
+	for _, e := range entries {
+		if target, _ := os.Readlink(filepath.Join("/proc/self/fd", e.Name())); target == "anon_inode:[eventpoll]" {
+			n++
 		}
 	}
+	return n
 }
 
 // If its owner closes a listener to which connections arrive all the time, the kernel refuses the
@@ -150,7 +118,7 @@ func TestServeReturnsAfterBusyListenerIsClosed(t *testing.T) {
 					return
 				default:
 				}
-				if c, _, err := s.try(); err == nil {
+				if c, err := s.try(); err == nil {
 					c.Close()
 				}
 			}
@@ -174,8 +142,8 @@ func TestServeReturnsAfterBusyListenerIsClosed(t *testing.T) {
 }
 
 func TestServersEndWhileShardsAccept(t *testing.T) {
-	for name, end := range map[string]func(*Server) error{
-		"shutdown": func(s *Server) error { return s.Shutdown(t.Context()) }, "close": (*Server).Close,
+	for name, end := range map[string]func(*engine.Server) error{
+		"shutdown": func(s *engine.Server) error { return s.Shutdown(t.Context()) }, "close": (*engine.Server).Close,
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 10 {
@@ -185,7 +153,7 @@ func TestServersEndWhileShardsAccept(t *testing.T) {
 				for range 4 {
 					clients.Go(func() {
 						for {
-							c, _, err := s.try()
+							c, err := s.try()
 							if c != nil {
 								c.Close()
 							}
@@ -224,47 +192,6 @@ func TestListenerMayBeServedTwice(t *testing.T) {
 	}
 }
 
-// Another process or File.Fd can make a listening socket blocking. Loops never block in it.
-func TestLoopsDoNotAcceptFromBlockingSockets(t *testing.T) {
-	s := serveOn(t, tcpListener(t), &http.Server{})
-	raw, err := s.listener.(*net.TCPListener).SyscallConn()
-	if err != nil {
-		t.Fatal(err)
-	}
-	setNonblock := func(nonblocking bool) {
-		if err := raw.Control(func(fd uintptr) {
-			if err := syscall.SetNonblock(int(fd), nonblocking); err != nil {
-				t.Error(err)
-			}
-		}); err != nil {
-			t.Error(err)
-		}
-	}
-	s.reachShards()
-	setNonblock(false)
-	defer func() { // else Close waits for package net's call, as that of net/http
-		setNonblock(true)
-		s.connect()
-	}()
-	var all []net.Conn
-	for range 5 {
-		c, _ := s.connect()
-		all = append(all, c)
-	}
-	before := s.byShards()
-	for range 50 {
-		s.connect()
-		for _, c := range all {
-			if _, err := request(c); err != nil {
-				t.Fatal(err)
-			}
-		}
-	}
-	if n := s.byShards() - before; n > 0 {
-		t.Errorf("shards have accepted %d connections from a blocking socket", n)
-	}
-}
-
 // A deadline of the listener makes Serve wait, as net/http's Serve, and log that.
 func TestDeadlineOfListenerIsLoggedAndTriedAgain(t *testing.T) {
 	var logged lockedText
@@ -284,6 +211,67 @@ func TestDeadlineOfListenerIsLoggedAndTriedAgain(t *testing.T) {
 	s.connect()
 }
 
+// While shards accept, Serve notices late that the owner has closed the listener. Close and
+// Shutdown do not report that.
+func TestServersEndAfterBusyListenerIsClosed(t *testing.T) {
+	for name, end := range map[string]func(s *engine.Server) error{
+		"Close":    (*engine.Server).Close,
+		"Shutdown": func(s *engine.Server) error { return s.Shutdown(t.Context()) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serveOn(t, tcpListener(t), &http.Server{})
+			s.reachShards()
+			if err := s.listener.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if err := end(s.server); err != nil {
+				t.Error(err)
+			}
+			<-s.served
+		})
+	}
+}
+
+// A deadline of the listener ends Accept also while connections arrive all the time.
+func TestDeadlineOfBusyListenerIsNoticed(t *testing.T) {
+	var logged lockedText
+	s := serveOn(t, tcpListener(t), &http.Server{ErrorLog: log.New(&logged, "", 0)})
+	s.reachShards()
+	stop := make(chan bool)
+	var clients sync.WaitGroup
+	defer func() { s.server.Close(); clients.Wait() }()
+	defer close(stop)
+	for range 4 {
+		clients.Go(func() {
+			for {
+				select {
+				case <-stop:
+					return
+				default:
+				}
+				c, err := net.Dial("tcp", s.listener.Addr().String())
+				if err != nil {
+					return
+				}
+				c.(*net.TCPConn).SetLinger(0)
+				time.Sleep(time.Millisecond)
+				c.Close()
+			}
+		})
+	}
+	time.Sleep(100 * time.Millisecond)
+	if err := s.listener.(*net.TCPListener).SetDeadline(time.Now()); err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	for logged.text() == "" {
+		if time.Since(start) > 5*time.Second {
+			t.Fatal("Serve accepts after the deadline of the listener")
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
 type lockedText struct {
 	mu sync.Mutex
 	b  strings.Builder
@@ -299,121 +287,4 @@ func (b *lockedText) text() string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.b.String()
-}
-
-// If the holder of a listener is held up, another shard accepts.
-func TestStuckShardPassesListenerOn(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
-	s := serveOn(t, tcpListener(t), &http.Server{})
-	g := s.server.group
-	for start := time.Now(); ; {
-		if time.Since(start) > time.Minute {
-			t.Fatal("the holder has not changed")
-		}
-		s.reachShards()
-		i := 0
-		for i < len(g().acceptors.load()) && g().acceptors.load()[i] == nil {
-			i++
-		}
-		if i == len(g().acceptors.load()) {
-			continue // package net accepts again
-		}
-		a := g().acceptors.load()[i]
-		holder := func() int {
-			a.mu.Lock()
-			defer a.mu.Unlock()
-			return a.holder
-		}
-		before := holder()
-		all := make(observations, 2)
-		a.passFromStuck(all)
-		if holder() != before {
-			t.Fatal("a shard that is not stuck passes the listener on")
-		}
-		all[before] = observation{isServing: true, isStuck: true}
-		a.passFromStuck(all)
-		if holder() != before {
-			break
-		}
-	}
-	for range 20 {
-		s.connect()
-	}
-}
-
-// churn makes connections that end after a request.
-func (s *acceptSite) churn(conns int) {
-	const clients = 8
-	var all sync.WaitGroup
-	for range clients {
-		all.Go(func() {
-			for i := range conns / clients {
-				c, _, err := s.try()
-				if err != nil {
-					s.Error(err)
-					return
-				}
-				if tc, ok := c.(*net.TCPConn); ok && i%8 > 0 {
-					tc.SetLinger(0) // 100,000 ports would be too many
-				}
-				c.Close()
-			}
-		})
-	}
-	all.Wait()
-}
-
-// rest returns what the process holds when no connection is open.
-func (s *acceptSite) rest() (descriptors int, heap uint64) {
-	s.Helper()
-	for start := time.Now(); s.server.group().open() > 0; time.Sleep(time.Millisecond) {
-		if time.Since(start) > time.Minute {
-			s.Fatalf("%d connections are open", s.server.group().open())
-		}
-	}
-	runtime.GC()
-	runtime.GC()
-	var m runtime.MemStats
-	runtime.ReadMemStats(&m)
-	entries, err := os.ReadDir("/proc/self/fd")
-	if err != nil {
-		s.Fatal(err)
-	}
-	return len(entries), m.HeapAlloc
-}
-
-// Connections that come and go leave neither descriptors nor memory behind.
-func TestConnectionsLeaveNothingBehind(t *testing.T) {
-	defer debug.SetGCPercent(debug.SetGCPercent(99)) // servers reserve no memory
-	conns := 6000
-	if os.Getenv("TARE_SLOW") != "" {
-		conns = 100_000
-	}
-	for _, network := range []string{"tcp", "unix"} {
-		t.Run(network, func(t *testing.T) {
-			l := tcpListener(t)
-			if network == "unix" {
-				l.Close()
-				var err error
-				if l, err = net.Listen("unix", filepath.Join(t.TempDir(), "s")); err != nil {
-					t.Fatal(err)
-				}
-			}
-			s := serveOn(t, l, &http.Server{})
-			s.churn(conns / 4)
-			descriptors, heap := s.rest()
-			before := s.byShards()
-			s.churn(conns)
-			if n := s.byShards() - before; n < conns/2 {
-				t.Errorf("shards have accepted %d of %d connections", n, conns)
-			}
-			afterDescriptors, afterHeap := s.rest()
-			if afterDescriptors > descriptors {
-				t.Errorf("%d descriptors, %d before", afterDescriptors, descriptors)
-			}
-			if most := heap + 50*uint64(conns); afterHeap > most {
-				t.Errorf("%d bytes after %d connections, %d before", afterHeap, conns, heap)
-			}
-		})
-	}
 }

@@ -6,7 +6,6 @@ import (
 	"math"
 	"net"
 	"net/http"
-	"sync/atomic"
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
@@ -14,21 +13,17 @@ import (
 	"github.com/tarehq/tare/internal/engine/h1"
 	"github.com/tarehq/tare/internal/engine/h2"
 	"github.com/tarehq/tare/internal/engine/netconn"
+	"github.com/tarehq/tare/internal/engine/shard"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // serveConfig holds the settings of one Serve call in the form in which connections use them.
 type serveConfig struct {
-	exchanges  exchange.Config
-	listener   net.Listener
-	placements atomic.Pointer[[]*placement] // indexed by shard
-	dispatch   Dispatch
-	netConns   netconn.Config
-	workers    *netconn.Workers // of the goroutine path
-	tls        *tls.Config      // of the connections; nil if the listener accepts TLS connections or none
-
-	// serveNegotiated serves a TLS connection that has left its shard.
-	serveNegotiated func(net.Conn)
+	exchanges exchange.Config
+	shards    shard.Config
+	netConns  netconn.Config
+	workers   *netconn.Workers // of the goroutine path
+	tls       *tls.Config      // of the connections; nil if the listener accepts TLS connections or none
 }
 
 func (s *Server) newServeConfig(l net.Listener, secure *tls.Config) *serveConfig {
@@ -36,11 +31,7 @@ func (s *Server) newServeConfig(l net.Listener, secure *tls.Config) *serveConfig
 	if secure != nil {
 		base = tls.NewListener(l, secure)
 	}
-	p := &serveConfig{
-		listener: l, dispatch: s.Dispatch, workers: netconn.NewWorkers(), exchanges: s.newExchangeConfig(base),
-		tls: secure,
-	}
-	p.serveNegotiated = func(nc net.Conn) { s.startNegotiated(p, nc) }
+	p := &serveConfig{workers: netconn.NewWorkers(), exchanges: s.newExchangeConfig(base), tls: secure}
 	p.netConns = netconn.Config{
 		Exchanges: &p.exchanges, Owner: netConnOwner{s}, ConnState: s.settings.ConnState,
 		HandshakeTimeout: p.exchanges.HeadTimeout, ServesHTTP1: s.FastCGI || s.protocols().HTTP1(),
@@ -54,7 +45,18 @@ func (s *Server) newServeConfig(l net.Listener, secure *tls.Config) *serveConfig
 			p.netConns.HandshakeTimeout = min(p.netConns.HandshakeTimeout, d)
 		}
 	}
+	s.configureShards(p, l)
 	return p
+}
+
+// configureShards sets what shards need to know. They know nothing else of the server.
+func (s *Server) configureShards(p *serveConfig, l net.Listener) {
+	c := &p.shards
+	c.Listener, c.Exchanges, c.Dispatch = l, &p.exchanges, s.Dispatch
+	c.ServesHTTP1, c.HTTP2 = p.netConns.ServesHTTP1, p.netConns.HTTP2
+	c.TLS, c.HandshakeTimeout = p.tls, p.netConns.HandshakeTimeout
+	c.NegotiatesHTTP2 = c.HTTP2 != nil && s.nextProto(netconn.ProtoHTTP2) == nil
+	c.ServeNegotiated = func(nc net.Conn) { s.startNegotiated(p, nc) }
 }
 
 // canUseShards reports whether shards can serve the protocols of the connections.

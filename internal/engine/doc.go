@@ -2,20 +2,23 @@
 //
 // # Rooms
 //
-//	engine        Server: listeners, limits, shutdown, shards, the hand-over to net/http's HTTP/2
+//	engine        Server: listeners, limits, shutdown, the hand-over to net/http's HTTP/2
 //	  netconn     connections that have a goroutine each
+//	  shard       connections on event loops, on Linux
+//	  predict     guesses which handlers block
 //	  h1, fastcgi codecs: requests in the input, responses in the output
 //	  h2          sessions of HTTP/2, whose streams carry an exchange each
 //	  exchange    requests, bodies, contexts and responses, for any codec and any connection
 //	  reuse       goroutines that serve one connection after another
 //
-// Shards need epoll, and lie in the files of this package that end in _linux.go.
+// Each room imports only rooms below it. Neither netconn nor shard knows the Server: they receive
+// settings, and what a Server shares with its connections (exchange.ServerState).
 //
 // # The life of a connection
 //
-// Server.Serve accepts it, or on Linux a shard (accept_linux.go). An exchange.Conn reads until its
-// codec has parsed a complete head, makes an exchange of the head, runs the handler, and writes the
-// response. Then it reads the next head.
+// Server.Serve accepts it, or on Linux a shard. An exchange.Conn reads until its codec has parsed a
+// complete head, makes an exchange of the head, runs the handler, and writes the response. Then it
+// reads the next head.
 //
 // # Two paths
 //
@@ -24,30 +27,16 @@
 // serves custom listeners, those of package tls among them, systems other than Linux, and servers
 // whose hooks receive every net.Conn.
 //
-// On Linux, shards serve TCP and unix sockets, and TLS on them, one shard for each P. A shard is a
-// poll loop that a runner leads. The leader serves whatever has become ready and runs the handlers
-// itself. A connection that waits is a shardConn: a descriptor and the part of a head that has
-// arrived, without a goroutine and without a buffer.
-//
-// Handlers may block. A predictor therefore guesses which routes block, and their requests are
-// handed to other runners. If a handler holds up a loop, its runner loses the lead: another runner
-// leads the loop, and the old one finishes its connection. Read shard_linux.go, runner_linux.go,
-// shardconn_linux.go, predict_linux.go and stallguard_linux.go in this order.
-//
-// # TLS on shards
-//
-// ServeTLS receives a listener of plain connections, and a tls.Config. Its connections have a TLS
-// layer: a tls.Conn of package tls above a transport that never blocks (tlslayer_linux.go). Only
-// the handshake has a goroutine, which begins when the client's first message has arrived
-// (tlshandshake_linux.go). Then the connection waits on its shard, and holds no more than what
-// package tls keeps. One that has negotiated another protocol than HTTP leaves the shard for the
-// goroutine path, which calls a function of TLSNextProto with the tls.Conn.
+// On Linux, shards serve TCP and unix sockets, and TLS on them, one shard for each P. For TLS,
+// ServeTLS receives a listener of plain connections, and a tls.Config. A connection that has
+// negotiated another protocol than HTTP leaves its shard for the goroutine path, which calls a
+// function of TLSNextProto with the tls.Conn.
 //
 // # HTTP/2
 //
 // An HTTP/2 connection has a session, which turns frames into streams. On the goroutine path, the
 // connection's goroutine reads the frames, and each handler has a goroutine. On shards, a session
-// is served in turns (session_linux.go).
+// is served in turns.
 //
 // # Ownership
 //
@@ -62,16 +51,14 @@
 // # Glossary
 //
 //   - conn: an exchange.Conn, the buffers and the codec that serve a connection.
-//   - transport: the connection beneath a conn, a netconn.Conn or a shardConn.
+//   - transport: the connection beneath a conn, a netconn.Conn or a connection on a shard.
 //   - codec: what differs between protocols. Each conn has one, which holds the protocol's state.
 //   - extras: what a protocol has beyond HTTP/1, such as parameters; part of an exchange.
 //   - exchange: one request and its response, with everything of fixed size in one allocation.
 //   - shard: an event loop and the runners that serve its connections.
-//   - holder: the shard that accepts the connections of a listener.
 //   - runner: a goroutine of a shard; one leads the loop, the others run handlers that block.
 //   - predictor: a table that guesses from past requests whether a route blocks.
 //   - stall guard: a goroutine that takes the lead from a runner whose handler holds up the loop.
-//   - hand-off: the move of an exchange from the loop to another runner.
 //   - remainder: the bytes of a request body that the handler did not read.
 //   - flush gate: complete responses in the output that another goroutine may send.
 package engine

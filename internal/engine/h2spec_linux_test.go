@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"crypto/tls"
 	"io"
 	"log"
 	"net"
@@ -25,7 +24,7 @@ func TestHTTP2ConformsToH2spec(t *testing.T) {
 			set := &http.Server{ErrorLog: log.New(io.Discard, "", 0)}
 			switch kind {
 			case "tls":
-				l = tls.NewListener(l, &tls.Config{Certificates: testCertificates(), NextProtos: []string{"h2"}})
+				l = secureFor(mode, l)
 				args = append(args, "-t", "-k")
 			default:
 				set.Protocols = new(http.Protocols)

@@ -33,16 +33,31 @@ type rawHTTP2 struct {
 // raw connects a client that has sent the preface and settings.
 func (s *http2Site) raw(settings ...http2.Setting) *rawHTTP2 {
 	s.Helper()
-	c, err := s.client.Transport.(*http.Transport).DialContext(s.Context(), "tcp", "")
+	c, err := s.dial()
 	if err != nil {
 		s.Fatal(err)
 	}
-	if http2Modes[s.mode] == "tls" {
-		c = tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}})
-	}
 	s.Cleanup(func() { c.Close() })
+	return newRawHTTP2(s.T, c, settings...)
+}
+
+// dial connects a client that sends what it wants.
+func (s *http2Site) dial() (net.Conn, error) {
+	c, err := s.client.Transport.(*http.Transport).DialContext(s.Context(), "tcp", "")
+	if err != nil {
+		return nil, err
+	}
 	c.SetDeadline(time.Now().Add(time.Minute))
-	r := &rawHTTP2{T: s.T, Conn: c}
+	if http2Modes[s.mode] == "tls" {
+		c = tls.Client(c, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"},
+			ClientSessionCache: s.tickets, ServerName: "a.test"})
+	}
+	return c, nil
+}
+
+// newRawHTTP2 returns a client on c, which may be nil. The preface and settings are its first output.
+func newRawHTTP2(t *testing.T, c net.Conn, settings ...http2.Setting) *rawHTTP2 {
+	r := &rawHTTP2{T: t, Conn: c}
 	r.Framer = http2.NewFramer(&r.output, c)
 	r.Framer.AllowIllegalWrites = true
 	r.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
@@ -54,9 +69,14 @@ func (s *http2Site) raw(settings ...http2.Setting) *rawHTTP2 {
 
 // open appends the head of a request.
 func (r *rawHTTP2) open(id uint32, method, path string, ends bool) {
+	r.request(id, ends, ":method", method, ":scheme", "http", ":authority", "a", ":path", path)
+}
+
+// request appends a head of any names and values.
+func (r *rawHTTP2) request(id uint32, ends bool, fields ...string) {
 	r.block.Reset()
-	for _, f := range [][2]string{{":method", method}, {":scheme", "http"}, {":authority", "a"}, {":path", path}} {
-		r.encoder.WriteField(hpack.HeaderField{Name: f[0], Value: f[1]})
+	for i := 0; i < len(fields); i += 2 {
+		r.encoder.WriteField(hpack.HeaderField{Name: fields[i], Value: fields[i+1]})
 	}
 	r.WriteHeaders(http2.HeadersFrameParam{
 		StreamID: id, BlockFragment: r.block.Bytes(), EndHeaders: true, EndStream: ends,
@@ -306,10 +326,7 @@ func dispatchedHTTP2Site(t *testing.T, mode string, set *http.Server, dispatch e
 	protocols := new(http.Protocols)
 	if http2Modes[mode] == "tls" {
 		inner, innerDial := modes["tcp"](t)
-		config := &tls.Config{Certificates: testCertificates(), NextProtos: []string{"h2"}}
-		if l = net.Listener(secureListener{inner, config}); mode == "h2-tls-goroutine" {
-			l = tls.NewListener(inner, config)
-		}
+		l = secureFor(mode, inner)
 		dial = innerDial
 		protocols.SetHTTP2(true)
 	} else {

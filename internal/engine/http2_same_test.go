@@ -36,6 +36,8 @@ type http2Site struct {
 	client *http.Client
 	logged *lockedBuffer
 	server server
+
+	tickets tls.ClientSessionCache // of raw clients; nil for full handshakes
 }
 
 // newHTTP2Site starts the server of a maker.
@@ -49,10 +51,7 @@ func newHTTP2Site(t *testing.T, maker, mode string, set *http.Server) *http2Site
 		s.url = "https://a.test"
 		protocols.SetHTTP2(true)
 		inner, innerDial := modes["tcp"](t)
-		config := &tls.Config{Certificates: testCertificates(), NextProtos: []string{"h2"}}
-		if l = net.Listener(secureListener{inner, config}); mode == "h2-tls-goroutine" {
-			l = tls.NewListener(inner, config)
-		}
+		l = secureFor(mode, inner)
 		transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return innerDial() }
 		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
 	} else {
@@ -75,6 +74,16 @@ func newHTTP2Site(t *testing.T, maker, mode string, set *http.Server) *http2Site
 		<-served
 	})
 	return s
+}
+
+// secureFor returns a TLS listener for a mode: on Linux, connections of "h2-tls-shard" are served
+// on shards.
+func secureFor(mode string, inner net.Listener) net.Listener {
+	config := &tls.Config{Certificates: testCertificates(), NextProtos: []string{"h2"}}
+	if mode == "h2-tls-shard" {
+		return secureListener{inner, config}
+	}
+	return tls.NewListener(inner, config)
 }
 
 // dumpHTTP2 responds with everything that a handler can observe of its request.

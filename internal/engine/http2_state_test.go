@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -23,21 +24,26 @@ func TestHTTP2ConnStates(t *testing.T) {
 
 func http2States(t *testing.T, maker, mode string) string {
 	var mu sync.Mutex
-	states, closed := "", make(chan struct{})
+	states, changed := "", sync.NewCond(&mu)
 	s := newHTTP2Site(t, maker, mode, &http.Server{
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "hello") }),
 		ConnState: func(_ net.Conn, state http.ConnState) {
 			mu.Lock()
 			defer mu.Unlock()
-			if states += fmt.Sprint(state, " "); state == http.StateClosed {
-				close(closed)
-			}
+			states += fmt.Sprint(state, " ")
+			changed.Broadcast()
 		},
 	})
+	await := func(suffix string) string {
+		mu.Lock()
+		defer mu.Unlock()
+		for !strings.HasSuffix(states, suffix) {
+			changed.Wait()
+		}
+		return states
+	}
 	s.get("/")
+	await("active idle ") // the client may have the response before
 	s.client.CloseIdleConnections()
-	<-closed
-	mu.Lock()
-	defer mu.Unlock()
-	return states
+	return await("closed ")
 }

@@ -16,11 +16,3 @@ const (
 	// field costs the client four bytes and the server a map entry.
 	maxFields = 1000
 )
-
-// Buffer sizes.
-const (
-	// shardInSize is the input buffer of a runner on a shard.
-	shardInSize = 16 << 10
-	// leastPartial is the smallest buffer for a head that arrives in pieces.
-	leastPartial = 256
-)

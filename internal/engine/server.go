@@ -13,6 +13,7 @@ import (
 
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/engine/netconn"
+	"github.com/tarehq/tare/internal/engine/shard"
 )
 
 // Server accepts connections and owns them. Its settings are those of the http.Server that it was
@@ -49,7 +50,7 @@ type Server struct {
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
 	conns     netconn.List
-	shards    *group // nil until a listener needs them
+	shards    *shard.Group // nil until a listener needs them
 	http2     http2
 	reserve   reserve
 }
@@ -93,7 +94,7 @@ func (s *Server) serve(l net.Listener, secure *tls.Config) error {
 	defer s.reserve.release()
 	var accept func() error
 	if p.canUseShards(s.FastCGI) {
-		accept = s.socketAcceptor(p, once)
+		accept = s.shardAcceptor(p, once)
 	}
 	if accept == nil {
 		accept = func() error { return s.acceptConn(p, once) }
@@ -215,14 +216,14 @@ func (s *Server) Close() error {
 	s.state.Aborted.Store(true)
 	err := s.StopListening()
 	s.closeConns(func(*netconn.Conn) bool { return true })
-	s.group().closeAll()
+	s.group().CloseAll()
 	return errors.Join(err, s.http2.close())
 }
 
 // Connections returns how many connections were accepted, and how many are open. Hijacked
 // connections are not counted as open.
 func (s *Server) Connections() (accepted, open int64) {
-	onShards := s.group().open()
+	onShards := s.group().Open()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.state.AcceptedConns.Load(), onShards + int64(s.conns.N) + s.http2.openConns.Load()
@@ -242,20 +243,13 @@ func (s *Server) SetKeepAlivesEnabled(v bool) {
 // closeIdle closes the connections that wait for a request. It returns how many others there are.
 // Connections move from shards to goroutines only, so that each is counted.
 func (s *Server) closeIdle() int {
-	onShards := s.group().closeIdle()
+	onShards := s.group().CloseIdle()
 	return onShards + s.closeConns(func(c *netconn.Conn) bool { return c.ClaimForClosing(isQuiet) })
 }
 
 // Retire makes every connection end after the response to its next request, which announces that.
 // It closes no connection itself.
 func (s *Server) Retire() { s.state.Retired.Store(true) }
-
-// group returns the shards, or nil if there are none.
-func (s *Server) group() *group {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.shards
-}
 
 func (s *Server) trackListener(l net.Listener) bool {
 	s.mu.Lock()
@@ -274,7 +268,7 @@ func (s *Server) untrackListener(l net.Listener) {
 	s.mu.Unlock()
 	s.state.Accepting.Add(-1)
 	s.state.SignalClosed()
-	s.group().stopIfDone()
+	s.group().StopIfDone()
 	s.stopIfUnused()
 }
 

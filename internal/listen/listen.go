@@ -97,13 +97,12 @@ type Options struct {
 // One listens on one address, whose network is not Systemd. If a socket with that address was
 // passed, it returns that socket.
 func One(s Spec, o Options, passed *Passed) (net.Listener, error) {
-	found, err := passed.At(s)
-	l := found.Listener
-	if l == nil && err == nil {
-		l, err = open(s, o)
-	}
-	if err != nil {
-		return nil, fmt.Errorf("%s: %w", s, explain(err))
+	l := passed.At(s).Listener
+	if l == nil {
+		var err error
+		if l, err = open(s, o); err != nil {
+			return nil, fmt.Errorf("%s: %w", s, explain(err))
+		}
 	}
 	if err := o.apply(l); err != nil {
 		l.Close()

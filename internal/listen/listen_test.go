@@ -154,15 +154,8 @@ func TestOneAppliesOptions(t *testing.T) {
 
 // A passed socket is found by its address.
 func TestPassedSocketIsFoundByAddress(t *testing.T) {
-	if runtime.GOOS == "windows" {
-		t.Skip("no sockets are passed")
-	}
 	l := all(t, Spec{"tcp", "127.0.0.1:0"})[0]
-	file, err := l.(*net.TCPListener).File()
-	if err != nil {
-		t.Fatal(err)
-	}
-	passed := &Passed{files: []*os.File{file}, names: []string{"web"}}
+	passed := Given([]net.Listener{l})
 	path := filepath.Join(t.TempDir(), "socket")
 	other, err := One(Spec{"unix", path}, Options{SocketMode: 0o600}, passed)
 	if err != nil {

@@ -16,18 +16,42 @@ const (
 	maxPassed = 1024
 )
 
-// Passed holds the sockets that the service manager has opened for this process, according to the
-// variables LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES (sd_listen_fds(3)).
-type Passed struct {
-	files []*os.File // nil once in use
-	names []string
+// Passed holds sockets that are open already. Each can be used once.
+type Passed struct{ sockets []Socket }
+
+// Socket is a socket that was passed, with its name in LISTEN_FDNAMES.
+type Socket struct {
+	net.Listener // nil if it is in use
+	Name         string
 }
 
-// NewPassed returns sockets that another process has passed, with their names.
-func NewPassed(files []*os.File, names []string) *Passed { return &Passed{files, names} }
+// Given returns listeners as a Passed, which closes them.
+func Given(all []net.Listener) *Passed {
+	p := new(Passed)
+	for _, l := range all {
+		p.sockets = append(p.sockets, Socket{Listener: l})
+	}
+	return p
+}
 
-// Inherit finds the passed sockets. It unsets the variables, so that child processes do not use
-// them. It must be called only once.
+// Descriptors returns sockets that another process has opened, at descriptors from first on. Each
+// has a name.
+func Descriptors(first int, names []string) (*Passed, error) {
+	p := new(Passed)
+	for i, name := range names {
+		l, err := listenerOf(first + i)
+		if err != nil {
+			p.Close()
+			return nil, err
+		}
+		p.sockets = append(p.sockets, Socket{l, name})
+	}
+	return p, nil
+}
+
+// Inherit returns the sockets that the service manager has opened for this process, according to
+// the variables LISTEN_PID, LISTEN_FDS and LISTEN_FDNAMES (sd_listen_fds(3)). It unsets the
+// variables, so that the sockets are used once, and not by child processes.
 func Inherit() (*Passed, error) {
 	pid, count, names := os.Getenv("LISTEN_PID"), os.Getenv("LISTEN_FDS"), os.Getenv("LISTEN_FDNAMES")
 	for _, name := range []string{"LISTEN_PID", "LISTEN_FDS", "LISTEN_FDNAMES", "LISTEN_PIDFDID"} {
@@ -42,74 +66,45 @@ func Inherit() (*Passed, error) {
 	if err != nil || n < 0 || n > maxPassed {
 		return nil, fmt.Errorf("invalid LISTEN_FDS %q: want a number up to %d", count, maxPassed)
 	}
-	p := new(Passed)
-	all := strings.Split(names, ":")
-	for i := range n {
-		name := ""
-		if i < len(all) {
-			name = all[i]
-		}
-		closeOnExec(firstPassed + i)
-		p.files = append(p.files, os.NewFile(uintptr(firstPassed+i), "passed socket "+strconv.Itoa(i)))
-		p.names = append(p.names, name)
-	}
-	return p, nil
+	all := make([]string, n)
+	copy(all, strings.Split(names, ":"))
+	return Descriptors(firstPassed, all)
 }
 
-// Any reports whether any sockets were passed.
-func (p *Passed) Any() bool { return len(p.files) > 0 }
-
-// Has reports whether a socket of that name was passed and is not in use.
-func (p *Passed) Has(name string) bool {
-	for i, f := range p.files {
-		if f != nil && p.names[i] == name {
-			return true
-		}
+// listenerOf makes a listener of a descriptor.
+func listenerOf(fd int) (net.Listener, error) {
+	closeOnExec(fd)
+	file := os.NewFile(uintptr(fd), "passed socket")
+	defer file.Close()
+	l, err := net.FileListener(file)
+	if err != nil {
+		return nil, fmt.Errorf("descriptor %d is not a listening stream socket: %w", fd, err)
 	}
-	return false
+	if u, ok := l.(*net.UnixListener); ok {
+		u.SetUnlinkOnClose(false) // the service manager owns it
+	}
+	return l, nil
 }
+
+// Any reports whether there are any sockets.
+func (p *Passed) Any() bool { return len(p.sockets) > 0 }
 
 // Close closes the sockets that are not in use, and returns their names.
 func (p *Passed) Close() (unused []string) {
-	for i, f := range p.files {
-		if f != nil {
-			f.Close()
-			p.files[i] = nil
-			unused = append(unused, p.names[i])
+	for i, s := range p.sockets {
+		if l := p.use(i); l != nil {
+			l.Close()
+			unused = append(unused, s.Name)
 		}
 	}
 	return unused
 }
 
-// A Socket is a listener of a passed socket.
-type Socket struct {
-	net.Listener
-	Name string
-}
-
-// Named makes listeners of the sockets with a name, or of all if name is empty. It fails if there
-// is none that is not in use.
-func (p *Passed) Named(name string) (all []Socket, err error) {
-	for i, f := range p.files {
-		if f == nil || name != "" && p.names[i] != name {
-			continue
-		}
-		l, err := p.listener(i)
-		if err != nil {
-			for _, s := range all {
-				s.Close()
-			}
-			return nil, err
-		}
-		all = append(all, Socket{l, p.names[i]})
-	}
-	switch {
-	case len(all) > 0:
-		return all, nil
-	case name != "":
-		return nil, fmt.Errorf("no socket of that name was passed (LISTEN_FDNAMES is %q)", strings.Join(p.names, ":"))
-	}
-	return nil, errors.New("no socket was passed: LISTEN_FDS and LISTEN_PID are not set for this process")
+// use returns a socket for good, or nil.
+func (p *Passed) use(i int) net.Listener {
+	l := p.sockets[i].Listener
+	p.sockets[i].Listener = nil
+	return l
 }
 
 // listeners is Named without the names.
@@ -121,37 +116,44 @@ func (p *Passed) listeners(name string) (all []net.Listener, err error) {
 	return all, err
 }
 
-// listener makes a listener of a passed socket.
-func (p *Passed) listener(i int) (net.Listener, error) {
-	l, err := net.FileListener(p.files[i])
-	if err != nil {
-		return nil, fmt.Errorf("descriptor %d is not a listening stream socket: %w", firstPassed+i, err)
+// Named returns the sockets with a name, or all if name is empty. It fails if there is none that is
+// not in use.
+func (p *Passed) Named(name string) (all []Socket, err error) {
+	var names []string
+	for i, s := range p.sockets {
+		names = append(names, s.Name)
+		if s.Listener != nil && (name == "" || s.Name == name) {
+			all = append(all, Socket{p.use(i), s.Name})
+		}
 	}
-	p.files[i].Close()
-	p.files[i] = nil
-	if u, ok := l.(*net.UnixListener); ok {
-		u.SetUnlinkOnClose(false) // the service manager owns it
+	switch {
+	case len(all) > 0:
+		return all, nil
+	case name != "":
+		return nil, fmt.Errorf("no socket of that name was passed (LISTEN_FDNAMES is %q)", strings.Join(names, ":"))
 	}
-	return l, nil
+	return nil, errors.New("no socket was passed: LISTEN_FDS and LISTEN_PID are not set for this process")
 }
 
-// At makes a listener of the socket that was passed for an address. The Socket has no Listener if
-// there is none.
-func (p *Passed) At(s Spec) (Socket, error) {
-	for i, f := range p.files {
-		if f == nil {
-			continue
-		}
-		addr, err := localAddr(f)
-		if err != nil {
-			return Socket{}, fmt.Errorf("descriptor %d is not a socket: %w", firstPassed+i, err)
-		}
-		if s.matches(addr) {
-			l, err := p.listener(i)
-			return Socket{l, p.names[i]}, err
+// At returns the socket that was passed for an address. If there is none, the Socket has no
+// Listener.
+func (p *Passed) At(s Spec) Socket {
+	for i, passed := range p.sockets {
+		if passed.Listener != nil && s.matches(passed.Addr()) {
+			return Socket{p.use(i), passed.Name}
 		}
 	}
-	return Socket{}, nil
+	return Socket{}
+}
+
+// Has reports whether a socket of that name was passed and is not in use.
+func (p *Passed) Has(name string) bool {
+	for _, s := range p.sockets {
+		if s.Listener != nil && s.Name == name {
+			return true
+		}
+	}
+	return false
 }
 
 // matches reports whether a socket's address is that of the Spec.
@@ -173,23 +175,11 @@ func (s Spec) matches(addr net.Addr) bool {
 	return false
 }
 
-// localAddr returns the address of a socket. The file stays open.
-func localAddr(f *os.File) (net.Addr, error) {
-	l, err := net.FileListener(f) // FileListener duplicates the descriptor
-	if err != nil {
-		return nil, err
-	}
-	if u, ok := l.(*net.UnixListener); ok {
-		u.SetUnlinkOnClose(false)
-	}
-	return l.Addr(), l.Close()
-}
-
 // Rest returns an error if a passed socket is not in use: its clients would wait forever.
 func (p *Passed) Rest() error {
-	for i, f := range p.files {
-		if f != nil {
-			return fmt.Errorf("socket %d (%q) was passed, but no listener uses it (listen on systemd)", i, p.names[i])
+	for i, s := range p.sockets {
+		if s.Listener != nil {
+			return fmt.Errorf("socket %d (%q) was passed, but no listener uses it (listen on %s)", i, s.Name, s.Addr())
 		}
 	}
 	return nil

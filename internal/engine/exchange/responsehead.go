@@ -122,7 +122,8 @@ func (w *Response) applyLength(value string) {
 func (w *Response) frame(p []byte, done bool) {
 	w.stage = stageFramed
 	c, summary := w.Conn, &w.Conn.Summary
-	hasUnknownLength := w.hasTrailers() && !c.Codec.AllowsLengthWithTrailers()
+	mayHaveTrailers := summary.hasTrailers || len(w.Fields) != summary.fieldCount
+	hasUnknownLength := mayHaveTrailers && !c.Codec.AllowsLengthWithTrailers() && w.HasTrailers()
 	if done && !summary.hasLength && !w.NoBody && !hasUnknownLength && summary.TransferEncoding == "" &&
 		(!w.IsHEAD || len(p) > 0) {
 		w.Length = int64(len(p))
@@ -174,26 +175,11 @@ func (w *Response) drainRequestBody() bool {
 	return w.x.Body.drain()
 }
 
-// hasTrailers reports whether the handler has announced trailer fields, or has set one by prefix.
-func (w *Response) hasTrailers() bool {
-	if w.Conn.Summary.hasTrailers || len(w.Fields) == w.Conn.Summary.fieldCount {
-		return w.Conn.Summary.hasTrailers
-	}
-	for name := range w.Fields {
-		if strings.HasPrefix(name, http.TrailerPrefix) {
-			return true
-		}
-	}
-	return false
-}
-
 // HasToken reports whether a list field contains the token, ignoring case.
 func HasToken(values []string, token string) bool {
-	for _, list := range values {
-		for element := range strings.SplitSeq(list, ",") {
-			if strings.EqualFold(strings.TrimSpace(element), token) {
-				return true
-			}
+	for element := range listElements(values) {
+		if strings.EqualFold(element, token) {
+			return true
 		}
 	}
 	return false

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"net/http"
 	"strconv"
-	"strings"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/wire/http1"
@@ -169,7 +168,7 @@ func (h *codec) EmitBody(w *exchange.Response, p []byte) error {
 func (h *codec) EndBody(w *exchange.Response) {
 	if w.Chunked && !w.IsHEAD {
 		out := http1.AppendLastChunk(w.Conn.Out)
-		w.Conn.Out = http1.AppendHeadEnd(appendTrailers(out, w))
+		w.Conn.Out = http1.AppendHeadEnd(w.AppendTrailers(out))
 	}
 }
 
@@ -214,34 +213,8 @@ func (h *codec) AppendConnection(out []byte, w *exchange.Response) []byte {
 	if len(values) == 0 { // the usual case
 		return out
 	}
-	return appendValues(out, "Connection", values)
-}
-
-// appendValues appends a field line for each value.
-func appendValues(out []byte, name string, values []string) []byte {
-	if !http1.ValidToken(name) {
-		return out // net/http drops it silently, too
-	}
 	for _, v := range values {
-		out = http1.AppendField(out, name, v)
-	}
-	return out
-}
-
-// appendTrailers appends the trailer fields: those announced in Trailer, and those with
-// http.TrailerPrefix.
-func appendTrailers(out []byte, w *exchange.Response) []byte {
-	for _, list := range w.Fields["Trailer"] {
-		for name := range strings.SplitSeq(list, ",") {
-			if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); http1.TrailerAllowed(name) {
-				out = appendValues(out, name, w.Fields[name])
-			}
-		}
-	}
-	for name, values := range w.Fields {
-		if name, ok := strings.CutPrefix(name, http.TrailerPrefix); ok && http1.TrailerAllowed(name) {
-			out = appendValues(out, name, values)
-		}
+		out = http1.AppendField(out, "Connection", v)
 	}
 	return out
 }

@@ -6,16 +6,9 @@ import (
 	"net/http"
 	"net/textproto"
 	"net/url"
-	"strings"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/wire/http1"
-)
-
-// maxTrailerBytes and maxTrailerFields limit a trailer section.
-const (
-	maxTrailerBytes  = 8 << 10
-	maxTrailerFields = 100
 )
 
 var errTrailer = errors.New("trailer field not allowed or too many trailer fields")
@@ -72,26 +65,9 @@ func (h *codec) setFraming(x *exchange.Exchange) error {
 	h.chunks = http1.Chunked{}
 	x.Body.Init(x, exchange.ByCodec, -1, expects)
 	r.Body, r.ContentLength, r.TransferEncoding = &x.Body, -1, []string{"chunked"}
-	return announceTrailer(r)
-}
-
-// announceTrailer moves the Trailer field to Request.Trailer, as keys without values.
-func announceTrailer(r *http.Request) error {
-	for _, list := range r.Header["Trailer"] {
-		for name := range strings.SplitSeq(list, ",") {
-			name = textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name))
-			switch {
-			case name == "":
-				continue
-			case !http1.TrailerAllowed(name), len(r.Trailer) >= maxTrailerFields:
-				return errTrailer
-			case r.Trailer == nil:
-				r.Trailer = make(http.Header)
-			}
-			r.Trailer[name] = nil
-		}
+	if !exchange.AnnounceTrailer(r) {
+		return errTrailer
 	}
-	delete(r.Header, "Trailer")
 	return nil
 }
 
@@ -132,7 +108,7 @@ func readTrailer(b *exchange.Body) error {
 	var t http1.Trailer
 	for {
 		in := c.In[c.Next:c.End]
-		complete, err := t.Parse(in, http1.Limits{Bytes: maxTrailerBytes, Fields: maxTrailerFields})
+		complete, err := t.Parse(in, http1.Limits{Bytes: exchange.MaxTrailerBytes, Fields: exchange.MaxTrailerFields})
 		if err != nil {
 			return err
 		}

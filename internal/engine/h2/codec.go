@@ -58,7 +58,8 @@ func (h *codec) StartHead(w *exchange.Response, code int) {
 	w.Conn.Out = wire.AppendStatus(w.Conn.Out, code)
 }
 
-// AppendField appends a field, unless it concerns the connection (RFC 9113, 8.2.2).
+// AppendField appends a field, unless it concerns the connection (RFC 9113, 8.2.2). It removes
+// space around the value and replaces control bytes.
 func (h *codec) AppendField(out []byte, name, value string) []byte {
 	switch len(name) {
 	case len("Upgrade"), len("Keep-Alive"), len("Proxy-Connection"), len("Transfer-Encoding"):
@@ -66,7 +67,11 @@ func (h *codec) AppendField(out []byte, name, value string) []byte {
 			return out
 		}
 	}
-	return appendField(out, name, value)
+	if http1.ValidValue(value) && (value == "" || value[0] > ' ' && value[len(value)-1] > ' ') {
+		return wire.AppendField(out, name, value)
+	}
+	line := http1.AppendField(nil, "", value) // ": value CRLF"
+	return wire.AppendField(out, name, string(line[2:len(line)-2]))
 }
 
 // AppendRawField appends a field, unless it concerns the connection.
@@ -75,15 +80,6 @@ func (h *codec) AppendRawField(out, name, value []byte) []byte {
 		return out
 	}
 	return wire.AppendField(out, name, value)
-}
-
-// appendField appends a field. It removes space around the value and replaces control bytes.
-func appendField(out []byte, name, value string) []byte {
-	if http1.ValidValue(value) && (value == "" || value[0] > ' ' && value[len(value)-1] > ' ') {
-		return wire.AppendField(out, name, value)
-	}
-	line := http1.AppendField(nil, "", value) // ": value CRLF"
-	return wire.AppendField(out, name, string(line[2:len(line)-2]))
 }
 
 // isConnectionField reports whether HTTP/2 forbids a field.
@@ -167,7 +163,7 @@ func (h *codec) EndBody(w *exchange.Response) {
 	if c.WriteErr != nil {
 		return
 	}
-	hasTrailers := len(w.Fields) > 0 && hasTrailers(w)
+	hasTrailers := w.HasTrailers()
 	if hasTrailers && h.data > 0 && c.Flush() != nil {
 		return
 	}
@@ -176,7 +172,7 @@ func (h *codec) EndBody(w *exchange.Response) {
 	case hasTrailers:
 		at := len(c.Out)
 		h.startHead(c)
-		c.Out = appendTrailers(c.Out, w)
+		c.Out = w.AppendTrailers(c.Out)
 		h.head, h.lastHead = 0, 0
 		if len(c.Out) > at+wire.FrameHeaderSize {
 			wire.AddFrameFlags(c.Out[at:], wire.EndStream)
@@ -190,47 +186,6 @@ func (h *codec) EndBody(w *exchange.Response) {
 	default:
 		h.openData(c) // CompleteOut sets the flag
 	}
-}
-
-// hasTrailers reports whether the handler may have set trailer fields.
-func hasTrailers(w *exchange.Response) bool {
-	if len(w.Fields["Trailer"]) > 0 {
-		return true
-	}
-	for name := range w.Fields {
-		if strings.HasPrefix(name, http.TrailerPrefix) {
-			return true
-		}
-	}
-	return false
-}
-
-// appendTrailers appends the trailer fields: those announced in Trailer, and those with
-// http.TrailerPrefix.
-func appendTrailers(out []byte, w *exchange.Response) []byte {
-	for _, list := range w.Fields["Trailer"] {
-		for name := range strings.SplitSeq(list, ",") {
-			if name = http.CanonicalHeaderKey(strings.TrimSpace(name)); http1.TrailerAllowed(name) {
-				out = appendValues(out, name, w.Fields[name])
-			}
-		}
-	}
-	for name, values := range w.Fields {
-		if name, ok := strings.CutPrefix(name, http.TrailerPrefix); ok && http1.TrailerAllowed(name) {
-			out = appendValues(out, name, values)
-		}
-	}
-	return out
-}
-
-func appendValues(out []byte, name string, values []string) []byte {
-	if !http1.ValidToken(name) || isConnectionField(name) {
-		return out
-	}
-	for _, v := range values {
-		out = appendField(out, name, v)
-	}
-	return out
 }
 
 // CompleteOut completes the DATA frame that the output ends in. If the windows do not allow all of

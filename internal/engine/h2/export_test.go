@@ -32,6 +32,13 @@ func (s *Session) Running() int {
 // Buffered returns how much memory the session's buffers for input hold.
 func (s *Session) Buffered() int { return cap(s.input.partial) + cap(s.input.block) }
 
+// HoldsOutputBuffer reports whether the session has a buffer for output.
+func (s *Session) HoldsOutputBuffer() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return cap(s.output.out)+cap(s.output.spare) > 0 || s.output.lent != nil
+}
+
 // AppendWaiting adds streams that wait for bytes of DATA, in the notation "id:urgency" or
 // "id:urgency:i".
 func (s *Session) AppendWaiting(list string) {

@@ -3,6 +3,7 @@ package h2_test
 import (
 	"io"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 
@@ -25,8 +26,22 @@ func TestFloodsEndTheConnection(t *testing.T) {
 		"SETTINGS":                func(p *peer, _ uint32) { p.framer.WriteSettings() },
 		"PING":                    func(p *peer, _ uint32) { p.framer.WritePing(false, [8]byte{}) },
 		"PRIORITY":                func(p *peer, id uint32) { p.framer.WritePriority(id, http2.PriorityParam{}) },
+		"PING ack":                func(p *peer, _ uint32) { p.framer.WritePing(true, [8]byte{}) },
+		"ack of no PING":          func(p *peer, _ uint32) { p.framer.WritePing(true, [8]byte([]byte("shutdown"))) },
 		"WINDOW_UPDATE":           func(p *peer, _ uint32) { p.framer.WriteWindowUpdate(0, 1) },
-		"unknown frames":          func(p *peer, _ uint32) { p.framer.WriteRawFrame(0xfa, 0, 0, nil) },
+		"WINDOW_UPDATE, large":    func(p *peer, _ uint32) { p.framer.WriteWindowUpdate(0, 1000) },
+		"HPACK bomb": func(p *peer, id uint32) {
+			p.get(id, slices.Repeat([]string{"x", strings.Repeat("x", 3000)}, 100)...)
+		},
+		"small CONTINUATION": func(p *peer, id uint32) {
+			p.framer.WriteHeaders(http2.HeadersFrameParam{StreamID: id, EndStream: true,
+				BlockFragment: p.encode(":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/")})
+			for range 50 {
+				p.framer.WriteContinuation(id, false, nil)
+			}
+			p.framer.WriteContinuation(id, true, nil)
+		},
+		"unknown frames": func(p *peer, _ uint32) { p.framer.WriteRawFrame(0xfa, 0, 0, nil) },
 		"PRIORITY_UPDATE": func(p *peer, _ uint32) {
 			p.framer.WriteRawFrame(0x10, 0, 0, []byte("\x00\x00\x00\x01u=1"))
 		},

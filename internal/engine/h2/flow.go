@@ -195,14 +195,10 @@ func (s *Session) grantLocked() {
 		s.windows.send -= int32(n)
 		o.reserved += n
 		st.reserved, st.granted = n, true
-		s.ledger.credit(grantCredit)
+		s.ledger.creditData(n, st.wants)
 		signal(st.writeWake)
 	}
 }
-
-// grantCredit is how many units of the ledger a piece of DATA adds. A client may respond to it with
-// WINDOW_UPDATEs and a PING, which then serve a purpose.
-const grantCredit = 4
 
 // precedes reports whether st is served before other, which has waited longer (RFC 9218, 10).
 func (st *Stream) precedes(other *Stream) bool {
@@ -228,6 +224,7 @@ func (st *Stream) unreserveLocked() {
 	s := st.session
 	s.output.reserved -= st.reserved
 	s.windows.send += int32(st.reserved)
+	s.ledger.sent -= int64(st.reserved)
 	st.reserved = 0
 	s.grantLocked()
 }

@@ -68,20 +68,29 @@ func (s *Session) onPing(fr frame) *wire.Error {
 	data := [8]byte(fr.content)
 	s.mu.Lock()
 	if fr.Flags.Has(wire.Ack) {
-		switch string(data[:]) {
-		case goAwayPing:
-			if s.phase == phaseAnnounced {
-				s.drainLocked()
-			}
-		case alivePing:
-			s.ping.sentAt = time.Time{}
-		}
+		isAwaited := s.acknowledgeLocked(string(data[:]))
 		s.mu.Unlock()
-		return nil
+		if isAwaited {
+			return nil
+		}
+		return s.debit(1)
 	}
 	s.output.out = wire.AppendPing(s.output.out, wire.Ack, data)
 	s.mu.Unlock()
 	return s.debit(1)
+}
+
+// acknowledgeLocked handles the acknowledgment of a PING. It reports whether it was awaited.
+func (s *Session) acknowledgeLocked(data string) bool {
+	switch {
+	case data == goAwayPing && s.phase == phaseAnnounced:
+		s.drainLocked()
+		return true
+	case data == alivePing && !s.ping.sentAt.IsZero():
+		s.ping.sentAt = time.Time{}
+		return true
+	}
+	return false
 }
 
 func (s *Session) onRSTStream(fr frame) *wire.Error {
@@ -122,15 +131,12 @@ func (s *Session) onWindowUpdate(fr frame) *wire.Error {
 	case !grow(&st.sendWindow, int64(by)):
 		return streamError(fr.StreamID, wire.FlowControlError, "window too large")
 	}
-	if by < smallUpdate && !s.ledger.debit(1) {
-		return connError(wire.EnhanceYourCalm, "too many small WINDOW_UPDATEs")
+	if !s.ledger.debitUpdate() {
+		return connError(wire.EnhanceYourCalm, "too many WINDOW_UPDATEs")
 	}
 	s.grantLocked()
 	return nil
 }
-
-// smallUpdate is the increment below which a WINDOW_UPDATE costs the server more than it gives it.
-const smallUpdate = 64
 
 // onPriority ignores a PRIORITY frame except for its errors (RFC 9113, 5.3.2).
 func (s *Session) onPriority(fr frame) *wire.Error {

@@ -5,7 +5,6 @@ import (
 	"net/textproto"
 	"net/url"
 	"strconv"
-	"strings"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/wire/http1"
@@ -19,11 +18,11 @@ type headState struct {
 }
 
 // Limits of a head block that CONTINUATION frames follow. Its encoded size is limited like the
-// decoded one. An honest client fills each frame but the last.
+// decoded one. An honest client fills each frame but the last: one with less than fullFragment
+// costs a unit of the ledger.
 const (
-	maxFragments    = 128
-	maxTrailerBytes = 8 << 10
-	maxTrailers     = 100
+	maxFragments = 128
+	fullFragment = 1 << 10
 )
 
 // onHeaders begins a head block (RFC 9113, 6.2).
@@ -56,6 +55,9 @@ func (s *Session) onContinuation(fr frame) *wire.Error {
 	}
 	i.block = append(i.block, fr.content...)
 	if !fr.Flags.Has(wire.EndHeaders) {
+		if len(fr.content) < fullFragment {
+			return s.debit(1)
+		}
 		return nil
 	}
 	block, first := i.block, i.blockFrame.FrameHeader
@@ -71,12 +73,15 @@ func (s *Session) onBlock(h wire.FrameHeader, block []byte) *wire.Error {
 		return err
 	}
 	defer b.Trim()
+	if err := s.debitAmplified(len(b.Text), len(block)); err != nil {
+		return err
+	}
 	s.mu.Lock()
 	st, isNew, isServed := s.streams[h.StreamID], h.StreamID > s.highestID, s.phase < phaseDraining
 	if s.highestID = max(s.highestID, h.StreamID); isNew && isServed {
 		s.lastID = h.StreamID
 	}
-	isLate := s.resets.has(h.StreamID) || h.StreamID > s.lastID
+	isLate := s.resets.find(h.StreamID) != nil || h.StreamID > s.lastID
 	s.mu.Unlock()
 	switch {
 	case st != nil:
@@ -88,6 +93,21 @@ func (s *Session) onBlock(h wire.FrameHeader, block []byte) *wire.Error {
 	}
 	return s.onRequest(h, b)
 }
+
+// debitAmplified takes units for a decoded head of size bytes whose block refers to the same fields
+// again and again.
+func (s *Session) debitAmplified(size, block int) *wire.Error {
+	const mostCompression = 2 // of Huffman's code, at most 8:5
+	excess := size - mostCompression*block - int(s.config.tableSize) - unitAmplified
+	if excess <= 0 {
+		return nil
+	}
+	return s.debit(1 + excess/unitAmplified)
+}
+
+// unitAmplified is how many bytes cost a unit if they were not sent, but repeated from the tables.
+// An honest client refers to each field of the dynamic table once in a head.
+const unitAmplified = 8 << 10
 
 // onRequest opens a stream for a request.
 func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock) *wire.Error {
@@ -177,7 +197,7 @@ func (st *Stream) setBody() {
 	if expects {
 		delete(r.Header, "Expect") // as net/http
 	}
-	announceTrailer(r)
+	_ = exchange.AnnounceTrailer(r) // net/http ignores invalid names, too
 	if st.inEnded {
 		x.Body.Init(x, exchange.NoBody, 0, false)
 		r.Body = http.NoBody
@@ -185,27 +205,6 @@ func (st *Stream) setBody() {
 	}
 	x.Body.Init(x, exchange.ByStream, -1, expects)
 	r.Body, r.ContentLength = &x.Body, st.declared
-}
-
-// announceTrailer moves the Trailer field to Request.Trailer, as keys without values.
-func announceTrailer(r *http.Request) {
-	lists, ok := r.Header["Trailer"]
-	if !ok {
-		return
-	}
-	delete(r.Header, "Trailer")
-	for _, list := range lists {
-		for name := range strings.SplitSeq(list, ",") {
-			name = textproto.CanonicalMIMEHeaderKey(textproto.TrimString(name))
-			if name == "" || !http1.TrailerAllowed(name) || len(r.Trailer) >= maxTrailers {
-				continue
-			}
-			if r.Trailer == nil {
-				r.Trailer = make(http.Header)
-			}
-			r.Trailer[name] = nil
-		}
-	}
 }
 
 // onTrailers handles a head block of an open stream, which is a trailer section.
@@ -220,7 +219,7 @@ func (s *Session) onTrailers(st *Stream, h wire.FrameHeader, b *wire.HeaderBlock
 	case b.CheckTrailers() != "":
 		return streamError(st.id, wire.ProtocolError, "malformed trailer section")
 	}
-	if !b.IsTooLarge && len(b.Text) <= maxTrailerBytes && len(b.Fields) <= maxTrailers {
+	if !b.IsTooLarge && len(b.Text) <= exchange.MaxTrailerBytes && len(b.Fields) <= exchange.MaxTrailerFields {
 		text := http1.TextOf(b.Text)
 		st.trailer = make(http.Header, len(b.Fields))
 		for _, f := range b.Fields {
@@ -262,7 +261,7 @@ func (s *Session) refuse(h wire.FrameHeader, status int, why string) {
 	}
 	if !h.Flags.Has(wire.EndStream) {
 		out = wire.AppendRSTStream(out, h.StreamID, wire.NoError)
-		s.resets.add(h.StreamID)
+		s.resets.add(h.StreamID, s.config.streamWindow)
 	}
 	s.output.out = out
 }

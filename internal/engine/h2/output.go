@@ -45,6 +45,9 @@ func (s *Session) Flush() {
 	s.mu.Lock()
 	o := &s.output
 	if o.isSending || len(o.out)+len(o.unsent) == 0 || o.failed != nil {
+		if !o.isSending && len(o.out)+len(o.unsent) == 0 && len(s.streams) == 0 {
+			s.returnBufferLocked() // what arrived needed no reply
+		}
 		isOver := s.isOverLocked()
 		s.mu.Unlock()
 		if isOver {

@@ -256,8 +256,11 @@ func (s *Session) resetStream(f *wire.Error) bool {
 		s.config.countError("stream_" + f.Code.String())
 	}
 	s.mu.Lock()
-	s.resets.add(f.StreamID)
-	st := s.streams[f.StreamID]
+	st, window := s.streams[f.StreamID], s.config.streamWindow
+	if st != nil {
+		window = st.window.avail
+	}
+	s.resets.add(f.StreamID, window)
 	s.output.out = wire.AppendRSTStream(s.output.out, f.StreamID, f.Code)
 	if st != nil {
 		delete(s.streams, f.StreamID)
@@ -282,22 +285,29 @@ const resetCost = 2
 // resetRing holds the last streams that the server has reset. What the client has sent before it
 // received the reset is no error.
 type resetRing struct {
-	ids  [32]uint32
-	next int
+	streams [32]closedStream
+	next    int
 }
 
-func (r *resetRing) add(id uint32) {
-	r.ids[r.next%len(r.ids)] = id
+// closedStream is a stream that the server has reset.
+type closedStream struct {
+	id     uint32
+	window int32 // what the client may have sent before it received the reset
+}
+
+func (r *resetRing) add(id uint32, window int32) {
+	r.streams[r.next%len(r.streams)] = closedStream{id, window}
 	r.next++
 }
 
-func (r *resetRing) has(id uint32) bool {
-	for _, other := range r.ids {
-		if other == id {
-			return true
+// find returns the stream, or nil if it is not among the last ones.
+func (r *resetRing) find(id uint32) *closedStream {
+	for i := range r.streams {
+		if r.streams[i].id == id {
+			return &r.streams[i]
 		}
 	}
-	return false
+	return nil
 }
 
 // startData begins a DATA frame (RFC 9113, 6.1). All of it counts for flow control.
@@ -323,8 +333,14 @@ func (s *Session) startData(fr frame) *wire.Error {
 		return connError(wire.FlowControlError, "connection window exceeded")
 	}
 	dropped := int(fr.Length)
-	if st == nil && (s.resets.has(fr.StreamID) || fr.StreamID > s.lastID) {
-		return s.dropDataLocked(fr)
+	if !s.ledger.debitData(d.left, dropped-d.left) {
+		return connError(wire.EnhanceYourCalm, "too many small DATA frames")
+	}
+	if st == nil {
+		closed := s.resets.find(fr.StreamID)
+		if closed != nil || fr.StreamID > s.lastID {
+			return s.dropDataLocked(fr, closed)
+		}
 	}
 	fault := s.checkDataLocked(st, fr, d.left)
 	if fault == nil {
@@ -350,13 +366,18 @@ func (s *Session) startData(fr frame) *wire.Error {
 }
 
 // dropDataLocked drops a DATA frame of a stream that the server has reset or not served. The client
-// had sent it before it knew.
-func (s *Session) dropDataLocked(fr frame) *wire.Error {
+// has sent it before it knew, unless it exceeds the window of the stream that was closed.
+func (s *Session) dropDataLocked(fr frame, closed *closedStream) *wire.Error {
 	d := &s.input.data
 	s.input.skip, *d = d.left+d.pad, dataState{}
 	s.returnWindowLocked(int(fr.Length))
-	if fr.Length == 0 && !s.ledger.debit(1) {
-		return connError(wire.EnhanceYourCalm, "too many empty frames")
+	isDue := fr.Length == 0
+	if closed != nil {
+		isDue = isDue || int64(fr.Length) > int64(closed.window)
+		closed.window = max(0, closed.window-int32(fr.Length))
+	}
+	if isDue && !s.ledger.debit(1) {
+		return connError(wire.EnhanceYourCalm, "too many DATA frames of a closed stream")
 	}
 	return nil
 }

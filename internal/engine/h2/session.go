@@ -16,7 +16,7 @@ import (
 //
 //	preface ──preface, SETTINGS──▶ open
 //	open ──Shutdown, Retire, Connection: close──▶ announced (GOAWAY for all streams, and a PING)
-//	announced ──acknowledgment or goAwayTime──▶ draining (GOAWAY for the last stream)
+//	announced ──acknowledgment or GoAwayTime──▶ draining (GOAWAY for the last stream)
 //	draining ──last stream ends──▶ ended
 //	any ──connection error, flood──▶ ended (GOAWAY with the error)
 //	any ──connection closed──▶ ended
@@ -79,6 +79,15 @@ var (
 	errStreamClosed = errors.New("http2: stream closed")
 	errClientLeft   = errors.New("http2: client disconnected")
 )
+
+// BeginsPreface reports whether in begins with HTTP/2's preface, or is a part of it.
+func BeginsPreface(in []byte) (whole, partly bool) {
+	n := min(len(in), len(wire.Preface))
+	if string(in[:n]) != wire.Preface[:n] {
+		return false, false
+	}
+	return n == len(wire.Preface), n < len(wire.Preface)
+}
 
 // New returns a session for a connection that is about to send the preface, and queues the server's
 // SETTINGS. state is nil without TLS.

@@ -22,6 +22,23 @@ func TestRequestsReceiveResponses(t *testing.T) {
 	}
 }
 
+// An idle session holds no buffer for output, also after frames that need no reply.
+func TestIdleSessionHoldsNoOutputBuffer(t *testing.T) {
+	p := newPeer(t, nil, hello)
+	p.open()
+	p.get(1)
+	p.pump()
+	if p.session.HoldsOutputBuffer() {
+		t.Error("after a response it does")
+	}
+	p.framer.WriteWindowUpdate(0, 10<<10)
+	p.framer.WritePing(true, [8]byte{})
+	p.pump()
+	if p.session.HoldsOutputBuffer() {
+		t.Error("after frames without a reply it does")
+	}
+}
+
 // Frames take effect however the input is split.
 func TestInputIsSplitAnywhere(t *testing.T) {
 	p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {

@@ -120,7 +120,7 @@ func (st *Stream) finish(complete bool) {
 			s.output.out = wire.AppendRSTStream(s.output.out, st.id, wire.InternalError)
 		case !st.inEnded: // the client need not send the rest (RFC 9113, 8.1)
 			s.output.out = wire.AppendRSTStream(s.output.out, st.id, wire.NoError)
-			s.resets.add(st.id)
+			s.resets.add(st.id, st.window.avail)
 		}
 		delete(s.streams, st.id)
 		st.closeLocked(errStreamClosed)
@@ -261,7 +261,7 @@ func (st *Stream) expire() {
 	expires := !st.isClosed && isPast(st.writeDeadline)
 	if expires {
 		s.output.out = wire.AppendRSTStream(s.output.out, st.id, wire.InternalError)
-		s.resets.add(st.id)
+		s.resets.add(st.id, st.window.avail)
 		delete(s.streams, st.id)
 		s.discardBodyLocked(st)
 		st.closeLocked(os.ErrDeadlineExceeded)

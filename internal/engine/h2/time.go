@@ -6,9 +6,9 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
-// goAwayTime is how long an announced end waits for the client's acknowledgment, and how long an
+// GoAwayTime is how long an announced end waits for the client's acknowledgment, and how long an
 // ended connection stays open for the client to read the last frames.
-const goAwayTime = time.Second
+const GoAwayTime = time.Second
 
 // The contents of the server's PINGs: of one that follows the first GOAWAY, and of one that checks
 // whether the client is there.
@@ -44,7 +44,7 @@ func (s *Session) WaitDeadline() time.Time {
 		at = earliest(at, s.ping.receivedAt, s.config.SendPingTimeout)
 	}
 	if s.phase == phaseAnnounced {
-		at = earliest(at, s.endingAt, goAwayTime)
+		at = earliest(at, s.endingAt, GoAwayTime)
 	}
 	return at
 }
@@ -68,7 +68,7 @@ func (s *Session) closeDeadlineLocked() (at time.Time) {
 		at = earliest(at, s.ping.sentAt, s.config.pingTimeout)
 	}
 	if s.phase == phaseEnded {
-		at = earliest(at, s.endingAt, goAwayTime)
+		at = earliest(at, s.endingAt, GoAwayTime)
 	}
 	return at
 }
@@ -81,7 +81,7 @@ func (s *Session) Expire() (closes bool) {
 	case isPast(s.closeDeadlineLocked()):
 		s.drainLocked()
 		closes = true
-	case s.phase == phaseAnnounced && time.Since(s.endingAt) >= goAwayTime:
+	case s.phase == phaseAnnounced && time.Since(s.endingAt) >= GoAwayTime:
 		s.drainLocked()
 	case s.config.SendPingTimeout > 0 && s.ping.sentAt.IsZero():
 		s.ping.sentAt = time.Now()
@@ -96,7 +96,7 @@ func (s *Session) Expire() (closes bool) {
 func (s *Session) Shutdown() {
 	s.mu.Lock()
 	s.announceLocked()
-	if s.phase == phaseAnnounced && time.Since(s.endingAt) >= goAwayTime {
+	if s.phase == phaseAnnounced && time.Since(s.endingAt) >= GoAwayTime {
 		s.drainLocked()
 	}
 	s.mu.Unlock()

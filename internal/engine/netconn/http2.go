@@ -7,10 +7,8 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/connection"
+	"github.com/tarehq/tare/internal/engine/h2"
 )
-
-// clientPreface is what a client sends first in HTTP/2 (RFC 9113, 3.4).
-const clientPreface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 // handOffToHTTP2 hands the connection to the inner server, which then calls the ConnState hook.
 func (c *Conn) handOffToHTTP2() {
@@ -35,12 +33,9 @@ func (c *Conn) handOffToHTTP2() {
 func (c *Conn) hasPreface() bool {
 	c.conn.SetReadDeadline(c.opened.Add(c.config.Exchanges.HeadTimeout))
 	for {
-		n := min(len(clientPreface), c.conn.End-c.conn.Next)
-		if string(c.conn.In[c.conn.Next:c.conn.Next+n]) != clientPreface[:n] {
-			return false
-		}
-		if n == len(clientPreface) {
-			return true
+		whole, partly := h2.BeginsPreface(c.conn.In[c.conn.Next:c.conn.End])
+		if !partly {
+			return whole
 		}
 		if c.conn.Fill() != nil {
 			return false

@@ -11,7 +11,7 @@ import (
 
 // A send timeout limits how long the client may accept none of the bytes that are being sent. It
 // does not limit the time for a whole response. On shards the shardConn measures it while it waits
-// for room in the socket (shardconnio_linux.go). On the goroutine path net.Conn has only deadlines,
+// for room in the socket (package shard). On the goroutine path net.Conn has only deadlines,
 // so that this file moves the write deadline along.
 
 const (

@@ -1,0 +1,83 @@
+package conf
+
+import "time"
+
+// Cache describes a cache: proxy_cache_path. Every field but Name may be zero.
+type Cache struct {
+	// Name identifies the cache: keys_zone.
+	Name string
+	// Dir holds responses across restarts, and those that do not fit into memory. The cache creates
+	// it, but not its parent. If it is empty, responses are stored in memory only.
+	Dir string
+	// Levels are the lengths of the names of subdirectories, such as 1, 2.
+	Levels []int
+	// MaxBytes limits what is stored, on disk if Dir is set; 0 is DefaultCacheBytes. The least
+	// recently used response goes first.
+	MaxBytes int64
+	// MemoryBytes limits what is stored in memory; 0 is DefaultCacheMemory. A body that is still being
+	// sent counts, even after it has been replaced or evicted. Responses on their way in may use a
+	// quarter more.
+	MemoryBytes int64
+	// Inactive is how long an unused response is stored, fresh or not; 0 is 10 minutes.
+	Inactive time.Duration
+	// MinFree is the space of the disk that stays free, in bytes. Only Linux reports it.
+	MinFree int64
+}
+
+// CachePolicy is how a location uses a cache.
+type CachePolicy struct {
+	// CacheValid is the freshness, by status, of responses that do not define it themselves. The first
+	// element with the status counts.
+	Valid []CacheValid
+	// Ignore lists fields of responses that have no effect: Cache-Control, Expires, Set-Cookie,
+	// Vary, X-Accel-Expires.
+	Ignore []string
+	// Methods are those whose responses are stored. Only GET and HEAD are allowed, and both always
+	// are stored: responses to other methods depend on the request body, which no key contains.
+	Methods []string
+	// KeepHead forwards HEAD unchanged, and stores its response for HEAD alone:
+	// proxy_cache_convert_head off. Otherwise the cache sends GET, and stores the whole response.
+	KeepHead bool
+	// MinUses is the number of requests after which a response is stored; 0 is 1.
+	MinUses int
+	// CacheStale defines when a stale response is served.
+	Stale CacheStale
+	// Background updates a stale response in the background after it was served.
+	Background bool
+	// Revalidate validates a stale response with If-Modified-Since and If-None-Match.
+	Revalidate bool
+	// Lock lets one request at a time fetch a missing or stale response. The others wait for
+	// LockTimeout (0 is 5 s). Then they go to the origin, and their responses are not stored. After
+	// LockAge (0 is 5 s) another request may fetch while the first one still does.
+	Lock                 bool
+	LockTimeout, LockAge time.Duration
+	// Invalidate removes what is stored under a request's key after a 2xx or 3xx response to an
+	// unsafe method such as POST: RFC 9111, 4.4. It is not nginx's behavior: a client could make
+	// the origin generate a popular response again and again.
+	Invalidate bool
+	// Status adds Cache-Status (RFC 9211) to responses.
+	Status bool
+}
+
+// CacheValid is the freshness of responses with some statuses: proxy_cache_valid. Without Statuses
+// it applies to all.
+type CacheValid struct {
+	Statuses []int
+	For      time.Duration
+}
+
+// CacheStale defines when a stale response is served: proxy_cache_use_stale. Unlike nginx, the
+// cache never serves a stale response with must-revalidate or proxy-revalidate. With Updating,
+// nginx also serves one that the origin has replaced by a response that is not storable or not
+// fresh; this cache does not.
+type CacheStale struct {
+	Error, Timeout, InvalidHeader, Updating bool
+	Statuses                                []int // 403, 404, 429, 500, 502, 503, 504
+}
+
+const (
+	// DefaultBytes is the default of Cache.MaxBytes.
+	DefaultCacheBytes = 1 << 30
+	// DefaultMemory is the default of Cache.MemoryBytes.
+	DefaultCacheMemory = 64 << 20
+)

@@ -1,0 +1,416 @@
+package conf
+
+import (
+	"crypto/tls"
+	"time"
+)
+
+// Text is text in which $name and ${name} stand for variables, as in nginx:
+// "https://$host$request_uri". As there, a literal dollar sign cannot be written.
+type Text string
+
+// Config configures a Handler. It is plain data: its maker may change and copy it until it is given
+// to New or Reload, and must not change it after that. A Location does not inherit: its Settings
+// are complete. See Host.Defaults.
+//
+// Defaults of zero values are nginx's.
+type Config struct {
+	// Hosts are the virtual hosts. The first one of an address serves requests for unknown names,
+	// unless another one is the Listen's Default.
+	Hosts []Host
+	// Upstreams are groups of servers. A Proxy's To refers to them by name.
+	Upstreams []Upstream
+	// Caches are caches for responses. A ProxyCache refers to them by name.
+	Caches []Cache
+	// Maps are variables that depend on others.
+	Maps []Map
+	// Requests and Conns are the zones of limits. RequestLimit and ConnLimit refer to them by name.
+	Requests []Zone
+	Conns    []Zone
+	// LogFormats are the formats of logs. "combined" is predefined.
+	LogFormats []LogFormat
+	// BlankUnavailable makes variables empty that nginx has and that are not available here: see
+	// Unavailable. Otherwise their use is an error.
+	BlankUnavailable bool
+	// Types are media types by file name extension, without the dot. Nil is the system's table.
+	Types map[string]string
+}
+
+// Host is a virtual host: a server block.
+type Host struct {
+	// Listen are the addresses of the host. None is every address.
+	Listen []Listen
+	// Names are its names. "*.example.org" and "www.example.*" stand for all names of that form,
+	// ".example.org" for the name and all below it, "" for requests without a host. A name that
+	// begins with "~" is a regular expression, whose named groups become variables. Case is
+	// ignored.
+	Names []string
+	// Steps are run before a location is found.
+	Steps []Step
+	// Locations are the locations of paths. Paths without one use Defaults, and are served from
+	// files.
+	Locations []Location
+	// Defaults are the Settings of requests that are in no location.
+	Defaults Settings
+
+	// KeepSlashes disables merging of adjacent slashes before a location is found.
+	KeepSlashes bool
+	// UnderscoreFields forwards request fields whose names have underscores, and AnyFields those
+	// with any name that HTTP allows. $http_NAME finds them, too. By default a name may have
+	// letters, digits and hyphens only, and other fields are dropped, because some programs confuse
+	// them with such fields.
+	UnderscoreFields, AnyFields bool
+	// RejectHandshake rejects TLS handshakes for this host's names.
+	RejectHandshake bool
+	// ClientCerts configures client certificates; nil leaves them to the server. The handler
+	// verifies them, and the server must request them by tls.RequestClientCert.
+	ClientCerts *ClientCerts
+	// Pos is its position in the configuration, for messages: "nginx.conf:12".
+	Pos string
+}
+
+// Listen is an address of a Host, with the settings of its connections.
+type Listen struct {
+	// Addr is HOST:PORT, or unix:PATH. HOST is an IP address, [IPv6], or * for all.
+	Addr string
+	// Default makes the host serve requests for unknown names at the address.
+	Default bool
+	TLS     bool
+	HTTP2   bool
+	// Proxied connections begin with a PROXY protocol header. The server removes it, not the
+	// handler: see WithProxyHeader.
+	Proxied bool
+	// Backlog, ReusePort and IPv6Only are options of the socket: see listen(2), socket(7) and
+	// ipv6(7). Zero is the system's default.
+	Backlog   int
+	ReusePort bool
+	IPv6Only  bool
+
+	// Certs are files of certificates and keys in PEM. The server reads them, not the handler.
+	Certs []CertFiles
+	// TLSConfig holds the other settings of TLS: versions, cipher suites, client certificates. It
+	// has no Certificates.
+	TLSConfig *tls.Config
+}
+
+// CertFiles names the files of a certificate and its key.
+type CertFiles struct{ Cert, Key string }
+
+// Match is how a Location's Path is compared with that of a request.
+type Match int
+
+// Ways of matching, as in nginx. The order is: an exact match, the longest prefix if it is final,
+// the first regular expression, the longest prefix.
+const (
+	Prefix      Match = iota // location /x
+	FinalPrefix              // location ^~ /x: no regular expressions follow
+	Exact                    // location = /x
+	Regex                    // location ~ x
+	FoldRegex                // location ~* x: case is ignored
+	Named                    // location @x: for internal redirects
+)
+
+// Location configures a part of a host's paths. It may have at most one of Proxy, Status, Metrics
+// and Empty; without any it serves files.
+type Location struct {
+	Match Match
+	Path  string
+	// Locations are nested locations, which are searched when this one matches.
+	Locations []Location
+	// Internal locations serve internal redirects only; other requests get 404.
+	Internal bool
+	// Steps are run after the location was found.
+	Steps []Step
+	// TryFiles are names of files, or of directories if they end in a slash. The first that exists
+	// is served. The last element is the fallback: a path, a named location with its @, or a status
+	// such as "=404".
+	TryFiles []Text
+
+	Proxy   *Proxy
+	Status  bool // the page of stub_status
+	Metrics bool // metrics in Prometheus' text format
+	Empty   bool // a transparent image of one pixel
+
+	Settings
+	// Pos is its position in the configuration, for messages.
+	Pos string
+}
+
+// Settings are the settings of a Location, or of requests in no location.
+type Settings struct {
+	Files Files
+	// Header is added to responses.
+	Header []AddHeader
+	// Expires sets Expires and Cache-Control; nil does not.
+	Expires *Expires
+	// ErrorPages replace errors. The first one with the error's status applies.
+	ErrorPages []ErrorPage
+	// RecursiveErrors lets error pages have error pages.
+	RecursiveErrors bool
+	// Logs are the access logs.
+	Logs []Log
+	// ErrorLog is the log for errors of requests. Nil is the logger of New's options.
+	ErrorLog *ErrorLog
+	Gzip     *Gzip // nil compresses nothing
+	// SubFilter replaces strings in bodies; nil replaces nothing.
+	SubFilter *SubFilter
+	// NoChunks disables chunked responses. Those of unknown length end with their connection (RFC
+	// 9112, 6.3).
+	NoChunks bool
+
+	// MaxBody bounds a request's body, in bytes. 0 is 1 MB; a negative value is no limit.
+	MaxBody int64
+	// Requests and Conns are the limits of this location.
+	Requests []RequestLimit
+	Conns    []ConnLimit
+	// RequestStatus and ConnStatus are the statuses for rejected requests; 0 is 503. With DryRun a
+	// limit only logs.
+	RequestStatus, ConnStatus int
+	RequestDryRun, ConnDryRun bool
+	// Rate bounds a response in bytes per second, after its first RateAfter bytes. Both may have
+	// variables; "" is no limit.
+	Rate, RateAfter Text
+
+	// Access are rules, of which the first that matches applies.
+	Access []AccessRule
+	// Password requires a password; nil does not.
+	Password *Password
+	// AuthRequest makes a subrequest that decides on access; nil does not.
+	AuthRequest *AuthRequest
+	// SatisfyAny requires only one of Access, Password and AuthRequest to grant access.
+	SatisfyAny bool
+
+	// Referers are the valid pages with links to here, for $invalid_referer; nil is all.
+	Referers *Referers
+	// SecureLink is how $secure_link checks links. If it is nil the variable is empty.
+	SecureLink *SecureLink
+
+	// Closed is the reason why the location serves nothing, or "". Requests get 503, without error
+	// pages, and the reason is logged.
+	Closed string
+
+	RealIP RealIP
+	// BodyTimeout bounds the time between two reads of a request's body, and SendTimeout that
+	// between two writes of a response. 0 is 60 seconds.
+	BodyTimeout, SendTimeout time.Duration
+	// KeepAliveRequests and KeepAliveTime bound the requests and the age of a client's connection;
+	// 0 is no limit. They require a server that lets handlers see connections, as tare.Server does.
+	KeepAliveRequests int
+	KeepAliveTime     time.Duration
+	// HideVersion leaves the version out of error pages.
+	HideVersion bool
+	// RelativeRedirects leaves scheme and host out of redirects, and HidePort the port. PrimaryName
+	// uses the host's first name instead of the request's.
+	RelativeRedirects, HidePort, PrimaryName bool
+	// ModifiedSince says how If-Modified-Since is compared.
+	ModifiedSince ModifiedSince
+	// NoLogNotFound keeps missing files out of the error log.
+	NoLogNotFound bool
+}
+
+// Files configures how files are served.
+type Files struct {
+	// Root is the directory for paths. Alias replaces the location's path. "" means none.
+	Root, Alias Text
+	// AliasPath is the path that Alias replaces, if that is not the Location's own: an enclosing
+	// location's, from which Alias is inherited.
+	AliasPath string
+	// Index are the names of files that are served for a directory. Nil is index.html.
+	Index []Text
+	// Listing lists directories without an index.
+	Listing bool
+	// Precompressed serves x.gz, x.br or x.zst instead of x to clients that accept it.
+	Precompressed bool
+	// Symlinks restricts symbolic links; the default follows all. Those in SymlinksFrom, a prefix
+	// of the path, are always followed.
+	Symlinks     Symlinks
+	SymlinksFrom Text
+	// NoEtag leaves Etag out.
+	NoEtag bool
+	// Types are media types by file name extension, without the dot. They replace Config.Types.
+	Types map[string]string
+	// DefaultType is the type of other files; "" is text/plain.
+	DefaultType string
+	// Charset is added to the types of CharsetTypes; nil is nginx's list.
+	Charset      string
+	CharsetTypes []string
+}
+
+// ModifiedSince says how If-Modified-Since is compared, as nginx's if_modified_since does.
+type ModifiedSince int
+
+// Values of ModifiedSince.
+const (
+	ModifiedSinceExact  ModifiedSince = iota // equal to Last-Modified
+	ModifiedSinceBefore                      // not before Last-Modified
+	ModifiedSinceOff                         // never, and If-None-Match is ignored, too
+)
+
+// Symlinks says which symbolic links are followed, as nginx's disable_symlinks does.
+type Symlinks int
+
+// Values of Symlinks.
+const (
+	FollowLinks      Symlinks = iota // all
+	FollowOwnedLinks                 // those with the owner of what they lead to
+	FollowNoLinks                    // none
+)
+
+// AddHeader adds a field to responses with the status 200, 201, 204, 206, 301, 302, 303, 304, 307
+// or 308, or to all.
+type AddHeader struct {
+	Name   string
+	Value  Text // an empty value adds nothing
+	Always bool
+}
+
+// Expires says how long a response may be cached.
+type Expires struct {
+	// Text is as in nginx: a time, "epoch", "max", "off", "@" and a time of day, or a variable with
+	// one of these.
+	Text Text
+	// Modified adds Text to the file's modification time.
+	Modified bool
+}
+
+// ErrorPage replaces an error.
+type ErrorPage struct {
+	Statuses []int
+	// Status is the response's: 0 keeps the error's, and a negative value is the page's.
+	Status int
+	// Target is a path, a named location with its @, or a URL to redirect to.
+	Target Text
+}
+
+// Log is an access log.
+type Log struct {
+	Path   string // without variables; "" disables logging
+	Format string // the name of a LogFormat; "" is combined
+	// If restricts the log to requests for which it is neither empty nor "0"; "" logs all.
+	If Text
+}
+
+// LogFormat is the format of a log's lines.
+type LogFormat struct {
+	Name   string
+	Escape Escape
+	Text   Text
+}
+
+// Escape is how variables are escaped in a line, so that none ends it.
+type Escape int
+
+// The ways of escaping.
+const (
+	EscapeDefault Escape = iota // \xHH
+	EscapeJSON                  // as in a JSON string
+	EscapeNone                  // line ends only
+)
+
+// ErrorLog is a log for errors.
+type ErrorLog struct {
+	Path  string // "stderr" is standard error
+	Level string // "" is "error"
+	// Next is a second log for the same errors, with its own level; nil means none.
+	Next *ErrorLog
+}
+
+// RequestLimit is limit_req.
+type RequestLimit struct {
+	Zone  string
+	Burst int
+	// NoDelay responds to all requests of the burst at once, and Delay to that many of them. The
+	// others are delayed.
+	NoDelay bool
+	Delay   int
+}
+
+// ConnLimit is limit_conn: it bounds the requests in progress.
+type ConnLimit struct {
+	Zone string
+	Max  int
+}
+
+// Map is a variable whose value depends on a Text.
+type Map struct {
+	Name   string // without the dollar sign
+	Source Text
+	// Default is the value if no Case matches.
+	Default Text
+	// Cases are compared in nginx's order: exact ones, names with a star if Hostnames is set,
+	// regular expressions in their order.
+	Cases     []Case
+	Hostnames bool
+	// Volatile evaluates the variable for each use. Otherwise its value is kept for the request.
+	Volatile bool
+	// Geo: the Cases are networks, of which the longest with the source's address applies.
+	Geo bool
+	// Split: the Cases are percentages, "20.5%", or "*".
+	Split bool
+}
+
+// Case is one value of a Map.
+type Case struct {
+	From string // text, "~regex" or "~*regex"; a backslash at the start makes it text
+	To   Text
+}
+
+// Step is a step of the rewrite phase: a Set, If, Rewrite, Return or Break.
+type Step interface{ step() }
+
+// Set sets a variable.
+type Set struct {
+	Name  string // without the dollar sign
+	Value Text
+}
+
+// If runs steps if a condition is true.
+type If struct {
+	Left Text
+	// Op is "", which is true if Left is neither empty nor "0"; or "=", "!="; or "~", "~*", "!~",
+	// "!~*"; or "-f", "-d", "-e", "-x" and their negations, which test the file that Left names.
+	Op    string
+	Right Text
+	Then  []Step
+	// Location, if not nil, replaces the location of the step from Then on. It has the same Match
+	// and Path. nginx treats directives in an if that are not steps so: with those of the location
+	// they form another one, without its try_files. It is not searched for, and its Locations,
+	// Steps and TryFiles must be empty.
+	Location *Location
+}
+
+// Rewrite replaces a path that matches.
+type Rewrite struct {
+	Pattern string
+	// To is the new path, with an optional ?query. The request's query is appended unless To ends
+	// in a question mark. A To with a scheme is a redirect.
+	To   Text
+	Flag RewriteFlag
+}
+
+// RewriteFlag says what follows a Rewrite that matched.
+type RewriteFlag int
+
+// The flags.
+const (
+	RewriteNext      RewriteFlag = iota // the next step
+	RewriteLast                         // a location is found for the new path
+	RewriteBreak                        // this location continues, without further steps
+	RewriteRedirect                     // 302
+	RewritePermanent                    // 301
+)
+
+// Return ends a request. 444 closes the connection without a response.
+type Return struct {
+	Status int
+	Text   Text // the URL of a redirect; otherwise the body
+}
+
+// Break ends the steps.
+type Break struct{}
+
+func (Set) step()     {}
+func (If) step()      {}
+func (Rewrite) step() {}
+func (Return) step()  {}
+func (Break) step()   {}

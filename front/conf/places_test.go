@@ -1,0 +1,70 @@
+package conf
+
+import (
+	"reflect"
+	"testing"
+)
+
+// grow fills a value with one element of each kind, a few levels deep, and numbers the Settings in
+// it.
+func grow(v reflect.Value, depth int, settings *int) {
+	if v.Type() == reflect.TypeFor[Settings]() {
+		*settings++
+		v.FieldByName("MaxBody").SetInt(int64(*settings))
+	}
+	switch v.Kind() {
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() && v.Type().Field(i).Type.PkgPath() != "crypto/tls" {
+				grow(v.Field(i), depth, settings)
+			}
+		}
+	case reflect.Pointer:
+		if depth > 0 && v.Type().Elem().PkgPath() == reflect.TypeFor[Config]().PkgPath() {
+			v.Set(reflect.New(v.Type().Elem()))
+			grow(v.Elem(), depth-1, settings)
+		}
+	case reflect.Slice:
+		if depth == 0 {
+			return
+		}
+		if v.Type().Elem() == reflect.TypeFor[Step]() {
+			growSteps(v, depth, settings)
+			return
+		}
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range 2 {
+			grow(v.Index(i), depth-1, settings)
+		}
+	}
+}
+
+// growSteps fills steps with one of each kind.
+func growSteps(v reflect.Value, depth int, settings *int) {
+	for _, s := range []Step{Set{}, If{}, Rewrite{}, Return{}, Break{}} {
+		one := reflect.New(reflect.TypeOf(s)).Elem()
+		grow(one, depth-1, settings)
+		v.Set(reflect.Append(v, one))
+	}
+}
+
+// Every Settings of a Config is visited once. The test fails for a new field with Settings that is
+// not visited.
+func TestPlacesVisitsAllSettings(t *testing.T) {
+	var c Config
+	var settings int
+	grow(reflect.ValueOf(&c).Elem(), 6, &settings)
+	seen := make(map[int64]bool)
+	for p := range c.Places() {
+		if seen[p.Settings.MaxBody] || p.Settings.MaxBody == 0 || p.Host == nil {
+			t.Fatalf("the place with the number %d is visited twice, or has no host", p.Settings.MaxBody)
+		}
+		seen[p.Settings.MaxBody] = true
+	}
+	if len(seen) != settings || settings < 100 {
+		t.Errorf("%d places are visited, want %d", len(seen), settings)
+	}
+	for range c.Places() {
+		break // which ends the visit
+	}
+}

@@ -1,0 +1,127 @@
+package conf
+
+import (
+	"crypto/tls"
+	"time"
+)
+
+// Protocol is the protocol of a Proxy.
+type Protocol int
+
+// The protocols.
+const (
+	HTTP Protocol = iota
+	HTTPS
+	FastCGI
+	// SchemeOfTo is HTTP or HTTPS: the value of To begins with http:// or https://.
+	SchemeOfTo
+)
+
+// Proxy forwards requests to an upstream, as proxy_pass and fastcgi_pass do.
+type Proxy struct {
+	Protocol Protocol
+	// To is the name of an Upstream or of a bound handler, or HOST:PORT, or unix:PATH. A scheme
+	// precedes it if Protocol is SchemeOfTo.
+	To Text
+	// URI replaces the part of the path that the location matched. Nil forwards the request's URI
+	// unchanged. A URI with variables is the whole URI.
+	URI *Text
+
+	Method Text // "" is the request's
+	// Version is "1.0" or "1.1"; "" is "1.0". Requests are HTTP/1.1 in both cases. As in nginx only
+	// "1.1" allows keep-alive, and only with a Connection in Header other than close.
+	Version  string
+	Header   []Field // replaces fields of the client; an empty value removes one. HTTP only
+	NoHeader bool    // drops the client's header
+	NoBody   bool    // drops the client's body
+	Body     *Text   // replaces the client's body
+
+	Params     []Param // FastCGI only
+	ParamIndex string  // fastcgi_index
+	SplitPath  string  // fastcgi_split_path_info, with two groups
+
+	// Hide are fields of responses that are not forwarded, besides nginx's defaults, and Show are
+	// exceptions. Ignore are fields without effect: X-Accel-Redirect, X-Accel-Expires,
+	// X-Accel-Limit-Rate, X-Accel-Buffering, Expires, Cache-Control, Set-Cookie, Vary.
+	Hide, Show, Ignore []string
+	// Redirects changes Location and Refresh. Nil is the default: it replaces the URL of To by the
+	// location's path, if To has no variables.
+	Redirects []Replace
+	// NoRedirects leaves Location and Refresh unchanged.
+	NoRedirects bool
+	// CookieDomains and CookiePaths change the domains and paths of cookies.
+	CookieDomains, CookiePaths []Replace
+
+	// Stream forwards a response without buffering. Otherwise it is received at the upstream's
+	// speed, into memory and then into a file.
+	Stream bool
+	// StreamRequest forwards a request's body while it arrives. Otherwise it is received completely
+	// first.
+	StreamRequest bool
+	// MaxSpool bounds the bytes of a response in a file: 0 is 1 GB, and a negative value disables
+	// files. BufferBytes bounds the bytes in memory; 0 is 64 KB.
+	MaxSpool    int64
+	BufferBytes int64
+
+	// Timeouts for connecting, and between two writes and two reads. 0 is 60 seconds.
+	ConnectTimeout, SendTimeout, ReadTimeout time.Duration
+	// Next says when another server of the group is tried.
+	Next NextUpstream
+	// Intercept lets error pages replace the upstream's responses from 300 on.
+	Intercept bool
+	// IgnoreAbort continues a request after its client has gone.
+	IgnoreAbort bool
+	// KeepConn keeps FastCGI connections. HTTP connections are kept if the group's Keepalive allows
+	// it.
+	KeepConn bool
+
+	TLS ProxyTLS
+
+	Cache *ProxyCache
+}
+
+// ProxyTLS configures TLS to upstreams.
+type ProxyTLS struct {
+	Config *tls.Config // nil verifies nothing, as nginx
+	Name   Text        // the server name for SNI and verification; "" is the host of To
+	SNI    bool        // sends Name
+}
+
+// Field is a header field.
+type Field struct {
+	Name  string
+	Value Text
+}
+
+// Param is a FastCGI parameter.
+type Param struct {
+	Name       string
+	Value      Text
+	IfNotEmpty bool
+}
+
+// Replace replaces From by To. If From begins with "~" or "~*" the rest is a regular expression,
+// whose named groups become variables.
+type Replace struct {
+	From string
+	To   Text
+
+	// Default stands for the default of Redirects.
+	Default bool
+}
+
+// ProxyCache configures how a Proxy uses a cache.
+type ProxyCache struct {
+	Zone string // the name of a Cache
+	Key  Text   // "" is $scheme$proxy_host and the target of the upstream request
+	// If one of Purge is neither empty nor "0", the request purges its key. A key that ends in "*"
+	// purges all keys with that prefix. The response is 204, or 404 if nothing was cached. Any
+	// client that can send such a request can purge: the texts must restrict that.
+	Purge []Text
+	// If one of Skip is neither empty nor "0", the request is not served from the cache. If one of
+	// NoStore is, the response is not stored. NoStore may use variables of the response, such as
+	// $upstream_http_x_private; the request then waits for the response even if Stale allows
+	// background updates.
+	Skip, NoStore []Text
+	Policy        CachePolicy
+}

@@ -1,0 +1,177 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"os"
+	"sync"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/anchor"
+	"github.com/tarehq/tare/internal/certs"
+)
+
+// maxDescribed is the number of certificates up to which all are described when they are loaded.
+const maxDescribed = 4
+
+// certStore holds the certificates named by hosts, each once.
+type certStore struct {
+	get     func(*tls.ClientHelloInfo) (*tls.Certificate, error) // Options.GetCertificate, or nil
+	served  map[conf.CertFiles]*servedCert
+	running sync.WaitGroup
+}
+
+// servedCert is a certificate that is served.
+type servedCert struct {
+	*certs.Store
+	files []*anchor.File
+	stop  context.CancelFunc // nil unless its files are watched
+}
+
+func newCertStore(get func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *certStore {
+	return &certStore{get: get, served: make(map[conf.CertFiles]*servedCert)}
+}
+
+// load reads the certificates of a Config that are not loaded yet. After an error, none of them
+// remains loaded.
+func (b *certStore) load(config *conf.Config, add func(string)) error {
+	var added []conf.CertFiles
+	for i := range config.Hosts {
+		host := &config.Hosts[i]
+		for _, l := range host.Listen {
+			for _, pair := range l.Certs {
+				if b.served[pair] != nil {
+					continue
+				}
+				held, err := openCert(pair, add)
+				if err != nil {
+					for _, pair := range added {
+						b.drop(pair)
+					}
+					return fmt.Errorf("%s: %w", host.Pos, err)
+				}
+				b.served[pair] = held
+				added = append(added, pair)
+			}
+		}
+	}
+	return nil
+}
+
+// retain closes the certificates that a Config does not name.
+func (b *certStore) retain(config *conf.Config) {
+	named := make(map[conf.CertFiles]bool)
+	for i := range config.Hosts {
+		for _, l := range config.Hosts[i].Listen {
+			for _, pair := range l.Certs {
+				named[pair] = true
+			}
+		}
+	}
+	for pair := range b.served {
+		if !named[pair] {
+			b.drop(pair)
+		}
+	}
+}
+
+func openCert(pair conf.CertFiles, add func(string)) (*servedCert, error) {
+	held := &servedCert{}
+	for _, path := range []string{pair.Cert, pair.Key} {
+		a, err := anchor.New(path)
+		if err != nil {
+			held.close()
+			return nil, err
+		}
+		held.files = append(held.files, a)
+	}
+	var err error
+	if held.Store, err = certs.Open(certs.Config{Cert: held.files[0], Key: held.files[1], Log: add}); err != nil {
+		held.close()
+		return nil, err
+	}
+	return held, nil
+}
+
+// watch reloads certificates when their files change. It prints those that are no longer readable,
+// will expire soon, or are few.
+func (b *certStore) watch(add func(text string), unreadable string) {
+	for pair, held := range b.served {
+		if held.stop != nil {
+			continue
+		}
+		text := fmt.Sprintf("certificate: %s, %s", pair.Cert, held.Describe(time.Now()))
+		if _, err := held.Reload(); err != nil {
+			add(fmt.Sprintf("%s; %s: %v", text, unreadable, err))
+			continue
+		}
+		if len(b.served) <= maxDescribed || held.ExpiresSoon(time.Now()) {
+			add(text + "; reloaded when it changes")
+		}
+		var ctx context.Context
+		ctx, held.stop = context.WithCancel(context.Background())
+		b.running.Go(func() { held.Watch(ctx) })
+	}
+}
+
+// reload rereads all certificates and prints the outcome. The error is about those that could not
+// be read.
+func (b *certStore) reload(add func(string), all bool) error {
+	var failed []error
+	for pair, held := range b.served {
+		changed, err := held.Reload()
+		switch {
+		case err != nil:
+			failed = append(failed, fmt.Errorf("certificate: %s: %w", pair.Cert, err))
+			add(fmt.Sprintf("certificate: %s: still serving the old one: %v", pair.Cert, err))
+		case changed:
+			add(fmt.Sprintf("certificate: %s: serving a new one: %s", pair.Cert, held.Describe(time.Now())))
+		case all:
+			add(fmt.Sprintf("certificate: %s: unchanged", pair.Cert))
+		}
+	}
+	return errors.Join(failed...)
+}
+
+// dirs returns the directories of the files.
+func (b *certStore) dirs() (all []*os.File) {
+	for _, held := range b.served {
+		for _, a := range held.files {
+			all = append(all, a.Dirs()...)
+		}
+	}
+	return all
+}
+
+// releaseAnchors closes the directories: certificates can no longer be reread.
+func (b *certStore) releaseAnchors() {
+	for _, held := range b.served {
+		for _, a := range held.files {
+			a.Close()
+		}
+	}
+}
+
+func (b *certStore) drop(pair conf.CertFiles) {
+	b.served[pair].close()
+	delete(b.served, pair)
+}
+
+func (b *certStore) close() {
+	for pair := range b.served {
+		b.drop(pair)
+	}
+	b.running.Wait()
+}
+
+func (h *servedCert) close() {
+	if h.stop != nil {
+		h.stop()
+	}
+	for _, f := range h.files {
+		f.Close()
+	}
+}

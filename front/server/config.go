@@ -1,0 +1,143 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/nginxconf"
+)
+
+// A Source supplies a Server's configuration: a File, or a *Config, which never changes.
+type Source interface {
+	// Read returns the configuration. A Server calls it when it starts and for each reload.
+	// bound are the names of bound handlers.
+	Read(bound []string) (*Config, error)
+}
+
+// Config is what a Server runs. As a Source it never changes: a reload only rereads certificates.
+type Config struct {
+	// Name is the configuration's name in messages.
+	Name string
+	// Front are the hosts. If Process has no Listeners, their addresses are opened, with the
+	// defaults of nginx for connections.
+	Front conf.Config
+	// Process are the settings of the process.
+	Process nginxconf.Process
+
+	// Warnings are printed when the configuration becomes active. Notes are printed by Check;
+	// of those Run prints the number.
+	Warnings, Notes []string
+}
+
+// Read implements Source.
+func (c *Config) Read([]string) (*Config, error) { return c, nil }
+
+// File is an nginx.conf.
+type File struct {
+	Path    string
+	Options nginxconf.Options // Bound is added to
+}
+
+// Read implements Source.
+func (f File) Read(bound []string) (*Config, error) {
+	o := f.Options
+	o.Bound = append(o.Bound[:len(o.Bound):len(o.Bound)], bound...)
+	result, err := nginxconf.Parse(f.Path, o)
+	if err != nil {
+		return nil, err
+	}
+	if len(result.Config.Hosts) == 0 { // a stock nginx.conf whose includes match no files
+		result.Config.Hosts = []conf.Host{{Steps: []conf.Step{conf.Return{Status: http.StatusNotFound}}}}
+	}
+	c := &Config{Name: f.Path, Front: result.Config, Process: result.Process}
+	for _, m := range result.Ignored {
+		c.Warnings = append(c.Warnings, "ignored: "+m.Error())
+	}
+	for _, m := range result.Warnings {
+		c.Warnings = append(c.Warnings, "warning: "+m.Error())
+	}
+	for _, m := range result.Noted {
+		c.Notes = append(c.Notes, "note: "+m.Error())
+	}
+	return c, nil
+}
+
+// ConfigError reports that a configuration cannot be run: it, or what it names, is invalid. Errors
+// of the machine, such as a port that is in use, have other types.
+type ConfigError struct {
+	// Err may be several joined errors.
+	Err error
+	// InOptions reports that the Options are invalid, not the configuration.
+	InOptions bool
+}
+
+// Error implements error.
+func (e *ConfigError) Error() string { return e.Err.Error() }
+
+// Unwrap is for package errors.
+func (e *ConfigError) Unwrap() error { return e.Err }
+
+// configError returns a ConfigError about the configuration, or nil.
+func configError(err error) error {
+	if err == nil {
+		return nil
+	}
+	return &ConfigError{Err: err}
+}
+
+// read reads the configuration.
+func (s *Server) read() (*Config, error) {
+	var names []string
+	for _, b := range s.bound {
+		names = append(names, b.name)
+	}
+	c, err := s.source.Read(names)
+	if err == nil && c == nil {
+		err = errors.New("server: the Source returned no configuration")
+	}
+	if err != nil {
+		return nil, configError(err)
+	}
+	if len(c.Process.Listeners) == 0 {
+		filled := *c
+		filled.Process.Listeners = listenersOf(c.Front.Hosts)
+		c = &filled
+	}
+	return c, nil
+}
+
+// listenersOf returns the addresses of hosts, each once.
+func listenersOf(hosts []conf.Host) []nginxconf.Listener {
+	var all []nginxconf.Listener
+	at := make(map[string]int)
+	for i := range hosts {
+		for _, l := range hosts[i].Listen {
+			if n, ok := at[l.Addr]; ok {
+				all[n].TLS, all[n].HTTP2 = all[n].TLS || l.TLS, all[n].HTTP2 || l.HTTP2
+				continue
+			}
+			at[l.Addr] = len(all)
+			all = append(all, nginxconf.Listener{Listen: l, HeaderTimeout: headerTimeout, IdleTimeout: idleTimeout,
+				SendTimeout: sendTimeout, HeaderBytes: headerBytes})
+		}
+	}
+	return all
+}
+
+// printMessages prints the messages about a valid configuration. Notes are many, and printed only
+// if all is set.
+func (s *Server) printMessages(c *Config, all bool) {
+	for _, text := range c.Warnings {
+		s.log.print(text)
+	}
+	if !all && len(c.Notes) > 0 {
+		s.log.print(fmt.Sprintf("%d directives have no effect or a different one: a check lists them",
+			len(c.Notes)))
+		return
+	}
+	for _, text := range c.Notes {
+		s.log.print(text)
+	}
+}

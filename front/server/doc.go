@@ -1,0 +1,39 @@
+// Package server runs what an nginx.conf or a [conf.Config] describes: it opens the sockets,
+// serves certificates by name, writes logs, reloads without losing requests, and drains. "tare
+// serve" is this package with flags.
+//
+//	app := server.Bind("app", handler) // proxy_pass http://app calls it
+//	err := server.Run(ctx, server.File{Path: "nginx.conf"}, server.Options{}, app)
+//
+// # Life of a Server
+//
+//	open       reads the configuration, opens certificates, logs, caches and sockets
+//	confined   gives up privileges, for good
+//	serving    Reload and Reopen work; Ready has been called
+//	draining   no new connections; requests in progress end, at most for Options.Grace
+//
+// Everything that requires privileges happens in the first state. An error in the first three
+// states undoes it: no socket, PID file or goroutine remains.
+//
+// # Signals
+//
+// Unless Options.Signals says otherwise, Run handles these signals as nginx does:
+//
+//	SIGHUP           Reload
+//	SIGUSR1          Reopen
+//	SIGQUIT          finish the requests in progress, and end
+//	SIGTERM, SIGINT  finish them within Options.Grace, and end; a second one ends the process
+//
+// # Reloads
+//
+// Reload applies a configuration completely or not at all. Sockets whose address stays remain open.
+// If settings of connections change, a new server replaces the one of the socket: each has its own
+// duplicate of the descriptor, and the old one ends its connections after their next response.
+//
+// # Another process
+//
+// Package server starts no processes, but leaves room for it. Files duplicates the listening
+// sockets for a successor, KeepSockets leaves unix sockets in place at the end, and
+// Options.Listeners takes inherited ones. Ready, Reloading and Draining are called when a service
+// manager wants to know.
+package server

@@ -1,0 +1,297 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"log"
+	"os"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/spool"
+	"github.com/tarehq/tare/internal/anchor"
+	"github.com/tarehq/tare/internal/privilege"
+	"github.com/tarehq/tare/internal/safefile"
+)
+
+const (
+	// logMode is the mode of new logs, which hold personal data.
+	logMode  = 0o640
+	logFlags = os.O_WRONLY | os.O_APPEND
+	// logWriteTimeout is how long an error waits for a slow log. After that, its line is
+	// dropped and counted.
+	logWriteTimeout = time.Second
+	// logCloseTimeout limits the last writes of a log.
+	logCloseTimeout = 2 * time.Second
+)
+
+// logFiles opens log files. prepared holds those that were opened while the process had privileges.
+type logFiles struct {
+	stdout, stderr io.Writer
+	anchored       bool // paths will become inaccessible: files are found again by their directories
+
+	mu       sync.Mutex
+	prepared map[string]*os.File
+	anchors  map[string]*anchor.File // of regular files
+	devices  map[string]*os.File     // other files, which stay open
+}
+
+func newLogFiles(stdout, stderr io.Writer, anchored bool) *logFiles {
+	return &logFiles{stdout: stdout, stderr: stderr, anchored: anchored, prepared: make(map[string]*os.File),
+		anchors: make(map[string]*anchor.File), devices: make(map[string]*os.File)}
+}
+
+// prepare opens files for the user that will write them.
+func (b *logFiles) prepare(paths []string, privileges *privilege.Plan) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, path := range paths {
+		info, err := os.Stat(path)
+		switch {
+		case err != nil && !errors.Is(err, fs.ErrNotExist):
+			return err
+		case err == nil && !info.Mode().IsRegular():
+			if b.devices[path], err = openLogFile(path); err != nil {
+				return err
+			}
+			continue
+		}
+		if b.prepared[path], err = createLog(path, privileges); err != nil {
+			return err
+		}
+		if b.anchored {
+			if b.anchors[path], err = anchor.New(path); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// openLogFile opens a file for a log. It does not wait for readers of a pipe.
+func openLogFile(path string) (*os.File, error) {
+	flags := logFlags | os.O_CREATE
+	if info, err := os.Stat(path); err == nil && info.Mode().Type() == fs.ModeNamedPipe {
+		flags = os.O_RDWR | nonBlocking // needs no reader yet, and survives one that exits
+	} else if err == nil && !info.Mode().IsRegular() {
+		flags = logFlags | nonBlocking
+	}
+	file, _, err := safefile.OpenFile(path, flags, logMode)
+	return file, err
+}
+
+// createLog opens a log file. A new file is owned by the user that will write it, unless a symbolic
+// link led to it.
+func createLog(path string, privileges *privilege.Plan) (*os.File, error) {
+	file, how, err := safefile.OpenFile(path, logFlags|os.O_CREATE, logMode)
+	if err != nil {
+		return nil, err
+	}
+	if uid, gid, ok := idsOf(privileges); ok && how.Created && !how.Linked {
+		if err := file.Chown(uid, gid); err != nil {
+			file.Close()
+			return nil, err
+		}
+	}
+	return file, nil
+}
+
+// idsOf returns the user and the group to change to, if any.
+func idsOf(p *privilege.Plan) (uid, gid int, ok bool) {
+	if p == nil {
+		return 0, 0, false
+	}
+	return p.IDs()
+}
+
+// open opens a log.
+func (b *logFiles) open(path string) (io.WriteCloser, error) {
+	switch path {
+	case "/dev/stdout":
+		return nopCloser{b.stdout}, nil
+	case "/dev/stderr", "stderr":
+		return nopCloser{b.stderr}, nil
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if file := b.prepared[path]; file != nil {
+		delete(b.prepared, path)
+		return file, nil
+	}
+	if file := b.devices[path]; file != nil {
+		return nopCloser{file}, nil
+	}
+	if a := b.anchors[path]; a != nil {
+		return a.Open(logFlags|os.O_CREATE, logMode)
+	}
+	return openLogFile(path)
+}
+
+// dirs returns the directories of anchored files.
+func (b *logFiles) dirs() (all []*os.File) {
+	for _, a := range b.anchors {
+		all = append(all, a.Dirs()...)
+	}
+	return all
+}
+
+// releaseAnchors closes the directories: files can no longer be reopened.
+func (b *logFiles) releaseAnchors() {
+	for _, a := range b.anchors {
+		a.Close()
+	}
+}
+
+// close closes everything. Logs must have been closed.
+func (b *logFiles) close() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.releaseAnchors()
+	for _, files := range []map[string]*os.File{b.prepared, b.devices} {
+		for _, file := range files {
+			file.Close()
+		}
+		clear(files)
+	}
+}
+
+// logPaths returns the paths of logs that are known at the start, without duplicates.
+func logPaths(c *Config) []string {
+	var paths []string
+	add := func(path string) {
+		if path != "" && path != "stderr" && path != "/dev/stdout" && path != "/dev/stderr" &&
+			!strings.Contains(path, "$") && !slices.Contains(paths, path) {
+			paths = append(paths, path)
+		}
+	}
+	errorLog := func(l *conf.ErrorLog) {
+		for ; l != nil; l = l.Next {
+			add(l.Path)
+		}
+	}
+	errorLog(c.Process.ErrorLog)
+	for p := range c.Front.Places() {
+		for _, l := range p.Settings.Logs {
+			add(l.Path)
+		}
+		errorLog(p.Settings.ErrorLog)
+	}
+	return paths
+}
+
+// cacheMode is the mode of new cache folders.
+const cacheMode = 0o700
+
+// prepareCaches creates the folders of caches and makes the serving user their owner, also of
+// existing ones, as nginx does.
+func prepareCaches(all []conf.Cache, privileges *privilege.Plan) error {
+	for i := range all {
+		dir := all[i].Dir
+		if dir == "" {
+			continue
+		}
+		err := error(nil)
+		if uid, _, ok := idsOf(privileges); ok {
+			err = safefile.GiveDir(dir, cacheMode, uid)
+		} else {
+			err = cache.MakeDir(dir)
+		}
+		if err != nil {
+			return fmt.Errorf("cache %q: %w", all[i].Name, err)
+		}
+	}
+	return nil
+}
+
+// errorFile writes a server's errors to files and to standard error.
+type errorFile struct {
+	stderrLog stderrLog
+	toStderr  bool // errors also go to standard error
+	files     []leveledFile
+}
+
+// leveledFile is a file for errors of a minimum severity.
+type leveledFile struct {
+	*spool.Spool
+	severeOnly bool // only errors more severe than "error"
+}
+
+// isSevere reports whether a level excludes errors of requests.
+func isSevere(level string) bool { return level == "crit" || level == "alert" || level == "emerg" }
+
+func openErrorFile(l *conf.ErrorLog, logs *logFiles, v stderrLog) (*errorFile, error) {
+	e := &errorFile{stderrLog: v, toStderr: l == nil}
+	for ; l != nil; l = l.Next {
+		if l.Path == "stderr" {
+			e.toStderr = true
+			continue
+		}
+		path := l.Path
+		file, err := logs.open(path)
+		if err != nil {
+			_ = e.close(context.Background()) // nothing has been written
+			return nil, err
+		}
+		e.files = append(e.files, leveledFile{severeOnly: isSevere(l.Level), Spool: spool.New(file, spool.Config{
+			Patience: logWriteTimeout,
+			Open:     func() (io.WriteCloser, error) { return logs.open(path) },
+			Lost: func(n int, why error) []byte {
+				return fmt.Appendf(nil, "tare: %d log lines lost: %v\n", n, why)
+			},
+			Report: func(text string) { v.print("error log: " + text) },
+		})})
+	}
+	return e, nil
+}
+
+func (e *errorFile) logger() *log.Logger {
+	if len(e.files) == 0 {
+		return e.stderrLog.logger()
+	}
+	return log.New(e, "", log.LstdFlags)
+}
+
+// Write implements io.Writer. It writes a line to each file whose severity matches. The handler
+// marks errors of requests.
+func (e *errorFile) Write(line []byte) (int, error) {
+	ordinary := bytes.Contains(line, []byte(" front: [error] "))
+	for _, f := range e.files {
+		if !ordinary || !f.severeOnly {
+			_, _ = f.Write(line) // a Spool's Write never fails
+		}
+	}
+	if e.toStderr {
+		e.stderrLog.print(strings.TrimRight(string(line), "\n"))
+	}
+	return len(line), nil
+}
+
+func (e *errorFile) reopen(ctx context.Context) error {
+	var all []error
+	for _, f := range e.files {
+		all = append(all, f.Reopen(ctx))
+	}
+	return errors.Join(all...)
+}
+
+// close writes the last lines. Its error reports lost ones.
+func (e *errorFile) close(ctx context.Context) error {
+	if e == nil {
+		return nil
+	}
+	var all []error
+	for _, f := range e.files {
+		if err := f.Close(ctx); err != nil {
+			all = append(all, fmt.Errorf("error log: %w", err))
+		}
+	}
+	return errors.Join(all...)
+}

@@ -1,0 +1,124 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"time"
+)
+
+// DefaultGrace is how long requests in progress may take at the end, unless Options says otherwise.
+const DefaultGrace = 10 * time.Second
+
+// Options are settings that are not in the configuration. The zero value is valid.
+type Options struct {
+	// Stdout and Stderr replace the process's own for logs and messages. Writes to Stderr never
+	// block the server.
+	Stdout, Stderr io.Writer
+
+	// Grace is how long requests in progress may take after the end of Run's context, SIGTERM
+	// or SIGINT; 0 is DefaultGrace, and a negative value none.
+	Grace time.Duration
+
+	// Listeners are sockets that are open already, for addresses of the configuration. The
+	// server closes them, and it is an error if the configuration does not use all of them. Nil
+	// stands for those that the service manager has passed (sd_listen_fds(3)).
+	Listeners []net.Listener
+
+	// GetCertificate returns certificates for hosts with TLS, before those of files. If it
+	// returns nil and no error, the files of the host are used. It is called by any goroutine.
+	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
+
+	// Privileges are what the process gives up.
+	Privileges Privileges
+
+	// Signals selects the signals that Run handles.
+	Signals Signals
+
+	// Prepare is called once everything is open and the privileges have been given up, before
+	// the first connection is accepted. If it fails, Run does.
+	Prepare func(ctx context.Context) error
+	// Ready is called when all sockets are served: after the start, and after each reload,
+	// whether it succeeded or not. Reloading is called before a reload, and Draining when the
+	// server stops accepting connections. They must not block.
+	Ready, Reloading, Draining func()
+}
+
+// Privileges are what the process gives up before it serves. Without a user, here or in the
+// configuration, the zero value changes nothing. Changes concern the whole process.
+type Privileges struct {
+	// User and Group are names or numbers to change to. They replace those of the
+	// configuration.
+	User, Group string
+	// DefaultUser is the User of a process of root if the configuration names none.
+	DefaultUser string
+	// Root, if it is not nil, is the only directory that remains accessible, besides those of
+	// certificates, logs and sockets. Upstreams become inaccessible. The caller closes it.
+	Root *os.Root
+	// Chroot makes Root the root directory. It requires a user other than root.
+	Chroot bool
+	// Sandbox selects how the kernel confines the process beyond its user.
+	Sandbox Sandbox
+}
+
+// Sandbox selects how the kernel confines the process: without new privileges by execve
+// (PR_SET_NO_NEW_PRIVS) and, with Privileges.Root, by Landlock.
+type Sandbox string
+
+// The sandboxes.
+const (
+	SandboxOff     Sandbox = ""
+	SandboxAuto    Sandbox = "auto"    // as far as the kernel can
+	SandboxRequire Sandbox = "require" // fails if the kernel cannot
+)
+
+// Signals selects signals.
+type Signals int
+
+// The selections.
+const (
+	AllSignals Signals = iota
+	NoHangup           // all but SIGHUP
+	NoSignals
+)
+
+// A Binding is a handler of the program and the name of its upstream.
+type Binding struct {
+	name    string
+	handler http.Handler
+}
+
+// Bind makes handler the upstream with a name: forwarding a request to it is a function call. See
+// front.Bind.
+func Bind(name string, handler http.Handler) Binding { return Binding{name, handler} }
+
+func (o *Options) stdout() io.Writer {
+	if o.Stdout == nil {
+		return os.Stdout
+	}
+	return o.Stdout
+}
+
+func (o *Options) stderr() io.Writer {
+	if o.Stderr == nil {
+		return os.Stderr
+	}
+	return o.Stderr
+}
+
+func (o *Options) grace() time.Duration {
+	if o.Grace == 0 {
+		return DefaultGrace
+	}
+	return max(o.Grace, 0)
+}
+
+// call calls a hook.
+func call(hook func()) {
+	if hook != nil {
+		hook()
+	}
+}

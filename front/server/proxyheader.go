@@ -1,0 +1,26 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"net"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/internal/proxyproto"
+)
+
+// withProxyHeader adds a connection's PROXY protocol header to the context of its requests.
+func withProxyHeader(ctx context.Context, nc net.Conn) context.Context {
+	if secured, ok := nc.(*tls.Conn); ok {
+		nc = secured.NetConn()
+	}
+	if proxied, ok := nc.(*proxyproto.Conn); ok {
+		return front.WithProxyHeader(ctx, (*front.ProxyHeader)(&proxied.Header))
+	}
+	return ctx
+}
+
+// brokenProxyHeader logs a connection closed for an invalid PROXY protocol header.
+func (s *Server) brokenProxyHeader(remote net.Addr, err error) {
+	s.errors.logger().Printf("http: connection from %v closed: %v", remote, err)
+}

@@ -1,0 +1,194 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"net"
+	"slices"
+
+	"github.com/tarehq/tare/front/nginxconf"
+	"github.com/tarehq/tare/internal/listen"
+)
+
+// Reopen reopens the files of all logs, after they have been renamed. A log whose file cannot be
+// opened keeps the old one.
+func (s *Server) Reopen() error {
+	s.changes.Lock()
+	defer s.changes.Unlock()
+	if !s.serving {
+		return ErrNotServing
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
+	defer cancel()
+	if err := errors.Join(s.handler.ReopenLogs(ctx), s.errors.reopen(ctx)); err != nil {
+		s.printErrors("logs: reopening failed, still writing an old file: ", err)
+		return err
+	}
+	s.log.print("logs: reopened")
+	return nil
+}
+
+// Reload reads the configuration again and applies it completely or not at all. Certificates are
+// reread in both cases. If the Source is a *Config, nothing else is.
+func (s *Server) Reload() error {
+	if !s.isServing() {
+		return ErrNotServing
+	}
+	call(s.options.Reloading)
+	err := s.reload()
+	if !errors.Is(err, ErrNotServing) {
+		call(s.options.Ready)
+	}
+	return err
+}
+
+func (s *Server) isServing() bool {
+	s.changes.Lock()
+	defer s.changes.Unlock()
+	return s.serving
+}
+
+func (s *Server) reload() error {
+	s.changes.Lock()
+	defer s.changes.Unlock()
+	if !s.serving {
+		return ErrNotServing
+	}
+	if _, fixed := s.source.(*Config); fixed {
+		return s.certs.reload(s.log.print, true)
+	}
+	c, err := s.read()
+	if err == nil {
+		err = s.apply(c)
+	}
+	if err != nil {
+		s.printErrors("reload: ", err)
+		s.log.print("reload: failed, still serving the old configuration")
+		return err
+	}
+	s.printMessages(c, false)
+	_ = s.certs.reload(s.log.print, false) // it prints errors; the configuration is active anyway
+	s.watchCerts()
+	s.limits(c)
+	if err := s.writePID(c.Process.PID); err != nil {
+		s.log.print("warning: pid: " + err.Error())
+	}
+	s.log.print("reload: " + c.Name + ": new configuration active")
+	return nil
+}
+
+// apply opens new resources, switches the handler over, and closes the old ones. Before the switch,
+// an error undoes all steps; after it, no step can fail.
+func (s *Server) apply(c *Config) error {
+	if err := s.certs.load(&c.Front, s.log.print); err != nil {
+		return configError(err)
+	}
+	next, err := s.nextSockets(c.Process.Listeners)
+	if err != nil {
+		s.certs.retain(&s.config.Front)
+		return err
+	}
+	before, after := *s.tlsTable.Load(), *newTLSTable(&c.Front, s.certs)
+	both := maps.Clone(before)
+	maps.Copy(both, after)
+	s.tlsTable.Store(&both) // during the switch, handshakes may use either configuration
+	if err := s.handler.Reload(c.Front); err != nil {
+		next.closeOpened()
+		s.tlsTable.Store(&before)
+		s.certs.retain(&s.config.Front)
+		return configError(err)
+	}
+	s.config = c
+	s.tlsTable.Store(&after)
+	s.applySockets(next)
+	s.certs.retain(&s.config.Front)
+	return nil
+}
+
+// socketChanges are the sockets of a new configuration.
+type socketChanges []socketChange
+
+// socketChange is a socket of a new configuration: a new one, or one that is served already.
+type socketChange struct {
+	*socket
+	now    nginxconf.Listener
+	opened bool
+	start  net.Listener // for a new server; nil if the current one is kept
+}
+
+// nextSockets opens the sockets and listeners that the new configuration needs.
+func (s *Server) nextSockets(all []nginxconf.Listener) (next socketChanges, err error) {
+	defer func() {
+		if err != nil {
+			next.closeOpened()
+		}
+	}()
+	for i := range all {
+		n := socketChange{socket: s.socketAt(all[i].Addr), now: all[i]}
+		if n.socket == nil {
+			if n.socket, err = s.openSocket(&all[i], new(listen.Passed)); err != nil {
+				return next, err
+			}
+			n.opened = true
+		}
+		// TLS connections keep their handshake's configuration, so TLS always gets a new
+		// server
+		if n.opened || n.now.TLS || settingsOf(&n.Listener) != settingsOf(&n.now) {
+			n.start, err = duplicate(n.base)
+		}
+		if next = append(next, n); err != nil {
+			return next, err
+		}
+	}
+	return next, nil
+}
+
+// closeOpened closes what was opened.
+func (n socketChanges) closeOpened() {
+	for _, next := range n {
+		if next.start != nil {
+			next.start.Close()
+		}
+		if next.opened {
+			next.base.Close()
+		}
+	}
+}
+
+func (s *Server) socketAt(addr string) *socket {
+	for _, socket := range s.sockets {
+		if socket.Addr == addr {
+			return socket
+		}
+	}
+	return nil
+}
+
+// applySockets serves new sockets, closes removed ones, and replaces servers whose settings
+// changed.
+func (s *Server) applySockets(next socketChanges) {
+	var sockets []*socket
+	for _, n := range next {
+		old, idle := n.server, n.IdleTimeout
+		n.Listener = n.now
+		if n.start != nil {
+			s.startSocket(n.socket, n.start)
+		}
+		switch {
+		case n.opened:
+			s.log.print("listening on " + urlOf(n.base, n.TLS))
+		case n.start != nil:
+			s.replace(old, idle)
+		}
+		sockets = append(sockets, n.socket)
+	}
+	for _, socket := range s.sockets {
+		if !slices.Contains(sockets, socket) {
+			s.log.print("no longer listening on " + urlOf(socket.base, socket.TLS))
+			socket.base.Close()
+			s.shutdownInBackground(socket.server)
+		}
+	}
+	s.sockets = sockets
+}

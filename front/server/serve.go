@@ -1,0 +1,103 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"os"
+	"os/signal"
+	"syscall"
+	"time"
+)
+
+// signals are the signals of a Server besides those that end its context.
+type signals struct {
+	c    chan os.Signal
+	stop func()
+}
+
+// notify registers for signals. The returned context ends at SIGTERM and SIGINT, after which these
+// have their default action: a second one ends the process.
+func (s *Server) notify(ctx context.Context) (context.Context, *signals) {
+	if s.options.Signals == NoSignals {
+		return ctx, &signals{stop: func() {}}
+	}
+	c := make(chan os.Signal, 8)
+	ignored := make(chan os.Signal, 1)
+	notify(c, ignored, s.options.Signals == AllSignals)
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	return ctx, &signals{c, func() {
+		stop()
+		signal.Stop(c)
+		signal.Stop(ignored)
+	}}
+}
+
+// serve serves until ctx ends, a signal arrives or a listener fails.
+func (s *Server) serve(ctx context.Context, signals *signals) error {
+	for {
+		select {
+		case err := <-s.failed:
+			return errors.Join(err, s.drainWithin(s.options.grace()))
+		case <-ctx.Done():
+			return s.drainWithin(s.options.grace())
+		case <-s.drains:
+			return s.quit(ctx)
+		case sig := <-signals.c:
+			switch actionOf(sig) {
+			case quit:
+				return s.quit(ctx)
+			case reopen:
+				_ = s.Reopen() // it prints its errors
+			case reload:
+				_ = s.Reload() // likewise
+			}
+		}
+	}
+}
+
+// quit waits for active requests until ctx ends, as long as the configuration allows.
+func (s *Server) quit(ctx context.Context) error {
+	s.changes.Lock()
+	grace := s.config.Process.Grace
+	s.changes.Unlock()
+	if grace > 0 {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, grace)
+		defer cancel()
+	}
+	return s.shutdown(ctx)
+}
+
+// drainWithin waits for active requests for some time.
+func (s *Server) drainWithin(grace time.Duration) error {
+	ctx, cancel := context.WithTimeout(context.Background(), grace)
+	defer cancel()
+	return s.shutdown(ctx)
+}
+
+// close closes everything that is open, after the shutdown or a failed start.
+func (s *Server) close() error {
+	s.changes.Lock()
+	defer s.changes.Unlock()
+	s.serving = false
+	for _, socket := range s.sockets {
+		socket.base.Close()
+	}
+	s.removePID()
+	s.certs.close()
+	s.logs.close()
+	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
+	defer cancel()
+	return s.errors.close(ctx)
+}
+
+// action is what a signal requests.
+type action int
+
+const (
+	none action = iota
+	quit
+	reopen
+	reload
+)

@@ -1,0 +1,203 @@
+package server
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"runtime"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/internal/privilege"
+)
+
+var (
+	// ErrAborted reports that requests in progress did not end within the grace period.
+	ErrAborted = errors.New("requests were aborted at the end of the grace period")
+	// ErrNotServing is returned by methods of a Server that has not started to serve, or has
+	// begun to drain.
+	ErrNotServing = errors.New("server: not serving")
+)
+
+// Server runs a configuration, once. Make one with New.
+type Server struct {
+	source  Source
+	options Options
+	bound   []Binding
+	started atomic.Bool
+
+	// set by Run before anything is served
+	log        stderrLog
+	privileges *privilege.Plan // nil: none are given up
+	outcome    *privilege.Outcome
+	logs       *logFiles
+	errors     *errorFile
+	handler    *front.Handler
+	failed     chan error // receives errors of servers
+	tlsTable   atomic.Pointer[tlsTable]
+
+	changes     sync.Mutex // held by reloads and the like; guards what follows
+	serving     bool
+	config      *Config // the served configuration
+	certs       *certStore
+	sockets     []*socket
+	keepSockets bool
+	pid         string // the PID file that was written
+
+	drainOnce   sync.Once
+	drains      chan struct{}  // closed by Drain
+	stopping    chan struct{}  // closed when shutdown starts
+	draining    sync.WaitGroup // shutdowns of replaced and removed servers
+	mu          sync.Mutex
+	active      map[*activeServer]bool // the servers of sockets, and those that are draining
+	closedConns int64                  // connections accepted by servers that have ended
+}
+
+// New returns a Server that is not running yet. It does nothing else.
+func New(source Source, options Options, bound ...Binding) *Server {
+	return &Server{
+		source: source, options: options, bound: bound,
+		failed: make(chan error, 1), drains: make(chan struct{}), stopping: make(chan struct{}),
+		active: make(map[*activeServer]bool),
+	}
+}
+
+// Run runs a configuration until ctx ends or a signal arrives: see Server.Run.
+func Run(ctx context.Context, source Source, options Options, bound ...Binding) error {
+	return New(source, options, bound...).Run(ctx)
+}
+
+// Check does what Run would before it serves, but it opens no sockets, creates no files, and gives
+// up no privileges. It prints the messages about the configuration, including notes.
+func Check(source Source, options Options, bound ...Binding) error {
+	s := New(source, options, bound...)
+	defer s.open()()
+	config, err := s.read()
+	if err != nil {
+		return err
+	}
+	if err := s.validate(config); err != nil {
+		return err
+	}
+	s.printMessages(config, true)
+	return nil
+}
+
+// open makes what every Server needs, and returns a function that closes it.
+func (s *Server) open() (close func()) {
+	s.log = newStderrLog(s.options.stderr())
+	s.certs = newCertStore(s.options.GetCertificate)
+	s.logs = newLogFiles(s.options.stdout(), s.options.stderr(), s.options.Privileges.Root != nil)
+	return s.log.close
+}
+
+// Run opens what the configuration names, gives up privileges and serves. It returns when ctx has
+// ended, a signal arrived, or a listener failed, after requests in progress have ended: see
+// Options.Grace. The error is a *ConfigError, ErrAborted, or one of the system. Run may be called
+// once.
+//
+// An error after the privileges have been given up in part leaves the process in an undefined
+// state: it must exit.
+func (s *Server) Run(ctx context.Context) (err error) {
+	if !s.started.CompareAndSwap(false, true) {
+		return errors.New("server: Run was called before")
+	}
+	defer s.open()()
+	defer func() { err = errors.Join(err, s.close()) }()
+	inherited, err := s.inherit()
+	if err != nil {
+		return err
+	}
+	defer inherited.Close()
+	ctx, signals := s.notify(ctx) // they may arrive once the PID file exists
+	defer signals.stop()
+	config, err := s.read()
+	if err != nil || ctx.Err() != nil {
+		return err
+	}
+	s.printMessages(config, false)
+	if err := s.openAll(config, inherited); err != nil {
+		return err
+	}
+	if s.options.Prepare != nil {
+		if err := s.options.Prepare(ctx); err != nil || ctx.Err() != nil {
+			return err
+		}
+	}
+	if err := s.start(config); err != nil {
+		return err
+	}
+	call(s.options.Ready)
+	return s.serve(ctx, signals)
+}
+
+// Addrs returns the addresses of the listening sockets, in the order of the configuration.
+func (s *Server) Addrs() []net.Addr {
+	s.changes.Lock()
+	defer s.changes.Unlock()
+	var all []net.Addr
+	for _, socket := range s.sockets {
+		all = append(all, socket.base.Addr())
+	}
+	return all
+}
+
+// Files returns duplicates of the listening sockets, in the order of Addrs, for another process.
+// net.FileListener makes listeners of them. The caller closes them.
+func (s *Server) Files() (files []*os.File, err error) {
+	s.changes.Lock()
+	defer s.changes.Unlock()
+	if !s.serving {
+		return nil, ErrNotServing
+	}
+	for _, socket := range s.sockets {
+		file, err := fileOf(socket.base)
+		if err != nil {
+			for _, f := range files {
+				f.Close()
+			}
+			return nil, err
+		}
+		files = append(files, file)
+	}
+	return files, nil
+}
+
+// KeepSockets leaves unix sockets in place when they are closed: another process serves them.
+func (s *Server) KeepSockets() {
+	s.changes.Lock()
+	defer s.changes.Unlock()
+	s.keepSockets = true
+	for _, socket := range s.sockets {
+		if u, ok := socket.base.(*net.UnixListener); ok {
+			u.SetUnlinkOnClose(false)
+		}
+	}
+}
+
+// Drain makes Run finish the requests in progress, without accepting new connections, and return,
+// as SIGQUIT does. It does not wait.
+func (s *Server) Drain() { s.drainOnce.Do(func() { close(s.drains) }) }
+
+// printErrors prints an error, one line for each joined error.
+func (s *Server) printErrors(prefix string, err error) {
+	for line := range strings.Lines(err.Error()) {
+		s.log.print(prefix + strings.TrimRight(line, "\n"))
+	}
+}
+
+// limits applies the settings of the process.
+func (s *Server) limits(c *Config) {
+	if n := c.Process.Workers; n > 0 {
+		runtime.GOMAXPROCS(n)
+	}
+	if n := c.Process.Files; n > 0 {
+		if err := limitFiles(n); err != nil {
+			s.log.print(fmt.Sprintf("warning: worker_rlimit_nofile %d: %v: limit unchanged", n, err))
+		}
+	}
+}

@@ -1,0 +1,264 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/front/nginxconf"
+	"github.com/tarehq/tare/internal/listen"
+	"github.com/tarehq/tare/internal/proxyproto"
+)
+
+// socketMode is the mode of unix sockets, as in nginx.
+const socketMode = 0o666
+
+// Settings of connections that a Config does not name, which are nginx's.
+const (
+	headerTimeout = 60 * time.Second
+	idleTimeout   = 75 * time.Second
+	sendTimeout   = 60 * time.Second
+	headerBytes   = 32 << 10
+)
+
+// socket is a listening socket, open while the configuration names its address. If settings of its
+// connections change, one server replaces another; each has its own duplicate of the descriptor.
+type socket struct {
+	nginxconf.Listener
+	base   net.Listener
+	server *activeServer
+}
+
+// activeServer is a server of a socket.
+type activeServer struct {
+	*tare.Server
+	listener net.Listener
+}
+
+// serverSettings are the settings of a server that require a new one if they change.
+type serverSettings struct {
+	tls, http2, proxied bool
+	header, idle, send  time.Duration
+	bytes               int64
+}
+
+func settingsOf(l *nginxconf.Listener) serverSettings {
+	return serverSettings{
+		tls: l.TLS, http2: l.HTTP2, proxied: l.Proxied, header: l.HeaderTimeout, idle: l.IdleTimeout,
+		send: l.SendTimeout, bytes: l.HeaderBytes,
+	}
+}
+
+// openSockets opens the sockets of the configuration and accepts those that are open already.
+func (s *Server) openSockets(all []nginxconf.Listener, inherited *listen.Passed) error {
+	for i := range all {
+		opened, err := s.openSocket(&all[i], inherited)
+		if err != nil {
+			return err
+		}
+		s.changes.Lock()
+		s.sockets = append(s.sockets, opened)
+		s.changes.Unlock()
+	}
+	return inherited.Rest()
+}
+
+func (s *Server) openSocket(l *nginxconf.Listener, inherited *listen.Passed) (*socket, error) {
+	base, err := listen.One(specOf(l), listen.Options{SocketMode: socketMode, Backlog: l.Backlog,
+		ReusePort: l.ReusePort}, inherited)
+	if err != nil {
+		return nil, fmt.Errorf("listen %w", err)
+	}
+	return &socket{Listener: *l, base: base}, nil
+}
+
+// specOf returns the address to listen on. As in nginx, "all addresses" means those of one IP
+// version.
+func specOf(l *nginxconf.Listener) listen.Spec {
+	if path, ok := strings.CutPrefix(l.Addr, "unix:"); ok {
+		return listen.Spec{Network: "unix", Address: path}
+	}
+	if port, ok := strings.CutPrefix(l.Addr, "*:"); ok {
+		return listen.Spec{Network: "tcp4", Address: "0.0.0.0:" + port}
+	}
+	switch {
+	case !strings.HasPrefix(l.Addr, "["):
+		return listen.Spec{Network: "tcp4", Address: l.Addr}
+	case l.IPv6Only:
+		return listen.Spec{Network: "tcp6", Address: l.Addr}
+	}
+	return listen.Spec{Network: "tcp", Address: l.Addr}
+}
+
+// startSocket starts a new server for a socket, with its own descriptor.
+func (s *Server) startSocket(socket *socket, l net.Listener) {
+	if socket.Proxied {
+		l = proxyproto.Listener{Listener: l, Broken: s.brokenProxyHeader}
+	}
+	server := s.newServer(socket)
+	socket.server = &activeServer{server, l}
+	s.mu.Lock()
+	s.active[socket.server] = true
+	s.mu.Unlock()
+	secure := socket.TLS
+	go func() {
+		var err error
+		if secure {
+			err = server.ServeTLS(l, "", "")
+		} else {
+			err = server.Serve(l)
+		}
+		if !errors.Is(err, http.ErrServerClosed) && !errors.Is(err, net.ErrClosed) {
+			select {
+			case s.failed <- err:
+			default: // the first one ends Run
+			}
+		}
+	}()
+}
+
+// Limits of HTTP/2 connections that receive no complete frame.
+const (
+	maxPingInterval = 60 * time.Second // longest time until a PING
+	pingTimeout     = 15 * time.Second // for the acknowledgment of a PING
+)
+
+// pingInterval returns the time until a PING. A client in the middle of HEADERS cannot acknowledge
+// a PING, so this interval plus pingTimeout limits the time for HEADERS. The sum is
+// client_header_timeout, but at least twice pingTimeout and at most maxPingInterval plus
+// pingTimeout.
+func pingInterval(headerTimeout time.Duration) time.Duration {
+	if headerTimeout <= 0 {
+		return maxPingInterval
+	}
+	return min(max(headerTimeout-pingTimeout, pingTimeout), maxPingInterval)
+}
+
+// newServer returns a server with the timeouts and protocols of a socket.
+func (s *Server) newServer(socket *socket) *tare.Server {
+	protocols := new(http.Protocols)
+	protocols.SetHTTP1(true)
+	protocols.SetHTTP2(socket.HTTP2 && socket.TLS)
+	protocols.SetUnencryptedHTTP2(socket.HTTP2 && !socket.TLS)
+	server := tare.Wrap(&http.Server{
+		Handler: s.handler, ErrorLog: s.errors.logger(), Protocols: protocols, DisableGeneralOptionsHandler: true,
+		HTTP2: &http.HTTP2Config{SendPingTimeout: pingInterval(socket.HeaderTimeout), PingTimeout: pingTimeout,
+			WriteByteTimeout: sendTimeout},
+		MaxHeaderBytes: int(socket.HeaderBytes), ReadHeaderTimeout: socket.HeaderTimeout,
+		IdleTimeout: socket.IdleTimeout,
+	})
+	if socket.Proxied {
+		server.ConnContext = withProxyHeader
+	}
+	server.SendTimeout = socket.SendTimeout
+	server.Refused = func(r tare.Refusal) { s.handler.LogRejected(r.Request, r.Line, r.Status, r.Sent) }
+	if socket.TLS {
+		server.TLSConfig = &tls.Config{GetConfigForClient: s.configForClient}
+	}
+	if socket.IdleTimeout == 0 {
+		server.SetKeepAlivesEnabled(false)
+	}
+	return server
+}
+
+// duplicate returns a second listener of a socket, which can be closed independently.
+func duplicate(l net.Listener) (net.Listener, error) {
+	file, err := fileOf(l)
+	if err != nil {
+		return nil, err
+	}
+	defer file.Close()
+	return net.FileListener(file)
+}
+
+// fileOf returns a duplicate of a listening socket.
+func fileOf(l net.Listener) (*os.File, error) {
+	files, ok := l.(interface{ File() (*os.File, error) })
+	if !ok {
+		return nil, fmt.Errorf("listen %s: %T is not a socket of the kernel", l.Addr(), l)
+	}
+	return files.File()
+}
+
+func closeAll(all []net.Listener) {
+	for _, l := range all {
+		l.Close()
+	}
+}
+
+// shutdownInBackground lets a server finish its requests in the background.
+func (s *Server) shutdownInBackground(old *activeServer) { s.drain(old, 0) }
+
+// replace stops a server from accepting connections and closes each connection after its next
+// request. Closing idle connections at once would lose requests that are on their way. When they
+// have timed out, the server shuts down.
+func (s *Server) replace(old *activeServer, idle time.Duration) {
+	old.listener.Close()
+	old.Retire()
+	s.drain(old, idle)
+}
+
+func (s *Server) drain(old *activeServer, after time.Duration) {
+	s.draining.Go(func() {
+		select {
+		case <-time.After(after):
+		case <-s.stopping:
+		}
+		_ = old.Shutdown(context.Background()) // returns when all requests are done or the server is closed
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.active, old)
+		accepted, _ := old.Connections()
+		s.closedConns += accepted
+	})
+}
+
+// connections counts the connections of all servers.
+func (s *Server) connections() (accepted, open int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	accepted = s.closedConns
+	for server := range s.active {
+		a, o := server.Connections()
+		accepted, open = accepted+a, open+o
+	}
+	return accepted, open
+}
+
+// shutdown waits for active requests until ctx ends.
+func (s *Server) shutdown(ctx context.Context) error {
+	s.changes.Lock()
+	s.serving = false // the sockets do not change any more
+	s.changes.Unlock()
+	call(s.options.Draining)
+	for _, socket := range s.sockets {
+		socket.base.Close()
+	}
+	close(s.stopping)
+	for _, socket := range s.sockets {
+		s.shutdownInBackground(socket.server)
+	}
+	done := make(chan error, 1)
+	go func() {
+		s.draining.Wait()
+		done <- s.handler.Close() // waits for hijacked connections
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for old := range s.active {
+		_ = old.Close() // the error below covers its error
+	}
+	return ErrAborted
+}

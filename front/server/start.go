@@ -1,0 +1,285 @@
+package server
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"mime"
+	"net"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/internal/listen"
+	"github.com/tarehq/tare/internal/privilege"
+)
+
+// handlerOptions returns the options of the handler, besides those that Check and Run differ in.
+func (s *Server) handlerOptions(more ...front.Option) []front.Option {
+	for _, b := range s.bound {
+		more = append(more, front.Bind(b.name, b.handler))
+	}
+	return more
+}
+
+// validate does what openAll and start would, but opens no sockets and files and keeps its
+// privileges.
+func (s *Server) validate(c *Config) error {
+	if err := s.lookUpUser(c); err != nil {
+		return err
+	}
+	defer s.certs.close()
+	if err := s.certs.load(&c.Front, s.log.print); err != nil {
+		return configError(err)
+	}
+	handler, err := front.New(c.Front, s.handlerOptions(front.LogErrors(s.log.logger()),
+		front.OpenLogs(checkLogPath), front.CachesInMemory())...)
+	if err != nil {
+		return configError(err)
+	}
+	return handler.Close()
+}
+
+// checkLogPath stands in for opening a log: it only checks that the directory exists.
+func checkLogPath(path string) (io.WriteCloser, error) {
+	dir := filepath.Dir(path)
+	info, err := os.Stat(dir)
+	if err == nil && !info.IsDir() {
+		err = fmt.Errorf("%s is not a directory", dir)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	return nopCloser{io.Discard}, nil
+}
+
+// lookUpUser plans which privileges are given up.
+func (s *Server) lookUpUser(c *Config) (err error) {
+	o, process := &s.options.Privileges, &c.Process
+	config := privilege.Config{User: o.User, Group: o.Group, Chroot: o.Chroot, Sandbox: privilege.Off,
+		Reaching: o.Root == nil}
+	if o.Sandbox != SandboxOff {
+		if config.Sandbox, err = privilege.ParseSandbox(string(o.Sandbox)); err != nil {
+			return &ConfigError{err, true}
+		}
+	}
+	root, inOptions := os.Geteuid() == 0, o.User != "" || o.Group != "" || o.Chroot
+	switch {
+	case inOptions:
+	case root && process.User != "":
+		config.User, config.Group = process.User, process.Group
+	case root && o.DefaultUser != "":
+		config.User = o.DefaultUser
+	case process.User != "":
+		s.log.print(fmt.Sprintf("warning: user %s: only root can change the user: still running as %d",
+			process.User, os.Geteuid()))
+	}
+	if config.User == "" && !inOptions && o.Sandbox == SandboxOff {
+		return nil // nothing is given up
+	}
+	if s.privileges, err = privilege.NewPlan(config); err != nil {
+		return &ConfigError{err, inOptions}
+	}
+	return nil
+}
+
+// openAll does what may need privileges, and gives them up.
+func (s *Server) openAll(c *Config, inherited *listen.Passed) error {
+	if err := s.lookUpUser(c); err != nil {
+		return err
+	}
+	if err := s.certs.load(&c.Front, s.log.print); err != nil {
+		return configError(err)
+	}
+	if err := s.logs.prepare(logPaths(c), s.privileges); err != nil {
+		return configError(err)
+	}
+	if err := prepareCaches(c.Front.Caches, s.privileges); err != nil {
+		return configError(err)
+	}
+	var err error
+	if s.errors, err = openErrorFile(c.Process.ErrorLog, s.logs, s.log); err != nil {
+		return configError(err)
+	}
+	if err := s.openSockets(c.Process.Listeners, inherited); err != nil {
+		return err
+	}
+	if err := s.writePID(c.Process.PID); err != nil {
+		return err
+	}
+	s.limits(c)
+	return s.giveUpPrivileges()
+}
+
+// giveUpPrivileges gives up what was planned.
+func (s *Server) giveUpPrivileges() (err error) {
+	if s.privileges == nil {
+		s.outcome = &privilege.Outcome{UID: os.Geteuid(), GID: os.Getegid()}
+		return nil
+	}
+	preloadTables()
+	folders, release, err := s.folders()
+	if err != nil {
+		return err
+	}
+	defer release()
+	s.outcome, err = s.privileges.Apply(folders)
+	return err
+}
+
+// preloadTables makes libraries read their tables while the files are accessible.
+func preloadTables() {
+	_ = mime.TypeByExtension(".html")
+	_, _ = time.Now().Zone()
+}
+
+// folders returns the directories that remain accessible: Root, and those of logs, certificates and
+// sockets. release closes what is not needed any more.
+func (s *Server) folders() (f privilege.Folders, release func(), err error) {
+	o := &s.options.Privileges
+	var opened []*os.File
+	release = func() {
+		for _, file := range opened {
+			file.Close()
+		}
+	}
+	if o.Root == nil {
+		return f, release, nil
+	}
+	if f.Served, err = o.Root.Open("."); err != nil {
+		return f, release, err
+	}
+	opened = append(opened, f.Served)
+	if o.Chroot {
+		for _, socket := range s.sockets {
+			if u, ok := socket.base.(*net.UnixListener); ok {
+				u.SetUnlinkOnClose(false) // in the new root its path differs
+			}
+		}
+		if o.Sandbox == SandboxOff || privilege.LandlockVersion() == 0 {
+			s.certs.releaseAnchors() // an intruder could leave the new root through them
+			s.logs.releaseAnchors()
+			return f, release, nil
+		}
+	}
+	keep := func(dirs []*os.File, access privilege.Access) {
+		for _, dir := range dirs {
+			f.Keep = append(f.Keep, privilege.Folder{File: dir, For: access})
+		}
+	}
+	keep(s.certs.dirs(), privilege.Read)
+	keep(s.logs.dirs(), privilege.Write)
+	if o.Chroot {
+		return f, release, nil
+	}
+	for _, socket := range s.sockets {
+		if path, ok := strings.CutPrefix(socket.Addr, "unix:"); ok && !strings.HasPrefix(path, "@") {
+			dir, err := os.Open(filepath.Dir(path))
+			if err != nil {
+				return f, release, err
+			}
+			opened = append(opened, dir)
+			keep([]*os.File{dir}, privilege.Remove)
+		}
+	}
+	return f, release, nil
+}
+
+// start creates the handler and the servers and prints what is served.
+func (s *Server) start(c *Config) (err error) {
+	s.handler, err = front.New(c.Front, s.handlerOptions(front.LogErrors(s.errors.logger()),
+		front.OpenLogs(s.logs.open), front.CountConnections(s.connections))...)
+	if err != nil {
+		return configError(err)
+	}
+	s.changes.Lock()
+	defer s.changes.Unlock()
+	s.config = c
+	s.tlsTable.Store(newTLSTable(&c.Front, s.certs))
+	var listeners []net.Listener
+	for _, socket := range s.sockets {
+		l, err := duplicate(socket.base)
+		if err != nil {
+			closeAll(listeners)
+			return errors.Join(err, s.handler.Close())
+		}
+		listeners = append(listeners, l)
+	}
+	s.log.print("serving " + c.Name)
+	for i, socket := range s.sockets {
+		s.startSocket(socket, listeners[i])
+		s.log.print("listening on " + urlOf(socket.base, socket.TLS))
+	}
+	s.printOutcome()
+	s.watchCerts()
+	s.serving = true
+	return nil
+}
+
+// watchCerts reloads certificates when they change.
+func (s *Server) watchCerts() {
+	s.certs.watch(s.log.print, s.userName()+" cannot reload it, so a new one requires a restart")
+}
+
+// inherit returns the sockets that are open already.
+func (s *Server) inherit() (*listen.Passed, error) {
+	if s.options.Listeners != nil {
+		return listen.Given(s.options.Listeners), nil
+	}
+	return listen.Inherit()
+}
+
+// printOutcome prints the user that serves, and restrictions.
+func (s *Server) printOutcome() {
+	s.log.print("running as " + describeUser(s.outcome))
+	if s.outcome.UID == 0 {
+		s.log.print("warning: running as root; set a user to drop privileges")
+	}
+	if s.outcome.Unconfined != "" {
+		s.log.print("not sandboxed: " + s.outcome.Unconfined)
+	}
+}
+
+// urlOf returns a listener's URL.
+func urlOf(l net.Listener, secure bool) string {
+	scheme := "http"
+	if secure {
+		scheme = "https"
+	}
+	switch a := l.Addr().(type) {
+	case *net.TCPAddr:
+		if a.IP.IsUnspecified() {
+			return fmt.Sprintf("%s://localhost:%d/ and all other addresses", scheme, a.Port)
+		}
+		return fmt.Sprintf("%s://%s/", scheme, a)
+	default:
+		return fmt.Sprintf("%s over the unix socket %s", scheme, a)
+	}
+}
+
+// describeUser describes the user that serves, and the restrictions.
+func describeUser(o *privilege.Outcome) string {
+	text := fmt.Sprintf("user %d", o.UID)
+	if o.User != "" {
+		text = fmt.Sprintf("%s (%d), group %s (%d), no other groups", o.User, o.UID, o.Group, o.GID)
+	}
+	if o.Chroot {
+		text += "; chroot to the folder"
+	}
+	if o.NoNewPrivs {
+		text += "; no new privileges"
+	}
+	if o.Landlock > 0 {
+		text += fmt.Sprintf("; sandboxed by Landlock version %d", o.Landlock)
+	}
+	return text
+}
+
+func (s *Server) userName() string {
+	if s.outcome.User != "" {
+		return s.outcome.User
+	}
+	return fmt.Sprintf("user %d", os.Geteuid())
+}

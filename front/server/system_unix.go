@@ -1,0 +1,34 @@
+//go:build unix
+
+package server
+
+import (
+	"os"
+	"os/signal"
+	"syscall"
+)
+
+// nonBlocking are the flags for opening pipes and devices.
+const nonBlocking = syscall.O_NONBLOCK | syscall.O_NOCTTY
+
+// notify sends the signals to handle to c, besides those that end the context. ignored receives
+// SIGPIPE: if the reader of standard output exits, writes fail and the process continues.
+func notify(c, ignored chan os.Signal, hangup bool) {
+	signal.Notify(c, syscall.SIGQUIT, syscall.SIGUSR1)
+	if hangup {
+		signal.Notify(c, syscall.SIGHUP)
+	}
+	signal.Notify(ignored, syscall.SIGPIPE)
+}
+
+func actionOf(sig os.Signal) action {
+	switch sig {
+	case syscall.SIGQUIT:
+		return quit
+	case syscall.SIGUSR1:
+		return reopen
+	case syscall.SIGHUP:
+		return reload
+	}
+	return none
+}

@@ -1,0 +1,125 @@
+package predict
+
+import (
+	"testing"
+	"time"
+)
+
+func TestPredictorLearnsQuickRoutes(t *testing.T) {
+	const quick, slow = time.Microsecond, 100 * time.Microsecond
+	var p Table
+	at := func(method, target string) *Slot { return p.At(SlotFor(method, target)) }
+	s := at("GET", "/a/b")
+	if s.IsQuick() {
+		t.Error("a request never seen is expected to be quick")
+	}
+	runs := 0
+	for ; !s.IsQuick(); runs++ {
+		s.Learn(quick)
+	}
+	if runs != startDebt {
+		t.Errorf("earned the loop after %d quick runs, want %d", runs, startDebt)
+	}
+	for range 3 { // a single hiccup is not charged
+		if s.Learn(slow); !s.IsQuick() {
+			t.Error("one hiccup keeps a route off the loop")
+		}
+		for range suspectFor {
+			s.Learn(quick)
+		}
+	}
+	for name, twice := range map[string]time.Duration{"two hiccups": slow, "a long run": hiccup} {
+		s.Learn(twice)
+		if twice < hiccup {
+			s.Learn(twice)
+		}
+		for runs = 0; !s.IsQuick(); runs++ {
+			s.Learn(quick)
+		}
+		if runs != mostCharged {
+			t.Errorf("%s: paid for by %d quick ones", name, runs)
+		}
+	}
+	slowIn := func(n, of int) (onLoop int) { // runs on the loop in the last half
+		for !s.IsQuick() {
+			s.Learn(quick)
+		}
+		for i := range of {
+			if i > of/2 && s.IsQuick() {
+				onLoop++
+			}
+			if s.Learn(quick); i%n == 0 {
+				s.Learn(slow)
+			}
+		}
+		return onLoop
+	}
+	if n := slowIn(10, 10000); n > 0 {
+		t.Errorf("a route that is slow one time in ten was expected to be quick %d times", n)
+	}
+	if n := slowIn(1000, 100000); n < 40000 {
+		t.Errorf("a route that has a hiccup one time in a thousand was expected to be quick %d times of 50000", n)
+	}
+	for !s.IsQuick() {
+		s.Learn(quick)
+	}
+	s.Learn(time.Hour)
+	if got := s.debt.Load(); got != mostCharged+1 {
+		t.Errorf("debt %d", got)
+	}
+	for target, same := range map[string]bool{
+		"/a/b?c": true, "/a/b": true, "/a/c": false, "/a": false, "/": false,
+	} {
+		if got := at("GET", target) == s; got != same {
+			t.Errorf("%s shares the slot of /a/b: %v", target, got)
+		}
+	}
+	if at("POST", "/a/b") == s {
+		t.Error("POST shares the slot of GET")
+	}
+	if at("GET", "/users/list/1/x") != at("GET", "/users/list/2/y") {
+		t.Error("what follows two segments makes a difference")
+	}
+}
+
+// Each stall keeps a route off the loop for twice as long, until it has been quick for long.
+func TestStallsDoubleTheDebt(t *testing.T) {
+	var s Slot
+	stall := func() (runs int) {
+		s.ChargeStall()
+		for ; !s.IsQuick(); runs++ {
+			s.Learn(time.Microsecond)
+		}
+		return runs
+	}
+	stall() // charged in addition to a new slot's debt
+	for want := 2 * firstStall; want <= maxDebt; want *= 2 {
+		if got := stall(); got != want {
+			t.Errorf("paid for by %d runs, want %d", got, want)
+		}
+	}
+	if got := stall(); got != maxDebt {
+		t.Errorf("paid for by %d runs, want %d at the most", got, maxDebt)
+	}
+	for range forgiveAfter {
+		s.AddTrust()
+	}
+	if got := stall(); got != firstStall {
+		t.Errorf("debt paid by %d runs after quick runs, want %d", got, firstStall)
+	}
+}
+
+func TestTrustNeedsManyRuns(t *testing.T) {
+	var s Slot
+	for i := range trustAfter {
+		if s.AddTrust() {
+			t.Fatalf("trusted after %d runs", i)
+		}
+	}
+	if !s.AddTrust() {
+		t.Error("not trusted")
+	}
+	if s.ChargeStall(); s.AddTrust() {
+		t.Error("trusted after it stalled a loop")
+	}
+}

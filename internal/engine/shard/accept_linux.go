@@ -1,0 +1,443 @@
+package shard
+
+import (
+	"errors"
+	"net"
+	"net/netip"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/tarehq/tare/internal/poll"
+)
+
+const (
+	// quietInterval is how long no connection arrives before package net accepts again. It is also
+	// how close together two connections arrive before shards accept.
+	quietInterval = 50 * time.Millisecond
+
+	// longestShare is how long shards accept before package net accepts twice, so that it notices
+	// a deadline of the listener even if connections arrive all the time.
+	longestShare = time.Second
+
+	// turnAccepts is how many connections a shard accepts before the next one does. It is also
+	// the maximum that a loop accepts before it looks at its other connections.
+	turnAccepts = 8
+
+	// zoneLifetime is how long the name of a network interface is kept, as in package net.
+	zoneLifetime = time.Minute
+)
+
+// acceptor accepts the connections of one listener for the shards. Its states:
+//
+//	package net accepts ──two connections within quietInterval──▶ shards accept
+//	shards accept ──quietInterval without a connection, an error, Close──▶ package net accepts
+//	shards accept ──longestShare──▶ package net accepts
+//
+// Package net alone notices deadlines of the listener, and that its owner has closed it. But each
+// connection costs it a dozen system calls and the wake-up of a goroutine. So it accepts while few
+// connections arrive, and reports every error.
+//
+// While many arrive, the loop of one shard, the holder, reports the listening socket. Its leader
+// accepts and keeps the connections. After turnAccepts of them the next shard is the holder, so
+// that all receive equally many. If the holder is held up, the stall guard passes the socket on.
+// The descriptor is package net's own: the kernel stops accepting at once when its owner closes it.
+type acceptor struct {
+	group  *Group
+	config *Config
+	closed <-chan struct{} // closed when the server closes the listener
+	raw    syscall.RawConn // of the listening socket
+	isTCP  bool
+	ended  chan error // a shard has stopped accepting: why, or nil; holds one
+	id     int        // under which loops report the listening socket; less than 0
+
+	// Owned by Serve's goroutine.
+	lastAccept time.Time // when package net accepted
+	failed     error     // after connections were accepted; the next accept returns it
+	hasOptions bool
+	left       int // connections that only package net may accept, because they lack options
+
+	mu          sync.Mutex // held while shards accept; guards the rest
+	isShared    bool       // shards accept
+	isBlocking  bool       // the listening socket would block a loop
+	relay       int        // by which loops report the listening socket
+	hasRelay    bool       // relay is open
+	holder      int        // index of a shard
+	turn        int        // connections accepted by the holder
+	burst       int        // connections to accept at once
+	total       uint64     // connections accepted by shards
+	options     poll.AcceptedOptions
+	isMultipath bool // connections may be of multipath TCP
+	isVerified  bool // a connection was checked
+	setsEach    bool // connections do not inherit the options
+	zone        zoneCache
+
+	// The connections of a burst.
+	acceptBurst func(uintptr)
+	limit, n    int
+	batch       [turnAccepts]accepted
+	err         error
+}
+
+// accepted is a new connection.
+type accepted struct {
+	fd   int
+	peer poll.Peer
+}
+
+// zoneCache holds the name of a network interface.
+type zoneCache struct {
+	index uint32
+	name  string
+	until instant
+}
+
+// newAcceptor returns nil if the listener is not a socket of package net.
+func newAcceptor(g *Group, p *Config, closed <-chan struct{}) *acceptor {
+	a := &acceptor{group: g, config: p, closed: closed, ended: make(chan error, 1)}
+	var err error
+	switch l := p.Listener.(type) {
+	case *net.TCPListener:
+		a.isTCP = true
+		a.raw, err = l.SyscallConn()
+	case *net.UnixListener:
+		a.raw, err = l.SyscallConn()
+	default:
+		return nil
+	}
+	if err != nil {
+		return nil // the goroutine path reports the same error
+	}
+	// Made once, because a closure for each burst would be garbage. It takes no lock: Close of the
+	// listener waits for it, and its caller may hold the server's.
+	a.acceptBurst = func(fd uintptr) {
+		if a.isBlocking = !poll.IsNonblocking(int(fd)); a.isBlocking {
+			return
+		}
+		for a.n < a.limit {
+			c := &a.batch[a.n]
+			if c.fd, c.peer, a.err = poll.Accept(int(fd)); a.err != nil {
+				return
+			}
+			a.n++
+		}
+	}
+	return a
+}
+
+// accept accepts a connection by package net. If connections arrive fast it then lets shards
+// accept, until none arrives any more.
+func (a *acceptor) accept() error {
+	if err := a.failed; err != nil {
+		a.failed = nil
+		return err
+	}
+	nc, err := a.config.Listener.Accept()
+	if err != nil {
+		if outOfDescriptors(err) {
+			a.group.shedIdle()
+		}
+		return err
+	}
+	now := time.Now()
+	arriveFast := now.Sub(a.lastAccept) < quietInterval
+	a.lastAccept = now
+	if a.isTCP && !a.hasOptions {
+		a.hasOptions = true
+		a.copyOptions(nc)
+	} else if a.left > 0 {
+		a.left--
+	}
+	a.failed = a.group.adopt(a.config, nc)
+	if a.failed != nil || a.left > 0 || !arriveFast || !a.share() {
+		return nil
+	}
+	defer a.reclaim()
+	a.failed = a.watch()
+	return nil
+}
+
+// copyOptions sets the options that package net has set on its first connection on the listening
+// socket. Connections inherit them when their handshake ends. Those that wait already have none, so
+// that package net must accept them; in addition, each CPU may be adding one to the queue.
+func (a *acceptor) copyOptions(first net.Conn) {
+	var failed error
+	conn, err := first.(syscall.Conn).SyscallConn()
+	if err == nil {
+		err = conn.Control(func(fd uintptr) { a.options, failed = poll.ReadAcceptedOptions(int(fd)) })
+	}
+	if err = errors.Join(err, failed); err != nil {
+		a.hasOptions = false // the connection has ended; the next one may do
+		a.left = 1
+		return
+	}
+	queued := 0
+	err = a.raw.Control(func(fd uintptr) {
+		a.isMultipath = poll.IsMultipath(int(fd))
+		if failed = a.options.Set(int(fd)); failed == nil {
+			queued, failed = poll.QueuedConnections(int(fd))
+		}
+	})
+	a.setsEach = errors.Join(err, failed) != nil
+	a.left = queued + runtime.NumCPU()
+}
+
+// share lets shards accept. It reports false if they cannot.
+func (a *acceptor) share() bool {
+	a.group.acceptors.add(a)
+	a.mu.Lock()
+	select {
+	case <-a.ended: // of the last time
+	default:
+	}
+	a.holder %= int(a.group.active.Load())
+	a.burst = 1
+	isShared := !a.isBlocking && a.makeRelay() && a.arm(a.holder)
+	a.isShared = isShared
+	a.mu.Unlock()
+	if !isShared {
+		a.reclaim()
+	}
+	return isShared
+}
+
+// makeRelay makes the relay. It reports false if the listener was closed, or if descriptors have
+// run out.
+func (a *acceptor) makeRelay() bool {
+	var failed error
+	err := a.raw.Control(func(fd uintptr) { a.relay, failed = poll.NewRelay(int(fd)) })
+	a.hasRelay = err == nil && failed == nil
+	return a.hasRelay
+}
+
+// watch waits until shards should no longer accept. It returns the error of a shard. Accept reports
+// all other errors, among them that the listener was closed.
+func (a *acceptor) watch() error {
+	ticker := time.NewTicker(quietInterval)
+	defer ticker.Stop()
+	began := time.Now()
+	for before := a.acceptedByShards(); ; {
+		select {
+		case <-a.closed:
+			return nil
+		case err := <-a.ended:
+			if outOfDescriptors(err) {
+				a.group.shedIdle()
+			}
+			return err
+		case <-ticker.C:
+			now := a.acceptedByShards()
+			if now == before || time.Since(began) > longestShare {
+				return nil
+			}
+			before = now
+		}
+	}
+}
+
+func (a *acceptor) acceptedByShards() uint64 {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.total
+}
+
+// reclaim ends what share began. When it returns, no shard accepts.
+func (a *acceptor) reclaim() {
+	a.mu.Lock()
+	if a.isShared {
+		a.isShared = false
+		a.disarm(a.holder)
+	}
+	if a.hasRelay {
+		a.hasRelay = false
+		_ = poll.Close(a.relay)
+	}
+	a.mu.Unlock()
+	a.group.acceptors.remove(a)
+}
+
+// finish returns the listener to package net. Its caller holds mu.
+func (a *acceptor) finish(err error) {
+	a.isShared = false
+	a.disarm(a.holder)
+	select {
+	case a.ended <- err:
+	default:
+	}
+}
+
+// arm makes a shard's loop report the listening socket.
+func (a *acceptor) arm(shard int) bool {
+	return a.group.allShards()[shard].loop.AddRelay(a.relay, a.id) == nil
+}
+
+func (a *acceptor) disarm(shard int) {
+	_ = a.group.allShards()[shard].loop.RemoveRelay(a.relay)
+}
+
+// passTo makes another shard the holder. Its caller holds mu.
+func (a *acceptor) passTo(shard int) {
+	a.turn = 0
+	if shard != a.holder && a.arm(shard) {
+		a.disarm(a.holder)
+		a.holder = shard
+	}
+}
+
+// acceptOn accepts a burst of connections on a shard whose loop has reported the listening socket.
+// The loop reports it again if that leaves some waiting.
+func (a *acceptor) acceptOn(s *shard) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.isShared || s.index != a.holder {
+		return // an old event
+	}
+	g := a.group
+	active := int(g.active.Load())
+	if s.index >= active {
+		a.passTo(0)
+		return
+	}
+	// The last call of a burst finds the queue empty, unless the limit ends it. A loop that has
+	// slept has most likely been woken by a single connection.
+	if a.burst = min(2*a.burst, turnAccepts); s.slept {
+		a.burst = 1
+	}
+	a.n, a.limit, a.err = 0, min(a.burst, turnAccepts-a.turn), nil
+	if a.raw.Control(a.acceptBurst) != nil {
+		a.finish(nil) // the listener was closed
+		return
+	}
+	place := g.placementAt(a.config, s.index)
+	for _, c := range a.batch[:a.n] {
+		a.completeOptions(c.fd)
+		if g.place(place, c.fd, a.remote(c.peer)) != nil {
+			// If the loop is busy the request has most likely arrived, and the loop need not
+			// report a connection that ends after it. If not, the runner adds it to the loop.
+			s.events = append(s.events, poll.Event{ID: c.fd, Readable: true})
+		}
+	}
+	a.total += uint64(a.n)
+	switch {
+	case a.isBlocking:
+		a.finish(nil)
+	case a.err != nil && a.err != poll.ErrAgain: //nolint:errorlint // a bare errno
+		a.finish(acceptError(a.config.Listener, a.err))
+	default:
+		if a.turn += a.n; a.turn >= turnAccepts {
+			a.passTo((s.index + 1) % active)
+		}
+	}
+}
+
+// completeOptions sets the options of a connection that has not inherited them.
+func (a *acceptor) completeOptions(fd int) {
+	if !a.isTCP {
+		return
+	}
+	isMultipath := a.isMultipath && poll.IsMultipath(fd)
+	if !isMultipath && !a.isVerified && !a.setsEach {
+		a.isVerified = true
+		inherited, err := poll.ReadAcceptedOptions(fd)
+		a.setsEach = err != nil || inherited != a.options
+	}
+	if isMultipath || a.setsEach {
+		_ = a.options.Set(fd) // package net ignores the errors, too
+	}
+}
+
+// remote returns a peer's address in the form of package net.
+func (a *acceptor) remote(peer poll.Peer) string {
+	if !peer.Addr.IsValid() {
+		return peer.Name
+	}
+	if peer.Zone != 0 {
+		if now := a.group.now(); a.zone.index != peer.Zone || now >= a.zone.until {
+			a.zone = zoneCache{peer.Zone, zoneName(int(peer.Zone)), now + instant(zoneLifetime)}
+		}
+		return netip.AddrPortFrom(peer.Addr.Addr().WithZone(a.zone.name), peer.Addr.Port()).String()
+	}
+	return peer.Addr.String()
+}
+
+// passFromStuck passes the listening socket on if its holder is held up and another shard is not.
+// It does nothing while a shard accepts.
+func (a *acceptor) passFromStuck(all observations) {
+	if !a.mu.TryLock() {
+		return
+	}
+	defer a.mu.Unlock()
+	if !a.isShared || a.holder >= len(all) || !all[a.holder].isStuck {
+		return
+	}
+	for i, other := range all[:min(len(all), int(a.group.active.Load()))] {
+		if !other.isServing {
+			a.passTo(i)
+			return
+		}
+	}
+}
+
+// acceptorTable finds acceptors by the id under which loops report their listening sockets. A loop
+// may look up one that has been replaced by another; that one then ignores the event.
+type acceptorTable struct {
+	changing sync.Mutex
+	all      atomic.Pointer[[]*acceptor]
+}
+
+func (t *acceptorTable) load() []*acceptor {
+	if all := t.all.Load(); all != nil {
+		return *all
+	}
+	return nil
+}
+
+func (t *acceptorTable) at(id int) *acceptor {
+	if all := t.load(); ^id < len(all) {
+		return all[^id]
+	}
+	return nil
+}
+
+// add gives an acceptor an id.
+func (t *acceptorTable) add(a *acceptor) {
+	t.changing.Lock()
+	defer t.changing.Unlock()
+	all := slices.Clone(t.load())
+	i := slices.Index(all, nil)
+	if i < 0 {
+		i = len(all)
+		all = append(all, nil)
+	}
+	all[i], a.id = a, ^i
+	t.all.Store(&all)
+}
+
+func (t *acceptorTable) remove(a *acceptor) {
+	t.changing.Lock()
+	defer t.changing.Unlock()
+	if all := t.load(); t.at(a.id) == a {
+		all = slices.Clone(all)
+		all[^a.id] = nil
+		t.all.Store(&all)
+	}
+}
+
+// accept serves an event of a listening socket.
+func (t *acceptorTable) accept(id int, s *shard) {
+	if a := t.at(id); a != nil {
+		a.acceptOn(s)
+	}
+}
+
+// passFromStuck is called after each check of the stall guard.
+func (t *acceptorTable) passFromStuck(all observations) {
+	for _, a := range t.load() {
+		if a != nil {
+			a.passFromStuck(all)
+		}
+	}
+}

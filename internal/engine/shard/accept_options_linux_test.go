@@ -1,0 +1,209 @@
+package shard
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/poll"
+)
+
+// listenWays are configurations of package net's listeners.
+func listenWays() map[string]*net.ListenConfig {
+	return map[string]*net.ListenConfig{
+		"default":      {},
+		"15 minutes":   {KeepAlive: 15 * time.Minute},
+		"no keepalive": {KeepAlive: -1},
+		"all set": {KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 7 * time.Second,
+			Interval: 3 * time.Second, Count: 4}},
+		"idle only": {KeepAliveConfig: net.KeepAliveConfig{Enable: true, Idle: 9 * time.Second,
+			Interval: -1, Count: -1}},
+	}
+}
+
+// netOptions returns the options of a connection that package net has accepted.
+func netOptions(t *testing.T, config *net.ListenConfig, dialer *net.Dialer) (options poll.AcceptedOptions) {
+	t.Helper()
+	l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	c, err := dialer.Dial("tcp", l.Addr().String())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	nc, err := l.Accept()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer nc.Close()
+	raw, err := nc.(*net.TCPConn).SyscallConn()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := raw.Control(func(fd uintptr) { options, err = poll.ReadAcceptedOptions(int(fd)) }); err != nil {
+		t.Fatal(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return options
+}
+
+// Connections have the options that package net gives them, whether they waited before Serve or
+// came later, and whether they are of multipath TCP.
+func TestAcceptedConnectionsHaveOptionsOfPackageNet(t *testing.T) {
+	for name, config := range listenWays() {
+		for i := range 4 {
+			dialer := new(net.Dialer)
+			config.SetMultipathTCP(i&1 != 0)
+			dialer.SetMultipathTCP(i&2 != 0)
+			t.Run(fmt.Sprint(name, i), func(t *testing.T) {
+				want := netOptions(t, config, dialer)
+				l, err := config.Listen(t.Context(), "tcp", "127.0.0.1:0")
+				if err != nil {
+					t.Fatal(err)
+				}
+				var all []net.Conn
+				dial := func(n int) {
+					for range n {
+						c, err := dialer.Dial("tcp", l.Addr().String())
+						if err != nil {
+							t.Fatal(err)
+						}
+						t.Cleanup(func() { c.Close() })
+						all = append(all, c)
+					}
+				}
+				dial(30)
+				s := serveOn(t, l, nil)
+				s.reachShards()
+				dial(70)
+				for _, c := range all {
+					if _, err := request(c); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if n := s.byShards(); n < 40 {
+					t.Errorf("shards have accepted %d connections", n)
+				}
+				s.server.group.conns.each(func(k *shardConn) {
+					if !k.acquire() {
+						return
+					}
+					defer k.release()
+					if got, err := poll.ReadAcceptedOptions(int(k.fd)); got != want || err != nil {
+						t.Errorf("options are %v, %v; package net sets %v", got, err, want)
+					}
+				})
+			})
+		}
+	}
+}
+
+// RemoteAddr has package net's form, whichever way a connection was accepted.
+func TestRemoteAddrHasFormOfPackageNet(t *testing.T) {
+	for _, address := range [][2]string{
+		{"127.0.0.1:0", "127.0.0.1"}, {"[::1]:0", "::1"}, {"[::]:0", "127.0.0.1"}, {"[::]:0", "::1"},
+		{"[::]:0", linkLocal(t)},
+	} {
+		t.Run(address[0]+" from "+address[1], func(t *testing.T) {
+			if address[1] == "" {
+				t.Skip("no interface has a link-local address")
+			}
+			l, err := net.Listen("tcp", address[0])
+			if err != nil {
+				t.Skip(err)
+			}
+			s := serveOn(t, l, nil)
+			_, port, _ := net.SplitHostPort(l.Addr().String())
+			for start := time.Now(); s.byShards() < 20; {
+				c, err := net.Dial("tcp", net.JoinHostPort(address[1], port))
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := request(c)
+				if want := c.LocalAddr().String(); got != want || err != nil {
+					t.Fatalf("%q, %v; want %q", got, err, want)
+				}
+				c.Close()
+				if time.Since(start) > time.Minute {
+					t.Fatal("no shard accepts")
+				}
+			}
+		})
+	}
+}
+
+// linkLocal returns a link-local address of this machine with its zone, or "".
+func linkLocal(t *testing.T) string {
+	t.Helper()
+	all, err := net.Interfaces()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, i := range all {
+		addrs, _ := i.Addrs()
+		for _, a := range addrs {
+			if n, ok := a.(*net.IPNet); ok && n.IP.To4() == nil && n.IP.IsLinkLocalUnicast() {
+				return n.IP.String() + "%" + i.Name
+			}
+		}
+	}
+	return ""
+}
+
+func TestRemoteAddrOfUnixSocketHasFormOfPackageNet(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "s")
+	listen := func() net.Listener {
+		l, err := net.Listen("unix", path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	own := filepath.Join(t.TempDir(), "client")
+	for _, name := range []string{"", own, "@tare-" + t.Name()} {
+		dial := func() net.Conn {
+			_ = syscall.Unlink(own)
+			d := new(net.Dialer)
+			if name != "" {
+				d.LocalAddr = &net.UnixAddr{Name: name, Net: "unix"}
+			}
+			c, err := d.DialContext(context.Background(), "unix", path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return c
+		}
+		l := listen()
+		c := dial()
+		nc, err := l.Accept()
+		if err != nil {
+			t.Fatal(err)
+		}
+		want := nc.RemoteAddr().String()
+		nc.Close()
+		c.Close()
+		l.Close()
+		s := serveOn(t, listen(), nil)
+		for start := time.Now(); s.byShards() < 20; {
+			c := dial()
+			if got, err := request(c); got != want || err != nil {
+				t.Fatalf("%q, %v; want %q", got, err, want)
+			}
+			c.Close()
+			if time.Since(start) > time.Minute {
+				t.Fatal("no shard accepts")
+			}
+		}
+		s.server.Close()
+		<-s.served
+	}
+}

@@ -1,0 +1,127 @@
+package shard
+
+import (
+	"sync/atomic"
+	"time"
+)
+
+// New connections are placed on the shards in turn, and a busy client may by chance have all its
+// connections on one shard. That shard's loop then works all the time, while another waits. The
+// stall guard compares the loops. If one is overloaded and another is not, the leader of the first
+// moves connections to the second, at most every other one of those that have events at once. It
+// moves none while only one connection has events: moving that would only move the load.
+//
+// A request pays a load of a word of its shard for this, and a turn of the loop three stores.
+const (
+	// balanceInterval is the interval between two comparisons.
+	balanceInterval = 10 * time.Millisecond
+	// overloaded and available are shares of an interval, in percent. A shard that was busy for
+	// longer than the first is relieved by one that was busy for less than the second.
+	overloaded = 90
+	available  = 60
+)
+
+// shardLoad is how busy a shard is. The shard's leader writes it.
+type shardLoad struct {
+	busy      atomic.Int64          // a time.Duration: that of all turns that have ended
+	turnBegan atomic.Int64          // an instant; 0 while the loop waits
+	relief    atomic.Pointer[shard] // receives connections until the turn ends; set by the balancer
+}
+
+// beginTurn is called when the loop has reported events.
+func (l *shardLoad) beginTurn(now instant) { l.turnBegan.Store(int64(now)) }
+
+// endTurn is called when all events have been served.
+func (l *shardLoad) endTurn(now instant) {
+	if began := l.turnBegan.Load(); began != 0 {
+		l.busy.Store(l.busy.Load() + int64(now) - began)
+		l.turnBegan.Store(0)
+	}
+	if l.relief.Load() != nil {
+		l.relief.Store(nil)
+	}
+}
+
+// total returns how long the shard has been busy.
+func (l *shardLoad) total(now instant) time.Duration {
+	total := l.busy.Load()
+	if began := l.turnBegan.Load(); began != 0 {
+		total += int64(now) - began
+	}
+	return time.Duration(total)
+}
+
+// balancer compares the shards of a group.
+type balancer struct {
+	checked time.Time
+	totals  []time.Duration // at the last check, by shard
+}
+
+// check asks the busiest shard to move connections to the least busy one, if that is worthwhile.
+func (b *balancer) check(g *Group, now time.Time) {
+	elapsed := now.Sub(b.checked)
+	if elapsed < balanceInterval {
+		return
+	}
+	b.checked = now
+	shards := g.allShards()
+	busiest, idlest, most, least := -1, -1, time.Duration(-1), elapsed
+	for i, s := range shards {
+		total := s.load.total(g.instant(now))
+		if i == len(b.totals) {
+			b.totals = append(b.totals, total)
+		}
+		busy := total - b.totals[i]
+		b.totals[i] = total
+		if busy > most {
+			busiest, most = i, busy
+		}
+		if busy < least && i < int(g.active.Load()) {
+			idlest, least = i, busy
+		}
+	}
+	if elapsed > 10*balanceInterval || idlest < 0 { // the guard has slept: the shares say nothing
+		return
+	}
+	if most*100 > elapsed*overloaded && least*100 < elapsed*available {
+		shards[busiest].load.relief.Store(shards[idlest])
+	}
+}
+
+// moveTarget returns the shard to which the runner moves the connection that it has served, or nil.
+func (r *runner) moveTarget() *shard {
+	if to := r.shard.load.relief.Load(); to != nil && r.token != 0 && r.eventsLeft%2 == 1 {
+		return to
+	}
+	return nil
+}
+
+// moveTo makes another loop report the connection's events. Its caller serves the connection. An
+// event that the old loop has reported meanwhile is not lost: the new loop reports all that is
+// there. moveTo reports false if no loop reports the connection any more.
+func (k *shardConn) moveTo(to *shard) bool {
+	g, fd := k.group(), int(k.fd)
+	from := k.place.Load()
+	if !k.acquire() {
+		return true
+	}
+	defer k.release()
+	if from.shard.loop.Remove(fd) != nil {
+		return true
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.waiters != nil {
+		k.waiters.outputAdded = false
+	}
+	k.place.Store(g.placementAt(from.config, to.index))
+	if to.loop.Add(fd, fd) == nil {
+		if k.session.Load() != nil { // it may wait for room
+			_ = to.loop.AddOutput(fd, fd)
+		}
+		return true
+	}
+	k.place.Store(from)
+	k.isAdded.Store(false)
+	return k.addToLoopLocked() == nil
+}

@@ -1,0 +1,156 @@
+package shard
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"sync"
+	"testing"
+	"time"
+)
+
+// A shard whose connections are all busy, while another shard's are idle, gives half of them away.
+func TestBusyConnectionsOfOneShardAreSpread(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(2))
+	l := tcpListener(t)
+	s := newTestServer(t, l, func(w http.ResponseWriter, _ *http.Request) {
+		for start := time.Now(); time.Since(start) < 50*time.Microsecond; {
+		}
+		_, _ = io.WriteString(w, "done")
+	}, nil)
+	s.config.Dispatch = OnLoop
+	startSite(t, l, s)
+	clients := make(map[string]*testClient) // by address
+	for range 32 {
+		c := newTestClient(t, l.Addr().String())
+		defer c.Close()
+		c.get(t)
+		clients[c.LocalAddr().String()] = c
+	}
+	first := s.group.allShards()[0]
+	onFirst := connsOn(s.group, first)
+	if n := len(onFirst); n < len(clients)/4 {
+		t.Fatalf("%d of %d connections are on the first shard", n, len(clients))
+	}
+	var all sync.WaitGroup
+	defer all.Wait()
+	stop := make(chan struct{})
+	defer close(stop)
+	for addr := range onFirst {
+		all.Go(func() { clients[addr].getUntil(t, stop) })
+	}
+	enough := len(onFirst) / 4
+	for deadline := time.Now().Add(30 * time.Second); ; {
+		left := 0
+		for addr := range connsOn(s.group, first) {
+			if onFirst[addr] {
+				left++
+			}
+		}
+		if left <= len(onFirst)-enough {
+			return
+		}
+		if time.Now().After(deadline) {
+			t.Fatalf("%d of %d busy connections are still on one shard", left, len(onFirst))
+		}
+		time.Sleep(balanceInterval)
+	}
+}
+
+// connsOn returns the client addresses of the connections on a shard.
+func connsOn(g *Group, s *shard) map[string]bool {
+	found := make(map[string]bool)
+	g.conns.each(func(k *shardConn) {
+		if k.shard() == s {
+			found[k.remote] = true
+		}
+	})
+	return found
+}
+
+// testClient sends one request after another on a connection.
+type testClient struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+func newTestClient(t *testing.T, addr string) *testClient {
+	t.Helper()
+	nc, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &testClient{nc, bufio.NewReader(nc)}
+}
+
+func (c *testClient) get(t *testing.T) {
+	t.Helper()
+	if _, err := io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
+		t.Error(err)
+		return
+	}
+	resp, err := http.ReadResponse(c.in, nil)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	if b, err := io.ReadAll(resp.Body); string(b) != "done" || err != nil {
+		t.Errorf("response %q, %v", b, err)
+	}
+}
+
+func (c *testClient) getUntil(t *testing.T, stop chan struct{}) {
+	for !t.Failed() {
+		select {
+		case <-stop:
+			return
+		default:
+			c.get(t)
+		}
+	}
+}
+
+// A loop that is late is busy for the time that its turn has taken so far.
+func TestLoadOfShardIncludesCurrentTurn(t *testing.T) {
+	var l shardLoad
+	l.beginTurn(100)
+	if got := l.total(150); got != 50 {
+		t.Errorf("total %d in a turn, want 50", got)
+	}
+	l.endTurn(200)
+	if got := l.total(1000); got != 100 {
+		t.Errorf("total %d after a turn, want 100", got)
+	}
+}
+
+func TestOnlyOverloadedShardIsRelieved(t *testing.T) {
+	for _, c := range []struct {
+		name     string
+		busy     [2]time.Duration // of the shards in an interval
+		elapsed  time.Duration
+		relieved bool
+	}{
+		{"one busy and one idle", [2]time.Duration{balanceInterval, 0}, balanceInterval, true},
+		{"both busy", [2]time.Duration{balanceInterval, balanceInterval * 9 / 10}, balanceInterval, false},
+		{"none overloaded", [2]time.Duration{balanceInterval * 8 / 10, 0}, balanceInterval, false},
+		{"the guard slept", [2]time.Duration{time.Second, 0}, time.Second, false},
+	} {
+		epoch := time.Now()
+		g := &Group{epoch: epoch}
+		shards := []*shard{{group: g}, {group: g}}
+		g.shards.Store(&shards)
+		g.active.Store(2)
+		var b balancer
+		b.check(g, epoch.Add(time.Minute)) // the first interval
+		b.check(g, epoch.Add(time.Minute+balanceInterval))
+		for i, busy := range c.busy {
+			shards[i].load.busy.Add(int64(busy))
+		}
+		b.check(g, epoch.Add(time.Minute+balanceInterval+c.elapsed))
+		if got := shards[0].load.relief.Load(); (got == shards[1]) != c.relieved {
+			t.Errorf("%s: relieved %v, want %v", c.name, got != nil, c.relieved)
+		}
+	}
+}

@@ -1,0 +1,34 @@
+package shard
+
+import (
+	"crypto/tls"
+	"net"
+	"sync/atomic"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/engine/h2"
+)
+
+// Config holds the settings of a listener's connections. Accept reads them, and they must not
+// change after it.
+type Config struct {
+	Listener  net.Listener
+	Exchanges *exchange.Config
+	Dispatch  Dispatch
+
+	ServesHTTP1 bool
+	HTTP2       *h2.Config // nil if shards do not serve HTTP/2
+
+	TLS              *tls.Config   // nil for connections without TLS
+	HandshakeTimeout time.Duration // of TLS
+
+	// NegotiatesHTTP2 makes shards serve the connections that have negotiated HTTP/2. Otherwise
+	// they leave their shards.
+	NegotiatesHTTP2 bool
+
+	// ServeNegotiated serves a TLS connection that has left its shard. Its handshake is complete.
+	ServeNegotiated func(net.Conn)
+
+	placements atomic.Pointer[[]*placement] // indexed by shard
+}

@@ -1,0 +1,43 @@
+// Package shard serves connections on event loops, one for each P. It needs epoll, and is empty on
+// systems other than Linux.
+//
+// A Group is the shards of a server. It receives the settings of each listener as a Config, and
+// what servers share with their connections as an exchange.ServerState. It knows nothing else of
+// the server. Protocols are those of the Config's codec and of package h2.
+//
+// # Loops and runners
+//
+// A shard is a poll loop that a runner leads. The leader serves whatever has become ready and runs
+// the handlers itself. A connection that waits is a shardConn: a descriptor and the part of a head
+// that has arrived, without a goroutine and without a buffer.
+//
+// Handlers may block. Package predict therefore guesses which routes block, and their requests are
+// handed to other runners. If a handler holds up a loop, its runner loses the lead: another runner
+// leads the loop, and the old one finishes its connection. Read shard_linux.go, runner_linux.go,
+// shardconn_linux.go, package predict and stallguard_linux.go in this order.
+//
+// # Accepting
+//
+// Package net accepts while few connections arrive, and shards while many do (accept_linux.go).
+//
+// # TLS
+//
+// The connections of a Config with a tls.Config have a TLS layer: a tls.Conn of package tls above a
+// transport that never blocks (tlslayer_linux.go). Only the handshake has a goroutine, which begins
+// when the client's first message has arrived (tlshandshake_linux.go). Then the connection waits on
+// its shard, and holds no more than what package tls keeps. One that has negotiated another
+// protocol than HTTP leaves its shard: Config.ServeNegotiated receives the tls.Conn.
+//
+// # HTTP/2
+//
+// The session of an HTTP/2 connection is served in turns (session_linux.go).
+//
+// # Glossary
+//
+//   - runner: a goroutine of a shard; one leads the loop, the others run handlers that block.
+//   - conn: an exchange.Conn, the buffers and the codec with which a runner serves a connection.
+//   - holder: the shard that accepts the connections of a listener.
+//   - placement: a listener and a shard; its connections share it.
+//   - stall guard: a goroutine that takes the lead from a runner whose handler holds up the loop.
+//   - hand-off: the move of an exchange from the loop to another runner.
+package shard

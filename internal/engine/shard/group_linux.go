@@ -1,0 +1,311 @@
+package shard
+
+import (
+	"errors"
+	"net"
+	"os"
+	"runtime"
+	"slices"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/engine/predict"
+	"github.com/tarehq/tare/internal/poll"
+)
+
+// Group is the shards of a server, one for each P, and the connections on them.
+type Group struct {
+	server      *exchange.ServerState
+	unused      func() // called after the last connection has ended
+	epoch       time.Time
+	conns       connTable
+	predictor   predict.Table
+	acceptors   acceptorTable
+	guard       stallGuard
+	handshakes  handshakes
+	ciphertexts sync.Pool // of *ciphertextBuffer
+	openConns   atomic.Int64
+	nextShard   atomic.Uint32 // counter that selects the shard of package net's next connection
+	sweepSoon   chan struct{}
+	sweepEvery  atomic.Int64 // a time.Duration; 0 until there is a listener
+	noSweep     atomic.Bool  // the sweeper waits for sweepSoon
+
+	shards    atomic.Pointer[[]*shard] // replaced when shards are added; shards are never removed
+	active    atomic.Int32             // the first shards, one for each P, receive new connections
+	growing   sync.Mutex               // held to add shards and placements, and to stop
+	isStopped bool                     // reports that stopped is closed
+	stopped   chan struct{}
+}
+
+// NewGroup starts the shards of a server. unused is called whenever the last connection has ended.
+func NewGroup(server *exchange.ServerState, unused func()) (*Group, error) {
+	g := &Group{server: server, unused: unused, epoch: time.Now().Add(-1), stopped: make(chan struct{})}
+	g.guard.wakeup = make(chan struct{}, 1)
+	g.sweepSoon = make(chan struct{}, 1)
+	g.shards.Store(new([]*shard))
+	if err := g.grow(); err != nil {
+		g.Stop()
+		return nil, err
+	}
+	go g.guard.run(g)
+	go g.sweep()
+	return g, nil
+}
+
+// allShards returns the current shards.
+func (g *Group) allShards() []*shard { return *g.shards.Load() }
+
+// grow adds shards if GOMAXPROCS has grown: it follows the limits of a container while the program
+// runs. If GOMAXPROCS has shrunk, the last shards receive no new connections.
+func (g *Group) grow() error {
+	want := runtime.GOMAXPROCS(0)
+	if int(g.active.Load()) == want {
+		return nil
+	}
+	g.growing.Lock()
+	defer g.growing.Unlock()
+	if g.isStopped {
+		return nil
+	}
+	shards := slices.Clone(g.allShards())
+	for len(shards) < want {
+		s, err := newShard(g, len(shards))
+		if err != nil {
+			return err
+		}
+		go newRunner(s).run(job{})
+		shards = append(shards, s)
+		g.shards.Store(new(slices.Clone(shards)))
+	}
+	g.active.Store(int32(want))
+	return nil
+}
+
+// nextPlacement returns the placement of the next connection that package net has accepted.
+func (g *Group) nextPlacement(p *Config) *placement {
+	return g.placementAt(p, int(g.nextShard.Add(1)%uint32(g.active.Load())))
+}
+
+// placementAt returns a listener's placement on a shard.
+func (g *Group) placementAt(p *Config, i int) *placement {
+	if placements := p.placements.Load(); placements != nil && i < len(*placements) {
+		return (*placements)[i]
+	}
+	g.growing.Lock()
+	defer g.growing.Unlock()
+	var placements []*placement
+	if old := p.placements.Load(); old != nil {
+		placements = slices.Clone(*old)
+	}
+	for _, s := range g.allShards()[len(placements):] {
+		placements = append(placements, &placement{p, s})
+	}
+	p.placements.Store(&placements)
+	return placements[i]
+}
+
+// Supports reports whether shards can accept a listener's connections: those of package net's
+// sockets.
+func Supports(l net.Listener) bool {
+	switch l.(type) {
+	case *net.TCPListener, *net.UnixListener:
+		return true
+	}
+	return false
+}
+
+// Accept accepts connections of the settings' listener for the shards, and serves them. The result
+// accepts one connection. closed is closed when the server closes the listener. Accept returns nil
+// if the listener is not a socket of package net.
+func (g *Group) Accept(p *Config, closed <-chan struct{}) func() error {
+	if p.TLS != nil {
+		p.TLS = withoutTurns(p.TLS)
+	}
+	a := newAcceptor(g, p, closed)
+	if a == nil {
+		return nil
+	}
+	g.sweepFor(p)
+	return a.accept
+}
+
+func (g *Group) now() instant { return instant(time.Since(g.epoch)) }
+
+func (g *Group) instant(t time.Time) instant {
+	if t.IsZero() {
+		return 0
+	}
+	return max(1, instant(t.Sub(g.epoch))) // a time before the epoch is not 0 either
+}
+
+func outOfDescriptors(err error) bool {
+	return errors.Is(err, syscall.EMFILE) || errors.Is(err, syscall.ENFILE)
+}
+
+// adopt puts a connection that package net has accepted on a shard. It duplicates the descriptor
+// and closes package net's. A lack of descriptors is reported even if closing an idle connection
+// has ended it, as if package net had not been able to accept.
+func (g *Group) adopt(p *Config, nc net.Conn) error {
+	defer nc.Close()
+	raw, err := nc.(syscall.Conn).SyscallConn()
+	if err != nil {
+		return nil // already closed
+	}
+	remote := ""
+	if a := nc.RemoteAddr(); a != nil {
+		remote = a.String()
+	}
+	fd := -1
+	var failed error
+	err = raw.Control(func(old uintptr) {
+		if fd, failed = poll.Dup(int(old)); outOfDescriptors(failed) {
+			g.shedIdle()
+			fd, _ = poll.Dup(int(old))
+		}
+	})
+	if err != nil {
+		return nil // already closed
+	}
+	if fd >= 0 {
+		if k := g.place(g.nextPlacement(p), fd, remote); k != nil {
+			k.addOrClose()
+		}
+	}
+	return acceptError(p.Listener, failed)
+}
+
+// acceptError returns the error that package net's Accept reports if its system call fails.
+func acceptError(l net.Listener, err error) error {
+	if err == nil {
+		return nil
+	}
+	addr := l.Addr()
+	return &net.OpError{Op: "accept", Net: addr.Network(), Addr: addr, Err: os.NewSyscallError("accept4", err)}
+}
+
+// place puts a new connection on a shard, whose loop does not report it yet. It returns nil if it
+// has closed the connection.
+func (g *Group) place(h *placement, fd int, remote string) *shardConn {
+	k := newShardConn(h, fd, remote)
+	g.server.AcceptedConns.Add(1)
+	if g.openConns.Add(1) == 1 && g.noSweep.Load() {
+		signal(g.sweepSoon)
+	}
+	// before another goroutine can find it
+	timeout := h.config.Exchanges.HeadTimeout
+	if k.tls != nil {
+		timeout = h.config.HandshakeTimeout
+	}
+	k.setWaitDeadline(k.opened + instant(timeout))
+	// Aborted is read last. Otherwise Close could miss a connection that is put meanwhile. Shutdown
+	// waits for a connection that was accepted just before: its request may be on its way.
+	if !g.conns.put(fd, k) || g.server.Aborted.Load() {
+		_ = k.Close()
+		return nil
+	}
+	return k
+}
+
+// connGone is called after a connection's descriptor was closed.
+func (g *Group) connGone() {
+	last := g.openConns.Add(-1) == 0
+	if last {
+		g.StopIfDone()
+	}
+	g.server.SignalClosed()
+	if last {
+		g.unused()
+	}
+}
+
+// Open returns how many connections are open.
+func (g *Group) Open() int64 {
+	if g == nil {
+		return 0
+	}
+	return g.openConns.Load()
+}
+
+// StopIfDone stops the shards of a server that is closing, once no connection is left on them and
+// none can arrive.
+func (g *Group) StopIfDone() {
+	if g != nil && g.server.MayStop() && g.openConns.Load() == 0 {
+		g.Stop()
+	}
+}
+
+// Stop stops the shards. No connection is left on them.
+func (g *Group) Stop() {
+	if g == nil {
+		return
+	}
+	g.growing.Lock()
+	defer g.growing.Unlock()
+	if g.isStopped {
+		return
+	}
+	g.isStopped = true
+	close(g.stopped)
+	for _, s := range g.allShards() {
+		s.stop()
+	}
+}
+
+// CloseIdle closes the connections that wait for a request, new ones only after NewGrace. It
+// returns how many connections are left.
+func (g *Group) CloseIdle() int {
+	if g == nil {
+		return 0
+	}
+	g.conns.each(func(k *shardConn) {
+		switch {
+		case k.claimForClosing():
+			_ = k.Close()
+		case k.awaitsTLS() && time.Duration(g.now()-k.opened) > exchange.NewGrace:
+			k.shutdown()
+		}
+	})
+	g.StopIfDone()
+	return int(g.openConns.Load())
+}
+
+// CloseAll closes all connections. Those whose handlers run are closed when the handlers return.
+func (g *Group) CloseAll() {
+	if g == nil {
+		return
+	}
+	g.conns.each(func(k *shardConn) {
+		if k.state.CompareAndSwap(stateWaiting, stateClosed) {
+			_ = k.Close()
+			return
+		}
+		k.shutdown()
+	})
+	g.StopIfDone()
+}
+
+// shedIdle closes the connection that has been quiet longest among a sample, when descriptors have
+// run out.
+func (g *Group) shedIdle() {
+	const sample = 128
+	var longest *shardConn
+	var waited time.Duration
+	n := 0
+	g.conns.each(func(k *shardConn) {
+		if n++; n > sample || k.state.Load() != stateWaiting {
+			return
+		}
+		if h := k.session.Load(); h != nil && !h.session.IsIdle() {
+			return
+		}
+		if w := k.quietFor(); longest == nil || w > waited {
+			longest, waited = k, w
+		}
+	})
+	if longest != nil && longest.state.CompareAndSwap(stateWaiting, stateClosed) {
+		_ = longest.Close()
+	}
+}

@@ -1,0 +1,40 @@
+//go:build !linux
+
+package shard
+
+import (
+	"errors"
+	"net"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+)
+
+// placement is empty where there are no shards.
+type placement struct{}
+
+// Group is empty where there are no shards.
+type Group struct{}
+
+// Supports reports whether shards can accept a listener's connections.
+func Supports(net.Listener) bool { return false }
+
+// NewGroup fails where there are no shards.
+func NewGroup(*exchange.ServerState, func()) (*Group, error) { return nil, errors.ErrUnsupported }
+
+// Accept returns nil.
+func (*Group) Accept(*Config, <-chan struct{}) func() error { return nil }
+
+// Open returns 0.
+func (*Group) Open() int64 { return 0 }
+
+// CloseIdle returns 0.
+func (*Group) CloseIdle() int { return 0 }
+
+// CloseAll does nothing.
+func (*Group) CloseAll() {}
+
+// StopIfDone does nothing.
+func (*Group) StopIfDone() {}
+
+// Stop does nothing.
+func (*Group) Stop() {}

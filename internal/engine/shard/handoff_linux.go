@@ -1,0 +1,51 @@
+package shard
+
+import (
+	"runtime"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/engine/predict"
+)
+
+// handOff gives k and its current request to another runner.
+func (r *runner) handOff(k *shardConn, x *exchange.Exchange, at predict.SlotID) {
+	r.handOffs++
+	other, fresh := r.shard.freeRunner()
+	other.conn, r.conn = r.conn, other.conn
+	other.spareCodec, r.spareCodec = r.spareCodec, other.spareCodec
+	other.mayHaveInput, r.resumedHead = r.mayHaveInput, nil
+	k.servedBy = other
+	other.start(job{conn: k, request: x, slot: at}, fresh)
+}
+
+// now returns the time, or for a leader the time when the loop reported what it serves. Reading the
+// clock for each request would cost a hundredth of a small request, and a runner that leads is not
+// late.
+func (r *runner) now() instant {
+	if r.leads() {
+		return r.reportedAt
+	}
+	return r.shard.group.now()
+}
+
+func (r *runner) start(j job, fresh bool) {
+	if fresh {
+		go r.run(j)
+		return
+	}
+	r.work <- j
+}
+
+// startHandOffs yields to the runners that have received requests.
+func (r *runner) startHandOffs() {
+	r.handOffs = 0
+	runtime.Gosched()
+}
+
+// giveUpLead is called before a call that may block. If a handler on a loop makes it, another
+// runner takes the loop.
+func (r *runner) giveUpLead() {
+	if r.token != 0 {
+		r.shard.takeLead(r.token)
+	}
+}

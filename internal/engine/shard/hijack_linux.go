@@ -1,0 +1,65 @@
+package shard
+
+import (
+	"net"
+	"os"
+
+	"github.com/tarehq/tare/internal/poll"
+)
+
+// Hijack implements exchange.Transport. The handler receives a connection of package net, with a
+// descriptor of its own. If none can be made, nothing changes, and the loop still serves the
+// connection.
+func (k *shardConn) Hijack() (net.Conn, error) {
+	nc, err := k.hijack()
+	if err != nil {
+		return nil, err
+	}
+	k.servedBy.giveUpLead()
+	_ = k.Close() // closes this descriptor; the handler has another
+	return nc, nil
+}
+
+// hijack returns a connection with another descriptor. The loop no longer reports this one.
+func (k *shardConn) hijack() (net.Conn, error) {
+	if !k.acquire() {
+		return nil, net.ErrClosed
+	}
+	defer k.release()
+	if k.tls != nil { // the client decrypts records only in their order
+		if err := k.sendCiphertext(); err != nil {
+			return nil, err
+		}
+	}
+	nc, err := k.duplicate()
+	for range 2 { // FileConn duplicates the descriptor a second time
+		if outOfDescriptors(err) {
+			k.group().shedIdle()
+			nc, err = k.duplicate()
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	if k.isAdded.Load() {
+		if err := k.shard().loop.Remove(int(k.fd)); err != nil {
+			_ = nc.Close()
+			return nil, os.NewSyscallError("epoll_ctl", err)
+		}
+	}
+	if k.tls != nil {
+		return k.takeTLS(nc), nil
+	}
+	return nc, nil
+}
+
+// duplicate makes a connection of package net from a duplicate of the descriptor.
+func (k *shardConn) duplicate() (net.Conn, error) {
+	fd, err := poll.Dup(int(k.fd))
+	if err != nil {
+		return nil, os.NewSyscallError("fcntl", err)
+	}
+	f := os.NewFile(uintptr(fd), "")
+	defer f.Close()
+	return net.FileConn(f) // which makes another duplicate
+}

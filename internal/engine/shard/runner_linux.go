@@ -1,0 +1,493 @@
+package shard
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"runtime"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/engine/h2"
+	"github.com/tarehq/tare/internal/engine/predict"
+	"github.com/tarehq/tare/internal/engine/reuse"
+	"github.com/tarehq/tare/internal/poll"
+)
+
+// turnRequests is how many requests of one client a runner serves in a row. A client that sends
+// without pause is then moved to a goroutine of its own, which yields as often. Without this limit
+// two such clients delay all others of their loops for as long as the stall guard allows.
+const turnRequests = 64
+
+// runner is a goroutine that serves connections of a shard, with a conn of its own. One runner of
+// each shard leads: it waits for the shard's loop and serves the connections that are ready, their
+// handlers included. The others run handlers that were expected to be slow, or lost the lead
+// because theirs was slow. Then they wait for work.
+type runner struct {
+	shard     *shard
+	conn      *exchange.Conn
+	work      chan job
+	sequence  uint64 // number of what it serves as leader
+	token     uint64 // not zero while it serves as leader; see shard.word
+	runs      uint64 // handlers run on the loop
+	turnCount int    // requests of the current connection served in a row
+	// while it leads: events that the loop has reported and that it has not looked at
+	eventsLeft int
+
+	threadCheck reuse.ThreadCheck
+
+	handOffs   int     // hand-offs since startHandOffs
+	reportedAt instant // when the loop reported what it serves as leader
+
+	// State of the connection that the runner serves.
+	mayHaveInput bool         // there may be more to read
+	resumedHead  *partialHead // the partialHead from which the current head was resumed
+
+	// replaces the conn's when a partialHead takes that; of the same protocol
+	spareCodec exchange.Codec
+
+	streamConn *exchange.Conn // serves the HTTP/2 streams that the runner runs; made when needed
+}
+
+// job is the work of a free runner: to run the handler of a stream, to serve conn, beginning with
+// the request that its new conn holds, or else to lead. A leader first continues the turn of a
+// session, if the last leader had to leave it.
+type job struct {
+	conn    *shardConn
+	request *exchange.Exchange
+	stream  *h2.Stream
+	slot    predict.SlotID
+	turn    *shardSession
+}
+
+func newRunner(s *shard) *runner {
+	r := &runner{shard: s, conn: exchange.NewConn(inSize), work: make(chan job, 1)}
+	r.conn.Batches = true
+	return r
+}
+
+// run works until the runner is no longer needed.
+func (r *runner) run(j job) {
+	reuse.ResetLabels() // of the handler in whose goroutine it was started
+	returned := false
+	defer func() {
+		if !returned { // runtime.Goexit in a handler; serve has closed the connection
+			r.shard.runnerExited(r)
+		}
+	}()
+	for {
+		switch {
+		case j.stream != nil:
+			r.runStream(j.stream, j.slot)
+			r.threadCheck.IsLocked(time.Now())
+		case j.conn != nil:
+			r.serveConn(j)
+			r.threadCheck.IsLocked(time.Now())
+		default:
+			r.lead(j.turn)
+		}
+		if r.threadCheck.Locked {
+			break
+		}
+		var ok bool
+		if j, ok = reuse.AwaitWork(&r.shard.freeRunners, r, r.work); !ok {
+			break
+		}
+	}
+	returned = true
+}
+
+// serveConn serves a connection that another goroutine has handed off.
+func (r *runner) serveConn(j job) {
+	if h := j.conn.session.Load(); h != nil {
+		r.serveSession(h, false)
+		return
+	}
+	r.serve(j.conn, j.request, j.slot)
+}
+
+// lead serves the loop's events until another runner leads, or until the shard was stopped.
+func (r *runner) lead(turn *shardSession) {
+	s := r.shard
+	r.sequence, r.reportedAt = s.word.Load()>>sequenceShift, s.group.now()
+	if turn != nil && turn.session.Turn.TakeOver() && !r.serveAsLeader(turn.conn, true) {
+		return
+	}
+	for {
+		for s.nextEvent < len(s.events) {
+			e := s.events[s.nextEvent]
+			s.nextEvent++
+			r.eventsLeft = len(s.events) - s.nextEvent
+			if e.ID < 0 {
+				s.group.acceptors.accept(e.ID, s)
+				continue
+			}
+			if k := s.group.conns.at(e.ID); k != nil && k.shard() == s && k.claim(e) && !s.beginsTLS(k) {
+				if !r.serveAsLeader(k, false) {
+					return
+				}
+				if r.handOffs >= handOffBatch {
+					r.startHandOffs()
+				}
+			}
+		}
+		if r.handOffs > 0 {
+			r.startHandOffs()
+		}
+		if !s.waitEvents() {
+			return
+		}
+		r.reportedAt = s.group.instant(s.reportedAt)
+		if r.threadCheck.IsLocked(s.reportedAt) {
+			s.resignLead()
+			return
+		}
+	}
+}
+
+// serveAsLeader serves k, or continues the turn of its session, and reports whether the runner
+// still leads.
+func (r *runner) serveAsLeader(k *shardConn, isResumed bool) bool {
+	r.beginServing()
+	if h := k.session.Load(); h != nil {
+		r.serveSession(h, isResumed)
+	} else {
+		r.serve(k, nil, predict.NoSlot)
+	}
+	token := r.token
+	r.token = 0
+	return r.shard.word.CompareAndSwap(token, r.sequence<<sequenceShift)
+}
+
+// beginServing stores the token of a leader that is about to serve a connection, and then wakes the
+// stall guard if it sleeps. The guard marks itself as asleep and then reads the words. One of the
+// two sees what the other has stored, so that no handler runs on an unguarded loop.
+func (r *runner) beginServing() {
+	r.sequence++
+	r.token = r.sequence<<sequenceShift | servingBit
+	r.shard.word.Store(r.token)
+	r.shard.group.guard.wake()
+}
+
+// enterHandler stores the slot of the handler that is about to run in the shard's word. It reports
+// false if the runner does not lead, or no longer leads.
+func (r *runner) enterHandler(at predict.SlotID) bool {
+	if r.token == 0 {
+		return false
+	}
+	token := (r.sequence+1)<<sequenceShift | uint64(at)<<slotShift | servingBit
+	if !r.shard.word.CompareAndSwap(r.token, token) {
+		return false
+	}
+	r.sequence++
+	r.token = token
+	return true
+}
+
+// serve serves the requests that arrive on k until no more input has arrived. If x is not nil, it
+// serves x first, which another runner has handed off. When serve returns, k waits, is closed, or
+// belongs to another runner.
+func (r *runner) serve(k *shardConn, x *exchange.Exchange, at predict.SlotID) {
+	settled := false
+	r.turnCount = 0
+	defer func() {
+		if !settled {
+			r.conn.AbortExchange(recover())
+			reuse.ResetLabels()
+			r.detach()
+			_ = k.Close()
+		}
+	}()
+	if x == nil {
+		r.attach(k)
+	}
+	switch r.serveRequests(k, x, at) {
+	case outcomeClose:
+		r.detach()
+		_ = k.Close()
+	case outcomeHTTP2:
+		settled = true // a handler that ends this goroutine ends its stream only
+		r.serveSession(r.beginSession(k), false)
+	case outcomeWaits, outcomeHandedOff:
+	}
+	reuse.ResetLabels()
+	settled = true
+}
+
+// outcome is what becomes of a connection when its runner leaves it.
+type outcome uint8
+
+const (
+	outcomeServed    outcome = iota // the runner still serves it
+	outcomeClose                    // it must be closed
+	outcomeWaits                    // it waits for input
+	outcomeHandedOff                // another runner serves it
+	outcomeHTTP2                    // it speaks HTTP/2
+)
+
+func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.SlotID) outcome {
+	c := r.conn
+	for {
+		how, mayBeHTTP2 := r.checkPreface(k)
+		if how != outcomeServed {
+			return how
+		}
+		if x == nil && c.Next < c.End && !mayBeHTTP2 {
+			complete, ok := c.Codec.ParseHead(c)
+			if !ok {
+				return outcomeClose
+			}
+			if complete {
+				if x = c.Codec.BeginExchange(c); x == nil {
+					return outcomeClose
+				}
+				at = predict.SlotFor(x.Request.Method, x.Request.RequestURI)
+				if how, parted := r.dispatch(k, x, at); parted {
+					return how
+				}
+			}
+		}
+		if x != nil {
+			if !r.serveExchange(k, x, at) {
+				return outcomeClose
+			}
+			if x.Response.IsHijacked() {
+				return outcomeClose
+			}
+			x, r.resumedHead = nil, nil
+			c.Codec.NextRequest()
+			if c.RequestStart = (time.Time{}); c.Config.ReadTimeout > 0 {
+				c.RequestStart = time.Now()
+			}
+			if k.isNew.Load() {
+				k.isNew.Store(false)
+			}
+			continue
+		}
+		if len(c.Out) > 0 && c.Flush() != nil {
+			return outcomeClose
+		}
+		switch err := r.receive(k); {
+		case err == nil:
+		case !errors.Is(err, poll.ErrAgain):
+			switch {
+			case c.Next == c.End:
+			case errors.Is(err, io.EOF):
+				c.Refuse(http.StatusBadRequest, "incomplete request head")
+			default:
+				c.ReportRefusal(http.StatusBadRequest, 0)
+			}
+			return outcomeClose
+		case k.addToLoop() != nil:
+			return outcomeClose
+		case r.park(k):
+			// Shutdown may have checked k just before it began to wait.
+			if !r.shard.group.server.KeepsConnections() && k.claimForClosing() {
+				_ = k.Close()
+			}
+			return outcomeWaits
+		default:
+			r.attach(k)
+		}
+	}
+}
+
+// dispatch decides which goroutine runs a request's handler. parted reports whether the runner has
+// left k, and how is the outcome. If the earlier responses of a connection cannot be sent, it is
+// over: its handler does not run at all.
+func (r *runner) dispatch(k *shardConn, x *exchange.Exchange, at predict.SlotID) (how outcome, parted bool) {
+	c, leads := r.conn, r.leads()
+	if r.turnCount++; leads && r.runsOnLoop(k, x, at) || !leads && r.turnCount <= turnRequests {
+		return 0, false
+	}
+	if len(c.Out) > 0 && c.Flush() != nil {
+		return outcomeClose, true
+	}
+	if r.leads() { // the flush may have cost the lead
+		r.handOff(k, x, at)
+		return outcomeHandedOff, true
+	}
+	if r.turnCount > turnRequests {
+		r.turnCount = 0
+		runtime.Gosched()
+	}
+	return 0, false
+}
+
+// runsOnLoop reports whether a request's handler runs on the loop. It does not if it would have to
+// wait for the request's body, or if its client has used up its turn.
+func (r *runner) runsOnLoop(k *shardConn, x *exchange.Exchange, at predict.SlotID) bool {
+	if r.turnCount > turnRequests || !x.Body.HasArrived() {
+		return false
+	}
+	switch k.config().Dispatch {
+	case OnLoop:
+		return true
+	case OwnGoroutine:
+		return false
+	}
+	g := r.shard.group
+	return g.predictor.At(at).IsQuick() && !g.guard.outage.Load()
+}
+
+// serveExchange runs a handler, on the loop or off it. It times all runs off the loop, and some
+// runs on it.
+func (r *runner) serveExchange(k *shardConn, x *exchange.Exchange, id predict.SlotID) bool {
+	c, at := r.conn, r.shard.group.predictor.At(id)
+	if !r.enterHandler(id) {
+		if len(c.Out) > 0 && c.Flush() != nil { // the stall guard does not watch this handler
+			return false
+		}
+		return r.timeExchange(x, at)
+	}
+	if len(c.Out) > 0 && r.gateOutput(k) != nil {
+		return false
+	}
+	if !at.AddTrust() {
+		r.shard.group.guard.checkSoon()
+	}
+	if r.runs++; r.runs%predict.SampleEvery == 0 {
+		return r.timeExchange(x, at)
+	}
+	return c.RunExchange(x)
+}
+
+// gateOutput leaves the responses that wait to the runner that replaces the leader. If the leader
+// was replaced since enterHandler, it sends them itself.
+func (r *runner) gateOutput(k *shardConn) error {
+	r.shard.closeGate(r.conn, k)
+	if r.leads() {
+		return nil
+	}
+	return r.conn.Flush()
+}
+
+func (r *runner) timeExchange(x *exchange.Exchange, at *predict.Slot) bool {
+	start := time.Now()
+	reuse := r.conn.RunExchange(x)
+	at.Learn(time.Since(start))
+	return reuse
+}
+
+// leads reports whether the runner is its shard's leader and is serving.
+func (r *runner) leads() bool { return r.token != 0 && r.shard.word.Load() == r.token }
+
+// attach makes r's conn serve k.
+func (r *runner) attach(k *shardConn) {
+	c, p := r.conn, k.config().Exchanges
+	if old := c.Config; old != p {
+		c.Config, c.Context = p, p.BaseContext
+		if old != nil && old.Protocol != p.Protocol {
+			c.Codec, r.spareCodec = nil, nil
+		}
+	}
+	if c.Codec == nil {
+		c.Codec = p.NewCodec()
+	}
+	c.SetSendTimeout(p.DefaultSendTimeout)
+	c.NetConn, c.Transport = k.netConn(), k
+	c.Template.RemoteAddr, c.Template.TLS = k.remote, k.attachTLS()
+	c.ReadDeadline = exchange.UnknownDeadline()
+	r.mayHaveInput = true
+	k.servedBy = r
+	if c.Config.ReadTimeout > 0 {
+		c.RequestStart = time.Now()
+	}
+	if h := k.partialHead; h != nil {
+		c.In, c.Next, c.End = h.in[:cap(h.in)], 0, len(h.in)
+		c.RequestStart = h.requestStart
+		r.spareCodec, c.Codec, h.codec = c.Codec, h.codec, nil
+		r.resumedHead, k.partialHead = h, nil
+		k.hasPartialHead.Store(false)
+	}
+}
+
+// receive reads what has arrived on k. It returns poll.ErrAgain if nothing more has arrived. A read
+// that did not fill the buffer shows this without a system call: the loop reports input that
+// arrives later. A tls.Conn may hold more, and makes no system call to find out.
+func (r *runner) receive(k *shardConn) error {
+	if !r.mayHaveInput {
+		return poll.ErrAgain
+	}
+	c := r.conn
+	if c.Next == c.End {
+		c.Next, c.End = 0, 0
+	}
+	if c.End == len(c.In) {
+		c.MakeRoom()
+	}
+	room := c.In[c.End:]
+	n, err := k.receive(room)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return io.EOF
+	}
+	c.End += n
+	r.mayHaveInput = n == len(room) || k.inputEnded.Load() || k.tls != nil
+	return nil
+}
+
+// park makes k wait for a request or for the rest of a head, of which it keeps what has arrived. It
+// reports false if more input has arrived by now, or if no loop would report input.
+func (r *runner) park(k *shardConn) bool {
+	c := r.conn
+	var deadline instant
+	switch {
+	case c.Next < c.End || c.Codec.HasBegun():
+		k.partialHead = r.savePartialHead(k)
+		k.hasPartialHead.Store(true)
+		deadline = k.group().instant(k.partialHead.requestStart.Add(c.Config.HeadTimeout))
+	case k.isNew.Load():
+		deadline = k.opened + instant(c.Config.HeadTimeout)
+	case k.hasIdled():
+		deadline = k.waitDeadline()
+	case c.Config.IdleTimeout > 0:
+		deadline = r.now() + instant(c.Config.IdleTimeout)
+	}
+	k.setWaitDeadline(deadline)
+	k.servedBy = nil
+	r.detach()
+	if to := r.moveTarget(); to != nil && !k.moveTo(to) {
+		return false // the runner tries once more to add it to a loop
+	}
+	return k.park()
+}
+
+// savePartialHead moves the part of a head that has arrived out of r's conn, and the codec that has
+// parsed it. The memory that a waiting connection holds is in proportion to what its client has
+// sent.
+func (r *runner) savePartialHead(k *shardConn) *partialHead {
+	c := r.conn
+	p := r.resumedHead // a head that arrives in many pieces reuses it
+	if p == nil {
+		p = new(partialHead)
+	}
+	p.requestStart = c.RequestStart
+	if isOwnBuffer := &c.In[0] == &c.InBuffer[0]; isOwnBuffer {
+		p.in = append(make([]byte, 0, max(leastPartial, 2*(c.End-c.Next))), c.In[c.Next:c.End]...)
+	} else { // the head was partial before
+		copy(c.In, c.In[c.Next:c.End])
+		p.in = c.In[:c.End-c.Next]
+		c.In, c.Next, c.End = c.InBuffer, 0, 0
+	}
+	p.codec, c.Codec, r.spareCodec = c.Codec, r.spareCodec, nil
+	p.codec.Suspend()
+	if c.Codec == nil {
+		c.Codec = c.Config.NewCodec()
+	}
+	switch {
+	case k.isNew.Load():
+		p.requestStart = k.group().epoch.Add(time.Duration(k.opened))
+	case p.requestStart.IsZero():
+		p.requestStart = time.Now()
+	}
+	return p
+}
+
+// detach prepares r's conn for another connection.
+func (r *runner) detach() {
+	r.resumedHead = nil
+	r.conn.Reset()
+}

@@ -1,0 +1,385 @@
+package shard
+
+import (
+	"context"
+	"crypto/tls"
+	"io"
+	"net"
+	"sync"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/engine/h2"
+	"github.com/tarehq/tare/internal/engine/predict"
+	"github.com/tarehq/tare/internal/engine/reuse"
+	"github.com/tarehq/tare/internal/poll"
+)
+
+// A shardConn that speaks HTTP/2 has a session. A runner serves it in turns: it passes what has
+// arrived to the session, runs the handlers that are expected to be quick, hands the others to
+// other runners, flushes, and parks the connection. Handlers may run while the connection is
+// parked: the loop still reports its frames.
+//
+// If the leader loses the lead in a handler, the runner that replaces it takes over the session's
+// turn. It finds the session at shard.turnOf.
+
+// shardSession is the h2.Carrier of a shardConn.
+type shardSession struct {
+	conn    *shardConn
+	session *h2.Session
+	mu      sync.Mutex // held while the wait's deadline is computed and set
+
+	// bytes of the output that were encrypted and not yet counted as sent; owned by the goroutine
+	// that sends
+	encrypted int
+
+	// There may be more input; the holder of the session's turn uses it.
+	mayHaveInput bool
+}
+
+var (
+	_ h2.Carrier = (*shardSession)(nil)
+	_ h2.Host    = (*runner)(nil)
+)
+
+const (
+	// turnReads is how many full buffers of one connection a turn reads.
+	turnReads = 4
+	// turnStreams is how many handlers of one connection a turn runs on the loop.
+	turnStreams = 256
+)
+
+// MayBlock implements h2.Host.
+func (r *runner) MayBlock() { r.giveUpLead() }
+
+// checkPreface reports whether a new connection begins with the preface (outcomeHTTP2), may begin
+// with it, or must be closed because the settings allow nothing else.
+func (r *runner) checkPreface(k *shardConn) (how outcome, mayBeHTTP2 bool) {
+	c := r.conn
+	if !c.Config.ServesH2C || !k.isNew.Load() || c.Next == c.End {
+		return outcomeServed, false
+	}
+	whole, partly := h2.BeginsPreface(c.In[c.Next:c.End])
+	switch {
+	case whole:
+		return outcomeHTTP2, true
+	case !partly && !k.config().ServesHTTP1:
+		return outcomeClose, false
+	}
+	return outcomeServed, partly
+}
+
+// beginSession makes a session of a connection whose first bytes are the preface, and passes it
+// what has arrived.
+func (r *runner) beginSession(k *shardConn) *shardSession {
+	c, h := r.conn, newShardSession(k, nil)
+	h.session.Receive(c.In[c.Next:c.End])
+	r.detach()
+	return h
+}
+
+// newShardSession makes a session of k. state is nil without TLS.
+func newShardSession(k *shardConn, state *tls.ConnectionState) *shardSession {
+	h := &shardSession{conn: k}
+	h.session = h2.New(k.config().HTTP2, h, state)
+	k.session.Store(h)
+	k.isNew.Store(false)
+	return h
+}
+
+// serveSession serves the streams of a session until nothing more has arrived. If isResumed is
+// true, another runner has received the input. Then h waits, is closed, or another runner has its
+// turn.
+func (r *runner) serveSession(h *shardSession, isResumed bool) {
+	k, s := h.conn, h.session
+	for {
+		if !isResumed && r.receiveFrames(h) != nil {
+			_ = k.Close()
+			return
+		}
+		isResumed = false
+		all, holdsTurn := r.runStreams(h)
+		if !holdsTurn {
+			return
+		}
+		s.Flush()
+		if k.addToLoop() != nil {
+			_ = k.Close()
+			return
+		}
+		if r.leads() {
+			r.shard.turnOf.Store(nil)
+		}
+		again := h.mayHaveInput || !all
+		if r.parkSession(h) {
+			if again {
+				h.AwaitRoom() // the loop reports the connection again, after others
+			}
+			return
+		}
+	}
+}
+
+// receiveFrames passes what has arrived to the session. It fails if the connection has ended.
+func (r *runner) receiveFrames(h *shardSession) error {
+	k, room := h.conn, r.conn.InBuffer
+	h.mayHaveInput = false
+	k.attachTLS()
+	for left := turnReads * len(room); left > 0; {
+		n, err := k.receive(room)
+		if err == poll.ErrAgain { //nolint:errorlint // a bare errno
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return io.EOF
+		}
+		left -= n
+		h.session.Receive(room[:n]) // what arrives after the session's end is dropped
+		if n < len(room) && !k.inputEnded.Load() && k.tls == nil {
+			return nil
+		}
+	}
+	h.mayHaveInput = true
+	return nil
+}
+
+// runStreams runs the handlers of the streams that are ready, or hands them off. all reports that
+// there are no more, and holdsTurn that the runner still has the session's turn.
+func (r *runner) runStreams(h *shardSession) (all, holdsTurn bool) {
+	for n := 0; n < turnStreams; n++ {
+		st := h.session.Next()
+		if st == nil {
+			return true, true
+		}
+		id := predict.SlotFor(st.Target())
+		if !r.leads() || !r.streamRunsOnLoop(h, st, id) {
+			r.handOffStream(st, id)
+			continue
+		}
+		if r.shard.turnOf.Load() != h {
+			r.shard.turnOf.Store(h)
+		}
+		if !r.enterHandler(id) {
+			r.handOffStream(st, id)
+			continue
+		}
+		turn := &h.session.Turn
+		token := turn.Enter()
+		if !r.leads() && turn.Leave(token) { // the new leader came too early to take over
+			r.handOffStream(st, id)
+			continue
+		}
+		r.runOnLoop(st, id, token)
+		if !turn.Leave(token) {
+			st.Settle()
+			return false, false
+		}
+	}
+	return false, true
+}
+
+// streamRunsOnLoop reports whether a stream's handler runs on the loop.
+func (r *runner) streamRunsOnLoop(h *shardSession, st *h2.Stream, id predict.SlotID) bool {
+	switch h.conn.config().Dispatch {
+	case OnLoop:
+		return st.HasArrived()
+	case OwnGoroutine:
+		return false
+	}
+	g := r.shard.group
+	return g.predictor.At(id).IsQuick() && !g.guard.outage.Load() && st.HasArrived()
+}
+
+// runOnLoop runs a stream's handler while the runner leads. It times some runs.
+func (r *runner) runOnLoop(st *h2.Stream, id predict.SlotID, token uint64) {
+	at := r.shard.group.predictor.At(id)
+	if !at.AddTrust() {
+		r.shard.group.guard.checkSoon()
+	}
+	if r.runs++; r.runs%predict.SampleEvery != 0 {
+		st.Run(r.connOfStreams(), r, token)
+		return
+	}
+	start := time.Now()
+	st.Run(r.connOfStreams(), r, token)
+	at.Learn(time.Since(start))
+}
+
+// handOffStream makes another runner run a stream's handler.
+func (r *runner) handOffStream(st *h2.Stream, id predict.SlotID) {
+	r.handOffs++
+	other, fresh := r.shard.freeRunner()
+	other.start(job{stream: st, slot: id}, fresh)
+}
+
+// runStream runs a stream's handler off the loop.
+func (r *runner) runStream(st *h2.Stream, id predict.SlotID) {
+	start := time.Now()
+	st.Run(r.connOfStreams(), nil, 0)
+	r.shard.group.predictor.At(id).Learn(time.Since(start))
+	st.Settle()
+	reuse.ResetLabels()
+}
+
+// connOfStreams returns the conn for the streams whose handlers the runner runs.
+func (r *runner) connOfStreams() *exchange.Conn {
+	if r.streamConn == nil {
+		r.streamConn = h2.NewConn()
+	}
+	return r.streamConn
+}
+
+// parkSession makes the connection wait. It reports false if more has arrived.
+func (r *runner) parkSession(h *shardSession) bool {
+	k := h.conn
+	h.Update()
+	k.servedBy = nil
+	if to := r.moveTarget(); to != nil && !k.moveTo(to) {
+		return false
+	}
+	return k.park()
+}
+
+// Send implements h2.Carrier.
+func (h *shardSession) Send(p []byte) (int, error) {
+	k := h.conn
+	if !k.acquire() {
+		return 0, net.ErrClosed
+	}
+	defer k.release()
+	if k.tls != nil {
+		return h.sendTLS(p)
+	}
+	n, err := poll.Send(int(k.fd), p)
+	if err == poll.ErrAgain { //nolint:errorlint // a bare errno
+		return n, nil
+	}
+	return n, err
+}
+
+// sendTLS is Send over TLS. What was encrypted counts as sent when the socket has accepted all of
+// it. Until then the session passes it again.
+func (h *shardSession) sendTLS(p []byte) (sent int, err error) {
+	k := h.conn
+	for {
+		isDone, _, err := k.tls.ciphertext.send(k)
+		if err != nil {
+			return sent, err
+		}
+		if !isDone {
+			return sent, nil
+		}
+		sent += h.encrypted
+		h.encrypted = 0
+		if sent == len(p) {
+			return sent, nil
+		}
+		n, err := k.tls.conn.Write(p[sent:min(len(p), sent+sendCiphertext)])
+		if err != nil {
+			return sent, err
+		}
+		h.encrypted = n
+	}
+}
+
+// Blocks implements h2.Carrier.
+func (h *shardSession) Blocks() bool { return false }
+
+// AwaitRoom implements h2.Carrier. The loop reports the connection once, if there is room or input
+// now.
+func (h *shardSession) AwaitRoom() {
+	k := h.conn
+	if !k.acquire() {
+		return
+	}
+	defer k.release()
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.addToLoopLocked() == nil {
+		_ = k.shard().loop.AddOutput(int(k.fd), int(k.fd))
+	}
+}
+
+// Update implements h2.Carrier.
+func (h *shardSession) Update() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.conn.setWaitDeadline(h.conn.group().instant(h.session.WaitDeadline()))
+}
+
+// Activate implements h2.Carrier.
+func (h *shardSession) Activate() {}
+
+// End implements h2.Carrier. The connection closes when the client closes it, or after a delay:
+// closing at once could reset it before the client has read the last frames.
+func (h *shardSession) End(isClean bool) {
+	if !isClean {
+		h.conn.shutdown() // the loop reports the end
+		return
+	}
+	h.closeWrite()
+	h.Update()
+	time.AfterFunc(h2.GoAwayTime, h.closeEnded) // sweeps may be rarer
+}
+
+// closeEnded closes the connection of an ended session. If a runner serves it, it finds the end.
+func (h *shardSession) closeEnded() {
+	if h.conn.state.CompareAndSwap(stateWaiting, stateClosed) {
+		_ = h.conn.Close()
+		return
+	}
+	h.conn.shutdown()
+}
+
+// closeWrite ends the output, without waiting.
+func (h *shardSession) closeWrite() {
+	k := h.conn
+	if !k.acquire() {
+		return
+	}
+	defer k.release()
+	if k.tls == nil {
+		_ = poll.CloseWrite(int(k.fd))
+		return
+	}
+	_ = k.tls.conn.CloseWrite() // queues close_notify
+	_, _, _ = k.tls.ciphertext.send(k)
+}
+
+// Context implements h2.Carrier.
+func (h *shardSession) Context() context.Context { return h.conn.Context() }
+
+// Logf implements h2.Carrier.
+func (h *shardSession) Logf(format string, args ...any) { h.conn.Logf(format, args...) }
+
+// Raw implements h2.Carrier.
+func (h *shardSession) Raw() net.Conn { return h.conn }
+
+// Opened implements connection.Info.
+func (h *shardSession) Opened() time.Time { return h.conn.Opened() }
+
+// CountRequest implements connection.Info. Sessions count requests themselves.
+func (h *shardSession) CountRequest() int { return h.conn.CountRequest() }
+
+// shutDown begins the orderly end of the session, or continues it.
+func (h *shardSession) shutDown() {
+	h.session.Shutdown()
+	h.session.Flush()
+	h.expire()
+}
+
+// expire closes the connection if its wait's deadline has passed and no runner serves it.
+func (h *shardSession) expire() {
+	at := h.session.WaitDeadline()
+	if at.IsZero() || time.Now().Before(at) {
+		return
+	}
+	if h.session.Expire() && h.conn.state.CompareAndSwap(stateWaiting, stateClosed) {
+		_ = h.conn.Close()
+		return
+	}
+	h.Update()
+}

@@ -1,0 +1,463 @@
+package shard
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"math"
+	"net"
+	"net/http"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/poll"
+)
+
+// shardConn is a connection on a shard, and all that a waiting connection holds. The shard's loop
+// reports events of its descriptor. While a runner serves it, it is the net.Conn of the runner's
+// conn. Its Read and Write may block; before they do, they give up the loop's lead.
+//
+// A request uses mainly the first 64 bytes, because each cache line is a miss if there are
+// thousands of connections. A test pins the whole size.
+type shardConn struct {
+	state          atomic.Uint32 // see states below
+	refs           atomic.Int32  // running calls on fd; Close makes it negative
+	fd             int32
+	inputEnded     atomic.Bool               // the loop has reported the end of the input
+	isNew          atomic.Bool               // no request has been served
+	hasDeadline    atomic.Bool               // a deadline is set
+	isAdded        atomic.Bool               // the loop reports events
+	hasPartialHead atomic.Bool               // partialHead is not nil, while it waits
+	place          atomic.Pointer[placement] // changed only by the leader that serves it
+	remote         string                    // not part of a larger string, because handlers keep it
+	partialHead    *partialHead              // the part of a head that has arrived
+	servedBy       *runner                   // while a runner serves it
+	tls            *tlsLayer                 // nil for a connection without TLS
+
+	session         atomic.Pointer[shardSession] // of HTTP/2
+	opened          instant
+	watchedExchange atomic.Pointer[exchange.Exchange] // whose context ends when the client leaves
+
+	mu            sync.Mutex
+	readDeadline  instant
+	writeDeadline instant
+	waiters       *waiters // made by the first call that waits
+
+	requests uint32 // counted by CountRequest
+}
+
+// placement is a listener and a shard; its connections share it.
+type placement struct {
+	config *Config
+	shard  *shard
+}
+
+// instant is a time in nanoseconds since the group's epoch; 0 for none.
+type instant int64
+
+// States of a shardConn:
+//
+//	waiting ──claim──▶ served ──claim──▶ served, event ──park──▶ served
+//	served ──park──▶ waiting ──expire, ClaimForClosing──▶ closed
+//	any ──Close──▶ closed
+//
+// A loop claims a waiting connection when it has an event for it. If the connection is being
+// served, the claim only records the event. The runner finds it when it parks the connection, and
+// reads once more.
+const (
+	stateWaiting uint32 = iota
+	stateServed
+	stateServedEvent
+	stateClosed
+)
+
+// partialHead is the part of a head that has arrived, and how far it has been parsed.
+type partialHead struct {
+	in           []byte
+	codec        exchange.Codec
+	requestStart time.Time
+}
+
+// waiters are the channels on which Read and Write wait.
+type waiters struct {
+	read, write chan struct{}
+	outputAdded bool // the loop reports room for output
+}
+
+func newShardConn(h *placement, fd int, remote string) *shardConn {
+	k := &shardConn{fd: int32(fd), remote: remote, opened: h.shard.group.now()}
+	k.place.Store(h)
+	k.isNew.Store(true)
+	if h.config.TLS != nil {
+		k.tls = &tlsLayer{below: k}
+	}
+	return k
+}
+
+// addToLoop makes the loop report events, and input that has arrived before. A connection that ends
+// before it waits for anything needs no event. The caller serves the connection or has acquired it.
+func (k *shardConn) addToLoop() error {
+	if k.isAdded.Load() {
+		return nil
+	}
+	k.mu.Lock() // a handler may wait in both directions
+	defer k.mu.Unlock()
+	return k.addToLoopLocked()
+}
+
+func (k *shardConn) addToLoopLocked() error {
+	if k.isAdded.Load() {
+		return nil
+	}
+	err := k.shard().loop.Add(int(k.fd), int(k.fd))
+	k.isAdded.Store(err == nil)
+	return err
+}
+
+// addOrClose is addToLoop for a connection that package net has accepted.
+func (k *shardConn) addOrClose() {
+	if !k.acquire() {
+		return // closed meanwhile, and another file may have the descriptor
+	}
+	defer k.release()
+	if err := k.addToLoop(); err != nil {
+		k.group().server.Logf("http: %v: connection from %s closed", err, k.remote)
+		_ = k.Close()
+	}
+}
+
+// shard returns the shard whose loop reports the connection's events.
+func (k *shardConn) shard() *shard { return k.place.Load().shard }
+
+// config returns the settings of the connection's listener.
+func (k *shardConn) config() *Config { return k.place.Load().config }
+
+// group returns the group of the connection's shard.
+func (k *shardConn) group() *Group { return k.shard().group }
+
+// claim reports whether the caller now serves the connection. If it is being served already, claim
+// records the event.
+func (k *shardConn) claim(e poll.Event) bool {
+	if e.Ended {
+		k.inputEnded.Store(true)
+	}
+	if k.state.CompareAndSwap(stateWaiting, stateServed) {
+		return true
+	}
+	for {
+		switch state := k.state.Load(); state {
+		case stateClosed:
+			return false
+		case stateWaiting:
+			if k.state.CompareAndSwap(stateWaiting, stateServed) {
+				return true
+			}
+		default:
+			if k.state.CompareAndSwap(state, stateServedEvent) {
+				k.notifyWaiters(e)
+				return false
+			}
+		}
+	}
+}
+
+// notifyWaiters wakes the calls that wait for the event.
+func (k *shardConn) notifyWaiters(e poll.Event) {
+	k.mu.Lock()
+	if k.waiters != nil {
+		if e.Readable {
+			signal(k.waiters.read)
+		}
+		if e.Writable || e.Ended {
+			signal(k.waiters.write)
+		}
+	}
+	k.mu.Unlock()
+	if e.Readable {
+		k.checkDeparture()
+	}
+}
+
+func signal(c chan struct{}) {
+	select {
+	case c <- struct{}{}:
+	default:
+	}
+}
+
+// peekSize is how many bytes checkDeparture searches for an abort.
+const peekSize = 1 << 10
+
+// checkDeparture cancels the context of the watched exchange if the client has left.
+func (k *shardConn) checkDeparture() {
+	if x := k.watchedExchange.Load(); x != nil && k.acquire() {
+		gone, aborted := false, false
+		if k.tls != nil {
+			gone = k.tls.clientLeft(x)
+		} else {
+			gone = poll.Ended(int(k.fd))
+		}
+		if x.Extras != nil && !gone {
+			var b [peekSize]byte
+			if n := poll.Peek(int(k.fd), b[:]); n > 0 {
+				aborted = x.Extras.PeekAbort(bytes.Clone(b[:n])) // b stays on the stack
+			}
+		}
+		k.release()
+		switch {
+		case gone:
+			x.ClientLeft()
+		case aborted:
+			x.Abort()
+		}
+	}
+}
+
+// park makes the connection wait. It reports false if an event was recorded since the last read;
+// the caller then still serves it.
+func (k *shardConn) park() bool {
+	if k.state.CompareAndSwap(stateServed, stateWaiting) {
+		return true
+	}
+	k.state.Store(stateServed)
+	return false
+}
+
+// setWaitDeadline sets the deadline of the wait that is about to begin; 0 is no limit. The group's
+// sweeper enforces it.
+func (k *shardConn) setWaitDeadline(deadline instant) {
+	if deadline == 0 && !k.hasDeadline.Load() {
+		return
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.readDeadline, k.writeDeadline = deadline, 0
+	k.hasDeadline.Store(deadline != 0)
+}
+
+// waitDeadline returns the deadline of the last wait.
+func (k *shardConn) waitDeadline() instant {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.readDeadline
+}
+
+// expire closes the connection if it waits and its deadline has passed.
+func (k *shardConn) expire(now instant) {
+	if !k.hasDeadline.Load() || k.state.Load() != stateWaiting {
+		return
+	}
+	if h := k.session.Load(); h != nil {
+		h.expire()
+		return
+	}
+	k.mu.Lock()
+	passed := k.readDeadline != 0 && k.readDeadline <= now
+	k.mu.Unlock()
+	if !passed || !k.state.CompareAndSwap(stateWaiting, stateClosed) {
+		return
+	}
+	if k.awaitsTLS() {
+		go k.expireHandshake() // the sweeper must not wait for the log
+		return
+	}
+	if k.partialHead == nil || k.config().Exchanges.OnRefused == nil {
+		_ = k.Close()
+		return
+	}
+	go k.closeExpired() // the sweeper must not wait for the hook
+}
+
+// closeExpired closes a connection whose head is late, and reports the refusal.
+func (k *shardConn) closeExpired() {
+	defer k.Close()
+	h := k.partialHead
+	k.config().Exchanges.ReportRequest(exchange.RefusedHead{
+		Local: k.LocalAddr(), Remote: k.remote, TLS: k.connectionState(), Codec: h.codec, In: h.in,
+	}, http.StatusRequestTimeout, 0)
+}
+
+// claimForClosing claims a connection that waits for a request, unless it is too new. Closing it
+// while a part of a request is unread would reset it, and the request would be lost.
+func (k *shardConn) claimForClosing() bool {
+	if h := k.session.Load(); h != nil { // the client must learn of it first
+		h.shutDown()
+		return false
+	}
+	if k.state.Load() != stateWaiting || k.hasPartialHead.Load() || !k.isQuiet() {
+		return false
+	}
+	tooNew := k.isNew.Load() && time.Duration(k.group().now()-k.opened) < exchange.NewGrace
+	return !tooNew && k.state.CompareAndSwap(stateWaiting, stateClosed)
+}
+
+// isQuiet reports whether nothing has arrived that was not read.
+func (k *shardConn) isQuiet() bool {
+	if !k.acquire() {
+		return true
+	}
+	defer k.release()
+	return poll.Quiet(int(k.fd))
+}
+
+// quietFor returns how long nothing has arrived.
+func (k *shardConn) quietFor() time.Duration {
+	if !k.acquire() {
+		return 0
+	}
+	defer k.release()
+	return poll.QuietFor(int(k.fd))
+}
+
+// acquire keeps the descriptor open until release. It reports false after Close.
+func (k *shardConn) acquire() bool {
+	for {
+		n := k.refs.Load()
+		if n < 0 {
+			return false
+		}
+		if k.refs.CompareAndSwap(n, n+1) {
+			return true
+		}
+	}
+}
+
+// closedRefs is what Close adds to refs.
+const closedRefs = -1 << 30
+
+func (k *shardConn) release() {
+	if k.refs.Add(-1) == closedRefs {
+		k.closeFD()
+	}
+}
+
+// Close implements net.Conn.
+func (k *shardConn) Close() error {
+	for {
+		n := k.refs.Load()
+		if n < 0 {
+			return net.ErrClosed
+		}
+		if k.refs.CompareAndSwap(n, n+closedRefs) {
+			k.state.Store(stateClosed)
+			k.wakeAll()
+			if h := k.session.Load(); h != nil {
+				h.session.Closed()
+			}
+			if n == 0 {
+				k.closeFD()
+			}
+			return nil
+		}
+	}
+}
+
+// wakeAll wakes the calls that wait, which find that the connection was closed.
+func (k *shardConn) wakeAll() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.waiters != nil {
+		signal(k.waiters.read)
+		signal(k.waiters.write)
+	}
+}
+
+// closeFD closes the descriptor, which is no longer in use. A Request that a program keeps refers
+// to the shardConn, but must not keep the buffers that served it.
+func (k *shardConn) closeFD() {
+	if k.tls != nil {
+		k.tls.end()
+	}
+	k.group().conns.remove(int(k.fd), k)
+	k.servedBy, k.partialHead = nil, nil
+	k.watchedExchange.Store(nil)
+	_ = poll.Close(int(k.fd))
+	k.group().connGone()
+}
+
+// shutdown ends the connection while a runner serves it.
+func (k *shardConn) shutdown() {
+	if k.acquire() {
+		_ = poll.Shutdown(int(k.fd))
+		k.release()
+	}
+}
+
+// Opened implements connection.Info.
+func (k *shardConn) Opened() time.Time { return k.group().epoch.Add(time.Duration(k.opened)) }
+
+// CountRequest implements connection.Info.
+func (k *shardConn) CountRequest() int {
+	if k.requests < math.MaxUint32 {
+		k.requests++
+	}
+	return int(k.requests)
+}
+
+// Context implements exchange.Transport.
+func (k *shardConn) Context() context.Context { return k.config().Exchanges.BaseContext }
+
+// Raw implements exchange.Transport.
+func (k *shardConn) Raw() net.Conn { return k }
+
+// Logf implements exchange.Transport.
+func (k *shardConn) Logf(format string, args ...any) {
+	k.config().Exchanges.Server.Logf(format, args...)
+}
+
+// Send implements exchange.Transport. Write reads the timeout itself.
+func (k *shardConn) Send(p []byte, _ time.Duration) error {
+	_, err := k.Write(p)
+	return err
+}
+
+// SendFrom implements exchange.Transport. k is direct.
+func (k *shardConn) SendFrom(_ io.ReaderFrom, src io.Reader, _ time.Duration) (int64, error) {
+	return k.ReadFrom(src)
+}
+
+// MayBlock implements exchange.Transport.
+func (k *shardConn) MayBlock() { k.servedBy.giveUpLead() }
+
+// WatchDeparture implements exchange.Transport. The loop reports later events; earlier ones are
+// checked here.
+func (k *shardConn) WatchDeparture(x *exchange.Exchange) {
+	if x.Extras != nil && x.Extras.StartWatch(k.servedBy.conn) {
+		x.Abort()
+		return
+	}
+	if k.acquire() {
+		_ = k.addToLoop() // if this fails, the next wait does, too
+		k.release()
+	}
+	if c := k.servedBy.conn; k.tls != nil && c.End == len(c.In) {
+		c.MakeRoom() // for what the watch receives
+	}
+	k.watchedExchange.Store(x)
+	k.checkDeparture()
+}
+
+// StopWatch implements exchange.Transport.
+func (k *shardConn) StopWatch() {
+	if k.watchedExchange.Load() != nil {
+		k.watchedExchange.Store(nil)
+		if k.tls != nil {
+			k.tls.endWatch(k.servedBy.conn)
+		}
+	}
+}
+
+// TrySend implements exchange.Sender.
+func (k *shardConn) TrySend(b []byte) int {
+	if !k.acquire() {
+		return 0
+	}
+	defer k.release()
+	if k.tls != nil {
+		return k.tls.trySend(b)
+	}
+	n, _ := poll.Send(int(k.fd), b) // the owner's next write fails with the same error
+	return n
+}

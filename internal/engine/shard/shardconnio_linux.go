@@ -1,0 +1,374 @@
+package shard
+
+import (
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"os"
+	"strconv"
+	"syscall"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/poll"
+)
+
+// The methods that make a shardConn a net.Conn. They block their goroutine without holding up the
+// loop.
+var _ net.Conn = (*shardConn)(nil)
+
+// Read implements net.Conn.
+func (k *shardConn) Read(p []byte) (int, error) {
+	if !k.acquire() {
+		return 0, net.ErrClosed
+	}
+	defer k.release()
+	if len(p) == 0 {
+		return 0, nil
+	}
+	if k.tls != nil {
+		return k.readTLS(p)
+	}
+	for waited := false; ; waited = true {
+		if k.deadlinePassed(&k.readDeadline) {
+			return 0, k.opError("read", os.ErrDeadlineExceeded)
+		}
+		n, err := poll.Recv(int(k.fd), p)
+		switch {
+		case err == nil && n == 0:
+			return 0, io.EOF
+		case err == nil:
+			return n, nil
+		case err != poll.ErrAgain: //nolint:errorlint // a bare errno
+			return 0, k.opError("read", os.NewSyscallError("recv", err))
+		}
+		if !k.wait(waitInput, waited, 0) {
+			return 0, net.ErrClosed
+		}
+	}
+}
+
+// Write implements net.Conn. Only the goroutine that serves the connection calls it, and no other
+// closes the connection meanwhile. Unlike Read, which a goroutine that outlives its handler may
+// call, it need not acquire the descriptor.
+func (k *shardConn) Write(p []byte) (written int, err error) {
+	if k.tls != nil {
+		return k.writeTLS(p)
+	}
+	var stalled instant
+	for waited := false; ; waited = true {
+		if k.deadlinePassed(&k.writeDeadline) || k.stallPassed(stalled) {
+			return written, k.opError("write", os.ErrDeadlineExceeded)
+		}
+		before := written
+		for written < len(p) {
+			n, err := poll.Send(int(k.fd), p[written:])
+			written += n
+			if err == poll.ErrAgain { //nolint:errorlint // a bare errno
+				break
+			}
+			if err != nil {
+				return written, k.opError("write", os.NewSyscallError("send", err))
+			}
+		}
+		if written == len(p) {
+			return written, nil
+		}
+		stalled = k.stallDeadline(stalled, written > before)
+		if !k.wait(waitOutput, waited, stalled) {
+			return written, net.ErrClosed
+		}
+	}
+}
+
+// SendPieces implements exchange.Transport: it is Write for several pieces.
+func (k *shardConn) SendPieces(pieces [][]byte, _ time.Duration) error {
+	if k.tls != nil {
+		_, err := k.writeTLS(pieces...)
+		return err
+	}
+	var stalled instant
+	for waited := false; ; waited = true {
+		if k.deadlinePassed(&k.writeDeadline) || k.stallPassed(stalled) {
+			return k.opError("write", os.ErrDeadlineExceeded)
+		}
+		moved := false
+		for len(pieces) > 0 {
+			n, err := poll.SendAll(int(k.fd), pieces)
+			if err == poll.ErrAgain { //nolint:errorlint // a bare errno
+				break
+			}
+			if err != nil {
+				return k.opError("write", os.NewSyscallError("sendmsg", err))
+			}
+			moved = moved || n > 0
+			for len(pieces) > 0 && n >= len(pieces[0]) {
+				n -= len(pieces[0])
+				pieces = pieces[1:]
+			}
+			if len(pieces) > 0 {
+				pieces[0] = pieces[0][n:]
+			}
+		}
+		if len(pieces) == 0 {
+			return nil
+		}
+		stalled = k.stallDeadline(stalled, moved)
+		if !k.wait(waitOutput, waited, stalled) {
+			return net.ErrClosed
+		}
+	}
+}
+
+// deadlinePassed reports whether a deadline has passed.
+func (k *shardConn) deadlinePassed(deadline *instant) bool {
+	if !k.hasDeadline.Load() {
+		return false
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return *deadline != 0 && k.group().now() >= *deadline
+}
+
+// stallDeadline returns when a waiting write times out because the client has accepted nothing; 0
+// for never. before is the previous result. moved reports whether the client has accepted something
+// since.
+func (k *shardConn) stallDeadline(before instant, moved bool) instant {
+	if k.servedBy == nil { // during a handshake, which has a deadline
+		return 0
+	}
+	timeout := instant(k.servedBy.conn.CurrentSendTimeout())
+	if timeout == 0 || before != 0 && !moved {
+		return before
+	}
+	return k.group().now() + timeout
+}
+
+// stallPassed reports whether a stall deadline has passed.
+func (k *shardConn) stallPassed(at instant) bool { return at != 0 && k.group().now() >= at }
+
+// direction is the event that a call waits for.
+type direction uint8
+
+const (
+	waitInput direction = iota
+	waitOutput
+)
+
+// wait waits until the loop reports an event in a direction, a deadline changes or passes, or the
+// connection is closed. It reports false if the connection was closed. Only one goroutine may wait
+// in each direction; the mutexes of the body and of the response ensure that. most, if not 0,
+// limits the wait.
+//
+// The first call of a Read or Write only registers for the event and gives up the lead. Events that
+// happened before are found by trying once more.
+func (k *shardConn) wait(what direction, again bool, most instant) bool {
+	k.mu.Lock()
+	if k.addToLoopLocked() != nil {
+		k.mu.Unlock()
+		return false // no event would ever arrive
+	}
+	if k.waiters == nil {
+		k.waiters = &waiters{read: make(chan struct{}, 1), write: make(chan struct{}, 1)}
+	}
+	bell, until := k.waiters.read, k.readDeadline
+	if what == waitOutput {
+		bell, until = k.waiters.write, k.writeDeadline
+		if !k.waiters.outputAdded {
+			if k.shard().loop.AddOutput(int(k.fd), int(k.fd)) != nil {
+				k.mu.Unlock()
+				return false
+			}
+			k.waiters.outputAdded = true
+		}
+	}
+	k.mu.Unlock()
+	if most != 0 && (until == 0 || most < until) {
+		until = most
+	}
+	if !again {
+		if k.servedBy != nil { // nil during a handshake, which has a goroutine
+			k.servedBy.giveUpLead()
+		}
+		return k.refs.Load() >= 0
+	}
+	var passed <-chan time.Time
+	if until != 0 {
+		t := time.NewTimer(time.Duration(until - k.group().now()))
+		defer t.Stop()
+		passed = t.C
+	}
+	select {
+	case <-bell:
+	case <-passed:
+	}
+	return k.refs.Load() >= 0
+}
+
+// ReadFrom implements io.ReaderFrom: the kernel copies from a file.
+func (k *shardConn) ReadFrom(src io.Reader) (n int64, err error) {
+	left := int64(1<<63 - 1)
+	file, limited := src, (*io.LimitedReader)(nil)
+	if l, ok := src.(*io.LimitedReader); ok {
+		file, limited, left = l.R, l, l.N
+	}
+	f, ok := file.(*os.File)
+	if !ok {
+		return io.CopyBuffer(struct{ io.Writer }{k}, src, make([]byte, exchange.CopySize))
+	}
+	k.servedBy.giveUpLead() // reading a file that is not cached blocks
+	raw, err := f.SyscallConn()
+	if err != nil {
+		return 0, err
+	}
+	fallback := false
+	rerr := raw.Control(func(fd uintptr) { n, fallback, err = k.sendfile(int(fd), left) })
+	if err == nil {
+		err = rerr
+	}
+	if limited != nil {
+		limited.N -= n
+	}
+	if fallback {
+		more, err := io.CopyBuffer(struct{ io.Writer }{k}, src, make([]byte, exchange.CopySize))
+		return n + more, err
+	}
+	return n, err
+}
+
+// sendfile sends up to left bytes of a file. unable reports that sendfile does not support the
+// file.
+func (k *shardConn) sendfile(from int, left int64) (sent int64, unable bool, err error) {
+	const most = 1 << 30 // of one call
+	if !k.acquire() {
+		return 0, false, net.ErrClosed
+	}
+	defer k.release()
+	var stalled instant
+	for waited := false; left > 0; {
+		if k.deadlinePassed(&k.writeDeadline) || k.stallPassed(stalled) {
+			return sent, false, k.opError("sendfile", os.ErrDeadlineExceeded)
+		}
+		n, err := syscall.Sendfile(int(k.fd), from, nil, int(min(left, most)))
+		switch {
+		case n > 0:
+			sent += int64(n)
+			left -= int64(n)
+			waited, stalled = false, 0
+			continue
+		case err == nil: // the end of the file
+			return sent, false, nil
+		case errors.Is(err, syscall.EINTR):
+			continue
+		case errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOSYS):
+			return sent, sent == 0, k.opErrorIf(sent > 0, "sendfile", err)
+		case !errors.Is(err, syscall.EAGAIN):
+			return sent, false, k.opError("sendfile", os.NewSyscallError("sendfile", err))
+		}
+		stalled = k.stallDeadline(stalled, false)
+		if !k.wait(waitOutput, waited, stalled) {
+			return sent, false, net.ErrClosed
+		}
+		waited = true
+	}
+	return sent, false, nil
+}
+
+func (k *shardConn) opErrorIf(cond bool, op string, err error) error {
+	if !cond {
+		return nil
+	}
+	return k.opError(op, err)
+}
+
+func (k *shardConn) opError(op string, err error) error {
+	return &net.OpError{Op: op, Net: k.config().Listener.Addr().Network(), Source: k.LocalAddr(),
+		Addr: k.RemoteAddr(), Err: err}
+}
+
+// CloseWrite shuts down the sending side. Over TLS it sends close_notify.
+func (k *shardConn) CloseWrite() error {
+	if !k.acquire() {
+		return net.ErrClosed
+	}
+	defer k.release()
+	if k.tls != nil {
+		return k.closeWriteTLS()
+	}
+	return poll.CloseWrite(int(k.fd))
+}
+
+// RemoteAddr implements net.Conn.
+func (k *shardConn) RemoteAddr() net.Addr {
+	if a, err := netip.ParseAddrPort(k.remote); err == nil {
+		return net.TCPAddrFromAddrPort(a)
+	}
+	return &net.UnixAddr{Name: k.remote, Net: "unix"}
+}
+
+// LocalAddr implements net.Conn. After the connection was closed it returns the listener's address.
+func (k *shardConn) LocalAddr() net.Addr {
+	a := k.config().Listener.Addr()
+	if t, ok := a.(*net.TCPAddr); ok && t.IP.IsUnspecified() && k.acquire() {
+		defer k.release()
+		if sa, err := syscall.Getsockname(int(k.fd)); err == nil {
+			if own, err := netip.ParseAddrPort(addrText(sa)); err == nil {
+				return net.TCPAddrFromAddrPort(own)
+			}
+		}
+	}
+	return a
+}
+
+// addrText returns an address in the form of package net.
+func addrText(sa syscall.Sockaddr) string {
+	switch sa := sa.(type) {
+	case *syscall.SockaddrInet4:
+		return netip.AddrPortFrom(netip.AddrFrom4(sa.Addr), uint16(sa.Port)).String()
+	case *syscall.SockaddrInet6:
+		ip := netip.AddrFrom16(sa.Addr).Unmap()
+		if sa.ZoneId != 0 {
+			ip = ip.WithZone(zoneName(int(sa.ZoneId)))
+		}
+		return netip.AddrPortFrom(ip, uint16(sa.Port)).String()
+	case *syscall.SockaddrUnix:
+		return sa.Name
+	}
+	return ""
+}
+
+func zoneName(index int) string {
+	if i, err := net.InterfaceByIndex(index); err == nil {
+		return i.Name
+	}
+	return strconv.Itoa(index)
+}
+
+// SetDeadline implements net.Conn.
+func (k *shardConn) SetDeadline(t time.Time) error {
+	_ = k.SetReadDeadline(t)
+	return k.SetWriteDeadline(t)
+}
+
+// SetReadDeadline implements net.Conn.
+func (k *shardConn) SetReadDeadline(t time.Time) error {
+	k.setDeadline(&k.readDeadline, t, func(s *waiters) chan struct{} { return s.read })
+	return nil
+}
+
+// SetWriteDeadline implements net.Conn.
+func (k *shardConn) SetWriteDeadline(t time.Time) error {
+	k.setDeadline(&k.writeDeadline, t, func(s *waiters) chan struct{} { return s.write })
+	return nil
+}
+
+func (k *shardConn) setDeadline(deadline *instant, t time.Time, side func(*waiters) chan struct{}) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	*deadline = k.group().instant(t)
+	k.hasDeadline.Store(k.readDeadline != 0 || k.writeDeadline != 0)
+	if k.waiters != nil {
+		signal(side(k.waiters))
+	}
+}

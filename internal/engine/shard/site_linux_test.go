@@ -1,0 +1,186 @@
+package shard
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/engine/h1"
+	"github.com/tarehq/tare/internal/engine/h2"
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// testServer serves a listener on shards as the engine's Server does.
+type testServer struct {
+	state     exchange.ServerState
+	exchanges exchange.Config
+	config    Config
+	group     *Group
+	stop      sync.Once
+	closed    chan struct{}
+}
+
+// newTestServer returns a server of l's connections. Its handler responds with the client's address
+// if it is nil. config is nil without TLS.
+func newTestServer(t *testing.T, l net.Listener, handler http.HandlerFunc, config *tls.Config) *testServer {
+	t.Helper()
+	if handler == nil {
+		handler = func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, r.RemoteAddr) }
+	}
+	s := &testServer{closed: make(chan struct{})}
+	s.state.Logf = func(string, ...any) {}
+	s.state.ConnClosed = make(chan struct{}, 1)
+	s.exchanges = exchange.Config{
+		Server: &s.state, Protocol: "HTTP/1", NewCodec: h1.New, Handler: handler,
+		BaseContext: context.Background(), HeadTimeout: time.Minute, IdleTimeout: time.Minute,
+		Limits: http1.Limits{Bytes: 1 << 20, Fields: 1000},
+	}
+	s.config.Listener, s.config.Exchanges, s.config.ServesHTTP1 = l, &s.exchanges, true
+	s.config.HTTP2 = h2.NewConfig(&s.exchanges, nil, 0)
+	s.config.TLS, s.config.HandshakeTimeout = config, time.Minute
+	var err error
+	if s.group, err = NewGroup(&s.state, func() {}); err != nil {
+		t.Fatal(err)
+	}
+	return s
+}
+
+// serve accepts connections until the listener is closed.
+func (s *testServer) serve() {
+	for accept := s.group.Accept(&s.config, s.closed); ; {
+		switch err := accept(); {
+		case errors.Is(err, net.ErrClosed):
+			return
+		case err != nil:
+			time.Sleep(time.Millisecond)
+		}
+	}
+}
+
+// stopListening closes the listener.
+func (s *testServer) stopListening() {
+	s.stop.Do(func() {
+		s.state.Closing.Store(true)
+		if l := s.config.Listener; l != nil {
+			l.Close()
+		}
+		close(s.closed)
+	})
+}
+
+// Close closes the listener and all connections.
+func (s *testServer) Close() {
+	s.state.Aborted.Store(true)
+	s.stopListening()
+	s.group.CloseAll()
+}
+
+// Shutdown closes the listener, and waits until no connection is open.
+func (s *testServer) Shutdown(ctx context.Context) error {
+	s.stopListening()
+	for s.group.CloseIdle() > 0 {
+		select {
+		case <-ctx.Done():
+			return ctx.Err()
+		case <-s.state.ConnClosed:
+		case <-time.After(10 * time.Millisecond):
+		}
+	}
+	return nil
+}
+
+// site is a server whose connections are accepted by shards if they arrive fast.
+type site struct {
+	*testing.T
+	server   *testServer
+	listener net.Listener
+	served   chan bool // receives a value when the server no longer accepts
+}
+
+// serveOn starts a server on l.
+func serveOn(t *testing.T, l net.Listener, handler http.HandlerFunc) *site {
+	t.Helper()
+	return startSite(t, l, newTestServer(t, l, handler, nil))
+}
+
+func startSite(t *testing.T, l net.Listener, server *testServer) *site {
+	s := &site{t, server, l, make(chan bool, 1)}
+	go func() {
+		s.server.serve()
+		s.served <- true
+	}()
+	t.Cleanup(s.server.Close)
+	return s
+}
+
+func tcpListener(t *testing.T) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// try makes a connection, and a request on it.
+func (s *site) try() (c net.Conn, body string, err error) {
+	c, err = net.Dial(s.listener.Addr().Network(), s.listener.Addr().String())
+	if err == nil {
+		body, err = request(c)
+	}
+	return c, body, err
+}
+
+// request makes a request on a connection.
+func request(c net.Conn) (body string, err error) {
+	c.SetDeadline(time.Now().Add(time.Minute))
+	if _, err = io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
+		return "", err
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		return "", err
+	}
+	b, err := io.ReadAll(resp.Body)
+	return string(b), err
+}
+
+// connect is try for a connection that stays open until the test ends.
+func (s *site) connect() (c net.Conn, body string) {
+	s.Helper()
+	c, body, err := s.try()
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { c.Close() })
+	return c, body
+}
+
+// byShards returns how many connections shards have accepted.
+func (s *site) byShards() int {
+	return int(s.server.state.AcceptedConns.Load()) - int(s.server.group.nextShard.Load())
+}
+
+// reachShards makes connections until a shard accepts one.
+func (s *site) reachShards() {
+	s.Helper()
+	before := s.byShards()
+	for start := time.Now(); s.byShards() == before; {
+		c, _, err := s.try()
+		if err != nil {
+			s.Fatal(err)
+		}
+		c.Close()
+		if time.Since(start) > time.Minute {
+			s.Fatal("no shard accepts")
+		}
+	}
+}

@@ -1,0 +1,13 @@
+package shard
+
+import (
+	"testing"
+	"unsafe"
+)
+
+// A waiting connection exactly fills a size class of the allocator.
+func TestShardConnFillsItsSizeClass(t *testing.T) {
+	if size := unsafe.Sizeof(shardConn{}); size > 160 {
+		t.Errorf("%d bytes", size)
+	}
+}

@@ -1,0 +1,166 @@
+package shard
+
+import (
+	"sync/atomic"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine/predict"
+)
+
+const (
+	// fastInterval is the interval between checks while loops run handlers that are not yet
+	// trusted. A handler that two checks find running costs its runner the lead.
+	fastInterval = time.Millisecond
+	// slowInterval is the interval otherwise. A route that was quick and begins to hang holds
+	// up its loop for one to two of these.
+	slowInterval = 5 * time.Millisecond
+	// slowAfter is after how many checks without an untrusted handler the guard slows down.
+	slowAfter = 4
+
+	// sleepAfter is after how many checks without any work the guard sleeps. If it has slept for
+	// longer than longSleep, requests are rare, and the next time sleepSoonAfter applies: with a
+	// request every 60 ms, ten checks would cost four times as much as the request.
+	sleepAfter     = 10
+	sleepSoonAfter = 2
+	longSleep      = 10 * time.Millisecond
+)
+
+// stallGuard finds leaders whose handlers are slow and replaces them. One goroutine does so for all
+// shards of a server, and also compares their load (balance_linux.go). Its states:
+//
+//	fast ──slowAfter checks without an untrusted handler──▶ slow ──checkSoon──▶ fast
+//	fast or slow ──checks without work──▶ asleep ──wake──▶ fast
+type stallGuard struct {
+	asleep       atomic.Bool
+	slow         atomic.Bool
+	sawUntrusted atomic.Bool // an untrusted handler ran since the last check
+	outage       atomic.Bool // no handler runs on a loop
+	wakeup       chan struct{}
+}
+
+// wake is called by loops that have work.
+func (w *stallGuard) wake() {
+	if w.asleep.Load() && w.asleep.CompareAndSwap(true, false) {
+		w.signal()
+	}
+}
+
+// checkSoon is called before a loop runs a handler that is not trusted.
+func (w *stallGuard) checkSoon() {
+	if !w.sawUntrusted.Load() {
+		w.sawUntrusted.Store(true)
+		if w.slow.Load() && w.slow.CompareAndSwap(true, false) {
+			w.signal()
+		}
+	}
+}
+
+func (w *stallGuard) signal() {
+	select {
+	case w.wakeup <- struct{}{}:
+	default:
+	}
+}
+
+// run checks the group's shards until the group is stopped.
+func (w *stallGuard) run(g *Group) {
+	var words observations
+	var outages predict.Outages
+	var balancer balancer
+	ticker := time.NewTicker(fastInterval)
+	defer ticker.Stop()
+	last := time.Now()
+	for idle, quiet, patience := 0, 0, sleepAfter; ; {
+		select {
+		case <-g.stopped:
+			return
+		case <-w.wakeup:
+			idle, quiet, last = 0, 0, time.Now()
+			ticker.Reset(fastInterval)
+			continue
+		case <-ticker.C:
+		}
+		now := time.Now()
+		late := now.Sub(last) > 2*w.interval()
+		last = now
+		if quiet++; w.sawUntrusted.Swap(false) {
+			quiet = 0
+		} else if quiet >= slowAfter && w.slow.CompareAndSwap(false, true) {
+			ticker.Reset(slowInterval)
+		}
+		busy, stalled := words.check(g.allShards(), late)
+		w.outage.Store(outages.Update(now, stalled))
+		balancer.check(g, now)
+		g.acceptors.passFromStuck(words)
+		if idle++; busy {
+			idle = 0
+		}
+		if idle < patience {
+			continue
+		}
+		patience = sleepAfter
+		w.slow.Store(false)
+		w.asleep.Store(true)
+		if busy, _ := words.check(g.allShards(), false); !busy || !w.asleep.CompareAndSwap(true, false) {
+			ticker.Stop()
+			select {
+			case <-g.stopped:
+				return
+			case <-w.wakeup:
+			}
+			if time.Since(now) > longSleep {
+				patience = sleepSoonAfter
+			}
+		}
+		idle, quiet, last = 0, 0, time.Now()
+		ticker.Reset(fastInterval)
+	}
+}
+
+// interval returns the current interval between checks.
+func (w *stallGuard) interval() time.Duration {
+	if w.slow.Load() {
+		return slowInterval
+	}
+	return fastInterval
+}
+
+// observations are the words of the shards at the last check.
+type observations []observation
+
+type observation struct {
+	word      uint64
+	excused   bool   // a late check has found it again
+	turns     uint32 // shard.turns
+	isServing bool
+	isStuck   bool // the shard has been serving events of one turn since the last check
+}
+
+// check replaces the leaders whose word has not changed since the last check, and returns the slots
+// of their handlers. busy reports whether any shard had work.
+//
+// What delays a check, a lack of processors or an exhausted quota, delays the leader, too. One late
+// check therefore proves nothing.
+func (all *observations) check(shards []*shard, late bool) (busy bool, stalled []predict.SlotID) {
+	for len(*all) < len(shards) {
+		*all = append(*all, observation{})
+	}
+	for i, s := range shards {
+		seen, word := &(*all)[i], s.word.Load()
+		serving := word&servingBit != 0
+		busy = busy || serving || word != seen.word
+		turns := s.turns.Load()
+		seen.isStuck = serving && seen.isServing && turns == seen.turns
+		seen.isServing, seen.turns = serving, turns
+		switch {
+		case word != seen.word:
+			seen.word, seen.excused = word, false
+		case !serving:
+		case late && !seen.excused:
+			seen.excused = true
+		case s.takeLead(word):
+			stalled = append(stalled, slotIn(word))
+		}
+	}
+	return busy, stalled
+}

@@ -1,0 +1,407 @@
+package shard
+
+import (
+	"container/list"
+	"context"
+	"crypto/tls"
+	"errors"
+	"io"
+	"net/http"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine/netconn"
+	"github.com/tarehq/tare/internal/poll"
+)
+
+// A handshake of package tls cannot be interrupted and resumed, so each runs in a goroutine. These
+// are its states:
+//
+//	queued ──▶ computing ──waits for the client──▶ waiting ──input──▶ computing ──▶ over
+//
+// A handshake begins when the record with the client's first message has arrived. Only the first
+// part of a handshake waits for a turn: the limit of computing handshakes keeps the loops
+// responsive, because a handshake takes as much CPU time as dozens of requests. Waiting handshakes
+// hold a goroutine and some 20 KB, so that their number is limited, too. Beyond that limit the
+// oldest one ends: the server can compute far fewer handshakes in the time of a round trip, so that
+// the oldest one's client has stalled.
+const (
+	// maxHandshakes is how many handshakes wait for their clients at a time.
+	maxHandshakes = 1024
+
+	// turnTime is how long a handshake may compute while others are queued, before it no longer
+	// counts: some functions of the program's tls.Config may wait for something (withoutTurns).
+	turnTime = 50 * time.Millisecond
+
+	// recordHeaderLen is the size of a TLS record's header (RFC 8446, 5.1).
+	recordHeaderLen = 5
+	// enoughHello is how much of a client's first message starts the handshake even if the record
+	// is longer: the socket's buffer may have no room for the rest.
+	enoughHello = 4 << 10
+	// helloFragment is how much of the client's first record package tls receives at a time. It
+	// keeps the buffer that its first read has grown for as long as the connection is open: 576
+	// bytes are enough for such a fragment, and for the requests of most clients. One record of
+	// 1,500 bytes would make it 2,304.
+	helloFragment = 512
+)
+
+// errStalledHandshake is reported for a handshake that has ended in favor of newer ones.
+var errStalledHandshake = errors.New("too many handshakes wait for their clients")
+
+// handshakes are the handshakes of a group's connections.
+type handshakes struct {
+	mu        sync.Mutex
+	queue     list.List // of *shardConn
+	computing list.List // of *handshake; those that count
+	waiting   list.List // of *handshake, the oldest first
+	running   int       // goroutines
+	timer     *time.Timer
+	isTimed   bool // timer runs
+}
+
+// handshake is the state of a goroutine.
+type handshake struct {
+	all  *handshakes
+	conn *shardConn // whose handshake it performs
+
+	// The client's first record is passed on as several; see helloFragment.
+	helloHeader [recordHeaderLen]byte
+	helloLeft   int // bytes of its content that were not received; -1 before its header
+
+	// Guarded by all.mu.
+	turn    *list.Element // in computing; nil otherwise
+	began   time.Time     // of the turn
+	wait    *list.Element // in waiting; nil otherwise
+	evicted bool
+}
+
+// begin starts k's handshake, or adds k to the queue. Its caller has claimed k.
+func (a *handshakes) begin(k *shardConn) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.queue.PushBack(k)
+	a.startQueued()
+}
+
+// startQueued starts handshakes that are queued, as far as the limits permit. Its caller holds mu.
+func (a *handshakes) startQueued() {
+	for a.queue.Len() > 0 && a.computing.Len() < runtime.GOMAXPROCS(0) && a.running < maxHandshakes {
+		h := &handshake{all: a, conn: a.dequeue()}
+		h.beginTurn()
+		a.running++
+		go h.run()
+	}
+	if a.queue.Len() == 0 {
+		return
+	}
+	if a.running >= maxHandshakes && a.waiting.Len() > 0 {
+		a.evict()
+	}
+	if !a.isTimed {
+		a.isTimed = true
+		if a.timer == nil {
+			a.timer = time.AfterFunc(turnTime, a.endTurns)
+		} else {
+			a.timer.Reset(turnTime)
+		}
+	}
+}
+
+func (a *handshakes) dequeue() *shardConn { return a.queue.Remove(a.queue.Front()).(*shardConn) }
+
+// evict ends the handshake that has waited longest. Its caller holds mu.
+func (a *handshakes) evict() {
+	h := a.waiting.Remove(a.waiting.Front()).(*handshake)
+	h.wait, h.evicted = nil, true
+	h.conn.shutdown()
+}
+
+// endTurns ends the turns of handshakes that have computed for long.
+func (a *handshakes) endTurns() {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.isTimed = false
+	for e := a.computing.Front(); e != nil; e = a.computing.Front() {
+		h := e.Value.(*handshake)
+		if time.Since(h.began) < turnTime {
+			break // the others began later
+		}
+		h.endTurn()
+	}
+	a.startQueued()
+}
+
+// beginTurn makes h count as computing. Its caller holds mu.
+func (h *handshake) beginTurn() { h.turn, h.began = h.all.computing.PushBack(h), time.Now() }
+
+// endTurn is called when h no longer computes. Its caller holds mu.
+func (h *handshake) endTurn() {
+	if h.turn != nil {
+		h.all.computing.Remove(h.turn)
+		h.turn = nil
+	}
+}
+
+// run performs one handshake after another, until none is queued.
+func (h *handshake) run() {
+	a, returned := h.all, false
+	defer func() {
+		if !returned { // runtime.Goexit in a function of the tls.Config
+			a.mu.Lock()
+			h.exit()
+			a.mu.Unlock()
+		}
+	}()
+	for {
+		h.serve()
+		a.mu.Lock()
+		h.endTurn()
+		if a.queue.Len() == 0 || a.computing.Len() >= runtime.GOMAXPROCS(0) {
+			break
+		}
+		h.conn = a.dequeue()
+		h.beginTurn()
+		a.mu.Unlock()
+	}
+	h.exit()
+	a.mu.Unlock()
+	returned = true
+}
+
+// exit is called when the goroutine ends. Its caller holds mu.
+func (h *handshake) exit() {
+	h.endTurn()
+	h.all.running--
+	h.all.startQueued()
+}
+
+// serve performs a handshake. Then a runner serves the connection, or another protocol does.
+func (h *handshake) serve() {
+	k, settled := h.conn, false
+	defer func() {
+		if !settled {
+			if err := recover(); err != nil {
+				stack := make([]byte, 64<<10)
+				k.Logf("http: panic serving %v: %v\n%s", k.remote, err, stack[:runtime.Stack(stack, false)])
+			}
+			_ = k.Close()
+		}
+	}()
+	settled = h.perform(k)
+}
+
+// perform reports whether the connection is served from now on.
+func (h *handshake) perform(k *shardConn) bool {
+	p, t := k.config(), k.tls
+	k.setHandshakeDeadline(k.opened + instant(p.HandshakeTimeout))
+	h.helloLeft = -1
+	t.conn = tls.Server(t, p.TLS)
+	t.handshake.Store(h)
+	ctx := context.WithValue(p.Exchanges.BaseContext, http.LocalAddrContextKey, k.LocalAddr())
+	err := t.conn.HandshakeContext(ctx)
+	if err == nil {
+		err = k.sendCiphertext()
+	}
+	if h.wasEvicted() {
+		err = errStalledHandshake
+	}
+	if err != nil {
+		err = netconn.RefusePlaintext(p.Exchanges, k.LocalAddr(), k.remote, err)
+		_ = k.sendCiphertext() // an alert, or the response to a request without TLS
+		t.handshake.Store(nil)
+		k.logHandshakeError(err)
+		return false
+	}
+	t.handshake.Store(nil)
+	k.setHandshakeDeadline(0)
+	k.dropWaiters()
+	state := t.conn.ConnectionState()
+	switch proto := state.NegotiatedProtocol; {
+	case netconn.IsHTTP1(proto):
+	case proto == netconn.ProtoHTTP2 && k.canServeHTTP2(&state):
+		newShardSession(k, &state)
+	default:
+		return k.leaveShard()
+	}
+	t.state.Store(&state)
+	r, fresh := k.shard().freeRunner()
+	r.start(job{conn: k}, fresh)
+	return true
+}
+
+// canServeHTTP2 reports whether a shard can serve a connection that has negotiated HTTP/2.
+func (k *shardConn) canServeHTTP2(state *tls.ConnectionState) bool {
+	p := k.config()
+	return p.NegotiatesHTTP2 && netconn.AllowsHTTP2(p.HTTP2, state)
+}
+
+// leaveShard hands a connection that speaks another protocol to the goroutine path. It reports
+// false if it cannot.
+func (k *shardConn) leaveShard() bool {
+	nc, err := k.hijack()
+	if err != nil {
+		k.Logf("http: connection from %s closed: %v", k.remote, err)
+		return false
+	}
+	k.config().ServeNegotiated(nc)
+	_ = k.Close() // closes this descriptor; nc has another
+	return true
+}
+
+func (k *shardConn) logHandshakeError(err error) {
+	k.Logf("http: TLS handshake error from %s: %v", k.remote, err)
+}
+
+// setHandshakeDeadline sets the deadline of both directions; 0 is no limit.
+func (k *shardConn) setHandshakeDeadline(deadline instant) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.readDeadline, k.writeDeadline = deadline, deadline
+	k.hasDeadline.Store(deadline != 0)
+}
+
+func (h *handshake) wasEvicted() bool {
+	h.all.mu.Lock()
+	defer h.all.mu.Unlock()
+	evicted := h.evicted
+	h.evicted = false
+	return evicted
+}
+
+// dropWaiters frees the channels of a connection for which nobody waits.
+func (k *shardConn) dropWaiters() {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.waiters != nil && !k.waiters.outputAdded {
+		k.waiters = nil
+	}
+}
+
+// read is the record transport's Read during a handshake. p has room for a fragment: package tls
+// reads into at least bytes.MinRead bytes more than it needs, and needs at least a header.
+func (h *handshake) read(p []byte) (int, error) {
+	if err := h.conn.sendCiphertext(); err != nil {
+		return 0, err
+	}
+	if h.helloLeft == 0 || len(p) < recordHeaderLen+helloFragment {
+		return h.receive(p)
+	}
+	if h.helloLeft < 0 {
+		n, err := h.receive(p[:recordHeaderLen])
+		h.helloLeft = 0
+		if err != nil || n < recordHeaderLen || p[0] != netconn.RecordHandshake {
+			return n, err
+		}
+		copy(h.helloHeader[:], p)
+		if h.helloLeft = int(p[3])<<8 + int(p[4]); h.helloLeft <= helloFragment || h.helloLeft > maxPlaintext {
+			h.helloLeft = 0
+			return n, nil
+		}
+	}
+	n, err := h.receive(p[recordHeaderLen:][:min(h.helloLeft, helloFragment)])
+	if err != nil {
+		return 0, err
+	}
+	h.helloLeft -= n
+	copy(p, h.helloHeader[:])
+	p[3], p[4] = byte(n>>8), byte(n)
+	return recordHeaderLen + n, nil
+}
+
+// receive reads what has arrived, and waits for it if necessary.
+func (h *handshake) receive(p []byte) (int, error) {
+	k := h.conn
+	for waited := false; ; waited = true {
+		if k.deadlinePassed(&k.readDeadline) {
+			return 0, k.opError("read", os.ErrDeadlineExceeded)
+		}
+		n, err := poll.Recv(int(k.fd), p)
+		switch {
+		case err == poll.ErrAgain: //nolint:errorlint // a bare errno
+		case err != nil:
+			return 0, k.opError("read", os.NewSyscallError("recv", err))
+		case n == 0:
+			return 0, io.EOF
+		default:
+			return n, nil
+		}
+		if err := h.awaitInput(waited); err != nil {
+			return 0, err
+		}
+	}
+}
+
+// awaitInput waits for the client. Meanwhile h does not count as computing.
+func (h *handshake) awaitInput(again bool) error {
+	a := h.all
+	if again {
+		a.mu.Lock()
+		h.endTurn()
+		h.wait = a.waiting.PushBack(h)
+		a.startQueued()
+		a.mu.Unlock()
+	}
+	isOpen := h.conn.wait(waitInput, again, 0)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if h.wait != nil {
+		a.waiting.Remove(h.wait)
+		h.wait = nil
+	}
+	if again {
+		h.beginTurn()
+	}
+	switch {
+	case h.evicted:
+		return errStalledHandshake
+	case !isOpen:
+		return h.conn.opError("read", os.ErrClosed)
+	}
+	return nil
+}
+
+// beginsTLS reports whether a connection that the leader has claimed still needs a handshake. It
+// starts the handshake once the client's first message has arrived. Until then the connection waits
+// without a goroutine, so that slow clients hold up nothing.
+func (s *shard) beginsTLS(k *shardConn) bool {
+	if !k.awaitsTLS() {
+		return false
+	}
+	for !k.helloArrived() {
+		if k.addToLoop() != nil {
+			_ = k.Close()
+			return true
+		}
+		if k.park() {
+			return true
+		}
+	}
+	s.group.handshakes.begin(k)
+	return true
+}
+
+// helloArrived reports whether the record with the client's first message has arrived, or something
+// else for which package tls has an error.
+func (k *shardConn) helloArrived() bool {
+	var b [recordHeaderLen]byte
+	n := poll.Peek(int(k.fd), b[:])
+	switch {
+	case n == 0:
+		return poll.Ended(int(k.fd))
+	case b[0] != netconn.RecordHandshake || k.inputEnded.Load():
+		return true
+	case n < len(b):
+		return false
+	}
+	size := recordHeaderLen + int(b[3])<<8 + int(b[4])
+	unread, err := poll.Unread(int(k.fd))
+	return err != nil || unread >= min(size, enoughHello)
+}
+
+// expireHandshake ends a connection whose client has not sent its first message in time.
+func (k *shardConn) expireHandshake() {
+	defer k.Close()
+	k.logHandshakeError(k.opError("read", os.ErrDeadlineExceeded))
+}

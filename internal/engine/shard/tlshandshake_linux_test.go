@@ -1,0 +1,295 @@
+package shard
+
+import (
+	"bufio"
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/poll"
+)
+
+// tlsSite is a server whose TLS connections are served on shards.
+type tlsSite struct {
+	*testing.T
+	server  *testServer
+	addr    string
+	handler *atomic.Value // an http.HandlerFunc; a test may store another
+}
+
+func newTLSSite(t *testing.T, getConfig func(*tls.ClientHelloInfo) (*tls.Config, error)) tlsSite {
+	t.Helper()
+	borrowed := httptest.NewUnstartedServer(nil)
+	borrowed.StartTLS()
+	config := &tls.Config{Certificates: borrowed.TLS.Certificates, GetConfigForClient: getConfig}
+	borrowed.Close()
+	handler := new(atomic.Value)
+	handler.Store(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") }))
+	l := tcpListener(t)
+	s := newTestServer(t, l, func(w http.ResponseWriter, r *http.Request) {
+		handler.Load().(http.HandlerFunc)(w, r)
+	}, config)
+	startSite(t, l, s)
+	return tlsSite{t, s, l.Addr().String(), handler}
+}
+
+// dial returns a connection without TLS.
+func (s tlsSite) dial() *net.TCPConn {
+	s.Helper()
+	c, err := net.Dial("tcp", s.addr)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { c.Close() })
+	c.SetDeadline(time.Now().Add(time.Minute))
+	return c.(*net.TCPConn)
+}
+
+// get sends a request over TLS, and returns its error.
+func (s tlsSite) get(c net.Conn, sni string) error {
+	tc := tls.Client(c, &tls.Config{InsecureSkipVerify: true, ServerName: sni})
+	if _, err := io.WriteString(tc, "GET / HTTP/1.1\r\nHost: a\r\n\r\n"); err != nil {
+		return err
+	}
+	resp, err := http.ReadResponse(bufio.NewReader(tc), nil)
+	if err != nil {
+		return err
+	}
+	return resp.Body.Close()
+}
+
+func (s tlsSite) mustGet(c net.Conn) {
+	s.Helper()
+	if err := s.get(c, "a"); err != nil {
+		s.Error(err)
+	}
+}
+
+// running returns how many goroutines perform handshakes.
+func (s tlsSite) running() int {
+	h := &s.server.group.handshakes
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.running
+}
+
+// firstMessage returns what a client sends first.
+func firstMessage(t *testing.T) []byte {
+	t.Helper()
+	client, server := net.Pipe()
+	defer server.Close()
+	go func() {
+		_ = tls.Client(client, &tls.Config{InsecureSkipVerify: true}).Handshake()
+		client.Close()
+	}()
+	b := make([]byte, maxPlaintext)
+	n, err := server.Read(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b[:n]
+}
+
+// eventually waits until a condition holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for start := time.Now(); !holds(); time.Sleep(time.Millisecond) {
+		if time.Since(start) > time.Minute {
+			t.Fatal("never: " + what)
+		}
+	}
+}
+
+// A client that has not sent its whole first message occupies no goroutine.
+func TestPartsOfFirstMessageStartNoHandshake(t *testing.T) {
+	const n = 50
+	s := newTLSSite(t, nil)
+	s.mustGet(s.dial())
+	hello := firstMessage(t)
+	eventually(t, "the handshake is over", func() bool { return s.running() == 0 })
+	var conns []*net.TCPConn
+	for i := range n {
+		c := s.dial()
+		if _, err := c.Write(hello[:1+i*(len(hello)-2)/n]); err != nil {
+			t.Fatal(err)
+		}
+		conns = append(conns, c)
+	}
+	eventually(t, "all parts have arrived", func() bool {
+		waiting := 0
+		s.server.group.conns.each(func(k *shardConn) {
+			if unread, err := poll.Unread(int(k.fd)); err == nil && unread > 0 && k.isAdded.Load() &&
+				k.state.Load() == stateWaiting {
+				waiting++
+			}
+		})
+		return waiting == n
+	})
+	if r := s.running(); r != 0 {
+		t.Errorf("%d handshakes run", r)
+	}
+	s.mustGet(s.dial())
+	c := conns[n-1]
+	if _, err := c.Write(hello[1+(n-1)*(len(hello)-2)/n:]); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.ReadFull(c, make([]byte, 100)); err != nil {
+		t.Errorf("no response to a complete first message: %v", err)
+	}
+}
+
+// Clients that do not continue their handshakes lose their connections in favor of newer ones.
+func TestStalledHandshakesAreLimited(t *testing.T) {
+	const surplus = 100
+	s := newTLSSite(t, nil)
+	hello := firstMessage(t)
+	ended := make(chan bool, maxHandshakes+surplus)
+	for range maxHandshakes + surplus {
+		c := s.dial()
+		if _, err := c.Write(hello); err != nil {
+			t.Fatal(err)
+		}
+		go func() {
+			_, _ = io.Copy(io.Discard, c)
+			ended <- true
+		}()
+	}
+	for range surplus {
+		<-ended
+	}
+	s.mustGet(s.dial())
+	if r := s.running(); r > maxHandshakes || r < maxHandshakes/2 {
+		t.Errorf("%d handshakes run, want at most %d and many", r, maxHandshakes)
+	}
+}
+
+// A function of the tls.Config that waits delays only the handshakes that have called it.
+func TestWaitingTLSConfigDelaysNoOtherHandshake(t *testing.T) {
+	n := 4 * runtime.GOMAXPROCS(0)
+	release := make(chan bool)
+	var entered atomic.Int64
+	s := newTLSSite(t, func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		if hello.ServerName == "slow" {
+			entered.Add(1)
+			<-release
+		}
+		return nil, nil
+	})
+	results := make(chan error, n)
+	for range n {
+		c := s.dial()
+		go func() { results <- s.get(c, "slow") }()
+	}
+	eventually(t, "all handshakes have begun", func() bool { return entered.Load() == int64(n) })
+	s.mustGet(s.dial())
+	close(release)
+	for range n {
+		if err := <-results; err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// A function of the tls.Config that panics or ends its goroutine ends only its connection.
+func TestFailingTLSConfigEndsOnlyItsConnection(t *testing.T) {
+	s := newTLSSite(t, func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		switch hello.ServerName {
+		case "panic":
+			panic("test")
+		case "goexit":
+			runtime.Goexit()
+		}
+		return nil, nil
+	})
+	for range 3 * runtime.GOMAXPROCS(0) {
+		for _, name := range []string{"panic", "goexit"} {
+			if err := s.get(s.dial(), name); err == nil || strings.Contains(err.Error(), "timeout") {
+				t.Errorf("%s: %v, want the end of the connection", name, err)
+			}
+		}
+	}
+	s.mustGet(s.dial())
+	eventually(t, "all handshakes are over", func() bool { return s.running() == 0 })
+}
+
+// Shutdown does not wait for clients that do not continue their handshakes.
+func TestShutdownEndsHandshakes(t *testing.T) {
+	t.Parallel()
+	s := newTLSSite(t, nil)
+	c := s.dial()
+	if _, err := c.Write(firstMessage(t)); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the handshake runs", func() bool { return s.running() == 1 })
+	if err := s.server.Shutdown(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := io.Copy(io.Discard, c); err != nil && strings.Contains(err.Error(), "timeout") {
+		t.Error(err)
+	}
+}
+
+// The bytes of a record that stays incomplete do not extend the idle timeout.
+func TestPartOfRecordDoesNotExtendIdleTimeout(t *testing.T) {
+	s := newTLSSite(t, nil)
+	c := s.dial()
+	s.mustGet(c)
+	deadline := func() (at instant) {
+		eventually(t, "the connection waits, and has read everything", func() bool {
+			waits := false
+			s.server.group.conns.each(func(k *shardConn) {
+				unread, err := poll.Unread(int(k.fd))
+				waits = err == nil && unread == 0 && k.state.Load() == stateWaiting && k.isAdded.Load()
+				at = k.waitDeadline()
+			})
+			return waits
+		})
+		return at
+	}
+	turns := func() (n uint32) {
+		for _, shard := range s.server.group.allShards() {
+			n += shard.turns.Load()
+		}
+		return n
+	}
+	before := deadline()
+	reported := turns()
+	if _, err := c.Write([]byte("\x17\x03\x03\x00\x40 part")); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "a loop has reported the part", func() bool { return turns() > reported })
+	if after := deadline(); before == 0 || after != before {
+		t.Errorf("the deadline moved from %d to %d", before, after)
+	}
+}
+
+// A handshake has no turn while it waits in a function of the tls.Config: otherwise slow functions
+// would limit how many handshakes begin.
+func TestWaitingTLSConfigTakesNoTurn(t *testing.T) {
+	hasTurn := func(hello *tls.ClientHelloInfo) bool {
+		h := hello.Conn.(*tlsLayer).handshake.Load()
+		h.all.mu.Lock()
+		defer h.all.mu.Unlock()
+		return h.turn != nil
+	}
+	var calls, turns atomic.Int64
+	s := newTLSSite(t, func(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+		calls.Add(1)
+		if hasTurn(hello) {
+			turns.Add(1)
+		}
+		return nil, nil
+	})
+	s.mustGet(s.dial())
+	if c, n := calls.Load(), turns.Load(); c != 1 || n != 0 {
+		t.Errorf("%d calls, %d with a turn", c, n)
+	}
+	eventually(t, "the handshake is over", func() bool { return s.running() == 0 })
+}

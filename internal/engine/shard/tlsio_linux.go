@@ -1,0 +1,166 @@
+package shard
+
+import (
+	"crypto/tls"
+	"net"
+	"os"
+	"time"
+
+	"github.com/tarehq/tare/internal/poll"
+)
+
+// The methods of a shardConn that do over TLS what its other methods do without.
+
+// readTLS is Read. Its caller has acquired the descriptor.
+func (k *shardConn) readTLS(p []byte) (int, error) {
+	for waited := false; ; waited = true {
+		if k.deadlinePassed(&k.readDeadline) {
+			return 0, k.opError("read", os.ErrDeadlineExceeded)
+		}
+		k.tls.isDrained = false
+		n, err := k.tls.receive(p)
+		if err != poll.ErrAgain { //nolint:errorlint // a bare errno
+			return n, err
+		}
+		if !k.wait(waitInput, waited, 0) {
+			return 0, net.ErrClosed
+		}
+	}
+}
+
+// writeTLS is Write for one or more pieces.
+func (k *shardConn) writeTLS(pieces ...[]byte) (written int, err error) {
+	t := k.tls
+	for _, p := range pieces {
+		for len(p) > 0 {
+			n, err := t.conn.Write(p[:min(len(p), maxPlaintext)])
+			if err != nil {
+				return written, err
+			}
+			written += n
+			p = p[n:]
+			if len(p) > 0 && t.ciphertext.size() >= sendCiphertext {
+				if err := k.sendCiphertext(); err != nil {
+					return written, err
+				}
+			}
+		}
+	}
+	return written, k.sendCiphertext()
+}
+
+// sendCiphertext sends all ciphertext, and waits for room if necessary.
+func (k *shardConn) sendCiphertext() error {
+	var stalled instant
+	for waited := false; ; waited = true {
+		if k.deadlinePassed(&k.writeDeadline) || k.stallPassed(stalled) {
+			err := k.opError("write", os.ErrDeadlineExceeded)
+			k.tls.ciphertext.fail(err)
+			return err
+		}
+		done, moved, err := k.tls.ciphertext.send(k)
+		if done {
+			return err
+		}
+		stalled = k.stallDeadline(stalled, moved)
+		if !k.wait(waitOutput, waited, stalled) {
+			return net.ErrClosed
+		}
+	}
+}
+
+// takeTLS returns the tls.Conn, which from now on uses nc.
+func (k *shardConn) takeTLS(nc net.Conn) *tls.Conn {
+	tc := k.tls.conn
+	k.tls.taken.Store(&nc)
+	return tc
+}
+
+// receive returns input, or poll.ErrAgain if there is none.
+func (k *shardConn) receive(p []byte) (int, error) {
+	if k.tls != nil {
+		return k.tls.receive(p)
+	}
+	return poll.Recv(int(k.fd), p)
+}
+
+// attachTLS prepares for reading what has arrived since the last time. It returns what handlers
+// receive as Request.TLS.
+func (k *shardConn) attachTLS() *tls.ConnectionState {
+	if k.tls != nil {
+		k.tls.isDrained, k.tls.hasInput = false, false
+	}
+	return k.connectionState()
+}
+
+// connectionState returns the state of the TLS connection, or nil without TLS.
+func (k *shardConn) connectionState() *tls.ConnectionState {
+	if k.tls == nil {
+		return nil
+	}
+	return k.tls.state.Load()
+}
+
+// hasIdled reports whether a connection that was idle has received parts of records only, or
+// messages about the connection. They do not extend the idle timeout.
+func (k *shardConn) hasIdled() bool { return k.tls != nil && !k.tls.hasInput }
+
+// awaitsTLS reports whether the handshake is not complete.
+func (k *shardConn) awaitsTLS() bool { return k.tls != nil && k.tls.state.Load() == nil }
+
+// closeWriteTLS sends close_notify.
+func (k *shardConn) closeWriteTLS() error {
+	if err := k.tls.conn.CloseWrite(); err != nil {
+		return err
+	}
+	return k.sendCiphertext()
+}
+
+// trySend is TrySend. It encrypts all of b, of which the rest is sent with the next response if
+// there is no room.
+func (t *tlsLayer) trySend(b []byte) int {
+	n, err := t.conn.Write(b)
+	if err == nil {
+		_, _, _ = t.ciphertext.send(t.below)
+	}
+	return n
+}
+
+// secureConn is a shardConn with TLS as a net.Conn. It has no ReadFrom, because the kernel cannot
+// encrypt what it copies: a file is sent in the same records as the head of its response.
+type secureConn shardConn
+
+// netConn returns the net.Conn of a conn that serves k.
+func (k *shardConn) netConn() net.Conn {
+	if k.tls != nil {
+		return (*secureConn)(k)
+	}
+	return k
+}
+
+// Read implements net.Conn.
+func (c *secureConn) Read(p []byte) (int, error) { return (*shardConn)(c).Read(p) }
+
+// Write implements net.Conn.
+func (c *secureConn) Write(p []byte) (int, error) { return (*shardConn)(c).Write(p) }
+
+// Close implements net.Conn.
+func (c *secureConn) Close() error { return (*shardConn)(c).Close() }
+
+// CloseWrite sends close_notify.
+func (c *secureConn) CloseWrite() error { return (*shardConn)(c).CloseWrite() }
+
+// LocalAddr implements net.Conn.
+func (c *secureConn) LocalAddr() net.Addr { return (*shardConn)(c).LocalAddr() }
+
+// RemoteAddr implements net.Conn.
+func (c *secureConn) RemoteAddr() net.Addr { return (*shardConn)(c).RemoteAddr() }
+
+// SetDeadline implements net.Conn.
+func (c *secureConn) SetDeadline(t time.Time) error { return (*shardConn)(c).SetDeadline(t) }
+
+// SetReadDeadline implements net.Conn.
+func (c *secureConn) SetReadDeadline(t time.Time) error { return (*shardConn)(c).SetReadDeadline(t) }
+
+// SetWriteDeadline implements net.Conn.
+func (c *secureConn) SetWriteDeadline(t time.Time) error { return (*shardConn)(c).SetWriteDeadline(t) }

@@ -1,0 +1,331 @@
+package shard
+
+import (
+	"crypto/tls"
+	"errors"
+	"io"
+	"net"
+	"os"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/poll"
+)
+
+// tlsLayer is the TLS layer of a shardConn. It is also the net.Conn beneath its tls.Conn: the
+// record transport, which never blocks once the handshake is complete.
+//
+//   - Read returns a temporary error if nothing has arrived. A tls.Conn keeps a partial record
+//     after such an error, and continues with it.
+//   - Write always succeeds and collects the ciphertext, so that one system call sends all records
+//     of a response. The shardConn sends it, and waits if the socket has no room.
+//
+// Its states:
+//
+//	hello awaited ──ClientHello──▶ handshake ──▶ established ──take──▶ taken
+//
+// Until the ClientHello has arrived, and again after the handshake, no goroutine and no buffer
+// belong to the layer, except those in which the tls.Conn keeps received records. After take,
+// the layer passes all calls to a connection of package net, which may block.
+type tlsLayer struct {
+	conn      *tls.Conn                           // nil until the handshake begins
+	state     atomic.Pointer[tls.ConnectionState] // nil until the handshake is complete
+	handshake atomic.Pointer[handshake]           // while it runs
+	below     *shardConn
+	taken     atomic.Pointer[net.Conn]
+
+	isDrained bool // the last call has received all that had arrived
+	hasInput  bool // something was decrypted since attachTLS
+
+	watching   sync.Mutex // held while the event of a watched exchange is examined
+	early      byte       // received while an exchange was watched; valid if hasEarly
+	hasEarly   bool
+	ciphertext ciphertext
+}
+
+const (
+	// maxPlaintext is how much is encrypted before the ciphertext may be sent: a record.
+	maxPlaintext = 16 << 10
+	// sendCiphertext is how much ciphertext one system call sends if there is more to encrypt.
+	sendCiphertext = 3 * maxPlaintext
+	// maxCiphertext limits what waits to be sent. Only a client that accepts nothing, and makes
+	// the server respond to TLS messages, causes more.
+	maxCiphertext = 1 << 20
+	// keptCiphertext is the size of the largest buffer that is reused.
+	keptCiphertext = 80 << 10
+	// maxDiscards limits how often discardReceived reads.
+	maxDiscards = 64
+)
+
+// wouldBlock is the error of a read that would block. A tls.Conn treats it as temporary.
+type wouldBlock struct{}
+
+func (wouldBlock) Error() string   { return "engine: read would block" }
+func (wouldBlock) Timeout() bool   { return true }
+func (wouldBlock) Temporary() bool { return true }
+
+var errCiphertextLimit = errors.New("engine: the client does not accept the TLS messages that it causes")
+
+// Read implements net.Conn.
+func (t *tlsLayer) Read(p []byte) (int, error) {
+	if nc := t.taken.Load(); nc != nil {
+		return (*nc).Read(p)
+	}
+	if h := t.handshake.Load(); h != nil {
+		return h.read(p)
+	}
+	if t.isDrained {
+		return 0, wouldBlock{}
+	}
+	n, err := poll.Recv(int(t.below.fd), p)
+	switch {
+	case err == poll.ErrAgain: //nolint:errorlint // a bare errno
+		t.isDrained = true
+		return 0, wouldBlock{}
+	case err != nil:
+		return 0, os.NewSyscallError("recv", err)
+	case n == 0:
+		return 0, io.EOF
+	}
+	// As in runner.receive: the loop reports input that arrives later.
+	t.isDrained = n < len(p) && !t.below.inputEnded.Load()
+	return n, nil
+}
+
+// Write implements net.Conn.
+func (t *tlsLayer) Write(p []byte) (int, error) {
+	if nc := t.taken.Load(); nc != nil {
+		return (*nc).Write(p)
+	}
+	if err := t.ciphertext.append(p, &t.below.group().ciphertexts); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// Close implements net.Conn. The shardConn closes the descriptor, after it has sent what Close of
+// the tls.Conn has written.
+func (t *tlsLayer) Close() error {
+	switch nc := t.taken.Load(); {
+	case nc != nil:
+		return (*nc).Close()
+	case t.handshake.Load() != nil:
+		t.below.shutdown()
+	}
+	return nil
+}
+
+// LocalAddr implements net.Conn.
+func (t *tlsLayer) LocalAddr() net.Addr {
+	if nc := t.taken.Load(); nc != nil {
+		return (*nc).LocalAddr()
+	}
+	return t.below.LocalAddr()
+}
+
+// RemoteAddr implements net.Conn.
+func (t *tlsLayer) RemoteAddr() net.Addr {
+	if nc := t.taken.Load(); nc != nil {
+		return (*nc).RemoteAddr()
+	}
+	return t.below.RemoteAddr()
+}
+
+// SetDeadline implements net.Conn. The shardConn has deadlines of its own.
+func (t *tlsLayer) SetDeadline(at time.Time) error {
+	if nc := t.taken.Load(); nc != nil {
+		return (*nc).SetDeadline(at)
+	}
+	return nil
+}
+
+// SetReadDeadline implements net.Conn.
+func (t *tlsLayer) SetReadDeadline(at time.Time) error {
+	if nc := t.taken.Load(); nc != nil {
+		return (*nc).SetReadDeadline(at)
+	}
+	return nil
+}
+
+// SetWriteDeadline implements net.Conn.
+func (t *tlsLayer) SetWriteDeadline(at time.Time) error {
+	if nc := t.taken.Load(); nc != nil {
+		return (*nc).SetWriteDeadline(at)
+	}
+	return nil
+}
+
+// SyscallConn implements syscall.Conn for the owner of a connection that was taken.
+func (t *tlsLayer) SyscallConn() (syscall.RawConn, error) {
+	if nc := t.taken.Load(); nc != nil {
+		if sc, ok := (*nc).(syscall.Conn); ok {
+			return sc.SyscallConn()
+		}
+	}
+	return nil, errors.ErrUnsupported
+}
+
+// receive returns decrypted input, or poll.ErrAgain if there is none.
+func (t *tlsLayer) receive(p []byte) (int, error) {
+	n, err := t.conn.Read(p)
+	if t.ciphertext.isWaiting.Load() { // the response to a KeyUpdate, or an alert
+		_, _, _ = t.ciphertext.send(t.below)
+	}
+	switch {
+	case n > 0:
+		t.hasInput = true
+		return n, nil // the next call returns an error, if any
+	case err == wouldBlock{}: //nolint:errorlint // a tls.Conn returns it unwrapped
+		return 0, poll.ErrAgain
+	case err == nil:
+		return 0, io.ErrNoProgress
+	}
+	return 0, err
+}
+
+// clientLeft reports whether the client of a watched exchange has ended its output. It consumes at
+// most a byte, the first of the next request. After that it detects nothing, as on the goroutine
+// path.
+func (t *tlsLayer) clientLeft(x *exchange.Exchange) bool {
+	t.watching.Lock()
+	defer t.watching.Unlock()
+	if t.hasEarly || t.below.watchedExchange.Load() != x {
+		return false
+	}
+	t.isDrained = false
+	var b [1]byte
+	n, err := t.receive(b[:])
+	t.early, t.hasEarly = b[0], n > 0
+	return err != nil && err != poll.ErrAgain //nolint:errorlint // a bare errno
+}
+
+// endWatch appends the input of clientLeft to the conn's.
+func (t *tlsLayer) endWatch(c *exchange.Conn) {
+	t.watching.Lock()
+	defer t.watching.Unlock()
+	if t.hasEarly {
+		t.hasEarly = false
+		c.In[c.End] = t.early
+		c.End++
+	}
+}
+
+// end sends what remains to be sent, and close_notify, without waiting. Then it drops everything: a
+// Request that a program keeps refers to the shardConn.
+func (t *tlsLayer) end() {
+	if t.taken.Load() != nil {
+		t.conn = nil
+		return
+	}
+	if t.conn != nil {
+		// Input left unread would make the kernel send a reset, and the client would lose what it
+		// has not received yet.
+		t.discardReceived()
+		_ = t.conn.Close()
+		_, _, _ = t.ciphertext.send(t.below)
+		t.conn = nil
+	}
+	t.ciphertext.discard(&t.below.group().ciphertexts)
+}
+
+// discardReceived reads and discards what has arrived.
+func (t *tlsLayer) discardReceived() {
+	var b [1 << 10]byte
+	for range maxDiscards {
+		if n, err := poll.Recv(int(t.below.fd), b[:]); n < len(b) || err != nil {
+			return
+		}
+	}
+}
+
+// ciphertext is encrypted output that has not been sent.
+type ciphertext struct {
+	isWaiting atomic.Bool
+
+	mu     sync.Mutex
+	buffer *ciphertextBuffer // nil if nothing waits
+	sent   int               // bytes of it that were sent
+	err    error             // of a send; nothing more is sent then
+}
+
+// ciphertextBuffer is what the group's pool holds.
+type ciphertextBuffer struct{ b []byte }
+
+// append adds p to what waits.
+func (c *ciphertext) append(p []byte, pool *sync.Pool) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err != nil {
+		return c.err
+	}
+	if c.buffer == nil {
+		if c.buffer, _ = pool.Get().(*ciphertextBuffer); c.buffer == nil {
+			c.buffer = new(ciphertextBuffer)
+		}
+	}
+	if len(c.buffer.b)-c.sent > maxCiphertext {
+		return errCiphertextLimit
+	}
+	c.buffer.b = append(c.buffer.b, p...)
+	c.isWaiting.Store(true)
+	return nil
+}
+
+// size returns how much waits.
+func (c *ciphertext) size() int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.buffer == nil {
+		return 0
+	}
+	return len(c.buffer.b) - c.sent
+}
+
+// send sends what k's socket has room for. done reports whether nothing waits any more, and moved
+// whether the socket has accepted anything.
+func (c *ciphertext) send(k *shardConn) (done, moved bool, err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for c.err == nil && c.buffer != nil && c.sent < len(c.buffer.b) {
+		n, err := poll.Send(int(k.fd), c.buffer.b[c.sent:])
+		if err == poll.ErrAgain { //nolint:errorlint // a bare errno
+			return false, moved, nil
+		}
+		if err != nil {
+			c.err = k.opError("write", os.NewSyscallError("send", err))
+		}
+		c.sent += n
+		moved = true
+	}
+	c.release(&k.group().ciphertexts)
+	return true, moved, c.err
+}
+
+// fail makes all later writes fail.
+func (c *ciphertext) fail(err error) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.err == nil {
+		c.err = err
+	}
+}
+
+// discard drops what waits.
+func (c *ciphertext) discard(pool *sync.Pool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.release(pool)
+}
+
+// release returns the buffer to the pool. Its caller holds mu.
+func (c *ciphertext) release(pool *sync.Pool) {
+	if c.buffer != nil && cap(c.buffer.b) <= keptCiphertext {
+		c.buffer.b = c.buffer.b[:0]
+		pool.Put(c.buffer)
+	}
+	c.buffer, c.sent = nil, 0
+	c.isWaiting.Store(false)
+}
