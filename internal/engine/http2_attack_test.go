@@ -55,7 +55,8 @@ func (s *http2Site) dial() (net.Conn, error) {
 	return c, nil
 }
 
-// newRawHTTP2 returns a client on c, which may be nil. The preface and settings are its first output.
+// newRawHTTP2 returns a client on c, which may be nil. The preface and settings are its first
+// output.
 func newRawHTTP2(t *testing.T, c net.Conn, settings ...http2.Setting) *rawHTTP2 {
 	r := &rawHTTP2{T: t, Conn: c}
 	r.Framer = http2.NewFramer(&r.output, c)
