@@ -21,9 +21,9 @@ test: programs ## run all tests: this is what CI runs
 	$(GO) -C contenders vet ./...
 	$(GO) -C contenders/engines vet ./...
 	$(GO) -C contenders/engines test -benchtime 20ms .
-	GOOS=darwin $(GO) vet . ./fcgi ./internal/engine/... ./internal/wire/... ./internal/poll/... ./load/... ./front/... ./internal/privilege ./internal/listen ./internal/certs ./internal/anchor ./internal/client/... ./internal/poison
-	GOOS=windows $(GO) vet . ./fcgi ./internal/engine/... ./internal/wire/... ./internal/poll/... ./load/... ./front/... ./internal/privilege ./internal/listen ./internal/certs ./internal/anchor ./internal/client/... ./internal/poison
-	GOOS=linux GOARCH=386 $(GO) vet . ./fcgi ./internal/engine/... ./internal/wire/... ./internal/poll/... ./load/... ./front/... ./internal/privilege ./internal/listen ./internal/certs ./internal/anchor ./internal/client/... ./internal/poison
+	GOOS=darwin $(GO) vet . ./fcgi ./internal/engine/... ./internal/wire/... ./internal/poll/... ./load/... ./front/... ./internal/privilege ./internal/listen ./internal/sdnotify ./upgrade ./internal/certs ./internal/anchor ./internal/client/... ./internal/poison
+	GOOS=windows $(GO) vet . ./fcgi ./internal/engine/... ./internal/wire/... ./internal/poll/... ./load/... ./front/... ./internal/privilege ./internal/listen ./internal/sdnotify ./upgrade ./internal/certs ./internal/anchor ./internal/client/... ./internal/poison
+	GOOS=linux GOARCH=386 $(GO) vet . ./fcgi ./internal/engine/... ./internal/wire/... ./internal/poll/... ./load/... ./front/... ./internal/privilege ./internal/listen ./internal/sdnotify ./upgrade ./internal/certs ./internal/anchor ./internal/client/... ./internal/poison
 	GOOS=linux GOARCH=arm $(GO) vet ./internal/poll/... ./internal/engine/...
 	@# What the race detector cannot be asked: it allocates, too, and some handlers are racy on purpose.
 	$(GO) test -run 'Alloc|Amplification|Leftover' . ./internal/client ./internal/engine/... ./internal/wire/http1 ./internal/wire/http2 ./load ./front ./front/cache ./front/files
@@ -45,8 +45,8 @@ fuzz: ## run every fuzz target for FUZZTIME
 	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
 check-slow: programs fuzz ## longer fuzzing, every test many times, the generator's clock against the kernel's, a whole run of each experiment
-	$(GO) test $(RACE) -tags poison -count 10 -timeout 90m ./internal/... ./front/... ./load/... ./lab/...
-	TARE_SLOW=1 $(GO) test $(RACE) -tags poison -count 1 -timeout 60m . ./internal/... ./front/... ./load/... ./lab/...
+	$(GO) test $(RACE) -tags poison -count 10 -timeout 90m ./internal/... ./upgrade ./front/... ./load/... ./lab/...
+	TARE_SLOW=1 $(GO) test $(RACE) -tags poison -count 1 -timeout 60m . ./internal/... ./upgrade ./front/... ./load/... ./lab/...
 	TARE_CLOCK=1 $(GO) test -count 1 -run '^TestClock$$' -v ./bench
 	$(GO) run ./cmd/tare weigh
 

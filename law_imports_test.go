@@ -34,6 +34,13 @@ var bans = []ban{
 	{"fcgi", "load", "the library must not import the tools"},
 	{"fcgi", "lab/...", "the library must not import the tools"},
 
+	{"upgrade", ".", "it works with any server that has Serve and Shutdown"},
+	{"upgrade", "fcgi", "it works with any server that has Serve and Shutdown"},
+	{"upgrade", "internal/engine", "it works with any server that has Serve and Shutdown"},
+	{"upgrade", "front", "it works with any server that has Serve and Shutdown"},
+	{".", "upgrade", "the library does not grow by what some programs need"},
+	{"internal/sdnotify", "net/http", "the service manager does not depend on protocols"},
+
 	{"internal/engine", "load", "the server does not depend on its generator"},
 	{"internal/engine", "lab/...", "the server does not depend on its generator"},
 	{".", "load", "the library must not import the tools"},
@@ -212,7 +219,8 @@ var onlyBy = map[string][]string{
 	"internal/pcre":           {"front"},
 	"internal/poison":         {"front", "internal/client", "internal/engine/exchange", "internal/engine/h2"},
 	"internal/privilege":      {"internal/cli", "front/server"},
-	"internal/listen":         {"internal/cli", "front/server"},
+	"internal/listen":         {"internal/cli", "front/server", "upgrade"},
+	"internal/sdnotify":       {"internal/cli", "upgrade"},
 	"internal/safefile":       {"internal/anchor", "internal/cli", "internal/listen", "front/server"},
 	"lab":                     {"internal/cli"},
 	"internal/labrun":         {"internal/cli", "lab", "lab/gobench"},

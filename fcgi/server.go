@@ -78,6 +78,10 @@ func (s *Server) Serve(l net.Listener) error {
 // have sent their responses. If ctx ends before, Shutdown returns the error of ctx.
 func (s *Server) Shutdown(ctx context.Context) error { return s.run().Shutdown(ctx) }
 
+// Connections returns the number of connections accepted since the first Serve, and the number of
+// open ones.
+func (s *Server) Connections() (accepted, open int64) { return s.run().Connections() }
+
 // Close closes all listeners and connections at once.
 func (s *Server) Close() error { return s.run().Close() }
 

@@ -180,11 +180,11 @@ func duplicate(l net.Listener) (net.Listener, error) {
 
 // fileOf returns a duplicate of a listening socket.
 func fileOf(l net.Listener) (*os.File, error) {
-	files, ok := l.(interface{ File() (*os.File, error) })
-	if !ok {
-		return nil, fmt.Errorf("listen %s: %T is not a socket of the kernel", l.Addr(), l)
+	file, err := listen.Duplicate(l)
+	if err != nil {
+		return nil, fmt.Errorf("listen %w", err)
 	}
-	return files.File()
+	return file, nil
 }
 
 func closeAll(all []net.Listener) {

@@ -186,14 +186,17 @@ func (s *Server) StopListening() (err error) {
 }
 
 // Shutdown stops accepting and closes connections that wait for a request. It returns when the
-// other connections have finished their requests, or with ctx's error.
+// other connections have finished their requests, or with ctx's error. Connections that were
+// accepted before, or on which a part of a request has arrived, are served.
 func (s *Server) Shutdown(ctx context.Context) error {
 	err := s.StopListening()
 	http2 := s.http2.shutdown(ctx)
 	recheck := time.NewTicker(exchange.NewGrace / 50)
 	defer recheck.Stop()
 	for {
-		if s.closeConns((*netconn.Conn).ClaimForClosing)+s.group().CloseIdle() == 0 {
+		// first, because a connection that was accepted before is counted below
+		mayStop := s.state.MayStop()
+		if s.closeIdle() == 0 && mayStop {
 			if http2Err := <-http2; err == nil {
 				err = http2Err
 			}
@@ -210,6 +213,7 @@ func (s *Server) Shutdown(ctx context.Context) error {
 
 // Close closes all listeners and connections at once, except hijacked connections.
 func (s *Server) Close() error {
+	s.state.Aborted.Store(true)
 	err := s.StopListening()
 	s.closeConns(func(*netconn.Conn) bool { return true })
 	s.group().CloseAll()
@@ -231,10 +235,16 @@ func (s *Server) Closed() bool { return s.state.Closing.Load() }
 // SetKeepAlivesEnabled does what http.Server.SetKeepAlivesEnabled does.
 func (s *Server) SetKeepAlivesEnabled(v bool) {
 	if s.state.KeepAlivesDisabled.Store(!v); !v {
-		s.closeConns((*netconn.Conn).ClaimForClosing)
-		s.group().CloseIdle()
+		s.closeIdle()
 	}
 	s.http2.setKeepAlives(v)
+}
+
+// closeIdle closes the connections that wait for a request. It returns how many others there are.
+// Connections move from shards to goroutines only, so that each is counted.
+func (s *Server) closeIdle() int {
+	onShards := s.group().CloseIdle()
+	return onShards + s.closeConns(func(c *netconn.Conn) bool { return c.ClaimForClosing(isQuiet) })
 }
 
 // Retire makes every connection end after the response to its next request, which announces that.
@@ -248,6 +258,7 @@ func (s *Server) trackListener(l net.Listener) bool {
 		return false
 	}
 	s.listeners[l] = struct{}{}
+	s.state.Accepting.Add(1)
 	return true
 }
 
@@ -255,13 +266,16 @@ func (s *Server) untrackListener(l net.Listener) {
 	s.mu.Lock()
 	delete(s.listeners, l)
 	s.mu.Unlock()
+	s.state.Accepting.Add(-1)
+	s.state.SignalClosed()
+	s.group().StopIfDone()
 	s.stopIfUnused()
 }
 
 func (s *Server) track(c *netconn.Conn) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.state.Closing.Load() {
+	if s.state.Aborted.Load() {
 		return false
 	}
 	s.conns.Add(c)

@@ -97,7 +97,7 @@ type Options struct {
 // One listens on one address, whose network is not Systemd. If a socket with that address was
 // passed, it returns that socket.
 func One(s Spec, o Options, passed *Passed) (net.Listener, error) {
-	l := passed.listenerFor(s)
+	l := passed.At(s).Listener
 	if l == nil {
 		var err error
 		if l, err = open(s, o); err != nil {

@@ -17,21 +17,36 @@ const (
 )
 
 // Passed holds sockets that are open already. Each can be used once.
-type Passed struct{ sockets []passedSocket }
+type Passed struct{ sockets []Socket }
 
-// passedSocket is a socket, unless it is in use.
-type passedSocket struct {
-	net.Listener
-	name string // in LISTEN_FDNAMES
+// Socket is a socket that was passed, with its name in LISTEN_FDNAMES.
+type Socket struct {
+	net.Listener // nil if it is in use
+	Name         string
 }
 
 // Given returns listeners as a Passed, which closes them.
 func Given(all []net.Listener) *Passed {
 	p := new(Passed)
 	for _, l := range all {
-		p.sockets = append(p.sockets, passedSocket{Listener: l})
+		p.sockets = append(p.sockets, Socket{Listener: l})
 	}
 	return p
+}
+
+// Descriptors returns sockets that another process has opened, at descriptors from first on. Each
+// has a name.
+func Descriptors(first int, names []string) (*Passed, error) {
+	p := new(Passed)
+	for i, name := range names {
+		l, err := listenerOf(first + i)
+		if err != nil {
+			p.Close()
+			return nil, err
+		}
+		p.sockets = append(p.sockets, Socket{l, name})
+	}
+	return p, nil
 }
 
 // Inherit returns the sockets that the service manager has opened for this process, according to
@@ -44,28 +59,16 @@ func Inherit() (*Passed, error) {
 			return nil, err
 		}
 	}
-	p := new(Passed)
 	if pid != strconv.Itoa(os.Getpid()) {
-		return p, nil // none, or for another process
+		return new(Passed), nil // none, or for another process
 	}
 	n, err := strconv.Atoi(count)
 	if err != nil || n < 0 || n > maxPassed {
 		return nil, fmt.Errorf("invalid LISTEN_FDS %q: want a number up to %d", count, maxPassed)
 	}
-	all := strings.Split(names, ":")
-	for i := range n {
-		name := ""
-		if i < len(all) {
-			name = all[i]
-		}
-		l, err := listenerOf(firstPassed + i)
-		if err != nil {
-			p.Close()
-			return nil, err
-		}
-		p.sockets = append(p.sockets, passedSocket{l, name})
-	}
-	return p, nil
+	all := make([]string, n)
+	copy(all, strings.Split(names, ":"))
+	return Descriptors(firstPassed, all)
 }
 
 // listenerOf makes a listener of a descriptor.
@@ -86,13 +89,15 @@ func listenerOf(fd int) (net.Listener, error) {
 // Any reports whether there are any sockets.
 func (p *Passed) Any() bool { return len(p.sockets) > 0 }
 
-// Close closes the sockets that are not in use.
-func (p *Passed) Close() {
-	for i := range p.sockets {
+// Close closes the sockets that are not in use, and returns their names.
+func (p *Passed) Close() (unused []string) {
+	for i, s := range p.sockets {
 		if l := p.use(i); l != nil {
 			l.Close()
+			unused = append(unused, s.Name)
 		}
 	}
+	return unused
 }
 
 // use returns a socket for good, or nil.
@@ -102,13 +107,23 @@ func (p *Passed) use(i int) net.Listener {
 	return l
 }
 
-// listeners returns the sockets with a name, or all if name is empty.
+// listeners is Named without the names.
 func (p *Passed) listeners(name string) (all []net.Listener, err error) {
+	sockets, err := p.Named(name)
+	for _, s := range sockets {
+		all = append(all, s.Listener)
+	}
+	return all, err
+}
+
+// Named returns the sockets with a name, or all if name is empty. It fails if there is none that is
+// not in use.
+func (p *Passed) Named(name string) (all []Socket, err error) {
 	var names []string
 	for i, s := range p.sockets {
-		names = append(names, s.name)
-		if s.Listener != nil && (name == "" || s.name == name) {
-			all = append(all, p.use(i))
+		names = append(names, s.Name)
+		if s.Listener != nil && (name == "" || s.Name == name) {
+			all = append(all, Socket{p.use(i), s.Name})
 		}
 	}
 	switch {
@@ -120,14 +135,25 @@ func (p *Passed) listeners(name string) (all []net.Listener, err error) {
 	return nil, errors.New("no socket was passed: LISTEN_FDS and LISTEN_PID are not set for this process")
 }
 
-// listenerFor returns the socket that was passed for an address, or nil.
-func (p *Passed) listenerFor(s Spec) net.Listener {
-	for i := range p.sockets {
-		if l := p.sockets[i].Listener; l != nil && s.matches(l.Addr()) {
-			return p.use(i)
+// At returns the socket that was passed for an address. If there is none, the Socket has no
+// Listener.
+func (p *Passed) At(s Spec) Socket {
+	for i, passed := range p.sockets {
+		if passed.Listener != nil && s.matches(passed.Addr()) {
+			return Socket{p.use(i), passed.Name}
 		}
 	}
-	return nil
+	return Socket{}
+}
+
+// Has reports whether a socket of that name was passed and is not in use.
+func (p *Passed) Has(name string) bool {
+	for _, s := range p.sockets {
+		if s.Listener != nil && s.Name == name {
+			return true
+		}
+	}
+	return false
 }
 
 // matches reports whether a socket's address is that of the Spec.
@@ -153,7 +179,7 @@ func (s Spec) matches(addr net.Addr) bool {
 func (p *Passed) Rest() error {
 	for i, s := range p.sockets {
 		if s.Listener != nil {
-			return fmt.Errorf("socket %d (%q) was passed, but no listener uses it (listen on %s)", i, s.name, s.Addr())
+			return fmt.Errorf("socket %d (%q) was passed, but no listener uses it (listen on %s)", i, s.Name, s.Addr())
 		}
 	}
 	return nil

@@ -3,7 +3,9 @@
 package listen
 
 import (
+	"fmt"
 	"net"
+	"os"
 	"syscall"
 
 	"golang.org/x/sys/unix"
@@ -36,4 +38,28 @@ func setBacklog(l net.Listener, n int) error {
 		return err
 	}
 	return listenErr
+}
+
+// Duplicate returns a second descriptor of a listening socket. Unlike the File methods of package
+// net it does not make the socket blocking, which would affect all of its descriptors: calls of
+// Accept and Close in other goroutines and processes would block.
+func Duplicate(l net.Listener) (*os.File, error) {
+	socket, ok := l.(syscall.Conn)
+	if !ok {
+		return nil, fmt.Errorf("%s: %T is not a socket", l.Addr(), l)
+	}
+	raw, err := socket.SyscallConn()
+	if err != nil {
+		return nil, err
+	}
+	duplicate := -1
+	var dupErr error
+	err = raw.Control(func(fd uintptr) { duplicate, dupErr = unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 0) })
+	if err != nil {
+		return nil, err
+	}
+	if dupErr != nil {
+		return nil, os.NewSyscallError("fcntl", dupErr)
+	}
+	return os.NewFile(uintptr(duplicate), l.Addr().String()), nil
 }

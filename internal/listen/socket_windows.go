@@ -3,9 +3,13 @@ package listen
 import (
 	"errors"
 	"net"
+	"os"
 	"syscall"
 )
 
 func reusePort(string, string, syscall.RawConn) error { return errors.ErrUnsupported }
 
 func setBacklog(net.Listener, int) error { return errors.ErrUnsupported }
+
+// Duplicate fails: sockets are not passed on Windows.
+func Duplicate(net.Listener) (*os.File, error) { return nil, errors.ErrUnsupported }

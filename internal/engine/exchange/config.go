@@ -35,6 +35,8 @@ type ServerState struct {
 	Logf func(format string, args ...any)
 
 	Closing            atomic.Bool   // after Shutdown or Close
+	Aborted            atomic.Bool   // after Close
+	Accepting          atomic.Int32  // calls of Serve, which may accept another connection
 	KeepAlivesDisabled atomic.Bool   // after SetKeepAlivesEnabled(false)
 	Retired            atomic.Bool   // after Retire
 	AcceptedConns      atomic.Int64  // total of accepted connections
@@ -44,6 +46,12 @@ type ServerState struct {
 // KeepsConnections reports whether a connection may wait for another request.
 func (s *ServerState) KeepsConnections() bool {
 	return !s.KeepAlivesDisabled.Load() && !s.Closing.Load()
+}
+
+// MayStop reports whether the server is ending and accepts no connection any more. A connection
+// that was accepted before has been counted by then.
+func (s *ServerState) MayStop() bool {
+	return s.Closing.Load() && (s.Aborted.Load() || s.Accepting.Load() == 0)
 }
 
 // SignalClosed wakes Shutdown.

@@ -1,6 +1,7 @@
 package netconn
 
 import (
+	"net"
 	"net/http"
 	"time"
 
@@ -17,12 +18,16 @@ import (
 // goroutine makes it active when a request arrives. Both claim it by a compare-and-swap of the
 // state, so that no request begins on a connection that is being closed.
 
-// ClaimForClosing claims a connection that waits for a request. It reports whether it did.
-func (c *Conn) ClaimForClosing() bool {
+// ClaimForClosing claims a connection that waits for a request. It reports whether it did. isQuiet
+// reports whether nothing has arrived on a connection.
+func (c *Conn) ClaimForClosing(isQuiet func(net.Conn) bool) bool {
 	if s := c.session.Load(); s != nil { // the client must learn of it first
 		s.Shutdown()
 		s.Flush()
 		return false
+	}
+	if c.state.Load() == uint32(http.StateIdle) && !isQuiet(c.NetConn) {
+		return false // the goroutine is about to read a request
 	}
 	if c.state.CompareAndSwap(uint32(http.StateIdle), uint32(http.StateClosed)) {
 		return true

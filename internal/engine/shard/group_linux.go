@@ -200,8 +200,9 @@ func (g *Group) place(h *placement, fd int, remote string) *shardConn {
 		timeout = h.config.HandshakeTimeout
 	}
 	k.setWaitDeadline(k.opened + instant(timeout))
-	// Closing is read last. Otherwise Close could miss a connection that is put meanwhile.
-	if !g.conns.put(fd, k) || g.server.Closing.Load() {
+	// Aborted is read last. Otherwise Close could miss a connection that is put meanwhile. Shutdown
+	// waits for a connection that was accepted just before: its request may be on its way.
+	if !g.conns.put(fd, k) || g.server.Aborted.Load() {
 		_ = k.Close()
 		return nil
 	}
@@ -212,7 +213,7 @@ func (g *Group) place(h *placement, fd int, remote string) *shardConn {
 func (g *Group) connGone() {
 	last := g.openConns.Add(-1) == 0
 	if last {
-		g.stopIfDone()
+		g.StopIfDone()
 	}
 	g.server.SignalClosed()
 	if last {
@@ -228,9 +229,10 @@ func (g *Group) Open() int64 {
 	return g.openConns.Load()
 }
 
-// stopIfDone stops the shards of a server that is closing, once no connection is left on them.
-func (g *Group) stopIfDone() {
-	if g.server.Closing.Load() && g.openConns.Load() == 0 {
+// StopIfDone stops the shards of a server that is closing, once no connection is left on them and
+// none can arrive.
+func (g *Group) StopIfDone() {
+	if g != nil && g.server.MayStop() && g.openConns.Load() == 0 {
 		g.Stop()
 	}
 }
@@ -266,7 +268,7 @@ func (g *Group) CloseIdle() int {
 			k.shutdown()
 		}
 	})
-	g.stopIfDone()
+	g.StopIfDone()
 	return int(g.openConns.Load())
 }
 
@@ -282,7 +284,7 @@ func (g *Group) CloseAll() {
 		}
 		k.shutdown()
 	})
-	g.stopIfDone()
+	g.StopIfDone()
 }
 
 // shedIdle closes the connection that has been quiet longest among a sample, when descriptors have

@@ -33,5 +33,8 @@ func (*Group) CloseIdle() int { return 0 }
 // CloseAll does nothing.
 func (*Group) CloseAll() {}
 
+// StopIfDone does nothing.
+func (*Group) StopIfDone() {}
+
 // Stop does nothing.
 func (*Group) Stop() {}

@@ -398,6 +398,7 @@ func (r *runner) attach(k *shardConn) {
 		c.RequestStart = h.requestStart
 		r.spareCodec, c.Codec, h.codec = c.Codec, h.codec, nil
 		r.resumedHead, k.partialHead = h, nil
+		k.hasPartialHead.Store(false)
 	}
 }
 
@@ -436,6 +437,7 @@ func (r *runner) park(k *shardConn) bool {
 	switch {
 	case c.Next < c.End || c.Codec.HasBegun():
 		k.partialHead = r.savePartialHead(k)
+		k.hasPartialHead.Store(true)
 		deadline = k.group().instant(k.partialHead.requestStart.Add(c.Config.HeadTimeout))
 	case k.isNew.Load():
 		deadline = k.opened + instant(c.Config.HeadTimeout)

@@ -22,18 +22,19 @@ import (
 // A request uses mainly the first 64 bytes, because each cache line is a miss if there are
 // thousands of connections. A test pins the whole size.
 type shardConn struct {
-	state       atomic.Uint32 // see states below
-	refs        atomic.Int32  // running calls on fd; Close makes it negative
-	fd          int32
-	inputEnded  atomic.Bool               // the loop has reported the end of the input
-	isNew       atomic.Bool               // no request has been served
-	hasDeadline atomic.Bool               // a deadline is set
-	isAdded     atomic.Bool               // the loop reports events
-	place       atomic.Pointer[placement] // changed only by the leader that serves it
-	remote      string                    // not part of a larger string, because handlers keep it
-	partialHead *partialHead              // the part of a head that has arrived
-	servedBy    *runner                   // while a runner serves it
-	tls         *tlsLayer                 // nil for a connection without TLS
+	state          atomic.Uint32 // see states below
+	refs           atomic.Int32  // running calls on fd; Close makes it negative
+	fd             int32
+	inputEnded     atomic.Bool               // the loop has reported the end of the input
+	isNew          atomic.Bool               // no request has been served
+	hasDeadline    atomic.Bool               // a deadline is set
+	isAdded        atomic.Bool               // the loop reports events
+	hasPartialHead atomic.Bool               // partialHead is not nil, while it waits
+	place          atomic.Pointer[placement] // changed only by the leader that serves it
+	remote         string                    // not part of a larger string, because handlers keep it
+	partialHead    *partialHead              // the part of a head that has arrived
+	servedBy       *runner                   // while a runner serves it
+	tls            *tlsLayer                 // nil for a connection without TLS
 
 	session         atomic.Pointer[shardSession] // of HTTP/2
 	opened          instant
@@ -278,17 +279,27 @@ func (k *shardConn) closeExpired() {
 	}, http.StatusRequestTimeout, 0)
 }
 
-// claimForClosing claims a connection that waits, unless it is too new.
+// claimForClosing claims a connection that waits for a request, unless it is too new. Closing it
+// while a part of a request is unread would reset it, and the request would be lost.
 func (k *shardConn) claimForClosing() bool {
 	if h := k.session.Load(); h != nil { // the client must learn of it first
 		h.shutDown()
 		return false
 	}
-	if k.state.Load() != stateWaiting {
+	if k.state.Load() != stateWaiting || k.hasPartialHead.Load() || !k.isQuiet() {
 		return false
 	}
 	tooNew := k.isNew.Load() && time.Duration(k.group().now()-k.opened) < exchange.NewGrace
 	return !tooNew && k.state.CompareAndSwap(stateWaiting, stateClosed)
+}
+
+// isQuiet reports whether nothing has arrived that was not read.
+func (k *shardConn) isQuiet() bool {
+	if !k.acquire() {
+		return true
+	}
+	defer k.release()
+	return poll.Quiet(int(k.fd))
 }
 
 // quietFor returns how long nothing has arrived.

@@ -78,6 +78,7 @@ func (s *testServer) stopListening() {
 
 // Close closes the listener and all connections.
 func (s *testServer) Close() {
+	s.state.Aborted.Store(true)
 	s.stopListening()
 	s.group.CloseAll()
 }

@@ -1,0 +1,90 @@
+package shard
+
+import (
+	"bufio"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"syscall"
+	"testing"
+)
+
+// pair returns both ends of a connection: a descriptor, and the client.
+func pair(t *testing.T) (fd int, client *net.UnixConn) {
+	t.Helper()
+	ends, err := syscall.Socketpair(syscall.AF_UNIX, syscall.SOCK_STREAM|syscall.SOCK_CLOEXEC|syscall.SOCK_NONBLOCK, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ends[0], connOf(t, ends[1])
+}
+
+// A connection that is placed while the server shuts down is served: it was accepted before. The
+// shards stop only when no connection can arrive any more.
+func TestShutdownServesConnectionThatIsBeingPlaced(t *testing.T) {
+	s := newTestServer(t, nil, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x") }, nil)
+	s.state.Accepting.Store(1)
+	s.state.Closing.Store(true)
+	if n := s.group.CloseIdle(); n != 0 || s.group.isStopped {
+		t.Fatalf("%d connections, stopped %v", n, s.group.isStopped)
+	}
+	fd, client := pair(t)
+	k := s.group.place(s.group.nextPlacement(&s.config), fd, "")
+	if k == nil {
+		t.Fatal("the connection was closed")
+	}
+	k.addOrClose()
+	s.state.Accepting.Store(0)
+	io.WriteString(client, "GET / HTTP/1.1\r\nHost: host\r\n\r\n")
+	in := bufio.NewReader(client)
+	resp, err := http.ReadResponse(in, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := io.ReadAll(resp.Body); string(b) != "x" || err != nil || !resp.Close {
+		t.Errorf("got %q, %v, close %v", b, err, resp.Close)
+	}
+	if _, err := in.ReadByte(); err != io.EOF { //nolint:errorlint // unwrapped
+		t.Errorf("got %v, want EOF", err)
+	}
+	<-s.group.stopped
+}
+
+// A connection on which a request has arrived that was not read is not idle.
+func TestUnreadRequestIsNotIdle(t *testing.T) {
+	s := newTestServer(t, nil, nil, nil)
+	defer s.Close()
+	fd, client := pair(t)
+	k := s.group.place(s.group.nextPlacement(&s.config), fd, "") // no loop reports it
+	k.isNew.Store(false)
+	io.WriteString(client, "G")
+	if k.claimForClosing() {
+		t.Error("Shutdown closes a connection with an unread request")
+	}
+	if _, err := syscall.Read(fd, make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	k.hasPartialHead.Store(true)
+	if k.claimForClosing() {
+		t.Error("Shutdown closes a connection with a part of a head")
+	}
+	k.hasPartialHead.Store(false)
+	if !k.claimForClosing() {
+		t.Error("Shutdown does not close an idle connection")
+	}
+	_ = k.Close()
+}
+
+// connOf returns the connection of a descriptor.
+func connOf(t *testing.T, fd int) *net.UnixConn {
+	t.Helper()
+	file := os.NewFile(uintptr(fd), "socket")
+	defer file.Close()
+	nc, err := net.FileConn(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { nc.Close() })
+	return nc.(*net.UnixConn)
+}

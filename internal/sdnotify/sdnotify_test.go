@@ -1,0 +1,54 @@
+package sdnotify_test
+
+import (
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/sdnotify"
+)
+
+// Without a service manager nothing is sent. One that does not listen is an error.
+func TestMissingManagerIsReported(t *testing.T) {
+	t.Setenv("NOTIFY_SOCKET", "")
+	if err := sdnotify.Send(sdnotify.Ready); err != nil || sdnotify.IsEnabled() {
+		t.Errorf("%v, enabled %v", err, sdnotify.IsEnabled())
+	}
+	t.Setenv("NOTIFY_SOCKET", filepath.Join(t.TempDir(), "missing"))
+	if err := sdnotify.Send(sdnotify.Ready); err == nil || !sdnotify.IsEnabled() {
+		t.Errorf("%v, enabled %v", err, sdnotify.IsEnabled())
+	}
+}
+
+// The watchdog's interval concerns only the process that it names.
+func TestWatchdogIntervalIsRead(t *testing.T) {
+	for _, c := range []struct {
+		us, pid string
+		want    time.Duration
+	}{
+		{"", "", 0}, {"2000000", "", 2 * time.Second}, {"2000000", strconv.Itoa(os.Getpid()), 2 * time.Second},
+		{"2000000", "1", 0}, {"-1", "", 0}, {"x", "", 0}, {"9223372036854775807", "", 0},
+	} {
+		t.Setenv("WATCHDOG_USEC", c.us)
+		t.Setenv("WATCHDOG_PID", c.pid)
+		if got := sdnotify.WatchdogInterval(); got != c.want {
+			t.Errorf("%+v: got %v", c, got)
+		}
+	}
+}
+
+// Names of stored descriptors are those that systemd accepts. A status has one line.
+func TestTextsAreValid(t *testing.T) {
+	for name, want := range map[string]bool{"web": true, "a-b.c%3A": true, "": false, "a:b": false, "a b": false,
+		"ä": false, strings.Repeat("x", 255): true, strings.Repeat("x", 256): false} {
+		if got := sdnotify.IsName(name); got != want {
+			t.Errorf("%q: %v", name, got)
+		}
+	}
+	if got := sdnotify.Status("a\nREADY=1"); got != "STATUS=a READY=1" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,41 @@
+package upgrade
+
+import (
+	"net/http"
+	"sync/atomic"
+)
+
+// handlers counts the handlers that run.
+type handlers struct {
+	running  atomic.Int64
+	retiring atomic.Bool
+	idle     chan struct{} // holds one token after the last handler has ended, while retiring
+}
+
+// Handler returns a handler that calls next. Run waits for it, also if next has hijacked its
+// connection, as websockets do. After an upgrade its responses end keep-alive connections with
+// Connection: close, or with GOAWAY over HTTP/2. http.Server needs that; tare.Server does the same
+// by itself.
+func (u *Upgrader) Handler(next http.Handler) http.Handler {
+	if next == nil {
+		next = http.DefaultServeMux
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		u.handlers.running.Add(1)
+		defer u.handlers.end()
+		// a proxy's response to a websocket request has a Connection field of its own
+		if u.handlers.retiring.Load() && r.Header.Get("Upgrade") == "" {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (h *handlers) end() {
+	if h.running.Add(-1) == 0 && h.retiring.Load() {
+		select {
+		case h.idle <- struct{}{}:
+		default:
+		}
+	}
+}

@@ -1,0 +1,230 @@
+package upgrade
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tarehq/tare/internal/listen"
+)
+
+// The hand-over. The old process starts the new one with open descriptors from firstDescriptor on:
+//
+//	confirmations  a pipe, from which the new process reads a line when the old one has confirmed
+//	readiness      a pipe, to which the new process writes a line when it is ready
+//	sockets        as the variable of the environment describes them
+//
+// The end of a pipe shows each process that the other one has ended.
+const (
+	firstDescriptor = 3
+	pipes           = 2
+	// variable of the environment that holds a handover in JSON. It contains the version of this
+	// protocol: programs of different versions replace each other.
+	variable = "TARE_UPGRADE_1"
+	line     = "ready\n"
+)
+
+// handover describes what the old process passes: the names of the sockets that the program has
+// opened, followed by those of the service manager.
+type handover struct {
+	Owned []string `json:"owned"`
+	Given []string `json:"given"`
+}
+
+// parent is the old process, as the new one sees it.
+type parent struct {
+	confirmations, readiness *os.File
+}
+
+// inherit receives what an old process has passed, if there is one.
+func (u *Upgrader) inherit() error {
+	text, ok := os.LookupEnv(variable)
+	u.owned = new(listen.Passed)
+	if !ok {
+		return nil
+	}
+	if err := os.Unsetenv(variable); err != nil {
+		return err
+	}
+	var h handover
+	if err := json.Unmarshal([]byte(text), &h); err != nil {
+		return fmt.Errorf("invalid %s: %w", variable, err)
+	}
+	if os.Getenv("WATCHDOG_USEC") != "" { // this process takes over the watchdog of the old one
+		if err := os.Setenv("WATCHDOG_PID", strconv.Itoa(os.Getpid())); err != nil {
+			return err
+		}
+	}
+	open := func(i int, name string) *os.File {
+		fd := firstDescriptor + i
+		closeOnExec(fd)
+		return os.NewFile(uintptr(fd), name)
+	}
+	u.parent = &parent{open(0, "confirmations"), open(1, "readiness")}
+	var err error
+	if u.owned, err = listen.Descriptors(firstDescriptor+pipes, h.Owned); err != nil {
+		return err
+	}
+	u.given, err = listen.Descriptors(firstDescriptor+pipes+len(h.Owned), h.Given)
+	return err
+}
+
+// confirm reports readiness to the old process and waits until it has confirmed. It reports false
+// if the old process has ended: then this process serves alone.
+func (p *parent) confirm() bool {
+	defer p.confirmations.Close()
+	defer p.readiness.Close()
+	if _, err := p.readiness.WriteString(line); err != nil {
+		return false
+	}
+	confirmation, err := bufio.NewReader(p.confirmations).ReadString('\n')
+	return err == nil && confirmation == line
+}
+
+// child is the new process, as the old one sees it.
+type child struct {
+	command                  *exec.Cmd
+	confirmations, readiness *os.File
+	isReady                  chan error // nil when it is ready; holds one
+	exited                   chan error // the result of Wait; holds one
+}
+
+// replace starts a new process and waits until it is ready. It returns its process ID. On failure
+// no new process is left.
+func (u *Upgrader) replace(ctx context.Context) (pid int, err error) {
+	c, err := u.start()
+	if err != nil {
+		return 0, err
+	}
+	defer c.confirmations.Close()
+	defer c.readiness.Close()
+	select {
+	case err = <-c.isReady:
+	case <-ctx.Done():
+		err = fmt.Errorf("process %d was ended: %w", c.command.Process.Pid, context.Cause(ctx))
+	case <-u.stop:
+		err = ErrStopped
+	}
+	if err == nil {
+		// If this fails the process has ended just now, like one that ends just after it.
+		_, err = c.confirmations.WriteString(line)
+	}
+	if err == nil {
+		return c.command.Process.Pid, nil
+	}
+	_ = c.command.Process.Kill() // fails if it has exited
+	if exit := <-c.exited; errors.Is(err, errExited) {
+		err = fmt.Errorf("process %d ended before it was ready: %s", c.command.Process.Pid, exitText(exit))
+	}
+	return 0, err
+}
+
+// errExited means that the new process has closed its pipe, most likely because it has exited.
+var errExited = errors.New("the new process is not ready")
+
+func exitText(err error) string {
+	if err == nil {
+		return "exit status 0"
+	}
+	return err.Error()
+}
+
+// start starts a new process. A goroutine waits for its end.
+func (u *Upgrader) start() (_ *child, err error) {
+	if err := supported(); err != nil {
+		return nil, err
+	}
+	var passed []*os.File
+	defer func() {
+		for _, f := range passed {
+			f.Close()
+		}
+	}()
+	readConfirmations, confirmations, err := os.Pipe()
+	if err != nil {
+		return nil, err
+	}
+	passed = append(passed, readConfirmations)
+	readiness, writeReadiness, err := os.Pipe()
+	if err != nil {
+		confirmations.Close()
+		return nil, err
+	}
+	passed = append(passed, writeReadiness)
+	c := &child{
+		confirmations: confirmations, readiness: readiness, isReady: make(chan error, 1), exited: make(chan error, 1),
+	}
+	sockets, text, err := u.handover()
+	passed = append(passed, sockets...)
+	if err == nil {
+		c.command = u.command(passed, text)
+		err = c.command.Start()
+	}
+	if err != nil {
+		confirmations.Close()
+		readiness.Close()
+		return nil, err
+	}
+	go func() { c.exited <- c.command.Wait() }()
+	go func() {
+		got, err := bufio.NewReader(readiness).ReadString('\n')
+		if err == nil && got != line {
+			err = fmt.Errorf("invalid line %q", got)
+		} else if err != nil {
+			err = errExited
+		}
+		c.isReady <- err
+	}()
+	return c, nil
+}
+
+// command returns the command that starts the program again.
+func (u *Upgrader) command(passed []*os.File, handover string) *exec.Cmd {
+	c := exec.Command(u.options.Executable)
+	c.Args = slices.Clone(os.Args)
+	c.Dir = u.dir
+	c.Stdin, c.Stdout, c.Stderr = os.Stdin, os.Stdout, os.Stderr
+	c.ExtraFiles = passed
+	for _, v := range os.Environ() {
+		if !strings.HasPrefix(v, "WATCHDOG_PID=") { // it is this process's
+			c.Env = append(c.Env, v)
+		}
+	}
+	c.Env = append(c.Env, variable+"="+handover)
+	return c
+}
+
+// handover returns duplicates of the sockets that are open, and their description.
+func (u *Upgrader) handover() (files []*os.File, text string, err error) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	var h handover
+	for _, isOwned := range []bool{true, false} {
+		for _, s := range u.sockets {
+			if s.isOwned != isOwned {
+				continue
+			}
+			file, err := listen.Duplicate(s.Listener)
+			if isClosed(err) {
+				continue // the program no longer listens there
+			} else if err != nil {
+				return files, "", fmt.Errorf("%s: %w", displayName(s.name), err)
+			}
+			files = append(files, file)
+			if isOwned {
+				h.Owned = append(h.Owned, s.name)
+			} else {
+				h.Given = append(h.Given, s.name)
+			}
+		}
+	}
+	b, err := json.Marshal(h)
+	return files, string(b), err
+}

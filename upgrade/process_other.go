@@ -1,0 +1,22 @@
+//go:build !unix
+
+package upgrade
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+)
+
+func defaultSignals() []os.Signal { return nil }
+
+// stopSignals are the signals on which Run stops.
+func stopSignals() []os.Signal { return []os.Signal{os.Interrupt} }
+
+func closeOnExec(int) {}
+
+// supported returns an error: sockets cannot be passed to new processes.
+func supported() error {
+	return fmt.Errorf("passing sockets to a new process on %s: %w", runtime.GOOS, errors.ErrUnsupported)
+}

@@ -1,0 +1,20 @@
+//go:build unix
+
+package upgrade
+
+import (
+	"os"
+	"syscall"
+)
+
+func defaultSignals() []os.Signal { return []os.Signal{syscall.SIGUSR2} }
+
+// stopSignals are the signals on which Run stops.
+func stopSignals() []os.Signal {
+	return []os.Signal{syscall.SIGTERM, syscall.SIGQUIT, os.Interrupt}
+}
+
+func closeOnExec(fd int) { syscall.CloseOnExec(fd) }
+
+// supported returns nil: sockets can be passed to new processes.
+func supported() error { return nil }

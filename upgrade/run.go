@@ -1,0 +1,256 @@
+package upgrade
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"slices"
+	"sync"
+	"time"
+
+	"github.com/tarehq/tare/internal/sdnotify"
+)
+
+// A Server is a tare.Server, an fcgi.Server or an http.Server.
+type Server interface {
+	Serve(l net.Listener) error
+	Shutdown(ctx context.Context) error
+}
+
+// A TLSServer is a tare.Server or an http.Server.
+type TLSServer interface {
+	Server
+	ServeTLS(l net.Listener, certFile, keyFile string) error
+}
+
+// served is a server with its listener.
+type served struct {
+	Server
+	serve func() error
+}
+
+// Serve makes Run serve s on l. It returns at once.
+func (u *Upgrader) Serve(s Server, l net.Listener) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.servers = append(u.servers, served{s, func() error { return s.Serve(l) }})
+}
+
+// ServeTLS makes Run serve s on l, over TLS. It returns at once.
+func (u *Upgrader) ServeTLS(s TLSServer, l net.Listener, certFile, keyFile string) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.servers = append(u.servers, served{s, func() error { return s.ServeTLS(l, certFile, keyFile) }})
+}
+
+// Run calls Ready, serves the servers of Serve and ServeTLS, and upgrades when the process receives
+// one of Options.Signals. It finishes all requests and returns nil after an upgrade, when the
+// process receives SIGTERM, SIGINT or SIGQUIT, when ctx ends, or after Stop. A second signal closes
+// the connections. It also returns when a server fails, with that error.
+func (u *Upgrader) Run(ctx context.Context) error {
+	stopping := make(chan os.Signal, 1)
+	signal.Notify(stopping, stopSignals()...)
+	defer signal.Stop(stopping)
+	defer signal.Stop(u.signals)
+	if err := u.Ready(); err != nil {
+		return err
+	}
+	failed := u.serve()
+	watchdog := newWatchdog()
+	defer watchdog.stop()
+	for {
+		var err error
+		select {
+		case <-u.signals:
+			go func() { _ = u.Upgrade(context.Background()) }() // it logs its error
+			continue
+		case <-watchdog.due():
+			u.notify(sdnotify.Watchdog)
+			continue
+		case <-u.done:
+			return u.drain(stopping, true)
+		case err = <-failed:
+		case <-stopping:
+		case <-ctx.Done():
+		case <-u.stop:
+		}
+		u.Stop()
+		return errors.Join(err, u.end(stopping))
+	}
+}
+
+// end ends the servers of a process that is not replaced. It waits for an upgrade in progress: the
+// new process would serve alone if this one exited. That upgrade may have been confirmed just now.
+func (u *Upgrader) end(signals <-chan os.Signal) error {
+	u.attempt.Lock()
+	defer u.attempt.Unlock()
+	if u.isReplaced() {
+		return u.drain(signals, false)
+	}
+	u.notify(sdnotify.Stopping)
+	err := u.drain(signals, false)
+	if path := u.options.PIDFile; path != "" {
+		err = errors.Join(err, removePID(path))
+	}
+	return err
+}
+
+// serve starts the servers. The channel receives the first error of a server that fails.
+func (u *Upgrader) serve() <-chan error {
+	failed := make(chan error, 1)
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, s := range u.servers {
+		go func() {
+			err := s.serve()
+			if errors.Is(err, http.ErrServerClosed) || u.hasEnded.Load() && isClosed(err) {
+				return
+			}
+			select {
+			case failed <- err:
+			default: // the first one ends the process
+			}
+		}()
+	}
+	return failed
+}
+
+func isClosed(err error) bool { return errors.Is(err, net.ErrClosed) }
+
+// drain finishes all requests. If hasSuccessor is set, idle connections stay open for IdleGrace.
+// The first signal ends that time, another one closes the connections.
+func (u *Upgrader) drain(signals <-chan os.Signal, hasSuccessor bool) error {
+	ctx, cancel := context.WithCancel(context.Background())
+	if u.options.DrainTimeout > 0 {
+		ctx, cancel = context.WithTimeout(context.Background(), u.options.DrainTimeout)
+	}
+	defer cancel()
+	servers := u.uniqueServers()
+	u.hasEnded.Store(true)
+	u.handlers.retiring.Store(true)
+	if hasSuccessor && u.options.IdleGrace > 0 {
+		u.retire(ctx, servers, signals)
+	}
+	done := make(chan error, 1)
+	go func() { done <- u.shutdown(ctx, servers) }()
+	select {
+	case err := <-done:
+		u.closeSockets()
+		return err
+	case <-signals:
+		cancel()
+	}
+	err := <-done
+	u.closeSockets()
+	return err
+}
+
+// retire makes every connection end after its next response, accepts no more of them, and waits
+// until none is left or IdleGrace has passed.
+func (u *Upgrader) retire(ctx context.Context, servers []Server, signals <-chan os.Signal) {
+	for _, s := range servers {
+		if s, ok := s.(interface{ Retire() }); ok {
+			s.Retire()
+		}
+	}
+	u.closeSockets()
+	grace := time.NewTimer(u.options.IdleGrace)
+	defer grace.Stop()
+	check := time.NewTicker(checkInterval)
+	defer check.Stop()
+	for u.isBusy(servers) {
+		select {
+		case <-check.C:
+		case <-grace.C:
+			return
+		case <-signals:
+			return
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// checkInterval is how often an ending process checks whether all connections have ended.
+const checkInterval = 20 * time.Millisecond
+
+// isBusy reports whether a connection may be open. A server that does not count its connections is
+// always busy.
+func (u *Upgrader) isBusy(servers []Server) bool {
+	for _, s := range servers {
+		counter, ok := s.(interface{ Connections() (accepted, open int64) })
+		if !ok {
+			return true
+		}
+		if _, open := counter.Connections(); open > 0 {
+			return true
+		}
+	}
+	return u.handlers.running.Load() > 0
+}
+
+// shutdown shuts down the servers and waits for handlers. When ctx ends, it closes the connections
+// that are left.
+func (u *Upgrader) shutdown(ctx context.Context, servers []Server) error {
+	var all sync.WaitGroup
+	errs := make([]error, len(servers))
+	for i, s := range servers {
+		all.Go(func() { errs[i] = s.Shutdown(ctx) })
+	}
+	all.Wait()
+	for u.handlers.running.Load() > 0 && ctx.Err() == nil {
+		select {
+		case <-u.handlers.idle:
+		case <-ctx.Done():
+		}
+	}
+	if err := errors.Join(errs...); ctx.Err() == nil || err == nil && u.handlers.running.Load() == 0 {
+		return err
+	}
+	for _, s := range servers {
+		if s, ok := s.(interface{ Close() error }); ok {
+			_ = s.Close() // the error below covers its error
+		}
+	}
+	return fmt.Errorf("upgrade: requests were aborted: %w", context.Cause(ctx))
+}
+
+// uniqueServers returns each server once, also if it serves several listeners.
+func (u *Upgrader) uniqueServers() (all []Server) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	for _, s := range u.servers {
+		if !slices.Contains(all, s.Server) {
+			all = append(all, s.Server)
+		}
+	}
+	return all
+}
+
+// watchdog reminds Run to report that it works.
+type watchdog struct{ ticker *time.Ticker }
+
+func newWatchdog() watchdog {
+	if interval := sdnotify.WatchdogInterval(); interval > 0 {
+		return watchdog{time.NewTicker(max(interval/2, 1))}
+	}
+	return watchdog{}
+}
+
+// due returns a channel that receives when a report is due. It is nil without a watchdog.
+func (w watchdog) due() <-chan time.Time {
+	if w.ticker == nil {
+		return nil
+	}
+	return w.ticker.C
+}
+
+func (w watchdog) stop() {
+	if w.ticker != nil {
+		w.ticker.Stop()
+	}
+}

@@ -1,0 +1,177 @@
+package upgrade_test
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// manager is a service manager's socket, as sd_notify(3) describes it.
+type manager struct {
+	*testing.T
+	path     string
+	socket   *net.UnixConn
+	messages []string
+	stored   map[string]*os.File // by name
+}
+
+func newManager(t *testing.T) *manager {
+	t.Helper()
+	m := &manager{T: t, path: filepath.Join(t.TempDir(), "notify"), stored: make(map[string]*os.File)}
+	var err error
+	if m.socket, err = net.ListenUnixgram("unixgram", &net.UnixAddr{Name: m.path, Net: "unixgram"}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { m.socket.Close() })
+	return m
+}
+
+// until receives messages until one has all of the lines, and returns it.
+func (m *manager) until(lines ...string) string {
+	m.Helper()
+	b, rights := make([]byte, 4096), make([]byte, 4096)
+	for {
+		if err := m.socket.SetReadDeadline(time.Now().Add(patience)); err != nil {
+			m.Fatal(err)
+		}
+		n, nrights, _, _, err := m.socket.ReadMsgUnix(b, rights)
+		if err != nil {
+			m.Fatalf("no message with %q: %v; all: %q", lines, err, m.messages)
+		}
+		message := string(b[:n])
+		m.messages = append(m.messages, message)
+		all := strings.Split(message, "\n")
+		if slices.Contains(all, "FDSTORE=1") {
+			m.store(all, rights[:nrights])
+		}
+		isMissing := func(line string) bool { return !slices.Contains(all, line) }
+		if !slices.ContainsFunc(lines, isMissing) {
+			return message
+		}
+	}
+}
+
+// store keeps a descriptor.
+func (m *manager) store(lines []string, rights []byte) {
+	m.Helper()
+	controls, err := syscall.ParseSocketControlMessage(rights)
+	if err != nil || len(controls) != 1 {
+		m.Fatalf("%d control messages, %v", len(controls), err)
+	}
+	fds, err := syscall.ParseUnixRights(&controls[0])
+	if err != nil || len(fds) != 1 {
+		m.Fatalf("%d descriptors, %v", len(fds), err)
+	}
+	for _, line := range lines {
+		if name, ok := strings.CutPrefix(line, "FDNAME="); ok {
+			m.stored[name] = os.NewFile(uintptr(fds[0]), name)
+			m.Cleanup(func() { m.stored[name].Close() })
+		}
+	}
+}
+
+// The service manager learns of readiness, upgrades, their failures, and the end. Each process that
+// is the main process sends the watchdog's messages.
+func TestServiceManagerIsNotified(t *testing.T) {
+	m := newManager(t)
+	s := start(t, settings{Grace: time.Hour}, "NOTIFY_SOCKET="+m.path, "WATCHDOG_USEC=20000")
+	first := s.pid()
+	m.until("READY=1", fmt.Sprint("MAINPID=", first))
+	m.until("WATCHDOG=1")
+	s.write("fault", exitsAtOnce)
+	s.signal(first, syscall.SIGUSR2)
+	reloading := m.until("RELOADING=1")
+	if !strings.Contains(reloading, "\nMONOTONIC_USEC=") || strings.Contains(reloading, "USEC=0") {
+		t.Errorf("got %q", reloading)
+	}
+	if failed := m.until("READY=1"); !strings.Contains(failed, "exit status 7") || strings.Contains(failed, "MAINPID") {
+		t.Errorf("got %q", failed)
+	}
+	if err := os.Remove(s.path("fault")); err != nil {
+		t.Fatal(err)
+	}
+	_, second := s.upgrade()
+	m.until("READY=1", fmt.Sprint("MAINPID=", second))
+	s.wait(first)
+	m.messages = nil
+	m.until("WATCHDOG=1") // only the second process is left
+	m.until("WATCHDOG=1")
+	for _, message := range m.messages {
+		if strings.Contains(message, "STOPPING") {
+			t.Errorf("a replaced process reports %q", message)
+		}
+	}
+	s.signal(second, syscall.SIGTERM)
+	m.until("STOPPING=1")
+	s.wait(second)
+}
+
+// Sockets in the descriptor store outlive the service: a connection that arrives while it restarts
+// is served.
+func TestStoredSocketsOutliveRestart(t *testing.T) {
+	m := newManager(t)
+	settings := settings{Unix: true, Grace: time.Hour, Stores: true, Folder: t.TempDir()}
+	s := activate(t, settings, nil, "NOTIFY_SOCKET="+m.path)
+	for len(m.stored) < 2 {
+		m.until("FDSTORE=1")
+	}
+	address := s.waitFor("plain")
+	s.end()
+	waiting := make(chan error, 1)
+	go func() {
+		c := &rawClient{network: "unix", address: s.path("socket")}
+		defer c.close()
+		_, err := c.request("x")
+		waiting <- err
+	}()
+	var names []string
+	var sockets []*os.File
+	for name, file := range m.stored {
+		names, sockets = append(names, name), append(sockets, file)
+	}
+	s = activate(t, settings, sockets, "NOTIFY_SOCKET="+m.path, "LISTEN_FDNAMES="+strings.Join(names, ":"))
+	if err := <-waiting; err != nil {
+		t.Error(err)
+	}
+	if again := s.read("plain"); again != address {
+		t.Errorf("listens on %s, and did on %s", again, address)
+	}
+	s.end()
+}
+
+// Sockets of socket units are served by each process, and their files stay.
+func TestActivatedSocketsAreHandedOver(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "web")
+	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: path, Net: "unix"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	file, err := l.File()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	s := activate(t, settings{Grace: time.Hour, Name: "web"}, []*os.File{file}, "LISTEN_FDNAMES=web")
+	load := s.begin(1, func() client { return &rawClient{network: "unix", address: path} })
+	for range 3 {
+		load.more(10)
+		from, _ := s.upgrade()
+		if code := s.wait(from); code != 0 {
+			t.Errorf("exit code %d", code)
+		}
+	}
+	load.more(10)
+	load.finish()
+	s.end()
+	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
+		t.Error("the unit's socket was removed")
+	}
+}

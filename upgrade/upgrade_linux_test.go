@@ -1,0 +1,248 @@
+package upgrade_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// upgrades is how many upgrades the tests make under load; with TARE_SLOW they make slowUpgrades.
+const (
+	upgrades     = 10
+	slowUpgrades = 1000
+)
+
+// No request is lost while processes replace each other: on kept and new connections, over TCP,
+// unix sockets, TLS and HTTP/2.
+func TestUpgradesLoseNoRequest(t *testing.T) {
+	for _, kind := range []string{"tare", "http"} {
+		t.Run(kind, func(t *testing.T) {
+			n := upgrades
+			if os.Getenv("TARE_SLOW") != "" && kind == "tare" {
+				n = slowUpgrades
+			}
+			s := start(t, settings{Kind: kind, Unix: true, TLS: true, Grace: time.Hour})
+			load := s.begin(2, s.clients()...)
+			var replaced []int
+			for i := range n {
+				load.more(20)
+				from, _ := s.upgrade()
+				replaced = append(replaced, from)
+				if t.Failed() {
+					t.Fatalf("after %d upgrades; log:\n%s", i, s.read("log"))
+				}
+			}
+			load.more(100)
+			load.finish()
+			for _, pid := range replaced {
+				if kind == "http" { // it does not count its connections, and would wait for all of Grace
+					s.signal(pid, syscall.SIGTERM)
+				}
+				if code := s.wait(pid); code != 0 {
+					t.Errorf("a replaced process: exit code %d", code)
+				}
+			}
+			s.end()
+			if _, err := os.Stat(s.path("socket")); err == nil {
+				t.Error("the last process leaves the unix socket's file")
+			}
+			t.Logf("%d requests, %d upgrades", load.requests.Load(), n)
+		})
+	}
+}
+
+// A new process that fails changes nothing. The old one reports why.
+func TestFailedUpgradesChangeNothing(t *testing.T) {
+	for fault, want := range map[string]string{
+		exitsAtOnce: "exit status 7", exitsLater: "exit status 8", hangs: "it was not ready after",
+		hasBrokenPIDs: "exit status 1",
+	} {
+		t.Run(fault, func(t *testing.T) {
+			ready := time.Hour
+			if fault == hangs {
+				ready = 300 * time.Millisecond
+			}
+			s := start(t, settings{Unix: true, TLS: true, Ready: ready, Grace: time.Hour})
+			load := s.begin(1, s.clients()...)
+			pid := s.pid()
+			s.write("fault", fault)
+			for n := range 3 {
+				load.more(20)
+				s.signal(pid, syscall.SIGUSR2)
+				s.eventually("an error", func() bool { return strings.Count(s.read("log"), "upgrade failed") > n })
+			}
+			if log := s.read("log"); strings.Count(log, want) != 3 {
+				t.Errorf("want %q in\n%s", want, log)
+			}
+			if got := s.pid(); got != pid {
+				t.Errorf("process %d serves, want %d", got, pid)
+			}
+			if fault == hangs { // a good process may need more time than that
+				load.finish()
+				s.end()
+				return
+			}
+			s.succeed(load)
+		})
+	}
+}
+
+// succeed upgrades without a fault, and ends.
+func (s *site) succeed(load *load) {
+	s.Helper()
+	if err := os.Remove(s.path("fault")); err != nil {
+		s.Fatal(err)
+	}
+	from, _ := s.upgrade()
+	load.more(20)
+	load.finish()
+	if code := s.wait(from); code != 0 {
+		s.Errorf("the replaced process: exit code %d", code)
+	}
+	s.end()
+}
+
+// A new process that is killed half way changes nothing. If the old one is killed then, the new one
+// serves alone, and connections that arrive between them wait.
+func TestKilledProcessesLoseNoConnection(t *testing.T) {
+	s := start(t, settings{Unix: true, Grace: time.Hour})
+	load := s.begin(1, s.clients()...)
+	s.write("fault", hangs)
+	old := s.pid()
+	s.signal(old, syscall.SIGUSR2)
+	s.signal(s.number("hangs"), syscall.SIGKILL)
+	s.eventually("an error", func() bool { return strings.Contains(s.read("log"), "signal: killed") })
+	load.more(20)
+	load.finish()
+
+	if err := os.Remove(s.path("hangs")); err != nil {
+		t.Fatal(err)
+	}
+	s.write("fault", waits)
+	s.signal(old, syscall.SIGUSR2)
+	next := s.number("hangs")
+	s.signal(old, syscall.SIGKILL)
+	s.wait(old)
+	c, err := net.Dial("tcp", s.waitFor("plain")) // the queue of the socket is still there
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	io.WriteString(c, "POST / HTTP/1.1\r\nHost: host\r\nContent-Length: 1\r\n\r\nx")
+	s.write("go", "")
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if pid, err := responsePID(resp.Header.Get("Pid"), resp.Body, "x"); pid != next || err != nil {
+		t.Errorf("process %d responds, %v, want %d", pid, err, next)
+	}
+	c.Close()
+	s.eventually("the new PID file", func() bool { return s.pid() == next })
+	load = s.begin(1, s.clients()...)
+	s.succeed(load)
+}
+
+// An idle connection serves one more request in the old process, whose response announces the end.
+// A download and a websocket outlive the upgrade there.
+func TestConnectionsOutliveUpgrade(t *testing.T) {
+	for _, kind := range []string{"tare", "http"} {
+		t.Run(kind, func(t *testing.T) {
+			s := start(t, settings{Kind: kind, Grace: time.Hour})
+			address := s.waitFor("plain")
+			idle := &rawClient{network: "tcp", address: address}
+			defer idle.close()
+			if _, err := idle.request("x"); err != nil {
+				t.Fatal(err)
+			}
+			download := s.get(address, "/download")
+			from := fmt.Sprint(s.pid(), "\n")
+			if got, _ := download.ReadString('\n'); got != from {
+				t.Errorf("got %q, want %q", got, from)
+			}
+			socket, in := s.hijack(address)
+			if got, _ := in.ReadString('\n'); got != from {
+				t.Errorf("got %q, want %q", got, from)
+			}
+			old, _ := s.upgrade()
+			if pid, err := idle.request("y"); pid != old || err != nil || idle.c != nil {
+				t.Errorf("process %d responds, %v, kept %v; want %d", pid, err, idle.c != nil, old)
+			}
+			if pid, err := idle.request("z"); pid == old || err != nil {
+				t.Errorf("process %d responds to a new connection, %v", pid, err)
+			}
+			io.WriteString(socket, "hello\n")
+			if got, err := in.ReadString('\n'); got != "hello\n" {
+				t.Errorf("got %q, %v", got, err)
+			}
+			s.write("finish", "")
+			if got, err := io.ReadAll(download); string(got) != "end" || err != nil {
+				t.Errorf("got %q, %v", got, err)
+			}
+			s.signal(old, syscall.SIGTERM) // ends Grace
+			io.WriteString(socket, "still here\n")
+			if got, err := in.ReadString('\n'); got != "still here\n" {
+				t.Errorf("got %q, %v", got, err)
+			}
+			socket.Close()
+			if code := s.wait(old); code != 0 {
+				t.Errorf("exit code %d", code)
+			}
+			idle.close()
+			s.end()
+		})
+	}
+}
+
+// get sends a request and returns its response's body.
+func (s *site) get(address, path string) *bufio.Reader {
+	s.Helper()
+	transport := &http.Transport{DisableKeepAlives: true}
+	resp, err := (&http.Client{Transport: transport}).Get("http://" + address + path)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { resp.Body.Close() })
+	return bufio.NewReader(resp.Body)
+}
+
+// hijack returns a connection that has changed its protocol.
+func (s *site) hijack(address string) (net.Conn, *bufio.Reader) {
+	s.Helper()
+	c, err := net.Dial("tcp", address)
+	if err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() { c.Close() })
+	io.WriteString(c, "GET /socket HTTP/1.1\r\nHost: host\r\nConnection: Upgrade\r\nUpgrade: echo\r\n\r\n")
+	in := bufio.NewReader(c)
+	resp, err := http.ReadResponse(in, nil)
+	if err != nil || resp.StatusCode != http.StatusSwitchingProtocols {
+		s.Fatalf("%v, %v", resp, err)
+	}
+	return c, in
+}
+
+// DrainTimeout ends what does not end by itself, and the process reports that.
+func TestDrainTimeoutEndsRequests(t *testing.T) {
+	s := start(t, settings{Grace: time.Millisecond, Drain: 2 * time.Second})
+	download := s.get(s.waitFor("plain"), "/download")
+	if _, err := download.ReadString('\n'); err != nil {
+		t.Fatal(err)
+	}
+	old, _ := s.upgrade()
+	if code := s.wait(old); code != 1 {
+		t.Errorf("exit code %d, want 1", code)
+	}
+	if got, err := io.ReadAll(download); err == nil {
+		t.Errorf("the download ended in good order: %q", got)
+	}
+	s.end()
+}
