@@ -17,8 +17,7 @@ type mapping struct {
 	source text
 	lookup func(x *exchange, s string) *text // of the value
 	state  compileState
-	// usesResponse: the value depends on an upstream's response.
-	usesResponse bool
+	needs  needs // of its texts
 }
 
 type compileState int
@@ -51,15 +50,15 @@ func (c *compiler) mapVariable(m *mapping) (variable, error) {
 		return nil, fmt.Errorf("map $%s depends on itself", m.from.Name)
 	case notCompiled:
 		m.state = compiling
-		before := c.usesResponse
-		c.usesResponse = false
+		before := c.textNeeds
+		c.textNeeds = 0
 		if err := c.compileMap(m); err != nil {
 			return nil, fmt.Errorf("map $%s: %w", m.from.Name, err)
 		}
-		m.usesResponse, c.usesResponse = c.usesResponse, before
+		m.needs, c.textNeeds = c.textNeeds, before
 		m.state = compiled
 	}
-	c.usesResponse = c.usesResponse || m.usesResponse
+	c.textNeeds |= m.needs
 	return m.eval, nil
 }
 
