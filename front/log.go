@@ -161,24 +161,22 @@ func (c *compiler) logFormat(name string) (conf.LogFormat, error) {
 
 // logLine compiles a format.
 func (c *compiler) logLine(f conf.LogFormat) ([]logPiece, error) {
-	var line []logPiece
-	for s := string(f.Text); s != ""; {
-		literal, rest, found := strings.Cut(s, "$")
-		if literal != "" {
-			line = append(line, logPiece{literal: literal})
+	pieces, err := f.Text.Pieces()
+	if err != nil {
+		return nil, fmt.Errorf("%w in the format %q", err, f.Name)
+	}
+	line := make([]logPiece, len(pieces))
+	for i, p := range pieces {
+		switch {
+		case p.IsLiteral():
+			line[i].literal = p.Source
+		case p.Group > 0:
+			return nil, fmt.Errorf("unknown variable %s in the format %q", p.Source, f.Name)
+		default:
+			if line[i].appendValue, err = c.logVariable(p.Variable, f.Escape); err != nil {
+				return nil, fmt.Errorf("%w in the format %q", err, f.Name)
+			}
 		}
-		if !found {
-			break
-		}
-		name, after, err := cutName(rest)
-		if err != nil {
-			return nil, fmt.Errorf("%w in the format %q", err, f.Name)
-		}
-		add, err := c.logVariable(strings.ToLower(name), f.Escape)
-		if err != nil {
-			return nil, fmt.Errorf("%w in the format %q", err, f.Name)
-		}
-		line, s = append(line, logPiece{appendValue: add}), after
 	}
 	return line, nil
 }

@@ -3,7 +3,6 @@ package front
 import (
 	"fmt"
 	"net/netip"
-	"strconv"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
@@ -240,7 +239,7 @@ func percentages(cases []conf.Case, values []*text, defaultValue *text) (func(*e
 			ends = append(ends, 1<<32)
 			continue
 		}
-		share, err := percentage(k.From)
+		share, err := conf.ParsePercent(k.From)
 		if err != nil {
 			return nil, err
 		}
@@ -259,17 +258,6 @@ func percentages(cases []conf.Case, values []*text, defaultValue *text) (func(*e
 		}
 		return defaultValue
 	}, nil
-}
-
-// percentage parses "20.5%" to hundredths of a percent.
-func percentage(s string) (int, error) {
-	number, ok := strings.CutSuffix(s, "%")
-	before, after, _ := strings.Cut(number, ".")
-	n, err := strconv.ParseUint(before+(after + "00")[:2], 10, 16)
-	if !ok || err != nil || len(after) > 2 || n == 0 {
-		return 0, fmt.Errorf("invalid percentage %q: want one such as 20.5%% or *", s)
-	}
-	return int(n), nil
 }
 
 // murmur2 is Austin Appleby's MurmurHash2 with the seed 0, as nginx's split_clients uses it.

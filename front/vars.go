@@ -234,7 +234,7 @@ func (c *compiler) declareGroups(source string, fold bool) error {
 
 // slot makes a slot for a variable, if it has none.
 func (c *compiler) slot(name string) error {
-	if name == "" || strings.IndexFunc(name, func(r rune) bool { return r > 0x7f || !isName(byte(r)) }) >= 0 {
+	if !conf.IsVariableName(name) {
 		return fmt.Errorf("invalid variable name %q", name)
 	}
 	if v, ok := c.core[name]; ok && !v.isReplaceable {
