@@ -32,6 +32,7 @@ type compiler struct {
 	logFiles map[string]*logFile // by path
 
 	limitCountsByKey map[string]*limitCounts // by kind and zone
+	measured         map[any]bool            // what metrics show already
 	countingKnown    bool
 }
 

@@ -106,6 +106,9 @@ func (s *upstreamRequest) fetch(ctx context.Context) (*http.Response, error) {
 	}()
 	for tries := 1; ; tries++ {
 		addr, err := s.turn.Next()
+		if err != nil && (last == nil || last.kind <= failureTimeout) && s.turn.Refresh(ctx) {
+			addr, err = s.turn.Next()
+		}
 		if err != nil {
 			if last == nil {
 				last = &fetchError{failureNoServer, http.StatusBadGateway, true, err}
@@ -141,6 +144,7 @@ func (s *upstreamRequest) fetch(ctx context.Context) (*http.Response, error) {
 			continue
 		}
 		a.headReceived(resp.StatusCode)
+		s.turn.HeadReceived()
 		// there is one response
 		s.responseBody = responseBody{ReadCloser: resp.Body, attempt: a, countsAsFailure: countsAsFailure}
 		resp.Body = &s.responseBody

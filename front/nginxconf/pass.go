@@ -43,6 +43,7 @@ func (t *translator) pass(s *scope, kind string) *conf.Proxy {
 		Intercept:      s.flag(of("intercept_errors"), false),
 		IgnoreAbort:    s.flag(of("ignore_client_abort"), false),
 		Cache:          t.cache(s, kind),
+		Resolver:       t.resolver(s),
 	}
 	if n, has := s.size(of("max_temp_file_size")); has {
 		if p.MaxSpool = n; n == 0 {

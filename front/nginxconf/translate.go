@@ -77,7 +77,7 @@ func (t *translator) main(tree []*directive) {
 func (t *translator) http(d *directive) {
 	s := newScope(nil, levelHTTP, d.block)
 	for _, d := range d.block {
-		t.shared(d)
+		t.shared(d, s)
 	}
 	if types := s.own("types"); types != nil {
 		t.types = types[0]
@@ -94,10 +94,10 @@ func (t *translator) http(d *directive) {
 }
 
 // shared translates a definition that applies to all of http.
-func (t *translator) shared(d *directive) {
+func (t *translator) shared(d *directive, http *scope) {
 	switch d.name {
 	case "upstream":
-		t.upstream(d)
+		t.upstream(d, http)
 	case "map":
 		t.mapOf(d)
 	case "geo":
