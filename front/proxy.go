@@ -242,6 +242,13 @@ func (p *proxy) serve(x *exchange) outcome {
 	if err != nil {
 		return p.fail(x, err)
 	}
+	if g := target.group; g.sticky != nil {
+		if resp.Header == nil {
+			resp.Header = x.clientMemory.Header() // a field will be added
+		}
+		x.upstreamHeader = resp.Header
+		g.sticky.bind(x, &s.turn)
+	}
 	return p.respond(x, resp)
 }
 

@@ -54,6 +54,9 @@ func (p *proxy) newRequest(x *exchange, target destination, opts *cache.OriginRe
 	s.proxy, s.group, s.errorLog = p, target.group, x.errorLog()
 	p.buildRequest(x, &s.requestSpec, target, opts)
 	s.turn = target.group.peers.Turn(target.group.balanceKey(x))
+	if target.group.sticky != nil {
+		s.turn.Prefer(target.group.sticky.route(x))
+	}
 	if s.attempts.isKept = x.plan.needsAttempts; s.attempts.isKept {
 		x.attempts = append(x.attempts, &s.attempts)
 	}

@@ -21,7 +21,8 @@ const maxDynamicGroups = 256
 type group struct {
 	name      string // as in a Proxy's To
 	peers     *upstream.Group
-	key       text // of the hash balancers
+	key       text    // of the hash balancers
+	sticky    *sticky // nil if clients are not bound to servers
 	transport *transport
 
 	lastSocket atomic.Pointer[socketHost]
@@ -84,6 +85,9 @@ func (c *compiler) serverGroup(config *conf.Upstream) (*group, error) {
 		return nil, err
 	}
 	if g.key, err = c.text(key); err != nil {
+		return nil, err
+	}
+	if g.sticky, err = c.sticky(config.Sticky); err != nil {
 		return nil, err
 	}
 	state, release, err := acquire(&c.state.upstreams, config.Name,

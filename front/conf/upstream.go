@@ -13,6 +13,8 @@ type Upstream struct {
 	// maximum number of requests; 0 is 1000. KeepaliveTime is its maximum age; 0 is an hour.
 	KeepaliveTimeout, KeepaliveTime time.Duration
 	KeepaliveRequests               int
+	// Sticky binds clients to servers; nil does not.
+	Sticky *Sticky
 	// Resolver resolves the names of servers with Resolve. Nil is the system's.
 	Resolver *Resolver
 	// Pos is the position in the configuration, for messages.
@@ -37,6 +39,12 @@ type Server struct {
 	MaxConns    int // 0 is no limit
 	Backup      bool
 	Down        bool
+	// Drain lets the server respond only to clients that Sticky has bound to it.
+	Drain bool
+	// SlowStart is how long the weight grows from zero after the server has become available again.
+	SlowStart time.Duration
+	// Route is the server's name in Sticky; "" is a hash of its address.
+	Route string
 }
 
 // Balance is a load balancing method. The zero value is smooth weighted round robin.

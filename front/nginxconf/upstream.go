@@ -23,6 +23,7 @@ func (t *translator) upstream(d *directive, http *scope) {
 		u.Resolver = t.resolver(http)
 	}
 	balancer := t.balance(s, &u)
+	u.Sticky = t.sticky(s)
 	for _, server := range s.own("server") {
 		u.Servers = append(u.Servers, t.upstreamServer(server, balancer))
 	}
@@ -90,8 +91,13 @@ func (t *translator) upstreamServer(d, balancer *directive) conf.Server {
 			t.errorf(d, "%v", err)
 		}
 	}
-	if server.Backup && balancer != nil && balancer.spec.noBackup {
-		t.errorf(d, "backup cannot be combined with %s", balancer.name)
+	if balancer != nil && balancer.spec.noBackup {
+		if server.Backup {
+			t.errorf(d, "backup cannot be combined with %s", balancer.name)
+		}
+		if server.SlowStart > 0 {
+			t.errorf(d, "slow_start cannot be combined with %s", balancer.name)
+		}
 	}
 	return server
 }
@@ -134,14 +140,24 @@ func (t *translator) serverParameter(d *directive, arg string, server *conf.Serv
 	case arg == "resolve":
 		server.Resolve = true
 		return nil
-	case arg == "drain", name == "service", name == "slow_start", name == "route":
+	case arg == "drain":
+		server.Drain = true
+		return nil
+	case name == "route" && value != "":
+		server.Route = value
+		return nil
+	case name == "slow_start" && has:
+		at, err := parseTime(value, false)
+		server.SlowStart = at
+		return err
+	case name == "service":
 		t.omit(d, "parameter %s is not supported (remove it)", shown(arg))
 		return nil
 	}
 	n, err := parseNumber(value)
 	if err != nil || !has || name == "weight" && n == 0 {
 		return fmt.Errorf(
-			"invalid parameter %s (must be weight=, max_conns=, max_fails=, fail_timeout=, backup, down or resolve)", shown(arg))
+			"invalid parameter %s (must be weight=, max_conns=, max_fails=, fail_timeout=, slow_start=, route=, backup, down, drain or resolve)", shown(arg))
 	}
 	switch name {
 	case "weight":

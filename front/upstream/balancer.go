@@ -88,6 +88,7 @@ func Key(b *conf.Balance) (conf.Text, error) {
 type peer struct {
 	weight    int
 	effective int // the weight, reduced by failures
+	step      int // how much of the weight is regained with each choice
 	current   int // of round robin: the highest is next
 	conns     int
 	out       bool // not available this time

@@ -39,6 +39,8 @@ type Group struct {
 	method  method
 	balance balancer
 	names   names
+	// slowStarts: a server has slow_start, and the method respects it.
+	slowStarts bool
 
 	// state.mu guards the peers; the lists themselves are replaced, not changed.
 	primary, backup *list
@@ -62,6 +64,8 @@ func New(config conf.Upstream, state *State, o Options) (*Group, error) {
 	if g.balance, g.method, err = makeBalancer(&g.config); err != nil {
 		return nil, err
 	}
+	g.slowStarts = g.method.slowStarts &&
+		slices.ContainsFunc(config.Servers, func(s conf.Server) bool { return s.SlowStart > 0 })
 	if err = g.names.begin(g, o); err == nil {
 		err = g.rebuild()
 	}
@@ -80,8 +84,8 @@ func checkServer(s *conf.Server) error {
 		return fmt.Errorf("server %q: invalid weight %d (minimum: 1)", s.Addr, s.Weight)
 	case s.MaxConns < 0:
 		return fmt.Errorf("server %q: invalid max_conns %d (minimum: 1; 0 is no limit)", s.Addr, s.MaxConns)
-	case s.FailTimeout < 0:
-		return fmt.Errorf("server %q: negative fail_timeout", s.Addr)
+	case s.FailTimeout < 0, s.SlowStart < 0:
+		return fmt.Errorf("server %q: negative fail_timeout or slow_start", s.Addr)
 	}
 	if s.Weight == 0 {
 		s.Weight = 1

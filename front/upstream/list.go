@@ -1,6 +1,8 @@
 package upstream
 
 import (
+	"crypto/md5" //nolint:gosec // it only names servers, as in nginx
+	"encoding/hex"
 	"fmt"
 	"time"
 
@@ -22,7 +24,19 @@ type member struct {
 	owner  int // the index of server
 	addr   string
 	known  string // the key of its health
+	route  string // its name for sticky clients; "" if there are none
 	health *health
+}
+
+// slowUnit is what a weight of 1 becomes in a group with slow_start, so that parts of it exist.
+const slowUnit = 100
+
+// setRoute names the member for sticky clients.
+func (m *member) setRoute() {
+	if m.route = m.server.Route; m.route == "" {
+		sum := md5.Sum([]byte(m.addr)) //nolint:gosec // it only names servers, as in nginx
+		m.route = hex.EncodeToString(sum[:])
+	}
 }
 
 // rebuild makes the lists of the current addresses. The state of peers and addresses is kept.
@@ -33,7 +47,11 @@ func (g *Group) rebuild() error {
 	for i := range g.config.Servers {
 		s := &g.config.Servers[i]
 		for _, addr := range g.names.addresses(i) {
-			if m := (member{server: s, owner: i, addr: addr}); s.Backup {
+			m := member{server: s, owner: i, addr: addr}
+			if g.config.Sticky != nil {
+				m.setRoute()
+			}
+			if s.Backup {
 				backup = append(backup, m)
 			} else {
 				primary = append(primary, m)
@@ -47,7 +65,7 @@ func (g *Group) rebuild() error {
 	defer g.state.mu.Unlock()
 	old := []*list{g.primary, g.backup}
 	same := make(map[string]int)
-	g.primary, g.backup = newList(primary, g.primary, g.state, same), newList(backup, g.backup, g.state, same)
+	g.primary, g.backup = g.newList(primary, g.primary, same), g.newList(backup, g.backup, same)
 	g.primary.single = len(primary) == 1 && len(backup) == 0
 	for _, l := range old {
 		l.release(g.state)
@@ -58,7 +76,11 @@ func (g *Group) rebuild() error {
 // newList makes a list that takes over the state of an older one. same counts addresses: an address
 // that occurs twice is two servers, so that the second is tried after the first has failed. The
 // caller holds the state's mu.
-func newList(members []member, old *list, s *State, same map[string]int) *list {
+func (g *Group) newList(members []member, old *list, same map[string]int) *list {
+	unit := 1
+	if g.slowStarts {
+		unit = slowUnit
+	}
 	l := &list{members: members, peers: make([]peer, len(members)), owners: make([]int, len(members))}
 	for i := range members {
 		m := &members[i]
@@ -66,9 +88,9 @@ func newList(members []member, old *list, s *State, same map[string]int) *list {
 		if same[m.addr]++; same[m.addr] > 1 {
 			m.known = fmt.Sprint(m.addr, " ", same[m.addr])
 		}
-		m.health = s.acquire(m.known)
+		m.health = g.state.acquire(m.known)
 		p := &l.peers[i]
-		p.weight, p.effective = m.server.Weight, m.server.Weight
+		p.step, p.weight, p.effective = unit, m.server.Weight*unit, m.server.Weight*unit
 		if was := old.find(m); was != nil {
 			p.effective, p.current = was.effective, was.current
 		}
@@ -99,6 +121,29 @@ func (l *list) release(s *State) {
 	for i := range l.members {
 		s.release(l.members[i].known, l.members[i].health)
 	}
+}
+
+// byRoute returns the index of the peer with a route, or -1.
+func (l *list) byRoute(route string) int {
+	for i := range l.members {
+		if l.members[i].route == route {
+			return i
+		}
+	}
+	return -1
+}
+
+// startSlowly sets the weight of a server that has become available again, and after that its
+// nominal weight.
+func (l *list) startSlowly(i int, now time.Time) {
+	p, m := &l.peers[i], &l.members[i]
+	nominal := m.server.Weight * p.step
+	if p.weight = nominal; m.server.SlowStart > 0 && !l.single {
+		if age := now.Sub(m.health.recovered); age < m.server.SlowStart {
+			p.weight = max(1, int(float64(nominal)*float64(age)/float64(m.server.SlowStart)))
+		}
+	}
+	p.effective = min(p.effective, p.weight)
 }
 
 // isOut reports whether a server is unavailable.

@@ -19,9 +19,7 @@ func smoothAmong(peers []peer, among func(i int) bool) int {
 		}
 		p.current += p.effective
 		total += p.effective
-		if p.effective < p.weight {
-			p.effective++
-		}
+		p.effective = min(p.weight, p.effective+max(p.step, 1))
 		if best < 0 || p.current > peers[best].current {
 			best = i
 		}

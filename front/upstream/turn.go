@@ -13,6 +13,7 @@ type Turn struct {
 	group  *Group
 	key    string
 	client netip.Addr
+	route  string // of the server to prefer; "" for none
 
 	list   *list
 	backup bool      // list is that of the backups, perhaps from before a change
@@ -50,6 +51,18 @@ func (t *Turn) Next() (addr string, err error) {
 	return m.addr, nil
 }
 
+// Prefer makes the turn choose the server with a route, if that is available. It is called before
+// the first Next.
+func (t *Turn) Prefer(route string) { t.route = route }
+
+// Route returns the route of the server that Next returned last.
+func (t *Turn) Route() string {
+	if t.list == nil || t.last < 0 {
+		return ""
+	}
+	return t.list.members[t.last].route
+}
+
 // markTried marks the last peer as tried.
 func (t *Turn) markTried() {
 	if t.tried == nil {
@@ -67,6 +80,17 @@ func (t *Turn) choose() int {
 		p := &l.peers[i]
 		p.conns = l.members[i].health.conns
 		p.out = t.tried != nil && t.tried[i] || l.isOut(i, t.now)
+		if t.group.slowStarts {
+			l.startSlowly(i, t.now)
+		}
+	}
+	if t.route != "" {
+		if i := l.byRoute(t.route); i >= 0 && !l.peers[i].out {
+			return i
+		}
+	}
+	for i := range l.peers {
+		l.peers[i].out = l.peers[i].out || l.members[i].server.Drain
 	}
 	if len(l.peers) > 1 {
 		if i := t.group.balance(t); i >= 0 {
@@ -89,7 +113,7 @@ func (t *Turn) More() bool {
 	for n, l := range lists {
 		for i := range l.peers {
 			tried := n == 0 && (i == t.last || t.tried != nil && t.tried[i])
-			if !tried && !l.isOut(i, now) {
+			if !tried && !l.members[i].server.Drain && !l.isOut(i, now) {
 				return true
 			}
 		}
