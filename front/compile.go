@@ -33,6 +33,7 @@ type compiler struct {
 
 	limitCountsByKey map[string]*limitCounts // by kind and zone
 	measured         map[any]bool            // what metrics show already
+	checks           map[string]bool         // health checks of the plan, by key
 	countingKnown    bool
 }
 

@@ -77,6 +77,7 @@ func (c *compiler) proxy(l *conf.Location) (content, error) {
 		func(l *conf.Location) error { return c.proxyRequest(p) },
 		func(l *conf.Location) error { return c.proxyResponse(p, l) },
 		func(*conf.Location) error { return p.compileNext() },
+		func(*conf.Location) error { return c.healthCheck(p) },
 	} {
 		if err := compile(l); err != nil {
 			return nil, fmt.Errorf("proxy: %w", err)

@@ -78,6 +78,8 @@ type Proxy struct {
 	KeepConn bool
 
 	TLS ProxyTLS
+	// Check checks the servers of the upstream; nil does not.
+	Check *HealthCheck
 
 	Cache *ProxyCache
 }

@@ -21,6 +21,7 @@ func (t *translator) passesOf(from, s *scope, l *conf.Location, here *place) {
 			t.errorf(d, "missing fastcgi_cache_key: all requests would get the same response")
 		}
 	}
+	t.healthCheck(from, l.Proxy)
 }
 
 // pass translates the settings for an upstream in a scope: the directives that begin with kind,

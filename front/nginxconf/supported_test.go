@@ -17,7 +17,7 @@ const base = `@main events { @events } http {
 	proxy_cache_path /c keys_zone=c:1m; fastcgi_cache_path /d keys_zone=d:1m; fastcgi_cache_key z;
 	limit_req_zone $host zone=r:1m rate=1r/s; limit_conn_zone $host zone=n:1m;
 	map $host $of_map { @map }
-	upstream u { server a; @upstream }
+	upstream u { server a; @upstream } match m { @match }
 	@http
 	server { listen 81; @server
 		location /p { proxy_pass http://u; @proxy }
@@ -145,9 +145,16 @@ func samples() map[string][]sample {
 			{"ssl", "ssl_verify_client optional_no_ca;", "ssl_client_certificate c.pem;"}}, "ssl_verify_depth": nil,
 		"ssl_crl": nil, "ssl_reject_handshake": at("ssl", "ssl_reject_handshake on;"),
 		"ssl_session_tickets": at("ssl", "ssl_session_tickets off;"),
-		"upstream":            at("http", "upstream v { server a; }"),
-		"hash":                at("upstream", "hash $uri;", "hash $uri consistent;"),
-		"ip_hash":             at("upstream", "ip_hash;"), "least_conn": at("upstream", "least_conn;"),
+		"health_check": {{"proxy", "health_check;", ""}, {"proxy", "health_check interval=1 jitter=1 fails=2 passes=2;", ""},
+			{"proxy", "health_check uri=/a port=81 mandatory persistent keepalive_time=1m;", ""},
+			{"proxy", "health_check match=m;", ""}},
+		"match": at("proxy", "health_check match=m;"), "status": {{"match", "status 200-299;", ""}, {"match", "status ! 500;", ""}},
+		"header": {{"match", "header A;", ""}, {"match", "header ! A;", ""}, {"match", "header A = b;", ""},
+			{"match", "header A !~ b;", ""}},
+		"body":     {{"match", "body ~ a;", ""}, {"match", "body !~ a;", ""}},
+		"upstream": at("http", "upstream v { server a; }"),
+		"hash":     at("upstream", "hash $uri;", "hash $uri consistent;"),
+		"ip_hash":  at("upstream", "ip_hash;"), "least_conn": at("upstream", "least_conn;"),
 		"random":     at("upstream", "random;", "random two;", "random two least_time=header;"),
 		"least_time": at("upstream", "least_time header;", "least_time last_byte inflight;"),
 		"keepalive":  at("upstream", "keepalive 5;"),
@@ -221,7 +228,10 @@ func samples() map[string][]sample {
 func fill(s sample) string {
 	text := base
 	s.text = s.needs + " " + s.text
-	for _, level := range []string{"main", "events", "https", "http", "map", "upstream", "server", "ssl", "proxy",
+	if s.level == "match" {
+		text = strings.Replace(text, "@proxy", "health_check match=m;", 1)
+	}
+	for _, level := range []string{"main", "events", "https", "http", "map", "upstream", "match", "server", "ssl", "proxy",
 		"fastcgi", "location"} {
 		in := ""
 		if level == s.level {

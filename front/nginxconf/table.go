@@ -18,6 +18,7 @@ const (
 	levelLocation    = "location"
 	levelLimitExcept = "limit_except"
 	levelUpstream    = "upstream"
+	levelMatch       = "match"
 	levelAny         = "any"
 )
 

@@ -10,6 +10,10 @@ import (
 // timeShare is the share of a new measurement in an average of response times: one in timeShare.
 const timeShare = 8
 
+// maxTimeAge is how long an average counts without a new measurement. After that the server is tried
+// again: it may have become faster.
+const maxTimeAge = 10 * time.Second
+
 // timeKind is what a response time is measured to.
 type timeKind int
 
@@ -21,14 +25,26 @@ const (
 
 // responseTimes are the moving averages of a server's response times; 0 is unknown. Failed attempts
 // do not count: they may be fast.
-type responseTimes [timeKinds]time.Duration
+type responseTimes struct {
+	averages [timeKinds]time.Duration
+	measured time.Time // the last measurement
+}
 
-func (r *responseTimes) add(kind timeKind, d time.Duration) {
-	if d = max(d, 1); r[kind] == 0 {
-		r[kind] = d
+func (r *responseTimes) add(kind timeKind, d time.Duration, now time.Time) {
+	r.measured = now
+	if d = max(d, 1); r.averages[kind] == 0 {
+		r.averages[kind] = d
 		return
 	}
-	r[kind] += (d - r[kind]) / timeShare
+	r.averages[kind] += (d - r.averages[kind]) / timeShare
+}
+
+// average returns an average, 0 if none is known.
+func (r *responseTimes) average(kind timeKind, now time.Time) time.Duration {
+	if now.Sub(r.measured) > maxTimeAge {
+		return 0
+	}
+	return r.averages[kind]
 }
 
 // leastTimeMethod is least_time header|last_byte [inflight]: the server with the least product of
@@ -76,7 +92,7 @@ func (l *list) times(kind timeKind, inFlight bool, now time.Time) []time.Duratio
 	times, fastest := make([]time.Duration, len(l.members)), time.Duration(0)
 	for i := range l.members {
 		h := l.members[i].health
-		times[i] = h.times[kind]
+		times[i] = h.times.average(kind, now)
 		if inFlight && h.conns > 0 {
 			times[i] = max(times[i], h.meanAge(now))
 		}
@@ -93,8 +109,8 @@ func (l *list) times(kind timeKind, inFlight bool, now time.Time) []time.Duratio
 }
 
 // isFaster reports whether a is better than b.
-func (l *list) isFaster(a, b int, kind timeKind) bool {
-	times := l.times(kind, false, time.Time{})
+func (l *list) isFaster(a, b int, kind timeKind, now time.Time) bool {
+	times := l.times(kind, false, now)
 	cost := func(i int) float64 { return float64(times[i]) * float64(l.peers[i].conns+1) }
 	return cost(a)*float64(l.peers[b].weight) < cost(b)*float64(l.peers[a].weight)
 }

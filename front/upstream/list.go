@@ -11,6 +11,7 @@ import (
 
 // list is a list of servers with the data of the load balancing methods.
 type list struct {
+	state   *State
 	peers   []peer
 	members []member // of peers
 	total   int      // total weight
@@ -81,7 +82,7 @@ func (g *Group) newList(members []member, old *list, same map[string]int) *list 
 	if g.slowStarts {
 		unit = slowUnit
 	}
-	l := &list{members: members, peers: make([]peer, len(members)), owners: make([]int, len(members))}
+	l := &list{state: g.state, members: members, peers: make([]peer, len(members)), owners: make([]int, len(members))}
 	for i := range members {
 		m := &members[i]
 		m.known = m.addr
@@ -149,6 +150,6 @@ func (l *list) startSlowly(i int, now time.Time) {
 // isOut reports whether a server is unavailable.
 func (l *list) isOut(i int, now time.Time) bool {
 	m := &l.members[i]
-	return m.server.Down || m.server.MaxConns > 0 && m.health.conns >= m.server.MaxConns ||
+	return m.server.Down || len(l.state.bad) > 0 && l.state.bad[m.addr] > 0 || m.server.MaxConns > 0 && m.health.conns >= m.server.MaxConns ||
 		!l.single && m.health.resting(m.server.MaxFails, m.server.FailTimeout, now)
 }

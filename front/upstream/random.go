@@ -18,9 +18,9 @@ func randomMethod() method {
 		case slices.Equal(args, []string{"two"}), slices.Equal(args, []string{"two", "least_conn"}):
 			better = func(t *Turn, a, b int) bool { return hasFewerConns(&t.list.peers[a], &t.list.peers[b]) }
 		case slices.Equal(args, []string{"two", "least_time=header"}):
-			better = func(t *Turn, a, b int) bool { return t.list.isFaster(a, b, headTime) }
+			better = func(t *Turn, a, b int) bool { return t.list.isFaster(a, b, headTime, t.now) }
 		case slices.Equal(args, []string{"two", "least_time=last_byte"}):
-			better = func(t *Turn, a, b int) bool { return t.list.isFaster(a, b, totalTime) }
+			better = func(t *Turn, a, b int) bool { return t.list.isFaster(a, b, totalTime, t.now) }
 		default:
 			return nil, errors.New("want no arguments, or two and least_conn, least_time=header or least_time=last_byte")
 		}

@@ -11,6 +11,9 @@ type State struct {
 	mu    sync.Mutex // guards everything below, and the peers of groups
 	known map[string]*health
 	names map[string]*knownName
+
+	checks map[string]*checkedServers // by key
+	bad    map[string]int             // the number of Checks that have failed, by address
 }
 
 // knownName is what the last lookup of a name has returned. A new configuration begins with it.

@@ -65,12 +65,9 @@ func TestPreferredServerIsChosen(t *testing.T) {
 
 // A server that has become available again gets requests slowly.
 func TestSlowStartRaisesWeight(t *testing.T) {
-	for _, method := range []string{"", "least_conn", "least_time"} {
+	for _, method := range []string{"", "least_conn"} {
 		synctest.Test(t, func(t *testing.T) {
 			c := conf.Upstream{Servers: servers("1", "2"), Balance: balance(method)}
-			if method == "least_time" {
-				c.Balance.Args = []conf.Text{"header"}
-			}
 			c.Servers[0].SlowStart = 100 * time.Second
 			g := group(t, c, new(State), nil)
 			for !slices.Contains(tryAll(g, "2"), "1") {

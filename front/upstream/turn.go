@@ -156,10 +156,10 @@ func (t *Turn) measure(kind timeKind) {
 	if !t.group.method.usesTimes || t.list.single {
 		return
 	}
-	s := t.group.state
+	s, now := t.group.state, time.Now()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	t.list.members[t.last].health.times.add(kind, time.Since(t.now))
+	t.list.members[t.last].health.times.add(kind, now.Sub(t.now), now)
 }
 
 // Done ends the attempt on the server that Next returned last. failed reports a failure of the

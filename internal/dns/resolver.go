@@ -82,8 +82,8 @@ type records struct {
 	err       error
 }
 
-// Lookup returns the addresses of a name and how long they are valid. If the servers report that
-// there are none, the error is a *net.DNSError with IsNotFound.
+// Lookup returns the addresses of a name and how long they are valid. Errors are *net.DNSError; with
+// IsNotFound, the servers report that there are no addresses.
 func (r *Resolver) Lookup(ctx context.Context, name string) ([]netip.Addr, time.Duration, error) {
 	absolute, err := absoluteName(name)
 	if err != nil {
@@ -109,7 +109,7 @@ func (r *Resolver) Lookup(ctx context.Context, name string) ([]netip.Addr, time.
 		}
 		return found.addresses, found.ttl, nil
 	case found.err != nil:
-		return nil, 0, fmt.Errorf("lookup %s: %w", name, found.err)
+		return nil, 0, &net.DNSError{UnwrapErr: found.err, Err: found.err.Error(), Name: name, IsTemporary: true}
 	}
 	return nil, 0, notFound(name)
 }

@@ -109,12 +109,12 @@ func (s *Server) servePackets() {
 			return
 		}
 		response, forged := s.respond(b[:n], maxPacket)
-		for _, p := range forged {
-			_, _ = s.packet.WriteTo(p, from)
-		}
-		if len(forged) > 0 { // from another port
+		if n := len(forged) - 1; n >= 0 { // the last one comes from another port
+			for _, p := range forged[:n] {
+				_, _ = s.packet.WriteTo(p, from)
+			}
 			if c, err := net.ListenPacket("udp", "127.0.0.1:0"); err == nil {
-				_, _ = c.WriteTo(forged[len(forged)-1], from)
+				_, _ = c.WriteTo(forged[n], from)
 				c.Close()
 			}
 		}
