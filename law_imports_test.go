@@ -71,6 +71,8 @@ var bans = []ban{
 	{"front", "lab/...", "handlers must not import the tools"},
 	{"front/cache", "internal/...", "a cache is independent of where responses come from"},
 	{"front/cache", "front", "it gets its configuration from the caller"},
+	{"internal/dns", "net/http", "names are independent of what connections are for"},
+	{"internal/dns", "internal/...", "it is below all that resolves names"},
 	{"front/limit", "net/http", "limits by key are independent of protocols"},
 	{"front/limit", "internal/...", "limits by key are independent of requests"},
 	{"front/limit", "front", "it gets its configuration from the caller"},
@@ -219,6 +221,8 @@ var onlyBy = map[string][]string{
 	"internal/engine/predict": {"internal/engine/shard"},
 	"internal/engine/reuse":   {"internal/engine/netconn", "internal/engine/shard"},
 	"internal/engine/shard":   {"internal/engine"},
+	"internal/dns":            {"front"},
+	"internal/dns/dnstest":    nil, // tests only
 	"internal/pcre":           {"front"},
 	"internal/poison":         {"front", "internal/client", "internal/engine/exchange", "internal/engine/h2"},
 	"internal/privilege":      {"internal/cli", "front/server"},
