@@ -134,6 +134,9 @@ func setLength[T uint32 | uint64](length *T, n int) { *length = T(n) }
 
 // SendAll is Send for several pieces in order.
 func SendAll(fd int, pieces [][]byte) (int, error) {
+	if len(pieces) == 1 {
+		return Send(fd, pieces[0])
+	}
 	sending()
 	var vectors [maxPieces]syscall.Iovec
 	n := min(len(pieces), len(vectors))
