@@ -31,6 +31,8 @@ type Config struct {
 
 	buffers sync.Pool // of *outBuffer; for the output of sessions that are not idle
 
+	// ExtendedConnect offers extended CONNECT (RFC 8441) to clients.
+	ExtendedConnect bool
 	// PermitsProhibitedCiphers permits cipher suites that RFC 9113 forbids.
 	PermitsProhibitedCiphers bool
 }
@@ -75,6 +77,22 @@ func NewConfig(x *exchange.Config, set *http.HTTP2Config, maxHeaderBytes int) *C
 
 		PermitsProhibitedCiphers: set.PermitProhibitedCipherSuites,
 	}
+}
+
+// settings returns what the client receives first.
+func (p *Config) settings() []wire.Setting {
+	all := []wire.Setting{
+		{ID: wire.MaxFrameSizeSetting, Value: p.maxFrameSize},
+		{ID: wire.MaxConcurrentStreams, Value: p.maxStreams},
+		{ID: wire.MaxHeaderListSize, Value: p.maxHeadList},
+		{ID: wire.HeaderTableSize, Value: p.tableSize},
+		{ID: wire.InitialWindowSize, Value: uint32(p.streamWindow)},
+		{ID: wire.NoRFC7540Priorities, Value: 1},
+	}
+	if p.ExtendedConnect {
+		all = append(all, wire.Setting{ID: wire.EnableConnectProtocol, Value: 1})
+	}
+	return all
 }
 
 // SendLimit returns how long a client may accept nothing; 0 for no limit.

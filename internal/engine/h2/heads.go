@@ -122,8 +122,8 @@ func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock) *wire.Error
 		return streamError(h.StreamID, wire.RefusedStream, "too many streams")
 	case b.CheckRequest() != "":
 		return streamError(h.StreamID, wire.ProtocolError, "malformed head")
-	case b.Protocol.End > b.Protocol.Start: // extended CONNECT is not offered
-		return streamError(h.StreamID, wire.ProtocolError, "extended CONNECT")
+	case b.Protocol.End > b.Protocol.Start && !s.config.ExtendedConnect:
+		return streamError(h.StreamID, wire.ProtocolError, "extended CONNECT was not offered")
 	case b.IsTooLarge:
 		s.refuse(h, http.StatusRequestHeaderFieldsTooLarge, "head too large")
 		return s.debit(1)
@@ -149,6 +149,10 @@ func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock) *wire.Error
 	return nil
 }
 
+// protocolField is where handlers find the protocol of an extended CONNECT request (RFC 8441, 4), as
+// with net/http. No field of a client can have this name.
+const protocolField = ":protocol"
+
 // newStream makes a stream and its exchange of a complete head.
 func (s *Session) newStream(h wire.FrameHeader, b *wire.HeaderBlock) (*Stream, error) {
 	text := http1.TextOf(b.Text)
@@ -164,7 +168,8 @@ func (s *Session) newStream(h wire.FrameHeader, b *wire.HeaderBlock) (*Stream, e
 	if text.Of(b.Scheme) != "https" {
 		r.TLS = nil
 	}
-	if r.Method == http.MethodConnect {
+	protocol := text.Of(b.Protocol)
+	if r.Method == http.MethodConnect && protocol == "" {
 		r.RequestURI = r.Host
 		x.URL = url.URL{Host: r.Host}
 		r.URL = &x.URL
@@ -179,6 +184,9 @@ func (s *Session) newStream(h wire.FrameHeader, b *wire.HeaderBlock) (*Stream, e
 		}
 	}
 	x.SetHeader(b.Fields, len(b.Fields), &text, textproto.CanonicalMIMEHeaderKey)
+	if protocol != "" {
+		r.Header[protocolField] = []string{protocol}
+	}
 	if !text.IsWhole() {
 		x.Response.Flags.Set(exchange.LargeHead)
 	}

@@ -106,13 +106,7 @@ func New(p *Config, carrier Carrier, state *tls.ConnectionState) *Session {
 	s.windows = connWindows{send: wire.InitialWindow}
 	s.windows.receive = inWindow{size: p.connWindow, avail: p.connWindow}
 	s.peer = peerSettings{initialWindow: wire.InitialWindow, unacked: 1}
-	s.output.out = wire.AppendSettings(s.output.out,
-		wire.Setting{ID: wire.MaxFrameSizeSetting, Value: p.maxFrameSize},
-		wire.Setting{ID: wire.MaxConcurrentStreams, Value: p.maxStreams},
-		wire.Setting{ID: wire.MaxHeaderListSize, Value: p.maxHeadList},
-		wire.Setting{ID: wire.HeaderTableSize, Value: p.tableSize},
-		wire.Setting{ID: wire.InitialWindowSize, Value: uint32(p.streamWindow)},
-		wire.Setting{ID: wire.NoRFC7540Priorities, Value: 1})
+	s.output.out = wire.AppendSettings(s.output.out, p.settings()...)
 	if more := p.connWindow - wire.InitialWindow; more > 0 {
 		s.output.out = wire.AppendWindowUpdate(s.output.out, 0, uint32(more))
 	}

@@ -173,8 +173,10 @@ func (b *HeaderBlock) requestFault() string {
 		return "pseudo-header field of a response"
 	case !isMethod(method):
 		return "missing or invalid :method"
-	case b.has(kindProtocol) && (!isConnect || !b.has(kindAuthority)):
+	case b.has(kindProtocol) && !isConnect:
 		return "misplaced :protocol"
+	case b.has(kindProtocol) && !isMethod(b.Protocol.In(b.Text)): // a token, too
+		return "invalid :protocol"
 	case isConnect && !b.has(kindProtocol):
 		if b.has(kindScheme) || b.has(kindPath) || b.Authority.Start == b.Authority.End {
 			return "malformed CONNECT request"
