@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/poison"
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
@@ -29,7 +30,8 @@ type Config struct {
 	writeByteTimeout time.Duration
 	countError       func(string)
 
-	buffers sync.Pool // of *outBuffer; for the output of sessions that are not idle
+	buffers    sync.Pool // of *outBuffer; for the output of sessions that are not idle
+	headBlocks sync.Pool // of *wire.HeaderBlock; for heads while they are decoded
 
 	// ExtendedConnect offers extended CONNECT (RFC 8441) to clients.
 	ExtendedConnect bool
@@ -114,6 +116,21 @@ func (p *Config) buffer() *outBuffer {
 		return kept
 	}
 	return &outBuffer{make([]byte, 0, firstOut)}
+}
+
+// headBlock returns a block for decoding a head. An idle session has none.
+func (p *Config) headBlock() *wire.HeaderBlock {
+	if b, ok := p.headBlocks.Get().(*wire.HeaderBlock); ok {
+		return b
+	}
+	return new(wire.HeaderBlock)
+}
+
+// keepHeadBlock takes a block back.
+func (p *Config) keepHeadBlock(b *wire.HeaderBlock) {
+	b.Trim()
+	poison.Fill(b.Text)
+	p.headBlocks.Put(b)
 }
 
 // within returns v, or def if v is out of bounds.

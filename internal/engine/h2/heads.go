@@ -11,12 +11,6 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
-// headState decodes head blocks. The holder of the turn uses it.
-type headState struct {
-	decoder wire.Decoder
-	block   wire.HeaderBlock
-}
-
 // Limits of a head block that CONTINUATION frames follow. Its encoded size is limited like the
 // decoded one. An honest client fills each frame but the last: one with less than fullFragment
 // costs a unit of the ledger.
@@ -67,12 +61,12 @@ func (s *Session) onContinuation(fr frame) *wire.Error {
 
 // onBlock decodes a complete head block: that of a request, or a trailer section.
 func (s *Session) onBlock(h wire.FrameHeader, block []byte) *wire.Error {
-	b := &s.heads.block
+	b := s.config.headBlock()
+	defer s.config.keepHeadBlock(b)
 	limits := http1.Limits{Bytes: int(s.config.maxHeadList), Fields: s.config.Exchanges.Limits.Fields}
-	if err := s.heads.decoder.Decode(block, limits, b); err != nil {
+	if err := s.decoder.Decode(block, limits, b); err != nil {
 		return err
 	}
-	defer b.Trim()
 	if err := s.debitAmplified(len(b.Text), len(block)); err != nil {
 		return err
 	}

@@ -35,7 +35,7 @@ type Session struct {
 	input     inputState
 	ready     []*Stream // whose heads are complete
 	nextReady int       // index of the first whose handler has not begun
-	heads     headState
+	decoder   wire.Decoder
 	highestID uint32 // of the streams that the client has opened
 	started   time.Time
 
@@ -102,7 +102,7 @@ func New(p *Config, carrier Carrier, state *tls.ConnectionState) *Session {
 	s.started = time.Now()
 	s.idleAt, s.ping.receivedAt = s.started, s.started
 	s.ledger = ledger{units: fullLedger, updated: s.started}
-	s.heads.decoder = wire.NewDecoder(int(p.tableSize))
+	s.decoder = wire.NewDecoder(int(p.tableSize))
 	s.windows = connWindows{send: wire.InitialWindow}
 	s.windows.receive = inWindow{size: p.connWindow, avail: p.connWindow}
 	s.peer = peerSettings{initialWindow: wire.InitialWindow, unacked: 1}
