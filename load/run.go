@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -143,8 +144,11 @@ func (r *run) runPhases(ctx context.Context) (elapsed time.Duration, err error) 
 			return 0, err
 		}
 		call(r.Trace.Connected)
-		r.setPhase(warming)
-		if _, err = r.runPhase(ctx, r.Warmup, false); err != nil {
+		if r.Warmup > 0 {
+			r.setPhase(warming)
+			_, err = r.runPhase(ctx, r.Warmup, false)
+		}
+		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return 0, err
 		}
 		call(r.Trace.Started)
