@@ -181,6 +181,14 @@ var only = []struct {
 		"a comparison uses results and the lab's statistics",
 	},
 	{
+		"load/agent", []string{module + "/load"}, true,
+		"an agent runs plans and does not know who controls it",
+	},
+	{
+		"load/fleet", []string{module + "/load", module + "/load/agent"}, true,
+		"a fleet divides plans and joins results; it neither sends requests nor writes reports",
+	},
+	{
 		"lab/explain", nil, true,
 		"explanations use evidence only, however it was measured",
 	},
@@ -232,6 +240,8 @@ var onlyBy = map[string][]string{
 	"lab":                     {"internal/cli"},
 	"internal/labrun":         {"internal/cli", "lab", "lab/gobench"},
 	"internal/textbar":        {"internal/cli", "load/report"},
+	"load/agent":              {"internal/cli", "load/fleet"},
+	"load/fleet":              {"internal/cli"},
 }
 
 // A room is a folder with Go files: the imports of its files, for all operating systems, and of its
