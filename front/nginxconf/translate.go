@@ -110,6 +110,8 @@ func (t *translator) shared(d *directive) {
 		t.requestZone(d)
 	case "limit_conn_zone":
 		t.connZone(d)
+	case "acme_issuer":
+		t.issuer(d)
 	case "proxy_cache_path", "fastcgi_cache_path":
 		t.cachePath(d)
 	}
