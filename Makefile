@@ -21,9 +21,9 @@ test: programs ## run all tests: this is what CI runs
 	$(GO) -C contenders vet ./...
 	$(GO) -C contenders/engines vet ./...
 	$(GO) -C contenders/engines test -benchtime 20ms .
-	GOOS=darwin $(GO) vet . ./fcgi ./internal/engine/... ./internal/wire/... ./internal/poll/... ./load/... ./front/... ./internal/privilege ./internal/listen ./internal/sdnotify ./upgrade ./internal/certs ./internal/anchor ./internal/client/... ./internal/poison
-	GOOS=windows $(GO) vet . ./fcgi ./internal/engine/... ./internal/wire/... ./internal/poll/... ./load/... ./front/... ./internal/privilege ./internal/listen ./internal/sdnotify ./upgrade ./internal/certs ./internal/anchor ./internal/client/... ./internal/poison
-	GOOS=linux GOARCH=386 $(GO) vet . ./fcgi ./internal/engine/... ./internal/wire/... ./internal/poll/... ./load/... ./front/... ./internal/privilege ./internal/listen ./internal/sdnotify ./upgrade ./internal/certs ./internal/anchor ./internal/client/... ./internal/poison
+	GOOS=darwin $(GO) vet . ./fcgi ./internal/engine/... ./internal/wire/... ./internal/poll/... ./load/... ./front/... ./internal/privilege ./internal/listen ./internal/sdnotify ./upgrade ./internal/certs ./internal/acme ./internal/anchor ./internal/client/... ./internal/poison
+	GOOS=windows $(GO) vet . ./fcgi ./internal/engine/... ./internal/wire/... ./internal/poll/... ./load/... ./front/... ./internal/privilege ./internal/listen ./internal/sdnotify ./upgrade ./internal/certs ./internal/acme ./internal/anchor ./internal/client/... ./internal/poison
+	GOOS=linux GOARCH=386 $(GO) vet . ./fcgi ./internal/engine/... ./internal/wire/... ./internal/poll/... ./load/... ./front/... ./internal/privilege ./internal/listen ./internal/sdnotify ./upgrade ./internal/certs ./internal/acme ./internal/anchor ./internal/client/... ./internal/poison
 	GOOS=linux GOARCH=arm $(GO) vet ./internal/poll/... ./internal/engine/...
 	@# What the race detector cannot be asked: it allocates, too, and some handlers are racy on purpose.
 	$(GO) test -run 'Alloc|Amplification|Leftover' . ./internal/client ./internal/engine/... ./internal/wire/http1 ./internal/wire/http2 ./load ./front ./front/cache ./front/files
@@ -70,7 +70,8 @@ lint-prose: ## run the prose linter on documents and comments
 help: ## show this
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
 
-# Tests unpack nginx, wrk and php-fpm from their Debian packages by themselves, and flup from PyPI. A browser has
+# Tests unpack nginx, wrk and php-fpm from their Debian packages by themselves, flup from PyPI, and build h2spec and
+# Pebble from the Go proxy. A browser has
 # too many parts for that and is installed, which starts nothing. Without privilege
 # the tests that look at pages are skipped, visibly.
 programs:
