@@ -84,6 +84,9 @@ var bans = []ban{
 	{"front/spool", "net/http", "a spool is independent of what its lines are about"},
 	{"internal/privilege", "net", "privileges are independent of networks"},
 	{"internal/certs", "net/http", "certificates are independent of HTTP"},
+	{"internal/acme", "front", "certificates are issued whoever serves them"},
+	{"internal/acme", ".", "certificates are issued whoever serves them"},
+	{".", "internal/acme", "the library does not grow by what some programs need"},
 
 	{"internal/dialect/...", "internal/engine", "dialects are about load only"},
 	{"internal/dialect/...", ".", "dialects are about load only"},
@@ -229,6 +232,7 @@ var onlyBy = map[string][]string{
 	"internal/engine/predict": {"internal/engine/shard"},
 	"internal/engine/reuse":   {"internal/engine/netconn", "internal/engine/shard"},
 	"internal/engine/shard":   {"internal/engine"},
+	"internal/acme":           {"front/server"},
 	"internal/dns":            {"front"},
 	"internal/dns/dnstest":    nil, // tests only
 	"internal/pcre":           {"front"},
@@ -236,7 +240,7 @@ var onlyBy = map[string][]string{
 	"internal/privilege":      {"internal/cli", "front/server"},
 	"internal/listen":         {"internal/cli", "front/server", "upgrade"},
 	"internal/sdnotify":       {"internal/cli", "upgrade"},
-	"internal/safefile":       {"internal/anchor", "internal/cli", "internal/listen", "front/server"},
+	"internal/safefile":       {"internal/acme", "internal/anchor", "internal/cli", "internal/listen", "front/server"},
 	"lab":                     {"internal/cli"},
 	"internal/labrun":         {"internal/cli", "lab", "lab/gobench"},
 	"internal/textbar":        {"internal/cli", "load/report"},

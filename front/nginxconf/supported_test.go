@@ -2,6 +2,7 @@ package nginxconf
 
 import (
 	"crypto/x509"
+	"maps"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -18,6 +19,8 @@ const base = `@main events { @events } http {
 	limit_req_zone $host zone=r:1m rate=1r/s; limit_conn_zone $host zone=n:1m;
 	map $host $of_map { @map }
 	upstream u { server a; @upstream } match m { @match }
+	acme_issuer i { uri https://i.test/; @issuer }
+	acme_issuer j { uri https://j.test/; }
 	@http
 	server { listen 81; @server
 		location /p { proxy_pass http://u; @proxy }
@@ -26,6 +29,7 @@ const base = `@main events { @events } http {
 		location /l { @location }
 	}
 	server { listen 443 ssl; ssl_certificate c.pem; ssl_certificate_key c.key; @ssl }
+	server { listen 444 ssl; server_name a.test; ssl_reject_handshake on; @acme }
 }`
 
 // samples returns samples for each supported directive.
@@ -220,6 +224,7 @@ func samples() map[string][]sample {
 			all[name] = append(all[name], sample{kind, kind + "_" + text + ";", cache})
 		}
 	}
+	maps.Copy(all, acmeSamples())
 	all["proxy_cache_convert_head"] = []sample{{"proxy", "proxy_cache_convert_head off;", "proxy_cache c;"}}
 	return all
 }
@@ -232,7 +237,7 @@ func fill(s sample) string {
 		text = strings.Replace(text, "@proxy", "health_check match=m;", 1)
 	}
 	for _, level := range []string{"main", "events", "https", "http", "map", "upstream", "match", "server", "ssl", "proxy",
-		"fastcgi", "location"} {
+		"fastcgi", "location", "issuer", "acme"} {
 		in := ""
 		if level == s.level {
 			in = s.text
