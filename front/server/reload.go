@@ -9,6 +9,7 @@ import (
 
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/listen"
+	"github.com/tarehq/tare/internal/sdnotify"
 )
 
 // Reopen reopens the files of all logs, after they have been renamed. A log whose file cannot be
@@ -21,7 +22,10 @@ func (s *Server) Reopen() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
 	defer cancel()
-	if err := errors.Join(s.handler.ReopenLogs(ctx), s.errors.reopen(ctx)); err != nil {
+	if s.config.Handler != nil {
+		return s.reopenHandlerLog(ctx)
+	}
+	if err := errors.Join(s.site.ReopenLogs(ctx), s.errors.reopen(ctx)); err != nil {
 		s.printErrors("logs: reopening failed, still writing an old file: ", err)
 		return err
 	}
@@ -35,9 +39,11 @@ func (s *Server) Reload() error {
 	if !s.isServing() {
 		return ErrNotServing
 	}
+	s.notifyManager(sdnotify.Reloading, sdnotify.MonotonicUsec())
 	call(s.options.Reloading)
 	err := s.reload()
 	if !errors.Is(err, ErrNotServing) {
+		s.notifyManager(sdnotify.Ready)
 		call(s.options.Ready)
 	}
 	return err
@@ -93,7 +99,7 @@ func (s *Server) apply(c *Config) error {
 	both := maps.Clone(before)
 	maps.Copy(both, after)
 	s.tlsTable.Store(&both) // during the switch, handshakes may use either configuration
-	if err := s.handler.Reload(c.Front); err != nil {
+	if err := s.front.Reload(c.Front); err != nil {
 		next.closeOpened()
 		s.tlsTable.Store(&before)
 		s.certs.retain(&s.config.Front)
