@@ -225,7 +225,7 @@ func TestOldProcessFinishesDownload(t *testing.T) {
 // worker_shutdown_timeout ends what the old process has not finished.
 func TestShutdownTimeoutEndsOldProcess(t *testing.T) {
 	s := newSite(t, time.Hour)
-	s.write("nginx.conf", strings.Replace(upgradable, "60s", "200ms", 1))
+	s.write("nginx.conf", strings.Replace(upgradable, "10m", "200ms", 1))
 	pid := s.pid()
 	s.signal(pid, syscall.SIGHUP)
 	s.eventually("a reload", func() bool { return strings.Contains(s.read("log"), "new configuration active") })

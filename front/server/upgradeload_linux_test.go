@@ -164,7 +164,7 @@ type tunnel struct {
 	in    *bufio.Reader
 }
 
-const tunnelLines = 500
+const tunnelLines = 100
 
 func (w *tunnel) close() {
 	if w.c != nil {

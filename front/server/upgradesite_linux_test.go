@@ -114,7 +114,7 @@ type site struct {
 
 // upgradable is a configuration. DIR stands for the folder, HOST for the host.
 const upgradable = `pid DIR/pid;
-worker_shutdown_timeout 60s;
+worker_shutdown_timeout 10m;
 events {}
 http {
 	log_format uri $request_uri;
