@@ -54,7 +54,7 @@ func (p *proxy) newRequest(x *exchange, target destination, opts *cache.OriginRe
 	s.proxy, s.group, s.errorLog = p, target.group, x.errorLog()
 	p.buildRequest(x, &s.requestSpec, target, opts)
 	s.turn = target.group.peers.Turn(target.group.balanceKey(x))
-	if s.attempts.isKept = x.plan.needsAttempts; s.attempts.isKept {
+	if s.attempts.isKept = x.plan.needs&needsAttempts != 0; s.attempts.isKept {
 		x.attempts = append(x.attempts, &s.attempts)
 	}
 	if opts != nil || p.fastcgi != nil {

@@ -16,11 +16,14 @@ import (
 // in nginx.
 const oldPIDSuffix = ".oldbin"
 
+// newPIDSuffix ends the name of a file that is about to replace the PID file.
+const newPIDSuffix = ".new"
+
 // preparePID is writePID for a process that replaces another one. It keeps the other's ID in a
 // second file until that process has ended, and leaves the file to publishPID.
 func (s *Server) preparePID(path string) error {
 	old, ok := readPID(path)
-	if path == "" || !ok {
+	if path == "" || !ok || old == 0 {
 		return s.writePID(path)
 	}
 	err := safefile.Remove(path + oldPIDSuffix) // an old one may be writable in a folder that is not
@@ -34,15 +37,16 @@ func (s *Server) preparePID(path string) error {
 	return nil
 }
 
-// publishPID replaces the file of the process that this one has replaced.
+// publishPID replaces the file of the process that this one has replaced, at once: readers find one
+// or the other.
 func (s *Server) publishPID() {
 	if s.nextPID == "" {
 		return
 	}
 	s.pid, s.nextPID = s.nextPID, ""
-	err := safefile.Remove(s.pid)
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		err = s.createPID(s.pid, os.Getpid())
+	err := s.createPID(s.pid+newPIDSuffix, os.Getpid())
+	if err == nil {
+		err = os.Rename(s.pid+newPIDSuffix, s.pid)
 	}
 	if err != nil {
 		s.log.print("pid: cannot replace the file: " + err.Error())
@@ -88,7 +92,7 @@ func (s *Server) createPID(path string, id int) error {
 	if err == nil && os.Geteuid() == 0 && info.Mode().IsRegular() {
 		if !how.Created && !how.Trusted { // another process may have it open
 			file.Close()
-			if err := safefile.Remove(path); err != nil {
+			if err := safefile.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 			if file, how, err = safefile.OpenFile(path, flags, mode); err != nil {
@@ -117,6 +121,9 @@ const maxPID = 32
 func (s *Server) removePID() {
 	s.removeOldPID()
 	path := s.pid
+	if s.isReplaced() {
+		path = "" // the file is the other process's, even if it is about to be written
+	}
 	if s.pid = ""; path == "" || !holdsOwnPID(path) {
 		return
 	}
@@ -131,7 +138,8 @@ func holdsOwnPID(path string) bool {
 	return !ok || id == os.Getpid()
 }
 
-// readPID returns the process ID in a file. It does not read pipes, which would block.
+// readPID returns the process ID in a file, or 0 if it contains something else. It does not read
+// pipes, which would block.
 func readPID(path string) (id int, ok bool) {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() {
@@ -147,5 +155,8 @@ func readPID(path string) (id int, ok bool) {
 		return 0, false
 	}
 	id, err = strconv.Atoi(strings.TrimSpace(string(b)))
-	return id, err == nil
+	if err != nil {
+		return 0, true
+	}
+	return id, true
 }

@@ -87,6 +87,9 @@ func (s *Server) reload() error {
 // apply opens new resources, switches the handler over, and closes the old ones. Before the switch,
 // an error undoes all steps; after it, no step can fail.
 func (s *Server) apply(c *Config) error {
+	if s.front == nil || c.Handler != nil {
+		return configError(errors.New("a configuration with a Handler cannot be reloaded"))
+	}
 	if err := s.certs.load(&c.Front, s.log.print); err != nil {
 		return configError(err)
 	}

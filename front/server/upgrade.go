@@ -110,8 +110,13 @@ func (s *Server) stopUpgrades() bool {
 	s.upgrader.Stop()
 	s.upgrading.Lock()
 	defer s.upgrading.Unlock()
+	return s.isReplaced()
+}
+
+// isReplaced reports whether another process has taken over.
+func (s *Server) isReplaced() bool {
 	select {
-	case <-s.upgrader.Done():
+	case <-s.replaced():
 		return true
 	default:
 		return false

@@ -280,6 +280,24 @@ func TestServiceManagerIsNotified(t *testing.T) {
 	receive("STOPPING=1\n")
 }
 
+// A process that is confined to a folder cannot start another one, and says so.
+func TestUpgradeOfConfinedProcessIsRejected(t *testing.T) {
+	s := newSite(t, time.Hour, "TARE_TEST_CONFINED=1")
+	pid := s.pid()
+	if !strings.Contains(s.read("log"), "sandboxed by Landlock") {
+		t.Skip("this kernel has no Landlock")
+	}
+	s.signal(pid, syscall.SIGUSR2)
+	s.eventually("an error", func() bool { return strings.Contains(s.read("log"), "upgrade: failed, this") })
+	if !strings.Contains(s.read("log"), "upgrade: a process that is confined to a folder cannot start another one: restart it") {
+		t.Error("the log does not name the reason")
+	}
+	s.signal(pid, syscall.SIGTERM)
+	if code := s.wait(pid); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
 // Upgrade is an error where it is impossible.
 func TestImpossibleUpgradesAreReported(t *testing.T) {
 	p := start(t, "return 200 first;")

@@ -67,6 +67,11 @@ func runProgram(dir string) error {
 		Privileges: server.Privileges{DefaultUser: os.Getenv("TARE_TEST_USER"), Sandbox: server.SandboxAuto},
 		Upgrade:    &upgrade.Options{Executable: filepath.Join(dir, "program"), ReadyTimeout: ready, IdleGrace: time.Hour},
 	}
+	if os.Getenv("TARE_TEST_CONFINED") != "" {
+		if options.Privileges.Root, err = os.OpenRoot(dir); err != nil {
+			return err
+		}
+	}
 	pid := strconv.Itoa(os.Getpid())
 	app := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // an echo
 		b, err := io.ReadAll(r.Body)
