@@ -62,7 +62,8 @@ func (s *Server) openHandler(c *Config) (site, error) {
 		return nil, configError(err)
 	}
 	open := func() (io.WriteCloser, error) { return s.logs.open(l.Path) }
-	h.log, err = accesslog.Open(open, !s.logs.canReopen(l.Path), h.format.Lost, func(text string) { s.log.print("access log: " + text) })
+	h.log, err = accesslog.Open(open, !s.logs.canReopen(l.Path), h.format.Lost,
+		func(text string) { s.log.print("access log: " + text) })
 	if err != nil {
 		return nil, configError(err)
 	}

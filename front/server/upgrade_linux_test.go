@@ -289,7 +289,8 @@ func TestUpgradeOfConfinedProcessIsRejected(t *testing.T) {
 	}
 	s.signal(pid, syscall.SIGUSR2)
 	s.eventually("an error", func() bool { return strings.Contains(s.read("log"), "upgrade: failed, this") })
-	if !strings.Contains(s.read("log"), "upgrade: a process that is confined to a folder cannot start another one: restart it") {
+	const want = "upgrade: a process that is confined to a folder cannot start another one: restart it"
+	if !strings.Contains(s.read("log"), want) {
 		t.Error("the log does not name the reason")
 	}
 	s.signal(pid, syscall.SIGTERM)

@@ -117,7 +117,8 @@ func errorMessages(err error) []checkMessage {
 	if invalid, ok := err.(*server.ConfigError); ok { //nolint:errorlint // what it wraps is looked at below
 		err = invalid.Err
 	}
-	if joined, ok := err.(interface{ Unwrap() []error }); ok && isJoin(err, joined.Unwrap()) { //nolint:errorlint // likewise
+	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // likewise
+	if ok && isJoin(err, joined.Unwrap()) {
 		var all []checkMessage
 		for _, err := range joined.Unwrap() {
 			all = append(all, errorMessages(err)...)
