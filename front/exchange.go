@@ -171,14 +171,14 @@ func (x *exchange) runPhases() outcome {
 		return x.failClosed()
 	}
 	if out := x.loc.limits.check(x); out != proceed {
-		return out
+		return x.explainEnd("limits", out)
 	}
 	if out := x.loc.access.check(x); out != proceed {
-		return out
+		return x.explainEnd("access", out)
 	}
 	if x.loc.tryFiles != nil {
 		if out := x.loc.tryFiles.run(x); out != proceed {
-			return out
+			return x.explainEnd("try_files", out)
 		}
 	}
 	return x.serve()

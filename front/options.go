@@ -15,6 +15,7 @@ type options struct {
 	openLog    func(path string) (io.WriteCloser, error)
 	inMemory   bool
 	countConns func() (accepted, open int64)
+	explain    *explanation // nil serves
 }
 
 // Bind makes handler the upstream with a name: forwarding a request to it is a function call. It
