@@ -181,6 +181,11 @@ func (x *exchange) runPhases() outcome {
 			return out
 		}
 	}
+	if x.loc.mirror != nil {
+		if out := x.loc.mirror.run(x); out != proceed {
+			return out
+		}
+	}
 	return x.serve()
 }
 

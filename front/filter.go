@@ -19,7 +19,9 @@ type filters struct {
 	charset         *mediaTypes // nil adds no charset
 	sub             *subFilter  // nil replaces nothing
 	gzip            *gzipFilter // nil compresses nothing
-	noChunks        bool        // responses of unknown length end with their connection
+	gunzip          *gzipFilter // nil decompresses nothing
+	trailers        []addHeader
+	noChunks        bool // responses of unknown length end with their connection
 	rate, rateAfter text
 	sendTimeout     time.Duration // 0 means none
 	onlySendTimeout bool          // only sendTimeout is set
@@ -47,6 +49,12 @@ func (c *compiler) filters(s *conf.Settings, pass *conf.Proxy) (*filters, error)
 	if f.gzip, err = c.gzip(s.Gzip); err != nil {
 		return nil, err
 	}
+	if f.gunzip, err = c.gzip(s.Gunzip); err != nil {
+		return nil, err
+	}
+	if f.trailers, err = c.addTrailers(s.Trailers); err != nil {
+		return nil, err
+	}
 	if f.rate, err = c.text(s.Rate); err != nil {
 		return nil, fmt.Errorf("rate: %w", err)
 	}
@@ -56,10 +64,10 @@ func (c *compiler) filters(s *conf.Settings, pass *conf.Proxy) (*filters, error)
 	if s.Files.Charset != "" {
 		f.charset = c.mediaTypes(&s.Files)
 	}
-	f.needsHeader = f.expires != nil || f.charset != nil || f.changesBody() ||
+	f.needsHeader = f.expires != nil || f.charset != nil || f.changesBody() || f.trailers != nil ||
 		slices.ContainsFunc(f.fields, func(a addHeader) bool { return a.replace })
 	isObserved := len(s.Logs) > 0 || c.counting() || s.Rate != "" || c.setsLimitRate || pass != nil && pass.Intercept
-	f.onlySendTimeout = !isObserved && len(f.fields) == 0 && f.expires == nil && f.charset == nil && !f.changesBody()
+	f.onlySendTimeout = !isObserved && len(f.fields) == 0 && !f.needsHeader
 	if f.onlySendTimeout && f.sendTimeout == 0 {
 		return nil, nil
 	}
@@ -80,6 +88,8 @@ type writer struct {
 	held     *heldResponse // the beginning of the response, until its filters are known
 	replacer *replacer     // nil replaces nothing
 	gzip     *gzipWriter   // nil compresses nothing
+	gunzip   *gunzipWriter // nil decompresses nothing
+	trailers bool          // trailer fields follow the body
 	pace     *rateLimiter  // nil does not limit the rate
 	deadline sendDeadline
 }
@@ -127,6 +137,9 @@ func (w *writer) sendHead(code int) {
 	}
 	if f := w.x.loc.filters; f != nil && w.x.parent == nil {
 		f.changeHeader(w.x, w.Header(), code)
+		if w.trailers = f.addsTrailers(w, code); w.trailers {
+			delete(w.Header(), "Content-Length")
+		}
 		w.startLimits(f)
 		if f.changesBody() && !f.startBodyFilters(w) {
 			return
@@ -162,6 +175,15 @@ func (w *writer) Write(p []byte) (int, error) {
 	switch {
 	case w.withheldStatus != 0:
 		return len(p), nil
+	case w.gunzip != nil:
+		return w.gunzip.Write(p)
+	}
+	return w.filter(p)
+}
+
+// filter passes a part of the body, which is decompressed if needed, to the filters that follow.
+func (w *writer) filter(p []byte) (int, error) {
+	switch {
 	case w.held != nil:
 		return w.held.write(w, p)
 	case w.replacer != nil:
@@ -194,7 +216,9 @@ func (w *writer) WriteString(s string) (int, error) {
 }
 
 // changesBody reports whether the body is changed, or may be.
-func (w *writer) changesBody() bool { return w.held != nil || w.replacer != nil || w.gzip != nil }
+func (w *writer) changesBody() bool {
+	return w.held != nil || w.replacer != nil || w.gzip != nil || w.gunzip != nil
+}
 
 // sendBody writes a part of the body to the server, within the rate limit.
 func (w *writer) sendBody(p []byte) (n int, err error) {
@@ -307,6 +331,12 @@ func (w *writer) finish() {
 	if w.status == 0 && w.withheldStatus == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
+	if w.gunzip != nil && w.withheldStatus == 0 {
+		if err := w.gunzip.close(); err != nil { // the client sees that the response is incomplete
+			_ = w.FlushError()
+			panic(http.ErrAbortHandler)
+		}
+	}
 	if w.held != nil {
 		_ = w.held.release(w, w.held.body, true) // an error means that the client has gone
 	}
@@ -316,11 +346,17 @@ func (w *writer) finish() {
 	if w.gzip != nil {
 		_ = w.gzip.close()
 	}
+	if w.trailers {
+		w.x.loc.filters.addTrailers(w)
+	}
 	w.deadline.extend(w)
 }
 
-// release releases the compressor after a panic.
+// release releases the compressor after a panic, and the decompressor.
 func (w *writer) release() {
+	if w.gunzip != nil {
+		w.gunzip.release()
+	}
 	if w.gzip != nil {
 		w.gzip.release()
 	}

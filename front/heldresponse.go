@@ -24,11 +24,16 @@ type heldResponse struct {
 }
 
 // changesBody reports whether the filters may change bodies or their framing.
-func (f *filters) changesBody() bool { return f.gzip != nil || f.sub != nil || f.noChunks }
+func (f *filters) changesBody() bool {
+	return f.gzip != nil || f.gunzip != nil || f.sub != nil || f.noChunks
+}
 
 // startBodyFilters starts the filters of a response whose header is complete. It returns false if
 // they depend on the beginning of the body: the head is then held back.
 func (f *filters) startBodyFilters(w *writer) bool {
+	if f.gunzip != nil {
+		f.gunzip.startGunzip(w)
+	}
 	h := heldResponse{filters: f, mayGzip: f.gzip != nil && f.gzip.mayCompress(w)}
 	var need int64
 	if h.mayGzip {
@@ -75,7 +80,7 @@ func (h *heldResponse) write(w *writer, p []byte) (int, error) {
 	if err := h.release(w, beginning, false); err != nil {
 		return 0, err
 	}
-	return w.Write(p)
+	return w.filter(p)
 }
 
 // release sends the head and what was held back. The type comes from the beginning of the body.
@@ -98,7 +103,7 @@ func (h *heldResponse) release(w *writer, beginning []byte, complete bool) error
 	if len(h.body) == 0 {
 		return nil
 	}
-	_, err := w.Write(h.body)
+	_, err := w.filter(h.body)
 	return err
 }
 

@@ -37,6 +37,8 @@ type location struct {
 	errors     *errorLog
 	realIP     *realIP
 	keepAlive  keepAliveLimits
+	mirror     *mirror // nil sends no copies of requests
+	earlyHints []text  // one must be true to forward early hints; nil forwards all
 	content    content
 
 	sendTimeout time.Duration // between two writes that the client receives some of
@@ -289,6 +291,14 @@ func (c *compiler) location(loc *location, from *conf.Location) error {
 	}
 	if loc.errors, err = c.errorLog(s.ErrorLog); err != nil {
 		return err
+	}
+	if loc.mirror, err = c.mirror(s.Mirror); err != nil {
+		return err
+	}
+	if s.EarlyHints != nil {
+		if loc.earlyHints, err = c.texts(s.EarlyHints); err != nil {
+			return fmt.Errorf("early_hints: %w", err)
+		}
 	}
 	loc.realIP, err = c.realIP(&s.RealIP)
 	return err

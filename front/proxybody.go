@@ -37,6 +37,11 @@ func (p *proxy) receiveBody(x *exchange) outcome {
 		x.clientBody = streamBody(x)
 		return proceed
 	}
+	return x.receiveWhole()
+}
+
+// receiveWhole receives the request's body completely. The exchange has a proxyState.
+func (x *exchange) receiveWhole() outcome {
 	b, err := readBody(x.r.Body, x.r.ContentLength)
 	if err != nil {
 		b.close()
@@ -104,6 +109,15 @@ func (b *requestBody) close() {
 	if b.stream != nil {
 		b.stream.end()
 	}
+}
+
+// share returns a complete body for another request.
+func (b *requestBody) share() *requestBody {
+	shared := &requestBody{memory: b.memory, length: b.length}
+	if b.file != nil {
+		shared.file = b.file.share()
+	}
+	return shared
 }
 
 // open returns the body from its start, or errBodyConsumed.

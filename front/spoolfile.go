@@ -3,13 +3,15 @@ package front
 import (
 	"fmt"
 	"os"
+	"sync/atomic"
 )
 
 // spoolFile is a spool file. It is removed while it is open, where the system allows that, so that
 // nobody else can open it.
 type spoolFile struct {
 	*os.File
-	named bool // it could not be removed yet
+	named bool         // it could not be removed yet
+	users atomic.Int32 // each calls discard
 }
 
 func newSpoolFile() (*spoolFile, error) {
@@ -17,11 +19,22 @@ func newSpoolFile() (*spoolFile, error) {
 	if err != nil {
 		return nil, fmt.Errorf("creating a temporary file: %w", err)
 	}
-	return &spoolFile{f, os.Remove(f.Name()) != nil}, nil
+	t := &spoolFile{File: f, named: os.Remove(f.Name()) != nil}
+	t.users.Store(1)
+	return t, nil
 }
 
-// discard closes and removes the file.
+// share returns the file for another user.
+func (t *spoolFile) share() *spoolFile {
+	t.users.Add(1)
+	return t
+}
+
+// discard ends a use of the file. The last one closes and removes it.
 func (t *spoolFile) discard() {
+	if t.users.Add(-1) > 0 {
+		return
+	}
 	t.Close()
 	if t.named {
 		_ = os.Remove(t.Name()) // there is nowhere to report an error

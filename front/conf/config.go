@@ -148,6 +148,12 @@ type Settings struct {
 	// ErrorLog is the log for errors of requests. Nil is the logger of New's options.
 	ErrorLog *ErrorLog
 	Gzip     *Gzip // nil compresses nothing
+	// Gunzip decompresses responses with gzip for clients that do not accept it, or that Gunzip's
+	// Proxied, HTTP10 and Disable exclude; nil decompresses nothing.
+	Gunzip *Gzip
+	// Trailers are added to the trailer sections of responses, as Header to their headers. Such
+	// responses are chunked; those by HTTP/1.0 have no trailer section.
+	Trailers []AddHeader
 	// SubFilter replaces strings in bodies; nil replaces nothing.
 	SubFilter *SubFilter
 	// NoChunks disables chunked responses. Those of unknown length end with their connection (RFC
@@ -180,6 +186,12 @@ type Settings struct {
 	Referers *Referers
 	// SecureLink is how $secure_link checks links. If it is nil the variable is empty.
 	SecureLink *SecureLink
+
+	// Mirror sends copies of requests to other locations; nil sends none.
+	Mirror *Mirror
+	// EarlyHints forwards early hints (103) of upstreams if one of its texts is neither empty nor
+	// "0". Nil forwards all.
+	EarlyHints []Text
 
 	// Closed is the reason why the location serves nothing, or "". Requests get 503, without error
 	// pages, and the reason is logged.

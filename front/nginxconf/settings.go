@@ -13,7 +13,7 @@ import (
 func (t *translator) settings(s *scope) conf.Settings {
 	set := conf.Settings{
 		Files:             t.files(s, nil),
-		Header:            t.addHeaders(s),
+		Header:            t.addFields(s, "add_header"),
 		Expires:           t.expires(s),
 		ErrorPages:        t.errorPages(s),
 		RecursiveErrors:   s.flag("recursive_error_pages", false),
@@ -21,6 +21,10 @@ func (t *translator) settings(s *scope) conf.Settings {
 		ErrorLog:          t.errorLog(s),
 		ModifiedSince:     modifiedSince(s),
 		Gzip:              t.gzip(s),
+		Gunzip:            t.gunzip(s),
+		Trailers:          t.addFields(s, "add_trailer"),
+		Mirror:            t.mirror(s),
+		EarlyHints:        t.earlyHints(s),
 		SubFilter:         t.substitution(s),
 		NoChunks:          !s.flag("chunked_transfer_encoding", true),
 		Requests:          t.requestLimits(s),
@@ -167,9 +171,10 @@ func (t *translator) symlinks(s *scope, f *conf.Files) {
 	}
 }
 
-func (t *translator) addHeaders(s *scope) []conf.AddHeader {
+// addFields translates add_header or add_trailer.
+func (t *translator) addFields(s *scope, name string) []conf.AddHeader {
 	var all []conf.AddHeader
-	for _, d := range s.all("add_header") {
+	for _, d := range s.all(name) {
 		if strings.EqualFold(d.args[0], "Content-Length") {
 			// a common mistake for responses without a body
 			t.remark(d, "Content-Length is ignored: the server sets it")
@@ -240,7 +245,24 @@ func (t *translator) errorPages(s *scope) []conf.ErrorPage {
 	return pages
 }
 
+// gzip translates gzip and what belongs to it; nil is off.
 func (t *translator) gzip(s *scope) *conf.Gzip {
+	if !s.flag("gzip", false) {
+		return nil
+	}
+	return gzipOf(s)
+}
+
+// gunzip translates gunzip. Clients that would not get a compressed response get a decompressed one.
+func (t *translator) gunzip(s *scope) *conf.Gzip {
+	if !s.flag("gunzip", false) {
+		return nil
+	}
+	g := gzipOf(s)
+	return &conf.Gzip{Vary: g.Vary, Proxied: g.Proxied, HTTP10: g.HTTP10, Disable: g.Disable}
+}
+
+func gzipOf(s *scope) *conf.Gzip {
 	g := &conf.Gzip{
 		Level: s.number("gzip_comp_level"), Vary: s.flag("gzip_vary", false), HTTP10: s.is("gzip_http_version", "1.0"),
 		Types: s.words("gzip_types"), Disable: s.words("gzip_disable"),
@@ -255,10 +277,40 @@ func (t *translator) gzip(s *scope) *conf.Gzip {
 		}
 		g.Proxied = append(g.Proxied, strings.ToLower(word))
 	}
-	if !s.flag("gzip", false) {
+	return g
+}
+
+// mirror translates mirror; nil is off.
+func (t *translator) mirror(s *scope) *conf.Mirror {
+	m := &conf.Mirror{NoBody: !s.flag("mirror_request_body", true)}
+	all := s.all("mirror")
+	for _, d := range all {
+		switch {
+		case d.args[0] == "off" && len(all) == 1:
+			return nil
+		case d.args[0] == "off":
+			t.errorf(d, "off cannot be combined with other values")
+		case !strings.HasPrefix(d.args[0], "/") || strings.ContainsAny(d.args[0], "$?"):
+			t.errorf(d, "invalid path %s (must begin with a slash, without variables and query)", shown(d.args[0]))
+		default:
+			m.URIs = append(m.URIs, d.args[0])
+		}
+	}
+	if m.URIs == nil {
 		return nil
 	}
-	return g
+	return m
+}
+
+// earlyHints translates early_hints; nil forwards all.
+func (t *translator) earlyHints(s *scope) []conf.Text {
+	var all []conf.Text
+	for _, d := range s.all("early_hints") {
+		for _, arg := range d.args {
+			all = append(all, t.text(d, arg))
+		}
+	}
+	return all
 }
 
 func (t *translator) substitution(s *scope) *conf.SubFilter {
