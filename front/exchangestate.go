@@ -130,6 +130,9 @@ func (x *exchange) end() {
 	if x.plan.counts != nil {
 		x.plan.counts.end(x)
 	}
+	if export := x.plan.options.exportSpan; export != nil && x.loc != nil && x.loc.trace != nil {
+		x.exportSpan(export)
+	}
 	x.log()
 	x.recycleProxyState()
 	x.recycle()

@@ -138,7 +138,7 @@ func (w *writer) sendHead(code int) {
 	if f := w.x.loc.filters; f != nil && w.x.parent == nil {
 		f.changeHeader(w.x, w.Header(), code)
 		if w.trailers = f.addsTrailers(w, code); w.trailers {
-			delete(w.Header(), "Content-Length")
+			f.announceTrailers(w.Header())
 		}
 		w.startLimits(f)
 		if f.changesBody() && !f.startBodyFilters(w) {

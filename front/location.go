@@ -38,7 +38,8 @@ type location struct {
 	realIP     *realIP
 	keepAlive  keepAliveLimits
 	mirror     *mirror // nil sends no copies of requests
-	earlyHints []text  // one must be true to forward early hints; nil forwards all
+	trace      *traceRules
+	earlyHints []text // one must be true to forward early hints; nil forwards all
 	content    content
 
 	sendTimeout time.Duration // between two writes that the client receives some of
@@ -293,6 +294,9 @@ func (c *compiler) location(loc *location, from *conf.Location) error {
 		return err
 	}
 	if loc.mirror, err = c.mirror(s.Mirror); err != nil {
+		return err
+	}
+	if loc.trace, err = c.trace(s.Trace); err != nil {
 		return err
 	}
 	if s.EarlyHints != nil {

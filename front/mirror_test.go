@@ -40,9 +40,9 @@ func TestMirrorReceivesACopy(t *testing.T) {
 			copies <- fmt.Sprint(r.Method, " ", r.RequestURI, " ", r.Header.Get("X-Field"), " ", r.ContentLength, " ",
 				string(b) == body, err)
 		})
-		want := fmt.Sprint("POST /of/a?b=c field ", len(body), " true<nil>")
+		want := fmt.Sprint("POST /of/a?b=c field ", len(body), " true <nil>")
 		if got := a.do("POST", "/a?b=c", strings.NewReader(body), "X-Field", "field"); got.body !=
-			fmt.Sprint(len(body), "<nil>") {
+			fmt.Sprint(len(body), " <nil>") {
 			t.Errorf("the handler got %v", got)
 		}
 		if got := await(t, copies); got != want {
@@ -76,7 +76,7 @@ func TestMirrorWithoutBody(t *testing.T) {
 	if got := a.do("PUT", "/", strings.NewReader("body")); got.body != "body" {
 		t.Errorf("%v", got)
 	}
-	if got := await(t, copies); got != "PUT0[]0<nil>" {
+	if got := await(t, copies); got != "PUT0 [] 0 <nil>" {
 		t.Errorf("%s", got)
 	}
 }
@@ -146,7 +146,7 @@ func TestMirrorOverTheNetwork(t *testing.T) {
 	if got := a.do("POST", "/?q", strings.NewReader(strings.Repeat("x", 50_000))); got.status != 200 || got.body != "ok" {
 		t.Errorf("%v", got)
 	}
-	if got := await(t, copies); got != "POST /copy?q 50000<nil>" {
+	if got := await(t, copies); got != "POST /copy?q 50000 <nil>" {
 		t.Errorf("%s", got)
 	}
 }

@@ -17,6 +17,16 @@ func (f *filters) addsTrailers(w *writer, code int) bool {
 	return false
 }
 
+// announceTrailers makes the server send a trailer section, whose values follow.
+func (f *filters) announceTrailers(header http.Header) {
+	delete(header, "Content-Length")
+	for i := range f.trailers {
+		if name := http.TrailerPrefix + f.trailers[i].name; header[name] == nil {
+			header[name] = []string{}
+		}
+	}
+}
+
 // addTrailers adds the trailer fields after the body.
 func (f *filters) addTrailers(w *writer) {
 	header, isDefaultStatus := w.Header(), getsAddedFields(w.status)

@@ -43,7 +43,7 @@ func coreVariables(product string) map[string]knownVariable {
 	all := make(map[string]knownVariable)
 	for _, rows := range []map[string]knownVariable{
 		requestVariables(), clientVariables(), responseVariables(), processVariables(product), tlsVariables(),
-		certVariables(), proxyVariables(), attemptVariables(),
+		certVariables(), proxyVariables(), attemptVariables(), traceVariables(),
 	} {
 		maps.Copy(all, rows)
 	}

@@ -189,6 +189,8 @@ type Settings struct {
 
 	// Mirror sends copies of requests to other locations; nil sends none.
 	Mirror *Mirror
+	// Trace is the trace context of requests; nil traces nothing.
+	Trace *Trace
 	// EarlyHints forwards early hints (103) of upstreams if one of its texts is neither empty nor
 	// "0". Nil forwards all.
 	EarlyHints []Text

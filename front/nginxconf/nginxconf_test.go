@@ -47,7 +47,7 @@ http {
 /etc/sites/a:4: unexpected end of file in a block (missing "}")
 /etc/nginx.conf:7: directive "gzip": duplicate (first one at /etc/nginx.conf:5)
 /etc/nginx.conf:8: directive "perl_set": not supported: bind a Go handler instead
-/etc/nginx.conf:12: directive "ssi": not supported: pages are sent unmodified
+/etc/nginx.conf:12: directive "ssi": not supported: pages are sent unmodified; bind a Go handler instead
 /etc/nginx.conf:15: directive "server_name": not allowed in http (allowed in: server)`; fmt.Sprint(err) != want {
 		t.Errorf("%v\nwant\n%s", err, want)
 	}
@@ -61,7 +61,7 @@ http {
 /etc/nginx.conf:8: directive "perl_set": not supported: bind a Go handler instead
 /etc/nginx.conf:10: directive "listen": unknown parameter "speed=9"
 /etc/nginx.conf:11: directive "proxy_pass": invalid URL "a" (must begin with http:// or https://)
-/etc/nginx.conf:12: directive "ssi": not supported: pages are sent unmodified
+/etc/nginx.conf:12: directive "ssi": not supported: pages are sent unmodified; bind a Go handler instead
 /etc/nginx.conf:13: directive "gzip_static": always is not supported (use on, which respects Accept-Encoding)
 /etc/nginx.conf:15: directive "server_name": not allowed in http (allowed in: server)`; fmt.Sprint(err) != want {
 		t.Errorf("%v\nwant\n%s", err, want)

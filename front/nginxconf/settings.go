@@ -25,6 +25,7 @@ func (t *translator) settings(s *scope) conf.Settings {
 		Trailers:          t.addFields(s, "add_trailer"),
 		Mirror:            t.mirror(s),
 		EarlyHints:        t.earlyHints(s),
+		Trace:             t.trace(s),
 		SubFilter:         t.substitution(s),
 		NoChunks:          !s.flag("chunked_transfer_encoding", true),
 		Requests:          t.requestLimits(s),
