@@ -22,6 +22,7 @@ type group struct {
 	peers     *upstream.Group
 	key       text // of the hash balancers
 	transport *transport
+	counts    *responseCounts // nil if nothing shows counts
 
 	lastSocket atomic.Pointer[socketHost]
 }
@@ -77,7 +78,7 @@ func (o *options) boundTo(name string) http.Handler {
 
 // serverGroup makes a group. It shares what older plans know about its servers.
 func (c *compiler) serverGroup(config *conf.Upstream) (*group, error) {
-	g := &group{name: config.Name}
+	g := &group{name: config.Name, counts: c.upstreamCounts(config.Name)}
 	var err error
 	if g.key, err = c.text(config.Key); err != nil {
 		return nil, err

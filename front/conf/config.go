@@ -229,8 +229,9 @@ type Files struct {
 	Index []Text
 	// Listing lists directories without an index.
 	Listing bool
-	// Precompressed serves x.gz, x.br or x.zst instead of x to clients that accept it.
-	Precompressed bool
+	// Precompressed are the codings of which x.gz, x.br or x.zst is served instead of x to clients that
+	// accept it: "gzip", "br", "zstd".
+	Precompressed []string
 	// Symlinks restricts symbolic links; the default follows all. Those in SymlinksFrom, a prefix
 	// of the path, are always followed.
 	Symlinks     Symlinks

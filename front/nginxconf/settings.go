@@ -121,11 +121,19 @@ func (t *translator) where(s *scope, here *place, f *conf.Files) {
 	}
 }
 
-func (t *translator) precompressed(s *scope) bool {
-	if s.is("gzip_static", "always") {
-		t.omit(s.one("gzip_static"), "always is not supported (use on, which respects Accept-Encoding)")
+// precompressed returns the codings of files next to others.
+func (t *translator) precompressed(s *scope) (codings []string) {
+	for _, of := range []struct{ directive, coding string }{
+		{"gzip_static", "gzip"}, {"brotli_static", "br"}, {"zstd_static", "zstd"},
+	} {
+		if s.is(of.directive, "always") {
+			t.omit(s.one(of.directive), "always is not supported (use on, which respects Accept-Encoding)")
+		}
+		if s.is(of.directive, "on") {
+			codings = append(codings, of.coding)
+		}
 	}
-	return s.is("gzip_static", "on")
+	return codings
 }
 
 // modifiedSince parses if_modified_since, whose words the table has checked.

@@ -132,6 +132,7 @@ func samples() map[string][]sample {
 		"charset":        at("location", "charset utf-8;"), "charset_types": at("location", "charset_types a/b;"),
 		"gzip": at("location", "gzip on;"), "chunked_transfer_encoding": at("location",
 			"chunked_transfer_encoding off;"), "gzip_static": at("location", "gzip_static on;"),
+		"brotli_static": at("location", "brotli_static on;"), "zstd_static": at("location", "zstd_static on;"),
 		"autoindex": at("location", "autoindex on;"), "empty_gif": at("location", "empty_gif;"),
 		"ssl":                     at("server", "ssl on; ssl_reject_handshake on;"),
 		"ssl_certificate":         at("ssl", "ssl_certificate d.pem; ssl_certificate_key d.key;"),
