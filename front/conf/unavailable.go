@@ -23,7 +23,7 @@ func unavailable() []unavailableVariable {
 		userid = "userid is not supported: set cookies in the application"
 	)
 	return []unavailableVariable{
-		{"connection", conns}, {"tcpinfo_rtt", conns}, {"tcpinfo_rttvar", conns},
+		{"tcpinfo_rtt", conns}, {"tcpinfo_rttvar", conns},
 		{"tcpinfo_snd_cwnd", conns}, {"tcpinfo_rcv_space", conns},
 		{"request_body_file", "a body's file has no name"},
 		{"ssl_ciphers", tls}, {"ssl_curves", tls}, {"ssl_session_id", tls},

@@ -108,7 +108,7 @@ func TestLenientHarmlessDirectiveIsLeftOut(t *testing.T) {
 		inHTTP("brotli on; brotli_types a/b; server { vhost_traffic_status off; location / { post_action /m; empty_gif; } }"),
 		inHTTP("server { access_log syslog:server=a; listen 81 so_keepalive=1m::; location / { modsecurity off; keepalive_timeout 1s; empty_gif; } }"),
 		inHTTP("modsecurity on; server { location / { modsecurity off; empty_gif; } }"),
-		inHTTP(`server { location / { if ($arg_x) { return 403; } proxy_set_header A $connection; empty_gif; } }`),
+		inHTTP(`server { location / { if ($arg_x) { return 403; } proxy_set_header A $tcpinfo_rtt; empty_gif; } }`),
 	} {
 		if got := statusOf(t, text, "http://x/"); got != 200 {
 			t.Errorf("%s: %d, want 200", text, got)
