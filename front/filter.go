@@ -16,10 +16,10 @@ import (
 type filters struct {
 	fields          []addHeader
 	expires         *expires
-	charset         *mediaTypes // nil adds no charset
-	sub             *subFilter  // nil replaces nothing
-	gzip            *gzipFilter // nil compresses nothing
-	gunzip          *gzipFilter // nil decompresses nothing
+	charset         *mediaTypes    // nil adds no charset
+	sub             *subFilter     // nil replaces nothing
+	compressions    []*compression // in the order of preference; nil compresses nothing
+	gunzip          *compression   // nil decompresses nothing
 	trailers        []addHeader
 	noChunks        bool // responses of unknown length end with their connection
 	rate, rateAfter text
@@ -46,7 +46,7 @@ func (c *compiler) filters(s *conf.Settings, pass *conf.Proxy) (*filters, error)
 	if f.sub, err = c.subFilter(s.SubFilter); err != nil {
 		return nil, err
 	}
-	if f.gzip, err = c.gzip(s.Gzip); err != nil {
+	if f.compressions, err = c.compressions(s); err != nil {
 		return nil, err
 	}
 	if f.gunzip, err = c.gzip(s.Gunzip); err != nil {
@@ -85,12 +85,12 @@ type writer struct {
 	hijacked       bool
 	switchBytes    int64 // length of a tunnel's 101 head
 
-	held     *heldResponse // the beginning of the response, until its filters are known
-	replacer *replacer     // nil replaces nothing
-	gzip     *gzipWriter   // nil compresses nothing
-	gunzip   *gunzipWriter // nil decompresses nothing
-	trailers bool          // trailer fields follow the body
-	pace     *rateLimiter  // nil does not limit the rate
+	held     *heldResponse   // the beginning of the response, until its filters are known
+	replacer *replacer       // nil replaces nothing
+	compress *compressWriter // nil compresses nothing
+	gunzip   *gunzipWriter   // nil decompresses nothing
+	trailers bool            // trailer fields follow the body
+	pace     *rateLimiter    // nil does not limit the rate
 	deadline sendDeadline
 }
 
@@ -194,8 +194,8 @@ func (w *writer) filter(p []byte) (int, error) {
 
 // encode compresses a part of the body if needed, and sends it.
 func (w *writer) encode(p []byte) (int, error) {
-	if w.gzip != nil {
-		return w.gzip.Write(p)
+	if w.compress != nil {
+		return w.compress.Write(p)
 	}
 	return w.sendBody(p)
 }
@@ -217,7 +217,7 @@ func (w *writer) WriteString(s string) (int, error) {
 
 // changesBody reports whether the body is changed, or may be.
 func (w *writer) changesBody() bool {
-	return w.held != nil || w.replacer != nil || w.gzip != nil || w.gunzip != nil
+	return w.held != nil || w.replacer != nil || w.compress != nil || w.gunzip != nil
 }
 
 // sendBody writes a part of the body to the server, within the rate limit.
@@ -300,8 +300,8 @@ func (w *writer) FlushError() error {
 			return err
 		}
 	}
-	if w.gzip != nil {
-		if err := w.gzip.flush(); err != nil {
+	if w.compress != nil {
+		if err := w.compress.flush(); err != nil {
 			return err
 		}
 	}
@@ -343,8 +343,8 @@ func (w *writer) finish() {
 	if w.replacer != nil {
 		_ = w.replacer.close()
 	}
-	if w.gzip != nil {
-		_ = w.gzip.close()
+	if w.compress != nil {
+		_ = w.compress.close()
 	}
 	if w.trailers {
 		w.x.loc.filters.addTrailers(w)
@@ -357,8 +357,8 @@ func (w *writer) release() {
 	if w.gunzip != nil {
 		w.gunzip.release()
 	}
-	if w.gzip != nil {
-		w.gzip.release()
+	if w.compress != nil {
+		w.compress.release()
 	}
 }
 

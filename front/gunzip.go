@@ -10,7 +10,7 @@ import (
 )
 
 // startGunzip decompresses a response that the client must not get compressed.
-func (g *gzipFilter) startGunzip(w *writer) {
+func (g *compression) startGunzip(w *writer) {
 	header := w.Header()
 	if !strings.EqualFold(header.Get("Content-Encoding"), "gzip") || w.status == http.StatusPartialContent {
 		return

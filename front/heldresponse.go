@@ -17,15 +17,15 @@ const (
 
 // heldResponse holds back the beginning of a response until its length or type is known.
 type heldResponse struct {
-	filters *filters
-	mayGzip bool // gzip may apply
-	needed  int  // bytes until the decision
-	body    []byte
+	filters     *filters
+	mayCompress [maxCompressions]bool // by the index in filters.compressions
+	needed      int                   // bytes until the decision
+	body        []byte
 }
 
 // changesBody reports whether the filters may change bodies or their framing.
 func (f *filters) changesBody() bool {
-	return f.gzip != nil || f.gunzip != nil || f.sub != nil || f.noChunks
+	return f.compressions != nil || f.gunzip != nil || f.sub != nil || f.noChunks
 }
 
 // startBodyFilters starts the filters of a response whose header is complete. It returns false if
@@ -34,10 +34,13 @@ func (f *filters) startBodyFilters(w *writer) bool {
 	if f.gunzip != nil {
 		f.gunzip.startGunzip(w)
 	}
-	h := heldResponse{filters: f, mayGzip: f.gzip != nil && f.gzip.mayCompress(w)}
+	h := heldResponse{filters: f}
 	var need int64
-	if h.mayGzip {
-		need = f.gzip.neededBytes(w.Header())
+	for i, c := range f.compressions {
+		if c.mayCompress(w) {
+			h.mayCompress[i] = true
+			need = max(need, c.neededBytes(w.Header()))
+		}
 	}
 	if f.sub != nil {
 		need = max(need, f.sub.neededBytes(w))
@@ -59,10 +62,12 @@ func (h *heldResponse) startFilters(w *writer, contentType string, complete bool
 	if h.filters.sub != nil {
 		h.filters.sub.start(w, contentType)
 	}
-	if h.mayGzip && (!complete || int64(len(h.body)) >= h.filters.gzip.minLength) {
-		h.filters.gzip.start(w, contentType)
+	for i, c := range h.filters.compressions {
+		if h.mayCompress[i] && w.compress == nil && (!complete || int64(len(h.body)) >= c.minLength) {
+			c.start(w, contentType)
+		}
 	}
-	if h.filters.noChunks && (!complete || w.replacer != nil || w.gzip != nil) {
+	if h.filters.noChunks && (!complete || w.replacer != nil || w.compress != nil) {
 		closeAfterResponse(w)
 	}
 }
@@ -95,7 +100,7 @@ func (h *heldResponse) release(w *writer, beginning []byte, complete bool) error
 	}
 	h.startFilters(w, contentType, complete)
 	if !typed && !encoded && contentType != "" &&
-		(w.replacer != nil || w.gzip != nil || header["Transfer-Encoding"] != nil) {
+		(w.replacer != nil || w.compress != nil || header["Transfer-Encoding"] != nil) {
 		// else the server would detect the type of changed bytes, or none
 		header["Content-Type"] = []string{contentType}
 	}

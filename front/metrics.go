@@ -100,7 +100,8 @@ func (m metricsContent) serve(x *exchange) outcome {
 	e.add("tare_requests_in_flight", gauge, "Requests in progress.", n.inFlight.Load())
 	e.add("tare_connections_accepted_total", counter, "Accepted connections, if the server reports them.", accepted)
 	e.add("tare_connections", gauge, "Open connections, if the server reports them.", open)
-	e.add("tare_compressing", gauge, "Responses that are being compressed.", m.state.compressing.Load())
+	e.add("tare_compressing", gauge, "Responses that are being compressed.", m.state.compressing.Load()+
+		m.state.heavyCompressing.Load())
 	m.addHosts(&e)
 	logs := inUse[*logFile](&m.state.logs)
 	for _, path := range slices.Sorted(maps.Keys(logs)) {

@@ -21,8 +21,10 @@ type state struct {
 	exchanges   sync.Pool  // of *exchange, all zero
 	proxyStates sync.Pool  // of *proxyState, zeroed except for reusable memory
 	pending     pendingAttempts
-	compressing atomic.Int64 // responses
-	mirrors     atomic.Int64 // copies of requests in progress
+	compressing atomic.Int64 // responses, by gzip
+	// heavyCompressing are the responses that are compressed by Brotli or Zstandard.
+	heavyCompressing atomic.Int64
+	mirrors          atomic.Int64 // copies of requests in progress
 	// closing is done once the Handler is closed, and ends copies of requests.
 	closing     context.Context
 	close       context.CancelFunc

@@ -128,7 +128,9 @@ func responseVariables() map[string]knownVariable {
 		"status":          {get: statusVariable, appendTo: appendStatus},
 		"body_bytes_sent": {get: bodyBytesSent, appendTo: appendBodyBytes},
 		"bytes_sent":      {get: bytesSent},
-		"gzip_ratio":      {get: gzipRatio},
+		"gzip_ratio":      {get: compressionRatio("gzip")},
+		"brotli_ratio":    {get: compressionRatio("br")},
+		"zstd_ratio":      {get: compressionRatio("zstd")},
 	}
 }
 

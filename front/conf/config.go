@@ -148,6 +148,9 @@ type Settings struct {
 	// ErrorLog is the log for errors of requests. Nil is the logger of New's options.
 	ErrorLog *ErrorLog
 	Gzip     *Gzip // nil compresses nothing
+	// Brotli and Zstd compress for clients that accept it, and are preferred to Gzip in this order; nil
+	// does not.
+	Brotli, Zstd *Compression
 	// Gunzip decompresses responses with gzip for clients that do not accept it, or that Gunzip's
 	// Proxied, HTTP10 and Disable exclude; nil decompresses nothing.
 	Gunzip *Gzip

@@ -105,7 +105,7 @@ func TestLenientHarmlessDirectiveIsLeftOut(t *testing.T) {
 	for _, text := range []string{
 		"load_module modules/ngx_http_geoip_module.so; load_module ngx_http_lua_module.so;" +
 			inHTTP("server { location / { empty_gif; } }"),
-		inHTTP("brotli on; brotli_types a/b; server { vhost_traffic_status off; location / { post_action /m; empty_gif; } }"),
+		inHTTP("charset_map a b { } server { vhost_traffic_status off; location / { post_action /m; empty_gif; } }"),
 		inHTTP("server { access_log syslog:server=a; listen 81 so_keepalive=1m::; location / { modsecurity off; keepalive_timeout 1s; empty_gif; } }"),
 		inHTTP("modsecurity on; server { location / { modsecurity off; empty_gif; } }"),
 		inHTTP(`server { location / { if ($arg_x) { return 403; } proxy_set_header A $tcpinfo_rtt; empty_gif; } }`),

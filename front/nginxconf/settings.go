@@ -21,6 +21,8 @@ func (t *translator) settings(s *scope) conf.Settings {
 		ErrorLog:          t.errorLog(s),
 		ModifiedSince:     modifiedSince(s),
 		Gzip:              t.gzip(s),
+		Brotli:            compression(s, "brotli"),
+		Zstd:              compression(s, "zstd"),
 		Gunzip:            t.gunzip(s),
 		Trailers:          t.addFields(s, "add_trailer"),
 		Mirror:            t.mirror(s),
@@ -260,6 +262,22 @@ func (t *translator) gzip(s *scope) *conf.Gzip {
 		return nil
 	}
 	return gzipOf(s)
+}
+
+// compression translates the directives of ngx_brotli or zstd-nginx-module; nil is off.
+func compression(s *scope, name string) *conf.Compression {
+	if !s.flag(name, false) {
+		return nil
+	}
+	c := &conf.Compression{Types: s.words(name + "_types"), Vary: s.flag("gzip_vary", false)}
+	if s.one(name+"_comp_level") != nil {
+		level := s.number(name + "_comp_level")
+		c.Level = &level
+	}
+	if n, has := s.size(name + "_min_length"); has {
+		c.MinLength = max(n, 1) // 0 would be the default, and empty bodies are never compressed
+	}
+	return c
 }
 
 // gunzip translates gunzip. Clients that would not get a compressed response get a decompressed one.

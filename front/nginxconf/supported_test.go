@@ -183,6 +183,12 @@ func samples() map[string][]sample {
 		"gzip_proxied any", "gzip_http_version 1.0", "gzip_disable a"} {
 		all[strings.Fields(text)[0]] = []sample{{"location", text + ";", "gzip on;"}}
 	}
+	for _, name := range []string{"brotli", "zstd"} {
+		all[name] = at("location", name+" on;")
+		for _, text := range []string{"_types a/b", "_comp_level 5", "_min_length 5"} {
+			all[name+strings.Fields(text)[0]] = []sample{{"location", name + text + ";", name + " on;"}}
+		}
+	}
 	all["sub_filter"] = at("location", "sub_filter a b;", "sub_filter a c;", "sub_filter a b; sub_filter c d;")
 	for _, text := range []string{"sub_filter_types a/b", "sub_filter_once off", "sub_filter_last_modified on"} {
 		all[strings.Fields(text)[0]] = []sample{{"location", text + ";", "sub_filter a b;"}}
