@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
+	"os"
 	"slices"
 	"sort"
 	"strings"
@@ -293,6 +294,21 @@ func (c *compiler) location(loc *location, from *conf.Location) error {
 	if loc.errors, err = c.errorLog(s.ErrorLog); err != nil {
 		return err
 	}
+	if err = c.copies(loc, s); err != nil {
+		return err
+	}
+	loc.realIP, err = c.realIP(&s.RealIP)
+	return err
+}
+
+// copies compiles what a location does with requests besides responding: files of bodies, copies,
+// traces and early hints.
+func (c *compiler) copies(loc *location, s *conf.Settings) (err error) {
+	if s.BodyFile != conf.NoBodyFile && s.BodyDir != "" {
+		if _, err := os.Stat(s.BodyDir); err != nil {
+			return fmt.Errorf("client_body_temp_path: %w", err)
+		}
+	}
 	if loc.mirror, err = c.mirror(s.Mirror); err != nil {
 		return err
 	}
@@ -304,8 +320,7 @@ func (c *compiler) location(loc *location, from *conf.Location) error {
 			return fmt.Errorf("early_hints: %w", err)
 		}
 	}
-	loc.realIP, err = c.realIP(&s.RealIP)
-	return err
+	return nil
 }
 
 // content compiles the content of a location.

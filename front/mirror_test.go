@@ -142,7 +142,9 @@ func TestMirrorOverTheNetwork(t *testing.T) {
 		conf.Location{Path: "/", Settings: conf.Settings{Mirror: &conf.Mirror{URIs: []string{"/copy"}}},
 			Steps: []conf.Step{conf.Set{Name: "to", Value: conf.Text(to)}}, Proxy: &conf.Proxy{To: "app"}},
 		conf.Location{Path: "/copy", Proxy: &conf.Proxy{To: "$to"}},
-	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") })), quiet()))
+	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "ok")
+	})), quiet()))
 	if got := a.do("POST", "/?q", strings.NewReader(strings.Repeat("x", 50_000))); got.status != 200 || got.body != "ok" {
 		t.Errorf("%v", got)
 	}

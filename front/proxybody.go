@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 const (
@@ -30,10 +32,11 @@ type requestBody struct {
 // receiveBody receives the request's body, unless it is streamed.
 func (p *proxy) receiveBody(x *exchange) outcome {
 	isUnused := p.body != nil || p.from.NoBody
-	if x.clientBody != nil || isUnused && x.plan.needs&needsBody == 0 || !hasBody(x) {
+	inFile := x.loc.settings.BodyFile != conf.NoBodyFile
+	if x.clientBody != nil || isUnused && x.plan.needs&needsBody == 0 && !inFile || !hasBody(x) {
 		return proceed
 	}
-	if p.from.StreamRequest && !isUnused {
+	if p.from.StreamRequest && !isUnused && !inFile {
 		x.clientBody = streamBody(x)
 		return proceed
 	}
@@ -42,7 +45,13 @@ func (p *proxy) receiveBody(x *exchange) outcome {
 
 // receiveWhole receives the request's body completely. The exchange has a proxyState.
 func (x *exchange) receiveWhole() outcome {
-	b, err := readBody(x.r.Body, x.r.ContentLength)
+	var b *requestBody
+	var err error
+	if s := x.loc.settings; s.BodyFile != conf.NoBodyFile {
+		b, err = readBodyFile(x.r.Body, x.r.ContentLength, s)
+	} else {
+		b, err = readBody(x.r.Body, x.r.ContentLength)
+	}
 	if err != nil {
 		b.close()
 		x.errorf(levelInfo, "reading the request's body: %v", err)
@@ -98,6 +107,28 @@ func readBody(from io.Reader, length int64) (*requestBody, error) {
 		err = io.ErrUnexpectedEOF
 	}
 	return b, err
+}
+
+// readBodyFile reads a body into a file with a name. The caller must close what it returns, also
+// after an error.
+func readBodyFile(from io.Reader, length int64, s *conf.Settings) (b *requestBody, err error) {
+	b = &requestBody{}
+	if b.file, err = newBodyFile(s.BodyDir, s.BodyFile == conf.KeepBodyFile); err != nil {
+		return b, err
+	}
+	b.length, err = io.CopyBuffer(b.file, from, make([]byte, bodyCopySize))
+	if err == nil && length >= 0 && b.length != length {
+		err = io.ErrUnexpectedEOF
+	}
+	return b, err
+}
+
+// requestBodyFile is $request_body_file.
+func requestBodyFile(x *exchange) string {
+	if x.proxyState == nil || x.clientBody == nil || x.clientBody.file == nil || !x.clientBody.file.named {
+		return ""
+	}
+	return x.clientBody.file.Name()
 }
 
 // close releases the body's file, and ends its stream.

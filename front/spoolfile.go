@@ -10,7 +10,8 @@ import (
 // nobody else can open it.
 type spoolFile struct {
 	*os.File
-	named bool         // it could not be removed yet
+	named bool         // it could not be removed yet, or its name is in use
+	kept  bool         // it stays
 	users atomic.Int32 // each calls discard
 }
 
@@ -20,6 +21,17 @@ func newSpoolFile() (*spoolFile, error) {
 		return nil, fmt.Errorf("creating a temporary file: %w", err)
 	}
 	t := &spoolFile{File: f, named: os.Remove(f.Name()) != nil}
+	t.users.Store(1)
+	return t, nil
+}
+
+// newBodyFile makes a file that has a name until its end, or is kept.
+func newBodyFile(dir string, kept bool) (*spoolFile, error) {
+	f, err := os.CreateTemp(dir, "tare-body-")
+	if err != nil {
+		return nil, fmt.Errorf("creating a file for a body: %w", err)
+	}
+	t := &spoolFile{File: f, named: true, kept: kept}
 	t.users.Store(1)
 	return t, nil
 }
@@ -36,7 +48,7 @@ func (t *spoolFile) discard() {
 		return
 	}
 	t.Close()
-	if t.named {
+	if t.named && !t.kept {
 		_ = os.Remove(t.Name()) // there is nowhere to report an error
 	}
 }

@@ -73,6 +73,7 @@ func requestVariables() map[string]knownVariable {
 		"request_time":       {get: requestTime, needs: needsStartTime},
 		"request_completion": {get: requestCompletion, isSetWhenEmpty: true},
 		"request_body":       {get: requestBodyValue, needs: needsBody},
+		"request_body_file":  {get: requestBodyFile},
 		"content_length":     {get: func(x *exchange) string { return contentLength(x.clientRequest()) }},
 		"content_type":       {get: func(x *exchange) string { return x.r.Header.Get("Content-Type") }},
 

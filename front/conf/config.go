@@ -165,6 +165,10 @@ type Settings struct {
 
 	// MaxBody bounds a request's body, in bytes. 0 is 1 MB; a negative value is no limit.
 	MaxBody int64
+	// BodyFile puts bodies that are received for an upstream into files with names, which
+	// $request_body_file shows. BodyDir is their folder; "" is the system's temporary folder.
+	BodyFile BodyFile
+	BodyDir  string
 	// Requests and Conns are the limits of this location.
 	Requests []RequestLimit
 	Conns    []ConnLimit
@@ -258,6 +262,16 @@ const (
 	ModifiedSinceExact  ModifiedSince = iota // equal to Last-Modified
 	ModifiedSinceBefore                      // not before Last-Modified
 	ModifiedSinceOff                         // never, and If-None-Match is ignored, too
+)
+
+// BodyFile says whether bodies of requests are in files with names.
+type BodyFile int
+
+// Values of BodyFile.
+const (
+	NoBodyFile    BodyFile = iota // client_body_in_file_only off
+	CleanBodyFile                 // clean: the file is removed at the end of the request
+	KeepBodyFile                  // on: the file stays
 )
 
 // Symlinks says which symbolic links are followed, as nginx's disable_symlinks does.
