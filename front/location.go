@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
 	"os"
 	"slices"
@@ -305,7 +306,7 @@ func (c *compiler) location(loc *location, from *conf.Location) error {
 // traces and early hints.
 func (c *compiler) copies(loc *location, s *conf.Settings) (err error) {
 	if s.BodyFile != conf.NoBodyFile && s.BodyDir != "" {
-		if _, err := os.Stat(s.BodyDir); err != nil {
+		if err := os.Mkdir(s.BodyDir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 			return fmt.Errorf("client_body_temp_path: %w", err)
 		}
 	}
