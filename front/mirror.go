@@ -66,7 +66,7 @@ func (m *mirror) start(x *exchange, uri string) {
 	}
 	x.plan.users.Add(1) // x uses the plan: it is not released yet
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), maxMirrorTime)
-	context.AfterFunc(s.closing, cancel)
+	unwatch := context.AfterFunc(s.closing, cancel)
 	r := x.clientRequest().WithContext(ctx)
 	url := *r.URL
 	r.URL, r.Header, r.Trailer = &url, r.Header.Clone(), nil
@@ -75,6 +75,7 @@ func (m *mirror) start(x *exchange, uri string) {
 	delete(r.Header, "Upgrade") // nothing would use the connection
 	parent := &exchange{
 		plan: x.plan, r: r, hostHeader: x.hostHeader, method: x.method, host: x.host, loc: x.loc, id: requestID(x),
+		regexSteps: x.regexSteps, trace: x.traceContext(),
 		vars: slices.Clone(x.vars), connUse: x.connUse, args: x.args,
 	}
 	parent.startTime, parent.ownAddress = x.startTime, *x.clientAddress()
@@ -88,7 +89,10 @@ func (m *mirror) start(x *exchange, uri string) {
 		sub.clientBody = x.clientBody.share()
 		r.Body, r.ContentLength = &errorBody{}, sub.clientBody.length
 	}
-	go sub.runMirror(cancel)
+	go sub.runMirror(func() {
+		unwatch()
+		cancel()
+	})
 }
 
 // errorBody is the body of a request whose body is in memory or a file: nothing reads it.
@@ -100,8 +104,8 @@ func (*errorBody) Read([]byte) (int, error) { return 0, errBodyConsumed }
 // Close implements io.Closer.
 func (*errorBody) Close() error { return nil }
 
-// runMirror runs the phases of a copy.
-func (x *exchange) runMirror(cancel context.CancelFunc) {
+// runMirror runs the phases of a copy, and then calls release.
+func (x *exchange) runMirror(release func()) {
 	defer func() {
 		if why := recover(); why != nil && why != http.ErrAbortHandler {
 			x.errorf(levelError, "panic in a mirrored request: %v\n%s", why, debug.Stack())
@@ -110,7 +114,7 @@ func (x *exchange) runMirror(cancel context.CancelFunc) {
 		x.out.release()
 		x.releaseLimits()
 		x.recycleProxyState()
-		cancel()
+		release()
 		x.plan.state.mirrors.Add(-1)
 		x.plan.leave()
 	}()
