@@ -73,8 +73,10 @@ func TestGunzipOfPieces(t *testing.T) {
 // A response that is cut off or not gzip at all is aborted, so that the client sees it.
 func TestGunzipOfInvalidBodies(t *testing.T) {
 	packed := gzipped(t, strings.Repeat("some text, ", 20_000))
-	for name, body := range map[string][]byte{"cut off": packed[:len(packed)/2], "no gzip": []byte("text"), "empty": nil,
-		"damaged": append(bytes.Clone(packed[:len(packed)-8]), "12345678"...)} {
+	for name, body := range map[string][]byte{
+		"cut off": packed[:len(packed)/2], "no gzip": []byte("text"), "empty": nil,
+		"damaged": append(bytes.Clone(packed[:len(packed)-8]), "12345678"...),
+	} {
 		a := frontOf(t, conf.Settings{Gunzip: &conf.Gzip{}}, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Encoding", "gzip")
 			w.Header().Set("Content-Type", "text/plain")

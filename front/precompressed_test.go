@@ -9,7 +9,9 @@ import (
 // Each coding has a directive of its own.
 func TestPrecompressedCodings(t *testing.T) {
 	dir := site(t, "a.txt", "a.txt.gz", "a.txt.br", "a.txt.zst")
-	for coding, want := range map[string]string{"gzip": "a.txt.gz", "br": "a.txt.br", "zstd": "a.txt.zst", "": "a.txt"} {
+	for coding, want := range map[string]string{
+		"gzip": "a.txt.gz", "br": "a.txt.br", "zstd": "a.txt.zst", "": "a.txt",
+	} {
 		f := conf.Files{Root: conf.Text(dir)}
 		if coding != "" {
 			f.Precompressed = []string{coding}

@@ -92,7 +92,8 @@ func parseMetrics(t *testing.T, text string) map[string]int {
 			continue
 		}
 		if kind, ok := strings.CutPrefix(line, "# TYPE "+family+" "); ok {
-			if kind != "counter" && kind != "gauge" && kind != "histogram" || (kind == "counter") != strings.HasSuffix(family, "_total") {
+			if kind != "counter" && kind != "gauge" && kind != "histogram" ||
+				(kind == "counter") != strings.HasSuffix(family, "_total") {
 				t.Errorf("%s is a %s", family, kind)
 			}
 			continue
@@ -147,11 +148,14 @@ func TestMetricsCountRequests(t *testing.T) {
 	found := parseMetrics(t, page.body)
 	for name, want := range map[string]int{
 		"tare_requests_total": 11, "tare_requests_in_flight": 1,
-		`tare_responses_total{host="front.test",class="2xx"}`: 4, `tare_responses_total{host="front.test",class="4xx"}`: 1,
-		`tare_responses_total{host="front.test",class="5xx"}`: 4, `tare_responses_total{host="~^a\\.",class="none"}`: 1,
+		`tare_responses_total{host="front.test",class="2xx"}`:               4,
+		`tare_responses_total{host="front.test",class="4xx"}`:               1,
+		`tare_responses_total{host="front.test",class="5xx"}`:               4,
+		`tare_responses_total{host="~^a\\.",class="none"}`:                  1,
 		`tare_request_duration_seconds_count{host="front.test"}`:            9,
 		`tare_request_duration_seconds_bucket{host="front.test",le="+Inf"}`: 9,
-		`tare_limit_rejected_total{zone="z",kind="requests"}`:               2, `tare_limit_keys{zone="z",kind="requests"}`: 1,
+		`tare_limit_rejected_total{zone="z",kind="requests"}`:               2,
+		`tare_limit_keys{zone="z",kind="requests"}`:                         1,
 	} {
 		if got, ok := found[name]; !ok || got != want {
 			t.Errorf("%s is %d, want %d", name, got, want)
