@@ -29,7 +29,7 @@ type compiler struct {
 	textNeeds     needs        // of the text at hand
 	namedTargets  []string     // of the host: they must exist
 
-	gzips    map[int]*gzipPool          // by level
+	encoders map[encoderKey]*encoderPool
 	logFiles map[string]*accesslog.File // by path
 
 	limitCountsByKey map[string]*limitCounts // by kind and zone

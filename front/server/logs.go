@@ -204,28 +204,37 @@ func logPaths(c *Config) []string {
 	return paths
 }
 
-// cacheMode is the mode of new cache folders.
+// cacheMode is the mode of new folders of caches and bodies.
 const cacheMode = 0o700
 
-// prepareCaches creates the folders of caches and makes the serving user their owner, also of
-// existing ones, as nginx does.
-func prepareCaches(all []conf.Cache, privileges *privilege.Plan) error {
-	for i := range all {
-		dir := all[i].Dir
-		if dir == "" {
-			continue
+// prepareDirs creates the folders of caches and of requests' bodies, and makes the serving user their
+// owner, also of existing ones, as nginx does.
+func prepareDirs(c *conf.Config, privileges *privilege.Plan) error {
+	for i := range c.Caches {
+		if err := prepareDir(c.Caches[i].Dir, privileges); err != nil {
+			return fmt.Errorf("cache %q: %w", c.Caches[i].Name, err)
 		}
-		err := error(nil)
-		if uid, _, ok := idsOf(privileges); ok {
-			err = safefile.GiveDir(dir, cacheMode, uid)
-		} else {
-			err = cache.MakeDir(dir)
-		}
-		if err != nil {
-			return fmt.Errorf("cache %q: %w", all[i].Name, err)
+	}
+	prepared := make(map[string]bool)
+	for p := range c.Places() {
+		if dir := p.Settings.BodyDir; p.Settings.BodyFile != conf.NoBodyFile && !prepared[dir] {
+			prepared[dir] = true
+			if err := prepareDir(dir, privileges); err != nil {
+				return fmt.Errorf("client_body_temp_path: %w", err)
+			}
 		}
 	}
 	return nil
+}
+
+func prepareDir(dir string, privileges *privilege.Plan) error {
+	if dir == "" {
+		return nil
+	}
+	if uid, _, ok := idsOf(privileges); ok {
+		return safefile.GiveDir(dir, cacheMode, uid)
+	}
+	return cache.MakeDir(dir)
 }
 
 // errorFile writes a server's errors to files and to standard error.

@@ -117,7 +117,7 @@ func (s *Server) openAll(c *Config, inherited *listen.Passed) error {
 	if err := s.logs.prepare(logPaths(c), s.privileges); err != nil {
 		return configError(err)
 	}
-	if err := prepareCaches(c.Front.Caches, s.privileges); err != nil {
+	if err := prepareDirs(&c.Front, s.privileges); err != nil {
 		return configError(err)
 	}
 	var err error
