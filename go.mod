@@ -9,6 +9,7 @@ require (
 	github.com/go-crypt/x v0.4.17
 	github.com/goccy/go-yaml v1.19.2
 	github.com/klauspost/compress v1.20.3
+	github.com/mholt/acmez/v3 v3.1.7
 	github.com/prometheus/procfs v0.23.0
 	github.com/rogpeppe/go-internal v1.16.0
 	github.com/spf13/cobra v1.10.2

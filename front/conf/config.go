@@ -5,10 +5,6 @@ import (
 	"time"
 )
 
-// Text is text in which $name and ${name} stand for variables, as in nginx:
-// "https://$host$request_uri". As there, a literal dollar sign cannot be written.
-type Text string
-
 // Config configures a Handler. It is plain data: its maker may change and copy it until it is given
 // to New or Reload, and must not change it after that. A Location does not inherit: its Settings
 // are complete. See Host.Defaults.
@@ -27,6 +23,8 @@ type Config struct {
 	// Requests and Conns are the zones of limits. RequestLimit and ConnLimit refer to them by name.
 	Requests []Zone
 	Conns    []Zone
+	// Issuers issue the certificates that Listen.Issued describes.
+	Issuers []Issuer
 	// LogFormats are the formats of logs. "combined" is predefined.
 	LogFormats []LogFormat
 	// BlankUnavailable makes variables empty that nginx has and that are not available here: see
@@ -88,6 +86,9 @@ type Listen struct {
 
 	// Certs are files of certificates and keys in PEM. The server reads them, not the handler.
 	Certs []CertFiles
+	// Issued is a certificate that the server orders and renews; nil is none. It is used before
+	// Certs. As long as it does not exist, Certs are used, or handshakes fail.
+	Issued *Issued
 	// TLSConfig holds the other settings of TLS: versions, cipher suites, client certificates. It
 	// has no Certificates.
 	TLSConfig *tls.Config

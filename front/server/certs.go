@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/acme"
 	"github.com/tarehq/tare/internal/anchor"
 	"github.com/tarehq/tare/internal/certs"
 )
@@ -20,6 +21,7 @@ const maxDescribed = 4
 // certStore holds the certificates named by hosts, each once.
 type certStore struct {
 	get     func(*tls.ClientHelloInfo) (*tls.Certificate, error) // Options.GetCertificate, or nil
+	issued  *acme.Manager                                        // certificates that no files are named for
 	served  map[conf.CertFiles]*servedCert
 	running sync.WaitGroup
 }
@@ -31,8 +33,8 @@ type servedCert struct {
 	stop  context.CancelFunc // nil unless its files are watched
 }
 
-func newCertStore(get func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *certStore {
-	return &certStore{get: get, served: make(map[conf.CertFiles]*servedCert)}
+func newCertStore(get func(*tls.ClientHelloInfo) (*tls.Certificate, error), issued *acme.Manager) *certStore {
+	return &certStore{get: get, issued: issued, served: make(map[conf.CertFiles]*servedCert)}
 }
 
 // load reads the certificates of a Config that are not loaded yet. After an error, none of them

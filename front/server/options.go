@@ -32,6 +32,9 @@ type Options struct {
 	// returns nil and no error, the files of the host are used. It is called by any goroutine.
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
+	// DNS sets the records of ACME's challenge dns-01; nil supports none.
+	DNS DNSProvider
+
 	// Privileges are what the process gives up.
 	Privileges Privileges
 
@@ -45,6 +48,15 @@ type Options struct {
 	// whether it succeeded or not. Reloading is called before a reload, and Draining when the
 	// server stops accepting connections. They must not block.
 	Ready, Reloading, Draining func()
+}
+
+// DNSProvider sets TXT records, which prove the control of a name to an issuer of certificates whose
+// conf.Challenge is DNS01.
+type DNSProvider interface {
+	// Present creates a record. It returns when all of the zone's name servers have it.
+	Present(ctx context.Context, name, value string) error
+	// CleanUp removes the record.
+	CleanUp(ctx context.Context, name, value string) error
 }
 
 // Privileges are what the process gives up before it serves. Without a user, here or in the

@@ -70,6 +70,7 @@ func (s *Server) reload() error {
 	s.printMessages(c, false)
 	_ = s.certs.reload(s.log.print, false) // it prints errors; the configuration is active anyway
 	s.watchCerts()
+	s.issued.Start()
 	s.limits(c)
 	if err := s.writePID(c.Process.PID); err != nil {
 		s.log.print("warning: pid: " + err.Error())
@@ -84,9 +85,13 @@ func (s *Server) apply(c *Config) error {
 	if err := s.certs.load(&c.Front, s.log.print); err != nil {
 		return configError(err)
 	}
+	if err := s.loadIssued(c); err != nil {
+		s.retainCerts()
+		return configError(err)
+	}
 	next, err := s.nextSockets(c.Process.Listeners)
 	if err != nil {
-		s.certs.retain(&s.config.Front)
+		s.retainCerts()
 		return err
 	}
 	before, after := *s.tlsTable.Load(), *newTLSTable(&c.Front, s.certs)
@@ -96,14 +101,20 @@ func (s *Server) apply(c *Config) error {
 	if err := s.handler.Reload(c.Front); err != nil {
 		next.closeOpened()
 		s.tlsTable.Store(&before)
-		s.certs.retain(&s.config.Front)
+		s.retainCerts()
 		return configError(err)
 	}
 	s.config = c
 	s.tlsTable.Store(&after)
 	s.applySockets(next)
-	s.certs.retain(&s.config.Front)
+	s.retainCerts()
 	return nil
+}
+
+// retainCerts closes the certificates that the served configuration does not name.
+func (s *Server) retainCerts() {
+	s.certs.retain(&s.config.Front)
+	s.issued.Retain(&s.config.Front)
 }
 
 // socketChanges are the sockets of a new configuration.

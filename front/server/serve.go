@@ -86,6 +86,7 @@ func (s *Server) close() error {
 	}
 	s.removePID()
 	s.certs.close()
+	s.issued.Close()
 	s.logs.close()
 	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
 	defer cancel()

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/internal/acme"
 	"github.com/tarehq/tare/internal/privilege"
 )
 
@@ -30,6 +31,8 @@ type Server struct {
 	bound   []Binding
 	started atomic.Bool
 
+	acmeTiming acme.Timing // shorter in tests
+
 	// set by Run before anything is served
 	log        stderrLog
 	privileges *privilege.Plan // nil: none are given up
@@ -39,6 +42,7 @@ type Server struct {
 	handler    *front.Handler
 	failed     chan error // receives errors of servers
 	tlsTable   atomic.Pointer[tlsTable]
+	issued     *acme.Manager
 
 	changes     sync.Mutex // held by reloads and the like; guards what follows
 	serving     bool
@@ -90,7 +94,8 @@ func Check(source Source, options Options, bound ...Binding) error {
 // open makes what every Server needs, and returns a function that closes it.
 func (s *Server) open() (close func()) {
 	s.log = newStderrLog(s.options.stderr())
-	s.certs = newCertStore(s.options.GetCertificate)
+	s.issued = acme.New(acme.Config{Log: s.log.print, DNS: s.options.DNS, Timing: s.acmeTiming})
+	s.certs = newCertStore(s.options.GetCertificate, s.issued)
 	s.logs = newLogFiles(s.options.stdout(), s.options.stderr(), s.options.Privileges.Root != nil)
 	return s.log.close
 }

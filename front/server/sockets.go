@@ -150,7 +150,7 @@ func (s *Server) newServer(socket *socket) *tare.Server {
 	protocols.SetHTTP2(socket.HTTP2 && socket.TLS)
 	protocols.SetUnencryptedHTTP2(socket.HTTP2 && !socket.TLS)
 	server := tare.Wrap(&http.Server{
-		Handler: s.handler, ErrorLog: s.errors.logger(), Protocols: protocols, DisableGeneralOptionsHandler: true,
+		Handler: s.issued.Handler(s.handler), ErrorLog: s.errors.logger(), Protocols: protocols, DisableGeneralOptionsHandler: true,
 		HTTP2: &http.HTTP2Config{SendPingTimeout: pingInterval(socket.HeaderTimeout), PingTimeout: pingTimeout,
 			WriteByteTimeout: sendTimeout, MaxConcurrentStreams: socket.HTTP2Streams,
 			MaxReceiveBufferPerStream: int(socket.HTTP2Window), MaxReceiveBufferPerConnection: max(connWindow, int(socket.HTTP2Window))},
@@ -240,6 +240,7 @@ func (s *Server) shutdown(ctx context.Context) error {
 	s.changes.Lock()
 	s.serving = false // the sockets do not change any more
 	s.changes.Unlock()
+	s.issued.Stop()
 	call(s.options.Draining)
 	for _, socket := range s.sockets {
 		socket.base.Close()

@@ -34,6 +34,9 @@ func (s *Server) validate(c *Config) error {
 	if err := s.certs.load(&c.Front, s.log.print); err != nil {
 		return configError(err)
 	}
+	if err := s.issued.Check(&c.Front); err != nil {
+		return configError(err)
+	}
 	handler, err := front.New(c.Front, s.handlerOptions(front.LogErrors(s.log.logger()),
 		front.OpenLogs(checkLogPath), front.CachesInMemory())...)
 	if err != nil {
@@ -93,6 +96,9 @@ func (s *Server) openAll(c *Config, inherited *listen.Passed) error {
 	if err := s.certs.load(&c.Front, s.log.print); err != nil {
 		return configError(err)
 	}
+	if err := s.loadIssued(c); err != nil {
+		return configError(err)
+	}
 	if err := s.logs.prepare(logPaths(c), s.privileges); err != nil {
 		return configError(err)
 	}
@@ -111,6 +117,19 @@ func (s *Server) openAll(c *Config, inherited *listen.Passed) error {
 	}
 	s.limits(c)
 	return s.giveUpPrivileges()
+}
+
+// loadIssued loads the certificates that are issued by ACME, and prepares their directories for the
+// user that will serve.
+func (s *Server) loadIssued(c *Config) error {
+	if len(c.Front.Issuers) > 0 && s.options.Privileges.Root != nil {
+		return errors.New("issuers of certificates require access beyond Privileges.Root")
+	}
+	uid, _, ok := idsOf(s.privileges)
+	if !ok {
+		uid = -1
+	}
+	return s.issued.Load(&c.Front, uid)
 }
 
 // giveUpPrivileges gives up what was planned.
@@ -194,6 +213,9 @@ func (s *Server) start(c *Config) (err error) {
 	if err != nil {
 		return configError(err)
 	}
+	if err := s.issued.CheckWritable(); err != nil {
+		return errors.Join(configError(err), s.handler.Close())
+	}
 	s.changes.Lock()
 	defer s.changes.Unlock()
 	s.config = c
@@ -214,6 +236,7 @@ func (s *Server) start(c *Config) (err error) {
 	}
 	s.printOutcome()
 	s.watchCerts()
+	s.issued.Start()
 	s.serving = true
 	return nil
 }

@@ -244,7 +244,7 @@ func (s *Session) refuse(h wire.FrameHeader, status int, why string) {
 	defer s.mu.Unlock()
 	out := s.output.out
 	at := len(out)
-	out = wire.AppendFrameHeader(out, wire.FrameHeader{Type: wire.Headers, StreamID: h.StreamID})
+	out = wire.AppendHeaders(out, h.StreamID)
 	out = wire.AppendStatus(out, status)
 	out = wire.AppendField(out, "content-type", "text/plain; charset=utf-8")
 	out = wire.AppendField(out, "content-length", strconv.Itoa(len(text)))
