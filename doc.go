@@ -68,7 +68,8 @@
 //   - On Linux, the connection beneath the tls.Conn of a handler that hijacks a connection of
 //     ServeTLS, and ClientHelloInfo.Conn, are not of package net. They have its addresses.
 //   - On Linux, if 1,024 clients of ServeTLS do not continue their handshakes, the oldest of these
-//     handshakes ends.
+//     handshakes ends. A client that sends 64 KB of TLS messages without data, such as KeyUpdate,
+//     loses its connection.
 //   - HTTP/1.0 clients get no interim responses (RFC 9110, 15.2).
 //   - A Content-Length that a handler sets is dropped if it is not a number, as if it were not
 //     set.
@@ -78,8 +79,10 @@
 //     for both. A request with :protocol is malformed unless it is a CONNECT with :scheme and
 //     :path. net/http accepts others.
 //   - Over HTTP/2, a request with fields that concern the connection is malformed, and so is one
-//     whose Host differs from :authority. The stream is reset. net/http responds with 400, or
-//     ignores Host.
+//     whose Host differs from :authority, or whose Content-Length is not a number. The stream is
+//     reset. net/http responds with 400, or ignores Host or Content-Length.
+//   - Over HTTP/2, trailer fields that concern the framing are ignored, and so is a trailer section
+//     of more than 8 KB or 100 fields. net/http resets the stream in the first case.
 //   - An HTTP/2 connection ends if its client sends many frames without a purpose, such as PINGs or
 //     requests that it resets. Handlers that still run after a reset count as open streams.
 //   - MaxReadFrameSize is 16 KB if HTTP2Config does not set it. The texts that CountError receives

@@ -29,7 +29,7 @@ type Server struct {
 	Dispatch Dispatch
 
 	// SendTimeout limits the time in which a client receives none of the bytes that are being sent
-	// to it over HTTP/1. 0 is no limit. The duration of a whole response is limited by WriteTimeout
+	// to it. 0 is no limit. The duration of a whole response is limited by WriteTimeout
 	// instead. A handler can change SendTimeout for its response, if its ResponseWriter implements
 	//
 	//	interface{ SetSendTimeout(time.Duration) error }

@@ -422,4 +422,18 @@ func (t *translator) connection(s *scope, l *Listener) {
 	if n := s.buffers("large_client_header_buffers"); n > 0 {
 		l.HeaderBytes = n
 	}
+	l.HTTP2Streams = defaultHTTP2Streams
+	if s.one("http2_max_concurrent_streams") != nil {
+		l.HTTP2Streams = max(1, s.number("http2_max_concurrent_streams"))
+	}
+	if n, ok := s.size("http2_body_preread_size"); ok {
+		l.HTTP2Window = max(leastHTTP2Window, n)
+	}
 }
+
+const (
+	defaultHTTP2Streams = 128 // as in nginx
+	// leastHTTP2Window is the least window of a stream. nginx opens a smaller one further when a
+	// location reads the body; ours keeps its size, and limits the speed of uploads.
+	leastHTTP2Window = 64 << 10
+)

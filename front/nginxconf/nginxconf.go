@@ -93,6 +93,12 @@ type Listener struct {
 	SendTimeout time.Duration
 	// HeaderBytes bounds a request's head, 32 KB by default.
 	HeaderBytes int64
+	// HTTP2Streams limits the concurrent streams of an HTTP/2 connection; 0 is the default of the
+	// server.
+	HTTP2Streams int
+	// HTTP2Window is how many bytes of a body a client of HTTP/2 may send before they are read; 0 is
+	// the default of the server.
+	HTTP2Window int64
 }
 
 // Message is an error or a remark about a place in the configuration. Parse returns its errors as

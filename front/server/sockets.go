@@ -27,6 +27,7 @@ const (
 	idleTimeout   = 75 * time.Second
 	sendTimeout   = 60 * time.Second
 	headerBytes   = 32 << 10
+	connWindow    = 1 << 20 // of HTTP/2, unless that of a stream is larger
 )
 
 // socket is a listening socket, open while the configuration names its address. If settings of its
@@ -47,13 +48,14 @@ type activeServer struct {
 type serverSettings struct {
 	tls, http2, proxied bool
 	header, idle, send  time.Duration
-	bytes               int64
+	bytes, window       int64
+	streams             int
 }
 
 func settingsOf(l *nginxconf.Listener) serverSettings {
 	return serverSettings{
 		tls: l.TLS, http2: l.HTTP2, proxied: l.Proxied, header: l.HeaderTimeout, idle: l.IdleTimeout,
-		send: l.SendTimeout, bytes: l.HeaderBytes,
+		send: l.SendTimeout, bytes: l.HeaderBytes, window: l.HTTP2Window, streams: l.HTTP2Streams,
 	}
 }
 
@@ -152,7 +154,8 @@ func (s *Server) newServer(socket *socket) *tare.Server {
 		Handler: s.issued.Handler(s.site), ErrorLog: s.errors.logger(), Protocols: protocols,
 		DisableGeneralOptionsHandler: true,
 		HTTP2: &http.HTTP2Config{SendPingTimeout: pingInterval(socket.HeaderTimeout), PingTimeout: pingTimeout,
-			WriteByteTimeout: sendTimeout},
+			WriteByteTimeout: sendTimeout, MaxConcurrentStreams: socket.HTTP2Streams,
+			MaxReceiveBufferPerStream: int(socket.HTTP2Window), MaxReceiveBufferPerConnection: max(connWindow, int(socket.HTTP2Window))},
 		MaxHeaderBytes: int(socket.HeaderBytes), ReadHeaderTimeout: socket.HeaderTimeout,
 		IdleTimeout: socket.IdleTimeout,
 	})

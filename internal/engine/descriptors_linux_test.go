@@ -1,6 +1,7 @@
 package engine_test
 
 import (
+	"crypto/tls"
 	"fmt"
 	"io"
 	"log"
@@ -15,14 +16,15 @@ import (
 	"github.com/tarehq/tare/internal/engine"
 )
 
-// fewDescriptors is the limit of descriptors of the server in
-// TestIdleConnectionsMakeRoomForNewOnes.
+// fewDescriptors is the limit of descriptors of the server in TestServerWithFewDescriptors.
 const fewDescriptors = 64
 
-// TestServerWithFewDescriptors is the process that TestIdleConnectionsMakeRoomForNewOnes starts.
+// TestServerWithFewDescriptors is the process that TestIdleConnectionsMakeRoomForNewOnes and
+// TestTLSConnectionsMakeRoomForNewOnes start.
 func TestServerWithFewDescriptors(t *testing.T) {
-	if os.Getenv("TARE_FEW_DESCRIPTORS") == "" {
-		t.Skip("is run by TestIdleConnectionsMakeRoomForNewOnes")
+	protocol := os.Getenv("TARE_FEW_DESCRIPTORS")
+	if protocol == "" {
+		t.Skip("is run by other tests")
 	}
 	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE,
 		&syscall.Rlimit{Cur: fewDescriptors, Max: fewDescriptors}); err != nil {
@@ -37,13 +39,17 @@ func TestServerWithFewDescriptors(t *testing.T) {
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 			io.WriteString(w, "done.")
 		})})
-	go s.Serve(l)
+	if protocol == "tls" {
+		go s.ServeTLS(l, &tls.Config{Certificates: testCertificates()})
+	} else {
+		go s.Serve(l)
+	}
 	io.Copy(io.Discard, os.Stdin) // until the other process ends
 }
 
 // When descriptors run out, the connections that have waited longest are closed for new ones.
 func TestIdleConnectionsMakeRoomForNewOnes(t *testing.T) {
-	line := play(t, "TestServerWithFewDescriptors", "TARE_FEW_DESCRIPTORS=1")
+	line := play(t, "TestServerWithFewDescriptors", "TARE_FEW_DESCRIPTORS=tcp")
 	_, address, found := strings.Cut(strings.TrimSpace(line), "listening on ")
 	if !found {
 		t.Fatalf("output of the server: %q", line)
@@ -68,4 +74,74 @@ func TestIdleConnectionsMakeRoomForNewOnes(t *testing.T) {
 	if _, err := all[0].Read(make([]byte, 1)); err == nil {
 		t.Error("the first connection was kept")
 	}
+}
+
+// The same holds for TLS connections and for those without a complete first message. Handshakes that
+// wait for their clients keep their descriptors, until their clients close them or their time is
+// over. Then the server accepts again.
+func TestTLSConnectionsMakeRoomForNewOnes(t *testing.T) {
+	line := play(t, "TestServerWithFewDescriptors", "TARE_FEW_DESCRIPTORS=tls")
+	_, address, found := strings.Cut(strings.TrimSpace(line), "listening on ")
+	if !found {
+		t.Fatalf("output of the server: %q", line)
+	}
+	dial := func() net.Conn {
+		c, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { c.Close() })
+		_ = c.SetDeadline(time.Now().Add(time.Minute))
+		return c
+	}
+	request := func(what string, i int) {
+		c := tls.Client(dial(), &tls.Config{InsecureSkipVerify: true})
+		if _, err := io.WriteString(c, get); err != nil {
+			t.Fatalf("%s, connection %d: %v", what, i, err)
+		}
+		if got := readResponses(t, c, 1); !strings.HasSuffix(got, "done.") {
+			t.Fatalf("%s, connection %d: %q", what, i, got)
+		}
+		time.Sleep(2 * time.Millisecond) // the kernel measures waiting in milliseconds
+	}
+	for i := range 3 * fewDescriptors {
+		request("after idle connections", i)
+	}
+	hello := firstTLSMessage(t)
+	for range 2 * fewDescriptors {
+		_, _ = dial().Write(hello[:len(hello)/2])
+		time.Sleep(2 * time.Millisecond)
+	}
+	for i := range fewDescriptors {
+		request("after parts of first messages", i)
+	}
+	var stalled []net.Conn
+	for range 2 * fewDescriptors {
+		c := dial()
+		_, _ = c.Write(hello)
+		stalled = append(stalled, c)
+	}
+	for _, c := range stalled {
+		c.Close()
+	}
+	for i := range 2 * fewDescriptors {
+		request("after handshakes", i)
+	}
+}
+
+// firstTLSMessage returns what a client of TLS sends first.
+func firstTLSMessage(t *testing.T) []byte {
+	t.Helper()
+	client, server := net.Pipe()
+	defer server.Close()
+	go func() {
+		_ = tls.Client(client, &tls.Config{InsecureSkipVerify: true}).Handshake()
+		client.Close()
+	}()
+	b := make([]byte, 16<<10)
+	n, err := server.Read(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b[:n]
 }

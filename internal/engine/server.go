@@ -26,8 +26,7 @@ type Server struct {
 	FastCGI bool
 
 	// SendTimeout limits how long a client may accept none of the response bytes that are being
-	// sent, on every connection of HTTP/1 and FastCGI. 0 is no limit. Handlers change it with
-	// SetSendTimeout. Serve reads it.
+	// sent. 0 is no limit. Handlers change it with SetSendTimeout. Serve reads it.
 	SendTimeout time.Duration
 
 	// HeapReserve limits the memory that is reserved so that the collector runs less often; see

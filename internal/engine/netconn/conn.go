@@ -52,6 +52,7 @@ type Conn struct {
 	prevConn, NextConn *Conn // of the server's list; guarded by its mu
 
 	opened        time.Time
+	secured       time.Time     // when the TLS handshake ended; zero without one
 	requests      int           // counted by CountRequest
 	state         atomic.Uint32 // an http.ConnState; see state.go
 	handedOff     bool          // to a handler or to net/http
@@ -221,12 +222,15 @@ func (c *Conn) receiveHead(first bool) (complete, ok bool) {
 }
 
 // timeoutStart returns when the timeout for the next input starts: now, or, for a connection's
-// first request, when it was opened.
+// first request, when it was opened or its TLS handshake ended.
 func (c *Conn) timeoutStart(first bool) time.Time {
-	if first {
-		return c.opened
+	switch {
+	case !first:
+		return time.Now()
+	case !c.secured.IsZero():
+		return c.secured
 	}
-	return time.Now()
+	return c.opened
 }
 
 // awaitInput waits for the first bytes of a request. For a connection's first request the head's

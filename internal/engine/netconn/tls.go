@@ -7,6 +7,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
 )
@@ -39,6 +40,7 @@ func (c *Conn) handshakeTLS() bool {
 		c.config.Exchanges.Server.Logf("http: TLS handshake error from %s: %v", c.conn.Template.RemoteAddr, err)
 		return false
 	}
+	c.secured = time.Now()
 	state := tc.ConnectionState()
 	c.conn.Template.TLS = &state
 	return true

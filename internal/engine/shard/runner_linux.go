@@ -441,7 +441,7 @@ func (r *runner) park(k *shardConn) bool {
 		k.hasPartialHead.Store(true)
 		deadline = k.group().instant(k.partialHead.requestStart.Add(c.Config.HeadTimeout))
 	case k.isNew.Load():
-		deadline = k.opened + instant(c.Config.HeadTimeout)
+		deadline = k.ready() + instant(c.Config.HeadTimeout)
 	case k.hasIdled():
 		deadline = k.waitDeadline()
 	case c.Config.IdleTimeout > 0:
@@ -480,7 +480,7 @@ func (r *runner) savePartialHead(k *shardConn) *partialHead {
 	}
 	switch {
 	case k.isNew.Load():
-		p.requestStart = k.group().epoch.Add(time.Duration(k.opened))
+		p.requestStart = k.group().epoch.Add(time.Duration(k.ready()))
 	case p.requestStart.IsZero():
 		p.requestStart = time.Now()
 	}

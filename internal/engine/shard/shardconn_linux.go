@@ -96,6 +96,15 @@ func newShardConn(h *placement, fd int, remote string) *shardConn {
 	return k
 }
 
+// ready returns when the client could send its first request: when the connection was opened, or
+// when the TLS handshake ended.
+func (k *shardConn) ready() instant {
+	if k.tls != nil && k.tls.state.Load() != nil {
+		return k.tls.secured
+	}
+	return k.opened
+}
+
 // addToLoop makes the loop report events, and input that has arrived before. A connection that ends
 // before it waits for anything needs no event. The caller serves the connection or has acquired it.
 func (k *shardConn) addToLoop() error {
@@ -289,7 +298,7 @@ func (k *shardConn) claimForClosing() bool {
 	if k.state.Load() != stateWaiting || k.hasPartialHead.Load() || !k.isQuiet() {
 		return false
 	}
-	tooNew := k.isNew.Load() && time.Duration(k.group().now()-k.opened) < exchange.NewGrace
+	tooNew := k.isNew.Load() && time.Duration(k.group().now()-k.ready()) < exchange.NewGrace
 	return !tooNew && k.state.CompareAndSwap(stateWaiting, stateClosed)
 }
 

@@ -226,6 +226,7 @@ func (h *handshake) perform(k *shardConn) bool {
 	default:
 		return k.leaveShard()
 	}
+	t.secured = k.group().now()
 	t.state.Store(&state)
 	r, fresh := k.shard().freeRunner()
 	r.start(job{conn: k}, fresh)

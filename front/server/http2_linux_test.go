@@ -1,0 +1,140 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+	"golang.org/x/net/http2/hpack"
+
+	"github.com/tarehq/tare/front/nginxconf"
+	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/internal/testkit/programs"
+)
+
+// http2Conf is a configuration that real nginx accepts, too. DIR is a directory.
+const http2Conf = `daemon off; master_process off; pid DIR/pid; error_log DIR/error.log;
+events {}
+http {
+	access_log off; client_body_temp_path DIR/b; proxy_temp_path DIR/p; fastcgi_temp_path DIR/f;
+	uwsgi_temp_path DIR/u; scgi_temp_path DIR/c;
+	%s
+	server { listen unix:DIR/s http2; return 204; }
+}
+`
+
+// serveHTTP2 serves a configuration by real nginx, or by a Server, and returns the socket.
+func serveHTTP2(t *testing.T, byNginx bool, directives string) (socket string) {
+	dir, err := os.MkdirTemp("/tmp", "tare") // the path of a socket must be short
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	name, socket := filepath.Join(dir, "nginx.conf"), filepath.Join(dir, "s")
+	content := strings.ReplaceAll(fmt.Sprintf(http2Conf, directives), "DIR", dir)
+	if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if byNginx {
+		tool := programs.Nginx(t)
+		programs.Start(t, "unix", socket, tool.Env, tool.Bin, "-p", dir, "-c", name, "-e", filepath.Join(dir, "error.log"))
+		return socket
+	}
+	ready, ended := make(chan struct{}, 1), make(chan error, 1)
+	s := server.New(server.File{Path: name, Options: nginxconf.Options{Prefix: dir}}, server.Options{
+		Stdout: io.Discard, Stderr: io.Discard, Signals: server.NoSignals, Ready: func() { ready <- struct{}{} },
+	})
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { ended <- s.Run(ctx) }()
+	t.Cleanup(cancel)
+	select {
+	case <-ready:
+		t.Cleanup(func() { cancel(); <-ended })
+	case err := <-ended:
+		t.Fatal(err)
+	}
+	return socket
+}
+
+// requestHTTP2 sends a request with fields of the sizes. It returns the server's settings, and the
+// status of the response, or 0 if the server ends the connection.
+func requestHTTP2(t *testing.T, socket string, sizes ...int) (settings map[http2.SettingID]uint32, status int) {
+	c, err := net.Dial("unix", socket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	_, _ = io.WriteString(c, http2.ClientPreface)
+	f := http2.NewFramer(c, c)
+	f.ReadMetaHeaders = hpack.NewDecoder(4096, nil)
+	var block bytes.Buffer
+	e := hpack.NewEncoder(&block)
+	for name, value := range map[string]string{":method": "GET", ":scheme": "http", ":path": "/", ":authority": "a"} {
+		_ = e.WriteField(hpack.HeaderField{Name: name, Value: value})
+	}
+	for i, size := range sizes { // bytes that Huffman's code does not shorten
+		_ = e.WriteField(hpack.HeaderField{Name: "x-" + strconv.Itoa(i), Value: strings.Repeat("~", size)})
+	}
+	_ = f.WriteSettings()
+	_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndStream: true, EndHeaders: true, BlockFragment: block.Bytes()})
+	settings = make(map[http2.SettingID]uint32)
+	for {
+		frame, err := f.ReadFrame()
+		if err != nil {
+			t.Fatal(err)
+		}
+		switch frame := frame.(type) {
+		case *http2.SettingsFrame:
+			_ = frame.ForeachSetting(func(s http2.Setting) error {
+				settings[s.ID] = s.Val
+				return nil
+			})
+		case *http2.MetaHeadersFrame:
+			status, _ = strconv.Atoi(frame.PseudoValue("status"))
+			return settings, status
+		case *http2.GoAwayFrame:
+			return settings, 0
+		}
+	}
+}
+
+// Clients receive the settings that nginx sends, and their heads have the same limits. For a head
+// over its limit nginx ends the connection. A window that is not configured is larger than nginx's.
+func TestHTTP2DirectivesAreNginxs(t *testing.T) {
+	for _, directives := range []string{
+		"",
+		"http2_max_concurrent_streams 7; http2_body_preread_size 128k;",
+		"http2_max_concurrent_streams 1000; large_client_header_buffers 2 2k;",
+		"http2_max_field_size 100; http2_max_header_size 100; http2_idle_timeout 1s; http2_recv_timeout 1s;",
+	} {
+		nginx, tare := serveHTTP2(t, true, directives), serveHTTP2(t, false, directives)
+		want, _ := requestHTTP2(t, nginx)
+		got, _ := requestHTTP2(t, tare)
+		compared := []http2.SettingID{http2.SettingMaxConcurrentStreams}
+		if strings.Contains(directives, "preread") {
+			compared = append(compared, http2.SettingInitialWindowSize)
+		}
+		for _, id := range compared {
+			if got[id] != want[id] {
+				t.Errorf("%q: %v is %d, want %d", directives, id, got[id], want[id])
+			}
+		}
+		for _, sizes := range [][]int{{1000}, {1500, 1500}, {1500, 1500, 1500, 1500}, {7000, 7000}} {
+			_, want := requestHTTP2(t, nginx, sizes...)
+			_, got := requestHTTP2(t, tare, sizes...)
+			if (got == 204) != (want == 204) || got != 204 && got != 431 {
+				t.Errorf("%q: the status for fields of %v is %d, and nginx's %d", directives, sizes, got, want)
+			}
+		}
+	}
+}
