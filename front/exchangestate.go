@@ -20,6 +20,7 @@ type exchangeState struct {
 
 	interceptsErrors bool // statuses from 300 on are left to error pages
 	isComplete       bool // the content has returned without a panic
+	isMirrored       bool // copies of the request were sent
 	// The status to respond with if the request's body could not be read; 0 while it can. An
 	// upstream request may read the body in another goroutine.
 	bodyStatus   atomic.Int32
@@ -33,10 +34,10 @@ type exchangeState struct {
 
 // start is called when the host is known.
 func (x *exchange) start() {
-	if x.plan.needsStartTime {
+	if x.plan.needs&needsStartTime != 0 {
 		x.startTime = time.Now()
 	}
-	if x.plan.countsRequests {
+	if x.plan.needs&needsConnection != 0 {
 		x.countRequest()
 	}
 	if x.plan.counts != nil {
@@ -128,6 +129,9 @@ func (x *exchange) end() {
 	}
 	if x.plan.counts != nil {
 		x.plan.counts.end(x)
+	}
+	if export := x.plan.options.exportSpan; export != nil && x.loc != nil && x.loc.trace != nil {
+		x.exportSpan(export)
 	}
 	x.log()
 	x.recycleProxyState()

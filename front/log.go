@@ -9,27 +9,16 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tarehq/tare/front/accesslog"
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/spool"
 )
 
 const (
 	// maxLogged bounds a string from a client in an error log line. It is the length of nginx's
 	// longest header line.
 	maxLogged = 8 << 10
-	// maxPooledLine is the capacity up to which a line's buffer is reused.
-	maxPooledLine = 4 << 10
-	// logInterval is the time between two writes of a log. The lines of an interval are written
-	// together.
-	logInterval = 100 * time.Millisecond
-	// logTimeout bounds how long a request waits for a log that is too slow. After that the line is
-	// lost and counted.
-	logTimeout = time.Second
 	// logCloseTimeout bounds how long closing a log waits for the last lines.
 	logCloseTimeout = 5 * time.Second
 
@@ -40,9 +29,9 @@ const (
 
 // accessLog is a Log, compiled.
 type accessLog struct {
-	file          *logFile
+	file          *accesslog.File
 	line          []logPiece
-	buffers       *logBuffers
+	buffers       *accesslog.Buffers
 	condition     text
 	isConditional bool // logs only if condition is true
 }
@@ -51,28 +40,6 @@ type accessLog struct {
 type logPiece struct {
 	literal     string
 	appendValue func(b []byte, x *exchange) []byte // nil for a literal
-}
-
-// logBuffers holds reusable buffers, and the current second as text. Formatting the second for each
-// line would be a third of the line's cost.
-type logBuffers struct {
-	buffers sync.Pool // of *[]byte
-	second  atomic.Pointer[loggedSecond]
-}
-
-type loggedSecond struct {
-	unix int64
-	text string
-}
-
-// local returns a time in the Common Log Format.
-func (l *logBuffers) local(at time.Time) string {
-	s := l.second.Load()
-	if s == nil || s.unix != at.Unix() {
-		s = &loggedSecond{at.Unix(), at.Format(clfTime)}
-		l.second.Store(s)
-	}
-	return s.text
 }
 
 // log is the log phase.
@@ -88,10 +55,7 @@ func (x *exchange) log() {
 }
 
 func (l *accessLog) write(x *exchange) {
-	buffer, ok := l.buffers.buffers.Get().(*[]byte)
-	if !ok {
-		buffer = new([]byte)
-	}
+	buffer := l.buffers.Get()
 	b := (*buffer)[:0]
 	for i := range l.line {
 		if p := &l.line[i]; p.appendValue == nil {
@@ -102,10 +66,7 @@ func (l *accessLog) write(x *exchange) {
 	}
 	b = append(b, '\n')
 	_, _ = l.file.Write(b) // Write returns no error: lost lines are counted
-	if cap(b) <= maxPooledLine {
-		*buffer = b
-		l.buffers.buffers.Put(buffer)
-	}
+	l.buffers.Put(buffer, b)
 }
 
 // logs compiles the access logs of a location.
@@ -138,7 +99,7 @@ func (c *compiler) accessLog(from conf.Log) (l accessLog, err error) {
 			return l, err
 		}
 	}
-	c.plan.needsStartTime = true
+	c.plan.needs |= needsStartTime
 	lost := accesslog.Combined.Lost
 	if format.Escape == conf.EscapeJSON {
 		lost = accesslog.JSON.Lost
@@ -161,79 +122,74 @@ func (c *compiler) logFormat(name string) (conf.LogFormat, error) {
 
 // logLine compiles a format.
 func (c *compiler) logLine(f conf.LogFormat) ([]logPiece, error) {
-	var line []logPiece
-	for s := string(f.Text); s != ""; {
-		literal, rest, found := strings.Cut(s, "$")
-		if literal != "" {
-			line = append(line, logPiece{literal: literal})
+	pieces, err := f.Text.Pieces()
+	if err != nil {
+		return nil, fmt.Errorf("%w in the format %q", err, f.Name)
+	}
+	line := make([]logPiece, len(pieces))
+	for i, p := range pieces {
+		switch {
+		case p.IsLiteral():
+			line[i].literal = p.Source
+		case p.Group > 0:
+			return nil, fmt.Errorf("unknown variable %s in the format %q", p.Source, f.Name)
+		default:
+			if line[i].appendValue, err = c.logVariable(p.Variable, f.Escape); err != nil {
+				return nil, fmt.Errorf("%w in the format %q", err, f.Name)
+			}
 		}
-		if !found {
-			break
-		}
-		name, after, err := cutName(rest)
-		if err != nil {
-			return nil, fmt.Errorf("%w in the format %q", err, f.Name)
-		}
-		add, err := c.logVariable(strings.ToLower(name), f.Escape)
-		if err != nil {
-			return nil, fmt.Errorf("%w in the format %q", err, f.Name)
-		}
-		line, s = append(line, logPiece{appendValue: add}), after
 	}
 	return line, nil
 }
 
-// logVariable compiles a variable of a line. Numbers and times are appended without allocating a
-// string.
+// logVariable compiles a variable of a line. nginx writes a dash for variables that are not set, and
+// nothing for empty ones.
 func (c *compiler) logVariable(name string, escape conf.Escape) (func([]byte, *exchange) []byte, error) {
-	esc := escaper(escape)
-	switch name {
-	case "status":
-		return func(b []byte, x *exchange) []byte { return strconv.AppendInt(b, int64(x.responseStatus()), 10) }, nil
-	case "body_bytes_sent":
-		return func(b []byte, x *exchange) []byte { return strconv.AppendInt(b, x.responseBytes(), 10) }, nil
-	case "time_local":
-		all := &c.state.logBuffers
-		return func(b []byte, _ *exchange) []byte { return append(b, all.local(time.Now())...) }, nil
-	case "request":
-		return func(b []byte, x *exchange) []byte {
-			if x.rejected != nil {
-				return esc(b, truncateLogged(x.rejected.line))
-			}
-			b = append(esc(b, x.r.Method), ' ')
-			b = append(esc(b, x.r.RequestURI), ' ')
-			return esc(b, x.r.Proto)
-		}, nil
-	}
 	value, err := c.variable(name)
 	if err != nil {
 		return nil, err
 	}
-	// nginx writes a dash for variables that are not set, and nothing for empty ones. The following
-	// decides which of this package's variables count as set.
-	slot, ours := c.slots[name]
-	ours = ours && !isReadOnly(name)
-	group := ours && !c.assigned[name]
-	dash := escape == conf.EscapeDefault && ours == group && !isSetWhenEmpty(name)
+	esc, known := escaper(escape), c.core[name]
+	if known.appendTo != nil {
+		return func(b []byte, x *exchange) []byte { return known.appendTo(b, x, esc) }, nil
+	}
+	slot, isGroup := c.slots[name] // a group of a regular expression, or not set yet
+	isGroup = isGroup && !c.assigned[name] && !known.isCached
+	dash := escape == conf.EscapeDefault && !c.assigned[name] && !known.isSetWhenEmpty
 	return func(b []byte, x *exchange) []byte {
 		s := value(x)
-		if s == "" && dash && (!group || !x.has(slot)) {
+		if s == "" && dash && (!isGroup || !x.has(slot)) {
 			return append(b, '-')
 		}
 		return esc(b, s)
 	}, nil
 }
 
-// isSetWhenEmpty reports whether a variable of nginx is set although it is empty.
-func isSetWhenEmpty(name string) bool {
-	switch name {
-	case "is_args", "https", "request_completion", "host", "server_name", "fastcgi_path_info":
-		return true
+func appendRequestLine(b []byte, x *exchange, escape escapeFunc) []byte {
+	if x.rejected != nil {
+		return escape(b, truncateLogged(x.rejected.line))
 	}
-	return false
+	b = append(escape(b, x.r.Method), ' ')
+	b = append(escape(b, x.r.RequestURI), ' ')
+	return escape(b, x.r.Proto)
 }
 
-func escaper(e conf.Escape) func(b []byte, s string) []byte {
+func appendStatus(b []byte, x *exchange, _ escapeFunc) []byte {
+	return strconv.AppendInt(b, int64(x.responseStatus()), 10)
+}
+
+func appendBodyBytes(b []byte, x *exchange, _ escapeFunc) []byte {
+	return strconv.AppendInt(b, x.responseBytes(), 10)
+}
+
+func appendTime(b []byte, x *exchange, _ escapeFunc) []byte {
+	return append(b, x.plan.state.logBuffers.Local(time.Now())...)
+}
+
+// escapeFunc appends an escaped string.
+type escapeFunc func(b []byte, s string) []byte
+
+func escaper(e conf.Escape) escapeFunc {
 	switch e {
 	case conf.EscapeJSON:
 		return appendJSON
@@ -280,14 +236,8 @@ func appendJSON(b []byte, s string) []byte {
 	return b
 }
 
-// logFile is a log's file, and the number of its lost lines.
-type logFile struct {
-	*spool.Spool
-	lost atomic.Int64
-}
-
 // logFile returns the file of a path, which all plans share. lost makes the line about lost lines.
-func (c *compiler) logFile(path string, lost func(lines int, why error) []byte) (*logFile, error) {
+func (c *compiler) logFile(path string, lost func(lines int, why error) []byte) (*accesslog.File, error) {
 	if f := c.logFiles[path]; f != nil {
 		return f, nil
 	}
@@ -298,39 +248,24 @@ func (c *compiler) logFile(path string, lost func(lines int, why error) []byte) 
 		return nil, fmt.Errorf("%q: unsupported log: want a file", path)
 	}
 	f, release, err := acquire(&c.state.logs, path,
-		func() (*logFile, error) { return openLog(path, c.options, lost) }, (*logFile).close)
+		func() (*accesslog.File, error) { return openLog(path, c.options, lost) }, closeLog)
 	if err != nil {
 		return nil, err
 	}
 	c.plan.releases = append(c.plan.releases, release)
 	if c.logFiles == nil {
-		c.logFiles = make(map[string]*logFile)
+		c.logFiles = make(map[string]*accesslog.File)
 	}
 	c.logFiles[path] = f
 	return f, nil
 }
 
-func openLog(path string, o *options, lost func(lines int, why error) []byte) (*logFile, error) {
+func openLog(path string, o *options, lost func(lines int, why error) []byte) (*accesslog.File, error) {
 	open := func() (io.WriteCloser, error) { return openLogFile(path) }
 	if o.openLog != nil {
 		open = func() (io.WriteCloser, error) { return o.openLog(path) }
 	}
-	out, err := open()
-	if err != nil {
-		return nil, err
-	}
-	f := &logFile{}
-	f.Spool = spool.New(out, spool.Config{
-		Gather:   logInterval,
-		Patience: logTimeout,
-		Open:     open,
-		Lost: func(lines int, why error) []byte {
-			f.lost.Add(int64(lines))
-			return lost(lines, why)
-		},
-		Report: func(text string) { o.logger().Printf("front: %s: %s", path, text) },
-	})
-	return f, nil
+	return accesslog.Open(open, false, lost, func(text string) { o.logger().Printf("front: %s: %s", path, text) })
 }
 
 func openLogFile(path string) (io.WriteCloser, error) {
@@ -348,7 +283,7 @@ type sharedOutput struct{ io.Writer }
 
 func (sharedOutput) Close() error { return nil }
 
-func (f *logFile) close() {
+func closeLog(f *accesslog.File) {
 	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
 	defer cancel()
 	_ = f.Close(ctx) // the spool has reported lost lines
@@ -358,7 +293,7 @@ func (f *logFile) close() {
 // file cannot be opened keeps the old one.
 func (h *Handler) ReopenLogs(ctx context.Context) error {
 	var all []error
-	for path, f := range inUse[*logFile](&h.state.logs) {
+	for path, f := range inUse[*accesslog.File](&h.state.logs) {
 		if err := f.Reopen(ctx); err != nil {
 			all = append(all, fmt.Errorf("%s: %w", path, err))
 		}

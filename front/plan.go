@@ -9,20 +9,14 @@ import (
 
 // plan is a compiled Config. It never changes, except for the number of its users.
 type plan struct {
-	handler        *Handler
-	options        *options
-	state          *state
-	hosts          hosts
-	slots          int    // number of variables with slots
-	product        string // the name and version in error pages
-	needsStartTime bool   // something depends on when requests began
-	needsAttempts  bool   // a variable shows attempts
-	// countsRequests: something depends on the number of requests of a connection.
-	countsRequests bool
-	// readsBodies: a variable shows requests' bodies, so that they are read even if they are not
-	// forwarded.
-	readsBodies bool
-	counts      *counts // nil if nothing shows counts
+	handler *Handler
+	options *options
+	state   *state
+	hosts   hosts
+	slots   int     // number of variables with slots
+	product string  // the name and version in error pages
+	needs   needs   // what exchanges collect
+	counts  *counts // nil if nothing shows counts
 
 	caches map[string]*cache.Cache // by name
 	groups map[string]*group       // by name in lower case, or by address
@@ -35,6 +29,7 @@ type plan struct {
 	release  sync.Once
 	releases []func() // release what the plan has acquired from the state
 	commits  []func() // apply the plan to shared state, once it is in use
+	retires  []func() // end what only the plan in use does
 	released chan struct{}
 }
 
@@ -46,7 +41,12 @@ func (p *plan) commit() {
 }
 
 // retire releases the plan after its last exchange.
-func (p *plan) retire() { p.leave() }
+func (p *plan) retire() {
+	for _, f := range p.retires {
+		f()
+	}
+	p.leave()
+}
 
 // leave ends a use of the plan.
 func (p *plan) leave() {

@@ -21,6 +21,7 @@ func (t *translator) passesOf(from, s *scope, l *conf.Location, here *place) {
 			t.errorf(d, "missing fastcgi_cache_key: all requests would get the same response")
 		}
 	}
+	t.healthCheck(from, l.Proxy)
 }
 
 // pass translates the settings for an upstream in a scope: the directives that begin with kind,
@@ -43,6 +44,7 @@ func (t *translator) pass(s *scope, kind string) *conf.Proxy {
 		Intercept:      s.flag(of("intercept_errors"), false),
 		IgnoreAbort:    s.flag(of("ignore_client_abort"), false),
 		Cache:          t.cache(s, kind),
+		Resolver:       t.resolver(s),
 	}
 	if n, has := s.size(of("max_temp_file_size")); has {
 		if p.MaxSpool = n; n == 0 {
@@ -61,7 +63,7 @@ func (t *translator) pass(s *scope, kind string) *conf.Proxy {
 func next(s *scope, name string) conf.NextUpstream {
 	n := conf.NextUpstream{Tries: s.number(name + "_tries")}
 	if d := s.one(name + "_timeout"); d != nil {
-		n.For, _ = parseTime(d.args[0], false) // in both, 0 means no limit
+		n.For, _ = conf.ParseTime(d.args[0]) // in both, 0 means no limit
 	}
 	words := s.words(name)
 	for _, word := range words {
@@ -88,7 +90,7 @@ func next(s *scope, name string) conf.NextUpstream {
 // appendStatus appends the status of http_NNN.
 func appendStatus(statuses []int, word string) []int {
 	if code, ok := strings.CutPrefix(word, "http_"); ok {
-		n, _ := parseNumber(code)
+		n, _ := conf.ParseNumber(code)
 		return append(statuses, int(n))
 	}
 	return statuses

@@ -1,0 +1,321 @@
+package front
+
+import (
+	"cmp"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/gzip"
+
+	"github.com/tarehq/tare/front/conf"
+)
+
+const (
+	defaultCompressLength = 20
+
+	defaultGzipLevel   = 1
+	defaultBrotliLevel = 6
+	defaultZstdLevel   = 1
+)
+
+// compression is a Gzip or a Compression, compiled.
+type compression struct {
+	minLength int64
+	types     bodyTypes
+	vary      bool
+	proxied   gzipProxied
+	http10    bool
+	disable   []*pattern
+	pool      *encoderPool
+}
+
+// gzip compiles a Gzip.
+func (c *compiler) gzip(g *conf.Gzip) (*compression, error) {
+	if g == nil {
+		return nil, nil
+	}
+	out := newCompression(g.MinLength, g.Types, g.Vary)
+	out.http10 = g.HTTP10
+	for _, word := range g.Proxied {
+		bit, ok := proxiedWords()[word]
+		if !ok {
+			return nil, fmt.Errorf("gzip_proxied: unknown word %q", word)
+		}
+		out.proxied |= bit
+	}
+	for _, d := range g.Disable {
+		if d == "msie6" {
+			d = `MSIE [4-6]\.` // nginx exempts user agents with SV1 (Windows XP SP2)
+		}
+		p, err := c.parsePattern(d, true)
+		if err != nil {
+			return nil, fmt.Errorf("gzip_disable: %w", err)
+		}
+		out.disable = append(out.disable, p)
+	}
+	level := cmp.Or(g.Level, defaultGzipLevel)
+	if level < gzip.BestSpeed || level > gzip.BestCompression {
+		return nil, fmt.Errorf("gzip_comp_level: invalid level %d: want 1 to 9", level)
+	}
+	out.pool = c.encoderPool("gzip", level)
+	return out, nil
+}
+
+// compressions compiles the compressions of a location, in the order of preference. As with nginx's
+// modules, only gzip depends on the version of HTTP and on proxies.
+func (c *compiler) compressions(s *conf.Settings) (all []*compression, err error) {
+	for _, of := range []struct {
+		coding             string
+		from               *conf.Compression
+		least, most, usual int
+	}{
+		{"br", s.Brotli, 0, brotli.BestCompression, defaultBrotliLevel}, {"zstd", s.Zstd, 1, 22, defaultZstdLevel},
+	} {
+		if of.from == nil {
+			continue
+		}
+		level := of.usual
+		if of.from.Level != nil {
+			level = *of.from.Level
+		}
+		if level < of.least || level > of.most {
+			return nil, fmt.Errorf("%s: invalid level %d: want %d to %d", of.coding, level, of.least, of.most)
+		}
+		out := newCompression(of.from.MinLength, of.from.Types, of.from.Vary)
+		out.http10, out.proxied, out.pool = true, proxiedAny, c.encoderPool(of.coding, level)
+		all = append(all, out)
+	}
+	g, err := c.gzip(s.Gzip)
+	if g != nil {
+		all = append(all, g)
+	}
+	return all, err
+}
+
+func newCompression(minLength int64, types []string, vary bool) *compression {
+	return &compression{minLength: cmp.Or(minLength, defaultCompressLength), types: newBodyTypes(types), vary: vary}
+}
+
+// mayCompress reports whether a response may be compressed, as far as its header decides, apart
+// from its type and unknown length.
+func (g *compression) mayCompress(w *writer) bool {
+	header := w.Header()
+	switch w.status {
+	case http.StatusOK, http.StatusForbidden, http.StatusNotFound:
+	default:
+		return false
+	}
+	if header.Get("Content-Encoding") != "" || !g.vary && !g.isAllowed(w.x, w.x.r, header) {
+		return false
+	}
+	length, known := declaredLength(header)
+	return !known || length >= g.minLength
+}
+
+// neededBytes returns how much of the body is needed to decide whether to compress.
+func (g *compression) neededBytes(header http.Header) int64 {
+	contentType, typed := header["Content-Type"]
+	length, known := declaredLength(header)
+	switch {
+	case typed && (known || !g.types.contains(firstValue(contentType))):
+		return 0
+	case known:
+		return min(sniffLen, length)
+	case typed:
+		return min(g.minLength, maxHeldBytes)
+	}
+	return max(sniffLen, min(g.minLength, maxHeldBytes))
+}
+
+// start changes the header and starts compressing, if the response is to be compressed.
+func (g *compression) start(w *writer, contentType string) {
+	header := w.Header()
+	if !g.types.contains(contentType) {
+		return
+	}
+	if g.vary {
+		addVary(header)
+	}
+	if !g.isAllowed(w.x, w.x.r, header) {
+		return
+	}
+	z := &compressWriter{pool: g.pool}
+	if z.headOnly = w.x.r.Method == http.MethodHead; !z.headOnly {
+		if z.encoder = g.pool.acquire(compressedOutput{w}); z.encoder == nil {
+			return
+		}
+	}
+	w.compress = z
+	header["Content-Encoding"] = []string{g.pool.coding}
+	delete(header, "Content-Length")
+	delete(header, "Accept-Ranges")
+	weakenEtag(header)
+}
+
+// addVary adds Accept-Encoding to Vary.
+func addVary(header http.Header) {
+	if vary := header["Vary"]; !hasToken(vary, "Accept-Encoding") && !hasToken(vary, "*") {
+		header["Vary"] = append(vary[:len(vary):len(vary)], "Accept-Encoding")
+	}
+}
+
+// compressedOutput is where compressed bytes go.
+type compressedOutput struct{ w *writer }
+
+func (t compressedOutput) Write(p []byte) (int, error) { return t.w.sendBody(p) }
+
+// compressWriter compresses the body of a response.
+type compressWriter struct {
+	encoder      encoder
+	pool         *encoderPool
+	uncompressed int64 // bytes before compression
+	headOnly     bool  // a response to HEAD: only its header is as if it were compressed
+}
+
+// Write compresses a part of the body.
+func (z *compressWriter) Write(p []byte) (int, error) {
+	if z.headOnly {
+		return len(p), nil
+	}
+	if z.encoder == nil {
+		return 0, http.ErrBodyNotAllowed // the response has ended
+	}
+	z.uncompressed += int64(len(p))
+	return z.encoder.Write(p)
+}
+
+// compressionRatio returns $gzip_ratio and its like: uncompressed to sent bytes, with two decimals;
+// empty without compression by the coding.
+func compressionRatio(coding string) variable {
+	return func(x *exchange) string {
+		if x.out == nil || x.out.compress == nil || x.out.sent == 0 || x.out.compress.pool.coding != coding {
+			return ""
+		}
+		hundredths := (x.out.compress.uncompressed*1000/x.out.sent + 5) / 10
+		return fmt.Sprintf("%d.%02d", hundredths/100, hundredths%100)
+	}
+}
+
+func (z *compressWriter) flush() error {
+	if z.encoder == nil {
+		return nil
+	}
+	return z.encoder.Flush()
+}
+
+// close ends the body.
+func (z *compressWriter) close() error {
+	if z.encoder == nil {
+		return nil
+	}
+	err := z.encoder.Close()
+	z.release()
+	return err
+}
+
+// release ends compressing without the rest of the output.
+func (z *compressWriter) release() {
+	if z.encoder != nil {
+		z.pool.release(z.encoder)
+		z.encoder = nil
+	}
+}
+
+// gzipProxied are the conditions of gzip_proxied.
+type gzipProxied uint16
+
+const (
+	proxiedExpired gzipProxied = 1 << iota
+	proxiedNoCache
+	proxiedNoStore
+	proxiedPrivate
+	proxiedNoLastModified
+	proxiedNoETag
+	proxiedAuth
+	proxiedAny
+)
+
+func proxiedWords() map[string]gzipProxied {
+	return map[string]gzipProxied{
+		"off": 0, "expired": proxiedExpired, "no-cache": proxiedNoCache, "no-store": proxiedNoStore,
+		"private":          proxiedPrivate,
+		"no_last_modified": proxiedNoLastModified, "no_etag": proxiedNoETag, "auth": proxiedAuth, "any": proxiedAny,
+	}
+}
+
+// isAllowed reports whether a client accepts the coding, and may get it.
+func (g *compression) isAllowed(x *exchange, r *http.Request, header http.Header) bool {
+	if !acceptsCoding(r.Header["Accept-Encoding"], g.pool.coding) || !g.http10 && !r.ProtoAtLeast(1, 1) {
+		return false
+	}
+	if len(r.Header["Via"]) > 0 && !g.proxied.allow(r, header) {
+		return false
+	}
+	agent := r.UserAgent()
+	return agent == "" || !anyMatches(x, g.disable, agent) && !x.regexTimedOut
+}
+
+// allow reports whether a response to a proxy may be compressed.
+func (p gzipProxied) allow(r *http.Request, header http.Header) bool {
+	switch {
+	case p == 0:
+		return false
+	case p&proxiedAny != 0, p&proxiedAuth != 0 && r.Header.Get("Authorization") != "":
+		return true
+	}
+	if at := header.Get("Expires"); at != "" {
+		expires, err := http.ParseTime(at)
+		now := time.Now()
+		if date, dateErr := http.ParseTime(header.Get("Date")); dateErr == nil {
+			now = date
+		}
+		return p&proxiedExpired != 0 && err == nil && expires.Unix() < now.Unix()
+	}
+	if control := header["Cache-Control"]; len(control) > 0 {
+		all := strings.ToLower(strings.Join(control, ","))
+		return p&proxiedNoCache != 0 && strings.Contains(all, "no-cache") ||
+			p&proxiedNoStore != 0 && strings.Contains(all, "no-store") ||
+			p&proxiedPrivate != 0 && strings.Contains(all, "private")
+	}
+	if p&proxiedNoLastModified != 0 && header.Get("Last-Modified") != "" {
+		return false
+	}
+	return p&proxiedNoETag == 0 || header.Get("Etag") == ""
+}
+
+// acceptsCoding parses Accept-Encoding as nginx does: the coding must be named, with a weight other
+// than 0.
+func acceptsCoding(values []string, coding string) bool {
+	for _, value := range values {
+		for value != "" {
+			var element string
+			element, value, _ = strings.Cut(value, ",")
+			name, parameter, weighed := strings.Cut(element, ";")
+			if !strings.EqualFold(strings.Trim(name, " \t"), coding) {
+				continue
+			}
+			parameter = strings.Trim(parameter, " \t")
+			if !weighed || parameter == "" {
+				return true
+			}
+			q, ok := strings.CutPrefix(strings.ToLower(parameter), "q=")
+			return ok && positiveWeight(q)
+		}
+	}
+	return false
+}
+
+// positiveWeight reports whether a weight (RFC 9110, 12.4.2) is valid and not zero.
+func positiveWeight(q string) bool {
+	if q == "" || len(q) > len("0.000") || q[0] != '0' && q[0] != '1' || len(q) > 1 && q[1] != '.' {
+		return false
+	}
+	digits := strings.Trim(q[min(len(q), 2):], "0")
+	if q[0] == '1' {
+		return digits == ""
+	}
+	return digits != "" && strings.Trim(digits, "0123456789") == ""
+}
