@@ -71,6 +71,8 @@ var bans = []ban{
 	{"front", "lab/...", "handlers must not import the tools"},
 	{"front/cache", "internal/...", "a cache is independent of where responses come from"},
 	{"front/cache", "front", "it gets its configuration from the caller"},
+	{"internal/dns", "net/http", "names are independent of what connections are for"},
+	{"internal/dns", "internal/...", "it is below all that resolves names"},
 	{"front/limit", "net/http", "limits by key are independent of protocols"},
 	{"front/limit", "internal/...", "limits by key are independent of requests"},
 	{"front/limit", "front", "it gets its configuration from the caller"},
@@ -182,6 +184,14 @@ var only = []struct {
 		"a comparison uses results and the lab's statistics",
 	},
 	{
+		"load/agent", []string{module + "/load"}, true,
+		"an agent runs plans and does not know who controls it",
+	},
+	{
+		"load/fleet", []string{module + "/load", module + "/load/agent"}, true,
+		"a fleet divides plans and joins results; it neither sends requests nor writes reports",
+	},
+	{
 		"lab/explain", nil, true,
 		"explanations use evidence only, however it was measured",
 	},
@@ -223,6 +233,8 @@ var onlyBy = map[string][]string{
 	"internal/engine/reuse":   {"internal/engine/netconn", "internal/engine/shard"},
 	"internal/engine/shard":   {"internal/engine"},
 	"internal/acme":           {"front/server"},
+	"internal/dns":            {"front"},
+	"internal/dns/dnstest":    nil, // tests only
 	"internal/pcre":           {"front"},
 	"internal/poison":         {"front", "internal/client", "internal/engine/exchange", "internal/engine/h2"},
 	"internal/privilege":      {"internal/cli", "front/server"},
@@ -232,6 +244,8 @@ var onlyBy = map[string][]string{
 	"lab":                     {"internal/cli"},
 	"internal/labrun":         {"internal/cli", "lab", "lab/gobench"},
 	"internal/textbar":        {"internal/cli", "load/report"},
+	"load/agent":              {"internal/cli", "load/fleet"},
+	"load/fleet":              {"internal/cli"},
 }
 
 // A room is a folder with Go files: the imports of its files, for all operating systems, and of its

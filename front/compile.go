@@ -32,6 +32,8 @@ type compiler struct {
 	logFiles map[string]*logFile // by path
 
 	limitCountsByKey map[string]*limitCounts // by kind and zone
+	measured         map[any]bool            // what metrics show already
+	checks           map[string]bool         // health checks of the plan, by key
 	countingKnown    bool
 }
 

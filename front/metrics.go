@@ -124,14 +124,20 @@ func (m metricsContent) addUpstreams(e *exposition) {
 			}
 			shown[s.Addr] = true
 			up := int64(1)
-			if s.Down || s.Resting {
+			if s.Down || s.Resting || s.Failed {
 				up = 0
 			}
 			e.add("tare_upstream_server_up", gauge,
-				"Whether a server gets requests: 0 if it is down or has failed recently.", up, "upstream", name,
+				"Whether a server gets requests: 0 if it is down, has failed recently, or fails its checks.", up, "upstream", name,
 				"server", s.Addr)
 			e.add("tare_upstream_server_requests", gauge, "Requests in progress on a server.", int64(s.Conns),
 				"upstream", name, "server", s.Addr)
+			if s.Checks > 0 {
+				e.add("tare_upstream_server_checks_total", counter, "Active health checks of a server.", s.Checks,
+					"upstream", name, "server", s.Addr)
+				e.add("tare_upstream_server_failed_checks_total", counter, "Active health checks that have failed.",
+					s.FailedChecks, "upstream", name, "server", s.Addr)
+			}
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 type state struct {
 	upstreams    registry // health of groups, by name
 	transports   registry // connections to groups, by name and settings
+	resolvers    registry // DNS clients, by settings
+	sessions     registry // of sticky clients, by zone and settings
 	caches       registry // by name
 	zones        registry // of limits, by name
 	logs         registry // by path

@@ -18,7 +18,7 @@ const base = `@main events { @events } http {
 	proxy_cache_path /c keys_zone=c:1m; fastcgi_cache_path /d keys_zone=d:1m; fastcgi_cache_key z;
 	limit_req_zone $host zone=r:1m rate=1r/s; limit_conn_zone $host zone=n:1m;
 	map $host $of_map { @map }
-	upstream u { server a; @upstream }
+	upstream u { server a; @upstream } match m { @match }
 	acme_issuer i { uri https://i.test/; @issuer }
 	acme_issuer j { uri https://j.test/; }
 	@http
@@ -48,7 +48,13 @@ func samples() map[string][]sample {
 		"error_log": {{"main", "error_log x;", ""}, {"http", "error_log x warn;", ""},
 			{"location", "error_log x;", ""}},
 		"include": {{"http", "include gzip.conf;", ""}}, "events": nil, "http": nil,
-		"server": {{"http", "server { listen 82; }", ""}, {"upstream", "server b;", ""}},
+		"server": {{"http", "server { listen 82; }", ""}, {"upstream", "server b;", ""},
+			{"upstream", "server b drain;", ""}, {"upstream", "server b slow_start=5s;", ""},
+			{"upstream", "server b route=x;", ""}, {"upstream", "server b resolve;", ""}},
+		"sticky": at("upstream", "sticky cookie a;", "sticky cookie a expires=1h domain=.b path=/ httponly secure samesite=lax;",
+			"sticky cookie a expires=max;", "sticky route $arg_r $cookie_r;",
+			"sticky learn create=$upstream_cookie_s lookup=$cookie_s zone=s:1m;",
+			"sticky learn create=$upstream_cookie_s lookup=$cookie_s zone=s:2m timeout=1h header;"),
 		"listen": at("server", "listen 82;", "listen 82 ssl; ssl_reject_handshake on;", "listen 82 http2;",
 			"listen 82 default_server;", "listen 82 proxy_protocol;", "listen 82 reuseport;", "listen 82 backlog=5;",
 			"listen [::]:82;", "listen [::]:82 ipv6only=off;", "listen unix:x;"),
@@ -85,6 +91,10 @@ func samples() map[string][]sample {
 			{"upstream", "keepalive_timeout 1s;", ""}},
 		"keepalive_requests": {{"server", "keepalive_requests 0;", ""},
 			{"upstream", "keepalive_requests 5;", ""}},
+		"resolver": {{"proxy", "resolver 127.0.0.1;", ""},
+			{"proxy", "resolver 127.0.0.1:54 valid=1s ipv6=off status_zone=z;", ""},
+			{"upstream", "resolver dns.example;", ""}},
+		"resolver_timeout":            {{"proxy", "resolver_timeout 1s;", "resolver 127.0.0.1;"}},
 		"keepalive_time":              {{"upstream", "keepalive_time 1m;", ""}},
 		"large_client_header_buffers": at("server", "large_client_header_buffers 2 1k;"),
 		"http2":                       at("server", "http2 on;"),
@@ -139,11 +149,19 @@ func samples() map[string][]sample {
 			{"ssl", "ssl_verify_client optional_no_ca;", "ssl_client_certificate c.pem;"}}, "ssl_verify_depth": nil,
 		"ssl_crl": nil, "ssl_reject_handshake": at("ssl", "ssl_reject_handshake on;"),
 		"ssl_session_tickets": at("ssl", "ssl_session_tickets off;"),
-		"upstream":            at("http", "upstream v { server a; }"),
-		"hash":                at("upstream", "hash $uri;", "hash $uri consistent;"),
-		"ip_hash":             at("upstream", "ip_hash;"), "least_conn": at("upstream", "least_conn;"),
-		"random":    at("upstream", "random;", "random two;"),
-		"keepalive": at("upstream", "keepalive 5;"),
+		"health_check": {{"proxy", "health_check;", ""}, {"proxy", "health_check interval=1 jitter=1 fails=2 passes=2;", ""},
+			{"proxy", "health_check uri=/a port=81 mandatory persistent keepalive_time=1m;", ""},
+			{"proxy", "health_check match=m;", ""}},
+		"match": at("proxy", "health_check match=m;"), "status": {{"match", "status 200-299;", ""}, {"match", "status ! 500;", ""}},
+		"header": {{"match", "header A;", ""}, {"match", "header ! A;", ""}, {"match", "header A = b;", ""},
+			{"match", "header A !~ b;", ""}},
+		"body":     {{"match", "body ~ a;", ""}, {"match", "body !~ a;", ""}},
+		"upstream": at("http", "upstream v { server a; }"),
+		"hash":     at("upstream", "hash $uri;", "hash $uri consistent;"),
+		"ip_hash":  at("upstream", "ip_hash;"), "least_conn": at("upstream", "least_conn;"),
+		"random":     at("upstream", "random;", "random two;", "random two least_time=header;"),
+		"least_time": at("upstream", "least_time header;", "least_time last_byte inflight;"),
+		"keepalive":  at("upstream", "keepalive 5;"),
 		"proxy_pass": {{"location", "proxy_pass http://a;", ""}, {"location", "proxy_pass http://a/b;", ""},
 			{"location", "proxy_pass https://a;", ""}},
 		"proxy_redirect": at("proxy", "proxy_redirect a b;", "proxy_redirect off;",
@@ -215,7 +233,10 @@ func samples() map[string][]sample {
 func fill(s sample) string {
 	text := base
 	s.text = s.needs + " " + s.text
-	for _, level := range []string{"main", "events", "https", "http", "map", "upstream", "server", "ssl", "proxy",
+	if s.level == "match" {
+		text = strings.Replace(text, "@proxy", "health_check match=m;", 1)
+	}
+	for _, level := range []string{"main", "events", "https", "http", "map", "upstream", "match", "server", "ssl", "proxy",
 		"fastcgi", "location", "issuer", "acme"} {
 		in := ""
 		if level == s.level {
