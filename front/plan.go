@@ -29,6 +29,7 @@ type plan struct {
 	release  sync.Once
 	releases []func() // release what the plan has acquired from the state
 	commits  []func() // apply the plan to shared state, once it is in use
+	retires  []func() // end what only the plan in use does
 	released chan struct{}
 }
 
@@ -40,7 +41,12 @@ func (p *plan) commit() {
 }
 
 // retire releases the plan after its last exchange.
-func (p *plan) retire() { p.leave() }
+func (p *plan) retire() {
+	for _, f := range p.retires {
+		f()
+	}
+	p.leave()
+}
 
 // leave ends a use of the plan.
 func (p *plan) leave() {

@@ -77,6 +77,7 @@ func (c *compiler) proxy(l *conf.Location) (content, error) {
 		func(l *conf.Location) error { return c.proxyRequest(p) },
 		func(l *conf.Location) error { return c.proxyResponse(p, l) },
 		func(*conf.Location) error { return p.compileNext() },
+		func(*conf.Location) error { return c.healthCheck(p) },
 	} {
 		if err := compile(l); err != nil {
 			return nil, fmt.Errorf("proxy: %w", err)
@@ -241,6 +242,13 @@ func (p *proxy) serve(x *exchange) outcome {
 	s.exchange = nil
 	if err != nil {
 		return p.fail(x, err)
+	}
+	if g := target.group; g.sticky != nil {
+		if resp.Header == nil {
+			resp.Header = x.clientMemory.Header() // a field will be added
+		}
+		x.upstreamHeader = resp.Header
+		g.sticky.bind(x, &s.turn)
 	}
 	return p.respond(x, resp)
 }

@@ -256,7 +256,7 @@ func TestInvalidProxyIsRejected(t *testing.T) {
 	for name, u := range map[string][]conf.Upstream{
 		"duplicate upstream": {{Name: "a", Servers: []conf.Server{{Addr: "127.0.0.1"}}},
 			{Name: "A", Servers: []conf.Server{{Addr: "127.0.0.1"}}}},
-		"requires a Key": {{Name: "a", Balance: conf.Hash, Servers: []conf.Server{{Addr: "127.0.0.1"}}}},
+		"requires a key": {{Name: "a", Balance: conf.Balance{Method: "hash"}, Servers: []conf.Server{{Addr: "127.0.0.1"}}}},
 		"no servers":     {{Name: "a", Pos: "nginx.conf:7"}},
 	} {
 		c := proxyTo(conf.Proxy{To: "127.0.0.1:1"})

@@ -54,6 +54,9 @@ func (p *proxy) newRequest(x *exchange, target destination, opts *cache.OriginRe
 	s.proxy, s.group, s.errorLog = p, target.group, x.errorLog()
 	p.buildRequest(x, &s.requestSpec, target, opts)
 	s.turn = target.group.peers.Turn(target.group.balanceKey(x))
+	if target.group.sticky != nil {
+		s.turn.Prefer(target.group.sticky.route(x))
+	}
 	if s.attempts.isKept = x.plan.needs&needsAttempts != 0; s.attempts.isKept {
 		x.attempts = append(x.attempts, &s.attempts)
 	}
@@ -106,6 +109,9 @@ func (s *upstreamRequest) fetch(ctx context.Context) (*http.Response, error) {
 	}()
 	for tries := 1; ; tries++ {
 		addr, err := s.turn.Next()
+		if err != nil && (last == nil || last.kind <= failureTimeout) && s.turn.Refresh(ctx) {
+			addr, err = s.turn.Next()
+		}
 		if err != nil {
 			if last == nil {
 				last = &fetchError{failureNoServer, http.StatusBadGateway, true, err}
@@ -141,6 +147,7 @@ func (s *upstreamRequest) fetch(ctx context.Context) (*http.Response, error) {
 			continue
 		}
 		a.headReceived(resp.StatusCode)
+		s.turn.HeadReceived()
 		// there is one response
 		s.responseBody = responseBody{ReadCloser: resp.Body, attempt: a, countsAsFailure: countsAsFailure}
 		resp.Body = &s.responseBody

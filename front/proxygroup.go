@@ -1,6 +1,7 @@
 package front
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"net"
@@ -20,8 +21,10 @@ const maxDynamicGroups = 256
 type group struct {
 	name      string // as in a Proxy's To
 	peers     *upstream.Group
-	key       text // of the hash balancers
+	key       text    // of the hash balancers
+	sticky    *sticky // nil if clients are not bound to servers
 	transport *transport
+	counts    *responseCounts // nil if nothing shows counts
 
 	lastSocket atomic.Pointer[socketHost]
 }
@@ -77,13 +80,16 @@ func (o *options) boundTo(name string) http.Handler {
 
 // serverGroup makes a group. It shares what older plans know about its servers.
 func (c *compiler) serverGroup(config *conf.Upstream) (*group, error) {
-	g := &group{name: config.Name}
-	var err error
-	if g.key, err = c.text(config.Key); err != nil {
+	g := &group{name: config.Name, counts: c.upstreamCounts(config.Name)}
+	key, err := upstream.Key(&config.Balance)
+	if err != nil {
 		return nil, err
 	}
-	if hashes := config.Balance == conf.Hash || config.Balance == conf.ConsistentHash; hashes && g.key.empty() {
-		return nil, errors.New("hash requires a Key")
+	if g.key, err = c.text(key); err != nil {
+		return nil, err
+	}
+	if g.sticky, err = c.sticky(config.Sticky); err != nil {
+		return nil, err
 	}
 	state, release, err := acquire(&c.state.upstreams, config.Name,
 		func() (*upstream.State, error) { return new(upstream.State), nil }, func(*upstream.State) {})
@@ -91,7 +97,11 @@ func (c *compiler) serverGroup(config *conf.Upstream) (*group, error) {
 		return nil, err
 	}
 	c.plan.releases = append(c.plan.releases, release)
-	if g.peers, err = upstream.New(*config, state, nil); err != nil {
+	options, err := c.upstreamOptions(config.Resolver)
+	if err != nil {
+		return nil, err
+	}
+	if g.peers, err = upstream.New(*config, state, options); err != nil {
 		return nil, err
 	}
 	c.plan.releases = append(c.plan.releases, g.peers.Close)
@@ -133,8 +143,11 @@ func withPort(to, port string) string {
 	return to
 }
 
-// dynamicGroups holds groups for addresses that come from variables.
+// dynamicGroups holds groups for addresses that come from variables. Requests resolve their names,
+// whenever the addresses have expired.
 type dynamicGroups struct {
+	options upstream.Options
+
 	mu     sync.Mutex
 	groups map[string]*group
 	order  []string // oldest first
@@ -143,32 +156,63 @@ type dynamicGroups struct {
 
 var errClosed = errors.New("the configuration was replaced")
 
-// group returns the group for an address, and resolves its name if it is new.
-func (d *dynamicGroups) group(to, port string) (*group, error) {
+// dynamicGroups makes the groups of a Proxy whose target has variables.
+func (c *compiler) dynamicGroups(from *conf.Proxy) (*dynamicGroups, error) {
+	options, err := c.upstreamOptions(from.Resolver)
+	if err != nil {
+		return nil, err
+	}
+	options.OnDemand = true
+	d := &dynamicGroups{options: options}
+	c.plan.releases = append(c.plan.releases, d.close)
+	return d, nil
+}
+
+// group returns the group for an address, whose name is resolved.
+func (d *dynamicGroups) group(ctx context.Context, to, port string) (*group, error) {
 	to = withPort(to, port)
 	d.mu.Lock()
 	g := d.groups[to]
 	d.mu.Unlock()
 	if g != nil {
-		return g, nil
-	}
-	peers, err := upstream.New(conf.Upstream{Name: to, Servers: []conf.Server{{Addr: to}}}, new(upstream.State),
-		nil)
-	if err != nil {
-		return nil, err
-	}
-	made := &group{name: to, peers: peers, transport: newTransport(peers.Config())}
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	if g = d.groups[to]; g != nil || d.closed {
-		made.close()
-		if d.closed {
-			return nil, errClosed
+		if err := g.peers.Renew(ctx); err != nil {
+			return nil, err
 		}
 		return g, nil
 	}
+	peers, err := upstream.New(conf.Upstream{Name: to, Servers: []conf.Server{{Addr: to, Resolve: true}}},
+		new(upstream.State), d.options)
+	if err != nil {
+		return nil, err
+	}
+	if err := peers.Renew(ctx); err != nil { // names that do not resolve must not displace others
+		peers.Close()
+		return nil, err
+	}
+	made := &group{name: to, peers: peers, transport: newTransport(peers.Config())}
+	kept, dropped := d.keep(to, made)
+	if dropped != nil {
+		dropped.close()
+	}
+	if kept == nil {
+		return nil, errClosed
+	}
+	return kept, nil
+}
+
+// keep adds a group, unless there is one for the address. It returns the one to use, and one to
+// close.
+func (d *dynamicGroups) keep(to string, made *group) (kept, dropped *group) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, made
+	}
+	if g := d.groups[to]; g != nil {
+		return g, made
+	}
 	if len(d.order) == maxDynamicGroups {
-		d.groups[d.order[0]].close()
+		dropped = d.groups[d.order[0]]
 		delete(d.groups, d.order[0])
 		d.order = d.order[1:]
 	}
@@ -176,15 +220,17 @@ func (d *dynamicGroups) group(to, port string) (*group, error) {
 		d.groups = make(map[string]*group)
 	}
 	d.groups[to], d.order = made, append(d.order, to)
-	return made, nil
+	return made, dropped
 }
 
 // close closes all groups. Later calls of group fail.
 func (d *dynamicGroups) close() {
 	d.mu.Lock()
-	defer d.mu.Unlock()
 	d.closed = true
-	for _, g := range d.groups {
+	groups := d.groups
+	d.groups = nil
+	d.mu.Unlock()
+	for _, g := range groups { // which may wait for a lookup
 		g.close()
 	}
 }

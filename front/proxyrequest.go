@@ -222,7 +222,7 @@ func hasToken(values []string, token string) bool {
 
 // balanceKey returns what the balancer of the group chooses a server by.
 func (g *group) balanceKey(x *exchange) (key string, client netip.Addr) {
-	if g.peers.Config().Balance == conf.IPHash {
+	if g.peers.UsesClient() {
 		client = x.clientAddress().addr.Addr()
 	}
 	return g.key.eval(x), client

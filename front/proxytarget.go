@@ -57,9 +57,8 @@ func (c *compiler) proxyTarget(p *proxy, l *conf.Location) (err error) {
 			t.group, err = c.targetGroup(t.text.literal)
 		}
 	}
-	if t.bound == nil && t.group == nil {
-		t.dynamic = new(dynamicGroups)
-		c.plan.releases = append(c.plan.releases, t.dynamic.close)
+	if t.bound == nil && t.group == nil && err == nil {
+		t.dynamic, err = c.dynamicGroups(l.Proxy)
 	}
 	if err == nil && (t.usesTLS || t.hasScheme) && t.bound == nil {
 		p.tls, err = c.tlsTransports(&l.Proxy.TLS, t.group)
@@ -141,7 +140,7 @@ func (g *proxyTarget) resolve(x *exchange) (destination, error) {
 		return d, nil
 	}
 	if d.group = g.plan.group(addr, port); d.group == nil {
-		d.group, err = g.dynamic.group(addr, port)
+		d.group, err = g.dynamic.group(x.r.Context(), addr, port)
 	}
 	return d, err
 }

@@ -26,6 +26,8 @@ type Proxy struct {
 	// URI replaces the part of the path that the location matched. Nil forwards the request's URI
 	// unchanged. A URI with variables is the whole URI.
 	URI *Text
+	// Resolver resolves names in To that come from variables. Nil is the system's resolver.
+	Resolver *Resolver
 
 	Method Text // "" is the request's
 	// Version is "1.0" or "1.1"; "" is "1.0". Requests are HTTP/1.1 in both cases. As in nginx only
@@ -76,6 +78,8 @@ type Proxy struct {
 	KeepConn bool
 
 	TLS ProxyTLS
+	// Check checks the servers of the upstream; nil does not.
+	Check *HealthCheck
 
 	Cache *ProxyCache
 }

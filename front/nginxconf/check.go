@@ -94,7 +94,9 @@ func (c *checker) done(d *directive) bool {
 		c.report.remark(d, "%s", s.remark)
 	case s.support == supported:
 	case d.isOff():
-	case s.harmless || d.name == "load_module" && isKnownModule(d.args[0]):
+	case d.name == "load_module" && isKnownModule(d.args[0]):
+		c.report.remark(d, "the module is not loaded: what is supported of it is built in")
+	case s.harmless:
 		c.report.omit(d, "not supported: %s", s.remark)
 	default:
 		c.report.reject(d, "not supported: %s", s.remark)
@@ -152,12 +154,26 @@ func (s *spec) checkValues(args []string) error {
 		}
 		return nil
 	}
+	if s.kind == "forms" {
+		if !slices.ContainsFunc(s.details, func(form string) bool { return hasForm(args, form) }) {
+			return fmt.Errorf("invalid arguments (must be %s)", strings.Join(s.details, ", or "))
+		}
+		return nil
+	}
 	for _, arg := range args {
 		if err := checkValue(s.kind, s.details, arg); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// hasForm reports whether arguments have a form: words, TEXT for any one, or "none".
+func hasForm(args []string, form string) bool {
+	if form == "none" {
+		return len(args) == 0
+	}
+	return slices.EqualFunc(args, strings.Fields(form), func(arg, word string) bool { return word == "TEXT" || arg == word })
 }
 
 // checkWord checks an argument against the details: a word, a kind of value, or word=kind.

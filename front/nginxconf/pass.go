@@ -21,6 +21,7 @@ func (t *translator) passesOf(from, s *scope, l *conf.Location, here *place) {
 			t.errorf(d, "missing fastcgi_cache_key: all requests would get the same response")
 		}
 	}
+	t.healthCheck(from, l.Proxy)
 }
 
 // pass translates the settings for an upstream in a scope: the directives that begin with kind,
@@ -43,6 +44,7 @@ func (t *translator) pass(s *scope, kind string) *conf.Proxy {
 		Intercept:      s.flag(of("intercept_errors"), false),
 		IgnoreAbort:    s.flag(of("ignore_client_abort"), false),
 		Cache:          t.cache(s, kind),
+		Resolver:       t.resolver(s),
 	}
 	if n, has := s.size(of("max_temp_file_size")); has {
 		if p.MaxSpool = n; n == 0 {

@@ -2,6 +2,7 @@ package nginxconf
 
 import (
 	"crypto/x509"
+	"maps"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -17,7 +18,9 @@ const base = `@main events { @events } http {
 	proxy_cache_path /c keys_zone=c:1m; fastcgi_cache_path /d keys_zone=d:1m; fastcgi_cache_key z;
 	limit_req_zone $host zone=r:1m rate=1r/s; limit_conn_zone $host zone=n:1m;
 	map $host $of_map { @map }
-	upstream u { server a; @upstream }
+	upstream u { server a; @upstream } match m { @match }
+	acme_issuer i { uri https://i.test/; @issuer }
+	acme_issuer j { uri https://j.test/; }
 	@http
 	server { listen 81; @server
 		location /p { proxy_pass http://u; @proxy }
@@ -26,6 +29,7 @@ const base = `@main events { @events } http {
 		location /l { @location }
 	}
 	server { listen 443 ssl; ssl_certificate c.pem; ssl_certificate_key c.key; @ssl }
+	server { listen 444 ssl; server_name a.test; ssl_reject_handshake on; @acme }
 }`
 
 // samples returns samples for each supported directive.
@@ -44,7 +48,13 @@ func samples() map[string][]sample {
 		"error_log": {{"main", "error_log x;", ""}, {"http", "error_log x warn;", ""},
 			{"location", "error_log x;", ""}},
 		"include": {{"http", "include gzip.conf;", ""}}, "events": nil, "http": nil,
-		"server": {{"http", "server { listen 82; }", ""}, {"upstream", "server b;", ""}},
+		"server": {{"http", "server { listen 82; }", ""}, {"upstream", "server b;", ""},
+			{"upstream", "server b drain;", ""}, {"upstream", "server b slow_start=5s;", ""},
+			{"upstream", "server b route=x;", ""}, {"upstream", "server b resolve;", ""}},
+		"sticky": at("upstream", "sticky cookie a;", "sticky cookie a expires=1h domain=.b path=/ httponly secure samesite=lax;",
+			"sticky cookie a expires=max;", "sticky route $arg_r $cookie_r;",
+			"sticky learn create=$upstream_cookie_s lookup=$cookie_s zone=s:1m;",
+			"sticky learn create=$upstream_cookie_s lookup=$cookie_s zone=s:2m timeout=1h header;"),
 		"listen": at("server", "listen 82;", "listen 82 ssl; ssl_reject_handshake on;", "listen 82 http2;",
 			"listen 82 default_server;", "listen 82 proxy_protocol;", "listen 82 reuseport;", "listen 82 backlog=5;",
 			"listen [::]:82;", "listen [::]:82 ipv6only=off;", "listen unix:x;"),
@@ -57,12 +67,14 @@ func samples() map[string][]sample {
 		"internal": at("location", "internal;"),
 		"error_page": at("location", "error_page 404 /x;", "error_page 404 =200 /x;",
 			"error_page 404 = /x;"),
-		"recursive_error_pages": at("http", "recursive_error_pages on;"),
-		"types":                 {{"http", "types { a/b c; }", ""}, {"location", "types { }", ""}},
-		"default_type":          at("http", "default_type a/b;"),
-		"client_max_body_size":  at("location", "client_max_body_size 1;", "client_max_body_size 0;"),
-		"client_body_timeout":   at("location", "client_body_timeout 1s;"),
-		"send_timeout":          at("location", "send_timeout 1s;"), "satisfy": at("location", "satisfy any;"),
+		"recursive_error_pages":    at("http", "recursive_error_pages on;"),
+		"types":                    {{"http", "types { a/b c; }", ""}, {"location", "types { }", ""}},
+		"default_type":             at("http", "default_type a/b;"),
+		"client_max_body_size":     at("location", "client_max_body_size 1;", "client_max_body_size 0;"),
+		"client_body_in_file_only": at("location", "client_body_in_file_only on;", "client_body_in_file_only clean;"),
+		"client_body_temp_path":    {{"location", "client_body_temp_path /x;", "client_body_in_file_only on;"}},
+		"client_body_timeout":      at("location", "client_body_timeout 1s;"),
+		"send_timeout":             at("location", "send_timeout 1s;"), "satisfy": at("location", "satisfy any;"),
 		"absolute_redirect":       at("location", "absolute_redirect off;"),
 		"port_in_redirect":        at("location", "port_in_redirect off;"),
 		"server_name_in_redirect": at("location", "server_name_in_redirect on;"),
@@ -81,6 +93,10 @@ func samples() map[string][]sample {
 			{"upstream", "keepalive_timeout 1s;", ""}},
 		"keepalive_requests": {{"server", "keepalive_requests 0;", ""},
 			{"upstream", "keepalive_requests 5;", ""}},
+		"resolver": {{"proxy", "resolver 127.0.0.1;", ""},
+			{"proxy", "resolver 127.0.0.1:54 valid=1s ipv6=off status_zone=z;", ""},
+			{"upstream", "resolver dns.example;", ""}},
+		"resolver_timeout":            {{"proxy", "resolver_timeout 1s;", "resolver 127.0.0.1;"}},
 		"keepalive_time":              {{"upstream", "keepalive_time 1m;", ""}},
 		"large_client_header_buffers": at("server", "large_client_header_buffers 2 1k;"),
 		"http2":                       at("server", "http2 on;"),
@@ -108,20 +124,31 @@ func samples() map[string][]sample {
 		"limit_req_zone":    at("http", "limit_req_zone $host zone=x:1m rate=1r/s;"),
 		"limit_req": at("location", "limit_req zone=r;", "limit_req zone=r burst=1;",
 			"limit_req zone=r nodelay;", "limit_req zone=r delay=1;"),
-		"limit_req_status":   at("location", "limit_req_status 429;"),
-		"limit_req_dry_run":  at("location", "limit_req_dry_run on;"),
-		"limit_conn_zone":    at("http", "limit_conn_zone $host zone=x:1m;"),
-		"limit_conn":         at("location", "limit_conn n 1;"),
-		"limit_conn_status":  at("location", "limit_conn_status 429;"),
-		"limit_conn_dry_run": at("location", "limit_conn_dry_run on;"),
-		"log_format":         at("http", "log_format f a;", "log_format f escape=json a;"),
-		"access_log":         at("location", "access_log x;", "access_log x combined if=$host;"),
-		"stub_status":        at("location", "stub_status;", "stub_status prometheus;"),
-		"add_header":         at("location", "add_header A b;", "add_header A b always;"),
-		"expires":            at("location", "expires 1h;", "expires modified 1h;"),
-		"charset":            at("location", "charset utf-8;"), "charset_types": at("location", "charset_types a/b;"),
+		"limit_req_status":    at("location", "limit_req_status 429;"),
+		"limit_req_dry_run":   at("location", "limit_req_dry_run on;"),
+		"limit_conn_zone":     at("http", "limit_conn_zone $host zone=x:1m;"),
+		"limit_conn":          at("location", "limit_conn n 1;"),
+		"limit_conn_status":   at("location", "limit_conn_status 429;"),
+		"limit_conn_dry_run":  at("location", "limit_conn_dry_run on;"),
+		"log_format":          at("http", "log_format f a;", "log_format f escape=json a;"),
+		"access_log":          at("location", "access_log x;", "access_log x combined if=$host;"),
+		"stub_status":         at("location", "stub_status;", "stub_status prometheus;"),
+		"add_header":          at("location", "add_header A b;", "add_header A b always;"),
+		"add_trailer":         at("location", "add_trailer A b;", "add_trailer A b always;"),
+		"early_hints":         at("location", "early_hints $http2;", "early_hints a $uri;"),
+		"mirror":              at("location", "mirror /a;", "mirror /a; mirror /b;"),
+		"mirror_request_body": {{"location", "mirror_request_body off;", "mirror /a;"}},
+		"otel_trace_context": at("location", "otel_trace_context extract;", "otel_trace_context inject;",
+			"otel_trace_context propagate;"),
+		"otel_trace":     at("location", "otel_trace on;", "otel_trace $host;"),
+		"otel_span_name": {{"location", "otel_span_name a;", "otel_trace on;"}},
+		"otel_span_attr": {{"location", "otel_span_attr a b;", "otel_trace on;"}},
+		"gunzip":         at("location", "gunzip on;", "gunzip on; gzip_http_version 1.0;"),
+		"expires":        at("location", "expires 1h;", "expires modified 1h;"),
+		"charset":        at("location", "charset utf-8;"), "charset_types": at("location", "charset_types a/b;"),
 		"gzip": at("location", "gzip on;"), "chunked_transfer_encoding": at("location",
 			"chunked_transfer_encoding off;"), "gzip_static": at("location", "gzip_static on;"),
+		"brotli_static": at("location", "brotli_static on;"), "zstd_static": at("location", "zstd_static on;"),
 		"autoindex": at("location", "autoindex on;"), "empty_gif": at("location", "empty_gif;"),
 		"ssl":                     at("server", "ssl on; ssl_reject_handshake on;"),
 		"ssl_certificate":         at("ssl", "ssl_certificate d.pem; ssl_certificate_key d.key;"),
@@ -135,11 +162,19 @@ func samples() map[string][]sample {
 			{"ssl", "ssl_verify_client optional_no_ca;", "ssl_client_certificate c.pem;"}}, "ssl_verify_depth": nil,
 		"ssl_crl": nil, "ssl_reject_handshake": at("ssl", "ssl_reject_handshake on;"),
 		"ssl_session_tickets": at("ssl", "ssl_session_tickets off;"),
-		"upstream":            at("http", "upstream v { server a; }"),
-		"hash":                at("upstream", "hash $uri;", "hash $uri consistent;"),
-		"ip_hash":             at("upstream", "ip_hash;"), "least_conn": at("upstream", "least_conn;"),
-		"random":    at("upstream", "random;", "random two;"),
-		"keepalive": at("upstream", "keepalive 5;"),
+		"health_check": {{"proxy", "health_check;", ""}, {"proxy", "health_check interval=1 jitter=1 fails=2 passes=2;", ""},
+			{"proxy", "health_check uri=/a port=81 mandatory persistent keepalive_time=1m;", ""},
+			{"proxy", "health_check match=m;", ""}},
+		"match": at("proxy", "health_check match=m;"), "status": {{"match", "status 200-299;", ""}, {"match", "status ! 500;", ""}},
+		"header": {{"match", "header A;", ""}, {"match", "header ! A;", ""}, {"match", "header A = b;", ""},
+			{"match", "header A !~ b;", ""}},
+		"body":     {{"match", "body ~ a;", ""}, {"match", "body !~ a;", ""}},
+		"upstream": at("http", "upstream v { server a; }"),
+		"hash":     at("upstream", "hash $uri;", "hash $uri consistent;"),
+		"ip_hash":  at("upstream", "ip_hash;"), "least_conn": at("upstream", "least_conn;"),
+		"random":     at("upstream", "random;", "random two;", "random two least_time=header;"),
+		"least_time": at("upstream", "least_time header;", "least_time last_byte inflight;"),
+		"keepalive":  at("upstream", "keepalive 5;"),
 		"proxy_pass": {{"location", "proxy_pass http://a;", ""}, {"location", "proxy_pass http://a/b;", ""},
 			{"location", "proxy_pass https://a;", ""}},
 		"proxy_redirect": at("proxy", "proxy_redirect a b;", "proxy_redirect off;",
@@ -172,6 +207,12 @@ func samples() map[string][]sample {
 		"gzip_proxied any", "gzip_http_version 1.0", "gzip_disable a"} {
 		all[strings.Fields(text)[0]] = []sample{{"location", text + ";", "gzip on;"}}
 	}
+	for _, name := range []string{"brotli", "zstd"} {
+		all[name] = at("location", name+" on;")
+		for _, text := range []string{"_types a/b", "_comp_level 5", "_min_length 5"} {
+			all[name+strings.Fields(text)[0]] = []sample{{"location", name + text + ";", name + " on;"}}
+		}
+	}
 	all["sub_filter"] = at("location", "sub_filter a b;", "sub_filter a c;", "sub_filter a b; sub_filter c d;")
 	for _, text := range []string{"sub_filter_types a/b", "sub_filter_once off", "sub_filter_last_modified on"} {
 		all[strings.Fields(text)[0]] = []sample{{"location", text + ";", "sub_filter a b;"}}
@@ -202,6 +243,7 @@ func samples() map[string][]sample {
 			all[name] = append(all[name], sample{kind, kind + "_" + text + ";", cache})
 		}
 	}
+	maps.Copy(all, acmeSamples())
 	all["proxy_cache_convert_head"] = []sample{{"proxy", "proxy_cache_convert_head off;", "proxy_cache c;"}}
 	return all
 }
@@ -210,8 +252,11 @@ func samples() map[string][]sample {
 func fill(s sample) string {
 	text := base
 	s.text = s.needs + " " + s.text
-	for _, level := range []string{"main", "events", "https", "http", "map", "upstream", "server", "ssl", "proxy",
-		"fastcgi", "location"} {
+	if s.level == "match" {
+		text = strings.Replace(text, "@proxy", "health_check match=m;", 1)
+	}
+	for _, level := range []string{"main", "events", "https", "http", "map", "upstream", "match", "server", "ssl", "proxy",
+		"fastcgi", "location", "issuer", "acme"} {
 		in := ""
 		if level == s.level {
 			in = s.text

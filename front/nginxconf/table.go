@@ -18,6 +18,7 @@ const (
 	levelLocation    = "location"
 	levelLimitExcept = "limit_except"
 	levelUpstream    = "upstream"
+	levelMatch       = "match"
 	levelAny         = "any"
 )
 
@@ -51,7 +52,9 @@ type spec struct {
 	// which response.
 	harmless bool
 	unless   []string // rejected unless its argument is one of these
-	remark   string
+	// balancer marks a load balancing method, and noBackup one that backups cannot be combined with.
+	balancer, noBackup bool
+	remark             string
 }
 
 // table contains the rows by name, and those whose names have a star.
@@ -133,6 +136,9 @@ func parseSpec(section, line string) *spec {
 			s.unless = strings.Fields(unless)
 		}
 	}
+	if rest, ok := strings.CutPrefix(verdict, "balancer"); ok {
+		s.balancer, s.noBackup, verdict = true, rest == " without backup", "supported"
+	}
 	i := slices.Index([]string{"supported", "ignored", "rejected"}, verdict)
 	if i < 0 {
 		panic(fmt.Sprintf("nginxconf: BUG: invalid support %q in a row of directives.txt: %s", verdict, line))
@@ -143,6 +149,16 @@ func parseSpec(section, line string) *spec {
 
 // parseArguments parses the third column.
 func (s *spec) parseArguments(text string) {
+	if forms, ok := strings.CutPrefix(text, "forms "); ok {
+		s.kind, s.most = "forms", -1
+		if list, ok := strings.CutSuffix(forms, " *"); ok {
+			forms, s.repeats = list, true
+		}
+		for form := range strings.SplitSeq(forms, ",") {
+			s.details = append(s.details, strings.TrimSpace(form))
+		}
+		return
+	}
 	var rest []string
 	for _, word := range strings.Fields(text) {
 		switch word {

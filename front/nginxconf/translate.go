@@ -22,6 +22,7 @@ type translator struct {
 	process Process
 
 	upstreams map[string]*directive // by name
+	matches   map[string]*conf.HealthMatch
 	zones     map[string]*directive // limit_req_zone or limit_conn_zone, by name
 	// the name of the directive that defines a cache, by the cache's name
 	caches  map[string]string
@@ -35,7 +36,7 @@ func newTranslator(s *source, file string, o Options, r *report) *translator {
 	t := &translator{
 		report: r, options: o, source: s, hosts: newResolver(o.Resolver), file: file, confDir: filepath.Dir(file),
 		prefix:    o.Prefix,
-		upstreams: make(map[string]*directive), zones: make(map[string]*directive), caches: make(map[string]string),
+		upstreams: make(map[string]*directive), matches: make(map[string]*conf.HealthMatch), zones: make(map[string]*directive), caches: make(map[string]string),
 		formats: map[string]bool{"combined": true},
 	}
 	if o.FS == nil {
@@ -77,7 +78,7 @@ func (t *translator) main(tree []*directive) {
 func (t *translator) http(d *directive) {
 	s := newScope(nil, levelHTTP, d.block)
 	for _, d := range d.block {
-		t.shared(d)
+		t.shared(d, s)
 	}
 	if types := s.own("types"); types != nil {
 		t.types = types[0]
@@ -94,10 +95,12 @@ func (t *translator) http(d *directive) {
 }
 
 // shared translates a definition that applies to all of http.
-func (t *translator) shared(d *directive) {
+func (t *translator) shared(d *directive, http *scope) {
 	switch d.name {
 	case "upstream":
-		t.upstream(d)
+		t.upstream(d, http)
+	case "match":
+		t.healthMatch(d)
 	case "map":
 		t.mapOf(d)
 	case "geo":
@@ -110,6 +113,8 @@ func (t *translator) shared(d *directive) {
 		t.requestZone(d)
 	case "limit_conn_zone":
 		t.connZone(d)
+	case "acme_issuer":
+		t.issuer(d)
 	case "proxy_cache_path", "fastcgi_cache_path":
 		t.cachePath(d)
 	}

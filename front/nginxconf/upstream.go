@@ -9,8 +9,8 @@ import (
 	"github.com/tarehq/tare/front/conf"
 )
 
-// upstream translates an upstream block.
-func (t *translator) upstream(d *directive) {
+// upstream translates an upstream block of http.
+func (t *translator) upstream(d *directive, http *scope) {
 	u := conf.Upstream{Name: d.args[0], Pos: d.where()}
 	if other := t.upstreams[strings.ToLower(u.Name)]; other != nil {
 		t.errorf(d, "duplicate upstream %s (first one at %s)", shown(u.Name), other.where())
@@ -18,9 +18,14 @@ func (t *translator) upstream(d *directive) {
 	}
 	t.upstreams[strings.ToLower(u.Name)] = d
 	s := newScope(nil, levelUpstream, d.block)
-	t.balance(s, &u)
+	// it inherits nothing but the resolver: keepalive_timeout and others have another meaning in http
+	if u.Resolver = t.resolver(s); u.Resolver == nil {
+		u.Resolver = t.resolver(http)
+	}
+	balancer := t.balance(s, &u)
+	u.Sticky = t.sticky(s)
 	for _, server := range s.own("server") {
-		u.Servers = append(u.Servers, t.upstreamServer(server, u.Balance))
+		u.Servers = append(u.Servers, t.upstreamServer(server, balancer))
 	}
 	if len(u.Servers) == 0 {
 		t.errorf(d, "no server in upstream %s", shown(u.Name))
@@ -57,53 +62,26 @@ func (t *translator) number(d *directive, arg string) int64 {
 	return n
 }
 
-// balance finds the method of load balancing. As in nginx, the last directive counts.
-func (t *translator) balance(s *scope, u *conf.Upstream) {
-	var first *directive
+// balance finds the load balancing method: a directive that the table marks as a balancer. As in
+// nginx, the last one counts.
+func (t *translator) balance(s *scope, u *conf.Upstream) (isOf *directive) {
 	for _, d := range s.list {
-		balance, is := t.balanceOf(d, u)
-		if !is {
+		if !d.spec.balancer {
 			continue
 		}
-		if u.Balance = balance; first != nil {
-			t.warn(d, "overrides the load balancing method at %s", first.where())
+		if isOf != nil {
+			t.warn(d, "overrides the load balancing method at %s", isOf.where())
 		}
-		first = d
+		isOf, u.Balance = d, conf.Balance{Method: d.name}
+		for _, arg := range d.args {
+			u.Balance.Args = append(u.Balance.Args, t.text(d, arg))
+		}
 	}
+	return isOf
 }
 
-func (t *translator) balanceOf(d *directive, u *conf.Upstream) (conf.Balance, bool) {
-	switch d.name {
-	case "least_conn":
-		return conf.LeastConn, true
-	case "ip_hash":
-		return conf.IPHash, true
-	case "hash":
-		u.Key = t.text(d, d.args[0])
-		if len(d.args) == 1 {
-			return conf.Hash, true
-		}
-		if d.args[1] != "consistent" {
-			t.errorf(d, "invalid parameter %s (must be consistent)", shown(d.args[1]))
-		}
-		return conf.ConsistentHash, true
-	case "random":
-		if len(d.args) == 0 {
-			return conf.Random, true
-		}
-		if d.args[0] != "two" {
-			t.errorf(d, "invalid parameter %s (must be two)", shown(d.args[0]))
-		}
-		if len(d.args) == 2 && d.args[1] != "least_conn" {
-			t.omit(d, "%s is not supported (use least_conn)", shown(d.args[1]))
-		}
-		return conf.RandomTwo, true
-	}
-	return 0, false
-}
-
-// upstreamServer translates a server of an upstream.
-func (t *translator) upstreamServer(d *directive, b conf.Balance) conf.Server {
+// upstreamServer translates a server of an upstream. balancer is nil for round robin.
+func (t *translator) upstreamServer(d, balancer *directive) conf.Server {
 	server := conf.Server{Addr: d.args[0]}
 	if err := checkServerAddr(server.Addr); err != nil {
 		t.errorf(d, "%v", err)
@@ -113,8 +91,13 @@ func (t *translator) upstreamServer(d *directive, b conf.Balance) conf.Server {
 			t.errorf(d, "%v", err)
 		}
 	}
-	if server.Backup && b != conf.RoundRobin && b != conf.LeastConn {
-		t.errorf(d, "backup cannot be combined with load balancing by a hash or at random")
+	if balancer != nil && balancer.spec.noBackup {
+		if server.Backup {
+			t.errorf(d, "backup cannot be combined with %s", balancer.name)
+		}
+		if server.SlowStart > 0 {
+			t.errorf(d, "slow_start cannot be combined with %s", balancer.name)
+		}
 	}
 	return server
 }
@@ -154,14 +137,27 @@ func (t *translator) serverParameter(d *directive, arg string, server *conf.Serv
 		}
 		server.FailTimeout = max(at, time.Millisecond)
 		return nil
-	case arg == "resolve", arg == "drain", name == "service", name == "slow_start", name == "route":
+	case arg == "resolve":
+		server.Resolve = true
+		return nil
+	case arg == "drain":
+		server.Drain = true
+		return nil
+	case name == "route" && value != "":
+		server.Route = value
+		return nil
+	case name == "slow_start" && has:
+		at, err := conf.ParseTime(value)
+		server.SlowStart = at
+		return err
+	case name == "service":
 		t.omit(d, "parameter %s is not supported (remove it)", shown(arg))
 		return nil
 	}
 	n, err := conf.ParseNumber(value)
 	if err != nil || !has || name == "weight" && n == 0 {
 		return fmt.Errorf(
-			"invalid parameter %s (must be weight=, max_conns=, max_fails=, fail_timeout=, backup or down)", shown(arg))
+			"invalid parameter %s (must be weight=, max_conns=, max_fails=, fail_timeout=, slow_start=, route=, backup, down, drain or resolve)", shown(arg))
 	}
 	switch name {
 	case "weight":

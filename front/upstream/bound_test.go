@@ -14,7 +14,7 @@ func TestGroupIsLimitedToMaxServers(t *testing.T) {
 		for i := range n {
 			c.Servers = append(c.Servers, conf.Server{Addr: fmt.Sprintf("127.%d.%d.%d:80", 1+i>>16, i>>8&0xff, i&0xff)})
 		}
-		g, err := New(c, new(State), nil)
+		g, err := New(c, new(State), Options{})
 		if (err == nil) != want {
 			t.Errorf("%d servers: %v", n, err)
 		}

@@ -18,12 +18,17 @@ import (
 // group returns a group that is closed with the test.
 func group(t *testing.T, c conf.Upstream, s *State, lookup Lookup) *Group {
 	t.Helper()
-	g, err := New(c, s, lookup)
+	g, err := New(c, s, Options{System: lookup})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(g.Close)
 	return g
+}
+
+// balance returns a load balancing method.
+func balance(name string, args ...conf.Text) conf.Balance {
+	return conf.Balance{Method: name, Args: args}
 }
 
 // port returns the port of an address, which names a server in these tests.
@@ -188,7 +193,7 @@ func TestMaxConnsIsRespected(t *testing.T) {
 
 // Requests with the same key or address go to the same server, and to another one if that fails.
 func TestHashIsSticky(t *testing.T) {
-	for _, balance := range []conf.Balance{conf.IPHash, conf.Hash, conf.ConsistentHash} {
+	for _, balance := range []conf.Balance{balance("ip_hash"), balance("hash", "$k"), balance("hash", "$k", "consistent")} {
 		g := group(t, conf.Upstream{Balance: balance, Servers: servers("1", "2", "3", "4", "5")}, new(State), nil)
 		seen := make(map[string]bool)
 		for i := range 50 {
@@ -198,14 +203,14 @@ func TestHashIsSticky(t *testing.T) {
 				turn := g.Turn(fmt.Sprint("key", i), client)
 				addr, err := turn.Next()
 				if turn.Done(false); err != nil || first != "" && first != addr {
-					t.Fatalf("%d: %s after %s, %v", balance, addr, first, err)
+					t.Fatalf("%v: %s after %s, %v", balance, addr, first, err)
 				}
 				first = addr
 			}
 			seen[first] = true
 		}
 		if len(seen) != 5 {
-			t.Errorf("%d: only %v", balance, seen)
+			t.Errorf("%v: only %v", balance, seen)
 		}
 		turn := g.Turn("key", netip.AddrFrom4([4]byte{10, 0, 0, 1}))
 		tried := make(map[string]bool)
@@ -215,13 +220,13 @@ func TestHashIsSticky(t *testing.T) {
 				break
 			}
 			if tried[addr] {
-				t.Errorf("%d: %s was tried", balance, addr)
+				t.Errorf("%v: %s was tried", balance, addr)
 			}
 			tried[addr] = true
 			turn.Done(true)
 		}
 		if len(tried) != 5 {
-			t.Errorf("%d: only %v were tried", balance, tried)
+			t.Errorf("%v: only %v were tried", balance, tried)
 		}
 	}
 }
@@ -230,7 +235,7 @@ func TestHashIsSticky(t *testing.T) {
 func TestStateSurvivesReload(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		s := new(State)
-		before, err := New(conf.Upstream{Servers: servers("1", "2")}, s, nil)
+		before, err := New(conf.Upstream{Servers: servers("1", "2")}, s, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -239,7 +244,7 @@ func TestStateSurvivesReload(t *testing.T) {
 		if addr, _ := busy.Next(); port(addr) != "2" {
 			t.Fatal(addr)
 		}
-		c := conf.Upstream{Balance: conf.LeastConn, Servers: servers("1", "2", "3")}
+		c := conf.Upstream{Balance: balance("least_conn"), Servers: servers("1", "2", "3")}
 		c.Servers[1].Weight = 5
 		after := group(t, c, s, nil)
 		before.Close()
@@ -260,7 +265,7 @@ func TestStateSurvivesReload(t *testing.T) {
 func TestStateOfRemovedAddressIsReleased(t *testing.T) {
 	s := new(State)
 	for range 3 {
-		g, err := New(conf.Upstream{Servers: servers("1", "1", "2")}, s, nil)
+		g, err := New(conf.Upstream{Servers: servers("1", "1", "2")}, s, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -279,13 +284,13 @@ func TestNamesAreResolvedAgain(t *testing.T) {
 		known := []netip.Addr{netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("10.0.0.1"),
 			netip.MustParseAddr("::ffff:10.0.0.1")}
 		var broken error
-		lookup := func(_ context.Context, _, host string) ([]netip.Addr, error) {
+		lookup := func(_ context.Context, host string) ([]netip.Addr, time.Duration, error) {
 			mu.Lock()
 			defer mu.Unlock()
 			if host != "app.example" {
-				return nil, errors.New("unknown")
+				return nil, 0, errors.New("unknown")
 			}
-			return slices.Clone(known), broken
+			return slices.Clone(known), 0, broken
 		}
 		change := func(err error, addrs ...string) {
 			mu.Lock()
@@ -323,7 +328,7 @@ func TestNamesAreResolvedAgain(t *testing.T) {
 		change(nil, "10.0.0.1", "10.0.0.2")
 		check(t, "what was gone is as good as new", all(), "10.0.0.1:8080 10.0.0.2:8080")
 		if _, err := New(conf.Upstream{Servers: []conf.Server{{Addr: "other.example"}}}, new(State),
-			lookup); err == nil ||
+			Options{System: lookup}); err == nil ||
 			!strings.Contains(err.Error(), `"other.example"`) {
 			t.Errorf("an unknown name: %v", err)
 		}
@@ -338,7 +343,9 @@ func TestFormsOfAddresses(t *testing.T) {
 		"http://x": "",
 	} {
 		g, err := New(conf.Upstream{Servers: []conf.Server{{Addr: addr}}}, new(State),
-			func(context.Context, string, string) ([]netip.Addr, error) { return nil, errors.New("no") })
+			Options{System: func(context.Context, string) ([]netip.Addr, time.Duration, error) {
+				return nil, 0, errors.New("no")
+			}})
 		if want == "" {
 			if err == nil {
 				t.Errorf("%q is accepted", addr)
@@ -362,11 +369,19 @@ func TestInvalidConfigsAreRejected(t *testing.T) {
 		"no servers": {}, "weight": {Servers: []conf.Server{{Addr: "127.0.0.1", Weight: -1}}},
 		"max_conns":    {Servers: []conf.Server{{Addr: "127.0.0.1", MaxConns: -1}}},
 		"fail_timeout": {Servers: []conf.Server{{Addr: "127.0.0.1", FailTimeout: -1}}},
-		"backup":       {Balance: conf.IPHash, Servers: []conf.Server{{Addr: "127.0.0.1", Backup: true}}},
-		"ring":         {Balance: conf.ConsistentHash, Servers: []conf.Server{{Addr: "127.0.0.1", Weight: 1 << 20}}},
-		"only backups": {Servers: []conf.Server{{Addr: "127.0.0.1", Backup: true}}},
+		"ring": {Balance: balance("hash", "$k", "consistent"),
+			Servers: []conf.Server{{Addr: "127.0.0.1", Weight: 1 << 20}}},
+		"method":         {Balance: balance("nosuch"), Servers: servers("1")},
+		"no key":         {Balance: balance("hash"), Servers: servers("1")},
+		"hash argument":  {Balance: balance("hash", "$k", "sometimes"), Servers: servers("1")},
+		"many arguments": {Balance: balance("hash", "$k", "consistent", "consistent"), Servers: servers("1")},
+		"argument":       {Balance: balance("least_conn", "two"), Servers: servers("1")},
+		"random three":   {Balance: balance("random", "three"), Servers: servers("1")},
+		"no time":        {Balance: balance("least_time"), Servers: servers("1")},
+		"unknown time":   {Balance: balance("least_time", "body"), Servers: servers("1")},
+		"only backups":   {Servers: []conf.Server{{Addr: "127.0.0.1", Backup: true}}},
 	} {
-		if g, err := New(c, new(State), nil); err == nil {
+		if g, err := New(c, new(State), Options{}); err == nil {
 			t.Errorf("%s: no error", name)
 			g.Close()
 		}
@@ -377,8 +392,8 @@ func TestInvalidConfigsAreRejected(t *testing.T) {
 // returns. Each request has at most two attempts. Only attempts on the stopped server fail, and
 // each server gets its share.
 func TestSimulationOfAStoppedServer(t *testing.T) {
-	for name, balance := range map[string]conf.Balance{"round robin": conf.RoundRobin, "least_conn": conf.LeastConn,
-		"random two": conf.RandomTwo} {
+	for name, balance := range map[string]conf.Balance{"round robin": {}, "least_conn": balance("least_conn"),
+		"random two": balance("random", "two"), "least_time": balance("least_time", "header")} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) { simulate(t, balance) })
 		})
@@ -463,16 +478,16 @@ func TestMorePredictsNext(t *testing.T) {
 func TestBackupIsTriedAfterChangeOfAddresses(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var changes int // the goroutine that resolves names sleeps while this is read
-		lookup := func(context.Context, string, string) ([]netip.Addr, error) {
+		lookup := func(context.Context, string) ([]netip.Addr, time.Duration, error) {
 			changes++
-			return []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(changes)})}, nil
+			return []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(changes)})}, 0, nil
 		}
 		c := conf.Upstream{Servers: []conf.Server{{Addr: "app.example:1"}, {Addr: "127.0.0.1:2", Backup: true}}}
 		g := group(t, c, new(State), lookup)
 		turn := g.Turn("", netip.Addr{})
 		for i, want := range []string{"10.0.0.1:1", "127.0.0.1:2"} {
 			if addr, err := turn.Next(); addr != want || err != nil {
-				t.Fatalf("%d: tried %q, want %q, %v", i, addr, want, err)
+				t.Fatalf("%v: tried %q, want %q, %v", i, addr, want, err)
 			}
 			time.Sleep(lookupEvery + time.Second)
 			synctest.Wait()

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net"
 	"net/netip"
@@ -9,58 +10,400 @@ import (
 	"strings"
 	"sync"
 	"time"
-
-	"github.com/tarehq/tare/front/conf"
 )
 
+// The addresses of a name pass through these states:
+//
+//	unknown   no lookup has succeeded: the server has no addresses
+//	valid     until expires; a lookup in advance follows a failed connection: see Turn.Refresh
+//	expired   a lookup is due: by the timer of watch, or by the next request on demand
+//
+// A lookup that fails changes no addresses; expires becomes the time of the next one. There is at
+// most one lookup of a name at a time, which everything that needs it waits for.
 const (
-	// lookupEvery is the interval of resolving names. If that fails, the old addresses stay.
+	// lookupEvery is the interval of resolving names without Resolve.
 	lookupEvery = 30 * time.Second
-	// lookupTime limits the time to resolve a name.
+	// systemValid is how long addresses without a TTL are valid, as those of the system's resolver.
+	systemValid = 5 * time.Second
+	// minLookupInterval is the minimum interval of lookups of a name: also of those with a TTL of 0,
+	// and after failures. maxFailureInterval is the maximum interval after failures.
+	minLookupInterval  = time.Second
+	maxFailureInterval = 8 * time.Second
+	// lookupTime limits lookups by the system, and those of names without Resolve.
 	lookupTime = 5 * time.Second
+	// startTime limits how long New waits for names with Resolve.
+	startTime = 2 * time.Second
+	// refreshInterval is the minimum interval of lookups because of failed connections.
+	refreshInterval = 100 * time.Millisecond
+	// refreshTime is how long a request waits for a lookup while old addresses are known.
+	refreshTime = time.Second
+	// maxStartLookups limits the lookups of New at the same time.
+	maxStartLookups = 16
 	// defaultPort is the port of servers without one.
 	defaultPort = "80"
 )
 
-// Lookup returns the addresses of a name, like net.Resolver.LookupNetIP.
-type Lookup func(ctx context.Context, network, host string) ([]netip.Addr, error)
+// Options are what a Group needs beyond its Config.
+type Options struct {
+	// Lookup resolves names with Resolve. Nil is the system's resolver.
+	Lookup Lookup
+	// System resolves other names. Nil is the system's resolver.
+	System Lookup
+	// OnDemand resolves names with Resolve only in Renew.
+	OnDemand bool
+	// Report is called if a name cannot be resolved any more, and with nil when it can be again.
+	Report func(name string, err error)
+}
 
-// resolver holds the addresses of servers.
-type resolver struct {
-	lookup Lookup
+// Lookup returns the addresses of a name, and how long they are valid: less than 0 if that is
+// unknown.
+type Lookup func(ctx context.Context, host string) (addresses []netip.Addr, valid time.Duration, err error)
 
-	mu    sync.Mutex
-	hosts []host
+// SystemLookup is the Lookup of the system's resolver, which reports no TTL.
+func SystemLookup(ctx context.Context, host string) ([]netip.Addr, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, lookupTime)
+	defer cancel()
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	return ips, -1, err
+}
+
+// names holds the addresses of a group's servers.
+type names struct {
+	group   *Group
+	options Options
+	hosts   []host
+	follows bool // there are names with Resolve
+
+	context context.Context // of lookups
+	stop    context.CancelFunc
+	running sync.WaitGroup // lookups and timers
+
+	mu       sync.Mutex // guards the fields below, and what changes in hosts
+	isBegun  bool       // New has read the addresses: changes make new lists
+	isClosed bool
 }
 
 // host is a server's configured address, and its resolved addresses.
 type host struct {
 	name, port string // "" if there is nothing to resolve
-	addresses  []string
+	follows    bool   // the server has Resolve
+
+	addresses []string
+	expires   time.Time
+	began     time.Time     // of the last lookup
+	lookup    *lookup       // in progress, or nil
+	failures  time.Duration // the interval since failures began, or 0
 }
 
-// begin parses addresses and resolves all names.
-func (r *resolver) begin(servers []conf.Server, lookup Lookup) error {
-	if r.lookup = lookup; lookup == nil {
-		r.lookup = net.DefaultResolver.LookupNetIP
+// lookup is a lookup in progress.
+type lookup struct {
+	done chan struct{}
+	err  error // set when done is closed
+}
+
+// key is the key of the host's addresses in the State.
+func (h *host) key() string { return net.JoinHostPort(h.name, h.port) }
+
+// begin parses addresses and resolves names, as far as New has to wait for them.
+func (n *names) begin(g *Group, o Options) error {
+	if o.Lookup == nil {
+		o.Lookup = SystemLookup
 	}
-	r.hosts = make([]host, len(servers))
-	for i := range servers {
-		h := &r.hosts[i]
-		if err := h.parse(servers[i].Addr); err != nil {
+	if o.System == nil {
+		o.System = SystemLookup
+	}
+	if o.Report == nil {
+		o.Report = func(string, error) {}
+	}
+	n.group, n.options = g, o
+	n.context, n.stop = context.WithCancel(context.Background())
+	hosts := make([]host, len(g.config.Servers))
+	for i := range g.config.Servers {
+		h := &hosts[i]
+		if err := h.parse(g.config.Servers[i].Addr); err != nil {
 			return err
 		}
-		if h.name == "" {
-			continue
+		h.follows = h.name != "" && g.config.Servers[i].Resolve
+		n.follows = n.follows || h.follows
+	}
+	n.hosts = hosts
+	for i := range hosts {
+		if h := &hosts[i]; h.follows {
+			h.addresses = g.state.acquireName(h.key())
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), lookupTime)
-		addresses, err := r.find(ctx, h)
-		if cancel(); err != nil {
-			return fmt.Errorf("host not found in server %q: %w", servers[i].Addr, err)
+	}
+	return n.start()
+}
+
+// start waits for the first addresses of names.
+func (n *names) start() error {
+	ctx, cancel := context.WithTimeout(n.context, startTime)
+	defer cancel()
+	slots := make(chan struct{}, maxStartLookups)
+	errs := make([]error, len(n.hosts))
+	var all sync.WaitGroup
+	for i := range n.hosts {
+		h := &n.hosts[i]
+		if h.name == "" || h.follows && (n.options.OnDemand || h.addresses != nil) {
+			continue // an earlier configuration has left addresses, which the timer will renew
 		}
-		h.addresses = addresses
+		all.Go(func() {
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			l := n.look(i)
+			if l == nil {
+				return
+			}
+			if !h.follows {
+				<-l.done
+				errs[i] = l.err
+				return
+			}
+			select {
+			case <-l.done:
+			case <-ctx.Done():
+			}
+		})
+	}
+	all.Wait()
+	for i, err := range errs {
+		if err != nil {
+			return fmt.Errorf("host not found in server %q: %w", n.group.config.Servers[i].Addr, err)
+		}
+	}
+	n.mu.Lock()
+	n.isBegun = true
+	n.mu.Unlock()
+	return nil
+}
+
+// watch starts the timers of names.
+func (n *names) watch() {
+	for i := range n.hosts {
+		if h := &n.hosts[i]; h.name != "" && !(h.follows && n.options.OnDemand) {
+			n.running.Go(func() { n.follow(i) })
+		}
+	}
+}
+
+// follow resolves a name whenever its addresses expire.
+func (n *names) follow(i int) {
+	timer := time.NewTimer(n.left(i))
+	defer timer.Stop()
+	for {
+		select {
+		case <-n.context.Done():
+			return
+		case <-timer.C:
+		}
+		if n.left(i) <= 0 { // else a failed connection has caused a lookup
+			if l := n.look(i); l != nil {
+				<-l.done
+			}
+		}
+		timer.Reset(max(n.left(i), time.Millisecond))
+	}
+}
+
+// left returns for how long the addresses of a host are still valid.
+func (n *names) left(i int) time.Duration {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return time.Until(n.hosts[i].expires)
+}
+
+// look starts a lookup, unless there is one. It returns nil after end.
+func (n *names) look(i int) *lookup {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	h := &n.hosts[i]
+	switch {
+	case n.isClosed:
+		return nil
+	case h.lookup != nil:
+		return h.lookup
+	}
+	l := &lookup{done: make(chan struct{})}
+	h.lookup, h.began = l, time.Now()
+	n.running.Go(func() {
+		defer close(l.done)
+		addresses, valid, err := n.find(h)
+		l.err = n.finish(i, addresses, valid, err)
+	})
+	return l
+}
+
+// find resolves a name.
+func (n *names) find(h *host) ([]string, time.Duration, error) {
+	find := n.options.System
+	if h.follows {
+		find = n.options.Lookup
+	}
+	ips, valid, err := find(n.context, h.name)
+	if err == nil && len(ips) == 0 {
+		err = &net.DNSError{Err: "no such host", Name: h.name, IsNotFound: true}
+	}
+	if err != nil {
+		return nil, 0, err
+	}
+	ips = slices.Clone(ips)
+	for i := range ips {
+		ips[i] = ips[i].Unmap()
+	}
+	slices.SortFunc(ips, netip.Addr.Compare) // DNS servers rotate them
+	ips = slices.Compact(ips)
+	addresses := make([]string, 0, min(len(ips), maxAddresses))
+	for _, ip := range ips[:min(len(ips), maxAddresses)] {
+		addresses = append(addresses, net.JoinHostPort(ip.String(), h.port))
+	}
+	return addresses, valid, nil
+}
+
+// finish applies the result of a lookup.
+func (n *names) finish(i int, addresses []string, valid time.Duration, err error) error {
+	h := &n.hosts[i]
+	n.mu.Lock()
+	isBegun, hasFailed, changed := n.isBegun, h.failures > 0, false
+	if h.lookup = nil; err != nil {
+		h.failures = min(max(2*h.failures, minLookupInterval), maxFailureInterval)
+		h.expires = time.Now().Add(h.failures)
+	} else {
+		changed = !slices.Equal(addresses, h.addresses)
+		h.addresses, h.failures = addresses, 0
+		switch {
+		case !h.follows:
+			valid = lookupEvery
+		case valid < 0:
+			valid = systemValid
+		}
+		h.expires = time.Now().Add(max(valid, minLookupInterval))
+	}
+	n.mu.Unlock()
+	switch {
+	case n.context.Err() != nil:
+		return err
+	case err != nil && !hasFailed, err == nil && hasFailed:
+		n.options.Report(h.name, err)
+	}
+	if !changed {
+		return err
+	}
+	if h.follows {
+		n.group.state.learnName(h.key(), addresses)
+	}
+	if isBegun { // else New makes the lists
+		if err := n.group.rebuild(); err != nil { // too many addresses: the old ones stay
+			n.options.Report(h.name, err)
+		}
 	}
 	return nil
+}
+
+// refresh resolves names with Resolve and waits for that. Lookups that have begun just now do not
+// count: a server may have moved since.
+func (n *names) refresh(ctx context.Context) {
+	ctx, cancel := context.WithTimeout(ctx, refreshTime)
+	defer cancel()
+	select {
+	case <-time.After(n.untilRefresh()):
+	case <-ctx.Done():
+		return
+	}
+	var all []*lookup
+	for i := range n.hosts {
+		if !n.hosts[i].follows {
+			continue
+		}
+		if l := n.look(i); l != nil {
+			all = append(all, l)
+		}
+	}
+	for _, l := range all {
+		select {
+		case <-l.done:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// untilRefresh returns how long the next refresh has to wait.
+func (n *names) untilRefresh() (wait time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	for i := range n.hosts {
+		if h := &n.hosts[i]; h.follows && h.lookup == nil {
+			wait = max(wait, time.Until(h.began.Add(refreshInterval)))
+		}
+	}
+	return wait
+}
+
+// Renew makes sure that the names of a group on demand are resolved. If they have expired, it
+// resolves them. It waits for that, but only briefly if old addresses are known. It fails if there
+// are no addresses.
+func (g *Group) Renew(ctx context.Context) error {
+	n := &g.names
+	for i := range n.hosts {
+		h := &n.hosts[i]
+		if !h.follows {
+			continue
+		}
+		n.mu.Lock()
+		known, isDue := len(h.addresses) > 0, time.Until(h.expires) <= 0
+		isLate := h.lookup != nil && time.Since(h.began) > refreshTime
+		n.mu.Unlock()
+		if known && (!isDue || isLate) {
+			continue
+		}
+		if err := n.wait(ctx, i, known); err != nil && !known {
+			return err
+		}
+	}
+	return nil
+}
+
+// wait waits for a lookup.
+func (n *names) wait(ctx context.Context, i int, briefly bool) error {
+	l := n.look(i)
+	if l == nil {
+		return errors.New("the group is closed")
+	}
+	if briefly {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, refreshTime)
+		defer cancel()
+	}
+	select {
+	case <-l.done:
+		return l.err
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
+}
+
+// addresses returns the addresses of the i-th server.
+func (n *names) addresses(i int) []string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.hosts[i].addresses
+}
+
+// end ends all lookups and timers, and waits for them.
+func (n *names) end() {
+	n.mu.Lock()
+	wasClosed := n.isClosed
+	n.isClosed = true
+	n.mu.Unlock()
+	if n.stop != nil {
+		n.stop()
+	}
+	n.running.Wait()
+	for i := range n.hosts {
+		if h := &n.hosts[i]; h.follows && !wasClosed {
+			n.group.state.releaseName(h.key())
+		}
+	}
 }
 
 // parse parses HOST:PORT, HOST or unix:PATH.
@@ -89,74 +432,4 @@ func (h *host) parse(addr string) error {
 	}
 	h.name, h.port = name, port
 	return nil
-}
-
-// find resolves a name.
-func (r *resolver) find(ctx context.Context, h *host) ([]string, error) {
-	ips, err := r.lookup(ctx, "ip", h.name)
-	if err != nil {
-		return nil, err
-	}
-	if len(ips) == 0 {
-		return nil, &net.DNSError{Err: "no such host", Name: h.name, IsNotFound: true}
-	}
-	for i := range ips {
-		ips[i] = ips[i].Unmap()
-	}
-	slices.SortFunc(ips, netip.Addr.Compare) // resolvers rotate them
-	ips = slices.Compact(ips)
-	addresses := make([]string, 0, min(len(ips), maxAddresses))
-	for _, ip := range ips[:min(len(ips), maxAddresses)] {
-		addresses = append(addresses, net.JoinHostPort(ip.String(), h.port))
-	}
-	return addresses, nil
-}
-
-// addresses returns the addresses of the i-th server.
-func (r *resolver) addresses(i int) []string {
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.hosts[i].addresses
-}
-
-// any reports whether there are names.
-func (r *resolver) any() bool {
-	return slices.ContainsFunc(r.hosts, func(h host) bool { return h.name != "" })
-}
-
-// watch resolves names periodically.
-func (g *Group) watch(ctx context.Context) {
-	tick := time.NewTicker(lookupEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		if g.names.again(ctx) {
-			_ = g.rebuild() // with too many addresses the old ones stay
-		}
-	}
-}
-
-// again resolves all names, and reports whether an address has changed.
-func (r *resolver) again(ctx context.Context) (changed bool) {
-	for i := range r.hosts {
-		h := &r.hosts[i]
-		if h.name == "" {
-			continue
-		}
-		bounded, cancel := context.WithTimeout(ctx, lookupTime)
-		addresses, err := r.find(bounded, h)
-		cancel()
-		if err != nil || slices.Equal(addresses, h.addresses) {
-			continue
-		}
-		r.mu.Lock()
-		h.addresses = addresses
-		r.mu.Unlock()
-		changed = true
-	}
-	return changed
 }

@@ -10,6 +10,52 @@ import (
 type State struct {
 	mu    sync.Mutex // guards everything below, and the peers of groups
 	known map[string]*health
+	names map[string]*knownName
+
+	checks map[string]*checkedServers // by key
+	bad    map[string]int             // the number of Checks that have failed, by address
+}
+
+// knownName is what the last lookup of a name has returned. A new configuration begins with it.
+type knownName struct {
+	addresses []string
+	users     int // number of groups
+}
+
+// acquireName returns the known addresses of a name.
+func (s *State) acquireName(name string) []string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	n := s.names[name]
+	if n == nil {
+		n = new(knownName)
+		if s.names == nil {
+			s.names = make(map[string]*knownName)
+		}
+		s.names[name] = n
+	}
+	n.users++
+	return n.addresses
+}
+
+// learnName keeps the addresses of a name that is in use.
+func (s *State) learnName(name string, addresses []string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := s.names[name]; n != nil {
+		n.addresses = addresses
+	}
+}
+
+// releaseName ends a group's use of a name.
+func (s *State) releaseName(name string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if n := s.names[name]; n != nil {
+		if n.users--; n.users == 0 {
+			delete(s.names, name)
+		}
+	}
 }
 
 // health is the state of an address.
@@ -24,6 +70,17 @@ type health struct {
 	checked time.Time // the last failure, or the last trial
 	conns   int       // requests in progress
 	users   int       // number of peers
+	times   responseTimes
+	// begun is the sum of the starts of requests in progress, in Unix nanoseconds. It may overflow:
+	// meanAge is right nevertheless.
+	begun int64
+	// recovered is when the server became available again: see slow_start.
+	recovered time.Time
+}
+
+// meanAge returns the mean age of the requests in progress, of which there is at least one.
+func (h *health) meanAge(now time.Time) time.Duration {
+	return time.Duration(int64(h.conns)*now.UnixNano()-h.begun) / time.Duration(h.conns)
 }
 
 // acquire returns the state of an address. The caller holds mu.
@@ -69,8 +126,11 @@ func (h *health) fail(now time.Time) {
 }
 
 // succeed resets failures, if the request began after the last one.
-func (h *health) succeed() {
+func (h *health) succeed(maxFails int, now time.Time) {
 	if h.failed.Before(h.checked) {
+		if maxFails > 0 && h.fails >= maxFails {
+			h.recovered = now
+		}
 		h.fails = 0
 	}
 }

@@ -9,6 +9,9 @@ type Status struct {
 	Down    bool // as configured
 	Resting bool // unavailable after too many failures
 	Conns   int  // requests in progress
+	Failed  bool // by a Check; before the first result, it may not get requests either
+	// Checks is the number of Checks' results, FailedChecks that of failures among them.
+	Checks, FailedChecks int64
 }
 
 // Status returns the state of all servers, with an entry for each address of a name.
@@ -23,8 +26,9 @@ func (g *Group) Status() []Status {
 		}
 		for i := range l.members {
 			m := &l.members[i]
+			total, failed := g.state.checked(m.addr)
 			all = append(all, Status{
-				Addr: m.addr, Backup: l == g.backup, Down: m.server.Down, Conns: m.health.conns,
+				Failed: g.state.bad[m.addr] > 0, Checks: total, FailedChecks: failed, Addr: m.addr, Backup: l == g.backup, Down: m.server.Down, Conns: m.health.conns,
 				Resting: !l.single && m.health.resting(m.server.MaxFails, m.server.FailTimeout, now),
 			})
 		}

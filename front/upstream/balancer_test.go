@@ -228,6 +228,11 @@ func TestRingHasPointsByWeight(t *testing.T) {
 	}
 }
 
+// fewer is the comparison of random two least_conn.
+func fewer(peers []peer) func(a, b int) bool {
+	return func(a, b int) bool { return hasFewerConns(&peers[a], &peers[b]) }
+}
+
 func TestRandomChoicesFollowWeights(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2)).IntN
 	peers := weighted(1, 3)
@@ -238,12 +243,12 @@ func TestRandomChoicesFollowWeights(t *testing.T) {
 	within(t, "turns", counts, 20_000, []int{1, 3}, 5)
 	peers[1].conns, peers[0].conns = 9, 1
 	for range 100 {
-		if i := new(walk).bestOfTwo(peers, 4, random); i != 0 && i != -1 {
+		if i := new(walk).bestOfTwo(peers, 4, random, fewer(peers)); i != 0 && i != -1 {
 			t.Error("the peer with more connections was chosen")
 		}
 	}
 	peers[0].out = true
-	if i := new(walk).bestOfTwo(peers, 4, random); i != -1 {
+	if i := new(walk).bestOfTwo(peers, 4, random, fewer(peers)); i != -1 {
 		t.Errorf("peer %d was chosen; want round robin", i)
 	}
 }
@@ -261,7 +266,10 @@ func TestBestOfTwoIsEven(t *testing.T) {
 		}
 		return n
 	}
-	if one, two := most((*walk).byChance), most((*walk).bestOfTwo); two > 110 || one < 115 {
+	two := func(w *walk, peers []peer, total int, random func(int) int) int {
+		return w.bestOfTwo(peers, total, random, fewer(peers))
+	}
+	if one, two := most((*walk).byChance), most(two); two > 110 || one < 115 {
 		t.Errorf("at most %d and %d connections", one, two)
 	}
 }

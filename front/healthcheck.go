@@ -1,0 +1,271 @@
+package front
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/upstream"
+)
+
+const (
+	defaultCheckInterval = 5 * time.Second
+	// maxCheckedBody limits the part of a body that a match block reads, as in nginx.
+	maxCheckedBody = 256 << 10
+	// maxDrainedBody limits the part of a body that is read to keep a connection.
+	maxDrainedBody = 64 << 10
+)
+
+// healthCheck compiles a HealthCheck. It begins when the plan is in use, and ends when another one
+// replaces the plan.
+func (c *compiler) healthCheck(p *proxy) error {
+	from := p.from.Check
+	if from == nil {
+		return nil
+	}
+	switch {
+	case p.fastcgi != nil:
+		return errors.New("health check: only HTTP servers can be checked")
+	case p.target.group == nil:
+		return errors.New("health check: the upstream depends on variables, or is a bound handler")
+	case from.Interval < 0 || from.Jitter < 0 || from.Fails < 0 || from.Passes < 0 || from.KeepaliveTime < 0 ||
+		from.Port < 0 || from.Port > 65535:
+		return errors.New("health check: negative time or number, or invalid port")
+	}
+	g := p.target.group
+	settings := *from
+	settings.Pos, settings.Match = "", nil
+	key := fmt.Sprintf("%s %+v %+v", g.name, settings, from.Match)
+	if c.checks[key] { // another location checks the same
+		return nil
+	}
+	probe, err := c.probe(p)
+	if err != nil {
+		return fmt.Errorf("health check: %w", err)
+	}
+	if c.checks == nil {
+		c.checks = make(map[string]bool)
+	}
+	c.checks[key] = true
+	logger := c.options.logger()
+	check := g.peers.NewCheck(upstream.CheckConfig{
+		Key: key, Interval: cmp.Or(from.Interval, defaultCheckInterval), Jitter: from.Jitter,
+		Fails: cmp.Or(from.Fails, 1), Passes: cmp.Or(from.Passes, 1), Mandatory: from.Mandatory,
+		Persistent: from.Persistent, Probe: probe.check,
+		Report: func(addr string, err error) {
+			if err != nil {
+				logger.Printf("upstream %s: server %s is unhealthy: %v", g.name, addr, err)
+			} else {
+				logger.Printf("upstream %s: server %s is healthy", g.name, addr)
+			}
+		},
+	})
+	c.plan.commits = append(c.plan.commits, check.Start)
+	c.plan.retires = append(c.plan.retires, func() {
+		check.Stop()
+		probe.transport.CloseIdleConnections()
+	})
+	return nil
+}
+
+// probe sends the requests of a HealthCheck.
+type probe struct {
+	proxy     *proxy
+	port      int
+	uri, host string
+	header    http.Header
+	timeout   time.Duration
+	transport *http.Transport
+	match     *healthMatch // nil is the default
+}
+
+// probe compiles the requests of a HealthCheck. They have the location's fields, as far as those do
+// not depend on a client's request.
+func (c *compiler) probe(p *proxy) (*probe, error) {
+	from := p.from.Check
+	b := &probe{
+		proxy: p, port: from.Port, uri: cmp.Or(from.URI, "/"), host: p.target.name.host, header: make(http.Header),
+		timeout: p.connectTimeout + p.readTimeout,
+	}
+	if target, err := url.ParseRequestURI(b.uri); err != nil || target.IsAbs() {
+		return nil, fmt.Errorf("invalid uri %q", b.uri)
+	}
+	if h := p.header.host; h != nil && h.constant() && h.literal != "" {
+		b.host = h.literal
+	}
+	for i := range p.header.fields {
+		if f := &p.header.fields[i]; f.value.constant() {
+			b.header.Add(f.name, f.value.literal)
+		}
+	}
+	if b.header["User-Agent"] == nil {
+		b.header["User-Agent"] = nil // none
+	}
+	http1 := new(http.Protocols)
+	http1.SetHTTP1(true)
+	b.transport = &http.Transport{
+		Protocols: http1, DialContext: b.dial, DisableCompression: true, DisableKeepAlives: from.KeepaliveTime == 0,
+		IdleConnTimeout: from.KeepaliveTime, MaxIdleConnsPerHost: 1, MaxResponseHeaderBytes: maxUpstreamHead,
+	}
+	if p.tls != nil {
+		b.transport.TLSClientConfig = p.tls.config(hostOnly(cmp.Or(constantText(&p.tls.verifyName), b.host)))
+	}
+	var err error
+	if from.Match != nil {
+		b.match, err = c.healthMatch(from.Match)
+	}
+	return b, err
+}
+
+// constantText returns a text without variables, or "".
+func constantText(t *text) string {
+	if t.constant() {
+		return t.literal
+	}
+	return ""
+}
+
+// dial opens a connection to a server. The host of the URL is its escaped address.
+func (b *probe) dial(ctx context.Context, _, addr string) (net.Conn, error) {
+	host, _, err := net.SplitHostPort(addr)
+	if err != nil {
+		return nil, err
+	}
+	network, server := "tcp", ""
+	if server, err = url.QueryUnescape(host); err != nil {
+		return nil, err
+	}
+	if strings.HasPrefix(server, "/") {
+		network = "unix"
+	} else if b.port != 0 {
+		if server, _, err = net.SplitHostPort(server); err != nil {
+			return nil, err
+		}
+		server = net.JoinHostPort(server, strconv.Itoa(b.port))
+	}
+	d := net.Dialer{Timeout: b.proxy.connectTimeout}
+	return d.DialContext(ctx, network, server)
+}
+
+// check checks the server at an address.
+func (b *probe) check(ctx context.Context, addr string) error {
+	ctx, cancel := context.WithTimeout(ctx, b.timeout)
+	defer cancel()
+	scheme := "http"
+	if b.transport.TLSClientConfig != nil {
+		scheme = "https"
+	}
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://host/", nil)
+	if err != nil {
+		return err
+	}
+	// the host names the server, for connections to be kept by server
+	r.URL.Host, r.URL.Opaque, r.Host, r.Header = url.QueryEscape(addr), b.uri, b.host, b.header.Clone()
+	resp, err := b.transport.RoundTrip(r)
+	if err != nil {
+		return err
+	}
+	defer closeQuietly(resp.Body)
+	if err := b.match.check(resp); err != nil {
+		return err
+	}
+	_, err = io.CopyN(io.Discard, resp.Body, maxDrainedBody)
+	if errors.Is(err, io.EOF) {
+		err = nil
+	}
+	return err
+}
+
+// healthMatch is a HealthMatch, compiled.
+type healthMatch struct {
+	from   *conf.HealthMatch
+	header []*pattern // nil where the comparison needs none
+	body   *pattern
+}
+
+func (c *compiler) healthMatch(from *conf.HealthMatch) (m *healthMatch, err error) {
+	m = &healthMatch{from: from, header: make([]*pattern, len(from.Header))}
+	for i, h := range from.Header {
+		if h.Op == "~" || h.Op == "!~" {
+			if m.header[i], err = c.pattern(h.Value, false); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if from.Body != "" {
+		m.body, err = c.pattern(from.Body, false)
+	}
+	return m, err
+}
+
+// check returns why a response is not a success. It may read the body.
+func (m *healthMatch) check(resp *http.Response) error {
+	if m == nil {
+		if resp.StatusCode < 200 || resp.StatusCode > 399 {
+			return fmt.Errorf("status %d", resp.StatusCode)
+		}
+		return nil
+	}
+	if m.from.Statuses != nil && m.hasStatus(resp.StatusCode) == m.from.NotStatus {
+		return fmt.Errorf("status %d", resp.StatusCode)
+	}
+	for i := range m.from.Header {
+		if h := &m.from.Header[i]; !m.matchesField(i, resp.Header.Values(h.Name)) {
+			return fmt.Errorf("field %s %q", h.Name, truncateLogged(joinValues(resp.Header.Values(h.Name))))
+		}
+	}
+	if m.body == nil {
+		return nil
+	}
+	body, err := io.ReadAll(io.LimitReader(resp.Body, maxCheckedBody))
+	if err != nil {
+		return err
+	}
+	if m.body.matches(string(body)) == m.from.NotBody {
+		return errors.New("the body differs")
+	}
+	return nil
+}
+
+func (m *healthMatch) hasStatus(status int) bool {
+	for _, r := range m.from.Statuses {
+		if status >= r.From && status <= r.To {
+			return true
+		}
+	}
+	return false
+}
+
+// matchesField reports whether the values of a field meet the i-th condition.
+func (m *healthMatch) matchesField(i int, values []string) bool {
+	h, value := &m.from.Header[i], joinValues(values)
+	switch h.Op {
+	case "":
+		return values != nil
+	case "!":
+		return values == nil
+	case "=":
+		return value == h.Value
+	case "!=":
+		return value != h.Value
+	case "~":
+		return m.header[i].matches(value)
+	}
+	return !m.header[i].matches(value)
+}
+
+// matches reports whether s matches outside of an exchange. A match that takes too long is none.
+func (p *pattern) matches(s string) bool {
+	left := maxRegexSteps
+	ok, err := p.re.Match(s, &left)
+	return ok && err == nil
+}

@@ -1,0 +1,106 @@
+package front_test
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// checkedServer is a server whose response to checks changes.
+type checkedServer struct {
+	addr   string
+	health atomic.Pointer[func(http.ResponseWriter)]
+	last   atomic.Pointer[http.Request] // the last check
+	checks atomic.Int64
+}
+
+func startChecked(t *testing.T, health func(http.ResponseWriter)) *checkedServer {
+	s := new(checkedServer)
+	s.set(health)
+	s.addr = serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path != "/health" {
+			fmt.Fprint(w, "ok")
+			return
+		}
+		s.last.Store(r)
+		s.checks.Add(1)
+		(*s.health.Load())(w)
+	})
+	return s
+}
+
+func (s *checkedServer) set(health func(http.ResponseWriter)) { s.health.Store(&health) }
+
+// awaitStatus repeats a request until it has a status.
+func (a *testClient) awaitStatus(path string, want int) {
+	a.t.Helper()
+	for end := time.Now().Add(maxWait); ; time.Sleep(5 * time.Millisecond) {
+		got := a.get(path).status
+		if got == want {
+			return
+		}
+		if time.Now().After(end) {
+			a.t.Fatalf("%s: still %d, want %d", path, got, want)
+		}
+	}
+}
+
+func TestHealthCheckDecidesAboutRequests(t *testing.T) {
+	good := func(w http.ResponseWriter) {
+		w.Header().Set("X-State", "up and running")
+		fmt.Fprint(w, "I am well")
+	}
+	for name, bad := range map[string]func(http.ResponseWriter){
+		"status":  func(w http.ResponseWriter) { w.WriteHeader(http.StatusInternalServerError) },
+		"field":   func(w http.ResponseWriter) { fmt.Fprint(w, "I am well") },
+		"value":   func(w http.ResponseWriter) { w.Header().Set("X-State", "down"); fmt.Fprint(w, "I am well") },
+		"another": func(w http.ResponseWriter) { w.Header().Set("X-Bad", ""); good(w) },
+		"body":    func(w http.ResponseWriter) { w.Header().Set("X-State", "up"); fmt.Fprint(w, "I am ill") },
+		"nothing": func(http.ResponseWriter) { panic(http.ErrAbortHandler) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := startChecked(t, good)
+			a := serveConf(t, fmt.Sprintf(`match m { status 200-299 304; header X-State ~ ^up; header ! X-Bad; body ~ well; }
+				upstream app { zone app 64k; server %s; }`, s.addr), `location / { proxy_pass http://app;
+				proxy_set_header Host health.example; proxy_set_header X-A a; proxy_set_header X-B $uri;
+				health_check interval=1ms uri=/health mandatory match=m; }
+				location /metrics { stub_status prometheus; }`)
+			a.awaitStatus("/", 200)
+			if r := s.last.Load(); r.Host != "health.example" || r.Header.Get("X-A") != "a" || len(r.Header["X-B"]) > 0 {
+				t.Errorf("the check: %s %q", r.Host, r.Header)
+			}
+			s.set(bad)
+			a.awaitStatus("/", 502)
+			page := a.get("/metrics").body
+			for _, want := range []string{`tare_upstream_server_up{upstream="app",server="` + s.addr + `"} 0`,
+				"tare_upstream_server_checks_total{", "tare_upstream_server_failed_checks_total{"} {
+				if !strings.Contains(page, want) {
+					t.Errorf("missing %s in\n%s", want, page)
+				}
+			}
+			s.set(good)
+			a.awaitStatus("/", 200)
+		})
+	}
+}
+
+// Checks end with their configuration, also while a request of that is in progress.
+func TestHealthCheckEndsWithItsConfiguration(t *testing.T) {
+	s := startChecked(t, func(http.ResponseWriter) {})
+	text := fmt.Sprintf("location / { proxy_pass http://%s; ", s.addr)
+	h := newFront(t, parseConf(t, "", text+"health_check interval=1ms uri=/health; }"), quiet())
+	for end := time.Now().Add(maxWait); s.checks.Load() < 3; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("no checks")
+		}
+	}
+	must(t, h.Reload(parseConf(t, "", text+"}")))
+	before := s.checks.Load()
+	time.Sleep(20 * time.Millisecond)
+	if n := s.checks.Load(); n != before {
+		t.Errorf("%d checks after the reload", n-before)
+	}
+}

@@ -1,0 +1,106 @@
+package nginxconf
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tarehq/tare/front/conf"
+)
+
+// sticky translates sticky; nil without it.
+func (t *translator) sticky(s *scope) *conf.Sticky {
+	d := s.one("sticky")
+	if d == nil {
+		return nil
+	}
+	all, args := new(conf.Sticky), d.args[1:]
+	switch d.args[0] {
+	case "cookie":
+		if len(args) == 0 {
+			t.errorf(d, "missing name of the cookie")
+			return nil
+		}
+		all.Cookie = &conf.StickyCookie{Name: args[0]}
+		for _, arg := range args[1:] {
+			if err := t.stickyCookie(d, arg, all.Cookie); err != nil {
+				t.errorf(d, "%v", err)
+			}
+		}
+	case "route":
+		if len(args) == 0 {
+			t.errorf(d, "missing variables")
+		}
+		for _, arg := range args {
+			all.Routes = append(all.Routes, t.text(d, arg))
+		}
+	case "learn":
+		all.Learn = new(conf.StickyLearn)
+		for _, arg := range args {
+			if err := t.stickyLearn(d, arg, all.Learn); err != nil {
+				t.errorf(d, "%v", err)
+			}
+		}
+		if l := all.Learn; l.Create == nil || l.Lookup == nil || l.Zone == "" {
+			t.errorf(d, "create=, lookup= and zone= are required")
+		}
+	default:
+		t.errorf(d, "invalid method %s (must be cookie, route or learn)", shown(d.args[0]))
+	}
+	return all
+}
+
+// stickyCookie translates a parameter of sticky cookie.
+func (t *translator) stickyCookie(d *directive, arg string, c *conf.StickyCookie) (err error) {
+	name, value, has := parameter(arg)
+	switch {
+	case arg == "httponly":
+		c.HTTPOnly = true
+	case arg == "secure":
+		c.Secure = true
+	case arg == "expires=max":
+		c.Expires = -1
+	case name == "expires" && has:
+		c.Expires, err = conf.ParseSeconds(value)
+	case name == "domain" && has:
+		c.Domain = t.text(d, value)
+	case name == "path" && has:
+		c.Path = t.text(d, value)
+	case name == "samesite" && has:
+		switch lower := strings.ToLower(value); {
+		case hasVariable(value):
+			c.SameSite = t.text(d, value)
+		case lower == "strict", lower == "lax", lower == "none":
+			c.SameSite = conf.Text(strings.ToUpper(lower[:1]) + lower[1:])
+		default:
+			err = fmt.Errorf("invalid value in %s (must be strict, lax, none or a variable)", shown(arg))
+		}
+	default:
+		err = fmt.Errorf("unknown parameter %s", shown(arg))
+	}
+	return err
+}
+
+// stickyLearn translates a parameter of sticky learn.
+func (t *translator) stickyLearn(d *directive, arg string, l *conf.StickyLearn) (err error) {
+	name, value, has := parameter(arg)
+	switch {
+	case name == "create" && has:
+		l.Create = append(l.Create, t.text(d, value))
+	case name == "lookup" && has:
+		l.Lookup = append(l.Lookup, t.text(d, value))
+	case name == "zone" && has:
+		zone, size, ok := strings.Cut(value, ":")
+		l.Zone = zone
+		if l.Bytes, err = conf.ParseSize(size); err == nil && (!ok || zone == "" || l.Bytes == 0) {
+			err = fmt.Errorf("invalid zone %s (must be NAME:SIZE)", shown(value))
+		}
+	case name == "timeout" && has:
+		l.Timeout, err = conf.ParseSeconds(value)
+	case arg == "header": // sessions always begin with the head of a response
+	case arg == "sync":
+		t.omit(d, "parameter sync is not supported (remove it: a single process has all sessions)")
+	default:
+		err = fmt.Errorf("unknown parameter %s", shown(arg))
+	}
+	return err
+}

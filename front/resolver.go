@@ -1,0 +1,127 @@
+package front
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/internal/dns"
+)
+
+const (
+	// dnsPort is the port of DNS servers without one.
+	dnsPort = "53"
+	// maxResolverLookup limits the time to resolve the names of DNS servers.
+	maxResolverLookup = 5 * time.Second
+)
+
+// sharedResolver is a DNS client that plans with the same settings share.
+type sharedResolver struct {
+	client *dns.Resolver
+	zone   string
+
+	succeeded, unknown, failed atomic.Int64 // lookups
+}
+
+// upstreamOptions returns the options of groups whose names a Resolver resolves; nil is the
+// system's.
+func (c *compiler) upstreamOptions(from *conf.Resolver) (upstream.Options, error) {
+	logger := c.options.logger()
+	o := upstream.Options{Report: func(name string, err error) {
+		if err != nil {
+			logger.Printf("upstream: cannot resolve %s, its old addresses stay in use: %v", name, err)
+		} else {
+			logger.Printf("upstream: %s can be resolved again", name)
+		}
+	}}
+	if from == nil {
+		return o, nil
+	}
+	r, release, err := acquire(&c.state.resolvers, fmt.Sprintf("%+v", *from),
+		func() (*sharedResolver, error) { return newResolver(from) }, func(r *sharedResolver) { r.client.Close() })
+	if err != nil {
+		return o, fmt.Errorf("resolver: %w", err)
+	}
+	c.plan.releases = append(c.plan.releases, release)
+	c.measureResolver(r)
+	o.Lookup = r.lookup
+	return o, nil
+}
+
+func newResolver(from *conf.Resolver) (*sharedResolver, error) {
+	config := dns.Config{Valid: from.Valid, NoIPv4: from.NoIPv4, NoIPv6: from.NoIPv6, Timeout: from.Timeout}
+	for _, addr := range from.Servers {
+		servers, err := dnsServers(addr)
+		if err != nil {
+			return nil, err
+		}
+		config.Servers = append(config.Servers, servers...)
+	}
+	client, err := dns.New(config)
+	return &sharedResolver{client: client, zone: from.StatusZone}, err
+}
+
+// dnsServers returns the addresses of a DNS server: HOST:PORT or HOST.
+func dnsServers(addr string) ([]netip.AddrPort, error) {
+	host, port, err := net.SplitHostPort(addr)
+	if err != nil {
+		host, port = strings.Trim(addr, "[]"), dnsPort
+	}
+	number, err := net.LookupPort("udp", port)
+	if err != nil || number == 0 {
+		return nil, fmt.Errorf("invalid port in %q", addr)
+	}
+	if ip, err := netip.ParseAddr(host); err == nil {
+		return []netip.AddrPort{netip.AddrPortFrom(ip, uint16(number))}, nil //nolint:gosec // LookupPort checks it
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), maxResolverLookup)
+	defer cancel()
+	ips, err := net.DefaultResolver.LookupNetIP(ctx, "ip", host)
+	if err != nil {
+		return nil, fmt.Errorf("host not found: %w", err)
+	}
+	all := make([]netip.AddrPort, 0, len(ips))
+	for _, ip := range ips {
+		all = append(all, netip.AddrPortFrom(ip.Unmap(), uint16(number))) //nolint:gosec // LookupPort checks it
+	}
+	return all, nil
+}
+
+// lookup is the Lookup of groups.
+func (r *sharedResolver) lookup(ctx context.Context, host string) ([]netip.Addr, time.Duration, error) {
+	ips, valid, err := r.client.Lookup(ctx, host)
+	var unknown *net.DNSError
+	switch {
+	case err == nil:
+		r.succeeded.Add(1)
+	case errors.As(err, &unknown) && unknown.IsNotFound:
+		r.unknown.Add(1)
+	default:
+		r.failed.Add(1)
+	}
+	return ips, valid, err
+}
+
+// measureResolver shows the lookups of a resolver with a StatusZone in metrics.
+func (c *compiler) measureResolver(r *sharedResolver) {
+	if r.zone == "" || !c.counting() || c.measured[r] {
+		return
+	}
+	if c.measured == nil {
+		c.measured = make(map[any]bool)
+	}
+	c.measured[r] = true
+	c.plan.measures = append(c.plan.measures, func(e *exposition) {
+		const help = "Lookups of names, by their result."
+		e.add("tare_resolver_lookups_total", counter, help, r.succeeded.Load(), "zone", r.zone, "result", "success")
+		e.add("tare_resolver_lookups_total", counter, help, r.unknown.Load(), "zone", r.zone, "result", "unknown")
+		e.add("tare_resolver_lookups_total", counter, help, r.failed.Load(), "zone", r.zone, "result", "failure")
+	})
+}

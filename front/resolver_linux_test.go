@@ -1,0 +1,240 @@
+package front_test
+
+import (
+	"bytes"
+	"fmt"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/nginxconf"
+	"github.com/tarehq/tare/internal/dns/dnstest"
+)
+
+// parseConf reads a configuration with a server block. DIR in it is a directory.
+func parseConf(t testing.TB, outer, server string) conf.Config {
+	t.Helper()
+	dir := shortDir(t)
+	text := fmt.Sprintf("events {} http { access_log off; default_type text/plain; %s server { listen 80; %s } }", outer,
+		server)
+	name := filepath.Join(dir, "nginx.conf")
+	must(t, os.WriteFile(name, []byte(strings.ReplaceAll(text, "DIR", dir)), 0o600))
+	read, err := nginxconf.Parse(name, nginxconf.Options{Prefix: dir})
+	must(t, err)
+	return read.Config
+}
+
+// serveConf serves a server block by a Handler.
+func serveConf(t testing.TB, outer, server string, options ...front.Option) *testClient {
+	t.Helper()
+	return serveHandler(t, newFront(t, parseConf(t, outer, server), append(options, quiet())...))
+}
+
+// container is a server that moves from one loopback address to another, like a container that is
+// created again. Its responses are its address.
+type container struct {
+	t    testing.TB
+	port string
+	now  *httptest.Server
+}
+
+func startContainer(t testing.TB, address string) *container {
+	c := &container{t: t}
+	c.listen(address, "0")
+	_, c.port, _ = net.SplitHostPort(c.now.Listener.Addr().String())
+	t.Cleanup(func() { c.now.Close() })
+	return c
+}
+
+func (c *container) listen(address, port string) {
+	c.t.Helper()
+	l, err := net.Listen("tcp", net.JoinHostPort(address, port))
+	must(c.t, err)
+	c.now = &httptest.Server{Listener: l, Config: &http.Server{
+		Handler: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, address) }),
+	}}
+	c.now.Start()
+}
+
+// move ends the server, and starts it at another address.
+func (c *container) move(address string) {
+	c.t.Helper()
+	c.now.Close()
+	c.listen(address, c.port)
+}
+
+// until repeats a request until the response is want. Each response before must pass check.
+func (a *testClient) until(path, want string, check func(response)) {
+	a.t.Helper()
+	for end := time.Now().Add(maxWait); ; time.Sleep(5 * time.Millisecond) {
+		got := a.get(path)
+		if got.status == http.StatusOK && got.body == want {
+			return
+		}
+		if check(got); time.Now().After(end) {
+			a.t.Fatalf("%s: still %d %q, want %q", path, got.status, got.body, want)
+		}
+	}
+}
+
+// noError fails the test for a response other than 200.
+func noError(t testing.TB) func(response) {
+	return func(r response) {
+		t.Helper()
+		if r.status != http.StatusOK {
+			t.Fatalf("status %d", r.status)
+		}
+	}
+}
+
+// A name from a variable is resolved by the resolver, and followed by its TTL, as by nginx.
+func TestVariablesAreResolvedAsByNginx(t *testing.T) {
+	s := dnstest.Start(t)
+	app := startContainer(t, "127.0.0.2")
+	other := startContainer(t, "127.0.0.4") // stays, so that only the TTL shows a change
+	conf := fmt.Sprintf(`resolver %s ipv6=off; resolver_timeout 5s;
+		location = /app { set $to app.example; proxy_pass http://$to:%s; }
+		location = /path { proxy_pass http://app.example:%s/x$is_args$args; }
+		location = /unknown { set $to unknown.example; proxy_pass http://$to:1; }
+		location = /fails { set $to fails.example; proxy_pass http://$to:1; }
+		location = /other { set $to other.example; proxy_pass http://$to:%s; }
+		location = /valid { resolver %s valid=1s ipv6=off; set $to long.example; proxy_pass http://$to:%s; }`,
+		s.Addr(), app.port, app.port, other.port, s.Addr(), other.port)
+	s.Set("app.example", dnstest.Response{Addresses: []string{"127.0.0.2"}, TTL: 1})
+	s.Set("other.example", dnstest.Response{Addresses: []string{"127.0.0.4"}, TTL: 1})
+	s.Set("long.example", dnstest.Response{Addresses: []string{"127.0.0.4"}, TTL: 3600})
+	s.Set("fails.example", dnstest.Response{Code: dnsmessage.RCodeServerFailure})
+	theirs, _ := serveNginx(t, "", conf)
+	ours := serveConf(t, "", conf)
+	for name, a := range map[string]*testClient{"nginx": theirs, "tare": ours} {
+		for path, want := range map[string]int{
+			"/app": 200, "/path": 200, "/unknown": 502, "/fails": 502, "/other": 200, "/valid": 200,
+		} {
+			if got := a.get(path); got.status != want {
+				t.Errorf("%s: %s: status %d, want %d", name, path, got.status, want)
+			}
+		}
+	}
+	app.move("127.0.0.3")
+	s.Set("app.example", dnstest.Response{Addresses: []string{"127.0.0.3"}, TTL: 1})
+	ours.until("/app", "127.0.0.3", noError(t)) // where nginx responds 502 until the TTL has passed
+	theirs.until("/app", "127.0.0.3", func(response) {})
+
+	another := &container{t: t}
+	another.listen("127.0.0.5", other.port)
+	t.Cleanup(func() { another.now.Close() })
+	for _, name := range []string{"other.example", "long.example"} {
+		s.Set(name, dnstest.Response{Addresses: []string{"127.0.0.5"}, TTL: 1})
+	}
+	for _, a := range []*testClient{theirs, ours} {
+		a.until("/other", "127.0.0.5", noError(t))
+		a.until("/valid", "127.0.0.5", noError(t))
+	}
+}
+
+// A server with resolve is followed by its TTL, and at once if connections fail: no request gets an
+// error. Names that do not resolve at first are tried later.
+func TestServersWithResolveAreFollowed(t *testing.T) {
+	s := dnstest.Start(t)
+	app := startContainer(t, "127.0.0.2")
+	s.Set("app.example", dnstest.Response{Addresses: []string{"127.0.0.2"}, TTL: 3600})
+	s.Set("late.example", dnstest.Response{Code: dnsmessage.RCodeNameError})
+	a := serveConf(t, fmt.Sprintf(`resolver %s ipv6=off; upstream app { zone app 64k; server app.example:%s resolve; }
+		upstream late { server late.example:%s resolve; }`, s.Addr(), app.port, app.port),
+		`location /app { proxy_pass http://app; } location /late { proxy_pass http://late; }`)
+	if got := a.get("/late"); got.status != http.StatusBadGateway {
+		t.Errorf("an unknown name: status %d", got.status)
+	}
+	a.until("/app", "127.0.0.2", noError(t))
+	for _, address := range []string{"127.0.0.3", "127.0.0.2", "127.0.0.3"} {
+		app.move(address)
+		s.Set("app.example", dnstest.Response{Addresses: []string{address}, TTL: 3600})
+		if got := a.get("/app"); got.body != address {
+			t.Errorf("after the move to %s: %d %q", address, got.status, got.body)
+		}
+	}
+	s.Set("late.example", dnstest.Response{Addresses: []string{"127.0.0.3"}, TTL: 1})
+	a.until("/late", "127.0.0.3", func(response) {})
+}
+
+// logBuffer is a log that tests read while it is written.
+type logBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *logBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *logBuffer) count(text string) int {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Count(l.b.String(), text)
+}
+
+// While DNS fails, old addresses stay in use, and one line of the log reports it. A reload changes
+// nothing about that.
+func TestOldAddressesStayWhileDNSFails(t *testing.T) {
+	s := dnstest.Start(t)
+	app := startContainer(t, "127.0.0.2")
+	good := dnstest.Response{Addresses: []string{"127.0.0.2"}}
+	s.Set("app.example", good)
+	c := parseConf(t, fmt.Sprintf(`resolver %s ipv6=off; upstream app { server app.example:%s resolve; }`, s.Addr(),
+		app.port), `location / { proxy_pass http://app; }
+		location /var { set $to app.example; proxy_pass http://$to:`+app.port+`; }`)
+	var lines logBuffer
+	h := newFront(t, c, front.LogErrors(log.New(&lines, "", 0)))
+	a := serveHandler(t, h)
+	for _, path := range []string{"/", "/var"} {
+		a.until(path, "127.0.0.2", noError(t))
+	}
+	for _, broken := range []dnstest.Response{
+		{Silent: true}, {}, {Code: dnsmessage.RCodeNameError}, {Code: dnsmessage.RCodeServerFailure},
+	} {
+		s.Set("app.example", broken)
+		before, _ := s.Queries("app.example")
+		for end := time.Now().Add(maxWait); ; time.Sleep(5 * time.Millisecond) {
+			for _, path := range []string{"/", "/var"} {
+				if got := a.get(path); got.body != "127.0.0.2" {
+					t.Fatalf("%+v: %s: %d %q", broken, path, got.status, got.body)
+				}
+			}
+			if n, _ := s.Queries("app.example"); n > before {
+				break
+			}
+			if time.Now().After(end) {
+				t.Fatalf("%+v: no query", broken)
+			}
+		}
+	}
+	before := lines.count("cannot resolve app.example")
+	must(t, h.Reload(c))
+	for end := time.Now().Add(maxWait); lines.count("cannot resolve app.example") == before; {
+		if a.until("/", "127.0.0.2", noError(t)); time.Now().After(end) {
+			t.Fatal("the new configuration does not resolve the name")
+		}
+	}
+	if n := lines.count("cannot resolve app.example"); before > 2 || n > 4 { // one of each group, and configuration
+		t.Errorf("%d lines, then %d", before, n)
+	}
+	s.Set("app.example", good)
+	for end := time.Now().Add(maxWait); lines.count("can be resolved again") == 0; time.Sleep(5 * time.Millisecond) {
+		if a.until("/var", "127.0.0.2", noError(t)); time.Now().After(end) {
+			t.Fatal("the end of the failure is not logged")
+		}
+	}
+}

@@ -1,0 +1,95 @@
+package upstream
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/tarehq/tare/front/conf"
+)
+
+// balancer returns the index of an available peer of the turn's list, or -1 to leave the choice to
+// round robin. It is called only if there are several peers.
+type balancer func(t *Turn) int
+
+// method is a load balancing method.
+type method struct {
+	hasKey     bool // its first argument is the key, which each request has a value of
+	usesClient bool // it chooses by the client's address
+	usesTimes  bool // it needs the response times of servers
+	slowStarts bool // it respects slow_start
+	// make returns the balancer of a group. It checks the arguments, without the key.
+	make func(args []string, servers []conf.Server) (balancer, error)
+}
+
+// methods returns the load balancing methods by the names of their directives. A new one is a file
+// of this package, a line here, and a row in package nginxconf's table.
+func methods() map[string]method {
+	return map[string]method{
+		"":           roundRobinMethod(),
+		"hash":       hashMethod(),
+		"ip_hash":    ipHashMethod(),
+		"least_conn": leastConnMethod(),
+		"least_time": leastTimeMethod(),
+		"random":     randomMethod(),
+	}
+}
+
+// methodOf returns the method of a group, its key and its other arguments.
+func methodOf(b *conf.Balance) (m method, key conf.Text, args []string, err error) {
+	m, ok := methods()[b.Method]
+	if !ok {
+		return m, "", nil, fmt.Errorf("unknown load balancing method %q: want one of %s", b.Method,
+			strings.Join(slices.Sorted(maps.Keys(methods())), " "))
+	}
+	for _, arg := range b.Args {
+		args = append(args, string(arg))
+	}
+	if m.hasKey {
+		if len(args) == 0 || args[0] == "" {
+			return m, "", nil, fmt.Errorf("%s requires a key", b.Method)
+		}
+		key, args = b.Args[0], args[1:]
+	}
+	return m, key, args, nil
+}
+
+// makeBalancer returns the balancer of a group.
+func makeBalancer(c *conf.Upstream) (balancer, method, error) {
+	m, _, args, err := methodOf(&c.Balance)
+	if err != nil {
+		return nil, m, err
+	}
+	b, err := m.make(args, c.Servers)
+	if err != nil {
+		return nil, m, fmt.Errorf("%s: %w", c.Balance.Method, err)
+	}
+	return b, m, nil
+}
+
+// noArguments returns the make of a method without arguments.
+func noArguments(b balancer) func([]string, []conf.Server) (balancer, error) {
+	return func(args []string, _ []conf.Server) (balancer, error) {
+		if len(args) > 0 {
+			return nil, fmt.Errorf("unexpected argument %q", args[0])
+		}
+		return b, nil
+	}
+}
+
+// Key returns the text by which a method chooses; "" if it has none.
+func Key(b *conf.Balance) (conf.Text, error) {
+	_, key, _, err := methodOf(b)
+	return key, err
+}
+
+// peer is a server at one address, as the load balancing methods see it.
+type peer struct {
+	weight    int
+	effective int // the weight, reduced by failures
+	step      int // how much of the weight is regained with each choice
+	current   int // of round robin: the highest is next
+	conns     int
+	out       bool // not available this time
+}

@@ -1,0 +1,260 @@
+package upstream
+
+import (
+	"context"
+	"math/rand/v2"
+	"sync"
+	"time"
+)
+
+const (
+	// maxProbes limits the probes of a Check at the same time.
+	maxProbes = 64
+	// maxCheckWait is how often a Check looks for new addresses.
+	maxCheckWait = time.Second
+)
+
+// The state of a server under a Check:
+//
+//	new     it has not been checked; with Mandatory it gets no requests
+//	passed  it gets requests
+//	failed  it gets none
+//
+//	new    -> passed, failed   the first probe
+//	passed -> failed           Fails failures in a row
+//	failed -> passed           Passes successes in a row
+//
+// A server that several Checks concern gets requests unless one of them has failed.
+
+// CheckConfig configures a Check.
+type CheckConfig struct {
+	Key                   string // names the state that Checks of later configurations take over
+	Interval, Jitter      time.Duration
+	Fails, Passes         int
+	Mandatory, Persistent bool
+	// Probe checks the server at an address, as Next returns it. Its context ends with the Check.
+	Probe func(ctx context.Context, addr string) error
+	// Report is called if a server has failed, and with nil if it passes again.
+	Report func(addr string, err error)
+}
+
+// Check checks the servers of a group until it is stopped.
+type Check struct {
+	group  *Group
+	config CheckConfig
+	shared *checkedServers
+
+	stop    context.CancelFunc
+	running sync.WaitGroup
+	wake    chan struct{}
+	active  int // probes; the state's mu guards it
+}
+
+// checkedServers are the states of servers for a key. The State's mu guards them.
+type checkedServers struct {
+	users   int
+	servers map[string]*checkedServer
+}
+
+// checkedServer is the state of a server.
+type checkedServer struct {
+	isNew, isBad  bool
+	inRow         int // results that contradict the state
+	due           time.Time
+	inProgress    bool
+	total, failed int64
+}
+
+// NewCheck makes a Check, which must be stopped. Start starts it.
+func (g *Group) NewCheck(c CheckConfig) *Check {
+	s := g.state
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	shared := s.checks[c.Key]
+	if shared == nil {
+		shared = &checkedServers{servers: make(map[string]*checkedServer)}
+		if s.checks == nil {
+			s.checks = make(map[string]*checkedServers)
+		}
+		s.checks[c.Key] = shared
+	}
+	shared.users++
+	return &Check{group: g, config: c, shared: shared, stop: func() {}, wake: make(chan struct{}, 1)}
+}
+
+// Start starts checking.
+func (c *Check) Start() {
+	s := c.group.state
+	s.mu.Lock()
+	if c.config.Mandatory && !c.config.Persistent {
+		for addr, server := range c.shared.servers {
+			s.setBad(addr, server, true)
+			server.isNew, server.inRow, server.due = true, 0, time.Time{}
+		}
+	}
+	c.findServers()
+	s.mu.Unlock()
+	ctx, cancel := context.WithCancel(context.Background())
+	c.stop = cancel
+	c.running.Go(func() { c.run(ctx) })
+}
+
+// Stop ends checking, and waits for that.
+func (c *Check) Stop() {
+	c.stop()
+	c.running.Wait()
+	s := c.group.state
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if c.shared.users--; c.shared.users == 0 {
+		for addr, server := range c.shared.servers {
+			s.setBad(addr, server, false)
+		}
+		delete(s.checks, c.config.Key)
+	}
+}
+
+// run starts probes when they are due.
+func (c *Check) run(ctx context.Context) {
+	timer := time.NewTimer(0)
+	defer timer.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-timer.C:
+		case <-c.wake:
+		}
+		timer.Reset(c.startDue(ctx))
+	}
+}
+
+// startDue starts the probes that are due, and returns the time until the next one.
+func (c *Check) startDue(ctx context.Context) time.Duration {
+	s := c.group.state
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	c.findServers()
+	now, wait := time.Now(), maxCheckWait
+	for addr, server := range c.shared.servers {
+		left := server.due.Sub(now)
+		switch {
+		case server.inProgress:
+		case left > 0:
+			wait = min(wait, left)
+		case c.active < maxProbes: // else the end of a probe wakes run
+			c.active++
+			server.inProgress = true
+			c.running.Go(func() { c.probe(ctx, addr, server) })
+		}
+	}
+	return wait
+}
+
+// findServers adds the servers of the group's addresses, and removes those that it no longer has.
+// The caller holds mu.
+func (c *Check) findServers() {
+	s, present := c.group.state, make(map[string]bool)
+	for _, l := range []*list{c.group.primary, c.group.backup} {
+		for i := range l.members {
+			m := &l.members[i]
+			if m.server.Down {
+				continue
+			}
+			present[m.addr] = true
+			if c.shared.servers[m.addr] == nil {
+				server := &checkedServer{isNew: true}
+				c.shared.servers[m.addr] = server
+				s.setBad(m.addr, server, c.config.Mandatory)
+			}
+		}
+	}
+	for addr, server := range c.shared.servers {
+		if !present[addr] {
+			s.setBad(addr, server, false)
+			delete(c.shared.servers, addr)
+		}
+	}
+}
+
+// probe checks a server.
+func (c *Check) probe(ctx context.Context, addr string, server *checkedServer) {
+	err := c.config.Probe(ctx, addr)
+	s := c.group.state
+	s.mu.Lock()
+	c.active--
+	server.inProgress = false
+	if ctx.Err() != nil { // it has ended because of Stop
+		s.mu.Unlock()
+		return
+	}
+	now := time.Now()
+	server.due = now.Add(c.config.Interval)
+	if c.config.Jitter > 0 {
+		server.due = server.due.Add(rand.N(c.config.Jitter))
+	}
+	isCurrent := c.shared.servers[addr] == server
+	changed := isCurrent && c.count(addr, server, err != nil, now)
+	s.mu.Unlock()
+	if changed {
+		c.config.Report(addr, err)
+	}
+	select {
+	case c.wake <- struct{}{}:
+	default:
+	}
+}
+
+// count applies the result of a probe, and reports whether the state has changed in a way that
+// should be known. The caller holds mu.
+func (c *Check) count(addr string, server *checkedServer, failed bool, now time.Time) bool {
+	s := c.group.state
+	server.total++
+	enough := c.config.Passes
+	if failed {
+		server.failed++
+		enough = c.config.Fails
+	}
+	isDecisive := server.isNew && server.isBad // a server with Mandatory waits for its first result
+	server.isNew = false
+	if failed == server.isBad && !isDecisive {
+		server.inRow = 0
+		return false
+	}
+	if server.inRow++; server.inRow < enough && !isDecisive {
+		return false
+	}
+	server.inRow = 0
+	if s.setBad(addr, server, failed); !failed && s.known[addr] != nil {
+		s.known[addr].recovered = now
+	}
+	return failed || !isDecisive
+}
+
+// setBad sets the state of a server under a Check. The caller holds mu.
+func (s *State) setBad(addr string, server *checkedServer, isBad bool) {
+	switch {
+	case server.isBad == isBad:
+		return
+	case isBad:
+		if s.bad == nil {
+			s.bad = make(map[string]int)
+		}
+		s.bad[addr]++
+	default:
+		if s.bad[addr]--; s.bad[addr] == 0 {
+			delete(s.bad, addr)
+		}
+	}
+	server.isBad = isBad
+}
+
+// checked returns the sums of all Checks of a server. The caller holds mu.
+func (s *State) checked(addr string) (total, failed int64) {
+	for _, shared := range s.checks {
+		if server := shared.servers[addr]; server != nil {
+			total, failed = total+server.total, failed+server.failed
+		}
+	}
+	return total, failed
+}

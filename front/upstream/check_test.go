@@ -1,0 +1,197 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+)
+
+// probes are the results of probes, by port, and what was reported.
+type probes struct {
+	mu       sync.Mutex
+	bad      map[string]bool
+	counts   map[string]int
+	reported []string
+}
+
+func newProbes() *probes { return &probes{bad: make(map[string]bool), counts: make(map[string]int)} }
+
+func (p *probes) set(server string, bad bool) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.bad[server] = bad
+}
+
+func (p *probes) config() CheckConfig {
+	return CheckConfig{
+		Key: "k", Interval: 5 * time.Second, Fails: 2, Passes: 2,
+		Probe: func(_ context.Context, addr string) error {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			if p.counts[port(addr)]++; p.bad[port(addr)] {
+				return errors.New("bad")
+			}
+			return nil
+		},
+		Report: func(addr string, err error) {
+			p.mu.Lock()
+			defer p.mu.Unlock()
+			word := " good"
+			if err != nil {
+				word = " bad"
+			}
+			p.reported = append(p.reported, port(addr)+word)
+		},
+	}
+}
+
+// several returns the servers that some requests try, all of which succeed.
+func several(g *Group) (tried []string) {
+	for range 6 {
+		tried = append(tried, tryAll(g, "1", "2")...)
+	}
+	return tried
+}
+
+// pass waits until the bubble's goroutines are idle, d later.
+func pass(d time.Duration) {
+	time.Sleep(d)
+	synctest.Wait()
+}
+
+func TestCheckEndsAndResumesRequests(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := group(t, conf.Upstream{Servers: servers("1", "2")}, new(State), nil)
+		p := newProbes()
+		p.set("1", true)
+		c := g.NewCheck(p.config())
+		c.Start()
+		pass(time.Second)
+		check(t, "after one failure", tryAll(g, "2"), "1 2")
+		pass(20 * time.Second) // longer than fail_timeout, which has passed
+		for range 3 {
+			check(t, "after two failures", tryAll(g, "1", "2"), "2")
+		}
+		p.set("1", false)
+		pass(6 * time.Second)
+		check(t, "after one success", tryAll(g, "1", "2"), "2")
+		pass(5 * time.Second)
+		if got := several(g); !slices.Contains(got, "1") {
+			t.Errorf("after two successes: tried %v", got)
+		}
+		if got := strings.Join(p.reported, ", "); got != "1 bad, 1 good" {
+			t.Errorf("reported %s", got)
+		}
+		status := g.Status()[0]
+		if status.Checks != int64(p.counts["1"]) || status.FailedChecks == 0 || status.Failed {
+			t.Errorf("%+v after %d probes", status, p.counts["1"])
+		}
+		c.Stop()
+		before := p.counts["1"]
+		if pass(time.Hour); p.counts["1"] != before || len(g.state.checks) != 0 {
+			t.Error("the check did not stop")
+		}
+	})
+}
+
+// The only server of a group is not exempt, and a group whose check was stopped is as before.
+func TestCheckOfASingleServer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := group(t, conf.Upstream{Servers: servers("1")}, new(State), nil)
+		p := newProbes()
+		p.set("1", true)
+		c := g.NewCheck(p.config())
+		c.Start()
+		pass(time.Minute)
+		check(t, "it has failed", tryAll(g, "1"), "none")
+		c.Stop()
+		check(t, "without check", tryAll(g, "1"), "1")
+	})
+}
+
+func TestMandatoryCheckPrecedesRequests(t *testing.T) {
+	for _, persistent := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			s, p := new(State), newProbes()
+			config := p.config()
+			config.Mandatory, config.Persistent = true, persistent
+			g := group(t, conf.Upstream{Servers: servers("1")}, s, nil)
+			c := g.NewCheck(config)
+			c.Start()
+			check(t, "before the first check", tryAll(g, "1"), "none")
+			pass(time.Second)
+			check(t, "after it", tryAll(g, "1"), "1")
+
+			reloaded := group(t, conf.Upstream{Servers: servers("1", "2")}, s, nil)
+			next := reloaded.NewCheck(config)
+			c.Stop()
+			next.Start()
+			want := "none"
+			if persistent {
+				want = "1 none"
+			}
+			check(t, "after a reload", tryAll(reloaded), want)
+			pass(time.Minute)
+			if got := several(reloaded); !slices.Contains(got, "1") || !slices.Contains(got, "2") {
+				t.Errorf("after checks of both: tried %v", got)
+			}
+			next.Stop()
+			if len(s.bad) > 0 || len(s.checks) > 0 {
+				t.Errorf("what remains: %v %v", s.bad, s.checks)
+			}
+		})
+	}
+}
+
+// Addresses that a name gets are checked, those that it loses no longer. Probes that hang delay no
+// others, and end with the check.
+func TestCheckFollowsAddresses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		addresses := []string{"10.0.0.1"}
+		counts := make(map[string]int)
+		o := Options{Lookup: func(context.Context, string) (all []netip.Addr, _ time.Duration, _ error) {
+			mu.Lock()
+			defer mu.Unlock()
+			for _, a := range addresses {
+				all = append(all, netip.MustParseAddr(a))
+			}
+			return all, time.Second, nil
+		}}
+		g, err := New(conf.Upstream{Servers: []conf.Server{{Addr: "app.example:1", Resolve: true}}}, new(State), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		c := g.NewCheck(CheckConfig{Interval: time.Second, Fails: 1, Passes: 1, Report: func(string, error) {},
+			Probe: func(ctx context.Context, addr string) error {
+				mu.Lock()
+				counts[addr]++
+				mu.Unlock()
+				if addr == "10.0.0.1:1" {
+					<-ctx.Done()
+				}
+				return ctx.Err()
+			}})
+		c.Start()
+		pass(time.Minute)
+		mu.Lock()
+		addresses = []string{"10.0.0.2"}
+		mu.Unlock()
+		pass(time.Minute)
+		mu.Lock()
+		if counts["10.0.0.1:1"] != 1 || counts["10.0.0.2:1"] < 50 {
+			t.Errorf("probes: %v", counts)
+		}
+		mu.Unlock()
+		c.Stop()
+	})
+}

@@ -1,0 +1,130 @@
+package upstream
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"hash/crc32"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tarehq/tare/front/conf"
+)
+
+const (
+	// pointsPerWeight is the number of points on the ring per unit of weight, as in nginx.
+	pointsPerWeight = 160
+	// maxRing limits the total weight of a group with a consistent hash.
+	maxRing = 16_384
+)
+
+// hashMethod is hash KEY [consistent]: requests with the same key get the same server.
+func hashMethod() method {
+	return method{hasKey: true, make: func(args []string, servers []conf.Server) (balancer, error) {
+		switch {
+		case len(args) == 0:
+			return func(t *Turn) int {
+				if t.key == "" {
+					return -1
+				}
+				return t.walk.byKey(t.list.peers, t.list.total, t.key)
+			}, nil
+		case len(args) > 1 || args[0] != "consistent":
+			return nil, fmt.Errorf("invalid argument %q: want consistent", args[0])
+		}
+		points, err := ringOf(servers)
+		return func(t *Turn) int {
+			if t.key == "" {
+				return -1
+			}
+			return t.walk.onRing(t.list.peers, points, t.list.owners, t.key)
+		}, err
+	}}
+}
+
+// ringOf returns the ring of servers. The names of servers count, not their addresses.
+func ringOf(servers []conf.Server) ([]point, error) {
+	names, weights, total := make([]string, len(servers)), make([]int, len(servers)), 0
+	for i := range servers {
+		names[i], weights[i] = servers[i].Addr, servers[i].Weight
+		if total += servers[i].Weight; total > maxRing {
+			return nil, errors.New("the total weight of a consistent hash is greater than " + strconv.Itoa(maxRing))
+		}
+	}
+	return ring(names, weights), nil
+}
+
+// byKey chooses by a key, as hash does: compatible with Cache::Memcached.
+func (w *walk) byKey(peers []peer, total int, key string) int {
+	for ; w.tries <= maxWalk; w.tries++ {
+		sum := uint32(0)
+		if w.hashes > 0 {
+			sum = crc32.ChecksumIEEE([]byte(strconv.Itoa(w.hashes)))
+		}
+		w.hashes++
+		sum = crc32.Update(sum, crc32.IEEETable, []byte(key))
+		w.hash += sum >> 16 & 0x7fff
+		if i := byWeight(peers, int(w.hash)%total); !peers[i].out {
+			return i
+		}
+	}
+	return -1
+}
+
+// point is a position on the ring, with its owner: an index into the names of servers.
+type point struct {
+	hash  uint32
+	owner int
+}
+
+// ring places servers on a circle, as nginx and libketama (Cache::Memcached::Fast) do. If a server
+// is added or removed, only the keys next to its points move.
+func ring(names []string, weights []int) []point {
+	var points []point
+	for owner, name := range names {
+		host, port := nameParts(name)
+		base := crc32.ChecksumIEEE([]byte(host + "\x00" + port))
+		var previous [4]byte
+		for range weights[owner] * pointsPerWeight {
+			h := crc32.Update(base, crc32.IEEETable, previous[:])
+			points = append(points, point{h, owner})
+			previous = [4]byte{byte(h), byte(h >> 8), byte(h >> 16), byte(h >> 24)}
+		}
+	}
+	slices.SortStableFunc(points, func(a, b point) int { return cmp.Compare(a.hash, b.hash) })
+	return slices.CompactFunc(points, func(a, b point) bool { return a.hash == b.hash })
+}
+
+// nameParts splits a server's name as configured.
+func nameParts(name string) (host, port string) {
+	if path, ok := strings.CutPrefix(name, "unix:"); ok {
+		return path, ""
+	}
+	i := strings.LastIndexByte(name, ':')
+	if i < 0 || strings.Trim(name[i+1:], "0123456789") != "" {
+		return name, ""
+	}
+	return name[:i], name[i+1:]
+}
+
+// onRing chooses by a key and the ring. owners contains the owner of each peer.
+func (w *walk) onRing(peers []peer, points []point, owners []int, key string) int {
+	if len(points) == 0 {
+		return -1
+	}
+	if !w.begun {
+		w.begun = true
+		sum := crc32.ChecksumIEEE([]byte(key))
+		at, _ := slices.BinarySearchFunc(points, sum, func(p point, h uint32) int { return cmp.Compare(p.hash, h) })
+		w.hash = uint32(at)
+	}
+	for ; w.tries <= maxWalk; w.tries++ {
+		owner := points[int(w.hash)%len(points)].owner
+		if i := smoothAmong(peers, func(i int) bool { return owners[i] == owner }); i >= 0 {
+			return i
+		}
+		w.hash++
+	}
+	return -1
+}

@@ -1,0 +1,63 @@
+package upstream
+
+import (
+	"errors"
+	"math/rand/v2"
+	"slices"
+
+	"github.com/tarehq/tare/front/conf"
+)
+
+// randomMethod is random [two [least_conn|least_time=header|least_time=last_byte]].
+func randomMethod() method {
+	return method{usesTimes: true, make: func(args []string, _ []conf.Server) (balancer, error) {
+		var better func(t *Turn, a, b int) bool
+		switch {
+		case len(args) == 0:
+			return func(t *Turn) int { return t.walk.byChance(t.list.peers, t.list.total, rand.IntN) }, nil
+		case slices.Equal(args, []string{"two"}), slices.Equal(args, []string{"two", "least_conn"}):
+			better = func(t *Turn, a, b int) bool { return hasFewerConns(&t.list.peers[a], &t.list.peers[b]) }
+		case slices.Equal(args, []string{"two", "least_time=header"}):
+			better = func(t *Turn, a, b int) bool { return t.list.isFaster(a, b, headTime, t.now) }
+		case slices.Equal(args, []string{"two", "least_time=last_byte"}):
+			better = func(t *Turn, a, b int) bool { return t.list.isFaster(a, b, totalTime, t.now) }
+		default:
+			return nil, errors.New("want no arguments, or two and least_conn, least_time=header or least_time=last_byte")
+		}
+		return func(t *Turn) int {
+			return t.walk.bestOfTwo(t.list.peers, t.list.total, rand.IntN,
+				func(a, b int) bool { return better(t, a, b) })
+		}, nil
+	}}
+}
+
+// hasFewerConns reports whether a has fewer connections for its weight than b.
+func hasFewerConns(a, b *peer) bool { return a.conns*b.weight < b.conns*a.weight }
+
+// byChance chooses at random, by weight. random returns one of the first n numbers.
+func (w *walk) byChance(peers []peer, total int, random func(n int) int) int {
+	for ; w.tries <= maxWalk; w.tries++ {
+		if i := byWeight(peers, random(total)); !peers[i].out {
+			return i
+		}
+	}
+	return -1
+}
+
+// bestOfTwo chooses two peers at random, and of these the better one; the second if they are equal.
+func (w *walk) bestOfTwo(peers []peer, total int, random func(n int) int, better func(a, b int) bool) int {
+	first := -1
+	for ; w.tries <= maxWalk; w.tries++ {
+		i := byWeight(peers, random(total))
+		switch {
+		case i == first || peers[i].out:
+		case first < 0:
+			first = i
+		case better(first, i):
+			return first
+		default:
+			return i
+		}
+	}
+	return -1
+}

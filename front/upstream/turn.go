@@ -1,0 +1,187 @@
+package upstream
+
+import (
+	"context"
+	"net/netip"
+	"slices"
+	"time"
+)
+
+// Turn chooses servers for one request, a different one for each attempt. It must not be used
+// concurrently.
+type Turn struct {
+	group  *Group
+	key    string
+	client netip.Addr
+	route  string // of the server to prefer; "" for none
+
+	list   *list
+	backup bool      // list is that of the backups, perhaps from before a change
+	tried  []bool    // indexes of list; nil before the first attempt
+	last   int       // the index of the last peer
+	now    time.Time // of the last choice; not set for a single server
+	walk   walk
+}
+
+// Next returns the address of a server that was not tried: a host and port, or a unix socket's
+// path. Each successful call must be followed by Done. If there is none, Next returns ErrNone.
+func (t *Turn) Next() (addr string, err error) {
+	g, s := t.group, t.group.state
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if t.list == nil {
+		t.list = g.primary
+	} else {
+		t.markTried()
+	}
+	if !t.list.single { // a single server needs no clock
+		t.now = time.Now()
+	}
+	i := t.choose()
+	if i < 0 && !t.backup && len(g.backup.peers) > 0 {
+		t.list, t.backup, t.tried, t.walk = g.backup, true, nil, walk{}
+		i = t.choose()
+	}
+	if t.last = i; i < 0 {
+		return "", ErrNone
+	}
+	m := &t.list.members[i]
+	m.health.begin(m.server.FailTimeout, t.now)
+	m.health.begun += t.now.UnixNano()
+	return m.addr, nil
+}
+
+// Prefer makes the turn choose the server with a route, if that is available. It is called before
+// the first Next.
+func (t *Turn) Prefer(route string) { t.route = route }
+
+// Route returns the route of the server that Next returned last.
+func (t *Turn) Route() string {
+	if t.list == nil || t.last < 0 {
+		return ""
+	}
+	return t.list.members[t.last].route
+}
+
+// markTried marks the last peer as tried.
+func (t *Turn) markTried() {
+	if t.tried == nil {
+		t.tried = make([]bool, len(t.list.peers))
+	}
+	if t.last >= 0 {
+		t.tried[t.last] = true
+	}
+}
+
+// choose returns the index of a peer, or -1.
+func (t *Turn) choose() int {
+	l := t.list
+	for i := range l.peers {
+		p := &l.peers[i]
+		p.conns = l.members[i].health.conns
+		p.out = t.tried != nil && t.tried[i] || l.isOut(i, t.now)
+		if t.group.slowStarts {
+			l.startSlowly(i, t.now)
+		}
+	}
+	if t.route != "" {
+		if i := l.byRoute(t.route); i >= 0 && !l.peers[i].out {
+			return i
+		}
+	}
+	for i := range l.peers {
+		l.peers[i].out = l.peers[i].out || l.members[i].server.Drain
+	}
+	if len(l.peers) > 1 {
+		if i := t.group.balance(t); i >= 0 {
+			return i
+		}
+	}
+	return smooth(l.peers)
+}
+
+// More reports whether Next would find another server.
+func (t *Turn) More() bool {
+	s := t.group.state
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	now := time.Now()
+	lists := []*list{t.list}
+	if !t.backup {
+		lists = append(lists, t.group.backup)
+	}
+	for n, l := range lists {
+		for i := range l.peers {
+			tried := n == 0 && (i == t.last || t.tried != nil && t.tried[i])
+			if !tried && !l.members[i].server.Drain && !l.isOut(i, now) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// Refresh resolves names with Resolve again after servers have failed, and reports whether Next has
+// new addresses to try. It waits no longer than refreshTime.
+func (t *Turn) Refresh(ctx context.Context) bool {
+	g := t.group
+	if t.backup || !g.names.follows {
+		return false
+	}
+	g.names.refresh(ctx)
+	g.state.mu.Lock()
+	defer g.state.mu.Unlock()
+	if t.list == nil || t.list == g.primary {
+		return t.list == nil
+	}
+	t.markTried()
+	tried := make([]bool, len(g.primary.members))
+	for i := range t.list.members {
+		if !t.tried[i] {
+			continue
+		}
+		for k := range g.primary.members {
+			tried[k] = tried[k] || g.primary.members[k].addr == t.list.members[i].addr
+		}
+	}
+	t.list, t.tried, t.last, t.walk = g.primary, tried, -1, walk{}
+	return slices.Contains(tried, false)
+}
+
+// HeadReceived records that the server which Next returned last has sent the head of its response.
+func (t *Turn) HeadReceived() { t.measure(headTime) }
+
+// measure records the time since the last Next.
+func (t *Turn) measure(kind timeKind) {
+	if !t.group.method.usesTimes || t.list.single {
+		return
+	}
+	s, now := t.group.state, time.Now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	t.list.members[t.last].health.times.add(kind, now.Sub(t.now), now)
+}
+
+// Done ends the attempt on the server that Next returned last. failed reports a failure of the
+// server; a client that has closed its connection is none.
+func (t *Turn) Done(failed bool) {
+	if !failed {
+		t.measure(totalTime)
+	}
+	s := t.group.state
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	p, m := &t.list.peers[t.last], &t.list.members[t.last]
+	m.health.conns--
+	m.health.begun -= t.now.UnixNano()
+	switch {
+	case t.list.single:
+	case !failed:
+		m.health.succeed(m.server.MaxFails, t.now)
+	default:
+		m.health.fail(time.Now())
+		if m.server.MaxFails > 0 {
+			p.effective = max(0, p.effective-p.weight/m.server.MaxFails)
+		}
+	}
+}

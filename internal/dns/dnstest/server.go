@@ -1,0 +1,278 @@
+// Package dnstest is a DNS server on a loopback address, for tests.
+package dnstest
+
+import (
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"net/netip"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+)
+
+const (
+	// maxPacket is the maximum length of a response over UDP. Longer ones are truncated.
+	maxPacket = 512
+	// maxIdle limits the time that a TCP connection is open without a query.
+	maxIdle = 10 * time.Second
+)
+
+// Response is what the server knows about a name.
+type Response struct {
+	Addresses []string // of both families
+	TTL       uint32
+	CNAME     string // another name; the response contains its records, too, if they are known
+	Split     bool   // the response does not contain those of CNAME
+	Code      dnsmessage.RCode
+	// Silent sends no response, SilentFor none for a type.
+	Silent    bool
+	SilentFor dnsmessage.Type
+	// Forged is an address that packets with a wrong identifier, with another question, or from
+	// another port have, which precede the response.
+	Forged string
+}
+
+// Server is a DNS server. Names that it does not know do not exist.
+type Server struct {
+	addr   netip.AddrPort
+	packet net.PacketConn
+	stream net.Listener
+	done   sync.WaitGroup
+
+	mu       sync.Mutex
+	names    map[string]Response
+	queries  map[string]int
+	byStream int
+	conns    map[net.Conn]bool
+}
+
+// Start starts a Server until the end of the test.
+func Start(t testing.TB) *Server {
+	t.Helper()
+	s := &Server{names: make(map[string]Response), queries: make(map[string]int), conns: make(map[net.Conn]bool)}
+	for range 20 { // the same port may be taken for TCP
+		var err error
+		if s.stream, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
+			t.Fatal(err)
+		}
+		if s.packet, err = net.ListenPacket("udp", s.stream.Addr().String()); err == nil {
+			break
+		}
+		s.stream.Close()
+	}
+	if s.packet == nil {
+		t.Fatal("no free port")
+	}
+	s.addr = netip.MustParseAddrPort(s.stream.Addr().String())
+	s.done.Go(s.servePackets)
+	s.done.Go(s.serveStreams)
+	t.Cleanup(func() {
+		s.packet.Close()
+		s.stream.Close()
+		s.mu.Lock()
+		for c := range s.conns {
+			c.Close()
+		}
+		s.mu.Unlock()
+		s.done.Wait()
+	})
+	return s
+}
+
+// Addr returns the address of the server.
+func (s *Server) Addr() netip.AddrPort { return s.addr }
+
+// Set changes what the server knows about a name.
+func (s *Server) Set(name string, r Response) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.names[strings.ToLower(name)] = r
+}
+
+// Queries returns the number of queries for a name, of all types, and that of all over TCP.
+func (s *Server) Queries(name string) (n, overTCP int) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.queries[strings.ToLower(name)], s.byStream
+}
+
+func (s *Server) servePackets() {
+	b := make([]byte, 4096)
+	for {
+		n, from, err := s.packet.ReadFrom(b)
+		if err != nil {
+			return
+		}
+		response, forged := s.respond(b[:n], maxPacket)
+		if n := len(forged) - 1; n >= 0 { // the last one comes from another port
+			for _, p := range forged[:n] {
+				_, _ = s.packet.WriteTo(p, from)
+			}
+			if c, err := net.ListenPacket("udp", "127.0.0.1:0"); err == nil {
+				_, _ = c.WriteTo(forged[n], from)
+				c.Close()
+			}
+		}
+		if response != nil {
+			_, _ = s.packet.WriteTo(response, from)
+		}
+	}
+}
+
+func (s *Server) serveStreams() {
+	for {
+		c, err := s.stream.Accept()
+		if err != nil {
+			return
+		}
+		s.mu.Lock()
+		s.conns[c] = true
+		s.mu.Unlock()
+		s.done.Go(func() {
+			defer func() {
+				c.Close()
+				s.mu.Lock()
+				delete(s.conns, c)
+				s.mu.Unlock()
+			}()
+			s.serveStream(c)
+		})
+	}
+}
+
+func (s *Server) serveStream(c net.Conn) {
+	for {
+		_ = c.SetDeadline(time.Now().Add(maxIdle))
+		var length [2]byte
+		if _, err := io.ReadFull(c, length[:]); err != nil {
+			return
+		}
+		b := make([]byte, binary.BigEndian.Uint16(length[:]))
+		if _, err := io.ReadFull(c, b); err != nil {
+			return
+		}
+		s.mu.Lock()
+		s.byStream++
+		s.mu.Unlock()
+		response, _ := s.respond(b, 1<<16-1)
+		if response == nil {
+			return
+		}
+		response = append(binary.BigEndian.AppendUint16(nil, uint16(len(response))), response...)
+		if _, err := c.Write(response); err != nil {
+			return
+		}
+	}
+}
+
+// respond returns the response to a packet, and packets that only look like it. It has at most
+// limit bytes.
+func (s *Server) respond(packet []byte, limit int) (response []byte, forged [][]byte) {
+	var query dnsmessage.Message
+	if query.Unpack(packet) != nil || len(query.Questions) != 1 {
+		return nil, nil
+	}
+	q := query.Questions[0]
+	name := strings.ToLower(strings.TrimSuffix(q.Name.String(), "."))
+	s.mu.Lock()
+	s.queries[name]++
+	r, ok := s.names[name]
+	m := dnsmessage.Message{
+		Header:    dnsmessage.Header{ID: query.ID, Response: true, RecursionAvailable: true, RCode: r.Code},
+		Questions: query.Questions,
+	}
+	if m.Answers = s.records(name, q.Type, 0); !ok {
+		m.RCode = dnsmessage.RCodeNameError
+	}
+	s.mu.Unlock()
+	if r.Silent || r.SilentFor == q.Type {
+		return nil, nil
+	}
+	response, err := m.Pack()
+	if err == nil && len(response) > limit {
+		m.Truncated, m.Answers = true, nil
+		response, err = m.Pack()
+	}
+	if err != nil {
+		return nil, nil
+	}
+	if r.Forged == "" {
+		return response, nil
+	}
+	m.Answers = []dnsmessage.Resource{record(q.Name, r.Forged, 60)}
+	m.ID++
+	forged = append(forged, packed(&m))
+	m.ID--
+	m.Questions = []dnsmessage.Question{{Name: dnsmessage.MustNewName("other.example."), Type: q.Type, Class: q.Class}}
+	forged = append(forged, packed(&m))
+	m.Questions, m.Response = query.Questions, false
+	forged = append(forged, packed(&m), []byte("no message"))
+	m.Response = true
+	return response, append(forged, packed(&m)) // the last one is right, but from another port
+}
+
+func packed(m *dnsmessage.Message) []byte {
+	b, err := m.Pack()
+	if err != nil {
+		panic("dnstest: BUG: " + err.Error())
+	}
+	return b
+}
+
+// records returns the records of a name. The caller holds mu.
+func (s *Server) records(name string, typ dnsmessage.Type, depth int) (all []dnsmessage.Resource) {
+	r, ok := s.names[name]
+	if !ok || r.Code != dnsmessage.RCodeSuccess || depth > 20 {
+		return nil
+	}
+	n, err := dnsmessage.NewName(name + ".")
+	if err != nil {
+		return nil
+	}
+	if r.CNAME != "" {
+		all = append(all, dnsmessage.Resource{
+			Header: dnsmessage.ResourceHeader{Name: n, Class: dnsmessage.ClassINET, TTL: r.TTL},
+			Body:   &dnsmessage.CNAMEResource{CNAME: dnsmessage.MustNewName(r.CNAME + ".")},
+		})
+		if r.Split {
+			return all
+		}
+		return append(all, s.records(strings.ToLower(r.CNAME), typ, depth+1)...)
+	}
+	for _, a := range r.Addresses {
+		if isV4 := netip.MustParseAddr(a).Is4(); isV4 == (typ == dnsmessage.TypeA) {
+			all = append(all, record(n, a, r.TTL))
+		}
+	}
+	return all
+}
+
+// record returns a record with an address.
+func record(name dnsmessage.Name, address string, ttl uint32) dnsmessage.Resource {
+	header := dnsmessage.ResourceHeader{Name: name, Class: dnsmessage.ClassINET, TTL: ttl}
+	if a := netip.MustParseAddr(address); a.Is4() {
+		return dnsmessage.Resource{Header: header, Body: &dnsmessage.AResource{A: a.As4()}}
+	} else {
+		return dnsmessage.Resource{Header: header, Body: &dnsmessage.AAAAResource{AAAA: a.As16()}}
+	}
+}
+
+// FreeAddr returns an address at which nothing responds. Its port was free a moment ago.
+func FreeAddr(t testing.TB) netip.AddrPort {
+	t.Helper()
+	c, err := net.ListenPacket("udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	addr, ok := c.LocalAddr().(*net.UDPAddr)
+	if !ok {
+		t.Fatal(errors.New("no UDP address"))
+	}
+	return addr.AddrPort()
+}

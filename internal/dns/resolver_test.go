@@ -1,0 +1,185 @@
+package dns_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/dns/dnsmessage"
+
+	"github.com/tarehq/tare/internal/dns"
+	"github.com/tarehq/tare/internal/dns/dnstest"
+)
+
+func resolver(t *testing.T, c dns.Config) *dns.Resolver {
+	t.Helper()
+	r, err := dns.New(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(r.Close)
+	return r
+}
+
+// found looks a name up, and returns sorted addresses, the time, or the error as a text.
+func found(t *testing.T, r *dns.Resolver, name string) string {
+	t.Helper()
+	addresses, valid, err := r.Lookup(t.Context(), name)
+	var unknown *net.DNSError
+	switch {
+	case errors.As(err, &unknown) && unknown.IsNotFound:
+		return "not found"
+	case err != nil:
+		return err.Error()
+	}
+	slices.SortFunc(addresses, netip.Addr.Compare)
+	return fmt.Sprint(addresses, valid)
+}
+
+func TestLookupReturnsAddressesAndTheirTime(t *testing.T) {
+	s := dnstest.Start(t)
+	long := strings.Repeat(strings.Repeat("a", 60)+".", 4) + "example"
+	for name, r := range map[string]dnstest.Response{
+		"both.example":   {Addresses: []string{"10.0.0.1", "2001:db8::1", "10.0.0.2"}, TTL: 7},
+		"v6.example":     {Addresses: []string{"2001:db8::1"}, TTL: 3},
+		"zero.example":   {Addresses: []string{"10.0.0.1"}},
+		"huge.example":   {Addresses: []string{"10.0.0.1"}, TTL: 1<<31 - 1},
+		"neg.example":    {Addresses: []string{"10.0.0.1"}, TTL: 1 << 31},
+		"alias.example":  {CNAME: "Alias2.Example", TTL: 5},
+		"alias2.example": {CNAME: "both.example", TTL: 60},
+		"split.example":  {CNAME: "split2.example", TTL: 5, Split: true},
+		"split2.example": {CNAME: "both.example", TTL: 6, Split: true},
+		"loop.example":   {CNAME: "loop.example", TTL: 5},
+		"loop1.example":  {CNAME: "loop2.example", TTL: 5, Split: true},
+		"loop2.example":  {CNAME: "loop1.example", TTL: 5, Split: true},
+		"empty.example":  {TTL: 5},
+		"fails.example":  {Code: dnsmessage.RCodeServerFailure},
+		"no.example":     {Code: dnsmessage.RCodeRefused},
+		"forged.example": {Addresses: []string{"10.0.0.1"}, TTL: 9, Forged: "10.66.66.66"},
+		long:             {Addresses: []string{"10.0.0.1"}, TTL: 9},
+	} {
+		s.Set(name, r)
+	}
+	r := resolver(t, dns.Config{Servers: []netip.AddrPort{s.Addr()}})
+	for name, want := range map[string]string{
+		"both.example": "[10.0.0.1 10.0.0.2 2001:db8::1] 7s", "BOTH.example.": "[10.0.0.1 10.0.0.2 2001:db8::1] 7s",
+		"v6.example": "[2001:db8::1] 3s", "zero.example": "[10.0.0.1] 0s", "huge.example": "[10.0.0.1] 24h0m0s",
+		"neg.example": "[10.0.0.1] 0s", "alias.example": "[10.0.0.1 10.0.0.2 2001:db8::1] 5s",
+		"split.example": "[10.0.0.1 10.0.0.2 2001:db8::1] 5s",
+		"loop.example":  "not found", "empty.example": "not found", "unknown.example": "not found",
+		"forged.example": "[10.0.0.1] 9s", long: "[10.0.0.1] 9s",
+		"": "not found", "a..b": "not found", strings.Repeat("a", 64) + ".example": "not found",
+		strings.Repeat("a.", 127): "not found",
+	} {
+		if got := found(t, r, name); got != want {
+			t.Errorf("%q: %s, want %s", name, got, want)
+		}
+	}
+	for name, want := range map[string]string{
+		"fails.example": "RCodeServerFailure", "no.example": "RCodeRefused", "loop1.example": "CNAME",
+	} {
+		if got := found(t, r, name); !strings.Contains(got, want) {
+			t.Errorf("%q: %s, want %s", name, got, want)
+		}
+	}
+	if n, _ := s.Queries("a..b"); n > 0 {
+		t.Error("an invalid name was sent")
+	}
+}
+
+func TestSettingsChangeWhatIsFound(t *testing.T) {
+	s := dnstest.Start(t)
+	s.Set("both.example", dnstest.Response{Addresses: []string{"10.0.0.1", "2001:db8::1"}, TTL: 7})
+	servers := []netip.AddrPort{s.Addr()}
+	for want, c := range map[string]dns.Config{
+		"[10.0.0.1] 7s":               {Servers: servers, NoIPv6: true},
+		"[2001:db8::1] 7s":            {Servers: servers, NoIPv4: true},
+		"[10.0.0.1 2001:db8::1] 1m0s": {Servers: servers, Valid: time.Minute},
+	} {
+		if got := found(t, resolver(t, c), "both.example"); got != want {
+			t.Errorf("%s, want %s", got, want)
+		}
+	}
+	for name, c := range map[string]dns.Config{
+		"no servers": {}, "no family": {Servers: servers, NoIPv4: true, NoIPv6: true},
+		"negative": {Servers: servers, Timeout: -1},
+	} {
+		if _, err := dns.New(c); err == nil {
+			t.Errorf("%s: no error", name)
+		}
+	}
+}
+
+// A response that does not fit into a packet is received over TCP.
+func TestTruncatedResponseIsReceivedOverTCP(t *testing.T) {
+	s := dnstest.Start(t)
+	many := dnstest.Response{TTL: 4}
+	for i := range 2000 {
+		many.Addresses = append(many.Addresses, fmt.Sprintf("10.0.%d.%d", i>>8, i&255))
+	}
+	s.Set("many.example", many)
+	addresses, valid, err := resolver(t, dns.Config{Servers: []netip.AddrPort{s.Addr()}}).Lookup(t.Context(),
+		"many.example")
+	if len(addresses) != 2000 || valid != 4*time.Second || err != nil {
+		t.Errorf("%d addresses, %v, %v", len(addresses), valid, err)
+	}
+	if _, n := s.Queries("many.example"); n == 0 {
+		t.Error("TCP was not used")
+	}
+}
+
+// A server that is dead, silent or failing is passed over.
+func TestNextServerIsTried(t *testing.T) {
+	good, failing, silent := dnstest.Start(t), dnstest.Start(t), dnstest.Start(t)
+	good.Set("a.example", dnstest.Response{Addresses: []string{"10.0.0.1"}, TTL: 7})
+	failing.Set("a.example", dnstest.Response{Code: dnsmessage.RCodeServerFailure})
+	silent.Set("a.example", dnstest.Response{Silent: true})
+	for name, other := range map[string]netip.AddrPort{
+		"dead": dnstest.FreeAddr(t), "failing": failing.Addr(), "silent": silent.Addr(),
+	} {
+		r := resolver(t, dns.Config{Servers: []netip.AddrPort{other, good.Addr()}, NoIPv6: true})
+		if got := found(t, r, "a.example"); got != "[10.0.0.1] 7s" {
+			t.Errorf("%s: %s", name, got)
+		}
+	}
+}
+
+// Some servers never respond to queries for IPv6.
+func TestSilenceAboutIPv6DelaysLookupBriefly(t *testing.T) {
+	s := dnstest.Start(t)
+	s.Set("a.example", dnstest.Response{Addresses: []string{"10.0.0.1"}, TTL: 7, SilentFor: dnsmessage.TypeAAAA})
+	r := resolver(t, dns.Config{Servers: []netip.AddrPort{s.Addr()}, Timeout: time.Hour})
+	if got := found(t, r, "a.example"); got != "[10.0.0.1] 7s" {
+		t.Error(got)
+	}
+}
+
+// Without a response a lookup ends with its time, its context or its Resolver, and leaves nothing.
+func TestLookupEnds(t *testing.T) {
+	s := dnstest.Start(t)
+	s.Set("a.example", dnstest.Response{Silent: true})
+	servers := []netip.AddrPort{s.Addr()}
+	if _, _, err := resolver(t, dns.Config{Servers: servers, Timeout: 50 * time.Millisecond}).Lookup(t.Context(),
+		"a.example"); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("its time: %v", err)
+	}
+	r := resolver(t, dns.Config{Servers: servers, Timeout: time.Hour})
+	ctx, cancel := context.WithCancel(t.Context())
+	time.AfterFunc(20*time.Millisecond, cancel)
+	if _, _, err := r.Lookup(ctx, "a.example"); !errors.Is(err, context.Canceled) {
+		t.Errorf("its context: %v", err)
+	}
+	time.AfterFunc(20*time.Millisecond, r.Close)
+	if _, _, err := r.Lookup(t.Context(), "a.example"); err == nil {
+		t.Error("no error after Close")
+	}
+	if _, _, err := r.Lookup(t.Context(), "a.example"); err == nil {
+		t.Error("no error long after Close")
+	}
+}
