@@ -239,7 +239,7 @@ var onlyBy = map[string][]string{
 	"internal/poison":         {"front", "internal/client", "internal/engine/exchange", "internal/engine/h2"},
 	"internal/privilege":      {"internal/cli", "front/server"},
 	"internal/listen":         {"internal/cli", "front/server", "upgrade"},
-	"internal/sdnotify":       {"internal/cli", "upgrade"},
+	"internal/sdnotify":       {"front/server", "upgrade"},
 	"internal/safefile":       {"internal/acme", "internal/anchor", "internal/cli", "internal/listen", "front/server"},
 	"lab":                     {"internal/cli"},
 	"internal/labrun":         {"internal/cli", "lab", "lab/gobench"},

@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/tarehq/tare/front/accesslog"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/files"
 )
@@ -29,7 +30,7 @@ type compiler struct {
 	namedTargets  []string     // of the host: they must exist
 
 	encoders map[encoderKey]*encoderPool
-	logFiles map[string]*logFile // by path
+	logFiles map[string]*accesslog.File // by path
 
 	limitCountsByKey map[string]*limitCounts // by kind and zone
 	measured         map[any]bool            // what metrics show already

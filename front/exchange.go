@@ -175,14 +175,14 @@ func (x *exchange) runPhases() outcome {
 		x.injectTrace()
 	}
 	if out := x.loc.limits.check(x); out != proceed {
-		return out
+		return x.explainEnd("limits", out)
 	}
 	if out := x.loc.access.check(x); out != proceed {
-		return out
+		return x.explainEnd("access", out)
 	}
 	if x.loc.tryFiles != nil {
 		if out := x.loc.tryFiles.run(x); out != proceed {
-			return out
+			return x.explainEnd("try_files", out)
 		}
 	}
 	if x.loc.mirror != nil {

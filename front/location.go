@@ -264,6 +264,7 @@ func (c *compiler) location(loc *location, from *conf.Location) error {
 	if loc.steps, err = c.steps(from.Steps); err != nil {
 		return err
 	}
+	c.explainLocation(loc, from)
 	if loc.errorPages, err = c.errorPages(s.ErrorPages); err != nil {
 		return err
 	}
@@ -273,6 +274,7 @@ func (c *compiler) location(loc *location, from *conf.Location) error {
 	if loc.content, err = c.content(loc, from); err != nil {
 		return err
 	}
+	loc.content = c.explainContent(loc.content, from)
 	if loc.limits, err = c.limits(s); err != nil {
 		return err
 	}

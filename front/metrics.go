@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tarehq/tare/front/accesslog"
 	"github.com/tarehq/tare/front/conf"
 )
 
@@ -103,9 +104,9 @@ func (m metricsContent) serve(x *exchange) outcome {
 	e.add("tare_compressing", gauge, "Responses that are being compressed.", m.state.compressing.Load()+
 		m.state.heavyCompressing.Load())
 	m.addHosts(&e)
-	logs := inUse[*logFile](&m.state.logs)
+	logs := inUse[*accesslog.File](&m.state.logs)
 	for _, path := range slices.Sorted(maps.Keys(logs)) {
-		e.add("tare_log_lines_lost_total", counter, "Lost lines of logs.", logs[path].lost.Load(), "log", path)
+		e.add("tare_log_lines_lost_total", counter, "Lost lines of logs.", logs[path].Lost(), "log", path)
 	}
 	m.addUpstreams(&e)
 	m.addCaches(&e)

@@ -15,6 +15,7 @@ type options struct {
 	openLog    func(path string) (io.WriteCloser, error)
 	inMemory   bool
 	countConns func() (accepted, open int64)
+	explain    *explanation // nil serves
 	exportSpan func(Span)
 }
 

@@ -4,6 +4,8 @@ import (
 	"context"
 	"sync"
 	"sync/atomic"
+
+	"github.com/tarehq/tare/front/accesslog"
 )
 
 // state is what outlives plans. An entry of a registry lives as long as a plan uses it.
@@ -18,10 +20,10 @@ type state struct {
 	files        registry // handlers of directories, by settings
 	sharedCounts registry // counts, by what they count
 
-	logBuffers  logBuffers // for lines of logs
-	buffers     sync.Pool  // of *relayBuffer
-	exchanges   sync.Pool  // of *exchange, all zero
-	proxyStates sync.Pool  // of *proxyState, zeroed except for reusable memory
+	logBuffers  accesslog.Buffers // for lines of logs
+	buffers     sync.Pool         // of *relayBuffer
+	exchanges   sync.Pool         // of *exchange, all zero
+	proxyStates sync.Pool         // of *proxyState, zeroed except for reusable memory
 	pending     pendingAttempts
 	compressing atomic.Int64 // responses, by gzip
 	// heavyCompressing are the responses that are compressed by Brotli or Zstandard.

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"os"
 	"time"
+
+	"github.com/tarehq/tare/upgrade"
 )
 
 // DefaultGrace is how long requests in progress may take at the end, unless Options says otherwise.
@@ -40,6 +42,12 @@ type Options struct {
 
 	// Signals selects the signals that Run handles.
 	Signals Signals
+
+	// Upgrade, if it is not nil, lets another process of the program replace this one: at
+	// SIGUSR2, and by Server.Upgrade. States are then reported to the service manager. Of its
+	// fields the server sets PIDFile, SocketMode, DrainTimeout, Signals and Logger, and IdleGrace
+	// if it is 0: to the longest keepalive_timeout. Listeners must be nil.
+	Upgrade *upgrade.Options
 
 	// Prepare is called once everything is open and the privileges have been given up, before
 	// the first connection is accepted. If it fails, Run does.
@@ -90,7 +98,7 @@ const (
 // Signals selects signals.
 type Signals int
 
-// The selections.
+// The selections. SIGUSR2 is handled only with Options.Upgrade.
 const (
 	AllSignals Signals = iota
 	NoHangup           // all but SIGHUP

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/listen"
+	"github.com/tarehq/tare/internal/sdnotify"
 )
 
 // Reopen reopens the files of all logs, after they have been renamed. A log whose file cannot be
@@ -21,7 +22,10 @@ func (s *Server) Reopen() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
 	defer cancel()
-	if err := errors.Join(s.handler.ReopenLogs(ctx), s.errors.reopen(ctx)); err != nil {
+	if s.config.Handler != nil {
+		return s.reopenHandlerLog(ctx)
+	}
+	if err := errors.Join(s.site.ReopenLogs(ctx), s.errors.reopen(ctx)); err != nil {
 		s.printErrors("logs: reopening failed, still writing an old file: ", err)
 		return err
 	}
@@ -35,9 +39,11 @@ func (s *Server) Reload() error {
 	if !s.isServing() {
 		return ErrNotServing
 	}
+	s.notifyManager(sdnotify.Reloading, sdnotify.MonotonicUsec())
 	call(s.options.Reloading)
 	err := s.reload()
 	if !errors.Is(err, ErrNotServing) {
+		s.notifyManager(sdnotify.Ready)
 		call(s.options.Ready)
 	}
 	return err
@@ -82,6 +88,9 @@ func (s *Server) reload() error {
 // apply opens new resources, switches the handler over, and closes the old ones. Before the switch,
 // an error undoes all steps; after it, no step can fail.
 func (s *Server) apply(c *Config) error {
+	if s.front == nil || c.Handler != nil {
+		return configError(errors.New("a configuration with a Handler cannot be reloaded"))
+	}
 	if err := s.certs.load(&c.Front, s.log.print); err != nil {
 		return configError(err)
 	}
@@ -98,7 +107,7 @@ func (s *Server) apply(c *Config) error {
 	both := maps.Clone(before)
 	maps.Copy(both, after)
 	s.tlsTable.Store(&both) // during the switch, handshakes may use either configuration
-	if err := s.handler.Reload(c.Front); err != nil {
+	if err := s.front.Reload(c.Front); err != nil {
 		next.closeOpened()
 		s.tlsTable.Store(&before)
 		s.retainCerts()

@@ -93,10 +93,10 @@ func (s *Server) configForClient(hello *tls.ClientHelloInfo) (*tls.Config, error
 		return config, nil
 	}
 	local, table := hello.Conn.LocalAddr(), *s.tlsTable.Load()
-	host := s.handler.HostAt(local, hello.ServerName)
+	host := s.site.HostAt(local, hello.ServerName)
 	choice := table[host]
 	if choice == nil {
-		choice = table[s.handler.DefaultAt(local)]
+		choice = table[s.site.DefaultAt(local)]
 	}
 	switch {
 	case choice == nil:
