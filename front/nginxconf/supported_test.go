@@ -165,7 +165,8 @@ func samples() map[string][]sample {
 		"proxy_cookie_domain": at("proxy", "proxy_cookie_domain a b;"),
 		"proxy_cookie_path":   at("proxy", "proxy_cookie_path a b;"),
 		"proxy_set_header":    at("proxy", "proxy_set_header A b;"), "proxy_set_body": at("proxy", "proxy_set_body a;"),
-		"proxy_method": at("proxy", "proxy_method GET;"), "proxy_http_version": at("proxy", "proxy_http_version 1.1;"),
+		"proxy_method": at("proxy", "proxy_method GET;"), "proxy_http_version": at("proxy", "proxy_http_version 1.1;",
+			"proxy_http_version 2;"),
 		"proxy_cache_path": at("http", "proxy_cache_path /e keys_zone=e:1m;", "proxy_cache_path /e keys_zone=e:2m;",
 			"proxy_cache_path /e keys_zone=e:1m levels=1:2 max_size=5m inactive=1m min_free=1m;"),
 		"fastcgi_cache_path":            at("http", "fastcgi_cache_path /e keys_zone=e:1m;"),
@@ -185,6 +186,22 @@ func samples() map[string][]sample {
 		"fastcgi_keep_conn":             at("fastcgi", "fastcgi_keep_conn on;"),
 		"fastcgi_cache":                 at("fastcgi", "fastcgi_cache d;"), "fastcgi_cache_key": nil,
 		"proxy_cache": at("proxy", "proxy_cache c;"), "proxy_cache_key": nil,
+	}
+	all["grpc_pass"] = at("location", "grpc_pass u;", "grpc_pass grpcs://u;", "grpc_pass grpc://a:1;")
+	for _, text := range []string{"set_header A b", "connect_timeout 1s", "send_timeout 1s", "read_timeout 1s",
+		"intercept_errors on", "next_upstream http_503", "next_upstream_tries 2", "next_upstream_timeout 1s",
+		"pass_header Server", "hide_header A", "ignore_headers X-Accel-Redirect"} {
+		all["grpc_"+strings.Fields(text)[0]] = []sample{{"location", "grpc_" + text + ";", "grpc_pass u;"}}
+	}
+	for name, samples := range all {
+		if rest, ok := strings.CutPrefix(name, "proxy_ssl_"); ok && samples == nil {
+			all["grpc_ssl_"+rest] = nil
+		} else if ok {
+			grpc := samples[0]
+			grpc.level, grpc.text = "location", strings.ReplaceAll(grpc.text, "proxy_", "grpc_")
+			grpc.needs = "grpc_pass grpcs://u; " + strings.ReplaceAll(grpc.needs, "proxy_", "grpc_")
+			all["grpc_ssl_"+rest] = []sample{grpc}
+		}
 	}
 	for _, text := range []string{"gzip_types a/b", "gzip_comp_level 5", "gzip_min_length 5", "gzip_vary on",
 		"gzip_proxied any", "gzip_http_version 1.0", "gzip_disable a"} {

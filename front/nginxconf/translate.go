@@ -124,6 +124,7 @@ func (t *translator) validate(s *scope) {
 	_ = t.settings(s)
 	_ = t.pass(s, "proxy")
 	_ = t.pass(s, "fastcgi")
+	_ = t.pass(s, "grpc")
 }
 
 // typesOf returns the media types of a scope, by file name extension.
