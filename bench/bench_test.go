@@ -22,22 +22,10 @@ type row struct {
 	value        stat.Interval
 }
 
-// samples runs a case. For each server it returns the samples by start and round.
-func (f *field) samples(s scenario, failed func(string)) map[string][][]sample {
+// samples runs a case. For each server it returns one sample of each round.
+func (f *field) samples(s scenario, failed func(string)) map[string][]sample {
 	servers := s.servers()
-	all := make(map[string][][]sample)
-	if s.takesTurns() {
-		for range min(slicedStarts, f.roundsOf(s)) {
-			of, err := s.scene.inTurns(f, servers)
-			if err != nil {
-				failed(fmt.Sprintf("%s: %v", s.name, err))
-			}
-			for _, server := range servers {
-				all[server] = append(all[server], of[server])
-			}
-		}
-		return all
-	}
+	all := make(map[string][]sample)
 	measure := s.measure
 	if measure == nil {
 		measure = s.scene.measure
@@ -48,7 +36,7 @@ func (f *field) samples(s scenario, failed func(string)) map[string][][]sample {
 			if err != nil {
 				failed(fmt.Sprintf("%s: %s: %v", s.name, server, err))
 			}
-			all[server] = append(all[server], []sample{values})
+			all[server] = append(all[server], values)
 		}
 		slices.Reverse(servers)
 	}
@@ -57,47 +45,46 @@ func (f *field) samples(s scenario, failed func(string)) map[string][][]sample {
 
 // compare runs a case and compares its servers.
 func (f *field) compare(s scenario, failed func(string)) []row {
+	if s.isInBlocks() {
+		return f.compareBlocks(s, failed)
+	}
 	samples := f.samples(s, failed)
 	var rows []row
 	for _, b := range s.bounds {
-		r := row{scenario: s, bound: b}
-		mine := figures(samples[s.mine()], b.of)
-		r.value = median(mine)
-		r.mine = r.value.Mid
-		if b.than != "" {
-			theirs := figures(samples[b.than], b.of)
-			r.theirs = median(theirs).Mid
-			r.value = stat.Ratios(mine, theirs).Interval
-		}
-		rows = append(rows, r)
+		mine, theirs := figures(samples[s.mine()], b.of), figures(samples[b.than], b.of)
+		rows = append(rows, rowOf(s, b, mine, theirs, func() stat.Interval { return stat.Ratios(mine, theirs).Interval }))
 	}
 	return rows
 }
 
+// rowOf returns the row of a target from the figures of each start. ratio is not called without a
+// rival.
+func rowOf(s scenario, b bound, mine, theirs stat.Starts, ratio func() stat.Interval) row {
+	r := row{scenario: s, bound: b, value: median(mine)}
+	r.mine = r.value.Mid
+	if b.than != "" {
+		r.theirs, r.value = median(theirs).Mid, ratio()
+	}
+	return r
+}
+
 // figures returns one metric of all rounds; NaN for a round without it.
-func figures(samples [][]sample, of string) stat.Starts {
+func figures(samples []sample, of string) stat.Starts {
 	all := make(stat.Starts, len(samples))
-	for i, start := range samples {
-		for _, s := range start {
-			v, ok := s[of]
-			if !ok {
-				v = math.NaN()
-			}
-			all[i] = append(all[i], v)
+	for i, s := range samples {
+		v, ok := s[of]
+		if !ok {
+			v = math.NaN()
 		}
+		all[i] = []float64{v}
 	}
 	return all
 }
 
-// median returns the median of the starts' medians. It ignores rounds without a figure.
+// median returns the median of the starts' values. It ignores NaN.
 func median(values stat.Starts) stat.Interval {
-	known := func(values []float64) []float64 { return slices.DeleteFunc(slices.Clone(values), math.IsNaN) }
-	var starts []float64
-	for _, rounds := range values {
-		of, _ := stat.Median(known(rounds))
-		starts = append(starts, of.Mid)
-	}
-	i, _ := stat.Median(known(starts))
+	known := slices.DeleteFunc(slices.Concat(values...), math.IsNaN)
+	i, _ := stat.Median(known)
 	return i
 }
 
@@ -263,7 +250,7 @@ const tries = 4
 func (f *field) measured(s scenario) (rows []row, err error) {
 	rows = f.compare(s, func(text string) { err = errors.Join(err, errors.New(text)) })
 	for _, r := range rows {
-		if (r.of == calls || r.of == transfers) && f.calls == nil {
+		if isCounted(r.of) && !f.counts {
 			continue
 		}
 		if math.IsNaN(r.value.Mid) || r.than != "" && r.value.Mid <= 0 {

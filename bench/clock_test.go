@@ -17,7 +17,6 @@ import (
 	"strings"
 	"testing"
 	"text/tabwriter"
-	"text/template"
 	"time"
 
 	"golang.org/x/sys/unix"
@@ -116,8 +115,7 @@ func TestClock(t *testing.T) {
 
 // clockField returns a field that can start servers, without the programs of other targets.
 func clockField(t *testing.T) *field {
-	f := &field{contenders: make(map[string]*contender.Contender),
-		conf: template.Must(template.New("").Parse(constant))}
+	f := &field{contenders: make(map[string]*contender.Contender)}
 	var err error
 	if f.cpus, err = contender.AllCPUs(); err != nil {
 		t.Fatal(err)

@@ -2,10 +2,8 @@ package bench_test
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
-	"syscall"
 	"testing"
 
 	"github.com/tarehq/tare/internal/testkit/programs"
@@ -27,13 +25,14 @@ const (
 
 // fastCGI returns the cases of applications behind nginx. All their processes share one processor.
 func fastCGI() []scenario {
+	hello := scene{cores: 1, streams: []stream{{path: "/", connections: 64}}}
 	return []scenario{
-		{name: "fastcgi-tcp", subject: tareFCGITCP, measure: behindNginx, bounds: []bound{
+		{name: "fastcgi-tcp", subject: tareFCGITCP, scene: hello, bounds: []bound{
 			{of: appCPU, than: fcgiTCP, require: 0.25}, {of: appCPU, than: proxyTare, require: 1.15},
 			{of: transfers, require: 2.2}, {of: transfers, than: fcgiTCP},
 			{of: calls, require: 2.2}, {of: calls, than: fcgiTCP},
 		}},
-		{name: "fastcgi-unix", subject: tareFCGIUnix, measure: behindNginx, bounds: []bound{
+		{name: "fastcgi-unix", subject: tareFCGIUnix, scene: hello, bounds: []bound{
 			{of: appCPU, than: fcgiUnix, require: 0.25}, {of: appCPU, than: proxyTareUnix, require: 1.15},
 			{of: transfers, require: 2.2}, {of: transfers, than: fcgiUnix}, {of: calls, require: 2.2},
 			{of: calls, than: fcgiUnix}, {of: rate, than: proxyNetHTTP, require: 1, least: true},
@@ -62,41 +61,14 @@ func (f *field) prepareBehindNginx(t testing.TB) {
 			t.Fatal(err)
 		}
 	}
-	if f.calls, err = proc.CountCalls(); err != nil {
+	counter, err := proc.CountCalls()
+	if f.counts = err == nil; !f.counts {
 		t.Logf("system calls are not counted: %v", err)
 		return
 	}
-	t.Cleanup(func() { _ = f.calls.Close() })
-}
-
-// behindNginx loads nginx and measures the application behind it.
-func behindNginx(f *field, server string) (values sample, err error) {
-	r, err := f.start(server, f.server, "/")
-	if err != nil {
-		return nil, err
+	if err := counter.Close(); err != nil {
+		t.Fatal(err)
 	}
-	defer func() { err = errors.Join(err, r.stop()) }()
-	var before, after appLook
-	result, err := load.Run(context.Background(), load.Plan{
-		URL: "http://" + r.Address + "/", Connections: 64, Warmup: f.warmup, Duration: f.load, Timeout: patience,
-		Threads: len(f.generator), CPUs: f.generator,
-		Trace: &load.Trace{Started: func() { before.take(f, r) }, Ended: func() { after.take(f, r) }},
-	})
-	if err := errors.Join(err, before.err, after.err, faultless(result)); err != nil {
-		return nil, err
-	}
-	n := float64(result.Requests)
-	values = sample{rate: result.PerSecond(), appCPU: (after.cpuUs - before.cpuUs) / n}
-	if f.calls != nil {
-		for number, made := range after.calls {
-			made -= before.calls[number]
-			values[calls] += float64(made) / n
-			if transfersBytes(number) {
-				values[transfers] += float64(made) / n
-			}
-		}
-	}
-	return values, nil
 }
 
 // faultless returns an error if a run had no requests, or failed ones. It accepts nil.
@@ -105,39 +77,4 @@ func faultless(r *load.Result) error {
 		return fmt.Errorf("%d requests and %d errors under load: %s", r.Requests, r.Errors.Total(), r.Errors.First)
 	}
 	return nil
-}
-
-// transfersBytes reports whether a system call reads or writes.
-func transfersBytes(number int) bool {
-	switch number {
-	case syscall.SYS_READ, syscall.SYS_READV, syscall.SYS_RECVFROM, syscall.SYS_RECVMSG,
-		syscall.SYS_WRITE, syscall.SYS_WRITEV, syscall.SYS_SENDTO, syscall.SYS_SENDMSG:
-		return true
-	}
-	return false
-}
-
-// appLook is the CPU time and the calls of the application behind nginx so far.
-type appLook struct {
-	cpuUs float64
-	calls map[int]uint64
-	err   error
-}
-
-func (l *appLook) take(f *field, r *running) {
-	*l = appLook{}
-	usages, err := r.Usages()
-	if l.err = err; err != nil {
-		return
-	}
-	var processes []proc.Process
-	for _, c := range proc.Costs(nil, usages[contender.RoleApplication]) {
-		l.cpuUs += micros(c.CPU())
-	}
-	for _, u := range usages[contender.RoleApplication] {
-		processes = append(processes, proc.Process{PID: u.PID})
-	}
-	if f.calls != nil {
-		l.calls, l.err = f.calls.Of(processes)
-	}
 }

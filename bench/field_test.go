@@ -18,10 +18,12 @@ import (
 
 	"github.com/tarehq/tare/internal/testkit/programs"
 	"github.com/tarehq/tare/lab/contender"
-	"github.com/tarehq/tare/lab/proc"
 	"github.com/tarehq/tare/lab/trial"
 	"github.com/tarehq/tare/lab/yamlfile"
 )
+
+// host is the Host of all requests.
+const host = "localhost"
 
 // body is the response's body for most paths of all servers.
 const body = "Hello World\n"
@@ -60,15 +62,13 @@ type field struct {
 	pairs      string // path of the program with the clients' benchmarks
 	wrk        string
 	wrkEnv     []string
-	conf       *template.Template
 	proxy      *template.Template // nginx in front of an application, as in the front experiment
-	files      *template.Template // nginx for files
 	site       string             // the folder that is served
-	cache      *template.Template // the configuration of a front that caches responses
 	kept       []byte             // the cached body
-	calls      *proc.Calls        // nil if the kernel does not allow counting
+	counts     bool               // the kernel allows counting system calls
 
-	rounds   int
+	starts   int // of servers side by side
+	rounds   int // of other cases
 	warmup   time.Duration
 	load     time.Duration // of a server
 	inMemFor time.Duration // of a workload in memory
@@ -80,12 +80,12 @@ type field struct {
 func newField(t testing.TB, short bool) *field {
 	t.Helper()
 	f := &field{
-		contenders: make(map[string]*contender.Contender), conf: oneWorker(constant), short: short,
+		contenders: make(map[string]*contender.Contender), short: short, starts: 8,
 		rounds: 15, warmup: 300 * time.Millisecond, load: 2 * time.Second, inMemFor: 400 * time.Millisecond,
 		settle: 2 * time.Second, idle: 30 * time.Second,
 	}
 	if short {
-		f.rounds, f.warmup, f.load, f.inMemFor = 3, 50*time.Millisecond, 300*time.Millisecond, 40*time.Millisecond
+		f.starts, f.rounds, f.warmup, f.load, f.inMemFor = 1, 1, 50*time.Millisecond, 300*time.Millisecond, 40*time.Millisecond
 		f.settle, f.idle = 200*time.Millisecond, 300*time.Millisecond
 	}
 	var err error
@@ -125,7 +125,7 @@ func (f *field) prepare(t testing.TB) {
 	f.contenders[nginx] = &contender.Contender{
 		Spec: &contender.Spec{Name: nginx, Title: nginx, Protocol: contender.HTTP, Front: contender.Nginx,
 			Run: "sleep infinity"},
-		Nginx: programs.Nginx(t),
+		Nginx: programs.Nginx(t), Conf: oneWorker(constant),
 	}
 }
 
@@ -151,23 +151,15 @@ func (r *running) stop() error { return errors.Join(r.Stop(), r.stage.Close()) }
 // start starts a server on the given processors, or on all if cpus is nil, and checks its response
 // to a path.
 func (f *field) start(server string, cpus []int, path string, flags ...string) (*running, error) {
-	const readyWithin = time.Minute
 	stage, err := contender.NewStage(contender.StageOptions{})
 	if err != nil {
 		return nil, err
 	}
-	c, spec := *f.contenders[server], *f.contenders[server].Spec
-	spec.Run = strings.Join(append([]string{spec.Run}, flags...), " ")
-	spec.Ready.Within = yamlfile.Duration(readyWithin)
-	c.Spec = &spec
-	want := []byte(body)
-	if servesFiles(server) {
-		if path, want, err = f.file(path); err != nil {
-			return nil, err
-		}
-	}
-	if keepsResponses(server) {
-		want = f.kept
+	c := f.contender(server)
+	c.Run = strings.Join(append([]string{c.Run}, flags...), " ")
+	path, want, err := f.expected(server, path)
+	if err != nil {
+		return nil, err
 	}
 	cores := len(cpus)
 	if cores == 0 {
@@ -177,17 +169,8 @@ func (f *field) start(server string, cpus []int, path string, flags ...string) (
 	if slices.Contains(flags, "-tls") || server == serveTLS || server == nginxTLS {
 		scheme = "https"
 	}
-	conf := f.proxy
-	switch server {
-	case nginx:
-		conf = f.conf
-	case nginxFiles, nginxTLS:
-		conf = f.files
-	case nginxCache, frontCache:
-		conf = f.cache
-	}
-	r, err := stage.Start(context.Background(), &c,
-		contender.Setting{Cores: cores, CPUs: cpus, Conf: conf, Host: "localhost"},
+	r, err := stage.Start(context.Background(), c,
+		contender.Setting{Cores: cores, CPUs: cpus, Conf: f.proxy, Host: host},
 		func(ctx context.Context, address string) error {
 			return checkResponse(ctx, scheme+"://"+address+path, want)
 		})
@@ -195,6 +178,27 @@ func (f *field) start(server string, cpus []int, path string, flags ...string) (
 		return nil, errors.Join(fmt.Errorf("%s: %w", server, err), stage.Close())
 	}
 	return &running{r, stage}, nil
+}
+
+// contender returns a copy of a server that may be changed.
+func (f *field) contender(server string) *contender.Contender {
+	const readyWithin = time.Minute
+	c, spec := *f.contenders[server], *f.contenders[server].Spec
+	spec.Ready.Within = yamlfile.Duration(readyWithin)
+	c.Spec = &spec
+	return &c
+}
+
+// expected returns the path that is requested for the path of a stream, and the body of the
+// response.
+func (f *field) expected(server, path string) (request string, want []byte, err error) {
+	switch {
+	case servesFiles(server):
+		return f.file(path)
+	case keepsResponses(server):
+		return path, f.kept, nil
+	}
+	return path, []byte(body), nil
 }
 
 // shown is the maximum length of a wrong body in an error.

@@ -30,11 +30,8 @@ func servesFiles(server string) bool {
 	return strings.Contains(server, "files") || server == serve || server == serveTLS
 }
 
-// Numbers of small files.
-const (
-	smallFiles = 10_000
-	shortFiles = 100 // in a short run
-)
+// smallFiles is the number of small files.
+const smallFiles = 10_000
 
 // nginxForFiles makes nginx keep files open.
 const nginxForFiles = `include {{.Etc}}/mime.types;
@@ -55,6 +52,9 @@ func files() []scenario {
 	page := func(connections int) scene {
 		return scene{cores: 1, streams: []stream{{path: "/", connections: connections}}}
 	}
+	small := scene{cores: 1, streams: []stream{
+		{path: fmt.Sprintf("/small/{{random 0 %d}}.html", smallFiles-1), connections: 32},
+	}}
 	large := scene{cores: 1, streams: []stream{{path: "/10m.bin", connections: 8}}}
 	likeNginx := []bound{{of: cpu, than: nginxFiles, require: 1.05, aim: 0.95}, {of: cpu, than: netFiles, require: 0.5},
 		{of: cpu, than: fastFiles}}
@@ -64,24 +64,11 @@ func files() []scenario {
 		{name: "file-10mb", subject: serve, scene: large, bounds: []bound{
 			{of: sent, than: nginxFiles, require: 1, least: true}, {of: sent, than: netFiles, least: true},
 		}},
-		{name: "files-10000", subject: serve, measure: anySmallFile,
+		{name: "files-10000", subject: serve, scene: small,
 			bounds: []bound{{of: cpu, than: nginxFiles, require: 1.1}, {of: cpu, than: fastFiles}}},
 		{name: "file-tls", subject: serveTLS, measure: filesOverTLS,
 			bounds: []bound{{of: cpu, than: nginxTLS, require: 1.2}}},
 	}
-}
-
-// anySmallFile requests small files at random.
-func anySmallFile(f *field, server string) (sample, error) {
-	path := fmt.Sprintf("/small/{{random 0 %d}}.html", f.smallFiles()-1)
-	return scene{cores: 1, streams: []stream{{path: path, connections: 32}}}.measure(f, server)
-}
-
-func (f *field) smallFiles() int {
-	if f.short {
-		return shortFiles
-	}
-	return smallFiles
 }
 
 // filesOverTLS loads a server over TLS.
@@ -104,11 +91,11 @@ func (f *field) prepareFiles(t testing.TB) {
 		err = os.Chmod(folder, 0o755) // nginx's worker runs as another user
 	}
 	f.site = filepath.Join(folder, "site")
-	if err := errors.Join(err, contender.MakeSite(filepath.Join(root, "contenders", "site"), f.site, f.smallFiles()),
+	if err := errors.Join(err, contender.MakeSite(filepath.Join(root, "contenders", "site"), f.site, smallFiles),
 		makeKeys(t, folder)); err != nil {
 		t.Fatal(err)
 	}
-	f.files = oneWorker(nginxForFiles)
+	conf := oneWorker(nginxForFiles)
 	keys := "-c " + filepath.Join(folder, "cert.pem") + " -k " + filepath.Join(folder, "key.pem")
 	listen := " --listen 127.0.0.1:{port} "
 	f.build(t, serve, root, "go build -o {bin} ./cmd/tare", "{bin} serve"+listen+f.site)
@@ -121,7 +108,7 @@ func (f *field) prepareFiles(t testing.TB) {
 		nginxFiles: {"root": f.site}, nginxTLS: {"root": f.site, "keys": folder},
 	} {
 		spec := &contender.Spec{Name: name, Title: name, Protocol: contender.HTTP, Front: contender.Nginx, Set: set}
-		f.contenders[name] = &contender.Contender{Spec: spec, Nginx: programs.Nginx(t)}
+		f.contenders[name] = &contender.Contender{Spec: spec, Nginx: programs.Nginx(t), Conf: conf}
 	}
 }
 
@@ -141,7 +128,7 @@ func (f *field) build(t testing.TB, name, dir, build, run string) {
 
 // file returns the path that a stream requests, and the expected body.
 func (f *field) file(path string) (request string, want []byte, err error) {
-	if before, _, found := strings.Cut(path, "{{"); found {
+	if before, _, isTemplate := strings.Cut(path, "{{"); isTemplate {
 		path = before + "0.html"
 	}
 	name := path

@@ -72,7 +72,7 @@ func (f *field) prepareFronts(t testing.TB) {
 			t.Fatal(err)
 		}
 	}
-	f.cache = oneWorker(cached)
+	conf := oneWorker(cached)
 	f.kept = bytes.Repeat([]byte("0123456789abcde\n"), kilobyte/16)
 	application := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		_, _ = w.Write(f.kept)
@@ -88,11 +88,12 @@ func (f *field) prepareFronts(t testing.TB) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	c.Conf = conf
 	f.contenders[frontCache] = c
 	f.contenders[nginxCache] = &contender.Contender{
 		Spec: &contender.Spec{Name: nginxCache, Title: nginxCache, Protocol: contender.HTTP,
 			Front: contender.Nginx, Set: set},
-		Nginx: programs.Nginx(t),
+		Nginx: programs.Nginx(t), Conf: conf,
 	}
 }
 

@@ -34,10 +34,10 @@ type stream struct {
 	name        string // prefix of its metrics
 	path        string
 	connections int
-	rate        float64 // 0 is a closed loop
-	header      []string
-	oneShard    bool // busy connections alternate with idle ones
-	ends        int  // after so many requests a connection ends; 0 is never
+	rate        float64  // 0 is a closed loop
+	header      []string // fields; only in blocks
+	oneShard    bool     // busy connections alternate with idle ones
+	ends        int      // after so many requests a connection ends; 0 is never; only in blocks
 }
 
 const patience = 30 * time.Second
@@ -66,18 +66,14 @@ func (s scene) measure(f *field, server string) (values sample, err error) {
 
 // load runs all streams at once.
 func (s scene) load(f *field, r *running) (sample, error) {
-	var before, after look
 	results, errs := make([]*load.Result, len(s.streams)), make([]error, len(s.streams))
 	var all sync.WaitGroup
 	for i, st := range s.streams {
 		p := s.plan(f, st, r.Address)
-		if i == 0 {
-			p.Trace = &load.Trace{Started: func() { before.take(r) }, Ended: func() { after.take(r) }}
-		}
 		all.Go(func() { results[i], errs[i] = load.Run(context.Background(), p) })
 	}
 	all.Wait()
-	if err := errors.Join(append(errs, before.err, after.err)...); err != nil {
+	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
 	values := make(sample)
@@ -90,19 +86,13 @@ func (s scene) load(f *field, r *running) (sample, error) {
 		values[name+p50] = micros(result.Latency.Quantile(0.5))
 		values[name+p99] = micros(result.Latency.Quantile(0.99))
 	}
-	if len(results) == 1 {
-		spent := after.cpu - before.cpu
-		values[cpu] = micros(spent) / float64(results[0].Requests)
-		values[sent] = float64(results[0].Bytes) / spent.Seconds()
-	}
 	return values, nil
 }
 
 func (s scene) plan(f *field, st stream, address string) load.Plan {
 	p := load.Plan{
-		URL: "http://" + address + st.path, Header: st.header, Connections: st.connections,
+		URL: "http://" + address + st.path, Connections: st.connections,
 		Warmup: f.warmup, Duration: f.load, Timeout: patience, Threads: min(len(f.cpus), st.connections),
-		Template: strings.Contains(st.path, "{{"), PerConnection: st.ends,
 	}
 	if st.rate > 0 {
 		p.Pace = load.Constant(st.rate)
@@ -120,19 +110,17 @@ func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsec
 
 // look is a server's CPU time so far, and its memory.
 type look struct {
-	cpu   time.Duration
-	roles map[string]time.Duration // CPU time by role
-	rss   int64
-	err   error
+	cpu time.Duration
+	rss int64
+	err error
 }
 
 func (l *look) take(r *running) {
-	*l = look{roles: make(map[string]time.Duration)}
+	*l = look{}
 	usages, err := r.Usages()
 	l.err = err
-	for role, usages := range usages {
+	for _, usages := range usages {
 		for _, c := range proc.Costs(nil, usages) {
-			l.roles[role] += c.CPU()
 			l.cpu += c.CPU()
 			l.rss += c.RSS
 		}

@@ -17,15 +17,15 @@ type compiler struct {
 	state   *state
 	plan    *plan
 
-	slots         map[string]int      // of variables in exchange.vars
-	assigned      map[string]bool     // those that a Set or a Map sets; the others are named groups
-	core          map[string]variable // of nginx
+	slots         map[string]int           // of variables in exchange.vars
+	assigned      map[string]bool          // those that a Set or a Map sets; the others are named groups
+	core          map[string]knownVariable // of nginx
 	maps          map[string]*mapping
 	patterns      map[patternKey]*pattern
 	types         map[typesKey]*mediaTypes
 	fileShare     files.Limits // of each directory
 	setsLimitRate bool         // a Set sets $limit_rate
-	usesResponse  bool         // the text at hand has a variable of an upstream's response
+	textNeeds     needs        // of the text at hand
 	namedTargets  []string     // of the host: they must exist
 
 	gzips    map[int]*gzipPool   // by level

@@ -33,10 +33,10 @@ type exchangeState struct {
 
 // start is called when the host is known.
 func (x *exchange) start() {
-	if x.plan.needsStartTime {
+	if x.plan.needs&needsStartTime != 0 {
 		x.startTime = time.Now()
 	}
-	if x.plan.countsRequests {
+	if x.plan.needs&needsConnection != 0 {
 		x.countRequest()
 	}
 	if x.plan.counts != nil {

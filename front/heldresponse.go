@@ -3,6 +3,8 @@ package front
 import (
 	"net/http"
 	"strings"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 const (
@@ -113,8 +115,8 @@ func declaredLength(header http.Header) (int64, bool) {
 	if value == "" {
 		return 0, false
 	}
-	n, ok := parseDigits(value)
-	return n, ok
+	n, err := conf.ParseNumber(value)
+	return n, err == nil
 }
 
 // weakenEtag makes Etag weak (RFC 9110, 8.8.1), because the response has other bytes.

@@ -43,7 +43,7 @@ func (x *exchange) limitKeepAlive() {
 func (c *compiler) setKeepAlive(loc *location, s *conf.Settings) {
 	loc.keepAlive = keepAliveLimits{s.KeepAliveRequests, s.KeepAliveTime}
 	if loc.keepAlive != (keepAliveLimits{}) {
-		c.plan.countsRequests = true
+		c.plan.needs |= needsConnection
 	}
 }
 

@@ -138,7 +138,7 @@ func (c *compiler) accessLog(from conf.Log) (l accessLog, err error) {
 			return l, err
 		}
 	}
-	c.plan.needsStartTime = true
+	c.plan.needs |= needsStartTime
 	lost := accesslog.Combined.Lost
 	if format.Escape == conf.EscapeJSON {
 		lost = accesslog.JSON.Lost
@@ -161,79 +161,74 @@ func (c *compiler) logFormat(name string) (conf.LogFormat, error) {
 
 // logLine compiles a format.
 func (c *compiler) logLine(f conf.LogFormat) ([]logPiece, error) {
-	var line []logPiece
-	for s := string(f.Text); s != ""; {
-		literal, rest, found := strings.Cut(s, "$")
-		if literal != "" {
-			line = append(line, logPiece{literal: literal})
+	pieces, err := f.Text.Pieces()
+	if err != nil {
+		return nil, fmt.Errorf("%w in the format %q", err, f.Name)
+	}
+	line := make([]logPiece, len(pieces))
+	for i, p := range pieces {
+		switch {
+		case p.IsLiteral():
+			line[i].literal = p.Source
+		case p.Group > 0:
+			return nil, fmt.Errorf("unknown variable %s in the format %q", p.Source, f.Name)
+		default:
+			if line[i].appendValue, err = c.logVariable(p.Variable, f.Escape); err != nil {
+				return nil, fmt.Errorf("%w in the format %q", err, f.Name)
+			}
 		}
-		if !found {
-			break
-		}
-		name, after, err := cutName(rest)
-		if err != nil {
-			return nil, fmt.Errorf("%w in the format %q", err, f.Name)
-		}
-		add, err := c.logVariable(strings.ToLower(name), f.Escape)
-		if err != nil {
-			return nil, fmt.Errorf("%w in the format %q", err, f.Name)
-		}
-		line, s = append(line, logPiece{appendValue: add}), after
 	}
 	return line, nil
 }
 
-// logVariable compiles a variable of a line. Numbers and times are appended without allocating a
-// string.
+// logVariable compiles a variable of a line. nginx writes a dash for variables that are not set, and
+// nothing for empty ones.
 func (c *compiler) logVariable(name string, escape conf.Escape) (func([]byte, *exchange) []byte, error) {
-	esc := escaper(escape)
-	switch name {
-	case "status":
-		return func(b []byte, x *exchange) []byte { return strconv.AppendInt(b, int64(x.responseStatus()), 10) }, nil
-	case "body_bytes_sent":
-		return func(b []byte, x *exchange) []byte { return strconv.AppendInt(b, x.responseBytes(), 10) }, nil
-	case "time_local":
-		all := &c.state.logBuffers
-		return func(b []byte, _ *exchange) []byte { return append(b, all.local(time.Now())...) }, nil
-	case "request":
-		return func(b []byte, x *exchange) []byte {
-			if x.rejected != nil {
-				return esc(b, truncateLogged(x.rejected.line))
-			}
-			b = append(esc(b, x.r.Method), ' ')
-			b = append(esc(b, x.r.RequestURI), ' ')
-			return esc(b, x.r.Proto)
-		}, nil
-	}
 	value, err := c.variable(name)
 	if err != nil {
 		return nil, err
 	}
-	// nginx writes a dash for variables that are not set, and nothing for empty ones. The following
-	// decides which of this package's variables count as set.
-	slot, ours := c.slots[name]
-	ours = ours && !isReadOnly(name)
-	group := ours && !c.assigned[name]
-	dash := escape == conf.EscapeDefault && ours == group && !isSetWhenEmpty(name)
+	esc, known := escaper(escape), c.core[name]
+	if known.appendTo != nil {
+		return func(b []byte, x *exchange) []byte { return known.appendTo(b, x, esc) }, nil
+	}
+	slot, isGroup := c.slots[name] // a group of a regular expression, or not set yet
+	isGroup = isGroup && !c.assigned[name] && !known.isCached
+	dash := escape == conf.EscapeDefault && !c.assigned[name] && !known.isSetWhenEmpty
 	return func(b []byte, x *exchange) []byte {
 		s := value(x)
-		if s == "" && dash && (!group || !x.has(slot)) {
+		if s == "" && dash && (!isGroup || !x.has(slot)) {
 			return append(b, '-')
 		}
 		return esc(b, s)
 	}, nil
 }
 
-// isSetWhenEmpty reports whether a variable of nginx is set although it is empty.
-func isSetWhenEmpty(name string) bool {
-	switch name {
-	case "is_args", "https", "request_completion", "host", "server_name", "fastcgi_path_info":
-		return true
+func appendRequestLine(b []byte, x *exchange, escape escapeFunc) []byte {
+	if x.rejected != nil {
+		return escape(b, truncateLogged(x.rejected.line))
 	}
-	return false
+	b = append(escape(b, x.r.Method), ' ')
+	b = append(escape(b, x.r.RequestURI), ' ')
+	return escape(b, x.r.Proto)
 }
 
-func escaper(e conf.Escape) func(b []byte, s string) []byte {
+func appendStatus(b []byte, x *exchange, _ escapeFunc) []byte {
+	return strconv.AppendInt(b, int64(x.responseStatus()), 10)
+}
+
+func appendBodyBytes(b []byte, x *exchange, _ escapeFunc) []byte {
+	return strconv.AppendInt(b, x.responseBytes(), 10)
+}
+
+func appendTime(b []byte, x *exchange, _ escapeFunc) []byte {
+	return append(b, x.plan.state.logBuffers.local(time.Now())...)
+}
+
+// escapeFunc appends an escaped string.
+type escapeFunc func(b []byte, s string) []byte
+
+func escaper(e conf.Escape) escapeFunc {
 	switch e {
 	case conf.EscapeJSON:
 		return appendJSON

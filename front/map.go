@@ -3,7 +3,6 @@ package front
 import (
 	"fmt"
 	"net/netip"
-	"strconv"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
@@ -17,8 +16,7 @@ type mapping struct {
 	source text
 	lookup func(x *exchange, s string) *text // of the value
 	state  compileState
-	// usesResponse: the value depends on an upstream's response.
-	usesResponse bool
+	needs  needs // of its texts
 }
 
 type compileState int
@@ -51,15 +49,15 @@ func (c *compiler) mapVariable(m *mapping) (variable, error) {
 		return nil, fmt.Errorf("map $%s depends on itself", m.from.Name)
 	case notCompiled:
 		m.state = compiling
-		before := c.usesResponse
-		c.usesResponse = false
+		before := c.textNeeds
+		c.textNeeds = 0
 		if err := c.compileMap(m); err != nil {
 			return nil, fmt.Errorf("map $%s: %w", m.from.Name, err)
 		}
-		m.usesResponse, c.usesResponse = c.usesResponse, before
+		m.needs, c.textNeeds = c.textNeeds, before
 		m.state = compiled
 	}
-	c.usesResponse = c.usesResponse || m.usesResponse
+	c.textNeeds |= m.needs
 	return m.eval, nil
 }
 
@@ -241,7 +239,7 @@ func percentages(cases []conf.Case, values []*text, defaultValue *text) (func(*e
 			ends = append(ends, 1<<32)
 			continue
 		}
-		share, err := percentage(k.From)
+		share, err := conf.ParsePercent(k.From)
 		if err != nil {
 			return nil, err
 		}
@@ -260,17 +258,6 @@ func percentages(cases []conf.Case, values []*text, defaultValue *text) (func(*e
 		}
 		return defaultValue
 	}, nil
-}
-
-// percentage parses "20.5%" to hundredths of a percent.
-func percentage(s string) (int, error) {
-	number, ok := strings.CutSuffix(s, "%")
-	before, after, _ := strings.Cut(number, ".")
-	n, err := strconv.ParseUint(before+(after + "00")[:2], 10, 16)
-	if !ok || err != nil || len(after) > 2 || n == 0 {
-		return 0, fmt.Errorf("invalid percentage %q: want one such as 20.5%% or *", s)
-	}
-	return int(n), nil
 }
 
 // murmur2 is Austin Appleby's MurmurHash2 with the seed 0, as nginx's split_clients uses it.

@@ -9,20 +9,14 @@ import (
 
 // plan is a compiled Config. It never changes, except for the number of its users.
 type plan struct {
-	handler        *Handler
-	options        *options
-	state          *state
-	hosts          hosts
-	slots          int    // number of variables with slots
-	product        string // the name and version in error pages
-	needsStartTime bool   // something depends on when requests began
-	needsAttempts  bool   // a variable shows attempts
-	// countsRequests: something depends on the number of requests of a connection.
-	countsRequests bool
-	// readsBodies: a variable shows requests' bodies, so that they are read even if they are not
-	// forwarded.
-	readsBodies bool
-	counts      *counts // nil if nothing shows counts
+	handler *Handler
+	options *options
+	state   *state
+	hosts   hosts
+	slots   int     // number of variables with slots
+	product string  // the name and version in error pages
+	needs   needs   // what exchanges collect
+	counts  *counts // nil if nothing shows counts
 
 	caches map[string]*cache.Cache // by name
 	groups map[string]*group       // by name in lower case, or by address

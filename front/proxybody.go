@@ -30,7 +30,7 @@ type requestBody struct {
 // receiveBody receives the request's body, unless it is streamed.
 func (p *proxy) receiveBody(x *exchange) outcome {
 	isUnused := p.body != nil || p.from.NoBody
-	if x.clientBody != nil || isUnused && !x.plan.readsBodies || !hasBody(x) {
+	if x.clientBody != nil || isUnused && x.plan.needs&needsBody == 0 || !hasBody(x) {
 		return proceed
 	}
 	if p.from.StreamRequest && !isUnused {

@@ -98,12 +98,12 @@ func (c *compiler) proxyCache(p *conf.Proxy) (pc *proxyCache, err error) {
 // noStoreTexts compiles the conditions for not storing responses.
 func (c *compiler) noStoreTexts(pc *proxyCache, from []conf.Text) error {
 	for _, t := range from {
-		c.usesResponse = false
+		c.textNeeds = 0
 		compiled, err := c.text(t)
 		if err != nil {
 			return err
 		}
-		if c.usesResponse {
+		if c.textNeeds&needsAnyResponse != 0 {
 			pc.noStoreResponse = append(pc.noStoreResponse, compiled)
 		} else {
 			pc.noStore = append(pc.noStore, compiled)
@@ -189,14 +189,6 @@ func anyTrue(texts []text, x *exchange) bool {
 		}
 	}
 	return false
-}
-
-// cacheVariable returns the variable of the cache.
-func cacheVariable(name string) (variable, bool) {
-	if name != "upstream_cache_status" {
-		return nil, false
-	}
-	return func(x *exchange) string { return string(x.cacheState) }, true
 }
 
 // Purge removes the cached responses of a key from a cache, and returns how many there were. The

@@ -57,7 +57,7 @@ func (p *proxy) newRequest(x *exchange, target destination, opts *cache.OriginRe
 	if target.group.sticky != nil {
 		s.turn.Prefer(target.group.sticky.route(x))
 	}
-	if s.attempts.isKept = x.plan.needsAttempts; s.attempts.isKept {
+	if s.attempts.isKept = x.plan.needs&needsAttempts != 0; s.attempts.isKept {
 		x.attempts = append(x.attempts, &s.attempts)
 	}
 	if opts != nil || p.fastcgi != nil {

@@ -70,6 +70,6 @@ func (s *upstreamRequest) roundTripHTTP2(a *attempt, r *http.Request) (*http.Res
 	}
 	var dial *net.OpError
 	notSent := a.hasDialFailed.Load() || errors.As(err, &dial) && dial.Op == "dial"
-	return nil, &client.Error{Side: client.Server, Kind: client.Closed, CanRetry: notSent, During: "sending the request to",
-		Addr: a.addr, Err: err}
+	return nil, &client.Error{Side: client.Server, Kind: client.Closed, CanRetry: notSent,
+		During: "sending the request to", Addr: a.addr, Err: err}
 }

@@ -27,21 +27,6 @@ func (x *exchange) proxyHeader() ProxyHeader {
 	return ProxyHeader{}
 }
 
-// proxyProtocolVariable returns a variable of the PROXY protocol.
-func proxyProtocolVariable(name string) (variable, bool) {
-	switch name {
-	case "proxy_protocol_addr":
-		return func(x *exchange) string { return proxyAddr(x.proxyHeader().Source) }, true
-	case "proxy_protocol_port":
-		return func(x *exchange) string { return portString(x.proxyHeader().Source) }, true
-	case "proxy_protocol_server_addr":
-		return func(x *exchange) string { return proxyAddr(x.proxyHeader().Destination) }, true
-	case "proxy_protocol_server_port":
-		return func(x *exchange) string { return portString(x.proxyHeader().Destination) }, true
-	}
-	return nil, false
-}
-
 func proxyAddr(a netip.AddrPort) string {
 	if !a.IsValid() {
 		return ""

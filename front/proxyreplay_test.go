@@ -10,7 +10,8 @@ import (
 
 func TestReplayRepeatsTheStart(t *testing.T) {
 	for name, wrap := range map[string]func(io.Reader) io.Reader{
-		"whole": func(r io.Reader) io.Reader { return r }, "bytes": iotest.OneByteReader, "data with EOF": iotest.DataErrReader,
+		"whole": func(r io.Reader) io.Reader { return r }, "bytes": iotest.OneByteReader,
+		"data with EOF": iotest.DataErrReader,
 	} {
 		text := strings.Repeat("0123456789", 100)
 		r := newReplay(io.NopCloser(wrap(strings.NewReader(text))))

@@ -121,7 +121,8 @@ func (p *proxy) buildRequest(x *exchange, q *requestSpec, target destination, op
 			q.host = host
 		}
 	}
-	if opts == nil && !p.header.isHTTP2 && !p.header.dropsHeader && len(p.header.fields) == 0 && !p.header.changesHeader(x, x.r.Header) {
+	if opts == nil && !p.header.isHTTP2 && !p.header.dropsHeader && len(p.header.fields) == 0 &&
+		!p.header.changesHeader(x, x.r.Header) {
 		q.header = x.r.Header // the client only reads it, and only until the response
 		q.reusesConn = p.header.reusesConn(x)
 		return

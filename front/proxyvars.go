@@ -5,69 +5,61 @@ import (
 	"strings"
 )
 
-// proxyVariable returns a variable about upstreams.
-func proxyVariable(name string) (variable, bool) {
-	switch name {
-	case "proxy_host":
-		return func(x *exchange) string { return x.proxyTargetName().host }, true
-	case "proxy_port":
-		return func(x *exchange) string { return x.proxyTargetName().port }, true
-	case "proxy_add_x_forwarded_for":
-		return addForwardedFor, true
-	case "proxy_internal_body_length":
-		return func(x *exchange) string { return contentLength(x.r) }, true
-	case "fastcgi_script_name":
-		return func(x *exchange) string { name, _ := x.script(); return name }, true
-	case "fastcgi_path_info":
-		return func(x *exchange) string { _, info := x.script(); return info }, true
+// proxyVariables are about upstreams.
+func proxyVariables() map[string]knownVariable {
+	return map[string]knownVariable{
+		"proxy_host": {get: func(x *exchange) string { return x.proxyTargetName().host }, isReplaceable: true},
+		"proxy_port": {get: func(x *exchange) string { return x.proxyTargetName().port }, isReplaceable: true},
+
+		"proxy_add_x_forwarded_for":  {get: addForwardedFor},
+		"proxy_internal_body_length": {get: func(x *exchange) string { return contentLength(x.r) }},
+
+		"fastcgi_script_name": {get: func(x *exchange) string { name, _ := x.script(); return name }},
+		"fastcgi_path_info": {
+			get: func(x *exchange) string { _, info := x.script(); return info }, isSetWhenEmpty: true,
+		},
+
+		"upstream_cache_status": {get: func(x *exchange) string { return string(x.cacheState) }},
 	}
-	if value := attemptVariable(name); value != nil {
-		return func(x *exchange) string { return x.attemptList(value) }, true
-	}
-	if field, ok := strings.CutPrefix(name, "upstream_http_"); ok && field != "" {
-		field = fieldName(field)
-		return func(x *exchange) string {
-			values := x.upstreamField(field)
-			if field == "Set-Cookie" && len(values) > 1 {
-				values = values[:1] // as in nginx: cookies cannot be joined
-			}
-			return joinValues(values)
-		}, true
-	}
-	if cookie, ok := strings.CutPrefix(name, "upstream_cookie_"); ok && cookie != "" {
-		return func(x *exchange) string { return setCookie(x.upstreamField("Set-Cookie"), cookie) }, true
-	}
-	return nil, false
 }
 
-// usesUpstreamResponse reports whether a variable depends on an upstream's response.
-func usesUpstreamResponse(name string) bool {
-	return attemptVariable(name) != nil || strings.HasPrefix(name, "upstream_http_") ||
-		strings.HasPrefix(name, "upstream_cookie_")
-}
-
-// attemptVariable returns the value of a variable for one attempt.
-func attemptVariable(name string) func(*attemptRecord) string {
-	switch name {
-	case "upstream_addr":
-		return func(s *attemptRecord) string {
-			if strings.HasPrefix(s.addr, "/") {
-				return "unix:" + s.addr
-			}
-			return s.addr
+// attemptVariables have a value for each attempt.
+func attemptVariables() map[string]knownVariable {
+	of := func(value func(*attemptRecord) string) knownVariable {
+		return knownVariable{
+			get:   func(x *exchange) string { return x.attemptList(value) },
+			needs: needsAttempts | needsAnyResponse,
 		}
-	case "upstream_status":
-		return attemptStatus
-	case "upstream_connect_time":
-		return func(s *attemptRecord) string { return attemptTime(s.connectTime) }
-	case "upstream_header_time":
-		return func(s *attemptRecord) string { return attemptTime(s.headerTime) }
-	case "upstream_response_time":
-		return func(s *attemptRecord) string { return attemptTime(s.responseTime) }
-	case "upstream_response_length":
-		return func(s *attemptRecord) string { return strconv.FormatInt(s.bodyBytes, 10) }
 	}
-	return nil
+	return map[string]knownVariable{
+		"upstream_addr":          of(attemptAddr),
+		"upstream_status":        of(attemptStatus),
+		"upstream_connect_time":  of(func(s *attemptRecord) string { return attemptTime(s.connectTime) }),
+		"upstream_header_time":   of(func(s *attemptRecord) string { return attemptTime(s.headerTime) }),
+		"upstream_response_time": of(func(s *attemptRecord) string { return attemptTime(s.responseTime) }),
+		"upstream_response_length": of(func(s *attemptRecord) string {
+			return strconv.FormatInt(s.bodyBytes, 10)
+		}),
+	}
+}
+
+func attemptAddr(s *attemptRecord) string {
+	if strings.HasPrefix(s.addr, "/") {
+		return "unix:" + s.addr
+	}
+	return s.addr
+}
+
+// upstreamFieldVariable returns $upstream_http_NAME.
+func upstreamFieldVariable(name string) variable {
+	field := fieldName(name)
+	return func(x *exchange) string {
+		values := x.upstreamField(field)
+		if field == "Set-Cookie" && len(values) > 1 {
+			values = values[:1] // as in nginx: cookies cannot be joined
+		}
+		return joinValues(values)
+	}
 }
 
 // proxyTargetName returns the target of the exchange's location.

@@ -2,9 +2,9 @@ package front
 
 import (
 	"net/http"
-	"strconv"
-	"strings"
 	"time"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // rateLimiter bounds the rate of a response as nginx does: up to the rate times the seconds since
@@ -17,12 +17,15 @@ type rateLimiter struct {
 // startLimits starts the limits of the body's rate and of the time between two writes.
 func (w *writer) startLimits(f *filters) {
 	w.deadline = newSendDeadline(w.x, f.sendTimeout)
-	rate, ok := parseSize(w.x.limitRate)
-	if w.x.limitRate == "" || !ok { // as in nginx an invalid rate is ignored
-		rate, ok = parseSize(f.rate.eval(w.x))
+	if w.x.limitRate == "" && f.rate.empty() {
+		return
 	}
-	if ok && rate > 0 {
-		after, _ := parseSize(f.rateAfter.eval(w.x))
+	rate, err := conf.ParseOffset(w.x.limitRate)
+	if err != nil { // as in nginx an invalid rate is ignored
+		rate, err = conf.ParseOffset(f.rate.eval(w.x))
+	}
+	if err == nil && rate > 0 {
+		after, _ := conf.ParseOffset(f.rateAfter.eval(w.x))
 		w.pace = &rateLimiter{rate: rate, after: after, startTime: time.Now()}
 	}
 }
@@ -50,36 +53,4 @@ func (p *rateLimiter) wait(w *writer) (int64, error) {
 			return 0, w.x.r.Context().Err()
 		}
 	}
-}
-
-// parseSize parses a number of bytes with nginx's units: 10, 5k, 1m, 2g. "" is 0.
-func parseSize(s string) (int64, bool) {
-	unit := int64(1)
-	switch {
-	case s == "":
-		return 0, true
-	case strings.ContainsAny(s[len(s)-1:], "kK"):
-		unit = 1 << 10
-	case strings.ContainsAny(s[len(s)-1:], "mM"):
-		unit = 1 << 20
-	case strings.ContainsAny(s[len(s)-1:], "gG"):
-		unit = 1 << 30
-	}
-	if unit > 1 {
-		s = s[:len(s)-1]
-	}
-	n, ok := parseDigits(s)
-	if !ok || n > (1<<62)/unit {
-		return 0, false
-	}
-	return n * unit, true
-}
-
-// parseDigits parses a number of digits only.
-func parseDigits(s string) (int64, bool) {
-	if s == "" || strings.Trim(s, "0123456789") != "" {
-		return 0, false
-	}
-	n, err := strconv.ParseInt(s, 10, 64)
-	return n, err == nil
 }

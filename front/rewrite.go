@@ -104,7 +104,7 @@ func (c *compiler) setting(s conf.Set) (set setting, err error) {
 		return set, err
 	}
 	name := strings.ToLower(s.Name)
-	if set.assign = assignable(name); set.assign == nil {
+	if set.assign = c.core[name].set; set.assign == nil {
 		slot := c.slots[name]
 		set.assign = func(x *exchange, value string) { x.set(slot, value) }
 	}

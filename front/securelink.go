@@ -17,6 +17,7 @@ import (
 type secureLink struct {
 	link, md5 text
 	secret    string // replaces both
+	expires   int    // the slot of $secure_link_expires
 }
 
 // secureLink compiles a SecureLink; nil checks no links.
@@ -28,7 +29,7 @@ func (c *compiler) secureLink(from *conf.SecureLink) (*secureLink, error) {
 		from.Link+from.MD5 != "" {
 		return nil, errors.New("secure link: want Link and MD5, or Secret")
 	}
-	l := &secureLink{secret: from.Secret}
+	l := &secureLink{secret: from.Secret, expires: c.slotOf("secure_link_expires")}
 	var err error
 	if l.link, err = c.text(from.Link); err == nil {
 		l.md5, err = c.text(from.MD5)
@@ -37,35 +38,33 @@ func (c *compiler) secureLink(from *conf.SecureLink) (*secureLink, error) {
 }
 
 // secureLinkVariable is $secure_link. As in nginx it also sets $secure_link_expires, which is empty
-// before. expiry is the latter's slot.
-func secureLinkVariable(expiry int) variable {
-	return func(x *exchange) string {
-		l := x.loc.secureLink
-		switch {
-		case l == nil:
-			return ""
-		case l.secret != "":
-			return l.bySecret(requestURI(x))
-		}
-		sum, expires, limited := strings.Cut(l.link.eval(x), ",")
-		until := int64(0)
-		if limited {
-			n, err := strconv.ParseUint(expires, 10, 63)
-			if err != nil || n == 0 {
-				return ""
-			}
-			if until = int64(n); !x.has(expiry) {
-				x.set(expiry, expires)
-			}
-		}
-		switch {
-		case !isLinkSum(sum, l.md5.eval(x)):
-			return ""
-		case limited && until < time.Now().Unix():
-			return "0"
-		}
-		return "1"
+// before.
+func secureLinkVariable(x *exchange) string {
+	l := x.loc.secureLink
+	switch {
+	case l == nil:
+		return ""
+	case l.secret != "":
+		return l.bySecret(requestURI(x))
 	}
+	sum, expires, limited := strings.Cut(l.link.eval(x), ",")
+	until := int64(0)
+	if limited {
+		n, err := strconv.ParseUint(expires, 10, 63)
+		if err != nil || n == 0 {
+			return ""
+		}
+		if until = int64(n); !x.has(l.expires) {
+			x.set(l.expires, expires)
+		}
+	}
+	switch {
+	case !isLinkSum(sum, l.md5.eval(x)):
+		return ""
+	case limited && until < time.Now().Unix():
+		return "0"
+	}
+	return "1"
 }
 
 // isLinkSum reports whether a link's sum is that of a text. It compares in constant time.

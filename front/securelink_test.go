@@ -27,7 +27,7 @@ func TestSecureLinkIsChecked(t *testing.T) {
 		}
 	}
 	for want, l := range map[string]conf.SecureLink{"$nosuch": {Link: "$nosuch", MD5: "a"},
-		"dollar sign": {Link: "a", MD5: "$"}} {
+		"missing variable name": {Link: "a", MD5: "$"}} {
 		if _, err := New(config(&l, "x")); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%+v: %v, want an error with %q", l, err, want)
 		}

@@ -1,7 +1,6 @@
 package front
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
@@ -76,34 +75,25 @@ func (t *text) isTrue(x *exchange) bool {
 
 // text resolves the variables of a Text.
 func (c *compiler) text(from conf.Text) (text, error) {
-	var t text
-	s := string(from)
-	if strings.IndexByte(s, '$') < 0 {
-		t.literal = s
-		return t, nil
+	if !from.HasVariables() {
+		return text{literal: string(from)}, nil
 	}
-	for s != "" {
-		dollar := strings.IndexByte(s, '$')
-		if dollar < 0 {
-			dollar = len(s)
+	pieces, err := from.Pieces()
+	if err != nil {
+		return text{}, err
+	}
+	t := text{parts: make([]part, len(pieces))}
+	for i, p := range pieces {
+		switch n := p.Group; {
+		case p.IsLiteral():
+			t.parts[i].literal = p.Source
+		case n > 0:
+			t.parts[i] = part{value: func(x *exchange) string { return x.captures.group(n) }, capture: true}
+		default:
+			if t.parts[i].value, err = c.variable(p.Variable); err != nil {
+				return text{}, fmt.Errorf("%w in %q", err, string(from))
+			}
 		}
-		if dollar > 0 {
-			t.parts = append(t.parts, part{literal: s[:dollar]})
-			s = s[dollar:]
-			continue
-		}
-		name, rest, err := cutName(s[1:])
-		if err != nil {
-			return text{}, fmt.Errorf("%w in %q", err, string(from))
-		}
-		p := part{}
-		if n := int(name[0] - '0'); len(name) == 1 && n >= 1 && n <= 9 && s[1] != '{' {
-			p.value, p.capture = func(x *exchange) string { return x.captures.group(n) }, true
-		} else if p.value, err = c.variable(strings.ToLower(name)); err != nil {
-			return text{}, fmt.Errorf("%w in %q", err, string(from))
-		}
-		t.parts = append(t.parts, p)
-		s = rest
 	}
 	return t, nil
 }
@@ -118,35 +108,4 @@ func (c *compiler) texts(from []conf.Text) ([]text, error) {
 		}
 	}
 	return all, nil
-}
-
-// cutName cuts the name off what follows a dollar sign. $1 to $9 have one digit.
-func cutName(s string) (name, rest string, err error) {
-	if s != "" && '1' <= s[0] && s[0] <= '9' {
-		return s[:1], s[1:], nil
-	}
-	braced := strings.HasPrefix(s, "{")
-	if braced {
-		s = s[1:]
-	}
-	n := 0
-	for n < len(s) && isName(s[n]) {
-		n++
-	}
-	name, rest = s[:n], s[n:]
-	if n == 0 {
-		return "", "", errors.New("dollar sign without a variable name")
-	}
-	if !braced {
-		return name, rest, nil
-	}
-	rest, ok := strings.CutPrefix(rest, "}")
-	if !ok {
-		return "", "", fmt.Errorf("missing closing brace of ${%s", name)
-	}
-	return name, rest, nil
-}
-
-func isName(c byte) bool {
-	return c == '_' || '0' <= c && c <= '9' || 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z'
 }

@@ -45,10 +45,11 @@ func TestTextIsEvaluated(t *testing.T) {
 		}
 	}
 	for from, want := range map[string]string{
-		"$": "dollar sign", "a$": "dollar sign", "a$ b": "dollar sign", "${}": "dollar sign",
-		"${uri": "closing brace of ${uri", "$none": "$none", "${1}": "$1", "$0": "$0",
+		"$": "missing variable name", "a$": "missing variable name", "a$ b": "missing variable name",
+		"${}":   "missing variable name",
+		"${uri": "missing \"}\" after ${uri", "$none": "$none", "${1}": "$1", "$0": "$0",
 		"x$connection": "$connection is not available",
-		"$arg_":        "$arg_", "$$uri": "dollar sign",
+		"$arg_":        "$arg_", "$$uri": "missing variable name",
 	} {
 		if _, err := c.text(conf.Text(from)); err == nil || !strings.Contains(err.Error(), want) ||
 			!strings.Contains(err.Error(), from) {

@@ -2,12 +2,8 @@ package front
 
 import (
 	"fmt"
-	"net/http"
-	"os"
 	"slices"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/tarehq/tare/front/conf"
 )
@@ -20,14 +16,16 @@ func (c *compiler) variable(name string) (variable, error) {
 	if m := c.maps[name]; m != nil {
 		return c.mapVariable(m)
 	}
-	if v := c.memoizedVariable(name); v != nil {
-		return v, nil
-	}
-	if slot, ok := c.slots[name]; ok {
+	v, isKnown := c.known(name)
+	if slot, ok := c.slots[name]; ok && !v.isCached {
 		return func(x *exchange) string { return x.get(slot) }, nil
 	}
-	if v := c.knownVariable(name); v != nil {
-		return v, nil
+	if isKnown {
+		c.use(v.needs)
+		if v.isCached {
+			return cachedVariable(c.slotOf(name), v.get), nil
+		}
+		return v.get, nil
 	}
 	why := conf.Unavailable(name)
 	switch {
@@ -39,21 +37,9 @@ func (c *compiler) variable(name string) (variable, error) {
 	return nil, fmt.Errorf("variable $%s is not available: %s", name, why)
 }
 
-// memoizedVariable returns a variable that is evaluated at its first use and then kept for the
-// request, unless a Set has set it; or nil.
-func (c *compiler) memoizedVariable(name string) variable {
-	var find variable
-	switch name {
-	case "invalid_referer":
-		find = invalidReferer
-	case "secure_link":
-		find = secureLinkVariable(c.slotOf("secure_link_expires"))
-	case "secure_link_expires":
-		find = func(*exchange) string { return "" }
-	default:
-		return nil
-	}
-	slot := c.slotOf(name)
+// cachedVariable returns a variable that is evaluated at its first use and then kept for the
+// request, unless a Set has set it.
+func cachedVariable(slot int, find variable) variable {
 	return func(x *exchange) string {
 		if !x.has(slot) {
 			x.set(slot, find(x))
@@ -62,8 +48,27 @@ func (c *compiler) memoizedVariable(name string) variable {
 	}
 }
 
-// isReadOnly reports whether a variable has a slot but cannot be set.
-func isReadOnly(name string) bool { return name == "secure_link" || name == "secure_link_expires" }
+// known returns one of nginx's variables.
+func (c *compiler) known(name string) (knownVariable, bool) {
+	if v, ok := c.core[name]; ok {
+		return v, true
+	}
+	for _, f := range variableFamilies() {
+		if rest, ok := strings.CutPrefix(name, f.prefix); ok && rest != "" {
+			return f.of(rest), true
+		}
+	}
+	return knownVariable{}, false
+}
+
+// use makes the plan collect what a variable needs.
+func (c *compiler) use(n needs) {
+	c.textNeeds |= n
+	c.plan.needs |= n
+	if n&needsCounts != 0 {
+		c.plan.counts = &c.state.counts
+	}
+}
 
 // slotOf returns the slot of a variable, and makes one if needed.
 func (c *compiler) slotOf(name string) int {
@@ -73,40 +78,6 @@ func (c *compiler) slotOf(name string) int {
 		c.slots[name] = slot
 	}
 	return slot
-}
-
-// knownVariable returns one of nginx's variables, or nil.
-func (c *compiler) knownVariable(name string) variable {
-	if v := c.core[name]; v != nil {
-		c.plan.needsStartTime = c.plan.needsStartTime || name == "request_time"
-		c.plan.readsBodies = c.plan.readsBodies || name == "request_body"
-		c.plan.countsRequests = c.plan.countsRequests || name == "connection_requests" || name == "connection_time"
-		if strings.HasPrefix(name, "connections_") {
-			c.plan.counts = &c.state.counts
-		}
-		return v
-	}
-	for _, find := range [...]func(string) (variable, bool){
-		tlsVariable, proxyProtocolVariable, cacheVariable, proxyVariable, prefixedVariable,
-	} {
-		if v, ok := find(name); ok {
-			c.plan.needsAttempts = c.plan.needsAttempts || attemptVariable(name) != nil
-			c.usesResponse = c.usesResponse || usesUpstreamResponse(name)
-			return v
-		}
-	}
-	return nil
-}
-
-// assignable returns how Set sets one of nginx's variables, or nil.
-func assignable(name string) func(x *exchange, value string) {
-	switch name {
-	case "args", "query_string":
-		return func(x *exchange, value string) { x.args, x.uriChanged = value, true }
-	case "limit_rate":
-		return func(x *exchange, value string) { x.limitRate = value }
-	}
-	return nil
 }
 
 // get returns the value of a slot, "" if it is not set.
@@ -202,7 +173,7 @@ func (c *compiler) declareAuth(a *conf.AuthRequest) error {
 func (c *compiler) declareSet(s conf.Set) error {
 	name := strings.ToLower(s.Name)
 	c.setsLimitRate = c.setsLimitRate || name == "limit_rate"
-	if assignable(name) != nil {
+	if c.core[name].set != nil {
 		return nil
 	}
 	return c.slot(name)
@@ -227,7 +198,7 @@ func (c *compiler) declareSteps(p conf.Place) error {
 		var err error
 		switch s := s.(type) {
 		case conf.Set:
-			if err = c.declareSet(s); err == nil && assignable(strings.ToLower(s.Name)) == nil {
+			if err = c.declareSet(s); err == nil && c.core[strings.ToLower(s.Name)].set == nil {
 				c.assigned[strings.ToLower(s.Name)] = true
 			}
 		case conf.Rewrite:
@@ -263,121 +234,12 @@ func (c *compiler) declareGroups(source string, fold bool) error {
 
 // slot makes a slot for a variable, if it has none.
 func (c *compiler) slot(name string) error {
-	if name == "" || strings.IndexFunc(name, func(r rune) bool { return r > 0x7f || !isName(byte(r)) }) >= 0 {
+	if !conf.IsVariableName(name) {
 		return fmt.Errorf("invalid variable name %q", name)
 	}
-	if c.core[name] != nil || isReadOnly(name) {
+	if v, ok := c.core[name]; ok && !v.isReplaceable {
 		return fmt.Errorf("variable $%s cannot be set", name)
 	}
 	c.slotOf(name)
 	return nil
-}
-
-// coreVariables returns nginx's variables with fixed names.
-func coreVariables(product string) map[string]variable {
-	constant := func(s string) variable { return func(*exchange) string { return s } }
-	hostname, _ := os.Hostname() // without one it is empty
-	_, version, _ := strings.Cut(product, "/")
-	return map[string]variable{
-		"host":            func(x *exchange) string { return x.hostOrServerName() },
-		"uri":             func(x *exchange) string { return x.path },
-		"document_uri":    func(x *exchange) string { return x.path },
-		"request_uri":     requestURI,
-		"args":            func(x *exchange) string { return x.args },
-		"query_string":    func(x *exchange) string { return x.args },
-		"is_args":         isArgs,
-		"scheme":          scheme,
-		"https":           https,
-		"http2":           http2,
-		"server_name":     func(x *exchange) string { return x.host.name },
-		"server_port":     serverPort,
-		"server_addr":     serverAddr,
-		"server_protocol": func(x *exchange) string { return x.r.Proto },
-
-		"remote_addr":        remoteAddr,
-		"remote_port":        remotePort,
-		"binary_remote_addr": binaryRemoteAddr,
-		"realip_remote_addr": realipRemoteAddr,
-		"realip_remote_port": realipRemotePort,
-		"limit_req_status":   func(x *exchange) string { return x.requestLimit.String() },
-		"limit_conn_status":  func(x *exchange) string { return x.connLimit.String() },
-		"remote_user":        remoteUser,
-		"request_method":     requestMethod,
-		"request":            requestLine,
-		"request_length":     requestLength,
-		"request_id":         requestID,
-		"request_time":       requestTime,
-		"request_completion": requestCompletion,
-		"content_length":     func(x *exchange) string { return contentLength(x.clientRequest()) },
-		"request_body":       requestBodyValue,
-		"content_type":       func(x *exchange) string { return x.r.Header.Get("Content-Type") },
-
-		"document_root":    documentRoot,
-		"realpath_root":    realpathRoot,
-		"request_filename": requestFilename,
-
-		"hostname":      constant(hostname),
-		"nginx_version": constant(version),
-		"pid":           constant(strconv.Itoa(os.Getpid())),
-		"msec":          func(*exchange) string { return seconds(time.Duration(time.Now().UnixNano())) },
-		"time_local":    func(*exchange) string { return time.Now().Format("02/Jan/2006:15:04:05 -0700") },
-		"time_iso8601":  func(*exchange) string { return time.Now().Format("2006-01-02T15:04:05-07:00") },
-
-		"connection_requests": connectionRequests,
-		"connection_time":     connectionTime,
-		"connections_active":  connectionsActive,
-		"connections_reading": constant("0"),
-		"connections_writing": connectionsWriting,
-		"connections_waiting": connectionsWaiting,
-
-		"ssl_early_data": constant(""), // crypto/tls does not support early data
-		"http3":          constant(""),
-		"pipe":           constant("."), // pipelining is not reported
-
-		"gzip_ratio":      gzipRatio,
-		"status":          statusVariable,
-		"body_bytes_sent": bodyBytesSent,
-		"bytes_sent":      bytesSent,
-		"limit_rate":      limitRate,
-	}
-}
-
-// prefixedVariable returns variables whose names include that of a header field, argument or
-// cookie.
-func prefixedVariable(name string) (variable, bool) {
-	of, rest, ok := strings.Cut(name, "_")
-	if !ok || rest == "" {
-		return nil, false
-	}
-	switch of {
-	case "arg":
-		return func(x *exchange) string { return argument(x.args, rest) }, true
-	case "cookie":
-		return func(x *exchange) string { return cookie(x.r.Header["Cookie"], rest) }, true
-	case "http":
-		if rest == "host" {
-			return func(x *exchange) string { return x.hostHeader }, true
-		}
-		field := fieldName(rest)
-		switch field { // which net/http keeps elsewhere, too
-		case "Cookie":
-			return func(x *exchange) string { return strings.Join(x.r.Header["Cookie"], "; ") }, true
-		case "Content-Length":
-			return func(x *exchange) string { return contentLength(x.clientRequest()) }, true
-		case "Transfer-Encoding":
-			return func(x *exchange) string { return strings.Join(x.clientRequest().TransferEncoding, ", ") }, true
-		}
-		return func(x *exchange) string { return joinValues(x.requestField(field)) }, true
-	case "sent":
-		if field, ok := strings.CutPrefix(rest, "http_"); ok && field != "" {
-			field = fieldName(field)
-			return func(x *exchange) string { return joinValues(x.sentField(field)) }, true
-		}
-	}
-	return nil, false
-}
-
-// fieldName returns the header field of a variable's name.
-func fieldName(name string) string {
-	return http.CanonicalHeaderKey(strings.ReplaceAll(name, "_", "-"))
 }

@@ -12,107 +12,74 @@ import (
 	"time"
 )
 
-// tlsVariable returns a variable of TLS. Without TLS it is empty.
-func tlsVariable(name string) (variable, bool) {
-	if name == "ssl_client_verify" {
-		return clientVerify, true
+// tlsVariables are variables of TLS. Without TLS they are empty.
+func tlsVariables() map[string]knownVariable {
+	of := func(get func(*tls.ConnectionState) string) knownVariable {
+		return knownVariable{isReplaceable: true, get: func(x *exchange) string {
+			if x.r.TLS == nil {
+				return ""
+			}
+			return get(x.r.TLS)
+		}}
 	}
-	of := connectionVariable(name)
-	if of == nil {
-		of = clientVariable(name)
-	}
-	if of == nil {
-		return nil, false
-	}
-	return func(x *exchange) string {
-		if x.r.TLS == nil {
-			return ""
-		}
-		return of(x.r.TLS)
-	}, true
-}
-
-// connectionVariable returns a variable of the TLS connection.
-func connectionVariable(name string) func(*tls.ConnectionState) string {
-	switch name {
-	case "ssl_protocol":
-		return func(s *tls.ConnectionState) string { return strings.ReplaceAll(tls.VersionName(s.Version), " ", "v") }
-	case "ssl_cipher":
-		return func(s *tls.ConnectionState) string { return cipherName(s.CipherSuite) }
-	case "ssl_curve":
-		return func(s *tls.ConnectionState) string { return curveName(s.CurveID) }
-	case "ssl_server_name":
-		return func(s *tls.ConnectionState) string { return s.ServerName }
-	case "ssl_alpn_protocol":
-		return func(s *tls.ConnectionState) string { return s.NegotiatedProtocol }
-	case "ssl_session_reused":
-		return func(s *tls.ConnectionState) string {
+	return map[string]knownVariable{
+		"ssl_protocol": of(func(s *tls.ConnectionState) string {
+			return strings.ReplaceAll(tls.VersionName(s.Version), " ", "v")
+		}),
+		"ssl_cipher":        of(func(s *tls.ConnectionState) string { return cipherName(s.CipherSuite) }),
+		"ssl_curve":         of(func(s *tls.ConnectionState) string { return curveName(s.CurveID) }),
+		"ssl_server_name":   of(func(s *tls.ConnectionState) string { return s.ServerName }),
+		"ssl_alpn_protocol": of(func(s *tls.ConnectionState) string { return s.NegotiatedProtocol }),
+		"ssl_session_reused": of(func(s *tls.ConnectionState) string {
 			if s.DidResume {
 				return "r"
 			}
 			return "."
-		}
-	}
-	return nil
-}
-
-// clientVariable returns a variable of the client's certificate.
-func clientVariable(name string) func(*tls.ConnectionState) string {
-	what, ok := strings.CutPrefix(name, "ssl_client_")
-	if !ok {
-		return nil
-	}
-	of := certVariable(what)
-	if of == nil {
-		return nil
-	}
-	return func(s *tls.ConnectionState) string {
-		if len(s.PeerCertificates) == 0 {
-			return ""
-		}
-		return of(s.PeerCertificates[0])
+		}),
+		"ssl_early_data":    {get: noVariable, isReplaceable: true}, // crypto/tls does not support early data
+		"ssl_client_verify": {get: clientVerify, isReplaceable: true},
 	}
 }
 
-func certVariable(what string) func(*x509.Certificate) string {
+// certVariables are variables of the client's certificate.
+func certVariables() map[string]knownVariable {
 	const layout = "Jan _2 15:04:05 2006 GMT"
-	switch what {
-	case "s_dn":
-		return func(c *x509.Certificate) string { return rfc2253Name(c.RawSubject) }
-	case "i_dn":
-		return func(c *x509.Certificate) string { return rfc2253Name(c.RawIssuer) }
-	case "s_dn_legacy":
-		return func(c *x509.Certificate) string { return onelineName(c.RawSubject) }
-	case "i_dn_legacy":
-		return func(c *x509.Certificate) string { return onelineName(c.RawIssuer) }
-	case "serial":
-		return func(c *x509.Certificate) string { return strings.ToUpper(hex.EncodeToString(c.SerialNumber.Bytes())) }
-	case "fingerprint":
-		return func(c *x509.Certificate) string {
+	of := func(get func(*x509.Certificate) string) knownVariable {
+		return knownVariable{isReplaceable: true, get: func(x *exchange) string {
+			if x.r.TLS == nil || len(x.r.TLS.PeerCertificates) == 0 {
+				return ""
+			}
+			return get(x.r.TLS.PeerCertificates[0])
+		}}
+	}
+	return map[string]knownVariable{
+		"ssl_client_s_dn":        of(func(c *x509.Certificate) string { return rfc2253Name(c.RawSubject) }),
+		"ssl_client_i_dn":        of(func(c *x509.Certificate) string { return rfc2253Name(c.RawIssuer) }),
+		"ssl_client_s_dn_legacy": of(func(c *x509.Certificate) string { return onelineName(c.RawSubject) }),
+		"ssl_client_i_dn_legacy": of(func(c *x509.Certificate) string { return onelineName(c.RawIssuer) }),
+		"ssl_client_serial": of(func(c *x509.Certificate) string {
+			return strings.ToUpper(hex.EncodeToString(c.SerialNumber.Bytes()))
+		}),
+		"ssl_client_fingerprint": of(func(c *x509.Certificate) string {
 			sum := sha1.Sum(c.Raw)
 			return hex.EncodeToString(sum[:])
-		}
-	case "raw_cert":
-		return certPEM
-	// nginx starts continuation lines with tabs, which are obsolete in fields. Recipients replace
-	// such a line fold by a space (RFC 9112, 5.2).
-	case "cert":
-		return func(c *x509.Certificate) string {
+		}),
+		"ssl_client_raw_cert": of(certPEM),
+		// nginx starts continuation lines with tabs, which are obsolete in fields. Recipients replace
+		// such a line fold by a space (RFC 9112, 5.2).
+		"ssl_client_cert": of(func(c *x509.Certificate) string {
 			return strings.ReplaceAll(strings.TrimSuffix(certPEM(c), "\n"), "\n", " ")
-		}
-	case "escaped_cert":
-		return func(c *x509.Certificate) string { return strings.ReplaceAll(url.QueryEscape(certPEM(c)), "+", "%20") }
-	case "v_start":
-		return func(c *x509.Certificate) string { return c.NotBefore.UTC().Format(layout) }
-	case "v_end":
-		return func(c *x509.Certificate) string { return c.NotAfter.UTC().Format(layout) }
-	case "v_remain":
-		return func(c *x509.Certificate) string {
+		}),
+		"ssl_client_escaped_cert": of(func(c *x509.Certificate) string {
+			return strings.ReplaceAll(url.QueryEscape(certPEM(c)), "+", "%20")
+		}),
+		"ssl_client_v_start": of(func(c *x509.Certificate) string { return c.NotBefore.UTC().Format(layout) }),
+		"ssl_client_v_end":   of(func(c *x509.Certificate) string { return c.NotAfter.UTC().Format(layout) }),
+		"ssl_client_v_remain": of(func(c *x509.Certificate) string {
 			const day = 24 * 60 * 60
 			return strconv.FormatInt(max(0, (c.NotAfter.Unix()-time.Now().Unix())/day), 10)
-		}
+		}),
 	}
-	return nil
 }
 
 func certPEM(c *x509.Certificate) string {

@@ -5,10 +5,6 @@ import (
 	"time"
 )
 
-// Text is text in which $name and ${name} stand for variables, as in nginx:
-// "https://$host$request_uri". As there, a literal dollar sign cannot be written.
-type Text string
-
 // Config configures a Handler. It is plain data: its maker may change and copy it until it is given
 // to New or Reload, and must not change it after that. A Location does not inherit: its Settings
 // are complete. See Host.Defaults.

@@ -65,8 +65,8 @@ func testFronts(t *testing.T, test func(t *testing.T, c *grpc.ClientConn, plain 
 	} {
 		t.Run(front, func(t *testing.T) {
 			dir, addr := t.TempDir(), programs.FreeAddress(t)
-			text := strings.NewReplacer("DIR", dir, "PLAIN", plain.addr, "TLS", secure.addr, "SHORT", short.addr, "LISTEN",
-				addr).Replace(configuration)
+			text := strings.NewReplacer("DIR", dir, "PLAIN", plain.addr, "TLS", secure.addr, "SHORT", short.addr,
+				"LISTEN", addr).Replace(configuration)
 			path := filepath.Join(dir, "nginx.conf")
 			if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 				t.Fatal(err)
@@ -104,7 +104,8 @@ func startFront(t *testing.T, dir, path, addr string) {
 }
 
 // call calls a unary method, and returns the response and what came with it.
-func call(t *testing.T, c *grpc.ClientConn, service, message string) (got string, header, trailer metadata.MD, err error) {
+func call(t *testing.T, c *grpc.ClientConn, service, message string) (got string, header, trailer metadata.MD,
+	err error) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(metadata.AppendToOutgoingContext(t.Context(), "x-sent", "by the client"),
 		callTimeout)
@@ -231,7 +232,8 @@ func TestCanceledCallEndsAtTheApplication(t *testing.T) {
 		defer cancel()
 		s := open(t, ctx, c, "plain.Echo")
 		// nginx may pass on that the application has reset the stream at the same time
-		if _, err := exchange(s, "hang"); status.Code(err) != codes.DeadlineExceeded && (front == "tare" || err == nil) {
+		if _, err := exchange(s, "hang"); status.Code(err) != codes.DeadlineExceeded &&
+			(front == "tare" || err == nil) {
 			t.Errorf("a deadline: %v", err)
 		}
 		select {

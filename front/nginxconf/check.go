@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 // checker checks a tree against the table.
@@ -135,10 +137,10 @@ func (s *spec) checkValues(args []string) error {
 	case "count":
 		return nil
 	case "buffers":
-		if n, err := parseNumber(args[0]); err != nil || n == 0 {
+		if n, err := conf.ParseNumber(args[0]); err != nil || n == 0 {
 			return fmt.Errorf("invalid number of buffers %s", shown(args[0]))
 		}
-		if n, err := parseSize(args[1], false); err != nil || n == 0 {
+		if n, err := conf.ParseSize(args[1]); err != nil || n == 0 {
 			return fmt.Errorf("invalid buffer size %s (example: 8k)", shown(args[1]))
 		}
 		return nil
@@ -169,7 +171,8 @@ func hasForm(args []string, form string) bool {
 	if form == "none" {
 		return len(args) == 0
 	}
-	return slices.EqualFunc(args, strings.Fields(form), func(arg, word string) bool { return word == "TEXT" || arg == word })
+	return slices.EqualFunc(args, strings.Fields(form),
+		func(arg, word string) bool { return word == "TEXT" || arg == word })
 }
 
 // checkWord checks an argument against the details: a word, a kind of value, or word=kind.
@@ -199,13 +202,13 @@ func checkValue(kind string, details []string, value string) error {
 	case "number":
 		err = checkNumber(details, value)
 	case "size":
-		_, err = parseSize(value, false)
+		_, err = conf.ParseSize(value)
 	case "offset":
-		_, err = parseSize(value, true)
+		_, err = conf.ParseOffset(value)
 	case "time":
-		_, err = parseTime(value, false)
+		_, err = conf.ParseTime(value)
 	case "seconds":
-		_, err = parseTime(value, true)
+		_, err = conf.ParseSeconds(value)
 	case "one", "some":
 		known := strings.Split(details[0], "/")
 		if !slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, value) }) {
@@ -217,13 +220,13 @@ func checkValue(kind string, details []string, value string) error {
 
 // checkNumber checks a number, and its range if the kind has one: "1..9".
 func checkNumber(bounds []string, value string) error {
-	n, err := parseNumber(value)
+	n, err := conf.ParseNumber(value)
 	if err != nil || len(bounds) == 0 {
 		return err
 	}
 	low, high, _ := strings.Cut(bounds[0], "..")
-	least, _ := parseNumber(low)
-	most, _ := parseNumber(high)
+	least, _ := conf.ParseNumber(low)
+	most, _ := conf.ParseNumber(high)
 	if n < least || n > most {
 		return fmt.Errorf("%s is out of range (%d to %d)", value, least, most)
 	}

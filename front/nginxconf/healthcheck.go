@@ -28,8 +28,8 @@ func (t *translator) healthMatch(d *directive) {
 			if !isRange {
 				to = from
 			}
-			first, err := parseNumber(from)
-			last, err2 := parseNumber(to)
+			first, err := conf.ParseNumber(from)
+			last, err2 := conf.ParseNumber(to)
 			if err != nil || err2 != nil || first < 100 || last > 999 || first > last {
 				t.errorf(status, "invalid status %s (must be a number or a range)", shown(arg))
 			}
@@ -94,13 +94,13 @@ func (t *translator) checkParameter(arg string, h *conf.HealthCheck) (err error)
 		return nil
 	case !has:
 	case name == "interval":
-		h.Interval, err = parseTime(value, false)
+		h.Interval, err = conf.ParseTime(value)
 		return err
 	case name == "jitter":
-		h.Jitter, err = parseTime(value, false)
+		h.Jitter, err = conf.ParseTime(value)
 		return err
 	case name == "keepalive_time":
-		h.KeepaliveTime, err = parseTime(value, true)
+		h.KeepaliveTime, err = conf.ParseSeconds(value)
 		return err
 	case name == "uri":
 		h.URI = value
@@ -111,7 +111,7 @@ func (t *translator) checkParameter(arg string, h *conf.HealthCheck) (err error)
 		}
 		return nil
 	case name == "fails", name == "passes", name == "port":
-		n, err := parseNumber(value)
+		n, err := conf.ParseNumber(value)
 		if err != nil || n == 0 || name == "port" && n > 65535 {
 			return fmt.Errorf("invalid number in %s", shown(arg))
 		}

@@ -14,7 +14,7 @@ func (t *translator) zone(d *directive, arg string) (name string, bytes int64, e
 	if !ok || name == "" || !sized {
 		return "", 0, fmt.Errorf("invalid zone %s (must be zone=NAME:SIZE, such as zone=one:10m)", shown(arg))
 	}
-	if bytes, err = parseSize(size, false); err != nil {
+	if bytes, err = conf.ParseSize(size); err != nil {
 		return "", 0, err
 	}
 	if bytes < 32<<10 {
@@ -55,7 +55,7 @@ func parseRate(text string) (float64, error) {
 		digits, per = strings.CutSuffix(text, "r/m")
 		seconds = 60
 	}
-	n, err := parseNumber(digits)
+	n, err := conf.ParseNumber(digits)
 	if !per || err != nil || n == 0 {
 		return 0, fmt.Errorf("invalid rate %s (examples: 10r/s, 30r/m)", shown(text))
 	}
@@ -85,7 +85,7 @@ func (t *translator) requestLimits(s *scope) []conf.RequestLimit {
 		var l conf.RequestLimit
 		for _, arg := range d.args {
 			name, value, has := parameter(arg)
-			n, err := parseNumber(value)
+			n, err := conf.ParseNumber(value)
 			switch {
 			case name == "zone" && has:
 				l.Zone, err = value, nil
@@ -121,7 +121,7 @@ func (t *translator) requestLimits(s *scope) []conf.RequestLimit {
 func (t *translator) connLimits(s *scope) []conf.ConnLimit {
 	var all []conf.ConnLimit
 	for _, d := range s.all("limit_conn") {
-		n, err := parseNumber(d.args[1])
+		n, err := conf.ParseNumber(d.args[1])
 		if err != nil || n == 0 || n > 65535 {
 			t.errorf(d, "invalid number %s (1 to 65535)", shown(d.args[1]))
 		}

@@ -222,10 +222,10 @@ func (t *translator) listenParameter(l *listen, arg string) error {
 func checkSocketParameter(name, value string) error {
 	switch name {
 	case "fastopen":
-		_, err := parseNumber(value)
+		_, err := conf.ParseNumber(value)
 		return err
 	case "rcvbuf", "sndbuf":
-		_, err := parseSize(value, false)
+		_, err := conf.ParseSize(value)
 		return err
 	}
 	parts := strings.Split(value, ":")
@@ -237,9 +237,9 @@ func checkSocketParameter(name, value string) error {
 		switch {
 		case part == "":
 		case i < 2:
-			_, err = parseTime(part, true)
+			_, err = conf.ParseSeconds(part)
 		default:
-			_, err = parseNumber(part)
+			_, err = conf.ParseNumber(part)
 		}
 		if err != nil {
 			return err
@@ -416,7 +416,7 @@ func (t *translator) connection(s *scope, l *Listener) {
 		l.SendTimeout = s.time(d.name)
 	}
 	if d := s.one("keepalive_timeout"); d != nil {
-		l.IdleTimeout, _ = parseTime(d.args[0], false)
+		l.IdleTimeout, _ = conf.ParseTime(d.args[0])
 	}
 	if n := s.buffers("large_client_header_buffers"); n > 0 {
 		l.HeaderBytes = n

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"net/netip"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
@@ -181,7 +180,7 @@ func (t *translator) splitClients(d *directive) {
 			continue
 		}
 		if e.name != "*" {
-			n, err := parsePercent(e.name)
+			n, err := conf.ParsePercent(e.name)
 			if err != nil {
 				t.errorf(e, "%v", err)
 			}
@@ -197,19 +196,4 @@ func (t *translator) splitClients(d *directive) {
 		t.errorf(d, "the percentages add up to %d.%02d%% (maximum: 100%%)", total/100, total%100)
 	}
 	t.config.Maps = append(t.config.Maps, m)
-}
-
-// parsePercent parses a percentage with up to two decimals, in hundredths.
-func parsePercent(text string) (int, error) {
-	digits, ok := strings.CutSuffix(text, "%")
-	whole, part, dot := strings.Cut(digits, ".")
-	n, err := strconv.ParseUint(whole, 10, 16)
-	p, err2 := uint64(0), error(nil)
-	if dot {
-		p, err2 = strconv.ParseUint((part + "00")[:2], 10, 16)
-	}
-	if !ok || err != nil || err2 != nil || len(part) > 2 || dot && part == "" || n*100+p == 0 {
-		return 0, fmt.Errorf("invalid percentage %s (examples: 0.5%%, *; at most two decimals)", shown(text))
-	}
-	return int(n*100 + p), nil
 }

@@ -98,22 +98,19 @@ func cutURI(text string) (to, uri string) {
 		}
 		return text, ""
 	}
-	end := strings.IndexAny(text, "/?")
-	for _, name := range []string{"request_uri", "uri", "document_uri", "is_args"} {
-		for _, form := range []string{"$" + name, "${" + name + "}"} {
-			at := strings.Index(text, form)
-			if at < 0 || form[1] != '{' && nameLength(text[at+1:]) != len(name) {
-				continue
-			}
-			if end < 0 || at < end {
-				end = at
-			}
+	pieces, _ := conf.Text(text).Pieces() // the caller reports the error
+	end := 0
+	for _, p := range pieces {
+		switch p.Variable {
+		case "request_uri", "uri", "document_uri", "is_args":
+			return text[:end], text[end:]
 		}
+		if at := strings.IndexAny(p.Source, "/?"); at >= 0 {
+			return text[:end+at], text[end+at:]
+		}
+		end += len(p.Source)
 	}
-	if end < 0 {
-		return text, ""
-	}
-	return text[:end], text[end:]
+	return text, ""
 }
 
 // redirects translates proxy_redirect. If the default stands alone, front applies it.

@@ -40,7 +40,7 @@ func resolverParameter(arg string, r *conf.Resolver) (err error) {
 	off := false
 	switch name {
 	case "valid":
-		if r.Valid, err = parseTime(value, true); err != nil || r.Valid == 0 {
+		if r.Valid, err = conf.ParseSeconds(value); err != nil || r.Valid == 0 {
 			return fmt.Errorf("invalid time in %s", shown(arg))
 		}
 	case "ipv4", "ipv6":

@@ -45,7 +45,7 @@ func (t *translator) returned(d *directive) conf.Step {
 	if len(d.args) == 1 && isRedirect(d.args[0]) {
 		return conf.Return{Status: 302, Text: t.text(d, d.args[0])}
 	}
-	n, err := parseNumber(d.args[0])
+	n, err := conf.ParseNumber(d.args[0])
 	if err != nil || n > 999 {
 		t.errorf(d, "invalid status %s (must be a number, or a URL with http://, https:// or $scheme)",
 			shown(d.args[0]))

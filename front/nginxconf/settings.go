@@ -199,16 +199,10 @@ func (t *translator) expires(s *scope) *conf.Expires {
 		}
 		value = d.args[1]
 	}
-	e.Text = t.text(d, value)
-	if hasVariable(value) || value == "epoch" || value == "max" {
-		return e
-	}
-	at := strings.TrimPrefix(value, "@")
-	if at == value {
-		at = strings.TrimPrefix(strings.TrimPrefix(value, "-"), "+")
-	}
-	if n, err := parseTime(at, true); err != nil || strings.HasPrefix(value, "@") && n > day {
-		t.errorf(d, "invalid time %s (examples: 30d, epoch, max, off, @15h30m)", shown(value))
+	if e.Text = t.text(d, value); !e.Text.HasVariables() {
+		if _, err := conf.ParseExpiry(value, e.Modified); err != nil {
+			t.errorf(d, "%v", err)
+		}
 	}
 	return e
 }
@@ -224,7 +218,7 @@ func (t *translator) errorPages(s *scope) []conf.ErrorPage {
 			codes = codes[:len(codes)-1]
 			page.Status = -1
 			if status != "" {
-				n, err := parseNumber(status)
+				n, err := conf.ParseNumber(status)
 				if err != nil || n > 999 {
 					t.errorf(d, "invalid status %s (examples: =200, =)", shown("="+status))
 				}
@@ -292,7 +286,7 @@ func (t *translator) rate(s *scope, name string) conf.Text {
 		return ""
 	}
 	if !hasVariable(d.args[0]) {
-		n, err := parseSize(d.args[0], false)
+		n, err := conf.ParseSize(d.args[0])
 		if err != nil {
 			t.errorf(d, "%v", err)
 		}

@@ -47,7 +47,8 @@ func samples() map[string][]sample {
 		"server": {{"http", "server { listen 82; }", ""}, {"upstream", "server b;", ""},
 			{"upstream", "server b drain;", ""}, {"upstream", "server b slow_start=5s;", ""},
 			{"upstream", "server b route=x;", ""}, {"upstream", "server b resolve;", ""}},
-		"sticky": at("upstream", "sticky cookie a;", "sticky cookie a expires=1h domain=.b path=/ httponly secure samesite=lax;",
+		"sticky": at("upstream", "sticky cookie a;",
+			"sticky cookie a expires=1h domain=.b path=/ httponly secure samesite=lax;",
 			"sticky cookie a expires=max;", "sticky route $arg_r $cookie_r;",
 			"sticky learn create=$upstream_cookie_s lookup=$cookie_s zone=s:1m;",
 			"sticky learn create=$upstream_cookie_s lookup=$cookie_s zone=s:2m timeout=1h header;"),
@@ -145,10 +146,12 @@ func samples() map[string][]sample {
 			{"ssl", "ssl_verify_client optional_no_ca;", "ssl_client_certificate c.pem;"}}, "ssl_verify_depth": nil,
 		"ssl_crl": nil, "ssl_reject_handshake": at("ssl", "ssl_reject_handshake on;"),
 		"ssl_session_tickets": at("ssl", "ssl_session_tickets off;"),
-		"health_check": {{"proxy", "health_check;", ""}, {"proxy", "health_check interval=1 jitter=1 fails=2 passes=2;", ""},
+		"health_check": {{"proxy", "health_check;", ""},
+			{"proxy", "health_check interval=1 jitter=1 fails=2 passes=2;", ""},
 			{"proxy", "health_check uri=/a port=81 mandatory persistent keepalive_time=1m;", ""},
 			{"proxy", "health_check match=m;", ""}},
-		"match": at("proxy", "health_check match=m;"), "status": {{"match", "status 200-299;", ""}, {"match", "status ! 500;", ""}},
+		"match":  at("proxy", "health_check match=m;"),
+		"status": {{"match", "status 200-299;", ""}, {"match", "status ! 500;", ""}},
 		"header": {{"match", "header A;", ""}, {"match", "header ! A;", ""}, {"match", "header A = b;", ""},
 			{"match", "header A !~ b;", ""}},
 		"body":     {{"match", "body ~ a;", ""}, {"match", "body !~ a;", ""}},
@@ -248,7 +251,8 @@ func fill(s sample) string {
 	if s.level == "match" {
 		text = strings.Replace(text, "@proxy", "health_check match=m;", 1)
 	}
-	for _, level := range []string{"main", "events", "https", "http", "map", "upstream", "match", "server", "ssl", "proxy",
+	for _, level := range []string{"main", "events", "https", "http", "map", "upstream", "match", "server",
+		"ssl", "proxy",
 		"fastcgi", "location"} {
 		in := ""
 		if level == s.level {

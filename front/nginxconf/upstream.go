@@ -49,13 +49,13 @@ func isZero(s *scope, name string) bool {
 	if d == nil {
 		return false
 	}
-	t, err := parseTime(d.args[0], false)
+	t, err := conf.ParseTime(d.args[0])
 	return err == nil && t == 0
 }
 
 // number parses an argument that is a number.
 func (t *translator) number(d *directive, arg string) int64 {
-	n, err := parseNumber(arg)
+	n, err := conf.ParseNumber(arg)
 	if err != nil {
 		t.errorf(d, "%v", err)
 	}
@@ -131,7 +131,7 @@ func (t *translator) serverParameter(d *directive, arg string, server *conf.Serv
 		server.Down = true
 		return nil
 	case name == "fail_timeout" && has:
-		at, err := parseTime(value, true)
+		at, err := conf.ParseSeconds(value)
 		if err != nil {
 			return err
 		}
@@ -147,14 +147,14 @@ func (t *translator) serverParameter(d *directive, arg string, server *conf.Serv
 		server.Route = value
 		return nil
 	case name == "slow_start" && has:
-		at, err := parseTime(value, false)
+		at, err := conf.ParseTime(value)
 		server.SlowStart = at
 		return err
 	case name == "service":
 		t.omit(d, "parameter %s is not supported (remove it)", shown(arg))
 		return nil
 	}
-	n, err := parseNumber(value)
+	n, err := conf.ParseNumber(value)
 	if err != nil || !has || name == "weight" && n == 0 {
 		return fmt.Errorf(
 			"invalid parameter %s (must be weight=, max_conns=, max_fails=, fail_timeout=, slow_start=, route=, backup, down, drain or resolve)", shown(arg))

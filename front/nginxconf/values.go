@@ -23,7 +23,7 @@ func (s *scope) flag(name string, defaultValue bool) bool {
 // number returns the value of a numeric directive, or 0.
 func (s *scope) number(name string) int {
 	if d := s.one(name); d != nil {
-		n, _ := parseNumber(d.args[0])
+		n, _ := conf.ParseNumber(d.args[0])
 		return int(n)
 	}
 	return 0
@@ -32,7 +32,7 @@ func (s *scope) number(name string) int {
 // size returns a number of bytes, and whether the directive exists.
 func (s *scope) size(name string) (int64, bool) {
 	if d := s.one(name); d != nil {
-		n, _ := parseSize(d.args[0], true)
+		n, _ := conf.ParseOffset(d.args[0])
 		return n, true
 	}
 	return 0, false
@@ -41,8 +41,8 @@ func (s *scope) size(name string) (int64, bool) {
 // buffers returns the total size of buffers in bytes, or 0.
 func (s *scope) buffers(name string) int64 {
 	if d := s.one(name); d != nil {
-		n, _ := parseNumber(d.args[0])
-		size, _ := parseSize(d.args[1], false)
+		n, _ := conf.ParseNumber(d.args[0])
+		size, _ := conf.ParseSize(d.args[1])
 		return n * size
 	}
 	return 0
@@ -52,7 +52,11 @@ func (s *scope) buffers(name string) int64 {
 // the default.
 func (s *scope) time(name string) time.Duration {
 	if d := s.one(name); d != nil {
-		t, _ := parseTime(d.args[0], d.spec.kind == "seconds")
+		parse := conf.ParseTime
+		if d.spec.kind == "seconds" {
+			parse = conf.ParseSeconds
+		}
+		t, _ := parse(d.args[0])
 		return max(t, 1)
 	}
 	return 0
@@ -124,16 +128,13 @@ func (t *translator) field(d *directive, arg string) string {
 // unavailable returns an error for each of nginx's variables in a text that front does not support.
 // It also checks the syntax of variables.
 func (t *translator) unavailable(d *directive, text string) (all []string) {
-	if err := checkText(text); err != nil {
+	pieces, err := conf.Text(text).Pieces()
+	if err != nil {
 		t.errorf(d, "%v", err)
-		return nil
 	}
-	for hasVariable(text) {
-		_, text, _ = strings.Cut(text, "$")
-		text = strings.TrimPrefix(text, "{")
-		name := strings.ToLower(text[:nameLength(text)])
-		if why := conf.Unavailable(name); why != "" {
-			all = append(all, fmt.Sprintf("variable $%s is not available: %s", name, why))
+	for _, p := range pieces {
+		if why := conf.Unavailable(p.Variable); why != "" {
+			all = append(all, fmt.Sprintf("variable $%s is not available: %s", p.Variable, why))
 		}
 	}
 	return all
@@ -147,47 +148,7 @@ func (t *translator) textOf(s *scope, name string) conf.Text {
 	return ""
 }
 
-func hasVariable(text string) bool { return strings.Contains(text, "$") }
-
-// checkText checks the syntax of variables.
-func checkText(text string) error {
-	for rest := text; ; {
-		at := strings.IndexByte(rest, '$')
-		if at < 0 {
-			return nil
-		}
-		var name string
-		if rest = rest[at+1:]; strings.HasPrefix(rest, "{") {
-			end := strings.IndexByte(rest, '}')
-			if end < 0 {
-				return fmt.Errorf("missing \"}\" after ${ in %s", shown(text))
-			}
-			name, rest = rest[1:end], rest[end+1:]
-			if n := nameLength(name); n != len(name) {
-				name = ""
-			}
-		} else {
-			n := nameLength(rest)
-			name, rest = rest[:n], rest[n:]
-		}
-		if name == "" {
-			return fmt.Errorf("missing variable name after $ in %s", shown(text))
-		}
-	}
-}
-
-// nameLength returns the length of the variable's name at the beginning of a text.
-func nameLength(text string) int {
-	if text != "" && text[0] >= '1' && text[0] <= '9' {
-		return 1 // a capture group
-	}
-	for i, c := range []byte(text) {
-		if c != '_' && (c < '0' || c > '9') && (c < 'a' || c > 'z') && (c < 'A' || c > 'Z') {
-			return i
-		}
-	}
-	return len(text)
-}
+func hasVariable(text string) bool { return conf.Text(text).HasVariables() }
 
 // variableName returns the name in an argument $name.
 func (t *translator) variableName(d *directive, arg string) string {
@@ -214,3 +175,14 @@ func below(dir, name string) string {
 
 // parameter splits name=value.
 func parameter(arg string) (name, value string, has bool) { return strings.Cut(arg, "=") }
+
+// parseFlag parses on or off, in any case.
+func parseFlag(text string) (bool, error) {
+	switch {
+	case strings.EqualFold(text, "on"):
+		return true, nil
+	case strings.EqualFold(text, "off"):
+		return false, nil
+	}
+	return false, fmt.Errorf("invalid value %s (must be on or off)", shown(text))
+}

@@ -191,7 +191,8 @@ func (r *Running) Place() Place { return r.At(r.Address) }
 // addFront starts the front with its nginx.conf. A front without application or site has its
 // handler in its own process. Its configuration still needs an upstream, which gets an unused port.
 func (r *Running) addFront(set Setting, port int) error {
-	if set.Conf == nil {
+	source := cmp.Or(r.Conf, set.Conf)
+	if source == nil {
 		return errors.New("the experiment has no nginx.conf; set nginx in its experiment.yaml")
 	}
 	conf := NginxConf{
@@ -210,7 +211,7 @@ func (r *Running) addFront(set Setting, port int) error {
 		return err
 	}
 	file := filepath.Join(r.dir, "nginx.conf")
-	text, err := conf.render(set.Conf, file)
+	text, err := conf.render(source, file)
 	if err != nil {
 		return err
 	}

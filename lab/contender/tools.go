@@ -13,6 +13,7 @@ import (
 	"strings"
 	"sync"
 	"syscall"
+	"text/template"
 )
 
 // Tools prepares contenders. It keeps built and unpacked programs in Cache.
@@ -34,11 +35,12 @@ func missing(tool, why, remedy string) error {
 type Contender struct {
 	*Spec
 	Bin      string
-	FrontBin string     // the result of FrontBuild
-	Nginx    *NginxTool // nil without a front
-	Versions []string   // of its components, such as "go1.26.8", "nginx/1.22.1"
-	Lines    int        // of the application's source, as sourceLines counts them; 0 if Source is empty
-	Deaf     bool       // it does not end on SIGTERM: Stop kills it at once
+	FrontBin string             // the result of FrontBuild
+	Nginx    *NginxTool         // nil without a front
+	Conf     *template.Template // the front's nginx.conf; nil is the one of the Setting
+	Versions []string           // of its components, such as "go1.26.8", "nginx/1.22.1"
+	Lines    int                // of the application's source, as sourceLines counts them; 0 if Source is empty
+	Deaf     bool               // it does not end on SIGTERM: Stop kills it at once
 
 	env    []string // environment of its programs
 	values []string // pairs of placeholder and value for the tools that were found

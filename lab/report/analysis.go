@@ -5,6 +5,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tarehq/tare/lab/analyze"
 	"github.com/tarehq/tare/lab/stat"
 	"github.com/tarehq/tare/lab/trial"
 	"github.com/tarehq/tare/load/hist"
@@ -139,10 +140,10 @@ func analyzeRow(run *Run, e *Entrant, c trial.Condition) (Row, bool) {
 	row.WeightUs, _ = stat.Median(known(row.weights))
 	row.PerSecond, _ = stat.Median(known(rate))
 	control := recordsLike(run, run.control(), c, blocks)
-	weight := ratioOfWeights(blocks, control, weightOf)
-	row.Ratio, row.Disturbed, row.shifted = weight.Interval, weight.disturbed, weight.shifted
+	weight := analyze.Weights(blocks, control, analyze.Weight)
+	row.Ratio, row.Disturbed, row.shifted = weight.Interval, weight.Disturbed, weight.Shifted
 	row.Slices, row.SliceSpread, row.StartSpread = weight.SliceCount, weight.Slices, weight.Starts
-	row.RateRatio = ratioOfRates(blocks, control).Interval
+	row.RateRatio = analyze.Rates(blocks, control).Interval
 	row.Finding = row.Ratio.Finding()
 	row.Parts = parts(blocks)
 	row.Voluntary = median(blocks, func(r *trial.Record) float64 { v, _ := r.SwitchesPerRequest(); return v })

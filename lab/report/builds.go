@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tarehq/tare/lab/analyze"
 	"github.com/tarehq/tare/lab/stat"
 	"github.com/tarehq/tare/lab/trial"
 )
@@ -39,9 +40,9 @@ func (m Measure) of(r *trial.Record) float64 {
 func (m Measure) compare(of, than []*trial.Record) stat.Interval {
 	switch m {
 	case CPU:
-		return ratioOfWeights(of, than, weightOf).Interval
+		return analyze.Weights(of, than, analyze.Weight).Interval
 	case Rate:
-		return ratioOfRates(of, than).Interval
+		return analyze.Rates(of, than).Interval
 	}
 	byBlock, _ := stat.Ratio(values(of, m.of), values(than, m.of))
 	return byBlock

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tarehq/tare/lab/analyze"
 	"github.com/tarehq/tare/lab/contender"
 	"github.com/tarehq/tare/lab/stat"
 	"github.com/tarehq/tare/lab/trial"
@@ -26,9 +27,9 @@ func pairs(run *Run, t *Table) (all []Pair) {
 		if p.Of == nil || p.Than == nil || p.Of.Trials == 0 || p.Than.Trials == 0 {
 			continue
 		}
-		p.ExtraUs = differenceOfWeights(p.Of.blocks, p.Than.blocks, weightOf)
-		p.Ratio = ratioOfWeights(p.Of.blocks, p.Than.blocks, weightOf).Interval
-		p.AppRatio = ratioOfWeights(p.Of.blocks, p.Than.blocks,
+		p.ExtraUs = analyze.Excess(p.Of.blocks, p.Than.blocks, analyze.Weight)
+		p.Ratio = analyze.Weights(p.Of.blocks, p.Than.blocks, analyze.Weight).Interval
+		p.AppRatio = analyze.Weights(p.Of.blocks, p.Than.blocks,
 			func(s *trial.Slice) float64 { return s.WeightUs(contender.RoleApplication) }).Interval
 		p.Finding = p.Ratio.Finding()
 		all = append(all, p)

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarehq/tare/lab/analyze"
 	"github.com/tarehq/tare/lab/stat"
 	"github.com/tarehq/tare/lab/trial"
 	loadreport "github.com/tarehq/tare/load/report"
@@ -201,7 +202,7 @@ func below(a, b *Row) bool {
 	if a == nil || b == nil || a.Trials == 0 || b.Trials == 0 {
 		return false
 	}
-	return ratioOfWeights(a.blocks, b.blocks, weightOf).Finding() == stat.Less
+	return analyze.Weights(a.blocks, b.blocks, analyze.Weight).Finding() == stat.Less
 }
 
 func (t *Table) named(name string) *Row {
