@@ -16,6 +16,11 @@ contenders: ## build, unpack and install all that is weighed, below .cache/
 	$(GO) build -o .cache/tare ./cmd/tare
 	failed=0; for experiment in $(EXPERIMENTS); do .cache/tare weigh $$experiment --prepare || failed=1; done; exit $$failed
 
+# Packages that build on other systems, too.
+PORTABLE := . ./fcgi ./upgrade ./load/... ./front/... ./internal/engine/... ./internal/wire/... ./internal/poll/... \
+	./internal/client/... ./internal/privilege ./internal/listen ./internal/sdnotify ./internal/certs ./internal/acme \
+	./internal/anchor ./internal/poison
+
 test: programs ## run all tests: this is what CI runs
 	$(GO) vet ./...
 	$(GO) -C contenders vet ./...
@@ -23,9 +28,11 @@ test: programs ## run all tests: this is what CI runs
 	$(GO) -C contenders/engines test -benchtime 20ms .
 	$(GO) -C front/grpctest vet ./...
 	$(GO) -C front/grpctest test $(RACE) -tags poison ./...
-	GOOS=darwin $(GO) vet . ./fcgi ./internal/engine/... ./internal/wire/... ./internal/poll/... ./load/... ./front/... ./internal/privilege ./internal/listen ./internal/sdnotify ./upgrade ./internal/certs ./internal/anchor ./internal/client/... ./internal/poison
-	GOOS=windows $(GO) vet . ./fcgi ./internal/engine/... ./internal/wire/... ./internal/poll/... ./load/... ./front/... ./internal/privilege ./internal/listen ./internal/sdnotify ./upgrade ./internal/certs ./internal/anchor ./internal/client/... ./internal/poison
-	GOOS=linux GOARCH=386 $(GO) vet . ./fcgi ./internal/engine/... ./internal/wire/... ./internal/poll/... ./load/... ./front/... ./internal/privilege ./internal/listen ./internal/sdnotify ./upgrade ./internal/certs ./internal/anchor ./internal/client/... ./internal/poison
+	$(GO) -C internal/grpctest vet .
+	$(GO) -C internal/grpctest test $(RACE) -tags poison .
+	GOOS=darwin $(GO) vet $(PORTABLE)
+	GOOS=windows $(GO) vet $(PORTABLE)
+	GOOS=linux GOARCH=386 $(GO) vet $(PORTABLE)
 	GOOS=linux GOARCH=arm $(GO) vet ./internal/poll/... ./internal/engine/...
 	@# What the race detector cannot be asked: it allocates, too, and some handlers are racy on purpose.
 	$(GO) test -run 'Alloc|Amplification|Leftover' . ./internal/client ./internal/engine/... ./internal/wire/http1 ./internal/wire/http2 ./load ./front ./front/cache ./front/files
@@ -65,6 +72,7 @@ lint: lint-prose ## run the linters
 	cd contenders && $(GO) run $(LINTER) run -c ../.golangci.yml ./...
 	cd contenders/engines && $(GO) run $(LINTER) run -c ../../.golangci.yml ./...
 	cd front/grpctest && $(GO) run $(LINTER) run -c ../../.golangci.yml ./...
+	cd internal/grpctest && $(GO) run $(LINTER) run -c ../../.golangci.yml ./...
 
 # It needs a C compiler. Versions from 3.23 on need an unreleased version of a dependency.
 lint-prose: ## run the prose linter on documents and comments
@@ -73,9 +81,9 @@ lint-prose: ## run the prose linter on documents and comments
 help: ## show this
 	@grep -E '^[a-z-]+:.*## ' Makefile | sed 's/:.*## /\t/' | expand -t 14
 
-# Tests unpack nginx, wrk and php-fpm from their Debian packages by themselves, and flup from PyPI. A browser has
-# too many parts for that and is installed, which starts nothing. Without privilege
-# the tests that look at pages are skipped, visibly.
+# Tests unpack nginx, wrk and php-fpm from their Debian packages by themselves, and flup and httpx from PyPI, and build
+# h2spec and Pebble from the Go proxy. A browser has too many parts for that and is installed, which starts nothing.
+# Without privilege the tests that look at pages are skipped, visibly.
 programs:
 	@command -v chromium >/dev/null 2>&1 || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null 2>&1 || { \
 		echo "installing chromium, for the tests that open the report"; \

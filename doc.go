@@ -73,7 +73,10 @@
 //   - A Content-Length that a handler sets is dropped if it is not a number, as if it were not
 //     set.
 //   - Over HTTP/2, a ResponseWriter is no http.Pusher: browsers do not support server push any
-//     more. Extended CONNECT is rejected, as without GODEBUG=http2xconnect=1.
+//     more.
+//   - Server.ExtendedConnect offers extended CONNECT (RFC 8441), as GODEBUG=http2xconnect=1 does
+//     for both. A request with :protocol is malformed unless it is a CONNECT with :scheme and
+//     :path. net/http accepts others.
 //   - Over HTTP/2, a request with fields that concern the connection is malformed, and so is one
 //     whose Host differs from :authority. The stream is reset. net/http responds with 400, or
 //     ignores Host.

@@ -84,6 +84,9 @@ var bans = []ban{
 	{"front/spool", "net/http", "a spool is independent of what its lines are about"},
 	{"internal/privilege", "net", "privileges are independent of networks"},
 	{"internal/certs", "net/http", "certificates are independent of HTTP"},
+	{"internal/acme", "front", "certificates are issued whoever serves them"},
+	{"internal/acme", ".", "certificates are issued whoever serves them"},
+	{".", "internal/acme", "the library does not grow by what some programs need"},
 
 	{"internal/dialect/...", "internal/engine", "dialects are about load only"},
 	{"internal/dialect/...", ".", "dialects are about load only"},
@@ -181,6 +184,14 @@ var only = []struct {
 		"a comparison uses results and the lab's statistics",
 	},
 	{
+		"load/agent", []string{module + "/load"}, true,
+		"an agent runs plans and does not know who controls it",
+	},
+	{
+		"load/fleet", []string{module + "/load", module + "/load/agent"}, true,
+		"a fleet divides plans and joins results; it neither sends requests nor writes reports",
+	},
+	{
 		"lab/explain", nil, true,
 		"explanations use evidence only, however it was measured",
 	},
@@ -221,17 +232,20 @@ var onlyBy = map[string][]string{
 	"internal/engine/predict": {"internal/engine/shard"},
 	"internal/engine/reuse":   {"internal/engine/netconn", "internal/engine/shard"},
 	"internal/engine/shard":   {"internal/engine"},
+	"internal/acme":           {"front/server"},
 	"internal/dns":            {"front"},
 	"internal/dns/dnstest":    nil, // tests only
 	"internal/pcre":           {"front"},
 	"internal/poison":         {"front", "internal/client", "internal/engine/exchange", "internal/engine/h2"},
 	"internal/privilege":      {"internal/cli", "front/server"},
 	"internal/listen":         {"internal/cli", "front/server", "upgrade"},
-	"internal/sdnotify":       {"internal/cli", "upgrade"},
-	"internal/safefile":       {"internal/anchor", "internal/cli", "internal/listen", "front/server"},
+	"internal/sdnotify":       {"front/server", "upgrade"},
+	"internal/safefile":       {"internal/acme", "internal/anchor", "internal/cli", "internal/listen", "front/server"},
 	"lab":                     {"internal/cli"},
 	"internal/labrun":         {"internal/cli", "lab", "lab/gobench"},
 	"internal/textbar":        {"internal/cli", "load/report"},
+	"load/agent":              {"internal/cli", "load/fleet"},
+	"load/fleet":              {"internal/cli"},
 }
 
 // A room is a folder with Go files: the imports of its files, for all operating systems, and of its

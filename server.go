@@ -40,6 +40,15 @@ type Server struct {
 	// NetHTTP2 makes net/http serve HTTP/2 instead of this package. It is read when Serve is called.
 	NetHTTP2 bool
 
+	// ExtendedConnect offers clients of HTTP/2 extended CONNECT (RFC 8441), by which browsers open
+	// websockets over HTTP/2. A handler then receives a request with the method CONNECT, a path, and
+	// the protocol in Header[":protocol"], as from net/http. It responds with 200, and exchanges data
+	// by the request's body and the ResponseWriter; it cannot hijack the connection. Without
+	// ExtendedConnect browsers open websockets over HTTP/1.1, which websocket packages need.
+	// GODEBUG=http2xconnect=1 has the same effect, also on net/http. It is read when Serve is first
+	// called.
+	ExtendedConnect bool
+
 	// Refused, if not nil, is called for each HTTP/1 request that is rejected before a handler
 	// runs: because it is malformed, too large, or its head did not arrive in time. It is meant for
 	// logs. It must not block, because it may run in a goroutine that serves other connections. A
@@ -166,7 +175,7 @@ func (s *Server) run() *engine.Server {
 		s.engine = engine.New(s.Server)
 		s.engine.Unused = func() { s.detachHook(false) }
 		s.engine.Dispatch, s.engine.SendTimeout, s.engine.Refused = s.Dispatch, s.SendTimeout, s.Refused
-		s.engine.HeapReserve, s.engine.NetHTTP2 = s.HeapReserve, s.NetHTTP2
+		s.engine.HeapReserve, s.engine.NetHTTP2, s.engine.ExtendedConnect = s.HeapReserve, s.NetHTTP2, s.ExtendedConnect
 	})
 	return s.engine
 }

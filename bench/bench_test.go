@@ -52,7 +52,9 @@ func (f *field) compare(s scenario, failed func(string)) []row {
 	var rows []row
 	for _, b := range s.bounds {
 		mine, theirs := figures(samples[s.mine()], b.of), figures(samples[b.than], b.of)
-		rows = append(rows, rowOf(s, b, mine, theirs, func() stat.Interval { return stat.Ratios(mine, theirs).Interval }))
+		rows = append(rows, rowOf(s, b, mine, theirs, func() stat.Interval {
+			return stat.Ratios(mine, theirs).Interval
+		}))
 	}
 	return rows
 }

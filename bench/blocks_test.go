@@ -35,7 +35,9 @@ func (f *field) compareBlocks(s scenario, failed func(string)) []row {
 		}
 		of, than := source[s.mine()], source[b.than]
 		mine, theirs := byStart(of, b.of), byStart(than, b.of)
-		rows = append(rows, rowOf(s, b, mine, theirs, func() stat.Interval { return ratio(b.of, of, than, mine, theirs) }))
+		rows = append(rows, rowOf(s, b, mine, theirs, func() stat.Interval {
+			return ratio(b.of, of, than, mine, theirs)
+		}))
 	}
 	return rows
 }
@@ -46,7 +48,9 @@ func ratio(metric string, of, than []*trial.Record, mine, theirs stat.Starts) st
 	case cpu:
 		return analyze.Weights(of, than, analyze.Weight).Interval
 	case appCPU:
-		return analyze.Weights(of, than, func(s *trial.Slice) float64 { return s.WeightUs(contender.RoleApplication) }).Interval
+		return analyze.Weights(of, than, func(s *trial.Slice) float64 {
+			return s.WeightUs(contender.RoleApplication)
+		}).Interval
 	case frontCPU:
 		return analyze.Weights(of, than, func(s *trial.Slice) float64 {
 			return s.WeightUs(contender.RoleNginx) + s.WeightUs(contender.RoleFront)
@@ -174,7 +178,8 @@ func add(to map[string][]*trial.Record, r *trial.Record) error {
 }
 
 // count counts the system calls of the servers that targets of counts are about.
-func (f *field) count(bench *trial.Bench, s scenario, members []trial.Member, slot trial.Slot) (all []trial.Record, err error) {
+func (f *field) count(bench *trial.Bench, s scenario, members []trial.Member, slot trial.Slot) ([]trial.Record, error) {
+	var all []trial.Record
 	var servers []string
 	for _, b := range s.bounds {
 		if isCounted(b.of) {

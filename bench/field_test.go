@@ -85,7 +85,8 @@ func newField(t testing.TB, short bool) *field {
 		settle: 2 * time.Second, idle: 30 * time.Second,
 	}
 	if short {
-		f.starts, f.rounds, f.warmup, f.load, f.inMemFor = 1, 1, 50*time.Millisecond, 300*time.Millisecond, 40*time.Millisecond
+		f.starts, f.rounds = 1, 1
+		f.warmup, f.load, f.inMemFor = 50*time.Millisecond, 300*time.Millisecond, 40*time.Millisecond
 		f.settle, f.idle = 200*time.Millisecond, 300*time.Millisecond
 	}
 	var err error

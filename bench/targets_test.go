@@ -95,8 +95,8 @@ func browser() []string {
 const (
 	crowd = 15_000 // connections of which most or all are idle
 
-	// even is the required ratio if tare must not be worse, and better is the aim then: a ratio that
-	// counts as a difference.
+	// even is the required ratio if tare must not be worse, and better is the aim then: a ratio
+	// that counts as a difference.
 	even   = 1
 	better = stat.SameWithin
 )

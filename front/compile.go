@@ -6,6 +6,7 @@ import (
 	"runtime/debug"
 	"strings"
 
+	"github.com/tarehq/tare/front/accesslog"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/files"
 )
@@ -28,8 +29,8 @@ type compiler struct {
 	textNeeds     needs        // of the text at hand
 	namedTargets  []string     // of the host: they must exist
 
-	gzips    map[int]*gzipPool   // by level
-	logFiles map[string]*logFile // by path
+	encoders map[encoderKey]*encoderPool
+	logFiles map[string]*accesslog.File // by path
 
 	limitCountsByKey map[string]*limitCounts // by kind and zone
 	measured         map[any]bool            // what metrics show already

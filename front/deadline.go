@@ -3,6 +3,7 @@ package front
 import (
 	"errors"
 	"io"
+	"io/fs"
 	"net/http"
 	"os"
 	"time"
@@ -152,6 +153,7 @@ func (b *limitedBody) Read(p []byte) (int, error) {
 // bodyStatus returns the status for an error of reading a request's body, 0 for io.EOF.
 func bodyStatus(err error) int32 {
 	var tooLong *http.MaxBytesError
+	var notStored *fs.PathError
 	switch {
 	case errors.Is(err, io.EOF):
 		return 0
@@ -159,6 +161,8 @@ func bodyStatus(err error) int32 {
 		return http.StatusRequestEntityTooLarge
 	case errors.Is(err, os.ErrDeadlineExceeded):
 		return http.StatusRequestTimeout
+	case errors.As(err, &notStored):
+		return http.StatusInternalServerError
 	}
 	return http.StatusBadRequest
 }

@@ -46,7 +46,7 @@ func TestCurrentLinkTargetIsServed(t *testing.T) {
 	tried := at("/tried/", conf.Files{Root: current})
 	tried.TryFiles = []conf.Text{"/only1", "/only2", "=404"}
 	h := newFront(t, conf.Config{Hosts: []conf.Host{{
-		Defaults: conf.Settings{Files: conf.Files{Root: current, Precompressed: true}},
+		Defaults: conf.Settings{Files: conf.Files{Root: current, Precompressed: []string{"gzip", "br", "zstd"}}},
 		Locations: []conf.Location{
 			at("/alias/", conf.Files{Alias: current + "/"}), at("/file", conf.Files{Alias: current + "/x"}),
 			at("/below/", conf.Files{Alias: conf.Text(dir) + "/"}),
@@ -99,7 +99,7 @@ func TestCurrentLinkTargetIsServed(t *testing.T) {
 func TestChangedFilesAreServed(t *testing.T) {
 	dir := site(t, "x", "real")
 	h := newFront(t, conf.Config{Hosts: []conf.Host{{
-		Defaults: conf.Settings{Files: conf.Files{Root: conf.Text(dir), Precompressed: true}},
+		Defaults: conf.Settings{Files: conf.Files{Root: conf.Text(dir), Precompressed: []string{"gzip", "br", "zstd"}}},
 		Locations: []conf.Location{{Path: "/alias",
 			Settings: conf.Settings{Files: conf.Files{Alias: conf.Text(dir + "/later")}}}},
 	}}})

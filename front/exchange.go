@@ -38,11 +38,12 @@ type exchange struct {
 	errorStatus       int  // the error whose page is being sent, or 0
 
 	captures   captures
-	vars       []value     // by slot: variables of Set, Map and named groups
-	limitRate  string      // $limit_rate, if set
-	connUse    connUse     // the connection, if the plan counts its requests
-	id         string      // $request_id, once it was read
-	cacheState cache.State // what the cache did
+	vars       []value       // by slot: variables of Set, Map and named groups
+	limitRate  string        // $limit_rate, if set
+	connUse    connUse       // the connection, if the plan counts its requests
+	id         string        // $request_id, once it was read
+	trace      *traceContext // once it was used
+	cacheState cache.State   // what the cache did
 
 	exchangeState
 	*proxyState // nil until a proxy is used, and after its memory was released
@@ -170,14 +171,22 @@ func (x *exchange) runPhases() outcome {
 	if x.loc.settings.Closed != "" { // the location of an if
 		return x.failClosed()
 	}
+	if x.loc.trace != nil && x.loc.trace.inject {
+		x.injectTrace()
+	}
 	if out := x.loc.limits.check(x); out != proceed {
-		return out
+		return x.explainEnd("limits", out)
 	}
 	if out := x.loc.access.check(x); out != proceed {
-		return out
+		return x.explainEnd("access", out)
 	}
 	if x.loc.tryFiles != nil {
 		if out := x.loc.tryFiles.run(x); out != proceed {
+			return x.explainEnd("try_files", out)
+		}
+	}
+	if x.loc.mirror != nil {
+		if out := x.loc.mirror.run(x); out != proceed {
 			return out
 		}
 	}

@@ -20,6 +20,7 @@ type exchangeState struct {
 
 	interceptsErrors bool // statuses from 300 on are left to error pages
 	isComplete       bool // the content has returned without a panic
+	isMirrored       bool // copies of the request were sent
 	// The status to respond with if the request's body could not be read; 0 while it can. An
 	// upstream request may read the body in another goroutine.
 	bodyStatus   atomic.Int32
@@ -128,6 +129,9 @@ func (x *exchange) end() {
 	}
 	if x.plan.counts != nil {
 		x.plan.counts.end(x)
+	}
+	if export := x.plan.options.exportSpan; export != nil && x.loc != nil && x.loc.trace != nil {
+		x.exportSpan(export)
 	}
 	x.log()
 	x.recycleProxyState()

@@ -297,7 +297,7 @@ func (c *compiler) files(loc *location, from *conf.Location) error {
 	}
 	f.config = files.Config{
 		Index: []string{}, Listing: s.Listing, Dotfiles: true, HideDotfiles: true,
-		Compress: files.Compress{Siblings: s.Precompressed},
+		Compress: files.Compress{Siblings: s.Precompressed != nil, SiblingCodings: s.Precompressed},
 		ByPath:   true, Symlinks: followed(s.Symlinks), NoEtag: s.NoEtag, TypeOf: f.types.typeOf,
 		ModifiedExact: from.ModifiedSince == conf.ModifiedSinceExact,
 	}

@@ -64,7 +64,7 @@ func TestFileOptionsApply(t *testing.T) {
 		return conf.Location{Path: path, Settings: conf.Settings{Files: f}}
 	}
 	locations := []conf.Location{
-		at("/gz/", conf.Files{Precompressed: true}),
+		at("/gz/", conf.Files{Precompressed: []string{"gzip"}}),
 		at("/plain/", conf.Files{NoEtag: true, Types: map[string]string{"css": "text/x"}, DefaultType: "a/b",
 			Charset: "koi8-r", CharsetTypes: []string{"text/x"}}), at("/list/", conf.Files{Listing: true}),
 	}

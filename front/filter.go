@@ -16,10 +16,12 @@ import (
 type filters struct {
 	fields          []addHeader
 	expires         *expires
-	charset         *mediaTypes // nil adds no charset
-	sub             *subFilter  // nil replaces nothing
-	gzip            *gzipFilter // nil compresses nothing
-	noChunks        bool        // responses of unknown length end with their connection
+	charset         *mediaTypes    // nil adds no charset
+	sub             *subFilter     // nil replaces nothing
+	compressions    []*compression // in the order of preference; nil compresses nothing
+	gunzip          *compression   // nil decompresses nothing
+	trailers        []addHeader
+	noChunks        bool // responses of unknown length end with their connection
 	rate, rateAfter text
 	sendTimeout     time.Duration // 0 means none
 	onlySendTimeout bool          // only sendTimeout is set
@@ -44,7 +46,13 @@ func (c *compiler) filters(s *conf.Settings, pass *conf.Proxy) (*filters, error)
 	if f.sub, err = c.subFilter(s.SubFilter); err != nil {
 		return nil, err
 	}
-	if f.gzip, err = c.gzip(s.Gzip); err != nil {
+	if f.compressions, err = c.compressions(s); err != nil {
+		return nil, err
+	}
+	if f.gunzip, err = c.gzip(s.Gunzip); err != nil {
+		return nil, err
+	}
+	if f.trailers, err = c.addTrailers(s.Trailers); err != nil {
 		return nil, err
 	}
 	if f.rate, err = c.text(s.Rate); err != nil {
@@ -56,10 +64,10 @@ func (c *compiler) filters(s *conf.Settings, pass *conf.Proxy) (*filters, error)
 	if s.Files.Charset != "" {
 		f.charset = c.mediaTypes(&s.Files)
 	}
-	f.needsHeader = f.expires != nil || f.charset != nil || f.changesBody() ||
+	f.needsHeader = f.expires != nil || f.charset != nil || f.changesBody() || f.trailers != nil ||
 		slices.ContainsFunc(f.fields, func(a addHeader) bool { return a.replace })
 	isObserved := len(s.Logs) > 0 || c.counting() || s.Rate != "" || c.setsLimitRate || pass != nil && pass.Intercept
-	f.onlySendTimeout = !isObserved && len(f.fields) == 0 && f.expires == nil && f.charset == nil && !f.changesBody()
+	f.onlySendTimeout = !isObserved && len(f.fields) == 0 && !f.needsHeader
 	if f.onlySendTimeout && f.sendTimeout == 0 {
 		return nil, nil
 	}
@@ -77,10 +85,12 @@ type writer struct {
 	hijacked       bool
 	switchBytes    int64 // length of a tunnel's 101 head
 
-	held     *heldResponse // the beginning of the response, until its filters are known
-	replacer *replacer     // nil replaces nothing
-	gzip     *gzipWriter   // nil compresses nothing
-	pace     *rateLimiter  // nil does not limit the rate
+	held     *heldResponse   // the beginning of the response, until its filters are known
+	replacer *replacer       // nil replaces nothing
+	compress *compressWriter // nil compresses nothing
+	gunzip   *gunzipWriter   // nil decompresses nothing
+	trailers bool            // trailer fields follow the body
+	pace     *rateLimiter    // nil does not limit the rate
 	deadline sendDeadline
 }
 
@@ -127,6 +137,9 @@ func (w *writer) sendHead(code int) {
 	}
 	if f := w.x.loc.filters; f != nil && w.x.parent == nil {
 		f.changeHeader(w.x, w.Header(), code)
+		if w.trailers = f.addsTrailers(w, code); w.trailers {
+			f.announceTrailers(w.Header())
+		}
 		w.startLimits(f)
 		if f.changesBody() && !f.startBodyFilters(w) {
 			return
@@ -162,6 +175,15 @@ func (w *writer) Write(p []byte) (int, error) {
 	switch {
 	case w.withheldStatus != 0:
 		return len(p), nil
+	case w.gunzip != nil:
+		return w.gunzip.Write(p)
+	}
+	return w.filter(p)
+}
+
+// filter passes a part of the body, which is decompressed if needed, to the filters that follow.
+func (w *writer) filter(p []byte) (int, error) {
+	switch {
 	case w.held != nil:
 		return w.held.write(w, p)
 	case w.replacer != nil:
@@ -172,8 +194,8 @@ func (w *writer) Write(p []byte) (int, error) {
 
 // encode compresses a part of the body if needed, and sends it.
 func (w *writer) encode(p []byte) (int, error) {
-	if w.gzip != nil {
-		return w.gzip.Write(p)
+	if w.compress != nil {
+		return w.compress.Write(p)
 	}
 	return w.sendBody(p)
 }
@@ -194,7 +216,9 @@ func (w *writer) WriteString(s string) (int, error) {
 }
 
 // changesBody reports whether the body is changed, or may be.
-func (w *writer) changesBody() bool { return w.held != nil || w.replacer != nil || w.gzip != nil }
+func (w *writer) changesBody() bool {
+	return w.held != nil || w.replacer != nil || w.compress != nil || w.gunzip != nil
+}
 
 // sendBody writes a part of the body to the server, within the rate limit.
 func (w *writer) sendBody(p []byte) (n int, err error) {
@@ -276,8 +300,8 @@ func (w *writer) FlushError() error {
 			return err
 		}
 	}
-	if w.gzip != nil {
-		if err := w.gzip.flush(); err != nil {
+	if w.compress != nil {
+		if err := w.compress.flush(); err != nil {
 			return err
 		}
 	}
@@ -307,22 +331,34 @@ func (w *writer) finish() {
 	if w.status == 0 && w.withheldStatus == 0 {
 		w.WriteHeader(http.StatusOK)
 	}
+	if w.gunzip != nil && w.withheldStatus == 0 {
+		if err := w.gunzip.close(); err != nil { // the client sees that the response is incomplete
+			_ = w.FlushError()
+			panic(http.ErrAbortHandler)
+		}
+	}
 	if w.held != nil {
 		_ = w.held.release(w, w.held.body, true) // an error means that the client has gone
 	}
 	if w.replacer != nil {
 		_ = w.replacer.close()
 	}
-	if w.gzip != nil {
-		_ = w.gzip.close()
+	if w.compress != nil {
+		_ = w.compress.close()
+	}
+	if w.trailers {
+		w.x.loc.filters.addTrailers(w)
 	}
 	w.deadline.extend(w)
 }
 
-// release releases the compressor after a panic.
+// release releases the compressor after a panic, and the decompressor.
 func (w *writer) release() {
-	if w.gzip != nil {
-		w.gzip.release()
+	if w.gunzip != nil {
+		w.gunzip.release()
+	}
+	if w.compress != nil {
+		w.compress.release()
 	}
 }
 

@@ -69,6 +69,7 @@ func (h *Handler) Close() error {
 		return nil
 	}
 	h.closed = true
+	h.state.close()
 	last := h.current.Swap(nil)
 	last.retire()
 	<-last.released

@@ -9,6 +9,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/wire/http1"
 )
 
 // addHeader is an AddHeader, compiled.
@@ -26,24 +27,51 @@ func (c *compiler) addHeaders(all []conf.AddHeader) ([]addHeader, error) {
 	var out []addHeader
 	for _, a := range all {
 		name := http.CanonicalHeaderKey(a.Name)
-		if !httpguts.ValidHeaderFieldName(name) {
-			return nil, fmt.Errorf("add_header: invalid field name %q", a.Name)
-		}
 		if slices.Contains([]string{"Connection", "Content-Length", "Keep-Alive", "Trailer", "Transfer-Encoding",
 			"Upgrade"}, name) {
 			return nil, fmt.Errorf("add_header: %s frames the response, and cannot be set", name)
 		}
-		value, err := c.text(a.Value)
+		field, err := c.addedField(a)
 		if err != nil {
-			return nil, fmt.Errorf("add_header %s: %w", name, err)
+			return nil, fmt.Errorf("add_header: %w", err)
 		}
-		if value.constant() && !httpguts.ValidHeaderFieldValue(string(a.Value)) {
-			return nil, fmt.Errorf("add_header %s: invalid value %q", name, a.Value)
-		}
-		replace := slices.Contains([]string{"Last-Modified", "Etag", "Content-Type"}, name)
-		out = append(out, addHeader{name: name, value: value, always: a.Always, replace: replace})
+		field.replace = slices.Contains([]string{"Last-Modified", "Etag", "Content-Type"}, name)
+		out = append(out, field)
 	}
 	return out, nil
+}
+
+// addTrailers compiles the fields that are added to trailer sections. Those that frame the response,
+// or that recipients must not take from there (RFC 9110, 6.5.1), are rejected.
+func (c *compiler) addTrailers(all []conf.AddHeader) ([]addHeader, error) {
+	var out []addHeader
+	for _, a := range all {
+		field, err := c.addedField(a)
+		if err == nil && !http1.TrailerAllowed(field.name) {
+			err = fmt.Errorf("%s must not be in a trailer section", field.name)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("add_trailer: %w", err)
+		}
+		out = append(out, field)
+	}
+	return out, nil
+}
+
+// addedField compiles an AddHeader.
+func (c *compiler) addedField(a conf.AddHeader) (addHeader, error) {
+	field := addHeader{name: http.CanonicalHeaderKey(a.Name), always: a.Always}
+	if !httpguts.ValidHeaderFieldName(field.name) {
+		return field, fmt.Errorf("invalid field name %q", a.Name)
+	}
+	var err error
+	if field.value, err = c.text(a.Value); err != nil {
+		return field, fmt.Errorf("%s: %w", field.name, err)
+	}
+	if field.value.constant() && !httpguts.ValidHeaderFieldValue(string(a.Value)) {
+		return field, fmt.Errorf("%s: invalid value %q", field.name, a.Value)
+	}
+	return field, nil
 }
 
 // add adds the field to a response.

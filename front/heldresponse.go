@@ -17,22 +17,30 @@ const (
 
 // heldResponse holds back the beginning of a response until its length or type is known.
 type heldResponse struct {
-	filters *filters
-	mayGzip bool // gzip may apply
-	needed  int  // bytes until the decision
-	body    []byte
+	filters     *filters
+	mayCompress [maxCompressions]bool // by the index in filters.compressions
+	needed      int                   // bytes until the decision
+	body        []byte
 }
 
 // changesBody reports whether the filters may change bodies or their framing.
-func (f *filters) changesBody() bool { return f.gzip != nil || f.sub != nil || f.noChunks }
+func (f *filters) changesBody() bool {
+	return f.compressions != nil || f.gunzip != nil || f.sub != nil || f.noChunks
+}
 
 // startBodyFilters starts the filters of a response whose header is complete. It returns false if
 // they depend on the beginning of the body: the head is then held back.
 func (f *filters) startBodyFilters(w *writer) bool {
-	h := heldResponse{filters: f, mayGzip: f.gzip != nil && f.gzip.mayCompress(w)}
+	if f.gunzip != nil {
+		f.gunzip.startGunzip(w)
+	}
+	h := heldResponse{filters: f}
 	var need int64
-	if h.mayGzip {
-		need = f.gzip.neededBytes(w.Header())
+	for i, c := range f.compressions {
+		if c.mayCompress(w) {
+			h.mayCompress[i] = true
+			need = max(need, c.neededBytes(w.Header()))
+		}
 	}
 	if f.sub != nil {
 		need = max(need, f.sub.neededBytes(w))
@@ -54,10 +62,12 @@ func (h *heldResponse) startFilters(w *writer, contentType string, complete bool
 	if h.filters.sub != nil {
 		h.filters.sub.start(w, contentType)
 	}
-	if h.mayGzip && (!complete || int64(len(h.body)) >= h.filters.gzip.minLength) {
-		h.filters.gzip.start(w, contentType)
+	for i, c := range h.filters.compressions {
+		if h.mayCompress[i] && w.compress == nil && (!complete || int64(len(h.body)) >= c.minLength) {
+			c.start(w, contentType)
+		}
 	}
-	if h.filters.noChunks && (!complete || w.replacer != nil || w.gzip != nil) {
+	if h.filters.noChunks && (!complete || w.replacer != nil || w.compress != nil) {
 		closeAfterResponse(w)
 	}
 }
@@ -75,7 +85,7 @@ func (h *heldResponse) write(w *writer, p []byte) (int, error) {
 	if err := h.release(w, beginning, false); err != nil {
 		return 0, err
 	}
-	return w.Write(p)
+	return w.filter(p)
 }
 
 // release sends the head and what was held back. The type comes from the beginning of the body.
@@ -90,7 +100,7 @@ func (h *heldResponse) release(w *writer, beginning []byte, complete bool) error
 	}
 	h.startFilters(w, contentType, complete)
 	if !typed && !encoded && contentType != "" &&
-		(w.replacer != nil || w.gzip != nil || header["Transfer-Encoding"] != nil) {
+		(w.replacer != nil || w.compress != nil || header["Transfer-Encoding"] != nil) {
 		// else the server would detect the type of changed bytes, or none
 		header["Content-Type"] = []string{contentType}
 	}
@@ -98,7 +108,7 @@ func (h *heldResponse) release(w *writer, beginning []byte, complete bool) error
 	if len(h.body) == 0 {
 		return nil
 	}
-	_, err := w.Write(h.body)
+	_, err := w.filter(h.body)
 	return err
 }
 

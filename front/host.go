@@ -23,7 +23,7 @@ type host struct {
 	fields      fieldNames         // which fields of requests are forwarded
 	certs       *clientCerts       // nil leaves client certificates to the server
 	clientAuth  tls.ClientAuthType // what the server requires, if certs is nil
-	counts      *hostCounts        // nil if nothing shows counts
+	counts      *responseCounts    // nil if nothing shows counts
 }
 
 // hosts finds virtual hosts by address and name. Requests for an address that no host listens on,

@@ -29,6 +29,7 @@ func (c *compiler) host(from *conf.Host) (*host, error) {
 	if h.steps, err = c.steps(from.Steps); err != nil {
 		return nil, err
 	}
+	c.explainHost(h)
 	if err = c.location(&h.defaults, &conf.Location{Settings: from.Defaults, Pos: from.Pos}); err != nil {
 		return nil, err
 	}

@@ -1,6 +1,7 @@
 package front
 
 import (
+	"hash/fnv"
 	"strconv"
 	"time"
 
@@ -45,6 +46,17 @@ func (c *compiler) setKeepAlive(loc *location, s *conf.Settings) {
 	if loc.keepAlive != (keepAliveLimits{}) {
 		c.plan.needs |= needsConnection
 	}
+}
+
+// connectionNumber is $connection: a number that identifies the connection. nginx counts
+// connections; here it is a hash of the client's address and the time of accepting.
+func connectionNumber(x *exchange) string {
+	if x.connUse.info == nil {
+		return ""
+	}
+	h := fnv.New64a()
+	_, _ = h.Write(x.connUse.info.Opened().AppendFormat([]byte(x.r.RemoteAddr), time.RFC3339Nano))
+	return strconv.FormatUint(h.Sum64(), 10)
 }
 
 func connectionRequests(x *exchange) string {

@@ -4,7 +4,9 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"io/fs"
 	"net/http"
+	"os"
 	"slices"
 	"sort"
 	"strings"
@@ -37,6 +39,9 @@ type location struct {
 	errors     *errorLog
 	realIP     *realIP
 	keepAlive  keepAliveLimits
+	mirror     *mirror // nil sends no copies of requests
+	trace      *traceRules
+	earlyHints []text // one must be true to forward early hints; nil forwards all
 	content    content
 
 	sendTimeout time.Duration // between two writes that the client receives some of
@@ -259,6 +264,7 @@ func (c *compiler) location(loc *location, from *conf.Location) error {
 	if loc.steps, err = c.steps(from.Steps); err != nil {
 		return err
 	}
+	c.explainLocation(loc, from)
 	if loc.errorPages, err = c.errorPages(s.ErrorPages); err != nil {
 		return err
 	}
@@ -268,6 +274,7 @@ func (c *compiler) location(loc *location, from *conf.Location) error {
 	if loc.content, err = c.content(loc, from); err != nil {
 		return err
 	}
+	loc.content = c.explainContent(loc.content, from)
 	if loc.limits, err = c.limits(s); err != nil {
 		return err
 	}
@@ -290,8 +297,33 @@ func (c *compiler) location(loc *location, from *conf.Location) error {
 	if loc.errors, err = c.errorLog(s.ErrorLog); err != nil {
 		return err
 	}
+	if err = c.copies(loc, s); err != nil {
+		return err
+	}
 	loc.realIP, err = c.realIP(&s.RealIP)
 	return err
+}
+
+// copies compiles what a location does with requests besides responding: files of bodies, copies,
+// traces and early hints.
+func (c *compiler) copies(loc *location, s *conf.Settings) (err error) {
+	if s.BodyFile != conf.NoBodyFile && s.BodyDir != "" {
+		if err := os.Mkdir(s.BodyDir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
+			return fmt.Errorf("client_body_temp_path: %w", err)
+		}
+	}
+	if loc.mirror, err = c.mirror(s.Mirror); err != nil {
+		return err
+	}
+	if loc.trace, err = c.trace(s.Trace); err != nil {
+		return err
+	}
+	if s.EarlyHints != nil {
+		if loc.earlyHints, err = c.texts(s.EarlyHints); err != nil {
+			return fmt.Errorf("early_hints: %w", err)
+		}
+	}
+	return nil
 }
 
 // content compiles the content of a location.

@@ -9,27 +9,16 @@ import (
 	"os"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	"github.com/tarehq/tare/front/accesslog"
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/spool"
 )
 
 const (
 	// maxLogged bounds a string from a client in an error log line. It is the length of nginx's
 	// longest header line.
 	maxLogged = 8 << 10
-	// maxPooledLine is the capacity up to which a line's buffer is reused.
-	maxPooledLine = 4 << 10
-	// logInterval is the time between two writes of a log. The lines of an interval are written
-	// together.
-	logInterval = 100 * time.Millisecond
-	// logTimeout bounds how long a request waits for a log that is too slow. After that the line is
-	// lost and counted.
-	logTimeout = time.Second
 	// logCloseTimeout bounds how long closing a log waits for the last lines.
 	logCloseTimeout = 5 * time.Second
 
@@ -40,9 +29,9 @@ const (
 
 // accessLog is a Log, compiled.
 type accessLog struct {
-	file          *logFile
+	file          *accesslog.File
 	line          []logPiece
-	buffers       *logBuffers
+	buffers       *accesslog.Buffers
 	condition     text
 	isConditional bool // logs only if condition is true
 }
@@ -51,28 +40,6 @@ type accessLog struct {
 type logPiece struct {
 	literal     string
 	appendValue func(b []byte, x *exchange) []byte // nil for a literal
-}
-
-// logBuffers holds reusable buffers, and the current second as text. Formatting the second for each
-// line would be a third of the line's cost.
-type logBuffers struct {
-	buffers sync.Pool // of *[]byte
-	second  atomic.Pointer[loggedSecond]
-}
-
-type loggedSecond struct {
-	unix int64
-	text string
-}
-
-// local returns a time in the Common Log Format.
-func (l *logBuffers) local(at time.Time) string {
-	s := l.second.Load()
-	if s == nil || s.unix != at.Unix() {
-		s = &loggedSecond{at.Unix(), at.Format(clfTime)}
-		l.second.Store(s)
-	}
-	return s.text
 }
 
 // log is the log phase.
@@ -88,10 +55,7 @@ func (x *exchange) log() {
 }
 
 func (l *accessLog) write(x *exchange) {
-	buffer, ok := l.buffers.buffers.Get().(*[]byte)
-	if !ok {
-		buffer = new([]byte)
-	}
+	buffer := l.buffers.Get()
 	b := (*buffer)[:0]
 	for i := range l.line {
 		if p := &l.line[i]; p.appendValue == nil {
@@ -102,10 +66,7 @@ func (l *accessLog) write(x *exchange) {
 	}
 	b = append(b, '\n')
 	_, _ = l.file.Write(b) // Write returns no error: lost lines are counted
-	if cap(b) <= maxPooledLine {
-		*buffer = b
-		l.buffers.buffers.Put(buffer)
-	}
+	l.buffers.Put(buffer, b)
 }
 
 // logs compiles the access logs of a location.
@@ -222,7 +183,7 @@ func appendBodyBytes(b []byte, x *exchange, _ escapeFunc) []byte {
 }
 
 func appendTime(b []byte, x *exchange, _ escapeFunc) []byte {
-	return append(b, x.plan.state.logBuffers.local(time.Now())...)
+	return append(b, x.plan.state.logBuffers.Local(time.Now())...)
 }
 
 // escapeFunc appends an escaped string.
@@ -275,14 +236,8 @@ func appendJSON(b []byte, s string) []byte {
 	return b
 }
 
-// logFile is a log's file, and the number of its lost lines.
-type logFile struct {
-	*spool.Spool
-	lost atomic.Int64
-}
-
 // logFile returns the file of a path, which all plans share. lost makes the line about lost lines.
-func (c *compiler) logFile(path string, lost func(lines int, why error) []byte) (*logFile, error) {
+func (c *compiler) logFile(path string, lost func(lines int, why error) []byte) (*accesslog.File, error) {
 	if f := c.logFiles[path]; f != nil {
 		return f, nil
 	}
@@ -293,39 +248,24 @@ func (c *compiler) logFile(path string, lost func(lines int, why error) []byte) 
 		return nil, fmt.Errorf("%q: unsupported log: want a file", path)
 	}
 	f, release, err := acquire(&c.state.logs, path,
-		func() (*logFile, error) { return openLog(path, c.options, lost) }, (*logFile).close)
+		func() (*accesslog.File, error) { return openLog(path, c.options, lost) }, closeLog)
 	if err != nil {
 		return nil, err
 	}
 	c.plan.releases = append(c.plan.releases, release)
 	if c.logFiles == nil {
-		c.logFiles = make(map[string]*logFile)
+		c.logFiles = make(map[string]*accesslog.File)
 	}
 	c.logFiles[path] = f
 	return f, nil
 }
 
-func openLog(path string, o *options, lost func(lines int, why error) []byte) (*logFile, error) {
+func openLog(path string, o *options, lost func(lines int, why error) []byte) (*accesslog.File, error) {
 	open := func() (io.WriteCloser, error) { return openLogFile(path) }
 	if o.openLog != nil {
 		open = func() (io.WriteCloser, error) { return o.openLog(path) }
 	}
-	out, err := open()
-	if err != nil {
-		return nil, err
-	}
-	f := &logFile{}
-	f.Spool = spool.New(out, spool.Config{
-		Gather:   logInterval,
-		Patience: logTimeout,
-		Open:     open,
-		Lost: func(lines int, why error) []byte {
-			f.lost.Add(int64(lines))
-			return lost(lines, why)
-		},
-		Report: func(text string) { o.logger().Printf("front: %s: %s", path, text) },
-	})
-	return f, nil
+	return accesslog.Open(open, false, lost, func(text string) { o.logger().Printf("front: %s: %s", path, text) })
 }
 
 func openLogFile(path string) (io.WriteCloser, error) {
@@ -343,7 +283,7 @@ type sharedOutput struct{ io.Writer }
 
 func (sharedOutput) Close() error { return nil }
 
-func (f *logFile) close() {
+func closeLog(f *accesslog.File) {
 	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
 	defer cancel()
 	_ = f.Close(ctx) // the spool has reported lost lines
@@ -353,7 +293,7 @@ func (f *logFile) close() {
 // file cannot be opened keeps the old one.
 func (h *Handler) ReopenLogs(ctx context.Context) error {
 	var all []error
-	for path, f := range inUse[*logFile](&h.state.logs) {
+	for path, f := range inUse[*accesslog.File](&h.state.logs) {
 		if err := f.Reopen(ctx); err != nil {
 			all = append(all, fmt.Errorf("%s: %w", path, err))
 		}

@@ -6,6 +6,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tarehq/tare/front/accesslog"
 	"github.com/tarehq/tare/front/conf"
 )
 
@@ -32,6 +33,11 @@ const (
 
 // add adds a sample. labels are pairs of name and value.
 func (e *exposition) add(name string, kind metricKind, help string, value int64, labels ...string) {
+	e.family(name, kind, help).addSample(name, strconv.FormatInt(value, 10), labels)
+}
+
+// family returns the family of a name, and makes it if needed.
+func (e *exposition) family(name string, kind metricKind, help string) *family {
 	f := e.byName[name]
 	if f == nil {
 		f = &family{name: name, help: help, kind: kind}
@@ -41,6 +47,11 @@ func (e *exposition) add(name string, kind metricKind, help string, value int64,
 		e.byName[name] = f
 		e.families = append(e.families, f)
 	}
+	return f
+}
+
+// addSample adds a line.
+func (f *family) addSample(name, value string, labels []string) {
 	f.samples = append(f.samples, name...)
 	for i := 0; i+1 < len(labels); i += 2 {
 		separator := byte(',')
@@ -53,7 +64,7 @@ func (e *exposition) add(name string, kind metricKind, help string, value int64,
 	if len(labels) > 1 {
 		f.samples = append(f.samples, '}')
 	}
-	f.samples = append(strconv.AppendInt(append(f.samples, ' '), value, 10), '\n')
+	f.samples = append(append(append(f.samples, ' '), value...), '\n')
 }
 
 func escapeLabel(s string) string {
@@ -90,11 +101,12 @@ func (m metricsContent) serve(x *exchange) outcome {
 	e.add("tare_requests_in_flight", gauge, "Requests in progress.", n.inFlight.Load())
 	e.add("tare_connections_accepted_total", counter, "Accepted connections, if the server reports them.", accepted)
 	e.add("tare_connections", gauge, "Open connections, if the server reports them.", open)
-	e.add("tare_compressing", gauge, "Responses that are being compressed.", m.state.compressing.Load())
+	e.add("tare_compressing", gauge, "Responses that are being compressed.", m.state.compressing.Load()+
+		m.state.heavyCompressing.Load())
 	m.addHosts(&e)
-	logs := inUse[*logFile](&m.state.logs)
+	logs := inUse[*accesslog.File](&m.state.logs)
 	for _, path := range slices.Sorted(maps.Keys(logs)) {
-		e.add("tare_log_lines_lost_total", counter, "Lost lines of logs.", logs[path].lost.Load(), "log", path)
+		e.add("tare_log_lines_lost_total", counter, "Lost lines of logs.", logs[path].Lost(), "log", path)
 	}
 	m.addUpstreams(&e)
 	m.addCaches(&e)
@@ -105,18 +117,31 @@ func (m metricsContent) serve(x *exchange) outcome {
 }
 
 func (m metricsContent) addHosts(e *exposition) {
-	classes := [...]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx"}
 	for _, name := range m.plan.countedHosts {
-		for i, class := range classes {
-			e.add("tare_answers_total", counter, "Responses, by host and class of the status.",
+		for i, class := range statusClasses() {
+			e.add("tare_responses_total", counter, "Responses, by host and class of the status.",
 				name.counts.classes[i].Load(), "host", name.name, "class", class)
 		}
+		e.addHistogram("tare_request_duration_seconds", "Durations of requests, up to the end of the response.",
+			&name.counts.durations, "host", name.name)
 	}
 }
+
+// statusClasses returns the names of classes of statuses. The first one is for no response.
+func statusClasses() [6]string { return [...]string{"none", "1xx", "2xx", "3xx", "4xx", "5xx"} }
 
 // addUpstreams adds the servers of upstreams, one for each address of a name.
 func (m metricsContent) addUpstreams(e *exposition) {
 	for _, name := range slices.Sorted(maps.Keys(m.plan.groups)) {
+		if n := m.plan.groups[name].counts; n != nil {
+			for i, class := range statusClasses() {
+				e.add("tare_upstream_responses_total", counter,
+					"Responses of an upstream, by class of the status; none are attempts without a response.",
+					n.classes[i].Load(), "upstream", name, "class", class)
+			}
+			e.addHistogram("tare_upstream_header_seconds", "Times until the head of an upstream's response arrived.",
+				&n.durations, "upstream", name)
+		}
 		shown := make(map[string]bool)
 		for _, s := range m.plan.groups[name].peers.Status() {
 			if shown[s.Addr] { // a server may be listed twice
@@ -145,7 +170,7 @@ func (m metricsContent) addUpstreams(e *exposition) {
 func (m metricsContent) addCaches(e *exposition) {
 	for _, name := range slices.Sorted(maps.Keys(m.plan.caches)) {
 		responses, memory, disk := m.plan.caches[name].Len()
-		e.add("tare_cache_answers", gauge, "Responses in a cache.", responses, "cache", name)
+		e.add("tare_cache_responses", gauge, "Responses in a cache.", responses, "cache", name)
 		e.add("tare_cache_memory_bytes", gauge, "Memory that a cache uses.", memory, "cache", name)
 		e.add("tare_cache_disk_bytes", gauge, "Disk space that a cache uses.", disk, "cache", name)
 		for i, state := range cacheStates() {

@@ -15,6 +15,8 @@ type options struct {
 	openLog    func(path string) (io.WriteCloser, error)
 	inMemory   bool
 	countConns func() (accepted, open int64)
+	explain    *explanation // nil serves
+	exportSpan func(Span)
 }
 
 // Bind makes handler the upstream with a name: forwarding a request to it is a function call. It
@@ -41,6 +43,13 @@ func OpenLogs(open func(path string) (io.WriteCloser, error)) Option {
 // called by any goroutine.
 func CountConnections(count func() (accepted, open int64)) Option {
 	return func(o *options) { o.countConns = count }
+}
+
+// ExportSpans makes export receive a Span at the end of each request that a Trace of the Config
+// samples. Any goroutine may call export, which must not block: a program that sends spans to a
+// collector queues them.
+func ExportSpans(export func(Span)) Option {
+	return func(o *options) { o.exportSpan = export }
 }
 
 // CachesInMemory keeps caches in memory and off their directories. It is for programs that only

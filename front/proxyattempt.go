@@ -147,6 +147,9 @@ func (a *attempt) elapsed() time.Duration {
 // headReceived records the status of the response.
 func (a *attempt) headReceived(status int) {
 	a.waitingSince.Store(-1)
+	if n := a.req.group.counts; n != nil {
+		n.add(status, time.Since(a.startTime))
+	}
 	a.req.attempts.setHead(a.record, status, a.elapsed())
 }
 
@@ -155,6 +158,8 @@ func (a *attempt) fail(f *fetchError) {
 	status := f.status
 	if f.kind == failureClientGone {
 		status = 0 // the server did not fail
+	} else if n := a.req.group.counts; n != nil {
+		n.classes[0].Add(1)
 	}
 	a.req.attempts.setHead(a.record, status, -1)
 	a.end()

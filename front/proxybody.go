@@ -7,6 +7,8 @@ import (
 	"net/http"
 	"sync"
 	"time"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 const (
@@ -30,14 +32,26 @@ type requestBody struct {
 // receiveBody receives the request's body, unless it is streamed.
 func (p *proxy) receiveBody(x *exchange) outcome {
 	isUnused := p.body != nil || p.from.NoBody
-	if x.clientBody != nil || isUnused && x.plan.needs&needsBody == 0 || !hasBody(x) {
+	inFile := x.loc.settings.BodyFile != conf.NoBodyFile
+	if x.clientBody != nil || isUnused && x.plan.needs&needsBody == 0 && !inFile || !hasBody(x) {
 		return proceed
 	}
-	if p.from.StreamRequest && !isUnused {
+	if p.from.StreamRequest && !isUnused && !inFile {
 		x.clientBody = streamBody(x)
 		return proceed
 	}
-	b, err := readBody(x.r.Body, x.r.ContentLength)
+	return x.receiveWhole()
+}
+
+// receiveWhole receives the request's body completely. The exchange has a proxyState.
+func (x *exchange) receiveWhole() outcome {
+	var b *requestBody
+	var err error
+	if s := x.loc.settings; s.BodyFile != conf.NoBodyFile {
+		b, err = readBodyFile(x.r.Body, x.r.ContentLength, s)
+	} else {
+		b, err = readBody(x.r.Body, x.r.ContentLength)
+	}
 	if err != nil {
 		b.close()
 		x.errorf(levelInfo, "reading the request's body: %v", err)
@@ -95,6 +109,28 @@ func readBody(from io.Reader, length int64) (*requestBody, error) {
 	return b, err
 }
 
+// readBodyFile reads a body into a file with a name. The caller must close what it returns, also
+// after an error.
+func readBodyFile(from io.Reader, length int64, s *conf.Settings) (b *requestBody, err error) {
+	b = &requestBody{}
+	if b.file, err = newBodyFile(s.BodyDir, s.BodyFile == conf.KeepBodyFile); err != nil {
+		return b, err
+	}
+	b.length, err = io.CopyBuffer(b.file, from, make([]byte, bodyCopySize))
+	if err == nil && length >= 0 && b.length != length {
+		err = io.ErrUnexpectedEOF
+	}
+	return b, err
+}
+
+// requestBodyFile is $request_body_file.
+func requestBodyFile(x *exchange) string {
+	if x.proxyState == nil || x.clientBody == nil || x.clientBody.file == nil || !x.clientBody.file.named {
+		return ""
+	}
+	return x.clientBody.file.Name()
+}
+
 // close releases the body's file, and ends its stream.
 func (b *requestBody) close() {
 	if b.file != nil {
@@ -104,6 +140,15 @@ func (b *requestBody) close() {
 	if b.stream != nil {
 		b.stream.end()
 	}
+}
+
+// share returns a complete body for another request.
+func (b *requestBody) share() *requestBody {
+	shared := &requestBody{memory: b.memory, length: b.length}
+	if b.file != nil {
+		shared.file = b.file.share()
+	}
+	return shared
 }
 
 // open returns the body from its start, or errBodyConsumed.

@@ -78,7 +78,7 @@ func (g *fastcgiRules) buildParams(x *exchange, q *requestSpec, opts *cache.Orig
 		if opts != nil && r.name == "REQUEST_METHOD" && value == x.method {
 			value = q.method // the cache turns HEAD into GET
 		}
-		if r.name == "CONTENT_LENGTH" && x.parent != nil {
+		if r.name == "CONTENT_LENGTH" && x.parent != nil && !x.hasReceived() {
 			value = "" // a subrequest does not send the client's body
 		}
 		if value != "" || !r.ifNotEmpty {

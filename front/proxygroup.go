@@ -24,6 +24,7 @@ type group struct {
 	key       text    // of the hash balancers
 	sticky    *sticky // nil if clients are not bound to servers
 	transport *transport
+	counts    *responseCounts // nil if nothing shows counts
 
 	lastSocket atomic.Pointer[socketHost]
 }
@@ -79,7 +80,7 @@ func (o *options) boundTo(name string) http.Handler {
 
 // serverGroup makes a group. It shares what older plans know about its servers.
 func (c *compiler) serverGroup(config *conf.Upstream) (*group, error) {
-	g := &group{name: config.Name}
+	g := &group{name: config.Name, counts: c.upstreamCounts(config.Name)}
 	key, err := upstream.Key(&config.Balance)
 	if err != nil {
 		return nil, err

@@ -3,6 +3,7 @@ package front
 import (
 	"maps"
 	"net/http"
+	"slices"
 
 	"github.com/tarehq/tare/internal/wire/http1"
 )
@@ -16,7 +17,7 @@ func sendInterim(r *http.Request, status int, h http.Header) error {
 		return nil
 	}
 	x := a.req.exchange
-	if !x.r.ProtoAtLeast(1, 1) || !x.out.untouched() {
+	if !x.r.ProtoAtLeast(1, 1) || !x.out.untouched() || status == http.StatusEarlyHints && !x.wantsEarlyHints() {
 		return nil
 	}
 	header := x.w.Header()
@@ -29,6 +30,12 @@ func sendInterim(r *http.Request, status int, h http.Header) error {
 	clear(header)
 	maps.Copy(header, before)
 	return nil
+}
+
+// wantsEarlyHints reports whether early hints are forwarded.
+func (x *exchange) wantsEarlyHints() bool {
+	return x.loc.earlyHints == nil ||
+		slices.ContainsFunc(x.loc.earlyHints, func(t text) bool { return t.isTrue(x) })
 }
 
 // copyInterim copies the header of a 1xx response, as far as the client receives it.

@@ -1,8 +1,6 @@
 package front
 
 import (
-	"crypto/rand"
-	"encoding/hex"
 	"fmt"
 	"net"
 	"net/http"
@@ -165,9 +163,7 @@ func requestID(x *exchange) string {
 		return requestID(x.parent)
 	}
 	if x.id == "" {
-		var b [16]byte
-		_, _ = rand.Read(b[:]) // it returns no error
-		x.id = hex.EncodeToString(b[:])
+		x.id = randomHex(16)
 	}
 	return x.id
 }

@@ -69,6 +69,9 @@ func (c *compiler) steps(from []conf.Step) ([]action, error) {
 		default:
 			err = fmt.Errorf("unknown step %T", s)
 		}
+		if err == nil {
+			a, err = c.explainStep(s, a)
+		}
 		if err != nil {
 			return nil, err
 		}

@@ -1,8 +1,11 @@
 package front
 
 import (
+	"context"
 	"sync"
 	"sync/atomic"
+
+	"github.com/tarehq/tare/front/accesslog"
 )
 
 // state is what outlives plans. An entry of a registry lives as long as a plan uses it.
@@ -18,18 +21,28 @@ type state struct {
 	files        registry // handlers of directories, by settings
 	sharedCounts registry // counts, by what they count
 
-	logBuffers  logBuffers // for lines of logs
-	buffers     sync.Pool  // of *relayBuffer
-	exchanges   sync.Pool  // of *exchange, all zero
-	proxyStates sync.Pool  // of *proxyState, zeroed except for reusable memory
+	logBuffers  accesslog.Buffers // for lines of logs
+	buffers     sync.Pool         // of *relayBuffer
+	exchanges   sync.Pool         // of *exchange, all zero
+	proxyStates sync.Pool         // of *proxyState, zeroed except for reusable memory
 	pending     pendingAttempts
-	compressing atomic.Int64 // responses
+	compressing atomic.Int64 // responses, by gzip
+	// heavyCompressing are the responses that are compressed by Brotli or Zstandard.
+	heavyCompressing atomic.Int64
+	mirrors          atomic.Int64 // copies of requests in progress
+	// closing is done once the Handler is closed, and ends copies of requests.
+	closing     context.Context
+	close       context.CancelFunc
 	counts      counts
 	passwords   passwordFiles
 	lastAddress atomic.Pointer[addressText]
 }
 
-func newState() *state { return &state{} }
+func newState() *state {
+	s := new(state)
+	s.closing, s.close = context.WithCancel(context.Background())
+	return s
+}
 
 // registry holds values that plans share, by key, and counts their users.
 type registry struct {

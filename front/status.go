@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"sync/atomic"
+	"time"
 
 	"github.com/tarehq/tare/front/cache"
 	"github.com/tarehq/tare/front/conf"
@@ -19,9 +20,22 @@ type counts struct {
 	conns, accepted    atomic.Int64 // by ConnState
 }
 
-// hostCounts are the responses of a host, by the first digit of their status. Index 0 is for
-// requests without a response.
-type hostCounts struct{ classes [6]atomic.Int64 }
+// responseCounts are the responses of a host or an upstream, by the first digit of their status.
+// Index 0 is for requests without a response.
+type responseCounts struct {
+	classes   [6]atomic.Int64
+	durations histogram
+}
+
+// add counts a response with a status, or 0 without one.
+func (n *responseCounts) add(status int, took time.Duration) {
+	class := status / 100
+	if class < 1 || class > 5 {
+		class = 0
+	}
+	n.classes[class].Add(1)
+	n.durations.add(took)
+}
 
 // limitCounts are the numbers of a zone.
 type limitCounts struct{ rejected, delayed atomic.Int64 }
@@ -42,15 +56,24 @@ func (c *compiler) counting() bool {
 
 // hostCounts returns the counts of a host's name, nil if nothing is counted. Hosts with the same
 // name share them.
-func (c *compiler) hostCounts(name string) *hostCounts {
+func (c *compiler) hostCounts(name string) *responseCounts {
 	if !c.counting() {
 		return nil
 	}
-	n := sharedCounts[hostCounts](c, "host "+name)
+	c.use(needsStartTime)
+	n := sharedCounts[responseCounts](c, "host "+name)
 	if !slices.ContainsFunc(c.plan.countedHosts, func(h countedHost) bool { return h.counts == n }) {
 		c.plan.countedHosts = append(c.plan.countedHosts, countedHost{name, n})
 	}
 	return n
+}
+
+// upstreamCounts returns the counts of an upstream, nil if nothing is counted.
+func (c *compiler) upstreamCounts(name string) *responseCounts {
+	if !c.counting() {
+		return nil
+	}
+	return sharedCounts[responseCounts](c, "upstream "+name)
 }
 
 // cacheCounts are the requests of a cache, by its result.
@@ -92,7 +115,7 @@ func (n *cacheCounts) add(s cache.State) {
 // countedHost is a host's name with its counts.
 type countedHost struct {
 	name   string
-	counts *hostCounts
+	counts *responseCounts
 }
 
 // limitCounts returns the counts of a zone, and registers their metrics.
@@ -128,11 +151,11 @@ func (n *counts) end(x *exchange) {
 	if x.host == nil || x.host.counts == nil {
 		return
 	}
-	class := x.responseStatus() / 100
-	if x.loggedStatus != 0 || class < 1 || class > 5 {
-		class = 0
+	status := x.responseStatus()
+	if x.loggedStatus != 0 {
+		status = 0
 	}
-	x.host.counts.classes[class].Add(1)
+	x.host.counts.add(status, time.Since(x.startTime))
 }
 
 // ConnState counts connections. It must be a server's ConnState, or be called by it. Without it and

@@ -75,7 +75,7 @@ func TestServersConnectionCountsAreShown(t *testing.T) {
 }
 
 // sample is a line of metrics.
-var sample = regexp.MustCompile(`^([a-z_]+)(\{([a-z]+="(\\.|[^"\\])*"(,[a-z]+="(\\.|[^"\\])*")*)\})? (-?\d+)$`)
+var sample = regexp.MustCompile(`^([a-z_]+)(\{([a-z]+="(\\.|[^"\\])*"(,[a-z]+="(\\.|[^"\\])*")*)\})? (-?\d+(\.\d+)?)$`)
 
 // parseMetrics parses Prometheus' text format, and rejects invalid text.
 func parseMetrics(t *testing.T, text string) map[string]int {
@@ -92,13 +92,14 @@ func parseMetrics(t *testing.T, text string) map[string]int {
 			continue
 		}
 		if kind, ok := strings.CutPrefix(line, "# TYPE "+family+" "); ok {
-			if kind != "counter" && kind != "gauge" || (kind == "counter") != strings.HasSuffix(family, "_total") {
+			if kind != "counter" && kind != "gauge" && kind != "histogram" ||
+				(kind == "counter") != strings.HasSuffix(family, "_total") {
 				t.Errorf("%s is a %s", family, kind)
 			}
 			continue
 		}
 		m := sample.FindStringSubmatch(line)
-		if m == nil || m[1] != family {
+		if m == nil || m[1] != family && m[1] != family+"_bucket" && m[1] != family+"_sum" && m[1] != family+"_count" {
 			t.Errorf("%q is no sample of %s", line, family)
 			continue
 		}
@@ -147,9 +148,14 @@ func TestMetricsCountRequests(t *testing.T) {
 	found := parseMetrics(t, page.body)
 	for name, want := range map[string]int{
 		"tare_requests_total": 11, "tare_requests_in_flight": 1,
-		`tare_answers_total{host="front.test",class="2xx"}`: 4, `tare_answers_total{host="front.test",class="4xx"}`: 1,
-		`tare_answers_total{host="front.test",class="5xx"}`: 4, `tare_answers_total{host="~^a\\.",class="none"}`: 1,
-		`tare_limit_rejected_total{zone="z",kind="requests"}`: 2, `tare_limit_keys{zone="z",kind="requests"}`: 1,
+		`tare_responses_total{host="front.test",class="2xx"}`:               4,
+		`tare_responses_total{host="front.test",class="4xx"}`:               1,
+		`tare_responses_total{host="front.test",class="5xx"}`:               4,
+		`tare_responses_total{host="~^a\\.",class="none"}`:                  1,
+		`tare_request_duration_seconds_count{host="front.test"}`:            9,
+		`tare_request_duration_seconds_bucket{host="front.test",le="+Inf"}`: 9,
+		`tare_limit_rejected_total{zone="z",kind="requests"}`:               2,
+		`tare_limit_keys{zone="z",kind="requests"}`:                         1,
 	} {
 		if got, ok := found[name]; !ok || got != want {
 			t.Errorf("%s is %d, want %d", name, got, want)
@@ -167,6 +173,38 @@ func TestCountersInIfAreEnabled(t *testing.T) {
 	for i := range 2 {
 		if got := client.get("/"); !strings.Contains(got.body, fmt.Sprintf("requests\n %d %d %d ", i+1, i+1, i+1)) {
 			t.Errorf("%d: %q", got.status, got.body)
+		}
+	}
+}
+
+// Responses of an upstream are counted, and attempts that have none.
+func TestMetricsCountUpstreams(t *testing.T) {
+	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/404" {
+			w.WriteHeader(404)
+		}
+		if r.URL.Path == "/cut" {
+			panic(http.ErrAbortHandler)
+		}
+	})
+	c := oneHost(
+		conf.Location{Path: "/metrics", Match: conf.Exact, Metrics: true},
+		conf.Location{Path: "/", Proxy: &conf.Proxy{To: "u"}},
+	)
+	c.Upstreams = []conf.Upstream{{Name: "u", Servers: []conf.Server{{Addr: to}}}}
+	client := serveHandler(t, newFront(t, c, quiet()))
+	for _, path := range []string{"/", "/", "/404", "/cut"} {
+		client.get(path)
+	}
+	found := parseMetrics(t, client.get("/metrics").body)
+	for name, want := range map[string]int{
+		`tare_upstream_responses_total{upstream="u",class="2xx"}`:  2,
+		`tare_upstream_responses_total{upstream="u",class="4xx"}`:  1,
+		`tare_upstream_responses_total{upstream="u",class="none"}`: 1,
+		`tare_upstream_header_seconds_count{upstream="u"}`:         3,
+	} {
+		if got, ok := found[name]; !ok || got != want {
+			t.Errorf("%s is %d, want %d", name, got, want)
 		}
 	}
 }

@@ -43,7 +43,7 @@ func coreVariables(product string) map[string]knownVariable {
 	all := make(map[string]knownVariable)
 	for _, rows := range []map[string]knownVariable{
 		requestVariables(), clientVariables(), responseVariables(), processVariables(product), tlsVariables(),
-		certVariables(), proxyVariables(), attemptVariables(),
+		certVariables(), proxyVariables(), attemptVariables(), traceVariables(),
 	} {
 		maps.Copy(all, rows)
 	}
@@ -73,6 +73,7 @@ func requestVariables() map[string]knownVariable {
 		"request_time":       {get: requestTime, needs: needsStartTime},
 		"request_completion": {get: requestCompletion, isSetWhenEmpty: true},
 		"request_body":       {get: requestBodyValue, needs: needsBody},
+		"request_body_file":  {get: requestBodyFile},
 		"content_length":     {get: func(x *exchange) string { return contentLength(x.clientRequest()) }},
 		"content_type":       {get: func(x *exchange) string { return x.r.Header.Get("Content-Type") }},
 
@@ -112,6 +113,7 @@ func clientVariables() map[string]knownVariable {
 			get: func(x *exchange) string { return portString(x.proxyHeader().Destination) },
 		},
 
+		"connection":          {get: connectionNumber, needs: needsConnection},
 		"connection_requests": {get: connectionRequests, needs: needsConnection},
 		"connection_time":     {get: connectionTime, needs: needsConnection},
 		"connections_active":  {get: connectionsActive, needs: needsCounts},
@@ -127,7 +129,9 @@ func responseVariables() map[string]knownVariable {
 		"status":          {get: statusVariable, appendTo: appendStatus},
 		"body_bytes_sent": {get: bodyBytesSent, appendTo: appendBodyBytes},
 		"bytes_sent":      {get: bytesSent},
-		"gzip_ratio":      {get: gzipRatio},
+		"gzip_ratio":      {get: compressionRatio("gzip")},
+		"brotli_ratio":    {get: compressionRatio("br")},
+		"zstd_ratio":      {get: compressionRatio("zstd")},
 	}
 }
 

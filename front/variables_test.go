@@ -24,7 +24,8 @@ func TestVariableHasOneRow(t *testing.T) {
 		}
 	}
 	n := len(requestVariables()) + len(clientVariables()) + len(responseVariables()) + len(processVariables("")) +
-		len(tlsVariables()) + len(certVariables()) + len(proxyVariables()) + len(attemptVariables())
+		len(tlsVariables()) + len(certVariables()) + len(proxyVariables()) + len(attemptVariables()) +
+		len(traceVariables())
 	if n != len(core) {
 		t.Errorf("%d rows for %d variables", n, len(core))
 	}

@@ -36,8 +36,9 @@
 //
 // # HTTP/2
 //
-// Package golang.org/x/net/http2 encodes frames and header blocks. Over TLS, HTTP/2 is negotiated
-// by ALPN; without TLS the generator assumes it (prior knowledge). A connection carries as many
+// Package golang.org/x/net/http2/hpack encodes the header blocks of requests, as compactly as other
+// clients do. Package internal/wire/http2 does the rest. Over TLS, HTTP/2 is negotiated by ALPN;
+// without TLS the generator assumes it (prior knowledge). A connection carries as many
 // concurrent streams as Plan.Pipeline and the server's settings allow. The generator retries a
 // stream that the server refused, or that is above the last stream ID of a GOAWAY frame. A stream
 // that was reset counts as an error, while its connection stays open.

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/net/http2/hpack"
 )
 
-// http2Protocol is HTTP/2. Package golang.org/x/net/http2 encodes its frames.
+// http2Protocol is HTTP/2.
 type http2Protocol struct{}
 
 func (http2Protocol) defaultPort(secure bool) string { return httpProtocol{}.defaultPort(secure) }

@@ -3,24 +3,10 @@ package load
 import (
 	"errors"
 	"fmt"
-	"io"
-	"strconv"
+	"strings"
 
-	"golang.org/x/net/http2"
-	"golang.org/x/net/http2/hpack"
-)
-
-const (
-	// frameHeaderSize is the size of a frame header (RFC 9113, 4.1).
-	frameHeaderSize = 9
-	// maxFrameSize is the frame payload that every peer accepts (RFC 9113, 4.2).
-	maxFrameSize = 16 << 10
-	// maxWindow is the largest flow-control window (RFC 9113, 6.9.1).
-	maxWindow = 1<<31 - 1
-	// initialWindowSize is the flow-control window before any settings (RFC 9113, 6.9.2).
-	initialWindowSize = 1<<16 - 1
-	// maxStreamID is the highest stream ID.
-	maxStreamID = 1<<31 - 1
+	"github.com/tarehq/tare/internal/wire/http1"
+	"github.com/tarehq/tare/internal/wire/http2"
 )
 
 func (http2Protocol) newReaders(n int, s readerConfig) []reader {
@@ -38,19 +24,11 @@ func (http2Protocol) newReaders(n int, s readerConfig) []reader {
 
 // http2Reader is the reader of an HTTP/2 connection. Each stream passes through these stages:
 //
-//	beforeHead → inHead       a field of a header block
-//	inHead → beforeHead       the block was an interim response
-//	inHead → inBody           the block was a final response
+//	beforeHead → inBody       the header block of a final response
 //	any → complete            END_STREAM, RST_STREAM or an error of the stream
-//
-// Output is appended to out: the preface, requests, bodies as windows allow, and replies to control
-// frames.
 type http2Reader struct {
 	readerConfig
-	framer  *http2.Framer
-	in      frameSource
-	out     byteAppender
-	decoder *hpack.Decoder
+	decoder http2.Decoder
 	partial []byte // a frame received in pieces
 
 	streams      []http2Stream  // by slot
@@ -61,10 +39,11 @@ type http2Reader struct {
 	streamWindow int64          // initial send window of a new stream
 	unackedBytes uint32         // bytes of bodies not yet acknowledged by WINDOW_UPDATE
 
-	block           *http2Stream // stream of the current header block; nil if it is not active
-	blockEndsStream bool         // the current header block has END_STREAM
-	firstHead       *http2Stream // stream whose head becomes Result.Head
-	replies         []func() error
+	blockID         uint32 // stream of the current header block; 0 if there is none
+	blockEndsStream bool   // the current header block has END_STREAM
+	fragments       []byte // of the current header block
+	head            http2.HeaderBlock
+	replies         []byte // to control frames
 }
 
 // http2Stream is an active request.
@@ -81,27 +60,22 @@ type http2Stream struct {
 func (r *http2Reader) untilClose() bool { return false }
 
 func (r *http2Reader) reset() {
-	r.framer = http2.NewFramer(&r.out, &r.in)
-	r.framer.SetReuseFrames()
-	r.decoder = hpack.NewDecoder(4096, r.field)
-	r.decoder.SetMaxStringLength(maxHead)
-	r.partial, r.block, r.replies = r.partial[:0], nil, nil
+	r.decoder = http2.NewDecoder(http2.DefaultTableSize)
+	r.partial, r.blockID, r.fragments, r.replies = r.partial[:0], 0, r.fragments[:0], r.replies[:0]
 	r.slots, r.next, r.maxStreams = make(map[uint32]int), 1, maxPipeline
-	r.sendWindow, r.streamWindow, r.unackedBytes = initialWindowSize, initialWindowSize, 0
+	r.sendWindow, r.streamWindow, r.unackedBytes = http2.InitialWindow, http2.InitialWindow, 0
 	for slot := range r.streams {
 		r.streams[slot].unsent = nil // may be left from the last connection
 	}
 }
 
 func (r *http2Reader) appendPreface(dst []byte) []byte {
-	r.out.b = append(dst, http2.ClientPreface...)
-	_ = r.framer.WriteSettings( // an appender takes all
-		http2.Setting{ID: http2.SettingEnablePush, Val: 0},
-		http2.Setting{ID: http2.SettingInitialWindowSize, Val: maxWindow},
-		http2.Setting{ID: http2.SettingMaxHeaderListSize, Val: maxHead},
+	dst = http2.AppendSettings(append(dst, http2.Preface...),
+		http2.Setting{ID: http2.EnablePush, Value: 0},
+		http2.Setting{ID: http2.InitialWindowSize, Value: http2.MaxWindow},
+		http2.Setting{ID: http2.MaxHeaderListSize, Value: maxHead},
 	)
-	_ = r.framer.WriteWindowUpdate(0, maxWindow-initialWindowSize)
-	return r.out.b
+	return http2.AppendWindowUpdate(dst, 0, http2.MaxWindow-http2.InitialWindow)
 }
 
 // acceptsRequest reports whether the server allows one more concurrent stream.
@@ -114,58 +88,54 @@ func (r *http2Reader) appendRequest(dst, text []byte, isHead bool, slot int) (ou
 		response: response{slot: slot, isHead: isHead, checked: st.checked}}
 	r.slots[st.id] = slot
 	r.next += 2
-	r.out.b = dst
-	for first := true; first || len(block) > 0; first = false {
-		n := min(len(block), maxFrameSize)
-		if first {
-			_ = r.framer.WriteHeaders(http2.HeadersFrameParam{
-				StreamID: st.id, BlockFragment: block[:n], EndHeaders: n == len(block), EndStream: len(body) == 0,
-			})
-		} else {
-			_ = r.framer.WriteContinuation(st.id, n == len(block), block[:n])
-		}
-		block = block[n:]
+	h := http2.FrameHeader{Type: http2.Headers, StreamID: st.id}
+	if len(body) == 0 {
+		h.Flags = http2.EndStream
 	}
+	out = append(http2.AppendFrameHeader(dst, h), block...)
+	out = http2.EndBlock(out, len(dst), http2.MinMaxFrameSize)
 	if len(body) > 0 {
 		st.unsent = body
-		if r.write(st); len(st.unsent) > 0 { // the caller reuses its memory
+		if out = r.appendBody(out, st); len(st.unsent) > 0 { // the caller reuses its memory
 			st.restBuffer = append(st.restBuffer[:0], st.unsent...)
 			st.unsent = st.restBuffer
 		}
 	}
-	return r.out.b, r.next > maxStreamID
+	return out, r.next > http2.MaxStreamID
 }
 
-// write appends as much of a stream's body as the windows allow.
-func (r *http2Reader) write(st *http2Stream) {
+// appendBody appends as much of a stream's body as the windows allow.
+func (r *http2Reader) appendBody(out []byte, st *http2Stream) []byte {
 	for len(st.unsent) > 0 {
-		n := min(int64(len(st.unsent)), maxFrameSize, st.sendWindow, r.sendWindow)
+		n := min(int64(len(st.unsent)), http2.MinMaxFrameSize, st.sendWindow, r.sendWindow)
 		if n <= 0 {
-			return
+			break
 		}
-		_ = r.framer.WriteData(st.id, int(n) == len(st.unsent), st.unsent[:n])
+		h := http2.FrameHeader{Type: http2.Data, StreamID: st.id, Length: uint32(n)}
+		if int(n) == len(st.unsent) {
+			h.Flags = http2.EndStream
+		}
+		out = append(http2.AppendFrameHeader(out, h), st.unsent[:n]...)
 		st.unsent = st.unsent[n:]
 		st.sendWindow -= n
 		r.sendWindow -= n
 	}
+	return out
 }
 
 func (r *http2Reader) appendReplies(dst []byte) []byte {
-	r.out.b = dst
-	for _, reply := range r.replies {
-		_ = reply()
-	}
+	dst = append(dst, r.replies...)
 	r.replies = r.replies[:0]
-	if r.unackedBytes > maxWindow/2 {
-		_ = r.framer.WriteWindowUpdate(0, r.unackedBytes)
+	if r.unackedBytes > http2.MaxWindow/2 {
+		dst = http2.AppendWindowUpdate(dst, 0, r.unackedBytes)
 		r.unackedBytes = 0
 	}
 	if r.sendWindow > 0 {
 		for i := range r.streams {
-			r.write(&r.streams[i])
+			dst = r.appendBody(dst, &r.streams[i])
 		}
 	}
-	return r.out.b
+	return dst
 }
 
 // consume handles one frame, or keeps an incomplete one.
@@ -175,27 +145,23 @@ func (r *http2Reader) consume(in []byte, a *response) (n int, err error) {
 	if err != nil || frame == nil {
 		return n, err
 	}
-	r.in.b = frame
-	f, err := r.framer.ReadFrame()
-	if err != nil {
-		return n, err
-	}
 	r.partial = r.partial[:0]
-	return n, r.handleFrame(f, a)
+	h, _ := http2.ParseFrameHeader(frame)
+	return n, r.handleFrame(h, frame[http2.FrameHeaderSize:], a)
 }
 
 // nextFrame returns the next frame if it is complete, and how many bytes of input it used.
 func (r *http2Reader) nextFrame(in []byte) (frame []byte, n int, err error) {
-	if len(r.partial) == 0 && len(in) >= frameHeaderSize {
+	if len(r.partial) == 0 && len(in) >= http2.FrameHeaderSize {
 		size, err := frameSize(in)
 		if err != nil || len(in) >= size {
 			return in[:min(size, len(in))], size, err
 		}
 	}
-	if n = min(len(in), max(0, frameHeaderSize-len(r.partial))); n > 0 {
+	if n = min(len(in), max(0, http2.FrameHeaderSize-len(r.partial))); n > 0 {
 		r.partial = append(r.partial, in[:n]...)
 	}
-	if len(r.partial) < frameHeaderSize {
+	if len(r.partial) < http2.FrameHeaderSize {
 		return nil, n, nil
 	}
 	size, err := frameSize(r.partial)
@@ -212,47 +178,53 @@ func (r *http2Reader) nextFrame(in []byte) (frame []byte, n int, err error) {
 
 // frameSize returns the size of a frame including its header.
 func frameSize(b []byte) (int, error) {
-	n := int(b[0])<<16 + int(b[1])<<8 + int(b[2])
-	if n > maxFrameSize {
-		return 0, fmt.Errorf("frame of %d bytes exceeds the limit of %d", n, maxFrameSize)
+	h, _ := http2.ParseFrameHeader(b)
+	if err := h.Check(http2.MinMaxFrameSize); err != nil {
+		return 0, err
 	}
-	return frameHeaderSize + n, nil
+	return http2.FrameHeaderSize + int(h.Length), nil
 }
 
 // handleFrame handles a frame.
-func (r *http2Reader) handleFrame(f http2.Frame, a *response) error {
-	switch f := f.(type) {
-	case *http2.HeadersFrame:
-		r.block, r.blockEndsStream = r.stream(f.StreamID), f.StreamEnded()
-		return r.headerFragment(f.HeaderBlockFragment(), f.HeadersEnded(), a)
-	case *http2.ContinuationFrame:
-		return r.headerFragment(f.HeaderBlockFragment(), f.HeadersEnded(), a)
-	case *http2.DataFrame:
-		r.data(f, a)
-	case *http2.RSTStreamFrame:
-		if st := r.stream(f.StreamID); st != nil {
-			st.retry = f.ErrCode == http2.ErrCodeRefusedStream
-			st.streamError = "the server reset the stream: " + f.ErrCode.String()
+func (r *http2Reader) handleFrame(h http2.FrameHeader, payload []byte, a *response) error {
+	isInBlock := r.blockID != 0
+	if isInBlock != (h.Type == http2.Continuation) || isInBlock && h.StreamID != r.blockID {
+		return errors.New("header block and CONTINUATION frames do not match")
+	}
+	switch h.Type {
+	case http2.Headers:
+		block, err := http2.BlockOf(h, payload)
+		if err != nil {
+			return err
+		}
+		r.blockID, r.blockEndsStream = h.StreamID, h.Flags.Has(http2.EndStream)
+		return r.headerFragment(h, block, a)
+	case http2.Continuation:
+		return r.headerFragment(h, payload, a)
+	case http2.Data:
+		return r.data(h, payload, a)
+	case http2.RSTStream:
+		if st := r.stream(h.StreamID); st != nil {
+			code := http2.RSTStreamOf(payload)
+			st.retry = code == http2.RefusedStream
+			st.streamError = "the server reset the stream: " + code.String()
 			r.endStream(st, a)
 		}
-	case *http2.SettingsFrame:
-		return r.settings(f)
-	case *http2.WindowUpdateFrame:
-		if st := r.stream(f.StreamID); st != nil {
-			st.sendWindow += int64(f.Increment)
-		} else if f.StreamID == 0 {
-			r.sendWindow += int64(f.Increment)
+	case http2.Settings:
+		return r.settings(h, payload)
+	case http2.WindowUpdate:
+		return r.windowUpdate(h, payload)
+	case http2.Ping:
+		if !h.Flags.Has(http2.Ack) {
+			r.replies = http2.AppendPing(r.replies, http2.Ack, [8]byte(payload))
 		}
-	case *http2.PingFrame:
-		if data := f.Data; !f.IsAck() {
-			r.replies = append(r.replies, func() error { return r.framer.WritePing(true, data) })
+	case http2.GoAway:
+		last, code, debug := http2.GoAwayOf(payload)
+		a.goAway, a.lastStreamID = true, last
+		if code != http2.NoError {
+			return fmt.Errorf("the server closed the connection: %v %q", code, debug)
 		}
-	case *http2.GoAwayFrame:
-		a.goAway, a.lastStreamID = true, f.LastStreamID
-		if f.ErrCode != http2.ErrCodeNo {
-			return fmt.Errorf("the server closed the connection: %v %q", f.ErrCode, f.DebugData())
-		}
-	case *http2.PushPromiseFrame:
+	case http2.PushPromise:
 		return errors.New("the server sent PUSH_PROMISE although push is disabled")
 	}
 	return nil
@@ -269,103 +241,141 @@ func (r *http2Reader) stream(id uint32) *http2Stream {
 // streamID returns the ID of the stream in a slot.
 func (r *http2Reader) streamID(slot int) uint32 { return r.streams[slot].id }
 
-func (r *http2Reader) settings(f *http2.SettingsFrame) error {
-	if f.IsAck() {
+func (r *http2Reader) windowUpdate(h http2.FrameHeader, payload []byte) error {
+	increment, err := http2.WindowUpdateOf(h, payload)
+	if err != nil {
+		return err
+	}
+	if st := r.stream(h.StreamID); st != nil {
+		st.sendWindow += int64(increment)
+	} else if h.StreamID == 0 {
+		r.sendWindow += int64(increment)
+	}
+	return nil
+}
+
+func (r *http2Reader) settings(h http2.FrameHeader, payload []byte) error {
+	if err := http2.CheckSettings(h); err != nil {
+		return err
+	}
+	if h.Flags.Has(http2.Ack) {
 		return nil
 	}
-	r.replies = append(r.replies, r.framer.WriteSettingsAck)
-	return f.ForeachSetting(func(s http2.Setting) error {
-		switch s.ID {
-		case http2.SettingMaxConcurrentStreams:
-			r.maxStreams = s.Val
-		case http2.SettingInitialWindowSize:
-			if s.Val > maxWindow {
-				return errors.New("SETTINGS_INITIAL_WINDOW_SIZE exceeds 2^31-1")
-			}
-			for _, slot := range r.slots {
-				r.streams[slot].sendWindow += int64(s.Val) - r.streamWindow
-			}
-			r.streamWindow = int64(s.Val)
+	r.replies = http2.AppendSettingsAck(r.replies)
+	for {
+		s, rest, ok := http2.NextSetting(payload)
+		if !ok {
+			return nil
 		}
-		return nil
-	})
+		if err := s.Check(); err != nil {
+			return err
+		}
+		payload = rest
+		switch s.ID {
+		case http2.MaxConcurrentStreams:
+			r.maxStreams = s.Value
+		case http2.InitialWindowSize:
+			for _, slot := range r.slots {
+				r.streams[slot].sendWindow += int64(s.Value) - r.streamWindow
+			}
+			r.streamWindow = int64(s.Value)
+		}
+	}
 }
 
 // headerFragment handles a part of a header block. Blocks of inactive streams are decoded, too,
 // because they may change the dynamic table.
-func (r *http2Reader) headerFragment(b []byte, ended bool, a *response) error {
-	if _, err := r.decoder.Write(b); err != nil {
-		return fmt.Errorf("header block: %w", err)
+func (r *http2Reader) headerFragment(h http2.FrameHeader, block []byte, a *response) error {
+	isWhole := len(r.fragments) == 0
+	if ends := h.Flags.Has(http2.EndHeaders); !ends || !isWhole {
+		if r.fragments = append(r.fragments, block...); len(r.fragments) > maxHead {
+			return errors.New("header block too large")
+		}
+		if !ends {
+			return nil
+		}
+		block = r.fragments
 	}
-	if !ended {
-		return nil
-	}
-	if err := r.decoder.Close(); err != nil {
-		return fmt.Errorf("header block: %w", err)
-	}
-	st := r.block
-	r.block, r.firstHead = nil, nil
-	if st == nil {
-		return nil
+	st := r.stream(r.blockID)
+	r.blockID, r.fragments = 0, r.fragments[:0]
+	if err := r.decoder.Decode(block, headLimits(), &r.head); err != nil {
+		return err
 	}
 	switch {
-	case st.stage == inHead && st.status >= 200:
-		st.begin(st.status, false)
-	case st.stage == inHead: // interim response
-		st.stage = beforeHead
+	case st == nil:
+		return nil
+	case r.head.IsTooLarge:
+		return errors.New("header block too large")
+	case st.stage == beforeHead:
+		r.responseHead(st)
 	}
 	*a = st.response
-	if r.blockEndsStream {
+	if r.blockEndsStream || st.streamError != "" {
 		r.endStream(st, a)
 	}
 	return nil
 }
 
-// field handles a field of a header block. The HPACK decoder calls it.
-func (r *http2Reader) field(f hpack.HeaderField) {
-	st := r.block
-	if st == nil || st.stage >= inBody { // trailers
+// responseHead handles the head of a response.
+func (r *http2Reader) responseHead(st *http2Stream) {
+	if fault := r.head.CheckResponse(); fault != "" {
+		st.streamError = "malformed response: " + fault
 		return
 	}
-	if st.stage == beforeHead {
-		st.stage, st.length = inHead, -1
-		if st.checked != nil {
-			st.checked.begin()
-		}
-	}
-	switch f.Name {
-	case ":status":
-		st.status, _ = strconv.Atoi(f.Value)
-		st.status = min(st.status, 999)
-		if r.tally.head == "" && st.status >= 200 {
-			r.tally.head, r.firstHead = "HTTP/2 "+f.Value+"\r\n", st
-		}
+	status := r.head.StatusCode()
+	if status < 200 {
 		return
-	case "content-length":
-		if n, err := strconv.ParseInt(f.Value, 10, 64); err == nil {
-			st.length = n
+	}
+	st.begin(status, false)
+	st.length = r.head.Length
+	if r.tally.head == "" {
+		r.tally.head = r.headText()
+	}
+	if st.checked == nil {
+		return
+	}
+	st.checked.begin()
+	if len(st.checked.fields) > 0 {
+		for _, f := range r.head.Fields {
+			st.checked.field([]byte(r.nameOf(f)), f.Value.In(r.head.Text))
 		}
-	}
-	if r.firstHead == st {
-		r.tally.head += f.Name + ": " + f.Value + "\r\n"
-	}
-	if st.checked != nil {
-		st.checked.field([]byte(f.Name), []byte(f.Value))
 	}
 }
 
-// data handles a DATA frame.
-func (r *http2Reader) data(f *http2.DataFrame, a *response) {
-	r.unackedBytes += f.Length // padding included
-	st := r.stream(f.StreamID)
-	if st == nil {
-		return
+// nameOf returns the name of a field of the current head.
+func (r *http2Reader) nameOf(f http1.Field) string {
+	if f.Known != http1.NameUnknown {
+		return strings.ToLower(f.Known.String())
 	}
-	st.data(f.Data())
+	return string(f.Name.In(r.head.Text))
+}
+
+// headText returns the current head for Result.Head.
+func (r *http2Reader) headText() string {
+	text := "HTTP/2 " + string(r.head.Status.In(r.head.Text)) + "\r\n"
+	for _, f := range r.head.Fields {
+		text += r.nameOf(f) + ": " + string(f.Value.In(r.head.Text)) + "\r\n"
+	}
+	return text
+}
+
+// data handles a DATA frame.
+func (r *http2Reader) data(h http2.FrameHeader, payload []byte, a *response) error {
+	content, err := http2.DataOf(h, payload)
+	if err != nil {
+		return err
+	}
+	r.unackedBytes += h.Length // padding included
+	st := r.stream(h.StreamID)
+	if st == nil {
+		return nil
+	}
+	st.data(content)
 	*a = st.response
-	if f.StreamEnded() {
+	if h.Flags.Has(http2.EndStream) {
 		r.endStream(st, a)
 	}
+	return nil
 }
 
 // endStream ends a stream.
@@ -381,16 +391,4 @@ func (r *http2Reader) endStream(st *http2Stream, a *response) {
 	*a = st.response
 	delete(r.slots, st.id)
 	st.unsent = nil
-}
-
-// frameSource is what the framer reads from.
-type frameSource struct{ b []byte }
-
-func (f *frameSource) Read(b []byte) (int, error) {
-	if len(f.b) == 0 {
-		return 0, io.ErrUnexpectedEOF
-	}
-	n := copy(b, f.b)
-	f.b = f.b[n:]
-	return n, nil
 }

@@ -118,7 +118,10 @@ func TestTimelineKeepsWhatFollowsTheLastSecond(t *testing.T) {
 				if got[i].Latency.Count != int64(got[i].Requests) {
 					t.Errorf("second %d: %d requests, %d latencies", i, got[i].Requests, got[i].Latency.Count)
 				}
-				got[i].Latency = hist.Packed{}
+				if got[i].Index != i {
+					t.Errorf("second %d has index %d", i, got[i].Index)
+				}
+				got[i].Latency, got[i].Index = hist.Packed{}, 0
 			}
 			if !reflect.DeepEqual(got, test.want) || (len(reported) > 0) != (workers == 1) {
 				t.Errorf("%vs of %v became %v, want %v; %d were reported", test.took, test.have, got, test.want,

@@ -11,6 +11,10 @@ type interval struct {
 	index   int
 	second  Second
 	latency *hist.Histogram // since due; in a closed loop, since sent
+
+	// The tally's counts before it.
+	statuses [1000]uint64
+	errors   Errors
 }
 
 // rollSecond starts a new second if it is time.
@@ -26,6 +30,9 @@ func (w *worker) rollSecond() {
 
 // deliverSecond sends the current second to the coordinator.
 func (w *worker) deliverSecond() {
+	if !w.isSession() {
+		w.countKinds()
+	}
 	w.parts <- workerSecond{w.current.index, w.current.second, w.current.latency}
 	w.current.second = Second{}
 	select {
@@ -33,6 +40,22 @@ func (w *worker) deliverSecond() {
 	default:
 		w.current.latency = hist.New()
 	}
+}
+
+// countKinds completes the current second by its statuses and kinds of errors.
+func (w *worker) countKinds() {
+	c := &w.current
+	for code, n := range &w.tally.statuses {
+		if n > c.statuses[code] {
+			if c.second.Statuses == nil {
+				c.second.Statuses = make(map[int]uint64)
+			}
+			c.second.Statuses[code] = n - c.statuses[code]
+			c.statuses[code] = n
+		}
+	}
+	c.second.Kinds = w.tally.errors.since(&c.errors)
+	c.errors = w.tally.errors
 }
 
 // WindowLength is the length of each of a Result's Windows.

@@ -130,7 +130,9 @@ func (w *worker) sendScheduled() {
 		}
 		since, _ := p.pop(w.now)
 		if w.tally.counting {
-			p.lag.Record(time.Duration(w.now - since)) // a connection was free: the generator itself was late
+			late := time.Duration(w.now - since) // a connection was free: the generator itself was late
+			p.lag.Record(late)
+			w.current.second.MaxLag = max(w.current.second.MaxLag, late)
 		}
 		w.enqueue(id, since)
 		w.flush(id)

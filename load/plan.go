@@ -107,6 +107,9 @@ type Plan struct {
 	// CPUs are the CPUs to which threads are bound in turn. If empty, the system schedules them.
 	CPUs []int
 
+	// Part makes the Plan a part of a whole Plan that several processes run; see Split.
+	Part Part
+
 	// Trace receives events of the run. It may be nil.
 	Trace *Trace
 }
@@ -147,7 +150,7 @@ type Trace struct {
 	Connected func()         // after all connections were opened or failed
 	Started   func()         // just before the measured time
 	Progress  func(Progress) // about ten times a second
-	Second    func(Second)   // after each whole second of the measured time
+	Second    func(Second)   // after each second of the measured time; the last may be shorter
 	Ended     func()         // just after the measured time, while connections are still open
 }
 
@@ -222,6 +225,9 @@ func (p *Plan) check() error {
 		return badPlan("a rate cannot be combined with pipelining or think time: it already schedules each request")
 	}
 	if err := p.Pace.check(); err != nil {
+		return err
+	}
+	if err := p.checkPart(); err != nil {
 		return err
 	}
 	for _, cpu := range p.CPUs {

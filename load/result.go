@@ -57,6 +57,12 @@ type Result struct {
 	// Windows holds, for each thread, the number of responses in each tenth of a second. The last
 	// window may be shorter. It is nil for a Session.
 	Windows [][]uint32 `json:"-"`
+
+	// Waiting is how long requests without a response at the end had waited. Only the Result of a
+	// part has it, because only a Joiner can decide which of them count as Unanswered.
+	Waiting *hist.Histogram `json:"waiting,omitempty"`
+	// Parts holds what each process of a joined Result measured.
+	Parts []PartResult `json:"parts,omitempty"`
 }
 
 // Sample is one request that ended. Times count from the start of measuring.
@@ -118,6 +124,18 @@ func (e *Errors) of(f Failure) *uint64 {
 	}[f]
 }
 
+// since returns the errors counted after an earlier count, or nil if there are none.
+func (e *Errors) since(earlier *Errors) *Errors {
+	if e.Total() == earlier.Total() {
+		return nil
+	}
+	return &Errors{
+		Connect: e.Connect - earlier.Connect, Read: e.Read - earlier.Read, Write: e.Write - earlier.Write,
+		Timeout: e.Timeout - earlier.Timeout, Status: e.Status - earlier.Status, Body: e.Body - earlier.Body,
+		Header: e.Header - earlier.Header, First: e.First,
+	}
+}
+
 func (e *Errors) merge(o Errors) {
 	e.Connect += o.Connect
 	e.Read += o.Read
@@ -133,9 +151,15 @@ func (e *Errors) merge(o Errors) {
 
 // Second is one second of the measured time; the last one may be shorter.
 type Second struct {
+	Index    int    `json:"index"` // from 0
 	Requests uint64 `json:"requests"`
 	Bytes    uint64 `json:"receivedBytes"`
 	Errors   uint64 `json:"errors"`
+	// Statuses counts the responses by status code, and Kinds the errors by kind; nil without any.
+	Statuses map[int]uint64 `json:"statuses,omitempty"`
+	Kinds    *Errors        `json:"errorKinds,omitempty"`
+	// MaxLag is the greatest value of Generator.Lag.
+	MaxLag time.Duration `json:"maxLagNs,omitempty"`
 	// Latency is Result.Latency for this second. After the first hour only its figures are kept.
 	Latency hist.Packed `json:"latency"`
 }
@@ -168,18 +192,58 @@ const (
 // figures.
 func (r *Result) Doubts() (doubts []string) {
 	add := func(format string, args ...any) { doubts = append(doubts, fmt.Sprintf(format, args...)) }
-	g := &r.Generator
-	if g.Busy >= BusyBound {
-		add("the generator was busy %.0f%% of the time: it, not the server, may have limited the rate", 100*g.Busy)
+	if len(r.Parts) == 0 {
+		doubts = r.Generator.doubts("the generator", r.Latency.Quantile(0.5))
 	}
-	if g.Lag != nil {
-		late := g.Lag.Quantile(0.99)
-		if bound := max(minLag, time.Duration(maxLagShare*float64(r.Latency.Quantile(0.5)))); late > bound {
-			add("the generator was late: it sent 1 %% of requests %v or more after they were due, although a connection was free", late.Round(time.Microsecond))
-		}
-	}
+	doubts = append(doubts, r.partDoubts()...)
 	if responsesBefore := float64(r.Requests); r.Due > 0 && responsesBefore < minResponseShare*r.Due {
 		add("of %.0f due requests, %.0f had a response: the server was too slow for the rate, or %d connections were too few", r.Due, responsesBefore, r.Connections)
+	}
+	return doubts
+}
+
+// doubts returns why the generator may have determined the figures. The name stands for it in the
+// text.
+func (g *Generator) doubts(name string, median time.Duration) (doubts []string) {
+	if g.Busy >= BusyBound {
+		doubts = append(doubts, fmt.Sprintf("%s was busy %.0f%% of the time: it, not the server, may have limited the rate",
+			name, 100*g.Busy))
+	}
+	if g.Lag == nil {
+		return doubts
+	}
+	late := g.Lag.Quantile(0.99)
+	if bound := max(minLag, time.Duration(maxLagShare*float64(median))); late > bound {
+		doubts = append(doubts, fmt.Sprintf("%s was late: it sent 1 %% of requests %v or more after they were due, although a connection was free",
+			name, late.Round(time.Microsecond)))
+	}
+	return doubts
+}
+
+const (
+	// maxApart is how far apart the parts of a joined Result may begin.
+	maxApart = time.Millisecond
+	// maxBehind is how long after its end a second of a part may be reported.
+	maxBehind = 2 * time.Second
+)
+
+// partDoubts returns what of the parts of a joined Result is missing or doubtful.
+func (r *Result) partDoubts() (doubts []string) {
+	last := time.Duration(0)
+	for i := range r.Parts {
+		p := &r.Parts[i]
+		if p.Lost != "" {
+			doubts = append(doubts, fmt.Sprintf("the generator on %s was lost: %s", p.Name, p.Lost))
+		}
+		if p.Behind > maxBehind {
+			doubts = append(doubts, fmt.Sprintf("the generator on %s fell behind: it reported a second %.1f s after its end",
+				p.Name, p.Behind.Seconds()))
+		}
+		doubts = append(doubts, p.Generator.doubts("the generator on "+p.Name, p.Latency.P50)...)
+		last = max(last, p.Began)
+	}
+	if last > maxApart {
+		doubts = append(doubts, fmt.Sprintf("the generators began %v apart", last.Round(time.Microsecond)))
 	}
 	return doubts
 }

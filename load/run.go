@@ -1,6 +1,7 @@
 package load
 
 import (
+	"cmp"
 	"context"
 	"sync"
 	"sync/atomic"
@@ -68,7 +69,7 @@ func Run(ctx context.Context, p Plan) (*Result, error) {
 	}
 	if j.measuresConnecting() {
 		call(j.Trace.Started)
-		r.phase.Store(int32(measuring))
+		r.setPhase(measuring)
 	}
 	r.startWorkers()
 	elapsed, err := r.runPhases(ctx)
@@ -81,7 +82,7 @@ func (r *run) createWorkers() error {
 	left := r.Connections
 	for i := range r.Threads {
 		share := left / (r.Threads - i)
-		w, err := newWorker(r, i, r.Connections-left, share)
+		w, err := newWorker(r, i, r.Part.FirstConnection+r.Connections-left, share)
 		if err != nil {
 			r.closeWorkers()
 			return err
@@ -101,11 +102,7 @@ func (r *run) startWorkers() {
 
 // stopWorkers stops the workers and merges their last parts.
 func (r *run) stopWorkers() {
-	if r.isSession() {
-		r.setPhase(stopped)
-	} else {
-		r.phase.Store(int32(stopped))
-	}
+	r.setPhase(stopped)
 	go func() {
 		r.running.Wait()
 		r.closeWakers() // until now a worker's waker was in use
@@ -147,15 +144,18 @@ func (r *run) runPhases(ctx context.Context) (elapsed time.Duration, err error) 
 			return 0, err
 		}
 		call(r.Trace.Connected)
-		r.phase.Store(int32(warming))
-		if _, err = r.runPhase(ctx, r.Warmup, false); err != nil {
+		if r.Warmup > 0 {
+			r.setPhase(warming)
+			_, err = r.runPhase(ctx, r.Warmup, false)
+		}
+		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return 0, err
 		}
 		call(r.Trace.Started)
-		r.phase.Store(int32(measuring))
+		r.setPhase(measuring)
 	}
 	elapsed, err = r.runPhase(ctx, r.Duration, true)
-	r.phase.Store(int32(stopping))
+	r.setPhase(stopping)
 	call(r.Trace.Ended)
 	return elapsed, err
 }

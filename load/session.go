@@ -223,12 +223,10 @@ func (w *worker) idle() bool {
 // wakerID is the poller's ID for a worker's waker.
 const wakerID = -2
 
-// addWaker creates the waker of a Session's worker.
+// addWaker creates the worker's waker.
 func (w *worker) addWaker() (err error) {
-	if w.isSession() {
-		if w.waker, err = newWaker(w.poller); err != nil {
-			return fmt.Errorf("load: %w", err)
-		}
+	if w.waker, err = newWaker(w.poller); err != nil {
+		return fmt.Errorf("load: %w", err)
 	}
 	return nil
 }

@@ -41,6 +41,7 @@ func (r *run) result(elapsed time.Duration) *Result {
 		Handshake: hist.New(),
 	}
 	if !r.isSession() {
+		r.timeline.reportRest()
 		res.Timeline = r.timeline.finish(elapsed)
 	}
 	if !r.Pace.open() { // in a closed loop a request is due when it is sent
@@ -53,8 +54,14 @@ func (r *run) result(elapsed time.Duration) *Result {
 			res.Generator.Lag.Merge(w.pacer.lag)
 		}
 	}
+	waiting := hist.New()
 	for _, w := range r.workers {
-		res.addUnanswered(w.tally.waiting)
+		waiting.Merge(w.tally.waiting)
+	}
+	if r.Part.isPart() {
+		res.Waiting = waiting
+	} else {
+		res.addUnanswered(waiting)
 	}
 	if r.tls == nil {
 		res.Handshake = nil

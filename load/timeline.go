@@ -1,6 +1,8 @@
 package load
 
 import (
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/tarehq/tare/load/hist"
@@ -50,32 +52,45 @@ func (s *timeline) add(p *workerSecond) {
 	b.sum.add(p.sum)
 	b.latency.Merge(p.latency)
 	if b.reports == s.workers {
-		s.pack(p.index)
-		if s.trace != nil {
-			s.trace(s.complete[p.index])
-		}
+		s.report(s.pack(p.index))
 	}
 }
 
-// pack moves second n from partials to complete.
-func (s *timeline) pack(n int) {
+func (s *timeline) report(complete Second) {
+	if s.trace != nil {
+		s.trace(complete)
+	}
+}
+
+// reportRest reports the seconds that not all workers have reported.
+func (s *timeline) reportRest() {
+	for _, n := range slices.Sorted(maps.Keys(s.partials)) {
+		sum := s.partials[n].sum
+		sum.Index, sum.Latency = n, packHistogram(s.partials[n].latency)
+		s.report(sum)
+	}
+}
+
+// pack moves second n from partials to complete. It returns it with its histogram, even if that is
+// not kept.
+func (s *timeline) pack(n int) Second {
 	b := s.partials[n]
 	delete(s.partials, n)
 	for len(s.complete) <= n {
-		s.complete = append(s.complete, Second{})
+		s.complete = append(s.complete, Second{Index: len(s.complete)})
 	}
+	b.sum.Index, b.sum.Latency = n, packHistogram(b.latency)
 	s.complete[n] = b.sum
-	s.complete[n].Latency = packHistogram(b.latency, n < maxPackedSeconds)
+	if n >= maxPackedSeconds {
+		s.complete[n].Latency.Encoded = ""
+	}
+	return b.sum
 }
 
-// packHistogram packs h; only its figures if full is false.
-func packHistogram(h *hist.Histogram, full bool) hist.Packed {
+func packHistogram(h *hist.Histogram) hist.Packed {
 	p, err := h.Pack()
 	if err != nil {
 		panic("load: BUG: pack histogram: " + err.Error())
-	}
-	if !full {
-		p.Encoded = ""
 	}
 	return p
 }
@@ -147,4 +162,22 @@ func (s *Second) add(o Second) {
 	s.Requests += o.Requests
 	s.Bytes += o.Bytes
 	s.Errors += o.Errors
+	s.MaxLag = max(s.MaxLag, o.MaxLag)
+	if o.Statuses != nil {
+		sum := make(map[int]uint64, len(o.Statuses)) // the old one may be in use elsewhere
+		for _, m := range []map[int]uint64{s.Statuses, o.Statuses} {
+			for code, n := range m {
+				sum[code] += n
+			}
+		}
+		s.Statuses = sum
+	}
+	if o.Kinds != nil {
+		sum := *o.Kinds
+		if s.Kinds != nil {
+			sum = *s.Kinds
+			sum.merge(*o.Kinds)
+		}
+		s.Kinds = &sum
+	}
 }

@@ -30,10 +30,10 @@ const (
 type worker struct {
 	*run
 	index     int
-	firstConn int // number of busy connections of the workers before it
+	firstConn int // number of its first busy connection among those of the whole Plan
 	poller    *poll.Poller
 	timer     *timer
-	waker     *waker // nil unless in a Session
+	waker     *waker
 	conns     []conn
 	tally     tally
 
@@ -81,7 +81,7 @@ func newWorker(r *run, index, before, conns int) (*worker, error) {
 		clock: time.Now(), tally: newTally(),
 		buffer: make([]byte, readSize), current: interval{latency: hist.New()},
 		nextReopen: conns * r.connsPerBusy(), route: newRoute(r.Sources, &r.address, index, r.Threads),
-		values: sequenceValues{int64(index), int64(r.Threads)},
+		values: sequenceValues{int64(r.Part.FirstThread + index), int64(r.wholeThreads())},
 	}
 	w.prepareConns()
 	if w.timer, err = newTimer(p); err != nil {
@@ -93,8 +93,8 @@ func newWorker(r *run, index, before, conns int) (*worker, error) {
 		return nil, err
 	}
 	if r.Pace.open() {
-		share := float64(conns) / float64(r.Connections)
-		w.pacer = newPacer(w.timer, newSchedule(&r.Pace, share, index, r.Threads))
+		share := float64(conns) / float64(r.wholeConnections())
+		w.pacer = newPacer(w.timer, newSchedule(&r.Pace, share, r.Part.FirstThread+index, r.wholeThreads()))
 	}
 	return w, nil
 }
@@ -108,7 +108,7 @@ func (w *worker) prepareConns() {
 		}
 		w.messages = append(w.messages, newMessage(w.job, a.request, i, f))
 	}
-	w.nextIndex = w.index * len(w.messages) / w.Threads
+	w.nextIndex = (w.Part.FirstThread + w.index) * len(w.messages) / w.wholeThreads()
 	flights := make([]exchange, len(w.conns)*w.Pipeline)
 	for i, reader := range w.protocol.newReaders(len(w.conns), readerConfig{&w.tally, &w.expected, w.Pipeline}) {
 		c := conn{fd: -1, response: response{slot: -1}}
@@ -238,6 +238,10 @@ func (w *worker) endPacing() {
 		w.tally.due += (p.profile.dueBy(w.now-p.began) - p.profile.dueBy(w.began-p.began)) / p.gap
 		free := p.idle.len()
 		for since, ok := p.pop(w.now); ok; since, ok = p.pop(w.now) {
+			if w.hasRequestLimit() && !w.requestBudget.acquire() { // due after the last request of the run
+				w.tally.due--
+				continue
+			}
 			if free > 0 { // a connection was free: the generator was late
 				free--
 				w.tally.due--

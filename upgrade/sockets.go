@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"net"
 	"net/url"
+	"slices"
+	"syscall"
 
 	"github.com/tarehq/tare/internal/listen"
 	"github.com/tarehq/tare/internal/sdnotify"
@@ -28,28 +30,58 @@ func unescape(name string) string {
 // it. Closing the listener does not disturb other processes. A unix socket's file is removed only
 // if no other process has taken over.
 func (u *Upgrader) Listen(network, address string) (net.Listener, error) {
+	s := listen.Spec{Network: network, Address: address}
+	l, err := u.ListenFunc(network, address, func() (net.Listener, error) {
+		return listen.One(s, listen.Options{SocketMode: u.options.SocketMode}, new(listen.Passed))
+	})
+	if err != nil {
+		return nil, fmt.Errorf("upgrade: listen %w", err)
+	}
+	return l, nil
+}
+
+// ListenFunc is Listen with a function that opens the socket if none was passed. It returns the
+// errors of that function.
+func (u *Upgrader) ListenFunc(network, address string, open func() (net.Listener, error)) (net.Listener, error) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	s := listen.Spec{Network: network, Address: address}
 	switch network {
 	case "tcp", "tcp4", "tcp6", "unix":
 	default:
-		return nil, fmt.Errorf("upgrade: listen %s %s: want network tcp, tcp4, tcp6 or unix", network, address)
+		return nil, fmt.Errorf("%s: invalid network %q: want tcp, tcp4, tcp6 or unix", address, network)
 	}
-	opened, err := u.open(s)
+	opened, err := u.find(s)
+	if err == nil && opened.Listener == nil {
+		opened = socket{name: nameOf(s), isOwned: true}
+		opened.Listener, err = open()
+	}
 	if err != nil {
-		return nil, fmt.Errorf("upgrade: listen %s: %w", s, err)
+		return nil, err
 	}
 	if file, ok := opened.Listener.(*net.UnixListener); ok {
 		// the service manager removes its own sockets
 		file.SetUnlinkOnClose(opened.isOwned && !u.stores())
 	}
-	u.sockets = append(u.sockets, opened)
+	u.sockets = append(slices.DeleteFunc(u.sockets, isClosedSocket), opened)
+	if u.state != starting {
+		u.store() // Ready has done so for earlier ones
+	}
 	return opened.Listener, nil
 }
 
-// open finds a passed socket, or opens one.
-func (u *Upgrader) open(s listen.Spec) (socket, error) {
+// isClosedSocket reports whether the program has closed a socket.
+func isClosedSocket(s socket) bool {
+	conn, ok := s.Listener.(syscall.Conn)
+	if !ok {
+		return false
+	}
+	raw, err := conn.SyscallConn()
+	return err == nil && raw.Control(func(uintptr) {}) != nil
+}
+
+// find finds a passed socket. If there is none, the result has no Listener.
+func (u *Upgrader) find(s listen.Spec) (socket, error) {
 	name := nameOf(s)
 	for _, passed := range []*listen.Passed{u.owned, u.given} {
 		isOwned := passed == u.owned
@@ -71,8 +103,22 @@ func (u *Upgrader) open(s listen.Spec) (socket, error) {
 			return socket{found.Listener, found.Name, false}, nil
 		}
 	}
-	l, err := listen.One(s, listen.Options{SocketMode: u.options.SocketMode}, new(listen.Passed))
-	return socket{l, name, true}, err
+	return socket{}, nil
+}
+
+// Unused returns the addresses of sockets of the service manager that the program does not use. It
+// is called before Ready, which closes them.
+func (u *Upgrader) Unused() (all []net.Addr) {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.given.Addrs()
+}
+
+// HasParent reports whether this process is replacing another one.
+func (u *Upgrader) HasParent() bool {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return u.parent != nil
 }
 
 // Activated returns the sockets that the service manager has passed under a name (socket

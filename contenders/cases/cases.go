@@ -3,6 +3,7 @@
 package cases
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
@@ -60,7 +61,9 @@ func FromFlags() (*Site, error) {
 			return nil, err
 		}
 	}
-	s.Listener, err = net.Listen("tcp", *address)
+	var listening net.ListenConfig
+	listening.SetMultipathTCP(false) // as nginx
+	s.Listener, err = listening.Listen(context.Background(), "tcp", *address)
 	return s, err
 }
 

@@ -1,14 +1,13 @@
-// Package accesslog writes a line for each request to a handler, on any http.Server.
+// Package accesslog writes a line for each request to a handler, on any http.Server. Package front
+// writes its logs with the same files and buffers.
 //
-// Each line is one Write. The writer should not block requests: package spool has such a writer.
+// Each line is one Write. The writer should not block requests: a File does not.
 package accesslog
 
 import (
 	"fmt"
 	"io"
 	"net/http"
-	"sync"
-	"sync/atomic"
 	"time"
 )
 
@@ -33,39 +32,19 @@ func ParseFormat(name string) (Format, error) {
 	return "", fmt.Errorf("unknown format %q (must be %s, %s or %s)", name, Common, Combined, JSON)
 }
 
-// keptLine is the maximum size of a buffer that is reused.
-const keptLine = 4 << 10
-
 // handler logs the responses of another handler.
 type handler struct {
-	next   http.Handler
-	format Format
-	out    io.Writer
-	lines  sync.Pool // of *[]byte
-	second atomic.Pointer[second]
-}
-
-// second is a formatted second: formatting it for each request would cost a third of a line.
-type second struct {
-	unix int64
-	text string
-}
-
-// clf returns a time in the Common Log Format.
-func (h *handler) clf(at time.Time) string {
-	s := h.second.Load()
-	if s == nil || s.unix != at.Unix() {
-		s = &second{at.Unix(), at.Format(clfTime)}
-		h.second.Store(s)
-	}
-	return s.text
+	next    http.Handler
+	format  Format
+	out     io.Writer
+	buffers Buffers
 }
 
 // Handler returns a handler that calls next, and then writes a line to out. The line contains the
 // number of bytes that next has written; the client may have received fewer. It is written even if
 // next panics.
 func Handler(next http.Handler, format Format, out io.Writer) http.Handler {
-	return &handler{next: next, format: format, out: out, lines: sync.Pool{New: func() any { return new([]byte) }}}
+	return &handler{next: next, format: format, out: out}
 }
 
 // ServeHTTP implements http.Handler.
@@ -89,18 +68,15 @@ func (h *handler) write(r *http.Request, rec *recorder, began time.Time) {
 		rec.bytes = 0
 	}
 	e := entry{r: r, status: rec.status, bytes: rec.bytes, at: began}
-	buffer := h.lines.Get().(*[]byte)
+	buffer := h.buffers.Get()
 	line := (*buffer)[:0]
 	if h.format == JSON {
 		line = e.appendJSON(line, time.Since(began))
 	} else {
-		line = e.appendText(line, h.clf(began), h.format == Combined)
+		line = e.appendText(line, h.buffers.Local(began), h.format == Combined)
 	}
 	_, _ = h.out.Write(line) // the client cannot fix the log
-	if cap(line) <= keptLine {
-		*buffer = line
-		h.lines.Put(buffer)
-	}
+	h.buffers.Put(buffer, line)
 }
 
 // recorder records the status and size of a response.

@@ -17,6 +17,15 @@ type Gzip struct {
 	Disable []string
 }
 
+// Compression configures compression by Brotli or Zstandard.
+type Compression struct {
+	Level     *int  // 0 to 11 for Brotli, 1 to 22 for Zstandard; nil is 6 and 1
+	MinLength int64 // bytes, by Content-Length; 0 is 20
+	// Types are media types besides text/html; "*" is any.
+	Types []string
+	Vary  bool
+}
+
 // SubFilter replaces strings in bodies without Content-Encoding. Compression follows.
 type SubFilter struct {
 	// Substitutions are searched for from the start of the body; replaced text is not searched

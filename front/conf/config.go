@@ -23,6 +23,8 @@ type Config struct {
 	// Requests and Conns are the zones of limits. RequestLimit and ConnLimit refer to them by name.
 	Requests []Zone
 	Conns    []Zone
+	// Issuers issue the certificates that Listen.Issued describes.
+	Issuers []Issuer
 	// LogFormats are the formats of logs. "combined" is predefined.
 	LogFormats []LogFormat
 	// BlankUnavailable makes variables empty that nginx has and that are not available here: see
@@ -84,6 +86,9 @@ type Listen struct {
 
 	// Certs are files of certificates and keys in PEM. The server reads them, not the handler.
 	Certs []CertFiles
+	// Issued is a certificate that the server orders and renews; nil is none. It is used before
+	// Certs. As long as it does not exist, Certs are used, or handshakes fail.
+	Issued *Issued
 	// TLSConfig holds the other settings of TLS: versions, cipher suites, client certificates. It
 	// has no Certificates.
 	TLSConfig *tls.Config
@@ -148,6 +153,15 @@ type Settings struct {
 	// ErrorLog is the log for errors of requests. Nil is the logger of New's options.
 	ErrorLog *ErrorLog
 	Gzip     *Gzip // nil compresses nothing
+	// Brotli and Zstd compress for clients that accept it, and are preferred to Gzip in this order; nil
+	// does not.
+	Brotli, Zstd *Compression
+	// Gunzip decompresses responses with gzip for clients that do not accept it, or that Gunzip's
+	// Proxied, HTTP10 and Disable exclude; nil decompresses nothing.
+	Gunzip *Gzip
+	// Trailers are added to the trailer sections of responses, as Header to their headers. Such
+	// responses are chunked; those by HTTP/1.0 have no trailer section.
+	Trailers []AddHeader
 	// SubFilter replaces strings in bodies; nil replaces nothing.
 	SubFilter *SubFilter
 	// NoChunks disables chunked responses. Those of unknown length end with their connection (RFC
@@ -156,6 +170,10 @@ type Settings struct {
 
 	// MaxBody bounds a request's body, in bytes. 0 is 1 MB; a negative value is no limit.
 	MaxBody int64
+	// BodyFile puts bodies that are received for an upstream into files with names, which
+	// $request_body_file shows. BodyDir is their folder; "" is the system's temporary folder.
+	BodyFile BodyFile
+	BodyDir  string
 	// Requests and Conns are the limits of this location.
 	Requests []RequestLimit
 	Conns    []ConnLimit
@@ -180,6 +198,14 @@ type Settings struct {
 	Referers *Referers
 	// SecureLink is how $secure_link checks links. If it is nil the variable is empty.
 	SecureLink *SecureLink
+
+	// Mirror sends copies of requests to other locations; nil sends none.
+	Mirror *Mirror
+	// Trace is the trace context of requests; nil traces nothing.
+	Trace *Trace
+	// EarlyHints forwards early hints (103) of upstreams if one of its texts is neither empty nor
+	// "0". Nil forwards all.
+	EarlyHints []Text
 
 	// Closed is the reason why the location serves nothing, or "". Requests get 503, without error
 	// pages, and the reason is logged.
@@ -215,8 +241,9 @@ type Files struct {
 	Index []Text
 	// Listing lists directories without an index.
 	Listing bool
-	// Precompressed serves x.gz, x.br or x.zst instead of x to clients that accept it.
-	Precompressed bool
+	// Precompressed are the codings of which x.gz, x.br or x.zst is served instead of x to clients that
+	// accept it: "gzip", "br", "zstd".
+	Precompressed []string
 	// Symlinks restricts symbolic links; the default follows all. Those in SymlinksFrom, a prefix
 	// of the path, are always followed.
 	Symlinks     Symlinks
@@ -240,6 +267,16 @@ const (
 	ModifiedSinceExact  ModifiedSince = iota // equal to Last-Modified
 	ModifiedSinceBefore                      // not before Last-Modified
 	ModifiedSinceOff                         // never, and If-None-Match is ignored, too
+)
+
+// BodyFile says whether bodies of requests are in files with names.
+type BodyFile int
+
+// Values of BodyFile.
+const (
+	NoBodyFile    BodyFile = iota // client_body_in_file_only off
+	CleanBodyFile                 // clean: the file is removed at the end of the request
+	KeepBodyFile                  // on: the file stays
 )
 
 // Symlinks says which symbolic links are followed, as nginx's disable_symlinks does.

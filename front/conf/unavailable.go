@@ -23,9 +23,8 @@ func unavailable() []unavailableVariable {
 		userid = "userid is not supported: set cookies in the application"
 	)
 	return []unavailableVariable{
-		{"connection", conns}, {"tcpinfo_rtt", conns}, {"tcpinfo_rttvar", conns},
+		{"tcpinfo_rtt", conns}, {"tcpinfo_rttvar", conns},
 		{"tcpinfo_snd_cwnd", conns}, {"tcpinfo_rcv_space", conns},
-		{"request_body_file", "a body's file has no name"},
 		{"ssl_ciphers", tls}, {"ssl_curves", tls}, {"ssl_session_id", tls},
 		{"upstream_bytes_received", "bytes of upstream connections are not counted"},
 		{"upstream_bytes_sent", "bytes of upstream connections are not counted"},

@@ -158,6 +158,9 @@ func (r *request) read(resp *http.Response, c net.Conn, in *bufio.Reader) *respo
 	if err != nil {
 		a.err = "body: " + plain(err)
 	}
+	for name, values := range resp.Trailer {
+		a.header["trailer "+name] = values
+	}
 	return a
 }
 

@@ -68,6 +68,8 @@ type Compress struct {
 	// Siblings offers x.br, x.zst and x.gz next to a file x. Their contents are not compared with
 	// x.
 	Siblings bool
+	// SiblingCodings restricts Siblings to some of "br", "zstd" and "gzip"; nil is all.
+	SiblingCodings []string
 	// Gzip and Zstd compress text, scripts and similar files at the first request. The result is
 	// cached.
 	Gzip, Zstd bool
@@ -161,9 +163,13 @@ func compile(c Config) (*plan, error) {
 		return nil, fmt.Errorf("files: invalid Cache-Control %q", c.CacheControl)
 	}
 	p.codings = [...]coding{
-		brotli:    {token: "br", suffix: ".br", sibling: c.Compress.Siblings},
-		zstandard: {token: "zstd", suffix: ".zst", sibling: c.Compress.Siblings, made: c.Compress.Zstd},
-		gzipped:   {token: "gzip", suffix: ".gz", sibling: c.Compress.Siblings, made: c.Compress.Gzip},
+		brotli:    {token: "br", suffix: ".br"},
+		zstandard: {token: "zstd", suffix: ".zst", made: c.Compress.Zstd},
+		gzipped:   {token: "gzip", suffix: ".gz", made: c.Compress.Gzip},
+	}
+	for i := range p.codings {
+		some := c.Compress.SiblingCodings
+		p.codings[i].sibling = c.Compress.Siblings && (some == nil || slices.Contains(some, p.codings[i].token))
 	}
 	var err error
 	p.always, err = fixed(c.Header)

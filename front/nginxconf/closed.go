@@ -62,7 +62,7 @@ func closerOf(block []*directive, off []string) *directive {
 }
 
 // isKnownModule reports whether a file is that of a module that has no effect without directives
-// that directives.txt lists.
+// that directives.txt lists: they are supported without the module, or rejected themselves.
 func isKnownModule(file string) bool {
 	name := strings.TrimSuffix(strings.TrimSuffix(path.Base(file), ".so"), "_module")
 	return slices.Contains([]string{
@@ -72,6 +72,7 @@ func isKnownModule(file string) bool {
 		"ngx_http_js", "ngx_http_lua",
 		"ngx_http_headers_more_filter", "ngx_http_brotli_filter", "ngx_http_brotli_static", "ngx_http_zstd_filter",
 		"ngx_http_zstd_static",
+		"ngx_otel", "ngx_http_cache_purge", "ngx_http_subs_filter",
 		"ngx_http_echo", "ngx_http_modsecurity", "ngx_http_vhost_traffic_status",
 	}, name)
 }

@@ -1,6 +1,7 @@
 package nginxconf
 
 import (
+	"errors"
 	"net/http/httptest"
 	"strings"
 	"testing"
@@ -104,14 +105,28 @@ func TestLenientHarmlessDirectiveIsLeftOut(t *testing.T) {
 	for _, text := range []string{
 		"load_module modules/ngx_http_geoip_module.so; load_module ngx_http_lua_module.so;" +
 			inHTTP("server { location / { empty_gif; } }"),
-		inHTTP("brotli on; brotli_types a/b; server { vhost_traffic_status off; location / { mirror /m; empty_gif; } }"),
+		inHTTP("charset_map a b { } server { vhost_traffic_status off; location / { post_action /m; empty_gif; } }"),
 		inHTTP("server { access_log syslog:server=a; listen 81 so_keepalive=1m::; location / { modsecurity off; keepalive_timeout 1s; empty_gif; } }"),
 		inHTTP("modsecurity on; server { location / { modsecurity off; empty_gif; } }"),
-		inHTTP(`server { location / { if ($arg_x) { return 403; } proxy_set_header A $connection; empty_gif; } }`),
+		inHTTP(`server { location / { if ($arg_x) { return 403; } proxy_set_header A $tcpinfo_rtt; empty_gif; } }`),
 	} {
 		if got := statusOf(t, text, "http://x/"); got != 200 {
 			t.Errorf("%s: %d, want 200", text, got)
 		}
+	}
+}
+
+// A module whose directives are known is not loaded, without an error.
+func TestKnownModuleIsAccepted(t *testing.T) {
+	text := "load_module modules/ngx_http_brotli_static_module.so; load_module /x/ngx_stream_module.so;" +
+		inHTTP("server { listen 80; }")
+	r, err := Parse("nginx.conf", Options{FS: oneFile(text), Prefix: "/srv"})
+	if err != nil || len(r.Noted) < 2 || r.Noted[0].Directive != "load_module" || r.Noted[1].Directive != "load_module" {
+		t.Errorf("%v %v", r, err)
+	}
+	_, err = Parse("nginx.conf", Options{FS: oneFile("load_module ngx_http_auth_pam_module.so;" + text), Prefix: "/srv"})
+	if !errors.Is(err, ErrUnsupported) {
+		t.Errorf("unknown module: %v", err)
 	}
 }
 

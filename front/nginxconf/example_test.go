@@ -72,6 +72,6 @@ http {
 	// Output:
 	// nginx.conf:3: directive "gzip": invalid value "maybe" (must be on or off)
 	// nginx.conf:5: unknown directive "listn"
-	// nginx.conf:6: directive "ssi": not supported: pages are sent unmodified
+	// nginx.conf:6: directive "ssi": not supported: pages are sent unmodified; bind a Go handler instead
 	// true
 }

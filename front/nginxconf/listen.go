@@ -60,11 +60,11 @@ func (t *translator) listens(s *scope, server *directive) []listen {
 	if secure {
 		t.warn(s.one("ssl"), "deprecated: use the parameter ssl of listen")
 	}
-	certs := t.certificates(s)
+	certs, issued := t.certificates(s), t.issued(s)
 	for i := range all {
 		all[i].TLS = all[i].TLS || secure
 		all[i].http2 = s.flag("http2", false)
-		all[i].Certs = certs
+		all[i].Certs, all[i].Issued = certs, issued
 	}
 	return all
 }
@@ -313,7 +313,8 @@ func (t *translator) merge(a *address, l listen) {
 		if a.Default {
 			t.errorf(l.directive, "duplicate default server for %s (first one at %s)", l.Addr, a.directive.where())
 		}
-		a.Default, a.directive, a.Certs, a.TLSConfig, a.http2 = true, l.directive, l.Certs, l.TLSConfig, l.http2
+		a.Default, a.directive, a.Certs, a.Issued = true, l.directive, l.Certs, l.Issued
+		a.TLSConfig, a.http2 = l.TLSConfig, l.http2
 	}
 	if l.options {
 		if a.options {
@@ -351,7 +352,7 @@ func (t *translator) agree(a *address, i int) (http2 bool) {
 		l.TLS, l.HTTP2, l.Proxied = a.TLS, a.HTTP2 || srv.listens[n].http2, a.Proxied
 		http2 = l.HTTP2
 		l.Backlog, l.ReusePort, l.IPv6Only = a.Backlog, a.ReusePort, a.IPv6Only
-		if l.TLS && l.Certs == nil && !h.RejectHandshake && t.needsCertificate(a, i) {
+		if l.TLS && l.Certs == nil && l.Issued == nil && !h.RejectHandshake && t.needsCertificate(a, i) {
 			t.errorf(srv.listens[n].directive, "TLS requires ssl_certificate and ssl_certificate_key in the server")
 		}
 	}

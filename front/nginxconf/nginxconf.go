@@ -26,6 +26,9 @@ type Options struct {
 	// FS is the file system for reading files, by their paths without a leading slash; nil is the
 	// system's.
 	FS fs.FS
+	// Report, if it is not nil, receives each file of the configuration, in the order in which they
+	// are read. A file that is included several times is reported once.
+	Report func(name string, text []byte)
 	// Bound are the names of bound handlers, which count as upstreams. Other names that no upstream
 	// block defines are host names.
 	Bound []string
@@ -133,7 +136,7 @@ func (d *directive) message(format string, args ...any) Message {
 func Parse(file string, o Options) (*Result, error) {
 	r := newReport(o.Lenient)
 	source := &source{fsys: o.FS}
-	p := &parser{source: source, dir: filepath.Dir(file)}
+	p := &parser{source: source, dir: filepath.Dir(file), report: o.Report}
 	tree := p.file(file, 0, 0)
 	if len(p.errs) > 0 && errors.Is(p.errs[0], errUnreadable) {
 		return nil, p.errs[0]

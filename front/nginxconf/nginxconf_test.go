@@ -47,7 +47,7 @@ http {
 /etc/sites/a:4: unexpected end of file in a block (missing "}")
 /etc/nginx.conf:7: directive "gzip": duplicate (first one at /etc/nginx.conf:5)
 /etc/nginx.conf:8: directive "perl_set": not supported: bind a Go handler instead
-/etc/nginx.conf:12: directive "ssi": not supported: pages are sent unmodified
+/etc/nginx.conf:12: directive "ssi": not supported: pages are sent unmodified; bind a Go handler instead
 /etc/nginx.conf:15: directive "server_name": not allowed in http (allowed in: server)`; fmt.Sprint(err) != want {
 		t.Errorf("%v\nwant\n%s", err, want)
 	}
@@ -61,7 +61,7 @@ http {
 /etc/nginx.conf:8: directive "perl_set": not supported: bind a Go handler instead
 /etc/nginx.conf:10: directive "listen": unknown parameter "speed=9"
 /etc/nginx.conf:11: directive "proxy_pass": invalid URL "a" (must begin with http:// or https://)
-/etc/nginx.conf:12: directive "ssi": not supported: pages are sent unmodified
+/etc/nginx.conf:12: directive "ssi": not supported: pages are sent unmodified; bind a Go handler instead
 /etc/nginx.conf:13: directive "gzip_static": always is not supported (use on, which respects Accept-Encoding)
 /etc/nginx.conf:15: directive "server_name": not allowed in http (allowed in: server)`; fmt.Sprint(err) != want {
 		t.Errorf("%v\nwant\n%s", err, want)
@@ -149,9 +149,9 @@ func TestLenientRejectedGuardCannotBeReopened(t *testing.T) {
 // Unavailable variables are empty in logs and header fields, and errors where they may decide
 // something.
 func TestLenientUnavailableVariables(t *testing.T) {
-	text := inHTTP(`log_format a "$connection"; server { access_log x a; add_header A "a$pipe${upstream_trailer_x}b"; location / { proxy_set_header B $SSL_curves; proxy_pass http://127.0.0.1:1; } }`)
+	text := inHTTP(`log_format a "$tcpinfo_rtt"; server { access_log x a; add_header A "a$pipe${upstream_trailer_x}b"; location / { proxy_set_header B $SSL_curves; proxy_pass http://127.0.0.1:1; } }`)
 	if _, err := Parse("nginx.conf", Options{FS: oneFile(text), DefaultPort: 80}); err == nil ||
-		!strings.Contains(err.Error(), `directive "log_format": variable $connection is not available`) {
+		!strings.Contains(err.Error(), `directive "log_format": variable $tcpinfo_rtt is not available`) {
 		t.Error(err)
 	}
 	r, err := Parse("nginx.conf", Options{FS: oneFile(text), Prefix: "/srv", DefaultPort: 80, Lenient: true})
@@ -167,13 +167,13 @@ func TestLenientUnavailableVariables(t *testing.T) {
 		t.Error(err)
 	}
 	for _, decides := range []string{
-		"server { if ($connection) { return 403; } }", "map $connection $b { default 1; }",
-		"limit_req_zone $connection zone=a:1m rate=1r/s;",
-		"server { set $a $connection; }",
-		"server { location / { proxy_cache_bypass $connection; proxy_pass http://a; } }",
+		"server { if ($tcpinfo_rtt) { return 403; } }", "map $tcpinfo_rtt $b { default 1; }",
+		"limit_req_zone $tcpinfo_rtt zone=a:1m rate=1r/s;",
+		"server { set $a $tcpinfo_rtt; }",
+		"server { location / { proxy_cache_bypass $tcpinfo_rtt; proxy_pass http://a; } }",
 	} {
 		if _, err := Parse("nginx.conf", Options{FS: oneFile(inHTTP(decides)), DefaultPort: 80,
-			Lenient: true}); err == nil || !strings.Contains(err.Error(), "$connection is not available") {
+			Lenient: true}); err == nil || !strings.Contains(err.Error(), "$tcpinfo_rtt is not available") {
 			t.Errorf("%s: %v", decides, err)
 		}
 	}

@@ -36,6 +36,9 @@ type parser struct {
 	number int
 	looped bool // files include each other: no more are read
 	errs   []error
+
+	report   func(name string, text []byte) // Options.Report
+	reported map[string]bool                // names
 }
 
 // file reads a file and its includes.
@@ -44,6 +47,13 @@ func (p *parser) file(name string, nesting, depth int) []*directive {
 	if err != nil {
 		p.errs = append(p.errs, err)
 		return nil
+	}
+	if p.report != nil && !p.reported[name] {
+		if p.reported == nil {
+			p.reported = make(map[string]bool)
+		}
+		p.reported[name] = true
+		p.report(name, text)
 	}
 	l := newLexer(name, text)
 	tree, _ := p.block(l, false, nesting, depth)

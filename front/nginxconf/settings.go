@@ -13,7 +13,7 @@ import (
 func (t *translator) settings(s *scope) conf.Settings {
 	set := conf.Settings{
 		Files:             t.files(s, nil),
-		Header:            t.addHeaders(s),
+		Header:            t.addFields(s, "add_header"),
 		Expires:           t.expires(s),
 		ErrorPages:        t.errorPages(s),
 		RecursiveErrors:   s.flag("recursive_error_pages", false),
@@ -21,6 +21,13 @@ func (t *translator) settings(s *scope) conf.Settings {
 		ErrorLog:          t.errorLog(s),
 		ModifiedSince:     modifiedSince(s),
 		Gzip:              t.gzip(s),
+		Brotli:            compression(s, "brotli"),
+		Zstd:              compression(s, "zstd"),
+		Gunzip:            t.gunzip(s),
+		Trailers:          t.addFields(s, "add_trailer"),
+		Mirror:            t.mirror(s),
+		EarlyHints:        t.earlyHints(s),
+		Trace:             t.trace(s),
 		SubFilter:         t.substitution(s),
 		NoChunks:          !s.flag("chunked_transfer_encoding", true),
 		Requests:          t.requestLimits(s),
@@ -52,8 +59,25 @@ func (t *translator) settings(s *scope) conf.Settings {
 			set.MaxBody = -1
 		}
 	}
+	set.BodyFile, set.BodyDir = t.bodyFile(s)
 	t.close(s, &set)
 	return set
+}
+
+// bodyFile translates client_body_in_file_only.
+func (t *translator) bodyFile(s *scope) (file conf.BodyFile, dir string) {
+	switch {
+	case s.is("client_body_in_file_only", "on"):
+		file = conf.KeepBodyFile
+	case s.is("client_body_in_file_only", "clean"):
+		file = conf.CleanBodyFile
+	default:
+		return conf.NoBodyFile, ""
+	}
+	if d := s.one("client_body_temp_path"); d != nil {
+		dir = t.path(d.args[0])
+	}
+	return file, dir
 }
 
 // files translates the settings of files. here is the location, if there is one.
@@ -116,13 +140,6 @@ func (t *translator) where(s *scope, here *place, f *conf.Files) {
 	}
 }
 
-func (t *translator) precompressed(s *scope) bool {
-	if s.is("gzip_static", "always") {
-		t.omit(s.one("gzip_static"), "always is not supported (use on, which respects Accept-Encoding)")
-	}
-	return s.is("gzip_static", "on")
-}
-
 // modifiedSince parses if_modified_since, whose words the table has checked.
 func modifiedSince(s *scope) conf.ModifiedSince {
 	switch {
@@ -167,9 +184,10 @@ func (t *translator) symlinks(s *scope, f *conf.Files) {
 	}
 }
 
-func (t *translator) addHeaders(s *scope) []conf.AddHeader {
+// addFields translates add_header or add_trailer.
+func (t *translator) addFields(s *scope, name string) []conf.AddHeader {
 	var all []conf.AddHeader
-	for _, d := range s.all("add_header") {
+	for _, d := range s.all(name) {
 		if strings.EqualFold(d.args[0], "Content-Length") {
 			// a common mistake for responses without a body
 			t.remark(d, "Content-Length is ignored: the server sets it")
@@ -240,25 +258,37 @@ func (t *translator) errorPages(s *scope) []conf.ErrorPage {
 	return pages
 }
 
-func (t *translator) gzip(s *scope) *conf.Gzip {
-	g := &conf.Gzip{
-		Level: s.number("gzip_comp_level"), Vary: s.flag("gzip_vary", false), HTTP10: s.is("gzip_http_version", "1.0"),
-		Types: s.words("gzip_types"), Disable: s.words("gzip_disable"),
-	}
-	if n, has := s.size("gzip_min_length"); has {
-		g.MinLength = max(n, 1) // 0 would be the default, and empty bodies are never compressed
-	}
-	for _, word := range s.words("gzip_proxied") {
-		if strings.EqualFold(word, "off") {
-			g.Proxied = nil
-			break
+// mirror translates mirror; nil is off.
+func (t *translator) mirror(s *scope) *conf.Mirror {
+	m := &conf.Mirror{NoBody: !s.flag("mirror_request_body", true)}
+	all := s.all("mirror")
+	for _, d := range all {
+		switch {
+		case d.args[0] == "off" && len(all) == 1:
+			return nil
+		case d.args[0] == "off":
+			t.errorf(d, "off cannot be combined with other values")
+		case !strings.HasPrefix(d.args[0], "/") || strings.ContainsAny(d.args[0], "$?"):
+			t.errorf(d, "invalid path %s (must begin with a slash, without variables and query)", shown(d.args[0]))
+		default:
+			m.URIs = append(m.URIs, d.args[0])
 		}
-		g.Proxied = append(g.Proxied, strings.ToLower(word))
 	}
-	if !s.flag("gzip", false) {
+	if m.URIs == nil {
 		return nil
 	}
-	return g
+	return m
+}
+
+// earlyHints translates early_hints; nil forwards all.
+func (t *translator) earlyHints(s *scope) []conf.Text {
+	var all []conf.Text
+	for _, d := range s.all("early_hints") {
+		for _, arg := range d.args {
+			all = append(all, t.text(d, arg))
+		}
+	}
+	return all
 }
 
 func (t *translator) substitution(s *scope) *conf.SubFilter {

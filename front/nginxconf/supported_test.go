@@ -2,6 +2,7 @@ package nginxconf
 
 import (
 	"crypto/x509"
+	"maps"
 	"strings"
 	"testing"
 	"testing/fstest"
@@ -18,6 +19,8 @@ const base = `@main events { @events } http {
 	limit_req_zone $host zone=r:1m rate=1r/s; limit_conn_zone $host zone=n:1m;
 	map $host $of_map { @map }
 	upstream u { server a; @upstream } match m { @match }
+	acme_issuer i { uri https://i.test/; @issuer }
+	acme_issuer j { uri https://j.test/; }
 	@http
 	server { listen 81; @server
 		location /p { proxy_pass http://u; @proxy }
@@ -26,6 +29,7 @@ const base = `@main events { @events } http {
 		location /l { @location }
 	}
 	server { listen 443 ssl; ssl_certificate c.pem; ssl_certificate_key c.key; @ssl }
+	server { listen 444 ssl; server_name a.test; ssl_reject_handshake on; @acme }
 }`
 
 // samples returns samples for each supported directive.
@@ -64,12 +68,14 @@ func samples() map[string][]sample {
 		"internal": at("location", "internal;"),
 		"error_page": at("location", "error_page 404 /x;", "error_page 404 =200 /x;",
 			"error_page 404 = /x;"),
-		"recursive_error_pages": at("http", "recursive_error_pages on;"),
-		"types":                 {{"http", "types { a/b c; }", ""}, {"location", "types { }", ""}},
-		"default_type":          at("http", "default_type a/b;"),
-		"client_max_body_size":  at("location", "client_max_body_size 1;", "client_max_body_size 0;"),
-		"client_body_timeout":   at("location", "client_body_timeout 1s;"),
-		"send_timeout":          at("location", "send_timeout 1s;"), "satisfy": at("location", "satisfy any;"),
+		"recursive_error_pages":    at("http", "recursive_error_pages on;"),
+		"types":                    {{"http", "types { a/b c; }", ""}, {"location", "types { }", ""}},
+		"default_type":             at("http", "default_type a/b;"),
+		"client_max_body_size":     at("location", "client_max_body_size 1;", "client_max_body_size 0;"),
+		"client_body_in_file_only": at("location", "client_body_in_file_only on;", "client_body_in_file_only clean;"),
+		"client_body_temp_path":    {{"location", "client_body_temp_path /x;", "client_body_in_file_only on;"}},
+		"client_body_timeout":      at("location", "client_body_timeout 1s;"),
+		"send_timeout":             at("location", "send_timeout 1s;"), "satisfy": at("location", "satisfy any;"),
 		"absolute_redirect":       at("location", "absolute_redirect off;"),
 		"port_in_redirect":        at("location", "port_in_redirect off;"),
 		"server_name_in_redirect": at("location", "server_name_in_redirect on;"),
@@ -119,20 +125,31 @@ func samples() map[string][]sample {
 		"limit_req_zone":    at("http", "limit_req_zone $host zone=x:1m rate=1r/s;"),
 		"limit_req": at("location", "limit_req zone=r;", "limit_req zone=r burst=1;",
 			"limit_req zone=r nodelay;", "limit_req zone=r delay=1;"),
-		"limit_req_status":   at("location", "limit_req_status 429;"),
-		"limit_req_dry_run":  at("location", "limit_req_dry_run on;"),
-		"limit_conn_zone":    at("http", "limit_conn_zone $host zone=x:1m;"),
-		"limit_conn":         at("location", "limit_conn n 1;"),
-		"limit_conn_status":  at("location", "limit_conn_status 429;"),
-		"limit_conn_dry_run": at("location", "limit_conn_dry_run on;"),
-		"log_format":         at("http", "log_format f a;", "log_format f escape=json a;"),
-		"access_log":         at("location", "access_log x;", "access_log x combined if=$host;"),
-		"stub_status":        at("location", "stub_status;", "stub_status prometheus;"),
-		"add_header":         at("location", "add_header A b;", "add_header A b always;"),
-		"expires":            at("location", "expires 1h;", "expires modified 1h;"),
-		"charset":            at("location", "charset utf-8;"), "charset_types": at("location", "charset_types a/b;"),
+		"limit_req_status":    at("location", "limit_req_status 429;"),
+		"limit_req_dry_run":   at("location", "limit_req_dry_run on;"),
+		"limit_conn_zone":     at("http", "limit_conn_zone $host zone=x:1m;"),
+		"limit_conn":          at("location", "limit_conn n 1;"),
+		"limit_conn_status":   at("location", "limit_conn_status 429;"),
+		"limit_conn_dry_run":  at("location", "limit_conn_dry_run on;"),
+		"log_format":          at("http", "log_format f a;", "log_format f escape=json a;"),
+		"access_log":          at("location", "access_log x;", "access_log x combined if=$host;"),
+		"stub_status":         at("location", "stub_status;", "stub_status prometheus;"),
+		"add_header":          at("location", "add_header A b;", "add_header A b always;"),
+		"add_trailer":         at("location", "add_trailer A b;", "add_trailer A b always;"),
+		"early_hints":         at("location", "early_hints $http2;", "early_hints a $uri;"),
+		"mirror":              at("location", "mirror /a;", "mirror /a; mirror /b;"),
+		"mirror_request_body": {{"location", "mirror_request_body off;", "mirror /a;"}},
+		"otel_trace_context": at("location", "otel_trace_context extract;", "otel_trace_context inject;",
+			"otel_trace_context propagate;"),
+		"otel_trace":     at("location", "otel_trace on;", "otel_trace $host;"),
+		"otel_span_name": {{"location", "otel_span_name a;", "otel_trace on;"}},
+		"otel_span_attr": {{"location", "otel_span_attr a b;", "otel_trace on;"}},
+		"gunzip":         at("location", "gunzip on;", "gunzip on; gzip_http_version 1.0;"),
+		"expires":        at("location", "expires 1h;", "expires modified 1h;"),
+		"charset":        at("location", "charset utf-8;"), "charset_types": at("location", "charset_types a/b;"),
 		"gzip": at("location", "gzip on;"), "chunked_transfer_encoding": at("location",
 			"chunked_transfer_encoding off;"), "gzip_static": at("location", "gzip_static on;"),
+		"brotli_static": at("location", "brotli_static on;"), "zstd_static": at("location", "zstd_static on;"),
 		"autoindex": at("location", "autoindex on;"), "empty_gif": at("location", "empty_gif;"),
 		"ssl":                     at("server", "ssl on; ssl_reject_handshake on;"),
 		"ssl_certificate":         at("ssl", "ssl_certificate d.pem; ssl_certificate_key d.key;"),
@@ -210,6 +227,12 @@ func samples() map[string][]sample {
 		"gzip_proxied any", "gzip_http_version 1.0", "gzip_disable a"} {
 		all[strings.Fields(text)[0]] = []sample{{"location", text + ";", "gzip on;"}}
 	}
+	for _, name := range []string{"brotli", "zstd"} {
+		all[name] = at("location", name+" on;")
+		for _, text := range []string{"_types a/b", "_comp_level 5", "_min_length 5"} {
+			all[name+strings.Fields(text)[0]] = []sample{{"location", name + text + ";", name + " on;"}}
+		}
+	}
 	all["sub_filter"] = at("location", "sub_filter a b;", "sub_filter a c;", "sub_filter a b; sub_filter c d;")
 	for _, text := range []string{"sub_filter_types a/b", "sub_filter_once off", "sub_filter_last_modified on"} {
 		all[strings.Fields(text)[0]] = []sample{{"location", text + ";", "sub_filter a b;"}}
@@ -240,6 +263,7 @@ func samples() map[string][]sample {
 			all[name] = append(all[name], sample{kind, kind + "_" + text + ";", cache})
 		}
 	}
+	maps.Copy(all, acmeSamples())
 	all["proxy_cache_convert_head"] = []sample{{"proxy", "proxy_cache_convert_head off;", "proxy_cache c;"}}
 	return all
 }
@@ -252,8 +276,7 @@ func fill(s sample) string {
 		text = strings.Replace(text, "@proxy", "health_check match=m;", 1)
 	}
 	for _, level := range []string{"main", "events", "https", "http", "map", "upstream", "match", "server",
-		"ssl", "proxy",
-		"fastcgi", "location"} {
+		"ssl", "proxy", "fastcgi", "location", "issuer", "acme"} {
 		in := ""
 		if level == s.level {
 			in = s.text

@@ -67,7 +67,7 @@ func TestDocumentIsUpToDate(t *testing.T) {
 
 func TestTable(t *testing.T) {
 	levels := []string{"main", "events", "http", "server", "server/if", "location", "location/if", "limit_except",
-		"upstream", "match", "any"}
+		"upstream", "match", "acme_issuer", "any"}
 	kinds := []string{"count", "flag", "number", "size", "offset", "time", "seconds", "buffers", "one", "some", "words",
 		"forms"}
 	seen := make(map[string]bool)
@@ -98,7 +98,7 @@ func TestDirectivesOfFamiliesAreFound(t *testing.T) {
 	table := newTable()
 	for name, want := range map[string]string{
 		"uwsgi_param": "uwsgi_*", "uwsgi_pass": "uwsgi_pass", "content_by_lua_block": "*_by_lua_block",
-		"set_by_lua": "*_by_lua", "lua_package_path": "lua_*", "perl": "perl*", "brotli": "brotli*",
+		"set_by_lua": "*_by_lua", "lua_package_path": "lua_*", "perl": "perl*",
 	} {
 		if s, ok := table.find(name, levelLocation); !ok || s.name != want {
 			t.Errorf("%s is found as %+v", name, s)

@@ -11,7 +11,8 @@ import (
 	"github.com/tarehq/tare/front/conf"
 )
 
-// certificates returns the files of a server's certificates and keys, paired by their order.
+// certificates returns the files of a server's certificates and keys, paired by their order. Those
+// that variables of ACME stand for have none: see issued.
 func (t *translator) certificates(s *scope) []conf.CertFiles {
 	certs, keys := s.all("ssl_certificate"), s.all("ssl_certificate_key")
 	if len(keys) < len(certs) {
@@ -20,6 +21,9 @@ func (t *translator) certificates(s *scope) []conf.CertFiles {
 	}
 	var files []conf.CertFiles
 	for i, d := range certs {
+		if d.args[0] == issuedVariable {
+			continue
+		}
 		if t.plainFile(d) && t.plainFile(keys[i]) {
 			files = append(files, conf.CertFiles{Cert: t.confPath(d.args[0]), Key: t.confPath(keys[i].args[0])})
 		}

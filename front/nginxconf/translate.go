@@ -114,6 +114,8 @@ func (t *translator) shared(d *directive, http *scope) {
 		t.requestZone(d)
 	case "limit_conn_zone":
 		t.connZone(d)
+	case "acme_issuer":
+		t.issuer(d)
 	case "proxy_cache_path", "fastcgi_cache_path":
 		t.cachePath(d)
 	}

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/acme"
 	"github.com/tarehq/tare/internal/anchor"
 	"github.com/tarehq/tare/internal/certs"
 )
@@ -19,9 +20,11 @@ const maxDescribed = 4
 
 // certStore holds the certificates named by hosts, each once.
 type certStore struct {
-	get     func(*tls.ClientHelloInfo) (*tls.Certificate, error) // Options.GetCertificate, or nil
-	served  map[conf.CertFiles]*servedCert
-	running sync.WaitGroup
+	get      func(*tls.ClientHelloInfo) (*tls.Certificate, error) // Options.GetCertificate, or nil
+	issued   *acme.Manager                                        // certificates that no files are named for
+	served   map[conf.CertFiles]*servedCert
+	isSingle bool // messages need not name the certificate
+	running  sync.WaitGroup
 }
 
 // servedCert is a certificate that is served.
@@ -31,8 +34,8 @@ type servedCert struct {
 	stop  context.CancelFunc // nil unless its files are watched
 }
 
-func newCertStore(get func(*tls.ClientHelloInfo) (*tls.Certificate, error)) *certStore {
-	return &certStore{get: get, served: make(map[conf.CertFiles]*servedCert)}
+func newCertStore(get func(*tls.ClientHelloInfo) (*tls.Certificate, error), issued *acme.Manager) *certStore {
+	return &certStore{get: get, issued: issued, served: make(map[conf.CertFiles]*servedCert)}
 }
 
 // load reads the certificates of a Config that are not loaded yet. After an error, none of them
@@ -103,7 +106,7 @@ func (b *certStore) watch(add func(text string), unreadable string) {
 		if held.stop != nil {
 			continue
 		}
-		text := fmt.Sprintf("certificate: %s, %s", pair.Cert, held.Describe(time.Now()))
+		text := b.prefix(pair, ", ") + held.Describe(time.Now())
 		if _, err := held.Reload(); err != nil {
 			add(fmt.Sprintf("%s; %s: %v", text, unreadable, err))
 			continue
@@ -126,14 +129,22 @@ func (b *certStore) reload(add func(string), all bool) error {
 		switch {
 		case err != nil:
 			failed = append(failed, fmt.Errorf("certificate: %s: %w", pair.Cert, err))
-			add(fmt.Sprintf("certificate: %s: still serving the old one: %v", pair.Cert, err))
+			add(fmt.Sprintf("%sstill serving the old one: %v", b.prefix(pair, ": "), err))
 		case changed:
-			add(fmt.Sprintf("certificate: %s: serving a new one: %s", pair.Cert, held.Describe(time.Now())))
+			add(b.prefix(pair, ": ") + "serving a new one: " + held.Describe(time.Now()))
 		case all:
-			add(fmt.Sprintf("certificate: %s: unchanged", pair.Cert))
+			add(b.prefix(pair, ": ") + "unchanged")
 		}
 	}
 	return errors.Join(failed...)
+}
+
+// prefix returns the beginning of a message about a certificate.
+func (b *certStore) prefix(pair conf.CertFiles, separator string) string {
+	if b.isSingle {
+		return "certificate: "
+	}
+	return "certificate: " + pair.Cert + separator
 }
 
 // dirs returns the directories of the files.

@@ -25,10 +25,15 @@ type Config struct {
 	Front conf.Config
 	// Process are the settings of the process.
 	Process nginxconf.Process
+	// Handler, if it is not nil, makes the handler that serves all requests, in place of the hosts'
+	// locations. It is called after the privileges have been given up; the result is closed at the
+	// end if it is an io.Closer. Front then has one host, for the addresses, their certificate, and
+	// a log of Defaults in a Format of package accesslog.
+	Handler func() (http.Handler, error)
 
-	// Warnings are printed when the configuration becomes active. Notes are printed by Check;
-	// of those Run prints the number.
-	Warnings, Notes []string
+	// Ignored directives and Warnings are printed when the configuration becomes active. Notes are
+	// printed by Check; of those Run prints the number.
+	Ignored, Warnings, Notes []nginxconf.Message
 }
 
 // Read implements Source.
@@ -51,17 +56,8 @@ func (f File) Read(bound []string) (*Config, error) {
 	if len(result.Config.Hosts) == 0 { // a stock nginx.conf whose includes match no files
 		result.Config.Hosts = []conf.Host{{Steps: []conf.Step{conf.Return{Status: http.StatusNotFound}}}}
 	}
-	c := &Config{Name: f.Path, Front: result.Config, Process: result.Process}
-	for _, m := range result.Ignored {
-		c.Warnings = append(c.Warnings, "ignored: "+m.Error())
-	}
-	for _, m := range result.Warnings {
-		c.Warnings = append(c.Warnings, "warning: "+m.Error())
-	}
-	for _, m := range result.Noted {
-		c.Notes = append(c.Notes, "note: "+m.Error())
-	}
-	return c, nil
+	return &Config{Name: f.Path, Front: result.Config, Process: result.Process, Ignored: result.Ignored,
+		Warnings: result.Warnings, Notes: result.Noted}, nil
 }
 
 // ConfigError reports that a configuration cannot be run: it, or what it names, is invalid. Errors
@@ -129,15 +125,18 @@ func listenersOf(hosts []conf.Host) []nginxconf.Listener {
 // printMessages prints the messages about a valid configuration. Notes are many, and printed only
 // if all is set.
 func (s *Server) printMessages(c *Config, all bool) {
-	for _, text := range c.Warnings {
-		s.log.print(text)
-	}
+	s.printEach("ignored: ", c.Ignored)
+	s.printEach("warning: ", c.Warnings)
 	if !all && len(c.Notes) > 0 {
 		s.log.print(fmt.Sprintf("%d directives have no effect or a different one: a check lists them",
 			len(c.Notes)))
 		return
 	}
-	for _, text := range c.Notes {
-		s.log.print(text)
+	s.printEach("note: ", c.Notes)
+}
+
+func (s *Server) printEach(kind string, messages []nginxconf.Message) {
+	for _, m := range messages {
+		s.log.print(kind + m.Error())
 	}
 }

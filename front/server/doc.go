@@ -22,6 +22,7 @@
 //	SIGHUP           Reload
 //	SIGUSR1          Reopen
 //	SIGQUIT          finish the requests in progress, and end
+//	SIGUSR2          Upgrade, with Options.Upgrade
 //	SIGTERM, SIGINT  finish them within Options.Grace, and end; a second one ends the process
 //
 // # Reloads
@@ -30,10 +31,20 @@
 // If settings of connections change, a new server replaces the one of the socket: each has its own
 // duplicate of the descriptor, and the old one ends its connections after their next response.
 //
-// # Another process
+// # Upgrades
 //
-// Package server starts no processes, but leaves room for it. Files duplicates the listening
-// sockets for a successor, KeepSockets leaves unix sockets in place at the end, and
-// Options.Listeners takes inherited ones. Ready, Reloading and Draining are called when a service
-// manager wants to know.
+// With Options.Upgrade another process of the program, which may have another version, replaces
+// this one without losing a request: see package upgrade. The new process reads the configuration,
+// opens what it names, and receives the listening sockets. Until it is ready nothing changes for
+// clients. If it fails, this process prints why and serves on.
+//
+// Then the old process ends each connection after its next response, with Connection: close or
+// GOAWAY, and idle ones after keepalive_timeout. It ends after its last request, or after
+// worker_shutdown_timeout. SIGQUIT closes idle connections at once, SIGTERM limits the time of
+// requests to Options.Grace. As with nginx, a file with the suffix .oldbin contains its process ID.
+// Unlike with nginx, it needs no SIGQUIT to end.
+//
+// The new process has the privileges of the old one. It cannot open what only root may: the user
+// must be able to read the configuration and the keys, and to replace the PID file. A process that
+// is confined to a folder cannot be replaced.
 package server

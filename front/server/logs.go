@@ -26,6 +26,9 @@ const (
 	// logMode is the mode of new logs, which hold personal data.
 	logMode  = 0o640
 	logFlags = os.O_WRONLY | os.O_APPEND
+	// stdio is the path of standard output for a Config with a Handler. Paths of nginx.conf are
+	// absolute.
+	stdio = "-"
 	// logWriteTimeout is how long an error waits for a slow log. After that, its line is
 	// dropped and counted.
 	logWriteTimeout = time.Second
@@ -115,7 +118,7 @@ func idsOf(p *privilege.Plan) (uid, gid int, ok bool) {
 // open opens a log.
 func (b *logFiles) open(path string) (io.WriteCloser, error) {
 	switch path {
-	case "/dev/stdout":
+	case "/dev/stdout", stdio:
 		return nopCloser{b.stdout}, nil
 	case "/dev/stderr", "stderr":
 		return nopCloser{b.stderr}, nil
@@ -133,6 +136,20 @@ func (b *logFiles) open(path string) (io.WriteCloser, error) {
 		return a.Open(logFlags|os.O_CREATE, logMode)
 	}
 	return openLogFile(path)
+}
+
+// canReopen reports whether a path leads to a file that can be opened again: by its directory.
+func (b *logFiles) canReopen(path string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.anchors[path] != nil
+}
+
+// reopen opens a file again, by its directory.
+func (b *logFiles) reopen(path string, flags int) (*os.File, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.anchors[path].Open(flags, logMode)
 }
 
 // dirs returns the directories of anchored files.
@@ -167,7 +184,7 @@ func (b *logFiles) close() {
 func logPaths(c *Config) []string {
 	var paths []string
 	add := func(path string) {
-		if path != "" && path != "stderr" && path != "/dev/stdout" && path != "/dev/stderr" &&
+		if path != "" && path != stdio && path != "stderr" && path != "/dev/stdout" && path != "/dev/stderr" &&
 			!strings.Contains(path, "$") && !slices.Contains(paths, path) {
 			paths = append(paths, path)
 		}
@@ -187,28 +204,37 @@ func logPaths(c *Config) []string {
 	return paths
 }
 
-// cacheMode is the mode of new cache folders.
+// cacheMode is the mode of new folders of caches and bodies.
 const cacheMode = 0o700
 
-// prepareCaches creates the folders of caches and makes the serving user their owner, also of
-// existing ones, as nginx does.
-func prepareCaches(all []conf.Cache, privileges *privilege.Plan) error {
-	for i := range all {
-		dir := all[i].Dir
-		if dir == "" {
-			continue
+// prepareDirs creates the folders of caches and of requests' bodies, and makes the serving user their
+// owner, also of existing ones, as nginx does.
+func prepareDirs(c *conf.Config, privileges *privilege.Plan) error {
+	for i := range c.Caches {
+		if err := prepareDir(c.Caches[i].Dir, privileges); err != nil {
+			return fmt.Errorf("cache %q: %w", c.Caches[i].Name, err)
 		}
-		err := error(nil)
-		if uid, _, ok := idsOf(privileges); ok {
-			err = safefile.GiveDir(dir, cacheMode, uid)
-		} else {
-			err = cache.MakeDir(dir)
-		}
-		if err != nil {
-			return fmt.Errorf("cache %q: %w", all[i].Name, err)
+	}
+	prepared := make(map[string]bool)
+	for p := range c.Places() {
+		if dir := p.Settings.BodyDir; p.Settings.BodyFile != conf.NoBodyFile && !prepared[dir] {
+			prepared[dir] = true
+			if err := prepareDir(dir, privileges); err != nil {
+				return fmt.Errorf("client_body_temp_path: %w", err)
+			}
 		}
 	}
 	return nil
+}
+
+func prepareDir(dir string, privileges *privilege.Plan) error {
+	if dir == "" {
+		return nil
+	}
+	if uid, _, ok := idsOf(privileges); ok {
+		return safefile.GiveDir(dir, cacheMode, uid)
+	}
+	return cache.MakeDir(dir)
 }
 
 // errorFile writes a server's errors to files and to standard error.

@@ -8,6 +8,8 @@ import (
 	"net/http"
 	"os"
 	"time"
+
+	"github.com/tarehq/tare/upgrade"
 )
 
 // DefaultGrace is how long requests in progress may take at the end, unless Options says otherwise.
@@ -32,11 +34,20 @@ type Options struct {
 	// returns nil and no error, the files of the host are used. It is called by any goroutine.
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
+	// DNS sets the records of ACME's challenge dns-01; nil supports none.
+	DNS DNSProvider
+
 	// Privileges are what the process gives up.
 	Privileges Privileges
 
 	// Signals selects the signals that Run handles.
 	Signals Signals
+
+	// Upgrade, if it is not nil, lets another process of the program replace this one: at
+	// SIGUSR2, and by Server.Upgrade. States are then reported to the service manager. Of its
+	// fields the server sets PIDFile, SocketMode, DrainTimeout, Signals and Logger, and IdleGrace
+	// if it is 0: to the longest keepalive_timeout. Listeners must be nil.
+	Upgrade *upgrade.Options
 
 	// Prepare is called once everything is open and the privileges have been given up, before
 	// the first connection is accepted. If it fails, Run does.
@@ -45,6 +56,15 @@ type Options struct {
 	// whether it succeeded or not. Reloading is called before a reload, and Draining when the
 	// server stops accepting connections. They must not block.
 	Ready, Reloading, Draining func()
+}
+
+// DNSProvider sets TXT records, which prove the control of a name to an issuer of certificates whose
+// conf.Challenge is DNS01.
+type DNSProvider interface {
+	// Present creates a record. It returns when all of the zone's name servers have it.
+	Present(ctx context.Context, name, value string) error
+	// CleanUp removes the record.
+	CleanUp(ctx context.Context, name, value string) error
 }
 
 // Privileges are what the process gives up before it serves. Without a user, here or in the
@@ -78,7 +98,7 @@ const (
 // Signals selects signals.
 type Signals int
 
-// The selections.
+// The selections. SIGUSR2 is handled only with Options.Upgrade.
 const (
 	AllSignals Signals = iota
 	NoHangup           // all but SIGHUP

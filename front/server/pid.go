@@ -12,13 +12,65 @@ import (
 	"github.com/tarehq/tare/internal/safefile"
 )
 
+// oldPIDSuffix ends the name of the file with the ID of a process that another one has replaced, as
+// in nginx.
+const oldPIDSuffix = ".oldbin"
+
+// newPIDSuffix ends the name of a file that is about to replace the PID file.
+const newPIDSuffix = ".new"
+
+// preparePID is writePID for a process that replaces another one. It keeps the other's ID in a
+// second file until that process has ended, and leaves the file to publishPID.
+func (s *Server) preparePID(path string) error {
+	old, ok := readPID(path)
+	if path == "" || !ok || old == 0 {
+		return s.writePID(path)
+	}
+	err := safefile.Remove(path + oldPIDSuffix) // an old one may be writable in a folder that is not
+	if err == nil || errors.Is(err, fs.ErrNotExist) {
+		err = s.createPID(path+oldPIDSuffix, old)
+	}
+	if err != nil {
+		return fmt.Errorf("pid: %w (the user that serves must be able to replace the file)", err)
+	}
+	s.nextPID = path
+	return nil
+}
+
+// publishPID replaces the file of the process that this one has replaced, at once: readers find one
+// or the other.
+func (s *Server) publishPID() {
+	if s.nextPID == "" {
+		return
+	}
+	s.pid, s.nextPID = s.nextPID, ""
+	err := s.createPID(s.pid+newPIDSuffix, os.Getpid())
+	if err == nil {
+		err = os.Rename(s.pid+newPIDSuffix, s.pid)
+	}
+	if err != nil {
+		s.log.print("pid: cannot replace the file: " + err.Error())
+	}
+}
+
+// removeOldPID removes the file of a process that has been replaced, or that could not be.
+func (s *Server) removeOldPID() {
+	path := s.pid + oldPIDSuffix
+	if id, ok := readPID(path); s.pid == "" || !ok || id != os.Getpid() {
+		return
+	}
+	if err := safefile.Remove(path); err != nil {
+		s.log.print(fmt.Sprintf("pid: cannot remove %s: %v", path, err))
+	}
+}
+
 // writePID replaces the PID file; an empty path means none.
 func (s *Server) writePID(path string) error {
 	if path == s.pid {
 		return nil
 	}
 	if path != "" {
-		if err := s.createPID(path); err != nil {
+		if err := s.createPID(path, os.Getpid()); err != nil {
 			return err
 		}
 	}
@@ -27,9 +79,9 @@ func (s *Server) writePID(path string) error {
 	return nil
 }
 
-// createPID writes the file. Root owns it: anyone else who could change it could choose the process
+// createPID writes a process ID to a file. Root owns it: anyone else who could change it could choose the process
 // that root's "kill $(cat FILE)" ends.
-func (s *Server) createPID(path string) error {
+func (s *Server) createPID(path string, id int) error {
 	const mode = 0o644
 	flags := os.O_WRONLY | os.O_CREATE | os.O_TRUNC
 	file, how, err := safefile.OpenFile(path, flags, mode)
@@ -40,7 +92,7 @@ func (s *Server) createPID(path string) error {
 	if err == nil && os.Geteuid() == 0 && info.Mode().IsRegular() {
 		if !how.Created && !how.Trusted { // another process may have it open
 			file.Close()
-			if err := safefile.Remove(path); err != nil {
+			if err := safefile.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 				return err
 			}
 			if file, how, err = safefile.OpenFile(path, flags, mode); err != nil {
@@ -57,7 +109,7 @@ func (s *Server) createPID(path string) error {
 			s.log.print(fmt.Sprintf("warning: pid: users other than root may write to the folder of %s and could replace the file", path))
 		}
 	}
-	_, writeErr := file.WriteString(strconv.Itoa(os.Getpid()) + "\n")
+	_, writeErr := file.WriteString(strconv.Itoa(id) + "\n")
 	return errors.Join(err, writeErr, file.Close())
 }
 
@@ -67,7 +119,11 @@ const maxPID = 32
 // removePID removes the file if the current user may do so, unless it holds the ID of another
 // process: a successor's.
 func (s *Server) removePID() {
+	s.removeOldPID()
 	path := s.pid
+	if s.isReplaced() {
+		path = "" // the file is the other process's, even if it is about to be written
+	}
 	if s.pid = ""; path == "" || !holdsOwnPID(path) {
 		return
 	}
@@ -78,15 +134,29 @@ func (s *Server) removePID() {
 
 // holdsOwnPID reports whether a file holds this process's ID, or something unreadable.
 func holdsOwnPID(path string) bool {
+	id, ok := readPID(path)
+	return !ok || id == os.Getpid()
+}
+
+// readPID returns the process ID in a file, or 0 if it contains something else. It does not read
+// pipes, which would block.
+func readPID(path string) (id int, ok bool) {
 	info, err := os.Stat(path)
-	if err != nil || !info.Mode().IsRegular() { // a pipe would block
-		return true
+	if err != nil || !info.Mode().IsRegular() {
+		return 0, false
 	}
 	file, err := os.Open(path)
 	if err != nil {
-		return true
+		return 0, false
 	}
 	defer file.Close()
 	b, err := io.ReadAll(io.LimitReader(file, maxPID))
-	return err != nil || strings.TrimSpace(string(b)) == strconv.Itoa(os.Getpid())
+	if err != nil {
+		return 0, false
+	}
+	id, err = strconv.Atoi(strings.TrimSpace(string(b)))
+	if err != nil {
+		return 0, true
+	}
+	return id, true
 }

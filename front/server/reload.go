@@ -9,6 +9,7 @@ import (
 
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/listen"
+	"github.com/tarehq/tare/internal/sdnotify"
 )
 
 // Reopen reopens the files of all logs, after they have been renamed. A log whose file cannot be
@@ -21,7 +22,10 @@ func (s *Server) Reopen() error {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
 	defer cancel()
-	if err := errors.Join(s.handler.ReopenLogs(ctx), s.errors.reopen(ctx)); err != nil {
+	if s.config.Handler != nil {
+		return s.reopenHandlerLog(ctx)
+	}
+	if err := errors.Join(s.site.ReopenLogs(ctx), s.errors.reopen(ctx)); err != nil {
 		s.printErrors("logs: reopening failed, still writing an old file: ", err)
 		return err
 	}
@@ -35,9 +39,11 @@ func (s *Server) Reload() error {
 	if !s.isServing() {
 		return ErrNotServing
 	}
+	s.notifyManager(sdnotify.Reloading, sdnotify.MonotonicUsec())
 	call(s.options.Reloading)
 	err := s.reload()
 	if !errors.Is(err, ErrNotServing) {
+		s.notifyManager(sdnotify.Ready)
 		call(s.options.Ready)
 	}
 	return err
@@ -70,6 +76,7 @@ func (s *Server) reload() error {
 	s.printMessages(c, false)
 	_ = s.certs.reload(s.log.print, false) // it prints errors; the configuration is active anyway
 	s.watchCerts()
+	s.issued.Start()
 	s.limits(c)
 	if err := s.writePID(c.Process.PID); err != nil {
 		s.log.print("warning: pid: " + err.Error())
@@ -81,29 +88,42 @@ func (s *Server) reload() error {
 // apply opens new resources, switches the handler over, and closes the old ones. Before the switch,
 // an error undoes all steps; after it, no step can fail.
 func (s *Server) apply(c *Config) error {
+	if s.front == nil || c.Handler != nil {
+		return configError(errors.New("a configuration with a Handler cannot be reloaded"))
+	}
 	if err := s.certs.load(&c.Front, s.log.print); err != nil {
+		return configError(err)
+	}
+	if err := s.loadIssued(c); err != nil {
+		s.retainCerts()
 		return configError(err)
 	}
 	next, err := s.nextSockets(c.Process.Listeners)
 	if err != nil {
-		s.certs.retain(&s.config.Front)
+		s.retainCerts()
 		return err
 	}
 	before, after := *s.tlsTable.Load(), *newTLSTable(&c.Front, s.certs)
 	both := maps.Clone(before)
 	maps.Copy(both, after)
 	s.tlsTable.Store(&both) // during the switch, handshakes may use either configuration
-	if err := s.handler.Reload(c.Front); err != nil {
+	if err := s.front.Reload(c.Front); err != nil {
 		next.closeOpened()
 		s.tlsTable.Store(&before)
-		s.certs.retain(&s.config.Front)
+		s.retainCerts()
 		return configError(err)
 	}
 	s.config = c
 	s.tlsTable.Store(&after)
 	s.applySockets(next)
-	s.certs.retain(&s.config.Front)
+	s.retainCerts()
 	return nil
+}
+
+// retainCerts closes the certificates that the served configuration does not name.
+func (s *Server) retainCerts() {
+	s.certs.retain(&s.config.Front)
+	s.issued.Retain(&s.config.Front)
 }
 
 // socketChanges are the sockets of a new configuration.

@@ -7,6 +7,8 @@ import (
 	"os/signal"
 	"syscall"
 	"time"
+
+	"github.com/tarehq/tare/internal/sdnotify"
 )
 
 // signals are the signals of a Server besides those that end its context.
@@ -23,7 +25,7 @@ func (s *Server) notify(ctx context.Context) (context.Context, *signals) {
 	}
 	c := make(chan os.Signal, 8)
 	ignored := make(chan os.Signal, 1)
-	notify(c, ignored, s.options.Signals == AllSignals)
+	notify(c, ignored, s.options.Signals == AllSignals, s.upgrader != nil)
 	ctx, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
 	return ctx, &signals{c, func() {
@@ -35,8 +37,14 @@ func (s *Server) notify(ctx context.Context) (context.Context, *signals) {
 
 // serve serves until ctx ends, a signal arrives or a listener fails.
 func (s *Server) serve(ctx context.Context, signals *signals) error {
+	watchdog := s.watchdog()
+	defer watchdog.stop()
 	for {
 		select {
+		case <-watchdog.due():
+			s.notifyManager(sdnotify.Watchdog)
+		case <-s.replaced():
+			return s.handOver(ctx, signals)
 		case err := <-s.failed:
 			return errors.Join(err, s.drainWithin(s.options.grace()))
 		case <-ctx.Done():
@@ -51,6 +59,8 @@ func (s *Server) serve(ctx context.Context, signals *signals) error {
 				_ = s.Reopen() // it prints its errors
 			case reload:
 				_ = s.Reload() // likewise
+			case replace:
+				go func() { _ = s.Upgrade(context.Background()) }() // likewise
 			}
 		}
 	}
@@ -86,6 +96,7 @@ func (s *Server) close() error {
 	}
 	s.removePID()
 	s.certs.close()
+	s.issued.Close()
 	s.logs.close()
 	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
 	defer cancel()
@@ -100,4 +111,5 @@ const (
 	quit
 	reopen
 	reload
+	replace
 )

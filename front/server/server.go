@@ -5,14 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"os"
 	"runtime"
 	"strings"
 	"sync"
 	"sync/atomic"
 
 	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/internal/acme"
 	"github.com/tarehq/tare/internal/privilege"
+	"github.com/tarehq/tare/upgrade"
 )
 
 var (
@@ -30,23 +31,29 @@ type Server struct {
 	bound   []Binding
 	started atomic.Bool
 
+	acmeTiming acme.Timing // shorter in tests
+
 	// set by Run before anything is served
 	log        stderrLog
 	privileges *privilege.Plan // nil: none are given up
 	outcome    *privilege.Outcome
 	logs       *logFiles
 	errors     *errorFile
-	handler    *front.Handler
-	failed     chan error // receives errors of servers
+	site       site              // what is served
+	front      *front.Handler    // the site, unless the Config has a Handler
+	failed     chan error        // receives errors of servers
+	upgrader   *upgrade.Upgrader // nil unless Options.Upgrade is set
+	upgrading  sync.Mutex        // held while a new process starts
 	tlsTable   atomic.Pointer[tlsTable]
+	issued     *acme.Manager
 
-	changes     sync.Mutex // held by reloads and the like; guards what follows
-	serving     bool
-	config      *Config // the served configuration
-	certs       *certStore
-	sockets     []*socket
-	keepSockets bool
-	pid         string // the PID file that was written
+	changes sync.Mutex // held by reloads and the like; guards what follows
+	serving bool
+	config  *Config // the served configuration
+	certs   *certStore
+	sockets []*socket
+	pid     string // the PID file that was written
+	nextPID string // the one to replace when this process takes over
 
 	drainOnce   sync.Once
 	drains      chan struct{}  // closed by Drain
@@ -90,7 +97,8 @@ func Check(source Source, options Options, bound ...Binding) error {
 // open makes what every Server needs, and returns a function that closes it.
 func (s *Server) open() (close func()) {
 	s.log = newStderrLog(s.options.stderr())
-	s.certs = newCertStore(s.options.GetCertificate)
+	s.issued = acme.New(acme.Config{Log: s.log.print, DNS: s.options.DNS, Timing: s.acmeTiming})
+	s.certs = newCertStore(s.options.GetCertificate, s.issued)
 	s.logs = newLogFiles(s.options.stdout(), s.options.stderr(), s.options.Privileges.Root != nil)
 	return s.log.close
 }
@@ -108,6 +116,9 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	}
 	defer s.open()()
 	defer func() { err = errors.Join(err, s.close()) }()
+	if err := s.openUpgrader(); err != nil {
+		return err
+	}
 	inherited, err := s.inherit()
 	if err != nil {
 		return err
@@ -144,39 +155,6 @@ func (s *Server) Addrs() []net.Addr {
 		all = append(all, socket.base.Addr())
 	}
 	return all
-}
-
-// Files returns duplicates of the listening sockets, in the order of Addrs, for another process.
-// net.FileListener makes listeners of them. The caller closes them.
-func (s *Server) Files() (files []*os.File, err error) {
-	s.changes.Lock()
-	defer s.changes.Unlock()
-	if !s.serving {
-		return nil, ErrNotServing
-	}
-	for _, socket := range s.sockets {
-		file, err := fileOf(socket.base)
-		if err != nil {
-			for _, f := range files {
-				f.Close()
-			}
-			return nil, err
-		}
-		files = append(files, file)
-	}
-	return files, nil
-}
-
-// KeepSockets leaves unix sockets in place when they are closed: another process serves them.
-func (s *Server) KeepSockets() {
-	s.changes.Lock()
-	defer s.changes.Unlock()
-	s.keepSockets = true
-	for _, socket := range s.sockets {
-		if u, ok := socket.base.(*net.UnixListener); ok {
-			u.SetUnlinkOnClose(false)
-		}
-	}
 }
 
 // Drain makes Run finish the requests in progress, without accepting new connections, and return,

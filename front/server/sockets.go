@@ -15,6 +15,7 @@ import (
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/listen"
 	"github.com/tarehq/tare/internal/proxyproto"
+	"github.com/tarehq/tare/internal/sdnotify"
 )
 
 // socketMode is the mode of unix sockets, as in nginx.
@@ -67,11 +68,11 @@ func (s *Server) openSockets(all []nginxconf.Listener, inherited *listen.Passed)
 		s.sockets = append(s.sockets, opened)
 		s.changes.Unlock()
 	}
-	return inherited.Rest()
+	return s.checkUnused(inherited)
 }
 
 func (s *Server) openSocket(l *nginxconf.Listener, inherited *listen.Passed) (*socket, error) {
-	base, err := listen.One(specOf(l), listen.Options{SocketMode: socketMode, Backlog: l.Backlog,
+	base, err := s.listen(specOf(l), listen.Options{SocketMode: socketMode, Backlog: l.Backlog,
 		ReusePort: l.ReusePort}, inherited)
 	if err != nil {
 		return nil, fmt.Errorf("listen %w", err)
@@ -148,7 +149,8 @@ func (s *Server) newServer(socket *socket) *tare.Server {
 	protocols.SetHTTP2(socket.HTTP2 && socket.TLS)
 	protocols.SetUnencryptedHTTP2(socket.HTTP2 && !socket.TLS)
 	server := tare.Wrap(&http.Server{
-		Handler: s.handler, ErrorLog: s.errors.logger(), Protocols: protocols, DisableGeneralOptionsHandler: true,
+		Handler: s.issued.Handler(s.site), ErrorLog: s.errors.logger(), Protocols: protocols,
+		DisableGeneralOptionsHandler: true,
 		HTTP2: &http.HTTP2Config{SendPingTimeout: pingInterval(socket.HeaderTimeout), PingTimeout: pingTimeout,
 			WriteByteTimeout: sendTimeout},
 		MaxHeaderBytes: int(socket.HeaderBytes), ReadHeaderTimeout: socket.HeaderTimeout,
@@ -158,7 +160,7 @@ func (s *Server) newServer(socket *socket) *tare.Server {
 		server.ConnContext = withProxyHeader
 	}
 	server.SendTimeout = socket.SendTimeout
-	server.Refused = func(r tare.Refusal) { s.handler.LogRejected(r.Request, r.Line, r.Status, r.Sent) }
+	server.Refused = s.refused
 	if socket.TLS {
 		server.TLSConfig = &tls.Config{GetConfigForClient: s.configForClient}
 	}
@@ -234,13 +236,32 @@ func (s *Server) connections() (accepted, open int64) {
 
 // shutdown waits for active requests until ctx ends.
 func (s *Server) shutdown(ctx context.Context) error {
+	if isReplaced := s.stopUpgrades(); isReplaced {
+		s.stopAccepting(true)
+	} else {
+		s.notifyManager(sdnotify.Stopping)
+		s.stopAccepting(false)
+	}
+	return s.finish(ctx)
+}
+
+// stopAccepting closes the listening sockets. If another process serves them, unix sockets stay.
+func (s *Server) stopAccepting(isReplaced bool) {
 	s.changes.Lock()
 	s.serving = false // the sockets do not change any more
 	s.changes.Unlock()
+	s.issued.Stop()
 	call(s.options.Draining)
 	for _, socket := range s.sockets {
+		if u, ok := socket.base.(*net.UnixListener); ok && isReplaced {
+			u.SetUnlinkOnClose(false)
+		}
 		socket.base.Close()
 	}
+}
+
+// finish waits for active requests until ctx ends.
+func (s *Server) finish(ctx context.Context) error {
 	close(s.stopping)
 	for _, socket := range s.sockets {
 		s.shutdownInBackground(socket.server)
@@ -248,17 +269,27 @@ func (s *Server) shutdown(ctx context.Context) error {
 	done := make(chan error, 1)
 	go func() {
 		s.draining.Wait()
-		done <- s.handler.Close() // waits for hijacked connections
+		done <- s.site.Close() // waits for hijacked connections
 	}()
 	select {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
 	}
+	s.closeActive()
+	select {
+	case err := <-done: // it has written the last lines of logs
+		return errors.Join(ErrAborted, err)
+	case <-time.After(logCloseTimeout):
+		return ErrAborted
+	}
+}
+
+// closeActive closes all connections.
+func (s *Server) closeActive() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for old := range s.active {
-		_ = old.Close() // the error below covers its error
+		_ = old.Close() // ErrAborted covers its error
 	}
-	return ErrAborted
 }

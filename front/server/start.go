@@ -7,7 +7,9 @@ import (
 	"mime"
 	"net"
 	"os"
+	"os/user"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -33,6 +35,12 @@ func (s *Server) validate(c *Config) error {
 	defer s.certs.close()
 	if err := s.certs.load(&c.Front, s.log.print); err != nil {
 		return configError(err)
+	}
+	if err := s.issued.Check(&c.Front); err != nil {
+		return configError(err)
+	}
+	if c.Handler != nil {
+		return nil
 	}
 	handler, err := front.New(c.Front, s.handlerOptions(front.LogErrors(s.log.logger()),
 		front.OpenLogs(checkLogPath), front.CachesInMemory())...)
@@ -66,13 +74,16 @@ func (s *Server) lookUpUser(c *Config) (err error) {
 		}
 	}
 	root, inOptions := os.Geteuid() == 0, o.User != "" || o.Group != "" || o.Chroot
+	if !root && s.isSuccessor() { // the process that it replaces has changed the user
+		config.User, config.Group, inOptions = "", "", o.Chroot
+	}
 	switch {
 	case inOptions:
 	case root && process.User != "":
 		config.User, config.Group = process.User, process.Group
 	case root && o.DefaultUser != "":
 		config.User = o.DefaultUser
-	case process.User != "":
+	case process.User != "" && !isCurrentUser(process.User):
 		s.log.print(fmt.Sprintf("warning: user %s: only root can change the user: still running as %d",
 			process.User, os.Geteuid()))
 	}
@@ -85,18 +96,28 @@ func (s *Server) lookUpUser(c *Config) (err error) {
 	return nil
 }
 
+// isCurrentUser reports whether the process runs as the user with a name.
+func isCurrentUser(name string) bool {
+	u, err := user.Lookup(name)
+	return err == nil && u.Uid == strconv.Itoa(os.Geteuid())
+}
+
 // openAll does what may need privileges, and gives them up.
 func (s *Server) openAll(c *Config, inherited *listen.Passed) error {
 	if err := s.lookUpUser(c); err != nil {
 		return err
 	}
+	s.certs.isSingle = c.Handler != nil
 	if err := s.certs.load(&c.Front, s.log.print); err != nil {
+		return configError(err)
+	}
+	if err := s.loadIssued(c); err != nil {
 		return configError(err)
 	}
 	if err := s.logs.prepare(logPaths(c), s.privileges); err != nil {
 		return configError(err)
 	}
-	if err := prepareCaches(c.Front.Caches, s.privileges); err != nil {
+	if err := prepareDirs(&c.Front, s.privileges); err != nil {
 		return configError(err)
 	}
 	var err error
@@ -106,11 +127,28 @@ func (s *Server) openAll(c *Config, inherited *listen.Passed) error {
 	if err := s.openSockets(c.Process.Listeners, inherited); err != nil {
 		return err
 	}
-	if err := s.writePID(c.Process.PID); err != nil {
+	pid := s.writePID
+	if s.isSuccessor() {
+		pid = s.preparePID
+	}
+	if err := pid(c.Process.PID); err != nil {
 		return err
 	}
 	s.limits(c)
 	return s.giveUpPrivileges()
+}
+
+// loadIssued loads the certificates that are issued by ACME, and prepares their directories for the
+// user that will serve.
+func (s *Server) loadIssued(c *Config) error {
+	if len(c.Front.Issuers) > 0 && s.options.Privileges.Root != nil {
+		return errors.New("issuers of certificates require access beyond Privileges.Root")
+	}
+	uid, _, ok := idsOf(s.privileges)
+	if !ok {
+		uid = -1
+	}
+	return s.issued.Load(&c.Front, uid)
 }
 
 // giveUpPrivileges gives up what was planned.
@@ -189,10 +227,11 @@ func (s *Server) folders() (f privilege.Folders, release func(), err error) {
 
 // start creates the handler and the servers and prints what is served.
 func (s *Server) start(c *Config) (err error) {
-	s.handler, err = front.New(c.Front, s.handlerOptions(front.LogErrors(s.errors.logger()),
-		front.OpenLogs(s.logs.open), front.CountConnections(s.connections))...)
-	if err != nil {
-		return configError(err)
+	if err := s.openSite(c); err != nil {
+		return err
+	}
+	if err := s.issued.CheckWritable(); err != nil {
+		return errors.Join(configError(err), s.site.Close())
 	}
 	s.changes.Lock()
 	defer s.changes.Unlock()
@@ -203,9 +242,13 @@ func (s *Server) start(c *Config) (err error) {
 		l, err := duplicate(socket.base)
 		if err != nil {
 			closeAll(listeners)
-			return errors.Join(err, s.handler.Close())
+			return errors.Join(err, s.site.Close())
 		}
 		listeners = append(listeners, l)
+	}
+	if err := s.takeOver(); err != nil {
+		closeAll(listeners)
+		return errors.Join(err, s.site.Close())
 	}
 	s.log.print("serving " + c.Name)
 	for i, socket := range s.sockets {
@@ -214,6 +257,8 @@ func (s *Server) start(c *Config) (err error) {
 	}
 	s.printOutcome()
 	s.watchCerts()
+	s.issued.Start()
+	s.printHandlerLog(c)
 	s.serving = true
 	return nil
 }
@@ -225,7 +270,10 @@ func (s *Server) watchCerts() {
 
 // inherit returns the sockets that are open already.
 func (s *Server) inherit() (*listen.Passed, error) {
-	if s.options.Listeners != nil {
+	switch {
+	case s.upgrader != nil:
+		return new(listen.Passed), nil
+	case s.options.Listeners != nil:
 		return listen.Given(s.options.Listeners), nil
 	}
 	return listen.Inherit()

@@ -13,10 +13,13 @@ const nonBlocking = syscall.O_NONBLOCK | syscall.O_NOCTTY
 
 // notify sends the signals to handle to c, besides those that end the context. ignored receives
 // SIGPIPE: if the reader of standard output exits, writes fail and the process continues.
-func notify(c, ignored chan os.Signal, hangup bool) {
+func notify(c, ignored chan os.Signal, hangup, upgrade bool) {
 	signal.Notify(c, syscall.SIGQUIT, syscall.SIGUSR1)
 	if hangup {
 		signal.Notify(c, syscall.SIGHUP)
+	}
+	if upgrade {
+		signal.Notify(c, syscall.SIGUSR2)
 	}
 	signal.Notify(ignored, syscall.SIGPIPE)
 }
@@ -29,6 +32,8 @@ func actionOf(sig os.Signal) action {
 		return reopen
 	case syscall.SIGHUP:
 		return reload
+	case syscall.SIGUSR2:
+		return replace
 	}
 	return none
 }

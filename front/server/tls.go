@@ -7,6 +7,7 @@ import (
 	"net/netip"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/acme"
 	"github.com/tarehq/tare/internal/certs"
 )
 
@@ -22,9 +23,9 @@ func newTLSTable(config *conf.Config, book *certStore) *tlsTable {
 		host := &config.Hosts[i]
 		for n := range host.Listen {
 			l := &host.Listen[n]
-			hasCert := l.Certs != nil || book.get != nil || host.RejectHandshake
+			hasCert := l.Certs != nil || l.Issued != nil || book.get != nil || host.RejectHandshake
 			if l.TLS && table[host] == nil && hasCert {
-				c := tlsConfig(host, l, book)
+				c := tlsConfig(config, host, l, book)
 				table[host] = &hostTLS{withProtocols(c, "http/1.1"), withProtocols(c, "h2", "http/1.1")}
 			}
 		}
@@ -34,7 +35,7 @@ func newTLSTable(config *conf.Config, book *certStore) *tlsTable {
 
 // tlsConfig returns a host's TLS configuration. A host that rejects handshakes has no certificates,
 // which makes crypto/tls send the same alert as nginx.
-func tlsConfig(host *conf.Host, l *conf.Listen, book *certStore) *tls.Config {
+func tlsConfig(config *conf.Config, host *conf.Host, l *conf.Listen, book *certStore) *tls.Config {
 	c := new(tls.Config)
 	if l.TLSConfig != nil {
 		c = l.TLSConfig.Clone()
@@ -51,11 +52,23 @@ func tlsConfig(host *conf.Host, l *conf.Listen, book *certStore) *tls.Config {
 	for _, pair := range l.Certs {
 		all = append(all, book.served[pair].Store)
 	}
+	var issued *acme.Certificate
+	if l.Issued != nil {
+		issued = book.issued.Lookup(config, l.Issued)
+	}
 	c.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
 		if book.get != nil {
-			if cert, err := book.get(hello); cert != nil || err != nil || len(all) == 0 {
+			if cert, err := book.get(hello); cert != nil || err != nil {
 				return cert, err
 			}
+		}
+		if issued != nil {
+			if cert, err := issued.GetCertificate(hello); cert != nil || err != nil {
+				return cert, err
+			}
+		}
+		if len(all) == 0 {
+			return nil, nil // package tls rejects the handshake: unrecognized name
 		}
 		for _, store := range all {
 			if cert, err := store.GetCertificate(hello); err == nil && hello.SupportsCertificate(cert) == nil {
@@ -76,11 +89,14 @@ func withProtocols(c *tls.Config, protocols ...string) *tls.Config {
 // configForClient returns the TLS configuration of the host that the client names, or of the
 // address's default host.
 func (s *Server) configForClient(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	if config := s.issued.ChallengeConfig(hello); config != nil {
+		return config, nil
+	}
 	local, table := hello.Conn.LocalAddr(), *s.tlsTable.Load()
-	host := s.handler.HostAt(local, hello.ServerName)
+	host := s.site.HostAt(local, hello.ServerName)
 	choice := table[host]
 	if choice == nil {
-		choice = table[s.handler.DefaultAt(local)]
+		choice = table[s.site.DefaultAt(local)]
 	}
 	switch {
 	case choice == nil:

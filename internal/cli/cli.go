@@ -68,8 +68,8 @@ an nginx.conf configures.
 	}
 	root.RunE = run(func(context.Context, []string) error { return root.Help() })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(serveCommand(env), loadCommand(env), weighCommand(env), reportCommand(env), versionCommand(env),
-		guardCommand(env))
+	root.AddCommand(serveCommand(env), loadCommand(env), agentCommand(env), weighCommand(env), reportCommand(env),
+		versionCommand(env), guardCommand(env))
 	root.AddCommand(dialectCommands(env)...)
 	root.SetArgs(args)
 	root.SetIn(env.Stdin)

@@ -34,6 +34,7 @@ func TestMain(m *testing.M) {
 		"ownnet":     ownNet,
 		"signalled":  signalled,
 		"broken":     brokenServer,
+		"machine":    machineProgram,
 	})
 }
 

@@ -91,7 +91,14 @@ func runFindMax(ctx context.Context, env Env, flags *loadFlags) error {
 	watch := newLive(newProgress(env.Stderr, 0), &flags.plan)
 	search := flags.find.search
 	search.Tried = func(t load.Try) { watch.print("%s", tryLine(t)) }
+	runner, err := flags.openRunner(ctx, env, func(text string) { watch.print("%s", text) })
+	if err != nil {
+		watch.end()
+		return openFailure(ctx, err)
+	}
+	search.Run = runner.run
 	found, err := search.Find(ctx, flags.plan)
+	closeErr := runner.close()
 	watch.end()
 	if found == nil || len(found.Tries) == 0 && ctx.Err() == nil {
 		return loadFailure(nil, err)
@@ -109,7 +116,9 @@ func runFindMax(ctx context.Context, env Env, flags *loadFlags) error {
 	case ctx.Err() != nil && err != nil:
 		return &exitError{exitStop, errors.New("interrupted: the search is incomplete")}
 	case err != nil:
-		return loadFailure(nil, err)
+		return errors.Join(loadFailure(nil, err), closeErr)
+	case closeErr != nil:
+		return closeErr
 	case found.Holds == 0:
 		return &exitError{code: exitFail}
 	}

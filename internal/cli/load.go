@@ -11,6 +11,7 @@ import (
 
 	"github.com/tarehq/tare/lab/proc"
 	"github.com/tarehq/tare/load"
+	"github.com/tarehq/tare/load/fleet"
 	"github.com/tarehq/tare/load/report"
 )
 
@@ -45,6 +46,7 @@ invalid, 3 if no connection could be opened, and 130 after an interrupt.`,
   tare load http://127.0.0.1:8080/ -c 256 --rate 5000 --poisson --html run.html
   tare load http://127.0.0.1:8080/ -c 256 --find-max --slo 'p99<10ms,errors<0.1%'
   tare load http://127.0.0.1:8080/ --urls paths.txt --shuffle -n 100000 --json=run.json
+  tare load http://10.0.0.1/ -c 20000 --rate 500k --on host1,host2,host3
   tare load fcgi+unix:///run/php/php-fpm.sock:/index.php --param DOCUMENT_ROOT=/var/www/app`,
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 1 || len(args) == 0 && flags.urls == "" {
@@ -55,6 +57,9 @@ invalid, 3 if no connection could be opened, and 130 after an interrupt.`,
 		RunE: run(func(ctx context.Context, args []string) error {
 			if err := flags.complete(env, args); err != nil {
 				return usageError(err)
+			}
+			if flags.fleet.printManifest {
+				return printManifest(env, &flags.fleet)
 			}
 			if flags.find.enabled {
 				return runFindMax(ctx, env, flags)
@@ -76,21 +81,37 @@ func runLoad(ctx context.Context, env Env, flags *loadFlags) error {
 	about := about(flags)
 	watch := newLive(newProgress(env.Stderr, 0), &flags.plan)
 	flags.plan.Trace.Started = func() { about.Started = time.Now() }
-	r, err := load.Run(ctx, flags.plan)
+	runner, err := flags.openRunner(ctx, env, func(text string) { watch.print("%s", text) })
+	if err != nil {
+		watch.end()
+		return openFailure(ctx, err)
+	}
+	r, err := runner.run(ctx, flags.plan)
+	closeErr := runner.close()
 	watch.end()
 	if err := loadFailure(r, err); err != nil {
-		return err
+		return errors.Join(err, closeErr)
 	}
 	if outErr := showLoad(env, flags, &report.Run{Result: *r, About: about}); outErr != nil {
 		return outErr
 	}
 	switch n := r.Errors.Total(); {
-	case err != nil:
+	case ctx.Err() != nil && err != nil:
 		return &exitError{exitStop, errors.New("interrupted: the figures cover the time until then")}
+	case err != nil:
+		return errors.Join(err, closeErr)
 	case n > 0:
-		return fmt.Errorf("load: errors: %d", n)
+		return errors.Join(fmt.Errorf("load: errors: %d", n), closeErr)
 	}
-	return nil
+	return errors.Join(lossError(r), closeErr)
+}
+
+// openFailure returns the error of agents that could not be started.
+func openFailure(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return &exitError{exitStop, errors.New("interrupted before the agents had started")}
+	}
+	return err
 }
 
 // loadFailure returns the error of a run without any result.
@@ -100,6 +121,9 @@ func loadFailure(r *load.Result, err error) error {
 	}
 	if _, ok := errors.AsType[*load.ConnectError](err); ok {
 		return &exitError{exitConnect, err}
+	}
+	if _, ok := errors.AsType[*fleet.Error](err); ok && (r == nil || r.Requests == 0) {
+		return err
 	}
 	switch {
 	case r == nil:

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tarehq/tare/load"
+	"github.com/tarehq/tare/load/agent"
 )
 
 // loadFlags holds the command line of load. Most of it is a Plan.
@@ -23,7 +24,9 @@ type loadFlags struct {
 	sni            string
 	maxSamples     int // number of samples to store
 	find           findMax
+	fleet          fleetFlags
 	outputs        outputs
+	tls            *agent.TLS // of the plan; nil without any
 
 	command *cobra.Command
 }
@@ -34,6 +37,7 @@ func (f *loadFlags) define(c *cobra.Command) {
 	f.defineRequest(c)
 	f.defineConnection(c)
 	f.find.define(c)
+	f.fleet.define(c)
 	f.outputs.define(c)
 	c.Flags().IntVar(&f.maxSamples, "keep", defaultKeep, "store the first `N` requests of --samples")
 }
@@ -122,6 +126,7 @@ func reportedFlags() []string {
 		"http1.0", "http2", "requests-per-connection", "close", "resolve", "source", "insecure", "cacert", "cert",
 		"sni",
 		"find-max", "slo", "from", "to", "precision",
+		"on", "on-loss", "kubernetes", "context", "namespace", "image", "node-selector", "pod-requests", "pod-limits",
 	}
 }
 
@@ -176,6 +181,9 @@ func (f *loadFlags) complete(env Env, args []string) error {
 		return errors.New("load: --poisson requires --rate")
 	}
 	if err := f.find.complete(f); err != nil {
+		return err
+	}
+	if err := f.fleet.check(changed); err != nil {
 		return err
 	}
 	switch bounded := plan.Requests > 0; {

@@ -1,8 +1,6 @@
 package cli
 
 import (
-	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
@@ -13,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/load"
+	"github.com/tarehq/tare/load/agent"
 )
 
 // readFiles reads the files named by flags.
@@ -79,14 +78,13 @@ func (f *loadFlags) readTLS(env Env) error {
 	if !f.insecure && f.caCert == "" && f.cert == "" && f.key == "" && f.sni == "" {
 		return nil
 	}
-	config := &tls.Config{InsecureSkipVerify: f.insecure, ServerName: f.sni}
+	f.tls = &agent.TLS{Insecure: f.insecure, ServerName: f.sni}
+	var err error
 	if f.caCert != "" {
-		pem, err := readInput(env, f.caCert)
-		if err != nil {
+		if f.tls.CA, err = readInput(env, f.caCert); err != nil {
 			return fmt.Errorf("load: --cacert: %w", err)
 		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM([]byte(pem)) {
+		if _, err := (&agent.TLS{CA: f.tls.CA}).Config(); err != nil {
 			return fmt.Errorf("load: --cacert %s: no PEM certificate", f.caCert)
 		}
 	}
@@ -94,17 +92,18 @@ func (f *loadFlags) readTLS(env Env) error {
 		return errors.New("load: --key requires --cert")
 	}
 	if f.cert != "" {
-		key := f.key
-		if key == "" {
-			key = f.cert
-		}
-		pair, err := tls.LoadX509KeyPair(env.path(f.cert), env.path(key))
-		if err != nil {
+		if f.tls.Cert, err = readInput(env, f.cert); err != nil {
 			return fmt.Errorf("load: --cert: %w", err)
 		}
-		config.Certificates = []tls.Certificate{pair}
 	}
-	f.plan.TLS = config
+	if f.key != "" {
+		if f.tls.Key, err = readInput(env, f.key); err != nil {
+			return fmt.Errorf("load: --key: %w", err)
+		}
+	}
+	if f.plan.TLS, err = f.tls.Config(); err != nil {
+		return fmt.Errorf("load: --cert: %w", err)
+	}
 	return nil
 }
 

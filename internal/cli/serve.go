@@ -4,15 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"mime"
-	"net"
-	"os"
-	"time"
 
 	"github.com/spf13/cobra"
-
-	"github.com/tarehq/tare/internal/listen"
-	"github.com/tarehq/tare/internal/privilege"
 )
 
 func serveCommand(env Env) *cobra.Command {
@@ -47,6 +40,7 @@ Signals:
                    SIGTERM, or ignored under nohup.
                    With -c FILE, reload it; an invalid one changes nothing
   SIGUSR1          reopen the logs, after they were renamed
+  SIGUSR2          with -c FILE, start the program again and let the new process take over
 
 The exit code is 0 after a signal, 1 if something failed or requests were aborted, and 2 if the
 command line or FILE is invalid.`,
@@ -83,88 +77,4 @@ func serveFailure(err error) error {
 		return &exitError{e.code, fmt.Errorf("serve: %w", err)}
 	}
 	return fmt.Errorf("serve: %w", err)
-}
-
-// runServe serves files until a signal. The order is essential for giving up privileges. First it
-// looks up names and opens files and ports. Then it gives up privileges and verifies that. Only
-// then does it serve.
-func runServe(ctx context.Context, env Env, plan *servePlan) (err error) {
-	privileges, err := privilege.NewPlan(plan.privilege)
-	if err != nil {
-		return usageError(err)
-	}
-	stderrLog := newStderrLog(env.Stderr)
-	defer stderrLog.close()
-	s := &fileServer{plan: plan, stderrLog: stderrLog}
-	defer func() { err = errors.Join(err, s.close()) }()
-	if err := s.open(env, privileges); err != nil {
-		return err
-	}
-	signals := s.notify()
-	defer signals.stop()
-	if err := s.listen(); err != nil {
-		return err
-	}
-	preloadTables()
-	outcome, err := privileges.Apply(s.folders())
-	if err != nil {
-		return err
-	}
-	if err := s.start(outcome); err != nil {
-		return err
-	}
-	return s.serve(ctx, signals)
-}
-
-// preloadTables makes libraries read their tables while the files are accessible.
-func preloadTables() {
-	_ = mime.TypeByExtension(".html")
-	_, _ = time.Now().Zone()
-}
-
-// listen opens the listeners.
-func (s *fileServer) listen() error {
-	passed, err := listen.Inherit()
-	if err != nil {
-		return err
-	}
-	specs := s.plan.listeners
-	if len(specs) == 0 && passed.Any() {
-		specs = []listen.Spec{{Network: listen.Systemd}}
-	} else if len(specs) == 0 {
-		specs = []listen.Spec{listen.Port(defaultPort)}
-	}
-	if s.listeners, err = listen.All(specs, listen.Options{SocketMode: s.plan.socketMode, Stall: sendTimeout},
-		passed); err != nil {
-		return fmt.Errorf("--listen %w", err)
-	}
-	for _, l := range s.listeners {
-		if u, ok := l.(*net.UnixListener); ok && s.plan.privilege.Chroot {
-			u.SetUnlinkOnClose(false) // inside the chroot, its path differs
-		}
-	}
-	return nil
-}
-
-// folders returns the folders that remain accessible: the served one, and those of the log and the
-// keys.
-func (s *fileServer) folders() privilege.Folders {
-	f := privilege.Folders{Served: s.dir}
-	if s.plan.privilege.Chroot && (s.plan.privilege.Sandbox == privilege.Off || privilege.LandlockVersion() == 0) {
-		s.releaseAnchors() // an intruder could leave the chroot through them
-		return f
-	}
-	keep := func(dirs []*os.File, access privilege.Access) {
-		for _, dir := range dirs {
-			f.Keep = append(f.Keep, privilege.Folder{File: dir, For: access})
-		}
-	}
-	for _, a := range s.keys {
-		keep(a.Dirs(), privilege.Read)
-	}
-	if s.logFile != nil {
-		keep(s.logFile.Dirs(), privilege.Write)
-	}
-	keep(s.socketDirs, privilege.Remove)
-	return f
 }

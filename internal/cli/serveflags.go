@@ -40,8 +40,9 @@ type serveFlags struct {
 	user, group string
 	sandbox     string
 
-	config        string
-	test, lenient bool
+	config                    string
+	test, dump, json, lenient bool
+	explain, method           string
 
 	cert, key         string
 	accessLog, format string
@@ -80,6 +81,11 @@ func (f *serveFlags) define(c *cobra.Command) {
 	s.StringVarP(&f.config, "config", "c", "",
 		"serve what this nginx.conf `FILE` configures; with a DIR or --key, same as --cert (default none)")
 	s.BoolVarP(&f.test, "test", "t", false, "with -c FILE, only check it")
+	s.BoolVarP(&f.dump, "dump", "T", false, "with -c FILE, check it and print all files of the configuration")
+	s.BoolVar(&f.json, "json", false, "with -t, print errors, warnings and notes as JSON on standard output")
+	s.StringVar(&f.explain, "explain", "",
+		"with -c FILE, print how a request for this `URL` would be served, without serving it (default none)")
+	s.StringVar(&f.method, "method", "GET", "with --explain, the request's `METHOD`")
 	s.BoolVar(&f.lenient, "lenient", false, "with -c FILE, ignore unsupported directives and print them")
 	s.StringVar(&f.cert, "cert", "", "serve TLS with the certificate and its chain in this PEM `FILE` (default no TLS)")
 	s.StringVarP(&f.key, "key", "k", "", "read the certificate's key from this PEM `FILE` (default the file of --cert)")
@@ -92,7 +98,7 @@ func (f *serveFlags) define(c *cobra.Command) {
 	s.BoolVar(&f.listing, "listing", false, "list folders without an index file as a page of links")
 	s.BoolVar(&f.dotfiles, "dotfiles", false, "also serve files and folders that begin with a dot")
 	s.StringArrayVar(&f.headers, "header", nil,
-		"add this `FIELD` to every response, such as 'X-Frame-Options: DENY'; may be repeated (default none)")
+		"add this `FIELD` to every response, such as 'X-Frame-Options: DENY', or with --explain to the request; may be repeated (default none)")
 	s.StringVar(&f.cacheControl, "cache-control", "",
 		"send this Cache-Control `VALUE` with files, such as max-age=3600 (default none)")
 	s.StringSliceVar(&f.compress, "compress", []string{"siblings", "zstd", "gzip"},

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/upgrade"
 )
 
 // defaultUser is the user that a server started as root becomes by default, as in nginx.
@@ -22,27 +23,38 @@ type frontPlan struct {
 	file, prefix string // absolute; prefix may be empty
 	user, group  string // override the file's
 	lenient      bool
-	test         bool
 	grace        time.Duration
+
+	test, dump, json bool // -t; -T sets test, too
+	explain          string
+	method           string   // of the request to explain
+	headers          []string // likewise
 }
 
-// runFront serves an nginx.conf until a signal, or only checks it.
+// runFront serves an nginx.conf until a signal, or only checks or explains it.
 func runFront(ctx context.Context, env Env, plan *frontPlan) error {
-	source := server.File{Path: plan.file, Options: nginxconf.Options{Prefix: plan.prefix, Lenient: plan.lenient}}
-	options := server.Options{
-		Stdout: env.Stdout, Stderr: env.Stderr, Grace: graceOption(plan.grace),
-		Privileges: server.Privileges{User: plan.user, Group: plan.group, DefaultUser: defaultUser,
-			Sandbox: server.SandboxAuto},
-	}
-	if plan.test {
-		if err := server.Check(source, options); err != nil {
-			return plan.reportError(env.Stderr, err)
-		}
-		fmt.Fprintf(env.Stderr, "tare: %s: the configuration is valid\n", plan.file)
-		return nil
+	switch {
+	case plan.explain != "":
+		return plan.runExplain(env)
+	case plan.test:
+		return plan.check(env)
 	}
 	signal.Reset(syscall.SIGHUP) // it ends other commands
-	return plan.reportError(env.Stderr, server.Run(ctx, source, options))
+	return plan.reportError(env.Stderr, server.Run(ctx, plan.source(), plan.options(env)))
+}
+
+// source returns the configuration that is served.
+func (p *frontPlan) source() server.File {
+	return server.File{Path: p.file, Options: nginxconf.Options{Prefix: p.prefix, Lenient: p.lenient}}
+}
+
+func (p *frontPlan) options(env Env) server.Options {
+	return server.Options{
+		Stdout: env.Stdout, Stderr: env.Stderr, Grace: graceOption(p.grace),
+		Privileges: server.Privileges{User: p.user, Group: p.group, DefaultUser: defaultUser,
+			Sandbox: server.SandboxAuto},
+		Upgrade: &upgrade.Options{},
+	}
 }
 
 // graceOption returns the value of server.Options.Grace for a --grace of 0 or more.

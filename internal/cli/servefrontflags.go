@@ -58,6 +58,9 @@ func (f *serveFlags) serve(ctx context.Context, env Env, args []string) error {
 	if f.test || f.lenient {
 		return usageError(fmt.Errorf("-t and --lenient require -c FILE"))
 	}
+	if f.dump || f.json || f.explain != "" || f.changed("method") {
+		return usageError(fmt.Errorf("-T, --json, --explain and --method require -c FILE"))
+	}
 	plan, err := f.plan(env, args)
 	if err != nil {
 		return usageError(err)
@@ -72,7 +75,7 @@ func (f *serveFlags) frontPlan(env Env) (*frontPlan, error) {
 		"dotfiles",
 		"header", "cache-control", "compress", "unsafe-dir",
 	} {
-		if f.changed(flag) {
+		if f.changed(flag) && (flag != "header" || f.explain == "") {
 			return nil, fmt.Errorf("--%s and -c %s are mutually exclusive: the file configures it", flag, f.config)
 		}
 	}
@@ -83,7 +86,18 @@ func (f *serveFlags) frontPlan(env Env) (*frontPlan, error) {
 	if f.grace < 0 {
 		return nil, fmt.Errorf("--grace %s: want 0 or more", f.grace)
 	}
-	p := &frontPlan{user: f.user, group: f.group, lenient: f.lenient, test: f.test, grace: f.grace}
+	switch {
+	case f.json && !f.test:
+		return nil, fmt.Errorf("--json requires -t")
+	case f.json && f.dump:
+		return nil, fmt.Errorf("--json and -T are mutually exclusive")
+	case f.explain == "" && f.changed("method"):
+		return nil, fmt.Errorf("--method requires --explain")
+	case f.explain != "" && (f.test || f.dump):
+		return nil, fmt.Errorf("--explain and -t are mutually exclusive")
+	}
+	p := &frontPlan{user: f.user, group: f.group, lenient: f.lenient, grace: f.grace, test: f.test || f.dump,
+		dump: f.dump, json: f.json, explain: f.explain, method: f.method, headers: f.headers}
 	p.file = env.path(f.config)
 	if f.port.prefix != "" {
 		p.prefix = env.path(f.port.prefix)

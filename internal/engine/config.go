@@ -6,6 +6,8 @@ import (
 	"math"
 	"net"
 	"net/http"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
@@ -38,6 +40,7 @@ func (s *Server) newServeConfig(l net.Listener, secure *tls.Config) *serveConfig
 	}
 	if !s.NetHTTP2 {
 		p.netConns.HTTP2 = h2.NewConfig(&p.exchanges, s.settings.HTTP2, s.settings.MaxHeaderBytes)
+		p.netConns.HTTP2.ExtendedConnect = s.ExtendedConnect || netHTTPExtendedConnect()
 		p.netConns.Streams = new(netconn.StreamWorkers)
 	}
 	for _, d := range []time.Duration{p.exchanges.ReadTimeout, p.exchanges.WriteTimeout} {
@@ -47,6 +50,12 @@ func (s *Server) newServeConfig(l net.Listener, secure *tls.Config) *serveConfig
 	}
 	s.configureShards(p, l)
 	return p
+}
+
+// netHTTPExtendedConnect reports whether the environment makes net/http offer extended CONNECT, by
+// net/http's own rule.
+func netHTTPExtendedConnect() bool {
+	return strings.Contains(os.Getenv("GODEBUG"), "http2xconnect=1")
 }
 
 // configureShards sets what shards need to know. They know nothing else of the server.

@@ -1,11 +1,14 @@
 package engine_test
 
 import (
+	"bytes"
 	"io"
 	"log"
 	"net"
 	"net/http"
+	"runtime"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"github.com/tarehq/tare/internal/engine"
@@ -33,7 +36,13 @@ func TestHTTP2ConformsToH2spec(t *testing.T) {
 					l = struct{ net.Listener }{l}
 				}
 			}
+			var onShard, elsewhere atomic.Int64
 			set.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				if isOnShard() {
+					onShard.Add(1)
+				} else {
+					elsewhere.Add(1)
+				}
 				io.Copy(io.Discard, r.Body)
 				io.WriteString(w, "hello")
 			})
@@ -49,8 +58,22 @@ func TestHTTP2ConformsToH2spec(t *testing.T) {
 			if err != nil || !strings.Contains(text, "145 passed, 0 skipped, 0 failed") {
 				t.Errorf("%v\n%s%s", err, failures, text[max(0, len(text)-200):])
 			}
+			right, wrong := onShard.Load(), elsewhere.Load()
+			if strings.HasSuffix(mode, "-goroutine") {
+				right, wrong = wrong, right
+			}
+			if right == 0 || wrong != 0 {
+				t.Errorf("%d requests were served on shards, %d elsewhere", onShard.Load(), elsewhere.Load())
+			}
 		})
 	}
+}
+
+// isOnShard reports whether a shard runs the calling handler. A stack includes the function that
+// started its goroutine.
+func isOnShard() bool {
+	stack := make([]byte, 64<<10)
+	return bytes.Contains(stack[:runtime.Stack(stack, false)], []byte("/internal/engine/shard."))
 }
 
 func portOf(a net.Addr) string {

@@ -320,9 +320,16 @@ func TestHTTP2StalledClientLosesConnection(t *testing.T) {
 	}
 }
 
-// dispatchedHTTP2Site is newHTTP2Site for a server with settings beyond http.Server's.
+// dispatchedHTTP2Site is newHTTP2Site for a server with a Dispatch and a SendTimeout.
 func dispatchedHTTP2Site(t *testing.T, mode string, set *http.Server, dispatch engine.Dispatch,
 	sendTimeout time.Duration) *http2Site {
+	return extendedHTTP2Site(t, mode, set, func(s *engine.Server) {
+		s.Dispatch, s.SendTimeout = dispatch, sendTimeout
+	})
+}
+
+// extendedHTTP2Site is newHTTP2Site for a server with settings beyond http.Server's.
+func extendedHTTP2Site(t *testing.T, mode string, set *http.Server, apply func(*engine.Server)) *http2Site {
 	l, dial := modes[http2Modes[mode]](t)
 	protocols := new(http.Protocols)
 	if http2Modes[mode] == "tls" {
@@ -335,7 +342,7 @@ func dispatchedHTTP2Site(t *testing.T, mode string, set *http.Server, dispatch e
 	}
 	set.Protocols = protocols
 	ours := engine.New(set)
-	ours.Dispatch, ours.SendTimeout = dispatch, sendTimeout
+	apply(ours)
 	transport := &http.Transport{DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() }}
 	s := &http2Site{T: t, mode: mode, client: &http.Client{Transport: transport}, server: ours}
 	served := goServe(ours, l)

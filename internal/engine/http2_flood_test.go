@@ -1,17 +1,14 @@
 package engine_test
 
 import (
-	"crypto/tls"
-	"io"
+	"fmt"
 	"maps"
+	"math"
 	"net/http"
-	"runtime"
-	"runtime/metrics"
 	"slices"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
+	"time"
 
 	"golang.org/x/net/http2"
 )
@@ -49,7 +46,8 @@ func http2Floods() map[string]flood {
 	for _, name := range []string{"rapid reset", "made you reset", "header bomb"} {
 		all[name] = flood{usualFrames, nil, floods[name]}
 	}
-	all["small DATA"] = flood{200_000, upload, func(r *rawHTTP2, _ uint32) { r.WriteData(1, false, []byte("x")) }}
+	all["small DATA"] = flood{600_000, upload, func(r *rawHTTP2, _ uint32) { r.WriteData(1, false, []byte("x")) }}
+	all["padded DATA"] = flood{50_000, upload, floods["padded DATA"]}
 	all["CONTINUATION"] = flood{500, func(r *rawHTTP2) {
 		r.WriteHeaders(http2.HeadersFrameParam{StreamID: 1})
 	}, func(r *rawHTTP2, _ uint32) { r.WriteContinuation(1, false, nil) }}
@@ -74,45 +72,48 @@ func (f flood) bytes(t *testing.T) []byte {
 	return r.output.Bytes()
 }
 
-// hostileConns returns how many connections attack, and how many of them at the same time. Those
-// that send more than usual are fewer.
-func hostileConns(frames int) (all, together int) {
+// usualFrames exceeds what ends a connection if each frame costs a unit, also if the server takes a
+// minute to read them.
+const usualFrames = 10_000
+
+// hostileConns returns how many connections attack a server at the same time. Those that send more
+// than usual are fewer.
+func hostileConns(frames int) int {
+	const few = 4
 	if slow() {
-		all = 10_000 * usualFrames / max(frames, usualFrames)
-		return all, min(all, 2_500)
+		return manyHostileConns / len(http2Modes) * usualFrames / max(frames, usualFrames)
 	}
-	return 4, 4
+	return few
 }
 
-// usualFrames exceeds what ends a connection if each frame costs a unit.
-const usualFrames = 5000
+// manyHostileConns is how many connections attack in the slow form, all modes together.
+const manyHostileConns = 10_000
 
-// A flood of any class ends its connection and no other one, over each kind of connection. The
-// server holds little memory meanwhile.
+// A flood of any class ends its connection and no other one, over each kind of connection. In the
+// slow form, which runs server and attackers in other processes, the server takes little memory,
+// and other clients wait no longer than those of net/http's server.
 func TestHTTP2FloodsEndTheirConnections(t *testing.T) {
 	for name, f := range http2Floods() {
 		t.Run(name, func(t *testing.T) {
-			content := f.bytes(t)
 			for _, mode := range slices.Sorted(maps.Keys(http2Modes)) {
 				t.Run(mode, func(t *testing.T) {
-					var calmed, other atomic.Int64
-					s := newHTTP2Site(t, "tare", mode, &http.Server{Handler: http.HandlerFunc(floodedHandler),
-						HTTP2: &http.HTTP2Config{CountError: func(what string) {
-							switch {
-							case what == "conn_ENHANCE_YOUR_CALM":
-								calmed.Add(1)
-							case strings.HasPrefix(what, "conn_"):
-								other.Add(1)
-							}
-						}}})
-					s.tickets = tls.NewLRUClientSessionCache(1)
-					all, together := hostileConns(f.times)
-					for sent := 0; sent < all; sent += together {
-						s.attack(content, together)
-					}
-					if n := calmed.Load(); n != int64(all) || other.Load() > 0 {
+					s, n := newTarget(t, "tare", mode), hostileConns(f.times)
+					begun := time.Now()
+					ours := s.attack(name, n, n, time.Hour)
+					if got := s.state(); got.calmed != int64(n) || got.other > 0 {
 						t.Errorf("%d of %d connections have ended with ENHANCE_YOUR_CALM, and %d with other errors",
-							n, all, other.Load())
+							got.calmed, n, got.other)
+					}
+					if !slow() {
+						return
+					}
+					s.wantMemory(n, floodMemory)
+					elapsed := time.Since(begun)
+					netHTTP := newTarget(t, "net/http", mode)
+					theirs := netHTTP.attack(name, math.MaxInt32, n, min(elapsed, longestComparison))
+					t.Logf("%d connections in %v; others' p99 is %v, with net/http %v", n, elapsed, ours, theirs)
+					if ours > harmFactor*theirs+harmSlack {
+						t.Errorf("others' p99 is %v, with net/http %v", ours, theirs)
 					}
 				})
 			}
@@ -120,64 +121,28 @@ func TestHTTP2FloodsEndTheirConnections(t *testing.T) {
 	}
 }
 
-func floodedHandler(w http.ResponseWriter, r *http.Request) {
-	_, _ = io.Copy(io.Discard, r.Body)
-	io.WriteString(w, "hello")
-}
+const (
+	// floodMemory is how much memory a connection of a flood may take.
+	floodMemory = 128 << 10
+	// longestComparison limits how long net/http's server is attacked.
+	longestComparison = 10 * time.Second
+	// harmFactor and harmSlack limit the p99 of other clients, compared with net/http's.
+	harmFactor = 2
+	harmSlack  = 100 * time.Millisecond
+)
 
-// attack sends content over n connections and waits until they have ended. Meanwhile another client
-// must receive responses, and the server must hold little memory.
-func (s *http2Site) attack(content []byte, n int) {
-	s.Helper()
-	var attackers sync.WaitGroup
-	over := make(chan struct{})
-	before := liveHeap()
-	for range n {
-		attackers.Go(func() {
-			c, err := s.dial()
-			if err != nil {
-				s.Error(err)
-				return
-			}
-			defer c.Close()
-			ended := make(chan struct{})
-			go func() {
-				defer close(ended)
-				_, _ = io.Copy(io.Discard, c)
-			}()
-			for rest := content; len(rest) > 0; {
-				sent, err := c.Write(rest[:min(len(rest), 64<<10)])
-				if rest = rest[sent:]; err != nil {
-					break
-				}
-			}
-			<-ended
-		})
+// TestHTTP2Attackers is the process of the attackers that attack starts.
+func TestHTTP2Attackers(t *testing.T) {
+	var mode, address, class string
+	var all, together int
+	var limit time.Duration
+	if _, err := fmt.Sscanf(attackEnvironment(), attackFormat, &mode, &address, &class, &all, &together,
+		&limit); err != nil {
+		t.Skip("is run by TestHTTP2FloodsEndTheirConnections")
 	}
-	go func() {
-		attackers.Wait()
-		close(over)
-	}()
-	limit := before + 64<<20 + uint64(n)*(256<<10)
-	for isOver := false; !isOver; {
-		if got := s.get("/"); got != "hello" {
-			s.Fatalf("another client has received %q", got)
-		}
-		if held := liveHeap(); held > limit {
-			s.Fatalf("%d connections hold %d MB", n, held>>20)
-		}
-		select {
-		case <-over:
-			isOver = true
-		default:
-		}
-	}
-}
-
-// liveHeap returns how much memory is in use.
-func liveHeap() uint64 {
-	runtime.GC()
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
-	metrics.Read(sample)
-	return sample[0].Value.Uint64()
+	f := http2Floods()[class]
+	s := newHTTP2Client(t, mode, dialer(address))
+	fmt.Println("attacking")
+	err := s.flood(f.bytes(t), all, together, limit)
+	fmt.Println("ended:", err)
 }

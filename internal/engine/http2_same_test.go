@@ -43,21 +43,14 @@ type http2Site struct {
 // newHTTP2Site starts the server of a maker.
 func newHTTP2Site(t *testing.T, maker, mode string, set *http.Server) *http2Site {
 	l, dial := modes[http2Modes[mode]](t)
-	s := &http2Site{T: t, mode: mode, url: "http://a.test", logged: new(lockedBuffer)}
-	protocols := new(http.Protocols)
-	transport := &http.Transport{DisableCompression: true, ExpectContinueTimeout: time.Minute, Protocols: protocols,
-		DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() }}
 	if http2Modes[mode] == "tls" {
-		s.url = "https://a.test"
-		protocols.SetHTTP2(true)
 		inner, innerDial := modes["tcp"](t)
-		l = secureFor(mode, inner)
-		transport.DialContext = func(context.Context, string, string) (net.Conn, error) { return innerDial() }
-		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
+		l, dial = secureFor(mode, inner), innerDial
 	} else {
-		protocols.SetUnencryptedHTTP2(true)
-		set.Protocols = protocols
+		set.Protocols = new(http.Protocols)
+		set.Protocols.SetUnencryptedHTTP2(true)
 	}
+	s := newHTTP2Client(t, mode, dial)
 	set.ErrorLog = log.New(s.logged, "", 0)
 	if maker == "on loop" {
 		ours := engine.New(set)
@@ -67,12 +60,28 @@ func newHTTP2Site(t *testing.T, maker, mode string, set *http.Server) *http2Site
 		s.server = makers[maker](set)
 	}
 	served := goServe(s.server, l)
-	s.client = &http.Client{Transport: transport, Timeout: time.Minute}
 	t.Cleanup(func() {
-		transport.CloseIdleConnections()
+		s.client.CloseIdleConnections()
 		s.server.Close()
 		<-served
 	})
+	return s
+}
+
+// newHTTP2Client returns a client for a server that dial connects to.
+func newHTTP2Client(t *testing.T, mode string, dial func() (net.Conn, error)) *http2Site {
+	s := &http2Site{T: t, mode: mode, url: "http://a.test", logged: new(lockedBuffer)}
+	transport := &http.Transport{DisableCompression: true, ExpectContinueTimeout: time.Minute,
+		Protocols:   new(http.Protocols),
+		DialContext: func(context.Context, string, string) (net.Conn, error) { return dial() }}
+	if http2Modes[mode] == "tls" {
+		s.url = "https://a.test"
+		transport.Protocols.SetHTTP2(true)
+		transport.TLSClientConfig = &tls.Config{InsecureSkipVerify: true}
+	} else {
+		transport.Protocols.SetUnencryptedHTTP2(true)
+	}
+	s.client = &http.Client{Transport: transport, Timeout: time.Minute}
 	return s
 }
 

@@ -6,12 +6,9 @@ import (
 	"net/http"
 	"slices"
 	"sync"
-	"sync/atomic"
 	"testing"
 
 	"golang.org/x/net/http2"
-
-	"github.com/tarehq/tare/internal/engine"
 )
 
 // stall is a client that occupies the server without an end.
@@ -51,46 +48,31 @@ func http2Stalls() map[string]stall {
 }
 
 // Clients that stall hold bounded memory and delay no other client, over each kind of connection.
+// The memory is measured in the slow form.
 func TestHTTP2StalledClientsHoldLittleMemory(t *testing.T) {
 	for name, stalled := range http2Stalls() {
 		for _, mode := range slices.Sorted(maps.Keys(http2Modes)) {
 			t.Run(name+" "+mode, func(t *testing.T) {
-				var begun atomic.Int64
-				s := newHTTP2Site(t, "tare", mode, &http.Server{Handler: http.HandlerFunc(
-					func(w http.ResponseWriter, r *http.Request) {
-						switch r.URL.Path {
-						case "/upload":
-							begun.Add(1)
-							_, _ = io.Copy(io.Discard, r.Body)
-						case "/write":
-							begun.Add(1)
-							for piece := make([]byte, 4<<10); ; {
-								if _, err := w.Write(piece); err != nil {
-									return
-								}
-							}
-						}
-						io.WriteString(w, "hello")
-					})})
-				all, together := hostileConns(0)
-				for sent := 0; sent < all; sent += together {
-					begun.Store(0)
-					s.stall(together, stalled.send, func() bool {
-						return begun.Load() == int64(together*stalled.begun)
-					})
+				s, n := newTarget(t, "tare", mode), hostileConns(0)
+				s.stall(n, stalled)
+				if slow() {
+					s.wantMemory(n, stallMemory)
 				}
 			})
 		}
 	}
 }
 
-// stall opens n connections that send something and read nothing, until hasBegun returns true.
-// Another client must receive responses then. The server must hold little memory.
-func (s *http2Site) stall(n int, send func(*rawHTTP2), hasBegun func() bool) {
+// stallMemory is how much memory a connection that stalls may take: that of its handlers, which are
+// goroutines with buffers of their own, and what they have written.
+const stallMemory = 512 << 10
+
+// stall opens n connections that send something and read nothing. Another client must receive
+// responses then.
+func (s *targetSite) stall(n int, how stall) {
 	s.Helper()
-	before := liveHeap()
 	r := newRawHTTP2(s.T, nil)
-	send(r)
+	how.send(r)
 	content := r.output.Bytes()
 	conns := make([]io.Closer, n)
 	var clients sync.WaitGroup
@@ -110,20 +92,15 @@ func (s *http2Site) stall(n int, send func(*rawHTTP2), hasBegun func() bool) {
 		})
 	}
 	clients.Wait()
-	ours := s.server.(*engine.Server)
-	eventually(s.T, "all clients are connected", func() bool { _, open := ours.Connections(); return open >= int64(n) })
-	eventually(s.T, "all handlers have begun", hasBegun)
+	eventually(s.T, "all clients are connected", func() bool { return s.state().open > int64(n) })
+	eventually(s.T, "all handlers have begun", func() bool { return s.state().begun == int64(n*how.begun) })
 	for range 20 {
 		if got := s.get("/"); got != "hello" {
 			s.Errorf("another client has received %q", got)
 		}
 	}
-	if held, limit := liveHeap(), before+32<<20+uint64(n)*(1<<20); held > limit {
-		s.Errorf("%d connections hold %d MB", n, (held-before)>>20)
-	}
 	for _, c := range conns {
 		c.Close()
 	}
-	s.client.CloseIdleConnections()
-	eventually(s.T, "all connections are closed", func() bool { _, open := ours.Connections(); return open == 0 })
+	eventually(s.T, "all connections are closed", func() bool { return s.state().open == 1 })
 }

@@ -279,6 +279,13 @@ func TestSlowClientsHoldMemoryInProportion(t *testing.T) {
 // first line of its output.
 func play(t *testing.T, test, env string) string {
 	t.Helper()
+	line, _ := playOn(t, test, env)
+	return line
+}
+
+// playOn is play for a process that writes more lines.
+func playOn(t *testing.T, test, env string) (first string, more *bufio.Reader) {
+	t.Helper()
 	c := exec.Command(os.Args[0], "-test.run=^"+test+"$")
 	c.Env = append(os.Environ(), env)
 	in, err := c.StdinPipe()
@@ -291,11 +298,11 @@ func play(t *testing.T, test, env string) string {
 	}
 	testkit.Start(t, c)
 	t.Cleanup(func() { in.Close() })
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		t.Fatalf("%s: %q, %v", test, line, err)
+	more = bufio.NewReader(out)
+	if first, err = more.ReadString('\n'); err != nil {
+		t.Fatalf("%s: %q, %v", test, first, err)
 	}
-	return line
+	return first, more
 }
 
 // TestClientsThatTrickle is the process that TestSlowClientsHoldMemoryInProportion starts.

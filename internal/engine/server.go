@@ -37,6 +37,10 @@ type Server struct {
 	// NetHTTP2 makes net/http serve HTTP/2 instead of package h2. Serve reads it.
 	NetHTTP2 bool
 
+	// ExtendedConnect offers extended CONNECT (RFC 8441) to clients of HTTP/2, as GODEBUG with
+	// http2xconnect=1 does. Serve reads it.
+	ExtendedConnect bool
+
 	// Unused, if not nil, is called when no Serve runs and no connection is open any more.
 	Unused func()
 

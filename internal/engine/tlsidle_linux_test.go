@@ -7,6 +7,8 @@ import (
 	"runtime"
 	"testing"
 
+	"golang.org/x/net/http2"
+
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -46,4 +48,50 @@ func TestIdleTLSConnectionsAreSmall(t *testing.T) {
 			s.Errorf("%d more goroutines", more)
 		}
 	}, "ServeTLS")
+}
+
+// An idle HTTP/2 connection over TLS holds little more: the session, and the fields that the client
+// has put into the table of HPACK.
+func TestIdleHTTP2ConnectionsAreSmall(t *testing.T) {
+	if testkit.Race {
+		t.Skip("the race detector uses memory of its own")
+	}
+	const n, limit = 1000, 10 << 10
+	withoutReserve(t)
+	s := newHTTP2Site(t, "on loop", "h2-tls-shard", &http.Server{Handler: http.HandlerFunc(
+		func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") })})
+	open := func(n int) {
+		for range n {
+			nc, err := s.dial() // the client keeps only the socket
+			if err != nil {
+				s.Fatal(err)
+			}
+			raw := nc.(*tls.Conn).NetConn()
+			s.Cleanup(func() { raw.Close() })
+			c := newRawHTTP2(s.T, nc)
+			c.request(1, true, ":method", "GET", ":scheme", "https", ":authority", "a.test", ":path", "/some/path",
+				"user-agent", "a program", "accept-encoding", "gzip", "x-session", "some value of the session")
+			c.send()
+			for ended := false; !ended; {
+				f, err := c.ReadFrame()
+				if err != nil {
+					s.Fatal(err)
+				}
+				ended = f.Header().StreamID == 1 && f.Header().Flags.Has(http2.FlagDataEndStream)
+			}
+		}
+	}
+	open(50)
+	inUse() // twice, because of what pools hold
+	before, goroutines := inUse(), runtime.NumGoroutine()
+	open(n)
+	inUse()
+	after := inUse()
+	each := int64(after-before) / n
+	if s.Logf("%d bytes each", each); each > limit {
+		s.Errorf("%d bytes each, want at most %d", each, limit)
+	}
+	if more := runtime.NumGoroutine() - goroutines; more > n/10 {
+		s.Errorf("%d more goroutines", more)
+	}
 }

@@ -104,7 +104,7 @@ func One(s Spec, o Options, passed *Passed) (net.Listener, error) {
 			return nil, fmt.Errorf("%s: %w", s, explain(err))
 		}
 	}
-	if err := o.apply(l); err != nil {
+	if err := o.Apply(l); err != nil {
 		l.Close()
 		return nil, fmt.Errorf("%s: %w", s, err)
 	}
@@ -135,7 +135,7 @@ func All(specs []Spec, o Options, passed *Passed) (all []net.Listener, err error
 		}
 		all = append(all, some...)
 		for _, l := range some {
-			if err := o.apply(l); err != nil {
+			if err := o.Apply(l); err != nil {
 				return all, fmt.Errorf("%s: %w", s, err)
 			}
 		}
@@ -161,8 +161,8 @@ func listenTCP(s Spec, o Options) (net.Listener, error) {
 	return c.Listen(context.Background(), s.Network, s.Address)
 }
 
-// apply applies the options to a listening socket.
-func (o Options) apply(l net.Listener) error {
+// Apply applies the options that an open socket can have.
+func (o Options) Apply(l net.Listener) error {
 	if t, ok := l.(*net.TCPListener); ok && o.Stall > 0 {
 		if err := limitStalls(t, o.Stall); err != nil {
 			return err

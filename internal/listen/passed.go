@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"net"
+	"net/netip"
 	"os"
 	"strconv"
 	"strings"
@@ -89,6 +90,16 @@ func listenerOf(fd int) (net.Listener, error) {
 // Any reports whether there are any sockets.
 func (p *Passed) Any() bool { return len(p.sockets) > 0 }
 
+// Addrs returns the addresses of the sockets that are not in use.
+func (p *Passed) Addrs() (all []net.Addr) {
+	for _, s := range p.sockets {
+		if s.Listener != nil {
+			all = append(all, s.Addr())
+		}
+	}
+	return all
+}
+
 // Close closes the sockets that are not in use, and returns their names.
 func (p *Passed) Close() (unused []string) {
 	for i, s := range p.sockets {
@@ -169,8 +180,8 @@ func (s Spec) matches(addr net.Addr) bool {
 		if host == "" {
 			return a.IP.IsUnspecified() && (s.Network != "tcp4" || a.IP.To4() != nil)
 		}
-		ip := net.ParseIP(host)
-		return ip != nil && ip.Equal(a.IP)
+		ip, err := netip.ParseAddr(host)
+		return err == nil && ip.Zone() == a.Zone && net.IP(ip.AsSlice()).Equal(a.IP)
 	}
 	return false
 }

@@ -7,8 +7,8 @@ import (
 )
 
 // Loop is a Poller for a loop that shares its processor with goroutines. It waits through Go's own
-// poller, in which its epoll descriptor is registered. While it waits it therefore holds neither a
-// thread nor a P. If it blocked in epoll_wait instead, the scheduler would each time wake another
+// poller, in which its epoll descriptor is registered. While it waits there it therefore holds
+// neither a thread nor a P. If it blocked in epoll_wait instead, the scheduler would each time wake another
 // thread.
 //
 // Only one goroutine may use it at a time.
@@ -17,8 +17,10 @@ type Loop struct {
 	file      *os.File // owns the epoll descriptor, and must stay reachable while that is used
 	raw       syscall.RawConn
 	checkOnce func(uintptr) bool
-	checks    int // calls of check since Wait was called
-	n         int // events that the last check found
+	checks    int  // calls of check since Wait was called
+	n         int  // events that the last check found
+	lingers   bool // check may linger
+	lingered  bool // check has lingered
 	err       error
 
 	wakeup     *os.File // an eventfd, for Yield
@@ -55,7 +57,10 @@ func NewLoop() (*Loop, error) {
 	// Made once, because a closure for each wait would be garbage.
 	l.checkOnce = func(uintptr) bool {
 		l.checks++
-		l.n, l.err = l.poller.check()
+		if l.n, l.err = l.poller.check(); l.n == 0 && l.err == nil && l.lingers {
+			l.lingers, l.lingered = false, true
+			l.n = l.poller.linger()
+		}
 		return l.n > 0 || l.err != nil
 	}
 	l.signalOnce = l.signal
@@ -78,20 +83,43 @@ func (l *Loop) Remove(fd int) error {
 	return syscall.EpollCtl(l.poller.fd, syscall.EPOLL_CTL_DEL, fd, nil)
 }
 
-// Wait returns the events since the last call. If there are none, it waits for some, or for Close,
-// and sets waited. The events are valid until the next call.
-func (l *Loop) Wait() (events []Event, waited bool, err error) {
-	l.checks = 0
+// Waited is how Wait has waited for events.
+type Waited uint8
+
+const (
+	// NotWaited means that there were events.
+	NotWaited Waited = iota
+	// Lingered means that events happened within LingerTime. Go's poller was not needed.
+	Lingered
+	// Parked means that the loop has waited in Go's poller.
+	Parked
+)
+
+// Wait returns the events since the last call. If there are none, it waits for some, or for Close.
+// The events are valid until the next call.
+//
+// With lingers it first waits for LingerTime while it holds its thread and its P. If events happen
+// by then, neither the scheduler nor Go's poller has had any work. Meanwhile no other goroutine of
+// the P runs, as while a loop is busy. A collector that stops the world interrupts the wait by a
+// signal.
+func (l *Loop) Wait(lingers bool) (events []Event, waited Waited, err error) {
+	l.checks, l.lingers, l.lingered = 0, lingers, false
 	// Go's poller reports only events after Read was called, so that Read must check before it
 	// waits. Checking here first would mean checking twice.
 	err = l.raw.Read(l.checkOnce)
 	if err == nil && l.err != nil {
 		err = os.NewSyscallError("epoll_pwait", l.err)
 	}
-	if err != nil {
-		return nil, l.checks > 1, err
+	switch {
+	case l.checks > 1:
+		waited = Parked
+	case l.lingered:
+		waited = Lingered
 	}
-	return l.poller.translate(l.n), l.checks > 1, nil
+	if err != nil {
+		return nil, waited, err
+	}
+	return l.poller.translate(l.n), waited, nil
 }
 
 // Yield lets all other goroutines of the processor run, including those whose sockets have become

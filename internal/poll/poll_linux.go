@@ -96,6 +96,25 @@ func (p *Poller) check() (int, error) {
 	return int(n), nil
 }
 
+// LingerTime is how long a Loop lingers. The kernel may prolong it by as much (PR_SET_TIMERSLACK).
+const LingerTime = 50 * time.Microsecond
+
+// linger is check, but waits up to LingerTime without informing the scheduler. It finds no events
+// if a signal ends it, or if the kernel is older than 5.11.
+func (p *Poller) linger() int {
+	limit := [2]int64{1: int64(LingerTime)} // a __kernel_timespec, on all architectures
+	n, _, errno := syscall.RawSyscall6(sysEpollPwait2, uintptr(p.fd), uintptr(unsafe.Pointer(&p.raw[0])),
+		batch, uintptr(unsafe.Pointer(&limit)), 0, 0)
+	if errno != 0 {
+		return 0
+	}
+	return int(n)
+}
+
+// sysEpollPwait2 is the number of epoll_pwait2(2), which package syscall lacks. Since Linux 5.1 new
+// calls have the same number on all architectures; MIPS adds its base.
+const sysEpollPwait2 = syscall.SYS_EPOLL_CREATE1/1000*1000 + 441
+
 // sleep fills raw with events that happen within timeout. A signal ends it early.
 func (p *Poller) sleep(timeout time.Duration) (int, error) {
 	ms := int((timeout + time.Millisecond - 1) / time.Millisecond)

@@ -110,11 +110,33 @@ func Send(fd int, b []byte) (int, error) {
 	return transfer(sysSendto, fd, b, syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL)
 }
 
+// SendEnd sends b, which is not empty, and the end of the output. Over TCP they share a segment if b
+// fits into one. ended is false if there was room for a part of b only, or if the connection has
+// failed.
+//
+// MSG_MORE keeps b until the end follows. Close alone would add the end, too, but if input was not
+// read it resets the connection and drops what was kept.
+func SendEnd(fd int, b []byte) (sent int, ended bool) {
+	sending()
+	sent, _ = transfer(sysSendto, fd, b, syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL|msgMore)
+	if sent < len(b) {
+		return sent, false
+	}
+	_ = CloseWrite(fd)
+	return sent, true
+}
+
+// msgMore is MSG_MORE, which package syscall lacks.
+const msgMore = 0x8000
+
 // setLength sets a length field of the kernel, whose type depends on the architecture.
 func setLength[T uint32 | uint64](length *T, n int) { *length = T(n) }
 
 // SendAll is Send for several pieces in order.
 func SendAll(fd int, pieces [][]byte) (int, error) {
+	if len(pieces) == 1 {
+		return Send(fd, pieces[0])
+	}
 	sending()
 	var vectors [maxPieces]syscall.Iovec
 	n := min(len(pieces), len(vectors))

@@ -1,5 +1,5 @@
-// Package analyze compares the records of contenders: each slice with the slice of the same round of
-// another contender. It reads and draws nothing.
+// Package analyze compares the records of contenders: each slice with the slice of the same round
+// of another contender. It reads and draws nothing.
 package analyze
 
 import (
@@ -22,8 +22,8 @@ const (
 	// both contenders, but not to the same degree: nginx's cost was 0.44 of net/http's on a quiet
 	// machine and up to 0.56 on a busy one.
 	disturbedFactor = 1.5
-	// ProbeShift is the allowed average difference of the probe between two contenders. Noise affects
-	// both alike, so a larger difference is the contenders' own effect on the caches.
+	// ProbeShift is the allowed average difference of the probe between two contenders. Noise
+	// affects both alike, so a larger difference is the contenders' own effect on the caches.
 	ProbeShift = 0.01
 )
 
@@ -71,8 +71,8 @@ func ratio(of, than []*trial.Record, figure Figure, correct bool) (c Ratio) {
 	return c
 }
 
-// Excess returns by how much a CPU time of the first contender exceeds that of the second. It has no
-// bounds if other programs used the CPUs.
+// Excess returns by how much a CPU time of the first contender exceeds that of the second. It has
+// no bounds if other programs used the CPUs.
 func Excess(of, than []*trial.Record, figure Figure) (i stat.Interval) {
 	p := compare(of, than, figure, true)
 	if p.areTrials() {

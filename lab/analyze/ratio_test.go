@@ -17,7 +17,8 @@ const rounds = 6
 func records(cost float64, change func(start, round int, s *trial.Slice)) (all []*trial.Record) {
 	for start := range 8 {
 		r := &trial.Record{
-			Condition: trial.Condition{Cores: 1, Connections: 8}, Load: &load.Result{Requests: 1000 * rounds, Seconds: 1},
+			Condition: trial.Condition{Cores: 1, Connections: 8},
+			Load:      &load.Result{Requests: 1000 * rounds, Seconds: 1},
 		}
 		for round := range rounds {
 			wobble := 1 + 0.01*float64((start+round)%3-1)

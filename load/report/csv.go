@@ -50,7 +50,8 @@ func (r *Run) columns() []column {
 	return append(all,
 		column{"generatorUserSeconds", number(r.Generator.UserSeconds)},
 		column{"generatorSysSeconds", number(r.Generator.SysSeconds)},
-		column{"generatorBusyShare", number(r.Generator.Busy)}, column{"doubts", strings.Join(r.Doubts(), "; ")})
+		column{"generatorBusyShare", number(r.Generator.Busy)},
+		column{"agents", strconv.Itoa(len(r.Parts))}, column{"doubts", strings.Join(r.Doubts(), "; ")})
 }
 
 // WriteCSV writes a row of names and a row of the run's figures.

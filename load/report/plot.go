@@ -111,12 +111,27 @@ func (r *Run) RatePlot() *page.Plot {
 	if len(r.Timeline) < 2 {
 		return nil
 	}
-	spans := r.spans()
-	least, most := math.Inf(1), 0.0
-	for _, s := range spans {
+	_, most := r.rateRange()
+	return r.ratePlot(r.Seconds, most)
+}
+
+// rateRange returns the lowest and the highest rate of the spans.
+func (r *Run) rateRange() (least, most float64) {
+	least = math.Inf(1)
+	for _, s := range r.spans() {
 		least, most = min(least, s.rate), max(most, s.rate)
 	}
-	x, y := page.Axis{Min: 0, Max: r.Seconds}, page.Axis{Min: 0, Max: max(1, most*1.05)}
+	return least, most
+}
+
+// ratePlot returns the rate of each second on axes up to the given values.
+func (r *Run) ratePlot(seconds, top float64) *page.Plot {
+	if len(r.Timeline) < 2 {
+		return nil
+	}
+	spans := r.spans()
+	least, most := r.rateRange()
+	x, y := page.Axis{Min: 0, Max: seconds}, page.Axis{Min: 0, Max: max(1, top*1.05)}
 	p := newPlot(&x, &y, "seconds")
 	p.X, p.Y = x.Ticks(page.Number), page.VerticalTicks(y, Count)
 	p.Lines = []page.Line{{Class: "line-0", Text: "requests per second",
@@ -128,17 +143,29 @@ func (r *Run) RatePlot() *page.Plot {
 // LatencyPlot returns the latency of each second, or nil if there is only one or none has
 // latencies.
 func (r *Run) LatencyPlot() *page.Plot {
-	spans := r.spans()
-	lo, hi := time.Duration(math.MaxInt64), time.Duration(0)
-	for _, s := range spans {
+	lo, hi := r.latencyRange()
+	return r.latencyPlot(r.Seconds, lo, hi)
+}
+
+// latencyRange returns the lowest median and the longest latency of the spans. Without latencies,
+// the latter is 0.
+func (r *Run) latencyRange() (lo, hi time.Duration) {
+	lo = time.Duration(math.MaxInt64)
+	for _, s := range r.spans() {
 		if s.known {
 			lo, hi = min(lo, s.p50), max(hi, s.max)
 		}
 	}
-	if len(spans) < 2 || hi == 0 {
+	return lo, hi
+}
+
+// latencyPlot returns the latency of each second on axes with the given ranges.
+func (r *Run) latencyPlot(seconds float64, lo, hi time.Duration) *page.Plot {
+	spans := r.spans()
+	if _, longest := r.latencyRange(); len(spans) < 2 || longest == 0 {
 		return nil
 	}
-	x, y := page.Axis{Min: 0, Max: r.Seconds}, timeAxis(lo, hi)
+	x, y := page.Axis{Min: 0, Max: seconds}, timeAxis(lo, hi)
 	p := newPlot(&x, &y, "seconds")
 	p.X, p.Y = x.Ticks(page.Number), page.VerticalTicks(y, timeLabel)
 	for i, l := range []struct {

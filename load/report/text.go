@@ -32,6 +32,7 @@ func (r *Run) WriteText(out io.Writer) error {
 	r.writeTimes(&b)
 	r.writeCurve(&b)
 	r.writeFigures(&b)
+	r.writeAgents(&b)
 	if r.Errors.First != "" {
 		fmt.Fprintf(&b, "\nfirst error: %s\n", r.Errors.First)
 	}
@@ -58,6 +59,9 @@ func (r *Run) circumstances() string {
 	loop := "closed loop"
 	if r.open() {
 		loop = "open loop"
+	}
+	if n := len(r.Parts); n > 0 {
+		loop += ", " + plural(n, "agent")
 	}
 	return fmt.Sprintf("%s, %s, %ss, %s", plural(r.Connections, "connection"), plural(r.Threads, "thread"),
 		threeDigits(r.Seconds), loop)

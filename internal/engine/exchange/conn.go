@@ -42,7 +42,8 @@ type Conn struct {
 	Summary       FieldSummary // of the current response
 	responseStart int          // offset in Out of the current response, once it is committed
 	partlySent    bool         // part of the current response, its head included, was written
-	Batches       bool         // responses may wait in Out until several can be flushed together
+	Batches       bool         // complete responses may wait in Out, and the caller flushes them
+	EndsOutput    bool         // nothing follows what Out holds; set before it is flushed
 	Gate          FlushGate
 	// a time.Duration: how long the client may accept nothing; 0 for no limit
 	sendTimeout atomic.Int64
@@ -70,7 +71,7 @@ func (c *Conn) Reset() {
 	c.In, c.Next, c.End = c.InBuffer, 0, 0
 	c.Out, c.heldBody = c.Out[:0], c.heldBody[:0]
 	c.Gate.Open()
-	c.WriteErr, c.RequestStart = nil, time.Time{}
+	c.WriteErr, c.RequestStart, c.EndsOutput = nil, time.Time{}, false
 	c.Codec.Reset()
 	c.Trim()
 }

@@ -36,6 +36,9 @@ func RefusalText(status int, why string) string {
 // linger allows the client time to read the last response while it may still be sending. It reads
 // and discards what the client sends, within limits.
 func (c *Conn) linger() {
+	if len(c.Out) > 0 && c.Flush() != nil {
+		return
+	}
 	if half, ok := c.NetConn.(interface{ CloseWrite() error }); !ok || half.CloseWrite() != nil {
 		return
 	}

@@ -307,7 +307,7 @@ func (w *Response) finish() bool {
 		c.Codec.EndBody(w)
 	}
 	duplex := w.Flags.Has(FullDuplex)
-	if w.ClosesConn || short || duplex || w.Flags.Has(HandlerWriteDeadline) || !c.canBatch() {
+	if short || duplex || w.Flags.Has(HandlerWriteDeadline) || !c.canBatch() {
 		_ = c.Flush()
 	}
 	reuse := !w.ClosesConn && !short && c.WriteErr == nil && (!duplex || w.x.Body.drain())

@@ -40,7 +40,7 @@ func (h *codec) EndDrain(*exchange.Body) bool                     { return true 
 
 func (h *codec) startHead(c *exchange.Conn) {
 	h.head = len(c.Out) + 1
-	c.Out = wire.AppendFrameHeader(c.Out, wire.FrameHeader{Type: wire.Headers, StreamID: h.stream.id})
+	c.Out = wire.AppendHeaders(c.Out, h.stream.id)
 }
 
 func (h *codec) AppendInterim(w *exchange.Response, code int) bool {
@@ -49,7 +49,7 @@ func (h *codec) AppendInterim(w *exchange.Response, code int) bool {
 }
 
 func (h *codec) Continue() []byte {
-	out := wire.AppendFrameHeader(nil, wire.FrameHeader{Type: wire.Headers, StreamID: h.stream.id})
+	out := wire.AppendHeaders(nil, h.stream.id)
 	return wire.EndBlock(wire.AppendStatus(out, http.StatusContinue), 0, wire.MinMaxFrameSize)
 }
 
@@ -172,9 +172,10 @@ func (h *codec) EndBody(w *exchange.Response) {
 	case hasTrailers:
 		at := len(c.Out)
 		h.startHead(c)
+		empty := len(c.Out)
 		c.Out = w.AppendTrailers(c.Out)
 		h.head, h.lastHead = 0, 0
-		if len(c.Out) > at+wire.FrameHeaderSize {
+		if len(c.Out) > empty {
 			wire.AddFrameFlags(c.Out[at:], wire.EndStream)
 			c.Out = wire.EndBlock(c.Out, at, wire.MinMaxFrameSize)
 			return

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/engine/exchange"
+	"github.com/tarehq/tare/internal/poison"
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
@@ -29,8 +30,11 @@ type Config struct {
 	writeByteTimeout time.Duration
 	countError       func(string)
 
-	buffers sync.Pool // of *outBuffer; for the output of sessions that are not idle
+	buffers    sync.Pool // of *outBuffer; for the output of sessions that are not idle
+	headBlocks sync.Pool // of *wire.HeaderBlock; for heads while they are decoded
 
+	// ExtendedConnect offers extended CONNECT (RFC 8441) to clients.
+	ExtendedConnect bool
 	// PermitsProhibitedCiphers permits cipher suites that RFC 9113 forbids.
 	PermitsProhibitedCiphers bool
 }
@@ -77,6 +81,22 @@ func NewConfig(x *exchange.Config, set *http.HTTP2Config, maxHeaderBytes int) *C
 	}
 }
 
+// settings returns what the client receives first.
+func (p *Config) settings() []wire.Setting {
+	all := []wire.Setting{
+		{ID: wire.MaxFrameSizeSetting, Value: p.maxFrameSize},
+		{ID: wire.MaxConcurrentStreams, Value: p.maxStreams},
+		{ID: wire.MaxHeaderListSize, Value: p.maxHeadList},
+		{ID: wire.HeaderTableSize, Value: p.tableSize},
+		{ID: wire.InitialWindowSize, Value: uint32(p.streamWindow)},
+		{ID: wire.NoRFC7540Priorities, Value: 1},
+	}
+	if p.ExtendedConnect {
+		all = append(all, wire.Setting{ID: wire.EnableConnectProtocol, Value: 1})
+	}
+	return all
+}
+
 // SendLimit returns how long a client may accept nothing; 0 for no limit.
 func (p *Config) SendLimit() (limit time.Duration) {
 	for _, d := range []time.Duration{p.Exchanges.DefaultSendTimeout, p.Exchanges.WriteTimeout, p.writeByteTimeout} {
@@ -96,6 +116,21 @@ func (p *Config) buffer() *outBuffer {
 		return kept
 	}
 	return &outBuffer{make([]byte, 0, firstOut)}
+}
+
+// headBlock returns a block for decoding a head. An idle session has none.
+func (p *Config) headBlock() *wire.HeaderBlock {
+	if b, ok := p.headBlocks.Get().(*wire.HeaderBlock); ok {
+		return b
+	}
+	return new(wire.HeaderBlock)
+}
+
+// keepHeadBlock takes a block back.
+func (p *Config) keepHeadBlock(b *wire.HeaderBlock) {
+	b.Trim()
+	poison.Fill(b.Text)
+	p.headBlocks.Put(b)
 }
 
 // within returns v, or def if v is out of bounds.

@@ -25,7 +25,8 @@
 // # Head blocks
 //
 // Response heads are encoded with the static table and literals only, never with the dynamic table.
-// A stream can therefore encode its head without a lock and in any order.
+// A stream can therefore encode its head without a lock and in any order. Each block announces a
+// table of size 0, because clients that reduce their table reject the next block otherwise.
 //
 // # Glossary
 //

@@ -2,6 +2,7 @@ package h2
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -65,4 +66,13 @@ func (s *Session) GrantOrder() (order string) {
 		}
 	}
 	return strings.TrimSpace(order)
+}
+
+// HoldsStream reports whether the session refers to a stream.
+func (s *Session) HoldsStream() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	isStream := func(st *Stream) bool { return st != nil }
+	return len(s.streams) > 0 || s.input.data.stream != nil || slices.ContainsFunc(s.ready[:cap(s.ready)], isStream) ||
+		slices.ContainsFunc(s.output.waiting[:cap(s.output.waiting)], isStream)
 }

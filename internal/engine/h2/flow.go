@@ -2,6 +2,7 @@ package h2
 
 import (
 	"os"
+	"slices"
 	"time"
 
 	wire "github.com/tarehq/tare/internal/wire/http2"
@@ -186,7 +187,7 @@ func (s *Session) grantLocked() {
 			return
 		}
 		st := o.waiting[best]
-		o.waiting = append(o.waiting[:best], o.waiting[best+1:]...)
+		o.waiting = slices.Delete(o.waiting, best, best+1) // which drops the reference
 		n := min(st.wants, mostReserved, int(st.sendWindow), int(s.windows.send))
 		if n = max(n, 0); len(o.waiting) > 0 {
 			n = min(n, shareReserved)
@@ -212,7 +213,7 @@ func (st *Stream) precedes(other *Stream) bool {
 func (s *Session) dropWaitingLocked(st *Stream) {
 	for i, other := range s.output.waiting {
 		if other == st {
-			s.output.waiting = append(s.output.waiting[:i], s.output.waiting[i+1:]...)
+			s.output.waiting = slices.Delete(s.output.waiting, i, i+1)
 			return
 		}
 	}

@@ -51,8 +51,8 @@ func (s *Session) onSettings(fr frame) *wire.Error {
 }
 
 // resizeWindowsLocked applies a new initial window of streams. It reports false if a window becomes
-// too large. The client's other settings do not matter: heads are encoded without its decoder's
-// table, and frames of the initial size suffice.
+// too large. The client's other settings do not matter: all heads are encoded without its decoder's
+// table and announce that, and frames of the initial size suffice.
 func (s *Session) resizeWindowsLocked(initial int32) bool {
 	by := int64(initial) - int64(s.peer.initialWindow)
 	s.peer.initialWindow = initial

@@ -11,12 +11,6 @@ import (
 	wire "github.com/tarehq/tare/internal/wire/http2"
 )
 
-// headState decodes head blocks. The holder of the turn uses it.
-type headState struct {
-	decoder wire.Decoder
-	block   wire.HeaderBlock
-}
-
 // Limits of a head block that CONTINUATION frames follow. Its encoded size is limited like the
 // decoded one. An honest client fills each frame but the last: one with less than fullFragment
 // costs a unit of the ledger.
@@ -67,12 +61,12 @@ func (s *Session) onContinuation(fr frame) *wire.Error {
 
 // onBlock decodes a complete head block: that of a request, or a trailer section.
 func (s *Session) onBlock(h wire.FrameHeader, block []byte) *wire.Error {
-	b := &s.heads.block
+	b := s.config.headBlock()
+	defer s.config.keepHeadBlock(b)
 	limits := http1.Limits{Bytes: int(s.config.maxHeadList), Fields: s.config.Exchanges.Limits.Fields}
-	if err := s.heads.decoder.Decode(block, limits, b); err != nil {
+	if err := s.decoder.Decode(block, limits, b); err != nil {
 		return err
 	}
-	defer b.Trim()
 	if err := s.debitAmplified(len(b.Text), len(block)); err != nil {
 		return err
 	}
@@ -122,8 +116,8 @@ func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock) *wire.Error
 		return streamError(h.StreamID, wire.RefusedStream, "too many streams")
 	case b.CheckRequest() != "":
 		return streamError(h.StreamID, wire.ProtocolError, "malformed head")
-	case b.Protocol.End > b.Protocol.Start: // extended CONNECT is not offered
-		return streamError(h.StreamID, wire.ProtocolError, "extended CONNECT")
+	case b.Protocol.End > b.Protocol.Start && !s.config.ExtendedConnect:
+		return streamError(h.StreamID, wire.ProtocolError, "extended CONNECT was not offered")
 	case b.IsTooLarge:
 		s.refuse(h, http.StatusRequestHeaderFieldsTooLarge, "head too large")
 		return s.debit(1)
@@ -149,6 +143,10 @@ func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock) *wire.Error
 	return nil
 }
 
+// protocolField is where handlers find the protocol of an extended CONNECT request (RFC 8441, 4), as
+// with net/http. No field of a client can have this name.
+const protocolField = ":protocol"
+
 // newStream makes a stream and its exchange of a complete head.
 func (s *Session) newStream(h wire.FrameHeader, b *wire.HeaderBlock) (*Stream, error) {
 	text := http1.TextOf(b.Text)
@@ -164,7 +162,8 @@ func (s *Session) newStream(h wire.FrameHeader, b *wire.HeaderBlock) (*Stream, e
 	if text.Of(b.Scheme) != "https" {
 		r.TLS = nil
 	}
-	if r.Method == http.MethodConnect {
+	protocol := text.Of(b.Protocol)
+	if r.Method == http.MethodConnect && protocol == "" {
 		r.RequestURI = r.Host
 		x.URL = url.URL{Host: r.Host}
 		r.URL = &x.URL
@@ -179,6 +178,9 @@ func (s *Session) newStream(h wire.FrameHeader, b *wire.HeaderBlock) (*Stream, e
 		}
 	}
 	x.SetHeader(b.Fields, len(b.Fields), &text, textproto.CanonicalMIMEHeaderKey)
+	if protocol != "" {
+		r.Header[protocolField] = []string{protocol}
+	}
 	if !text.IsWhole() {
 		x.Response.Flags.Set(exchange.LargeHead)
 	}
@@ -242,7 +244,7 @@ func (s *Session) refuse(h wire.FrameHeader, status int, why string) {
 	defer s.mu.Unlock()
 	out := s.output.out
 	at := len(out)
-	out = wire.AppendFrameHeader(out, wire.FrameHeader{Type: wire.Headers, StreamID: h.StreamID})
+	out = wire.AppendHeaders(out, h.StreamID)
 	out = wire.AppendStatus(out, status)
 	out = wire.AppendField(out, "content-type", "text/plain; charset=utf-8")
 	out = wire.AppendField(out, "content-length", strconv.Itoa(len(text)))

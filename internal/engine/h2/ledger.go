@@ -25,9 +25,10 @@ type ledger struct {
 }
 
 const (
-	// fullLedger is how many units a ledger holds at most. A browser that closes a page resets
-	// all its streams at once, which are at most some hundreds.
-	fullLedger = 1000
+	// fullLedger is how many units a ledger holds at most. A browser that closes pages, or a page
+	// that cancels what it has requested, resets a thousand streams within a second, for
+	// resetCost each. nghttp2 permits as many.
+	fullLedger = 2500
 	// ledgerRate is how many units a second adds.
 	ledgerRate = 100
 

@@ -56,8 +56,8 @@ func (s *Session) Receive(in []byte) bool {
 		s.noteArrival(isWaiting)
 	}
 	i.hasCompleted = false
-	if len(i.partial) == 0 && cap(i.partial) > keptPartial {
-		i.partial = nil
+	if len(i.partial) == 0 {
+		i.partial = nil // an idle session keeps no buffer
 	}
 	return true
 }
@@ -89,9 +89,6 @@ func (s *Session) beginReceive() bool {
 	}
 	return true
 }
-
-// keptPartial is how large a buffer for incomplete frames a session keeps.
-const keptPartial = 512
 
 // reject handles the error of a frame. It reports whether the session continues.
 func (s *Session) reject(f *wire.Error) bool {
@@ -283,9 +280,9 @@ func (s *Session) resetStream(f *wire.Error) bool {
 const resetCost = 2
 
 // resetRing holds the last streams that the server has reset. What the client has sent before it
-// received the reset is no error.
+// received the reset is no error. Most sessions reset none, and have no memory for them.
 type resetRing struct {
-	streams [32]closedStream
+	streams *[32]closedStream // nil until one is reset
 	next    int
 }
 
@@ -296,12 +293,18 @@ type closedStream struct {
 }
 
 func (r *resetRing) add(id uint32, window int32) {
+	if r.streams == nil {
+		r.streams = new([32]closedStream)
+	}
 	r.streams[r.next%len(r.streams)] = closedStream{id, window}
 	r.next++
 }
 
 // find returns the stream, or nil if it is not among the last ones.
 func (r *resetRing) find(id uint32) *closedStream {
+	if r.streams == nil {
+		return nil
+	}
 	for i := range r.streams {
 		if r.streams[i].id == id {
 			return &r.streams[i]

@@ -35,7 +35,7 @@ type Session struct {
 	input     inputState
 	ready     []*Stream // whose heads are complete
 	nextReady int       // index of the first whose handler has not begun
-	heads     headState
+	decoder   wire.Decoder
 	highestID uint32 // of the streams that the client has opened
 	started   time.Time
 
@@ -102,17 +102,11 @@ func New(p *Config, carrier Carrier, state *tls.ConnectionState) *Session {
 	s.started = time.Now()
 	s.idleAt, s.ping.receivedAt = s.started, s.started
 	s.ledger = ledger{units: fullLedger, updated: s.started}
-	s.heads.decoder = wire.NewDecoder(int(p.tableSize))
+	s.decoder = wire.NewDecoder(int(p.tableSize))
 	s.windows = connWindows{send: wire.InitialWindow}
 	s.windows.receive = inWindow{size: p.connWindow, avail: p.connWindow}
 	s.peer = peerSettings{initialWindow: wire.InitialWindow, unacked: 1}
-	s.output.out = wire.AppendSettings(s.output.out,
-		wire.Setting{ID: wire.MaxFrameSizeSetting, Value: p.maxFrameSize},
-		wire.Setting{ID: wire.MaxConcurrentStreams, Value: p.maxStreams},
-		wire.Setting{ID: wire.MaxHeaderListSize, Value: p.maxHeadList},
-		wire.Setting{ID: wire.HeaderTableSize, Value: p.tableSize},
-		wire.Setting{ID: wire.InitialWindowSize, Value: uint32(p.streamWindow)},
-		wire.Setting{ID: wire.NoRFC7540Priorities, Value: 1})
+	s.output.out = wire.AppendSettings(s.output.out, p.settings()...)
 	if more := p.connWindow - wire.InitialWindow; more > 0 {
 		s.output.out = wire.AppendWindowUpdate(s.output.out, 0, uint32(more))
 	}

@@ -194,3 +194,37 @@ func TestLargeHeadIsSplit(t *testing.T) {
 		t.Errorf("%d bytes, ended %v", len(got), head.StreamEnded())
 	}
 }
+
+// A client that reduces its table requires the next block, of whatever kind, to say that the server
+// has done so (RFC 7541, 4.2).
+func TestBlocksAnnounceAnEmptyTable(t *testing.T) {
+	p := newPeer(t, nil, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Trailer", "Sum")
+		w.WriteHeader(http.StatusEarlyHints)
+		io.Copy(io.Discard, r.Body)
+		w.(http.Flusher).Flush()
+		w.Header().Set("Sum", "1")
+	})
+	p.open(http2.Setting{ID: http2.SettingHeaderTableSize, Val: 0})
+	p.post(1, "expect", "100-continue")
+	p.framer.WriteData(1, true, []byte("x"))
+	p.request(3, true, ":method", "GET", ":scheme", "http", ":authority", "a", ":path", "/%zz") // is refused
+	p.pump()
+	p.reader.ReadMetaHeaders = nil
+	blocks := 0
+	for {
+		f, err := p.reader.ReadFrame()
+		if err != nil {
+			break
+		}
+		if h, ok := f.(*http2.HeadersFrame); ok {
+			if blocks++; h.HeaderBlockFragment()[0] != 0x20 {
+				t.Errorf("block %d of stream %d begins with %#x", blocks, h.StreamID, h.HeaderBlockFragment()[0])
+			}
+		}
+	}
+	const want = 4 // early hints, final head, trailers, 400
+	if blocks < want {
+		t.Errorf("%d blocks", blocks)
+	}
+}

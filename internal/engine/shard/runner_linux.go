@@ -249,9 +249,10 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 		}
 		if x != nil {
 			if !r.serveExchange(k, x, at) {
-				return outcomeClose
-			}
-			if x.Response.IsHijacked() {
+				if len(c.Out) > 0 && !x.Response.IsHijacked() {
+					c.EndsOutput = true
+					_ = c.Flush()
+				}
 				return outcomeClose
 			}
 			x, r.resumedHead = nil, nil

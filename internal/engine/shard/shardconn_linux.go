@@ -407,8 +407,16 @@ func (k *shardConn) Logf(format string, args ...any) {
 	k.config().Exchanges.Server.Logf(format, args...)
 }
 
-// Send implements exchange.Transport. Write reads the timeout itself.
+// Send implements exchange.Transport. Write reads the timeout itself. The last response and the end
+// of the connection leave in one segment.
 func (k *shardConn) Send(p []byte, _ time.Duration) error {
+	if k.servedBy.conn.EndsOutput && k.tls == nil && !k.deadlinePassed(&k.writeDeadline) {
+		sent, ended := poll.SendEnd(int(k.fd), p)
+		if ended {
+			return nil
+		}
+		p = p[sent:]
+	}
 	_, err := k.Write(p)
 	return err
 }

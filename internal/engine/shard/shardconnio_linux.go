@@ -27,21 +27,24 @@ func (k *shardConn) Read(p []byte) (int, error) {
 	if len(p) == 0 {
 		return 0, nil
 	}
-	if k.tls != nil {
-		return k.readTLS(p)
-	}
 	for waited := false; ; waited = true {
 		if k.deadlinePassed(&k.readDeadline) {
 			return 0, k.opError("read", os.ErrDeadlineExceeded)
 		}
-		n, err := poll.Recv(int(k.fd), p)
+		if k.tls != nil {
+			k.tls.isDrained = false
+		}
+		n, err := k.receive(p)
 		switch {
-		case err == nil && n == 0:
-			return 0, io.EOF
-		case err == nil:
-			return n, nil
-		case err != poll.ErrAgain: //nolint:errorlint // a bare errno
+		case err == poll.ErrAgain: //nolint:errorlint // a bare errno
+		case k.tls != nil:
+			return n, err
+		case err != nil:
 			return 0, k.opError("read", os.NewSyscallError("recv", err))
+		case n == 0:
+			return 0, io.EOF
+		default:
+			return n, nil
 		}
 		if !k.wait(waitInput, waited, 0) {
 			return 0, net.ErrClosed
@@ -53,8 +56,20 @@ func (k *shardConn) Read(p []byte) (int, error) {
 // closes the connection meanwhile. Unlike Read, which a goroutine that outlives its handler may
 // call, it need not acquire the descriptor.
 func (k *shardConn) Write(p []byte) (written int, err error) {
+	pieces := [1][]byte{p}
+	return k.send(pieces[:])
+}
+
+// SendPieces implements exchange.Transport.
+func (k *shardConn) SendPieces(pieces [][]byte, _ time.Duration) error {
+	_, err := k.send(pieces)
+	return err
+}
+
+// send sends pieces, of which it changes the slices.
+func (k *shardConn) send(pieces [][]byte) (written int, err error) {
 	if k.tls != nil {
-		return k.writeTLS(p)
+		return k.writeTLS(pieces)
 	}
 	var stalled instant
 	for waited := false; ; waited = true {
@@ -62,47 +77,15 @@ func (k *shardConn) Write(p []byte) (written int, err error) {
 			return written, k.opError("write", os.ErrDeadlineExceeded)
 		}
 		before := written
-		for written < len(p) {
-			n, err := poll.Send(int(k.fd), p[written:])
-			written += n
-			if err == poll.ErrAgain { //nolint:errorlint // a bare errno
-				break
-			}
-			if err != nil {
-				return written, k.opError("write", os.NewSyscallError("send", err))
-			}
-		}
-		if written == len(p) {
-			return written, nil
-		}
-		stalled = k.stallDeadline(stalled, written > before)
-		if !k.wait(waitOutput, waited, stalled) {
-			return written, net.ErrClosed
-		}
-	}
-}
-
-// SendPieces implements exchange.Transport: it is Write for several pieces.
-func (k *shardConn) SendPieces(pieces [][]byte, _ time.Duration) error {
-	if k.tls != nil {
-		_, err := k.writeTLS(pieces...)
-		return err
-	}
-	var stalled instant
-	for waited := false; ; waited = true {
-		if k.deadlinePassed(&k.writeDeadline) || k.stallPassed(stalled) {
-			return k.opError("write", os.ErrDeadlineExceeded)
-		}
-		moved := false
 		for len(pieces) > 0 {
 			n, err := poll.SendAll(int(k.fd), pieces)
 			if err == poll.ErrAgain { //nolint:errorlint // a bare errno
 				break
 			}
 			if err != nil {
-				return k.opError("write", os.NewSyscallError("sendmsg", err))
+				return written, k.opError("write", os.NewSyscallError("send", err))
 			}
-			moved = moved || n > 0
+			written += n
 			for len(pieces) > 0 && n >= len(pieces[0]) {
 				n -= len(pieces[0])
 				pieces = pieces[1:]
@@ -112,11 +95,11 @@ func (k *shardConn) SendPieces(pieces [][]byte, _ time.Duration) error {
 			}
 		}
 		if len(pieces) == 0 {
-			return nil
+			return written, nil
 		}
-		stalled = k.stallDeadline(stalled, moved)
+		stalled = k.stallDeadline(stalled, written > before)
 		if !k.wait(waitOutput, waited, stalled) {
-			return net.ErrClosed
+			return written, net.ErrClosed
 		}
 	}
 }
@@ -262,7 +245,10 @@ func (k *shardConn) sendfile(from int, left int64) (sent int64, unable bool, err
 		case errors.Is(err, syscall.EINTR):
 			continue
 		case errors.Is(err, syscall.EINVAL) || errors.Is(err, syscall.ENOSYS):
-			return sent, sent == 0, k.opErrorIf(sent > 0, "sendfile", err)
+			if sent == 0 {
+				return 0, true, nil
+			}
+			return sent, false, k.opError("sendfile", err)
 		case !errors.Is(err, syscall.EAGAIN):
 			return sent, false, k.opError("sendfile", os.NewSyscallError("sendfile", err))
 		}
@@ -273,13 +259,6 @@ func (k *shardConn) sendfile(from int, left int64) (sent int64, unable bool, err
 		waited = true
 	}
 	return sent, false, nil
-}
-
-func (k *shardConn) opErrorIf(cond bool, op string, err error) error {
-	if !cond {
-		return nil
-	}
-	return k.opError(op, err)
 }
 
 func (k *shardConn) opError(op string, err error) error {
@@ -312,30 +291,18 @@ func (k *shardConn) LocalAddr() net.Addr {
 	a := k.config().Listener.Addr()
 	if t, ok := a.(*net.TCPAddr); ok && t.IP.IsUnspecified() && k.acquire() {
 		defer k.release()
-		if sa, err := syscall.Getsockname(int(k.fd)); err == nil {
-			if own, err := netip.ParseAddrPort(addrText(sa)); err == nil {
-				return net.TCPAddrFromAddrPort(own)
+		switch sa, _ := syscall.Getsockname(int(k.fd)); sa := sa.(type) {
+		case *syscall.SockaddrInet4:
+			return net.TCPAddrFromAddrPort(netip.AddrPortFrom(netip.AddrFrom4(sa.Addr), uint16(sa.Port)))
+		case *syscall.SockaddrInet6:
+			ip := netip.AddrFrom16(sa.Addr).Unmap()
+			if sa.ZoneId != 0 {
+				ip = ip.WithZone(zoneName(int(sa.ZoneId)))
 			}
+			return net.TCPAddrFromAddrPort(netip.AddrPortFrom(ip, uint16(sa.Port)))
 		}
 	}
 	return a
-}
-
-// addrText returns an address in the form of package net.
-func addrText(sa syscall.Sockaddr) string {
-	switch sa := sa.(type) {
-	case *syscall.SockaddrInet4:
-		return netip.AddrPortFrom(netip.AddrFrom4(sa.Addr), uint16(sa.Port)).String()
-	case *syscall.SockaddrInet6:
-		ip := netip.AddrFrom16(sa.Addr).Unmap()
-		if sa.ZoneId != 0 {
-			ip = ip.WithZone(zoneName(int(sa.ZoneId)))
-		}
-		return netip.AddrPortFrom(ip, uint16(sa.Port)).String()
-	case *syscall.SockaddrUnix:
-		return sa.Name
-	}
-	return ""
 }
 
 func zoneName(index int) string {

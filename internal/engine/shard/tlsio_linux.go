@@ -11,25 +11,8 @@ import (
 
 // The methods of a shardConn that do over TLS what its other methods do without.
 
-// readTLS is Read. Its caller has acquired the descriptor.
-func (k *shardConn) readTLS(p []byte) (int, error) {
-	for waited := false; ; waited = true {
-		if k.deadlinePassed(&k.readDeadline) {
-			return 0, k.opError("read", os.ErrDeadlineExceeded)
-		}
-		k.tls.isDrained = false
-		n, err := k.tls.receive(p)
-		if err != poll.ErrAgain { //nolint:errorlint // a bare errno
-			return n, err
-		}
-		if !k.wait(waitInput, waited, 0) {
-			return 0, net.ErrClosed
-		}
-	}
-}
-
-// writeTLS is Write for one or more pieces.
-func (k *shardConn) writeTLS(pieces ...[]byte) (written int, err error) {
+// writeTLS is send.
+func (k *shardConn) writeTLS(pieces [][]byte) (written int, err error) {
 	t := k.tls
 	for _, p := range pieces {
 		for len(p) > 0 {

@@ -2,6 +2,7 @@ package programs
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"testing"
@@ -27,4 +28,22 @@ func FreeAddress(t testing.TB) string {
 	}
 	t.Fatal("no free port")
 	return ""
+}
+
+// FreeAddresses returns different unused addresses. Concurrent tests of a binary may call it: the
+// ports are random.
+func FreeAddresses(t testing.TB, n int) (all []string) {
+	t.Helper()
+	for range 100 * n {
+		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", firstPort+rand.IntN(portCount)))
+		if err != nil {
+			continue
+		}
+		defer l.Close() // at the end, so that the addresses differ
+		if all = append(all, l.Addr().String()); len(all) == n {
+			return all
+		}
+	}
+	t.Fatal("no free ports")
+	return nil
 }

@@ -42,6 +42,14 @@ func AppendWindowUpdate(out []byte, id, increment uint32) []byte {
 	return binary.BigEndian.AppendUint32(out, increment)
 }
 
+// AppendHeaders appends the header of a HEADERS frame and the start of its field block. EndBlock
+// completes them. The block sets the size of the dynamic table to 0: a peer that reduces
+// SETTINGS_HEADER_TABLE_SIZE rejects the next block otherwise (RFC 7541, 4.2). Each block does so,
+// at the cost of a byte, because streams send their blocks in any order.
+func AppendHeaders(out []byte, id uint32) []byte {
+	return append(AppendFrameHeader(out, FrameHeader{Type: Headers, StreamID: id}), updateBit)
+}
+
 // EndBlock completes a field block of one stream: out[start:] is the header of a HEADERS frame
 // without length and EndHeaders, and the block. A block larger than maxFrameSize is split into
 // CONTINUATION frames.

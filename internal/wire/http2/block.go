@@ -18,6 +18,8 @@ type HeaderBlock struct {
 	Length     int64 // of Content-Length; -1 if absent
 	IsTooLarge bool  // the list exceeds its limits; the fields that exceed them are missing
 
+	scratch []byte // a name and a value that are being decoded
+
 	fault  string
 	seen   uint8 // the pseudo-header fields that occurred, as bits
 	size   int   // list size
@@ -30,7 +32,7 @@ type HeaderBlock struct {
 }
 
 func (b *HeaderBlock) reset(limits http1.Limits) {
-	*b = HeaderBlock{Text: b.Text[:0], Fields: b.Fields[:0], Length: -1, limits: limits}
+	*b = HeaderBlock{Text: b.Text[:0], Fields: b.Fields[:0], scratch: b.scratch[:0], Length: -1, limits: limits}
 }
 
 // Trim drops memory that a large block has grown.
@@ -38,6 +40,9 @@ func (b *HeaderBlock) Trim() {
 	const keptText, keptFields = 4 << 10, 64
 	if cap(b.Text) > keptText {
 		b.Text = nil
+	}
+	if cap(b.scratch) > keptText {
+		b.scratch = nil
 	}
 	if cap(b.Fields) > keptFields {
 		b.Fields = nil
@@ -173,8 +178,10 @@ func (b *HeaderBlock) requestFault() string {
 		return "pseudo-header field of a response"
 	case !isMethod(method):
 		return "missing or invalid :method"
-	case b.has(kindProtocol) && (!isConnect || !b.has(kindAuthority)):
+	case b.has(kindProtocol) && !isConnect:
 		return "misplaced :protocol"
+	case b.has(kindProtocol) && !isMethod(b.Protocol.In(b.Text)): // a token, too
+		return "invalid :protocol"
 	case isConnect && !b.has(kindProtocol):
 		if b.has(kindScheme) || b.has(kindPath) || b.Authority.Start == b.Authority.End {
 			return "malformed CONNECT request"

@@ -6,8 +6,7 @@ import "github.com/tarehq/tare/internal/wire/http1"
 // concurrent use.
 type Decoder struct {
 	table   dynamicTable
-	maxSize int    // SETTINGS_HEADER_TABLE_SIZE that the peer has acknowledged
-	scratch []byte // names and values that are in no block
+	maxSize int // SETTINGS_HEADER_TABLE_SIZE that the peer has acknowledged
 }
 
 // NewDecoder returns a Decoder whose dynamic table is at most tableSize large: the value of
@@ -120,16 +119,16 @@ func (d *Decoder) decodeLiteral(block []byte, prefix int, b *HeaderBlock) (rest 
 	if err != nil {
 		return nil, err
 	}
-	d.scratch = d.scratch[:0]
+	b.scratch = b.scratch[:0]
 	var info nameInfo
 	switch index -= 1; {
 	case index < 0:
-		if d.scratch, rest, err = appendString(d.scratch, rest); err != nil {
+		if b.scratch, rest, err = appendString(b.scratch, rest); err != nil {
 			return nil, err
 		}
-		info = infoOf(d.scratch)
+		info = infoOf(b.scratch)
 	case index < len(staticTable):
-		d.scratch = append(d.scratch, staticTable[index].name...)
+		b.scratch = append(b.scratch, staticTable[index].name...)
 		info = staticNames[index]
 	case index-len(staticTable) < d.table.count:
 		e := d.table.at(index - len(staticTable))
@@ -137,16 +136,16 @@ func (d *Decoder) decodeLiteral(block []byte, prefix int, b *HeaderBlock) (rest 
 		if b.copied += int(e.nameSize); b.copied > max(b.limits.Bytes, leastCopied) {
 			return nil, connError(EnhanceYourCalm, "field block repeats large names")
 		}
-		d.scratch = append(d.scratch, d.table.name(e)...)
+		b.scratch = append(b.scratch, d.table.name(e)...)
 		info = e.info
 	default:
 		return nil, compressionError("index of no field")
 	}
-	nameSize := len(d.scratch)
-	if d.scratch, rest, err = appendString(d.scratch, rest); err != nil {
+	nameSize := len(b.scratch)
+	if b.scratch, rest, err = appendString(b.scratch, rest); err != nil {
 		return nil, err
 	}
-	name, value := d.scratch[:nameSize], d.scratch[nameSize:]
+	name, value := b.scratch[:nameSize], b.scratch[nameSize:]
 	valid := isValue(value)
 	if prefix == insertPrefix {
 		d.table.insert(name, value, info, valid)
@@ -154,14 +153,8 @@ func (d *Decoder) decodeLiteral(block []byte, prefix int, b *HeaderBlock) (rest 
 	if b.add(info, valid, len(name), len(value)) {
 		addText(b, info, name, value)
 	}
-	if cap(d.scratch) > keptScratch {
-		d.scratch = nil
-	}
 	return rest, nil
 }
-
-// keptScratch is how much memory for one field a Decoder keeps.
-const keptScratch = 4 << 10
 
 // integer decodes an integer whose first octet has prefix bits (RFC 7541, 5.1).
 func integer(b []byte, prefix int) (n int, rest []byte, err *Error) {

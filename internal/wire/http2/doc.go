@@ -13,8 +13,9 @@
 // order, also those of requests that are refused. A block that exceeds its limits is decoded to its
 // end, without keeping what exceeds them.
 //
-// AppendStatus and AppendField use the static table only. Their output does not depend on other
-// blocks: streams can encode their heads at the same time and send them in any order.
+// AppendHeaders, AppendStatus and AppendField use the static table only. Their output does not
+// depend on other blocks: streams can encode their heads at the same time and send them in any
+// order.
 //
 // # Glossary
 //

@@ -118,9 +118,10 @@ func WindowUpdateOf(h FrameHeader, payload []byte) (increment uint32, err *Error
 // RSTStreamOf returns the code of an RST_STREAM frame.
 func RSTStreamOf(payload []byte) ErrorCode { return ErrorCode(binary.BigEndian.Uint32(payload)) }
 
-// GoAwayOf returns the last stream and the code of a GOAWAY frame.
-func GoAwayOf(payload []byte) (last uint32, code ErrorCode) {
-	return binary.BigEndian.Uint32(payload) & MaxStreamID, ErrorCode(binary.BigEndian.Uint32(payload[4:]))
+// GoAwayOf returns the last stream, the code and the debug data of a GOAWAY frame.
+func GoAwayOf(payload []byte) (last uint32, code ErrorCode, debug []byte) {
+	return binary.BigEndian.Uint32(payload) & MaxStreamID, ErrorCode(binary.BigEndian.Uint32(payload[4:])),
+		payload[goAwaySize:]
 }
 
 // PriorityUpdateOf returns the stream and the value of a PRIORITY_UPDATE frame (RFC 9218, 7.1).

@@ -74,9 +74,11 @@ func (t *dynamicTable) insert(name, value []byte, info nameInfo, isValue bool) {
 	t.size += e.size()
 }
 
+// The first memory of a table. It is small, because an idle connection keeps its table, and programs
+// send few fields.
 const (
-	leastRing = 16
-	leastText = 512
+	leastRing = 4
+	leastText = 128
 )
 
 // makeRoom makes room for one more entry with n bytes of text. The text of evicted entries is

@@ -1,55 +1,44 @@
 package front
 
 import (
+	"cmp"
 	"fmt"
-	"io"
 	"net/http"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"time"
 
+	"github.com/andybalholm/brotli"
 	"github.com/klauspost/compress/gzip"
 
 	"github.com/tarehq/tare/front/conf"
 )
 
 const (
-	// maxCompressing bounds the responses that are compressed at the same time, because each takes
-	// up to a megabyte. More are sent uncompressed.
-	maxCompressing = 512
+	defaultCompressLength = 20
 
-	defaultGzipLevel  = 1
-	defaultGzipLength = 20
+	defaultGzipLevel   = 1
+	defaultBrotliLevel = 6
+	defaultZstdLevel   = 1
 )
 
-// gzipFilter is a Gzip, compiled.
-type gzipFilter struct {
+// compression is a Gzip or a Compression, compiled.
+type compression struct {
 	minLength int64
 	types     bodyTypes
 	vary      bool
 	proxied   gzipProxied
 	http10    bool
 	disable   []*pattern
-	pool      *gzipPool
-}
-
-// gzipPool is a free list of compressors of one level.
-type gzipPool struct {
-	level  int
-	active *atomic.Int64 // compressors in use, of all levels
-	idle   sync.Pool     // of *gzip.Writer
+	pool      *encoderPool
 }
 
 // gzip compiles a Gzip.
-func (c *compiler) gzip(g *conf.Gzip) (*gzipFilter, error) {
+func (c *compiler) gzip(g *conf.Gzip) (*compression, error) {
 	if g == nil {
 		return nil, nil
 	}
-	out := &gzipFilter{minLength: g.MinLength, vary: g.Vary, http10: g.HTTP10, types: newBodyTypes(g.Types)}
-	if out.minLength == 0 {
-		out.minLength = defaultGzipLength
-	}
+	out := newCompression(g.MinLength, g.Types, g.Vary)
+	out.http10 = g.HTTP10
 	for _, word := range g.Proxied {
 		bit, ok := proxiedWords()[word]
 		if !ok {
@@ -67,52 +56,52 @@ func (c *compiler) gzip(g *conf.Gzip) (*gzipFilter, error) {
 		}
 		out.disable = append(out.disable, p)
 	}
-	level := g.Level
-	if level == 0 {
-		level = defaultGzipLevel
-	}
+	level := cmp.Or(g.Level, defaultGzipLevel)
 	if level < gzip.BestSpeed || level > gzip.BestCompression {
 		return nil, fmt.Errorf("gzip_comp_level: invalid level %d: want 1 to 9", level)
 	}
-	out.pool = c.gzipPool(level)
+	out.pool = c.encoderPool("gzip", level)
 	return out, nil
 }
 
-// gzipPool returns the pool of a level, which locations share.
-func (c *compiler) gzipPool(level int) *gzipPool {
-	if c.gzips == nil {
-		c.gzips = make(map[int]*gzipPool)
+// compressions compiles the compressions of a location, in the order of preference. As with nginx's
+// modules, only gzip depends on the version of HTTP and on proxies.
+func (c *compiler) compressions(s *conf.Settings) (all []*compression, err error) {
+	for _, of := range []struct {
+		coding             string
+		from               *conf.Compression
+		least, most, usual int
+	}{
+		{"br", s.Brotli, 0, brotli.BestCompression, defaultBrotliLevel}, {"zstd", s.Zstd, 1, 22, defaultZstdLevel},
+	} {
+		if of.from == nil {
+			continue
+		}
+		level := of.usual
+		if of.from.Level != nil {
+			level = *of.from.Level
+		}
+		if level < of.least || level > of.most {
+			return nil, fmt.Errorf("%s: invalid level %d: want %d to %d", of.coding, level, of.least, of.most)
+		}
+		out := newCompression(of.from.MinLength, of.from.Types, of.from.Vary)
+		out.http10, out.proxied, out.pool = true, proxiedAny, c.encoderPool(of.coding, level)
+		all = append(all, out)
 	}
-	if c.gzips[level] == nil {
-		c.gzips[level] = &gzipPool{level: level, active: &c.state.compressing}
+	g, err := c.gzip(s.Gzip)
+	if g != nil {
+		all = append(all, g)
 	}
-	return c.gzips[level]
+	return all, err
 }
 
-// acquire returns a compressor, or nil if too many are in use.
-func (s *gzipPool) acquire(to io.Writer) *gzip.Writer {
-	if s.active.Add(1) > maxCompressing {
-		s.active.Add(-1)
-		return nil
-	}
-	if w, ok := s.idle.Get().(*gzip.Writer); ok {
-		w.Reset(to)
-		return w
-	}
-	w, _ := gzip.NewWriterLevel(to, s.level) // the level is valid
-	return w
-}
-
-// release returns a compressor to the pool.
-func (s *gzipPool) release(w *gzip.Writer) {
-	w.Reset(io.Discard) // drops the reference to the response
-	s.idle.Put(w)
-	s.active.Add(-1)
+func newCompression(minLength int64, types []string, vary bool) *compression {
+	return &compression{minLength: cmp.Or(minLength, defaultCompressLength), types: newBodyTypes(types), vary: vary}
 }
 
 // mayCompress reports whether a response may be compressed, as far as its header decides, apart
 // from its type and unknown length.
-func (g *gzipFilter) mayCompress(w *writer) bool {
+func (g *compression) mayCompress(w *writer) bool {
 	header := w.Header()
 	switch w.status {
 	case http.StatusOK, http.StatusForbidden, http.StatusNotFound:
@@ -127,7 +116,7 @@ func (g *gzipFilter) mayCompress(w *writer) bool {
 }
 
 // neededBytes returns how much of the body is needed to decide whether to compress.
-func (g *gzipFilter) neededBytes(header http.Header) int64 {
+func (g *compression) neededBytes(header http.Header) int64 {
 	contentType, typed := header["Content-Type"]
 	length, known := declaredLength(header)
 	switch {
@@ -142,7 +131,7 @@ func (g *gzipFilter) neededBytes(header http.Header) int64 {
 }
 
 // start changes the header and starts compressing, if the response is to be compressed.
-func (g *gzipFilter) start(w *writer, contentType string) {
+func (g *compression) start(w *writer, contentType string) {
 	header := w.Header()
 	if !g.types.contains(contentType) {
 		return
@@ -153,14 +142,14 @@ func (g *gzipFilter) start(w *writer, contentType string) {
 	if !g.isAllowed(w.x, w.x.r, header) {
 		return
 	}
-	z := &gzipWriter{pool: g.pool}
+	z := &compressWriter{pool: g.pool}
 	if z.headOnly = w.x.r.Method == http.MethodHead; !z.headOnly {
-		if z.gz = g.pool.acquire(gzipOutput{w}); z.gz == nil {
+		if z.encoder = g.pool.acquire(compressedOutput{w}); z.encoder == nil {
 			return
 		}
 	}
-	w.gzip = z
-	header["Content-Encoding"] = []string{"gzip"}
+	w.compress = z
+	header["Content-Encoding"] = []string{g.pool.coding}
 	delete(header, "Content-Length")
 	delete(header, "Accept-Ranges")
 	weakenEtag(header)
@@ -173,63 +162,65 @@ func addVary(header http.Header) {
 	}
 }
 
-// gzipOutput is where compressed bytes go.
-type gzipOutput struct{ w *writer }
+// compressedOutput is where compressed bytes go.
+type compressedOutput struct{ w *writer }
 
-func (t gzipOutput) Write(p []byte) (int, error) { return t.w.sendBody(p) }
+func (t compressedOutput) Write(p []byte) (int, error) { return t.w.sendBody(p) }
 
-// gzipWriter compresses the body of a response.
-type gzipWriter struct {
-	gz           *gzip.Writer
-	pool         *gzipPool
+// compressWriter compresses the body of a response.
+type compressWriter struct {
+	encoder      encoder
+	pool         *encoderPool
 	uncompressed int64 // bytes before compression
 	headOnly     bool  // a response to HEAD: only its header is as if it were compressed
 }
 
 // Write compresses a part of the body.
-func (z *gzipWriter) Write(p []byte) (int, error) {
+func (z *compressWriter) Write(p []byte) (int, error) {
 	if z.headOnly {
 		return len(p), nil
 	}
-	if z.gz == nil {
+	if z.encoder == nil {
 		return 0, http.ErrBodyNotAllowed // the response has ended
 	}
 	z.uncompressed += int64(len(p))
-	return z.gz.Write(p)
+	return z.encoder.Write(p)
 }
 
-// gzipRatio is $gzip_ratio: uncompressed to sent bytes, with two decimals; empty without
-// compression.
-func gzipRatio(x *exchange) string {
-	if x.out == nil || x.out.gzip == nil || x.out.sent == 0 {
-		return ""
+// compressionRatio returns $gzip_ratio and its like: uncompressed to sent bytes, with two decimals;
+// empty without compression by the coding.
+func compressionRatio(coding string) variable {
+	return func(x *exchange) string {
+		if x.out == nil || x.out.compress == nil || x.out.sent == 0 || x.out.compress.pool.coding != coding {
+			return ""
+		}
+		hundredths := (x.out.compress.uncompressed*1000/x.out.sent + 5) / 10
+		return fmt.Sprintf("%d.%02d", hundredths/100, hundredths%100)
 	}
-	hundredths := (x.out.gzip.uncompressed*1000/x.out.sent + 5) / 10
-	return fmt.Sprintf("%d.%02d", hundredths/100, hundredths%100)
 }
 
-func (z *gzipWriter) flush() error {
-	if z.gz == nil {
+func (z *compressWriter) flush() error {
+	if z.encoder == nil {
 		return nil
 	}
-	return z.gz.Flush()
+	return z.encoder.Flush()
 }
 
 // close ends the body.
-func (z *gzipWriter) close() error {
-	if z.gz == nil {
+func (z *compressWriter) close() error {
+	if z.encoder == nil {
 		return nil
 	}
-	err := z.gz.Close()
+	err := z.encoder.Close()
 	z.release()
 	return err
 }
 
 // release ends compressing without the rest of the output.
-func (z *gzipWriter) release() {
-	if z.gz != nil {
-		z.pool.release(z.gz)
-		z.gz = nil
+func (z *compressWriter) release() {
+	if z.encoder != nil {
+		z.pool.release(z.encoder)
+		z.encoder = nil
 	}
 }
 
@@ -255,9 +246,9 @@ func proxiedWords() map[string]gzipProxied {
 	}
 }
 
-// isAllowed reports whether a client accepts gzip, and may get it.
-func (g *gzipFilter) isAllowed(x *exchange, r *http.Request, header http.Header) bool {
-	if !acceptsGzip(r.Header["Accept-Encoding"]) || !g.http10 && !r.ProtoAtLeast(1, 1) {
+// isAllowed reports whether a client accepts the coding, and may get it.
+func (g *compression) isAllowed(x *exchange, r *http.Request, header http.Header) bool {
+	if !acceptsCoding(r.Header["Accept-Encoding"], g.pool.coding) || !g.http10 && !r.ProtoAtLeast(1, 1) {
 		return false
 	}
 	if len(r.Header["Via"]) > 0 && !g.proxied.allow(r, header) {
@@ -295,14 +286,15 @@ func (p gzipProxied) allow(r *http.Request, header http.Header) bool {
 	return p&proxiedNoETag == 0 || header.Get("Etag") == ""
 }
 
-// acceptsGzip parses Accept-Encoding as nginx does: gzip must be named, with a weight other than 0.
-func acceptsGzip(values []string) bool {
+// acceptsCoding parses Accept-Encoding as nginx does: the coding must be named, with a weight other
+// than 0.
+func acceptsCoding(values []string, coding string) bool {
 	for _, value := range values {
 		for value != "" {
 			var element string
 			element, value, _ = strings.Cut(value, ",")
 			name, parameter, weighed := strings.Cut(element, ";")
-			if !strings.EqualFold(strings.Trim(name, " \t"), "gzip") {
+			if !strings.EqualFold(strings.Trim(name, " \t"), coding) {
 				continue
 			}
 			parameter = strings.Trim(parameter, " \t")

@@ -1,0 +1,62 @@
+package front_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/front/conf"
+)
+
+// A body is in the file whose name the upstream receives, and the file stays if it is to be kept.
+func TestBodiesInFiles(t *testing.T) {
+	for _, keep := range []bool{false, true} {
+		for _, body := range []string{"short", strings.Repeat("long", 50_000)} {
+			for _, noBody := range []bool{false, true} {
+				dir := t.TempDir()
+				to := serve(t, func(w http.ResponseWriter, r *http.Request) {
+					sent, _ := io.ReadAll(r.Body)
+					stored, err := os.ReadFile(r.Header.Get("X-File"))
+					fmt.Fprint(w, string(stored) == body, " ", len(sent), " ", err)
+				})
+				s := conf.Settings{BodyFile: conf.CleanBodyFile, BodyDir: dir}
+				if keep {
+					s.BodyFile = conf.KeepBodyFile
+				}
+				p := conf.Proxy{To: conf.Text(to), NoBody: noBody, StreamRequest: true,
+					Header: []conf.Field{{Name: "X-File", Value: "$request_body_file"}}}
+				a := serveHandler(t, newFront(t, oneHost(conf.Location{Path: "/", Proxy: &p, Settings: s}), quiet()))
+				want := fmt.Sprint("true ", len(body), " <nil>")
+				if noBody {
+					want = "true 0 <nil>"
+				}
+				if got := a.do("POST", "/", strings.NewReader(body)); got.body != want {
+					t.Errorf("%v, want %s", got, want)
+				}
+				a.get("/") // no body: no file. The response shows that the first request has ended.
+				kept, err := filepath.Glob(filepath.Join(dir, "*"))
+				if must(t, err); keep != (len(kept) == 1) {
+					t.Errorf("keep %v: files %v", keep, kept)
+				}
+			}
+		}
+	}
+}
+
+// A body that cannot be stored is the server's error.
+func TestBodyThatCannotBeStored(t *testing.T) {
+	to := serve(t, echo)
+	dir := filepath.Join(t.TempDir(), "gone")
+	must(t, os.Mkdir(dir, 0o700))
+	s := conf.Settings{BodyFile: conf.CleanBodyFile, BodyDir: dir}
+	a := serveHandler(t, newFront(t,
+		oneHost(conf.Location{Path: "/", Proxy: &conf.Proxy{To: conf.Text(to)}, Settings: s}), quiet()))
+	must(t, os.Remove(dir))
+	if got := a.do("POST", "/", strings.NewReader("body")); got.status != 500 {
+		t.Errorf("%v", got)
+	}
+}

@@ -1,0 +1,85 @@
+package conf
+
+import "crypto/x509"
+
+// Issuer is a certificate authority that issues certificates by ACME (RFC 8555): an acme_issuer
+// block. The server orders and renews certificates, not the handler.
+type Issuer struct {
+	// Name is what Issued and Fallback refer to.
+	Name string
+	// Directory is the URL of the authority's directory.
+	Directory string
+	// Contacts are URLs for the authority's messages, such as "mailto:admin@example.org".
+	Contacts []string
+	// AccountKey is the type of the account's key, which is created with the account. "" is
+	// ECDSA256. AccountKeyFile is a file with a key in PEM, which is used instead.
+	AccountKey     KeyType
+	AccountKeyFile string
+	// ExternalAccount binds the account to one that the authority knows; nil does not.
+	ExternalAccount *ExternalAccount
+	// AcceptTerms agrees to the authority's terms of service.
+	AcceptTerms bool
+
+	// Challenge is how the control of names is proved. "" is HTTP01.
+	Challenge Challenge
+	// PreferredChain selects the chain whose topmost certificate was issued by this common name.
+	// "" is the authority's default, and so is a name that no chain has.
+	PreferredChain string
+	// Profile is the certificate profile to request. If the authority does not offer it, its
+	// default is used, or ordering fails if RequireProfile is set.
+	Profile        string
+	RequireProfile bool
+
+	// Trusted are the authorities that verify the certificate of the directory's server. Nil are
+	// the system's. Insecure skips the verification.
+	Trusted  []*x509.Certificate
+	Insecure bool
+
+	// StateDir is the directory for the account, certificates and keys. "" keeps them in memory:
+	// they are lost at the end of the process.
+	StateDir string
+	// Fallback is the name of an issuer that is used if this one fails, or "".
+	Fallback string
+	// Pos is its position in the configuration, for messages.
+	Pos string
+}
+
+// ExternalAccount is the key of an account that exists outside of ACME (RFC 8555, 7.3.4).
+type ExternalAccount struct {
+	ID string
+	// Key is the MAC key in base64url, and File a file with it. One of them is set.
+	Key, File string
+}
+
+// Issued is a certificate that an Issuer issues: an acme_certificate directive.
+type Issued struct {
+	// Issuer is the name of the Issuer.
+	Issuer string
+	// Names are DNS names and IP addresses. Names such as "*.example.org" require DNS01.
+	Names []string
+	// Key is the type of the certificate's key. "" is ECDSA256.
+	Key KeyType
+}
+
+// KeyType is the algorithm and the size of a key.
+type KeyType string
+
+// The types of keys.
+const (
+	ECDSA256 KeyType = "ecdsa:256"
+	ECDSA384 KeyType = "ecdsa:384"
+	ECDSA521 KeyType = "ecdsa:521"
+	RSA2048  KeyType = "rsa:2048"
+	RSA3072  KeyType = "rsa:3072"
+	RSA4096  KeyType = "rsa:4096"
+)
+
+// Challenge is the type of a challenge (RFC 8555, 8, and RFC 8737).
+type Challenge string
+
+// The types of challenges.
+const (
+	HTTP01    Challenge = "http-01"
+	TLSALPN01 Challenge = "tls-alpn-01"
+	DNS01     Challenge = "dns-01"
+)

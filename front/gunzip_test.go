@@ -1,0 +1,108 @@
+package front_test
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+func gzipped(t testing.TB, text string) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	_, err := io.WriteString(w, text)
+	must(t, err)
+	must(t, w.Close())
+	return b.Bytes()
+}
+
+// gunzipping serves what write writes as a body with gzip.
+func gunzipping(t testing.TB, write func(w io.Writer)) *testClient {
+	t.Helper()
+	return frontOf(t, conf.Settings{Gunzip: &conf.Gzip{Vary: true}}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		w.Header().Set("Etag", `"a"`)
+		w.Header().Set("Content-Type", "text/plain")
+		write(w)
+	})
+}
+
+// Clients that accept gzip get the response as it is, and others get it decompressed.
+func TestGunzip(t *testing.T) {
+	body := strings.Repeat("some text, ", 20_000)
+	packed := append(gzipped(t, body[:100]), gzipped(t, body[100:])...)
+	a := gunzipping(t, func(w io.Writer) { w.Write(packed) })
+	got := a.get("/")
+	if got.body != body || got.header.Get("Content-Encoding") != "" || got.header.Get("Etag") != `W/"a"` ||
+		got.header.Get("Vary") != "Accept-Encoding" {
+		t.Errorf("%d bytes, %v", len(got.body), got.header)
+	}
+	got = a.get("/", "Accept-Encoding", "gzip")
+	if got.body != string(packed) || got.header.Get("Content-Encoding") != "gzip" || got.header.Get("Etag") != `"a"` {
+		t.Errorf("accepted: %d bytes, %v", len(got.body), got.header)
+	}
+	if got = a.do("HEAD", "/", nil); got.header.Get("Content-Encoding") != "" || got.header.Get("Vary") == "" {
+		t.Errorf("HEAD: %v", got.header)
+	}
+}
+
+// The pieces in which a body arrives do not matter, whether they are flushed or not.
+func TestGunzipOfPieces(t *testing.T) {
+	packed := gzipped(t, strings.Repeat("some text, ", 50)+"and more")
+	var pieces [][]byte
+	a := gunzipping(t, func(w io.Writer) {
+		for i, piece := range pieces {
+			w.Write(piece)
+			if i%2 == 1 {
+				w.(http.Flusher).Flush()
+			}
+		}
+	})
+	testkit.EverySplit(t, packed, func(p [][]byte) string {
+		pieces = p
+		return a.get("/").body
+	})
+}
+
+// A response that is cut off or not gzip at all is aborted, so that the client sees it.
+func TestGunzipOfInvalidBodies(t *testing.T) {
+	packed := gzipped(t, strings.Repeat("some text, ", 20_000))
+	for name, body := range map[string][]byte{
+		"cut off": packed[:len(packed)/2], "no gzip": []byte("text"), "empty": nil,
+		"damaged": append(bytes.Clone(packed[:len(packed)-8]), "12345678"...),
+	} {
+		a := frontOf(t, conf.Settings{Gunzip: &conf.Gzip{}}, func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Encoding", "gzip")
+			w.Header().Set("Content-Type", "text/plain")
+			w.Write(body)
+		})
+		resp, err := a.client.Get("http://front.test/")
+		if err == nil {
+			_, err = io.Copy(io.Discard, resp.Body)
+			resp.Body.Close()
+		}
+		if err == nil {
+			t.Errorf("%s: the response seems to be complete", name)
+		}
+	}
+}
+
+// Decompressed responses are filtered like others.
+func TestFiltersSeeDecompressedBodies(t *testing.T) {
+	a := frontOf(t, conf.Settings{
+		Gunzip: &conf.Gzip{}, SubFilter: &conf.SubFilter{Substitutions: []conf.Substitution{{From: "old", To: "new"}}},
+	}, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		w.Header().Set("Content-Type", "text/html")
+		w.Write(gzipped(t, "an old page"))
+	})
+	if got := a.get("/"); got.body != "an new page" {
+		t.Errorf("%v", got)
+	}
+}

@@ -1,0 +1,122 @@
+package front
+
+import (
+	"context"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+)
+
+const (
+	// maxMirrors bounds the copies of requests in progress. Each has a goroutine.
+	maxMirrors = 512
+	// maxMirrorTime bounds the time of a copy.
+	maxMirrorTime = 5 * time.Minute
+)
+
+// mirror is a Mirror, compiled.
+type mirror struct{ from *conf.Mirror }
+
+// mirror compiles a Mirror; nil sends no copies.
+func (c *compiler) mirror(from *conf.Mirror) (*mirror, error) {
+	if from == nil {
+		return nil, nil
+	}
+	for _, uri := range from.URIs {
+		if !strings.HasPrefix(uri, "/") {
+			return nil, fmt.Errorf("mirror: invalid path %q: want a leading slash", uri)
+		}
+	}
+	return &mirror{from}, nil
+}
+
+// run starts the copies of a request. It receives the body first, unless the copies have none.
+func (m *mirror) run(x *exchange) outcome {
+	if x.parent != nil || x.isMirrored {
+		return proceed
+	}
+	x.isMirrored = true
+	if !m.from.NoBody && hasBody(x) && !x.hasReceived() {
+		if x.proxyState == nil {
+			x.proxyState = x.plan.state.acquireProxyState()
+		}
+		if out := x.receiveWhole(); out != proceed {
+			return out
+		}
+	}
+	for _, uri := range m.from.URIs {
+		m.start(x, uri)
+	}
+	return proceed
+}
+
+// start starts a copy of a request, which goes on after the request has ended. It shares nothing
+// with the request that the latter's handler or its end may change.
+func (m *mirror) start(x *exchange, uri string) {
+	s := x.plan.state
+	if s.mirrors.Add(1) > maxMirrors {
+		s.mirrors.Add(-1)
+		x.errorf(levelError, "request is not mirrored to %q: %d others are in progress", uri, maxMirrors)
+		return
+	}
+	x.plan.users.Add(1) // x uses the plan: it is not released yet
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(x.r.Context()), maxMirrorTime)
+	unwatch := context.AfterFunc(s.closing, cancel)
+	r := x.clientRequest().WithContext(ctx)
+	url := *r.URL
+	r.URL, r.Header, r.Trailer = &url, r.Header.Clone(), nil
+	r.Body, r.ContentLength, r.TransferEncoding = http.NoBody, 0, nil
+	delete(r.Header, "Content-Length")
+	delete(r.Header, "Upgrade") // nothing would use the connection
+	parent := &exchange{
+		plan: x.plan, r: r, hostHeader: x.hostHeader, method: x.method, host: x.host, loc: x.loc, id: requestID(x),
+		regexSteps: x.regexSteps, trace: x.traceContext(),
+		vars: slices.Clone(x.vars), connUse: x.connUse, args: x.args,
+	}
+	parent.startTime, parent.ownAddress = x.startTime, *x.clientAddress()
+	parent.address = &parent.ownAddress
+	parent.requestLimit, parent.connLimit = x.requestLimit, x.connLimit
+	sub := parent.subrequest(uri)
+	sub.method, sub.args, sub.captures = x.method, x.args, x.captures
+	sub.r = r
+	if !m.from.NoBody && x.hasReceived() && x.clientBody.stream == nil {
+		sub.proxyState = s.acquireProxyState()
+		sub.clientBody = x.clientBody.share()
+		r.Body, r.ContentLength = &errorBody{}, sub.clientBody.length
+	}
+	go sub.runMirror(func() {
+		unwatch()
+		cancel()
+	})
+}
+
+// errorBody is the body of a request whose body is in memory or a file: nothing reads it.
+type errorBody struct{}
+
+// Read implements io.Reader.
+func (*errorBody) Read([]byte) (int, error) { return 0, errBodyConsumed }
+
+// Close implements io.Closer.
+func (*errorBody) Close() error { return nil }
+
+// runMirror runs the phases of a copy, and then calls release.
+func (x *exchange) runMirror(release func()) {
+	defer func() {
+		if why := recover(); why != nil && why != http.ErrAbortHandler {
+			x.errorf(levelError, "panic in a mirrored request: %v\n%s", why, debug.Stack())
+		}
+		x.closeProxyState()
+		x.out.release()
+		x.releaseLimits()
+		x.recycleProxyState()
+		release()
+		x.plan.state.mirrors.Add(-1)
+		x.plan.leave()
+	}()
+	x.runSubrequest()
+}

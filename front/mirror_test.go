@@ -1,0 +1,154 @@
+package front_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
+)
+
+// mirrored serves /, mirrored to /copy, with handlers for both.
+func mirrored(t testing.TB, m conf.Mirror, main, mirror http.HandlerFunc) (*testClient, *front.Handler) {
+	t.Helper()
+	m.URIs = []string{"/copy"}
+	h := newFront(t, oneHost(
+		conf.Location{Path: "/", Proxy: &conf.Proxy{To: "app"}, Settings: conf.Settings{Mirror: &m}},
+		conf.Location{Path: "/copy", Internal: true, Proxy: &conf.Proxy{To: "mirror",
+			URI: text("/of$request_uri"), Header: []conf.Field{{Name: "X-Request", Value: "$request_id"}}}},
+	), front.Bind("app", main), front.Bind("mirror", mirror), quiet())
+	return serveHandler(t, h), h
+}
+
+func text(s conf.Text) *conf.Text { return &s }
+
+// A mirror receives the method, the query, the fields and the body of a request.
+func TestMirrorReceivesACopy(t *testing.T) {
+	long := strings.Repeat("0123456789", 10_000)
+	for _, body := range []string{"", "short", long} {
+		copies := make(chan string, 1)
+		a, _ := mirrored(t, conf.Mirror{}, func(w http.ResponseWriter, r *http.Request) {
+			b, err := io.ReadAll(r.Body)
+			fmt.Fprint(w, len(b), err)
+			r.Header.Set("X-Field", "changed") // a handler may change its request
+		}, func(_ http.ResponseWriter, r *http.Request) {
+			b, err := io.ReadAll(r.Body)
+			copies <- fmt.Sprint(r.Method, " ", r.RequestURI, " ", r.Header.Get("X-Field"), " ", r.ContentLength, " ",
+				string(b) == body, err)
+		})
+		want := fmt.Sprint("POST /of/a?b=c field ", len(body), " true <nil>")
+		if got := a.do("POST", "/a?b=c", strings.NewReader(body), "X-Field", "field"); got.body !=
+			fmt.Sprint(len(body), " <nil>") {
+			t.Errorf("the handler got %v", got)
+		}
+		if got := await(t, copies); got != want {
+			t.Errorf("copy: %s, want %s", got, want)
+		}
+	}
+}
+
+// await returns what a channel has before long.
+func await(t testing.TB, from <-chan string) string {
+	t.Helper()
+	select {
+	case s := <-from:
+		return s
+	case <-time.After(maxWait):
+		t.Fatal("nothing arrives")
+	}
+	return ""
+}
+
+// Without a body the copy says so, and the handler reads the client's.
+func TestMirrorWithoutBody(t *testing.T) {
+	copies := make(chan string, 1)
+	a, _ := mirrored(t, conf.Mirror{NoBody: true}, func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		fmt.Fprint(w, string(b))
+	}, func(_ http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		copies <- fmt.Sprint(r.Method, r.ContentLength, r.Header["Content-Length"], len(b), err)
+	})
+	if got := a.do("PUT", "/", strings.NewReader("body")); got.body != "body" {
+		t.Errorf("%v", got)
+	}
+	if got := await(t, copies); got != "PUT0 [] 0 <nil>" {
+		t.Errorf("%s", got)
+	}
+}
+
+// The client waits neither for a mirror that hangs, nor for one that panics, and closing the handler
+// ends both.
+func TestMirrorDelaysNothing(t *testing.T) {
+	started, ended := make(chan string, 1), make(chan string, 1)
+	a, h := mirrored(t, conf.Mirror{}, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") },
+		func(_ http.ResponseWriter, r *http.Request) {
+			started <- r.RequestURI
+			if r.RequestURI == "/of/panic" {
+				panic("mirror")
+			}
+			<-r.Context().Done()
+			ended <- "ended"
+		})
+	for _, path := range []string{"/panic", "/hang"} {
+		if got := a.get(path); got.body != "ok" {
+			t.Errorf("%v", got)
+		}
+		if got := await(t, started); got != "/of"+path {
+			t.Errorf("%s", got)
+		}
+	}
+	must(t, h.Close())
+	await(t, ended)
+}
+
+// Copies beyond the limit are lost, and the requests are not.
+func TestMirrorsAreBounded(t *testing.T) {
+	const most = 512
+	started, release := make(chan string, most+1), make(chan struct{})
+	a, h := mirrored(t, conf.Mirror{}, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") },
+		func(http.ResponseWriter, *http.Request) {
+			started <- "started"
+			<-release
+		})
+	for range most + 5 {
+		if got := a.get("/"); got.body != "ok" {
+			t.Fatalf("%v", got)
+		}
+	}
+	for range most {
+		await(t, started)
+	}
+	close(release)
+	must(t, h.Close())
+	if len(started) != 0 {
+		t.Errorf("%d copies more than the limit", len(started))
+	}
+}
+
+// A mirror over the network receives the body, also if the client has gone before.
+func TestMirrorOverTheNetwork(t *testing.T) {
+	copies := make(chan string, 1)
+	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		b, err := io.ReadAll(r.Body)
+		copies <- fmt.Sprint(r.Method, " ", r.RequestURI, " ", len(b), err)
+		w.WriteHeader(http.StatusTeapot)
+	})
+	a := serveHandler(t, newFront(t, oneHost(
+		conf.Location{Path: "/", Settings: conf.Settings{Mirror: &conf.Mirror{URIs: []string{"/copy"}}},
+			Steps: []conf.Step{conf.Set{Name: "to", Value: conf.Text(to)}}, Proxy: &conf.Proxy{To: "app"}},
+		conf.Location{Path: "/copy", Proxy: &conf.Proxy{To: "$to"}},
+	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		io.WriteString(w, "ok")
+	})), quiet()))
+	if got := a.do("POST", "/?q", strings.NewReader(strings.Repeat("x", 50_000))); got.status != 200 || got.body != "ok" {
+		t.Errorf("%v", got)
+	}
+	if got := await(t, copies); got != "POST /copy?q 50000 <nil>" {
+		t.Errorf("%s", got)
+	}
+}

@@ -1,0 +1,207 @@
+package nginxconf
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tarehq/tare/front/conf"
+)
+
+// levelIssuer is the level of the directives in acme_issuer.
+const levelIssuer = "acme_issuer"
+
+// The variables that stand for an issued certificate in ssl_certificate and ssl_certificate_key.
+const (
+	issuedVariable    = "$acme_certificate"
+	issuedKeyVariable = "$acme_certificate_key"
+)
+
+// issuer translates an acme_issuer block.
+func (t *translator) issuer(d *directive) {
+	name := d.args[0]
+	if slices.ContainsFunc(t.config.Issuers, func(i conf.Issuer) bool { return i.Name == name }) {
+		t.errorf(d, "duplicate issuer %s", shown(name))
+		return
+	}
+	s := newScope(nil, levelIssuer, d.block)
+	i := conf.Issuer{Name: name, Pos: d.where(), Challenge: conf.HTTP01, AcceptTerms: s.own("accept_terms_of_service") != nil,
+		Insecure: !s.flag("ssl_verify", true), Trusted: t.trusted(s.own("ssl_trusted_certificate")),
+		StateDir: t.path("acme_" + name)}
+	if uri := s.one("uri"); uri != nil {
+		i.Directory = uri.args[0]
+	} else {
+		t.errorf(d, "missing uri")
+	}
+	for _, c := range s.own("contact") {
+		i.Contacts = append(i.Contacts, contact(c.args[0]))
+	}
+	if c := s.one("challenge"); c != nil {
+		i.Challenge = t.challenge(c)
+	}
+	if k := s.one("account_key"); k != nil {
+		if kind, ok := keyType(k.args[0]); ok {
+			i.AccountKey = kind
+		} else if t.plainFile(k) {
+			i.AccountKeyFile = t.confPath(k.args[0])
+		}
+	}
+	if k := s.one("external_account_key"); k != nil {
+		i.ExternalAccount = &conf.ExternalAccount{ID: k.args[0]}
+		if data, ok := strings.CutPrefix(k.args[1], "data:"); ok {
+			i.ExternalAccount.Key = data
+		} else {
+			i.ExternalAccount.File = t.confPath(k.args[1])
+		}
+	}
+	if p := s.one("state_path"); p != nil && p.args[0] == "off" {
+		i.StateDir = ""
+	} else if p != nil {
+		i.StateDir = t.path(p.args[0])
+	}
+	t.issuerPreferences(s, &i)
+	t.config.Issuers = append(t.config.Issuers, i)
+}
+
+// issuerPreferences translates what an issuer is asked for beyond its defaults.
+func (t *translator) issuerPreferences(s *scope, i *conf.Issuer) {
+	if c := s.one("preferred_chain"); c != nil {
+		i.PreferredChain = c.args[0]
+	}
+	if p := s.one("profile"); p != nil {
+		i.Profile = p.args[0]
+		if i.RequireProfile = len(p.args) == 2; i.RequireProfile && p.args[1] != "require" {
+			t.errorf(p, "unknown parameter %s (must be require)", shown(p.args[1]))
+		}
+	}
+	if f := s.one("fallback"); f != nil {
+		i.Fallback = f.args[0]
+	}
+}
+
+// challenge translates the type of challenges, whose version may be missing.
+func (t *translator) challenge(d *directive) conf.Challenge {
+	switch d.args[0] {
+	case "http-01", "http":
+	case "tls-alpn-01", "tls-alpn":
+		return conf.TLSALPN01
+	case "dns-01", "dns":
+		return conf.DNS01
+	default:
+		t.errorf(d, "unknown challenge %s (must be http-01, tls-alpn-01 or, in programs with a DNS provider, dns-01)",
+			shown(d.args[0]))
+	}
+	return conf.HTTP01
+}
+
+// contact returns the URL of a contact. As in nginx, mailto: is assumed.
+func contact(text string) string {
+	end := strings.IndexFunc(text, func(r rune) bool {
+		return !strings.ContainsRune("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+-.", r)
+	})
+	if end > 0 && text[end] == ':' {
+		return text
+	}
+	return "mailto:" + text
+}
+
+// keyType parses the type of a key, whose size may be missing. It returns false if text is none.
+func keyType(text string) (conf.KeyType, bool) {
+	switch text {
+	case "ecdsa":
+		return conf.ECDSA256, true
+	case "rsa":
+		return conf.RSA2048, true
+	}
+	kind := conf.KeyType(text)
+	switch kind {
+	case conf.ECDSA256, conf.ECDSA384, conf.ECDSA521, conf.RSA2048, conf.RSA3072, conf.RSA4096:
+		return kind, true
+	}
+	return "", false
+}
+
+// issued translates the acme_certificate of a server; nil if the server has none, or does not use
+// it.
+func (t *translator) issued(s *scope) *conf.Issued {
+	own := s.own("acme_certificate")
+	certs, keys := s.all("ssl_certificate"), s.all("ssl_certificate_key")
+	uses := false
+	for i, c := range certs {
+		if c.args[0] != issuedVariable {
+			continue
+		}
+		if i < len(keys) && keys[i].args[0] != issuedKeyVariable {
+			t.errorf(c, "%s requires ssl_certificate_key %s", issuedVariable, issuedKeyVariable)
+		}
+		if uses = true; own == nil && slices.Contains(s.own("ssl_certificate"), c) {
+			t.errorf(c, "%s requires acme_certificate in the server", issuedVariable)
+		}
+	}
+	if own == nil {
+		return nil
+	}
+	d := own[0]
+	issued := &conf.Issued{Issuer: d.args[0]}
+	if !slices.ContainsFunc(t.config.Issuers, func(i conf.Issuer) bool { return i.Name == issued.Issuer }) {
+		t.errorf(d, "unknown issuer %s (an acme_issuer block defines one)", shown(issued.Issuer))
+	}
+	for _, arg := range d.args[1:] {
+		if name, value, has := parameter(arg); has && name == "key" {
+			kind, ok := keyType(value)
+			if !ok {
+				t.errorf(d, "unknown type of key %s (must be ecdsa:256, ecdsa:384, ecdsa:521, rsa:2048, rsa:3072 or rsa:4096)",
+					shown(value))
+			}
+			issued.Key = kind
+			continue
+		}
+		issued.Names = appendIdentifier(issued.Names, arg)
+	}
+	if issued.Names == nil {
+		issued.Names = t.identifiers(s)
+	}
+	if len(issued.Names) == 0 {
+		t.errorf(d, "no names (list them, or add them to server_name)")
+		return nil
+	}
+	if !uses {
+		t.warn(d, "the certificate is not used, and not ordered: add \"ssl_certificate %s; ssl_certificate_key %s;\"",
+			issuedVariable, issuedKeyVariable)
+		return nil
+	}
+	return issued
+}
+
+// identifiers returns the names of a server that a certificate can have.
+func (t *translator) identifiers(s *scope) (names []string) {
+	for _, d := range s.own("server_name") {
+		for _, name := range d.args {
+			switch {
+			case name == "" || name == "_":
+			case name[0] == '~':
+				t.warn(d, "%s is not in the issued certificate: it is a regular expression", shown(name))
+			case name == "$hostname":
+				names = appendIdentifier(names, t.hostname(d))
+			default:
+				names = appendIdentifier(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// appendIdentifier appends a name to those of a certificate. As in nginx, a leading dot stands for
+// the name with and without "www.".
+func appendIdentifier(names []string, name string) []string {
+	name = strings.ToLower(name)
+	all := []string{name}
+	if rest, ok := strings.CutPrefix(name, "."); ok {
+		all = []string{"www." + rest, rest}
+	}
+	for _, name := range all {
+		if !slices.Contains(names, name) {
+			names = append(names, name)
+		}
+	}
+	return names
+}

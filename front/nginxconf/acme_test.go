@@ -1,0 +1,153 @@
+package nginxconf
+
+import (
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"testing/fstest"
+
+	"github.com/tarehq/tare/front/conf"
+)
+
+// acmeSamples returns samples for the directives about certificates by ACME.
+func acmeSamples() map[string][]sample {
+	at := func(level string, texts ...string) (all []sample) {
+		for _, text := range texts {
+			all = append(all, sample{level, text, ""})
+		}
+		return all
+	}
+	const used = " ssl_certificate $acme_certificate; ssl_certificate_key $acme_certificate_key;"
+	return map[string][]sample{
+		"acme_issuer": at("http", "acme_issuer k { uri https://k.test/; }"), "uri": nil,
+		"account_key":             at("issuer", "account_key rsa;", "account_key ecdsa:384;", "account_key key.pem;"),
+		"accept_terms_of_service": at("issuer", "accept_terms_of_service;"),
+		"challenge":               at("issuer", "challenge tls-alpn-01;", "challenge dns-01;"),
+		"contact":                 at("issuer", "contact a@b.test;", "contact tel:1;", "contact a@b.test; contact tel:1;"),
+		"external_account_key":    at("issuer", "external_account_key k data:AA;", "external_account_key k file;"),
+		"fallback":                at("issuer", "fallback j;"), "preferred_chain": at("issuer", "preferred_chain \"A B\";"),
+		"profile":                 at("issuer", "profile p;", "profile p require;"),
+		"ssl_trusted_certificate": at("issuer", "ssl_trusted_certificate c.pem;"),
+		"ssl_verify":              at("issuer", "ssl_verify off;"),
+		"state_path":              at("issuer", "state_path x;", "state_path off;"),
+		"acme_certificate": at("acme", "acme_certificate i;"+used, "acme_certificate j;"+used,
+			"acme_certificate i b.test;"+used, "acme_certificate i key=rsa;"+used),
+	}
+}
+
+const issuerI = "acme_issuer i { uri https://ca.test/dir; }\n"
+
+// The names of a certificate are those of the server, or those that are listed.
+func TestNamesOfIssuedCertificates(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"server_name A.test b.test; acme_certificate i;", "a.test b.test"},
+		{"server_name .c.test; acme_certificate i;", "www.c.test c.test"},
+		{"server_name a.test ~x _ \"\" www.a.test; server_name a.test b.test; acme_certificate i;", "a.test www.a.test b.test"},
+		{"server_name a.test; acme_certificate i key=rsa:3072 10.0.0.1 ::1 z.test;", "10.0.0.1 ::1 z.test"},
+	} {
+		h := mustParseACME(t, "server { listen 443 ssl; "+c.text+
+			" ssl_certificate $acme_certificate; ssl_certificate_key $acme_certificate_key; }")
+		issued := h[0].Listen[0].Issued
+		if issued == nil || strings.Join(issued.Names, " ") != c.want || issued.Issuer != "i" {
+			t.Errorf("%s: %+v, want %s", c.text, issued, c.want)
+		}
+	}
+}
+
+func mustParseACME(t *testing.T, text string) []conf.Host {
+	t.Helper()
+	r, err := Parse("nginx.conf", Options{FS: oneFile(inHTTP(issuerI + text)), DefaultPort: 80})
+	if err != nil {
+		t.Fatalf("%s: %v", text, err)
+	}
+	return r.Config.Hosts
+}
+
+// A server may have files besides, which are served until the certificate exists. A certificate at
+// http does not concern servers without TLS.
+func TestIssuedCertificateAndFilesOfAServer(t *testing.T) {
+	h := mustParseACME(t, `ssl_certificate $acme_certificate; ssl_certificate_key $acme_certificate_key;
+	server { listen 80; }
+	server { listen 443 ssl; server_name a.test; acme_certificate i; }
+	server { listen 444 ssl; server_name b.test; acme_certificate i;
+		ssl_certificate $acme_certificate; ssl_certificate_key $acme_certificate_key;
+		ssl_certificate c.pem; ssl_certificate_key c.key; }`)
+	if l := h[0].Listen[0]; l.Issued != nil || l.Certs != nil {
+		t.Errorf("a server without TLS has %+v", l)
+	}
+	if l := h[1].Listen[0]; l.Issued == nil || l.Certs != nil {
+		t.Errorf("a server that inherits has %+v", l)
+	}
+	if l := h[2].Listen[0]; l.Issued == nil || len(l.Certs) != 1 {
+		t.Errorf("a server with files has %+v", l)
+	}
+}
+
+func TestACMEErrors(t *testing.T) {
+	const used = "ssl_certificate $acme_certificate; ssl_certificate_key $acme_certificate_key;"
+	for _, c := range []struct{ text, want string }{
+		{"acme_issuer i { uri https://b.test/; }", "duplicate issuer"},
+		{"acme_issuer x { }", "missing uri"},
+		{"acme_issuer x { uri https://b.test/; challenge mail; }", "unknown challenge"},
+		{"acme_issuer x { uri https://b.test/; profile a b; }", "unknown parameter"},
+		{"acme_issuer x { uri https://b.test/; listen 80; }", "not allowed in acme_issuer"},
+		{"server { acme_certificate x a.test; " + used + " }", "unknown issuer"},
+		{"server { acme_certificate i a.test key=dsa; " + used + " }", "unknown type of key"},
+		{"server { server_name ~x; acme_certificate i; " + used + " }", "no names"},
+		{"server { acme_certificate i a.test; acme_certificate i b.test; " + used + " }", "duplicate"},
+		{"server { listen 443 ssl; server_name a.test; " + used + " }", "requires acme_certificate"},
+		{"server { listen 443 ssl; acme_certificate i a.test; ssl_certificate $acme_certificate; ssl_certificate_key c.key; }",
+			"requires ssl_certificate_key $acme_certificate_key"},
+		{"server { listen 443 ssl; ssl_certificate $other; ssl_certificate_key c.key; }", "not supported"},
+	} {
+		_, err := Parse("nginx.conf", Options{FS: oneFile(inHTTP(issuerI + c.text)), DefaultPort: 80})
+		if err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, want %q", c.text, err, c.want)
+		}
+	}
+}
+
+// A certificate that is ordered but not used would be a mistake.
+func TestUnusedIssuedCertificateIsReported(t *testing.T) {
+	r, err := Parse("nginx.conf", Options{FS: oneFile(inHTTP(issuerI + "server { listen 80; acme_certificate i a.test; }"))})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !slices.ContainsFunc(r.Warnings, func(m Message) bool { return strings.Contains(m.Text, "not used") }) ||
+		r.Config.Hosts[0].Listen[0].Issued != nil {
+		t.Errorf("warnings %v", r.Warnings)
+	}
+}
+
+// The example of nginx's documentation has the meaning that it has there.
+func TestExampleOfNginxsDocumentation(t *testing.T) {
+	const text = `events {} http {
+	resolver 127.0.0.1:53;
+	acme_issuer example {
+		uri https://acme.example.com/directory; contact admin@example.test;
+		state_path /var/cache/nginx/acme-example; accept_terms_of_service;
+	}
+	acme_shared_zone zone=ngx_acme_shared:1M;
+	server {
+		listen 443 ssl; server_name .example.test; acme_certificate example;
+		ssl_certificate $acme_certificate; ssl_certificate_key $acme_certificate_key;
+		ssl_certificate_cache max=2;
+	}
+	server { listen 80; location / { return 404; } }
+}`
+	r, err := Parse("nginx.conf", Options{FS: fstest.MapFS{"nginx.conf": {Data: []byte(text)}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := conf.Issuer{Name: "example", Directory: "https://acme.example.com/directory", Challenge: conf.HTTP01,
+		Contacts: []string{"mailto:admin@example.test"}, StateDir: "/var/cache/nginx/acme-example", AcceptTerms: true,
+		Pos: "nginx.conf:3"}
+	if got := r.Config.Issuers; len(got) != 1 || !reflect.DeepEqual(got[0], want) {
+		t.Errorf("issuers %+v\nwant %+v", got, want)
+	}
+	if got := r.Config.Hosts[0].Listen[0].Issued; got == nil || !slices.Equal(got.Names,
+		[]string{"www.example.test", "example.test"}) {
+		t.Errorf("issued %+v", got)
+	}
+}

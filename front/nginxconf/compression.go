@@ -1,0 +1,73 @@
+package nginxconf
+
+import (
+	"strings"
+
+	"github.com/tarehq/tare/front/conf"
+)
+
+// gzip translates gzip and what belongs to it; nil is off.
+func (t *translator) gzip(s *scope) *conf.Gzip {
+	if !s.flag("gzip", false) {
+		return nil
+	}
+	return gzipOf(s)
+}
+
+// compression translates the directives of ngx_brotli or zstd-nginx-module; nil is off.
+func compression(s *scope, name string) *conf.Compression {
+	if !s.flag(name, false) {
+		return nil
+	}
+	c := &conf.Compression{Types: s.words(name + "_types"), Vary: s.flag("gzip_vary", false)}
+	if s.one(name+"_comp_level") != nil {
+		level := s.number(name + "_comp_level")
+		c.Level = &level
+	}
+	if n, has := s.size(name + "_min_length"); has {
+		c.MinLength = max(n, 1) // 0 would be the default, and empty bodies are never compressed
+	}
+	return c
+}
+
+// gunzip translates gunzip. Clients that would not get a compressed response get a decompressed one.
+func (t *translator) gunzip(s *scope) *conf.Gzip {
+	if !s.flag("gunzip", false) {
+		return nil
+	}
+	g := gzipOf(s)
+	return &conf.Gzip{Vary: g.Vary, Proxied: g.Proxied, HTTP10: g.HTTP10, Disable: g.Disable}
+}
+
+func gzipOf(s *scope) *conf.Gzip {
+	g := &conf.Gzip{
+		Level: s.number("gzip_comp_level"), Vary: s.flag("gzip_vary", false), HTTP10: s.is("gzip_http_version", "1.0"),
+		Types: s.words("gzip_types"), Disable: s.words("gzip_disable"),
+	}
+	if n, has := s.size("gzip_min_length"); has {
+		g.MinLength = max(n, 1) // 0 would be the default, and empty bodies are never compressed
+	}
+	for _, word := range s.words("gzip_proxied") {
+		if strings.EqualFold(word, "off") {
+			g.Proxied = nil
+			break
+		}
+		g.Proxied = append(g.Proxied, strings.ToLower(word))
+	}
+	return g
+}
+
+// precompressed returns the codings of files next to others.
+func (t *translator) precompressed(s *scope) (codings []string) {
+	for _, of := range []struct{ directive, coding string }{
+		{"gzip_static", "gzip"}, {"brotli_static", "br"}, {"zstd_static", "zstd"},
+	} {
+		if s.is(of.directive, "always") {
+			t.omit(s.one(of.directive), "always is not supported (use on, which respects Accept-Encoding)")
+		}
+		if s.is(of.directive, "on") {
+			codings = append(codings, of.coding)
+		}
+	}
+	return codings
+}

@@ -1,0 +1,234 @@
+package server
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/acme"
+	"github.com/tarehq/tare/internal/testkit/programs"
+)
+
+// patience limits how long a test waits for an expected event.
+const patience = time.Minute
+
+// acmeSite is a Server whose certificates are issued by a Pebble.
+type acmeSite struct {
+	*testing.T
+	server *Server
+	pebble *programs.Pebble
+	dir    string
+	tls    string // address
+	http   string
+	ended  chan error
+
+	mu      sync.Mutex
+	output  strings.Builder
+	changed chan struct{} // closed and replaced with each line
+}
+
+// Write records a line of the Server.
+func (s *acmeSite) Write(b []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.output.Write(b)
+	close(s.changed)
+	s.changed = make(chan struct{})
+	return len(b), nil
+}
+
+// await waits until the output has a text n times.
+func (s *acmeSite) await(text string, n int) {
+	s.Helper()
+	for late := time.After(3 * patience); ; {
+		s.mu.Lock()
+		output, changed := s.output.String(), s.changed
+		s.mu.Unlock()
+		if strings.Count(output, text) >= n {
+			return
+		}
+		select {
+		case <-changed:
+		case err := <-s.ended:
+			s.Fatalf("the server has ended: %v\n%s", err, output)
+		case <-late:
+			s.Fatalf("%q occurs %d times, want %d:\n%s", text, strings.Count(output, text), n, output)
+		}
+	}
+}
+
+// startACME starts a Server with the hosts nN.test, whose addresses are passed to it.
+func startACME(t *testing.T, hosts int, challenge string, c programs.PebbleConfig) *acmeSite {
+	t.Helper()
+	s := &acmeSite{T: t, dir: t.TempDir(), ended: make(chan error, 1), changed: make(chan struct{})}
+	var listeners []net.Listener
+	for range 2 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		listeners = append(listeners, l)
+	}
+	s.http, s.tls = listeners[0].Addr().String(), listeners[1].Addr().String()
+	c.HTTPPort, c.TLSPort = listeners[0].Addr().(*net.TCPAddr).Port, listeners[1].Addr().(*net.TCPAddr).Port
+	s.pebble = programs.StartPebble(t, c)
+	s.configure(hosts, challenge)
+	s.server = New(File{Path: filepath.Join(s.dir, "nginx.conf")}, Options{Stdout: s, Stderr: s, Listeners: listeners,
+		Signals: NoSignals})
+	s.server.acmeTiming = acme.Timing{RetryMin: 100 * time.Millisecond, MinAge: time.Millisecond,
+		LockRetry: 50 * time.Millisecond}
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() {
+		s.ended <- s.server.Run(ctx)
+		close(s.ended)
+	}()
+	t.Cleanup(func() {
+		cancel()
+		if err := <-s.ended; err != nil {
+			t.Error(err)
+		}
+		if t.Failed() {
+			t.Log(s.output.String())
+		}
+	})
+	s.await("serving ", 1)
+	return s
+}
+
+// configure writes nginx.conf. All requests over HTTP are redirected, after a password.
+func (s *acmeSite) configure(hosts int, challenge string) {
+	s.Helper()
+	var b strings.Builder
+	fmt.Fprintf(&b, `events {}
+http {
+	acme_issuer pebble {
+		uri %s; ssl_trusted_certificate %s; state_path %s; accept_terms_of_service; challenge %s;
+	}
+	server { listen %s; auth_basic all; auth_basic_user_file /nonexistent; return 301 https://$host$request_uri; }
+	ssl_certificate $acme_certificate;
+	ssl_certificate_key $acme_certificate_key;
+`, s.pebble.Directory, s.pebble.CAFile, filepath.Join(s.dir, "state"), challenge, s.http)
+	for n := range hosts {
+		fmt.Fprintf(&b, "	server { listen %s ssl; server_name n%d.test; acme_certificate pebble; return 200 n%d; }\n", s.tls, n, n)
+	}
+	b.WriteString("}\n")
+	if err := os.WriteFile(filepath.Join(s.dir, "nginx.conf"), []byte(b.String()), 0o600); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// handshake makes a handshake for a name, verified against root.
+func (s *acmeSite) handshake(name string, root *x509.CertPool) error {
+	dialer := &tls.Dialer{Config: &tls.Config{ServerName: name, RootCAs: root}}
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	c, err := dialer.DialContext(ctx, "tcp", s.tls)
+	if err != nil {
+		return err
+	}
+	return c.Close()
+}
+
+func (s *acmeSite) roots() *x509.CertPool {
+	pool := x509.NewCertPool()
+	pool.AddCert(s.pebble.Root(s, 0))
+	return pool
+}
+
+// A host's first certificate is issued although HTTP requests are redirected. HTTP is served before.
+func TestCertificatesAreIssued(t *testing.T) {
+	t.Parallel()
+	for _, challenge := range []string{"http-01", "tls-alpn-01"} {
+		t.Run(challenge, func(t *testing.T) {
+			t.Parallel()
+			s := startACME(t, 2, challenge, programs.PebbleConfig{})
+			client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+				Transport: &http.Transport{DisableKeepAlives: true}}
+			resp, err := client.Get("http://" + s.http + "/.well-known/acme-challenge/other")
+			if err != nil || resp.StatusCode != http.StatusMovedPermanently {
+				t.Fatalf("HTTP: %v, %v", resp, err)
+			}
+			resp.Body.Close()
+			s.await("has issued a certificate", 2)
+			roots := s.roots()
+			for _, name := range []string{"n0.test", "n1.test"} {
+				if err := s.handshake(name, roots); err != nil {
+					t.Error(err)
+				}
+			}
+			// a reload keeps what was issued, and issues what is new
+			s.configure(3, challenge)
+			if err := s.server.Reload(); err != nil {
+				t.Fatal(err)
+			}
+			s.await("acme: n2.test: pebble has issued a certificate", 1)
+			for _, name := range []string{"n0.test", "n1.test", "n2.test"} {
+				if err := s.handshake(name, roots); err != nil {
+					t.Error(err)
+				}
+			}
+			s.await("has issued a certificate", 3)
+			s.configure(1, "unknown")
+			if err := s.server.Reload(); err == nil {
+				t.Error("an invalid configuration was loaded")
+			}
+			if err := s.handshake("n2.test", roots); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// Certificates are renewed under load, with errors of the issuer, and reloads meanwhile: no handshake
+// fails.
+func TestRenewalsUnderLoad(t *testing.T) {
+	t.Parallel()
+	hosts, renewals, lifetime := 2, 4, 15*time.Second
+	if os.Getenv("TARE_SLOW") != "" {
+		hosts, renewals, lifetime = 20, 200, 30*time.Second
+	}
+	s := startACME(t, hosts, "http-01", programs.PebbleConfig{Lifetime: lifetime, BadNonces: 10})
+	for n := range hosts {
+		s.await(fmt.Sprintf("acme: n%d.test: pebble has issued", n), 1)
+	}
+	roots := s.roots()
+	done := make(chan struct{})
+	var running sync.WaitGroup
+	var handshakes atomic.Int64
+	for worker := range 4 {
+		running.Go(func() {
+			for n := worker; ; n++ {
+				select {
+				case <-done:
+					return
+				default:
+				}
+				if err := s.handshake(fmt.Sprintf("n%d.test", n%hosts), roots); err != nil {
+					t.Errorf("after %d handshakes: %v", handshakes.Load(), err)
+					return
+				}
+				handshakes.Add(1)
+			}
+		})
+	}
+	for n := hosts + 1; n <= hosts+renewals && !t.Failed(); n += hosts {
+		s.await("has issued a certificate", n)
+		if err := s.server.Reload(); err != nil {
+			t.Error(err)
+		}
+	}
+	s.await("has issued a certificate", hosts+renewals)
+	close(done)
+	running.Wait()
+	t.Logf("%d renewals, %d handshakes, none failed", renewals, handshakes.Load())
+}

@@ -1,0 +1,319 @@
+package server_test
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/upgrade"
+)
+
+// upgrades is how many upgrades the test makes under load; with TARE_SLOW it makes slowUpgrades.
+const (
+	upgrades     = 8
+	slowUpgrades = 1000
+)
+
+// No request is lost while processes replace each other: on kept and new connections, over TCP,
+// unix sockets, TLS and HTTP/2, with FastCGI and websockets. Each request is logged once.
+func TestUpgradesLoseNoRequest(t *testing.T) {
+	n := upgrades
+	if os.Getenv("TARE_SLOW") != "" {
+		n = slowUpgrades
+	}
+	s := newSite(t, time.Hour)
+	load := s.begin()
+	var replaced []int
+	for i := range n {
+		load.more(50)
+		replaced = append(replaced, s.upgrade())
+		if t.Failed() {
+			t.Fatalf("after %d upgrades", i)
+		}
+	}
+	load.more(100)
+	load.finish()
+	s.end(replaced...)
+	t.Logf("%d requests, %d upgrades", load.requests.Load(), n)
+	seen := make(map[string]bool)
+	file, err := os.Open(s.path("access.log"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	lines, logged := bufio.NewScanner(file), int64(0)
+	for lines.Scan() {
+		if strings.HasPrefix(lines.Text(), "/websocket") {
+			continue // it has a line for each connection
+		}
+		if logged++; seen[lines.Text()] {
+			t.Fatalf("%s is logged twice", lines.Text())
+		}
+		seen[lines.Text()] = true
+	}
+	if want := load.requests.Load() - load.tunneled.Load(); logged != want {
+		t.Errorf("%d log lines of %d requests", logged, want)
+	}
+}
+
+// A new process that fails changes nothing. The log names the reason.
+func TestFailedUpgradesChangeNothing(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		spoil, mend func(s *site)
+		ready       time.Duration
+		want        string
+	}{
+		{"configuration", func(s *site) { s.write("nginx.conf", "events {} http { rubbish; }") },
+			func(s *site) { s.write("nginx.conf", upgradable) }, time.Hour, "unknown directive \"rubbish\""},
+		{"binary", func(s *site) { s.write("broken", "rubbish"); s.link("broken") }, (*site).install, time.Hour,
+			"permission denied"},
+		{"exit", func(s *site) { s.write("fault", exits) }, func(s *site) { s.write("fault", "") }, time.Hour,
+			"exit status 7"},
+		{"hang", func(s *site) { s.write("fault", hangs) }, func(s *site) { s.write("fault", "") },
+			time.Second, "it was not ready after 1s"},
+		{"address", func(s *site) { s.write("nginx.conf", strings.Replace(upgradable, "HOST:8001", "192.0.2.1:1", 1)) },
+			func(s *site) { s.write("nginx.conf", upgradable) }, time.Hour, "listen 192.0.2.1:1: "},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newSite(t, c.ready)
+			load := s.begin()
+			load.more(50)
+			pid := s.pid()
+			c.spoil(s)
+			s.signal(pid, syscall.SIGUSR2)
+			s.eventually("an error", func() bool { return strings.Contains(s.read("log"), "upgrade: failed, this") })
+			if log := s.read("log"); !strings.Contains(log, c.want) {
+				t.Errorf("want %q in the log", c.want)
+			}
+			load.more(50)
+			if got := s.pid(); got != pid {
+				t.Errorf("process %d serves, want %d", got, pid)
+			}
+			if _, err := os.Lstat(s.path("pid.oldbin")); err == nil {
+				t.Error("pid.oldbin is left")
+			}
+			c.mend(s)
+			var replaced []int
+			if c.name != "hang" { // a good process may need more time than that
+				replaced = append(replaced, s.upgrade())
+				load.more(50)
+			}
+			load.finish()
+			s.end(replaced...)
+		})
+	}
+}
+
+// link replaces the server's program by a link.
+func (s *site) link(target string) {
+	s.Helper()
+	if err := errors.Join(os.Symlink(s.path(target), s.path("program.new")),
+		os.Rename(s.path("program.new"), s.path("program"))); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// A server that was started as root is replaced by processes of its user. What only root may open
+// stops the new process, and the log names it.
+func TestUpgradeKeepsTheUser(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can become another user")
+	}
+	s := newSite(t, time.Hour, "TARE_TEST_USER=nobody")
+	load := s.begin()
+	load.more(50)
+	old := s.upgrade()
+	load.more(50)
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.pid()))
+	if err != nil || !strings.Contains(string(status), "\nUid:\t65534\t65534\t65534\t65534\n") ||
+		!strings.Contains(string(status), "NoNewPrivs:\t1") {
+		t.Errorf("%s, %v", status, err)
+	}
+	for i, c := range []struct {
+		name       string
+		mode, good os.FileMode
+		want       string
+	}{
+		{"cert.pem", 0o600, 0o666, "cert.pem: permission denied"},
+		{"nginx.conf", 0o600, 0o666, "nginx.conf: permission denied"},
+		{"program", 0o700, 0o755, "program: permission denied"},
+		{"", 0o755, 0o777, "permission denied (the user that serves must be able to replace the file)"},
+	} {
+		if err := os.Chmod(s.path(c.name), c.mode); err != nil {
+			t.Fatal(err)
+		}
+		s.signal(s.pid(), syscall.SIGUSR2)
+		s.eventually("an error", func() bool { return strings.Count(s.read("log"), "upgrade: failed, this") > i })
+		if !strings.Contains(s.read("log"), c.want) {
+			t.Errorf("want %q in the log", c.want)
+		}
+		if err := os.Chmod(s.path(c.name), c.good); err != nil {
+			t.Fatal(err)
+		}
+		load.more(50)
+	}
+	next := s.upgrade()
+	load.more(50)
+	load.finish()
+	s.end(old, next)
+}
+
+// A new process that is killed half way changes nothing.
+func TestKilledNewProcessChangesNothing(t *testing.T) {
+	s := newSite(t, time.Hour)
+	load := s.begin()
+	load.more(50)
+	s.write("fault", hangs)
+	pid := s.pid()
+	s.signal(pid, syscall.SIGUSR2)
+	s.signal(s.number("hangs"), syscall.SIGKILL)
+	s.eventually("an error", func() bool { return strings.Contains(s.read("log"), "signal: killed") })
+	s.write("fault", "")
+	load.more(50)
+	old := s.upgrade()
+	load.more(50)
+	load.finish()
+	s.end(old)
+}
+
+// While the old process finishes a download, a file holds its ID, as with nginx. SIGQUIT changes
+// nothing then, and SIGTERM gives the download the grace period.
+func TestOldProcessFinishesDownload(t *testing.T) {
+	s := newSite(t, time.Hour)
+	pid := s.pid()
+	c, err := net.Dial("tcp", s.host+":8000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: host\r\nContent-Length: 4\r\n\r\nab")
+	idle := &rawClient{network: "tcp", address: s.host + ":8000"}
+	defer idle.close()
+	if err := idle.request("/", "x"); err != nil {
+		t.Fatal(err)
+	}
+	s.upgrade()
+	if got := s.number("pid.oldbin"); got != pid {
+		t.Errorf("pid.oldbin holds %d, want %d", got, pid)
+	}
+	if err := idle.request("/", "x"); err != nil || idle.c != nil {
+		t.Errorf("an idle connection: %v; kept %v, want one response and its end", err, idle.c != nil)
+	}
+	s.signal(pid, syscall.SIGQUIT)
+	fmt.Fprint(c, "cd")
+	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := checkEcho(resp, "abcd"); err != nil || !resp.Close {
+		t.Errorf("%v, Connection: close %v", err, resp.Close)
+	}
+	s.end(pid)
+}
+
+// worker_shutdown_timeout ends what the old process has not finished.
+func TestShutdownTimeoutEndsOldProcess(t *testing.T) {
+	s := newSite(t, time.Hour)
+	s.write("nginx.conf", strings.Replace(upgradable, "10m", "200ms", 1))
+	pid := s.pid()
+	s.signal(pid, syscall.SIGHUP)
+	s.eventually("a reload", func() bool { return strings.Contains(s.read("log"), "new configuration active") })
+	w := &tunnel{site: s}
+	defer w.close()
+	if err := w.request("/websocket", "x"); err != nil {
+		t.Fatal(err)
+	}
+	s.upgrade()
+	if b, err := io.ReadAll(w.in); len(b) > 0 {
+		t.Errorf("%q, %v", b, err)
+	}
+	if code := s.wait(pid); code != 1 {
+		t.Errorf("exit code %d, want 1 because a connection was aborted", code)
+	}
+	s.end()
+}
+
+// The service manager learns which process serves, and about reloads.
+func TestServiceManagerIsNotified(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "notify")
+	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: path, Net: "unixgram"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer manager.Close()
+	receive := func(want ...string) {
+		t.Helper()
+		b := make([]byte, 4096)
+		if err := manager.SetReadDeadline(time.Now().Add(patience)); err != nil {
+			t.Fatal(err)
+		}
+		n, err := manager.Read(b)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, state := range want {
+			if !strings.Contains("\n"+string(b[:n])+"\n", "\n"+state) {
+				t.Errorf("got %q, want %q", b[:n], state)
+			}
+		}
+	}
+	s := newSite(t, time.Hour, "NOTIFY_SOCKET="+path)
+	receive(fmt.Sprintf("MAINPID=%d\n", s.pid()), "READY=1\n")
+	s.signal(s.pid(), syscall.SIGHUP)
+	receive("RELOADING=1\n", "MONOTONIC_USEC=")
+	receive("READY=1\n")
+	old := s.upgrade()
+	receive("RELOADING=1\n", "MONOTONIC_USEC=")
+	receive(fmt.Sprintf("MAINPID=%d\n", s.pid()), "READY=1\n")
+	s.end(old)
+	receive("STOPPING=1\n")
+}
+
+// A process that is confined to a folder cannot start another one, and says so.
+func TestUpgradeOfConfinedProcessIsRejected(t *testing.T) {
+	s := newSite(t, time.Hour, "TARE_TEST_CONFINED=1")
+	pid := s.pid()
+	if !strings.Contains(s.read("log"), "sandboxed by Landlock") {
+		t.Skip("this kernel has no Landlock")
+	}
+	s.signal(pid, syscall.SIGUSR2)
+	s.eventually("an error", func() bool { return strings.Contains(s.read("log"), "upgrade: failed, this") })
+	const want = "upgrade: a process that is confined to a folder cannot start another one: restart it"
+	if !strings.Contains(s.read("log"), want) {
+		t.Error("the log does not name the reason")
+	}
+	s.signal(pid, syscall.SIGTERM)
+	if code := s.wait(pid); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// Upgrade is an error where it is impossible.
+func TestImpossibleUpgradesAreReported(t *testing.T) {
+	p := start(t, "return 200 first;")
+	if err := p.server.Upgrade(t.Context()); err == nil || !strings.Contains(err.Error(), "requires Options.Upgrade") {
+		t.Errorf("got %v", err)
+	}
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	options := server.Options{Stdout: io.Discard, Stderr: io.Discard, Signals: server.NoSignals,
+		Listeners: []net.Listener{l}, Upgrade: &upgrade.Options{}}
+	if err := server.Run(t.Context(), server.File{Path: p.conf}, options); err == nil ||
+		!strings.Contains(err.Error(), "mutually exclusive") {
+		t.Errorf("got %v", err)
+	}
+}

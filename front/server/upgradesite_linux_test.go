@@ -1,0 +1,325 @@
+package server_test
+
+import (
+	"context"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tarehq/tare/fcgi"
+	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/upgrade"
+)
+
+// The tests of upgrades start their own program again as a server.
+
+// folderVariable is the variable of the environment that makes this program a server. It names the
+// folder of the server's files.
+const folderVariable = "TARE_TEST_SITE"
+
+// Faults of new processes. The file "fault" in the folder holds one.
+const (
+	exits = "exit" // once everything is open
+	hangs = "hang" // likewise; writes its process ID to the file "hangs"
+)
+
+func TestMain(m *testing.M) {
+	dir := os.Getenv(folderVariable)
+	if dir == "" {
+		os.Exit(m.Run())
+	}
+	if err := runProgram(dir); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+}
+
+// runProgram is the server's main function.
+func runProgram(dir string) error {
+	go func() { // the test's end closes standard input, so that no process outlives it
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(3)
+	}()
+	ready, err := time.ParseDuration(os.Getenv("TARE_TEST_READY"))
+	if err != nil {
+		return err
+	}
+	log, err := os.OpenFile(filepath.Join(dir, "log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
+	if err != nil {
+		return err
+	}
+	options := server.Options{
+		Stderr: log, Prepare: func(context.Context) error { return fail(dir) },
+		Privileges: server.Privileges{DefaultUser: os.Getenv("TARE_TEST_USER"), Sandbox: server.SandboxAuto},
+		Upgrade:    &upgrade.Options{Executable: filepath.Join(dir, "program"), ReadyTimeout: ready, IdleGrace: time.Hour},
+	}
+	if os.Getenv("TARE_TEST_CONFINED") != "" {
+		if options.Privileges.Root, err = os.OpenRoot(dir); err != nil {
+			return err
+		}
+	}
+	pid := strconv.Itoa(os.Getpid())
+	app := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { // an echo
+		b, err := io.ReadAll(r.Body)
+		if err == nil {
+			w.Header().Set("Pid", pid)
+			_, _ = w.Write(b)
+		}
+	})
+	err = server.Run(context.Background(), server.File{Path: filepath.Join(dir, "nginx.conf")}, options,
+		server.Bind("app", app))
+	if err != nil {
+		fmt.Fprintln(log, err)
+	}
+	return err
+}
+
+// fail has the fault of the file "fault".
+func fail(dir string) error {
+	fault, _ := os.ReadFile(filepath.Join(dir, "fault")) // none is no fault
+	switch string(fault) {
+	case exits:
+		os.Exit(7)
+	case hangs:
+		name := filepath.Join(dir, "hangs")
+		if err := os.WriteFile(name+".new", []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
+			return err
+		}
+		if err := os.Rename(name+".new", name); err != nil {
+			return err
+		}
+		select {}
+	}
+	return nil
+}
+
+// patience limits how long a test waits for a process.
+const patience = 2 * time.Minute
+
+// site is a running server, whose processes replace each other.
+type site struct {
+	*testing.T
+	dir  string
+	host string // an address of the loopback network that no other test has
+}
+
+// upgradable is a configuration. DIR stands for the folder, HOST for the host.
+const upgradable = `pid DIR/pid;
+worker_shutdown_timeout 10m;
+events {}
+http {
+	log_format uri $request_uri;
+	access_log DIR/access.log uri;
+	upstream scripts { server unix:DIR/fcgi; keepalive 4; }
+	upstream sockets { server unix:DIR/websocket; }
+	server {
+		listen HOST:8000; listen HOST:8001; listen unix:DIR/socket; listen HOST:8443 ssl http2;
+		ssl_certificate DIR/cert.pem; ssl_certificate_key DIR/cert.pem;
+		location / { proxy_pass http://app; }
+		location /fcgi { fastcgi_pass scripts; fastcgi_param REQUEST_METHOD $request_method;
+			fastcgi_param CONTENT_LENGTH $content_length; fastcgi_param REQUEST_URI $request_uri;
+			fastcgi_param SERVER_PROTOCOL $server_protocol; }
+		location /websocket { proxy_pass http://sockets; proxy_http_version 1.1;
+			proxy_set_header Upgrade $http_upgrade; proxy_set_header Connection upgrade; }
+	}
+}
+`
+
+// newSite starts the server's first process. ready is its Options.Upgrade.ReadyTimeout.
+func newSite(t *testing.T, ready time.Duration, environment ...string) *site {
+	t.Helper()
+	// orphans become children of the test, which can then wait for them
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		t.Fatal(err)
+	}
+	dir, err := os.MkdirTemp("/tmp", "upgrade") // other users can enter it
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	if err := os.Chmod(dir, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	id := os.Getpid()
+	s := &site{t, dir, fmt.Sprintf("127.%d.%d.%d", 1+id>>16&63, id>>8&255, 1+id%254)}
+	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
+	s.write("cert.pem", string(append(cert, key...)))
+	s.write("nginx.conf", upgradable)
+	s.write("log", "")
+	s.install()
+	s.serveUpstreams()
+	c := exec.Command(s.path("program"))
+	c.Env = append(os.Environ(), folderVariable+"="+s.dir, "TARE_TEST_READY="+ready.String())
+	c.Env = append(c.Env, environment...)
+	c.Stdout, c.Stderr = os.Stdout, os.Stderr
+	lifeline, err := c.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		lifeline.Close()
+		if t.Failed() {
+			t.Logf("log:\n%s", s.read("log"))
+		}
+	})
+	s.eventually("a start", func() bool { return strings.Contains(s.read("log"), "tare: running as ") })
+	return s
+}
+
+// serveUpstreams serves FastCGI, and a protocol that is switched to, on unix sockets.
+func (s *site) serveUpstreams() {
+	listen := func(name string) net.Listener {
+		l, err := net.Listen("unix", s.path(name))
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.Cleanup(func() { l.Close() })
+		if err := os.Chmod(s.path(name), 0o777); err != nil {
+			s.Fatal(err)
+		}
+		return l
+	}
+	echo := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(w, r.Body)
+	})
+	scripts := &fcgi.Server{Handler: echo}
+	go func(l net.Listener) { _ = scripts.Serve(l) }(listen("fcgi"))
+	s.Cleanup(func() { _ = scripts.Close() })
+	sockets := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		c, stream, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			return
+		}
+		defer c.Close()
+		fmt.Fprint(c, "HTTP/1.1 101 Switching Protocols\r\nUpgrade: echo\r\nConnection: Upgrade\r\n\r\n")
+		_, _ = io.Copy(c, stream)
+	})}
+	go func(l net.Listener) { _ = sockets.Serve(l) }(listen("websocket"))
+	s.Cleanup(func() { _ = sockets.Close() })
+}
+
+func (s *site) path(name string) string { return filepath.Join(s.dir, name) }
+
+// write writes a file.
+func (s *site) write(name, text string) {
+	s.Helper()
+	text = strings.NewReplacer("DIR", s.dir, "HOST", s.host).Replace(text)
+	if err := errors.Join(os.WriteFile(s.path(name), []byte(text), 0o666), os.Chmod(s.path(name), 0o666)); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// install copies this program for all users.
+func (s *site) install() {
+	s.Helper()
+	in, err := os.Open(os.Args[0])
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer in.Close()
+	out, err := os.OpenFile(s.path("program.new"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
+	if err == nil {
+		_, err = io.Copy(out, in)
+		err = errors.Join(err, out.Close(), os.Rename(s.path("program.new"), s.path("program")))
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// read returns the text of a file, which may not exist.
+func (s *site) read(name string) string {
+	b, _ := os.ReadFile(s.path(name))
+	return strings.TrimSpace(string(b))
+}
+
+// eventually waits until a condition holds.
+func (s *site) eventually(what string, holds func() bool) {
+	s.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			s.Fatalf("%s: not after %v", what, patience)
+		}
+	}
+}
+
+// number waits for a process ID in a file.
+func (s *site) number(name string) (pid int) {
+	s.Helper()
+	s.eventually(name, func() (ok bool) {
+		n, err := strconv.Atoi(s.read(name))
+		pid = n
+		return err == nil
+	})
+	return pid
+}
+
+// pid returns the process that serves.
+func (s *site) pid() int { s.Helper(); return s.number("pid") }
+
+func (s *site) signal(pid int, sig syscall.Signal) {
+	s.Helper()
+	if err := syscall.Kill(pid, sig); err != nil {
+		s.Fatalf("signal %v for process %d: %v", sig, pid, err)
+	}
+}
+
+// upgrade replaces the process that serves, and returns the old one.
+func (s *site) upgrade() (old int) {
+	s.Helper()
+	old = s.pid()
+	s.signal(old, syscall.SIGUSR2)
+	s.eventually("an upgrade", func() bool { return s.pid() != old })
+	return old
+}
+
+// wait waits until a process has ended, and returns its exit code; -1 after a signal.
+func (s *site) wait(pid int) int {
+	s.Helper()
+	var status syscall.WaitStatus
+	s.eventually("the end of process "+strconv.Itoa(pid), func() bool {
+		got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
+		if err != nil && err != syscall.EINTR { //nolint:errorlint // a bare errno
+			return syscall.Kill(pid, 0) != nil // its parent, which has started it, has not exited yet
+		}
+		return got == pid
+	})
+	return status.ExitStatus()
+}
+
+// end stops the server in good order. replaced are the processes that others have replaced.
+func (s *site) end(replaced ...int) {
+	s.Helper()
+	for _, pid := range replaced {
+		if code := s.wait(pid); code != 0 {
+			s.Errorf("a replaced process: exit code %d", code)
+		}
+	}
+	pid := s.pid()
+	s.signal(pid, syscall.SIGTERM)
+	if code := s.wait(pid); code != 0 {
+		s.Errorf("exit code %d", code)
+	}
+	for _, name := range []string{"pid", "pid.oldbin", "socket"} {
+		if _, err := os.Lstat(s.path(name)); err == nil {
+			s.Errorf("%s is left", name)
+		}
+	}
+}

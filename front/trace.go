@@ -1,0 +1,195 @@
+package front
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+)
+
+// traceRules is a Trace, compiled.
+type traceRules struct {
+	extract, inject bool
+	sampled, name   text
+	attributes      []setField
+}
+
+// trace compiles a Trace; nil traces nothing.
+func (c *compiler) trace(from *conf.Trace) (*traceRules, error) {
+	if from == nil {
+		return nil, nil
+	}
+	r := &traceRules{extract: from.Extract, inject: from.Inject}
+	var err error
+	if r.sampled, err = c.text(from.Sampled); err != nil {
+		return nil, fmt.Errorf("trace: %w", err)
+	}
+	if r.name, err = c.text(from.Name); err != nil {
+		return nil, fmt.Errorf("trace: %w", err)
+	}
+	for _, f := range from.Attributes {
+		value, err := c.text(f.Value)
+		if err != nil {
+			return nil, fmt.Errorf("trace: attribute %s: %w", f.Name, err)
+		}
+		r.attributes = append(r.attributes, setField{f.Name, value})
+	}
+	if !r.sampled.empty() {
+		c.use(needsStartTime)
+	}
+	return r, nil
+}
+
+// traceContext is the trace of a request (W3C Trace Context). IDs are in hexadecimal.
+type traceContext struct {
+	traceID, spanID string
+	parentID        string // "" begins a trace
+	parentSampled   bool
+	state           string // tracestate of the parent
+	isSampled       bool
+	isInjected      bool
+}
+
+// traceContext returns the context of the request; nil if its location traces nothing.
+func (x *exchange) traceContext() *traceContext {
+	if x.parent != nil {
+		return x.parent.traceContext()
+	}
+	rules := x.loc.trace
+	if x.trace != nil || rules == nil {
+		return x.trace
+	}
+	x.trace = new(traceContext) // rules.sampled may have variables of it
+	if rules.extract {
+		x.trace.extract(x.r.Header)
+	}
+	if x.trace.traceID == "" {
+		x.trace.traceID = randomHex(16)
+	}
+	x.trace.spanID, x.trace.isSampled = randomHex(8), x.trace.parentSampled
+	if !rules.sampled.empty() {
+		s := rules.sampled.eval(x)
+		x.trace.isSampled = s == "on" || s == "1"
+	}
+	return x.trace
+}
+
+// injectTrace replaces the context in the request's fields.
+func (x *exchange) injectTrace() {
+	t := x.traceContext()
+	if t == nil || t.isInjected || x.parent != nil {
+		return
+	}
+	t.isInjected = true
+	r := x.r.WithContext(x.r.Context())
+	r.Header = r.Header.Clone()
+	flags := "-00"
+	if t.isSampled {
+		flags = "-01"
+	}
+	r.Header["Traceparent"] = []string{"00-" + t.traceID + "-" + t.spanID + flags}
+	if delete(r.Header, "Tracestate"); t.state != "" {
+		r.Header["Tracestate"] = []string{t.state}
+	}
+	x.r = r
+}
+
+// extract parses the context in fields. Invalid ones are ignored.
+func (t *traceContext) extract(header http.Header) {
+	const sampled = 1
+	values := header["Traceparent"]
+	if len(values) != 1 {
+		return
+	}
+	version, rest, _ := strings.Cut(values[0], "-")
+	traceID, rest, _ := strings.Cut(rest, "-")
+	parentID, rest, _ := strings.Cut(rest, "-")
+	flags, _, hasMore := strings.Cut(rest, "-")
+	if !isTraceHex(version, 2) || !isTraceHex(traceID, 32) || !isTraceHex(parentID, 16) || !isTraceHex(flags, 2) ||
+		version == "ff" || version == "00" && hasMore || strings.Trim(traceID, "0") == "" ||
+		strings.Trim(parentID, "0") == "" {
+		return
+	}
+	bits, _ := hex.DecodeString(flags)
+	t.traceID, t.parentID, t.parentSampled = traceID, parentID, bits[0]&sampled != 0
+	t.state = strings.Join(header["Tracestate"], ",")
+}
+
+// isTraceHex reports whether s has n hexadecimal digits, in lower case.
+func isTraceHex(s string, n int) bool {
+	return len(s) == n && strings.Trim(s, "0123456789abcdef") == ""
+}
+
+// randomHex returns n random bytes in hexadecimal.
+func randomHex(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b) // it returns no error
+	return hex.EncodeToString(b)
+}
+
+// traceVariables are those of nginx-otel.
+func traceVariables() map[string]knownVariable {
+	of := func(get func(*traceContext) string) knownVariable {
+		return knownVariable{get: func(x *exchange) string {
+			if t := x.traceContext(); t != nil {
+				return get(t)
+			}
+			return ""
+		}}
+	}
+	return map[string]knownVariable{
+		"otel_trace_id":  of(func(t *traceContext) string { return t.traceID }),
+		"otel_span_id":   of(func(t *traceContext) string { return t.spanID }),
+		"otel_parent_id": of(func(t *traceContext) string { return t.parentID }),
+		"otel_parent_sampled": of(func(t *traceContext) string {
+			if t.parentSampled {
+				return "1"
+			}
+			return "0"
+		}),
+	}
+}
+
+// Span is a request, as a tracing system records it. IDs are in hexadecimal.
+type Span struct {
+	TraceID, SpanID string
+	ParentID        string // "" begins the trace
+	State           string // tracestate
+	Name            string
+	Start, End      time.Time
+	Attributes      []SpanAttribute
+}
+
+// SpanAttribute is an attribute of a Span, by OpenTelemetry's semantic conventions for HTTP.
+type SpanAttribute struct{ Name, Value string }
+
+// exportSpan gives the request's span to the exporter.
+func (x *exchange) exportSpan(export func(Span)) {
+	rules, t := x.loc.trace, x.traceContext()
+	if rules.sampled.empty() || !t.isSampled {
+		return
+	}
+	s := Span{
+		TraceID: t.traceID, SpanID: t.spanID, ParentID: t.parentID, State: t.state, Name: rules.name.eval(x),
+		Start: x.startTime, End: time.Now(),
+		Attributes: []SpanAttribute{
+			{"http.request.method", x.r.Method}, {"url.scheme", scheme(x)}, {"url.path", x.r.URL.Path},
+			{"url.query", x.r.URL.RawQuery}, {"http.route", x.loc.path}, {"server.address", x.hostOrServerName()},
+			{"client.address", x.clientAddr()}, {"user_agent.original", x.r.UserAgent()},
+			{"network.protocol.version", strings.TrimPrefix(x.r.Proto, "HTTP/")},
+			{"http.response.status_code", statusVariable(x)}, {"http.response.body.size", bodyBytesSent(x)},
+		},
+	}
+	if s.Name == "" {
+		s.Name = x.loc.path
+	}
+	for i := range rules.attributes {
+		a := &rules.attributes[i]
+		s.Attributes = append(s.Attributes, SpanAttribute{a.name, a.value.eval(x)})
+	}
+	export(s)
+}

@@ -1,0 +1,117 @@
+package front_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"slices"
+	"testing"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
+)
+
+const (
+	traceID  = "0af7651916cd43dd8448eb211c80319c"
+	parentID = "b7ad6b7169203331"
+)
+
+// traced serves a handler that responds with the context that it receives. spans receives spans.
+func traced(t testing.TB, from conf.Trace, spans chan front.Span) *testClient {
+	t.Helper()
+	s := conf.Settings{Trace: &from, Header: []conf.AddHeader{
+		{Name: "X-Vars", Value: "$otel_trace_id $otel_span_id [$otel_parent_id] $otel_parent_sampled"}}}
+	h := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		fmt.Fprint(w, r.Header["Traceparent"], r.Header["Tracestate"])
+	})
+	return serveHandler(t, newFront(t, oneHost(app(s)), front.Bind("app", h), quiet(),
+		front.ExportSpans(func(s front.Span) { spans <- s })))
+}
+
+func TestTraceContextIsPassedOnOrBegun(t *testing.T) {
+	const hex = `[0-9a-f]`
+	client := []string{"Traceparent", "00-" + traceID + "-" + parentID + "-01", "Tracestate", "a=1", "Tracestate", "b=2"}
+	for _, test := range []struct {
+		name       string
+		from       conf.Trace
+		body, vars string
+		fields     []string
+	}{
+		{"propagate", conf.Trace{Extract: true, Inject: true},
+			`\[00-` + traceID + `-(` + hex + `{16})-01\] \[a=1,b=2\]`, traceID + ` $1 [` + parentID + `] 1`, client},
+		{"inject", conf.Trace{Inject: true}, `\[00-(` + hex + `{32})-(` + hex + `{16})-00\] \[\]`, `$1 $2 [] 0`, client},
+		{"begin", conf.Trace{Extract: true, Inject: true, Sampled: "on"},
+			`\[00-(` + hex + `{32})-(` + hex + `{16})-01\] \[\]`, `$1 $2 [] 0`, nil},
+		{"parent decides", conf.Trace{Extract: true, Inject: true, Sampled: "$otel_parent_sampled"},
+			`\[00-` + traceID + `-(` + hex + `{16})-01\] \[a=1,b=2\]`, traceID + ` $1 [` + parentID + `] 1`, client},
+		{"extract", conf.Trace{Extract: true}, `\[00-` + traceID + `-` + parentID + `-01\] \[a=1 b=2\]`, "", client},
+	} {
+		a := traced(t, test.from, make(chan front.Span, 1))
+		got := a.get("/", test.fields...)
+		match := regexp.MustCompile("^" + test.body + "$")
+		if !match.MatchString(got.body) {
+			t.Errorf("%s: the handler gets %s, want %s", test.name, got.body, test.body)
+			continue
+		}
+		if want := match.ReplaceAllString(got.body, test.vars); test.vars != "" && got.header.Get("X-Vars") != want {
+			t.Errorf("%s: %q, want %q", test.name, got.header.Get("X-Vars"), want)
+		}
+	}
+}
+
+// Invalid contexts are ignored: a new trace begins.
+func TestInvalidTraceContextIsIgnored(t *testing.T) {
+	a := traced(t, conf.Trace{Extract: true, Inject: true}, make(chan front.Span, 1))
+	for _, value := range []string{
+		"", "00", "00-" + traceID, "00-" + traceID + "-" + parentID, "ff-" + traceID + "-" + parentID + "-01",
+		"00-" + traceID + "-" + parentID + "-01-more", "00-" + traceID + "-" + parentID + "-1",
+		"00-" + traceID[1:] + "-" + parentID + "-01", "00-0AF7651916CD43DD8448EB211C80319C-" + parentID + "-01",
+		"00-00000000000000000000000000000000-" + parentID + "-01", "00-" + traceID + "-0000000000000000-01",
+		"00-" + traceID + "-" + parentID + "-0x",
+	} {
+		if got := a.get("/", "Traceparent", value).header.Get("X-Vars"); !regexp.MustCompile(
+			`^[0-9a-f]{32} [0-9a-f]{16} \[\] 0$`).MatchString(got) || got[:32] == traceID {
+			t.Errorf("%s: %s", value, got)
+		}
+	}
+	if got := a.get("/", "Traceparent", "cc-"+traceID+"-"+parentID+"-01-more").header.Get("X-Vars"); got[:32] != traceID {
+		t.Errorf("a later version: %s", got)
+	}
+	if got := a.get("/", "Traceparent", "00-"+traceID+"-"+parentID+"-01", "Traceparent",
+		"00-"+traceID+"-"+parentID+"-01").header.Get("X-Vars"); got[:32] == traceID {
+		t.Errorf("two contexts: %s", got)
+	}
+}
+
+// Sampled requests become spans, and others do not.
+func TestSpansOfSampledRequests(t *testing.T) {
+	spans := make(chan front.Span, 10)
+	a := traced(t, conf.Trace{Extract: true, Sampled: "$arg_sampled", Name: "name of $uri",
+		Attributes: []conf.Field{{Name: "mine", Value: "$http_x_mine"}}}, spans)
+	a.get("/no")
+	a.get("/no?sampled=off")
+	r, err := http.NewRequest("GET", "http://front.test/a?sampled=on", nil)
+	must(t, err)
+	r.Header.Set("Traceparent", "00-"+traceID+"-"+parentID+"-00")
+	r.Header.Set("X-Mine", "value")
+	resp, err := a.client.Do(r)
+	must(t, err)
+	_, err = io.Copy(io.Discard, resp.Body)
+	must(t, err)
+	resp.Body.Close()
+	s := <-spans
+	if s.TraceID != traceID || s.ParentID != parentID || len(s.SpanID) != 16 || s.Name != "name of /a" ||
+		s.Start.IsZero() || s.End.Before(s.Start) {
+		t.Errorf("%+v", s)
+	}
+	for _, want := range []front.SpanAttribute{{"mine", "value"}, {"http.request.method", "GET"}, {"url.path", "/a"},
+		{"http.response.status_code", "200"}, {"server.address", "front.test"}, {"http.route", "/"}} {
+		if !slices.Contains(s.Attributes, want) {
+			t.Errorf("%v is not among %v", want, s.Attributes)
+		}
+	}
+	if len(spans) > 0 {
+		t.Errorf("another span: %+v", <-spans)
+	}
+}

@@ -1,0 +1,54 @@
+package front_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
+)
+
+// Trailer fields follow bodies of any length, by the rules of add_header.
+func TestAddTrailer(t *testing.T) {
+	s := conf.Settings{Trailers: []conf.AddHeader{
+		{Name: "X-Bytes", Value: "$body_bytes_sent"}, {Name: "X-Always", Value: "$status", Always: true},
+		{Name: "X-Empty", Value: "$arg_none"},
+	}}
+	a := frontOf(t, s, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/404" {
+			w.WriteHeader(404)
+		}
+		body := strings.Repeat("x", len(r.URL.RawQuery)*1000)
+		w.Header().Set("Content-Length", fmt.Sprint(len(body)))
+		io.WriteString(w, body)
+	})
+	for path, want := range map[string]string{
+		"/":              "map[X-Always:[200] X-Bytes:[0]]",
+		"/?1":            "map[X-Always:[200] X-Bytes:[1000]]",
+		"/?123456789012": "map[X-Always:[200] X-Bytes:[12000]]",
+		"/404?1":         "map[X-Always:[404]]",
+	} {
+		for _, method := range []string{"GET", "HEAD"} {
+			r, err := http.NewRequest(method, "http://front.test"+path, nil)
+			must(t, err)
+			resp, err := a.client.Do(r)
+			must(t, err)
+			_, err = io.Copy(io.Discard, resp.Body)
+			must(t, err)
+			resp.Body.Close()
+			if got := fmt.Sprint(resp.Trailer); method == "GET" && got != want || method == "HEAD" && got != "map[]" {
+				t.Errorf("%s %s: %s, want %s", method, path, got, want)
+			}
+		}
+	}
+	for _, name := range []string{"Content-Length", "Transfer-Encoding", "a b", "Host"} {
+		_, err := front.New(oneHost(conf.Location{Path: "/", Settings: conf.Settings{
+			Trailers: []conf.AddHeader{{Name: name, Value: "1"}}}}))
+		if err == nil || !strings.Contains(err.Error(), "add_trailer") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

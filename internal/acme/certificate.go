@@ -1,0 +1,281 @@
+package acme
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
+	"sync/atomic"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+)
+
+// maxSleep limits how long a certificate waits before it looks at the clock again, which may have
+// been set, or have stopped with the machine.
+const maxSleep = time.Hour
+
+// Certificate is a certificate that is kept valid. See the package comment for its states.
+type Certificate struct {
+	manager *Manager
+	spec    conf.Issued
+	issuers []*issuer // the first one, and its fallbacks in their order
+	store   *store    // the first issuer's
+	name    string    // of its files
+	current atomic.Pointer[certificate]
+	stop    context.CancelFunc // nil unless it is renewed
+
+	// What follows belongs to the goroutine that renews it.
+
+	failures int       // in a row
+	retryAt  time.Time // no attempt before this
+	unsaved  []byte    // a certificate's file that could not be written
+	advice   advice
+}
+
+// GetCertificate returns the certificate, or nil if there is none yet: package tls then rejects the
+// handshake with the alert "unrecognized name".
+func (c *Certificate) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, error) {
+	if current := c.current.Load(); current != nil {
+		return &current.Certificate, nil
+	}
+	return nil, nil
+}
+
+// String returns the names, for messages.
+func (c *Certificate) String() string { return strings.Join(c.spec.Names, " ") }
+
+// load reads the certificate from its file. It keeps the current one unless the file's is newer. It
+// reports whether it has changed. An invalid file is an error.
+func (c *Certificate) load() (changed bool, err error) {
+	text, err := c.store.read(c.name + ".pem")
+	if errors.Is(err, fs.ErrNotExist) {
+		return false, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	cert, err := parseCertificate(text, c.spec.Names)
+	if err != nil {
+		return false, &invalidFileError{c.store.path(c.name + ".pem"), err}
+	}
+	if current := c.current.Load(); current != nil && !cert.Leaf.NotAfter.After(current.Leaf.NotAfter) {
+		return false, nil
+	}
+	c.current.Store(cert)
+	c.advice = advice{}
+	return true, nil
+}
+
+// invalidFileError reports a file that cannot be parsed.
+type invalidFileError struct {
+	path string
+	err  error
+}
+
+func (e *invalidFileError) Error() string { return fmt.Sprintf("%s: %v", e.path, e.err) }
+
+// run renews the certificate until ctx ends.
+func (c *Certificate) run(ctx context.Context) {
+	c.restoreFailures()
+	for ctx.Err() == nil {
+		now := c.manager.config.Now()
+		due, next := c.due(), c.advice.next
+		switch {
+		case !now.Before(due):
+			c.attempt(ctx)
+		case c.current.Load() != nil && !now.Before(next):
+			c.requestAdvice(ctx)
+		default:
+			if c.current.Load() != nil && next.Before(due) {
+				due = next
+			}
+			sleep(ctx, min(due.Sub(now), maxSleep))
+		}
+	}
+}
+
+// sleep waits until ctx ends, or for some time.
+func sleep(ctx context.Context, d time.Duration) {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+	case <-timer.C:
+	}
+}
+
+// due returns the time of the next attempt.
+func (c *Certificate) due() time.Time {
+	var at time.Time
+	if current := c.current.Load(); current != nil && c.unsaved == nil {
+		at = c.renewalTime(current)
+	}
+	if at.Before(c.retryAt) {
+		return c.retryAt
+	}
+	return at
+}
+
+func (c *Certificate) renewalTime(cert *certificate) time.Time {
+	return c.manager.config.Timing.renewalTime(cert.period(), c.advice.window, fractionOf(cert.Leaf.Raw))
+}
+
+// attempt orders the certificate, unless another process does or has done so.
+func (c *Certificate) attempt(ctx context.Context) {
+	release := c.manager.slot(ctx)
+	if release == nil {
+		return
+	}
+	defer release()
+	unlock, err := c.store.lock(c.name)
+	if errors.Is(err, errLocked) {
+		c.retryAt = c.manager.config.Now().Add(c.manager.config.Timing.LockRetry)
+		return
+	}
+	if err != nil {
+		c.fail(err, 0)
+		return
+	}
+	defer unlock()
+	if c.unsaved != nil {
+		c.save(c.unsaved)
+		return
+	}
+	if c.adopt() {
+		return
+	}
+	c.obtain(ctx)
+}
+
+// adopt takes over a certificate that another process has stored.
+func (c *Certificate) adopt() bool {
+	changed, err := c.load()
+	if invalid, ok := errors.AsType[*invalidFileError](err); ok {
+		if err = c.store.setAside(c.name + ".pem"); err == nil {
+			c.manager.config.Log(fmt.Sprintf("acme: %s: invalid file, renamed to %s.invalid", invalid, invalid.path))
+		}
+	}
+	if err != nil {
+		c.manager.config.Log(fmt.Sprintf("acme: %s: %v", c, err))
+	}
+	if !changed {
+		return false
+	}
+	c.succeeded("serving the certificate that another process has obtained")
+	return c.manager.config.Now().Before(c.due())
+}
+
+// obtain orders the certificate from its issuers, in turn.
+func (c *Certificate) obtain(ctx context.Context) {
+	var delay time.Duration
+	var failed []error
+	for _, i := range c.candidates() {
+		cert, wait, err := c.orderWithin(ctx, i)
+		switch {
+		case err == nil:
+			c.take(cert, i, failed)
+			return
+		case ctx.Err() != nil:
+			return // the process stops: that is no failure
+		}
+		failed = append(failed, fmt.Errorf("%s: %w", i.conf.Name, err))
+		delay = max(delay, wait)
+	}
+	if len(failed) > 1 {
+		delay = 0 // another issuer may succeed before the rate limit of one ends
+	}
+	c.fail(errors.Join(failed...), delay)
+}
+
+// candidates returns the issuers to try: the first one, and its fallbacks if it has failed before
+// or if there is little time.
+func (c *Certificate) candidates() []*issuer {
+	current := c.current.Load()
+	if current == nil || c.failures > 1 ||
+		current.remaining(c.manager.config.Now()) < current.period().lifetime()/latestPart {
+		return c.issuers
+	}
+	return c.issuers[:1]
+}
+
+// orderWithin orders a certificate within orderTimeout. It returns how long the issuer wants no
+// further order.
+func (c *Certificate) orderWithin(ctx context.Context, i *issuer) (*certificate, time.Duration, error) {
+	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
+	defer cancel()
+	ctx, notes := withNotes(ctx)
+	cert, err := c.order(ctx, i)
+	if isUnknownAccount(err) { // the issuer has lost or removed it
+		i.forget()
+		cert, err = c.order(ctx, i)
+	}
+	return cert, notes.delay(), err
+}
+
+// take serves a new certificate and stores it.
+func (c *Certificate) take(cert *certificate, i *issuer, failed []error) {
+	c.current.Store(cert)
+	c.advice = advice{}
+	for _, err := range failed {
+		c.manager.config.Log(fmt.Sprintf("acme: %s: %v", c, err))
+	}
+	c.manager.config.Log(fmt.Sprintf("acme: %s: %s has issued a certificate, %s", c, i.conf.Name, c.validity(cert)))
+	if now := c.manager.config.Now(); now.Before(cert.Leaf.NotBefore) || now.After(cert.Leaf.NotAfter) {
+		c.manager.config.Log(fmt.Sprintf("acme: %s: the new certificate is valid from %s to %s, and this machine's clock "+
+			"is at %s: check the clock", c, cert.Leaf.NotBefore.Format(time.DateTime),
+			cert.Leaf.NotAfter.Format(time.DateTime), now.UTC().Format(time.DateTime)))
+	}
+	c.save(cert.text)
+}
+
+// save writes the file of a certificate that is already served.
+func (c *Certificate) save(text []byte) {
+	if err := c.store.write(c.name+".pem", text); err != nil {
+		c.unsaved = text
+		c.fail(fmt.Errorf("the new certificate is served but cannot be stored: %w", err), 0)
+		return
+	}
+	c.unsaved = nil
+	_ = c.store.remove(c.name + ".key") // it is not used again, because it is that of the certificate
+	c.succeeded("")
+}
+
+// succeeded ends a series of failures.
+func (c *Certificate) succeeded(text string) {
+	if text != "" {
+		c.manager.config.Log(fmt.Sprintf("acme: %s: %s, %s", c, text, c.validity(c.current.Load())))
+	}
+	if c.failures > 0 {
+		_ = c.store.remove(c.name + ".json") // it only delays the first attempt after a restart
+	}
+	c.failures, c.retryAt = 0, time.Time{}
+}
+
+// fail schedules the next attempt. delay is how long the issuer wants none.
+func (c *Certificate) fail(err error, delay time.Duration) {
+	c.failures++
+	now, current := c.manager.config.Now(), c.current.Load()
+	wait := max(delay, c.manager.config.Timing.backoff(c.failures, current.remaining(now)))
+	c.retryAt = now.Add(wait)
+	state := "no certificate yet: TLS handshakes for it fail"
+	if current != nil {
+		state = "still serving the one " + c.validity(current)
+	}
+	for line := range strings.Lines(err.Error()) {
+		c.manager.config.Log(fmt.Sprintf("acme: %s: %s", c, strings.TrimRight(line, "\n")))
+	}
+	c.manager.config.Log(fmt.Sprintf("acme: %s: %s; next attempt in %s", c, state, wait.Round(time.Second)))
+	c.storeFailures(now, delay)
+}
+
+// validity describes how long a certificate is valid.
+func (c *Certificate) validity(cert *certificate) string {
+	text := "valid until " + cert.Leaf.NotAfter.UTC().Format(time.DateTime)
+	if c.manager.config.Now().After(cert.Leaf.NotAfter) {
+		text += " (expired)"
+	}
+	return text
+}

@@ -1,0 +1,269 @@
+package acme
+
+import (
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit/programs"
+)
+
+// A certificate is issued as soon as its issuer can be reached.
+func TestIssuerThatIsDownAtFirst(t *testing.T) {
+	t.Parallel()
+	address := programs.FreeAddresses(t, 1)[0]
+	s := newServers(t)
+	dir := filepath.Join(t.TempDir(), "state")
+	// the certificate of the server does not exist yet
+	issuer := conf.Issuer{Name: "pebble", Directory: "https://" + address + "/dir", StateDir: dir, AcceptTerms: true,
+		Insecure: true}
+	s.run(configOf("a.test", issuer), Config{})
+	s.lines.await(t, "acme: a.test: pebble: .*connection refused", 1)
+	s.lines.await(t, "acme: a.test: no certificate yet: TLS handshakes for it fail; next attempt in", 2)
+	s.pebble = programs.StartPebble(t, programs.PebbleConfig{Address: address, HTTPPort: port(s.http), TLSPort: port(s.tls)})
+	s.awaitIssued(1)
+}
+
+// An issuer that rejects valid nonces is tried again, without a failure.
+func TestRejectedNonces(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, programs.PebbleConfig{BadNonces: 25})
+	s.run(configOf("a.test b.test", s.issuer(filepath.Join(t.TempDir(), "state"))), Config{})
+	s.awaitIssued(1)
+	if n := s.lines.count("next attempt"); n != 0 {
+		t.Errorf("%d failures", n)
+	}
+}
+
+// A challenge that fails leaves the old certificate in use. It succeeds once the cause has gone.
+func TestFailedChallengeKeepsTheOldCertificate(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, programs.PebbleConfig{Lifetime: 8 * time.Second})
+	m := s.run(configOf("a.test", s.issuer(filepath.Join(t.TempDir(), "state"))), Config{})
+	s.awaitIssued(1)
+	before, err := s.handshake("a.test", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.mu.Lock()
+	s.manager = nil // another program answers on port 80
+	s.mu.Unlock()
+	s.lines.await(t, "acme: a.test: pebble: .*404", 1)
+	s.lines.await(t, "acme: a.test: still serving the one valid until .*; next attempt in", 1)
+	s.mu.Lock()
+	s.manager = m
+	s.mu.Unlock()
+	if after, err := s.handshake("a.test", nil); err != nil || !after.Equal(before) && s.lines.count("has issued a") < 2 {
+		t.Errorf("after the failure another certificate, %v", err)
+	}
+	s.awaitIssued(2)
+}
+
+// A name that the issuer rejects does not affect other certificates.
+func TestRejectedName(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, programs.PebbleConfig{Blocked: []string{"blocked.test"}})
+	config := configOf("blocked.test", s.issuer(filepath.Join(t.TempDir(), "state")))
+	config.Hosts = append(config.Hosts, configOf("a.test", config.Issuers[0]).Hosts...)
+	s.run(config, Config{})
+	s.lines.await(t, "acme: blocked.test: pebble: .*rejectedIdentifier", 1)
+	s.lines.await(t, "acme: a.test: pebble has issued", 1)
+}
+
+// limiter is an issuer that limits the rate of all requests.
+type limiter struct {
+	requests atomic.Int64
+	after    string // Retry-After
+}
+
+func (l *limiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	base := "http://" + r.Host
+	w.Header().Set("Replay-Nonce", fmt.Sprint(l.requests.Load()))
+	switch r.URL.Path {
+	case "/dir":
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"newNonce":"%s/nonce","newAccount":"%s/account","newOrder":"%s/order"}`, base, base, base)
+	case "/nonce":
+	default:
+		l.requests.Add(1)
+		w.Header().Set("Content-Type", "application/problem+json")
+		w.Header().Set("Retry-After", l.after)
+		w.WriteHeader(http.StatusTooManyRequests)
+		fmt.Fprint(w, `{"type":"urn:ietf:params:acme:error:rateLimited","detail":"too many","status":429}`)
+	}
+}
+
+// A rate limit of the issuer delays the next attempt, also after a restart. A limit that is not
+// plausible does not count.
+func TestRateLimit(t *testing.T) {
+	t.Parallel()
+	l := &limiter{after: "7200"}
+	server := httptest.NewServer(l)
+	defer server.Close()
+	s := newServers(t)
+	dir := filepath.Join(t.TempDir(), "state")
+	config := configOf("a.test", conf.Issuer{Name: "limited", Directory: server.URL + "/dir", StateDir: dir})
+	s.run(config, Config{})
+	s.lines.await(t, "acme: a.test: limited: .*rateLimited - too many", 1)
+	s.lines.await(t, "next attempt in 2h0m0s", 1)
+	m := s.run(config, Config{})
+	c := m.Lookup(config, config.Hosts[0].Listen[0].Issued)
+	s.close() // c is no longer used
+	if l.requests.Load() != 1 {
+		t.Errorf("%d requests: the restart ignored the limit", l.requests.Load())
+	}
+	if left := time.Until(c.retryAt); left < time.Hour || c.failures != 1 {
+		t.Errorf("after a restart the next attempt is in %v, after %d failures", left, c.failures)
+	}
+	s.run(config, Config{Now: func() time.Time { return time.Now().Add(-365 * 24 * time.Hour) }})
+	s.lines.await(t, "rateLimited - too many", 2)
+}
+
+// If a machine's clock is wrong, the log says so, and one certificate is ordered, not many.
+func TestWrongClock(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, programs.PebbleConfig{})
+	for name, off := range map[string]time.Duration{"ahead": 2 * 365 * 24 * time.Hour, "behind": -2 * 365 * 24 * time.Hour} {
+		issuer := s.issuer(filepath.Join(t.TempDir(), name))
+		wrong := Config{Now: func() time.Time { return time.Now().Add(off) },
+			Timing: Timing{RetryMin: 10 * time.Millisecond, MinAge: time.Hour}}
+		before := s.lines.count("has issued a")
+		s.run(configOf(name+".test", issuer), wrong)
+		// the certificate of the issuer's server is not valid at that time, either
+		s.lines.await(t, "acme: "+name+".test: pebble: .*certificate has expired or is not yet valid", 2)
+		issuer.Insecure = true
+		s.run(configOf(name+".test", issuer), wrong)
+		s.awaitIssued(before + 1)
+		s.lines.await(t, "acme: "+name+".test: the new certificate is valid from .*: check the clock", 1)
+		if _, err := s.handshake(name+".test", s.pebble.Root(t, 0)); err != nil { // clients' clocks are right
+			t.Error(err)
+		}
+		time.Sleep(300 * time.Millisecond) // an order takes less
+		if n := s.lines.count("has issued a") - before; n != 1 {
+			t.Errorf("%s: %d certificates", name, n)
+		}
+	}
+}
+
+// Files that cannot be parsed are kept under another name and replaced. The key of an account is
+// not replaced.
+func TestInvalidFiles(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, programs.PebbleConfig{})
+	dir := filepath.Join(t.TempDir(), "state")
+	config := configOf("a.test", s.issuer(dir))
+	s.run(config, Config{})
+	s.awaitIssued(1)
+	s.close()
+	name := filepath.Join(dir, fileName(config.Hosts[0].Listen[0].Issued))
+	half := readFile(t, name+".pem")
+	half = half[:100] // a part of the key
+	for _, path := range []string{name + ".pem", name + ".key", name + ".json", filepath.Join(dir, accountName)} {
+		if err := os.WriteFile(path, half, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s.run(config, Config{})
+	s.lines.await(t, `a\.test-\w+\.pem: .* \(a new certificate will be ordered\)`, 1)
+	s.awaitIssued(2)
+	s.close()
+	for _, path := range []string{name + ".pem.invalid", name + ".key.invalid"} {
+		if got := readFile(t, path); string(got) != string(half) {
+			t.Errorf("%s is not what was found", path)
+		}
+	}
+	key := filepath.Join(dir, accountKeyName)
+	if err := os.WriteFile(key, half[:20], 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(name + ".pem"); err != nil {
+		t.Fatal(err)
+	}
+	s.run(config, Config{})
+	s.lines.await(t, "account key: .*account.key: .*restore it, or remove it", 1)
+	s.close()
+	if got := readFile(t, key); string(got) != string(half[:20]) {
+		t.Error("the account's key was replaced")
+	}
+}
+
+// An issuer that has lost an account gets it again, with the same key.
+func TestLostAccountIsRegisteredAgain(t *testing.T) {
+	t.Parallel()
+	first := newSite(t, programs.PebbleConfig{})
+	dir := filepath.Join(t.TempDir(), "state")
+	first.run(configOf("a.test", first.issuer(dir)), Config{})
+	first.awaitIssued(1)
+	first.close()
+	address := strings.TrimSuffix(strings.TrimPrefix(first.pebble.Directory, "https://"), "/dir")
+	first.pebble.Stop(t)
+	first.pebble = programs.StartPebble(t, programs.PebbleConfig{Address: address, HTTPPort: port(first.http),
+		TLSPort: port(first.tls)}) // it has no accounts
+	before := readFile(t, filepath.Join(dir, accountKeyName))
+	first.run(configOf("b.test", first.issuer(dir)), Config{})
+	first.lines.await(t, "acme: b.test: pebble has issued", 1)
+	first.close()
+	if string(before) != string(readFile(t, filepath.Join(dir, accountKeyName))) {
+		t.Error("the account has another key")
+	}
+}
+
+// While another process holds the lock, nothing is ordered. Its certificate is then used.
+func TestLockedCertificateIsOrderedOnce(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, programs.PebbleConfig{})
+	dir := filepath.Join(t.TempDir(), "state")
+	config := configOf("a.test", s.issuer(dir))
+	other := newStore(dir)
+	if err := other.prepare(-1); err != nil {
+		t.Fatal(err)
+	}
+	name := fileName(config.Hosts[0].Listen[0].Issued)
+	unlock, err := other.lock(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := newStore(dir).lock(name); !errors.Is(err, errLocked) {
+		t.Fatalf("a second lock returns %v", err)
+	}
+	m := s.run(config, Config{})
+	second := New(Config{Log: s.lines.add, Timing: quick})
+	defer second.Close()
+	if err := second.Load(config, -1); err != nil {
+		t.Fatal(err)
+	}
+	second.Start()
+	time.Sleep(5 * quick.LockRetry)
+	if text := s.lines.text(); strings.Contains(text, "issued a") {
+		t.Errorf("ordered in spite of the lock:\n%s", text)
+	}
+	unlock()
+	// only the first one solves challenges here; the second one fails at most until then
+	s.lines.await(t, "has issued a certificate|another process has obtained", 2)
+	if n := s.lines.count("has issued a certificate"); n != 1 {
+		t.Errorf("%d certificates were ordered", n)
+	}
+	a, _ := m.Lookup(config, config.Hosts[0].Listen[0].Issued).GetCertificate(nil)
+	b, _ := second.Lookup(config, config.Hosts[0].Listen[0].Issued).GetCertificate(nil)
+	if a == nil || b == nil || !a.Leaf.Equal(b.Leaf) {
+		t.Error("the two processes serve different certificates")
+	}
+}
+
+// A directory that the process may not write to is an error that says what to do.
+func TestDirectoryThatCannotBeWritten(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "missing", "state")
+	config := configOf("a.test", conf.Issuer{Name: "i", Directory: "https://ca.test/", StateDir: dir, Pos: "nginx.conf:3"})
+	err := New(Config{}).Load(config, -1)
+	if err == nil || !strings.Contains(err.Error(), "nginx.conf:3: acme_issuer i: state_path: ") {
+		t.Errorf("%v", err)
+	}
+}

@@ -1,0 +1,285 @@
+package acme
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/pem"
+	"net"
+	"net/http"
+	"os"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/programs"
+)
+
+// TestMain sees to it that no program outlives the tests.
+func TestMain(m *testing.M) { os.Exit(testkit.Tests{M: m}.Run()) }
+
+// patience limits how long a test waits for an expected event.
+const patience = time.Minute
+
+// quick are intervals for tests.
+var quick = Timing{RetryMin: 50 * time.Millisecond, RetryMax: time.Second, MinAge: time.Millisecond,
+	LockRetry: 20 * time.Millisecond, InfoMin: time.Millisecond}
+
+// site is a machine whose challenges are validated: its HTTP and TLS servers use whichever Manager
+// is the current one.
+type site struct {
+	testing.TB
+	http, tls net.Listener
+	lines     *lines
+	pebble    *programs.Pebble
+
+	mu      sync.Mutex
+	manager *Manager
+	config  *conf.Config
+}
+
+// newSite starts the servers of a machine, and an ACME server that reaches them.
+func newSite(t testing.TB, c programs.PebbleConfig) *site {
+	t.Helper()
+	s := newServers(t)
+	c.HTTPPort, c.TLSPort = s.http.Addr().(*net.TCPAddr).Port, s.tls.Addr().(*net.TCPAddr).Port
+	s.pebble = programs.StartPebble(t, c)
+	return s
+}
+
+// newServers starts the servers of a machine.
+func newServers(t testing.TB) *site {
+	t.Helper()
+	t.TempDir() // the first call makes the folders outlive the servers
+	s := &site{TB: t, lines: newLines()}
+	s.http, s.tls = listenLocal(t), listenLocal(t)
+	web := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		m, _ := s.current()
+		if m == nil {
+			http.NotFound(w, r)
+			return
+		}
+		m.Handler(http.NotFoundHandler()).ServeHTTP(w, r)
+	})}
+	config := &tls.Config{GetConfigForClient: s.configForClient}
+	served := make(chan struct{}, 2)
+	go func() { _ = web.Serve(s.http); served <- struct{}{} }()
+	go func() { s.acceptTLS(tls.NewListener(s.tls, config)); served <- struct{}{} }()
+	t.Cleanup(func() {
+		s.close()
+		web.Close()
+		s.tls.Close()
+		<-served
+		<-served
+		if t.Failed() {
+			t.Log(s.lines.text())
+		}
+	})
+	return s
+}
+
+func listenLocal(t testing.TB) net.Listener {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+func (s *site) current() (*Manager, *conf.Config) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.manager, s.config
+}
+
+// configForClient returns the first certificate that has the name in the handshake.
+func (s *site) configForClient(hello *tls.ClientHelloInfo) (*tls.Config, error) {
+	m, config := s.current()
+	if m == nil {
+		return &tls.Config{}, nil
+	}
+	if challenge := m.ChallengeConfig(hello); challenge != nil {
+		return challenge, nil
+	}
+	for _, issued := range allIssued(config) {
+		for _, name := range issued.Names {
+			if name == hello.ServerName {
+				return &tls.Config{GetCertificate: m.Lookup(config, issued).GetCertificate}, nil
+			}
+		}
+	}
+	return &tls.Config{}, nil
+}
+
+func (s *site) acceptTLS(l net.Listener) {
+	for {
+		c, err := l.Accept()
+		if err != nil {
+			return
+		}
+		go func() {
+			defer c.Close()
+			_ = c.(*tls.Conn).Handshake()
+			_, _ = c.Read(make([]byte, 1)) // until the client leaves
+		}()
+	}
+}
+
+// run replaces the Manager by a new one, as a restart does, and starts it.
+func (s *site) run(config *conf.Config, c Config) *Manager {
+	s.Helper()
+	s.close()
+	c.Log = s.lines.add
+	if c.Timing == (Timing{}) {
+		c.Timing = quick
+	}
+	m := New(c)
+	if err := m.Load(config, -1); err != nil {
+		s.Fatal(err)
+	}
+	s.mu.Lock()
+	s.manager, s.config = m, config
+	s.mu.Unlock()
+	m.Start()
+	return m
+}
+
+// close ends the Manager.
+func (s *site) close() {
+	s.mu.Lock()
+	m := s.manager
+	s.mu.Unlock()
+	if m != nil {
+		m.Close()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.manager = nil
+}
+
+// issuer returns an issuer that is the site's Pebble.
+func (s *site) issuer(dir string) conf.Issuer { return issuerAt(s, s.pebble, "pebble", dir) }
+
+func issuerAt(t testing.TB, p *programs.Pebble, name, dir string) conf.Issuer {
+	t.Helper()
+	return conf.Issuer{Name: name, Directory: p.Directory, Trusted: []*x509.Certificate{readCertificate(t, p.CAFile)},
+		StateDir: dir, AcceptTerms: true}
+}
+
+func readCertificate(t testing.TB, path string) *x509.Certificate {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(text)
+	cert, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cert
+}
+
+// configOf returns a Config with issuers, and a host with a certificate of the first one.
+func configOf(names string, issuers ...conf.Issuer) *conf.Config {
+	return &conf.Config{Issuers: issuers, Hosts: []conf.Host{{Listen: []conf.Listen{{
+		Addr: "*:443", TLS: true, Issued: &conf.Issued{Issuer: issuers[0].Name, Names: strings.Fields(names)},
+	}}}}}
+}
+
+// handshake returns the leaf certificate that the site serves for a name. The chain is verified if
+// root is not nil.
+func (s *site) handshake(name string, root *x509.Certificate) (*x509.Certificate, error) {
+	config := &tls.Config{ServerName: name, InsecureSkipVerify: root == nil}
+	if root != nil {
+		config.RootCAs = x509.NewCertPool()
+		config.RootCAs.AddCert(root)
+	}
+	c, err := tls.Dial("tcp", s.tls.Addr().String(), config)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()
+	return c.ConnectionState().PeerCertificates[0], nil
+}
+
+// awaitIssued waits until the n-th certificate of this test has been issued and stored.
+func (s *site) awaitIssued(n int) {
+	s.Helper()
+	s.lines.await(s, "has issued a certificate", n)
+}
+
+// lines records log lines.
+type lines struct {
+	mu      sync.Mutex
+	all     []string
+	changed chan struct{} // closed and replaced with each line
+}
+
+func newLines() *lines { return &lines{changed: make(chan struct{})} }
+
+func (l *lines) add(text string) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.all = append(l.all, time.Now().Format("05.000 ")+text)
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+func (l *lines) text() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return strings.Join(l.all, "\n")
+}
+
+// await waits until n lines match a pattern, and returns the last of them.
+func (l *lines) await(t testing.TB, pattern string, n int) string {
+	t.Helper()
+	re, late := regexp.MustCompile(pattern), time.After(patience)
+	for {
+		l.mu.Lock()
+		var found []string
+		for _, line := range l.all {
+			if re.MatchString(line) {
+				found = append(found, line)
+			}
+		}
+		changed := l.changed
+		l.mu.Unlock()
+		if len(found) >= n {
+			return found[n-1]
+		}
+		select {
+		case <-changed:
+		case <-late:
+			t.Fatalf("%d lines match %q, want %d:\n%s", len(found), pattern, n, l.text())
+		}
+	}
+}
+
+// count returns the number of lines that contain a text.
+func (l *lines) count(text string) (n int) {
+	for line := range strings.Lines(l.text()) {
+		if strings.Contains(line, text) {
+			n++
+		}
+	}
+	return n
+}
+
+// readFile returns the content of a file; nil if there is none.
+func readFile(t testing.TB, path string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil && !os.IsNotExist(err) {
+		t.Fatal(err)
+	}
+	return bytes.Clone(text)
+}
+
+func port(l net.Listener) int { return l.Addr().(*net.TCPAddr).Port }

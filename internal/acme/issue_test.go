@@ -1,0 +1,377 @@
+package acme
+
+import (
+	"context"
+	"crypto/x509"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit/programs"
+)
+
+// dnsRecords sets records of the DNS server that Pebble asks.
+type dnsRecords struct{ *programs.Pebble }
+
+func (r dnsRecords) Present(_ context.Context, name, value string) error {
+	return r.SetTXT(name+".", value)
+}
+
+func (r dnsRecords) CleanUp(_ context.Context, name, _ string) error { return r.SetTXT(name+".", "") }
+
+// The first certificate is issued by each challenge, for several names. Before it exists,
+// handshakes are rejected by an alert; afterwards no file but what must be kept remains, and only
+// the owner may read it.
+func TestFirstCertificate(t *testing.T) {
+	t.Parallel()
+	for challenge, names := range map[conf.Challenge]string{
+		conf.HTTP01: "a.test b.a.test 127.0.0.1", conf.TLSALPN01: "a.test c.a.test 127.0.0.1",
+		conf.DNS01: "a.test *.a.test",
+	} {
+		t.Run(string(challenge), func(t *testing.T) {
+			t.Parallel()
+			s := newSite(t, programs.PebbleConfig{})
+			dir := filepath.Join(t.TempDir(), "state")
+			issuer := s.issuer(dir)
+			issuer.Challenge, issuer.Contacts = challenge, []string{"mailto:admin@a.test"}
+			config := configOf(names, issuer)
+			block := make(chan struct{})
+			var once bool
+			m := s.run(config, Config{DNS: dnsRecords{s.pebble}, fault: func(string, string) error {
+				if !once {
+					once = true
+					<-block // so that the order waits
+				}
+				return nil
+			}})
+			if _, err := s.handshake("a.test", nil); err == nil || !strings.Contains(err.Error(), "unrecognized name") {
+				t.Errorf("before the certificate a handshake returns %v", err)
+			}
+			close(block)
+			s.awaitIssued(1)
+			leaf, err := s.handshake("a.test", s.pebble.Root(t, 0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, name := range strings.Fields(names) {
+				if err := leaf.VerifyHostname(strings.Replace(name, "*", "x", 1)); err != nil {
+					t.Error(err)
+				}
+			}
+			m.Close()
+			checkFiles(t, dir)
+			if n := m.challenges.pending.Load(); n != 0 {
+				t.Errorf("%d challenges remain", n)
+			}
+		})
+	}
+}
+
+// checkFiles checks the files that remain after a certificate has been issued.
+func checkFiles(t *testing.T, dir string) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ends []string
+	for _, e := range entries {
+		info, err := e.Info()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if info.Mode().Perm() != fileMode {
+			t.Errorf("%s has mode %v", e.Name(), info.Mode())
+		}
+		ends = append(ends, strings.TrimPrefix(filepath.Ext(e.Name()), "."))
+	}
+	if slices.Sort(ends); !slices.Equal(ends, []string{"json", "key", "lock", "lock", "pem"}) {
+		t.Errorf("the state has %v", entries)
+	}
+	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != dirMode {
+		t.Errorf("the directory has mode %v, %v", info.Mode(), err)
+	}
+}
+
+// A restart orders nothing: neither a certificate nor an account.
+func TestRestartOrdersNothing(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, programs.PebbleConfig{})
+	config := configOf("a.test", s.issuer(filepath.Join(t.TempDir(), "state")))
+	s.run(config, Config{})
+	s.awaitIssued(1)
+	before, err := s.handshake("a.test", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.close()
+	s.pebble.Stop(t)
+	s.run(config, Config{})
+	s.lines.await(t, "certificate valid until .*, renewal about", 1)
+	if after, err := s.handshake("a.test", nil); err != nil || !after.Equal(before) {
+		t.Errorf("after a restart another certificate, %v", err)
+	}
+}
+
+// Certificates are renewed again and again before they expire, and each has a new key.
+func TestRenewals(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, programs.PebbleConfig{Lifetime: 6 * time.Second})
+	s.run(configOf("a.test", s.issuer(filepath.Join(t.TempDir(), "state"))), Config{})
+	root := s.pebble.Root(t, 0)
+	keys := make(map[string]bool)
+	for n := 1; n <= 3; n++ {
+		s.awaitIssued(n)
+		leaf, err := s.handshake("a.test", root)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keys[string(leaf.RawSubjectPublicKeyInfo)] = true
+	}
+	if len(keys) != 3 {
+		t.Errorf("%d keys for 3 certificates", len(keys))
+	}
+}
+
+// An issuer that advises to renew at once, as after a mass revocation, is obeyed at the next start.
+func TestAdviceToRenewNow(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, programs.PebbleConfig{})
+	config := configOf("a.test", s.issuer(filepath.Join(t.TempDir(), "state")))
+	s.run(config, Config{})
+	s.awaitIssued(1)
+	before, err := s.handshake("a.test", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.close()
+	s.pebble.SetRenewalInfo(t, before, time.Now().Add(-time.Hour), time.Now().Add(-time.Minute))
+	s.run(config, Config{})
+	s.awaitIssued(2)
+	if after, err := s.handshake("a.test", nil); err != nil || after.Equal(before) {
+		t.Errorf("the certificate was not renewed, %v", err)
+	}
+}
+
+// An account is bound to an external one by a key in the configuration or a file, which need not be
+// readable any more when the configuration is loaded again. A wrong key is an error that says so.
+func TestExternalAccount(t *testing.T) {
+	t.Parallel()
+	const key = "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W"
+	s := newSite(t, programs.PebbleConfig{ExternalKeys: map[string]string{"kid-1": key}})
+	dir := t.TempDir()
+	file := filepath.Join(dir, "mac.key")
+	if err := os.WriteFile(file, []byte(key+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	issuer := s.issuer(filepath.Join(dir, "wrong"))
+	issuer.ExternalAccount = &conf.ExternalAccount{ID: "kid-1", Key: "AAAA" + key[4:]}
+	s.run(configOf("a.test", issuer), Config{})
+	s.lines.await(t, "acme: a.test: pebble: account: .*", 1)
+	issuer.ExternalAccount = &conf.ExternalAccount{ID: "kid-1", File: file}
+	issuer.StateDir = filepath.Join(dir, "right")
+	s.run(configOf("a.test", issuer), Config{})
+	s.awaitIssued(1)
+}
+
+// If the first issuer cannot issue, its fallback does.
+func TestFallbackIssues(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, programs.PebbleConfig{})
+	dir := t.TempDir()
+	broken := s.issuer(filepath.Join(dir, "broken"))
+	broken.Name, broken.Directory, broken.Fallback = "broken", "https://"+programs.FreeAddresses(t, 1)[0]+"/dir", "pebble"
+	s.run(configOf("a.test", broken, s.issuer(filepath.Join(dir, "pebble"))), Config{})
+	s.lines.await(t, "acme: a.test: broken: .*connection refused", 1)
+	s.lines.await(t, "acme: a.test: pebble has issued a certificate", 1)
+	if _, err := s.handshake("a.test", s.pebble.Root(t, 0)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A fallback is not used while there is time to try the first issuer again.
+func TestFallbackWaitsWhileThereIsTime(t *testing.T) {
+	now := time.Now()
+	c := &Certificate{manager: New(Config{}), issuers: []*issuer{{}, {}}}
+	if n := len(c.candidates()); n != 2 {
+		t.Errorf("without a certificate %d issuers", n)
+	}
+	leaf := &x509.Certificate{NotBefore: now.Add(-60 * time.Hour), NotAfter: now.Add(30 * time.Hour)}
+	held := &certificate{}
+	held.Leaf = leaf
+	c.current.Store(held)
+	if n := len(c.candidates()); n != 1 {
+		t.Errorf("with a third of the lifetime %d issuers", n)
+	}
+	c.failures = 2
+	if n := len(c.candidates()); n != 2 {
+		t.Errorf("after two failures %d issuers", n)
+	}
+	c.failures, leaf.NotAfter = 0, now.Add(5*time.Hour)
+	if n := len(c.candidates()); n != 2 {
+		t.Errorf("shortly before the end %d issuers", n)
+	}
+}
+
+// Types of keys, profiles and chains are those of the configuration.
+func TestKeysProfilesAndChains(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, programs.PebbleConfig{Roots: 1, Profiles: map[string]time.Duration{"short": 10 * time.Hour}})
+	dir := t.TempDir()
+	issuer := s.issuer(filepath.Join(dir, "one"))
+	issuer.AccountKey, issuer.Profile, issuer.RequireProfile = conf.ECDSA384, "short", true
+	issuer.PreferredChain = s.pebble.Root(t, 1).Subject.CommonName
+	config := configOf("a.test", issuer)
+	config.Hosts[0].Listen[0].Issued.Key = conf.RSA2048
+	s.run(config, Config{})
+	s.awaitIssued(1)
+	leaf, err := s.handshake("a.test", s.pebble.Root(t, 1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if leaf.PublicKeyAlgorithm != x509.RSA {
+		t.Errorf("key %v", leaf.PublicKeyAlgorithm)
+	}
+	if life := leaf.NotAfter.Sub(leaf.NotBefore).Round(time.Minute); life != 10*time.Hour {
+		t.Errorf("lifetime %v", life)
+	}
+	issuer.StateDir, issuer.Profile = filepath.Join(dir, "two"), "none"
+	s.run(configOf("a.test", issuer), Config{})
+	s.lines.await(t, "the issuer has no profile \"none\"", 1)
+	issuer.RequireProfile = false
+	s.run(configOf("a.test", issuer), Config{})
+	s.awaitIssued(2)
+}
+
+// Without a directory the state lasts as long as the Manager, also if the configuration changes.
+func TestStateInMemory(t *testing.T) {
+	t.Parallel()
+	s := newSite(t, programs.PebbleConfig{})
+	config := configOf("a.test", s.issuer(""))
+	m := s.run(config, Config{})
+	s.awaitIssued(1)
+	changed := configOf("a.test", s.issuer(""))
+	changed.Issuers[0].PreferredChain = "X"
+	if err := m.Load(changed, -1); err != nil {
+		t.Fatal(err)
+	}
+	m.Retain(changed)
+	m.Start()
+	if m.Lookup(config, config.Hosts[0].Listen[0].Issued) != nil {
+		t.Error("the old certificate is still managed")
+	}
+	if cert, err := m.Lookup(changed, changed.Hosts[0].Listen[0].Issued).GetCertificate(nil); cert == nil || err != nil {
+		t.Errorf("no certificate after the change, %v", err)
+	}
+}
+
+// An order that is in progress when the Manager closes ends at once, and is no failure.
+func TestCloseEndsAnOrder(t *testing.T) {
+	t.Parallel()
+	hangs := listenLocal(t)
+	defer hangs.Close()
+	accepted := make(chan net.Conn, 10)
+	go func() {
+		for {
+			c, err := hangs.Accept()
+			if err != nil {
+				close(accepted)
+				return
+			}
+			accepted <- c
+		}
+	}()
+	s := newServers(t)
+	issuer := conf.Issuer{Name: "hangs", Directory: "http://" + hangs.Addr().String() + "/", StateDir: t.TempDir()}
+	s.run(configOf("a.test", issuer), Config{})
+	c := <-accepted
+	s.close()
+	c.Close()
+	if n := s.lines.count("next attempt"); n != 0 {
+		t.Error("the end counts as a failure")
+	}
+}
+
+// Requests for other paths and tokens, and other methods, reach the next handler.
+func TestOnlyChallengesAreTaken(t *testing.T) {
+	m := New(Config{})
+	m.challenges.tokens["abc"] = "abc.thumb"
+	m.challenges.count()
+	next := http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTeapot) })
+	for _, c := range []struct {
+		method, path string
+		taken        bool
+	}{
+		{"GET", httpPrefix + "abc", true}, {"HEAD", httpPrefix + "abc", true}, {"POST", httpPrefix + "abc", false},
+		{"GET", httpPrefix + "abd", false}, {"GET", httpPrefix, false}, {"GET", "/abc", false},
+		{"GET", httpPrefix + "abc/", false},
+	} {
+		w := &recorder{header: make(http.Header)}
+		r, err := http.NewRequest(c.method, "http://a.test"+c.path, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		m.Handler(next).ServeHTTP(w, r)
+		if taken := w.status != http.StatusTeapot; taken != c.taken || taken && w.body != "abc.thumb" {
+			t.Errorf("%s %s: %d %q", c.method, c.path, w.status, w.body)
+		}
+	}
+}
+
+// recorder is a ResponseWriter.
+type recorder struct {
+	header http.Header
+	status int
+	body   string
+}
+
+func (r *recorder) Header() http.Header         { return r.header }
+func (r *recorder) WriteHeader(status int)      { r.status = status }
+func (r *recorder) Write(b []byte) (int, error) { r.body += string(b); return len(b), nil }
+
+// IP addresses have the names of RFC 8738 in handshakes.
+func TestHandshakeNames(t *testing.T) {
+	for identifier, want := range map[string]string{
+		"A.test": "a.test", "192.0.2.1": "1.2.0.192.in-addr.arpa",
+		"2001:db8::1": "1.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.0.8.b.d.0.1.0.0.2.ip6.arpa",
+	} {
+		if got := handshakeName(identifier); got != want {
+			t.Errorf("%s: %s, want %s", identifier, got, want)
+		}
+	}
+}
+
+// A configuration that cannot work is an error before anything is ordered.
+func TestCheckFindsMistakes(t *testing.T) {
+	good := conf.Issuer{Name: "i", Directory: "https://ca.test/"}
+	with := func(change func(*conf.Issuer)) conf.Issuer {
+		i := good
+		change(&i)
+		return i
+	}
+	for want, config := range map[string]*conf.Config{
+		"invalid uri":            configOf("a.test", with(func(i *conf.Issuer) { i.Directory = "ftp://x" })),
+		"server.Options.DNS":     configOf("a.test", with(func(i *conf.Issuer) { i.Challenge = conf.DNS01 })),
+		"unknown challenge":      configOf("a.test", with(func(i *conf.Issuer) { i.Challenge = "x" })),
+		"unknown issuer \"k\"":   configOf("a.test", with(func(i *conf.Issuer) { i.Fallback = "k" })),
+		"leads back":             configOf("a.test", with(func(i *conf.Issuer) { i.Fallback = "i" })),
+		"requires the challenge": configOf("*.a.test", good), "not a DNS name": configOf("a..test", good),
+		"no names": configOf("", good), "duplicate issuer": configOf("a.test", good, good),
+		"is also that of": configOf("a.test", with(func(i *conf.Issuer) { i.StateDir = "/x" }),
+			conf.Issuer{Name: "j", Directory: good.Directory, StateDir: "/x"}),
+		"no such file": configOf("a.test", with(func(i *conf.Issuer) { i.AccountKeyFile = "/nonexistent/key" })),
+	} {
+		if err := New(Config{}).Check(config); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v, want %q", err, want)
+		}
+	}
+	if err := New(Config{}).Check(configOf("a.test 10.0.0.1 ::1 xn--x", good)); err != nil {
+		t.Error(err)
+	}
+}

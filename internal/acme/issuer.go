@@ -1,0 +1,227 @@
+package acme
+
+import (
+	"bytes"
+	"context"
+	"crypto"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net/http"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/mholt/acmez/v3"
+	"github.com/mholt/acmez/v3/acme"
+
+	"github.com/tarehq/tare/front/conf"
+)
+
+const (
+	accountKeyName = "account.key"
+	accountName    = "account.json"
+	accountLock    = "account"
+	// accountLockRetry is the time between attempts to lock the account, whose registration takes
+	// few requests.
+	accountLockRetry = 100 * time.Millisecond
+
+	// requestTimeout limits a request to an issuer.
+	requestTimeout = time.Minute
+	// cleanUpTimeout limits the removal of a DNS record.
+	cleanUpTimeout = time.Minute
+)
+
+// issuer is a configured issuer with its account.
+type issuer struct {
+	conf    *conf.Issuer
+	store   *store
+	client  *acmez.Client
+	secrets secrets
+
+	mu      sync.Mutex
+	account *acme.Account // nil until the first order
+}
+
+// secrets are the contents of an issuer's files, which are read while that is allowed.
+type secrets struct{ accountKey, externalKey []byte }
+
+// registration is the content of account.json.
+type registration struct {
+	Directory string   `json:"directory"`
+	Location  string   `json:"location"`
+	Contacts  []string `json:"contacts,omitempty"`
+	Key       []byte   `json:"key"` // the account's public key (PKIX): another one is another account
+}
+
+func (m *Manager) newIssuer(c *conf.Issuer, s *store, keys secrets) *issuer {
+	config := &tls.Config{InsecureSkipVerify: c.Insecure, Time: m.config.Now, MinVersion: tls.VersionTLS12}
+	if c.Trusted != nil {
+		config.RootCAs = x509.NewCertPool()
+		for _, cert := range c.Trusted {
+			config.RootCAs.AddCert(cert)
+		}
+	}
+	transport := &http.Transport{Proxy: http.ProxyFromEnvironment, TLSClientConfig: config, ForceAttemptHTTP2: true,
+		TLSHandshakeTimeout: requestTimeout, IdleConnTimeout: requestTimeout, MaxIdleConns: maxOrders}
+	return &issuer{conf: c, store: s, secrets: keys, client: &acmez.Client{
+		Client: &acme.Client{Directory: c.Directory, UserAgent: userAgent, HTTPClient: &http.Client{
+			Transport: noting{transport}, Timeout: requestTimeout,
+		}},
+		ChallengeSolvers: m.challenges.solvers(c.Challenge, m.config.DNS),
+	}}
+}
+
+// close closes the issuer's idle connections.
+func (i *issuer) close() { i.client.HTTPClient.CloseIdleConnections() }
+
+// register returns the issuer's account. The first call reads it from the store, or registers it.
+func (i *issuer) register(ctx context.Context) (acme.Account, error) {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	if i.account != nil {
+		return *i.account, nil
+	}
+	unlock, err := i.lockAccount(ctx)
+	if err != nil {
+		return acme.Account{}, err
+	}
+	defer unlock()
+	key, err := i.accountKey()
+	if err != nil {
+		return acme.Account{}, err
+	}
+	public, err := x509.MarshalPKIXPublicKey(key.Public())
+	if err != nil {
+		return acme.Account{}, err
+	}
+	known := i.registration(public)
+	account := acme.Account{PrivateKey: key, Status: acme.StatusValid, Location: known.Location,
+		Contact: slices.Clone(i.conf.Contacts), TermsOfServiceAgreed: i.conf.AcceptTerms}
+	switch {
+	case known.Location == "":
+		account.Status = ""
+		account, err = i.newAccount(ctx, account)
+	case !slices.Equal(known.Contacts, i.conf.Contacts):
+		account, err = i.client.UpdateAccount(ctx, account)
+		account.Location = known.Location // only the response to a new account has it
+	default:
+		i.account = &account
+		return account, nil
+	}
+	if err != nil {
+		return account, fmt.Errorf("account: %w", err)
+	}
+	account.PrivateKey = key
+	text, err := json.Marshal(registration{i.conf.Directory, account.Location, i.conf.Contacts, public})
+	if err == nil {
+		err = i.store.write(accountName, text)
+	}
+	if err != nil {
+		return account, fmt.Errorf("account: %w", err)
+	}
+	i.account = &account
+	return account, nil
+}
+
+// lockAccount locks the account's files. It waits, because another process may be registering it.
+func (i *issuer) lockAccount(ctx context.Context) (unlock func(), err error) {
+	for {
+		if unlock, err = i.store.lock(accountLock); !errors.Is(err, errLocked) {
+			return unlock, err
+		}
+		select {
+		case <-ctx.Done():
+			return nil, fmt.Errorf("account: %w", ctx.Err())
+		case <-time.After(accountLockRetry):
+		}
+	}
+}
+
+// accountKey returns the account's key, and creates it if there is none.
+func (i *issuer) accountKey() (crypto.Signer, error) {
+	if i.conf.AccountKeyFile != "" {
+		key, err := decodeKey(i.secrets.accountKey)
+		if err != nil {
+			return nil, fmt.Errorf("account_key %s: %w", i.conf.AccountKeyFile, err)
+		}
+		return key, nil
+	}
+	text, err := i.store.read(accountKeyName)
+	if errors.Is(err, fs.ErrNotExist) {
+		key, err := newKey(i.conf.AccountKey)
+		if err == nil {
+			text, err = encodeKey(key)
+		}
+		if err == nil {
+			err = i.store.write(accountKeyName, text)
+		}
+		if err != nil {
+			return nil, fmt.Errorf("account key: %w", err)
+		}
+		return key, nil
+	}
+	if err != nil {
+		return nil, fmt.Errorf("account key: %w", err)
+	}
+	key, err := decodeKey(text)
+	if err != nil {
+		return nil, fmt.Errorf("account key: %s: %w (restore it, or remove it to register a new account)",
+			i.store.path(accountKeyName), err)
+	}
+	return key, nil
+}
+
+// registration returns what is stored about the account of a key. A file that is missing, invalid
+// or about another account is the same as none: registering a known key returns its account.
+func (i *issuer) registration(public []byte) (r registration) {
+	text, err := i.store.read(accountName)
+	if err != nil || json.Unmarshal(text, &r) != nil || r.Directory != i.conf.Directory || !bytes.Equal(r.Key, public) {
+		return registration{}
+	}
+	return r
+}
+
+// newAccount registers an account. If the key has one, the issuer returns that.
+func (i *issuer) newAccount(ctx context.Context, account acme.Account) (acme.Account, error) {
+	if e := i.conf.ExternalAccount; e != nil {
+		text := e.Key
+		if e.File != "" {
+			text = string(i.secrets.externalKey)
+		}
+		err := account.SetExternalAccountBinding(ctx, i.client.Client, acme.EAB{KeyID: e.ID,
+			MACKey: strings.TrimRight(strings.TrimSpace(text), "=")})
+		if err != nil {
+			return account, fmt.Errorf("external_account_key: %w", err)
+		}
+	}
+	registered, err := i.client.NewAccount(ctx, account)
+	if err == nil && registered.Status != acme.StatusValid {
+		err = fmt.Errorf("its status is %q", registered.Status)
+	}
+	if err != nil && !i.conf.AcceptTerms {
+		if dir, dirErr := i.client.GetDirectory(ctx); dirErr == nil && dir.Meta != nil && dir.Meta.TermsOfService != "" {
+			err = fmt.Errorf("%w (the issuer has terms of service, %s: accept_terms_of_service agrees to them)", err,
+				dir.Meta.TermsOfService)
+		}
+	}
+	return registered, err
+}
+
+// forget makes the next order register the account again, with the same key.
+func (i *issuer) forget() {
+	i.mu.Lock()
+	defer i.mu.Unlock()
+	i.account = nil
+	_ = i.store.remove(accountName) // registering a known account again is harmless
+}
+
+// isUnknownAccount reports whether an issuer does not know an account that was registered.
+func isUnknownAccount(err error) bool {
+	problem, ok := errors.AsType[acme.Problem](err)
+	return ok && problem.Type == acme.ProblemTypeAccountDoesNotExist
+}

@@ -1,0 +1,108 @@
+package acme
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/x509"
+	"encoding/pem"
+	"errors"
+	"fmt"
+
+	"github.com/tarehq/tare/front/conf"
+)
+
+var errNoKey = errors.New("no private key in PEM (PKCS #8, PKCS #1 or EC)")
+
+// newKey returns a new key.
+func newKey(t conf.KeyType) (crypto.Signer, error) {
+	switch t {
+	case conf.ECDSA256, "":
+		return ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	case conf.ECDSA384:
+		return ecdsa.GenerateKey(elliptic.P384(), rand.Reader)
+	case conf.ECDSA521:
+		return ecdsa.GenerateKey(elliptic.P521(), rand.Reader)
+	case conf.RSA2048:
+		return rsa.GenerateKey(rand.Reader, 2048)
+	case conf.RSA3072:
+		return rsa.GenerateKey(rand.Reader, 3072)
+	case conf.RSA4096:
+		return rsa.GenerateKey(rand.Reader, 4096)
+	}
+	return nil, fmt.Errorf("unknown type of key %q (must be ecdsa:256, ecdsa:384, ecdsa:521, rsa:2048, rsa:3072 or "+
+		"rsa:4096)", t)
+}
+
+func isKeyType(t conf.KeyType) bool {
+	switch t {
+	case "", conf.ECDSA256, conf.ECDSA384, conf.ECDSA521, conf.RSA2048, conf.RSA3072, conf.RSA4096:
+		return true
+	}
+	return false
+}
+
+// encodeKey returns a key in PEM (PKCS #8).
+func encodeKey(key crypto.Signer) ([]byte, error) {
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		return nil, err
+	}
+	return pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: der}), nil
+}
+
+// decodeKey returns the first key in PEM.
+func decodeKey(text []byte) (crypto.Signer, error) {
+	for {
+		var block *pem.Block
+		if block, text = pem.Decode(text); block == nil {
+			return nil, errNoKey
+		}
+		var key any
+		var err error
+		switch block.Type {
+		case "PRIVATE KEY":
+			key, err = x509.ParsePKCS8PrivateKey(block.Bytes)
+		case "EC PRIVATE KEY":
+			key, err = x509.ParseECPrivateKey(block.Bytes)
+		case "RSA PRIVATE KEY":
+			key, err = x509.ParsePKCS1PrivateKey(block.Bytes)
+		default:
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		if signer, ok := key.(crypto.Signer); ok {
+			return signer, nil
+		}
+		return nil, errNoKey
+	}
+}
+
+// samePublicKey reports whether two keys are equal.
+func samePublicKey(a, b crypto.PublicKey) bool {
+	key, ok := a.(interface{ Equal(crypto.PublicKey) bool })
+	return ok && key.Equal(b)
+}
+
+// typeOf returns the type of a public key, or "".
+func typeOf(public crypto.PublicKey) conf.KeyType {
+	switch key := public.(type) {
+	case *ecdsa.PublicKey:
+		return conf.KeyType(fmt.Sprintf("ecdsa:%d", key.Curve.Params().BitSize))
+	case *rsa.PublicKey:
+		return conf.KeyType(fmt.Sprintf("rsa:%d", key.N.BitLen()))
+	}
+	return ""
+}
+
+// keyTypeOf returns a type, or the default for "".
+func keyTypeOf(t conf.KeyType) conf.KeyType {
+	if t == "" {
+		return conf.ECDSA256
+	}
+	return t
+}

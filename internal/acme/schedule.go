@@ -1,0 +1,106 @@
+package acme
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"time"
+)
+
+// Parts of a certificate's lifetime.
+const (
+	renewalPart = 3  // without the issuer's advice, a certificate is renewed when a third remains
+	spreadPart  = 12 // and earlier by up to this part, so that renewals are spread over time
+	latestPart  = 6  // the issuer's advice cannot delay a renewal into this last part
+)
+
+// Timing holds intervals. Zero fields have defaults.
+type Timing struct {
+	// RetryMin and RetryMax limit the time between attempts, which doubles with each failure. The
+	// defaults are a minute and six hours. A certificate that expires sooner is retried sooner.
+	RetryMin, RetryMax time.Duration
+	// MinAge is the age before which no certificate is renewed, whatever the issuer advises. It
+	// is at most half of the certificate's lifetime. The default is an hour.
+	MinAge time.Duration
+	// LockRetry is the time between attempts to lock a certificate that another process orders.
+	// The default is 5 seconds.
+	LockRetry time.Duration
+	// InfoMin is the shortest time between requests for the issuer's advice. The default is a
+	// minute, as RFC 9773, 4.3.2 recommends.
+	InfoMin time.Duration
+}
+
+func (t Timing) withDefaults() Timing {
+	for _, field := range []struct {
+		value *time.Duration
+		by    time.Duration
+	}{
+		{&t.RetryMin, time.Minute}, {&t.RetryMax, 6 * time.Hour}, {&t.MinAge, time.Hour}, {&t.LockRetry, 5 * time.Second},
+		{&t.InfoMin, time.Minute},
+	} {
+		if *field.value <= 0 {
+			*field.value = field.by
+		}
+	}
+	return t
+}
+
+// window is the time in which an issuer advises to renew a certificate (RFC 9773, 4.2).
+type window struct{ start, end time.Time }
+
+// period is when a certificate is valid, and when this process obtained it: zero if another one
+// did.
+type period struct{ notBefore, notAfter, obtained time.Time }
+
+func (p period) lifetime() time.Duration { return p.notAfter.Sub(p.notBefore) }
+
+// renewalTime returns when to renew a certificate. The fraction, from 0 to 1, selects a time within
+// the issuer's window or, without one, within the spread. The result is stable for a certificate,
+// so a restart changes nothing.
+func (t Timing) renewalTime(p period, advice *window, fraction float64) time.Time {
+	life := p.lifetime()
+	at := p.notAfter.Add(-life/renewalPart - scale(life/spreadPart, fraction))
+	if advice != nil {
+		at = advice.start.Add(scale(advice.end.Sub(advice.start), fraction))
+	}
+	if latest := p.notAfter.Add(-life / latestPart); at.After(latest) {
+		at = latest
+	}
+	// Authorities backdate certificates. The time at which it was obtained keeps wrong advice, and
+	// a wrong clock, from causing one order after another.
+	since := p.notBefore
+	if p.obtained.After(since) {
+		since = p.obtained
+	}
+	if earliest := since.Add(min(t.MinAge, life/2)); at.Before(earliest) {
+		at = earliest
+	}
+	return at
+}
+
+// backoff returns the time until the next attempt after a number of failures in a row. remaining is
+// how long the current certificate is valid, or 0 if there is none.
+func (t Timing) backoff(failures int, remaining time.Duration) time.Duration {
+	wait := t.RetryMin
+	for range failures - 1 {
+		if wait *= 2; wait >= t.RetryMax {
+			wait = t.RetryMax
+			break
+		}
+	}
+	if remaining > 0 { // a quarter leaves room for several attempts
+		wait = max(min(wait, remaining/4), min(t.RetryMin, time.Minute))
+	}
+	return wait - scale(wait/4, rand.Float64()) // so that many certificates do not retry at once
+}
+
+func scale(d time.Duration, fraction float64) time.Duration {
+	return time.Duration(float64(d) * fraction)
+}
+
+// fractionOf returns a number from 0 to 1 that depends on a certificate only.
+func fractionOf(der []byte) float64 {
+	sum := sha256.Sum256(der)
+	return float64(binary.BigEndian.Uint64(sum[:])) / math.MaxUint64
+}

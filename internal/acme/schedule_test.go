@@ -1,0 +1,85 @@
+package acme
+
+import (
+	"testing"
+	"time"
+)
+
+// The schedule, for a certificate of 90 days.
+func TestRenewalTimes(t *testing.T) {
+	const day = 24 * time.Hour
+	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	p := period{notBefore: start, notAfter: start.Add(90 * day)}
+	at := func(d time.Duration) time.Time { return start.Add(d) }
+	timing := Timing{}.withDefaults()
+	for _, c := range []struct {
+		name     string
+		advice   *window
+		obtained time.Time
+		fraction float64
+		want     time.Time
+	}{
+		{"two thirds", nil, time.Time{}, 0, at(60 * day)},
+		{"spread", nil, time.Time{}, 1, at(52*day + 12*time.Hour)},
+		{"start of the window", &window{at(20 * day), at(30 * day)}, time.Time{}, 0, at(20 * day)},
+		{"within the window", &window{at(20 * day), at(30 * day)}, time.Time{}, 0.5, at(25 * day)},
+		{"a window after the end", &window{at(100 * day), at(110 * day)}, time.Time{}, 0, at(75 * day)},
+		{"a window in the past", &window{at(-10 * day), at(-9 * day)}, time.Time{}, 0, at(time.Hour)},
+		{"a window in the past, just obtained", &window{at(-10 * day), at(-9 * day)}, at(day), 0, at(day + time.Hour)},
+		{"a clock that is ahead", nil, at(200 * day), 0, at(200*day + time.Hour)},
+	} {
+		p.obtained = c.obtained
+		if got := timing.renewalTime(p, c.advice, c.fraction); !got.Equal(c.want) {
+			t.Errorf("%s: %v, want %v", c.name, got, c.want)
+		}
+	}
+	short := period{notBefore: start, notAfter: at(time.Minute)} // MinAge is longer than its life
+	if got := timing.renewalTime(short, nil, 0); !got.Equal(at(40 * time.Second)) {
+		t.Errorf("a short certificate: %v", got)
+	}
+}
+
+// The time between attempts doubles up to a limit, and leaves room for several before the end.
+func TestBackoff(t *testing.T) {
+	timing := Timing{}.withDefaults()
+	within := func(failures int, remaining, low, high time.Duration) {
+		t.Helper()
+		for range 100 {
+			if got := timing.backoff(failures, remaining); got < low || got > high {
+				t.Fatalf("after %d failures with %v: %v, want %v to %v", failures, remaining, got, low, high)
+			}
+		}
+	}
+	within(1, 0, 45*time.Second, time.Minute)
+	within(4, 0, 6*time.Minute, 8*time.Minute)
+	within(1000, 0, 270*time.Minute, 6*time.Hour)
+	within(1000, 4*time.Hour, 45*time.Minute, time.Hour)
+	within(1000, time.Second, 45*time.Second, time.Minute)
+}
+
+// A certificate's place in the spread does not change, and those of several differ.
+func TestFractions(t *testing.T) {
+	seen := make(map[float64]bool)
+	for i := range 100 {
+		f := fractionOf([]byte{byte(i)})
+		if f < 0 || f > 1 || f != fractionOf([]byte{byte(i)}) {
+			t.Errorf("fraction %v", f)
+		}
+		seen[f] = true
+	}
+	if len(seen) != 100 {
+		t.Errorf("%d different fractions of 100", len(seen))
+	}
+}
+
+func TestRetryAfterField(t *testing.T) {
+	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
+	for field, want := range map[string]time.Duration{
+		"": 0, "120": 2 * time.Minute, "-1": 0, "x": 0, "Thu, 01 Jan 2026 01:00:00 GMT": time.Hour,
+		"Wed, 31 Dec 2025 01:00:00 GMT": 0, "99999999": maxRetryAfter,
+	} {
+		if got := retryAfter(field, now); got != want {
+			t.Errorf("%q: %v, want %v", field, got, want)
+		}
+	}
+}

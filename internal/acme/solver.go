@@ -1,0 +1,180 @@
+package acme
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net/http"
+	"net/netip"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/mholt/acmez/v3"
+	"github.com/mholt/acmez/v3/acme"
+
+	"github.com/tarehq/tare/front/conf"
+)
+
+// httpPrefix begins the paths of challenges (RFC 8555, 8.3).
+const httpPrefix = "/.well-known/acme-challenge/"
+
+// DNSProvider sets TXT records for challenges of type DNS-01.
+type DNSProvider interface {
+	// Present creates a TXT record. It returns when all of the zone's name servers have it.
+	Present(ctx context.Context, name, value string) error
+	// CleanUp removes the record.
+	CleanUp(ctx context.Context, name, value string) error
+}
+
+// challenges are the responses to challenges of orders in progress.
+type challenges struct {
+	pending atomic.Int64 // so that requests need no lock while there are none
+	mu      sync.RWMutex
+	tokens  map[string]string           // HTTP-01: the key authorization of a token
+	certs   map[string]*tls.Certificate // TLS-ALPN-01: by the name in the handshake
+}
+
+func newChallenges() *challenges {
+	return &challenges{tokens: make(map[string]string), certs: make(map[string]*tls.Certificate)}
+}
+
+// solvers returns the solver of an issuer's challenge.
+func (c *challenges) solvers(of conf.Challenge, dns DNSProvider) map[string]acmez.Solver {
+	switch of {
+	case conf.TLSALPN01:
+		return map[string]acmez.Solver{acme.ChallengeTypeTLSALPN01: alpnSolver{c}}
+	case conf.DNS01:
+		return map[string]acmez.Solver{acme.ChallengeTypeDNS01: dnsSolver{dns}}
+	}
+	return map[string]acmez.Solver{acme.ChallengeTypeHTTP01: httpSolver{c}}
+}
+
+// Handler returns a handler that responds to HTTP-01 challenges, and passes all other requests to
+// next.
+func (m *Manager) Handler(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if m.challenges.pending.Load() > 0 && m.challenges.respond(w, r) {
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+func (c *challenges) respond(w http.ResponseWriter, r *http.Request) bool {
+	token, ok := strings.CutPrefix(r.URL.Path, httpPrefix)
+	if !ok || r.Method != http.MethodGet && r.Method != http.MethodHead {
+		return false
+	}
+	c.mu.RLock()
+	text, ok := c.tokens[token]
+	c.mu.RUnlock()
+	if !ok {
+		return false
+	}
+	w.Header().Set("Content-Type", "application/octet-stream")
+	_, _ = io.WriteString(w, text) // the client may have left
+	return true
+}
+
+// ChallengeConfig returns the TLS configuration for a handshake of a TLS-ALPN-01 challenge. It
+// returns nil for other handshakes, and for challenges that are not in progress.
+func (m *Manager) ChallengeConfig(hello *tls.ClientHelloInfo) *tls.Config {
+	if m.challenges.pending.Load() == 0 || len(hello.SupportedProtos) != 1 ||
+		hello.SupportedProtos[0] != acmez.ACMETLS1Protocol {
+		return nil
+	}
+	m.challenges.mu.RLock()
+	defer m.challenges.mu.RUnlock()
+	cert := m.challenges.certs[strings.ToLower(hello.ServerName)]
+	if cert == nil {
+		return nil
+	}
+	return &tls.Config{Certificates: []tls.Certificate{*cert}, NextProtos: []string{acmez.ACMETLS1Protocol},
+		MinVersion: tls.VersionTLS12, SessionTicketsDisabled: true}
+}
+
+// httpSolver solves HTTP-01.
+type httpSolver struct{ *challenges }
+
+// Present implements acmez.Solver.
+func (s httpSolver) Present(_ context.Context, c acme.Challenge) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.tokens[c.Token] = c.KeyAuthorization
+	s.count()
+	return nil
+}
+
+// CleanUp implements acmez.Solver.
+func (s httpSolver) CleanUp(_ context.Context, c acme.Challenge) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.tokens, c.Token)
+	s.count()
+	return nil
+}
+
+// count updates the number of pending challenges. The caller holds the lock.
+func (c *challenges) count() { c.pending.Store(int64(len(c.tokens) + len(c.certs))) }
+
+// alpnSolver solves TLS-ALPN-01.
+type alpnSolver struct{ *challenges }
+
+// Present implements acmez.Solver.
+func (s alpnSolver) Present(_ context.Context, c acme.Challenge) error {
+	cert, err := acmez.TLSALPN01ChallengeCert(c)
+	if err != nil {
+		return err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.certs[handshakeName(c.Identifier.Value)] = cert
+	s.count()
+	return nil
+}
+
+// CleanUp implements acmez.Solver.
+func (s alpnSolver) CleanUp(_ context.Context, c acme.Challenge) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.certs, handshakeName(c.Identifier.Value))
+	s.count()
+	return nil
+}
+
+// handshakeName returns the name that the issuer's handshake has for an identifier: for an IP
+// address it is that of a PTR record (RFC 8738, 6).
+func handshakeName(identifier string) string {
+	addr, err := netip.ParseAddr(identifier)
+	if err != nil {
+		return strings.ToLower(identifier)
+	}
+	if addr = addr.Unmap(); addr.Is4() {
+		b := addr.As4()
+		return fmt.Sprintf("%d.%d.%d.%d.in-addr.arpa", b[3], b[2], b[1], b[0])
+	}
+	var name strings.Builder
+	b := addr.As16()
+	for i := len(b) - 1; i >= 0; i-- {
+		fmt.Fprintf(&name, "%x.%x.", b[i]&0xf, b[i]>>4)
+	}
+	return name.String() + "ip6.arpa"
+}
+
+// dnsSolver solves DNS-01.
+type dnsSolver struct{ DNSProvider }
+
+// Present implements acmez.Solver.
+func (s dnsSolver) Present(ctx context.Context, c acme.Challenge) error {
+	return s.DNSProvider.Present(ctx, c.DNS01TXTRecordName(), c.DNS01KeyAuthorization())
+}
+
+// CleanUp implements acmez.Solver.
+func (s dnsSolver) CleanUp(ctx context.Context, c acme.Challenge) error {
+	// the record is removed even if the order was canceled
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
+	defer cancel()
+	return s.DNSProvider.CleanUp(ctx, c.DNS01TXTRecordName(), c.DNS01KeyAuthorization())
+}

@@ -1,0 +1,227 @@
+package acme
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"sync"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/safefile"
+)
+
+const (
+	// maxFile limits the size of a file that is read.
+	maxFile = 1 << 20
+	// fileMode and dirMode keep keys from other users.
+	fileMode = 0o600
+	dirMode  = 0o700
+)
+
+// errLocked reports that another process, or another certificate of this one, holds a lock.
+var errLocked = errors.New("another process is ordering it")
+
+// store keeps files by name: in a directory, or in memory if dir is "".
+type store struct {
+	dir string
+	// fault is called before each change of a file, with its kind. It makes the change fail if it
+	// returns an error. It is nil except in tests.
+	fault func(change, name string) error
+
+	mu     sync.Mutex
+	memory map[string][]byte
+	locked map[string]bool
+}
+
+func newStore(dir string) *store {
+	return &store{dir: dir, memory: make(map[string][]byte), locked: make(map[string]bool)}
+}
+
+func (s *store) path(name string) string { return filepath.Join(s.dir, name) }
+
+// String returns where the files are, for messages.
+func (s *store) String() string {
+	if s.dir == "" {
+		return "memory"
+	}
+	return s.dir
+}
+
+// read returns the content of a file, or an error that is fs.ErrNotExist.
+func (s *store) read(name string) ([]byte, error) {
+	if s.dir == "" {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if b, ok := s.memory[name]; ok {
+			return b, nil
+		}
+		return nil, &fs.PathError{Op: "open", Path: name, Err: fs.ErrNotExist}
+	}
+	f, _, err := safefile.OpenFile(s.path(name), os.O_RDONLY, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	b, err := io.ReadAll(io.LimitReader(f, maxFile+1))
+	if err == nil && len(b) > maxFile {
+		err = fmt.Errorf("%s: larger than %d bytes", s.path(name), maxFile)
+	}
+	return b, err
+}
+
+// write replaces a file atomically. When it returns nil the content survives a loss of power.
+func (s *store) write(name string, content []byte) error {
+	if s.dir == "" {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.memory[name] = content
+		return nil
+	}
+	// The name is fixed, since writers hold a lock: what a killed process left is overwritten.
+	temporary := s.path("." + name + ".new")
+	err := s.writeTemporary(temporary, name, content)
+	if err == nil {
+		err = s.rename(temporary, name)
+	}
+	if err != nil {
+		os.Remove(temporary)
+		return err
+	}
+	return s.syncDir(name)
+}
+
+func (s *store) rename(from, name string) error {
+	if err := s.change("rename", name); err != nil {
+		return err
+	}
+	return os.Rename(from, s.path(name))
+}
+
+func (s *store) writeTemporary(path, name string, content []byte) error {
+	if err := s.change("create", name); err != nil {
+		return err
+	}
+	f, _, err := safefile.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, fileMode)
+	if err != nil {
+		return err
+	}
+	defer f.Close()
+	half := len(content) / 2
+	for _, part := range [][]byte{content[:half], content[half:]} {
+		if err := s.change("write", name); err != nil {
+			return err
+		}
+		if _, err := f.Write(part); err != nil {
+			return err
+		}
+	}
+	if err := s.change("sync", name); err != nil {
+		return err
+	}
+	if err := f.Sync(); err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// syncDir makes the names in the directory survive a loss of power.
+func (s *store) syncDir(name string) error {
+	if err := s.change("sync directory", name); err != nil {
+		return err
+	}
+	return syncDirectory(s.dir)
+}
+
+// remove removes a file. It is not an error if there is none.
+func (s *store) remove(name string) error {
+	if s.dir == "" {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.memory, name)
+		return nil
+	}
+	if err := s.change("remove", name); err != nil {
+		return err
+	}
+	if err := os.Remove(s.path(name)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return nil
+}
+
+// setAside renames a file that cannot be parsed, so that it is kept and no longer read.
+func (s *store) setAside(name string) error {
+	if s.dir == "" {
+		return s.remove(name)
+	}
+	if err := s.change("rename", name); err != nil {
+		return err
+	}
+	return os.Rename(s.path(name), s.path(name+".invalid"))
+}
+
+func (s *store) change(kind, name string) error {
+	if s.fault == nil {
+		return nil
+	}
+	return s.fault(kind, name)
+}
+
+// lock locks a name until unlock is called. It does not wait: if the name is locked, the error is
+// errLocked. The kernel releases the lock of a process that ends.
+func (s *store) lock(name string) (unlock func(), err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.locked[name] {
+		return nil, errLocked
+	}
+	release := func() {}
+	if s.dir != "" {
+		f, _, err := safefile.OpenFile(s.path(name+".lock"), os.O_RDWR|os.O_CREATE, fileMode)
+		if err != nil {
+			return nil, err
+		}
+		if err := lockFile(f); err != nil {
+			f.Close()
+			return nil, err
+		}
+		release = func() { f.Close() }
+	}
+	s.locked[name] = true
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.locked, name)
+		release()
+	}, nil
+}
+
+// check returns an error if the process may not write to the directory of an issuer.
+func (s *store) check(ic *conf.Issuer) error {
+	if s.dir == "" {
+		return nil
+	}
+	if err := checkWritable(s.dir); err != nil {
+		return fmt.Errorf("%s: state_path: %w (make the serving user the owner of it and of all its files)",
+			positionOf(ic), err)
+	}
+	return nil
+}
+
+// prepare creates the directory. If the process is root and will become another user, that user
+// owns it.
+func (s *store) prepare(uid int) error {
+	if s.dir == "" {
+		return nil
+	}
+	if uid >= 0 {
+		return safefile.GiveDir(s.dir, dirMode, uid)
+	}
+	if err := os.Mkdir(s.dir, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+		return err
+	}
+	return nil
+}

@@ -1,0 +1,12 @@
+//go:build !unix
+
+package acme
+
+import "os"
+
+// lockFile does nothing: only the locks of this process count.
+func lockFile(*os.File) error { return nil }
+
+func syncDirectory(string) error { return nil }
+
+func checkWritable(string) error { return nil }

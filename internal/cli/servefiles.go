@@ -1,0 +1,202 @@
+package cli
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/files"
+	"github.com/tarehq/tare/front/nginxconf"
+	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/internal/listen"
+	"github.com/tarehq/tare/internal/privilege"
+)
+
+// Limits of a server that responds to GET and HEAD only.
+const (
+	headTimeout  = 10 * time.Second // for a request's head
+	idleTimeout  = 75 * time.Second // between requests
+	sendTimeout  = 60 * time.Second // for a client to receive some bytes; a whole response may take longer
+	maxHeadBytes = 32 << 10         // bytes
+)
+
+// certFlags is the place of the certificate in messages.
+const certFlags = "--cert, --key"
+
+// runServe serves files until a signal.
+func runServe(ctx context.Context, env Env, plan *servePlan) error {
+	if _, err := privilege.NewPlan(plan.privilege); err != nil {
+		return usageError(err)
+	}
+	root, err := plan.openDir()
+	if err != nil {
+		return usageError(err)
+	}
+	defer root.Close()
+	listeners, err := plan.listen()
+	if err != nil {
+		return err
+	}
+	options := server.Options{
+		Stdout: env.Stdout, Stderr: env.Stderr, Grace: graceOption(plan.grace), Listeners: listeners,
+		Signals: server.NoHangup,
+		Privileges: server.Privileges{User: plan.privilege.User, Group: plan.privilege.Group, Root: root,
+			Chroot: plan.privilege.Chroot, Sandbox: sandboxOption(plan.privilege.Sandbox)},
+	}
+	if plan.cert != "" {
+		signal.Reset(syscall.SIGHUP) // it ends other commands
+		options.Signals = server.AllSignals
+	}
+	return plan.explainError(server.Run(ctx, plan.config(root, listeners), options))
+}
+
+func sandboxOption(s privilege.Sandbox) server.Sandbox {
+	if s == privilege.Off {
+		return server.SandboxOff
+	}
+	return server.Sandbox(s)
+}
+
+// openDir opens the served folder once, so all later checks apply to the same folder.
+func (p *servePlan) openDir() (*os.Root, error) {
+	root, err := os.OpenRoot(p.dir)
+	if err != nil {
+		return nil, dirError(p.dir, err)
+	}
+	dir, err := root.Open(".")
+	if err == nil {
+		defer dir.Close()
+		if err = p.checkServable(dir); err == nil {
+			return root, nil
+		}
+	} else {
+		err = dirError(p.dir, err)
+	}
+	root.Close()
+	return nil, err
+}
+
+// dirError explains why a folder cannot be opened.
+func dirError(name string, err error) error {
+	info, statErr := os.Stat(name)
+	switch {
+	case errors.Is(statErr, fs.ErrNotExist):
+		return fmt.Errorf("no such folder: %q", name)
+	case statErr == nil && !info.IsDir():
+		return fmt.Errorf("%q is not a folder (pass the folder that it is in)", name)
+	}
+	return err
+}
+
+// listen opens the listeners.
+func (p *servePlan) listen() ([]net.Listener, error) {
+	passed, err := listen.Inherit()
+	if err != nil {
+		return nil, err
+	}
+	specs := p.listeners
+	if len(specs) == 0 && passed.Any() {
+		specs = []listen.Spec{{Network: listen.Systemd}}
+	} else if len(specs) == 0 {
+		specs = []listen.Spec{listen.Port(defaultPort)}
+	}
+	all, err := listen.All(specs, listen.Options{SocketMode: p.socketMode, Stall: sendTimeout}, passed)
+	if err != nil {
+		return nil, fmt.Errorf("--listen %w", err)
+	}
+	return all, nil
+}
+
+// config returns the configuration of the flags.
+func (p *servePlan) config(root *os.Root, listeners []net.Listener) *server.Config {
+	host := conf.Host{Pos: certFlags}
+	c := &server.Config{Name: p.dir + p.describeFiles(), Handler: func() (http.Handler, error) { return p.handler(root) }}
+	if p.accessLog != "" {
+		host.Defaults.Logs = []conf.Log{{Path: p.accessLog, Format: string(p.format)}}
+	}
+	for _, l := range listeners {
+		at := conf.Listen{Addr: configAddress(l.Addr())}
+		if p.cert != "" {
+			at.TLS, at.HTTP2, at.Certs = true, true, []conf.CertFiles{{Cert: p.cert, Key: p.key}}
+		}
+		host.Listen = append(host.Listen, at)
+		c.Process.Listeners = append(c.Process.Listeners, nginxconf.Listener{Listen: at, HeaderTimeout: headTimeout,
+			IdleTimeout: idleTimeout, SendTimeout: sendTimeout, HeaderBytes: maxHeadBytes})
+	}
+	c.Front.Hosts = []conf.Host{host}
+	return c
+}
+
+// configAddress returns the address of an open socket, as a configuration has it.
+func configAddress(addr net.Addr) string {
+	text := addr.String()
+	if addr.Network() == "unix" {
+		return "unix:" + text
+	}
+	if port, ok := strings.CutPrefix(text, "0.0.0.0:"); ok {
+		return "*:" + port
+	}
+	return text
+}
+
+// describeFiles describes how the folder is served.
+func (p *servePlan) describeFiles() string {
+	f, words := p.files, []string{}
+	if len(f.Index) > 0 {
+		words = append(words, "index "+strings.Join(f.Index, " or "))
+	}
+	if f.Listing {
+		words = append(words, "listings")
+	}
+	if f.Dotfiles {
+		words = append(words, "dotfiles")
+	}
+	if len(words) == 0 {
+		return ""
+	}
+	return ", with " + strings.Join(words, ", ")
+}
+
+// handler returns the handler of the folder, after the privileges have been given up.
+func (p *servePlan) handler(root *os.Root) (http.Handler, error) {
+	config := p.files
+	config.Dir, config.Root = p.dir, root
+	if p.privilege.Chroot {
+		config.Dir = "/"
+	}
+	h, err := files.New(config)
+	if errors.Is(err, fs.ErrPermission) {
+		user := p.privilege.User
+		if user == "" {
+			user = fmt.Sprintf("user %d", os.Getuid())
+		}
+		return nil, fmt.Errorf("%s cannot read %s: %w (change its permissions, or --user)", user, p.dir, err)
+	}
+	if err != nil {
+		return nil, &server.ConfigError{Err: err}
+	}
+	return h, nil
+}
+
+// explainError adds to an error what the command knows.
+func (p *servePlan) explainError(err error) error {
+	invalid, ok := errors.AsType[*server.ConfigError](err)
+	switch {
+	case errors.Is(err, server.ErrAborted):
+		return fmt.Errorf("%w (raise --grace)", err)
+	case !ok:
+		return err
+	case p.accessLog != "" && strings.Contains(err.Error(), p.accessLog) && !strings.Contains(err.Error(), "--"):
+		return usageError(fmt.Errorf("--access-log: %w", invalid.Err))
+	}
+	return usageError(invalid.Err)
+}

@@ -1,0 +1,38 @@
+package h2_test
+
+import (
+	"testing"
+	"unsafe"
+
+	"github.com/tarehq/tare/internal/engine/h2"
+)
+
+// An idle connection keeps its session, whose size is that of a class of the allocator.
+func TestSessionFitsItsSizeClass(t *testing.T) {
+	if size := unsafe.Sizeof(h2.Session{}); size > 896 && unsafe.Sizeof(uintptr(0)) == 8 {
+		t.Errorf("%d bytes", size)
+	}
+}
+
+// An idle session keeps neither its last stream nor a buffer for input.
+func TestIdleSessionHoldsNoStream(t *testing.T) {
+	p := newPeer(t, nil, hello)
+	p.open()
+	for id := uint32(1); id < 100; id += 2 {
+		p.get(id)
+		if id%20 == 1 {
+			p.input.Truncate(p.input.Len() - 3) // a frame that is received in two parts
+			rest := p.input.Bytes()[p.input.Len() : p.input.Len()+3]
+			tail := string(rest)
+			p.pump()
+			p.input.WriteString(tail)
+		}
+	}
+	p.pump()
+	if p.session.HoldsStream() {
+		t.Error("it holds a stream")
+	}
+	if n := p.session.Buffered(); n > 0 {
+		t.Errorf("it holds %d bytes of input", n)
+	}
+}

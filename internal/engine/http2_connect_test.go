@@ -1,0 +1,359 @@
+package engine_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/http2"
+
+	"github.com/tarehq/tare/internal/engine"
+)
+
+// inExtendedConnectProcess reports whether net/http offers extended CONNECT in this process.
+// Otherwise it runs the test in a process in which it does.
+func inExtendedConnectProcess(t *testing.T) bool {
+	const setting = "http2xconnect=1"
+	if strings.Contains(os.Getenv("GODEBUG"), setting) {
+		return true
+	}
+	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", "-test.timeout=2m")
+	c.Env = append(os.Environ(), "GODEBUG="+setting)
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	return false
+}
+
+// tunnel is an extended CONNECT request that has got its response.
+type tunnel struct {
+	*http.Response
+	out *io.PipeWriter
+}
+
+// connect sends an extended CONNECT request on a connection of its own.
+func (s *http2Site) connect() (*tunnel, error) {
+	transport := &http2.Transport{AllowHTTP: true,
+		DialTLSContext: func(context.Context, string, string, *tls.Config) (net.Conn, error) { return s.dial() }}
+	s.Cleanup(transport.CloseIdleConnections)
+	in, out := io.Pipe()
+	r, err := http.NewRequestWithContext(s.Context(), http.MethodConnect, s.url+"/chat%20a?room=1", in)
+	if err != nil {
+		s.Fatal(err)
+	}
+	r.Header = http.Header{":protocol": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Origin": {"https://a.test"},
+		"User-Agent": nil}
+	response, err := transport.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	s.Cleanup(func() { response.Body.Close() })
+	return &tunnel{response, out}, nil
+}
+
+// exchange sends text and returns as many bytes of the response.
+func (c *tunnel) exchange(text string) string {
+	if _, err := io.WriteString(c.out, text); err != nil {
+		return err.Error()
+	}
+	got := make([]byte, len(text))
+	_, err := io.ReadFull(c.Body, got)
+	return fmt.Sprint(string(got), " ", err)
+}
+
+// accept responds to an extended CONNECT request.
+func accept(w http.ResponseWriter) {
+	w.Header().Set("Sec-Websocket-Protocol", "chat")
+	w.WriteHeader(http.StatusOK)
+	w.(http.Flusher).Flush()
+}
+
+// echoFlushed responds with what it receives, until the client ends its output.
+func echoFlushed(w http.ResponseWriter, r *http.Request) error {
+	for p := make([]byte, 100); ; {
+		n, err := r.Body.Read(p)
+		if _, err := w.Write(p[:n]); err != nil {
+			return err
+		}
+		w.(http.Flusher).Flush()
+		if err != nil {
+			return err
+		}
+	}
+}
+
+// connectCases are what handlers and clients do. Each returns what both observe.
+var connectCases = map[string]func(s *http2Site, handlers chan<- http.HandlerFunc, seen <-chan string,
+	see chan<- string) string{
+	"echo": func(s *http2Site, handlers chan<- http.HandlerFunc, seen <-chan string, see chan<- string) string {
+		handlers <- func(w http.ResponseWriter, r *http.Request) {
+			see <- fmt.Sprintf("%s %q %s %#v %q %v %d %v", r.Method, r.RequestURI, r.Proto, *r.URL, r.Host, r.Header,
+				r.ContentLength, r.TLS != nil)
+			accept(w)
+			err := echoFlushed(w, r)
+			_, _ = io.WriteString(w, "bye")
+			see <- fmt.Sprint(err)
+		}
+		c, err := s.connect()
+		if err != nil {
+			return err.Error()
+		}
+		c.Header.Del("Date")
+		got := fmt.Sprint(<-seen, c.Status, c.Header, c.ContentLength, c.exchange("hello"), c.exchange("world"),
+			c.exchange(strings.Repeat("x", 200000)) == strings.Repeat("x", 200000)+" <nil>")
+		c.out.Close()
+		rest, err := io.ReadAll(c.Body)
+		return fmt.Sprint(got, <-seen, string(rest), err)
+	},
+	"reset": func(s *http2Site, handlers chan<- http.HandlerFunc, seen <-chan string, see chan<- string) string {
+		handlers <- func(w http.ResponseWriter, r *http.Request) {
+			accept(w)
+			err := echoFlushed(w, r)
+			<-r.Context().Done()
+			see <- fmt.Sprint(err != nil && !errors.Is(err, io.EOF), r.Context().Err())
+		}
+		c, err := s.connect()
+		if err != nil {
+			return err.Error()
+		}
+		got := c.exchange("hello")
+		c.Body.Close() // sends RST_STREAM
+		return got + <-seen
+	},
+	"rejected": func(s *http2Site, handlers chan<- http.HandlerFunc, _ <-chan string, _ chan<- string) string {
+		handlers <- func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no", http.StatusNotImplemented) }
+		c, err := s.connect()
+		if err != nil {
+			return err.Error()
+		}
+		body, err := io.ReadAll(c.Body)
+		return fmt.Sprint(c.Status, c.ContentLength, string(body), err)
+	},
+	"panic": func(s *http2Site, handlers chan<- http.HandlerFunc, _ <-chan string, _ chan<- string) string {
+		handlers <- func(w http.ResponseWriter, r *http.Request) {
+			accept(w)
+			_, _ = io.ReadFull(r.Body, make([]byte, 1))
+			panic(http.ErrAbortHandler)
+		}
+		c, err := s.connect()
+		if err != nil {
+			return err.Error()
+		}
+		_, _ = io.WriteString(c.out, "x")
+		_, err = io.ReadAll(c.Body)
+		return fmt.Sprint(strings.Contains(fmt.Sprint(err), "INTERNAL_ERROR"))
+	},
+	"hijack": func(s *http2Site, handlers chan<- http.HandlerFunc, seen <-chan string, see chan<- string) string {
+		handlers <- func(w http.ResponseWriter, _ *http.Request) {
+			_, _, err := http.NewResponseController(w).Hijack()
+			see <- fmt.Sprint(errors.Is(err, http.ErrNotSupported))
+		}
+		if _, err := s.connect(); err != nil {
+			return err.Error()
+		}
+		return <-seen
+	},
+	"early return": func(s *http2Site, handlers chan<- http.HandlerFunc, _ <-chan string, _ chan<- string) string {
+		handlers <- func(w http.ResponseWriter, _ *http.Request) {
+			accept(w)
+			_, _ = io.WriteString(w, "bye")
+		}
+		c, err := s.connect()
+		if err != nil {
+			return err.Error()
+		}
+		body, err := io.ReadAll(c.Body)
+		return fmt.Sprint(string(body), err)
+	},
+	"deadlines": func(s *http2Site, handlers chan<- http.HandlerFunc, seen <-chan string, see chan<- string) string {
+		handlers <- func(w http.ResponseWriter, r *http.Request) {
+			accept(w)
+			control := http.NewResponseController(w)
+			first := control.SetReadDeadline(time.Now().Add(50 * time.Millisecond))
+			_, err := r.Body.Read(make([]byte, 1))
+			_, _ = io.WriteString(w, "late")
+			see <- fmt.Sprint(first, errors.Is(err, os.ErrDeadlineExceeded), control.Flush())
+			_ = control.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
+			<-r.Context().Done()
+			_, err = io.WriteString(w, "x")
+			see <- fmt.Sprint(err != nil || control.Flush() != nil)
+		}
+		c, err := s.connect()
+		if err != nil {
+			return err.Error()
+		}
+		got := make([]byte, len("late"))
+		_, err = io.ReadFull(c.Body, got)
+		_, end := io.ReadAll(c.Body)
+		return fmt.Sprint(<-seen, string(got), err, <-seen, strings.Contains(fmt.Sprint(end), "INTERNAL_ERROR"))
+	},
+}
+
+// Extended CONNECT is as net/http has it.
+func TestExtendedConnectIsThatOfNetHTTP(t *testing.T) {
+	if !inExtendedConnectProcess(t) {
+		return
+	}
+	for name, run := range connectCases {
+		for _, mode := range slices.Sorted(maps.Keys(http2Modes)) {
+			t.Run(name+" "+mode, func(t *testing.T) {
+				result := func(maker string) string {
+					handlers, seen := make(chan http.HandlerFunc, 1), make(chan string, 4)
+					s := newHTTP2Site(t, maker, mode, &http.Server{Handler: http.HandlerFunc(
+						func(w http.ResponseWriter, r *http.Request) { (<-handlers)(w, r) })})
+					return run(s, handlers, seen, seen)
+				}
+				if got, want := result("tare"), result("net/http"); got != want {
+					t.Errorf("got\n%s\nwant\n%s", got, want)
+				}
+			})
+		}
+	}
+}
+
+// A tunnel survives the start of Shutdown, which waits for it. The client opens no more streams.
+func TestShutdownWaitsForExtendedConnect(t *testing.T) {
+	if !inExtendedConnectProcess(t) {
+		return
+	}
+	everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
+		accept(w)
+		_ = echoFlushed(w, r)
+	}, func(s *http2Site) {
+		c, err := s.connect()
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.server.(*engine.Server).Retire()
+		stopped := make(chan error, 1)
+		go func() { stopped <- s.server.(*engine.Server).Shutdown(s.Context()) }()
+		for range 20 {
+			if got := c.exchange("hello"); got != "hello <nil>" {
+				s.Fatalf("got %q", got)
+			}
+		}
+		select {
+		case err := <-stopped:
+			s.Errorf("Shutdown has returned %v", err)
+		default:
+		}
+		c.out.Close()
+		_, _ = io.ReadAll(c.Body)
+		if err := <-stopped; err != nil {
+			s.Error(err)
+		}
+	})
+}
+
+// Requests with :protocol that RFC 8441 does not allow are malformed: they end their stream only.
+func TestMalformedExtendedConnectIsRejected(t *testing.T) {
+	const scheme, host, path, protocol = ":scheme", ":authority", ":path", ":protocol"
+	reject := map[string][]string{
+		"GET":          {":method", "GET", scheme, "http", host, "a", path, "/", protocol, "websocket"},
+		"no path":      {":method", "CONNECT", scheme, "http", host, "a", protocol, "websocket"},
+		"no scheme":    {":method", "CONNECT", host, "a", path, "/", protocol, "websocket"},
+		"no value":     {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, ""},
+		"no token":     {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, "web socket"},
+		"twice":        {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, "a", protocol, "b"},
+		"not first":    {":method", "CONNECT", scheme, "http", host, "a", path, "/", "x-a", "b", protocol, "a"},
+		"no protocol":  {":method", "CONNECT", scheme, "http", host, "a", path, "/"},
+		"not offered":  {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, "websocket"},
+		"as HTTP/1.1":  {":method", "CONNECT", scheme, "http", host, "a", path, "/", protocol, "a", "upgrade", "a"},
+		"wrong target": {":method", "CONNECT", scheme, "http", host, "a", path, "a:80", protocol, "websocket"},
+	}
+	for name, fields := range reject {
+		t.Run(name, func(t *testing.T) {
+			for mode := range http2Modes {
+				s := connectSite(t, mode, name != "not offered", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					if r.Method != http.MethodGet || r.Header[protocol] != nil {
+						t.Errorf("%s: the handler sees %s %v", mode, r.Method, r.Header)
+					}
+				}))
+				c := s.raw()
+				c.request(1, false, fields...)
+				c.open(3, http.MethodGet, "/", true)
+				c.send()
+				if reset, status, _ := c.responses(); reset != http2.ErrCodeProtocol || status != "200" {
+					t.Errorf("%s: RST_STREAM %v, and then %q", mode, reset, status)
+				}
+			}
+		})
+	}
+}
+
+// responses reads until stream 3 has got a response, and returns it. reset is the code of a
+// RST_STREAM of stream 1, and offered reports whether SETTINGS offer extended CONNECT.
+func (r *rawHTTP2) responses() (reset http2.ErrCode, status string, offered bool) {
+	for {
+		f, err := r.ReadFrame()
+		if err != nil {
+			r.Fatal(err)
+		}
+		switch f := f.(type) {
+		case *http2.SettingsFrame:
+			if v, ok := f.Value(http2.SettingEnableConnectProtocol); ok {
+				offered = v == 1
+			}
+		case *http2.RSTStreamFrame:
+			reset = f.ErrCode
+		case *http2.MetaHeadersFrame:
+			if f.StreamID == 3 {
+				return reset, f.PseudoValue("status"), offered
+			}
+		case *http2.GoAwayFrame:
+			r.Fatal(f)
+		}
+	}
+}
+
+// connectSite is a site of a server that offers extended CONNECT, or does not.
+func connectSite(t *testing.T, mode string, offers bool, handler http.Handler) *http2Site {
+	set := &http.Server{Handler: handler, HTTP2: &http.HTTP2Config{MaxConcurrentStreams: 2}}
+	return extendedHTTP2Site(t, mode, set, func(s *engine.Server) { s.ExtendedConnect = offers })
+}
+
+// The server offers extended CONNECT by SETTINGS only if it is enabled. Tunnels count as streams.
+func TestExtendedConnectIsOfferedIfEnabled(t *testing.T) {
+	for mode := range http2Modes {
+		for _, offers := range []bool{false, true} {
+			s := connectSite(t, mode, offers, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				accept(w)
+				_ = echoFlushed(w, r)
+			}))
+			c := s.raw()
+			c.open(3, http.MethodGet, "/", true)
+			c.send()
+			if _, _, got := c.responses(); got != offers {
+				t.Errorf("%s: extended CONNECT is offered: %t, want %t", mode, got, offers)
+			}
+			if !offers {
+				continue
+			}
+			for _, id := range []uint32{5, 7, 9} {
+				c.request(id, false, ":method", "CONNECT", ":scheme", "http", ":path", "/", ":authority", "a",
+					":protocol", "websocket")
+			}
+			c.send()
+			for refused := false; !refused; {
+				f, err := c.ReadFrame()
+				if err != nil {
+					t.Fatalf("%s: %v", mode, err)
+				}
+				if f, ok := f.(*http2.RSTStreamFrame); ok && f.StreamID == 9 {
+					refused = f.ErrCode == http2.ErrCodeRefusedStream
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,223 @@
+package programs
+
+import (
+	"bytes"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// pebbleModule is the module of Pebble, an ACME server for tests.
+const pebbleModule = "github.com/letsencrypt/pebble/v2"
+
+// pebbleVersion is the version that is built.
+const pebbleVersion = "v2.10.1"
+
+// PebbleConfig configures an ACME server.
+type PebbleConfig struct {
+	// HTTPPort and TLSPort are where challenges are validated, whatever the name is.
+	HTTPPort, TLSPort int
+	// Lifetime is that of certificates; 0 is 90 days. Profiles are lifetimes of further profiles.
+	Lifetime time.Duration
+	Profiles map[string]time.Duration
+	// ExternalKeys are MAC keys of external accounts by their IDs, which are then required.
+	ExternalKeys map[string]string
+	// BadNonces is the percentage of valid nonces that are rejected.
+	BadNonces int
+	// Blocked are names that are rejected.
+	Blocked []string
+	// Roots is the number of alternate roots.
+	Roots int
+	// Address is where to listen; "" is a free address.
+	Address string
+}
+
+// Pebble is an ACME server, with a DNS server that resolves all names to this machine.
+type Pebble struct {
+	// Directory is the URL of the directory, and CAFile the file that verifies its certificate.
+	Directory, CAFile string
+	address           string
+	management        string
+	dnsManagement     string
+	client            *http.Client
+	server            *testkit.Process
+}
+
+// StartPebble starts an ACME server until the test ends.
+func StartPebble(t testing.TB, c PebbleConfig) *Pebble {
+	t.Helper()
+	dir := t.TempDir()
+	free := FreeAddresses(t, 4)
+	p := &Pebble{address: c.Address, management: free[0], dnsManagement: free[1],
+		CAFile: filepath.Join(dir, "server.pem")}
+	if p.address == "" {
+		p.address = free[2]
+	}
+	p.Directory = "https://" + p.address + "/dir"
+	cert, key := testkit.SelfSign(t, x509.Certificate{IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, IsCA: true,
+		BasicConstraintsValid: true})
+	profiles := map[string]any{"default": profile(c.Lifetime)}
+	for name, lifetime := range c.Profiles {
+		profiles[name] = profile(lifetime)
+	}
+	text, err := json.Marshal(map[string]any{"pebble": map[string]any{
+		"listenAddress": p.address, "managementListenAddress": p.management, "certificate": p.CAFile,
+		"privateKey": filepath.Join(dir, "server.key"), "httpPort": c.HTTPPort, "tlsPort": c.TLSPort,
+		"externalAccountBindingRequired": c.ExternalKeys != nil, "externalAccountMACKeys": c.ExternalKeys,
+		"domainBlocklist": c.Blocked, "keyAlgorithm": "ecdsa", "profiles": profiles,
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range map[string][]byte{"server.pem": cert, "server.key": key, "config.json": text} {
+		if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(cert)
+	p.client = &http.Client{Transport: &http.Transport{DisableKeepAlives: true,
+		TLSClientConfig: &tls.Config{RootCAs: roots}}}
+	dns := free[3]
+	p.start(t, buildPebble(t, "pebble-challtestsrv"), nil, p.dnsManagement, "-http01", "", "-https01", "", "-tlsalpn01",
+		"", "-doh", "", "-dnsserver", dns, "-management", p.dnsManagement, "-defaultIPv4", "127.0.0.1", "-defaultIPv6", "")
+	p.server = p.start(t, buildPebble(t, "pebble"), []string{"PEBBLE_VA_NOSLEEP=1", "PEBBLE_AUTHZREUSE=0",
+		"PEBBLE_WFE_NONCEREJECT=" + strconv.Itoa(c.BadNonces), "PEBBLE_ALTERNATE_ROOTS=" + strconv.Itoa(c.Roots)},
+		p.address, "-strict=false", "-config", filepath.Join(dir, "config.json"), "-dnsserver", dns)
+	return p
+}
+
+// profile returns the description of a profile, whose lifetime Pebble counts in seconds.
+func profile(lifetime time.Duration) map[string]any {
+	return map[string]any{"description": "a profile of " + lifetime.String(), "validityPeriod": int(lifetime.Seconds())}
+}
+
+// start starts one of the programs.
+func (p *Pebble) start(t testing.TB, path string, env []string, address string, args ...string) *testkit.Process {
+	t.Helper()
+	c := exec.Command(path, args...)
+	c.Env = slices.Concat(os.Environ(), env)
+	var out bytes.Buffer
+	c.Stdout, c.Stderr = &out, &out
+	process := testkit.Start(t, c)
+	t.Cleanup(func() {
+		process.End(t)
+		if t.Failed() {
+			text := out.String()
+			t.Logf("%s: %s", filepath.Base(path), text[max(0, len(text)-maxProgramOutput):])
+		}
+	})
+	awaitListener(t, "tcp", address, filepath.Base(path), process.Done())
+	return process
+}
+
+// maxProgramOutput limits how much of a program's output is logged.
+const maxProgramOutput = 8 << 10
+
+// Stop ends the ACME server: connections to it fail.
+func (p *Pebble) Stop(t testing.TB) { p.server.End(t) }
+
+// Root returns the root certificate of the certificates that the server issues. The alternate roots
+// have numbers from 1.
+func (p *Pebble) Root(t testing.TB, number int) *x509.Certificate {
+	t.Helper()
+	resp, err := p.client.Get(fmt.Sprintf("https://%s/roots/%d", p.management, number))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	text, err := io.ReadAll(resp.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(text)
+	if block == nil {
+		t.Fatalf("no root: %s", text)
+	}
+	root, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return root
+}
+
+// SetTXT creates or, with the value "", removes a TXT record.
+func (p *Pebble) SetTXT(name, value string) error {
+	path, fields := "clear-txt", map[string]string{"host": name}
+	if value != "" {
+		path = "set-txt"
+		maps.Copy(fields, map[string]string{"value": value})
+	}
+	text, err := json.Marshal(fields)
+	if err != nil {
+		return err
+	}
+	resp, err := http.Post("http://"+p.dnsManagement+"/"+path, "application/json", bytes.NewReader(text))
+	if err != nil {
+		return err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		return fmt.Errorf("%s: %s", path, resp.Status)
+	}
+	return nil
+}
+
+// SetRenewalInfo sets the renewal information of a certificate.
+func (p *Pebble) SetRenewalInfo(t testing.TB, cert *x509.Certificate, start, end time.Time) {
+	t.Helper()
+	info, err := json.Marshal(map[string]any{"suggestedWindow": map[string]time.Time{"start": start, "end": end}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := json.Marshal(map[string]any{
+		"certificate": string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: cert.Raw})),
+		"ariResponse": string(info)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := p.client.Post("https://"+p.management+"/set-renewal-info/", "application/json", bytes.NewReader(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		body, _ := io.ReadAll(resp.Body)
+		t.Fatalf("set-renewal-info: %s: %s", resp.Status, body)
+	}
+}
+
+// buildPebble returns the path of one of Pebble's programs. It is built in the project's .cache
+// folder unless it exists.
+func buildPebble(t testing.TB, program string) string {
+	t.Helper()
+	unpackMu.Lock()
+	defer unpackMu.Unlock()
+	folder := filepath.Join(Root(t), ".cache", "pebble-"+pebbleVersion)
+	path := filepath.Join(folder, program)
+	if _, err := os.Stat(path); err == nil {
+		return path
+	}
+	build := testkit.Command(t, "go", "install", pebbleModule+"/cmd/"+program+"@"+pebbleVersion)
+	build.Dir = t.TempDir() // outside the module, whose requirements do not apply
+	build.Env = append(os.Environ(), "GOBIN="+folder, "GOFLAGS=")
+	if out, err := build.CombinedOutput(); err != nil {
+		skipMissing(t, program+": "+err.Error()+"\n"+string(out))
+	}
+	return path
+}

@@ -1,0 +1,293 @@
+package agent_test
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/load"
+	"github.com/tarehq/tare/load/agent"
+)
+
+// patience is the longest time for a record before the test assumes a hang.
+const patience = 30 * time.Second
+
+// served is an agent with its pipes.
+type served struct {
+	in      *io.PipeWriter
+	records chan agent.Record
+	err     chan error
+}
+
+func serve(t *testing.T, o agent.Options) *served {
+	t.Helper()
+	inR, inW := io.Pipe()
+	outR, outW := io.Pipe()
+	s := &served{in: inW, records: make(chan agent.Record, 1000), err: make(chan error, 1)}
+	ctx, cancel := context.WithCancel(context.Background())
+	t.Cleanup(cancel)
+	go func() {
+		s.err <- agent.Serve(ctx, inR, outW, o)
+		outW.Close()
+	}()
+	go func() {
+		defer close(s.records)
+		lines := bufio.NewScanner(outR)
+		lines.Buffer(nil, 64<<20)
+		for lines.Scan() {
+			var r agent.Record
+			if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+				t.Errorf("%s: %v", lines.Bytes(), err)
+			}
+			s.records <- r
+		}
+	}()
+	t.Cleanup(func() { inW.Close() })
+	return s
+}
+
+func (s *served) send(t *testing.T, format string, args ...any) {
+	t.Helper()
+	if _, err := fmt.Fprintf(s.in, format+"\n", args...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// next returns the next record that is wanted.
+func (s *served) next(t *testing.T, wanted func(agent.Record) bool) agent.Record {
+	t.Helper()
+	late := time.After(patience)
+	for {
+		select {
+		case r, ok := <-s.records:
+			if !ok {
+				t.Fatal("the output ended")
+			}
+			if wanted(r) {
+				return r
+			}
+		case <-late:
+			t.Fatal("the record has not come")
+		}
+	}
+}
+
+func (s *served) end(t *testing.T) error {
+	t.Helper()
+	select {
+	case err := <-s.err:
+		return err
+	case <-time.After(patience):
+		t.Fatal("the agent has not ended")
+		return nil
+	}
+}
+
+func isHello(r agent.Record) bool { return r.Hello != nil }
+func isReady(r agent.Record) bool { return r.Ready != nil }
+func isBegan(r agent.Record) bool { return r.Began != nil }
+func isOver(r agent.Record) bool  { return r.Result != nil || r.Error != nil }
+
+func counting(t *testing.T) (url string, served *atomic.Int64) {
+	t.Helper()
+	served = new(atomic.Int64)
+	s := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))
+	t.Cleanup(s.Close)
+	return s.URL, served
+}
+
+// A run waits for its start, however it measures, and reports each of its requests.
+func TestRunWaitsForItsStart(t *testing.T) {
+	for name, limit := range map[string]string{"duration": `"durationNs":1300000000`, "requests": `"requests":500`} {
+		t.Run(name, func(t *testing.T) {
+			prelude := int64(0)
+			if name == "duration" {
+				prelude = 3 // one on each connection shows that the server has accepted it
+			}
+			url, count := counting(t)
+			s := serve(t, agent.Options{Tool: "tool"})
+			s.send(t, `{"hello":{"version":%d}}`, agent.Version)
+			if h := s.next(t, isHello).Hello; h.Version != agent.Version || h.Tool != "tool" || h.CPUs < 1 {
+				t.Errorf("%+v", h)
+			}
+			s.send(t, `{"plan":{"url":%q,"connections":3,"samples":100000,%s}}`, url, limit)
+			ready := s.next(t, isReady).Ready
+			s.send(t, `{"ping":7}`)
+			pong := s.next(t, func(r agent.Record) bool { return r.Pong != nil }).Pong
+			if pong.Ping != 7 || pong.Clock < ready.Clock {
+				t.Errorf("%+v", pong)
+			}
+			if n := count.Load(); n != prelude {
+				t.Errorf("%d requests before the start, want %d", n, prelude)
+			}
+			at := pong.Clock + 300*time.Millisecond
+			s.send(t, `{"start":{"atNs":%d}}`, at)
+			if began := s.next(t, isBegan).Began; began.Clock < at {
+				t.Errorf("it began %v early", at-began.Clock)
+			}
+			seconds, samples := uint64(0), 0
+			last := s.next(t, func(r agent.Record) bool {
+				if r.Second != nil {
+					seconds += r.Second.Requests
+				}
+				samples += len(r.Samples)
+				return isOver(r)
+			})
+			r := last.Result
+			if last.Error != nil || r.Requests == 0 || seconds != r.Requests ||
+				name == "requests" && r.Requests != 500 || uint64(samples) != min(r.Requests, 100000) {
+				t.Errorf("%+v: %d requests, %d in seconds, %d samples", last.Error, r.Requests, seconds, samples)
+			}
+			s.in.Close()
+			if err := s.end(t); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+}
+
+// An agent runs one plan after another, and goes on after an invalid one.
+func TestAgentRunsSeveralPlans(t *testing.T) {
+	url, _ := counting(t)
+	s := serve(t, agent.Options{})
+	kinds := ""
+	for _, plan := range []string{
+		`{"url":"ftp://x"}`, fmt.Sprintf(`{"url":%q,"requests":10}`, url), `{"url":"http://127.0.0.1:1/","durationNs":1}`,
+		fmt.Sprintf(`{"url":%q,"http":"9"}`, url), fmt.Sprintf(`{"url":%q,"tls":{"caPem":"x"}}`, url),
+		fmt.Sprintf(`{"url":%q,"requests":20}`, url),
+	} {
+		s.send(t, `{"plan":%s}`, plan)
+		r := s.next(t, func(r agent.Record) bool { return isReady(r) || isOver(r) })
+		if isReady(r) {
+			s.send(t, `{"start":{}}`)
+			r = s.next(t, isOver)
+		}
+		if r.Error != nil {
+			kinds += string(r.Error.Kind) + " "
+		} else {
+			kinds += fmt.Sprintf("%d ", r.Result.Requests)
+		}
+	}
+	if want := "plan 10 connect plan plan 20 "; kinds != want {
+		t.Errorf("got %q, want %q", kinds, want)
+	}
+}
+
+// The end of the input, a stop, and the end of the context end a run early, with its result.
+func TestRunEndsEarly(t *testing.T) {
+	url, _ := counting(t)
+	for name, end := range map[string]func(*served){
+		"stop":  func(s *served) { s.send(t, `{"stop":true}`) },
+		"input": func(s *served) { s.in.Close() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := serve(t, agent.Options{})
+			s.send(t, `{"plan":{"url":%q,"durationNs":%d}}`, url, time.Hour)
+			s.send(t, `{"start":{}}`)
+			s.next(t, func(r agent.Record) bool { return r.Second != nil })
+			end(s)
+			if r := s.next(t, isOver); r.Error == nil || r.Error.Kind != agent.Interrupted || r.Result.Requests == 0 {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
+
+func TestAgentRejects(t *testing.T) {
+	for input, want := range map[string]string{
+		`{"hello":{"version":99}}`:   "version 99",
+		`{"start":{}}`:               "without a plan",
+		`{"plan":7}`:                 "invalid command",
+		"\x00":                       "invalid command",
+		`{"plan":{"url":"http://x"}`: "unexpected EOF",
+	} {
+		s := serve(t, agent.Options{})
+		s.send(t, "%s", input)
+		s.in.Close()
+		if err := s.end(t); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", input, err, want)
+		}
+	}
+}
+
+// An agent whose controller is silent ends, in a run, too.
+func TestSilenceEndsTheAgent(t *testing.T) {
+	url, _ := counting(t)
+	s := serve(t, agent.Options{Silence: time.Millisecond})
+	if err := s.end(t); err == nil || !strings.Contains(err.Error(), "no message") {
+		t.Error(err)
+	}
+	s = serve(t, agent.Options{})
+	s.send(t, `{"hello":{"version":%d,"silenceNs":%d}}`, agent.Version, 100*time.Millisecond)
+	s.send(t, `{"plan":{"url":%q,"durationNs":%d}}`, url, time.Hour)
+	if err := s.end(t); err == nil || !strings.Contains(err.Error(), "no message") {
+		t.Error(err)
+	}
+}
+
+// A reader that is gone ends the agent.
+func TestUnwritableOutputEndsTheAgent(t *testing.T) {
+	in, out := io.Pipe()
+	defer out.Close()
+	done := make(chan error, 1)
+	go func() { done <- agent.Serve(context.Background(), in, failing{}, agent.Options{}) }()
+	fmt.Fprintln(out, `{"ping":1}`)
+	select {
+	case err := <-done:
+		if !errors.Is(err, io.ErrClosedPipe) {
+			t.Error(err)
+		}
+	case <-time.After(patience):
+		t.Fatal("the agent has not ended")
+	}
+}
+
+type failing struct{}
+
+func (failing) Write([]byte) (int, error) { return 0, io.ErrClosedPipe }
+
+// All fields of a plan survive the way through JSON.
+func TestPlanRoundTrips(t *testing.T) {
+	p := load.Plan{
+		URL: "http://x/", Method: "PUT", Header: []string{"A: b"}, Body: "\xff\x00", Params: []string{"A=b"},
+		Version: load.HTTP2, List: []load.Request{{URL: "/a", Method: "GET", Header: []string{"C: d"}, Body: "e"}},
+		Shuffle: true, Template: true, Resolve: []string{"a:1:b"}, Connections: 1, Threads: 2, Warmup: 3, Duration: 4,
+		Requests: 5, Timeout: 6, PerConnection: 7, Pipeline: 8, Think: 9,
+		Pace:  load.Pace{Steps: []load.Step{{From: 1, To: 2, For: 3}}, Poisson: true, Seed: 4},
+		Spare: 10, Expect: load.Expect{Status: []int{200}, Body: []byte("x"), BodySHA256: "y", Header: []string{"Z"}},
+		MaxErrors: 11, Samples: 12, CPUs: []int{13},
+		Part: load.Part{Threads: 14, FirstThread: 15, Connections: 16, FirstConnection: 17},
+	}
+	wire, err := agent.NewPlan(p, &agent.TLS{Insecure: true, ServerName: "n"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	b, err := json.Marshal(wire)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var back agent.Plan
+	if err := json.Unmarshal(b, &back); err != nil {
+		t.Fatal(err)
+	}
+	got, err := back.Load()
+	if err != nil || got.TLS == nil || !got.TLS.InsecureSkipVerify || got.TLS.ServerName != "n" {
+		t.Fatal(got.TLS, err)
+	}
+	got.TLS = nil
+	if a, b := fmt.Sprintf("%+v", got), fmt.Sprintf("%+v", p); a != b {
+		t.Errorf("got\n%s\nwant\n%s", a, b)
+	}
+	if _, err := agent.NewPlan(load.Plan{Header: []string{"A: \xff"}}, nil); err == nil {
+		t.Error("a field that JSON would change is accepted")
+	}
+}

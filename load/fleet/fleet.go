@@ -1,0 +1,180 @@
+package fleet
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tarehq/tare/load/agent"
+)
+
+// Options configures a Fleet. The zero value works.
+type Options struct {
+	// OnLoss decides what happens if an agent is lost.
+	OnLoss OnLoss
+	// Silence is how long an agent may report nothing until it is lost, and how long an agent waits
+	// for the controller; DefaultSilence if 0.
+	Silence time.Duration
+	// TLS describes the TLS of plans, in place of Plan.TLS.
+	TLS *agent.TLS
+	// Note receives a sentence about each loss when it happens. It may be nil.
+	Note func(string)
+}
+
+// DefaultSilence is the default of Options.Silence.
+const DefaultSilence = 10 * time.Second
+
+// OnLoss is what happens to a run if an agent is lost.
+type OnLoss uint8
+
+const (
+	End      OnLoss = iota // the run ends; the figures cover the time until then
+	Continue               // the run goes on with the other agents
+)
+
+// Fleet is a set of agents. Only one goroutine may call its methods at a time.
+type Fleet struct {
+	options Options
+	zero    time.Time
+	links   []*link
+	events  chan event
+	done    chan struct{}
+	running sync.WaitGroup // the links' goroutines
+}
+
+// Error is the error of agents that were lost or cannot be used.
+type Error struct{ Reasons []string }
+
+func (e *Error) Error() string { return "fleet: " + strings.Join(e.Reasons, "; ") }
+
+// openTimeout limits how long the agents may take to start, with the copies of their program.
+const openTimeout = 5 * time.Minute
+
+// Open starts an agent on each host. If one cannot be started, none stays.
+func Open(ctx context.Context, hosts []Host, o Options) (*Fleet, error) {
+	if len(hosts) == 0 {
+		return nil, errors.New("fleet: no hosts")
+	}
+	o.Silence = cmp.Or(o.Silence, DefaultSilence)
+	f := &Fleet{options: o, zero: time.Now(), events: make(chan event), done: make(chan struct{})}
+	for i, name := range uniqueNames(hosts) {
+		f.links = append(f.links, &link{host: &hosts[i], name: name, number: i, zero: f.zero, clock: newClock()})
+	}
+	ctx, cancel := context.WithTimeoutCause(ctx, openTimeout, fmt.Errorf("no agent within %v", openTimeout))
+	defer cancel()
+	errs := f.each(func(l *link) error { return l.open(ctx, o.Silence) })
+	failed := new(Error)
+	for i, l := range f.links {
+		if errs[i] != nil {
+			failed.Reasons = append(failed.Reasons, l.name+": "+errs[i].Error())
+			continue
+		}
+		f.running.Go(func() { l.read(f.events, f.done) })
+		f.running.Go(func() { l.keepPinging(f.done) })
+	}
+	if failed.Reasons != nil {
+		for i, l := range f.links {
+			l.isLost = errs[i] != nil
+		}
+		f.Close()
+		return nil, failed
+	}
+	return f, nil
+}
+
+// each calls do for all links that are not lost, concurrently, and returns the errors by link.
+func (f *Fleet) each(do func(*link) error) []error {
+	errs := make([]error, len(f.links))
+	var all sync.WaitGroup
+	for i, l := range f.links {
+		if !l.isLost {
+			all.Go(func() { errs[i] = do(l) })
+		}
+	}
+	all.Wait()
+	return errs
+}
+
+// open starts the agent, and installs it first if the host lacks it.
+func (l *link) open(ctx context.Context, silence time.Duration) error {
+	for installed := false; ; installed = true {
+		if err := l.start(ctx); err != nil {
+			return err
+		}
+		stop := context.AfterFunc(ctx, l.kill)
+		lacks, err := l.greet(silence)
+		stop()
+		switch {
+		case ctx.Err() != nil:
+			err = context.Cause(ctx)
+		case err == nil && lacks == "":
+			return nil
+		case err == nil && (installed || l.host.Install == nil):
+			err = errors.New("its agent is missing")
+		case err == nil:
+			if err = l.host.Install(ctx, lacks); err == nil {
+				continue
+			}
+		}
+		l.abandon()
+		return err
+	}
+}
+
+// abandon ends a command that is not an agent's.
+func (l *link) abandon() {
+	select {
+	case <-l.ended:
+	default:
+		_ = l.end(errors.New("not an agent"))
+	}
+}
+
+// Close ends the agents and waits for their commands.
+func (f *Fleet) Close() {
+	close(f.done)
+	f.each(func(l *link) error {
+		l.close()
+		return nil
+	})
+	f.running.Wait()
+}
+
+// Threads returns the number of threads that each agent uses by default.
+func (f *Fleet) Threads() (all []int) {
+	for _, l := range f.alive() {
+		all = append(all, max(l.about.CPUs, 1))
+	}
+	return all
+}
+
+// alive returns the links that are not lost.
+func (f *Fleet) alive() (all []*link) {
+	for _, l := range f.links {
+		if !l.isLost {
+			all = append(all, l)
+		}
+	}
+	return all
+}
+
+// lose ends a link for good and reports why.
+func (f *Fleet) lose(l *link, why string) string {
+	l.isLost = true
+	l.kill()
+	if l.host.Explain != nil {
+		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+		defer cancel()
+		if more := l.host.Explain(ctx); more != "" {
+			why += ": " + more
+		}
+	}
+	if f.options.Note != nil {
+		f.options.Note(fmt.Sprintf("the generator on %s was lost: %s", l.name, why))
+	}
+	return why
+}

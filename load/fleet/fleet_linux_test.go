@@ -1,0 +1,317 @@
+package fleet_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/load"
+	"github.com/tarehq/tare/load/agent"
+	"github.com/tarehq/tare/load/fleet"
+	"github.com/tarehq/tare/load/hist"
+)
+
+// skewEnv is how far an agent's clock is ahead.
+const skewEnv = "TARE_TEST_SKEW"
+
+// This binary is the agents' program, too.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "agent" {
+		o := agent.Options{}
+		if skew, err := time.ParseDuration(os.Getenv(skewEnv)); err == nil {
+			o.Epoch = time.Now().Add(-skew)
+		}
+		if err := agent.Serve(context.Background(), os.Stdin, os.Stdout, o); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(testkit.Tests{M: m}.Run())
+}
+
+// local is a set of local agents whose processes a test can find.
+type local struct {
+	*fleet.Fleet
+	mu    sync.Mutex
+	cmds  []*exec.Cmd
+	notes []string
+}
+
+func open(t *testing.T, n int, o fleet.Options) *local {
+	t.Helper()
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := new(local)
+	o.Note = func(text string) { l.notes = append(l.notes, text) }
+	var hosts []fleet.Host
+	for range n {
+		h := fleet.Local("local", own)
+		command := h.Command
+		h.Command = func(ctx context.Context) (*exec.Cmd, error) {
+			c, err := command(ctx)
+			l.mu.Lock()
+			defer l.mu.Unlock()
+			l.cmds = append(l.cmds, c)
+			return c, err
+		}
+		hosts = append(hosts, h)
+	}
+	if l.Fleet, err = fleet.Open(context.Background(), hosts, o); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		for _, c := range l.cmds {
+			if err := syscall.Kill(c.Process.Pid, 0); !errors.Is(err, syscall.ESRCH) {
+				t.Errorf("process %d is left: %v", c.Process.Pid, err)
+			}
+		}
+	})
+	t.Cleanup(l.Close)
+	return l
+}
+
+func server(t testing.TB) (url string, served *atomic.Int64) {
+	t.Helper()
+	served = new(atomic.Int64)
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		served.Add(1)
+		if strings.HasSuffix(r.URL.Path, "0") {
+			time.Sleep(5 * time.Millisecond)
+		}
+		fmt.Fprint(w, r.URL.Path)
+	}))
+	t.Cleanup(s.Close)
+	return s.URL, served
+}
+
+// Several agents send a plan once, and their figures are those of all their requests.
+func TestFleetIsOneGenerator(t *testing.T) {
+	url, served := server(t)
+	f := open(t, 3, fleet.Options{})
+	const n = 2000
+	var seconds, connected, started, ended int
+	p := load.Plan{URL: url + "/{{seq}}", Template: true, Connections: 7, Requests: n, Samples: n,
+		Trace: &load.Trace{Second: func(load.Second) { seconds++ }, Connected: func() { connected++ },
+			Started: func() { started++ }, Ended: func() { ended++ }}}
+	r, err := f.Run(context.Background(), p)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := served.Load(); got != n || r.Requests != n || len(r.Samples) != n || len(r.Parts) != 3 {
+		t.Fatalf("%d sent, %d counted, %d samples", got, r.Requests, len(r.Samples))
+	}
+	all := hist.New()
+	for i, s := range r.Samples {
+		all.Record(s.Done - s.Sent)
+		if i > 0 && s.Done < r.Samples[i-1].Done {
+			t.Fatal("samples are not in order")
+		}
+	}
+	for _, q := range []float64{0.5, 0.9, 0.99, 0.999, 1} {
+		if r.Latency.Quantile(q) != all.Quantile(q) {
+			t.Errorf("quantile %v: %v, want %v", q, r.Latency.Quantile(q), all.Quantile(q))
+		}
+	}
+	if connected != 1 || started != 1 || ended != 1 || r.Latency.Count() != n {
+		t.Errorf("%d connected, %d started, %d ended", connected, started, ended)
+	}
+	names := ""
+	for _, part := range r.Parts {
+		names += part.Name + " "
+		if part.ClockError <= 0 || part.Requests == 0 || part.Latency.Count != int64(part.Requests) {
+			t.Errorf("%+v", part)
+		}
+	}
+	if names != "local-1 local-2 local-3 " {
+		t.Error(names)
+	}
+}
+
+// The fleet serves a Search, whose runs follow each other.
+func TestFleetServesASearch(t *testing.T) {
+	url, _ := server(t)
+	f := open(t, 2, fleet.Options{})
+	found, err := load.Search{From: 50, To: 100, Step: 300 * time.Millisecond, Confirmations: 1, Run: f.Run}.
+		Find(context.Background(), load.Plan{URL: url, Connections: 4})
+	if err != nil || len(found.Tries) < 2 || len(found.Tries[0].Result.Parts) != 2 || found.Tries[0].Result.Due == 0 {
+		t.Errorf("%+v, %v", found, err)
+	}
+}
+
+func TestErrorsAreThoseOfOneProcess(t *testing.T) {
+	f := open(t, 2, fleet.Options{})
+	_, err := f.Run(context.Background(), load.Plan{URL: "ftp://x", Connections: 4})
+	if bad, ok := errors.AsType[*load.PlanError](err); !ok || !strings.Contains(bad.Reason, "ftp") {
+		t.Error(err)
+	}
+	_, err = f.Run(context.Background(), load.Plan{URL: "http://127.0.0.1:1/", Connections: 1})
+	if _, ok := errors.AsType[*load.PlanError](err); !ok {
+		t.Error(err)
+	}
+	r, err := f.Run(context.Background(), load.Plan{URL: "http://127.0.0.1:1/", Connections: 4, Timeout: time.Second})
+	failed, ok := errors.AsType[*load.ConnectError](err)
+	if !ok || !strings.Contains(failed.First, "refused") || r == nil {
+		t.Error(err)
+	}
+	url, _ := server(t)
+	r, err = f.Run(context.Background(), load.Plan{URL: url, Connections: 4, Requests: 20})
+	if err != nil || r.Requests != 20 {
+		t.Error(r, err)
+	}
+}
+
+// MaxErrors limits the errors of all agents together, and an interrupt keeps the figures.
+func TestRunsEndEarly(t *testing.T) {
+	url, _ := server(t)
+	f := open(t, 2, fleet.Options{})
+	p := load.Plan{URL: url, Connections: 4, Duration: time.Hour}
+	few := p
+	few.MaxErrors, few.Expect.Status = 50, []int{201}
+	r, err := f.Run(context.Background(), few)
+	if err != nil || r.Errors.Total() < 50 {
+		t.Errorf("%+v, %v", r.Errors, err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	p.Trace = &load.Trace{Second: func(load.Second) { cancel() }}
+	r, err = f.Run(ctx, p)
+	if !errors.Is(err, context.Canceled) || r.Requests == 0 || r.Seconds < 1 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// An agent that dies or freezes is named, and its seconds are in the figures. A frozen one ends
+// once it is continued.
+func TestLostAgents(t *testing.T) {
+	for name, test := range map[string]struct {
+		signal syscall.Signal
+		policy fleet.OnLoss
+		want   string
+	}{
+		"killed, end":      {syscall.SIGKILL, fleet.End, "killed"},
+		"killed, continue": {syscall.SIGKILL, fleet.Continue, "killed"},
+		"frozen, continue": {syscall.SIGSTOP, fleet.Continue, "nothing arrived"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			url, _ := server(t)
+			f := open(t, 3, fleet.Options{OnLoss: test.policy, Silence: 2 * time.Second})
+			p := load.Plan{URL: url, Connections: 6, Duration: 5 * time.Second}
+			once := sync.OnceFunc(func() {
+				if err := f.cmds[1].Process.Signal(test.signal); err != nil {
+					t.Error(err)
+				}
+			})
+			p.Trace = &load.Trace{Second: func(load.Second) { once() }}
+			r, err := f.Run(context.Background(), p)
+			lost, isLoss := errors.AsType[*fleet.Error](err)
+			if r == nil || isLoss != (test.policy == fleet.End) || err != nil && !isLoss {
+				t.Fatal(r, err)
+			}
+			if isLoss && !strings.Contains(lost.Error(), test.want) {
+				t.Error(lost)
+			}
+			seen, requests := 0, uint64(0)
+			for _, part := range r.Parts {
+				requests += part.Requests
+				if part.Lost == "" {
+					continue
+				}
+				seen++
+				if !strings.Contains(part.Lost, test.want) || part.Requests == 0 || part.Seconds < 1 ||
+					part.Seconds >= 5 {
+					t.Errorf("%+v", part)
+				}
+			}
+			if seen != 1 || len(f.notes) != 1 || requests != r.Requests {
+				t.Errorf("%d lost, notes %q, %d of %d requests", seen, f.notes, requests, r.Requests)
+			}
+			if ended := r.Seconds < 4.9; ended != (test.policy == fleet.End) {
+				t.Errorf("the run took %v s", r.Seconds)
+			}
+			if !isLoss { // later runs use the others
+				r, err := f.Run(context.Background(), load.Plan{URL: url, Connections: 4, Requests: 20})
+				if err != nil || len(r.Parts) != 2 || r.Requests != 20 {
+					t.Error(r, err)
+				}
+			}
+		})
+	}
+}
+
+// A clock that is an hour ahead or behind does not matter.
+func TestSkewedClocks(t *testing.T) {
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	skewed := func(skew string) fleet.Host {
+		return fleet.Host{Name: "skewed " + skew, Command: func(context.Context) (*exec.Cmd, error) {
+			c := exec.Command(own, "agent")
+			c.Env = append(os.Environ(), skewEnv+"="+skew)
+			return c, nil
+		}}
+	}
+	hosts := []fleet.Host{fleet.Local("local", own), skewed("1h"), skewed("-1h")}
+	f, err := fleet.Open(context.Background(), hosts, fleet.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	url, _ := server(t)
+	r, err := f.Run(context.Background(), load.Plan{URL: url, Connections: 6, Pace: load.Constant(300),
+		Duration: 2 * time.Second})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range r.Parts {
+		// On a busy machine an agent may be late, but not by anything like an hour.
+		if p.Began > 10*time.Second || p.ClockError > time.Second || p.Lost != "" || p.Seconds < 1.9 ||
+			p.Requests == 0 {
+			t.Errorf("%+v", p)
+		}
+	}
+}
+
+// Hosts without a working agent are errors, and nothing stays.
+func TestOpenFails(t *testing.T) {
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	command := func(name string, args ...string) fleet.Host {
+		return fleet.Host{Name: "bad", Command: func(context.Context) (*exec.Cmd, error) {
+			return exec.Command(name, args...), nil
+		}}
+	}
+	for want, host := range map[string]fleet.Host{
+		"no such file":          fleet.Local("bad", "/does/not/exist"),
+		"exit status 7: reason": command("sh", "-c", "echo reason >&2; exit 7"),
+		"not an agent's":        command("yes"),
+		"agent is missing":      command("echo", "tare-missing Linux x86_64"),
+		"version 99":            command("sh", "-c", `echo noise; echo '{"hello":{"version":99}}'; cat >/dev/null`),
+	} {
+		_, err := fleet.Open(context.Background(), []fleet.Host{fleet.Local("good", own), host}, fleet.Options{})
+		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "bad: ") {
+			t.Errorf("%v, want %s", err, want)
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+	defer cancel()
+	if _, err := fleet.Open(ctx, []fleet.Host{command("sleep", "60")}, fleet.Options{}); err == nil {
+		t.Error("a host that never responds is accepted")
+	}
+}

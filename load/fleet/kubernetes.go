@@ -1,0 +1,260 @@
+package fleet
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os/exec"
+	"strings"
+	"time"
+)
+
+// Job is a Job of Kubernetes whose pods are agents. It uses the user's kubectl, as SSH uses ssh.
+type Job struct {
+	spec Kubernetes
+	Name string
+	pods []string
+}
+
+const (
+	// podsTimeout limits how long pods may take to run.
+	podsTimeout = 3 * time.Minute
+	// podsEvery is the interval of looking at them.
+	podsEvery = 500 * time.Millisecond
+	// deleteTimeout limits how long deleting a Job may take.
+	deleteTimeout = time.Minute
+)
+
+// NewJobName returns a new name for a Job.
+func NewJobName() string {
+	var b [4]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return "tare-load-" + hex.EncodeToString(b[:])
+}
+
+// StartJob creates the Job and waits until its pods run. If it fails, the Job is deleted. The
+// caller deletes it otherwise. Note, which may be nil, receives what the pods wait for.
+func StartJob(ctx context.Context, k Kubernetes, note func(string)) (*Job, error) {
+	j := &Job{spec: k, Name: NewJobName()}
+	manifest, err := k.Manifest(j.Name)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := j.kubectl(ctx, manifest, "create", "-f", "-"); err != nil {
+		// An interrupted kubectl may have created it.
+		return nil, errors.Join(fmt.Errorf("fleet: cannot create the job: %w", err), j.deleteIf(ctx.Err() != nil))
+	}
+	ctx, cancel := context.WithTimeout(ctx, podsTimeout)
+	defer cancel()
+	if err := j.awaitPods(ctx, note); err != nil {
+		return nil, errors.Join(fmt.Errorf("fleet: job %s: %w", j.Name, err), j.Delete())
+	}
+	return j, nil
+}
+
+// Hosts returns the pods.
+func (j *Job) Hosts() (hosts []Host) {
+	for _, pod := range j.pods {
+		hosts = append(hosts, Host{
+			Name: pod,
+			Command: func(context.Context) (*exec.Cmd, error) {
+				return j.command("attach", "--stdin", "--quiet", "--container", containerName, "pod/"+pod), nil
+			},
+			Explain: func(ctx context.Context) string { return j.explain(ctx, pod) },
+		})
+	}
+	return hosts
+}
+
+// Delete deletes the Job and its pods, and waits until they are gone.
+func (j *Job) Delete() error {
+	ctx, cancel := context.WithTimeout(context.Background(), deleteTimeout)
+	defer cancel()
+	_, err := j.kubectl(ctx, nil, "delete", "job", j.Name, "--cascade=foreground", "--ignore-not-found", "--wait")
+	if err != nil {
+		return fmt.Errorf("fleet: cannot delete the job: %w (delete it with \"kubectl delete job %s\")", err, j.Name)
+	}
+	return nil
+}
+
+func (j *Job) deleteIf(needed bool) error {
+	if !needed {
+		return nil
+	}
+	return j.Delete()
+}
+
+// command returns a kubectl command. An interrupt from the terminal does not reach it.
+func (j *Job) command(args ...string) *exec.Cmd {
+	var all []string
+	if j.spec.Context != "" {
+		all = append(all, "--context", j.spec.Context)
+	}
+	if j.spec.Namespace != "" {
+		all = append(all, "--namespace", j.spec.Namespace)
+	}
+	c := exec.Command("kubectl", append(all, args...)...)
+	separate(c)
+	return c
+}
+
+// kubectl runs kubectl and returns its output. Its error is kubectl's sentence.
+func (j *Job) kubectl(ctx context.Context, in []byte, args ...string) ([]byte, error) {
+	c := j.command(args...)
+	errs, out := &tail{}, new(bytes.Buffer)
+	c.Stdin, c.Stdout, c.Stderr, c.WaitDelay = bytes.NewReader(in), out, errs, closeTimeout
+	err := c.Start()
+	if errors.Is(err, exec.ErrNotFound) {
+		return nil, errors.New("kubectl is not installed, or not in PATH")
+	}
+	if err == nil {
+		stop := context.AfterFunc(ctx, func() { _ = c.Process.Kill() })
+		err = c.Wait()
+		stop()
+	}
+	switch text := errs.lastLine(); {
+	case err == nil:
+		return out.Bytes(), nil
+	case ctx.Err() != nil:
+		return nil, context.Cause(ctx)
+	case strings.Contains(text, "forbidden"):
+		return nil, fmt.Errorf("not permitted: %s (want create and delete of jobs, get and list of pods, and create of pods/attach)",
+			text)
+	default:
+		return nil, errors.New(cmp.Or(text, err.Error()))
+	}
+}
+
+// pod is the part of a pod's state that matters here.
+type pod struct {
+	Metadata struct {
+		Name string `json:"name"`
+	} `json:"metadata"`
+	Status struct {
+		Phase      string `json:"phase"`
+		Reason     string `json:"reason"`
+		Message    string `json:"message"`
+		Conditions []struct {
+			Type, Status, Reason, Message string
+		} `json:"conditions"`
+		Containers []struct {
+			State struct {
+				Running *struct{} `json:"running"`
+				Waiting *struct {
+					Reason, Message string
+				} `json:"waiting"`
+				Terminated *struct {
+					Reason, Message string
+					ExitCode        int
+				} `json:"terminated"`
+			} `json:"state"`
+		} `json:"containerStatuses"`
+	} `json:"status"`
+}
+
+// isRunning reports whether the pod's agent runs.
+func (p *pod) isRunning() bool {
+	return p.Status.Phase == "Running" && len(p.Status.Containers) > 0 && p.Status.Containers[0].State.Running != nil
+}
+
+// failure returns why the pod will never run, or nothing if it may.
+func (p *pod) failure() string {
+	if s := p.Status; s.Reason != "" { // such as Evicted
+		return strings.TrimRight(s.Reason+": "+s.Message, ": ")
+	}
+	for _, c := range p.Status.Containers {
+		if t := c.State.Terminated; t != nil {
+			return strings.TrimRight(fmt.Sprintf("%s with exit code %d: %s", t.Reason, t.ExitCode, t.Message), ": ")
+		}
+		if w := c.State.Waiting; w != nil {
+			switch w.Reason {
+			case "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError",
+				"CreateContainerError", "RunContainerError", "CrashLoopBackOff":
+				return strings.TrimRight(w.Reason+": "+w.Message, ": ")
+			}
+		}
+	}
+	if p.Status.Phase == "Failed" || p.Status.Phase == "Succeeded" {
+		return p.Status.Phase
+	}
+	return ""
+}
+
+// waitsFor returns what the pod waits for.
+func (p *pod) waitsFor() string {
+	for _, c := range p.Status.Conditions {
+		if c.Type == "PodScheduled" && c.Status == "False" {
+			return cmp.Or(c.Message, c.Reason)
+		}
+	}
+	for _, c := range p.Status.Containers {
+		if w := c.State.Waiting; w != nil {
+			return strings.TrimRight(w.Reason+": "+w.Message, ": ")
+		}
+	}
+	return "pending"
+}
+
+// awaitPods waits until all pods run.
+func (j *Job) awaitPods(ctx context.Context, note func(string)) error {
+	noted := ""
+	for {
+		out, err := j.kubectl(ctx, nil, "get", "pods", "--selector", jobLabel+"="+j.Name, "--output", "json")
+		var list struct{ Items []pod }
+		if err == nil {
+			err = json.Unmarshal(out, &list)
+		}
+		if err != nil && ctx.Err() == nil {
+			return err
+		}
+		waits := fmt.Sprintf("%d of %d pods exist", len(list.Items), j.spec.Agents)
+		j.pods = j.pods[:0]
+		for i := range list.Items {
+			p := &list.Items[i]
+			if p.isRunning() {
+				j.pods = append(j.pods, p.Metadata.Name)
+				continue
+			}
+			if why := p.failure(); why != "" {
+				return fmt.Errorf("pod %s, image %s: %s", p.Metadata.Name, j.spec.Image, why)
+			}
+			waits = fmt.Sprintf("pod %s: %s", p.Metadata.Name, p.waitsFor())
+		}
+		if len(j.pods) == j.spec.Agents {
+			return nil
+		}
+		if note != nil && waits != noted && len(list.Items) == j.spec.Agents {
+			note("waiting for " + waits)
+		}
+		noted = cmp.Or(waits, noted)
+		select {
+		case <-time.After(podsEvery):
+		case <-ctx.Done():
+			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
+				return fmt.Errorf("%d of %d pods run after %v; %s", len(j.pods), j.spec.Agents, podsTimeout, noted)
+			}
+			return ctx.Err()
+		}
+	}
+}
+
+// explain returns what Kubernetes reports about a pod that was lost.
+func (j *Job) explain(ctx context.Context, name string) string {
+	out, err := j.kubectl(ctx, nil, "get", "pod", name, "--output", "json", "--ignore-not-found")
+	if err != nil {
+		return ""
+	}
+	if len(bytes.TrimSpace(out)) == 0 {
+		return "its pod was deleted"
+	}
+	var p pod
+	if json.Unmarshal(out, &p) != nil {
+		return ""
+	}
+	return p.failure()
+}

@@ -1,0 +1,301 @@
+package fleet
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tarehq/tare/load/agent"
+)
+
+// link is the channel to one agent. Its goroutines read records, send pings and wait for the
+// command's end.
+type link struct {
+	host   *Host
+	name   string
+	number int // index in Fleet.links
+	zero   time.Time
+	cmd    *exec.Cmd
+	about  agent.About
+	clock  *clock
+	heard  atomic.Int64 // when bytes arrived or were taken last, on the controller's clock
+	errors *tail        // end of the command's standard error
+
+	sending sync.Mutex // held while writing to in
+	in      io.WriteCloser
+	out     *bufio.Reader
+	pipe    *os.File      // below out
+	ended   chan struct{} // closed when the command has ended
+	endErr  error         // its error, set before
+	isLost  bool          // only Fleet uses it
+}
+
+// event is a record of an agent, or the end of its output if err is not nil.
+type event struct {
+	link   *link
+	record agent.Record
+	at     time.Duration // on the controller's clock
+	err    error
+}
+
+const (
+	// maxRecord limits the length of a record.
+	maxRecord = 64 << 20
+	// maxNoise limits the lines before the first record, such as what a login shell prints.
+	maxNoise = 50
+	// pingEvery is the interval of pings.
+	pingEvery = time.Second
+	// closeTimeout limits how long a command may take to end after its input was closed.
+	closeTimeout = 5 * time.Second
+	// stderrKept is how much of the end of standard error is kept.
+	stderrKept = 4096
+)
+
+func (l *link) now() time.Duration { return time.Since(l.zero) }
+
+// start starts the command.
+func (l *link) start(ctx context.Context) (err error) {
+	if l.cmd, err = l.host.Command(ctx); err != nil {
+		return err
+	}
+	if l.in, err = l.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	r, w, err := os.Pipe()
+	if err != nil {
+		return err
+	}
+	defer w.Close()
+	l.pipe, l.cmd.Stdout = r, w
+	l.errors = &tail{}
+	l.cmd.Stderr = l.errors
+	l.cmd.WaitDelay = closeTimeout
+	if err := l.cmd.Start(); err != nil {
+		_ = r.Close()
+		return err
+	}
+	l.out = bufio.NewReaderSize(r, 64<<10)
+	l.ended = make(chan struct{})
+	l.heard.Store(int64(l.now()))
+	return nil
+}
+
+// greet exchanges greetings. It returns the line after missing if the host has no agent.
+func (l *link) greet(silence time.Duration) (lacks string, err error) {
+	_ = l.send(agent.Command{Hello: &agent.Greeting{Version: agent.Version, Silence: silence}})
+	// An error of writing is that of an ended command, whose output shows why.
+	for range maxNoise {
+		line, err := l.readLine()
+		if err != nil {
+			return "", l.end(err)
+		}
+		if rest, ok := strings.CutPrefix(string(line), missing); ok {
+			return strings.TrimSpace(rest), l.drain()
+		}
+		var r agent.Record
+		if json.Unmarshal(line, &r) != nil || r.Hello == nil {
+			continue
+		}
+		l.about = *r.Hello
+		if l.about.Version != agent.Version {
+			return "", fmt.Errorf("its tare speaks version %d of the protocol, this one version %d", l.about.Version,
+				agent.Version)
+		}
+		return "", nil
+	}
+	return "", fmt.Errorf("its first %d lines are not an agent's: is the program tare?", maxNoise)
+}
+
+// drain waits for the end of a command whose agent is missing.
+func (l *link) drain() error {
+	_ = l.in.Close()
+	_, err := io.Copy(io.Discard, l.out)
+	if err == nil {
+		err = io.EOF
+	}
+	_ = l.end(err)
+	return nil
+}
+
+// readLine reads a line of the output.
+func (l *link) readLine() ([]byte, error) {
+	var line []byte
+	for {
+		piece, err := l.out.ReadSlice('\n')
+		l.heard.Store(int64(l.now()))
+		line = append(line, piece...)
+		switch {
+		case err == nil:
+			return line, nil
+		case !errors.Is(err, bufio.ErrBufferFull):
+			return nil, err
+		case len(line) > maxRecord:
+			return nil, fmt.Errorf("a record of more than %d bytes", maxRecord)
+		}
+	}
+}
+
+// read passes records to events until the output ends, and then waits for the command. It handles
+// replies to pings itself. Once done is closed, nothing receives events.
+func (l *link) read(events chan<- event, done <-chan struct{}) {
+	for {
+		line, err := l.readLine()
+		e := event{link: l, at: l.now()}
+		if err == nil {
+			err = json.Unmarshal(line, &e.record)
+		}
+		if p := e.record.Pong; err == nil && p != nil {
+			l.clock.receive(p.Ping, p.Clock, e.at)
+			continue
+		}
+		if err != nil {
+			e.err = l.end(err)
+		}
+		select {
+		case events <- e:
+		case <-done:
+		}
+		if err != nil {
+			return
+		}
+	}
+}
+
+// end ends the command because of an error of its output, and returns the reason, in the command's
+// own words if there are any.
+func (l *link) end(err error) error {
+	if !errors.Is(err, io.EOF) {
+		l.kill()
+		_, _ = io.Copy(io.Discard, l.out)
+	}
+	l.endErr = l.cmd.Wait()
+	_ = l.pipe.Close()
+	close(l.ended)
+	if !errors.Is(err, io.EOF) {
+		return err
+	}
+	what := "its process ended"
+	if failed, ok := errors.AsType[*exec.ExitError](l.endErr); ok {
+		what += ": " + failed.String()
+	}
+	if text := l.errors.lastLine(); text != "" {
+		what += ": " + text
+	}
+	return errors.New(what)
+}
+
+// kill kills the command and closes its pipes, which other processes may hold open.
+func (l *link) kill() {
+	_ = l.cmd.Process.Kill()
+	_ = l.in.Close()
+	_ = l.pipe.SetReadDeadline(time.Now().Add(closeTimeout))
+}
+
+// close closes the command's input, which ends an agent, and waits for the command's end.
+func (l *link) close() {
+	_ = l.in.Close()
+	select {
+	case <-l.ended:
+	case <-time.After(closeTimeout):
+		l.kill()
+		<-l.ended
+	}
+}
+
+// pieces is how much is written at a time, so that progress is noticed.
+const pieces = 64 << 10
+
+// send sends a command.
+func (l *link) send(c agent.Command) error {
+	b, err := json.Marshal(c)
+	if err != nil {
+		return err
+	}
+	b = append(b, '\n')
+	l.sending.Lock()
+	defer l.sending.Unlock()
+	for len(b) > 0 {
+		n, err := l.in.Write(b[:min(len(b), pieces)])
+		if err != nil {
+			return err
+		}
+		if b = b[n:]; len(b) > 0 {
+			l.heard.Store(int64(l.now()))
+		}
+	}
+	return nil
+}
+
+// ping sends a ping.
+func (l *link) ping() error {
+	n := l.clock.ping(l.now())
+	return l.send(agent.Command{Ping: &n})
+}
+
+// keepPinging sends pings until done.
+func (l *link) keepPinging(done <-chan struct{}) {
+	t := time.NewTicker(pingEvery)
+	defer t.Stop()
+	for {
+		select {
+		case <-t.C:
+			if l.ping() != nil {
+				return // the reader reports the end
+			}
+		case <-done:
+			return
+		}
+	}
+}
+
+// tripTimeout limits how long a round trip may take while clocks are compared.
+const tripTimeout = 2 * time.Second
+
+// compareClocks makes round trips until the clock's estimate rests on new ones.
+func (l *link) compareClocks() {
+	for range keptTrips {
+		select {
+		case <-l.clock.pong: // of an earlier ping
+		default:
+		}
+		if l.ping() != nil {
+			return
+		}
+		select {
+		case <-l.clock.pong:
+		case <-time.After(tripTimeout):
+			return
+		}
+	}
+}
+
+// tail is an io.Writer that keeps the end of what is written.
+type tail struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (t *tail) Write(b []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.text = append(t.text, b...)
+	if extra := len(t.text) - stderrKept; extra > 0 {
+		t.text = append(t.text[:0], t.text[extra:]...)
+	}
+	return len(b), nil
+}
+
+func (t *tail) lastLine() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return lastLine(string(t.text))
+}
