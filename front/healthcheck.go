@@ -45,12 +45,12 @@ func (c *compiler) healthCheck(p *proxy) error {
 	settings := *from
 	settings.Pos, settings.Match = "", nil
 	key := fmt.Sprintf("%s %+v %+v", g.name, settings, from.Match)
-	if c.checks[key] { // another location checks the same
-		return nil
-	}
 	probe, err := c.probe(p)
 	if err != nil {
 		return fmt.Errorf("health check: %w", err)
+	}
+	if c.checks[key] || c.options.inMemory { // another location checks the same, or nothing is served
+		return nil
 	}
 	if c.checks == nil {
 		c.checks = make(map[string]bool)

@@ -69,7 +69,8 @@ func TestHealthCheckDecidesAboutRequests(t *testing.T) {
 				health_check interval=1ms uri=/health mandatory match=m; }
 				location /metrics { stub_status prometheus; }`)
 			a.awaitStatus("/", 200)
-			if r := s.last.Load(); r.Host != "health.example" || r.Header.Get("X-A") != "a" || len(r.Header["X-B"]) > 0 {
+			if r := s.last.Load(); r.Host != "health.example" || r.Header.Get("X-A") != "a" ||
+				len(r.Header["X-B"]) > 0 {
 				t.Errorf("the check: %s %q", r.Host, r.Header)
 			}
 			s.set(bad)

@@ -229,7 +229,7 @@ func TestInvalidProxyIsRejected(t *testing.T) {
 	uri := conf.Text("/x")
 	for name, p := range map[string]conf.Proxy{
 		"missing To": {}, "unknown protocol": {To: "127.0.0.1:1", Protocol: 9}, "invalid port": {To: "127.0.0.1:0"},
-		"want 1.0 or 1.1":  {To: "127.0.0.1:1", Version: "2"},
+		"want 1.0, 1.1 or": {To: "127.0.0.1:1", Version: "3"},
 		"field name":       {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a b"}}},
 		"invalid value":    {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a", Value: "b\r\nc"}}},
 		"unknown variable": {To: "127.0.0.1:1", Header: []conf.Field{{Name: "a", Value: "$nothing"}}},
@@ -256,8 +256,9 @@ func TestInvalidProxyIsRejected(t *testing.T) {
 	for name, u := range map[string][]conf.Upstream{
 		"duplicate upstream": {{Name: "a", Servers: []conf.Server{{Addr: "127.0.0.1"}}},
 			{Name: "A", Servers: []conf.Server{{Addr: "127.0.0.1"}}}},
-		"requires a key": {{Name: "a", Balance: conf.Balance{Method: "hash"}, Servers: []conf.Server{{Addr: "127.0.0.1"}}}},
-		"no servers":     {{Name: "a", Pos: "nginx.conf:7"}},
+		"requires a key": {{Name: "a", Balance: conf.Balance{Method: "hash"},
+			Servers: []conf.Server{{Addr: "127.0.0.1"}}}},
+		"no servers": {{Name: "a", Pos: "nginx.conf:7"}},
 	} {
 		c := proxyTo(conf.Proxy{To: "127.0.0.1:1"})
 		c.Upstreams = u

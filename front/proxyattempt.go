@@ -53,6 +53,7 @@ type attempt struct {
 	timeout        atomic.Int64 // how long the server may be silent
 	waitingSince   atomic.Int64 // nanoseconds after startTime; -1 if the attempt does not wait
 	needsExactTime atomic.Bool  // timers run: waitingSince must be exact
+	hasDialFailed  atomic.Bool  // no connection could be opened
 
 	wasUnobserved bool // it is stopped, and neither had timers nor a waiter
 	isPending     bool // it is in pendingAttempts, whose mu guards this and the next line
@@ -129,6 +130,8 @@ func (a *attempt) startDial() { a.waitingSince.Store(-1) }
 func (a *attempt) endDial(elapsed time.Duration, err error) {
 	if err == nil {
 		a.req.attempts.setConnected(a.record, elapsed)
+	} else {
+		a.hasDialFailed.Store(true)
 	}
 	a.startWait()
 }

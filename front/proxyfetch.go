@@ -217,7 +217,9 @@ func (s *upstreamRequest) roundTrip(a *attempt) (*http.Response, error) {
 		r.Body = nil
 	} else {
 		r.ContentLength = s.body.length
-		if s.body.stream == nil {
+		if replay := s.replayBody(r); replay != nil {
+			defer replay.end()
+		} else if s.body.stream == nil {
 			r.GetBody = func() (io.ReadCloser, error) {
 				reopened, err := s.body.open()
 				return a.wrapBody(reopened), err
@@ -227,6 +229,8 @@ func (s *upstreamRequest) roundTrip(a *attempt) (*http.Response, error) {
 	switch {
 	case s.proxy.fastcgi != nil:
 		return s.roundTripFastCGI(a, r)
+	case s.proxy.header.isHTTP2:
+		return s.roundTripHTTP2(a, r)
 	case s.tlsClient != nil:
 		return s.roundTripHTTP(s.tlsClient, a, r)
 	}

@@ -97,14 +97,16 @@ func (c *compiler) serverGroup(config *conf.Upstream) (*group, error) {
 		return nil, err
 	}
 	c.plan.releases = append(c.plan.releases, release)
-	options, err := c.upstreamOptions(config.Resolver)
+	options, resolver, release, err := c.upstreamOptions(config.Resolver)
 	if err != nil {
 		return nil, err
 	}
 	if g.peers, err = upstream.New(*config, state, options); err != nil {
+		release()
 		return nil, err
 	}
-	c.plan.releases = append(c.plan.releases, g.peers.Close)
+	c.measureResolver(resolver)
+	c.plan.releases = append(c.plan.releases, g.peers.Close, release) // lookups end before their resolver
 	if g.transport, err = c.plainTransport(g.peers.Config()); err != nil {
 		return nil, err
 	}
@@ -144,9 +146,12 @@ func withPort(to, port string) string {
 }
 
 // dynamicGroups holds groups for addresses that come from variables. Requests resolve their names,
-// whenever the addresses have expired.
+// whenever the addresses have expired. All Proxies with the same Resolver share them, and those of
+// later plans.
 type dynamicGroups struct {
-	options upstream.Options
+	options         upstream.Options
+	resolver        *sharedResolver // nil is the system's
+	releaseResolver func()
 
 	mu     sync.Mutex
 	groups map[string]*group
@@ -156,15 +161,23 @@ type dynamicGroups struct {
 
 var errClosed = errors.New("the configuration was replaced")
 
-// dynamicGroups makes the groups of a Proxy whose target has variables.
+// dynamicGroups returns the groups of a Proxy whose target has variables.
 func (c *compiler) dynamicGroups(from *conf.Proxy) (*dynamicGroups, error) {
-	options, err := c.upstreamOptions(from.Resolver)
+	key := "system"
+	if from.Resolver != nil {
+		key = fmt.Sprintf("%+v", *from.Resolver)
+	}
+	d, release, err := acquire(&c.state.dynamic, key, func() (d *dynamicGroups, err error) {
+		d = new(dynamicGroups)
+		d.options, d.resolver, d.releaseResolver, err = c.upstreamOptions(from.Resolver)
+		d.options.OnDemand = true
+		return d, err
+	}, (*dynamicGroups).close)
 	if err != nil {
 		return nil, err
 	}
-	options.OnDemand = true
-	d := &dynamicGroups{options: options}
-	c.plan.releases = append(c.plan.releases, d.close)
+	c.plan.releases = append(c.plan.releases, release)
+	c.measureResolver(d.resolver)
 	return d, nil
 }
 
@@ -233,6 +246,7 @@ func (d *dynamicGroups) close() {
 	for _, g := range groups { // which may wait for a lookup
 		g.close()
 	}
+	d.releaseResolver()
 }
 
 func (g *group) close() {

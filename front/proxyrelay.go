@@ -163,6 +163,10 @@ func fill(b []byte, from io.Reader, length int64) (n int, err error) {
 func (p *proxy) stream(x *exchange, resp *http.Response) {
 	b := x.plan.state.acquireBuffer()
 	control := http.NewResponseController(x.w)
+	if p.header.isHTTP2 && resp.ContentLength != 0 {
+		// both sides may stream, and the client may wait for the head before it sends more
+		_ = control.Flush()
+	}
 	for {
 		n, err := resp.Body.Read(b[:])
 		if n > 0 {

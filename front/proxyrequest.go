@@ -21,6 +21,7 @@ type headerRules struct {
 	// connection and upgrade are the values of these fields; nil if they are not set.
 	connection, upgrade *text
 	isHTTP11            bool // Version is "1.1", which allows keep-alive
+	isHTTP2             bool // Version is "2"
 	dropsHeader         bool // drops the client's header
 }
 
@@ -36,8 +37,10 @@ func (c *compiler) headerRules(h *headerRules, from *conf.Proxy) error {
 	case "", "1.0":
 	case "1.1":
 		h.isHTTP11 = true
+	case "2":
+		h.isHTTP2 = true
 	default:
-		return fmt.Errorf("invalid Version %q: want 1.0 or 1.1", from.Version)
+		return fmt.Errorf("invalid Version %q: want 1.0, 1.1 or 2", from.Version)
 	}
 	h.dropsHeader = from.NoHeader
 	h.sets = make(map[string]bool)
@@ -118,7 +121,8 @@ func (p *proxy) buildRequest(x *exchange, q *requestSpec, target destination, op
 			q.host = host
 		}
 	}
-	if opts == nil && !p.header.dropsHeader && len(p.header.fields) == 0 && !p.header.changesHeader(x, x.r.Header) {
+	if opts == nil && !p.header.isHTTP2 && !p.header.dropsHeader && len(p.header.fields) == 0 &&
+		!p.header.changesHeader(x, x.r.Header) {
 		q.header = x.r.Header // the client only reads it, and only until the response
 		q.reusesConn = p.header.reusesConn(x)
 		return
@@ -137,8 +141,23 @@ func (h *headerRules) build(x *exchange, q *requestSpec) http.Header {
 		copyRequestFields(header, from, h.sets, x.host.fields)
 	}
 	h.addFields(x, header)
-	h.setConnection(x, header, q)
+	if h.isHTTP2 {
+		setHTTP2Fields(header, from)
+	} else {
+		h.setConnection(x, header, q)
+	}
 	return header
+}
+
+// setHTTP2Fields sets what HTTP/2 has instead of Connection: a client that accepts trailers says so
+// (RFC 9113, 8.2.2). gRPC requires it.
+func setHTTP2Fields(header, from http.Header) {
+	if hasToken(from["Te"], "trailers") {
+		header["Te"] = []string{"trailers"}
+	}
+	if len(header["User-Agent"]) == 0 {
+		header["User-Agent"] = nil // keeps the client from adding its own
+	}
 }
 
 // addFields adds the fields that are set.

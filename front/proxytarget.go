@@ -61,7 +61,7 @@ func (c *compiler) proxyTarget(p *proxy, l *conf.Location) (err error) {
 		t.dynamic, err = c.dynamicGroups(l.Proxy)
 	}
 	if err == nil && (t.usesTLS || t.hasScheme) && t.bound == nil {
-		p.tls, err = c.tlsTransports(&l.Proxy.TLS, t.group)
+		p.tls, err = c.tlsTransports(l.Proxy, t.group)
 	}
 	return err
 }

@@ -36,6 +36,20 @@ const (
 type transport struct {
 	http *client.Client
 	fcgi *client.Client
+
+	config *conf.Upstream
+	mu     sync.Mutex
+	http2  *client.Client // without TLS; nil before its first use
+}
+
+// http2Client returns the client for HTTP/2 without TLS.
+func (l *transport) http2Client() *client.Client {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.http2 == nil {
+		l.http2 = client.New(http2Config(l.config, nil))
+	}
+	return l.http2
 }
 
 // plainTransport returns the transport of a group. Plans with the same settings share it.
@@ -52,8 +66,9 @@ func (c *compiler) plainTransport(config *conf.Upstream) (*transport, error) {
 
 func newTransport(config *conf.Upstream) *transport {
 	return &transport{
-		http: client.New(clientConfig(config)),
-		fcgi: client.NewFastCGI(clientConfig(config), &client.FastCGI{}),
+		config: config,
+		http:   client.New(clientConfig(config)),
+		fcgi:   client.NewFastCGI(clientConfig(config), &client.FastCGI{}),
 	}
 }
 
@@ -80,6 +95,11 @@ func clientConfig(config *conf.Upstream) *client.Config {
 func (l *transport) close() {
 	l.http.CloseIdleConnections()
 	l.fcgi.CloseIdleConnections()
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.http2 != nil {
+		l.http2.CloseIdleConnections()
+	}
 }
 
 // dialUpstream opens a connection for an attempt, which has the timeout.
@@ -125,6 +145,7 @@ func socketPath(addr string) (string, bool) {
 type tlsTransports struct {
 	group      *conf.Upstream
 	from       *conf.ProxyTLS
+	isHTTP2    bool
 	verifyName text // for verifying certificates; "" is the host of To
 
 	mu      sync.Mutex
@@ -132,15 +153,15 @@ type tlsTransports struct {
 }
 
 // tlsTransports compiles ProxyTLS. The connections end with the plan.
-func (c *compiler) tlsTransports(from *conf.ProxyTLS, g *group) (*tlsTransports, error) {
-	t := &tlsTransports{from: from, clients: make(map[string]*client.Client)}
+func (c *compiler) tlsTransports(from *conf.Proxy, g *group) (*tlsTransports, error) {
+	t := &tlsTransports{from: &from.TLS, isHTTP2: from.Version == "2", clients: make(map[string]*client.Client)}
 	if g != nil {
 		t.group = g.peers.Config()
 	} else {
 		t.group = new(conf.Upstream)
 	}
 	var err error
-	t.verifyName, err = c.text(from.Name)
+	t.verifyName, err = c.text(from.TLS.Name)
 	c.plan.releases = append(c.plan.releases, t.close)
 	return t, err
 }
@@ -167,10 +188,15 @@ func (t *tlsTransports) client(name string) *client.Client {
 				break
 			}
 		}
-		settings := clientConfig(t.group)
 		config := t.config(name)
-		settings.Settings.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
-			return dialTLS(ctx, network, addr, config)
+		settings := clientConfig(t.group)
+		if t.isHTTP2 {
+			config.NextProtos = []string{"h2"}
+			settings = http2Config(t.group, config)
+		} else {
+			settings.Settings.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				return dialTLS(ctx, network, addr, config)
+			}
 		}
 		c = client.New(settings)
 		t.clients[name] = c

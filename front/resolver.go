@@ -31,28 +31,27 @@ type sharedResolver struct {
 }
 
 // upstreamOptions returns the options of groups whose names a Resolver resolves; nil is the
-// system's.
-func (c *compiler) upstreamOptions(from *conf.Resolver) (upstream.Options, error) {
+// system's. The Resolver is shared, and released by release.
+func (c *compiler) upstreamOptions(from *conf.Resolver) (o upstream.Options, r *sharedResolver, release func(),
+	err error) {
 	logger := c.options.logger()
-	o := upstream.Options{Report: func(name string, err error) {
+	o.Report = func(name string, err error) {
 		if err != nil {
 			logger.Printf("upstream: cannot resolve %s, its old addresses stay in use: %v", name, err)
 		} else {
 			logger.Printf("upstream: %s can be resolved again", name)
 		}
-	}}
-	if from == nil {
-		return o, nil
 	}
-	r, release, err := acquire(&c.state.resolvers, fmt.Sprintf("%+v", *from),
+	if from == nil {
+		return o, nil, func() {}, nil
+	}
+	r, release, err = acquire(&c.state.resolvers, fmt.Sprintf("%+v", *from),
 		func() (*sharedResolver, error) { return newResolver(from) }, func(r *sharedResolver) { r.client.Close() })
 	if err != nil {
-		return o, fmt.Errorf("resolver: %w", err)
+		return o, nil, nil, fmt.Errorf("resolver: %w", err)
 	}
-	c.plan.releases = append(c.plan.releases, release)
-	c.measureResolver(r)
 	o.Lookup = r.lookup
-	return o, nil
+	return o, r, release, nil
 }
 
 func newResolver(from *conf.Resolver) (*sharedResolver, error) {
@@ -111,7 +110,7 @@ func (r *sharedResolver) lookup(ctx context.Context, host string) ([]netip.Addr,
 
 // measureResolver shows the lookups of a resolver with a StatusZone in metrics.
 func (c *compiler) measureResolver(r *sharedResolver) {
-	if r.zone == "" || !c.counting() || c.measured[r] {
+	if r == nil || r.zone == "" || !c.counting() || c.measured[r] {
 		return
 	}
 	if c.measured == nil {

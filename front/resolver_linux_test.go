@@ -224,6 +224,7 @@ func TestOldAddressesStayWhileDNSFails(t *testing.T) {
 	before := lines.count("cannot resolve app.example")
 	must(t, h.Reload(c))
 	for end := time.Now().Add(maxWait); lines.count("cannot resolve app.example") == before; {
+		a.until("/var", "127.0.0.2", noError(t))
 		if a.until("/", "127.0.0.2", noError(t)); time.Now().After(end) {
 			t.Fatal("the new configuration does not resolve the name")
 		}

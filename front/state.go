@@ -13,6 +13,7 @@ type state struct {
 	upstreams    registry // health of groups, by name
 	transports   registry // connections to groups, by name and settings
 	resolvers    registry // DNS clients, by settings
+	dynamic      registry // groups for addresses from variables, by settings of their resolver
 	sessions     registry // of sticky clients, by zone and settings
 	caches       registry // by name
 	zones        registry // of limits, by name

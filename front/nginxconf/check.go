@@ -173,7 +173,8 @@ func hasForm(args []string, form string) bool {
 	if form == "none" {
 		return len(args) == 0
 	}
-	return slices.EqualFunc(args, strings.Fields(form), func(arg, word string) bool { return word == "TEXT" || arg == word })
+	return slices.EqualFunc(args, strings.Fields(form),
+		func(arg, word string) bool { return word == "TEXT" || arg == word })
 }
 
 // checkWord checks an argument against the details: a word, a kind of value, or word=kind.

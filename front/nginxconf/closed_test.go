@@ -52,14 +52,14 @@ func TestLenientRejectedDirectiveClosesItsBlock(t *testing.T) {
 			"perl a;", "modsecurity on;", "modsecurity_rules_file /x;",
 			"auth_jwt realm;", "auth_jwt_enabled on;", "geoip_deny x;", "auth_delay 1s;",
 			"more_clear_input_headers X-User;", "ssi on;", "xml_entities a;", "image_filter resize 1 1;", "echo x;",
-			"grpc_pass a;",
+			"uwsgi_pass a;",
 			"proxy_bind 127.0.0.9;", "proxy_ssl_crl /x;", "vhost_traffic_status_limit on;",
 		} {
 			if name == "if" && (strings.HasPrefix(d, "auth") || strings.HasPrefix(d, "proxy_") ||
 				strings.HasPrefix(d, "xml")) ||
 				name == "except" && (strings.HasPrefix(d, "auth_d") || strings.HasPrefix(d, "proxy_") ||
-					strings.HasPrefix(d, "xml") || strings.HasPrefix(d, "ssi") || strings.HasPrefix(d, "grpc")) ||
-				name == "server" && strings.HasPrefix(d, "grpc") {
+					strings.HasPrefix(d, "xml") || strings.HasPrefix(d, "ssi") || strings.HasPrefix(d, "uwsgi")) ||
+				name == "server" && strings.HasPrefix(d, "uwsgi") {
 				continue // not allowed there
 			}
 			text := inHTTP("server { listen 80; " + strings.ReplaceAll(where, "%s", d) + " }")

@@ -13,6 +13,10 @@ func (t *translator) passesOf(from, s *scope, l *conf.Location, here *place) {
 		l.Proxy = t.pass(s, "proxy")
 		t.proxyPass(d, s, l.Proxy, here)
 	}
+	for _, d := range from.own("grpc_pass") {
+		l.Proxy = t.pass(s, "grpc")
+		t.grpcPass(d, l.Proxy)
+	}
 	for _, d := range from.own("fastcgi_pass") {
 		l.Proxy = t.pass(s, "fastcgi")
 		l.Proxy.Protocol = conf.FastCGI
@@ -25,7 +29,7 @@ func (t *translator) passesOf(from, s *scope, l *conf.Location, here *place) {
 }
 
 // pass translates the settings for an upstream in a scope: the directives that begin with kind,
-// which is proxy or fastcgi.
+// which is proxy, grpc or fastcgi.
 func (t *translator) pass(s *scope, kind string) *conf.Proxy {
 	of := func(name string) string { return kind + "_" + name }
 	p := &conf.Proxy{
@@ -51,9 +55,12 @@ func (t *translator) pass(s *scope, kind string) *conf.Proxy {
 			p.MaxSpool = -1
 		}
 	}
-	if kind == "proxy" {
+	switch kind {
+	case "proxy":
 		t.proxy(s, p)
-	} else {
+	case "grpc":
+		t.grpc(s, p)
+	default:
 		t.fastcgi(s, p)
 	}
 	return p

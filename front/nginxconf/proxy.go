@@ -12,9 +12,7 @@ import (
 // proxy translates the directives that only HTTP has.
 func (t *translator) proxy(s *scope, p *conf.Proxy) {
 	p.Method = t.textOf(s, "proxy_method")
-	if p.Version = s.word("proxy_http_version"); p.Version == "2" {
-		t.omit(s.one("proxy_http_version"), "HTTP/2 to upstreams is not supported (use 1.1)")
-	}
+	p.Version = s.word("proxy_http_version")
 	for _, d := range s.all("proxy_set_header") {
 		p.Header = append(p.Header, conf.Field{Name: d.args[0], Value: t.sent(d, t.field(d, d.args[1]))})
 	}
@@ -29,7 +27,7 @@ func (t *translator) proxy(s *scope, p *conf.Proxy) {
 			t.errorf(d, "missing replacement of %s (must be a pair, default or off)", shown(d.args[0]))
 		}
 	}
-	t.proxyTLS(s, p)
+	t.proxyTLS(s, "proxy", p)
 }
 
 // replaces translates pairs of a text and its replacement; "off" means none.
@@ -135,46 +133,47 @@ func (t *translator) redirects(s *scope, p *conf.Proxy, variables bool) {
 	}
 }
 
-// proxyTLS translates TLS to upstreams.
-func (t *translator) proxyTLS(s *scope, p *conf.Proxy) {
-	p.TLS.SNI = s.flag("proxy_ssl_server_name", false)
-	p.TLS.Name = t.textOf(s, "proxy_ssl_name")
+// proxyTLS translates TLS to upstreams. kind is proxy or grpc.
+func (t *translator) proxyTLS(s *scope, kind string, p *conf.Proxy) {
+	of := func(name string) string { return kind + "_ssl_" + name }
+	p.TLS.SNI = s.flag(of("server_name"), false)
+	p.TLS.Name = t.textOf(s, of("name"))
 	if s.holder(
-		"proxy_ssl_verify", "proxy_ssl_trusted_certificate", "proxy_ssl_certificate", "proxy_ssl_certificate_key",
-		"proxy_ssl_protocols",
-		"proxy_ssl_ciphers", "proxy_ssl_verify_depth",
+		of("verify"), of("trusted_certificate"), of("certificate"), of("certificate_key"),
+		of("protocols"),
+		of("ciphers"), of("verify_depth"),
 	) == nil {
 		return
 	}
 	config := &tls.Config{}
-	t.protocols(s, "proxy_ssl_protocols", config)
-	t.ciphers(s, "proxy_ssl_ciphers", config)
+	t.protocols(s, of("protocols"), config)
+	t.ciphers(s, of("ciphers"), config)
 	// as in nginx, whose documentation mentions it
-	config.InsecureSkipVerify = !s.flag("proxy_ssl_verify", false)
+	config.InsecureSkipVerify = !s.flag(of("verify"), false)
 	var trusted []*x509.Certificate
-	if d := s.one("proxy_ssl_trusted_certificate"); d != nil {
+	if d := s.one(of("trusted_certificate")); d != nil {
 		trusted, config.RootCAs = t.trusted([]*directive{d}), x509.NewCertPool()
 		for _, c := range trusted {
 			config.RootCAs.AddCert(c)
 		}
 	} else if !config.InsecureSkipVerify {
-		t.errorf(s.one("proxy_ssl_verify"), "proxy_ssl_trusted_certificate is required to verify upstreams")
+		t.errorf(s.one(of("verify")), "%s is required to verify upstreams", of("trusted_certificate"))
 	}
 	if !config.InsecureSkipVerify {
-		config.VerifyConnection = depth(s, "proxy_ssl_verify_depth", trusted)
+		config.VerifyConnection = depth(s, of("verify_depth"), trusted)
 	}
-	t.ownCertificate(s, config)
+	t.ownCertificate(s, kind, config)
 	p.TLS.Config = config
 }
 
 // ownCertificate reads the certificate for upstreams.
-func (t *translator) ownCertificate(s *scope, config *tls.Config) {
-	d, key := s.one("proxy_ssl_certificate"), s.one("proxy_ssl_certificate_key")
+func (t *translator) ownCertificate(s *scope, kind string, config *tls.Config) {
+	d, key := s.one(kind+"_ssl_certificate"), s.one(kind+"_ssl_certificate_key")
 	if d == nil || d.args[0] == "" {
 		return
 	}
 	if key == nil {
-		t.errorf(d, "missing proxy_ssl_certificate_key")
+		t.errorf(d, "missing %s_ssl_certificate_key", kind)
 		return
 	}
 	for _, d := range []*directive{d, key} {

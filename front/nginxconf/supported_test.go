@@ -51,7 +51,8 @@ func samples() map[string][]sample {
 		"server": {{"http", "server { listen 82; }", ""}, {"upstream", "server b;", ""},
 			{"upstream", "server b drain;", ""}, {"upstream", "server b slow_start=5s;", ""},
 			{"upstream", "server b route=x;", ""}, {"upstream", "server b resolve;", ""}},
-		"sticky": at("upstream", "sticky cookie a;", "sticky cookie a expires=1h domain=.b path=/ httponly secure samesite=lax;",
+		"sticky": at("upstream", "sticky cookie a;",
+			"sticky cookie a expires=1h domain=.b path=/ httponly secure samesite=lax;",
 			"sticky cookie a expires=max;", "sticky route $arg_r $cookie_r;",
 			"sticky learn create=$upstream_cookie_s lookup=$cookie_s zone=s:1m;",
 			"sticky learn create=$upstream_cookie_s lookup=$cookie_s zone=s:2m timeout=1h header;"),
@@ -164,10 +165,12 @@ func samples() map[string][]sample {
 			{"ssl", "ssl_verify_client optional_no_ca;", "ssl_client_certificate c.pem;"}}, "ssl_verify_depth": nil,
 		"ssl_crl": nil, "ssl_reject_handshake": at("ssl", "ssl_reject_handshake on;"),
 		"ssl_session_tickets": at("ssl", "ssl_session_tickets off;"),
-		"health_check": {{"proxy", "health_check;", ""}, {"proxy", "health_check interval=1 jitter=1 fails=2 passes=2;", ""},
+		"health_check": {{"proxy", "health_check;", ""},
+			{"proxy", "health_check interval=1 jitter=1 fails=2 passes=2;", ""},
 			{"proxy", "health_check uri=/a port=81 mandatory persistent keepalive_time=1m;", ""},
 			{"proxy", "health_check match=m;", ""}},
-		"match": at("proxy", "health_check match=m;"), "status": {{"match", "status 200-299;", ""}, {"match", "status ! 500;", ""}},
+		"match":  at("proxy", "health_check match=m;"),
+		"status": {{"match", "status 200-299;", ""}, {"match", "status ! 500;", ""}},
 		"header": {{"match", "header A;", ""}, {"match", "header ! A;", ""}, {"match", "header A = b;", ""},
 			{"match", "header A !~ b;", ""}},
 		"body":     {{"match", "body ~ a;", ""}, {"match", "body !~ a;", ""}},
@@ -184,7 +187,8 @@ func samples() map[string][]sample {
 		"proxy_cookie_domain": at("proxy", "proxy_cookie_domain a b;"),
 		"proxy_cookie_path":   at("proxy", "proxy_cookie_path a b;"),
 		"proxy_set_header":    at("proxy", "proxy_set_header A b;"), "proxy_set_body": at("proxy", "proxy_set_body a;"),
-		"proxy_method": at("proxy", "proxy_method GET;"), "proxy_http_version": at("proxy", "proxy_http_version 1.1;"),
+		"proxy_method": at("proxy", "proxy_method GET;"), "proxy_http_version": at("proxy", "proxy_http_version 1.1;",
+			"proxy_http_version 2;"),
 		"proxy_cache_path": at("http", "proxy_cache_path /e keys_zone=e:1m;", "proxy_cache_path /e keys_zone=e:2m;",
 			"proxy_cache_path /e keys_zone=e:1m levels=1:2 max_size=5m inactive=1m min_free=1m;"),
 		"fastcgi_cache_path":            at("http", "fastcgi_cache_path /e keys_zone=e:1m;"),
@@ -204,6 +208,22 @@ func samples() map[string][]sample {
 		"fastcgi_keep_conn":             at("fastcgi", "fastcgi_keep_conn on;"),
 		"fastcgi_cache":                 at("fastcgi", "fastcgi_cache d;"), "fastcgi_cache_key": nil,
 		"proxy_cache": at("proxy", "proxy_cache c;"), "proxy_cache_key": nil,
+	}
+	all["grpc_pass"] = at("location", "grpc_pass u;", "grpc_pass grpcs://u;", "grpc_pass grpc://a:1;")
+	for _, text := range []string{"set_header A b", "connect_timeout 1s", "send_timeout 1s", "read_timeout 1s",
+		"intercept_errors on", "next_upstream http_503", "next_upstream_tries 2", "next_upstream_timeout 1s",
+		"pass_header Server", "hide_header A", "ignore_headers X-Accel-Redirect"} {
+		all["grpc_"+strings.Fields(text)[0]] = []sample{{"location", "grpc_" + text + ";", "grpc_pass u;"}}
+	}
+	for name, samples := range all {
+		if rest, ok := strings.CutPrefix(name, "proxy_ssl_"); ok && samples == nil {
+			all["grpc_ssl_"+rest] = nil
+		} else if ok {
+			grpc := samples[0]
+			grpc.level, grpc.text = "location", strings.ReplaceAll(grpc.text, "proxy_", "grpc_")
+			grpc.needs = "grpc_pass grpcs://u; " + strings.ReplaceAll(grpc.needs, "proxy_", "grpc_")
+			all["grpc_ssl_"+rest] = []sample{grpc}
+		}
 	}
 	for _, text := range []string{"gzip_types a/b", "gzip_comp_level 5", "gzip_min_length 5", "gzip_vary on",
 		"gzip_proxied any", "gzip_http_version 1.0", "gzip_disable a"} {
@@ -257,8 +277,8 @@ func fill(s sample) string {
 	if s.level == "match" {
 		text = strings.Replace(text, "@proxy", "health_check match=m;", 1)
 	}
-	for _, level := range []string{"main", "events", "https", "http", "map", "upstream", "match", "server", "ssl", "proxy",
-		"fastcgi", "location", "issuer", "acme"} {
+	for _, level := range []string{"main", "events", "https", "http", "map", "upstream", "match", "server",
+		"ssl", "proxy", "fastcgi", "location", "issuer", "acme"} {
 		in := ""
 		if level == s.level {
 			in = s.text

@@ -84,8 +84,8 @@ func TestTable(t *testing.T) {
 		if !slices.Contains(kinds, s.kind) {
 			t.Errorf("%s: unknown kind %s", s.name, s.kind)
 		}
-		if needs := s.kind == "one" || s.kind == "some" || s.kind == "words" || s.kind == "forms"; needs != (len(s.details) > 0) &&
-			s.kind != "number" {
+		if needs := s.kind == "one" || s.kind == "some" || s.kind == "words" || s.kind == "forms"; needs !=
+			(len(s.details) > 0) && s.kind != "number" {
 			t.Errorf("%s: invalid arguments %s", s.name, s.arguments)
 		}
 		if s.remark == "" && s.support != supported {

@@ -36,7 +36,8 @@ func newTranslator(s *source, file string, o Options, r *report) *translator {
 	t := &translator{
 		report: r, options: o, source: s, hosts: newResolver(o.Resolver), file: file, confDir: filepath.Dir(file),
 		prefix:    o.Prefix,
-		upstreams: make(map[string]*directive), matches: make(map[string]*conf.HealthMatch), zones: make(map[string]*directive), caches: make(map[string]string),
+		upstreams: make(map[string]*directive), matches: make(map[string]*conf.HealthMatch),
+		zones: make(map[string]*directive), caches: make(map[string]string),
 		formats: map[string]bool{"combined": true},
 	}
 	if o.FS == nil {
@@ -126,6 +127,7 @@ func (t *translator) validate(s *scope) {
 	_ = t.settings(s)
 	_ = t.pass(s, "proxy")
 	_ = t.pass(s, "fastcgi")
+	_ = t.pass(s, "grpc")
 }
 
 // typesOf returns the media types of a scope, by file name extension.

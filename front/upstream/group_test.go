@@ -1,7 +1,6 @@
 package upstream
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"net/netip"
@@ -193,7 +192,8 @@ func TestMaxConnsIsRespected(t *testing.T) {
 
 // Requests with the same key or address go to the same server, and to another one if that fails.
 func TestHashIsSticky(t *testing.T) {
-	for _, balance := range []conf.Balance{balance("ip_hash"), balance("hash", "$k"), balance("hash", "$k", "consistent")} {
+	for _, balance := range []conf.Balance{balance("ip_hash"), balance("hash", "$k"),
+		balance("hash", "$k", "consistent")} {
 		g := group(t, conf.Upstream{Balance: balance, Servers: servers("1", "2", "3", "4", "5")}, new(State), nil)
 		seen := make(map[string]bool)
 		for i := range 50 {
@@ -274,93 +274,6 @@ func TestStateOfRemovedAddressIsReleased(t *testing.T) {
 	}
 	if len(s.known) != 0 {
 		t.Errorf("%d addresses still have a state", len(s.known))
-	}
-}
-
-// Names are resolved again. The state of remaining addresses is kept, and new ones get requests.
-func TestNamesAreResolvedAgain(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var mu sync.Mutex
-		known := []netip.Addr{netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("10.0.0.1"),
-			netip.MustParseAddr("::ffff:10.0.0.1")}
-		var broken error
-		lookup := func(_ context.Context, host string) ([]netip.Addr, time.Duration, error) {
-			mu.Lock()
-			defer mu.Unlock()
-			if host != "app.example" {
-				return nil, 0, errors.New("unknown")
-			}
-			return slices.Clone(known), 0, broken
-		}
-		change := func(err error, addrs ...string) {
-			mu.Lock()
-			known, broken = nil, err
-			for _, a := range addrs {
-				known = append(known, netip.MustParseAddr(a))
-			}
-			mu.Unlock()
-			time.Sleep(lookupEvery + time.Second)
-			synctest.Wait()
-		}
-		g := group(t, conf.Upstream{Servers: []conf.Server{{Addr: "app.example:8080", FailTimeout: time.Hour}}},
-			new(State), lookup)
-		all := func() (tried []string) {
-			turn := g.Turn("", netip.Addr{})
-			for {
-				addr, err := turn.Next()
-				if err != nil {
-					slices.Sort(tried)
-					return tried
-				}
-				tried = append(tried, addr)
-				turn.Done(addr == "10.0.0.1:8080")
-			}
-		}
-		check(t, "at load", all(), "10.0.0.1:8080 10.0.0.2:8080")
-		change(nil, "10.0.0.1", "10.0.0.3")
-		check(t, "1 still rests", all(), "10.0.0.3:8080")
-		change(errors.New("no DNS"))
-		check(t, "nothing is known", all(), "10.0.0.3:8080")
-		change(nil)
-		check(t, "no server responds", all(), "10.0.0.3:8080")
-		change(nil, "10.0.0.2")
-		check(t, "one is alone", all(), "10.0.0.2:8080")
-		change(nil, "10.0.0.1", "10.0.0.2")
-		check(t, "what was gone is as good as new", all(), "10.0.0.1:8080 10.0.0.2:8080")
-		if _, err := New(conf.Upstream{Servers: []conf.Server{{Addr: "other.example"}}}, new(State),
-			Options{System: lookup}); err == nil ||
-			!strings.Contains(err.Error(), `"other.example"`) {
-			t.Errorf("an unknown name: %v", err)
-		}
-	})
-}
-
-func TestFormsOfAddresses(t *testing.T) {
-	for addr, want := range map[string]string{
-		"127.0.0.1": "127.0.0.1:80", "127.0.0.1:8080": "127.0.0.1:8080", "[::1]:81": "[::1]:81", "[::1]": "[::1]:80",
-		"unix:/run/app.sock": "/run/app.sock", "unix:/run/app.sock:": "/run/app.sock",
-		"": "", "unix:app": "", "127.0.0.1:http": "", "127.0.0.1:0": "", "127.0.0.1:99999": "", "a b:80": "",
-		"http://x": "",
-	} {
-		g, err := New(conf.Upstream{Servers: []conf.Server{{Addr: addr}}}, new(State),
-			Options{System: func(context.Context, string) ([]netip.Addr, time.Duration, error) {
-				return nil, 0, errors.New("no")
-			}})
-		if want == "" {
-			if err == nil {
-				t.Errorf("%q is accepted", addr)
-			}
-			continue
-		}
-		if err != nil {
-			t.Errorf("%q: %v", addr, err)
-			continue
-		}
-		turn := g.Turn("", netip.Addr{})
-		if got, _ := turn.Next(); got != want {
-			t.Errorf("%q is %q, want %q", addr, got, want)
-		}
-		g.Close()
 	}
 }
 
@@ -472,32 +385,4 @@ func TestMorePredictsNext(t *testing.T) {
 	if addr, err := turn.Next(); !errors.Is(err, ErrNone) {
 		t.Errorf("all servers rest, but %s was chosen", addr)
 	}
-}
-
-// A request that began before a change of addresses still gets the backups.
-func TestBackupIsTriedAfterChangeOfAddresses(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var changes int // the goroutine that resolves names sleeps while this is read
-		lookup := func(context.Context, string) ([]netip.Addr, time.Duration, error) {
-			changes++
-			return []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(changes)})}, 0, nil
-		}
-		c := conf.Upstream{Servers: []conf.Server{{Addr: "app.example:1"}, {Addr: "127.0.0.1:2", Backup: true}}}
-		g := group(t, c, new(State), lookup)
-		turn := g.Turn("", netip.Addr{})
-		for i, want := range []string{"10.0.0.1:1", "127.0.0.1:2"} {
-			if addr, err := turn.Next(); addr != want || err != nil {
-				t.Fatalf("%v: tried %q, want %q, %v", i, addr, want, err)
-			}
-			time.Sleep(lookupEvery + time.Second)
-			synctest.Wait()
-			if more := turn.More(); more != (i == 0) {
-				t.Errorf("after %d: more %v", i+1, more)
-			}
-			turn.Done(true)
-		}
-		if addr, err := turn.Next(); !errors.Is(err, ErrNone) {
-			t.Errorf("tried %q", addr)
-		}
-	})
 }

@@ -10,8 +10,8 @@ import (
 // timeShare is the share of a new measurement in an average of response times: one in timeShare.
 const timeShare = 8
 
-// maxTimeAge is how long an average counts without a new measurement. After that the server is tried
-// again: it may have become faster.
+// maxTimeAge is how long an average counts without a new measurement. After that the server is
+// tried again: it may have become faster.
 const maxTimeAge = 10 * time.Second
 
 // timeKind is what a response time is measured to.

@@ -150,6 +150,7 @@ func (l *list) startSlowly(i int, now time.Time) {
 // isOut reports whether a server is unavailable.
 func (l *list) isOut(i int, now time.Time) bool {
 	m := &l.members[i]
-	return m.server.Down || len(l.state.bad) > 0 && l.state.bad[m.addr] > 0 || m.server.MaxConns > 0 && m.health.conns >= m.server.MaxConns ||
+	return m.server.Down || len(l.state.bad) > 0 && l.state.bad[m.addr] > 0 ||
+		m.server.MaxConns > 0 && m.health.conns >= m.server.MaxConns ||
 		!l.single && m.health.resting(m.server.MaxFails, m.server.FailTimeout, now)
 }

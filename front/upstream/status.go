@@ -28,7 +28,8 @@ func (g *Group) Status() []Status {
 			m := &l.members[i]
 			total, failed := g.state.checked(m.addr)
 			all = append(all, Status{
-				Failed: g.state.bad[m.addr] > 0, Checks: total, FailedChecks: failed, Addr: m.addr, Backup: l == g.backup, Down: m.server.Down, Conns: m.health.conns,
+				Addr: m.addr, Backup: l == g.backup, Down: m.server.Down, Conns: m.health.conns,
+				Failed: g.state.bad[m.addr] > 0, Checks: total, FailedChecks: failed,
 				Resting: !l.single && m.health.resting(m.server.MaxFails, m.server.FailTimeout, now),
 			})
 		}

@@ -82,8 +82,8 @@ type records struct {
 	err       error
 }
 
-// Lookup returns the addresses of a name and how long they are valid. Errors are *net.DNSError; with
-// IsNotFound, the servers report that there are no addresses.
+// Lookup returns the addresses of a name and how long they are valid. Errors are *net.DNSError;
+// with IsNotFound, the servers report that there are no addresses.
 func (r *Resolver) Lookup(ctx context.Context, name string) ([]netip.Addr, time.Duration, error) {
 	absolute, err := absoluteName(name)
 	if err != nil {

@@ -1,0 +1,85 @@
+package front_test
+
+import (
+	"fmt"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// addresses returns the servers that requests tried, one request after another.
+func (a *testClient) addresses(paths []string) []string {
+	a.t.Helper()
+	all := make([]string, len(paths))
+	for i, path := range paths {
+		all[i] = a.get(path).header.Get("X-Addr")
+	}
+	return all
+}
+
+// Keys go to the same servers as with nginx, and move to the same ones if a server is down.
+func TestConsistentHashIsThatOfNginx(t *testing.T) {
+	var outer, server strings.Builder
+	ok := func(http.ResponseWriter, *http.Request) {}
+	addrs := []any{serve(t, ok), serve(t, ok), serve(t, ok), serve(t, ok)}
+	for name, lines := range map[string]string{
+		"equal":    "server %s; server %s; server %s; server %s;",
+		"weighted": "server %s weight=3; server %s; server %s weight=2; server %s;",
+		"down":     "server %s; server %s down; server %s; server %s;",
+	} {
+		fmt.Fprintf(&outer, "upstream %s { hash $arg_key consistent; "+lines+" }\n", append([]any{name}, addrs...)...)
+		fmt.Fprintf(&server, "location /%s { proxy_pass http://%s; add_header X-Addr $upstream_addr; }\n", name, name)
+	}
+	var paths []string
+	for i := range 300 {
+		for _, name := range []string{"equal", "weighted", "down"} {
+			paths = append(paths, fmt.Sprintf("/%s?key=%d", name, i*i))
+		}
+	}
+	theirs, _ := serveNginx(t, outer.String(), server.String())
+	want, counts := theirs.addresses(paths), make(map[string]int)
+	for i, got := range serveConf(t, outer.String(), server.String()).addresses(paths) {
+		if counts[got]++; got != want[i] {
+			t.Errorf("%s: %s, want %s", paths[i], got, want[i])
+		}
+	}
+	if len(counts) != 4 {
+		t.Errorf("the distribution: %v", counts)
+	}
+}
+
+// Servers that fail are tried in the same order and as often as by nginx.
+func TestServersRestAsWithNginx(t *testing.T) {
+	good := serve(t, func(http.ResponseWriter, *http.Request) {})
+	bad := serve(t, func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusServiceUnavailable) })
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	dead := l.Addr().String()
+	must(t, l.Close())
+	outer, server := "", "proxy_next_upstream error timeout http_503;"
+	var paths []string
+	for i, lines := range []string{
+		"server DEAD; server GOOD;",
+		"server DEAD max_fails=3 fail_timeout=1h; server GOOD;",
+		"server DEAD max_fails=0; server GOOD;",
+		"server BAD max_fails=2 fail_timeout=1h; server GOOD weight=2;",
+		"server BAD weight=5 max_fails=4 fail_timeout=1h; server GOOD weight=2; server DEAD;",
+		"server DEAD; server BAD; server GOOD backup;",
+		"least_conn; server DEAD max_fails=2; server GOOD; server GOOD;",
+	} {
+		outer += fmt.Sprintf("upstream u%d { %s }\n", i, lines)
+		server += fmt.Sprintf("location /u%d { proxy_pass http://u%d; add_header X-Addr $upstream_addr always; }\n", i, i)
+		for range 15 {
+			paths = append(paths, fmt.Sprintf("/u%d", i))
+		}
+	}
+	outer = strings.NewReplacer("DEAD", dead, "BAD", bad, "GOOD", good).Replace(outer)
+	theirs, _ := serveNginx(t, outer, server)
+	want := theirs.addresses(paths)
+	for i, got := range serveConf(t, outer, server).addresses(paths) {
+		if got != want[i] {
+			t.Errorf("%s, request %d: tried %s, want %s", paths[i], i%15, got, want[i])
+		}
+	}
+}

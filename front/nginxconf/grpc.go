@@ -1,0 +1,44 @@
+package nginxconf
+
+import (
+	"strings"
+
+	"github.com/tarehq/tare/front/conf"
+)
+
+// grpc translates the directives of gRPC, which is a proxy by HTTP/2 that buffers nothing.
+func (t *translator) grpc(s *scope, p *conf.Proxy) {
+	p.Version, p.Stream, p.StreamRequest, p.NoRedirects = "2", true, true, true
+	for _, d := range s.all("grpc_set_header") {
+		p.Header = append(p.Header, conf.Field{Name: d.args[0], Value: t.sent(d, t.field(d, d.args[1]))})
+	}
+	t.proxyTLS(s, "grpc", p)
+}
+
+// grpcPass translates grpc_pass [SCHEME://]TO.
+func (t *translator) grpcPass(d *directive, p *conf.Proxy) {
+	to, port := d.args[0], "80"
+	scheme, rest, found := strings.Cut(to, "://")
+	switch lower := strings.ToLower(scheme); {
+	case !found:
+	case lower == "grpc":
+		to = rest
+	case lower == "grpcs":
+		to, port, p.Protocol = rest, "443", conf.HTTPS
+	default:
+		t.errorf(d, "invalid URL %s (must begin with grpc:// or grpcs://)", shown(to))
+		return
+	}
+	switch {
+	case to == "":
+		t.errorf(d, "no host in %s", shown(d.args[0]))
+		return
+	case !hasVariable(to) && !strings.HasPrefix(to, "unix:") && strings.Contains(to, "/"):
+		t.errorf(d, "%s must not have a path", shown(d.args[0]))
+		return
+	}
+	if p.Protocol == conf.HTTP {
+		p.TLS = conf.ProxyTLS{}
+	}
+	p.To = t.target(d, to, port)
+}

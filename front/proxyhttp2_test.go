@@ -1,0 +1,62 @@
+package front_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// startHTTP2 starts a server that supports HTTP/2, with TLS or by prior knowledge. It responds with
+// what it has received, and with a trailer field.
+func startHTTP2(t *testing.T, usesTLS bool) string {
+	t.Helper()
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		if err != nil {
+			t.Error(err)
+		}
+		w.Header().Set("Trailer", "X-End")
+		fmt.Fprint(w, r.Proto, " ", r.Method, " ", r.RequestURI, " ", r.Host, " ", r.Header["X-A"], r.Header["Te"],
+			r.Header["User-Agent"], r.Header["Accept-Encoding"], len(body))
+		w.Header().Set("X-End", "yes")
+	}))
+	if usesTLS {
+		s.EnableHTTP2 = true
+		s.StartTLS()
+	} else {
+		s.Config.Protocols = new(http.Protocols)
+		s.Config.Protocols.SetUnencryptedHTTP2(true)
+		s.Start()
+	}
+	t.Cleanup(s.Close)
+	return s.Listener.Addr().String()
+}
+
+func TestProxyHTTPVersion2(t *testing.T) {
+	plain, secure := startHTTP2(t, false), startHTTP2(t, true)
+	a := serveConf(t, fmt.Sprintf("upstream two { server 127.0.0.1:1; server %s; }", plain), fmt.Sprintf(
+		`proxy_http_version 2; proxy_set_header X-A a; proxy_set_header Host app.example; client_max_body_size 10m;
+		location /plain { proxy_pass http://%s; } location /secure { proxy_pass https://%s; }
+		location /two { proxy_pass http://two; } location /dead { proxy_pass http://127.0.0.1:1; }
+		location /stream { proxy_request_buffering off; proxy_buffering off; proxy_pass http://%s; }`, plain, secure, plain))
+	for _, path := range []string{"/plain", "/secure", "/two", "/stream"} {
+		for _, n := range []int{0, 10, 1 << 20} {
+			method := "GET"
+			var body io.Reader
+			if n > 0 {
+				method, body = "POST", strings.NewReader(strings.Repeat("x", n))
+			}
+			got := a.do(method, path+"?a=b", body, "User-Agent", "", "Te", "trailers", "Connection", "x-b", "X-B", "b")
+			want := fmt.Sprintf("HTTP/2.0 %s %s?a=b app.example [a] [trailers] [] [] %d", method, path, n)
+			if got.status != 200 || got.body != want {
+				t.Errorf("%d %q, want %q", got.status, got.body, want)
+			}
+		}
+	}
+	if got := a.get("/dead"); got.status != 502 {
+		t.Errorf("a dead server: status %d", got.status)
+	}
+}

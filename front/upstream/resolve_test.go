@@ -1,0 +1,274 @@
+package upstream
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+)
+
+// Names are resolved again. The state of remaining addresses is kept, and new ones get requests.
+func TestNamesAreResolvedAgain(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		known := []netip.Addr{netip.MustParseAddr("10.0.0.2"), netip.MustParseAddr("10.0.0.1"),
+			netip.MustParseAddr("::ffff:10.0.0.1")}
+		var broken error
+		lookup := func(_ context.Context, host string) ([]netip.Addr, time.Duration, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if host != "app.example" {
+				return nil, 0, errors.New("unknown")
+			}
+			return slices.Clone(known), 0, broken
+		}
+		change := func(err error, addrs ...string) {
+			mu.Lock()
+			known, broken = nil, err
+			for _, a := range addrs {
+				known = append(known, netip.MustParseAddr(a))
+			}
+			mu.Unlock()
+			time.Sleep(lookupEvery + time.Second)
+			synctest.Wait()
+		}
+		g := group(t, conf.Upstream{Servers: []conf.Server{{Addr: "app.example:8080", FailTimeout: time.Hour}}},
+			new(State), lookup)
+		all := func() (tried []string) {
+			turn := g.Turn("", netip.Addr{})
+			for {
+				addr, err := turn.Next()
+				if err != nil {
+					slices.Sort(tried)
+					return tried
+				}
+				tried = append(tried, addr)
+				turn.Done(addr == "10.0.0.1:8080")
+			}
+		}
+		check(t, "at load", all(), "10.0.0.1:8080 10.0.0.2:8080")
+		change(nil, "10.0.0.1", "10.0.0.3")
+		check(t, "1 still rests", all(), "10.0.0.3:8080")
+		change(errors.New("no DNS"))
+		check(t, "nothing is known", all(), "10.0.0.3:8080")
+		change(nil)
+		check(t, "no server responds", all(), "10.0.0.3:8080")
+		change(nil, "10.0.0.2")
+		check(t, "one is alone", all(), "10.0.0.2:8080")
+		change(nil, "10.0.0.1", "10.0.0.2")
+		check(t, "what was gone is as good as new", all(), "10.0.0.1:8080 10.0.0.2:8080")
+		if _, err := New(conf.Upstream{Servers: []conf.Server{{Addr: "other.example"}}}, new(State),
+			Options{System: lookup}); err == nil ||
+			!strings.Contains(err.Error(), `"other.example"`) {
+			t.Errorf("an unknown name: %v", err)
+		}
+	})
+}
+
+func TestFormsOfAddresses(t *testing.T) {
+	for addr, want := range map[string]string{
+		"127.0.0.1": "127.0.0.1:80", "127.0.0.1:8080": "127.0.0.1:8080", "[::1]:81": "[::1]:81", "[::1]": "[::1]:80",
+		"unix:/run/app.sock": "/run/app.sock", "unix:/run/app.sock:": "/run/app.sock",
+		"": "", "unix:app": "", "127.0.0.1:http": "", "127.0.0.1:0": "", "127.0.0.1:99999": "", "a b:80": "",
+		"http://x": "",
+	} {
+		g, err := New(conf.Upstream{Servers: []conf.Server{{Addr: addr}}}, new(State),
+			Options{System: func(context.Context, string) ([]netip.Addr, time.Duration, error) {
+				return nil, 0, errors.New("no")
+			}})
+		if want == "" {
+			if err == nil {
+				t.Errorf("%q is accepted", addr)
+			}
+			continue
+		}
+		if err != nil {
+			t.Errorf("%q: %v", addr, err)
+			continue
+		}
+		turn := g.Turn("", netip.Addr{})
+		if got, _ := turn.Next(); got != want {
+			t.Errorf("%q is %q, want %q", addr, got, want)
+		}
+		g.Close()
+	}
+}
+
+// A request that began before a change of addresses still gets the backups.
+func TestBackupIsTriedAfterChangeOfAddresses(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var changes int // the goroutine that resolves names sleeps while this is read
+		lookup := func(context.Context, string) ([]netip.Addr, time.Duration, error) {
+			changes++
+			return []netip.Addr{netip.AddrFrom4([4]byte{10, 0, 0, byte(changes)})}, 0, nil
+		}
+		c := conf.Upstream{Servers: []conf.Server{{Addr: "app.example:1"}, {Addr: "127.0.0.1:2", Backup: true}}}
+		g := group(t, c, new(State), lookup)
+		turn := g.Turn("", netip.Addr{})
+		for i, want := range []string{"10.0.0.1:1", "127.0.0.1:2"} {
+			if addr, err := turn.Next(); addr != want || err != nil {
+				t.Fatalf("%v: tried %q, want %q, %v", i, addr, want, err)
+			}
+			time.Sleep(lookupEvery + time.Second)
+			synctest.Wait()
+			if more := turn.More(); more != (i == 0) {
+				t.Errorf("after %d: more %v", i+1, more)
+			}
+			turn.Done(true)
+		}
+		if addr, err := turn.Next(); !errors.Is(err, ErrNone) {
+			t.Errorf("tried %q", addr)
+		}
+	})
+}
+
+// A server with Resolve is followed by its TTL. After a failed connection it is resolved at once.
+func TestServerWithResolveFollowsItsName(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var mu sync.Mutex
+		address, ttl, lookups := "", 10*time.Second, 0
+		var broken error
+		lookup := func(context.Context, string) ([]netip.Addr, time.Duration, error) {
+			mu.Lock()
+			defer mu.Unlock()
+			if lookups++; broken != nil || address == "" {
+				return nil, 0, broken
+			}
+			return []netip.Addr{netip.MustParseAddr(address)}, ttl, nil
+		}
+		set := func(a string, d time.Duration, err error) {
+			mu.Lock()
+			defer mu.Unlock()
+			address, ttl, broken, lookups = a, d, err, 0
+		}
+		var reports []string
+		s := new(State)
+		c := conf.Upstream{Servers: []conf.Server{{Addr: "app.example:1", Resolve: true}}}
+		o := Options{Lookup: lookup, Report: func(_ string, err error) {
+			reports = append(reports, fmt.Sprint(err))
+		}}
+		g, err := New(c, s, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := func() string {
+			turn := g.Turn("", netip.Addr{})
+			addr, err := turn.Next()
+			if err != nil {
+				return "none"
+			}
+			turn.Done(false)
+			return addr
+		}
+		expect := func(what, want string) {
+			t.Helper()
+			if got := first(); got != want {
+				t.Errorf("%s: %s, want %s", what, got, want)
+			}
+		}
+		expect("a name without addresses", "none")
+		set("10.0.0.1", 10*time.Second, nil)
+		pass(2 * time.Second)
+		expect("it has one", "10.0.0.1:1")
+		set("10.0.0.2", 0, nil)
+		pass(8 * time.Second)
+		expect("before the TTL ends", "10.0.0.1:1")
+		pass(2 * time.Second)
+		expect("after it", "10.0.0.2:1")
+		set("10.0.0.2", 0, nil)
+		if pass(10 * time.Second); lookups < 9 || lookups > 11 {
+			t.Errorf("%d lookups in 10 seconds with a TTL of 0", lookups)
+		}
+		set("", 0, errors.New("SERVFAIL"))
+		if pass(time.Minute); lookups < 8 || lookups > 12 {
+			t.Errorf("%d lookups in a minute of failures", lookups)
+		}
+		expect("while DNS fails", "10.0.0.2:1")
+		set("10.0.0.3", time.Hour, nil)
+		pass(10 * time.Second)
+		expect("after that", "10.0.0.3:1")
+
+		set("10.0.0.4", time.Hour, nil)
+		turn := g.Turn("", netip.Addr{})
+		for _, want := range []string{"10.0.0.3:1", "10.0.0.4:1"} {
+			addr, err := turn.Next()
+			if errors.Is(err, ErrNone) && turn.Refresh(t.Context()) {
+				addr, err = turn.Next()
+			}
+			if addr != want || err != nil {
+				t.Errorf("%s, want %s, %v", addr, want, err)
+			}
+			turn.Done(true)
+		}
+		if _, err := turn.Next(); !errors.Is(err, ErrNone) || turn.Refresh(t.Context()) {
+			t.Errorf("an address is tried twice: %v", err)
+		}
+		if got := strings.Join(reports, ", "); !strings.HasSuffix(got, "SERVFAIL, <nil>") || len(reports) != 4 {
+			t.Errorf("reported: %s", got) // the name without addresses, and DNS that fails
+		}
+		set("", 0, errors.New("SERVFAIL"))
+		reloaded, err := New(c, s, o) // it has the addresses of the old one
+		if err != nil {
+			t.Fatal(err)
+		}
+		g.Close()
+		g = reloaded
+		expect("after a reload", "10.0.0.4:1")
+		if g.Close(); len(s.names) > 0 || len(s.known) > 0 {
+			t.Errorf("what remains: %v %v", s.names, s.known)
+		}
+	})
+}
+
+// A group on demand resolves its name in Renew. While a lookup hangs, old addresses stay in use
+// without a wait for each request.
+func TestGroupOnDemandResolvesInRenew(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		hangs, lookups := false, 0
+		o := Options{OnDemand: true, Lookup: func(ctx context.Context, _ string) ([]netip.Addr, time.Duration, error) {
+			if lookups++; hangs {
+				<-ctx.Done()
+				return nil, 0, ctx.Err()
+			}
+			return []netip.Addr{netip.MustParseAddr("10.0.0.1")}, 5 * time.Second, nil
+		}}
+		g, err := New(conf.Upstream{Servers: []conf.Server{{Addr: "app.example:1", Resolve: true}}}, new(State), o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer g.Close()
+		if lookups > 0 {
+			t.Error("New has resolved the name")
+		}
+		for range 3 {
+			if err := g.Renew(t.Context()); err != nil || lookups != 1 {
+				t.Fatalf("%d lookups, %v", lookups, err)
+			}
+		}
+		time.Sleep(6 * time.Second)
+		if err := g.Renew(t.Context()); err != nil || lookups != 2 {
+			t.Errorf("after the TTL: %d lookups, %v", lookups, err)
+		}
+		time.Sleep(6 * time.Second)
+		hangs = true
+		began := time.Now()
+		for range 100 {
+			if err := g.Renew(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(time.Millisecond)
+		}
+		if waited := time.Since(began); lookups != 3 || waited > refreshTime+200*time.Millisecond {
+			t.Errorf("%d lookups, a wait of %v", lookups, waited)
+		}
+		check(t, "with old addresses", tryAll(g, "1"), "1")
+	})
+}
