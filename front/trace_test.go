@@ -115,3 +115,19 @@ func TestSpansOfSampledRequests(t *testing.T) {
 		t.Errorf("another span: %+v", <-spans)
 	}
 }
+
+// A mirrored request may look at the trace while the request continues in a location that injects
+// it.
+func TestTraceOfMirroredRequestIsNotChanged(t *testing.T) {
+	copies := make(chan string, 1)
+	to := serve(t, func(_ http.ResponseWriter, r *http.Request) { copies <- r.Header.Get("Traceparent") })
+	other := serve(t, func(http.ResponseWriter, *http.Request) {})
+	a := serveConf(t, "", fmt.Sprintf(`location / { root DIR/none; otel_trace_context extract; mirror /copy;
+		error_page 404 = @other; }
+		location @other { otel_trace_context propagate; proxy_pass http://%s; }
+		location = /copy { internal; otel_trace_context propagate; proxy_pass http://%s; }`, other, to))
+	for range 20 {
+		a.get("/")
+		await(t, copies)
+	}
+}
