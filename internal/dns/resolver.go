@@ -36,7 +36,7 @@ type Config struct {
 	Servers        []netip.AddrPort
 	Valid          time.Duration // replaces the TTL of records, unless it is 0
 	NoIPv4, NoIPv6 bool          // leave out a family
-	Timeout        time.Duration // of a lookup; 0 is 30 s
+	Timeout        time.Duration // of a lookup, with the time that it waits for others; 0 is 30 s
 }
 
 // Resolver resolves names. It is safe for concurrent use.
@@ -95,16 +95,19 @@ func (r *Resolver) Lookup(ctx context.Context, name string) ([]netip.Addr, time.
 	if err != nil {
 		return nil, 0, err
 	}
-	select {
-	case r.slots <- struct{}{}:
-	case <-ctx.Done():
-		return nil, 0, context.Cause(ctx)
-	}
-	defer func() { <-r.slots }()
 	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
 	detach := context.AfterFunc(r.context, cancel)
 	defer detach()
+	select {
+	case r.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, 0, &net.DNSError{
+			UnwrapErr: ctx.Err(), Err: fmt.Sprintf("%d other lookups are in progress: %v", maxLookups, ctx.Err()),
+			Name: name, IsTemporary: true,
+		}
+	}
+	defer func() { <-r.slots }()
 	found, err := r.families(ctx, absolute)
 	switch {
 	case err != nil:
