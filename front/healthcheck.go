@@ -69,7 +69,9 @@ func (c *compiler) healthCheck(p *proxy) error {
 			}
 		},
 	})
-	c.plan.commits = append(c.plan.commits, check.Start)
+	if !c.options.inMemory { // otherwise the Config is only checked
+		c.plan.commits = append(c.plan.commits, check.Start)
+	}
 	c.plan.retires = append(c.plan.retires, func() {
 		check.Stop()
 		probe.transport.CloseIdleConnections()

@@ -52,8 +52,8 @@ func ExportSpans(export func(Span)) Option {
 	return func(o *options) { o.exportSpan = export }
 }
 
-// CachesInMemory keeps caches in memory and off their directories. It is for programs that only
-// check a Config, perhaps while another process serves it.
+// CachesInMemory keeps caches in memory and off their directories, and starts no health checks. It
+// is for programs that only check a Config, perhaps while another process serves it.
 func CachesInMemory() Option {
 	return func(o *options) { o.inMemory = true }
 }

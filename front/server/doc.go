@@ -15,6 +15,13 @@
 // Everything that requires privileges happens in the first state. An error in the first three
 // states undoes it: no socket, PID file or goroutine remains.
 //
+// # Certificates
+//
+// Certificates are files, which are read again when they change, or are issued by ACME and renewed
+// while the Server runs: see conf.Issuer. Handshakes for the names of an issued certificate fail
+// until it exists. At the end, orders in progress are canceled, so that another process can make
+// them.
+//
 // # Signals
 //
 // Unless Options.Signals says otherwise, Run handles these signals as nginx does:

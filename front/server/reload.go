@@ -98,7 +98,7 @@ func (s *Server) apply(c *Config) error {
 		s.retainCerts()
 		return configError(err)
 	}
-	next, err := s.nextSockets(c.Process.Listeners)
+	next, err := s.nextSockets(c)
 	if err != nil {
 		s.retainCerts()
 		return err
@@ -138,7 +138,8 @@ type socketChange struct {
 }
 
 // nextSockets opens the sockets and listeners that the new configuration needs.
-func (s *Server) nextSockets(all []nginxconf.Listener) (next socketChanges, err error) {
+func (s *Server) nextSockets(c *Config) (next socketChanges, err error) {
+	all, hasOtherHandler := c.Process.Listeners, usesIssuers(c) != usesIssuers(s.config)
 	defer func() {
 		if err != nil {
 			next.closeOpened()
@@ -154,7 +155,7 @@ func (s *Server) nextSockets(all []nginxconf.Listener) (next socketChanges, err 
 		}
 		// TLS connections keep their handshake's configuration, so TLS always gets a new
 		// server
-		if n.opened || n.now.TLS || settingsOf(&n.Listener) != settingsOf(&n.now) {
+		if n.opened || n.now.TLS || hasOtherHandler || settingsOf(&n.Listener) != settingsOf(&n.now) {
 			n.start, err = duplicate(n.base)
 		}
 		if next = append(next, n); err != nil {

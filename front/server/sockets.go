@@ -151,7 +151,7 @@ func (s *Server) newServer(socket *socket) *tare.Server {
 	protocols.SetHTTP2(socket.HTTP2 && socket.TLS)
 	protocols.SetUnencryptedHTTP2(socket.HTTP2 && !socket.TLS)
 	server := tare.Wrap(&http.Server{
-		Handler: s.issued.Handler(s.site), ErrorLog: s.errors.logger(), Protocols: protocols,
+		Handler: s.handler(), ErrorLog: s.errors.logger(), Protocols: protocols,
 		DisableGeneralOptionsHandler: true,
 		HTTP2: &http.HTTP2Config{SendPingTimeout: pingInterval(socket.HeaderTimeout), PingTimeout: pingTimeout,
 			WriteByteTimeout: sendTimeout, MaxConcurrentStreams: socket.HTTP2Streams,
@@ -172,6 +172,17 @@ func (s *Server) newServer(socket *socket) *tare.Server {
 	}
 	return server
 }
+
+// handler returns what servers call: the site itself if nothing comes before it, since front.Handler
+// then knows that it owns the requests.
+func (s *Server) handler() http.Handler {
+	if usesIssuers(s.config) {
+		return s.issued.Handler(s.site)
+	}
+	return s.site
+}
+
+func usesIssuers(c *Config) bool { return len(c.Front.Issuers) > 0 }
 
 // duplicate returns a second listener of a socket, which can be closed independently.
 func duplicate(l net.Listener) (net.Listener, error) {

@@ -1,9 +1,33 @@
 package server
 
 import (
+	"context"
+	"io"
+	"net/http"
+	"path/filepath"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/front/conf"
 )
+
+// Without issuers of certificates, servers call the front.Handler itself, which then need not copy
+// the requests of bound handlers.
+func TestServersCallTheFrontItself(t *testing.T) {
+	host := conf.Host{Listen: []conf.Listen{{Addr: "unix:" + filepath.Join(t.TempDir(), "socket")}}}
+	ctx, cancel := context.WithCancel(t.Context())
+	var s *Server
+	s = New(&Config{Front: conf.Config{Hosts: []conf.Host{host}}}, Options{Stdout: io.Discard, Stderr: io.Discard,
+		Signals: NoSignals, Ready: func() {
+			if s.sockets[0].server.Handler != http.Handler(s.front) {
+				t.Errorf("the servers call a %T", s.sockets[0].server.Handler)
+			}
+			cancel()
+		}})
+	if err := s.Run(ctx); err != nil {
+		t.Error(err)
+	}
+}
 
 // Together with the timeout of its acknowledgment, a PING limits the time for HEADERS like
 // client_header_timeout, within bounds.

@@ -47,8 +47,8 @@ func (c *Certificate) GetCertificate(*tls.ClientHelloInfo) (*tls.Certificate, er
 // String returns the names, for messages.
 func (c *Certificate) String() string { return strings.Join(c.spec.Names, " ") }
 
-// load reads the certificate from its file. It keeps the current one unless the file's is newer. It
-// reports whether it has changed. An invalid file is an error.
+// load reads the certificate from its file. It keeps the current one unless the file's was issued
+// later. It reports whether it has changed. An invalid file is an error.
 func (c *Certificate) load() (changed bool, err error) {
 	text, err := c.store.read(c.name + ".pem")
 	if errors.Is(err, fs.ErrNotExist) {
@@ -61,7 +61,7 @@ func (c *Certificate) load() (changed bool, err error) {
 	if err != nil {
 		return false, &invalidFileError{c.store.path(c.name + ".pem"), err}
 	}
-	if current := c.current.Load(); current != nil && !cert.Leaf.NotAfter.After(current.Leaf.NotAfter) {
+	if current := c.current.Load(); current != nil && !cert.Leaf.NotBefore.After(current.Leaf.NotBefore) {
 		return false, nil
 	}
 	c.current.Store(cert)

@@ -42,6 +42,9 @@ func (f *fleetFlags) define(c *cobra.Command) {
 		"with --kubernetes, request these `RESOURCES` for each pod, such as cpu=2,memory=1Gi (default none)")
 	set.StringToStringVar(&k.Limits, "pod-limits", nil,
 		"with --kubernetes, limit each pod to these `RESOURCES` (default none)")
+	for _, name := range []string{"node-selector", "pod-requests", "pod-limits"} {
+		set.Lookup(name).DefValue = "" // the usage states it
+	}
 	set.BoolVar(&f.printManifest, "print-manifest", false, "with --kubernetes, print the Job's YAML and exit")
 }
 

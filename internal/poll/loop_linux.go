@@ -7,8 +7,8 @@ import (
 )
 
 // Loop is a Poller for a loop that shares its processor with goroutines. It waits through Go's own
-// poller, in which its epoll descriptor is registered. While it waits there it therefore holds
-// neither a thread nor a P. If it blocked in epoll_wait instead, the scheduler would each time wake another
+// poller, in which its epoll descriptor is registered. While it waits there it holds neither a
+// thread nor a P. If it blocked in epoll_wait instead, the scheduler would each time wake another
 // thread.
 //
 // Only one goroutine may use it at a time.

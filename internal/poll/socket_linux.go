@@ -110,8 +110,8 @@ func Send(fd int, b []byte) (int, error) {
 	return transfer(sysSendto, fd, b, syscall.MSG_DONTWAIT|syscall.MSG_NOSIGNAL)
 }
 
-// SendEnd sends b, which is not empty, and the end of the output. Over TCP they share a segment if b
-// fits into one. ended is false if there was room for a part of b only, or if the connection has
+// SendEnd sends b, which is not empty, and the end of the output. Over TCP they share a segment if
+// b fits into one. ended is false if there was room for a part of b only, or if the connection has
 // failed.
 //
 // MSG_MORE keeps b until the end follows. Close alone would add the end, too, but if input was not

@@ -42,8 +42,9 @@ func (t *Tools) Package(ctx context.Context, names ...string) (Tree, error) {
 	})
 }
 
-// packages is like Package, but adds all dependencies that the machine lacks.
-func (t *Tools) packages(ctx context.Context, name string, names []string) (Tree, error) {
+// Packages is like Package for the tree of that name, but adds all dependencies that the machine
+// lacks.
+func (t *Tools) Packages(ctx context.Context, name string, names []string) (Tree, error) {
 	return t.tree(name, func(work string) error {
 		out, err := t.apt(ctx, work,
 			slices.Concat([]string{"--simulate", "--no-install-recommends", "install"}, names)...)

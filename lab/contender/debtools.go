@@ -45,7 +45,7 @@ func (t *Tools) fromDebian(ctx context.Context, need string) (program, error) {
 	if err == nil || ctx.Err() != nil {
 		return p, ctx.Err()
 	}
-	tree, err := t.packages(ctx, need, tool.packages)
+	tree, err := t.Packages(ctx, need, tool.packages)
 	if err == nil {
 		p.env = append(tree.Env(), tree.rubyEnv()...)
 		if path := tree.program(tool.program); path != "" {

@@ -298,11 +298,11 @@ func TestOpenFails(t *testing.T) {
 		}}
 	}
 	for want, host := range map[string]fleet.Host{
-		"no such file":          fleet.Local("bad", "/does/not/exist"),
-		"exit status 7: reason": command("sh", "-c", "echo reason >&2; exit 7"),
-		"not an agent's":        command("yes"),
-		"agent is missing":      command("echo", "tare-missing Linux x86_64"),
-		"version 99":            command("sh", "-c", `echo noise; echo '{"hello":{"version":99}}'; cat >/dev/null`),
+		"no such file":     fleet.Local("bad", "/does/not/exist"),
+		"7: [2J[Hreason":   command("sh", "-c", `printf '\033[2J\033[Hreason\r\n' >&2; exit 7`),
+		"not an agent's":   command("yes"),
+		"agent is missing": command("echo", "tare-missing Linux x86_64"),
+		"version 99":       command("sh", "-c", `echo noise; echo '{"hello":{"version":99}}'; cat >/dev/null`),
 	} {
 		_, err := fleet.Open(context.Background(), []fleet.Host{fleet.Local("good", own), host}, fleet.Options{})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "bad: ") {

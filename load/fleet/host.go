@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
+	"unicode"
 )
 
 // Host is where an agent runs.
@@ -48,8 +49,14 @@ func uniqueNames(hosts []Host) []string {
 	return names
 }
 
-// lastLine returns the last line of a text that is not empty.
+// lastLine returns the last line of a text that is not empty, without control characters: the text
+// is another machine's, and is printed on a terminal.
 func lastLine(text string) string {
 	text = strings.TrimSpace(text)
-	return strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
+	return strings.Map(func(c rune) rune {
+		if unicode.IsControl(c) {
+			return -1
+		}
+		return c
+	}, strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:]))
 }

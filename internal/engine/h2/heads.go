@@ -101,7 +101,7 @@ func (s *Session) debitAmplified(size, block int) *wire.Error {
 
 // unitAmplified is how many bytes cost a unit if they were not sent, but repeated from the tables.
 // An honest client refers to each field of the dynamic table once in a head.
-const unitAmplified = 8 << 10
+const unitAmplified = 4 << 10
 
 // onRequest opens a stream for a request.
 func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock) *wire.Error {

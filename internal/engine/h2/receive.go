@@ -224,6 +224,11 @@ func (s *Session) process(fr frame) *wire.Error {
 	case wire.PriorityUpdate:
 		return s.onPriorityUpdate(fr)
 	}
+	if fr.Type == wire.GoAway { // the client is about to leave, as net/http understands it
+		s.mu.Lock()
+		s.drainLocked()
+		s.mu.Unlock()
+	}
 	s.input.skip = int(fr.Length) - len(fr.content)
 	return s.debit(1) // GOAWAY, or a frame of an extension that the server does not know
 }

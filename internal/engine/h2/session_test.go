@@ -228,3 +228,23 @@ func TestBlocksAnnounceAnEmptyTable(t *testing.T) {
 		t.Errorf("%d blocks", blocks)
 	}
 }
+
+// A client that sends GOAWAY receives the responses to its requests, and then the connection ends.
+func TestClientsGoAwayEndsTheConnection(t *testing.T) {
+	p := newPeer(t, nil, hello)
+	p.open()
+	p.post(1)
+	p.framer.WriteGoAway(0, http2.ErrCodeNo, []byte("bye"))
+	p.receive()
+	p.session.Flush()
+	p.wantRest("GOAWAY NO_ERROR")
+	if p.ended {
+		t.Fatal("the connection has ended before the response")
+	}
+	p.framer.WriteData(1, true, []byte("x"))
+	p.pump()
+	p.wantRest("HEADERS 200, DATA hello end")
+	if !p.ended {
+		t.Error("the connection is open")
+	}
+}

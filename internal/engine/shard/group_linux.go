@@ -135,8 +135,13 @@ func (g *Group) Accept(p *Config, closed <-chan struct{}) func() error {
 
 func (g *Group) now() instant { return instant(time.Since(g.epoch)) }
 
-// noteHandOff records that a loop gives work to another goroutine, so that no loop lingers.
-func (g *Group) noteHandOff() { g.handedOff.Store(int64(g.now())) }
+// noteHandOff records that a loop gives work to another goroutine, so that no loop lingers. It
+// rarely writes the word that all shards read.
+func (g *Group) noteHandOff() {
+	if now := g.now(); now-instant(g.handedOff.Load()) > instant(handOffRest/4) {
+		g.handedOff.Store(int64(now))
+	}
+}
 
 func (g *Group) instant(t time.Time) instant {
 	if t.IsZero() {

@@ -71,11 +71,15 @@ func joinLibraryPaths(a, b []string) []string {
 	return []string{key + strings.Join(dirs, ":")}
 }
 
-func checkRuns(path string, env []string) error {
-	c := exec.Command(path, "-v")
+// checkRuns returns an error if a program does not print its version.
+func checkRuns(path string, env []string) error { return checkOption(path, env, "-v") }
+
+// checkOption is checkRuns for a program with another option.
+func checkOption(path string, env []string, option string) error {
+	c := exec.Command(path, option)
 	c.Env = slices.Concat(os.Environ(), env)
 	if out, err := c.CombinedOutput(); err != nil {
-		return fmt.Errorf("%s -v: %w: %s", path, err, strings.TrimSpace(string(out)))
+		return fmt.Errorf("%s %s: %w: %s", path, option, err, strings.TrimSpace(string(out)))
 	}
 	return nil
 }
@@ -93,45 +97,8 @@ func dependency(name, pattern, fallback string) string {
 	return fallback
 }
 
-// flup is the requirement that pip installs.
-const flup = "flup==1.0.3"
-
 // Flup returns a Python interpreter that can import flup, and the environment it needs.
 func Flup(t testing.TB) (path string, env []string) {
 	t.Helper()
-	path, err := exec.LookPath("python3")
-	if err != nil {
-		skipMissing(t, "flup: python3 is not in PATH (install it with \"apt-get install python3-pip\")")
-	}
-	unpackMu.Lock()
-	defer unpackMu.Unlock()
-	dir := filepath.Join(Root(t), ".cache", "python", flup)
-	if _, err := os.Stat(dir); err != nil {
-		if err := installFlup(path, dir); err != nil {
-			skipMissing(t, err.Error())
-		}
-	}
-	return path, []string{"PYTHONPATH=" + dir}
-}
-
-// installFlup installs flup into a folder atomically.
-func installFlup(python, dir string) error {
-	if err := os.MkdirAll(filepath.Dir(dir), 0o755); err != nil {
-		return err
-	}
-	work, err := os.MkdirTemp(filepath.Dir(dir), "installing-")
-	if err != nil {
-		return err
-	}
-	defer os.RemoveAll(work)
-	fresh := filepath.Join(work, "flup")
-	out, err := exec.Command(python, "-m", "pip", "install", "--quiet", "--no-deps", "--target", fresh,
-		flup).CombinedOutput()
-	if err != nil {
-		return fmt.Errorf("pip install %s: %w: %s", flup, err, strings.TrimSpace(string(out)))
-	}
-	if err = os.Rename(fresh, dir); errors.Is(err, os.ErrExist) {
-		err = nil // another test binary installed it meanwhile
-	}
-	return err
+	return pythonWith(t, "flup==1.0.3")
 }

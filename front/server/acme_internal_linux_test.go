@@ -4,6 +4,8 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -15,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/acme"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
@@ -31,6 +34,8 @@ type acmeSite struct {
 	tls    string // address
 	http   string
 	ended  chan error
+
+	listeners []net.Listener
 
 	mu      sync.Mutex
 	output  strings.Builder
@@ -67,24 +72,37 @@ func (s *acmeSite) await(text string, n int) {
 	}
 }
 
-// startACME starts a Server with the hosts nN.test, whose addresses are passed to it.
-func startACME(t *testing.T, hosts int, challenge string, c programs.PebbleConfig) *acmeSite {
+// newACME opens the addresses of a Server, and starts a Pebble that reaches them.
+func newACME(t *testing.T, c programs.PebbleConfig) *acmeSite {
 	t.Helper()
 	s := &acmeSite{T: t, dir: t.TempDir(), ended: make(chan error, 1), changed: make(chan struct{})}
-	var listeners []net.Listener
 	for range 2 {
 		l, err := net.Listen("tcp", "127.0.0.1:0")
 		if err != nil {
 			t.Fatal(err)
 		}
-		listeners = append(listeners, l)
+		s.listeners = append(s.listeners, l)
 	}
-	s.http, s.tls = listeners[0].Addr().String(), listeners[1].Addr().String()
-	c.HTTPPort, c.TLSPort = listeners[0].Addr().(*net.TCPAddr).Port, listeners[1].Addr().(*net.TCPAddr).Port
+	plain, secure := s.listeners[0].Addr(), s.listeners[1].Addr()
+	s.http, s.tls = plain.String(), secure.String()
+	c.HTTPPort, c.TLSPort = plain.(*net.TCPAddr).Port, secure.(*net.TCPAddr).Port
 	s.pebble = programs.StartPebble(t, c)
+	return s
+}
+
+// startACME starts a Server with the hosts nN.test.
+func startACME(t *testing.T, hosts int, challenge string, c programs.PebbleConfig) *acmeSite {
+	t.Helper()
+	s := newACME(t, c)
 	s.configure(hosts, challenge)
-	s.server = New(File{Path: filepath.Join(s.dir, "nginx.conf")}, Options{Stdout: s, Stderr: s, Listeners: listeners,
-		Signals: NoSignals})
+	s.start(File{Path: filepath.Join(s.dir, "nginx.conf")}, nil)
+	return s
+}
+
+// start starts the Server.
+func (s *acmeSite) start(source Source, dns DNSProvider) {
+	s.Helper()
+	s.server = New(source, Options{Stdout: s, Stderr: s, Listeners: s.listeners, Signals: NoSignals, DNS: dns})
 	s.server.acmeTiming = acme.Timing{RetryMin: 100 * time.Millisecond, MinAge: time.Millisecond,
 		LockRetry: 50 * time.Millisecond}
 	ctx, cancel := context.WithCancel(context.Background())
@@ -92,17 +110,16 @@ func startACME(t *testing.T, hosts int, challenge string, c programs.PebbleConfi
 		s.ended <- s.server.Run(ctx)
 		close(s.ended)
 	}()
-	t.Cleanup(func() {
+	s.Cleanup(func() {
 		cancel()
 		if err := <-s.ended; err != nil {
-			t.Error(err)
+			s.Error(err)
 		}
-		if t.Failed() {
-			t.Log(s.output.String())
+		if s.Failed() {
+			s.Log(s.output.String())
 		}
 	})
 	s.await("serving ", 1)
-	return s
 }
 
 // configure writes nginx.conf. All requests over HTTP are redirected, after a password.
@@ -193,7 +210,7 @@ func TestCertificatesAreIssued(t *testing.T) {
 // fails.
 func TestRenewalsUnderLoad(t *testing.T) {
 	t.Parallel()
-	hosts, renewals, lifetime := 2, 4, 15*time.Second
+	hosts, renewals, lifetime := 2, 4, 20*time.Second
 	if os.Getenv("TARE_SLOW") != "" {
 		hosts, renewals, lifetime = 20, 200, 30*time.Second
 	}
@@ -231,4 +248,46 @@ func TestRenewalsUnderLoad(t *testing.T) {
 	close(done)
 	running.Wait()
 	t.Logf("%d renewals, %d handshakes, none failed", renewals, handshakes.Load())
+}
+
+// txtRecords sets records of the DNS server that Pebble asks.
+type txtRecords struct{ *programs.Pebble }
+
+func (r txtRecords) Present(_ context.Context, name, value string) error {
+	return r.SetTXT(name+".", value)
+}
+
+func (r txtRecords) CleanUp(_ context.Context, name, _ string) error { return r.SetTXT(name+".", "") }
+
+// A program without an nginx.conf has certificates for wildcards, which need records in DNS. An
+// issuer whose challenge the program cannot solve is an error of the configuration.
+func TestProgramSetsDNSRecords(t *testing.T) {
+	t.Parallel()
+	s := newACME(t, programs.PebbleConfig{})
+	text, err := os.ReadFile(s.pebble.CAFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	block, _ := pem.Decode(text)
+	ca, err := x509.ParseCertificate(block.Bytes)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := &Config{Name: "program", Front: conf.Config{
+		Issuers: []conf.Issuer{{Name: "pebble", Directory: s.pebble.Directory, Trusted: []*x509.Certificate{ca},
+			AcceptTerms: true, StateDir: filepath.Join(s.dir, "state"), Challenge: conf.DNS01}},
+		Hosts: []conf.Host{{Listen: []conf.Listen{{Addr: s.http}}}, {Listen: []conf.Listen{{Addr: s.tls, TLS: true,
+			Issued: &conf.Issued{Issuer: "pebble", Names: []string{"a.test", "*.a.test"}}}}}},
+	}}
+	err = Check(config, Options{Stdout: s, Stderr: s})
+	if _, ok := errors.AsType[*ConfigError](err); !ok || !strings.Contains(err.Error(), "Options.DNS") {
+		t.Errorf("without a provider: %v", err)
+	}
+	s.start(config, txtRecords{s.pebble})
+	s.await("acme: a.test *.a.test: pebble has issued a certificate", 1)
+	for _, name := range []string{"a.test", "b.a.test"} {
+		if err := s.handshake(name, s.roots()); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
 }

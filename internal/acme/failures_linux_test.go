@@ -1,6 +1,7 @@
 package acme
 
 import (
+	"crypto/x509"
 	"errors"
 	"fmt"
 	"net/http"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -265,5 +267,26 @@ func TestDirectoryThatCannotBeWritten(t *testing.T) {
 	err := New(Config{}).Load(config, -1)
 	if err == nil || !strings.Contains(err.Error(), "nginx.conf:3: acme_issuer i: state_path: ") {
 		t.Errorf("%v", err)
+	}
+}
+
+// A certificate that has expired, because its issuer was down for long, is served on. The log says
+// that it has expired.
+func TestExpiredCertificateIsServed(t *testing.T) {
+	t.Parallel()
+	s := newServers(t)
+	dir := t.TempDir()
+	config := configOf("a.test", conf.Issuer{Name: "down", StateDir: dir,
+		Directory: "https://" + programs.FreeAddresses(t, 1)[0] + "/dir"})
+	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"a.test"},
+		NotBefore: time.Now().Add(-90 * 24 * time.Hour), NotAfter: time.Now().Add(-time.Hour)})
+	name := filepath.Join(dir, fileName(config.Hosts[0].Listen[0].Issued)+".pem")
+	if err := os.WriteFile(name, append(cert, key...), fileMode); err != nil {
+		t.Fatal(err)
+	}
+	s.run(config, Config{})
+	s.lines.await(t, `acme: a.test: still serving the one valid until .* \(expired\); next attempt in`, 2)
+	if _, err := s.handshake("a.test", nil); err != nil {
+		t.Error(err)
 	}
 }

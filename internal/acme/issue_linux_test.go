@@ -122,7 +122,7 @@ func TestRestartOrdersNothing(t *testing.T) {
 // Certificates are renewed again and again before they expire, and each has a new key.
 func TestRenewals(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, programs.PebbleConfig{Lifetime: 6 * time.Second})
+	s := newSite(t, programs.PebbleConfig{Lifetime: 8 * time.Second})
 	s.run(configOf("a.test", s.issuer(filepath.Join(t.TempDir(), "state"))), Config{})
 	root := s.pebble.Root(t, 0)
 	keys := make(map[string]bool)

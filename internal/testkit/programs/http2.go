@@ -1,0 +1,55 @@
+package programs
+
+import (
+	"context"
+	"os/exec"
+	"path/filepath"
+	"testing"
+)
+
+// Curl returns a curl that supports HTTP/2, and the environment it needs.
+func Curl(t testing.TB) (path string, env []string) {
+	t.Helper()
+	if path, err := exec.LookPath("curl"); err == nil {
+		return path, nil
+	}
+	bin, env := unpacked(t, "curl", "curl")
+	return filepath.Join(bin, "curl"), env
+}
+
+// Nghttp2 returns the paths of nghttp and h2load, and the environment they need.
+func Nghttp2(t testing.TB) (nghttp, h2load string, env []string) {
+	t.Helper()
+	nghttp, err := exec.LookPath("nghttp")
+	if err == nil {
+		if h2load, err = exec.LookPath("h2load"); err == nil {
+			return nghttp, h2load, nil
+		}
+	}
+	bin, env := unpacked(t, "nghttp2-client", "nghttp")
+	return filepath.Join(bin, "nghttp"), filepath.Join(bin, "h2load"), env
+}
+
+// unpacked returns the folder of the programs of a Debian package, one of which must run, and the
+// environment they need.
+func unpacked(t testing.TB, name, program string) (bin string, env []string) {
+	t.Helper()
+	unpackMu.Lock()
+	defer unpackMu.Unlock()
+	tree, err := Tools(t).Packages(context.Background(), name, []string{name})
+	bin, env = filepath.Join(tree.Root, "usr/bin"), tree.Env()
+	if err == nil {
+		err = checkOption(filepath.Join(bin, program), env, "--version")
+	}
+	if err != nil {
+		skipMissing(t, name+": "+err.Error())
+	}
+	return bin, env
+}
+
+// HTTPX returns a Python interpreter that can import httpx and h2, and the environment it needs.
+func HTTPX(t testing.TB) (path string, env []string) {
+	t.Helper()
+	return pythonWith(t, "httpx==0.28.1", "h2==4.4.1", "httpcore==1.0.9", "h11==0.16.0", "hpack==4.2.0",
+		"hyperframe==6.1.0", "anyio==4.16.0", "certifi==2026.10.18", "idna==3.20", "typing_extensions==4.16.0")
+}
