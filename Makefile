@@ -56,6 +56,8 @@ fuzz: ## run every fuzz target for FUZZTIME
 check-slow: programs fuzz ## longer fuzzing, every test many times, the generator's clock against the kernel's, a whole run of each experiment
 	$(GO) test $(RACE) -tags poison -count 10 -timeout 90m ./internal/... ./upgrade ./front/... ./load/... ./lab/...
 	TARE_SLOW=1 $(GO) test $(RACE) -tags poison -count 1 -timeout 60m . ./internal/... ./upgrade ./front/... ./load/... ./lab/...
+	@# The race detector is too slow for as many connections as these tests want.
+	TARE_SLOW=1 $(GO) test -count 1 -timeout 60m -run 'TestHTTP2(Floods|Stalled)' ./internal/engine
 	TARE_CLOCK=1 $(GO) test -count 1 -run '^TestClock$$' -v ./bench
 	$(GO) run ./cmd/tare weigh
 
