@@ -28,8 +28,8 @@ type Request struct {
 	Path   string
 	Host   string
 
-	// Version is the version of HTTP, "1.0", "1.1" or HTTP2; "" is "1.1". Header holds header fields,
-	// each as "Name: value". FastCGI uses neither.
+	// Version is the version of HTTP, "1.0", "1.1" or HTTP2; "" is "1.1". Header holds header
+	// fields, each as "Name: value". FastCGI uses neither.
 	Version string
 	Header  []string
 	// PerConnection is the number of requests on a connection; 0 is no limit. If it is 1, the
@@ -50,8 +50,8 @@ type Response struct {
 	Bytes     int         `json:"bytes"`     // of the whole response, with FastCGI records; 0 with HTTP/2
 	KeepAlive bool        `json:"keepAlive"` // the connection served a second request
 
-	// TLS describes what was negotiated: version, cipher suite, key exchange, protocol, certificate;
-	// "" without TLS.
+	// TLS describes what was negotiated: version, cipher suite, key exchange, protocol,
+	// certificate; "" without TLS.
 	TLS string `json:"tls,omitempty"`
 
 	closing bool // the client or the server announced the end of the connection

@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	// fewConnections is the number of additional connections per request from which they are a cause.
-	// Servers close a connection after some hundred requests; below five requests, most of what
-	// keep-alive saves is lost.
+	// fewConnections is the number of additional connections per request from which they are a
+	// cause. Servers close a connection after some hundred requests; below five requests, most of
+	// what keep-alive saves is lost.
 	fewConnections = 0.2
 
 	// connectionUs is about the system time that a TCP connection on loopback costs both sides,

@@ -13,8 +13,8 @@ const (
 	// slower is the share of the control's rate that the contender must not reach.
 	slower = 0.9
 
-	// extraWaits is the number of additional waits per request that shows that threads wait for each
-	// other.
+	// extraWaits is the number of additional waits per request that shows that threads wait for
+	// each other.
 	extraWaits = 0.05
 	// switchUs is about what a context switch costs, with the cache contents that it loses.
 	switchUs = 3

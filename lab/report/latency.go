@@ -17,7 +17,8 @@ const (
 
 	// curveSteps is the number of points of a percentile curve for each nine.
 	curveSteps = 20
-	// fewBeyond is the number of requests that must lie beyond the end of a curve. Fewer are chance.
+	// fewBeyond is the number of requests that must lie beyond the end of a curve. Fewer are
+	// chance.
 	fewBeyond = 10
 	// firstShare is where curves begin, because the fastest requests are chance.
 	firstShare = 0.1
