@@ -84,8 +84,8 @@ var bans = []ban{
 	{"front/spool", "net/http", "a spool is independent of what its lines are about"},
 	{"internal/privilege", "net", "privileges are independent of networks"},
 	{"internal/certs", "net/http", "certificates are independent of HTTP"},
-	{"internal/acme", "front", "certificates are issued whoever serves them"},
-	{"internal/acme", ".", "certificates are issued whoever serves them"},
+	{"internal/acme", "front", "certificates do not depend on what is served"},
+	{"internal/acme", ".", "certificates do not depend on what is served"},
 	{".", "internal/acme", "the library does not grow by what some programs need"},
 
 	{"internal/dialect/...", "internal/engine", "dialects are about load only"},

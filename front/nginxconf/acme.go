@@ -63,7 +63,7 @@ func (t *translator) issuer(d *directive) {
 	t.config.Issuers = append(t.config.Issuers, i)
 }
 
-// issuerPreferences translates what an issuer is asked for beyond its defaults.
+// issuerPreferences translates what replaces the defaults of an issuer.
 func (t *translator) issuerPreferences(s *scope, i *conf.Issuer) {
 	if c := s.one("preferred_chain"); c != nil {
 		i.PreferredChain = c.args[0]
