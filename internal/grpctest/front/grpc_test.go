@@ -1,4 +1,4 @@
-package grpctest
+package front
 
 import (
 	"context"
