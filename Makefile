@@ -52,8 +52,8 @@ fuzz: ## run every fuzz target for FUZZTIME
 	test -z "$$failed" || { echo "failed:$$failed"; exit 1; }
 
 check-slow: programs fuzz ## longer fuzzing, every test many times, the generator's clock against the kernel's, a whole run of each experiment
-	$(GO) test $(RACE) -tags poison -count 10 -timeout 90m ./internal/... ./upgrade ./front/... ./load/... ./lab/...
-	TARE_SLOW=1 $(GO) test $(RACE) -tags poison -count 1 -timeout 60m . ./internal/... ./upgrade ./front/... ./load/... ./lab/...
+	$(GO) test $(RACE) -tags poison -count 10 -timeout 90m ./internal/... ./upgrade ./front/... ./load/...
+	TARE_SLOW=1 $(GO) test $(RACE) -tags poison -count 1 -timeout 60m . ./internal/... ./upgrade ./front/... ./load/...
 	@# The race detector is too slow for as many connections as these tests want.
 	TARE_SLOW=1 $(GO) test -count 1 -timeout 60m -run 'TestHTTP2(Floods|Stalled)' ./internal/engine
 	TARE_CLOCK=1 $(GO) test -count 1 -run '^TestClock$$' -v ./bench
@@ -61,7 +61,7 @@ check-slow: programs fuzz ## longer fuzzing, every test many times, the generato
 
 bench: ## compare with rivals, tell which targets are met, measure the parts (about an hour)
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/... ./load/... ./front/...
-	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./lab
+	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./internal/lab
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 2h ./bench
 
 LINTER := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0

@@ -12,7 +12,7 @@ import (
 	"sync"
 	"testing"
 
-	"github.com/tarehq/tare/lab/contender"
+	"github.com/tarehq/tare/internal/lab/contender"
 )
 
 // Root returns the project's root folder.
