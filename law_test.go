@@ -93,11 +93,11 @@ var mayBeVar = map[string]string{
 	"front/files.listingSource":         "an embedded file",
 	"front/nginxconf.tableText":         "an embedded file",
 	"front/files.reserved":              "a table of constants",
-	"lab/proc.callNames":                "an embedded file",
-	"lab.ownNginxConf":                  "an embedded file",
-	"lab.ownSource":                     "an embedded file",
-	"lab/gobench.pageSource":            "an embedded file",
-	"lab/report.pageSource":             "an embedded file",
+	"internal/lab/proc.callNames":       "an embedded file",
+	"internal/lab.ownNginxConf":         "an embedded file",
+	"internal/lab.ownSource":            "an embedded file",
+	"internal/lab/gobench.pageSource":   "an embedded file",
+	"internal/lab/report.pageSource":    "an embedded file",
 	"load/report.pageSource":            "an embedded file",
 }
 

@@ -79,8 +79,8 @@ func (s *Server) writePID(path string) error {
 	return nil
 }
 
-// createPID writes a process ID to a file. Root owns it: anyone else who could change it could choose the process
-// that root's "kill $(cat FILE)" ends.
+// createPID writes a process ID to a file. Root owns it: anyone else who could change it could
+// choose the process that root's "kill $(cat FILE)" ends.
 func (s *Server) createPID(path string, id int) error {
 	const mode = 0o644
 	flags := os.O_WRONLY | os.O_CREATE | os.O_TRUNC

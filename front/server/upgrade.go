@@ -240,8 +240,8 @@ func (w watchdog) stop() {
 	}
 }
 
-// upgradeLog is a slog.Handler that prints what package upgrade logs, but for the errors that Upgrade
-// returns.
+// upgradeLog is a slog.Handler that prints what package upgrade logs, but for the errors that
+// Upgrade returns.
 type upgradeLog struct{ log stderrLog }
 
 // Enabled implements slog.Handler.

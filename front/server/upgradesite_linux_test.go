@@ -65,7 +65,9 @@ func runProgram(dir string) error {
 	options := server.Options{
 		Stderr: log, Prepare: func(context.Context) error { return fail(dir) },
 		Privileges: server.Privileges{DefaultUser: os.Getenv("TARE_TEST_USER"), Sandbox: server.SandboxAuto},
-		Upgrade:    &upgrade.Options{Executable: filepath.Join(dir, "program"), ReadyTimeout: ready, IdleGrace: time.Hour},
+		Upgrade: &upgrade.Options{
+			Executable: filepath.Join(dir, "program"), ReadyTimeout: ready, IdleGrace: time.Hour,
+		},
 	}
 	if os.Getenv("TARE_TEST_CONFINED") != "" {
 		if options.Privileges.Root, err = os.OpenRoot(dir); err != nil {

@@ -36,7 +36,8 @@ func (t Timing) withDefaults() Timing {
 		value *time.Duration
 		by    time.Duration
 	}{
-		{&t.RetryMin, time.Minute}, {&t.RetryMax, 6 * time.Hour}, {&t.MinAge, time.Hour}, {&t.LockRetry, 5 * time.Second},
+		{&t.RetryMin, time.Minute}, {&t.RetryMax, 6 * time.Hour}, {&t.MinAge, time.Hour},
+		{&t.LockRetry, 5 * time.Second},
 		{&t.InfoMin, time.Minute},
 	} {
 		if *field.value <= 0 {

@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// tryTime is how long a query waits for a server before it goes to the next one. It doubles with
-	// each round of all servers, up to maxTryTime.
+	// tryTime is how long a query waits for a server before it goes to the next one. It doubles
+	// with each round of all servers, up to maxTryTime.
 	tryTime    = time.Second
 	maxTryTime = 5 * time.Second
 	// maxPacket is the maximum length of a response over UDP that queries allow without EDNS0

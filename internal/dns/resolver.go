@@ -15,8 +15,8 @@ import (
 
 const (
 	defaultTimeout = 30 * time.Second // as in nginx
-	// familyWait is how long a lookup with addresses of one family waits for the other. Some servers
-	// never respond to queries for IPv6.
+	// familyWait is how long a lookup with addresses of one family waits for the other. Some
+	// servers never respond to queries for IPv6.
 	familyWait = 500 * time.Millisecond
 	// maxLookups limits lookups at the same time. Others wait.
 	maxLookups = 256
