@@ -87,6 +87,8 @@ var mayBeVar = map[string]string{
 	"fcgi.ErrUnknownRole":               "an error of the client",
 	"internal/page.plotSource":          "an embedded file",
 	"internal/cli.seriesSource":         "an embedded file",
+	"internal/cli.release":              "set by the linker",
+	"internal/dist.packaged":            "embedded files",
 	"internal/page.style":               "an embedded file",
 	"front/files.listingSource":         "an embedded file",
 	"front/nginxconf.tableText":         "an embedded file",
