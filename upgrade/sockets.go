@@ -68,7 +68,8 @@ func (u *Upgrader) ListenFunc(network, address string, open func() (net.Listener
 }
 
 // setUnlink sets whether closing a unix socket removes its file. The service manager removes the
-// files of its own sockets. Until this process has taken over, its parent serves those it has passed.
+// files of its own sockets. Until this process has taken over, its parent serves those it has
+// passed.
 func (u *Upgrader) setUnlink(s socket) {
 	if l, ok := s.Listener.(*net.UnixListener); ok {
 		l.SetUnlinkOnClose(s.isOwned && !u.stores() && (s.isNew || u.parent == nil))

@@ -35,8 +35,8 @@ func (s *Server) Reopen() error {
 }
 
 // Reload reads the configuration again and applies it completely or not at all. Certificates are
-// reread in both cases. If the Source is a *Config, nothing else is. While a new process starts, Reload
-// fails: that process may have read the old configuration.
+// reread in both cases. If the Source is a *Config, nothing else is. While a new process starts,
+// Reload fails: that process may have read the old configuration.
 func (s *Server) Reload() error {
 	if !s.isServing() {
 		return ErrNotServing

@@ -79,9 +79,12 @@ func TestReloadDuringUpgradeIsRejected(t *testing.T) {
 	s.signal(pid, syscall.SIGUSR2)
 	child := s.number("hangs")
 	s.signal(pid, syscall.SIGHUP)
-	s.eventually("an error", func() bool { return strings.Contains(s.read("log"), "reload: failed: an upgrade is in progress") })
+	logs := func(text string) func() bool {
+		return func() bool { return strings.Contains(s.read("log"), text) }
+	}
+	s.eventually("an error", logs("reload: failed: an upgrade is in progress"))
 	s.signal(pid, syscall.SIGUSR2)
-	s.eventually("another error", func() bool { return strings.Contains(s.read("log"), "another upgrade is in progress") })
+	s.eventually("another error", logs("another upgrade is in progress"))
 	s.signal(child, syscall.SIGKILL)
 	s.eventually("its end", func() bool { return strings.Contains(s.read("log"), "ended before it was ready") })
 	s.signal(pid, syscall.SIGHUP)

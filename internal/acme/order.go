@@ -19,7 +19,8 @@ import (
 // orderTimeout limits an order, with its challenges.
 const orderTimeout = 10 * time.Minute
 
-// maxCertificate limits the size of a certificate's file: clients receive the chain in each handshake.
+// maxCertificate limits the size of a certificate's file: clients receive the chain in each
+// handshake.
 const maxCertificate = 128 << 10
 
 // issuedBy begins the line of a certificate's file that names the issuer's directory.

@@ -80,7 +80,8 @@ func (s *store) write(name string, content []byte) error {
 		s.memory[name] = content
 		return nil
 	}
-	// The name is fixed, since writers hold a lock: the file that a killed process left is replaced.
+	// The name is fixed, since writers hold a lock: the file that a killed process left is
+	// replaced.
 	temporary := s.path("." + name + ".new")
 	err := s.writeTemporary(temporary, name, content)
 	if err == nil {
@@ -127,7 +128,8 @@ func (s *store) writeTemporary(path, name string, content []byte) error {
 	return f.Close()
 }
 
-// createNew creates a file. An old one may belong to a user, or have a mode, that would reveal keys.
+// createNew creates a file. An old one may belong to a user, or have a mode, that would reveal
+// keys.
 func createNew(path string) (*os.File, error) {
 	if err := safefile.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, err

@@ -35,8 +35,8 @@ func syncDirectory(path string) error {
 	return dir.Sync()
 }
 
-// checkPrivate returns an error if users other than root and a user may replace files in a directory.
-// That user is the one of the process if uid is negative.
+// checkPrivate returns an error if users other than root and a user may replace files in a
+// directory. That user is the one of the process if uid is negative.
 func checkPrivate(path string, uid int) error {
 	if uid < 0 {
 		uid = os.Geteuid()
