@@ -68,8 +68,7 @@
 //   - On Linux, the connection beneath the tls.Conn of a handler that hijacks a connection of
 //     ServeTLS, and ClientHelloInfo.Conn, are not of package net. They have its addresses.
 //   - On Linux, if 1,024 clients of ServeTLS do not continue their handshakes, the oldest of these
-//     handshakes ends. A client that sends 64 KB of TLS messages without data, such as KeyUpdate,
-//     loses its connection.
+//     handshakes ends.
 //   - HTTP/1.0 clients get no interim responses (RFC 9110, 15.2).
 //   - A Content-Length that a handler sets is dropped if it is not a number, as if it were not
 //     set.

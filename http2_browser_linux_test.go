@@ -50,7 +50,8 @@ func page() string {
 	for i := range subresources {
 		fmt.Fprintf(&text, "<script src=/script/%d></script>", i)
 	}
-	text.WriteString("<script>" + strings.ReplaceAll(pageScript, "CANCELED", fmt.Sprint(canceledRequests)) + "</script>")
+	script := strings.ReplaceAll(pageScript, "CANCELED", fmt.Sprint(canceledRequests))
+	text.WriteString("<script>" + script + "</script>")
 	return text.String()
 }
 

@@ -29,10 +29,10 @@ var bans = []ban{
 
 	{"internal/client", "internal/engine", "the client does not depend on the server"},
 	{"internal/client", "load", "the library must not import the tools"},
-	{"internal/client", "lab/...", "the library must not import the tools"},
+	{"internal/client", "internal/lab/...", "the library must not import the tools"},
 
 	{"fcgi", "load", "the library must not import the tools"},
-	{"fcgi", "lab/...", "the library must not import the tools"},
+	{"fcgi", "internal/lab/...", "the library must not import the tools"},
 
 	{"upgrade", ".", "it works with any server that has Serve and Shutdown"},
 	{"upgrade", "fcgi", "it works with any server that has Serve and Shutdown"},
@@ -42,19 +42,19 @@ var bans = []ban{
 	{"internal/sdnotify", "net/http", "the service manager does not depend on protocols"},
 
 	{"internal/engine", "load", "the server does not depend on its generator"},
-	{"internal/engine", "lab/...", "the server does not depend on its generator"},
+	{"internal/engine", "internal/lab/...", "the server does not depend on its generator"},
 	{".", "load", "the library must not import the tools"},
-	{".", "lab/...", "the library must not import the tools"},
+	{".", "internal/lab/...", "the library must not import the tools"},
 	{".", "internal/cli", "the library must not import the tools"},
 
 	{"load", "internal/engine", "the generator does not depend on the server"},
 	{"load", ".", "the generator does not depend on the server"},
 	{"load", "net/http", "the generator has its own HTTP client"},
-	{"load", "lab/...", "the generator is independent of experiments"},
+	{"load", "internal/lab/...", "the generator is independent of experiments"},
 	{"load/hist", "net", "a histogram has only numbers"},
 	{"load/hist", "internal/...", "a histogram has only numbers"},
 
-	{"load/report", "lab/...", "reports of the generator do not need the lab"},
+	{"load/report", "internal/lab/...", "reports of the generator do not need the lab"},
 	{"load/report", "internal/engine", "the generator does not depend on the server"},
 	{"load/report", "os", "reports are written to an io.Writer"},
 
@@ -64,11 +64,11 @@ var bans = []ban{
 	{"front/files", "internal/...", "the handler works on any http.Server, and uses interfaces for what tare does better"},
 	{"front/files", ".", "the handler works on any http.Server, and uses interfaces for what tare does better"},
 	{"front/files", "load/...", "handlers must not import the tools"},
-	{"front/files", "lab/...", "handlers must not import the tools"},
+	{"front/files", "internal/lab/...", "handlers must not import the tools"},
 	{"front", "internal/engine", "the front works on any http.Server"},
 	{"front", ".", "the front works on any http.Server"},
 	{"front", "load/...", "handlers must not import the tools"},
-	{"front", "lab/...", "handlers must not import the tools"},
+	{"front", "internal/lab/...", "handlers must not import the tools"},
 	{"front/cache", "internal/...", "a cache is independent of where responses come from"},
 	{"front/cache", "front", "it gets its configuration from the caller"},
 	{"internal/dns", "net/http", "names are independent of what connections are for"},
@@ -84,29 +84,29 @@ var bans = []ban{
 	{"front/spool", "net/http", "a spool is independent of what its lines are about"},
 	{"internal/privilege", "net", "privileges are independent of networks"},
 	{"internal/certs", "net/http", "certificates are independent of HTTP"},
-	{"internal/acme", "front", "certificates are issued whoever serves them"},
-	{"internal/acme", ".", "certificates are issued whoever serves them"},
+	{"internal/acme", "front", "certificates do not depend on what is served"},
+	{"internal/acme", ".", "certificates do not depend on what is served"},
 	{".", "internal/acme", "the library does not grow by what some programs need"},
 
 	{"internal/dialect/...", "internal/engine", "dialects are about load only"},
 	{"internal/dialect/...", ".", "dialects are about load only"},
-	{"internal/dialect/...", "lab/...", "dialects are about load only"},
+	{"internal/dialect/...", "internal/lab/...", "dialects are about load only"},
 
-	{"lab/...", "internal/engine", "tare is started as a process, like its rivals"},
-	{"lab/...", ".", "tare is started as a process, like its rivals"},
-	{"lab/...", "internal/cli", "the lab can be used without the command line"},
-	{"lab/stat", "os", "statistics have only numbers"},
-	{"lab/stat", "lab/...", "statistics have only numbers"},
-	{"lab/analyze", "os", "analysis uses records only"},
-	{"lab/analyze", "lab/report", "reports draw what analysis finds, never the reverse"},
-	{"lab/trial", "lab/report", "measuring does not depend on how results are drawn"},
-	{"lab/proc", "lab/...", "reading /proc is below the rest of the lab"},
-	{"lab/kernel", "lab/...", "kernel settings are below the rest of the lab"},
-	{"lab/equal", "internal/wire/...", "responses are compared with another codec than the generator's"},
-	{"lab/explain", "os", "explanations use evidence only"},
-	{"lab/explain", "os/exec", "explanations use evidence only"},
-	{"lab/report", "os/exec", "reports start no processes"},
-	{"lab/report", "lab", "reports get their input from the caller"},
+	{"internal/lab/...", "internal/engine", "tare is started as a process, like its rivals"},
+	{"internal/lab/...", ".", "tare is started as a process, like its rivals"},
+	{"internal/lab/...", "internal/cli", "the lab can be used without the command line"},
+	{"internal/lab/stat", "os", "statistics have only numbers"},
+	{"internal/lab/stat", "internal/lab/...", "statistics have only numbers"},
+	{"internal/lab/analyze", "os", "analysis uses records only"},
+	{"internal/lab/analyze", "internal/lab/report", "reports draw what analysis finds, never the reverse"},
+	{"internal/lab/trial", "internal/lab/report", "measuring does not depend on how results are drawn"},
+	{"internal/lab/proc", "internal/lab/...", "reading /proc is below the rest of the lab"},
+	{"internal/lab/kernel", "internal/lab/...", "kernel settings are below the rest of the lab"},
+	{"internal/lab/equal", "internal/wire/...", "responses are compared with another codec than the generator's"},
+	{"internal/lab/explain", "os", "explanations use evidence only"},
+	{"internal/lab/explain", "os/exec", "explanations use evidence only"},
+	{"internal/lab/report", "os/exec", "reports start no processes"},
+	{"internal/lab/report", "internal/lab", "reports get their input from the caller"},
 }
 
 // testBans forbid imports of tests. Other imports of tests are allowed.
@@ -180,7 +180,7 @@ var only = []struct {
 	},
 	{
 		"load/compare",
-		[]string{module + "/load", module + "/load/hist", module + "/load/report", module + "/lab/stat"}, true,
+		[]string{module + "/load", module + "/load/hist", module + "/load/report", module + "/internal/lab/stat"}, true,
 		"a comparison uses results and the lab's statistics",
 	},
 	{
@@ -192,7 +192,7 @@ var only = []struct {
 		"a fleet divides plans and joins results; it neither sends requests nor writes reports",
 	},
 	{
-		"lab/explain", nil, true,
+		"internal/lab/explain", nil, true,
 		"explanations use evidence only, however it was measured",
 	},
 	{
@@ -213,7 +213,7 @@ var only = []struct {
 
 // onlyBy lists packages with all their allowed importers.
 var onlyBy = map[string][]string{
-	"internal/cli":                 {"cmd/tare"},
+	"internal/cli":                 {"cmd/tare", "internal/dist"}, // packages contain its help texts
 	"internal/dialect":             {"internal/cli"},
 	"internal/dialect/ab":          {"internal/cli"},
 	"internal/dialect/dialecttest": nil, // tests only
@@ -241,8 +241,8 @@ var onlyBy = map[string][]string{
 	"internal/listen":         {"internal/cli", "front/server", "upgrade"},
 	"internal/sdnotify":       {"front/server", "upgrade"},
 	"internal/safefile":       {"internal/acme", "internal/anchor", "internal/cli", "internal/listen", "front/server"},
-	"lab":                     {"internal/cli"},
-	"internal/labrun":         {"internal/cli", "lab", "lab/gobench"},
+	"internal/lab":            {"internal/cli"},
+	"internal/labrun":         {"internal/cli", "internal/lab", "internal/lab/gobench"},
 	"internal/textbar":        {"internal/cli", "load/report"},
 	"load/agent":              {"internal/cli", "load/fleet"},
 	"load/fleet":              {"internal/cli"},
@@ -300,7 +300,7 @@ func reach(all map[string]room, imports map[string]bool) map[string]bool {
 	return reached
 }
 
-// matches reports whether a pattern such as "lab/..." matches a package.
+// matches reports whether a pattern such as "internal/lab/..." matches a package.
 func matches(pattern, path string) bool {
 	tree, ok := strings.CutSuffix(pattern, "/...")
 	return path == tree || ok && strings.HasPrefix(path, tree+"/")

@@ -37,16 +37,17 @@ type Server struct {
 	// It is read when Serve is first called.
 	SendTimeout time.Duration
 
-	// NetHTTP2 makes net/http serve HTTP/2 instead of this package. It is read when Serve is called.
+	// NetHTTP2 makes net/http serve HTTP/2 instead of this package. It is read when Serve is
+	// called.
 	NetHTTP2 bool
 
 	// ExtendedConnect offers clients of HTTP/2 extended CONNECT (RFC 8441), by which browsers open
-	// websockets over HTTP/2. A handler then receives a request with the method CONNECT, a path, and
-	// the protocol in Header[":protocol"], as from net/http. It responds with 200, and exchanges data
-	// by the request's body and the ResponseWriter; it cannot hijack the connection. Without
-	// ExtendedConnect browsers open websockets over HTTP/1.1, which websocket packages need.
-	// GODEBUG=http2xconnect=1 has the same effect, also on net/http. It is read when Serve is first
-	// called.
+	// websockets over HTTP/2. A handler then receives a request with the method CONNECT, a path,
+	// and the protocol in Header[":protocol"], as from net/http. It responds with 200, and
+	// exchanges data by the request's body and the ResponseWriter; it cannot hijack the connection.
+	// Without ExtendedConnect browsers open websockets over HTTP/1.1, which websocket packages
+	// need. GODEBUG=http2xconnect=1 has the same effect, also on net/http. It is read when Serve is
+	// first called.
 	ExtendedConnect bool
 
 	// Refused, if not nil, is called for each HTTP/1 request that is rejected before a handler
@@ -58,8 +59,8 @@ type Server struct {
 
 	// HeapReserve limits, in bytes, how far the heap may grow beyond twice its live size while the
 	// Server is busy. The garbage collector would otherwise run many times a second, because a
-	// server's heap is small. 0 means 16 MB, or 4 MB if GOMAXPROCS is 1. A negative number turns the
-	// reserve off, and so does a GOGC or GOMEMLIMIT that is set. It is read when Serve is first
+	// server's heap is small. 0 means 16 MB, or 4 MB if GOMAXPROCS is 1. A negative number turns
+	// the reserve off, and so does a GOGC or GOMEMLIMIT that is set. It is read when Serve is first
 	// called.
 	HeapReserve int64
 

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"text/tabwriter"
 
-	"github.com/tarehq/tare/lab/stat"
+	"github.com/tarehq/tare/internal/lab/stat"
 )
 
 // row is a target with its measured figures.

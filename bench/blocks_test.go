@@ -9,11 +9,11 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tarehq/tare/lab/analyze"
-	"github.com/tarehq/tare/lab/contender"
-	"github.com/tarehq/tare/lab/equal"
-	"github.com/tarehq/tare/lab/stat"
-	"github.com/tarehq/tare/lab/trial"
+	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/equal"
+	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/lab/trial"
 )
 
 // isInBlocks reports whether a case is measured as the lab measures: in blocks, side by side.

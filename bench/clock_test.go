@@ -21,10 +21,10 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/tarehq/tare/lab/contender"
-	"github.com/tarehq/tare/lab/proc"
-	"github.com/tarehq/tare/lab/stat"
-	"github.com/tarehq/tare/lab/trial"
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/proc"
+	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/lab/trial"
 	"github.com/tarehq/tare/load"
 )
 

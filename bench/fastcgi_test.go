@@ -6,9 +6,9 @@ import (
 	"path/filepath"
 	"testing"
 
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/testkit/programs"
-	"github.com/tarehq/tare/lab/contender"
-	"github.com/tarehq/tare/lab/proc"
 	"github.com/tarehq/tare/load"
 )
 

@@ -16,10 +16,10 @@ import (
 	"text/template"
 	"time"
 
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/yamlfile"
 	"github.com/tarehq/tare/internal/testkit/programs"
-	"github.com/tarehq/tare/lab/contender"
-	"github.com/tarehq/tare/lab/trial"
-	"github.com/tarehq/tare/lab/yamlfile"
 )
 
 // host is the Host of all requests.

@@ -11,9 +11,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
-	"github.com/tarehq/tare/lab/contender"
 )
 
 // File servers.

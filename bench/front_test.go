@@ -9,8 +9,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/testkit/programs"
-	"github.com/tarehq/tare/lab/contender"
 )
 
 // The fronts, and a server without front for comparison.

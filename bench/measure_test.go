@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tarehq/tare/lab/proc"
+	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/load"
 )
 

@@ -6,7 +6,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tarehq/tare/lab/stat"
+	"github.com/tarehq/tare/internal/lab/stat"
 )
 
 // The servers.

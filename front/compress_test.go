@@ -75,7 +75,8 @@ func TestCodingsAreNegotiated(t *testing.T) {
 			}
 			body, err := io.ReadAll(decoded(t, coding, resp.Body))
 			resp.Body.Close()
-			if wanted := map[string]string{"/": page, "/?1000": page[:1000]}[path]; err != nil || string(body) != wanted {
+			wanted := map[string]string{"/": page, "/?1000": page[:1000]}[path]
+			if err != nil || string(body) != wanted {
 				t.Errorf("%q: %d bytes, %v", accept, len(body), err)
 			}
 		}

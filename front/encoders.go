@@ -11,12 +11,13 @@ import (
 )
 
 const (
-	// maxCompressing bounds the responses that are compressed by gzip at the same time, because each
-	// takes up to a megabyte. More are sent uncompressed.
+	// maxCompressing bounds the responses that are compressed by gzip at the same time, because
+	// each takes up to a megabyte. More are sent uncompressed.
 	maxCompressing = 512
 	// maxHeavyCompressing is maxCompressing for Brotli and Zstandard, which take several megabytes.
 	maxHeavyCompressing = 128
-	// encoderWindow is the window of Brotli and Zstandard in bits: 512 KB, the default of ngx_brotli.
+	// encoderWindow is the window of Brotli and Zstandard in bits: 512 KB, the default of
+	// ngx_brotli.
 	encoderWindow = 19
 )
 

@@ -13,7 +13,9 @@ import (
 
 // A Finding is what a phase would do with a request.
 type Finding struct {
-	Phase string // "server", "rewrite", "location", "limits", "access", "try_files", "content", "upstream" or "response"
+	// Phase is "server", "rewrite", "location", "limits", "access", "try_files", "content",
+	// "upstream" or "response".
+	Phase string
 	Pos   string // the position in the configuration; empty if it is unknown
 	Text  string
 }

@@ -33,7 +33,9 @@ func TestExplainRunsNothing(t *testing.T) {
 				Settings: conf.Settings{AuthRequest: &conf.AuthRequest{URI: "/auth"}}},
 			{Path: "/auth", Match: conf.Exact, Pos: "x:3", Proxy: &conf.Proxy{To: "users"}},
 			{Path: "/gone", Pos: "x:4", Steps: []conf.Step{conf.Return{Status: 410}},
-				Settings: conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{410}, Target: "/page", Status: 200}}}},
+				Settings: conf.Settings{
+					ErrorPages: []conf.ErrorPage{{Statuses: []int{410}, Target: "/page", Status: 200}},
+				}},
 		}}},
 	}
 	explain := func(path string) []Finding {

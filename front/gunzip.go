@@ -2,7 +2,6 @@ package front
 
 import (
 	"io"
-	"iter"
 	"net/http"
 	"strings"
 
@@ -26,88 +25,128 @@ func (g *compression) startGunzip(w *writer) {
 	delete(header, "Accept-Ranges")
 	weakenEtag(header)
 	if w.x.r.Method != http.MethodHead && bodyAllowed(w.status) {
-		w.gunzip = newGunzipWriter(w)
+		w.gunzip = &gunzipWriter{w: w}
 	}
 }
 
-// gunzipWriter decompresses the body of a response. A decompressor reads, while a body is written:
-// so it runs in a coroutine, which continues when there is more to read.
+// gunzipWriter decompresses the body of a response. A decompressor reads, while a body is written.
+// So it has a goroutine, which runs only while Write, close or release waits for it:
+//
+//	idle      nothing was written; there is no goroutine
+//	waiting   the decompressor waits for input
+//	running   it reads input and writes output; the writer waits
+//	done      the goroutine has ended
+//
+//	idle, waiting -> running         resume
+//	running       -> waiting, done   it needs more input; it has an error, or the body's end
+//
+// A coroutine of package iter would be faster. But with one a handler that locks its goroutine to a
+// thread while it writes, or that has unlocked it since, would crash the process.
 type gunzipWriter struct {
-	input  []byte // that the decompressor has not read yet
-	ended  bool   // no more input follows
-	err    error  // of the decompressor or of writing its output
-	resume func() (struct{}, bool)
-	stop   func()
-	pause  func(struct{}) bool // returns false if the response has ended
+	w         *writer
+	input     []byte // that the decompressor has not read yet
+	ended     bool   // no more input follows
+	abandoned bool   // no more output is wanted
+	err       error  // of the decompressor or of writing its output
+
+	turn  chan struct{} // makes the decompressor run; nil if idle
+	pause chan struct{} // it does not run any more
+	done  bool
+	panic any // of writing output; nil without one
 }
 
 // gunzipPiece is the size of a piece of decompressed output.
 const gunzipPiece = 8 << 10
 
-func newGunzipWriter(w *writer) *gunzipWriter {
-	z := new(gunzipWriter)
-	z.resume, z.stop = iter.Pull(func(yield func(struct{}) bool) {
-		z.pause = yield
-		z.err = z.run(w)
-	})
-	return z
+// resume lets the decompressor run until it waits for input, or has ended.
+func (z *gunzipWriter) resume() {
+	switch {
+	case z.done:
+		return
+	case z.turn == nil:
+		z.turn, z.pause = make(chan struct{}), make(chan struct{})
+		go z.run()
+	default:
+		z.turn <- struct{}{}
+	}
+	<-z.pause
+	if recovered := z.panic; recovered != nil {
+		z.panic = nil
+		panic(recovered)
+	}
 }
 
-// run decompresses the input. The coroutine runs it.
-func (z *gunzipWriter) run(w *writer) error {
+// run decompresses the input.
+func (z *gunzipWriter) run() {
+	defer func() {
+		z.panic, z.done = recover(), true
+		z.pause <- struct{}{}
+	}()
+	z.err = z.decompress()
+}
+
+func (z *gunzipWriter) decompress() error {
 	r, err := gzip.NewReader(z)
 	if err != nil {
 		return err
 	}
 	// the decompressor's WriteTo would have buffers of its own
-	_, err = io.CopyBuffer(gunzipOutput{w}, struct{ io.Reader }{r}, make([]byte, gunzipPiece))
-	if err != nil && w.x.r.Context().Err() == nil {
-		w.x.errorf(levelError, "gunzip: %v", err)
+	_, err = io.CopyBuffer(gunzipOutput{z}, struct{ io.Reader }{r}, make([]byte, gunzipPiece))
+	if x := z.w.x; err != nil && !z.abandoned && x.r.Context().Err() == nil {
+		x.errorf(levelError, "gunzip: %v", err)
 	}
 	return err
 }
 
 // gunzipOutput is where decompressed bytes go.
-type gunzipOutput struct{ w *writer }
+type gunzipOutput struct{ from *gunzipWriter }
 
-func (o gunzipOutput) Write(p []byte) (int, error) { return o.w.filter(p) }
+func (o gunzipOutput) Write(p []byte) (int, error) {
+	if o.from.abandoned {
+		return 0, http.ErrAbortHandler
+	}
+	return o.from.w.filter(p)
+}
 
-// Read implements io.Reader for the decompressor. It pauses the coroutine until there is input.
+// Read implements io.Reader for the decompressor. It waits until there is input.
 func (z *gunzipWriter) Read(p []byte) (int, error) {
 	for len(z.input) == 0 {
-		if z.ended || !z.pause(struct{}{}) {
+		if z.ended {
 			return 0, io.EOF
 		}
+		z.pause <- struct{}{}
+		<-z.turn
 	}
 	n := copy(p, z.input)
 	z.input = z.input[n:]
 	return n, nil
 }
 
-// Write decompresses a part of the body.
+// Write decompresses a part of the body. It fails if the body is not valid, which includes bytes
+// after its end that are no further member, as in nginx.
 func (z *gunzipWriter) Write(p []byte) (int, error) {
 	if z.ended {
 		return 0, http.ErrBodyNotAllowed
 	}
 	z.input = p
-	if _, running := z.resume(); !running && z.err != nil {
+	z.resume()
+	if z.input = nil; z.err != nil {
 		return 0, z.err
 	}
-	z.input = nil // bytes after the end are ignored, as in nginx
 	return len(p), nil
 }
 
 // close ends the input. An incomplete body is an error.
 func (z *gunzipWriter) close() error {
-	if !z.ended {
-		z.ended = true
-		z.resume()
-	}
+	z.ended = true
+	z.resume()
 	return z.err
 }
 
-// release ends the coroutine.
+// release ends the goroutine.
 func (z *gunzipWriter) release() {
-	z.ended = true
-	z.stop()
+	z.ended, z.abandoned = true, true
+	if z.turn != nil {
+		z.resume()
+	}
 }

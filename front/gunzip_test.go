@@ -5,8 +5,10 @@ import (
 	"compress/gzip"
 	"io"
 	"net/http"
+	"runtime"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/internal/testkit"
@@ -104,5 +106,56 @@ func TestFiltersSeeDecompressedBodies(t *testing.T) {
 	})
 	if got := a.get("/"); got.body != "an new page" {
 		t.Errorf("%v", got)
+	}
+}
+
+// A handler may lock its goroutine to a thread when it likes: what decompresses does not depend on
+// that.
+func TestGunzipForHandlersThatLockThreads(t *testing.T) {
+	body := strings.Repeat("some text, ", 20_000)
+	packed := gzipped(t, body)
+	for name, write := range map[string]func(w io.Writer){
+		"whole": func(w io.Writer) {
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			w.Write(packed)
+		},
+		"later": func(w io.Writer) {
+			w.Write(packed[:100])
+			runtime.LockOSThread()
+			defer runtime.UnlockOSThread()
+			w.Write(packed[100:])
+		},
+	} {
+		if got := gunzipping(t, write).get("/"); got.body != body {
+			t.Errorf("%s: %d bytes", name, len(got.body))
+		}
+	}
+}
+
+// A response that a handler abandons leaves nothing behind, and nothing more of it is sent.
+func TestGunzipOfAbandonedResponses(t *testing.T) {
+	before := runtime.NumGoroutine()
+	t.Run("responses", func(t *testing.T) {
+		packed := gzipped(t, strings.Repeat("some text, ", 20_000))
+		a := gunzipping(t, func(w io.Writer) {
+			w.Write(packed[:len(packed)/2])
+			panic(http.ErrAbortHandler)
+		})
+		for range 50 {
+			resp, err := a.client.Get("http://front.test/")
+			if err == nil {
+				_, err = io.Copy(io.Discard, resp.Body)
+				resp.Body.Close()
+			}
+			if err == nil {
+				t.Error("the response seems to be complete")
+			}
+		}
+	})
+	for end := time.Now().Add(maxWait); runtime.NumGoroutine() > before+20; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d goroutines, %d before", runtime.NumGoroutine(), before)
+		}
 	}
 }

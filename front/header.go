@@ -41,8 +41,8 @@ func (c *compiler) addHeaders(all []conf.AddHeader) ([]addHeader, error) {
 	return out, nil
 }
 
-// addTrailers compiles the fields that are added to trailer sections. Those that frame the response,
-// or that recipients must not take from there (RFC 9110, 6.5.1), are rejected.
+// addTrailers compiles the fields that are added to trailer sections. Those that frame the
+// response, or that recipients must not take from there (RFC 9110, 6.5.1), are rejected.
 func (c *compiler) addTrailers(all []conf.AddHeader) ([]addHeader, error) {
 	var out []addHeader
 	for _, a := range all {

@@ -3,6 +3,7 @@ package front
 import (
 	"cmp"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -44,11 +45,11 @@ func (c *compiler) healthCheck(p *proxy) error {
 	g := p.target.group
 	settings := *from
 	settings.Pos, settings.Match = "", nil
-	key := fmt.Sprintf("%s %+v %+v", g.name, settings, from.Match)
 	probe, err := c.probe(p)
 	if err != nil {
 		return fmt.Errorf("health check: %w", err)
 	}
+	key := fmt.Sprintf("%s %+v %+v %s", g.name, settings, from.Match, probe.key())
 	if c.checks[key] || c.options.inMemory { // another location checks the same, or nothing is served
 		return nil
 	}
@@ -69,9 +70,7 @@ func (c *compiler) healthCheck(p *proxy) error {
 			}
 		},
 	})
-	if !c.options.inMemory { // otherwise the Config is only checked
-		c.plan.commits = append(c.plan.commits, check.Start)
-	}
+	c.plan.commits = append(c.plan.commits, check.Start)
 	c.plan.retires = append(c.plan.retires, func() {
 		check.Stop()
 		probe.transport.CloseIdleConnections()
@@ -86,6 +85,7 @@ type probe struct {
 	uri, host string
 	header    http.Header
 	timeout   time.Duration
+	tls       *tls.Config // nil without TLS
 	transport *http.Transport
 	match     *healthMatch // nil is the default
 }
@@ -112,20 +112,37 @@ func (c *compiler) probe(p *proxy) (*probe, error) {
 	if b.header["User-Agent"] == nil {
 		b.header["User-Agent"] = nil // none
 	}
-	http1 := new(http.Protocols)
-	http1.SetHTTP1(true)
 	b.transport = &http.Transport{
-		Protocols: http1, DialContext: b.dial, DisableCompression: true, DisableKeepAlives: from.KeepaliveTime == 0,
-		IdleConnTimeout: from.KeepaliveTime, MaxIdleConnsPerHost: 1, MaxResponseHeaderBytes: maxUpstreamHead,
+		Protocols: new(http.Protocols), DialContext: b.dial, DialTLSContext: b.dialTLS, DisableCompression: true,
+		DisableKeepAlives: from.KeepaliveTime == 0, IdleConnTimeout: from.KeepaliveTime, MaxIdleConnsPerHost: 1,
+		MaxResponseHeaderBytes: maxUpstreamHead,
 	}
 	if p.tls != nil {
-		b.transport.TLSClientConfig = p.tls.config(hostOnly(cmp.Or(constantText(&p.tls.verifyName), b.host)))
+		b.tls = p.tls.config(hostOnly(cmp.Or(constantText(&p.tls.verifyName), b.host)))
+	}
+	switch protocols := b.transport.Protocols; {
+	case !p.header.isHTTP2:
+		protocols.SetHTTP1(true)
+	case b.tls == nil:
+		protocols.SetUnencryptedHTTP2(true)
+	default:
+		protocols.SetHTTP2(true)
+		b.tls.NextProtos = []string{"h2"}
 	}
 	var err error
 	if from.Match != nil {
 		b.match, err = c.healthMatch(from.Match)
 	}
 	return b, err
+}
+
+// key identifies requests that the same HealthCheck sends for another location.
+func (b *probe) key() string {
+	name := ""
+	if b.tls != nil {
+		name = "TLS " + b.tls.ServerName
+	}
+	return fmt.Sprintf("%v %q %q %q", b.transport.Protocols, b.host, b.header, name)
 }
 
 // constantText returns a text without variables, or "".
@@ -158,12 +175,27 @@ func (b *probe) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 	return d.DialContext(ctx, network, server)
 }
 
+// dialTLS opens a connection and makes the TLS handshake. The http.Transport's own handshake would
+// send the host of the URL as the server's name if b.tls has none.
+func (b *probe) dialTLS(ctx context.Context, network, addr string) (net.Conn, error) {
+	nc, err := b.dial(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	tc := tls.Client(nc, b.tls)
+	if err := tc.HandshakeContext(ctx); err != nil {
+		nc.Close()
+		return nil, fmt.Errorf("TLS handshake: %w", err)
+	}
+	return tc, nil
+}
+
 // check checks the server at an address.
 func (b *probe) check(ctx context.Context, addr string) error {
 	ctx, cancel := context.WithTimeout(ctx, b.timeout)
 	defer cancel()
 	scheme := "http"
-	if b.transport.TLSClientConfig != nil {
+	if b.tls != nil {
 		scheme = "https"
 	}
 	r, err := http.NewRequestWithContext(ctx, http.MethodGet, scheme+"://host/", nil)

@@ -20,7 +20,8 @@ func (o *openedAt) CountRequest() int { o.requests++; return o.requests }
 
 // $connection is the same for all requests of a connection, and differs between connections.
 func TestConnectionHasANumber(t *testing.T) {
-	h := newFront(t, oneHost(conf.Location{Path: "/", Steps: []conf.Step{conf.Return{Status: 200, Text: "$connection"}}}))
+	steps := []conf.Step{conf.Return{Status: 200, Text: "$connection"}}
+	h := newFront(t, oneHost(conf.Location{Path: "/", Steps: steps}))
 	number := func(info *openedAt, remote string) string {
 		r := httptest.NewRequest("GET", "/", nil)
 		r.RemoteAddr = remote

@@ -142,8 +142,8 @@ func (c *compiler) logLine(f conf.LogFormat) ([]logPiece, error) {
 	return line, nil
 }
 
-// logVariable compiles a variable of a line. nginx writes a dash for variables that are not set, and
-// nothing for empty ones.
+// logVariable compiles a variable of a line. nginx writes a dash for variables that are not set,
+// and nothing for empty ones.
 func (c *compiler) logVariable(name string, escape conf.Escape) (func([]byte, *exchange) []byte, error) {
 	value, err := c.variable(name)
 	if err != nil {

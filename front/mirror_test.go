@@ -81,8 +81,8 @@ func TestMirrorWithoutBody(t *testing.T) {
 	}
 }
 
-// The client waits neither for a mirror that hangs, nor for one that panics, and closing the handler
-// ends both.
+// The client waits neither for a mirror that hangs, nor for one that panics, and closing the
+// handler ends both.
 func TestMirrorDelaysNothing(t *testing.T) {
 	started, ended := make(chan string, 1), make(chan string, 1)
 	a, h := mirrored(t, conf.Mirror{}, func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "ok") },
@@ -145,7 +145,8 @@ func TestMirrorOverTheNetwork(t *testing.T) {
 	), front.Bind("app", http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		io.WriteString(w, "ok")
 	})), quiet()))
-	if got := a.do("POST", "/?q", strings.NewReader(strings.Repeat("x", 50_000))); got.status != 200 || got.body != "ok" {
+	got := a.do("POST", "/?q", strings.NewReader(strings.Repeat("x", 50_000)))
+	if got.status != 200 || got.body != "ok" {
 		t.Errorf("%v", got)
 	}
 	if got := await(t, copies); got != "POST /copy?q 50000 <nil>" {

@@ -243,14 +243,19 @@ func (p *proxy) serve(x *exchange) outcome {
 	if err != nil {
 		return p.fail(x, err)
 	}
-	if g := target.group; g.sticky != nil {
-		if resp.Header == nil {
-			resp.Header = x.clientMemory.Header() // a field will be added
-		}
-		x.upstreamHeader = resp.Header
-		g.sticky.bind(x, &s.turn)
+	if resp.Header == nil && target.group.sticky != nil {
+		resp.Header = x.clientMemory.Header() // a field will be added
 	}
+	s.bindClient(x, resp.Header)
 	return p.respond(x, resp)
+}
+
+// bindClient binds a sticky client to the server that responded to its own request.
+func (s *upstreamRequest) bindClient(x *exchange, header http.Header) {
+	if s.group.sticky != nil {
+		x.upstreamHeader = header
+		s.group.sticky.bind(x, &s.turn)
+	}
 }
 
 // origin makes the upstream requests of an exchange for a cache.
@@ -258,6 +263,7 @@ type origin struct {
 	proxy  *proxy
 	x      *exchange
 	target destination
+	last   *upstreamRequest // whose response the client waits for; nil without one
 }
 
 // Prepare implements cache.Origin.
@@ -270,7 +276,7 @@ func (o *origin) Prepare(opts cache.OriginRequest) (cache.Fetch, error) {
 		return s.fetch, nil
 	}
 	return func(ctx context.Context) (*http.Response, error) {
-		s.exchange = o.x
+		s.exchange, o.last = o.x, s
 		defer func() { s.exchange = nil }()
 		return s.fetch(ctx)
 	}, nil
@@ -278,13 +284,17 @@ func (o *origin) Prepare(opts cache.OriginRequest) (cache.Fetch, error) {
 
 // serveCached responds from the cache.
 func (p *proxy) serveCached(x *exchange, target destination) outcome {
-	a, err := p.cache.respond(x, &origin{p, x, target})
+	o := &origin{proxy: p, x: x, target: target}
+	a, err := p.cache.respond(x, o)
 	if err != nil {
 		return p.fail(x, err)
 	}
 	if a.Passed != nil {
 		a.Passed.Header = a.Passed.Header.Clone()
 		a.Mark(a.Passed.Header)
+		if o.last != nil {
+			o.last.bindClient(x, a.Passed.Header)
+		}
 		return p.respond(x, a.Passed)
 	}
 	defer a.Close()

@@ -6,16 +6,25 @@ import (
 	"fmt"
 	"net"
 	"net/http"
+	"net/netip"
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/upstream"
 )
 
-// maxDynamicGroups bounds the groups for addresses from variables. The oldest is dropped first.
-const maxDynamicGroups = 256
+const (
+	// maxDynamicGroups bounds the groups for addresses from variables. The oldest is dropped first.
+	maxDynamicGroups = 256
+	// maxDynamicLookups bounds the lookups of their names at the same time. Clients may choose such
+	// names: the Resolver must have room for those of upstreams.
+	maxDynamicLookups = 128
+	// maxDynamicWait bounds how long such a lookup waits for others.
+	maxDynamicWait = 30 * time.Second
+)
 
 // group is a group of servers with its connections.
 type group struct {
@@ -153,10 +162,22 @@ type dynamicGroups struct {
 	resolver        *sharedResolver // nil is the system's
 	releaseResolver func()
 
-	mu     sync.Mutex
-	groups map[string]*group
-	order  []string // oldest first
-	closed bool
+	slots chan struct{} // lookups
+	find  upstream.Lookup
+
+	mu      sync.Mutex
+	groups  map[string]*group
+	order   []string // oldest first
+	pending map[string]*pendingGroup
+	closed  bool
+}
+
+// pendingGroup is a group whose name is not resolved yet. The requests for an address share it, and
+// so its lookup. Names that do not resolve displace no groups.
+type pendingGroup struct {
+	group  *group
+	users  int // requests
+	isKept bool
 }
 
 var errClosed = errors.New("the configuration was replaced")
@@ -168,9 +189,15 @@ func (c *compiler) dynamicGroups(from *conf.Proxy) (*dynamicGroups, error) {
 		key = fmt.Sprintf("%+v", *from.Resolver)
 	}
 	d, release, err := acquire(&c.state.dynamic, key, func() (d *dynamicGroups, err error) {
-		d = new(dynamicGroups)
+		d = &dynamicGroups{
+			groups: make(map[string]*group), pending: make(map[string]*pendingGroup),
+			slots: make(chan struct{}, maxDynamicLookups), find: upstream.SystemLookup,
+		}
 		d.options, d.resolver, d.releaseResolver, err = c.upstreamOptions(from.Resolver)
-		d.options.OnDemand = true
+		if d.options.Lookup != nil {
+			d.find = d.options.Lookup
+		}
+		d.options.OnDemand, d.options.Lookup = true, d.lookup
 		return d, err
 	}, (*dynamicGroups).close)
 	if err != nil {
@@ -181,59 +208,94 @@ func (c *compiler) dynamicGroups(from *conf.Proxy) (*dynamicGroups, error) {
 	return d, nil
 }
 
+// lookup resolves a name, when there is room for that.
+func (d *dynamicGroups) lookup(ctx context.Context, host string) ([]netip.Addr, time.Duration, error) {
+	waiting, cancel := context.WithTimeout(ctx, maxDynamicWait)
+	defer cancel()
+	select {
+	case d.slots <- struct{}{}:
+	case <-waiting.Done():
+		return nil, 0, fmt.Errorf("%d lookups are in progress: %w", maxDynamicLookups, waiting.Err())
+	}
+	defer func() { <-d.slots }()
+	return d.find(ctx, host)
+}
+
 // group returns the group for an address, whose name is resolved.
 func (d *dynamicGroups) group(ctx context.Context, to, port string) (*group, error) {
 	to = withPort(to, port)
-	d.mu.Lock()
-	g := d.groups[to]
-	d.mu.Unlock()
-	if g != nil {
-		if err := g.peers.Renew(ctx); err != nil {
-			return nil, err
-		}
-		return g, nil
-	}
-	peers, err := upstream.New(conf.Upstream{Name: to, Servers: []conf.Server{{Addr: to, Resolve: true}}},
-		new(upstream.State), d.options)
+	g, pending, err := d.acquire(to)
 	if err != nil {
 		return nil, err
 	}
-	if err := peers.Renew(ctx); err != nil { // names that do not resolve must not displace others
-		peers.Close()
+	err = g.peers.Renew(ctx)
+	if pending != nil {
+		err = d.release(to, pending, err)
+	}
+	if err != nil {
 		return nil, err
 	}
-	made := &group{name: to, peers: peers, transport: newTransport(peers.Config())}
-	kept, dropped := d.keep(to, made)
-	if dropped != nil {
-		dropped.close()
-	}
-	if kept == nil {
-		return nil, errClosed
-	}
-	return kept, nil
+	return g, nil
 }
 
-// keep adds a group, unless there is one for the address. It returns the one to use, and one to
-// close.
-func (d *dynamicGroups) keep(to string, made *group) (kept, dropped *group) {
+// acquire returns the group for an address. If it is pending, release must follow.
+func (d *dynamicGroups) acquire(to string) (*group, *pendingGroup, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.closed {
-		return nil, made
+		return nil, nil, errClosed
 	}
 	if g := d.groups[to]; g != nil {
-		return g, made
+		return g, nil, nil
 	}
+	p := d.pending[to]
+	if p == nil {
+		peers, err := upstream.New(conf.Upstream{Name: to, Servers: []conf.Server{{Addr: to, Resolve: true}}},
+			new(upstream.State), d.options)
+		if err != nil {
+			return nil, nil, err
+		}
+		p = &pendingGroup{group: &group{name: to, peers: peers, transport: newTransport(peers.Config())}}
+		d.pending[to] = p
+	}
+	p.users++
+	return p.group, p, nil
+}
+
+// release ends a request's use of a pending group, with the result of its lookup. The first success
+// keeps the group; after failures the last request closes it.
+func (d *dynamicGroups) release(to string, p *pendingGroup, err error) error {
+	d.mu.Lock()
+	var dropped *group
+	if p.users--; err == nil && !p.isKept && !d.closed {
+		p.isKept, dropped = true, d.keep(to, p.group)
+	}
+	isUnused := p.users == 0 && !p.isKept
+	if (p.isKept || isUnused) && d.pending[to] == p {
+		delete(d.pending, to)
+	}
+	if err == nil && !p.isKept {
+		err = errClosed
+	}
+	d.mu.Unlock()
+	if dropped != nil {
+		dropped.close()
+	}
+	if isUnused {
+		p.group.close()
+	}
+	return err
+}
+
+// keep adds a group, and returns one to close, or nil. The caller holds mu.
+func (d *dynamicGroups) keep(to string, g *group) (dropped *group) {
 	if len(d.order) == maxDynamicGroups {
 		dropped = d.groups[d.order[0]]
 		delete(d.groups, d.order[0])
 		d.order = d.order[1:]
 	}
-	if d.groups == nil {
-		d.groups = make(map[string]*group)
-	}
-	d.groups[to], d.order = made, append(d.order, to)
-	return made, dropped
+	d.groups[to], d.order = g, append(d.order, to)
+	return dropped
 }
 
 // close closes all groups. Later calls of group fail.

@@ -2,13 +2,13 @@ package front_test
 
 import (
 	"bytes"
+	"context"
 	"fmt"
+	"io"
 	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"os"
-	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -17,29 +17,8 @@ import (
 	"golang.org/x/net/dns/dnsmessage"
 
 	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/dns/dnstest"
 )
-
-// parseConf reads a configuration with a server block. DIR in it is a directory.
-func parseConf(t testing.TB, outer, server string) conf.Config {
-	t.Helper()
-	dir := shortDir(t)
-	text := fmt.Sprintf("events {} http { access_log off; default_type text/plain; %s server { listen 80; %s } }", outer,
-		server)
-	name := filepath.Join(dir, "nginx.conf")
-	must(t, os.WriteFile(name, []byte(strings.ReplaceAll(text, "DIR", dir)), 0o600))
-	read, err := nginxconf.Parse(name, nginxconf.Options{Prefix: dir})
-	must(t, err)
-	return read.Config
-}
-
-// serveConf serves a server block by a Handler.
-func serveConf(t testing.TB, outer, server string, options ...front.Option) *testClient {
-	t.Helper()
-	return serveHandler(t, newFront(t, parseConf(t, outer, server), append(options, quiet())...))
-}
 
 // container is a server that moves from one loopback address to another, like a container that is
 // created again. Its responses are its address.
@@ -237,5 +216,52 @@ func TestOldAddressesStayWhileDNSFails(t *testing.T) {
 		if a.until("/var", "127.0.0.2", noError(t)); time.Now().After(end) {
 			t.Fatal("the end of the failure is not logged")
 		}
+	}
+}
+
+// Requests for a name that is being resolved share one lookup, and one of them that ends does not
+// end it.
+func TestRequestsShareLookupsOnDemand(t *testing.T) {
+	const requests = 20
+	s := dnstest.Start(t)
+	s.Set("app.example", dnstest.Response{Silent: true})
+	_, port, err := net.SplitHostPort(serve(t, func(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "ok") }))
+	must(t, err)
+	a := serveConf(t, fmt.Sprintf("resolver %s ipv6=off;", s.Addr()), "location / { proxy_pass http://$arg_host; }")
+	url := "http://front.test/?host=app.example:" + port
+	ctx, cancel := context.WithCancel(t.Context())
+	results := make(chan string, requests)
+	get := func(ctx context.Context) {
+		r, err := http.NewRequestWithContext(ctx, "GET", url, nil)
+		must(t, err)
+		resp, err := a.client.Do(r)
+		if err != nil {
+			results <- "no response"
+			return
+		}
+		body, _ := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		results <- fmt.Sprint(resp.StatusCode, string(body))
+	}
+	go get(ctx)
+	for n := 0; n == 0; n, _ = s.Queries("app.example") {
+		time.Sleep(time.Millisecond)
+	}
+	for range requests - 1 {
+		go get(t.Context())
+	}
+	time.Sleep(50 * time.Millisecond) // most of them have arrived; if not, the test succeeds nevertheless
+	cancel()
+	if got := await(t, results); got != "no response" {
+		t.Errorf("the canceled request: %s", got)
+	}
+	s.Set("app.example", dnstest.Response{Addresses: []string{"127.0.0.1"}, TTL: 60})
+	for range requests - 1 {
+		if got := await(t, results); got != "200ok" {
+			t.Error(got)
+		}
+	}
+	if n, _ := s.Queries("app.example"); n > requests/2 {
+		t.Errorf("%d queries for %d requests", n, requests)
 	}
 }

@@ -81,3 +81,30 @@ func TestStickyLearnsSessions(t *testing.T) {
 		}
 	}
 }
+
+// With a cache, a client is bound by responses of its own only, which are not stored.
+func TestStickyClientsOfACache(t *testing.T) {
+	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Cache-Control", r.URL.Query().Get("control"))
+		http.SetCookie(w, &http.Cookie{Name: "session", Value: "s"})
+	})
+	for method, bound := range map[string]string{
+		"sticky cookie srv;": "srv=one",
+		"sticky learn create=$upstream_cookie_session lookup=$cookie_session zone=s:1m;": "",
+	} {
+		a := serveConf(t, fmt.Sprintf(`proxy_cache_path %s keys_zone=c:1m; upstream app { %s
+			server %s route=one; server 127.0.0.1:1 route=two backup; }`, t.TempDir(), method, addr),
+			`location / { proxy_cache c; proxy_ignore_headers Set-Cookie; proxy_cache_key $args; proxy_pass http://app; }`)
+		for range 2 {
+			got := a.get("/?control=no-store").header["Set-Cookie"]
+			want := strings.TrimSpace(bound + " session=s")
+			if strings.Join(got, " ") != want {
+				t.Errorf("%s not stored: %q", method, got)
+			}
+			got = a.get("/?control=max-age=60").header["Set-Cookie"]
+			if strings.Contains(strings.Join(got, " "), "srv") {
+				t.Errorf("%s stored: %q", method, got)
+			}
+		}
+	}
+}

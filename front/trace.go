@@ -80,8 +80,11 @@ func (x *exchange) traceContext() *traceContext {
 
 // injectTrace replaces the context in the request's fields.
 func (x *exchange) injectTrace() {
+	if x.parent != nil { // a mirrored request may run at the same time
+		return
+	}
 	t := x.traceContext()
-	if t == nil || t.isInjected || x.parent != nil {
+	if t == nil || t.isInjected {
 		return
 	}
 	t.isInjected = true

@@ -31,7 +31,9 @@ func traced(t testing.TB, from conf.Trace, spans chan front.Span) *testClient {
 
 func TestTraceContextIsPassedOnOrBegun(t *testing.T) {
 	const hex = `[0-9a-f]`
-	client := []string{"Traceparent", "00-" + traceID + "-" + parentID + "-01", "Tracestate", "a=1", "Tracestate", "b=2"}
+	client := []string{
+		"Traceparent", "00-" + traceID + "-" + parentID + "-01", "Tracestate", "a=1", "Tracestate", "b=2",
+	}
 	for _, test := range []struct {
 		name       string
 		from       conf.Trace
@@ -40,7 +42,8 @@ func TestTraceContextIsPassedOnOrBegun(t *testing.T) {
 	}{
 		{"propagate", conf.Trace{Extract: true, Inject: true},
 			`\[00-` + traceID + `-(` + hex + `{16})-01\] \[a=1,b=2\]`, traceID + ` $1 [` + parentID + `] 1`, client},
-		{"inject", conf.Trace{Inject: true}, `\[00-(` + hex + `{32})-(` + hex + `{16})-00\] \[\]`, `$1 $2 [] 0`, client},
+		{"inject", conf.Trace{Inject: true}, `\[00-(` + hex + `{32})-(` + hex + `{16})-00\] \[\]`,
+			`$1 $2 [] 0`, client},
 		{"begin", conf.Trace{Extract: true, Inject: true, Sampled: "on"},
 			`\[00-(` + hex + `{32})-(` + hex + `{16})-01\] \[\]`, `$1 $2 [] 0`, nil},
 		{"parent decides", conf.Trace{Extract: true, Inject: true, Sampled: "$otel_parent_sampled"},
@@ -75,7 +78,8 @@ func TestInvalidTraceContextIsIgnored(t *testing.T) {
 			t.Errorf("%s: %s", value, got)
 		}
 	}
-	if got := a.get("/", "Traceparent", "cc-"+traceID+"-"+parentID+"-01-more").header.Get("X-Vars"); got[:32] != traceID {
+	got := a.get("/", "Traceparent", "cc-"+traceID+"-"+parentID+"-01-more").header.Get("X-Vars")
+	if got[:32] != traceID {
 		t.Errorf("a later version: %s", got)
 	}
 	if got := a.get("/", "Traceparent", "00-"+traceID+"-"+parentID+"-01", "Traceparent",
@@ -113,5 +117,21 @@ func TestSpansOfSampledRequests(t *testing.T) {
 	}
 	if len(spans) > 0 {
 		t.Errorf("another span: %+v", <-spans)
+	}
+}
+
+// A mirrored request may look at the trace while the request continues in a location that injects
+// it.
+func TestTraceOfMirroredRequestIsNotChanged(t *testing.T) {
+	copies := make(chan string, 1)
+	to := serve(t, func(_ http.ResponseWriter, r *http.Request) { copies <- r.Header.Get("Traceparent") })
+	other := serve(t, func(http.ResponseWriter, *http.Request) {})
+	a := serveConf(t, "", fmt.Sprintf(`location / { root DIR/none; otel_trace_context extract; mirror /copy;
+		error_page 404 = @other; }
+		location @other { otel_trace_context propagate; proxy_pass http://%s; }
+		location = /copy { internal; otel_trace_context propagate; proxy_pass http://%s; }`, other, to))
+	for range 20 {
+		a.get("/")
+		await(t, copies)
 	}
 }

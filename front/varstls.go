@@ -65,8 +65,8 @@ func certVariables() map[string]knownVariable {
 			return hex.EncodeToString(sum[:])
 		}),
 		"ssl_client_raw_cert": of(certPEM),
-		// nginx starts continuation lines with tabs, which are obsolete in fields. Recipients replace
-		// such a line fold by a space (RFC 9112, 5.2).
+		// nginx starts continuation lines with tabs, which are obsolete in fields. Recipients
+		// replace such a line fold by a space (RFC 9112, 5.2).
 		"ssl_client_cert": of(func(c *x509.Certificate) string {
 			return strings.ReplaceAll(strings.TrimSuffix(certPEM(c), "\n"), "\n", " ")
 		}),

@@ -8,8 +8,8 @@ import (
 // AccessRule allows or denies access.
 type AccessRule struct {
 	Deny bool
-	// Net is the clients' network; the zero Prefix contains all clients. Unix is for clients of a unix
-	// socket.
+	// Net is the clients' network; the zero Prefix contains all clients. Unix is for clients of a
+	// unix socket.
 	Net  netip.Prefix
 	Unix bool
 }

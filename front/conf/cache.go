@@ -14,9 +14,9 @@ type Cache struct {
 	// MaxBytes limits what is stored, on disk if Dir is set; 0 is DefaultCacheBytes. The least
 	// recently used response goes first.
 	MaxBytes int64
-	// MemoryBytes limits what is stored in memory; 0 is DefaultCacheMemory. A body that is still being
-	// sent counts, even after it has been replaced or evicted. Responses on their way in may use a
-	// quarter more.
+	// MemoryBytes limits what is stored in memory; 0 is DefaultCacheMemory. A body that is still
+	// being sent counts, even after it has been replaced or evicted. Responses on their way in may
+	// use a quarter more.
 	MemoryBytes int64
 	// Inactive is how long an unused response is stored, fresh or not; 0 is 10 minutes.
 	Inactive time.Duration
@@ -26,8 +26,8 @@ type Cache struct {
 
 // CachePolicy is how a location uses a cache.
 type CachePolicy struct {
-	// CacheValid is the freshness, by status, of responses that do not define it themselves. The first
-	// element with the status counts.
+	// CacheValid is the freshness, by status, of responses that do not define it themselves. The
+	// first element with the status counts.
 	Valid []CacheValid
 	// Ignore lists fields of responses that have no effect: Cache-Control, Expires, Set-Cookie,
 	// Vary, X-Accel-Expires.

@@ -8,8 +8,8 @@ type HealthCheck struct {
 	// Interval is the time between two checks of a server; 0 is 5 s. Jitter is the maximum of a
 	// random time that is added.
 	Interval, Jitter time.Duration
-	// Fails is the number of failures in a row after which a server gets no requests, and Passes the
-	// number of successes after which it gets them again; 0 is 1.
+	// Fails is the number of failures in a row after which a server gets no requests, and Passes
+	// the number of successes after which it gets them again; 0 is 1.
 	Fails, Passes int
 	URI           string // "" is /
 	Port          int    // 0 is the server's
@@ -43,7 +43,7 @@ type StatusRange struct{ From, To int }
 // HeaderMatch is a condition about a field of a response.
 type HeaderMatch struct {
 	Name string
-	// Op compares the value with Value: "=" or "!=", or as a regular expression "~" or "!~". With ""
-	// the field must be present, with "!" it must not.
+	// Op compares the value with Value: "=" or "!=", or as a regular expression "~" or "!~". With
+	// "" the field must be present, with "!" it must not.
 	Op, Value string
 }

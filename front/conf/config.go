@@ -153,8 +153,8 @@ type Settings struct {
 	// ErrorLog is the log for errors of requests. Nil is the logger of New's options.
 	ErrorLog *ErrorLog
 	Gzip     *Gzip // nil compresses nothing
-	// Brotli and Zstd compress for clients that accept it, and are preferred to Gzip in this order; nil
-	// does not.
+	// Brotli and Zstd compress for clients that accept it, and are preferred to Gzip in this order;
+	// nil does not.
 	Brotli, Zstd *Compression
 	// Gunzip decompresses responses with gzip for clients that do not accept it, or that Gunzip's
 	// Proxied, HTTP10 and Disable exclude; nil decompresses nothing.
@@ -241,8 +241,8 @@ type Files struct {
 	Index []Text
 	// Listing lists directories without an index.
 	Listing bool
-	// Precompressed are the codings of which x.gz, x.br or x.zst is served instead of x to clients that
-	// accept it: "gzip", "br", "zstd".
+	// Precompressed are the codings of which x.gz, x.br or x.zst is served instead of x to clients
+	// that accept it: "gzip", "br", "zstd".
 	Precompressed []string
 	// Symlinks restricts symbolic links; the default follows all. Those in SymlinksFrom, a prefix
 	// of the path, are always followed.

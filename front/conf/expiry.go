@@ -10,8 +10,8 @@ import (
 // Expiry is the value of an Expires.
 type Expiry struct {
 	Kind ExpiryKind
-	// After is the time after the request or the modification time, for ExpiryIn, or after midnight,
-	// for ExpiryAt.
+	// After is the time after the request or the modification time, for ExpiryIn, or after
+	// midnight, for ExpiryAt.
 	After time.Duration
 }
 
@@ -29,7 +29,8 @@ const (
 
 // ParseExpiry parses the text of an Expires, without variables.
 func ParseExpiry(text string, modified bool) (Expiry, error) {
-	if kind, ok := map[string]ExpiryKind{"epoch": ExpiryEpoch, "max": ExpiryMax, "off": ExpiryOff}[text]; ok && !modified {
+	words := map[string]ExpiryKind{"epoch": ExpiryEpoch, "max": ExpiryMax, "off": ExpiryOff}
+	if kind, ok := words[text]; ok && !modified {
 		return Expiry{Kind: kind}, nil
 	}
 	rest, daily := strings.CutPrefix(text, "@")

@@ -31,9 +31,9 @@ type Proxy struct {
 
 	Method Text // "" is the request's
 	// Version is "1.0", "1.1" or "2"; "" is "1.0". Requests are HTTP/1.1 with the first two. As in
-	// nginx only "1.1" allows keep-alive, and only with a Connection in Header other than close. With
-	// "2", requests share connections; without TLS the server must support HTTP/2 by prior knowledge
-	// (RFC 9113, 3.3).
+	// nginx only "1.1" allows keep-alive, and only with a Connection in Header other than close.
+	// With "2", requests share connections; without TLS the server must support HTTP/2 by prior
+	// knowledge (RFC 9113, 3.3).
 	Version  string
 	Header   []Field // replaces fields of the client; an empty value removes one. HTTP only
 	NoHeader bool    // drops the client's header

@@ -14,7 +14,8 @@ type Sticky struct {
 // StickyCookie binds a client by a cookie that the front sets.
 type StickyCookie struct {
 	Name string
-	// Expires is how long the client keeps the cookie: 0 is as long as it runs, negative is forever.
+	// Expires is how long the client keeps the cookie: 0 is as long as it runs, negative is
+	// forever.
 	Expires                time.Duration
 	Domain, Path, SameSite Text // "" leaves the attribute out
 	HTTPOnly, Secure       bool
@@ -22,8 +23,8 @@ type StickyCookie struct {
 
 // StickyLearn binds a client by a session that a server begins.
 type StickyLearn struct {
-	// Create are texts of a response, of which the first that is not empty identifies a new session.
-	// Lookup are those of a request that identify a session.
+	// Create are texts of a response, of which the first that is not empty identifies a new
+	// session. Lookup are those of a request that identify a session.
 	Create, Lookup []Text
 	Zone           string        // the name of the sessions, which several Upstreams may share
 	Bytes          int64         // of memory; 0 is 1 MB, which is 4,000 sessions

@@ -49,7 +49,8 @@ func FuzzPieces(f *testing.F) {
 		}
 		var b strings.Builder
 		for _, p := range pieces {
-			if p.Source == "" || !p.IsLiteral() && p.Source[0] != '$' || p.Variable != "" && !IsVariableName(p.Variable) {
+			if p.Source == "" || !p.IsLiteral() && p.Source[0] != '$' ||
+				p.Variable != "" && !IsVariableName(p.Variable) {
 				t.Errorf("%q: piece %+v", text, p)
 			}
 			b.WriteString(p.Source)

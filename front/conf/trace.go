@@ -1,6 +1,7 @@
 package conf
 
-// Trace configures trace contexts (W3C Trace Context, traceparent and tracestate), as nginx-otel does.
+// Trace configures trace contexts (W3C Trace Context, traceparent and tracestate), as nginx-otel
+// does.
 type Trace struct {
 	// Extract makes the request a part of the client's trace. Otherwise it begins a trace.
 	Extract bool

@@ -15,8 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/testkit"
-	"github.com/tarehq/tare/lab/contender"
 )
 
 // front is nginx or tare as a process that inherits its sockets.

@@ -24,7 +24,8 @@ func (t *translator) issuer(d *directive) {
 		return
 	}
 	s := newScope(nil, levelIssuer, d.block)
-	i := conf.Issuer{Name: name, Pos: d.where(), Challenge: conf.HTTP01, AcceptTerms: s.own("accept_terms_of_service") != nil,
+	i := conf.Issuer{
+		Name: name, Pos: d.where(), Challenge: conf.HTTP01, AcceptTerms: s.own("accept_terms_of_service") != nil,
 		Insecure: !s.flag("ssl_verify", true), Trusted: t.trusted(s.own("ssl_trusted_certificate")),
 		StateDir: t.path("acme_" + name)}
 	if uri := s.one("uri"); uri != nil {
@@ -62,7 +63,7 @@ func (t *translator) issuer(d *directive) {
 	t.config.Issuers = append(t.config.Issuers, i)
 }
 
-// issuerPreferences translates what an issuer is asked for beyond its defaults.
+// issuerPreferences translates what replaces the defaults of an issuer.
 func (t *translator) issuerPreferences(s *scope, i *conf.Issuer) {
 	if c := s.one("preferred_chain"); c != nil {
 		i.PreferredChain = c.args[0]

@@ -24,9 +24,11 @@ func acmeSamples() map[string][]sample {
 		"account_key":             at("issuer", "account_key rsa;", "account_key ecdsa:384;", "account_key key.pem;"),
 		"accept_terms_of_service": at("issuer", "accept_terms_of_service;"),
 		"challenge":               at("issuer", "challenge tls-alpn-01;", "challenge dns-01;"),
-		"contact":                 at("issuer", "contact a@b.test;", "contact tel:1;", "contact a@b.test; contact tel:1;"),
+		"contact": at("issuer", "contact a@b.test;", "contact tel:1;",
+			"contact a@b.test; contact tel:1;"),
 		"external_account_key":    at("issuer", "external_account_key k data:AA;", "external_account_key k file;"),
-		"fallback":                at("issuer", "fallback j;"), "preferred_chain": at("issuer", "preferred_chain \"A B\";"),
+		"fallback":                at("issuer", "fallback j;"),
+		"preferred_chain":         at("issuer", "preferred_chain \"A B\";"),
 		"profile":                 at("issuer", "profile p;", "profile p require;"),
 		"ssl_trusted_certificate": at("issuer", "ssl_trusted_certificate c.pem;"),
 		"ssl_verify":              at("issuer", "ssl_verify off;"),
@@ -110,7 +112,8 @@ func TestACMEErrors(t *testing.T) {
 
 // A certificate that is ordered but not used would be a mistake.
 func TestUnusedIssuedCertificateIsReported(t *testing.T) {
-	r, err := Parse("nginx.conf", Options{FS: oneFile(inHTTP(issuerI + "server { listen 80; acme_certificate i a.test; }"))})
+	text := inHTTP(issuerI + "server { listen 80; acme_certificate i a.test; }")
+	r, err := Parse("nginx.conf", Options{FS: oneFile(text)})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -30,7 +30,8 @@ func compression(s *scope, name string) *conf.Compression {
 	return c
 }
 
-// gunzip translates gunzip. Clients that would not get a compressed response get a decompressed one.
+// gunzip translates gunzip. Clients that would not get a compressed response get a decompressed
+// one.
 func (t *translator) gunzip(s *scope) *conf.Gzip {
 	if !s.flag("gunzip", false) {
 		return nil

@@ -63,10 +63,11 @@ func headerMatch(args []string) (conf.HeaderMatch, error) {
 	return conf.HeaderMatch{}, fmt.Errorf("invalid condition (must be NAME, ! NAME or NAME OPERATOR VALUE)")
 }
 
-// healthCheck translates health_check of a location with a proxy.
+// healthCheck translates health_check of a location with proxy_pass. Servers of gRPC would fail its
+// requests.
 func (t *translator) healthCheck(from *scope, p *conf.Proxy) {
 	for _, d := range from.own("health_check") {
-		if p == nil {
+		if p == nil || len(from.own("proxy_pass")) == 0 {
 			t.errorf(d, "requires proxy_pass")
 			return
 		}

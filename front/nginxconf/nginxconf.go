@@ -96,8 +96,8 @@ type Listener struct {
 	// HTTP2Streams limits the concurrent streams of an HTTP/2 connection; 0 is the default of the
 	// server.
 	HTTP2Streams int
-	// HTTP2Window is how many bytes of a body a client of HTTP/2 may send before they are read; 0 is
-	// the default of the server.
+	// HTTP2Window is how many bytes of a body a client of HTTP/2 may send before they are read; 0
+	// is the default of the server.
 	HTTP2Window int64
 }
 

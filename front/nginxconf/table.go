@@ -52,7 +52,8 @@ type spec struct {
 	// which response.
 	harmless bool
 	unless   []string // rejected unless its argument is one of these
-	// balancer marks a load balancing method, and noBackup one that backups cannot be combined with.
+	// balancer marks a load balancing method, and noBackup one that backups cannot be combined
+	// with.
 	balancer, noBackup bool
 	remark             string
 }

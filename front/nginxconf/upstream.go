@@ -18,7 +18,8 @@ func (t *translator) upstream(d *directive, http *scope) {
 	}
 	t.upstreams[strings.ToLower(u.Name)] = d
 	s := newScope(nil, levelUpstream, d.block)
-	// it inherits nothing but the resolver: keepalive_timeout and others have another meaning in http
+	// it inherits nothing but the resolver: keepalive_timeout and others have another meaning in
+	// http
 	if u.Resolver = t.resolver(s); u.Resolver == nil {
 		u.Resolver = t.resolver(http)
 	}

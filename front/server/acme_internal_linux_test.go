@@ -162,15 +162,17 @@ func (s *acmeSite) roots() *x509.CertPool {
 	return pool
 }
 
-// A host's first certificate is issued although HTTP requests are redirected. HTTP is served before.
+// A host's first certificate is issued although HTTP requests are redirected. HTTP is served
+// before.
 func TestCertificatesAreIssued(t *testing.T) {
 	t.Parallel()
 	for _, challenge := range []string{"http-01", "tls-alpn-01"} {
 		t.Run(challenge, func(t *testing.T) {
 			t.Parallel()
 			s := startACME(t, 2, challenge, programs.PebbleConfig{})
-			client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
-				Transport: &http.Transport{DisableKeepAlives: true}}
+			client := &http.Client{
+				CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+				Transport:     &http.Transport{DisableKeepAlives: true}}
 			resp, err := client.Get("http://" + s.http + "/.well-known/acme-challenge/other")
 			if err != nil || resp.StatusCode != http.StatusMovedPermanently {
 				t.Fatalf("HTTP: %v, %v", resp, err)
@@ -206,8 +208,8 @@ func TestCertificatesAreIssued(t *testing.T) {
 	}
 }
 
-// Certificates are renewed under load, with errors of the issuer, and reloads meanwhile: no handshake
-// fails.
+// Certificates are renewed under load, with errors of the issuer, and reloads meanwhile: no
+// handshake fails.
 func TestRenewalsUnderLoad(t *testing.T) {
 	t.Parallel()
 	hosts, renewals, lifetime := 2, 4, 20*time.Second

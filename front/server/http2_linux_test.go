@@ -46,7 +46,8 @@ func serveHTTP2(t *testing.T, byNginx bool, directives string) (socket string) {
 	}
 	if byNginx {
 		tool := programs.Nginx(t)
-		programs.Start(t, "unix", socket, tool.Env, tool.Bin, "-p", dir, "-c", name, "-e", filepath.Join(dir, "error.log"))
+		programs.Start(t, "unix", socket, tool.Env, tool.Bin, "-p", dir, "-c", name,
+			"-e", filepath.Join(dir, "error.log"))
 		return socket
 	}
 	ready, ended := make(chan struct{}, 1), make(chan error, 1)
@@ -86,7 +87,9 @@ func requestHTTP2(t *testing.T, socket string, sizes ...int) (settings map[http2
 		_ = e.WriteField(hpack.HeaderField{Name: "x-" + strconv.Itoa(i), Value: strings.Repeat("~", size)})
 	}
 	_ = f.WriteSettings()
-	_ = f.WriteHeaders(http2.HeadersFrameParam{StreamID: 1, EndStream: true, EndHeaders: true, BlockFragment: block.Bytes()})
+	_ = f.WriteHeaders(http2.HeadersFrameParam{
+		StreamID: 1, EndStream: true, EndHeaders: true, BlockFragment: block.Bytes(),
+	})
 	settings = make(map[http2.SettingID]uint32)
 	for {
 		frame, err := f.ReadFrame()

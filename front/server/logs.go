@@ -207,8 +207,8 @@ func logPaths(c *Config) []string {
 // cacheMode is the mode of new folders of caches and bodies.
 const cacheMode = 0o700
 
-// prepareDirs creates the folders of caches and of requests' bodies, and makes the serving user their
-// owner, also of existing ones, as nginx does.
+// prepareDirs creates the folders of caches and of requests' bodies, and makes the serving user
+// their owner, also of existing ones, as nginx does.
 func prepareDirs(c *conf.Config, privileges *privilege.Plan) error {
 	for i := range c.Caches {
 		if err := prepareDir(c.Caches[i].Dir, privileges); err != nil {

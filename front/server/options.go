@@ -58,8 +58,8 @@ type Options struct {
 	Ready, Reloading, Draining func()
 }
 
-// DNSProvider sets TXT records, which prove the control of a name to an issuer of certificates whose
-// conf.Challenge is DNS01.
+// DNSProvider sets TXT records, which prove the control of a name to an issuer of certificates
+// whose conf.Challenge is DNS01.
 type DNSProvider interface {
 	// Present creates a record. It returns when all of the zone's name servers have it.
 	Present(ctx context.Context, name, value string) error

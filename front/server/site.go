@@ -128,7 +128,8 @@ func (s *Server) reopenHandlerLog(ctx context.Context) error {
 	return nil
 }
 
-// printHandlerLog prints where the log of a Config with a Handler is, and whether it can be rotated.
+// printHandlerLog prints where the log of a Config with a Handler is, and whether it can be
+// rotated.
 func (s *Server) printHandlerLog(c *Config) {
 	logs := c.Front.Hosts[0].Defaults.Logs
 	if c.Handler == nil || len(logs) == 0 {

@@ -155,7 +155,8 @@ func (s *Server) newServer(socket *socket) *tare.Server {
 		DisableGeneralOptionsHandler: true,
 		HTTP2: &http.HTTP2Config{SendPingTimeout: pingInterval(socket.HeaderTimeout), PingTimeout: pingTimeout,
 			WriteByteTimeout: sendTimeout, MaxConcurrentStreams: socket.HTTP2Streams,
-			MaxReceiveBufferPerStream: int(socket.HTTP2Window), MaxReceiveBufferPerConnection: max(connWindow, int(socket.HTTP2Window))},
+			MaxReceiveBufferPerStream:     int(socket.HTTP2Window),
+			MaxReceiveBufferPerConnection: max(connWindow, int(socket.HTTP2Window))},
 		MaxHeaderBytes: int(socket.HeaderBytes), ReadHeaderTimeout: socket.HeaderTimeout,
 		IdleTimeout: socket.IdleTimeout,
 	})
@@ -173,8 +174,8 @@ func (s *Server) newServer(socket *socket) *tare.Server {
 	return server
 }
 
-// handler returns what servers call: the site itself if nothing comes before it, since front.Handler
-// then knows that it owns the requests.
+// handler returns what servers call: the site itself if nothing comes before it, since
+// front.Handler then knows that it owns the requests.
 func (s *Server) handler() http.Handler {
 	if usesIssuers(s.config) {
 		return s.issued.Handler(s.site)

@@ -59,10 +59,12 @@ func (s *Server) upgrade(ctx context.Context) error {
 	if err := s.checkUpgrade(); err != nil {
 		return err
 	}
+	s.hasChild.Store(true)
+	defer s.hasChild.Store(false)
 	s.log.print("upgrade: starting a new process")
 	err := s.upgrader.Upgrade(ctx)
 	if err != nil {
-		s.removeOldPID()
+		s.removeFailedPIDs()
 	}
 	return err
 }
@@ -240,8 +242,8 @@ func (w watchdog) stop() {
 	}
 }
 
-// upgradeLog is a slog.Handler that prints what package upgrade logs, but for the errors that Upgrade
-// returns.
+// upgradeLog is a slog.Handler that prints what package upgrade logs, but for the errors that
+// Upgrade returns.
 type upgradeLog struct{ log stderrLog }
 
 // Enabled implements slog.Handler.

@@ -93,7 +93,7 @@ func (l *list) times(kind timeKind, inFlight bool, now time.Time) []time.Duratio
 	for i := range l.members {
 		h := l.members[i].health
 		times[i] = h.times.average(kind, now)
-		if inFlight && h.conns > 0 {
+		if inFlight {
 			times[i] = max(times[i], h.meanAge(now))
 		}
 		if times[i] > 0 && (fastest == 0 || times[i] < fastest) {

@@ -78,3 +78,25 @@ func TestLeastTimeNoticesChanges(t *testing.T) {
 		}
 	})
 }
+
+// Requests whose start is unknown, because another configuration with one server has begun them, do
+// not make a server seem slow.
+func TestLeastTimeIgnoresRequestsOfUnknownAge(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		state := new(State)
+		g := group(t, conf.Upstream{Balance: balance("least_time", "header", "inflight"), Servers: servers("1", "2")},
+			state, nil)
+		times := map[string][2]time.Duration{"1": {time.Millisecond, time.Millisecond},
+			"2": {90 * time.Millisecond, 90 * time.Millisecond}}
+		share(g, 10, times)
+		single := group(t, conf.Upstream{Servers: servers("1")}, state, nil)
+		hanging := single.Turn("", netip.Addr{})
+		if _, err := hanging.Next(); err != nil {
+			t.Fatal(err)
+		}
+		if counts := share(g, 40, times); counts["1"] < 35 {
+			t.Errorf("%v, want server 1 most often", counts)
+		}
+		hanging.Done(false)
+	})
+}

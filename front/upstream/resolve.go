@@ -25,8 +25,8 @@ const (
 	lookupEvery = 30 * time.Second
 	// systemValid is how long addresses without a TTL are valid, as those of the system's resolver.
 	systemValid = 5 * time.Second
-	// minLookupInterval is the minimum interval of lookups of a name: also of those with a TTL of 0,
-	// and after failures. maxFailureInterval is the maximum interval after failures.
+	// minLookupInterval is the minimum interval of lookups of a name: also of those with a TTL of
+	// 0, and after failures. maxFailureInterval is the maximum interval after failures.
 	minLookupInterval  = time.Second
 	maxFailureInterval = 8 * time.Second
 	// lookupTime limits lookups by the system, and those of names without Resolve.

@@ -71,23 +71,40 @@ type health struct {
 	conns   int       // requests in progress
 	users   int       // number of peers
 	times   responseTimes
-	// begun is the sum of the starts of requests in progress, in Unix nanoseconds. It may overflow:
+	// timed is the number of requests in progress whose start is known, and begun the sum of these,
+	// as durations since origin: the system's clock may be set meanwhile. The sum may overflow:
 	// meanAge is right nevertheless.
-	begun int64
+	timed  int
+	begun  time.Duration
+	origin time.Time
 	// recovered is when the server became available again: see slow_start.
 	recovered time.Time
 }
 
-// meanAge returns the mean age of the requests in progress, of which there is at least one.
+// beginTimed and endTimed record a request in progress for meanAge.
+func (h *health) beginTimed(start time.Time) {
+	h.timed++
+	h.begun += start.Sub(h.origin)
+}
+
+func (h *health) endTimed(start time.Time) {
+	h.timed--
+	h.begun -= start.Sub(h.origin)
+}
+
+// meanAge returns the mean age of the requests in progress whose start is known, or 0.
 func (h *health) meanAge(now time.Time) time.Duration {
-	return time.Duration(int64(h.conns)*now.UnixNano()-h.begun) / time.Duration(h.conns)
+	if h.timed == 0 {
+		return 0
+	}
+	return (time.Duration(h.timed)*now.Sub(h.origin) - h.begun) / time.Duration(h.timed)
 }
 
 // acquire returns the state of an address. The caller holds mu.
 func (s *State) acquire(addr string) *health {
 	h := s.known[addr]
 	if h == nil {
-		h = new(health)
+		h = &health{origin: time.Now()}
 		if s.known == nil {
 			s.known = make(map[string]*health)
 		}

@@ -19,7 +19,7 @@ type Turn struct {
 	backup bool      // list is that of the backups, perhaps from before a change
 	tried  []bool    // indexes of list; nil before the first attempt
 	last   int       // the index of the last peer
-	now    time.Time // of the last choice; not set for a single server
+	now    time.Time // of the last choice; a single server has none, unless the method uses times
 	walk   walk
 }
 
@@ -34,7 +34,7 @@ func (t *Turn) Next() (addr string, err error) {
 	} else {
 		t.markTried()
 	}
-	if !t.list.single { // a single server needs no clock
+	if !t.list.single || g.method.usesTimes { // otherwise a single server needs no clock
 		t.now = time.Now()
 	}
 	i := t.choose()
@@ -47,7 +47,9 @@ func (t *Turn) Next() (addr string, err error) {
 	}
 	m := &t.list.members[i]
 	m.health.begin(m.server.FailTimeout, t.now)
-	m.health.begun += t.now.UnixNano()
+	if g.method.usesTimes {
+		m.health.beginTimed(t.now)
+	}
 	return m.addr, nil
 }
 
@@ -173,7 +175,9 @@ func (t *Turn) Done(failed bool) {
 	defer s.mu.Unlock()
 	p, m := &t.list.peers[t.last], &t.list.members[t.last]
 	m.health.conns--
-	m.health.begun -= t.now.UnixNano()
+	if t.group.method.usesTimes {
+		m.health.endTimed(t.now)
+	}
 	switch {
 	case t.list.single:
 	case !failed:

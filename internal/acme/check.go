@@ -18,8 +18,8 @@ const (
 	maxNames = 100
 )
 
-// Check returns the errors of a Config's issuers and issued certificates, joined. It reads the files
-// with keys that the Config names, and changes nothing.
+// Check returns the errors of a Config's issuers and issued certificates, joined. It reads the
+// files with keys that the Config names, and changes nothing.
 func (m *Manager) Check(config *conf.Config) error {
 	var errs []error
 	names, dirs := make(map[string]bool), make(map[string]string)
@@ -36,7 +36,8 @@ func (m *Manager) Check(config *conf.Config) error {
 		}
 		names[ic.Name] = true
 		if other, ok := dirs[ic.StateDir]; ok && ic.StateDir != "" {
-			errs = append(errs, fmt.Errorf("%s: state_path %s is also that of issuer %q", positionOf(ic), ic.StateDir, other))
+			errs = append(errs, fmt.Errorf("%s: state_path %s is also that of issuer %q", positionOf(ic), ic.StateDir,
+				other))
 		}
 		dirs[ic.StateDir] = ic.Name
 	}

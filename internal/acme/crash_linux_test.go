@@ -71,8 +71,8 @@ func TestCrashChild(t *testing.T) {
 	web.Close()
 }
 
-// A process that is killed at any step loses no key and no certificate: what was there is there, and
-// can be parsed. The next process obtains a certificate, with the same account.
+// A process that is killed at any step loses no key and no certificate: what was there is there,
+// and can be parsed. The next process obtains a certificate, with the same account.
 func TestKilledAtEachStep(t *testing.T) {
 	t.Parallel()
 	for _, renewal := range []bool{false, true} {
@@ -195,7 +195,8 @@ func (c *crash) child(config *conf.Config, n int) bool {
 	if err == nil {
 		return true
 	}
-	if exit, ok := errors.AsType[*exec.ExitError](err); !ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
+	exit, ok := errors.AsType[*exec.ExitError](err)
+	if !ok || exit.Sys().(syscall.WaitStatus).Signal() != syscall.SIGKILL {
 		c.Errorf("step %d: %v\n%s", n, err, out)
 	}
 	return false
@@ -247,8 +248,8 @@ func (s *site) awaitStored(dir string) {
 	s.Fatalf("no certificate in %s", dir)
 }
 
-// On a disk without space nothing is ordered, because no key could be stored. The old certificate is
-// served, its files stay, and the next one is obtained when there is space.
+// On a disk without space nothing is ordered, because no key could be stored. The old certificate
+// is served, its files stay, and the next one is obtained when there is space.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

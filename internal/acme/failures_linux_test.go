@@ -30,7 +30,9 @@ func TestIssuerThatIsDownAtFirst(t *testing.T) {
 	s.run(configOf("a.test", issuer), Config{})
 	s.lines.await(t, "acme: a.test: pebble: .*connection refused", 1)
 	s.lines.await(t, "acme: a.test: no certificate yet: TLS handshakes for it fail; next attempt in", 2)
-	s.pebble = programs.StartPebble(t, programs.PebbleConfig{Address: address, HTTPPort: port(s.http), TLSPort: port(s.tls)})
+	s.pebble = programs.StartPebble(t, programs.PebbleConfig{
+		Address: address, HTTPPort: port(s.http), TLSPort: port(s.tls),
+	})
 	s.awaitIssued(1)
 }
 
@@ -63,7 +65,8 @@ func TestFailedChallengeKeepsTheOldCertificate(t *testing.T) {
 	s.mu.Lock()
 	s.manager = m
 	s.mu.Unlock()
-	if after, err := s.handshake("a.test", nil); err != nil || !after.Equal(before) && s.lines.count("has issued a") < 2 {
+	after, err := s.handshake("a.test", nil)
+	if err != nil || !after.Equal(before) && s.lines.count("has issued a") < 2 {
 		t.Errorf("after the failure another certificate, %v", err)
 	}
 	s.awaitIssued(2)
@@ -133,7 +136,8 @@ func TestRateLimit(t *testing.T) {
 func TestWrongClock(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, programs.PebbleConfig{})
-	for name, off := range map[string]time.Duration{"ahead": 2 * 365 * 24 * time.Hour, "behind": -2 * 365 * 24 * time.Hour} {
+	const years = 2 * 365 * 24 * time.Hour
+	for name, off := range map[string]time.Duration{"ahead": years, "behind": -years} {
 		issuer := s.issuer(filepath.Join(t.TempDir(), name))
 		wrong := Config{Now: func() time.Time { return time.Now().Add(off) },
 			Timing: Timing{RetryMin: 10 * time.Millisecond, MinAge: time.Hour}}

@@ -266,7 +266,8 @@ func TestStateInMemory(t *testing.T) {
 	if m.Lookup(config, config.Hosts[0].Listen[0].Issued) != nil {
 		t.Error("the old certificate is still managed")
 	}
-	if cert, err := m.Lookup(changed, changed.Hosts[0].Listen[0].Issued).GetCertificate(nil); cert == nil || err != nil {
+	cert, err := m.Lookup(changed, changed.Hosts[0].Listen[0].Issued).GetCertificate(nil)
+	if cert == nil || err != nil {
 		t.Errorf("no certificate after the change, %v", err)
 	}
 }

@@ -45,6 +45,8 @@ type issuer struct {
 
 	mu      sync.Mutex
 	account *acme.Account // nil until the first order
+
+	limitedUntil time.Time // no order before this; belongs to the goroutine that renews the certificate
 }
 
 // secrets are the contents of an issuer's files, which are read while that is allowed.
@@ -204,7 +206,8 @@ func (i *issuer) newAccount(ctx context.Context, account acme.Account) (acme.Acc
 		err = fmt.Errorf("its status is %q", registered.Status)
 	}
 	if err != nil && !i.conf.AcceptTerms {
-		if dir, dirErr := i.client.GetDirectory(ctx); dirErr == nil && dir.Meta != nil && dir.Meta.TermsOfService != "" {
+		dir, dirErr := i.client.GetDirectory(ctx)
+		if dirErr == nil && dir.Meta != nil && dir.Meta.TermsOfService != "" {
 			err = fmt.Errorf("%w (the issuer has terms of service, %s: accept_terms_of_service agrees to them)", err,
 				dir.Meta.TermsOfService)
 		}

@@ -17,9 +17,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/lab/proc"
+	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/testkit"
-	"github.com/tarehq/tare/lab/proc"
-	"github.com/tarehq/tare/lab/report"
 )
 
 // brokenTests lists the faults of a contender and the report's text about each.

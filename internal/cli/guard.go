@@ -5,7 +5,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tarehq/tare/lab/contender"
+	"github.com/tarehq/tare/internal/lab/contender"
 )
 
 // guardCommand is a process that stops the programs of weigh if weigh is killed.

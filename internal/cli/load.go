@@ -9,7 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tarehq/tare/lab/proc"
+	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/fleet"
 	"github.com/tarehq/tare/load/report"

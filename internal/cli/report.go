@@ -7,7 +7,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tarehq/tare/lab/report"
+	"github.com/tarehq/tare/internal/lab/report"
 )
 
 func reportCommand(env Env) *cobra.Command {

@@ -106,9 +106,6 @@ func isJoin(err error, parts []error) bool {
 	return errors.Join(parts...).Error() == err.Error()
 }
 
-// located is an error that begins with its place.
-var located = regexp.MustCompile(`(?s)^(?:front: )?([^\n]+?):(\d+): (.*)$`)
-
 // errorMessages returns the errors that are joined in err.
 func errorMessages(err error) []checkMessage {
 	if err == nil {
@@ -128,7 +125,8 @@ func errorMessages(err error) []checkMessage {
 	if m, ok := errors.AsType[nginxconf.Message](err); ok {
 		return messages([]nginxconf.Message{m})
 	}
-	if m := located.FindStringSubmatch(err.Error()); m != nil {
+	place := regexp.MustCompile(`(?s)^(?:front: )?([^\n]+?):(\d+): (.*)$`) // which some errors begin with
+	if m := place.FindStringSubmatch(err.Error()); m != nil {
 		if line, numErr := strconv.Atoi(m[2]); numErr == nil {
 			return []checkMessage{{File: m[1], Line: line, Text: m[3]}}
 		}

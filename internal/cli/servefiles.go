@@ -119,7 +119,9 @@ func (p *servePlan) listen() ([]net.Listener, error) {
 // config returns the configuration of the flags.
 func (p *servePlan) config(root *os.Root, listeners []net.Listener) *server.Config {
 	host := conf.Host{Pos: certFlags}
-	c := &server.Config{Name: p.dir + p.describeFiles(), Handler: func() (http.Handler, error) { return p.handler(root) }}
+	c := &server.Config{
+		Name: p.dir + p.describeFiles(), Handler: func() (http.Handler, error) { return p.handler(root) },
+	}
 	if p.accessLog != "" {
 		host.Defaults.Logs = []conf.Log{{Path: p.accessLog, Format: string(p.format)}}
 	}

@@ -134,7 +134,8 @@ func TestStateOfAnotherUser(t *testing.T) {
 	f.await(`tare: acme: a.test: pebble: account key: open .*/state/account.key: permission denied\n`)
 	f.await(`tare: acme: a.test: no certificate yet: TLS handshakes for it fail; next attempt in `)
 	f.end(syscall.SIGTERM)
-	text := strings.Replace(read(t, f.path("nginx.conf")), "state_path "+f.path("state"), "state_path "+f.path("no/state"), 1)
+	old, gone := "state_path "+f.path("state"), "state_path "+f.path("no/state")
+	text := strings.Replace(read(t, f.path("nginx.conf")), old, gone, 1)
 	write(t, f.path("nginx.conf"), text)
 	out, code := runTare(t, "serve", "-c", f.path("nginx.conf"))
 	if code == 0 || !strings.Contains(out, "acme_issuer pebble: state_path: ") ||

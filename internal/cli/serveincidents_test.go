@@ -18,8 +18,8 @@ import (
 
 // What a person reads in the log, and what clients receive, when something goes wrong.
 
-// A machine restart leaves a unix socket, PID files and parts of cached responses behind. The server
-// starts again without help, and serves what it had cached.
+// A machine restart leaves a unix socket, PID files and parts of cached responses behind. The
+// server starts again without help, and serves what it had cached.
 func TestServerStartsAfterAMachineRestart(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)
@@ -81,8 +81,8 @@ http {
 	}
 }
 
-// A full disk costs cached responses and log lines, no response. The log names the disk's error, and
-// later the number of lost lines.
+// A full disk costs cached responses and log lines, no response. The log names the disk's error,
+// and later the number of lost lines.
 func TestFullDiskCostsNoResponse(t *testing.T) {
 	t.Parallel()
 	needNamespaces(t)
@@ -145,8 +145,9 @@ func TestBrokenConfigurationIsReportedOnReload(t *testing.T) {
 	}
 }
 
-// With an expired certificate the server starts and the log says so. Clients reject the certificate;
-// a renewed one is served without a reload, also if the new files appear one after the other.
+// With an expired certificate the server starts and the log says so. Clients reject the
+// certificate; a renewed one is served without a reload, also if the new files appear one after the
+// other.
 func TestExpiredCertificateIsReported(t *testing.T) {
 	t.Parallel()
 	f := newFrontSite(t)

@@ -13,10 +13,10 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tarehq/tare/lab"
-	"github.com/tarehq/tare/lab/report"
-	"github.com/tarehq/tare/lab/trial"
-	"github.com/tarehq/tare/lab/yamlfile"
+	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/yamlfile"
 	loadreport "github.com/tarehq/tare/load/report"
 )
 

@@ -10,9 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/gobench"
 	"github.com/tarehq/tare/internal/labrun"
-	"github.com/tarehq/tare/lab"
-	"github.com/tarehq/tare/lab/gobench"
 )
 
 // listExperiments prints each experiment of the project with its question.

@@ -8,9 +8,9 @@ import (
 	"slices"
 	"time"
 
-	"github.com/tarehq/tare/lab"
-	"github.com/tarehq/tare/lab/gobench"
-	"github.com/tarehq/tare/lab/yamlfile"
+	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/gobench"
+	"github.com/tarehq/tare/internal/lab/yamlfile"
 )
 
 // namesBenchmarks reports whether the arguments name an experiment of Go benchmarks.

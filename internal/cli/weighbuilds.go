@@ -5,8 +5,8 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/tarehq/tare/lab"
-	"github.com/tarehq/tare/lab/report"
+	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/report"
 )
 
 // bounds parses --fail-if, which requires two builds.

@@ -4,7 +4,7 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/tarehq/tare/lab"
+	"github.com/tarehq/tare/internal/lab"
 )
 
 // optionFlags returns the flags that set the lab's options.

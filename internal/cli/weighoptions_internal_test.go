@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tarehq/tare/lab"
+	"github.com/tarehq/tare/internal/lab"
 )
 
 // labOptions returns the exported constants of type lab.Option. The others are keys of files only.

@@ -14,7 +14,7 @@ import (
 
 	"github.com/spf13/pflag"
 
-	"github.com/tarehq/tare/lab"
+	"github.com/tarehq/tare/internal/lab"
 )
 
 // ownFlags holds the flags for the user's own applications.

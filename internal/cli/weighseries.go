@@ -10,8 +10,8 @@ import (
 	"text/tabwriter"
 	"time"
 
+	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/page"
-	"github.com/tarehq/tare/lab/report"
 )
 
 //go:embed page.html

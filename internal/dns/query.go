@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// tryTime is how long a query waits for a server before it goes to the next one. It doubles with
-	// each round of all servers, up to maxTryTime.
+	// tryTime is how long a query waits for a server before it goes to the next one. It doubles
+	// with each round of all servers, up to maxTryTime.
 	tryTime    = time.Second
 	maxTryTime = 5 * time.Second
 	// maxPacket is the maximum length of a response over UDP that queries allow without EDNS0
@@ -77,6 +77,9 @@ func exchange(ctx context.Context, server netip.AddrPort, q dnsmessage.Question,
 	m, err := exchangeOver(ctx, "udp", server, q)
 	if err == nil && m.isTruncated {
 		m, err = exchangeOver(ctx, "tcp", server, q)
+		if err == nil && m.isTruncated { // its records are unknown, which does not mean that there are none
+			err = errors.New("the response over TCP is truncated")
+		}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("DNS server %v: %w", server, err)

@@ -15,9 +15,13 @@ import (
 
 const (
 	defaultTimeout = 30 * time.Second // as in nginx
-	// familyWait is how long a lookup with addresses of one family waits for the other. Some servers
-	// never respond to queries for IPv6.
-	familyWait = 500 * time.Millisecond
+	// ipv6Wait is how long a lookup that has found IPv4 addresses waits for those of IPv6: some
+	// servers never respond to queries for them. ipv4Wait is the reverse. It leaves time to send
+	// the query again: if a packet is lost, the name must not lose its IPv4 addresses.
+	ipv6Wait = 500 * time.Millisecond
+	ipv4Wait = 5 * time.Second
+	// partialValid limits how long addresses are valid if the query for IPv4 has failed.
+	partialValid = 5 * time.Second
 	// maxLookups limits lookups at the same time. Others wait.
 	maxLookups = 256
 	// maxChain limits the names of a chain of CNAME records that queries follow.
@@ -32,7 +36,7 @@ type Config struct {
 	Servers        []netip.AddrPort
 	Valid          time.Duration // replaces the TTL of records, unless it is 0
 	NoIPv4, NoIPv6 bool          // leave out a family
-	Timeout        time.Duration // of a lookup; 0 is 30 s
+	Timeout        time.Duration // of a lookup, with the time that it waits for others; 0 is 30 s
 }
 
 // Resolver resolves names. It is safe for concurrent use.
@@ -77,9 +81,11 @@ func (r *Resolver) Close() {
 
 // records is what a query for one family has found.
 type records struct {
+	family    dnsmessage.Type
 	addresses []netip.Addr
 	ttl       time.Duration
 	err       error
+	isPartial bool // of both families: IPv4 is missing
 }
 
 // Lookup returns the addresses of a name and how long they are valid. Errors are *net.DNSError;
@@ -89,16 +95,19 @@ func (r *Resolver) Lookup(ctx context.Context, name string) ([]netip.Addr, time.
 	if err != nil {
 		return nil, 0, err
 	}
-	select {
-	case r.slots <- struct{}{}:
-	case <-ctx.Done():
-		return nil, 0, context.Cause(ctx)
-	}
-	defer func() { <-r.slots }()
 	ctx, cancel := context.WithTimeout(ctx, r.config.Timeout)
 	defer cancel()
 	detach := context.AfterFunc(r.context, cancel)
 	defer detach()
+	select {
+	case r.slots <- struct{}{}:
+	case <-ctx.Done():
+		return nil, 0, &net.DNSError{
+			UnwrapErr: ctx.Err(), Err: fmt.Sprintf("%d other lookups are in progress: %v", maxLookups, ctx.Err()),
+			Name: name, IsTemporary: true,
+		}
+	}
+	defer func() { <-r.slots }()
 	found, err := r.families(ctx, absolute)
 	switch {
 	case err != nil:
@@ -106,6 +115,9 @@ func (r *Resolver) Lookup(ctx context.Context, name string) ([]netip.Addr, time.
 	case len(found.addresses) > 0:
 		if found.ttl = min(found.ttl, maxValid); r.config.Valid > 0 {
 			found.ttl = r.config.Valid
+		}
+		if found.isPartial {
+			found.ttl = min(found.ttl, partialValid)
 		}
 		return found.addresses, found.ttl, nil
 	case found.err != nil:
@@ -147,19 +159,28 @@ func (r *Resolver) families(ctx context.Context, name dnsmessage.Name) (all reco
 		return all, net.ErrClosed
 	}
 	for _, typ := range types {
-		r.running.Go(func() { results <- r.follow(ctx, name, typ) })
+		r.running.Go(func() {
+			found := r.follow(ctx, name, typ)
+			found.family = typ
+			results <- found
+		})
 	}
 	r.mu.Unlock()
+	all.isPartial = !r.config.NoIPv4
 	var late <-chan time.Time
 	for range types {
+		wait := ipv4Wait
 		select {
 		case found := <-results:
 			all.join(&found)
+			if found.family == dnsmessage.TypeA {
+				wait, all.isPartial = ipv6Wait, found.err != nil
+			}
 		case <-late:
 			return all, nil
 		}
 		if len(all.addresses) > 0 && late == nil {
-			timer := time.NewTimer(familyWait)
+			timer := time.NewTimer(wait)
 			defer timer.Stop()
 			late = timer.C
 		}

@@ -160,6 +160,46 @@ func TestSilenceAboutIPv6DelaysLookupBriefly(t *testing.T) {
 	}
 }
 
+// A lost packet about IPv4 does not cost a name its IPv4 addresses.
+func TestLostPacketAboutIPv4IsSentAgain(t *testing.T) {
+	s := dnstest.Start(t)
+	full := dnstest.Response{Addresses: []string{"10.0.0.1", "2001:db8::1"}, TTL: 70}
+	silent := full
+	silent.SilentFor = dnsmessage.TypeA
+	s.Set("a.example", silent)
+	servers := []netip.AddrPort{s.Addr()}
+	short := resolver(t, dns.Config{Servers: servers, Timeout: 100 * time.Millisecond})
+	if got := found(t, short, "a.example"); got != "[2001:db8::1] 5s" {
+		t.Errorf("without IPv4: %s", got)
+	}
+	before, _ := s.Queries("a.example")
+	go func() {
+		for n := before; n < before+2; n, _ = s.Queries("a.example") {
+			time.Sleep(time.Millisecond)
+		}
+		s.Set("a.example", full)
+	}()
+	r := resolver(t, dns.Config{Servers: servers})
+	if got := found(t, r, "a.example"); got != "[10.0.0.1 2001:db8::1] 1m10s" {
+		t.Error(got)
+	}
+}
+
+// A response that does not even fit into a message of a stream is an error. It does not mean that
+// there are no addresses.
+func TestResponseThatIsTruncatedOverTCP(t *testing.T) {
+	s := dnstest.Start(t)
+	many := dnstest.Response{TTL: 4}
+	for i := range 5000 {
+		many.Addresses = append(many.Addresses, fmt.Sprintf("10.0.%d.%d", i>>8, i&255))
+	}
+	s.Set("many.example", many)
+	r := resolver(t, dns.Config{Servers: []netip.AddrPort{s.Addr()}, NoIPv6: true})
+	if got := found(t, r, "many.example"); !strings.Contains(got, "truncated") {
+		t.Error(got)
+	}
+}
+
 // Without a response a lookup ends with its time, its context or its Resolver, and leaves nothing.
 func TestLookupEnds(t *testing.T) {
 	s := dnstest.Start(t)

@@ -76,9 +76,9 @@ func TestIdleConnectionsMakeRoomForNewOnes(t *testing.T) {
 	}
 }
 
-// The same holds for TLS connections and for those without a complete first message. Handshakes that
-// wait for their clients keep their descriptors, until their clients close them or their time is
-// over. Then the server accepts again.
+// The same holds for TLS connections and for those without a complete first message. Handshakes
+// that wait for their clients keep their descriptors, until their clients close them or their time
+// is over. Then the server accepts again.
 func TestTLSConnectionsMakeRoomForNewOnes(t *testing.T) {
 	line := play(t, "TestServerWithFewDescriptors", "TARE_FEW_DESCRIPTORS=tls")
 	_, address, found := strings.Cut(strings.TrimSpace(line), "listening on ")

@@ -275,7 +275,8 @@ func TestMalformedExtendedConnectIsRejected(t *testing.T) {
 	for name, fields := range reject {
 		t.Run(name, func(t *testing.T) {
 			for mode := range http2Modes {
-				s := connectSite(t, mode, name != "not offered", http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				isOffered := name != "not offered"
+				s := connectSite(t, mode, isOffered, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					if r.Method != http.MethodGet || r.Header[protocol] != nil {
 						t.Errorf("%s: the handler sees %s %v", mode, r.Method, r.Header)
 					}

@@ -1,7 +1,6 @@
 package engine_test
 
 import (
-	"fmt"
 	"maps"
 	"math"
 	"net/http"
@@ -11,6 +10,8 @@ import (
 	"time"
 
 	"golang.org/x/net/http2"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // flood is what a hostile client repeats.
@@ -37,16 +38,16 @@ func http2Floods() map[string]flood {
 		"window":           func(r *rawHTTP2, _ uint32) { r.WriteWindowUpdate(0, 1<<8) },
 		"empty DATA":       func(r *rawHTTP2, _ uint32) { r.WriteData(1, false, nil) },
 		"padded DATA":      func(r *rawHTTP2, _ uint32) { r.WriteDataPadded(1, false, []byte("x"), make([]byte, 100)) },
-		"header bomb":      bomb,
 	}
 	all := make(map[string]flood, len(floods))
 	for name, again := range floods {
 		all[name] = flood{usualFrames, upload, again}
 	}
-	for _, name := range []string{"rapid reset", "made you reset", "header bomb"} {
+	for _, name := range []string{"rapid reset", "made you reset"} {
 		all[name] = flood{usualFrames, nil, floods[name]}
 	}
 	all["small DATA"] = flood{600_000, upload, func(r *rawHTTP2, _ uint32) { r.WriteData(1, false, []byte("x")) }}
+	all["header bomb"] = flood{2 * usualFrames, nil, bomb}
 	all["padded DATA"] = flood{50_000, upload, floods["padded DATA"]}
 	all["CONTINUATION"] = flood{500, func(r *rawHTTP2) {
 		r.WriteHeaders(http2.HeadersFrameParam{StreamID: 1})
@@ -80,14 +81,22 @@ const usualFrames = 10_000
 // than usual are fewer.
 func hostileConns(frames int) int {
 	const few = 4
-	if slow() {
-		return manyHostileConns / len(http2Modes) * usualFrames / max(frames, usualFrames)
+	if !slow() {
+		return few
 	}
-	return few
+	n := manyHostileConns / len(http2Modes) * usualFrames / max(frames, usualFrames)
+	if testkit.Race {
+		return n / raceSlowdown
+	}
+	return n
 }
 
-// manyHostileConns is how many connections attack in the slow form, all modes together.
-const manyHostileConns = 10_000
+const (
+	// manyHostileConns is how many connections attack in the slow form, all modes together.
+	manyHostileConns = 10_000
+	// raceSlowdown is how many times fewer they are with the race detector.
+	raceSlowdown = 10
+)
 
 // A flood of any class ends its connection and no other one, over each kind of connection. In the
 // slow form, which runs server and attackers in other processes, the server takes little memory,
@@ -107,7 +116,11 @@ func TestHTTP2FloodsEndTheirConnections(t *testing.T) {
 					if !slow() {
 						return
 					}
-					s.wantMemory(n, floodMemory)
+					memory := floodMemory
+					if name == "header bomb" {
+						memory = bombMemory
+					}
+					s.wantMemory(n, memory)
 					elapsed := time.Since(begun)
 					netHTTP := newTarget(t, "net/http", mode)
 					theirs := netHTTP.attack(name, math.MaxInt32, n, min(elapsed, longestComparison))
@@ -124,25 +137,11 @@ func TestHTTP2FloodsEndTheirConnections(t *testing.T) {
 const (
 	// floodMemory is how much memory a connection of a flood may take.
 	floodMemory = 128 << 10
+	// bombMemory is likewise for header bombs: each connection decodes a head of 300 KB.
+	bombMemory = 1 << 20
 	// longestComparison limits how long net/http's server is attacked.
 	longestComparison = 10 * time.Second
 	// harmFactor and harmSlack limit the p99 of other clients, compared with net/http's.
 	harmFactor = 2
-	harmSlack  = 100 * time.Millisecond
+	harmSlack  = 500 * time.Millisecond
 )
-
-// TestHTTP2Attackers is the process of the attackers that attack starts.
-func TestHTTP2Attackers(t *testing.T) {
-	var mode, address, class string
-	var all, together int
-	var limit time.Duration
-	if _, err := fmt.Sscanf(attackEnvironment(), attackFormat, &mode, &address, &class, &all, &together,
-		&limit); err != nil {
-		t.Skip("is run by TestHTTP2FloodsEndTheirConnections")
-	}
-	f := http2Floods()[class]
-	s := newHTTP2Client(t, mode, dialer(address))
-	fmt.Println("attacking")
-	err := s.flood(f.bytes(t), all, together, limit)
-	fmt.Println("ended:", err)
-}

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"math"
 	"net"
 	"net/http"
 	"os"
@@ -120,8 +119,6 @@ const (
 	attackFormat = "%s %s %q %d %d %d"
 )
 
-func attackEnvironment() string { return os.Getenv(attackEnv) }
-
 // TestHTTP2Target is the process that newTarget starts.
 func TestHTTP2Target(t *testing.T) {
 	mode, maker, ok := strings.Cut(os.Getenv(targetEnv), " ")
@@ -132,6 +129,22 @@ func TestHTTP2Target(t *testing.T) {
 	s := serveTarget(t, maker, mode)
 	fmt.Println(s.pid, s.address)
 	io.Copy(io.Discard, os.Stdin) // until the other process has measured
+}
+
+// TestHTTP2Attackers is the process of the attackers that attack starts.
+func TestHTTP2Attackers(t *testing.T) {
+	var mode, address, class string
+	var all, together int
+	var limit time.Duration
+	if _, err := fmt.Sscanf(os.Getenv(attackEnv), attackFormat, &mode, &address, &class, &all, &together,
+		&limit); err != nil {
+		t.Skip("is run by TestHTTP2FloodsEndTheirConnections")
+	}
+	f := http2Floods()[class]
+	s := newHTTP2Client(t, mode, dialer(address))
+	fmt.Println("attacking")
+	err := s.flood(f.bytes(t), all, together, limit)
+	fmt.Println("ended:", err)
 }
 
 func dialer(address string) func() (net.Conn, error) {
@@ -248,7 +261,7 @@ func (s *http2Site) floodOne(ctx context.Context, content []byte) error {
 		return err
 	}
 	defer c.Close()
-	c.SetDeadline(time.Now().Add(math.MaxInt32 * time.Millisecond))
+	c.SetDeadline(time.Time{}) // ctx has one
 	defer context.AfterFunc(ctx, func() { c.Close() })()
 	ended := make(chan struct{})
 	go func() {

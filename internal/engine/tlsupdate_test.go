@@ -162,8 +162,7 @@ func TestClientsUpdateTheirKeys(t *testing.T) {
 	})
 }
 
-// A client that sends KeyUpdates without end holds up no other, and its memory is bounded: it loses
-// its connection, or is not read from while it does not read.
+// A client that sends KeyUpdates without end holds up no other, and loses its connection.
 func TestKeyUpdateFloodIsBounded(t *testing.T) {
 	overTLS(t, handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") }), func(s *site) {
 		const flooders, most = 4, 300_000
@@ -194,6 +193,26 @@ func TestKeyUpdateFloodIsBounded(t *testing.T) {
 		for range flooders {
 			if err := <-ended; err == nil {
 				s.Errorf("%d KeyUpdates were accepted, and the server has sent as many", most)
+			}
+		}
+	})
+}
+
+// Package tls ends a connection whose client sends many KeyUpdates in a row. It thus never reads
+// them for long, which would hold up a loop.
+func TestKeyUpdatesWithoutDataEndTheConnection(t *testing.T) {
+	const accepted = 16
+	overTLS(t, handle(func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "done.") }), func(s *site) {
+		for _, updates := range []int{accepted, accepted + 1} {
+			c := newUpdatingClient(s.T, s.below())
+			var out []byte
+			for range updates {
+				out = c.appendUpdate(out, false)
+			}
+			c.send(c.appendRecord(out, applicationData, get))
+			got := make([]byte, 1)
+			if n, err := c.Conn.Read(got); (n > 0) != (updates == accepted) {
+				s.Errorf("after %d KeyUpdates the client reads %q, %v", updates, got[:n], err)
 			}
 		}
 	})

@@ -10,9 +10,9 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"github.com/tarehq/tare/lab/kernel"
-	"github.com/tarehq/tare/lab/proc"
-	"github.com/tarehq/tare/lab/report"
+	"github.com/tarehq/tare/internal/lab/kernel"
+	"github.com/tarehq/tare/internal/lab/proc"
+	"github.com/tarehq/tare/internal/lab/report"
 )
 
 // Sysctls returns the kernel settings that results may depend on: those that the write-ups set, and

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
-	"github.com/tarehq/tare/lab/stat"
+	"github.com/tarehq/tare/internal/lab/stat"
 )
 
 // WriteText writes the comparison for a terminal.

@@ -188,7 +188,8 @@ func TestManifest(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"apiVersion: batch/v1", "kind: Job", "name: name", "namespace: load", "completionMode: Indexed", "completions: 3",
+		"apiVersion: batch/v1", "kind: Job", "name: name", "namespace: load",
+		"completionMode: Indexed", "completions: 3",
 		"parallelism: 3", "backoffLimit: 0", "ttlSecondsAfterFinished: 60", "restartPolicy: Never",
 		"automountServiceAccountToken: false", "pool: load", "image: registry/tare:1", "stdin: true", "stdinOnce: true",
 		`cpu: "2"`, "memory: 1Gi", "topologyKey: kubernetes.io/hostname",

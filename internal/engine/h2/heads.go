@@ -143,8 +143,8 @@ func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock) *wire.Error
 	return nil
 }
 
-// protocolField is where handlers find the protocol of an extended CONNECT request (RFC 8441, 4), as
-// with net/http. No field of a client can have this name.
+// protocolField is where handlers find the protocol of an extended CONNECT request (RFC 8441, 4),
+// as with net/http. No field of a client can have this name.
 const protocolField = ":protocol"
 
 // newStream makes a stream and its exchange of a complete head.

@@ -38,7 +38,6 @@ type tlsLayer struct {
 	secured   instant // when the handshake ended; valid once state is not nil
 	taken     atomic.Pointer[net.Conn]
 
-	useless   int  // bytes received since the last that was decrypted for the program
 	isDrained bool // the last call has received all that had arrived
 	hasInput  bool // something was decrypted since attachTLS
 
@@ -58,10 +57,6 @@ const (
 	maxCiphertext = 1 << 20
 	// keptCiphertext is the size of the largest buffer that is reused.
 	keptCiphertext = 80 << 10
-	// maxUseless limits what a client may send without any byte for the program before it loses its
-	// connection. A record has at most 17 KB; messages about the connection, such as KeyUpdate, are
-	// short. A tls.Conn that reads them does not return while more arrive, and would hold up the loop.
-	maxUseless = 64 << 10
 	// maxDiscards limits how often discardReceived reads.
 	maxDiscards = 64
 )
@@ -73,8 +68,6 @@ func (wouldBlock) Error() string   { return "engine: read would block" }
 func (wouldBlock) Timeout() bool   { return true }
 func (wouldBlock) Temporary() bool { return true }
 
-var errUselessMessages = errors.New("engine: the client sends only messages about the TLS connection")
-
 var errCiphertextLimit = errors.New("engine: the client does not accept the TLS messages that it causes")
 
 // Read implements net.Conn.
@@ -85,11 +78,8 @@ func (t *tlsLayer) Read(p []byte) (int, error) {
 	if h := t.handshake.Load(); h != nil {
 		return h.read(p)
 	}
-	switch {
-	case t.isDrained:
+	if t.isDrained {
 		return 0, wouldBlock{}
-	case t.useless > maxUseless:
-		return 0, errUselessMessages
 	}
 	n, err := poll.Recv(int(t.below.fd), p)
 	switch {
@@ -101,7 +91,6 @@ func (t *tlsLayer) Read(p []byte) (int, error) {
 	case n == 0:
 		return 0, io.EOF
 	}
-	t.useless += n
 	// As in runner.receive: the loop reports input that arrives later.
 	t.isDrained = n < len(p) && !t.below.inputEnded.Load()
 	return n, nil
@@ -188,7 +177,7 @@ func (t *tlsLayer) receive(p []byte) (int, error) {
 	}
 	switch {
 	case n > 0:
-		t.hasInput, t.useless = true, 0
+		t.hasInput = true
 		return n, nil // the next call returns an error, if any
 	case err == wouldBlock{}: //nolint:errorlint // a tls.Conn returns it unwrapped
 		return 0, poll.ErrAgain

@@ -95,7 +95,8 @@ func StartPebble(t testing.TB, c PebbleConfig) *Pebble {
 		TLSClientConfig: &tls.Config{RootCAs: roots}}}
 	dns := free[3]
 	p.start(t, buildPebble(t, "pebble-challtestsrv"), nil, p.dnsManagement, "-http01", "", "-https01", "", "-tlsalpn01",
-		"", "-doh", "", "-dnsserver", dns, "-management", p.dnsManagement, "-defaultIPv4", "127.0.0.1", "-defaultIPv6", "")
+		"", "-doh", "", "-dnsserver", dns, "-management", p.dnsManagement, "-defaultIPv4", "127.0.0.1",
+		"-defaultIPv6", "")
 	p.server = p.start(t, buildPebble(t, "pebble"), []string{"PEBBLE_VA_NOSLEEP=1", "PEBBLE_AUTHZREUSE=0",
 		"PEBBLE_WFE_NONCEREJECT=" + strconv.Itoa(c.BadNonces), "PEBBLE_ALTERNATE_ROOTS=" + strconv.Itoa(c.Roots)},
 		p.address, "-strict=false", "-config", filepath.Join(dir, "config.json"), "-dnsserver", dns)

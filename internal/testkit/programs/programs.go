@@ -8,10 +8,11 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"sync"
 	"testing"
 
-	"github.com/tarehq/tare/lab/contender"
+	"github.com/tarehq/tare/internal/lab/contender"
 )
 
 // Root returns the project's root folder.
@@ -22,7 +23,8 @@ func Root(t testing.TB) string {
 		t.Fatal(err)
 	}
 	for ; dir != filepath.Dir(dir); dir = filepath.Dir(dir) {
-		if _, err := os.Stat(filepath.Join(dir, "go.mod")); err == nil {
+		text, err := os.ReadFile(filepath.Join(dir, "go.mod"))
+		if err == nil && strings.HasPrefix(string(text), "module github.com/tarehq/tare\n") { // not a nested one
 			return dir
 		}
 	}

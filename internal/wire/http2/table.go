@@ -74,8 +74,8 @@ func (t *dynamicTable) insert(name, value []byte, info nameInfo, isValue bool) {
 	t.size += e.size()
 }
 
-// The first memory of a table. It is small, because an idle connection keeps its table, and programs
-// send few fields.
+// The first memory of a table. It is small, because an idle connection keeps its table, and
+// programs send few fields.
 const (
 	leastRing = 4
 	leastText = 128

@@ -1,0 +1,182 @@
+// Package analyze compares the records of contenders: each slice with the slice of the same round
+// of another contender. It reads and draws nothing.
+package analyze
+
+import (
+	"math"
+	"slices"
+
+	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/lab/trial"
+)
+
+const (
+	// disturbedSlice is the share of a CPU that other programs may use during a slice. Slices above
+	// it are left out. Clock ticks and interrupts alone make a tenth.
+	disturbedSlice = 0.4
+	// disturbedRun is the share of disturbed pairs of slices from which they are not left out.
+	disturbedRun = 0.25
+	// disturbedMean is the share of a CPU that other programs may use on average.
+	disturbedMean = 0.2
+	// disturbedFactor widens the interval if other programs ran. They take caches and CPUs from
+	// both contenders, but not to the same degree: nginx's cost was 0.44 of net/http's on a quiet
+	// machine and up to 0.56 on a busy one.
+	disturbedFactor = 1.5
+	// ProbeShift is the allowed average difference of the probe between two contenders. Noise
+	// affects both alike, so a larger difference is the contenders' own effect on the caches.
+	ProbeShift = 0.01
+)
+
+// Ratio is the ratio of a figure of two contenders.
+type Ratio struct {
+	stat.Estimate
+	Disturbed bool // other programs used the CPUs, so the bounds are widened
+	Shifted   bool // the probe differed, so the ratio is not corrected by it
+}
+
+// Figure returns a CPU time of a slice.
+type Figure func(*trial.Slice) float64
+
+// Weight is the CPU time per request of all processes, in microseconds.
+func Weight(s *trial.Slice) float64 { return s.WeightUs("") }
+
+// Weights returns the ratio of a CPU time, corrected by the probe. of and than hold the records of
+// two contenders, by block. Both are of one condition; nil is a block without a record.
+func Weights(of, than []*trial.Record, figure Figure) Ratio { return ratio(of, than, figure, true) }
+
+// Rates returns the ratio of the request rates. At saturation the time of a request is
+// corrected by the probe. At a fixed rate it is not, because it is no CPU time.
+func Rates(of, than []*trial.Record) Ratio {
+	saturated := !slices.ContainsFunc(of, func(r *trial.Record) bool { return r != nil && !r.Saturated() })
+	c := ratio(of, than, func(s *trial.Slice) float64 { return 1 / s.PerSecond() }, saturated)
+	c.Mid = 1 / c.Mid
+	if c.Known() {
+		c.Lo, c.Hi = 1/c.Hi, 1/c.Lo
+	}
+	return c
+}
+
+// ratio divides a figure of the first contender by that of the second. Whole trials, one for each
+// block, are compared by order statistics.
+func ratio(of, than []*trial.Record, figure Figure, correct bool) (c Ratio) {
+	p := compare(of, than, figure, correct)
+	if p.areTrials() {
+		c.Interval, _ = stat.Ratio(slices.Concat(p.of...), slices.Concat(p.than...))
+		return c
+	}
+	c.Estimate, c.Disturbed, c.Shifted = stat.Ratios(p.of, p.than), p.disturbed, p.shifted
+	if c.Disturbed && c.Known() {
+		c.Lo, c.Hi = c.Lo/disturbedFactor, c.Hi*disturbedFactor
+	}
+	return c
+}
+
+// Excess returns by how much a CPU time of the first contender exceeds that of the second. It has
+// no bounds if other programs used the CPUs.
+func Excess(of, than []*trial.Record, figure Figure) (i stat.Interval) {
+	p := compare(of, than, figure, true)
+	if p.areTrials() {
+		i, _ = stat.Difference(slices.Concat(p.of...), slices.Concat(p.than...))
+		return i
+	}
+	i = stat.Differences(p.of, p.than).Interval
+	if p.disturbed {
+		i.Lo, i.Hi = math.Inf(-1), math.Inf(1)
+	}
+	return i
+}
+
+// compare returns the pairs that a comparison uses: undisturbed ones unless too many are disturbed,
+// and corrected by the probe unless it differs between the contenders.
+func compare(of, than []*trial.Record, figure Figure, correct bool) pairing {
+	p := pair(of, than, figure, true)
+	if p.areTrials() {
+		return p
+	}
+	if p.isDisturbed() {
+		p = pair(of, than, figure, false)
+		p.disturbed = true
+	}
+	if p.shifted = correct && p.isShifted(); correct && !p.shifted {
+		p.of = stat.Corrected(p.of, p.than, p.probes[0], p.probes[1])
+	}
+	return p
+}
+
+// pairing holds slices of two contenders, each beside the other's slice of the same round.
+type pairing struct {
+	of, than  stat.Starts
+	probes    [2]stat.Starts // of each contender
+	n, calm   int            // pairs, and undisturbed pairs
+	trials    int            // pairs of whole trials, included in n
+	disturbed bool           // too many pairs are disturbed to leave them out
+	shifted   bool           // the probe differs, so the pairs are not corrected
+	othersCPU float64        // sum of the shares of a CPU that other programs used, over both slices of all pairs
+}
+
+// pair matches the slices of two contenders by round. If onlyCalm is set, it leaves out disturbed
+// pairs.
+func pair(of, than []*trial.Record, figure Figure, onlyCalm bool) (p pairing) {
+	for i, r := range of {
+		if r == nil || than[i] == nil {
+			continue
+		}
+		var a, b, probeA, probeB []float64
+		own, other := r.Parts(), than[i].Parts()
+		for j := range own {
+			with := Partner(&own[j], other)
+			if with == nil {
+				continue
+			}
+			isCalm := p.count(&own[j], with)
+			if isCalm || !onlyCalm {
+				a, b = append(a, figure(&own[j])), append(b, figure(with))
+				probeA, probeB = append(probeA, float64(own[j].Probe)), append(probeB, float64(with.Probe))
+			}
+		}
+		p.of, p.than = append(p.of, a), append(p.than, b)
+		p.probes[0], p.probes[1] = append(p.probes[0], probeA), append(p.probes[1], probeB)
+	}
+	return p
+}
+
+// isShifted reports whether the probe surely took longer beside one of the two.
+func (p *pairing) isShifted() bool {
+	probe := stat.Ratios(p.probes[0], p.probes[1])
+	return probe.Known() && (probe.Lo > 1+ProbeShift || probe.Hi < 1-ProbeShift)
+}
+
+// count adds a pair to the totals and reports whether it is calm.
+func (p *pairing) count(a, b *trial.Slice) bool {
+	p.n++
+	if a.Round == 0 { // a whole trial: package report warns of other programs
+		p.trials++
+		p.calm++
+		return true
+	}
+	inA, inB := a.Others.Seconds()/a.Took.Seconds(), b.Others.Seconds()/b.Took.Seconds()
+	p.othersCPU += inA + inB
+	if max(inA, inB) > disturbedSlice {
+		return false
+	}
+	p.calm++
+	return true
+}
+
+// areTrials reports whether all pairs are whole trials.
+func (p *pairing) areTrials() bool { return p.trials == p.n }
+
+// isDisturbed reports whether other programs used the CPUs too much.
+func (p *pairing) isDisturbed() bool {
+	return float64(p.n-p.calm) > disturbedRun*float64(p.n) || p.othersCPU/2 > disturbedMean*float64(p.n)
+}
+
+// Partner returns the slice of the same round, or nil.
+func Partner(s *trial.Slice, among []trial.Slice) *trial.Slice {
+	for i := range among {
+		if among[i].Round == s.Round {
+			return &among[i]
+		}
+	}
+	return nil
+}

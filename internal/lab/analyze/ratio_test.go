@@ -1,0 +1,112 @@
+package analyze_test
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/load"
+)
+
+const rounds = 6
+
+// records returns eight starts of a contender. cost is the CPU time of a slice in microseconds, and
+// change may alter each slice.
+func records(cost float64, change func(start, round int, s *trial.Slice)) (all []*trial.Record) {
+	for start := range 8 {
+		r := &trial.Record{
+			Condition: trial.Condition{Cores: 1, Connections: 8},
+			Load:      &load.Result{Requests: 1000 * rounds, Seconds: 1},
+		}
+		for round := range rounds {
+			wobble := 1 + 0.01*float64((start+round)%3-1)
+			s := trial.Slice{Round: round + 1, Took: 50 * time.Millisecond, Requests: 1000, Probe: 1000,
+				CPU: map[string]time.Duration{"application": time.Duration(cost * wobble * 1e6)}}
+			if change != nil {
+				change(start, round, &s)
+			}
+			r.Slices = append(r.Slices, s)
+		}
+		all = append(all, r)
+	}
+	return all
+}
+
+func near(t *testing.T, what string, got, want, within float64) {
+	t.Helper()
+	if !(math.Abs(got-want) <= within) {
+		t.Errorf("%s: %v, want %v within %v", what, got, want, within)
+	}
+}
+
+func TestSlicesAreComparedWithinTheirRound(t *testing.T) {
+	drift := func(_, round int, s *trial.Slice) {
+		s.CPU["application"] *= time.Duration(1 + round)
+	}
+	of, than := records(22, drift), records(20, drift)
+	of[0].Slices = of[0].Slices[3:] // three rounds without a partner
+	of[1] = nil
+	got := analyze.Weights(of, than, analyze.Weight)
+	near(t, "ratio", got.Mid, 1.1, 1e-6)
+	if got.StartCount != 7 || got.SliceCount != 7*rounds-3 || got.Disturbed || got.Shifted {
+		t.Errorf("%+v", got)
+	}
+	if e := analyze.Excess(of, than, analyze.Weight); e.Lo <= 0 || e.Mid < 2 {
+		t.Errorf("excess: %+v", e)
+	}
+}
+
+func TestProbeCorrectsWeightsUnlessAContenderSlowsIt(t *testing.T) {
+	slow := func(share float64) func(start, round int, s *trial.Slice) {
+		return func(start, round int, s *trial.Slice) {
+			if (start+round)%2 == 0 { // the processor is slower, and so is the probe
+				s.Probe = time.Duration(float64(s.Probe) * share)
+				s.CPU["application"] = time.Duration(float64(s.CPU["application"]) * share)
+			}
+		}
+	}
+	got := analyze.Weights(records(10, slow(1.2)), records(10, nil), analyze.Weight)
+	if !got.Shifted { // the probe took 10 % longer on average beside the first
+		t.Errorf("a shifted probe was used: %+v", got)
+	}
+	other := func(start, round int, s *trial.Slice) { slow(1.2)(start+1, round, s) }
+	got = analyze.Weights(records(10, slow(1.2)), records(10, other), analyze.Weight)
+	near(t, "corrected ratio", got.Mid, 1, 0.01)
+	if got.Shifted || got.Slices > 0.05 { // 18 % uncorrected
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestDisturbedSlicesAreLeftOutUnlessMostAre(t *testing.T) {
+	disturbed := func(starts int) func(start, round int, s *trial.Slice) {
+		return func(start, _ int, s *trial.Slice) {
+			if start < starts {
+				s.CPU["application"] *= 2
+				s.Others = s.Took / 2
+			}
+		}
+	}
+	few := analyze.Weights(records(10, disturbed(1)), records(10, nil), analyze.Weight)
+	near(t, "one start disturbed", few.Mid, 1, 0.001)
+	if few.Disturbed || few.StartCount != 7 {
+		t.Errorf("%+v", few)
+	}
+	many := analyze.Weights(records(10, disturbed(5)), records(10, nil), analyze.Weight)
+	if !many.Disturbed || many.Lo > 1 || many.Hi < 2 {
+		t.Errorf("five starts disturbed: %+v", many)
+	}
+}
+
+func TestWholeTrialsAreComparedByOrderStatistics(t *testing.T) {
+	of, than := records(30, nil), records(10, nil)
+	rates := analyze.Rates(of, than)
+	near(t, "rates", rates.Mid, 1, 1e-9)
+	for i := range of {
+		of[i].Slices, than[i].Slices = nil, nil
+		of[i].Load.Requests = 3000
+	}
+	rates = analyze.Rates(of, than)
+	near(t, "rates of trials", rates.Mid, 0.5, 1e-9)
+}

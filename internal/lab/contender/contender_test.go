@@ -1,0 +1,458 @@
+package contender_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/fcgi"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/equal"
+	"github.com/tarehq/tare/internal/lab/proc"
+	"github.com/tarehq/tare/internal/lab/yamlfile"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// TestMain lets the test binary be a contender or the guard: "play ROLE ARGS".
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "play" {
+		play(os.Args[2], os.Args[3:])
+		return
+	}
+	os.Exit(testkit.Tests{M: m}.Run())
+}
+
+func play(role string, args []string) {
+	switch role {
+	case "guard":
+		contender.Guard(os.Stdin)
+	case "server":
+		serve(http.Serve, args[0])
+	case "fastcgi":
+		serve(fcgi.Serve, args[0])
+	case "files":
+		page, _ := os.ReadFile("page.txt")
+		info, err := os.Stat("page.txt")
+		if err != nil {
+			panic(err)
+		}
+		serveWhat(fmt.Sprintf("%s %d %s %s ", page, info.ModTime().Unix(), args[1], args[2]), args[0])
+	case "late":
+		time.Sleep(300 * time.Millisecond)
+		serve(http.Serve, args[0])
+	case "crash":
+		fmt.Println("first line")
+		fmt.Fprintln(os.Stderr, "cannot find my configuration")
+		os.Exit(3)
+	case "silent":
+		time.Sleep(time.Minute)
+	case "stubborn": // ignores SIGTERM
+		ignore(syscall.SIGTERM)
+		serve(http.Serve, args[0])
+	case "forks": // leaves a child in a session of its own
+		c := exec.Command("setsid", "sleep", "61")
+		if err := c.Start(); err != nil {
+			panic(err)
+		}
+		serve(http.Serve, args[0])
+	}
+}
+
+// serveWhat responds with a text and GOMAXPROCS.
+func serveWhat(text, port string) {
+	fmt.Fprintln(os.Stderr, http.ListenAndServe("127.0.0.1:"+port,
+		http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+			fmt.Fprint(w, text+os.Getenv("GOMAXPROCS"))
+		})))
+	os.Exit(1)
+}
+
+// serve serves on a port or on a socket.
+func serve(over func(net.Listener, http.Handler) error, place string) {
+	network, address := "tcp", "127.0.0.1:"+place
+	if filepath.IsAbs(place) {
+		network, address = "unix", place
+	}
+	l, err := net.Listen(network, address)
+	if err == nil {
+		err = over(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			if r.URL.Path == "/die" {
+				fmt.Println("out of luck")
+				os.Exit(7)
+			}
+			fmt.Fprint(w, os.Getenv("GOMAXPROCS"))
+		}))
+	}
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+func stage(t *testing.T, o contender.StageOptions) *contender.Stage {
+	t.Helper()
+	s, err := contender.NewStage(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return s
+}
+
+// patience is the timeout of tests for events that must happen.
+const patience = 30 * time.Second
+
+// actor returns a contender that the test binary plays.
+func actor(role string) *contender.Contender { return actorAt(role, contender.HTTP, "{port}") }
+
+func actorAt(role, protocol, place string) *contender.Contender {
+	s := &contender.Spec{Name: role, Title: role, Protocol: protocol, Run: "{bin} play " + role + " " + place}
+	s.Ready.Within = yamlfile.Duration(patience)
+	return &contender.Contender{Spec: s, Bin: os.Args[0]}
+}
+
+// start starts a contender and waits until it responds.
+func start(ctx context.Context, s *contender.Stage, c *contender.Contender,
+	set contender.Setting) (*contender.Running, error) {
+	return s.Start(ctx, c, set, func(ctx context.Context, address string) error {
+		return equal.Ready(ctx, c.At(address), equal.Request{Method: "GET", Path: "/", Host: "a"})
+	})
+}
+
+func TestStopEndsWhatStartStarted(t *testing.T) {
+	s := stage(t, contender.StageOptions{})
+	cpus, err := contender.AllCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cpu := cpus[0]
+	for _, c := range []*contender.Contender{
+		actor("server"), actor("late"), actor("stubborn"),
+		actorAt("server", contender.HTTP, "{socket}"),
+		actorAt("fastcgi", contender.FastCGI, "{port}"), actorAt("fastcgi", contender.FastCGI, "{socket}"),
+	} {
+		t.Run(c.Run, func(t *testing.T) {
+			r, err := start(context.Background(), s, c, contender.Setting{Cores: 3, CPUs: []int{cpu}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			a, err := equal.Fetch(context.Background(), r.Place(), equal.Request{Method: "GET", Path: "/", Host: "a"})
+			if err != nil || string(a.Body) != "3" {
+				t.Errorf("GOMAXPROCS %s, %v", a.Body, err)
+			}
+			family, err := r.Processes()
+			if err != nil || len(family) != 1 {
+				t.Errorf("family %v %v", family, err)
+			}
+			status, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", family[0].PID))
+			if !strings.Contains(string(status), fmt.Sprintf("Cpus_allowed_list:\t%d\n", cpu)) {
+				t.Errorf("not bound to processor %d: %s", cpu, status)
+			}
+			if err := r.Stop(); err != nil {
+				t.Error(err)
+			}
+			if left, _ := proc.Family(family[0].PID); len(left) != 0 {
+				t.Errorf("left running: %v", left)
+			}
+			if c, err := net.Dial(r.Place().Network(), r.Address); err == nil {
+				c.Close()
+				t.Error("still listening")
+			}
+		})
+	}
+}
+
+func TestStartReportsFailures(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	go http.Serve(taken, http.NotFoundHandler())
+	takenPort := func() (int, error) { return taken.Addr().(*net.TCPAddr).Port, nil }
+	for _, test := range []struct {
+		role  string
+		ports func() (int, error)
+		want  []string
+	}{
+		{"crash", nil, []string{"its application ended by itself (exit status 3)", "cannot find my configuration"}},
+		{"silent", nil, []string{"no response after 3s", "connection refused"}},
+		// The response comes from another program that holds the port.
+		{"silent", takenPort, []string{
+			"port " + strconv.Itoa(taken.Addr().(*net.TCPAddr).Port) + " is held by process " +
+				strconv.Itoa(os.Getpid()),
+			"which was not started here",
+		}},
+	} {
+		s := stage(t, contender.StageOptions{Ports: test.ports})
+		c := actor(test.role)
+		c.Ready.Within = yamlfile.Duration(3 * time.Second) // long enough for a busy machine
+		_, err := start(context.Background(), s, c, contender.Setting{Cores: 1})
+		for _, want := range test.want {
+			if err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("%s: got %v, want %q", test.role, err, want)
+			}
+		}
+	}
+}
+
+func TestStartReportsThatPortIsInUse(t *testing.T) {
+	taken, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer taken.Close()
+	s := stage(t, contender.StageOptions{Ports: func() (int, error) { return taken.Addr().(*net.TCPAddr).Port, nil }})
+	_, err = start(context.Background(), s, actor("server"), contender.Setting{Cores: 1})
+	if err == nil || !strings.Contains(err.Error(), "address already in use") {
+		t.Error(err)
+	}
+}
+
+// A port is not chosen again while its contender runs, even if nothing listens on it.
+func TestPortIsClaimedByOneContender(t *testing.T) {
+	candidates := []int{1, 1, 2}
+	s := stage(t, contender.StageOptions{Ports: func() (int, error) {
+		port := candidates[0]
+		candidates = candidates[1:]
+		return port, nil
+	}})
+	silent := func() { // fails, because nothing responds
+		c := actor("silent")
+		c.Ready.Within = yamlfile.Duration(100 * time.Millisecond)
+		if _, err := start(context.Background(), s, c, contender.Setting{Cores: 1}); err == nil {
+			t.Error("a contender that listens nowhere has responded")
+		}
+	}
+	silent()
+	if len(candidates) != 2 {
+		t.Fatalf("left: %d", candidates)
+	}
+	other, err := net.Listen("unix", "@tare-port-1") // the claim has ended; another process has it
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer other.Close()
+	if silent(); len(candidates) != 0 {
+		t.Errorf("left: %d", candidates)
+	}
+}
+
+func TestTooLongSocketPathIsRejected(t *testing.T) {
+	long := filepath.Join(t.TempDir(), strings.Repeat("x", 100))
+	if err := os.Mkdir(long, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", long)
+	c := actor("silent")
+	c.Run, c.Front = "{bin} play silent {socket}", contender.Nginx
+	_, err := start(context.Background(), stage(t, contender.StageOptions{}), c, contender.Setting{Cores: 1})
+	if err == nil || !strings.Contains(err.Error(), "set TMPDIR to a folder with a shorter path") {
+		t.Error(err)
+	}
+}
+
+func TestDeadIsClosedWhenAProcessEnds(t *testing.T) {
+	s := stage(t, contender.StageOptions{})
+	r, err := start(context.Background(), s, actor("server"), contender.Setting{Cores: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if resp, err := http.Get("http://" + r.Address + "/die"); err == nil {
+		resp.Body.Close()
+		t.Fatal("it responds and still runs")
+	}
+	select {
+	case <-r.Dead():
+	case <-time.After(patience):
+		t.Fatal("Dead is not closed")
+	}
+	if err := r.WhyDead(); !strings.Contains(err.Error(), "its application ended by itself (exit status 7)") ||
+		!strings.Contains(err.Error(), "out of luck") {
+		t.Error(err)
+	}
+	if err := r.Stop(); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestStopEndsChildrenInOtherSessions(t *testing.T) {
+	s := stage(t, contender.StageOptions{})
+	r, err := start(context.Background(), s, actor("forks"), contender.Setting{Cores: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := r.Stop(); err != nil {
+		t.Error(err)
+	}
+	if running(t, "sleep 61") {
+		t.Error("its child survived")
+	}
+}
+
+// running reports whether a process with this command line is alive.
+func running(t *testing.T, commandLine string) bool {
+	t.Helper()
+	files, _ := filepath.Glob("/proc/[0-9]*/cmdline")
+	for _, f := range files {
+		b, _ := os.ReadFile(f)
+		if strings.TrimSpace(strings.ReplaceAll(string(b), "\x00", " ")) == commandLine {
+			return true
+		}
+	}
+	return false
+}
+
+// When the lab's process is killed, the guard ends its processes.
+func TestGuardCleansUpAfterKilledProcess(t *testing.T) {
+	guard := exec.Command(os.Args[0], "play", "guard")
+	in, err := guard.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := guard.Start(); err != nil {
+		t.Fatal(err)
+	}
+	victim, spared := exec.Command("sleep", "62"), exec.Command("sleep", "63")
+	for _, c := range []*exec.Cmd{victim, spared} {
+		c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		if err := c.Start(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	defer func() { spared.Process.Kill(); spared.Wait() }()
+	marked := exec.Command("setsid", "sleep", "64") // in a group that the guard does not know
+	marked.Env = append(os.Environ(), "TARE_STAGE=test")
+	if err := marked.Start(); err != nil {
+		t.Fatal(err)
+	}
+	folder := t.TempDir()
+	fmt.Fprintf(in, "mark TARE_STAGE=test\nwatch %d\nwatch %d\nforget %d\nremove %s\nnonsense\nwatch 1\n", victim.Process.Pid, spared.Process.Pid, spared.Process.Pid, folder)
+	in.Close() // as the kernel does for a process that was killed
+	if err := guard.Wait(); err != nil {
+		t.Error(err)
+	}
+	if err := victim.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("victim: %v", err)
+	}
+	if err := marked.Wait(); err == nil || !strings.Contains(err.Error(), "killed") {
+		t.Errorf("marked: %v", err)
+	}
+	if !running(t, "sleep 63") {
+		t.Error("the guard ended a group that was withdrawn")
+	}
+	if _, err := os.Stat(folder); !os.IsNotExist(err) {
+		t.Errorf("folder: %v", err)
+	}
+}
+
+func TestStartEndsWithItsContext(t *testing.T) {
+	s := stage(t, contender.StageOptions{})
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := start(ctx, s, actor("silent"),
+		contender.Setting{Cores: 1}); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+}
+
+func TestFreePortIsBelowPortsOfClients(t *testing.T) {
+	low, _, _ := strings.Cut(proc.Sysctl("net.ipv4.ip_local_port_range"), " ")
+	limit, _ := strconv.Atoi(low)
+	seen := map[int]bool{}
+	for range 20 {
+		port, err := contender.FreePort()
+		if err != nil || port >= limit {
+			t.Fatal(port, err)
+		}
+		seen[port] = true
+	}
+	if len(seen) < 10 {
+		t.Errorf("only %d ports in 20 tries", len(seen))
+	}
+}
+
+func ignore(sig os.Signal) {
+	c := make(chan os.Signal, 1)
+	signal.Notify(c, sig)
+	go func() {
+		for range c {
+		}
+	}()
+}
+
+func TestMalformedSpecsAreRejected(t *testing.T) {
+	const fine = "title: t\nabout: a\nneeds: [go]\nbuild: go build -o {bin} .\nrun: \"{bin} {port}\"\nprotocol: http\n"
+	for _, test := range []struct{ name, from, to, want string }{
+		{"fine", "", "", ""},
+		{"no title", "title: t\n", "", "title is missing"},
+		{"unknown key", "title: t", "tittle: t", `contender.yaml:1: unknown field "tittle"`},
+		{"protocol", "protocol: http", "protocol: spdy", `contender.yaml:6: protocol "spdy": want http or fastcgi`},
+		{"front", "protocol: http", "protocol: http\nfront: apache", `contender.yaml:7: front "apache": want nginx, or a front_run that starts it`},
+		{"own front without need", "protocol: http", "protocol: http\nfront: own\nfront_run: \"{front} {conf}\"", "contender.yaml:3: needs: nginx is missing; the front's nginx.conf includes"},
+		{"own front", "needs: [go]\nbuild: go build -o {bin} .\nrun: \"{bin} {port}\"", "needs: [nginx]\nfront: own\nfront_build: go build -o {front} .\nfront_run: \"{front} {conf}\"", ""},
+		{"front_run without a front", "protocol: http", "protocol: http\nfront_run: \"{front}\"",
+			"front is missing; front_build and front_run require it"},
+		{"front_run of nginx", "needs: [go]\nbuild: go build -o {bin} .\nrun: \"{bin} {port}\"",
+			"needs: [nginx]\nfront: nginx\nfront_run: x", `contender.yaml:4: front "nginx": excludes front_build`},
+		{"fastcgi alone", "protocol: http", "protocol: fastcgi", ""},
+		{"on a socket alone", "{port}", "{socket}", ""},
+		{"no port", "{port}", "80", "contender.yaml:5: run: want {addr}, {port} or {socket}, the address to listen on"},
+		{"need", "[go]", "[go, rust]", `contender.yaml:3: needs "rust": unknown tool; want go, nginx, python, ruby, cc, mini-httpd, h2o or caddy`},
+		{"front without need", "protocol: http", "protocol: http\nfront: nginx", "contender.yaml:3: needs: nginx is missing; the front is nginx"},
+		{"quotes", "go build", "sh -c 'go build'", "contender.yaml:4: build: quotes are not supported"},
+		{"placeholder", "{bin} .", "{bim} .", `contender.yaml:4: build: "{bim}": want {bin}, {home}, {dir}, {cores}, {venv}, {ruby}, {mini-httpd}, {h2o}, {caddy}, {site}, {addr}, {port}, {ports}, {socket}, {front}, {config}, {conf}, {cert} or {key}`},
+		{"several ports alone", "{port}", "{ports}", "contender.yaml:5: run: {ports} requires a front"},
+		{"several ports", "needs: [go]\nbuild: go build -o {bin} .\nrun: \"{bin} {port}\"",
+			"needs: [nginx]\nfront: nginx\nrun: \"x {ports} {cores}\"", ""},
+		{"a front alone", "needs: [go]\nbuild: go build -o {bin} .\nrun: \"{bin} {port}\"",
+			"needs: [nginx]\nfront: nginx", ""},
+		{"cores", "protocol: http", "protocol: http\ncores: 4", `contender.yaml:7: cores "4": want all or nothing`},
+		{"source", "protocol: http", "protocol: http\nsource: [contender.yaml, main.go]",
+			`contender.yaml:7: source: no file "main.go"`},
+		{"config", "protocol: http", "protocol: http\nconfig: x.conf", `contender.yaml:7: config: no file "x.conf"`},
+		{"port in a config", "{port}\"\nprotocol: http", "{config}\"\nprotocol: http\nconfig: contender.yaml", ""},
+		{"TLS", "protocol: http", "protocol: http\ntls: true", ""},
+		{"TLS of FastCGI", "protocol: http", "protocol: fastcgi\ntls: true",
+			"contender.yaml:7: tls: want protocol http or a front"},
+		{"site", "protocol: http", "protocol: http\nsite: x", `contender.yaml:7: site: no folder "x"`},
+		{"version", "protocol: http", "protocol: http\nversion: \"{bun} -v\"",
+			`contender.yaml:7: version: "{bun}": want {bin}`},
+		{"time", "protocol: http", "protocol: http\nready:\n  within: soon", "contender.yaml:8: invalid duration \"soon\": want a time such as 500ms or 30s"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, contender.FileName),
+				[]byte(strings.Replace(fine, test.from, test.to, 1)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			_, err := contender.ReadSpec(dir)
+			if test.want == "" {
+				if err != nil {
+					t.Error(err)
+				}
+				return
+			}
+			var e *yamlfile.Error
+			if !errors.As(err, &e) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %s", err, test.want)
+			}
+		})
+	}
+	if _, err := contender.ReadSpec(t.TempDir()); err == nil || !strings.Contains(err.Error(), "no such contender") {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,153 @@
+package contender
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+
+	"github.com/tarehq/tare/internal/lab/kernel"
+	"github.com/tarehq/tare/internal/lab/proc"
+)
+
+// Verbs of the lines that the guard reads. They register process groups, folders, marks and changes
+// of kernel settings, or withdraw them. The guard's input ends when the guarded process has died.
+// Then the guard kills, removes and undoes what is still registered.
+const (
+	guardWatch  = "watch"  // a process group
+	guardForget = "forget" // a process group that has ended
+	guardRemove = "remove" // a folder
+	guardMark   = "mark"   // an environment variable of processes, whatever their group
+	guardUndo   = "undo"   // a kernel.Change in JSON
+	guardUndone = "undone" // a kernel.Change in JSON that was undone
+)
+
+// Guard is the body of the guard process. It returns when in ends.
+func Guard(in io.Reader) {
+	w := wards{groups: make(map[int]bool), changes: make(map[string]kernel.Change)}
+	for lines := bufio.NewScanner(in); lines.Scan(); {
+		verb, what, _ := strings.Cut(lines.Text(), " ")
+		w.register(verb, what)
+	}
+	w.end()
+}
+
+// wards are what a guard ends, removes and undoes.
+type wards struct {
+	groups         map[int]bool
+	folders, marks []string
+	changes        map[string]kernel.Change // by the setting's name
+}
+
+// register handles one line. It ignores lines that it cannot parse.
+func (w *wards) register(verb, what string) {
+	group, groupErr := strconv.Atoi(what)
+	var change kernel.Change
+	changeErr := json.Unmarshal([]byte(what), &change)
+	switch {
+	case verb == guardRemove:
+		w.folders = append(w.folders, what)
+	case verb == guardMark:
+		w.marks = append(w.marks, what)
+	case verb == guardUndo && changeErr == nil:
+		w.changes[change.Name] = change
+	case verb == guardUndone && changeErr == nil:
+		delete(w.changes, change.Name)
+	case groupErr != nil || group <= 1:
+	case verb == guardWatch:
+		w.groups[group] = true
+	case verb == guardForget:
+		delete(w.groups, group)
+	}
+}
+
+// end kills, removes and undoes everything registered. It ignores errors: no process is left to
+// report them to.
+func (w *wards) end() {
+	for group := range w.groups {
+		family, _ := proc.Family(group)
+		_ = syscall.Kill(-group, syscall.SIGKILL)
+		for _, p := range family {
+			_ = syscall.Kill(p.PID, syscall.SIGKILL)
+		}
+	}
+	endMarked(w.marks)
+	for _, c := range w.changes {
+		_ = c.Undo()
+	}
+	for _, f := range w.folders {
+		_ = os.RemoveAll(f)
+	}
+}
+
+// endMarked kills all processes with one of the marks in their environment. It finds processes that
+// left their group and whose parents have died.
+func endMarked(marks []string) {
+	const rounds = 5 // processes may start others meanwhile
+	for range rounds {
+		all, _ := proc.All()
+		marked := slices.DeleteFunc(all, func(p proc.Process) bool {
+			return p.Zombie || p.PID == os.Getpid() || !slices.ContainsFunc(marks, p.HasEnv)
+		})
+		if len(marked) == 0 {
+			return
+		}
+		for _, p := range marked {
+			_ = syscall.Kill(p.PID, syscall.SIGKILL)
+		}
+	}
+}
+
+// guard is the guarded process's side of a guard process.
+type guard struct {
+	cmd *exec.Cmd
+	in  io.WriteCloser
+}
+
+// startGuard starts the guard in a session of its own, where ^C does not reach it. Unlike other
+// children it has no death signal.
+func startGuard(command []string) (*guard, error) {
+	c := exec.Command(command[0], command[1:]...)
+	c.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	in, err := c.StdinPipe()
+	if err != nil {
+		return nil, err
+	}
+	if err := c.Start(); err != nil {
+		return nil, fmt.Errorf("contender: guard: %w", err)
+	}
+	return &guard{c, in}, nil
+}
+
+// send writes a line to the guard. It ignores errors: a dead guard does harm only if this process
+// is killed, too.
+func (g *guard) send(verb string, what any) {
+	if g != nil {
+		fmt.Fprintln(g.in, verb, what)
+	}
+}
+
+func (g *guard) close() error {
+	_ = g.in.Close()
+	return g.cmd.Wait()
+}
+
+// Keep makes the guard undo a change of a kernel setting if this process is killed before Forget.
+func (s *Stage) Keep(c kernel.Change) { s.guard.sendChange(guardUndo, c) }
+
+// Forget withdraws a change that was undone.
+func (s *Stage) Forget(c kernel.Change) { s.guard.sendChange(guardUndone, c) }
+
+func (g *guard) sendChange(verb string, c kernel.Change) {
+	line, err := json.Marshal(c)
+	if err != nil {
+		panic(fmt.Sprintf("contender: BUG: a change of a kernel setting: %v", err))
+	}
+	g.send(verb, string(line))
+}

@@ -1,0 +1,461 @@
+package contender
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"syscall"
+	"text/template"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/proc"
+)
+
+const (
+	// stopGrace is the time between SIGTERM and SIGKILL.
+	stopGrace = 3 * time.Second
+	// pollEvery is the pause between two probes of a contender that starts.
+	pollEvery = 5 * time.Millisecond
+	// longestSocket is the maximum length of a unix socket's path on Linux, in bytes.
+	longestSocket = 107
+	// shownLines is the number of lines of a contender's output in an error.
+	shownLines = 8
+)
+
+// Setting determines how a contender runs.
+type Setting struct {
+	Cores   int   // GOMAXPROCS of the application, or the number of its processes
+	Workers int   // of nginx; 0 is as many as Cores
+	CPUs    []int // processors of all its processes; none means all
+	Host    string
+	Conf    *template.Template // the experiment's nginx.conf; nil without a front
+	Env     []string           // more variables for the application
+}
+
+// Running is a started contender.
+type Running struct {
+	*Contender
+	Address string            // for clients: host:port, or the path of a unix socket
+	Files   map[string][]byte // configuration files that were written for it, by name
+	Took    time.Duration     // from start to its first response
+	Left    []proc.Process    // processes in other groups that survived SIGTERM; valid once stopped
+	Stayed  bool              // it did not end on SIGTERM, and was killed; valid once stopped
+
+	stage *Stage
+	ports claims
+	dir   string
+	mark  string // in the environment of all its processes
+	parts []*part
+	dead  chan struct{} // closed when a part ends by itself
+	once  sync.Once
+
+	site      string // the folder that is served; "" if none
+	cert      certFiles
+	upstreams []string // the application's addresses, as in nginx.conf
+}
+
+// part is one process of a contender, with its descendants.
+type part struct {
+	role    string
+	cmd     *exec.Cmd
+	log     *os.File
+	exited  chan struct{}
+	exitErr error // valid once exited is closed
+}
+
+// Start starts a contender and waits until it responds. probe sends a request to an address and
+// returns nil if there was a response. If Start fails, the error has the contender's output, and
+// its processes are ended.
+func (s *Stage) Start(ctx context.Context, c *Contender, set Setting,
+	probe func(ctx context.Context, address string) error) (*Running, error) {
+	dir, err := s.newDir(c.Name)
+	if err != nil {
+		return nil, err
+	}
+	r := &Running{
+		Contender: c, stage: s, dir: dir, mark: "TARE_RUN=" + filepath.Base(s.dir) + "-" + filepath.Base(dir),
+		Files: make(map[string][]byte), dead: make(chan struct{}),
+	}
+	began := time.Now()
+	err = r.launch(set)
+	if err == nil {
+		err = r.await(ctx, probe)
+	}
+	if err != nil {
+		printed := r.printed()
+		stopErr := r.Stop()
+		return nil, errors.Join(fmt.Errorf("%w%s%s", err, r.leftText(), printed), stopErr)
+	}
+	r.Took = time.Since(began)
+	return r, nil
+}
+
+// launch starts the application, and the front if there is one.
+func (r *Running) launch(set Setting) error {
+	if r.Cores == AllCores {
+		set.Cores, set.Workers, set.CPUs = len(r.stage.cpus), 0, nil
+	}
+	if r.Site != "" {
+		var err error
+		if r.site, err = r.stage.site(filepath.Join(r.Dir, r.Site)); err != nil {
+			return err
+		}
+	}
+	if r.TLS {
+		var err error
+		if r.cert, err = r.stage.certificate(); err != nil {
+			return err
+		}
+	}
+	if len(r.words()) > 0 {
+		if err := r.launchApplication(set); err != nil {
+			return err
+		}
+	}
+	if r.Front == "" {
+		return nil
+	}
+	port, err := r.ports.claim(r.stage.ports)
+	if err != nil {
+		return err
+	}
+	r.Address = loopback(port)
+	return r.addFront(set, port)
+}
+
+// launchApplication chooses the application's address and starts it.
+func (r *Running) launchApplication(set Setting) error {
+	ports, err := r.freePorts(set.Cores)
+	if err != nil {
+		return err
+	}
+	port, socket := ports[0], filepath.Join(r.dir, "app.sock")
+	for _, p := range ports {
+		r.upstreams = append(r.upstreams, "127.0.0.1:"+p)
+	}
+	address := r.upstreams[0]
+	r.Address = address
+	if r.onSocket() {
+		if len(socket) > longestSocket {
+			return fmt.Errorf("the path of its socket, %q, is longer than %d bytes; set TMPDIR to a folder with a shorter path", socket, longestSocket)
+		}
+		r.Address, r.upstreams = socket, []string{"unix:" + socket}
+	}
+	cores := strconv.Itoa(set.Cores)
+	values := []string{
+		"{dir}", r.dir, "{addr}", address, "{port}", port, "{ports}", strings.Join(ports, ","), "{socket}", socket,
+		"{cores}", cores, "{site}", r.site, "{cert}", r.cert.certFile, "{key}", r.cert.keyFile,
+	}
+	if r.Config != "" {
+		file, err := r.writeConfig(values)
+		if err != nil {
+			return err
+		}
+		values = append(values, "{config}", file)
+	}
+	env := slices.Concat([]string{"GOMAXPROCS=" + cores}, set.Env, r.env, r.fill(r.Env, values...))
+	return r.add(RoleApplication, cmp.Or(r.Folder, r.site), r.fill(r.words(), values...), env, set.CPUs)
+}
+
+// freePorts returns ports for the application: one for each core if it uses {ports}, otherwise one.
+func (r *Running) freePorts(cores int) ([]string, error) {
+	n := 1
+	if r.hasPlaceholder("{ports}") {
+		n = cores
+	}
+	ports := make([]string, n)
+	for i := range ports {
+		port, err := r.ports.claim(r.stage.ports)
+		if err != nil {
+			return nil, err
+		}
+		ports[i] = strconv.Itoa(port)
+	}
+	return ports, nil
+}
+
+func loopback(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
+
+// Place returns the protocol and the address of the contender for clients.
+func (r *Running) Place() Place { return r.At(r.Address) }
+
+// addFront starts the front with its nginx.conf. A front without application or site has its
+// handler in its own process. Its configuration still needs an upstream, which gets an unused port.
+func (r *Running) addFront(set Setting, port int) error {
+	source := cmp.Or(r.Conf, set.Conf)
+	if source == nil {
+		return errors.New("the experiment has no nginx.conf; set nginx in its experiment.yaml")
+	}
+	conf := NginxConf{
+		Workers: cmp.Or(set.Workers, set.Cores), Dir: r.dir, Site: r.site, Etc: r.Nginx.Etc,
+		Port: port, Host: set.Host, Protocol: r.Protocol, Upstreams: r.upstreams, Set: r.Set,
+		Cert: r.cert.certFile, Key: r.cert.keyFile,
+	}
+	if len(conf.Upstreams) == 0 && r.Site == "" {
+		unused, err := r.ports.claim(r.stage.ports)
+		if err != nil {
+			return err
+		}
+		conf.Upstreams = []string{loopback(unused)}
+	}
+	if err := conf.fit(); err != nil {
+		return err
+	}
+	file := filepath.Join(r.dir, "nginx.conf")
+	text, err := conf.render(source, file)
+	if err != nil {
+		return err
+	}
+	r.Files["nginx.conf"] = text
+	if r.Front != Nginx {
+		words := r.fill(strings.Fields(r.FrontRun), "{conf}", file, "{dir}", r.dir)
+		return r.add(RoleFront, "", words, slices.Concat(set.Env, r.env), set.CPUs)
+	}
+	words := []string{r.Nginx.Bin, "-e", "stderr", "-p", r.dir, "-c", file, "-g", "daemon off;"}
+	return r.add(RoleNginx, "", words, r.Nginx.Env, set.CPUs)
+}
+
+// FrontRole returns the role of the front.
+func (s *Spec) FrontRole() string {
+	if s.Front == Nginx {
+		return RoleNginx
+	}
+	return RoleFront
+}
+
+// add starts one part. folder is its working directory; "" is the scratch folder.
+func (r *Running) add(role, folder string, words, env []string, cpus []int) error {
+	log, err := os.Create(filepath.Join(r.dir, role+".log"))
+	if err != nil {
+		return err
+	}
+	c := exec.Command(words[0], words[1:]...)
+	c.Dir = cmp.Or(folder, r.dir)
+	c.Env = slices.Concat(os.Environ(), env, []string{r.mark})
+	c.Stdout, c.Stderr = log, log
+	if err := r.stage.spawn(c, cpus); err != nil {
+		log.Close()
+		return err
+	}
+	r.stage.guard.send(guardWatch, c.Process.Pid)
+	p := &part{role: role, cmd: c, log: log, exited: make(chan struct{})}
+	r.parts = append(r.parts, p)
+	go func() {
+		p.exitErr = c.Wait()
+		close(p.exited)
+		r.once.Do(func() { close(r.dead) })
+	}()
+	return nil
+}
+
+// await waits until the contender responds, and checks that the response is this contender's.
+func (r *Running) await(ctx context.Context, probe func(context.Context, string) error) error {
+	ctx, cancel := context.WithTimeoutCause(ctx, time.Duration(r.Ready.Within), errNotReady)
+	defer cancel()
+	deadline, _ := ctx.Deadline()
+	var last error
+	for {
+		err := probe(ctx, r.Address)
+		if err == nil {
+			return r.responded()
+		}
+		// An error at the deadline says only that time is up: the one before is more useful. The
+		// probe's own timer may fire slightly before the context's.
+		if last == nil || time.Now().Before(deadline) && ctx.Err() == nil {
+			last = err
+		}
+		select {
+		case <-r.dead:
+			return r.deadPart()
+		case <-ctx.Done():
+			if errors.Is(context.Cause(ctx), errNotReady) {
+				return fmt.Errorf("no response after %v: %w%s", time.Duration(r.Ready.Within), last, r.elsewhere())
+			}
+			return ctx.Err()
+		case <-time.After(pollEvery):
+		}
+	}
+}
+
+var errNotReady = errors.New("not ready in time")
+
+// responded checks that the response was this contender's. If a part has died and left a process
+// behind that responded, the error reports the dead part.
+func (r *Running) responded() error {
+	err := r.assertOwner()
+	select {
+	case <-r.dead:
+		if err != nil {
+			return r.deadPart()
+		}
+	default:
+	}
+	return err
+}
+
+// assertOwner returns an error if a process of another program listens at the contender's port. A
+// unix socket needs no such check: it is in the contender's own folder.
+func (r *Running) assertOwner() error {
+	if r.Place().Network() == "unix" {
+		return nil
+	}
+	_, port, _ := strings.Cut(r.Address, ":")
+	n, err := strconv.Atoi(port)
+	if err != nil {
+		return err
+	}
+	holders, err := proc.TCPListeners(n)
+	if err != nil {
+		return err
+	}
+	// This list must be later than the holders: a server may be starting processes that share its
+	// socket.
+	family, err := r.Processes()
+	if err != nil {
+		return err
+	}
+	if len(holders) == 0 {
+		return fmt.Errorf("port %d is held by a process that this one cannot see (another user's, or in another PID namespace)", n)
+	}
+	for _, h := range holders {
+		if !slices.ContainsFunc(family, func(p proc.Process) bool { return p.PID == h.PID }) {
+			return fmt.Errorf("port %d is held by process %d (%s), which was not started here", n, h.PID, h.Name)
+		}
+	}
+	return nil
+}
+
+// Dead returns a channel that is closed when a process of the contender ends by itself.
+func (r *Running) Dead() <-chan struct{} { return r.dead }
+
+// WhyDead returns an error that names the process that ended by itself, with its last output.
+func (r *Running) WhyDead() error { return r.explain(r.deadPart()) }
+
+func (r *Running) deadPart() error {
+	for _, p := range r.parts {
+		select {
+		case <-p.exited:
+			how := "exit status 0"
+			if p.exitErr != nil {
+				how = p.exitErr.Error()
+			}
+			return fmt.Errorf("its %s ended by itself (%s)", p.role, how)
+		default:
+		}
+	}
+	return errors.New("none of its processes ended")
+}
+
+// explain adds the last output to an error.
+func (r *Running) explain(err error) error { return fmt.Errorf("%w%s", err, r.printed()) }
+
+func (r *Running) printed() string {
+	var b strings.Builder
+	for _, p := range r.parts {
+		if text := tail(p.log); text != "" {
+			fmt.Fprintf(&b, "\n  %s printed last:\n    %s", p.role, strings.ReplaceAll(text, "\n", "\n    "))
+		}
+	}
+	return b.String()
+}
+
+// tail returns the last lines of a log.
+func tail(f *os.File) string {
+	const most = 4 << 10
+	info, err := f.Stat()
+	if err != nil {
+		return ""
+	}
+	b := make([]byte, min(most, info.Size()))
+	if _, err := f.ReadAt(b, info.Size()-int64(len(b))); err != nil && err != io.EOF {
+		return ""
+	}
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	return strings.Join(lines[max(0, len(lines)-shownLines):], "\n")
+}
+
+// Processes returns all living processes of the contender.
+func (r *Running) Processes() ([]proc.Process, error) {
+	var all []proc.Process
+	for _, p := range r.parts {
+		family, err := proc.Family(p.cmd.Process.Pid)
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, family...)
+	}
+	return all, nil
+}
+
+// Roles of a contender's processes.
+const (
+	RoleApplication = "application"
+	RoleNginx       = "nginx"
+	RoleFront       = "front" // a front that is not nginx
+)
+
+// Usages returns what the contender's processes have used since they started, by role.
+func (r *Running) Usages() (map[string][]proc.Usage, error) {
+	living, err := proc.All()
+	if err != nil {
+		return nil, err
+	}
+	usages := make(map[string][]proc.Usage)
+	for _, p := range r.parts {
+		if usages[p.role], err = proc.Usages(proc.FamilyAmong(living, p.cmd.Process.Pid)); err != nil {
+			return nil, err
+		}
+	}
+	return usages, nil
+}
+
+// Stop ends all of the contender's processes, with SIGTERM and then SIGKILL, and removes its
+// scratch folder. It returns an error if a process could not be ended.
+func (r *Running) Stop() error {
+	r.once.Do(func() { close(r.dead) })
+	family, err := r.Processes()
+	for _, p := range slices.Backward(r.parts) { // the front first
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGTERM)
+	}
+	patience := stopGrace
+	if r.Deaf {
+		patience = 0
+	}
+	grace, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	for _, p := range r.parts {
+		select {
+		case <-p.exited:
+		case <-grace.Done():
+			r.Stayed = true
+		}
+	}
+	for _, p := range r.parts {
+		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
+		<-p.exited
+		r.stage.guard.send(guardForget, p.cmd.Process.Pid)
+		err = errors.Join(err, p.log.Close())
+	}
+	left, listErr := proc.All()
+	for _, p := range left { // processes that moved to other groups
+		if slices.ContainsFunc(family, func(was proc.Process) bool { return was.PID == p.PID && was.Name == p.Name }) {
+			_ = syscall.Kill(p.PID, syscall.SIGKILL)
+			r.notice(p)
+		}
+	}
+	strays, strayErr := endStrays(r.mark)
+	for _, p := range strays {
+		r.notice(p)
+	}
+	r.ports.release()
+	return errors.Join(err, listErr, strayErr, os.RemoveAll(r.dir))
+}

@@ -1,0 +1,195 @@
+package contender
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tarehq/tare/internal/lab/proc"
+)
+
+// Stage starts and ends the processes of contenders.
+type Stage struct {
+	dir   string // scratch folder; its path is short, because a socket's must be
+	cpus  []int  // that this process may use
+	guard *guard
+	ports func() (int, error)
+	do    chan func() // executed by the one thread that starts processes
+
+	small  int               // number of small files in a site
+	siteMu sync.Mutex        // guards sites
+	sites  map[string]string // copies of sites by their source folder
+
+	makeCert func() (certFiles, error) // on the first call
+
+	mark string // in the environment of all processes of the stage
+	runs atomic.Int64
+}
+
+// StageOptions configure a Stage.
+type StageOptions struct {
+	// Guard is the command line of a process that calls Guard. Without it, contenders survive if
+	// this process is killed.
+	Guard []string
+
+	// SmallFiles is the number of small files in sites.
+	SmallFiles int
+
+	// Ports returns a port to listen on; nil is FreePort.
+	Ports func() (int, error)
+}
+
+// NewStage makes a stage. The caller must close it.
+func NewStage(o StageOptions) (*Stage, error) {
+	// Orphans of contenders become children of this process, so that endStrays finds them.
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		return nil, fmt.Errorf("contender: %w", err)
+	}
+	cpus, err := AllCPUs()
+	if err != nil {
+		return nil, err
+	}
+	dir, err := os.MkdirTemp("", "tare-")
+	if err != nil {
+		return nil, err
+	}
+	s := &Stage{
+		dir: dir, cpus: cpus, ports: o.Ports, small: o.SmallFiles, do: make(chan func()),
+		sites: make(map[string]string), mark: "TARE_STAGE=" + filepath.Base(dir),
+	}
+	s.makeCert = sync.OnceValues(func() (certFiles, error) { return newCertificate(dir) })
+	if s.ports == nil {
+		s.ports = FreePort
+	}
+	if err := os.Chmod(dir, 0o755); err != nil { // nginx workers of another user read it
+		return nil, errors.Join(err, os.RemoveAll(dir))
+	}
+	go s.thread()
+	if len(o.Guard) > 0 {
+		s.guard, err = startGuard(o.Guard)
+		if err != nil {
+			return nil, errors.Join(err, s.Close())
+		}
+		s.guard.send(guardMark, s.mark)
+		s.guard.send(guardRemove, dir)
+	}
+	return s, nil
+}
+
+// Close ends all processes of the stage and removes the scratch folder.
+func (s *Stage) Close() error {
+	_, err := endStrays(s.mark)
+	err = errors.Join(err, os.RemoveAll(s.dir))
+	if s.guard != nil {
+		err = errors.Join(err, s.guard.close())
+	}
+	close(s.do)
+	return err
+}
+
+// thread executes functions of do on one thread, which starts all processes. The kernel sends a
+// child its death signal when the thread that started it ends, and a child inherits that thread's
+// processors.
+func (s *Stage) thread() {
+	runtime.LockOSThread() // never unlocked: the thread ends with the stage
+	if unix.Gettid() == os.Getpid() {
+		// The main thread is unsuitable: it never ends, and AllCPUs reads its processors. Holding
+		// it makes another goroutine run on another thread.
+		over := make(chan struct{})
+		go func() { defer close(over); s.thread() }()
+		<-over
+		runtime.UnlockOSThread()
+		return
+	}
+	for f := range s.do {
+		f()
+	}
+}
+
+// spawn starts a command in a process group of its own, on the given processors; none means all
+// that this process may use.
+func (s *Stage) spawn(c *exec.Cmd, cpus []int) error {
+	if len(cpus) == 0 {
+		cpus = s.cpus
+	}
+	failed := make(chan error, 1)
+	s.do <- func() {
+		if err := bind(cpus); err != nil {
+			failed <- err
+			return
+		}
+		if c.SysProcAttr == nil {
+			c.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
+		}
+		c.SysProcAttr.Pdeathsig = syscall.SIGKILL
+		c.Env = append(c.Env, s.mark)
+		failed <- c.Start()
+	}
+	return <-failed
+}
+
+// bind sets the processors of the calling thread.
+func bind(cpus []int) error {
+	var set unix.CPUSet
+	for _, cpu := range cpus {
+		set.Set(cpu)
+	}
+	if err := unix.SchedSetaffinity(0, &set); err != nil {
+		return fmt.Errorf("contender: cannot bind a thread to processors %v: %w", cpus,
+			os.NewSyscallError("sched_setaffinity", err))
+	}
+	return nil
+}
+
+// AllCPUs returns the processors that this process may use.
+func AllCPUs() ([]int, error) {
+	var set unix.CPUSet
+	if err := unix.SchedGetaffinity(os.Getpid(), &set); err != nil {
+		return nil, fmt.Errorf("contender: cannot determine this process's processors: %w",
+			os.NewSyscallError("sched_getaffinity", err))
+	}
+	var cpus []int
+	for cpu := range len(set) * 64 {
+		if set.IsSet(cpu) {
+			cpus = append(cpus, cpu)
+		}
+	}
+	return cpus, nil
+}
+
+// endStrays kills strays: children of this process whose environment has a mark.
+func endStrays(mark string) (ended []proc.Process, err error) {
+	const rounds = 50 // each round may make more orphans
+	for range rounds {
+		children, err := proc.Children(os.Getpid())
+		if err != nil {
+			return ended, err
+		}
+		strays := slices.DeleteFunc(children, func(p proc.Process) bool { return !p.HasEnv(mark) })
+		if len(strays) == 0 {
+			return ended, nil
+		}
+		ended = append(ended, strays...)
+		for _, p := range strays {
+			_ = syscall.Kill(p.PID, syscall.SIGKILL)
+			_, _ = syscall.Wait4(p.PID, nil, 0, nil)
+		}
+	}
+	return ended, errors.New("contender: processes multiply faster than they can be killed")
+}
+
+// newDir makes a scratch folder for one start of a contender.
+func (s *Stage) newDir(name string) (string, error) {
+	dir := filepath.Join(s.dir, strconv.FormatInt(s.runs.Add(1), 10)+"-"+name)
+	return dir, os.Mkdir(dir, 0o755) // nginx workers of another user read it
+}

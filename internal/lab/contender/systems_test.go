@@ -1,0 +1,164 @@
+package contender_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/equal"
+	"github.com/tarehq/tare/internal/lab/yamlfile"
+)
+
+func write(t *testing.T, text string, path ...string) {
+	t.Helper()
+	file := filepath.Join(path...)
+	if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// prepare builds the contender in a folder, with a cache of the test's own.
+func prepare(t *testing.T, dir string) (*contender.Contender, error) {
+	t.Helper()
+	s, err := contender.ReadSpec(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return (&contender.Tools{Cache: filepath.Join(t.TempDir(), "cache")}).Prepare(context.Background(), s)
+}
+
+// A C program is built, prints its versions, and its source lines are counted.
+func TestContenderInCIsBuilt(t *testing.T) {
+	if _, err := exec.LookPath("cc"); err != nil {
+		if os.Getenv("CI") == "true" {
+			t.Fatal(err)
+		}
+		t.Skip(err)
+	}
+	dir := t.TempDir()
+	write(t, "/* A comment\n * of two lines. */\n\n// One more.\n#include <stdio.h>\nint main(void)\n{\n\tputs(\"one 1\\ntwo 2\");\n\treturn 0;\n}\n", dir, "main.c")
+	write(t, "title: t\nabout: a\nneeds: [cc]\nbuild: cc -o {bin} main.c\nrun: \"{bin} {port}\"\nversion: \"{bin}\"\nprotocol: http\nsource: [main.c]\n", dir, contender.FileName)
+	c, err := prepare(t, dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if n := len(c.Versions); c.Lines != 6 || n != 3 || c.Versions[n-2] != "one 1" || c.Versions[n-1] != "two 2" {
+		t.Errorf("%d lines, versions %q", c.Lines, c.Versions)
+	}
+}
+
+func TestSourceLinesAreCountedWithoutComments(t *testing.T) {
+	for name, test := range map[string]struct {
+		text string
+		want int
+	}{
+		"a.py": {"\"\"\"About.\n\nusage: a\n\"\"\"\n# more\nimport os\n\n\nclass A:\n    \"\"\"One line.\"\"\"\n    x = \"\"\"text\"\"\"\n", 3},
+		"a.rb": {"# About.\n\nputs 1 # one\n/* no comment */\n", 2},
+		"a.go": {"// Package a.\npackage a\n\n/* a\n b */\nvar x = 1 // one\n/* c */\n", 2},
+	} {
+		dir := t.TempDir()
+		write(t, test.text, dir, name)
+		write(t, "title: t\nabout: a\nrun: x {port}\nprotocol: http\nsource: ["+name+"]\n", dir, contender.FileName)
+		if c, err := prepare(t, dir); err != nil || c.Lines != test.want {
+			t.Errorf("%s: %+v, %v, want %d lines", name, c, err, test.want)
+		}
+	}
+}
+
+func TestPlaceholdersAreReplaced(t *testing.T) {
+	dir := t.TempDir()
+	site := filepath.Join(dir, "site")
+	write(t, "a page", site, "page.txt")
+	then := time.Unix(1_000_000_000, 0)
+	if err := os.Chtimes(filepath.Join(site, "page.txt"), then, then); err != nil {
+		t.Fatal(err)
+	}
+	cpus, err := contender.AllCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		cores string
+		want  string
+	}{{"", "3"}, {contender.AllCores, fmt.Sprint(len(cpus))}} {
+		s := &contender.Spec{
+			Name: "server", Title: "t", Dir: dir, Protocol: contender.HTTP,
+			Run: "{bin} play files {port} {home} {cores}", Site: "site", Cores: test.cores,
+		}
+		s.Ready.Within = yamlfile.Duration(patience)
+		r, err := start(context.Background(), stage(t, contender.StageOptions{}),
+			&contender.Contender{Spec: s, Bin: os.Args[0]}, contender.Setting{Cores: 3, CPUs: cpus[:1]})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a, err := equal.Fetch(context.Background(), r.Place(), equal.Request{Method: "GET", Path: "/", Host: "a"})
+		if want := fmt.Sprintf("a page %d %s %s %s", then.Unix(), dir, test.want, test.want); err != nil ||
+			string(a.Body) != want {
+			t.Errorf("%s, want %s; %v", a.Body, want, err)
+		}
+		if err := r.Stop(); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+// The error names what Python lacks, and the command that installs it.
+func TestMissingPythonIsReported(t *testing.T) {
+	for _, test := range []struct{ name, python, want string }{
+		{"no python", "", `python3 is missing`},
+		{"no venv", "case \"$*\" in *--clear*) echo ensurepip is not available; exit 1;; esac; echo 3.0", `python3-venv is missing: exit status 1` + "\nensurepip is not available"},
+		{"no package", "case \"$*\" in *--clear*) mkdir -p $4/bin; printf '#!/bin/sh\\necho hashes do not match; exit 1' > $4/bin/python; chmod +x $4/bin/python;; esac; echo 3.0", "hashes do not match"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			root, bin := t.TempDir(), t.TempDir()
+			for _, tool := range []string{"mkdir", "chmod"} {
+				if path, err := exec.LookPath(tool); err != nil || os.Symlink(path, filepath.Join(bin, tool)) != nil {
+					t.Fatal(path, err)
+				}
+			}
+			if test.python != "" {
+				write(t, "#!/bin/sh\n"+test.python+"\n", bin, "python3")
+				if err := os.Chmod(filepath.Join(bin, "python3"), 0o700); err != nil {
+					t.Fatal(err)
+				}
+			}
+			t.Setenv("PATH", bin)
+			write(t, "x==1\n", root, "python", "requirements.txt")
+			write(t, "title: t\nabout: a\nneeds: [python]\nrun: \"{venv}/bin/python {port}\"\nprotocol: http\n", root, "c", contender.FileName)
+			_, err := prepare(t, filepath.Join(root, "c"))
+			if err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %s", err, test.want)
+			}
+			if remedy := `"apt-get install python3-venv" installs it`; test.name != "no package" && err != nil &&
+				!strings.Contains(err.Error(), remedy) {
+				t.Errorf("got %v, want %s", err, remedy)
+			}
+		})
+	}
+}
+
+// Waiting for another process's virtual environment ends with the context.
+func TestPrepareEndsWithItsContext(t *testing.T) {
+	root := t.TempDir()
+	write(t, "x==1\n", root, "python", "requirements.txt")
+	write(t, "title: t\nabout: a\nneeds: [python]\nrun: \"{venv}/bin/python {port}\"\nprotocol: http\n", root, "c", contender.FileName)
+	s, err := contender.ReadSpec(filepath.Join(root, "c"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, err := (&contender.Tools{Cache: t.TempDir()}).Prepare(ctx, s); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+}

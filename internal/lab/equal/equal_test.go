@@ -1,0 +1,148 @@
+package equal_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/equal"
+)
+
+func fetch(t *testing.T, h http.HandlerFunc) *equal.Response {
+	t.Helper()
+	s := httptest.NewServer(h)
+	defer s.Close()
+	a, err := equal.Fetch(context.Background(), contender.Place{Protocol: contender.HTTP,
+		Address: s.Listener.Addr().String()},
+		equal.Request{Method: "GET", Path: "/x", Host: "a.b"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+func control(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Server", "gophr")
+	fmt.Fprintf(w, "%s %s", r.Host, r.URL)
+}
+
+func TestFetchReturnsTheResponse(t *testing.T) {
+	a := fetch(t, control)
+	want := "HTTP/1.1 200 OK\r\nServer: gophr\r\nDate: Sat, 21 Nov 2026 00:00:00 GMT\r\nContent-Length: 6\r\nContent-Type: text/plain; charset=utf-8\r\n\r\na.b /x"
+	if a.Status != 200 || string(a.Body) != "a.b /x" || !a.KeepAlive || a.Bytes != len(want) {
+		t.Errorf("%+v, want %d bytes", a, len(want))
+	}
+	if a := fetch(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Connection", "close")
+	}); a.KeepAlive {
+		t.Error("a closed connection is reported as kept")
+	}
+}
+
+// The request has the version, fields and connection handling of the load.
+func TestFetchSendsTheRequestOfTheLoad(t *testing.T) {
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/flushed" { // without a length an HTTP/1.0 response ends with the connection
+			w.(http.Flusher).Flush()
+		}
+		fmt.Fprint(w, r.Proto, " ", r.Header.Get("X-A"), " ", r.Close)
+	}))
+	defer server.Close()
+	for _, test := range []struct {
+		request equal.Request
+		body    string
+		kept    bool
+	}{
+		{equal.Request{Path: "/", Header: []string{"X-A: b"}}, "HTTP/1.1 b false", true},
+		{equal.Request{Path: "/", PerConnection: 2}, "HTTP/1.1  false", true},
+		{equal.Request{Path: "/", PerConnection: 1}, "HTTP/1.1  true", false},
+		{equal.Request{Path: "/", Version: "1.0"}, "HTTP/1.0  true", false},
+		{equal.Request{Path: "/", Version: "1.0", PerConnection: 1}, "HTTP/1.0  true", false},
+		{equal.Request{Path: "/", Version: "1.0", Header: []string{"Connection: Keep-Alive"}}, "HTTP/1.0  false", true},
+		{equal.Request{Path: "/flushed", Version: "1.0", Header: []string{"Connection: Keep-Alive"}},
+			"HTTP/1.0  false", false},
+	} {
+		test.request.Method, test.request.Host = "GET", "a.b"
+		a, err := equal.Fetch(context.Background(), contender.Place{Protocol: contender.HTTP,
+			Address: server.Listener.Addr().String()}, test.request)
+		if err != nil || string(a.Body) != test.body || a.KeepAlive != test.kept {
+			t.Errorf("%+v: %+v, %v, want %q, kept: %v", test.request, a, err, test.body, test.kept)
+		}
+	}
+}
+
+// Each kind of difference is found and named.
+func TestCompareNamesDifferences(t *testing.T) {
+	for want, h := range map[string]http.HandlerFunc{
+		"": control,
+		"status": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Server", "gophr")
+			w.WriteHeader(404)
+			io.WriteString(w, "a.b /x")
+		},
+		"body": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Server", "gophr")
+			io.WriteString(w, "a.b /y")
+		},
+		"body,body length,field Content-Length": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Server", "gophr")
+			io.WriteString(w, "a.b /")
+		},
+		"field Server": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Server", "nginx")
+			io.WriteString(w, "a.b /x")
+		},
+		"field X":    func(w http.ResponseWriter, r *http.Request) { w.Header().Set("X", "y"); control(w, r) },
+		"field Date": func(w http.ResponseWriter, r *http.Request) { w.Header()["Date"] = nil; control(w, r) },
+		"field Content-Length,field Transfer-Encoding": func(w http.ResponseWriter, r *http.Request) {
+			control(w, r)
+			w.(http.Flusher).Flush()
+		},
+		"field Connection,keep-alive": func(w http.ResponseWriter, r *http.Request) {
+			w.Header().Set("Connection", "close")
+			control(w, r)
+		},
+	} {
+		t.Run(want, func(t *testing.T) {
+			var names []string
+			for _, d := range equal.Compare(fetch(t, control), fetch(t, h)) {
+				if d.What != "bytes" { // follows from the others
+					names = append(names, d.What)
+				}
+			}
+			if got := strings.Join(names, ","); got != want {
+				t.Errorf("got %q", got)
+			}
+		})
+	}
+}
+
+// Differences after equal beginnings of bodies are found.
+func TestCompareReadsTheWholeBody(t *testing.T) {
+	long := func(end string) http.HandlerFunc {
+		return func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, strings.Repeat("a", 100)+end) }
+	}
+	all := equal.Compare(fetch(t, long("x")), fetch(t, long("y")))
+	if len(all) != 1 || all[0].String() != "body: other bytes after the first 60, where the control has others" {
+		t.Errorf("got %v", all)
+	}
+}
+
+func TestFrontWithoutApplicationIsNotReady(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { w.WriteHeader(502) }))
+	r, at := equal.Request{Method: "GET", Path: "/", Host: "a"},
+		contender.Place{Protocol: contender.HTTP, Address: s.Listener.Addr().String()}
+	if err := equal.Ready(context.Background(), at, r); err == nil ||
+		!strings.Contains(err.Error(), "the application behind it does not") {
+		t.Errorf("a front without its application is ready: %v", err)
+	}
+	s.Close()
+	if err := equal.Ready(context.Background(), at, r); err == nil {
+		t.Error("a closed port is ready")
+	}
+}

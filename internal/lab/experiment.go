@@ -1,0 +1,434 @@
+package lab
+
+import (
+	"cmp"
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/equal"
+	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/yamlfile"
+)
+
+// ExperimentFile is the name of an experiment's file.
+const ExperimentFile = "experiment.yaml"
+
+// Experiment is the content of an experiment.yaml: a question, contenders, trials.
+type Experiment struct {
+	Name string `yaml:"-"` // the folder's
+	Dir  string `yaml:"-"`
+
+	Title    string `yaml:"title"`
+	Question string `yaml:"question"`
+	Source   string `yaml:"source"` // the write-up that it repeats
+
+	Request struct {
+		Method string `yaml:"method"`
+		// Path may have expressions as in load.Plan, which change it from request to request.
+		Path        string `yaml:"path"`
+		CheckedPath string `yaml:"asked"` // with expressions, the path that is requested before any load
+		Host        string `yaml:"host"`
+	} `yaml:"request"`
+	Load   Load        `yaml:"load"`
+	Expect Expectation `yaml:"expect"`
+
+	Control string    `yaml:"control"`
+	Build   string    `yaml:"build"` // another build of the control
+	Ways    []string  `yaml:"ways"`
+	Rivals  []string  `yaml:"rivals"`
+	Ceiling string    `yaml:"ceiling"`
+	Differs []Differ  `yaml:"differs"`
+	Compare []Compare `yaml:"compare"`
+	Small   int       `yaml:"small_files"` // number of small files in the folder that is served
+	Nginx   string    `yaml:"nginx"`       // a template that is executed with contender.NginxConf; "" is own.conf
+	Kernel  string    `yaml:"kernel"`      // the write-up's kernel settings, like sysctl.conf; "" if unknown
+
+	Quick Trials `yaml:"quick"`
+	Full  Trials `yaml:"full"`
+
+	Sweeps []Sweep `yaml:"sweeps"` // carried out on request, and with the full trials
+
+	Published Published `yaml:"published"`
+}
+
+// Expectation is the right response of every contender.
+type Expectation struct {
+	By     string `yaml:"by"` // ByControl or ByStatus; "" compares with the values below
+	Status int    `yaml:"status"`
+	Body   string `yaml:"body"`
+	SHA256 string `yaml:"sha256"` // of the body, in hexadecimal digits; replaces Body
+	MD5    string `yaml:"md5"`    // likewise
+	Bytes  int    `yaml:"bytes"`  // of the whole response; 0 is any
+
+	BodyFile string `yaml:"body_file"` // a file with the body, in the experiment's folder; replaces Body
+}
+
+// Values of Expectation.By.
+const (
+	ByControl = "control" // the control's response is right if its status is below 400
+	ByStatus  = "status"  // any body is right
+)
+
+// Differ is a difference between responses that the experiment declares.
+type Differ struct {
+	What       string   `yaml:"what"`       // as in equal.Difference, or "fields" for all header fields
+	Contenders []string `yaml:"contenders"` // none means all
+	Why        string   `yaml:"why"`
+}
+
+// Compare names two contenders that differ in one part. The report shows what the part costs.
+type Compare struct {
+	What string `yaml:"what"` // the part, as the subject of a sentence
+	Of   string `yaml:"of"`
+	Than string `yaml:"than"`
+}
+
+// Trials determines the number, the length and the conditions of trials.
+type Trials struct {
+	Blocks      int               `yaml:"blocks"`
+	Warmup      yamlfile.Duration `yaml:"warmup"`
+	Measure     yamlfile.Duration `yaml:"measure"`
+	Cores       []Cores           `yaml:"cores"`
+	Connections []int             `yaml:"connections"`
+	Scenarios   []Scenario        `yaml:"scenarios"` // replace Connections
+	Rate        Rate              `yaml:"rate"`      // of additional trials at a fixed rate
+}
+
+// Cores is a number of processors; 0 is "all".
+type Cores int
+
+func (c Cores) String() string {
+	if c == 0 {
+		return "all"
+	}
+	return strconv.Itoa(int(c))
+}
+
+// ParseCores parses a number of processors, or "all".
+func ParseCores(text string) (Cores, error) {
+	if text == "all" {
+		return 0, nil
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 {
+		return 0, fmt.Errorf("want a number of cores or all, got %q", text)
+	}
+	return Cores(n), nil
+}
+
+// UnmarshalYAML implements yaml.NodeUnmarshaler.
+func (c *Cores) UnmarshalYAML(n ast.Node) error {
+	t := n.GetToken()
+	parsed, err := ParseCores(t.Value)
+	if err != nil {
+		return &yaml.SyntaxError{Message: err.Error(), Token: t}
+	}
+	*c = parsed
+	return nil
+}
+
+// Conditions returns every combination of cores and connections, or of cores and scenarios.
+func (t *Trials) Conditions() (all []trial.Condition) {
+	for _, cores := range t.Cores {
+		for i := range t.Scenarios {
+			c := t.Scenarios[i].condition()
+			c.Cores = int(cores)
+			all = append(all, c)
+		}
+		for _, n := range t.Connections {
+			all = append(all, trial.Condition{Cores: int(cores), Connections: n})
+		}
+	}
+	return all
+}
+
+// fit removes the numbers of cores that exceed cpus and returns them. If all exceed it, fit removes
+// none.
+func (t *Trials) fit(cpus int) (left []Cores) {
+	tooMany := func(c Cores) bool { return int(c) > cpus }
+	if !slices.ContainsFunc(t.Cores, func(c Cores) bool { return !tooMany(c) }) {
+		return nil
+	}
+	for _, c := range t.Cores {
+		if tooMany(c) {
+			left = append(left, c)
+		}
+	}
+	t.Cores = slices.DeleteFunc(slices.Clone(t.Cores), tooMany)
+	return left
+}
+
+// Published locates the write-up's figures in a CSV file and maps its names to contenders.
+type Published struct {
+	File       string            `yaml:"file"`
+	Group      string            `yaml:"group"` // the column of groups; only rows of a group are compared
+	Name       string            `yaml:"name"`  // the column of the contender's name
+	Rate       string            `yaml:"rate"`  // the column of requests per second
+	Control    string            `yaml:"control"`
+	Contenders map[string]string `yaml:"contenders"` // names of contenders by the write-up's names
+	Lines      map[string]int    `yaml:"lines"`      // source lines of applications, by the write-up's names
+}
+
+// Contenders returns the names of all contenders, the control first.
+func (e *Experiment) Contenders() []string {
+	all := []string{e.Control}
+	for _, name := range slices.Concat([]string{e.Build}, e.Ways, e.Rivals, []string{e.Ceiling}) {
+		if name != "" && !slices.Contains(all, name) {
+			all = append(all, name)
+		}
+	}
+	return all
+}
+
+// ErrNoExperiment is the error for a folder without an experiment.
+var ErrNoExperiment = errors.New("no such experiment")
+
+// ReadExperiment reads the experiment in a folder. The error is ErrNoExperiment if its file is
+// missing, and a *yamlfile.Error if it is invalid.
+func ReadExperiment(dir string) (*Experiment, error) {
+	e := &Experiment{Name: filepath.Base(dir), Dir: dir}
+	file := filepath.Join(dir, ExperimentFile)
+	f, err := yamlfile.Read(file, e)
+	if os.IsNotExist(err) {
+		return nil, fmt.Errorf("%s: %w", file, ErrNoExperiment)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return e, e.check(f)
+}
+
+func (e *Experiment) check(f *yamlfile.File) error {
+	switch {
+	case e.Title == "":
+		return f.Fault("$.title", "title is missing")
+	case e.Control == "":
+		return f.Fault("$.control", "control is missing; ratios are relative to it")
+	case !slices.Contains(e.Ways, e.Control):
+		return f.Fault("$.control", "control %q is not one of the ways", e.Control)
+	case e.Request.Method == "" || e.Request.Path == "" || e.Request.Host == "":
+		return f.Fault("$.request", "request: want method, path and host")
+	case e.Request.CheckedPath == "" == strings.Contains(e.Request.Path, "{{"):
+		return f.Fault("$.request", "request: want asked, an example of the path, if path has expressions, and not otherwise")
+	case e.Small < 0 || e.Small > maxSmallFiles:
+		return f.Fault("$.small_files", "small_files: want 0 to %d, got %d", maxSmallFiles, e.Small)
+	}
+	if err := cmp.Or(e.Load.check(f), e.Expect.readBody(e.Dir, f), e.Expect.check(f)); err != nil {
+		return err
+	}
+	for i, d := range e.Differs {
+		for j, name := range d.Contenders {
+			if !slices.Contains(e.Contenders(), name) {
+				return f.Fault(fmt.Sprintf("$.differs[%d].contenders[%d]", i, j),
+					"%q is not a contender of the experiment", name)
+			}
+		}
+		if d.What == "" || d.Why == "" {
+			return f.Fault(fmt.Sprintf("$.differs[%d]", i), "differs: want what and why")
+		}
+	}
+	for i, c := range e.Compare {
+		for _, side := range []struct{ key, name string }{{"of", c.Of}, {"than", c.Than}} {
+			if !slices.Contains(e.Contenders(), side.name) {
+				return f.Fault(fmt.Sprintf("$.compare[%d].%s", i, side.key),
+					"%q is not a contender of the experiment", side.name)
+			}
+		}
+		if c.What == "" {
+			return f.Fault(fmt.Sprintf("$.compare[%d]", i), "compare: want what, of and than")
+		}
+	}
+	for _, t := range []struct {
+		key string
+		*Trials
+	}{{"quick", &e.Quick}, {"full", &e.Full}} {
+		if fault := t.fault(); fault != nil {
+			return f.Fault("$."+t.key+"."+fault.path(), "%s: %s", fault.key, fault.problem)
+		}
+	}
+	for i := range e.Sweeps {
+		if err := e.Sweeps[i].check(f, fmt.Sprintf("$.sweeps[%d]", i), e.Contenders()); err != nil {
+			return err
+		}
+	}
+	for _, theirs := range slices.Sorted(maps.Keys(e.Published.Contenders)) {
+		ours := e.Published.Contenders[theirs]
+		if !slices.Contains(e.Contenders(), ours) {
+			return f.Fault("$.published.contenders",
+				"published: %q: %q is not a contender of the experiment", theirs, ours)
+		}
+	}
+	for _, theirs := range slices.Sorted(maps.Keys(e.Published.Lines)) {
+		if e.Published.Contenders[theirs] == "" || e.Published.Lines[theirs] < 1 {
+			return f.Fault("$.published.lines", "published: lines: want one of its contenders and a number above 0, got %q: %d", theirs, e.Published.Lines[theirs])
+		}
+	}
+	return nil
+}
+
+// trialsFault is an invalid value in Trials.
+type trialsFault struct {
+	key     Option // also the key in the file
+	item    int    // index in a list; -1 without a list
+	problem string
+}
+
+func (x *trialsFault) path() string {
+	if x.item < 0 {
+		return string(x.key)
+	}
+	return fmt.Sprintf("%s[%d]", x.key, x.item)
+}
+
+// fault returns the first invalid value, or nil.
+func (t *Trials) fault() *trialsFault {
+	fault := func(key Option, item int, format string, args ...any) *trialsFault {
+		return &trialsFault{key, item, fmt.Sprintf(format, args...)}
+	}
+	switch {
+	case t.Blocks < 1 || t.Blocks > maxBlocks:
+		return fault(OptionBlocks, -1, "want 1 to %d, got %d", maxBlocks, t.Blocks)
+	case t.Warmup < 0:
+		return fault(OptionWarmup, -1, "want 0s or more, got %v", time.Duration(t.Warmup))
+	case time.Duration(t.Measure) < minMeasure:
+		return fault(OptionMeasure, -1, "want at least %v, got %v", minMeasure, time.Duration(t.Measure))
+	case len(t.Cores) == 0:
+		return fault(OptionCores, -1, "want at least one number of cores, or all")
+	case len(t.Connections)+len(t.Scenarios) == 0:
+		return fault(OptionConnections, -1, "want at least one number of connections")
+	case t.Rate.Share < 0 || t.Rate.Share >= 1:
+		return fault(OptionRate, -1, "want a share above 0 and below 1, got %v", t.Rate.Share)
+	case t.Rate.Measure != 0 && time.Duration(t.Rate.Measure) < minMeasure:
+		return fault(OptionRate, -1, "measure: want at least %v, got %v", minMeasure, time.Duration(t.Rate.Measure))
+	}
+	for i, n := range t.Cores {
+		if slices.Contains(t.Cores[:i], n) {
+			return fault(OptionCores, i, "duplicate %v", n)
+		}
+	}
+	if len(t.Scenarios) > 0 {
+		return t.scenarioFault()
+	}
+	for i, n := range t.Connections {
+		if n < 1 || n > maxConnections {
+			return fault(OptionConnections, i, "want 1 to %d, got %d", maxConnections, n)
+		}
+		if slices.Contains(t.Connections[:i], n) {
+			return fault(OptionConnections, i, "duplicate %d", n)
+		}
+	}
+	return nil
+}
+
+// Limits of an experiment's values. A trial shorter than minMeasure has too few clock ticks to tell
+// user time from system time. Values beyond the others are typing errors.
+const (
+	maxBlocks      = 10_000
+	minMeasure     = 200 * time.Millisecond
+	maxConnections = 18_000
+	maxSmallFiles  = 100_000
+)
+
+func (e *Experiment) request() equal.Request {
+	return equal.Request{
+		Method: e.Request.Method, Path: cmp.Or(e.Request.CheckedPath, e.Request.Path), Host: e.Request.Host,
+		Version: e.Load.Version, Header: e.Load.Header, PerConnection: e.Load.PerConnection,
+	}
+}
+
+// nginxConf returns the template of the fronts' configuration: the experiment's, or own.conf.
+func (e *Experiment) nginxConf() (*template.Template, error) {
+	if e.Nginx == "" {
+		return contender.NewNginxConf("nginx.conf", ownNginxConf)
+	}
+	file := filepath.Join(e.Dir, e.Nginx)
+	t, err := contender.ParseNginxConf(file)
+	if err != nil {
+		return nil, &yamlfile.Error{File: file, What: err.Error()}
+	}
+	return t, nil
+}
+
+// lines returns the source lines that the write-up published for a contender; 0 if it did not.
+func (p *Published) lines(contender string) int {
+	for theirs, n := range p.Lines {
+		if p.Contenders[theirs] == contender {
+			return n
+		}
+	}
+	return 0
+}
+
+// publishedRates reads the write-up's figures.
+func (e *Experiment) publishedRates() ([]report.Published, error) {
+	p := e.Published
+	if p.File == "" {
+		return nil, nil
+	}
+	file := filepath.Join(e.Dir, p.File)
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		return nil, &yamlfile.Error{File: file, What: err.Error()}
+	}
+	if len(rows) < 2 {
+		return nil, &yamlfile.Error{File: file, What: "no rows"}
+	}
+	group, name, rate := slices.Index(rows[0], p.Group), slices.Index(rows[0], p.Name), slices.Index(rows[0], p.Rate)
+	if min(group, name, rate) < 0 {
+		return nil, &yamlfile.Error{
+			File: file, Line: 1, What: fmt.Sprintf("want columns %q, %q and %q", p.Group, p.Name, p.Rate),
+		}
+	}
+	var rates []report.Published
+	control := make(map[string]float64)
+	for i, row := range rows[1:] {
+		v, err := strconv.ParseFloat(row[rate], 64)
+		if err != nil {
+			return nil, &yamlfile.Error{File: file, Line: i + 2, What: err.Error()}
+		}
+		g := p.Group + " " + row[group]
+		if row[name] == p.Control {
+			control[g] = v
+		}
+		if ours, ok := p.Contenders[row[name]]; ok {
+			rates = append(rates, report.Published{Group: g, Theirs: row[name], Contender: ours, PerSecond: v})
+		}
+	}
+	for i := range rates {
+		c := control[rates[i].Group]
+		if c == 0 {
+			return nil, &yamlfile.Error{File: file, What: fmt.Sprintf("%q has no row of %q", rates[i].Group, p.Control)}
+		}
+		rates[i].Ratio = rates[i].PerSecond / c
+	}
+	return rates, nil
+}
+
+// Experiments returns the names of the experiments in a folder.
+func Experiments(dir string) ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*", ExperimentFile))
+	names := make([]string, len(files))
+	for i, f := range files {
+		names[i] = filepath.Base(filepath.Dir(f))
+	}
+	return names, err
+}

@@ -1,0 +1,209 @@
+package gobench
+
+import (
+	"encoding/csv"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/yamlfile"
+)
+
+// ExperimentFile is the name of the file of an experiment with Go benchmarks.
+const ExperimentFile = "gobench.yaml"
+
+// Limits of an experiment's values. Higher ones are typing errors.
+const (
+	maxBlocks = 10_000
+	maxProcs  = 1024
+)
+
+// Experiment is the content of a gobench.yaml: a question, engines, groups of rows, trials.
+type Experiment struct {
+	Name string `yaml:"-"` // the folder's
+	Dir  string `yaml:"-"`
+
+	Title    string   `yaml:"title"`
+	Question string   `yaml:"question"`
+	Source   string   `yaml:"source"` // the write-up that it repeats
+	Module   string   `yaml:"module"` // the folder of the benchmarks' module, relative to the project's
+	Control  string   `yaml:"control"`
+	Engines  []Engine `yaml:"engines"`
+	Groups   []Group  `yaml:"groups"`
+
+	Quick Trials `yaml:"quick"`
+	Full  Trials `yaml:"full"`
+
+	Published struct {
+		File string `yaml:"file"`
+		Why  string `yaml:"why"` // why measured figures may differ, as far as known
+	} `yaml:"published"`
+}
+
+// Engine is one of the compared libraries.
+type Engine struct {
+	Name    string `yaml:"name" json:"name"`
+	Title   string `yaml:"title" json:"title"`
+	Package string `yaml:"package" json:"package"` // of its benchmarks, relative to the module's folder
+	Prefix  string `yaml:"prefix" json:"prefix"`   // of its benchmarks' names, after "Benchmark"
+	Module  string `yaml:"module" json:"module"`   // the module whose version is shown in addition to Go's
+}
+
+// Group is rows that the report shows together.
+type Group struct {
+	Title string   `yaml:"title" json:"title"`
+	About string   `yaml:"about" json:"about"`
+	Rows  []string `yaml:"rows" json:"rows"` // names of benchmarks without "Benchmark" and the prefix
+}
+
+// Trials determines how often each benchmark runs, how long, and with which values of GOMAXPROCS.
+type Trials struct {
+	Blocks int               `yaml:"blocks"`
+	Time   yamlfile.Duration `yaml:"benchtime"`
+	Procs  []lab.Cores       `yaml:"gomaxprocs"`
+}
+
+// Is reports whether a folder is an experiment of Go benchmarks.
+func Is(dir string) bool {
+	_, err := os.Stat(filepath.Join(dir, ExperimentFile))
+	return err == nil
+}
+
+// Experiments returns the names of the experiments of Go benchmarks in a folder.
+func Experiments(dir string) ([]string, error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*", ExperimentFile))
+	names := make([]string, len(files))
+	for i, f := range files {
+		names[i] = filepath.Base(filepath.Dir(f))
+	}
+	return names, err
+}
+
+// ReadExperiment reads the experiment in a folder. If its file is invalid, the error is a
+// *yamlfile.Error.
+func ReadExperiment(dir string) (*Experiment, error) {
+	e := &Experiment{Name: filepath.Base(dir), Dir: dir}
+	f, err := yamlfile.Read(filepath.Join(dir, ExperimentFile), e)
+	if err != nil {
+		return nil, err
+	}
+	return e, e.check(f)
+}
+
+func (e *Experiment) check(f *yamlfile.File) error {
+	switch {
+	case e.Title == "":
+		return f.Fault("$.title", "title is missing")
+	case e.Module == "":
+		return f.Fault("$.module", "module is missing (the folder of the benchmarks)")
+	case e.engine(e.Control) == nil:
+		return f.Fault("$.control", "control: want the name of an engine, got %q", e.Control)
+	case len(e.Rows()) == 0:
+		return f.Fault("$.groups", "groups: want at least one with rows")
+	}
+	for i, a := range e.Engines {
+		if a.Name == "" || a.Title == "" || a.Package == "" {
+			return f.Fault(fmt.Sprintf("$.engines[%d]", i), "engines: want name, title and package")
+		}
+		for _, b := range e.Engines[:i] {
+			if a.Name == b.Name {
+				return f.Fault(fmt.Sprintf("$.engines[%d]", i), "engines: duplicate %q", a.Name)
+			}
+		}
+	}
+	for i, row := range e.Rows() {
+		if slices.Contains(e.Rows()[:i], row) {
+			return f.Fault("$.groups", "groups: duplicate row %q", row)
+		}
+	}
+	for _, t := range []struct {
+		key string
+		*Trials
+	}{{"quick", &e.Quick}, {"full", &e.Full}} {
+		if key, fault := t.fault(); fault != nil {
+			return f.Fault("$."+t.key+"."+string(key), "%s: %s: %v", t.key, key, fault)
+		}
+	}
+	return nil
+}
+
+// fault returns the first invalid value's key and error.
+func (t *Trials) fault() (key lab.Option, fault error) {
+	switch {
+	case t.Blocks < 1 || t.Blocks > maxBlocks:
+		return lab.OptionBlocks, fmt.Errorf("want 1 to %d, got %d", maxBlocks, t.Blocks)
+	case t.Time <= 0:
+		return lab.OptionBenchTime, fmt.Errorf("want a time such as 200ms, got %v", time.Duration(t.Time))
+	case len(t.Procs) == 0:
+		return lab.OptionProcs, errors.New("want at least one number, or all")
+	case slices.Max(t.Procs) > maxProcs:
+		return lab.OptionProcs, fmt.Errorf("want at most %d, got %v", maxProcs, slices.Max(t.Procs))
+	}
+	return "", nil
+}
+
+func (e *Experiment) engine(name string) *Engine {
+	i := slices.IndexFunc(e.Engines, func(x Engine) bool { return x.Name == name })
+	if i < 0 {
+		return nil
+	}
+	return &e.Engines[i]
+}
+
+// Rows returns the rows of all groups.
+func (e *Experiment) Rows() (all []string) {
+	for _, g := range e.Groups {
+		all = append(all, g.Rows...)
+	}
+	return all
+}
+
+// Figures are the results of a benchmark, per operation.
+type Figures struct {
+	Ns     float64 `json:"nsPerOp"`
+	Bytes  float64 `json:"bytesPerOp"`
+	Allocs float64 `json:"allocsPerOp"`
+}
+
+// Published is a benchmark's figures in the write-up.
+type Published struct {
+	Name  string `json:"name"` // without "Benchmark"
+	Procs int    `json:"gomaxprocs"`
+	Figures
+}
+
+// publishedFigures reads the write-up's figures.
+func (e *Experiment) publishedFigures() (all []Published, err error) {
+	if e.Published.File == "" {
+		return nil, nil
+	}
+	file := filepath.Join(e.Dir, e.Published.File)
+	f, err := os.Open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	rows, err := csv.NewReader(f).ReadAll()
+	if err != nil {
+		return nil, &yamlfile.Error{File: file, What: err.Error()}
+	}
+	want := []string{"benchmark", "gomaxprocs", "ns_per_op", "bytes_per_op", "allocs_per_op"}
+	if len(rows) == 0 || !slices.Equal(rows[0], want) {
+		return nil, &yamlfile.Error{File: file, Line: 1, What: fmt.Sprintf("want the columns %q", want)}
+	}
+	for i, row := range rows[1:] {
+		var v [4]float64
+		for j := range v {
+			if v[j], err = strconv.ParseFloat(row[j+1], 64); err != nil {
+				return nil, &yamlfile.Error{File: file, Line: i + 2, What: err.Error()}
+			}
+		}
+		all = append(all, Published{row[0], int(v[0]), Figures{v[1], v[2], v[3]}})
+	}
+	return all, nil
+}

@@ -1,0 +1,290 @@
+package gobench_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/gobench"
+	"github.com/tarehq/tare/internal/lab/yamlfile"
+	"github.com/tarehq/tare/internal/testkit/programs"
+)
+
+func TestProjectBenchmarksRunAndAreRows(t *testing.T) {
+	root := programs.Root(t)
+	names, err := gobench.Experiments(filepath.Join(root, "experiments"))
+	if err != nil || len(names) == 0 {
+		t.Fatal(names, err)
+	}
+	for _, name := range names {
+		run, _, err := gobench.Weigh(context.Background(), gobench.Options{
+			Root: root, Experiment: name, Out: t.TempDir(), Adjust: func(trials *gobench.Trials) {
+				*trials = gobench.Trials{Blocks: 1, Time: yamlfile.Duration(time.Millisecond), Procs: []lab.Cores{0}}
+			},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := 0
+		for _, g := range run.Groups {
+			rows += len(g.Rows)
+		}
+		want := 0
+		for _, e := range run.Entrants {
+			want += rows - len(e.Lacking)
+			if e.Absent != "" || len(e.Versions) != map[bool]int{true: 1, false: 2}[e.Module == ""] {
+				t.Errorf("%s: left out: %q; versions %q", e.Title, e.Absent, e.Versions)
+			}
+			source, err := filepath.Glob(filepath.Join(root, "contenders", "engines", e.Package, "*_test.go"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := count(t, source, "func Benchmark"); n != rows-len(e.Lacking) {
+				t.Errorf("%s has %d benchmarks and %d rows", e.Title, n, rows-len(e.Lacking))
+			}
+		}
+		for _, s := range run.Samples {
+			if s.Failure != "" || s.Ns <= 0 || s.Iterations == 0 {
+				t.Errorf("%s of %s: %+v", s.Row, s.Engine, s)
+			}
+		}
+		if len(run.Samples) != want || want == 0 {
+			t.Errorf("%d benchmarks ran, want %d", len(run.Samples), want)
+		}
+	}
+}
+
+func count(t *testing.T, files []string, what string) (n int) {
+	t.Helper()
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += strings.Count(string(b), what)
+	}
+	return n
+}
+
+// project makes a folder with an experiment of its own. The benchmarks of engine one succeed, some
+// of two fail, and three does not compile.
+func project(t *testing.T, experiment string) string {
+	t.Helper()
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"experiments/x/gobench.yaml": experiment,
+		"experiments/x/p.csv":        "benchmark,gomaxprocs,ns_per_op,bytes_per_op,allocs_per_op\nOneA,1,100,0,0\nTwoA,1,50,0,0\n",
+		"go.mod":                     "module example.org/m\n\ngo 1.24\n",
+		"one/a_test.go":              "package a\n\nimport \"testing\"\n\nfunc BenchmarkOneA(b *testing.B) {}\nfunc BenchmarkOneB(b *testing.B) {}\nfunc BenchmarkOneC(b *testing.B) {}\nfunc BenchmarkOneD(b *testing.B) {}\n",
+		"two/a_test.go": `package a
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"testing"
+	"time"
+)
+
+func BenchmarkTwoA(b *testing.B) {}
+func BenchmarkTwoB(b *testing.B) { b.Fatal("a wrong response") }
+func BenchmarkTwoC(b *testing.B) { panic("out of order") }
+
+func BenchmarkTwoD(b *testing.B) {
+	if name := os.Getenv("TARE_TEST_PID"); name != "" {
+		_ = os.WriteFile(name+".new", []byte(strconv.Itoa(os.Getpid())), 0o600)
+		_ = os.Rename(name+".new", name)
+		time.Sleep(time.Hour)
+	}
+	fmt.Println("and no result")
+	os.Exit(0)
+}
+`,
+		"three/a_test.go": "package a\n\nfunc f() { undefinedName() }\n",
+	} {
+		file := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+const small = `title: t
+question: q
+source: s
+module: .
+control: one
+engines:
+  - {name: one, title: One, package: ./one, prefix: One}
+  - {name: two, title: Two, package: ./two, prefix: Two}
+  - {name: three, title: Three, package: ./three, prefix: Three}
+groups:
+  - {title: g, rows: [A, B, C]}
+  - {title: h, rows: [D]}
+quick: {blocks: 3, benchtime: 1ns, gomaxprocs: [1, 2]}
+full: {blocks: 6, benchtime: 1ns, gomaxprocs: [1, all]}
+published: {file: p.csv, why: because}
+`
+
+// A failed benchmark is reported, tried twice, and does not affect the others.
+func TestFailuresAreIsolated(t *testing.T) {
+	root := project(t, small)
+	var messages []string
+	run, dir, err := gobench.Weigh(context.Background(), gobench.Options{
+		Root: root, Experiment: "x", Logf: func(format string, _ ...any) { messages = append(messages, format) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ran := make(map[string]int)
+	for _, s := range run.Samples {
+		ran[s.Engine+s.Row]++
+		want := map[string]string{
+			"twoB": "a wrong response", "twoC": "panic: out of order",
+			"twoD": "no result in its output:\nand no result",
+		}[s.Engine+s.Row]
+		if (s.Failure != "") != (want != "") || !strings.Contains(s.Failure, want) {
+			t.Errorf("%s%s failed with %q, want %q", s.Engine, s.Row, s.Failure, want)
+		}
+	}
+	for name, want := range map[string]int{
+		"oneA": 6, "oneB": 6, "oneC": 6, "oneD": 6, "twoA": 6, "twoB": 4, "twoC": 4, "twoD": 4,
+	} {
+		if ran[name] != want {
+			t.Errorf("%s ran %d times, want %d", name, ran[name], want)
+		}
+	}
+	if three := run.Entrants[2]; !strings.Contains(three.Absent, "undefined: undefinedName") || run.Complete() {
+		t.Errorf("an engine that does not compile is left out with %q", three.Absent)
+	}
+	var text strings.Builder
+	a := gobench.Analyze(run)
+	if err := errors.Join(a.WriteText(&text), a.WriteFiles(dir)); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"LEFT OUT: Three: go test -c ./three", "FAILED: B at GOMAXPROCS 1 of Two: ", "because",
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the report lacks %q:\n%s", want, text.String())
+		}
+	}
+	kept, err := os.ReadFile(filepath.Join(dir, "results.txt"))
+	if err != nil || strings.Count(string(kept), "BenchmarkOneA 1 ") != 3 ||
+		strings.Count(string(kept), "BenchmarkTwoA-2 1 ") != 3 {
+		t.Errorf("kept, error %v:\n%s", err, kept)
+	}
+}
+
+func TestInterruptEndsRunningBenchmark(t *testing.T) {
+	root := project(t, small)
+	pidFile := filepath.Join(root, "pid")
+	t.Setenv("TARE_TEST_PID", pidFile)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	go func() {
+		for ctx.Err() == nil {
+			if _, err := os.Stat(pidFile); err == nil {
+				cancel()
+			}
+			time.Sleep(time.Millisecond)
+		}
+	}()
+	run, _, err := gobench.Weigh(ctx, gobench.Options{Root: root, Experiment: "x", Only: []string{"two", "D"}})
+	if !errors.Is(err, context.Canceled) || run == nil || run.Complete() {
+		t.Errorf("got %v, want the run until then and %v", err, context.Canceled)
+	}
+	b, err := os.ReadFile(pidFile)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pid, err := strconv.Atoi(string(b))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Kill(pid, 0); !errors.Is(err, syscall.ESRCH) {
+		t.Errorf("process %d: %v, want none", pid, err)
+	}
+}
+
+func TestSeedDeterminesOrderAndBlockRunsEachBenchmarkOnce(t *testing.T) {
+	root := project(t, small)
+	var orders [3][]string
+	for i, seed := range []uint64{7, 7, 8} {
+		run, _, err := gobench.Weigh(context.Background(), gobench.Options{
+			Root: root, Experiment: "x", Only: []string{"A", "B", "C"}, Seed: seed,
+			Out: filepath.Join(root, strconv.Itoa(i)), Adjust: func(trials *gobench.Trials) { trials.Blocks = 1 },
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range run.Samples {
+			orders[i] = append(orders[i], s.Engine+s.Row+strconv.Itoa(s.Procs))
+		}
+	}
+	sorted := func(s []string) []string { return slices.Sorted(slices.Values(s)) }
+	if !slices.Equal(orders[0], orders[1]) || slices.Equal(orders[0], orders[2]) ||
+		!slices.Equal(sorted(orders[0]), sorted(orders[2])) || len(orders[0]) != 12 {
+		t.Errorf("orders: %q", orders)
+	}
+}
+
+func TestMalformedExperimentsAreRejected(t *testing.T) {
+	for name, test := range map[string]struct{ old, new, want string }{
+		"no title":        {"title: t\n", "", "title is missing"},
+		"no module":       {"module: .\n", "", "module is missing"},
+		"unknown key":     {"source: s", "sauce: s", "gobench.yaml:3:"},
+		"unknown control": {"control: one", "control: four", `gobench.yaml:5: control: want the name of an engine, got "four"`},
+		"engine twice":    {"name: two", "name: one", `engines: duplicate "one"`},
+		"row twice":       {"rows: [D]", "rows: [A]", `groups: duplicate row "A"`},
+		"no package":      {"package: ./two, ", "", "gobench.yaml:8: engines: want name, title and package"},
+		"no rows": {"  - {title: g, rows: [A, B, C]}\n  - {title: h, rows: [D]}", "  []",
+			"groups: want at least one with rows"},
+		"no blocks":    {"blocks: 3", "blocks: 0", "quick: blocks: want 1 to"},
+		"no time":      {"benchtime: 1ns", "benchtime: 0s", "benchtime: want a time"},
+		"no threads":   {"gomaxprocs: [1, 2]", "gomaxprocs: []", "gomaxprocs: want at least one"},
+		"many threads": {"gomaxprocs: [1, 2]", "gomaxprocs: [9999]", "gomaxprocs: want at most"},
+	} {
+		text := strings.Replace(small, test.old, test.new, 1)
+		if text == small {
+			t.Fatalf("%s changes nothing", name)
+		}
+		_, err := gobench.ReadExperiment(filepath.Join(project(t, text), "experiments", "x"))
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %s", name, err, test.want)
+		}
+		if _, ok := errors.AsType[*yamlfile.Error](err); !ok {
+			t.Errorf("%s: %T", name, err)
+		}
+	}
+	root := project(t, small)
+	if _, err := gobench.Prepare(context.Background(),
+		gobench.Options{Root: root, Experiment: "x", Only: []string{"E"}}); err == nil ||
+		err.Error() != `only: "E" is not in x; want engines (one, two, three) or rows (A, B, C, D)` {
+		t.Errorf("an unknown row: %v", err)
+	}
+	for text, want := range map[string]string{
+		"a,b\n": "p.csv:1: want the columns",
+		"benchmark,gomaxprocs,ns_per_op,bytes_per_op,allocs_per_op\nOneA,1,fast,0,0\n": "p.csv:2: ",
+	} {
+		if err := os.WriteFile(filepath.Join(root, "experiments", "x", "p.csv"), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := gobench.Prepare(context.Background(), gobench.Options{Root: root, Experiment: "x"}); err == nil ||
+			!strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, want %s", text, err, want)
+		}
+	}
+}

@@ -1,0 +1,241 @@
+package lab_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/yamlfile"
+	"github.com/tarehq/tare/internal/testkit/programs"
+)
+
+const fine = `title: t
+question: q
+request: {method: GET, path: /, host: a}
+expect: {status: 200, body: hello}
+control: one
+ways: [one, two]
+rivals: [three]
+ceiling: four
+differs:
+  - what: field Server
+    contenders: [two]
+    why: because
+quick:
+  blocks: 6
+  measure: 1s
+  cores: [1]
+  connections: [8]
+full:
+  blocks: 6
+  measure: 1s
+  cores: [1, all]
+  connections: [8, 9]
+published:
+  file: p.csv
+  group: g
+  name: n
+  rate: r
+  control: One
+  contenders: {One: one, Two: two}
+`
+
+func TestMalformedExperimentsAreRejected(t *testing.T) {
+	for _, test := range []struct{ name, from, to, want string }{
+		{"fine", "", "", ""},
+		{"no title", "title: t\n", "", "title is missing"},
+		{"unknown key", "control:", "contrl:", `experiment.yaml:5: unknown field "contrl"`},
+		{"no control", "control: one\n", "", "control is missing"},
+		{"foreign control", "control: one", "control: five",
+			`experiment.yaml:5: control "five" is not one of the ways`},
+		{"no host", ", host: a", "", "experiment.yaml:3: request: want method, path and host"},
+		{"no status", "status: 200, ", "", "experiment.yaml:4: expect: status is missing"},
+		{"version", "control: one", "load: {version: \"0.9\"}\ncontrol: one",
+			`experiment.yaml:5: version "0.9": want "1.0" or "1.1"`},
+		{"header", "control: one", "load: {header: [\"A: b\", \"A b\"]}\ncontrol: one",
+			`experiment.yaml:5: header "A b": want "Name: value"`},
+		{"header of two lines", "control: one", "load: {header: [\"A: b\\r\\nC: d\"]}\ncontrol: one", `experiment.yaml:5: header "A: b\r\nC: d": want "Name: value"`},
+		{"host twice", "control: one", "load: {header: [\"host: b\"]}\ncontrol: one",
+			`header "host: b": the request determines this field`},
+		{"kept and not", "control: one", "load: {per_connection: 1, header: [\"Connection: Keep-Alive\"]}\ncontrol: one", "contradicts per_connection: 1"},
+		{"close", "control: one", "load: {header: [\"Connection: close\"]}\ncontrol: one",
+			"want per_connection: 1 instead"},
+		{"per connection", "control: one", "load: {per_connection: -1}\ncontrol: one", "experiment.yaml:5: per_connection: want 0 to 1000000, got -1"},
+		{"shape", "control: one", "load: {version: \"1.0\", per_connection: 3, header: [\"Connection: Keep-Alive\"]}\ncontrol: one", ""},
+		{"two bodies", "body: hello", "body: hello, body_file: experiment.yaml", "experiment.yaml:4: body_file: want one of body, body_file, sha256 and md5"},
+		{"no body file", "body: hello", "body_file: nothing", "experiment.yaml:4: body_file: open "},
+		{"md5", "body: hello", "md5: 12", `experiment.yaml:4: md5 "12": want 32 hexadecimal digits`},
+		{"md5 and body", "body: hello", "body: hello, md5: db04436aa7740fe9898a939aae2ffb19",
+			"md5: want only one of md5, body, sha256 and by"},
+		{"foreign difference", "[two]\n    why", "[six]\n    why", `experiment.yaml:11: "six" is not a contender of the experiment`},
+		{"no reason", "    why: because\n", "", "differs: want what and why"},
+		{"no blocks", "blocks: 6\n  measure: 1s\n  cores: [1]\n", "measure: 1s\n  cores: [1]\n",
+			"blocks: want 1 to 10000, got 0"},
+		{"too short", "measure: 1s\n  cores: [1]\n", "measure: 1ms\n  cores: [1]\n",
+			"experiment.yaml:15: measure: want at least 200ms, got 1ms"},
+		{"no cores", "  cores: [1]\n", "", "cores: want at least one number of cores, or all"},
+		{"odd cores", "cores: [1]", "cores: [none]", `experiment.yaml:16: want a number of cores or all, got "none"`},
+		{"too many", "[8]", "[8, 99999]", "experiment.yaml:17: connections: want 1 to 18000, got 99999"},
+		{"no connections", "  connections: [8]\n", "", "connections: want at least one number of connections"},
+		{"twice", "[8]", "[8, 8]", "experiment.yaml:17: connections: duplicate 8"},
+		{"cores twice", "[1, all]", "[all, all]", "experiment.yaml:21: cores: duplicate all"},
+		{"foreign figure", "Two: two", "Two: six", `published: "Two": "six" is not a contender of the experiment`},
+		{"lines", "contenders: {One: one, Two: two}", "contenders: {One: one, Two: two}\n  lines: {Two: 827}", ""},
+		{"lines of another", "contenders: {One: one, Two: two}", "contenders: {One: one, Two: two}\n  lines: {two: 827}", `published: lines: want one of its contenders and a number above 0, got "two": 827`},
+		{"no lines", "contenders: {One: one, Two: two}", "contenders: {One: one, Two: two}\n  lines: {Two: 0}",
+			`got "Two": 0`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, lab.ExperimentFile),
+				[]byte(strings.Replace(fine, test.from, test.to, 1)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			e, err := lab.ReadExperiment(dir)
+			if test.want == "" {
+				if err != nil || strings.Join(e.Contenders(), " ") != "one two three four" ||
+					len(e.Full.Conditions()) != 4 || e.Full.Conditions()[2].Cores != 0 {
+					t.Errorf("%+v, %v", e, err)
+				}
+				return
+			}
+			var fault *yamlfile.Error
+			if !errors.As(err, &fault) || !strings.Contains(err.Error(), test.want) {
+				t.Errorf("got %v, want %s", err, test.want)
+			}
+		})
+	}
+}
+
+func TestFirstOfSeveralFaultsIsReported(t *testing.T) {
+	text := strings.Replace(strings.ReplaceAll(fine, "blocks: 6", "blocks: 0"),
+		"{One: one, Two: two}", "{B: x, A: y}", 1)
+	for range 20 {
+		for _, test := range []struct{ text, want string }{
+			{text, "experiment.yaml:14: blocks: want 1"},
+			{strings.ReplaceAll(text, "blocks: 0", "blocks: 6"), `"A": "y" is not a contender`},
+		} {
+			dir := t.TempDir()
+			if err := os.WriteFile(filepath.Join(dir, lab.ExperimentFile), []byte(test.text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := lab.ReadExperiment(dir); err == nil || !strings.Contains(err.Error(), test.want) {
+				t.Fatalf("got %v, want %s", err, test.want)
+			}
+		}
+	}
+}
+
+func TestProjectExperimentsAndContendersAreValid(t *testing.T) {
+	root := programs.Root(t)
+	names, err := lab.Experiments(filepath.Join(root, "experiments"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		e, err := lab.ReadExperiment(filepath.Join(root, "experiments", name))
+		if err != nil {
+			t.Error(err)
+			continue
+		}
+		for _, c := range e.Contenders() {
+			if _, err := contender.ReadSpec(filepath.Join(root, "contenders", c)); err != nil {
+				t.Error(err)
+			}
+		}
+		if e.Nginx != "" {
+			if _, err := contender.ParseNginxConf(filepath.Join(e.Dir, e.Nginx)); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// Every contender of the project belongs to an experiment, builds, responds like the control or as
+// declared, and serves under load. Contenders with deliberate faults have tests of their own. The
+// slow version of the test runs a contender in all its experiments, the normal one in the first.
+func TestProjectContendersServe(t *testing.T) {
+	programs.Nginx(t)
+	root := programs.Root(t)
+	names, err := lab.Experiments(filepath.Join(root, "experiments"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	seen := make(map[string]bool)
+	for _, name := range names {
+		if strings.HasPrefix(name, "faults") {
+			continue
+		}
+		e, err := lab.ReadExperiment(filepath.Join(root, "experiments", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var only []string
+		for _, c := range e.Contenders() {
+			if !seen[c] {
+				only = append(only, c)
+			}
+			seen[c] = true
+		}
+		if isSlow() {
+			only = nil
+		} else if len(only) == 0 {
+			only = e.Contenders()[len(e.Contenders())-1:]
+		}
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			weighBriefly(t, root, name, only)
+		})
+	}
+	files, err := filepath.Glob(filepath.Join(root, "contenders", "*", contender.FileName))
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, f := range files {
+		if name := filepath.Base(filepath.Dir(f)); !seen[name] {
+			t.Errorf("%s is in no experiment", name)
+		}
+	}
+}
+
+func isSlow() bool { return os.Getenv("TARE_SLOW") != "" }
+
+// weighBriefly runs one block of an experiment with some contenders and the control. If programs
+// are missing, it skips the test, or fails if CI=true is set.
+func weighBriefly(t *testing.T, root, name string, only []string) {
+	run, _, err := lab.Weigh(context.Background(), lab.Options{
+		Root: root, Experiment: name, Only: only, Out: filepath.Join(t.TempDir(), name), Adjust: func(all *lab.Trials) {
+			*all = lab.Trials{
+				Blocks: 1, Measure: yamlfile.Duration(200 * time.Millisecond), Cores: []lab.Cores{0},
+				Connections: []int{4},
+			}
+		},
+		Watcher: lab.Watcher{Logf: t.Logf},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lacking []string
+	for _, e := range run.Entrants {
+		switch {
+		case strings.Contains(e.Absent, " is missing: ") && os.Getenv("CI") != "true":
+			lacking = append(lacking, e.Name+": "+e.Absent)
+		case e.Absent != "" || len(e.Versions) == 0:
+			t.Errorf("%s: left out: %q; versions %v, response %+v", e.Name, e.Absent, e.Versions, e.Response)
+		}
+	}
+	for _, r := range run.Records {
+		if r.Failure != "" || r.Load.Errors.Total() > 0 {
+			t.Errorf("%s failed: %s, %+v", r.Contender, r.Failure, r.Load)
+		}
+	}
+	if len(lacking) > 0 {
+		t.Skip(strings.Join(lacking, "; "))
+	}
+}

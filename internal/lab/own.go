@@ -1,0 +1,175 @@
+package lab
+
+import (
+	_ "embed"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/yamlfile"
+)
+
+// ownNginxConf is the template of nginx.conf for the user's own applications, and for experiments
+// without one.
+//
+//go:embed own.conf
+var ownNginxConf string
+
+// Subject is an experiment with those of its contenders that have no folder in contenders/.
+type Subject struct {
+	Experiment *Experiment
+	Specs      []*contender.Spec
+}
+
+// Own is an application of the user's own.
+type Own struct {
+	Command []string      // program and arguments; placeholders are {addr}, {port} and {socket}, also in Env
+	Env     []string      // variables, "NAME=value", in addition to this process's
+	Folder  string        // working directory, absolute
+	FastCGI bool          // it speaks FastCGI, not HTTP
+	Ready   time.Duration // timeout of its first response; 0 is ten seconds
+}
+
+// OwnRequest is the request to the user's own application, and the expected response.
+type OwnRequest struct {
+	Path   string      // "" is /
+	Host   string      // "" is localhost
+	Expect Expectation // the zero value is ByControl
+}
+
+// Names of the contenders that serve the user's own application.
+const (
+	ownAlone = "alone"
+	ownTCP   = "nginx-tcp"
+	ownUnix  = "nginx-unix"
+
+	buildA = "a"
+	buildB = "b"
+)
+
+// ownTrials returns the trials of the user's own application. They take a minute and a half, and
+// half an hour.
+func ownTrials() (quick, full Trials) {
+	quick = Trials{
+		Blocks: 8, Warmup: yamlfile.Duration(300 * time.Millisecond),
+		Measure: yamlfile.Duration(1500 * time.Millisecond), Cores: []Cores{1}, Connections: []int{64},
+	}
+	full = Trials{
+		Blocks: 10, Warmup: yamlfile.Duration(2 * time.Second), Measure: yamlfile.Duration(8 * time.Second),
+		Cores: []Cores{1, 0}, Connections: []int{64, 1000},
+	}
+	return quick, full
+}
+
+// Subject returns an experiment with the application alone, and behind nginx over each network for
+// which its command has a placeholder. The error is a *UsageError.
+func (o *Own) Subject(request OwnRequest) (*Subject, error) {
+	alone, err := o.spec("", ownAlone)
+	if err != nil {
+		return nil, err
+	}
+	e := request.experiment(alone.Title, "What does nginx in front of "+alone.Title+" cost?")
+	e.Control, e.Ways = ownAlone, []string{ownAlone}
+	s := &Subject{Experiment: e, Specs: []*contender.Spec{alone}}
+	network := alone.Network
+	for _, way := range []struct{ name, network, title string }{
+		{ownTCP, contender.TCP, "TCP"}, {ownUnix, contender.Unix, "unix"},
+	} {
+		if !o.hasPlaceholder(way.network) {
+			continue
+		}
+		behind, err := o.spec("", way.name)
+		if err != nil {
+			return nil, err
+		}
+		behind.Title = fmt.Sprintf("nginx → %s (%s)", filepath.Base(o.Command[0]), way.title)
+		if o.FastCGI {
+			behind.Title = fmt.Sprintf("nginx → %s (FastCGI, %s)", filepath.Base(o.Command[0]), way.title)
+		}
+		behind.About = fmt.Sprintf("nginx in front of the same application, over %s, with keep-alive connections", way.title)
+		behind.Front, behind.Needs = contender.Nginx, []string{contender.Nginx}
+		if network != "" {
+			behind.Network = way.network
+		}
+		e.Ways = append(e.Ways, way.name)
+		s.Specs = append(s.Specs, behind)
+	}
+	return s, nil
+}
+
+// Builds returns an experiment that compares the second of two builds of an application with the
+// first. The error is a *UsageError.
+func Builds(a, b Own, request OwnRequest) (*Subject, error) {
+	specA, err := a.spec(OptionBuildA, buildA)
+	if err != nil {
+		return nil, err
+	}
+	specB, err := b.spec(OptionBuildB, buildB)
+	if err != nil {
+		return nil, err
+	}
+	specA.Title, specB.Title = "A: "+specA.Title, "B: "+specB.Title
+	e := request.experiment(filepath.Base(a.Command[0]), "Does the second build cost more than the first?")
+	e.Control, e.Ways, e.Build = buildA, []string{buildA}, buildB
+	return &Subject{Experiment: e, Specs: []*contender.Spec{specA, specB}}, nil
+}
+
+// experiment returns an experiment without contenders.
+func (a *OwnRequest) experiment(name, question string) *Experiment {
+	e := &Experiment{Name: name, Title: name, Question: question, Expect: a.Expect}
+	e.Request.Method, e.Request.Path, e.Request.Host = "GET", a.Path, a.Host
+	if a.Path == "" {
+		e.Request.Path = "/"
+	}
+	if a.Host == "" {
+		e.Request.Host = "localhost"
+	}
+	if e.Expect == (Expectation{}) {
+		e.Expect.By = ByControl
+	}
+	for _, what := range []string{anyField, "bytes", "keep-alive"} {
+		e.Differs = append(e.Differs, Differ{What: what, Why: "only status and body must be equal"})
+	}
+	e.Quick, e.Full = ownTrials()
+	return e
+}
+
+// hasPlaceholder reports whether the command or Env has a placeholder for an address of a network.
+func (o *Own) hasPlaceholder(network string) bool {
+	return slices.ContainsFunc(slices.Concat(o.Command, o.Env), func(word string) bool {
+		if network == contender.Unix {
+			return strings.Contains(word, "{socket}")
+		}
+		return strings.Contains(word, "{addr}") || strings.Contains(word, "{port}")
+	})
+}
+
+// spec returns the contender of the application alone. Its errors name the given option.
+func (o *Own) spec(option Option, name string) (*contender.Spec, error) {
+	if len(o.Command) == 0 {
+		return nil, usageErrorf(option, "no command")
+	}
+	s := &contender.Spec{
+		Name: name, Title: filepath.Base(o.Command[0]), About: strings.Join(o.Command, " "), Protocol: contender.HTTP,
+		Command: o.Command, Env: o.Env, Folder: o.Folder,
+	}
+	if o.FastCGI {
+		s.Protocol = contender.FastCGI
+		s.Title += " (FastCGI)"
+	}
+	s.Ready.Within = yamlfile.Duration(o.Ready)
+	s.Fit(o.Folder)
+	switch tcp, unix := o.hasPlaceholder(contender.TCP), o.hasPlaceholder(contender.Unix); {
+	case !tcp && !unix:
+		return nil, usageErrorf(option, "%q has no address to listen on: write {addr}, {port} or {socket} in its arguments or environment", s.About)
+	case tcp && unix:
+		s.Network = contender.TCP
+	}
+	if _, err := s.Program(); err != nil {
+		return nil, &UsageError{option, err.Error()}
+	}
+	return s, nil
+}

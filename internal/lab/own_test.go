@@ -1,0 +1,164 @@
+package lab_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/yamlfile"
+)
+
+// ways returns the contenders of a subject, each with its network.
+func ways(s *lab.Subject) (all []string) {
+	for _, spec := range s.Specs {
+		all = append(all, strings.TrimSuffix(spec.Name+" "+spec.Network, " "))
+	}
+	return all
+}
+
+// The placeholders in an application's command or environment determine its contenders.
+func TestPlaceholdersDetermineWays(t *testing.T) {
+	for _, test := range []struct {
+		command, env, want []string
+	}{
+		{[]string{"sh", "{addr}"}, nil, []string{"alone", "nginx-tcp"}},
+		{[]string{"sh", "--port={port}"}, nil, []string{"alone", "nginx-tcp"}},
+		{[]string{"sh", "{socket}"}, nil, []string{"alone", "nginx-unix"}},
+		{[]string{"sh"}, []string{"PORT={port}"}, []string{"alone", "nginx-tcp"}},
+		{[]string{"sh", "{addr}", "{socket}"}, nil, []string{"alone tcp", "nginx-tcp tcp", "nginx-unix unix"}},
+		{[]string{"sh", "{socket}"}, []string{"A={addr}"}, []string{"alone tcp", "nginx-tcp tcp", "nginx-unix unix"}},
+	} {
+		own := lab.Own{Command: test.command, Env: test.env, Folder: t.TempDir()}
+		s, err := own.Subject(lab.OwnRequest{})
+		if err != nil || !slices.Equal(ways(s), test.want) {
+			t.Errorf("%q %q: %q, %v, want %q", test.command, test.env, ways(s), err, test.want)
+		}
+	}
+	for want, own := range map[string]lab.Own{
+		"no command": {},
+		"has no address to listen on: write {addr}": {Command: []string{"sh", "-c", "serve"}},
+		"no program": {Command: []string{"./nothing", "{port}"}},
+	} {
+		own.Folder = t.TempDir()
+		_, err := own.Subject(lab.OwnRequest{})
+		if _, ok := errors.AsType[*lab.UsageError](err); !ok || !strings.Contains(err.Error(), want) {
+			t.Errorf("got %v, want %q", err, want)
+		}
+	}
+}
+
+// Errors name the build at fault.
+func TestErrorsOfBuildsNameTheBuild(t *testing.T) {
+	dir := t.TempDir()
+	good, bad := lab.Own{Command: []string{"sh", "{port}"}, Folder: dir}, lab.Own{Folder: dir}
+	for _, test := range []struct {
+		a, b   lab.Own
+		option lab.Option
+	}{{bad, good, lab.OptionBuildA}, {good, bad, lab.OptionBuildB}} {
+		_, err := lab.Builds(test.a, test.b, lab.OwnRequest{})
+		if e, ok := errors.AsType[*lab.UsageError](err); !ok || e.Option != test.option ||
+			err.Error() != string(test.option)+": no command" {
+			t.Errorf("%s: got %v", test.option, err)
+		}
+	}
+}
+
+func TestReadSubjectReadsWhatWriteWrote(t *testing.T) {
+	dir := t.TempDir()
+	odd := lab.Own{
+		Command: []string{"sh", "-c", "a \"b\" 'c' # d: {e} \\ \n", "{addr}", "{socket}"},
+		Env:     []string{"A=b c: d", "B="},
+		Folder:  filepath.Join(dir, "app"), FastCGI: true, Ready: 3 * time.Second,
+	}
+	plain := lab.Own{Command: []string{"sh", "{port}"}, Folder: dir}
+	first, err := odd.Subject(lab.OwnRequest{Path: "/x?y=z#", Host: "a.b",
+		Expect: lab.Expectation{Status: 201, SHA256: strings.Repeat("0a", 32)}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	second, err := lab.Builds(plain, odd, lab.OwnRequest{Expect: lab.Expectation{Status: 404, By: lab.ByStatus}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	third, err := plain.Subject(lab.OwnRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, want := range []*lab.Subject{first, second, third} {
+		file := filepath.Join(dir, want.Experiment.Name+".yaml")
+		f, err := os.Create(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := errors.Join(want.Write(f, dir, "tare weigh app.yaml"), f.Close()); err != nil {
+			t.Fatal(err)
+		}
+		got, err := lab.ReadSubject(file)
+		if err != nil {
+			t.Fatal(i, err)
+		}
+		want.Experiment.Dir, want.Experiment.Name = dir, strings.TrimSuffix(filepath.Base(file), ".yaml")
+		for _, s := range want.Specs {
+			s.Dir = dir
+		}
+		byName := func(a, b *contender.Spec) int { return strings.Compare(a.Name, b.Name) }
+		slices.SortFunc(want.Specs, byName)
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%d: got %+v, want %+v", i, got.Experiment, want.Experiment)
+			for j := range got.Specs {
+				t.Errorf("  got %+v\n want %+v", got.Specs[j], want.Specs[j])
+			}
+		}
+	}
+}
+
+func TestMalformedSubjectsAreRejectedWithTheirLine(t *testing.T) {
+	const fine = `experiment:
+  title: t
+  request: {method: GET, path: /, host: a}
+  expect: {by: control}
+  control: one
+  ways: [one, two-b]
+  quick: {blocks: 1, measure: 1s, cores: [1], connections: [1]}
+  full: {blocks: 1, measure: 1s, cores: [1], connections: [1]}
+contenders:
+  one: {title: t, about: a, command: [sh, "{addr}"], protocol: http}
+  two-b: {title: t, about: a, command: [sh, "{addr}"], protocol: http}
+`
+	for _, test := range []struct{ from, to, want string }{
+		{"", "", ""},
+		{"  title: t\n", "", "title is missing"},
+		{"by: control", "by: nobody", `app.yaml:4: by "nobody": want control or status`},
+		{"by: control", "by: control, status: 200", "app.yaml:4: expect: by control excludes status"},
+		{"by: control", "status: 200, sha256: zz", `app.yaml:4: sha256 "zz": want 64`},
+		{"blocks: 1", "blocks: 0", "app.yaml:7: blocks: want 1 to 10000, got 0"},
+		{"two-b: {", "three: {", `app.yaml:11: contender "three" is not among the experiment's ways`},
+		{"two-b: {title: t, about: a, command: [sh, \"{addr}\"], protocol: http}", "", `contender "two-b" is missing`},
+		{"  two-b: {title: t,", "  two-b: {", "app.yaml:11: title is missing"},
+		{"one: {title: t, about: a, command: [sh, \"{addr}\"]", "one: {title: t, about: a, command: [sh]",
+			"app.yaml:10: command: want {addr}, {port} or {socket}"},
+		{"contenders:\n", "contendrs:\n", `app.yaml:9: unknown field "contendrs"`},
+	} {
+		file := filepath.Join(t.TempDir(), "app.yaml")
+		if err := os.WriteFile(file, []byte(strings.Replace(fine, test.from, test.to, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		_, err := lab.ReadSubject(file)
+		if test.want == "" {
+			if err != nil {
+				t.Error(err)
+			}
+			continue
+		}
+		if _, ok := errors.AsType[*yamlfile.Error](err); !ok || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%q: got %v, want %s", test.to, err, test.want)
+		}
+	}
+}

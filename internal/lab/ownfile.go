@@ -1,0 +1,123 @@
+package lab
+
+import (
+	_ "embed"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/goccy/go-yaml"
+
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/yamlfile"
+)
+
+// ownFile is a file that holds an experiment and its contenders.
+type ownFile struct {
+	Experiment Experiment                 `yaml:"experiment"`
+	Contenders map[string]*contender.Spec `yaml:"contenders"`
+}
+
+// ReadSubject reads a file that holds an experiment and its contenders, as Write writes it. For
+// invalid content the error is a *yamlfile.Error.
+func ReadSubject(file string) (*Subject, error) {
+	var own ownFile
+	f, err := yamlfile.Read(file, &own)
+	if os.IsNotExist(err) {
+		return nil, &yamlfile.Error{File: file, What: "no such file"}
+	}
+	if err != nil {
+		return nil, err
+	}
+	dir, err := filepath.Abs(filepath.Dir(file))
+	if err != nil {
+		return nil, err
+	}
+	e := &own.Experiment
+	e.Dir, e.Name = dir, strings.TrimSuffix(filepath.Base(file), filepath.Ext(file))
+	if err := e.check(f.In("$.experiment")); err != nil {
+		return nil, err
+	}
+	s := &Subject{Experiment: e}
+	for _, name := range slices.Sorted(maps.Keys(own.Contenders)) {
+		spec := own.Contenders[name]
+		if !slices.Contains(e.Contenders(), name) {
+			return nil, f.Fault("$.contenders."+name, "contender %q is not among the experiment's ways", name)
+		}
+		if spec == nil {
+			return nil, f.Fault("$.contenders."+name, "contender %q is empty", name)
+		}
+		spec.Name = name
+		spec.Fit(dir)
+		if err := spec.Check(f.In("$.contenders." + name)); err != nil {
+			return nil, err
+		}
+		s.Specs = append(s.Specs, spec)
+	}
+	for _, name := range e.Contenders() {
+		if _, ok := own.Contenders[name]; !ok {
+			return nil, f.Fault("$.contenders", "contender %q is missing", name)
+		}
+	}
+	return s, nil
+}
+
+// ownSource is the template of an ownFile.
+//
+//go:embed own.yaml.tmpl
+var ownSource string
+
+// Write writes the subject in the form that ReadSubject reads, with comments for the user. Every
+// contender of the experiment must have its Spec. dir is the absolute folder of the file, and
+// command the command line that runs it.
+func (s *Subject) Write(w io.Writer, dir, command string) error {
+	t, err := template.New("own.yaml").Funcs(template.FuncMap{
+		"text":     yamlText,
+		"duration": func(d yamlfile.Duration) string { return time.Duration(d).String() },
+		"list":     yamlList,
+		"from":     func(folder string) (string, error) { return filepath.Rel(dir, folder) },
+	}).Parse(ownSource)
+	if err != nil {
+		panic(fmt.Sprintf("lab: BUG: %v", err))
+	}
+	return t.Execute(w, struct {
+		*Subject
+		Command string
+	}{s, command})
+}
+
+// yamlText returns a text in YAML, on one line.
+func yamlText(text string) (string, error) {
+	b, err := yaml.MarshalWithOptions(text, yaml.JSON())
+	return strings.TrimSpace(string(b)), err
+}
+
+// yamlList returns a list in YAML, on one line.
+func yamlList(all any) (string, error) {
+	var texts []string
+	switch all := all.(type) {
+	case []string:
+		for _, v := range all {
+			text, err := yamlText(v)
+			if err != nil {
+				return "", err
+			}
+			texts = append(texts, text)
+		}
+	case []Cores:
+		for _, v := range all {
+			texts = append(texts, v.String())
+		}
+	case []int:
+		for _, v := range all {
+			texts = append(texts, fmt.Sprint(v))
+		}
+	}
+	return "[" + strings.Join(texts, ", ") + "]", nil
+}

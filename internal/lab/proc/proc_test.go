@@ -1,0 +1,353 @@
+package proc_test
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strconv"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tarehq/tare/internal/lab/proc"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// TestMain lets the test binary be the observed processes.
+func TestMain(m *testing.M) {
+	switch os.Getenv("PROC_TEST_ROLE") {
+	case "burn":
+		for {
+			_ = fmt.Sprint(1)
+		}
+	case "sleep":
+		time.Sleep(time.Minute)
+	case "doze":
+		for {
+			time.Sleep(time.Millisecond)
+		}
+	default:
+		os.Exit(testkit.Tests{M: m}.Run())
+	}
+}
+
+// patience is the timeout of tests for events that must happen.
+const patience = 30 * time.Second
+
+// start starts a role in a process group of its own.
+func start(t *testing.T, role string) (*exec.Cmd, *testkit.Process) {
+	t.Helper()
+	c := exec.Command(os.Args[0])
+	c.Env = append(os.Environ(), "PROC_TEST_ROLE="+role)
+	return c, testkit.Start(t, c)
+}
+
+func costOf(t *testing.T, pid int, d time.Duration) proc.Cost {
+	t.Helper()
+	family, err := proc.Family(pid)
+	if err != nil || len(family) != 1 {
+		t.Fatal(family, err)
+	}
+	before, err := proc.Usages(family)
+	if err != nil {
+		t.Fatal(err)
+	}
+	time.Sleep(d)
+	after, err := proc.Usages(family)
+	if err != nil {
+		t.Fatal(err)
+	}
+	costs := proc.Costs(before, after)
+	if len(costs) != 1 {
+		t.Fatal(costs)
+	}
+	return costs[0]
+}
+
+// again measures until there is no error, for longer each time: other programs may use the
+// processors meanwhile. The last error fails the test.
+func again(t *testing.T, measure func(d time.Duration) error) {
+	t.Helper()
+	var err error
+	for d := 500 * time.Millisecond; d < 5*time.Second; d = d * 3 / 2 {
+		if err = measure(d); err == nil {
+			return
+		}
+	}
+	t.Error(err)
+}
+
+// The measured cost of a busy process is the CPU time that the kernel reports when it ends.
+func TestCostIsWhatTheKernelReportsAtTheEnd(t *testing.T) {
+	again(t, func(d time.Duration) error {
+		c, p := start(t, "burn")
+		cost := costOf(t, c.Process.Pid, d)
+		c.Process.Kill()
+		p.Wait()
+		billed := c.ProcessState.UserTime() + c.ProcessState.SystemTime()
+		if cost.CPU() < billed/4 || cost.CPU() > billed+10*time.Millisecond {
+			return fmt.Errorf("measured %v of %v billed for the whole life", cost.CPU(), billed)
+		}
+		if cost.User < cost.Sys || cost.RSS < 1<<20 || cost.PID != c.Process.Pid {
+			return fmt.Errorf("%+v", cost)
+		}
+		if cost.CPU()%(10*time.Millisecond) == 0 {
+			return fmt.Errorf("%v was counted in ticks, not in nanoseconds", cost.CPU())
+		}
+		return nil
+	})
+}
+
+// A process that sleeps often has many voluntary switches and few involuntary ones.
+func TestVoluntaryAndInvoluntarySwitchesDiffer(t *testing.T) {
+	c, _ := start(t, "doze")
+	again(t, func(d time.Duration) error {
+		cost := costOf(t, c.Process.Pid, d)
+		if cost.Voluntary < 50 || cost.Voluntary < 2*cost.Involuntary {
+			return fmt.Errorf("%+v", cost)
+		}
+		if cost.CPU() > d/2 {
+			return fmt.Errorf("dozing cost %v in %v", cost.CPU(), d)
+		}
+		return nil
+	})
+}
+
+func TestSleepingProcessHasNoCost(t *testing.T) {
+	c, _ := start(t, "sleep")
+	time.Sleep(100 * time.Millisecond)
+	again(t, func(time.Duration) error { // on a busy machine it may still be starting
+		cost := costOf(t, c.Process.Pid, 300*time.Millisecond)
+		if cost.CPU() > 20*time.Millisecond || cost.Name == "" || cost.RSS == 0 {
+			return fmt.Errorf("%+v", cost)
+		}
+		return nil
+	})
+}
+
+// The process's clock determines the total, clock ticks the shares of user and system time.
+func TestCostsCombineClockAndTicks(t *testing.T) {
+	const ms = time.Millisecond
+	was := proc.Usage{
+		PID: 5, Name: "p", User: 100 * ms, Sys: 100 * ms, Ran: 205 * ms, Voluntary: 10, Involuntary: 20,
+		RSS: int64(os.Getpagesize()),
+	}
+	for _, test := range []struct {
+		name string
+		is   proc.Usage
+		want proc.Cost
+	}{
+		{"nanoseconds",
+			proc.Usage{PID: 5, Name: "p", User: 400 * ms, Sys: 200 * ms, Ran: 613 * ms, Voluntary: 15,
+				Involuntary: 22, RSS: int64(4*os.Getpagesize() + 1)},
+			proc.Cost{PID: 5, Name: "p", User: 306 * ms, Sys: 102 * ms, Voluntary: 5, Involuntary: 2,
+				RSS: int64(4*os.Getpagesize() + 1), GrewPages: 3}},
+		{"less than a tick",
+			proc.Usage{PID: 5, User: 100 * ms, Sys: 100 * ms, Ran: 207 * ms, Voluntary: 10, Involuntary: 20},
+			proc.Cost{PID: 5, User: ms, Sys: ms}},
+		{"more than its ticks",
+			proc.Usage{PID: 5, User: 400 * ms, Sys: 200 * ms, Ran: 705 * ms, Voluntary: 10, Involuntary: 20},
+			proc.Cost{PID: 5, User: 375 * ms, Sys: 125 * ms}},
+		{"children ended",
+			proc.Usage{PID: 5, User: 100 * ms, Sys: 100 * ms, Ran: 205 * ms, EndedUser: 30 * ms,
+				EndedSys: 10 * ms, Voluntary: 10, Involuntary: 20},
+			proc.Cost{PID: 5, User: 30 * ms, Sys: 10 * ms}},
+		{"the kernel does not tell", proc.Usage{PID: 5, User: 130 * ms, Sys: 110 * ms, Voluntary: 10, Involuntary: 20},
+			proc.Cost{PID: 5, User: 30 * ms, Sys: 10 * ms}},
+		{"new", proc.Usage{PID: 6, User: 20 * ms, Sys: 20 * ms, Ran: 44 * ms, Voluntary: 7, Involuntary: 8},
+			proc.Cost{PID: 6, User: 22 * ms, Sys: 22 * ms, Voluntary: 7, Involuntary: 8}},
+	} {
+		got := proc.Costs([]proc.Usage{was}, []proc.Usage{test.is})
+		if len(got) != 1 || got[0] != test.want {
+			t.Errorf("%s: got %+v, want %+v", test.name, got, test.want)
+		}
+	}
+}
+
+func TestSumLeavesOutTimeBetweenSpans(t *testing.T) {
+	const ms = time.Millisecond
+	at := func(user, sys, ran time.Duration, rss int64) []proc.Usage {
+		return []proc.Usage{
+			{PID: 5, User: user, Sys: sys, Ran: ran, Voluntary: uint64(ran / ms), RSS: rss * int64(os.Getpagesize())},
+		}
+	}
+	var s proc.Sum
+	s.Add(at(100*ms, 0, 104*ms, 1), at(100*ms, 10*ms, 111*ms, 3))
+	s.Add(at(500*ms, 300*ms, 801*ms, 9), at(530*ms, 300*ms, 829*ms, 8))
+	want := proc.Cost{
+		PID: 5, User: 26250 * time.Microsecond, Sys: 8750 * time.Microsecond, Voluntary: 7 + 28,
+		RSS: int64(8 * os.Getpagesize()), GrewPages: 2,
+	}
+	if got := s.Costs(); len(got) != 1 || got[0] != want {
+		t.Errorf("got %+v, want %+v", got, want)
+	}
+	if got := s.CPU(); got != 35*ms {
+		t.Errorf("got %v of CPU time, want 35ms", got)
+	}
+}
+
+// The parent's time of ended children includes what was counted for a child before it ended.
+func TestSumCountsEndedChildrenOnce(t *testing.T) {
+	const ms = time.Millisecond
+	parent := func(ran, ended time.Duration) proc.Usage {
+		return proc.Usage{PID: 5, Ran: ran, User: ran, EndedUser: ended}
+	}
+	child := func(ran time.Duration) proc.Usage { return proc.Usage{PID: 6, Ran: ran, User: ran} }
+	var s proc.Sum
+	s.Add([]proc.Usage{parent(10*ms, 0)}, []proc.Usage{parent(20*ms, 0), child(300 * ms)})
+	s.Add([]proc.Usage{parent(20*ms, 0), child(300 * ms)}, []proc.Usage{parent(30*ms, 340*ms)})
+	// No look found this short-lived child.
+	s.Add([]proc.Usage{parent(30*ms, 340*ms)}, []proc.Usage{parent(40*ms, 350*ms)})
+	if got := s.CPU(); got != 30*ms+340*ms+10*ms {
+		t.Errorf("got %v of CPU time, want 380ms", got)
+	}
+}
+
+func TestUsagesIncludeEndedThreads(t *testing.T) {
+	self := []proc.Process{{PID: os.Getpid(), Name: "self"}}
+	before, err := proc.Usages(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var spent time.Duration
+	ended := make(chan int)
+	go func() {
+		runtime.LockOSThread() // never unlocked: the thread ends
+		var began, now unix.Timespec
+		for unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID,
+			&began); spent < 50*time.Millisecond; spent = time.Duration(now.Nano() - began.Nano()) {
+			unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &now)
+		}
+		ended <- unix.Gettid()
+	}()
+	thread := filepath.Join("/proc/self/task", strconv.Itoa(<-ended))
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline); time.Sleep(time.Millisecond) {
+		if _, err := os.Stat(thread); err != nil {
+			break
+		}
+	}
+	after, err := proc.Usages(self)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := proc.Costs(before, after)[0].CPU(); got < spent {
+		t.Errorf("%v of CPU time, want at least the %v of the ended thread", got, spent)
+	}
+}
+
+func TestUsagesLeaveOutEndedProcesses(t *testing.T) {
+	c, p := start(t, "sleep")
+	c.Process.Kill()
+	p.Wait()
+	usages, err := proc.Usages([]proc.Process{{PID: c.Process.Pid}, {PID: os.Getpid(), Name: "me"}})
+	if err != nil || len(usages) != 1 || usages[0].PID != os.Getpid() || usages[0].Name != "me" {
+		t.Errorf("%+v, %v", usages, err)
+	}
+}
+
+func TestHasEnvComparesWholeVariables(t *testing.T) {
+	c, _ := start(t, "sleep")
+	p := proc.Process{PID: c.Process.Pid}
+	for deadline := time.Now().Add(patience); !p.HasEnv("PROC_TEST_ROLE=sleep"); time.Sleep(time.Millisecond) {
+		if time.Now().After(deadline) { // until exec it has this process's environment
+			t.Fatal("its variable is missing")
+		}
+	}
+	if p.HasEnv("PROC_TEST_ROLE=slee") || p.HasEnv("PROC_TEST_ROLE=") {
+		t.Error("a part of the variable matches")
+	}
+}
+
+func TestFamilyIncludesDescendantsInOtherGroups(t *testing.T) {
+	c := exec.Command("sh", "-c", "setsid sleep 60 & wait")
+	p := testkit.Start(t, c)
+	var names []string
+	for deadline := time.Now().Add(patience); time.Now().Before(deadline) && !slices.Contains(names, "sleep"); {
+		family, err := proc.Family(c.Process.Pid)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names = nil
+		for _, p := range family {
+			names = append(names, p.Name)
+		}
+	}
+	family, _ := proc.Family(c.Process.Pid)
+	for _, p := range family {
+		syscall.Kill(p.PID, syscall.SIGKILL)
+	}
+	p.Wait()
+	if !slices.Contains(names, "sh") || !slices.Contains(names, "sleep") || len(names) != 2 {
+		t.Errorf("family %v", names)
+	}
+}
+
+func TestListenersOfAPort(t *testing.T) {
+	tcp, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer tcp.Close()
+	isUs := func(who []proc.Process, err error) bool {
+		return err == nil && len(who) == 1 && who[0].PID == os.Getpid()
+	}
+	port := tcp.Addr().(*net.TCPAddr).Port
+	if who, err := proc.TCPListeners(port); !isUs(who, err) {
+		t.Errorf("port %d: %v %v", port, who, err)
+	}
+	tcp.Close()
+	if who, err := proc.TCPListeners(port); len(who) != 0 || err != nil {
+		t.Errorf("closed port: %v %v", who, err)
+	}
+}
+
+func TestMachineFigures(t *testing.T) {
+	cpus := make([]int, runtime.NumCPU())
+	for i := range cpus {
+		cpus[i] = i
+	}
+	before, known, err := proc.Busy(cpus)
+	if err != nil || !known {
+		t.Fatal(known, err)
+	}
+	opened := proc.PassiveOpens()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	for range 3 {
+		c, err := net.Dial("tcp", l.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Close()
+	}
+	for spun := time.Now(); time.Since(spun) < 200*time.Millisecond; { // makes the machine busy
+	}
+	after, _, err := proc.Busy(cpus)
+	if busy := after - before; err != nil || busy < 50*time.Millisecond || busy > time.Hour {
+		t.Errorf("busy for %v, %v", busy, err)
+	}
+	if now := proc.PassiveOpens(); now-opened < 3 {
+		t.Errorf("%d connections accepted before, %d after three", opened, now)
+	}
+	if _, known, err := proc.Busy([]int{1 << 20}); known || err != nil {
+		t.Errorf("a CPU that does not exist: %t, %v", known, err)
+	}
+	if proc.CPUModel() == "" || proc.MemoryTotal() < 1<<20 {
+		t.Error(proc.CPUModel(), proc.MemoryTotal())
+	}
+	if n, err := strconv.Atoi(proc.Sysctl("net.core.somaxconn")); err != nil || n < 1 {
+		t.Errorf("somaxconn %d, %v", n, err)
+	}
+	if v := proc.Sysctl("no.such.setting"); v != "" {
+		t.Errorf("a missing setting is %q", v)
+	}
+}

@@ -1,0 +1,179 @@
+package lab
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/yamlfile"
+	loadreport "github.com/tarehq/tare/load/report"
+)
+
+// Rate is the fixed rate of the trials that follow those at saturation. All contenders have the
+// same rate, so that their latencies can be compared. The slowest one must be able to serve it. The
+// zero value means no such trials.
+type Rate struct {
+	// Share is the rate divided by the slowest contender's rate at saturation, above 0 and below 1.
+	Share float64 `yaml:"share"`
+	// PerSecond is the rate in requests per second. It replaces Share.
+	PerSecond float64 `yaml:"-"`
+	// Measure is the measured time of each trial, at most that of the trials at saturation; 0 is
+	// equal to it.
+	Measure yamlfile.Duration `yaml:"measure"`
+}
+
+// ParseRate parses a share of the slowest contender's rate such as 50%, a number of requests per
+// second, or off.
+func ParseRate(text string) (r Rate, err error) {
+	if text == "off" {
+		return r, nil
+	}
+	digits, percent := strings.CutSuffix(text, "%")
+	v, err := strconv.ParseFloat(digits, 64)
+	switch {
+	case err == nil && percent && v > 0 && v < 100:
+		return Rate{Share: v / 100}, nil
+	case err == nil && !percent && v > 0 && v <= mostRate:
+		return Rate{PerSecond: v}, nil
+	}
+	return r, fmt.Errorf("want a share such as 50%%, a number of requests per second up to %d, or off; got %q", mostRate, text)
+}
+
+// mostRate is more than a generator can send on one machine. A higher number is a typing error.
+const mostRate = 10_000_000
+
+// isSet reports whether trials at a fixed rate follow.
+func (r *Rate) isSet() bool { return r.Share > 0 || r.PerSecond > 0 }
+
+// capacity is the median rate of a contender at saturation.
+type capacity struct {
+	name, title string
+	perSecond   float64
+}
+
+// farSlower is the share of the control's rate below which a contender has no trials at a fixed
+// rate. A rate that it could serve would not load the others.
+const farSlower = 0.1
+
+// fixedRate returns a share of the slowest contender's rate, rounded down to two digits. It also
+// returns that contender and those that are left out because they are far slower than the control.
+func fixedRate(all []capacity, control string, share float64) (rate float64, slowest capacity, left []capacity) {
+	var reference float64
+	for _, s := range all {
+		if s.name == control {
+			reference = s.perSecond
+		}
+	}
+	for _, s := range all {
+		if s.perSecond < farSlower*reference {
+			left = append(left, s)
+		} else if slowest.name == "" || s.perSecond < slowest.perSecond {
+			slowest = s
+		}
+	}
+	return roundDown(share * slowest.perSecond), slowest, left
+}
+
+// roundDown rounds a number down to two significant digits.
+func roundDown(v float64) float64 {
+	if v <= 0 {
+		return 0
+	}
+	unit := math.Pow(10, math.Floor(math.Log10(v))-1)
+	return math.Floor(v/unit) * unit
+}
+
+// atRate runs the trials at a fixed rate: for each number of cores with the first number of
+// connections, in as many blocks as at saturation.
+func (w *runner) atRate(ctx context.Context) error {
+	if !w.trials.Rate.isSet() {
+		return nil
+	}
+	conditions, left := w.rateConditions()
+	if len(conditions) == 0 {
+		return nil
+	}
+	w.run.Conditions = append(w.run.Conditions, conditions...)
+	w.run.RateMeasure = w.bench.Measure
+	if m := time.Duration(w.trials.Rate.Measure); m > 0 {
+		w.run.RateMeasure = min(m, w.bench.Measure)
+	}
+	members := func(c trial.Condition) (names []string) {
+		for _, name := range w.present() {
+			if !left[trial.Slot{Condition: c, Contender: name}] {
+				names = append(names, name)
+			}
+		}
+		return names
+	}
+	return w.aside(ctx, "at a fixed rate", conditions, members, w.trials.Blocks, w.run.RateMeasure)
+}
+
+// rateConditions returns the conditions of the trials at a fixed rate, and the contenders that are
+// left out of each, as slots without a block.
+func (w *runner) rateConditions() (all []trial.Condition, left map[trial.Slot]bool) {
+	left = make(map[trial.Slot]bool)
+	a := report.Analyze(w.run)
+	done := make(map[int]bool) // by cores
+	for i := range a.Tables {
+		t := &a.Tables[i]
+		if done[t.Cores] {
+			continue
+		}
+		done[t.Cores] = true
+		c, without := w.rateCondition(t)
+		if c.Rate == 0 {
+			continue
+		}
+		all = append(all, c)
+		for _, s := range without {
+			left[trial.Slot{Condition: c, Contender: s.name}] = true
+		}
+	}
+	return all, left
+}
+
+// rateCondition determines the rate from the trials at saturation, and adds a note about it.
+func (w *runner) rateCondition(t *report.Table) (c trial.Condition, left []capacity) {
+	c = t.Condition
+	if c.Rate = w.trials.Rate.PerSecond; c.Rate > 0 {
+		return c, nil
+	}
+	var all []capacity
+	for i := range t.Rows {
+		row := &t.Rows[i]
+		if row.Trials > 0 && row.Kind != report.Twin && w.contenders[row.Name] != nil { // the twin is the control
+			all = append(all, capacity{row.Name, row.Title, row.PerSecond.Mid})
+		}
+	}
+	rate, slowest, left := fixedRate(all, w.experiment.Control, w.trials.Rate.Share)
+	if c.Rate = rate; rate == 0 {
+		return c, nil
+	}
+	w.note("The rate of %s requests/s is %.0f %% of what the slowest, %s, can serve with %s.",
+		loadreport.Count(rate), 100*w.trials.Rate.Share, slowest.title, report.ConditionText(t.Condition))
+	if len(left) > 0 {
+		var titles []string
+		for _, s := range left {
+			titles = append(titles, s.title)
+		}
+		w.note("Not loaded at that rate, because they serve less than a tenth of what %s does: %s.",
+			w.entrant(w.experiment.Control).Title, strings.Join(titles, ", "))
+	}
+	return c, left
+}
+
+// present returns the names of the contenders that take part, in the order of the entrants.
+func (w *runner) present() (names []string) {
+	for _, e := range w.run.Entrants {
+		if w.contenders[e.Name] != nil {
+			names = append(names, e.Name)
+		}
+	}
+	return names
+}

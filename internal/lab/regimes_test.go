@@ -1,0 +1,74 @@
+package lab_test
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/trial"
+)
+
+const regimes = `title: t
+request: {method: GET, path: /, host: a.b}
+expect: {status: 200, body: hello}
+control: http
+ways: [http, unix]
+differs:
+  - {what: bytes, contenders: [unix], why: records}
+quick: {blocks: 1, measure: 200ms, cores: [1], connections: [4], rate: {share: 0.5}}
+full: {blocks: 2, measure: 200ms, cores: [1], connections: [4]}
+sweeps:
+  - {axis: gomaxprocs, values: [1, 3], connections: 4, contenders: [http, unix], blocks: 2, measure: 1s}
+`
+
+// Trials at a fixed rate and sweeps follow those at saturation, and do not change their tables.
+func TestFixedRateAndSweepsFollowSaturation(t *testing.T) {
+	root := project(t)
+	if err := os.WriteFile(filepath.Join(root, "experiments", "small", lab.ExperimentFile),
+		[]byte(regimes), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	run, _, err := lab.Weigh(context.Background(), lab.Options{
+		Root: root, Experiment: "small", Sweep: []string{lab.SweepAll},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(run.Conditions) != 2 || !run.Conditions[0].Saturated() || run.Conditions[1].Rate <= 0 ||
+		len(run.Sweeps) != 1 || run.Sweeps[0].Blocks != 1 {
+		t.Fatalf("conditions %+v, sweeps %+v", run.Conditions, run.Sweeps)
+	}
+	if !strings.Contains(strings.Join(run.Notes, " "), "requests/s is 50 % of what the slowest, ") {
+		t.Errorf("no note about the rate: %q", run.Notes)
+	}
+	trials := make(map[trial.Condition]int)
+	for _, r := range run.Records {
+		if !r.Timed() || r.Contender != "http" {
+			continue
+		}
+		trials[r.Condition]++
+		if due := r.Rate * r.Load.Seconds; (r.Rate > 0) != (r.Load.Generator.Lag != nil) ||
+			(r.Rate > 0) != (r.Load.Due > 0) || r.Load.Due > 2+1.1*due {
+			t.Errorf("%+v: %v were due, want at most %v", r.Condition, r.Load.Due, due)
+		}
+	}
+	want := map[trial.Condition]int{run.Conditions[0]: 1, run.Conditions[1]: 1}
+	for _, s := range run.Sweeps {
+		for _, c := range s.Conditions {
+			want[c] = s.Blocks
+		}
+	}
+	for c, n := range want {
+		if trials[c] != n {
+			t.Errorf("%d trials of the control under %+v, want %d", trials[c], c, n)
+		}
+	}
+	a := report.Analyze(run)
+	if len(a.Tables) != 2 || len(a.Tables[0].Rows) != 3 || len(a.SweepResults()) != 1 {
+		t.Errorf("%d tables, %d sweeps", len(a.Tables), len(a.SweepResults()))
+	}
+}

@@ -1,0 +1,129 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/tarehq/tare/internal/lab/stat"
+)
+
+// Bound is the largest acceptable change of a measure. A larger change fails the run.
+type Bound struct {
+	Measure Measure
+	Above   bool    // larger changes fail; otherwise smaller ones
+	Percent float64 // relative to the first build; for Errors, their number
+}
+
+// ParseBounds parses bounds separated by commas. Each is a measure, > or <, and a signed change in
+// percent, as in "cpu>+3%,rps<-5%". For errors it is a number: "errors>0".
+func ParseBounds(text string) (bounds []Bound, err error) {
+	for part := range strings.SplitSeq(text, ",") {
+		b, err := parseBound(strings.TrimSpace(part))
+		if err != nil {
+			return nil, err
+		}
+		bounds = append(bounds, b)
+	}
+	return bounds, nil
+}
+
+func parseBound(text string) (b Bound, err error) {
+	at := strings.IndexAny(text, "<>")
+	if at < 0 {
+		return b, fmt.Errorf("%q: want a measure, > or <, and a change, such as cpu>+3%%", text)
+	}
+	b.Measure, b.Above = Measure(strings.TrimSpace(text[:at])), text[at] == '>'
+	value := strings.TrimSpace(text[at+1:])
+	switch b.Measure {
+	case CPU, Rate, P50, P99:
+	case Errors:
+		n, err := strconv.ParseUint(value, 10, 32)
+		if err != nil || !b.Above {
+			return b, fmt.Errorf("%q: want > and a number, such as errors>0", text)
+		}
+		b.Percent = float64(n)
+		return b, nil
+	default:
+		return b, fmt.Errorf("%q: unknown measure %q: want %s, %s, %s, %s or %s", text, b.Measure, CPU, Rate, P50, P99,
+			Errors)
+	}
+	digits, percent := strings.CutSuffix(value, "%")
+	signed := strings.HasPrefix(value, "+") || strings.HasPrefix(value, "-")
+	b.Percent, err = strconv.ParseFloat(strings.TrimSpace(digits), 64)
+	if err != nil || !percent || !signed || math.IsNaN(b.Percent) || math.IsInf(b.Percent, 0) || b.Percent <= -100 {
+		return b, fmt.Errorf("%q: want a signed change in percent, such as %s>+3%% or %s<-3%%", text, b.Measure,
+			b.Measure)
+	}
+	return b, nil
+}
+
+// String returns the bound in the syntax of ParseBounds.
+func (b Bound) String() string {
+	sign := "<"
+	if b.Above {
+		sign = ">"
+	}
+	if b.Measure == Errors {
+		return fmt.Sprintf("%s%s%g", b.Measure, sign, b.Percent)
+	}
+	return fmt.Sprintf("%s%s%+g%%", b.Measure, sign, b.Percent)
+}
+
+// Broken reports whether the whole interval of a change lies beyond the bound. An unknown interval
+// does not break it.
+func (b Bound) Broken(c Change) bool {
+	if b.Measure == Errors {
+		return float64(c.Count) > b.Percent
+	}
+	return b.beyond(c.Ratio)
+}
+
+func (b Bound) beyond(ratio stat.Interval) bool {
+	limit := 1 + b.Percent/100
+	if !ratio.Known() {
+		return false
+	}
+	return b.Above && ratio.Lo > limit || !b.Above && ratio.Hi < limit
+}
+
+// Judgment is the result of a bound under one condition.
+type Judgment struct {
+	Bound  Bound
+	Broken bool
+	Text   string // a line for the reader
+}
+
+// Judge compares the two builds with each bound under each condition. It returns an error if they
+// were not both measured.
+func (a *Analysis) Judge(bounds []Bound) (all []Judgment, err error) {
+	for i := range a.Tables {
+		t := &a.Tables[i]
+		changes := a.Changes(t)
+		if changes == nil {
+			return nil, fmt.Errorf("with %s at least one of the two builds was not measured", conditionText(t))
+		}
+		for _, b := range bounds {
+			for _, c := range changes {
+				if c.Measure == b.Measure {
+					all = append(all, b.judge(c, t))
+				}
+			}
+		}
+	}
+	if len(all) == 0 {
+		return nil, fmt.Errorf("the two builds were not measured")
+	}
+	return all, nil
+}
+
+func (b Bound) judge(c Change, t *Table) Judgment {
+	j := Judgment{Bound: b, Broken: b.Broken(c)}
+	verdict := "not shown"
+	if j.Broken {
+		verdict = "FAILED"
+	}
+	j.Text = fmt.Sprintf("%s: %s: %s: %s, with %s", b, verdict, c.Measure.title(), &c, conditionText(t))
+	return j
+}

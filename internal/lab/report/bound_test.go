@@ -1,0 +1,170 @@
+package report
+
+import (
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/internal/lab/stat"
+)
+
+func TestParseBounds(t *testing.T) {
+	for text, want := range map[string]string{
+		"cpu>+3%":                      "cpu>+3%",
+		"rps<-5%":                      "rps<-5%",
+		"p99>+10%,p50>+2.5%":           "p99>+10% p50>+2.5%",
+		"errors>0":                     "errors>0",
+		" cpu > +3 % , errors > 12 ":   "cpu>+3% errors>12",
+		"cpu>-1%":                      "cpu>-1%",
+		"cpu>+3%,rps<-5%,p99>+10%":     "cpu>+3% rps<-5% p99>+10%",
+		"cpu>+0%":                      "cpu>+0%",
+		"cpu>+300%,errors>4000000":     "cpu>+300% errors>4e+06",
+		"cpu>+3%,cpu>+5%":              "cpu>+3% cpu>+5%",
+		"rps<+5%":                      "rps<+5%",
+		"p50<-99.9%":                   "p50<-99.9%",
+		"p99>+1e1%":                    "p99>+10%",
+		"errors>0,p99>+10%,  rps<-5 %": "errors>0 p99>+10% rps<-5%",
+	} {
+		bounds, err := ParseBounds(text)
+		var got []string
+		for _, b := range bounds {
+			got = append(got, b.String())
+		}
+		if s := strings.Join(got, " "); err != nil || s != want {
+			t.Errorf("%q: got %q, %v, want %q", text, s, err, want)
+		}
+	}
+}
+
+func TestParseBoundsRejectsInvalidBounds(t *testing.T) {
+	const change = "want a signed change in percent, such as"
+	for text, want := range map[string]string{
+		"":              `"": want a measure, > or <, and a change, such as cpu>+3%`,
+		"cpu":           `"cpu": want a measure`,
+		"cpu>+3%,":      `"": want a measure`,
+		"cpu=3%":        `"cpu=3%": want a measure`,
+		"ram>+3%":       `unknown measure "ram": want cpu, rps, p50, p99 or errors`,
+		">+3%":          `unknown measure "": want`,
+		"cpu>3%":        change,
+		"cpu>+3":        change,
+		"cpu>+%":        change,
+		"cpu>%":         change,
+		"cpu>+x%":       change,
+		"cpu>+NaN%":     change,
+		"cpu>+Inf%":     change,
+		"rps<-100%":     change,
+		"cpu>=+3%":      change,
+		"cpu>+3%>":      change,
+		"errors<1":      `"errors<1": want > and a number, such as errors>0`,
+		"errors>+1%":    "want > and a number",
+		"errors>-1":     "want > and a number",
+		"errors>0.5":    "want > and a number",
+		"cpu>+3% extra": change,
+	} {
+		if bounds, err := ParseBounds(text); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: got %v, %v, want %q", text, bounds, err, want)
+		}
+	}
+}
+
+// A bound is broken only if the whole interval lies beyond it.
+func TestBoundIsBrokenByWholeIntervals(t *testing.T) {
+	inf := math.Inf(1)
+	for _, test := range []struct {
+		bound       string
+		lo, mid, hi float64
+		want        bool
+	}{
+		{"cpu>+3%", 1.04, 1.05, 1.06, true},
+		{"cpu>+3%", 1.02, 1.05, 1.06, false}, // likely, but not shown
+		{"cpu>+3%", 1.03, 1.05, 1.06, false}, // reaches the bound
+		{"cpu>+3%", 0.5, 0.5, 0.5, false},
+		{"cpu>+3%", 4, 5, 6, true},
+		{"rps<-5%", 0.90, 0.92, 0.94, true},
+		{"rps<-5%", 0.90, 0.92, 0.96, false},
+		{"rps<-5%", 0.90, 0.92, 0.95, false},
+		{"rps<-5%", 1.1, 1.2, 1.3, false},
+		{"p99>+10%", 1.2, 1.3, 1.4, true},
+		{"p50>+10%", 0.9, 1.3, 1.4, false},
+		{"cpu>-10%", 0.95, 1, 1.05, true}, // requires a reduction by a tenth
+		{"cpu>-10%", 0.80, 0.85, 0.88, false},
+		{"cpu>+3%", -inf, 5, inf, false}, // too few blocks
+		{"cpu>+3%", 1.5, math.NaN(), 1.6, false},
+		{"rps<-5%", -inf, 0.1, inf, false},
+	} {
+		bounds, err := ParseBounds(test.bound)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c := Change{Measure: bounds[0].Measure, Ratio: stat.Interval{Lo: test.lo, Mid: test.mid, Hi: test.hi}}
+		if got := bounds[0].Broken(c); got != test.want {
+			t.Errorf("%s with %v: broken %v", test.bound, c.Ratio, got)
+		}
+	}
+	for count, want := range map[uint64]bool{0: false, 1: false, 2: true} {
+		if b := (Bound{Measure: Errors, Above: true, Percent: 1}); b.Broken(Change{Measure: Errors,
+			Count: count}) != want {
+			t.Errorf("%s with %d: want broken %v", b, count, want)
+		}
+	}
+}
+
+// twoBuilds returns a run of two builds. The CPU time of the second is multiplied by a factor for
+// each block.
+func twoBuilds(factors ...float64) *Run {
+	run := sample()
+	run.Blocks, run.Records = len(factors), nil
+	run.Entrants = []Entrant{{Name: "a", Title: "A", Kind: Control}, {Name: "b", Title: "B", Kind: Build}}
+	for _, c := range run.Conditions {
+		for i, factor := range factors {
+			first, second := record("a", i+1, c, 0, 10), record("b", i+1, c, 0, 10*factor)
+			second.Load = first.Load
+			run.Records = append(run.Records, first, second)
+		}
+	}
+	return run
+}
+
+func TestJudgeFailsShownChangesOnly(t *testing.T) {
+	bounds, err := ParseBounds("cpu>+3%,rps<-5%,errors>0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name    string
+		factors []float64
+		want    string // of cpu
+		verdict string
+	}{
+		{"slower", []float64{2, 2.1, 2.2, 1.9, 2, 2.05}, "cpu>+3%: FAILED: CPU time per request: +10",
+			"A request costs 10"},
+		{"wavering", []float64{1.1, 1.2, 1.3, 0.99, 1.1, 1.1},
+			"cpu>+3%: not shown: CPU time per request: +10.0 % (-1.0 % to +30.0 %)", "This run cannot tell"},
+		{"equal", []float64{1, 1, 1, 1, 1, 1}, "cpu>+3%: not shown: CPU time per request: +0.0 %",
+			"A request costs the same CPU time with B"},
+		{"few blocks", []float64{5, 5}, "cpu>+3%: not shown: CPU time per request: +400.0 % (no interval)",
+			"This run cannot tell"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			a := Analyze(twoBuilds(test.factors...))
+			all, err := a.Judge(bounds)
+			if err != nil || len(all) != len(bounds)*len(a.Tables) {
+				t.Fatal(all, err)
+			}
+			if !strings.HasPrefix(all[0].Text, test.want) || all[0].Broken != strings.Contains(test.want, "FAILED") {
+				t.Errorf("got %q, want %q", all[0].Text, test.want)
+			}
+			if all[1].Broken || all[2].Broken {
+				t.Errorf("equal figures broke a bound: %+v", all[1:])
+			}
+			if v := a.Verdict(); !strings.HasPrefix(v, test.verdict) {
+				t.Errorf("verdict %q, want %q", v, test.verdict)
+			}
+		})
+	}
+	alone := twoBuilds(1)
+	alone.Records = alone.Records[:1]
+	if all, err := Analyze(alone).Judge(bounds); err == nil {
+		t.Errorf("judged an unmeasured build: %v", all)
+	}
+}

@@ -1,0 +1,258 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/page"
+)
+
+// chart is a chart of rows with one horizontal axis, laid out for the template. Lengths are in
+// units of its view box. Colors and fonts come from the page by class, so that a chart follows
+// light and dark.
+type chart struct {
+	Legend []mark
+	Width  float64
+	Height float64
+	Left   float64 // start of the axis; labels are left of it
+	Right  float64
+	Foot   float64 // end of the rows, start of the axis's numbers
+	Unit   string
+	Ticks  []page.Tick
+	Bands  []mark // vertical stripes behind all rows: X0 to X1
+	Rows   []chartRow
+	Alt    string // text alternative
+}
+
+// chartRow is the row of one contender.
+type chartRow struct {
+	Label  string
+	Title  string // tooltip of the label
+	Class  string
+	Y      float64 // of its middle
+	Top    float64 // of its bars
+	Height float64 // of its bars
+	Bars   []mark
+	Lines  []mark
+	Dots   []mark
+	Texts  []mark
+}
+
+// mark is an element of a row.
+type mark struct {
+	Class  string
+	X0, X1 float64
+	Text   string
+	Title  string // tooltip
+}
+
+// Width returns the length of a bar.
+func (m mark) Width() float64 { return math.Max(0, m.X1-m.X0) }
+
+// ViewBox returns the visible area: the chart's width, extended to fit its texts.
+func (c *chart) ViewBox() string {
+	from, to := 0.0, c.Width
+	for _, row := range c.Rows {
+		from = min(from, c.Left-labelGap-textWidth13(row.Label))
+		for _, text := range row.Texts {
+			to = max(to, text.X0+textWidth13(text.Text))
+		}
+	}
+	return fmt.Sprintf("%.0f 0 %.0f %g", math.Floor(from), math.Ceil(to)-math.Floor(from), c.Height)
+}
+
+// labelGap is the distance between a row's label and the axis.
+const labelGap = 12
+
+// Geometry of a chart.
+const (
+	chartWidth  = 960
+	chartLeft   = 190
+	chartMargin = 90 // on the right, for numbers after bars
+	rowHeight   = 30
+	barHeight   = 18
+	axisHeight  = 40
+)
+
+// newAxis returns the horizontal axis of a chart.
+func newAxis(lo, hi float64) page.Axis {
+	return page.Axis{Min: lo, Max: hi, From: chartLeft, To: chartWidth - chartMargin}
+}
+
+// newLogAxis returns a logarithmic axis.
+func newLogAxis(lo, hi float64) page.Axis {
+	a := newAxis(lo, hi)
+	a.Log = true
+	return a
+}
+
+// newChart returns a chart without rows.
+func newChart(a page.Axis, unit string) *chart {
+	return &chart{Width: chartWidth, Left: chartLeft, Right: chartWidth - chartMargin, Unit: unit,
+		Ticks: a.Ticks(page.Number)}
+}
+
+// addRow adds a row for a contender.
+func (c *chart) addRow(row *Row) *chartRow {
+	y := float64(len(c.Rows))*rowHeight + rowHeight/2
+	c.Rows = append(c.Rows, chartRow{Label: row.Title, Title: row.described(), Class: string(row.Kind), Y: y,
+		Top: y - barHeight/2, Height: barHeight})
+	c.Foot = float64(len(c.Rows)) * rowHeight
+	c.Height = c.Foot + axisHeight
+	return &c.Rows[len(c.Rows)-1]
+}
+
+// WeightChart shows the CPU time of a request by role, and by user and system time.
+func (t *Table) WeightChart() *chart {
+	most := 0.0
+	for _, row := range t.Rows {
+		most = max(most, row.WeightUs.Mid, finite(row.WeightUs.Hi))
+	}
+	a := newAxis(0, max(most*1.02, 1e-3))
+	c := newChart(a, "µs of CPU time per request")
+	for i := range t.Rows {
+		row := &t.Rows[i]
+		if row.Trials == 0 {
+			continue
+		}
+		r := c.addRow(row)
+		at := 0.0
+		for _, p := range row.Parts {
+			for _, piece := range t.pieces(p) {
+				r.Bars = append(r.Bars, mark{
+					Class: piece.class, X0: a.At(at), X1: a.At(at + piece.us),
+					Title: fmt.Sprintf("%s: %s: %s", row.Title, piece.name, micros(piece.us)),
+				})
+				at += piece.us
+			}
+		}
+		end := a.At(row.WeightUs.Mid)
+		if row.WeightUs.Known() {
+			r.Lines = append(r.Lines, mark{Class: "whisker", X0: a.At(row.WeightUs.Lo), X1: a.At(row.WeightUs.Hi),
+				Title: fmt.Sprintf("%s: %s to %s", row.Title, micros(row.WeightUs.Lo), micros(row.WeightUs.Hi))})
+			end = a.At(row.WeightUs.Hi)
+		}
+		r.Texts = append(r.Texts, mark{X0: end + 8, Text: micros(row.WeightUs.Mid)})
+		c.Alt += fmt.Sprintf("%s: %s. ", row.Title, micros(row.WeightUs.Mid))
+	}
+	for _, role := range trial.Roles() {
+		for _, piece := range t.pieces(Part{Role: role}) {
+			if c.uses(piece.class) {
+				c.Legend = append(c.Legend, mark{Class: piece.class, Text: piece.name})
+			}
+		}
+	}
+	return c
+}
+
+// piece is a section of a bar.
+type piece struct {
+	class, name string
+	us          float64
+}
+
+// pieces separates user and system time at saturation. At a fixed rate processors are mostly idle,
+// and a trial has too few clock ticks to separate them.
+func (t *Table) pieces(p Part) []piece {
+	if !t.Saturated() {
+		return []piece{{p.Role + "-user", p.Role, p.Us()}}
+	}
+	return []piece{{p.Role + "-user", p.Role + ", user", p.UserUs}, {p.Role + "-sys", p.Role + ", system", p.SysUs}}
+}
+
+func (c *chart) uses(class string) bool {
+	return slices.ContainsFunc(c.Rows, func(r chartRow) bool {
+		return slices.ContainsFunc(r.Bars, func(m mark) bool { return m.Class == class })
+	})
+}
+
+func ms(d time.Duration) float64 { return d.Seconds() * 1e3 }
+
+func finite(v float64) float64 {
+	if math.IsInf(v, 0) || math.IsNaN(v) {
+		return 0
+	}
+	return v
+}
+
+// RatioChart shows the ratio of each weight to the control's, with its interval and the ratios of
+// the blocks.
+func (t *Table) RatioChart() *chart {
+	lo, hi := 0.9, 1.1
+	for _, row := range t.Rows {
+		for _, v := range []float64{row.Ratio.Mid, finite(row.Ratio.Lo), finite(row.Ratio.Hi)} {
+			if v > 0 {
+				lo, hi = min(lo, v), max(hi, v)
+			}
+		}
+	}
+	scale := newLogAxis(lo*0.93, hi*1.07)
+	c := newChart(scale, "times the control's CPU time per request")
+	control := t.Row(Control)
+	c.Bands = []mark{{Class: "same", X0: scale.At(1 - stat.SameWithin), X1: scale.At(1 + stat.SameWithin),
+		Title: stat.Same.String()}}
+	for i := range t.Rows {
+		row := &t.Rows[i]
+		if row.Trials == 0 || row.Kind == Control || math.IsNaN(row.Ratio.Mid) {
+			continue
+		}
+		r := c.addRow(row)
+		most := row.Ratio.Mid
+		for block, weight := range row.weights {
+			if v := weight / control.weights[block]; v == finite(v) {
+				most = max(most, v)
+				r.Dots = append(r.Dots, mark{Class: "block", X0: scale.At(v),
+					Title: fmt.Sprintf("block %d: %.3f", block+1, v)})
+			}
+		}
+		text := times(row.Ratio.Mid)
+		if row.Ratio.Known() {
+			text += "  " + row.Finding.String()
+			r.Lines = append(r.Lines, mark{Class: "interval", X0: scale.At(row.Ratio.Lo), X1: scale.At(row.Ratio.Hi),
+				Title: fmt.Sprintf("%s: %.3f, %.0f %% interval %.3f to %.3f", row.Title, row.Ratio.Mid,
+					100*stat.Confidence, row.Ratio.Lo, row.Ratio.Hi)})
+		}
+		r.Dots = append(r.Dots, mark{Class: "median", X0: scale.At(row.Ratio.Mid),
+			Title: fmt.Sprintf("median %.3f", row.Ratio.Mid)})
+		r.Texts = append(r.Texts, mark{X0: scale.At(most) + 12, Text: text})
+		c.Alt += fmt.Sprintf("%s: %s times (%s). ", row.Title, times(row.Ratio.Mid), intervalText(row.Ratio))
+	}
+	return c
+}
+
+// ShapeChart shows the published and the measured rates, relative to the control.
+func (a *Analysis) ShapeChart() *chart {
+	s := a.shape()
+	most := 1.0
+	for _, row := range s.rows {
+		most = max(most, slices.Max(row.ratios))
+	}
+	scale := newAxis(0, most*1.05)
+	c := newChart(scale, "requests per second, relative to the control")
+	published := s.published
+	for i, column := range s.columns {
+		c.Legend = append(c.Legend, mark{Class: shapeClass(i, published), Text: column})
+	}
+	for _, row := range s.rows {
+		r := c.addRow(&Row{Entrant: &Entrant{Title: row.title, Kind: Way, About: row.about}})
+		for i, v := range row.ratios {
+			if v > 0 {
+				r.Dots = append(r.Dots, mark{Class: shapeClass(i, published), X0: scale.At(v),
+					Title: fmt.Sprintf("%s, %s: %.2f", row.title, s.columns[i], v)})
+				c.Alt += fmt.Sprintf("%s, %s: %.2f. ", row.title, s.columns[i], v)
+			}
+		}
+	}
+	return c
+}
+
+func shapeClass(i, published int) string {
+	if i < published {
+		return fmt.Sprintf("published published-%d", i)
+	}
+	return fmt.Sprintf("here here-%d", i-published)
+}

@@ -1,0 +1,394 @@
+package report
+
+import (
+	"bytes"
+	"encoding/csv"
+	"encoding/json"
+	"fmt"
+	"html"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/equal"
+	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/page"
+	"github.com/tarehq/tare/internal/testkit/programs"
+	"github.com/tarehq/tare/load/hist"
+)
+
+// crowdedRun returns a run of many contenders with long names, some of which failed, differ or were
+// counted.
+func crowdedRun() *Run {
+	run := sample()
+	run.Conditions = append(run.Conditions, trial.Condition{Cores: 0, Connections: 64})
+	for i := range 8 {
+		name := fmt.Sprintf("more-%d", i)
+		run.Entrants = append(run.Entrants, Entrant{
+			Name: name, Title: fmt.Sprintf("nginx → an application of many words, %d", i), About: "one more",
+			Kind: Way, Protocol: "http",
+			Versions: []string{"nginx/1.22.1", fmt.Sprintf("Python 3.%d", i)}, Lines: 40 + i, PublishedLines: 800 + i,
+			Response: run.Entrants[0].Response, Declared: []DeclaredDifference{{equal.Difference{What: "field Server",
+				Want: `"gophr"`, Got: `"other"`}, "each has its own head"}},
+		})
+		for _, c := range run.Conditions {
+			for block := range blocks {
+				run.Records = append(run.Records, record(name, block+1, c, 12, 11+float64(i)/50))
+			}
+		}
+	}
+	start(run)
+	run.Records[5].Failure, run.Records[5].Load = "it fell\nover", nil
+	run.Records[7].Attribution = &trial.Attribution{}
+	return run
+}
+
+// layout is what a script in the browser found on a page.
+type layout struct {
+	Wide   int      // how far the page scrolls sideways, in pixels
+	Out    []string // texts outside of their chart
+	Over   []string // overlapping texts
+	Texts  int      // number of texts in charts
+	Closed int      // number of closed details
+}
+
+// framed is a page in a frame of this width.
+type framed struct {
+	page  string
+	width int
+}
+
+// inspectPages opens pages in frames and examines every text of their charts.
+func inspectPages(t *testing.T, pages ...framed) (layouts []layout) {
+	t.Helper()
+	const script = `
+window.onload = () => { document.getElementById("found").textContent = JSON.stringify([...document.querySelectorAll("iframe")].map(frame => {
+  const d = frame.contentDocument, out = [], over = [], details = [...d.querySelectorAll("details")], closed = details.filter(x => !x.open).length;
+  let texts = 0;
+  details.forEach(x => { x.open = true; });
+  d.querySelectorAll("svg[viewBox]").forEach(svg => {
+    const s = svg.getBoundingClientRect(), boxes = [];
+    svg.querySelectorAll("text").forEach(x => {
+      const b = x.getBoundingClientRect(), past = Math.max(s.left - b.left, b.right - s.right, s.top - b.top, b.bottom - s.bottom);
+      texts++;
+      if (past > 1) out.push(x.textContent + " by " + past);
+      if (!x.matches(".name, .label, .tick text, .block-number")) return;
+      boxes.filter(o => b.left < o.b.right - 1 && o.b.left < b.right - 1 && b.top < o.b.bottom - 4 && o.b.top < b.bottom - 4).forEach(o => over.push(x.textContent + " / " + o.text));
+      boxes.push({b, text: x.textContent});
+    });
+  });
+  return {Wide: d.scrollingElement.scrollWidth - d.scrollingElement.clientWidth, Out: out, Over: over, Texts: texts, Closed: closed};
+})); };`
+	chromium := programs.Chromium(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, "frames.html")
+	var around strings.Builder
+	fmt.Fprintf(&around, `<!doctype html><meta charset="utf-8"><pre id="found"></pre><script>%s</script>`, script)
+	for _, p := range pages {
+		fmt.Fprintf(&around, `<iframe style="border: 0; width: %dpx; height: 900px" srcdoc="%s"></iframe>`, p.width,
+			html.EscapeString(p.page))
+	}
+	if err := os.WriteFile(file, []byte(around.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dom, messages := programs.Browse(t, chromium, dir, "--window-size=1400,1000", "--dump-dom", "file://"+file)
+	found := regexp.MustCompile(`(?s)<pre id="found">(.*?)</pre>`).FindStringSubmatch(dom)
+	if found == nil {
+		t.Fatalf("the script wrote nothing: %.300s", dom)
+	}
+	if err := json.Unmarshal([]byte(html.UnescapeString(found[1])), &layouts); err != nil ||
+		len(layouts) != len(pages) {
+		t.Fatalf("%v: %.300s\n%s", err, found[1], messages)
+	}
+	return layouts
+}
+
+// On wide and narrow screens no text is cut, no texts overlap, and the page does not scroll
+// sideways.
+func TestPageFitsWideAndNarrowScreens(t *testing.T) {
+	var b strings.Builder
+	if err := Analyze(crowdedRun()).writePage(&b); err != nil {
+		t.Fatal(err)
+	}
+	const faulty = `<svg viewBox="0 0 100 20" style="width: 1500px"><text class="name" x="-30" y="10">one</text><text class="name" x="-25" y="10">two</text></svg>`
+	pages := []framed{{b.String(), 1100}, {b.String(), 400}, {faulty, 1100}}
+	layouts := inspectPages(t, pages...)
+	for i, p := range layouts[:2] {
+		if p.Wide > 0 || len(p.Out) > 0 || len(p.Over) > 0 {
+			t.Errorf("%d wide: scrolls by %d, texts outside %q, overlapping %q", pages[i].width, p.Wide, p.Out, p.Over)
+		}
+		if p.Texts < 300 || p.Closed < 2 {
+			t.Errorf("%d wide: %d texts, %d closed details: the page has too few for this test", pages[i].width,
+				p.Texts, p.Closed)
+		}
+	}
+	if p := layouts[2]; p.Wide == 0 || len(p.Out) != 2 || len(p.Over) != 1 {
+		t.Errorf("the script misses faults: %+v", p)
+	}
+}
+
+// The printed page shows closed details, and has no empty pages.
+func TestPrintedPageShowsAllDetails(t *testing.T) {
+	var b bytes.Buffer
+	if err := Analyze(sample()).writePage(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"@media print", "details::details-content", "break-inside: avoid"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the page lacks %q", want)
+		}
+	}
+	chromium := programs.Chromium(t)
+	dir := t.TempDir()
+	size := func(pageText string) int64 {
+		file, paper := filepath.Join(dir, PageFile), filepath.Join(dir, "report.pdf")
+		if err := os.WriteFile(file, []byte(pageText), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		programs.Browse(t, chromium, dir, "--no-pdf-header-footer", "--print-to-pdf="+paper, "file://"+file)
+		info, err := os.Stat(paper)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Size()
+	}
+	open := strings.ReplaceAll(b.String(), "<details>", "<details open>")
+	// Details that are closed on the screen are printed, too.
+	if closed, opened := size(b.String()), size(open); closed < opened*95/100 {
+		t.Errorf("printed: %d bytes with closed details, %d with open ones", closed, opened)
+	}
+}
+
+// Every file in the results folder is on the page, and every file on the page exists.
+func TestPageListsAllFiles(t *testing.T) {
+	dir := t.TempDir()
+	a := &Analysis{Run: crowdedRun()}
+	if err := a.WriteFiles(dir); err != nil {
+		t.Fatal(err)
+	}
+	pageText, err := os.ReadFile(filepath.Join(dir, PageFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !strings.Contains(string(pageText), "<code>"+e.Name()+"</code>") {
+			t.Errorf("the page does not name %s", e.Name())
+		}
+	}
+	for _, f := range a.Files() {
+		if _, err := os.Stat(filepath.Join(dir, f.Name)); f.write != nil && err != nil {
+			t.Errorf("%s does not exist: %v", f.Name, err)
+		}
+	}
+}
+
+// table parses the CSV that write produces.
+func table(t *testing.T, write func(io.Writer) error) (rows []map[string]string) {
+	t.Helper()
+	var b bytes.Buffer
+	if err := write(&b); err != nil {
+		t.Fatal(err)
+	}
+	lines, err := csv.NewReader(&b).ReadAll()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, line := range lines[1:] {
+		row := make(map[string]string)
+		for i, name := range lines[0] {
+			row[name] = line[i]
+		}
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// Versions and lines of source are on the page, in the text and in a file.
+func TestVersionsAndLinesAreInAllOutputs(t *testing.T) {
+	run := crowdedRun()
+	run.Conditions = run.Conditions[2:]
+	a := Analyze(run)
+	var b, text strings.Builder
+	if err := a.writePage(&b); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		`<span class="version">Python 3.7</span> </td><td class="wrap">http</td><td>47</td><td>807</td></tr>`,
+		`<title>one more; nginx/1.22.1, Python 3.7; 47 lines of source</title>`,
+		`without comments and empty lines; the write-up counted its own in its own way.`,
+	} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("the page lacks %s", want)
+		}
+	}
+	if want := "7  47 lines of source (the write-up's: 807)  nginx/1.22.1, Python 3.7\n"; !strings.Contains(text.String(), want) {
+		t.Errorf("the text lacks %s", want)
+	}
+	rows := table(t, a.writeContenders)
+	if last := rows[len(rows)-1]; len(rows) != len(run.Entrants) || last["versions"] != "nginx/1.22.1; Python 3.7" ||
+		last["source_lines"] != "47" ||
+		last["published_source_lines"] != "807" || last["bytes"] != "153" || rows[0]["source_lines"] != "" {
+		t.Errorf("%v", last)
+	}
+	var plain strings.Builder
+	if err := (&Analysis{Run: sample()}).writePage(&plain); err != nil ||
+		!strings.Contains(plain.String(), "Contenders</h2>") ||
+		strings.Contains(plain.String(), "lines of its application") {
+		t.Errorf("a column for lines that were not counted, %v", err)
+	}
+}
+
+// Differences with the same reason are on one line.
+func TestDifferencesAreGroupedByReason(t *testing.T) {
+	run := crowdedRun()
+	last := &run.Entrants[len(run.Entrants)-1]
+	last.Declared = append(last.Declared, DeclaredDifference{equal.Difference{What: "bytes", Want: "153", Got: "160"},
+		"its head is longer"})
+	run.Entrants[2].Differences = []equal.Difference{{What: "status", Want: "200", Got: "404"}}
+	a := &Analysis{Run: run}
+	reasons := a.Reasons()
+	if len(reasons) != 2 || len(reasons[0].Of) != 8 || len(reasons[1].Of) != 1 || reasons[1].Of[0].Title != last.Title {
+		t.Fatalf("%+v", reasons)
+	}
+	text := strings.Join(strings.Fields(a.differences()), " ")
+	for _, want := range []string{
+		"nginx → net/http: status: 404, where the control has 200",
+		"of many words, 6 and nginx → an application of many words, 7 differ as declared in field Server: each has its own head",
+		"nginx → an application of many words, 7 differs as declared in bytes: its head is longer",
+	} {
+		if !strings.Contains(text, want) {
+			t.Errorf("the text lacks %s", want)
+		}
+	}
+	rows := table(t, a.writeResponses)
+	if len(rows) != 10 || rows[0]["its"] != "404" || rows[0]["declared_because"] != "" ||
+		rows[9]["declared_because"] != "its head is longer" {
+		t.Errorf("%v", rows)
+	}
+}
+
+// The curve has the percentiles of the file on axes of nines and of logarithms, and the contender's
+// name.
+func TestLatencyPlotShowsPercentiles(t *testing.T) {
+	run := sample()
+	for i := range run.Records {
+		l := hist.New()
+		for n := range 10_000 {
+			d := time.Millisecond
+			if n >= 9_900 {
+				d = 100 * time.Millisecond
+			}
+			if run.Records[i].Contender == "tare" {
+				d /= 10
+			}
+			l.Record(d)
+		}
+		run.Records[i].Load.Latency = l
+	}
+	a := Analyze(run)
+	p := a.LatencyPlot(&a.Tables[0])
+	if len(p.Lines) != 6 || !p.Named || p.Lines[0].Class != "line-control" || p.Lines[1].Class != "line-twin" ||
+		p.Lines[5].Class != "line-ceiling" {
+		t.Fatalf("%+v", p)
+	}
+	for i := range p.Lines {
+		for _, other := range p.Lines[i+1:] {
+			if d := p.Lines[i].Name.Y - other.Name.Y; d > -15 && d < 15 {
+				t.Errorf("the names of %s and %s overlap", p.Lines[i].Text, other.Text)
+			}
+		}
+	}
+	control, tare := p.Lines[0], p.Lines[4]
+	high := func(l page.Line, nth int) float64 { return l.Spots[nth].Y }
+	atMedian, atEnd := high(control, 0), high(control, len(control.Spots)-1)
+	// Median and tail are two powers of ten apart, the contenders one.
+	if step := high(tare, 0) - atMedian; step < 30 || atMedian-atEnd < 1.97*step || atMedian-atEnd > 2.03*step {
+		t.Errorf("the median is at %v, the tail at %v, tare's at %v", atMedian, atEnd, high(tare, 0))
+	}
+	if last := control.Spots[len(control.Spots)-1]; !strings.HasPrefix(last.Title,
+		"net/http: 99.975 % of requests within 100.") {
+		t.Errorf("the last is %s", last.Title)
+	}
+	rows := table(t, a.writeLatency)
+	perRow := len(control.Spots)
+	if len(rows) != 2*6*perRow || rows[0]["contender"] != "nethttp" || rows[0]["percentile"] != "50" ||
+		rows[perRow-1]["ms"][:2] != "10" {
+		t.Errorf("%d rows, %v", len(rows), rows[:min(3, len(rows))])
+	}
+	a.Tables[0].Rate = 5000
+	if got := a.Tables[0].LatencyNote(); !strings.Contains(got, "was due") ||
+		!strings.Contains(got, "5000 per second") {
+		t.Errorf("at a fixed rate: %s", got)
+	}
+	if got := a.Tables[1].LatencyNote(); !strings.Contains(got, "closed loop") || strings.Contains(got, "was due") {
+		t.Errorf("at saturation: %s", got)
+	}
+}
+
+// Each trial is at its time, and its distance from the middle is its deviation from the median.
+func TestTimelineShowsTimesAndDeviations(t *testing.T) {
+	run := crowdedRun()
+	line := (&Analysis{Run: run}).Timeline()
+	if line == nil || len(line.Rows) != len(run.Entrants) || len(line.Blocks) != blocks ||
+		line.Blocks[0].Number != "1" {
+		t.Fatalf("%+v", line)
+	}
+	control := line.Rows[0]
+	kinds := make(map[string]int)
+	for _, s := range control.Stems {
+		kinds[s.Class]++
+		if s.X < line.Left || s.X > line.Right || s.Long < -timelineReach || s.Long > timelineReach {
+			t.Errorf("outside: %+v", s)
+		}
+	}
+	// Of twelve trials one failed and one was counted. The weight drifts up, so half are below the
+	// median.
+	if len(control.Stems) != 12 || kinds["failed"] != 1 || kinds["counted"] != 1 || kinds["less"] != 6 ||
+		kinds["more"] != 4 {
+		t.Errorf("%v of %d", kinds, len(control.Stems))
+	}
+	if !strings.HasSuffix(control.Stems[5].Title, "failed: it fell") {
+		t.Errorf("%q, %q", control.Stems[4].Title, control.Stems[5].Title)
+	}
+	if first := control.Stems[0]; first.Class != "less" || first.Long <= 0 ||
+		!slices.ContainsFunc(control.Stems, func(s stem) bool { return s.Long < 0 }) ||
+		!strings.HasPrefix(first.Title,
+			"block 1, with 64 connections and the servers on one core: 11.0 µs per request, -") {
+		t.Errorf("%+v", first)
+	}
+
+	steady := sample()
+	for i := range steady.Records {
+		for _, costs := range steady.Records[i].Costs {
+			for j := range costs {
+				costs[j].User, costs[j].Sys = time.Second, 0
+			}
+		}
+	}
+	if got := (&Analysis{Run: steady}).Drift(); got != "Between the first and the last third of the run, CPU time per request of net/http changed by +0.0 % (medians of 4 and 4 trials)." {
+		t.Errorf("steady machine: %s", got)
+	}
+	short := sample()
+	short.Records = short.Records[:3]
+	if got := (&Analysis{Run: short}).Drift(); !strings.Contains(got, "too few trials") {
+		t.Errorf("three trials: %s", got)
+	}
+	for i := range short.Records {
+		short.Records[i].Start = time.Time{}
+	}
+	if (&Analysis{Run: short}).Timeline() != nil {
+		t.Error("a timeline without times")
+	}
+}

@@ -1,0 +1,56 @@
+package report
+
+import (
+	"bytes"
+	"math"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/internal/lab/stat"
+)
+
+func TestPairsOfMeasuredContendersAreCompared(t *testing.T) {
+	run := sample()
+	run.Compare = []Comparison{
+		{"the proxy", "nginx-nethttp", "nethttp"}, {"our engine", "tare", "nethttp"},
+		{"being the twin", "twin", "nethttp"},
+		{"an absent part", "absent", "nethttp"},
+	}
+	a := Analyze(run)
+	all := a.Tables[0].Pairs
+	if len(all) != 3 {
+		t.Fatalf("%d comparisons, want those with both sides measured", len(all))
+	}
+	p := all[0]
+	// The blocks drift from 1.1 to 1.6, so the median factor is that between the two in the middle.
+	if extra := 13 * 1.35; math.Abs(p.ExtraUs.Mid-extra) > 0.01 {
+		t.Errorf("the proxy costs %v µs more, want %v", p.ExtraUs.Mid, extra)
+	}
+	if math.Abs(p.Ratio.Mid-2.3) > 1e-3 || math.Abs(p.AppRatio.Mid-1.1) > 1e-3 {
+		t.Errorf("the proxy is %v times, its application %v; want 2.3 and 1.1", p.Ratio.Mid, p.AppRatio.Mid)
+	}
+	const want = "The proxy costs 17.5 µs; our engine saves 4.73 µs; being the twin makes no difference."
+	if got := a.Verdict(); got != want {
+		t.Errorf("verdict:\n%s\nwant\n%s", got, want)
+	}
+	var text, page bytes.Buffer
+	if err := a.WriteText(&text); err != nil {
+		t.Fatal(err)
+	}
+	if err := a.writePage(&page); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"the proxy costs 17.5 µs.",
+		"nginx → net/http is 2.30 (2.30–2.30) times net/http; the application alone 1.10"} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("the text lacks %q:\n%s", want, text.String())
+		}
+	}
+	if !strings.Contains(page.String(), "Cost of the parts") || !strings.Contains(page.String(), "our engine") {
+		t.Error("the page lacks the comparisons")
+	}
+	unclear := Pair{Comparison: Comparison{What: "noise"}, Finding: stat.Unclear}
+	if got := unclear.Sentence(); got != "the cost of noise is unclear in this run" {
+		t.Error(got)
+	}
+}

@@ -1,0 +1,198 @@
+package report
+
+import (
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/proc"
+	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/load"
+	"github.com/tarehq/tare/load/hist"
+)
+
+// slicesRun returns a run of the control, its twin and a contender that costs a multiple, in starts
+// of slices. In some slices other programs use a share of a CPU.
+func slicesRun(times, share float64, disturbed func(start, round int) bool) *Run {
+	const starts, rounds = 8, 6
+	c := trial.Condition{Cores: 1, Connections: 8}
+	run := &Run{Blocks: starts, Conditions: []trial.Condition{c}, Measure: time.Second, Entrants: []Entrant{
+		{Name: "control", Title: "control", Kind: Control}, {Name: "twin", Title: "twin", Kind: Twin},
+		{Name: "way", Title: "way", Kind: Way},
+	}}
+	for start := range starts {
+		for i, e := range run.Entrants {
+			r := trial.Record{Block: start + 1, Condition: c, Contender: e.Name, Load: &load.Result{
+				Requests: 1000 * rounds, Seconds: 0.2 * rounds, Latency: hist.New(), Service: hist.New(),
+				Connect: hist.New(),
+			}}
+			for round := range rounds {
+				cost := 10.0 * (1 + 0.002*float64((start+3*i)%5-2) + 0.01*float64((round+i)%3-1))
+				if e.Kind == Way {
+					cost *= times
+				}
+				s := trial.Slice{Round: round + 1, Took: 200 * time.Millisecond, Requests: 1000,
+					CPU: map[string]time.Duration{"application": time.Duration(cost * 1e6)}}
+				if disturbed(start, round) {
+					s.CPU["application"] += 5 * time.Millisecond * time.Duration(i)
+					s.Others = time.Duration(share * float64(s.Took))
+				}
+				r.Slices = append(r.Slices, s)
+			}
+			run.Records = append(run.Records, r)
+		}
+	}
+	return run
+}
+
+func rowOf(t *testing.T, run *Run, name string) *Row {
+	t.Helper()
+	row := Analyze(run).Tables[0].named(name)
+	if row == nil {
+		t.Fatalf("no row of %s", name)
+	}
+	return row
+}
+
+func never(int, int) bool { return false }
+
+func TestRatiosCompareSlices(t *testing.T) {
+	run := slicesRun(1.1, 0, never)
+	row := rowOf(t, run, "way")
+	if math.Abs(row.Ratio.Mid-1.1) > 0.01 || row.Finding != stat.More || row.Slices != 48 || row.SliceSpread < 0.005 ||
+		row.SliceSpread > 0.03 || row.StartSpread > 0.01 {
+		t.Errorf("%+v, %v of %d slices, spreads %v and %v", row.Ratio, row.Finding, row.Slices, row.SliceSpread,
+			row.StartSpread)
+	}
+	if twin := rowOf(t, run, "twin"); twin.Finding != stat.Same {
+		t.Errorf("twin: %+v", twin.Ratio)
+	}
+	if note := Analyze(run).Tables[0].VariationNote(); !strings.Contains(note, "48 slices") {
+		t.Error(note)
+	}
+}
+
+// A few disturbed slices are left out. With many, only a large difference is found, and a warning
+// names the reason.
+func TestDisturbedSlicesAreLeftOutOrWarnedOf(t *testing.T) {
+	few := rowOf(t, slicesRun(1.1, 0.5, func(start, _ int) bool { return start == 0 }), "way")
+	if math.Abs(few.Ratio.Mid-1.1) > 0.01 || few.Finding != stat.More || few.Slices != 42 {
+		t.Errorf("few disturbed slices: %+v, %v of %d slices", few.Ratio, few.Finding, few.Slices)
+	}
+	busy := func(start, _ int) bool { return start < 3 }
+	many := rowOf(t, slicesRun(1.1, 0.5, busy), "way")
+	if many.Ratio.Lo > 0.8 || many.Finding != stat.Unclear || len(many.Warnings) == 0 ||
+		!strings.Contains(strings.Join(many.Warnings, " "), "other programs") {
+		t.Errorf("many disturbed slices: %+v, %v, %q", many.Ratio, many.Finding, many.Warnings)
+	}
+	if much := rowOf(t, slicesRun(3, 0.5, busy), "way"); much.Finding != stat.More || !much.Disturbed {
+		t.Errorf("large difference, disturbed: %+v, %v", much.Ratio, much.Finding)
+	}
+	if hardly := rowOf(t, slicesRun(1.1, 0.1, func(int, int) bool { return true }), "way"); !hardly.Ratio.Known() ||
+		hardly.Slices != 48 {
+		t.Errorf("hardly disturbed: %+v of %d slices", hardly.Ratio, hardly.Slices)
+	}
+}
+
+// A contender that was measured alone is compared with the control measured alone. A contender that
+// uses CPU time during the slices of others has a warning.
+func TestContendersMeasuredAloneAreCompared(t *testing.T) {
+	run := slicesRun(2, 0, never)
+	var more []trial.Record
+	for i := range run.Records {
+		r := &run.Records[i]
+		switch r.Contender {
+		case "way":
+			r.Alone = "it does not sleep"
+			r.Slices = nil
+			r.Load.Requests = 1000
+			r.Costs = costs(30 * time.Millisecond)
+		case "control":
+			alone := *r
+			loaded := *r.Load
+			loaded.Requests = 1000
+			alone.Alone, alone.Slices, alone.Load, alone.Costs = "beside it", nil, &loaded, costs(20*time.Millisecond)
+			more = append(more, alone)
+		case "twin":
+			r.Asleep = trial.Asleep{For: time.Second, CPU: 9 * time.Millisecond}
+		}
+	}
+	run.Records = append(run.Records, more...)
+	if row := rowOf(t, run, "way"); math.Abs(row.Ratio.Mid-1.5) > 1e-9 || !row.Ratio.Known() ||
+		!strings.Contains(strings.Join(row.Warnings, " "), "alone") {
+		t.Errorf("%+v, %q", row.Ratio, row.Warnings)
+	}
+	if twin := rowOf(t, run, "twin"); twin.Slices != 48 ||
+		!strings.Contains(strings.Join(twin.Warnings, " "), "0.9 % of a CPU") {
+		t.Errorf("%d slices, %q", twin.Slices, twin.Warnings)
+	}
+}
+
+func TestHigherCostOfFirstSlicesHasAWarning(t *testing.T) {
+	run := slicesRun(1, 0, never)
+	for i := range run.Records {
+		if r := &run.Records[i]; r.Contender == "way" {
+			for j := range 3 {
+				r.Slices[j].CPU["application"] *= 2
+			}
+		}
+	}
+	if row := rowOf(t, run, "way"); !strings.Contains(strings.Join(row.Warnings, " "), "longer warm-up than") {
+		t.Errorf("%q", row.Warnings)
+	}
+	if twin := rowOf(t, run, "twin"); strings.Contains(strings.Join(twin.Warnings, " "), "longer warm-up than") {
+		t.Errorf("%q", twin.Warnings)
+	}
+}
+
+func costs(d time.Duration) map[string][]proc.Cost {
+	return map[string][]proc.Cost{"application": {{User: d}}}
+}
+
+// Ratios do not contain what the probe explains, unless the probe differs between contenders.
+func TestRatiosAreCorrectedByTheProbe(t *testing.T) {
+	probed := func(shift float64) *Row {
+		run := slicesRun(1.1, 0, never)
+		for i := range run.Records {
+			r := &run.Records[i]
+			for j := range r.Slices {
+				slow := 1 + 0.3*float64(j%3)
+				if r.Contender == "way" {
+					slow = 1 + 0.3*float64((5-j)%3)
+				}
+				r.Slices[j].CPU["application"] = time.Duration(slow * float64(r.Slices[j].CPU["application"]))
+				r.Slices[j].Took = time.Duration(slow * float64(r.Slices[j].Took))
+				r.Slices[j].Probe = time.Duration(slow * 1e4)
+				if r.Contender == "way" {
+					r.Slices[j].Probe = time.Duration(slow * shift * 1e4)
+				}
+			}
+		}
+		return rowOf(t, run, "way")
+	}
+	if row := probed(1); math.Abs(row.Ratio.Mid-1.1) > 0.01 || row.SliceSpread > 0.05 ||
+		math.Abs(row.RateRatio.Mid-1) > 0.01 {
+		t.Errorf("ratio of weights %+v, slices vary by %v, ratio of rates %+v", row.Ratio, row.SliceSpread,
+			row.RateRatio)
+	}
+	if row := probed(2); row.SliceSpread < 0.1 || !strings.Contains(strings.Join(row.Warnings, " "), "probe") {
+		t.Errorf("a probe that differs: %+v, slices vary by %v; %q", row.Ratio, row.SliceSpread, row.Warnings)
+	}
+}
+
+// A contender that was measured alone is not compared with one that was measured beside others.
+func TestTrialsAloneAreNotComparedWithSlices(t *testing.T) {
+	run := slicesRun(2, 0, never)
+	run.Compare = []Comparison{{What: "it", Of: "way", Than: "twin"}}
+	for i := range run.Records {
+		if r := &run.Records[i]; r.Contender == "way" {
+			r.Alone, r.Slices, r.Costs = "it does not sleep", nil, costs(30*time.Millisecond)
+		}
+	}
+	table := Analyze(run).Tables[0]
+	if len(table.Pairs) != 1 || table.Pairs[0].Ratio.Known() || len(table.Decompositions) != 0 {
+		t.Errorf("pairs %+v, decomposed %+v", table.Pairs, table.Decompositions)
+	}
+}

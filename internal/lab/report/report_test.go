@@ -1,0 +1,412 @@
+package report
+
+import (
+	"bytes"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/equal"
+	"github.com/tarehq/tare/internal/lab/proc"
+	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/testkit/programs"
+	"github.com/tarehq/tare/load"
+	"github.com/tarehq/tare/load/hist"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew")
+
+const (
+	blocks      = 6
+	perTrial    = 100_000 // requests
+	connections = 64
+)
+
+// sample returns a run of known figures. Weights are equal in all blocks, except for a drift that
+// all contenders share, which ratios must not show.
+func sample() *Run {
+	run := &Run{
+		Tool: "v1 go1.26", Experiment: "front", Flags: []string{"front", "--blocks", "6"}, Title: "nginx and Go",
+		Question: "What does nginx cost?", Source: "a write-up",
+		Started: time.Date(2026, 11, 21, 1, 2, 3, 0, time.UTC), Seconds: 240, Seed: 7, Blocks: blocks,
+		Warmup: 300 * time.Millisecond, Measure: 2 * time.Second, Placement: "servers on [0], generator on [1]",
+		Conditions: []trial.Condition{{Cores: 1, Connections: connections}, {Cores: 1, Connections: 1000}},
+		Environment: Environment{CPU: "A processor", Cores: 2, Memory: 24e9, Kernel: "Linux 6", System: "Debian",
+			Nofile: 20000, Sysctls: map[string]string{"net.core.somaxconn": "4096"}},
+		Published: []Published{
+			{"gomaxprocs 1", "Go", "nethttp", 40000, 1}, {"gomaxprocs 1", "nginx proxy", "nginx-nethttp", 36000, 0.9},
+		},
+	}
+	response := &equal.Response{Status: 200, Body: []byte("Hello World\n"), Bytes: 153, KeepAlive: true,
+		Header: map[string][]string{"Server": {"gophr"}, "Date": {"x"}}}
+	for _, e := range []struct {
+		name, title string
+		kind        Kind
+		nginx, app  float64
+	}{
+		{"nethttp", "net/http", Control, 0, 10},
+		{"twin", "net/http (twin)", Twin, 0, 10},
+		{"nginx-nethttp", "nginx → net/http", Way, 12, 11},
+		{"fasthttp", "fasthttp", Rival, 0, 6},
+		{"tare", "tare", Rival, 0, 6.5},
+		{"ceiling", "ceiling", Ceiling, 0, 5},
+	} {
+		run.Entrants = append(run.Entrants, Entrant{Name: e.name, Title: e.title, About: "about", Kind: e.kind,
+			Versions: []string{"go1.26.8"}, Response: response})
+		for _, c := range run.Conditions {
+			for block := range blocks {
+				run.Records = append(run.Records, record(e.name, block+1, c, e.nginx, e.app))
+			}
+		}
+	}
+	start(run)
+	return run
+}
+
+// start sets the times of all trials: block after block, a trial every ten seconds.
+func start(run *Run) {
+	const each = 10 * time.Second
+	inBlock := make(map[int]int)
+	perBlock := len(run.Records) / max(1, run.Blocks)
+	for i := range run.Records {
+		r := &run.Records[i]
+		r.Start = run.Started.Add(time.Duration((r.Block-1)*perBlock+inBlock[r.Block]) * each)
+		inBlock[r.Block]++
+	}
+}
+
+// record returns a trial of a contender whose processes use these µs of CPU time per request.
+func record(name string, block int, c trial.Condition, nginx, app float64) trial.Record {
+	drift := 1 + 0.1*float64(block)
+	total := (nginx + app) * drift
+	rate := 1e6 / total
+	seconds := perTrial / rate
+	l := hist.New()
+	for range 100 {
+		l.Record(time.Duration(float64(c.Connections) / rate * float64(time.Second)))
+	}
+	cost := func(us float64) proc.Cost {
+		cpu := time.Duration(us * drift * perTrial * 1000)
+		return proc.Cost{Name: "p", User: cpu / 4, Sys: cpu - cpu/4, Voluntary: perTrial / 10,
+			Involuntary: perTrial / 50, RSS: 10e6}
+	}
+	r := trial.Record{
+		Block: block, Condition: c, Contender: name, MachineAccepted: uint64(10 * seconds * nginx),
+		Load: &load.Result{Connections: c.Connections, Seconds: seconds, Requests: perTrial, Bytes: 153 * perTrial,
+			Statuses: map[int]uint64{200: perTrial}, Latency: l, Connect: hist.New(),
+			Generator: load.Generator{Busy: 0.5}},
+		Costs: map[string][]proc.Cost{contender.RoleApplication: {cost(app)}},
+	}
+	if nginx > 0 {
+		r.Costs[contender.RoleNginx] = []proc.Cost{cost(nginx / 2), cost(nginx / 2)}
+	}
+	return r
+}
+
+func TestRatiosDoNotShowCommonDrift(t *testing.T) {
+	a := Analyze(sample())
+	if len(a.Tables) != 2 || len(a.Tables[0].Rows) != 6 {
+		t.Fatalf("%d tables", len(a.Tables))
+	}
+	for name, want := range map[string]struct {
+		ratio   float64
+		finding string
+	}{
+		"twin": {1, "no difference"}, "nginx-nethttp": {2.3, "more"}, "fasthttp": {0.6, "less"},
+		"tare": {0.65, "less"}, "ceiling": {0.5, "less"},
+	} {
+		row := a.Tables[0].named(name)
+		if d := row.Ratio.Mid/want.ratio - 1; d > 1e-6 || d < -1e-6 || row.Finding.String() != want.finding {
+			t.Errorf("%s: %v, %v", name, row.Ratio, row.Finding)
+		}
+		// The common drift widens the weight's interval, not the ratio's.
+		if row.Ratio.Hi-row.Ratio.Lo > 1e-6 || row.WeightUs.Hi/row.WeightUs.Lo < 1.4 {
+			t.Errorf("%s: ratio %v of weight %v", name, row.Ratio, row.WeightUs)
+		}
+		if len(row.Warnings) > 0 {
+			t.Errorf("%s: %v", name, row.Warnings)
+		}
+	}
+	row := a.Tables[0].named("nginx-nethttp")
+	// Two processes of nginx, and one of the application.
+	if row.Voluntary < 0.2999 || row.Voluntary > 0.3001 || row.Involuntary < 0.0599 || row.Involuntary > 0.0601 ||
+		row.RSS != 30e6 || row.Busy != 0.5 {
+		t.Errorf("%v and %v switches, %v bytes, generator busy %v", row.Voluntary, row.Involuntary, row.RSS, row.Busy)
+	}
+	if row.OtherAccepts < 119 || row.OtherAccepts > 121 || a.Tables[0].named("tare").OtherAccepts != 0 {
+		t.Errorf("%v other accepts a second, want 120", row.OtherAccepts)
+	}
+	parts := row.Parts
+	if len(parts) != 2 || parts[0].Role != "nginx" || parts[1].Role != "application" ||
+		parts[0].Us() < parts[1].Us() || parts[0].SysUs < 2*parts[0].UserUs {
+		t.Errorf("parts %+v", parts)
+	}
+}
+
+func TestVerdictGroupsSimilarCosts(t *testing.T) {
+	for name, test := range map[string]struct {
+		change func(*Run)
+		want   string
+	}{
+		"all clear": {func(*Run) {},
+			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). fasthttp and tare need 35 to 40 % less CPU time."},
+		"no difference": {func(r *Run) { scale(r, "fasthttp", func(int) float64 { return 10 / 6.0 }) },
+			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). tare needs 35 % less CPU time (8.77 µs). fasthttp needs as much CPU time as net/http, within 2 %."},
+		"far apart": {func(r *Run) { scale(r, "fasthttp", func(int) float64 { return 10 }) },
+			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs); fasthttp needs 6.0 times as much (81.0 µs). tare needs 35 % less CPU time (8.77 µs)."},
+		"a little": {func(r *Run) {
+			scale(r, "fasthttp", func(int) float64 { return 11 / 6.0 })
+			scale(r, "tare", func(int) float64 { return 9 / 6.5 })
+		},
+			"A request costs 13.5 µs of CPU time with net/http. fasthttp needs 10 % more CPU time (14.8 µs); nginx → net/http needs 2.3 times as much (31.0 µs). tare needs 10 % less CPU time (12.1 µs)."},
+		"unclear": {func(r *Run) { scale(r, "tare", func(block int) float64 { return 1.2 + 0.15*float64(block) }) },
+			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). fasthttp needs 40 % less CPU time (8.10 µs). This run cannot tell whether tare needs more or less."},
+		"half": {func(r *Run) {
+			scale(r, "fasthttp", func(int) float64 { return 5.2 / 6 })
+			scale(r, "tare", func(int) float64 { return 5.7 / 6.5 })
+		},
+			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). fasthttp and tare need about half as much CPU time (52 to 57 %)."},
+		"one half": {func(r *Run) {
+			scale(r, "fasthttp", func(int) float64 { return 5.2 / 6 })
+			scale(r, "tare", func(int) float64 { return 9 / 6.5 })
+		},
+			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). fasthttp needs about half as much CPU time (52 %, 7.02 µs); tare needs 10 % less (12.1 µs)."},
+		"nothing": {func(r *Run) { r.Records = nil }, "Nothing was measured."},
+		"control left out": {func(r *Run) { r.Records, r.Entrants[0].Absent = nil, "it crashed" },
+			"The control was not measured, so nothing can be compared with it."},
+		"no control": {func(r *Run) { drop(r, "nethttp") },
+			"The control was not measured, so nothing can be compared with it."},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := sample()
+			test.change(run)
+			if got := Analyze(run).Verdict(); got != test.want {
+				t.Errorf("got  %s\nwant %s", got, test.want)
+			}
+		})
+	}
+}
+
+// Bounds are the lowest and the highest of six blocks in all outputs.
+func TestAllOutputsHaveTheSameIntervals(t *testing.T) {
+	run := sample()
+	scale(run, "tare", func(block int) float64 { return 1 + 0.1*float64(block) })
+	a := Analyze(run)
+	row := a.Tables[0].named("tare")
+	near := func(got, want float64) bool { return got > 0.999*want && got < 1.001*want }
+	// Weights drift by 1.1 to 1.6, and tare's by that much again.
+	if i := row.WeightUs; !near(i.Lo, 6.5*1.1*1.1) || !near(i.Mid, 6.5*(1.3*1.3+1.4*1.4)/2) ||
+		!near(i.Hi, 6.5*1.6*1.6) {
+		t.Errorf("weight %v", i)
+	}
+	if i := row.Ratio; !near(i.Lo, 0.65*1.1) || !near(i.Mid, 0.65*1.35) || !near(i.Hi, 0.65*1.6) {
+		t.Errorf("ratio %v", i)
+	}
+	if i := row.RateRatio; !near(i.Lo, 1/0.65) || !near(i.Hi, 1/0.65) { // the rate did not change
+		t.Errorf("ratio of rates %v", i)
+	}
+	var csvText, page, text strings.Builder
+	if err := errors.Join(a.writeCSV(&csvText), a.writePage(&page), a.WriteText(&text)); err != nil {
+		t.Fatal(err)
+	}
+	for name, shown := range map[string]struct{ in, want string }{
+		"CSV":  {csvText.String(), ",tare,rival,6,11.8625,7.865,16.64,0.8775,0.715,1.04,unclear,"},
+		"page": {page.String(), "<td>11.86</td><td>7.87–16.64</td><td>0.88</td><td>0.71–1.04</td>"},
+		"text": {text.String(), "0.88      0.71–1.04        unclear"},
+	} {
+		if !strings.Contains(shown.in, shown.want) {
+			t.Errorf("the %s lacks %s:\n%s", name, shown.want,
+				regexp.MustCompile(`(?m)^.*\btare\b.{0,200}`).FindAllString(shown.in, -1))
+		}
+	}
+}
+
+// A swap is reported only if the ratios of the pair's own blocks show it.
+func TestRemarksReportSwaps(t *testing.T) {
+	const many = 1000
+	elsewhere := func(name string, by func(block int) float64) func(*Run) {
+		return func(r *Run) {
+			for i := range r.Records {
+				if rec := &r.Records[i]; rec.Contender == name && rec.Connections == many {
+					for _, costs := range rec.Costs {
+						for j := range costs {
+							costs[j].User = time.Duration(float64(costs[j].User) * by(rec.Block))
+							costs[j].Sys = time.Duration(float64(costs[j].Sys) * by(rec.Block))
+						}
+					}
+				}
+			}
+		}
+	}
+	for name, test := range map[string]struct {
+		change func(*Run)
+		want   string
+	}{
+		// Weights drift by half, so their intervals overlap: only ratios show the swap.
+		"a swap": {elsewhere("fasthttp", func(int) float64 { return 1.2 }),
+			"With 1000 connections and the servers on one core, these swap places: fasthttp and tare."},
+		"two swaps": {elsewhere("fasthttp", func(int) float64 { return 2 }),
+			"these swap places: fasthttp and net/http; fasthttp and tare."},
+		"none": {func(*Run) {},
+			"This run shows no change of order with 1000 connections and the servers on one core."},
+		"too little": {elsewhere("fasthttp", func(int) float64 { return 6.55 / 6 }),
+			"This run shows no change of order"},
+		"not always": {elsewhere("fasthttp", func(block int) float64 { return 1 + 0.4*float64(block%2) }),
+			"This run shows no change of order"},
+		"not measured": {func(r *Run) { elsewhere("fasthttp", func(int) float64 { return 1.2 })(r); drop(r, "tare") },
+			"This run shows no change of order"},
+		"one condition": {func(r *Run) { r.Conditions = r.Conditions[:1] }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			run := sample()
+			test.change(run)
+			got := strings.Join(Analyze(run).Remarks(), " ")
+			if !strings.Contains(got, test.want) || test.want == "" && strings.Contains(got, "places") {
+				t.Errorf("got  %s\nwant %s", got, test.want)
+			}
+			if strings.Contains(got, "No pair") && strings.Contains(got, "these change") {
+				t.Errorf("contradictory remarks: %s", got)
+			}
+		})
+	}
+}
+
+// scale multiplies what a contender's processes cost.
+func scale(r *Run, name string, by func(block int) float64) {
+	for i := range r.Records {
+		if rec := &r.Records[i]; rec.Contender == name {
+			for _, costs := range rec.Costs {
+				for j := range costs {
+					costs[j].User = time.Duration(float64(costs[j].User) * by(rec.Block))
+					costs[j].Sys = time.Duration(float64(costs[j].Sys) * by(rec.Block))
+				}
+			}
+		}
+	}
+}
+
+func drop(r *Run, name string) {
+	for i := range r.Records {
+		if r.Records[i].Contender == name {
+			r.Records[i].Failure, r.Records[i].Load = "gone", nil
+		}
+	}
+}
+
+func TestTextEqualsGoldenFile(t *testing.T) {
+	run := sample()
+	run.Entrants[3].Absent = "fasthttp is missing: no network"
+	run.Entrants[2].Declared = []DeclaredDifference{{equal.Difference{What: "field Server", Want: `"gophr"`,
+		Got: `"nginx"`}, "its own name"}}
+	run.Warnings = []string{"interrupted in block 6 of 6"}
+	var b bytes.Buffer
+	if err := Analyze(run).WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	golden := filepath.Join("testdata", "report.txt")
+	if *update {
+		if err := os.WriteFile(golden, b.Bytes(), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	want, err := os.ReadFile(golden)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b.String() != string(want) {
+		t.Errorf("differs from %s (go test -update writes it anew):\n%s", golden, b.String())
+	}
+}
+
+func TestRunWithProblemsIsIncomplete(t *testing.T) {
+	if !sample().Complete() {
+		t.Error("a run without problems is incomplete")
+	}
+	for name, change := range map[string]func(*Run){
+		"warning": func(r *Run) { r.Warnings = []string{"x"} },
+		"absent":  func(r *Run) { r.Entrants[1].Absent = "x" },
+		"failure": func(r *Run) { r.Records[3].Failure = "x" },
+	} {
+		r := sample()
+		change(r)
+		if r.Complete() {
+			t.Errorf("%s: the run is complete", name)
+		}
+	}
+}
+
+// The page needs no external resources: it opens offline, in light and dark color schemes.
+func TestPageNeedsNoExternalResources(t *testing.T) {
+	var b bytes.Buffer
+	if err := Analyze(sample()).writePage(&b); err != nil {
+		t.Fatal(err)
+	}
+	page := b.String()
+	var again bytes.Buffer
+	if err := Analyze(sample()).writePage(&again); err != nil || again.String() != page {
+		t.Errorf("the page differs the second time, %v", err)
+	}
+	for _, outside := range []string{"src=", "<link", "url(", "@import", "<script"} {
+		if strings.Contains(page, outside) {
+			t.Errorf("the page has %q", outside)
+		}
+	}
+	for _, role := range []string{contender.RoleApplication, contender.RoleNginx, contender.RoleFront} {
+		for _, part := range []string{"-user", "-sys"} {
+			if !strings.Contains(page, "\n."+role+part+" { fill: var(--") {
+				t.Errorf("bars of the role %s%s have no color of their own", role, part)
+			}
+		}
+	}
+	var lone bytes.Buffer // of a run whose control failed
+	run := sample()
+	drop(run, "nethttp")
+	run.Entrants[0].Absent = "it crashed\n  with a reason"
+	if err := Analyze(run).writePage(&lone); err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(lone.String(), "<li>Left out: net/http: it crashed\n  with a reason</li>") {
+		t.Error("the page does not name the contender that was left out")
+	}
+	page += lone.String()
+	for _, bad := range []string{"NaN", "Inf", "ZgotmplZ", "%!", "<no value>"} {
+		if strings.Contains(page, bad) {
+			t.Errorf("the page has %q", bad)
+		}
+	}
+	chromium := programs.Chromium(t)
+	dir := t.TempDir()
+	file := filepath.Join(dir, PageFile)
+	if err := os.WriteFile(file, b.Bytes(), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	dom, _ := programs.Browse(t, chromium, dir, "--dump-dom", "file://"+file)
+	for _, want := range []string{
+		"A request costs 13.5 µs of CPU time with net/http", "CPU time per request</h3>", "Ratio to the control",
+		"Latency",
+		"Contenders</h2>", "Timeline",
+		"Between the first and the last third of the run, CPU time per request of net/http changed by +",
+		"Published and measured rates", "Responses compared", "other<br>accepts/s", "0.300", "How this was measured",
+		"net.core.somaxconn", "tare weigh front --blocks 6 --seed 7",
+	} {
+		if !strings.Contains(dom, want) {
+			t.Errorf("the page as the browser sees it lacks %q", want)
+		}
+	}
+	if n := len(regexp.MustCompile(`class="application-user"[^>]*width="[1-9]`).FindAllString(dom, -1)); n < 2*6 {
+		t.Errorf("%d bars are drawn, want 12", n)
+	}
+	for _, scheme := range []string{"light", "dark"} {
+		shot := filepath.Join(dir, scheme+".png")
+		programs.Screenshot(t, chromium, dir, file, shot, scheme == "dark", "1200,3000")
+		if info, err := os.Stat(shot); err != nil || info.Size() < 50_000 {
+			t.Errorf("%s: %v, %v", scheme, info, err)
+		}
+	}
+}

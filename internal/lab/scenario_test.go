@@ -1,0 +1,120 @@
+package lab_test
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/yamlfile"
+	"github.com/tarehq/tare/internal/testkit/programs"
+)
+
+func TestMalformedScenariosAreRejected(t *testing.T) {
+	for _, test := range []struct{ name, scenarios, want string }{
+		{"fine", "{name: a, connections: 8}, {name: b, version: \"2\", streams: 4, connections: 8, rate: 5}", ""},
+		{"no name", "{connections: 8}", "want a name"},
+		{"version", "{name: a, connections: 8, version: \"3\"}", `version: want "1.1" or "2", got "3"`},
+		{"path", "{name: a, connections: 8, path: x}", `path: want a slash at its beginning, got "x"`},
+		{"no connections", "{name: a}", "connections: want 1 to 18000, got 0"},
+		{"streams", "{name: a, connections: 8, version: \"2\", streams: 101}", "streams: want 0 to 100, got 101"},
+		{"streams of HTTP/1.1", "{name: a, connections: 8, streams: 4}", `streams: want version "2"`},
+		{"handshakes", "{name: a, connections: 8, handshakes: half}", `handshakes: want full or resumed, got "half"`},
+		{"handshakes at a rate", "{name: a, connections: 8, handshakes: full, rate: 5}",
+			"handshakes: excludes streams and rate"},
+		{"rate", "{name: a, connections: 8, rate: -1}", "rate: want 0 to 10000000, got -1"},
+		{"twice", "{name: a, connections: 8}, {name: a, connections: 9}", `duplicate "a"`},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			dir := t.TempDir()
+			text := strings.Replace(fine, "connections: [8]", "scenarios: ["+test.scenarios+"]", 1)
+			if err := os.WriteFile(filepath.Join(dir, lab.ExperimentFile), []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			e, err := lab.ReadExperiment(dir)
+			if test.want != "" {
+				var fault *yamlfile.Error
+				want := "experiment.yaml:17: scenarios: " + test.want
+				if !errors.As(err, &fault) || !strings.Contains(err.Error(), want) {
+					t.Errorf("got %v, want %s", err, want)
+				}
+				return
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			all := e.Quick.Conditions()
+			if len(all) != 2 || all[0].Scenario.Name != "a" || all[1].Rate != 5 || all[1].InFlight() != 32 ||
+				all[1].Cores != 1 {
+				t.Errorf("got %+v", all)
+			}
+		})
+	}
+}
+
+func TestScenariosExcludeConnections(t *testing.T) {
+	_, err := lab.Prepare(t.Context(), lab.Options{
+		Root: programs.Root(t), Experiment: "tls", Adjust: func(all *lab.Trials) { all.Connections = []int{8} },
+	})
+	var usage *lab.UsageError
+	if !errors.As(err, &usage) || usage.Option != lab.OptionConnections {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Each scenario of the experiment tls is measured, briefly and with few connections.
+func TestScenariosOfTLSAreMeasured(t *testing.T) {
+	run, _, err := lab.Weigh(t.Context(), lab.Options{
+		Root: programs.Root(t), Experiment: "tls", Only: []string{"tls-tare"}, Out: filepath.Join(t.TempDir(), "tls"),
+		Adjust: func(all *lab.Trials) {
+			all.Blocks, all.Warmup, all.Cores = 1, 0, []lab.Cores{0}
+			all.Measure = yamlfile.Duration(200 * time.Millisecond)
+			all.Scenarios = slices.Clone(all.Scenarios)
+			for i := range all.Scenarios {
+				all.Scenarios[i].Connections = min(all.Scenarios[i].Connections, 8)
+			}
+		},
+		Watcher: lab.Watcher{Logf: t.Logf},
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	measured := make(map[string]int) // contenders with responses by scenario
+	for _, r := range run.Records {
+		if r.Failure != "" || r.Load.Errors.Total() > 0 {
+			t.Errorf("%s, %+v: failed: %s, %+v", r.Contender, r.Condition, r.Failure, r.Load)
+			continue
+		}
+		if r.Timed() && r.Load.Requests > 0 {
+			measured[r.Scenario.Name]++
+		}
+		if r.Scenario.Handshakes == "resumed" != (r.Load.Resumed > 0) {
+			t.Errorf("%s, %s: %d sessions were resumed", r.Contender, r.Scenario.Name, r.Load.Resumed)
+		}
+	}
+	const contenders = 3 // with the twin
+	for _, c := range run.Conditions {
+		if n := measured[c.Scenario.Name]; n != contenders {
+			t.Errorf("%s: %d contenders were measured, want %d", c.Scenario.Name, n, contenders)
+		}
+	}
+	a := report.Analyze(run)
+	if len(a.Tables) != len(run.Conditions) || len(a.Tables) < 9 {
+		t.Errorf("%d tables of %d conditions", len(a.Tables), len(run.Conditions))
+	}
+	for i, want := range map[int]string{
+		0: "Requests per CPU-second: net/http ",
+		3: "MB of bodies per CPU-second: net/http ",
+		5: "Connections per CPU-second, with a full handshake and a request each: net/http ",
+		7: "Resident memory in KB, divided by connections: net/http ",
+	} {
+		if note := a.Tables[i].ScenarioNote(); !strings.HasPrefix(note, want) {
+			t.Errorf("table %d: %q, want %q", i, note, want)
+		}
+	}
+}

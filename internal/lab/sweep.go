@@ -1,0 +1,202 @@
+package lab
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/yamlfile"
+)
+
+// Sweep is a series of trials along one axis, in addition to the experiment's.
+type Sweep struct {
+	Axis        string       `yaml:"axis"` // report.GOMAXPROCS, report.Connections or report.Workers
+	Values      []SweepValue `yaml:"values"`
+	Cores       Cores        `yaml:"cores"`       // of the servers; 0 is all
+	Connections int          `yaml:"connections"` // unless they are the axis
+	Contenders  []string     `yaml:"contenders"`
+
+	// Blocks and Measure apply to the quick trials, and are at most the experiment's. In full
+	// trials a sweep has as many blocks as the experiment.
+	Blocks  int               `yaml:"blocks"`
+	Measure yamlfile.Duration `yaml:"measure"`
+}
+
+// SweepValue is a point on an axis. 0 is the number of processors; the file writes it as all or
+// auto.
+type SweepValue int
+
+// UnmarshalYAML implements yaml.NodeUnmarshaler.
+func (v *SweepValue) UnmarshalYAML(n ast.Node) error {
+	t := n.GetToken()
+	if t.Value == "all" || t.Value == "auto" {
+		*v = 0
+		return nil
+	}
+	parsed, err := strconv.Atoi(t.Value)
+	if err != nil || parsed < 1 {
+		return &yaml.SyntaxError{Message: fmt.Sprintf("want a number from 1, all or auto, got %q", t.Value), Token: t}
+	}
+	*v = SweepValue(parsed)
+	return nil
+}
+
+// mostProcs limits GOMAXPROCS and workers. A higher number is a typing error.
+const mostProcs = 1024
+
+// check returns a *yamlfile.Error for an invalid sweep.
+func (s *Sweep) check(f *yamlfile.File, at string, contenders []string) error {
+	most := mostProcs
+	switch {
+	case !slices.Contains(report.Axes(), s.Axis):
+		return f.Fault(at+".axis", "axis %q: want one of %v", s.Axis, report.Axes())
+	case len(s.Values) < 2:
+		return f.Fault(at, "sweeps: want at least two values")
+	case s.Axis == report.Connections:
+		most = maxConnections
+	case s.Connections < 1 || s.Connections > maxConnections:
+		return f.Fault(at, "sweeps: connections: want 1 to %d, got %d", maxConnections, s.Connections)
+	}
+	for i, v := range s.Values {
+		if int(v) > most || v == 0 && s.Axis == report.Connections {
+			return f.Fault(fmt.Sprintf("%s.values[%d]", at, i), "values: want 1 to %d, got %d", most, v)
+		}
+	}
+	if s.Blocks < 1 || s.Blocks > maxBlocks {
+		return f.Fault(at, "sweeps: blocks: want 1 to %d, got %d", maxBlocks, s.Blocks)
+	}
+	if time.Duration(s.Measure) < minMeasure {
+		return f.Fault(at, "sweeps: measure: want at least %v, got %v", minMeasure, time.Duration(s.Measure))
+	}
+	for i, name := range s.Contenders {
+		if !slices.Contains(contenders, name) {
+			return f.Fault(fmt.Sprintf("%s.contenders[%d]", at, i), "%q is not a contender of the experiment", name)
+		}
+	}
+	if len(s.Contenders) == 0 {
+		return f.Fault(at, "sweeps: want contenders")
+	}
+	return nil
+}
+
+// conditions returns the points on the axis in ascending order, with their labels. cpus is the
+// number of processors.
+func (s *Sweep) conditions(cpus int) (all []trial.Condition, labels []string) {
+	values := slices.Clone(s.Values)
+	for i := range values {
+		values[i] = cmp.Or(values[i], SweepValue(cpus))
+	}
+	slices.Sort(values)
+	whole := map[string]string{report.GOMAXPROCS: "all", report.Workers: "auto"}[s.Axis]
+	for _, v := range slices.Compact(values) {
+		c := trial.Condition{Cores: int(s.Cores), Connections: s.Connections, Axis: s.Axis}
+		switch s.Axis {
+		case report.GOMAXPROCS:
+			c.Procs = int(v)
+		case report.Workers:
+			c.Workers = int(v)
+		default:
+			c.Connections = int(v)
+		}
+		label := strconv.Itoa(int(v))
+		if int(v) == cpus && whole != "" && slices.Contains(s.Values, 0) {
+			label += " (" + whole + ")"
+		}
+		all, labels = append(all, c), append(labels, label)
+	}
+	return all, labels
+}
+
+// Values of Options.Sweep besides axes.
+const (
+	SweepAll = "all"
+	SweepOff = "off"
+)
+
+// CheckSweep returns an error for a name that is not an axis, SweepAll or SweepOff.
+func CheckSweep(names []string) error {
+	for _, name := range names {
+		if name != SweepAll && name != SweepOff && !slices.Contains(report.Axes(), name) {
+			return fmt.Errorf("want %v, %s or %s, got %q", report.Axes(), SweepAll, SweepOff, name)
+		}
+	}
+	return nil
+}
+
+// sweeps carries out the requested sweeps, one after another.
+func (w *runner) sweeps(ctx context.Context) error {
+	for i := range w.experiment.Sweeps {
+		s := &w.experiment.Sweeps[i]
+		if !w.wantsSweep(s.Axis) {
+			continue
+		}
+		swept, measure := w.swept(s)
+		if len(swept.Conditions) == 0 || len(swept.Contenders) == 0 {
+			w.note("There is no sweep of %s: its contenders or processors are missing.", s.Axis)
+			continue
+		}
+		w.run.Sweeps = append(w.run.Sweeps, swept)
+		members := func(trial.Condition) []string { return swept.Contenders }
+		if err := w.aside(ctx, "while sweeping "+s.Axis, swept.Conditions, members, swept.Blocks, measure); err != nil {
+			return err
+		}
+	}
+	for _, axis := range w.Sweep {
+		if axis != SweepOff && !w.run.HasSweep(axis) {
+			w.logf("%s has no sweep of %s", w.experiment.Name, axis)
+		}
+	}
+	return nil
+}
+
+// wantsSweep reports whether the options request a sweep of an axis.
+func (w *runner) wantsSweep(axis string) bool {
+	if len(w.Sweep) == 0 {
+		return w.Full
+	}
+	return !slices.Contains(w.Sweep, SweepOff) && (slices.Contains(w.Sweep, SweepAll) || slices.Contains(w.Sweep, axis))
+}
+
+// swept returns the part of a sweep that this machine and the remaining contenders allow.
+func (w *runner) swept(s *Sweep) (r report.Sweep, measure time.Duration) {
+	r = report.Sweep{Axis: s.Axis, Blocks: min(s.Blocks, w.trials.Blocks)}
+	if w.Full {
+		r.Blocks = w.trials.Blocks
+	}
+	measure = min(time.Duration(s.Measure), time.Duration(w.trials.Measure))
+	r.Measure = measure
+	for _, name := range w.present() {
+		if slices.Contains(s.Contenders, name) {
+			r.Contenders = append(r.Contenders, name)
+		}
+	}
+	if int(s.Cores) > len(w.cpus) {
+		return r, measure
+	}
+	conditions, labels := s.conditions(len(w.cpus))
+	files := openFiles()
+	for i, c := range conditions {
+		if uint64(c.Connections+trial.SpareFiles) > files {
+			w.note("The sweep leaves out %d connections: they need more open files than the limit allows (ulimit -n).", c.Connections)
+			continue
+		}
+		r.Conditions, r.Labels = append(r.Conditions, c), append(r.Labels, labels[i])
+	}
+	return r, measure
+}
+
+// sweepsProcs reports whether a sweep runs the application with GOMAXPROCS n, on however many
+// processors.
+func (e *Experiment) sweepsProcs(n Cores) bool {
+	return slices.ContainsFunc(e.Sweeps, func(s Sweep) bool {
+		return s.Axis == report.GOMAXPROCS && slices.Contains(s.Values, SweepValue(n))
+	})
+}

@@ -1,0 +1,301 @@
+package trial
+
+import (
+	"context"
+	"debug/buildinfo"
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/proc"
+)
+
+// Attribution holds what the kernel counted in a trial of its own. Counting costs time, so the
+// times of such a record are meaningless and its numbers alone are used.
+type Attribution struct {
+	// Calls are system calls by role and name; nil if they were not counted. RoleGenerator is
+	// this whole process.
+	Calls map[string]map[string]uint64 `json:"calls,omitempty"`
+
+	// Hops are the connections between processes, in the order in which a request passes them.
+	Hops []Hop `json:"hops,omitempty"`
+
+	// Collector holds the rates of a Go application's garbage collector; nil for other
+	// applications.
+	Collector *Collector `json:"collector,omitempty"`
+
+	// Missing lists what could not be counted, and why.
+	Missing []string `json:"missing,omitempty"`
+
+	traced bool // the application traces its collector, and the kernel counts nothing
+	inGo   bool // the application is a Go program
+}
+
+// RoleGenerator is the role of the load generator, which does not belong to a contender.
+const RoleGenerator = "generator"
+
+// Names of hops.
+const (
+	HopClient      = "client"      // to the front, or to the application if there is none
+	HopApplication = "application" // from the front to the application
+)
+
+// Hop is the traffic between two processes.
+type Hop struct {
+	Name    string `json:"name"`
+	Network string `json:"network"` // "tcp" or "unix"; for unix, Opened counts calls of connect
+	proc.Traffic
+}
+
+const (
+	// countMeasure limits the time in which the kernel counts. Counts per request hardly differ
+	// from second to second.
+	countMeasure = 500 * time.Millisecond
+	// traceMeasure limits the time in which a collector is traced. It is longer, because a
+	// collector may run rarely.
+	traceMeasure = time.Second
+)
+
+// Attribute carries out a trial in which the kernel counts. If the application is a Go program, it
+// carries out another one in which the program traces its collector: the trace itself makes system
+// calls. Records and errors are as in Run.
+func (b *Bench) Attribute(ctx context.Context, c *contender.Contender, slot Slot) ([]Record, error) {
+	short := *b
+	short.Measure = min(b.Measure, countMeasure)
+	rec, err := short.run(ctx, c, slot, new(Attribution))
+	if err != nil {
+		return nil, err
+	}
+	if rec.Failure != "" || !rec.Attribution.inGo {
+		return []Record{rec}, nil
+	}
+	short.Measure = min(b.Measure, traceMeasure)
+	traced, err := short.run(ctx, c, slot, &Attribution{traced: true})
+	return []Record{rec, traced}, err
+}
+
+// counters hold the kernel's counters while a contender runs. A counter that the kernel rejects is
+// nil, and the reason is in the attribution.
+type counters struct {
+	to      *Attribution
+	running *contender.Running
+	calls   *proc.Calls
+	tcp     *proc.Segments
+	unix    *proc.UnixBytes
+}
+
+// count starts the counters. It returns nil if the trial counts nothing.
+func count(running *contender.Running, to *Attribution) *counters {
+	if to == nil || to.traced {
+		return nil
+	}
+	c := &counters{to: to, running: running}
+	to.Missing = nil // an earlier measurement of the same trial may have set it
+	var err error
+	if c.calls, err = proc.CountCalls(); err != nil {
+		c.missing("system calls", err)
+	}
+	var ports []int
+	onUnix := false
+	for _, h := range c.hops() {
+		ports = append(ports, h.ports...)
+		onUnix = onUnix || h.onUnix()
+	}
+	if len(ports) > 0 {
+		if c.tcp, err = proc.CountSegments(ports...); err != nil {
+			c.missing("TCP connections and segments", err)
+		}
+	}
+	if onUnix {
+		if c.unix, err = proc.CountUnixBytes(); err != nil {
+			c.missing("bytes on unix sockets", err)
+		}
+	}
+	return c
+}
+
+func (c *counters) missing(what string, err error) {
+	c.to.Missing = append(c.to.Missing, fmt.Sprintf("%s were not counted: %v", what, err))
+}
+
+func (c *counters) close() error {
+	if c == nil {
+		return nil
+	}
+	var errs []error
+	if c.calls != nil {
+		errs = append(errs, c.calls.Close())
+	}
+	if c.tcp != nil {
+		errs = append(errs, c.tcp.Close())
+	}
+	if c.unix != nil {
+		errs = append(errs, c.unix.Close())
+	}
+	return errors.Join(errs...)
+}
+
+// hopAt is a hop with its endpoints.
+type hopAt struct {
+	name    string
+	clients string // the role that connects
+	ports   []int  // of the servers; none for a unix socket
+}
+
+func (h hopAt) onUnix() bool { return len(h.ports) == 0 }
+
+func (c *counters) hops() []hopAt {
+	all := []hopAt{{HopClient, RoleGenerator, portsOf(c.running.Address)}}
+	if behind := c.running.Behind(); len(behind) > 0 {
+		all = append(all, hopAt{HopApplication, c.running.FrontRole(), portsOf(behind...)})
+	}
+	return all
+}
+
+// portsOf returns the ports of addresses. It skips paths of sockets.
+func portsOf(addresses ...string) (ports []int) {
+	for _, address := range addresses {
+		if filepath.IsAbs(address) {
+			continue
+		}
+		_, port, err := net.SplitHostPort(address)
+		n, portErr := strconv.Atoi(port)
+		if err := errors.Join(err, portErr); err != nil {
+			panic(fmt.Sprintf("trial: BUG: a contender at %q: %v", address, err))
+		}
+		ports = append(ports, n)
+	}
+	return ports
+}
+
+// tally holds the counts at the start or the end of the measured time.
+type tally struct {
+	calls proc.CallCounts
+	hops  []proc.Traffic // in the order of counters.hops
+}
+
+// take reads the counters. usages are the processes by role.
+func (c *counters) take(usages map[string][]proc.Usage) (t tally, err error) {
+	if c == nil {
+		return t, nil
+	}
+	for _, h := range c.hops() {
+		passed, err := c.passed(h, pids(usages, h.clients))
+		if err != nil {
+			return t, err
+		}
+		t.hops = append(t.hops, passed)
+	}
+	if c.calls != nil {
+		t.calls, err = c.calls.Counts()
+	}
+	return t, err
+}
+
+// passed returns the traffic of a hop since the counters started.
+func (c *counters) passed(h hopAt, clients []int) (all proc.Traffic, err error) {
+	if h.onUnix() && c.unix != nil {
+		return c.unix.Of(clients...)
+	}
+	if c.tcp == nil {
+		return all, nil
+	}
+	for _, port := range h.ports {
+		t, err := c.tcp.Of(port)
+		if err != nil {
+			return all, err
+		}
+		all = all.Plus(t)
+	}
+	return all, nil
+}
+
+// attribute fills in the counts between two looks. It includes processes that only one look found.
+func (c *counters) attribute(before, after *look) {
+	if c == nil {
+		return
+	}
+	c.to.inGo = slices.ContainsFunc(pids(after.usages, contender.RoleApplication), inGo)
+	if c.calls != nil {
+		c.to.Calls = callsByRole(before, after)
+	}
+	for i, h := range c.hops() {
+		hop := Hop{Name: h.name, Network: "tcp", Traffic: after.counted.hops[i].Minus(before.counted.hops[i])}
+		if h.onUnix() {
+			hop.Network, hop.Opened = "unix", c.to.Calls[h.clients]["connect"]
+		}
+		if !h.onUnix() && c.tcp != nil || h.onUnix() && c.unix != nil && c.calls != nil {
+			c.to.Hops = append(c.to.Hops, hop)
+		}
+	}
+}
+
+// inGo reports whether a process runs a Go program.
+func inGo(pid int) bool {
+	_, err := buildinfo.ReadFile(fmt.Sprintf("/proc/%d/exe", pid))
+	return err == nil
+}
+
+func callsByRole(before, after *look) map[string]map[string]uint64 {
+	names := proc.CallNames()
+	calls := make(map[string]map[string]uint64)
+	for _, role := range append(Roles(), RoleGenerator) {
+		both := slices.Concat(pids(before.usages, role), pids(after.usages, role))
+		slices.Sort(both)
+		for _, pid := range slices.Compact(both) {
+			for number, n := range after.counted.calls[pid] {
+				if n -= before.counted.calls[pid][number]; n == 0 {
+					continue
+				}
+				if calls[role] == nil {
+					calls[role] = make(map[string]uint64)
+				}
+				calls[role][callName(names, number)] += n
+			}
+		}
+	}
+	return calls
+}
+
+// pids returns the processes of a role.
+func pids(usages map[string][]proc.Usage, role string) (all []int) {
+	if role == RoleGenerator {
+		return []int{os.Getpid()}
+	}
+	for _, u := range usages[role] {
+		all = append(all, u.PID)
+	}
+	return all
+}
+
+func callName(names map[int]string, number int) string {
+	if name := names[number]; name != "" {
+		return name
+	}
+	return "call " + strconv.Itoa(number)
+}
+
+// Hop returns the hop with a name; nil if its traffic was not counted.
+func (a *Attribution) Hop(name string) *Hop {
+	for i := range a.Hops {
+		if a.Hops[i].Name == name {
+			return &a.Hops[i]
+		}
+	}
+	return nil
+}
+
+// generatorCost returns the cost of this process between two looks.
+func generatorCost(before, after []proc.Usage) *proc.Cost {
+	costs := proc.Costs(before, after)
+	if len(costs) == 0 {
+		return nil
+	}
+	return &costs[0]
+}

@@ -1,0 +1,276 @@
+package trial_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/proc"
+	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/programs"
+)
+
+// counted is the time in which the kernel counts at first.
+const counted = 200 * time.Millisecond
+
+// Numbers of additional calls that the chatty contender makes for a request.
+const (
+	extraGetppid = 7
+	extraRead    = 3
+)
+
+// chatter makes these additional calls.
+func chatter() {
+	for range extraGetppid {
+		_ = syscall.Getppid()
+	}
+	for range extraRead {
+		_, _ = syscall.Pread(-1, nil, 0)
+	}
+}
+
+// attribute counts the calls and the traffic of a contender. It skips the test if the kernel does
+// not let this process count. Otherwise no count may be missing.
+func attribute(t *testing.T, b *trial.Bench, c *contender.Contender) *trial.Record {
+	t.Helper()
+	counts, err := proc.CountCalls()
+	if err != nil {
+		t.Skipf("the kernel does not let this process count: %v", err)
+	}
+	_ = counts.Close()
+	records, err := b.Attribute(context.Background(), c, slot(1))
+	if err != nil || len(records) != 2 { // it is a Go program
+		t.Fatal(len(records), err)
+	}
+	r := &records[0]
+	for _, r := range records {
+		if r.Failure != "" || r.Timed() {
+			t.Fatalf("%s, timed %v", r.Failure, r.Timed())
+		}
+	}
+	if traced := records[1].Attribution; traced.Calls != nil || traced.Hops != nil || r.Attribution.Collector != nil {
+		t.Errorf("counts and the collector's trace are in one record: %+v", records)
+	}
+	if why := strings.Join(r.Attribution.Missing, "; "); strings.Contains(why, "sock_send_length") {
+		t.Skip(why) // before Linux 6.3
+	} else if why != "" {
+		t.Fatal(why)
+	}
+	return r
+}
+
+// near reports whether a count per request is near enough. On a busy machine this process may have
+// to wait between a look and the measured time.
+func near(got, want float64) bool { return math.Abs(got-want) <= 0.25*math.Max(1, want) }
+
+// same reports whether two counts are nearly equal. They are read one after the other, and on a
+// busy machine a few more are counted in between.
+func same(got, want float64) bool { return math.Abs(got-want) <= 0.1*want }
+
+// System calls of a contender are counted by name, and page faults by process.
+func TestCallsPerRequestAreCounted(t *testing.T) {
+	b := bench(t)
+	b.Measure = counted
+	again(t, b, func() error {
+		return callsPerRequest(attribute(t, b, actor("server")), attribute(t, b, actor("chatty")))
+	})
+}
+
+// callsPerRequest returns an error for wrong counts of two contenders, of which one makes more
+// calls.
+func callsPerRequest(plain, chatty *trial.Record) error {
+	per := func(r *trial.Record, name string) float64 {
+		return float64(r.Attribution.Calls[contender.RoleApplication][name]) / float64(r.Load.Requests)
+	}
+	for name, want := range map[string]float64{"getppid": extraGetppid, "pread64": extraRead} {
+		// A response is one write.
+		if got := per(chatty, name) / per(chatty, "write"); !same(got, want) || per(plain, name) != 0 {
+			return fmt.Errorf("%s: %v a response, want %v; of the plain one %v", name, got, want, per(plain, name))
+		}
+	}
+	if got := per(plain, "write"); !near(got, 1) {
+		return fmt.Errorf("%v writes a request, want 1", got)
+	}
+	if len(plain.Attribution.Calls[trial.RoleGenerator]) == 0 {
+		return errors.New("the generator made no calls")
+	}
+	if g := plain.Generator; g == nil || g.CPU() <= 0 || g.PID != os.Getpid() {
+		return fmt.Errorf("the generator cost %+v", g)
+	}
+	if minor, _ := plain.FaultsPerRequest(); minor <= 0 {
+		return fmt.Errorf("%v page faults a request", minor)
+	}
+	if plain.Timed() || plain.Load.Seconds > 1.5 {
+		return fmt.Errorf("it counts as a timed trial, of %v s", plain.Load.Seconds)
+	}
+	return nil
+}
+
+const hopConf = `worker_processes 1;
+{{if .User}}user root;{{end}} # who may use the application's socket
+pid {{.Dir}}/pid;
+events { worker_connections 100; }
+http {
+	access_log off;
+	keepalive_requests 1000000;
+	client_body_temp_path {{.Dir}}/a; proxy_temp_path {{.Dir}}/b; fastcgi_temp_path {{.Dir}}/c; uwsgi_temp_path {{.Dir}}/d; scgi_temp_path {{.Dir}}/e;
+	upstream application { server {{.Upstream}}; KEEP }
+	server {
+		listen 127.0.0.1:{{.Port}};
+		location / { proxy_pass http://application; proxy_http_version 1.1; proxy_set_header Connection "HOW"; }
+	}
+}
+`
+
+// Without keep-alive nginx opens a connection to the application for every request, otherwise
+// hardly any. The hop's traffic is that between nginx and the application.
+func TestHopsCountConnectionsAndTraffic(t *testing.T) {
+	nginx := programs.Nginx(t)
+	for _, test := range []struct {
+		name, place, network, keep, how string
+		opened                          float64 // per request
+	}{
+		{"TCP, kept", "{port}", "tcp", "keepalive 64; keepalive_requests 1000000;", "", 0},
+		{"TCP, closed", "{port}", "tcp", "", "close", 1},
+		{"unix, kept", "{socket}", "unix", "keepalive 64; keepalive_requests 1000000;", "", 0},
+		{"unix, closed", "{socket}", "unix", "", "close", 1},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			file := filepath.Join(t.TempDir(), "nginx.conf")
+			text := strings.NewReplacer("KEEP", test.keep, "HOW", test.how).Replace(hopConf)
+			if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			b, c := bench(t), actorAt("server", contender.HTTP, test.place)
+			c.Front, c.Nginx = contender.RoleNginx, nginx
+			var err error
+			if b.Conf, err = contender.ParseNginxConf(file); err != nil {
+				t.Fatal(err)
+			}
+			b.Measure = counted
+			again(t, b, func() error { return hops(attribute(t, b, c), test.network, test.opened) })
+		})
+	}
+}
+
+// hops returns an error for wrong counts of the hops in front of and behind nginx.
+func hops(r *trial.Record, network string, opened float64) error {
+	client, app := r.Attribution.Hop(trial.HopClient), r.Attribution.Hop(trial.HopApplication)
+	if client == nil || app == nil || client.Network != "tcp" || app.Network != network {
+		return fmt.Errorf("hops %+v", r.Attribution.Hops)
+	}
+	n := float64(r.Load.Requests)
+	if got := float64(app.Opened) / n; !near(got, opened) || client.Opened != 0 {
+		return fmt.Errorf("%v connections a request, want %v; %d of clients", got, opened, client.Opened)
+	}
+	if got, want := float64(client.From.Bytes)/n, float64(r.Load.Bytes)/n; !near(got/want, 1) {
+		return fmt.Errorf("%v bytes a response to clients, and the generator read %v", got, want)
+	}
+	if connects := r.Attribution.Calls[contender.RoleNginx]["connect"]; !near(float64(connects)/n, opened) {
+		return fmt.Errorf("nginx connected %v times a request", float64(connects)/n)
+	}
+	for _, f := range []proc.Flow{client.To, client.From, app.To, app.From} {
+		if bytes, segments := float64(f.Bytes)/n, float64(f.Segments)/n; bytes < 20 || bytes > 1000 || segments < 0.9 ||
+			segments > 8 {
+			return fmt.Errorf("%v bytes and %v segments a request", bytes, segments)
+		}
+	}
+	return nil
+}
+
+// Applications without a front have only the client's hop, on a port or on a socket.
+func TestApplicationWithoutFrontHasOneHop(t *testing.T) {
+	for _, place := range []string{"{port}", "{socket}"} {
+		b := bench(t)
+		b.Measure = counted
+		again(t, b, func() error {
+			r := attribute(t, b, actorAt("server", contender.HTTP, place))
+			client := r.Attribution.Hop(trial.HopClient)
+			if client == nil || len(r.Attribution.Hops) != 1 {
+				return fmt.Errorf("%s: hops %+v", place, r.Attribution.Hops)
+			}
+			n := float64(r.Load.Requests)
+			if got, want := float64(client.From.Bytes)/n, float64(r.Load.Bytes)/n; !near(got/want, 1) {
+				return fmt.Errorf("%s: %v bytes a response, and the generator read %v", place, got, want)
+			}
+			return nil
+		})
+	}
+}
+
+// Without the right to count, the record names what is missing, and the trial is carried out.
+func TestAttributionWithoutRightsNamesWhatIsMissing(t *testing.T) {
+	if os.Geteuid() == 0 {
+		c := testkit.Command(t, "/proc/self/exe", "-test.run=^TestAttributionWithoutRightsNamesWhatIsMissing$",
+			"-test.v")
+		// The folders of tests are root's.
+		c.Dir, c.Env = "/", []string{"TMPDIR=/tmp", testkit.RunEnv + "=" + os.Getenv(testkit.RunEnv)}
+		c.SysProcAttr.Credential = &syscall.Credential{Uid: 65534, Gid: 65534}
+		if out, err := c.CombinedOutput(); err != nil ||
+			!strings.Contains(string(out), "--- PASS: TestAttributionWithoutRightsNamesWhatIsMissing") {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
+	c := actor("server")
+	c.Bin = "/proc/self/exe"
+	records, err := bench(t).Attribute(context.Background(), c, slot(1))
+	if err != nil || len(records) == 0 || records[0].Failure != "" {
+		t.Fatal(records, err)
+	}
+	a := records[0].Attribution
+	if counts, err := proc.CountCalls(); err == nil {
+		_ = counts.Close()
+		t.Skip("unprivileged processes may count here")
+	}
+	if why := strings.Join(a.Missing, "; "); a.Calls != nil ||
+		!strings.Contains(why, "system calls were not counted: ") {
+		t.Errorf("counted %v, missing: %s", a.Calls, why)
+	}
+	if records[0].Load.Requests == 0 {
+		t.Error("no request was measured")
+	}
+}
+
+// The journal holds counts. Lines without counts, from older versions, can be read.
+func TestJournalHoldsAttribution(t *testing.T) {
+	was := trial.Record{Contender: "x", Attribution: &trial.Attribution{
+		Calls: map[string]map[string]uint64{contender.RoleNginx: {"read": 5}},
+		Hops: []trial.Hop{{Name: trial.HopClient, Network: "tcp",
+			Traffic: proc.Traffic{Opened: 3, To: proc.Flow{Segments: 4, Bytes: 5}}}},
+		Missing: []string{"bytes on unix sockets were not counted: no"},
+	}}
+	line, err := json.Marshal(&was)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var is trial.Record
+	if err := json.Unmarshal(line, &is); err != nil {
+		t.Fatal(err)
+	}
+	if again, err := json.Marshal(&is); err != nil || string(again) != string(line) ||
+		is.Attribution.Hop(trial.HopClient).To.Bytes != 5 {
+		t.Errorf("%s becomes %s, %v", line, again, err)
+	}
+	const old = `{"block":2,"cores":1,"connections":8,"contender":"x","start":"2026-01-02T03:04:05Z","load":{"requests":100},` +
+		`"costs":{"application":[{"pid":5,"name":"p","userNs":100000,"sysNs":200000,"voluntarySwitches":1,"involuntarySwitches":2,"rssBytes":3}]},"othersNs":7,"machineAccepted":9}`
+	var before trial.Record
+	if err := json.Unmarshal([]byte(old), &before); err != nil {
+		t.Fatal(err)
+	}
+	user, sys := before.CPUUsPerRequest(contender.RoleApplication)
+	if !before.Timed() || before.Generator != nil || before.WeightUs() != 3 || user != 1 || sys != 2 ||
+		before.Start.Equal(time.Time{}) {
+		t.Errorf("an old line becomes %+v", before)
+	}
+}

@@ -1,0 +1,465 @@
+package trial
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"net/http"
+	"runtime"
+	"slices"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/proc"
+	"github.com/tarehq/tare/load"
+)
+
+const (
+	// shortestSlice is the length of a slice unless a member needs longer ones. It holds several
+	// cycles of a busy Go program's collector. On a virtual machine whose host was busy, the ratio
+	// of two equal contenders varied by 0.7, 0.9, 0.9 and 1.6 % with slices of 20, 50, 100 and 200
+	// ms, in the same time in all. Shorter ones lose more to their beginning and end.
+	shortestSlice = 50 * time.Millisecond
+	// tickedSlice is the length for a contender that runs a process for each request. The kernel
+	// reports the CPU time of ended processes in clock ticks.
+	tickedSlice = 200 * time.Millisecond
+	// rateSlice is the length at a fixed rate. The first requests of a slice take longer: with 50
+	// and 100 ms the 99th percentile was 3 to 4 ms, with 250 and 500 ms 1 to 2 ms, with 2 s 1.6 to
+	// 6 ms. The median differed by 4 %, CPU time by 3 %.
+	rateSlice = 250 * time.Millisecond
+	// dueRequests is the minimum number of requests that are due in a slice at a fixed rate.
+	dueRequests = 50
+	// longestSlice bounds what follows from drainShare.
+	longestSlice = time.Second
+	// fewestRounds is the number of rounds that a start has even if its slices end slowly.
+	fewestRounds = 4
+	// drainShare is the share of a slice that its end may take, when no request begins and fewer
+	// and fewer connections are busy.
+	drainShare = 0.2
+	// sleepBound is the share of a CPU above which a contender that receives no request is not
+	// measured beside others.
+	sleepBound = 0.02
+	// sleepTime is how long that is measured.
+	sleepTime = 200 * time.Millisecond
+	// spareMemory is the share of the machine's memory that has to stay available.
+	spareMemory = 0.1
+)
+
+// Block is one start of several contenders, which run at the same time and are loaded in turns.
+type Block struct {
+	Number int // from 1
+	Condition
+	Members []Member
+	Control string // the member that the others are compared with; "" if there is none
+	Seed    uint64 // of the order in which members are started and loaded
+
+	// Together measures all members alone if one of them is.
+	Together bool
+
+	// Alone holds, by name, why members are measured alone. A contender that an earlier block
+	// measured alone stays alone, so that all its records can be compared.
+	Alone map[string]string
+
+	// Turn is called before each turn with the member's name and its rate in the turn before.
+	// It may be nil.
+	Turn func(name string, perSecond float64)
+}
+
+// Member is a contender under the name that its records have.
+type Member struct {
+	Name string
+	*contender.Contender
+}
+
+// member is a contender that takes part in a block.
+type member struct {
+	Member
+	rec      Record
+	running  *contender.Running
+	session  *load.Session
+	start    map[string][]proc.Usage  // by role, before its first slice
+	usages   map[string][]proc.Usage  // by role, at the last look
+	lookedAt time.Time                // when that was
+	lastPID  int                      // the machine's, when the member's processes were last listed
+	cpu      map[string]time.Duration // by role, in its slices
+	own      proc.Sum                 // of this process, in its slices
+	least    time.Duration            // the shortest slice that suits it
+	rate     float64                  // requests per second in its last slice
+}
+
+// Block carries out a block and returns a record of each member. Members that cannot be measured
+// beside others are measured alone, in a trial as Run makes it, and so is the control, for
+// comparison; their records give the reason in Alone. The error is the bench's own, or ctx's.
+func (b *Bench) Block(ctx context.Context, k Block) ([]Record, error) {
+	s := &blockState{
+		bench: b, Block: k, random: rand.New(rand.NewPCG(k.Seed, uint64(k.Number))), alone: make(map[string]string),
+	}
+	s.random.Shuffle(len(k.Members), func(i, j int) { k.Members[i], k.Members[j] = k.Members[j], k.Members[i] })
+	tooMany := tooManyFiles(&k)
+	for _, m := range k.Members {
+		if why := cmp.Or(tooMany, k.Alone[m.Name]); why != "" {
+			s.alone[m.Name] = why
+		}
+	}
+	s.followControl()
+	if len(s.alone) < len(k.Members) {
+		err := s.measure(ctx)
+		if stopErr := s.stopAll(); err == nil {
+			err = stopErr
+		}
+		if err != nil {
+			return nil, err
+		}
+	}
+	return s.measureAlone(ctx)
+}
+
+// blockState is a block that is being carried out.
+type blockState struct {
+	Block
+	bench     *Bench
+	random    *rand.Rand
+	generator []int // its CPUs; none if it shares the servers'
+	cpus      []int // those that the block uses
+	probe     *probe
+	length    time.Duration     // of each slice
+	rounds    int               // of the block
+	ownCPU    time.Duration     // that members used in their own slices
+	up        []*member         // members that run
+	records   []Record          // of members that do not run any more
+	alone     map[string]string // by name, why members are measured alone
+}
+
+// SpareFiles is more files than this process opens besides those of a block.
+const SpareFiles = 100
+
+// filesPerThread is the number of files that a thread of the generator opens besides its
+// connections.
+const filesPerThread = 4
+
+// tooManyFiles returns why the generator cannot hold all connections of a block at once, or "".
+func tooManyFiles(k *Block) string {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		return ""
+	}
+	if need := len(k.Members)*(k.Connections+filesPerThread*runtime.NumCPU()) + SpareFiles; uint64(need) > limit.Cur {
+		return fmt.Sprintf("%d contenders with %d connections each need %d open files, and the limit is %d", len(k.Members), k.Connections, need, limit.Cur)
+	}
+	return ""
+}
+
+// followControl measures all members alone if the control is, or any of members that belong
+// together.
+func (s *blockState) followControl() {
+	why := s.alone[s.Control]
+	for _, m := range s.Members {
+		if s.Together {
+			why = cmp.Or(why, s.alone[m.Name])
+		}
+	}
+	if why == "" {
+		return
+	}
+	for _, m := range s.Members {
+		s.alone[m.Name] = cmp.Or(s.alone[m.Name], "what it is compared with is measured alone: "+why)
+	}
+}
+
+// measure starts all members and loads them in rounds of slices.
+func (s *blockState) measure(ctx context.Context) error {
+	restore, generator, err := s.bench.moveAside(s.Condition)
+	if err != nil {
+		return err
+	}
+	defer restore()
+	servers, _ := Layout(s.bench.CPUs, s.Cores)
+	s.generator, s.cpus = generator, s.bench.CPUs
+	if generator != nil {
+		s.cpus = slices.Concat(servers, generator)
+	}
+	if s.probe, err = newProbe(servers); err != nil {
+		return err
+	}
+	defer s.probe.close()
+	for _, m := range s.Members {
+		if s.alone[m.Name] != "" {
+			continue
+		}
+		if err := s.start(ctx, m); err != nil {
+			return err
+		}
+	}
+	for _, m := range slices.Clone(s.up) {
+		if err := s.warm(ctx, m); err != nil {
+			return err
+		}
+	}
+	if err := s.removeRestless(); err != nil {
+		return err
+	}
+	s.plan()
+	for round := 1; round <= s.rounds && s.isComparable(); round++ {
+		if err := s.round(ctx, round); err != nil {
+			return err
+		}
+	}
+	for _, m := range slices.Clone(s.up) {
+		if len(m.rec.Slices) == 0 && !s.isComparable() {
+			continue // the control failed before it had a turn
+		}
+		if err := s.finish(m); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isComparable reports whether a member runs, and the control, too, if there is one.
+func (s *blockState) isComparable() bool {
+	if s.Control == "" {
+		return len(s.up) > 0
+	}
+	return slices.ContainsFunc(s.up, func(m *member) bool { return m.Name == s.Control })
+}
+
+// start starts a member and connects to it.
+func (s *blockState) start(ctx context.Context, of Member) error {
+	if free := proc.MemoryAvailable(); free > 0 && float64(free) < spareMemory*float64(proc.MemoryTotal()) {
+		s.alone[of.Name] = "the machine's memory does not hold all contenders at once"
+		s.followControl()
+		return s.stopAlone()
+	}
+	m := &member{Member: of, cpu: make(map[string]time.Duration)}
+	m.rec = Record{
+		Block: s.Number, Condition: s.Condition, Contender: of.Name, Start: time.Now(),
+		Costs: make(map[string][]proc.Cost),
+	}
+	var err error
+	m.running, err = s.bench.Stage.Start(ctx, of.Contender, s.bench.Setting(s.Condition), s.bench.Ready(of.Contender))
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		m.rec.Failure = err.Error()
+		s.records = append(s.records, m.rec)
+		return nil
+	}
+	s.up = append(s.up, m)
+	plan := s.bench.plan(m.running.Place(), s.Condition, s.generator)
+	m.session, err = load.Open(ctx, plan)
+	var unreached *load.ConnectError
+	if errors.As(err, &unreached) {
+		return s.fail(m, cmp.Or(m.died(), err.Error()))
+	}
+	return err
+}
+
+// died returns why a member's processes have ended, or "" if they run.
+func (m *member) died() string {
+	select {
+	case <-m.running.Dead():
+		return m.running.WhyDead().Error()
+	default:
+		return ""
+	}
+}
+
+// fail records a member's failure and stops it at once, so that it does not disturb the others.
+func (s *blockState) fail(m *member, why string) error {
+	m.rec.Failure = why
+	s.records = append(s.records, m.rec)
+	return s.remove(m)
+}
+
+// remove stops a member. It has no further turn.
+func (s *blockState) remove(m *member) error {
+	s.up = slices.DeleteFunc(s.up, func(other *member) bool { return other == m })
+	return m.stop()
+}
+
+// warm loads a member for a time that does not count, and determines how long its slices have to
+// be.
+func (s *blockState) warm(ctx context.Context, m *member) error {
+	s.announce(m)
+	if err := m.look(); err != nil {
+		return err
+	}
+	children := m.childrenCPU()
+	slice, err := m.session.Slice(ctx, max(s.bench.Warmup, 1), false)
+	if err != nil {
+		return err
+	}
+	if why := m.died(); why != "" {
+		return s.fail(m, why)
+	}
+	m.rate = float64(slice.Requests) / slice.Took.Seconds()
+	if err = m.look(); err != nil {
+		return err
+	}
+	m.start = m.usages
+	if slice.Drained > max(longestSlice, s.bench.Measure) {
+		s.alone[m.Name] = fmt.Sprintf("its last responses take %v after the last request",
+			slice.Drained.Round(time.Millisecond))
+	}
+	m.least = shortestSlice
+	switch {
+	case !s.Saturated():
+		m.least = max(rateSlice, time.Duration(dueRequests/s.Rate*float64(time.Second)))
+	case m.childrenCPU() > children:
+		m.least = tickedSlice
+	}
+	drained := time.Duration(float64(slice.Drained) / drainShare)
+	m.least = max(m.least, min(drained, s.bench.Measure/fewestRounds, longestSlice))
+	return nil
+}
+
+// childrenCPU returns the CPU time of children that the contender's processes have waited for.
+func (m *member) childrenCPU() (total time.Duration) {
+	for _, usages := range m.usages {
+		for _, u := range usages {
+			total += u.EndedUser + u.EndedSys
+		}
+	}
+	return total
+}
+
+// plan determines the length of all slices, which is what the most demanding member needs, and
+// their number. With equal lengths the beginning and the end of a slice have the same share of
+// every slice.
+func (s *blockState) plan() {
+	for _, m := range s.up {
+		s.length = max(s.length, min(m.least, s.bench.Measure))
+	}
+	if s.length > 0 {
+		s.rounds = max(1, int(s.bench.Measure.Seconds()/s.length.Seconds()+0.5))
+	}
+}
+
+func (s *blockState) announce(m *member) {
+	if s.Turn != nil {
+		s.Turn(m.Name, m.rate)
+	}
+}
+
+// removeRestless stops the members that use CPU time although they receive no request. It looks at
+// two spans of sleepTime and believes the lower one: what a server does just after its warm-up
+// passes.
+func (s *blockState) removeRestless() error {
+	var looks [2]map[string]Asleep
+	for i := range looks {
+		time.Sleep(sleepTime)
+		looks[i] = make(map[string]Asleep)
+		for _, m := range s.up {
+			before := m.rec.Asleep
+			if err := s.lookAsleep(m); err != nil {
+				return err
+			}
+			looks[i][m.Name] = Asleep{For: m.rec.Asleep.For - before.For, CPU: m.rec.Asleep.CPU - before.CPU}
+		}
+	}
+	for _, m := range s.up {
+		if share := min(looks[0][m.Name].Share(), looks[1][m.Name].Share()); share > sleepBound {
+			s.alone[m.Name] = fmt.Sprintf("it uses %.0f %% of a CPU while it receives no request", 100*share)
+		}
+	}
+	s.followControl()
+	return s.stopAlone()
+}
+
+// stopAlone stops the members that are to be measured alone.
+func (s *blockState) stopAlone() error {
+	for _, m := range slices.Clone(s.up) {
+		if s.alone[m.Name] != "" {
+			if err := s.remove(m); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// stop closes a member's connections and ends its processes.
+func (m *member) stop() error {
+	if m.session != nil {
+		m.session.Close()
+	}
+	if err := m.running.Stop(); err != nil {
+		return fmt.Errorf("%s: stop: %w", m.Contender.Name, err)
+	}
+	return nil
+}
+
+func (s *blockState) stopAll() (err error) {
+	for _, m := range slices.Clone(s.up) {
+		err = errors.Join(err, s.remove(m))
+	}
+	return err
+}
+
+// measureAlone measures the members that have a reason for it, and the control.
+func (s *blockState) measureAlone(ctx context.Context) ([]Record, error) {
+	if len(s.alone) == 0 {
+		return s.records, nil
+	}
+	for _, m := range s.Members {
+		why := s.alone[m.Name]
+		if why == "" && m.Name == s.Control {
+			why = forComparison
+		}
+		if why == "" {
+			continue
+		}
+		s.announce(&member{Member: m})
+		rec, err := s.bench.run(ctx, m.Contender, Slot{Block: s.Number, Condition: s.Condition, Contender: m.Name}, nil)
+		if err != nil {
+			return nil, err
+		}
+		rec.Alone = why
+		s.records = append(s.records, rec)
+	}
+	return s.records, nil
+}
+
+// forComparison is why a control that ran beside others is measured alone, too.
+const forComparison = "to be compared with contenders that are measured alone"
+
+// StaysAlone reports why later blocks of the condition measure the contender alone, or "" if they
+// measure it beside others.
+func (r *Record) StaysAlone() string {
+	if r.Alone == forComparison {
+		return ""
+	}
+	return r.Alone
+}
+
+// fault returns why a result cannot be compared, or "". Without responses and errors it is
+// otherwise.
+func fault(result *load.Result, otherwise string) string {
+	switch {
+	case result.Requests == 0:
+		return "no response under load: " + cmp.Or(result.Errors.First, otherwise)
+	case float64(wrong(result)) >= wrongBound*float64(result.Requests):
+		return fmt.Sprintf("it responds differently under load: %d of %d responses were not the expected one; the first error: %s",
+			wrong(result), result.Requests, result.Errors.First)
+	}
+	return ""
+}
+
+// wrongBound is the share of wrong responses from which on a contender cannot be compared. Fewer
+// are reported as errors.
+const wrongBound = 0.001
+
+// wrong returns how many responses differed from the expected one. The statuses of an overloaded
+// server, or of a front that cannot reach its upstream, are errors of another kind.
+func wrong(r *load.Result) uint64 {
+	status := r.Errors.Status
+	for _, code := range []int{http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout} {
+		status -= min(status, r.Statuses[code])
+	}
+	return status + r.Errors.Body + r.Errors.Header
+}

@@ -1,0 +1,231 @@
+package trial_test
+
+import (
+	"context"
+	"math"
+	"os"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/proc"
+	"github.com/tarehq/tare/internal/lab/trial"
+)
+
+// company returns a block of contenders that this binary plays, by their roles. The first is the
+// control.
+func company(roles ...string) trial.Block {
+	k := trial.Block{Number: 1, Condition: trial.Condition{Cores: 1, Connections: 8}, Control: roles[0], Seed: 5}
+	for _, role := range roles {
+		k.Members = append(k.Members, trial.Member{Name: role, Contender: actor(strings.TrimRight(role, "+"))})
+	}
+	return k
+}
+
+func block(t *testing.T, b *trial.Bench, k trial.Block) map[string]*trial.Record {
+	t.Helper()
+	records, err := b.Block(t.Context(), k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	by := make(map[string]*trial.Record)
+	for i := range records {
+		name := records[i].Contender
+		if records[i].Alone != "" {
+			name += " alone"
+		}
+		if by[name] != nil {
+			t.Errorf("two records of %s", name)
+		}
+		by[name] = &records[i]
+	}
+	return by
+}
+
+// In each round every contender, also the control, has one slice. All slices are equally long. The
+// record of a contender is the sum of its slices.
+func TestEachRoundHasOneSliceOfEachContender(t *testing.T) {
+	b := bench(t)
+	k := company("server", "server+", "server++", "server+++", "server++++", "server+++++", "closes")
+	turns := 0
+	k.Turn = func(name string, _ float64) { turns++ }
+	records := block(t, b, k)
+	if len(records) != len(k.Members) {
+		t.Fatalf("%d records of %d contenders", len(records), len(k.Members))
+	}
+	rounds := len(records["server"].Slices)
+	for name, r := range records {
+		if r.Failure != "" {
+			t.Fatalf("%s: %s", name, r.Failure)
+		}
+		var requests uint64
+		var spent, took time.Duration
+		at := time.Duration(-1)
+		if len(r.Slices) != rounds {
+			t.Errorf("%s: %d slices, want %d as the control has", name, len(r.Slices), rounds)
+		}
+		for i, s := range r.Slices {
+			if s.Round != i+1 {
+				t.Errorf("%s: slice %d is of round %d", name, i+1, s.Round)
+			}
+			if s.Offset <= at {
+				t.Errorf("%s: a slice at %v after one at %v", name, s.Offset, at)
+			}
+			at = s.Offset
+			requests += s.Requests
+			took += s.Took
+			for role, cpu := range s.CPU {
+				if role != contender.RoleApplication || cpu <= 0 {
+					t.Errorf("%s: %v of %s", name, cpu, role)
+				}
+				spent += cpu
+			}
+		}
+		user, sys := r.CPUUsPerRequest(contender.RoleApplication)
+		if total := spent.Seconds() * 1e6 / float64(requests); math.Abs(total/(user+sys)-1) > 0.01 ||
+			math.Abs(total/r.WeightUs()-1) > 0.01 {
+			t.Errorf("%s: %v µs in slices, %v + %v in the record", name, total, user, sys)
+		}
+		if r.Load.Requests != requests || math.Abs(r.Load.Seconds-took.Seconds()) > 1e-6 ||
+			r.Load.Errors.Total() != 0 || r.RSS() < 1<<20 || r.Generator == nil {
+			t.Errorf("%s: %+v", name, r.Load)
+		}
+		if r.Asleep.For < 200*time.Millisecond || r.Asleep.CPU < 0 {
+			t.Errorf("%s slept: %+v", name, r.Asleep)
+		}
+	}
+	if turns < 3*len(k.Members) {
+		t.Errorf("Turn was called %d times", turns)
+	}
+	if children, err := proc.Children(os.Getpid()); err != nil || len(children) != 0 {
+		t.Errorf("left: %v, %v", children, err)
+	}
+}
+
+func TestDeadContenderDoesNotDisturbTheOthers(t *testing.T) {
+	records := block(t, bench(t), company("server", "dies", "server+", "never"))
+	for name, want := range map[string]string{
+		"server": "", "server+": "", "dies": "enough", "never": "ended by itself",
+	} {
+		if r := records[name]; r == nil || (want == "") != (r.Failure == "") || !strings.Contains(r.Failure, want) {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+// A contender that uses CPU time without requests is measured alone, and so is the control, for
+// comparison.
+func TestRestlessContenderIsMeasuredAlone(t *testing.T) {
+	records := block(t, bench(t), company("server", "restless", "server+"))
+	for name, alone := range map[string]string{
+		"server": "", "server+": "", "restless alone": "of a CPU", "server alone": "to be compared",
+	} {
+		if r := records[name]; r == nil || r.Failure != "" || !strings.Contains(r.Alone, alone) ||
+			(alone == "") != (len(r.Slices) > 0) {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	if len(records) != 4 {
+		t.Errorf("%d records", len(records))
+	}
+}
+
+// If one process may not have the connections to all contenders, each contender is measured alone.
+func TestContendersWithTooManyConnectionsAreMeasuredAlone(t *testing.T) {
+	var was syscall.Rlimit
+	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &was); err != nil {
+		t.Fatal(err)
+	}
+	if err := syscall.Setrlimit(syscall.RLIMIT_NOFILE,
+		&syscall.Rlimit{Cur: trial.SpareFiles + 8 + 8, Max: was.Max}); err != nil {
+		t.Fatal(err)
+	}
+	defer syscall.Setrlimit(syscall.RLIMIT_NOFILE, &was)
+	records := block(t, bench(t), company("server", "server+"))
+	for _, name := range []string{"server alone", "server+ alone"} {
+		if r := records[name]; r == nil || r.Failure != "" || !strings.Contains(r.Alone, "open files") {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+}
+
+func TestInterruptedBlockLeavesNoProcesses(t *testing.T) {
+	b := bench(t)
+	ctx, cancel := context.WithCancel(t.Context())
+	k, turns := company("server", "server+"), 0
+	k.Turn = func(string, float64) {
+		if turns++; turns == 4 {
+			cancel()
+		}
+	}
+	if _, err := b.Block(ctx, k); err == nil {
+		t.Error("no error")
+	}
+	if children, err := proc.Children(os.Getpid()); err != nil || len(children) != 0 {
+		t.Errorf("left: %v, %v", children, err)
+	}
+	if all := allCPUs(t); !slices.Equal(all, b.CPUs) {
+		t.Errorf("this process has processors %v, had %v", all, b.CPUs)
+	}
+}
+
+func TestSlicesAtAFixedRateSendRequestsThatAreDue(t *testing.T) {
+	b := bench(t)
+	b.Measure = time.Second
+	k := company("server", "server+")
+	k.Rate = 500
+	for name, r := range block(t, b, k) {
+		if r.Failure != "" || r.Load.Due < 450 || r.Load.Due > 550 || float64(r.Load.Requests) > r.Load.Due+1 ||
+			len(r.Slices) == 0 {
+			t.Errorf("%s: %v due, %d responses in %d slices; %s", name, r.Load.Due, r.Load.Requests, len(r.Slices),
+				r.Failure)
+		}
+	}
+}
+
+// Without the control nothing can be compared: the block ends, and the others have not failed.
+func TestBlockEndsWhenItsControlDies(t *testing.T) {
+	k := company("dies", "server")
+	records := block(t, bench(t), k)
+	if r := records["dies"]; r == nil || r.Failure == "" {
+		t.Errorf("the control: %+v", r)
+	}
+	if r := records["server"]; r != nil && r.Failure != "" {
+		t.Errorf("the other: %+v", r)
+	}
+}
+
+func TestControlDoesNotFailWithTheOnlyOtherContender(t *testing.T) {
+	records := block(t, bench(t), company("server", "dies"))
+	if r := records["server"]; r == nil || r.Failure != "" || len(r.Slices) == 0 {
+		t.Errorf("the control: %+v", r)
+	}
+	if r := records["dies"]; r == nil || r.Failure == "" {
+		t.Errorf("the other: %+v", r)
+	}
+}
+
+// A contender that an earlier block measured alone stays alone. With Together all members do.
+func TestContendersStayAlone(t *testing.T) {
+	k := company("server", "server+", "server++")
+	k.Alone = map[string]string{"server+": "it did not sleep"}
+	records := block(t, bench(t), k)
+	for _, name := range []string{"server", "server++", "server+ alone", "server alone"} {
+		if r := records[name]; r == nil || r.Failure != "" || (len(r.Slices) == 0) != (r.Alone != "") {
+			t.Errorf("%s: %+v", name, r)
+		}
+	}
+	if why := records["server+ alone"].StaysAlone(); why != "it did not sleep" {
+		t.Errorf("stays alone: %q", why)
+	}
+	if why := records["server alone"].StaysAlone(); why != "" {
+		t.Errorf("the control stays alone: %q", why)
+	}
+	k.Together = true
+	if records = block(t, bench(t), k); len(records) != 3 || records["server++ alone"] == nil {
+		t.Errorf("together: %d records", len(records))
+	}
+}

@@ -1,0 +1,84 @@
+package trial
+
+import (
+	"testing"
+
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/equal"
+	"github.com/tarehq/tare/load"
+)
+
+func TestPlansOfScenarios(t *testing.T) {
+	b := &Bench{
+		CPUs: []int{0}, Request: equal.Request{Method: "GET", Path: "/", Host: "a.test"},
+		Bodies: map[string][]byte{"": []byte("small"), "/large": []byte("large")},
+	}
+	at := contender.Place{Protocol: contender.HTTP, Address: "127.0.0.1:1", TLS: true}
+	for _, test := range []struct {
+		name     string
+		scenario Scenario
+		want     load.Plan
+		caches   bool
+	}{
+		{"plain", Scenario{},
+			load.Plan{URL: "https://127.0.0.1:1/", Pipeline: 1, Expect: load.Expect{Body: []byte("small")}}, false},
+		{"streams", Scenario{Version: equal.HTTP2, Streams: 32},
+			load.Plan{URL: "https://127.0.0.1:1/", Version: load.HTTP2, Pipeline: 32,
+				Expect: load.Expect{Body: []byte("small")}}, false},
+		{"path", Scenario{Path: "/large"},
+			load.Plan{URL: "https://127.0.0.1:1/large", Pipeline: 1, Expect: load.Expect{Body: []byte("large")}}, false},
+		{"unknown path", Scenario{Path: "/other"}, load.Plan{URL: "https://127.0.0.1:1/other", Pipeline: 1}, false},
+		{"full", Scenario{Handshakes: Full},
+			load.Plan{URL: "https://127.0.0.1:1/", Pipeline: 1, PerConnection: 1,
+				Expect: load.Expect{Body: []byte("small")}}, false},
+		{"resumed", Scenario{Handshakes: Resumed},
+			load.Plan{URL: "https://127.0.0.1:1/", Pipeline: 1, PerConnection: 1,
+				Expect: load.Expect{Body: []byte("small")}}, true},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			got := b.plan(at, Condition{Connections: 4, Scenario: test.scenario}, []int{0})
+			want := &test.want
+			if got.URL != want.URL || got.Version != want.Version || got.Pipeline != want.Pipeline ||
+				got.PerConnection != want.PerConnection || string(got.Expect.Body) != string(want.Expect.Body) {
+				t.Errorf("got %+v", got)
+			}
+			if got.TLS == nil || got.TLS.ServerName != "a.test" || (got.TLS.ClientSessionCache != nil) != test.caches {
+				t.Errorf("TLS %+v", got.TLS)
+			}
+		})
+	}
+	at.TLS = false
+	if got := b.plan(at, Condition{Connections: 4}, []int{0}); got.TLS != nil || got.URL != "http://127.0.0.1:1/" {
+		t.Errorf("without TLS: %s, %+v", got.URL, got.TLS)
+	}
+}
+
+func TestExpressionsOfThePathAreTheExperimentsOwn(t *testing.T) {
+	b := &Bench{Template: "/{{seq}}", Request: equal.Request{Method: "GET", Path: "/0", Host: "a.test"}}
+	at := contender.Place{Protocol: contender.HTTP, Address: "127.0.0.1:1"}
+	if p := b.plan(at, Condition{Connections: 1}, []int{0}); !p.Template || p.URL != "http://127.0.0.1:1/{{seq}}" {
+		t.Errorf("got %s, %v", p.URL, p.Template)
+	}
+	own := Condition{Connections: 1, Scenario: Scenario{Path: "/large"}}
+	if p := b.plan(at, own, []int{0}); p.Template || p.URL != "http://127.0.0.1:1/large" {
+		t.Errorf("got %s, %v", p.URL, p.Template)
+	}
+}
+
+func TestSessionsThatAreNotResumedAreAFault(t *testing.T) {
+	for _, test := range []struct {
+		handshakes        string
+		connects, resumed uint64
+		want              string
+	}{
+		{Resumed, 100, 95, ""},
+		{Resumed, 100, 94, "it resumed 94 of 100 TLS sessions"},
+		{Full, 100, 0, ""},
+		{"", 0, 0, ""},
+	} {
+		s := Scenario{Handshakes: test.handshakes}
+		if got := s.handshakeFault(&load.Result{Connects: test.connects, Resumed: test.resumed}); got != test.want {
+			t.Errorf("%+v: got %q", test, got)
+		}
+	}
+}

@@ -1,0 +1,406 @@
+package trial_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/http/fcgi"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/equal"
+	"github.com/tarehq/tare/internal/lab/proc"
+	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/yamlfile"
+	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/load"
+)
+
+// TestMain lets the test binary be a contender: "play ROLE PLACE".
+func TestMain(m *testing.M) {
+	if len(os.Args) > 3 && os.Args[1] == "play" {
+		play(os.Args[2], os.Args[3])
+	}
+	os.Exit(testkit.Tests{M: m}.Run())
+}
+
+// play serves on a port or on a socket.
+func play(role, place string) {
+	network, address := "tcp", "127.0.0.1:"+place
+	if filepath.IsAbs(place) {
+		network, address = "unix", place
+	}
+	var served atomic.Int64
+	if role == "never" {
+		os.Exit(5)
+	}
+	if role == "restless" {
+		go func() {
+			for n := 0; ; n++ {
+				runtime.KeepAlive(n)
+			}
+		}()
+	}
+	serve := http.Serve
+	if role == "fastcgi" {
+		serve = fcgi.Serve
+	}
+	l, err := net.Listen(network, address)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	err = serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if role == "closes" {
+			w.Header().Set("Connection", "close")
+		}
+		if role == "shaped" && (r.Proto != "HTTP/1.0" || r.Header.Get("X-A") != "b") {
+			w.WriteHeader(http.StatusBadRequest)
+		}
+		if role == "chatty" {
+			chatter()
+		}
+		if role == "ponders" && served.Load() >= requested {
+			time.Sleep(ponder)
+		}
+		fmt.Fprint(w, "hello")
+		if n := served.Add(1); role == "dies" && n == 100 {
+			fmt.Fprintln(os.Stderr, "enough")
+			os.Exit(4)
+		}
+	}))
+	fmt.Fprintln(os.Stderr, err)
+	os.Exit(1)
+}
+
+const (
+	requested = 2                      // requests before the load
+	ponder    = 400 * time.Millisecond // time of a pondering contender for each request under load
+)
+
+func TestLayoutSeparatesServersAndGenerator(t *testing.T) {
+	for _, test := range []struct {
+		cpus               []int
+		cores              int
+		servers, generator []int
+	}{
+		{[]int{0, 1}, 1, []int{0}, []int{1}},
+		{[]int{0, 1, 2, 3}, 1, []int{0}, []int{3, 2}},
+		{[]int{2, 5, 7}, 2, []int{2, 5}, []int{7}},
+		{[]int{0}, 1, nil, nil},
+		{[]int{0, 1}, 2, nil, nil},
+		{[]int{0, 1}, 0, nil, nil},
+	} {
+		servers, generator := trial.Layout(test.cpus, test.cores)
+		if !slices.Equal(servers, test.servers) || !slices.Equal(generator, test.generator) {
+			t.Errorf("%v, %d cores: %v and %v", test.cpus, test.cores, servers, generator)
+		}
+	}
+}
+
+func bench(t *testing.T) *trial.Bench {
+	t.Helper()
+	s, err := contender.NewStage(contender.StageOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &trial.Bench{
+		Stage: s, CPUs: allCPUs(t), Request: equal.Request{Method: "GET", Path: "/", Host: "a"},
+		Warmup: 50 * time.Millisecond, Measure: 400 * time.Millisecond,
+	}
+}
+
+// weigh runs trials of a contender until one has no error, each for twice as long as the one
+// before: other programs may use the processors meanwhile. The error of the last one fails the
+// test.
+func weigh(t *testing.T, b *trial.Bench, c *contender.Contender, cores int, wrong func(r *trial.Record) error) {
+	t.Helper()
+	again(t, b, func() error {
+		r, err := b.Run(context.Background(), c, slot(cores))
+		if err != nil || r.Failure != "" {
+			t.Fatal(c.Run, err, r.Failure)
+		}
+		return wrong(&r)
+	})
+}
+
+func again(t *testing.T, b *trial.Bench, try func() error) {
+	t.Helper()
+	var err error
+	for ; b.Measure < 15*time.Second; b.Measure *= 2 {
+		if err = try(); err == nil {
+			return
+		}
+	}
+	t.Error(err)
+}
+
+func allCPUs(t *testing.T) []int {
+	t.Helper()
+	cpus, err := contender.AllCPUs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cpus
+}
+
+func actor(role string) *contender.Contender { return actorAt(role, contender.HTTP, "{port}") }
+
+func actorAt(role, protocol, place string) *contender.Contender {
+	s := &contender.Spec{Name: role, Title: role, Protocol: protocol, Run: "{bin} play " + role + " " + place}
+	s.Ready.Within = yamlfile.Duration(30 * time.Second)
+	return &contender.Contender{Spec: s, Bin: os.Args[0]}
+}
+
+func slot(cores int) trial.Slot {
+	return trial.Slot{Block: 1, Condition: trial.Condition{Cores: cores, Connections: 8}, Contender: "x"}
+}
+
+func TestTrialMeasuresContender(t *testing.T) {
+	before := allCPUs(t)
+	for _, cores := range []int{1, 0} {
+		weigh(t, bench(t), actor("server"), cores, func(r *trial.Record) error {
+			user, sys := r.CPUPerRequest("")
+			appUser, appSys := r.CPUPerRequest(contender.RoleApplication)
+			if r.Load.Requests == 0 || user <= 0 || sys <= 0 || user != appUser || sys != appSys {
+				return fmt.Errorf("%d requests, %v user, %v system", r.Load.Requests, user, sys)
+			}
+			if w := r.WeightUs(); w < 1 || w > 1000 || r.RSS() < 1<<20 {
+				return fmt.Errorf("%v µs per request, %d bytes resident", w, r.RSS())
+			}
+			if r.Load.Seconds < 0.35 || r.Others < 0 {
+				return fmt.Errorf("measured for %v s, others %v", r.Load.Seconds, r.Others)
+			}
+			// There is a bound thread for each of the generator's processors. The generator
+			// determines the number of unbound ones.
+			threads := min(runtime.NumCPU(), 8)
+			if _, generator := trial.Layout(before, cores); generator != nil {
+				threads = min(len(generator), 8)
+			}
+			if r.Load.Threads != threads {
+				return fmt.Errorf("%d cores: %d threads generate the load, want %d", cores, r.Load.Threads, threads)
+			}
+			return nil
+		})
+	}
+	if after := allCPUs(t); !slices.Equal(before, after) {
+		t.Errorf("this process had processors %v and has %v", before, after)
+	}
+}
+
+// A contender without a response in the measured time is measured for longer: it is slow and has
+// not failed.
+func TestSlowContenderIsMeasuredForLonger(t *testing.T) {
+	b := bench(t)
+	b.Warmup, b.Measure = 0, ponder/8
+	r, err := b.Run(context.Background(), actor("ponders"), slot(1))
+	if err != nil || r.Failure != "" {
+		t.Fatal(err, r.Failure)
+	}
+	if r.Load.Requests == 0 || r.Load.Errors.Total() > 0 || r.Load.Service.Max() < ponder/2 {
+		t.Errorf("%d requests, errors %+v, the longest took %v", r.Load.Requests, r.Load.Errors, r.Load.Service.Max())
+	}
+}
+
+func TestLoadHasTheFormOfTheRequest(t *testing.T) {
+	b := bench(t)
+	b.Request.Version, b.Request.Header = "1.0", []string{"X-A: b", "Connection: Keep-Alive"}
+	for _, perConnection := range []int{0, 1} {
+		b.Request.PerConnection = perConnection
+		r, err := b.Run(context.Background(), actor("shaped"), slot(1))
+		if err != nil || r.Failure != "" {
+			t.Fatal(err, r.Failure)
+		}
+		if n := r.Load.Requests; n == 0 || r.Load.Errors.Total() > 0 || perConnection == 0 && r.Load.Connects > 0 ||
+			perConnection == 1 && r.Load.Connects < n/2 {
+			t.Errorf("%d a connection: %d requests, %d connections, errors %+v", perConnection, n, r.Load.Connects,
+				r.Load.Errors)
+		}
+	}
+}
+
+// A contender is loaded at its address and in its protocol, in a folder of any name.
+func TestDirectLoadWithoutFront(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "a:b%2Fc?d#e f")
+	if err := os.Mkdir(folder, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv("TMPDIR", folder)
+	b := bench(t)
+	for _, c := range []*contender.Contender{
+		actorAt("server", contender.HTTP, "{socket}"), actorAt("fastcgi", contender.FastCGI, "{socket}"),
+		actorAt("fastcgi", contender.FastCGI, "{port}"),
+	} {
+		r, err := b.Run(context.Background(), c, slot(1))
+		if err != nil || r.Failure != "" {
+			t.Error(c.Run, err, r.Failure)
+			continue
+		}
+		if r.Load.Requests == 0 || r.Load.Errors.Total() > 0 || r.WeightUs() <= 0 {
+			t.Errorf("%s: %d requests, errors %+v, %v µs", c.Run, r.Load.Requests, r.Load.Errors, r.WeightUs())
+		}
+		if spoke := r.Load.FastCGI != nil; spoke != (c.Protocol == contender.FastCGI) {
+			t.Errorf("%s: loaded by FastCGI: %v", c.Run, spoke)
+		}
+	}
+}
+
+// The CPU time of the servers is at most that of their processors. At saturation servers use nearly
+// all of it.
+func TestCPUTimeAddsUp(t *testing.T) {
+	if len(allCPUs(t)) < 2 {
+		t.Skip("needs two processors")
+	}
+	weigh(t, bench(t), actor("server"), 1, func(r *trial.Record) error {
+		// Other programs may use the same processor, so that the lower limit is generous.
+		if share := r.WeightUs() * r.Load.PerSecond() / 1e6; share < 0.1 || share > 1.05 {
+			return fmt.Errorf("the servers used %.2f of one processor", share)
+		}
+		return nil
+	})
+}
+
+// A record's figures are sums over its processes, per request.
+func TestRecordSumsProcesses(t *testing.T) {
+	r := trial.Record{
+		Load: &load.Result{Requests: 100, Seconds: 2, Connects: 3}, MachineAccepted: 13,
+		Costs: map[string][]proc.Cost{
+			contender.RoleNginx: {
+				{User: 100 * time.Microsecond, Sys: 200 * time.Microsecond, Voluntary: 20, Involuntary: 1, RSS: 1000},
+				{User: 100 * time.Microsecond, Voluntary: 10, RSS: 500},
+			},
+			contender.RoleApplication: {{User: 300 * time.Microsecond, Sys: 300 * time.Microsecond, Voluntary: 5,
+				Involuntary: 4, RSS: 2000}},
+		},
+	}
+	if w := r.WeightUs(); w != 10 {
+		t.Errorf("%v µs per request", w)
+	}
+	if user, sys := r.CPUPerRequest(contender.RoleNginx); user != 2*time.Microsecond || sys != 2*time.Microsecond {
+		t.Errorf("nginx: %v user, %v system", user, sys)
+	}
+	if user, sys := r.CPUPerRequest(""); user != 5*time.Microsecond || sys != 5*time.Microsecond {
+		t.Errorf("all: %v user, %v system", user, sys)
+	}
+	if voluntary, involuntary := r.SwitchesPerRequest(); voluntary < 0.3499 || voluntary > 0.3501 ||
+		involuntary != 0.05 {
+		t.Errorf("%v and %v switches", voluntary, involuntary)
+	}
+	if r.RSS() != 3500 {
+		t.Errorf("%d bytes resident", r.RSS())
+	}
+	if r.OtherAccepts() != 10 {
+		t.Errorf("%d accepted besides the generator's", r.OtherAccepts())
+	}
+	r.Load.Connects = 20 // the kernel counts them slightly later than the generator
+	if r.OtherAccepts() != 0 {
+		t.Errorf("%d accepted besides the generator's", r.OtherAccepts())
+	}
+}
+
+// In the measured time a machine accepts at least the connections that the generator opens.
+func TestMachineAcceptedIncludesTheGenerators(t *testing.T) {
+	weigh(t, bench(t), actor("closes"), 1, func(r *trial.Record) error {
+		if r.Load.Connects == 0 || r.MachineAccepted < r.Load.Connects/2 {
+			return fmt.Errorf("%d opened, %d accepted", r.Load.Connects, r.MachineAccepted)
+		}
+		return nil
+	})
+}
+
+func TestDeathUnderLoadIsAFailureOfTheContender(t *testing.T) {
+	r, err := bench(t).Run(context.Background(), actor("dies"), slot(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !strings.Contains(r.Failure, "ended by itself (exit status 4)") || !strings.Contains(r.Failure, "enough") ||
+		r.Load != nil {
+		t.Errorf("%+v", r)
+	}
+}
+
+func TestInterruptedTrialLeavesNoProcesses(t *testing.T) {
+	ctx, cancel := context.WithCancel(context.Background())
+	b := bench(t)
+	b.Measure = time.Minute
+	b.Progress = func(load.Progress) { cancel() }
+	if _, err := b.Run(ctx, actor("server"), slot(1)); !errors.Is(err, context.Canceled) {
+		t.Error(err)
+	}
+	children, err := proc.Children(os.Getpid())
+	if err != nil || len(children) != 0 {
+		t.Errorf("left running: %v, %v", children, err)
+	}
+}
+
+func TestJournalWritesALineForEachRecord(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "j")
+	j, err := trial.NewJournal(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, err := bench(t).Run(context.Background(), actor("server"), slot(1))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for block := range 3 {
+		r.Block = block + 1
+		if err := j.Add(&r); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := j.Close(); err != nil {
+		t.Fatal(err)
+	}
+	b, err := os.ReadFile(name)
+	lines := strings.Split(string(b), "\n")
+	if err != nil || len(lines) != 4 || lines[3] != "" {
+		t.Fatal(len(lines), err)
+	}
+	var got trial.Record
+	if err := json.Unmarshal([]byte(lines[2]), &got); err != nil {
+		t.Fatal(err)
+	}
+	if got.Block != 3 || got.WeightUs() != r.WeightUs() ||
+		got.Load.Latency.Quantile(0.9) != r.Load.Latency.Quantile(0.9) || !got.Start.Equal(r.Start) {
+		t.Errorf("got %+v, want %+v", got, r)
+	}
+	if _, err := trial.NewJournal(name); !errors.Is(err, os.ErrExist) {
+		t.Errorf("an existing journal is overwritten: %v", err)
+	}
+}
+
+// A condition determines GOMAXPROCS and nginx's workers. By default they are the number of cores.
+func TestSettingFollowsCondition(t *testing.T) {
+	b := &trial.Bench{CPUs: []int{3, 4, 5}}
+	for _, test := range []struct {
+		c              trial.Condition
+		procs, workers int
+		cpus           int
+	}{
+		{trial.Condition{Cores: 1}, 1, 1, 1},
+		{trial.Condition{}, 3, 3, 0},
+		{trial.Condition{Procs: 8}, 8, 3, 0},
+		{trial.Condition{Cores: 2, Workers: 16}, 2, 16, 2},
+		{trial.Condition{Cores: 1, Procs: 4, Workers: 2}, 4, 2, 1},
+	} {
+		if s := b.Setting(test.c); s.Cores != test.procs || s.Workers != test.workers || len(s.CPUs) != test.cpus {
+			t.Errorf("%+v: %+v", test.c, s)
+		}
+	}
+}

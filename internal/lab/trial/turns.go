@@ -1,0 +1,197 @@
+package trial
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/proc"
+)
+
+// round gives each member a slice, in random order. The CPU time of other programs is measured over
+// the whole round, because the kernel counts idle time in clock ticks.
+func (s *blockState) round(ctx context.Context, round int) error {
+	before, err := s.machineUse()
+	if err != nil {
+		return err
+	}
+	members := slices.Clone(s.up)
+	for _, i := range s.random.Perm(len(members)) {
+		if err := s.visit(ctx, members[i], round); err != nil {
+			return err
+		}
+	}
+	after, err := s.machineUse()
+	if err != nil {
+		return err
+	}
+	if !before.known || !after.known {
+		return nil
+	}
+	others := (after.busy - before.busy) - (after.own - before.own)
+	share := others.Seconds() / after.at.Sub(before.at).Seconds()
+	for _, m := range s.up {
+		if n := len(m.rec.Slices); n > 0 && m.rec.Slices[n-1].Round == round {
+			slice := &m.rec.Slices[n-1]
+			slice.Others = time.Duration(share * float64(slice.Took))
+			m.rec.Others += slice.Others
+		}
+	}
+	return nil
+}
+
+// machineUse is the CPU time that the block's CPUs have spent at a moment.
+type machineUse struct {
+	at    time.Time
+	busy  time.Duration // on anything
+	own   time.Duration // on members in their slices, and on this process
+	known bool          // the kernel reports idle time
+}
+
+func (s *blockState) machineUse() (machineUse, error) {
+	busy, known, err := proc.Busy(s.cpus)
+	if err != nil {
+		return machineUse{}, err
+	}
+	self, err := proc.Self(RoleGenerator)
+	return machineUse{at: time.Now(), busy: busy, own: s.ownCPU + self.Ran, known: known}, err
+}
+
+// visit gives a member one slice.
+func (s *blockState) visit(ctx context.Context, m *member, round int) error {
+	s.announce(m)
+	if err := s.lookAsleep(m); err != nil {
+		return err
+	}
+	before, err := proc.Self(RoleGenerator)
+	if err != nil {
+		return err
+	}
+	opened, began := proc.PassiveOpens(), m.lookedAt
+	s.probe.begin()
+	got, err := m.session.Slice(ctx, s.length, true)
+	probed, probeCPU := s.probe.end()
+	if err != nil {
+		return err
+	}
+	spent, err := m.lookAndSum()
+	if err != nil {
+		return err
+	}
+	if why := m.died(); why != "" {
+		return s.fail(m, why)
+	}
+	if got.Requests == 0 && got.Errors > 0 { // its next slices would take as long as their timeouts
+		return s.fail(m, "no response in a slice: "+m.session.Close().Errors.First)
+	}
+	after, err := proc.Self(RoleGenerator)
+	if err != nil {
+		return err
+	}
+	after.User -= min(probeCPU, after.User-before.User) // the probe is not part of the load
+	after.Ran -= min(probeCPU, after.Ran-before.Ran)
+	m.own.Add([]proc.Usage{before}, []proc.Usage{after})
+	for role, d := range spent {
+		m.cpu[role] += d
+		s.ownCPU += d
+	}
+	accepted := proc.PassiveOpens()
+	m.rec.MachineAccepted += accepted - min(opened, accepted)
+	m.rate = float64(got.Requests) / got.Took.Seconds()
+	if got.Requests > 0 {
+		m.rec.Slices = append(m.rec.Slices, Slice{
+			Round: round, Offset: began.Sub(m.rec.Start), Took: got.Took, Requests: got.Requests, CPU: spent,
+			Probe: probed,
+		})
+	}
+	return nil
+}
+
+// lookAsleep looks at a member before its slice and adds what it used since its last one.
+func (s *blockState) lookAsleep(m *member) error {
+	last := m.lookedAt
+	spent, err := m.lookAndSum()
+	m.rec.Asleep.For += m.lookedAt.Sub(last)
+	for _, d := range spent {
+		m.rec.Asleep.CPU += d
+	}
+	return err
+}
+
+// lookAndSum returns the CPU time that a member used since the last look, by role.
+func (m *member) lookAndSum() (spent map[string]time.Duration, err error) {
+	before := m.usages
+	if len(before) == 0 {
+		panic("trial: BUG: no look at the member before")
+	}
+	if err := m.look(); err != nil {
+		return nil, err
+	}
+	spent = make(map[string]time.Duration, len(m.usages))
+	for role, usages := range m.usages {
+		var sum proc.Sum
+		sum.Add(before[role], usages)
+		spent[role] = sum.CPU()
+	}
+	return spent, nil
+}
+
+// look reads the CPU time of a member's processes. It lists processes only if one has started on
+// the machine, or one of the member's has ended: that takes a tenth of a slice. Otherwise it only
+// reads the clocks of the known ones.
+func (m *member) look() error {
+	last, err := proc.LastPID()
+	m.lookedAt = time.Now()
+	if err == nil && last == m.lastPID && m.readClocks() {
+		return nil
+	}
+	m.lastPID = last
+	m.usages, err = m.running.Usages()
+	m.lookedAt = time.Now()
+	return err
+}
+
+// readClocks reports whether every process has a clock.
+func (m *member) readClocks() bool {
+	if len(m.usages) == 0 {
+		return false
+	}
+	now := make(map[string][]proc.Usage, len(m.usages))
+	for role, usages := range m.usages {
+		again, ok := proc.Again(usages)
+		if !ok {
+			return false
+		}
+		now[role] = again
+	}
+	m.usages = now
+	return true
+}
+
+// finish completes a member's record after its last slice and stops it. The record's CPU time is
+// that of the slices; page faults, context switches and the shares of user and system time are
+// those of the whole block.
+func (s *blockState) finish(m *member) error {
+	usages, err := m.running.Usages()
+	if err != nil {
+		return err
+	}
+	result := m.session.Close()
+	if why := cmp.Or(m.died(), fault(result, "nothing was received in slices of "+s.length.String()),
+		s.Scenario.handshakeFault(result)); why != "" {
+		return s.fail(m, why)
+	}
+	m.rec.Load = result
+	for role, now := range usages {
+		costs := proc.Costs(m.start[role], now)
+		proc.Scale(costs, m.cpu[role])
+		m.rec.Costs[role] = costs
+	}
+	if own := m.own.Costs(); len(own) > 0 {
+		m.rec.Generator = &own[0]
+	}
+	m.rec.Others = max(0, m.rec.Others)
+	s.records = append(s.records, m.rec)
+	return s.remove(m)
+}

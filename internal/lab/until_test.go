@@ -1,0 +1,76 @@
+package lab
+
+import (
+	"math"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/proc"
+	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/load"
+	"github.com/tarehq/tare/load/hist"
+)
+
+// measured returns a run of some blocks in which the ratio of a contender to the control is 1 plus
+// or minus spread.
+func measured(blocks int, spread float64) *runner {
+	w := &runner{trials: Trials{Blocks: 6}}
+	c := trial.Condition{Cores: 1, Connections: 1}
+	w.run = &report.Run{
+		Blocks: blocks, Conditions: []trial.Condition{c},
+		Entrants: []report.Entrant{{Name: "control", Kind: report.Control},
+			{Name: "way", Title: "way", Kind: report.Way}},
+	}
+	add := func(block int, name string, us float64) {
+		w.run.Records = append(w.run.Records, trial.Record{
+			Block: block, Condition: c, Contender: name,
+			Load:  &load.Result{Requests: 1000, Seconds: 1, Latency: hist.New(), Service: hist.New()},
+			Costs: map[string][]proc.Cost{"application": {{User: time.Duration(us * 1e6)}}},
+		})
+	}
+	for block := 1; block <= blocks; block++ {
+		add(block, "control", 10)
+		add(block, "way", 10*(1+spread*math.Pow(-1, float64(block))))
+	}
+	return w
+}
+
+// Blocks are added until intervals are narrow or time is up. There are never fewer than the
+// experiment's.
+func TestBlocksAreAddedUntilIntervalsAreNarrow(t *testing.T) {
+	for _, test := range []struct {
+		blocks  int
+		spread  float64
+		until   Until
+		elapsed time.Duration
+		want    bool
+	}{
+		{6, 0.5, Until{}, 0, true},
+		{5, 0, Until{Width: 0.02}, time.Hour, false},
+		{6, 0.001, Until{Width: 0.02}, 0, true},
+		{6, 0.1, Until{Width: 0.02}, 0, false},
+		{6, 0.1, Until{Width: 0.2}, 0, true},
+		{6, 0.1, Until{Width: 0.02, Within: time.Minute}, time.Minute, true},
+		{6, 0.1, Until{Width: 0.02}, DefaultWithin, true},
+	} {
+		w := measured(test.blocks, test.spread)
+		w.Until = test.until
+		got := w.enough(test.blocks, test.elapsed)
+		for range narrowInARow - 1 {
+			if got && test.until.Width > 0 && test.elapsed == 0 {
+				t.Errorf("%+v: ended too early", test)
+			}
+			got = w.enough(test.blocks, test.elapsed)
+		}
+		if got != test.want {
+			t.Errorf("%+v: %t", test, got)
+		}
+	}
+	if n := (Until{}).most(6); n != 6 {
+		t.Errorf("%d blocks at most, of 6", n)
+	}
+	if n := (Until{Width: 1}).most(maxBlocks); n != maxBlocks {
+		t.Errorf("%d blocks at most", n)
+	}
+}

@@ -1,0 +1,423 @@
+package lab
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/kernel"
+	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/labrun"
+	"github.com/tarehq/tare/load"
+)
+
+// Options configure a run of an experiment.
+type Options struct {
+	Root       string   // absolute path of the project, which has experiments/ and contenders/; any folder with Subject
+	Experiment string   // a folder in experiments/
+	Subject    *Subject // replaces that folder; may be nil
+	Full       bool     // run the experiment's full trials, not its quick ones
+
+	Only    []string      // these contenders and the control; empty means all
+	Until   Until         // when to stop adding blocks
+	Adjust  func(*Trials) // changes the experiment's trials; may be nil
+	Sweep   []string      // axes to sweep, SweepAll or SweepOff; empty is all with Full, and none without
+	Seed    uint64        // of the order of trials; 0 is a random one
+	Out     string        // results folder; "" is a new one in Root/results
+	Cache   string        // for built and unpacked programs; "" is Root/.cache
+	Flags   []string      // the command-line arguments that the report repeats before the seed
+	Tail    []string      // the arguments after the seed
+	Guard   []string      // see contender.StageOptions
+	Why     bool          // carry out counter-experiments
+	Tune    bool          // during the run, apply the write-up's kernel settings that matter; requires a Guard
+	Kernel  kernel.Tree   // the kernel settings; the zero value is the machine's
+	Watcher Watcher
+}
+
+// Watcher receives messages and the progress of a run. Each function may be nil.
+type Watcher struct {
+	Logf     func(format string, args ...any)
+	Progress func(Progress)
+}
+
+// Progress is the progress of a run.
+type Progress struct {
+	Done, Total time.Duration // of the trials; Total is an estimate
+	Block       int           // 0 in trials that count and are not timed
+	Blocks      int
+	Contender   string // its title
+	Condition   trial.Condition
+	PerSecond   float64 // current rate of requests; 0 while the contender starts
+}
+
+// twin is the name of the control's second copy.
+const twin = "twin"
+
+// failuresToDrop is the number of failed trials after which a contender is left out.
+const failuresToDrop = 2
+
+// overhead estimates the time that a trial spends on starting, connecting and stopping.
+const overhead = 450 * time.Millisecond
+
+// runner carries out one run of an experiment.
+type runner struct {
+	Options
+	experiment *Experiment
+	specs      []*contender.Spec // of contenders without a folder
+	trials     Trials
+	cpus       []int // that this process may use
+	run        *report.Run
+	contenders map[string]*contender.Contender // those that take part
+	failures   map[string]int
+	narrow     int                          // consecutive blocks after which all intervals were narrow
+	written    map[string]map[string][]byte // configuration files by contender and file name
+	bench      *trial.Bench
+	journal    *trial.Journal
+	dir        string // results folder; "" if it could not be made
+}
+
+// Weigh runs an experiment and writes each record to the journal when its block ends. It returns
+// what was measured even after an error; run is nil if nothing was measured. The error is ctx's
+// or the reason why the run ended early.
+func Weigh(ctx context.Context, o Options) (run *report.Run, dir string, err error) {
+	w, err := prepare(o)
+	if err != nil {
+		return nil, "", err
+	}
+	if err := w.gather(ctx); err != nil {
+		return nil, "", err
+	}
+	stage, err := contender.NewStage(contender.StageOptions{Guard: o.Guard, SmallFiles: w.experiment.Small})
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() {
+		if closeErr := stage.Close(); closeErr != nil {
+			w.warn("cleaning up: %v", closeErr)
+		}
+	}()
+	restore, err := w.tune(stage)
+	if err != nil {
+		return nil, "", err
+	}
+	defer restore()
+	defer w.watchBounds()()
+	conf, err := w.experiment.nginxConf()
+	if err != nil {
+		return nil, "", err
+	}
+	w.bench = &trial.Bench{
+		Stage: stage, CPUs: w.cpus, Request: w.experiment.request(), Conf: conf,
+		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure),
+	}
+	if w.experiment.Request.CheckedPath != "" {
+		w.bench.Template = w.experiment.Request.Path
+	}
+	if err := w.prove(ctx); err != nil {
+		return nil, "", err
+	}
+	w.openResults()
+	stages := []func(context.Context) error{w.runTrials, w.atRate, w.sweeps, w.attribute}
+	if w.Why {
+		stages = append(stages, w.why)
+	}
+	for _, stage := range stages {
+		if err == nil {
+			err = stage(ctx)
+		}
+	}
+	if w.journal != nil {
+		err = errors.Join(err, w.journal.Close())
+	}
+	w.run.Seconds = time.Since(w.run.Started).Seconds()
+	return w.run, w.dir, err
+}
+
+// Prepare checks an experiment, and unpacks and builds its contenders. It does not start them.
+func Prepare(ctx context.Context, o Options) (*report.Run, error) {
+	w, err := prepare(o)
+	if err != nil {
+		return nil, err
+	}
+	return w.run, w.gather(ctx)
+}
+
+// prepare reads the experiment and determines its trials.
+func prepare(o Options) (*runner, error) {
+	subject := o.Subject
+	if subject == nil {
+		e, err := ReadExperiment(filepath.Join(o.Root, "experiments", o.Experiment))
+		if err != nil {
+			return nil, err
+		}
+		subject = &Subject{Experiment: e}
+	}
+	e := subject.Experiment
+	published, err := e.publishedRates()
+	if err != nil {
+		return nil, err
+	}
+	cpus, err := contender.AllCPUs()
+	if err != nil {
+		return nil, err
+	}
+	w := &runner{
+		Options: o, experiment: e, specs: subject.Specs, trials: e.Quick, cpus: cpus,
+		contenders: make(map[string]*contender.Contender), failures: make(map[string]int),
+		written: make(map[string]map[string][]byte),
+	}
+	if o.Full {
+		w.trials = e.Full
+	}
+	for _, cores := range w.trials.fit(len(cpus)) {
+		more := ""
+		if e.sweepsProcs(cores) {
+			more = fmt.Sprintf("; a sweep of %s runs as many processes or threads on these", report.GOMAXPROCS)
+		}
+		w.logf("left out: %v cores: this machine has %d%s", cores, len(cpus), more)
+	}
+	if o.Adjust != nil {
+		o.Adjust(&w.trials)
+	}
+	if err := w.check(); err != nil {
+		return nil, err
+	}
+	if w.Seed == 0 {
+		w.Seed = 1 + rand.Uint64N(1<<32)
+	}
+	w.run = &report.Run{
+		Tool: labrun.Version(), Experiment: e.Name, Flags: o.Flags, Tail: o.Tail, Title: e.Title, Question: e.Question,
+		Source: e.Source, Started: time.Now(), Seed: w.Seed, Blocks: w.trials.Blocks,
+		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure),
+		Conditions: w.trials.Conditions(), Placement: placement(cpus, w.trials.Cores),
+		Environment: labrun.Environment(len(cpus)), Published: published,
+	}
+	for _, c := range e.Compare {
+		w.run.Compare = append(w.run.Compare, report.Comparison(c))
+	}
+	return w, w.compareKernel()
+}
+
+// check returns a *UsageError for invalid options.
+func (w *runner) check() error {
+	if fault := w.trials.fault(); fault != nil {
+		return &UsageError{fault.key, fault.problem}
+	}
+	for _, cores := range w.trials.Cores {
+		if int(cores) > len(w.cpus) {
+			return usageErrorf(OptionCores, "want at most %d, the number of this machine's processors, got %v",
+				len(w.cpus), cores)
+		}
+	}
+	if w.Until.Width < 0 || w.Until.Within < 0 {
+		return usageErrorf(OptionUntil, "want a percentage and a time above 0")
+	}
+	if err := w.checkFiles(); err != nil {
+		return err
+	}
+	all := w.experiment.Contenders()
+	for _, name := range w.Only {
+		if !slices.Contains(all, name) {
+			return usageErrorf(OptionOnly, "%q is not in %s; want %s", name, w.experiment.Name, strings.Join(all, ", "))
+		}
+	}
+	if _, err := os.Stat(filepath.Join(w.Out, report.JournalFile)); w.Out != "" && err == nil {
+		return usageErrorf(OptionOut, "%q holds the results of another run; name another folder", w.Out)
+	}
+	return nil
+}
+
+// checkFiles returns an error if the generator cannot open all its connections.
+func (w *runner) checkFiles() error {
+	files := openFiles()
+	if most := w.trials.mostConnections(); uint64(most+trial.SpareFiles) > files {
+		return usageErrorf(OptionConnections, "%d connections need %d open files, and the limit is %d; use fewer, or raise the limit (ulimit -n)",
+			most, most+trial.SpareFiles, files)
+	}
+	return nil
+}
+
+// openFiles returns the limit of this process's open files.
+func openFiles() uint64 {
+	var limit unix.Rlimit
+	if err := unix.Getrlimit(unix.RLIMIT_NOFILE, &limit); err != nil {
+		panic("lab: BUG: " + os.NewSyscallError("getrlimit", err).Error()) // getrlimit cannot fail with these arguments
+	}
+	return limit.Cur
+}
+
+// placement describes on which processors the servers and the generator run.
+func placement(cpus []int, all []Cores) string {
+	var parts []string
+	for _, cores := range all {
+		servers, generator := trial.Layout(cpus, int(cores))
+		switch {
+		case servers != nil:
+			parts = append(parts, fmt.Sprintf("servers on %v, generator on %v", servers, generator))
+		case cores == 0:
+			parts = append(parts, "servers and generator share all processors")
+		default:
+			parts = append(parts, fmt.Sprintf("servers limited to %d threads; the machine has no processor for the generator alone", cores))
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+func (w *runner) tools() *contender.Tools {
+	return &contender.Tools{Cache: cmp.Or(w.Cache, filepath.Join(w.Root, ".cache")), Logf: w.logf}
+}
+
+// gather reads and builds the contenders. It leaves out contenders that cannot be built, and
+// returns an error for a malformed file.
+func (w *runner) gather(ctx context.Context) error {
+	tools := w.tools()
+	for _, name := range w.experiment.Contenders() {
+		if len(w.Only) > 0 && name != w.experiment.Control && !slices.Contains(w.Only, name) {
+			continue
+		}
+		spec, err := w.spec(name)
+		if err != nil {
+			return err
+		}
+		entrant := report.Entrant{
+			Name: name, Title: spec.Title, About: spec.About, Protocol: spec.Protocol, Kind: w.kind(name),
+			PublishedLines: w.experiment.Published.lines(name),
+		}
+		c, err := tools.Prepare(ctx, spec)
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			entrant.Absent = err.Error()
+			w.logf("left out: %s: %v", spec.Title, err)
+		default:
+			entrant.Versions, entrant.Lines = c.Versions, c.Lines
+			w.contenders[name] = c
+		}
+		w.run.Entrants = append(w.run.Entrants, entrant)
+		if name == w.experiment.Control && err == nil {
+			w.addTwin(entrant, c)
+		}
+	}
+	return nil
+}
+
+func (w *runner) spec(name string) (*contender.Spec, error) {
+	for _, s := range w.specs {
+		if s.Name == name {
+			return s, nil
+		}
+	}
+	return contender.ReadSpec(filepath.Join(w.Root, "contenders", name))
+}
+
+// addTwin lets the control take part again, under another name. Their difference is chance.
+func (w *runner) addTwin(control report.Entrant, c *contender.Contender) {
+	control.Name, control.Title, control.Kind = twin, control.Title+" (twin)", report.Twin
+	w.run.Entrants = append(w.run.Entrants, control)
+	w.contenders[twin] = c
+}
+
+func (w *runner) kind(name string) report.Kind {
+	switch {
+	case name == w.experiment.Control:
+		return report.Control
+	case name == w.experiment.Ceiling:
+		return report.Ceiling
+	case name == w.experiment.Build:
+		return report.Build
+	case slices.Contains(w.experiment.Rivals, name):
+		return report.Rival
+	}
+	return report.Way
+}
+
+// comparable reports whether the control takes part.
+func (w *runner) comparable() bool { return w.contenders[w.experiment.Control] != nil }
+
+// follow reports progress now and while the trial runs.
+func (w *runner) follow(i, n, blocks int, began time.Time, slot trial.Slot) {
+	if w.Watcher.Progress == nil {
+		return
+	}
+	each := time.Duration(w.trials.Warmup) + w.bench.Measure + overhead
+	if i > 0 {
+		each = time.Since(began) / time.Duration(i)
+	}
+	p := Progress{
+		Done: each * time.Duration(i), Total: each * time.Duration(n), Block: slot.Block, Blocks: blocks,
+		Contender: w.entrant(slot.Contender).Title, Condition: slot.Condition,
+	}
+	w.Watcher.Progress(p)
+	start := time.Now()
+	w.bench.Progress = func(g load.Progress) {
+		now := p
+		now.Done += min(time.Since(start), each)
+		if g.Measuring && g.Elapsed > 0 {
+			now.PerSecond = float64(g.Requests) / g.Elapsed.Seconds()
+		}
+		w.Watcher.Progress(now)
+	}
+}
+
+// keep adds the record of a timed trial. After failuresToDrop failures it leaves the contender out.
+func (w *runner) keep(rec trial.Record) {
+	w.record(rec)
+	if rec.Failure != "" {
+		w.logf("failed: %s, block %d, %d connections: %s", w.entrant(rec.Contender).Title, rec.Block, rec.Connections,
+			rec.Failure)
+		w.failures[rec.Contender]++
+		if w.failures[rec.Contender] == failuresToDrop {
+			w.leaveOut(w.entrant(rec.Contender),
+				fmt.Sprintf("it failed %d times; the last failure: %s", failuresToDrop, rec.Failure))
+		}
+	}
+}
+
+// record adds a record to the run and to the journal.
+func (w *runner) record(rec trial.Record) {
+	w.run.Records = append(w.run.Records, rec)
+	if w.journal == nil {
+		return
+	}
+	if err := w.journal.Add(&rec); err != nil {
+		w.warn("results are no longer written to disk: %v", err)
+		_ = w.journal.Close()
+		w.journal = nil
+	}
+}
+
+func (w *runner) entrant(name string) *report.Entrant {
+	i := slices.IndexFunc(w.run.Entrants, func(e report.Entrant) bool { return e.Name == name })
+	return &w.run.Entrants[i]
+}
+
+func (w *runner) logf(format string, args ...any) {
+	if w.Watcher.Logf != nil {
+		w.Watcher.Logf(format, args...)
+	}
+}
+
+// note adds a remark to the report. It does not mean that the run is incomplete.
+func (w *runner) note(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	w.run.Notes = append(w.run.Notes, text)
+	w.logf("%s", text)
+}
+
+func (w *runner) warn(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	w.run.Warnings = append(w.run.Warnings, text)
+	w.logf("%s", text)
+}
