@@ -16,8 +16,8 @@ import (
 const (
 	defaultTimeout = 30 * time.Second // as in nginx
 	// ipv6Wait is how long a lookup that has found IPv4 addresses waits for those of IPv6: some
-	// servers never respond to queries for them. ipv4Wait is the reverse. It leaves time to send the
-	// query again: if a packet is lost, the name must not lose its IPv4 addresses.
+	// servers never respond to queries for them. ipv4Wait is the reverse. It leaves time to send
+	// the query again: if a packet is lost, the name must not lose its IPv4 addresses.
 	ipv6Wait = 500 * time.Millisecond
 	ipv4Wait = 5 * time.Second
 	// partialValid limits how long addresses are valid if the query for IPv4 has failed.
