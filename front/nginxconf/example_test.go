@@ -63,13 +63,15 @@ http {
 	gzip maybe;
 	server {
 		listn 80;
-		ssi on;
+		echo hello;
 	}
 }`)}}
 	_, err := nginxconf.Parse("nginx.conf", nginxconf.Options{FS: files})
 	fmt.Println(err)
 	fmt.Println(errors.Is(err, nginxconf.ErrUnsupported))
-	// Output: nginx.conf:3: directive "gzip": invalid value "maybe" (must be on or off)
-	// nginx.conf:5: unknown directive "listn" nginx.conf:6: directive "ssi": not supported: pages
-	// are sent unmodified; bind a Go handler instead true
+	// Output:
+	// nginx.conf:3: directive "gzip": invalid value "maybe" (must be on or off)
+	// nginx.conf:5: unknown directive "listn"
+	// nginx.conf:6: directive "echo": not supported: use return
+	// true
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -232,9 +233,9 @@ func TestServerWithResolveFollowsItsName(t *testing.T) {
 // without a wait for each request.
 func TestGroupOnDemandResolvesInRenew(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		hangs, lookups := false, 0
+		hangs, lookups := false, atomic.Int64{}
 		o := Options{OnDemand: true, Lookup: func(ctx context.Context, _ string) ([]netip.Addr, time.Duration, error) {
-			if lookups++; hangs {
+			if lookups.Add(1); hangs {
 				<-ctx.Done()
 				return nil, 0, ctx.Err()
 			}
@@ -245,17 +246,17 @@ func TestGroupOnDemandResolvesInRenew(t *testing.T) {
 			t.Fatal(err)
 		}
 		defer g.Close()
-		if lookups > 0 {
+		if lookups.Load() > 0 {
 			t.Error("New has resolved the name")
 		}
 		for range 3 {
-			if err := g.Renew(t.Context()); err != nil || lookups != 1 {
-				t.Fatalf("%d lookups, %v", lookups, err)
+			if err := g.Renew(t.Context()); err != nil || lookups.Load() != 1 {
+				t.Fatalf("%d lookups, %v", lookups.Load(), err)
 			}
 		}
 		time.Sleep(6 * time.Second)
-		if err := g.Renew(t.Context()); err != nil || lookups != 2 {
-			t.Errorf("after the TTL: %d lookups, %v", lookups, err)
+		if err := g.Renew(t.Context()); err != nil || lookups.Load() != 2 {
+			t.Errorf("after the TTL: %d lookups, %v", lookups.Load(), err)
 		}
 		time.Sleep(6 * time.Second)
 		hangs = true
@@ -266,8 +267,8 @@ func TestGroupOnDemandResolvesInRenew(t *testing.T) {
 			}
 			time.Sleep(time.Millisecond)
 		}
-		if waited := time.Since(began); lookups != 3 || waited > refreshTime+200*time.Millisecond {
-			t.Errorf("%d lookups, a wait of %v", lookups, waited)
+		if waited := time.Since(began); lookups.Load() != 3 || waited > refreshTime+200*time.Millisecond {
+			t.Errorf("%d lookups, a wait of %v", lookups.Load(), waited)
 		}
 		check(t, "with old addresses", tryAll(g, "1"), "1")
 	})
