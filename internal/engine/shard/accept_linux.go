@@ -311,6 +311,9 @@ func (a *acceptor) acceptOn(s *shard) {
 		a.finish(nil) // the listener was closed
 		return
 	}
+	if a.n > 0 {
+		s.acceptedAt = s.reportedAt
+	}
 	place := g.placementAt(a.config, s.index)
 	for _, c := range a.batch[:a.n] {
 		a.completeOptions(c.fd)

@@ -58,3 +58,18 @@ func TestLongWaitsPreventLingering(t *testing.T) {
 		t.Error("after a long wait")
 	}
 }
+
+func TestLoopLingersOnlyWhileConnectionsArrive(t *testing.T) {
+	now := time.Now()
+	s := &shard{group: &Group{epoch: now.Add(-time.Hour)}, shortWaits: shortWaits{count: 1}}
+	s.reportedAt, s.lastYield = now, now
+	if s.mayLinger() {
+		t.Error("without a connection")
+	}
+	if s.acceptedAt = now.Add(-acceptedRecently / 2); !s.mayLinger() {
+		t.Error("not although a connection has arrived")
+	}
+	if s.acceptedAt = now.Add(-acceptedRecently); s.mayLinger() {
+		t.Error("long after a connection")
+	}
+}

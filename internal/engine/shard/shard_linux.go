@@ -38,6 +38,7 @@ type shard struct {
 	nextEvent  int  // index of the next event
 	slept      bool // the loop has waited for events
 	shortWaits shortWaits
+	acceptedAt time.Time // when it last accepted a connection
 	reportedAt time.Time // when events were reported
 	lastYield  time.Time
 
