@@ -5,7 +5,7 @@ GO ?= go
 # The race detector needs a C compiler. Without one the tests run all the same.
 RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 
-.PHONY: weigh contenders test fuzz check-slow bench lint lint-prose help programs
+.PHONY: weigh contenders test fuzz check-slow bench dist lint lint-prose help programs
 
 weigh: ## weigh the ways of serving a Go handler on this machine (about eight minutes)
 	$(GO) run ./cmd/tare weigh
@@ -64,6 +64,10 @@ bench: ## compare with rivals, tell which targets are met, measure the parts (ab
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./internal/lab
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 2h ./bench
 
+# The commit's tag is the version, or else its time and hash. Packages need modules from the Go proxy.
+dist: ## build binaries, packages and images of this commit, below dist/
+	$(GO) run ./internal/dist $(if $(VERSION),-version $(VERSION))
+
 LINTER := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 PROSE_LINTER := github.com/vale-cli/vale/v3/cmd/vale@v3.22.0
 
@@ -82,8 +86,12 @@ help: ## show this
 
 # Tests unpack nginx, wrk and php-fpm from their Debian packages by themselves, and flup and httpx from PyPI, and build
 # h2spec and Pebble from the Go proxy. A browser has too many parts for that and is installed, which starts nothing.
-# Without privilege the tests that look at pages are skipped, visibly.
+# The unit of the Debian package is verified by systemd-analyze. Without privilege the tests that need these are
+# skipped, visibly.
 programs:
 	@command -v chromium >/dev/null 2>&1 || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null 2>&1 || { \
 		echo "installing chromium, for the tests that open the report"; \
 		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends chromium >/dev/null; }
+	@command -v systemd-analyze >/dev/null 2>&1 || test "$$(id -u)" != 0 || ! command -v apt-get >/dev/null 2>&1 || { \
+		echo "installing systemd, for the test of the unit"; \
+		apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -qq -y --no-install-recommends systemd >/dev/null; }

@@ -87,6 +87,8 @@ var mayBeVar = map[string]string{
 	"fcgi.ErrUnknownRole":               "an error of the client",
 	"internal/page.plotSource":          "an embedded file",
 	"internal/cli.seriesSource":         "an embedded file",
+	"internal/cli.release":              "set by the linker",
+	"internal/dist.packaged":            "embedded files",
 	"internal/page.style":               "an embedded file",
 	"front/files.listingSource":         "an embedded file",
 	"front/nginxconf.tableText":         "an embedded file",
@@ -255,7 +257,7 @@ func implementsObvious(d *ast.FuncDecl) bool {
 }
 
 // The texts of panics report a bug of this project, or repeat a panic of net/http for a bug of the
-// caller.
+// caller. A panic that a goroutine has recovered for another one is passed on as it is.
 func TestPanicsNameTheBug(t *testing.T) {
 	set, all := files(t)
 	for path, f := range all {
@@ -272,6 +274,9 @@ func TestPanicsNameTheBug(t *testing.T) {
 			}
 			if sel, ok := call.Args[0].(*ast.SelectorExpr); ok && sel.Sel.Name == "ErrAbortHandler" {
 				return true // net/http's way to abort a response
+			}
+			if id, ok := call.Args[0].(*ast.Ident); ok && id.Name == "recovered" {
+				return true
 			}
 			prefix := f.Name.Name + ": BUG: "
 			if text := firstString(call.Args[0]); !strings.HasPrefix(text, prefix) &&

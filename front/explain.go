@@ -13,8 +13,8 @@ import (
 
 // A Finding is what a phase would do with a request.
 type Finding struct {
-	// Phase is "server", "rewrite", "location", "limits", "access", "try_files", "content", "upstream"
-	// or "response".
+	// Phase is "server", "rewrite", "location", "limits", "access", "try_files", "content",
+	// "upstream" or "response".
 	Phase string
 	Pos   string // the position in the configuration; empty if it is unknown
 	Text  string

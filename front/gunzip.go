@@ -70,9 +70,9 @@ func (z *gunzipWriter) resume() {
 		z.turn <- struct{}{}
 	}
 	<-z.pause
-	if why := z.panic; why != nil {
+	if recovered := z.panic; recovered != nil {
 		z.panic = nil
-		panic(why)
+		panic(recovered)
 	}
 }
 

@@ -53,21 +53,27 @@ func (u *Upgrader) ListenFunc(network, address string, open func() (net.Listener
 	}
 	opened, err := u.find(s)
 	if err == nil && opened.Listener == nil {
-		opened = socket{name: nameOf(s), isOwned: true}
+		opened = socket{name: nameOf(s), isOwned: true, isNew: true}
 		opened.Listener, err = open()
 	}
 	if err != nil {
 		return nil, err
 	}
-	if file, ok := opened.Listener.(*net.UnixListener); ok {
-		// the service manager removes its own sockets
-		file.SetUnlinkOnClose(opened.isOwned && !u.stores())
-	}
+	u.setUnlink(opened)
 	u.sockets = append(slices.DeleteFunc(u.sockets, isClosedSocket), opened)
 	if u.state != starting {
 		u.store() // Ready has done so for earlier ones
 	}
 	return opened.Listener, nil
+}
+
+// setUnlink sets whether closing a unix socket removes its file. The service manager removes the
+// files of its own sockets. Until this process has taken over, its parent serves those it has
+// passed.
+func (u *Upgrader) setUnlink(s socket) {
+	if l, ok := s.Listener.(*net.UnixListener); ok {
+		l.SetUnlinkOnClose(s.isOwned && !u.stores() && (s.isNew || u.parent == nil))
+	}
 }
 
 // isClosedSocket reports whether the program has closed a socket.
@@ -94,13 +100,13 @@ func (u *Upgrader) find(s listen.Spec) (socket, error) {
 				surplus.Close()
 			}
 			// a socket with such a name comes back from the store
-			return socket{all[0].Listener, name, true}, nil
+			return socket{Listener: all[0].Listener, name: name, isOwned: true}, nil
 		}
 		found := passed.At(s)
 		if found.Listener != nil && isOwned {
-			return socket{found.Listener, name, true}, nil
+			return socket{Listener: found.Listener, name: name, isOwned: true}, nil
 		} else if found.Listener != nil {
-			return socket{found.Listener, found.Name, false}, nil
+			return socket{Listener: found.Listener, name: found.Name}, nil
 		}
 	}
 	return socket{}, nil
@@ -133,7 +139,7 @@ func (u *Upgrader) Activated(name string) ([]net.Listener, error) {
 	}
 	var listeners []net.Listener
 	for _, s := range all {
-		u.sockets = append(u.sockets, socket{s.Listener, s.Name, false})
+		u.sockets = append(u.sockets, socket{Listener: s.Listener, name: s.Name})
 		listeners = append(listeners, s.Listener)
 	}
 	return listeners, nil

@@ -201,6 +201,9 @@ func (u *Upgrader) Ready() error {
 	if u.parent != nil {
 		isMain = !u.parent.confirm()
 		u.parent = nil
+		for _, s := range u.sockets {
+			u.setUnlink(s)
+		}
 	}
 	u.logIfFailed("writing the PID file", pid.publish()) // the old process does not come back
 	if isMain {
@@ -310,6 +313,7 @@ type socket struct {
 	net.Listener
 	name    string // under which it is passed on
 	isOwned bool   // the program has opened it, not the service manager
+	isNew   bool   // this process has opened it
 }
 
 // displayName returns a socket's name for logs.

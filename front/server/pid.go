@@ -20,21 +20,31 @@ const oldPIDSuffix = ".oldbin"
 const newPIDSuffix = ".new"
 
 // preparePID is writePID for a process that replaces another one. It keeps the other's ID in a
-// second file until that process has ended, and leaves the file to publishPID.
+// second file until that process has ended, and its own in a third one, which publishPID renames.
 func (s *Server) preparePID(path string) error {
 	old, ok := readPID(path)
 	if path == "" || !ok || old == 0 {
 		return s.writePID(path)
 	}
-	err := safefile.Remove(path + oldPIDSuffix) // an old one may be writable in a folder that is not
-	if err == nil || errors.Is(err, fs.ErrNotExist) {
-		err = s.createPID(path+oldPIDSuffix, old)
+	s.nextPID = path
+	err := s.createNewPID(path+oldPIDSuffix, old)
+	if err == nil {
+		err = s.createNewPID(path+newPIDSuffix, os.Getpid())
 	}
 	if err != nil {
+		_ = safefile.Remove(path + oldPIDSuffix) // on a full disk it may be empty
 		return fmt.Errorf("pid: %w (the user that serves must be able to replace the file)", err)
 	}
-	s.nextPID = path
 	return nil
+}
+
+// createNewPID is createPID without what is there: an old file may be writable in a folder that is
+// not.
+func (s *Server) createNewPID(path string, id int) error {
+	if err := safefile.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	return s.createPID(path, id)
 }
 
 // publishPID replaces the file of the process that this one has replaced, at once: readers find one
@@ -44,23 +54,29 @@ func (s *Server) publishPID() {
 		return
 	}
 	s.pid, s.nextPID = s.nextPID, ""
-	err := s.createPID(s.pid+newPIDSuffix, os.Getpid())
-	if err == nil {
-		err = os.Rename(s.pid+newPIDSuffix, s.pid)
-	}
-	if err != nil {
+	if err := os.Rename(s.pid+newPIDSuffix, s.pid); err != nil {
 		s.log.print("pid: cannot replace the file: " + err.Error())
 	}
 }
 
-// removeOldPID removes the file of a process that has been replaced, or that could not be.
-func (s *Server) removeOldPID() {
+// removeOldPID removes the file of a process that has been replaced, or that could not be. It
+// reports whether there was one.
+func (s *Server) removeOldPID() bool {
 	path := s.pid + oldPIDSuffix
 	if id, ok := readPID(path); s.pid == "" || !ok || id != os.Getpid() {
-		return
+		return false
 	}
 	if err := safefile.Remove(path); err != nil {
 		s.log.print(fmt.Sprintf("pid: cannot remove %s: %v", path, err))
+	}
+	return true
+}
+
+// removeFailedPIDs removes the files of a new process that has failed.
+func (s *Server) removeFailedPIDs() {
+	s.removeOldPID()
+	if s.pid != "" && !s.isReplaced() {
+		_ = safefile.Remove(s.pid + newPIDSuffix) // the next upgrade does so, too
 	}
 }
 
@@ -119,10 +135,14 @@ const maxPID = 32
 // removePID removes the file if the current user may do so, unless it holds the ID of another
 // process: a successor's.
 func (s *Server) removePID() {
-	s.removeOldPID()
+	hadOld := s.removeOldPID()
 	path := s.pid
-	if s.isReplaced() {
+	if hadOld && s.isReplaced() {
 		path = "" // the file is the other process's, even if it is about to be written
+	}
+	if s.nextPID != "" { // this process has not taken over
+		_ = safefile.Remove(s.nextPID + newPIDSuffix)
+		s.nextPID = ""
 	}
 	if s.pid = ""; path == "" || !holdsOwnPID(path) {
 		return

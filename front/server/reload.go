@@ -10,6 +10,7 @@ import (
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/listen"
 	"github.com/tarehq/tare/internal/sdnotify"
+	"github.com/tarehq/tare/upgrade"
 )
 
 // Reopen reopens the files of all logs, after they have been renamed. A log whose file cannot be
@@ -34,10 +35,15 @@ func (s *Server) Reopen() error {
 }
 
 // Reload reads the configuration again and applies it completely or not at all. Certificates are
-// reread in both cases. If the Source is a *Config, nothing else is.
+// reread in both cases. If the Source is a *Config, nothing else is. While a new process starts,
+// Reload fails: that process may have read the old configuration.
 func (s *Server) Reload() error {
 	if !s.isServing() {
 		return ErrNotServing
+	}
+	if s.hasChild.Load() { // it may have read the old file already
+		s.log.print("reload: failed: an upgrade is in progress (reload when it has ended)")
+		return upgrade.ErrInProgress
 	}
 	s.notifyManager(sdnotify.Reloading, sdnotify.MonotonicUsec())
 	call(s.options.Reloading)

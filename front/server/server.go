@@ -44,6 +44,7 @@ type Server struct {
 	failed     chan error        // receives errors of servers
 	upgrader   *upgrade.Upgrader // nil unless Options.Upgrade is set
 	upgrading  sync.Mutex        // held while a new process starts
+	hasChild   atomic.Bool       // likewise
 	tlsTable   atomic.Pointer[tlsTable]
 	issued     *acme.Manager
 
@@ -139,7 +140,7 @@ func (s *Server) Run(ctx context.Context) (err error) {
 			return err
 		}
 	}
-	if err := s.start(config); err != nil {
+	if err := s.start(ctx, config); err != nil || !s.isServing() {
 		return err
 	}
 	call(s.options.Ready)

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -225,8 +226,9 @@ func (s *Server) folders() (f privilege.Folders, release func(), err error) {
 	return f, release, nil
 }
 
-// start creates the handler and the servers and prints what is served.
-func (s *Server) start(c *Config) (err error) {
+// start creates the handler and the servers and prints what is served. It serves nothing if ctx has
+// ended: a process that stops must not take over from another one.
+func (s *Server) start(ctx context.Context, c *Config) (err error) {
 	if err := s.openSite(c); err != nil {
 		return err
 	}
@@ -245,6 +247,10 @@ func (s *Server) start(c *Config) (err error) {
 			return errors.Join(err, s.site.Close())
 		}
 		listeners = append(listeners, l)
+	}
+	if ctx.Err() != nil {
+		closeAll(listeners)
+		return s.site.Close()
 	}
 	if err := s.takeOver(); err != nil {
 		closeAll(listeners)

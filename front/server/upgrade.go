@@ -59,10 +59,12 @@ func (s *Server) upgrade(ctx context.Context) error {
 	if err := s.checkUpgrade(); err != nil {
 		return err
 	}
+	s.hasChild.Store(true)
+	defer s.hasChild.Store(false)
 	s.log.print("upgrade: starting a new process")
 	err := s.upgrader.Upgrade(ctx)
 	if err != nil {
-		s.removeOldPID()
+		s.removeFailedPIDs()
 	}
 	return err
 }

@@ -80,6 +80,8 @@ func TestFailedUpgradesChangeNothing(t *testing.T) {
 			"permission denied"},
 		{"exit", func(s *site) { s.write("fault", exits) }, func(s *site) { s.write("fault", "") }, time.Hour,
 			"exit status 7"},
+		{"error", func(s *site) { s.write("fault", fails) }, func(s *site) { s.write("fault", "") }, time.Hour,
+			"exit status 1"},
 		{"hang", func(s *site) { s.write("fault", hangs) }, func(s *site) { s.write("fault", "") },
 			time.Second, "it was not ready after 1s"},
 		{"address", func(s *site) { s.write("nginx.conf", strings.Replace(upgradable, "HOST:8001", "192.0.2.1:1", 1)) },
@@ -102,6 +104,9 @@ func TestFailedUpgradesChangeNothing(t *testing.T) {
 			}
 			if _, err := os.Lstat(s.path("pid.oldbin")); err == nil {
 				t.Error("pid.oldbin is left")
+			}
+			if _, err := os.Lstat(s.path("socket")); err != nil {
+				t.Error(err)
 			}
 			c.mend(s)
 			var replaced []int

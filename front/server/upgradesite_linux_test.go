@@ -34,6 +34,7 @@ const folderVariable = "TARE_TEST_SITE"
 // Faults of new processes. The file "fault" in the folder holds one.
 const (
 	exits = "exit" // once everything is open
+	fails = "fail" // likewise, with an error
 	hangs = "hang" // likewise; writes its process ID to the file "hangs"
 )
 
@@ -96,6 +97,8 @@ func fail(dir string) error {
 	switch string(fault) {
 	case exits:
 		os.Exit(7)
+	case fails:
+		return errors.New("a fault")
 	case hangs:
 		name := filepath.Join(dir, "hangs")
 		if err := os.WriteFile(name+".new", []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
@@ -159,7 +162,10 @@ func newSite(t *testing.T, ready time.Duration, environment ...string) *site {
 	id := os.Getpid()
 	s := &site{t, dir, fmt.Sprintf("127.%d.%d.%d", 1+id>>16&63, id>>8&255, 1+id%254)}
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
-	s.write("cert.pem", string(append(cert, key...)))
+	// Not by s.write: the base64 text may contain DIR or HOST.
+	if err := os.WriteFile(s.path("cert.pem"), append(cert, key...), 0o644); err != nil {
+		t.Fatal(err)
+	}
 	s.write("nginx.conf", upgradable)
 	s.write("log", "")
 	s.install()

@@ -173,6 +173,12 @@ func (c *Certificate) obtain(ctx context.Context) {
 	var delay time.Duration
 	var failed []error
 	for _, i := range c.candidates() {
+		now := c.manager.config.Now()
+		if left := i.limitedUntil.Sub(now); left > 0 {
+			failed = append(failed, fmt.Errorf("%s: its rate limit ends in %s", i.conf.Name, left.Round(time.Second)))
+			delay = max(delay, left)
+			continue
+		}
 		cert, wait, err := c.orderWithin(ctx, i)
 		switch {
 		case err == nil:
@@ -181,10 +187,11 @@ func (c *Certificate) obtain(ctx context.Context) {
 		case ctx.Err() != nil:
 			return // the process stops: that is no failure
 		}
-		failed = append(failed, fmt.Errorf("%s: %w", i.conf.Name, err))
+		i.limitedUntil = now.Add(wait)
+		failed = append(failed, fmt.Errorf("%s: %s", i.conf.Name, printable(err.Error())))
 		delay = max(delay, wait)
 	}
-	if len(failed) > 1 {
+	if len(c.issuers) > 1 {
 		delay = 0 // another issuer may succeed before the rate limit of one ends
 	}
 	c.fail(errors.Join(failed...), delay)
@@ -223,7 +230,7 @@ func (c *Certificate) take(cert *certificate, i *issuer, failed []error) {
 		c.manager.config.Log(fmt.Sprintf("acme: %s: %v", c, err))
 	}
 	c.manager.config.Log(fmt.Sprintf("acme: %s: %s has issued a certificate, %s", c, i.conf.Name, c.validity(cert)))
-	if now := c.manager.config.Now(); now.Before(cert.Leaf.NotBefore) || now.After(cert.Leaf.NotAfter) {
+	if now := c.manager.config.Now(); !cert.isValid(now) {
 		c.manager.config.Log(fmt.Sprintf("acme: %s: the new certificate is valid from %s to %s, and this machine's clock "+
 			"is at %s: check the clock", c, cert.Leaf.NotBefore.Format(time.DateTime),
 			cert.Leaf.NotAfter.Format(time.DateTime), now.UTC().Format(time.DateTime)))

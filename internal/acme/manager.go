@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"time"
+	"unicode"
 
 	"github.com/tarehq/tare/front/conf"
 )
@@ -49,7 +50,9 @@ func New(config Config) *Manager {
 	if config.Now == nil {
 		config.Now = time.Now
 	}
-	if config.Log == nil {
+	if log := config.Log; log != nil {
+		config.Log = func(text string) { log(printable(text)) }
+	} else {
 		config.Log = func(string) {}
 	}
 	config.Timing = config.Timing.withDefaults()
@@ -110,6 +113,23 @@ func (m *Manager) open(config *conf.Config, issued *conf.Issued, uid int) (*Cert
 		return nil, fmt.Errorf("%s: %w", positionOf(c.issuers[0].conf), err)
 	}
 	return c, nil
+}
+
+// maxLine limits the length of a line in the log.
+const maxLine = 1000
+
+// printable returns a text, which may contain one of an issuer, as a line for a log and a terminal.
+func printable(text string) string {
+	end := ""
+	if len(text) > maxLine {
+		text, end = text[:maxLine], "..."
+	}
+	return strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return ' '
+		}
+		return r
+	}, strings.ToValidUTF8(text, "")) + end
 }
 
 // storeOf returns the store of an issuer. Those in memory outlive changes of the configuration.

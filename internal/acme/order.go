@@ -19,6 +19,10 @@ import (
 // orderTimeout limits an order, with its challenges.
 const orderTimeout = 10 * time.Minute
 
+// maxCertificate limits the size of a certificate's file: clients receive the chain in each
+// handshake.
+const maxCertificate = 128 << 10
+
 // issuedBy begins the line of a certificate's file that names the issuer's directory.
 const issuedBy = "issued by "
 
@@ -32,6 +36,11 @@ type certificate struct {
 
 func (c *certificate) period() period {
 	return period{c.Leaf.NotBefore, c.Leaf.NotAfter, c.obtained}
+}
+
+// isValid reports whether a certificate is valid at a time.
+func (c *certificate) isValid(at time.Time) bool {
+	return !at.Before(c.Leaf.NotBefore) && !at.After(c.Leaf.NotAfter)
 }
 
 // remaining returns how long the certificate is valid; 0 if it is nil or has expired.
@@ -89,11 +98,28 @@ func (c *Certificate) order(ctx context.Context, i *issuer) (*certificate, error
 	text := []byte(issuedBy + i.conf.Directory + "\n")
 	text = append(append(text, keyText...), preferred(chains, i.conf.PreferredChain)...)
 	cert, err := parseCertificate(text, c.spec.Names)
+	if err == nil {
+		err = c.checkNew(cert)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("the issuer returned an unusable certificate: %w", err)
 	}
 	cert.obtained = c.manager.config.Now()
 	return cert, nil
+}
+
+// checkNew returns an error if a new certificate must not replace the current one. If none is valid
+// the machine's clock may be wrong.
+func (c *Certificate) checkNew(cert *certificate) error {
+	now, current := c.manager.config.Now(), c.current.Load()
+	switch {
+	case len(cert.text) > maxCertificate:
+		return fmt.Errorf("larger than %d bytes", maxCertificate)
+	case current != nil && current.isValid(now) && !cert.isValid(now):
+		return fmt.Errorf("valid from %s to %s only", cert.Leaf.NotBefore.UTC().Format(time.DateTime),
+			cert.Leaf.NotAfter.UTC().Format(time.DateTime))
+	}
+	return nil
 }
 
 // orderParameters returns the parameters of an order.

@@ -15,6 +15,10 @@ const (
 	latestPart  = 6  // the issuer's advice cannot delay a renewal into this last part
 )
 
+// minInterval is the shortest time between a certificate's issue and its renewal, however short its
+// life is. A wrong issuer would otherwise cause one order after another.
+const minInterval = 10 * time.Second
+
 // Timing holds intervals. Zero fields have defaults.
 type Timing struct {
 	// RetryMin and RetryMax limit the time between attempts, which doubles with each failure. The
@@ -74,7 +78,8 @@ func (t Timing) renewalTime(p period, advice *window, fraction float64) time.Tim
 	if p.obtained.After(since) {
 		since = p.obtained
 	}
-	if earliest := since.Add(min(t.MinAge, life/2)); at.Before(earliest) {
+	interval := max(min(t.MinAge, life/2), min(t.RetryMin, minInterval))
+	if earliest := since.Add(interval); at.Before(earliest) {
 		at = earliest
 	}
 	return at

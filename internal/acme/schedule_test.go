@@ -37,6 +37,12 @@ func TestRenewalTimes(t *testing.T) {
 	if got := timing.renewalTime(short, nil, 0); !got.Equal(at(40 * time.Second)) {
 		t.Errorf("a short certificate: %v", got)
 	}
+	for _, life := range []time.Duration{-time.Hour, 0, time.Second} { // of a wrong issuer
+		got := timing.renewalTime(period{start, at(life), start}, nil, 0)
+		if !got.Equal(at(minInterval)) {
+			t.Errorf("a certificate of %v is renewed at %v", life, got)
+		}
+	}
 }
 
 // The time between attempts doubles up to a limit, and leaves room for several before the end.

@@ -80,7 +80,8 @@ func (s *store) write(name string, content []byte) error {
 		s.memory[name] = content
 		return nil
 	}
-	// The name is fixed, since writers hold a lock: what a killed process left is overwritten.
+	// The name is fixed, since writers hold a lock: the file that a killed process left is
+	// replaced.
 	temporary := s.path("." + name + ".new")
 	err := s.writeTemporary(temporary, name, content)
 	if err == nil {
@@ -104,7 +105,7 @@ func (s *store) writeTemporary(path, name string, content []byte) error {
 	if err := s.change("create", name); err != nil {
 		return err
 	}
-	f, _, err := safefile.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, fileMode)
+	f, err := createNew(path)
 	if err != nil {
 		return err
 	}
@@ -125,6 +126,20 @@ func (s *store) writeTemporary(path, name string, content []byte) error {
 		return err
 	}
 	return f.Close()
+}
+
+// createNew creates a file. An old one may belong to a user, or have a mode, that would reveal
+// keys.
+func createNew(path string) (*os.File, error) {
+	if err := safefile.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, err
+	}
+	f, how, err := safefile.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, fileMode)
+	if err == nil && !how.Created {
+		f.Close()
+		err = &fs.PathError{Op: "create", Path: path, Err: fs.ErrExist}
+	}
+	return f, err
 }
 
 // syncDir makes the names in the directory survive a loss of power.
@@ -217,11 +232,14 @@ func (s *store) prepare(uid int) error {
 	if s.dir == "" {
 		return nil
 	}
+	var err error
 	if uid >= 0 {
-		return safefile.GiveDir(s.dir, dirMode, uid)
+		err = safefile.GiveDir(s.dir, dirMode, uid)
+	} else if err = os.Mkdir(s.dir, dirMode); errors.Is(err, fs.ErrExist) {
+		err = nil
 	}
-	if err := os.Mkdir(s.dir, dirMode); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err != nil {
 		return err
 	}
-	return nil
+	return checkPrivate(s.dir, uid)
 }

@@ -9,4 +9,6 @@ func lockFile(*os.File) error { return nil }
 
 func syncDirectory(string) error { return nil }
 
+func checkPrivate(string, int) error { return nil }
+
 func checkWritable(string) error { return nil }

@@ -4,6 +4,7 @@ package acme
 
 import (
 	"errors"
+	"fmt"
 	"os"
 
 	"golang.org/x/sys/unix"
@@ -32,6 +33,26 @@ func syncDirectory(path string) error {
 	}
 	defer dir.Close()
 	return dir.Sync()
+}
+
+// checkPrivate returns an error if users other than root and a user may replace files in a
+// directory. That user is the one of the process if uid is negative.
+func checkPrivate(path string, uid int) error {
+	if uid < 0 {
+		uid = os.Geteuid()
+	}
+	var s unix.Stat_t
+	if err := unix.Stat(path, &s); err != nil {
+		return &os.PathError{Op: "stat", Path: path, Err: err}
+	}
+	switch {
+	case s.Mode&unix.S_IWOTH != 0:
+		return fmt.Errorf("%s: all users may write to it and could replace keys (chmod o-w)", path)
+	case int(s.Uid) != uid && s.Uid != 0:
+		return fmt.Errorf("%s: user %d owns it and could replace keys (make user %d the owner of it and of its files)",
+			path, s.Uid, uid)
+	}
+	return nil
 }
 
 // checkWritable returns an error unless the process may create files in a directory. It writes

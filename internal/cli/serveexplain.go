@@ -12,6 +12,7 @@ import (
 	"strconv"
 	"strings"
 	"text/tabwriter"
+	"unicode"
 
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/nginxconf"
@@ -41,9 +42,23 @@ func (p *frontPlan) runExplain(env Env) error {
 		if f.Pos != "" {
 			text += "  (" + f.Pos + ")"
 		}
-		fmt.Fprintf(table, "%s\t%s\n", f.Phase, text)
+		fmt.Fprintf(table, "%s\t%s\n", f.Phase, printable(text))
 	}
 	return table.Flush()
+}
+
+// printable returns a text with escapes for control characters: a URL, which may be an attacker's,
+// must not change the table or the terminal.
+func printable(text string) string {
+	var b strings.Builder
+	for _, r := range text {
+		if unicode.IsPrint(r) {
+			b.WriteRune(r)
+		} else {
+			b.WriteString(strings.Trim(strconv.QuoteRune(r), "'"))
+		}
+	}
+	return b.String()
 }
 
 // explainedRequest returns the request of the flags, as a server receives it.
@@ -54,6 +69,9 @@ func (p *frontPlan) explainedRequest(listeners []nginxconf.Listener) (*http.Requ
 		return nil, errors.Unwrap(err)
 	case target.Scheme != "http" && target.Scheme != "https", target.Host == "", target.User != nil:
 		return nil, errors.New("want http://HOST/PATH or https://HOST/PATH")
+	}
+	if target.Path == "" {
+		target.Path = "/" // as clients send it
 	}
 	header, err := parseHeaders(p.headers)
 	if err != nil {

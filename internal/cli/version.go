@@ -21,8 +21,15 @@ func versionCommand(env Env) *cobra.Command {
 	}
 }
 
+// release is the version of a program that "make dist" built, set by the linker. Other programs
+// have the version that Go derives from the module or the checkout.
+var release string
+
 // version returns this program's version.
 func version() string {
+	if release != "" {
+		return release
+	}
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return info.Main.Version
 	}

@@ -15,11 +15,6 @@ const (
 	// goroutines run, and lets Go's poller check their sockets.
 	yieldAfter = 500 * time.Microsecond
 
-	// shortWait is how long a wait in Go's poller may take for the loop to linger the next time.
-	shortWait = 2 * poll.LingerTime
-	// handOffRest is how long after a hand-off no loop lingers: the runner needs a P.
-	handOffRest = time.Millisecond
-
 	// handOffBatch is how many requests a loop hands off before it lets their runners start.
 	handOffBatch = 16
 )
@@ -39,13 +34,12 @@ type shard struct {
 	_    [56]byte
 
 	// Owned by the leader.
-	events    []poll.Event
-	nextEvent int  // index of the next event
-	slept     bool // the loop has waited for events
-	// waitsShortly reports whether the last wait was short, so that the next one may linger.
-	waitsShortly bool
-	reportedAt   time.Time // when events were reported
-	lastYield    time.Time
+	events     []poll.Event
+	nextEvent  int  // index of the next event
+	slept      bool // the loop has waited for events
+	shortWaits shortWaits
+	reportedAt time.Time // when events were reported
+	lastYield  time.Time
 
 	turnOf    atomic.Pointer[shardSession]  // whose turn the next leader takes over
 	gatedConn atomic.Pointer[exchange.Conn] // whose responses the next leader sends
@@ -131,28 +125,22 @@ func (s *shard) waitEvents() bool {
 		s.reportedAt = time.Now()
 		s.lastYield = s.reportedAt
 	}
-	began := s.reportedAt
-	events, waited, err := s.loop.Wait(s.mayLinger())
+	began, lingers := s.reportedAt, s.mayLinger()
+	events, waited, err := s.loop.Wait(lingers)
 	if err != nil {
 		return false
 	}
-	switch waited {
-	case poll.Lingered:
-		s.reportedAt, s.waitsShortly = time.Now(), true
-	case poll.Parked:
+	if waited != poll.NotWaited {
 		s.reportedAt = time.Now()
-		s.lastYield, s.waitsShortly = s.reportedAt, s.reportedAt.Sub(began) < shortWait
+		s.shortWaits.add(waited, lingers, s.reportedAt.Sub(began))
+	}
+	if waited == poll.Parked {
+		s.lastYield = s.reportedAt
 	}
 	s.events, s.nextEvent, s.slept = events, 0, waited != poll.NotWaited
 	s.turns.Add(1)
 	s.load.beginTurn(s.group.instant(s.reportedAt))
 	return true
-}
-
-// mayLinger reports whether the loop may wait without giving up its P. It may if events are about
-// to happen, and if no other goroutine of the server is known to need a processor.
-func (s *shard) mayLinger() bool {
-	return s.waitsShortly && s.group.instant(s.reportedAt)-instant(s.group.handedOff.Load()) > instant(handOffRest)
 }
 
 func (s *shard) freeRunner() (r *runner, fresh bool) {

@@ -5,6 +5,7 @@ import (
 	"math/rand/v2"
 	"net"
 	"os"
+	"runtime"
 	"testing"
 )
 
@@ -20,10 +21,8 @@ const (
 func FreeAddress(t testing.TB) string {
 	t.Helper()
 	for i := range portCount {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", firstPort+(os.Getpid()*97+i)%portCount))
-		if err == nil {
-			defer l.Close()
-			return l.Addr().String()
+		if address, ok := reserve(t, firstPort+(os.Getpid()*97+i)%portCount); ok {
+			return address
 		}
 	}
 	t.Fatal("no free port")
@@ -35,15 +34,41 @@ func FreeAddress(t testing.TB) string {
 func FreeAddresses(t testing.TB, n int) (all []string) {
 	t.Helper()
 	for range 100 * n {
-		l, err := net.Listen("tcp", fmt.Sprintf("127.0.0.1:%d", firstPort+rand.IntN(portCount)))
-		if err != nil {
-			continue
+		if address, ok := reserve(t, firstPort+rand.IntN(portCount)); ok {
+			all = append(all, address)
 		}
-		defer l.Close() // at the end, so that the addresses differ
-		if all = append(all, l.Addr().String()); len(all) == n {
+		if len(all) == n {
 			return all
 		}
 	}
 	t.Fatal("no free ports")
 	return nil
+}
+
+// reserve returns the address of a port that is unused, unless a test that still runs, of any
+// binary, has reserved it. The program of such a test may not listen yet.
+func reserve(t testing.TB, port int) (address string, ok bool) {
+	t.Helper()
+	if runtime.GOOS == "linux" {
+		// An abstract unix socket has no file, belongs to the network namespace as ports do, and
+		// ends with its process.
+		claim, err := net.Listen("unix", fmt.Sprintf("@tare-test-port-%d", port))
+		if err != nil {
+			return "", false
+		}
+		defer func() {
+			if !ok {
+				claim.Close()
+				return
+			}
+			t.Cleanup(func() { claim.Close() })
+		}()
+	}
+	address = fmt.Sprintf("127.0.0.1:%d", port)
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return "", false
+	}
+	l.Close()
+	return address, true
 }

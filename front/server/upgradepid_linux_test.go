@@ -1,0 +1,93 @@
+package server_test
+
+import (
+	"bytes"
+	"context"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/server"
+)
+
+// A process that is stopped while it starts does not take over: the old one would end, and so would
+// the new one.
+func TestStoppedProcessDoesNotServe(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	config := &server.Config{Handler: func() (http.Handler, error) { cancel(); return http.NotFoundHandler(), nil }}
+	config.Front.Hosts = []conf.Host{{Listen: []conf.Listen{{Addr: l.Addr().String()}}}}
+	var log bytes.Buffer
+	err = server.Run(ctx, config, server.Options{Stdout: &log, Stderr: &log, Signals: server.NoSignals,
+		Listeners: []net.Listener{l}})
+	if err != nil || strings.Contains(log.String(), "serving") {
+		t.Errorf("%v\n%s", err, &log)
+	}
+}
+
+// If the new process has another PID file, that of the old one is removed.
+func TestUpgradeToAnotherPIDFile(t *testing.T) {
+	s := newSite(t, time.Hour)
+	old := s.pid()
+	s.write("nginx.conf", strings.Replace(upgradable, "DIR/pid", "DIR/other", 1))
+	s.signal(old, syscall.SIGUSR2)
+	s.wait(old)
+	if text := s.read("pid"); text != "" {
+		t.Errorf("the old file is left: %s", text)
+	}
+	next := s.number("other")
+	s.signal(next, syscall.SIGTERM)
+	if code := s.wait(next); code != 0 {
+		t.Errorf("exit code %d", code)
+	}
+}
+
+// A PID file that cannot be replaced is an error before the new process takes over.
+func TestPIDFileThatCannotBeReplaced(t *testing.T) {
+	s := newSite(t, time.Hour)
+	obstacle := filepath.Join(s.path("pid.new"), "file")
+	if err := os.MkdirAll(obstacle, 0o777); err != nil {
+		t.Fatal(err)
+	}
+	pid := s.pid()
+	s.signal(pid, syscall.SIGUSR2)
+	s.eventually("an error", func() bool { return strings.Contains(s.read("log"), "upgrade: failed, this") })
+	if _, err := os.Lstat(s.path("pid.oldbin")); err == nil || s.pid() != pid {
+		t.Errorf("pid.oldbin is left, or process %d serves instead of %d", s.pid(), pid)
+	}
+	if err := os.RemoveAll(s.path("pid.new")); err != nil {
+		t.Fatal(err)
+	}
+	s.end(s.upgrade())
+}
+
+// A reload while a new process starts is rejected, because that process may have read the old
+// configuration. It succeeds later.
+func TestReloadDuringUpgradeIsRejected(t *testing.T) {
+	s := newSite(t, time.Hour)
+	s.write("fault", hangs)
+	pid := s.pid()
+	s.signal(pid, syscall.SIGUSR2)
+	child := s.number("hangs")
+	s.signal(pid, syscall.SIGHUP)
+	logs := func(text string) func() bool {
+		return func() bool { return strings.Contains(s.read("log"), text) }
+	}
+	s.eventually("an error", logs("reload: failed: an upgrade is in progress"))
+	s.signal(pid, syscall.SIGUSR2)
+	s.eventually("another error", logs("another upgrade is in progress"))
+	s.signal(child, syscall.SIGKILL)
+	s.eventually("its end", func() bool { return strings.Contains(s.read("log"), "ended before it was ready") })
+	s.signal(pid, syscall.SIGHUP)
+	s.eventually("a reload", func() bool { return strings.Contains(s.read("log"), "new configuration active") })
+	s.end()
+}

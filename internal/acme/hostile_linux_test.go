@@ -1,0 +1,175 @@
+package acme
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unicode"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// forger is an issuer that validates nothing and issues certificates of any period.
+type forger struct {
+	*httptest.Server
+	period func(n int) (notBefore, notAfter time.Time) // of the n-th certificate, from 1
+	issued atomic.Int64
+	chain  atomic.Value // of the last one, in PEM
+}
+
+func newForger(t *testing.T, period func(n int) (notBefore, notAfter time.Time)) *forger {
+	t.Helper()
+	f := &forger{period: period}
+	f.Server = httptest.NewServer(f)
+	t.Cleanup(f.Close)
+	return f
+}
+
+// ServeHTTP implements http.Handler.
+func (f *forger) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	w.Header().Set("Replay-Nonce", fmt.Sprint(time.Now().UnixNano()))
+	w.Header().Set("Content-Type", "application/json")
+	w.Header().Set("Location", f.URL+"/order")
+	order := fmt.Sprintf(`{"status":%%q,"authorizations":[],"finalize":"%s/finalize","certificate":"%s/cert"}`, f.URL, f.URL)
+	switch r.URL.Path {
+	case "/dir":
+		fmt.Fprintf(w, `{"newNonce":"%s/nonce","newAccount":"%s/account","newOrder":"%s/order"}`, f.URL, f.URL, f.URL)
+	case "/account":
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprint(w, `{"status":"valid"}`)
+	case "/order":
+		w.WriteHeader(http.StatusCreated)
+		fmt.Fprintf(w, order, "ready")
+	case "/finalize":
+		if err := f.issue(r); err != nil {
+			http.Error(w, err.Error(), http.StatusBadRequest)
+			return
+		}
+		fmt.Fprintf(w, order, "valid")
+	case "/cert":
+		w.Header().Set("Content-Type", "application/pem-certificate-chain")
+		_, _ = w.Write(f.chain.Load().([]byte))
+	}
+}
+
+// issue makes the certificate that a request requests.
+func (f *forger) issue(r *http.Request) error {
+	var signed struct{ Payload string }
+	if err := json.NewDecoder(r.Body).Decode(&signed); err != nil {
+		return err
+	}
+	payload, err := base64.RawURLEncoding.DecodeString(signed.Payload)
+	if err != nil {
+		return err
+	}
+	var request struct{ CSR string }
+	if err := json.Unmarshal(payload, &request); err != nil {
+		return err
+	}
+	der, err := base64.RawURLEncoding.DecodeString(request.CSR)
+	if err != nil {
+		return err
+	}
+	csr, err := x509.ParseCertificateRequest(der)
+	if err != nil {
+		return err
+	}
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		return err
+	}
+	n := f.issued.Add(1)
+	template := &x509.Certificate{SerialNumber: big.NewInt(n), DNSNames: csr.DNSNames}
+	template.NotBefore, template.NotAfter = f.period(int(n))
+	if der, err = x509.CreateCertificate(rand.Reader, template, template, csr.PublicKey, key); err != nil {
+		return err
+	}
+	f.chain.Store(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+	return nil
+}
+
+// A certificate that is not valid does not replace one that is.
+func TestExpiredCertificateDoesNotReplaceValidOne(t *testing.T) {
+	t.Parallel()
+	now := time.Now()
+	f := newForger(t, func(n int) (notBefore, notAfter time.Time) {
+		if n == 1 {
+			return now.Add(-24 * time.Hour), now.Add(time.Hour) // renewed at once
+		}
+		return now.Add(-48 * time.Hour), now.Add(-24 * time.Hour)
+	})
+	s := newServers(t)
+	s.run(configOf("a.test", conf.Issuer{Name: "forger", Directory: f.URL + "/dir",
+		StateDir: filepath.Join(t.TempDir(), "state")}), Config{})
+	s.lines.await(t, "acme: a.test: forger: the issuer returned an unusable certificate: valid from .* only", 1)
+	s.lines.await(t, "acme: a.test: still serving the one valid until", 1)
+	leaf, err := s.handshake("a.test", nil)
+	if err != nil || leaf.SerialNumber.Int64() != 1 {
+		t.Errorf("%v, %v", leaf, err)
+	}
+}
+
+// A rate limit of an issuer does not keep its fallback from renewing a certificate in time. The
+// issuer receives no request while it lasts.
+func TestFallbackIssuesDuringRateLimit(t *testing.T) {
+	t.Parallel()
+	l := &limiter{after: "604800"}
+	limited := httptest.NewServer(l)
+	defer limited.Close()
+	now := time.Now()
+	f := newForger(t, func(int) (notBefore, notAfter time.Time) { return now, now.Add(90 * 24 * time.Hour) })
+	s := newServers(t)
+	dir := t.TempDir()
+	config := configOf("a.test",
+		conf.Issuer{Name: "limited", Directory: limited.URL + "/dir", StateDir: dir, Fallback: "forger"},
+		conf.Issuer{Name: "forger", Directory: f.URL + "/dir", StateDir: filepath.Join(dir, "forger")})
+	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"a.test"},
+		NotBefore: now.Add(-65 * 24 * time.Hour), NotAfter: now.Add(25 * 24 * time.Hour)})
+	name := filepath.Join(dir, fileName(config.Hosts[0].Listen[0].Issued)+".pem")
+	if err := os.WriteFile(name, append(cert, key...), fileMode); err != nil {
+		t.Fatal(err)
+	}
+	s.run(config, Config{})
+	s.lines.await(t, "acme: a.test: forger has issued a certificate", 1)
+	s.lines.await(t, "acme: a.test: limited: its rate limit ends in 16.h", 1)
+	if n := l.requests.Load(); n != 1 {
+		t.Errorf("the issuer received %d requests", n)
+	}
+}
+
+// The text of an issuer is a short line in the log, without control characters.
+func TestErrorTextsOfIssuersArePrintable(t *testing.T) {
+	t.Parallel()
+	garbage := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, strings.Repeat("\x1b[31m rubbish\r\n\x00\xff", 50_000), http.StatusForbidden)
+	}))
+	defer garbage.Close()
+	s := newServers(t)
+	s.run(configOf("a.test", conf.Issuer{Name: "garbage", Directory: garbage.URL}), Config{})
+	s.lines.await(t, "next attempt", 1)
+	s.close()
+	for line := range strings.Lines(s.lines.text()) {
+		line = strings.TrimSuffix(line, "\n")
+		if len(line) > maxLine+100 || strings.ContainsFunc(line, func(r rune) bool { return !unicode.IsPrint(r) }) {
+			t.Errorf("a line of %d bytes: %.200q", len(line), line)
+		}
+	}
+	if n := len(strings.Split(s.lines.text(), "\n")); n > 50 {
+		t.Errorf("%d lines", n)
+	}
+}

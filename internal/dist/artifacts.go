@@ -1,0 +1,129 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"debug/buildinfo"
+	"encoding/hex"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+)
+
+// sumsFile is the name of the file of checksums.
+const sumsFile = "SHA256SUMS"
+
+// artifacts makes the files of a release.
+type artifacts struct {
+	release release
+	source  string // the checkout
+	folder  string // receives the files; absolute
+}
+
+// path returns the path of an artifact of an architecture.
+func (a *artifacts) path(arch, suffix string) string {
+	return filepath.Join(a.folder, fmt.Sprintf("%s-%s-linux-%s%s", productName, a.release.fileVersion(), arch, suffix))
+}
+
+// binary builds the program and writes the list of its modules. Settings of the environment that
+// change the result are fixed.
+func (a *artifacts) binary(ctx context.Context, arch string) error {
+	path := a.path(arch, "")
+	c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
+		"-ldflags", "-s -w -buildid= -X "+modulePath+"/internal/cli.release="+a.release.version,
+		"-o", path, "./cmd/tare")
+	c.Dir, c.Stderr = a.source, os.Stderr
+	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0",
+		"GOFLAGS=", "GOEXPERIMENT=", "GOFIPS140=off", "GOWORK=off")
+	if err := c.Run(); err != nil {
+		return fmt.Errorf("go build for linux/%s: %w", arch, err)
+	}
+	info, err := buildinfo.ReadFile(path)
+	if err != nil {
+		return err
+	}
+	sum, err := fileSum(path)
+	if err != nil {
+		return err
+	}
+	text, err := sbom(info, a.release, filepath.Base(path), sum)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(a.path(arch, ".spdx.json"), text, 0o644)
+}
+
+// packages makes the packages and images of the binaries.
+func (a *artifacts) packages(ctx context.Context) error {
+	pages, err := manPages(ctx, a.release)
+	if err != nil {
+		return err
+	}
+	completion, err := help(ctx, "completion", "bash")
+	if err != nil {
+		return err
+	}
+	shared := sharedFiles{man: pages, completion: []byte(completion)}
+	if shared.license, err = os.ReadFile(filepath.Join(a.source, "LICENSE")); err != nil {
+		return err
+	}
+	if shared.changelog, err = os.ReadFile(filepath.Join(a.source, "CHANGELOG.md")); err != nil {
+		return err
+	}
+	for _, arch := range architectures() {
+		binary, err := os.ReadFile(a.path(arch, ""))
+		if err != nil {
+			return err
+		}
+		modules, err := os.ReadFile(a.path(arch, ".spdx.json"))
+		if err != nil {
+			return err
+		}
+		files := append(shared.files(), programFiles(binary, modules)...)
+		if err := a.debian(ctx, arch, files); err != nil {
+			return err
+		}
+		var image bytes.Buffer
+		if err := writeImage(&image, arch, a.release, imageFiles(binary, modules, shared.license)); err != nil {
+			return err
+		}
+		if err := os.WriteFile(a.path(arch, ".oci.tar"), image.Bytes(), 0o644); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func fileSum(path string) (string, error) {
+	b, err := os.ReadFile(path)
+	if err != nil {
+		return "", err
+	}
+	return hexSum(b), nil
+}
+
+// hexSum returns the SHA-256 of b in hexadecimal digits.
+func hexSum(b []byte) string {
+	sum := sha256.Sum256(b)
+	return hex.EncodeToString(sum[:])
+}
+
+// writeSums writes the checksums of a folder's files as sha256sum does.
+func writeSums(folder string) error {
+	entries, err := os.ReadDir(folder) // sorted
+	if err != nil {
+		return err
+	}
+	var b strings.Builder
+	for _, e := range entries {
+		sum, err := fileSum(filepath.Join(folder, e.Name()))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "%s  %s\n", sum, e.Name())
+	}
+	return os.WriteFile(filepath.Join(folder, sumsFile), []byte(b.String()), 0o644)
+}

@@ -1,0 +1,179 @@
+package main
+
+import (
+	"context"
+	"embed"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/goccy/go-yaml"
+)
+
+// packager makes Debian packages. It runs by its module path and is no dependency.
+const packager = "github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4"
+
+// packaged holds the files of packages that are not made from the program.
+//
+//go:embed files
+var packaged embed.FS
+
+// file is a file of a package or an image. A folder's path ends with a slash.
+type file struct {
+	path     string // without a leading slash
+	mode     int64
+	isConfig bool // kept on upgrades, if the administrator changed it
+	text     []byte
+}
+
+func (f file) isFolder() bool { return f.path[len(f.path)-1] == '/' }
+
+// sharedFiles is what the packages of all architectures have in common.
+type sharedFiles struct {
+	man                map[string][]byte // by file name
+	completion         []byte
+	license, changelog []byte
+}
+
+// files returns the shared files of packages in a fixed order.
+func (s sharedFiles) files() []file {
+	all := []file{
+		{path: "usr/share/bash-completion/completions/tare", mode: 0o644, text: s.completion},
+		{path: "usr/share/doc/tare/copyright", mode: 0o644, text: s.license},
+		{path: "usr/share/doc/tare/CHANGELOG.md", mode: 0o644, text: s.changelog},
+		{path: "etc/tare/", mode: 0o755},
+		{path: "etc/tare/nginx.conf", mode: 0o644, isConfig: true, text: packagedFile("nginx.conf")},
+		{path: "etc/logrotate.d/tare", mode: 0o644, isConfig: true, text: packagedFile("tare.logrotate")},
+		{path: "usr/lib/systemd/system/tare.service", mode: 0o644, text: packagedFile("tare.service")},
+	}
+	for _, name := range slices.Sorted(maps.Keys(s.man)) {
+		all = append(all, file{path: "usr/share/man/man1/" + name, mode: 0o644, text: s.man[name]})
+	}
+	return all
+}
+
+// programFiles returns the files of packages that depend on the architecture.
+func programFiles(binary, modules []byte) []file {
+	return []file{
+		{path: "usr/bin/tare", mode: 0o755, text: binary},
+		{path: "usr/share/doc/tare/tare.spdx.json", mode: 0o644, text: modules},
+	}
+}
+
+func packagedFile(name string) []byte {
+	b, err := packaged.ReadFile("files/" + name)
+	if err != nil {
+		panic("main: BUG: an embedded file is missing: " + name)
+	}
+	return b
+}
+
+// The parts of nfpm's configuration that the package needs (https://nfpm.goreleaser.com).
+type (
+	nfpmConfig struct {
+		Name          string            `yaml:"name"`
+		Arch          string            `yaml:"arch"`
+		Platform      string            `yaml:"platform"`
+		Version       string            `yaml:"version"`
+		VersionSchema string            `yaml:"version_schema"`
+		Section       string            `yaml:"section"`
+		Priority      string            `yaml:"priority"`
+		Maintainer    string            `yaml:"maintainer"`
+		Description   string            `yaml:"description"`
+		Vendor        string            `yaml:"vendor"`
+		Homepage      string            `yaml:"homepage"`
+		License       string            `yaml:"license"`
+		MTime         string            `yaml:"mtime"`
+		Recommends    []string          `yaml:"recommends"`
+		Contents      []nfpmContent     `yaml:"contents"`
+		Scripts       map[string]string `yaml:"scripts"`
+	}
+	nfpmContent struct {
+		Src      string       `yaml:"src,omitempty"`
+		Dst      string       `yaml:"dst"`
+		Type     string       `yaml:"type,omitempty"`
+		FileInfo nfpmFileInfo `yaml:"file_info"`
+	}
+	nfpmFileInfo struct {
+		Mode  int64  `yaml:"mode"`
+		MTime string `yaml:"mtime"`
+		Owner string `yaml:"owner"`
+		Group string `yaml:"group"`
+	}
+)
+
+// debian makes the Debian package of an architecture.
+func (a *artifacts) debian(ctx context.Context, arch string, files []file) error {
+	stage, err := os.MkdirTemp("", "tare-deb-")
+	if err != nil {
+		return err
+	}
+	defer os.RemoveAll(stage)
+	config, err := stagePackage(stage, arch, a.release, files)
+	if err != nil {
+		return err
+	}
+	c := exec.CommandContext(ctx, "go", "run", packager, "package", "--config", config, "--packager", "deb",
+		"--target", a.path(arch, ".deb"))
+	c.Dir, c.Stderr = stage, os.Stderr
+	c.Env = append(os.Environ(), "GOFLAGS=", fmt.Sprintf("SOURCE_DATE_EPOCH=%d", a.release.time.Unix()))
+	if err := c.Run(); err != nil {
+		return fmt.Errorf("the Debian package for %s: %w", arch, err)
+	}
+	return nil
+}
+
+// stagePackage writes the files of a package and its configuration into a folder, and returns the
+// configuration's path.
+func stagePackage(stage, arch string, r release, files []file) (string, error) {
+	mtime := r.time.Format(time.RFC3339)
+	config := nfpmConfig{
+		Name: productName, Arch: arch, Platform: "linux", Version: r.debianVersion(), VersionSchema: "none",
+		Section: "httpd", Priority: "optional", Maintainer: maintainer, Description: summary + "\n" + description,
+		Vendor: vendor, Homepage: homepage, License: license, MTime: mtime,
+		Recommends: []string{"ca-certificates", "logrotate"}, Scripts: make(map[string]string),
+	}
+	for name, script := range map[string]string{
+		"postinstall": "postinst", "preremove": "prerm", "postremove": "postrm",
+	} {
+		path := filepath.Join(stage, script)
+		if err := os.WriteFile(path, packagedFile(script), 0o755); err != nil {
+			return "", err
+		}
+		config.Scripts[name] = path
+	}
+	for i, f := range files {
+		content := nfpmContent{Dst: "/" + f.path, FileInfo: nfpmFileInfo{f.mode, mtime, "root", "root"}}
+		switch {
+		case f.isFolder():
+			content.Type = "dir"
+		default:
+			if f.isConfig {
+				content.Type = "config"
+			}
+			text, dst := f.text, content.Dst
+			if filepath.Ext(dst) == ".1" { // man pages are compressed
+				var err error
+				if text, err = gzipOf(text); err != nil {
+					return "", err
+				}
+				content.Dst = dst + ".gz"
+			}
+			content.Src = filepath.Join(stage, fmt.Sprintf("content-%d", i))
+			if err := os.WriteFile(content.Src, text, 0o644); err != nil {
+				return "", err
+			}
+		}
+		config.Contents = append(config.Contents, content)
+	}
+	text, err := yaml.Marshal(config)
+	if err != nil {
+		return "", err
+	}
+	path := filepath.Join(stage, "nfpm.yaml")
+	return path, os.WriteFile(path, text, 0o644)
+}

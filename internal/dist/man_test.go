@@ -1,0 +1,160 @@
+package main
+
+import (
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+func testPages(t *testing.T) map[string][]byte {
+	t.Helper()
+	pages, err := manPages(t.Context(), testRelease())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pages
+}
+
+func TestManPagesAreReproducible(t *testing.T) {
+	if a, b := testPages(t), testPages(t); !maps.EqualFunc(a, b, slices.Equal[[]byte]) {
+		t.Error("two sets of pages differ")
+	}
+}
+
+// Every command has a page, and a page has all flags of its command's help.
+func TestManPagesHaveAllCommandsAndFlags(t *testing.T) {
+	pages := testPages(t)
+	for _, name := range []string{"tare", "tare-serve", "tare-load", "tare-load-compare", "tare-weigh", "tare-wrk",
+		"tare-ab", "tare-siege", "tare-agent", "tare-report", "tare-version"} {
+		if pages[name+".1"] == nil {
+			t.Errorf("%s has no page", name)
+		}
+	}
+	for name, text := range pages {
+		args := append([]string{"help"}, strings.Split(strings.TrimSuffix(name, ".1"), "-")[1:]...)
+		help, err := help(t.Context(), args...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, flags, _ := strings.Cut(help, "\nFlags:\n")
+		want := 0
+		for line := range strings.Lines(flags) {
+			if line = strings.TrimSpace(line); strings.HasPrefix(line, "-") {
+				want++
+			}
+		}
+		if got := strings.Count(string(text), "\n.TP\n"); got != want || want == 0 {
+			t.Errorf("%s has %d flags, the help has %d", name, got, want)
+		}
+	}
+}
+
+func TestPageFormat(t *testing.T) {
+	const help = `Do it.
+Really.
+
+  a   first
+      more
+
+.Last 'word' \n.
+
+Usage:
+  tare do [flags]
+
+Examples:
+  tare do --it       # now
+    deeper
+
+Flags:
+  -f, --file "A B"   read this FILE
+      --long TIME    wait
+                     (default none)
+  -h, --help         help for do
+
+Use "tare [command] --help" for more information about a command.
+`
+	const want = `.TH TARE\-DO 1 "2026\-02\-03" "tare v1.2.3\-rc.1" "User Commands"
+.SH NAME
+tare\-do \- Do
+.SH SYNOPSIS
+.nf
+tare do [flags]
+.fi
+.SH DESCRIPTION
+Do it.
+Really.
+.PP
+.nf
+  a   first
+      more
+.fi
+.PP
+\&.Last \(aqword\(aq \(rsn.
+.SH OPTIONS
+.TP
+\fB\-f, \-\-file "A B"\fR
+read this FILE
+.TP
+\fB\-\-long TIME\fR
+wait
+(default none)
+.TP
+\fB\-h, \-\-help\fR
+help for do
+.SH EXAMPLES
+.nf
+tare do \-\-it       # now
+  deeper
+.fi
+.SH SEE ALSO
+\fBnginx\fR(8), \fBtare\fR(1)
+.PP
+https://github.com/tarehq/tare
+`
+	p := page{command: []string{"do"}, short: "Do"}
+	if got := string(p.format(splitHelp(help), testRelease())); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// groff finds nothing wrong with any page.
+func TestManPagesAreValid(t *testing.T) {
+	if _, err := exec.LookPath("groff"); err != nil {
+		t.Skip("groff is not in PATH (install it with \"apt-get install groff-base\")")
+	}
+	for name, text := range testPages(t) {
+		path := filepath.Join(t.TempDir(), name)
+		if err := os.WriteFile(path, text, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		out, err := testkit.Command(t, "groff", "-man", "-Tascii", "-ww", "-z", path).CombinedOutput()
+		if err != nil || len(out) != 0 {
+			t.Errorf("%s: %v\n%s", name, err, out)
+		}
+	}
+}
+
+// bash reads the completion and completes a command.
+func TestBashCompletion(t *testing.T) {
+	script, err := help(t.Context(), "completion", "bash")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := exec.LookPath("bash"); err != nil {
+		skipMissing(t, "bash is not in PATH")
+	}
+	path := filepath.Join(t.TempDir(), "tare")
+	if err := os.WriteFile(path, []byte(script), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err := testkit.Command(t, "bash", "-c", `. "$1" && complete -p tare`, "bash", path).CombinedOutput()
+	if err != nil || !strings.Contains(string(out), "-F __start_tare tare") {
+		t.Errorf("%v: %s", err, out)
+	}
+}

@@ -1,0 +1,88 @@
+package main
+
+import (
+	"bytes"
+	"debug/buildinfo"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+)
+
+func TestModuleListsAreReproducible(t *testing.T) {
+	a, err := sbom(buildInfo(), testRelease(), "tare-1-linux-arm64", "00")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if b, err := sbom(buildInfo(), testRelease(), "tare-1-linux-arm64", "00"); err != nil || !bytes.Equal(a, b) {
+		t.Error("two lists of the same modules differ", err)
+	}
+}
+
+func decodeSBOM(t *testing.T, text []byte) (doc spdxDocument) {
+	t.Helper()
+	decoder := json.NewDecoder(bytes.NewReader(text))
+	decoder.DisallowUnknownFields()
+	if err := decoder.Decode(&doc); err != nil {
+		t.Fatal(err)
+	}
+	return doc
+}
+
+// A list names the program with its hash, the standard library and all modules, by package URLs
+// that vulnerability scanners know. A replaced module is the replacement.
+func TestModuleListNamesEverything(t *testing.T) {
+	text, err := sbom(buildInfo(), testRelease(), "tare-1-linux-arm64", "00ff")
+	if err != nil {
+		t.Fatal(err)
+	}
+	doc := decodeSBOM(t, text)
+	var locators []string
+	ids := make(map[string]bool)
+	for _, p := range doc.Packages {
+		locators = append(locators, p.ExternalRefs[0].ReferenceLocator)
+		if ids[p.SPDXID] {
+			t.Errorf("%s is there twice", p.SPDXID)
+		}
+		ids[p.SPDXID] = true
+	}
+	want := "pkg:golang/github.com/tarehq/tare@v1.2.3-rc.1 pkg:golang/stdlib@1.26.1 " +
+		"pkg:golang/example.org/a@v1.0.0 pkg:golang/example.org/fork@v2.0.1%2Bincompatible"
+	if got := strings.Join(locators, " "); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	if got := doc.Packages[0].Checksums; len(got) != 1 || got[0].ChecksumValue != "00ff" {
+		t.Errorf("the program's checksums are %v", got)
+	}
+	if len(doc.Relationships) != len(doc.Packages) {
+		t.Errorf("got %d relationships of %d packages", len(doc.Relationships), len(doc.Packages))
+	}
+	for _, r := range doc.Relationships {
+		if !ids[r.RelatedSPDXElement] {
+			t.Errorf("%+v refers to nothing", r)
+		}
+	}
+}
+
+// The list of a real binary, this test, has the modules that the binary names.
+func TestModuleListOfABinary(t *testing.T) {
+	program, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	info, err := buildinfo.ReadFile(program)
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := sbom(info, testRelease(), "test", "00")
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := false
+	for _, p := range decodeSBOM(t, text).Packages {
+		found = found || p.Name == "github.com/spf13/cobra" && strings.HasPrefix(p.SourceInfo, "hash in go.sum: h1:")
+	}
+	if !found {
+		t.Errorf("no cobra with its hash in\n%s", text)
+	}
+}
