@@ -9,9 +9,9 @@ import (
 const (
 	// shortWait is how long a wait in Go's poller may take to count as short.
 	shortWait = 2 * poll.LingerTime
-	// acceptedRecently is how long after it has accepted a connection a loop may linger. Loops whose
-	// clients connect anew wait often and shortly. Others would save less than their goroutines and
-	// timers would lose.
+	// acceptedRecently is how long after it has accepted a connection a loop may linger. Loops
+	// whose clients connect anew wait often and shortly. Others would save less than their
+	// goroutines and timers would lose.
 	acceptedRecently = time.Millisecond
 	// handOffRest is how long after a hand-off no loop lingers: the runner needs a P.
 	handOffRest = time.Millisecond
@@ -50,8 +50,8 @@ func (w *shortWaits) add(waited poll.Waited, lingers bool, took time.Duration) {
 	}
 }
 
-// mayLinger reports whether the loop may wait without giving up its P. It may if connections arrive,
-// if events are about to happen, and if no other goroutine of the server is known to need a
+// mayLinger reports whether the loop may wait without giving up its P. It may if connections
+// arrive, if events are about to happen, and if no other goroutine of the server is known to need a
 // processor.
 func (s *shard) mayLinger() bool {
 	return s.reportedAt.Sub(s.acceptedAt) < acceptedRecently && s.shortWaits.suffice(s.reportedAt.Sub(s.lastYield)) &&
