@@ -193,7 +193,11 @@ const (
 func (r *Result) Doubts() (doubts []string) {
 	add := func(format string, args ...any) { doubts = append(doubts, fmt.Sprintf(format, args...)) }
 	if len(r.Parts) == 0 {
-		doubts = r.Generator.doubts("the generator", r.Latency.Quantile(0.5))
+		median := time.Duration(0)
+		if r.Generator.Lag != nil { // a Result with a schedule
+			median = r.Latency.Quantile(0.5)
+		}
+		doubts = r.Generator.doubts("the generator", median)
 	}
 	doubts = append(doubts, r.partDoubts()...)
 	if responsesBefore := float64(r.Requests); r.Due > 0 && responsesBefore < minResponseShare*r.Due {

@@ -15,7 +15,7 @@ import (
 
 // labOptions returns the exported constants of type lab.Option. The others are keys of files only.
 func labOptions(t *testing.T) (all []lab.Option) {
-	f, err := parser.ParseFile(token.NewFileSet(), "../../lab/option.go", nil, 0)
+	f, err := parser.ParseFile(token.NewFileSet(), "../lab/option.go", nil, 0)
 	if err != nil {
 		t.Fatal(err)
 	}
