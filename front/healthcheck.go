@@ -297,7 +297,7 @@ func (m *healthMatch) matchesField(i int, values []string) bool {
 	return !m.header[i].matches(value)
 }
 
-// matches reports whether s matches outside of an exchange. A match that takes too long is none.
+// matches reports whether s matches outside of an exchange. A match that takes too long fails.
 func (p *pattern) matches(s string) bool {
 	left := maxRegexSteps
 	ok, err := p.re.Match(s, &left)

@@ -24,7 +24,7 @@ const (
 	ExpiryAt                      // at a time of day
 	ExpiryEpoch                   // before the request
 	ExpiryMax                     // as late as possible
-	ExpiryOff                     // nothing is said
+	ExpiryOff                     // no field is set
 )
 
 // ParseExpiry parses the text of an Expires, without variables.

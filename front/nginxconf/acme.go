@@ -105,7 +105,7 @@ func contact(text string) string {
 	return "mailto:" + text
 }
 
-// keyType parses the type of a key, whose size may be missing. It returns false if text is none.
+// keyType parses the type of a key, whose size may be missing. It returns false for any other text.
 func keyType(text string) (conf.KeyType, bool) {
 	switch text {
 	case "ecdsa":

@@ -242,7 +242,7 @@ func (w watchdog) stop() {
 	}
 }
 
-// upgradeLog is a slog.Handler that prints what package upgrade logs, but for the errors that
+// upgradeLog is a slog.Handler that prints what package upgrade logs, except the errors that
 // Upgrade returns.
 type upgradeLog struct{ log stderrLog }
 
