@@ -65,7 +65,7 @@ func TestNamesAreResolvedAgain(t *testing.T) {
 		change(nil, "10.0.0.2")
 		check(t, "one is alone", all(), "10.0.0.2:8080")
 		change(nil, "10.0.0.1", "10.0.0.2")
-		check(t, "what was gone is as good as new", all(), "10.0.0.1:8080 10.0.0.2:8080")
+		check(t, "a server that returns has no failures", all(), "10.0.0.1:8080 10.0.0.2:8080")
 		if _, err := New(conf.Upstream{Servers: []conf.Server{{Addr: "other.example"}}}, new(State),
 			Options{System: lookup}); err == nil ||
 			!strings.Contains(err.Error(), `"other.example"`) {

@@ -165,7 +165,7 @@ func (t *Turn) measure(kind timeKind) {
 }
 
 // Done ends the attempt on the server that Next returned last. failed reports a failure of the
-// server; a client that has closed its connection is none.
+// server; a client that closes its connection is not one.
 func (t *Turn) Done(failed bool) {
 	if !failed {
 		t.measure(totalTime)

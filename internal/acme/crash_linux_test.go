@@ -71,7 +71,7 @@ func TestCrashChild(t *testing.T) {
 	web.Close()
 }
 
-// A process that is killed at any step loses no key and no certificate: what was there is there,
+// A process that is killed at any step loses no key and no certificate: its files stay,
 // and can be parsed. The next process obtains a certificate, with the same account.
 func TestKilledAtEachStep(t *testing.T) {
 	t.Parallel()
