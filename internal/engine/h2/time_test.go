@@ -123,6 +123,7 @@ func TestZeroWindowStallEnds(t *testing.T) {
 			if elapsed := time.Since(start); elapsed != want || !errors.Is(err, os.ErrDeadlineExceeded) {
 				t.Errorf("%v after %v, want %v", err, elapsed, want)
 			}
+			synctest.Wait() // for the deadline's goroutine, which sends
 			p.wantRest("HEADERS 200, RST_STREAM INTERNAL_ERROR")
 		})
 	}
