@@ -21,6 +21,13 @@ PORTABLE := . ./fcgi ./upgrade ./load/... ./front/... ./internal/engine/... ./in
 	./internal/client/... ./internal/privilege ./internal/listen ./internal/sdnotify ./internal/certs ./internal/acme \
 	./internal/anchor ./internal/poison
 
+# Tests that run without the race detector only: it allocates, it reports handlers that are racy on purpose, and it makes
+# the generator and the law about the source slow. TestRacelessTestsRun checks that these lists are complete.
+RACELESS := Alloc|Amplification|Leftover|Idle(TLS|HTTP2)|KeptParts|ContendersServe|FaultsAreNamed|HardlyDiffers|EveryTarget
+RACELESS_PACKAGES := ./bench ./front ./front/cache ./internal/client ./internal/engine ./internal/engine/h2 ./internal/lab
+LAW := Document|Architecture|Decisions|Imports|Importers|Dependencies|NamedTests|DocComments|OneComment|PackageState
+LAW := $(LAW)|AreShort|ExportedNames|Panics|Narrow|Words|Phrases|Flags|Raceless
+
 test: programs ## run all tests: this is what CI runs
 	$(GO) vet ./...
 	$(GO) -C contenders vet ./...
@@ -32,8 +39,8 @@ test: programs ## run all tests: this is what CI runs
 	GOOS=windows $(GO) vet $(PORTABLE)
 	GOOS=linux GOARCH=386 $(GO) vet $(PORTABLE)
 	GOOS=linux GOARCH=arm $(GO) vet ./internal/poll/... ./internal/engine/...
-	@# What the race detector cannot be asked: it allocates, too, and some handlers are racy on purpose.
-	$(GO) test -run 'Alloc|Amplification|Leftover' . ./internal/client ./internal/engine/... ./internal/wire/http1 ./internal/wire/http2 ./load ./front ./front/cache ./front/files
+	$(GO) test -run '$(RACELESS)|$(LAW)' .
+	$(GO) test -run '$(RACELESS)' $(RACELESS_PACKAGES)
 	$(GO) test $(RACE) -tags poison -timeout 30m ./...
 
 # Every fuzz target of every package, found by its name. Their seeds run in "make test".
