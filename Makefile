@@ -23,7 +23,7 @@ PORTABLE := . ./fcgi ./upgrade ./load/... ./front/... ./internal/engine/... ./in
 
 # Tests that run without the race detector only: it allocates, it reports handlers that are racy on purpose, and it makes
 # the generator and the law about the source slow. TestRacelessTestsRun checks that these lists are complete.
-RACELESS := Alloc|Amplification|Leftover|Idle(TLS|HTTP2)|KeptParts|ContendersServe|FaultsAreNamed|HardlyDiffers|EveryTarget
+RACELESS := Alloc|Amplification|WorkIs|Leftover|Idle(TLS|HTTP2)|KeptParts|ContendersServe|FaultsAreNamed|HardlyDiffers|EveryTarget
 RACELESS_PACKAGES := ./bench ./front ./front/cache ./internal/client ./internal/engine ./internal/engine/h2 ./internal/lab
 LAW := Document|Architecture|Decisions|Imports|Importers|Dependencies|NamedTests|DocComments|OneComment|PackageState
 LAW := $(LAW)|AreShort|ExportedNames|Panics|Narrow|Words|Phrases|Flags|Raceless
@@ -41,7 +41,9 @@ test: programs ## run all tests: this is what CI runs
 	GOOS=linux GOARCH=arm $(GO) vet ./internal/poll/... ./internal/engine/...
 	$(GO) test -run '$(RACELESS)|$(LAW)' .
 	$(GO) test -run '$(RACELESS)' $(RACELESS_PACKAGES)
-	$(GO) test $(RACE) -tags poison -timeout 30m ./...
+	@# Most tests wait for processes, timeouts and each other. "go vet" has run above, except for the tag.
+	$(GO) vet -tags poison ./internal/poison
+	$(GO) test $(RACE) -tags poison -vet off -p 3 -parallel 4 -timeout 30m ./...
 
 # Every fuzz target of every package, found by its name. Their seeds run in "make test".
 FUZZTIME ?= 3m
