@@ -53,7 +53,7 @@ func TestFailedChallengeKeepsTheOldCertificate(t *testing.T) {
 	s, _, before := newIssuedSite(t, programs.PebbleConfig{Lifetime: 8 * time.Second})
 	s.mu.Lock()
 	m := s.manager
-	s.manager = nil // another program answers on port 80
+	s.manager = nil // another program serves port 80
 	s.mu.Unlock()
 	s.lines.await(t, "acme: a.test: pebble: .*404", 1)
 	s.lines.await(t, "acme: a.test: still serving the one valid until .*; next attempt in", 1)
