@@ -15,7 +15,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/report"
-	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 	loadreport "github.com/tarehq/tare/load/report"
 )
@@ -27,19 +27,19 @@ const defaultExperiment = "front"
 const allExperiments = "all"
 
 type weighFlags struct {
-	full, quick, prepare, list, why, tune bool
-	only                                  []string
-	blocks                                int
-	warmup, measure                       time.Duration
-	until                                 float64 // percent
-	within                                time.Duration
-	cores                                 []string
-	connections                           []int
-	rate                                  string
-	sweep                                 []string
-	seed                                  uint64
-	out                                   string
-	own                                   ownFlags
+	full, quick, prepare, list, why, tune, details bool
+	only                                           []string
+	blocks                                         int
+	warmup, measure                                time.Duration
+	until                                          float64 // percent
+	within                                         time.Duration
+	cores                                          []string
+	connections                                    []int
+	rate                                           string
+	sweep                                          []string
+	seed                                           uint64
+	out                                            string
+	own                                            ownFlags
 
 	isSet func(name string) bool // reports whether a flag is on the command line
 }
@@ -95,6 +95,7 @@ func (f *weighFlags) define(c *cobra.Command) {
 	set.BoolVar(&f.prepare, "prepare", false, "only check, unpack and build the required software")
 	set.BoolVar(&f.why, "why", false, "test explanations: change the setting that is the presumed cause and measure again")
 	set.BoolVar(&f.tune, "tune", false, "apply the write-up's relevant kernel settings during the run, then restore them; requires privileges")
+	set.BoolVar(&f.details, "details", false, "print all tables, causes and notes, which the report also has, not one screen")
 	set.BoolVar(&f.list, "list", false, "only list the experiments and their questions")
 	set.StringSliceVar(&f.only, "only", nil,
 		"run only these `CONTENDERS`, such as tare,fasthttp, and the control (default all)")
@@ -149,7 +150,7 @@ func weigh(ctx context.Context, env Env, named, command []string, flags *weighFl
 	if err != nil {
 		return usageError(err)
 	}
-	a, err := weighOne(ctx, env, o, flags.prepare)
+	a, err := weighOne(ctx, env, o, flags)
 	if len(bounds) > 0 && a != nil {
 		return judge(env, a, bounds, err)
 	}
@@ -193,13 +194,13 @@ func (f *weighFlags) target(env Env, named, command []string) (o lab.Options, er
 }
 
 // weighOne runs or prepares an experiment and shows the outcome.
-func weighOne(ctx context.Context, env Env, o lab.Options, prepare bool) (*report.Analysis, error) {
+func weighOne(ctx context.Context, env Env, o lab.Options, flags *weighFlags) (*report.Report, error) {
 	if self, err := os.Executable(); err == nil {
 		o.Guard = []string{self, "guard"}
 	}
 	p := newProgress(env.Stderr, 0)
 	o.Watcher = lab.Watcher{Logf: p.print, Progress: func(g lab.Progress) { showWeighing(p, g) }}
-	if prepare {
+	if flags.prepare {
 		r, err := lab.Prepare(ctx, o)
 		p.end()
 		if err == nil && !r.Complete() {
@@ -212,7 +213,7 @@ func weighOne(ctx context.Context, env Env, o lab.Options, prepare bool) (*repor
 	if r == nil {
 		return nil, weighError(err)
 	}
-	return showWeighed(env, r, dir, err)
+	return showWeighed(env, r, dir, flags.details, err)
 }
 
 // weighError gives errors about files and options the exit code of usage errors, and names flags.
@@ -230,22 +231,23 @@ func weighError(err error) error {
 }
 
 // showWeighed writes the report of a run, complete or not.
-func showWeighed(env Env, r *report.Run, dir string, err error) (*report.Analysis, error) {
-	a := report.Analyze(r)
-	return a, showResults(env, a, &r.Warnings, dir, err)
+func showWeighed(env Env, r *sample.Run, dir string, details bool, err error) (*report.Report, error) {
+	a := report.New(r)
+	return a, showResults(env, a, &r.Warnings, dir, details, err)
 }
 
 // results is an analyzed measurement.
 type results interface {
 	WriteFiles(dir string) error
+	WriteBrief(w io.Writer) error
 	WriteText(w io.Writer) error
 	Verdict() string
 	Complete() bool
 }
 
-// showResults writes a report, first to the results folder because the terminal may be gone. err is
-// the error of the run.
-func showResults(env Env, a results, warnings *[]string, dir string, err error) error {
+// showResults writes a report, first to the results folder because the terminal may be gone, then
+// the first screen or all details. err is the error of the run.
+func showResults(env Env, a results, warnings *[]string, dir string, details bool, err error) error {
 	kept := dir != ""
 	if kept {
 		if fileErr := a.WriteFiles(dir); fileErr != nil {
@@ -253,7 +255,11 @@ func showResults(env Env, a results, warnings *[]string, dir string, err error) 
 			kept = false
 		}
 	}
-	if textErr := a.WriteText(env.Stdout); textErr != nil {
+	write := a.WriteBrief
+	if details {
+		write = a.WriteText
+	}
+	if textErr := write(env.Stdout); textErr != nil {
 		return textErr
 	}
 	if kept {
@@ -369,7 +375,7 @@ func showWeighing(p *progress, g lab.Progress) {
 }
 
 // describeCondition returns a short description of a trial's condition.
-func describeCondition(c trial.Condition) string {
+func describeCondition(c sample.Condition) string {
 	text := fmt.Sprintf("%d connections", c.Connections)
 	if !c.Saturated() {
 		text += fmt.Sprintf(" at %s/s", loadreport.Count(c.Rate))

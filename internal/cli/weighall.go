@@ -180,7 +180,7 @@ func weighListed(ctx context.Context, env Env, e experimentInfo, flags weighFlag
 	if err != nil {
 		return nil, usageError(err)
 	}
-	a, err := weighOne(ctx, env, o, flags.prepare)
+	a, err := weighOne(ctx, env, o, &flags)
 	if a == nil {
 		return nil, err
 	}

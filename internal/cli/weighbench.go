@@ -86,7 +86,7 @@ func weighBenchmarks(ctx context.Context, env Env, name string, flags *weighFlag
 		return nil, weighError(err)
 	}
 	a := gobench.Analyze(r)
-	return a, showResults(env, a, &r.Warnings, dir, err)
+	return a, showResults(env, a, &r.Warnings, dir, flags.details, err)
 }
 
 // adjustBenchmarks returns a function that applies flags to the trials.

@@ -26,7 +26,7 @@ func (f *ownFlags) bounds(s *lab.Subject) ([]report.Bound, error) {
 
 // judge prints whether each bound is broken, and fails if one is. runErr, the error of the run,
 // takes precedence.
-func judge(env Env, a *report.Analysis, bounds []report.Bound, runErr error) error {
+func judge(env Env, a *report.Report, bounds []report.Bound, runErr error) error {
 	all, err := a.Judge(bounds)
 	if err != nil {
 		fmt.Fprintf(env.Stdout, "--fail-if: %v\n", err)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/page"
 )
 
@@ -88,15 +89,15 @@ func (s *series) summarize(env Env) {
 	fmt.Fprintf(env.Stdout, "== summary\n\n")
 	for _, d := range s.done {
 		if d.Verdict != "" {
-			fmt.Fprintf(env.Stdout, "%s\n\n", report.Wrap(d.Name+": "+d.Verdict))
+			fmt.Fprintf(env.Stdout, "%s\n\n", table.Wrap(d.Name+": "+d.Verdict))
 		}
 	}
-	table := tabwriter.NewWriter(env.Stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(table, "experiment\tresult\ttook\treport\n")
+	w := tabwriter.NewWriter(env.Stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(w, "experiment\tresult\ttook\treport\n")
 	for _, d := range s.done {
-		fmt.Fprintf(table, "%s\t%s\t%v\t%s\n", d.Name, d.Outcome(), d.Took, d.Report)
+		fmt.Fprintf(w, "%s\t%s\t%v\t%s\n", d.Name, d.Outcome(), d.Took, d.Report)
 	}
-	_ = table.Flush()
+	_ = w.Flush()
 	if file, err := s.writePage(); err != nil {
 		fmt.Fprintf(env.Stderr, "cannot write the page of all reports: %v\n", err)
 	} else if file != "" {

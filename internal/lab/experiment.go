@@ -19,8 +19,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
-	"github.com/tarehq/tare/internal/lab/report"
-	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 )
 
@@ -142,7 +141,7 @@ func (c *Cores) UnmarshalYAML(n ast.Node) error {
 }
 
 // Conditions returns every combination of cores and connections, or of cores and scenarios.
-func (t *Trials) Conditions() (all []trial.Condition) {
+func (t *Trials) Conditions() (all []sample.Condition) {
 	for _, cores := range t.Cores {
 		for i := range t.Scenarios {
 			c := t.Scenarios[i].condition()
@@ -150,7 +149,7 @@ func (t *Trials) Conditions() (all []trial.Condition) {
 			all = append(all, c)
 		}
 		for _, n := range t.Connections {
-			all = append(all, trial.Condition{Cores: int(cores), Connections: n})
+			all = append(all, sample.Condition{Cores: int(cores), Connections: n})
 		}
 	}
 	return all
@@ -374,7 +373,7 @@ func (p *Published) lines(contender string) int {
 }
 
 // publishedRates reads the write-up's figures.
-func (e *Experiment) publishedRates() ([]report.Published, error) {
+func (e *Experiment) publishedRates() ([]sample.Published, error) {
 	p := e.Published
 	if p.File == "" {
 		return nil, nil
@@ -398,7 +397,7 @@ func (e *Experiment) publishedRates() ([]report.Published, error) {
 			File: file, Line: 1, What: fmt.Sprintf("want columns %q, %q and %q", p.Group, p.Name, p.Rate),
 		}
 	}
-	var rates []report.Published
+	var rates []sample.Published
 	control := make(map[string]float64)
 	for i, row := range rows[1:] {
 		v, err := strconv.ParseFloat(row[rate], 64)
@@ -410,7 +409,7 @@ func (e *Experiment) publishedRates() ([]report.Published, error) {
 			control[g] = v
 		}
 		if ours, ok := p.Contenders[row[name]]; ok {
-			rates = append(rates, report.Published{Group: g, Theirs: row[name], Contender: ours, PerSecond: v})
+			rates = append(rates, sample.Published{Group: g, Theirs: row[name], Contender: ours, PerSecond: v})
 		}
 	}
 	for i := range rates {
