@@ -33,7 +33,7 @@ type seriesEntry struct {
 	Name, Title string
 	Verdict     string // empty if nothing was started
 	Report      string // its file; empty if there is none
-	Took        time.Duration
+	Duration    time.Duration
 	err         error
 }
 
@@ -52,7 +52,7 @@ func (w *seriesEntry) Outcome() string {
 }
 
 func (s *series) add(e experimentInfo, a results, err error, elapsed time.Duration) {
-	w := seriesEntry{Name: e.name, Title: e.title, Took: elapsed.Round(100 * time.Millisecond), err: err}
+	w := seriesEntry{Name: e.name, Title: e.title, Duration: elapsed.Round(100 * time.Millisecond), err: err}
 	if a != nil {
 		w.Verdict = a.Verdict()
 	}
@@ -92,9 +92,9 @@ func (s *series) summarize(env Env) {
 		}
 	}
 	table := tabwriter.NewWriter(env.Stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(table, "experiment\tresult\ttook\treport\n")
+	fmt.Fprintf(table, "experiment\tresult\tduration\treport\n")
 	for _, d := range s.done {
-		fmt.Fprintf(table, "%s\t%s\t%v\t%s\n", d.Name, d.Outcome(), d.Took, d.Report)
+		fmt.Fprintf(table, "%s\t%s\t%v\t%s\n", d.Name, d.Outcome(), d.Duration, d.Report)
 	}
 	_ = table.Flush()
 	if file, err := s.writePage(); err != nil {
