@@ -154,7 +154,7 @@ func (r row) verdict() string {
 	return text
 }
 
-// together returns the rows of targets about groups of cases. It omits groups of which a case was
+// together returns the rows of targets for groups of cases. It omits groups with a case that was
 // not measured.
 func together(rows []row) []row {
 	measured, within := make(map[group]int), make(map[group]int)
@@ -223,7 +223,7 @@ func (r row) limit(v float64) string {
 	return fmt.Sprintf("<= %.4g", v)
 }
 
-// BenchmarkTargets measures every case. Missed targets are no failures.
+// BenchmarkTargets measures every case. A missed target does not fail the benchmark.
 func BenchmarkTargets(b *testing.B) {
 	f := newField(b, isShort())
 	var rows []row

@@ -37,7 +37,7 @@ type stream struct {
 	rate        float64  // 0 is a closed loop
 	header      []string // fields; only in blocks
 	oneShard    bool     // busy connections alternate with idle ones
-	ends        int      // after so many requests a connection ends; 0 is never; only in blocks
+	ends        int      // number of requests after which a connection ends; 0 is never; only in blocks
 }
 
 const patience = 30 * time.Second
@@ -108,15 +108,15 @@ func (s scene) plan(f *field, st stream, address string) load.Plan {
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// look is a server's CPU time so far, and its memory.
-type look struct {
+// usage is a server's CPU time so far, and its memory.
+type usage struct {
 	cpu time.Duration
 	rss int64
 	err error
 }
 
-func (l *look) take(r *running) {
-	*l = look{}
+func (l *usage) read(r *running) {
+	*l = usage{}
 	usages, err := r.Usages()
 	l.err = err
 	for _, usages := range usages {
@@ -146,10 +146,10 @@ func (f *field) loadByWrk(r *running, url string) (values turn, err error) {
 	c := exec.CommandContext(ctx, "taskset", "-c", strconv.Itoa(f.generator[0]), f.wrk, "-t1", "-c64",
 		fmt.Sprintf("-d%ds", seconds), url)
 	c.Env = slices.Concat(os.Environ(), f.wrkEnv)
-	var before, after look
-	before.take(r)
+	var before, after usage
+	before.read(r)
 	out, err := c.CombinedOutput()
-	after.take(r)
+	after.read(r)
 	if err := errors.Join(err, before.err, after.err); err != nil {
 		return nil, fmt.Errorf("wrk: %w\n%s", err, out)
 	}
@@ -193,20 +193,20 @@ func idle(f *field, server string) (values turn, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.stop()) }()
-	var atRest, full, later look
+	var atRest, full, later usage
 	time.Sleep(f.settle)
-	atRest.take(r)
+	atRest.read(r)
 	release, err := hold(r.Address, crowd)
 	defer release()
 	if err != nil {
 		return nil, err
 	}
 	time.Sleep(f.settle)
-	full.take(r)
+	full.read(r)
 	values = turn{memory: float64(full.rss-atRest.rss) / crowd}
 	if server == ours {
 		time.Sleep(f.idle)
-		later.take(r)
+		later.read(r)
 		values[resting] = 100 * float64(later.cpu-full.cpu) / float64(f.idle)
 	}
 	return values, errors.Join(atRest.err, full.err, later.err)

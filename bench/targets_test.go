@@ -95,8 +95,8 @@ func browser() []string {
 const (
 	crowd = 15_000 // connections of which most or all are idle
 
-	// even is the required ratio if tare must not be worse, and better is the aim then: a ratio
-	// that counts as a difference.
+	// even is the required ratio if tare must not be worse. better is how far the aim is from it:
+	// far enough to count as a difference.
 	even   = 1
 	better = stat.SameWithin
 )
@@ -173,7 +173,7 @@ func scenarios() []scenario {
 	}, shortLived(), burning(), fastCGI(), files(), fronts(), inMemory(), clients())
 }
 
-// shortLived are the cases of connections that end after a few requests.
+// shortLived returns the cases of connections that end after a few requests.
 func shortLived() []scenario {
 	var all []scenario
 	for _, requests := range []int{1, 10} {

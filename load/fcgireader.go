@@ -196,7 +196,7 @@ func (r *fcgiReader) parseHead(content []byte, a *response) error {
 	return nil
 }
 
-// recordStderr records STDERR output.
+// recordStderr counts STDERR output, and keeps the start of the first.
 func (r *fcgiReader) recordStderr(text []byte) {
 	f := r.shared.tally.fastCGI
 	if r.shared.tally.counting {

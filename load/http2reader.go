@@ -289,7 +289,7 @@ func (r *http2Reader) headerFragment(h http2.FrameHeader, block []byte, a *respo
 	isWhole := len(r.fragments) == 0
 	if ends := h.Flags.Has(http2.EndHeaders); !ends || !isWhole {
 		if r.fragments = append(r.fragments, block...); len(r.fragments) > maxHead {
-			return errors.New("header block too large")
+			return fmt.Errorf("header block of more than %d bytes", maxHead)
 		}
 		if !ends {
 			return nil
@@ -305,7 +305,7 @@ func (r *http2Reader) headerFragment(h http2.FrameHeader, block []byte, a *respo
 	case st == nil:
 		return nil
 	case r.head.IsTooLarge:
-		return errors.New("header block too large")
+		return fmt.Errorf("header block of more than %d bytes", maxHead)
 	case st.response.stage == beforeHead:
 		r.responseHead(st)
 	}
@@ -378,7 +378,7 @@ func (r *http2Reader) data(h http2.FrameHeader, payload []byte, a *response) err
 	return nil
 }
 
-// endStream ends a stream.
+// endStream ends a stream and checks that its response is complete.
 func (r *http2Reader) endStream(st *http2Stream, a *response) {
 	switch {
 	case st.response.streamError != "":

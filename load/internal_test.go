@@ -105,7 +105,7 @@ func TestTimelineKeepsWhatFollowsTheLastSecond(t *testing.T) {
 		{2 * time.Second, []Second{one}, []Second{one}},
 		{2050 * time.Millisecond, []Second{one, one, two}, []Second{one, both}},
 	} {
-		for _, workers := range []int{1, 2} { // of two, the second one tells nothing
+		for _, workers := range []int{1, 2} { // of two, the second one reports nothing
 			var reported []Second
 			s := newTimeline(workers, func(s Second) { reported = append(reported, s) })
 			for i, second := range test.have {

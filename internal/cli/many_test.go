@@ -286,7 +286,7 @@ func (m *machines) signal(pid int, sig syscall.Signal) {
 	}
 }
 
-// A host that cannot be used ends the command before any load, with a sentence about it.
+// A host that cannot be used ends the command before any load, with an error that names it.
 func TestManyHostsReportUnusableOnes(t *testing.T) {
 	t.Parallel()
 	tare := filepath.Join(usersTare(t), "tare")

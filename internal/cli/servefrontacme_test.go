@@ -109,8 +109,8 @@ func TestServingUserOwnsTheACMEFolder(t *testing.T) {
 	f.end(syscall.SIGTERM)
 }
 
-// A folder, or a file in it, that the user that serves cannot use is reported by the start, or
-// before an order, and -t finds what it can without changing anything.
+// If the serving user cannot use the folder or a file in it, the start or the next order reports
+// that. -t reports it without changing anything, as far as it can.
 func TestUnusableACMEFolderIsReported(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {

@@ -83,7 +83,8 @@ func (w *runner) block(s *series, number int, c sample.Condition) trial.Block {
 	return k
 }
 
-// shown returns the number of blocks that progress shows. A series with enough may have more.
+// shown returns the number of blocks that progress shows. A series that ends by its function enough
+// may have more.
 func (w *runner) shown(s *series) int {
 	if s.enough != nil {
 		return w.run.Blocks

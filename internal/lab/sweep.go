@@ -82,7 +82,7 @@ func (s *Sweep) check(f *yamlfile.File, at string, contenders []string) error {
 		}
 	}
 	if len(s.Contenders) == 0 {
-		return f.Fault(at, "sweeps: want contenders")
+		return f.Fault(at, "sweeps: want at least one contender")
 	}
 	return nil
 }

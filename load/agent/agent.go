@@ -146,7 +146,7 @@ func (s *server) endRun() {
 	}
 }
 
-// execute executes one command.
+// execute carries out a command of the controller. An error ends the agent.
 func (s *server) execute(ctx context.Context, c Command) error {
 	switch {
 	case c.Hello != nil:

@@ -62,7 +62,7 @@ const (
 
 func (l *link) now() time.Duration { return time.Since(l.zero) }
 
-// start starts the command.
+// start starts the command and connects its pipes.
 func (l *link) start(ctx context.Context) (err error) {
 	if l.cmd, err = l.host.Command(ctx); err != nil {
 		return err
@@ -215,7 +215,7 @@ func (l *link) close() {
 // it is alive.
 const pieceSize = 64 << 10
 
-// send sends a command.
+// send writes a command to the agent. Any goroutine may call it.
 func (l *link) send(c agent.Command) error {
 	b, err := json.Marshal(c)
 	if err != nil {

@@ -127,7 +127,7 @@ func (f *Fleet) newRun(p load.Plan) (*run, error) {
 	return r, nil
 }
 
-// send sends the plans.
+// send queues each part's plan, and starts a goroutine that sends the part's commands.
 func (r *run) send() error {
 	commands := make([]agent.Command, len(r.parts))
 	for i, one := range r.parts {

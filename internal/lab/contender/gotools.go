@@ -76,7 +76,7 @@ func (t *Tools) findTare(ctx context.Context) (string, error) {
 func (t *Tools) makeTare(ctx context.Context) (string, error) {
 	if t.Checkout == "" || t.Program != "" && t.FindGo(ctx, t.Checkout) != nil {
 		if t.Program == "" {
-			return "", missing(Tare, "this program is another one", "go install github.com/tarehq/tare/cmd/tare@latest")
+			return "", missing(Tare, "this program is not tare", "go install github.com/tarehq/tare/cmd/tare@latest")
 		}
 		return t.Program, nil
 	}

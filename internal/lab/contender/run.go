@@ -272,7 +272,7 @@ func (r *Running) await(ctx context.Context, probe func(context.Context, string)
 		if err == nil {
 			return r.responded()
 		}
-		// An error at the deadline says only that time is up: the one before is more useful. The
+		// An error at the deadline shows only that time is up: the one before is more useful. The
 		// probe's own timer may fire slightly before the context's.
 		if last == nil || time.Now().Before(deadline) && ctx.Err() == nil {
 			last = err

@@ -117,7 +117,7 @@ type Spec struct {
 	// placeholders of Run. It is filled and written to {config}.
 	Config string `yaml:"config"`
 
-	// TLS says that clients connect by TLS. The contender serves HTTP/1.1 and HTTP/2 with {cert}.
+	// TLS is set if clients connect by TLS. The contender serves HTTP/1.1 and HTTP/2 with {cert}.
 	TLS bool `yaml:"tls"`
 
 	// Set are the values of {{.Setting "name"}} in the experiment's nginx.conf.

@@ -132,7 +132,7 @@ func TestUnpackReportsWhereItCannotWrite(t *testing.T) {
 	}
 }
 
-// If the disk is full, the error says so, nothing is left behind, and a later call succeeds.
+// If the disk is full, the error reports it, nothing is left behind, and a later call succeeds.
 func TestUnpackToFullDisk(t *testing.T) {
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=64k"); err != nil {

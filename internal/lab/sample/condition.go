@@ -22,8 +22,8 @@ type Condition struct {
 	// Scenario is the form of the load; the zero value is the experiment's request.
 	Scenario Scenario `json:"scenario,omitzero"`
 
-	// Axis names the parameter that a sweep varies. It is "" in other trials, and tells them from a
-	// sweep's trials with equal parameters.
+	// Axis names the parameter that a sweep varies. It is "" in other trials, and distinguishes
+	// them from a sweep's trials with equal parameters.
 	Axis string `json:"axis,omitempty"`
 }
 
