@@ -89,7 +89,8 @@ type Entrant struct {
 	Title    string   `json:"title"`
 	About    string   `json:"about"`
 	Kind     Kind     `json:"kind"`
-	Protocol string   `json:"protocol"` // of its application
+	Protocol string   `json:"protocol"`
+	Runtime  string   `json:"runtime"` // such as Go or Python; empty if unknown // of its application
 	Versions []string `json:"versions"`
 	Lines    int      `json:"lines"` // of the application's source; 0 if they were not counted
 
