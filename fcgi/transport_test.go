@@ -136,7 +136,7 @@ func (p *pattern) Write(b []byte) (n int, err error) {
 	for n < len(b) {
 		k, err := p.Read(want[:min(len(want), len(b)-n)])
 		if err != nil || !bytes.Equal(b[n:n+k], want[:k]) {
-			return n, fmt.Errorf("another byte than expected among %d behind %d, or too many", k, p.at-k)
+			return n, fmt.Errorf("an unexpected byte among %d behind %d, or too many", k, p.at-k)
 		}
 		n += k
 	}

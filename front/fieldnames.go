@@ -9,7 +9,7 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// fieldNames says which fields of clients are forwarded, besides those whose names have letters,
+// fieldNames defines which fields of clients are forwarded, besides those whose names have letters,
 // digits and hyphens only.
 type fieldNames struct {
 	underscores bool

@@ -149,7 +149,7 @@ func (h *headerRules) build(x *exchange, q *requestSpec) http.Header {
 	return header
 }
 
-// setHTTP2Fields sets what HTTP/2 has instead of Connection: a client that accepts trailers says so
+// setHTTP2Fields sets what HTTP/2 has instead of Connection: TE, if the client accepts trailers
 // (RFC 9113, 8.2.2). gRPC requires it.
 func setHTTP2Fields(header, from http.Header) {
 	if hasToken(from["Te"], "trailers") {

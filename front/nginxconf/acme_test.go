@@ -95,7 +95,7 @@ func TestACMEErrors(t *testing.T) {
 		{"acme_issuer x { uri https://b.test/; profile a b; }", "unknown parameter"},
 		{"acme_issuer x { uri https://b.test/; listen 80; }", "not allowed in acme_issuer"},
 		{"server { acme_certificate x a.test; " + used + " }", "unknown issuer"},
-		{"server { acme_certificate i a.test key=dsa; " + used + " }", "unknown type of key"},
+		{"server { acme_certificate i a.test key=dsa; " + used + " }", "unknown key type"},
 		{"server { server_name ~x; acme_certificate i; " + used + " }", "no names"},
 		{"server { acme_certificate i a.test; acme_certificate i b.test; " + used + " }", "duplicate"},
 		{"server { listen 443 ssl; server_name a.test; " + used + " }", "requires acme_certificate"},

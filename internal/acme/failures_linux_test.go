@@ -58,7 +58,7 @@ func TestFailedChallengeKeepsTheOldCertificate(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.mu.Lock()
-	s.manager = nil // another program answers on port 80
+	s.manager = nil // another program serves port 80
 	s.mu.Unlock()
 	s.lines.await(t, "acme: a.test: pebble: .*404", 1)
 	s.lines.await(t, "acme: a.test: still serving the one valid until .*; next attempt in", 1)

@@ -137,7 +137,8 @@ func checkFaults(t *testing.T, o lab.Options, tests []faultTest) map[string]*rep
 // names the right causes: other programs may use the processors meanwhile.
 const triesOfFaults = 4
 
-// wrongFindings returns an error for contenders of an experiment with other causes than expected.
+// wrongFindings returns an error for contenders of an experiment whose causes are not the expected
+// ones.
 func wrongFindings(t *testing.T, experiment string, run *report.Run, tests []faultTest) (wrong error) {
 	t.Helper()
 	a := report.Analyze(run)

@@ -8,8 +8,8 @@ import (
 	"sync"
 )
 
-// growing reads a fill while it arrives. Waiting ends with the context.
-type growing struct {
+// fillReader reads a fill while it arrives. Waiting ends with the context.
+type fillReader struct {
 	ctx    context.Context
 	f      *fill
 	at     int64
@@ -22,19 +22,19 @@ var errPassedOver = errors.New("cache: this part of the response has already bee
 
 // next waits for bytes and returns them, if they are in memory. Otherwise it returns a reader: of n
 // bytes of the file, or of the body after it was handed over (n is 0).
-func (g *growing) next(wait func()) (b []byte, n int64, from io.Reader, err error) {
+func (g *fillReader) next(wait func()) (b []byte, n int64, from io.Reader, err error) {
 	f := g.f
 	for {
 		f.mu.Lock()
 		readable := f.readable()
 		switch {
-		case g.at < readable && f.file == nil:
+		case g.at < readable && f.draft == nil:
 			b = f.buf[g.at:readable]
 			f.mu.Unlock()
 			return b, int64(len(b)), nil, nil
 		case g.at < readable:
 			n = readable - g.at
-			from = io.NewSectionReader(f.file, f.bodyAt+g.at, n)
+			from = io.NewSectionReader(f.draft.file, f.bodyAt+g.at, n)
 			f.mu.Unlock()
 			return nil, n, from, nil
 		case f.state == filled:
@@ -62,7 +62,7 @@ func (g *growing) next(wait func()) (b []byte, n int64, from io.Reader, err erro
 }
 
 // skip discards what was handed over up to the reader's position.
-func (g *growing) skip() error {
+func (g *fillReader) skip() error {
 	missing := g.at - (g.f.size + g.rest)
 	if missing < 0 {
 		return errPassedOver
@@ -73,7 +73,7 @@ func (g *growing) skip() error {
 }
 
 // Read implements io.Reader.
-func (g *growing) Read(p []byte) (n int, err error) {
+func (g *fillReader) Read(p []byte) (n int, err error) {
 	b, length, from, err := g.next(func() {})
 	switch {
 	case err != nil:
@@ -89,7 +89,7 @@ func (g *growing) Read(p []byte) (n int, err error) {
 	return n, g.record(err)
 }
 
-func (g *growing) record(err error) error {
+func (g *fillReader) record(err error) error {
 	if err != nil && !errors.Is(err, io.EOF) {
 		g.err = err
 	}
@@ -98,7 +98,7 @@ func (g *growing) record(err error) error {
 
 // WriteTo writes the whole body to a client. It flushes before it waits. It copies bytes in memory
 // first, so that a slow client does not hold the fill's buffer.
-func (g *growing) WriteTo(w io.Writer) (total int64, err error) {
+func (g *fillReader) WriteTo(w io.Writer) (total int64, err error) {
 	buf, ok := g.pieces.Get().(*[sendPiece]byte)
 	if !ok {
 		buf = new([sendPiece]byte)
@@ -136,7 +136,7 @@ func (g *growing) WriteTo(w io.Writer) (total int64, err error) {
 }
 
 // Seek implements io.Seeker, for bodies whose length is known.
-func (g *growing) Seek(offset int64, whence int) (int64, error) {
+func (g *fillReader) Seek(offset int64, whence int) (int64, error) {
 	switch whence {
 	case io.SeekCurrent:
 		offset += g.at
@@ -148,13 +148,13 @@ func (g *growing) Seek(offset int64, whence int) (int64, error) {
 }
 
 // Close records that there is no reader any more.
-func (g *growing) Close() error {
+func (g *fillReader) Close() error {
 	g.f.leave(abandonedFor)
 	return nil
 }
 
 // settle waits until the body is complete, and reports whether it is. The length is known then.
-func (g *growing) settle() bool {
+func (g *fillReader) settle() bool {
 	f := g.f
 	for {
 		f.mu.Lock()
