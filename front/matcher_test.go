@@ -136,7 +136,7 @@ func TestReplacerReplaces(t *testing.T) {
 }
 
 // Texts of few letters, in which almost everything matches.
-func TestReplacerOnRandomTexts(t *testing.T) {
+func TestReplacerMatchesRandomTexts(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	word := func(most int) string {
 		b := make([]byte, random.IntN(most)+1)

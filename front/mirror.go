@@ -107,7 +107,7 @@ func (*errorBody) Close() error { return nil }
 // runMirror runs the phases of a copy, and then calls release.
 func (x *exchange) runMirror(release func()) {
 	defer func() {
-		if why := recover(); why != nil && why != http.ErrAbortHandler {
+		if why := recover(); why != nil && why != http.ErrAbortHandler { //nolint:errorlint // servers compare it, too
 			x.errorf(levelError, "panic in a mirrored request: %v\n%s", why, debug.Stack())
 		}
 		x.closeProxyState()
