@@ -68,8 +68,8 @@ func replaced(t testing.TB, from, to []string, once bool, pieces ...string) stri
 		for i := range given {
 			given[i] = 'x' // the replacer must not use it any more
 		}
-		if len(r.carry) >= r.longest {
-			t.Fatalf("%d bytes are kept for strings of up to %d", len(r.carry), r.longest)
+		if len(r.carry) >= r.matcher.longest {
+			t.Fatalf("%d bytes are kept for strings of up to %d", len(r.carry), r.matcher.longest)
 		}
 	}
 	if err := r.close(); err != nil {
