@@ -91,6 +91,8 @@ var mayBeVar = map[string]string{
 	"internal/dist.packaged":            "embedded files",
 	"internal/page.style":               "an embedded file",
 	"front/files.listingSource":         "an embedded file",
+	"experiments.files":                 "embedded files",
+	"internal/lab/project.contenders":   "an embedded file",
 	"front/nginxconf.tableText":         "an embedded file",
 	"front/files.reserved":              "a table of constants",
 	"internal/lab/proc.callNames":       "an embedded file",

@@ -146,7 +146,8 @@ func scenarios() []scenario {
 		{name: "sleep-256", scene: scene{streams: []stream{{path: "/sleep", connections: 256}}}, bounds: []bound{
 			{of: rate, than: netHTTP, require: 0.95, least: true}, {of: rate, than: fastHTTP, aim: 1, least: true},
 		}},
-		{name: "one-in-ten-sleeps", scene: scene{cores: 1, streams: fastBesideSlow}, bounds: []bound{
+		// A 99th percentile varies threefold between rounds of equals.
+		{name: "one-in-ten-sleeps", rounds: 45, scene: scene{cores: 1, streams: fastBesideSlow}, bounds: []bound{
 			{of: "fast " + p99, than: netHTTP, require: even, aim: 0.5},
 		}},
 		{name: "trained-route-hangs", scene: scene{cores: 1, streams: fastBesideHung}, bounds: []bound{

@@ -58,10 +58,11 @@ command after --. The placeholder {addr} (host:port), {port} or {socket}, in the
 --env, is replaced by the address to listen on. The command runs in the current folder, without a
 shell, and must stay in the foreground. --a and --b compare two builds of it.
 
-The project's experiments require a checkout of the project; your own application does not.
-Missing software is built, or unpacked from its Debian package into the checkout's .cache/ or your
-cache folder, without privileges. The results folder in results/ holds an HTML report and files
-for other tools.`,
+In a checkout of the project, its experiments and contenders are used. Elsewhere, tare unpacks its
+own into your cache folder. Missing software is built, or unpacked from its Debian package into the
+checkout's .cache/ or your cache folder, without privileges. Contenders whose software is
+unavailable are left out, with the command that installs it. The results folder in results/ holds
+an HTML report and files for other tools.`,
 		Example: `  tare weigh
   tare weigh fastcgi
   tare weigh front --full
@@ -275,9 +276,11 @@ func (f *weighFlags) options(env Env, experiment string, s *lab.Subject, words [
 	o = lab.Options{Experiment: experiment, Why: f.why, Tune: f.tune, Subject: s, Full: f.full, Sweep: f.sweep,
 		Only: f.only, Seed: f.seed, Out: f.out,
 		Until: lab.Until{Width: f.until / 100, Within: f.within}}
-	if o.Root, o.Cache, err = resultFolders(env, s); err != nil {
+	w, err := findWorkspace(env, s == nil)
+	if err != nil {
 		return o, err
 	}
+	o.Root, o.Results, o.Tools = w.root, w.results, w.tools
 	if o.Out != "" {
 		o.Out = env.path(o.Out)
 	}
@@ -316,20 +319,6 @@ func (f *weighFlags) options(env Env, experiment string, s *lab.Subject, words [
 	return o, nil
 }
 
-// resultFolders returns the folder of the results and that of built and unpacked software. These
-// are the project's; outside the project, a subject uses the current folder and the user's cache.
-func resultFolders(env Env, s *lab.Subject) (root, cache string, err error) {
-	root, err = projectRoot(env.Dir)
-	if err == nil || s == nil {
-		return root, "", err
-	}
-	cache, err = os.UserCacheDir()
-	if err != nil {
-		return "", "", fmt.Errorf("no folder for unpacked software: %w", err)
-	}
-	return env.Dir, filepath.Join(cache, "tare"), nil
-}
-
 // commandLine returns the flags for the report to repeat, without the seed, which the report
 // states, and the folder.
 func (f *weighFlags) commandLine() (words []string) {
@@ -363,23 +352,6 @@ func (f *weighFlags) commandLine() (words []string) {
 		words = append(words, "--sweep="+strings.Join(f.sweep, ","))
 	}
 	return words
-}
-
-// projectRoot returns the folder that holds experiments and contenders.
-func projectRoot(dir string) (string, error) {
-	for at := dir; ; at = filepath.Dir(at) {
-		if isFolder(filepath.Join(at, "experiments")) && isFolder(filepath.Join(at, "contenders")) {
-			return at, nil
-		}
-		if at == filepath.Dir(at) {
-			return "", fmt.Errorf("no experiments/ and contenders/ in %q or above: run this in a checkout of the project, or pass the command of your own application after --", dir)
-		}
-	}
-}
-
-func isFolder(name string) bool {
-	info, err := os.Stat(name)
-	return err == nil && info.IsDir()
 }
 
 func showWeighing(p *progress, g lab.Progress) {

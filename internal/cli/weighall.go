@@ -17,11 +17,11 @@ import (
 
 // listExperiments prints each experiment of the project with its question.
 func listExperiments(env Env) error {
-	root, err := projectRoot(env.Dir)
+	w, err := findWorkspace(env, true)
 	if err != nil {
-		return usageError(err)
+		return err
 	}
-	all, err := experiments(root)
+	all, err := experiments(w.root)
 	if err != nil {
 		return weighError(err)
 	}
@@ -101,11 +101,11 @@ func weighAll(ctx context.Context, env Env, flags *weighFlags) error {
 	if err := flags.checkForAll(); err != nil {
 		return usageError(err)
 	}
-	root, err := projectRoot(env.Dir)
+	w, err := findWorkspace(env, true)
 	if err != nil {
-		return usageError(err)
+		return err
 	}
-	all, err := experiments(root)
+	all, err := experiments(w.root)
 	if err != nil {
 		return weighError(err)
 	}
@@ -114,7 +114,7 @@ func weighAll(ctx context.Context, env Env, flags *weighFlags) error {
 	}
 	s := &series{started: time.Now(), of: len(all)}
 	if !flags.prepare {
-		if s.dir, err = labrun.ResultsDir(root, flags.outDir(env), s.started); err != nil {
+		if s.dir, err = labrun.ResultsDir(w.results, flags.outDir(env), s.started); err != nil {
 			fmt.Fprintf(env.Stderr, "no folder for the results: %v\n", err)
 		}
 	}

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"maps"
 	"os"
 	"path/filepath"
@@ -14,7 +15,7 @@ import (
 // openResults makes the results folder, writes the contenders' configurations and creates the
 // journal. If that fails, the run continues and reports on the terminal only.
 func (w *runner) openResults() {
-	dir, err := labrun.ResultsDir(w.Root, w.Out, w.run.Started)
+	dir, err := labrun.ResultsDir(cmp.Or(w.Results, w.Root), w.Out, w.run.Started)
 	if err == nil {
 		w.journal, err = trial.NewJournal(filepath.Join(dir, report.JournalFile))
 	}

@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,19 +28,20 @@ type Options struct {
 	Subject    *Subject // replaces that folder; may be nil
 	Full       bool     // run the experiment's full trials, not its quick ones
 
-	Only    []string      // these contenders and the control; empty means all
-	Until   Until         // when to stop adding blocks
-	Adjust  func(*Trials) // changes the experiment's trials; may be nil
-	Sweep   []string      // axes to sweep, SweepAll or SweepOff; empty is all with Full, and none without
-	Seed    uint64        // of the order of trials; 0 is a random one
-	Out     string        // results folder; "" is a new one in Root/results
-	Cache   string        // for built and unpacked programs; "" is Root/.cache
-	Flags   []string      // the command-line arguments that the report repeats before the seed
-	Tail    []string      // the arguments after the seed
-	Guard   []string      // see contender.StageOptions
-	Why     bool          // carry out counter-experiments
-	Tune    bool          // during the run, apply the write-up's kernel settings that matter; requires a Guard
-	Kernel  kernel.Tree   // the kernel settings; the zero value is the machine's
+	Only    []string         // these contenders and the control; empty means all
+	Until   Until            // when to stop adding blocks
+	Adjust  func(*Trials)    // changes the experiment's trials; may be nil
+	Sweep   []string         // axes to sweep, SweepAll or SweepOff; empty is all with Full, and none without
+	Seed    uint64           // of the order of trials; 0 is a random one
+	Out     string           // results folder; "" is a new one in Results/results
+	Results string           // "" is Root
+	Tools   *contender.Tools // prepare the contenders; nil keeps their programs in Root/.cache
+	Flags   []string         // the command-line arguments that the report repeats before the seed
+	Tail    []string         // the arguments after the seed
+	Guard   []string         // see contender.StageOptions
+	Why     bool             // carry out counter-experiments
+	Tune    bool             // during the run, apply the write-up's kernel settings that matter; requires a Guard
+	Kernel  kernel.Tree      // the kernel settings; the zero value is the machine's
 	Watcher Watcher
 }
 
@@ -275,7 +275,11 @@ func placement(cpus []int, all []Cores) string {
 }
 
 func (w *runner) tools() *contender.Tools {
-	return &contender.Tools{Cache: cmp.Or(w.Cache, filepath.Join(w.Root, ".cache")), Logf: w.logf}
+	if w.Tools == nil {
+		w.Tools = &contender.Tools{Cache: filepath.Join(w.Root, ".cache")}
+	}
+	w.Tools.Logf = w.logf
+	return w.Tools
 }
 
 // gather reads and builds the contenders. It leaves out contenders that cannot be built, and

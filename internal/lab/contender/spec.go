@@ -24,6 +24,7 @@ const (
 	Python    = "python"
 	Ruby      = "ruby"
 	CC        = "cc"
+	Tare      = "tare"
 	MiniHTTPD = "mini-httpd"
 	H2O       = "h2o"
 	Caddy     = "caddy"
@@ -43,7 +44,7 @@ type Spec struct {
 	Title string `yaml:"title"`
 	About string `yaml:"about"`
 
-	// Needs are the required tools: go, nginx, python, ruby, cc, mini-httpd, h2o, caddy.
+	// Needs are the required tools: go, nginx, python, ruby, cc, mini-httpd, h2o, caddy, tare.
 	Needs []string `yaml:"needs"`
 
 	// Build makes {bin}; it runs in the contender's folder. Run starts the application; it is empty
@@ -64,6 +65,7 @@ type Spec struct {
 	//	{venv}        the virtual environment of Python
 	//	{ruby}        the program ruby
 	//	{mini-httpd}  the program mini_httpd; {h2o} and {caddy} likewise
+	//	{tare}        the command tare
 	//	{config}      the path of the filled Config
 	//	{cert}        a PEM file with the certificate, one for all contenders of a run
 	//	{key}         a PEM file with its key
@@ -106,7 +108,8 @@ type Spec struct {
 	Front string `yaml:"front"`
 
 	// FrontBuild makes {front}, and FrontRun starts the front. They may have the placeholders
-	// {bin}, {front} and {conf}, the path of the contender's nginx.conf. nginx needs neither.
+	// {bin}, {front}, {tare} and {conf}, the path of the contender's nginx.conf. nginx needs
+	// neither. The nginx.conf includes files of nginx's package, or without nginx those of etc.go.
 	FrontBuild string `yaml:"front_build"`
 	FrontRun   string `yaml:"front_run"`
 
@@ -210,8 +213,7 @@ func (s *Spec) Check(f *yamlfile.File) error {
 	return s.checkToggles(f)
 }
 
-// checkFront returns a *yamlfile.Error if the front cannot be started. Every front needs nginx,
-// because its nginx.conf includes files of nginx's package.
+// checkFront returns a *yamlfile.Error if the front cannot be started.
 func (s *Spec) checkFront(f *yamlfile.File) error {
 	switch own := s.FrontRun != ""; {
 	case s.Front == "" && (own || s.FrontBuild != ""):
@@ -222,8 +224,6 @@ func (s *Spec) checkFront(f *yamlfile.File) error {
 		return f.Fault("$.front", "front %q: want %s, or a front_run that starts it", s.Front, Nginx)
 	case s.Front == Nginx && !slices.Contains(s.Needs, Nginx):
 		return f.Fault("$.needs", "needs: nginx is missing; the front is nginx")
-	case s.Front != "" && !slices.Contains(s.Needs, Nginx):
-		return f.Fault("$.needs", "needs: nginx is missing; the front's nginx.conf includes files of nginx's package")
 	}
 	return nil
 }
@@ -261,11 +261,12 @@ func (s *Spec) checkLines(f *yamlfile.File) error {
 	return nil
 }
 
-func needs() []string { return []string{Go, Nginx, Python, Ruby, CC, MiniHTTPD, H2O, Caddy} }
+func needs() []string { return []string{Go, Nginx, Python, Ruby, CC, MiniHTTPD, H2O, Caddy, Tare} }
 
 func placeholders() []string {
 	return []string{
-		"{bin}", "{home}", "{dir}", "{cores}", "{venv}", "{ruby}", "{mini-httpd}", "{h2o}", "{caddy}", "{site}",
+		"{bin}", "{home}", "{dir}", "{cores}", "{venv}", "{ruby}", "{mini-httpd}", "{h2o}", "{caddy}", "{tare}",
+		"{site}",
 		"{addr}", "{port}", "{ports}", "{socket}", "{front}", "{config}", "{conf}", "{cert}", "{key}",
 	}
 }

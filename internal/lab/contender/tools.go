@@ -18,18 +18,37 @@ import (
 
 // Tools prepares contenders. It keeps built and unpacked programs in Cache.
 type Tools struct {
-	Cache string                           // a folder
+	Cache string                           // a folder for unpacked and installed programs
+	Bin   string                           // a folder for built programs; "" is bin in Cache
 	Logf  func(format string, args ...any) // reports steps that take time; may be nil
+
+	Checkout string   // the project's checkout, in which tare is built; "" if there is none
+	Program  string   // the path of tare itself, which is used without a checkout; "" if unknown
+	GoEnv    []string // more variables for the go command
+	GoFlags  []string // more flags for go build
+	NoGo     string   // why Go programs cannot be built; "" if they can
 
 	once     sync.Once // for nginx
 	nginx    *NginxTool
 	nginxErr error
+
+	goOnce   sync.Once
+	goErr    error
+	tareOnce sync.Once
+	tare     string
+	tareErr  error
+}
+
+// missingError is a tool that is unavailable.
+type missingError struct{ tool, why, remedy string }
+
+// Error describes the error in one line.
+func (e *missingError) Error() string {
+	return fmt.Sprintf("%s is missing: %s (%q installs it)", e.tool, e.why, e.remedy)
 }
 
 // missing returns the error for an unavailable tool. The remedy is the command that installs it.
-func missing(tool, why, remedy string) error {
-	return fmt.Errorf("%s is missing: %s (%q installs it)", tool, why, remedy)
-}
+func missing(tool, why, remedy string) error { return &missingError{tool, why, remedy} }
 
 // Contender is a Spec that was built and whose tools were found.
 type Contender struct {
@@ -42,18 +61,22 @@ type Contender struct {
 	Lines    int                // of the application's source, as sourceLines counts them; 0 if Source is empty
 	Deaf     bool               // it does not end on SIGTERM: Stop kills it at once
 
+	tare   string   // the path of the command tare; "" if it is not needed
 	env    []string // environment of its programs
 	values []string // pairs of placeholder and value for the tools that were found
 }
 
 // Prepare finds the tools of a contender, and builds it.
 func (t *Tools) Prepare(ctx context.Context, s *Spec) (*Contender, error) {
-	c := &Contender{Spec: s, Bin: filepath.Join(t.Cache, "bin", s.Name)}
+	c := &Contender{Spec: s, Bin: filepath.Join(t.BinDir(), s.Name)}
 	c.FrontBin = c.Bin + "-front"
 	for _, need := range s.Needs {
 		if err := t.find(ctx, c, need); err != nil {
 			return nil, err
 		}
+	}
+	if s.Front != "" && s.Front != Nginx && c.Nginx == nil {
+		c.Nginx, _ = t.Nginx(ctx) // for its files; etc.go has others
 	}
 	for _, line := range []string{c.Build, c.FrontBuild} {
 		if err := t.build(ctx, c, line); err != nil {
@@ -79,9 +102,10 @@ func (t *Tools) Prepare(ctx context.Context, s *Spec) (*Contender, error) {
 func (t *Tools) find(ctx context.Context, c *Contender, need string) (err error) {
 	switch need {
 	case Go:
-		if _, err := exec.LookPath("go"); err != nil {
-			return missing("go", "it is not in PATH", "apt-get install golang-go")
-		}
+		err = t.FindGo(ctx, c.Dir)
+	case Tare:
+		c.tare, err = t.findTare(ctx)
+		c.values = append(c.values, "{tare}", c.tare)
 	case CC:
 		err = c.findCompiler(ctx)
 	case Nginx:
@@ -135,11 +159,16 @@ func (t *Tools) build(ctx context.Context, c *Contender, line string) error {
 	}
 	t.logf("building %s", c.Title)
 	words := c.fill(strings.Fields(line))
-	out, err := command(ctx, c.Dir, words[0], words[1:]...)
-	if err != nil {
-		return fmt.Errorf("build: %s: %w\n%s", strings.Join(words, " "), err, bytes.TrimSpace(out))
+	out, err := commandWith(ctx, t.GoEnv, c.Dir, words[0], t.withFlags(words)[1:]...)
+	if err == nil || ctx.Err() != nil {
+		return err
 	}
-	return nil
+	if words[0] == Go {
+		if err := t.findModules(ctx, c.Dir); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("build: %s: %w\n%s", strings.Join(words, " "), err, bytes.TrimSpace(out))
 }
 
 // fill returns words with placeholders replaced. pairs are placeholders, each followed by its
@@ -183,7 +212,7 @@ func (c *Contender) buildVersions(bin string) []string {
 	for _, m := range append(info.Deps, &info.Main) {
 		if c.Module != "" && m.Path == c.Module {
 			version := m.Version
-			if m.Replace != nil || m == &info.Main {
+			if m.Replace != nil || m == &info.Main && m.Sum == "" {
 				version = "of this checkout"
 			}
 			versions = append(versions, m.Path+" "+version)
@@ -195,7 +224,7 @@ func (c *Contender) buildVersions(bin string) []string {
 // readVersions reads versions from the binaries, and from the output of the contender's version
 // line.
 func (c *Contender) readVersions(ctx context.Context) error {
-	for _, bin := range []string{c.Bin, c.FrontBin} {
+	for _, bin := range []string{c.Bin, c.FrontBin, c.tare} {
 		for _, version := range c.buildVersions(bin) {
 			if !slices.Contains(c.Versions, version) {
 				c.Versions = append(c.Versions, version)

@@ -1,6 +1,7 @@
 package gobench
 
 import (
+	"cmp"
 	"encoding/csv"
 	"encoding/json"
 	"io"
@@ -33,7 +34,7 @@ type journal struct {
 // openResults makes the results folder and creates the journal. If that fails, the run continues
 // and reports on the terminal only.
 func (w *runner) openResults() {
-	dir, err := labrun.ResultsDir(w.Root, w.Out, w.run.Started)
+	dir, err := labrun.ResultsDir(cmp.Or(w.Results, w.Root), w.Out, w.run.Started)
 	var file *os.File
 	if err == nil {
 		file, err = os.Create(filepath.Join(dir, benchFile))

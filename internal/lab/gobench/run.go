@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/labrun"
 )
@@ -26,11 +27,13 @@ type Options struct {
 	Experiment string // a folder in experiments/
 	Full       bool   // run the experiment's full trials, not its quick ones
 
-	Only   []string      // engines, rows, or both; empty means all. The control always takes part
-	Adjust func(*Trials) // changes the experiment's trials; may be nil
-	Seed   uint64        // of the order; 0 is a random one
-	Out    string        // results folder; "" is a new one in Root/results
-	Flags  []string      // the command-line arguments that the report repeats; without the seed
+	Only    []string         // engines, rows, or both; empty means all. The control always takes part
+	Adjust  func(*Trials)    // changes the experiment's trials; may be nil
+	Seed    uint64           // of the order; 0 is a random one
+	Out     string           // results folder; "" is a new one in Results/results
+	Results string           // "" is Root
+	Tools   *contender.Tools // compile the benchmarks; nil keeps them in Root/.cache
+	Flags   []string         // the command-line arguments that the report repeats; without the seed
 
 	Logf     func(format string, args ...any) // may be nil
 	Progress func(Progress)                   // may be nil
@@ -164,6 +167,9 @@ func prepare(ctx context.Context, o Options) (*runner, error) {
 			Option: lab.OptionOut, What: fmt.Sprintf("%q holds the results of another run; name another folder", o.Out),
 		}
 	}
+	if o.Tools == nil {
+		o.Tools = &contender.Tools{Cache: filepath.Join(o.Root, ".cache")}
+	}
 	if o.Seed == 0 {
 		o.Seed = 1 + rand.Uint64N(1<<32)
 	}
@@ -238,7 +244,7 @@ func (w *runner) compile(ctx context.Context, engines []Engine) error {
 	for _, e := range engines {
 		w.logf("compiling the benchmarks of %s", e.Title)
 		entrant := Entrant{Engine: e}
-		b, err := compile(ctx, w.module, filepath.Join(w.Root, ".cache", "bin", w.Experiment+"-"+e.Name+".test"), &e)
+		b, err := compile(ctx, w.Tools, w.module, w.Experiment, &e)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
