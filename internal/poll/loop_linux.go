@@ -83,12 +83,12 @@ func (l *Loop) Remove(fd int) error {
 	return syscall.EpollCtl(l.poller.fd, syscall.EPOLL_CTL_DEL, fd, nil)
 }
 
-// Waited is how Wait has waited for events.
-type Waited uint8
+// WaitKind is how Wait has waited for events.
+type WaitKind uint8
 
 const (
 	// NotWaited means that there were events.
-	NotWaited Waited = iota
+	NotWaited WaitKind = iota
 	// Lingered means that events happened within LingerTime. Go's poller was not needed.
 	Lingered
 	// Parked means that the loop has waited in Go's poller.
@@ -102,7 +102,7 @@ const (
 // by then, neither the scheduler nor Go's poller has had any work. Meanwhile no other goroutine of
 // the P runs, as while a loop is busy. A collector that stops the world interrupts the wait by a
 // signal.
-func (l *Loop) Wait(lingers bool) (events []Event, waited Waited, err error) {
+func (l *Loop) Wait(lingers bool) (events []Event, waited WaitKind, err error) {
 	l.checks, l.lingers, l.lingered = 0, lingers, false
 	// Go's poller reports only events after Read was called, so that Read must check before it
 	// waits. Checking here first would mean checking twice.

@@ -37,7 +37,7 @@ func (w *shortWaits) suffice(sinceYield time.Duration) bool {
 }
 
 // add records a wait. lingers reports whether the loop was allowed to linger.
-func (w *shortWaits) add(waited poll.Waited, lingers bool, took time.Duration) {
+func (w *shortWaits) add(waited poll.WaitKind, lingers bool, took time.Duration) {
 	switch {
 	case waited == poll.Lingered:
 		w.inVain /= 2
