@@ -65,7 +65,7 @@ check-slow: programs fuzz ## longer fuzzing, every test many times, the generato
 	TARE_SLOW=1 $(GO) test $(RACE) -tags poison -count 1 -timeout 60m . ./internal/... ./upgrade ./front/... ./load/...
 	@# The race detector is too slow for as many connections as these tests want.
 	TARE_SLOW=1 $(GO) test -count 1 -timeout 60m -run 'TestHTTP2(Floods|Stalled)' ./internal/engine
-	TARE_CLOCK=1 $(GO) test -count 1 -run '^TestClock$$' -v ./bench
+	TARE_CLOCK=1 $(GO) test -count 1 -run '^TestClockIsTheKernels$$' -v ./bench
 	$(GO) run ./cmd/tare weigh
 
 bench: ## compare with rivals, tell which targets are met, measure the parts (about an hour)

@@ -24,9 +24,9 @@ type row struct {
 }
 
 // samples runs a case. For each server it returns one sample of each round.
-func (f *field) samples(s scenario, failed func(string)) map[string][]sample {
+func (f *field) samples(s scenario, failed func(string)) map[string][]turn {
 	servers := s.servers()
-	all := make(map[string][]sample)
+	all := make(map[string][]turn)
 	measure := s.measure
 	if measure == nil {
 		measure = s.scene.measure
@@ -72,7 +72,7 @@ func rowOf(s scenario, b bound, mine, theirs stat.Starts, ratio func() stat.Inte
 }
 
 // figures returns one metric of all rounds; NaN for a round without it.
-func figures(samples []sample, of string) stat.Starts {
+func figures(samples []turn, of string) stat.Starts {
 	all := make(stat.Starts, len(samples))
 	for i, s := range samples {
 		v, ok := s[of]
