@@ -40,7 +40,7 @@ test: programs ## run all tests: this is what CI runs
 	GOOS=linux GOARCH=386 $(GO) vet $(PORTABLE)
 	GOOS=linux GOARCH=arm $(GO) vet ./internal/poll/... ./internal/engine/...
 	$(GO) test -run '$(RACELESS)|$(LAW)' .
-	$(GO) test -run '$(RACELESS)' $(RACELESS_PACKAGES)
+	$(GO) test -run '$(RACELESS)' -timeout 30m $(RACELESS_PACKAGES)
 	@# Most tests wait for processes, timeouts and each other. "go vet" has run above, except for the tag.
 	$(GO) vet -tags poison ./internal/poison
 	$(GO) test $(RACE) -tags poison -vet off -p 3 -parallel 4 -timeout 30m ./...
