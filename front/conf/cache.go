@@ -26,7 +26,7 @@ type Cache struct {
 
 // CachePolicy is how a location uses a cache.
 type CachePolicy struct {
-	// CacheValid is the freshness, by status, of responses that do not define it themselves. The
+	// Valid is the freshness, by status, of responses that do not define it themselves. The
 	// first element with the status counts.
 	Valid []CacheValid
 	// Ignore lists fields of responses that have no effect: Cache-Control, Expires, Set-Cookie,
@@ -40,7 +40,7 @@ type CachePolicy struct {
 	KeepHead bool
 	// MinUses is the number of requests after which a response is stored; 0 is 1.
 	MinUses int
-	// CacheStale defines when a stale response is served.
+	// Stale defines when a stale response is served.
 	Stale CacheStale
 	// Background updates a stale response in the background after it was served.
 	Background bool
@@ -76,8 +76,8 @@ type CacheStale struct {
 }
 
 const (
-	// DefaultBytes is the default of Cache.MaxBytes.
+	// DefaultCacheBytes is the default of Cache.MaxBytes.
 	DefaultCacheBytes = 1 << 30
-	// DefaultMemory is the default of Cache.MemoryBytes.
+	// DefaultCacheMemory is the default of Cache.MemoryBytes.
 	DefaultCacheMemory = 64 << 20
 )

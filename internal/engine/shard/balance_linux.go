@@ -57,7 +57,7 @@ type balancer struct {
 	totals  []time.Duration // at the last check, by shard
 }
 
-// check asks the busiest shard to move connections to the least busy one, if that is worthwhile.
+// check makes the busiest shard move connections to the least busy one, if that is worthwhile.
 func (b *balancer) check(g *Group, now time.Time) {
 	elapsed := now.Sub(b.checked)
 	if elapsed < balanceInterval {
@@ -80,7 +80,7 @@ func (b *balancer) check(g *Group, now time.Time) {
 			idlest, least = i, busy
 		}
 	}
-	if elapsed > 10*balanceInterval || idlest < 0 { // the guard has slept: the shares say nothing
+	if elapsed > 10*balanceInterval || idlest < 0 { // the guard has slept: the shares mean nothing
 		return
 	}
 	if most*100 > elapsed*overloaded && least*100 < elapsed*available {

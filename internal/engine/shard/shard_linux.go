@@ -64,6 +64,7 @@ func newShard(g *Group, index int) (*shard, error) {
 //	serving, in a handler ──enterHandler──▶ in a handler (odd, slot)
 //	serving, in a handler ──serveAsLeader ends──▶ idle
 //	serving, in a handler ──takeLead──▶ idle, of the next sequence and another leader
+//	idle ──resignLead──▶ idle, of the next sequence and another leader
 //
 // While the leader serves a connection, the word is odd and is the leader's token. The leader
 // stores a new token when it begins to serve a connection. Before each handler it exchanges the
