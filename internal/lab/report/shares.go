@@ -66,6 +66,10 @@ func (a *Report) Shares() string {
 	if len(shares) == 0 {
 		return ""
 	}
+	where := ""
+	if t := a.sharesTable(); !t.Saturated() {
+		where = fmt.Sprintf("Measured at %s requests/s, where servers wait between requests, ", loadreport.Count(t.Rate))
+	}
 	if len(shares) > fewShares {
 		byCost := func(x, y Share) int { return cmp.Compare(x.WeightUs.Mid, y.WeightUs.Mid) }
 		least, most := slices.MinFunc(shares, byCost).Row, slices.MaxFunc(shares, byCost).Row
@@ -77,5 +81,5 @@ func (a *Report) Shares() string {
 	for i, s := range shares {
 		texts[i] = s.Title + " " + s.OfCore
 	}
-	return fmt.Sprintf("1,000 requests/s use this share of a core: %s.", strings.Join(texts, ", "))
+	return fmt.Sprintf("%s1,000 requests/s use this share of a core: %s.", where, strings.Join(texts, ", "))
 }
