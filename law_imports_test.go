@@ -1,3 +1,5 @@
+//go:build !race
+
 package tare_test
 
 import (
@@ -226,6 +228,7 @@ var onlyBy = map[string][]string{
 	"internal/dialect/wrk":         {"internal/cli"},
 	"internal/testkit":             {"internal/testkit/programs"}, // tests only
 	"internal/testkit/programs":    nil,
+	"internal/testkit/upgrades":    nil,
 	"internal/client":              {".", "fcgi", "front"},
 	"internal/engine":              {".", "fcgi"},
 	"internal/engine/exchange": {"internal/engine", "internal/engine/fastcgi", "internal/engine/h1",

@@ -12,6 +12,7 @@ import (
 	"text/tabwriter"
 
 	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // row is a target with its measured figures.
@@ -265,6 +266,9 @@ func (f *field) measured(s scenario) (rows []row, err error) {
 // Every case runs completely and yields all figures, of any value. Several run at a time. Those
 // without figures run again, alone, because the others may have used all CPU time.
 func TestEveryTargetIsMeasured(t *testing.T) {
+	if testkit.Race {
+		t.Skip("the race detector multiplies the CPU time of the load")
+	}
 	f := newField(t, true)
 	f.rounds = 1
 	var small, alone []scenario

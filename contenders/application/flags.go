@@ -25,7 +25,7 @@ func FromFlags() (*Site, error) {
 	name := flag.String("application", "hello", "which application to serve")
 	address := flag.String("listen", "", "address to listen on")
 	socket := flag.String("socket", "", "unix socket to listen on instead")
-	overFastCGI := flag.Bool("fcgi", false, "speak FastCGI, not HTTP")
+	overFastCGI := flag.Bool("fcgi", false, "serve FastCGI instead of HTTP")
 	cert := flag.String("cert", "", "PEM file of a certificate: serve HTTP over TLS")
 	key := flag.String("key", "", "PEM file of its key")
 	flag.Parse()
@@ -57,6 +57,6 @@ func named(name string) (http.Handler, error) {
 	if h, ok := all[name]; ok {
 		return h, nil
 	}
-	return nil, fmt.Errorf("-application: got %q, want one of %s", name,
+	return nil, fmt.Errorf("-application %q: want one of %s", name,
 		strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 }

@@ -102,14 +102,7 @@ func checkFiles(t *testing.T, dir string) {
 // A restart orders nothing: neither a certificate nor an account.
 func TestRestartOrdersNothing(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, programs.PebbleConfig{})
-	config := configOf("a.test", s.issuer(filepath.Join(t.TempDir(), "state")))
-	s.run(config, Config{})
-	s.awaitIssued(1)
-	before, err := s.handshake("a.test", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, config, before := newIssuedSite(t, programs.PebbleConfig{})
 	s.close()
 	s.pebble.Stop(t)
 	s.run(config, Config{})
@@ -122,11 +115,10 @@ func TestRestartOrdersNothing(t *testing.T) {
 // Certificates are renewed again and again before they expire, and each has a new key.
 func TestRenewals(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, programs.PebbleConfig{Lifetime: 8 * time.Second})
-	s.run(configOf("a.test", s.issuer(filepath.Join(t.TempDir(), "state"))), Config{})
+	s, _, leaf := newIssuedSite(t, programs.PebbleConfig{Lifetime: 8 * time.Second})
 	root := s.pebble.Root(t, 0)
-	keys := make(map[string]bool)
-	for n := 1; n <= 3; n++ {
+	keys := map[string]bool{string(leaf.RawSubjectPublicKeyInfo): true}
+	for n := 2; n <= 3; n++ {
 		s.awaitIssued(n)
 		leaf, err := s.handshake("a.test", root)
 		if err != nil {
@@ -142,14 +134,7 @@ func TestRenewals(t *testing.T) {
 // An issuer that advises to renew at once, as after a mass revocation, is obeyed at the next start.
 func TestAdviceToRenewNow(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, programs.PebbleConfig{})
-	config := configOf("a.test", s.issuer(filepath.Join(t.TempDir(), "state")))
-	s.run(config, Config{})
-	s.awaitIssued(1)
-	before, err := s.handshake("a.test", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, config, before := newIssuedSite(t, programs.PebbleConfig{})
 	s.close()
 	s.pebble.SetRenewalInfo(t, before, time.Now().Add(-time.Hour), time.Now().Add(-time.Minute))
 	s.run(config, Config{})

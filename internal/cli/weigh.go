@@ -78,10 +78,10 @@ an HTML report and files for other tools.`,
 		if dash := c.ArgsLenAtDash(); dash >= 0 {
 			named, command = args[:dash], args[dash:]
 			if len(command) == 0 && !flags.own.builds() {
-				return usageError(errors.New("weigh: missing command of your application after --"))
+				return weighFailure(usageError(errors.New("missing command of your application after --")))
 			}
 		}
-		return weigh(ctx, env, named, command, &flags)
+		return weighFailure(weigh(ctx, env, named, command, &flags))
 	})
 	flags.define(c)
 	return c
@@ -118,10 +118,21 @@ func (f *weighFlags) define(c *cobra.Command) {
 	f.own.define(set)
 }
 
+// weighFailure adds the command's name to an error and keeps its exit code.
+func weighFailure(err error) error {
+	if e, ok := errors.AsType[*exitError](err); ok && e.err != nil {
+		return &exitError{e.code, fmt.Errorf("weigh: %w", e.err)}
+	} else if ok || err == nil {
+		return err // an error without a text has been printed
+	}
+	return fmt.Errorf("weigh: %w", err)
+}
+
 // weigh runs the command: named are the arguments before --, command those after it.
 func weigh(ctx context.Context, env Env, named, command []string, flags *weighFlags) error {
 	if len(named) > 1 {
-		return usageError(fmt.Errorf("weigh: want one experiment, got %d: %q (the command of your own application goes after --)", len(named), named))
+		return usageError(fmt.Errorf("want one experiment, got %d: %q (the command of your own application goes after --)",
+			len(named), named))
 	}
 	if flags.full && flags.quick {
 		return usageError(errors.New("--quick and --full are mutually exclusive"))
@@ -161,7 +172,7 @@ func weigh(ctx context.Context, env Env, named, command []string, flags *weighFl
 func (f *weighFlags) target(env Env, named, command []string) (o lab.Options, err error) {
 	if len(command) > 0 || f.own.builds() {
 		if len(named) > 0 {
-			return o, fmt.Errorf("weigh: %q and an application of your own are mutually exclusive", named[0])
+			return o, fmt.Errorf("%q and an application of your own are mutually exclusive", named[0])
 		}
 		s, err := f.own.subject(env, command)
 		if err != nil {

@@ -34,7 +34,7 @@ type seriesEntry struct {
 	Name, Title string
 	Verdict     string // empty if nothing was started
 	Report      string // its file; empty if there is none
-	Took        time.Duration
+	Duration    time.Duration
 	err         error
 }
 
@@ -53,7 +53,7 @@ func (w *seriesEntry) Outcome() string {
 }
 
 func (s *series) add(e experimentInfo, a results, err error, elapsed time.Duration) {
-	w := seriesEntry{Name: e.name, Title: e.title, Took: elapsed.Round(100 * time.Millisecond), err: err}
+	w := seriesEntry{Name: e.name, Title: e.title, Duration: elapsed.Round(100 * time.Millisecond), err: err}
 	if a != nil {
 		w.Verdict = a.Verdict()
 	}
@@ -93,9 +93,9 @@ func (s *series) summarize(env Env) {
 		}
 	}
 	w := tabwriter.NewWriter(env.Stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(w, "experiment\tresult\ttook\treport\n")
+	fmt.Fprintf(w, "experiment\tresult\tduration\treport\n")
 	for _, d := range s.done {
-		fmt.Fprintf(w, "%s\t%s\t%v\t%s\n", d.Name, d.Outcome(), d.Took, d.Report)
+		fmt.Fprintf(w, "%s\t%s\t%v\t%s\n", d.Name, d.Outcome(), d.Duration, d.Report)
 	}
 	_ = w.Flush()
 	if file, err := s.writePage(); err != nil {

@@ -3,6 +3,7 @@ package engine_test
 import (
 	"bytes"
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"io"
@@ -36,6 +37,11 @@ func overSockets(t *testing.T, mode string, newServer func(*http.Server) server,
 		t.Fatal(err)
 	}
 	defer c.Close()
+	if c, ok := c.(*tls.Conn); ok { // CloseWrite fails before the handshake
+		if err := c.Handshake(); err != nil {
+			t.Fatal(err)
+		}
+	}
 	sent := make(chan bool)
 	go func() {
 		defer close(sent)

@@ -15,6 +15,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // weighTwins measures a control and its twin alone.
@@ -70,6 +71,9 @@ func twinIn(all *sample.Run, first, blocks int) *analyze.Row {
 
 // The control and its twin hardly differ, even on a busy machine.
 func TestTwinHardlyDiffers(t *testing.T) {
+	if testkit.Race && !isSlow() {
+		t.Skip(slowWithRace)
+	}
 	const blocks, much = 7, 1.5 // one more than an interval needs
 	var wrong error
 	for measure := 500 * time.Millisecond; measure <= 4*time.Second; measure *= 2 {

@@ -39,7 +39,7 @@ type Experiment struct {
 		Method string `yaml:"method"`
 		// Path may have expressions as in load.Plan, which change it from request to request.
 		Path        string `yaml:"path"`
-		CheckedPath string `yaml:"asked"` // with expressions, the path that is requested before any load
+		ExamplePath string `yaml:"example"` // a path without expressions, which is requested before the load
 		Host        string `yaml:"host"`
 	} `yaml:"request"`
 	Load   Load        `yaml:"load"`
@@ -221,8 +221,8 @@ func (e *Experiment) check(f *yamlfile.File) error {
 		return f.Fault("$.control", "control %q is not one of the ways", e.Control)
 	case e.Request.Method == "" || e.Request.Path == "" || e.Request.Host == "":
 		return f.Fault("$.request", "request: want method, path and host")
-	case e.Request.CheckedPath == "" == strings.Contains(e.Request.Path, "{{"):
-		return f.Fault("$.request", "request: want asked, an example of the path, if path has expressions, and not otherwise")
+	case e.Request.ExamplePath == "" == strings.Contains(e.Request.Path, "{{"):
+		return f.Fault("$.request", "request: want example, a path without expressions, if path has expressions, and not otherwise")
 	case e.Small < 0 || e.Small > maxSmallFiles:
 		return f.Fault("$.small_files", "small_files: want 0 to %d, got %d", maxSmallFiles, e.Small)
 	}
@@ -344,7 +344,7 @@ const (
 
 func (e *Experiment) request() equal.Request {
 	return equal.Request{
-		Method: e.Request.Method, Path: cmp.Or(e.Request.CheckedPath, e.Request.Path), Host: e.Request.Host,
+		Method: e.Request.Method, Path: cmp.Or(e.Request.ExamplePath, e.Request.Path), Host: e.Request.Host,
 		Version: e.Load.Version, Header: e.Load.Header, PerConnection: e.Load.PerConnection,
 	}
 }

@@ -16,6 +16,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -73,6 +74,9 @@ func quickly(trials *lab.Trials) {
 
 // The report names the fault of each contender that was built with one, and none of the twin.
 func TestFaultsAreNamed(t *testing.T) {
+	if testkit.Race && !isSlow() {
+		t.Skip(slowWithRace)
+	}
 	checkFaults(t, lab.Options{Adjust: quickly},
 		slices.DeleteFunc(faultTests(), func(f faultTest) bool { return !f.quick }))
 }

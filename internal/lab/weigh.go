@@ -120,7 +120,7 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 		Stage: stage, CPUs: w.cpus, Request: w.experiment.request(), Conf: conf,
 		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure),
 	}
-	if w.experiment.Request.CheckedPath != "" {
+	if w.experiment.Request.ExamplePath != "" {
 		w.bench.Template = w.experiment.Request.Path
 	}
 	if err := w.prove(ctx); err != nil {

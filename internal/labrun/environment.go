@@ -1,5 +1,5 @@
-// Package labrun has what all kinds of runs of the lab share: the description of the machine and of
-// the program, and the folder of results.
+// Package labrun is shared by all kinds of runs of the lab. It describes the machine and the
+// program, and makes the folder of results.
 package labrun
 
 import (

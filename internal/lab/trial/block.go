@@ -301,7 +301,7 @@ func (s *blockState) warm(ctx context.Context, m *member) error {
 	if why := m.died(); why != "" {
 		return s.fail(m, why)
 	}
-	m.rate = float64(slice.Requests) / slice.Took.Seconds()
+	m.rate = float64(slice.Requests) / slice.Elapsed.Seconds()
 	if err = m.look(); err != nil {
 		return err
 	}

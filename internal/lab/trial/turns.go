@@ -99,10 +99,10 @@ func (s *blockState) visit(ctx context.Context, m *member, round int) error {
 	}
 	accepted := proc.PassiveOpens()
 	m.rec.MachineAccepted += accepted - min(opened, accepted)
-	m.rate = float64(got.Requests) / got.Took.Seconds()
+	m.rate = float64(got.Requests) / got.Elapsed.Seconds()
 	if got.Requests > 0 {
 		m.rec.Slices = append(m.rec.Slices, sample.Slice{
-			Round: round, Offset: began.Sub(m.rec.Start), Took: got.Took, Requests: got.Requests, CPU: spent,
+			Round: round, Offset: began.Sub(m.rec.Start), Took: got.Elapsed, Requests: got.Requests, CPU: spent,
 			Probe: probed,
 		})
 	}
