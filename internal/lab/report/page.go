@@ -33,6 +33,7 @@ func pageFuncs() template.FuncMap {
 		"section":   newSection,
 		"micros":    micros,
 		"times":     times,
+		"ratio":     ratioText,
 		"interval":  intervalText,
 		"condition": func(t *Table) string { return t.Text() },
 		"millis":    millis,
