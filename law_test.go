@@ -94,6 +94,7 @@ var mayBeVar = map[string]string{
 	"internal/page.style":               "an embedded file",
 	"front/files.listingSource":         "an embedded file",
 	"experiments.files":                 "embedded files",
+	"internal/application.source":       "embedded files",
 	"internal/lab/project.contenders":   "an embedded file",
 	"front/nginxconf.tableText":         "an embedded file",
 	"front/files.reserved":              "a table of constants",

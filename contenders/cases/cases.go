@@ -18,7 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tarehq/tare/contenders/application"
+	"github.com/tarehq/tare/internal/application"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tarehq/tare/contenders/application"
+	"github.com/tarehq/tare/internal/application"
 )
 
 const (

@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tarehq/tare/contenders/application"
+	"github.com/tarehq/tare/internal/application"
 )
 
 // server is the handler with its fault.
@@ -41,7 +41,7 @@ func main() {
 	name := flag.String("log", "", "file that receives a line for each request")
 	lock := flag.Bool("lock", false, "do the work of one request at a time")
 	procs := flag.Int("procs", 0, "GOMAXPROCS; 0 is the environment's")
-	site, err := application.FromFlags()
+	site, err := application.FromFlags(flag.CommandLine, os.Args[1:])
 	if err == nil && *name != "" {
 		s.log, err = os.OpenFile(*name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	}

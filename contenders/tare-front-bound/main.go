@@ -10,9 +10,9 @@ import (
 	"runtime"
 
 	"github.com/tarehq/tare"
-	"github.com/tarehq/tare/contenders/application"
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/nginxconf"
+	"github.com/tarehq/tare/internal/application"
 )
 
 func main() {

@@ -35,7 +35,7 @@ func TestStoppedProcessDoesNotServe(t *testing.T) {
 }
 
 // If the new process has another PID file, that of the old one is removed.
-func TestUpgradeToAnotherPIDFile(t *testing.T) {
+func TestUpgradeRemovesOldPIDFile(t *testing.T) {
 	s := newSite(t, time.Hour)
 	old := s.PID()
 	s.write("nginx.conf", strings.Replace(upgradable, "DIR/pid", "DIR/other", 1))

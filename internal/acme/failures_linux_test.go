@@ -103,7 +103,7 @@ func (l *limiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // A rate limit of the issuer delays the next attempt, also after a restart. A limit that is not
 // plausible does not count.
-func TestRateLimit(t *testing.T) {
+func TestRateLimitDelaysNextAttempt(t *testing.T) {
 	t.Parallel()
 	l := &limiter{after: "7200"}
 	server := httptest.NewServer(l)
@@ -128,7 +128,7 @@ func TestRateLimit(t *testing.T) {
 }
 
 // If a machine's clock is wrong, the log says so, and one certificate is ordered, not many.
-func TestWrongClock(t *testing.T) {
+func TestWrongClockIsLogged(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, programs.PebbleConfig{})
 	const years = 2 * 365 * 24 * time.Hour
@@ -156,7 +156,7 @@ func TestWrongClock(t *testing.T) {
 
 // Files that cannot be parsed are kept under another name and replaced. The key of an account is
 // not replaced.
-func TestInvalidFiles(t *testing.T) {
+func TestInvalidFilesAreReplaced(t *testing.T) {
 	t.Parallel()
 	s, config, _ := newIssuedSite(t, programs.PebbleConfig{})
 	s.close()

@@ -69,7 +69,7 @@ an nginx.conf configures.
 	root.RunE = run(func(context.Context, []string) error { return root.Help() })
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(serveCommand(env), loadCommand(env), agentCommand(env), weighCommand(env), reportCommand(env),
-		versionCommand(env), guardCommand(env))
+		versionCommand(env), guardCommand(env), contenderCommand())
 	root.AddCommand(dialectCommands(env)...)
 	root.SetArgs(args)
 	root.SetIn(env.Stdin)

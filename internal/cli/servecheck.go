@@ -114,7 +114,7 @@ func errorMessages(err error) []checkMessage {
 	if invalid, ok := err.(*server.ConfigError); ok { //nolint:errorlint // the error that it wraps follows
 		err = invalid.Err
 	}
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // likewise
+	joined, ok := err.(interface{ Unwrap() []error })
 	if ok && isJoin(err, joined.Unwrap()) {
 		var all []checkMessage
 		for _, err := range joined.Unwrap() {

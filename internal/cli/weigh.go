@@ -53,10 +53,10 @@ func weighCommand(env Env) *cobra.Command {
 responses are equal, load them in turns, side by side, and report what a request costs with each.
 This takes about eight minutes. "all" repeats all write-ups, one after another.
 
-To measure your own application, alone and behind nginx by TCP and by unix socket, pass its
-command after --. The placeholder {addr} (host:port), {port} or {socket}, in the command or in
---env, is replaced by the address to listen on. The command runs in the current folder, without a
-shell, and must stay in the foreground. --a and --b compare two builds of it.
+To measure your own application, alone and behind nginx and tare's front by TCP and by unix
+socket, pass its command after --. The placeholder {addr} (host:port), {port} or {socket}, in the
+command or in --env, is replaced by the address to listen on. The command runs in the current
+folder, without a shell, and must stay in the foreground. --a and --b compare two builds of it.
 
 In a checkout of the project, its experiments and contenders are used. Elsewhere, tare unpacks its
 own into your cache folder. Missing software is built, or unpacked from its Debian package into the

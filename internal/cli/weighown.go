@@ -76,7 +76,7 @@ func (f *ownFlags) subject(env Env, command []string) (s *lab.Subject, err error
 		return own.Subject(request)
 	}
 	if len(command) > 0 {
-		return nil, fmt.Errorf("--a and --b, and the command %q after --, are mutually exclusive", command)
+		return nil, fmt.Errorf("--a and --b, and a command after --, are mutually exclusive: %q", command)
 	}
 	var sides [2]lab.Own
 	for i, side := range []struct{ name, line string }{{"a", f.buildA}, {"b", f.buildB}} {

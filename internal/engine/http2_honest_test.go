@@ -190,7 +190,7 @@ func TestHTTP2HonestClientsKeepTheirConnection(t *testing.T) {
 					}
 					defer c.Close()
 					transport := &http2.Transport{StrictMaxConcurrentStreams: true}
-					client, err := transport.NewClientConn(c) //nolint:staticcheck // the other has no Ping
+					client, err := transport.NewClientConn(c) // the other one has no Ping
 					if err != nil {
 						t.Fatal(err)
 					}

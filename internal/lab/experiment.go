@@ -54,7 +54,10 @@ type Experiment struct {
 	Compare []Compare `yaml:"compare"`
 	Small   int       `yaml:"small_files"` // number of small files in the folder that is served
 	Nginx   string    `yaml:"nginx"`       // a template that is executed with contender.NginxConf; "" is own.conf
-	Kernel  string    `yaml:"kernel"`      // the write-up's kernel settings, like sysctl.conf; "" if unknown
+	// Upstream describes the fronts' connections to the application; "" is "with keep-alive
+	// connections".
+	Upstream string `yaml:"upstream"`
+	Kernel   string `yaml:"kernel"` // the write-up's kernel settings, like sysctl.conf; "" if unknown
 
 	Quick Trials `yaml:"quick"`
 	Full  Trials `yaml:"full"`

@@ -146,7 +146,7 @@ func TestProjectExperimentsAndContendersAreValid(t *testing.T) {
 			continue
 		}
 		for _, c := range e.Contenders() {
-			if _, err := contender.ReadSpec(filepath.Join(root, "contenders", c)); err != nil {
+			if _, err := contender.Find(filepath.Join(root, "contenders"), c); err != nil {
 				t.Error(err)
 			}
 		}
@@ -218,7 +218,8 @@ const slowWithRace = "the race detector multiplies the CPU time of the load"
 // are missing, it skips the test, or fails if CI=true is set.
 func weighBriefly(t *testing.T, root, name string, only []string) {
 	run, _, err := lab.Weigh(context.Background(), lab.Options{
-		Root: root, Experiment: name, Only: only, Out: filepath.Join(t.TempDir(), name), Adjust: func(all *lab.Trials) {
+		Root: root, Experiment: name, Only: only, Out: filepath.Join(t.TempDir(), name), Tools: programs.Tools(t),
+		Adjust: func(all *lab.Trials) {
 			*all = lab.Trials{
 				Blocks: 1, Measure: yamlfile.Duration(200 * time.Millisecond), Cores: []lab.Cores{0},
 				Connections: []int{4},

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -294,7 +295,8 @@ func (w *runner) gather(ctx context.Context) error {
 			return err
 		}
 		entrant := sample.Entrant{
-			Name: name, Title: spec.Title, About: spec.About, Protocol: spec.Protocol, Kind: w.kind(name),
+			Name: name, Title: spec.Title, About: spec.About, Protocol: spec.Protocol, Runtime: spec.RunBy(),
+			Kind:           w.kind(name),
 			PublishedLines: w.experiment.Published.lines(name),
 		}
 		c, err := tools.Prepare(ctx, spec)
@@ -322,7 +324,11 @@ func (w *runner) spec(name string) (*contender.Spec, error) {
 			return s, nil
 		}
 	}
-	return contender.ReadSpec(filepath.Join(w.Root, "contenders", name))
+	spec, err := contender.Find(filepath.Join(w.Root, "contenders"), name)
+	if err == nil && spec.Server != "" && spec.Front != "" {
+		spec.About += ", " + cmp.Or(w.experiment.Upstream, "with keep-alive connections")
+	}
+	return spec, err
 }
 
 // addTwin lets the control take part again, under another name. Their difference is chance.

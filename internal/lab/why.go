@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/contender"
@@ -95,8 +94,7 @@ func (w *runner) toggled(ctx context.Context, c *contender.Contender,
 		spec := *c.Spec
 		spec.Front = ""
 		is.Spec = &spec
-	case s == explain.Memory &&
-		slices.ContainsFunc(c.Versions, func(v string) bool { return strings.HasPrefix(v, "go1.") }):
+	case s == explain.Memory && c.RunBy() == "Go":
 		is.Spec = c.Toggled(&contender.Toggle{Env: []string{rareGC}})
 	default:
 		return nil, "", nil

@@ -2,7 +2,6 @@ package analyze
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/contender"
@@ -60,7 +59,7 @@ func Evidence(run *sample.Run, name string, c sample.Condition) explain.Evidence
 	}
 	for _, entrant := range run.Entrants {
 		if entrant.Name == name {
-			e.Title, e.Protocol, e.Interpreter = entrant.Title, entrant.Protocol, interpreter(entrant.Versions)
+			e.Title, e.Protocol, e.Interpreter = entrant.Title, entrant.Protocol, interpreter(entrant.Runtime)
 			if entrant.Response != nil && c.Scenario.IsPlain() {
 				e.Bytes = float64(entrant.Response.Bytes)
 			}
@@ -98,12 +97,10 @@ func Evidence(run *sample.Run, name string, c sample.Condition) explain.Evidence
 	return e
 }
 
-// interpreter returns the name of a program's interpreter, which it recognizes in the versions.
-func interpreter(versions []string) string {
-	for _, v := range versions {
-		if name, _, _ := strings.Cut(v, " "); name == "Python" || name == "Ruby" {
-			return name
-		}
+// interpreter returns the name of a runtime that runs one thread at a time, or "".
+func interpreter(runtime string) string {
+	if runtime == "Python" || runtime == "Ruby" {
+		return runtime
 	}
 	return ""
 }

@@ -2,6 +2,7 @@ package contender
 
 import (
 	"context"
+	"errors"
 	"go/version"
 	"os/exec"
 	"path/filepath"
@@ -83,4 +84,27 @@ func (t *Tools) makeTare(ctx context.Context) (string, error) {
 	bin := filepath.Join(t.BinDir(), "tare-command")
 	c := &Contender{Spec: &Spec{Title: "the command tare", Dir: t.Checkout}, Bin: bin}
 	return bin, t.build(ctx, c, strings.Join([]string{Go, "build", "-o", "{bin}", "./cmd/tare"}, " "))
+}
+
+// useBuiltin lets tare itself be the program of a contender if Go, or what Go needs, is missing. It
+// reports whether it can be.
+func (t *Tools) useBuiltin(c *Contender, need string, why error) bool {
+	if _, ok := errors.AsType[*missingError](why); !ok || need != Go || c.Builtin == "" || t.Program == "" {
+		return false
+	}
+	if len(c.builtin) == 0 {
+		t.logf("%s is served by tare itself: %v", c.Title, why)
+	}
+	c.Bin, c.builtin = t.Program, strings.Fields(c.Builtin)
+	return true
+}
+
+// RunBy returns the runtime of the application: Runtime, or that of Needs.
+func (s *Spec) RunBy() string {
+	for _, r := range []struct{ need, name string }{{Go, "Go"}, {Python, "Python"}, {Ruby, "Ruby"}, {CC, "C"}} {
+		if s.Runtime == "" && slices.Contains(s.Needs, r.need) {
+			return r.name
+		}
+	}
+	return s.Runtime
 }

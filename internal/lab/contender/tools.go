@@ -2,6 +2,7 @@ package contender
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"debug/buildinfo"
 	"errors"
@@ -61,17 +62,19 @@ type Contender struct {
 	Lines    int                // of the application's source, as sourceLines counts them; 0 if Source is empty
 	Deaf     bool               // it does not end on SIGTERM: Stop kills it at once
 
-	tare   string   // the path of the command tare; "" if it is not needed
-	env    []string // environment of its programs
-	values []string // pairs of placeholder and value for the tools that were found
+	builtin []string // the words after {bin} if tare itself is the program; nil if it is not
+	tare    string   // the path of the command tare; "" if it is not needed
+	env     []string // environment of its programs
+	values  []string // pairs of placeholder and value for the tools that were found
 }
 
 // Prepare finds the tools of a contender, and builds it.
 func (t *Tools) Prepare(ctx context.Context, s *Spec) (*Contender, error) {
-	c := &Contender{Spec: s, Bin: filepath.Join(t.BinDir(), s.Name)}
+	// Contenders that are derived from one server have one program.
+	c := &Contender{Spec: s, Bin: filepath.Join(t.BinDir(), cmp.Or(s.Server, s.Name))}
 	c.FrontBin = c.Bin + "-front"
 	for _, need := range s.Needs {
-		if err := t.find(ctx, c, need); err != nil {
+		if err := t.find(ctx, c, need); err != nil && !t.useBuiltin(c, need, err) {
 			return nil, err
 		}
 	}
@@ -79,7 +82,7 @@ func (t *Tools) Prepare(ctx context.Context, s *Spec) (*Contender, error) {
 		c.Nginx, _ = t.Nginx(ctx) // for its files; etc.go has others
 	}
 	for _, line := range []string{c.Build, c.FrontBuild} {
-		if err := t.build(ctx, c, line); err != nil {
+		if err := t.build(ctx, c, line); err != nil && !t.useBuiltin(c, Go, err) {
 			return nil, err
 		}
 	}
@@ -94,6 +97,9 @@ func (t *Tools) Prepare(ctx context.Context, s *Spec) (*Contender, error) {
 		return nil, err
 	}
 	var err error
+	if c.Conf, err = s.frontTemplate(); err != nil {
+		return nil, err
+	}
 	c.Lines, err = sourceLines(s.Dir, s.Source)
 	return c, err
 }
@@ -117,7 +123,7 @@ func (t *Tools) find(ctx context.Context, c *Contender, need string) (err error)
 		c.values = append(c.values, "{venv}", venv)
 		// Python must not write bytecode into the folder of the sources.
 		c.env = append(c.env, "PYTHONPATH="+shared, "PYTHONDONTWRITEBYTECODE=1")
-	case Ruby, MiniHTTPD, H2O, Caddy:
+	case Ruby, MiniHTTPD, H2O, Caddy, HAProxy:
 		var p program
 		p, err = t.fromDebian(ctx, need)
 		c.values = append(c.values, "{"+need+"}", p.path)
@@ -128,6 +134,9 @@ func (t *Tools) find(ctx context.Context, c *Contender, need string) (err error)
 
 // fill returns words with placeholders replaced: the contender's, and those of pairs.
 func (c *Contender) fill(words []string, pairs ...string) []string {
+	if i := slices.Index(words, "{bin}"); i >= 0 && len(c.builtin) > 0 {
+		words = slices.Insert(slices.Clone(words), i+1, c.builtin...)
+	}
 	return fill(words,
 		slices.Concat(c.values, []string{"{bin}", c.Bin, "{front}", c.FrontBin, "{home}", c.Dir}, pairs)...)
 }
@@ -151,7 +160,7 @@ func (t *Tools) logf(format string, args ...any) {
 
 // build runs one of the contender's build lines. With Go's build cache, repeating it is cheap.
 func (t *Tools) build(ctx context.Context, c *Contender, line string) error {
-	if line == "" {
+	if line == "" || len(c.builtin) > 0 {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(c.Bin), 0o755); err != nil {
@@ -224,6 +233,9 @@ func (c *Contender) buildVersions(bin string) []string {
 // readVersions reads versions from the binaries, and from the output of the contender's version
 // line.
 func (c *Contender) readVersions(ctx context.Context) error {
+	if len(c.builtin) > 0 {
+		c.Versions = append(c.Versions, "built into tare")
+	}
 	for _, bin := range []string{c.Bin, c.FrontBin, c.tare} {
 		for _, version := range c.buildVersions(bin) {
 			if !slices.Contains(c.Versions, version) {

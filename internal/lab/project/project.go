@@ -21,6 +21,7 @@ import (
 	"golang.org/x/tools/txtar"
 
 	"github.com/tarehq/tare/experiments"
+	"github.com/tarehq/tare/internal/application"
 )
 
 //go:embed contenders.txtar
@@ -66,6 +67,13 @@ func embedded() (all []file, err error) {
 		all = append(all, file{experimentsDir + "/" + path, text})
 		return err
 	})
+	sources, listErr := fs.Glob(application.Source(), "*.go")
+	err = errors.Join(err, listErr)
+	for _, name := range sources {
+		text, readErr := fs.ReadFile(application.Source(), name)
+		err = errors.Join(err, readErr)
+		all = append(all, file{"internal/application/" + name, text})
+	}
 	for _, f := range txtar.Parse(contenders).Files {
 		all = append(all, file{contendersDir + "/" + f.Name, f.Data})
 	}

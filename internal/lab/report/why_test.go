@@ -147,6 +147,7 @@ func TestLighterContenderIsExplained(t *testing.T) {
 	run := closingRun()
 	run.Entrants[0].Name, run.Entrants[2].Name = "b", "a" // the control is the heavier one now
 	run.Entrants[0].Versions, run.Entrants[2].Versions = []string{"Python 3.1", "flup 1"}, []string{"go1.26"}
+	run.Entrants[0].Runtime, run.Entrants[2].Runtime = "Python", "Go"
 	run.Entrants = append(run.Entrants[:1:1], run.Entrants[2])
 	a := report.New(run)
 	table := &a.Tables[0]

@@ -87,7 +87,8 @@ type Entrant struct {
 	Title    string   `json:"title"`
 	About    string   `json:"about"`
 	Kind     Kind     `json:"kind"`
-	Protocol string   `json:"protocol"` // of its application
+	Protocol string   `json:"protocol"`
+	Runtime  string   `json:"runtime"` // of its application, such as Go or Python; empty if unknown
 	Versions []string `json:"versions"`
 	Lines    int      `json:"lines"` // of the application's source; 0 if they were not counted
 
