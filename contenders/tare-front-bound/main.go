@@ -1,5 +1,5 @@
-// Command tare-front-bound serves an nginx.conf whose upstream is a handler in the same process:
-// passing a request to it is a function call.
+// Command tare-front-bound serves an nginx.conf whose upstream is a handler in the same process.
+// The front calls it as a function.
 package main
 
 import (

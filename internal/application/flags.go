@@ -25,7 +25,7 @@ func FromFlags(flags *flag.FlagSet, args []string) (*Site, error) {
 	name := flags.String("application", "hello", "which application to serve")
 	address := flags.String("listen", "", "address to listen on")
 	socket := flags.String("socket", "", "unix socket to listen on instead")
-	overFastCGI := flags.Bool("fcgi", false, "speak FastCGI, not HTTP")
+	overFastCGI := flags.Bool("fcgi", false, "serve FastCGI instead of HTTP")
 	cert := flags.String("cert", "", "PEM file of a certificate: serve HTTP over TLS")
 	key := flags.String("key", "", "PEM file of its key")
 	if err := flags.Parse(args); err != nil {
@@ -59,6 +59,6 @@ func named(name string) (http.Handler, error) {
 	if h, ok := all[name]; ok {
 		return h, nil
 	}
-	return nil, fmt.Errorf("-application: got %q, want one of %s", name,
+	return nil, fmt.Errorf("-application %q: want one of %s", name,
 		strings.Join(slices.Sorted(maps.Keys(all)), ", "))
 }

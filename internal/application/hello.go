@@ -10,8 +10,8 @@ import (
 // Body is the response's body.
 const Body = "Hello World\n"
 
-// Handler is the first write-up's handler, for servers with net/http's API. It sets four header
-// fields and sends a body of twelve bytes. An HTTP response has 153 bytes with every server.
+// Handler is the first write-up's handler, for servers with net/http's API. It sends four header
+// fields and a body of twelve bytes. With every server the HTTP response has 153 bytes.
 func Handler(w http.ResponseWriter, _ *http.Request) {
 	w.Header().Set("Server", "gophr")
 	w.Header().Set("Connection", "keep-alive")

@@ -38,16 +38,16 @@ func (f *weighFlags) checkForBenchmarks(name string) error {
 }
 
 // dropServerFlags removes those flags and returns their names.
-func (f *weighFlags) dropServerFlags() (left []string) {
-	given := f.isSet
+func (f *weighFlags) dropServerFlags() (dropped []string) {
+	isSet := f.isSet
 	for _, name := range serverFlags() {
-		if given(name) {
-			left = append(left, "--"+name)
+		if isSet(name) {
+			dropped = append(dropped, "--"+name)
 		}
 	}
 	f.why, f.tune = false, false
-	f.isSet = func(name string) bool { return given(name) && !slices.Contains(serverFlags(), name) }
-	return left
+	f.isSet = func(name string) bool { return isSet(name) && !slices.Contains(serverFlags(), name) }
+	return dropped
 }
 
 // weighBenchmarks runs or prepares an experiment of Go benchmarks and shows the outcome. The
@@ -86,7 +86,7 @@ func weighBenchmarks(ctx context.Context, env Env, name string, flags *weighFlag
 		return nil, weighError(err)
 	}
 	a := gobench.Analyze(r)
-	return a, showResults(env, a, &r.Warnings, dir, err)
+	return a, showResults(env, a, &r.Warnings, dir, flags.details, err)
 }
 
 // adjustBenchmarks returns a function that applies flags to the trials.

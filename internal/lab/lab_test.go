@@ -12,6 +12,7 @@ import (
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -166,6 +167,9 @@ func TestProjectExperimentsAndContendersAreValid(t *testing.T) {
 // declared, and serves under load. Contenders with deliberate faults have tests of their own. The
 // slow version of the test runs a contender in all its experiments, the normal one in the first.
 func TestProjectContendersServe(t *testing.T) {
+	if testkit.Race && !isSlow() {
+		t.Skip(slowWithRace)
+	}
 	programs.Nginx(t)
 	root := programs.Root(t)
 	names, err := lab.Experiments(filepath.Join(root, "experiments"))
@@ -210,6 +214,10 @@ func TestProjectContendersServe(t *testing.T) {
 }
 
 func isSlow() bool { return os.Getenv("TARE_SLOW") != "" }
+
+// slowWithRace is why some tests run without the race detector only.
+// TestWeighComparesFastCGIAndIsolatesFailures and its neighbors run the same code with it.
+const slowWithRace = "the race detector multiplies the CPU time of the load"
 
 // weighBriefly runs one block of an experiment with some contenders and the control. If programs
 // are missing, it skips the test, or fails if CI=true is set.

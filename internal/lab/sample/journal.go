@@ -1,4 +1,4 @@
-package trial
+package sample
 
 import (
 	"encoding/json"

@@ -1,4 +1,4 @@
-package report
+package analyze
 
 import (
 	"fmt"
@@ -7,8 +7,7 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tarehq/tare/internal/lab/trial"
-
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/load"
 )
 
@@ -47,7 +46,7 @@ func allChecks() []func(*Analysis, *Table, *Row) string {
 	}
 }
 
-func (a *Analysis) records(t *Table, row *Row) (records []*trial.Record) {
+func (a *Analysis) records(t *Table, row *Row) (records []*sample.Record) {
 	for _, r := range perBlock(a.Run, row.Entrant, t.Condition) {
 		if r != nil {
 			records = append(records, r)
@@ -65,17 +64,17 @@ func failures(a *Analysis, _ *Table, row *Row) string {
 }
 
 func tooFewBlocks(a *Analysis, _ *Table, row *Row) string {
-	if row.Trials == 0 || row.Ratio.Known() || row.Kind == Control || row.Disturbed {
+	if row.Trials == 0 || row.Ratio.Known() || row.Kind == sample.Control || row.Disturbed {
 		return ""
 	}
 	return fmt.Sprintf("only %d of %s were measured, which are too few for an interval", row.Trials,
-		blocksText(a.Blocks))
+		sample.BlocksText(a.Blocks))
 }
 
 // twinMisses checks all intervals at once: the twin equals the control, so an interval of its ratio
 // that excludes 1 is wrong.
 func twinMisses(_ *Analysis, _ *Table, row *Row) string {
-	if row.Kind != Twin || !row.Ratio.Known() || row.Ratio.Contains(1) {
+	if row.Kind != sample.Twin || !row.Ratio.Known() || row.Ratio.Contains(1) {
 		return ""
 	}
 	off := max(math.Abs(row.Ratio.Lo-1), math.Abs(row.Ratio.Hi-1))
@@ -100,7 +99,7 @@ func littlesLaw(a *Analysis, t *Table, row *Row) string {
 }
 
 // connecting returns the mean number of connections that were being opened.
-func connecting(r *trial.Record) float64 {
+func connecting(r *sample.Record) float64 {
 	if r.Load.Connects == 0 || r.Load.Seconds == 0 || r.Load.Connect == nil {
 		return 0
 	}
@@ -164,7 +163,7 @@ func connectionsLost(a *Analysis, t *Table, row *Row) string {
 // othersBusy warns of other programs that ran beside whole trials. For slices, disturbed does.
 func othersBusy(a *Analysis, t *Table, row *Row) string {
 	if row.Slices > 0 && !slices.ContainsFunc(a.records(t, row),
-		func(r *trial.Record) bool { return len(r.Slices) == 0 }) {
+		func(r *sample.Record) bool { return len(r.Slices) == 0 }) {
 		return ""
 	}
 	var others time.Duration

@@ -1,12 +1,11 @@
-package report
+package analyze
 
 import (
 	"fmt"
 	"time"
 
-	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/stat"
-	"github.com/tarehq/tare/internal/lab/trial"
 )
 
 const (
@@ -18,19 +17,19 @@ const (
 
 // recordsLike returns the records of another contender that can be compared with these: side by
 // side or alone, as these are.
-func recordsLike(run *Run, other *Entrant, c trial.Condition, of []*trial.Record) []*trial.Record {
+func recordsLike(run *sample.Run, other *sample.Entrant, c sample.Condition, of []*sample.Record) []*sample.Record {
 	for _, r := range of {
 		if r != nil {
 			return kindOfBlocks(run, other, c, r.Alone != "")
 		}
 	}
-	return make([]*trial.Record, run.Blocks)
+	return make([]*sample.Record, run.Blocks)
 }
 
 // perBlock returns the records of a contender under a condition, by block. A block in which it
 // failed or did not run has nil. Records of slices side by side are preferred to trials alone,
 // never mixed.
-func perBlock(run *Run, e *Entrant, c trial.Condition) []*trial.Record {
+func perBlock(run *sample.Run, e *sample.Entrant, c sample.Condition) []*sample.Record {
 	blocks := kindOfBlocks(run, e, c, false)
 	for _, r := range blocks {
 		if r != nil {
@@ -40,8 +39,8 @@ func perBlock(run *Run, e *Entrant, c trial.Condition) []*trial.Record {
 	return kindOfBlocks(run, e, c, true)
 }
 
-func kindOfBlocks(run *Run, e *Entrant, c trial.Condition, alone bool) []*trial.Record {
-	blocks := make([]*trial.Record, run.Blocks)
+func kindOfBlocks(run *sample.Run, e *sample.Entrant, c sample.Condition, alone bool) []*sample.Record {
+	blocks := make([]*sample.Record, run.Blocks)
 	for i := range run.Records {
 		r := &run.Records[i]
 		if e != nil && r.Contender == e.Name && r.Condition == c && r.Timed() && (r.Alone != "") == alone {
@@ -51,29 +50,9 @@ func kindOfBlocks(run *Run, e *Entrant, c trial.Condition, alone bool) []*trial.
 	return blocks
 }
 
-// VariationNote returns a sentence on how much ratios vary between slices and between starts. The
-// figures are the medians of the rows.
-func (t *Table) VariationNote() string {
-	var ofSlices, ofStarts []float64
-	n := 0
-	for i := range t.Rows {
-		if r := &t.Rows[i]; r.Kind != Control && r.SliceSpread > 0 {
-			ofSlices, ofStarts = append(ofSlices, r.SliceSpread), append(ofStarts, r.StartSpread)
-			n = max(n, r.Slices)
-		}
-	}
-	if len(ofSlices) == 0 {
-		return ""
-	}
-	slice, _ := stat.Median(ofSlices)
-	start, _ := stat.Median(ofStarts)
-	return fmt.Sprintf("Each ratio comes from up to %d slices of load, each divided by the control's slice of the same round and corrected for the speed of the CPU. Ratios vary by %.1f %% between slices and by %.1f %% between starts (standard deviations, medians of the rows).",
-		n, 100*slice.Mid, 100*start.Mid)
-}
-
 // disturbed warns that other programs used the CPUs.
 func disturbed(_ *Analysis, _ *Table, row *Row) string {
-	if !row.Disturbed || row.Kind == Control {
+	if !row.Disturbed || row.Kind == sample.Control {
 		return ""
 	}
 	return "other programs or virtual machines used the CPUs and may have changed the ratios, so the intervals are widened by half; run again on a quiet machine"
@@ -81,10 +60,10 @@ func disturbed(_ *Analysis, _ *Table, row *Row) string {
 
 // probeDiffered warns that a ratio is not corrected by the probe.
 func probeDiffered(_ *Analysis, _ *Table, row *Row) string {
-	if !row.shifted || row.Kind == Control {
+	if !row.shifted || row.Kind == sample.Control {
 		return ""
 	}
-	return fmt.Sprintf("the probe of the CPU's speed differed from the control's by more than %.0f %%, so the ratio is not corrected by it", 100*analyze.ProbeShift)
+	return fmt.Sprintf("the probe of the CPU's speed differed from the control's by more than %.0f %%, so the ratio is not corrected by it", 100*ProbeShift)
 }
 
 // usedAsleep warns of CPU time that a contender used during the slices of others.
@@ -127,16 +106,16 @@ func measuredAlone(a *Analysis, t *Table, row *Row) string {
 func stillWarming(a *Analysis, t *Table, row *Row) string {
 	const margin = 0.05 // a smaller margin needs more slices
 	var early, late stat.Starts
-	control := recordsLike(a.Run, a.control(), t.Condition, row.blocks)
+	control := recordsLike(a.Run, a.Control(), t.Condition, row.blocks)
 	for i, r := range row.blocks {
-		if r == nil || control[i] == nil || len(r.Slices) < 4 || row.Kind == Control {
+		if r == nil || control[i] == nil || len(r.Slices) < 4 || row.Kind == sample.Control {
 			continue
 		}
 		var ratios []float64
 		other := control[i].Parts()
 		for j := range r.Slices {
-			if with := analyze.Partner(&r.Slices[j], other); with != nil {
-				ratios = append(ratios, analyze.Weight(&r.Slices[j])/analyze.Weight(with))
+			if with := Partner(&r.Slices[j], other); with != nil {
+				ratios = append(ratios, Weight(&r.Slices[j])/Weight(with))
 			}
 		}
 		half := len(ratios) / 2

@@ -1,23 +1,4 @@
-// Package trial runs contenders under load so that they can be compared, and records what it
-// measured.
-//
-// A block starts all contenders once, as fresh processes, and loads them in turns: in each round
-// every contender has one slice of load, in random order, while the others sleep. Whatever drifts
-// on the machine drifts for all of a round. A contender that cannot run beside others is measured
-// alone, in a trial: its processes are started, loaded once and ended. Every record is written to
-// the journal when its block ends.
-//
-// # Glossary
-//
-//   - A member is a contender of a block, under the name of its records. The control is the member
-//     that the others are compared with.
-//   - A slice is one turn of a member: a fixed time of load. A round has one slice of each member.
-//   - A look reads what processes have used so far. A cost is the difference of two looks.
-//   - A role is the part of a process: nginx or another front, the application, the generator.
-//   - A hop is a connection that a request passes: client to front, front to application.
-//   - A probe is a fixed piece of work that shows how fast the processors are.
-//   - A member is asleep while the others have their turns.
-package trial
+package sample
 
 import (
 	"time"
@@ -26,30 +7,6 @@ import (
 	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/load"
 )
-
-// Condition holds the parameters of a trial besides the contender.
-type Condition struct {
-	Cores       int `json:"cores"` // of the servers; 0 is all, shared with the generator
-	Connections int `json:"connections"`
-
-	// Rate is the number of requests per second that every contender receives. 0 is saturation: a
-	// connection sends the next request after the last response.
-	Rate float64 `json:"rate,omitempty"`
-
-	Procs   int `json:"procs,omitempty"`   // GOMAXPROCS or processes of the application; 0 is as many as cores
-	Workers int `json:"workers,omitempty"` // of nginx; 0 is as many as cores
-
-	// Scenario is the form of the load; the zero value is the experiment's request.
-	Scenario Scenario `json:"scenario,omitzero"`
-
-	// Axis names the parameter that a sweep varies. It is "" in other trials, and tells them from a
-	// sweep's trials with equal parameters.
-	Axis string `json:"axis,omitempty"`
-}
-
-// Saturated reports whether a connection sends the next request after the last response, without a
-// schedule.
-func (c Condition) Saturated() bool { return c.Rate == 0 }
 
 // Record is the result of one contender in a block or in a trial.
 type Record struct {
@@ -113,7 +70,7 @@ func (r *Record) Parts() []Slice {
 	if len(r.Slices) > 0 {
 		return r.Slices
 	}
-	whole := Slice{Took: r.measured(), Requests: r.Load.Requests, CPU: make(map[string]time.Duration), Others: r.Others}
+	whole := Slice{Took: r.LoadTime(), Requests: r.Load.Requests, CPU: make(map[string]time.Duration), Others: r.Others}
 	for role, costs := range r.Costs {
 		for _, c := range costs {
 			whole.CPU[role] += c.CPU()
@@ -155,8 +112,8 @@ func (r *Record) CPUPerRequest(role string) (user, sys time.Duration) {
 // Timed reports whether the trial succeeded and its times are valid: it counted nothing.
 func (r *Record) Timed() bool { return r.Failure == "" && r.Load != nil && r.Attribution == nil }
 
-// measured returns the time of the contender's load; 0 if that failed.
-func (r *Record) measured() time.Duration {
+// LoadTime returns the time of the contender's load; 0 if that failed.
+func (r *Record) LoadTime() time.Duration {
 	if r.Load == nil {
 		return 0
 	}
@@ -223,6 +180,18 @@ func (r *Record) RSS() (bytes int64) {
 // did not open: a front's to its application, and those of other programs.
 func (r *Record) OtherAccepts() uint64 {
 	return r.MachineAccepted - min(r.MachineAccepted, r.Load.Connects)
+}
+
+// ForComparison is why a control that ran beside others is measured alone, too.
+const ForComparison = "to be compared with contenders that are measured alone"
+
+// StaysAlone reports why later blocks of the condition measure the contender alone, or "" if they
+// measure it beside others.
+func (r *Record) StaysAlone() string {
+	if r.Alone == ForComparison {
+		return ""
+	}
+	return r.Alone
 }
 
 // Roles returns the roles of servers in the order in which a request passes them.

@@ -1,25 +1,28 @@
-package report
+// Package analyze computes from a run's records what reports show: a table for each condition, with
+// ratios, pairs, differences by part, evidence for explanations, and warnings. It reads and draws
+// nothing.
+//
+// Ratios compare each slice of a contender with another's slice of the same round (ratio.go).
+package analyze
 
 import (
 	"math"
-	"slices"
 	"time"
 
-	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/stat"
-	"github.com/tarehq/tare/internal/lab/trial"
 	"github.com/tarehq/tare/load/hist"
 )
 
 // Analysis is the result of a run.
 type Analysis struct {
-	*Run
+	*sample.Run
 	Tables []Table // one for each measured condition
 }
 
 // Table has the rows of one condition.
 type Table struct {
-	trial.Condition
+	sample.Condition
 	Rows  []Row // in the entrants' order, without those that had no trial
 	Pairs []Pair
 	Why   []Why // contenders with findings
@@ -30,7 +33,7 @@ type Table struct {
 
 // Row is the result of one contender under one condition.
 type Row struct {
-	*Entrant
+	*sample.Entrant
 	Trials   int // successful ones
 	Failures []string
 
@@ -45,6 +48,7 @@ type Row struct {
 
 	Voluntary, Involuntary float64 // context switches per request; medians
 	RSS                    float64 // bytes; median
+	BodyBytes              float64 // of a response; median
 	OtherAccepts           float64 // connections per second that the generator did not open; median
 	Busy                   float64 // highest share of a CPU of the generator in any trial
 
@@ -59,8 +63,8 @@ type Row struct {
 
 	shifted bool // the probe differed from the control's, so Ratio is not corrected by it
 
-	weights []float64       // in µs, by block; NaN without a record
-	blocks  []*trial.Record // nil without a record
+	weights []float64        // in µs, by block; NaN without a record
+	blocks  []*sample.Record // nil without a record
 }
 
 // Part is one role's share of the weight, as medians of its trials.
@@ -74,7 +78,7 @@ type Part struct {
 func (p Part) Us() float64 { return p.UserUs + p.SysUs }
 
 // Analyze computes the tables of a run.
-func Analyze(run *Run) *Analysis {
+func Analyze(run *sample.Run) *Analysis {
 	a := &Analysis{Run: run}
 	for _, c := range run.Conditions {
 		t := Table{Condition: c}
@@ -106,7 +110,7 @@ func (a *Analysis) WidestInterval() float64 {
 		for j := range a.Tables[i].Rows {
 			r := &a.Tables[i].Rows[j]
 			switch {
-			case r.Kind == Control || r.Trials == 0:
+			case r.Kind == sample.Control || r.Trials == 0:
 			case !r.Ratio.Known():
 				return math.Inf(1)
 			default:
@@ -117,7 +121,7 @@ func (a *Analysis) WidestInterval() float64 {
 	return widest
 }
 
-func analyzeRow(run *Run, e *Entrant, c trial.Condition) (Row, bool) {
+func analyzeRow(run *sample.Run, e *sample.Entrant, c sample.Condition) (Row, bool) {
 	blocks := perBlock(run, e, c)
 	row := Row{Entrant: e, Latency: hist.New(), blocks: blocks}
 	for i := range run.Records {
@@ -135,31 +139,33 @@ func analyzeRow(run *Run, e *Entrant, c trial.Condition) (Row, bool) {
 	if row.Trials == 0 {
 		return row, len(row.Failures) > 0
 	}
-	row.weights = values(blocks, (*trial.Record).WeightUs)
-	rate := values(blocks, func(r *trial.Record) float64 { return r.Load.PerSecond() })
-	row.WeightUs, _ = stat.Median(known(row.weights))
-	row.PerSecond, _ = stat.Median(known(rate))
-	control := recordsLike(run, run.control(), c, blocks)
-	weight := analyze.Weights(blocks, control, analyze.Weight)
+	row.weights = values(blocks, (*sample.Record).WeightUs)
+	rate := values(blocks, func(r *sample.Record) float64 { return r.Load.PerSecond() })
+	row.WeightUs, _ = stat.Median(stat.Known(row.weights))
+	row.PerSecond, _ = stat.Median(stat.Known(rate))
+	control := recordsLike(run, run.Control(), c, blocks)
+	weight := Weights(blocks, control, Weight)
 	row.Ratio, row.Disturbed, row.shifted = weight.Interval, weight.Disturbed, weight.Shifted
 	row.Slices, row.SliceSpread, row.StartSpread = weight.SliceCount, weight.Slices, weight.Starts
-	row.RateRatio = analyze.Rates(blocks, control).Interval
+	row.RateRatio = Rates(blocks, control).Interval
 	row.Finding = row.Ratio.Finding()
 	row.Parts = parts(blocks)
-	row.Voluntary = median(blocks, func(r *trial.Record) float64 { v, _ := r.SwitchesPerRequest(); return v })
-	row.Involuntary = median(blocks, func(r *trial.Record) float64 { _, i := r.SwitchesPerRequest(); return i })
-	row.RSS = median(blocks, func(r *trial.Record) float64 { return float64(r.RSS()) })
+	row.Voluntary = median(blocks, func(r *sample.Record) float64 { v, _ := r.SwitchesPerRequest(); return v })
+	row.Involuntary = median(blocks, func(r *sample.Record) float64 { _, i := r.SwitchesPerRequest(); return i })
+	row.RSS = median(blocks, func(r *sample.Record) float64 { return float64(r.RSS()) })
+	row.BodyBytes = median(blocks,
+		func(r *sample.Record) float64 { return float64(r.Load.BodyBytes) / float64(max(1, r.Load.Requests)) })
 	row.OtherAccepts = median(blocks,
-		func(r *trial.Record) float64 { return float64(r.OtherAccepts()) / r.Load.Seconds })
+		func(r *sample.Record) float64 { return float64(r.OtherAccepts()) / r.Load.Seconds })
 	return row, true
 }
 
-func parts(blocks []*trial.Record) []Part {
+func parts(blocks []*sample.Record) []Part {
 	var all []Part
-	for _, role := range trial.Roles() {
+	for _, role := range sample.Roles() {
 		p := Part{Role: role}
-		p.UserUs = median(blocks, func(r *trial.Record) float64 { u, _ := r.CPUPerRequest(role); return us(u) })
-		p.SysUs = median(blocks, func(r *trial.Record) float64 { _, s := r.CPUPerRequest(role); return us(s) })
+		p.UserUs = median(blocks, func(r *sample.Record) float64 { u, _ := r.CPUPerRequest(role); return us(u) })
+		p.SysUs = median(blocks, func(r *sample.Record) float64 { _, s := r.CPUPerRequest(role); return us(s) })
 		if p.Us() > 0 {
 			all = append(all, p)
 		}
@@ -170,7 +176,7 @@ func parts(blocks []*trial.Record) []Part {
 func us(d time.Duration) float64 { return float64(d) / 1e3 }
 
 // values applies f to each block's record. The value of a missing record is NaN.
-func values(blocks []*trial.Record, f func(*trial.Record) float64) []float64 {
+func values(blocks []*sample.Record, f func(*sample.Record) float64) []float64 {
 	v := make([]float64, len(blocks))
 	for i, r := range blocks {
 		v[i] = math.NaN()
@@ -181,19 +187,54 @@ func values(blocks []*trial.Record, f func(*trial.Record) float64) []float64 {
 	return v
 }
 
-func known(v []float64) []float64 { return slices.DeleteFunc(slices.Clone(v), math.IsNaN) }
-
-func median(blocks []*trial.Record, f func(*trial.Record) float64) float64 {
-	m, _ := stat.Median(known(values(blocks, f)))
+func median(blocks []*sample.Record, f func(*sample.Record) float64) float64 {
+	m, _ := stat.Median(stat.Known(values(blocks, f)))
 	return m.Mid
 }
 
 // Row returns the row of the first entrant of a kind, or nil.
-func (t *Table) Row(kind Kind) *Row {
+func (t *Table) Row(kind sample.Kind) *Row {
+	return t.find(func(r *Row) bool { return r.Kind == kind })
+}
+
+// Named returns the row of the contender with a name, or nil.
+func (t *Table) Named(name string) *Row {
+	return t.find(func(r *Row) bool { return r.Name == name })
+}
+
+func (t *Table) find(is func(*Row) bool) *Row {
 	for i := range t.Rows {
-		if t.Rows[i].Kind == kind {
+		if is(&t.Rows[i]) {
 			return &t.Rows[i]
 		}
 	}
 	return nil
+}
+
+// Measured returns the rows with a successful trial.
+func (t *Table) Measured() (rows []*Row) {
+	for i := range t.Rows {
+		if t.Rows[i].Trials > 0 {
+			rows = append(rows, &t.Rows[i])
+		}
+	}
+	return rows
+}
+
+// CostsLess reports whether the ratios show that a costs less than b. Both may be nil.
+func CostsLess(a, b *Row) bool {
+	if a == nil || b == nil || a.Trials == 0 || b.Trials == 0 {
+		return false
+	}
+	return Weights(a.blocks, b.blocks, Weight).Finding() == stat.Less
+}
+
+// BlockRatios returns the ratio of the weight to another row's in each block. It is NaN or infinite
+// if a block has not both.
+func (r *Row) BlockRatios(to *Row) []float64 {
+	all := make([]float64, len(r.weights))
+	for i := range all {
+		all[i] = r.weights[i] / to.weights[i]
+	}
+	return all
 }

@@ -1,4 +1,4 @@
-package report
+package sample
 
 import (
 	"encoding/json"
@@ -7,17 +7,22 @@ import (
 	"io"
 	"os"
 	"path/filepath"
-
-	"github.com/tarehq/tare/internal/lab/trial"
 )
 
-// Read reads a results folder as WriteFiles and the journal wrote it. It ignores an incomplete last
+// Names in a results folder.
+const (
+	RunFile     = "run.json"
+	JournalFile = "trials.jsonl"
+	ConfigsDir  = "configs" // configurations of contenders
+)
+
+// Read reads a results folder. It ignores an incomplete last
 // line of the journal, as a killed run leaves it.
 func Read(dir string) (*Run, error) {
-	name := filepath.Join(dir, runFile)
+	name := filepath.Join(dir, RunFile)
 	b, err := os.ReadFile(name)
 	if errors.Is(err, os.ErrNotExist) {
-		return nil, fmt.Errorf("%q has no %s: want a results folder that tare weigh wrote", dir, runFile)
+		return nil, fmt.Errorf("%q has no %s: want a results folder that tare weigh wrote", dir, RunFile)
 	}
 	if err != nil {
 		return nil, err
@@ -35,7 +40,7 @@ func Read(dir string) (*Run, error) {
 	}
 	defer journal.Close()
 	for lines := json.NewDecoder(journal); ; {
-		var r trial.Record
+		var r Record
 		err := lines.Decode(&r)
 		if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) {
 			return run, nil

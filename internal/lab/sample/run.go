@@ -1,14 +1,13 @@
-// Package report turns the records of a run into what a person reads: a verdict, tables, charts,
-// and files for other tools.
+// Package sample holds what a run of the lab measured, as it is stored: the run itself (run.json),
+// and a record of each contender in each block (the journal, trials.jsonl). It computes sums of a
+// record, and no statistics.
 //
-// Its input is a Run. Analyze computes the rows of tables from it, and all output comes from these
-// rows: the terminal's text (text.go), the page (page.go), and CSV and Go's benchmark format
-// (files.go). The verdict is in verdict.go, the warnings of rows are in checks.go.
+// # Glossary
 //
-// Words: an entrant is a contender in a run. The weight of a contender is its CPU time per request,
-// of all its processes. A ratio divides the weight by the control's. The shape of a write-up is the
-// rates of its contenders relative to its control.
-package report
+//   - An entrant is a contender in a run.
+//   - The weight of a contender is its CPU time per request, of all its processes.
+//   - A metric is a figure that a record has: CPU time per request, rate, latency, errors.
+package sample
 
 import (
 	"slices"
@@ -18,7 +17,6 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/kernel"
-	"github.com/tarehq/tare/internal/lab/trial"
 )
 
 // Run is one run of an experiment. It is stored as run.json, and its records as trials.jsonl beside
@@ -34,11 +32,11 @@ type Run struct {
 	Started    time.Time `json:"started"`
 	Seconds    float64   `json:"seconds"`
 
-	Seed       uint64            `json:"seed"`
-	Blocks     int               `json:"blocks"`
-	Warmup     time.Duration     `json:"warmupNs"`
-	Measure    time.Duration     `json:"measureNs"`
-	Conditions []trial.Condition `json:"conditions"` // fixed rates last
+	Seed       uint64        `json:"seed"`
+	Blocks     int           `json:"blocks"`
+	Warmup     time.Duration `json:"warmupNs"`
+	Measure    time.Duration `json:"measureNs"`
+	Conditions []Condition   `json:"conditions"` // fixed rates last
 
 	// RateMeasure is how long each trial at a fixed rate measures; 0 if there are none.
 	RateMeasure time.Duration `json:"rateMeasureNs,omitempty"`
@@ -67,7 +65,7 @@ type Run struct {
 	// Warnings are about the whole run, such as that it was interrupted.
 	Warnings []string `json:"warnings"`
 
-	Records []trial.Record `json:"-"`
+	Records []Record `json:"-"`
 }
 
 // Kind is the role of a contender in an experiment.
@@ -90,7 +88,7 @@ type Entrant struct {
 	About    string   `json:"about"`
 	Kind     Kind     `json:"kind"`
 	Protocol string   `json:"protocol"`
-	Runtime  string   `json:"runtime"` // such as Go or Python; empty if unknown // of its application
+	Runtime  string   `json:"runtime"` // of its application, such as Go or Python; empty if unknown
 	Versions []string `json:"versions"`
 	Lines    int      `json:"lines"` // of the application's source; 0 if they were not counted
 
@@ -141,9 +139,11 @@ type Published struct {
 }
 
 // Command returns the command line that repeats the same trials in the same order.
-func (r *Run) Command() string {
-	words := slices.Concat([]string{"tare", "weigh"}, r.Flags, []string{"--seed", strconv.FormatUint(r.Seed, 10)},
-		r.Tail)
+func (r *Run) Command() string { return CommandLine(r.Flags, r.Seed, r.Tail) }
+
+// CommandLine returns the command line of a run, from its arguments before and after the seed.
+func CommandLine(flags []string, seed uint64, tail []string) string {
+	words := slices.Concat([]string{"tare", "weigh"}, flags, []string{"--seed", strconv.FormatUint(seed, 10)}, tail)
 	for i := range words {
 		words[i] = quote(words[i])
 	}
@@ -180,14 +180,32 @@ func (r *Run) Complete() bool {
 	return true
 }
 
-func (r *Run) control() *Entrant { return r.entrantOf(Control) }
+// Control returns the control, or nil.
+func (r *Run) Control() *Entrant { return r.OfKind(Control) }
 
-// entrantOf returns the first entrant of a kind, or nil.
-func (r *Run) entrantOf(kind Kind) *Entrant {
+// OfKind returns the first entrant of a kind, or nil.
+func (r *Run) OfKind(kind Kind) *Entrant {
+	return r.find(func(e *Entrant) bool { return e.Kind == kind })
+}
+
+// Entrant returns the entrant with a name, or nil.
+func (r *Run) Entrant(name string) *Entrant {
+	return r.find(func(e *Entrant) bool { return e.Name == name })
+}
+
+func (r *Run) find(is func(*Entrant) bool) *Entrant {
 	for i := range r.Entrants {
-		if r.Entrants[i].Kind == kind {
+		if is(&r.Entrants[i]) {
 			return &r.Entrants[i]
 		}
 	}
 	return nil
+}
+
+// TitleOf returns the title of the entrant with a name, or the name if there is none.
+func (r *Run) TitleOf(name string) string {
+	if e := r.Entrant(name); e != nil {
+		return e.Title
+	}
+	return name
 }

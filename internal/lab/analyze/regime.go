@@ -1,15 +1,15 @@
-package report
+package analyze
 
 import (
 	"fmt"
 	"time"
 
-	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/sample"
 )
 
 // MeasuredTime returns how long each trial of a table measured.
 func (a *Analysis) MeasuredTime(t *Table) time.Duration {
-	if t.Saturated() || t.Scenario != (trial.Scenario{}) {
+	if t.Saturated() || t.Scenario != (sample.Scenario{}) {
 		return a.Measure
 	}
 	return a.RateMeasure
@@ -40,7 +40,7 @@ func rateMissed(a *Analysis, t *Table, row *Row) string {
 
 // generatorDoubted returns why the figures may be the load generator's in most trials at a fixed
 // rate.
-func generatorDoubted(records []*trial.Record) string {
+func generatorDoubted(records []*sample.Record) string {
 	n, why := 0, ""
 	for _, r := range records {
 		if doubts := r.Load.Doubts(); len(doubts) > 0 {
@@ -62,8 +62,8 @@ func latencyOfSaturation(a *Analysis, t *Table, row *Row) string {
 	c := t.Condition
 	c.Rate = 0
 	full, fixed := perBlock(a.Run, row.Entrant, c), perBlock(a.Run, row.Entrant, t.Condition)
-	queue := median(full, func(r *trial.Record) float64 { return ms(r.Load.Latency.Quantile(0.5)) })
-	late := median(fixed, func(r *trial.Record) float64 { return ms(r.Load.Latency.Quantile(0.99)) })
+	queue := median(full, func(r *sample.Record) float64 { return 1e3 * r.Load.Latency.Quantile(0.5).Seconds() })
+	late := median(fixed, func(r *sample.Record) float64 { return 1e3 * r.Load.Latency.Quantile(0.99).Seconds() })
 	if !(late >= queue) {
 		return ""
 	}
