@@ -156,7 +156,7 @@ func (u *uses) count(id keyID) int {
 	}
 }
 
-// changes counts invalidations by key: a response on its way in meanwhile is not stored. Keys share
+// changes counts invalidations by key: a response that arrives meanwhile is not stored. Keys share
 // slots, and then also invalidations.
 type changes [1 << 10]atomic.Uint64
 

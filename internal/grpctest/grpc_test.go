@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -195,7 +196,7 @@ func (s *site) echoes(ctx context.Context, size, n int) {
 	if err == nil {
 		err = stream.CloseSend()
 	}
-	if _, end := stream.Recv(); err != nil || end != io.EOF {
+	if _, end := stream.Recv(); err != nil || !errors.Is(end, io.EOF) {
 		s.Error(err, end)
 	}
 }

@@ -239,7 +239,7 @@ func (p *parser) ifGroup(n *node) error {
 			n.n += len(p.names) - 1
 		}
 		if n.n <= 0 {
-			return fmt.Errorf("unknown group %s", inner)
+			return fmt.Errorf("unknown group %q", inner)
 		}
 		p.refs = append(p.refs, n)
 		return nil

@@ -247,6 +247,15 @@ func (c *Conn) Flush(tail ...[]byte) error {
 	return err
 }
 
+// TakeOut appends the output to b instead of writing it, and returns b. No handler runs.
+func (c *Conn) TakeOut(b []byte) []byte {
+	c.Codec.CompleteOut(c)
+	b = append(b, c.Out[c.Gate.Open():]...)
+	poison.Fill(c.Out)
+	c.Out, c.responseStart = c.Out[:0], 0
+	return b
+}
+
 // canBatch reports whether a complete response may wait in Out.
 func (c *Conn) canBatch() bool { return c.Batches && len(c.Out) < OutSize }
 

@@ -108,6 +108,9 @@ func newAcceptor(g *Group, p *Config, closed <-chan struct{}) *acceptor {
 	default:
 		return nil
 	}
+	if err == nil {
+		err = a.raw.Control(func(fd uintptr) { p.lingers = poll.Lingers(int(fd)) })
+	}
 	if err != nil {
 		return nil // the goroutine path reports the same error
 	}
@@ -311,16 +314,16 @@ func (a *acceptor) acceptOn(s *shard) {
 		a.finish(nil) // the listener was closed
 		return
 	}
-	if a.n > 0 {
-		s.acceptedAt = s.reportedAt
-	}
 	place := g.placementAt(a.config, s.index)
 	for _, c := range a.batch[:a.n] {
 		a.completeOptions(c.fd)
-		if g.place(place, c.fd, a.remote(c.peer)) != nil {
-			// If the loop is busy the request has most likely arrived, and the loop need not
-			// report a connection that ends after it. If not, the runner adds it to the loop.
+		k := g.place(place, c.fd, a.remote(c.peer))
+		switch {
+		case k == nil:
+		case s.early.isWorthwhile():
 			s.events = append(s.events, poll.Event{ID: c.fd, Readable: true})
+		default:
+			k.addOrClose()
 		}
 	}
 	a.total += uint64(a.n)

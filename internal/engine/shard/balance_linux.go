@@ -90,11 +90,14 @@ func (b *balancer) check(g *Group, now time.Time) {
 
 // moveTarget returns the shard to which the runner moves the connection that it has served, or nil.
 func (r *runner) moveTarget() *shard {
-	if to := r.shard.load.relief.Load(); to != nil && r.token != 0 && r.eventsLeft%2 == 1 {
+	if to := r.shard.load.relief.Load(); to != nil && r.token != 0 && r.mayMoveConn() {
 		return to
 	}
 	return nil
 }
+
+// mayMoveConn reports whether the connection is one of those that may move: every other one.
+func (r *runner) mayMoveConn() bool { return r.eventsLeft%2 == 1 }
 
 // moveTo makes another loop report the connection's events. Its caller serves the connection. An
 // event that the old loop has reported meanwhile is not lost: the new loop reports all that is

@@ -382,7 +382,11 @@ func (k *shardConn) closeFD() {
 	k.group().conns.remove(int(k.fd), k)
 	k.servedBy, k.partialHead = nil, nil
 	k.watchedExchange.Store(nil)
-	_ = poll.Close(int(k.fd))
+	if k.config().lingers {
+		_ = poll.Close(int(k.fd))
+	} else {
+		_ = poll.CloseAtOnce(int(k.fd))
+	}
 	k.group().connGone()
 }
 

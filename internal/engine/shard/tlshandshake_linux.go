@@ -80,7 +80,6 @@ type handshake struct {
 
 // begin starts k's handshake, or adds k to the queue. Its caller has claimed k.
 func (a *handshakes) begin(k *shardConn) {
-	k.group().noteHandOff()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.queue.PushBack(k)
