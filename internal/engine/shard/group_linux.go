@@ -137,8 +137,8 @@ func (g *Group) now() instant { return instant(time.Since(g.epoch)) }
 
 // noteHandOff records that a loop gives work to another goroutine, so that no loop lingers. It
 // rarely writes the word that all shards read.
-func (g *Group) noteHandOff() {
-	if now := g.now(); now-instant(g.handedOff.Load()) > instant(handOffRest/4) {
+func (g *Group) noteHandOff(now instant) {
+	if now-instant(g.handedOff.Load()) > instant(handOffRest/4) {
 		g.handedOff.Store(int64(now))
 	}
 }

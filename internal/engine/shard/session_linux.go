@@ -211,7 +211,7 @@ func (r *runner) runOnLoop(st *h2.Stream, id predict.SlotID, token uint64) {
 // handOffStream makes another runner run a stream's handler.
 func (r *runner) handOffStream(st *h2.Stream, id predict.SlotID) {
 	r.handOffs++
-	other, fresh := r.shard.freeRunner()
+	other, fresh := r.shard.freeRunner(r.now())
 	other.start(job{stream: st, slot: id}, fresh)
 }
 

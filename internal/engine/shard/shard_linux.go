@@ -108,7 +108,7 @@ func (s *shard) promote() {
 	if c := s.gatedConn.Load(); c != nil {
 		c.Gate.Send()
 	}
-	r, fresh := s.freeRunner()
+	r, fresh := s.freeRunner(s.group.now())
 	r.start(job{turn: s.turnOf.Swap(nil)}, fresh)
 }
 
@@ -145,8 +145,8 @@ func (s *shard) waitEvents() bool {
 	return true
 }
 
-func (s *shard) freeRunner() (r *runner, fresh bool) {
-	s.group.noteHandOff()
+func (s *shard) freeRunner(now instant) (r *runner, fresh bool) {
+	s.group.noteHandOff(now)
 	if r := s.freeRunners.Get(); r != nil {
 		return r, false
 	}

@@ -80,7 +80,7 @@ type handshake struct {
 
 // begin starts k's handshake, or adds k to the queue. Its caller has claimed k.
 func (a *handshakes) begin(k *shardConn) {
-	k.group().noteHandOff()
+	k.group().noteHandOff(k.group().now())
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.queue.PushBack(k)
@@ -229,7 +229,7 @@ func (h *handshake) perform(k *shardConn) bool {
 	}
 	t.secured = k.group().now()
 	t.state.Store(&state)
-	r, fresh := k.shard().freeRunner()
+	r, fresh := k.shard().freeRunner(k.group().now())
 	r.start(job{conn: k}, fresh)
 	return true
 }
