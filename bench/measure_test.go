@@ -19,8 +19,8 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// sample holds the figures of one turn of a server, by metric.
-type sample map[string]float64
+// turn holds the figures of one turn of a server, by metric.
+type turn map[string]float64
 
 // scene is a server under load.
 type scene struct {
@@ -42,7 +42,7 @@ type stream struct {
 
 const patience = 30 * time.Second
 
-func (s scene) measure(f *field, server string) (values sample, err error) {
+func (s scene) measure(f *field, server string) (values turn, err error) {
 	var flags []string
 	if s.backend {
 		b, err := f.start(nginx, f.generator, "/")
@@ -65,7 +65,7 @@ func (s scene) measure(f *field, server string) (values sample, err error) {
 }
 
 // load runs all streams at once.
-func (s scene) load(f *field, r *running) (sample, error) {
+func (s scene) load(f *field, r *running) (turn, error) {
 	results, errs := make([]*load.Result, len(s.streams)), make([]error, len(s.streams))
 	var all sync.WaitGroup
 	for i, st := range s.streams {
@@ -76,7 +76,7 @@ func (s scene) load(f *field, r *running) (sample, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	values := make(sample)
+	values := make(turn)
 	for i, result := range results {
 		name := s.streams[i].name
 		if err := faultless(result); err != nil {
@@ -129,7 +129,7 @@ func (l *look) take(r *running) {
 
 // overTLS loads a server with wrk, whose TLS library differs from that of the servers. The measured
 // CPU time includes the handshakes.
-func overTLS(f *field, server string) (values sample, err error) {
+func overTLS(f *field, server string) (values turn, err error) {
 	r, err := f.start(server, f.server, "/hello", "-tls")
 	if err != nil {
 		return nil, err
@@ -139,7 +139,7 @@ func overTLS(f *field, server string) (values sample, err error) {
 }
 
 // loadByWrk requests a URL on 64 connections.
-func (f *field) loadByWrk(r *running, url string) (values sample, err error) {
+func (f *field) loadByWrk(r *running, url string) (values turn, err error) {
 	seconds := max(1, int(f.load.Seconds()))
 	ctx, cancel := context.WithTimeout(context.Background(), f.load+patience)
 	defer cancel()
@@ -161,7 +161,7 @@ func (f *field) loadByWrk(r *running, url string) (values sample, err error) {
 	if err == nil && n == 0 {
 		err = errors.New("wrk: no response in the time")
 	}
-	return sample{cpu: micros(after.cpu-before.cpu) / n}, err
+	return turn{cpu: micros(after.cpu-before.cpu) / n}, err
 }
 
 // workload is a workload in memory.
@@ -171,7 +171,7 @@ type workload struct {
 	requests, clients int
 }
 
-func (w workload) measure(f *field, server string) (sample, error) {
+func (w workload) measure(f *field, server string) (turn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, f.inMemory, "-server", server, "-method", w.method,
@@ -183,11 +183,11 @@ func (w workload) measure(f *field, server string) (sample, error) {
 	}
 	figure, _, _ := strings.Cut(string(out), " ")
 	ns, err := strconv.ParseFloat(figure, 64)
-	return sample{spent: ns}, err
+	return turn{spent: ns}, err
 }
 
 // idle measures a server's memory while it has many connections that were used once.
-func idle(f *field, server string) (values sample, err error) {
+func idle(f *field, server string) (values turn, err error) {
 	r, err := f.start(server, nil, "/hello")
 	if err != nil {
 		return nil, err
@@ -203,7 +203,7 @@ func idle(f *field, server string) (values sample, err error) {
 	}
 	time.Sleep(f.settle)
 	full.take(r)
-	values = sample{memory: float64(full.rss-atRest.rss) / crowd}
+	values = turn{memory: float64(full.rss-atRest.rss) / crowd}
 	if server == ours {
 		time.Sleep(f.idle)
 		later.take(r)

@@ -42,9 +42,9 @@ type bound struct {
 // scenario is a case.
 type scenario struct {
 	name    string
-	subject string                                        // the server that the targets are about; "" is tare
-	scene   scene                                         // what to measure, unless measure is set
-	measure func(f *field, server string) (sample, error) // measures one turn of a server in its own process
+	subject string                                      // the server that the targets are about; "" is tare
+	scene   scene                                       // what to measure, unless measure is set
+	measure func(f *field, server string) (turn, error) // measures one turn of a server in its own process
 	bounds  []bound
 	rounds  int   // 0 is the default
 	large   bool  // needs so many descriptors that no other case can run beside it

@@ -115,7 +115,7 @@ func (p *proxy) buildRequest(x *exchange, q *requestSpec, target destination, op
 		q.reusesConn = p.from.KeepConn
 		return
 	}
-	q.host = x.target.host
+	q.host = x.proxy.target.host
 	if p.header.host != nil {
 		if host := p.header.host.eval(x); host != "" {
 			q.host = host

@@ -39,7 +39,7 @@ func TestProxiedRequestIsReleasedUnlessSomethingKeepsIt(t *testing.T) {
 		want      int
 	}{
 		{"alone", []conf.Location{proxied(conf.Settings{})}, true, 1},
-		{"try_files", []conf.Location{{Path: "/", Settings: conf.Settings{}, TryFiles: []conf.Text{"/none", "@app"}},
+		{"try_files", []conf.Location{{Path: "/", TryFiles: []conf.Text{"/none", "@app"}},
 			named}, true, 1},
 		{"middleware", []conf.Location{proxied(conf.Settings{})}, false, 0},
 		{"mirror", []conf.Location{proxied(conf.Settings{Mirror: &conf.Mirror{URIs: []string{"/copy"}}}),

@@ -21,7 +21,7 @@ type disk struct {
 	root     *os.Root
 	dir      *os.File // the root again, for statfs
 	levels   []int
-	free     atomic.Int64  // MinFree
+	free     atomic.Int64  // conf.Cache.MinFree
 	run      string        // begins the names of this run's files
 	written  atomic.Uint32 // number of files so far
 	makeRoom func()

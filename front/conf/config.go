@@ -38,10 +38,10 @@ type Config struct {
 type Host struct {
 	// Listen are the addresses of the host. None is every address.
 	Listen []Listen
-	// Names are its names. "*.example.org" and "www.example.*" stand for all names of that form,
-	// ".example.org" for the name and all below it, "" for requests without a host. A name that
-	// begins with "~" is a regular expression, whose named groups become variables. Case is
-	// ignored.
+	// Names are the names of the host. "*.example.org" and "www.example.*" stand for all names of
+	// that form, ".example.org" for the name and all below it, "" for requests without a host. A
+	// name that begins with "~" is a regular expression, whose named groups become variables. Case
+	// is ignored.
 	Names []string
 	// Steps are run before a location is found.
 	Steps []Step

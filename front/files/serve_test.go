@@ -82,7 +82,7 @@ func TestServePathLeavesUnmetConditionsToCaller(t *testing.T) {
 	}
 }
 
-func TestTypesAndEntityTags(t *testing.T) {
+func TestFilesHaveTypeAndEntityTag(t *testing.T) {
 	s := newSite(t)
 	s.write("x.foo", "x")
 	s.write("y.html", "y")

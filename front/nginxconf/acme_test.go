@@ -86,7 +86,7 @@ func TestIssuedCertificateAndFilesOfAServer(t *testing.T) {
 	}
 }
 
-func TestACMEErrors(t *testing.T) {
+func TestInvalidIssuersAreErrors(t *testing.T) {
 	const used = "ssl_certificate $acme_certificate; ssl_certificate_key $acme_certificate_key;"
 	for _, c := range []struct{ text, want string }{
 		{"acme_issuer i { uri https://b.test/; }", "duplicate issuer"},
@@ -124,7 +124,7 @@ func TestUnusedIssuedCertificateIsReported(t *testing.T) {
 }
 
 // The example of nginx's documentation has the meaning that it has there.
-func TestExampleOfNginxsDocumentation(t *testing.T) {
+func TestExampleOfNginxIsAccepted(t *testing.T) {
 	const text = `events {} http {
 	resolver 127.0.0.1:53;
 	acme_issuer example {

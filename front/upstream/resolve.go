@@ -180,7 +180,7 @@ func (n *names) start() error {
 // watch starts the timers of names.
 func (n *names) watch() {
 	for i := range n.hosts {
-		if h := &n.hosts[i]; h.name != "" && !(h.follows && n.options.OnDemand) {
+		if h := &n.hosts[i]; h.name != "" && (!h.follows || !n.options.OnDemand) {
 			n.running.Go(func() { n.follow(i) })
 		}
 	}

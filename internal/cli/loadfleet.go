@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -100,7 +101,7 @@ func (f *fleetFlags) hosts(env Env) (all []fleet.Host, err error) {
 			n := 1
 			if counted {
 				if n, err = strconv.Atoi(count); err != nil || n < 1 || n > maxLocal {
-					return nil, usageError(fmt.Errorf("load: --on %s: want a number from 1 to %d", on, maxLocal))
+					return nil, usageError(fmt.Errorf("load: --on %q: want local:N, N from 1 to %d", on, maxLocal))
 				}
 			}
 			own, err := os.Executable()
@@ -113,7 +114,7 @@ func (f *fleetFlags) hosts(env Env) (all []fleet.Host, err error) {
 			continue
 		}
 		if on == "" || strings.HasPrefix(on, "-") {
-			return nil, usageError(fmt.Errorf("load: --on %q: want a destination of ssh", on))
+			return nil, usageError(fmt.Errorf("load: --on %q: want local, local:N or a destination of ssh, such as user@host", on))
 		}
 		if programs == nil {
 			if programs, err = f.openPrograms(env); err != nil {
@@ -132,8 +133,8 @@ func (f *fleetFlags) openPrograms(env Env) (all []*fleet.Program, err error) {
 		return nil, err
 	}
 	names := []string{own}
-	for i := range f.programs { // they have priority
-		names = append([]string{env.path(f.programs[len(f.programs)-1-i])}, names...)
+	for _, name := range slices.Backward(f.programs) { // they precede this program
+		names = append([]string{env.path(name)}, names...)
 	}
 	for _, name := range names {
 		p, err := fleet.OpenProgram(name)
@@ -192,7 +193,7 @@ func lossError(r *load.Result) error {
 	if lost == nil {
 		return nil
 	}
-	return fmt.Errorf("load: lost: %s", strings.Join(lost, ", "))
+	return fmt.Errorf("load: agents were lost: %s", strings.Join(lost, ", "))
 }
 
 // printManifest prints the Job of --print-manifest.

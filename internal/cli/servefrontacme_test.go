@@ -68,7 +68,7 @@ func serialOf(t *testing.T, address string) string {
 
 // Started as root, the folder of the state belongs to the user that serves, and to no one else. The
 // state outlives reloads and restarts.
-func TestIssuedCertificateAfterTheChangeOfUser(t *testing.T) {
+func TestServingUserOwnsTheACMEFolder(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can change the user")
@@ -111,7 +111,7 @@ func TestIssuedCertificateAfterTheChangeOfUser(t *testing.T) {
 
 // A folder, or a file in it, that the user that serves cannot use is reported by the start, or
 // before an order, and -t finds what it can without changing anything.
-func TestStateOfAnotherUser(t *testing.T) {
+func TestUnusableACMEFolderIsReported(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can change the user")

@@ -126,7 +126,7 @@ func (s *site) note(r *http.Request) {
 }
 
 // gRPC's interoperability tests. They end the process if they fail.
-func TestInteroperability(t *testing.T) {
+func TestInteroperabilityTestsPass(t *testing.T) {
 	everyKind(t, func(s *site) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -154,7 +154,7 @@ func TestInteroperability(t *testing.T) {
 }
 
 // Many calls of each kind at the same time receive their own messages, also if others are canceled.
-func TestConcurrentCalls(t *testing.T) {
+func TestConcurrentCallsReceiveTheirOwnMessages(t *testing.T) {
 	everyKind(t, func(s *site) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
@@ -226,7 +226,7 @@ func (s *site) canceled(ctx context.Context) {
 }
 
 // A message may be larger than the windows, in both directions.
-func TestLargeMessages(t *testing.T) {
+func TestMessagesMayExceedTheWindows(t *testing.T) {
 	everyKind(t, func(s *site) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -235,7 +235,7 @@ func TestLargeMessages(t *testing.T) {
 }
 
 // Calls whose deadline passes end, and others on their connection continue.
-func TestDeadlines(t *testing.T) {
+func TestExpiredCallsDoNotAffectOthers(t *testing.T) {
 	everyKind(t, func(s *site) {
 		s.echoes(t.Context(), 100, 1) // the connection exists
 		for range 20 {

@@ -190,7 +190,7 @@ func (a *acceptor) share() bool {
 	a.group.acceptors.add(a)
 	a.mu.Lock()
 	select {
-	case <-a.ended: // of the last time
+	case <-a.ended: //nolint:errcheck // it was that of the last time
 	default:
 	}
 	a.holder %= int(a.group.active.Load())

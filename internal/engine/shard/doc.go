@@ -25,8 +25,8 @@
 // The connections of a Config with a tls.Config have a TLS layer: a tls.Conn of package tls above a
 // transport that never blocks (tlslayer_linux.go). Only the handshake has a goroutine, which begins
 // when the client's first message has arrived (tlshandshake_linux.go). Then the connection waits on
-// its shard, and holds no more than what package tls keeps. One that has negotiated another
-// protocol than HTTP leaves its shard: Config.ServeNegotiated receives the tls.Conn.
+// its shard, and holds no more than what package tls keeps. One that has negotiated a protocol
+// other than HTTP leaves its shard: Config.ServeNegotiated receives the tls.Conn.
 //
 // # HTTP/2
 //
