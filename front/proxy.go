@@ -182,8 +182,8 @@ func (x *exchange) recycleProxyState() {
 }
 
 // releaseRequest lets the server reuse the request's memory, if the server calls the Handler
-// directly and nothing has received a part of the request that it may keep. The upstream request has
-// ended, and refers to nothing of it any more.
+// directly and nothing has received a part of the request that it may keep. The upstream request
+// has ended, and refers to nothing of it any more.
 func (x *exchange) releaseRequest() {
 	if raw := x.rawHead(); raw != nil && x.parent == nil && !x.requestShared && !x.isMirrored &&
 		x.plan.handler.owns(x.r) {

@@ -67,7 +67,8 @@ func BenchmarkQuiet(b *testing.B) {
 	})
 	b.Run("peek", func(b *testing.B) {
 		for b.Loop() {
-			if _, err := transfer(sysRecvfrom, pair[0], p, syscall.MSG_DONTWAIT|syscall.MSG_PEEK); err != ErrAgain { //nolint:errorlint // a bare errno
+			_, err := transfer(sysRecvfrom, pair[0], p, syscall.MSG_DONTWAIT|syscall.MSG_PEEK)
+			if err != ErrAgain { //nolint:errorlint // a bare errno
 				b.Fatal(err)
 			}
 		}

@@ -30,8 +30,8 @@ func (r *runner) now() instant {
 }
 
 // checkThread checks whether the handler that has ended has locked the thread. It uses the time at
-// which that handler ended, because reading the clock takes 1 % of the CPU time of a request that is
-// handed off.
+// which that handler ended, because reading the clock takes 1 % of the CPU time of a request that
+// is handed off.
 func (r *runner) checkThread() {
 	if r.endedAt == 0 {
 		r.endedAt = r.shard.group.now()
