@@ -72,7 +72,7 @@ func (c *Conn) Reset() {
 	c.In, c.Next, c.End = c.InBuffer, 0, 0
 	c.Out, c.heldBody = c.Out[:0], c.heldBody[:0]
 	c.Gate.Open()
-	c.WriteErr, c.RequestStart, c.EndsOutput = nil, time.Time{}, false
+	c.WriteErr, c.RequestStart, c.EndsOutput, c.released.made = nil, time.Time{}, false, nil
 	c.Codec.Reset()
 	c.Trim()
 }

@@ -29,7 +29,9 @@ func (w *Response) ReleaseRequest() { w.Flags.Set(requestReleased) }
 // waiters, and a body a reader. In builds with the tag poison the memory is zeroed, but not reused,
 // so that a stale reference meets nil.
 func (c *Conn) keepReleased(x *Exchange, contextUsed bool) {
-	if !x.Response.Flags.Has(requestReleased) || contextUsed || x.Body.Mode != NoBody || x != c.released.made ||
+	made := c.released.made
+	c.released.made = nil // else a conn that waits would hold the last request
+	if !x.Response.Flags.Has(requestReleased) || contextUsed || x.Body.Mode != NoBody || x != made ||
 		x.Response.Flags.Has(LargeHead) {
 		return
 	}
