@@ -169,7 +169,7 @@ func scenarios() []scenario {
 		{name: "anywhere-15000",
 			scene: scene{cores: 1, streams: []stream{{path: "/hello", connections: crowd, rate: 2000}}},
 			large: true, bounds: []bound{{of: p99, require: 5000, aim: 1000}}},
-	}, shortLived(), idleOverTLS(), burning(), fastCGI(), files(), fronts(), inMemory(), clients())
+	}, shortLived(), idleOverTLS(), overHTTP2(), burning(), fastCGI(), files(), fronts(), inMemory(), clients())
 }
 
 // shortLived are the cases of connections that end after a few requests.
