@@ -21,6 +21,13 @@ PORTABLE := . ./fcgi ./upgrade ./load/... ./front/... ./internal/engine/... ./in
 	./internal/client/... ./internal/privilege ./internal/listen ./internal/sdnotify ./internal/certs ./internal/acme \
 	./internal/anchor ./internal/poison
 
+# Tests that run without the race detector only: it allocates, it reports handlers that are racy on purpose, and it makes
+# the generator and the law about the source slow. TestRacelessTestsRun checks that these lists are complete.
+RACELESS := Alloc|Amplification|WorkIs|Leftover|Idle(TLS|HTTP2)|KeptParts|ContendersServe|FaultsAreNamed|HardlyDiffers|EveryTarget
+RACELESS_PACKAGES := ./bench ./front ./front/cache ./internal/client ./internal/engine ./internal/engine/h2 ./internal/lab
+LAW := Document|Architecture|Decisions|Imports|Importers|Dependencies|NamedTests|Comments|OneComment|PackageState
+LAW := $(LAW)|AreShort|ExportedNames|Panics|Narrow|Words|Phrases|Flags|Raceless
+
 test: programs ## run all tests: this is what CI runs
 	$(GO) vet ./...
 	$(GO) -C contenders vet ./...
@@ -32,9 +39,11 @@ test: programs ## run all tests: this is what CI runs
 	GOOS=windows $(GO) vet $(PORTABLE)
 	GOOS=linux GOARCH=386 $(GO) vet $(PORTABLE)
 	GOOS=linux GOARCH=arm $(GO) vet ./internal/poll/... ./internal/engine/...
-	@# What the race detector cannot be asked: it allocates, too, and some handlers are racy on purpose.
-	$(GO) test -run 'Alloc|Amplification|Leftover' . ./internal/client ./internal/engine/... ./internal/wire/http1 ./internal/wire/http2 ./load ./front ./front/cache ./front/files
-	$(GO) test $(RACE) -tags poison -timeout 30m ./...
+	$(GO) test -run '$(RACELESS)|$(LAW)' .
+	$(GO) test -run '$(RACELESS)' -timeout 30m $(RACELESS_PACKAGES)
+	@# Most tests wait for processes, timeouts and each other. "go vet" has run above, except for the tag.
+	$(GO) vet -tags poison ./internal/poison
+	$(GO) test $(RACE) -tags poison -vet off -p 3 -parallel 4 -timeout 30m ./...
 
 # Every fuzz target of every package, found by its name. Their seeds run in "make test".
 FUZZTIME ?= 3m
@@ -56,7 +65,7 @@ check-slow: programs fuzz ## longer fuzzing, every test many times, the generato
 	TARE_SLOW=1 $(GO) test $(RACE) -tags poison -count 1 -timeout 60m . ./internal/... ./upgrade ./front/... ./load/...
 	@# The race detector is too slow for as many connections as these tests want.
 	TARE_SLOW=1 $(GO) test -count 1 -timeout 60m -run 'TestHTTP2(Floods|Stalled)' ./internal/engine
-	TARE_CLOCK=1 $(GO) test -count 1 -run '^TestClock$$' -v ./bench
+	TARE_CLOCK=1 $(GO) test -count 1 -run '^TestClockIsTheKernels$$' -v ./bench
 	$(GO) run ./cmd/tare weigh
 
 bench: ## compare with rivals, tell which targets are met, measure the parts (about an hour)

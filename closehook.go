@@ -116,29 +116,29 @@ func (h *closeHook) detach() {
 }
 
 // hookListener is the listener that inner serves.
-type hookListener struct{ *closeHook }
+type hookListener struct{ hook *closeHook }
 
 // Accept implements net.Listener.
 func (l hookListener) Accept() (net.Conn, error) {
 	select {
-	case <-l.listenerClosed:
+	case <-l.hook.listenerClosed:
 		return nil, net.ErrClosed
 	default:
 	}
-	if !l.hasAccepted {
-		l.hasAccepted = true
+	if !l.hook.hasAccepted {
+		l.hook.hasAccepted = true
 		return hookConn(l), nil
 	}
-	<-l.listenerClosed
+	<-l.hook.listenerClosed
 	return nil, net.ErrClosed
 }
 
 // Close implements net.Listener.
 func (l hookListener) Close() error {
-	l.unbindOnce.Do(func() {
-		close(l.listenerClosed)
-		if !l.isDetached.Load() {
-			_ = l.engine.StopListening() // the Server's Shutdown returns this error
+	l.hook.unbindOnce.Do(func() {
+		close(l.hook.listenerClosed)
+		if !l.hook.isDetached.Load() {
+			_ = l.hook.engine.StopListening() // the Server's Shutdown returns this error
 		}
 	})
 	return nil
@@ -160,32 +160,32 @@ func (endedListener) Close() error { return nil }
 func (endedListener) Addr() net.Addr { return hookAddr{} }
 
 // hookConn is the only connection that hookListener accepts.
-type hookConn struct{ *closeHook }
+type hookConn struct{ hook *closeHook }
 
 func (c hookConn) Read(p []byte) (n int, err error) {
 	err = io.EOF
-	c.readOnce.Do(func() {
-		close(c.requestRead)
+	c.hook.readOnce.Do(func() {
+		close(c.hook.requestRead)
 		n, err = copy(p, "malformed\r\n\r\n"), nil
 	})
 	return n, err
 }
 
 func (c hookConn) Write(p []byte) (int, error) {
-	c.respondOnce.Do(func() { close(c.responseBegun) })
+	c.hook.respondOnce.Do(func() { close(c.hook.responseBegun) })
 	select {
-	case <-c.released:
-	case <-c.connClosed:
+	case <-c.hook.released:
+	case <-c.hook.connClosed:
 	}
 	return 0, net.ErrClosed
 }
 
 // Close implements net.Conn.
 func (c hookConn) Close() error {
-	c.closeOnce.Do(func() {
-		close(c.connClosed)
-		if !c.isDetached.Load() {
-			_ = c.engine.Close()
+	c.hook.closeOnce.Do(func() {
+		close(c.hook.connClosed)
+		if !c.hook.isDetached.Load() {
+			_ = c.hook.engine.Close()
 		}
 	})
 	return nil

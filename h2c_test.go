@@ -21,7 +21,7 @@ func TestHandlersCanServeHTTP2Themselves(t *testing.T) {
 	handler := xh2c.NewHandler(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%s %s %s", r.Proto, r.URL.Path, b)
-	}), new(http2.Server)) //nolint:staticcheck // programs use it
+	}), new(http2.Server))
 	for kind, serve := range unusedKinds {
 		if kind == "tls" {
 			continue

@@ -12,6 +12,7 @@ import (
 	"regexp"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -138,6 +139,14 @@ func upload(t *testing.T) (name, want string) {
 	return name, fmt.Sprintf("%d %x <nil>", len(content), sha256.Sum256(content))
 }
 
+// reduced returns how many of n requests a test sends: a fifth, unless tests may run long.
+func reduced(n int) string {
+	if !slow() {
+		n /= 5
+	}
+	return strconv.Itoa(n)
+}
+
 func TestHTTP2WithCurl(t *testing.T) {
 	curl, env := programs.Curl(t)
 	file, sum := upload(t)
@@ -162,11 +171,11 @@ func TestHTTP2WithCurl(t *testing.T) {
 			return // with prior knowledge, curl 7.88 does not multiplex: it fails with net/http, too
 		}
 		before := s.connections()
-		const parallel = 200
-		got := run("-Z", "--parallel-max", "100", "-w", "%{http_version} %{http_code}\n", "-o", os.DevNull,
-			fmt.Sprintf("%s/large?[1-%d]", s.url, parallel))
-		if n := strings.Count(got, "2 200\n"); n != parallel {
-			s.Errorf("%d of %d responses\n%.2000s", n, parallel, got)
+		parallel := reduced(200)
+		got := run("-Z", "--parallel-max", reduced(100), "-w", "%{http_version} %{http_code}\n", "-o", os.DevNull,
+			fmt.Sprintf("%s/large?[1-%s]", s.url, parallel))
+		if n := strings.Count(got, "2 200\n"); strconv.Itoa(n) != parallel {
+			s.Errorf("%d of %s responses\n%.2000s", n, parallel, got)
 		}
 		if n := s.connections() - before; n != 1 {
 			s.Errorf("parallel requests have used %d connections", n)
@@ -194,9 +203,10 @@ func TestHTTP2WithNghttp(t *testing.T) {
 		if !strings.Contains(got, "x-length: 5242880") {
 			s.Errorf("trailer: %s", got[max(0, len(got)-500):])
 		}
-		const many = 100
-		if got = run("-nv", "-m", fmt.Sprint(many), s.url+"/large"); strings.Count(got, ":status: 200") != many {
-			s.Errorf("%d of %d responses", strings.Count(got, ":status: 200"), many)
+		many := reduced(100)
+		got = run("-nv", "-m", many, s.url+"/large")
+		if n := strings.Count(got, ":status: 200"); strconv.Itoa(n) != many {
+			s.Errorf("%d of %s responses", n, many)
 		}
 		if n := s.connections(); n != 4 {
 			s.Errorf("%d connections", n)
@@ -210,10 +220,10 @@ func TestHTTP2WithH2load(t *testing.T) {
 	everyProgramSite(t, func(s *programSite) {
 		want := regexp.MustCompile(`requests: (\d+) total, (\d+) started, (\d+) done, (\d+) succeeded, 0 failed, 0 errored, 0 timeout`)
 		for _, args := range [][]string{
-			{"-n", "5000", "-c", "10", "-m", "100", s.url + "/a"},
-			{"-n", "200", "-c", "10", "-m", "10", s.url + "/large"},
-			{"-n", "50", "-c", "5", "-m", "10", "-d", file, s.url + "/echo"},
-			{"-n", "2000", "-c", "100", "-m", "1", "-w", "16", "-W", "16", s.url + "/a"},
+			{"-n", reduced(5000), "-c", "10", "-m", "100", s.url + "/a"},
+			{"-n", reduced(200), "-c", "10", "-m", "10", s.url + "/large"},
+			{"-n", reduced(50), "-c", "5", "-m", "10", "-d", file, s.url + "/echo"},
+			{"-n", reduced(2000), "-c", "100", "-m", "1", "-w", "16", "-W", "16", s.url + "/a"},
 		} {
 			got := s.run(env, h2load, args...)
 			m := want.FindStringSubmatch(got)

@@ -1,3 +1,5 @@
+//go:build !race
+
 package tare_test
 
 import (
@@ -99,10 +101,15 @@ var bans = []ban{
 	{"internal/lab/stat", "internal/lab/...", "statistics have only numbers"},
 	{"internal/lab/analyze", "os", "analysis uses records only"},
 	{"internal/lab/analyze", "internal/lab/report", "reports draw what analysis finds, never the reverse"},
+	{"internal/lab/analyze", "internal/lab/trial", "analysis uses records only"},
+	{"internal/lab/sample", "internal/lab/stat", "stored figures are independent of statistics"},
+	{"internal/lab/sample", "internal/lab/trial", "stored figures are independent of their sources"},
+	{"internal/lab/report", "internal/lab/trial", "reports draw stored figures"},
 	{"internal/lab/trial", "internal/lab/report", "measuring does not depend on how results are drawn"},
+	{"internal/lab", "internal/lab/report", "measuring does not depend on how results are drawn"},
 	{"internal/lab/proc", "internal/lab/...", "reading /proc is below the rest of the lab"},
 	{"internal/lab/kernel", "internal/lab/...", "kernel settings are below the rest of the lab"},
-	{"internal/lab/equal", "internal/wire/...", "responses are compared with another codec than the generator's"},
+	{"internal/lab/equal", "internal/wire/...", "responses are compared with a codec other than the generator's"},
 	{"internal/lab/explain", "os", "explanations use evidence only"},
 	{"internal/lab/explain", "os/exec", "explanations use evidence only"},
 	{"internal/lab/report", "os/exec", "reports start no processes"},
@@ -206,7 +213,7 @@ var only = []struct {
 	{
 		// The two shared packages hold what all contenders serve, so that it is the same.
 		"contenders/...", []string{module, module + "/fcgi", module + "/front", module + "/front/nginxconf",
-			module + "/contenders/application", module + "/contenders/cases", module + "/internal/inmemory"}, true,
+			module + "/internal/application", module + "/contenders/cases", module + "/internal/inmemory"}, true,
 		"a contender is a program like a user's: it imports the public packages, and clients in memory",
 	},
 }
@@ -221,6 +228,7 @@ var onlyBy = map[string][]string{
 	"internal/dialect/wrk":         {"internal/cli"},
 	"internal/testkit":             {"internal/testkit/programs"}, // tests only
 	"internal/testkit/programs":    nil,
+	"internal/testkit/upgrades":    nil,
 	"internal/client":              {".", "fcgi", "front"},
 	"internal/engine":              {".", "fcgi"},
 	"internal/engine/exchange": {"internal/engine", "internal/engine/fastcgi", "internal/engine/h1",
@@ -242,10 +250,13 @@ var onlyBy = map[string][]string{
 	"internal/sdnotify":       {"front/server", "upgrade"},
 	"internal/safefile":       {"internal/acme", "internal/anchor", "internal/cli", "internal/listen", "front/server"},
 	"internal/lab":            {"internal/cli"},
-	"internal/labrun":         {"internal/cli", "internal/lab", "internal/lab/gobench"},
-	"internal/textbar":        {"internal/cli", "load/report"},
-	"load/agent":              {"internal/cli", "load/fleet"},
-	"load/fleet":              {"internal/cli"},
+	"internal/application": {"internal/cli", "internal/lab/project", "contenders/ceiling", "contenders/cases",
+		"contenders/faults", "contenders/fasthttp", "contenders/nethttp", "contenders/tare",
+		"contenders/tare-front-bound"},
+	"internal/labrun":  {"internal/cli", "internal/lab", "internal/lab/gobench"},
+	"internal/textbar": {"internal/cli", "load/report"},
+	"load/agent":       {"internal/cli", "load/fleet"},
+	"load/fleet":       {"internal/cli"},
 }
 
 // A room is a folder with Go files: the imports of its files, for all operating systems, and of its

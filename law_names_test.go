@@ -1,3 +1,5 @@
+//go:build !race
+
 package tare_test
 
 import (
@@ -66,6 +68,45 @@ func TestDocCommentsStartWithTheName(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// A comment of a field, constant or variable that starts with an identifier starts with its name,
+// or with that of another one of its group.
+func TestFieldCommentsStartWithTheName(t *testing.T) {
+	fset, all := files(t)
+	word := regexp.MustCompile(`^(\w*[a-z][A-Z]\w*) (?:is|are|has|limits|defines|lists|contains|returns|reports|makes) `)
+	check := func(group map[string]bool, doc *ast.CommentGroup) {
+		if found := word.FindStringSubmatch(doc.Text()); found != nil && !group[found[1]] {
+			t.Errorf("%s: want a comment that starts with the name, got %s", fset.Position(doc.Pos()), found[1])
+		}
+	}
+	for _, f := range all {
+		ast.Inspect(f, func(n ast.Node) bool {
+			group, docs := make(map[string]bool), []*ast.CommentGroup{}
+			add := func(names []*ast.Ident, doc *ast.CommentGroup) {
+				for _, name := range names {
+					group[name.Name] = true
+				}
+				docs = append(docs, doc)
+			}
+			switch n := n.(type) {
+			case *ast.StructType:
+				for _, field := range n.Fields.List {
+					add(field.Names, field.Doc)
+				}
+			case *ast.GenDecl:
+				for _, spec := range n.Specs {
+					if s, ok := spec.(*ast.ValueSpec); ok {
+						add(s.Names, s.Doc)
+					}
+				}
+			}
+			for _, doc := range docs {
+				check(group, doc)
+			}
+			return true
+		})
 	}
 }
 

@@ -1,3 +1,5 @@
+//go:build !race
+
 package tare_test
 
 import (
@@ -91,6 +93,9 @@ var mayBeVar = map[string]string{
 	"internal/dist.packaged":            "embedded files",
 	"internal/page.style":               "an embedded file",
 	"front/files.listingSource":         "an embedded file",
+	"experiments.files":                 "embedded files",
+	"internal/application.source":       "embedded files",
+	"internal/lab/project.contenders":   "an embedded file",
 	"front/nginxconf.tableText":         "an embedded file",
 	"front/files.reserved":              "a table of constants",
 	"internal/lab/proc.callNames":       "an embedded file",

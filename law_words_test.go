@@ -1,3 +1,5 @@
+//go:build !race
+
 package tare_test
 
 import (
@@ -185,7 +187,7 @@ func paragraphs(blocks []comment.Block) (all []string) {
 	return all
 }
 
-func TestWords(t *testing.T) {
+func TestWordsAreAllowed(t *testing.T) {
 	for identifier, want := range map[string]string{
 		"a": "a", "aWord": "a word", "HTTPServer": "http server", "isTLS": "is tls", "two_words": "two words",
 		"fcgi2": "fcgi",

@@ -212,11 +212,11 @@ func (s *Server) attachHook() error {
 			hideFromConnState(s.Server)
 			s.RegisterOnShutdown(s.shutDown)
 		})
-		t := newCloseHook(s.engine)
-		if err := t.attach(s.Server); err != nil {
+		h := newCloseHook(s.engine)
+		if err := h.attach(s.Server); err != nil {
 			return err
 		}
-		s.hook = t
+		s.hook = h
 	}
 	s.serving++
 	return nil

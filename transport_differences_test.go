@@ -105,7 +105,7 @@ func differencesOfRequests() []difference {
 				c.writeText(okHello)
 			})
 			r := mustRequest("POST", s.url, nil)
-			r.Cancel = cancel //nolint:staticcheck // a deprecated field is one of the differences
+			r.Cancel = cancel // a deprecated field is one of the differences
 			return s.request(r)
 		}},
 	}

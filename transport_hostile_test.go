@@ -229,7 +229,7 @@ func (c *pieceConn) SetReadDeadline(time.Time) error { return nil }
 
 // The limits of allocations and bytes for a request: the slab, the string of the head, and the map
 // of the header. A context that can end is watched, too.
-func TestTransportAllocations(t *testing.T) {
+func TestTransportAllocatesLittle(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the race detector allocates")
 	}

@@ -70,7 +70,7 @@ func TestTransportUsesNegotiatedHTTP2(t *testing.T) {
 }
 
 // HTTP/2 without HTTP/1.1 works, with and without TLS.
-func TestTransportWithoutHTTP1(t *testing.T) {
+func TestTransportWorksWithoutHTTP1(t *testing.T) {
 	var both, plain, over http.Protocols
 	both.SetHTTP2(true)
 	both.SetUnencryptedHTTP2(true)

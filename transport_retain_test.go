@@ -15,7 +15,7 @@ import (
 
 // A program that keeps a small part of a large response does not keep the rest of it in memory.
 func TestTransportSmallStringsKeepLittleMemory(t *testing.T) {
-	const n, large = 50, 512 << 10
+	const n, large = 50, 128 << 10
 	l := listenAt(t, "tcp", "127.0.0.1:0")
 	go serveLargeHeads(l, large)
 	tr := &tare.Transport{MaxResponseHeaderBytes: 2 * large}

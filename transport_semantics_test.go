@@ -281,7 +281,7 @@ type closeCounter struct {
 func (c closeCounter) Close() error { *c.n++; return nil }
 
 // A handshake that takes too long fails with its own error.
-func TestTransportTLSHandshakeTimeout(t *testing.T) {
+func TestTransportLimitsTLSHandshake(t *testing.T) {
 	l := listenAt(t, "tcp", "127.0.0.1:0")
 	tr := &tare.Transport{TLSHandshakeTimeout: 20 * time.Millisecond}
 	_, err := tr.RoundTrip(mustRequest("GET", "https://"+l.Addr().String(), nil))

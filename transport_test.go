@@ -107,7 +107,7 @@ func newRequest(method, path string, body io.Reader) *http.Request {
 }
 
 // Responses of all kinds, and what becomes of their connections.
-func TestTransportResponses(t *testing.T) {
+func TestTransportReturnsResponses(t *testing.T) {
 	long := strings.Repeat("0123456789abcdef", 4096) // 64 KB
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)

@@ -12,6 +12,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/stat"
 	"github.com/tarehq/tare/internal/lab/trial"
 )
@@ -43,16 +44,16 @@ func (f *field) compareBlocks(s scenario, failed func(string)) []row {
 }
 
 // ratio compares a metric of two servers. Latencies and counts have one value for each start.
-func ratio(metric string, of, than []*trial.Record, mine, theirs stat.Starts) stat.Interval {
+func ratio(metric string, of, than []*sample.Record, mine, theirs stat.Starts) stat.Interval {
 	switch metric {
 	case cpu:
 		return analyze.Weights(of, than, analyze.Weight).Interval
 	case appCPU:
-		return analyze.Weights(of, than, func(s *trial.Slice) float64 {
+		return analyze.Weights(of, than, func(s *sample.Slice) float64 {
 			return s.WeightUs(contender.RoleApplication)
 		}).Interval
 	case frontCPU:
-		return analyze.Weights(of, than, func(s *trial.Slice) float64 {
+		return analyze.Weights(of, than, func(s *sample.Slice) float64 {
 			return s.WeightUs(contender.RoleNginx) + s.WeightUs(contender.RoleFront)
 		}).Interval
 	case rate:
@@ -65,7 +66,7 @@ func ratio(metric string, of, than []*trial.Record, mine, theirs stat.Starts) st
 }
 
 // byStart returns a metric of each start; NaN for one that failed.
-func byStart(records []*trial.Record, metric string) stat.Starts {
+func byStart(records []*sample.Record, metric string) stat.Starts {
 	all := make(stat.Starts, len(records))
 	for i, r := range records {
 		all[i] = []float64{math.NaN()}
@@ -76,7 +77,7 @@ func byStart(records []*trial.Record, metric string) stat.Starts {
 	return all
 }
 
-func figure(r *trial.Record, metric string) float64 {
+func figure(r *sample.Record, metric string) float64 {
 	us := func(role string) float64 {
 		user, sys := r.CPUUsPerRequest(role)
 		return user + sys
@@ -106,7 +107,7 @@ func figure(r *trial.Record, metric string) float64 {
 func isCounted(metric string) bool { return metric == calls || metric == transfers }
 
 // perRequest returns the application's system calls per request, or those that read or write.
-func perRequest(r *trial.Record, transfers bool) float64 {
+func perRequest(r *sample.Record, transfers bool) float64 {
 	moving := []string{"read", "readv", "recvfrom", "recvmsg", "write", "writev", "sendto", "sendmsg"}
 	total := 0.0
 	for name, n := range r.Attribution.Calls[contender.RoleApplication] {
@@ -119,7 +120,7 @@ func perRequest(r *trial.Record, transfers bool) float64 {
 
 // blocks runs the blocks of a case. For each server it returns the record of each block, nil if the
 // server failed, and the records of trials in which the kernel counts, if a target needs them.
-func (f *field) blocks(s scenario) (records, counts map[string][]*trial.Record, err error) {
+func (f *field) blocks(s scenario) (records, counts map[string][]*sample.Record, err error) {
 	stage, err := contender.NewStage(contender.StageOptions{})
 	if err != nil {
 		return nil, nil, err
@@ -130,12 +131,12 @@ func (f *field) blocks(s scenario) (records, counts map[string][]*trial.Record, 
 		return nil, nil, err
 	}
 	st := s.scene.streams[0]
-	condition := trial.Condition{Cores: s.scene.cores, Connections: st.connections, Rate: st.rate}
+	condition := sample.Condition{Cores: s.scene.cores, Connections: st.connections, Rate: st.rate}
 	var members []trial.Member
 	for _, server := range s.servers() {
 		members = append(members, trial.Member{Name: server, Contender: f.contender(server)})
 	}
-	records, counts = make(map[string][]*trial.Record), make(map[string][]*trial.Record)
+	records, counts = make(map[string][]*sample.Record), make(map[string][]*sample.Record)
 	alone := make(map[string]string)
 	var failures []error
 	for n, starts := 1, f.starts; n <= starts; n++ {
@@ -165,7 +166,7 @@ func (f *field) blocks(s scenario) (records, counts map[string][]*trial.Record, 
 
 // add adds a record of the next block, or nil and an error if the server failed or a response was
 // wrong.
-func add(to map[string][]*trial.Record, r *trial.Record) error {
+func add(to map[string][]*sample.Record, r *sample.Record) error {
 	err := errors.New(r.Failure)
 	if r.Failure == "" {
 		if err = faultless(r.Load); err == nil {
@@ -178,8 +179,9 @@ func add(to map[string][]*trial.Record, r *trial.Record) error {
 }
 
 // count counts the system calls of the servers that targets of counts are about.
-func (f *field) count(bench *trial.Bench, s scenario, members []trial.Member, slot trial.Slot) ([]trial.Record, error) {
-	var all []trial.Record
+func (f *field) count(bench *trial.Bench, s scenario, members []trial.Member,
+	slot trial.Slot) ([]sample.Record, error) {
+	var all []sample.Record
 	var servers []string
 	for _, b := range s.bounds {
 		if isCounted(b.of) {

@@ -68,7 +68,7 @@ type pair struct {
 }
 
 // measure runs a client's benchmark in a process.
-func (p pair) measure(f *field, client string) (sample, error) {
+func (p pair) measure(f *field, client string) (turn, error) {
 	// A busy machine needs two minutes for ten thousand connections.
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
@@ -90,13 +90,13 @@ func (p pair) measure(f *field, client string) (sample, error) {
 }
 
 // figuresOf parses the result of a benchmark: a name, a count, and figures with units.
-func figuresOf(output string) (sample, error) {
+func figuresOf(output string) (turn, error) {
 	for line := range strings.Lines(output) {
 		fields := strings.Fields(line)
 		if len(fields) < 4 || !strings.HasPrefix(fields[0], "Benchmark") {
 			continue
 		}
-		values := make(sample)
+		values := make(turn)
 		for i := 2; i+1 < len(fields); i += 2 {
 			v, err := strconv.ParseFloat(fields[i], 64)
 			if err != nil {

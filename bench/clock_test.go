@@ -30,7 +30,7 @@ import (
 
 // Limits of the differences between the generator's times and the kernel's.
 const (
-	clockBusy = 0.2                  // CPU use of the generator up to which the others apply
+	clockBusy = 0.2                  // CPU use of the generator; above it, the others do not apply
 	clockP50  = 5 * time.Microsecond // difference of the medians
 	clockP99  = 0.05                 // difference of the 99th percentiles, as a share
 	// clockMissed is the share of exchanges that only one side may have counted: those in progress
@@ -72,7 +72,7 @@ type timedCase struct {
 // generator runs there, so that the run's hooks can start and stop the recording. Nothing else in
 // the process makes these calls: package net uses read and write. The server is another process, so
 // that the two share neither scheduler nor garbage collector.
-func TestClock(t *testing.T) {
+func TestClockIsTheKernels(t *testing.T) {
 	if os.Getenv(clockServer) != "" {
 		serveNaps()
 	}
@@ -191,7 +191,7 @@ func (r timed) complete() error {
 		return nil // there is an error already
 	}
 	if len(r.kernel) == 0 {
-		return errors.New("the kernel saw no exchange: is this a PID namespace of its own?")
+		return errors.New("the kernel recorded no exchange (does the test run in its own PID namespace?)")
 	}
 	if n := r.result.Errors.Total(); n > 0 {
 		return fmt.Errorf("%d errors: %s", n, r.result.Errors.First)
@@ -274,7 +274,8 @@ func clockTable(cases []timedCase) string {
 func startNaps(t *testing.T, f *field) (address string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
-	c := exec.CommandContext(ctx, "taskset", "-c", strconv.Itoa(f.server[0]), os.Args[0], "-test.run=^TestClock$")
+	c := exec.CommandContext(ctx, "taskset", "-c", strconv.Itoa(f.server[0]), os.Args[0],
+		"-test.run=^TestClockIsTheKernels$")
 	c.Env = append(os.Environ(), clockServer+"=1")
 	out, err := c.StdoutPipe()
 	in, inErr := c.StdinPipe() // it ends with this process

@@ -17,8 +17,8 @@ const (
 	proxyNetHTTP  = "nginx-nethttp"
 	proxyTare     = "nginx-tare"
 	proxyTareUnix = "nginx-tare-unix"
-	fcgiTCP       = "nginx-fcgi-tcp"
-	fcgiUnix      = "nginx-fcgi-unix"
+	fcgiTCP       = "nginx-nethttp-fcgi-tcp"
+	fcgiUnix      = "nginx-nethttp-fcgi-unix"
 	tareFCGITCP   = "nginx-tare-fcgi-tcp"
 	tareFCGIUnix  = "nginx-tare-fcgi-unix"
 )
@@ -53,7 +53,7 @@ func (f *field) prepareBehindNginx(t testing.TB) {
 	for _, name := range []string{
 		proxyNetHTTP, proxyTare, proxyTareUnix, fcgiTCP, fcgiUnix, tareFCGITCP, tareFCGIUnix,
 	} {
-		spec, err := contender.ReadSpec(filepath.Join(root, "contenders", name))
+		spec, err := contender.Find(filepath.Join(root, "contenders"), name)
 		if err != nil {
 			t.Fatal(err)
 		}

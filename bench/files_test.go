@@ -72,7 +72,7 @@ func files() []scenario {
 }
 
 // filesOverTLS loads a server over TLS.
-func filesOverTLS(f *field, server string) (values sample, err error) {
+func filesOverTLS(f *field, server string) (values turn, err error) {
 	r, err := f.start(server, f.server, "/")
 	if err != nil {
 		return nil, err

@@ -18,7 +18,7 @@ const (
 	alone      = "tare-alone" // with the handler of the fronts' application
 	frontBound = "tare-front-bound"
 	frontProxy = "tare-front-nethttp"
-	frontFCGI  = "tare-front-fcgi-unix"
+	frontFCGI  = "tare-front-nethttp-fcgi-unix"
 	frontCache = "tare-front-cache"
 	nginxCache = "nginx-cache"
 )
@@ -64,7 +64,7 @@ func (f *field) prepareFronts(t testing.TB) {
 	root, tools := programs.Root(t), programs.Tools(t)
 	for name, folder := range map[string]string{alone: ours, frontBound: frontBound, frontProxy: frontProxy,
 		frontFCGI: frontFCGI} {
-		spec, err := contender.ReadSpec(filepath.Join(root, "contenders", folder))
+		spec, err := contender.Find(filepath.Join(root, "contenders"), folder)
 		if err != nil {
 			t.Fatal(err)
 		}

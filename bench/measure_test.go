@@ -19,8 +19,8 @@ import (
 	"github.com/tarehq/tare/load"
 )
 
-// sample holds the figures of one turn of a server, by metric.
-type sample map[string]float64
+// turn holds the figures of one turn of a server, by metric.
+type turn map[string]float64
 
 // scene is a server under load.
 type scene struct {
@@ -37,12 +37,12 @@ type stream struct {
 	rate        float64  // 0 is a closed loop
 	header      []string // fields; only in blocks
 	oneShard    bool     // busy connections alternate with idle ones
-	ends        int      // after so many requests a connection ends; 0 is never; only in blocks
+	ends        int      // number of requests after which a connection ends; 0 is never; only in blocks
 }
 
 const patience = 30 * time.Second
 
-func (s scene) measure(f *field, server string) (values sample, err error) {
+func (s scene) measure(f *field, server string) (values turn, err error) {
 	var flags []string
 	if s.backend {
 		b, err := f.start(nginx, f.generator, "/")
@@ -65,7 +65,7 @@ func (s scene) measure(f *field, server string) (values sample, err error) {
 }
 
 // load runs all streams at once.
-func (s scene) load(f *field, r *running) (sample, error) {
+func (s scene) load(f *field, r *running) (turn, error) {
 	results, errs := make([]*load.Result, len(s.streams)), make([]error, len(s.streams))
 	var all sync.WaitGroup
 	for i, st := range s.streams {
@@ -76,7 +76,7 @@ func (s scene) load(f *field, r *running) (sample, error) {
 	if err := errors.Join(errs...); err != nil {
 		return nil, err
 	}
-	values := make(sample)
+	values := make(turn)
 	for i, result := range results {
 		name := s.streams[i].name
 		if err := faultless(result); err != nil {
@@ -108,15 +108,15 @@ func (s scene) plan(f *field, st stream, address string) load.Plan {
 
 func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
 
-// look is a server's CPU time so far, and its memory.
-type look struct {
+// usage is a server's CPU time so far, and its memory.
+type usage struct {
 	cpu time.Duration
 	rss int64
 	err error
 }
 
-func (l *look) take(r *running) {
-	*l = look{}
+func (l *usage) read(r *running) {
+	*l = usage{}
 	usages, err := r.Usages()
 	l.err = err
 	for _, usages := range usages {
@@ -129,7 +129,7 @@ func (l *look) take(r *running) {
 
 // overTLS loads a server with wrk, whose TLS library differs from that of the servers. The measured
 // CPU time includes the handshakes.
-func overTLS(f *field, server string) (values sample, err error) {
+func overTLS(f *field, server string) (values turn, err error) {
 	r, err := f.start(server, f.server, "/hello", "-tls")
 	if err != nil {
 		return nil, err
@@ -139,17 +139,17 @@ func overTLS(f *field, server string) (values sample, err error) {
 }
 
 // loadByWrk requests a URL on 64 connections.
-func (f *field) loadByWrk(r *running, url string) (values sample, err error) {
+func (f *field) loadByWrk(r *running, url string) (values turn, err error) {
 	seconds := max(1, int(f.load.Seconds()))
 	ctx, cancel := context.WithTimeout(context.Background(), f.load+patience)
 	defer cancel()
 	c := exec.CommandContext(ctx, "taskset", "-c", strconv.Itoa(f.generator[0]), f.wrk, "-t1", "-c64",
 		fmt.Sprintf("-d%ds", seconds), url)
 	c.Env = slices.Concat(os.Environ(), f.wrkEnv)
-	var before, after look
-	before.take(r)
+	var before, after usage
+	before.read(r)
 	out, err := c.CombinedOutput()
-	after.take(r)
+	after.read(r)
 	if err := errors.Join(err, before.err, after.err); err != nil {
 		return nil, fmt.Errorf("wrk: %w\n%s", err, out)
 	}
@@ -161,7 +161,7 @@ func (f *field) loadByWrk(r *running, url string) (values sample, err error) {
 	if err == nil && n == 0 {
 		err = errors.New("wrk: no response in the time")
 	}
-	return sample{cpu: micros(after.cpu-before.cpu) / n}, err
+	return turn{cpu: micros(after.cpu-before.cpu) / n}, err
 }
 
 // workload is a workload in memory.
@@ -171,7 +171,7 @@ type workload struct {
 	requests, clients int
 }
 
-func (w workload) measure(f *field, server string) (sample, error) {
+func (w workload) measure(f *field, server string) (turn, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, f.inMemory, "-server", server, "-method", w.method,
@@ -183,30 +183,30 @@ func (w workload) measure(f *field, server string) (sample, error) {
 	}
 	figure, _, _ := strings.Cut(string(out), " ")
 	ns, err := strconv.ParseFloat(figure, 64)
-	return sample{spent: ns}, err
+	return turn{spent: ns}, err
 }
 
 // idle measures a server's memory while it has many connections that were used once.
-func idle(f *field, server string) (values sample, err error) {
+func idle(f *field, server string) (values turn, err error) {
 	r, err := f.start(server, nil, "/hello")
 	if err != nil {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.stop()) }()
-	var atRest, full, later look
+	var atRest, full, later usage
 	time.Sleep(f.settle)
-	atRest.take(r)
+	atRest.read(r)
 	release, err := hold(r.Address, crowd)
 	defer release()
 	if err != nil {
 		return nil, err
 	}
 	time.Sleep(f.settle)
-	full.take(r)
-	values = sample{memory: float64(full.rss-atRest.rss) / crowd}
+	full.read(r)
+	values = turn{memory: float64(full.rss-atRest.rss) / crowd}
 	if server == ours {
 		time.Sleep(f.idle)
-		later.take(r)
+		later.read(r)
 		values[resting] = 100 * float64(later.cpu-full.cpu) / float64(f.idle)
 	}
 	return values, errors.Join(atRest.err, full.err, later.err)

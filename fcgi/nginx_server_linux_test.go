@@ -184,7 +184,7 @@ func (l countedListener) Accept() (net.Conn, error) {
 var ways = []string{"/kept/", "/once/", "/passed/"}
 
 // A client of nginx receives an application's responses.
-func TestResponsesThroughNginx(t *testing.T) {
+func TestNginxPassesResponsesOn(t *testing.T) {
 	big := strings.Repeat("0123456789abcdef", 1<<17)
 	app := func(w http.ResponseWriter, r *http.Request) {
 		switch filepath.Base(r.URL.Path) {

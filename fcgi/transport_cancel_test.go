@@ -13,7 +13,7 @@ import (
 )
 
 // A request can also be canceled before it has a connection.
-func TestCancellationBeforeConnection(t *testing.T) {
+func TestRequestWithoutConnectionIsCanceled(t *testing.T) {
 	dialing := make(chan bool)
 	tr := checked(t, &fcgi.Transport{Addr: "x:1", MaxConnsPerHost: 1,
 		DialContext: func(ctx context.Context, _, _ string) (net.Conn, error) {

@@ -147,7 +147,7 @@ func TestInvalidRequestsAreNotSent(t *testing.T) {
 }
 
 // All parameters of a request that a server has received.
-func TestParamsOfServerRequest(t *testing.T) {
+func TestServerRequestBecomesParams(t *testing.T) {
 	r := newRequest(t, "POST", "https://app.example:8443/d%20e/a.php/i%6efo?q=1&r=%00", strings.NewReader("body"))
 	r = r.WithContext(context.WithValue(r.Context(), http.LocalAddrContextKey,
 		&net.TCPAddr{IP: net.IPv4(192, 0, 2, 1), Port: 8080}))

@@ -170,9 +170,6 @@ func (p *peer) out(s string) error {
 	return err
 }
 
-// end ends a request.
-func (p *peer) end() { p.Write(ended(0, wire.Complete)) }
-
 func (p *peer) respond(s string) { p.Write(whole(s)) }
 
 // ended returns the end of a request as most applications send it.
@@ -251,11 +248,6 @@ func newRequest(t testing.TB, method, url string, body io.Reader) *http.Request 
 	}
 	return r
 }
-
-// tripper is a function that implements http.RoundTripper.
-type tripper func(*http.Request) (*http.Response, error)
-
-func (f tripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // responseTo returns all parts of a response.
 func responseTo(tr http.RoundTripper, r *http.Request) (resp *http.Response, body string, err error) {

@@ -20,7 +20,7 @@ func (p *peer) drain() {
 }
 
 // Many goroutines send requests with long and short bodies and cancel some, for the race detector.
-func TestConcurrentRequests(t *testing.T) {
+func TestConcurrentRequestsShareAPool(t *testing.T) {
 	tr := checked(t, &fcgi.Transport{MaxConnsPerHost: 4, MaxIdleConnsPerHost: 2,
 		Addr: application(t, "unix", func(w http.ResponseWriter, r *http.Request) {
 			b, _ := io.ReadAll(r.Body)

@@ -80,7 +80,7 @@ func dumpOf(t *testing.T, tr http.RoundTripper, r *http.Request) dumped {
 	return d
 }
 
-func TestPHP(t *testing.T) {
+func TestPHPResponds(t *testing.T) {
 	tr := php(t, map[string]string{
 		"dump.php": dump, "index.php": "<?php echo 'home';", "dir/index.php": "<?php echo 'dir';",
 		"text.jpg": "<?php echo 'no';",
@@ -192,7 +192,7 @@ func TestPHP(t *testing.T) {
 
 // Long bodies are sent and received, and as many connections are kept as there are processes. That
 // requires a limit on connections.
-func TestPHPWithLongBodies(t *testing.T) {
+func TestPHPReceivesLongBodies(t *testing.T) {
 	tr := php(t, map[string]string{
 		"echo.php":  "<?php readfile('php://input');",
 		"pid.php":   "<?php echo getmypid();",
@@ -268,7 +268,7 @@ func TestPHPWithLongBodies(t *testing.T) {
 }
 
 // Processes that end after a few requests close kept connections.
-func TestPHPProcessesThatExit(t *testing.T) {
+func TestPHPProcessesMayExit(t *testing.T) {
 	tr := php(t, map[string]string{"pid.php": "<?php echo getmypid();"}, "pm.max_requests = 3\n")
 	pids := make(map[string]int)
 	for range 30 {
@@ -308,7 +308,7 @@ def application(environ, start_response):
 WSGIServer(application, bindAddress=sys.argv[1], debug=False).run()
 `
 
-func TestFlup(t *testing.T) {
+func TestFlupResponds(t *testing.T) {
 	path, env := programs.Flup(t)
 	dir := t.TempDir()
 	script, socket := filepath.Join(dir, "app.py"), filepath.Join(dir, "s")

@@ -61,7 +61,7 @@ func rich(head string) []byte {
 }
 
 // A response is the same in whatever pieces it arrives.
-func TestResponseInAnyPieces(t *testing.T) {
+func TestResponseMayArriveInAnyPieces(t *testing.T) {
 	for _, head := range []string{head, strings.Replace(head, "\r\n\r\n", "\r\nContent-Length: 5\r\n\r\n", 1),
 		strings.ReplaceAll(head, "\r", "")} {
 		got := testkit.EverySplit(t, rich(head),
@@ -100,7 +100,7 @@ func TestTruncatedResponseIsAnError(t *testing.T) {
 }
 
 // Responses of all kinds, valid and not, and what the Transport returns for them.
-func TestResponses(t *testing.T) {
+func TestResponsesAreChecked(t *testing.T) {
 	record := func(typ wire.Type, id uint16, content string) string {
 		return string(wire.AppendHeader(nil, wire.Header{Type: typ, ID: id, Length: uint16(len(content))})) + content
 	}

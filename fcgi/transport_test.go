@@ -61,7 +61,7 @@ func each(t *testing.T, h http.HandlerFunc, f func(t *testing.T, tr *fcgi.Transp
 	}
 }
 
-func TestMethodsAndStatuses(t *testing.T) {
+func TestMethodsAndStatusesArrive(t *testing.T) {
 	each(t, echo, func(t *testing.T, tr *fcgi.Transport) {
 		for _, test := range []struct {
 			method, path, body, want string
@@ -136,7 +136,7 @@ func (p *pattern) Write(b []byte) (n int, err error) {
 	for n < len(b) {
 		k, err := p.Read(want[:min(len(want), len(b)-n)])
 		if err != nil || !bytes.Equal(b[n:n+k], want[:k]) {
-			return n, fmt.Errorf("another byte than expected among %d behind %d, or too many", k, p.at-k)
+			return n, fmt.Errorf("an unexpected byte among %d behind %d, or too many", k, p.at-k)
 		}
 		n += k
 	}
@@ -182,7 +182,7 @@ func TestLargeBodiesUseConstantMemory(t *testing.T) {
 }
 
 // Bodies of all lengths around the size of a piece arrive unchanged.
-func TestBodiesOfAllSizes(t *testing.T) {
+func TestBodiesOfAllSizesArrive(t *testing.T) {
 	addr := application(t, "unix", func(w http.ResponseWriter, r *http.Request) {
 		body, err := io.ReadAll(r.Body)
 		fmt.Fprint(w, r.ContentLength, " ", err, " ")
@@ -208,7 +208,7 @@ func TestBodiesOfAllSizes(t *testing.T) {
 }
 
 // A body of unknown length gets a length if it is buffered, and fails if it is too long.
-func TestBufferBody(t *testing.T) {
+func TestBufferedBodyHasLength(t *testing.T) {
 	addr := application(t, "tcp", echo)
 	const limit = 100 << 10
 	tr := checked(t, &fcgi.Transport{Addr: addr, BufferBody: limit, MaxIdleConnsPerHost: 1})
@@ -226,7 +226,7 @@ func TestBufferBody(t *testing.T) {
 }
 
 // The Transport's fields or the URL determine the address of the application.
-func TestAddressOfApplication(t *testing.T) {
+func TestAddressIsThatOfFieldsOrURL(t *testing.T) {
 	tcp, unix := application(t, "tcp", echo), application(t, "unix", echo)
 	for _, test := range []struct {
 		tr        *fcgi.Transport
@@ -252,7 +252,7 @@ func TestAddressOfApplication(t *testing.T) {
 }
 
 // An http.Client can use the scheme fcgi, and follows redirects.
-func TestTransportInHTTPClient(t *testing.T) {
+func TestHTTPClientUsesTransport(t *testing.T) {
 	addr := application(t, "tcp", func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/from" {
 			http.Redirect(w, r, "/to", http.StatusSeeOther)
@@ -284,7 +284,7 @@ func proxy(t testing.TB, tr http.RoundTripper) (url string) {
 	return s.URL
 }
 
-func TestTransportInReverseProxy(t *testing.T) {
+func TestReverseProxyUsesTransport(t *testing.T) {
 	each(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Remote", r.RemoteAddr)
 		echo(w, r)

@@ -13,7 +13,7 @@ import (
 )
 
 // By default, connecting may take 10 seconds.
-func TestDefaultDialTimeout(t *testing.T) {
+func TestDialTimeoutHasDefault(t *testing.T) {
 	for timeout, want := range map[time.Duration]time.Duration{0: 10 * time.Second, time.Hour: time.Hour} {
 		synctest.Test(t, func(t *testing.T) {
 			tr := &fcgi.Transport{Addr: "pipe:1", DialTimeout: timeout,
@@ -32,7 +32,7 @@ func TestDefaultDialTimeout(t *testing.T) {
 }
 
 // By default, idle connections are closed after 30 seconds.
-func TestDefaultIdleTimeout(t *testing.T) {
+func TestIdleTimeoutHasDefault(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		tr := &fcgi.Transport{Addr: "pipe:1", MaxIdleConnsPerHost: 5, DialContext: piped(t, func(p *peer, _ int) {
 			for p.request() != nil {

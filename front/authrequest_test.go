@@ -303,7 +303,7 @@ func TestInvalidAuthRequestIsRejected(t *testing.T) {
 }
 
 // AuthRequest works over HTTP/2, also if the response is observed.
-func TestAuthRequestOverHTTP2(t *testing.T) {
+func TestAuthRequestWorksOverHTTP2(t *testing.T) {
 	for _, settings := range []conf.Settings{{}, {SendTimeout: time.Minute}} {
 		c := withAuthRequest(conf.Proxy{To: conf.Text(serve(t, respondAsWanted))},
 			conf.Proxy{To: conf.Text(serve(t, echo))})

@@ -16,7 +16,7 @@ import (
 // handler sees the request as over the network, except that RemoteAddr, TLS, the protocol version
 // and the context are the client's.
 type boundHandler struct {
-	*proxy
+	proxy   *proxy
 	handler http.Handler
 }
 
@@ -26,32 +26,32 @@ func (c *compiler) bindHandler(p *proxy) content { return &boundHandler{p, p.tar
 // boundCall is the memory of a call with a request other than the client's, or with a response that
 // is inspected.
 type boundCall struct {
-	boundWriter
+	writer  boundWriter
 	request http.Request
 }
 
 // serve implements content.
 func (b *boundHandler) serve(x *exchange) outcome {
-	if b.from.Intercept {
+	if b.proxy.from.Intercept {
 		x.interceptsErrors = true
 	}
-	return b.respond(x, "", b.target.name.host)
+	return b.respond(x, "", b.proxy.target.name.host)
 }
 
 // respond calls the handler. rest is what followed the handler's name in a variable.
 func (b *boundHandler) respond(x *exchange, rest, host string) outcome {
-	q := boundRequest{method: b.method.eval(x), host: x.hostHeader, requestTarget: b.uri.requestTarget(x, rest),
-		header: b.buildHeader(x)}
+	q := boundRequest{method: b.proxy.method.eval(x), host: x.hostHeader,
+		requestTarget: b.proxy.uri.requestTarget(x, rest), header: b.buildHeader(x)}
 	if q.method == "" {
 		q.method = x.method
 	}
 	if x.parent != nil {
 		b.prepareSubrequest(x, &q)
 	}
-	if b.from.Protocol != conf.FastCGI {
+	if b.proxy.from.Protocol != conf.FastCGI {
 		q.host = host
-		if b.header.host != nil {
-			if hostValue := b.header.host.eval(x); hostValue != "" {
+		if b.proxy.header.host != nil {
+			if hostValue := b.proxy.header.host.eval(x); hostValue != "" {
 				q.host = hostValue
 			}
 		}
@@ -72,16 +72,16 @@ func (b *boundHandler) respond(x *exchange, rest, host string) outcome {
 			x.errorf(levelError, "the request for the handler: %v", err)
 			return x.fail(http.StatusBadGateway)
 		}
-		r, w = &call.request, &call.boundWriter
-	} else if b.response.inspectsBound {
+		r, w = &call.request, &call.writer
+	} else if b.proxy.response.inspectsBound {
 		w = new(boundWriter)
 	}
 	x.handlerHasRequest = x.handlerHasRequest || r == x.r
-	if !b.response.inspectsBound {
+	if !b.proxy.response.inspectsBound {
 		b.handler.ServeHTTP(x.w, r)
 		return responded
 	}
-	*w = boundWriter{ResponseWriter: x.w, x: x, rules: &b.response}
+	*w = boundWriter{ResponseWriter: x.w, x: x, rules: &b.proxy.response}
 	b.handler.ServeHTTP(w, r)
 	w.applyRules() // applies the rules to a head that the handler leaves to the server
 	w.x = nil      // the handler may keep w, but not the exchange
@@ -92,16 +92,17 @@ func (b *boundHandler) respond(x *exchange, rest, host string) outcome {
 	redirected := header.Clone()
 	clear(header)
 	// The handler may have read the client's body.
-	return x.accelRedirect(w.redirectTo, redirected, !hasBody(x) || x.hasReceived() && x.clientBody.isAvailable())
+	return x.accelRedirect(w.redirectTo, redirected,
+		!hasBody(x) || x.hasReceived() && x.proxy.clientBody.isAvailable())
 }
 
 // prepareSubrequest prepares the call for a subrequest. Variables show the response as that of an
 // upstream. The handler gets its own header to change.
 func (b *boundHandler) prepareSubrequest(x *exchange, q *boundRequest) {
-	if x.proxyState == nil {
-		x.proxyState = x.plan.state.acquireProxyState()
+	if x.proxy == nil {
+		x.proxy = x.plan.state.acquireProxyState()
 	}
-	x.upstreamHeader = x.w.Header()
+	x.proxy.upstreamHeader = x.w.Header()
 	if q.header == nil {
 		q.header = x.r.Header.Clone()
 	}
@@ -116,13 +117,13 @@ type boundRequest struct {
 // differs reports whether q differs from the client's request, apart from the host.
 func (b *boundHandler) differs(x *exchange, q *boundRequest) bool {
 	r := x.r
-	return q.header != nil || q.method != r.Method || q.requestTarget != r.RequestURI || b.body != nil ||
-		b.from.NoBody || x.method != r.Method || x.hasReceived()
+	return q.header != nil || q.method != r.Method || q.requestTarget != r.RequestURI || b.proxy.body != nil ||
+		b.proxy.from.NoBody || x.method != r.Method || x.hasReceived()
 }
 
 // hasReceived reports whether the request's body was read for an upstream, so that it cannot be
 // read from the client.
-func (x *exchange) hasReceived() bool { return x.proxyState != nil && x.clientBody != nil }
+func (x *exchange) hasReceived() bool { return x.proxy != nil && x.proxy.clientBody != nil }
 
 // fillRequest sets r to the handler's request.
 func (b *boundHandler) fillRequest(x *exchange, r *http.Request, q *boundRequest) error {
@@ -142,13 +143,13 @@ func (b *boundHandler) fillRequest(x *exchange, r *http.Request, q *boundRequest
 // setBody sets the body that an upstream would receive.
 func (b *boundHandler) setBody(x *exchange, r *http.Request) (err error) {
 	switch {
-	case b.body != nil:
-		text := b.body.eval(x)
+	case b.proxy.body != nil:
+		text := b.proxy.body.eval(x)
 		r.Body, r.ContentLength = io.NopCloser(strings.NewReader(text)), int64(len(text))
-	case b.from.NoBody, x.method != x.r.Method:
+	case b.proxy.from.NoBody, x.method != x.r.Method:
 		r.Body, r.ContentLength = http.NoBody, 0
 	case x.hasReceived():
-		r.Body, err = x.clientBody.open()
+		r.Body, err = x.proxy.clientBody.open()
 	}
 	return err
 }
@@ -156,14 +157,14 @@ func (b *boundHandler) setBody(x *exchange, r *http.Request) (err error) {
 // buildHeader returns the header that an upstream would receive, or nil if that is the client's.
 func (b *boundHandler) buildHeader(x *exchange) http.Header {
 	from := x.r.Header
-	h := &b.header
+	h := &b.proxy.header
 	if !h.dropsHeader && !h.changesHeader(x, from) {
 		return nil
 	}
 	to := make(http.Header, len(from)+len(h.fields))
 	if !h.dropsHeader {
 		copyRequestFields(to, from, h.sets, x.host.fields)
-		if length := from["Content-Length"]; length != nil && b.body == nil && !b.from.NoBody {
+		if length := from["Content-Length"]; length != nil && b.proxy.body == nil && !b.proxy.from.NoBody {
 			to["Content-Length"] = length // handlers expect it
 		}
 	}

@@ -419,7 +419,7 @@ type proxyCase struct {
 	most float64
 }
 
-func TestProxyAllocations(t *testing.T) {
+func TestBoundRequestAllocatesLittle(t *testing.T) {
 	if testkit.Race || poison.Enabled {
 		t.Skip("the race detector's pools lose some of what they are given, and poisoned memory is not reused")
 	}

@@ -13,7 +13,7 @@ import (
 )
 
 // A body is in the file whose name the upstream receives, and the file stays if it is to be kept.
-func TestBodiesInFiles(t *testing.T) {
+func TestBodyIsInNamedFile(t *testing.T) {
 	for _, keep := range []bool{false, true} {
 		for _, body := range []string{"short", strings.Repeat("long", 50_000)} {
 			for _, noBody := range []bool{false, true} {

@@ -61,7 +61,7 @@ func (c *compiler) compile() error {
 		return err
 	}
 	if len(c.config.Hosts) == 0 {
-		return errors.New("no hosts")
+		return errors.New("no hosts: Config.Hosts needs at least one")
 	}
 	c.fileShare = c.fileLimits()
 	if err := c.compileMaps(); err != nil {

@@ -121,7 +121,7 @@ func TestFlushedBytesAreCompressedAtOnce(t *testing.T) {
 }
 
 // Levels out of range are rejected, and the lowest ones are not taken for the default.
-func TestCompressionLevels(t *testing.T) {
+func TestCompressionLevelsAreChecked(t *testing.T) {
 	for _, test := range []struct {
 		level      int
 		brotli, ok bool

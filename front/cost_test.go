@@ -78,7 +78,7 @@ type costCase struct {
 }
 
 // An exchange allocates no more than its content needs, and its memory where that cannot be reused.
-func TestAllocations(t *testing.T) {
+func TestExchangeAllocatesLittle(t *testing.T) {
 	for _, c := range costs(t) {
 		if poison.Enabled {
 			c.most++

@@ -2,6 +2,8 @@ package front
 
 import (
 	"net/http"
+	"sync/atomic"
+	"time"
 
 	"github.com/tarehq/tare/front/cache"
 	"github.com/tarehq/tare/internal/poison"
@@ -45,8 +47,30 @@ type exchange struct {
 	trace      *traceContext // once it was used
 	cacheState cache.State   // what the cache did
 
-	exchangeState
-	*proxyState // nil until a proxy is used, and after its memory was released
+	// For filters, limits and logs.
+	out           *writer        // x.w, once the response has to be observed; nil before
+	body          *limitedBody   // the request's; nil if it has none
+	startTime     time.Time      // if the plan needs it
+	address       *clientAddress // nil until it is needed: see realip.go
+	ownAddress    clientAddress
+	limitReleases []func() // release places in limits
+
+	upstreamURL string // the last one, for the error log
+
+	interceptsErrors bool // statuses from 300 on are left to error pages
+	isComplete       bool // the content has returned without a panic
+	isMirrored       bool // copies of the request were sent
+	// The status to respond with if the request's body could not be read; 0 while it can. An
+	// upstream request may read the body in another goroutine.
+	bodyStatus   atomic.Int32
+	loggedStatus int              // the status to log if there is no response
+	rejected     *rejectedRequest // nil unless the server has rejected the request
+
+	requestLimit, connLimit limitResult
+
+	sendTimeout time.Duration // that the server applies to the response; 0 if it was not set
+
+	proxy *proxyState // nil until a proxy is used, and after its memory was released
 }
 
 // value is the value of a variable with a slot.
@@ -91,7 +115,7 @@ func newExchange(p *plan, w http.ResponseWriter, r *http.Request) *exchange {
 // half of the allocated bytes of a bound handler's request. Memory is zeroed, and in builds with
 // the tag poison never reused, so that later uses fail.
 func (x *exchange) recycle() {
-	if !x.isComplete || x.out != nil || x.body != nil || x.proxyState != nil {
+	if !x.isComplete || x.out != nil || x.body != nil || x.proxy != nil {
 		return
 	}
 	s := x.plan.state

@@ -3,34 +3,8 @@ package front
 import (
 	"net/http"
 	"slices"
-	"sync/atomic"
 	"time"
 )
-
-// exchangeState is the part of an exchange that filters, limits and logs use.
-type exchangeState struct {
-	out           *writer        // x.w, once the response has to be observed; nil before
-	body          *limitedBody   // the request's; nil if it has none
-	startTime     time.Time      // if the plan needs it
-	address       *clientAddress // nil until it is needed: see realip.go
-	ownAddress    clientAddress
-	limitReleases []func() // release places in limits
-
-	upstreamURL string // the last one, for the error log
-
-	interceptsErrors bool // statuses from 300 on are left to error pages
-	isComplete       bool // the content has returned without a panic
-	isMirrored       bool // copies of the request were sent
-	// The status to respond with if the request's body could not be read; 0 while it can. An
-	// upstream request may read the body in another goroutine.
-	bodyStatus   atomic.Int32
-	loggedStatus int              // the status to log if there is no response
-	rejected     *rejectedRequest // nil unless the server has rejected the request
-
-	requestLimit, connLimit limitResult
-
-	sendTimeout time.Duration // that the server applies to the response; 0 if it was not set
-}
 
 // start is called when the host is known.
 func (x *exchange) start() {

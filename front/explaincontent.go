@@ -18,15 +18,15 @@ func (c *compiler) explainContent(inner content, from *conf.Location) content {
 
 // explainedContent is content that is not run.
 type explainedContent struct {
-	*explanation
-	inner content
-	from  *conf.Location
+	explanation *explanation
+	inner       content
+	from        *conf.Location
 }
 
 // serve implements content.
 func (e *explainedContent) serve(x *exchange) outcome {
 	if a := &x.loc.access; x.parent == nil && (a.deny != nil || a.password != nil || a.request != nil) {
-		e.add(x, "access", e.from.Pos, "is granted")
+		e.explanation.add(x, "access", e.from.Pos, "is granted")
 	}
 	switch inner := e.inner.(type) {
 	case *proxy:
@@ -35,9 +35,9 @@ func (e *explainedContent) serve(x *exchange) outcome {
 		e.proxy(x, inner.proxy)
 	case *fileSet:
 		if name, ok := inner.fullName(x, x.path); ok {
-			e.add(x, "content", e.from.Pos, "the file %s", name)
+			e.explanation.add(x, "content", e.from.Pos, "the file %s", name)
 		} else {
-			e.add(x, "content", e.from.Pos, "no file: there is no root")
+			e.explanation.add(x, "content", e.from.Pos, "no file: there is no root")
 		}
 	default:
 		text := "an empty image"
@@ -46,10 +46,10 @@ func (e *explainedContent) serve(x *exchange) outcome {
 		} else if e.from.Metrics {
 			text = "the page of metrics"
 		}
-		e.add(x, "content", e.from.Pos, "%s", text)
+		e.explanation.add(x, "content", e.from.Pos, "%s", text)
 	}
 	if x.parent == nil {
-		e.hasContent = true
+		e.explanation.hasContent = true
 	}
 	x.w.WriteHeader(http.StatusOK)
 	return responded
@@ -64,26 +64,27 @@ func (e *explainedContent) proxy(x *exchange, p *proxy) {
 	}
 	switch {
 	case p.target.isFastCGI:
-		e.add(x, "content", e.from.Pos, "fastcgi_pass %s: %s %s", to, method, withArgs(x.path, x.args))
+		e.explanation.add(x, "content", e.from.Pos, "fastcgi_pass %s: %s %s", to, method, withArgs(x.path, x.args))
 	case p.target.hasScheme:
-		e.add(x, "content", e.from.Pos, "proxy_pass %s: %s %s", to, method, p.uri.requestTarget(x, ""))
+		e.explanation.add(x, "content", e.from.Pos, "proxy_pass %s: %s %s", to, method, p.uri.requestTarget(x, ""))
 	default:
 		scheme := "http"
 		if p.target.usesTLS {
 			scheme = "https"
 		}
-		e.add(x, "content", e.from.Pos, "proxy_pass %s://%s: %s %s", scheme, to, method, p.uri.requestTarget(x, ""))
+		e.explanation.add(x, "content", e.from.Pos, "proxy_pass %s://%s: %s %s", scheme, to, method,
+			p.uri.requestTarget(x, ""))
 	}
 	if p.cache != nil {
-		e.add(x, "content", e.from.Pos, "from the cache %s, if it has a response", p.from.Cache.Zone)
+		e.explanation.add(x, "content", e.from.Pos, "from the cache %s, if it has a response", p.from.Cache.Zone)
 	}
 	if p.target.bound != nil {
-		e.add(x, "upstream", "", "%s: a handler of the program", to)
+		e.explanation.add(x, "upstream", "", "%s: a handler of the program", to)
 		return
 	}
-	for i := range e.config.Upstreams {
-		if u := &e.config.Upstreams[i]; strings.EqualFold(u.Name, to) {
-			e.add(x, "upstream", u.Pos, "%s: %s", u.Name, describeServers(u))
+	for i := range e.explanation.config.Upstreams {
+		if u := &e.explanation.config.Upstreams[i]; strings.EqualFold(u.Name, to) {
+			e.explanation.add(x, "upstream", u.Pos, "%s: %s", u.Name, describeServers(u))
 		}
 	}
 }

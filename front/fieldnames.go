@@ -9,7 +9,7 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// fieldNames says which fields of clients are forwarded, besides those whose names have letters,
+// fieldNames defines which fields of clients are forwarded, besides those whose names have letters,
 // digits and hyphens only.
 type fieldNames struct {
 	underscores bool
@@ -65,8 +65,8 @@ func (x *exchange) requestField(name string) []string {
 // field's.
 func (s *upstreamRequest) addUnusualFields(p *client.Params) {
 	var names []string
-	for name := range s.header {
-		if !http1.PlainName(name) && s.fields.allows(name) && s.proxy.fastcgi.passesField(name, s.header) {
+	for name := range s.spec.header {
+		if !http1.PlainName(name) && s.spec.fields.allows(name) && s.proxy.fastcgi.passesField(name, s.spec.header) {
 			names = append(names, name)
 		}
 	}
@@ -74,11 +74,11 @@ func (s *upstreamRequest) addUnusualFields(p *client.Params) {
 	added := make(map[string]bool)
 	for _, name := range names {
 		confused := confusedWith(name)
-		if confused != name && s.header[confused] != nil || s.proxy.fastcgi.setFields[confused] ||
+		if confused != name && s.spec.header[confused] != nil || s.proxy.fastcgi.setFields[confused] ||
 			confused == "Proxy" || added[confused] {
 			continue
 		}
 		added[confused] = true
-		p.Add("HTTP_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")), joinValues(s.header[name]))
+		p.Add("HTTP_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")), joinValues(s.spec.header[name]))
 	}
 }

@@ -317,7 +317,7 @@ func (w *writer) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 	if err == nil {
 		w.hijacked = true
 		if w.status == 0 {
-			w.status = http.StatusSwitchingProtocols // what else would it be for
+			w.status = http.StatusSwitchingProtocols // hijacking has no other use here
 		}
 	}
 	return conn, rw, err

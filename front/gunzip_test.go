@@ -36,7 +36,7 @@ func gunzipping(t testing.TB, write func(w io.Writer)) *testClient {
 }
 
 // Clients that accept gzip get the response as it is, and others get it decompressed.
-func TestGunzip(t *testing.T) {
+func TestGunzipDecompresses(t *testing.T) {
 	body := strings.Repeat("some text, ", 20_000)
 	packed := append(gzipped(t, body[:100]), gzipped(t, body[100:])...)
 	a := gunzipping(t, func(w io.Writer) { w.Write(packed) })
@@ -55,7 +55,7 @@ func TestGunzip(t *testing.T) {
 }
 
 // The pieces in which a body arrives do not matter, whether they are flushed or not.
-func TestGunzipOfPieces(t *testing.T) {
+func TestGunzipAcceptsAnyPieces(t *testing.T) {
 	packed := gzipped(t, strings.Repeat("some text, ", 50)+"and more")
 	var pieces [][]byte
 	a := gunzipping(t, func(w io.Writer) {
@@ -73,7 +73,7 @@ func TestGunzipOfPieces(t *testing.T) {
 }
 
 // A response that is cut off or not gzip at all is aborted, so that the client sees it.
-func TestGunzipOfInvalidBodies(t *testing.T) {
+func TestInvalidGzipIsAborted(t *testing.T) {
 	packed := gzipped(t, strings.Repeat("some text, ", 20_000))
 	for name, body := range map[string][]byte{
 		"cut off": packed[:len(packed)/2], "no gzip": []byte("text"), "empty": nil,

@@ -265,7 +265,7 @@ func (m *healthMatch) check(resp *http.Response) error {
 		return err
 	}
 	if m.body.matches(string(body)) == m.from.NotBody {
-		return errors.New("the body differs")
+		return errors.New("the body does not match")
 	}
 	return nil
 }

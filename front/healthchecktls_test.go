@@ -14,7 +14,7 @@ import (
 )
 
 // Checks have the version of HTTP of the location's requests: a server may support no other.
-func TestHealthCheckByHTTP2(t *testing.T) {
+func TestHealthCheckUsesHTTP2(t *testing.T) {
 	for scheme, addr := range map[string]string{"http": startHTTP2(t, false), "https": startHTTP2(t, true)} {
 		for _, keep := range []string{"", "keepalive_time=1m"} {
 			a := serveConf(t, fmt.Sprintf(`match m { status 200; body ~ "^HTTP/2.0 GET /health app.example"; }

@@ -57,7 +57,8 @@ func (f *filters) startBodyFilters(w *writer) bool {
 	return true
 }
 
-// startFilters starts the filters for a content type. complete: the whole body is held back.
+// startFilters starts the filters for a content type. complete reports that
+// the whole body is held back.
 func (h *heldResponse) startFilters(w *writer, contentType string, complete bool) {
 	if h.filters.sub != nil {
 		h.filters.sub.start(w, contentType)

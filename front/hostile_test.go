@@ -27,7 +27,7 @@ import (
 //	24, 42 malformed upstream responses     TestMalformedResponsesGet502, TestSilentUpstreamsTimeOut
 //	31-33, 36 records of FastCGI            TestKilledApplicationIsNoticed, fuzzing of wire/fcgi
 //	37, 38, 43 limits of one connection     the server's tests
-//	39 superlinear work                     TestResponseToManyRanges of front/files, and
+//	39 superlinear work                     TestManyRangesGetMultipart of front/files, and
 //	                                        FuzzCleanPath
 //	41 memory for clients' keys             front/limit, and TestTooLongLimitKeysAreNotLimited
 //	46 memory that is reused                all tests, with -tags poison

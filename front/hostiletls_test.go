@@ -64,7 +64,7 @@ func TestClientCertificateIsOfRequestsHost(t *testing.T) {
 }
 
 // Attacks 15 and 40: an HTTP/2 stream ends if its body does not arrive or its response is not read.
-// A body of another length than declared is an error.
+// A body whose length differs from the declared one is an error.
 func TestStalledStreamsEnd(t *testing.T) {
 	noLeaks(t)
 	arrived := make(chan string, 10)

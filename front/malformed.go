@@ -6,7 +6,7 @@ import (
 )
 
 // malformed reports whether nginx rejects a request with 400, although a server may have accepted
-// it. Its method has other characters than upper-case letters, '_' and '-', a singleton field is
+// it. Its method has characters other than upper-case letters, '_' and '-', a singleton field is
 // repeated, or an HTTP/2 request has no host, or two. Otherwise rules of the configuration and
 // applications would disagree about the request.
 func malformed(r *http.Request) bool {

@@ -96,7 +96,7 @@ func (n *matcher) matchAt(text []byte, done []bool) int {
 // replacer replaces strings in a text that arrives in pieces. It keeps a possible beginning of a
 // string until the next piece, and writes everything else at once.
 type replacer struct {
-	*matcher
+	matcher      *matcher
 	replacements [][]byte // by index in strings
 	once         bool     // each string is replaced once
 	to           io.Writer
@@ -116,7 +116,7 @@ func (r *replacer) Write(p []byte) (int, error) {
 	rest := p
 	if k := len(r.carry); k > 0 {
 		// a string that begins in carry ends in here
-		joint := append(r.carry, p[:min(len(p), r.longest-1)]...)
+		joint := append(r.carry, p[:min(len(p), r.matcher.longest-1)]...)
 		at, err := r.replace(joint, k)
 		if err != nil {
 			return 0, err
@@ -141,7 +141,7 @@ func (r *replacer) replace(text []byte, limit int) (at int, err error) {
 	for at < limit {
 		start, which := len(text), noMatch
 		if r.remaining > 0 {
-			start, which = r.find(text, at, r.done)
+			start, which = r.matcher.find(text, at, r.done)
 		}
 		if err := r.send(text[at:min(start, limit)]); err != nil {
 			return at, err
@@ -159,7 +159,7 @@ func (r *replacer) replace(text []byte, limit int) (at int, err error) {
 			r.done[which] = true
 			r.remaining--
 		}
-		at = start + len(r.strings[which])
+		at = start + len(r.matcher.strings[which])
 	}
 	return at, nil
 }

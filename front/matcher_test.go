@@ -68,8 +68,8 @@ func replaced(t testing.TB, from, to []string, once bool, pieces ...string) stri
 		for i := range given {
 			given[i] = 'x' // the replacer must not use it any more
 		}
-		if len(r.carry) >= r.longest {
-			t.Fatalf("%d bytes are kept for strings of up to %d", len(r.carry), r.longest)
+		if len(r.carry) >= r.matcher.longest {
+			t.Fatalf("%d bytes are kept for strings of up to %d", len(r.carry), r.matcher.longest)
 		}
 	}
 	if err := r.close(); err != nil {
@@ -136,7 +136,7 @@ func TestReplacerReplaces(t *testing.T) {
 }
 
 // Texts of few letters, in which almost everything matches.
-func TestReplacerOnRandomTexts(t *testing.T) {
+func TestReplacerMatchesRandomTexts(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	word := func(most int) string {
 		b := make([]byte, random.IntN(most)+1)

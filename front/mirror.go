@@ -42,8 +42,8 @@ func (m *mirror) run(x *exchange) outcome {
 	}
 	x.isMirrored = true
 	if !m.from.NoBody && hasBody(x) && !x.hasReceived() {
-		if x.proxyState == nil {
-			x.proxyState = x.plan.state.acquireProxyState()
+		if x.proxy == nil {
+			x.proxy = x.plan.state.acquireProxyState()
 		}
 		if out := x.receiveWhole(); out != proceed {
 			return out
@@ -84,10 +84,10 @@ func (m *mirror) start(x *exchange, uri string) {
 	sub := parent.subrequest(uri)
 	sub.method, sub.args, sub.captures = x.method, x.args, x.captures
 	sub.r = r
-	if !m.from.NoBody && x.hasReceived() && x.clientBody.stream == nil {
-		sub.proxyState = s.acquireProxyState()
-		sub.clientBody = x.clientBody.share()
-		r.Body, r.ContentLength = &errorBody{}, sub.clientBody.length
+	if !m.from.NoBody && x.hasReceived() && x.proxy.clientBody.stream == nil {
+		sub.proxy = s.acquireProxyState()
+		sub.proxy.clientBody = x.proxy.clientBody.share()
+		r.Body, r.ContentLength = &errorBody{}, sub.proxy.clientBody.length
 	}
 	go sub.runMirror(func() {
 		unwatch()
@@ -107,7 +107,7 @@ func (*errorBody) Close() error { return nil }
 // runMirror runs the phases of a copy, and then calls release.
 func (x *exchange) runMirror(release func()) {
 	defer func() {
-		if why := recover(); why != nil && why != http.ErrAbortHandler {
+		if why := recover(); why != nil && why != http.ErrAbortHandler { //nolint:errorlint // servers compare it, too
 			x.errorf(levelError, "panic in a mirrored request: %v\n%s", why, debug.Stack())
 		}
 		x.closeProxyState()

@@ -166,16 +166,16 @@ type proxyState struct {
 
 // closeProxyState releases the request's body.
 func (x *exchange) closeProxyState() {
-	if x.proxyState != nil && x.clientBody != nil {
-		x.clientBody.close()
+	if x.proxy != nil && x.proxy.clientBody != nil {
+		x.proxy.clientBody.close()
 	}
 }
 
 // recycleProxyState returns the proxyState to the free list, if nothing else can refer to it. After
 // a failed write the server still may: see abortOnError.
 func (x *exchange) recycleProxyState() {
-	if p := x.proxyState; p != nil && x.isComplete && p.firstRequest.isReusable() {
-		x.proxyState = nil
+	if p := x.proxy; p != nil && x.isComplete && p.firstRequest.isReusable() {
+		x.proxy = nil
 		x.plan.state.releaseProxyState(p)
 	}
 }
@@ -193,13 +193,13 @@ func (s *state) acquireProxyState() *proxyState {
 // it is never reused.
 func (s *state) releaseProxyState(p *proxyState) {
 	memory, raw := p.clientMemory, p.raw.spare()
-	params, options := p.firstRequest.params, p.firstRequest.fastcgiOptions
+	params, options := p.firstRequest.spec.params, p.firstRequest.fastcgiOptions
 	if memory != nil {
 		memory.Reset()
 	}
 	clear(params)
 	if *p = (proxyState{clientMemory: memory}); !poison.Enabled {
-		p.raw, p.firstRequest.params, p.firstRequest.fastcgiOptions = raw, params[:0], options
+		p.raw, p.firstRequest.spec.params, p.firstRequest.fastcgiOptions = raw, params[:0], options
 		s.proxyStates.Put(p)
 	}
 }
@@ -214,13 +214,13 @@ func (p *proxy) serve(x *exchange) outcome {
 		x.errorf(levelError, "no upstream: %v", err)
 		status := targetErrorStatus(err)
 		if status != http.StatusBadGateway {
-			x.target = targetName{}
+			x.proxy.target = targetName{}
 		}
 		return x.fail(status)
 	}
 	if target.bound != nil {
 		x.useFilters()
-		return (&boundHandler{p, target.bound}).respond(x, target.rest, x.target.host)
+		return (&boundHandler{p, target.bound}).respond(x, target.rest, x.proxy.target.host)
 	}
 	if out := p.receiveBody(x); out != proceed {
 		return out
@@ -244,7 +244,7 @@ func (p *proxy) serve(x *exchange) outcome {
 		return p.fail(x, err)
 	}
 	if resp.Header == nil && target.group.sticky != nil {
-		resp.Header = x.clientMemory.Header() // a field will be added
+		resp.Header = x.proxy.clientMemory.Header() // a field will be added
 	}
 	s.bindClient(x, resp.Header)
 	return p.respond(x, resp)
@@ -253,7 +253,7 @@ func (p *proxy) serve(x *exchange) outcome {
 // bindClient binds a sticky client to the server that responded to its own request.
 func (s *upstreamRequest) bindClient(x *exchange, header http.Header) {
 	if s.group.sticky != nil {
-		x.upstreamHeader = header
+		x.proxy.upstreamHeader = header
 		s.group.sticky.bind(x, &s.turn)
 	}
 }

@@ -266,14 +266,14 @@ func (t *attempts) setEnd(s *attemptRecord, elapsed time.Duration) {
 // attemptList joins one value of all attempts as nginx does: with commas within an upstream
 // request, with colons between them.
 func (x *exchange) attemptList(value func(*attemptRecord) string) string {
-	if x.proxyState == nil {
+	if x.proxy == nil {
 		return ""
 	}
-	if len(x.attempts) == 1 {
-		return x.attempts[0].list(value)
+	if len(x.proxy.attempts) == 1 {
+		return x.proxy.attempts[0].list(value)
 	}
 	var b strings.Builder
-	for i, t := range x.attempts {
+	for i, t := range x.proxy.attempts {
 		if i > 0 {
 			b.WriteString(" : ")
 		}

@@ -33,11 +33,11 @@ type requestBody struct {
 func (p *proxy) receiveBody(x *exchange) outcome {
 	isUnused := p.body != nil || p.from.NoBody
 	inFile := x.loc.settings.BodyFile != conf.NoBodyFile
-	if x.clientBody != nil || isUnused && x.plan.needs&needsBody == 0 && !inFile || !hasBody(x) {
+	if x.proxy.clientBody != nil || isUnused && x.plan.needs&needsBody == 0 && !inFile || !hasBody(x) {
 		return proceed
 	}
 	if p.from.StreamRequest && !isUnused && !inFile {
-		x.clientBody = streamBody(x)
+		x.proxy.clientBody = streamBody(x)
 		return proceed
 	}
 	return x.receiveWhole()
@@ -60,7 +60,7 @@ func (x *exchange) receiveWhole() outcome {
 		}
 		return x.fail(int(bodyStatus(err)))
 	}
-	if x.clientBody = b; x.r.ContentLength < 0 { // its length is known now
+	if x.proxy.clientBody = b; x.r.ContentLength < 0 { // its length is known now
 		r := x.r.WithContext(x.r.Context())
 		r.ContentLength, r.TransferEncoding = b.length, nil
 		x.r = r
@@ -70,10 +70,11 @@ func (x *exchange) receiveWhole() outcome {
 
 // requestBodyValue is $request_body: the body if it was received completely and is in memory.
 func requestBodyValue(x *exchange) string {
-	if x.proxyState == nil || x.clientBody == nil || x.clientBody.stream != nil || x.clientBody.file != nil {
+	if x.proxy == nil || x.proxy.clientBody == nil || x.proxy.clientBody.stream != nil ||
+		x.proxy.clientBody.file != nil {
 		return ""
 	}
-	return string(x.clientBody.memory)
+	return string(x.proxy.clientBody.memory)
 }
 
 // hasBody reports whether the request has a body. Error pages are requested without it.
@@ -125,10 +126,10 @@ func readBodyFile(from io.Reader, length int64, s *conf.Settings) (b *requestBod
 
 // requestBodyFile is $request_body_file.
 func requestBodyFile(x *exchange) string {
-	if x.proxyState == nil || x.clientBody == nil || x.clientBody.file == nil || !x.clientBody.file.named {
+	if x.proxy == nil || x.proxy.clientBody == nil || x.proxy.clientBody.file == nil || !x.proxy.clientBody.file.named {
 		return ""
 	}
-	return x.clientBody.file.Name()
+	return x.proxy.clientBody.file.Name()
 }
 
 // close releases the body's file, and ends its stream.
@@ -186,10 +187,10 @@ func (p *proxy) upstreamBody(x *exchange) *requestBody {
 	case p.body != nil:
 		text := p.body.eval(x)
 		return &requestBody{memory: []byte(text), length: int64(len(text))}
-	case p.from.NoBody || x.clientBody == nil || x.method != x.r.Method:
+	case p.from.NoBody || x.proxy.clientBody == nil || x.method != x.r.Method:
 		return nil
 	}
-	return x.clientBody
+	return x.proxy.clientBody
 }
 
 // streamedBody is a body that is forwarded while it arrives. An HTTP client may read it in the

@@ -137,7 +137,7 @@ func (pc *proxyCache) respond(x *exchange, origin *origin) (*cache.Response, err
 	}
 	if pc.noStoreResponse != nil {
 		q.Rejects = func(resp *http.Response) bool {
-			x.upstreamHeader = resp.Header
+			x.proxy.upstreamHeader = resp.Header
 			return anyTrue(pc.noStoreResponse, x) || x.regexTimedOut
 		}
 	}

@@ -63,7 +63,8 @@ func (k *cacheKey) eval(x *exchange, o *origin) string {
 
 // bodyNotInKey reports whether the upstream receives a body of the client's that is not in the key.
 func (k *cacheKey) bodyNotInKey(x *exchange, p *proxy) bool {
-	if p.body != nil || p.from.NoBody || x.clientBody == nil || x.clientBody.length == 0 || x.method != x.r.Method {
+	if p.body != nil || p.from.NoBody || x.proxy.clientBody == nil || x.proxy.clientBody.length == 0 ||
+		x.method != x.r.Method {
 		return false
 	}
 	return !k.hasRequestBody || requestBodyValue(x) == ""

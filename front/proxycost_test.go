@@ -92,7 +92,7 @@ func rawHeadCosts(t testing.TB) []costCase {
 }
 
 // A proxied request allocates nothing for its response, as long as nothing needs its header.
-func TestRawHeadAllocations(t *testing.T) {
+func TestRawHeadAllocatesNothing(t *testing.T) {
 	if poison.Enabled || testkit.Race {
 		t.Skip("free lists do not return what was released")
 	}

@@ -137,20 +137,20 @@ func (s *upstreamRequest) optionsOf(a *attempt) *client.FastCGIOptions {
 
 // setParams sets the parameters.
 func (s *upstreamRequest) setParams(p *client.Params, _ int64) error {
-	for _, param := range s.params {
+	for _, param := range s.spec.params {
 		p.Add(param.name, param.value)
 	}
 	g := s.proxy.fastcgi
-	for name, values := range s.header {
-		if g.passesField(name, s.header) {
+	for name, values := range s.spec.header {
+		if g.passesField(name, s.spec.header) {
 			p.AddField(name, values)
 		}
 	}
-	if s.fields != (fieldNames{}) {
+	if s.spec.fields != (fieldNames{}) {
 		s.addUnusualFields(p)
 	}
-	if s.host != "" && !g.setFields["Host"] {
-		p.Add("HTTP_HOST", s.host)
+	if s.spec.host != "" && !g.setFields["Host"] {
+		p.Add("HTTP_HOST", s.spec.host)
 	}
 	return nil
 }

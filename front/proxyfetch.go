@@ -29,7 +29,7 @@ type upstreamRequest struct {
 	requestLine [2]string      // method and target, for the error log where exchange is nil
 	tlsClient   *client.Client // for HTTPS
 	exchange    *exchange      // set while the handler waits for the response, else nil
-	requestSpec
+	spec        requestSpec
 
 	firstAttempt attempt        // avoids an allocation; most requests have one attempt
 	clientMemory *client.Memory // of firstAttempt; nil if it has none of its own
@@ -42,29 +42,29 @@ type upstreamRequest struct {
 
 // newRequest makes the upstream request of an exchange. opts is nil without a cache.
 func (p *proxy) newRequest(x *exchange, target destination, opts *cache.OriginRequest) *upstreamRequest {
-	s := &x.firstRequest
+	s := &x.proxy.firstRequest
 	if opts != nil || s.proxy != nil { // a cache may use it after the exchange has ended
 		s = new(upstreamRequest)
 	} else {
-		if x.clientMemory == nil {
-			x.clientMemory = new(client.Memory)
+		if x.proxy.clientMemory == nil {
+			x.proxy.clientMemory = new(client.Memory)
 		}
-		s.clientMemory = x.clientMemory
+		s.clientMemory = x.proxy.clientMemory
 	}
 	s.proxy, s.group, s.errorLog = p, target.group, x.errorLog()
-	p.buildRequest(x, &s.requestSpec, target, opts)
+	p.buildRequest(x, &s.spec, target, opts)
 	s.turn = target.group.peers.Turn(target.group.balanceKey(x))
 	if target.group.sticky != nil {
 		s.turn.Prefer(target.group.sticky.route(x))
 	}
 	if s.attempts.isKept = x.plan.needs&needsAttempts != 0; s.attempts.isKept {
-		x.attempts = append(x.attempts, &s.attempts)
+		x.proxy.attempts = append(x.proxy.attempts, &s.attempts)
 	}
 	if opts != nil || p.fastcgi != nil {
 		s.requestLine = [2]string{x.clientRequest().Method, x.r.RequestURI}
 	}
 	if target.usesTLS {
-		s.tlsClient = p.tls.client(hostOnly(cmp.Or(p.tls.verifyName.eval(x), x.target.host)))
+		s.tlsClient = p.tls.client(hostOnly(cmp.Or(p.tls.verifyName.eval(x), x.proxy.target.host)))
 	}
 	return s
 }
@@ -184,7 +184,7 @@ func (s *upstreamRequest) canRetry(ctx context.Context, notSent bool, tries int)
 	if n.Off || ctx.Err() != nil || n.Tries > 0 && tries >= n.Tries || s.retryTimeIsOver() {
 		return false
 	}
-	return (notSent || s.isRepeatable) && s.body.isAvailable()
+	return (notSent || s.spec.isRepeatable) && s.spec.body.isAvailable()
 }
 
 // retryTimeIsOver reports whether the time for trying servers has passed.
@@ -195,12 +195,12 @@ func (s *upstreamRequest) retryTimeIsOver() bool {
 
 // roundTrip sends the request to a server and waits for the head of the response.
 func (s *upstreamRequest) roundTrip(a *attempt) (*http.Response, error) {
-	body, err := s.body.open()
+	body, err := s.spec.body.open()
 	if err != nil {
 		return nil, err
 	}
 	body = a.wrapBody(body)
-	a.url = url.URL{Scheme: "http", Opaque: s.requestTarget}
+	a.url = url.URL{Scheme: "http", Opaque: s.spec.requestTarget}
 	if s.tlsClient != nil {
 		a.url.Scheme = "https"
 	}
@@ -209,19 +209,19 @@ func (s *upstreamRequest) roundTrip(a *attempt) (*http.Response, error) {
 	}
 	r := &a.httpRequest
 	*r = *(&http.Request{ // the literal does not escape, and neither does its copy
-		Method: s.method, URL: &a.url, Host: s.host, Header: s.header,
-		ProtoMajor: 1, ProtoMinor: 1, Body: body, Close: (s.header["Upgrade"] == nil || s.proxy.fastcgi != nil) &&
-			(!s.reusesConn || s.group.peers.Config().Keepalive == 0),
+		Method: s.spec.method, URL: &a.url, Host: s.spec.host, Header: s.spec.header,
+		ProtoMajor: 1, ProtoMinor: 1, Body: body, Close: (s.spec.header["Upgrade"] == nil || s.proxy.fastcgi != nil) &&
+			(!s.spec.reusesConn || s.group.peers.Config().Keepalive == 0),
 	}).WithContext(a)
 	if body == http.NoBody {
 		r.Body = nil
 	} else {
-		r.ContentLength = s.body.length
+		r.ContentLength = s.spec.body.length
 		if replay := s.replayBody(r); replay != nil {
 			defer replay.end()
-		} else if s.body.stream == nil {
+		} else if s.spec.body.stream == nil {
 			r.GetBody = func() (io.ReadCloser, error) {
-				reopened, err := s.body.open()
+				reopened, err := s.spec.body.open()
 				return a.wrapBody(reopened), err
 			}
 		}
@@ -288,7 +288,7 @@ func (s *upstreamRequest) logFailure(l level, addr string, err error) {
 		scheme = "https://"
 	}
 	if x := s.exchange; x != nil {
-		x.upstreamURL = scheme + addr + s.requestTarget
+		x.upstreamURL = scheme + addr + s.spec.requestTarget
 		x.errorf(l, "upstream: %v", err)
 		return
 	}
@@ -356,7 +356,7 @@ func completeBody(resp *http.Response) *client.WholeBody {
 // waiter has seen it. A client drops a request without a body when it has returned the response.
 func (s *upstreamRequest) isReusable() bool {
 	a := &s.firstAttempt
-	return s.proxy != nil && s.responseBody.isComplete && s.responseBody.attempt == a && s.body == nil &&
+	return s.proxy != nil && s.responseBody.isComplete && s.responseBody.attempt == a && s.spec.body == nil &&
 		s.attempts.records == nil && a.wasUnobserved
 }
 

@@ -69,8 +69,8 @@ func (p *proxy) passHead(x *exchange, status int) bool {
 	if !ok {
 		return false
 	}
-	head, rewrites := x.clientMemory.Head(), false
-	x.raw.sent = slices.Grow(x.raw.sent[:0], len(head.Fields))
+	head, rewrites := x.proxy.clientMemory.Head(), false
+	x.proxy.raw.sent = slices.Grow(x.proxy.raw.sent[:0], len(head.Fields))
 	for i := range head.Fields {
 		switch f := &head.Fields[i]; p.response.fateOf(f, head.Text) {
 		case fieldNeedsHeader:
@@ -79,10 +79,10 @@ func (p *proxy) passHead(x *exchange, status int) bool {
 			rewrites = true
 			fallthrough
 		case fieldPasses:
-			x.raw.sent = append(x.raw.sent, *f)
+			x.proxy.raw.sent = append(x.proxy.raw.sent, *f)
 		}
 	}
-	x.raw.sender, x.raw.head, x.upstreamHeader = sender, head, nil
+	x.proxy.raw.sender, x.proxy.raw.head, x.proxy.upstreamHeader = sender, head, nil
 	if rewrites {
 		p.response.rewriteRawFields(x)
 	}
@@ -91,7 +91,7 @@ func (p *proxy) passHead(x *exchange, status int) bool {
 
 // rewriteRawFields rewrites fields of the head. Those that this changes move to the Header.
 func (r *responseRules) rewriteRawFields(x *exchange) {
-	raw, before := &x.raw, make(http.Header)
+	raw, before := &x.proxy.raw, make(http.Header)
 	for i := range raw.sent {
 		if f := &raw.sent[i]; r.fateOf(f, raw.head.Text) == fieldMayBeRewritten {
 			name := http.CanonicalHeaderKey(string(f.Name.In(raw.head.Text)))
@@ -116,7 +116,7 @@ func (r *responseRules) rewriteRawFields(x *exchange) {
 func (x *exchange) sendRawHead(status int) {
 	if w := x.out; w != nil {
 		if x.bodyStatus.Load() != 0 {
-			x.raw.sender = nil
+			x.proxy.raw.sender = nil
 			w.WriteHeader(status)
 			return
 		}
@@ -128,15 +128,15 @@ func (x *exchange) sendRawHead(status int) {
 			w.startLimits(f)
 		}
 	}
-	x.raw.sender.WriteRawHeader(status, x.raw.head.Text, x.raw.sent)
+	x.proxy.raw.sender.WriteRawHeader(status, x.proxy.raw.head.Text, x.proxy.raw.sent)
 }
 
 // rawHead returns the head that has passed as it was received, or nil.
 func (x *exchange) rawHead() *rawHead {
-	if x.proxyState == nil || x.raw.sender == nil {
+	if x.proxy == nil || x.proxy.raw.sender == nil {
 		return nil
 	}
-	return &x.raw
+	return &x.proxy.raw
 }
 
 // sentField returns the values of a field that is sent to the client.

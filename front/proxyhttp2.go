@@ -45,7 +45,7 @@ func http2Config(group *conf.Upstream, config *tls.Config) *client.Config {
 
 // replayBody makes a streamed body repeatable, as far as HTTP/2 needs that; else it returns nil.
 func (s *upstreamRequest) replayBody(r *http.Request) *replay {
-	if !s.proxy.header.isHTTP2 || s.body.stream == nil {
+	if !s.proxy.header.isHTTP2 || s.spec.body.stream == nil {
 		return nil
 	}
 	kept := newReplay(r.Body)

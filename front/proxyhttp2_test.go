@@ -35,7 +35,7 @@ func startHTTP2(t *testing.T, usesTLS bool) string {
 	return s.Listener.Addr().String()
 }
 
-func TestProxyHTTPVersion2(t *testing.T) {
+func TestProxyHTTPVersion2IsUsed(t *testing.T) {
 	plain, secure := startHTTP2(t, false), startHTTP2(t, true)
 	a := serveConf(t, fmt.Sprintf("upstream two { server 127.0.0.1:1; server %s; }", plain), fmt.Sprintf(
 		`proxy_http_version 2; proxy_set_header X-A a; proxy_set_header Host app.example; client_max_body_size 10m;

@@ -13,8 +13,8 @@ type proxyHeaderKey struct{}
 
 // WithProxyHeader returns a context for the requests of a connection that begins with a PROXY
 // protocol header. A server's ConnContext can call it: h may be filled in until the connection's
-// first request is received. Request.RemoteAddr must be the proxy's address; RealIP says which
-// proxies are trusted.
+// first request is received. Request.RemoteAddr must be the proxy's address; RealIP defines
+// which proxies are trusted.
 func WithProxyHeader(ctx context.Context, h *ProxyHeader) context.Context {
 	return context.WithValue(ctx, proxyHeaderKey{}, h)
 }

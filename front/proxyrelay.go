@@ -95,7 +95,7 @@ func (p *proxy) isStreamed(header http.Header) bool {
 
 // sendFields sends the head of a response, without announcing a trailer section.
 func (p *proxy) sendFields(x *exchange, resp *http.Response) {
-	if x.raw.sender != nil {
+	if x.proxy.raw.sender != nil {
 		x.sendRawHead(resp.StatusCode)
 		return
 	}

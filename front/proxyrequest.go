@@ -115,7 +115,7 @@ func (p *proxy) buildRequest(x *exchange, q *requestSpec, target destination, op
 		q.reusesConn = p.from.KeepConn
 		return
 	}
-	q.host = x.target.host
+	q.host = x.proxy.target.host
 	if p.header.host != nil {
 		if host := p.header.host.eval(x); host != "" {
 			q.host = host
@@ -149,7 +149,7 @@ func (h *headerRules) build(x *exchange, q *requestSpec) http.Header {
 	return header
 }
 
-// setHTTP2Fields sets what HTTP/2 has instead of Connection: a client that accepts trailers says so
+// setHTTP2Fields sets what HTTP/2 has instead of Connection: TE, if the client accepts trailers
 // (RFC 9113, 8.2.2). gRPC requires it.
 func setHTTP2Fields(header, from http.Header) {
 	if hasToken(from["Te"], "trailers") {

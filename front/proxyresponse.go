@@ -126,13 +126,13 @@ func hiddenFields(from *conf.Proxy, bound bool) map[string]bool {
 func (p *proxy) respond(x *exchange, resp *http.Response) outcome {
 	defer closeQuietly(resp.Body)
 	if resp.Header == nil && !p.passHead(x, resp.StatusCode) {
-		resp.Header = x.clientMemory.Header()
+		resp.Header = x.proxy.clientMemory.Header()
 	}
 	if resp.StatusCode == http.StatusSwitchingProtocols {
 		x.useFilters()
 		return p.tunnel(x, resp)
 	}
-	if x.raw.sender == nil {
+	if x.proxy.raw.sender == nil {
 		if out := p.redirectInternally(x, resp.StatusCode, resp.Header); out != proceed {
 			return out
 		}
@@ -158,7 +158,7 @@ func fieldsKeptByRedirect() []string {
 
 // redirectInternally applies X-Accel-Redirect and error pages: either replaces the response.
 func (p *proxy) redirectInternally(x *exchange, status int, header http.Header) outcome {
-	x.upstreamHeader = header
+	x.proxy.upstreamHeader = header
 	if p.response.mayLimitRate && len(header["X-Accel-Limit-Rate"]) > 0 {
 		x.limitRate = header["X-Accel-Limit-Rate"][0]
 	}
@@ -169,7 +169,7 @@ func (p *proxy) redirectInternally(x *exchange, status int, header http.Header) 
 		return x.fail(status)
 	}
 	if p.response.mayRedirect && len(header["X-Accel-Redirect"]) > 0 {
-		return x.accelRedirect(header["X-Accel-Redirect"][0], header, x.clientBody.isAvailable())
+		return x.accelRedirect(header["X-Accel-Redirect"][0], header, x.proxy.clientBody.isAvailable())
 	}
 	return proceed
 }

@@ -30,7 +30,7 @@ func idempotent(method string) bool {
 func (a *attempt) canRepeat() bool {
 	s := a.req
 	n := &s.proxy.next
-	return s.isRepeatable && n.Error && !n.Off && !s.retryTimeIsOver()
+	return s.spec.isRepeatable && n.Error && !n.Off && !s.retryTimeIsOver()
 }
 
 // canRepeat is the client's Repeatable. It ignores whether the front's client declares its request

@@ -48,7 +48,7 @@ func (c *compiler) proxyTarget(p *proxy, l *conf.Location) (err error) {
 	}
 	switch {
 	case t.text.empty():
-		return errors.New("missing To")
+		return errors.New("missing To: the upstream's name or address")
 	case t.text.constant() && t.hasScheme:
 		return errors.New("SchemeOfTo requires variables in To: use HTTP or HTTPS, and leave the scheme out of To")
 	case t.text.constant():
@@ -116,12 +116,12 @@ func targetNameOf(addr, defaultPort string) targetName {
 
 // resolve finds the destination of a request.
 func (g *proxyTarget) resolve(x *exchange) (destination, error) {
-	if x.proxyState == nil {
-		x.proxyState = x.plan.state.acquireProxyState()
+	if x.proxy == nil {
+		x.proxy = x.plan.state.acquireProxyState()
 	}
 	d := destination{group: g.group, usesTLS: g.usesTLS}
 	if d.group != nil {
-		x.target = g.name
+		x.proxy.target = g.name
 		return d, nil
 	}
 	addr, err := g.text.eval(x), error(nil)
@@ -132,7 +132,7 @@ func (g *proxyTarget) resolve(x *exchange) (destination, error) {
 	}
 	addr, d.rest = cutURI(addr)
 	port := schemePort(d.usesTLS)
-	x.target = g.nameOf(addr, port)
+	x.proxy.target = g.nameOf(addr, port)
 	if g.isFastCGI {
 		port = "" // FastCGI has no default port
 	}

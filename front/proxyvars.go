@@ -64,15 +64,15 @@ func upstreamFieldVariable(name string) variable {
 
 // proxyTargetName returns the target of the exchange's location.
 func (x *exchange) proxyTargetName() targetName {
-	if x.proxyState != nil {
-		return x.target
+	if x.proxy != nil {
+		return x.proxy.target
 	}
 	if x.loc != nil {
 		switch p := x.loc.content.(type) {
 		case *proxy:
 			return p.target.name
 		case *boundHandler:
-			return p.target.name
+			return p.proxy.target.name
 		}
 	}
 	return targetName{}
@@ -88,13 +88,13 @@ func addForwardedFor(x *exchange) string {
 
 // upstreamField returns a field of the last response.
 func (x *exchange) upstreamField(name string) []string {
-	if x.proxyState == nil {
+	if x.proxy == nil {
 		return nil
 	}
-	if x.upstreamHeader == nil && x.raw.sender != nil {
-		x.upstreamHeader = x.clientMemory.Header()
+	if x.proxy.upstreamHeader == nil && x.proxy.raw.sender != nil {
+		x.proxy.upstreamHeader = x.proxy.clientMemory.Header()
 	}
-	return x.upstreamHeader[name]
+	return x.proxy.upstreamHeader[name]
 }
 
 // setCookie returns the value of a cookie in Set-Cookie fields; the first one counts.

@@ -20,7 +20,7 @@ func variables(text conf.Text) conf.Settings {
 	return conf.Settings{Header: []conf.AddHeader{{Name: "X-Vars", Value: text, Always: true}}}
 }
 
-func TestProxyVariables(t *testing.T) {
+func TestProxyVariablesHaveValues(t *testing.T) {
 	to := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Up", "up")
 		w.Header().Add("Set-Cookie", "a=first; Path=/")

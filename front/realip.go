@@ -22,7 +22,7 @@ type realIP struct {
 // it.
 type clientAddress struct {
 	peer, addr netip.AddrPort // invalid for a unix socket
-	loc        *location      // whose rules addr is by
+	loc        *location      // whose rules determined addr
 	replaced   bool           // addr is a proxy's report, and final
 }
 
@@ -117,8 +117,8 @@ func (f *realIP) find(peer netip.AddrPort, header http.Header) (netip.AddrPort, 
 }
 
 // last returns the last address of a list, or with recursive the last one that is not trusted. An
-// invalid address ends the search, because anything before it may be forged. more: all of the list
-// is trusted.
+// invalid address ends the search, because anything before it may be forged. more reports
+// whether all of the list is trusted.
 func (f *realIP) last(peer netip.AddrPort, list string) (at netip.AddrPort, found, more bool) {
 	at = peer
 	for {

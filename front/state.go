@@ -55,8 +55,8 @@ type registryEntry struct {
 	users int
 }
 
-// acquire returns the value for a key, which make makes if it is new, and a function that releases
-// it. close is called after the last user has released it.
+// acquire returns the value for a key, and a function that releases it. make_ makes the value of a
+// new key. close_ is called after the last user has released it.
 func acquire[T any](s *registry, key string, make_ func() (T, error), close_ func(T)) (thing T, release func(),
 	err error) {
 	s.mu.Lock()

@@ -83,7 +83,7 @@ func TestStickyLearnsSessions(t *testing.T) {
 }
 
 // With a cache, a client is bound by responses of its own only, which are not stored.
-func TestStickyClientsOfACache(t *testing.T) {
+func TestCachedResponseBindsNoClient(t *testing.T) {
 	addr := serve(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Cache-Control", r.URL.Query().Get("control"))
 		http.SetCookie(w, &http.Cookie{Name: "session", Value: "s"})

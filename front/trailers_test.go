@@ -12,7 +12,7 @@ import (
 )
 
 // Trailer fields follow bodies of any length, by the rules of add_header.
-func TestAddTrailer(t *testing.T) {
+func TestAddTrailerFollowsBodies(t *testing.T) {
 	s := conf.Settings{Trailers: []conf.AddHeader{
 		{Name: "X-Bytes", Value: "$body_bytes_sent"}, {Name: "X-Always", Value: "$status", Always: true},
 		{Name: "X-Empty", Value: "$arg_none"},

@@ -36,7 +36,7 @@ http {
 // A client that sends requests and reads no responses is disconnected after send_timeout, even if
 // the responses are short. This test uses net/http; the command's test of the same name uses tare's
 // server.
-func TestUnread(t *testing.T) {
+func TestClientThatReadsNothingIsDisconnected(t *testing.T) {
 	noLeaks(t)
 	up := serve(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "an answer") })
 	dir := t.TempDir()

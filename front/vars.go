@@ -10,8 +10,8 @@ import (
 
 // Variables are resolved when a Config is compiled: first those that it defines, then nginx's.
 
-// variable returns a variable by its name in lower case. The error says that it is unknown, or why
-// it is not available.
+// variable returns a variable by its name in lower case. It returns an error if the
+// variable is unknown or not available.
 func (c *compiler) variable(name string) (variable, error) {
 	if m := c.maps[name]; m != nil {
 		return c.mapVariable(m)

@@ -32,7 +32,7 @@ func BenchmarkConsume(b *testing.B) {
 			c, in := &w.conns[0], []byte(test.response)
 			b.ReportAllocs()
 			for b.Loop() {
-				c.state, c.inFlight, c.exchanges[0] = open, 1, exchange{message: &w.messages[0], active: true}
+				c.state, c.inFlight, c.reusable.exchanges[0] = open, 1, exchange{message: &w.messages[0], active: true}
 				if !w.consume(0, in) || c.inFlight != 0 {
 					b.Fatal(w.tally.errors)
 				}

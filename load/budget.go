@@ -37,19 +37,19 @@ func (b *budget) finish() {
 }
 
 // hasRequestLimit reports whether the Plan limits the number of requests.
-func (j *job) hasRequestLimit() bool { return j.Requests > 0 }
+func (j *job) hasRequestLimit() bool { return j.plan.Requests > 0 }
 
 // measuresConnecting reports whether measuring begins before connections are opened. With a limited
 // number of requests, opening them is part of the measurement.
-func (j *job) measuresConnecting() bool { return j.hasRequestLimit() && j.Warmup == 0 }
+func (j *job) measuresConnecting() bool { return j.hasRequestLimit() && j.plan.Warmup == 0 }
 
 // mayRequest reports whether one more request is within Plan.Requests, and reserves it.
 func (w *worker) mayRequest() bool {
-	if !w.hasRequestLimit() {
+	if !w.job.hasRequestLimit() {
 		return true
 	}
 	if !w.tally.counting {
-		return w.Warmup > 0
+		return w.plan.Warmup > 0
 	}
-	return w.requestBudget.acquire()
+	return w.run.requestBudget.acquire()
 }

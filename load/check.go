@@ -58,7 +58,7 @@ func (x *expectation) newCheck() *check {
 	if x.body == nil && x.sum == nil && len(x.fields) == 0 {
 		return nil
 	}
-	k := &check{expectation: x, missing: make([]bool, len(x.fields))}
+	k := &check{expected: x, missing: make([]bool, len(x.fields))}
 	if x.sum != nil {
 		k.hash = sha256.New()
 	}
@@ -67,12 +67,12 @@ func (x *expectation) newCheck() *check {
 
 // check verifies the responses of a connection, one at a time.
 type check struct {
-	*expectation
-	hash    hash.Hash         // nil if no sum is expected
-	missing []bool            // by expected field: not seen yet
-	matched int               // bytes of the expected body received so far
-	differs bool              // the body differs from the expected one
-	sum     [sha256.Size]byte // reused for the body's sum
+	expected *expectation
+	hash     hash.Hash         // nil if no sum is expected
+	missing  []bool            // by expected field: not seen yet
+	matched  int               // bytes of the expected body received so far
+	differs  bool              // the body differs from the expected one
+	sum      [sha256.Size]byte // reused for the body's sum
 }
 
 // begin prepares for a new response.
@@ -88,7 +88,7 @@ func (k *check) begin() {
 
 // field checks one header field.
 func (k *check) field(name, value []byte) {
-	for i, f := range k.fields {
+	for i, f := range k.expected.fields {
 		if strings.EqualFold(f.name, string(name)) && (f.any || f.value == string(value)) {
 			k.missing[i] = false
 		}
@@ -98,7 +98,7 @@ func (k *check) field(name, value []byte) {
 // head starts a response and checks the fields of its head.
 func (k *check) head(text []byte, h *http1.Head) {
 	k.begin()
-	if len(k.fields) == 0 {
+	if len(k.expected.fields) == 0 {
 		return
 	}
 	for _, f := range h.Fields {
@@ -111,17 +111,17 @@ func (k *check) data(piece []byte) {
 	if k.hash != nil {
 		_, _ = k.hash.Write(piece)
 	}
-	if k.body == nil || k.differs {
+	if k.expected.body == nil || k.differs {
 		return
 	}
-	if k.differs = !bytes.HasPrefix(k.body[k.matched:], piece); !k.differs {
+	if k.differs = !bytes.HasPrefix(k.expected.body[k.matched:], piece); !k.differs {
 		k.matched += len(piece)
 	}
 }
 
 // wrongBody reports whether the body differs from the expected one.
 func (k *check) wrongBody() bool {
-	x := k.expectation
+	x := k.expected
 	return x.body != nil && (k.differs || k.matched < len(x.body)) || x.sum != nil &&
 		!bytes.Equal(k.hash.Sum(k.sum[:0]), x.sum)
 }
@@ -149,10 +149,11 @@ func (f Failure) describe(a *response) string {
 	case FailedHeader:
 		k := a.checked
 		return fmt.Sprintf("response without the expected header field %q",
-			k.fields[slices.Index(k.missing, true)].name)
+			k.expected.fields[slices.Index(k.missing, true)].name)
 	case FailedBody:
 		if a.checked.hash == nil {
-			return fmt.Sprintf("body of %d bytes differs from the expected %d bytes", a.body, len(a.checked.body))
+			return fmt.Sprintf("body of %d bytes differs from the expected %d bytes", a.body,
+				len(a.checked.expected.body))
 		}
 		return fmt.Sprintf("body of %d bytes has the unexpected SHA-256 %x", a.body, a.checked.hash.Sum(nil))
 	}

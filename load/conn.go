@@ -30,7 +30,7 @@ const (
 
 // conn is a connection. Except for reusable, closing it resets its fields.
 type conn struct {
-	reusable
+	reusable      reusable
 	fd            int
 	state         connState
 	last          bool          // no more requests may be sent on it
@@ -45,7 +45,7 @@ type conn struct {
 
 	inFlight int // number of active exchanges
 	oldest   int // slot of the oldest, if responses arrive in order
-	response
+	response response
 }
 
 // reusable is the part of a conn that survives reopening.
@@ -93,7 +93,7 @@ func (c *conn) activity() string {
 		}[c.state]
 	case c.inFlight == 0:
 		return "idle"
-	case c.stage == inBody:
+	case c.response.stage == inBody:
 		return "receiving the response's body"
 	case c.unsent() > 0:
 		return "sending the request"
@@ -103,8 +103,8 @@ func (c *conn) activity() string {
 
 // connect opens connection id and counts it in the server's backlog.
 func (w *worker) connect(id int) {
-	if c := &w.conns[id]; !c.inBacklog {
-		c.inBacklog = true
+	if c := &w.conns[id]; !c.reusable.inBacklog {
+		c.reusable.inBacklog = true
 		w.backlog++
 	}
 	w.dial(id)
@@ -116,7 +116,7 @@ func (w *worker) dial(id int) {
 	if c.state != awaitingBacklog {
 		c.connectStart = w.nanos() // w.now may be stale after many dials
 	}
-	fd, err := w.route.connect(&w.address)
+	fd, err := w.route.connect(&w.job.address)
 	if err == nil {
 		if err = w.register(fd, id); err != nil {
 			_ = poll.Close(fd)
@@ -132,7 +132,7 @@ func (w *worker) dial(id int) {
 		w.cannotConnect(id, FailedConnect, err.Error())
 		return
 	}
-	if c.state == opening && w.address.socket != "" { // unix sockets connect at once or fail
+	if c.state == opening && w.job.address.socket != "" { // unix sockets connect at once or fail
 		w.onConnected(id)
 	}
 }
@@ -141,7 +141,7 @@ func (w *worker) dial(id int) {
 // connected. A unix socket becomes writable each time its peer reads, so those events are not
 // requested.
 func (w *worker) register(fd, id int) error {
-	if w.address.socket != "" {
+	if w.job.address.socket != "" {
 		return w.poller.AddInput(fd, id)
 	}
 	return w.poller.Add(fd, id)
@@ -151,29 +151,29 @@ func (w *worker) register(fd, id int) error {
 // fails with it: otherwise the run would never end if the server is gone.
 func (w *worker) cannotConnect(id int, kind Failure, text string) {
 	w.recordError(kind, text)
-	w.failedConnects.Add(1)
-	if w.isBusy(id) && w.hasRequestLimit() && w.tally.counting && w.requestBudget.acquire() {
+	w.run.failedConnects.Add(1)
+	if w.isBusy(id) && w.job.hasRequestLimit() && w.tally.counting && w.run.requestBudget.acquire() {
 		w.recordSample(&Sample{Due: w.sinceMeasuring(w.now), Sent: w.sinceMeasuring(w.now),
 			Done: w.sinceMeasuring(w.now), Connection: w.connNumber(id), Failure: kind})
-		w.requestBudget.finish()
+		w.run.requestBudget.finish()
 	}
 	w.closeConn(id)
 }
 
 // leaveBacklog records that the server has accepted the connection or that it was closed.
 func (w *worker) leaveBacklog(c *conn) {
-	if c.inBacklog {
-		c.inBacklog = false
+	if c.reusable.inBacklog {
+		c.reusable.inBacklog = false
 		w.backlog--
 	}
 	w.endFirstAttempt(c)
 }
 
-// endFirstAttempt tells the coordinator that the first attempt to connect is over.
+// endFirstAttempt reports to the coordinator that the first attempt to connect is over.
 func (w *worker) endFirstAttempt(c *conn) {
-	if c.firstAttempt {
-		c.firstAttempt = false
-		w.pendingConns.Add(-1)
+	if c.reusable.firstAttempt {
+		c.reusable.firstAttempt = false
+		w.run.pendingConns.Add(-1)
 	}
 }
 
@@ -187,11 +187,11 @@ func (w *worker) onConnected(id int) {
 	w.now = w.nanos()
 	c.connectTime = time.Duration(w.now - c.connectStart)
 	w.tally.connect.Record(c.connectTime)
-	if w.tls == nil {
+	if w.job.tls == nil {
 		w.onReady(id)
 		return
 	}
-	c.state, c.tls = handshaking, newTLSConn(c.fd, w.tls)
+	c.state, c.tls = handshaking, newTLSConn(c.fd, w.job.tls)
 	w.continueHandshake(id)
 }
 
@@ -205,15 +205,15 @@ func (w *worker) onReady(id int) {
 	}
 	w.markConnected()
 	c.state, c.connectTime = open, time.Duration(w.now-c.connectStart)
-	if c.mux != nil {
-		c.outBuffer = c.mux.appendPreface(c.outBuffer[:0])
-		c.out = c.outBuffer
+	if c.reusable.mux != nil {
+		c.reusable.outBuffer = c.reusable.mux.appendPreface(c.reusable.outBuffer[:0])
+		c.out = c.reusable.outBuffer
 		w.flush(id)
 		if c.state != open {
 			return
 		}
 	}
-	if w.pacer == nil && w.seenPhase == connecting && w.isBusy(id) && !w.hasRequestLimit() {
+	if w.pacer == nil && w.seenPhase == connecting && w.isBusy(id) && !w.job.hasRequestLimit() {
 		w.enqueue(id, w.now) // its response shows that the server has accepted
 		w.flush(id)
 		return
@@ -226,11 +226,11 @@ func (w *worker) onReady(id int) {
 
 // markConnected records that the server accepts connections.
 func (w *worker) markConnected() {
-	if !w.connected.Load() {
-		w.connected.Store(true)
+	if !w.run.connected.Load() {
+		w.run.connected.Store(true)
 	}
-	if w.failedConnects.Load() > 0 {
-		w.failedConnects.Store(0)
+	if w.run.failedConnects.Load() > 0 {
+		w.run.failedConnects.Store(0)
 	}
 }
 
@@ -244,7 +244,7 @@ func (w *worker) closeConn(id int) {
 	if c.tls != nil {
 		c.tls.release()
 	}
-	c.reader.reset()
+	c.reusable.reader.reset()
 	*c = conn{fd: -1, reusable: c.reusable}
 }
 
@@ -264,8 +264,8 @@ func (w *worker) failConn(id int, kind Failure, text string) {
 	if c.inFlight == 0 {
 		w.recordError(kind, text)
 	}
-	for i := range c.exchanges {
-		if f := &c.exchanges[i]; f.active {
+	for i := range c.reusable.exchanges {
+		if f := &c.reusable.exchanges[i]; f.active {
 			w.recordError(kind, text)
 			w.failExchange(id, f, kind)
 		}
@@ -282,16 +282,16 @@ func (w *worker) failExchange(id int, f *exchange, kind Failure) {
 	})
 	f.active = false
 	if f.counted {
-		w.requestBudget.finish()
+		w.run.requestBudget.finish()
 	}
 }
 
 // requeueAll makes the connection's active requests due again, on any free connection. It is called
 // when the server closed the connection in a way that the protocol allows.
 func (w *worker) requeueAll(c *conn) {
-	for i := range c.exchanges {
-		if c.exchanges[i].active {
-			w.requeue(c, &c.exchanges[i])
+	for i := range c.reusable.exchanges {
+		if c.reusable.exchanges[i].active {
+			w.requeue(c, &c.reusable.exchanges[i])
 		}
 	}
 }
@@ -300,7 +300,7 @@ func (w *worker) requeue(c *conn, f *exchange) {
 	f.active = false
 	c.inFlight--
 	if f.counted {
-		w.requestBudget.release()
+		w.run.requestBudget.release()
 	}
 	if w.pacer != nil {
 		w.pacer.retries = append(w.pacer.retries, f.due)
@@ -320,7 +320,7 @@ func (w *worker) handleEvent(e *poll.Event) {
 	if c.state == open && e.Readable { // a response may arrive before the request was sent
 		w.receive(e.ID, e.Ended)
 	}
-	if c.state == open && e.Writable && c.unsent() > 0 && (c.mux != nil || c.stage < inBody) {
+	if c.state == open && e.Writable && c.unsent() > 0 && (c.reusable.mux != nil || c.response.stage < inBody) {
 		w.flush(e.ID)
 	}
 }
@@ -333,12 +333,12 @@ func (w *worker) onEOF(id int) {
 	case w.isSilentClose(c):
 		w.retryOnNewConn(id)
 		return
-	case c.stage == inBody && c.reader.untilClose():
+	case c.response.stage == inBody && c.reusable.reader.untilClose():
 		w.completeExchange(id, w.currentExchange(c))
 		w.requeueAll(c)
 	default:
 		kind := "connection closed in the middle of a response"
-		if c.stage == beforeHead {
+		if c.response.stage == beforeHead {
 			kind = "connection closed before a response"
 			if c.unsent() > 0 {
 				kind = "connection closed while the request was being sent"
@@ -361,7 +361,7 @@ func (w *worker) onError(id int, kind Failure, text string) {
 // isSilentClose reports whether the server may have closed the connection after its last response,
 // before it received the request. Protocols that cannot announce the close allow this.
 func (w *worker) isSilentClose(c *conn) bool {
-	return !w.protocol.announcesClose() && c.inFlight > 0 && c.stage == beforeHead && c.responses > 0
+	return !w.job.protocol.announcesClose() && c.inFlight > 0 && c.response.stage == beforeHead && c.responses > 0
 }
 
 // maxSingleUses is the number of times in a row that the server may close a connection after one
@@ -372,7 +372,7 @@ const maxSingleUses = 2
 func (w *worker) retryOnNewConn(id int) {
 	c := &w.conns[id]
 	if c.responses == 1 {
-		c.singleUses++
+		c.reusable.singleUses++
 	}
 	if w.tally.counting {
 		w.tally.fastCGI.Resent++

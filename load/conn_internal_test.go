@@ -40,7 +40,7 @@ func TestUnsentResponseKeepsItsDueTime(t *testing.T) {
 	if !ok || !okToo || second != first+1e6 {
 		t.Fatalf("due: %t and %t, since %d and %d", ok, okToo, first, second)
 	}
-	c.exchanges[0], c.inFlight, c.responses = exchange{due: first, active: true}, 1, 2
+	c.reusable.exchanges[0], c.inFlight, c.responses = exchange{due: first, active: true}, 1, 2
 	w.retryOnNewConn(2)
 	if again, ok := w.isDue(4); !ok || again != first || c.state != opening {
 		t.Errorf("due: %t, since %d and then %d; the connection is %s", ok, first, again, c.activity())
@@ -56,13 +56,13 @@ func TestWorkerClosesConnectionsOnlyAfterRepeatedCloses(t *testing.T) {
 	c := &w.conns[0]
 	for _, test := range []struct{ responses, want int }{{1, 1}, {5, 0}, {1, 1}, {2, 0}, {1, 1}, {1, 2}} {
 		for range test.responses {
-			c.status, c.slot, c.inFlight = 200, 0, 1
-			c.exchanges[0].message = &w.messages[0]
-			w.completeExchange(0, &c.exchanges[0])
+			c.response.status, c.response.slot, c.inFlight = 200, 0, 1
+			c.reusable.exchanges[0].message = &w.messages[0]
+			w.completeExchange(0, &c.reusable.exchanges[0])
 		}
 		w.retryOnNewConn(0)
-		if int(c.singleUses) != test.want || c.responses != 0 {
-			t.Errorf("after %d responses: %d in a row", test.responses, c.singleUses)
+		if int(c.reusable.singleUses) != test.want || c.responses != 0 {
+			t.Errorf("after %d responses: %d in a row", test.responses, c.reusable.singleUses)
 		}
 	}
 }
@@ -79,7 +79,7 @@ func TestEarlyResponseEndsSending(t *testing.T) {
 	}
 	c := &w.conns[0]
 	for got, want := range map[stage]int{beforeHead: 0, inHead: 0, inBody: 1} {
-		c.state, c.out, c.stage = open, []byte("x"), got
+		c.state, c.out, c.response.stage = open, []byte("x"), got
 		if w.handleEvent(&poll.Event{Writable: true}); c.unsent() != want {
 			t.Errorf("%d: %d bytes unsent, want %d", got, c.unsent(), want)
 		}

@@ -195,7 +195,7 @@ func TestBadPlansAreRejected(t *testing.T) {
 		"want a number up to 65535":        {URL: "http://127.0.0.1:65536/"},
 		`header field "X: a\x00": want`:    {URL: "http://127.0.0.1/", Header: []string{"X: a\x00"}},
 		"threads for -1 connections":       {URL: "http://127.0.0.1/", Connections: -1},
-		"negative duration":                {URL: "http://127.0.0.1/", Duration: -1},
+		"duration -1ns":                    {URL: "http://127.0.0.1/", Duration: -1},
 		"rate of -1 requests/s":            {URL: "http://127.0.0.1/", Pace: load.Constant(-1)},
 		"-1 spare connections":             {URL: "http://127.0.0.1/", Spare: -1},
 	} {

@@ -24,36 +24,37 @@ func (w *worker) sendDue(id int) {
 
 // hasRoom reports whether the connection can carry one more request.
 func (c *conn) hasRoom() bool {
-	return c.inFlight < len(c.exchanges) && !c.last && (c.mux == nil || c.mux.acceptsRequest(c.inFlight))
+	return c.inFlight < len(c.reusable.exchanges) && !c.last &&
+		(c.reusable.mux == nil || c.reusable.mux.acceptsRequest(c.inFlight))
 }
 
 // enqueue appends a request, due at the given time, to the connection's output.
 func (w *worker) enqueue(id int, due int64) {
 	c := &w.conns[id]
-	slot := (c.oldest + c.inFlight) % len(c.exchanges)
-	for c.exchanges[slot].active { // a multiplexer frees slots in any order
-		slot = (slot + 1) % len(c.exchanges)
+	slot := (c.oldest + c.inFlight) % len(c.reusable.exchanges)
+	for c.reusable.exchanges[slot].active { // a multiplexer frees slots in any order
+		slot = (slot + 1) % len(c.reusable.exchanges)
 	}
 	m := w.nextMessage()
 	c.sentRequests++
-	c.last = c.sentRequests == w.PerConnection
+	c.last = c.sentRequests == w.plan.PerConnection
 	before := len(c.out)
 	switch {
-	case c.mux != nil:
+	case c.reusable.mux != nil:
 		var last bool
 		w.rendered = m.appendTo(w.rendered[:0], w, c.last)
-		c.outBuffer, last = c.mux.appendRequest(c.ownedOutput(), w.rendered, m.isHead, slot)
-		c.out, c.last = c.outBuffer, c.last || last
+		c.reusable.outBuffer, last = c.reusable.mux.appendRequest(c.ownedOutput(), w.rendered, m.isHead, slot)
+		c.out, c.last = c.reusable.outBuffer, c.last || last
 	case m.fixed() && len(c.out) == 0:
-		c.out, c.outBuffer = m.bytes(c.last), c.outBuffer[:0]
+		c.out, c.reusable.outBuffer = m.bytes(c.last), c.reusable.outBuffer[:0]
 	default:
-		c.outBuffer = m.appendTo(c.ownedOutput(), w, c.last)
-		c.out = c.outBuffer
+		c.reusable.outBuffer = m.appendTo(c.ownedOutput(), w, c.last)
+		c.out = c.reusable.outBuffer
 	}
 	c.queuedBytes += int64(len(c.out) - before)
-	c.exchanges[slot] = exchange{
+	c.reusable.exchanges[slot] = exchange{
 		message: m, due: due, sent: w.now, endOffset: c.queuedBytes, connectTime: c.connectTime, active: true,
-		counted: w.tally.counting && w.hasRequestLimit(),
+		counted: w.tally.counting && w.job.hasRequestLimit(),
 	}
 	c.connectTime = 0
 	c.inFlight++
@@ -62,10 +63,10 @@ func (w *worker) enqueue(id int, due int64) {
 // ownedOutput moves unsent output to the start of the connection's own buffer, so that more can be
 // appended.
 func (c *conn) ownedOutput() []byte {
-	if len(c.out) == len(c.outBuffer) { // it is already there
-		return c.outBuffer
+	if len(c.out) == len(c.reusable.outBuffer) { // it is already there
+		return c.reusable.outBuffer
 	}
-	return append(c.outBuffer[:0], c.out...)
+	return append(c.reusable.outBuffer[:0], c.out...)
 }
 
 // flush sends the connection's output until the socket's buffer is full.
@@ -96,7 +97,7 @@ func (w *worker) flush(id int) {
 // always watched.
 func (w *worker) awaitWritable(id int) {
 	c := &w.conns[id]
-	if w.address.socket == "" || c.outputWatched {
+	if w.job.address.socket == "" || c.outputWatched {
 		return
 	}
 	c.outputWatched = true
@@ -153,7 +154,7 @@ func (w *worker) consume(id int, in []byte) bool {
 	c := &w.conns[id]
 	responsesBefore := c.responses
 	for len(in) > 0 {
-		if c.inFlight == 0 && c.mux == nil {
+		if c.inFlight == 0 && c.reusable.mux == nil {
 			return w.onUnsolicited(id, c.responses > responsesBefore)
 		}
 		n, err := w.feedReader(c, in)
@@ -165,24 +166,24 @@ func (w *worker) consume(id int, in []byte) bool {
 			return false
 		}
 		in = in[n:]
-		if c.mux != nil && w.handleControl(id) {
+		if c.reusable.mux != nil && w.handleControl(id) {
 			if c.last && c.inFlight == 0 {
 				w.reconnect(id)
 				return false
 			}
 			continue
 		}
-		if c.stage < complete {
+		if c.response.stage < complete {
 			continue
 		}
 		w.leaveBacklog(c)
 		f := w.currentExchange(c)
-		early := c.mux == nil && c.queuedBytes-int64(c.unsent()) < f.endOffset
+		early := c.reusable.mux == nil && c.queuedBytes-int64(c.unsent()) < f.endOffset
 		last := c.response.last || c.last && c.inFlight == 1
 		w.completeExchange(id, f)
 		// A server that responds before the whole request was sent does not want the rest of it.
-		if last || early || c.singleUses >= maxSingleUses {
-			surplus := len(in) > 0 && c.inFlight == 0 && c.mux == nil
+		if last || early || c.reusable.singleUses >= maxSingleUses {
+			surplus := len(in) > 0 && c.inFlight == 0 && c.reusable.mux == nil
 			if surplus {
 				w.recordError(FailedRead, "read: "+errSurplus.Error())
 			}
@@ -191,9 +192,9 @@ func (w *worker) consume(id int, in []byte) bool {
 			return false
 		}
 	}
-	if c.mux != nil {
-		c.outBuffer = c.mux.appendReplies(c.ownedOutput())
-		c.out = c.outBuffer
+	if c.reusable.mux != nil {
+		c.reusable.outBuffer = c.reusable.mux.appendReplies(c.ownedOutput())
+		c.out = c.reusable.outBuffer
 	}
 	w.sendDue(id)
 	return c.state == open
@@ -203,24 +204,24 @@ func (w *worker) consume(id int, in []byte) bool {
 // response.
 func (w *worker) handleControl(id int) bool {
 	c := &w.conns[id]
-	if c.goAway {
+	if c.response.goAway {
 		c.last = true
-		for slot := range c.exchanges {
-			if f := &c.exchanges[slot]; f.active && c.mux.streamID(slot) > c.lastStreamID {
+		for slot := range c.reusable.exchanges {
+			if f := &c.reusable.exchanges[slot]; f.active && c.reusable.mux.streamID(slot) > c.response.lastStreamID {
 				w.requeue(c, f)
 			}
 		}
 		return true
 	}
-	if c.stage < complete {
+	if c.response.stage < complete {
 		return true
 	}
 	f := w.currentExchange(c)
 	switch {
-	case c.retry:
+	case c.response.retry:
 		w.requeue(c, f)
-	case c.streamError != "":
-		w.recordError(FailedRead, "read: "+c.streamError)
+	case c.response.streamError != "":
+		w.recordError(FailedRead, "read: "+c.response.streamError)
 		w.failExchange(id, f, FailedRead)
 		c.inFlight--
 	default:
@@ -242,16 +243,16 @@ func (w *worker) onUnsolicited(id int, surplus bool) bool {
 
 // feedReader passes input to the reader.
 func (w *worker) feedReader(c *conn, in []byte) (n int, err error) {
-	if c.mux == nil {
-		if c.stage == beforeHead {
-			m := c.exchanges[c.oldest].message
-			c.isHead, c.checked = m.isHead, c.check
+	if c.reusable.mux == nil {
+		if c.response.stage == beforeHead {
+			m := c.reusable.exchanges[c.oldest].message
+			c.response.isHead, c.response.checked = m.isHead, c.reusable.check
 		}
-		c.slot = c.oldest
+		c.response.slot = c.oldest
 	}
-	n, err = c.reader.consume(in, &c.response)
-	if c.slot >= 0 {
-		f := &c.exchanges[c.slot]
+	n, err = c.reusable.reader.consume(in, &c.response)
+	if c.response.slot >= 0 {
+		f := &c.reusable.exchanges[c.response.slot]
 		if f.firstByte == 0 {
 			f.firstByte = w.now
 		}
@@ -261,16 +262,16 @@ func (w *worker) feedReader(c *conn, in []byte) (n int, err error) {
 }
 
 // currentExchange returns the exchange whose response is being received.
-func (w *worker) currentExchange(c *conn) *exchange { return &c.exchanges[c.slot] }
+func (w *worker) currentExchange(c *conn) *exchange { return &c.reusable.exchanges[c.response.slot] }
 
 // completeExchange ends an exchange with its response.
 func (w *worker) completeExchange(id int, f *exchange) {
 	c := &w.conns[id]
 	if c.responses++; c.responses > 1 {
-		c.singleUses = 0
+		c.reusable.singleUses = 0
 	}
-	failure := w.expected.judge(&c.response)
-	w.countResponse(f, c.status, c.body)
+	failure := w.job.expected.judge(&c.response)
+	w.countResponse(f, c.response.status, c.response.body)
 	if failure != NoFailure {
 		if w.tally.errors.First == "" {
 			w.recordFirstError(failure.describe(&c.response))
@@ -279,28 +280,28 @@ func (w *worker) completeExchange(id int, f *exchange) {
 			w.countError(failure)
 		}
 	}
-	if w.Samples > 0 {
+	if w.plan.Samples > 0 {
 		w.recordSample(&Sample{
 			Connect: f.connectTime, Due: w.sinceMeasuring(f.due), Sent: w.sinceMeasuring(f.sent),
 			First: w.sinceMeasuring(f.firstByte), Done: w.sinceMeasuring(w.now),
-			Connection: w.connNumber(id), Request: f.message.index, Status: int32(c.status),
+			Connection: w.connNumber(id), Request: f.message.index, Status: int32(c.response.status),
 			Kept:    !c.response.last && !c.last,
-			Failure: failure, Body: c.body, Bytes: f.bytes,
+			Failure: failure, Body: c.response.body, Bytes: f.bytes,
 		})
 	}
 	f.active = false
 	c.inFlight--
-	c.oldest = (c.oldest + 1) % len(c.exchanges)
+	c.oldest = (c.oldest + 1) % len(c.reusable.exchanges)
 	c.response = response{slot: -1}
 	if f.counted {
-		w.requestBudget.finish()
+		w.run.requestBudget.finish()
 	}
 	w.startThinking(id)
 }
 
 // countResponse counts a response and its times, if it is measured.
 func (w *worker) countResponse(f *exchange, status int, body int64) {
-	if !w.tally.counting || w.hasRequestLimit() && !f.counted {
+	if !w.tally.counting || w.job.hasRequestLimit() && !f.counted {
 		return
 	}
 	service := time.Duration(w.now - f.sent)

@@ -74,13 +74,13 @@ func paramsOf(q *request, to address) params {
 	server := serverOf(to)
 	contentType, _ := q.get("Content-Type")
 	all := params{
-		{"QUERY_STRING", q.query},
+		{"QUERY_STRING", q.url.query},
 		{"REQUEST_METHOD", q.method},
 		{"CONTENT_TYPE", contentType},
 		{"CONTENT_LENGTH", q.contentLength()},
-		{"SCRIPT_NAME", q.path},
-		{"REQUEST_URI", q.target},
-		{"DOCUMENT_URI", q.path},
+		{"SCRIPT_NAME", q.url.path},
+		{"REQUEST_URI", q.url.target},
+		{"DOCUMENT_URI", q.url.path},
 		{"DOCUMENT_ROOT", defaultRoot},
 		{"SCRIPT_FILENAME", ""},
 		{"SERVER_PROTOCOL", "HTTP/1.1"},
@@ -91,9 +91,9 @@ func paramsOf(q *request, to address) params {
 		{"REMOTE_PORT", remotePort},
 		{"SERVER_ADDR", server.Addr().String()},
 		{"SERVER_PORT", strconv.Itoa(int(server.Port()))},
-		{"SERVER_NAME", q.name},
+		{"SERVER_NAME", q.url.name},
 		{"REDIRECT_STATUS", "200"},
-		{"HTTP_HOST", q.host},
+		{"HTTP_HOST", q.url.host},
 		{"HTTP_USER_AGENT", software},
 	}
 	for _, f := range q.headerParams() {

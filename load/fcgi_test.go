@@ -121,7 +121,7 @@ func TestFastCGICountsWhatTheApplicationCounts(t *testing.T) {
 				if n := uint64(served.Load()); r.Requests > n || 2*(r.Requests+connections) < n {
 					t.Errorf("%d requests counted, %d served", r.Requests, n)
 				}
-				if uint64(r.Service.Count()) != r.Requests || uint64(r.Latency.Count()) != r.Requests+r.Unanswered ||
+				if uint64(r.Service.Count()) != r.Requests || uint64(r.Latency.Count()) != r.Requests+r.NoResponse ||
 					r.Latency.Max() <= 0 || r.URL != test.plan.URL {
 					t.Errorf("%s: %d latencies, longest %v", r.URL, r.Latency.Count(), r.Latency.Max())
 				}

@@ -43,7 +43,7 @@ func (fcgiProtocol) newReaders(n int, s readerConfig) []reader {
 	shared := &fcgiReaderShared{tally: s.tally}
 	own, all := make([]fcgiReader, n), make([]reader, n)
 	for i := range own {
-		own[i].fcgiReaderShared = shared
+		own[i].shared = shared
 		all[i] = &own[i]
 	}
 	return all
@@ -57,8 +57,8 @@ type fcgiReaderShared struct {
 
 // fcgiReader is the reader of a FastCGI connection.
 type fcgiReader struct {
-	*fcgiReaderShared
-	fcgiState
+	shared  *fcgiReaderShared
+	state   fcgiState
 	partial []byte // a record received in pieces that is usable only when complete
 	head    []byte // a response's head received in pieces
 	stderr  []byte // its start, while the tally has none
@@ -80,16 +80,16 @@ type fcgiState struct {
 func (r *fcgiReader) untilClose() bool { return false }
 
 func (r *fcgiReader) reset() {
-	if len(r.stderr) > 0 && r.tally.fastCGI.Stderr == "" {
-		r.tally.fastCGI.Stderr = string(r.stderr)
+	if len(r.stderr) > 0 && r.shared.tally.fastCGI.Stderr == "" {
+		r.shared.tally.fastCGI.Stderr = string(r.stderr)
 	}
-	r.fcgiState = fcgiState{}
+	r.state = fcgiState{}
 	r.partial, r.head, r.stderr = r.partial[:0], r.head[:0], r.stderr[:0]
 }
 
 func (r *fcgiReader) consume(in []byte, a *response) (n int, err error) {
 	a.stage = max(a.stage, inHead)
-	for n < len(in) && !r.endReceived {
+	for n < len(in) && !r.state.endReceived {
 		p, k, err := r.next(in[n:])
 		n += k
 		if err == nil && p.Type != 0 {
@@ -99,11 +99,11 @@ func (r *fcgiReader) consume(in []byte, a *response) (n int, err error) {
 			return n, err
 		}
 	}
-	if !r.endReceived {
+	if !r.state.endReceived {
 		return n, nil
 	}
-	k := min(r.padding, len(in)-n)
-	if r.padding -= k; r.padding == 0 {
+	k := min(r.state.padding, len(in)-n)
+	if r.state.padding -= k; r.state.padding == 0 {
 		a.stage = complete
 		r.reset()
 	}
@@ -114,7 +114,7 @@ func (r *fcgiReader) consume(in []byte, a *response) (n int, err error) {
 // headers and messages, so all input is consumed.
 func (r *fcgiReader) next(in []byte) (p fcgi.Piece, n int, err error) {
 	if len(r.partial) == 0 {
-		p, n, err = r.records.Next(in)
+		p, n, err = r.state.records.Next(in)
 		if p.Type == 0 && err == nil {
 			r.partial = append(r.partial, in[n:]...)
 			n = len(in)
@@ -126,7 +126,7 @@ func (r *fcgiReader) next(in []byte) (p fcgi.Piece, n int, err error) {
 		var k int
 		r.partial = append(r.partial, in[n])
 		n++
-		if p, k, err = r.records.Next(r.partial); k > 0 {
+		if p, k, err = r.state.records.Next(r.partial); k > 0 {
 			r.partial = r.partial[:0] // complete
 		}
 	}
@@ -150,10 +150,10 @@ func (r *fcgiReader) record(p fcgi.Piece, a *response) error {
 		return r.endRequest(p, a)
 	case p.Type != fcgi.Stdout:
 		return fmt.Errorf("record of unexpected type %d", p.Type)
-	case r.stdoutEnded:
+	case r.state.stdoutEnded:
 		return errStdout
 	case p.Ends():
-		r.stdoutEnded = true
+		r.state.stdoutEnded = true
 		return nil
 	case a.stage == inBody:
 		a.data(p.Content)
@@ -169,7 +169,7 @@ func (r *fcgiReader) parseHead(content []byte, a *response) error {
 		r.head = append(r.head, content...)
 		head = r.head
 	}
-	response := &r.response
+	response := &r.shared.response
 	response.Reset()
 	complete, err := response.Parse(head, headLimits())
 	if err != nil {
@@ -181,25 +181,25 @@ func (r *fcgiReader) parseHead(content []byte, a *response) error {
 		}
 		return nil
 	}
-	if r.tally.head == "" {
-		r.tally.head = string(head[:response.Size])
+	if r.shared.tally.head == "" {
+		r.shared.tally.head = string(head[:response.Size])
 	}
 	if a.checked != nil {
 		a.checked.head(head, &response.Head)
 	}
 	a.begin(response.Status, false)
 	a.data(head[response.Size:])
-	r.length = -1
+	r.state.length = -1
 	if n, ok := response.Length(); ok && !a.isHead && http1.BodyAllowed(response.Status) {
-		r.length = n
+		r.state.length = n
 	}
 	return nil
 }
 
-// recordStderr records STDERR output.
+// recordStderr counts STDERR output, and keeps the start of the first.
 func (r *fcgiReader) recordStderr(text []byte) {
-	f := r.tally.fastCGI
-	if r.tally.counting {
+	f := r.shared.tally.fastCGI
+	if r.shared.tally.counting {
 		f.StderrBytes += uint64(len(text))
 	}
 	if f.Stderr == "" {
@@ -217,12 +217,12 @@ func (r *fcgiReader) endRequest(p fcgi.Piece, a *response) error {
 		return fmt.Errorf("the application refused the request: %v (protocol status %d)", end.Status, end.Status)
 	case a.stage != inBody:
 		return errNoHead
-	case r.length >= 0 && a.body != r.length:
-		return fmt.Errorf("body of %d bytes, but Content-Length is %d", a.body, r.length)
+	case r.state.length >= 0 && a.body != r.state.length:
+		return fmt.Errorf("body of %d bytes, but Content-Length is %d", a.body, r.state.length)
 	}
-	if end.App != 0 && r.tally.counting {
-		r.tally.fastCGI.Exits++
+	if end.App != 0 && r.shared.tally.counting {
+		r.shared.tally.fastCGI.Exits++
 	}
-	r.endReceived, r.padding = true, int(p.Padding)
+	r.state.endReceived, r.state.padding = true, int(p.Padding)
 	return nil
 }

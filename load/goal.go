@@ -26,15 +26,15 @@ type Bound struct {
 	Equal bool // the figure may equal the limit: <= in text; otherwise <
 }
 
-// Figure is the subject of a Bound. Times run from when a request was due, and include unanswered
-// requests: see Result.Latency.
+// Figure is the subject of a Bound. Times run from when a request was due, and include requests
+// without a response: see Result.Latency.
 type Figure uint8
 
 const (
 	Quantile   Figure = iota // quantile of the latency: p50, p99.9
 	Mean                     // mean latency
 	Max                      // maximum latency
-	ErrorShare               // share of errors and unanswered requests among due requests: errors
+	ErrorShare               // share of errors and missing responses among due requests: errors
 )
 
 // ParseGoal parses the text form of a Goal.

@@ -22,9 +22,9 @@ func (httpProtocol) allowsPipelining() bool { return true }
 func (httpProtocol) announcesClose() bool   { return true }
 
 func (o httpProtocol) render(dst []byte, q *request, _ address, last bool) []byte {
-	b := http1.AppendRequestLine(dst, o.minor, q.method, q.target)
+	b := http1.AppendRequestLine(dst, o.minor, q.method, q.url.target)
 	if !q.has("Host") {
-		b = http1.AppendField(b, "Host", q.host)
+		b = http1.AppendField(b, "Host", q.url.host)
 	}
 	for _, f := range q.fields {
 		b = http1.AppendField(b, f.name, f.value)
@@ -42,7 +42,7 @@ func (o httpProtocol) newReaders(n int, s readerConfig) []reader {
 	shared := &httpReaderShared{tally: s.tally, minor: o.minor}
 	own, all := make([]httpReader, n), make([]reader, n)
 	for i := range own {
-		own[i].httpReaderShared = shared
+		own[i].shared = shared
 		all[i] = &own[i]
 	}
 	return all
@@ -57,7 +57,7 @@ type httpReaderShared struct {
 
 // httpReader is the reader of an HTTP/1 connection.
 type httpReader struct {
-	*httpReaderShared
+	shared    *httpReaderShared
 	partial   []byte // a head or trailer section received in pieces
 	mode      http1.Mode
 	remaining int64 // of a body with Content-Length
@@ -98,7 +98,7 @@ func (r *httpReader) head(in []byte, a *response) (n int, err error) {
 		r.partial = append(r.partial, in...)
 		head = r.partial
 	}
-	response := &r.response
+	response := &r.shared.response
 	response.Reset()
 	complete, err := response.Parse(head, headLimits())
 	if err != nil {
@@ -121,8 +121,8 @@ func (r *httpReader) head(in []byte, a *response) (n int, err error) {
 		a.stage = beforeHead // an interim response; the final one follows
 		return n, nil
 	}
-	if r.tally.head == "" {
-		r.tally.head = string(text[:response.Size])
+	if r.shared.tally.head == "" {
+		r.shared.tally.head = string(text[:response.Size])
 	}
 	if a.checked != nil {
 		a.checked.head(text, &response.Head)
@@ -134,9 +134,9 @@ func (r *httpReader) head(in []byte, a *response) (n int, err error) {
 }
 
 // keepsAlive reports whether the server keeps the connection open after the response. In response
-// to HTTP/1.0, it must say so explicitly, whatever its own version.
+// to HTTP/1.0, its Connection field must announce that, whatever the server's own version.
 func (r *httpReader) keepsAlive() bool {
-	return r.response.Persistent && (r.minor > 0 || r.response.KeepsAlive())
+	return r.shared.response.Persistent && (r.shared.minor > 0 || r.shared.response.KeepsAlive())
 }
 
 // body consumes bytes of the body. At its end, mode becomes NoBody.

@@ -43,14 +43,14 @@ func splitRendered(b []byte) (block, body []byte) {
 // http2Fields returns the request's fields in HTTP/2's form (RFC 9113, 8.3.1), without
 // connection-specific ones.
 func (q *request) http2Fields() []field {
-	authority, scheme := q.host, "http"
+	authority, scheme := q.url.host, "http"
 	if host, ok := q.get("Host"); ok {
 		authority = host
 	}
-	if q.secure {
+	if q.url.secure {
 		scheme = "https"
 	}
-	fields := []field{{":method", q.method}, {":scheme", scheme}, {":authority", authority}, {":path", q.target}}
+	fields := []field{{":method", q.method}, {":scheme", scheme}, {":authority", authority}, {":path", q.url.target}}
 	for _, f := range q.fields {
 		if name := strings.ToLower(f.name); !slices.Contains(connectionFields(), name) {
 			fields = append(fields, field{name, f.value})

@@ -89,7 +89,7 @@ func TestHTTP2ServersMayRefuseReorderAndClose(t *testing.T) {
 			id := p.request()
 			p.WriteGoAway(id, http2.ErrCodeNo, nil)
 			p.headers(id, true, ":status", "200")
-			for p.request() != 0 { // what was on its way
+			for p.request() != 0 { // requests that were already in flight
 			}
 		}, ""},
 		"refuses every other": {nil, func(p *peer) {

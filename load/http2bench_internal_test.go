@@ -12,7 +12,7 @@ import (
 // BenchmarkHTTP2 measures the cost of a request and its response on an HTTP/2 connection, without
 // the socket.
 func BenchmarkHTTP2(b *testing.B) {
-	text := http2Protocol{}.render(nil, &request{parsedURL: parsedURL{host: "a", target: "/"}, method: "GET"},
+	text := http2Protocol{}.render(nil, &request{url: parsedURL{host: "a", target: "/"}, method: "GET"},
 		address{}, false)
 	r := http2Protocol{}.newReaders(1, readerConfig{tally: new(tally), expected: new(expectation),
 		maxInFlight: 1})[0].(*http2Reader)

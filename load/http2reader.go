@@ -12,9 +12,9 @@ import (
 func (http2Protocol) newReaders(n int, s readerConfig) []reader {
 	all := make([]reader, n)
 	for i := range all {
-		r := &http2Reader{readerConfig: s, streams: make([]http2Stream, s.maxInFlight)}
+		r := &http2Reader{config: s, streams: make([]http2Stream, s.maxInFlight)}
 		for slot := range r.streams {
-			r.streams[slot].checked = s.expected.newCheck()
+			r.streams[slot].response.checked = s.expected.newCheck()
 		}
 		r.reset()
 		all[i] = r
@@ -27,7 +27,7 @@ func (http2Protocol) newReaders(n int, s readerConfig) []reader {
 //	beforeHead → inBody       the header block of a final response
 //	any → complete            END_STREAM, RST_STREAM or an error of the stream
 type http2Reader struct {
-	readerConfig
+	config  readerConfig
 	decoder http2.Decoder
 	partial []byte // a frame received in pieces
 
@@ -53,8 +53,8 @@ type http2Stream struct {
 	sendWindow int64
 	restBuffer []byte // memory for unsent
 
-	response
-	length int64 // the response's content-length; -1 without one
+	response response
+	length   int64 // the response's content-length; -1 without one
 }
 
 func (r *http2Reader) untilClose() bool { return false }
@@ -79,13 +79,13 @@ func (r *http2Reader) appendPreface(dst []byte) []byte {
 }
 
 // acceptsRequest reports whether the server allows one more concurrent stream.
-func (r *http2Reader) acceptsRequest(flying int) bool { return uint32(flying) < r.maxStreams }
+func (r *http2Reader) acceptsRequest(inFlight int) bool { return uint32(inFlight) < r.maxStreams }
 
 func (r *http2Reader) appendRequest(dst, text []byte, isHead bool, slot int) (out []byte, last bool) {
 	block, body := splitRendered(text)
 	st := &r.streams[slot]
 	*st = http2Stream{id: r.next, sendWindow: r.streamWindow, restBuffer: st.restBuffer, length: -1,
-		response: response{slot: slot, isHead: isHead, checked: st.checked}}
+		response: response{slot: slot, isHead: isHead, checked: st.response.checked}}
 	r.slots[st.id] = slot
 	r.next += 2
 	h := http2.FrameHeader{Type: http2.Headers, StreamID: st.id}
@@ -206,8 +206,8 @@ func (r *http2Reader) handleFrame(h http2.FrameHeader, payload []byte, a *respon
 	case http2.RSTStream:
 		if st := r.stream(h.StreamID); st != nil {
 			code := http2.RSTStreamOf(payload)
-			st.retry = code == http2.RefusedStream
-			st.streamError = "the server reset the stream: " + code.String()
+			st.response.retry = code == http2.RefusedStream
+			st.response.streamError = "the server reset the stream: " + code.String()
 			r.endStream(st, a)
 		}
 	case http2.Settings:
@@ -289,7 +289,7 @@ func (r *http2Reader) headerFragment(h http2.FrameHeader, block []byte, a *respo
 	isWhole := len(r.fragments) == 0
 	if ends := h.Flags.Has(http2.EndHeaders); !ends || !isWhole {
 		if r.fragments = append(r.fragments, block...); len(r.fragments) > maxHead {
-			return errors.New("header block too large")
+			return fmt.Errorf("header block of more than %d bytes", maxHead)
 		}
 		if !ends {
 			return nil
@@ -305,12 +305,12 @@ func (r *http2Reader) headerFragment(h http2.FrameHeader, block []byte, a *respo
 	case st == nil:
 		return nil
 	case r.head.IsTooLarge:
-		return errors.New("header block too large")
-	case st.stage == beforeHead:
+		return fmt.Errorf("header block of more than %d bytes", maxHead)
+	case st.response.stage == beforeHead:
 		r.responseHead(st)
 	}
 	*a = st.response
-	if r.blockEndsStream || st.streamError != "" {
+	if r.blockEndsStream || st.response.streamError != "" {
 		r.endStream(st, a)
 	}
 	return nil
@@ -319,25 +319,25 @@ func (r *http2Reader) headerFragment(h http2.FrameHeader, block []byte, a *respo
 // responseHead handles the head of a response.
 func (r *http2Reader) responseHead(st *http2Stream) {
 	if fault := r.head.CheckResponse(); fault != "" {
-		st.streamError = "malformed response: " + fault
+		st.response.streamError = "malformed response: " + fault
 		return
 	}
 	status := r.head.StatusCode()
 	if status < 200 {
 		return
 	}
-	st.begin(status, false)
+	st.response.begin(status, false)
 	st.length = r.head.Length
-	if r.tally.head == "" {
-		r.tally.head = r.headText()
+	if r.config.tally.head == "" {
+		r.config.tally.head = r.headText()
 	}
-	if st.checked == nil {
+	if st.response.checked == nil {
 		return
 	}
-	st.checked.begin()
-	if len(st.checked.fields) > 0 {
+	st.response.checked.begin()
+	if len(st.response.checked.expected.fields) > 0 {
 		for _, f := range r.head.Fields {
-			st.checked.field([]byte(r.nameOf(f)), f.Value.In(r.head.Text))
+			st.response.checked.field([]byte(r.nameOf(f)), f.Value.In(r.head.Text))
 		}
 	}
 }
@@ -370,7 +370,7 @@ func (r *http2Reader) data(h http2.FrameHeader, payload []byte, a *response) err
 	if st == nil {
 		return nil
 	}
-	st.data(content)
+	st.response.data(content)
 	*a = st.response
 	if h.Flags.Has(http2.EndStream) {
 		r.endStream(st, a)
@@ -378,16 +378,16 @@ func (r *http2Reader) data(h http2.FrameHeader, payload []byte, a *response) err
 	return nil
 }
 
-// endStream ends a stream.
+// endStream ends a stream and checks that its response is complete.
 func (r *http2Reader) endStream(st *http2Stream, a *response) {
 	switch {
-	case st.streamError != "":
-	case st.stage != inBody:
-		st.streamError = "the server ended the stream before a response"
-	case st.length >= 0 && st.length != st.body && !st.isHead && st.status != 304:
-		st.streamError = fmt.Sprintf("body of %d bytes, but content-length is %d", st.body, st.length)
+	case st.response.streamError != "":
+	case st.response.stage != inBody:
+		st.response.streamError = "the server ended the stream before a response"
+	case st.length >= 0 && st.length != st.response.body && !st.response.isHead && st.response.status != 304:
+		st.response.streamError = fmt.Sprintf("body of %d bytes, but content-length is %d", st.response.body, st.length)
 	}
-	st.stage = complete
+	st.response.stage = complete
 	*a = st.response
 	delete(r.slots, st.id)
 	st.unsent = nil

@@ -16,7 +16,7 @@ import (
 
 // The unsent rest of a body is not sent on the next connection.
 func TestHTTP2ReaderDropsUnsentBodyOnReset(t *testing.T) {
-	q := &request{parsedURL: parsedURL{host: "a", target: "/"}, method: "POST",
+	q := &request{url: parsedURL{host: "a", target: "/"}, method: "POST",
 		body: strings.Repeat("b", 2*http2.InitialWindow)}
 	text := http2Protocol{}.render(nil, q, address{}, false)
 	r := http2Protocol{}.newReaders(1, readerConfig{tally: new(tally), expected: new(expectation),
@@ -28,7 +28,7 @@ func TestHTTP2ReaderDropsUnsentBodyOnReset(t *testing.T) {
 		}
 	}
 	r.reset()
-	if out, _ := r.appendRequest(nil, http2Protocol{}.render(nil, &request{parsedURL: q.parsedURL, method: "GET"},
+	if out, _ := r.appendRequest(nil, http2Protocol{}.render(nil, &request{url: q.url, method: "GET"},
 		address{}, false), false, 0); len(out) == 0 {
 		t.Error("no request is sent on the new connection")
 	}
@@ -40,7 +40,7 @@ func TestHTTP2ReaderDropsUnsentBodyOnReset(t *testing.T) {
 // describeHTTP2 passes pieces of input to a reader that has sent a request, and returns the result.
 func describeHTTP2(pieces [][]byte) string {
 	r := http2Protocol{}.newReaders(1, readerConfig{tally: new(tally), expected: new(expectation), maxInFlight: 1})[0]
-	text := http2Protocol{}.render(nil, &request{parsedURL: parsedURL{host: "a", target: "/"}, method: "GET"},
+	text := http2Protocol{}.render(nil, &request{url: parsedURL{host: "a", target: "/"}, method: "GET"},
 		address{}, false)
 	r.(*http2Reader).appendRequest(nil, text, false, 0)
 	for _, piece := range pieces {

@@ -105,7 +105,7 @@ func TestTimelineKeepsWhatFollowsTheLastSecond(t *testing.T) {
 		{2 * time.Second, []Second{one}, []Second{one}},
 		{2050 * time.Millisecond, []Second{one, one, two}, []Second{one, both}},
 	} {
-		for _, workers := range []int{1, 2} { // of two, the second one tells nothing
+		for _, workers := range []int{1, 2} { // of two, the second one reports nothing
 			var reported []Second
 			s := newTimeline(workers, func(s Second) { reported = append(reported, s) })
 			for i, second := range test.have {
@@ -165,11 +165,11 @@ func TestResultSumsWorkers(t *testing.T) {
 		if !reflect.DeepEqual(r, want) || latency.Count() != 2 || latency.Max() != 2*time.Second {
 			t.Errorf("\n got %+v\nwant %+v", r, want)
 		}
-		if r.Errors.Total() != 84 || r.PerSecond() != 1.5 || r.PerCPUSecond() != 0.75 {
-			t.Errorf("%d errors, %v/s, %v per CPU second", r.Errors.Total(), r.PerSecond(), r.PerCPUSecond())
+		if r.Errors.Total() != 84 || r.PerSecond() != 1.5 {
+			t.Errorf("%d errors, %v/s", r.Errors.Total(), r.PerSecond())
 		}
 	}
-	if none := (&Result{}); none.PerSecond() != 0 || none.PerCPUSecond() != 0 {
+	if none := (&Result{}); none.PerSecond() != 0 {
 		t.Error("rates of nothing")
 	}
 }
@@ -224,7 +224,7 @@ func TestConnectsAreLimitedAndAbandonedAfterTimeouts(t *testing.T) {
 			t.Fatalf("%d of %d are connecting, %d pending", w.backlog, w.nextUnopened, r.pendingConns.Load())
 		}
 	}
-	w.now = 2 * int64(w.Timeout) // and no event was looked at
+	w.now = 2 * int64(w.plan.Timeout) // and no event was looked at
 	w.sweep()
 	if w.backlog != 0 || r.pendingConns.Load() != 0 {
 		t.Errorf("%d are connecting after a timeout, %d pending", w.backlog, r.pendingConns.Load())

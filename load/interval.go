@@ -17,9 +17,9 @@ type interval struct {
 	errors   Errors
 }
 
-// rollSecond starts a new second if it is time.
+// rollSecond starts a new second if the current one is over.
 func (w *worker) rollSecond() {
-	if !w.tally.counting || w.isSession() {
+	if !w.tally.counting || w.run.isSession() {
 		return
 	}
 	if n := int((w.now - w.began) / int64(time.Second)); n > w.current.index {
@@ -30,13 +30,13 @@ func (w *worker) rollSecond() {
 
 // deliverSecond sends the current second to the coordinator.
 func (w *worker) deliverSecond() {
-	if !w.isSession() {
+	if !w.run.isSession() {
 		w.countKinds()
 	}
-	w.parts <- workerSecond{w.current.index, w.current.second, w.current.latency}
+	w.run.parts <- workerSecond{w.current.index, w.current.second, w.current.latency}
 	w.current.second = Second{}
 	select {
-	case w.current.latency = <-w.spareHistograms:
+	case w.current.latency = <-w.run.spareHistograms:
 	default:
 		w.current.latency = hist.New()
 	}
@@ -67,9 +67,9 @@ type window struct {
 	before uint64 // requests counted before it
 }
 
-// rollWindow starts a new window if it is time.
+// rollWindow starts a new window if the current one is over.
 func (w *worker) rollWindow() {
-	for w.tally.counting && !w.isSession() && w.now >= w.window.ends {
+	for w.tally.counting && !w.run.isSession() && w.now >= w.window.ends {
 		w.tally.windows = append(w.tally.windows, uint32(w.tally.requests-w.window.before))
 		w.window.before = w.tally.requests
 		w.window.ends += int64(WindowLength)

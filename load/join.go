@@ -17,7 +17,7 @@ type PartResult struct {
 	Seconds     float64 `json:"seconds"`
 	Requests    uint64  `json:"requests"`
 	Errors      Errors  `json:"errors"`
-	// Latency is the part's Result.Latency, without Unanswered requests.
+	// Latency is the part's Result.Latency, without the requests that NoResponse counts.
 	Latency   hist.Packed `json:"latency"`
 	Generator Generator   `json:"generator"`
 	// Began is when the part began to measure, since the first part did. ClockError is the greatest
@@ -149,7 +149,7 @@ func (j *Joiner) Lose(part int, why string) {
 		f.Seconds = float64(own.next)
 		own.next = noMore
 	}
-	f.Lost = fmt.Sprintf("%s; of its figures only those of its first %.0f s are known, without the times since sent and until the first byte",
+	f.Lost = fmt.Sprintf("%s; the figures cover its first %.0f s, without the times since sent and to the first byte",
 		why, f.Seconds)
 	j.advance()
 }
@@ -182,7 +182,7 @@ func (j *Joiner) Result() *Result {
 		own.figures.Latency = packHistogram(r.Latency)
 		res.Parts = append(res.Parts, own.figures)
 	}
-	res.addUnanswered(waiting)
+	res.addMissing(waiting)
 	res.Timeline = j.timeline.finish(time.Duration(res.Seconds * float64(time.Second)))
 	sortSamples(res.Samples)
 	return res

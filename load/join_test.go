@@ -107,8 +107,8 @@ func TestJoinedFiguresAreThoseOfAllSamples(t *testing.T) {
 				t.Errorf("mean %v, max %v, count %d", r.Latency.Mean(), r.Latency.Max(), r.Latency.Count())
 			}
 			// More become due while the last responses come.
-			if pace.Steps != nil && (r.Unanswered != 0 || r.Due < n-13 || r.Due > rate*r.Seconds+13) {
-				t.Errorf("%v requests were due in %v s, %d were not responded to", r.Due, r.Seconds, r.Unanswered)
+			if pace.Steps != nil && (r.NoResponse != 0 || r.Due < n-13 || r.Due > rate*r.Seconds+13) {
+				t.Errorf("%v requests were due in %v s, %d were not responded to", r.Due, r.Seconds, r.NoResponse)
 			}
 			if r.Statuses[200] != statuses[200] || r.Statuses[418] != statuses[418] || statuses[418] == 0 ||
 				r.Errors.Status != statuses[418] {

@@ -12,17 +12,17 @@ import (
 // nothing if it does. The result generator reports whether the generator is the cause: it was busy,
 // or without its lag the goal would be met.
 func judge(g Goal, seen adjustedResult) (why []string, generator bool) {
-	if busy := seen.Generator.Busy; busy >= BusyBound {
+	if busy := seen.result.Generator.Busy; busy >= BusyBound {
 		why = append(why, fmt.Sprintf("the generator was busy %.0f%% of the time", 100*busy))
 	}
 	misses := seen.misses(g)
 	generator = len(why) > 0
-	if lag := seen.Generator.Lag; len(misses) > 0 && lag != nil && lag.Count() > 0 {
+	if lag := seen.result.Generator.Lag; len(misses) > 0 && lag != nil && lag.Count() > 0 {
 		seen.lag = lag
 		if len(seen.misses(g)) == 0 {
 			generator = true
 			why = append(why, fmt.Sprintf("the generator sent 1 %% of requests %v or more late",
-				lag.Quantile(0.99).Round(time.Microsecond)))
+				threeDigits(lag.Quantile(0.99))))
 		}
 	}
 	return append(why, misses...), generator
@@ -30,19 +30,20 @@ func judge(g Goal, seen adjustedResult) (why []string, generator bool) {
 
 // adjustedResult is a Result as it would be if the generator had not been late.
 type adjustedResult struct {
-	*Result
-	plan *Plan
-	lag  *hist.Histogram // the generator's; nil for the Result as measured
+	result *Result
+	plan   *Plan
+	lag    *hist.Histogram // the generator's; nil for the Result as measured
 }
 
 // misses returns why the rate does not count as sustained.
 func (a adjustedResult) misses(g Goal) (why []string) {
-	if a.Requests == 0 {
+	if a.result.Requests == 0 {
 		return []string{"no responses"}
 	}
-	if short := a.Due - float64(a.Requests); short > (1-minResponseShare)*a.Due+a.inFlightAllowance() {
+	due := a.result.Due
+	if short := due - float64(a.result.Requests); short > (1-minResponseShare)*due+a.inFlightAllowance() {
 		why = append(why, fmt.Sprintf("%.3g%% of due requests had a response, want %.0f%%",
-			100*float64(a.Requests)/a.Due, 100*minResponseShare))
+			100*float64(a.result.Requests)/due, 100*minResponseShare))
 	}
 	for _, b := range g.Bounds {
 		if !a.meets(b) {
@@ -57,15 +58,15 @@ func (a adjustedResult) misses(g Goal) (why []string) {
 // warm-up.
 func (a adjustedResult) inFlightAllowance() float64 {
 	const deviations = 3
-	rate := a.Due / max(a.Seconds, 1e-9)
+	rate := a.result.Due / max(a.result.Seconds, 1e-9)
 	during := func(d time.Duration) float64 { return rate * d.Seconds() }
-	n := 1 + during(max(0, a.Latency.Quantile(0.01)-a.plan.Warmup))
+	n := 1 + during(max(0, a.result.Latency.Quantile(0.01)-a.plan.Warmup))
 	if a.lag != nil {
 		n += during(a.lag.Quantile(0.99))
 	}
-	variance := during(a.Latency.Quantile(0.5))
+	variance := during(a.result.Latency.Quantile(0.5))
 	if a.plan.Pace.Poisson {
-		variance += a.Due
+		variance += a.result.Due
 	}
 	return n + deviations*math.Sqrt(variance)
 }
@@ -75,7 +76,7 @@ func (a adjustedResult) meets(b Bound) bool {
 		share := a.errorShare()
 		return share < b.Share || b.Equal && share <= b.Share
 	}
-	elapsed := b.timeIn(a.Latency)
+	elapsed := b.timeIn(a.result.Latency)
 	if a.lag != nil {
 		elapsed -= b.timeIn(a.lag)
 	}
@@ -95,7 +96,7 @@ func (b Bound) timeIn(h *hist.Histogram) time.Duration {
 
 // text returns the measured value of the bound's figure.
 func (a adjustedResult) text(b Bound) string {
-	t := Try{ErrorShare: a.errorShare(), Result: a.Result}
+	t := Try{ErrorShare: a.errorShare(), Result: a.result}
 	return t.Figure(b)
 }
 
@@ -104,44 +105,47 @@ func (t *Try) Figure(b Bound) string {
 	if b.Figure == ErrorShare {
 		return fmt.Sprintf("%.3g%%", 100*t.ErrorShare)
 	}
-	const digits = 3
-	elapsed := b.timeIn(t.Result.Latency)
+	return threeDigits(b.timeIn(t.Result.Latency)).String()
+}
+
+// threeDigits rounds a duration to three significant digits.
+func threeDigits(d time.Duration) time.Duration {
 	unit := time.Duration(1)
-	for elapsed/unit >= time.Duration(math.Pow10(digits)) {
+	for d/unit >= 1000 {
 		unit *= 10
 	}
-	return elapsed.Round(unit).String()
+	return d.Round(unit)
 }
 
 // errorShare returns Try.ErrorShare. In a closed loop, all requests with a response or an error
 // count as due.
 func (a adjustedResult) errorShare() float64 {
-	bad := float64(a.Errors.Total()) + a.unansweredCount()
+	bad := float64(a.result.Errors.Total()) + a.missingResponses()
 	if bad == 0 {
 		return 0
 	}
-	due := a.Due
+	due := a.result.Due
 	if due == 0 {
-		due = max(float64(a.Requests), bad)
+		due = max(float64(a.result.Requests), bad)
 	}
 	return min(1, bad/max(due, 1))
 }
 
 // inFlightShare is the share of the measured time for which a request may be in flight at the end
-// without counting as unanswered.
+// without counting as a missing response.
 const inFlightShare = 0.01
 
-// unansweredCount returns how many requests without a response at the end would have had one, had
+// missingResponses returns how many requests without a response at the end would have had one, had
 // they taken the usual time.
-func (a adjustedResult) unansweredCount() float64 {
-	if a.Unanswered == 0 || a.Due == 0 {
+func (a adjustedResult) missingResponses() float64 {
+	if a.result.NoResponse == 0 || a.result.Due == 0 {
 		return 0
 	}
 	slow := int64(0)
-	for d, n := range a.Latency.All() {
-		if d.Seconds() > inFlightShare*a.Seconds {
+	for d, n := range a.result.Latency.All() {
+		if d.Seconds() > inFlightShare*a.result.Seconds {
 			slow += n
 		}
 	}
-	return max(0, min(float64(a.Unanswered), float64(slow))-a.inFlightAllowance())
+	return max(0, min(float64(a.result.NoResponse), float64(slow))-a.inFlightAllowance())
 }

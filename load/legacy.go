@@ -16,6 +16,8 @@ func (r *Result) UnmarshalJSON(b []byte) error {
 		Connects uint64  `json:"connects"`
 		Opened   uint64  `json:"opened"`
 		Due      float64 `json:"asked"`
+
+		NoResponse uint64 `json:"unanswered"`
 	}{plain: (*plain)(r)}
 	if err := json.Unmarshal(b, &old); err != nil {
 		return err
@@ -23,6 +25,7 @@ func (r *Result) UnmarshalJSON(b []byte) error {
 	r.Drained, r.Due = cmp.Or(r.Drained, old.Drained), cmp.Or(r.Due, old.Due)
 	r.Bytes = cmp.Or(r.Bytes, old.Bytes)
 	r.Connects, r.Opened = cmp.Or(r.Connects, old.Connects), cmp.Or(r.Opened, old.Opened)
+	r.NoResponse = cmp.Or(r.NoResponse, old.NoResponse)
 	return nil
 }
 

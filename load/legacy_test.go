@@ -14,7 +14,7 @@ func TestOlderResultsAreRead(t *testing.T) {
 	want := load.Result{
 		URL: "http://h/", Connections: 4, Seconds: 2, Drained: 0.25, Requests: 9, Bytes: 900, BodyBytes: 90,
 		SentBytes: 45,
-		Connects:  3, Opened: 4, Due: 10.5, Timeline: []load.Second{{Requests: 9, Bytes: 900}},
+		Connects:  3, Opened: 4, Due: 10.5, NoResponse: 2, Timeline: []load.Second{{Requests: 9, Bytes: 900}},
 		Generator: load.Generator{UserSeconds: 0.5, Busy: 0.75},
 	}
 	written, err := json.Marshal(want)
@@ -23,7 +23,7 @@ func TestOlderResultsAreRead(t *testing.T) {
 	}
 	older := strings.NewReplacer(
 		`"drainedSeconds"`, `"drained"`, `"receivedBytes"`, `"bytes"`, `"connectionsMeasured"`, `"connects"`,
-		`"connectionsBefore"`, `"opened"`, `"due"`, `"asked"`, `"busyShare"`, `"busy"`,
+		`"connectionsBefore"`, `"opened"`, `"due"`, `"asked"`, `"noResponse"`, `"unanswered"`, `"busyShare"`, `"busy"`,
 	).Replace(string(written))
 	if older == string(written) {
 		t.Fatal("no key differs")

@@ -106,7 +106,7 @@ func TestCountsWhatTheServerCounts(t *testing.T) {
 			if n := uint64(served.Load()); r.Requests > n || 2*(r.Requests+connections) < n {
 				t.Errorf("%d requests counted, %d served", r.Requests, n)
 			}
-			if uint64(r.Service.Count()) != r.Requests || uint64(r.Latency.Count()) != r.Requests+r.Unanswered ||
+			if uint64(r.Service.Count()) != r.Requests || uint64(r.Latency.Count()) != r.Requests+r.NoResponse ||
 				r.Latency.Max() <= 0 {
 				t.Errorf("%d latencies, longest %v", r.Latency.Count(), r.Latency.Max())
 			}
@@ -328,7 +328,7 @@ func TestTraceReportsPhasesAndProgress(t *testing.T) {
 	}
 	var back load.Result
 	if err := json.Unmarshal(b, &back); err != nil || back.Service.Count() != int64(r.Requests) ||
-		back.Latency.Count() != int64(r.Requests+r.Unanswered) {
+		back.Latency.Count() != int64(r.Requests+r.NoResponse) {
 		t.Errorf("%v, %v", err, back.Latency)
 	}
 }

@@ -38,7 +38,7 @@ func (m *message) appendTo(dst []byte, w *worker, last bool) []byte {
 	if m.fixed() {
 		return append(dst, m.bytes(last)...)
 	}
-	return w.protocol.render(dst, m.fill.next(&w.values), w.address, last)
+	return w.job.protocol.render(dst, m.fill.next(&w.values), w.job.address, last)
 }
 
 // nextMessage returns the message to send next.
@@ -46,7 +46,7 @@ func (w *worker) nextMessage() *message {
 	if len(w.messages) == 1 {
 		return &w.messages[0]
 	}
-	if w.Shuffle {
+	if w.plan.Shuffle {
 		return &w.messages[rand.IntN(len(w.messages))]
 	}
 	m := &w.messages[w.nextIndex]

@@ -13,12 +13,12 @@ const timerID = -1
 // the connection that has been idle longest. While all connections are busy, requests wait, and the
 // wait is part of their latency.
 type pacer struct {
-	*schedule
-	timer   *timer
-	began   int64     // start of the schedule; 0 while connections are being opened
-	idle    connQueue // idle connections
-	retries []int64   // due times of requests to retry
-	lag     *hist.Histogram
+	schedule *schedule
+	timer    *timer
+	began    int64     // start of the schedule; 0 while connections are being opened
+	idle     connQueue // idle connections
+	retries  []int64   // due times of requests to retry
+	lag      *hist.Histogram
 }
 
 func newPacer(t *timer, s *schedule) *pacer {
@@ -36,7 +36,7 @@ func (p *pacer) pop(now int64) (since int64, ok bool) {
 		return 0, false
 	}
 	since = p.next()
-	p.advance()
+	p.schedule.advance()
 	return since, true
 }
 
@@ -46,7 +46,7 @@ func (p *pacer) isDue(now int64) bool {
 }
 
 // next returns when the next request of the schedule is due.
-func (p *pacer) next() int64 { return p.began + min(p.due, never) }
+func (p *pacer) next() int64 { return p.began + min(p.schedule.due, never) }
 
 // never is later than the end of any run, and far from overflow.
 const never = int64(1) << 62
@@ -75,10 +75,10 @@ func (q *connQueue) pop() (id int, ok bool) {
 }
 
 // connsPerBusy is the number of connections for each busy one: itself and its spare ones.
-func (j *job) connsPerBusy() int { return 1 + j.Spare }
+func (j *job) connsPerBusy() int { return 1 + j.plan.Spare }
 
 // isBusy reports whether a connection is one that sends requests.
-func (w *worker) isBusy(id int) bool { return id%w.connsPerBusy() == 0 }
+func (w *worker) isBusy(id int) bool { return id%w.job.connsPerBusy() == 0 }
 
 // isDue reports whether connection id, which has room, may send a request now, and when that was
 // due. Otherwise an open loop queues the connection as idle.
@@ -88,7 +88,7 @@ func (w *worker) isDue(id int) (since int64, ok bool) {
 		return 0, false
 	}
 	if p == nil {
-		return w.now, w.started && w.conns[id].thinkUntil <= w.now && w.mayRequest()
+		return w.now, w.started && w.conns[id].reusable.thinkUntil <= w.now && w.mayRequest()
 	}
 	if p.isDue(w.now) && w.mayRequest() {
 		return p.pop(w.now)
@@ -99,8 +99,8 @@ func (w *worker) isDue(id int) (since int64, ok bool) {
 
 // queueIdle adds a connection to the pacer's idle queue.
 func (w *worker) queueIdle(id int) {
-	if c := &w.conns[id]; !c.queuedIdle {
-		c.queuedIdle = true
+	if c := &w.conns[id]; !c.reusable.queuedIdle {
+		c.reusable.queuedIdle = true
 		w.pacer.idle.push(id)
 	}
 }
@@ -121,7 +121,7 @@ func (w *worker) sendScheduled() {
 			return // the next free connection sends it
 		}
 		c := &w.conns[id]
-		c.queuedIdle = false
+		c.reusable.queuedIdle = false
 		if c.state != open || !c.hasRoom() {
 			continue // it was closed and is queued again once it is open
 		}

@@ -44,7 +44,7 @@ func (p *Plan) checkPart() error {
 // stops the others. A Joiner joins the results.
 func (p Plan) Split(threads []int) ([]Plan, error) {
 	if p.Part.isPart() || len(threads) == 0 {
-		return nil, badPlan("a plan is divided once, into at least one part")
+		return nil, badPlan("cannot split a part of a plan, or a plan into %d parts", len(threads))
 	}
 	p.Connections = cmp.Or(p.Connections, DefaultConnections)
 	if p.Requests == 0 {

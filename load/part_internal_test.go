@@ -31,11 +31,11 @@ func threadsOf(t *testing.T, p Plan) (all []plannedThread) {
 	}
 	defer r.closeWorkers()
 	for _, w := range r.workers {
-		one := plannedThread{w.firstConn, len(w.conns) / w.connsPerBusy(), nil, w.values, w.nextIndex}
+		one := plannedThread{w.firstConn, len(w.conns) / w.job.connsPerBusy(), nil, w.values, w.nextIndex}
 		if w.pacer != nil {
 			for range 50 {
-				one.due = append(one.due, w.pacer.due)
-				w.pacer.advance()
+				one.due = append(one.due, w.pacer.schedule.due)
+				w.pacer.schedule.advance()
 			}
 		}
 		all = append(all, one)
@@ -118,7 +118,8 @@ func TestSplitRejectsWhatCannotBeDivided(t *testing.T) {
 			t.Errorf("%s: %T", name, err)
 		}
 	}
-	p := Plan{URL: "http://127.0.0.1:1/", Connections: 4, Threads: 2, Part: Part{Threads: 3, FirstThread: 2, Connections: 9}}
+	p := Plan{URL: "http://127.0.0.1:1/", Connections: 4, Threads: 2,
+		Part: Part{Threads: 3, FirstThread: 2, Connections: 9}}
 	if _, err := p.prepare(t.Context()); err == nil {
 		t.Error("a part beyond its whole is accepted")
 	}

@@ -164,7 +164,7 @@ type Progress struct {
 
 // job is a validated Plan with everything that Run needs precomputed.
 type job struct {
-	Plan
+	plan     Plan
 	protocol protocol
 	address  address
 	tls      *tls.Config // nil without TLS
@@ -174,7 +174,7 @@ type job struct {
 
 // plannedRequest is one of the Plan's requests.
 type plannedRequest struct {
-	*request
+	request     *request
 	expressions []expression // of its template
 }
 
@@ -209,7 +209,8 @@ func (p *Plan) check() error {
 			p.Threads, p.Connections)
 	}
 	if p.Duration < 0 || p.Warmup < 0 || p.Timeout < 0 || p.Think < 0 {
-		return badPlan("negative duration, warm-up, timeout or think time")
+		return badPlan("duration %v, warm-up %v, timeout %v, think time %v: want 0 or more of each", p.Duration,
+			p.Warmup, p.Timeout, p.Think)
 	}
 	if p.Spare < 0 {
 		return badPlan("%d spare connections: want 0 or more", p.Spare)
@@ -239,31 +240,31 @@ func (p *Plan) check() error {
 }
 
 func (p Plan) prepare(ctx context.Context) (*job, error) {
-	j := &job{Plan: p.withDefaults()}
-	if err := j.check(); err != nil {
+	j := &job{plan: p.withDefaults()}
+	if err := j.plan.check(); err != nil {
 		return nil, err
 	}
 	to, err := j.readRequests()
 	if err != nil {
 		return nil, err
 	}
-	if j.expected, err = j.Expect.prepare(); err != nil {
+	if j.expected, err = j.plan.Expect.prepare(); err != nil {
 		return nil, err
 	}
 	j.protocol = to.protocol
-	if j.Pipeline > 1 && !j.protocol.allowsPipelining() {
-		return nil, badPlan("%d requests at a time on a connection: FastCGI allows one", j.Pipeline)
+	if j.plan.Pipeline > 1 && !j.protocol.allowsPipelining() {
+		return nil, badPlan("%d requests at a time on a connection: FastCGI allows one", j.plan.Pipeline)
 	}
 	if to.secure {
-		j.tls = newTLSConfig(&j.Plan, &to)
+		j.tls = newTLSConfig(&j.plan, &to)
 	}
-	j.address, err = resolve(ctx, &to, j.Resolve, j.Timeout)
+	j.address, err = resolve(ctx, &to, j.plan.Resolve, j.plan.Timeout)
 	return j, err
 }
 
 // readRequests parses the Plan's requests and returns the URL of the first.
 func (j *job) readRequests() (to parsedURL, err error) {
-	list := j.List
+	list := j.plan.List
 	if len(list) == 0 {
 		list = []Request{{}}
 	}
@@ -273,10 +274,11 @@ func (j *job) readRequests() (to parsedURL, err error) {
 			return to, err
 		}
 		if i == 0 {
-			to = q.parsedURL
+			to = q.url
 		}
-		if !to.sameServer(&q.parsedURL) {
-			return to, badPlan("%q and %q are different servers", j.requests[0].host, q.host)
+		if !to.sameServer(&q.url) {
+			return to, badPlan("%q and %q are different servers: want one for all requests",
+				j.requests[0].request.url.host, q.url.host)
 		}
 		j.requests = append(j.requests, plannedRequest{q, expressions})
 	}
@@ -284,7 +286,7 @@ func (j *job) readRequests() (to parsedURL, err error) {
 }
 
 func (j *job) readRequest(r Request) (*request, []expression, error) {
-	p := j.Plan
+	p := j.plan
 	p.URL = resolveURL(p.URL, r.URL)
 	p.Method = cmp.Or(r.Method, p.Method)
 	p.Header = append(slices.Clip(p.Header), r.Header...)

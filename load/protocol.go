@@ -38,7 +38,7 @@ type multiplexer interface {
 	// appendPreface appends what the client sends first on a new connection.
 	appendPreface(dst []byte) []byte
 	// acceptsRequest reports whether the server allows one more concurrent request.
-	acceptsRequest(flying int) bool
+	acceptsRequest(inFlight int) bool
 	// appendRequest appends a rendered request whose response will have the given slot. It reports
 	// whether it is the last one that the connection can carry.
 	appendRequest(dst, text []byte, isHead bool, slot int) (out []byte, last bool)

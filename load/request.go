@@ -9,7 +9,7 @@ import (
 
 // request is one request of a Plan, independent of the protocol.
 type request struct {
-	parsedURL
+	url    parsedURL
 	method string
 	fields []field // the Plan's header fields, in order
 	params []field // FastCGI parameters, in order
@@ -24,7 +24,7 @@ func newRequest(p *Plan, to parsedURL) (*request, error) {
 	if !http1.ValidToken(p.Method) || !http1.ValidTarget(to.target) {
 		return nil, badPlan("invalid request line %q %q", p.Method, to.target)
 	}
-	q := &request{parsedURL: to, method: p.Method, body: p.Body}
+	q := &request{url: to, method: p.Method, body: p.Body}
 	for _, line := range p.Header {
 		name, value, ok := strings.Cut(line, ":")
 		value = strings.TrimSpace(value)

@@ -1,7 +1,6 @@
 package load
 
 import (
-	"fmt"
 	"time"
 
 	"github.com/tarehq/tare/load/hist"
@@ -13,7 +12,7 @@ type Result struct {
 	Connections int     `json:"connections"`
 	Threads     int     `json:"threads"`
 	Seconds     float64 `json:"seconds"` // length of the measured time
-	// part of Seconds in which a Session's slices only waited for responses
+	// Drained is the part of Seconds in which a Session's slices only waited for responses.
 	Drained   float64        `json:"drainedSeconds,omitempty"`
 	Requests  uint64         `json:"requests"`
 	Bytes     uint64         `json:"receivedBytes"` // received, including heads
@@ -27,8 +26,8 @@ type Result struct {
 	// ClientSessionCache in Plan.TLS.
 	Resumed uint64 `json:"resumedHandshakes,omitempty"`
 	// Latency runs from when a request was due until its last response byte. In a closed loop, a
-	// request is due when the previous response has arrived. Latency includes timed-out and
-	// Unanswered requests with the time that they waited.
+	// request is due when the previous response has arrived. Latency includes the requests that timed
+	// out, and those that NoResponse counts, with the time that they waited.
 	Latency *hist.Histogram `json:"latency"`
 	// Service runs from when a request was sent until its last response byte.
 	Service *hist.Histogram `json:"service"`
@@ -38,9 +37,9 @@ type Result struct {
 	// the TLS handshake after it; nil without TLS.
 	Connect   *hist.Histogram `json:"connect"`
 	Handshake *hist.Histogram `json:"handshake,omitempty"`
-	// Unanswered counts requests without a response at the end that had waited longer than the 99th
+	// NoResponse counts requests without a response at the end that had waited longer than the 99th
 	// percentile of Service.
-	Unanswered uint64 `json:"unanswered"`
+	NoResponse uint64 `json:"noResponse"`
 	// Due is the number of requests due in the measured time of an open loop; 0 in a closed loop.
 	Due float64 `json:"due,omitempty"`
 
@@ -59,7 +58,7 @@ type Result struct {
 	Windows [][]uint32 `json:"-"`
 
 	// Waiting is how long requests without a response at the end had waited. Only the Result of a
-	// part has it, because only a Joiner can decide which of them count as Unanswered.
+	// part has it, because only a Joiner can decide which of them NoResponse counts.
 	Waiting *hist.Histogram `json:"waiting,omitempty"`
 	// Parts holds what each process of a joined Result measured.
 	Parts []PartResult `json:"parts,omitempty"`
@@ -176,97 +175,12 @@ type Generator struct {
 	Lag *hist.Histogram `json:"lag,omitempty"`
 }
 
-// Thresholds of Result.Doubts.
-const (
-	// BusyBound is the value of Generator.Busy from which on the generator may have limited the
-	// rate.
-	BusyBound = 0.9
-	// maxLagShare limits the 99th percentile of Lag as a share of the median latency; a lag below
-	// minLag is always accepted.
-	maxLagShare, minLag = 0.1, 100 * time.Microsecond
-	// minResponseShare is the share of due requests that must have a response.
-	minResponseShare = 0.99
-)
-
-// Doubts returns why the generator or the Plan, rather than the server, may have determined the
-// figures.
-func (r *Result) Doubts() (doubts []string) {
-	add := func(format string, args ...any) { doubts = append(doubts, fmt.Sprintf(format, args...)) }
-	if len(r.Parts) == 0 {
-		median := time.Duration(0)
-		if r.Generator.Lag != nil { // a Result with a schedule
-			median = r.Latency.Quantile(0.5)
-		}
-		doubts = r.Generator.doubts("the generator", median)
-	}
-	doubts = append(doubts, r.partDoubts()...)
-	if responsesBefore := float64(r.Requests); r.Due > 0 && responsesBefore < minResponseShare*r.Due {
-		add("of %.0f due requests, %.0f had a response: the server was too slow for the rate, or %d connections were too few", r.Due, responsesBefore, r.Connections)
-	}
-	return doubts
-}
-
-// doubts returns why the generator may have determined the figures. The name stands for it in the
-// text.
-func (g *Generator) doubts(name string, median time.Duration) (doubts []string) {
-	if g.Busy >= BusyBound {
-		doubts = append(doubts, fmt.Sprintf("%s was busy %.0f%% of the time: it, not the server, may have limited the rate",
-			name, 100*g.Busy))
-	}
-	if g.Lag == nil {
-		return doubts
-	}
-	late := g.Lag.Quantile(0.99)
-	if bound := max(minLag, time.Duration(maxLagShare*float64(median))); late > bound {
-		doubts = append(doubts, fmt.Sprintf("%s was late: it sent 1 %% of requests %v or more after they were due, although a connection was free",
-			name, late.Round(time.Microsecond)))
-	}
-	return doubts
-}
-
-const (
-	// maxApart is how far apart the parts of a joined Result may begin.
-	maxApart = time.Millisecond
-	// maxBehind is how long after its end a second of a part may be reported.
-	maxBehind = 2 * time.Second
-)
-
-// partDoubts returns what of the parts of a joined Result is missing or doubtful.
-func (r *Result) partDoubts() (doubts []string) {
-	last := time.Duration(0)
-	for i := range r.Parts {
-		p := &r.Parts[i]
-		if p.Lost != "" {
-			doubts = append(doubts, fmt.Sprintf("the generator on %s was lost: %s", p.Name, p.Lost))
-		}
-		if p.Behind > maxBehind {
-			doubts = append(doubts, fmt.Sprintf("the generator on %s fell behind: it reported a second %.1f s after its end",
-				p.Name, p.Behind.Seconds()))
-		}
-		doubts = append(doubts, p.Generator.doubts("the generator on "+p.Name, p.Latency.P50)...)
-		last = max(last, p.Began)
-	}
-	if last > maxApart {
-		doubts = append(doubts, fmt.Sprintf("the generators began %v apart", last.Round(time.Microsecond)))
-	}
-	return doubts
-}
-
 // PerSecond returns the rate of responses.
 func (r *Result) PerSecond() float64 {
 	if r.Seconds == 0 {
 		return 0
 	}
 	return float64(r.Requests) / r.Seconds
-}
-
-// PerCPUSecond returns the number of responses per second of the generator's CPU time.
-func (r *Result) PerCPUSecond() float64 {
-	cpu := r.Generator.UserSeconds + r.Generator.SysSeconds
-	if cpu == 0 {
-		return 0
-	}
-	return float64(r.Requests) / cpu
 }
 
 // ConnectError is the error of Run if no connection could be opened.

@@ -29,7 +29,8 @@ const (
 
 // run is a job in progress: the state shared by its workers and the coordinator.
 type run struct {
-	*job
+	job            *job
+	plan           *Plan // the job's
 	phase          atomic.Int32
 	pendingConns   atomic.Int64 // connections whose first attempt is not over
 	connected      atomic.Bool  // at least one connection was opened
@@ -68,7 +69,7 @@ func Run(ctx context.Context, p Plan) (*Result, error) {
 		return nil, err
 	}
 	if j.measuresConnecting() {
-		call(j.Trace.Started)
+		call(j.plan.Trace.Started)
 		r.setPhase(measuring)
 	}
 	r.startWorkers()
@@ -79,10 +80,10 @@ func Run(ctx context.Context, p Plan) (*Result, error) {
 
 // createWorkers creates the workers.
 func (r *run) createWorkers() error {
-	left := r.Connections
-	for i := range r.Threads {
-		share := left / (r.Threads - i)
-		w, err := newWorker(r, i, r.Part.FirstConnection+r.Connections-left, share)
+	left := r.plan.Connections
+	for i := range r.plan.Threads {
+		share := left / (r.plan.Threads - i)
+		w, err := newWorker(r, i, r.plan.Part.FirstConnection+r.plan.Connections-left, share)
 		if err != nil {
 			r.closeWorkers()
 			return err
@@ -115,11 +116,12 @@ func (r *run) stopWorkers() {
 
 func newRun(j *job) *run {
 	r := &run{
-		job: j, requestBudget: newBudget(j.Requests), errorBudget: newBudget(j.MaxErrors),
-		timeline: newTimeline(j.Threads, j.Trace.Second),
-		parts:    make(chan workerSecond, 2*j.Threads), spareHistograms: make(chan *hist.Histogram, 2*j.Threads),
+		job: j, plan: &j.plan, requestBudget: newBudget(j.plan.Requests), errorBudget: newBudget(j.plan.MaxErrors),
+		timeline:        newTimeline(j.plan.Threads, j.plan.Trace.Second),
+		parts:           make(chan workerSecond, 2*j.plan.Threads),
+		spareHistograms: make(chan *hist.Histogram, 2*j.plan.Threads),
 	}
-	r.pendingConns.Store(int64(j.Connections * j.connsPerBusy()))
+	r.pendingConns.Store(int64(j.plan.Connections * j.connsPerBusy()))
 	return r
 }
 
@@ -128,7 +130,7 @@ func (r *run) connectError(err error) error {
 	if err != nil || r.connected.Load() {
 		return err
 	}
-	failed := &ConnectError{URL: r.URL}
+	failed := &ConnectError{URL: r.plan.URL}
 	for _, w := range r.workers {
 		if failed.First == "" {
 			failed.First = w.tally.errors.First
@@ -139,24 +141,24 @@ func (r *run) connectError(err error) error {
 
 // runPhases moves the run from phase to phase and returns how long it measured.
 func (r *run) runPhases(ctx context.Context) (elapsed time.Duration, err error) {
-	if !r.measuresConnecting() {
+	if !r.job.measuresConnecting() {
 		if err := r.connectAll(ctx); err != nil || !r.connected.Load() {
 			return 0, err
 		}
-		call(r.Trace.Connected)
-		if r.Warmup > 0 {
+		call(r.plan.Trace.Connected)
+		if r.plan.Warmup > 0 {
 			r.setPhase(warming)
-			_, err = r.runPhase(ctx, r.Warmup, false)
+			_, err = r.runPhase(ctx, r.plan.Warmup, false)
 		}
 		if err = cmp.Or(err, ctx.Err()); err != nil {
 			return 0, err
 		}
-		call(r.Trace.Started)
+		call(r.plan.Trace.Started)
 		r.setPhase(measuring)
 	}
-	elapsed, err = r.runPhase(ctx, r.Duration, true)
+	elapsed, err = r.runPhase(ctx, r.plan.Duration, true)
 	r.setPhase(stopping)
-	call(r.Trace.Ended)
+	call(r.plan.Trace.Ended)
 	return elapsed, err
 }
 
@@ -191,11 +193,11 @@ func (r *run) runPhase(ctx context.Context, d time.Duration, isMeasuring bool) (
 		defer timer.Stop()
 		end = timer.C
 	}
-	var glance <-chan time.Time
-	if r.Trace.Progress != nil || r.hasRequestLimit() { // needless wake-ups could delay a worker
+	var tick <-chan time.Time
+	if r.plan.Trace.Progress != nil || r.job.hasRequestLimit() { // needless wake-ups could delay a worker
 		ticker := time.NewTicker(progressEvery)
 		defer ticker.Stop()
-		glance = ticker.C
+		tick = ticker.C
 	}
 	for {
 		select {
@@ -209,7 +211,7 @@ func (r *run) runPhase(ctx context.Context, d time.Duration, isMeasuring bool) (
 			return time.Since(start), ctx.Err()
 		case p := <-r.parts:
 			r.merge(&p)
-		case <-glance:
+		case <-tick:
 			if r.isUnreachable() {
 				return time.Since(start), nil
 			}
@@ -221,16 +223,16 @@ func (r *run) runPhase(ctx context.Context, d time.Duration, isMeasuring bool) (
 // isUnreachable reports whether a run with a number of Requests cannot complete because connecting
 // keeps failing.
 func (r *run) isUnreachable() bool {
-	if !r.hasRequestLimit() {
+	if !r.job.hasRequestLimit() {
 		return false
 	}
 	return r.pendingConns.Load() == 0 && !r.connected.Load() ||
-		r.failedConnects.Load() > maxFailedConnects*int64(r.Connections)
+		r.failedConnects.Load() > maxFailedConnects*int64(r.plan.Connections)
 }
 
 // reportProgress calls Trace.Progress.
 func (r *run) reportProgress(isMeasuring bool, elapsed time.Duration) {
-	if r.Trace.Progress == nil {
+	if r.plan.Trace.Progress == nil {
 		return
 	}
 	p := Progress{Measuring: isMeasuring, Elapsed: elapsed}
@@ -240,7 +242,7 @@ func (r *run) reportProgress(isMeasuring bool, elapsed time.Duration) {
 			p.Errors.merge(*e)
 		}
 	}
-	r.Trace.Progress(p)
+	r.plan.Trace.Progress(p)
 }
 
 // merge merges a worker's part of a second or slice and recycles its histogram.

@@ -8,7 +8,7 @@ import (
 
 // recordSample keeps a request's times if it is measured and Plan.Samples is not reached.
 func (w *worker) recordSample(s *Sample) {
-	if w.tally.counting && w.Samples > 0 && w.sampleCount.Add(1) <= int64(w.Samples) {
+	if w.tally.counting && w.plan.Samples > 0 && w.run.sampleCount.Add(1) <= int64(w.plan.Samples) {
 		w.tally.samples = append(w.tally.samples, *s)
 	}
 }
@@ -22,7 +22,7 @@ func (w *worker) sinceMeasuring(ns int64) time.Duration {
 }
 
 // connNumber returns a connection's index among the Plan's connections.
-func (w *worker) connNumber(id int) int32 { return int32(w.firstConn + id/w.connsPerBusy()) }
+func (w *worker) connNumber(id int) int32 { return int32(w.firstConn + id/w.job.connsPerBusy()) }
 
 // sortSamples sorts the samples of several workers by when they ended.
 func sortSamples(samples []Sample) {

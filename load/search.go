@@ -50,9 +50,9 @@ type Search struct {
 
 // Try is one run of a Search.
 type Try struct {
-	Rate    float64 `json:"ratePerSecond"` // scheduled requests per second; 0 in the closed loop
-	Purpose Purpose `json:"purpose"`
-	Held    bool    `json:"held"`
+	Rate      float64 `json:"ratePerSecond"` // scheduled requests per second; 0 in the closed loop
+	Purpose   Purpose `json:"purpose"`
+	Sustained bool    `json:"sustained"`
 	// Why lists why the rate was not sustained. Generator reports whether the generator is the
 	// cause.
 	Why       []string `json:"why,omitempty"`
@@ -61,7 +61,7 @@ type Try struct {
 	Achieved float64       `json:"achievedPerSecond"` // responses per second
 	P50      time.Duration `json:"p50Ns"`             // latency from when requests were due
 	P99      time.Duration `json:"p99Ns"`
-	// ErrorShare is the share of errors and unanswered requests among the due ones. Requests in
+	// ErrorShare is the share of errors and missing responses among the due requests. Requests in
 	// flight at the end count only if they are more, or have waited longer, than usual.
 	ErrorShare float64 `json:"errorShare"`
 	Result     *Result `json:"result"`
@@ -82,21 +82,21 @@ type SearchResult struct {
 	URL     string  `json:"url"`
 	Goal    Goal    `json:"goal"`
 	Verdict Verdict `json:"verdict"`
-	// Holds is the highest confirmed rate, in requests per second; 0 if there is none.
-	Holds float64 `json:"holdsPerSecond"`
-	// Fails is the lowest rate that was not sustained, whatever the cause; 0 if there is none.
-	Fails float64 `json:"failsPerSecond"`
-	Tries []Try   `json:"tries"` // in the order of the runs
+	// Sustained is the highest confirmed rate, in requests per second; 0 if there is none.
+	Sustained float64 `json:"sustainedPerSecond"`
+	// Failed is the lowest rate that was not sustained, whatever the cause; 0 if there is none.
+	Failed float64 `json:"failedPerSecond"`
+	Tries  []Try   `json:"tries"` // in the order of the runs
 }
 
 // Verdict is how a Search ended.
 type Verdict string
 
 const (
-	Settled        Verdict = "settled"         // Holds was sustained, Fails was not
-	AllHolds       Verdict = "all holds"       // even the highest allowed rate was sustained
-	NothingHolds   Verdict = "nothing holds"   // even the lowest rate was not sustained
-	GeneratorBound Verdict = "generator bound" // above Holds the generator is the limit, not the server
+	Settled        Verdict = "settled"         // the rate Sustained was sustained, the rate Failed was not
+	AllSustained   Verdict = "all sustained"   // even the highest allowed rate was sustained
+	NoneSustained  Verdict = "none sustained"  // even the lowest rate was not sustained
+	GeneratorBound Verdict = "generator bound" // above Sustained the generator is the limit, not the server
 	Unsettled      Verdict = "unsettled"       // the runs were used up, or the Search ended early
 )
 
@@ -152,8 +152,8 @@ func (s Search) Find(ctx context.Context, p Plan) (*SearchResult, error) {
 	}
 	p.Warmup = cmp.Or(p.Warmup, time.Duration(warmupShare*float64(s.Step)))
 	p.Requests = 0
-	h := &searchState{Search: s, plan: p, found: &SearchResult{URL: p.URL, Goal: s.Goal, Verdict: Unsettled}}
+	h := &searchState{settings: s, plan: p, found: &SearchResult{URL: p.URL, Goal: s.Goal, Verdict: Unsettled}}
 	err := h.search(ctx)
-	h.found.Fails = h.high
+	h.found.Failed = h.high
 	return h.found, err
 }

@@ -83,7 +83,7 @@ func find(t *testing.T, f *fake, s load.Search, p load.Plan) *load.SearchResult 
 func rates(f *load.SearchResult) string {
 	var s strings.Builder
 	for _, t := range f.Tries {
-		fmt.Fprintf(&s, " %s %.0f %t", t.Purpose, t.Rate, t.Held)
+		fmt.Fprintf(&s, " %s %.0f %t", t.Purpose, t.Rate, t.Sustained)
 	}
 	return s.String()
 }
@@ -92,9 +92,10 @@ func TestSearchFindsTheCapacity(t *testing.T) {
 	for _, capacity := range []float64{11, 300, 41_500, 7e6} {
 		for _, from := range []float64{0, capacity / 50, capacity, 10 * capacity} {
 			found := find(t, &fake{capacity: capacity}, load.Search{From: from, Precision: 0.01}, load.Plan{})
-			if found.Verdict != load.Settled || found.Holds > capacity || found.Fails <= capacity ||
-				found.Fails > found.Holds*1.01 {
-				t.Errorf("capacity %v, from %v: %v holds, %v does not, %s:%s", capacity, from, found.Holds, found.Fails,
+			if found.Verdict != load.Settled || found.Sustained > capacity || found.Failed <= capacity ||
+				found.Failed > found.Sustained*1.01 {
+				t.Errorf("capacity %v, from %v: %v sustained, %v not, %s:%s", capacity, from, found.Sustained,
+					found.Failed,
 					found.Verdict, rates(found))
 			}
 			if n := len(found.Tries); n > 40 {
@@ -124,7 +125,8 @@ func TestSearchRepeatsFailuresAndConfirms(t *testing.T) {
 	if len(f.plans) != len(want) || reported != len(want) || found.Tries[5].Purpose != load.ToConfirm {
 		t.Errorf("%d runs, %d reported:%s", len(f.plans), reported, rates(found))
 	}
-	if try := found.Tries[1]; try.Held || try.P99 < 980*time.Millisecond || try.Achieved != 1000 || len(try.Why) != 2 ||
+	if try := found.Tries[1]; try.Sustained || try.P99 < 980*time.Millisecond || try.Achieved != 1000 ||
+		len(try.Why) != 2 ||
 		!strings.HasPrefix(try.Why[1], "p99 990ms, want <10ms") {
 		t.Errorf("%+v", try)
 	}
@@ -148,8 +150,8 @@ func TestSearchIgnoresSingleDisturbances(t *testing.T) {
 			}
 		}
 		found := find(t, f, load.Search{From: 100}, load.Plan{})
-		if found.Holds > capacity || found.Holds < 0.9*capacity {
-			t.Errorf("one in %d disturbed: %v holds, %v does not:%s", every, found.Holds, found.Fails, rates(found))
+		if found.Sustained > capacity || found.Sustained < 0.9*capacity {
+			t.Errorf("one in %d disturbed: %v sustained, %v not:%s", every, found.Sustained, found.Failed, rates(found))
 		}
 	}
 	lucky := &fake{capacity: capacity}
@@ -161,41 +163,43 @@ func TestSearchIgnoresSingleDisturbances(t *testing.T) {
 		}
 	}
 	found := find(t, lucky, load.Search{From: 800}, load.Plan{})
-	if found.Verdict != load.Settled || found.Holds > capacity || found.Holds < 0.7*capacity || found.Fails > 1600 {
-		t.Errorf("one that held by luck: %v holds, %v does not, %s:%s", found.Holds, found.Fails, found.Verdict,
+	if found.Verdict != load.Settled || found.Sustained > capacity || found.Sustained < 0.7*capacity ||
+		found.Failed > 1600 {
+		t.Errorf("sustained by luck: %v sustained, %v not, %s:%s", found.Sustained, found.Failed, found.Verdict,
 			rates(found))
 	}
 }
 
 func TestSearchWithoutALimitIsReported(t *testing.T) {
-	if f := find(t, &fake{capacity: 1}, load.Search{From: 5000}, load.Plan{}); f.Verdict != load.NothingHolds ||
-		f.Holds != 0 || f.Fails != 10 {
-		t.Errorf("nothing holds: %+v:%s", f.Verdict, rates(f))
+	if f := find(t, &fake{capacity: 1}, load.Search{From: 5000}, load.Plan{}); f.Verdict != load.NoneSustained ||
+		f.Sustained != 0 || f.Failed != 10 {
+		t.Errorf("none sustained: %+v:%s", f.Verdict, rates(f))
 	}
-	if f := find(t, &fake{capacity: 1e6}, load.Search{From: 100, To: 5000}, load.Plan{}); f.Verdict != load.AllHolds ||
-		f.Holds != 5000 || f.Fails != 0 {
-		t.Errorf("all holds: %v, %s:%s", f.Holds, f.Verdict, rates(f))
+	f := find(t, &fake{capacity: 1e6}, load.Search{From: 100, To: 5000}, load.Plan{})
+	if f.Verdict != load.AllSustained || f.Sustained != 5000 || f.Failed != 0 {
+		t.Errorf("all sustained: %v, %s:%s", f.Sustained, f.Verdict, rates(f))
 	}
-	f := find(t, &fake{capacity: 1e6}, load.Search{From: 100, Runs: 9}, load.Plan{})
-	if f.Verdict != load.Unsettled || f.Holds != 100*1<<5 || len(f.Tries) > 9 {
-		t.Errorf("few runs: %v, %s:%s", f.Holds, f.Verdict, rates(f))
+	f = find(t, &fake{capacity: 1e6}, load.Search{From: 100, Runs: 9}, load.Plan{})
+	if f.Verdict != load.Unsettled || f.Sustained != 100*1<<5 || len(f.Tries) > 9 {
+		t.Errorf("few runs: %v, %s:%s", f.Sustained, f.Verdict, rates(f))
 	}
 	if f := find(t, &fake{capacity: 1e6}, load.Search{From: 100, Runs: 1}, load.Plan{}); f.Verdict != load.Unsettled ||
-		f.Holds != 0 || len(f.Tries) > 1 {
-		t.Errorf("one run: %v, %s:%s", f.Holds, f.Verdict, rates(f))
+		f.Sustained != 0 || len(f.Tries) > 1 {
+		t.Errorf("one run: %v, %s:%s", f.Sustained, f.Verdict, rates(f))
 	}
 }
 
 // If the generator is the limit, the search reveals nothing about the server.
 func TestSearchReportsTheGeneratorsLimit(t *testing.T) {
 	f := find(t, &fake{capacity: 1e6, generator: 5000}, load.Search{From: 1500}, load.Plan{})
-	if f.Verdict != load.GeneratorBound || f.Holds > 5000 || f.Fails < 5000 || f.Fails > 1.25*f.Holds ||
+	if f.Verdict != load.GeneratorBound || f.Sustained > 5000 || f.Failed < 5000 || f.Failed > 1.25*f.Sustained ||
 		len(f.Tries) > 9 || !f.Tries[2].Generator {
-		t.Errorf("%v holds, %s:%s", f.Holds, f.Verdict, rates(f))
+		t.Errorf("%v sustained, %s:%s", f.Sustained, f.Verdict, rates(f))
 	}
 	if f := find(t, &fake{capacity: 1e6, generator: 5000}, load.Search{From: 40_000},
-		load.Plan{}); f.Verdict != load.GeneratorBound || f.Holds > 5000 || f.Fails < 5000 || f.Fails > 1.25*f.Holds {
-		t.Errorf("from above: %v holds, %s:%s", f.Holds, f.Verdict, rates(f))
+		load.Plan{}); f.Verdict != load.GeneratorBound || f.Sustained > 5000 || f.Failed < 5000 ||
+		f.Failed > 1.25*f.Sustained {
+		t.Errorf("from above: %v sustained, %s:%s", f.Sustained, f.Verdict, rates(f))
 	}
 	// Latency that exceeds the goal only because of the generator's lag is not the server's fault;
 	// other latency is.
@@ -214,14 +218,14 @@ func TestSearchReportsTheGeneratorsLimit(t *testing.T) {
 	}
 }
 
-// Errors and unanswered requests are shares of the due requests.
-func TestSearchCountsErrorsAndUnansweredRequests(t *testing.T) {
+// Errors and missing responses are shares of the due requests.
+func TestSearchCountsErrorsAndMissingResponses(t *testing.T) {
 	const usual = 7 // that may be under way at the end, by chance, at 4000/s and 1 ms
 	for name, count := range map[string]func(r *load.Result){
 		"errors": func(r *load.Result) { r.Errors.Status = uint64(r.Due / 50) },
-		"unanswered": func(r *load.Result) {
-			r.Unanswered = uint64(r.Due/50) + usual
-			for range r.Unanswered {
+		"no response": func(r *load.Result) {
+			r.NoResponse = uint64(r.Due/50) + usual
+			for range r.NoResponse {
 				r.Latency.Record(r.Latency.Max() + time.Second/10)
 			}
 		},
@@ -232,16 +236,16 @@ func TestSearchCountsErrorsAndUnansweredRequests(t *testing.T) {
 			}
 		}}
 		found := find(t, f, load.Search{Goal: mustGoal(t, "errors<1%"), From: 2000}, load.Plan{})
-		if found.Verdict != load.Settled || found.Holds > 3000 || found.Fails < 3000 ||
+		if found.Verdict != load.Settled || found.Sustained > 3000 || found.Failed < 3000 ||
 			!strings.HasPrefix(found.Tries[1].Why[0], "errors 2") {
-			t.Errorf("%s: %v holds, %v does not:%s %v", name, found.Holds, found.Fails, rates(found),
+			t.Errorf("%s: %v sustained, %v not:%s %v", name, found.Sustained, found.Failed, rates(found),
 				found.Tries[1].Why)
 		}
 	}
 	// Requests in flight at the end for no longer than usual are no errors.
-	f := &fake{capacity: 1e6, disturb: func(_ int, _ float64, r *load.Result) { r.Unanswered = 50 }}
+	f := &fake{capacity: 1e6, disturb: func(_ int, _ float64, r *load.Result) { r.NoResponse = 50 }}
 	if found := find(t, f, load.Search{Goal: mustGoal(t, "errors<=0"), From: 100, To: 1000},
-		load.Plan{}); found.Verdict != load.AllHolds {
+		load.Plan{}); found.Verdict != load.AllSustained {
 		t.Errorf("under way: %s:%s %v", found.Verdict, rates(found), found.Tries[0].Why)
 	}
 }
@@ -258,7 +262,7 @@ func TestSearchEndsWithItsContext(t *testing.T) {
 	}}
 	found, err := s.Find(ctx, load.Plan{})
 	if !errors.Is(err, context.Canceled) || len(found.Tries) != 2 || found.Verdict != load.Unsettled ||
-		found.Holds != 0 {
+		found.Sustained != 0 {
 		t.Errorf("%v, %+v", err, found)
 	}
 	for _, bad := range []load.Search{
@@ -309,13 +313,13 @@ func TestSearchFindsAServersCapacity(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if found.Holds > 1.15*capacity {
-			t.Errorf("%v holds:%s", found.Holds, rates(found))
+		if found.Sustained > 1.15*capacity {
+			t.Errorf("%v sustained:%s", found.Sustained, rates(found))
 		}
-		if found.Verdict == load.Settled && found.Holds >= 0.6*capacity && found.Fails < 1.6*capacity {
+		if found.Verdict == load.Settled && found.Sustained >= 0.6*capacity && found.Failed < 1.6*capacity {
 			return nil
 		}
-		return fmt.Errorf("the capacity was not found: %v holds, %v does not, %s:%s", found.Holds, found.Fails,
+		return fmt.Errorf("the capacity was not found: %v sustained, %v not, %s:%s", found.Sustained, found.Failed,
 			found.Verdict, rates(found))
 	})
 }

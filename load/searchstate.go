@@ -17,7 +17,7 @@ import (
 // low is the highest rate sustained and high the lowest rate not sustained; each is 0 if there is
 // none.
 type searchState struct {
-	Search
+	settings       Search
 	plan           Plan
 	found          *SearchResult
 	low, high      float64
@@ -39,19 +39,21 @@ func (h *searchState) search(ctx context.Context) error {
 }
 
 // lowest returns the lowest rate that is tried.
-func (h *searchState) lowest() float64 { return min(minRequests/h.Step.Seconds(), h.top()) }
+func (h *searchState) lowest() float64 { return min(minRequests/h.settings.Step.Seconds(), h.top()) }
 
-func (h *searchState) top() float64 { return cmp.Or(h.To, maxRate) }
+func (h *searchState) top() float64 { return cmp.Or(h.settings.To, maxRate) }
 
 // isExhausted reports whether only the confirming runs are left.
-func (h *searchState) isExhausted() bool { return len(h.found.Tries)+h.Confirmations >= h.Runs }
+func (h *searchState) isExhausted() bool {
+	return len(h.found.Tries)+h.settings.Confirmations >= h.settings.Runs
+}
 
 // start returns the first rate to try.
 func (h *searchState) start(ctx context.Context) (float64, error) {
-	rate := h.From
+	rate := h.settings.From
 	if rate == 0 {
 		p := h.plan
-		p.Duration = time.Duration(closedLoopShare * float64(h.Step))
+		p.Duration = time.Duration(closedLoopShare * float64(h.settings.Step))
 		t, err := h.runPlan(ctx, p, Try{Purpose: ToStart})
 		if err != nil {
 			return 0, err
@@ -65,13 +67,13 @@ func (h *searchState) start(ctx context.Context) (float64, error) {
 func (h *searchState) bracket(ctx context.Context, rate float64) error {
 	const up, down = 2, 4
 	for !h.isExhausted() {
-		held, err := h.tryTwice(ctx, rate, ToBracket)
+		sustained, err := h.tryTwice(ctx, rate, ToBracket)
 		switch {
 		case err != nil:
 			return err
-		case held && (h.high > 0 || rate == h.top()), !held && (h.low > 0 || rate <= h.lowest()):
+		case sustained && (h.high > 0 || rate == h.top()), !sustained && (h.low > 0 || rate <= h.lowest()):
 			return nil
-		case held:
+		case sustained:
 			rate = min(rate*up, h.top())
 		default:
 			rate = max(rate/down, h.lowest())
@@ -82,7 +84,7 @@ func (h *searchState) bracket(ctx context.Context, rate float64) error {
 
 // isNarrow reports whether the bracket has reached the required precision.
 func (h *searchState) isNarrow() bool {
-	precision := h.Precision
+	precision := h.settings.Precision
 	if h.generatorBound {
 		precision = max(precision, boundPrecision)
 	}
@@ -103,7 +105,7 @@ func (h *searchState) bisect(ctx context.Context) error {
 // cause only if it was both times.
 func (h *searchState) tryTwice(ctx context.Context, rate float64, purpose Purpose) (bool, error) {
 	t, err := h.try(ctx, rate, purpose)
-	if err == nil && !t.Held {
+	if err == nil && !t.Sustained {
 		first := t.Generator
 		t, err = h.try(ctx, rate, purpose)
 		t.Generator = t.Generator && first
@@ -111,12 +113,12 @@ func (h *searchState) tryTwice(ctx context.Context, rate float64, purpose Purpos
 	switch {
 	case err != nil:
 		return false, err
-	case t.Held:
+	case t.Sustained:
 		h.low = rate
 	default:
 		h.high, h.generatorBound = rate, t.Generator
 	}
-	return t.Held, nil
+	return t.Sustained, nil
 }
 
 // confirm repeats the rate found and lowers it while most runs fail. Each step lowers it twice as
@@ -124,13 +126,13 @@ func (h *searchState) tryTwice(ctx context.Context, rate float64, purpose Purpos
 // runs.
 func (h *searchState) confirm(ctx context.Context) error {
 	verdict := h.verdict()
-	for less := h.Precision; h.low > 0; less *= 2 {
+	for less := h.settings.Precision; h.low > 0; less *= 2 {
 		v, err := h.vote(ctx, h.low)
 		switch {
-		case err != nil || !v.decided():
+		case err != nil || !v.isDecided():
 			return err
-		case v.held():
-			h.found.Holds, h.found.Verdict = h.low, verdict
+		case v.isSustained():
+			h.found.Sustained, h.found.Verdict = h.low, verdict
 			return nil
 		}
 		h.high, h.generatorBound, h.low = h.low, v.generator == v.bad, h.below(h.low, less)
@@ -156,9 +158,9 @@ func (h *searchState) verdict() Verdict {
 	case h.generatorBound:
 		return GeneratorBound
 	case h.low == 0 && h.high > 0 && h.high <= h.lowest():
-		return NothingHolds
+		return NoneSustained
 	case h.low > 0 && h.high == 0 && h.low == h.top():
-		return AllHolds
+		return AllSustained
 	case h.low > 0 && h.high > 0 && h.isNarrow():
 		return Settled
 	}
@@ -171,18 +173,18 @@ type vote struct {
 	generator         int // bad ones that the generator caused
 }
 
-func (v *vote) held() bool    { return 2*v.good > v.needed }
-func (v *vote) decided() bool { return v.held() || 2*v.bad >= v.needed }
+func (v *vote) isSustained() bool { return 2*v.good > v.needed }
+func (v *vote) isDecided() bool   { return v.isSustained() || 2*v.bad >= v.needed }
 
 // vote runs a rate until most of the confirmations agree or no runs are left.
 func (h *searchState) vote(ctx context.Context, rate float64) (v vote, err error) {
-	v.needed = h.Confirmations
-	for !v.decided() && len(h.found.Tries) < h.Runs {
+	v.needed = h.settings.Confirmations
+	for !v.isDecided() && len(h.found.Tries) < h.settings.Runs {
 		t, err := h.try(ctx, rate, ToConfirm)
 		if err != nil {
 			return v, err
 		}
-		if t.Held {
+		if t.Sustained {
 			v.good++
 		} else {
 			v.bad++
@@ -198,26 +200,26 @@ func (h *searchState) vote(ctx context.Context, rate float64) (v vote, err error
 func (h *searchState) try(ctx context.Context, rate float64, purpose Purpose) (Try, error) {
 	p := h.plan
 	p.Pace.Steps = Constant(rate).Steps
-	p.Duration = h.Step
+	p.Duration = h.settings.Step
 	return h.runPlan(ctx, p, Try{Rate: rate, Purpose: purpose})
 }
 
 // runPlan runs a Plan and records the Try.
 func (h *searchState) runPlan(ctx context.Context, p Plan, t Try) (Try, error) {
-	r, err := h.Run(ctx, p)
+	r, err := h.settings.Run(ctx, p)
 	if err != nil {
 		return t, err
 	}
-	seen := adjustedResult{Result: r, plan: &p}
+	seen := adjustedResult{result: r, plan: &p}
 	t.Result, t.Achieved, t.ErrorShare = r, r.PerSecond(), seen.errorShare()
 	t.P50, t.P99 = r.Latency.Quantile(0.5), r.Latency.Quantile(0.99)
 	if t.Rate > 0 {
-		t.Why, t.Generator = judge(h.Goal, seen)
+		t.Why, t.Generator = judge(h.settings.Goal, seen)
 	}
-	t.Held = len(t.Why) == 0
+	t.Sustained = len(t.Why) == 0
 	h.found.Tries = append(h.found.Tries, t)
-	if h.Tried != nil {
-		h.Tried(t)
+	if h.settings.Tried != nil {
+		h.settings.Tried(t)
 	}
 	return t, nil
 }

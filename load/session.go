@@ -31,8 +31,8 @@ type Slice struct {
 	Requests uint64        // complete responses
 	Errors   uint64        // see Errors.Total
 	Due      float64       // due requests of an open loop
-	Took     time.Duration // from the first request until none was in flight
-	Drained  time.Duration // part of Took in which no request began
+	Elapsed  time.Duration // from the first request until none was in flight
+	Drained  time.Duration // part of Elapsed in which no request began
 }
 
 // errEnded is the error of a slice after the Session's end.
@@ -51,7 +51,7 @@ func Open(ctx context.Context, p Plan) (*Session, error) {
 		return nil, err
 	}
 	r := newRun(j)
-	r.drainedSlices = make(chan Slice, j.Threads)
+	r.drainedSlices = make(chan Slice, j.plan.Threads)
 	if err := r.createWorkers(); err != nil {
 		return nil, err
 	}
@@ -95,9 +95,9 @@ func (s *Session) Slice(ctx context.Context, d time.Duration, counts bool) (Slic
 	if err != nil {
 		return Slice{}, err
 	}
-	sum.Took, sum.Drained = time.Since(began), time.Since(ended)
+	sum.Elapsed, sum.Drained = time.Since(began), time.Since(ended)
 	if counts {
-		s.measured += sum.Took
+		s.measured += sum.Elapsed
 		s.drainTime += sum.Drained
 	}
 	return sum, nil
@@ -105,8 +105,8 @@ func (s *Session) Slice(ctx context.Context, d time.Duration, counts bool) (Slic
 
 // drain stops new requests and returns once none is in flight.
 func (s *Session) drain(ctx context.Context) (sum Slice, err error) {
-	// The phase comes first: a worker that sees the new number reports that it rests, and must not
-	// begin a slice after that.
+	// The phase comes first: a worker that sees the new number reports that it is drained, and must
+	// not begin a slice after that.
 	s.run.phase.Store(int32(draining))
 	s.run.drainSeq.Add(1)
 	s.run.wakeAll()
@@ -186,16 +186,16 @@ func (w *worker) updatePause() bool {
 		w.now = w.nanos()
 		w.endPacing()
 	}
-	// A worker that got no CPU for a whole slice missed its phase. It still has to report for this
+	// A worker that did not run for a whole slice missed its phase. It still has to report for this
 	// drain.
-	drain := w.drainSeq.Load()
+	drain := w.run.drainSeq.Load()
 	w.drained = w.paused && w.drainSeen == drain
 	if w.paused && !w.drained && w.idle() {
 		w.drained, w.drainSeen = true, drain
 		w.endCounting()
 		t, was := &w.tally, w.reported
 		w.reported = Slice{Requests: t.requests, Errors: t.errors.Total(), Due: t.due}
-		w.drainedSlices <- Slice{Requests: t.requests - was.Requests, Errors: w.reported.Errors - was.Errors,
+		w.run.drainedSlices <- Slice{Requests: t.requests - was.Requests, Errors: w.reported.Errors - was.Errors,
 			Due: t.due - was.Due}
 	}
 	return w.drained
@@ -206,7 +206,7 @@ func (w *worker) resume() {
 	w.paused, w.drained, w.nextReopen = false, false, 0
 	if p := w.pacer; p != nil {
 		p.retries = p.retries[:0]
-		p.restart()
+		p.schedule.restart()
 	}
 }
 

@@ -35,7 +35,7 @@ func newTally() tally {
 // result merges what the workers counted.
 func (r *run) result(elapsed time.Duration) *Result {
 	res := &Result{
-		URL: r.URL, Connections: r.Connections, Threads: r.Threads, Seconds: elapsed.Seconds(),
+		URL: r.plan.URL, Connections: r.plan.Connections, Threads: r.plan.Threads, Seconds: elapsed.Seconds(),
 		Statuses: make(map[int]uint64),
 		Latency:  r.timeline.total, Service: hist.New(), FirstByte: hist.New(), Connect: hist.New(),
 		Handshake: hist.New(),
@@ -44,7 +44,7 @@ func (r *run) result(elapsed time.Duration) *Result {
 		r.timeline.reportRest()
 		res.Timeline = r.timeline.finish(elapsed)
 	}
-	if !r.Pace.open() { // in a closed loop a request is due when it is sent
+	if !r.plan.Pace.open() { // in a closed loop a request is due when it is sent
 		res.Service.Merge(r.timeline.total)
 	}
 	for _, w := range r.workers {
@@ -58,26 +58,26 @@ func (r *run) result(elapsed time.Duration) *Result {
 	for _, w := range r.workers {
 		waiting.Merge(w.tally.waiting)
 	}
-	if r.Part.isPart() {
+	if r.plan.Part.isPart() {
 		res.Waiting = waiting
 	} else {
-		res.addUnanswered(waiting)
+		res.addMissing(waiting)
 	}
-	if r.tls == nil {
+	if r.job.tls == nil {
 		res.Handshake = nil
 	}
 	sortSamples(res.Samples)
 	return res
 }
 
-// addUnanswered adds requests without a response at the end to Latency if they had waited longer
+// addMissing adds requests without a response at the end to Latency if they had waited longer
 // than nearly all others took. Without them, a server that stops responding would look fast.
-func (r *Result) addUnanswered(waiting *hist.Histogram) {
+func (r *Result) addMissing(waiting *hist.Histogram) {
 	const usualShare = 0.99
 	usual := r.Service.Quantile(usualShare)
 	for waited, n := range waiting.All() {
 		if waited > usual {
-			r.Unanswered += uint64(n)
+			r.NoResponse += uint64(n)
 			r.Latency.RecordN(waited, n)
 		}
 	}

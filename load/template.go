@@ -112,7 +112,7 @@ type templateFill struct {
 func newFill(q *request, expressions []expression) *templateFill {
 	f := &templateFill{marked: q, expressions: expressions, filled: q.clone()}
 	own := f.filled
-	parts := []*string{&own.target, &own.path, &own.query, &own.body}
+	parts := []*string{&own.url.target, &own.url.path, &own.url.query, &own.body}
 	for i := range own.fields {
 		parts = append(parts, &own.fields[i].value)
 	}

@@ -17,7 +17,7 @@ type thinker struct {
 func (t thinkers) Len() int           { return len(t) }
 func (t thinkers) Less(i, j int) bool { return t[i].wake < t[j].wake }
 func (t thinkers) Swap(i, j int)      { t[i], t[j] = t[j], t[i] }
-func (t *thinkers) Push(x any)        { *t = append(*t, x.(thinker)) } //nolint:forcetypeassert // container/heap's way
+func (t *thinkers) Push(x any)        { *t = append(*t, x.(thinker)) } //nolint:forcetypeassert // always a thinker
 func (t *thinkers) Pop() any {
 	last := len(*t) - 1
 	x := (*t)[last]
@@ -27,17 +27,17 @@ func (t *thinkers) Pop() any {
 
 // startThinking pauses a connection for a random time, up to Plan.Think.
 func (w *worker) startThinking(id int) {
-	if w.Think == 0 {
+	if w.plan.Think == 0 {
 		return
 	}
 	c := &w.conns[id]
-	c.thinkUntil = w.now + rand.Int64N(int64(w.Think)+1)
-	heap.Push(&w.thinking, thinker{c.thinkUntil, id})
+	c.reusable.thinkUntil = w.now + rand.Int64N(int64(w.plan.Think)+1)
+	heap.Push(&w.thinking, thinker{c.reusable.thinkUntil, id})
 }
 
 // resumeThinkers sends on the connections whose pause is over and sets the timer for the next.
 func (w *worker) resumeThinkers() {
-	if w.Think == 0 || w.paused {
+	if w.plan.Think == 0 || w.paused {
 		return
 	}
 	w.now = w.nanos()

@@ -154,7 +154,7 @@ func (w *worker) continueHandshake(id int) {
 	if err == nil {
 		err = w.ignoreBlocked(id, c.tls.flush())
 	}
-	if err == nil && over && w.Version == HTTP2 {
+	if err == nil && over && w.plan.Version == HTTP2 {
 		if agreed := c.tls.conn.ConnectionState().NegotiatedProtocol; agreed != "h2" {
 			err = fmt.Errorf("the server does not support HTTP/2: it selected %q by ALPN", agreed)
 		}

@@ -40,7 +40,7 @@ func TestStallShowsInOpenLoopLatencyOnly(t *testing.T) {
 		stalls.Store(0)
 		r := run(t, load.Plan{URL: server.URL, Connections: 1, Duration: time.Second})
 		if r.Latency.Quantile(0.9) > stall/4 || r.Latency.Max() < stall ||
-			r.Latency.Count() != r.Service.Count()+int64(r.Unanswered) {
+			r.Latency.Count() != r.Service.Count()+int64(r.NoResponse) {
 			return fmt.Errorf("closed loop: one in ten took %v, the longest %v; %d and %d", r.Latency.Quantile(0.9),
 				r.Latency.Max(), r.Latency.Count(), r.Service.Count())
 		}
@@ -50,7 +50,7 @@ func TestStallShowsInOpenLoopLatencyOnly(t *testing.T) {
 
 // Requests without any response count with the time that they waited: all due ones in an open loop,
 // those that were sent in a closed one.
-func TestUnansweredRequestsCount(t *testing.T) {
+func TestMissingResponsesCount(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -63,9 +63,9 @@ func TestUnansweredRequestsCount(t *testing.T) {
 		again(t, func(time.Duration) error {
 			r := run(t, load.Plan{URL: "http://" + l.Addr().String(), Connections: 3, Pace: test.pace,
 				Duration: 500 * time.Millisecond})
-			if r.Requests != 0 || r.Unanswered < test.least || r.Unanswered > test.most ||
+			if r.Requests != 0 || r.NoResponse < test.least || r.NoResponse > test.most ||
 				r.Latency.Max() < 400*time.Millisecond {
-				return fmt.Errorf("%s: %d responses, and %d missing after %v", name, r.Requests, r.Unanswered,
+				return fmt.Errorf("%s: %d responses, and %d missing after %v", name, r.Requests, r.NoResponse,
 					r.Latency.Max())
 			}
 			if text := strings.Join(r.Doubts(), " "); strings.Contains(text,

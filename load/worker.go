@@ -28,7 +28,9 @@ const (
 // worker is a thread with its share of the connections. Only its own goroutine uses its fields,
 // except the atomic ones for progress reports.
 type worker struct {
-	*run
+	run       *run
+	job       *job  // the run's
+	plan      *Plan // the run's
 	index     int
 	firstConn int // number of its first busy connection among those of the whole Plan
 	poller    *poll.Poller
@@ -77,11 +79,13 @@ func newWorker(r *run, index, before, conns int) (*worker, error) {
 		return nil, fmt.Errorf("load: %w", err)
 	}
 	w := &worker{
-		run: r, index: index, firstConn: before, poller: p, conns: make([]conn, conns*r.connsPerBusy()),
+		run: r, job: r.job, plan: r.plan, index: index, firstConn: before, poller: p,
+		conns: make([]conn, conns*r.job.connsPerBusy()),
 		clock: time.Now(), tally: newTally(),
 		buffer: make([]byte, readSize), current: interval{latency: hist.New()},
-		nextReopen: conns * r.connsPerBusy(), route: newRoute(r.Sources, &r.address, index, r.Threads),
-		values: sequenceValues{int64(r.Part.FirstThread + index), int64(r.wholeThreads())},
+		nextReopen: conns * r.job.connsPerBusy(),
+		route:      newRoute(r.plan.Sources, &r.job.address, index, r.plan.Threads),
+		values:     sequenceValues{int64(r.plan.Part.FirstThread + index), int64(r.plan.wholeThreads())},
 	}
 	w.prepareConns()
 	if w.timer, err = newTimer(p); err != nil {
@@ -92,30 +96,33 @@ func newWorker(r *run, index, before, conns int) (*worker, error) {
 		w.close()
 		return nil, err
 	}
-	if r.Pace.open() {
-		share := float64(conns) / float64(r.wholeConnections())
-		w.pacer = newPacer(w.timer, newSchedule(&r.Pace, share, r.Part.FirstThread+index, r.wholeThreads()))
+	if r.plan.Pace.open() {
+		share := float64(conns) / float64(r.plan.wholeConnections())
+		s := newSchedule(&r.plan.Pace, share, r.plan.Part.FirstThread+index, r.plan.wholeThreads())
+		w.pacer = newPacer(w.timer, s)
 	}
 	return w, nil
 }
 
 // prepareConns creates the worker's messages and connections.
 func (w *worker) prepareConns() {
-	for i, a := range w.requests {
+	for i, q := range w.job.requests {
 		var f *templateFill
-		if len(a.expressions) > 0 {
-			f = newFill(a.request, a.expressions)
+		if len(q.expressions) > 0 {
+			f = newFill(q.request, q.expressions)
 		}
-		w.messages = append(w.messages, newMessage(w.job, a.request, i, f))
+		w.messages = append(w.messages, newMessage(w.job, q.request, i, f))
 	}
-	w.nextIndex = (w.Part.FirstThread + w.index) * len(w.messages) / w.wholeThreads()
-	flights := make([]exchange, len(w.conns)*w.Pipeline)
-	for i, reader := range w.protocol.newReaders(len(w.conns), readerConfig{&w.tally, &w.expected, w.Pipeline}) {
-		c := conn{fd: -1, response: response{slot: -1}}
-		c.firstAttempt, c.reader, c.exchanges = true, reader, flights[:w.Pipeline:w.Pipeline]
-		c.mux, _ = reader.(multiplexer)
-		c.check = w.expected.newCheck()
-		w.conns[i], flights = c, flights[w.Pipeline:]
+	w.nextIndex = (w.plan.Part.FirstThread + w.index) * len(w.messages) / w.plan.wholeThreads()
+	exchanges := make([]exchange, len(w.conns)*w.plan.Pipeline)
+	config := readerConfig{&w.tally, &w.job.expected, w.plan.Pipeline}
+	for i, reader := range w.job.protocol.newReaders(len(w.conns), config) {
+		own := exchanges[:w.plan.Pipeline:w.plan.Pipeline]
+		c := conn{fd: -1, response: response{slot: -1}, reusable: reusable{
+			firstAttempt: true, reader: reader, exchanges: own, check: w.job.expected.newCheck(),
+		}}
+		c.reusable.mux, _ = reader.(multiplexer)
+		w.conns[i], exchanges = c, exchanges[w.plan.Pipeline:]
 	}
 }
 
@@ -126,7 +133,7 @@ func (w *worker) loop() {
 	defer w.bind()()
 	defer w.close() // on the same thread: handshakes are coroutines of this goroutine
 	for {
-		w.seenPhase = phase(w.phase.Load())
+		w.seenPhase = phase(w.run.phase.Load())
 		switch {
 		case w.seenPhase == measuring && !w.tally.counting:
 			w.beginCounting()
@@ -137,7 +144,7 @@ func (w *worker) loop() {
 			return
 		}
 		wait := sweepEvery
-		if w.isSession() && w.updatePause() {
+		if w.run.isSession() && w.updatePause() {
 			wait = pausedWait
 		}
 		w.startClosedLoop()
@@ -172,10 +179,10 @@ func (w *worker) loop() {
 // CPU. The returned function undoes both.
 func (w *worker) bind() (release func()) {
 	runtime.LockOSThread()
-	if len(w.CPUs) == 0 {
+	if len(w.plan.CPUs) == 0 {
 		return runtime.UnlockOSThread
 	}
-	cpu := w.CPUs[w.index%len(w.CPUs)]
+	cpu := w.plan.CPUs[w.index%len(w.plan.CPUs)]
 	undo, err := bindThread(cpu)
 	if err != nil {
 		w.recordFirstError(fmt.Sprintf("cannot bind a thread to CPU %d: %v", cpu, err))
@@ -210,14 +217,14 @@ func (w *worker) endCounting() {
 	w.tally.sys += spent.sys - w.cpuAtStart.sys
 	w.now = w.nanos()
 	for id := range w.conns {
-		for i := range w.conns[id].exchanges {
-			if f := &w.conns[id].exchanges[i]; f.active {
+		for i := range w.conns[id].reusable.exchanges {
+			if f := &w.conns[id].reusable.exchanges[i]; f.active {
 				w.recordWaiting(f.due)
 			}
 		}
 	}
 	w.endPacing()
-	if !w.isSession() {
+	if !w.run.isSession() {
 		w.tally.windows = append(w.tally.windows, uint32(w.tally.requests-w.window.before))
 	}
 	w.deliverSecond()
@@ -235,10 +242,11 @@ func (w *worker) endPacing() {
 		return
 	}
 	if w.tally.counting {
-		w.tally.due += (p.profile.dueBy(w.now-p.began) - p.profile.dueBy(w.began-p.began)) / p.gap
+		s := p.schedule
+		w.tally.due += (s.profile.dueBy(w.now-p.began) - s.profile.dueBy(w.began-p.began)) / s.gap
 		free := p.idle.len()
 		for since, ok := p.pop(w.now); ok; since, ok = p.pop(w.now) {
-			if w.hasRequestLimit() && !w.requestBudget.acquire() { // due after the last request of the run
+			if w.job.hasRequestLimit() && !w.run.requestBudget.acquire() { // due after the last request of the run
 				w.tally.due--
 				continue
 			}
@@ -291,7 +299,7 @@ func (w *worker) sweep() {
 	w.nextSweep = w.now + int64(sweepEvery)
 	for id := range w.conns[:w.nextUnopened] {
 		c := &w.conns[id]
-		if c.inBacklog && c.state > handshaking && w.now-c.connectStart > int64(backlogTime) {
+		if c.reusable.inBacklog && c.state > handshaking && w.now-c.connectStart > int64(backlogTime) {
 			w.leaveBacklog(c)
 		}
 		switch {
@@ -299,8 +307,8 @@ func (w *worker) sweep() {
 			if w.backlog < maxBacklog && !w.paused {
 				w.connect(id)
 			}
-		case c.state < open && w.now-c.connectStart > int64(w.Timeout):
-			if !w.connected.Load() {
+		case c.state < open && w.now-c.connectStart > int64(w.plan.Timeout):
+			if !w.run.connected.Load() {
 				w.abandonUnopened()
 			}
 			w.cannotConnect(id, FailedTimeout, "timeout: "+c.activity())
@@ -314,8 +322,8 @@ func (w *worker) sweep() {
 
 // isTimedOut reports whether a request on the connection has timed out.
 func (w *worker) isTimedOut(c *conn) bool {
-	for i := range c.exchanges {
-		if f := &c.exchanges[i]; f.active && w.now-f.sent > int64(w.Timeout) {
+	for i := range c.reusable.exchanges {
+		if f := &c.reusable.exchanges[i]; f.active && w.now-f.sent > int64(w.plan.Timeout) {
 			return true
 		}
 	}
@@ -326,8 +334,8 @@ func (w *worker) isTimedOut(c *conn) bool {
 // requests has waited, which is a lower bound of their latency.
 func (w *worker) timeOut(id int) {
 	c := &w.conns[id]
-	for i := range c.exchanges {
-		if f := &c.exchanges[i]; f.active && w.tally.counting {
+	for i := range c.reusable.exchanges {
+		if f := &c.reusable.exchanges[i]; f.active && w.tally.counting {
 			w.tally.timedOut.Record(time.Duration(w.now - f.due))
 		}
 	}
@@ -353,8 +361,8 @@ func (w *worker) recordError(kind Failure, text string) {
 func (w *worker) countError(kind Failure) {
 	*w.tally.errors.of(kind)++
 	w.current.second.Errors++
-	if w.MaxErrors > 0 {
-		w.errorBudget.finish()
+	if w.plan.MaxErrors > 0 {
+		w.run.errorBudget.finish()
 	}
 }
 
@@ -376,7 +384,7 @@ func (w *worker) close() {
 		if c.tls != nil {
 			c.tls.release()
 		}
-		c.reader.reset() // it may hold STDERR output
+		c.reusable.reader.reset() // it may hold STDERR output
 	}
 	if w.timer != nil {
 		w.timer.close()

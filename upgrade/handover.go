@@ -211,7 +211,7 @@ func (u *Upgrader) handover() (files []*os.File, text string, err error) {
 			if s.isOwned != isOwned {
 				continue
 			}
-			file, err := listen.Duplicate(s.Listener)
+			file, err := listen.Duplicate(s.listener)
 			if isClosed(err) {
 				continue // the program no longer listens there
 			} else if err != nil {

@@ -12,7 +12,7 @@ import (
 // pidFileMode lets every user read the process ID.
 const pidFileMode = 0o644
 
-// A pidFile is a complete file under another name. The zero value is none.
+// A pidFile is a complete file under another name. The zero value is no file.
 type pidFile struct{ temporary, path string }
 
 // newPIDFile writes the process ID to a new file beside path. It finds out whether path can be
@@ -29,7 +29,7 @@ func newPIDFile(path string) (_ pidFile, err error) {
 	return pidFile{f.Name(), path}, nil
 }
 
-// publish gives the file its path. Readers never find a part of it.
+// publish gives the file its path. Readers never see a partial file.
 func (p pidFile) publish() error {
 	if p.path == "" {
 		return nil

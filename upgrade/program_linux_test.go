@@ -19,6 +19,7 @@ import (
 
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/fcgi"
+	"github.com/tarehq/tare/internal/testkit/upgrades"
 	"github.com/tarehq/tare/upgrade"
 )
 
@@ -69,10 +70,7 @@ func TestMain(m *testing.M) {
 
 // run is the server's main function.
 func (s settings) run() error {
-	go func() { // the test's end closes standard input, so that no process outlives it
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(3)
-	}()
+	upgrades.ExitWithTest()
 	b, _ := os.ReadFile(s.path("fault")) // none is no fault
 	fault := string(b)
 	if fault == exitsAtOnce {
@@ -113,9 +111,7 @@ func (s settings) log() io.Writer {
 
 // announce writes a file at once.
 func (s settings) announce(name, text string) {
-	if err := os.WriteFile(s.path(name+".new"), []byte(text), 0o600); err == nil {
-		_ = os.Rename(s.path(name+".new"), s.path(name))
-	}
+	_ = upgrades.Announce(s.path(name), text) // the test misses it
 }
 
 // listen opens the server's sockets.

@@ -27,24 +27,24 @@ type TLSServer interface {
 	ServeTLS(l net.Listener, certFile, keyFile string) error
 }
 
-// served is a server with its listener.
-type served struct {
-	Server
-	serve func() error
+// serverEntry is a server, and the function that serves its listener.
+type serverEntry struct {
+	server Server
+	serve  func() error
 }
 
 // Serve makes Run serve s on l. It returns at once.
 func (u *Upgrader) Serve(s Server, l net.Listener) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.servers = append(u.servers, served{s, func() error { return s.Serve(l) }})
+	u.servers = append(u.servers, serverEntry{s, func() error { return s.Serve(l) }})
 }
 
 // ServeTLS makes Run serve s on l, over TLS. It returns at once.
 func (u *Upgrader) ServeTLS(s TLSServer, l net.Listener, certFile, keyFile string) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	u.servers = append(u.servers, served{s, func() error { return s.ServeTLS(l, certFile, keyFile) }})
+	u.servers = append(u.servers, serverEntry{s, func() error { return s.ServeTLS(l, certFile, keyFile) }})
 }
 
 // Run calls Ready, serves the servers of Serve and ServeTLS, and upgrades when the process receives
@@ -224,8 +224,8 @@ func (u *Upgrader) uniqueServers() (all []Server) {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, s := range u.servers {
-		if !slices.Contains(all, s.Server) {
-			all = append(all, s.Server)
+		if !slices.Contains(all, s.server) {
+			all = append(all, s.server)
 		}
 	}
 	return all

@@ -52,9 +52,9 @@ func (u *Upgrader) ListenFunc(network, address string, open func() (net.Listener
 		return nil, fmt.Errorf("%s: invalid network %q: want tcp, tcp4, tcp6 or unix", address, network)
 	}
 	opened, err := u.find(s)
-	if err == nil && opened.Listener == nil {
+	if err == nil && opened.listener == nil {
 		opened = socket{name: nameOf(s), isOwned: true, isNew: true}
-		opened.Listener, err = open()
+		opened.listener, err = open()
 	}
 	if err != nil {
 		return nil, err
@@ -64,21 +64,21 @@ func (u *Upgrader) ListenFunc(network, address string, open func() (net.Listener
 	if u.state != starting {
 		u.store() // Ready has done so for earlier ones
 	}
-	return opened.Listener, nil
+	return opened.listener, nil
 }
 
 // setUnlink sets whether closing a unix socket removes its file. The service manager removes the
 // files of its own sockets. Until this process has taken over, its parent serves those it has
 // passed.
 func (u *Upgrader) setUnlink(s socket) {
-	if l, ok := s.Listener.(*net.UnixListener); ok {
+	if l, ok := s.listener.(*net.UnixListener); ok {
 		l.SetUnlinkOnClose(s.isOwned && !u.stores() && (s.isNew || u.parent == nil))
 	}
 }
 
 // isClosedSocket reports whether the program has closed a socket.
 func isClosedSocket(s socket) bool {
-	conn, ok := s.Listener.(syscall.Conn)
+	conn, ok := s.listener.(syscall.Conn)
 	if !ok {
 		return false
 	}
@@ -97,16 +97,16 @@ func (u *Upgrader) find(s listen.Spec) (socket, error) {
 				return socket{}, err
 			}
 			for _, surplus := range all[1:] {
-				surplus.Close()
+				surplus.Listener.Close()
 			}
 			// a socket with such a name comes back from the store
-			return socket{Listener: all[0].Listener, name: name, isOwned: true}, nil
+			return socket{listener: all[0].Listener, name: name, isOwned: true}, nil
 		}
 		found := passed.At(s)
 		if found.Listener != nil && isOwned {
-			return socket{Listener: found.Listener, name: name, isOwned: true}, nil
+			return socket{listener: found.Listener, name: name, isOwned: true}, nil
 		} else if found.Listener != nil {
-			return socket{Listener: found.Listener, name: found.Name}, nil
+			return socket{listener: found.Listener, name: found.Name}, nil
 		}
 	}
 	return socket{}, nil
@@ -139,7 +139,7 @@ func (u *Upgrader) Activated(name string) ([]net.Listener, error) {
 	}
 	var listeners []net.Listener
 	for _, s := range all {
-		u.sockets = append(u.sockets, socket{Listener: s.Listener, name: s.Name})
+		u.sockets = append(u.sockets, socket{listener: s.Listener, name: s.Name})
 		listeners = append(listeners, s.Listener)
 	}
 	return listeners, nil
@@ -161,7 +161,7 @@ func (u *Upgrader) store() {
 			u.options.Logger.Error("upgrade: storing a socket: its address is too long", "socket", displayName(s.name))
 			continue
 		}
-		file, err := listen.Duplicate(s.Listener)
+		file, err := listen.Duplicate(s.listener)
 		if err == nil {
 			err = sdnotify.Store(s.name, file)
 			file.Close()
@@ -175,9 +175,9 @@ func (u *Upgrader) closeSockets() {
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	for _, s := range u.sockets {
-		if file, ok := s.Listener.(*net.UnixListener); ok && u.state == replaced {
+		if file, ok := s.listener.(*net.UnixListener); ok && u.state == replaced {
 			file.SetUnlinkOnClose(false)
 		}
-		s.Close()
+		s.listener.Close()
 	}
 }

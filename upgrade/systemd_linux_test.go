@@ -11,6 +11,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit/upgrades"
 )
 
 // manager is a service manager's socket, as sd_notify(3) describes it.
@@ -38,7 +40,7 @@ func (m *manager) until(lines ...string) string {
 	m.Helper()
 	b, rights := make([]byte, 4096), make([]byte, 4096)
 	for {
-		if err := m.socket.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		if err := m.socket.SetReadDeadline(time.Now().Add(upgrades.Patience)); err != nil {
 			m.Fatal(err)
 		}
 		n, nrights, _, _, err := m.socket.ReadMsgUnix(b, rights)
@@ -82,11 +84,11 @@ func (m *manager) store(lines []string, rights []byte) {
 func TestServiceManagerIsNotified(t *testing.T) {
 	m := newManager(t)
 	s := start(t, settings{Grace: time.Hour}, "NOTIFY_SOCKET="+m.path, "WATCHDOG_USEC=20000")
-	first := s.pid()
+	first := s.PID()
 	m.until("READY=1", fmt.Sprint("MAINPID=", first))
 	m.until("WATCHDOG=1")
-	s.write("fault", exitsAtOnce)
-	s.signal(first, syscall.SIGUSR2)
+	s.Write("fault", exitsAtOnce)
+	s.Signal(first, syscall.SIGUSR2)
 	reloading := m.until("RELOADING=1")
 	if !strings.Contains(reloading, "\nMONOTONIC_USEC=") || strings.Contains(reloading, "USEC=0") {
 		t.Errorf("got %q", reloading)
@@ -94,12 +96,12 @@ func TestServiceManagerIsNotified(t *testing.T) {
 	if failed := m.until("READY=1"); !strings.Contains(failed, "exit status 7") || strings.Contains(failed, "MAINPID") {
 		t.Errorf("got %q", failed)
 	}
-	if err := os.Remove(s.path("fault")); err != nil {
+	if err := os.Remove(s.Path("fault")); err != nil {
 		t.Fatal(err)
 	}
-	_, second := s.upgrade()
+	_, second := s.Upgrade()
 	m.until("READY=1", fmt.Sprint("MAINPID=", second))
-	s.wait(first)
+	s.Wait(first)
 	m.messages = nil
 	m.until("WATCHDOG=1") // only the second process is left
 	m.until("WATCHDOG=1")
@@ -108,9 +110,9 @@ func TestServiceManagerIsNotified(t *testing.T) {
 			t.Errorf("a replaced process reports %q", message)
 		}
 	}
-	s.signal(second, syscall.SIGTERM)
+	s.Signal(second, syscall.SIGTERM)
 	m.until("STOPPING=1")
-	s.wait(second)
+	s.Wait(second)
 }
 
 // Sockets in the descriptor store outlive the service: a connection that arrives while it restarts
@@ -122,13 +124,13 @@ func TestStoredSocketsOutliveRestart(t *testing.T) {
 	for len(m.stored) < 2 {
 		m.until("FDSTORE=1")
 	}
-	address := s.waitFor("plain")
-	s.end()
+	address := s.Await("plain")
+	s.End()
 	waiting := make(chan error, 1)
 	go func() {
-		c := &rawClient{network: "unix", address: s.path("socket")}
-		defer c.close()
-		_, err := c.request("x")
+		c := &upgrades.RawClient{Network: "unix", Address: s.Path("socket")}
+		defer c.Close()
+		_, err := c.Request("/", "x")
 		waiting <- err
 	}()
 	var names []string
@@ -140,10 +142,10 @@ func TestStoredSocketsOutliveRestart(t *testing.T) {
 	if err := <-waiting; err != nil {
 		t.Error(err)
 	}
-	if again := s.read("plain"); again != address {
+	if again := s.Read("plain"); again != address {
 		t.Errorf("listens on %s, and did on %s", again, address)
 	}
-	s.end()
+	s.End()
 }
 
 // Sockets of socket units are served by each process, and their files stay.
@@ -160,17 +162,18 @@ func TestActivatedSocketsAreHandedOver(t *testing.T) {
 	}
 	defer file.Close()
 	s := activate(t, settings{Grace: time.Hour, Name: "web"}, []*os.File{file}, "LISTEN_FDNAMES=web")
-	load := s.begin(1, func() client { return &rawClient{network: "unix", address: path} })
+	load := s.Load()
+	load.Add(&upgrades.RawClient{Network: "unix", Address: path}, "/?", "")
 	for range 3 {
-		load.more(10)
-		from, _ := s.upgrade()
-		if code := s.wait(from); code != 0 {
+		load.More(10)
+		from, _ := s.Upgrade()
+		if code := s.Wait(from); code != 0 {
 			t.Errorf("exit code %d", code)
 		}
 	}
-	load.more(10)
-	load.finish()
-	s.end()
+	load.More(10)
+	load.Finish()
+	s.End()
 	if _, err := os.Stat(path); errors.Is(err, os.ErrNotExist) {
 		t.Error("the unit's socket was removed")
 	}

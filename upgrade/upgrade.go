@@ -74,7 +74,7 @@ type Upgrader struct {
 	mu      sync.Mutex // guards the rest
 	state   state
 	sockets []socket
-	servers []served
+	servers []serverEntry
 }
 
 // state is where an Upgrader is:
@@ -310,10 +310,10 @@ func (u *Upgrader) isReplaced() bool {
 
 // A socket is a listening socket of this process.
 type socket struct {
-	net.Listener
-	name    string // under which it is passed on
-	isOwned bool   // the program has opened it, not the service manager
-	isNew   bool   // this process has opened it
+	listener net.Listener
+	name     string // under which it is passed on
+	isOwned  bool   // the program has opened it, not the service manager
+	isNew    bool   // this process has opened it
 }
 
 // displayName returns a socket's name for logs.

@@ -11,12 +11,14 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit/upgrades"
 )
 
-// upgrades is how many upgrades the tests make under load; with TARE_SLOW they make slowUpgrades.
+// The tests make fewUpgrades under load; with TARE_SLOW they make manyUpgrades.
 const (
-	upgrades     = 10
-	slowUpgrades = 1000
+	fewUpgrades  = 10
+	manyUpgrades = 1000
 )
 
 // No request is lost while processes replace each other: on kept and new connections, over TCP,
@@ -24,36 +26,36 @@ const (
 func TestUpgradesLoseNoRequest(t *testing.T) {
 	for _, kind := range []string{"tare", "http"} {
 		t.Run(kind, func(t *testing.T) {
-			n := upgrades
+			n := fewUpgrades
 			if os.Getenv("TARE_SLOW") != "" && kind == "tare" {
-				n = slowUpgrades
+				n = manyUpgrades
 			}
 			s := start(t, settings{Kind: kind, Unix: true, TLS: true, Grace: time.Hour})
-			load := s.begin(2, s.clients()...)
+			load := s.load(2)
 			var replaced []int
 			for i := range n {
-				load.more(20)
-				from, _ := s.upgrade()
+				load.More(20)
+				from, _ := s.Upgrade()
 				replaced = append(replaced, from)
 				if t.Failed() {
-					t.Fatalf("after %d upgrades; log:\n%s", i, s.read("log"))
+					t.Fatalf("after %d upgrades", i)
 				}
 			}
-			load.more(100)
-			load.finish()
+			load.More(100)
+			load.Finish()
 			for _, pid := range replaced {
 				if kind == "http" { // it does not count its connections, and would wait for all of Grace
-					s.signal(pid, syscall.SIGTERM)
+					s.Signal(pid, syscall.SIGTERM)
 				}
-				if code := s.wait(pid); code != 0 {
+				if code := s.Wait(pid); code != 0 {
 					t.Errorf("a replaced process: exit code %d", code)
 				}
 			}
-			s.end()
-			if _, err := os.Stat(s.path("socket")); err == nil {
+			s.End()
+			if _, err := os.Stat(s.Path("socket")); err == nil {
 				t.Error("the last process leaves the unix socket's file")
 			}
-			t.Logf("%d requests, %d upgrades", load.requests.Load(), n)
+			t.Logf("%d requests, %d upgrades", load.Requests.Load(), n)
 		})
 	}
 }
@@ -70,23 +72,23 @@ func TestFailedUpgradesChangeNothing(t *testing.T) {
 				ready = 300 * time.Millisecond
 			}
 			s := start(t, settings{Unix: true, TLS: true, Ready: ready, Grace: time.Hour})
-			load := s.begin(1, s.clients()...)
-			pid := s.pid()
-			s.write("fault", fault)
+			load := s.load(1)
+			pid := s.PID()
+			s.Write("fault", fault)
 			for n := range 3 {
-				load.more(20)
-				s.signal(pid, syscall.SIGUSR2)
-				s.eventually("an error", func() bool { return strings.Count(s.read("log"), "upgrade failed") > n })
+				load.More(20)
+				s.Signal(pid, syscall.SIGUSR2)
+				s.AwaitLog("upgrade failed", n+1)
 			}
-			if log := s.read("log"); strings.Count(log, want) != 3 {
+			if log := s.Read("log"); strings.Count(log, want) != 3 {
 				t.Errorf("want %q in\n%s", want, log)
 			}
-			if got := s.pid(); got != pid {
+			if got := s.PID(); got != pid {
 				t.Errorf("process %d serves, want %d", got, pid)
 			}
 			if fault == hangs { // a good process may need more time than that
-				load.finish()
-				s.end()
+				load.Finish()
+				s.End()
 				return
 			}
 			s.succeed(load)
@@ -95,58 +97,58 @@ func TestFailedUpgradesChangeNothing(t *testing.T) {
 }
 
 // succeed upgrades without a fault, and ends.
-func (s *site) succeed(load *load) {
+func (s *site) succeed(load *upgrades.Load) {
 	s.Helper()
-	if err := os.Remove(s.path("fault")); err != nil {
+	if err := os.Remove(s.Path("fault")); err != nil {
 		s.Fatal(err)
 	}
-	from, _ := s.upgrade()
-	load.more(20)
-	load.finish()
-	if code := s.wait(from); code != 0 {
+	from, _ := s.Upgrade()
+	load.More(20)
+	load.Finish()
+	if code := s.Wait(from); code != 0 {
 		s.Errorf("the replaced process: exit code %d", code)
 	}
-	s.end()
+	s.End()
 }
 
 // A new process that is killed half way changes nothing. If the old one is killed then, the new one
 // serves alone, and connections that arrive between them wait.
 func TestKilledProcessesLoseNoConnection(t *testing.T) {
 	s := start(t, settings{Unix: true, Grace: time.Hour})
-	load := s.begin(1, s.clients()...)
-	s.write("fault", hangs)
-	old := s.pid()
-	s.signal(old, syscall.SIGUSR2)
-	s.signal(s.number("hangs"), syscall.SIGKILL)
-	s.eventually("an error", func() bool { return strings.Contains(s.read("log"), "signal: killed") })
-	load.more(20)
-	load.finish()
+	load := s.load(1)
+	s.Write("fault", hangs)
+	old := s.PID()
+	s.Signal(old, syscall.SIGUSR2)
+	s.Signal(s.Number("hangs"), syscall.SIGKILL)
+	s.AwaitLog("signal: killed", 1)
+	load.More(20)
+	load.Finish()
 
-	if err := os.Remove(s.path("hangs")); err != nil {
+	if err := os.Remove(s.Path("hangs")); err != nil {
 		t.Fatal(err)
 	}
-	s.write("fault", waits)
-	s.signal(old, syscall.SIGUSR2)
-	next := s.number("hangs")
-	s.signal(old, syscall.SIGKILL)
-	s.wait(old)
-	c, err := net.Dial("tcp", s.waitFor("plain")) // the queue of the socket is still there
+	s.Write("fault", waits)
+	s.Signal(old, syscall.SIGUSR2)
+	next := s.Number("hangs")
+	s.Signal(old, syscall.SIGKILL)
+	s.Wait(old)
+	c, err := net.Dial("tcp", s.Await("plain")) // the queue of the socket is still there
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
 	io.WriteString(c, "POST / HTTP/1.1\r\nHost: host\r\nContent-Length: 1\r\n\r\nx")
-	s.write("go", "")
+	s.Write("go", "")
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if pid, err := responsePID(resp.Header.Get("Pid"), resp.Body, "x"); pid != next || err != nil {
-		t.Errorf("process %d responds, %v, want %d", pid, err, next)
+	if pid, err := upgrades.CheckEcho(resp, "x"); pid != fmt.Sprint(next) || err != nil {
+		t.Errorf("process %s responds, %v, want %d", pid, err, next)
 	}
 	c.Close()
-	s.eventually("the new PID file", func() bool { return s.pid() == next })
-	load = s.begin(1, s.clients()...)
+	s.Eventually("the new PID file", func() bool { return s.PID() == next })
+	load = s.load(1)
 	s.succeed(load)
 }
 
@@ -156,14 +158,14 @@ func TestConnectionsOutliveUpgrade(t *testing.T) {
 	for _, kind := range []string{"tare", "http"} {
 		t.Run(kind, func(t *testing.T) {
 			s := start(t, settings{Kind: kind, Grace: time.Hour})
-			address := s.waitFor("plain")
-			idle := &rawClient{network: "tcp", address: address}
-			defer idle.close()
-			if _, err := idle.request("x"); err != nil {
+			address := s.Await("plain")
+			idle := &upgrades.RawClient{Network: "tcp", Address: address}
+			defer idle.Close()
+			if _, err := idle.Request("/", "x"); err != nil {
 				t.Fatal(err)
 			}
 			download := s.get(address, "/download")
-			from := fmt.Sprint(s.pid(), "\n")
+			from := fmt.Sprint(s.PID(), "\n")
 			if got, _ := download.ReadString('\n'); got != from {
 				t.Errorf("got %q, want %q", got, from)
 			}
@@ -171,32 +173,32 @@ func TestConnectionsOutliveUpgrade(t *testing.T) {
 			if got, _ := in.ReadString('\n'); got != from {
 				t.Errorf("got %q, want %q", got, from)
 			}
-			old, _ := s.upgrade()
-			if pid, err := idle.request("y"); pid != old || err != nil || idle.c != nil {
-				t.Errorf("process %d responds, %v, kept %v; want %d", pid, err, idle.c != nil, old)
+			old, _ := s.Upgrade()
+			if pid, err := idle.Request("/", "y"); pid != fmt.Sprint(old) || err != nil || idle.Kept {
+				t.Errorf("process %s responds, %v, kept %v; want %d", pid, err, idle.Kept, old)
 			}
-			if pid, err := idle.request("z"); pid == old || err != nil {
-				t.Errorf("process %d responds to a new connection, %v", pid, err)
+			if pid, err := idle.Request("/", "z"); pid == fmt.Sprint(old) || err != nil {
+				t.Errorf("process %s responds to a new connection, %v", pid, err)
 			}
 			io.WriteString(socket, "hello\n")
 			if got, err := in.ReadString('\n'); got != "hello\n" {
 				t.Errorf("got %q, %v", got, err)
 			}
-			s.write("finish", "")
+			s.Write("finish", "")
 			if got, err := io.ReadAll(download); string(got) != "end" || err != nil {
 				t.Errorf("got %q, %v", got, err)
 			}
-			s.signal(old, syscall.SIGTERM) // ends Grace
+			s.Signal(old, syscall.SIGTERM) // ends Grace
 			io.WriteString(socket, "still here\n")
 			if got, err := in.ReadString('\n'); got != "still here\n" {
 				t.Errorf("got %q, %v", got, err)
 			}
 			socket.Close()
-			if code := s.wait(old); code != 0 {
+			if code := s.Wait(old); code != 0 {
 				t.Errorf("exit code %d", code)
 			}
-			idle.close()
-			s.end()
+			idle.Close()
+			s.End()
 		})
 	}
 }
@@ -233,16 +235,16 @@ func (s *site) hijack(address string) (net.Conn, *bufio.Reader) {
 // DrainTimeout ends what does not end by itself, and the process reports that.
 func TestDrainTimeoutEndsRequests(t *testing.T) {
 	s := start(t, settings{Grace: time.Millisecond, Drain: 2 * time.Second})
-	download := s.get(s.waitFor("plain"), "/download")
+	download := s.get(s.Await("plain"), "/download")
 	if _, err := download.ReadString('\n'); err != nil {
 		t.Fatal(err)
 	}
-	old, _ := s.upgrade()
-	if code := s.wait(old); code != 1 {
+	old, _ := s.Upgrade()
+	if code := s.Wait(old); code != 1 {
 		t.Errorf("exit code %d, want 1", code)
 	}
 	if got, err := io.ReadAll(download); err == nil {
 		t.Errorf("the download ended in good order: %q", got)
 	}
-	s.end()
+	s.End()
 }

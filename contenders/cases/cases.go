@@ -18,14 +18,14 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tarehq/tare/contenders/application"
+	"github.com/tarehq/tare/internal/application"
 )
 
 const (
 	nap = 5 * time.Millisecond
 
-	// hangsAfter is the number of requests that /hangs serves at once, like a cache. Each later one
-	// takes hang, as if an upstream had stopped.
+	// hangsAfter is the number of requests that /hangs serves at once, like a cache. Each later
+	// request waits for hang, as if an upstream had stopped.
 	hangsAfter = 300
 	hang       = 200 * time.Millisecond
 
@@ -33,8 +33,8 @@ const (
 	// so that every server does the same work.
 	perMicrosecond = 575
 
-	// kept is the maximum of idle connections to the backend: more than are in use.
-	kept = 512
+	// maxIdleConns limits the idle connections to the backend: more than are in use.
+	maxIdleConns = 512
 )
 
 // Site is a server's handler with its listener.
@@ -51,8 +51,9 @@ type Site struct {
 // FromFlags parses the command line and listens.
 func FromFlags() (*Site, error) {
 	address := flag.String("listen", "", "address to listen on")
-	overTLS := flag.Bool("tls", false, "speak TLS")
-	s := &Site{client: http.Client{Transport: &http.Transport{MaxIdleConns: kept, MaxIdleConnsPerHost: kept}}}
+	overTLS := flag.Bool("tls", false, "serve HTTP over TLS")
+	s := &Site{client: http.Client{Transport: &http.Transport{MaxIdleConns: maxIdleConns,
+		MaxIdleConnsPerHost: maxIdleConns}}}
 	flag.StringVar(&s.backend, "backend", "", "URL that /backend calls")
 	flag.Parse()
 	var err error
@@ -62,7 +63,7 @@ func FromFlags() (*Site, error) {
 		}
 	}
 	var listening net.ListenConfig
-	listening.SetMultipathTCP(false) // as nginx
+	listening.SetMultipathTCP(false) // as in nginx
 	s.Listener, err = listening.Listen(context.Background(), "tcp", *address)
 	return s, err
 }

@@ -1,6 +1,6 @@
 // Command ceiling sends the same bytes for every request without parsing it: the least that a
-// server on one thread can do. It treats the result of each read as one request, so that it cannot
-// be used as a server.
+// server on one thread can do. It is no real server, because it treats the result of each read as
+// one request.
 package main
 
 import (
@@ -11,12 +11,12 @@ import (
 	"syscall"
 	"time"
 
-	"github.com/tarehq/tare/contenders/application"
+	"github.com/tarehq/tare/internal/application"
 )
 
 const (
-	mostEvents = 256
-	edge       = 1 << 31 // EPOLLET
+	maxEvents     = 256
+	edgeTriggered = 1 << 31 // EPOLLET
 )
 
 func main() {
@@ -42,7 +42,7 @@ func serve(address string) error {
 	response := fmt.Appendf(nil, "HTTP/1.1 200 OK\r\nServer: gophr\r\nConnection: keep-alive\r\nContent-Type: text/plain\r\n"+
 		"Content-Length: %d\r\nDate: %s\r\n\r\n%s", len(application.Body),
 		time.Now().UTC().Format("Mon, 02 Jan 2006 15:04:05 GMT"), application.Body)
-	events := make([]syscall.EpollEvent, mostEvents)
+	events := make([]syscall.EpollEvent, maxEvents)
 	request := make([]byte, 4<<10)
 	for {
 		n, err := syscall.EpollWait(poller, events, -1)
@@ -102,7 +102,7 @@ func accept(poller, listener int) error {
 		if err := syscall.SetsockoptInt(fd, syscall.IPPROTO_TCP, syscall.TCP_NODELAY, 1); err != nil {
 			return err
 		}
-		if err := add(poller, fd, syscall.EPOLLIN|edge); err != nil {
+		if err := add(poller, fd, syscall.EPOLLIN|edgeTriggered); err != nil {
 			return err
 		}
 	}

@@ -29,7 +29,7 @@ type Exchange func() (status int, body []byte, err error)
 // ClientOptions configure a client.
 type ClientOptions struct {
 	Dial  func() (net.Conn, error) // nil dials the URL's host by TCP
-	Conns int                      // maximum of connections to a host
+	Conns int                      // limits the connections to a host
 }
 
 // Client is the client to be measured.
@@ -84,7 +84,7 @@ func endToEnd(b *testing.B, parallelism int, l net.Listener, url string, c Clien
 	l.Close() // before the server: a client that still dials blocks the listener
 	select {
 	case <-served:
-	case <-time.After(patience):
+	case <-time.After(drainTimeout):
 		b.Fatal("the server did not stop")
 	}
 	c.Close()

@@ -20,8 +20,8 @@ const (
 	// manyClients is the number of connections of the benchmarks that have many.
 	manyClients = 10_000
 
-	// patience is the timeout of a server's last responses.
-	patience = 10 * time.Second
+	// drainTimeout limits how long a server may take for its last responses.
+	drainTimeout = 10 * time.Second
 )
 
 // request has the same fields as the write-up's, and nearly the same length.
@@ -38,7 +38,7 @@ type Server interface {
 	Close() error
 }
 
-// Site is what servers serve: as an http.Handler, and in parts for servers with another API.
+// Site is the content that servers serve, as an http.Handler, or as parts for other APIs.
 type Site struct {
 	Clients int // concurrent connections
 
@@ -53,8 +53,8 @@ func (s *Site) Body() []byte { return []byte(body) }
 // Last reports whether a server must close the connection after its response.
 func (s *Site) Last() bool { return s.requests == 1 }
 
-// Note counts a request, and checks that it was received as sent.
-func (s *Site) Note(isGet bool) {
+// Count counts a request, and checks its method.
+func (s *Site) Count(isGet bool) {
 	s.handled.Add(1)
 	if !isGet {
 		s.wrong.Add(1)
@@ -71,7 +71,7 @@ func (s *Site) Handler() http.Handler {
 			h.Set("Connection", "close")
 		}
 		_, _ = w.Write(response)
-		s.Note(r.Method == http.MethodGet)
+		s.Count(r.Method == http.MethodGet)
 	})
 }
 
@@ -113,7 +113,8 @@ func ServerGet(b *testing.B, site *Site, start func(*Site) Server) {
 		responses += c.responses
 	}
 	if n := int(site.handled.Load()); n != b.N || responses != b.N || site.wrong.Load() > 0 {
-		b.Fatalf("%d requests were sent: %d handled, %d of them not as they were sent, %d responses", b.N, n, site.wrong.Load(), responses)
+		b.Fatalf("of %d requests, %d were handled and %d had a response; %d were not handled as sent", b.N, n, responses,
+			site.wrong.Load())
 	}
 	if err := server.Close(); err != nil {
 		b.Fatal(err)
@@ -125,7 +126,7 @@ func run(server Server, l *inmemory.Listener, total int) error {
 	if err := server.Serve(l); err != nil && !errors.Is(err, io.EOF) {
 		return err
 	}
-	if served, ok := l.Drain(patience); !ok || served != uint64(total) {
+	if served, ok := l.Drain(drainTimeout); !ok || served != uint64(total) {
 		return errors.New("the server did not read all requests and close all connections")
 	}
 	return nil

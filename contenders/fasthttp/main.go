@@ -8,7 +8,7 @@ import (
 
 	"github.com/valyala/fasthttp"
 
-	"github.com/tarehq/tare/contenders/application"
+	"github.com/tarehq/tare/internal/application"
 )
 
 func main() {

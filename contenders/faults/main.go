@@ -1,5 +1,5 @@
-// Command faults serves the application, without or with one fault. Tests of the lab's explanations
-// use it: an explanation must name this fault and no other.
+// Command faults serves the application, with one fault or none. It tests the lab's explanations:
+// an explanation must name this fault and no other.
 package main
 
 import (
@@ -15,7 +15,7 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tarehq/tare/contenders/application"
+	"github.com/tarehq/tare/internal/application"
 )
 
 // server is the handler with its fault.
@@ -26,7 +26,7 @@ type server struct {
 	alloc  int      // bytes of memory for each request
 	work   int      // KB to hash for each request
 	lock   *sync.Mutex
-	hangUp bool // after each response
+	closes bool // closes the connection after each response
 }
 
 func main() {
@@ -36,12 +36,12 @@ func main() {
 	flag.IntVar(&s.pieces, "pieces", 1, "writes of a response")
 	flag.IntVar(&s.alloc, "alloc", 0, "bytes of memory to allocate for each request")
 	flag.IntVar(&s.work, "work", 0, "KB to hash for each request")
-	flag.BoolVar(&s.hangUp, "close", false, "close connections after a response")
+	flag.BoolVar(&s.closes, "close", false, "close connections after a response")
 	delay := flag.Bool("delay", false, "leave Nagle's algorithm on")
-	name := flag.String("log", "", "file that gets a line of each request")
+	name := flag.String("log", "", "file that receives a line for each request")
 	lock := flag.Bool("lock", false, "do the work of one request at a time")
 	procs := flag.Int("procs", 0, "GOMAXPROCS; 0 is the environment's")
-	site, err := application.FromFlags()
+	site, err := application.FromFlags(flag.CommandLine, os.Args[1:])
 	if err == nil && *name != "" {
 		s.log, err = os.OpenFile(*name, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 	}
@@ -77,10 +77,10 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Server", "gophr")
 	w.Header().Set("Content-Type", "text/plain")
 	w.Header().Set("Content-Length", strconv.Itoa(len(s.body)))
-	if s.hangUp {
+	if s.closes {
 		w.Header().Set("Connection", "close")
 	}
-	s.labour()
+	s.prepare()
 	for i := range s.pieces {
 		if i > 0 {
 			_ = http.NewResponseController(w).Flush()
@@ -96,8 +96,8 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// labour does the work of a request before its response.
-func (s *server) labour() {
+// prepare does the work of a request before its response.
+func (s *server) prepare() {
 	memory := make([]byte, s.alloc)
 	runtime.KeepAlive(memory)
 	s.hash()

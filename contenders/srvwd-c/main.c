@@ -1,8 +1,8 @@
 /*
  * A small web server that works like srvwd 1.4. Its processes share a listening socket. For
  * each connection, a process forks a child, which reads one request, sends the response,
- * closes the connection and exits. It sends files in pieces of 1024 bytes, from the current
- * folder.
+ * closes the connection and exits. Children send files of the current folder in pieces of
+ * 1024 bytes.
  *
  * Usage: srvwd PORT PROCESSES
  */

@@ -1,5 +1,5 @@
-// Command tare-front-bound serves an nginx.conf whose upstream is a handler in the same process:
-// passing a request to it is a function call.
+// Command tare-front-bound serves an nginx.conf whose upstream is a handler in the same process.
+// The front calls it as a function.
 package main
 
 import (
@@ -10,9 +10,9 @@ import (
 	"runtime"
 
 	"github.com/tarehq/tare"
-	"github.com/tarehq/tare/contenders/application"
 	"github.com/tarehq/tare/front"
 	"github.com/tarehq/tare/front/nginxconf"
+	"github.com/tarehq/tare/internal/application"
 )
 
 func main() {

@@ -3,18 +3,20 @@
 package main
 
 import (
+	"flag"
 	"log"
 	"net"
 	"net/http"
+	"os"
 
 	"github.com/tarehq/tare"
-	"github.com/tarehq/tare/contenders/application"
 	"github.com/tarehq/tare/fcgi"
+	"github.com/tarehq/tare/internal/application"
 )
 
 func main() {
 	log.SetFlags(0)
-	site, err := application.FromFlags()
+	site, err := application.FromFlags(flag.CommandLine, os.Args[1:])
 	if err != nil {
 		log.Fatal(err)
 	}

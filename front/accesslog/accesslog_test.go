@@ -49,7 +49,7 @@ func hello(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "h
 
 const someTime = `\[\d\d/[A-Z][a-z]{2}/\d{4}:\d\d:\d\d:\d\d [+-]\d{4}\]`
 
-func TestLinesOfEachFormat(t *testing.T) {
+func TestLinesHaveTheirFormat(t *testing.T) {
 	for _, c := range []struct {
 		format accesslog.Format
 		want   string

@@ -145,7 +145,7 @@ func TestResponseInvalidatedOnItsWayIsNotStored(t *testing.T) {
 	}
 }
 
-func TestConditionsAndRanges(t *testing.T) {
+func TestConditionsAndRangesApply(t *testing.T) {
 	const modified = "Fri, 31 Dec 1999 00:00:00 GMT"
 	for _, test := range []struct {
 		fields string
@@ -223,7 +223,7 @@ func TestConditionWaitsForUnknownLength(t *testing.T) {
 
 var errOrigin = errors.New("the origin fails")
 
-func TestSkipAndNoStore(t *testing.T) {
+func TestSkipAndNoStoreDiffer(t *testing.T) {
 	const url = "http://a.example/x"
 	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
 		s.responds(200, "one", "Cache-Control: max-age=60")
@@ -278,7 +278,7 @@ func TestMinUsesDelaysStoring(t *testing.T) {
 	})
 }
 
-func TestCacheStatusField(t *testing.T) {
+func TestCacheStatusDescribesResponse(t *testing.T) {
 	inBubble(t, conf.CachePolicy{Status: true, Revalidate: true, Stale: conf.CacheStale{Error: true}},
 		func(t *testing.T, s *site) {
 			want := func(g got, values ...string) {

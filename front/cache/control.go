@@ -17,7 +17,7 @@ type directives struct {
 
 // span is the number of seconds of a directive.
 type span struct {
-	given   bool
+	isSet   bool
 	seconds int64
 }
 
@@ -96,7 +96,7 @@ func (d *directives) addRestriction(name string) {
 	case strings.EqualFold(name, "no-store"):
 		d.noStore = true
 	case strings.EqualFold(name, "no-cache"):
-		// with field names, too: the whole response is not stored
+		// even one with field names: the whole response is not stored
 		d.noCache = true
 	case strings.EqualFold(name, "private"):
 		d.private = true
@@ -122,8 +122,8 @@ func (s *span) add(value string) {
 	if !ok {
 		n = 0
 	}
-	if !s.given || n < s.seconds {
-		s.given, s.seconds = true, n
+	if !s.isSet || n < s.seconds {
+		s.isSet, s.seconds = true, n
 	}
 }
 

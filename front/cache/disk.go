@@ -21,7 +21,7 @@ type disk struct {
 	root     *os.Root
 	dir      *os.File // the root again, for statfs
 	levels   []int
-	free     atomic.Int64  // MinFree
+	free     atomic.Int64  // conf.Cache.MinFree
 	run      string        // begins the names of this run's files
 	written  atomic.Uint32 // number of files so far
 	makeRoom func()
@@ -92,7 +92,7 @@ func (d *disk) close() {
 
 // draft is a file that is being written.
 type draft struct {
-	*os.File
+	file *os.File
 	disk *disk
 	name string
 }
@@ -126,7 +126,7 @@ func (w *draft) remove() {
 }
 
 func (w *draft) discard() {
-	w.Close()
+	w.file.Close()
 	w.remove()
 }
 
@@ -136,7 +136,7 @@ func (w *draft) keep(s *stored, bodyAt int64, sum uint32) (*file, error) {
 	if p.length > p.room {
 		return nil, errFull
 	}
-	if _, err := w.WriteAt(head, 0); err != nil {
+	if _, err := w.file.WriteAt(head, 0); err != nil {
 		return nil, err
 	}
 	base := w.disk.newName(identify(s.key))
@@ -235,7 +235,7 @@ func (f *file) check(r *os.File, p prelude) error {
 	if f.checked.Load() {
 		return nil
 	}
-	sum := &summing{}
+	sum := &checksumWriter{}
 	if _, err := io.Copy(sum, io.NewSectionReader(r, p.bodyAt(), p.body)); err != nil || sum.sum != p.bodySum {
 		return errTorn
 	}
@@ -279,10 +279,10 @@ func readHead(r *os.File) (*stored, prelude, error) {
 	return s, p, err
 }
 
-// summing computes the checksum of what is written to it.
-type summing struct{ sum uint32 }
+// checksumWriter computes the checksum of what is written to it.
+type checksumWriter struct{ sum uint32 }
 
-func (s *summing) Write(p []byte) (int, error) {
+func (s *checksumWriter) Write(p []byte) (int, error) {
 	s.sum = checksum(s.sum, p)
 	return len(p), nil
 }

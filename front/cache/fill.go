@@ -32,7 +32,7 @@ type fill struct {
 	mu           sync.Mutex
 	moved        chan struct{} // closed at the next change; nil if no reader waits
 	buf          []byte        // bytes received, unless they are in the file
-	file         *draft
+	draft        *draft
 	size         int64 // bytes received
 	shown        int64 // of size, what a reader may read before the end
 	sum          uint32
@@ -68,19 +68,19 @@ func (f *fill) run() bool {
 	var outside []byte // reused for what goes to the file
 	for {
 		into := outside
-		if f.file == nil {
+		if f.draft == nil {
 			if into = f.spare(); into == nil && !f.toFile() {
 				f.handOver(nil, nil)
 				return false
 			}
 		}
-		if f.file != nil && into == nil {
+		if f.draft != nil && into == nil {
 			outside = make([]byte, piece)
 			into = outside
 		}
 		n, err := f.body.Read(into)
-		if f.file != nil {
-			if _, writeErr := f.file.WriteAt(into[:n], f.bodyAt+f.size); writeErr != nil {
+		if f.draft != nil {
+			if _, writeErr := f.draft.file.WriteAt(into[:n], f.bodyAt+f.size); writeErr != nil {
 				f.handOver(into[:n], err)
 				return false
 			}
@@ -130,7 +130,7 @@ func (f *fill) spare() []byte {
 func (f *fill) add(b []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	if f.file == nil {
+	if f.draft == nil {
 		f.buf = f.buf[:len(f.buf)+len(b)]
 	}
 	f.sum = checksum(f.sum, b)
@@ -150,7 +150,7 @@ func (f *fill) readable() int64 {
 }
 
 // fits reports whether there is room for what has come, in memory or else on disk.
-func (f *fill) fits() bool { return f.file != nil || f.size <= f.most || f.toFile() }
+func (f *fill) fits() bool { return f.draft != nil || f.size <= f.most || f.toFile() }
 
 // toFile moves what has come from memory to a file.
 func (f *fill) toFile() bool {
@@ -161,13 +161,13 @@ func (f *fill) toFile() bool {
 	if err != nil {
 		return false
 	}
-	if _, err := d.WriteAt(f.buf, f.bodyAt); err != nil {
+	if _, err := d.file.WriteAt(f.buf, f.bodyAt); err != nil {
 		d.discard()
 		return false
 	}
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.file = d
+	f.draft = d
 	f.free()
 	return true
 }
@@ -197,7 +197,7 @@ func (f *fill) readFile(d *draft) bool {
 	if f.readerGone {
 		return false
 	}
-	f.file = d
+	f.draft = d
 	f.free()
 	return true
 }
@@ -236,8 +236,8 @@ func (f *fill) close(kept bool) {
 	if f.abandonTimer != nil {
 		f.abandonTimer.Stop()
 	}
-	if f.file != nil && !kept {
-		f.file.remove()
+	if f.draft != nil && !kept {
+		f.draft.remove()
 	}
 	f.letGo()
 }
@@ -265,8 +265,8 @@ func (f *fill) leave(timeout time.Duration) {
 func (f *fill) letGo() {
 	switch {
 	case !f.writerDone || !f.readerGone:
-	case f.file != nil:
-		_ = f.file.Close()
+	case f.draft != nil:
+		_ = f.draft.file.Close()
 	default:
 		f.free()
 	}

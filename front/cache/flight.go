@@ -81,19 +81,19 @@ func (c *Cache) flightKeyOf(id keyID, key string, request *fields) flightKey {
 	return flightKey{key, hashChoices(c.index.seed, requested)}
 }
 
-// waited is how waiting for a flight ended.
-type waited int
+// waitResult is how waiting for a flight ended.
+type waitResult int
 
 const (
-	landed    waited = iota // the response may be stored now
-	notKept                 // the response could not be stored
-	overdue                 // LockAge has passed: another request may fetch
-	outOfTime               // LockTimeout has passed, or too many wait
+	landed    waitResult = iota // the response may be stored now
+	notKept                     // the response could not be stored
+	overdue                     // LockAge has passed: another request may fetch
+	outOfTime                   // LockTimeout has passed, or too many wait
 	clientGone
 )
 
 // wait waits until a flight ends, or until the request must go on without it.
-func (c *Cache) wait(ctx context.Context, f *flight, until, overdueAt time.Time) waited {
+func (c *Cache) wait(ctx context.Context, f *flight, until, overdueAt time.Time) waitResult {
 	if c.waiting.Add(1) > maxWaiting {
 		c.waiting.Add(-1)
 		return outOfTime
@@ -156,7 +156,7 @@ func (u *uses) count(id keyID) int {
 	}
 }
 
-// changes counts invalidations by key: a response on its way in meanwhile is not stored. Keys share
+// changes counts invalidations by key: a response that arrives meanwhile is not stored. Keys share
 // slots, and then also invalidations.
 type changes [1 << 10]atomic.Uint64
 

@@ -103,7 +103,7 @@ func appendStored(b []byte, s *stored) []byte {
 	l := &s.life
 	for _, n := range [...]int64{
 		l.received.UnixNano(), int64(l.age), l.fresh.UnixNano(), int64(l.revalidating), int64(l.failing),
-		truth(l.strict),
+		bit(l.strict),
 	} {
 		b = binary.AppendVarint(b, n)
 	}
@@ -114,7 +114,7 @@ func appendText(b []byte, s string) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(s))), s...)
 }
 
-func truth(b bool) int64 {
+func bit(b bool) int64 {
 	if b {
 		return 1
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/tarehq/tare/front/conf"
 )
 
-func TestFreshnessOfResponses(t *testing.T) {
+func TestFreshnessFollowsRFC9111(t *testing.T) {
 	date := func(d time.Duration) string { // synctest's clock begins at that time
 		return time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC).Add(d).Format(http.TimeFormat)
 	}

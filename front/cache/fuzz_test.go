@@ -41,7 +41,7 @@ func FuzzControl(f *testing.F) {
 		var d directives
 		allocates(t, len(one)+len(two), func() { d = parseControl([]string{one, two}) })
 		for _, s := range []span{d.maxAge, d.sharedMaxAge, d.staleIfError, d.staleWhileRevalidate} {
-			if s.seconds < 0 || s.seconds > maxSeconds || !s.given && s.seconds != 0 {
+			if s.seconds < 0 || s.seconds > maxSeconds || !s.isSet && s.seconds != 0 {
 				t.Errorf("%q: %+v", one, s)
 			}
 		}

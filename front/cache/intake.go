@@ -48,7 +48,7 @@ func (in *intake) begin(resp *http.Response) bool {
 		length: length, body: resp.Body, most: most, whole: whole,
 		pending: &c.pending, room: c.index.maxMemory.Load() / pendingPart, disk: c.disk, bodyAt: p.bodyAt(),
 	}
-	in.fill.abandon = resp.Body.(*ending).end
+	in.fill.abandon = resp.Body.(*cancelingBody).end
 	c.intakes.Add(1)
 	c.routines.Go(in.run)
 	return true
@@ -80,10 +80,10 @@ func (in *intake) run() {
 // afterwards.
 func (in *intake) keep() (kept bool) {
 	f := in.fill
-	if f.file != nil {
+	if f.draft != nil {
 		defer f.finish(nil)
 		s := in.head.complete(f.size, nil, true)
-		file, err := f.file.keep(s, f.bodyAt, f.sum)
+		file, err := f.draft.keep(s, f.bodyAt, f.sum)
 		if err != nil {
 			return false
 		}
@@ -120,10 +120,10 @@ func (in *intake) write(s *stored) *file {
 	defer func() {
 		d.remove() // has no effect if it was kept
 		if !reads {
-			d.Close()
+			d.file.Close()
 		}
 	}()
-	if _, err = d.WriteAt(s.body, in.fill.bodyAt); err != nil {
+	if _, err = d.file.WriteAt(s.body, in.fill.bodyAt); err != nil {
 		return nil
 	}
 	file, err := d.keep(s, in.fill.bodyAt, in.fill.sum)
@@ -145,13 +145,13 @@ func (c *Cache) refresh(e *entry, old, fresh *stored, still func() bool) {
 	}
 }
 
-// ending is a body that calls end when it is closed.
-type ending struct {
+// cancelingBody is a body that calls end when it is closed.
+type cancelingBody struct {
 	io.ReadCloser
 	end func()
 }
 
-func (b *ending) Close() error {
+func (b *cancelingBody) Close() error {
 	defer b.end()
 	return b.ReadCloser.Close()
 }

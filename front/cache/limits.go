@@ -19,8 +19,8 @@ import "time"
 
 // Limits.
 const (
-	defaultInactive = 10 * time.Minute // of Config.Inactive
-	defaultLock     = 5 * time.Second  // of Policy.LockTimeout and Policy.LockAge
+	defaultInactive = 10 * time.Minute // of conf.Cache.Inactive
+	defaultLock     = 5 * time.Second  // of conf.CachePolicy.LockTimeout and LockAge
 
 	maxKey = 8 << 10 // bytes of a key; requests with longer ones are forwarded
 	// bytes of a response's header; responses with longer ones are not stored

@@ -43,7 +43,7 @@ type Response struct {
 	leases   *leases   // the lease of the stored body comes from here; nil without one
 	at       time.Time // when it was found
 	file     *os.File
-	arriving *growing // set while the body still arrives
+	arriving *fillReader // set while the body still arrives
 
 	name   string // of the cache; empty without Cache-Status
 	status string // the parameters of Cache-Status
@@ -137,7 +137,7 @@ func (a *Response) sendPart(w http.ResponseWriter, r *http.Request) error {
 		r.Header = r.Header.Clone()
 		delete(r.Header, "Range")
 	}
-	body := &watched{ReadSeeker: a.seeker()}
+	body := &servedBody{ReadSeeker: a.seeker()}
 	modified, _ := http.ParseTime(a.Header.Get("Last-Modified"))
 	http.ServeContent(w, r, "", modified, body)
 	return body.err
@@ -163,14 +163,14 @@ type nothing struct{}
 
 func (nothing) ReadAt([]byte, int64) (int, error) { return 0, io.EOF }
 
-// watched remembers that reading a body failed. ServeContent never reads beyond the length, so the
-// end of the file is an error, too.
-type watched struct {
+// servedBody records the error of reading a body. ServeContent never reads beyond the length, so
+// the end of the file is an error, too.
+type servedBody struct {
 	io.ReadSeeker
 	err error
 }
 
-func (b *watched) Read(p []byte) (int, error) {
+func (b *servedBody) Read(p []byte) (int, error) {
 	n, err := b.ReadSeeker.Read(p)
 	if err == io.EOF { //nolint:errorlint // readers return it as it is
 		if err = io.ErrUnexpectedEOF; n > 0 {

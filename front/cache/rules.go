@@ -12,14 +12,14 @@ import (
 	"github.com/tarehq/tare/front/conf"
 )
 
-// Rules are a validated Policy. They never change.
+// Rules are a validated conf.CachePolicy. They never change.
 type Rules struct {
 	policy conf.CachePolicy
 	divert func(status int, header http.Header) bool
 	ignore struct{ control, expires, cookies, vary, accel bool }
 }
 
-// Compile validates a Policy. divert, if not nil, reports whether the caller replaces a response,
+// Compile validates a policy. divert, if not nil, reports whether the caller replaces a response,
 // as X-Accel-Redirect demands. Such a response authorizes one request only: it is never stored, and
 // a stored one is not used. divert must be safe for concurrent use and depend on its arguments
 // only.
@@ -123,7 +123,7 @@ func (u *Rules) judge(q *Query, request *fields, resp *http.Response, sentAt, no
 			return l, "cache-control"
 		}
 		u.applyControl(&l, d, targeted, h, resp.StatusCode)
-		allowed = d.public || d.mustRevalidate || d.sharedMaxAge.given // RFC 9111, 3.5
+		allowed = d.public || d.mustRevalidate || d.sharedMaxAge.isSet // RFC 9111, 3.5
 	}
 	switch {
 	case !allowed && !q.KeyedByAuthorization && request.authorized():
@@ -156,9 +156,9 @@ func (u *Rules) applyControl(l *lifetime, d directives, targeted bool, h http.He
 	l.strict = d.mustRevalidate || d.proxyRevalidate
 	arrived := l.received.Add(-l.age)
 	switch {
-	case d.sharedMaxAge.given:
+	case d.sharedMaxAge.isSet:
 		l.fresh = arrived.Add(d.sharedMaxAge.duration())
-	case d.maxAge.given:
+	case d.maxAge.isSet:
 		l.fresh = arrived.Add(d.maxAge.duration())
 	case !targeted && !u.ignore.expires && len(h["Expires"]) > 0:
 		l.fresh = arrived.Add(expiresIn(h, l.received))

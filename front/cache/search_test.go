@@ -28,9 +28,9 @@ func written(t *testing.T) (dir, name string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer d.Close()
+	defer d.file.Close()
 	_, p := appendHead(nil, prelude{}, s)
-	if _, err := d.WriteAt(s.body, p.bodyAt()); err != nil {
+	if _, err := d.file.WriteAt(s.body, p.bodyAt()); err != nil {
 		t.Fatal(err)
 	}
 	file, err := d.keep(s, p.bodyAt(), checksum(0, s.body))

@@ -370,7 +370,7 @@ func (s *session) supersedes(status int, why string) bool {
 func (c *Cache) detached(of context.Context, fetch Fetch) (*http.Response, error) {
 	ctx, cancel := context.WithCancel(context.WithoutCancel(of))
 	stop := context.AfterFunc(c.closing, cancel)
-	body := &ending{end: func() {
+	body := &cancelingBody{end: func() {
 		stop()
 		cancel()
 	}}
@@ -399,7 +399,7 @@ func (s *session) notKept(resp *http.Response) *Response {
 	if s.behind { // no client receives it, and the client's request may have ended
 		return a
 	}
-	body, ok := resp.Body.(*ending)
+	body, ok := resp.Body.(*cancelingBody)
 	if !ok { // the connection has switched protocols
 		return a
 	}
@@ -410,7 +410,7 @@ func (s *session) notKept(resp *http.Response) *Response {
 	}
 	if resp.StatusCode == http.StatusOK && resp.ContentLength >= 0 && conditional(s.q.Header) {
 		// the origin did not see the conditions
-		a.Passed, a.arriving = nil, &growing{ctx: s.q.Context, f: unstored(resp), pieces: &s.c.pieces}
+		a.Passed, a.arriving = nil, &fillReader{ctx: s.q.Context, f: unstored(resp), pieces: &s.c.pieces}
 	}
 	return a
 }
@@ -453,7 +453,7 @@ func (s *session) store(in *intake, resp *http.Response, life lifetime) *Respons
 		header["Content-Length"] = []string{strconv.FormatInt(resp.ContentLength, 10)}
 	}
 	return &Response{Status: resp.StatusCode, Header: header, stored: head,
-		arriving: &growing{ctx: s.q.Context, f: in.fill, pieces: &s.c.pieces}}
+		arriving: &fillReader{ctx: s.q.Context, f: in.fill, pieces: &s.c.pieces}}
 }
 
 // pass forwards the request to the origin and does not store the response.
@@ -476,7 +476,7 @@ func (s *session) passed(resp *http.Response) *Response {
 	return a
 }
 
-// passMethod forwards a request whose response is never stored. With Policy.Invalidate, a
+// passMethod forwards a request whose response is never stored. With CachePolicy.Invalidate, a
 // successful request that may have changed something removes what is stored under its key.
 func (s *session) passMethod() (*Response, error) {
 	s.why = "method"

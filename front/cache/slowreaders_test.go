@@ -83,7 +83,7 @@ func (h *heldReaders) start(t *testing.T, key string, fields ...string) {
 // Slow clients never hold more memory than the cache may use. What they read may be on its way in,
 // stored, evicted, replaced or purged.
 func TestMemoryOfSlowReadersIsLimited(t *testing.T) {
-	const memory, clients, size = 16 << 20, 200, 1 << 20
+	const memory, clients, size = 8 << 20, 200, 512 << 10
 	change := func(h *heldReaders, what string, i int) {
 		switch what {
 		case "purged":
@@ -97,7 +97,7 @@ func TestMemoryOfSlowReadersIsLimited(t *testing.T) {
 			t.Run(fmt.Sprintf("%s, on disk %v", what, dir != ""), func(t *testing.T) {
 				size := int64(size)
 				if dir != "" {
-					size = 250 << 10 // small enough for memory, too
+					size = 125 << 10 // small enough for memory, too
 				}
 				before := heap()
 				synctest.Test(t, func(t *testing.T) {

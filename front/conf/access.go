@@ -67,7 +67,7 @@ type RealIP struct {
 	From []netip.Prefix
 	Unix bool // trusts clients of a unix socket
 	// Header is the field with the address: "" is "X-Real-IP". It may be "X-Forwarded-For", or
-	// "proxy_protocol": see WithProxyHeader.
+	// "proxy_protocol": see front.WithProxyHeader.
 	Header string
 	// Recursive takes the last address that is not trusted, instead of the last one.
 	Recursive bool
@@ -87,7 +87,7 @@ type ClientCerts struct {
 	Revocations []*x509.RevocationList
 }
 
-// CertMode says how requests without a valid certificate are treated.
+// CertMode is how requests without a valid certificate are treated.
 type CertMode int
 
 // The modes of ssl_verify_client.

@@ -7,8 +7,8 @@ type Gzip struct {
 	// Types are media types besides text/html; "*" is any.
 	Types []string
 	Vary  bool
-	// Proxied says which responses to proxied requests are compressed, in nginx's words: "any",
-	// "expired", "no-cache", …. Nil means none.
+	// Proxied selects the responses to proxied requests that are compressed, in nginx's words:
+	// "any", "expired", "no-cache", …. Nil means none.
 	Proxied []string
 	// HTTP10 compresses for HTTP/1.0, too.
 	HTTP10 bool

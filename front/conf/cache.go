@@ -26,21 +26,21 @@ type Cache struct {
 
 // CachePolicy is how a location uses a cache.
 type CachePolicy struct {
-	// CacheValid is the freshness, by status, of responses that do not define it themselves. The
+	// Valid is the freshness, by status, of responses that do not define it themselves. The
 	// first element with the status counts.
 	Valid []CacheValid
 	// Ignore lists fields of responses that have no effect: Cache-Control, Expires, Set-Cookie,
 	// Vary, X-Accel-Expires.
 	Ignore []string
-	// Methods are those whose responses are stored. Only GET and HEAD are allowed, and both always
-	// are stored: responses to other methods depend on the request body, which no key contains.
+	// Methods are those whose responses are stored. Only GET and HEAD are allowed, and both are
+	// always stored: responses to other methods depend on the request body, which no key contains.
 	Methods []string
 	// KeepHead forwards HEAD unchanged, and stores its response for HEAD alone:
 	// proxy_cache_convert_head off. Otherwise the cache sends GET, and stores the whole response.
 	KeepHead bool
 	// MinUses is the number of requests after which a response is stored; 0 is 1.
 	MinUses int
-	// CacheStale defines when a stale response is served.
+	// Stale defines when a stale response is served.
 	Stale CacheStale
 	// Background updates a stale response in the background after it was served.
 	Background bool
@@ -76,8 +76,8 @@ type CacheStale struct {
 }
 
 const (
-	// DefaultBytes is the default of Cache.MaxBytes.
+	// DefaultCacheBytes is the default of Cache.MaxBytes.
 	DefaultCacheBytes = 1 << 30
-	// DefaultMemory is the default of Cache.MemoryBytes.
+	// DefaultCacheMemory is the default of Cache.MemoryBytes.
 	DefaultCacheMemory = 64 << 20
 )

@@ -16,7 +16,7 @@ type HealthCheck struct {
 	// Mandatory gives a server no requests until its first check has passed. With Persistent, a
 	// server keeps its state in a reload.
 	Mandatory, Persistent bool
-	// KeepaliveTime is how long a connection is kept for further checks; 0 is not at all.
+	// KeepaliveTime is how long a connection is kept for further checks; 0 keeps none.
 	KeepaliveTime time.Duration
 	Match         *HealthMatch // what a successful response is; nil is the default
 	// Pos is the position in the configuration, for messages.

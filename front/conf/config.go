@@ -5,9 +5,9 @@ import (
 	"time"
 )
 
-// Config configures a Handler. It is plain data: its maker may change and copy it until it is given
-// to New or Reload, and must not change it after that. A Location does not inherit: its Settings
-// are complete. See Host.Defaults.
+// Config configures a front.Handler. It is plain data: its maker may change and copy it until New
+// or Reload receives it, and must not change it after that. A Location does not inherit: its
+// Settings are complete. See Host.Defaults.
 //
 // Defaults of zero values are nginx's.
 type Config struct {
@@ -38,10 +38,10 @@ type Config struct {
 type Host struct {
 	// Listen are the addresses of the host. None is every address.
 	Listen []Listen
-	// Names are its names. "*.example.org" and "www.example.*" stand for all names of that form,
-	// ".example.org" for the name and all below it, "" for requests without a host. A name that
-	// begins with "~" is a regular expression, whose named groups become variables. Case is
-	// ignored.
+	// Names are the names of the host. "*.example.org" and "www.example.*" stand for all names of
+	// that form, ".example.org" for the name and all below it, "" for requests without a host. A
+	// name that begins with "~" is a regular expression, whose named groups become variables. Case
+	// is ignored.
 	Names []string
 	// Steps are run before a location is found.
 	Steps []Step
@@ -76,7 +76,7 @@ type Listen struct {
 	TLS     bool
 	HTTP2   bool
 	// Proxied connections begin with a PROXY protocol header. The server removes it, not the
-	// handler: see WithProxyHeader.
+	// handler: see front.WithProxyHeader.
 	Proxied bool
 	// Backlog, ReusePort and IPv6Only are options of the socket: see listen(2), socket(7) and
 	// ipv6(7). Zero is the system's default.
@@ -224,7 +224,7 @@ type Settings struct {
 	// RelativeRedirects leaves scheme and host out of redirects, and HidePort the port. PrimaryName
 	// uses the host's first name instead of the request's.
 	RelativeRedirects, HidePort, PrimaryName bool
-	// ModifiedSince says how If-Modified-Since is compared.
+	// ModifiedSince is how If-Modified-Since is compared.
 	ModifiedSince ModifiedSince
 	// NoLogNotFound keeps missing files out of the error log.
 	NoLogNotFound bool
@@ -259,7 +259,7 @@ type Files struct {
 	CharsetTypes []string
 }
 
-// ModifiedSince says how If-Modified-Since is compared, as nginx's if_modified_since does.
+// ModifiedSince is how If-Modified-Since is compared, as nginx's if_modified_since does.
 type ModifiedSince int
 
 // Values of ModifiedSince.
@@ -269,7 +269,7 @@ const (
 	ModifiedSinceOff                         // never, and If-None-Match is ignored, too
 )
 
-// BodyFile says whether bodies of requests are in files with names.
+// BodyFile defines whether bodies of requests are in files with names.
 type BodyFile int
 
 // Values of BodyFile.
@@ -279,7 +279,7 @@ const (
 	KeepBodyFile                  // on: the file stays
 )
 
-// Symlinks says which symbolic links are followed, as nginx's disable_symlinks does.
+// Symlinks defines which symbolic links are followed, as nginx's disable_symlinks does.
 type Symlinks int
 
 // Values of Symlinks.
@@ -297,7 +297,7 @@ type AddHeader struct {
 	Always bool
 }
 
-// Expires says how long a response may be cached.
+// Expires defines how long a response may be cached.
 type Expires struct {
 	// Text is as in nginx: a time, "epoch", "max", "off", "@" and a time of day, or a variable with
 	// one of these.
@@ -421,7 +421,7 @@ type Rewrite struct {
 	Flag RewriteFlag
 }
 
-// RewriteFlag says what follows a Rewrite that matched.
+// RewriteFlag is what follows a Rewrite that matched.
 type RewriteFlag int
 
 // The flags.

@@ -15,7 +15,7 @@ type Issuer struct {
 	// ECDSA256. AccountKeyFile is a file with a key in PEM, which is used instead.
 	AccountKey     KeyType
 	AccountKeyFile string
-	// ExternalAccount binds the account to one that the authority knows; nil does not.
+	// ExternalAccount binds the account to one that the authority knows; nil binds none.
 	ExternalAccount *ExternalAccount
 	// AcceptTerms agrees to the authority's terms of service.
 	AcceptTerms bool

@@ -69,7 +69,7 @@ type Proxy struct {
 
 	// Timeouts for connecting, and between two writes and two reads. 0 is 60 seconds.
 	ConnectTimeout, SendTimeout, ReadTimeout time.Duration
-	// Next says when another server of the group is tried.
+	// Next defines when another server of the group is tried.
 	Next NextUpstream
 	// Intercept lets error pages replace the upstream's responses from 300 on.
 	Intercept bool

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestPieces(t *testing.T) {
+func TestTextIsSplitIntoPieces(t *testing.T) {
 	for text, want := range map[Text][]Piece{
 		"":         {},
 		"plain":    {{Source: "plain"}},

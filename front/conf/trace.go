@@ -7,8 +7,8 @@ type Trace struct {
 	Extract bool
 	// Inject sends the context to upstreams and bound handlers, in place of the client's.
 	Inject bool
-	// Sampled says whether a span is exported: it is "on" or "1". "" exports none, and the context
-	// has the client's flag.
+	// Sampled defines whether a span is exported: it is "on" or "1". "" exports none, and the
+	// context has the client's flag.
 	Sampled Text
 	// Name is the span's name; "" is the location's path.
 	Name Text

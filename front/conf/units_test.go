@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-func TestTimes(t *testing.T) {
+func TestTimesAreParsed(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"0": 0, "30": 30 * time.Second, "30s": 30 * time.Second, "500ms": 500 * time.Millisecond, "1m": time.Minute,
 		"1h": time.Hour, "1d": Day, "1w": 7 * Day,
@@ -35,7 +35,7 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-func TestSizes(t *testing.T) {
+func TestSizesAreParsed(t *testing.T) {
 	for text, want := range map[string]int64{"0": 0, "512": 512, "8k": 8 << 10, "8K": 8 << 10, "1m": 1 << 20,
 		"1M": 1 << 20, "1g": 1 << 30, "1G": 1 << 30} {
 		if got, err := ParseOffset(text); err != nil || got != want {
@@ -52,7 +52,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-func TestPercentages(t *testing.T) {
+func TestPercentagesAreParsed(t *testing.T) {
 	for text, want := range map[string]int{"1%": 100, "0.5%": 50, "0.05%": 5, "100%": 100_00, "33.33%": 33_33} {
 		if got, err := ParsePercent(text); err != nil || got != want {
 			t.Errorf("%s is %d, %v; want %d", text, got, err, want)
@@ -65,7 +65,7 @@ func TestPercentages(t *testing.T) {
 	}
 }
 
-func TestNumbers(t *testing.T) {
+func TestNumbersAreParsed(t *testing.T) {
 	for text, want := range map[string]int64{"0": 0, "007": 7, "9223372036854775807": 1<<63 - 1} {
 		if got, err := ParseNumber(text); err != nil || got != want {
 			t.Errorf("%s is %d, %v; want %d", text, got, err, want)
@@ -78,7 +78,7 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-func TestExpiries(t *testing.T) {
+func TestExpiriesAreParsed(t *testing.T) {
 	for text, want := range map[string]Expiry{
 		"30d": {ExpiryIn, 30 * Day}, "+1h": {ExpiryIn, time.Hour}, "-1": {ExpiryIn, -time.Second},
 		"@15h30m": {ExpiryAt, 15*time.Hour + 30*time.Minute}, "@24h": {ExpiryAt, Day}, "epoch": {Kind: ExpiryEpoch},

@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 
 // nginx and tare send the same responses, applications behind them receive the same requests, and
 // both write the same logs.
-func TestCorpus(t *testing.T) {
+func TestCorpusGivesNginxsResponses(t *testing.T) {
 	nginx := programs.Nginx(t)
 	files, err := filepath.Glob("testdata/*.txtar")
 	if err != nil || len(files) == 0 {

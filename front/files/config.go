@@ -145,7 +145,7 @@ func compile(c Config) (*plan, error) {
 		limits: c.Limits.withDefaults(), page: newPage(),
 	}
 	if c.Root == nil && c.Dir == "" && !c.ByPath {
-		return nil, errors.New("files: missing Dir")
+		return nil, errors.New("files: missing Dir: the directory to serve")
 	}
 	if c.Index == nil {
 		p.index = []string{"index.html"}

@@ -11,8 +11,8 @@ import (
 	"sync"
 )
 
-// found is the result of loading a path: a resource, or a status.
-type found struct {
+// loadResult is the result of loading a path: a resource, or a status.
+type loadResult struct {
 	res    *resource
 	status int // 301 redirects to the path's other form; 200 is a directory to list
 }
@@ -40,7 +40,7 @@ func (h *Handler) find(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// serve sends a resource. If there is none, it has no effect and returns found.status.
+// serve sends a resource. If there is none, it has no effect and returns the status.
 func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, dir bool, unmet unmetMode) (status int) {
 	k := key(name, dir)
 	for range maxReloads {
@@ -61,15 +61,15 @@ func (h *Handler) serve(w http.ResponseWriter, r *http.Request, name string, dir
 
 // lookup returns a resource from the cache, or loads it. Concurrent requests for a key load it
 // once.
-func (h *Handler) lookup(k, name string, dir bool) found {
+func (h *Handler) lookup(k, name string, dir bool) loadResult {
 	old := h.cache.get(k)
 	if old != nil && h.fresh(old) {
-		return found{res: old}
+		return loadResult{res: old}
 	}
 	if none := h.absent.get(k); none != nil && h.fresh(none) {
-		return found{res: none}
+		return loadResult{res: none}
 	}
-	return h.flights.join(k, func() found {
+	return h.flights.join(k, func() loadResult {
 		to := h.load(k, name, dir, old)
 		if to.status == http.StatusServiceUnavailable {
 			// the process may be out of descriptors: close the idle ones
@@ -88,18 +88,18 @@ type flights struct {
 
 type flight struct {
 	landed chan struct{}
-	to     found
+	to     loadResult
 }
 
 // join calls load, or waits for another goroutine that does.
-func (f *flights) join(key string, load func() found) found {
+func (f *flights) join(key string, load func() loadResult) loadResult {
 	f.mu.Lock()
 	if other := f.up[key]; other != nil {
 		f.mu.Unlock()
 		<-other.landed
 		return other.to
 	}
-	own := &flight{landed: make(chan struct{}), to: found{status: http.StatusInternalServerError}}
+	own := &flight{landed: make(chan struct{}), to: loadResult{status: http.StatusInternalServerError}}
 	if f.up == nil {
 		f.up = make(map[string]*flight)
 	}
@@ -116,12 +116,12 @@ func (f *flights) join(key string, load func() found) found {
 }
 
 // load loads the resource of a key. old is the resource that the cache has, or nil.
-func (h *Handler) load(k, name string, dir bool, old *resource) found {
+func (h *Handler) load(k, name string, dir bool, old *resource) loadResult {
 	home := name
 	if !dir {
 		home = parent(name)
 	}
-	l := &loading{h: h, key: k, old: old, since: h.watch.events(), sure: h.watch.cover(home), began: h.now()}
+	l := &loader{h: h, key: k, old: old, since: h.watch.events(), sure: h.watch.cover(home), began: h.now()}
 	o, err := l.open(name)
 	if err != nil {
 		return l.missing(err)
@@ -130,24 +130,24 @@ func (h *Handler) load(k, name string, dir bool, old *resource) found {
 	case o.info.IsDir() && dir:
 		_ = o.Close()
 		if o, err = l.openIndex(name); err != nil {
-			return found{status: statusOf(err)}
+			return loadResult{status: statusOf(err)}
 		}
 		if o.File == nil && h.plan.showDirs {
-			return found{status: http.StatusOK}
+			return loadResult{status: http.StatusOK}
 		}
 		if o.File == nil {
-			return found{status: http.StatusForbidden}
+			return loadResult{status: http.StatusForbidden}
 		}
 	case o.info.IsDir() || dir:
 		_ = o.Close()
-		return found{status: http.StatusMovedPermanently}
+		return loadResult{status: http.StatusMovedPermanently}
 	}
 	return l.file(o)
 }
 
 // open opens a file or directory. Through a link, the watcher could not tell which resource an
 // event concerns.
-func (l *loading) open(name string) (opened, error) {
+func (l *loader) open(name string) (openedFile, error) {
 	o, err := l.h.tree.open(name)
 	l.sure = l.sure && o.plain
 	return o, err
@@ -155,17 +155,17 @@ func (l *loading) open(name string) (opened, error) {
 
 // missing returns the status of what cannot be opened. It caches that the file does not exist, if
 // the watcher would report its creation.
-func (l *loading) missing(err error) found {
+func (l *loader) missing(err error) loadResult {
 	l.h.cache.remove(l.key, nil)
 	if l.sure && errors.Is(err, fs.ErrNotExist) {
 		res := &resource{key: l.key, absent: true}
 		l.h.absent.put(res, func() { l.setUntil(res) })
 	}
-	return found{status: statusOf(err)}
+	return loadResult{status: statusOf(err)}
 }
 
 // openIndex opens the index of a directory. The result has no File if there is none.
-func (l *loading) openIndex(dir string) (opened, error) {
+func (l *loader) openIndex(dir string) (openedFile, error) {
 	for _, name := range l.h.plan.index {
 		o, err := l.open(join(dir, name))
 		switch {
@@ -174,10 +174,10 @@ func (l *loading) openIndex(dir string) (opened, error) {
 		case err == nil:
 			_ = o.Close()
 		case statusOf(err) != http.StatusNotFound:
-			return opened{}, err
+			return openedFile{}, err
 		}
 	}
-	return opened{}, nil
+	return openedFile{}, nil
 }
 
 func parent(name string) string {

@@ -16,7 +16,7 @@ import (
 	"github.com/tarehq/tare/front/files"
 )
 
-func TestPreconditionsAndRanges(t *testing.T) {
+func TestPreconditionsAndRangesApply(t *testing.T) {
 	s := newSite(t)
 	s.write("small.txt", "0123456789")
 	s.write("large.bin", large(2, 600_000))
@@ -83,7 +83,7 @@ func TestPreconditionsAndRanges(t *testing.T) {
 	})
 }
 
-func TestResponseToManyRanges(t *testing.T) {
+func TestManyRangesGetMultipart(t *testing.T) {
 	s := newSite(t)
 	content := map[string]string{"/small.txt": "0123456789abcdefghij", "/large.bin": large(3, 600_000)}
 	for path, c := range content {

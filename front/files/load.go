@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// loading loads the resource of a key.
-type loading struct {
+// loader loads the resource of a key.
+type loader struct {
 	h     *Handler
 	key   string
 	old   *resource // in the cache, or nil
@@ -26,7 +26,7 @@ type loading struct {
 }
 
 // setUntil sets how long a resource may be served without a check. No event is handled meanwhile.
-func (l *loading) setUntil(res *resource) {
+func (l *loader) setUntil(res *resource) {
 	res.checks.last.Store(l.began)
 	ticks := int64(unwatchedTicks)
 	if l.sure && l.h.watch.events() == l.since {
@@ -39,11 +39,11 @@ func (l *loading) setUntil(res *resource) {
 }
 
 // file makes a resource of an open file, or confirms the old one.
-func (l *loading) file(o opened) found {
+func (l *loader) file(o openedFile) loadResult {
 	siblings, err := l.openSiblings(o.name)
 	if err != nil {
 		_ = o.Close()
-		return found{status: statusOf(err)}
+		return loadResult{status: statusOf(err)}
 	}
 	if l.unchanged(o, siblings) && l.h.cache.renew(l.old, func() { l.setUntil(l.old) }) {
 		l.h.giveBackOrClose(l.old.identity, o.File)
@@ -52,12 +52,12 @@ func (l *loading) file(o opened) found {
 				l.h.giveBackOrClose(l.old.encoded[i].Load(), s.File)
 			}
 		}
-		return found{res: l.old}
+		return loadResult{res: l.old}
 	}
 	res := &resource{key: l.key}
 	if res.identity, err = l.variant(res, o, ""); err != nil {
 		closeAll(siblings)
-		return found{status: statusOf(err)}
+		return loadResult{status: statusOf(err)}
 	}
 	res.makes = l.h.plan.makes() && compressible(res.identity.contentType, res.identity.size)
 	for i, s := range siblings {
@@ -76,12 +76,12 @@ func (l *loading) file(o opened) found {
 	res.varies = res.varies || res.makes
 	res.identity.describe(l.h.plan, "", res.varies)
 	l.h.cache.put(res, func() { l.setUntil(res) })
-	return found{res: res}
+	return loadResult{res: res}
 }
 
 // addChecks records the paths that a resource found by path depends on: the file itself, and an
 // encoded variant or its absence.
-func (l *loading) addChecks(res *resource, i int, sibling opened) {
+func (l *loader) addChecks(res *resource, i int, sibling openedFile) {
 	t := l.h.tree.paths
 	if t == nil {
 		return
@@ -104,7 +104,7 @@ func (p *plan) makes() bool {
 }
 
 // openSiblings opens the encoded variants next to a file.
-func (l *loading) openSiblings(name string) (all [numCodings]opened, err error) {
+func (l *loader) openSiblings(name string) (all [numCodings]openedFile, err error) {
 	for i, c := range l.h.plan.codings {
 		if !c.sibling {
 			continue
@@ -123,7 +123,7 @@ func (l *loading) openSiblings(name string) (all [numCodings]opened, err error) 
 	return all, nil
 }
 
-func closeAll(all [numCodings]opened) {
+func closeAll(all [numCodings]openedFile) {
 	for _, o := range all {
 		if o.File != nil {
 			_ = o.Close()
@@ -133,7 +133,7 @@ func closeAll(all [numCodings]opened) {
 
 // unchanged reports whether the files are those of the old resource. Variants that the handler
 // compressed are valid if the file is unchanged.
-func (l *loading) unchanged(o opened, siblings [numCodings]opened) bool {
+func (l *loader) unchanged(o openedFile, siblings [numCodings]openedFile) bool {
 	if l.old == nil || l.old.absent || l.old.unripe || l.old.identity.stamp != o.stamp ||
 		l.old.identity.name != o.name {
 		return false
@@ -150,7 +150,7 @@ func (l *loading) unchanged(o opened, siblings [numCodings]opened) bool {
 
 // variant makes a variant of a file. It either keeps the file or closes it. contentType is that of
 // the original, for a sibling.
-func (l *loading) variant(res *resource, o opened, contentType string) (*variant, error) {
+func (l *loader) variant(res *resource, o openedFile, contentType string) (*variant, error) {
 	v := &variant{name: o.name, stamp: o.stamp, contentType: contentType}
 	// a change by another name is reported in another directory
 	l.sure = l.sure && v.stamp.links <= 1

@@ -190,7 +190,7 @@ func TestEventDuringLoadingShortensValidity(t *testing.T) {
 		t.Skip(h.WatchError().Error())
 	}
 	for _, happens := range []bool{false, true} {
-		l := &loading{h: h, since: h.watch.events(), sure: true}
+		l := &loader{h: h, since: h.watch.events(), sure: true}
 		if happens {
 			if err := os.WriteFile(filepath.Join(h.plan.dir, "y.txt"), nil, 0o644); err != nil {
 				t.Fatal(err)

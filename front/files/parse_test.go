@@ -197,7 +197,7 @@ func FuzzETags(f *testing.F) {
 	})
 }
 
-func TestStatusOfErrors(t *testing.T) {
+func TestErrorsHaveStatus(t *testing.T) {
 	for err, want := range map[error]int{
 		fs.ErrNotExist: 404, fs.ErrPermission: 403, errIrregular: 404, errors.New("path escapes from parent"): 404,
 		fs.ErrClosed: 503,

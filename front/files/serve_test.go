@@ -13,7 +13,7 @@ import (
 	"github.com/tarehq/tare/front/files"
 )
 
-// ServePath serves another path than the request's, and leaves everything but files to the caller.
+// ServePath serves a path other than the request's, and leaves everything but files to the caller.
 func TestServePathLeavesOtherResponsesToCaller(t *testing.T) {
 	s := newSite(t)
 	s.write("x.txt", "x")
@@ -82,7 +82,7 @@ func TestServePathLeavesUnmetConditionsToCaller(t *testing.T) {
 	}
 }
 
-func TestTypesAndEntityTags(t *testing.T) {
+func TestFilesHaveTypeAndEntityTag(t *testing.T) {
 	s := newSite(t)
 	s.write("x.foo", "x")
 	s.write("y.html", "y")

@@ -12,13 +12,13 @@ import (
 
 // The kind of a path is known without the permission to read it, for each policy of links. A link
 // is Denied, or the kind of its target.
-func TestKindOfUnreadableFile(t *testing.T) {
+func TestUnreadableFileHasKind(t *testing.T) {
 	if os.Geteuid() == 0 {
 		if os.Getenv(asNobody) == "" {
-			c := testkit.Command(t, os.Args[0], "-test.run=^TestKindOfUnreadableFile$", "-test.v")
+			c := testkit.Command(t, os.Args[0], "-test.run=^TestUnreadableFileHasKind$", "-test.v")
 			c.Env = append(os.Environ(), asNobody+"=1")
 			if out, err := c.CombinedOutput(); err != nil ||
-				!strings.Contains(string(out), "--- PASS: TestKindOfUnreadableFile") {
+				!strings.Contains(string(out), "--- PASS: TestUnreadableFileHasKind") {
 				t.Fatalf("%v\n%s", err, out)
 			}
 			return

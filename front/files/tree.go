@@ -22,8 +22,8 @@ type tree struct {
 	noLinks bool // nothing behind symbolic links is opened
 }
 
-// opened is an open file or directory.
-type opened struct {
+// openedFile is an open file or directory.
+type openedFile struct {
 	*os.File
 	name  string
 	info  fs.FileInfo
@@ -85,8 +85,8 @@ func (t *tree) close() {
 }
 
 // open opens a regular file or a directory below the root; "" is the root itself.
-func (t *tree) open(name string) (o opened, err error) {
-	o = opened{name: name}
+func (t *tree) open(name string) (o openedFile, err error) {
+	o = openedFile{name: name}
 	switch {
 	case t.paths != nil:
 		o.File, err = t.paths.open(name)

@@ -17,7 +17,7 @@ func (t *tree) openAny(name string) (f *os.File, plain bool, err error) {
 	if err == nil {
 		return os.NewFile(uintptr(fd), name), true, nil
 	}
-	if !mayDoOtherwise(err) {
+	if !mayWalk(err) {
 		return nil, true, &os.PathError{Op: "openat2", Path: name, Err: err}
 	}
 	f, err = t.root.OpenFile(name, openFlags, 0)
@@ -43,7 +43,8 @@ func (t *tree) openat2(name string, flags int) (fd int, err error) {
 	return fd, err
 }
 
-func mayDoOtherwise(err error) bool {
+// mayWalk reports whether os.Root may open what openat2 did not.
+func mayWalk(err error) bool {
 	for _, e := range []error{unix.ELOOP, unix.ENOSYS, unix.EPERM, unix.EAGAIN, unix.EXDEV, unix.EINVAL} {
 		if errors.Is(err, e) {
 			return true

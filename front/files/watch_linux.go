@@ -35,7 +35,7 @@ type watcher struct {
 }
 
 const (
-	watched = unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM |
+	watchedEvents = unix.IN_MODIFY | unix.IN_ATTRIB | unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM |
 		unix.IN_MOVED_TO |
 		unix.IN_DELETE_SELF | unix.IN_MOVE_SELF | unix.IN_ONLYDIR | unix.IN_EXCL_UNLINK
 
@@ -135,7 +135,7 @@ func (w *watcher) add(dir string) error {
 		return os.NewSyscallError("openat2", err)
 	}
 	defer func() { _ = unix.Close(fd) }()
-	wd, err := unix.InotifyAddWatch(w.fd, fmt.Sprintf("/proc/self/fd/%d", fd), watched)
+	wd, err := unix.InotifyAddWatch(w.fd, fmt.Sprintf("/proc/self/fd/%d", fd), watchedEvents)
 	if errors.Is(err, unix.ENOENT) && w.dir != "" { // there is no /proc
 		wd, err = w.addByPath(filepath.Join(w.dir, dir), fd)
 	}
@@ -153,7 +153,7 @@ func (w *watcher) add(dir string) error {
 
 // addByPath watches a path, if it leads to the open directory.
 func (w *watcher) addByPath(path string, fd int) (wd int, err error) {
-	if wd, err = unix.InotifyAddWatch(w.fd, path, watched|unix.IN_DONT_FOLLOW); err != nil {
+	if wd, err = unix.InotifyAddWatch(w.fd, path, watchedEvents|unix.IN_DONT_FOLLOW); err != nil {
 		return -1, err
 	}
 	var there, here unix.Stat_t

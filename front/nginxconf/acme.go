@@ -150,7 +150,7 @@ func (t *translator) issued(s *scope) *conf.Issued {
 		if name, value, has := parameter(arg); has && name == "key" {
 			kind, ok := keyType(value)
 			if !ok {
-				t.errorf(d, "unknown type of key %s (must be ecdsa:256, ecdsa:384, ecdsa:521, rsa:2048, rsa:3072 or rsa:4096)",
+				t.errorf(d, "unknown key type %s (must be ecdsa:256, ecdsa:384, ecdsa:521, rsa:2048, rsa:3072 or rsa:4096)",
 					shown(value))
 			}
 			issued.Key = kind

@@ -86,7 +86,7 @@ func TestIssuedCertificateAndFilesOfAServer(t *testing.T) {
 	}
 }
 
-func TestACMEErrors(t *testing.T) {
+func TestInvalidIssuersAreErrors(t *testing.T) {
 	const used = "ssl_certificate $acme_certificate; ssl_certificate_key $acme_certificate_key;"
 	for _, c := range []struct{ text, want string }{
 		{"acme_issuer i { uri https://b.test/; }", "duplicate issuer"},
@@ -95,7 +95,7 @@ func TestACMEErrors(t *testing.T) {
 		{"acme_issuer x { uri https://b.test/; profile a b; }", "unknown parameter"},
 		{"acme_issuer x { uri https://b.test/; listen 80; }", "not allowed in acme_issuer"},
 		{"server { acme_certificate x a.test; " + used + " }", "unknown issuer"},
-		{"server { acme_certificate i a.test key=dsa; " + used + " }", "unknown type of key"},
+		{"server { acme_certificate i a.test key=dsa; " + used + " }", "unknown key type"},
 		{"server { server_name ~x; acme_certificate i; " + used + " }", "no names"},
 		{"server { acme_certificate i a.test; acme_certificate i b.test; " + used + " }", "duplicate"},
 		{"server { listen 443 ssl; server_name a.test; " + used + " }", "requires acme_certificate"},
@@ -124,7 +124,7 @@ func TestUnusedIssuedCertificateIsReported(t *testing.T) {
 }
 
 // The example of nginx's documentation has the meaning that it has there.
-func TestExampleOfNginxsDocumentation(t *testing.T) {
+func TestExampleOfNginxIsAccepted(t *testing.T) {
 	const text = `events {} http {
 	resolver 127.0.0.1:53;
 	acme_issuer example {

@@ -140,7 +140,7 @@ func (s *spec) checkValues(args []string) error {
 		return nil
 	case "buffers":
 		if n, err := conf.ParseNumber(args[0]); err != nil || n == 0 {
-			return fmt.Errorf("invalid number of buffers %s", shown(args[0]))
+			return fmt.Errorf("invalid number of buffers %s (must be at least 1)", shown(args[0]))
 		}
 		if n, err := conf.ParseSize(args[1]); err != nil || n == 0 {
 			return fmt.Errorf("invalid buffer size %s (example: 8k)", shown(args[1]))
@@ -195,7 +195,7 @@ func (s *spec) checkWord(arg string) error {
 	return fmt.Errorf("invalid value %s (must be one of %s)", shown(arg), strings.Join(s.details, ", "))
 }
 
-// checkValue checks a value of a kind.
+// checkValue checks that a value is one of a kind.
 func checkValue(kind string, details []string, value string) error {
 	var err error
 	switch kind {

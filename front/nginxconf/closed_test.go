@@ -121,8 +121,8 @@ func TestKnownModuleIsAccepted(t *testing.T) {
 	text := "load_module modules/ngx_http_brotli_static_module.so; load_module /x/ngx_stream_module.so;" +
 		inHTTP("server { listen 80; }")
 	r, err := Parse("nginx.conf", Options{FS: oneFile(text), Prefix: "/srv"})
-	if err != nil || len(r.Noted) < 2 || r.Noted[0].Directive != "load_module" ||
-		r.Noted[1].Directive != "load_module" {
+	if err != nil || len(r.Notes) < 2 || r.Notes[0].Directive != "load_module" ||
+		r.Notes[1].Directive != "load_module" {
 		t.Errorf("%v %v", r, err)
 	}
 	text = "load_module ngx_http_auth_pam_module.so;" + text

@@ -17,7 +17,7 @@ func messages(t *testing.T, r *Result, err error) []Message {
 	t.Helper()
 	all := errorsOf(t, err)
 	if r != nil {
-		all = append(append(append(all, r.Ignored...), r.Noted...), r.Warnings...)
+		all = append(append(append(all, r.Ignored...), r.Notes...), r.Warnings...)
 	}
 	return all
 }

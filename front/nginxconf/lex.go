@@ -13,9 +13,7 @@ import (
 //   - A word that begins with ' or " ends at the next one, which a space, ";", "{" or ")" must
 //     follow. Quotes inside other words are literal.
 //   - The character after a backslash does not end a word. The backslash is kept, except in \" \'
-//     \\, and in \r
-//
-// , which mean the same as in C.
+//     and \\, and in \t \r \n, which mean the same as in C.
 //   - "{" after "$" is part of a word.
 type lexer struct {
 	file      string

@@ -21,7 +21,7 @@ func words() map[string]string {
 	}
 }
 
-func TestWords(t *testing.T) {
+func TestWordsAreSplit(t *testing.T) {
 	for written, want := range words() {
 		l := newLexer("nginx.conf", []byte(written+" ;"))
 		if s, err := l.next(); err != nil || len(s.words) != 1 || s.words[0] != want || s.end != ';' {
@@ -30,7 +30,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-func TestStatements(t *testing.T) {
+func TestStatementsAreSplit(t *testing.T) {
 	l := newLexer("nginx.conf", []byte("a b;\n# no\n\tc 'd\ne' {\r\n}f{}g \"\";if ($a = \"b\"){"))
 	for _, want := range []string{
 		`["a" "b"] 1:1 ;`, `["c" "d\ne"] 3:2 {`, `[] 5:1 }`, `["f"] 5:2 {`, `[] 5:4 }`, `["g" ""] 5:5 ;`,

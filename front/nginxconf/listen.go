@@ -339,8 +339,8 @@ func (t *translator) sameNames(a *address, i int, l listen) {
 }
 
 // agree copies the settings that an address's servers share to a server's host, and reports a
-// missing certificate. As in nginx all of them support HTTP/2 if a listen says so; otherwise those
-// with http2 on do. It returns whether this one does.
+// missing certificate. As in nginx, all of them support HTTP/2 if a listen has that parameter;
+// otherwise those with http2 on do. It returns whether this one does.
 func (t *translator) agree(a *address, i int) (http2 bool) {
 	srv := &t.servers[i]
 	h := &t.config.Hosts[srv.host]
@@ -434,6 +434,6 @@ func (t *translator) connection(s *scope, l *Listener) {
 const (
 	defaultHTTP2Streams = 128 // as in nginx
 	// leastHTTP2Window is the least window of a stream. nginx opens a smaller one further when a
-	// location reads the body; ours keeps its size, and limits the speed of uploads.
+	// location reads the body; tare keeps its size, which limits the speed of uploads.
 	leastHTTP2Window = 64 << 10
 )

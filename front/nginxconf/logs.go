@@ -23,7 +23,7 @@ func (t *translator) logFormat(d *directive) {
 				shown("escape="+how))
 		}
 	}
-	f.Text = t.reported(d, strings.Join(rest, ""))
+	f.Text = t.reportedText(d, strings.Join(rest, ""))
 	if t.formats[f.Name] {
 		t.errorf(d, "duplicate log format %s", shown(f.Name))
 		return

@@ -31,12 +31,12 @@ func TestLinesOfFieldValueAreJoined(t *testing.T) {
 		t.Errorf("%q %q", a, m)
 	}
 	notes := 0
-	for _, m := range r.Noted {
+	for _, m := range r.Notes {
 		if m.Directive == "add_header" || m.Directive == "proxy_set_header" {
 			notes++
 		}
 	}
 	if notes != 1 {
-		t.Errorf("%d notes: %v", notes, r.Noted)
+		t.Errorf("%d notes: %v", notes, r.Notes)
 	}
 }

@@ -47,8 +47,8 @@ type Result struct {
 	// Ignored lists what was left out because it is not supported. Without Options.Lenient it is
 	// empty.
 	Ignored []Message
-	// Noted lists accepted directives that have no effect or a different one, with an explanation.
-	Noted []Message
+	// Notes lists accepted directives that have no effect or a different one, with an explanation.
+	Notes []Message
 	// Warnings lists possible mistakes.
 	Warnings []Message
 }
@@ -157,7 +157,7 @@ func Parse(file string, o Options) (*Result, error) {
 		t := translate(source, file, o, r, tree)
 		result.Config, result.Process = t.config, t.process
 	}
-	result.Ignored, result.Noted, result.Warnings = sorted(r.ignored), sorted(r.remarks), sorted(r.warnings)
+	result.Ignored, result.Notes, result.Warnings = sorted(r.ignored), sorted(r.remarks), sorted(r.warnings)
 	return result, r.err()
 }
 

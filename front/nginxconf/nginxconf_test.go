@@ -69,7 +69,7 @@ http {
 }
 
 // An unsupported directive is an error, or left out and listed.
-func TestLenient(t *testing.T) {
+func TestLenientOmitsUnsupportedDirectives(t *testing.T) {
 	text := inHTTP("ssi on;\nlua_shared_dict a 1m;\nserver { listen 80;\nlocation / { access_log /l combined gzip; content_by_lua_block { if a then b = {} end }\n} }")
 	if _, err := Parse("nginx.conf", Options{FS: oneFile(text)}); len(errorsOf(t, err)) != 4 {
 		t.Errorf("%v; want 4 errors", err)
@@ -148,7 +148,7 @@ func TestLenientRejectedGuardCannotBeReopened(t *testing.T) {
 
 // Unavailable variables are empty in logs and header fields, and errors where they may decide
 // something.
-func TestLenientUnavailableVariables(t *testing.T) {
+func TestLenientEmptiesUnavailableVariables(t *testing.T) {
 	text := inHTTP(`log_format a "$tcpinfo_rtt"; server { access_log x a; add_header A "a$pipe${upstream_trailer_x}b"; location / { proxy_set_header B $SSL_curves; proxy_pass http://127.0.0.1:1; } }`)
 	if _, err := Parse("nginx.conf", Options{FS: oneFile(text), DefaultPort: 80}); err == nil ||
 		!strings.Contains(err.Error(), `directive "log_format": variable $tcpinfo_rtt is not available`) {
@@ -232,7 +232,7 @@ func TestIncludesAreLimited(t *testing.T) {
 	}
 }
 
-func TestProcess(t *testing.T) {
+func TestProcessHasItsSettings(t *testing.T) {
 	r := parsed(t, `user www-data www; worker_processes 4; worker_rlimit_nofile 1000; pid run/x.pid; error_log logs/e warn; worker_shutdown_timeout 5s;
 		events { worker_connections 7; }
 		http {

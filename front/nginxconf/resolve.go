@@ -30,12 +30,12 @@ type Resolver interface {
 
 // resolver resolves each name once.
 type resolver struct {
-	Resolver
-	until time.Time // set by the first name
-	known map[string]resolved
+	resolver Resolver
+	until    time.Time // set by the first name
+	known    map[string]lookupResult
 }
 
-type resolved struct {
+type lookupResult struct {
 	addrs []netip.Addr
 	err   error
 }
@@ -44,7 +44,7 @@ func newResolver(r Resolver) *resolver {
 	if r == nil {
 		r = reachable{net.DefaultResolver}
 	}
-	return &resolver{Resolver: r, known: make(map[string]resolved)}
+	return &resolver{resolver: r, known: make(map[string]lookupResult)}
 }
 
 // find returns the addresses of a name, IPv4 first.
@@ -71,7 +71,7 @@ func (r *resolver) lookup(name string) ([]netip.Addr, error) {
 	}
 	ctx, cancel := context.WithDeadline(context.Background(), until)
 	defer cancel()
-	found, err := r.LookupNetIP(ctx, "ip", name)
+	found, err := r.resolver.LookupNetIP(ctx, "ip", name)
 	switch {
 	case local && (err != nil || len(found) == 0):
 		found = []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1})}
@@ -108,10 +108,10 @@ func checkHost(name string) error {
 
 // reachable leaves out IPv6 addresses on machines without IPv6, as getaddrinfo does for nginx.
 // Hosts files list ::1 even there.
-type reachable struct{ Resolver }
+type reachable struct{ resolver Resolver }
 
 func (r reachable) LookupNetIP(ctx context.Context, network, host string) ([]netip.Addr, error) {
-	found, err := r.Resolver.LookupNetIP(ctx, network, host)
+	found, err := r.resolver.LookupNetIP(ctx, network, host)
 	if err != nil || hasIPv6() {
 		return found, err
 	}

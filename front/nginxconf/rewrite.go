@@ -26,7 +26,7 @@ func (t *translator) step(d *directive, s *scope, here *place) conf.Step {
 	case "break":
 		return conf.Break{}
 	case "return":
-		return t.returned(d)
+		return t.returnStep(d)
 	case "rewrite":
 		return t.rewrite(d)
 	case "if":
@@ -41,7 +41,7 @@ func isRedirect(text string) bool {
 		strings.HasPrefix(text, "$scheme")
 }
 
-func (t *translator) returned(d *directive) conf.Step {
+func (t *translator) returnStep(d *directive) conf.Step {
 	if len(d.args) == 1 && isRedirect(d.args[0]) {
 		return conf.Return{Status: 302, Text: t.text(d, d.args[0])}
 	}

@@ -193,7 +193,7 @@ func (t *translator) addFields(s *scope, name string) []conf.AddHeader {
 			t.remark(d, "Content-Length is ignored: the server sets it")
 			continue
 		}
-		h := conf.AddHeader{Name: d.args[0], Value: t.reported(d, t.field(d, d.args[1]))}
+		h := conf.AddHeader{Name: d.args[0], Value: t.reportedText(d, t.field(d, d.args[1]))}
 		if len(d.args) == 3 {
 			if h.Always = d.args[2] == "always"; !h.Always {
 				t.errorf(d, "invalid parameter %s (must be always; quote values with spaces)", shown(d.args[2]))

@@ -65,7 +65,7 @@ func TestDocumentIsUpToDate(t *testing.T) {
 	}
 }
 
-func TestTable(t *testing.T) {
+func TestTableIsConsistent(t *testing.T) {
 	levels := []string{"main", "events", "http", "server", "server/if", "location", "location/if", "limit_except",
 		"upstream", "match", "acme_issuer", "any"}
 	kinds := []string{"count", "flag", "number", "size", "offset", "time", "seconds", "buffers", "one", "some", "words",

@@ -36,7 +36,7 @@ func TestSuitesHaveUniqueNames(t *testing.T) {
 	}
 }
 
-func TestCipherLists(t *testing.T) {
+func TestCipherListsAreTranslated(t *testing.T) {
 	safe := "ECDHE-ECDSA-AES128-GCM-SHA256 ECDHE-ECDSA-AES128-SHA ECDHE-ECDSA-AES256-GCM-SHA384 ECDHE-ECDSA-AES256-SHA ECDHE-ECDSA-CHACHA20-POLY1305 " +
 		"ECDHE-RSA-AES128-GCM-SHA256 ECDHE-RSA-AES128-SHA ECDHE-RSA-AES256-GCM-SHA384 ECDHE-RSA-AES256-SHA ECDHE-RSA-CHACHA20-POLY1305"
 	for text, want := range map[string]string{
@@ -61,7 +61,7 @@ func TestCipherLists(t *testing.T) {
 	}
 }
 
-func TestVerifyDepth(t *testing.T) {
+func TestVerifyDepthIsTranslated(t *testing.T) {
 	chain := func(n int) tls.ConnectionState {
 		certs := make([]*x509.Certificate, n)
 		for i := range certs {
@@ -84,7 +84,7 @@ func TestVerifyDepth(t *testing.T) {
 	}
 }
 
-func TestErrorsOfTLSSettings(t *testing.T) {
+func TestInvalidTLSSettingsAreErrors(t *testing.T) {
 	fsys := withCertificate(t, fstest.MapFS{
 		"bad.pem": {Data: []byte("nothing")},
 		"crl.pem": {Data: []byte("-----BEGIN X509 CRL-----\nAAAA\n-----END X509 CRL-----\n")},

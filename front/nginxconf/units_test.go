@@ -2,7 +2,7 @@ package nginxconf
 
 import "testing"
 
-func TestFlags(t *testing.T) {
+func TestFlagsAreParsed(t *testing.T) {
 	for text, want := range map[string]bool{"on": true, "ON": true, "off": false, "Off": false} {
 		if got, err := parseFlag(text); err != nil || got != want {
 			t.Errorf("%s is %v, %v; want %v", text, got, err, want)
@@ -15,7 +15,7 @@ func TestFlags(t *testing.T) {
 	}
 }
 
-func TestRanges(t *testing.T) {
+func TestRangesBecomePrefixes(t *testing.T) {
 	for text, want := range map[string][]string{
 		"10.0.0.0-10.0.0.255":     {"10.0.0.0/24"},
 		"10.0.0.1-10.0.0.4":       {"10.0.0.1/32", "10.0.0.2/31", "10.0.0.4/32"},

@@ -90,9 +90,9 @@ func (t *translator) text(d *directive, arg string) conf.Text {
 	return conf.Text(arg)
 }
 
-// reported returns a text for logs, clients or upstreams. With Options.Lenient, unavailable
+// reportedText returns a text for logs, clients or upstreams. With Options.Lenient, unavailable
 // variables in it are empty. Elsewhere they are errors, because they may decide about access.
-func (t *translator) reported(d *directive, arg string) conf.Text {
+func (t *translator) reportedText(d *directive, arg string) conf.Text {
 	for _, why := range t.unavailable(d, arg) {
 		t.omit(d, "%s", why)
 		t.config.BlankUnavailable = t.lenient
@@ -100,16 +100,16 @@ func (t *translator) reported(d *directive, arg string) conf.Text {
 	return conf.Text(arg)
 }
 
-// sent returns a text for an upstream, which may decide about access by it. Unavailable variables
-// that only describe a connection are empty, as in reported.
-func (t *translator) sent(d *directive, arg string) conf.Text {
+// upstreamText returns a text for an upstream, which may decide about access by it. Unavailable
+// variables that only describe a connection are empty, as in reportedText.
+func (t *translator) upstreamText(d *directive, arg string) conf.Text {
 	for _, why := range t.unavailable(d, arg) {
 		if name, _, _ := strings.Cut(why, " is "); strings.Contains(name, "$proxy_protocol_") ||
 			strings.Contains(name, "$uid_") {
 			t.reject(d, "%s", why)
 		}
 	}
-	return t.reported(d, arg)
+	return t.reportedText(d, arg)
 }
 
 // field returns the value of a header field. It joins the lines of a value.

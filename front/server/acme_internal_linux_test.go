@@ -210,7 +210,7 @@ func TestCertificatesAreIssued(t *testing.T) {
 
 // Certificates are renewed under load, with errors of the issuer, and reloads meanwhile: no
 // handshake fails.
-func TestRenewalsUnderLoad(t *testing.T) {
+func TestRenewalsLoseNoHandshake(t *testing.T) {
 	t.Parallel()
 	hosts, renewals, lifetime := 2, 4, 20*time.Second
 	if os.Getenv("TARE_SLOW") != "" {

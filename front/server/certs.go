@@ -29,7 +29,7 @@ type certStore struct {
 
 // servedCert is a certificate that is served.
 type servedCert struct {
-	*certs.Store
+	store *certs.Store
 	files []*anchor.File
 	stop  context.CancelFunc // nil unless its files are watched
 }
@@ -40,23 +40,23 @@ func newCertStore(get func(*tls.ClientHelloInfo) (*tls.Certificate, error), issu
 
 // load reads the certificates of a Config that are not loaded yet. After an error, none of them
 // remains loaded.
-func (b *certStore) load(config *conf.Config, add func(string)) error {
+func (c *certStore) load(config *conf.Config, add func(string)) error {
 	var added []conf.CertFiles
 	for i := range config.Hosts {
 		host := &config.Hosts[i]
 		for _, l := range host.Listen {
 			for _, pair := range l.Certs {
-				if b.served[pair] != nil {
+				if c.served[pair] != nil {
 					continue
 				}
 				held, err := openCert(pair, add)
 				if err != nil {
 					for _, pair := range added {
-						b.drop(pair)
+						c.drop(pair)
 					}
 					return fmt.Errorf("%s: %w", host.Pos, err)
 				}
-				b.served[pair] = held
+				c.served[pair] = held
 				added = append(added, pair)
 			}
 		}
@@ -65,7 +65,7 @@ func (b *certStore) load(config *conf.Config, add func(string)) error {
 }
 
 // retain closes the certificates that a Config does not name.
-func (b *certStore) retain(config *conf.Config) {
+func (c *certStore) retain(config *conf.Config) {
 	named := make(map[conf.CertFiles]bool)
 	for i := range config.Hosts {
 		for _, l := range config.Hosts[i].Listen {
@@ -74,9 +74,9 @@ func (b *certStore) retain(config *conf.Config) {
 			}
 		}
 	}
-	for pair := range b.served {
+	for pair := range c.served {
 		if !named[pair] {
-			b.drop(pair)
+			c.drop(pair)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func openCert(pair conf.CertFiles, add func(string)) (*servedCert, error) {
 		held.files = append(held.files, a)
 	}
 	var err error
-	if held.Store, err = certs.Open(certs.Config{Cert: held.files[0], Key: held.files[1], Log: add}); err != nil {
+	if held.store, err = certs.Open(certs.Config{Cert: held.files[0], Key: held.files[1], Log: add}); err != nil {
 		held.close()
 		return nil, err
 	}
@@ -101,55 +101,55 @@ func openCert(pair conf.CertFiles, add func(string)) (*servedCert, error) {
 
 // watch reloads certificates when their files change. It prints those that are no longer readable,
 // will expire soon, or are few.
-func (b *certStore) watch(add func(text string), unreadable string) {
-	for pair, held := range b.served {
+func (c *certStore) watch(add func(text string), unreadable string) {
+	for pair, held := range c.served {
 		if held.stop != nil {
 			continue
 		}
-		text := b.prefix(pair, ", ") + held.Describe(time.Now())
-		if _, err := held.Reload(); err != nil {
+		text := c.prefix(pair, ", ") + held.store.Describe(time.Now())
+		if _, err := held.store.Reload(); err != nil {
 			add(fmt.Sprintf("%s; %s: %v", text, unreadable, err))
 			continue
 		}
-		if len(b.served) <= maxDescribed || held.ExpiresSoon(time.Now()) {
+		if len(c.served) <= maxDescribed || held.store.ExpiresSoon(time.Now()) {
 			add(text + "; reloaded when it changes")
 		}
 		var ctx context.Context
 		ctx, held.stop = context.WithCancel(context.Background())
-		b.running.Go(func() { held.Watch(ctx) })
+		c.running.Go(func() { held.store.Watch(ctx) })
 	}
 }
 
 // reload rereads all certificates and prints the outcome. The error is about those that could not
 // be read.
-func (b *certStore) reload(add func(string), all bool) error {
+func (c *certStore) reload(add func(string), all bool) error {
 	var failed []error
-	for pair, held := range b.served {
-		changed, err := held.Reload()
+	for pair, held := range c.served {
+		changed, err := held.store.Reload()
 		switch {
 		case err != nil:
 			failed = append(failed, fmt.Errorf("certificate: %s: %w", pair.Cert, err))
-			add(fmt.Sprintf("%sstill serving the old one: %v", b.prefix(pair, ": "), err))
+			add(fmt.Sprintf("%sstill serving the old one: %v", c.prefix(pair, ": "), err))
 		case changed:
-			add(b.prefix(pair, ": ") + "serving a new one: " + held.Describe(time.Now()))
+			add(c.prefix(pair, ": ") + "serving a new one: " + held.store.Describe(time.Now()))
 		case all:
-			add(b.prefix(pair, ": ") + "unchanged")
+			add(c.prefix(pair, ": ") + "unchanged")
 		}
 	}
 	return errors.Join(failed...)
 }
 
 // prefix returns the beginning of a message about a certificate.
-func (b *certStore) prefix(pair conf.CertFiles, separator string) string {
-	if b.isSingle {
+func (c *certStore) prefix(pair conf.CertFiles, separator string) string {
+	if c.isSingle {
 		return "certificate: "
 	}
 	return "certificate: " + pair.Cert + separator
 }
 
 // dirs returns the directories of the files.
-func (b *certStore) dirs() (all []*os.File) {
-	for _, held := range b.served {
+func (c *certStore) dirs() (all []*os.File) {
+	for _, held := range c.served {
 		for _, a := range held.files {
 			all = append(all, a.Dirs()...)
 		}
@@ -158,24 +158,24 @@ func (b *certStore) dirs() (all []*os.File) {
 }
 
 // releaseAnchors closes the directories: certificates can no longer be reread.
-func (b *certStore) releaseAnchors() {
-	for _, held := range b.served {
+func (c *certStore) releaseAnchors() {
+	for _, held := range c.served {
 		for _, a := range held.files {
 			a.Close()
 		}
 	}
 }
 
-func (b *certStore) drop(pair conf.CertFiles) {
-	b.served[pair].close()
-	delete(b.served, pair)
+func (c *certStore) drop(pair conf.CertFiles) {
+	c.served[pair].close()
+	delete(c.served, pair)
 }
 
-func (b *certStore) close() {
-	for pair := range b.served {
-		b.drop(pair)
+func (c *certStore) close() {
+	for pair := range c.served {
+		c.drop(pair)
 	}
-	b.running.Wait()
+	c.running.Wait()
 }
 
 func (h *servedCert) close() {

@@ -57,7 +57,7 @@ func (f File) Read(bound []string) (*Config, error) {
 		result.Config.Hosts = []conf.Host{{Steps: []conf.Step{conf.Return{Status: http.StatusNotFound}}}}
 	}
 	return &Config{Name: f.Path, Front: result.Config, Process: result.Process, Ignored: result.Ignored,
-		Warnings: result.Warnings, Notes: result.Noted}, nil
+		Warnings: result.Warnings, Notes: result.Notes}, nil
 }
 
 // ConfigError reports that a configuration cannot be run: it, or what it names, is invalid. Errors

@@ -246,15 +246,15 @@ type errorFile struct {
 
 // leveledFile is a file for errors of a minimum severity.
 type leveledFile struct {
-	*spool.Spool
+	spool      *spool.Spool
 	severeOnly bool // only errors more severe than "error"
 }
 
 // isSevere reports whether a level excludes errors of requests.
 func isSevere(level string) bool { return level == "crit" || level == "alert" || level == "emerg" }
 
-func openErrorFile(l *conf.ErrorLog, logs *logFiles, v stderrLog) (*errorFile, error) {
-	e := &errorFile{stderrLog: v, toStderr: l == nil}
+func openErrorFile(l *conf.ErrorLog, logs *logFiles, log stderrLog) (*errorFile, error) {
+	e := &errorFile{stderrLog: log, toStderr: l == nil}
 	for ; l != nil; l = l.Next {
 		if l.Path == "stderr" {
 			e.toStderr = true
@@ -266,13 +266,13 @@ func openErrorFile(l *conf.ErrorLog, logs *logFiles, v stderrLog) (*errorFile, e
 			_ = e.close(context.Background()) // nothing has been written
 			return nil, err
 		}
-		e.files = append(e.files, leveledFile{severeOnly: isSevere(l.Level), Spool: spool.New(file, spool.Config{
+		e.files = append(e.files, leveledFile{severeOnly: isSevere(l.Level), spool: spool.New(file, spool.Config{
 			Patience: logWriteTimeout,
 			Open:     func() (io.WriteCloser, error) { return logs.open(path) },
 			Lost: func(n int, why error) []byte {
 				return fmt.Appendf(nil, "tare: %d log lines lost: %v\n", n, why)
 			},
-			Report: func(text string) { v.print("error log: " + text) },
+			Report: func(text string) { log.print("error log: " + text) },
 		})})
 	}
 	return e, nil
@@ -291,7 +291,7 @@ func (e *errorFile) Write(line []byte) (int, error) {
 	ordinary := bytes.Contains(line, []byte(" front: [error] "))
 	for _, f := range e.files {
 		if !ordinary || !f.severeOnly {
-			_, _ = f.Write(line) // a Spool's Write never fails
+			_, _ = f.spool.Write(line) // a Spool's Write never fails
 		}
 	}
 	if e.toStderr {
@@ -303,7 +303,7 @@ func (e *errorFile) Write(line []byte) (int, error) {
 func (e *errorFile) reopen(ctx context.Context) error {
 	var all []error
 	for _, f := range e.files {
-		all = append(all, f.Reopen(ctx))
+		all = append(all, f.spool.Reopen(ctx))
 	}
 	return errors.Join(all...)
 }
@@ -315,7 +315,7 @@ func (e *errorFile) close(ctx context.Context) error {
 	}
 	var all []error
 	for _, f := range e.files {
-		if err := f.Close(ctx); err != nil {
+		if err := f.spool.Close(ctx); err != nil {
 			all = append(all, fmt.Errorf("error log: %w", err))
 		}
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/tarehq/tare/upgrade"
 )
 
-// DefaultGrace is how long requests in progress may take at the end, unless Options says otherwise.
+// DefaultGrace is the default value of Options.Grace.
 const DefaultGrace = 10 * time.Second
 
 // Options are settings that are not in the configuration. The zero value is valid.
@@ -58,7 +58,7 @@ type Options struct {
 	Ready, Reloading, Draining func()
 }
 
-// DNSProvider sets TXT records, which prove the control of a name to an issuer of certificates
+// DNSProvider sets TXT records, which prove control of a name to an issuer of certificates
 // whose conf.Challenge is DNS01.
 type DNSProvider interface {
 	// Present creates a record. It returns when all of the zone's name servers have it.

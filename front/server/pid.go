@@ -38,8 +38,8 @@ func (s *Server) preparePID(path string) error {
 	return nil
 }
 
-// createNewPID is createPID without what is there: an old file may be writable in a folder that is
-// not.
+// createNewPID is createPID for a new file. It first removes a file of that name. This fails in a
+// folder in which publishPID could not rename the file.
 func (s *Server) createNewPID(path string, id int) error {
 	if err := safefile.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -83,7 +83,7 @@ func (s *Server) reload() error {
 	_ = s.certs.reload(s.log.print, false) // it prints errors; the configuration is active anyway
 	s.watchCerts()
 	s.issued.Start()
-	s.limits(c)
+	s.applyLimits(c)
 	if err := s.writePID(c.Process.PID); err != nil {
 		s.log.print("warning: pid: " + err.Error())
 	}
@@ -137,7 +137,7 @@ type socketChanges []socketChange
 
 // socketChange is a socket of a new configuration: a new one, or one that is served already.
 type socketChange struct {
-	*socket
+	socket *socket
 	now    nginxconf.Listener
 	opened bool
 	start  net.Listener // for a new server; nil if the current one is kept
@@ -161,8 +161,8 @@ func (s *Server) nextSockets(c *Config) (next socketChanges, err error) {
 		}
 		// TLS connections keep their handshake's configuration, so TLS always gets a new
 		// server
-		if n.opened || n.now.TLS || hasOtherHandler || settingsOf(&n.Listener) != settingsOf(&n.now) {
-			n.start, err = duplicate(n.base)
+		if n.opened || n.now.TLS || hasOtherHandler || settingsOf(&n.socket.config) != settingsOf(&n.now) {
+			n.start, err = duplicate(n.socket.base)
 		}
 		if next = append(next, n); err != nil {
 			return next, err
@@ -178,14 +178,14 @@ func (n socketChanges) closeOpened() {
 			next.start.Close()
 		}
 		if next.opened {
-			next.base.Close()
+			next.socket.base.Close()
 		}
 	}
 }
 
 func (s *Server) socketAt(addr string) *socket {
 	for _, socket := range s.sockets {
-		if socket.Addr == addr {
+		if socket.config.Addr == addr {
 			return socket
 		}
 	}
@@ -197,14 +197,14 @@ func (s *Server) socketAt(addr string) *socket {
 func (s *Server) applySockets(next socketChanges) {
 	var sockets []*socket
 	for _, n := range next {
-		old, idle := n.server, n.IdleTimeout
-		n.Listener = n.now
+		old, idle := n.socket.active, n.socket.config.IdleTimeout
+		n.socket.config = n.now
 		if n.start != nil {
 			s.startSocket(n.socket, n.start)
 		}
 		switch {
 		case n.opened:
-			s.log.print("listening on " + urlOf(n.base, n.TLS))
+			s.log.print("listening on " + urlOf(n.socket.base, n.socket.config.TLS))
 		case n.start != nil:
 			s.replace(old, idle)
 		}
@@ -212,9 +212,9 @@ func (s *Server) applySockets(next socketChanges) {
 	}
 	for _, socket := range s.sockets {
 		if !slices.Contains(sockets, socket) {
-			s.log.print("no longer listening on " + urlOf(socket.base, socket.TLS))
+			s.log.print("no longer listening on " + urlOf(socket.base, socket.config.TLS))
 			socket.base.Close()
-			s.shutdownInBackground(socket.server)
+			s.shutdownInBackground(socket.active)
 		}
 	}
 	s.sockets = sockets

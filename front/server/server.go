@@ -169,8 +169,8 @@ func (s *Server) printErrors(prefix string, err error) {
 	}
 }
 
-// limits applies the settings of the process.
-func (s *Server) limits(c *Config) {
+// applyLimits applies the limits of the process.
+func (s *Server) applyLimits(c *Config) {
 	if n := c.Process.Workers; n > 0 {
 		runtime.GOMAXPROCS(n)
 	}

@@ -33,14 +33,14 @@ const (
 // socket is a listening socket, open while the configuration names its address. If settings of its
 // connections change, one server replaces another; each has its own duplicate of the descriptor.
 type socket struct {
-	nginxconf.Listener
+	config nginxconf.Listener
 	base   net.Listener
-	server *activeServer
+	active *activeServer
 }
 
 // activeServer is a server of a socket.
 type activeServer struct {
-	*tare.Server
+	server   *tare.Server
 	listener net.Listener
 }
 
@@ -79,7 +79,7 @@ func (s *Server) openSocket(l *nginxconf.Listener, inherited *listen.Passed) (*s
 	if err != nil {
 		return nil, fmt.Errorf("listen %w", err)
 	}
-	return &socket{Listener: *l, base: base}, nil
+	return &socket{config: *l, base: base}, nil
 }
 
 // specOf returns the address to listen on. As in nginx, "all addresses" means those of one IP
@@ -102,15 +102,15 @@ func specOf(l *nginxconf.Listener) listen.Spec {
 
 // startSocket starts a new server for a socket, with its own descriptor.
 func (s *Server) startSocket(socket *socket, l net.Listener) {
-	if socket.Proxied {
+	if socket.config.Proxied {
 		l = proxyproto.Listener{Listener: l, Broken: s.brokenProxyHeader}
 	}
 	server := s.newServer(socket)
-	socket.server = &activeServer{server, l}
+	socket.active = &activeServer{server, l}
 	s.mu.Lock()
-	s.active[socket.server] = true
+	s.active[socket.active] = true
 	s.mu.Unlock()
-	secure := socket.TLS
+	secure := socket.config.TLS
 	go func() {
 		var err error
 		if secure {
@@ -148,27 +148,27 @@ func pingInterval(headerTimeout time.Duration) time.Duration {
 func (s *Server) newServer(socket *socket) *tare.Server {
 	protocols := new(http.Protocols)
 	protocols.SetHTTP1(true)
-	protocols.SetHTTP2(socket.HTTP2 && socket.TLS)
-	protocols.SetUnencryptedHTTP2(socket.HTTP2 && !socket.TLS)
+	protocols.SetHTTP2(socket.config.HTTP2 && socket.config.TLS)
+	protocols.SetUnencryptedHTTP2(socket.config.HTTP2 && !socket.config.TLS)
 	server := tare.Wrap(&http.Server{
 		Handler: s.handler(), ErrorLog: s.errors.logger(), Protocols: protocols,
 		DisableGeneralOptionsHandler: true,
-		HTTP2: &http.HTTP2Config{SendPingTimeout: pingInterval(socket.HeaderTimeout), PingTimeout: pingTimeout,
-			WriteByteTimeout: sendTimeout, MaxConcurrentStreams: socket.HTTP2Streams,
-			MaxReceiveBufferPerStream:     int(socket.HTTP2Window),
-			MaxReceiveBufferPerConnection: max(connWindow, int(socket.HTTP2Window))},
-		MaxHeaderBytes: int(socket.HeaderBytes), ReadHeaderTimeout: socket.HeaderTimeout,
-		IdleTimeout: socket.IdleTimeout,
+		HTTP2: &http.HTTP2Config{SendPingTimeout: pingInterval(socket.config.HeaderTimeout), PingTimeout: pingTimeout,
+			WriteByteTimeout: sendTimeout, MaxConcurrentStreams: socket.config.HTTP2Streams,
+			MaxReceiveBufferPerStream:     int(socket.config.HTTP2Window),
+			MaxReceiveBufferPerConnection: max(connWindow, int(socket.config.HTTP2Window))},
+		MaxHeaderBytes: int(socket.config.HeaderBytes), ReadHeaderTimeout: socket.config.HeaderTimeout,
+		IdleTimeout: socket.config.IdleTimeout,
 	})
-	if socket.Proxied {
+	if socket.config.Proxied {
 		server.ConnContext = withProxyHeader
 	}
-	server.SendTimeout = socket.SendTimeout
+	server.SendTimeout = socket.config.SendTimeout
 	server.Refused = s.refused
-	if socket.TLS {
+	if socket.config.TLS {
 		server.TLSConfig = &tls.Config{GetConfigForClient: s.configForClient}
 	}
-	if socket.IdleTimeout == 0 {
+	if socket.config.IdleTimeout == 0 {
 		server.SetKeepAlivesEnabled(false)
 	}
 	return server
@@ -218,7 +218,7 @@ func (s *Server) shutdownInBackground(old *activeServer) { s.drain(old, 0) }
 // have timed out, the server shuts down.
 func (s *Server) replace(old *activeServer, idle time.Duration) {
 	old.listener.Close()
-	old.Retire()
+	old.server.Retire()
 	s.drain(old, idle)
 }
 
@@ -228,11 +228,11 @@ func (s *Server) drain(old *activeServer, after time.Duration) {
 		case <-time.After(after):
 		case <-s.stopping:
 		}
-		_ = old.Shutdown(context.Background()) // returns when all requests are done or the server is closed
+		_ = old.server.Shutdown(context.Background()) // returns when all requests are done or the server is closed
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.active, old)
-		accepted, _ := old.Connections()
+		accepted, _ := old.server.Connections()
 		s.closedConns += accepted
 	})
 }
@@ -242,8 +242,8 @@ func (s *Server) connections() (accepted, open int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	accepted = s.closedConns
-	for server := range s.active {
-		a, o := server.Connections()
+	for active := range s.active {
+		a, o := active.server.Connections()
 		accepted, open = accepted+a, open+o
 	}
 	return accepted, open
@@ -279,7 +279,7 @@ func (s *Server) stopAccepting(isReplaced bool) {
 func (s *Server) finish(ctx context.Context) error {
 	close(s.stopping)
 	for _, socket := range s.sockets {
-		s.shutdownInBackground(socket.server)
+		s.shutdownInBackground(socket.active)
 	}
 	done := make(chan error, 1)
 	go func() {
@@ -305,6 +305,6 @@ func (s *Server) closeActive() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for old := range s.active {
-		_ = old.Close() // ErrAborted covers its error
+		_ = old.server.Close() // ErrAborted covers its error
 	}
 }

@@ -135,7 +135,7 @@ func (s *Server) openAll(c *Config, inherited *listen.Passed) error {
 	if err := pid(c.Process.PID); err != nil {
 		return err
 	}
-	s.limits(c)
+	s.applyLimits(c)
 	return s.giveUpPrivileges()
 }
 
@@ -214,7 +214,7 @@ func (s *Server) folders() (f privilege.Folders, release func(), err error) {
 		return f, release, nil
 	}
 	for _, socket := range s.sockets {
-		if path, ok := strings.CutPrefix(socket.Addr, "unix:"); ok && !strings.HasPrefix(path, "@") {
+		if path, ok := strings.CutPrefix(socket.config.Addr, "unix:"); ok && !strings.HasPrefix(path, "@") {
 			dir, err := os.Open(filepath.Dir(path))
 			if err != nil {
 				return f, release, err
@@ -259,7 +259,7 @@ func (s *Server) start(ctx context.Context, c *Config) (err error) {
 	s.log.print("serving " + c.Name)
 	for i, socket := range s.sockets {
 		s.startSocket(socket, listeners[i])
-		s.log.print("listening on " + urlOf(socket.base, socket.TLS))
+		s.log.print("listening on " + urlOf(socket.base, socket.config.TLS))
 	}
 	s.printOutcome()
 	s.watchCerts()
@@ -280,7 +280,7 @@ func (s *Server) inherit() (*listen.Passed, error) {
 	case s.upgrader != nil:
 		return new(listen.Passed), nil
 	case s.options.Listeners != nil:
-		return listen.Given(s.options.Listeners), nil
+		return listen.NewPassed(s.options.Listeners), nil
 	}
 	return listen.Inherit()
 }

@@ -11,7 +11,7 @@ import (
 )
 
 // stderrLog is a server's log on standard error. Writes to it never block the server.
-type stderrLog struct{ *spool.Spool }
+type stderrLog struct{ spool *spool.Spool }
 
 func newStderrLog(w io.Writer) stderrLog {
 	return stderrLog{spool.New(nopCloser{w}, spool.Config{
@@ -20,16 +20,16 @@ func newStderrLog(w io.Writer) stderrLog {
 }
 
 // print prints a line.
-func (v stderrLog) print(text string) {
-	_, _ = v.Write([]byte("tare: " + strings.ReplaceAll(text, "\n", " ") + "\n"))
+func (l stderrLog) print(text string) {
+	_, _ = l.spool.Write([]byte("tare: " + strings.ReplaceAll(text, "\n", " ") + "\n"))
 }
 
-func (v stderrLog) logger() *log.Logger { return log.New(v.Spool, "tare: ", 0) }
+func (l stderrLog) logger() *log.Logger { return log.New(l.spool, "tare: ", 0) }
 
-func (v stderrLog) close() {
+func (l stderrLog) close() {
 	ctx, cancel := context.WithTimeout(context.Background(), logCloseTimeout)
 	defer cancel()
-	_ = v.Close(ctx) // there is nowhere to report it
+	_ = l.spool.Close(ctx) // there is nowhere to report it
 }
 
 // nopCloser is a stream that another owner closes.

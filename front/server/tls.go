@@ -17,15 +17,15 @@ type tlsTable map[*conf.Host]*hostTLS
 // hostTLS holds a host's TLS configurations, without and with HTTP/2.
 type hostTLS struct{ http1, http2 *tls.Config }
 
-func newTLSTable(config *conf.Config, book *certStore) *tlsTable {
+func newTLSTable(config *conf.Config, store *certStore) *tlsTable {
 	table := make(tlsTable)
 	for i := range config.Hosts {
 		host := &config.Hosts[i]
 		for n := range host.Listen {
 			l := &host.Listen[n]
-			hasCert := l.Certs != nil || l.Issued != nil || book.get != nil || host.RejectHandshake
+			hasCert := l.Certs != nil || l.Issued != nil || store.get != nil || host.RejectHandshake
 			if l.TLS && table[host] == nil && hasCert {
-				c := tlsConfig(config, host, l, book)
+				c := tlsConfig(config, host, l, store)
 				table[host] = &hostTLS{withProtocols(c, "http/1.1"), withProtocols(c, "h2", "http/1.1")}
 			}
 		}
@@ -35,7 +35,7 @@ func newTLSTable(config *conf.Config, book *certStore) *tlsTable {
 
 // tlsConfig returns a host's TLS configuration. A host that rejects handshakes has no certificates,
 // which makes crypto/tls send the same alert as nginx.
-func tlsConfig(config *conf.Config, host *conf.Host, l *conf.Listen, book *certStore) *tls.Config {
+func tlsConfig(config *conf.Config, host *conf.Host, l *conf.Listen, store *certStore) *tls.Config {
 	c := new(tls.Config)
 	if l.TLSConfig != nil {
 		c = l.TLSConfig.Clone()
@@ -50,15 +50,15 @@ func tlsConfig(config *conf.Config, host *conf.Host, l *conf.Listen, book *certS
 	}
 	var all []*certs.Store
 	for _, pair := range l.Certs {
-		all = append(all, book.served[pair].Store)
+		all = append(all, store.served[pair].store)
 	}
 	var issued *acme.Certificate
 	if l.Issued != nil {
-		issued = book.issued.Lookup(config, l.Issued)
+		issued = store.issued.Lookup(config, l.Issued)
 	}
 	c.GetCertificate = func(hello *tls.ClientHelloInfo) (*tls.Certificate, error) {
-		if book.get != nil {
-			if cert, err := book.get(hello); cert != nil || err != nil {
+		if store.get != nil {
+			if cert, err := store.get(hello); cert != nil || err != nil {
 				return cert, err
 			}
 		}
@@ -121,14 +121,14 @@ func allowsHTTP2(host *conf.Host, local net.Addr) bool {
 			v4 = fmt.Sprintf("*:%d", port)
 		}
 	}
-	spoken := false
+	speaks := false
 	for i := range host.Listen {
 		switch l := &host.Listen[i]; l.Addr {
 		case own:
 			return l.HTTP2
 		case v4, v6:
-			spoken = spoken || l.HTTP2
+			speaks = speaks || l.HTTP2
 		}
 	}
-	return spoken
+	return speaks
 }

@@ -135,10 +135,10 @@ func (s *Server) handOver(ctx context.Context, signals *signals) error {
 	s.log.print("upgrade: finishing the requests of this process")
 	grace, idle := s.config.Process.Grace, s.options.Upgrade.IdleGrace
 	for _, socket := range s.sockets {
-		socket.server.listener.Close()
-		socket.server.Retire()
+		socket.active.listener.Close()
+		socket.active.server.Retire()
 		if s.options.Upgrade.IdleGrace == 0 {
-			idle = max(idle, socket.IdleTimeout)
+			idle = max(idle, socket.config.IdleTimeout)
 		}
 	}
 	finishing, cancel := context.WithCancel(context.Background())
@@ -200,7 +200,7 @@ func (s *Server) listen(spec listen.Spec, o listen.Options, inherited *listen.Pa
 // checkUnused returns an error if a socket that was passed is not served.
 func (s *Server) checkUnused(inherited *listen.Passed) error {
 	if s.upgrader == nil {
-		return inherited.Rest()
+		return inherited.CheckUnused()
 	}
 	if unused := s.upgrader.Unused(); len(unused) > 0 {
 		return fmt.Errorf("a socket for %s was passed, but no listener uses it (listen on it)", unused[0])

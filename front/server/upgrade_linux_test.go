@@ -15,38 +15,39 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/internal/testkit/upgrades"
 	"github.com/tarehq/tare/upgrade"
 )
 
-// upgrades is how many upgrades the test makes under load; with TARE_SLOW it makes slowUpgrades.
+// The test makes fewUpgrades under load; with TARE_SLOW it makes manyUpgrades.
 const (
-	upgrades     = 8
-	slowUpgrades = 1000
+	fewUpgrades  = 8
+	manyUpgrades = 1000
 )
 
 // No request is lost while processes replace each other: on kept and new connections, over TCP,
 // unix sockets, TLS and HTTP/2, with FastCGI and websockets. Each request is logged once.
 func TestUpgradesLoseNoRequest(t *testing.T) {
-	n := upgrades
+	n := fewUpgrades
 	if os.Getenv("TARE_SLOW") != "" {
-		n = slowUpgrades
+		n = manyUpgrades
 	}
 	s := newSite(t, time.Hour)
-	load := s.begin()
+	load, websocket := s.load()
 	var replaced []int
 	for i := range n {
-		load.more(50)
+		load.More(50)
 		replaced = append(replaced, s.upgrade())
 		if t.Failed() {
 			t.Fatalf("after %d upgrades", i)
 		}
 	}
-	load.more(100)
-	load.finish()
+	load.More(100)
+	load.Finish()
 	s.end(replaced...)
-	t.Logf("%d requests, %d upgrades", load.requests.Load(), n)
+	t.Logf("%d requests, %d upgrades", load.Requests.Load(), n)
 	seen := make(map[string]bool)
-	file, err := os.Open(s.path("access.log"))
+	file, err := os.Open(s.Path("access.log"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +62,7 @@ func TestUpgradesLoseNoRequest(t *testing.T) {
 		}
 		seen[lines.Text()] = true
 	}
-	if want := load.requests.Load() - load.tunneled.Load(); logged != want {
+	if want := load.Requests.Load() - websocket.requests.Load(); logged != want {
 		t.Errorf("%d log lines of %d requests", logged, want)
 	}
 }
@@ -89,32 +90,32 @@ func TestFailedUpgradesChangeNothing(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := newSite(t, c.ready)
-			load := s.begin()
-			load.more(50)
-			pid := s.pid()
+			load, _ := s.load()
+			load.More(50)
+			pid := s.PID()
 			c.spoil(s)
-			s.signal(pid, syscall.SIGUSR2)
-			s.eventually("an error", func() bool { return strings.Contains(s.read("log"), "upgrade: failed, this") })
-			if log := s.read("log"); !strings.Contains(log, c.want) {
+			s.Signal(pid, syscall.SIGUSR2)
+			s.AwaitLog("upgrade: failed, this", 1)
+			if log := s.Read("log"); !strings.Contains(log, c.want) {
 				t.Errorf("want %q in the log", c.want)
 			}
-			load.more(50)
-			if got := s.pid(); got != pid {
+			load.More(50)
+			if got := s.PID(); got != pid {
 				t.Errorf("process %d serves, want %d", got, pid)
 			}
-			if _, err := os.Lstat(s.path("pid.oldbin")); err == nil {
+			if _, err := os.Lstat(s.Path("pid.oldbin")); err == nil {
 				t.Error("pid.oldbin is left")
 			}
-			if _, err := os.Lstat(s.path("socket")); err != nil {
+			if _, err := os.Lstat(s.Path("socket")); err != nil {
 				t.Error(err)
 			}
 			c.mend(s)
 			var replaced []int
 			if c.name != "hang" { // a good process may need more time than that
 				replaced = append(replaced, s.upgrade())
-				load.more(50)
+				load.More(50)
 			}
-			load.finish()
+			load.Finish()
 			s.end(replaced...)
 		})
 	}
@@ -123,8 +124,8 @@ func TestFailedUpgradesChangeNothing(t *testing.T) {
 // link replaces the server's program by a link.
 func (s *site) link(target string) {
 	s.Helper()
-	if err := errors.Join(os.Symlink(s.path(target), s.path("program.new")),
-		os.Rename(s.path("program.new"), s.path("program"))); err != nil {
+	if err := errors.Join(os.Symlink(s.Path(target), s.Path("program.new")),
+		os.Rename(s.Path("program.new"), s.Path("program"))); err != nil {
 		s.Fatal(err)
 	}
 }
@@ -136,11 +137,11 @@ func TestUpgradeKeepsTheUser(t *testing.T) {
 		t.Skip("only root can become another user")
 	}
 	s := newSite(t, time.Hour, "TARE_TEST_USER=nobody")
-	load := s.begin()
-	load.more(50)
+	load, _ := s.load()
+	load.More(50)
 	old := s.upgrade()
-	load.more(50)
-	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.pid()))
+	load.More(50)
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", s.PID()))
 	if err != nil || !strings.Contains(string(status), "\nUid:\t65534\t65534\t65534\t65534\n") ||
 		!strings.Contains(string(status), "NoNewPrivs:\t1") {
 		t.Errorf("%s, %v", status, err)
@@ -155,40 +156,40 @@ func TestUpgradeKeepsTheUser(t *testing.T) {
 		{"program", 0o700, 0o755, "program: permission denied"},
 		{"", 0o755, 0o777, "permission denied (the user that serves must be able to replace the file)"},
 	} {
-		if err := os.Chmod(s.path(c.name), c.mode); err != nil {
+		if err := os.Chmod(s.Path(c.name), c.mode); err != nil {
 			t.Fatal(err)
 		}
-		s.signal(s.pid(), syscall.SIGUSR2)
-		s.eventually("an error", func() bool { return strings.Count(s.read("log"), "upgrade: failed, this") > i })
-		if !strings.Contains(s.read("log"), c.want) {
+		s.Signal(s.PID(), syscall.SIGUSR2)
+		s.AwaitLog("upgrade: failed, this", i+1)
+		if !strings.Contains(s.Read("log"), c.want) {
 			t.Errorf("want %q in the log", c.want)
 		}
-		if err := os.Chmod(s.path(c.name), c.good); err != nil {
+		if err := os.Chmod(s.Path(c.name), c.good); err != nil {
 			t.Fatal(err)
 		}
-		load.more(50)
+		load.More(50)
 	}
 	next := s.upgrade()
-	load.more(50)
-	load.finish()
+	load.More(50)
+	load.Finish()
 	s.end(old, next)
 }
 
 // A new process that is killed half way changes nothing.
 func TestKilledNewProcessChangesNothing(t *testing.T) {
 	s := newSite(t, time.Hour)
-	load := s.begin()
-	load.more(50)
+	load, _ := s.load()
+	load.More(50)
 	s.write("fault", hangs)
-	pid := s.pid()
-	s.signal(pid, syscall.SIGUSR2)
-	s.signal(s.number("hangs"), syscall.SIGKILL)
-	s.eventually("an error", func() bool { return strings.Contains(s.read("log"), "signal: killed") })
+	pid := s.PID()
+	s.Signal(pid, syscall.SIGUSR2)
+	s.Signal(s.Number("hangs"), syscall.SIGKILL)
+	s.AwaitLog("signal: killed", 1)
 	s.write("fault", "")
-	load.more(50)
+	load.More(50)
 	old := s.upgrade()
-	load.more(50)
-	load.finish()
+	load.More(50)
+	load.Finish()
 	s.end(old)
 }
 
@@ -196,32 +197,32 @@ func TestKilledNewProcessChangesNothing(t *testing.T) {
 // nothing then, and SIGTERM gives the download the grace period.
 func TestOldProcessFinishesDownload(t *testing.T) {
 	s := newSite(t, time.Hour)
-	pid := s.pid()
+	pid := s.PID()
 	c, err := net.Dial("tcp", s.host+":8000")
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer c.Close()
 	fmt.Fprintf(c, "POST / HTTP/1.1\r\nHost: host\r\nContent-Length: 4\r\n\r\nab")
-	idle := &rawClient{network: "tcp", address: s.host + ":8000"}
-	defer idle.close()
-	if err := idle.request("/", "x"); err != nil {
+	idle := &upgrades.RawClient{Network: "tcp", Address: s.host + ":8000"}
+	defer idle.Close()
+	if _, err := idle.Request("/", "x"); err != nil {
 		t.Fatal(err)
 	}
 	s.upgrade()
-	if got := s.number("pid.oldbin"); got != pid {
+	if got := s.Number("pid.oldbin"); got != pid {
 		t.Errorf("pid.oldbin holds %d, want %d", got, pid)
 	}
-	if err := idle.request("/", "x"); err != nil || idle.c != nil {
-		t.Errorf("an idle connection: %v; kept %v, want one response and its end", err, idle.c != nil)
+	if _, err := idle.Request("/", "x"); err != nil || idle.Kept {
+		t.Errorf("an idle connection: %v; kept %v, want one response and its end", err, idle.Kept)
 	}
-	s.signal(pid, syscall.SIGQUIT)
+	s.Signal(pid, syscall.SIGQUIT)
 	fmt.Fprint(c, "cd")
 	resp, err := http.ReadResponse(bufio.NewReader(c), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := checkEcho(resp, "abcd"); err != nil || !resp.Close {
+	if _, err := upgrades.CheckEcho(resp, "abcd"); err != nil || !resp.Close {
 		t.Errorf("%v, Connection: close %v", err, resp.Close)
 	}
 	s.end(pid)
@@ -231,19 +232,19 @@ func TestOldProcessFinishesDownload(t *testing.T) {
 func TestShutdownTimeoutEndsOldProcess(t *testing.T) {
 	s := newSite(t, time.Hour)
 	s.write("nginx.conf", strings.Replace(upgradable, "10m", "200ms", 1))
-	pid := s.pid()
-	s.signal(pid, syscall.SIGHUP)
-	s.eventually("a reload", func() bool { return strings.Contains(s.read("log"), "new configuration active") })
-	w := &tunnel{site: s}
-	defer w.close()
-	if err := w.request("/websocket", "x"); err != nil {
+	pid := s.PID()
+	s.Signal(pid, syscall.SIGHUP)
+	s.AwaitLog("new configuration active", 1)
+	w := &tunnel{address: s.host + ":8000"}
+	defer w.Close()
+	if _, err := w.Request("/websocket", "x"); err != nil {
 		t.Fatal(err)
 	}
 	s.upgrade()
 	if b, err := io.ReadAll(w.in); len(b) > 0 {
 		t.Errorf("%q, %v", b, err)
 	}
-	if code := s.wait(pid); code != 1 {
+	if code := s.Wait(pid); code != 1 {
 		t.Errorf("exit code %d, want 1 because a connection was aborted", code)
 	}
 	s.end()
@@ -260,7 +261,7 @@ func TestServiceManagerIsNotified(t *testing.T) {
 	receive := func(want ...string) {
 		t.Helper()
 		b := make([]byte, 4096)
-		if err := manager.SetReadDeadline(time.Now().Add(patience)); err != nil {
+		if err := manager.SetReadDeadline(time.Now().Add(upgrades.Patience)); err != nil {
 			t.Fatal(err)
 		}
 		n, err := manager.Read(b)
@@ -274,13 +275,13 @@ func TestServiceManagerIsNotified(t *testing.T) {
 		}
 	}
 	s := newSite(t, time.Hour, "NOTIFY_SOCKET="+path)
-	receive(fmt.Sprintf("MAINPID=%d\n", s.pid()), "READY=1\n")
-	s.signal(s.pid(), syscall.SIGHUP)
+	receive(fmt.Sprintf("MAINPID=%d\n", s.PID()), "READY=1\n")
+	s.Signal(s.PID(), syscall.SIGHUP)
 	receive("RELOADING=1\n", "MONOTONIC_USEC=")
 	receive("READY=1\n")
 	old := s.upgrade()
 	receive("RELOADING=1\n", "MONOTONIC_USEC=")
-	receive(fmt.Sprintf("MAINPID=%d\n", s.pid()), "READY=1\n")
+	receive(fmt.Sprintf("MAINPID=%d\n", s.PID()), "READY=1\n")
 	s.end(old)
 	receive("STOPPING=1\n")
 }
@@ -288,18 +289,18 @@ func TestServiceManagerIsNotified(t *testing.T) {
 // A process that is confined to a folder cannot start another one, and says so.
 func TestUpgradeOfConfinedProcessIsRejected(t *testing.T) {
 	s := newSite(t, time.Hour, "TARE_TEST_CONFINED=1")
-	pid := s.pid()
-	if !strings.Contains(s.read("log"), "sandboxed by Landlock") {
+	pid := s.PID()
+	if !strings.Contains(s.Read("log"), "sandboxed by Landlock") {
 		t.Skip("this kernel has no Landlock")
 	}
-	s.signal(pid, syscall.SIGUSR2)
-	s.eventually("an error", func() bool { return strings.Contains(s.read("log"), "upgrade: failed, this") })
+	s.Signal(pid, syscall.SIGUSR2)
+	s.AwaitLog("upgrade: failed, this", 1)
 	const want = "upgrade: a process that is confined to a folder cannot start another one: restart it"
-	if !strings.Contains(s.read("log"), want) {
+	if !strings.Contains(s.Read("log"), want) {
 		t.Error("the log does not name the reason")
 	}
-	s.signal(pid, syscall.SIGTERM)
-	if code := s.wait(pid); code != 0 {
+	s.Signal(pid, syscall.SIGTERM)
+	if code := s.Wait(pid); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 }

@@ -35,18 +35,18 @@ func TestStoppedProcessDoesNotServe(t *testing.T) {
 }
 
 // If the new process has another PID file, that of the old one is removed.
-func TestUpgradeToAnotherPIDFile(t *testing.T) {
+func TestUpgradeRemovesOldPIDFile(t *testing.T) {
 	s := newSite(t, time.Hour)
-	old := s.pid()
+	old := s.PID()
 	s.write("nginx.conf", strings.Replace(upgradable, "DIR/pid", "DIR/other", 1))
-	s.signal(old, syscall.SIGUSR2)
-	s.wait(old)
-	if text := s.read("pid"); text != "" {
+	s.Signal(old, syscall.SIGUSR2)
+	s.Wait(old)
+	if text := s.Read("pid"); text != "" {
 		t.Errorf("the old file is left: %s", text)
 	}
-	next := s.number("other")
-	s.signal(next, syscall.SIGTERM)
-	if code := s.wait(next); code != 0 {
+	next := s.Number("other")
+	s.Signal(next, syscall.SIGTERM)
+	if code := s.Wait(next); code != 0 {
 		t.Errorf("exit code %d", code)
 	}
 }
@@ -54,17 +54,17 @@ func TestUpgradeToAnotherPIDFile(t *testing.T) {
 // A PID file that cannot be replaced is an error before the new process takes over.
 func TestPIDFileThatCannotBeReplaced(t *testing.T) {
 	s := newSite(t, time.Hour)
-	obstacle := filepath.Join(s.path("pid.new"), "file")
+	obstacle := filepath.Join(s.Path("pid.new"), "file")
 	if err := os.MkdirAll(obstacle, 0o777); err != nil {
 		t.Fatal(err)
 	}
-	pid := s.pid()
-	s.signal(pid, syscall.SIGUSR2)
-	s.eventually("an error", func() bool { return strings.Contains(s.read("log"), "upgrade: failed, this") })
-	if _, err := os.Lstat(s.path("pid.oldbin")); err == nil || s.pid() != pid {
-		t.Errorf("pid.oldbin is left, or process %d serves instead of %d", s.pid(), pid)
+	pid := s.PID()
+	s.Signal(pid, syscall.SIGUSR2)
+	s.AwaitLog("upgrade: failed, this", 1)
+	if _, err := os.Lstat(s.Path("pid.oldbin")); err == nil || s.PID() != pid {
+		t.Errorf("pid.oldbin is left, or process %d serves instead of %d", s.PID(), pid)
 	}
-	if err := os.RemoveAll(s.path("pid.new")); err != nil {
+	if err := os.RemoveAll(s.Path("pid.new")); err != nil {
 		t.Fatal(err)
 	}
 	s.end(s.upgrade())
@@ -75,19 +75,16 @@ func TestPIDFileThatCannotBeReplaced(t *testing.T) {
 func TestReloadDuringUpgradeIsRejected(t *testing.T) {
 	s := newSite(t, time.Hour)
 	s.write("fault", hangs)
-	pid := s.pid()
-	s.signal(pid, syscall.SIGUSR2)
-	child := s.number("hangs")
-	s.signal(pid, syscall.SIGHUP)
-	logs := func(text string) func() bool {
-		return func() bool { return strings.Contains(s.read("log"), text) }
-	}
-	s.eventually("an error", logs("reload: failed: an upgrade is in progress"))
-	s.signal(pid, syscall.SIGUSR2)
-	s.eventually("another error", logs("another upgrade is in progress"))
-	s.signal(child, syscall.SIGKILL)
-	s.eventually("its end", func() bool { return strings.Contains(s.read("log"), "ended before it was ready") })
-	s.signal(pid, syscall.SIGHUP)
-	s.eventually("a reload", func() bool { return strings.Contains(s.read("log"), "new configuration active") })
+	pid := s.PID()
+	s.Signal(pid, syscall.SIGUSR2)
+	child := s.Number("hangs")
+	s.Signal(pid, syscall.SIGHUP)
+	s.AwaitLog("reload: failed: an upgrade is in progress", 1)
+	s.Signal(pid, syscall.SIGUSR2)
+	s.AwaitLog("another upgrade is in progress", 1)
+	s.Signal(child, syscall.SIGKILL)
+	s.AwaitLog("ended before it was ready", 1)
+	s.Signal(pid, syscall.SIGHUP)
+	s.AwaitLog("new configuration active", 1)
 	s.end()
 }

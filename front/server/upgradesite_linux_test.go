@@ -13,15 +13,13 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/tarehq/tare/fcgi"
 	"github.com/tarehq/tare/front/server"
 	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/upgrades"
 	"github.com/tarehq/tare/upgrade"
 )
 
@@ -51,10 +49,7 @@ func TestMain(m *testing.M) {
 
 // runProgram is the server's main function.
 func runProgram(dir string) error {
-	go func() { // the test's end closes standard input, so that no process outlives it
-		_, _ = io.Copy(io.Discard, os.Stdin)
-		os.Exit(3)
-	}()
+	upgrades.ExitWithTest()
 	ready, err := time.ParseDuration(os.Getenv("TARE_TEST_READY"))
 	if err != nil {
 		return err
@@ -100,11 +95,7 @@ func fail(dir string) error {
 	case fails:
 		return errors.New("a fault")
 	case hangs:
-		name := filepath.Join(dir, "hangs")
-		if err := os.WriteFile(name+".new", []byte(strconv.Itoa(os.Getpid())), 0o600); err != nil {
-			return err
-		}
-		if err := os.Rename(name+".new", name); err != nil {
+		if err := upgrades.Announce(filepath.Join(dir, "hangs"), strconv.Itoa(os.Getpid())); err != nil {
 			return err
 		}
 		select {}
@@ -112,13 +103,9 @@ func fail(dir string) error {
 	return nil
 }
 
-// patience limits how long a test waits for a process.
-const patience = 2 * time.Minute
-
 // site is a running server, whose processes replace each other.
 type site struct {
-	*testing.T
-	dir  string
+	*upgrades.Site
 	host string // an address of the loopback network that no other test has
 }
 
@@ -147,10 +134,6 @@ http {
 // newSite starts the server's first process. ready is its Options.Upgrade.ReadyTimeout.
 func newSite(t *testing.T, ready time.Duration, environment ...string) *site {
 	t.Helper()
-	// orphans become children of the test, which can then wait for them
-	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
-		t.Fatal(err)
-	}
 	dir, err := os.MkdirTemp("/tmp", "upgrade") // other users can enter it
 	if err != nil {
 		t.Fatal(err)
@@ -160,46 +143,33 @@ func newSite(t *testing.T, ready time.Duration, environment ...string) *site {
 		t.Fatal(err)
 	}
 	id := os.Getpid()
-	s := &site{t, dir, fmt.Sprintf("127.%d.%d.%d", 1+id>>16&63, id>>8&255, 1+id%254)}
+	s := &site{&upgrades.Site{T: t, Folder: dir}, fmt.Sprintf("127.%d.%d.%d", 1+id>>16&63, id>>8&255, 1+id%254)}
 	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
 	// Not by s.write: the base64 text may contain DIR or HOST.
-	if err := os.WriteFile(s.path("cert.pem"), append(cert, key...), 0o644); err != nil {
+	if err := os.WriteFile(s.Path("cert.pem"), append(cert, key...), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	s.write("nginx.conf", upgradable)
 	s.write("log", "")
 	s.install()
 	s.serveUpstreams()
-	c := exec.Command(s.path("program"))
-	c.Env = append(os.Environ(), folderVariable+"="+s.dir, "TARE_TEST_READY="+ready.String())
+	c := exec.Command(s.Path("program"))
+	c.Env = append(os.Environ(), folderVariable+"="+s.Folder, "TARE_TEST_READY="+ready.String())
 	c.Env = append(c.Env, environment...)
-	c.Stdout, c.Stderr = os.Stdout, os.Stderr
-	lifeline, err := c.StdinPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		lifeline.Close()
-		if t.Failed() {
-			t.Logf("log:\n%s", s.read("log"))
-		}
-	})
-	s.eventually("a start", func() bool { return strings.Contains(s.read("log"), "tare: running as ") })
+	s.Start(c)
+	s.AwaitLog("tare: running as ", 1)
 	return s
 }
 
 // serveUpstreams serves FastCGI, and a protocol that is switched to, on unix sockets.
 func (s *site) serveUpstreams() {
 	listen := func(name string) net.Listener {
-		l, err := net.Listen("unix", s.path(name))
+		l, err := net.Listen("unix", s.Path(name))
 		if err != nil {
 			s.Fatal(err)
 		}
 		s.Cleanup(func() { l.Close() })
-		if err := os.Chmod(s.path(name), 0o777); err != nil {
+		if err := os.Chmod(s.Path(name), 0o777); err != nil {
 			s.Fatal(err)
 		}
 		return l
@@ -223,15 +193,10 @@ func (s *site) serveUpstreams() {
 	s.Cleanup(func() { _ = sockets.Close() })
 }
 
-func (s *site) path(name string) string { return filepath.Join(s.dir, name) }
-
-// write writes a file.
+// write writes a file, in which DIR and HOST are replaced.
 func (s *site) write(name, text string) {
 	s.Helper()
-	text = strings.NewReplacer("DIR", s.dir, "HOST", s.host).Replace(text)
-	if err := errors.Join(os.WriteFile(s.path(name), []byte(text), 0o666), os.Chmod(s.path(name), 0o666)); err != nil {
-		s.Fatal(err)
-	}
+	s.Write(name, strings.NewReplacer("DIR", s.Folder, "HOST", s.host).Replace(text))
 }
 
 // install copies this program for all users.
@@ -242,91 +207,29 @@ func (s *site) install() {
 		s.Fatal(err)
 	}
 	defer in.Close()
-	out, err := os.OpenFile(s.path("program.new"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
+	out, err := os.OpenFile(s.Path("program.new"), os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o755)
 	if err == nil {
 		_, err = io.Copy(out, in)
-		err = errors.Join(err, out.Close(), os.Rename(s.path("program.new"), s.path("program")))
+		err = errors.Join(err, out.Close(), os.Rename(s.Path("program.new"), s.Path("program")))
 	}
 	if err != nil {
 		s.Fatal(err)
 	}
 }
 
-// read returns the text of a file, which may not exist.
-func (s *site) read(name string) string {
-	b, _ := os.ReadFile(s.path(name))
-	return strings.TrimSpace(string(b))
-}
-
-// eventually waits until a condition holds.
-func (s *site) eventually(what string, holds func() bool) {
-	s.Helper()
-	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
-		if time.Now().After(end) {
-			s.Fatalf("%s: not after %v", what, patience)
-		}
-	}
-}
-
-// number waits for a process ID in a file.
-func (s *site) number(name string) (pid int) {
-	s.Helper()
-	s.eventually(name, func() (ok bool) {
-		n, err := strconv.Atoi(s.read(name))
-		pid = n
-		return err == nil
-	})
-	return pid
-}
-
-// pid returns the process that serves.
-func (s *site) pid() int { s.Helper(); return s.number("pid") }
-
-func (s *site) signal(pid int, sig syscall.Signal) {
-	s.Helper()
-	if err := syscall.Kill(pid, sig); err != nil {
-		s.Fatalf("signal %v for process %d: %v", sig, pid, err)
-	}
-}
-
 // upgrade replaces the process that serves, and returns the old one.
 func (s *site) upgrade() (old int) {
 	s.Helper()
-	old = s.pid()
-	s.signal(old, syscall.SIGUSR2)
-	s.eventually("an upgrade", func() bool { return s.pid() != old })
+	old, _ = s.Upgrade()
 	return old
-}
-
-// wait waits until a process has ended, and returns its exit code; -1 after a signal.
-func (s *site) wait(pid int) int {
-	s.Helper()
-	var status syscall.WaitStatus
-	s.eventually("the end of process "+strconv.Itoa(pid), func() bool {
-		got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
-		if err != nil && err != syscall.EINTR { //nolint:errorlint // a bare errno
-			return syscall.Kill(pid, 0) != nil // its parent, which has started it, has not exited yet
-		}
-		return got == pid
-	})
-	return status.ExitStatus()
 }
 
 // end stops the server in good order. replaced are the processes that others have replaced.
 func (s *site) end(replaced ...int) {
 	s.Helper()
-	for _, pid := range replaced {
-		if code := s.wait(pid); code != 0 {
-			s.Errorf("a replaced process: exit code %d", code)
-		}
-	}
-	pid := s.pid()
-	s.signal(pid, syscall.SIGTERM)
-	if code := s.wait(pid); code != 0 {
-		s.Errorf("exit code %d", code)
-	}
-	for _, name := range []string{"pid", "pid.oldbin", "socket"} {
-		if _, err := os.Lstat(s.path(name)); err == nil {
+	s.End(replaced...)
+	for _, name := range []string{"pid.oldbin", "socket"} {
+		if _, err := os.Lstat(s.Path(name)); err == nil {
 			s.Errorf("%s is left", name)
 		}
 	}

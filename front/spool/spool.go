@@ -235,7 +235,7 @@ func (s *Spool) reason() error {
 	return errSlow
 }
 
-// shouldReport reports whether to report new trouble. The caller holds the lock.
+// shouldReport reports whether to report a new failure. The caller holds the lock.
 func (s *Spool) shouldReport() bool {
 	if s.trouble || s.closed || time.Since(s.lastReport) < reportEvery {
 		return false

@@ -109,7 +109,7 @@ func TestIPHashIsThatOfNginx(t *testing.T) {
 	}
 	for _, last := range []string{"192.168.7.0", "192.168.7.255", "::ffff:192.168.7.4"} {
 		if choose(last) != choose("192.168.7.1") {
-			t.Errorf("%s gets another server than its network", last)
+			t.Errorf("%s gets a server other than that of its network", last)
 		}
 	}
 	counts := make([]int, 3)

@@ -103,7 +103,7 @@ func TestCheckEndsAndResumesRequests(t *testing.T) {
 }
 
 // The only server of a group is not exempt, and a group whose check was stopped is as before.
-func TestCheckOfASingleServer(t *testing.T) {
+func TestSingleServerIsChecked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := group(t, conf.Upstream{Servers: servers("1")}, new(State), nil)
 		p := newProbes()

@@ -150,7 +150,7 @@ func (n *names) start() error {
 		all.Go(func() {
 			slots <- struct{}{}
 			defer func() { <-slots }()
-			l := n.look(i)
+			l := n.startLookup(i)
 			if l == nil {
 				return
 			}
@@ -180,7 +180,7 @@ func (n *names) start() error {
 // watch starts the timers of names.
 func (n *names) watch() {
 	for i := range n.hosts {
-		if h := &n.hosts[i]; h.name != "" && !(h.follows && n.options.OnDemand) {
+		if h := &n.hosts[i]; h.name != "" && (!h.follows || !n.options.OnDemand) {
 			n.running.Go(func() { n.follow(i) })
 		}
 	}
@@ -197,7 +197,7 @@ func (n *names) follow(i int) {
 		case <-timer.C:
 		}
 		if n.left(i) <= 0 { // else a failed connection has caused a lookup
-			if l := n.look(i); l != nil {
+			if l := n.startLookup(i); l != nil {
 				<-l.done
 			}
 		}
@@ -212,8 +212,8 @@ func (n *names) left(i int) time.Duration {
 	return time.Until(n.hosts[i].expires)
 }
 
-// look starts a lookup, unless there is one. It returns nil after end.
-func (n *names) look(i int) *lookup {
+// startLookup starts a lookup, unless there is one. It returns nil after end.
+func (n *names) startLookup(i int) *lookup {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	h := &n.hosts[i]
@@ -314,7 +314,7 @@ func (n *names) refresh(ctx context.Context) {
 		if !n.hosts[i].follows {
 			continue
 		}
-		if l := n.look(i); l != nil {
+		if l := n.startLookup(i); l != nil {
 			all = append(all, l)
 		}
 	}
@@ -365,7 +365,7 @@ func (g *Group) Renew(ctx context.Context) error {
 
 // wait waits for a lookup.
 func (n *names) wait(ctx context.Context, i int, briefly bool) error {
-	l := n.look(i)
+	l := n.startLookup(i)
 	if l == nil {
 		return errors.New("the group is closed")
 	}

@@ -74,7 +74,7 @@ func TestNamesAreResolvedAgain(t *testing.T) {
 	})
 }
 
-func TestFormsOfAddresses(t *testing.T) {
+func TestAddressesAreParsed(t *testing.T) {
 	for addr, want := range map[string]string{
 		"127.0.0.1": "127.0.0.1:80", "127.0.0.1:8080": "127.0.0.1:8080", "[::1]:81": "[::1]:81", "[::1]": "[::1]:80",
 		"unix:/run/app.sock": "/run/app.sock", "unix:/run/app.sock:": "/run/app.sock",

@@ -164,7 +164,7 @@ func (c *Certificate) adopt() bool {
 	if !changed {
 		return false
 	}
-	c.succeeded("serving the certificate that another process has obtained")
+	c.succeed("serving the certificate that another process has obtained")
 	return c.manager.config.Now().Before(c.due())
 }
 
@@ -182,7 +182,7 @@ func (c *Certificate) obtain(ctx context.Context) {
 		cert, wait, err := c.orderWithin(ctx, i)
 		switch {
 		case err == nil:
-			c.take(cert, i, failed)
+			c.install(cert, i, failed)
 			return
 		case ctx.Err() != nil:
 			return // the process stops: that is no failure
@@ -213,17 +213,17 @@ func (c *Certificate) candidates() []*issuer {
 func (c *Certificate) orderWithin(ctx context.Context, i *issuer) (*certificate, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
 	defer cancel()
-	ctx, notes := withNotes(ctx)
+	ctx, limit := withRateLimit(ctx)
 	cert, err := c.order(ctx, i)
 	if isUnknownAccount(err) { // the issuer has lost or removed it
 		i.forget()
 		cert, err = c.order(ctx, i)
 	}
-	return cert, notes.delay(), err
+	return cert, limit.delay(), err
 }
 
-// take serves a new certificate and stores it.
-func (c *Certificate) take(cert *certificate, i *issuer, failed []error) {
+// install serves a new certificate and stores it.
+func (c *Certificate) install(cert *certificate, i *issuer, failed []error) {
 	c.current.Store(cert)
 	c.advice = advice{}
 	for _, err := range failed {
@@ -247,11 +247,11 @@ func (c *Certificate) save(text []byte) {
 	}
 	c.unsaved = nil
 	_ = c.store.remove(c.name + ".key") // it is not used again, because it is that of the certificate
-	c.succeeded("")
+	c.succeed("")
 }
 
-// succeeded ends a series of failures.
-func (c *Certificate) succeeded(text string) {
+// succeed ends a series of failures.
+func (c *Certificate) succeed(text string) {
 	if text != "" {
 		c.manager.config.Log(fmt.Sprintf("acme: %s: %s, %s", c, text, c.validity(c.current.Load())))
 	}

@@ -36,7 +36,7 @@ func (m *Manager) Check(config *conf.Config) error {
 		}
 		names[ic.Name] = true
 		if other, ok := dirs[ic.StateDir]; ok && ic.StateDir != "" {
-			errs = append(errs, fmt.Errorf("%s: state_path %s is also that of issuer %q", positionOf(ic), ic.StateDir,
+			errs = append(errs, fmt.Errorf("%s: state_path %q is also that of issuer %q", positionOf(ic), ic.StateDir,
 				other))
 		}
 		dirs[ic.StateDir] = ic.Name
@@ -61,7 +61,7 @@ func (m *Manager) checkIssuer(config *conf.Config, ic *conf.Issuer) error {
 	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http":
 		return fmt.Errorf("invalid uri %q (must be the URL of an ACME directory)", ic.Directory)
 	case !isKeyType(ic.AccountKey):
-		return fmt.Errorf("unknown type of key %q", ic.AccountKey)
+		return keyTypeError(ic.AccountKey)
 	case ic.Challenge == conf.DNS01 && m.config.DNS == nil:
 		return errors.New("challenge dns-01 requires a program that sets DNS records (server.Options.DNS)")
 	}
@@ -94,7 +94,7 @@ func checkIssued(config *conf.Config, issued *conf.Issued) error {
 	case len(issued.Names) > maxNames:
 		return fmt.Errorf("acme_certificate: %d names (maximum: %d)", len(issued.Names), maxNames)
 	case !isKeyType(issued.Key):
-		return fmt.Errorf("acme_certificate: unknown type of key %q", issued.Key)
+		return fmt.Errorf("acme_certificate: %w", keyTypeError(issued.Key))
 	}
 	for _, name := range issued.Names {
 		if err := checkName(name); err != nil {

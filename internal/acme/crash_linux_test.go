@@ -177,7 +177,7 @@ func makeOld(t testing.TB, path string) {
 // child runs a process that obtains a certificate and is killed at its n-th change. It returns
 // whether the process has finished.
 func (c *crash) child(config *conf.Config, n int) bool {
-	text, err := json.Marshal(config)
+	text, err := json.Marshal(config) //nolint:staticcheck // no TLSConfig, which has functions, is set
 	if err != nil {
 		c.Error(err)
 		return false
@@ -250,7 +250,7 @@ func (s *site) awaitStored(dir string) {
 
 // On a disk without space nothing is ordered, because no key could be stored. The old certificate
 // is served, its files stay, and the next one is obtained when there is space.
-func TestFullDisk(t *testing.T) {
+func TestFullDiskOrdersNothing(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := unix.Mount("tmpfs", dir, "tmpfs", 0, "size=64k"); err != nil {

@@ -50,15 +50,10 @@ func TestRejectedNonces(t *testing.T) {
 // A challenge that fails leaves the old certificate in use. It succeeds once the cause has gone.
 func TestFailedChallengeKeepsTheOldCertificate(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, programs.PebbleConfig{Lifetime: 8 * time.Second})
-	m := s.run(configOf("a.test", s.issuer(filepath.Join(t.TempDir(), "state"))), Config{})
-	s.awaitIssued(1)
-	before, err := s.handshake("a.test", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, _, before := newIssuedSite(t, programs.PebbleConfig{Lifetime: 8 * time.Second})
 	s.mu.Lock()
-	s.manager = nil // another program answers on port 80
+	m := s.manager
+	s.manager = nil // another program serves port 80
 	s.mu.Unlock()
 	s.lines.await(t, "acme: a.test: pebble: .*404", 1)
 	s.lines.await(t, "acme: a.test: still serving the one valid until .*; next attempt in", 1)
@@ -108,7 +103,7 @@ func (l *limiter) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // A rate limit of the issuer delays the next attempt, also after a restart. A limit that is not
 // plausible does not count.
-func TestRateLimit(t *testing.T) {
+func TestRateLimitDelaysNextAttempt(t *testing.T) {
 	t.Parallel()
 	l := &limiter{after: "7200"}
 	server := httptest.NewServer(l)
@@ -133,7 +128,7 @@ func TestRateLimit(t *testing.T) {
 }
 
 // If a machine's clock is wrong, the log says so, and one certificate is ordered, not many.
-func TestWrongClock(t *testing.T) {
+func TestWrongClockIsLogged(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, programs.PebbleConfig{})
 	const years = 2 * 365 * 24 * time.Hour
@@ -161,14 +156,11 @@ func TestWrongClock(t *testing.T) {
 
 // Files that cannot be parsed are kept under another name and replaced. The key of an account is
 // not replaced.
-func TestInvalidFiles(t *testing.T) {
+func TestInvalidFilesAreReplaced(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, programs.PebbleConfig{})
-	dir := filepath.Join(t.TempDir(), "state")
-	config := configOf("a.test", s.issuer(dir))
-	s.run(config, Config{})
-	s.awaitIssued(1)
+	s, config, _ := newIssuedSite(t, programs.PebbleConfig{})
 	s.close()
+	dir := config.Issuers[0].StateDir
 	name := filepath.Join(dir, fileName(config.Hosts[0].Listen[0].Issued))
 	half := readFile(t, name+".pem")
 	half = half[:100] // a part of the key
@@ -204,19 +196,17 @@ func TestInvalidFiles(t *testing.T) {
 // An issuer that has lost an account gets it again, with the same key.
 func TestLostAccountIsRegisteredAgain(t *testing.T) {
 	t.Parallel()
-	first := newSite(t, programs.PebbleConfig{})
-	dir := filepath.Join(t.TempDir(), "state")
-	first.run(configOf("a.test", first.issuer(dir)), Config{})
-	first.awaitIssued(1)
-	first.close()
-	address := strings.TrimSuffix(strings.TrimPrefix(first.pebble.Directory, "https://"), "/dir")
-	first.pebble.Stop(t)
-	first.pebble = programs.StartPebble(t, programs.PebbleConfig{Address: address, HTTPPort: port(first.http),
-		TLSPort: port(first.tls)}) // it has no accounts
+	s, config, _ := newIssuedSite(t, programs.PebbleConfig{})
+	dir := config.Issuers[0].StateDir
+	s.close()
+	address := strings.TrimSuffix(strings.TrimPrefix(s.pebble.Directory, "https://"), "/dir")
+	s.pebble.Stop(t)
+	s.pebble = programs.StartPebble(t, programs.PebbleConfig{Address: address, HTTPPort: port(s.http),
+		TLSPort: port(s.tls)}) // it has no accounts
 	before := readFile(t, filepath.Join(dir, accountKeyName))
-	first.run(configOf("b.test", first.issuer(dir)), Config{})
-	first.lines.await(t, "acme: b.test: pebble has issued", 1)
-	first.close()
+	s.run(configOf("b.test", s.issuer(dir)), Config{})
+	s.lines.await(t, "acme: b.test: pebble has issued", 1)
+	s.close()
 	if string(before) != string(readFile(t, filepath.Join(dir, accountKeyName))) {
 		t.Error("the account has another key")
 	}

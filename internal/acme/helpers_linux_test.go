@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"sync"
@@ -49,6 +50,20 @@ func newSite(t testing.TB, c programs.PebbleConfig) *site {
 	c.HTTPPort, c.TLSPort = s.http.Addr().(*net.TCPAddr).Port, s.tls.Addr().(*net.TCPAddr).Port
 	s.pebble = programs.StartPebble(t, c)
 	return s
+}
+
+// newIssuedSite is newSite, with a certificate for a.test that has been issued and is served.
+func newIssuedSite(t testing.TB, c programs.PebbleConfig) (*site, *conf.Config, *x509.Certificate) {
+	t.Helper()
+	s := newSite(t, c)
+	config := configOf("a.test", s.issuer(filepath.Join(t.TempDir(), "state")))
+	s.run(config, Config{})
+	s.awaitIssued(1)
+	leaf, err := s.handshake("a.test", s.pebble.Root(t, 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s, config, leaf
 }
 
 // newServers starts the servers of a machine.

@@ -17,46 +17,46 @@ const (
 	maxRetryAfter = 7 * 24 * time.Hour
 )
 
-// notes are what an attempt learns from responses, besides what module acmez reports.
-type notes struct {
+// rateLimit is how long an issuer wants no requests of an attempt. Module acmez does not report it.
+type rateLimit struct {
 	mu         sync.Mutex
 	retryAfter time.Duration // of the last response with a rate limit
 }
 
-type notesKey struct{}
+type rateLimitKey struct{}
 
-func withNotes(ctx context.Context) (context.Context, *notes) {
-	n := new(notes)
-	return context.WithValue(ctx, notesKey{}, n), n
+func withRateLimit(ctx context.Context) (context.Context, *rateLimit) {
+	l := new(rateLimit)
+	return context.WithValue(ctx, rateLimitKey{}, l), l
 }
 
-func (n *notes) delay() time.Duration {
-	n.mu.Lock()
-	defer n.mu.Unlock()
-	return n.retryAfter
+func (l *rateLimit) delay() time.Duration {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.retryAfter
 }
 
-// noting is a transport that limits responses, and notes when an issuer wants no requests.
-type noting struct{ next *http.Transport }
+// issuerTransport limits the size of responses, and records their rate limits.
+type issuerTransport struct{ next *http.Transport }
 
 // RoundTrip implements http.RoundTripper.
-func (t noting) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t issuerTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	resp, err := t.next.RoundTrip(r)
 	if err != nil {
 		return nil, err
 	}
 	resp.Body = limitedBody{io.LimitReader(resp.Body, maxResponse), resp.Body}
-	n, ok := r.Context().Value(notesKey{}).(*notes)
+	limit, ok := r.Context().Value(rateLimitKey{}).(*rateLimit)
 	if ok && (resp.StatusCode == http.StatusTooManyRequests || resp.StatusCode == http.StatusServiceUnavailable) {
-		n.mu.Lock()
-		n.retryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
-		n.mu.Unlock()
+		limit.mu.Lock()
+		limit.retryAfter = retryAfter(resp.Header.Get("Retry-After"), time.Now())
+		limit.mu.Unlock()
 	}
 	return resp, nil
 }
 
 // CloseIdleConnections is for http.Client.
-func (t noting) CloseIdleConnections() { t.next.CloseIdleConnections() }
+func (t issuerTransport) CloseIdleConnections() { t.next.CloseIdleConnections() }
 
 type limitedBody struct {
 	io.Reader

@@ -28,7 +28,7 @@ func (r dnsRecords) CleanUp(_ context.Context, name, _ string) error { return r.
 // The first certificate is issued by each challenge, for several names. Before it exists,
 // handshakes are rejected by an alert; afterwards no file but what must be kept remains, and only
 // the owner may read it.
-func TestFirstCertificate(t *testing.T) {
+func TestFirstCertificateIsIssued(t *testing.T) {
 	t.Parallel()
 	for challenge, names := range map[conf.Challenge]string{
 		conf.HTTP01: "a.test b.a.test 127.0.0.1", conf.TLSALPN01: "a.test c.a.test 127.0.0.1",
@@ -102,14 +102,7 @@ func checkFiles(t *testing.T, dir string) {
 // A restart orders nothing: neither a certificate nor an account.
 func TestRestartOrdersNothing(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, programs.PebbleConfig{})
-	config := configOf("a.test", s.issuer(filepath.Join(t.TempDir(), "state")))
-	s.run(config, Config{})
-	s.awaitIssued(1)
-	before, err := s.handshake("a.test", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, config, before := newIssuedSite(t, programs.PebbleConfig{})
 	s.close()
 	s.pebble.Stop(t)
 	s.run(config, Config{})
@@ -120,13 +113,12 @@ func TestRestartOrdersNothing(t *testing.T) {
 }
 
 // Certificates are renewed again and again before they expire, and each has a new key.
-func TestRenewals(t *testing.T) {
+func TestCertificatesAreRenewed(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, programs.PebbleConfig{Lifetime: 8 * time.Second})
-	s.run(configOf("a.test", s.issuer(filepath.Join(t.TempDir(), "state"))), Config{})
+	s, _, leaf := newIssuedSite(t, programs.PebbleConfig{Lifetime: 8 * time.Second})
 	root := s.pebble.Root(t, 0)
-	keys := make(map[string]bool)
-	for n := 1; n <= 3; n++ {
+	keys := map[string]bool{string(leaf.RawSubjectPublicKeyInfo): true}
+	for n := 2; n <= 3; n++ {
 		s.awaitIssued(n)
 		leaf, err := s.handshake("a.test", root)
 		if err != nil {
@@ -140,16 +132,9 @@ func TestRenewals(t *testing.T) {
 }
 
 // An issuer that advises to renew at once, as after a mass revocation, is obeyed at the next start.
-func TestAdviceToRenewNow(t *testing.T) {
+func TestAdviceToRenewNowIsObeyed(t *testing.T) {
 	t.Parallel()
-	s := newSite(t, programs.PebbleConfig{})
-	config := configOf("a.test", s.issuer(filepath.Join(t.TempDir(), "state")))
-	s.run(config, Config{})
-	s.awaitIssued(1)
-	before, err := s.handshake("a.test", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	s, config, before := newIssuedSite(t, programs.PebbleConfig{})
 	s.close()
 	s.pebble.SetRenewalInfo(t, before, time.Now().Add(-time.Hour), time.Now().Add(-time.Minute))
 	s.run(config, Config{})
@@ -161,7 +146,7 @@ func TestAdviceToRenewNow(t *testing.T) {
 
 // An account is bound to an external one by a key in the configuration or a file, which need not be
 // readable any more when the configuration is loaded again. A wrong key is an error that says so.
-func TestExternalAccount(t *testing.T) {
+func TestExternalAccountIsBound(t *testing.T) {
 	t.Parallel()
 	const key = "zWNDZM6eQGHWpSRTPal5eIUYFTu7EajVIoguysqZ9wG44nMEtx3MUAsUDkMTQ12W"
 	s := newSite(t, programs.PebbleConfig{ExternalKeys: map[string]string{"kid-1": key}})
@@ -220,7 +205,7 @@ func TestFallbackWaitsWhileThereIsTime(t *testing.T) {
 }
 
 // Types of keys, profiles and chains are those of the configuration.
-func TestKeysProfilesAndChains(t *testing.T) {
+func TestKeysProfilesAndChainsAreConfigured(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, programs.PebbleConfig{Roots: 1, Profiles: map[string]time.Duration{"short": 10 * time.Hour}})
 	dir := t.TempDir()
@@ -250,7 +235,7 @@ func TestKeysProfilesAndChains(t *testing.T) {
 }
 
 // Without a directory the state lasts as long as the Manager, also if the configuration changes.
-func TestStateInMemory(t *testing.T) {
+func TestStateInMemorySurvivesReload(t *testing.T) {
 	t.Parallel()
 	s := newSite(t, programs.PebbleConfig{})
 	config := configOf("a.test", s.issuer(""))

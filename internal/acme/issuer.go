@@ -72,7 +72,7 @@ func (m *Manager) newIssuer(c *conf.Issuer, s *store, keys secrets) *issuer {
 		TLSHandshakeTimeout: requestTimeout, IdleConnTimeout: requestTimeout, MaxIdleConns: maxOrders}
 	return &issuer{conf: c, store: s, secrets: keys, client: &acmez.Client{
 		Client: &acme.Client{Directory: c.Directory, UserAgent: userAgent, HTTPClient: &http.Client{
-			Transport: noting{transport}, Timeout: requestTimeout,
+			Transport: issuerTransport{transport}, Timeout: requestTimeout,
 		}},
 		ChallengeSolvers: m.challenges.solvers(c.Challenge, m.config.DNS),
 	}}

@@ -32,8 +32,11 @@ func newKey(t conf.KeyType) (crypto.Signer, error) {
 	case conf.RSA4096:
 		return rsa.GenerateKey(rand.Reader, 4096)
 	}
-	return nil, fmt.Errorf("unknown type of key %q (must be ecdsa:256, ecdsa:384, ecdsa:521, rsa:2048, rsa:3072 or "+
-		"rsa:4096)", t)
+	return nil, keyTypeError(t)
+}
+
+func keyTypeError(t conf.KeyType) error {
+	return fmt.Errorf("unknown key type %q (must be ecdsa:256, ecdsa:384, ecdsa:521, rsa:2048, rsa:3072 or rsa:4096)", t)
 }
 
 func isKeyType(t conf.KeyType) bool {

@@ -26,7 +26,7 @@ type Config struct {
 	DNS DNSProvider
 	// Now returns the time. Nil is time.Now.
 	Now func() time.Time
-	// Timing holds intervals.
+	// Timing has the intervals of renewals and attempts.
 	Timing Timing
 
 	// fault is that of all stores, in tests.

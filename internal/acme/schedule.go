@@ -19,7 +19,7 @@ const (
 // life is. A wrong issuer would otherwise cause one order after another.
 const minInterval = 10 * time.Second
 
-// Timing holds intervals. Zero fields have defaults.
+// Timing has the intervals of renewals and attempts. Zero fields have defaults.
 type Timing struct {
 	// RetryMin and RetryMax limit the time between attempts, which doubles with each failure. The
 	// defaults are a minute and six hours. A certificate that expires sooner is retried sooner.

@@ -46,7 +46,7 @@ func TestRenewalTimes(t *testing.T) {
 }
 
 // The time between attempts doubles up to a limit, and leaves room for several before the end.
-func TestBackoff(t *testing.T) {
+func TestBackoffDoubles(t *testing.T) {
 	timing := Timing{}.withDefaults()
 	within := func(failures int, remaining, low, high time.Duration) {
 		t.Helper()
@@ -64,7 +64,7 @@ func TestBackoff(t *testing.T) {
 }
 
 // A certificate's place in the spread does not change, and those of several differ.
-func TestFractions(t *testing.T) {
+func TestFractionsAreSpread(t *testing.T) {
 	seen := make(map[float64]bool)
 	for i := range 100 {
 		f := fractionOf([]byte{byte(i)})
@@ -78,7 +78,7 @@ func TestFractions(t *testing.T) {
 	}
 }
 
-func TestRetryAfterField(t *testing.T) {
+func TestRetryAfterIsParsed(t *testing.T) {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for field, want := range map[string]time.Duration{
 		"": 0, "120": 2 * time.Minute, "-1": 0, "x": 0, "Thu, 01 Jan 2026 01:00:00 GMT": time.Hour,

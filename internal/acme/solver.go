@@ -96,23 +96,23 @@ func (m *Manager) ChallengeConfig(hello *tls.ClientHelloInfo) *tls.Config {
 }
 
 // httpSolver solves HTTP-01.
-type httpSolver struct{ *challenges }
+type httpSolver struct{ challenges *challenges }
 
 // Present implements acmez.Solver.
 func (s httpSolver) Present(_ context.Context, c acme.Challenge) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.tokens[c.Token] = c.KeyAuthorization
-	s.count()
+	s.challenges.mu.Lock()
+	defer s.challenges.mu.Unlock()
+	s.challenges.tokens[c.Token] = c.KeyAuthorization
+	s.challenges.count()
 	return nil
 }
 
 // CleanUp implements acmez.Solver.
 func (s httpSolver) CleanUp(_ context.Context, c acme.Challenge) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.tokens, c.Token)
-	s.count()
+	s.challenges.mu.Lock()
+	defer s.challenges.mu.Unlock()
+	delete(s.challenges.tokens, c.Token)
+	s.challenges.count()
 	return nil
 }
 
@@ -120,7 +120,7 @@ func (s httpSolver) CleanUp(_ context.Context, c acme.Challenge) error {
 func (c *challenges) count() { c.pending.Store(int64(len(c.tokens) + len(c.certs))) }
 
 // alpnSolver solves TLS-ALPN-01.
-type alpnSolver struct{ *challenges }
+type alpnSolver struct{ challenges *challenges }
 
 // Present implements acmez.Solver.
 func (s alpnSolver) Present(_ context.Context, c acme.Challenge) error {
@@ -128,19 +128,19 @@ func (s alpnSolver) Present(_ context.Context, c acme.Challenge) error {
 	if err != nil {
 		return err
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.certs[handshakeName(c.Identifier.Value)] = cert
-	s.count()
+	s.challenges.mu.Lock()
+	defer s.challenges.mu.Unlock()
+	s.challenges.certs[handshakeName(c.Identifier.Value)] = cert
+	s.challenges.count()
 	return nil
 }
 
 // CleanUp implements acmez.Solver.
 func (s alpnSolver) CleanUp(_ context.Context, c acme.Challenge) error {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	delete(s.certs, handshakeName(c.Identifier.Value))
-	s.count()
+	s.challenges.mu.Lock()
+	defer s.challenges.mu.Unlock()
+	delete(s.challenges.certs, handshakeName(c.Identifier.Value))
+	s.challenges.count()
 	return nil
 }
 
@@ -164,11 +164,11 @@ func handshakeName(identifier string) string {
 }
 
 // dnsSolver solves DNS-01.
-type dnsSolver struct{ DNSProvider }
+type dnsSolver struct{ provider DNSProvider }
 
 // Present implements acmez.Solver.
 func (s dnsSolver) Present(ctx context.Context, c acme.Challenge) error {
-	return s.DNSProvider.Present(ctx, c.DNS01TXTRecordName(), c.DNS01KeyAuthorization())
+	return s.provider.Present(ctx, c.DNS01TXTRecordName(), c.DNS01KeyAuthorization())
 }
 
 // CleanUp implements acmez.Solver.
@@ -176,5 +176,5 @@ func (s dnsSolver) CleanUp(ctx context.Context, c acme.Challenge) error {
 	// the record is removed even if the order was canceled
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cleanUpTimeout)
 	defer cancel()
-	return s.DNSProvider.CleanUp(ctx, c.DNS01TXTRecordName(), c.DNS01KeyAuthorization())
+	return s.provider.CleanUp(ctx, c.DNS01TXTRecordName(), c.DNS01KeyAuthorization())
 }

@@ -10,7 +10,7 @@ import (
 )
 
 // Keys are not stored where other users could replace them, or in a file that others can read.
-func TestKeysOfDirectoriesOfOthers(t *testing.T) {
+func TestKeysStayOutOfDirectoriesOfOthers(t *testing.T) {
 	dir := t.TempDir()
 	temporary := filepath.Join(dir, ".key.new")
 	if err := os.WriteFile(temporary, nil, 0o600); err != nil {

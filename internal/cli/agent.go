@@ -10,7 +10,7 @@ import (
 	"github.com/tarehq/tare/load/agent"
 )
 
-// agentCommand is one process of a load that several processes generate.
+// agentCommand runs one process of a load that several processes generate.
 func agentCommand(env Env) *cobra.Command {
 	var silence time.Duration
 	c := &cobra.Command{

@@ -17,8 +17,10 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -92,7 +94,7 @@ func TestBrokenContendersAreNamedAndLeftOut(t *testing.T) {
 	write(fmt.Sprintf(brokenExperiment, strings.Join(names, ", ")), "experiments", "broken", "experiment.yaml")
 
 	out := filepath.Join(root, "out")
-	c := testkit.Command(t, "tare", "weigh", "broken", "--out", out)
+	c := testkit.Command(t, "tare", "weigh", "broken", "--details", "--out", out)
 	c.Dir = root
 	var text, complaint bytes.Buffer
 	c.Stdout, c.Stderr = &text, &complaint
@@ -108,7 +110,7 @@ func TestBrokenContendersAreNamedAndLeftOut(t *testing.T) {
 
 // checkBroken checks the text about each fault, on the terminal and on the page, and the rows.
 func checkBroken(t *testing.T, out, text string) {
-	run, err := report.Read(out)
+	run, err := sample.Read(out)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +138,7 @@ func checkBroken(t *testing.T, out, text string) {
 			t.Errorf("the page reports nothing of %s", e.Name)
 		}
 	}
-	rows := report.Analyze(run).Tables[0].Rows
+	rows := analyze.Analyze(run).Tables[0].Rows
 	for _, row := range rows {
 		if whole[row.Name] != (row.Trials == run.Blocks && len(row.Failures) == 0) {
 			t.Errorf("%s: %d of %d trials succeeded, failures %q", row.Name, row.Trials, run.Blocks, row.Failures)

@@ -69,7 +69,7 @@ an nginx.conf configures.
 	root.RunE = run(func(context.Context, []string) error { return root.Help() })
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(serveCommand(env), loadCommand(env), agentCommand(env), weighCommand(env), reportCommand(env),
-		versionCommand(env), guardCommand(env))
+		versionCommand(env), guardCommand(env), contenderCommand())
 	root.AddCommand(dialectCommands(env)...)
 	root.SetArgs(args)
 	root.SetIn(env.Stdin)
@@ -93,7 +93,13 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-func usageError(err error) error { return &exitError{exitUsage, err} }
+// usageError gives an error the exit code of usage errors, unless it has a code.
+func usageError(err error) error {
+	if _, ok := errors.AsType[*exitError](err); ok {
+		return err
+	}
+	return &exitError{exitUsage, err}
+}
 
 // run wraps a command's body. Errors without an exit code get the code of a failure. cobra's own
 // errors about the command line do not pass through here.

@@ -6,7 +6,9 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -19,7 +21,7 @@ import (
 )
 
 func TestMain(m *testing.M) {
-	testscript.Main(testkit.Tests{M: m}, map[string]func(){
+	testscript.Main(tests{testkit.Tests{M: m}}, map[string]func(){
 		"tare":       func() { os.Exit(cli.Main()) },
 		"hello":      hello,
 		"hellounix":  helloUnix,
@@ -36,6 +38,21 @@ func TestMain(m *testing.M) {
 		"broken":     brokenServer,
 		"machine":    machineProgram,
 	})
+}
+
+// tests are the tests of the package, and the command that they share.
+type tests struct{ guarded testkit.Tests }
+
+// Run runs the tests and returns the exit code.
+func (t tests) Run() int {
+	code := t.guarded.Run()
+	os.RemoveAll(usersDir())
+	return code
+}
+
+// usersDir is where the users' command is built.
+func usersDir() string {
+	return filepath.Join(os.TempDir(), fmt.Sprintf("tare-cli-test-%d", os.Getpid()))
 }
 
 // hello serves "hello" with net/http and writes its address to a file.
@@ -61,7 +78,8 @@ func TestScripts(t *testing.T) {
 			for name, value := range cache {
 				e.Setenv(name, value)
 			}
-			if strings.HasPrefix(filepath.Base(e.WorkDir), "script-weigh-") {
+			name := strings.TrimPrefix(filepath.Base(e.WorkDir), "script-")
+			if !slices.Contains(scriptsWithRace(), name) {
 				e.Setenv("PATH", users+string(os.PathListSeparator)+e.Getenv("PATH"))
 			}
 			return nil
@@ -101,17 +119,33 @@ func boundScript(t *testing.T, e *testscript.Env) {
 	e.Defer(func() { hangs.Stop() })
 }
 
-// usersTare builds the command without the race detector and returns its folder. With it, the
-// statistics of a run take five times as long, so only one script that measures uses it.
+// usersMu guards the users' command while it is built.
+var usersMu sync.Mutex
+
+// usersTare returns the folder of the command without the race detector, which makes the start and
+// the statistics of a run take five times as long. All tests share it.
 func usersTare(t *testing.T) (dir string) {
 	t.Helper()
-	dir = t.TempDir()
+	usersMu.Lock()
+	defer usersMu.Unlock()
+	dir = usersDir()
+	if _, err := os.Stat(filepath.Join(dir, "tare")); err == nil {
+		return dir
+	}
 	build := testkit.Command(t, "go", "build", "-o", filepath.Join(dir, "tare"), "./cmd/tare")
 	build.Dir = programs.Root(t)
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	return dir
+}
+
+// scriptsWithRace are the scripts that run the command with the race detector: one of each
+// subcommand that has concurrent parts. The other scripts are about flags, texts and files, or
+// measure.
+func scriptsWithRace() []string {
+	return []string{"find-max", "load", "load-fastcgi", "load-many", "load-outputs", "serve", "serve-front",
+		"weigh-full-disk", "wrk"}
 }
 
 func goEnv(t *testing.T, names ...string) map[string]string {

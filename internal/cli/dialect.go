@@ -42,7 +42,7 @@ type toolError interface {
 	End(stdout, stderr io.Writer) (code int)
 }
 
-// noFootnotes is the one flag that all emulations have and no tool does.
+// noFootnotes is a flag of all emulations that no tool has.
 const noFootnotes = "--no-footnotes"
 
 func dialectCommands(env Env) []*cobra.Command {
@@ -130,13 +130,13 @@ func planWithExit(t tool, giveUp func()) load.Plan {
 		return p
 	}
 	trace := *cmp.Or(p.Trace, &load.Trace{})
-	tell := trace.Progress
+	report := trace.Progress
 	trace.Progress = func(g load.Progress) {
 		switch {
 		case q.GivesUp(&g.Errors):
 			giveUp()
-		case tell != nil:
-			tell(g)
+		case report != nil:
+			report(g)
 		}
 	}
 	p.Trace = &trace

@@ -90,16 +90,16 @@ func runFindMax(ctx context.Context, env Env, flags *loadFlags) error {
 	defer flags.outputs.close()
 	watch := newLive(newProgress(env.Stderr, 0), &flags.plan)
 	search := flags.find.search
-	search.Tried = func(t load.Try) { watch.print("%s", tryLine(t)) }
-	runner, err := flags.openRunner(ctx, env, func(text string) { watch.print("%s", text) })
+	search.Tried = func(t load.Try) { watch.display.print("%s", tryLine(t)) }
+	runner, err := flags.openRunner(ctx, env, func(text string) { watch.display.print("%s", text) })
 	if err != nil {
-		watch.end()
+		watch.display.end()
 		return openFailure(ctx, err)
 	}
 	search.Run = runner.run
 	found, err := search.Find(ctx, flags.plan)
 	closeErr := runner.close()
-	watch.end()
+	watch.display.end()
 	if found == nil || len(found.Tries) == 0 && ctx.Err() == nil {
 		return loadFailure(nil, err)
 	}
@@ -119,7 +119,7 @@ func runFindMax(ctx context.Context, env Env, flags *loadFlags) error {
 		return errors.Join(loadFailure(nil, err), closeErr)
 	case closeErr != nil:
 		return closeErr
-	case found.Holds == 0:
+	case found.Sustained == 0:
 		return &exitError{code: exitFail}
 	}
 	return nil
@@ -146,7 +146,7 @@ func tryLine(t load.Try) string {
 }
 
 func outcome(t load.Try) string {
-	if t.Held {
+	if t.Sustained {
 		return "sustained"
 	}
 	return "failed"
@@ -172,38 +172,38 @@ func printSearch(out io.Writer, f *load.SearchResult) error {
 
 // searchSentence returns the result of a search in one sentence.
 func searchSentence(f *load.SearchResult) string {
-	holds := func() string {
-		return fmt.Sprintf("%s requests/s: %s", report.Count(f.Holds), figures(f))
+	sustains := func() string {
+		return fmt.Sprintf("%s requests/s: %s", report.Count(f.Sustained), figures(f))
 	}
 	fails := func() string {
-		return fmt.Sprintf("fails at %s: %s", report.Count(f.Fails), failureReasons(f))
+		return fmt.Sprintf("fails at %s: %s", report.Count(f.Failed), failureReasons(f))
 	}
 	switch {
-	case f.Verdict == load.GeneratorBound && f.Holds > 0:
+	case f.Verdict == load.GeneratorBound && f.Sustained > 0:
 		return fmt.Sprintf("sustains at least %s; at %s requests/s the generator, not the server, is the limit: %s",
-			holds(), report.Count(f.Fails), failureReasons(f))
+			sustains(), report.Count(f.Failed), failureReasons(f))
 	case f.Verdict == load.GeneratorBound:
 		return fmt.Sprintf("no result for the server: at %s requests/s the generator is the limit: %s",
-			report.Count(f.Fails), failureReasons(f))
-	case f.Verdict == load.AllHolds:
-		return fmt.Sprintf("sustains %s; this is the highest allowed rate", holds())
-	case f.Verdict == load.NothingHolds:
+			report.Count(f.Failed), failureReasons(f))
+	case f.Verdict == load.AllSustained:
+		return fmt.Sprintf("sustains %s; this is the highest allowed rate", sustains())
+	case f.Verdict == load.NoneSustained:
 		return "sustains no rate: " + fails()
-	case f.Holds == 0:
+	case f.Sustained == 0:
 		return fmt.Sprintf("no rate was confirmed in %d runs", len(f.Tries)) + unconfirmedClause(f)
-	case f.Fails == 0:
-		return fmt.Sprintf("sustains at least %s; higher rates were not tried in %d runs", holds(), len(f.Tries))
+	case f.Failed == 0:
+		return fmt.Sprintf("sustains at least %s; higher rates were not tried in %d runs", sustains(), len(f.Tries))
 	case f.Verdict == load.Unsettled:
-		return "sustains " + holds() + "; " + fails() + "; there were too few runs to narrow the gap"
+		return "sustains " + sustains() + "; " + fails() + "; there were too few runs to narrow the gap"
 	}
-	return "sustains " + holds() + "; " + fails()
+	return "sustains " + sustains() + "; " + fails()
 }
 
 // unconfirmedClause returns a clause with the highest rate that was sustained in any run.
 func unconfirmedClause(f *load.SearchResult) string {
 	most := 0.0
 	for _, t := range f.Tries {
-		if t.Held {
+		if t.Sustained {
 			most = max(most, t.Rate)
 		}
 	}
@@ -215,7 +215,7 @@ func unconfirmedClause(f *load.SearchResult) string {
 
 // figures returns the goal's figures at the sustained rate.
 func figures(f *load.SearchResult) string {
-	t := lastTry(f, f.Holds, true)
+	t := lastTry(f, f.Sustained, true)
 	if t.Result == nil {
 		return ""
 	}
@@ -230,13 +230,13 @@ func figures(f *load.SearchResult) string {
 }
 
 func failureReasons(f *load.SearchResult) string {
-	return strings.Join(lastTry(f, f.Fails, false).Why, "; ")
+	return strings.Join(lastTry(f, f.Failed, false).Why, "; ")
 }
 
 // lastTry returns the last try at a rate with the given outcome.
-func lastTry(f *load.SearchResult, rate float64, held bool) load.Try {
+func lastTry(f *load.SearchResult, rate float64, sustained bool) load.Try {
 	for _, t := range slices.Backward(f.Tries) {
-		if t.Rate == rate && t.Held == held {
+		if t.Rate == rate && t.Sustained == sustained {
 			return t
 		}
 	}

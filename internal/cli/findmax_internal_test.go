@@ -17,20 +17,21 @@ func TestSearchSentenceNamesRatesAndLimits(t *testing.T) {
 	}
 	elapsed := hist.New()
 	elapsed.Record(3100 * time.Microsecond)
-	held := load.Try{Rate: 41_200, Held: true, P99: elapsed.Max(), Result: &load.Result{Due: 1000, Latency: elapsed}}
+	sustained := load.Try{Rate: 41_200, Sustained: true, P99: elapsed.Max(),
+		Result: &load.Result{Due: 1000, Latency: elapsed}}
 	failed := load.Try{Rate: 42_000, Why: []string{"p99 14ms, want <10ms"}}
 	for want, f := range map[string]load.SearchResult{
-		"sustains 41,200 requests/s: p99 3.1ms, errors 0%; fails at 42,000: p99 14ms, want <10ms":                                                           {Verdict: load.Settled, Holds: 41_200, Fails: 42_000},
-		"sustains 41,200 requests/s: p99 3.1ms, errors 0%; this is the highest allowed rate":                                                                {Verdict: load.AllHolds, Holds: 41_200},
-		"sustains at least 41,200 requests/s: p99 3.1ms, errors 0%; at 42,000 requests/s the generator, not the server, is the limit: p99 14ms, want <10ms": {Verdict: load.GeneratorBound, Holds: 41_200, Fails: 42_000},
-		"no result for the server: at 42,000 requests/s the generator is the limit: p99 14ms, want <10ms":                                                   {Verdict: load.GeneratorBound, Fails: 42_000},
-		"sustains no rate: fails at 42,000: p99 14ms, want <10ms": {Verdict: load.NothingHolds,
-			Fails: 42_000},
-		"no rate was confirmed in 2 runs; 41,200 requests/s were sustained at least once":                                                    {Verdict: load.Unsettled, Fails: 42_000},
-		"sustains at least 41,200 requests/s: p99 3.1ms, errors 0%; higher rates were not tried in 2 runs":                                   {Verdict: load.Unsettled, Holds: 41_200},
-		"sustains 41,200 requests/s: p99 3.1ms, errors 0%; fails at 42,000: p99 14ms, want <10ms; there were too few runs to narrow the gap": {Verdict: load.Unsettled, Holds: 41_200, Fails: 42_000},
+		"sustains 41,200 requests/s: p99 3.1ms, errors 0%; fails at 42,000: p99 14ms, want <10ms":                                                           {Verdict: load.Settled, Sustained: 41_200, Failed: 42_000},
+		"sustains 41,200 requests/s: p99 3.1ms, errors 0%; this is the highest allowed rate":                                                                {Verdict: load.AllSustained, Sustained: 41_200},
+		"sustains at least 41,200 requests/s: p99 3.1ms, errors 0%; at 42,000 requests/s the generator, not the server, is the limit: p99 14ms, want <10ms": {Verdict: load.GeneratorBound, Sustained: 41_200, Failed: 42_000},
+		"no result for the server: at 42,000 requests/s the generator is the limit: p99 14ms, want <10ms":                                                   {Verdict: load.GeneratorBound, Failed: 42_000},
+		"sustains no rate: fails at 42,000: p99 14ms, want <10ms": {Verdict: load.NoneSustained,
+			Failed: 42_000},
+		"no rate was confirmed in 2 runs; 41,200 requests/s were sustained at least once":                                                    {Verdict: load.Unsettled, Failed: 42_000},
+		"sustains at least 41,200 requests/s: p99 3.1ms, errors 0%; higher rates were not tried in 2 runs":                                   {Verdict: load.Unsettled, Sustained: 41_200},
+		"sustains 41,200 requests/s: p99 3.1ms, errors 0%; fails at 42,000: p99 14ms, want <10ms; there were too few runs to narrow the gap": {Verdict: load.Unsettled, Sustained: 41_200, Failed: 42_000},
 	} {
-		f.Goal, f.Tries = goal, []load.Try{held, failed}
+		f.Goal, f.Tries = goal, []load.Try{sustained, failed}
 		if got := searchSentence(&f); got != want {
 			t.Errorf("%s: %q, want %q", f.Verdict, got, want)
 		}
@@ -43,7 +44,7 @@ func TestRateCurveShowsRatesAndGoal(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tries := []load.Try{{Rate: 500, P99: time.Millisecond, Held: true}, {Rate: 1000, P99: 100 * time.Millisecond},
+	tries := []load.Try{{Rate: 500, P99: time.Millisecond, Sustained: true}, {Rate: 1000, P99: 100 * time.Millisecond},
 		{Rate: 2000}}
 	lines := strings.Split(newRateCurve(tries, goal).String(), "\n")
 	const first = 2 // after an empty line and the name
@@ -51,8 +52,9 @@ func TestRateCurveShowsRatesAndGoal(t *testing.T) {
 		t.Fatalf("%d lines", len(lines))
 	}
 	top, bottom := []rune(lines[first]), []rune(lines[first+curveHeight-1])
-	if top[len(top)-1] != failedMark || bottom[len(bottom)-1] != heldMark || len(top)-len(bottom) != curveWidth/2-1 &&
-		len(top)-len(bottom) != curveWidth/2 {
+	if top[len(top)-1] != failedMark || bottom[len(bottom)-1] != sustainedMark ||
+		len(top)-len(bottom) != curveWidth/2-1 &&
+			len(top)-len(bottom) != curveWidth/2 {
 		t.Errorf("the first row is %q, the last %q", string(top), string(bottom))
 	}
 	if !strings.HasPrefix(lines[first], "   100ms ┤") || !strings.HasPrefix(lines[first+curveHeight-1], "     1ms ┤") {

@@ -8,7 +8,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/contender"
 )
 
-// guardCommand is a process that stops the programs of weigh if weigh is killed.
+// guardCommand stops the programs of weigh if weigh is killed.
 func guardCommand(env Env) *cobra.Command {
 	return &cobra.Command{
 		Use:    "guard",

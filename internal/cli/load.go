@@ -81,14 +81,14 @@ func runLoad(ctx context.Context, env Env, flags *loadFlags) error {
 	about := about(flags)
 	watch := newLive(newProgress(env.Stderr, 0), &flags.plan)
 	flags.plan.Trace.Started = func() { about.Started = time.Now() }
-	runner, err := flags.openRunner(ctx, env, func(text string) { watch.print("%s", text) })
+	runner, err := flags.openRunner(ctx, env, func(text string) { watch.display.print("%s", text) })
 	if err != nil {
-		watch.end()
+		watch.display.end()
 		return openFailure(ctx, err)
 	}
 	r, err := runner.run(ctx, flags.plan)
 	closeErr := runner.close()
-	watch.end()
+	watch.display.end()
 	if err := loadFailure(r, err); err != nil {
 		return errors.Join(err, closeErr)
 	}
@@ -101,9 +101,16 @@ func runLoad(ctx context.Context, env Env, flags *loadFlags) error {
 	case err != nil:
 		return errors.Join(err, closeErr)
 	case n > 0:
-		return errors.Join(fmt.Errorf("load: errors: %d", n), closeErr)
+		return errors.Join(fmt.Errorf("load: %s; the first: %s", countErrors(n), r.Errors.First), closeErr)
 	}
 	return errors.Join(lossError(r), closeErr)
+}
+
+func countErrors(n uint64) string {
+	if n == 1 {
+		return "1 error"
+	}
+	return report.Count(float64(n)) + " errors"
 }
 
 // openFailure returns the error of agents that could not be started.

@@ -50,7 +50,7 @@ func readSide(env Env, names string) (compare.Side, error) {
 	for name := range strings.SplitSeq(names, ",") {
 		r, err := readRun(env.path(name))
 		if err != nil {
-			return side, fmt.Errorf("compare: %s: %w", name, err)
+			return side, fmt.Errorf("compare: %q: %w", name, err)
 		}
 		side.Runs = append(side.Runs, r)
 	}

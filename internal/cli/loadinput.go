@@ -33,7 +33,7 @@ func (f *loadFlags) readFiles(env Env) (err error) {
 			f.plan.List, err = parseRequests(text)
 		}
 		if err != nil {
-			return fmt.Errorf("load: --urls %s: %w", f.urls, err)
+			return fmt.Errorf("load: --urls %q: %w", f.urls, err)
 		}
 	} else if f.plan.Shuffle {
 		return errors.New("load: --shuffle requires --urls")
@@ -68,7 +68,7 @@ func readInput(env Env, name string) (string, error) {
 	}
 	b, err := io.ReadAll(io.LimitReader(in, maxInput+1))
 	if err == nil && len(b) > maxInput {
-		err = fmt.Errorf("more than %d bytes", maxInput)
+		err = fmt.Errorf("%q has more than %d bytes", name, maxInput)
 	}
 	return string(b), err
 }
@@ -85,7 +85,7 @@ func (f *loadFlags) readTLS(env Env) error {
 			return fmt.Errorf("load: --cacert: %w", err)
 		}
 		if _, err := (&agent.TLS{CA: f.tls.CA}).Config(); err != nil {
-			return fmt.Errorf("load: --cacert %s: no PEM certificate", f.caCert)
+			return fmt.Errorf("load: --cacert %q: want a file with a PEM certificate", f.caCert)
 		}
 	}
 	if f.key != "" && f.cert == "" {
@@ -155,7 +155,7 @@ func parseRequests(text string) (all []load.Request, err error) {
 		}
 	}
 	if all == nil {
-		return nil, errors.New("no URL in the file")
+		return nil, errors.New("the file has no requests: want a URL or a path on each line")
 	}
 	return all, nil
 }

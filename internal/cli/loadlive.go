@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	// glance is the precision of displayed times.
+	// displayPrecision is the precision of displayed times.
 	displayPrecision = 100 * time.Millisecond
 	// liveSeconds is the number of recent seconds shown.
 	liveSeconds = 40
@@ -18,7 +18,7 @@ const (
 
 // live shows a run of the generator while it lasts. Only one goroutine uses it.
 type live struct {
-	*progress
+	display *progress
 	plan    *load.Plan
 	now     load.Progress
 	recent  []load.Progress // those of about the last second, oldest first
@@ -27,9 +27,9 @@ type live struct {
 
 // newLive returns a display for the runs of a Plan, whose Trace it sets.
 func newLive(p *progress, plan *load.Plan) *live {
-	l := &live{progress: p, plan: plan}
+	l := &live{display: p, plan: plan}
 	plan.Trace = &load.Trace{Progress: l.onProgress, Second: l.onSecond}
-	l.show([]string{fmt.Sprintf("connecting: %d", plan.Connections)}, "")
+	l.display.show([]string{fmt.Sprintf("connecting: %d", plan.Connections)}, "")
 	return l
 }
 
@@ -45,10 +45,10 @@ func (l *live) onProgress(g load.Progress) {
 	}
 	if !g.Measuring {
 		text := fmt.Sprintf("warming up, %s of %s", g.Elapsed.Round(displayPrecision), l.plan.Warmup)
-		l.show([]string{bar(float64(g.Elapsed)/float64(max(l.plan.Warmup, 1))) + "  " + text}, text)
+		l.display.show([]string{bar(float64(g.Elapsed)/float64(max(l.plan.Warmup, 1))) + "  " + text}, text)
 		return
 	}
-	l.show(l.lines(), l.plain())
+	l.display.show(l.lines(), l.plain())
 }
 
 // onSecond records a whole second.

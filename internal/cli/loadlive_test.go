@@ -46,8 +46,8 @@ func TestLiveShowsTheLastSeconds(t *testing.T) {
 	if out.Len() != 0 {
 		t.Errorf("no terminal, and no time for a line: %q", out.String())
 	}
-	l.printed = time.Now().Add(-plainEvery)
-	l.show(l.lines(), l.plain())
+	l.display.printed = time.Now().Add(-plainEvery)
+	l.display.show(l.lines(), l.plain())
 	if got := out.String(); !strings.HasPrefix(got, "13s of 10s ") || strings.Count(got, "\n") != 1 {
 		t.Errorf("got %q", got)
 	}

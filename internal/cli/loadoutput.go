@@ -83,7 +83,7 @@ func (o *outputs) open(env Env) error {
 		case "":
 		case stdio:
 			if printed++; printed > 1 {
-				return errors.New("load: want at most one output on standard output")
+				return errors.New("load: several outputs are - (standard output): want a file for all but one")
 			}
 		default:
 			name := env.path(out.name)

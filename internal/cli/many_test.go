@@ -167,7 +167,7 @@ func TestLoadFromManyHosts(t *testing.T) {
 }
 
 // A search works from several hosts, and results of one process and of several are compared.
-func TestManyHostsSearchAndCompare(t *testing.T) {
+func TestManyHostsFindTheMaximum(t *testing.T) {
 	t.Parallel()
 	tare := filepath.Join(usersTare(t), "tare")
 	m := newMachines(t, 2, nil)
@@ -192,7 +192,7 @@ func TestManyHostsSearchAndCompare(t *testing.T) {
 
 // Delay and loss between the machines change neither the start nor the sums, and the report states
 // how well the clocks are known.
-func TestManyHostsBehindSlowLinks(t *testing.T) {
+func TestManyHostsStartTogetherBehindSlowLinks(t *testing.T) {
 	t.Parallel()
 	tare := filepath.Join(usersTare(t), "tare")
 	const delay = 15 * time.Millisecond
@@ -220,7 +220,7 @@ func TestManyHostsBehindSlowLinks(t *testing.T) {
 
 // An agent that is killed or frozen, or whose link is cut, is named; the run goes on without it,
 // and nothing stays on any host.
-func TestManyHostsLoseOne(t *testing.T) {
+func TestManyHostsContinueWithoutALostOne(t *testing.T) {
 	t.Parallel()
 	tare := filepath.Join(usersTare(t), "tare")
 	for name, test := range map[string]struct {
@@ -286,8 +286,8 @@ func (m *machines) signal(pid int, sig syscall.Signal) {
 	}
 }
 
-// A host that cannot be used ends the command before any load, with a sentence about it.
-func TestManyHostsErrors(t *testing.T) {
+// A host that cannot be used ends the command before any load, with an error that names it.
+func TestManyHostsReportUnusableOnes(t *testing.T) {
 	t.Parallel()
 	tare := filepath.Join(usersTare(t), "tare")
 	m := newMachines(t, 1, nil)

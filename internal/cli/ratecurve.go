@@ -18,9 +18,9 @@ const (
 
 // Marks of a curve.
 const (
-	heldMark   = '●'
-	failedMark = '×'
-	limitMark  = '┄'
+	sustainedMark = '●'
+	failedMark    = '×'
+	limitMark     = '┄'
 )
 
 // rateCurve draws the 99th percentile over the rate as text. The rate axis is linear from 0, the
@@ -52,13 +52,13 @@ func newRateCurve(tries []load.Try, goal load.Goal) *rateCurve {
 			}
 		}
 	}
-	for _, held := range []bool{false, true} {
+	for _, sustained := range []bool{false, true} {
 		mark := failedMark
-		if held {
-			mark = heldMark
+		if sustained {
+			mark = sustainedMark
 		}
 		for _, t := range tries {
-			if t.P99 > 0 && t.Held == held {
+			if t.P99 > 0 && t.Sustained == sustained {
 				c.cells[c.rowOf(t.P99)][int(t.Rate/c.maxRate*(curveWidth-1)+0.5)] = mark
 			}
 		}
@@ -103,7 +103,7 @@ func (c *rateCurve) String() string {
 	half, most := report.Count(c.maxRate/2), report.Count(c.maxRate)
 	middle := curveWidth/2 + len(half)/2
 	fmt.Fprintf(&s, "%8s  0%*s%*s requests/s\n", "", middle-1, half, curveWidth-middle, most)
-	fmt.Fprintf(&s, "\n%c sustained  %c failed", heldMark, failedMark)
+	fmt.Fprintf(&s, "\n%c sustained  %c failed", sustainedMark, failedMark)
 	if c.hasLimit {
 		fmt.Fprintf(&s, "  %c goal", limitMark)
 	}

@@ -27,12 +27,12 @@ func newRedrawArea(w io.Writer) *redrawArea {
 // draw replaces the lines. It cuts each to the terminal's width, because the position of wrapped
 // lines is unknown. To avoid flicker, it writes all at once, and overwrites the old lines before it
 // erases the rest.
-func (b *redrawArea) draw(lines []string) {
-	width, height := b.size()
+func (a *redrawArea) draw(lines []string) {
+	width, height := a.size()
 	lines = lines[:min(len(lines), max(1, height-1))]
 	shown := make([]string, len(lines))
 	var s strings.Builder
-	s.WriteString(b.home(width))
+	s.WriteString(a.home(width))
 	for i, line := range lines {
 		shown[i] = cut(line, width-1)
 		if i > 0 {
@@ -41,8 +41,8 @@ func (b *redrawArea) draw(lines []string) {
 		s.WriteString(shown[i] + eraseLine)
 	}
 	s.WriteString(eraseBelow)
-	b.lines = shown
-	_, _ = io.WriteString(b.out, s.String()) // the terminal is the only place to report to
+	a.lines = shown
+	_, _ = io.WriteString(a.out, s.String()) // the terminal is the only place to report to
 }
 
 // Terminal control sequences (ECMA-48: CUU, EL, ED).
@@ -52,11 +52,11 @@ const (
 	cursorUp   = "\x1b[%dA"
 )
 
-// home returns the sequence that moves the cursor to the start of the block. If the terminal has
+// home returns the sequence that moves the cursor to the start of the area. If the terminal has
 // become narrower, the lines now take more rows.
-func (b *redrawArea) home(width int) string {
+func (a *redrawArea) home(width int) string {
 	rows := 0
-	for _, line := range b.lines {
+	for _, line := range a.lines {
 		rows += max(1, (len([]rune(line))+width-1)/width)
 	}
 	if rows < 2 {
@@ -65,29 +65,29 @@ func (b *redrawArea) home(width int) string {
 	return "\r" + fmt.Sprintf(cursorUp, rows-1)
 }
 
-// above prints a line above the block.
-func (b *redrawArea) above(line string) {
-	lines := b.lines
-	b.clear()
-	fmt.Fprintln(b.out, line)
+// above prints a line above the area.
+func (a *redrawArea) above(line string) {
+	lines := a.lines
+	a.clear()
+	fmt.Fprintln(a.out, line)
 	if lines != nil {
-		b.draw(lines)
+		a.draw(lines)
 	}
 }
 
-// clear erases the block.
-func (b *redrawArea) clear() {
-	if b.lines == nil {
+// clear erases the area.
+func (a *redrawArea) clear() {
+	if a.lines == nil {
 		return
 	}
-	width, _ := b.size()
-	_, _ = io.WriteString(b.out, b.home(width)+eraseBelow)
-	b.lines = nil
+	width, _ := a.size()
+	_, _ = io.WriteString(a.out, a.home(width)+eraseBelow)
+	a.lines = nil
 }
 
 // size returns the terminal's columns and rows, or 80 and 24 if they are unknown.
-func (b *redrawArea) size() (width, height int) {
-	width, height, err := term.GetSize(int(b.out.Fd()))
+func (a *redrawArea) size() (width, height int) {
+	width, height, err := term.GetSize(int(a.out.Fd()))
 	if err != nil || width < 2 || height < 2 {
 		return 80, 24
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/sample"
 )
 
 func reportCommand(env Env) *cobra.Command {
@@ -26,9 +27,9 @@ under different conditions are rejected.`,
 			return nil
 		},
 		RunE: run(func(_ context.Context, args []string) error {
-			var sides [2]*report.Run
+			var sides [2]*sample.Run
 			for i, name := range args {
-				r, err := report.Read(env.path(name))
+				r, err := sample.Read(env.path(name))
 				if err != nil {
 					return usageError(fmt.Errorf("report: %w", err))
 				}

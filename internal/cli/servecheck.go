@@ -13,7 +13,7 @@ import (
 	"github.com/tarehq/tare/front/server"
 )
 
-// check checks the configuration, and prints it if the command line says so.
+// check checks the configuration, and prints it if the flags request that.
 func (p *frontPlan) check(env Env) error {
 	source, options := p.source(), p.options(env)
 	var dump bytes.Buffer
@@ -111,10 +111,10 @@ func errorMessages(err error) []checkMessage {
 	if err == nil {
 		return []checkMessage{}
 	}
-	if invalid, ok := err.(*server.ConfigError); ok { //nolint:errorlint // what it wraps is looked at below
+	if invalid, ok := err.(*server.ConfigError); ok { //nolint:errorlint // the error that it wraps follows
 		err = invalid.Err
 	}
-	joined, ok := err.(interface{ Unwrap() []error }) //nolint:errorlint // likewise
+	joined, ok := err.(interface{ Unwrap() []error })
 	if ok && isJoin(err, joined.Unwrap()) {
 		var all []checkMessage
 		for _, err := range joined.Unwrap() {
@@ -125,7 +125,7 @@ func errorMessages(err error) []checkMessage {
 	if m, ok := errors.AsType[nginxconf.Message](err); ok {
 		return messages([]nginxconf.Message{m})
 	}
-	place := regexp.MustCompile(`(?s)^(?:front: )?([^\n]+?):(\d+): (.*)$`) // which some errors begin with
+	place := regexp.MustCompile(`(?s)^(?:front: )?([^\n]+?):(\d+): (.*)$`) // file and line, if it begins with them
 	if m := place.FindStringSubmatch(err.Error()); m != nil {
 		if line, numErr := strconv.Atoi(m[2]); numErr == nil {
 			return []checkMessage{{File: m[1], Line: line, Text: m[3]}}

@@ -25,13 +25,13 @@ func (p *servePlan) checkServable(dir *os.File) error {
 		return errors.New("refusing to serve the root folder / (choose a folder in it, or add --unsafe-dir)")
 	}
 	if home, err := os.UserHomeDir(); err == nil && isWithin(info, home) {
-		return fmt.Errorf("refusing to serve your home %s (choose a folder in it, or add --unsafe-dir)", home)
+		return fmt.Errorf("refusing to serve your home %q (choose a folder in it, or add --unsafe-dir)", home)
 	}
 	if p.key != "" && isWithin(info, filepath.Dir(p.key)) {
-		return fmt.Errorf("--key: %s is inside the served folder %s (move it, or add --unsafe-dir)", p.key, p.dir)
+		return fmt.Errorf("--key: %q is inside the served folder %q (move it, or add --unsafe-dir)", p.key, p.dir)
 	}
 	if p.accessLog != "" && p.accessLog != stdio && isWithin(info, filepath.Dir(p.accessLog)) {
-		return fmt.Errorf("--access-log: %s is inside the served folder %s (move it, or add --unsafe-dir)", p.accessLog,
+		return fmt.Errorf("--access-log: %q is inside the served folder %q (move it, or add --unsafe-dir)", p.accessLog,
 			p.dir)
 	}
 	return nil

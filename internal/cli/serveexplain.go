@@ -30,7 +30,7 @@ func (p *frontPlan) runExplain(env Env) error {
 	}
 	r, err := p.explainedRequest(config.Process.Listeners)
 	if err != nil {
-		return usageError(fmt.Errorf("--explain %s: %w", p.explain, err))
+		return usageError(fmt.Errorf("--explain %q: %w", p.explain, err))
 	}
 	findings, err := front.Explain(config.Front, r)
 	if err != nil {
@@ -134,7 +134,7 @@ func addressOf(listeners []nginxconf.Listener, target *url.URL) (net.Addr, error
 		}
 	}
 	if found == nil {
-		return nil, fmt.Errorf("no server listens for %s on port %s (the addresses are %s)", target.Scheme, port,
+		return nil, fmt.Errorf("no server listens for %s on port %s (the file's addresses are %s)", target.Scheme, port,
 			strings.Join(served, ", "))
 	}
 	return found, nil

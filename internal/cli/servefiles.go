@@ -26,7 +26,7 @@ const (
 	headTimeout  = 10 * time.Second // for a request's head
 	idleTimeout  = 75 * time.Second // between requests
 	sendTimeout  = 60 * time.Second // for a client to receive some bytes; a whole response may take longer
-	maxHeadBytes = 32 << 10         // bytes
+	maxHeadBytes = 32 << 10
 )
 
 // certFlags is the place of the certificate in messages.
@@ -181,7 +181,7 @@ func (p *servePlan) handler(root *os.Root) (http.Handler, error) {
 		if user == "" {
 			user = fmt.Sprintf("user %d", os.Getuid())
 		}
-		return nil, fmt.Errorf("%s cannot read %s: %w (change its permissions, or --user)", user, p.dir, err)
+		return nil, fmt.Errorf("%s cannot read %q: %w (change its permissions, or --user)", user, p.dir, err)
 	}
 	if err != nil {
 		return nil, &server.ConfigError{Err: err}
@@ -189,7 +189,7 @@ func (p *servePlan) handler(root *os.Root) (http.Handler, error) {
 	return h, nil
 }
 
-// explainError adds to an error what the command knows.
+// explainError adds the flag to an error that concerns one.
 func (p *servePlan) explainError(err error) error {
 	invalid, ok := errors.AsType[*server.ConfigError](err)
 	switch {

@@ -65,8 +65,8 @@ func graceOption(grace time.Duration) time.Duration {
 	return grace
 }
 
-// reportError prints the errors of a configuration, one per line, and adds what the command knows
-// to others.
+// reportError prints the errors of a configuration, one per line. It returns other errors, with the
+// flag that they concern.
 func (p *frontPlan) reportError(w io.Writer, err error) error {
 	invalid, ok := errors.AsType[*server.ConfigError](err)
 	switch {

@@ -74,10 +74,10 @@ func TestReloadChangesSocketsOrNothing(t *testing.T) {
 	if err := os.Mkdir(f.path("run"), 0o777); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(f.path("run"), 0o777); err != nil { // the child removes its file
+	if err := os.Chmod(f.path("run"), 0o777); err != nil { // the child removes its PID file
 		t.Fatal(err)
 	}
-	if err := os.Chmod(f.dir, 0o777); err != nil { // and makes new sockets
+	if err := os.Chmod(f.dir, 0o777); err != nil { // and creates sockets
 		t.Fatal(err)
 	}
 	f.configure(twoSockets)

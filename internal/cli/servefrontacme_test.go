@@ -68,7 +68,7 @@ func serialOf(t *testing.T, address string) string {
 
 // Started as root, the folder of the state belongs to the user that serves, and to no one else. The
 // state outlives reloads and restarts.
-func TestIssuedCertificateAfterTheChangeOfUser(t *testing.T) {
+func TestServingUserOwnsTheACMEFolder(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can change the user")
@@ -109,9 +109,9 @@ func TestIssuedCertificateAfterTheChangeOfUser(t *testing.T) {
 	f.end(syscall.SIGTERM)
 }
 
-// A folder, or a file in it, that the user that serves cannot use is reported by the start, or
-// before an order, and -t finds what it can without changing anything.
-func TestStateOfAnotherUser(t *testing.T) {
+// If the serving user cannot use the folder or a file in it, the start or the next order reports
+// that. -t reports it without changing anything, as far as it can.
+func TestUnusableACMEFolderIsReported(t *testing.T) {
 	t.Parallel()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can change the user")

@@ -76,11 +76,11 @@ func (f *serveFlags) frontPlan(env Env) (*frontPlan, error) {
 		"header", "cache-control", "compress", "unsafe-dir",
 	} {
 		if f.changed(flag) && (flag != "header" || f.explain == "") {
-			return nil, fmt.Errorf("--%s and -c %s are mutually exclusive: the file configures it", flag, f.config)
+			return nil, fmt.Errorf("--%s and -c %q are mutually exclusive: the file configures it", flag, f.config)
 		}
 	}
 	if f.changed("port") && f.port.prefix == "" {
-		return nil, fmt.Errorf("--port %d and -c %s are mutually exclusive: the file configures where to listen",
+		return nil, fmt.Errorf("--port %d and -c %q are mutually exclusive: the file configures where to listen",
 			f.port.number, f.config)
 	}
 	if f.grace < 0 {
@@ -106,7 +106,7 @@ func (f *serveFlags) frontPlan(env Env) (*frontPlan, error) {
 		}
 	}
 	if isPEM(p.file) {
-		return nil, fmt.Errorf("-c %s: the file is a certificate (use --cert)", f.config)
+		return nil, fmt.Errorf("-c %q: the file is a certificate (use --cert)", f.config)
 	}
 	return p, nil
 }

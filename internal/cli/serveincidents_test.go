@@ -145,7 +145,7 @@ func TestBrokenConfigurationIsReportedOnReload(t *testing.T) {
 	}
 }
 
-// With an expired certificate the server starts and the log says so. Clients reject the
+// With an expired certificate the server starts and logs a warning. Clients reject the
 // certificate; a renewed one is served without a reload, also if the new files appear one after the
 // other.
 func TestExpiredCertificateIsReported(t *testing.T) {

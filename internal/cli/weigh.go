@@ -15,7 +15,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/report"
-	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 	loadreport "github.com/tarehq/tare/load/report"
 )
@@ -27,19 +27,19 @@ const defaultExperiment = "front"
 const allExperiments = "all"
 
 type weighFlags struct {
-	full, quick, prepare, list, why, tune bool
-	only, scenarios                       []string
-	blocks                                int
-	warmup, measure                       time.Duration
-	until                                 float64 // percent
-	within                                time.Duration
-	cores                                 []string
-	connections                           []int
-	rate                                  string
-	sweep                                 []string
-	seed                                  uint64
-	out                                   string
-	own                                   ownFlags
+	full, quick, prepare, list, why, tune, details bool
+	only, scenarios                                []string
+	blocks                                         int
+	warmup, measure                                time.Duration
+	until                                          float64 // percent
+	within                                         time.Duration
+	cores                                          []string
+	connections                                    []int
+	rate                                           string
+	sweep                                          []string
+	seed                                           uint64
+	out                                            string
+	own                                            ownFlags
 
 	isSet func(name string) bool // reports whether a flag is on the command line
 }
@@ -53,15 +53,16 @@ func weighCommand(env Env) *cobra.Command {
 responses are equal, load them in turns, side by side, and report what a request costs with each.
 This takes about eight minutes. "all" repeats all write-ups, one after another.
 
-To measure your own application, alone and behind nginx by TCP and by unix socket, pass its
-command after --. The placeholder {addr} (host:port), {port} or {socket}, in the command or in
---env, is replaced by the address to listen on. The command runs in the current folder, without a
-shell, and must stay in the foreground. --a and --b compare two builds of it.
+To measure your own application, alone and behind nginx and tare's front by TCP and by unix
+socket, pass its command after --. The placeholder {addr} (host:port), {port} or {socket}, in the
+command or in --env, is replaced by the address to listen on. The command runs in the current
+folder, without a shell, and must stay in the foreground. --a and --b compare two builds of it.
 
-The project's experiments require a checkout of the project; your own application does not.
-Missing software is built, or unpacked from its Debian package into the checkout's .cache/ or your
-cache folder, without privileges. The results folder in results/ holds an HTML report and files
-for other tools.`,
+In a checkout of the project, its experiments and contenders are used. Elsewhere, tare unpacks its
+own into your cache folder. Missing software is built, or unpacked from its Debian package into the
+checkout's .cache/ or your cache folder, without privileges. Contenders whose software is
+unavailable are left out, with the command that installs it. The results folder in results/ holds
+an HTML report and files for other tools.`,
 		Example: `  tare weigh
   tare weigh fastcgi
   tare weigh front --full
@@ -77,10 +78,10 @@ for other tools.`,
 		if dash := c.ArgsLenAtDash(); dash >= 0 {
 			named, command = args[:dash], args[dash:]
 			if len(command) == 0 && !flags.own.builds() {
-				return usageError(errors.New("weigh: missing command of your application after --"))
+				return weighFailure(usageError(errors.New("missing command of your application after --")))
 			}
 		}
-		return weigh(ctx, env, named, command, &flags)
+		return weighFailure(weigh(ctx, env, named, command, &flags))
 	})
 	flags.define(c)
 	return c
@@ -94,6 +95,7 @@ func (f *weighFlags) define(c *cobra.Command) {
 	set.BoolVar(&f.prepare, "prepare", false, "only check, unpack and build the required software")
 	set.BoolVar(&f.why, "why", false, "test explanations: change the setting that is the presumed cause and measure again")
 	set.BoolVar(&f.tune, "tune", false, "apply the write-up's relevant kernel settings during the run, then restore them; requires privileges")
+	set.BoolVar(&f.details, "details", false, "print all tables, causes and notes, which the report also has, not one screen")
 	set.BoolVar(&f.list, "list", false, "only list the experiments and their questions")
 	set.StringSliceVar(&f.only, "only", nil,
 		"run only these `CONTENDERS`, such as tare,fasthttp, and the control (default all)")
@@ -118,10 +120,21 @@ func (f *weighFlags) define(c *cobra.Command) {
 	f.own.define(set)
 }
 
+// weighFailure adds the command's name to an error and keeps its exit code.
+func weighFailure(err error) error {
+	if e, ok := errors.AsType[*exitError](err); ok && e.err != nil {
+		return &exitError{e.code, fmt.Errorf("weigh: %w", e.err)}
+	} else if ok || err == nil {
+		return err // an error without a text has been printed
+	}
+	return fmt.Errorf("weigh: %w", err)
+}
+
 // weigh runs the command: named are the arguments before --, command those after it.
 func weigh(ctx context.Context, env Env, named, command []string, flags *weighFlags) error {
 	if len(named) > 1 {
-		return usageError(fmt.Errorf("weigh: want one experiment, got %d: %q (the command of your own application goes after --)", len(named), named))
+		return usageError(fmt.Errorf("want one experiment, got %d: %q (the command of your own application goes after --)",
+			len(named), named))
 	}
 	if flags.full && flags.quick {
 		return usageError(errors.New("--quick and --full are mutually exclusive"))
@@ -150,7 +163,7 @@ func weigh(ctx context.Context, env Env, named, command []string, flags *weighFl
 	if err != nil {
 		return usageError(err)
 	}
-	a, err := weighOne(ctx, env, o, flags.prepare)
+	a, err := weighOne(ctx, env, o, flags)
 	if len(bounds) > 0 && a != nil {
 		return judge(env, a, bounds, err)
 	}
@@ -161,7 +174,7 @@ func weigh(ctx context.Context, env Env, named, command []string, flags *weighFl
 func (f *weighFlags) target(env Env, named, command []string) (o lab.Options, err error) {
 	if len(command) > 0 || f.own.builds() {
 		if len(named) > 0 {
-			return o, fmt.Errorf("weigh: %q and an application of your own are mutually exclusive", named[0])
+			return o, fmt.Errorf("%q and an application of your own are mutually exclusive", named[0])
 		}
 		s, err := f.own.subject(env, command)
 		if err != nil {
@@ -194,13 +207,13 @@ func (f *weighFlags) target(env Env, named, command []string) (o lab.Options, er
 }
 
 // weighOne runs or prepares an experiment and shows the outcome.
-func weighOne(ctx context.Context, env Env, o lab.Options, prepare bool) (*report.Analysis, error) {
+func weighOne(ctx context.Context, env Env, o lab.Options, flags *weighFlags) (*report.Report, error) {
 	if self, err := os.Executable(); err == nil {
 		o.Guard = []string{self, "guard"}
 	}
 	p := newProgress(env.Stderr, 0)
 	o.Watcher = lab.Watcher{Logf: p.print, Progress: func(g lab.Progress) { showWeighing(p, g) }}
-	if prepare {
+	if flags.prepare {
 		r, err := lab.Prepare(ctx, o)
 		p.end()
 		if err == nil && !r.Complete() {
@@ -213,7 +226,7 @@ func weighOne(ctx context.Context, env Env, o lab.Options, prepare bool) (*repor
 	if r == nil {
 		return nil, weighError(err)
 	}
-	return showWeighed(env, r, dir, err)
+	return showWeighed(env, r, dir, flags.details, err)
 }
 
 // weighError gives errors about files and options the exit code of usage errors, and names flags.
@@ -231,22 +244,23 @@ func weighError(err error) error {
 }
 
 // showWeighed writes the report of a run, complete or not.
-func showWeighed(env Env, r *report.Run, dir string, err error) (*report.Analysis, error) {
-	a := report.Analyze(r)
-	return a, showResults(env, a, &r.Warnings, dir, err)
+func showWeighed(env Env, r *sample.Run, dir string, details bool, err error) (*report.Report, error) {
+	a := report.New(r)
+	return a, showResults(env, a, &r.Warnings, dir, details, err)
 }
 
 // results is an analyzed measurement.
 type results interface {
 	WriteFiles(dir string) error
+	WriteBrief(w io.Writer) error
 	WriteText(w io.Writer) error
 	Verdict() string
 	Complete() bool
 }
 
-// showResults writes a report, first to the results folder because the terminal may be gone. err is
-// the error of the run.
-func showResults(env Env, a results, warnings *[]string, dir string, err error) error {
+// showResults writes a report, first to the results folder because the terminal may be gone, then
+// the first screen or all details. err is the error of the run.
+func showResults(env Env, a results, warnings *[]string, dir string, details bool, err error) error {
 	kept := dir != ""
 	if kept {
 		if fileErr := a.WriteFiles(dir); fileErr != nil {
@@ -254,7 +268,11 @@ func showResults(env Env, a results, warnings *[]string, dir string, err error) 
 			kept = false
 		}
 	}
-	if textErr := a.WriteText(env.Stdout); textErr != nil {
+	write := a.WriteBrief
+	if details {
+		write = a.WriteText
+	}
+	if textErr := write(env.Stdout); textErr != nil {
 		return textErr
 	}
 	if kept {
@@ -277,9 +295,11 @@ func (f *weighFlags) options(env Env, experiment string, s *lab.Subject, words [
 	o = lab.Options{Experiment: experiment, Why: f.why, Tune: f.tune, Subject: s, Full: f.full, Sweep: f.sweep,
 		Only: f.only, Scenarios: f.scenarios, Seed: f.seed, Out: f.out,
 		Until: lab.Until{Width: f.until / 100, Within: f.within}}
-	if o.Root, o.Cache, err = resultFolders(env, s); err != nil {
+	w, err := findWorkspace(env, s == nil)
+	if err != nil {
 		return o, err
 	}
+	o.Root, o.Results, o.Tools = w.root, w.results, w.tools
 	if o.Out != "" {
 		o.Out = env.path(o.Out)
 	}
@@ -318,20 +338,6 @@ func (f *weighFlags) options(env Env, experiment string, s *lab.Subject, words [
 	return o, nil
 }
 
-// resultFolders returns the folder of the results and that of built and unpacked software. These
-// are the project's; outside the project, a subject uses the current folder and the user's cache.
-func resultFolders(env Env, s *lab.Subject) (root, cache string, err error) {
-	root, err = projectRoot(env.Dir)
-	if err == nil || s == nil {
-		return root, "", err
-	}
-	cache, err = os.UserCacheDir()
-	if err != nil {
-		return "", "", fmt.Errorf("no folder for unpacked software: %w", err)
-	}
-	return env.Dir, filepath.Join(cache, "tare"), nil
-}
-
 // commandLine returns the flags for the report to repeat, without the seed, which the report
 // states, and the folder.
 func (f *weighFlags) commandLine() (words []string) {
@@ -368,23 +374,6 @@ func (f *weighFlags) commandLine() (words []string) {
 	return words
 }
 
-// projectRoot returns the folder that holds experiments and contenders.
-func projectRoot(dir string) (string, error) {
-	for at := dir; ; at = filepath.Dir(at) {
-		if isFolder(filepath.Join(at, "experiments")) && isFolder(filepath.Join(at, "contenders")) {
-			return at, nil
-		}
-		if at == filepath.Dir(at) {
-			return "", fmt.Errorf("no experiments/ and contenders/ in %q or above: run this in a checkout of the project, or pass the command of your own application after --", dir)
-		}
-	}
-}
-
-func isFolder(name string) bool {
-	info, err := os.Stat(name)
-	return err == nil && info.IsDir()
-}
-
 func showWeighing(p *progress, g lab.Progress) {
 	p.total(g.Total)
 	rate := "starting"
@@ -400,7 +389,7 @@ func showWeighing(p *progress, g lab.Progress) {
 }
 
 // describeCondition returns a short description of a trial's condition.
-func describeCondition(c trial.Condition) string {
+func describeCondition(c sample.Condition) string {
 	text := fmt.Sprintf("%d connections", c.Connections)
 	if !c.Saturated() {
 		text += fmt.Sprintf(" at %s/s", loadreport.Count(c.Rate))

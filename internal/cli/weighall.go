@@ -17,11 +17,11 @@ import (
 
 // listExperiments prints each experiment of the project with its question.
 func listExperiments(env Env) error {
-	root, err := projectRoot(env.Dir)
+	w, err := findWorkspace(env, true)
 	if err != nil {
-		return usageError(err)
+		return err
 	}
-	all, err := experiments(root)
+	all, err := experiments(w.root)
 	if err != nil {
 		return weighError(err)
 	}
@@ -39,7 +39,7 @@ func listExperiments(env Env) error {
 		}
 		fmt.Fprintf(env.Stdout, "%-*s  %s\n", wide, e.name, what)
 	}
-	fmt.Fprintf(env.Stdout, "%-*s  Run the experiments that repeat a write-up, and summarize them: %s.\n", wide,
+	fmt.Fprintf(env.Stdout, "%-*s  All experiments that repeat a write-up, one after another: %s\n", wide,
 		allExperiments, namesOf(writeUps(all)))
 	return nil
 }
@@ -101,11 +101,11 @@ func weighAll(ctx context.Context, env Env, flags *weighFlags) error {
 	if err := flags.checkForAll(); err != nil {
 		return usageError(err)
 	}
-	root, err := projectRoot(env.Dir)
+	w, err := findWorkspace(env, true)
 	if err != nil {
-		return usageError(err)
+		return err
 	}
-	all, err := experiments(root)
+	all, err := experiments(w.root)
 	if err != nil {
 		return weighError(err)
 	}
@@ -114,7 +114,7 @@ func weighAll(ctx context.Context, env Env, flags *weighFlags) error {
 	}
 	s := &series{started: time.Now(), of: len(all)}
 	if !flags.prepare {
-		if s.dir, err = labrun.ResultsDir(root, flags.outDir(env), s.started); err != nil {
+		if s.dir, err = labrun.ResultsDir(w.results, flags.outDir(env), s.started); err != nil {
 			fmt.Fprintf(env.Stderr, "no folder for the results: %v\n", err)
 		}
 	}
@@ -167,8 +167,8 @@ func weighListed(ctx context.Context, env Env, e experimentInfo, flags weighFlag
 		flags.out = filepath.Join(dir, e.name)
 	}
 	if e.benchmarks {
-		if left := flags.dropServerFlags(); len(left) > 0 {
-			fmt.Fprintf(env.Stderr, "%s runs Go benchmarks and ignores %s\n", e.name, strings.Join(left, ", "))
+		if dropped := flags.dropServerFlags(); len(dropped) > 0 {
+			fmt.Fprintf(env.Stderr, "%s runs Go benchmarks and ignores %s\n", e.name, strings.Join(dropped, ", "))
 		}
 		a, err := weighBenchmarks(ctx, env, e.name, &flags)
 		if a == nil {
@@ -180,7 +180,7 @@ func weighListed(ctx context.Context, env Env, e experimentInfo, flags weighFlag
 	if err != nil {
 		return nil, usageError(err)
 	}
-	a, err := weighOne(ctx, env, o, flags.prepare)
+	a, err := weighOne(ctx, env, o, &flags)
 	if a == nil {
 		return nil, err
 	}

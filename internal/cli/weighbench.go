@@ -15,8 +15,11 @@ import (
 
 // namesBenchmarks reports whether the arguments name an experiment of Go benchmarks.
 func namesBenchmarks(env Env, named []string) bool {
-	root, err := projectRoot(env.Dir)
-	return err == nil && len(named) == 1 && gobench.Is(filepath.Join(root, "experiments", named[0]))
+	if len(named) != 1 || filepath.Ext(named[0]) != "" {
+		return false
+	}
+	w, err := findWorkspace(env, true)
+	return err == nil && gobench.Is(filepath.Join(w.root, "experiments", named[0]))
 }
 
 // serverFlags lists the flags that do not apply to Go benchmarks.
@@ -35,27 +38,27 @@ func (f *weighFlags) checkForBenchmarks(name string) error {
 }
 
 // dropServerFlags removes those flags and returns their names.
-func (f *weighFlags) dropServerFlags() (left []string) {
-	given := f.isSet
+func (f *weighFlags) dropServerFlags() (dropped []string) {
+	isSet := f.isSet
 	for _, name := range serverFlags() {
-		if given(name) {
-			left = append(left, "--"+name)
+		if isSet(name) {
+			dropped = append(dropped, "--"+name)
 		}
 	}
 	f.why, f.tune = false, false
-	f.isSet = func(name string) bool { return given(name) && !slices.Contains(serverFlags(), name) }
-	return left
+	f.isSet = func(name string) bool { return isSet(name) && !slices.Contains(serverFlags(), name) }
+	return dropped
 }
 
 // weighBenchmarks runs or prepares an experiment of Go benchmarks and shows the outcome. The
 // analysis is nil if nothing was started.
 func weighBenchmarks(ctx context.Context, env Env, name string, flags *weighFlags) (*gobench.Analysis, error) {
-	root, err := projectRoot(env.Dir)
+	w, err := findWorkspace(env, true)
 	if err != nil {
-		return nil, usageError(err)
+		return nil, err
 	}
-	o := gobench.Options{Root: root, Experiment: name, Full: flags.full, Only: flags.only, Seed: flags.seed,
-		Flags: flags.commandLine()}
+	o := gobench.Options{Root: w.root, Results: w.results, Tools: w.tools, Experiment: name,
+		Full: flags.full, Only: flags.only, Seed: flags.seed, Flags: flags.commandLine()}
 	if flags.out != "" {
 		o.Out = env.path(flags.out)
 	}
@@ -83,7 +86,7 @@ func weighBenchmarks(ctx context.Context, env Env, name string, flags *weighFlag
 		return nil, weighError(err)
 	}
 	a := gobench.Analyze(r)
-	return a, showResults(env, a, &r.Warnings, dir, err)
+	return a, showResults(env, a, &r.Warnings, dir, flags.details, err)
 }
 
 // adjustBenchmarks returns a function that applies flags to the trials.

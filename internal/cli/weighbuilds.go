@@ -24,9 +24,9 @@ func (f *ownFlags) bounds(s *lab.Subject) ([]report.Bound, error) {
 	return bounds, nil
 }
 
-// judge prints whether each bound is broken, and fails if one is. runErr, the error of the run,
-// takes precedence.
-func judge(env Env, a *report.Analysis, bounds []report.Bound, runErr error) error {
+// judge prints whether each bound is broken, and returns an error if one is. runErr, the error of
+// the run, takes precedence.
+func judge(env Env, a *report.Report, bounds []report.Bound, runErr error) error {
 	all, err := a.Judge(bounds)
 	if err != nil {
 		fmt.Fprintf(env.Stdout, "--fail-if: %v\n", err)

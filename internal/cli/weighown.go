@@ -76,13 +76,13 @@ func (f *ownFlags) subject(env Env, command []string) (s *lab.Subject, err error
 		return own.Subject(request)
 	}
 	if len(command) > 0 {
-		return nil, fmt.Errorf("--a and --b exclude a command after --: %q", command)
+		return nil, fmt.Errorf("--a and --b, and a command after --, are mutually exclusive: %q", command)
 	}
 	var sides [2]lab.Own
 	for i, side := range []struct{ name, line string }{{"a", f.buildA}, {"b", f.buildB}} {
 		words, err := splitWords(side.line)
 		if err == nil && len(words) == 0 {
-			err = errors.New("missing command of a build")
+			err = errors.New("want the command of a build, in quotes")
 		}
 		if err == nil {
 			sides[i], err = f.application(env, words)

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/page"
 )
 
@@ -33,7 +34,7 @@ type seriesEntry struct {
 	Name, Title string
 	Verdict     string // empty if nothing was started
 	Report      string // its file; empty if there is none
-	Took        time.Duration
+	Duration    time.Duration
 	err         error
 }
 
@@ -52,7 +53,7 @@ func (w *seriesEntry) Outcome() string {
 }
 
 func (s *series) add(e experimentInfo, a results, err error, elapsed time.Duration) {
-	w := seriesEntry{Name: e.name, Title: e.title, Took: elapsed.Round(100 * time.Millisecond), err: err}
+	w := seriesEntry{Name: e.name, Title: e.title, Duration: elapsed.Round(100 * time.Millisecond), err: err}
 	if a != nil {
 		w.Verdict = a.Verdict()
 	}
@@ -88,15 +89,15 @@ func (s *series) summarize(env Env) {
 	fmt.Fprintf(env.Stdout, "== summary\n\n")
 	for _, d := range s.done {
 		if d.Verdict != "" {
-			fmt.Fprintf(env.Stdout, "%s\n\n", report.Wrap(d.Name+": "+d.Verdict))
+			fmt.Fprintf(env.Stdout, "%s\n\n", table.Wrap(d.Name+": "+d.Verdict))
 		}
 	}
-	table := tabwriter.NewWriter(env.Stdout, 0, 8, 2, ' ', 0)
-	fmt.Fprintf(table, "experiment\tresult\ttook\treport\n")
+	w := tabwriter.NewWriter(env.Stdout, 0, 8, 2, ' ', 0)
+	fmt.Fprintf(w, "experiment\tresult\tduration\treport\n")
 	for _, d := range s.done {
-		fmt.Fprintf(table, "%s\t%s\t%v\t%s\n", d.Name, d.Outcome(), d.Took, d.Report)
+		fmt.Fprintf(w, "%s\t%s\t%v\t%s\n", d.Name, d.Outcome(), d.Duration, d.Report)
 	}
-	_ = table.Flush()
+	_ = w.Flush()
 	if file, err := s.writePage(); err != nil {
 		fmt.Fprintf(env.Stderr, "cannot write the page of all reports: %v\n", err)
 	} else if file != "" {

@@ -63,7 +63,7 @@ func (h *http1Codec) setKey(x *exchange) error {
 	case "https":
 		k.port, k.tls = "443", true
 	default:
-		return fmt.Errorf("tare: unsupported protocol scheme %q", u.Scheme)
+		return fmt.Errorf("tare: unsupported protocol scheme %q: use http or https", u.Scheme)
 	}
 	if u.Host == "" {
 		return errors.New("tare: the request's URL has no host")

@@ -15,7 +15,7 @@ type recordingConn struct {
 func (c *recordingConn) Write(p []byte) (int, error) { return c.written.Write(p) }
 
 // A proxy's client sends each User-Agent, as it sends other fields. Otherwise a server would
-// receive another request than the one that caches use.
+// receive a request other than the one that caches use.
 func TestVerbatimClientSendsEveryUserAgent(t *testing.T) {
 	for verbatim, want := range map[bool]string{true: "User-Agent: a\r\nUser-Agent: b\r\n",
 		false: "User-Agent: a\r\n"} {

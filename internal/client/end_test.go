@@ -173,7 +173,7 @@ type idleReader struct{}
 
 func (idleReader) Read([]byte) (int, error) { return 0, nil }
 
-// If a request's body fails, or has another length than ContentLength, the request fails, and the
+// If a request's body fails, or its length differs from ContentLength, the request fails, and the
 // server does not take the body for complete.
 func TestFaultyBodiesFail(t *testing.T) {
 	long := strings.Repeat("0123456789", 10_000)

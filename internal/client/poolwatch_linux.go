@@ -76,7 +76,7 @@ func (p *pool) stopWatching() {
 // runWatcher closes connections whose sockets become readable, until the loop is closed.
 func (p *pool) runWatcher(loop *poll.Loop) {
 	for {
-		events, _, err := loop.Wait(false)
+		events, _, err := loop.Wait()
 		if err != nil {
 			return
 		}

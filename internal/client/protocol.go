@@ -11,8 +11,8 @@ type protocol interface {
 	framePiece(x *exchange, m *pieceBuffer, n int, end bool) []byte
 	// isUnframed reports whether the request's body is sent as it is, without framing.
 	isUnframed(x *exchange) bool
-	// abortMessage returns what tells the server that the client abandons a request that has been
-	// sent, or nil.
+	// abortMessage returns the message by which the client abandons a request that it has sent, or
+	// nil if there is none.
 	abortMessage() []byte
 }
 

@@ -38,7 +38,7 @@ func (h *http1Codec) setProxyKey(x *exchange) error {
 	case "socks5", "socks5h":
 		return nil
 	default:
-		return fmt.Errorf("tare: unsupported proxy scheme %q", proxy.Scheme)
+		return fmt.Errorf("tare: unsupported proxy scheme %q: use http, https, socks5 or socks5h", proxy.Scheme)
 	}
 	if !x.key.tls && x.request.Method != http.MethodConnect {
 		x.key.host, x.key.port = "", "" // a connection serves requests for any server

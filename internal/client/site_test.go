@@ -95,7 +95,7 @@ func (s *http1Speaker) head() (id string, ok bool) {
 func (s *http1Speaker) part() (text string, ok bool) {
 	b := make([]byte, 64<<10)
 	n, err := s.body.Read(b)
-	return string(b[:n]), err == nil || err == io.EOF //nolint:errorlint // http.Request wraps no end
+	return string(b[:n]), err == nil || err == io.EOF // http.Request wraps no end
 }
 
 func (s *http1Speaker) begin() {

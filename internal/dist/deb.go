@@ -14,10 +14,10 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// packager makes Debian packages. It runs by its module path and is no dependency.
+// packager is the program that makes Debian packages. "go run" builds it; it is not a dependency.
 const packager = "github.com/goreleaser/nfpm/v2/cmd/nfpm@v2.43.4"
 
-// packaged holds the files of packages that are not made from the program.
+// packaged holds the files of packages that do not depend on the program.
 //
 //go:embed files
 var packaged embed.FS
@@ -32,7 +32,7 @@ type file struct {
 
 func (f file) isFolder() bool { return f.path[len(f.path)-1] == '/' }
 
-// sharedFiles is what the packages of all architectures have in common.
+// sharedFiles are the files that the packages of all architectures have in common.
 type sharedFiles struct {
 	man                map[string][]byte // by file name
 	completion         []byte
@@ -122,7 +122,7 @@ func (a *artifacts) debian(ctx context.Context, arch string, files []file) error
 	c.Dir, c.Stderr = stage, os.Stderr
 	c.Env = append(os.Environ(), "GOFLAGS=", fmt.Sprintf("SOURCE_DATE_EPOCH=%d", a.release.time.Unix()))
 	if err := c.Run(); err != nil {
-		return fmt.Errorf("the Debian package for %s: %w", arch, err)
+		return fmt.Errorf("make the Debian package for %s: %w", arch, err)
 	}
 	return nil
 }

@@ -119,8 +119,9 @@ func writeImage(w io.Writer, arch string, r release, files []file) error {
 		Created: created, Author: vendor, Architecture: arch, OS: "linux",
 		Config: ociProcess{
 			User: fmt.Sprintf("%d:%[1]d", imageUser), ExposedPorts: map[string]struct{}{"8080/tcp": {}},
-			Env: []string{"PATH=/usr/bin"}, Entrypoint: []string{"/usr/bin/tare"},
-			Cmd: []string{"serve", "/srv/www"}, WorkingDir: "/", Labels: labels,
+			Env:        []string{"PATH=/usr/bin", "XDG_CACHE_HOME=/tmp"}, // tare weigh unpacks its experiments there
+			Entrypoint: []string{"/usr/bin/tare"},
+			Cmd:        []string{"serve", "/srv/www"}, WorkingDir: "/", Labels: labels,
 		},
 		RootFS:  ociRootFS{"layers", []string{digest(plain)}},
 		History: []ociHistory{{created, "make dist"}},

@@ -1,4 +1,4 @@
-// Command dist makes what people install: static binaries for Linux, Debian packages, container
+// Command dist makes the files of a release: static binaries for Linux, Debian packages, container
 // images, man pages, lists of modules (SBOM) and checksums. "make dist" runs it.
 //
 // Two runs for the same commit, with the same Go, make the same bytes: all times are the commit's,
@@ -64,15 +64,16 @@ func run(ctx context.Context, args []string) error {
 	return writeSums(folder)
 }
 
-// emptyFolder makes a folder, or removes the files of an earlier run. It refuses folders with
-// other content.
+// emptyFolder makes a folder, or removes the files of an earlier run. A folder with other content
+// is an error.
 func emptyFolder(folder string) error {
 	entries, err := os.ReadDir(folder)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return err
 	}
 	if _, err := os.Stat(filepath.Join(folder, sumsFile)); err != nil && len(entries) > 0 {
-		return fmt.Errorf("%s has files, but no %s of an earlier run (remove it)", folder, sumsFile)
+		return fmt.Errorf("%q has files, but no %s of an earlier run (remove the folder, or choose another)", folder,
+			sumsFile)
 	}
 	for _, e := range entries {
 		if err := os.Remove(filepath.Join(folder, e.Name())); err != nil {

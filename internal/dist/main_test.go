@@ -34,7 +34,7 @@ func skipMissing(t *testing.T, what string) {
 	t.Skip(what)
 }
 
-func TestVersions(t *testing.T) {
+func TestPackagesOrderVersionsAsReleased(t *testing.T) {
 	for version, want := range map[string]string{
 		"v1.2.3":                             "1.2.3",
 		"v1.2.3-rc.1":                        "1.2.3~rc.1",
@@ -56,7 +56,7 @@ func TestVersions(t *testing.T) {
 }
 
 // The version of a checkout is its tag, or names the commit, and uncommitted changes are visible.
-func TestVersionOfACheckout(t *testing.T) {
+func TestCheckoutHasTheVersionOfItsTagOrCommit(t *testing.T) {
 	dir := t.TempDir()
 	must := func(args ...string) string {
 		t.Helper()

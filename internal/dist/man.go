@@ -13,8 +13,8 @@ import (
 	"github.com/tarehq/tare/internal/cli"
 )
 
-// Manual pages are the commands' help texts, set as pages of section 1. cobra's own generator needs
-// a Markdown converter, and sets tables as running text.
+// Manual pages are the commands' help texts, formatted as pages of section 1. cobra's own generator
+// needs a Markdown converter, and joins the lines of tables.
 
 // page is a command's manual page.
 type page struct {

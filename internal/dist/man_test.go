@@ -55,7 +55,7 @@ func TestManPagesHaveAllCommandsAndFlags(t *testing.T) {
 	}
 }
 
-func TestPageFormat(t *testing.T) {
+func TestManPagesHaveSectionsAndEscapes(t *testing.T) {
 	const help = `Do it.
 Really.
 
@@ -141,7 +141,7 @@ func TestManPagesAreValid(t *testing.T) {
 }
 
 // bash reads the completion and completes a command.
-func TestBashCompletion(t *testing.T) {
+func TestBashCompletesCommands(t *testing.T) {
 	script, err := help(t.Context(), "completion", "bash")
 	if err != nil {
 		t.Fatal(err)

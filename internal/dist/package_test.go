@@ -78,7 +78,7 @@ func TestUnitAgreesWithTheOtherFiles(t *testing.T) {
 }
 
 // The packager's configuration names existing files, and has fixed times everywhere.
-func TestPackageConfiguration(t *testing.T) {
+func TestPackageConfigurationNamesExistingFiles(t *testing.T) {
 	stage := t.TempDir()
 	shared := sharedFiles{man: map[string][]byte{"tare.1": []byte("page")}}
 	path, err := stagePackage(stage, "arm64", testRelease(), append(shared.files(), programFiles([]byte("p"), nil)...))

@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// What all artifacts say about the program.
+// The description of the program in all artifacts.
 const (
 	productName = "tare"
 	modulePath  = "github.com/tarehq/tare"
@@ -28,7 +28,7 @@ generates HTTP load, and measures what ways of serving an HTTP application cost.
 // Linux: the lab and the generator read /proc and use epoll.
 func architectures() []string { return []string{"amd64", "arm64"} }
 
-// release is what differs between the artifacts of two versions.
+// release identifies a version of the artifacts.
 type release struct {
 	version string    // as Go writes it: v1.2.3, or v0.0.0-TIME-COMMIT
 	time    time.Time // of the commit, UTC: the time of all files

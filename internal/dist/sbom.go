@@ -60,9 +60,8 @@ const (
 	spdxUnknown    = "NOASSERTION"
 )
 
-// sbom returns the list of the modules in a binary as SPDX: those that the linker used, as the
-// binary itself lists them, and the standard library. file and sum are the binary's name and
-// SHA-256.
+// sbom returns a list of the modules in a binary as SPDX: the linked modules, which the binary
+// lists, and the standard library. file and sum are the binary's name and SHA-256.
 func sbom(info *debug.BuildInfo, r release, file, sum string) ([]byte, error) {
 	program := newSPDXPackage(spdxProgramID, productName, r.version, "golang/"+modulePath)
 	program.PackageFileName = file

@@ -65,7 +65,7 @@ func TestModuleListNamesEverything(t *testing.T) {
 }
 
 // The list of a real binary, this test, has the modules that the binary names.
-func TestModuleListOfABinary(t *testing.T) {
+func TestModuleListAgreesWithTheBinary(t *testing.T) {
 	program, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

@@ -92,7 +92,7 @@ func TestBuildsAreIdentical(t *testing.T) {
 // The Debian package has its files with their modes and owners. Installed in a root of its own, it
 // starts nothing. Its program serves with the privileges of the unit, is replaced by SIGUSR2, and
 // leaves nothing after it was purged.
-func TestDebianPackage(t *testing.T) {
+func TestDebianPackageCanBeInstalledAndPurged(t *testing.T) {
 	skipUnlessSlow(t)
 	for _, program := range []string{"dpkg-deb", "dpkg", "unshare", "setpriv", "ip", "curl"} {
 		if _, err := exec.LookPath(program); err != nil {

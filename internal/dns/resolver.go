@@ -56,11 +56,11 @@ type Resolver struct {
 func New(config Config) (*Resolver, error) {
 	switch {
 	case len(config.Servers) == 0:
-		return nil, errors.New("no DNS servers")
+		return nil, errors.New("no DNS servers: Config.Servers needs at least one")
 	case config.NoIPv4 && config.NoIPv6:
 		return nil, errors.New("both IPv4 and IPv6 are off")
 	case config.Timeout < 0 || config.Valid < 0:
-		return nil, errors.New("negative time")
+		return nil, errors.New("negative Timeout or Valid")
 	}
 	if config.Timeout == 0 {
 		config.Timeout = defaultTimeout

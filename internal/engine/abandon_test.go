@@ -22,7 +22,7 @@ var endings = map[string]func(){
 	"panic":  func() { panic("on purpose") },
 	"abort":  func() { panic(http.ErrAbortHandler) },
 	"goexit": runtime.Goexit,
-	"nil":    func() { var m map[string]int; m["a"] = 1 },
+	"nil":    func() { var m map[string]int; m["a"] = 1 }, //nolint:staticcheck // the panic under test
 }
 
 // endsBadly writes what the request describes, and then ends as the request describes.

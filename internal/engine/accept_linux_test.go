@@ -265,7 +265,7 @@ func TestDeadlineOfBusyListenerIsNoticed(t *testing.T) {
 	}
 	start := time.Now()
 	for logged.text() == "" {
-		if time.Since(start) > 5*time.Second {
+		if time.Since(start) > time.Minute {
 			t.Fatal("Serve accepts after the deadline of the listener")
 		}
 		time.Sleep(time.Millisecond)

@@ -117,7 +117,7 @@ func serveRepeatedly(s server, request string, n int) {
 	<-served
 }
 
-func TestAllocations(t *testing.T) {
+func TestRequestsAllocateLittle(t *testing.T) {
 	if testkit.Race {
 		t.Skip("the race detector allocates")
 	}

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // The limits. The first is the CPU time of a byte of any input, compared with a byte of a small
@@ -25,6 +27,9 @@ const (
 // compares CPU time in one process. Its limit is so wide that only work that grows faster than the
 // input exceeds it.
 func TestWorkIsProportionalToInput(t *testing.T) {
+	if testkit.Race && !slow() {
+		t.Skip("the race detector multiplies the CPU time that is measured")
+	}
 	t.Run("HTTP", func(t *testing.T) { checkWork(t, httpServer, get, 0, hostile(), "read") })
 	t.Run("FastCGI", func(t *testing.T) {
 		checkWork(t, fcgiServer, aGET("/"), 5000, hostileFCGI(), slices.Sorted(maps.Keys(bodyReaders))...)

@@ -29,7 +29,7 @@
 //
 // On Linux, shards serve TCP and unix sockets, and TLS on them, one shard for each P. For TLS,
 // ServeTLS receives a listener of plain connections, and a tls.Config. A connection that has
-// negotiated another protocol than HTTP leaves its shard for the goroutine path, which calls a
+// negotiated a protocol other than HTTP leaves its shard for the goroutine path, which calls a
 // function of TLSNextProto with the tls.Conn.
 //
 // # HTTP/2

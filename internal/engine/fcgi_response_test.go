@@ -308,11 +308,13 @@ func TestFCGIStderrIsSeparateFromBody(t *testing.T) {
 // An aborted handler ends its connection and affects nothing else. Earlier responses are not lost.
 func TestFCGIAbortedHandlerEndsOnlyItsConnection(t *testing.T) {
 	variants := map[string]func(http.ResponseWriter, *http.Request){
-		"panic":   func(http.ResponseWriter, *http.Request) { panic("ouch") },
-		"abort":   func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
-		"Goexit":  func(http.ResponseWriter, *http.Request) { runtime.Goexit() },
-		"nil map": func(http.ResponseWriter, *http.Request) { var m map[int]int; m[0]++ },
-		//nolint:staticcheck // the panic under test
+		"panic":  func(http.ResponseWriter, *http.Request) { panic("ouch") },
+		"abort":  func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) },
+		"Goexit": func(http.ResponseWriter, *http.Request) { runtime.Goexit() },
+		"nil map": func(http.ResponseWriter, *http.Request) {
+			var m map[int]int
+			m[0]++ //nolint:staticcheck // the panic under test
+		},
 		"panic, written": func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "x"); panic("ouch") },
 		"panic, flushed": func(w http.ResponseWriter, _ *http.Request) { w.(http.Flusher).Flush(); panic("ouch") },
 		"panic, flushed head": func(w http.ResponseWriter, _ *http.Request) {

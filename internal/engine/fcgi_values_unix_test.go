@@ -14,5 +14,5 @@ func fcgiConnections(t *testing.T) string {
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
 		t.Fatal(err)
 	}
-	return strconv.FormatUint(uint64(limit.Cur), 10)
+	return strconv.FormatUint(uint64(limit.Cur), 10) //nolint:unconvert // types differ between systems
 }

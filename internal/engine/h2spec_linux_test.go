@@ -22,7 +22,7 @@ func TestHTTP2ConformsToH2spec(t *testing.T) {
 	for mode, kind := range http2Modes {
 		t.Run(mode, func(t *testing.T) {
 			inner, _ := modes["tcp"](t)
-			address, l := inner.Addr(), net.Listener(inner)
+			address, l := inner.Addr(), inner
 			args := []string{"-h", "127.0.0.1", "-p", portOf(address), "-o", "10"}
 			set := &http.Server{ErrorLog: log.New(io.Discard, "", 0)}
 			switch kind {

@@ -98,9 +98,9 @@ func TestHTTP2BodyCloseEndsRead(t *testing.T) {
 	everyHTTP2Mode(t, func(w http.ResponseWriter, r *http.Request) {
 		reading, ended := make(chan struct{}), make(chan error)
 		go func() {
-			_, err := r.Body.Read(make([]byte, 1))
+			r.Body.Read(make([]byte, 1))
 			close(reading)
-			_, err = r.Body.Read(make([]byte, 1))
+			_, err := r.Body.Read(make([]byte, 1))
 			ended <- err
 		}()
 		<-reading

@@ -80,7 +80,7 @@ const usualFrames = 10_000
 // hostileConns returns how many connections attack a server at the same time. Those that send more
 // than usual are fewer.
 func hostileConns(frames int) int {
-	const few = 4
+	const few = 2
 	if !slow() {
 		return few
 	}

@@ -176,8 +176,11 @@ func (c *honest) cancel(n int, part []byte) {
 // Honest clients keep their connection, with tare as with net/http.
 func TestHTTP2HonestClientsKeepTheirConnection(t *testing.T) {
 	for name, act := range http2Honest() {
-		for _, mode := range slices.Sorted(maps.Keys(http2Modes)) {
+		for i, mode := range slices.Sorted(maps.Keys(http2Modes)) {
 			for maker := range makers {
+				if maker != "tare" && i > 0 && !slow() {
+					continue // one kind of connection shows that another server serves these clients
+				}
 				t.Run(name+" "+mode+" "+maker, func(t *testing.T) {
 					entered := make(chan bool, 1000)
 					s := newHTTP2Site(t, maker, mode, &http.Server{Handler: honestHandler(entered)})
@@ -187,7 +190,7 @@ func TestHTTP2HonestClientsKeepTheirConnection(t *testing.T) {
 					}
 					defer c.Close()
 					transport := &http2.Transport{StrictMaxConcurrentStreams: true}
-					client, err := transport.NewClientConn(c) //nolint:staticcheck // the other has no Ping
+					client, err := transport.NewClientConn(c) // the other one has no Ping
 					if err != nil {
 						t.Fatal(err)
 					}

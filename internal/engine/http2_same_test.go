@@ -289,8 +289,8 @@ func (s *http2Site) result(c http2Case) string {
 		response.ContentLength, response.Header, shorten(content), err != nil, response.Trailer)
 }
 
-// http2Differences are our results where they differ from net/http's. A 304 has no Content-Type, as
-// in HTTP/1. A client that receives too much or too little learns of it when it reads the body.
+// http2Differences are tare's results where they differ from net/http's. A 304 has no Content-Type,
+// as in HTTP/1. A client that receives too much or too little learns of it when it reads the body.
 var http2Differences = map[string]string{
 	"not modified": "HTTP/2.0 304 Not Modified [] length 0\nmap[Etag:[\"a\"]]\n\nfalse\ntrailer map[]",
 	"declared length": "HTTP/2.0 200 OK [] length 5\n" +

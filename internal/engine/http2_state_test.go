@@ -11,7 +11,7 @@ import (
 )
 
 // The ConnState hook is called as by net/http.
-func TestHTTP2ConnStates(t *testing.T) {
+func TestHTTP2ConnStatesAreThoseOfNetHTTP(t *testing.T) {
 	for _, mode := range []string{"h2c-goroutine", "h2-tls-goroutine"} {
 		t.Run(mode, func(t *testing.T) {
 			want := http2States(t, "net/http", mode)

@@ -82,7 +82,7 @@ func differentFields(n int) string {
 
 // MN-09, MN-37, MN-38, MN-39: what a client makes the server allocate is in proportion to what it
 // sends.
-func TestAmplification(t *testing.T) {
+func TestClientsCannotAmplifyAllocation(t *testing.T) {
 	withoutReserve(t)
 	if testkit.Race {
 		t.Skip("the race detector allocates, too")
@@ -171,7 +171,7 @@ func (l *oneListener) Addr() net.Addr { return &net.TCPAddr{} }
 
 // The same over shards, with the whole corpus at once, because the test cannot measure a single
 // connection.
-func TestAmplificationOnSockets(t *testing.T) {
+func TestSocketsCannotAmplifyAllocation(t *testing.T) {
 	withoutReserve(t)
 	if testkit.Race {
 		t.Skip("the race detector allocates, too")

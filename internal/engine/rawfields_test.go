@@ -131,7 +131,7 @@ func TestRawFieldsKeepTheirSpelling(t *testing.T) {
 }
 
 // Over FastCGI, fields about the connection and Status are dropped: Status is CGI's status line.
-func TestRawFieldsOverFastCGI(t *testing.T) {
+func TestFastCGIDropsRawConnectionFields(t *testing.T) {
 	const lines = "Status: 404\r\nETag: 1\r\nKeep-Alive: 2\r\nContent-Length: 2\r\n"
 	bothFCGIPaths(t, handle(func(w http.ResponseWriter, _ *http.Request) {
 		head, fields := parseFields(t, lines)

@@ -36,13 +36,13 @@ const (
 )
 
 type reserve struct {
-	mu     sync.Mutex
-	limit  int64 // Server.HeapReserve
-	users  int   // running calls of Serve
-	armed  bool  // collected will be called after the next collection
-	last   time.Time
-	pieces [][]byte
-	size   int // of all pieces, in bytes
+	mu         sync.Mutex
+	limit      int64 // Server.HeapReserve
+	users      int   // running calls of Serve
+	isWatching bool  // collected will be called after the next collection
+	last       time.Time
+	pieces     [][]byte
+	size       int // of all pieces, in bytes
 }
 
 // retain and release are called when a Serve starts and ends. limit is Server.HeapReserve.
@@ -50,8 +50,8 @@ func (r *reserve) retain(limit int64) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.limit = limit
-	if r.users++; !r.armed && r.limit >= 0 && collectorHasDefaults() {
-		r.arm()
+	if r.users++; !r.isWatching && r.limit >= 0 && collectorHasDefaults() {
+		r.watchCollection()
 	}
 }
 
@@ -63,9 +63,9 @@ func (r *reserve) release() {
 	}
 }
 
-// arm makes the next collection call collected.
-func (r *reserve) arm() {
-	r.armed = true
+// watchCollection makes the next collection call collected.
+func (r *reserve) watchCollection() {
+	r.isWatching = true
 	sentinel := new([64]byte) // too large to share a block with an object that lives on
 	runtime.AddCleanup(sentinel, (*reserve).collected, r)
 }
@@ -75,12 +75,12 @@ func (r *reserve) collected() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.users == 0 || !collectorHasDefaults() {
-		r.armed = false
+		r.isWatching = false
 		r.drop()
 		return
 	}
 	r.adjust(time.Now(), reserveLimit(r.limit))
-	r.arm()
+	r.watchCollection()
 }
 
 // adjust changes the reserve, of at most most bytes, after a collection.

@@ -71,7 +71,7 @@ func TestReserveIsHeldWhileServing(t *testing.T) {
 	collect(t, "the collector is still listened to", func() bool {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		return !r.armed
+		return !r.isWatching
 	})
 }
 
@@ -85,7 +85,7 @@ func TestReserveLimitIsSetting(t *testing.T) {
 	collect(t, "no reserve", func() bool { return r.held() == limit })
 	r.release()
 	var none reserve
-	if none.retain(-1); none.armed {
+	if none.retain(-1); none.isWatching {
 		t.Error("a negative limit allows a reserve")
 	}
 }

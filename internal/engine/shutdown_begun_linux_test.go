@@ -29,13 +29,13 @@ func TestShutdownServesRequestThatHasBegun(t *testing.T) {
 		io.WriteString(begun, "GET / HTT")
 		done := make(chan error, 1)
 		go func() { done <- s.server.Shutdown(s.Context()) }()
-		if _, err := inIdle.ReadByte(); err != io.EOF { //nolint:errorlint // unwrapped
+		if _, err := inIdle.ReadByte(); err != io.EOF {
 			s.Errorf("idle connection: got %v, want EOF", err)
 		}
 		if resp := request("P/1.1\r\nHost: host\r\n\r\n", in, begun); !resp.Close {
 			s.Error("the response does not announce the end")
 		}
-		if _, err := in.ReadByte(); err != io.EOF { //nolint:errorlint // unwrapped
+		if _, err := in.ReadByte(); err != io.EOF {
 			s.Errorf("got %v, want EOF", err)
 		}
 		if err := <-done; err != nil {

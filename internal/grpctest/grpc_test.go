@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"io"
 	"net"
@@ -126,7 +127,7 @@ func (s *site) note(r *http.Request) {
 }
 
 // gRPC's interoperability tests. They end the process if they fail.
-func TestInteroperability(t *testing.T) {
+func TestInteroperabilityTestsPass(t *testing.T) {
 	everyKind(t, func(s *site) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -154,7 +155,7 @@ func TestInteroperability(t *testing.T) {
 }
 
 // Many calls of each kind at the same time receive their own messages, also if others are canceled.
-func TestConcurrentCalls(t *testing.T) {
+func TestConcurrentCallsReceiveTheirOwnMessages(t *testing.T) {
 	everyKind(t, func(s *site) {
 		ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 		defer cancel()
@@ -195,7 +196,7 @@ func (s *site) echoes(ctx context.Context, size, n int) {
 	if err == nil {
 		err = stream.CloseSend()
 	}
-	if _, end := stream.Recv(); err != nil || end != io.EOF {
+	if _, end := stream.Recv(); err != nil || !errors.Is(end, io.EOF) {
 		s.Error(err, end)
 	}
 }
@@ -226,7 +227,7 @@ func (s *site) canceled(ctx context.Context) {
 }
 
 // A message may be larger than the windows, in both directions.
-func TestLargeMessages(t *testing.T) {
+func TestMessagesMayExceedTheWindows(t *testing.T) {
 	everyKind(t, func(s *site) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
@@ -235,7 +236,7 @@ func TestLargeMessages(t *testing.T) {
 }
 
 // Calls whose deadline passes end, and others on their connection continue.
-func TestDeadlines(t *testing.T) {
+func TestExpiredCallsDoNotAffectOthers(t *testing.T) {
 	everyKind(t, func(s *site) {
 		s.echoes(t.Context(), 100, 1) // the connection exists
 		for range 20 {

@@ -29,7 +29,7 @@ type Load struct {
 // Listener connects a server with the clients of a Load. It is a net.Listener. Only one goroutine
 // may call Accept, which returns io.EOF when the load is over.
 type Listener struct {
-	Load
+	load Load
 
 	free       chan *conn
 	remaining  int         // requests that are not assigned to a connection
@@ -42,16 +42,16 @@ type Listener struct {
 
 // Listen starts a load. Its time starts now.
 func Listen(load Load) *Listener {
-	l := &Listener{Load: load, free: make(chan *conn, load.Clients), remaining: load.Total, ended: make(chan struct{})}
+	l := &Listener{load: load, free: make(chan *conn, load.Clients), remaining: load.Total, ended: make(chan struct{})}
 	for range load.Clients {
 		c := &conn{listener: l}
-		if l.Responses != nil {
-			c.responses = l.Responses()
+		if l.load.Responses != nil {
+			c.responses = l.load.Responses()
 		}
 		l.free <- c
 	}
-	if l.For > 0 {
-		time.AfterFunc(l.For, func() { l.isTimeUp.Store(true) })
+	if l.load.For > 0 {
+		time.AfterFunc(l.load.For, func() { l.isTimeUp.Store(true) })
 	}
 	return l
 }
@@ -59,7 +59,7 @@ func Listen(load Load) *Listener {
 // Accept connects a client. If the load is over, it returns io.EOF, but not before it has connected
 // one client.
 func (l *Listener) Accept() (net.Conn, error) {
-	if l.hasStarted && (l.isTimeUp.Load() || l.Total > 0 && l.remaining == 0) {
+	if l.hasStarted && (l.isTimeUp.Load() || l.load.Total > 0 && l.remaining == 0) {
 		l.end()
 	}
 	select {
@@ -69,9 +69,9 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 	select {
 	case c := <-l.free:
-		c.remaining, c.offset, c.completed = l.Requests, 0, 0
-		if l.Total > 0 {
-			c.remaining = min(l.Requests, l.remaining)
+		c.remaining, c.offset, c.completed = l.load.Requests, 0, 0
+		if l.load.Total > 0 {
+			c.remaining = min(l.load.Requests, l.remaining)
 			l.remaining -= c.remaining
 		}
 		c.isOpen.Store(true)
@@ -97,7 +97,7 @@ func (l *Listener) Addr() net.Addr { return address{} }
 // the server has read. It returns false if that takes longer than atMost.
 func (l *Listener) Drain(atMost time.Duration) (served uint64, ok bool) {
 	late := time.After(atMost)
-	for range l.Clients {
+	for range l.load.Clients {
 		select {
 		case <-l.free:
 		case <-late:
@@ -124,9 +124,9 @@ func (c *conn) Read(p []byte) (int, error) {
 	}
 	n := 0
 	for n < len(p) && c.remaining > 0 {
-		k := copy(p[n:], c.listener.Request[c.offset:])
+		k := copy(p[n:], c.listener.load.Request[c.offset:])
 		n += k
-		if c.offset += k; c.offset == len(c.listener.Request) {
+		if c.offset += k; c.offset == len(c.listener.load.Request) {
 			c.offset = 0
 			c.remaining--
 			c.completed++

@@ -11,13 +11,15 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/contender"
-	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // weighTwins measures a control and its twin alone.
-func weighTwins(t *testing.T, blocks int, measure time.Duration) *report.Run {
+func weighTwins(t *testing.T, blocks int, measure time.Duration) *sample.Run {
 	t.Helper()
 	root := t.TempDir()
 	for file, text := range map[string]string{
@@ -49,7 +51,7 @@ full: {blocks: %[1]d, measure: %[2]v, cores: [1], connections: [4]}
 
 // twinIn returns the twin's row for some blocks of a run; nil if they have no interval although the
 // machine was not disturbed.
-func twinIn(all *report.Run, first, blocks int) *report.Row {
+func twinIn(all *sample.Run, first, blocks int) *analyze.Row {
 	one := *all
 	one.Blocks, one.Records = blocks, nil
 	for _, r := range all.Records {
@@ -57,11 +59,11 @@ func twinIn(all *report.Run, first, blocks int) *report.Row {
 			one.Records = append(one.Records, r)
 		}
 	}
-	tables := report.Analyze(&one).Tables
+	tables := analyze.Analyze(&one).Tables
 	if len(tables) == 0 {
 		return nil
 	}
-	if row := tables[0].Row(report.Twin); row != nil && row.Trials > 0 && (row.Ratio.Known() || row.Disturbed) {
+	if row := tables[0].Row(sample.Twin); row != nil && row.Trials > 0 && (row.Ratio.Known() || row.Disturbed) {
 		return row
 	}
 	return nil
@@ -69,6 +71,9 @@ func twinIn(all *report.Run, first, blocks int) *report.Row {
 
 // The control and its twin hardly differ, even on a busy machine.
 func TestTwinHardlyDiffers(t *testing.T) {
+	if testkit.Race && !isSlow() {
+		t.Skip(slowWithRace)
+	}
 	const blocks, much = 7, 1.5 // one more than an interval needs
 	var wrong error
 	for measure := 500 * time.Millisecond; measure <= 4*time.Second; measure *= 2 {

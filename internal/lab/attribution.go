@@ -4,38 +4,49 @@ import (
 	"context"
 	"time"
 
-	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
 )
 
 // attribute counts system calls and traffic of every contender once under each condition. It runs
-// after all timed trials, because counting costs time. The twin is not counted: it is the control.
+// after all timed trials, because counting costs time.
 func (w *runner) attribute(ctx context.Context) error {
-	var slots []trial.Slot
+	loop := trial.Loop[sample.Condition, sample.Record]{Blocks: 1, Seed: w.Seed, Keep: w.record}
 	for _, c := range w.run.Conditions {
-		if !c.Saturated() {
-			continue // explanations concern saturation
-		}
-		for i := range w.run.Entrants {
-			if e := &w.run.Entrants[i]; w.contenders[e.Name] != nil && e.Kind != report.Twin {
-				slots = append(slots, trial.Slot{Condition: c, Contender: e.Name})
-			}
+		if c.Saturated() { // explanations concern saturation
+			loop.Conditions = append(loop.Conditions, c)
 		}
 	}
-	began := time.Now()
-	for i, slot := range slots {
-		w.follow(i, len(slots), w.run.Blocks, began, slot)
-		records, err := w.bench.Attribute(ctx, w.contenders[slot.Contender], slot)
-		if ctx.Err() != nil {
-			w.warn("interrupted while counting, after all timed trials")
-			return ctx.Err()
+	_, err := loop.Run(ctx, &counted{w, len(loop.Conditions)})
+	if ctx.Err() != nil {
+		w.warn("interrupted while counting, after all timed trials")
+	}
+	return err
+}
+
+// counted are the contenders, while the kernel counts. They are a trial.Source.
+type counted struct {
+	runner     *runner
+	conditions int
+}
+
+// Measure implements trial.Source. The twin is not counted: it is the control.
+func (c *counted) Measure(ctx context.Context, turn trial.Turn[sample.Condition]) (all []sample.Record, err error) {
+	w := c.runner
+	names := w.present()
+	each := w.bench.Warmup + w.bench.Measure + overhead
+	report := w.progress(turn, Progress{Condition: turn.Condition}, each*time.Duration(len(names)), c.conditions)
+	for _, name := range names {
+		if w.run.Entrant(name).Kind == sample.Twin {
+			continue
 		}
+		report(name, 0)
+		records, err := w.bench.Attribute(ctx, w.contenders[name],
+			trial.Slot{Condition: turn.Condition, Contender: name})
 		if err != nil {
-			return err
+			return all, err
 		}
-		for _, rec := range records {
-			w.record(rec)
-		}
+		all = append(all, records...)
 	}
-	return nil
+	return all, nil
 }

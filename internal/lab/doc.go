@@ -5,7 +5,9 @@
 //   - Package contender builds the contenders and starts them as processes.
 //   - Package equal compares their responses. A contender with a wrong response is left out.
 //   - Package trial loads the contenders in turns, in blocks, and records what they cost.
-//   - Package stat computes ratios with intervals; package report shows them.
+//   - Package sample has the records, and the journal to which they are written at once.
+//   - Package analyze computes tables, pairs and evidence from the records, by package stat.
+//   - Package explain finds causes in the evidence; package report shows all of it.
 //
 // Only measurements that are close in time are compared. Servers of this project run as processes,
 // like all other contenders. A twin of the control takes part and shows what chance does.

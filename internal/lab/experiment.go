@@ -19,8 +19,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
-	"github.com/tarehq/tare/internal/lab/report"
-	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 )
 
@@ -40,7 +39,7 @@ type Experiment struct {
 		Method string `yaml:"method"`
 		// Path may have expressions as in load.Plan, which change it from request to request.
 		Path        string `yaml:"path"`
-		CheckedPath string `yaml:"asked"` // with expressions, the path that is requested before any load
+		ExamplePath string `yaml:"example"` // a path without expressions, which is requested before the load
 		Host        string `yaml:"host"`
 	} `yaml:"request"`
 	Load   Load        `yaml:"load"`
@@ -55,7 +54,10 @@ type Experiment struct {
 	Compare []Compare `yaml:"compare"`
 	Small   int       `yaml:"small_files"` // number of small files in the folder that is served
 	Nginx   string    `yaml:"nginx"`       // a template that is executed with contender.NginxConf; "" is own.conf
-	Kernel  string    `yaml:"kernel"`      // the write-up's kernel settings, like sysctl.conf; "" if unknown
+	// Upstream describes the fronts' connections to the application; "" is "with keep-alive
+	// connections".
+	Upstream string `yaml:"upstream"`
+	Kernel   string `yaml:"kernel"` // the write-up's kernel settings, like sysctl.conf; "" if unknown
 
 	Quick Trials `yaml:"quick"`
 	Full  Trials `yaml:"full"`
@@ -142,7 +144,7 @@ func (c *Cores) UnmarshalYAML(n ast.Node) error {
 }
 
 // Conditions returns every combination of cores and connections, or of cores and scenarios.
-func (t *Trials) Conditions() (all []trial.Condition) {
+func (t *Trials) Conditions() (all []sample.Condition) {
 	for _, cores := range t.Cores {
 		for i := range t.Scenarios {
 			c := t.Scenarios[i].condition()
@@ -150,7 +152,7 @@ func (t *Trials) Conditions() (all []trial.Condition) {
 			all = append(all, c)
 		}
 		for _, n := range t.Connections {
-			all = append(all, trial.Condition{Cores: int(cores), Connections: n})
+			all = append(all, sample.Condition{Cores: int(cores), Connections: n})
 		}
 	}
 	return all
@@ -222,8 +224,8 @@ func (e *Experiment) check(f *yamlfile.File) error {
 		return f.Fault("$.control", "control %q is not one of the ways", e.Control)
 	case e.Request.Method == "" || e.Request.Path == "" || e.Request.Host == "":
 		return f.Fault("$.request", "request: want method, path and host")
-	case e.Request.CheckedPath == "" == strings.Contains(e.Request.Path, "{{"):
-		return f.Fault("$.request", "request: want asked, an example of the path, if path has expressions, and not otherwise")
+	case e.Request.ExamplePath == "" == strings.Contains(e.Request.Path, "{{"):
+		return f.Fault("$.request", "request: want example, a path without expressions, if path has expressions, and not otherwise")
 	case e.Small < 0 || e.Small > maxSmallFiles:
 		return f.Fault("$.small_files", "small_files: want 0 to %d, got %d", maxSmallFiles, e.Small)
 	}
@@ -345,7 +347,7 @@ const (
 
 func (e *Experiment) request() equal.Request {
 	return equal.Request{
-		Method: e.Request.Method, Path: cmp.Or(e.Request.CheckedPath, e.Request.Path), Host: e.Request.Host,
+		Method: e.Request.Method, Path: cmp.Or(e.Request.ExamplePath, e.Request.Path), Host: e.Request.Host,
 		Version: e.Load.Version, Header: e.Load.Header, PerConnection: e.Load.PerConnection,
 	}
 }
@@ -374,7 +376,7 @@ func (p *Published) lines(contender string) int {
 }
 
 // publishedRates reads the write-up's figures.
-func (e *Experiment) publishedRates() ([]report.Published, error) {
+func (e *Experiment) publishedRates() ([]sample.Published, error) {
 	p := e.Published
 	if p.File == "" {
 		return nil, nil
@@ -398,7 +400,7 @@ func (e *Experiment) publishedRates() ([]report.Published, error) {
 			File: file, Line: 1, What: fmt.Sprintf("want columns %q, %q and %q", p.Group, p.Name, p.Rate),
 		}
 	}
-	var rates []report.Published
+	var rates []sample.Published
 	control := make(map[string]float64)
 	for i, row := range rows[1:] {
 		v, err := strconv.ParseFloat(row[rate], 64)
@@ -410,7 +412,7 @@ func (e *Experiment) publishedRates() ([]report.Published, error) {
 			control[g] = v
 		}
 		if ours, ok := p.Contenders[row[name]]; ok {
-			rates = append(rates, report.Published{Group: g, Theirs: row[name], Contender: ours, PerSecond: v})
+			rates = append(rates, sample.Published{Group: g, Theirs: row[name], Contender: ours, PerSecond: v})
 		}
 	}
 	for i := range rates {

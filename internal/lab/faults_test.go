@@ -10,11 +10,13 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/explain"
 	"github.com/tarehq/tare/internal/lab/report"
-	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -44,7 +46,7 @@ func faultTests() []faultTest {
 }
 
 // weighFaults runs the tested contenders of one experiment briefly.
-func weighFaults(t *testing.T, experiment string, o lab.Options, tests []faultTest) *report.Run {
+func weighFaults(t *testing.T, experiment string, o lab.Options, tests []faultTest) *sample.Run {
 	t.Helper()
 	o.Root, o.Experiment, o.Out = programs.Root(t), experiment, t.TempDir()
 	for _, test := range tests {
@@ -72,6 +74,9 @@ func quickly(trials *lab.Trials) {
 
 // The report names the fault of each contender that was built with one, and none of the twin.
 func TestFaultsAreNamed(t *testing.T) {
+	if testkit.Race && !isSlow() {
+		t.Skip(slowWithRace)
+	}
 	checkFaults(t, lab.Options{Adjust: quickly},
 		slices.DeleteFunc(faultTests(), func(f faultTest) bool { return !f.quick }))
 }
@@ -91,23 +96,23 @@ func TestAllFaultsAreNamedAndTested(t *testing.T) {
 				continue
 			}
 			i := slices.IndexFunc(run.CounterExperiments,
-				func(x report.CounterExperiment) bool { return x.Contender == test.contender && x.Cause == test.cause })
+				func(x sample.CounterExperiment) bool { return x.Contender == test.contender && x.Cause == test.cause })
 			if i < 0 {
 				t.Errorf("%s: no counter-experiment of: %s", test.contender, test.cause)
 				continue
 			}
 			x := &run.CounterExperiments[i]
-			t.Logf("%s: %s", test.contender, x.Sentence())
-			if x.Failure != "" || x.Outcome() == report.Kept {
-				t.Errorf("%s: %s", test.contender, x.Sentence())
+			t.Logf("%s: %s", test.contender, report.CounterSentence(x))
+			if x.Failure != "" || analyze.OutcomeOf(x) == analyze.Kept {
+				t.Errorf("%s: %s", test.contender, report.CounterSentence(x))
 			}
 		}
 	}
 }
 
-func checkFaults(t *testing.T, o lab.Options, tests []faultTest) map[string]*report.Run {
+func checkFaults(t *testing.T, o lab.Options, tests []faultTest) map[string]*sample.Run {
 	t.Helper()
-	runs := make(map[string]*report.Run)
+	runs := make(map[string]*sample.Run)
 	for _, test := range tests {
 		if runs[test.experiment] != nil {
 			continue
@@ -137,10 +142,11 @@ func checkFaults(t *testing.T, o lab.Options, tests []faultTest) map[string]*rep
 // names the right causes: other programs may use the processors meanwhile.
 const triesOfFaults = 4
 
-// wrongFindings returns an error for contenders of an experiment with other causes than expected.
-func wrongFindings(t *testing.T, experiment string, run *report.Run, tests []faultTest) (wrong error) {
+// wrongFindings returns an error for contenders of an experiment whose causes are not the expected
+// ones.
+func wrongFindings(t *testing.T, experiment string, run *sample.Run, tests []faultTest) (wrong error) {
 	t.Helper()
-	a := report.Analyze(run)
+	a := analyze.Analyze(run)
 	findings := make(map[string][]explain.Finding)
 	for _, w := range a.Tables[0].Why {
 		findings[w.Name] = w.Findings
@@ -158,10 +164,10 @@ func wrongFindings(t *testing.T, experiment string, run *report.Run, tests []fau
 	return wrong
 }
 
-func checkFault(t *testing.T, test faultTest, run *report.Run, found []explain.Finding) error {
+func checkFault(t *testing.T, test faultTest, run *sample.Run, found []explain.Finding) error {
 	t.Helper()
 	if test.counted && !slices.ContainsFunc(run.Records,
-		func(r trial.Record) bool { return r.Attribution != nil && r.Attribution.Calls != nil }) {
+		func(r sample.Record) bool { return r.Attribution != nil && r.Attribution.Calls != nil }) {
 		t.Logf("%s: not checked: system calls cannot be counted here", test.contender)
 		return nil
 	}

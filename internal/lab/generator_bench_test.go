@@ -118,7 +118,8 @@ func BenchmarkGenerator(b *testing.B) {
 	}
 }
 
-// h2load is the machine's. Its Debian package needs too many others to be unpacked.
+// h2load returns the installed h2load. Its Debian package depends on too many others to be
+// unpacked.
 func h2load(b *testing.B) (path string, env []string) {
 	b.Helper()
 	path, err := exec.LookPath("h2load")

@@ -12,6 +12,7 @@ import (
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
+	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 
@@ -145,7 +146,7 @@ func TestProjectExperimentsAndContendersAreValid(t *testing.T) {
 			continue
 		}
 		for _, c := range e.Contenders() {
-			if _, err := contender.ReadSpec(filepath.Join(root, "contenders", c)); err != nil {
+			if _, err := contender.Find(filepath.Join(root, "contenders"), c); err != nil {
 				t.Error(err)
 			}
 		}
@@ -161,6 +162,9 @@ func TestProjectExperimentsAndContendersAreValid(t *testing.T) {
 // declared, and serves under load. Contenders with deliberate faults have tests of their own. The
 // slow version of the test runs a contender in all its experiments, the normal one in the first.
 func TestProjectContendersServe(t *testing.T) {
+	if testkit.Race && !isSlow() {
+		t.Skip(slowWithRace)
+	}
 	programs.Nginx(t)
 	root := programs.Root(t)
 	names, err := lab.Experiments(filepath.Join(root, "experiments"))
@@ -206,11 +210,16 @@ func TestProjectContendersServe(t *testing.T) {
 
 func isSlow() bool { return os.Getenv("TARE_SLOW") != "" }
 
+// slowWithRace is why some tests run without the race detector only.
+// TestWeighComparesFastCGIAndIsolatesFailures and its neighbors run the same code with it.
+const slowWithRace = "the race detector multiplies the CPU time of the load"
+
 // weighBriefly runs one block of an experiment with some contenders and the control. If programs
 // are missing, it skips the test, or fails if CI=true is set.
 func weighBriefly(t *testing.T, root, name string, only []string) {
 	run, _, err := lab.Weigh(context.Background(), lab.Options{
-		Root: root, Experiment: name, Only: only, Out: filepath.Join(t.TempDir(), name), Adjust: func(all *lab.Trials) {
+		Root: root, Experiment: name, Only: only, Out: filepath.Join(t.TempDir(), name), Tools: programs.Tools(t),
+		Adjust: func(all *lab.Trials) {
 			*all = lab.Trials{
 				Blocks: 1, Measure: yamlfile.Duration(200 * time.Millisecond), Cores: []lab.Cores{0},
 				Connections: []int{4},

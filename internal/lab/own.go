@@ -43,15 +43,13 @@ type OwnRequest struct {
 // Names of the contenders that serve the user's own application.
 const (
 	ownAlone = "alone"
-	ownTCP   = "nginx-tcp"
-	ownUnix  = "nginx-unix"
 
 	buildA = "a"
 	buildB = "b"
 )
 
-// ownTrials returns the trials of the user's own application. They take a minute and a half, and
-// half an hour.
+// ownTrials returns the trials of the user's own application. They take at most two minutes, and
+// three quarters of an hour.
 func ownTrials() (quick, full Trials) {
 	quick = Trials{
 		Blocks: 8, Warmup: yamlfile.Duration(300 * time.Millisecond),
@@ -64,40 +62,52 @@ func ownTrials() (quick, full Trials) {
 	return quick, full
 }
 
-// Subject returns an experiment with the application alone, and behind nginx over each network for
-// which its command has a placeholder. The error is a *UsageError.
+// ownFronts returns the fronts of the user's own application.
+func ownFronts() []contender.Front {
+	return []contender.Front{
+		{Title: contender.Nginx, About: "nginx", Needs: []string{contender.Nginx}},
+		{Title: "tare front", About: "tare's front", Needs: []string{contender.Tare}, Run: "{tare} serve -c {conf}"},
+	}
+}
+
+// Subject returns an experiment with the application alone, and behind each front over each network
+// for which its command has a placeholder. The error is a *UsageError.
 func (o *Own) Subject(request OwnRequest) (*Subject, error) {
 	alone, err := o.spec("", ownAlone)
 	if err != nil {
 		return nil, err
 	}
-	e := request.experiment(alone.Title, "What does nginx in front of "+alone.Title+" cost?")
+	e := request.experiment(alone.Title, "What does a front before "+alone.Title+" cost?")
 	e.Control, e.Ways = ownAlone, []string{ownAlone}
 	s := &Subject{Experiment: e, Specs: []*contender.Spec{alone}}
-	network := alone.Network
-	for _, way := range []struct{ name, network, title string }{
-		{ownTCP, contender.TCP, "TCP"}, {ownUnix, contender.Unix, "unix"},
-	} {
-		if !o.hasPlaceholder(way.network) {
-			continue
+	for _, front := range ownFronts() {
+		for _, network := range []string{contender.TCP, contender.Unix} {
+			if !o.hasPlaceholder(network) {
+				continue
+			}
+			behind := o.behind(*alone, &front, network)
+			e.Ways = append(e.Ways, behind.Name)
+			s.Specs = append(s.Specs, behind)
 		}
-		behind, err := o.spec("", way.name)
-		if err != nil {
-			return nil, err
-		}
-		behind.Title = fmt.Sprintf("nginx → %s (%s)", filepath.Base(o.Command[0]), way.title)
-		if o.FastCGI {
-			behind.Title = fmt.Sprintf("nginx → %s (FastCGI, %s)", filepath.Base(o.Command[0]), way.title)
-		}
-		behind.About = fmt.Sprintf("nginx in front of the same application, over %s, with keep-alive connections", way.title)
-		behind.Front, behind.Needs = contender.Nginx, []string{contender.Nginx}
-		if network != "" {
-			behind.Network = way.network
-		}
-		e.Ways = append(e.Ways, way.name)
-		s.Specs = append(s.Specs, behind)
 	}
 	return s, nil
+}
+
+// behind returns the application, which is alone, behind a front.
+func (o *Own) behind(alone contender.Spec, front *contender.Front, network string) *contender.Spec {
+	by := map[string]string{contender.TCP: "TCP", contender.Unix: "unix"}[network]
+	if o.FastCGI {
+		by = "FastCGI, " + by
+	}
+	is := alone
+	is.Name = strings.ReplaceAll(front.Title, " ", "-") + "-" + network
+	is.Title = fmt.Sprintf("%s → %s (%s)", front.Title, filepath.Base(o.Command[0]), by)
+	is.About = fmt.Sprintf("%s before the same application, by %s, with keep-alive connections", front.About, by)
+	is.Front, is.FrontRun, is.Needs = front.Title, front.Run, front.Needs
+	if is.Network != "" {
+		is.Network = network
+	}
+	return &is
 }
 
 // Builds returns an experiment that compares the second of two builds of an application with the

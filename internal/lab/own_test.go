@@ -28,12 +28,16 @@ func TestPlaceholdersDetermineWays(t *testing.T) {
 	for _, test := range []struct {
 		command, env, want []string
 	}{
-		{[]string{"sh", "{addr}"}, nil, []string{"alone", "nginx-tcp"}},
-		{[]string{"sh", "--port={port}"}, nil, []string{"alone", "nginx-tcp"}},
-		{[]string{"sh", "{socket}"}, nil, []string{"alone", "nginx-unix"}},
-		{[]string{"sh"}, []string{"PORT={port}"}, []string{"alone", "nginx-tcp"}},
-		{[]string{"sh", "{addr}", "{socket}"}, nil, []string{"alone tcp", "nginx-tcp tcp", "nginx-unix unix"}},
-		{[]string{"sh", "{socket}"}, []string{"A={addr}"}, []string{"alone tcp", "nginx-tcp tcp", "nginx-unix unix"}},
+		{[]string{"sh", "{addr}"}, nil, []string{"alone", "nginx-tcp", "tare-front-tcp"}},
+		{[]string{"sh", "--port={port}"}, nil, []string{"alone", "nginx-tcp", "tare-front-tcp"}},
+		{[]string{"sh", "{socket}"}, nil, []string{"alone", "nginx-unix", "tare-front-unix"}},
+		{[]string{"sh"}, []string{"PORT={port}"}, []string{"alone", "nginx-tcp", "tare-front-tcp"}},
+		{[]string{"sh", "{addr}", "{socket}"}, nil, []string{
+			"alone tcp", "nginx-tcp tcp", "nginx-unix unix", "tare-front-tcp tcp", "tare-front-unix unix",
+		}},
+		{[]string{"sh", "{socket}"}, []string{"A={addr}"}, []string{
+			"alone tcp", "nginx-tcp tcp", "nginx-unix unix", "tare-front-tcp tcp", "tare-front-unix unix",
+		}},
 	} {
 		own := lab.Own{Command: test.command, Env: test.env, Folder: t.TempDir()}
 		s, err := own.Subject(lab.OwnRequest{})

@@ -11,8 +11,9 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/contender"
-	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/stat"
 )
 
@@ -41,7 +42,7 @@ func heavier() (names []string, percents map[string]int) {
 }
 
 // weighHeavier measures them once, for as long as "tare weigh --a --b" measures two builds.
-func weighHeavier(t *testing.T) *report.Run {
+func weighHeavier(t *testing.T) *sample.Run {
 	t.Helper()
 	root := t.TempDir()
 	write := func(text string, path ...string) {
@@ -86,9 +87,9 @@ func TestPower(t *testing.T) {
 	if err != nil {
 		runs = 2
 	}
-	rows := make(map[string][]*report.Row)
+	rows := make(map[string][]*analyze.Row)
 	for range runs {
-		tables := report.Analyze(weighHeavier(t)).Tables
+		tables := analyze.Analyze(weighHeavier(t)).Tables
 		for i := range tables[0].Rows {
 			row := &tables[0].Rows[i]
 			rows[row.Name] = append(rows[row.Name], row)

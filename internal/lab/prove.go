@@ -14,7 +14,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
-	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 )
 
@@ -49,7 +49,7 @@ func (w *runner) prove(ctx context.Context) error {
 			w.leaveOut(e, wrong)
 			continue
 		}
-		if e.Kind == report.Control {
+		if e.Kind == sample.Control {
 			control = all
 			w.bench.Statuses = []int{response.Status}
 			w.keepBodies(all)
@@ -67,7 +67,7 @@ func (w *runner) prove(ctx context.Context) error {
 var errNoControl = errors.New("the control failed, so nothing can be compared; the reason is above")
 
 // request starts a contender, sends each of w.requests and stops it.
-func (w *runner) request(ctx context.Context, e *report.Entrant, c *contender.Contender) ([]*equal.Response, error) {
+func (w *runner) request(ctx context.Context, e *sample.Entrant, c *contender.Contender) ([]*equal.Response, error) {
 	r, err := w.bench.Stage.Start(ctx, c, w.bench.Setting(w.run.Conditions[0]), w.bench.Ready(c))
 	if err != nil {
 		return nil, err
@@ -96,7 +96,7 @@ func (w *runner) request(ctx context.Context, e *report.Entrant, c *contender.Co
 
 // noteClosing adds a note if the control closes its connection although the experiment reuses
 // connections: then each of its requests pays for a connection.
-func (w *runner) noteClosing(e *report.Entrant) {
+func (w *runner) noteClosing(e *sample.Entrant) {
 	if !e.Response.KeepAlive && w.experiment.Load.PerConnection != 1 {
 		w.note("%s closes its connection after each response, so that each of its requests pays for a new one.", e.Title)
 	}
@@ -115,7 +115,7 @@ func (w *runner) noteTLS(all []*equal.Response) {
 	}
 }
 
-func (w *runner) leaveOut(e *report.Entrant, why string) {
+func (w *runner) leaveOut(e *sample.Entrant, why string) {
 	e.Absent = why
 	delete(w.contenders, e.Name)
 	w.logf("left out: %s: %s", e.Title, why)
@@ -203,27 +203,27 @@ func (e *Experiment) body(control *equal.Response) []byte {
 }
 
 // addDifferences records differences, each once.
-func (w *runner) addDifferences(e *report.Entrant, all []equal.Difference) {
+func (w *runner) addDifferences(e *sample.Entrant, all []equal.Difference) {
 	for _, d := range all {
-		known := func(r report.DeclaredDifference) bool { return r.Difference == d }
+		known := func(r sample.DeclaredDifference) bool { return r.Difference == d }
 		why, ok := w.experiment.declared(e.Name, d)
 		switch {
 		case !ok && !slices.Contains(e.Differences, d):
 			e.Differences = append(e.Differences, d)
 		case ok && !slices.ContainsFunc(e.Declared, known):
-			e.Declared = append(e.Declared, report.DeclaredDifference{Difference: d, Why: why})
+			e.Declared = append(e.Declared, sample.DeclaredDifference{Difference: d, Why: why})
 		}
 	}
 }
 
 // compare records how a contender's responses to w.requests differ from the control's.
-func (w *runner) compare(e *report.Entrant, control, got []*equal.Response) {
+func (w *runner) compare(e *sample.Entrant, control, got []*equal.Response) {
 	for i := range control {
 		w.addDifferences(e, equal.Compare(control[i], got[i]))
 	}
 	switch {
 	case len(e.Differences) == 0:
-	case e.Kind == report.Twin && w.experiment.Expect.By == ByControl:
+	case e.Kind == sample.Twin && w.experiment.Expect.By == ByControl:
 		w.leaveOut(e, "it is the control's copy, and responds differently: "+e.Differences[0].String()+
 			". If responses change from request to request, expect only their status, "+fmt.Sprint(control[0].Status))
 	default:

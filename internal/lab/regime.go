@@ -8,7 +8,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 	loadreport "github.com/tarehq/tare/load/report"
@@ -103,7 +104,7 @@ func (w *runner) atRate(ctx context.Context) error {
 	if m := time.Duration(w.trials.Rate.Measure); m > 0 {
 		w.run.RateMeasure = min(m, w.bench.Measure)
 	}
-	members := func(c trial.Condition) (names []string) {
+	members := func(c sample.Condition) (names []string) {
 		for _, name := range w.present() {
 			if !left[trial.Slot{Condition: c, Contender: name}] {
 				names = append(names, name)
@@ -116,9 +117,9 @@ func (w *runner) atRate(ctx context.Context) error {
 
 // rateConditions returns the conditions of the trials at a fixed rate, and the contenders that are
 // left out of each, as slots without a block.
-func (w *runner) rateConditions() (all []trial.Condition, left map[trial.Slot]bool) {
+func (w *runner) rateConditions() (all []sample.Condition, left map[trial.Slot]bool) {
 	left = make(map[trial.Slot]bool)
-	a := report.Analyze(w.run)
+	a := analyze.Analyze(w.run)
 	done := make(map[int]bool) // by cores
 	for i := range a.Tables {
 		t := &a.Tables[i]
@@ -139,7 +140,7 @@ func (w *runner) rateConditions() (all []trial.Condition, left map[trial.Slot]bo
 }
 
 // rateCondition determines the rate from the trials at saturation, and adds a note about it.
-func (w *runner) rateCondition(t *report.Table) (c trial.Condition, left []capacity) {
+func (w *runner) rateCondition(t *analyze.Table) (c sample.Condition, left []capacity) {
 	c = t.Condition
 	if c.Rate = w.trials.Rate.PerSecond; c.Rate > 0 {
 		return c, nil
@@ -147,7 +148,7 @@ func (w *runner) rateCondition(t *report.Table) (c trial.Condition, left []capac
 	var all []capacity
 	for i := range t.Rows {
 		row := &t.Rows[i]
-		if row.Trials > 0 && row.Kind != report.Twin && w.contenders[row.Name] != nil { // the twin is the control
+		if row.Trials > 0 && row.Kind != sample.Twin && w.contenders[row.Name] != nil { // the twin is the control
 			all = append(all, capacity{row.Name, row.Title, row.PerSecond.Mid})
 		}
 	}
@@ -156,14 +157,14 @@ func (w *runner) rateCondition(t *report.Table) (c trial.Condition, left []capac
 		return c, nil
 	}
 	w.note("The rate of %s requests/s is %.0f %% of what the slowest, %s, can serve with %s.",
-		loadreport.Count(rate), 100*w.trials.Rate.Share, slowest.title, report.ConditionText(t.Condition))
+		loadreport.Count(rate), 100*w.trials.Rate.Share, slowest.title, t.Text())
 	if len(left) > 0 {
 		var titles []string
 		for _, s := range left {
 			titles = append(titles, s.title)
 		}
 		w.note("Not loaded at that rate, because they serve less than a tenth of what %s does: %s.",
-			w.entrant(w.experiment.Control).Title, strings.Join(titles, ", "))
+			w.run.Entrant(w.experiment.Control).Title, strings.Join(titles, ", "))
 	}
 	return c, left
 }

@@ -7,7 +7,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 )
 
@@ -69,13 +69,13 @@ func TestSweepConditionsAreSortedAndUnique(t *testing.T) {
 		conditions, labels := s.conditions(cpus)
 		for i, c := range conditions {
 			if v := max(c.Procs, c.Workers); c.Axis != s.Axis ||
-				s.Axis != report.Connections && (!strings.HasPrefix(labels[i], itoa(v)) || c.Connections != 8) {
+				s.Axis != sample.Connections && (!strings.HasPrefix(labels[i], itoa(v)) || c.Connections != 8) {
 				t.Errorf("%+v is called %s", c, labels[i])
 			}
 		}
 		return strings.Join(labels, ", ")
 	}
-	procs := Sweep{Axis: report.GOMAXPROCS, Values: []SweepValue{1, 0, 4, 8}, Connections: 8}
+	procs := Sweep{Axis: sample.GOMAXPROCS, Values: []SweepValue{1, 0, 4, 8}, Connections: 8}
 	for cpus, want := range map[int]string{
 		1: "1 (all), 4, 8", 2: "1, 2 (all), 4, 8", 4: "1, 4 (all), 8", 6: "1, 4, 6 (all), 8", 16: "1, 4, 8, 16 (all)",
 	} {
@@ -84,11 +84,11 @@ func TestSweepConditionsAreSortedAndUnique(t *testing.T) {
 		}
 	}
 	if got := labels(Sweep{
-		Axis: report.Workers, Values: []SweepValue{16, 0}, Connections: 8,
+		Axis: sample.Workers, Values: []SweepValue{16, 0}, Connections: 8,
 	}, 2); got != "2 (auto), 16" {
 		t.Error(got)
 	}
-	if got := labels(Sweep{Axis: report.Connections, Values: []SweepValue{64, 2, 8}}, 2); got != "2, 8, 64" {
+	if got := labels(Sweep{Axis: sample.Connections, Values: []SweepValue{64, 2, 8}}, 2); got != "2, 8, 64" {
 		t.Error(got)
 	}
 }
@@ -110,7 +110,7 @@ func TestOptionsDetermineSweeps(t *testing.T) {
 		{true, []string{"workers"}, "workers"},
 	} {
 		w := &runner{Options: Options{Full: test.full, Sweep: test.sweep}}
-		got := slices.DeleteFunc(report.Axes(), func(axis string) bool { return !w.wantsSweep(axis) })
+		got := slices.DeleteFunc(sample.Axes(), func(axis string) bool { return !w.wantsSweep(axis) })
 		if strings.Join(got, " ") != test.want {
 			t.Errorf("%+v: %v", test, got)
 		}
@@ -128,7 +128,7 @@ func TestSweepIsLimitedByTrials(t *testing.T) {
 	w.cpus = []int{0, 1}
 	w.trials.Measure = yamlfile.Duration(300 * time.Millisecond)
 	s := &Sweep{
-		Axis: report.Connections, Values: []SweepValue{1, 9}, Contenders: []string{"control"}, Blocks: 2,
+		Axis: sample.Connections, Values: []SweepValue{1, 9}, Contenders: []string{"control"}, Blocks: 2,
 		Measure: yamlfile.Duration(time.Second),
 	}
 	r, measure := w.swept(s)

@@ -8,8 +8,8 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/internal/lab"
-	"github.com/tarehq/tare/internal/lab/report"
-	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/sample"
 )
 
 const regimes = `title: t
@@ -45,7 +45,7 @@ func TestFixedRateAndSweepsFollowSaturation(t *testing.T) {
 	if !strings.Contains(strings.Join(run.Notes, " "), "requests/s is 50 % of what the slowest, ") {
 		t.Errorf("no note about the rate: %q", run.Notes)
 	}
-	trials := make(map[trial.Condition]int)
+	trials := make(map[sample.Condition]int)
 	for _, r := range run.Records {
 		if !r.Timed() || r.Contender != "http" {
 			continue
@@ -56,7 +56,7 @@ func TestFixedRateAndSweepsFollowSaturation(t *testing.T) {
 			t.Errorf("%+v: %v were due, want at most %v", r.Condition, r.Load.Due, due)
 		}
 	}
-	want := map[trial.Condition]int{run.Conditions[0]: 1, run.Conditions[1]: 1}
+	want := map[sample.Condition]int{run.Conditions[0]: 1, run.Conditions[1]: 1}
 	for _, s := range run.Sweeps {
 		for _, c := range s.Conditions {
 			want[c] = s.Blocks
@@ -67,7 +67,7 @@ func TestFixedRateAndSweepsFollowSaturation(t *testing.T) {
 			t.Errorf("%d trials of the control under %+v, want %d", trials[c], c, n)
 		}
 	}
-	a := report.Analyze(run)
+	a := analyze.Analyze(run)
 	if len(a.Tables) != 2 || len(a.Tables[0].Rows) != 3 || len(a.SweepResults()) != 1 {
 		t.Errorf("%d tables, %d sweeps", len(a.Tables), len(a.SweepResults()))
 	}

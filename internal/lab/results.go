@@ -1,22 +1,22 @@
 package lab
 
 import (
+	"cmp"
 	"maps"
 	"os"
 	"path/filepath"
 	"slices"
 
-	"github.com/tarehq/tare/internal/lab/report"
-	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/labrun"
 )
 
 // openResults makes the results folder, writes the contenders' configurations and creates the
 // journal. If that fails, the run continues and reports on the terminal only.
 func (w *runner) openResults() {
-	dir, err := labrun.ResultsDir(w.Root, w.Out, w.run.Started)
+	dir, err := labrun.ResultsDir(cmp.Or(w.Results, w.Root), w.Out, w.run.Started)
 	if err == nil {
-		w.journal, err = trial.NewJournal(filepath.Join(dir, report.JournalFile))
+		w.journal, err = sample.NewJournal(filepath.Join(dir, sample.JournalFile))
 	}
 	if err != nil {
 		w.warn("results cannot be written to disk: %v", err)
@@ -24,7 +24,7 @@ func (w *runner) openResults() {
 	}
 	w.dir = dir
 	for _, name := range slices.Sorted(maps.Keys(w.written)) {
-		if err := keepFiles(filepath.Join(dir, report.ConfigsDir, name), w.written[name]); err != nil {
+		if err := keepFiles(filepath.Join(dir, sample.ConfigsDir, name), w.written[name]); err != nil {
 			w.warn("configurations cannot be written to disk: %v", err)
 			return
 		}

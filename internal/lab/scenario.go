@@ -8,7 +8,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/internal/lab/equal"
-	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/sample"
 )
 
 // Scenario is a condition that differs from others in more than cores and connections.
@@ -23,8 +23,8 @@ type Scenario struct {
 }
 
 // condition returns the scenario as a condition without cores.
-func (s *Scenario) condition() trial.Condition {
-	return trial.Condition{Connections: s.Connections, Rate: s.Rate, Scenario: trial.Scenario{
+func (s *Scenario) condition() sample.Condition {
+	return sample.Condition{Connections: s.Connections, Rate: s.Rate, Scenario: sample.Scenario{
 		Name: s.Name, Version: s.Version, Path: s.Path, Streams: s.Streams, Handshakes: s.Handshakes,
 	}}
 }
@@ -47,8 +47,8 @@ func (s *Scenario) problem() string {
 		return fmt.Sprintf("streams: want 0 to %d, got %d", maxStreams, s.Streams)
 	case s.Streams > 1 && s.Version != equal.HTTP2:
 		return fmt.Sprintf("streams: want version %q", equal.HTTP2)
-	case s.Handshakes != "" && s.Handshakes != trial.Full && s.Handshakes != trial.Resumed:
-		return fmt.Sprintf("handshakes: want %s or %s, got %q", trial.Full, trial.Resumed, s.Handshakes)
+	case s.Handshakes != "" && s.Handshakes != sample.Full && s.Handshakes != sample.Resumed:
+		return fmt.Sprintf("handshakes: want %s or %s, got %q", sample.Full, sample.Resumed, s.Handshakes)
 	case s.Handshakes != "" && (s.Streams > 1 || s.Rate > 0):
 		return "handshakes: excludes streams and rate"
 	case s.Rate < 0 || s.Rate > mostRate:

@@ -127,7 +127,7 @@ func TestScenariosOfTLSAreMeasured(t *testing.T) {
 			t.Errorf("%s: %d contenders were measured, want %d", c.Scenario.Name, n, contenders)
 		}
 	}
-	a := report.Analyze(run)
+	a := report.New(run)
 	if len(a.Tables) != len(run.Conditions) || len(a.Tables) < 9 {
 		t.Errorf("%d tables of %d conditions", len(a.Tables), len(run.Conditions))
 	}

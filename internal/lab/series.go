@@ -2,11 +2,10 @@ package lab
 
 import (
 	"context"
-	"math/rand/v2"
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/contender"
-	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
 )
 
@@ -14,13 +13,13 @@ import (
 // loads them in turns.
 type series struct {
 	what       string // names the series when it is interrupted
-	conditions []trial.Condition
-	members    func(trial.Condition) []string // called before each block
-	together   bool                           // if one member is measured alone, all are
-	control    string                         // one of the members; "" is the experiment's control
-	blocks     int                            // at most
-	measure    time.Duration                  // the load of each member in a block
-	keep       func(trial.Record)
+	conditions []sample.Condition
+	members    func(sample.Condition) []string // called before each block
+	together   bool                            // if one member is measured alone, all are
+	control    string                          // one of the members; "" is the experiment's control
+	blocks     int                             // at most
+	measure    time.Duration                   // the load of each member in a block
+	keep       func(sample.Record)
 	enough     func(blocks int, elapsed time.Duration) bool // called after each block; nil is never enough
 
 	contenders map[string]*contender.Contender
@@ -29,46 +28,48 @@ type series struct {
 // carryOut carries out a series. The error is ctx's or the bench's. Failures of contenders are in
 // the records.
 func (w *runner) carryOut(ctx context.Context, s *series) error {
-	was := w.bench.Measure
-	defer func() { w.bench.Measure = was }()
-	w.bench.Measure = s.measure
-	alone := make(map[trial.Condition]map[string]string)
-	for _, c := range s.conditions {
-		alone[c] = make(map[string]string)
+	loop := trial.Loop[sample.Condition, sample.Record]{
+		Conditions: s.conditions, Blocks: s.blocks, Seed: w.Seed, Keep: s.keep, Enough: s.enough,
 	}
-	random := rand.New(rand.NewPCG(w.Seed, uint64(len(s.conditions))))
-	began, done := time.Now(), 0
-	for block := 1; block <= s.blocks; block++ {
-		for _, i := range random.Perm(len(s.conditions)) {
-			k := w.block(s, block, s.conditions[i])
-			k.Alone = alone[k.Condition]
-			k.Turn = w.turns(s, &k, done, began)
-			records, err := w.bench.Block(ctx, k)
-			if ctx.Err() != nil {
-				w.warn("interrupted%s in block %d of %d", s.what, block, w.shown(s))
-				return ctx.Err()
-			}
-			if err != nil {
-				return err
-			}
-			for _, rec := range records {
-				if why := rec.StaysAlone(); why != "" {
-					k.Alone[rec.Contender] = why
-				}
-				s.keep(rec)
-			}
-			done++
-		}
-		if s.enough != nil && s.enough(block, time.Since(began)) {
-			return nil
+	last, err := loop.Run(ctx, &processes{w, s, make(map[sample.Condition]map[string]string)})
+	if ctx.Err() != nil {
+		w.warn("interrupted%s in block %d of %d", s.what, last, w.shown(s))
+		return ctx.Err()
+	}
+	return err
+}
+
+// processes are the contenders of a series, as processes under load. They are a trial.Source.
+type processes struct {
+	runner *runner
+	series *series
+	alone  map[sample.Condition]map[string]string // why members are measured alone, by name
+}
+
+// Measure implements trial.Source.
+func (p *processes) Measure(ctx context.Context, turn trial.Turn[sample.Condition]) ([]sample.Record, error) {
+	if p.alone[turn.Condition] == nil {
+		p.alone[turn.Condition] = make(map[string]string)
+	}
+	w := p.runner
+	k := w.block(p.series, turn.Block, turn.Condition)
+	k.Alone = p.alone[turn.Condition]
+	blocks := w.shown(p.series)
+	each := w.bench.Warmup + k.Measure + overhead
+	k.Turn = w.progress(turn, Progress{Block: k.Number, Blocks: blocks, Condition: k.Condition},
+		each*time.Duration(len(k.Members)), blocks*len(p.series.conditions))
+	records, err := w.bench.Block(ctx, k)
+	for i := range records {
+		if why := records[i].StaysAlone(); why != "" {
+			k.Alone[records[i].Contender] = why
 		}
 	}
-	return nil
+	return records, err
 }
 
 // block returns one block of a series under a condition.
-func (w *runner) block(s *series, number int, c trial.Condition) trial.Block {
-	k := trial.Block{Number: number, Condition: c, Seed: w.Seed, Together: s.together}
+func (w *runner) block(s *series, number int, c sample.Condition) trial.Block {
+	k := trial.Block{Number: number, Condition: c, Seed: w.Seed, Measure: s.measure, Together: s.together}
 	control := s.control
 	if control == "" {
 		control = w.experiment.Control
@@ -82,7 +83,8 @@ func (w *runner) block(s *series, number int, c trial.Condition) trial.Block {
 	return k
 }
 
-// shown returns the number of blocks that progress shows. A series with enough may have more.
+// shown returns the number of blocks that progress shows. A series that ends by its function enough
+// may have more.
 func (w *runner) shown(s *series) int {
 	if s.enough != nil {
 		return w.run.Blocks
@@ -90,35 +92,21 @@ func (w *runner) shown(s *series) int {
 	return s.blocks
 }
 
-// turns returns a function that reports progress at each turn of a contender; nil without
-// a watcher.
-func (w *runner) turns(s *series, k *trial.Block, done int, began time.Time) func(string, float64) {
-	if w.Watcher.Progress == nil {
-		return nil
-	}
-	each := time.Duration(len(k.Members)) * (w.bench.Warmup + w.bench.Measure + overhead)
-	if done > 0 {
-		each = time.Since(began) / time.Duration(done)
-	}
-	p := Progress{Block: k.Number, Blocks: w.shown(s), Condition: k.Condition}
-	start := time.Now()
+// progress returns a function that reports progress at each turn of a contender. estimate is the
+// time of the loop's first turn.
+func (w *runner) progress(turn trial.Turn[sample.Condition], p Progress, estimate time.Duration,
+	turns int) func(name string, perSecond float64) {
+	each, start := turn.Each(estimate), time.Now()
+	p.Total = each * time.Duration(turns)
 	return func(name string, perSecond float64) {
+		if w.Watcher.Progress == nil {
+			return
+		}
 		now := p
-		now.Done = each*time.Duration(done) + min(time.Since(start), each)
-		now.Total = each * time.Duration(w.shown(s)*len(s.conditions))
-		now.Contender, now.PerSecond = w.titleOf(name), perSecond
+		now.Done = each*time.Duration(turn.Done) + min(time.Since(start), each)
+		now.Contender, now.PerSecond = w.run.TitleOf(name), perSecond
 		w.Watcher.Progress(now)
 	}
-}
-
-// titleOf returns the title of a member of a block.
-func (w *runner) titleOf(name string) string {
-	for i := range w.run.Entrants {
-		if w.run.Entrants[i].Name == name {
-			return w.run.Entrants[i].Title
-		}
-	}
-	return name
 }
 
 // runTrials carries out the trials at saturation.
@@ -127,9 +115,9 @@ func (w *runner) runTrials(ctx context.Context) error {
 		return errNoControl
 	}
 	err := w.carryOut(ctx, &series{
-		conditions: w.run.Conditions, members: func(trial.Condition) []string { return w.present() },
+		conditions: w.run.Conditions, members: func(sample.Condition) []string { return w.present() },
 		contenders: w.contenders, blocks: w.Until.most(w.trials.Blocks), measure: time.Duration(w.trials.Measure),
-		keep: func(rec trial.Record) {
+		keep: func(rec sample.Record) {
 			w.run.Blocks = max(w.run.Blocks, rec.Block)
 			w.keep(rec)
 		},
@@ -143,17 +131,17 @@ func (w *runner) runTrials(ctx context.Context) error {
 
 // aside carries out trials in addition to those at saturation. A contender that fails in them stays
 // in the run. After failuresToDrop failures it is left out of that condition.
-func (w *runner) aside(ctx context.Context, what string, conditions []trial.Condition,
-	members func(trial.Condition) []string, blocks int, measure time.Duration) error {
+func (w *runner) aside(ctx context.Context, what string, conditions []sample.Condition,
+	members func(sample.Condition) []string, blocks int, measure time.Duration) error {
 	type key struct {
-		trial.Condition
+		sample.Condition
 		contender string
 	}
 	failed := make(map[key]int)
 	return w.carryOut(ctx, &series{
 		what: " " + what + ", after the trials at saturation,", conditions: conditions, contenders: w.contenders,
 		blocks: blocks, measure: measure,
-		members: func(c trial.Condition) (names []string) {
+		members: func(c sample.Condition) (names []string) {
 			for _, name := range members(c) {
 				if w.contenders[name] != nil && failed[key{c, name}] < failuresToDrop {
 					names = append(names, name)
@@ -161,11 +149,11 @@ func (w *runner) aside(ctx context.Context, what string, conditions []trial.Cond
 			}
 			return names
 		},
-		keep: func(rec trial.Record) {
+		keep: func(rec sample.Record) {
 			w.record(rec)
 			if rec.Failure != "" {
 				failed[key{rec.Condition, rec.Contender}]++
-				w.logf("failed: %s, %s, block %d: %s", w.titleOf(rec.Contender), report.ConditionText(rec.Condition),
+				w.logf("failed: %s, %s, block %d: %s", w.run.TitleOf(rec.Contender), rec.Condition.Text(),
 					rec.Block, rec.Failure)
 			}
 		},

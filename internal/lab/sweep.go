@@ -11,14 +11,14 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 
-	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 )
 
 // Sweep is a series of trials along one axis, in addition to the experiment's.
 type Sweep struct {
-	Axis        string       `yaml:"axis"` // report.GOMAXPROCS, report.Connections or report.Workers
+	Axis        string       `yaml:"axis"` // one of sample.Axes
 	Values      []SweepValue `yaml:"values"`
 	Cores       Cores        `yaml:"cores"`       // of the servers; 0 is all
 	Connections int          `yaml:"connections"` // unless they are the axis
@@ -56,17 +56,17 @@ const mostProcs = 1024
 func (s *Sweep) check(f *yamlfile.File, at string, contenders []string) error {
 	most := mostProcs
 	switch {
-	case !slices.Contains(report.Axes(), s.Axis):
-		return f.Fault(at+".axis", "axis %q: want one of %v", s.Axis, report.Axes())
+	case !slices.Contains(sample.Axes(), s.Axis):
+		return f.Fault(at+".axis", "axis %q: want one of %v", s.Axis, sample.Axes())
 	case len(s.Values) < 2:
 		return f.Fault(at, "sweeps: want at least two values")
-	case s.Axis == report.Connections:
+	case s.Axis == sample.Connections:
 		most = maxConnections
 	case s.Connections < 1 || s.Connections > maxConnections:
 		return f.Fault(at, "sweeps: connections: want 1 to %d, got %d", maxConnections, s.Connections)
 	}
 	for i, v := range s.Values {
-		if int(v) > most || v == 0 && s.Axis == report.Connections {
+		if int(v) > most || v == 0 && s.Axis == sample.Connections {
 			return f.Fault(fmt.Sprintf("%s.values[%d]", at, i), "values: want 1 to %d, got %d", most, v)
 		}
 	}
@@ -82,26 +82,26 @@ func (s *Sweep) check(f *yamlfile.File, at string, contenders []string) error {
 		}
 	}
 	if len(s.Contenders) == 0 {
-		return f.Fault(at, "sweeps: want contenders")
+		return f.Fault(at, "sweeps: want at least one contender")
 	}
 	return nil
 }
 
 // conditions returns the points on the axis in ascending order, with their labels. cpus is the
 // number of processors.
-func (s *Sweep) conditions(cpus int) (all []trial.Condition, labels []string) {
+func (s *Sweep) conditions(cpus int) (all []sample.Condition, labels []string) {
 	values := slices.Clone(s.Values)
 	for i := range values {
 		values[i] = cmp.Or(values[i], SweepValue(cpus))
 	}
 	slices.Sort(values)
-	whole := map[string]string{report.GOMAXPROCS: "all", report.Workers: "auto"}[s.Axis]
+	whole := map[string]string{sample.GOMAXPROCS: "all", sample.Workers: "auto"}[s.Axis]
 	for _, v := range slices.Compact(values) {
-		c := trial.Condition{Cores: int(s.Cores), Connections: s.Connections, Axis: s.Axis}
+		c := sample.Condition{Cores: int(s.Cores), Connections: s.Connections, Axis: s.Axis}
 		switch s.Axis {
-		case report.GOMAXPROCS:
+		case sample.GOMAXPROCS:
 			c.Procs = int(v)
-		case report.Workers:
+		case sample.Workers:
 			c.Workers = int(v)
 		default:
 			c.Connections = int(v)
@@ -124,8 +124,8 @@ const (
 // CheckSweep returns an error for a name that is not an axis, SweepAll or SweepOff.
 func CheckSweep(names []string) error {
 	for _, name := range names {
-		if name != SweepAll && name != SweepOff && !slices.Contains(report.Axes(), name) {
-			return fmt.Errorf("want %v, %s or %s, got %q", report.Axes(), SweepAll, SweepOff, name)
+		if name != SweepAll && name != SweepOff && !slices.Contains(sample.Axes(), name) {
+			return fmt.Errorf("want %v, %s or %s, got %q", sample.Axes(), SweepAll, SweepOff, name)
 		}
 	}
 	return nil
@@ -144,7 +144,7 @@ func (w *runner) sweeps(ctx context.Context) error {
 			continue
 		}
 		w.run.Sweeps = append(w.run.Sweeps, swept)
-		members := func(trial.Condition) []string { return swept.Contenders }
+		members := func(sample.Condition) []string { return swept.Contenders }
 		if err := w.aside(ctx, "while sweeping "+s.Axis, swept.Conditions, members, swept.Blocks, measure); err != nil {
 			return err
 		}
@@ -166,8 +166,8 @@ func (w *runner) wantsSweep(axis string) bool {
 }
 
 // swept returns the part of a sweep that this machine and the remaining contenders allow.
-func (w *runner) swept(s *Sweep) (r report.Sweep, measure time.Duration) {
-	r = report.Sweep{Axis: s.Axis, Blocks: min(s.Blocks, w.trials.Blocks)}
+func (w *runner) swept(s *Sweep) (r sample.Sweep, measure time.Duration) {
+	r = sample.Sweep{Axis: s.Axis, Blocks: min(s.Blocks, w.trials.Blocks)}
 	if w.Full {
 		r.Blocks = w.trials.Blocks
 	}
@@ -197,6 +197,6 @@ func (w *runner) swept(s *Sweep) (r report.Sweep, measure time.Duration) {
 // processors.
 func (e *Experiment) sweepsProcs(n Cores) bool {
 	return slices.ContainsFunc(e.Sweeps, func(s Sweep) bool {
-		return s.Axis == report.GOMAXPROCS && slices.Contains(s.Values, SweepValue(n))
+		return s.Axis == sample.GOMAXPROCS && slices.Contains(s.Values, SweepValue(n))
 	})
 }

@@ -75,7 +75,7 @@ func TestTuneChangesKernelSettingsDuringTheRun(t *testing.T) {
 	if v := run.Environment.Sysctls; v["fs.file-max"] != "1000" || v["net.core.somaxconn"] != "4096" {
 		t.Errorf("the report has %v", v)
 	}
-	remarks := strings.Join(report.Analyze(run).Remarks(), " ")
+	remarks := strings.Join(report.New(run).Remarks(), " ")
 	if want := "Kernel settings were changed during this run: fs.file-max from 10 to 1000."; !strings.Contains(remarks, want) {
 		t.Errorf("%s; want %s", remarks, want)
 	}

@@ -3,7 +3,7 @@ package lab
 import (
 	"time"
 
-	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/analyze"
 )
 
 // Until determines how many blocks follow those of the experiment. The zero value adds none.
@@ -47,7 +47,7 @@ func (w *runner) enough(blocks int, elapsed time.Duration) bool {
 	if w.Until.Width == 0 || elapsed >= within {
 		return true
 	}
-	if w.narrow++; report.Analyze(w.run).WidestInterval() > w.Until.Width {
+	if w.narrow++; analyze.Analyze(w.run).WidestInterval() > w.Until.Width {
 		w.narrow = 0
 	}
 	return w.narrow == narrowInARow

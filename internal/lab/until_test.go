@@ -6,8 +6,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/proc"
-	"github.com/tarehq/tare/internal/lab/report"
-	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/hist"
 )
@@ -16,14 +15,14 @@ import (
 // or minus spread.
 func measured(blocks int, spread float64) *runner {
 	w := &runner{trials: Trials{Blocks: 6}}
-	c := trial.Condition{Cores: 1, Connections: 1}
-	w.run = &report.Run{
-		Blocks: blocks, Conditions: []trial.Condition{c},
-		Entrants: []report.Entrant{{Name: "control", Kind: report.Control},
-			{Name: "way", Title: "way", Kind: report.Way}},
+	c := sample.Condition{Cores: 1, Connections: 1}
+	w.run = &sample.Run{
+		Blocks: blocks, Conditions: []sample.Condition{c},
+		Entrants: []sample.Entrant{{Name: "control", Kind: sample.Control},
+			{Name: "way", Title: "way", Kind: sample.Way}},
 	}
 	add := func(block int, name string, us float64) {
-		w.run.Records = append(w.run.Records, trial.Record{
+		w.run.Records = append(w.run.Records, sample.Record{
 			Block: block, Condition: c, Contender: name,
 			Load:  &load.Result{Requests: 1000, Seconds: 1, Latency: hist.New(), Service: hist.New()},
 			Costs: map[string][]proc.Cost{"application": {{User: time.Duration(us * 1e6)}}},

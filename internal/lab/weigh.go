@@ -16,10 +16,9 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/kernel"
-	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
 	"github.com/tarehq/tare/internal/labrun"
-	"github.com/tarehq/tare/load"
 )
 
 // Options configure a run of an experiment.
@@ -29,20 +28,21 @@ type Options struct {
 	Subject    *Subject // replaces that folder; may be nil
 	Full       bool     // run the experiment's full trials, not its quick ones
 
-	Only      []string      // these contenders and the control; empty means all
-	Scenarios []string      // these, by name; empty means all
-	Until     Until         // when to stop adding blocks
-	Adjust    func(*Trials) // changes the experiment's trials; may be nil
-	Sweep     []string      // axes to sweep, SweepAll or SweepOff; empty is all with Full, and none without
-	Seed      uint64        // of the order of trials; 0 is a random one
-	Out       string        // results folder; "" is a new one in Root/results
-	Cache     string        // for built and unpacked programs; "" is Root/.cache
-	Flags     []string      // the command-line arguments that the report repeats before the seed
-	Tail      []string      // the arguments after the seed
-	Guard     []string      // see contender.StageOptions
-	Why       bool          // carry out counter-experiments
-	Tune      bool          // during the run, apply the write-up's kernel settings that matter; requires a Guard
-	Kernel    kernel.Tree   // the kernel settings; the zero value is the machine's
+	Only      []string         // these contenders and the control; empty means all
+	Scenarios []string         // these, by name; empty means all
+	Until     Until            // when to stop adding blocks
+	Adjust    func(*Trials)    // changes the experiment's trials; may be nil
+	Sweep     []string         // axes to sweep, SweepAll or SweepOff; empty is all with Full, and none without
+	Seed      uint64           // of the order of trials; 0 is a random one
+	Out       string           // results folder; "" is a new one in Results/results
+	Results   string           // "" is Root
+	Tools     *contender.Tools // prepare the contenders; nil keeps their programs in Root/.cache
+	Flags     []string         // the command-line arguments that the report repeats before the seed
+	Tail      []string         // the arguments after the seed
+	Guard     []string         // see contender.StageOptions
+	Why       bool             // carry out counter-experiments
+	Tune      bool             // during the run, apply the write-up's kernel settings that matter; requires a Guard
+	Kernel    kernel.Tree      // the kernel settings; the zero value is the machine's
 	Watcher   Watcher
 }
 
@@ -58,7 +58,7 @@ type Progress struct {
 	Block       int           // 0 in trials that count and are not timed
 	Blocks      int
 	Contender   string // its title
-	Condition   trial.Condition
+	Condition   sample.Condition
 	PerSecond   float64 // current rate of requests; 0 while the contender starts
 }
 
@@ -78,20 +78,20 @@ type runner struct {
 	specs      []*contender.Spec // of contenders without a folder
 	trials     Trials
 	cpus       []int // that this process may use
-	run        *report.Run
+	run        *sample.Run
 	contenders map[string]*contender.Contender // those that take part
 	failures   map[string]int
 	narrow     int                          // consecutive blocks after which all intervals were narrow
 	written    map[string]map[string][]byte // configuration files by contender and file name
 	bench      *trial.Bench
-	journal    *trial.Journal
+	journal    *sample.Journal
 	dir        string // results folder; "" if it could not be made
 }
 
 // Weigh runs an experiment and writes each record to the journal when its block ends. It returns
 // what was measured even after an error; run is nil if nothing was measured. The error is ctx's
 // or the reason why the run ended early.
-func Weigh(ctx context.Context, o Options) (run *report.Run, dir string, err error) {
+func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err error) {
 	w, err := prepare(o)
 	if err != nil {
 		return nil, "", err
@@ -122,7 +122,7 @@ func Weigh(ctx context.Context, o Options) (run *report.Run, dir string, err err
 		Stage: stage, CPUs: w.cpus, Request: w.experiment.request(), Conf: conf,
 		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure),
 	}
-	if w.experiment.Request.CheckedPath != "" {
+	if w.experiment.Request.ExamplePath != "" {
 		w.bench.Template = w.experiment.Request.Path
 	}
 	if err := w.prove(ctx); err != nil {
@@ -146,7 +146,7 @@ func Weigh(ctx context.Context, o Options) (run *report.Run, dir string, err err
 }
 
 // Prepare checks an experiment, and unpacks and builds its contenders. It does not start them.
-func Prepare(ctx context.Context, o Options) (*report.Run, error) {
+func Prepare(ctx context.Context, o Options) (*sample.Run, error) {
 	w, err := prepare(o)
 	if err != nil {
 		return nil, err
@@ -184,7 +184,7 @@ func prepare(o Options) (*runner, error) {
 	for _, cores := range w.trials.fit(len(cpus)) {
 		more := ""
 		if e.sweepsProcs(cores) {
-			more = fmt.Sprintf("; a sweep of %s runs as many processes or threads on these", report.GOMAXPROCS)
+			more = fmt.Sprintf("; a sweep of %s runs as many processes or threads on these", sample.GOMAXPROCS)
 		}
 		w.logf("left out: %v cores: this machine has %d%s", cores, len(cpus), more)
 	}
@@ -200,7 +200,7 @@ func prepare(o Options) (*runner, error) {
 	if w.Seed == 0 {
 		w.Seed = 1 + rand.Uint64N(1<<32)
 	}
-	w.run = &report.Run{
+	w.run = &sample.Run{
 		Tool: labrun.Version(), Experiment: e.Name, Flags: o.Flags, Tail: o.Tail, Title: e.Title, Question: e.Question,
 		Source: e.Source, Started: time.Now(), Seed: w.Seed, Blocks: w.trials.Blocks,
 		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure),
@@ -208,7 +208,7 @@ func prepare(o Options) (*runner, error) {
 		Environment: labrun.Environment(len(cpus)), Published: published,
 	}
 	for _, c := range e.Compare {
-		w.run.Compare = append(w.run.Compare, report.Comparison(c))
+		w.run.Compare = append(w.run.Compare, sample.Comparison(c))
 	}
 	return w, w.compareKernel()
 }
@@ -236,7 +236,7 @@ func (w *runner) check() error {
 			return usageErrorf(OptionOnly, "%q is not in %s; want %s", name, w.experiment.Name, strings.Join(all, ", "))
 		}
 	}
-	if _, err := os.Stat(filepath.Join(w.Out, report.JournalFile)); w.Out != "" && err == nil {
+	if _, err := os.Stat(filepath.Join(w.Out, sample.JournalFile)); w.Out != "" && err == nil {
 		return usageErrorf(OptionOut, "%q holds the results of another run; name another folder", w.Out)
 	}
 	return nil
@@ -279,7 +279,11 @@ func placement(cpus []int, all []Cores) string {
 }
 
 func (w *runner) tools() *contender.Tools {
-	return &contender.Tools{Cache: cmp.Or(w.Cache, filepath.Join(w.Root, ".cache")), Logf: w.logf}
+	if w.Tools == nil {
+		w.Tools = &contender.Tools{Cache: filepath.Join(w.Root, ".cache")}
+	}
+	w.Tools.Logf = w.logf
+	return w.Tools
 }
 
 // gather reads and builds the contenders. It leaves out contenders that cannot be built, and
@@ -294,8 +298,9 @@ func (w *runner) gather(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		entrant := report.Entrant{
-			Name: name, Title: spec.Title, About: spec.About, Protocol: spec.Protocol, Kind: w.kind(name),
+		entrant := sample.Entrant{
+			Name: name, Title: spec.Title, About: spec.About, Protocol: spec.Protocol, Runtime: spec.RunBy(),
+			Kind:           w.kind(name),
 			PublishedLines: w.experiment.Published.lines(name),
 		}
 		c, err := tools.Prepare(ctx, spec)
@@ -323,74 +328,53 @@ func (w *runner) spec(name string) (*contender.Spec, error) {
 			return s, nil
 		}
 	}
-	return contender.ReadSpec(filepath.Join(w.Root, "contenders", name))
+	spec, err := contender.Find(filepath.Join(w.Root, "contenders"), name)
+	if err == nil && spec.Server != "" && spec.Front != "" {
+		spec.About += ", " + cmp.Or(w.experiment.Upstream, "with keep-alive connections")
+	}
+	return spec, err
 }
 
 // addTwin lets the control take part again, under another name. Their difference is chance.
-func (w *runner) addTwin(control report.Entrant, c *contender.Contender) {
-	control.Name, control.Title, control.Kind = twin, control.Title+" (twin)", report.Twin
+func (w *runner) addTwin(control sample.Entrant, c *contender.Contender) {
+	control.Name, control.Title, control.Kind = twin, control.Title+" (twin)", sample.Twin
 	w.run.Entrants = append(w.run.Entrants, control)
 	w.contenders[twin] = c
 }
 
-func (w *runner) kind(name string) report.Kind {
+func (w *runner) kind(name string) sample.Kind {
 	switch {
 	case name == w.experiment.Control:
-		return report.Control
+		return sample.Control
 	case name == w.experiment.Ceiling:
-		return report.Ceiling
+		return sample.Ceiling
 	case name == w.experiment.Build:
-		return report.Build
+		return sample.Build
 	case slices.Contains(w.experiment.Rivals, name):
-		return report.Rival
+		return sample.Rival
 	}
-	return report.Way
+	return sample.Way
 }
 
 // comparable reports whether the control takes part.
 func (w *runner) comparable() bool { return w.contenders[w.experiment.Control] != nil }
 
-// follow reports progress now and while the trial runs.
-func (w *runner) follow(i, n, blocks int, began time.Time, slot trial.Slot) {
-	if w.Watcher.Progress == nil {
-		return
-	}
-	each := time.Duration(w.trials.Warmup) + w.bench.Measure + overhead
-	if i > 0 {
-		each = time.Since(began) / time.Duration(i)
-	}
-	p := Progress{
-		Done: each * time.Duration(i), Total: each * time.Duration(n), Block: slot.Block, Blocks: blocks,
-		Contender: w.entrant(slot.Contender).Title, Condition: slot.Condition,
-	}
-	w.Watcher.Progress(p)
-	start := time.Now()
-	w.bench.Progress = func(g load.Progress) {
-		now := p
-		now.Done += min(time.Since(start), each)
-		if g.Measuring && g.Elapsed > 0 {
-			now.PerSecond = float64(g.Requests) / g.Elapsed.Seconds()
-		}
-		w.Watcher.Progress(now)
-	}
-}
-
 // keep adds the record of a timed trial. After failuresToDrop failures it leaves the contender out.
-func (w *runner) keep(rec trial.Record) {
+func (w *runner) keep(rec sample.Record) {
 	w.record(rec)
 	if rec.Failure != "" {
-		w.logf("failed: %s, block %d, %d connections: %s", w.entrant(rec.Contender).Title, rec.Block, rec.Connections,
-			rec.Failure)
+		w.logf("failed: %s, block %d, %d connections: %s", w.run.TitleOf(rec.Contender), rec.Block,
+			rec.Connections, rec.Failure)
 		w.failures[rec.Contender]++
 		if w.failures[rec.Contender] == failuresToDrop {
-			w.leaveOut(w.entrant(rec.Contender),
+			w.leaveOut(w.run.Entrant(rec.Contender),
 				fmt.Sprintf("it failed %d times; the last failure: %s", failuresToDrop, rec.Failure))
 		}
 	}
 }
 
 // record adds a record to the run and to the journal.
-func (w *runner) record(rec trial.Record) {
+func (w *runner) record(rec sample.Record) {
 	w.run.Records = append(w.run.Records, rec)
 	if w.journal == nil {
 		return
@@ -400,11 +384,6 @@ func (w *runner) record(rec trial.Record) {
 		_ = w.journal.Close()
 		w.journal = nil
 	}
-}
-
-func (w *runner) entrant(name string) *report.Entrant {
-	i := slices.IndexFunc(w.run.Entrants, func(e report.Entrant) bool { return e.Name == name })
-	return &w.run.Entrants[i]
 }
 
 func (w *runner) logf(format string, args ...any) {

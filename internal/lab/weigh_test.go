@@ -16,9 +16,9 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/proc"
-	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/testkit"
 )
 
@@ -149,7 +149,7 @@ func TestWeighComparesFastCGIAndIsolatesFailures(t *testing.T) {
 			t.Errorf("%s was not measured", name)
 		}
 	}
-	if row := report.Analyze(run).Tables[0].Rows; len(row) != 5 {
+	if row := analyze.Analyze(run).Tables[0].Rows; len(row) != 5 {
 		t.Errorf("%d rows, want those four and dies", len(row))
 	}
 	if left, err := proc.Children(os.Getpid()); err != nil || len(left) != 0 {

@@ -5,13 +5,12 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"strings"
 
+	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/explain"
-	"github.com/tarehq/tare/internal/lab/report"
-	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/sample"
 )
 
 // whyBlocks is the number of blocks of a counter-experiment. Causes that are reported explain most
@@ -20,8 +19,8 @@ const whyBlocks = 3
 
 // counterExperiment tests the cause of a finding: it measures a contender with one setting changed.
 type counterExperiment struct {
-	row       *report.Row
-	condition trial.Condition
+	row       *analyze.Row
+	condition sample.Condition
 	finding   *explain.Finding
 	toggled   *contender.Contender
 	to        string // the changed setting, as after "with"
@@ -48,13 +47,13 @@ func (w *runner) why(ctx context.Context) error {
 
 // counterExperiments returns one for each finding whose setting can be changed.
 func (w *runner) counterExperiments(ctx context.Context) (all []counterExperiment, err error) {
-	a := report.Analyze(w.run)
+	a := analyze.Analyze(w.run)
 	for i := range a.Tables {
 		t := &a.Tables[i]
 		for j := range t.Why {
 			why := &t.Why[j]
 			c := w.contenders[why.Name]
-			if c == nil || why.Kind == report.Twin {
+			if c == nil || why.Kind == sample.Twin {
 				continue
 			}
 			for k := range why.Findings {
@@ -95,8 +94,7 @@ func (w *runner) toggled(ctx context.Context, c *contender.Contender,
 		spec := *c.Spec
 		spec.Front = ""
 		is.Spec = &spec
-	case s == explain.Memory &&
-		slices.ContainsFunc(c.Versions, func(v string) bool { return strings.HasPrefix(v, "go1.") }):
+	case s == explain.Memory && c.RunBy() == "Go":
 		is.Spec = c.Toggled(&contender.Toggle{Env: []string{rareGC}})
 	default:
 		return nil, "", nil
@@ -124,9 +122,9 @@ func (w *runner) other(ctx context.Context, name string) (*contender.Contender, 
 
 // test carries out one counter-experiment: blocks of the contender, of the contender with the
 // setting changed and of the control.
-func (w *runner) test(ctx context.Context, x *counterExperiment) (report.CounterExperiment, error) {
+func (w *runner) test(ctx context.Context, x *counterExperiment) (sample.CounterExperiment, error) {
 	f := x.finding
-	tested := report.CounterExperiment{
+	tested := sample.CounterExperiment{
 		Contender: x.row.Name, Condition: x.condition, Cause: f.Cause, Setting: f.Counter.Setting, To: x.to,
 		Explains: f.Explains, ChangesControl: f.Counter.ChangesControl,
 	}
@@ -139,10 +137,10 @@ func (w *runner) test(ctx context.Context, x *counterExperiment) (report.Counter
 	}
 	values := make(map[int]map[string]float64)
 	err := w.carryOut(ctx, &series{
-		conditions: []trial.Condition{x.condition}, together: true,
-		members: func(trial.Condition) []string { return []string{as, toggled, control} }, control: control,
+		conditions: []sample.Condition{x.condition}, together: true,
+		members: func(sample.Condition) []string { return []string{as, toggled, control} }, control: control,
 		what: " while testing the explanations,", contenders: sides, blocks: whyBlocks, measure: w.bench.Measure,
-		keep: func(rec trial.Record) {
+		keep: func(rec sample.Record) {
 			if rec.Failure != "" {
 				tested.Failure = rec.Failure
 				return
@@ -169,7 +167,7 @@ func (w *runner) test(ctx context.Context, x *counterExperiment) (report.Counter
 }
 
 // quantity returns the figure of a record that a finding explains.
-func quantity(r *trial.Record, q explain.Quantity) float64 {
+func quantity(r *sample.Record, q explain.Quantity) float64 {
 	switch q {
 	case explain.Rate:
 		return r.Load.PerSecond()

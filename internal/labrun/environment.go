@@ -1,5 +1,5 @@
-// Package labrun has what all kinds of runs of the lab share: the description of the machine and of
-// the program, and the folder of results.
+// Package labrun is shared by all kinds of runs of the lab. It describes the machine and the
+// program, and makes the folder of results.
 package labrun
 
 import (
@@ -12,7 +12,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/kernel"
 	"github.com/tarehq/tare/internal/lab/proc"
-	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/sample"
 )
 
 // Sysctls returns the kernel settings that results may depend on: those that the write-ups set, and
@@ -32,8 +32,8 @@ func Sysctls(tree kernel.Tree) map[string]string {
 }
 
 // Environment describes the machine. cores is the number of processors that a run may use.
-func Environment(cores int) report.Environment {
-	e := report.Environment{
+func Environment(cores int) sample.Environment {
+	e := sample.Environment{
 		CPU: proc.CPUModel(), Cores: cores, Memory: proc.MemoryTotal(),
 		System: system(), Go: runtime.Version(), Sysctls: Sysctls(kernel.Tree{}),
 	}

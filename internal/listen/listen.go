@@ -140,7 +140,7 @@ func All(specs []Spec, o Options, passed *Passed) (all []net.Listener, err error
 			}
 		}
 	}
-	return all, passed.Rest()
+	return all, passed.CheckUnused()
 }
 
 func open(s Spec, o Options) (net.Listener, error) {

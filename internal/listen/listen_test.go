@@ -155,14 +155,14 @@ func TestOneAppliesOptions(t *testing.T) {
 // A passed socket is found by its address.
 func TestPassedSocketIsFoundByAddress(t *testing.T) {
 	l := all(t, Spec{"tcp", "127.0.0.1:0"})[0]
-	passed := Given([]net.Listener{l})
+	passed := NewPassed([]net.Listener{l})
 	path := filepath.Join(t.TempDir(), "socket")
 	other, err := One(Spec{"unix", path}, Options{SocketMode: 0o600}, passed)
 	if err != nil {
 		t.Fatal(err)
 	}
 	other.Close()
-	if passed.Rest() == nil {
+	if passed.CheckUnused() == nil {
 		t.Error("Rest does not report the unused socket")
 	}
 	same, err := One(Spec{"tcp4", l.Addr().String()}, Options{}, passed)
@@ -170,7 +170,7 @@ func TestPassedSocketIsFoundByAddress(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer same.Close()
-	if err := passed.Rest(); err != nil {
+	if err := passed.CheckUnused(); err != nil {
 		t.Error(err)
 	}
 }

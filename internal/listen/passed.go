@@ -22,12 +22,12 @@ type Passed struct{ sockets []Socket }
 
 // Socket is a socket that was passed, with its name in LISTEN_FDNAMES.
 type Socket struct {
-	net.Listener // nil if it is in use
-	Name         string
+	Listener net.Listener // nil if it is in use
+	Name     string
 }
 
-// Given returns listeners as a Passed, which closes them.
-func Given(all []net.Listener) *Passed {
+// NewPassed returns a Passed that holds listeners.
+func NewPassed(all []net.Listener) *Passed {
 	p := new(Passed)
 	for _, l := range all {
 		p.sockets = append(p.sockets, Socket{Listener: l})
@@ -94,7 +94,7 @@ func (p *Passed) Any() bool { return len(p.sockets) > 0 }
 func (p *Passed) Addrs() (all []net.Addr) {
 	for _, s := range p.sockets {
 		if s.Listener != nil {
-			all = append(all, s.Addr())
+			all = append(all, s.Listener.Addr())
 		}
 	}
 	return all
@@ -111,7 +111,7 @@ func (p *Passed) Close() (unused []string) {
 	return unused
 }
 
-// use returns a socket for good, or nil.
+// use returns a socket, or nil if it is in use. From now on it is in use.
 func (p *Passed) use(i int) net.Listener {
 	l := p.sockets[i].Listener
 	p.sockets[i].Listener = nil
@@ -127,8 +127,8 @@ func (p *Passed) listeners(name string) (all []net.Listener, err error) {
 	return all, err
 }
 
-// Named returns the sockets with a name, or all if name is empty. It fails if there is none that is
-// not in use.
+// Named returns the sockets with a name, or all if name is empty. It fails if there is none,
+// or if all are in use.
 func (p *Passed) Named(name string) (all []Socket, err error) {
 	var names []string
 	for i, s := range p.sockets {
@@ -150,7 +150,7 @@ func (p *Passed) Named(name string) (all []Socket, err error) {
 // Listener.
 func (p *Passed) At(s Spec) Socket {
 	for i, passed := range p.sockets {
-		if passed.Listener != nil && s.matches(passed.Addr()) {
+		if passed.Listener != nil && s.matches(passed.Listener.Addr()) {
 			return Socket{p.use(i), passed.Name}
 		}
 	}
@@ -186,11 +186,11 @@ func (s Spec) matches(addr net.Addr) bool {
 	return false
 }
 
-// Rest returns an error if a passed socket is not in use: its clients would wait forever.
-func (p *Passed) Rest() error {
+// CheckUnused returns an error if a passed socket is not in use: its clients would wait forever.
+func (p *Passed) CheckUnused() error {
 	for i, s := range p.sockets {
 		if s.Listener != nil {
-			return fmt.Errorf("socket %d (%q) was passed, but no listener uses it (listen on %s)", i, s.Name, s.Addr())
+			return fmt.Errorf("socket %d (%q) was passed, but no listener uses it (listen on %s)", i, s.Name, s.Listener.Addr())
 		}
 	}
 	return nil

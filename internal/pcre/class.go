@@ -76,12 +76,12 @@ func (p *parser) folded(s set) set {
 // classItem parses an item of a class. b is the byte, or -1 if the item is a set.
 func (p *parser) classItem() (s set, b int, err error) {
 	c := p.text[p.at]
-	switch {
-	case c == '[':
+	switch c {
+	case '[':
 		if s, ok, err := p.posix(); ok || err != nil {
 			return s, -1, err
 		}
-	case c == '\\':
+	case '\\':
 		p.at++
 		if p.at == len(p.text) {
 			return s, 0, errClass

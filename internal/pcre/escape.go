@@ -150,7 +150,7 @@ func (p *parser) relative(text string) (*node, error) {
 		n += len(p.names) - 1
 	}
 	if n <= 0 {
-		return nil, fmt.Errorf("unknown group %s", text)
+		return nil, fmt.Errorf("unknown group %q", text)
 	}
 	return p.refToNumber(n), nil
 }

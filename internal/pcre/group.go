@@ -232,14 +232,14 @@ func (p *parser) ifGroup(n *node) error {
 	switch {
 	case sign != "" && digits(sign):
 		n.n = number(sign)
-		switch {
-		case inner[0] == '-':
+		switch inner[0] {
+		case '-':
 			n.n = len(p.names) - n.n
-		case inner[0] == '+':
+		case '+':
 			n.n += len(p.names) - 1
 		}
 		if n.n <= 0 {
-			return fmt.Errorf("unknown group %s", inner)
+			return fmt.Errorf("unknown group %q", inner)
 		}
 		p.refs = append(p.refs, n)
 		return nil

@@ -9,13 +9,13 @@ import (
 
 // linear is an expression that package regexp matches.
 type linear struct {
-	*regexp.Regexp
+	re    *regexp.Regexp
 	insts int // instructions of its program: the maximum steps per byte
 }
 
 // writer writes an expression in the syntax of package regexp.
 type writer struct {
-	strings.Builder
+	text   strings.Builder
 	groups int
 }
 
@@ -26,7 +26,7 @@ func newLinear(n *node) *linear {
 	if !write(&b, n) {
 		return nil
 	}
-	return compileLinear(b.String())
+	return compileLinear(b.text.String())
 }
 
 func compileLinear(source string) *linear {
@@ -51,7 +51,7 @@ func compileLinear(source string) *linear {
 func write(b *writer, n *node) bool {
 	switch n.op {
 	case opEmpty:
-		b.WriteString("(?:)")
+		b.text.WriteString("(?:)")
 	case opSet:
 		writeSet(b, n.set)
 	case opCat:
@@ -61,37 +61,37 @@ func write(b *writer, n *node) bool {
 			}
 		}
 		if len(n.subs) == 0 {
-			b.WriteString("(?:)")
+			b.text.WriteString("(?:)")
 		}
 	case opAlt:
-		b.WriteString("(?:")
+		b.text.WriteString("(?:")
 		for i, s := range n.subs {
 			if i > 0 {
-				b.WriteByte('|')
+				b.text.WriteByte('|')
 			}
 			if !write(b, s) {
 				return false
 			}
 		}
-		b.WriteByte(')')
+		b.text.WriteByte(')')
 	case opRepeat:
 		return writeRepeat(b, n)
 	case opCapture:
 		if b.groups++; b.groups != n.n { // some groups share a number
 			return false
 		}
-		b.WriteByte('(')
+		b.text.WriteByte('(')
 		ok := write(b, n.subs[0])
-		b.WriteByte(')')
+		b.text.WriteByte(')')
 		return ok
 	case opBegin:
-		b.WriteString(`\A`)
+		b.text.WriteString(`\A`)
 	case opEnd, opEndOrLine:
-		b.WriteString(`\z`)
+		b.text.WriteString(`\z`)
 	case opWord:
-		b.WriteString(`\b`)
+		b.text.WriteString(`\b`)
 	case opNoWord:
-		b.WriteString(`\B`)
+		b.text.WriteString(`\B`)
 	default:
 		return false
 	}
@@ -105,39 +105,39 @@ func writeRepeat(b *writer, n *node) bool {
 	if body.nullable() && body.captures() || n.min > 1000 || n.max > 1000 {
 		return false
 	}
-	b.WriteString("(?:")
+	b.text.WriteString("(?:")
 	if !write(b, body) {
 		return false
 	}
-	b.WriteByte(')')
+	b.text.WriteByte(')')
 	switch {
 	case n.min == 0 && n.max < 0:
-		b.WriteByte('*')
+		b.text.WriteByte('*')
 	case n.min == 1 && n.max < 0:
-		b.WriteByte('+')
+		b.text.WriteByte('+')
 	case n.min == 0 && n.max == 1:
-		b.WriteByte('?')
+		b.text.WriteByte('?')
 	case n.max < 0:
-		fmt.Fprintf(b, "{%d,}", n.min)
+		fmt.Fprintf(&b.text, "{%d,}", n.min)
 	default:
-		fmt.Fprintf(b, "{%d,%d}", n.min, n.max)
+		fmt.Fprintf(&b.text, "{%d,%d}", n.min, n.max)
 	}
 	if n.lazy {
-		b.WriteByte('?')
+		b.text.WriteByte('?')
 	}
 	return true
 }
 
 func writeSet(b *writer, s set) {
 	if s == (set{}) {
-		b.WriteString(`[^\x{0}-\x{10ffff}]`)
+		b.text.WriteString(`[^\x{0}-\x{10ffff}]`)
 		return
 	}
-	b.WriteByte('[')
+	b.text.WriteByte('[')
 	s.ranges(func(from, to byte) {
-		fmt.Fprintf(b, `\x{%x}-\x{%x}`, from, to)
+		fmt.Fprintf(&b.text, `\x{%x}-\x{%x}`, from, to)
 	})
-	b.WriteByte(']')
+	b.text.WriteByte(']')
 }
 
 // runes converts each byte to the rune with the same number.

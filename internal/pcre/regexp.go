@@ -66,7 +66,7 @@ func compileUTF8(source string, fold bool) (*Regexp, error) {
 	if l == nil {
 		return nil, errors.New("with (*UTF8), only the features of package regexp are supported")
 	}
-	return &Regexp{names: l.SubexpNames(), linear: l, utf8: true}, nil
+	return &Regexp{names: l.re.SubexpNames(), linear: l, utf8: true}, nil
 }
 
 // Names returns the names of the groups by number, "" for those without. The first one is the whole
@@ -85,12 +85,12 @@ func (re *Regexp) Match(s string, budget *int) (bool, error) {
 	}
 	if re.linear.isLong(s) {
 		r := re.linear.newReader(s, re.utf8, *budget)
-		ok := re.linear.MatchReader(r)
+		ok := re.linear.re.MatchReader(r)
 		return ok, r.charge(budget)
 	}
 	s, _ = re.subject(s)
 	ok := false
-	err := re.linear.charge(s, budget, func() { ok = re.linear.MatchString(s) })
+	err := re.linear.charge(s, budget, func() { ok = re.linear.re.MatchString(s) })
 	return ok, err
 }
 
@@ -105,7 +105,7 @@ func (re *Regexp) Find(s string, budget *int) ([]int, error) {
 	}
 	if re.linear.isLong(s) {
 		r := re.linear.newReader(s, re.utf8, *budget)
-		bounds := re.linear.FindReaderSubmatchIndex(r)
+		bounds := re.linear.re.FindReaderSubmatchIndex(r)
 		if err := r.charge(budget); err != nil {
 			return nil, err
 		}
@@ -113,7 +113,7 @@ func (re *Regexp) Find(s string, budget *int) ([]int, error) {
 	}
 	of, converted := re.subject(s)
 	var bounds []int
-	err := re.linear.charge(of, budget, func() { bounds = re.linear.FindStringSubmatchIndex(of) })
+	err := re.linear.charge(of, budget, func() { bounds = re.linear.re.FindStringSubmatchIndex(of) })
 	if bounds != nil && converted {
 		toBytes(s, bounds)
 	}

@@ -125,7 +125,7 @@ func IsMultipath(fd int) bool {
 // QueuedConnections returns how many connections of a TCP listening socket wait to be accepted.
 func QueuedConnections(fd int) (int, error) {
 	info, err := tcpInfo(fd)
-	return int(info.Unacked), err // tcp(7) does not say so, but ss(8) relies on it
+	return int(info.Unacked), err // tcp(7) does not document it, but ss(8) relies on it
 }
 
 // tcpInfo returns what the kernel reports about a TCP socket.

@@ -124,7 +124,7 @@ func TestListenerIsReportedWhileConnectionsWait(t *testing.T) {
 	dialed(t, l)
 	dialed(t, l)
 	for range 2 {
-		events, _, err := loop.Wait(false)
+		events, _, err := loop.Wait()
 		if err != nil || len(events) != 1 || events[0].ID != id || !events[0].Readable {
 			t.Fatalf("%v, %v", events, err)
 		}
@@ -140,7 +140,7 @@ func TestListenerIsReportedWhileConnectionsWait(t *testing.T) {
 	dialed(t, l)
 	ended := make(chan error)
 	go func() {
-		events, _, err := loop.Wait(false)
+		events, _, err := loop.Wait()
 		if len(events) > 0 {
 			t.Errorf("%v after the relay was removed", events)
 		}

@@ -102,7 +102,7 @@ func BenchmarkPingPong(b *testing.B) {
 	}{
 		{"go-poller", func() (waiter, func() error, error) {
 			l, err := NewLoop()
-			return l, func() error { _, _, err := l.Wait(false); return err }, err
+			return l, func() error { _, _, err := l.Wait(); return err }, err
 		}},
 		{"system-call", func() (waiter, func() error, error) {
 			p, err := New()

@@ -11,4 +11,5 @@ const (
 	sysSendmsg    = syscall.SYS_SENDMSG
 	sysGetsockopt = syscall.SYS_GETSOCKOPT
 	sysAccept4    = syscall.SYS_ACCEPT4
+	sysShutdown   = syscall.SYS_SHUTDOWN
 )

@@ -10,4 +10,5 @@ const (
 	sysSendto     = 369
 	sysSendmsg    = 370
 	sysRecvfrom   = 371
+	sysShutdown   = 373
 )

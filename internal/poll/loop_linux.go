@@ -17,10 +17,8 @@ type Loop struct {
 	file      *os.File // owns the epoll descriptor, and must stay reachable while that is used
 	raw       syscall.RawConn
 	checkOnce func(uintptr) bool
-	checks    int  // calls of check since Wait was called
-	n         int  // events that the last check found
-	lingers   bool // check may linger
-	lingered  bool // check has lingered
+	checks    int // calls of check since Wait was called
+	n         int // events that the last check found
 	err       error
 
 	wakeup     *os.File // an eventfd, for Yield
@@ -57,10 +55,7 @@ func NewLoop() (*Loop, error) {
 	// Made once, because a closure for each wait would be garbage.
 	l.checkOnce = func(uintptr) bool {
 		l.checks++
-		if l.n, l.err = l.poller.check(); l.n == 0 && l.err == nil && l.lingers {
-			l.lingers, l.lingered = false, true
-			l.n = l.poller.linger()
-		}
+		l.n, l.err = l.poller.check()
 		return l.n > 0 || l.err != nil
 	}
 	l.signalOnce = l.signal
@@ -80,46 +75,23 @@ func (l *Loop) AddOutput(fd, id int) error { return l.poller.AddOutput(fd, id) }
 
 // Remove stops the reports for a descriptor that stays open.
 func (l *Loop) Remove(fd int) error {
-	return syscall.EpollCtl(l.poller.fd, syscall.EPOLL_CTL_DEL, fd, nil)
+	return l.poller.control(syscall.EPOLL_CTL_DEL, fd, 0, 0)
 }
 
-// Waited is how Wait has waited for events.
-type Waited uint8
-
-const (
-	// NotWaited means that there were events.
-	NotWaited Waited = iota
-	// Lingered means that events happened within LingerTime. Go's poller was not needed.
-	Lingered
-	// Parked means that the loop has waited in Go's poller.
-	Parked
-)
-
-// Wait returns the events since the last call. If there are none, it waits for some, or for Close.
-// The events are valid until the next call.
-//
-// With lingers it first waits for LingerTime while it holds its thread and its P. If events happen
-// by then, neither the scheduler nor Go's poller has had any work. Meanwhile no other goroutine of
-// the P runs, as while a loop is busy. A collector that stops the world interrupts the wait by a
-// signal.
-func (l *Loop) Wait(lingers bool) (events []Event, waited Waited, err error) {
-	l.checks, l.lingers, l.lingered = 0, lingers, false
+// Wait returns the events since the last call. If there are none, it waits for some, or for Close,
+// and sets waited. The events are valid until the next call.
+func (l *Loop) Wait() (events []Event, waited bool, err error) {
+	l.checks = 0
 	// Go's poller reports only events after Read was called, so that Read must check before it
 	// waits. Checking here first would mean checking twice.
 	err = l.raw.Read(l.checkOnce)
 	if err == nil && l.err != nil {
 		err = os.NewSyscallError("epoll_pwait", l.err)
 	}
-	switch {
-	case l.checks > 1:
-		waited = Parked
-	case l.lingered:
-		waited = Lingered
-	}
 	if err != nil {
-		return nil, waited, err
+		return nil, l.checks > 1, err
 	}
-	return l.poller.translate(l.n), waited, nil
+	return l.poller.translate(l.n), l.checks > 1, nil
 }
 
 // Yield lets all other goroutines of the processor run, including those whose sockets have become

@@ -49,8 +49,15 @@ func (p *Poller) AddOutput(fd, id int) error {
 	return p.control(syscall.EPOLL_CTL_MOD, fd, id, input|syscall.EPOLLOUT)
 }
 
+// control does not inform the scheduler, because the call cannot block; see transfer.
 func (p *Poller) control(op, fd, id int, events uint32) error {
-	return syscall.EpollCtl(p.fd, op, fd, &syscall.EpollEvent{Events: events, Fd: int32(id)})
+	e := syscall.EpollEvent{Events: events, Fd: int32(id)}
+	_, _, errno := syscall.RawSyscall6(syscall.SYS_EPOLL_CTL, uintptr(p.fd), uintptr(op), uintptr(fd),
+		uintptr(unsafe.Pointer(&e)), 0, 0)
+	if errno != 0 {
+		return errno
+	}
+	return nil
 }
 
 // Wait returns the events since the last call. If there are none, it waits for at most timeout. The
@@ -95,25 +102,6 @@ func (p *Poller) check() (int, error) {
 	}
 	return int(n), nil
 }
-
-// LingerTime is how long a Loop lingers. The kernel may prolong it by as much (PR_SET_TIMERSLACK).
-const LingerTime = 50 * time.Microsecond
-
-// linger is check, but waits up to LingerTime without informing the scheduler. It finds no events
-// if a signal ends it, or if the kernel is older than 5.11.
-func (p *Poller) linger() int {
-	limit := [2]int64{1: int64(LingerTime)} // a __kernel_timespec, on all architectures
-	n, _, errno := syscall.RawSyscall6(sysEpollPwait2, uintptr(p.fd), uintptr(unsafe.Pointer(&p.raw[0])),
-		batch, uintptr(unsafe.Pointer(&limit)), 0, 0)
-	if errno != 0 {
-		return 0
-	}
-	return int(n)
-}
-
-// sysEpollPwait2 is the number of epoll_pwait2(2), which package syscall lacks. Since Linux 5.1 new
-// calls have the same number on all architectures; MIPS adds its base.
-const sysEpollPwait2 = syscall.SYS_EPOLL_CREATE1/1000*1000 + 441
 
 // sleep fills raw with events that happen within timeout. A signal ends it early.
 func (p *Poller) sleep(timeout time.Duration) (int, error) {

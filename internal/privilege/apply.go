@@ -6,7 +6,7 @@ import (
 	"os"
 )
 
-// kernel performs the steps. Tests replace it by one that lies.
+// kernel performs the steps. Tests replace it with one whose calls do not have their effects.
 type kernel interface {
 	landlock() int // version of the ABI
 	noNewPrivs() error
@@ -105,7 +105,7 @@ func (p *Plan) confine(k kernel, folders Folders, out *Outcome) error {
 func (p *Plan) checkKeep(keep []Folder) error {
 	if p.config.Chroot && len(keep) > 0 {
 		return fmt.Errorf("chroot: cannot keep %q open without Landlock, because it leads out of the root",
-			keep[0].Name())
+			keep[0].File.Name())
 	}
 	return nil
 }
@@ -175,7 +175,7 @@ func (p *Plan) verifyThread(t thread, out *Outcome) error {
 func verifyDirs(k kernel, folders Folders) error {
 	known := []os.FileInfo{}
 	for _, f := range append([]Folder{{File: folders.Served}}, folders.Keep...) {
-		info, err := f.Stat()
+		info, err := f.File.Stat()
 		if err != nil {
 			return err
 		}

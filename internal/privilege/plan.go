@@ -65,8 +65,8 @@ type Folders struct {
 
 // Folder is a directory that stays accessible, and how.
 type Folder struct {
-	*os.File
-	For Access
+	File *os.File
+	For  Access
 }
 
 // Access is a set of rights for the files of a directory.

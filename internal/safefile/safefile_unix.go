@@ -301,7 +301,8 @@ func giveDir(path string, perm fs.FileMode, uid int) error {
 	}
 	const all = 0o700
 	if s.Mode&all != all {
-		return unix.Fchmod(w.dir.fd, uint32(s.Mode&0o7777|all))
+		mode := uint32(s.Mode) //nolint:unconvert // types differ between systems
+		return unix.Fchmod(w.dir.fd, mode&0o7777|all)
 	}
 	return nil
 }

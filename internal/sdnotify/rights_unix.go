@@ -24,7 +24,7 @@ func sendWith(c *net.UnixConn, message []byte, f *os.File) error {
 		fileErr = file.Control(func(fd uintptr) {
 			sendErr = syscall.Sendmsg(int(to), message, syscall.UnixRights(int(fd)), nil, 0)
 		})
-		return sendErr != syscall.EAGAIN //nolint:errorlint // a bare errno
+		return sendErr != syscall.EAGAIN // a bare errno
 	})
 	if err == nil {
 		err = fileErr

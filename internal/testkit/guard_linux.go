@@ -31,7 +31,7 @@ func runGuarded(run func() int) int {
 		return 1
 	}
 	defer end() //nolint:errcheck // the guard ends with this process at the latest
-	os.Setenv(RunEnv, mark[len(RunEnv)+1:])
+	_ = os.Setenv(RunEnv, mark[len(RunEnv)+1:])
 	code := run()
 	var left []int
 	for late := time.Now().Add(exitTimeout); ; time.Sleep(10 * time.Millisecond) {

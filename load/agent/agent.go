@@ -25,8 +25,8 @@ type Options struct {
 }
 
 // Serve executes the commands of the input until it ends, ctx ends or the controller is silent for
-// too long. A run in progress ends early then; its result is still written. An invalid plan is
-// reported to the controller, and is no error of Serve. Serve may leave a goroutine that reads the
+// too long. A run in progress ends early then; its result is still written. Serve reports an
+// invalid plan to the controller and does not return it. Serve may leave a goroutine that reads the
 // input.
 func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -51,22 +51,22 @@ type server struct {
 	inputErr error // set before commands is closed
 	out      *output
 
-	heard atomic.Int64 // when input arrived last, on the agent's clock
+	lastInput atomic.Int64 // when input arrived last, on the agent's clock
 
 	// Only the loop uses these.
 	run     *run // nil while idle
 	silence time.Duration
 }
 
-// heardReader notes when input arrives. A long plan takes long to arrive.
-type heardReader struct {
+// timedReader records when input arrives. A long plan takes long to arrive.
+type timedReader struct {
 	from   io.Reader
 	server *server
 }
 
-func (r heardReader) Read(b []byte) (int, error) {
+func (r timedReader) Read(b []byte) (int, error) {
 	n, err := r.from.Read(b)
-	r.server.heard.Store(int64(r.server.now()))
+	r.server.lastInput.Store(int64(r.server.now()))
 	return n, err
 }
 
@@ -75,7 +75,7 @@ func (s *server) now() time.Duration { return time.Since(s.options.Epoch) }
 // read passes commands to the loop. It replies to pings itself, so that nothing delays a reply.
 func (s *server) read(ctx context.Context, in io.Reader) {
 	defer close(s.commands)
-	d := json.NewDecoder(heardReader{in, s})
+	d := json.NewDecoder(timedReader{in, s})
 	for {
 		var c Command
 		err := d.Decode(&c)
@@ -127,7 +127,7 @@ func (s *server) loop(ctx context.Context) error {
 		case <-done:
 			s.run = nil
 		case <-silence.C:
-			if left := time.Duration(s.heard.Load()) + s.silence - s.now(); left > 0 {
+			if left := time.Duration(s.lastInput.Load()) + s.silence - s.now(); left > 0 {
 				silence.Reset(left)
 				continue
 			}
@@ -146,7 +146,7 @@ func (s *server) endRun() {
 	}
 }
 
-// execute executes one command.
+// execute carries out a command of the controller. An error ends the agent.
 func (s *server) execute(ctx context.Context, c Command) error {
 	switch {
 	case c.Hello != nil:
@@ -154,22 +154,22 @@ func (s *server) execute(ctx context.Context, c Command) error {
 		s.out.send(Record{Hello: &About{Version: Version, Tool: s.options.Tool, OS: runtime.GOOS,
 			Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Clock: s.now()}})
 		if c.Hello.Version != Version {
-			return fmt.Errorf("agent: version %d of the protocol: want %d (use the same tare on all machines)",
+			return fmt.Errorf("agent: protocol version %d: want %d (use the same tare on all machines)",
 				c.Hello.Version, Version)
 		}
 	case c.Plan != nil:
 		if s.run != nil {
-			return errors.New("agent: a plan, although another one is running")
+			return errors.New("agent: received a plan while another one runs (wait for its result)")
 		}
 		s.begin(ctx, c.Plan)
 	case c.Start != nil:
 		if s.run == nil {
-			return errors.New("agent: a start without a plan")
+			return errors.New("agent: received a start without a plan (send a plan first)")
 		}
 		select {
 		case s.run.start <- *c.Start:
 		default:
-			return errors.New("agent: a second start of a plan")
+			return errors.New("agent: received a second start of the same plan")
 		}
 	case c.Stop && s.run != nil:
 		s.run.stop()

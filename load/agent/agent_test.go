@@ -202,7 +202,7 @@ func TestRunEndsEarly(t *testing.T) {
 	}
 }
 
-func TestAgentRejects(t *testing.T) {
+func TestInvalidCommandsEndTheAgent(t *testing.T) {
 	for input, want := range map[string]string{
 		`{"hello":{"version":99}}`:   "version 99",
 		`{"start":{}}`:               "without a plan",

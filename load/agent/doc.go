@@ -8,7 +8,7 @@
 //
 //	idle ──plan──▶ connecting ──connections are open──▶ ready ──start──▶ running ──result──▶ idle
 //
-// The message "stop" ends the run early, in any state. Pings are replied to in all states.
+// The message "stop" ends the run early, in any state. The agent replies to pings in all states.
 //
 // Times are those of the agent's own monotonic clock, in nanoseconds since the process began. A
 // wrong date on one of the machines has no effect.

@@ -8,11 +8,11 @@ import (
 	"io"
 )
 
-// maxQueued limits the records that wait to be written: an hour's. A slow reader must not hold up a
-// run.
+// maxQueued limits the records that wait to be written. It is enough for an hour: a slow reader
+// must not hold up a run.
 const maxQueued = 4096
 
-var errUnread = errors.New("agent: the output is not read")
+var errUnread = errors.New("agent: the queue of records is full: nothing reads the output")
 
 // output writes records in a goroutine of its own. Any goroutine may call its methods, except
 // close, which only one calls.

@@ -78,7 +78,7 @@ type Part struct {
 	FirstConnection int `json:"firstConnection"`
 }
 
-// TLS describes a TLS configuration by texts. The zero value is Go's default.
+// TLS is a TLS configuration in a form that can be sent. The zero value is Go's default.
 type TLS struct {
 	Insecure   bool   `json:"insecure,omitempty"`       // accept any certificate
 	CA         string `json:"caPem,omitempty"`          // trusted certificates; empty means the system's
@@ -93,7 +93,7 @@ func (t *TLS) Config() (*tls.Config, error) {
 	if t.CA != "" {
 		config.RootCAs = x509.NewCertPool()
 		if !config.RootCAs.AppendCertsFromPEM([]byte(t.CA)) {
-			return nil, errors.New("no PEM certificate to trust")
+			return nil, errors.New("trusted certificates: no certificate in PEM form")
 		}
 	}
 	if t.Cert != "" {
@@ -203,5 +203,5 @@ func parseVersion(name string) (load.Version, error) {
 	case "2":
 		return load.HTTP2, nil
 	}
-	return 0, &load.PlanError{Reason: fmt.Sprintf("version %q of HTTP: want 1.0, 1.1 or 2", name)}
+	return 0, &load.PlanError{Reason: fmt.Sprintf("HTTP version %q: want 1.0, 1.1 or 2", name)}
 }

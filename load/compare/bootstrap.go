@@ -56,9 +56,9 @@ func spread(logs []float64, wide float64) stat.Interval {
 
 // drawing draws seconds of a side's runs.
 type drawing struct {
-	*series
-	sum   *sum
-	block []int // block length in seconds, by run
+	series *series
+	sum    *sum
+	block  []int // block length in seconds, by run
 }
 
 func newDrawing(s *series) *drawing {
@@ -76,11 +76,11 @@ func blockLength(n int) int { return int(math.Round(math.Sqrt(float64(n)))) }
 // draw returns the sum of as many randomly drawn seconds as the runs have.
 func (d *drawing) draw(random *rand.Rand) *sum {
 	d.sum.reset()
-	for i := range d.runs {
-		if len(d.runs) > 1 {
-			i = random.IntN(len(d.runs))
+	for i := range d.series.runs {
+		if len(d.series.runs) > 1 {
+			i = random.IntN(len(d.series.runs))
 		}
-		run, block := d.runs[i], d.block[i]
+		run, block := d.series.runs[i], d.block[i]
 		for left := len(run); left > 0; left -= block {
 			from := random.IntN(len(run) - block + 1)
 			for j := range min(block, left) {
@@ -98,11 +98,11 @@ func widening(a, b *drawing) float64 {
 	lacking, blocks := 1.0, 0.0
 	for _, d := range []*drawing{a, b} {
 		n := 0.0
-		for i, run := range d.runs {
+		for i, run := range d.series.runs {
 			n += float64(len(run)) / float64(d.block[i])
 		}
-		if len(d.runs) > 1 { // runs are drawn, not blocks
-			n = float64(len(d.runs))
+		if len(d.series.runs) > 1 { // runs are drawn, not blocks
+			n = float64(len(d.series.runs))
 		}
 		lacking = max(lacking, n/(n-1))
 		blocks += n - 1

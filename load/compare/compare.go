@@ -40,8 +40,8 @@ type Row struct {
 	Ratio stat.Interval
 	// Better is the direction of improvement.
 	Better Direction
-	// First marks the main figure for this kind of run.
-	First bool
+	// IsMain marks the main figure for this kind of run.
+	IsMain bool
 }
 
 // Direction is the direction of improvement of a figure.
@@ -164,16 +164,16 @@ func Compare(a, b Side) (*Comparison, error) {
 	if seriesA.enough() && seriesB.enough() {
 		intervals = bootstrap(seriesA, seriesB, all, resamples)
 	}
-	first := rateName
+	main := rateName
 	openA, openB := a.Runs[0].Open(), b.Runs[0].Open()
 	if openA || openB { // the schedule determines the rate
-		first = tailName
+		main = tailName
 	}
 	if openA != openB {
 		c.remark("One loop is open and the other closed: their figures are not comparable.")
 	}
 	for i, f := range all {
-		row := Row{Name: f.name, Better: f.better, First: f.name == first}
+		row := Row{Name: f.name, Better: f.better, IsMain: f.name == main}
 		inA, inB := f.of(wholeA), f.of(wholeB)
 		row.A, row.B = f.format(inA), f.format(inB)
 		row.Ratio = shift(intervals[i], inB/inA)
@@ -244,25 +244,25 @@ func given(r *report.Run, flag string) string {
 // Verdict returns the result of the comparison in one sentence.
 func (c *Comparison) Verdict() string {
 	by := map[Finding][]string{}
-	var first *Row
+	var main *Row
 	for i := range c.Rows {
 		row := &c.Rows[i]
-		if row.First {
-			first = row
+		if row.IsMain {
+			main = row
 			continue
 		}
 		by[row.Finding()] = append(by[row.Finding()], row.Name)
 	}
 	text := ""
-	switch f := first.Finding(); f {
+	switch f := main.Finding(); f {
 	case Unknown:
-		return fmt.Sprintf("No verdict without intervals. The ratio of %s is %.3f.", first.Name, first.Ratio.Mid)
+		return fmt.Sprintf("No verdict without intervals. The ratio of %s is %.3f.", main.Name, main.Ratio.Mid)
 	case NoDifference:
-		text = fmt.Sprintf("No difference shown in %s", first.Name)
+		text = fmt.Sprintf("No difference shown in %s", main.Name)
 	default:
-		text = fmt.Sprintf("B is %s: %s %.3f times A's", f, first.Name, first.Ratio.Mid)
+		text = fmt.Sprintf("B is %s: %s %.3f times A's", f, main.Name, main.Ratio.Mid)
 	}
-	text += fmt.Sprintf(" (%.3f to %.3f)", first.Ratio.Lo, first.Ratio.Hi)
+	text += fmt.Sprintf(" (%.3f to %.3f)", main.Ratio.Lo, main.Ratio.Hi)
 	for _, f := range []Finding{Faster, Slower} {
 		if len(by[f]) > 0 {
 			text += fmt.Sprintf("; %s by %s", f, strings.Join(by[f], ", "))

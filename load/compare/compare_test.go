@@ -181,10 +181,10 @@ func TestLongRunsAreMerged(t *testing.T) {
 	r.Seconds = float64(len(r.Timeline))
 	s, remark := newSeries(Side{"r", []*report.Run{r}})
 	whole := all(s)
-	if len(s.runs[0]) > mostSeconds || remark != "" || whole.length != 250 ||
-		whole.requests != 25*float64(r.Requests) || whole.count != whole.requests {
-		t.Errorf("%d parts, %q; %v seconds, %v requests, %v times", len(s.runs[0]), remark, whole.length,
-			whole.requests, whole.count)
+	if len(s.runs[0]) > maxSeconds || remark != "" || whole.total.length != 250 ||
+		whole.total.requests != 25*float64(r.Requests) || whole.count != whole.total.requests {
+		t.Errorf("%d parts, %q; %v seconds, %v requests, %v times", len(s.runs[0]), remark, whole.total.length,
+			whole.total.requests, whole.count)
 	}
 	if p50 := time.Duration(whole.quantile(0.5)); p50 < 1100*time.Microsecond || p50 > 1300*time.Microsecond {
 		t.Errorf("p50 %v", p50)
@@ -225,7 +225,7 @@ func TestDifferentSettingsAreListed(t *testing.T) {
 		t.Error("the same comparison comes to something else")
 	}
 	a.Due = 5000 // of two open loops the latency is judged
-	if c := compareRuns(t, "a", a, "b", b); !row(t, c, "p99").First {
+	if c := compareRuns(t, "a", a, "b", b); !row(t, c, "p99").IsMain {
 		t.Errorf("judged by another: %s", c.Verdict())
 	}
 	if _, err := Compare(Side{"a", nil}, Side{"b", nil}); err == nil {

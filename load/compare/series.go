@@ -29,11 +29,11 @@ type series struct {
 }
 
 const (
-	// mostSeconds limits the parts of a run's timeline. The seconds of longer runs are merged.
-	mostSeconds = 240
-	// fewestSeconds is the fewest seconds of a run that allow an interval. With fewer, its bounds
+	// maxSeconds limits the parts of a run's timeline. The seconds of longer runs are merged.
+	maxSeconds = 240
+	// minSeconds is the fewest seconds of a run that allow an interval. With fewer, its bounds
 	// would be guesses.
-	fewestSeconds = 8
+	minSeconds = 8
 )
 
 // newSeries returns the timelines of a side. The remark names what they lack.
@@ -41,14 +41,14 @@ func newSeries(s Side) (_ *series, remark string) {
 	all := &series{known: true}
 	numbers := make(map[time.Duration]int32)
 	for _, r := range s.Runs {
-		seconds, whole := split(r, numbers)
-		all.known = all.known && whole
+		seconds, isComplete := split(r, numbers)
+		all.known = all.known && isComplete
 		all.runs = append(all.runs, seconds)
 	}
 	all.sortTimes(numbers)
 	switch {
 	case !all.enough():
-		remark = fmt.Sprintf("%s is too short for intervals: want at least %d seconds.", s.Name, fewestSeconds)
+		remark = fmt.Sprintf("%s is too short for intervals: want at least %d seconds.", s.Name, minSeconds)
 	case !all.known:
 		remark = fmt.Sprintf("%s lacks histograms of some seconds: its latencies have no intervals.", s.Name)
 	}
@@ -56,10 +56,10 @@ func newSeries(s Side) (_ *series, remark string) {
 }
 
 // split returns the seconds of a run, merged if there are too many. It numbers the latencies in the
-// order in which it meets them. Whole is false if a second lacks its histogram.
-func split(r *report.Run, numbers map[time.Duration]int32) (seconds []second, whole bool) {
-	each := (len(r.Timeline) + mostSeconds - 1) / mostSeconds
-	whole = true
+// order in which it finds them. isComplete is false if a second lacks its histogram.
+func split(r *report.Run, numbers map[time.Duration]int32) (seconds []second, isComplete bool) {
+	each := (len(r.Timeline) + maxSeconds - 1) / maxSeconds
+	isComplete = true
 	counts := make(map[int32]float64)
 	for i, s := range r.Timeline {
 		if i%each == 0 {
@@ -72,7 +72,7 @@ func split(r *report.Run, numbers map[time.Duration]int32) (seconds []second, wh
 		last.errors += float64(s.Errors)
 		h, err := s.Latency.Unpack()
 		if err != nil || h.Count() != s.Latency.Count || s.Requests > 0 && h.Count() == 0 {
-			whole = false
+			isComplete = false
 			continue
 		}
 		for d, n := range h.All() {
@@ -87,7 +87,7 @@ func split(r *report.Run, numbers map[time.Duration]int32) (seconds []second, wh
 			}
 		}
 	}
-	return seconds, whole
+	return seconds, isComplete
 }
 
 // sortTimes renumbers the latencies in rising order.
@@ -115,7 +115,7 @@ func (s *series) sortTimes(numbers map[time.Duration]int32) {
 // enough reports whether all runs are long enough for intervals.
 func (s *series) enough() bool {
 	for _, run := range s.runs {
-		if len(run) < fewestSeconds {
+		if len(run) < minSeconds {
 			return false
 		}
 	}
@@ -124,7 +124,7 @@ func (s *series) enough() bool {
 
 // sum is the total of some seconds. It is reused.
 type sum struct {
-	second
+	total  second
 	times  []float64
 	counts []float64 // by index into times
 	count  float64
@@ -134,21 +134,21 @@ func newSum(s *series) *sum { return &sum{times: s.times, counts: make([]float64
 
 func (s *sum) reset() {
 	clear(s.counts)
-	s.second, s.count = second{}, 0
+	s.total, s.count = second{}, 0
 }
 
 func (s *sum) add(x *second) {
-	s.length += x.length
-	s.requests += x.requests
-	s.errors += x.errors
+	s.total.length += x.length
+	s.total.requests += x.requests
+	s.total.errors += x.errors
 	for _, b := range x.bins {
 		s.counts[b.time] += b.count
 		s.count += b.count
 	}
 }
 
-func (s *sum) rate() float64       { return s.requests / s.length }
-func (s *sum) errorShare() float64 { return s.errors / (s.requests + s.errors) }
+func (s *sum) rate() float64       { return s.total.requests / s.total.length }
+func (s *sum) errorShare() float64 { return s.total.errors / (s.total.requests + s.total.errors) }
 
 func (s *sum) mean() float64 {
 	total := 0.0

@@ -14,11 +14,8 @@ import (
 // WriteText writes the comparison for a terminal.
 func (c *Comparison) WriteText(out io.Writer) error {
 	var b strings.Builder
-	for _, side := range []struct {
-		letter string
-		Side
-	}{{"A", c.A}, {"B", c.B}} {
-		fmt.Fprintf(&b, "%s  %s\n", side.letter, side.Name)
+	for i, side := range []Side{c.A, c.B} {
+		fmt.Fprintf(&b, "%c  %s\n", "AB"[i], side.Name)
 		for _, r := range side.Runs {
 			fmt.Fprintf(&b, "   %s  %s  %.1fs\n", r.URL, r.About.Started.Format("2006-01-02 15:04:05"), r.Seconds)
 		}

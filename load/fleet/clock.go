@@ -18,12 +18,12 @@ type clock struct {
 
 // trip is a round trip.
 type trip struct {
-	took   time.Duration
-	offset time.Duration // the agent's clock minus the controller's
+	duration time.Duration
+	offset   time.Duration // the agent's clock minus the controller's
 }
 
-// keptTrips is the number of round trips from which the shortest is taken. One a second is made, so
-// clocks that drift apart by 50 µs a second stay within a millisecond.
+// keptTrips is the number of round trips from which the shortest is chosen. There is one a second,
+// so clocks that drift apart by 50 µs a second stay within a millisecond.
 const keptTrips = 16
 
 func newClock() *clock { return &clock{pong: make(chan struct{}, 1)} }
@@ -59,11 +59,11 @@ func (c *clock) receive(number uint64, agents, now time.Duration) {
 func (c *clock) estimate() (offset, most time.Duration) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	best := trip{took: -1}
+	best := trip{duration: -1}
 	for _, t := range c.trips {
-		if best.took < 0 || t.took < best.took {
+		if best.duration < 0 || t.duration < best.duration {
 			best = t
 		}
 	}
-	return best.offset, max(best.took, 0) / 2
+	return best.offset, max(best.duration, 0) / 2
 }

@@ -2,8 +2,7 @@
 // process: it divides the plan, starts the agents together and joins what they measure.
 //
 // A [Host] is where an agent runs. The channel to an agent is the input and output of a command:
-// the agent itself, ssh, or kubectl. Placing, starting and ending processes is the work of sshd and
-// Kubernetes.
+// the agent itself, ssh, or kubectl. sshd and Kubernetes place, start and end the processes.
 //
 // # Losses
 //
@@ -15,5 +14,5 @@
 //
 //   - agent: a process of the generator that a controller commands; see package agent
 //   - controller: the process that holds a Fleet
-//   - link: the channel to an agent, with what is known of its clock
+//   - link: the channel to an agent, with an estimate of its clock
 package fleet

@@ -113,8 +113,10 @@ func (l *link) open(ctx context.Context, silence time.Duration) error {
 			err = context.Cause(ctx)
 		case err == nil && lacks == "":
 			return nil
-		case err == nil && (installed || l.host.Install == nil):
-			err = errors.New("its agent is missing")
+		case err == nil && installed:
+			err = errors.New("its agent is missing, although it was installed")
+		case err == nil && l.host.Install == nil:
+			err = errors.New("its agent is missing (install tare there)")
 		case err == nil:
 			if err = l.host.Install(ctx, lacks); err == nil {
 				continue

@@ -196,7 +196,7 @@ func TestRunsEndEarly(t *testing.T) {
 
 // An agent that dies or freezes is named, and its seconds are in the figures. A frozen one ends
 // once it is continued.
-func TestLostAgents(t *testing.T) {
+func TestLostAgentsAreNamedAndCounted(t *testing.T) {
 	for name, test := range map[string]struct {
 		signal syscall.Signal
 		policy fleet.OnLoss
@@ -253,7 +253,7 @@ func TestLostAgents(t *testing.T) {
 }
 
 // A clock that is an hour ahead or behind does not matter.
-func TestSkewedClocks(t *testing.T) {
+func TestSkewedClocksHaveNoEffect(t *testing.T) {
 	own, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -287,7 +287,7 @@ func TestSkewedClocks(t *testing.T) {
 }
 
 // Hosts without a working agent are errors, and nothing stays.
-func TestOpenFails(t *testing.T) {
+func TestUnusableHostsAreErrors(t *testing.T) {
 	own, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -298,11 +298,11 @@ func TestOpenFails(t *testing.T) {
 		}}
 	}
 	for want, host := range map[string]fleet.Host{
-		"no such file":     fleet.Local("bad", "/does/not/exist"),
-		"7: [2J[Hreason":   command("sh", "-c", `printf '\033[2J\033[Hreason\r\n' >&2; exit 7`),
-		"not an agent's":   command("yes"),
-		"agent is missing": command("echo", "tare-missing Linux x86_64"),
-		"version 99":       command("sh", "-c", `echo noise; echo '{"hello":{"version":99}}'; cat >/dev/null`),
+		"no such file":   fleet.Local("bad", "/does/not/exist"),
+		"7: [2J[Hreason": command("sh", "-c", `printf '\033[2J\033[Hreason\r\n' >&2; exit 7`),
+		"none of its first 50 lines is an agent's": command("yes"),
+		"agent is missing":                         command("echo", "tare-missing Linux x86_64"),
+		"version 99":                               command("sh", "-c", `echo noise; echo '{"hello":{"version":99}}'; cat >/dev/null`),
 	} {
 		_, err := fleet.Open(context.Background(), []fleet.Host{fleet.Local("good", own), host}, fleet.Options{})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "bad: ") {

@@ -24,7 +24,7 @@ type Job struct {
 const (
 	// podsTimeout limits how long pods may take to run.
 	podsTimeout = 3 * time.Minute
-	// podsEvery is the interval of looking at them.
+	// podsEvery is the interval between checks of the pods.
 	podsEvery = 500 * time.Millisecond
 	// deleteTimeout limits how long deleting a Job may take.
 	deleteTimeout = time.Minute
@@ -37,8 +37,8 @@ func NewJobName() string {
 	return "tare-load-" + hex.EncodeToString(b[:])
 }
 
-// StartJob creates the Job and waits until its pods run. If it fails, the Job is deleted. The
-// caller deletes it otherwise. Note, which may be nil, receives what the pods wait for.
+// StartJob creates the Job and waits until its pods run. If that fails, StartJob deletes the Job;
+// otherwise the caller does. note, which may be nil, receives what the pods wait for.
 func StartJob(ctx context.Context, k Kubernetes, note func(string)) (*Job, error) {
 	j := &Job{spec: k, Name: NewJobName()}
 	manifest, err := k.Manifest(j.Name)
@@ -103,7 +103,7 @@ func (j *Job) command(args ...string) *exec.Cmd {
 	return c
 }
 
-// kubectl runs kubectl and returns its output. Its error is kubectl's sentence.
+// kubectl runs kubectl and returns its output. The error has the last line of its standard error.
 func (j *Job) kubectl(ctx context.Context, in []byte, args ...string) ([]byte, error) {
 	c := j.command(args...)
 	errs, out := &tail{}, new(bytes.Buffer)
@@ -130,7 +130,7 @@ func (j *Job) kubectl(ctx context.Context, in []byte, args ...string) ([]byte, e
 	}
 }
 
-// pod is the part of a pod's state that matters here.
+// pod is the part of a pod's state that is read.
 type pod struct {
 	Metadata struct {
 		Name string `json:"name"`
@@ -202,7 +202,7 @@ func (p *pod) waitsFor() string {
 
 // awaitPods waits until all pods run.
 func (j *Job) awaitPods(ctx context.Context, note func(string)) error {
-	noted := ""
+	reported := ""
 	for {
 		out, err := j.kubectl(ctx, nil, "get", "pods", "--selector", jobLabel+"="+j.Name, "--output", "json")
 		var list struct{ Items []pod }
@@ -228,15 +228,15 @@ func (j *Job) awaitPods(ctx context.Context, note func(string)) error {
 		if len(j.pods) == j.spec.Agents {
 			return nil
 		}
-		if note != nil && waits != noted && len(list.Items) == j.spec.Agents {
+		if note != nil && waits != reported && len(list.Items) == j.spec.Agents {
 			note("waiting for " + waits)
 		}
-		noted = cmp.Or(waits, noted)
+		reported = cmp.Or(waits, reported)
 		select {
 		case <-time.After(podsEvery):
 		case <-ctx.Done():
 			if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-				return fmt.Errorf("%d of %d pods run after %v; %s", len(j.pods), j.spec.Agents, podsTimeout, noted)
+				return fmt.Errorf("%d of %d pods run after %v; %s", len(j.pods), j.spec.Agents, podsTimeout, reported)
 			}
 			return ctx.Err()
 		}

@@ -98,7 +98,7 @@ func TestJobRunsAPlan(t *testing.T) {
 }
 
 // Each thing that can go wrong has a sentence, and no job stays.
-func TestJobFailures(t *testing.T) {
+func TestJobFailuresAreExplained(t *testing.T) {
 	waiting := func(reason, message string) string {
 		return fmt.Sprintf(`{"waiting":{"reason":%q,"message":%q}}`, reason, message)
 	}
@@ -175,7 +175,7 @@ func TestLostPodIsExplained(t *testing.T) {
 	}
 }
 
-func TestManifest(t *testing.T) {
+func TestManifestHasTheOptions(t *testing.T) {
 	k := fleet.Kubernetes{Agents: 3, Image: "registry/tare:1", Namespace: "load",
 		NodeSelector: map[string]string{"pool": "load"}, Requests: map[string]string{"cpu": "2"},
 		Limits: map[string]string{"memory": "1Gi"}}

@@ -27,7 +27,7 @@ type link struct {
 	cmd    *exec.Cmd
 	about  agent.About
 	clock  *clock
-	heard  atomic.Int64 // when bytes arrived or were taken last, on the controller's clock
+	active atomic.Int64 // when the agent last sent or accepted bytes, on the controller's clock
 	errors *tail        // end of the command's standard error
 
 	sending sync.Mutex // held while writing to in
@@ -56,13 +56,13 @@ const (
 	pingEvery = time.Second
 	// closeTimeout limits how long a command may take to end after its input was closed.
 	closeTimeout = 5 * time.Second
-	// stderrKept is how much of the end of standard error is kept.
-	stderrKept = 4096
+	// maxStderr is the number of bytes kept of the end of standard error.
+	maxStderr = 4096
 )
 
 func (l *link) now() time.Duration { return time.Since(l.zero) }
 
-// start starts the command.
+// start starts the command and connects its pipes.
 func (l *link) start(ctx context.Context) (err error) {
 	if l.cmd, err = l.host.Command(ctx); err != nil {
 		return err
@@ -85,14 +85,14 @@ func (l *link) start(ctx context.Context) (err error) {
 	}
 	l.out = bufio.NewReaderSize(r, 64<<10)
 	l.ended = make(chan struct{})
-	l.heard.Store(int64(l.now()))
+	l.active.Store(int64(l.now()))
 	return nil
 }
 
 // greet exchanges greetings. It returns the line after missing if the host has no agent.
 func (l *link) greet(silence time.Duration) (lacks string, err error) {
 	_ = l.send(agent.Command{Hello: &agent.Greeting{Version: agent.Version, Silence: silence}})
-	// An error of writing is that of an ended command, whose output shows why.
+	// If writing fails, the command has ended, and its output shows why.
 	for range maxNoise {
 		line, err := l.readLine()
 		if err != nil {
@@ -107,12 +107,12 @@ func (l *link) greet(silence time.Duration) (lacks string, err error) {
 		}
 		l.about = *r.Hello
 		if l.about.Version != agent.Version {
-			return "", fmt.Errorf("its tare speaks version %d of the protocol, this one version %d", l.about.Version,
-				agent.Version)
+			return "", fmt.Errorf("its protocol has version %d: want %d (use the same tare on all machines)",
+				l.about.Version, agent.Version)
 		}
 		return "", nil
 	}
-	return "", fmt.Errorf("its first %d lines are not an agent's: is the program tare?", maxNoise)
+	return "", fmt.Errorf("none of its first %d lines is an agent's (is the program tare?)", maxNoise)
 }
 
 // drain waits for the end of a command whose agent is missing.
@@ -131,7 +131,7 @@ func (l *link) readLine() ([]byte, error) {
 	var line []byte
 	for {
 		piece, err := l.out.ReadSlice('\n')
-		l.heard.Store(int64(l.now()))
+		l.active.Store(int64(l.now()))
 		line = append(line, piece...)
 		switch {
 		case err == nil:
@@ -170,8 +170,8 @@ func (l *link) read(events chan<- event, done <-chan struct{}) {
 	}
 }
 
-// end ends the command because of an error of its output, and returns the reason, in the command's
-// own words if there are any.
+// end ends the command because reading its output failed. It returns the reason, with the last line
+// of the command's standard error if there is one.
 func (l *link) end(err error) error {
 	if !errors.Is(err, io.EOF) {
 		l.kill()
@@ -211,10 +211,11 @@ func (l *link) close() {
 	}
 }
 
-// pieces is how much is written at a time, so that progress is noticed.
-const pieces = 64 << 10
+// pieceSize is the number of bytes written at a time. Each piece that the agent accepts shows that
+// it is alive.
+const pieceSize = 64 << 10
 
-// send sends a command.
+// send writes a command to the agent. Any goroutine may call it.
 func (l *link) send(c agent.Command) error {
 	b, err := json.Marshal(c)
 	if err != nil {
@@ -224,12 +225,12 @@ func (l *link) send(c agent.Command) error {
 	l.sending.Lock()
 	defer l.sending.Unlock()
 	for len(b) > 0 {
-		n, err := l.in.Write(b[:min(len(b), pieces)])
+		n, err := l.in.Write(b[:min(len(b), pieceSize)])
 		if err != nil {
 			return err
 		}
 		if b = b[n:]; len(b) > 0 {
-			l.heard.Store(int64(l.now()))
+			l.active.Store(int64(l.now()))
 		}
 	}
 	return nil
@@ -288,7 +289,7 @@ func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.text = append(t.text, b...)
-	if extra := len(t.text) - stderrKept; extra > 0 {
+	if extra := len(t.text) - maxStderr; extra > 0 {
 		t.text = append(t.text[:0], t.text[extra:]...)
 	}
 	return len(b), nil

@@ -79,11 +79,11 @@ const (
 	jobLabel = "batch.kubernetes.io/job-name"
 	// containerName is the name of the container in each pod.
 	containerName = "agent"
-	// jobTTL is after how many seconds Kubernetes deletes an ended Job that nobody deleted.
+	// jobTTL is the number of seconds after which Kubernetes deletes a finished Job.
 	jobTTL = 60
 	// podSilence is how long an agent waits for its controller before it ends.
 	podSilence = "5m"
-	// podGrace is how many seconds a pod may take to end.
+	// podGrace is the number of seconds that a pod may take to end.
 	podGrace = 5
 )
 

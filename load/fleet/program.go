@@ -10,7 +10,7 @@ import (
 	"runtime"
 )
 
-// Program is an executable file of tare, which is copied to other machines.
+// Program is an executable file of tare that can be copied to other machines.
 type Program struct {
 	path string
 	arch string // as GOARCH

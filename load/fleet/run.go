@@ -30,8 +30,9 @@ type run struct {
 	stoppedAt time.Duration
 	failed    error    // a *load.PlanError
 	lost      []string // reasons of losses
-	refused   string   // why an agent could open no connection
 	began     bool     // Trace.Started was called
+
+	noConnection string // why an agent could open no connection
 }
 
 // part is one agent's part of a run.
@@ -45,7 +46,8 @@ type part struct {
 	clockError time.Duration // greatest error of began
 	behind     time.Duration
 	samples    []load.Sample
-	refused    string // why it could open no connection
+
+	noConnection string // why it could open no connection
 }
 
 type state uint8
@@ -75,7 +77,7 @@ const (
 func (f *Fleet) Run(ctx context.Context, p load.Plan) (*load.Result, error) {
 	p.Trace = cmp.Or(p.Trace, &load.Trace{})
 	if p.TLS != nil && f.options.TLS == nil {
-		return nil, &load.PlanError{Reason: "agents need their TLS configuration as texts"}
+		return nil, &load.PlanError{Reason: "TLS: a configuration for agents belongs to the options of the fleet, not to the plan"}
 	}
 	r, err := f.newRun(p)
 	if err != nil {
@@ -92,8 +94,8 @@ func (f *Fleet) Run(ctx context.Context, p load.Plan) (*load.Result, error) {
 	switch {
 	case ctx.Err() != nil:
 		return res, ctx.Err()
-	case r.refused != "" && res.Requests == 0:
-		return res, &load.ConnectError{URL: res.URL, First: r.refused}
+	case r.noConnection != "" && res.Requests == 0:
+		return res, &load.ConnectError{URL: res.URL, First: r.noConnection}
 	case r.lost != nil && (f.options.OnLoss == End || len(f.alive()) == 0):
 		return res, &Error{r.lost}
 	}
@@ -125,7 +127,7 @@ func (f *Fleet) newRun(p load.Plan) (*run, error) {
 	return r, nil
 }
 
-// send sends the plans.
+// send queues each part's plan, and starts a goroutine that sends the part's commands.
 func (r *run) send() error {
 	commands := make([]agent.Command, len(r.parts))
 	for i, one := range r.parts {
@@ -207,7 +209,7 @@ func (r *run) handle(e event) {
 	}
 }
 
-// startIfReady sends the start once no part prepares any more.
+// startIfReady sends the start once no part is connecting any more.
 func (r *run) startIfReady() {
 	if r.startAt > 0 || r.isStopped || slices.ContainsFunc(r.parts, func(p *part) bool { return p.state == sent }) {
 		return
@@ -222,8 +224,8 @@ func (r *run) startIfReady() {
 		return
 	}
 	for _, p := range r.parts {
-		if p.refused != "" && r.fleet.options.OnLoss == End {
-			r.noteLoss(p, p.refused)
+		if p.noConnection != "" && r.fleet.options.OnLoss == End {
+			r.recordLoss(p, p.noConnection)
 			return
 		}
 	}
@@ -289,9 +291,9 @@ func (r *run) end(p *part, rec *agent.Record) {
 		return
 	case e.Kind == agent.NoConnection:
 		why = "it could open no connection: " + trimPrefix(e.Text)
-		p.refused = why
+		p.noConnection = why
 		if rec.Result != nil {
-			r.refused = rec.Result.Errors.First
+			r.noConnection = rec.Result.Errors.First
 		}
 	case !r.isStopped:
 		why = e.Text
@@ -303,8 +305,8 @@ func (r *run) end(p *part, rec *agent.Record) {
 		r.joiner.End(p.index, rec.Result, why)
 	}
 	// Before the start, startIfReady decides about agents without a connection: all may lack one.
-	if e != nil && !r.isStopped && (p.refused == "" || r.startAt > 0) {
-		r.noteLoss(p, why)
+	if e != nil && !r.isStopped && (p.noConnection == "" || r.startAt > 0) {
+		r.recordLoss(p, why)
 	}
 	r.startIfReady()
 }
@@ -326,12 +328,12 @@ func (r *run) lose(p *part, why string) {
 	}
 	p.state = over
 	r.joiner.Lose(p.index, why)
-	r.noteLoss(p, why)
+	r.recordLoss(p, why)
 	r.startIfReady()
 }
 
-// noteLoss records a loss, which may end the run.
-func (r *run) noteLoss(p *part, why string) {
+// recordLoss records a loss, which may end the run.
+func (r *run) recordLoss(p *part, why string) {
 	r.lost = append(r.lost, fmt.Sprintf("%s was lost: %s", p.link.name, why))
 	if r.fleet.options.OnLoss == End {
 		r.stop()
@@ -351,7 +353,7 @@ func (r *run) stop() {
 	}
 }
 
-// watch loses the agents that report nothing.
+// watch gives up agents that are silent or report no result.
 func (r *run) watch() {
 	now := r.now()
 	silence := r.fleet.options.Silence
@@ -359,7 +361,7 @@ func (r *run) watch() {
 		if p.state == over {
 			continue
 		}
-		if quiet := now - time.Duration(p.link.heard.Load()); quiet > silence {
+		if quiet := now - time.Duration(p.link.active.Load()); quiet > silence {
 			r.lose(p, fmt.Sprintf("nothing arrived from it for %.0f s", quiet.Seconds()))
 		} else if limit := r.deadline(); limit > 0 && now > limit {
 			r.lose(p, "it reported no result")

@@ -61,7 +61,7 @@ func (s *sshHost) install(ctx context.Context, line string) error {
 		}
 	}
 	if !fits {
-		return fmt.Errorf("its architecture is %s: no program of tare for %s to copy there", machine, goArch(machine))
+		return fmt.Errorf("its architecture is %q: no program of tare is built for it", machine)
 	}
 	file, err := os.Open(s.used.path)
 	if err != nil {

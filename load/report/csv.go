@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/load"
+	"github.com/tarehq/tare/load/hist"
 )
 
 // column is a figure with its name: camelCase, with the unit at the end, as in the JSON.
@@ -21,7 +22,7 @@ func (r *Run) columns() []column {
 		{"started", r.About.Started.UTC().Format(time.RFC3339Nano)},
 		{"url", r.URL}, {"connections", strconv.Itoa(r.Connections)}, {"threads", strconv.Itoa(r.Threads)},
 		{"seconds", number(r.Seconds)}, {"requests", whole(r.Requests)}, {"requestsPerSecond", number(r.PerSecond())},
-		{"due", number(r.Due)}, {"unanswered", whole(r.Unanswered)},
+		{"due", number(r.Due)}, {"noResponse", whole(r.NoResponse)},
 		{"receivedBytes", whole(r.Bytes)}, {"bodyBytes", whole(r.BodyBytes)}, {"sentBytes", whole(r.SentBytes)},
 		{"errors", whole(r.Errors.Total())}, {"connectErrors", whole(r.Errors.Connect)},
 		{"readErrors", whole(r.Errors.Read)},
@@ -30,21 +31,21 @@ func (r *Run) columns() []column {
 		{"bodyErrors", whole(r.Errors.Body)}, {"headerErrors", whole(r.Errors.Header)},
 		{"connectionsBefore", whole(r.Opened)}, {"connectionsMeasured", whole(r.Connects)},
 	}
-	for _, t := range []struct {
-		prefix string
-		Times
+	for _, h := range []struct {
+		prefix    string
+		durations *hist.Histogram
 	}{
-		{"latency", Times{"", r.Latency}}, {"service", Times{"", r.Service}}, {"firstByte", Times{"", r.FirstByte}},
+		{"latency", r.Latency}, {"service", r.Service}, {"firstByte", r.FirstByte},
 	} {
 		for _, v := range []struct {
 			name string
 			d    time.Duration
 		}{
-			{"Mean", t.Mean()}, {"Stdev", t.Stdev()}, {"Min", t.Quantile(0)}, {"P50", t.Quantile(0.5)},
-			{"P90", t.Quantile(0.9)},
-			{"P99", t.Quantile(0.99)}, {"P999", t.Quantile(0.999)}, {"Max", t.Max()},
+			{"Mean", h.durations.Mean()}, {"Stdev", h.durations.Stdev()}, {"Min", h.durations.Quantile(0)},
+			{"P50", h.durations.Quantile(0.5)}, {"P90", h.durations.Quantile(0.9)}, {"P99", h.durations.Quantile(0.99)},
+			{"P999", h.durations.Quantile(0.999)}, {"Max", h.durations.Max()},
 		} {
-			all = append(all, column{t.prefix + v.name + "Ns", strconv.FormatInt(int64(v.d), 10)})
+			all = append(all, column{h.prefix + v.name + "Ns", strconv.FormatInt(int64(v.d), 10)})
 		}
 	}
 	return append(all,

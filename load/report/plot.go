@@ -51,19 +51,19 @@ func (r *Run) CurvePlot() *page.Plot {
 	last := page.LastNines(r.Latency.Count())
 	lo, hi := time.Duration(math.MaxInt64), r.Latency.Max()
 	for _, s := range series {
-		lo = min(lo, s.Quantile(0))
+		lo = min(lo, s.Durations.Quantile(0))
 	}
 	x, y := page.Axis{Min: 0, Max: last}, timeAxis(lo, hi)
 	p := newPlot(&x, &y, "share of requests within this time")
 	p.X, p.Y = page.NinesTicks(x, percentOf), page.VerticalTicks(y, timeLabel)
 	for i, s := range series {
 		var places []string
-		for _, share := range page.CurveShares(s.Count(), steps) {
-			places = append(places, page.Place(x.At(page.Nines(share)), y.At(float64(s.Quantile(share)))))
+		for _, share := range page.CurveShares(s.Durations.Count(), steps) {
+			places = append(places, page.Place(x.At(page.Nines(share)), y.At(float64(s.Durations.Quantile(share)))))
 		}
 		p.Lines = append(p.Lines, page.Line{Class: fmt.Sprintf("line-%d", i), Text: s.Name, Path: page.Path(places)})
-		p.Alt += fmt.Sprintf("%s: half within %s, 99 %% within %s. ", s.Name, Duration(s.Quantile(0.5)),
-			Duration(s.Quantile(0.99)))
+		p.Alt += fmt.Sprintf("%s: half within %s, 99 %% within %s. ", s.Name, Duration(s.Durations.Quantile(0.5)),
+			Duration(s.Durations.Quantile(0.99)))
 	}
 	return p
 }

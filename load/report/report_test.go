@@ -63,7 +63,7 @@ func sample(t *testing.T) *Run {
 // opened turns a run into an open loop whose requests waited before they were sent.
 func opened(r *Run) *Run {
 	r.Due = 35100
-	r.Unanswered = 100
+	r.NoResponse = 100
 	r.Latency.Record(80 * time.Millisecond)
 	r.Generator.Lag = hist.New()
 	r.Generator.Lag.Record(time.Microsecond)
@@ -88,7 +88,7 @@ func wantLines(t *testing.T, text string, patterns ...string) {
 	}
 }
 
-func TestTextReport(t *testing.T) {
+func TestTextReportShowsAllFigures(t *testing.T) {
 	wantLines(t, text(t, sample(t)),
 		`^http://127.0.0.1:8080/api/users\?a=b$`, `^64 connections, 2 threads, 3.5s, closed loop$`,
 		`^ +mean +stdev +min +p50 +p90 +p99 +p99\.9 +max$`,
@@ -106,7 +106,7 @@ func TestTextReport(t *testing.T) {
 	r := opened(sample(t))
 	r.Generator.Busy = 0.97
 	wantLines(t, text(t, r), `, open loop$`, `^ *since sent `, `^ *since due `, `^ *sent late `,
-		`^due +35100 +99\.7% with a response$`, `^unanswered +100 at the end$`,
+		`^due +35100 +99\.7% with a response$`, `^no response +100 at the end$`,
 		`^percentiles of latency: █ since sent, ░ since due \(logarithmic, from 5\d\dµs\)$`, `^ +max +80ms  █+░+$`,
 		`^The generator was busy 97% of the time: it, not the server`)
 }

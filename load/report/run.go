@@ -94,8 +94,8 @@ func (r *Run) perRequest(total float64) float64 {
 
 // Times is a named distribution of times.
 type Times struct {
-	Name string
-	*hist.Histogram
+	Name      string
+	Durations *hist.Histogram
 }
 
 // Times returns the run's distributions, in the order of a request's life. In a closed loop, a

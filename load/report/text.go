@@ -90,9 +90,10 @@ func (r *Run) writeTimes(b *strings.Builder) {
 	fmt.Fprintf(w, "%-*s\tmean\tstdev\tmin\tp50\tp90\tp99\tp99.9\tmax\t\n", wide, "")
 	for _, t := range all {
 		fmt.Fprintf(w, "%-*s\t", wide, t.Name)
+		h := t.Durations
 		for _, d := range []time.Duration{
-			t.Mean(), t.Stdev(), t.Quantile(0), t.Quantile(0.5), t.Quantile(0.9), t.Quantile(0.99), t.Quantile(0.999),
-			t.Max(),
+			h.Mean(), h.Stdev(), h.Quantile(0), h.Quantile(0.5), h.Quantile(0.9), h.Quantile(0.99), h.Quantile(0.999),
+			h.Max(),
 		} {
 			fmt.Fprintf(w, "%s\t", Duration(d))
 		}
@@ -165,8 +166,8 @@ func (r *Run) writeFigures(b *strings.Builder) {
 		line("due", fmt.Sprintf("%.0f", r.Due),
 			fmt.Sprintf("%.1f%% with a response", 100*float64(r.Requests)/r.Due))
 	}
-	if r.Unanswered > 0 {
-		line("unanswered", fmt.Sprintf("%d at the end", r.Unanswered))
+	if r.NoResponse > 0 {
+		line("no response", fmt.Sprintf("%d at the end", r.NoResponse))
 	}
 	line("received", sizeText(float64(r.Bytes)), sizeText(float64(r.Bytes)/max(r.Seconds, 1e-9))+"/s",
 		sizeText(r.perRequest(float64(r.BodyBytes)))+" of body per request")

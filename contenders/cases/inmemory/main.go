@@ -24,10 +24,10 @@ import (
 const (
 	body = "Hello, world!"
 
-	// patience is the timeout of a server's last responses.
-	patience = 10 * time.Second
-	// warming is the divisor of the time that gives the warm-up.
-	warming = 4
+	// drainTimeout limits how long a server may take for its last responses.
+	drainTimeout = 10 * time.Second
+	// warmupPart is the part of the time that the warm-up takes: a quarter.
+	warmupPart = 4
 )
 
 // workload is the requests of all clients.
@@ -38,30 +38,30 @@ type workload struct {
 
 	counting bool
 	handled  atomic.Uint64
-	wrong    atomic.Uint64 // requests that were received differently than sent
+	wrong    atomic.Uint64 // requests that the handler did not receive as sent
 }
 
 func main() {
 	log.SetFlags(0)
 	w := workload{response: []byte(body)}
-	who := flag.String("server", "", "`name`: tare, nethttp or fasthttp")
+	name := flag.String("server", "", "`name`: tare, nethttp or fasthttp")
 	flag.StringVar(&w.method, "method", "GET", "GET or POST")
 	flag.IntVar(&w.requests, "requests", 1, "`number` of requests for each connection")
 	flag.IntVar(&w.clients, "clients", 1, "`number` of connections at a time")
 	d := flag.Duration("for", time.Second, "`time` to measure")
 	flag.Parse()
-	serve, err := w.server(*who)
+	serve, err := w.server(*name)
 	if err != nil {
 		log.Fatal(err)
 	}
-	if err := w.warm(serve, *d/warming); err != nil {
+	if err := w.warm(serve, *d/warmupPart); err != nil {
 		log.Fatal(err)
 	}
-	took, served, err := w.run(serve, *d)
+	elapsed, served, err := w.run(serve, *d)
 	if err != nil {
 		log.Fatal(err)
 	}
-	fmt.Printf("%.2f ns/request\n", float64(took.Nanoseconds())/float64(served))
+	fmt.Printf("%.2f ns/request\n", float64(elapsed.Nanoseconds())/float64(served))
 }
 
 func (w *workload) server(name string) (func(net.Listener) error, error) {
@@ -78,7 +78,7 @@ func (w *workload) server(name string) (func(net.Listener) error, error) {
 }
 
 // warm loads a server for a time, and checks that its handler receives every request. Later runs do
-// not count requests: that costs more than some of the measured work.
+// not count requests, because counting costs more than some of the measured work.
 func (w *workload) warm(serve func(net.Listener) error, d time.Duration) error {
 	w.counting = true
 	_, served, err := w.run(serve, d)
@@ -90,27 +90,28 @@ func (w *workload) warm(serve func(net.Listener) error, d time.Duration) error {
 }
 
 // run loads a server for a time. It returns the time and the number of requests.
-func (w *workload) run(serve func(net.Listener) error, d time.Duration) (took time.Duration, served uint64, err error) {
+func (w *workload) run(serve func(net.Listener) error, d time.Duration) (elapsed time.Duration, served uint64,
+	err error) {
 	start := time.Now()
 	l := inmemory.Listen(inmemory.Load{Request: w.request(), Requests: w.requests, Clients: w.clients, For: d})
 	if err := serve(l); err != nil && !errors.Is(err, io.EOF) {
 		return 0, 0, err
 	}
-	served, ok := l.Drain(patience)
-	took = time.Since(start)
+	served, ok := l.Drain(drainTimeout)
+	elapsed = time.Since(start)
 	switch {
 	case !ok:
 		err = errors.New("the server did not close all connections")
 	case served == 0:
 		err = errors.New("the server received no request")
 	case w.wrong.Load() > 0:
-		err = fmt.Errorf("%d requests were received differently than sent", w.wrong.Load())
+		err = fmt.Errorf("the handler did not receive %d requests as sent", w.wrong.Load())
 	}
-	return took, served, err
+	return elapsed, served, err
 }
 
-// request returns a request like a browser's of some years ago. The only request of a connection
-// has "Connection: close".
+// request returns a request like an old browser's. The only request of a connection has
+// "Connection: close".
 func (w *workload) request() []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%s /some/page?with=query HTTP/1.1\r\nHost: www.example.org\r\nUser-Agent: Mozilla/5.0 (X11; Linux x86_64) Gecko/20100101\r\n"+
@@ -126,8 +127,8 @@ func (w *workload) request() []byte {
 	return b.Bytes()
 }
 
-// note checks a request.
-func (w *workload) note(asSent bool) {
+// count counts a request, and whether the handler received it as sent.
+func (w *workload) count(asSent bool) {
 	if w.counting {
 		w.handled.Add(1)
 	}
@@ -137,12 +138,12 @@ func (w *workload) note(asSent bool) {
 }
 
 func (w *workload) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
-	w.note(r.Method == w.method)
+	w.count(r.Method == w.method)
 	response := w.response
 	if w.method == "POST" {
 		var err error
 		if response, err = io.ReadAll(r.Body); err != nil || string(response) != body {
-			w.note(false)
+			w.count(false)
 		}
 	}
 	rw.Header().Set("Content-Type", "text/plain")
@@ -150,11 +151,11 @@ func (w *workload) ServeHTTP(rw http.ResponseWriter, r *http.Request) {
 }
 
 func (w *workload) serveFast(ctx *fasthttp.RequestCtx) {
-	w.note(string(ctx.Method()) == w.method)
+	w.count(string(ctx.Method()) == w.method)
 	response := w.response
 	if w.method == "POST" {
 		if response = ctx.PostBody(); string(response) != body {
-			w.note(false)
+			w.count(false)
 		}
 	}
 	ctx.SetContentType("text/plain")

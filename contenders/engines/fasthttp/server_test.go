@@ -24,7 +24,7 @@ func newServer(site *engines.Site) engines.Server {
 		if last {
 			ctx.SetConnectionClose()
 		}
-		site.Note(ctx.IsGet())
+		site.Count(ctx.IsGet())
 	}}}
 }
 

@@ -17,14 +17,14 @@ import (
 // idleConns is the number of idle connections, if there are descriptors for both ends of each.
 const idleConns = 10_000
 
-// holding is a server that responds after a number of requests, each on a connection of its own.
-// Then it keeps only the descriptors of the connections.
+// holding is a server that responds once it has received a number of requests, each on its own
+// connection. From then on it keeps only the descriptors of the connections.
 type holding struct {
-	net.Listener
-	all chan struct{} // closed once they have come
+	listener net.Listener
+	all      chan struct{} // closed once all requests have arrived
 
 	mu      sync.Mutex
-	lacking int
+	missing int // requests that have not arrived
 	conns   []net.Conn
 }
 
@@ -33,27 +33,27 @@ func hold(b *testing.B, n int) *holding {
 	if err != nil {
 		b.Fatal(err)
 	}
-	h := &holding{Listener: l, all: make(chan struct{}), lacking: n}
+	h := &holding{listener: l, all: make(chan struct{}), missing: n}
 	go func() {
 		for {
 			c, err := l.Accept()
 			if err != nil {
 				return
 			}
-			go h.response(c)
+			go h.respond(c)
 		}
 	}()
 	return h
 }
 
-func (h *holding) response(c net.Conn) {
+func (h *holding) respond(c net.Conn) {
 	if _, err := http.ReadRequest(bufio.NewReader(c)); err != nil {
 		c.Close()
 		return
 	}
 	h.mu.Lock()
 	h.conns = append(h.conns, c)
-	if h.lacking--; h.lacking == 0 {
+	if h.missing--; h.missing == 0 {
 		close(h.all)
 	}
 	h.mu.Unlock()
@@ -61,18 +61,18 @@ func (h *holding) response(c net.Conn) {
 	_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nContent-Length: 2\r\n\r\nhi")
 }
 
-// giveUp responds to the received requests, because no other will come.
+// giveUp responds to the received requests, because no other will arrive.
 func (h *holding) giveUp() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.lacking > 0 {
-		h.lacking = 0
+	if h.missing > 0 {
+		h.missing = 0
 		close(h.all)
 	}
 }
 
 func (h *holding) close() {
-	h.Close()
+	h.listener.Close()
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, c := range h.conns {
@@ -114,8 +114,8 @@ func BenchmarkIdle(b *testing.B) {
 	})
 }
 
-// requested is the number of tries of a request.
-const requested = 10
+// maxAttempts is the number of attempts of a request.
+const maxAttempts = 10
 
 // bare sends requests on connections without a client.
 func bare(address string) (exchange func() error, end func()) {
@@ -143,18 +143,18 @@ func bare(address string) (exchange func() error, end func()) {
 
 type usage struct{ bytes, goroutines float64 }
 
-// idle measures what n connections cost on which one request each was made.
+// idle measures the cost of n connections that carried one request each.
 func idle(b *testing.B, n int, prepare func(address string) (exchange func() error, end func())) usage {
 	h := hold(b, n)
 	defer h.close()
-	exchange, end := prepare(h.Addr().String())
+	exchange, end := prepare(h.listener.Addr().String())
 	defer end()
 	before, goroutines := used(), runtime.NumGoroutine()
 	var clients sync.WaitGroup
 	for range n {
 		clients.Go(func() {
 			var err error
-			for range requested { // a client may not wait until this many have connected
+			for range maxAttempts { // connecting may time out while so many clients connect
 				if err = exchange(); err == nil {
 					return
 				}

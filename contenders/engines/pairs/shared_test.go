@@ -47,11 +47,11 @@ func BenchmarkShared(b *testing.B) {
 		url := "http://" + l.Addr().String() + "/"
 		share(b, workers, workers, c, url) // the first requests open connections and take longer
 		b.ResetTimer()
-		took := share(b, workers, b.N, c, url)
+		times := share(b, workers, b.N, c, url)
 		b.StopTimer()
-		slices.Sort(took)
-		b.ReportMetric(float64(took[len(took)/2].Microseconds()), "p50-µs")
-		b.ReportMetric(float64(took[len(took)*99/100].Microseconds()), "p99-µs")
+		slices.Sort(times)
+		b.ReportMetric(float64(times[len(times)/2].Microseconds()), "p50-µs")
+		b.ReportMetric(float64(times[len(times)*99/100].Microseconds()), "p99-µs")
 		c.Close()
 		l.Close()
 		if err := s.Close(); err != nil {
@@ -62,7 +62,7 @@ func BenchmarkShared(b *testing.B) {
 
 // share sends n requests from the given number of goroutines and returns the time of each.
 func share(b *testing.B, workers, n int, c engines.Client, url string) []time.Duration {
-	took := make([]time.Duration, n)
+	times := make([]time.Duration, n)
 	var all sync.WaitGroup
 	for w := range workers {
 		all.Go(func() {
@@ -73,10 +73,10 @@ func share(b *testing.B, workers, n int, c engines.Client, url string) []time.Du
 					b.Error(err)
 					return
 				}
-				took[i] = time.Since(began)
+				times[i] = time.Since(began)
 			}
 		})
 	}
 	all.Wait()
-	return took
+	return times
 }

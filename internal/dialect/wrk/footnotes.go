@@ -59,9 +59,9 @@ func (c *Command) noteTimeouts(add func(string, ...any), r *load.Result) {
 		add("%d responses took longer than %s, up to %s: they count as timeouts and are excluded from latency",
 			late, seconds(c.timeout), microseconds(float64(r.Service.Max().Microseconds())))
 	}
-	if r.Unanswered > 0 {
+	if r.NoResponse > 0 {
 		never := c.countTimeouts(r.Latency) - late
 		add("%d requests without a response at the end had waited longer than 99%% of the others took, %d of them longer than %s: wrk does not count these",
-			r.Unanswered, never, seconds(c.timeout))
+			r.NoResponse, never, seconds(c.timeout))
 	}
 }

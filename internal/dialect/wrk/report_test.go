@@ -141,7 +141,7 @@ func TestFootnotesExplainMisleadingFigures(t *testing.T) {
 	troubled.Latency.Merge(troubled.Service)
 	troubled.Latency.Record(5 * time.Second)
 	troubled.Latency.Record(time.Second)
-	troubled.Unanswered = 2
+	troubled.NoResponse = 2
 	troubled.Errors.Connect = 7
 	troubled.Generator.Busy = 0.97
 	quiet := result()

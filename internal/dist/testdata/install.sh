@@ -28,6 +28,14 @@ tare version | grep -F "tare $version " || fail version
 tare serve -h >/dev/null
 dpkg -V tare || fail "dpkg -V"
 
+# There is no network, and so no module to build: the program itself serves.
+mkdir /empty
+cd /empty
+HOME=/empty tare weigh cores --only tare --blocks 1 --measure 200ms --warmup 0s || fail weigh
+test -e results/*/report.html || fail "no report"
+cd /
+rm -r /empty
+
 # What systemd does before the unit's command.
 for dir in /run/tare /var/log/tare /var/lib/tare /var/cache/tare; do
 	install -d -o www-data -g www-data "$dir"

@@ -259,7 +259,7 @@ func (b *Body) drain() bool {
 	}
 	if b.Err == nil {
 		b.Draining, b.deadlineSet = true, false
-		_, _ = io.CopyN(io.Discard, remainder{b}, maxDrain) // the result is in b.err
+		_, _ = io.CopyN(io.Discard, remainder{b}, maxDrain) // the result is in b.Err
 		if b.AtEnd() {
 			b.flags.Set(bodyClosed) // a handler that reads on must not take this for the body's end
 		}
@@ -356,7 +356,7 @@ func (b *Body) stopWatch(c *Conn) {
 	}
 }
 
-// resume undoes claimInput and StopWatch after Hijack has failed. A Read that was interrupted has
+// resume undoes claimInput and stopWatch after Hijack has failed. A Read that was interrupted has
 // returned its error, but the next one may continue.
 func (b *Body) resume(c *Conn) {
 	b.flags.clear(bodyInterrupted)

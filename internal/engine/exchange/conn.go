@@ -15,7 +15,7 @@ import (
 // Conn serves a connection: it holds the buffers, the codec and the state of the response. It
 // belongs to a goroutine that serves one connection after another. On the goroutine path it serves
 // each to its end (package netconn). On shards it serves each until no more input has arrived
-// (package engine).
+// (package shard).
 //
 // The serving goroutine owns every field, except those that a handler's other goroutines may reach.
 // Body.reading guards the input, requestContext.mu the read deadline, Body.mu the departure watch,
@@ -87,13 +87,13 @@ func (c *Conn) ReleaseBuffer() {
 type Transport interface {
 	// Send writes p. timeout limits how long the client may accept nothing; 0 is no limit.
 	Send(p []byte, timeout time.Duration) error
-	// SendPieces is send for several pieces in order, with one system call where possible.
+	// SendPieces is Send for several pieces in order, with one system call where possible.
 	SendPieces(pieces [][]byte, timeout time.Duration) error
-	// SendFrom is send for what src returns. direct is the net.Conn.
+	// SendFrom is Send for what src returns. direct is the net.Conn.
 	SendFrom(direct io.ReaderFrom, src io.Reader, timeout time.Duration) (int64, error)
 	// SetWriteDeadline sets the deadline of all writes until the next call.
 	SetWriteDeadline(t time.Time) error
-	// MayBlock is called before a call that may block for another reason than the connection.
+	// MayBlock is called before a call that may block for a reason other than the connection.
 	MayBlock()
 	// WatchDeparture starts to watch for the client's departure, which cancels x's context. The
 	// body has been read, and the caller holds its mu.
@@ -220,7 +220,7 @@ func (c *Conn) SetReadDeadline(t time.Time) {
 	}
 }
 
-// Flush writes out, and then tail.
+// Flush writes Out, and then tail.
 func (c *Conn) Flush(tail ...[]byte) error {
 	c.Codec.CompleteOut(c)
 	out := c.Out[c.Gate.Open():]
@@ -247,7 +247,16 @@ func (c *Conn) Flush(tail ...[]byte) error {
 	return err
 }
 
-// canBatch reports whether a complete response may wait in out.
+// TakeOut appends the output to b instead of writing it, and returns b. No handler runs.
+func (c *Conn) TakeOut(b []byte) []byte {
+	c.Codec.CompleteOut(c)
+	b = append(b, c.Out[c.Gate.Open():]...)
+	poison.Fill(c.Out)
+	c.Out, c.responseStart = c.Out[:0], 0
+	return b
+}
+
+// canBatch reports whether a complete response may wait in Out.
 func (c *Conn) canBatch() bool { return c.Batches && len(c.Out) < OutSize }
 
 // SetWriteDeadline sets the deadline of all writes until the next call.

@@ -73,7 +73,7 @@ func (w *Response) setDeadline(flag uint32, t time.Time) error {
 		set = net.Conn.SetWriteDeadline
 	}
 	if hijacked := w.hijacked.Load(); hijacked != nil {
-		return set(hijacked, t)
+		return set(*hijacked, t)
 	}
 	ctx := &w.x.ctx
 	ctx.mu.Lock()
@@ -221,7 +221,7 @@ func (w *Response) Hijack() (net.Conn, *bufio.ReadWriter, error) {
 		b.resume(c)
 		return nil, nil, err
 	}
-	w.hijacked.Store(&hijackedConn{nc})
+	w.hijacked.Store(&nc)
 	reader := bufio.NewReader(nc)
 	if len(rest) > 0 {
 		reader = bufio.NewReaderSize(io.MultiReader(bytes.NewReader(rest), nc), max(OutSize, len(rest)))

@@ -3,7 +3,7 @@
 //
 // A Conn holds the buffers that serve a connection. It has two neighbors behind interfaces. Its
 // Codec finds requests in the input and writes responses to the output (packages h1 and fastcgi).
-// Its Transport is the connection beneath it (package netconn, and the shards of package engine),
+// Its Transport is the connection beneath it (package netconn, and package shard),
 // which also decides when the Conn runs.
 //
 // What a handler receives is an Exchange: the Request, its Body, its context and the Response, in

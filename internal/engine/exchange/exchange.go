@@ -61,7 +61,7 @@ var ErrTarget = errors.New("malformed request target")
 func (x *Exchange) Prepare(t Transport, template *http.Request) {
 	x.ctx.transport, x.ctx.body = t, &x.Body
 	// Only WithContext can set a Request's context. Its copy does not escape, so it costs no
-	// allocation (TestAllocations).
+	// allocation (TestRequestsAllocateLittle).
 	x.Request = *template.WithContext(&x.ctx)
 }
 

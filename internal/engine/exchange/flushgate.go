@@ -7,7 +7,7 @@ import "sync"
 // goroutine sends them through the gate. Meanwhile the conn only appends to its output, and it
 // opens the gate before it writes.
 type FlushGate struct {
-	closed bool // read by the owner only, so that open of an open gate needs no lock
+	closed bool // read by the owner only, so that Open of an open gate needs no lock
 
 	mu      sync.Mutex
 	dest    Sender
@@ -19,30 +19,30 @@ type FlushGate struct {
 type Sender interface{ TrySend([]byte) int }
 
 // Close closes the gate behind out, which other goroutines may now send.
-func (s *FlushGate) Close(out []byte, to Sender) {
-	s.closed = true
-	s.mu.Lock()
-	s.dest, s.pending, s.sent = to, out[:len(out):len(out)], 0
-	s.mu.Unlock()
+func (g *FlushGate) Close(out []byte, to Sender) {
+	g.closed = true
+	g.mu.Lock()
+	g.dest, g.pending, g.sent = to, out[:len(out):len(out)], 0
+	g.mu.Unlock()
 }
 
 // Open opens the gate and returns how many bytes another goroutine has sent.
-func (s *FlushGate) Open() (sent int) {
-	if !s.closed {
+func (g *FlushGate) Open() (sent int) {
+	if !g.closed {
 		return 0
 	}
-	s.closed = false
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.dest, s.pending = nil, nil
-	return s.sent
+	g.closed = false
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.dest, g.pending = nil, nil
+	return g.sent
 }
 
 // Send sends the pending bytes for which there is room.
-func (s *FlushGate) Send() {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.sent < len(s.pending) {
-		s.sent += s.dest.TrySend(s.pending[s.sent:])
+func (g *FlushGate) Send() {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.sent < len(g.pending) {
+		g.sent += g.dest.TrySend(g.pending[g.sent:])
 	}
 }

@@ -73,13 +73,13 @@ func (p *Config) ReportRequest(h RefusedHead, status int, sent int64) {
 	p.callRefusedHook(Refusal{Request: r.WithContext(ctx), Line: text, Status: status, Sent: sent})
 }
 
-// callRefusedHook calls the hook. A panic is logged as a handler's is: it must cost neither other
-// requests of the connection their responses, nor end the process.
+// callRefusedHook calls the hook. A panic is logged as a handler's is. It must not end the process,
+// and other requests of the connection must receive their responses.
 func (p *Config) callRefusedHook(r Refusal) {
 	defer func() {
 		if err := recover(); err != nil {
 			stack := make([]byte, 64<<10)
-			p.Server.Logf("http: panic reporting a refused request of %v: %v\n%s", r.Request.RemoteAddr, err,
+			p.Server.Logf("http: panic reporting a rejected request of %v: %v\n%s", r.Request.RemoteAddr, err,
 				stack[:runtime.Stack(stack, false)])
 		}
 	}()

@@ -53,11 +53,11 @@ type Response struct {
 	Chunked      bool  // valid once framed
 	NoBody       bool  // valid once committed: the status allows no body
 	bodyWithheld bool  // valid once committed: the client received no "100 Continue"
-	Flags        Flags // not guarded by mu; here it needs no padding
+	Flags        Flags // not guarded by Mu; here it needs no padding
 	Length       int64 // declared or computed; -1 for unknown
 	written      int64 // bytes that the handler has written
 
-	hijacked atomic.Pointer[hijackedConn] // set by Hijack; not guarded by mu
+	hijacked atomic.Pointer[net.Conn] // set by Hijack; not guarded by Mu
 }
 
 // Flags are bits that are read without a lock.
@@ -90,9 +90,6 @@ func (w *Response) detach() {
 
 // IsHijacked reports whether the handler has hijacked the connection.
 func (w *Response) IsHijacked() bool { return w.hijacked.Load() != nil }
-
-// hijackedConn is the connection that a handler has hijacked.
-type hijackedConn struct{ net.Conn }
 
 // FieldSummary records what the handler's fields contained when they were committed.
 type FieldSummary struct {

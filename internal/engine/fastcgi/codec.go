@@ -170,7 +170,7 @@ func (f *codec) Refuse(c *exchange.Conn, status int, why string) {
 	f.endRequest(c)
 }
 
-// Describe describes nothing: refused requests are not reported.
+// Describe describes nothing: rejected requests are not reported.
 func (f *codec) Describe(*http.Request, []byte) (line []byte, ok bool) { return nil, false }
 
 // AppendInterim appends nothing: CGI has no interim responses.

@@ -16,5 +16,6 @@ func maxConnections() string {
 	if syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit) != nil {
 		return ""
 	}
-	return strconv.FormatUint(min(uint64(limit.Cur), math.MaxInt32), 10)
+	most := uint64(limit.Cur) //nolint:unconvert // types differ between systems
+	return strconv.FormatUint(min(most, math.MaxInt32), 10)
 }

@@ -134,7 +134,7 @@ func (h *codec) BodyHasArrived(*exchange.Body) bool { return false }
 
 func (h *codec) EndDrain(b *exchange.Body) bool { return b.AtEnd() }
 
-// Describe sets what is known of a request, as described at Refusal.Request.
+// Describe sets what is known of a request: see Refusal.Request.
 func (h *codec) Describe(r *http.Request, in []byte) (line []byte, ok bool) {
 	head := &h.request
 	line = head.Line(in)

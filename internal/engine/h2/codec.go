@@ -103,8 +103,8 @@ func (h *codec) AppendDate(out []byte, date string) []byte {
 
 func (h *codec) AppendFraming(out []byte, _ *exchange.Response) []byte { return out }
 
-// AppendConnection announces the end of the connection, if the handler has asked for it or the
-// server is about to stop.
+// AppendConnection announces the end of the connection, if the handler has set Connection:
+// close or the server is about to stop.
 func (h *codec) AppendConnection(out []byte, w *exchange.Response) []byte {
 	if exchange.HasToken(w.Conn.Summary.Connection, "close") || w.Conn.Config.Server.Retired.Load() {
 		s := h.stream.session

@@ -25,7 +25,7 @@ func (s *Session) onHeaders(fr frame) *wire.Error {
 		return connError(wire.ProtocolError, "even stream identifier")
 	}
 	block, err := wire.BlockOf(fr.FrameHeader, fr.content)
-	if err != nil { // also a stream error ends the connection: the block was not decoded
+	if err != nil { // a stream error ends the connection, too: the block was not decoded
 		return connError(err.Code, err.What)
 	}
 	if !fr.Flags.Has(wire.EndHeaders) {
@@ -268,7 +268,7 @@ func (s *Session) refuse(h wire.FrameHeader, status int, why string) {
 	s.output.out = out
 }
 
-// Next returns a stream whose handler is to be run, or nil. The caller holds the turn.
+// Next returns a stream whose handler must run, or nil. The caller holds the turn.
 func (s *Session) Next() *Stream {
 	for s.nextReady < len(s.ready) {
 		st := s.ready[s.nextReady]

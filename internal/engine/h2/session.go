@@ -71,7 +71,7 @@ const (
 // peerSettings are what the client has set (RFC 9113, 6.5.2).
 type peerSettings struct {
 	initialWindow int32
-	unacked       int // our SETTINGS that it has not acknowledged
+	unacked       int // SETTINGS of the server that it has not acknowledged
 }
 
 // Errors that handlers receive when their stream or their connection has ended.
@@ -161,7 +161,7 @@ func (s *Session) Closed() {
 	cancelAll(ended)
 }
 
-// endStreamsLocked ends all streams and returns them. Their contexts are then to be canceled.
+// endStreamsLocked ends all streams and returns them. The caller then cancels their contexts.
 func (s *Session) endStreamsLocked(err error) (ended []*Stream) {
 	for id, st := range s.streams {
 		st.closeLocked(err)

@@ -108,7 +108,7 @@ func (s *Session) Shutdown() {
 	s.mu.Unlock()
 }
 
-// announceLocked tells the client that the server will accept no more streams soon.
+// announceLocked announces that the server will soon accept no more streams.
 func (s *Session) announceLocked() {
 	if s.phase != phaseOpen {
 		return

@@ -123,7 +123,7 @@ func (c *Conn) prepareClose(tc *tls.Conn) {
 		tc.NetConn().Close()
 		return
 	}
-	// A client that sends no more says so by an alert. Left unread, it would make Close reset the
+	// A client that sends no more sends an alert. Left unread, it would make Close reset the
 	// connection, and the client would lose what it has not received yet. net/http has read it:
 	// while a handler runs it always reads.
 	discardReceived(tc.NetConn(), c.conn.InBuffer)

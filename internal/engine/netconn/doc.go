@@ -1,7 +1,8 @@
-// Package netconn serves any net.Conn with a goroutine: those of a program's own listeners, TLS
-// connections that speak another protocol than HTTP/1, and all connections on systems other than
+// Package netconn serves any net.Conn with a goroutine: those of a program's own listeners, those
+// that have left a shard for a protocol other than HTTP, and all connections on systems other than
 // Linux.
 //
 // A worker goroutine waits for a connection's input and runs its handlers until the connection
-// ends. A connection that speaks HTTP/2 is handed to its Owner. Read conn.go, then workers.go.
+// ends. A connection of HTTP/2 has a session of package h2, or is handed to net/http if
+// Config.HTTP2 is nil. Read conn.go, workers.go, then session.go.
 package netconn

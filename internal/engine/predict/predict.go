@@ -7,7 +7,7 @@
 // A slot holds a debt in microseconds. A slow run adds its duration, but no more than mostCharged.
 // A quick run subtracts one. A handler whose slot is in debt runs in a goroutine of its own. A
 // route that is slow one time in ten therefore stays off the loop. One that is quick except for
-// rare hiccups returns to it.
+// rare outliers returns to it.
 //
 // Two alternatives fail. Counters that weigh all slow runs alike consider a route quick that blocks
 // one time in a hundred, and it stalls the loop each time. Charging the whole duration fails on a
@@ -43,10 +43,10 @@ const (
 	// an idle processor than the move costs.
 	slowRun = 20 * time.Microsecond
 
-	// hiccup is how long one run in suspectFor timed runs may take without a charge. A
+	// maxOutlier is how long one run in suspectFor timed runs may take without a charge. A
 	// collector on the same processor stops one run in a hundred for that long. A goroutine of
 	// its own would not have ended sooner.
-	hiccup     = 10 * slowRun
+	maxOutlier = 10 * slowRun
 	suspectFor = 16
 
 	// SampleEvery is the number of runs on the loop of which one is timed; a power of two.
@@ -78,7 +78,7 @@ type Slot struct {
 	trust  atomic.Uint32 // runs on the loop since the last stall
 	stalls atomic.Uint32
 
-	suspect atomic.Uint32 // timed runs during which another hiccup is charged
+	suspect atomic.Uint32 // timed runs during which another outlier is charged
 }
 
 // SlotFor returns the slot of a method and a request target.
@@ -105,7 +105,7 @@ func (s *Slot) IsQuick() bool { return s.debt.Load() == 1 }
 func (s *Slot) Learn(elapsed time.Duration) {
 	debt, suspect := s.debt.Load(), s.suspect.Load()
 	switch {
-	case elapsed > slowRun && elapsed < hiccup && debt == 1 && suspect == 0:
+	case elapsed > slowRun && elapsed < maxOutlier && debt == 1 && suspect == 0:
 		s.suspect.Store(suspectFor)
 	case elapsed > slowRun:
 		s.charge(uint32(min(elapsed/time.Microsecond, mostCharged)))

@@ -20,17 +20,17 @@ func TestPredictorLearnsQuickRoutes(t *testing.T) {
 	if runs != startDebt {
 		t.Errorf("earned the loop after %d quick runs, want %d", runs, startDebt)
 	}
-	for range 3 { // a single hiccup is not charged
+	for range 3 { // a single outlier is not charged
 		if s.Learn(slow); !s.IsQuick() {
-			t.Error("one hiccup keeps a route off the loop")
+			t.Error("one outlier keeps a route off the loop")
 		}
 		for range suspectFor {
 			s.Learn(quick)
 		}
 	}
-	for name, twice := range map[string]time.Duration{"two hiccups": slow, "a long run": hiccup} {
+	for name, twice := range map[string]time.Duration{"two outliers": slow, "a long run": maxOutlier} {
 		s.Learn(twice)
-		if twice < hiccup {
+		if twice < maxOutlier {
 			s.Learn(twice)
 		}
 		for runs = 0; !s.IsQuick(); runs++ {
@@ -58,7 +58,7 @@ func TestPredictorLearnsQuickRoutes(t *testing.T) {
 		t.Errorf("a route that is slow one time in ten was expected to be quick %d times", n)
 	}
 	if n := slowIn(1000, 100000); n < 40000 {
-		t.Errorf("a route that has a hiccup one time in a thousand was expected to be quick %d times of 50000", n)
+		t.Errorf("a route that has an outlier one time in a thousand was expected to be quick %d times of 50000", n)
 	}
 	for !s.IsQuick() {
 		s.Learn(quick)

@@ -58,7 +58,7 @@ func AwaitWork[T, W any](l *FreeList[T], t *T, work <-chan W) (w W, ok bool) {
 	if l.remove(t) {
 		return w, false
 	}
-	w, ok = <-work // get has removed t meanwhile
+	w, ok = <-work // Get has removed t meanwhile
 	return w, ok
 }
 

@@ -70,8 +70,8 @@ func TestLargeLastResponseIsComplete(t *testing.T) {
 	}
 }
 
-// Requests of connections that arrive while the loop lingers are served, and so is Close.
-func TestLoopsThatLingerServe(t *testing.T) {
+// Connections that end after two requests are served one after another.
+func TestConnectionsThatEndSoonAreServed(t *testing.T) {
 	s := serveOn(t, tcpListener(t), nil)
 	s.reachShards()
 	for range 500 {

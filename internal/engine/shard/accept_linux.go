@@ -52,7 +52,7 @@ type acceptor struct {
 	raw    syscall.RawConn // of the listening socket
 	isTCP  bool
 	ended  chan error // a shard has stopped accepting: why, or nil; holds one
-	id     int        // under which loops report the listening socket; less than 0
+	id     int        // under which loops report the listening socket; negative
 
 	// Owned by Serve's goroutine.
 	lastAccept time.Time // when package net accepted
@@ -78,12 +78,12 @@ type acceptor struct {
 	// The connections of a burst.
 	acceptBurst func(uintptr)
 	limit, n    int
-	batch       [turnAccepts]accepted
+	batch       [turnAccepts]acceptedConn
 	err         error
 }
 
-// accepted is a new connection.
-type accepted struct {
+// acceptedConn is a new connection.
+type acceptedConn struct {
 	fd   int
 	peer poll.Peer
 }
@@ -107,6 +107,9 @@ func newAcceptor(g *Group, p *Config, closed <-chan struct{}) *acceptor {
 		a.raw, err = l.SyscallConn()
 	default:
 		return nil
+	}
+	if err == nil {
+		err = a.raw.Control(func(fd uintptr) { p.lingers = poll.Lingers(int(fd)) })
 	}
 	if err != nil {
 		return nil // the goroutine path reports the same error
@@ -190,12 +193,12 @@ func (a *acceptor) share() bool {
 	a.group.acceptors.add(a)
 	a.mu.Lock()
 	select {
-	case <-a.ended: // of the last time
+	case <-a.ended: //nolint:errcheck // it was that of the last time
 	default:
 	}
 	a.holder %= int(a.group.active.Load())
 	a.burst = 1
-	isShared := !a.isBlocking && a.makeRelay() && a.arm(a.holder)
+	isShared := !a.isBlocking && a.makeRelay() && a.addRelay(a.holder)
 	a.isShared = isShared
 	a.mu.Unlock()
 	if !isShared {
@@ -249,7 +252,7 @@ func (a *acceptor) reclaim() {
 	a.mu.Lock()
 	if a.isShared {
 		a.isShared = false
-		a.disarm(a.holder)
+		a.removeRelay(a.holder)
 	}
 	if a.hasRelay {
 		a.hasRelay = false
@@ -262,27 +265,27 @@ func (a *acceptor) reclaim() {
 // finish returns the listener to package net. Its caller holds mu.
 func (a *acceptor) finish(err error) {
 	a.isShared = false
-	a.disarm(a.holder)
+	a.removeRelay(a.holder)
 	select {
 	case a.ended <- err:
 	default:
 	}
 }
 
-// arm makes a shard's loop report the listening socket.
-func (a *acceptor) arm(shard int) bool {
+// addRelay makes a shard's loop report the listening socket.
+func (a *acceptor) addRelay(shard int) bool {
 	return a.group.allShards()[shard].loop.AddRelay(a.relay, a.id) == nil
 }
 
-func (a *acceptor) disarm(shard int) {
+func (a *acceptor) removeRelay(shard int) {
 	_ = a.group.allShards()[shard].loop.RemoveRelay(a.relay)
 }
 
 // passTo makes another shard the holder. Its caller holds mu.
 func (a *acceptor) passTo(shard int) {
 	a.turn = 0
-	if shard != a.holder && a.arm(shard) {
-		a.disarm(a.holder)
+	if shard != a.holder && a.addRelay(shard) {
+		a.removeRelay(a.holder)
 		a.holder = shard
 	}
 }
@@ -311,16 +314,16 @@ func (a *acceptor) acceptOn(s *shard) {
 		a.finish(nil) // the listener was closed
 		return
 	}
-	if a.n > 0 {
-		s.acceptedAt = s.reportedAt
-	}
 	place := g.placementAt(a.config, s.index)
 	for _, c := range a.batch[:a.n] {
 		a.completeOptions(c.fd)
-		if g.place(place, c.fd, a.remote(c.peer)) != nil {
-			// If the loop is busy the request has most likely arrived, and the loop need not
-			// report a connection that ends after it. If not, the runner adds it to the loop.
+		k := g.place(place, c.fd, a.remote(c.peer))
+		switch {
+		case k == nil:
+		case s.early.isWorthwhile():
 			s.events = append(s.events, poll.Event{ID: c.fd, Readable: true})
+		default:
+			k.addOrClose()
 		}
 	}
 	a.total += uint64(a.n)
@@ -366,14 +369,14 @@ func (a *acceptor) remote(peer poll.Peer) string {
 	return peer.Addr.String()
 }
 
-// passFromStuck passes the listening socket on if its holder is held up and another shard is not.
+// passFromStalled passes the listening socket on if its holder is held up and another shard is not.
 // It does nothing while a shard accepts.
-func (a *acceptor) passFromStuck(all observations) {
+func (a *acceptor) passFromStalled(all observations) {
 	if !a.mu.TryLock() {
 		return
 	}
 	defer a.mu.Unlock()
-	if !a.isShared || a.holder >= len(all) || !all[a.holder].isStuck {
+	if !a.isShared || a.holder >= len(all) || !all[a.holder].isStalled {
 		return
 	}
 	for i, other := range all[:min(len(all), int(a.group.active.Load()))] {
@@ -436,11 +439,11 @@ func (t *acceptorTable) accept(id int, s *shard) {
 	}
 }
 
-// passFromStuck is called after each check of the stall guard.
-func (t *acceptorTable) passFromStuck(all observations) {
+// passFromStalled is called after each check of the stall guard.
+func (t *acceptorTable) passFromStalled(all observations) {
 	for _, a := range t.load() {
 		if a != nil {
-			a.passFromStuck(all)
+			a.passFromStalled(all)
 		}
 	}
 }

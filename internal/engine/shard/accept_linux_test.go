@@ -105,12 +105,12 @@ func TestStuckShardPassesListenerOn(t *testing.T) {
 		}
 		before := holder()
 		all := make(observations, 2)
-		a.passFromStuck(all)
+		a.passFromStalled(all)
 		if holder() != before {
 			t.Fatal("a shard that is not stuck passes the listener on")
 		}
-		all[before] = observation{isServing: true, isStuck: true}
-		a.passFromStuck(all)
+		all[before] = observation{isServing: true, isStalled: true}
+		a.passFromStalled(all)
 		if holder() != before {
 			break
 		}

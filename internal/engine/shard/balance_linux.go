@@ -57,7 +57,7 @@ type balancer struct {
 	totals  []time.Duration // at the last check, by shard
 }
 
-// check asks the busiest shard to move connections to the least busy one, if that is worthwhile.
+// check makes the busiest shard move connections to the least busy one, if that is worthwhile.
 func (b *balancer) check(g *Group, now time.Time) {
 	elapsed := now.Sub(b.checked)
 	if elapsed < balanceInterval {
@@ -80,7 +80,7 @@ func (b *balancer) check(g *Group, now time.Time) {
 			idlest, least = i, busy
 		}
 	}
-	if elapsed > 10*balanceInterval || idlest < 0 { // the guard has slept: the shares say nothing
+	if elapsed > 10*balanceInterval || idlest < 0 { // the guard has slept: the shares mean nothing
 		return
 	}
 	if most*100 > elapsed*overloaded && least*100 < elapsed*available {
@@ -90,11 +90,14 @@ func (b *balancer) check(g *Group, now time.Time) {
 
 // moveTarget returns the shard to which the runner moves the connection that it has served, or nil.
 func (r *runner) moveTarget() *shard {
-	if to := r.shard.load.relief.Load(); to != nil && r.token != 0 && r.eventsLeft%2 == 1 {
+	if to := r.shard.load.relief.Load(); to != nil && r.token != 0 && r.mayMoveConn() {
 		return to
 	}
 	return nil
 }
+
+// mayMoveConn reports whether the connection is one of those that may move: every other one.
+func (r *runner) mayMoveConn() bool { return r.eventsLeft%2 == 1 }
 
 // moveTo makes another loop report the connection's events. Its caller serves the connection. An
 // event that the old loop has reported meanwhile is not lost: the new loop reports all that is

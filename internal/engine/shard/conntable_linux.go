@@ -37,7 +37,7 @@ func (t *connTable) at(fd int) *shardConn {
 
 func (t *connTable) remove(fd int, k *shardConn) {
 	if fd >= tablePages*pageConns {
-		return // put has refused it
+		return // put has rejected it
 	}
 	if p := t.pages[fd/pageConns].Load(); p != nil {
 		p[fd%pageConns].CompareAndSwap(k, nil)

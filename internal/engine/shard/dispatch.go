@@ -5,8 +5,8 @@ package shard
 type Dispatch uint8
 
 const (
-	// Predicted runs handlers on the loop whose route has been quick, and the others in
-	// goroutines of their own. It is the default.
+	// Predicted runs a handler on the loop if its route has been quick, and in a goroutine of
+	// its own otherwise. It is the default.
 	Predicted Dispatch = iota
 	// OnLoop runs all handlers on the loop, which is best if none ever blocks. A handler that
 	// does block is moved off the loop after a delay.

@@ -16,6 +16,9 @@
 // leads the loop, and the old one finishes its connection. Read shard_linux.go, runner_linux.go,
 // shardconn_linux.go, package predict and stallguard_linux.go in this order.
 //
+// The leader serves all connections that are ready and then sends their responses
+// (outbox_linux.go).
+//
 // # Accepting
 //
 // Package net accepts while few connections arrive, and shards while many do (accept_linux.go).
@@ -25,8 +28,8 @@
 // The connections of a Config with a tls.Config have a TLS layer: a tls.Conn of package tls above a
 // transport that never blocks (tlslayer_linux.go). Only the handshake has a goroutine, which begins
 // when the client's first message has arrived (tlshandshake_linux.go). Then the connection waits on
-// its shard, and holds no more than what package tls keeps. One that has negotiated another
-// protocol than HTTP leaves its shard: Config.ServeNegotiated receives the tls.Conn.
+// its shard, and holds no more than what package tls keeps. One that has negotiated a protocol
+// other than HTTP leaves its shard: Config.ServeNegotiated receives the tls.Conn.
 //
 // # HTTP/2
 //
@@ -38,6 +41,7 @@
 //   - conn: an exchange.Conn, the buffers and the codec with which a runner serves a connection.
 //   - holder: the shard that accepts the connections of a listener.
 //   - placement: a listener and a shard; its connections share it.
+//   - outbox: complete responses that wait until the leader has served other connections.
 //   - stall guard: a goroutine that takes the lead from a runner whose handler holds up the loop.
 //   - hand-off: the move of an exchange from the loop to another runner.
 package shard

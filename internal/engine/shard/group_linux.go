@@ -28,7 +28,6 @@ type Group struct {
 	handshakes  handshakes
 	ciphertexts sync.Pool // of *ciphertextBuffer
 	openConns   atomic.Int64
-	handedOff   atomic.Int64  // an instant: when a loop last gave work to another goroutine
 	nextShard   atomic.Uint32 // counter that selects the shard of package net's next connection
 	sweepSoon   chan struct{}
 	sweepEvery  atomic.Int64 // a time.Duration; 0 until there is a listener
@@ -134,14 +133,6 @@ func (g *Group) Accept(p *Config, closed <-chan struct{}) func() error {
 }
 
 func (g *Group) now() instant { return instant(time.Since(g.epoch)) }
-
-// noteHandOff records that a loop gives work to another goroutine, so that no loop lingers. It
-// rarely writes the word that all shards read.
-func (g *Group) noteHandOff() {
-	if now := g.now(); now-instant(g.handedOff.Load()) > instant(handOffRest/4) {
-		g.handedOff.Store(int64(now))
-	}
-}
 
 func (g *Group) instant(t time.Time) instant {
 	if t.IsZero() {

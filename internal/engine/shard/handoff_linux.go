@@ -36,10 +36,15 @@ func (r *runner) start(j job, fresh bool) {
 	r.work <- j
 }
 
-// startHandOffs yields to the runners that have received requests.
-func (r *runner) startHandOffs() {
+// startHandOffs yields to the runners that have received requests. It reports whether the runner
+// still leads.
+func (r *runner) startHandOffs() bool {
 	r.handOffs = 0
+	if !r.sendOutbox() {
+		return false
+	}
 	runtime.Gosched()
+	return true
 }
 
 // giveUpLead is called before a call that may block. If a handler on a loop makes it, another

@@ -34,6 +34,9 @@ type runner struct {
 	// while it leads: events that the loop has reported and that it has not looked at
 	eventsLeft int
 
+	delays  bool       // responses may wait in the outbox
+	delayed *shardConn // whose responses, in conn, wait for the outbox
+
 	threadCheck reuse.ThreadCheck
 
 	handOffs   int     // hand-offs since startHandOffs
@@ -106,84 +109,6 @@ func (r *runner) serveConn(j job) {
 	r.serve(j.conn, j.request, j.slot)
 }
 
-// lead serves the loop's events until another runner leads, or until the shard was stopped.
-func (r *runner) lead(turn *shardSession) {
-	s := r.shard
-	r.sequence, r.reportedAt = s.word.Load()>>sequenceShift, s.group.now()
-	if turn != nil && turn.session.Turn.TakeOver() && !r.serveAsLeader(turn.conn, true) {
-		return
-	}
-	for {
-		for s.nextEvent < len(s.events) {
-			e := s.events[s.nextEvent]
-			s.nextEvent++
-			r.eventsLeft = len(s.events) - s.nextEvent
-			if e.ID < 0 {
-				s.group.acceptors.accept(e.ID, s)
-				continue
-			}
-			if k := s.group.conns.at(e.ID); k != nil && k.shard() == s && k.claim(e) && !s.beginsTLS(k) {
-				if !r.serveAsLeader(k, false) {
-					return
-				}
-				if r.handOffs >= handOffBatch {
-					r.startHandOffs()
-				}
-			}
-		}
-		if r.handOffs > 0 {
-			r.startHandOffs()
-		}
-		if !s.waitEvents() {
-			return
-		}
-		r.reportedAt = s.group.instant(s.reportedAt)
-		if r.threadCheck.IsLocked(s.reportedAt) {
-			s.resignLead()
-			return
-		}
-	}
-}
-
-// serveAsLeader serves k, or continues the turn of its session, and reports whether the runner
-// still leads.
-func (r *runner) serveAsLeader(k *shardConn, isResumed bool) bool {
-	r.beginServing()
-	if h := k.session.Load(); h != nil {
-		r.serveSession(h, isResumed)
-	} else {
-		r.serve(k, nil, predict.NoSlot)
-	}
-	token := r.token
-	r.token = 0
-	return r.shard.word.CompareAndSwap(token, r.sequence<<sequenceShift)
-}
-
-// beginServing stores the token of a leader that is about to serve a connection, and then wakes the
-// stall guard if it sleeps. The guard marks itself as asleep and then reads the words. One of the
-// two sees what the other has stored, so that no handler runs on an unguarded loop.
-func (r *runner) beginServing() {
-	r.sequence++
-	r.token = r.sequence<<sequenceShift | servingBit
-	r.shard.word.Store(r.token)
-	r.shard.group.guard.wake()
-}
-
-// enterHandler stores the slot of the handler that is about to run in the shard's word. It reports
-// false if the runner does not lead, or no longer leads.
-func (r *runner) enterHandler(at predict.SlotID) bool {
-	if r.token == 0 {
-		return false
-	}
-	token := (r.sequence+1)<<sequenceShift | uint64(at)<<slotShift | servingBit
-	if !r.shard.word.CompareAndSwap(r.token, token) {
-		return false
-	}
-	r.sequence++
-	r.token = token
-	return true
-}
-
 // serve serves the requests that arrive on k until no more input has arrived. If x is not nil, it
 // serves x first, which another runner has handed off. When serve returns, k waits, is closed, or
 // belongs to another runner.
@@ -208,6 +133,8 @@ func (r *runner) serve(k *shardConn, x *exchange.Exchange, at predict.SlotID) {
 	case outcomeHTTP2:
 		settled = true // a handler that ends this goroutine ends its stream only
 		r.serveSession(r.beginSession(k), false)
+	case outcomeDelayed:
+		r.delayed = k
 	case outcomeWaits, outcomeHandedOff:
 	}
 	reuse.ResetLabels()
@@ -223,6 +150,7 @@ const (
 	outcomeWaits                    // it waits for input
 	outcomeHandedOff                // another runner serves it
 	outcomeHTTP2                    // it speaks HTTP/2
+	outcomeDelayed                  // its responses, in the runner's conn, wait for the outbox
 )
 
 func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.SlotID) outcome {
@@ -251,6 +179,9 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 			if !r.serveExchange(k, x, at) {
 				if len(c.Out) > 0 && !x.Response.IsHijacked() {
 					c.EndsOutput = true
+					if r.mayDelay(k) {
+						return outcomeDelayed
+					}
 					_ = c.Flush()
 				}
 				return outcomeClose
@@ -262,11 +193,12 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 			}
 			if k.isNew.Load() {
 				k.isNew.Store(false)
+				r.shard.early.noteServed(k)
 			}
 			continue
 		}
-		if len(c.Out) > 0 && c.Flush() != nil {
-			return outcomeClose
+		if how := r.endRequests(k); how != outcomeServed {
+			return how
 		}
 		switch err := r.receive(k); {
 		case err == nil:
@@ -279,17 +211,45 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 				c.ReportRefusal(http.StatusBadRequest, 0)
 			}
 			return outcomeClose
-		case k.addToLoop() != nil:
+		case r.waitOnLoop(k) != nil:
 			return outcomeClose
 		case r.park(k):
-			// Shutdown may have checked k just before it began to wait.
-			if !r.shard.group.server.KeepsConnections() && k.claimForClosing() {
-				_ = k.Close()
-			}
+			r.closeIfEnding(k)
 			return outcomeWaits
 		default:
 			r.attach(k)
 		}
+	}
+}
+
+// endRequests sends the responses of all requests that have arrived, or delays them. It returns
+// outcomeServed if the runner must receive more.
+func (r *runner) endRequests(k *shardConn) outcome {
+	c := r.conn
+	switch {
+	case len(c.Out) == 0:
+		return outcomeServed
+	case !r.mayHaveInput && c.Next == c.End && !c.Codec.HasBegun() && r.mayDelay(k):
+		return outcomeDelayed
+	case c.Flush() != nil || c.EndsOutput:
+		return outcomeClose
+	}
+	return outcomeServed
+}
+
+// waitOnLoop makes the loop report input of k, of which nothing more has arrived.
+func (r *runner) waitOnLoop(k *shardConn) error {
+	if !k.isAdded.Load() {
+		r.shard.early.noteWaiting()
+	}
+	return k.addToLoop()
+}
+
+// closeIfEnding closes k, which waits, if the server is ending. Shutdown may have checked k just
+// before it began to wait.
+func (r *runner) closeIfEnding(k *shardConn) {
+	if !r.shard.group.server.KeepsConnections() && k.claimForClosing() {
+		_ = k.Close()
 	}
 }
 

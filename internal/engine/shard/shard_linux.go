@@ -35,12 +35,12 @@ type shard struct {
 
 	// Owned by the leader.
 	events     []poll.Event
-	nextEvent  int  // index of the next event
-	slept      bool // the loop has waited for events
-	shortWaits shortWaits
-	acceptedAt time.Time // when it last accepted a connection
+	nextEvent  int       // index of the next event
+	slept      bool      // the loop has waited for events
 	reportedAt time.Time // when events were reported
 	lastYield  time.Time
+	early      earlyReads
+	outbox     outbox
 
 	turnOf    atomic.Pointer[shardSession]  // whose turn the next leader takes over
 	gatedConn atomic.Pointer[exchange.Conn] // whose responses the next leader sends
@@ -64,6 +64,7 @@ func newShard(g *Group, index int) (*shard, error) {
 //	serving, in a handler ──enterHandler──▶ in a handler (odd, slot)
 //	serving, in a handler ──serveAsLeader ends──▶ idle
 //	serving, in a handler ──takeLead──▶ idle, of the next sequence and another leader
+//	idle ──resignLead──▶ idle, of the next sequence and another leader
 //
 // While the leader serves a connection, the word is odd and is the leader's token. The leader
 // stores a new token when it begins to serve a connection. Before each handler it exchanges the
@@ -126,26 +127,21 @@ func (s *shard) waitEvents() bool {
 		s.reportedAt = time.Now()
 		s.lastYield = s.reportedAt
 	}
-	began, lingers := s.reportedAt, s.mayLinger()
-	events, waited, err := s.loop.Wait(lingers)
+	events, waited, err := s.loop.Wait()
 	if err != nil {
 		return false
 	}
-	if waited != poll.NotWaited {
+	if waited {
 		s.reportedAt = time.Now()
-		s.shortWaits.add(waited, lingers, s.reportedAt.Sub(began))
-	}
-	if waited == poll.Parked {
 		s.lastYield = s.reportedAt
 	}
-	s.events, s.nextEvent, s.slept = events, 0, waited != poll.NotWaited
+	s.events, s.nextEvent, s.slept = events, 0, waited
 	s.turns.Add(1)
 	s.load.beginTurn(s.group.instant(s.reportedAt))
 	return true
 }
 
 func (s *shard) freeRunner() (r *runner, fresh bool) {
-	s.group.noteHandOff()
 	if r := s.freeRunners.Get(); r != nil {
 		return r, false
 	}

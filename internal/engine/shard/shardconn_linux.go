@@ -19,7 +19,7 @@ import (
 // reports events of its descriptor. While a runner serves it, it is the net.Conn of the runner's
 // conn. Its Read and Write may block; before they do, they give up the loop's lead.
 //
-// A request uses mainly the first 64 bytes, because each cache line is a miss if there are
+// The fields that each request uses come first, because each cache line is a miss if there are
 // thousands of connections. A test pins the whole size.
 type shardConn struct {
 	state          atomic.Uint32 // see states below
@@ -60,7 +60,7 @@ type instant int64
 // States of a shardConn:
 //
 //	waiting ──claim──▶ served ──claim──▶ served, event ──park──▶ served
-//	served ──park──▶ waiting ──expire, ClaimForClosing──▶ closed
+//	served ──park──▶ waiting ──claimForClosing──▶ closed
 //	any ──Close──▶ closed
 //
 // A loop claims a waiting connection when it has an event for it. If the connection is being
@@ -382,7 +382,11 @@ func (k *shardConn) closeFD() {
 	k.group().conns.remove(int(k.fd), k)
 	k.servedBy, k.partialHead = nil, nil
 	k.watchedExchange.Store(nil)
-	_ = poll.Close(int(k.fd))
+	if k.config().lingers {
+		_ = poll.Close(int(k.fd))
+	} else {
+		_ = poll.CloseAtOnce(int(k.fd))
+	}
 	k.group().connGone()
 }
 
@@ -430,7 +434,7 @@ func (k *shardConn) Send(p []byte, _ time.Duration) error {
 	return err
 }
 
-// SendFrom implements exchange.Transport. k is direct.
+// SendFrom implements exchange.Transport. direct is k itself.
 func (k *shardConn) SendFrom(_ io.ReaderFrom, src io.Reader, _ time.Duration) (int64, error) {
 	return k.ReadFrom(src)
 }

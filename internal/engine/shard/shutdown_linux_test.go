@@ -45,7 +45,7 @@ func TestShutdownServesConnectionThatIsBeingPlaced(t *testing.T) {
 	if b, err := io.ReadAll(resp.Body); string(b) != "x" || err != nil || !resp.Close {
 		t.Errorf("got %q, %v, close %v", b, err, resp.Close)
 	}
-	if _, err := in.ReadByte(); err != io.EOF { //nolint:errorlint // unwrapped
+	if _, err := in.ReadByte(); err != io.EOF {
 		t.Errorf("got %v, want EOF", err)
 	}
 	<-s.group.stopped

@@ -91,7 +91,7 @@ func (w *stallGuard) run(g *Group) {
 		busy, stalled := words.check(g.allShards(), late)
 		w.outage.Store(outages.Update(now, stalled))
 		balancer.check(g, now)
-		g.acceptors.passFromStuck(words)
+		g.acceptors.passFromStalled(words)
 		if idle++; busy {
 			idle = 0
 		}
@@ -133,7 +133,7 @@ type observation struct {
 	excused   bool   // a late check has found it again
 	turns     uint32 // shard.turns
 	isServing bool
-	isStuck   bool // the shard has been serving events of one turn since the last check
+	isStalled bool // the shard has been serving events of one turn since the last check
 }
 
 // check replaces the leaders whose word has not changed since the last check, and returns the slots
@@ -150,7 +150,7 @@ func (all *observations) check(shards []*shard, late bool) (busy bool, stalled [
 		serving := word&servingBit != 0
 		busy = busy || serving || word != seen.word
 		turns := s.turns.Load()
-		seen.isStuck = serving && seen.isServing && turns == seen.turns
+		seen.isStalled = serving && seen.isServing && turns == seen.turns
 		seen.isServing, seen.turns = serving, turns
 		switch {
 		case word != seen.word:

@@ -20,6 +20,7 @@ import (
 // are its states:
 //
 //	queued ──▶ computing ──waits for the client──▶ waiting ──input──▶ computing ──▶ over
+//	waiting ──evict, the deadline──▶ computing, whose Read fails ──▶ over
 //
 // A handshake begins when the record with the client's first message has arrived. Only the first
 // part of a handshake waits for a turn: the limit of computing handshakes keeps the loops
@@ -79,7 +80,6 @@ type handshake struct {
 
 // begin starts k's handshake, or adds k to the queue. Its caller has claimed k.
 func (a *handshakes) begin(k *shardConn) {
-	k.group().noteHandOff()
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.queue.PushBack(k)
@@ -275,7 +275,7 @@ func (h *handshake) wasEvicted() bool {
 	return evicted
 }
 
-// dropWaiters frees the channels of a connection for which nobody waits.
+// dropWaiters frees the channels of a connection on which no call waits.
 func (k *shardConn) dropWaiters() {
 	k.mu.Lock()
 	defer k.mu.Unlock()

@@ -116,7 +116,7 @@ func call(t *testing.T, c *grpc.ClientConn, service, message string) (got string
 	return out.Value, header, trailer, err
 }
 
-func TestUnaryCalls(t *testing.T) {
+func TestUnaryCallsPassTheFront(t *testing.T) {
 	testFronts(t, func(t *testing.T, c *grpc.ClientConn, _ *application, front string) {
 		for _, service := range []string{"plain.Echo", "two.Echo", "tls.Echo", "short.Echo"} {
 			got, header, trailer, err := call(t, c, service, "hello")

@@ -1,13 +1,11 @@
-// Package analyze compares the records of contenders: each slice with the slice of the same round
-// of another contender. It reads and draws nothing.
 package analyze
 
 import (
 	"math"
 	"slices"
 
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/stat"
-	"github.com/tarehq/tare/internal/lab/trial"
 )
 
 const (
@@ -35,20 +33,20 @@ type Ratio struct {
 }
 
 // Figure returns a CPU time of a slice.
-type Figure func(*trial.Slice) float64
+type Figure func(*sample.Slice) float64
 
 // Weight is the CPU time per request of all processes, in microseconds.
-func Weight(s *trial.Slice) float64 { return s.WeightUs("") }
+func Weight(s *sample.Slice) float64 { return s.WeightUs("") }
 
 // Weights returns the ratio of a CPU time, corrected by the probe. of and than hold the records of
 // two contenders, by block. Both are of one condition; nil is a block without a record.
-func Weights(of, than []*trial.Record, figure Figure) Ratio { return ratio(of, than, figure, true) }
+func Weights(of, than []*sample.Record, figure Figure) Ratio { return ratio(of, than, figure, true) }
 
 // Rates returns the ratio of the request rates. At saturation the time of a request is
 // corrected by the probe. At a fixed rate it is not, because it is no CPU time.
-func Rates(of, than []*trial.Record) Ratio {
-	saturated := !slices.ContainsFunc(of, func(r *trial.Record) bool { return r != nil && !r.Saturated() })
-	c := ratio(of, than, func(s *trial.Slice) float64 { return 1 / s.PerSecond() }, saturated)
+func Rates(of, than []*sample.Record) Ratio {
+	saturated := !slices.ContainsFunc(of, func(r *sample.Record) bool { return r != nil && !r.Saturated() })
+	c := ratio(of, than, func(s *sample.Slice) float64 { return 1 / s.PerSecond() }, saturated)
 	c.Mid = 1 / c.Mid
 	if c.Known() {
 		c.Lo, c.Hi = 1/c.Hi, 1/c.Lo
@@ -58,7 +56,7 @@ func Rates(of, than []*trial.Record) Ratio {
 
 // ratio divides a figure of the first contender by that of the second. Whole trials, one for each
 // block, are compared by order statistics.
-func ratio(of, than []*trial.Record, figure Figure, correct bool) (c Ratio) {
+func ratio(of, than []*sample.Record, figure Figure, correct bool) (c Ratio) {
 	p := compare(of, than, figure, correct)
 	if p.areTrials() {
 		c.Interval, _ = stat.Ratio(slices.Concat(p.of...), slices.Concat(p.than...))
@@ -73,7 +71,7 @@ func ratio(of, than []*trial.Record, figure Figure, correct bool) (c Ratio) {
 
 // Excess returns by how much a CPU time of the first contender exceeds that of the second. It has
 // no bounds if other programs used the CPUs.
-func Excess(of, than []*trial.Record, figure Figure) (i stat.Interval) {
+func Excess(of, than []*sample.Record, figure Figure) (i stat.Interval) {
 	p := compare(of, than, figure, true)
 	if p.areTrials() {
 		i, _ = stat.Difference(slices.Concat(p.of...), slices.Concat(p.than...))
@@ -88,7 +86,7 @@ func Excess(of, than []*trial.Record, figure Figure) (i stat.Interval) {
 
 // compare returns the pairs that a comparison uses: undisturbed ones unless too many are disturbed,
 // and corrected by the probe unless it differs between the contenders.
-func compare(of, than []*trial.Record, figure Figure, correct bool) pairing {
+func compare(of, than []*sample.Record, figure Figure, correct bool) pairing {
 	p := pair(of, than, figure, true)
 	if p.areTrials() {
 		return p
@@ -116,7 +114,7 @@ type pairing struct {
 
 // pair matches the slices of two contenders by round. If onlyCalm is set, it leaves out disturbed
 // pairs.
-func pair(of, than []*trial.Record, figure Figure, onlyCalm bool) (p pairing) {
+func pair(of, than []*sample.Record, figure Figure, onlyCalm bool) (p pairing) {
 	for i, r := range of {
 		if r == nil || than[i] == nil {
 			continue
@@ -147,7 +145,7 @@ func (p *pairing) isShifted() bool {
 }
 
 // count adds a pair to the totals and reports whether it is calm.
-func (p *pairing) count(a, b *trial.Slice) bool {
+func (p *pairing) count(a, b *sample.Slice) bool {
 	p.n++
 	if a.Round == 0 { // a whole trial: package report warns of other programs
 		p.trials++
@@ -172,7 +170,7 @@ func (p *pairing) isDisturbed() bool {
 }
 
 // Partner returns the slice of the same round, or nil.
-func Partner(s *trial.Slice, among []trial.Slice) *trial.Slice {
+func Partner(s *sample.Slice, among []sample.Slice) *sample.Slice {
 	for i := range among {
 		if among[i].Round == s.Round {
 			return &among[i]

@@ -6,7 +6,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
-	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/load"
 )
 
@@ -14,15 +14,15 @@ const rounds = 6
 
 // records returns eight starts of a contender. cost is the CPU time of a slice in microseconds, and
 // change may alter each slice.
-func records(cost float64, change func(start, round int, s *trial.Slice)) (all []*trial.Record) {
+func records(cost float64, change func(start, round int, s *sample.Slice)) (all []*sample.Record) {
 	for start := range 8 {
-		r := &trial.Record{
-			Condition: trial.Condition{Cores: 1, Connections: 8},
+		r := &sample.Record{
+			Condition: sample.Condition{Cores: 1, Connections: 8},
 			Load:      &load.Result{Requests: 1000 * rounds, Seconds: 1},
 		}
 		for round := range rounds {
 			wobble := 1 + 0.01*float64((start+round)%3-1)
-			s := trial.Slice{Round: round + 1, Took: 50 * time.Millisecond, Requests: 1000, Probe: 1000,
+			s := sample.Slice{Round: round + 1, Took: 50 * time.Millisecond, Requests: 1000, Probe: 1000,
 				CPU: map[string]time.Duration{"application": time.Duration(cost * wobble * 1e6)}}
 			if change != nil {
 				change(start, round, &s)
@@ -42,7 +42,7 @@ func near(t *testing.T, what string, got, want, within float64) {
 }
 
 func TestSlicesAreComparedWithinTheirRound(t *testing.T) {
-	drift := func(_, round int, s *trial.Slice) {
+	drift := func(_, round int, s *sample.Slice) {
 		s.CPU["application"] *= time.Duration(1 + round)
 	}
 	of, than := records(22, drift), records(20, drift)
@@ -59,8 +59,8 @@ func TestSlicesAreComparedWithinTheirRound(t *testing.T) {
 }
 
 func TestProbeCorrectsWeightsUnlessAContenderSlowsIt(t *testing.T) {
-	slow := func(share float64) func(start, round int, s *trial.Slice) {
-		return func(start, round int, s *trial.Slice) {
+	slow := func(share float64) func(start, round int, s *sample.Slice) {
+		return func(start, round int, s *sample.Slice) {
 			if (start+round)%2 == 0 { // the processor is slower, and so is the probe
 				s.Probe = time.Duration(float64(s.Probe) * share)
 				s.CPU["application"] = time.Duration(float64(s.CPU["application"]) * share)
@@ -71,7 +71,7 @@ func TestProbeCorrectsWeightsUnlessAContenderSlowsIt(t *testing.T) {
 	if !got.Shifted { // the probe took 10 % longer on average beside the first
 		t.Errorf("a shifted probe was used: %+v", got)
 	}
-	other := func(start, round int, s *trial.Slice) { slow(1.2)(start+1, round, s) }
+	other := func(start, round int, s *sample.Slice) { slow(1.2)(start+1, round, s) }
 	got = analyze.Weights(records(10, slow(1.2)), records(10, other), analyze.Weight)
 	near(t, "corrected ratio", got.Mid, 1, 0.01)
 	if got.Shifted || got.Slices > 0.05 { // 18 % uncorrected
@@ -80,8 +80,8 @@ func TestProbeCorrectsWeightsUnlessAContenderSlowsIt(t *testing.T) {
 }
 
 func TestDisturbedSlicesAreLeftOutUnlessMostAre(t *testing.T) {
-	disturbed := func(starts int) func(start, round int, s *trial.Slice) {
-		return func(start, _ int, s *trial.Slice) {
+	disturbed := func(starts int) func(start, round int, s *sample.Slice) {
+		return func(start, _ int, s *sample.Slice) {
 			if start < starts {
 				s.CPU["application"] *= 2
 				s.Others = s.Took / 2

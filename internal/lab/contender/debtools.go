@@ -27,6 +27,7 @@ func debianTools() map[string]debianTool {
 		MiniHTTPD: {[]string{"mini-httpd"}, "mini_httpd", []string{"-V"}},
 		H2O:       {[]string{"h2o"}, "h2o", []string{"--version"}},
 		Caddy:     {[]string{"caddy"}, "caddy", []string{"version"}},
+		HAProxy:   {[]string{"haproxy"}, "haproxy", []string{"-v"}},
 		Ruby: {
 			[]string{"ruby", "thin", "ruby-sinatra"}, "ruby",
 			[]string{"-r", "thin", "-r", "sinatra/base", "-e", "exit! true"},

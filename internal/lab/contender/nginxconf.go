@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"os"
 	"os/user"
+	"strings"
 	"text/template"
 
 	"golang.org/x/sys/unix"
@@ -37,6 +38,15 @@ func (n *NginxConf) Upstream() string {
 		return ""
 	}
 	return n.Upstreams[0]
+}
+
+// Socket returns the path of the application's unix socket; "" if it listens on a port.
+func (n *NginxConf) Socket() string {
+	path, ok := strings.CutPrefix(n.Upstream(), "unix:")
+	if !ok {
+		return ""
+	}
+	return path
 }
 
 // Setting returns the value of one of the contender's settings, or "".

@@ -12,7 +12,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/proc"
 )
 
-// portTries is how many ports are tried.
+// portTries limits the number of ports that are tried.
 const portTries = 100
 
 // FreePort returns a TCP port of 127.0.0.1 on which no socket listens. It is below the range of
@@ -43,7 +43,7 @@ func FreePort() (int, error) {
 // this machine, could choose it, too.
 type claims struct{ held []io.Closer }
 
-// claim returns a port that nobody else has claimed. choose returns candidates.
+// claim returns a port that no other process has claimed. choose returns candidates.
 func (c *claims) claim(choose func() (int, error)) (int, error) {
 	for range portTries {
 		port, err := choose()

@@ -88,8 +88,8 @@ func lastLineOf(out []byte) error {
 // lockEvery is the pause between two tries to lock a file.
 const lockEvery = 50 * time.Millisecond
 
-// lock locks a file, so that one process makes what others wait for. The kernel releases the lock
-// when its process dies.
+// lock locks a file, so that only one of several processes makes the file. The kernel releases the
+// lock when its process dies.
 func lock(ctx context.Context, name string) (unlock func(), err error) {
 	f, err := os.OpenFile(name, os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {

@@ -195,8 +195,12 @@ func (r *Running) addFront(set Setting, port int) error {
 	if source == nil {
 		return errors.New("the experiment has no nginx.conf; set nginx in its experiment.yaml")
 	}
+	etc, err := r.etc()
+	if err != nil {
+		return err
+	}
 	conf := NginxConf{
-		Workers: cmp.Or(set.Workers, set.Cores), Dir: r.dir, Site: r.site, Etc: r.Nginx.Etc,
+		Workers: cmp.Or(set.Workers, set.Cores), Dir: r.dir, Site: r.site, Etc: etc,
 		Port: port, Host: set.Host, Protocol: r.Protocol, Upstreams: r.upstreams, Set: r.Set,
 		Cert: r.cert.certFile, Key: r.cert.keyFile,
 	}
@@ -268,7 +272,7 @@ func (r *Running) await(ctx context.Context, probe func(context.Context, string)
 		if err == nil {
 			return r.responded()
 		}
-		// An error at the deadline says only that time is up: the one before is more useful. The
+		// An error at the deadline shows only that time is up: the one before is more useful. The
 		// probe's own timer may fire slightly before the context's.
 		if last == nil || time.Now().Before(deadline) && ctx.Err() == nil {
 			last = err

@@ -24,11 +24,14 @@ const (
 	Python    = "python"
 	Ruby      = "ruby"
 	CC        = "cc"
+	Tare      = "tare"
 	MiniHTTPD = "mini-httpd"
 	H2O       = "h2o"
 	Caddy     = "caddy"
 
 	AllCores = "all"
+
+	HAProxy = "haproxy"
 )
 
 // defaultReady is the default timeout of a contender's first response.
@@ -36,15 +39,28 @@ const defaultReady = 10 * time.Second
 
 // Spec is the content of a contender.yaml.
 type Spec struct {
-	Name string `yaml:"-"` // the folder's
+	Name string `yaml:"-"` // the folder's, or that of a derived contender
 	Dir  string `yaml:"-"`
+
+	// Server is the name of the folder that a derived contender is derived from; "" if it is none.
+	Server string `yaml:"-"`
+
+	// Derive describes the contenders that are derived from this one; nil if there are none.
+	Derive *Derivation `yaml:"derive"`
 
 	// Title is its name in reports, About a sentence that describes it.
 	Title string `yaml:"title"`
 	About string `yaml:"about"`
 
-	// Needs are the required tools: go, nginx, python, ruby, cc, mini-httpd, h2o, caddy.
+	// Needs are the required tools: go, nginx, python, ruby, cc, mini-httpd, h2o, caddy,
+	// haproxy, tare.
 	Needs []string `yaml:"needs"`
+
+	// Builtin are the words after "tare" that replace {bin} if Go is missing: tare itself serves.
+	Builtin string `yaml:"builtin"`
+
+	// Runtime executes the application, such as Go or Python; "" is the one of Needs.
+	Runtime string `yaml:"runtime"`
 
 	// Build makes {bin}; it runs in the contender's folder. Run starts the application; it is empty
 	// if the front serves alone. Version prints versions of components, one a line, in addition to
@@ -63,7 +79,8 @@ type Spec struct {
 	//	{site}        the folder that is served
 	//	{venv}        the virtual environment of Python
 	//	{ruby}        the program ruby
-	//	{mini-httpd}  the program mini_httpd; {h2o} and {caddy} likewise
+	//	{mini-httpd}  the program mini_httpd; likewise {h2o}, {caddy} and {haproxy}
+	//	{tare}        the command tare
 	//	{config}      the path of the filled Config
 	//	{cert}        a PEM file with the certificate, one for all contenders of a run
 	//	{key}         a PEM file with its key
@@ -106,15 +123,19 @@ type Spec struct {
 	Front string `yaml:"front"`
 
 	// FrontBuild makes {front}, and FrontRun starts the front. They may have the placeholders
-	// {bin}, {front} and {conf}, the path of the contender's nginx.conf. nginx needs neither.
+	// {bin}, {front}, {tare} and {conf}, the path of the contender's nginx.conf. nginx needs
+	// neither. The nginx.conf includes files of nginx's package, or without nginx those of etc.go.
 	FrontBuild string `yaml:"front_build"`
 	FrontRun   string `yaml:"front_run"`
+
+	// FrontConfig is the path of the front's own configuration; "" is the experiment's nginx.conf.
+	FrontConfig string `yaml:"-"`
 
 	// Config is a file beside this one: the application's configuration, which may have the
 	// placeholders of Run. It is filled and written to {config}.
 	Config string `yaml:"config"`
 
-	// TLS says that clients connect by TLS. The contender serves HTTP/1.1 and HTTP/2 with {cert}.
+	// TLS is set if clients connect by TLS. The contender serves HTTP/1.1 and HTTP/2 with {cert}.
 	TLS bool `yaml:"tls"`
 
 	// Set are the values of {{.Setting "name"}} in the experiment's nginx.conf.
@@ -207,11 +228,13 @@ func (s *Spec) Check(f *yamlfile.File) error {
 	if err := s.checkLines(f); err != nil {
 		return err
 	}
-	return s.checkToggles(f)
+	if err := s.checkToggles(f); err != nil {
+		return err
+	}
+	return s.checkDerive(f)
 }
 
-// checkFront returns a *yamlfile.Error if the front cannot be started. Every front needs nginx,
-// because its nginx.conf includes files of nginx's package.
+// checkFront returns a *yamlfile.Error if the front cannot be started.
 func (s *Spec) checkFront(f *yamlfile.File) error {
 	switch own := s.FrontRun != ""; {
 	case s.Front == "" && (own || s.FrontBuild != ""):
@@ -222,8 +245,6 @@ func (s *Spec) checkFront(f *yamlfile.File) error {
 		return f.Fault("$.front", "front %q: want %s, or a front_run that starts it", s.Front, Nginx)
 	case s.Front == Nginx && !slices.Contains(s.Needs, Nginx):
 		return f.Fault("$.needs", "needs: nginx is missing; the front is nginx")
-	case s.Front != "" && !slices.Contains(s.Needs, Nginx):
-		return f.Fault("$.needs", "needs: nginx is missing; the front's nginx.conf includes files of nginx's package")
 	}
 	return nil
 }
@@ -261,11 +282,15 @@ func (s *Spec) checkLines(f *yamlfile.File) error {
 	return nil
 }
 
-func needs() []string { return []string{Go, Nginx, Python, Ruby, CC, MiniHTTPD, H2O, Caddy} }
+func needs() []string {
+	return []string{Go, Nginx, Python, Ruby, CC, MiniHTTPD, H2O, Caddy, HAProxy, Tare}
+}
 
 func placeholders() []string {
 	return []string{
-		"{bin}", "{home}", "{dir}", "{cores}", "{venv}", "{ruby}", "{mini-httpd}", "{h2o}", "{caddy}", "{site}",
+		"{bin}", "{home}", "{dir}", "{cores}", "{venv}", "{ruby}", "{mini-httpd}", "{h2o}", "{caddy}", "{haproxy}",
+		"{tare}",
+		"{site}",
 		"{addr}", "{port}", "{ports}", "{socket}", "{front}", "{config}", "{conf}", "{cert}", "{key}",
 	}
 }

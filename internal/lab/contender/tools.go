@@ -2,6 +2,7 @@ package contender
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"debug/buildinfo"
 	"errors"
@@ -18,18 +19,37 @@ import (
 
 // Tools prepares contenders. It keeps built and unpacked programs in Cache.
 type Tools struct {
-	Cache string                           // a folder
+	Cache string                           // a folder for unpacked and installed programs
+	Bin   string                           // a folder for built programs; "" is bin in Cache
 	Logf  func(format string, args ...any) // reports steps that take time; may be nil
+
+	Checkout string   // the project's checkout, in which tare is built; "" if there is none
+	Program  string   // the path of tare itself, which is used without a checkout; "" if unknown
+	GoEnv    []string // more variables for the go command
+	GoFlags  []string // more flags for go build
+	NoGo     string   // why Go programs cannot be built; "" if they can
 
 	once     sync.Once // for nginx
 	nginx    *NginxTool
 	nginxErr error
+
+	goOnce   sync.Once
+	goErr    error
+	tareOnce sync.Once
+	tare     string
+	tareErr  error
+}
+
+// missingError is a tool that is unavailable.
+type missingError struct{ tool, why, remedy string }
+
+// Error describes the error in one line.
+func (e *missingError) Error() string {
+	return fmt.Sprintf("%s is missing: %s (%q installs it)", e.tool, e.why, e.remedy)
 }
 
 // missing returns the error for an unavailable tool. The remedy is the command that installs it.
-func missing(tool, why, remedy string) error {
-	return fmt.Errorf("%s is missing: %s (%q installs it)", tool, why, remedy)
-}
+func missing(tool, why, remedy string) error { return &missingError{tool, why, remedy} }
 
 // Contender is a Spec that was built and whose tools were found.
 type Contender struct {
@@ -42,21 +62,27 @@ type Contender struct {
 	Lines    int                // of the application's source, as sourceLines counts them; 0 if Source is empty
 	Deaf     bool               // it does not end on SIGTERM: Stop kills it at once
 
-	env    []string // environment of its programs
-	values []string // pairs of placeholder and value for the tools that were found
+	builtin []string // the words after {bin} if tare itself is the program; nil if it is not
+	tare    string   // the path of the command tare; "" if it is not needed
+	env     []string // environment of its programs
+	values  []string // pairs of placeholder and value for the tools that were found
 }
 
 // Prepare finds the tools of a contender, and builds it.
 func (t *Tools) Prepare(ctx context.Context, s *Spec) (*Contender, error) {
-	c := &Contender{Spec: s, Bin: filepath.Join(t.Cache, "bin", s.Name)}
+	// Contenders that are derived from one server have one program.
+	c := &Contender{Spec: s, Bin: filepath.Join(t.BinDir(), cmp.Or(s.Server, s.Name))}
 	c.FrontBin = c.Bin + "-front"
 	for _, need := range s.Needs {
-		if err := t.find(ctx, c, need); err != nil {
+		if err := t.find(ctx, c, need); err != nil && !t.useBuiltin(c, need, err) {
 			return nil, err
 		}
 	}
+	if s.Front != "" && s.Front != Nginx && c.Nginx == nil {
+		c.Nginx, _ = t.Nginx(ctx) // for its files; etc.go has others
+	}
 	for _, line := range []string{c.Build, c.FrontBuild} {
-		if err := t.build(ctx, c, line); err != nil {
+		if err := t.build(ctx, c, line); err != nil && !t.useBuiltin(c, Go, err) {
 			return nil, err
 		}
 	}
@@ -71,6 +97,9 @@ func (t *Tools) Prepare(ctx context.Context, s *Spec) (*Contender, error) {
 		return nil, err
 	}
 	var err error
+	if c.Conf, err = s.frontTemplate(); err != nil {
+		return nil, err
+	}
 	c.Lines, err = sourceLines(s.Dir, s.Source)
 	return c, err
 }
@@ -79,9 +108,10 @@ func (t *Tools) Prepare(ctx context.Context, s *Spec) (*Contender, error) {
 func (t *Tools) find(ctx context.Context, c *Contender, need string) (err error) {
 	switch need {
 	case Go:
-		if _, err := exec.LookPath("go"); err != nil {
-			return missing("go", "it is not in PATH", "apt-get install golang-go")
-		}
+		err = t.FindGo(ctx, c.Dir)
+	case Tare:
+		c.tare, err = t.findTare(ctx)
+		c.values = append(c.values, "{tare}", c.tare)
 	case CC:
 		err = c.findCompiler(ctx)
 	case Nginx:
@@ -93,7 +123,7 @@ func (t *Tools) find(ctx context.Context, c *Contender, need string) (err error)
 		c.values = append(c.values, "{venv}", venv)
 		// Python must not write bytecode into the folder of the sources.
 		c.env = append(c.env, "PYTHONPATH="+shared, "PYTHONDONTWRITEBYTECODE=1")
-	case Ruby, MiniHTTPD, H2O, Caddy:
+	case Ruby, MiniHTTPD, H2O, Caddy, HAProxy:
 		var p program
 		p, err = t.fromDebian(ctx, need)
 		c.values = append(c.values, "{"+need+"}", p.path)
@@ -104,6 +134,9 @@ func (t *Tools) find(ctx context.Context, c *Contender, need string) (err error)
 
 // fill returns words with placeholders replaced: the contender's, and those of pairs.
 func (c *Contender) fill(words []string, pairs ...string) []string {
+	if i := slices.Index(words, "{bin}"); i >= 0 && len(c.builtin) > 0 {
+		words = slices.Insert(slices.Clone(words), i+1, c.builtin...)
+	}
 	return fill(words,
 		slices.Concat(c.values, []string{"{bin}", c.Bin, "{front}", c.FrontBin, "{home}", c.Dir}, pairs)...)
 }
@@ -127,7 +160,7 @@ func (t *Tools) logf(format string, args ...any) {
 
 // build runs one of the contender's build lines. With Go's build cache, repeating it is cheap.
 func (t *Tools) build(ctx context.Context, c *Contender, line string) error {
-	if line == "" {
+	if line == "" || len(c.builtin) > 0 {
 		return nil
 	}
 	if err := os.MkdirAll(filepath.Dir(c.Bin), 0o755); err != nil {
@@ -135,11 +168,16 @@ func (t *Tools) build(ctx context.Context, c *Contender, line string) error {
 	}
 	t.logf("building %s", c.Title)
 	words := c.fill(strings.Fields(line))
-	out, err := command(ctx, c.Dir, words[0], words[1:]...)
-	if err != nil {
-		return fmt.Errorf("build: %s: %w\n%s", strings.Join(words, " "), err, bytes.TrimSpace(out))
+	out, err := commandWith(ctx, t.GoEnv, c.Dir, words[0], t.withFlags(words)[1:]...)
+	if err == nil || ctx.Err() != nil {
+		return err
 	}
-	return nil
+	if words[0] == Go {
+		if err := t.findModules(ctx, c.Dir); err != nil {
+			return err
+		}
+	}
+	return fmt.Errorf("build: %s: %w\n%s", strings.Join(words, " "), err, bytes.TrimSpace(out))
 }
 
 // fill returns words with placeholders replaced. pairs are placeholders, each followed by its
@@ -183,7 +221,7 @@ func (c *Contender) buildVersions(bin string) []string {
 	for _, m := range append(info.Deps, &info.Main) {
 		if c.Module != "" && m.Path == c.Module {
 			version := m.Version
-			if m.Replace != nil || m == &info.Main {
+			if m.Replace != nil || m == &info.Main && m.Sum == "" {
 				version = "of this checkout"
 			}
 			versions = append(versions, m.Path+" "+version)
@@ -195,7 +233,10 @@ func (c *Contender) buildVersions(bin string) []string {
 // readVersions reads versions from the binaries, and from the output of the contender's version
 // line.
 func (c *Contender) readVersions(ctx context.Context) error {
-	for _, bin := range []string{c.Bin, c.FrontBin} {
+	if len(c.builtin) > 0 {
+		c.Versions = append(c.Versions, "built into tare")
+	}
+	for _, bin := range []string{c.Bin, c.FrontBin, c.tare} {
 		for _, version := range c.buildVersions(bin) {
 			if !slices.Contains(c.Versions, version) {
 				c.Versions = append(c.Versions, version)

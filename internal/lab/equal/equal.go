@@ -33,7 +33,7 @@ type Request struct {
 	Version string
 	Header  []string
 	// PerConnection is the number of requests on a connection; 0 is no limit. If it is 1, the
-	// request says that it is the last.
+	// request announces that it is the last.
 	PerConnection int
 	// Resume resumes the TLS session of a connection before.
 	Resume bool

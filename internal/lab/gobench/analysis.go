@@ -73,10 +73,10 @@ func (a *Analysis) cell(e *Entrant, row string, procs int) Cell {
 	ours, control := a.samples(e.Name, row, procs), a.samples(a.Control, row, procs)
 	ns := values(ours, func(f *Figures) float64 { return f.Ns })
 	// Warnings about few values are ignored: the width of the interval shows them.
-	c.Ns, _ = stat.Median(known(ns))
-	c.Trials = len(known(ns))
-	bytes, _ := stat.Median(known(values(ours, func(f *Figures) float64 { return f.Bytes })))
-	allocs, _ := stat.Median(known(values(ours, func(f *Figures) float64 { return f.Allocs })))
+	c.Ns, _ = stat.Median(stat.Known(ns))
+	c.Trials = len(stat.Known(ns))
+	bytes, _ := stat.Median(stat.Known(values(ours, func(f *Figures) float64 { return f.Bytes })))
+	allocs, _ := stat.Median(stat.Known(values(ours, func(f *Figures) float64 { return f.Allocs })))
 	c.Bytes, c.Allocs = bytes.Mid, allocs.Mid
 	c.Ratio, _ = stat.Median(nil)
 	if e.Name != a.Control {
@@ -116,10 +116,6 @@ func values(samples []*Sample, of func(*Figures) float64) []float64 {
 		}
 	}
 	return all
-}
-
-func known(values []float64) []float64 {
-	return slices.DeleteFunc(slices.Clone(values), math.IsNaN)
 }
 
 // published returns the write-up's figures of an engine, or nil.

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tarehq/tare/internal/lab/stat"
 	"github.com/tarehq/tare/internal/page"
 )
 
@@ -88,7 +89,7 @@ func (t *Table) extremes() (lo, hi float64) {
 			if c.Ratio.Known() {
 				all = append(all, c.Ratio.Lo, c.Ratio.Hi)
 			}
-			for _, v := range known(all) {
+			for _, v := range stat.Known(all) {
 				lo, hi = math.Min(lo, v), math.Max(hi, v)
 			}
 		}

@@ -1,17 +1,19 @@
 package gobench
 
 import (
-	"encoding/csv"
+	"cmp"
 	"encoding/json"
 	"io"
-	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 
 	"golang.org/x/perf/benchfmt"
 
 	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/labrun"
 )
 
@@ -33,7 +35,7 @@ type journal struct {
 // openResults makes the results folder and creates the journal. If that fails, the run continues
 // and reports on the terminal only.
 func (w *runner) openResults() {
-	dir, err := labrun.ResultsDir(w.Root, w.Out, w.run.Started)
+	dir, err := labrun.ResultsDir(cmp.Or(w.Results, w.Root), w.Out, w.run.Started)
 	var file *os.File
 	if err == nil {
 		file, err = os.Create(filepath.Join(dir, benchFile))
@@ -84,43 +86,47 @@ func (a *Analysis) writeRun(w io.Writer) error {
 	return e.Encode(a.Run)
 }
 
-// writeCSV writes the rows of all tables. Columns with bounds of intervals end in _lo and _hi.
+// cellLine is a cell with its row and table.
+type cellLine struct {
+	*Cell
+	row   string
+	procs int
+}
+
+// writeCSV writes the cells of all tables.
 func (a *Analysis) writeCSV(w io.Writer) error {
-	out := csv.NewWriter(w)
-	_ = out.Write([]string{ // the writer keeps its first error
-		"experiment", "gomaxprocs", "benchmark", "engine", "trials", "ns_per_op", "ns_per_op_lo", "ns_per_op_hi",
-		"bytes_per_op", "allocs_per_op", "ratio", "ratio_lo", "ratio_hi", "finding",
-		"published_ns_per_op", "published_bytes_per_op", "published_allocs_per_op", "published_ratio",
-	})
+	var lines []cellLine
 	for _, t := range a.Tables {
 		for _, row := range t.Rows {
-			for _, c := range row.Cells {
-				if c.Trials == 0 && c.Published == nil {
-					continue
+			for i := range row.Cells {
+				if c := &row.Cells[i]; c.Trials > 0 || c.Published != nil {
+					lines = append(lines, cellLine{c, row.Name, t.Procs})
 				}
-				cells := []string{a.Experiment, strconv.Itoa(t.Procs), row.Name, c.Engine.Name, strconv.Itoa(c.Trials)}
-				for _, v := range []float64{
-					c.Ns.Mid, c.Ns.Lo, c.Ns.Hi, c.Bytes, c.Allocs, c.Ratio.Mid, c.Ratio.Lo, c.Ratio.Hi,
-				} {
-					cells = append(cells, number(v))
-				}
-				cells = append(cells, c.Ratio.Finding().String())
-				published := []string{"", "", "", ""}
-				if p := c.Published; p != nil {
-					published = []string{number(p.Ns), number(p.Bytes), number(p.Allocs), number(c.PublishedRatio)}
-				}
-				_ = out.Write(append(cells, published...))
 			}
 		}
 	}
-	out.Flush()
-	return out.Error()
-}
-
-// number returns a number as text, or "" for NaN and infinities.
-func number(v float64) string {
-	if math.IsNaN(v) || math.IsInf(v, 0) {
-		return ""
+	published := func(name string, of func(cellLine) float64) table.Column[cellLine] {
+		return table.Text(name, func(l cellLine) string {
+			if l.Published == nil {
+				return ""
+			}
+			return table.Number(of(l))
+		})
 	}
-	return strconv.FormatFloat(v, 'g', 6, 64)
+	return table.WriteCSV(w, slices.Concat([]table.Column[cellLine]{
+		table.Text("experiment", func(cellLine) string { return a.Experiment }),
+		table.Count("gomaxprocs", func(l cellLine) int { return l.procs }),
+		table.Text("benchmark", func(l cellLine) string { return l.row }),
+		table.Text("engine", func(l cellLine) string { return l.Engine.Name }),
+		table.Count("trials", func(l cellLine) int { return l.Trials }),
+	}, table.Interval("ns_per_op", func(l cellLine) stat.Interval { return l.Ns }), []table.Column[cellLine]{
+		table.Figure("bytes_per_op", func(l cellLine) float64 { return l.Bytes }),
+		table.Figure("allocs_per_op", func(l cellLine) float64 { return l.Allocs }),
+	}, table.Interval("ratio", func(l cellLine) stat.Interval { return l.Ratio }), []table.Column[cellLine]{
+		table.Text("finding", func(l cellLine) string { return l.Ratio.Finding().String() }),
+		published("published_ns_per_op", func(l cellLine) float64 { return l.Published.Ns }),
+		published("published_bytes_per_op", func(l cellLine) float64 { return l.Published.Bytes }),
+		published("published_allocs_per_op", func(l cellLine) float64 { return l.Published.Allocs }),
+		published("published_ratio", func(l cellLine) float64 { return l.PublishedRatio }),
+	}), slices.Values(lines))
 }

@@ -5,10 +5,10 @@ import (
 	"fmt"
 	"html/template"
 	"io"
-	"strconv"
 	"strings"
 	"time"
 
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/stat"
 	"github.com/tarehq/tare/internal/page"
 )
@@ -42,6 +42,5 @@ func (a *Analysis) pageFuncs() template.FuncMap {
 
 // Command returns the command line that repeats the run.
 func (r *Run) Command() string {
-	words := append([]string{"tare weigh", r.Experiment}, r.Flags...)
-	return strings.Join(append(words, "--seed", strconv.FormatUint(r.Seed, 10)), " ")
+	return sample.CommandLine(append([]string{r.Experiment}, r.Flags...), r.Seed, nil)
 }

@@ -17,6 +17,8 @@ import (
 	"time"
 
 	"golang.org/x/perf/benchfmt"
+
+	"github.com/tarehq/tare/internal/lab/contender"
 )
 
 const (
@@ -38,11 +40,16 @@ type binary struct {
 }
 
 // compile compiles an engine's benchmarks and lists their names.
-func compile(ctx context.Context, module, path string, e *Engine) (*binary, error) {
+func compile(ctx context.Context, tools *contender.Tools, module, experiment string, e *Engine) (*binary, error) {
+	if err := tools.FindGo(ctx, module); err != nil {
+		return nil, err
+	}
+	path := filepath.Join(tools.BinDir(), experiment+"-"+e.Name+".test")
 	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 		return nil, err
 	}
-	if _, err := command(ctx, module, nil, "go", "test", "-c", "-o", path, e.Package); err != nil {
+	args := slices.Concat([]string{"test"}, tools.GoFlags, []string{"-c", "-o", path, e.Package})
+	if _, err := command(ctx, module, tools.GoEnv, "go", args...); err != nil {
 		return nil, fmt.Errorf("go test -c %s: %w", e.Package, err)
 	}
 	b := &binary{path: path, dir: filepath.Join(module, e.Package)}
@@ -56,13 +63,13 @@ func compile(ctx context.Context, module, path string, e *Engine) (*binary, erro
 	for line := range strings.Lines(string(out)) {
 		b.benchmarks = append(b.benchmarks, strings.TrimPrefix(strings.TrimSpace(line), "Benchmark"))
 	}
-	b.versions, err = versions(ctx, path, b.dir, e.Module)
+	b.versions, err = versions(ctx, tools.GoEnv, path, b.dir, e.Module)
 	return b, err
 }
 
 // versions returns the versions of Go and of a module in a binary. A test binary contains the
 // version of Go, but not those of modules: go list reports them.
-func versions(ctx context.Context, path, dir, module string) ([]string, error) {
+func versions(ctx context.Context, env []string, path, dir, module string) ([]string, error) {
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
 		return nil, err
@@ -71,7 +78,7 @@ func versions(ctx context.Context, path, dir, module string) ([]string, error) {
 		return []string{info.GoVersion}, nil
 	}
 	const format = "{{.Path}} {{if .Replace}}of this checkout{{else}}{{.Version}}{{end}}"
-	out, err := command(ctx, dir, nil, "go", "list", "-m", "-f", format, module)
+	out, err := command(ctx, dir, env, "go", "list", "-m", "-f", format, module)
 	return []string{info.GoVersion, strings.TrimSpace(string(out))}, err
 }
 

@@ -13,7 +13,9 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab"
-	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/lab/trial"
 	"github.com/tarehq/tare/internal/labrun"
 )
 
@@ -26,11 +28,13 @@ type Options struct {
 	Experiment string // a folder in experiments/
 	Full       bool   // run the experiment's full trials, not its quick ones
 
-	Only   []string      // engines, rows, or both; empty means all. The control always takes part
-	Adjust func(*Trials) // changes the experiment's trials; may be nil
-	Seed   uint64        // of the order; 0 is a random one
-	Out    string        // results folder; "" is a new one in Root/results
-	Flags  []string      // the command-line arguments that the report repeats; without the seed
+	Only    []string         // engines, rows, or both; empty means all. The control always takes part
+	Adjust  func(*Trials)    // changes the experiment's trials; may be nil
+	Seed    uint64           // of the order; 0 is a random one
+	Out     string           // results folder; "" is a new one in Results/results
+	Results string           // "" is Root
+	Tools   *contender.Tools // compile the benchmarks; nil keeps them in Root/.cache
+	Flags   []string         // the command-line arguments that the report repeats; without the seed
 
 	Logf     func(format string, args ...any) // may be nil
 	Progress func(Progress)                   // may be nil
@@ -58,7 +62,7 @@ type Run struct {
 	Blocks      int                `json:"blocks"`
 	Time        time.Duration      `json:"benchtimeNs"`
 	Procs       []int              `json:"gomaxprocs"`
-	Environment report.Environment `json:"environment"`
+	Environment sample.Environment `json:"environment"`
 	Control     string             `json:"control"`
 	Entrants    []Entrant          `json:"engines"`
 	Groups      []Group            `json:"groups"` // of the rows that take part
@@ -104,10 +108,16 @@ type runner struct {
 	dir      string
 }
 
-// slot is a benchmark under a condition.
+// condition is a row with a number of threads.
+type condition struct {
+	procs int
+	row   string
+}
+
+// slot is a benchmark of an engine under a condition.
 type slot struct {
-	procs       int
-	row, engine string
+	condition
+	engine string
 }
 
 // Weigh runs an experiment and writes each result to disk at once. It returns what was measured
@@ -163,6 +173,9 @@ func prepare(ctx context.Context, o Options) (*runner, error) {
 		return nil, &lab.UsageError{
 			Option: lab.OptionOut, What: fmt.Sprintf("%q holds the results of another run; name another folder", o.Out),
 		}
+	}
+	if o.Tools == nil {
+		o.Tools = &contender.Tools{Cache: filepath.Join(o.Root, ".cache")}
 	}
 	if o.Seed == 0 {
 		o.Seed = 1 + rand.Uint64N(1<<32)
@@ -238,7 +251,7 @@ func (w *runner) compile(ctx context.Context, engines []Engine) error {
 	for _, e := range engines {
 		w.logf("compiling the benchmarks of %s", e.Title)
 		entrant := Entrant{Engine: e}
-		b, err := compile(ctx, w.module, filepath.Join(w.Root, ".cache", "bin", w.Experiment+"-"+e.Name+".test"), &e)
+		b, err := compile(ctx, w.Tools, w.module, w.Experiment, &e)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -261,23 +274,12 @@ func (w *runner) compile(ctx context.Context, engines []Engine) error {
 	return nil
 }
 
-// order returns all benchmarks of a block in random order. The engines of a row follow each other,
-// so that compared processes run close in time.
-func (w *runner) order(rnd *rand.Rand) (all []slot) {
-	var conditions []slot
+// conditions returns all rows with all numbers of threads.
+func (w *runner) conditions() (all []condition) {
 	for _, procs := range w.run.Procs {
 		for _, g := range w.run.Groups {
 			for _, row := range g.Rows {
-				conditions = append(conditions, slot{procs: procs, row: row})
-			}
-		}
-	}
-	for _, c := range rnd.Perm(len(conditions)) {
-		for _, i := range rnd.Perm(len(w.run.Entrants)) {
-			s, e := conditions[c], &w.run.Entrants[i]
-			s.engine = e.Name
-			if e.Absent == "" && !slices.Contains(e.Lacking, s.row) {
-				all = append(all, s)
+				all = append(all, condition{procs, row})
 			}
 		}
 	}
@@ -286,40 +288,38 @@ func (w *runner) order(rnd *rand.Rand) (all []slot) {
 
 // measure runs all blocks.
 func (w *runner) measure(ctx context.Context) error {
-	rnd := rand.New(rand.NewPCG(w.Seed, w.Seed))
-	began, done := time.Now(), 0
-	for block := range w.run.Blocks {
-		slots := w.order(rnd)
-		for _, s := range slots {
-			w.follow(began, done, len(slots)*w.run.Blocks, block+1, s)
-			if w.failures[s] < failuresToDrop {
-				sample, err := w.sample(ctx, block+1, s)
-				if err != nil {
-					w.warn("interrupted in block %d of %d", block+1, w.run.Blocks)
-					return err
-				}
-				w.keep(sample)
-			}
-			done++
-		}
+	loop := trial.Loop[condition, Sample]{
+		Conditions: w.conditions(), Blocks: w.run.Blocks, Seed: w.Seed, Keep: w.keep,
 	}
-	return nil
+	last, err := loop.Run(ctx, w)
+	if err != nil {
+		w.warn("interrupted in block %d of %d", last, w.run.Blocks)
+	}
+	return err
 }
 
-// sample runs one benchmark. The error is ctx's; a failure of the benchmark is in the sample.
-func (w *runner) sample(ctx context.Context, block int, s slot) (Sample, error) {
-	sample := Sample{Block: block, Procs: s.procs, Row: s.row, Engine: s.engine}
-	var err error
-	sample.Figures, sample.Iterations, err = w.binaries[s.engine].run(ctx, w.entrant(s.engine).Prefix+s.row, s.procs,
-		w.run.Time)
-	if ctx.Err() != nil {
-		return sample, ctx.Err()
+// Measure implements trial.Source: it runs the row's benchmark of each engine, in random order.
+// These processes follow each other, because they are compared.
+func (w *runner) Measure(ctx context.Context, turn trial.Turn[condition]) (all []Sample, err error) {
+	random := rand.New(rand.NewPCG(w.Seed, uint64(turn.Done)))
+	for _, i := range random.Perm(len(w.run.Entrants)) {
+		e := &w.run.Entrants[i]
+		c := turn.Condition
+		if e.Absent != "" || slices.Contains(e.Lacking, c.row) || w.failures[slot{c, e.Name}] >= failuresToDrop {
+			continue
+		}
+		w.follow(turn, e)
+		s := Sample{Block: turn.Block, Procs: c.procs, Row: c.row, Engine: e.Name}
+		s.Figures, s.Iterations, err = w.binaries[e.Name].run(ctx, e.Prefix+c.row, c.procs, w.run.Time)
+		if ctx.Err() != nil {
+			return all, ctx.Err()
+		}
+		if err != nil {
+			s.Failure = err.Error()
+		}
+		all = append(all, s)
 	}
-	if err != nil {
-		sample.Failure = err.Error()
-		w.failures[s]++
-	}
-	return sample, nil
+	return all, nil
 }
 
 // keep adds a sample to the run and to the journal.
@@ -327,6 +327,7 @@ func (w *runner) keep(s Sample) {
 	w.run.Samples = append(w.run.Samples, s)
 	name := w.entrant(s.Engine).Prefix + s.Row
 	if s.Failure != "" {
+		w.failures[slot{condition{s.Procs, s.Row}, s.Engine}]++
 		w.logf("failed: %s, GOMAXPROCS %d, block %d: %s", name, s.Procs, s.Block, s.Failure)
 		return
 	}
@@ -341,17 +342,15 @@ func (w *runner) keep(s Sample) {
 }
 
 // follow reports progress.
-func (w *runner) follow(began time.Time, done, all, block int, s slot) {
+func (w *runner) follow(turn trial.Turn[condition], e *Entrant) {
 	if w.Progress == nil {
 		return
 	}
-	each := 2 * w.run.Time // package testing runs a benchmark several times until it takes its time
-	if done > 0 {
-		each = time.Since(began) / time.Duration(done)
-	}
+	// Package testing runs a benchmark several times until it takes its time.
+	each := turn.Each(2 * w.run.Time * time.Duration(len(w.run.Entrants)))
 	w.Progress(Progress{
-		Done: each * time.Duration(done), Total: each * time.Duration(all), Block: block, Blocks: w.run.Blocks,
-		Benchmark: w.entrant(s.engine).Prefix + s.row, Procs: s.procs,
+		Done: each * time.Duration(turn.Done), Total: each * time.Duration(len(w.conditions())*w.run.Blocks),
+		Block: turn.Block, Blocks: w.run.Blocks, Benchmark: e.Prefix + turn.Condition.row, Procs: turn.Condition.procs,
 	})
 }
 

@@ -5,66 +5,71 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
-	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/lab/table"
 )
 
-// WriteText writes the report for a terminal.
+// WriteText writes the whole report for a terminal.
 func (a *Analysis) WriteText(w io.Writer) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n", report.Wrap(a.Verdict()))
+	d := new(table.Document)
+	d.Paragraph(a.Verdict())
 	for i := range a.Tables {
-		a.writeTable(&b, &a.Tables[i])
+		a.writeTable(d, &a.Tables[i])
 	}
 	for _, s := range a.Shape() {
-		fmt.Fprintf(&b, "%s\n\n", report.Wrap(s))
+		d.Paragraph(s)
 	}
+	return a.writeProblems(w, d)
+}
+
+// WriteBrief writes what fits the first screen of a terminal.
+func (a *Analysis) WriteBrief(w io.Writer) error {
+	d := new(table.Document)
+	d.Paragraph(a.Verdict())
+	return a.writeProblems(w, d)
+}
+
+func (a *Analysis) writeProblems(w io.Writer, d *table.Document) error {
 	for _, s := range a.Faults() {
-		fmt.Fprintln(&b, s)
+		d.Line("%s", s)
 	}
 	for _, s := range a.Warnings {
-		fmt.Fprintf(&b, "WARNING: %s\n", s)
+		d.Line("WARNING: %s", s)
 	}
-	_, err := io.WriteString(w, b.String())
+	_, err := io.WriteString(w, d.String())
 	return err
 }
 
-func (a *Analysis) writeTable(b *strings.Builder, t *Table) {
-	fmt.Fprintf(b, "%s, GOMAXPROCS %d: nanoseconds, bytes and allocations per operation, and time divided by %s's\n\n", t.Group.Title, t.Procs, a.control().Title)
-	w := tabwriter.NewWriter(b, 0, 8, 2, ' ', tabwriter.AlignRight)
-	wide := 0
-	for _, row := range t.Rows {
-		wide = max(wide, len(row.Name))
-	}
-	fmt.Fprint(w, "\t")
+func (a *Analysis) writeTable(d *table.Document, t *Table) {
+	d.Heading("%s, GOMAXPROCS %d: nanoseconds, bytes and allocations per operation, and time divided by %s's",
+		t.Group.Title, t.Procs, a.control().Title)
+	heads := []string{""}
 	for _, i := range t.Engines {
-		fmt.Fprintf(w, "%s\tB\tallocs\t", a.Entrants[i].Title)
+		heads = append(heads, a.Entrants[i].Title, "B", "allocs")
 		if a.compared(i) {
-			fmt.Fprintf(w, "times\t%.0f %% interval\t", 100*stat.Confidence)
+			heads = append(heads, "times", fmt.Sprintf("%.0f %% interval", 100*stat.Confidence))
 		}
 		if t.isPublished(i) {
-			fmt.Fprint(w, "published\t")
+			heads = append(heads, "published")
 		}
 	}
-	fmt.Fprintln(w)
+	var lines [][]string
 	for _, row := range t.Rows {
-		fmt.Fprintf(w, "%-*s\t", wide, row.Name)
+		line := []string{row.Name}
 		for _, i := range t.Engines {
 			c := &row.Cells[i]
-			fmt.Fprintf(w, "%s\t%s\t%s\t", c.NsText(), count(c.Bytes), count(c.Allocs))
+			line = append(line, c.NsText(), count(c.Bytes), count(c.Allocs))
 			if a.compared(i) {
-				fmt.Fprintf(w, "%s\t%s\t", times(c.Ratio.Mid), interval(c.Ratio))
+				line = append(line, times(c.Ratio.Mid), interval(c.Ratio))
 			}
 			if t.isPublished(i) {
-				fmt.Fprintf(w, "%s\t", times(c.PublishedRatio))
+				line = append(line, times(c.PublishedRatio))
 			}
 		}
-		fmt.Fprintln(w)
+		lines = append(lines, line)
 	}
-	_ = w.Flush()
-	fmt.Fprintln(b)
+	d.Table(1, heads, lines)
 }
 
 // compared reports whether an engine is compared with the control, which it is not itself.
@@ -95,7 +100,7 @@ func (c *Cell) NsText() string {
 
 // count returns a number of things as text, or "" for NaN.
 func count(v float64) string {
-	if number(v) == "" {
+	if table.Number(v) == "" {
 		return ""
 	}
 	return fmt.Sprintf("%.0f", v)

@@ -43,7 +43,7 @@ func (a *Analysis) spread(g *Group, engine int) string {
 			ours = append(ours, row.Cells[engine].Ratio.Mid)
 			theirs = append(theirs, row.Cells[engine].PublishedRatio)
 		}
-		if ours, theirs = known(ours), known(theirs); len(ours) == 0 {
+		if ours, theirs = stat.Known(ours), stat.Known(theirs); len(ours) == 0 {
 			continue
 		}
 		text := fmt.Sprintf("%s at GOMAXPROCS %d", between(ours), t.Procs)

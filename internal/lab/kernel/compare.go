@@ -28,7 +28,7 @@ func Parse(text string) (all []Assignment, err error) {
 				"net.core.somaxconn = 65535")
 		}
 		if slices.ContainsFunc(all, func(b Assignment) bool { return b.Name == a.Name }) {
-			return nil, fmt.Errorf("line %d: duplicate %s", n, a.Name)
+			return nil, fmt.Errorf("line %d: duplicate setting %q", n, a.Name)
 		}
 		all = append(all, a)
 	}

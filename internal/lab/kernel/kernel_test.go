@@ -62,7 +62,7 @@ func (k *keeper) Forget(c kernel.Change) { k.calls = append(k.calls, "forget "+c
 func TestParseReadsSysctlConf(t *testing.T) {
 	for _, test := range []struct{ text, want string }{
 		{"# a\n\n; b\nnet.core.somaxconn=1\n net.ipv4.ip_local_port_range =  1\t2 \n", `[{net.core.somaxconn 1} {net.ipv4.ip_local_port_range 1 2}] <nil>`},
-		{"a.b = 1\na.b = 2", "line 2: duplicate a.b"},
+		{"a.b = 1\na.b = 2", `line 2: duplicate setting "a.b"`},
 		{"a.b", `line 1: "a.b": want a setting and its value, such as "net.core.somaxconn = 65535"`},
 		{"a.b =", `line 1: "a.b =": want`},
 		{"\n../../etc/passwd = 1", `line 2: "../../etc/passwd = 1": want`},

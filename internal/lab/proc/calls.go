@@ -61,7 +61,7 @@ func (c *Calls) checkNamespace() error {
 	}
 	made, err := c.Counts()
 	if err == nil && len(made[os.Getpid()]) == 0 {
-		err = errors.New("the kernel reports other PIDs than this process sees: run outside of the PID namespace")
+		err = errors.New("the kernel reports PIDs other than those of this process: run outside of the PID namespace")
 	}
 	return err
 }

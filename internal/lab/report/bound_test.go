@@ -5,6 +5,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/stat"
 )
 
@@ -96,13 +98,13 @@ func TestBoundIsBrokenByWholeIntervals(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := Change{Measure: bounds[0].Measure, Ratio: stat.Interval{Lo: test.lo, Mid: test.mid, Hi: test.hi}}
+		c := analyze.Change{Metric: bounds[0].Metric, Ratio: stat.Interval{Lo: test.lo, Mid: test.mid, Hi: test.hi}}
 		if got := bounds[0].Broken(c); got != test.want {
 			t.Errorf("%s with %v: broken %v", test.bound, c.Ratio, got)
 		}
 	}
 	for count, want := range map[uint64]bool{0: false, 1: false, 2: true} {
-		if b := (Bound{Measure: Errors, Above: true, Percent: 1}); b.Broken(Change{Measure: Errors,
+		if b := (Bound{Metric: sample.Errors, Above: true, Percent: 1}); b.Broken(analyze.Change{Metric: sample.Errors,
 			Count: count}) != want {
 			t.Errorf("%s with %d: want broken %v", b, count, want)
 		}
@@ -111,10 +113,12 @@ func TestBoundIsBrokenByWholeIntervals(t *testing.T) {
 
 // twoBuilds returns a run of two builds. The CPU time of the second is multiplied by a factor for
 // each block.
-func twoBuilds(factors ...float64) *Run {
-	run := sample()
+func twoBuilds(factors ...float64) *sample.Run {
+	run := fixture()
 	run.Blocks, run.Records = len(factors), nil
-	run.Entrants = []Entrant{{Name: "a", Title: "A", Kind: Control}, {Name: "b", Title: "B", Kind: Build}}
+	run.Entrants = []sample.Entrant{
+		{Name: "a", Title: "A", Kind: sample.Control}, {Name: "b", Title: "B", Kind: sample.Build},
+	}
 	for _, c := range run.Conditions {
 		for i, factor := range factors {
 			first, second := record("a", i+1, c, 0, 10), record("b", i+1, c, 0, 10*factor)
@@ -146,7 +150,7 @@ func TestJudgeFailsShownChangesOnly(t *testing.T) {
 			"This run cannot tell"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			a := Analyze(twoBuilds(test.factors...))
+			a := New(twoBuilds(test.factors...))
 			all, err := a.Judge(bounds)
 			if err != nil || len(all) != len(bounds)*len(a.Tables) {
 				t.Fatal(all, err)
@@ -164,7 +168,7 @@ func TestJudgeFailsShownChangesOnly(t *testing.T) {
 	}
 	alone := twoBuilds(1)
 	alone.Records = alone.Records[:1]
-	if all, err := Analyze(alone).Judge(bounds); err == nil {
+	if all, err := New(alone).Judge(bounds); err == nil {
 		t.Errorf("judged an unmeasured build: %v", all)
 	}
 }

@@ -6,8 +6,9 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/stat"
-	"github.com/tarehq/tare/internal/lab/trial"
 	"github.com/tarehq/tare/internal/page"
 )
 
@@ -97,9 +98,9 @@ func newChart(a page.Axis, unit string) *chart {
 }
 
 // addRow adds a row for a contender.
-func (c *chart) addRow(row *Row) *chartRow {
+func (c *chart) addRow(row *analyze.Row) *chartRow {
 	y := float64(len(c.Rows))*rowHeight + rowHeight/2
-	c.Rows = append(c.Rows, chartRow{Label: row.Title, Title: row.described(), Class: string(row.Kind), Y: y,
+	c.Rows = append(c.Rows, chartRow{Label: row.Title, Title: described(row.Entrant), Class: string(row.Kind), Y: y,
 		Top: y - barHeight/2, Height: barHeight})
 	c.Foot = float64(len(c.Rows)) * rowHeight
 	c.Height = c.Foot + axisHeight
@@ -139,8 +140,8 @@ func (t *Table) WeightChart() *chart {
 		r.Texts = append(r.Texts, mark{X0: end + 8, Text: micros(row.WeightUs.Mid)})
 		c.Alt += fmt.Sprintf("%s: %s. ", row.Title, micros(row.WeightUs.Mid))
 	}
-	for _, role := range trial.Roles() {
-		for _, piece := range t.pieces(Part{Role: role}) {
+	for _, role := range sample.Roles() {
+		for _, piece := range t.pieces(analyze.Part{Role: role}) {
 			if c.uses(piece.class) {
 				c.Legend = append(c.Legend, mark{Class: piece.class, Text: piece.name})
 			}
@@ -157,7 +158,7 @@ type piece struct {
 
 // pieces separates user and system time at saturation. At a fixed rate processors are mostly idle,
 // and a trial has too few clock ticks to separate them.
-func (t *Table) pieces(p Part) []piece {
+func (t *Table) pieces(p analyze.Part) []piece {
 	if !t.Saturated() {
 		return []piece{{p.Role + "-user", p.Role, p.Us()}}
 	}
@@ -192,18 +193,18 @@ func (t *Table) RatioChart() *chart {
 	}
 	scale := newLogAxis(lo*0.93, hi*1.07)
 	c := newChart(scale, "times the control's CPU time per request")
-	control := t.Row(Control)
+	control := t.Row(sample.Control)
 	c.Bands = []mark{{Class: "same", X0: scale.At(1 - stat.SameWithin), X1: scale.At(1 + stat.SameWithin),
 		Title: stat.Same.String()}}
 	for i := range t.Rows {
 		row := &t.Rows[i]
-		if row.Trials == 0 || row.Kind == Control || math.IsNaN(row.Ratio.Mid) {
+		if row.Trials == 0 || row.Kind == sample.Control || math.IsNaN(row.Ratio.Mid) {
 			continue
 		}
 		r := c.addRow(row)
 		most := row.Ratio.Mid
-		for block, weight := range row.weights {
-			if v := weight / control.weights[block]; v == finite(v) {
+		for block, v := range row.BlockRatios(control) {
+			if v == finite(v) {
 				most = max(most, v)
 				r.Dots = append(r.Dots, mark{Class: "block", X0: scale.At(v),
 					Title: fmt.Sprintf("block %d: %.3f", block+1, v)})
@@ -225,7 +226,7 @@ func (t *Table) RatioChart() *chart {
 }
 
 // ShapeChart shows the published and the measured rates, relative to the control.
-func (a *Analysis) ShapeChart() *chart {
+func (a *Report) ShapeChart() *chart {
 	s := a.shape()
 	most := 1.0
 	for _, row := range s.rows {
@@ -238,7 +239,7 @@ func (a *Analysis) ShapeChart() *chart {
 		c.Legend = append(c.Legend, mark{Class: shapeClass(i, published), Text: column})
 	}
 	for _, row := range s.rows {
-		r := c.addRow(&Row{Entrant: &Entrant{Title: row.title, Kind: Way, About: row.about}})
+		r := c.addRow(&analyze.Row{Entrant: &sample.Entrant{Title: row.title, Kind: sample.Way, About: row.about}})
 		for i, v := range row.ratios {
 			if v > 0 {
 				r.Dots = append(r.Dots, mark{Class: shapeClass(i, published), X0: scale.At(v),

@@ -5,17 +5,15 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/internal/lab/contender"
-	"github.com/tarehq/tare/internal/lab/proc"
-	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/hist"
 )
 
 // Each problem has its warning, and no other.
 func TestEachProblemHasItsWarning(t *testing.T) {
-	every := func(name string, change func(*trial.Record)) func(*Run) {
-		return func(r *Run) {
+	every := func(name string, change func(*sample.Record)) func(*sample.Run) {
+		return func(r *sample.Run) {
 			for i := range r.Records {
 				if r.Records[i].Contender == name && r.Records[i].Connections == connections {
 					change(&r.Records[i])
@@ -26,9 +24,9 @@ func TestEachProblemHasItsWarning(t *testing.T) {
 	for _, test := range []struct {
 		want   string
 		row    string
-		change func(*Run)
+		change func(*sample.Run)
 	}{
-		{"1 of 6 trials failed: it fell over", "tare", func(r *Run) {
+		{"1 of 6 trials failed: it fell over", "tare", func(r *sample.Run) {
 			for i := range r.Records {
 				if rec := &r.Records[i]; rec.Contender == "tare" && rec.Block == 2 && rec.Connections == connections {
 					rec.Failure, rec.Load = "it fell over\nand so on", nil
@@ -36,20 +34,20 @@ func TestEachProblemHasItsWarning(t *testing.T) {
 			}
 		}},
 		{"the twin is a copy of the control, but its interval excludes 1: do not trust differences below 10 %", "twin",
-			func(r *Run) { scale(r, "twin", func(int) float64 { return 1.1 }) }},
+			func(r *sample.Run) { scale(r, "twin", func(int) float64 { return 1.1 }) }},
 		{"rate times mean latency differs from the number of connections by 50 %", "tare",
-			every("tare", func(r *trial.Record) { r.Load.Seconds *= 2 })},
+			every("tare", func(r *sample.Record) { r.Load.Seconds *= 2 })},
 		{"the load generator was 95 % busy", "ceiling",
-			every("ceiling", func(r *trial.Record) { r.Load.Generator.Busy = 0.95 })},
+			every("ceiling", func(r *sample.Record) { r.Load.Generator.Busy = 0.95 })},
 		{"12 errors beside 600000 responses; the first error: read: nonsense", "tare",
-			every("tare", func(r *trial.Record) { r.Load.Errors = load.Errors{Read: 2, First: "read: nonsense"} })},
+			every("tare", func(r *sample.Record) { r.Load.Errors = load.Errors{Read: 2, First: "read: nonsense"} })},
 		{"responses have 100 bytes under load, but 153 before it", "tare",
-			every("tare", func(r *trial.Record) { r.Load.Bytes = 100 * perTrial })},
+			every("tare", func(r *sample.Record) { r.Load.Bytes = 100 * perTrial })},
 		{"clients had to open 30 connections again", "tare",
-			every("tare", func(r *trial.Record) { r.Load.Connects = 5 })},
+			every("tare", func(r *sample.Record) { r.Load.Connects = 5 })},
 		{"other programs used 50 % of a CPU", "tare", every("tare",
-			func(r *trial.Record) { r.Others = time.Duration(r.Load.Seconds * 5e8) })},
-		{"only 3 of 6 blocks were measured, which are too few for an interval", "tare", func(r *Run) {
+			func(r *sample.Record) { r.Others = time.Duration(r.Load.Seconds * 5e8) })},
+		{"only 3 of 6 blocks were measured, which are too few for an interval", "tare", func(r *sample.Run) {
 			for i := range r.Records {
 				if rec := &r.Records[i]; rec.Contender == "tare" && rec.Block > 3 {
 					rec.Contender = "nobody"
@@ -57,10 +55,10 @@ func TestEachProblemHasItsWarning(t *testing.T) {
 			}
 		}},
 	} {
-		run := sample()
+		run := fixture()
 		test.change(run)
 		var all []string
-		for _, row := range Analyze(run).Tables[0].Rows {
+		for _, row := range New(run).Tables[0].Rows {
 			for _, w := range row.Warnings {
 				all = append(all, row.Name+": "+w)
 			}
@@ -82,7 +80,7 @@ func TestEachProblemHasItsWarning(t *testing.T) {
 // If a server keeps no connections, clients may open new ones without a warning. Little's law then
 // includes the time to open them.
 func TestClosedConnectionsCauseNoWarning(t *testing.T) {
-	run := sample()
+	run := fixture()
 	for i := range run.Entrants {
 		if e := &run.Entrants[i]; e.Name == "tare" {
 			response := *e.Response
@@ -103,7 +101,7 @@ func TestClosedConnectionsCauseNoWarning(t *testing.T) {
 		r.Load.Connect = hist.New()
 		r.Load.Connect.Record(r.Load.Latency.Mean())
 	}
-	for _, row := range Analyze(run).Tables[0].Rows {
+	for _, row := range New(run).Tables[0].Rows {
 		if row.Name == "tare" && len(row.Warnings) > 0 {
 			t.Errorf("%q", row.Warnings)
 		}
@@ -112,36 +110,16 @@ func TestClosedConnectionsCauseNoWarning(t *testing.T) {
 
 // A warning of several rows is shown once.
 func TestEqualWarningsAreGrouped(t *testing.T) {
-	run := sample()
+	run := fixture()
 	for i := range run.Records {
 		if r := &run.Records[i]; r.Contender == "tare" || r.Contender == "fasthttp" {
 			r.Load.Generator.Busy = 0.97
 		}
 	}
-	a := Analyze(run)
+	a := New(run)
 	warnings := a.Tables[0].Warnings()
 	if len(warnings) != 1 || warnings[0].Contenders() != "fasthttp and tare" ||
 		!strings.Contains(warnings[0].Text, "97 % busy") {
 		t.Errorf("%+v", warnings)
-	}
-}
-
-// Page faults for a server's growth are not counted per request. Otherwise a server of few requests
-// would seem to use much memory for each.
-func TestGrowthIsNotCountedPerRequest(t *testing.T) {
-	for _, test := range []struct {
-		cost proc.Cost
-		want float64
-	}{
-		{proc.Cost{MinorFaults: 139, GrewPages: 128}, 0.11},
-		{proc.Cost{MinorFaults: 139, GrewPages: 160}, 0}, // growth without faults: huge pages, or read-ahead
-		{proc.Cost{MinorFaults: 139}, 1.39},
-	} {
-		r := record("x", 0, trial.Condition{Cores: 1, Connections: 1}, 0, 10)
-		r.Load.Requests = 100
-		r.Costs[contender.RoleApplication] = []proc.Cost{test.cost}
-		if got := evidenceParts([]*trial.Record{&r}, nil); len(got) != 1 || got[0].PageFaults != test.want {
-			t.Errorf("%+v: %+v, want %v page faults", test.cost, got, test.want)
-		}
 	}
 }

@@ -7,14 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/stat"
-	"github.com/tarehq/tare/internal/lab/trial"
 	loadreport "github.com/tarehq/tare/load/report"
 )
 
 // RunComparison is the comparison of two runs.
 type RunComparison struct {
-	A, B *Analysis
+	A, B *Report
 
 	// Mismatches lists differences of the machines, conditions and questions, which make the runs
 	// incomparable.
@@ -28,7 +28,7 @@ type RunComparison struct {
 
 // RunComparisonTable has the results of two runs under one condition.
 type RunComparisonTable struct {
-	trial.Condition
+	sample.Condition
 	Rows []RunComparisonRow // of contenders that both measured, in A's order
 }
 
@@ -55,8 +55,8 @@ func (r *RunComparisonRow) Agreement() string {
 }
 
 // Compare compares two runs.
-func Compare(a, b *Run) *RunComparison {
-	two := &RunComparison{A: Analyze(a), B: Analyze(b)}
+func Compare(a, b *sample.Run) *RunComparison {
+	two := &RunComparison{A: New(a), B: New(b)}
 	two.Mismatches = mismatches(a, b)
 	two.Changes = settingChanges(a, b)
 	for i := range two.A.Tables {
@@ -65,19 +65,19 @@ func Compare(a, b *Run) *RunComparison {
 		if at < 0 {
 			continue
 		}
-		table := RunComparisonTable{Condition: ta.Condition}
+		both := RunComparisonTable{Condition: ta.Condition}
 		for j := range ta.Rows {
-			ra, rb := &ta.Rows[j], two.B.Tables[at].named(ta.Rows[j].Name)
+			ra, rb := &ta.Rows[j], two.B.Tables[at].Named(ta.Rows[j].Name)
 			if rb == nil || ra.Trials == 0 || rb.Trials == 0 {
 				continue
 			}
-			table.Rows = append(table.Rows, RunComparisonRow{
+			both.Rows = append(both.Rows, RunComparisonRow{
 				Title: ra.Title, WeightA: ra.WeightUs, WeightB: rb.WeightUs, RatioA: ra.Ratio, RatioB: rb.Ratio,
 				RateA: ra.RateRatio, RateB: rb.RateRatio,
 			})
 		}
-		if len(table.Rows) > 0 {
-			two.Tables = append(two.Tables, table)
+		if len(both.Rows) > 0 {
+			two.Tables = append(two.Tables, both)
 		}
 	}
 	return two
@@ -100,7 +100,7 @@ func orNone(s string) string {
 }
 
 // mismatches returns the differences of machines, conditions and questions.
-func mismatches(a, b *Run) []string {
+func mismatches(a, b *sample.Run) []string {
 	var d differences
 	d.add("experiment", a.Experiment, b.Experiment)
 	d.add("control", controlTitle(a), controlTitle(b))
@@ -115,8 +115,8 @@ func mismatches(a, b *Run) []string {
 	return d
 }
 
-func controlTitle(r *Run) string {
-	e := r.control()
+func controlTitle(r *sample.Run) string {
+	e := r.Control()
 	if e == nil {
 		return ""
 	}
@@ -126,18 +126,18 @@ func controlTitle(r *Run) string {
 // gigabytes rounds, because the memory that a kernel reserves changes at each start.
 func gigabytes(bytes uint64) string { return fmt.Sprintf("%.0f GB", math.Round(float64(bytes)/1e9)) }
 
-func conditionsText(all []trial.Condition) string {
+func conditionsText(all []sample.Condition) string {
 	var texts []string
 	for _, c := range all {
 		if c.Saturated() {
-			texts = append(texts, ConditionText(c))
+			texts = append(texts, c.Text())
 		}
 	}
 	return strings.Join(texts, "; ")
 }
 
 // regime returns a condition without the rate, which each run chooses: all fixed rates are equal.
-func regime(c trial.Condition) trial.Condition {
+func regime(c sample.Condition) sample.Condition {
 	if !c.Saturated() {
 		c.Rate = 1
 	}
@@ -145,7 +145,7 @@ func regime(c trial.Condition) trial.Condition {
 }
 
 // rates lists the fixed rates of a run.
-func rates(r *Run) string {
+func rates(r *sample.Run) string {
 	var texts []string
 	for _, c := range r.Conditions {
 		if !c.Saturated() {
@@ -156,7 +156,7 @@ func rates(r *Run) string {
 }
 
 // settingChanges returns the differences of versions and settings.
-func settingChanges(a, b *Run) []string {
+func settingChanges(a, b *sample.Run) []string {
 	var d differences
 	d.add("tare", a.Tool, b.Tool)
 	d.add("system", a.Environment.System, b.Environment.System)
@@ -174,12 +174,12 @@ func settingChanges(a, b *Run) []string {
 	}
 	for i := range a.Entrants {
 		ea := &a.Entrants[i]
-		eb := b.entrant(ea.Name)
+		eb := b.Entrant(ea.Name)
 		if eb == nil {
 			d = append(d, ea.Title+": only in A")
 			continue
 		}
-		if ea.Kind == Twin {
+		if ea.Kind == sample.Twin {
 			continue // the same as the control's
 		}
 		d.add(ea.Title+": versions", strings.Join(ea.Versions, ", "), strings.Join(eb.Versions, ", "))
@@ -191,20 +191,11 @@ func settingChanges(a, b *Run) []string {
 		}
 	}
 	for i := range b.Entrants {
-		if a.entrant(b.Entrants[i].Name) == nil {
+		if a.Entrant(b.Entrants[i].Name) == nil {
 			d = append(d, b.Entrants[i].Title+": only in B")
 		}
 	}
 	return d
-}
-
-func (r *Run) entrant(name string) *Entrant {
-	for i := range r.Entrants {
-		if r.Entrants[i].Name == name {
-			return &r.Entrants[i]
-		}
-	}
-	return nil
 }
 
 func firstLine(text string) string {

@@ -7,17 +7,17 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/sample"
 )
 
 // resultsFolder writes a run into a results folder.
-func resultsFolder(t *testing.T, run *Run) string {
+func resultsFolder(t *testing.T, run *sample.Run) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := Analyze(run).WriteFiles(dir); err != nil {
+	if err := New(run).WriteFiles(dir); err != nil {
 		t.Fatal(err)
 	}
-	j, err := trial.NewJournal(filepath.Join(dir, JournalFile))
+	j, err := sample.NewJournal(filepath.Join(dir, sample.JournalFile))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -34,24 +34,24 @@ func resultsFolder(t *testing.T, run *Run) string {
 
 // A run that is read from its results folder has the same report.
 func TestReadReturnsTheWrittenRun(t *testing.T) {
-	run := sample()
+	run := fixture()
 	dir := resultsFolder(t, run)
-	again, err := Read(dir)
+	again, err := sample.Read(dir)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var before, after strings.Builder
-	if err := Analyze(run).WriteText(&before); err != nil {
+	if err := New(run).WriteText(&before); err != nil {
 		t.Fatal(err)
 	}
-	if err := Analyze(again).WriteText(&after); err != nil {
+	if err := New(again).WriteText(&after); err != nil {
 		t.Fatal(err)
 	}
 	if before.String() != after.String() {
 		t.Errorf("got\n%s\nwant\n%s", after.String(), before.String())
 	}
 	// An incomplete last line of the journal is ignored.
-	journal := filepath.Join(dir, JournalFile)
+	journal := filepath.Join(dir, sample.JournalFile)
 	b, err := os.ReadFile(journal)
 	if err != nil {
 		t.Fatal(err)
@@ -59,25 +59,25 @@ func TestReadReturnsTheWrittenRun(t *testing.T) {
 	if err := os.WriteFile(journal, b[:len(b)-10], 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if again, err = Read(dir); err != nil || len(again.Records) != len(run.Records)-1 {
+	if again, err = sample.Read(dir); err != nil || len(again.Records) != len(run.Records)-1 {
 		t.Errorf("%d records, %v, want %d", len(again.Records), err, len(run.Records)-1)
 	}
 	for text, want := range map[string]string{"{": "unexpected end", `{"blocks":99999999}`: "want at most",
 		`{"blocks":1}`: "block"} {
-		if err := os.WriteFile(filepath.Join(dir, runFile), []byte(text), 0o600); err != nil {
+		if err := os.WriteFile(filepath.Join(dir, sample.RunFile), []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Read(dir); err == nil || !strings.Contains(err.Error(), want) {
+		if _, err := sample.Read(dir); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %s", text, err, want)
 		}
 	}
-	if _, err := Read(t.TempDir()); err == nil || !strings.Contains(err.Error(),
+	if _, err := sample.Read(t.TempDir()); err == nil || !strings.Contains(err.Error(),
 		"want a results folder that tare weigh wrote") {
 		t.Error(err)
 	}
 }
 
-func compareText(t *testing.T, a, b *Run) (two *RunComparison, text string) {
+func compareText(t *testing.T, a, b *sample.Run) (two *RunComparison, text string) {
 	t.Helper()
 	var out strings.Builder
 	two = Compare(a, b)
@@ -88,7 +88,7 @@ func compareText(t *testing.T, a, b *Run) (two *RunComparison, text string) {
 }
 
 func TestEqualRunsAgree(t *testing.T) {
-	two, text := compareText(t, sample(), sample())
+	two, text := compareText(t, fixture(), fixture())
 	if len(two.Mismatches) > 0 || len(two.Changes) > 0 || len(two.Tables) != 2 || len(two.Tables[0].Rows) != 6 {
 		t.Errorf("mismatches %q, changes %q, %d tables", two.Mismatches, two.Changes, len(two.Tables))
 	}
@@ -104,21 +104,21 @@ func TestEqualRunsAgree(t *testing.T) {
 
 // A contender that became heavier is found, and changed settings are named.
 func TestCompareFindsChanges(t *testing.T) {
-	b := sample()
+	b := fixture()
 	b.Environment.Sysctls = map[string]string{"net.core.somaxconn": "128", "net.ipv4.tcp_tw_reuse": "1"}
 	for i := range b.Entrants {
 		if b.Entrants[i].Name == "tare" {
 			b.Entrants[i].Versions = []string{"go1.99"}
 		}
 	}
-	b.Entrants = slices.DeleteFunc(b.Entrants, func(e Entrant) bool { return e.Name == "ceiling" })
-	b.Records = slices.DeleteFunc(b.Records, func(r trial.Record) bool { return r.Contender == "tare" })
+	b.Entrants = slices.DeleteFunc(b.Entrants, func(e sample.Entrant) bool { return e.Name == "ceiling" })
+	b.Records = slices.DeleteFunc(b.Records, func(r sample.Record) bool { return r.Contender == "tare" })
 	for _, c := range b.Conditions {
 		for block := range blocks {
 			b.Records = append(b.Records, record("tare", block+1, c, 0, 13))
 		}
 	}
-	two, text := compareText(t, sample(), b)
+	two, text := compareText(t, fixture(), b)
 	if len(two.Mismatches) > 0 {
 		t.Errorf("mismatches: %q", two.Mismatches)
 	}
@@ -140,36 +140,36 @@ func TestCompareFindsChanges(t *testing.T) {
 			t.Errorf("%q is not in\n%s", line, text)
 		}
 	}
-	if reversed := Compare(b, sample()); !slices.Contains(reversed.Changes, "ceiling: only in B") {
+	if reversed := Compare(b, fixture()); !slices.Contains(reversed.Changes, "ceiling: only in B") {
 		t.Errorf("reversed: %q", reversed.Changes)
 	}
 }
 
 // Runs of different machines or conditions are incomparable, and each difference is named.
 func TestRunsOfDifferentMachinesAreIncomparable(t *testing.T) {
-	for want, change := range map[string]func(*Run){
-		"experiment: front in A, fastcgi in B":        func(r *Run) { r.Experiment = "fastcgi" },
-		"processor: A processor in A, Another in B":   func(r *Run) { r.Environment.CPU = "Another" },
-		"processors: 2 in A, 4 in B":                  func(r *Run) { r.Environment.Cores = 4 },
-		"memory: 24 GB in A, 48 GB in B":              func(r *Run) { r.Environment.Memory = 48e9 },
-		"kernel: Linux 6 in A, Linux 7 in B":          func(r *Run) { r.Environment.Kernel = "Linux 7" },
-		"measured time of a trial: 2s in A, 4s in B":  func(r *Run) { r.Measure *= 2 },
-		"warm-up: 300ms in A, 600ms in B":             func(r *Run) { r.Warmup *= 2 },
-		"placement: servers on [0], generator on [1]": func(r *Run) { r.Placement = "all" },
-		"conditions: 64 connections and the servers on one core; 1000 connections and the servers on one core in A, 64 connections and the servers on one core in B": func(r *Run) { r.Conditions = r.Conditions[:1] },
-		"control: net/http in A, none in B": func(r *Run) { r.Entrants[0].Kind = Way },
+	for want, change := range map[string]func(*sample.Run){
+		"experiment: front in A, fastcgi in B":        func(r *sample.Run) { r.Experiment = "fastcgi" },
+		"processor: A processor in A, Another in B":   func(r *sample.Run) { r.Environment.CPU = "Another" },
+		"processors: 2 in A, 4 in B":                  func(r *sample.Run) { r.Environment.Cores = 4 },
+		"memory: 24 GB in A, 48 GB in B":              func(r *sample.Run) { r.Environment.Memory = 48e9 },
+		"kernel: Linux 6 in A, Linux 7 in B":          func(r *sample.Run) { r.Environment.Kernel = "Linux 7" },
+		"measured time of a trial: 2s in A, 4s in B":  func(r *sample.Run) { r.Measure *= 2 },
+		"warm-up: 300ms in A, 600ms in B":             func(r *sample.Run) { r.Warmup *= 2 },
+		"placement: servers on [0], generator on [1]": func(r *sample.Run) { r.Placement = "all" },
+		"conditions: 64 connections and the servers on one core; 1000 connections and the servers on one core in A, 64 connections and the servers on one core in B": func(r *sample.Run) { r.Conditions = r.Conditions[:1] },
+		"control: net/http in A, none in B": func(r *sample.Run) { r.Entrants[0].Kind = sample.Way },
 	} {
-		b := sample()
+		b := fixture()
 		change(b)
-		two, text := compareText(t, sample(), b)
+		two, text := compareText(t, fixture(), b)
 		if len(two.Mismatches) != 1 || !strings.HasPrefix(two.Mismatches[0], want) ||
 			!strings.Contains(text, "WARNING: these runs cannot be compared") {
 			t.Errorf("got %q, want %q", two.Mismatches, want)
 		}
 	}
-	b := sample()
+	b := fixture()
 	b.Environment.Memory += 100e6 // memory that the kernel reserves
-	if two := Compare(sample(), b); len(two.Mismatches) > 0 {
+	if two := Compare(fixture(), b); len(two.Mismatches) > 0 {
 		t.Errorf("mismatches of the same machine: %q", two.Mismatches)
 	}
 }

@@ -3,6 +3,8 @@ package report
 import (
 	"fmt"
 
+	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/page"
 )
 
@@ -19,7 +21,7 @@ const (
 
 // newCurves returns a plot with space for a line of each contender and its name at the line's end.
 // The caller adds the lines, and then calls NameLines.
-func newCurves(x, y *page.Axis, rows []*Row) *page.Plot {
+func newCurves(x, y *page.Axis, rows []*analyze.Row) *page.Plot {
 	names := float64(leastNames)
 	for _, row := range rows {
 		names = max(names, textWidth13(row.Title)+nameSpace)
@@ -38,8 +40,8 @@ func textWidth13(text string) float64 {
 }
 
 // curve returns the line of a contender, in its color in all plots.
-func (r *Run) curve(e *Entrant, spots []page.Spot) page.Line {
-	l := page.Line{Class: r.curveClass(e), Text: e.Title, Title: e.described(), Spots: spots}
+func (a *Report) curve(e *sample.Entrant, spots []page.Spot) page.Line {
+	l := page.Line{Class: a.curveClass(e), Text: e.Title, Title: described(e), Spots: spots}
 	l.Follow()
 	return l
 }
@@ -48,15 +50,15 @@ func (r *Run) curve(e *Entrant, spots []page.Spot) page.Line {
 const curveColors = 8
 
 // curveClass returns the CSS class of a contender's color.
-func (r *Run) curveClass(e *Entrant) string {
-	if e.Kind != Way && e.Kind != Rival {
+func (a *Report) curveClass(e *sample.Entrant) string {
+	if e.Kind != sample.Way && e.Kind != sample.Rival {
 		return "line-" + string(e.Kind)
 	}
 	n := 0
-	for i := range r.Entrants {
-		if other := &r.Entrants[i]; other.Name == e.Name {
+	for i := range a.Entrants {
+		if other := &a.Entrants[i]; other.Name == e.Name {
 			break
-		} else if other.Kind == e.Kind || other.Kind == Way || other.Kind == Rival {
+		} else if other.Kind == e.Kind || other.Kind == sample.Way || other.Kind == sample.Rival {
 			n++
 		}
 	}

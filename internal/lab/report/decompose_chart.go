@@ -6,8 +6,9 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/stat"
-	"github.com/tarehq/tare/internal/lab/trial"
 )
 
 // DifferenceChart shows the difference of each contender from the control by part. Extra cost is
@@ -16,7 +17,7 @@ func (t *Table) DifferenceChart() *chart {
 	lo, hi := 0.0, 1e-3
 	for i := range t.Decompositions {
 		if d := &t.Decompositions[i]; d.What == "" {
-			more, less := d.sides()
+			more, less := sides(d)
 			lo = min(lo, less, d.TotalUs.Mid, finite(d.TotalUs.Lo))
 			hi = max(hi, more, d.TotalUs.Mid, finite(d.TotalUs.Hi))
 		}
@@ -31,14 +32,14 @@ func (t *Table) DifferenceChart() *chart {
 		if d.What != "" {
 			continue
 		}
-		d.draw(c.addRow(d.Of), a.At)
-		c.Alt += d.Sentence() + ". "
+		drawDifference(c.addRow(d.Of), d, a.At)
+		c.Alt += differenceSentence(d) + ". "
 	}
-	for _, role := range trial.Roles() {
+	for _, role := range sample.Roles() {
 		for _, sys := range []bool{false, true} {
-			p := PartDifference{Role: role, Sys: sys}
-			if c.uses(p.class()) {
-				c.Legend = append(c.Legend, mark{Class: p.class(), Text: p.Name()})
+			p := analyze.PartDifference{Role: role, Sys: sys}
+			if c.uses(partClass(&p)) {
+				c.Legend = append(c.Legend, mark{Class: partClass(&p), Text: p.Name()})
 			}
 		}
 	}
@@ -50,10 +51,11 @@ func tickNumber(v float64) string {
 	return strings.Replace(strconv.FormatFloat(math.Round(v*1e6)/1e6+0, 'g', 4, 64), "-", "−", 1)
 }
 
-func (p *PartDifference) class() string { return p.Role + "-" + p.kind() }
+// partClass returns the CSS class of a part.
+func partClass(p *analyze.PartDifference) string { return strings.ReplaceAll(p.Name(), " ", "-") }
 
 // sides returns the ends of both stacks.
-func (d *Decomposition) sides() (more, less float64) {
+func sides(d *analyze.Decomposition) (more, less float64) {
 	for _, p := range d.Parts {
 		more += max(0, p.Us.Mid)
 		less += min(0, p.Us.Mid)
@@ -61,7 +63,7 @@ func (d *Decomposition) sides() (more, less float64) {
 	return more, less
 }
 
-func (d *Decomposition) draw(r *chartRow, at func(float64) float64) {
+func drawDifference(r *chartRow, d *analyze.Decomposition, at func(float64) float64) {
 	more, less := 0.0, 0.0
 	for i := range d.Parts {
 		p := &d.Parts[i]
@@ -76,7 +78,7 @@ func (d *Decomposition) draw(r *chartRow, at func(float64) float64) {
 		if p.Us.Known() {
 			title += fmt.Sprintf(" (%.0f %% interval %s)", 100*stat.Confidence, signedInterval(p.Us))
 		}
-		r.Bars = append(r.Bars, mark{Class: p.class(), X0: at(from), X1: at(to), Title: title})
+		r.Bars = append(r.Bars, mark{Class: partClass(p), X0: at(from), X1: at(to), Title: title})
 	}
 	end := at(max(more, d.TotalUs.Mid))
 	if d.TotalUs.Known() {
@@ -84,6 +86,6 @@ func (d *Decomposition) draw(r *chartRow, at func(float64) float64) {
 			Title: fmt.Sprintf("%s in total: %s µs", d.Of.Title, signedInterval(d.TotalUs))})
 		end = max(end, at(d.TotalUs.Hi))
 	}
-	r.Dots = append(r.Dots, mark{Class: "total", X0: at(d.TotalUs.Mid), Title: d.Sentence()})
+	r.Dots = append(r.Dots, mark{Class: "total", X0: at(d.TotalUs.Mid), Title: differenceSentence(d)})
 	r.Texts = append(r.Texts, mark{X0: end + 10, Text: signed(d.TotalUs.Mid) + " µs"})
 }

@@ -1,11 +1,15 @@
 package report
 
 import (
-	"encoding/csv"
 	"io"
 	"maps"
+	"math"
 	"slices"
-	"strconv"
+
+	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/lab/table"
 )
 
 // Names of the files of differences and of counts.
@@ -14,77 +18,84 @@ const (
 	countsFile      = "counts.csv"
 )
 
-// csvNumber formats a number, or returns "" if there is none.
-func csvNumber(v float64) string {
-	if v != finite(v) {
-		return ""
-	}
-	return strconv.FormatFloat(v, 'g', 6, 64)
+// unbounded returns a value without bounds.
+func unbounded(v float64) stat.Interval {
+	return stat.Interval{Lo: math.Inf(-1), Mid: v, Hi: math.Inf(1)}
 }
 
 // writeDifferences writes the parts of all decompositions, one per line. Those of a decomposition
 // add up to its total.
-func (a *Analysis) writeDifferences(w io.Writer) error {
-	out := csv.NewWriter(w)
-	_ = out.Write(slices.Concat([]string{"experiment"}, conditionColumns(),
-		[]string{"of", "than", "what", "part", "us", "us_lo", "us_hi"})) // the writer keeps its first error
-	for i := range a.Tables {
-		t := &a.Tables[i]
-		for j := range t.Decompositions {
-			d := &t.Decompositions[j]
-			line := func(part string, us ...float64) {
-				cells := slices.Concat([]string{a.Experiment}, conditionCells(t.Condition),
-					[]string{d.Of.Name, d.Than.Name, d.What, part})
-				for _, v := range us {
-					cells = append(cells, csvNumber(v))
-				}
-				_ = out.Write(append(cells, make([]string, 3-len(us))...))
+func (a *Report) writeDifferences(w io.Writer) error {
+	type line struct {
+		sample.Condition
+		*analyze.Decomposition
+		part string
+		us   stat.Interval
+	}
+	var lines []line
+	for _, t := range a.Tables {
+		for i := range t.Decompositions {
+			d := &t.Decompositions[i]
+			add := func(part string, us stat.Interval) { lines = append(lines, line{t.Condition, d, part, us}) }
+			add("total", d.TotalUs)
+			for j := range d.Parts {
+				add(d.Parts[j].Name(), d.Parts[j].Us)
 			}
-			line("total", d.TotalUs.Mid, d.TotalUs.Lo, d.TotalUs.Hi)
-			for k := range d.Parts {
-				p := &d.Parts[k]
-				line(p.Name(), p.Us.Mid, p.Us.Lo, p.Us.Hi)
-			}
-			line("residual", d.ResidualUs)
+			add("residual", unbounded(d.ResidualUs))
 		}
 	}
-	out.Flush()
-	return out.Error()
+	return table.WriteCSV(w, slices.Concat(
+		leading(a, func(l line) sample.Condition { return l.Condition },
+			table.Text("of", func(l line) string { return l.Of.Name }),
+			table.Text("than", func(l line) string { return l.Than.Name }),
+			table.Text("what", func(l line) string { return l.What }),
+			table.Text("part", func(l line) string { return l.part })),
+		table.Interval("us", func(l line) stat.Interval { return l.us }),
+	), slices.Values(lines))
+}
+
+// count is a resource that requests of a contender use.
+type count struct {
+	sample.Condition
+	contender, where, what string
+	perRequest             float64
 }
 
 // writeCounts writes the resources that requests use, one number per line.
-func (a *Analysis) writeCounts(w io.Writer) error {
-	out := csv.NewWriter(w)
-	_ = out.Write(slices.Concat([]string{"experiment"}, conditionColumns(),
-		[]string{"contender", "where", "what", "per_request"}))
-	for i := range a.Tables {
-		t := &a.Tables[i]
-		line := func(row *Row, where, what string, v float64) {
-			_ = out.Write(slices.Concat([]string{a.Experiment}, conditionCells(t.Condition),
-				[]string{row.Name, where, what, csvNumber(v)}))
-		}
-		for j := range t.Usage.Rows {
-			r := &t.Usage.Rows[j]
-			line(r.Row, r.Role, "user_us", r.UserUs)
-			line(r.Row, r.Role, "sys_us", r.SysUs)
-			line(r.Row, r.Role, "voluntary_switches", r.Voluntary)
-			line(r.Row, r.Role, "involuntary_switches", r.Involuntary)
-			line(r.Row, r.Role, "minor_faults", r.MinorFaults)
-			line(r.Row, r.Role, "major_faults", r.MajorFaults)
+func (a *Report) writeCounts(w io.Writer) error {
+	var lines []count
+	for _, t := range a.Tables {
+		for i := range t.Usage.Rows {
+			r := &t.Usage.Rows[i]
+			add := func(what string, v float64) {
+				lines = append(lines, count{t.Condition, r.Name, r.Role, what, v})
+			}
+			add("user_us", r.UserUs)
+			add("sys_us", r.SysUs)
+			add("voluntary_switches", r.Voluntary)
+			add("involuntary_switches", r.Involuntary)
+			add("minor_faults", r.MinorFaults)
+			add("major_faults", r.MajorFaults)
 			for _, name := range slices.Sorted(maps.Keys(r.Calls)) {
-				line(r.Row, r.Role, "call "+name, r.Calls[name])
+				add("call "+name, r.Calls[name])
 			}
 		}
-		for j := range t.Usage.Hops {
-			h := &t.Usage.Hops[j]
-			where := "hop " + h.HopName() + " by " + h.Network
-			line(h.Row, where, "connections", h.Opened)
-			line(h.Row, where, "segments_to", h.ToSegments)
-			line(h.Row, where, "segments_from", h.FromSegments)
-			line(h.Row, where, "bytes_to", h.ToBytes)
-			line(h.Row, where, "bytes_from", h.FromBytes)
+		for i := range t.Usage.Hops {
+			h := &t.Usage.Hops[i]
+			add := func(what string, v float64) {
+				lines = append(lines, count{t.Condition, h.Name, "hop " + h.HopName() + " by " + h.Network, what, v})
+			}
+			add("connections", h.Opened)
+			add("segments_to", h.ToSegments)
+			add("segments_from", h.FromSegments)
+			add("bytes_to", h.ToBytes)
+			add("bytes_from", h.FromBytes)
 		}
 	}
-	out.Flush()
-	return out.Error()
+	return table.WriteCSV(w, leading(a, func(l count) sample.Condition { return l.Condition },
+		table.Text("contender", func(l count) string { return l.contender }),
+		table.Text("where", func(l count) string { return l.where }),
+		table.Text("what", func(l count) string { return l.what }),
+		table.Figure("per_request", func(l count) float64 { return l.perRequest }),
+	), slices.Values(lines))
 }

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"encoding/csv"
 	"math"
-	"math/rand/v2"
 	"strconv"
 	"strings"
 	"testing"
@@ -12,28 +11,28 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/proc"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/stat"
-	"github.com/tarehq/tare/internal/lab/trial"
-	"github.com/tarehq/tare/load"
 )
 
 // countedSample returns the sample with trials that the kernel counted, under its first condition.
-func countedSample() *Run {
-	run := sample()
-	run.Compare = []Comparison{{"the engine", "fasthttp", "tare"}, {"the hop", "nginx-nethttp", "nethttp"}}
-	add := func(name string, calls map[string]map[string]uint64, hops ...trial.Hop) {
+func countedSample() *sample.Run {
+	run := fixture()
+	run.Compare = []sample.Comparison{{What: "the engine", Of: "fasthttp", Than: "tare"},
+		{What: "the hop", Of: "nginx-nethttp", Than: "nethttp"}}
+	add := func(name string, calls map[string]map[string]uint64, hops ...sample.Hop) {
 		r := record(name, 1, run.Conditions[0], 0, 10)
-		r.Block, r.Attribution = 0, &trial.Attribution{Calls: calls, Hops: hops,
+		r.Block, r.Attribution = 0, &sample.Attribution{Calls: calls, Hops: hops,
 			Missing: []string{"bytes on unix sockets were not counted: no right"}}
 		run.Records = append(run.Records, r)
 	}
 	one := func(n uint64) uint64 { return n * perTrial }
-	client := trial.Hop{Name: trial.HopClient, Network: "tcp", Traffic: proc.Traffic{
+	client := sample.Hop{Name: sample.HopClient, Network: "tcp", Traffic: proc.Traffic{
 		To: proc.Flow{Segments: one(1), Bytes: one(40)}, From: proc.Flow{Segments: one(1), Bytes: one(153)}}}
 	app := client
-	app.Name, app.Opened = trial.HopApplication, one(1)
+	app.Name, app.Opened = sample.HopApplication, one(1)
 	add("nethttp", map[string]map[string]uint64{contender.RoleApplication: {"read": one(2), "write": one(1)},
-		trial.RoleGenerator: {"epoll_wait": one(9)}}, client)
+		sample.RoleGenerator: {"epoll_wait": one(9)}}, client)
 	add("nginx-nethttp", map[string]map[string]uint64{
 		contender.RoleApplication: {"read": one(2), "write": one(1), "accept4": one(1)},
 		contender.RoleNginx:       {"recvfrom": one(2), "writev": one(2), "futex": perTrial / 1000},
@@ -41,65 +40,36 @@ func countedSample() *Run {
 	return run
 }
 
-// costly returns a trial with these costs alone: user and system time in µs per request, by role.
-func costly(us map[string][2]float64) *trial.Record {
-	r := &trial.Record{Load: &load.Result{Requests: perTrial}, Costs: make(map[string][]proc.Cost)}
-	for role, c := range us {
-		r.Costs[role] = []proc.Cost{{User: time.Duration(c[0] * perTrial * 1e3),
-			Sys: time.Duration(c[1] * perTrial * 1e3)}}
-	}
-	return r
-}
-
-// Parts and residual add up to the total, within rounding. Unknown roles are in the residual.
-func TestDecompositionAddsUpToTheTotal(t *testing.T) {
-	rnd := rand.New(rand.NewPCG(1, 2))
-	pair := func() [2]float64 { return [2]float64{20 * rnd.Float64(), 20 * rnd.Float64()} }
-	for range 200 {
-		var of, more, than []*trial.Record
-		for range blocks {
-			nginx, app := pair(), pair()
-			of = append(of, costly(map[string][2]float64{contender.RoleNginx: nginx, contender.RoleApplication: app}))
-			more = append(more, costly(map[string][2]float64{contender.RoleNginx: nginx,
-				contender.RoleApplication: app, "helper": {30, 10}}))
-			than = append(than, costly(map[string][2]float64{contender.RoleApplication: pair()}))
-		}
-		of[2], than[4] = nil, nil // trials that failed
-		more[2] = nil
-		var d, unknown Decomposition
-		d.divide(of, than)
-		unknown.divide(more, than)
-		for _, d := range []*Decomposition{&d, &unknown} {
-			sum := d.ResidualUs
-			for _, p := range d.Parts {
-				sum += p.Us.Mid
-			}
-			if len(d.Parts) != 4 || math.Abs(sum-d.TotalUs.Mid) > 1e-9 {
-				t.Fatalf("%d parts and the residual are %v, the total %v", len(d.Parts), sum, d.TotalUs.Mid)
-			}
-		}
-		if more := unknown.ResidualUs - d.ResidualUs; math.Abs(more-40) > 1e-3 {
-			t.Fatalf("an unknown role uses 40 µs, and the residual has %v of them", more)
+// weightsOf returns the weights of a contender's timed trials, block by block.
+func weightsOf(run *sample.Run, name string, c sample.Condition) []float64 {
+	weights := make([]float64, run.Blocks)
+	for i := range run.Records {
+		if r := &run.Records[i]; r.Contender == name && r.Condition == c && r.Timed() {
+			weights[r.Block-1] = r.WeightUs()
 		}
 	}
+	return weights
 }
 
 // The totals of decompositions equal the reported differences.
 func TestDecompositionsMatchReportedDifferences(t *testing.T) {
-	a := Analyze(countedSample())
+	a := New(countedSample())
 	for i := range a.Tables {
 		if n := len(a.Tables[i].Decompositions); n != 5 { // four contenders, and one pair without the control
 			t.Fatalf("%d decompositions", n)
 		}
 		for _, d := range a.Tables[i].Decompositions {
-			if extra, _ := stat.Difference(d.Of.weights, d.Than.weights); extra != d.TotalUs {
-				t.Errorf("%s: the total is %v, and the difference of the weights %v", d.Sentence(), d.TotalUs, extra)
+			c := a.Tables[i].Condition
+			extra, _ := stat.Difference(weightsOf(a.Run, d.Of.Name, c), weightsOf(a.Run, d.Than.Name, c))
+			if extra != d.TotalUs {
+				t.Errorf("%s: the total is %v, and the difference of the weights %v", differenceSentence(&d), d.TotalUs,
+					extra)
 			}
 		}
 	}
 	run := countedSample()
 	drop(run, "nethttp") // only the pair remains
-	if all := Analyze(run).Tables[0].Decompositions; len(all) != 1 || all[0].What != "the engine" ||
+	if all := New(run).Tables[0].Decompositions; len(all) != 1 || all[0].What != "the engine" ||
 		all[0].Of.Name != "fasthttp" {
 		t.Errorf("without a control: %d decompositions", len(all))
 	}
@@ -118,9 +88,9 @@ func TestDecompositionIsExactWithoutDrift(t *testing.T) {
 			}
 		}
 	}
-	d := Analyze(run).Tables[0].Decompositions[0]
+	d := New(run).Tables[0].Decompositions[0]
 	if d.Of.Name != "nginx-nethttp" || d.Than.Name != "nethttp" || len(d.Parts) != 4 {
-		t.Fatalf("%s", d.Sentence())
+		t.Fatalf("%s", differenceSentence(&d))
 	}
 	for name, want := range map[string]float64{"nginx user": 3, "nginx sys": 9, "application user": 0.25,
 		"application sys": 0.75} {
@@ -134,55 +104,18 @@ func TestDecompositionIsExactWithoutDrift(t *testing.T) {
 	if math.Abs(d.ResidualUs) > 1e-3 || d.Part("helper user") != nil {
 		t.Errorf("residual %v", d.ResidualUs)
 	}
-	if got, want := d.Sentence(),
+	if got, want := differenceSentence(&d),
 		"nginx → net/http costs 13.0 µs more than net/http: nginx +12.0, application user +0.2, application sys +0.8"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
-	if got, want := d.CallList(), "nginx recvfrom +2.0, nginx writev +2.0, application accept4 +1.0"; got != want {
+	if got, want := callList(&d), "nginx recvfrom +2.0, nginx writev +2.0, application accept4 +1.0"; got != want {
 		t.Errorf("got %q, want %q", got, want)
-	}
-}
-
-// About as many intervals as claimed contain the true part.
-func TestDecompositionIntervalsContainTheTruth(t *testing.T) {
-	const runs, extra = 1000, 2.0
-	rnd := rand.New(rand.NewPCG(3, 4))
-	noise := func() float64 { return math.Exp(rnd.NormFloat64()/3) - math.Exp(rnd.NormFloat64()/3) }
-	held := make(map[string]int)
-	for range runs {
-		var of, than []*trial.Record
-		for range blocks {
-			drift := 2 * rnd.NormFloat64() // the same for all trials of a block
-			one := func(user float64) *trial.Record {
-				return costly(map[string][2]float64{contender.RoleApplication: {user + drift + noise(), 20 + drift +
-					noise()}})
-			}
-			of, than = append(of, one(20+extra)), append(than, one(20))
-		}
-		var d Decomposition
-		d.divide(of, than)
-		for name, i := range map[string]struct {
-			stat.Interval
-			truth float64
-		}{"user": {d.Part("application user").Us, extra}, "sys": {d.Part("application sys").Us, 0},
-			"total": {d.TotalUs, extra}} {
-			if i.Known() && i.Contains(i.truth) {
-				held[name]++
-			}
-		}
-	}
-	// The binomial distribution gives 0.969, and 0.94 is five standard errors less. Intervals that
-	// always contain the truth would be too wide.
-	for _, name := range []string{"user", "sys", "total"} {
-		if share := float64(held[name]) / runs; share < 0.94 || share > 0.995 {
-			t.Errorf("%s: %.3f of the intervals contain the truth", name, share)
-		}
 	}
 }
 
 // Counted trials are shown, and do not change the figures of timed ones.
 func TestCountedTrialsDoNotChangeTimedFigures(t *testing.T) {
-	with, without := Analyze(countedSample()), Analyze(sample())
+	with, without := New(countedSample()), New(fixture())
 	for i := range without.Tables[0].Rows {
 		a, b := &with.Tables[0].Rows[i], &without.Tables[0].Rows[i]
 		if a.Trials != b.Trials || a.WeightUs != b.WeightUs || a.PerSecond != b.PerSecond || len(a.Failures) != 0 {
@@ -237,9 +170,9 @@ func TestCountedTrialsDoNotChangeTimedFigures(t *testing.T) {
 func TestFailureInACountedTrialIsReported(t *testing.T) {
 	run := countedSample()
 	last := &run.Records[len(run.Records)-1]
-	last.Failure, last.Load, last.Attribution = "it fell over", nil, new(trial.Attribution)
-	a := Analyze(run)
-	if row := a.Tables[0].named("nginx-nethttp"); row.Trials != blocks || len(row.Failures) != 0 {
+	last.Failure, last.Load, last.Attribution = "it fell over", nil, new(sample.Attribution)
+	a := New(run)
+	if row := a.Tables[0].Named("nginx-nethttp"); row.Trials != blocks || len(row.Failures) != 0 {
 		t.Errorf("%d trials, failures %v", row.Trials, row.Failures)
 	}
 	if got := strings.Join(a.Tables[0].Usage.Missing, "; "); !strings.Contains(got,
@@ -250,7 +183,7 @@ func TestFailureInACountedTrialIsReported(t *testing.T) {
 
 // The lines of differences.csv add up to the totals, and counts.csv has the counts.
 func TestFilesHaveDifferencesAndCounts(t *testing.T) {
-	a := Analyze(countedSample())
+	a := New(countedSample())
 	var b bytes.Buffer
 	if err := a.writeDifferences(&b); err != nil {
 		t.Fatal(err)

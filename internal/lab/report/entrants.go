@@ -1,19 +1,22 @@
 package report
 
 import (
-	"encoding/csv"
 	"fmt"
 	"io"
+	"iter"
 	"slices"
 	"strconv"
 	"strings"
-	"text/tabwriter"
+
+	"github.com/tarehq/tare/internal/lab/equal"
+	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/lab/table"
 )
 
 const contendersFile = "contenders.csv"
 
-// described returns what the contender is, its versions and the length of its source.
-func (e *Entrant) described() string {
+// described returns what a contender is, its versions and the length of its source.
+func described(e *sample.Entrant) string {
 	parts := []string{e.About, strings.Join(e.Versions, ", ")}
 	switch {
 	case e.Lines == 1:
@@ -25,9 +28,9 @@ func (e *Entrant) described() string {
 }
 
 // DistinctEntrants returns the entrants without the twin, which equals the control.
-func (a *Analysis) DistinctEntrants() (all []*Entrant) {
+func (a *Report) DistinctEntrants() (all []*sample.Entrant) {
 	for i := range a.Entrants {
-		if e := &a.Entrants[i]; e.Kind != Twin {
+		if e := &a.Entrants[i]; e.Kind != sample.Twin {
 			all = append(all, e)
 		}
 	}
@@ -35,19 +38,19 @@ func (a *Analysis) DistinctEntrants() (all []*Entrant) {
 }
 
 // HasSourceLines reports whether any contender's lines of source are known.
-func (a *Analysis) HasSourceLines() bool {
-	return slices.ContainsFunc(a.Entrants, func(e Entrant) bool { return e.Lines > 0 })
+func (a *Report) HasSourceLines() bool {
+	return slices.ContainsFunc(a.Entrants, func(e sample.Entrant) bool { return e.Lines > 0 })
 }
 
 // HasPublishedLines reports whether the write-up published any lines of source.
-func (a *Analysis) HasPublishedLines() bool {
-	return slices.ContainsFunc(a.Entrants, func(e Entrant) bool { return e.PublishedLines > 0 })
+func (a *Report) HasPublishedLines() bool {
+	return slices.ContainsFunc(a.Entrants, func(e sample.Entrant) bool { return e.PublishedLines > 0 })
 }
 
-// writeEntrants writes versions and lines of source, for a terminal.
-func (a *Analysis) writeEntrants(b *strings.Builder) {
-	fmt.Fprint(b, "Contenders:\n\n")
-	w := tabwriter.NewWriter(b, 0, 8, 2, ' ', 0)
+// writeEntrants writes versions and lines of source.
+func (a *Report) writeEntrants(d *table.Document) {
+	d.Heading("Contenders:")
+	var all [][]string
 	for _, e := range a.DistinctEntrants() {
 		lines := ""
 		if e.Lines > 0 {
@@ -56,36 +59,54 @@ func (a *Analysis) writeEntrants(b *strings.Builder) {
 		if e.PublishedLines > 0 {
 			lines += fmt.Sprintf(" (the write-up's: %d)", e.PublishedLines)
 		}
-		fmt.Fprintf(w, "  %s\t%s\t%s\n", e.Title, lines, strings.Join(e.Versions, ", "))
+		all = append(all, []string{e.Title, lines, strings.Join(e.Versions, ", ")})
 	}
-	_ = w.Flush()
-	fmt.Fprintln(b)
+	d.Table(3, []string{"", "source", "versions"}, all)
 }
 
 // writeContenders writes the contenders, one per line.
-func (a *Analysis) writeContenders(w io.Writer) error {
-	out := csv.NewWriter(w)
-	_ = out.Write([]string{"experiment", "contender", "title", "kind", "about", "versions", "protocol", "source_lines",
-		"published_source_lines",
-		"status", "bytes", "keep_alive", "left_out"}) // the writer keeps its first error
-	number := func(n int) string {
-		if n == 0 {
-			return ""
-		}
-		return strconv.Itoa(n)
+func (a *Report) writeContenders(w io.Writer) error {
+	type entrant = *sample.Entrant
+	unlessZero := func(name string, of func(entrant) int) table.Column[entrant] {
+		return table.Text(name, func(e entrant) string {
+			if of(e) == 0 {
+				return ""
+			}
+			return strconv.Itoa(of(e))
+		})
 	}
-	for i := range a.Entrants {
-		e := &a.Entrants[i]
-		cells := []string{a.Experiment, e.Name, e.Title, string(e.Kind), e.About, strings.Join(e.Versions, "; "),
-			e.Protocol, number(e.Lines), number(e.PublishedLines)}
-		if e.Response != nil {
-			cells = append(cells, strconv.Itoa(e.Response.Status), strconv.Itoa(e.Response.Bytes),
-				strconv.FormatBool(e.Response.KeepAlive))
-		} else {
-			cells = append(cells, "", "", "")
-		}
-		_ = out.Write(append(cells, e.Absent))
+	responded := func(name string, of func(*equal.Response) any) table.Column[entrant] {
+		return table.Text(name, func(e entrant) string {
+			if e.Response == nil {
+				return ""
+			}
+			return fmt.Sprint(of(e.Response))
+		})
 	}
-	out.Flush()
-	return out.Error()
+	return table.WriteCSV(w, []table.Column[entrant]{
+		table.Text("experiment", func(entrant) string { return a.Experiment }),
+		table.Text("contender", func(e entrant) string { return e.Name }),
+		table.Text("title", func(e entrant) string { return e.Title }),
+		table.Text("kind", func(e entrant) string { return string(e.Kind) }),
+		table.Text("about", func(e entrant) string { return e.About }),
+		table.Text("versions", func(e entrant) string { return strings.Join(e.Versions, "; ") }),
+		table.Text("protocol", func(e entrant) string { return e.Protocol }),
+		unlessZero("source_lines", func(e entrant) int { return e.Lines }),
+		unlessZero("published_source_lines", func(e entrant) int { return e.PublishedLines }),
+		responded("status", func(r *equal.Response) any { return r.Status }),
+		responded("bytes", func(r *equal.Response) any { return r.Bytes }),
+		responded("keep_alive", func(r *equal.Response) any { return r.KeepAlive }),
+		table.Text("left_out", func(e entrant) string { return e.Absent }),
+	}, a.entrants())
+}
+
+// entrants returns the contenders of the run.
+func (a *Report) entrants() iter.Seq[*sample.Entrant] {
+	return func(yield func(*sample.Entrant) bool) {
+		for i := range a.Entrants {
+			if !yield(&a.Entrants[i]) {
+				return
+			}
+		}
+	}
 }

@@ -1,29 +1,26 @@
 package report
 
 import (
-	"encoding/csv"
 	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
-	"slices"
-	"strconv"
 	"strings"
 
 	"golang.org/x/perf/benchfmt"
 
-	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/lab/table"
 )
 
 // Names of the files in a results folder.
 const (
-	PageFile    = "report.html"
-	csvFile     = "results.csv"
-	benchFile   = "results.txt"
-	runFile     = "run.json"
-	JournalFile = "trials.jsonl"
-	ConfigsDir  = "configs"
+	PageFile  = "report.html"
+	textFile  = "report.md"
+	csvFile   = "results.csv"
+	benchFile = "results.txt"
 )
 
 // File is a file of a results folder.
@@ -35,9 +32,10 @@ type File struct {
 
 // Files returns the files that WriteFiles writes, and the journal and the configurations, the most
 // useful first.
-func (a *Analysis) Files() []File {
+func (a *Report) Files() []File {
 	return []File{
 		{PageFile, "this page", a.writePage},
+		{textFile, "the report as Markdown", a.writeMarkdown},
 		{csvFile, "results of each contender under each condition", a.writeCSV},
 		{contendersFile, "contenders: versions, lines of source, and responses before the load", a.writeContenders},
 		{responsesFile, "differences of responses from the control's", a.writeResponses},
@@ -47,16 +45,16 @@ func (a *Analysis) Files() []File {
 		{countsFile, "counted resources per request", a.writeCounts},
 		{shapeFile, "requests per second, published and here", a.writeShape},
 		{sweepsFile, "results along the axes of sweeps", a.writeSweeps},
-		{JournalFile, "all trials with their times, one JSON object per line", nil},
+		{sample.JournalFile, "all trials with their times, one JSON object per line", nil},
 		{benchFile, "all timed trials in Go's benchmark format, for benchstat", a.writeBench},
-		{runFile, "everything else about the run", a.writeRun},
-		{ConfigsDir + "/", "the nginx configurations of the run", nil},
+		{sample.RunFile, "everything else about the run", a.writeRun},
+		{sample.ConfigsDir + "/", "the nginx configurations of the run", nil},
 	}
 }
 
 // WriteFiles writes everything but the journal and the configurations into a results folder. It
 // continues after an error and returns the first.
-func (a *Analysis) WriteFiles(dir string) error {
+func (a *Report) WriteFiles(dir string) error {
 	var first error
 	for _, file := range a.Files() {
 		if file.write == nil {
@@ -89,94 +87,33 @@ func WriteFile(name string, write func(io.Writer) error) error {
 	return os.Rename(f.Name(), name)
 }
 
-func (a *Analysis) writeRun(w io.Writer) error {
+func (a *Report) writeRun(w io.Writer) error {
 	e := json.NewEncoder(w)
 	e.SetIndent("", "  ")
 	return e.Encode(a.Run)
 }
 
-// conditionColumns returns the columns of a condition in every CSV file.
-func conditionColumns() []string {
-	return []string{"cores", "connections", "asked_per_sec", "scenario"}
-}
-
-// conditionCells returns the cells of a condition. At saturation the rate is empty.
-func conditionCells(c trial.Condition) []string {
-	rate := ""
-	if !c.Saturated() {
-		rate = csvNumber(c.Rate)
-	}
-	return []string{strconv.Itoa(c.Cores), strconv.Itoa(c.Connections), rate, c.Scenario.Name}
-}
-
-// csvHeader returns the columns of results.csv. Names of times end in their unit, bounds of
-// intervals in lo and hi.
-func csvHeader() []string {
-	names := slices.Concat([]string{"experiment"}, conditionColumns(), []string{
-		"contender", "kind", "trials",
-		"weight_us", "weight_us_lo", "weight_us_hi", "ratio", "ratio_lo", "ratio_hi", "finding",
-		"slices", "slice_spread", "start_spread",
-	})
-	for _, role := range trial.Roles() {
-		names = append(names, role+"_user_us", role+"_sys_us")
-	}
-	return append(names,
-		"requests_per_sec", "p50_ms", "p90_ms", "p99_ms", "p999_ms", "max_ms",
-		"voluntary_switches_per_request", "involuntary_switches_per_request", "rss_bytes", "other_accepts_per_sec",
-	)
-}
-
 // writeCSV writes the rows of all tables.
-func (a *Analysis) writeCSV(w io.Writer) error {
-	out := csv.NewWriter(w)
-	_ = out.Write(csvHeader()) // the writer keeps its first error
-	for i := range a.Tables {
-		t := &a.Tables[i]
-		for j := range t.Rows {
-			r := &t.Rows[j]
-			cells := slices.Concat([]string{a.Experiment}, conditionCells(t.Condition),
-				[]string{r.Name, string(r.Kind), strconv.Itoa(r.Trials)})
-			for _, v := range []float64{r.WeightUs.Mid, r.WeightUs.Lo, r.WeightUs.Hi, r.Ratio.Mid, r.Ratio.Lo,
-				r.Ratio.Hi} {
-				cells = append(cells, csvNumber(v))
-			}
-			cells = append(cells, r.Finding.String(), strconv.Itoa(r.Slices), csvNumber(r.SliceSpread),
-				csvNumber(r.StartSpread))
-			for _, role := range trial.Roles() {
-				p := r.part(role)
-				cells = append(cells, csvNumber(p.UserUs), csvNumber(p.SysUs))
-			}
-			cells = append(cells, csvNumber(r.PerSecond.Mid))
-			for _, q := range []float64{0.5, 0.9, 0.99, 0.999, 1} {
-				cells = append(cells, csvNumber(ms(r.Latency.Quantile(q))))
-			}
-			cells = append(cells, csvNumber(r.Voluntary), csvNumber(r.Involuntary), csvNumber(r.RSS),
-				csvNumber(r.OtherAccepts))
-			_ = out.Write(cells)
-		}
-	}
-	out.Flush()
-	return out.Error()
-}
+func (a *Report) writeCSV(w io.Writer) error { return table.WriteCSV(w, a.resultColumns(), a.rows()) }
 
-func (r *Row) part(role string) Part {
+func partOf(r *analyze.Row, role string) analyze.Part {
 	for _, p := range r.Parts {
 		if p.Role == role {
 			return p
 		}
 	}
-	return Part{Role: role}
+	return analyze.Part{Role: role}
 }
 
 // benchCondition returns a condition as a part of a benchmark's name.
-func benchCondition(c trial.Condition) string {
+func benchCondition(c sample.Condition) string {
 	name := fmt.Sprintf("cores=%d/connections=%d", c.Cores, c.Connections)
 	for _, more := range []struct {
 		key   string
 		value float64
 	}{{"rate", c.Rate}, {"gomaxprocs", float64(c.Procs)}, {"workers", float64(c.Workers)}} {
 		if more.value > 0 {
-			name += fmt.Sprintf("/%s=%s", more.key, csvNumber(more.value))
+			name += fmt.Sprintf("/%s=%s", more.key, table.Number(more.value))
 		}
 	}
 	if s := c.Scenario.Name; s != "" {
@@ -189,7 +126,7 @@ func benchCondition(c trial.Condition) string {
 }
 
 // writeBench writes every timed trial in Go's benchmark format, which benchstat reads.
-func (a *Analysis) writeBench(w io.Writer) error {
+func (a *Report) writeBench(w io.Writer) error {
 	out := benchfmt.NewWriter(w)
 	for i := range a.Records {
 		r := &a.Records[i]

@@ -13,7 +13,7 @@ import (
 
 func TestFilesHaveAllResults(t *testing.T) {
 	dir := t.TempDir()
-	if err := Analyze(sample()).WriteFiles(dir); err != nil {
+	if err := New(fixture()).WriteFiles(dir); err != nil {
 		t.Fatal(err)
 	}
 	f, err := os.Open(filepath.Join(dir, csvFile))

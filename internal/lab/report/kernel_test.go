@@ -5,10 +5,12 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/internal/lab/kernel"
+	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/lab/table"
 )
 
-func kernelRun(tuned bool) *Analysis {
-	run := &Run{
+func kernelRun(tuned bool) *Report {
+	run := &sample.Run{
 		Kernel: []kernel.Row{
 			{Name: "net.a", Theirs: "2", Here: "1", Want: "2", Does: "how many <a> there may be",
 				Conclusion: "yes: there are many"},
@@ -20,13 +22,13 @@ func kernelRun(tuned bool) *Analysis {
 	if tuned {
 		run.Tuned = []kernel.Change{{Name: "net.a", From: "1", To: "2"}}
 	}
-	return Analyze(run)
+	return New(run)
 }
 
-func kernelText(a *Analysis) string {
-	var b strings.Builder
-	a.writeKernel(&b)
-	return b.String()
+func kernelText(a *Report) string {
+	d := new(table.Document)
+	a.writeKernel(d)
+	return d.String()
 }
 
 // The terminal shows settings that differ and matter, unless they were changed for the run. The
@@ -61,7 +63,7 @@ func TestKernelSettingsThatMatterAreShown(t *testing.T) {
 // Without kernel settings in the write-up there is no table.
 func TestNoTableWithoutKernelSettings(t *testing.T) {
 	var b strings.Builder
-	a := Analyze(&Run{})
+	a := New(&sample.Run{})
 	if err := a.writePage(&b); err != nil || strings.Contains(b.String(), "<summary>kernel settings") ||
 		kernelText(a) != "" {
 		t.Error(err, kernelText(a))

@@ -1,7 +1,6 @@
 package report
 
 import (
-	"encoding/csv"
 	"fmt"
 	"io"
 	"math"
@@ -9,6 +8,9 @@ import (
 	"strconv"
 	"time"
 
+	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/page"
 )
 
@@ -32,7 +34,7 @@ type percentile struct {
 }
 
 // percentiles returns the percentiles that a row has enough requests for.
-func (r *Row) percentiles() (all []percentile) {
+func percentiles(r *analyze.Row) (all []percentile) {
 	for _, share := range page.Shares(r.Latency.Count() / fewBeyond) {
 		all = append(all, percentile{share, r.Latency.Quantile(share)})
 	}
@@ -41,11 +43,11 @@ func (r *Row) percentiles() (all []percentile) {
 
 // LatencyPlot draws the percentile curve of each contender, on an axis on which all nines are
 // equally far apart.
-func (a *Analysis) LatencyPlot(t *Table) *page.Plot {
-	rows := t.measured()
+func (a *Report) LatencyPlot(t *Table) *page.Plot {
+	rows := t.Measured()
 	x, lo, hi := page.Axis{Min: page.Nines(firstShare)}, math.Inf(1), 0.0
 	for _, row := range rows {
-		all := row.percentiles()
+		all := percentiles(row)
 		last := all[len(all)-1]
 		x.Max = math.Max(x.Max, page.Nines(last.share))
 		lo, hi = math.Min(lo, ms(row.Latency.Quantile(firstShare))), math.Max(hi, ms(last.time))
@@ -56,12 +58,12 @@ func (a *Analysis) LatencyPlot(t *Table) *page.Plot {
 	p.Unit, p.Up = "share of requests with a response within that time", "ms"
 	for _, row := range rows {
 		var spots []page.Spot
-		for _, q := range row.percentiles() {
+		for _, q := range percentiles(row) {
 			spots = append(spots, page.Spot{X: x.At(page.Nines(q.share)), Y: y.At(ms(q.time)),
 				Title: fmt.Sprintf("%s: %s of requests within %s", row.Title, percentText(q.share), millis(q.time))})
 		}
 		line := a.curve(row.Entrant, spots)
-		line.Path = page.Path(row.percentilePath(x, y))
+		line.Path = page.Path(percentilePath(row, x, y))
 		p.Lines = append(p.Lines, line)
 		p.Alt += fmt.Sprintf("%s: half within %s, 99 %% within %s. ", row.Title, millis(row.Latency.Quantile(0.5)),
 			millis(row.Latency.Quantile(0.99)))
@@ -71,25 +73,15 @@ func (a *Analysis) LatencyPlot(t *Table) *page.Plot {
 }
 
 // percentilePath returns the points of a row's curve.
-func (r *Row) percentilePath(x, y page.Axis) (places []string) {
-	percentiles := r.percentiles()
-	last := percentiles[len(percentiles)-1]
+func percentilePath(r *analyze.Row, x, y page.Axis) (places []string) {
+	all := percentiles(r)
+	last := all[len(all)-1]
 	for _, share := range page.CurveShares(r.Latency.Count()/fewBeyond, curveSteps) {
 		if share >= firstShare && share < last.share {
 			places = append(places, page.Place(x.At(page.Nines(share)), y.At(ms(r.Latency.Quantile(share)))))
 		}
 	}
 	return append(places, page.Place(x.At(page.Nines(last.share)), y.At(ms(last.time))))
-}
-
-// measured returns the rows with a successful trial.
-func (t *Table) measured() (rows []*Row) {
-	for i := range t.Rows {
-		if t.Rows[i].Trials > 0 {
-			rows = append(rows, &t.Rows[i])
-		}
-	}
-	return rows
 }
 
 // LatencyNote describes how latency is measured.
@@ -117,19 +109,23 @@ func percentText(share float64) string {
 }
 
 // writeLatency writes the percentiles, one per line.
-func (a *Analysis) writeLatency(w io.Writer) error {
-	out := csv.NewWriter(w)
-	_ = out.Write(slices.Concat([]string{"experiment"}, conditionColumns(),
-		[]string{"contender", "percentile", "ms"})) // the writer keeps its first error
-	for i := range a.Tables {
-		t := &a.Tables[i]
-		for _, row := range t.measured() {
-			for _, q := range row.percentiles() {
-				_ = out.Write(slices.Concat([]string{a.Experiment}, conditionCells(t.Condition),
-					[]string{row.Name, csvNumber(100 * q.share), csvNumber(ms(q.time))}))
+func (a *Report) writeLatency(w io.Writer) error {
+	type line struct {
+		sample.Condition
+		contender string
+		percentile
+	}
+	var lines []line
+	for _, t := range a.Tables {
+		for _, row := range t.Measured() {
+			for _, q := range percentiles(row) {
+				lines = append(lines, line{t.Condition, row.Name, q})
 			}
 		}
 	}
-	out.Flush()
-	return out.Error()
+	return table.WriteCSV(w, leading(a, func(l line) sample.Condition { return l.Condition },
+		table.Text("contender", func(l line) string { return l.contender }),
+		table.Figure("percentile", func(l line) float64 { return 100 * l.share }),
+		table.Figure("ms", func(l line) float64 { return ms(l.time) }),
+	), slices.Values(lines))
 }

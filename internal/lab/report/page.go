@@ -10,7 +10,9 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/lab/table"
 	"github.com/tarehq/tare/internal/page"
 )
 
@@ -18,7 +20,7 @@ import (
 var pageSource embed.FS
 
 // writePage writes the report as one HTML file without external resources.
-func (a *Analysis) writePage(w io.Writer) error {
+func (a *Report) writePage(w io.Writer) error {
 	return page.Write(w, pageSource, pageFuncs(), a)
 }
 
@@ -28,40 +30,78 @@ func pageFuncs() template.FuncMap {
 		return func() string { return fmt.Sprintf("%.0f %%", 100*share) }
 	}
 	return template.FuncMap{
-		"section":    newSection,
-		"micros":     micros,
-		"times":      times,
-		"interval":   intervalText,
-		"condition":  conditionText,
-		"millis":     millis,
-		"blocks":     blocksText,
-		"signed":     signed,
-		"bounds":     signedInterval,
-		"heat":       heat,
-		"percall":    perCall,
+		"section":   newSection,
+		"micros":    micros,
+		"times":     times,
+		"interval":  intervalText,
+		"condition": func(t *Table) string { return t.Text() },
+		"millis":    millis,
+		"blocks":    sample.BlocksText,
+		"signed":    signed,
+		"bounds":    signedInterval,
+		"heat":      heat,
+		"percall":   perCall,
+		"calls":     callList,
+		"cells":     sweepCells,
+		"lines": func(text string) template.HTML {
+			return template.HTML(strings.ReplaceAll(template.HTMLEscapeString(text), "\n", "<br>"))
+		},
 		"margin":     percent(stat.SameWithin),
 		"confidence": percent(stat.Confidence),
 		"mb":         func(bytes float64) string { return fmt.Sprintf("%.0f", bytes/1e6) },
-		"fixed":      func(digits int, v float64) string { return fmt.Sprintf("%.*f", digits, v) },
+		"fixed":      fixed,
 		"seconds": func(s float64) string {
 			return time.Duration(s * float64(time.Second)).Round(time.Second).String()
 		},
-		"join":   func(words []string) string { return strings.Join(words, ", ") },
-		"sorted": func(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) },
-		"names":  func(m map[string][]string) string { return strings.Join(slices.Sorted(maps.Keys(m)), ", ") },
-		"gb":     func(bytes uint64) string { return fmt.Sprintf("%.1f GB", float64(bytes)/1e9) },
+		"join":        func(words []string) string { return strings.Join(words, ", ") },
+		"resultHeads": func(a *Report) []string { return table.Heads(table.In(table.Page, a.resultColumns())) },
+		"resultCells": resultCells,
+		"shares":      newSharesView,
+		"sorted":      func(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) },
+		"names":       func(m map[string][]string) string { return strings.Join(slices.Sorted(maps.Keys(m)), ", ") },
+		"gb":          func(bytes uint64) string { return fmt.Sprintf("%.1f GB", float64(bytes)/1e9) },
 	}
+}
+
+// sharesView is the page's part about what the costs mean.
+type sharesView struct {
+	Shares    []Share
+	Condition string
+}
+
+func newSharesView(a *Report) *sharesView {
+	shares, condition := a.SharesOf()
+	if len(shares) == 0 {
+		return nil
+	}
+	return &sharesView{shares, condition}
+}
+
+// cell is a cell of a table on the page.
+type cell struct{ Class, Text string }
+
+// resultCells returns the cells of a row of a condition's table.
+func resultCells(a *Report, t *Table, i int) (cells []cell) {
+	line := rowLine{t, &t.Rows[i]}
+	for _, c := range table.In(table.Page, a.resultColumns()) {
+		shown := cell{Text: c.Text(line)}
+		if c.Class != nil {
+			shown.Class = c.Class(line)
+		}
+		cells = append(cells, shown)
+	}
+	return cells
 }
 
 // section is the page's part about one condition.
 type section struct {
-	Analysis *Analysis
-	Table    *Table
-	ID       string
-	First    bool // details of the others are closed
+	Report *Report
+	Table  *Table
+	ID     string
+	First  bool // details of the others are closed
 }
 
-func newSection(a *Analysis, i int) section {
+func newSection(a *Report, i int) section {
 	return section{a, &a.Tables[i], sectionID(i), i == 0}
 }
 
@@ -71,13 +111,13 @@ func sectionID(i int) string { return fmt.Sprintf("condition-%d", i+1) }
 type link struct{ ID, Text string }
 
 // Contents returns links to the parts of a long page, or nil for a short one.
-func (a *Analysis) Contents() (links []link) {
+func (a *Report) Contents() (links []link) {
 	const few = 2
 	if len(a.Tables) <= few && len(a.Sweeps) == 0 {
 		return nil
 	}
 	for i := range a.Tables {
-		links = append(links, link{sectionID(i), "With " + conditionText(&a.Tables[i])})
+		links = append(links, link{sectionID(i), "With " + a.Tables[i].Text()})
 	}
 	if len(a.Sweeps) > 0 {
 		links = append(links, link{"sweeps", "Sweeps of settings"})

@@ -15,8 +15,9 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/equal"
-	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/page"
 	"github.com/tarehq/tare/internal/testkit/programs"
 	"github.com/tarehq/tare/load/hist"
@@ -24,17 +25,17 @@ import (
 
 // crowdedRun returns a run of many contenders with long names, some of which failed, differ or were
 // counted.
-func crowdedRun() *Run {
-	run := sample()
-	run.Conditions = append(run.Conditions, trial.Condition{Cores: 0, Connections: 64})
+func crowdedRun() *sample.Run {
+	run := fixture()
+	run.Conditions = append(run.Conditions, sample.Condition{Cores: 0, Connections: 64})
 	for i := range 8 {
 		name := fmt.Sprintf("more-%d", i)
-		run.Entrants = append(run.Entrants, Entrant{
+		run.Entrants = append(run.Entrants, sample.Entrant{
 			Name: name, Title: fmt.Sprintf("nginx → an application of many words, %d", i), About: "one more",
-			Kind: Way, Protocol: "http",
+			Kind: sample.Way, Protocol: "http",
 			Versions: []string{"nginx/1.22.1", fmt.Sprintf("Python 3.%d", i)}, Lines: 40 + i, PublishedLines: 800 + i,
-			Response: run.Entrants[0].Response, Declared: []DeclaredDifference{{equal.Difference{What: "field Server",
-				Want: `"gophr"`, Got: `"other"`}, "each has its own head"}},
+			Response: run.Entrants[0].Response, Declared: []sample.DeclaredDifference{{Difference: equal.Difference{
+				What: "field Server", Want: `"gophr"`, Got: `"other"`}, Why: "each has its own head"}},
 		})
 		for _, c := range run.Conditions {
 			for block := range blocks {
@@ -44,7 +45,7 @@ func crowdedRun() *Run {
 	}
 	start(run)
 	run.Records[5].Failure, run.Records[5].Load = "it fell\nover", nil
-	run.Records[7].Attribution = &trial.Attribution{}
+	run.Records[7].Attribution = &sample.Attribution{}
 	return run
 }
 
@@ -112,7 +113,7 @@ window.onload = () => { document.getElementById("found").textContent = JSON.stri
 // sideways.
 func TestPageFitsWideAndNarrowScreens(t *testing.T) {
 	var b strings.Builder
-	if err := Analyze(crowdedRun()).writePage(&b); err != nil {
+	if err := New(crowdedRun()).writePage(&b); err != nil {
 		t.Fatal(err)
 	}
 	const faulty = `<svg viewBox="0 0 100 20" style="width: 1500px"><text class="name" x="-30" y="10">one</text><text class="name" x="-25" y="10">two</text></svg>`
@@ -135,7 +136,7 @@ func TestPageFitsWideAndNarrowScreens(t *testing.T) {
 // The printed page shows closed details, and has no empty pages.
 func TestPrintedPageShowsAllDetails(t *testing.T) {
 	var b bytes.Buffer
-	if err := Analyze(sample()).writePage(&b); err != nil {
+	if err := New(fixture()).writePage(&b); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"@media print", "details::details-content", "break-inside: avoid"} {
@@ -167,7 +168,7 @@ func TestPrintedPageShowsAllDetails(t *testing.T) {
 // Every file in the results folder is on the page, and every file on the page exists.
 func TestPageListsAllFiles(t *testing.T) {
 	dir := t.TempDir()
-	a := &Analysis{Run: crowdedRun()}
+	a := bare(crowdedRun())
 	if err := a.WriteFiles(dir); err != nil {
 		t.Fatal(err)
 	}
@@ -191,8 +192,11 @@ func TestPageListsAllFiles(t *testing.T) {
 	}
 }
 
-// table parses the CSV that write produces.
-func table(t *testing.T, write func(io.Writer) error) (rows []map[string]string) {
+// bare returns a report without tables.
+func bare(run *sample.Run) *Report { return &Report{Analysis: &analyze.Analysis{Run: run}} }
+
+// parsed parses the CSV that write produces.
+func parsed(t *testing.T, write func(io.Writer) error) (rows []map[string]string) {
 	t.Helper()
 	var b bytes.Buffer
 	if err := write(&b); err != nil {
@@ -216,7 +220,7 @@ func table(t *testing.T, write func(io.Writer) error) (rows []map[string]string)
 func TestVersionsAndLinesAreInAllOutputs(t *testing.T) {
 	run := crowdedRun()
 	run.Conditions = run.Conditions[2:]
-	a := Analyze(run)
+	a := New(run)
 	var b, text strings.Builder
 	if err := a.writePage(&b); err != nil {
 		t.Fatal(err)
@@ -236,14 +240,14 @@ func TestVersionsAndLinesAreInAllOutputs(t *testing.T) {
 	if want := "7  47 lines of source (the write-up's: 807)  nginx/1.22.1, Python 3.7\n"; !strings.Contains(text.String(), want) {
 		t.Errorf("the text lacks %s", want)
 	}
-	rows := table(t, a.writeContenders)
+	rows := parsed(t, a.writeContenders)
 	if last := rows[len(rows)-1]; len(rows) != len(run.Entrants) || last["versions"] != "nginx/1.22.1; Python 3.7" ||
 		last["source_lines"] != "47" ||
 		last["published_source_lines"] != "807" || last["bytes"] != "153" || rows[0]["source_lines"] != "" {
 		t.Errorf("%v", last)
 	}
 	var plain strings.Builder
-	if err := (&Analysis{Run: sample()}).writePage(&plain); err != nil ||
+	if err := bare(fixture()).writePage(&plain); err != nil ||
 		!strings.Contains(plain.String(), "Contenders</h2>") ||
 		strings.Contains(plain.String(), "lines of its application") {
 		t.Errorf("a column for lines that were not counted, %v", err)
@@ -254,15 +258,15 @@ func TestVersionsAndLinesAreInAllOutputs(t *testing.T) {
 func TestDifferencesAreGroupedByReason(t *testing.T) {
 	run := crowdedRun()
 	last := &run.Entrants[len(run.Entrants)-1]
-	last.Declared = append(last.Declared, DeclaredDifference{equal.Difference{What: "bytes", Want: "153", Got: "160"},
-		"its head is longer"})
+	last.Declared = append(last.Declared, sample.DeclaredDifference{
+		Difference: equal.Difference{What: "bytes", Want: "153", Got: "160"}, Why: "its head is longer"})
 	run.Entrants[2].Differences = []equal.Difference{{What: "status", Want: "200", Got: "404"}}
-	a := &Analysis{Run: run}
+	a := bare(run)
 	reasons := a.Reasons()
 	if len(reasons) != 2 || len(reasons[0].Of) != 8 || len(reasons[1].Of) != 1 || reasons[1].Of[0].Title != last.Title {
 		t.Fatalf("%+v", reasons)
 	}
-	text := strings.Join(strings.Fields(a.differences()), " ")
+	text := strings.Join(a.differences(), " ")
 	for _, want := range []string{
 		"nginx → net/http: status: 404, where the control has 200",
 		"of many words, 6 and nginx → an application of many words, 7 differ as declared in field Server: each has its own head",
@@ -272,7 +276,7 @@ func TestDifferencesAreGroupedByReason(t *testing.T) {
 			t.Errorf("the text lacks %s", want)
 		}
 	}
-	rows := table(t, a.writeResponses)
+	rows := parsed(t, a.writeResponses)
 	if len(rows) != 10 || rows[0]["its"] != "404" || rows[0]["declared_because"] != "" ||
 		rows[9]["declared_because"] != "its head is longer" {
 		t.Errorf("%v", rows)
@@ -282,7 +286,7 @@ func TestDifferencesAreGroupedByReason(t *testing.T) {
 // The curve has the percentiles of the file on axes of nines and of logarithms, and the contender's
 // name.
 func TestLatencyPlotShowsPercentiles(t *testing.T) {
-	run := sample()
+	run := fixture()
 	for i := range run.Records {
 		l := hist.New()
 		for n := range 10_000 {
@@ -297,7 +301,7 @@ func TestLatencyPlotShowsPercentiles(t *testing.T) {
 		}
 		run.Records[i].Load.Latency = l
 	}
-	a := Analyze(run)
+	a := New(run)
 	p := a.LatencyPlot(&a.Tables[0])
 	if len(p.Lines) != 6 || !p.Named || p.Lines[0].Class != "line-control" || p.Lines[1].Class != "line-twin" ||
 		p.Lines[5].Class != "line-ceiling" {
@@ -321,7 +325,7 @@ func TestLatencyPlotShowsPercentiles(t *testing.T) {
 		"net/http: 99.975 % of requests within 100.") {
 		t.Errorf("the last is %s", last.Title)
 	}
-	rows := table(t, a.writeLatency)
+	rows := parsed(t, a.writeLatency)
 	perRow := len(control.Spots)
 	if len(rows) != 2*6*perRow || rows[0]["contender"] != "nethttp" || rows[0]["percentile"] != "50" ||
 		rows[perRow-1]["ms"][:2] != "10" {
@@ -340,7 +344,7 @@ func TestLatencyPlotShowsPercentiles(t *testing.T) {
 // Each trial is at its time, and its distance from the middle is its deviation from the median.
 func TestTimelineShowsTimesAndDeviations(t *testing.T) {
 	run := crowdedRun()
-	line := (&Analysis{Run: run}).Timeline()
+	line := bare(run).Timeline()
 	if line == nil || len(line.Rows) != len(run.Entrants) || len(line.Blocks) != blocks ||
 		line.Blocks[0].Number != "1" {
 		t.Fatalf("%+v", line)
@@ -369,7 +373,7 @@ func TestTimelineShowsTimesAndDeviations(t *testing.T) {
 		t.Errorf("%+v", first)
 	}
 
-	steady := sample()
+	steady := fixture()
 	for i := range steady.Records {
 		for _, costs := range steady.Records[i].Costs {
 			for j := range costs {
@@ -377,18 +381,18 @@ func TestTimelineShowsTimesAndDeviations(t *testing.T) {
 			}
 		}
 	}
-	if got := (&Analysis{Run: steady}).Drift(); got != "Between the first and the last third of the run, CPU time per request of net/http changed by +0.0 % (medians of 4 and 4 trials)." {
+	if got := (New(steady)).Drift(); got != "Between the first and the last third of the run, CPU time per request of net/http changed by +0.0 % (medians of 4 and 4 trials)." {
 		t.Errorf("steady machine: %s", got)
 	}
-	short := sample()
+	short := fixture()
 	short.Records = short.Records[:3]
-	if got := (&Analysis{Run: short}).Drift(); !strings.Contains(got, "too few trials") {
+	if got := bare(short).Drift(); !strings.Contains(got, "too few trials") {
 		t.Errorf("three trials: %s", got)
 	}
 	for i := range short.Records {
 		short.Records[i].Start = time.Time{}
 	}
-	if (&Analysis{Run: short}).Timeline() != nil {
+	if bare(short).Timeline() != nil {
 		t.Error("a timeline without times")
 	}
 }

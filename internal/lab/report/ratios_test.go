@@ -6,34 +6,36 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/proc"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/stat"
-	"github.com/tarehq/tare/internal/lab/trial"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/hist"
 )
 
 // slicesRun returns a run of the control, its twin and a contender that costs a multiple, in starts
 // of slices. In some slices other programs use a share of a CPU.
-func slicesRun(times, share float64, disturbed func(start, round int) bool) *Run {
+func slicesRun(times, share float64, disturbed func(start, round int) bool) *sample.Run {
 	const starts, rounds = 8, 6
-	c := trial.Condition{Cores: 1, Connections: 8}
-	run := &Run{Blocks: starts, Conditions: []trial.Condition{c}, Measure: time.Second, Entrants: []Entrant{
-		{Name: "control", Title: "control", Kind: Control}, {Name: "twin", Title: "twin", Kind: Twin},
-		{Name: "way", Title: "way", Kind: Way},
-	}}
+	c := sample.Condition{Cores: 1, Connections: 8}
+	run := &sample.Run{Blocks: starts, Conditions: []sample.Condition{c}, Measure: time.Second}
+	run.Entrants = []sample.Entrant{
+		{Name: "control", Title: "control", Kind: sample.Control}, {Name: "twin", Title: "twin", Kind: sample.Twin},
+		{Name: "way", Title: "way", Kind: sample.Way},
+	}
 	for start := range starts {
 		for i, e := range run.Entrants {
-			r := trial.Record{Block: start + 1, Condition: c, Contender: e.Name, Load: &load.Result{
+			r := sample.Record{Block: start + 1, Condition: c, Contender: e.Name, Load: &load.Result{
 				Requests: 1000 * rounds, Seconds: 0.2 * rounds, Latency: hist.New(), Service: hist.New(),
 				Connect: hist.New(),
 			}}
 			for round := range rounds {
 				cost := 10.0 * (1 + 0.002*float64((start+3*i)%5-2) + 0.01*float64((round+i)%3-1))
-				if e.Kind == Way {
+				if e.Kind == sample.Way {
 					cost *= times
 				}
-				s := trial.Slice{Round: round + 1, Took: 200 * time.Millisecond, Requests: 1000,
+				s := sample.Slice{Round: round + 1, Took: 200 * time.Millisecond, Requests: 1000,
 					CPU: map[string]time.Duration{"application": time.Duration(cost * 1e6)}}
 				if disturbed(start, round) {
 					s.CPU["application"] += 5 * time.Millisecond * time.Duration(i)
@@ -47,9 +49,9 @@ func slicesRun(times, share float64, disturbed func(start, round int) bool) *Run
 	return run
 }
 
-func rowOf(t *testing.T, run *Run, name string) *Row {
+func rowOf(t *testing.T, run *sample.Run, name string) *analyze.Row {
 	t.Helper()
-	row := Analyze(run).Tables[0].named(name)
+	row := New(run).Tables[0].Named(name)
 	if row == nil {
 		t.Fatalf("no row of %s", name)
 	}
@@ -69,7 +71,7 @@ func TestRatiosCompareSlices(t *testing.T) {
 	if twin := rowOf(t, run, "twin"); twin.Finding != stat.Same {
 		t.Errorf("twin: %+v", twin.Ratio)
 	}
-	if note := Analyze(run).Tables[0].VariationNote(); !strings.Contains(note, "48 slices") {
+	if note := New(run).Tables[0].VariationNote(); !strings.Contains(note, "48 slices") {
 		t.Error(note)
 	}
 }
@@ -100,7 +102,7 @@ func TestDisturbedSlicesAreLeftOutOrWarnedOf(t *testing.T) {
 // uses CPU time during the slices of others has a warning.
 func TestContendersMeasuredAloneAreCompared(t *testing.T) {
 	run := slicesRun(2, 0, never)
-	var more []trial.Record
+	var more []sample.Record
 	for i := range run.Records {
 		r := &run.Records[i]
 		switch r.Contender {
@@ -116,7 +118,7 @@ func TestContendersMeasuredAloneAreCompared(t *testing.T) {
 			alone.Alone, alone.Slices, alone.Load, alone.Costs = "beside it", nil, &loaded, costs(20*time.Millisecond)
 			more = append(more, alone)
 		case "twin":
-			r.Asleep = trial.Asleep{For: time.Second, CPU: 9 * time.Millisecond}
+			r.Asleep = sample.Asleep{For: time.Second, CPU: 9 * time.Millisecond}
 		}
 	}
 	run.Records = append(run.Records, more...)
@@ -153,7 +155,7 @@ func costs(d time.Duration) map[string][]proc.Cost {
 
 // Ratios do not contain what the probe explains, unless the probe differs between contenders.
 func TestRatiosAreCorrectedByTheProbe(t *testing.T) {
-	probed := func(shift float64) *Row {
+	probed := func(shift float64) *analyze.Row {
 		run := slicesRun(1.1, 0, never)
 		for i := range run.Records {
 			r := &run.Records[i]
@@ -185,13 +187,13 @@ func TestRatiosAreCorrectedByTheProbe(t *testing.T) {
 // A contender that was measured alone is not compared with one that was measured beside others.
 func TestTrialsAloneAreNotComparedWithSlices(t *testing.T) {
 	run := slicesRun(2, 0, never)
-	run.Compare = []Comparison{{What: "it", Of: "way", Than: "twin"}}
+	run.Compare = []sample.Comparison{{What: "it", Of: "way", Than: "twin"}}
 	for i := range run.Records {
 		if r := &run.Records[i]; r.Contender == "way" {
 			r.Alone, r.Slices, r.Costs = "it does not sleep", nil, costs(30*time.Millisecond)
 		}
 	}
-	table := Analyze(run).Tables[0]
+	table := New(run).Tables[0]
 	if len(table.Pairs) != 1 || table.Pairs[0].Ratio.Known() || len(table.Decompositions) != 0 {
 		t.Errorf("pairs %+v, decomposed %+v", table.Pairs, table.Decompositions)
 	}

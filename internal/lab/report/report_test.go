@@ -14,7 +14,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/proc"
-	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/testkit/programs"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/hist"
@@ -28,36 +28,37 @@ const (
 	connections = 64
 )
 
-// sample returns a run of known figures. Weights are equal in all blocks, except for a drift that
+// fixture returns a run of known figures. Weights are equal in all blocks, except for a drift that
 // all contenders share, which ratios must not show.
-func sample() *Run {
-	run := &Run{
+func fixture() *sample.Run {
+	run := &sample.Run{
 		Tool: "v1 go1.26", Experiment: "front", Flags: []string{"front", "--blocks", "6"}, Title: "nginx and Go",
 		Question: "What does nginx cost?", Source: "a write-up",
 		Started: time.Date(2026, 11, 21, 1, 2, 3, 0, time.UTC), Seconds: 240, Seed: 7, Blocks: blocks,
 		Warmup: 300 * time.Millisecond, Measure: 2 * time.Second, Placement: "servers on [0], generator on [1]",
-		Conditions: []trial.Condition{{Cores: 1, Connections: connections}, {Cores: 1, Connections: 1000}},
-		Environment: Environment{CPU: "A processor", Cores: 2, Memory: 24e9, Kernel: "Linux 6", System: "Debian",
+		Conditions: []sample.Condition{{Cores: 1, Connections: connections}, {Cores: 1, Connections: 1000}},
+		Environment: sample.Environment{CPU: "A processor", Cores: 2, Memory: 24e9, Kernel: "Linux 6", System: "Debian",
 			Nofile: 20000, Sysctls: map[string]string{"net.core.somaxconn": "4096"}},
-		Published: []Published{
-			{"gomaxprocs 1", "Go", "nethttp", 40000, 1}, {"gomaxprocs 1", "nginx proxy", "nginx-nethttp", 36000, 0.9},
+		Published: []sample.Published{
+			{Group: "gomaxprocs 1", Theirs: "Go", Contender: "nethttp", PerSecond: 40000, Ratio: 1},
+			{Group: "gomaxprocs 1", Theirs: "nginx proxy", Contender: "nginx-nethttp", PerSecond: 36000, Ratio: 0.9},
 		},
 	}
 	response := &equal.Response{Status: 200, Body: []byte("Hello World\n"), Bytes: 153, KeepAlive: true,
 		Header: map[string][]string{"Server": {"gophr"}, "Date": {"x"}}}
 	for _, e := range []struct {
 		name, title string
-		kind        Kind
+		kind        sample.Kind
 		nginx, app  float64
 	}{
-		{"nethttp", "net/http", Control, 0, 10},
-		{"twin", "net/http (twin)", Twin, 0, 10},
-		{"nginx-nethttp", "nginx → net/http", Way, 12, 11},
-		{"fasthttp", "fasthttp", Rival, 0, 6},
-		{"tare", "tare", Rival, 0, 6.5},
-		{"ceiling", "ceiling", Ceiling, 0, 5},
+		{"nethttp", "net/http", sample.Control, 0, 10},
+		{"twin", "net/http (twin)", sample.Twin, 0, 10},
+		{"nginx-nethttp", "nginx → net/http", sample.Way, 12, 11},
+		{"fasthttp", "fasthttp", sample.Rival, 0, 6},
+		{"tare", "tare", sample.Rival, 0, 6.5},
+		{"ceiling", "ceiling", sample.Ceiling, 0, 5},
 	} {
-		run.Entrants = append(run.Entrants, Entrant{Name: e.name, Title: e.title, About: "about", Kind: e.kind,
+		run.Entrants = append(run.Entrants, sample.Entrant{Name: e.name, Title: e.title, About: "about", Kind: e.kind,
 			Versions: []string{"go1.26.8"}, Response: response})
 		for _, c := range run.Conditions {
 			for block := range blocks {
@@ -70,7 +71,7 @@ func sample() *Run {
 }
 
 // start sets the times of all trials: block after block, a trial every ten seconds.
-func start(run *Run) {
+func start(run *sample.Run) {
 	const each = 10 * time.Second
 	inBlock := make(map[int]int)
 	perBlock := len(run.Records) / max(1, run.Blocks)
@@ -82,7 +83,7 @@ func start(run *Run) {
 }
 
 // record returns a trial of a contender whose processes use these µs of CPU time per request.
-func record(name string, block int, c trial.Condition, nginx, app float64) trial.Record {
+func record(name string, block int, c sample.Condition, nginx, app float64) sample.Record {
 	drift := 1 + 0.1*float64(block)
 	total := (nginx + app) * drift
 	rate := 1e6 / total
@@ -96,7 +97,7 @@ func record(name string, block int, c trial.Condition, nginx, app float64) trial
 		return proc.Cost{Name: "p", User: cpu / 4, Sys: cpu - cpu/4, Voluntary: perTrial / 10,
 			Involuntary: perTrial / 50, RSS: 10e6}
 	}
-	r := trial.Record{
+	r := sample.Record{
 		Block: block, Condition: c, Contender: name, MachineAccepted: uint64(10 * seconds * nginx),
 		Load: &load.Result{Connections: c.Connections, Seconds: seconds, Requests: perTrial, Bytes: 153 * perTrial,
 			Statuses: map[int]uint64{200: perTrial}, Latency: l, Connect: hist.New(),
@@ -110,7 +111,7 @@ func record(name string, block int, c trial.Condition, nginx, app float64) trial
 }
 
 func TestRatiosDoNotShowCommonDrift(t *testing.T) {
-	a := Analyze(sample())
+	a := New(fixture())
 	if len(a.Tables) != 2 || len(a.Tables[0].Rows) != 6 {
 		t.Fatalf("%d tables", len(a.Tables))
 	}
@@ -121,7 +122,7 @@ func TestRatiosDoNotShowCommonDrift(t *testing.T) {
 		"twin": {1, "no difference"}, "nginx-nethttp": {2.3, "more"}, "fasthttp": {0.6, "less"},
 		"tare": {0.65, "less"}, "ceiling": {0.5, "less"},
 	} {
-		row := a.Tables[0].named(name)
+		row := a.Tables[0].Named(name)
 		if d := row.Ratio.Mid/want.ratio - 1; d > 1e-6 || d < -1e-6 || row.Finding.String() != want.finding {
 			t.Errorf("%s: %v, %v", name, row.Ratio, row.Finding)
 		}
@@ -133,13 +134,13 @@ func TestRatiosDoNotShowCommonDrift(t *testing.T) {
 			t.Errorf("%s: %v", name, row.Warnings)
 		}
 	}
-	row := a.Tables[0].named("nginx-nethttp")
+	row := a.Tables[0].Named("nginx-nethttp")
 	// Two processes of nginx, and one of the application.
 	if row.Voluntary < 0.2999 || row.Voluntary > 0.3001 || row.Involuntary < 0.0599 || row.Involuntary > 0.0601 ||
 		row.RSS != 30e6 || row.Busy != 0.5 {
 		t.Errorf("%v and %v switches, %v bytes, generator busy %v", row.Voluntary, row.Involuntary, row.RSS, row.Busy)
 	}
-	if row.OtherAccepts < 119 || row.OtherAccepts > 121 || a.Tables[0].named("tare").OtherAccepts != 0 {
+	if row.OtherAccepts < 119 || row.OtherAccepts > 121 || a.Tables[0].Named("tare").OtherAccepts != 0 {
 		t.Errorf("%v other accepts a second, want 120", row.OtherAccepts)
 	}
 	parts := row.Parts
@@ -151,42 +152,43 @@ func TestRatiosDoNotShowCommonDrift(t *testing.T) {
 
 func TestVerdictGroupsSimilarCosts(t *testing.T) {
 	for name, test := range map[string]struct {
-		change func(*Run)
+		change func(*sample.Run)
 		want   string
 	}{
-		"all clear": {func(*Run) {},
+		"all clear": {func(*sample.Run) {},
 			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). fasthttp and tare need 35 to 40 % less CPU time."},
-		"no difference": {func(r *Run) { scale(r, "fasthttp", func(int) float64 { return 10 / 6.0 }) },
+		"no difference": {func(r *sample.Run) { scale(r, "fasthttp", func(int) float64 { return 10 / 6.0 }) },
 			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). tare needs 35 % less CPU time (8.77 µs). fasthttp needs as much CPU time as net/http, within 2 %."},
-		"far apart": {func(r *Run) { scale(r, "fasthttp", func(int) float64 { return 10 }) },
+		"far apart": {func(r *sample.Run) { scale(r, "fasthttp", func(int) float64 { return 10 }) },
 			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs); fasthttp needs 6.0 times as much (81.0 µs). tare needs 35 % less CPU time (8.77 µs)."},
-		"a little": {func(r *Run) {
+		"a little": {func(r *sample.Run) {
 			scale(r, "fasthttp", func(int) float64 { return 11 / 6.0 })
 			scale(r, "tare", func(int) float64 { return 9 / 6.5 })
 		},
 			"A request costs 13.5 µs of CPU time with net/http. fasthttp needs 10 % more CPU time (14.8 µs); nginx → net/http needs 2.3 times as much (31.0 µs). tare needs 10 % less CPU time (12.1 µs)."},
-		"unclear": {func(r *Run) { scale(r, "tare", func(block int) float64 { return 1.2 + 0.15*float64(block) }) },
+		"unclear": {
+			func(r *sample.Run) { scale(r, "tare", func(block int) float64 { return 1.2 + 0.15*float64(block) }) },
 			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). fasthttp needs 40 % less CPU time (8.10 µs). This run cannot tell whether tare needs more or less."},
-		"half": {func(r *Run) {
+		"half": {func(r *sample.Run) {
 			scale(r, "fasthttp", func(int) float64 { return 5.2 / 6 })
 			scale(r, "tare", func(int) float64 { return 5.7 / 6.5 })
 		},
 			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). fasthttp and tare need about half as much CPU time (52 to 57 %)."},
-		"one half": {func(r *Run) {
+		"one half": {func(r *sample.Run) {
 			scale(r, "fasthttp", func(int) float64 { return 5.2 / 6 })
 			scale(r, "tare", func(int) float64 { return 9 / 6.5 })
 		},
 			"A request costs 13.5 µs of CPU time with net/http. nginx → net/http needs 2.3 times as much CPU time (31.0 µs). fasthttp needs about half as much CPU time (52 %, 7.02 µs); tare needs 10 % less (12.1 µs)."},
-		"nothing": {func(r *Run) { r.Records = nil }, "Nothing was measured."},
-		"control left out": {func(r *Run) { r.Records, r.Entrants[0].Absent = nil, "it crashed" },
+		"nothing": {func(r *sample.Run) { r.Records = nil }, "Nothing was measured."},
+		"control left out": {func(r *sample.Run) { r.Records, r.Entrants[0].Absent = nil, "it crashed" },
 			"The control was not measured, so nothing can be compared with it."},
-		"no control": {func(r *Run) { drop(r, "nethttp") },
+		"no control": {func(r *sample.Run) { drop(r, "nethttp") },
 			"The control was not measured, so nothing can be compared with it."},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run := sample()
+			run := fixture()
 			test.change(run)
-			if got := Analyze(run).Verdict(); got != test.want {
+			if got := New(run).Verdict(); got != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
 		})
@@ -195,10 +197,10 @@ func TestVerdictGroupsSimilarCosts(t *testing.T) {
 
 // Bounds are the lowest and the highest of six blocks in all outputs.
 func TestAllOutputsHaveTheSameIntervals(t *testing.T) {
-	run := sample()
+	run := fixture()
 	scale(run, "tare", func(block int) float64 { return 1 + 0.1*float64(block) })
-	a := Analyze(run)
-	row := a.Tables[0].named("tare")
+	a := New(run)
+	row := a.Tables[0].Named("tare")
 	near := func(got, want float64) bool { return got > 0.999*want && got < 1.001*want }
 	// Weights drift by 1.1 to 1.6, and tare's by that much again.
 	if i := row.WeightUs; !near(i.Lo, 6.5*1.1*1.1) || !near(i.Mid, 6.5*(1.3*1.3+1.4*1.4)/2) ||
@@ -230,8 +232,8 @@ func TestAllOutputsHaveTheSameIntervals(t *testing.T) {
 // A swap is reported only if the ratios of the pair's own blocks show it.
 func TestRemarksReportSwaps(t *testing.T) {
 	const many = 1000
-	elsewhere := func(name string, by func(block int) float64) func(*Run) {
-		return func(r *Run) {
+	elsewhere := func(name string, by func(block int) float64) func(*sample.Run) {
+		return func(r *sample.Run) {
 			for i := range r.Records {
 				if rec := &r.Records[i]; rec.Contender == name && rec.Connections == many {
 					for _, costs := range rec.Costs {
@@ -245,7 +247,7 @@ func TestRemarksReportSwaps(t *testing.T) {
 		}
 	}
 	for name, test := range map[string]struct {
-		change func(*Run)
+		change func(*sample.Run)
 		want   string
 	}{
 		// Weights drift by half, so their intervals overlap: only ratios show the swap.
@@ -253,20 +255,21 @@ func TestRemarksReportSwaps(t *testing.T) {
 			"With 1000 connections and the servers on one core, these swap places: fasthttp and tare."},
 		"two swaps": {elsewhere("fasthttp", func(int) float64 { return 2 }),
 			"these swap places: fasthttp and net/http; fasthttp and tare."},
-		"none": {func(*Run) {},
+		"none": {func(*sample.Run) {},
 			"This run shows no change of order with 1000 connections and the servers on one core."},
 		"too little": {elsewhere("fasthttp", func(int) float64 { return 6.55 / 6 }),
 			"This run shows no change of order"},
 		"not always": {elsewhere("fasthttp", func(block int) float64 { return 1 + 0.4*float64(block%2) }),
 			"This run shows no change of order"},
-		"not measured": {func(r *Run) { elsewhere("fasthttp", func(int) float64 { return 1.2 })(r); drop(r, "tare") },
+		"not measured": {
+			func(r *sample.Run) { elsewhere("fasthttp", func(int) float64 { return 1.2 })(r); drop(r, "tare") },
 			"This run shows no change of order"},
-		"one condition": {func(r *Run) { r.Conditions = r.Conditions[:1] }, ""},
+		"one condition": {func(r *sample.Run) { r.Conditions = r.Conditions[:1] }, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			run := sample()
+			run := fixture()
 			test.change(run)
-			got := strings.Join(Analyze(run).Remarks(), " ")
+			got := strings.Join(New(run).Remarks(), " ")
 			if !strings.Contains(got, test.want) || test.want == "" && strings.Contains(got, "places") {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
@@ -278,7 +281,7 @@ func TestRemarksReportSwaps(t *testing.T) {
 }
 
 // scale multiplies what a contender's processes cost.
-func scale(r *Run, name string, by func(block int) float64) {
+func scale(r *sample.Run, name string, by func(block int) float64) {
 	for i := range r.Records {
 		if rec := &r.Records[i]; rec.Contender == name {
 			for _, costs := range rec.Costs {
@@ -291,7 +294,7 @@ func scale(r *Run, name string, by func(block int) float64) {
 	}
 }
 
-func drop(r *Run, name string) {
+func drop(r *sample.Run, name string) {
 	for i := range r.Records {
 		if r.Records[i].Contender == name {
 			r.Records[i].Failure, r.Records[i].Load = "gone", nil
@@ -300,13 +303,13 @@ func drop(r *Run, name string) {
 }
 
 func TestTextEqualsGoldenFile(t *testing.T) {
-	run := sample()
+	run := fixture()
 	run.Entrants[3].Absent = "fasthttp is missing: no network"
-	run.Entrants[2].Declared = []DeclaredDifference{{equal.Difference{What: "field Server", Want: `"gophr"`,
-		Got: `"nginx"`}, "its own name"}}
+	run.Entrants[2].Declared = []sample.DeclaredDifference{{Difference: equal.Difference{What: "field Server",
+		Want: `"gophr"`, Got: `"nginx"`}, Why: "its own name"}}
 	run.Warnings = []string{"interrupted in block 6 of 6"}
 	var b bytes.Buffer
-	if err := Analyze(run).WriteText(&b); err != nil {
+	if err := New(run).WriteText(&b); err != nil {
 		t.Fatal(err)
 	}
 	golden := filepath.Join("testdata", "report.txt")
@@ -325,15 +328,15 @@ func TestTextEqualsGoldenFile(t *testing.T) {
 }
 
 func TestRunWithProblemsIsIncomplete(t *testing.T) {
-	if !sample().Complete() {
+	if !fixture().Complete() {
 		t.Error("a run without problems is incomplete")
 	}
-	for name, change := range map[string]func(*Run){
-		"warning": func(r *Run) { r.Warnings = []string{"x"} },
-		"absent":  func(r *Run) { r.Entrants[1].Absent = "x" },
-		"failure": func(r *Run) { r.Records[3].Failure = "x" },
+	for name, change := range map[string]func(*sample.Run){
+		"warning": func(r *sample.Run) { r.Warnings = []string{"x"} },
+		"absent":  func(r *sample.Run) { r.Entrants[1].Absent = "x" },
+		"failure": func(r *sample.Run) { r.Records[3].Failure = "x" },
 	} {
-		r := sample()
+		r := fixture()
 		change(r)
 		if r.Complete() {
 			t.Errorf("%s: the run is complete", name)
@@ -344,12 +347,12 @@ func TestRunWithProblemsIsIncomplete(t *testing.T) {
 // The page needs no external resources: it opens offline, in light and dark color schemes.
 func TestPageNeedsNoExternalResources(t *testing.T) {
 	var b bytes.Buffer
-	if err := Analyze(sample()).writePage(&b); err != nil {
+	if err := New(fixture()).writePage(&b); err != nil {
 		t.Fatal(err)
 	}
 	page := b.String()
 	var again bytes.Buffer
-	if err := Analyze(sample()).writePage(&again); err != nil || again.String() != page {
+	if err := New(fixture()).writePage(&again); err != nil || again.String() != page {
 		t.Errorf("the page differs the second time, %v", err)
 	}
 	for _, outside := range []string{"src=", "<link", "url(", "@import", "<script"} {
@@ -365,13 +368,13 @@ func TestPageNeedsNoExternalResources(t *testing.T) {
 		}
 	}
 	var lone bytes.Buffer // of a run whose control failed
-	run := sample()
+	run := fixture()
 	drop(run, "nethttp")
 	run.Entrants[0].Absent = "it crashed\n  with a reason"
-	if err := Analyze(run).writePage(&lone); err != nil {
+	if err := New(run).writePage(&lone); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(lone.String(), "<li>Left out: net/http: it crashed\n  with a reason</li>") {
+	if !strings.Contains(lone.String(), "<li>LEFT OUT: net/http: it crashed\n  with a reason</li>") {
 		t.Error("the page does not name the contender that was left out")
 	}
 	page += lone.String()
@@ -388,8 +391,8 @@ func TestPageNeedsNoExternalResources(t *testing.T) {
 	}
 	dom, _ := programs.Browse(t, chromium, dir, "--dump-dom", "file://"+file)
 	for _, want := range []string{
-		"A request costs 13.5 µs of CPU time with net/http", "CPU time per request</h3>", "Ratio to the control",
-		"Latency",
+		"A request costs 13.5 µs of CPU time with net/http", "What this means for 1,000 requests/s</h2>",
+		"Ratio to the control", "Latency",
 		"Contenders</h2>", "Timeline",
 		"Between the first and the last third of the run, CPU time per request of net/http changed by +",
 		"Published and measured rates", "Responses compared", "other<br>accepts/s", "0.300", "How this was measured",

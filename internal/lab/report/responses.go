@@ -1,11 +1,12 @@
 package report
 
 import (
-	"encoding/csv"
 	"io"
 	"slices"
 
 	"github.com/tarehq/tare/internal/lab/equal"
+	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/lab/table"
 )
 
 const responsesFile = "answers.csv"
@@ -23,7 +24,7 @@ type Deviation struct {
 }
 
 // Reasons returns the declared differences, grouped by reason. The twin's are the control's.
-func (a *Analysis) Reasons() (all []Reason) {
+func (a *Report) Reasons() (all []Reason) {
 	for i := range a.Entrants {
 		e := &a.Entrants[i]
 		for _, d := range e.Declared {
@@ -52,7 +53,7 @@ func (r *Reason) Contenders() string {
 	for i := range r.Of {
 		titles[i] = r.Of[i].Title
 	}
-	return list(titles)
+	return sample.List(titles)
 }
 
 // Aspects returns what differs, such as "status" or "field Server".
@@ -68,19 +69,26 @@ func (r *Reason) Aspects() (aspects []string) {
 }
 
 // writeResponses writes the differences of all responses, one per line.
-func (a *Analysis) writeResponses(w io.Writer) error {
-	out := csv.NewWriter(w)
-	_ = out.Write([]string{"experiment", "contender", "what", "controls", "its",
-		"declared_because"}) // the writer keeps its first error
-	for i := range a.Entrants {
-		e := &a.Entrants[i]
+func (a *Report) writeResponses(w io.Writer) error {
+	type line struct {
+		contender string
+		sample.DeclaredDifference
+	}
+	var lines []line
+	for e := range a.entrants() {
 		for _, d := range e.Differences {
-			_ = out.Write([]string{a.Experiment, e.Name, d.What, d.Want, d.Got, ""})
+			lines = append(lines, line{e.Name, sample.DeclaredDifference{Difference: d}})
 		}
 		for _, d := range e.Declared {
-			_ = out.Write([]string{a.Experiment, e.Name, d.What, d.Want, d.Got, d.Why})
+			lines = append(lines, line{e.Name, d})
 		}
 	}
-	out.Flush()
-	return out.Error()
+	return table.WriteCSV(w, []table.Column[line]{
+		table.Text("experiment", func(line) string { return a.Experiment }),
+		table.Text("contender", func(l line) string { return l.contender }),
+		table.Text("what", func(l line) string { return l.What }),
+		table.Text("controls", func(l line) string { return l.Want }),
+		table.Text("its", func(l line) string { return l.Got }),
+		table.Text("declared_because", func(l line) string { return l.Why }),
+	}, slices.Values(lines))
 }

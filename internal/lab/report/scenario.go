@@ -4,7 +4,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/analyze"
 	loadreport "github.com/tarehq/tare/load/report"
 )
 
@@ -19,38 +19,32 @@ func (t *Table) ScenarioNote() string {
 	}
 	title, figure := t.scenarioFigure()
 	var texts []string
-	for _, row := range t.measured() {
+	for _, row := range t.Measured() {
 		texts = append(texts, row.Title+" "+loadreport.Count(figure(row)))
 	}
 	return title + ": " + strings.Join(texts, ", ") + "."
 }
 
 // scenarioFigure returns the title of the scenario's figure, and the figure of a row.
-func (t *Table) scenarioFigure() (title string, figure func(*Row) float64) {
-	perCPUSecond := func(row *Row) float64 { return 1e6 / row.WeightUs.Mid }
+func (t *Table) scenarioFigure() (title string, figure func(*analyze.Row) float64) {
+	perCPUSecond := func(row *analyze.Row) float64 { return 1e6 / row.WeightUs.Mid }
 	switch s := &t.Scenario; {
 	case !t.Saturated():
 		return "Resident memory in KB, divided by connections",
-			func(row *Row) float64 { return row.RSS / 1e3 / float64(t.Connections) }
+			func(row *analyze.Row) float64 { return row.RSS / 1e3 / float64(t.Connections) }
 	case s.Handshakes != "":
 		return fmt.Sprintf("Connections per CPU-second, with a %s handshake and a request each", s.Handshakes), perCPUSecond
 	case t.bodyBytes() >= largeBody:
 		return "MB of bodies per CPU-second",
-			func(row *Row) float64 { return perCPUSecond(row) * row.bodyBytes() / 1e6 }
+			func(row *analyze.Row) float64 { return perCPUSecond(row) * row.BodyBytes / 1e6 }
 	}
 	return "Requests per CPU-second", perCPUSecond
 }
 
 // bodyBytes returns the mean size of a body of the first row that was measured.
 func (t *Table) bodyBytes() float64 {
-	for _, row := range t.measured() {
-		return row.bodyBytes()
+	for _, row := range t.Measured() {
+		return row.BodyBytes
 	}
 	return 0
-}
-
-func (r *Row) bodyBytes() float64 {
-	return median(r.blocks, func(rec *trial.Record) float64 {
-		return float64(rec.Load.BodyBytes) / float64(max(1, rec.Load.Requests))
-	})
 }

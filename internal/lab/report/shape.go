@@ -21,7 +21,7 @@ type shapeRow struct {
 }
 
 // shape returns the published and the measured shape.
-func (a *Analysis) shape() shape {
+func (a *Report) shape() shape {
 	var s shape
 	var groups []string
 	for _, p := range a.Published {
@@ -40,7 +40,7 @@ func (a *Analysis) shape() shape {
 	}
 	for i := range a.Entrants {
 		e := &a.Entrants[i]
-		row := shapeRow{title: e.Title, about: e.described()}
+		row := shapeRow{title: e.Title, about: described(e)}
 		for _, g := range groups {
 			row.ratios = append(row.ratios, a.publishedRatio(g, e.Name))
 		}
@@ -49,7 +49,7 @@ func (a *Analysis) shape() shape {
 		}
 		for j := range tables {
 			v := 0.0
-			if r := tables[j].named(e.Name); r != nil && r.Trials > 0 {
+			if r := tables[j].Named(e.Name); r != nil && r.Trials > 0 {
 				v = finite(r.RateRatio.Mid)
 			}
 			row.ratios = append(row.ratios, v)
@@ -69,7 +69,7 @@ func coresText(t *Table) string {
 	return fmt.Sprintf("%d cores", t.Cores)
 }
 
-func (a *Analysis) publishedRatio(group, contender string) float64 {
+func (a *Report) publishedRatio(group, contender string) float64 {
 	for _, p := range a.Published {
 		if p.Group == group && p.Contender == contender {
 			return p.Ratio

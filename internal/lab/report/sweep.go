@@ -1,169 +1,72 @@
 package report
 
 import (
-	"encoding/csv"
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
-	"text/tabwriter"
-	"time"
 
-	"github.com/tarehq/tare/internal/lab/stat"
-	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/lab/table"
 	loadreport "github.com/tarehq/tare/load/report"
 )
 
-// The axes of sweeps.
-const (
-	GOMAXPROCS  = "gomaxprocs" // of the application, or its number of processes
-	Connections = "connections"
-	Workers     = "workers" // of nginx
-)
-
-// Axes returns all axes.
-func Axes() []string { return []string{GOMAXPROCS, Connections, Workers} }
-
-// Sweep is a series of trials along one axis. Tables do not include them.
-type Sweep struct {
-	Axis       string            `json:"axis"`
-	Conditions []trial.Condition `json:"conditions"` // from the lowest value of the axis
-	Labels     []string          `json:"labels"`     // names of the values
-	Contenders []string          `json:"contenders"` // names in the entrants' order
-	Blocks     int               `json:"blocks"`
-	Measure    time.Duration     `json:"measureNs"`
+// sweep is the result of a sweep with its texts and charts.
+type sweep struct {
+	*analyze.SweepResult
+	report *Report
 }
-
-// HasSweep reports whether the run has a sweep along an axis, or any for "all".
-func (r *Run) HasSweep(axis string) bool {
-	return slices.ContainsFunc(r.Sweeps, func(s Sweep) bool { return s.Axis == axis || axis == "all" })
-}
-
-// SweepResult is the result of a sweep.
-type SweepResult struct {
-	*Sweep
-	Lines []SweepLine // of measured contenders
-}
-
-// SweepLine has the results of one contender along the axis.
-type SweepLine struct {
-	*Entrant
-	Points []SweepPoint // one for each condition
-}
-
-// SweepPoint is the result of a contender at one value of the axis.
-type SweepPoint struct {
-	Label     string
-	Trials    int
-	WeightUs  Range
-	PerSecond Range
-	Failure   string // of the last trial; "" if it succeeded
-}
-
-// Range is the median, lowest and highest value of trials. Sweeps have too few blocks for
-// intervals.
-type Range struct{ Mid, Lo, Hi float64 }
-
-func newRange(v []float64) (r Range) {
-	if len(v) == 0 {
-		return r
-	}
-	m, _ := stat.Median(v)
-	return Range{m.Mid, slices.Min(v), slices.Max(v)}
-}
-
-// Below reports whether all trials of r were below all of s.
-func (r Range) Below(s Range) bool { return r.Hi < s.Lo }
 
 // SweepResults returns the results of the run's sweeps.
-func (a *Analysis) SweepResults() (all []SweepResult) {
-	for i := range a.Sweeps {
-		s := SweepResult{Sweep: &a.Sweeps[i]}
-		for _, name := range s.Contenders {
-			if e := a.entrant(name); e != nil {
-				if line := a.sweepLine(s.Sweep, e); slices.ContainsFunc(line.Points,
-					func(p SweepPoint) bool { return p.Trials > 0 || p.Failure != "" }) {
-					s.Lines = append(s.Lines, line)
-				}
-			}
-		}
-		if len(s.Lines) > 0 {
-			all = append(all, s)
-		}
+func (a *Report) SweepResults() (all []*sweep) {
+	results := a.Analysis.SweepResults()
+	for i := range results {
+		all = append(all, &sweep{&results[i], a})
 	}
 	return all
 }
 
-func (a *Analysis) sweepLine(s *Sweep, e *Entrant) SweepLine {
-	line := SweepLine{Entrant: e, Points: make([]SweepPoint, len(s.Conditions))}
-	for i, c := range s.Conditions {
-		var weights, rates []float64
-		p := &line.Points[i]
-		p.Label = s.Labels[i]
-		for j := range a.Records {
-			r := &a.Records[j]
-			if r.Contender != e.Name || r.Condition != c {
-				continue
-			}
-			if p.Failure = r.Failure; r.Timed() {
-				weights, rates = append(weights, r.WeightUs()), append(rates, r.Load.PerSecond())
-			}
-		}
-		p.Trials, p.WeightUs, p.PerSecond = len(weights), newRange(weights), newRange(rates)
-	}
-	return line
-}
-
 // Title returns the name of the axis.
-func (s *SweepResult) Title() string {
+func (s *sweep) Title() string {
 	switch s.Axis {
-	case GOMAXPROCS:
+	case sample.GOMAXPROCS:
 		return "GOMAXPROCS, or number of processes"
-	case Workers:
+	case sample.Workers:
 		return "nginx's workers"
 	}
 	return "Connections"
 }
 
 // OtherConditions describes the conditions without the axis.
-func (s *SweepResult) OtherConditions() string {
+func (s *sweep) OtherConditions() string {
 	c := s.Conditions[0]
 	c.Procs, c.Workers = 0, 0
-	if s.Axis != Connections {
-		return ConditionText(c)
+	if s.Axis != sample.Connections {
+		return c.Text()
 	}
-	_, cores, _ := strings.Cut(ConditionText(c), " and ")
+	_, cores, _ := strings.Cut(c.Text(), " and ")
 	return cores
 }
 
-// writeSweepResults writes the results of the sweeps, for a terminal.
-func (a *Analysis) writeSweepResults(b *strings.Builder) {
+// writeSweepResults writes the results of the sweeps.
+func (a *Report) writeSweepResults(d *table.Document) {
 	for _, s := range a.SweepResults() {
-		fmt.Fprintf(b, "%s (with %s, %s of %v): µs/request and requests/s\n\n", s.Title(), s.OtherConditions(),
-			blocksText(s.Blocks), s.Measure)
-		w := tabwriter.NewWriter(b, 0, 8, 2, ' ', tabwriter.AlignRight)
-		wide := 0
+		d.Heading("%s (with %s, %s of %v): µs/request and requests/s", s.Title(), s.OtherConditions(),
+			sample.BlocksText(s.Blocks), s.Measure)
+		var lines [][]string
 		for _, line := range s.Lines {
-			wide = max(wide, len([]rune(line.Title)))
-		}
-		fmt.Fprintf(w, "%*s\t%s\t\n", wide, "", strings.Join(s.Labels, "\t"))
-		for _, line := range s.Lines {
-			for i, row := range line.Cells() {
-				title := line.Title
-				if i > 0 {
-					title = ""
-				}
-				fmt.Fprintf(w, "%-*s\t%s\t\n", wide, title, strings.Join(row, "\t"))
+			for i, cells := range sweepCells(&line) {
+				lines = append(lines, append([]string{[]string{line.Title, ""}[i]}, cells...))
 			}
 		}
-		_ = w.Flush()
-		fmt.Fprintf(b, "\n%s\n\n", wrap(strings.Join(s.Sentences(), " "), textWidth))
+		d.Table(1, append([]string{""}, s.Labels...), lines)
+		d.Paragraph(strings.Join(s.Sentences(), " "))
 	}
 }
 
-// Cells returns the weights in the first row and the rates in the second.
-func (l *SweepLine) Cells() [][]string {
+// sweepCells returns the weights in the first row and the rates in the second.
+func sweepCells(l *analyze.SweepLine) [][]string {
 	rows := make([][]string, 2)
 	for _, p := range l.Points {
 		if p.Trials == 0 {
@@ -180,34 +83,44 @@ func (l *SweepLine) Cells() [][]string {
 const sweepsFile = "sweeps.csv"
 
 // writeSweeps writes the results, one per line. Bounds are the lowest and the highest trial.
-func (a *Analysis) writeSweeps(w io.Writer) error {
-	out := csv.NewWriter(w)
-	_ = out.Write([]string{
-		"experiment", "axis", "value", "cores", "connections", "gomaxprocs", "workers", "contender", "trials",
-		"weight_us", "weight_us_min", "weight_us_max", "requests_per_sec", "requests_per_sec_min",
-		"requests_per_sec_max", "failure",
-	}) // the writer keeps its first error
+func (a *Report) writeSweeps(w io.Writer) error {
+	type line struct {
+		axis, contender string
+		sample.Condition
+		*analyze.SweepPoint
+	}
+	var lines []line
 	for _, s := range a.SweepResults() {
-		for _, line := range s.Lines {
-			for i, p := range line.Points {
-				c := s.Conditions[i]
-				cells := []string{a.Experiment, s.Axis, p.Label}
-				for _, n := range []int{c.Cores, c.Connections, c.Procs, c.Workers} {
-					cells = append(cells, strconv.Itoa(n))
-				}
-				cells = append(cells, line.Name, strconv.Itoa(p.Trials))
-				for _, v := range []float64{p.WeightUs.Mid, p.WeightUs.Lo, p.WeightUs.Hi, p.PerSecond.Mid,
-					p.PerSecond.Lo, p.PerSecond.Hi} {
-					if p.Trials == 0 {
-						cells = append(cells, "")
-					} else {
-						cells = append(cells, csvNumber(v))
-					}
-				}
-				_ = out.Write(append(cells, firstLine(p.Failure)))
+		for _, l := range s.Lines {
+			for i := range l.Points {
+				lines = append(lines, line{s.Axis, l.Name, s.Conditions[i], &l.Points[i]})
 			}
 		}
 	}
-	out.Flush()
-	return out.Error()
+	figure := func(name string, of func(line) float64) table.Column[line] {
+		return table.Text(name, func(l line) string {
+			if l.Trials == 0 {
+				return ""
+			}
+			return table.Number(of(l))
+		})
+	}
+	return table.WriteCSV(w, []table.Column[line]{
+		table.Text("experiment", func(line) string { return a.Experiment }),
+		table.Text("axis", func(l line) string { return l.axis }),
+		table.Text("value", func(l line) string { return l.Label }),
+		table.Count("cores", func(l line) int { return l.Cores }),
+		table.Count("connections", func(l line) int { return l.Connections }),
+		table.Count("gomaxprocs", func(l line) int { return l.Procs }),
+		table.Count("workers", func(l line) int { return l.Workers }),
+		table.Text("contender", func(l line) string { return l.contender }),
+		table.Count("trials", func(l line) int { return l.Trials }),
+		figure("weight_us", func(l line) float64 { return l.WeightUs.Mid }),
+		figure("weight_us_min", func(l line) float64 { return l.WeightUs.Lo }),
+		figure("weight_us_max", func(l line) float64 { return l.WeightUs.Hi }),
+		figure("requests_per_sec", func(l line) float64 { return l.PerSecond.Mid }),
+		figure("requests_per_sec_min", func(l line) float64 { return l.PerSecond.Lo }),
+		figure("requests_per_sec_max", func(l line) float64 { return l.PerSecond.Hi }),
+		table.Text("failure", func(l line) string { return firstLine(l.Failure) }),
+	}, slices.Values(lines))
 }

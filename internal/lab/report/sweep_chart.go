@@ -4,27 +4,29 @@ import (
 	"fmt"
 	"math"
 
+	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/page"
 	loadreport "github.com/tarehq/tare/load/report"
 )
 
 // WeightPlot draws the CPU time of a request along the axis.
-func (s *SweepResult) WeightPlot(run *Run) *page.Plot {
-	return s.plot(run, "µs of CPU time per request", func(p *SweepPoint) Range { return p.WeightUs }, micros)
+func (s *sweep) WeightPlot() *page.Plot {
+	return s.plot("µs of CPU time per request", func(p *analyze.SweepPoint) analyze.Range { return p.WeightUs }, micros)
 }
 
 // RatePlot draws the request rate along the axis.
-func (s *SweepResult) RatePlot(run *Run) *page.Plot {
-	return s.plot(run, "requests per second", func(p *SweepPoint) Range { return p.PerSecond },
+func (s *sweep) RatePlot() *page.Plot {
+	return s.plot("requests per second", func(p *analyze.SweepPoint) analyze.Range { return p.PerSecond },
 		func(v float64) string { return loadreport.Count(v) + "/s" })
 }
 
 // plot draws one figure of all contenders, with the range of the trials at each value.
-func (s *SweepResult) plot(run *Run, up string, of func(*SweepPoint) Range, text func(float64) string) *page.Plot {
-	rows := make([]*Row, len(s.Lines))
+func (s *sweep) plot(up string, of func(*analyze.SweepPoint) analyze.Range, text func(float64) string) *page.Plot {
+	rows := make([]*analyze.Row, len(s.Lines))
 	most := 0.0
 	for i := range s.Lines {
-		rows[i] = &Row{Entrant: s.Lines[i].Entrant}
+		rows[i] = &analyze.Row{Entrant: s.Lines[i].Entrant}
 		for j := range s.Lines[i].Points {
 			most = math.Max(most, of(&s.Lines[i].Points[j]).Hi)
 		}
@@ -47,12 +49,12 @@ func (s *SweepResult) plot(run *Run, up string, of func(*SweepPoint) Range, text
 			}
 			r := of(point)
 			title := fmt.Sprintf("%s, %s %s: %s; %s from %s to %s", line.Title, s.unit(), point.Label, text(r.Mid),
-				blocksText(point.Trials), text(r.Lo), text(r.Hi))
+				sample.BlocksText(point.Trials), text(r.Lo), text(r.Hi))
 			spots = append(spots, page.Spot{X: x.At(places[j]), Y: y.At(r.Mid), Lo: y.At(r.Lo), Hi: y.At(r.Hi),
 				Title: title})
 			p.Alt += title + ". "
 		}
-		p.Lines = append(p.Lines, run.curve(line.Entrant, spots))
+		p.Lines = append(p.Lines, s.report.curve(line.Entrant, spots))
 	}
 	p.NameLines()
 	return p
@@ -60,15 +62,15 @@ func (s *SweepResult) plot(run *Run, up string, of func(*SweepPoint) Range, text
 
 // places returns the horizontal axis and the positions of the conditions. Connections are on a
 // logarithmic axis, other values are equally far apart.
-func (s *SweepResult) places() (x page.Axis, places []float64) {
+func (s *sweep) places() (x page.Axis, places []float64) {
 	for i, c := range s.Conditions {
 		place := float64(i)
-		if s.Axis == Connections {
+		if s.Axis == sample.Connections {
 			place = float64(c.Connections)
 		}
 		places = append(places, place)
 	}
-	x = page.Axis{Min: places[0], Max: places[len(places)-1], Log: s.Axis == Connections}
+	x = page.Axis{Min: places[0], Max: places[len(places)-1], Log: s.Axis == sample.Connections}
 	if len(places) == 1 {
 		x.Max *= 2
 		x.Max++
@@ -76,11 +78,11 @@ func (s *SweepResult) places() (x page.Axis, places []float64) {
 	return x, places
 }
 
-func (s *SweepResult) unit() string {
+func (s *sweep) unit() string {
 	switch s.Axis {
-	case GOMAXPROCS:
+	case sample.GOMAXPROCS:
 		return "GOMAXPROCS or processes"
-	case Workers:
+	case sample.Workers:
 		return "workers of nginx"
 	}
 	return "connections"

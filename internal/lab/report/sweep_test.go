@@ -9,7 +9,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/testkit/programs"
 	"github.com/tarehq/tare/load/hist"
 )
@@ -17,16 +17,16 @@ import (
 // sweepSample returns the sample with two sweeps. With more connections net/http becomes cheaper
 // and fasthttp dearer. Trials with different numbers of nginx's workers show nothing, and with 16
 // they fail.
-func sweepSample() *Run {
-	run := sample()
-	add := func(s Sweep, weight func(name string, at, block int) float64) {
+func sweepSample() *sample.Run {
+	run := fixture()
+	add := func(s sample.Sweep, weight func(name string, at, block int) float64) {
 		for at, c := range s.Conditions {
 			for _, name := range s.Contenders {
 				for block := range s.Blocks {
 					app := weight(name, at, block)
 					r := record(name, block+1, c, 0, app/(1+0.1*float64(block+1)))
 					if app == 0 {
-						r = trial.Record{Block: block + 1, Condition: c, Contender: name,
+						r = sample.Record{Block: block + 1, Condition: c, Contender: name,
 							Failure: "it crashed\nwith a reason"}
 					}
 					run.Records = append(run.Records, r)
@@ -35,11 +35,11 @@ func sweepSample() *Run {
 		}
 		run.Sweeps = append(run.Sweeps, s)
 	}
-	byConnections := Sweep{Axis: Connections, Labels: []string{"1", "64", "2000"},
+	byConnections := sample.Sweep{Axis: sample.Connections, Labels: []string{"1", "64", "2000"},
 		Contenders: []string{"nethttp", "fasthttp"}, Blocks: 2, Measure: time.Second}
 	for _, n := range []int{1, connections, 2000} {
 		byConnections.Conditions = append(byConnections.Conditions,
-			trial.Condition{Cores: 1, Connections: n, Axis: Connections})
+			sample.Condition{Cores: 1, Connections: n, Axis: sample.Connections})
 	}
 	add(byConnections, func(name string, at, block int) float64 {
 		if name == "nethttp" {
@@ -47,11 +47,12 @@ func sweepSample() *Run {
 		}
 		return []float64{12, 15, 18}[at] + float64(block)
 	})
-	workers := Sweep{Axis: Workers, Labels: []string{"1", "2 (auto)", "16"}, Contenders: []string{"nginx-nethttp"},
-		Blocks: 2, Measure: time.Second}
+	workers := sample.Sweep{Axis: sample.Workers, Labels: []string{"1", "2 (auto)", "16"},
+		Contenders: []string{"nginx-nethttp"},
+		Blocks:     2, Measure: time.Second}
 	for _, n := range []int{1, 2, 16} {
 		workers.Conditions = append(workers.Conditions,
-			trial.Condition{Connections: connections, Workers: n, Axis: Workers})
+			sample.Condition{Connections: connections, Workers: n, Axis: sample.Workers})
 	}
 	add(workers, func(_ string, at, block int) float64 {
 		return [][]float64{{20, 26}, {22, 24}, {0, 0}}[at][block]
@@ -61,7 +62,7 @@ func sweepSample() *Run {
 
 // Tables do not include trials of a sweep, even if their conditions are otherwise equal.
 func TestTablesDoNotIncludeSweeps(t *testing.T) {
-	with, without := Analyze(sweepSample()), Analyze(sample())
+	with, without := New(sweepSample()), New(fixture())
 	if a, b := with.Verdict(), without.Verdict(); a != b {
 		t.Errorf("%s\n%s", a, b)
 	}
@@ -78,7 +79,7 @@ func TestTablesDoNotIncludeSweeps(t *testing.T) {
 
 // Sentences report only differences that all trials show.
 func TestSweepSentencesReportShownDifferences(t *testing.T) {
-	all := Analyze(sweepSample()).SweepResults()
+	all := New(sweepSample()).SweepResults()
 	if len(all) != 2 {
 		t.Fatal(len(all))
 	}
@@ -103,7 +104,7 @@ func TestSweepSentencesReportShownDifferences(t *testing.T) {
 
 func TestSweepsAreInTheText(t *testing.T) {
 	var b strings.Builder
-	if err := Analyze(sweepSample()).WriteText(&b); err != nil {
+	if err := New(sweepSample()).WriteText(&b); err != nil {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
@@ -123,7 +124,7 @@ func squeeze(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 func TestSweepsAreInTheirFile(t *testing.T) {
 	var b bytes.Buffer
-	if err := Analyze(sweepSample()).writeSweeps(&b); err != nil {
+	if err := New(sweepSample()).writeSweeps(&b); err != nil {
 		t.Fatal(err)
 	}
 	rows, err := csv.NewReader(&b).ReadAll()
@@ -141,7 +142,7 @@ func TestSweepsAreInTheirFile(t *testing.T) {
 
 // Plots have readable axes and names, and tooltips with the figures.
 func TestSweepsAreOnThePage(t *testing.T) {
-	a := Analyze(sweepSample())
+	a := New(sweepSample())
 	var b bytes.Buffer
 	if err := a.writePage(&b); err != nil {
 		t.Fatal(err)
@@ -152,7 +153,7 @@ func TestSweepsAreOnThePage(t *testing.T) {
 		}
 	}
 	s := a.SweepResults()[0]
-	p := s.WeightPlot(a.Run)
+	p := s.WeightPlot()
 	if len(p.Lines) != 2 || len(p.Lines[0].Spots) != 3 || !p.Named {
 		t.Fatalf("%+v", p)
 	}
@@ -171,7 +172,7 @@ func TestSweepsAreOnThePage(t *testing.T) {
 	if got := p.Lines[0].Spots[0].Title; got != "net/http, connections 1: 30.5 µs; 2 blocks from 30.0 µs to 31.0 µs" {
 		t.Error(got)
 	}
-	if failed := a.SweepResults()[1].RatePlot(a.Run); len(failed.Lines[0].Spots) != 2 || len(failed.X) != 3 {
+	if failed := a.SweepResults()[1].RatePlot(); len(failed.Lines[0].Spots) != 2 || len(failed.X) != 3 {
 		t.Errorf("%+v", failed.Lines)
 	}
 	lookAt(t, b.Bytes(), "Connections</h2>", "nginx's workers</h2>", "net/http, connections 1: 30.5 µs; 2 blocks",
@@ -196,8 +197,8 @@ func lookAt(t *testing.T, page []byte, wants ...string) {
 }
 
 // ratedSample returns the sample with trials at a fixed rate, half of what nginx can serve.
-func ratedSample(change func(*trial.Record)) *Run {
-	run := sample()
+func ratedSample(change func(*sample.Record)) *sample.Run {
+	run := fixture()
 	c := run.Conditions[0]
 	c.Rate = 20_000
 	run.Conditions = append(run.Conditions, c)
@@ -223,9 +224,9 @@ func ratedSample(change func(*trial.Record)) *Run {
 // The table of a fixed rate names it and has no warnings about saturation. It does not affect the
 // verdict.
 func TestFixedRateHasItsOwnTable(t *testing.T) {
-	a := Analyze(ratedSample(func(*trial.Record) {}))
+	a := New(ratedSample(func(*sample.Record) {}))
 	if len(a.Tables) != 3 || a.Tables[2].Saturated() || len(a.Tables[2].Why) != 0 ||
-		a.Verdict() != Analyze(sample()).Verdict() {
+		a.Verdict() != New(fixture()).Verdict() {
 		t.Fatalf("%d tables: %s", len(a.Tables), a.Verdict())
 	}
 	for _, row := range a.Tables[2].Rows {
@@ -259,31 +260,31 @@ func TestProblemsAtAFixedRateHaveWarnings(t *testing.T) {
 		}
 	}
 	for name, test := range map[string]struct {
-		change func(*trial.Record)
+		change func(*sample.Record)
 		want   string
 	}{
-		"once not reached": {func(r *trial.Record) {
+		"once not reached": {func(r *sample.Record) {
 			if r.Block == 3 {
 				r.Load.Due *= 1.25
 			}
 		}, "the rate was not reached in 1 of 6 trials; in the worst, 80.0 % of the due requests received a response"},
-		"almost reached": {func(r *trial.Record) { r.Load.Due *= 1.005 }, ""},
-		"late": {func(r *trial.Record) { late(r.Load.Generator.Lag, 3*time.Millisecond) },
+		"almost reached": {func(r *sample.Record) { r.Load.Due *= 1.005 }, ""},
+		"late": {func(r *sample.Record) { late(r.Load.Generator.Lag, 3*time.Millisecond) },
 			"in 6 of 6 trials the generator was late: "},
-		"late and slow": {func(r *trial.Record) {
+		"late and slow": {func(r *sample.Record) {
 			late(r.Load.Generator.Lag, 3*time.Millisecond)
 			late(r.Load.Latency, 3*time.Millisecond)
 		}, "in 6 of 6 trials the generator was late: "},
-		"late by half": {func(r *trial.Record) {
+		"late by half": {func(r *sample.Record) {
 			if r.Block%2 == 0 {
 				late(r.Load.Generator.Lag, 3*time.Millisecond)
 			}
 		}, ""},
-		"past the knee": {func(r *trial.Record) { late(r.Load.Latency, 3*time.Millisecond) },
+		"past the knee": {func(r *sample.Record) { late(r.Load.Latency, 3*time.Millisecond) },
 			"1 % of requests take at least 3.00 ms, as long as the median at saturation (0.56 ms): the rate is too high for the contender, or it pauses at times"},
 	} {
-		a := Analyze(ratedSample(test.change))
-		warnings := a.Tables[2].named("tare").Warnings
+		a := New(ratedSample(test.change))
+		warnings := a.Tables[2].Named("tare").Warnings
 		if test.want == "" && len(warnings) > 0 || test.want != "" &&
 			(len(warnings) != 1 || !strings.HasPrefix(warnings[0], test.want)) {
 			t.Errorf("%s: %q, want %q", name, warnings, test.want)
@@ -293,7 +294,7 @@ func TestProblemsAtAFixedRateHaveWarnings(t *testing.T) {
 
 // Runs at different fixed rates can be compared.
 func TestRunsAtDifferentRatesAreComparable(t *testing.T) {
-	a, b := ratedSample(func(*trial.Record) {}), ratedSample(func(*trial.Record) {})
+	a, b := ratedSample(func(*sample.Record) {}), ratedSample(func(*sample.Record) {})
 	b.Conditions[2].Rate = 15_000
 	for i := range b.Records {
 		if r := &b.Records[i]; !r.Saturated() {
@@ -308,7 +309,7 @@ func TestRunsAtDifferentRatesAreComparable(t *testing.T) {
 }
 
 func TestConditionTextNamesAllSettings(t *testing.T) {
-	for want, c := range map[string]trial.Condition{
+	for want, c := range map[string]sample.Condition{
 		"1 connection and all cores shared":         {Connections: 1},
 		"64 connections and the servers on 2 cores": {Cores: 2, Connections: 64},
 		"8 connections and the servers on one core, at 1,200 requests/s": {Cores: 1, Connections: 8,
@@ -316,7 +317,7 @@ func TestConditionTextNamesAllSettings(t *testing.T) {
 		"8 connections, GOMAXPROCS 4, 16 of nginx's workers and all cores shared": {Connections: 8, Procs: 4,
 			Workers: 16},
 	} {
-		if got := ConditionText(c); got != want {
+		if got := c.Text(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

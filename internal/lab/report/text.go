@@ -4,117 +4,68 @@ import (
 	"fmt"
 	"io"
 	"strings"
-	"text/tabwriter"
 	"time"
 
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/lab/table"
 )
 
-// WriteText writes the report for a terminal: the verdict, a table for each condition, warnings,
-// and the published shape.
-func (a *Analysis) WriteText(w io.Writer) error {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n", wrap(a.Verdict(), textWidth))
-	if remarks := a.Remarks(); len(remarks) > 0 {
-		fmt.Fprintf(&b, "%s\n\n", wrap(strings.Join(remarks, " "), textWidth))
-	}
+// WriteText writes the whole report for a terminal: the verdict, a table for each condition,
+// warnings, and the published shape.
+func (a *Report) WriteText(w io.Writer) error { return a.writeDetails(w, new(table.Document)) }
+
+// writeMarkdown writes the whole report as Markdown.
+func (a *Report) writeMarkdown(w io.Writer) error {
+	d := &table.Document{Markdown: true}
+	d.Line("# %s\n\n%s\n", a.Title, a.Question)
+	return a.writeDetails(w, d)
+}
+
+func (a *Report) writeDetails(w io.Writer, d *table.Document) error {
+	d.Paragraph(a.Verdict())
+	d.Paragraph(strings.Join(append(a.Remarks(), a.Shares()), " "))
 	for i := range a.Tables {
-		a.writeTable(&b, &a.Tables[i])
+		a.writeTable(d, &a.Tables[i])
 	}
-	a.writeSweepResults(&b)
-	notes := a.absent() + a.differences()
-	if notes != "" {
-		fmt.Fprintf(&b, "%s\n", notes)
+	a.writeSweepResults(d)
+	for _, problem := range a.Problems() {
+		d.Line("%s", problem)
 	}
-	a.writePublished(&b)
-	a.writeEntrants(&b)
-	a.writeKernel(&b)
-	for _, warning := range a.Warnings {
-		fmt.Fprintf(&b, "WARNING: %s\n", warning)
-	}
-	_, err := io.WriteString(w, b.String())
+	d.Items(a.differences())
+	a.writePublished(d)
+	a.writeEntrants(d)
+	a.writeKernel(d)
+	_, err := io.WriteString(w, d.String())
 	return err
 }
 
-// textWidth is the width of a line of prose.
-const textWidth = 100
-
-func (a *Analysis) writeTable(b *strings.Builder, t *Table) {
-	fmt.Fprintf(b, "With %s: CPU time per request of all server processes, %s of %v\n\n",
-		conditionText(t), blocksText(a.Blocks), a.MeasuredTime(t))
-	w := tabwriter.NewWriter(b, 0, 8, 2, ' ', tabwriter.AlignRight)
-	wide := 0
-	for _, row := range t.Rows {
-		wide = max(wide, len([]rune(row.Title)))
+func (a *Report) writeTable(d *table.Document, t *Table) {
+	d.Heading("With %s: CPU time per request of all server processes, %s of %v", t.Text(),
+		sample.BlocksText(a.Blocks), a.MeasuredTime(t.Table))
+	t.writeResults(d, table.In(table.Terminal, a.resultColumns()), t.lines())
+	d.Paragraph(t.ScenarioNote())
+	if t.Table == a.Tables[0].Table {
+		d.Paragraph(t.VariationNote())
 	}
-	title := func(s string) string { return fmt.Sprintf("%-*s", wide, s) }
-	fmt.Fprintf(w, "\tµs/request\tuser\tsys\tratio\t%.0f %% interval\tfinding\trequests/s\tp50\tp99\tswitches\tMB\t\n",
-		100*stat.Confidence)
-	for i := range t.Rows {
-		row := &t.Rows[i]
-		if row.Trials == 0 {
-			fmt.Fprintf(w, "%s\tfailed\t\t\t\t\t\t\t\t\t\t\t\n", title(row.Title))
-			continue
-		}
-		user, sys := t.splitText(row)
-		ratio, interval, finding := ratioText(row)
-		fmt.Fprintf(w, "%s\t%.2f\t%s\t%s\t%s\t%s\t%s\t%.0f\t%s\t%s\t%.2f\t%.0f\t\n",
-			title(row.Title), row.WeightUs.Mid, user, sys, ratio, interval, finding, row.PerSecond.Mid,
-			millis(row.Latency.Quantile(0.5)), millis(row.Latency.Quantile(0.99)), row.Voluntary+row.Involuntary,
-			row.RSS/1e6)
+	a.writeBuilds(d, t)
+	t.writePairs(d)
+	t.writeDecompositions(d)
+	a.writeWhy(d, t)
+	var warnings []string
+	for _, w := range t.Warnings() {
+		warnings = append(warnings, w.Contenders()+": "+w.Text)
 	}
-	_ = w.Flush()
-	fmt.Fprintln(b)
-	if note := t.ScenarioNote(); note != "" {
-		fmt.Fprintf(b, "%s\n\n", wrap(note, textWidth))
-	}
-	if note := t.VariationNote(); note != "" {
-		fmt.Fprintf(b, "%s\n\n", wrap(note, textWidth))
-	}
-	a.writeBuilds(b, t)
-	t.writePairs(b)
-	t.writeDecompositions(b)
-	a.writeWhy(b, t)
-	warnings := t.Warnings()
-	for _, w := range warnings {
-		text := wrap(w.Contenders()+": "+w.Text, textWidth-4)
-		fmt.Fprintf(b, "  %s\n", strings.ReplaceAll(text, "\n", "\n    "))
-	}
-	if len(warnings) > 0 {
-		fmt.Fprintln(b)
-	}
+	d.Items(warnings)
 }
 
-// splitText returns a row's user and system time, or two empty texts if they are not separated.
-func (t *Table) splitText(row *Row) (user, sys string) {
-	if !t.Saturated() {
-		return "", ""
+// writeResults writes columns of rows.
+func (t *Table) writeResults(d *table.Document, columns []table.Column[rowLine], lines []rowLine) {
+	cells := make([][]string, len(lines))
+	for i, line := range lines {
+		cells[i] = table.Cells(columns, line)
 	}
-	var userUs, sysUs float64
-	for _, p := range row.Parts {
-		userUs += p.UserUs
-		sysUs += p.SysUs
-	}
-	return fmt.Sprintf("%.2f", userUs), fmt.Sprintf("%.2f", sysUs)
-}
-
-func blocksText(n int) string {
-	if n == 1 {
-		return "1 block"
-	}
-	return fmt.Sprintf("%d blocks", n)
-}
-
-func ratioText(row *Row) (ratio, interval, finding string) {
-	if row.Kind == Control {
-		return "1", "", ""
-	}
-	ratio = times(row.Ratio.Mid)
-	if row.Ratio.Known() {
-		interval = intervalText(row.Ratio)
-		finding = row.Finding.String()
-	}
-	return ratio, interval, finding
+	d.Table(1, table.Heads(columns), cells)
 }
 
 func intervalText(i stat.Interval) string {
@@ -126,21 +77,24 @@ func intervalText(i stat.Interval) string {
 
 func millis(d time.Duration) string { return fmt.Sprintf("%.2fms", d.Seconds()*1e3) }
 
-func (a *Analysis) absent() string {
-	var b strings.Builder
+// Problems returns what makes the run incomplete: contenders that were left out, and warnings about
+// the whole run.
+func (a *Report) Problems() (all []string) {
 	for _, e := range a.Entrants {
 		if e.Absent != "" {
-			fmt.Fprintf(&b, "LEFT OUT: %s: %s\n", e.Title, e.Absent)
+			all = append(all, fmt.Sprintf("LEFT OUT: %s: %s", e.Title, e.Absent))
 		}
 	}
-	return b.String()
+	for _, warning := range a.Run.Warnings {
+		all = append(all, "WARNING: "+warning)
+	}
+	return all
 }
 
-func (a *Analysis) differences() string {
-	var b strings.Builder
+func (a *Report) differences() (all []string) {
 	for _, e := range a.Entrants {
 		for _, d := range e.Differences {
-			fmt.Fprintf(&b, "  %s: %s\n", e.Title, d)
+			all = append(all, fmt.Sprintf("%s: %s", e.Title, d))
 		}
 	}
 	reasons := a.Reasons()
@@ -150,64 +104,30 @@ func (a *Analysis) differences() string {
 		if len(r.Of) > 1 {
 			differ = "differ"
 		}
-		fmt.Fprintf(&b, "%s\n", wrap(fmt.Sprintf("%s %s as declared in %s: %s", r.Contenders(), differ,
-			list(r.Aspects()), r.Why), textWidth))
+		all = append(all, fmt.Sprintf("%s %s as declared in %s: %s", r.Contenders(), differ,
+			sample.List(r.Aspects()), r.Why))
 	}
-	return b.String()
+	return all
 }
 
 // writePublished writes the published rates beside the measured ones, each relative to its control.
-func (a *Analysis) writePublished(b *strings.Builder) {
+func (a *Report) writePublished(d *table.Document) {
 	if len(a.Published) == 0 || len(a.Tables) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "Requests per second relative to the control, published and here:\n\n")
-	w := tabwriter.NewWriter(b, 0, 8, 2, ' ', tabwriter.AlignRight)
+	d.Heading("Requests per second relative to the control, published and here:")
 	shape := a.shape()
-	fmt.Fprint(w, "\t")
-	for _, column := range shape.columns {
-		fmt.Fprintf(w, "%s\t", column)
-	}
-	fmt.Fprintln(w)
-	wide := 0
+	var lines [][]string
 	for _, row := range shape.rows {
-		wide = max(wide, len([]rune(row.title)))
-	}
-	for _, row := range shape.rows {
-		fmt.Fprintf(w, "%-*s\t", wide, row.title)
+		line := []string{row.title}
 		for _, v := range row.ratios {
 			text := ""
 			if v > 0 {
 				text = times(v)
 			}
-			fmt.Fprintf(w, "%s\t", text)
+			line = append(line, text)
 		}
-		fmt.Fprintln(w)
+		lines = append(lines, line)
 	}
-	_ = w.Flush()
-	fmt.Fprintln(b)
-}
-
-// Wrap breaks a text into lines of the width that WriteText uses.
-func Wrap(text string) string { return wrap(text, textWidth) }
-
-// wrap breaks a text into lines of at most width characters.
-func wrap(text string, width int) string {
-	var b strings.Builder
-	column := 0
-	for _, word := range strings.Fields(text) {
-		n := len([]rune(word))
-		switch {
-		case column == 0:
-		case column+1+n > width:
-			b.WriteByte('\n')
-			column = 0
-		default:
-			b.WriteByte(' ')
-			column++
-		}
-		b.WriteString(word)
-		column += n
-	}
-	return b.String()
+	d.Table(1, append([]string{""}, shape.columns...), lines)
 }

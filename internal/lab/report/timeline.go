@@ -6,8 +6,8 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/stat"
-	"github.com/tarehq/tare/internal/lab/trial"
 	"github.com/tarehq/tare/internal/page"
 )
 
@@ -56,16 +56,16 @@ const (
 // seriesKey identifies the trials with one median: of a contender under a condition.
 type seriesKey struct {
 	contender string
-	trial.Condition
+	sample.Condition
 }
 
 // relative returns each timed trial's weight, divided by the contender's median under the same
 // condition. It is NaN for other trials.
-func (r *Run) relative() []float64 {
+func (a *Report) relative() []float64 {
 	all := make(map[seriesKey][]float64)
-	of := func(rec *trial.Record) seriesKey { return seriesKey{rec.Contender, rec.Condition} }
-	for i := range r.Records {
-		if rec := &r.Records[i]; rec.Timed() {
+	of := func(rec *sample.Record) seriesKey { return seriesKey{rec.Contender, rec.Condition} }
+	for i := range a.Records {
+		if rec := &a.Records[i]; rec.Timed() {
 			all[of(rec)] = append(all[of(rec)], rec.WeightUs())
 		}
 	}
@@ -74,10 +74,10 @@ func (r *Run) relative() []float64 {
 		m, _ := stat.Median(weights)
 		medians[key] = m.Mid
 	}
-	relative := make([]float64, len(r.Records))
-	for i := range r.Records {
+	relative := make([]float64, len(a.Records))
+	for i := range a.Records {
 		relative[i] = math.NaN()
-		if rec := &r.Records[i]; rec.Timed() && medians[of(rec)] > 0 {
+		if rec := &a.Records[i]; rec.Timed() && medians[of(rec)] > 0 {
 			relative[i] = rec.WeightUs() / medians[of(rec)]
 		}
 	}
@@ -85,9 +85,9 @@ func (r *Run) relative() []float64 {
 }
 
 // span returns when the first and the last of the selected trials began.
-func (r *Run) span(among func(*trial.Record) bool) (first, last time.Time) {
-	for i := range r.Records {
-		rec := &r.Records[i]
+func (a *Report) span(among func(*sample.Record) bool) (first, last time.Time) {
+	for i := range a.Records {
+		rec := &a.Records[i]
 		if !among(rec) {
 			continue
 		}
@@ -102,8 +102,8 @@ func (r *Run) span(among func(*trial.Record) bool) (first, last time.Time) {
 }
 
 // Timeline returns the timeline of the run, or nil if the times of trials are unknown.
-func (a *Analysis) Timeline() *timeline {
-	first, last := a.span(func(*trial.Record) bool { return true })
+func (a *Report) Timeline() *timeline {
+	first, last := a.span(func(*sample.Record) bool { return true })
 	if !last.After(first) {
 		return nil
 	}
@@ -116,7 +116,7 @@ func (a *Analysis) Timeline() *timeline {
 	t.Full = fmt.Sprintf("%.0f %%", 100*full)
 	for i := range a.Entrants {
 		e := &a.Entrants[i]
-		row := timelineRow{Label: e.Title, Title: e.described(), Class: string(e.Kind), Y: timelineTop +
+		row := timelineRow{Label: e.Title, Title: described(e), Class: string(e.Kind), Y: timelineTop +
 			(float64(len(t.Rows))+0.5)*timelineRowHeight}
 		for j := range a.Records {
 			if rec := &a.Records[j]; rec.Contender == e.Name {
@@ -147,7 +147,7 @@ func (t *timeline) ViewBox() string {
 func fullStem(relative []float64) float64 {
 	const leastFull, mostFull, fitting = 0.05, 1, 0.9
 	var off []float64
-	for _, v := range known(relative) {
+	for _, v := range stat.Known(relative) {
 		off = append(off, math.Abs(v-1))
 	}
 	if len(off) == 0 {
@@ -164,9 +164,9 @@ func fullStem(relative []float64) float64 {
 }
 
 // stem returns a trial's stem in a row whose middle is at y.
-func (a *Analysis) stem(r *trial.Record, relative, full, x, y float64) stem {
+func (a *Report) stem(r *sample.Record, relative, full, x, y float64) stem {
 	s := stem{X: x, Y: y, Title: fmt.Sprintf("block %d, with %s: ", r.Block,
-		conditionText(&Table{Condition: r.Condition}))}
+		r.Condition.Text())}
 	switch {
 	case r.Failure != "":
 		s.Class = "failed"
@@ -192,7 +192,7 @@ func (a *Analysis) stem(r *trial.Record, relative, full, x, y float64) stem {
 const mostNumbered = 24
 
 // blockBegins returns where the blocks begin.
-func (a *Analysis) blockBegins(at func(time.Time) float64) (all []blockBegin) {
+func (a *Report) blockBegins(at func(time.Time) float64) (all []blockBegin) {
 	begins := make(map[int]time.Time)
 	for i := range a.Records {
 		r := &a.Records[i]
@@ -214,9 +214,9 @@ func (a *Analysis) blockBegins(at func(time.Time) float64) (all []blockBegin) {
 
 // Drift reports how much the control's weight changed between the first and the last third of the
 // run.
-func (a *Analysis) Drift() string {
-	control := a.control()
-	first, last := a.span((*trial.Record).Timed)
+func (a *Report) Drift() string {
+	control := a.Control()
+	first, last := a.span((*sample.Record).Timed)
 	third := last.Sub(first) / 3
 	var early, late []float64
 	for i, v := range a.relative() {

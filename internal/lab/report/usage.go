@@ -1,178 +1,10 @@
 package report
 
 import (
-	"cmp"
 	"fmt"
-	"slices"
 
-	"github.com/tarehq/tare/internal/lab/proc"
-	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/analyze"
 )
-
-// Usage is the resources that requests use under one condition.
-type Usage struct {
-	CallNames []string // most frequent system calls
-	Rows      []UsageRow
-	Hops      []HopRow
-	Missing   []string // what was not counted, with the reason
-}
-
-// UsageRow is what one role of one contender uses per request. Calls were counted in a separate
-// trial; the rest are medians of the timed trials.
-type UsageRow struct {
-	*Row
-	Role                     string
-	UserUs, SysUs            float64
-	Voluntary, Involuntary   float64
-	MinorFaults, MajorFaults float64
-	Calls                    map[string]float64 // nil if they were not counted
-}
-
-// AllCalls returns the number of system calls per request.
-func (r *UsageRow) AllCalls() (all float64) {
-	for _, n := range r.Calls {
-		all += n
-	}
-	return all
-}
-
-// HopRow is the traffic at one hop of one contender per request.
-type HopRow struct {
-	*Row
-	Hop, Network             string
-	Opened                   float64 // connections
-	ToSegments, FromSegments float64 // to the server, from the server
-	ToBytes, FromBytes       float64
-}
-
-// HopName describes the hop.
-func (h *HopRow) HopName() string {
-	if h.Hop == trial.HopClient {
-		return "from clients"
-	}
-	return "to the application"
-}
-
-// shownCalls is the number of system calls that have a column.
-const shownCalls = 10
-
-// counted returns the record of the trial with the kernel's counts of a contender, or nil.
-func counted(run *Run, name string, c trial.Condition) *trial.Record {
-	for i := range run.Records {
-		r := &run.Records[i]
-		if r.Contender == name && r.Condition == c && r.Attribution != nil && len(r.Attribution.Calls)+
-			len(r.Attribution.Hops) > 0 {
-			return r
-		}
-	}
-	return nil
-}
-
-// usage returns the resources that were used under a condition.
-func usage(run *Run, t *Table) (all Usage) {
-	for i := range t.Rows {
-		row := &t.Rows[i]
-		if row.Trials == 0 || row.Kind == Twin {
-			continue
-		}
-		blocks, count := perBlock(run, row.Entrant, t.Condition), counted(run, row.Name, t.Condition)
-		for _, role := range append(trial.Roles(), trial.RoleGenerator) {
-			if r := usageRow(row, role, blocks, count); r.UserUs+r.SysUs > 0 || len(r.Calls) > 0 {
-				all.Rows = append(all.Rows, r)
-			}
-		}
-		if count != nil {
-			all.Hops = append(all.Hops, hopRows(row, count)...)
-		}
-	}
-	all.Missing = missing(run, t)
-	all.CallNames = most(all.Rows)
-	return all
-}
-
-func usageRow(row *Row, role string, blocks []*trial.Record, count *trial.Record) UsageRow {
-	per := func(f func(proc.Cost) float64) float64 {
-		return median(blocks, func(r *trial.Record) (sum float64) {
-			for _, c := range costsOf(r, role) {
-				sum += f(c)
-			}
-			return sum / float64(max(1, r.Load.Requests))
-		})
-	}
-	used := UsageRow{
-		Row: row, Role: role,
-		UserUs:      per(func(c proc.Cost) float64 { return c.User.Seconds() * 1e6 }),
-		SysUs:       per(func(c proc.Cost) float64 { return c.Sys.Seconds() * 1e6 }),
-		Voluntary:   per(func(c proc.Cost) float64 { return float64(c.Voluntary) }),
-		Involuntary: per(func(c proc.Cost) float64 { return float64(c.Involuntary) }),
-		MinorFaults: per(func(c proc.Cost) float64 { return float64(c.MinorFaults) }),
-		MajorFaults: per(func(c proc.Cost) float64 { return float64(c.MajorFaults) }),
-	}
-	if count != nil {
-		used.Calls = callsPerRequest([]*trial.Record{count}, role)
-	}
-	return used
-}
-
-func costsOf(r *trial.Record, role string) []proc.Cost {
-	if role != trial.RoleGenerator {
-		return r.Costs[role]
-	}
-	if r.Generator == nil {
-		return nil
-	}
-	return []proc.Cost{*r.Generator}
-}
-
-func hopRows(row *Row, r *trial.Record) (all []HopRow) {
-	for i := range r.Attribution.Hops {
-		h := &r.Attribution.Hops[i]
-		all = append(all, HopRow{
-			Row: row, Hop: h.Name, Network: h.Network, Opened: perRequest(r, h.Opened),
-			ToSegments: perRequest(r, h.To.Segments), FromSegments: perRequest(r, h.From.Segments),
-			ToBytes: perRequest(r, h.To.Bytes), FromBytes: perRequest(r, h.From.Bytes),
-		})
-	}
-	return all
-}
-
-// missing returns what was not counted, each reason once.
-func missing(run *Run, t *Table) (all []string) {
-	for i := range run.Records {
-		r := &run.Records[i]
-		if r.Condition != t.Condition || r.Attribution == nil {
-			continue
-		}
-		why := r.Attribution.Missing
-		if r.Failure != "" {
-			why = []string{fmt.Sprintf("nothing was counted of %s: %s", entrantTitle(run, r.Contender), r.Failure)}
-		}
-		for _, w := range why {
-			if !slices.Contains(all, w) {
-				all = append(all, w)
-			}
-		}
-	}
-	return all
-}
-
-// most returns the system calls that servers make most.
-func most(rows []UsageRow) []string {
-	made := make(map[string]float64)
-	for _, r := range rows {
-		for name, n := range r.Calls {
-			if r.Role != trial.RoleGenerator && n >= leastCalls {
-				made[name] = max(made[name], n)
-			}
-		}
-	}
-	var names []string
-	for name := range made {
-		names = append(names, name)
-	}
-	slices.SortFunc(names, func(a, b string) int { return cmp.Or(cmp.Compare(made[b], made[a]), cmp.Compare(a, b)) })
-	return names[:min(shownCalls, len(names))]
-}
 
 // perCall formats a count for a table. Negligible counts are "".
 func perCall(n float64) string {
@@ -185,19 +17,10 @@ func perCall(n float64) string {
 // heat returns the CSS class of a cell: the higher the count, the darker.
 func heat(n float64) string {
 	level := 0
-	for _, from := range []float64{leastCalls, 0.5, 1.5, 3, 6} {
+	for _, from := range []float64{analyze.LeastCalls, 0.5, 1.5, 3, 6} {
 		if n >= from {
 			level++
 		}
 	}
 	return fmt.Sprintf("heat-%d", level)
-}
-
-func entrantTitle(run *Run, name string) string {
-	for i := range run.Entrants {
-		if run.Entrants[i].Name == name {
-			return run.Entrants[i].Title
-		}
-	}
-	return name
 }

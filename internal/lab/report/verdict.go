@@ -8,27 +8,26 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/stat"
-	"github.com/tarehq/tare/internal/lab/trial"
-	loadreport "github.com/tarehq/tare/load/report"
 )
 
 // Verdict returns the result of the experiment in a few sentences, for the first measured
 // condition. It reports only what the intervals show.
-func (a *Analysis) Verdict() string {
+func (a *Report) Verdict() string {
 	const noControl = "The control was not measured, so nothing can be compared with it."
 	if len(a.Tables) == 0 {
-		if e := a.control(); e != nil && e.Absent != "" {
+		if e := a.Control(); e != nil && e.Absent != "" {
 			return noControl
 		}
 		return "Nothing was measured."
 	}
 	t := &a.Tables[0]
-	control := t.Row(Control)
+	control := t.Row(sample.Control)
 	if control == nil || control.Trials == 0 {
 		return noControl
 	}
-	if a.entrantOf(Build) != nil {
+	if a.OfKind(sample.Build) != nil {
 		return a.builds(t)
 	}
 	if len(t.Pairs) > 0 {
@@ -40,15 +39,15 @@ func (a *Analysis) Verdict() string {
 }
 
 // compared returns sentences on how the contenders' cost compares with the control's.
-func (t *Table) compared(control *Row) (sentences []string) {
-	found := make(map[stat.Finding][]*Row)
+func (t *Table) compared(control *analyze.Row) (sentences []string) {
+	found := make(map[stat.Finding][]*analyze.Row)
 	for i := range t.Rows {
 		row := &t.Rows[i]
-		if (row.Kind == Way || row.Kind == Rival) && row.Trials > 0 {
+		if (row.Kind == sample.Way || row.Kind == sample.Rival) && row.Trials > 0 {
 			found[row.Finding] = append(found[row.Finding], row)
 		}
 	}
-	for _, rows := range [][]*Row{found[stat.More], found[stat.Less]} {
+	for _, rows := range [][]*analyze.Row{found[stat.More], found[stat.Less]} {
 		var phrases []string
 		of := " CPU time"
 		for _, g := range similar(rows) {
@@ -60,26 +59,26 @@ func (t *Table) compared(control *Row) (sentences []string) {
 		}
 	}
 	if same := found[stat.Same]; len(same) > 0 {
-		sentences = append(sentences, fmt.Sprintf("%s %s as much CPU time as %s, within %.0f %%.", list(titles(same)),
-			verb(same), control.Title, 100*stat.SameWithin))
+		sentences = append(sentences, fmt.Sprintf("%s %s as much CPU time as %s, within %.0f %%.",
+			sample.List(titles(same)), verb(same), control.Title, 100*stat.SameWithin))
 	}
 	if unclear := found[stat.Unclear]; len(unclear) > 0 {
 		sentences = append(sentences, fmt.Sprintf("This run cannot tell whether %s %s more or less.",
-			list(titles(unclear)), verb(unclear)))
+			sample.List(titles(unclear)), verb(unclear)))
 	}
 	return sentences
 }
 
 // group is contenders whose cost is about the same, in ascending order.
-type group []*Row
+type group []*analyze.Row
 
 // similarBound is how much more the last of a group may cost than the first.
 const similarBound = 1.5
 
 // similar divides contenders into groups.
-func similar(rows []*Row) (groups []group) {
+func similar(rows []*analyze.Row) (groups []group) {
 	rows = slices.SortedStableFunc(slices.Values(rows),
-		func(a, b *Row) int { return cmp.Compare(a.Ratio.Mid, b.Ratio.Mid) })
+		func(a, b *analyze.Row) int { return cmp.Compare(a.Ratio.Mid, b.Ratio.Mid) })
 	for _, row := range rows {
 		if n := len(groups); n > 0 && row.Ratio.Mid < similarBound*groups[n-1][0].Ratio.Mid {
 			groups[n-1] = append(groups[n-1], row)
@@ -121,7 +120,7 @@ func (g group) phrase(of string) string {
 	if len(details) > 0 {
 		amount += " (" + strings.Join(details, ", ") + ")"
 	}
-	return fmt.Sprintf("%s %s %s", list(titles(g)), verb(g), amount)
+	return fmt.Sprintf("%s %s %s", sample.List(titles(g)), verb(g), amount)
 }
 
 // span returns "2 to 4", or "2" if both ends are equal.
@@ -132,14 +131,14 @@ func span(from, to string) string {
 	return from + " to " + to
 }
 
-func titles(rows []*Row) (all []string) {
+func titles(rows []*analyze.Row) (all []string) {
 	for _, row := range rows {
 		all = append(all, row.Title)
 	}
 	return all
 }
 
-func verb(rows []*Row) string {
+func verb(rows []*analyze.Row) string {
 	if len(rows) == 1 {
 		return "needs"
 	}
@@ -149,30 +148,30 @@ func verb(rows []*Row) string {
 func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // Remarks returns the sentences after the verdict.
-func (a *Analysis) Remarks() (remarks []string) {
+func (a *Report) Remarks() (remarks []string) {
 	if len(a.Tables) == 0 {
 		return nil
 	}
 	t := &a.Tables[0]
-	remarks = append(remarks, "This is with "+conditionText(t)+".")
-	if c := t.Row(Ceiling); c != nil && c.Ratio.Known() {
+	remarks = append(remarks, "This is with "+t.Text()+".")
+	if c := t.Row(sample.Ceiling); c != nil && c.Ratio.Known() {
 		remarks = append(remarks,
 			fmt.Sprintf("A loop that only reads requests and writes fixed bytes needs %.0f %% of the CPU time of %s.",
-				100*c.Ratio.Mid, t.Row(Control).Title))
+				100*c.Ratio.Mid, t.Row(sample.Control).Title))
 	}
 	var kept []string
 	for i := range a.Tables[1:] {
 		other := &a.Tables[i+1]
 		pairs := swapped(t, other)
 		if len(pairs) == 0 {
-			kept = append(kept, conditionText(other))
+			kept = append(kept, other.Text())
 			continue
 		}
-		remarks = append(remarks, fmt.Sprintf("With %s, these swap places: %s.", conditionText(other),
+		remarks = append(remarks, fmt.Sprintf("With %s, these swap places: %s.", other.Text(),
 			strings.Join(pairs, "; ")))
 	}
 	if len(kept) > 0 {
-		remarks = append(remarks, "This run shows no change of order with "+list(kept)+".")
+		remarks = append(remarks, "This run shows no change of order with "+sample.List(kept)+".")
 	}
 	return append(remarks, a.Notes...)
 }
@@ -185,72 +184,12 @@ func swapped(t, u *Table) (pairs []string) {
 			if isAside(a.Kind) || isAside(b.Kind) {
 				continue
 			}
-			if below(a, b) && below(u.named(b.Name), u.named(a.Name)) {
+			if analyze.CostsLess(a, b) && analyze.CostsLess(u.Named(b.Name), u.Named(a.Name)) {
 				pairs = append(pairs, a.Title+" and "+b.Title)
 			}
 		}
 	}
 	return pairs
-}
-
-// isAside reports whether contenders of a kind are no choice for a reader: the twin is the control
-// again, and the ceiling is no server.
-func isAside(k Kind) bool { return k == Twin || k == Ceiling }
-
-// below reports whether the ratios show that a costs less than b.
-func below(a, b *Row) bool {
-	if a == nil || b == nil || a.Trials == 0 || b.Trials == 0 {
-		return false
-	}
-	return analyze.Weights(a.blocks, b.blocks, analyze.Weight).Finding() == stat.Less
-}
-
-func (t *Table) named(name string) *Row {
-	for i := range t.Rows {
-		if t.Rows[i].Name == name {
-			return &t.Rows[i]
-		}
-	}
-	return nil
-}
-
-func conditionText(t *Table) string { return ConditionText(t.Condition) }
-
-// ConditionText describes a condition, as it stands after "with".
-func ConditionText(c trial.Condition) string {
-	words := []string{"1 connection"}
-	if c.Connections != 1 {
-		words[0] = fmt.Sprintf("%d connections", c.Connections)
-	}
-	if s := c.Scenario; s.Name != "" {
-		words[0] += " (" + s.Name + ")"
-	}
-	if c.Procs > 0 {
-		words = append(words, fmt.Sprintf("GOMAXPROCS %d", c.Procs))
-	}
-	if c.Workers > 0 {
-		words = append(words, fmt.Sprintf("%d of nginx's workers", c.Workers))
-	}
-	switch c.Cores {
-	case 0:
-		words = append(words, "all cores shared")
-	case 1:
-		words = append(words, "the servers on one core")
-	default:
-		words = append(words, fmt.Sprintf("the servers on %d cores", c.Cores))
-	}
-	if c.Saturated() {
-		return list(words)
-	}
-	return fmt.Sprintf("%s, at %s requests/s", list(words), loadreport.Count(c.Rate))
-}
-
-// list joins words as in a sentence.
-func list(words []string) string {
-	if len(words) < 2 {
-		return strings.Join(words, "")
-	}
-	return strings.Join(words[:len(words)-1], ", ") + " and " + words[len(words)-1]
 }
 
 func micros(us float64) string {

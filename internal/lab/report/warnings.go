@@ -1,11 +1,17 @@
 package report
 
-import "slices"
+import (
+	"slices"
+
+	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/sample"
+)
 
 // Warning is a warning with the rows that it concerns.
 type Warning struct {
 	Text string
-	Of   []*Row
+	Of   []*analyze.Row
+	all  int // the number of rows that were measured
 }
 
 // Warnings returns the warnings of a table's rows, each text once.
@@ -16,7 +22,7 @@ func (t *Table) Warnings() (all []Warning) {
 			at := slices.IndexFunc(all, func(w Warning) bool { return w.Text == text })
 			if at < 0 {
 				at = len(all)
-				all = append(all, Warning{Text: text})
+				all = append(all, Warning{Text: text, all: len(t.Measured())})
 			}
 			all[at].Of = append(all[at].Of, row)
 		}
@@ -26,9 +32,12 @@ func (t *Table) Warnings() (all []Warning) {
 
 // Contenders returns the titles of the contenders that the warning concerns.
 func (w *Warning) Contenders() string {
+	if len(w.Of) > 1 && len(w.Of) == w.all {
+		return "All contenders"
+	}
 	titles := make([]string, len(w.Of))
 	for i, row := range w.Of {
 		titles[i] = row.Title
 	}
-	return list(titles)
+	return sample.List(titles)
 }

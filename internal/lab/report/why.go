@@ -4,331 +4,32 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
-	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/explain"
-	"github.com/tarehq/tare/internal/lab/proc"
-	"github.com/tarehq/tare/internal/lab/stat"
-	"github.com/tarehq/tare/internal/lab/trial"
-	"github.com/tarehq/tare/load/hist"
+	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/lab/table"
 )
 
-// Why is the explanation of one contender's difference from the control.
-type Why struct {
-	*Row
-	Findings []explain.Finding // largest share first
-}
-
-// shownFindings is the largest number of causes that are reported for a contender.
-const shownFindings = 3
-
-// why applies the rules to each contender of a table.
-func why(run *Run, t *Table) (all []Why) {
-	control := t.Row(Control)
-	if control == nil || control.Trials == 0 {
-		return nil
-	}
-	of := Evidence(run, control.Name, t.Condition)
-	var twin *explain.Evidence
-	if row := t.Row(Twin); row != nil && row.Trials > 0 {
-		e := Evidence(run, row.Name, t.Condition)
-		twin = &e
-	}
-	for i := range t.Rows {
-		row := &t.Rows[i]
-		if row.Trials == 0 || row.Kind == Control || row.Kind == Ceiling {
-			continue
-		}
-		c := explain.Case{Of: Evidence(run, row.Name, t.Condition), Control: of, Twin: twin,
-			HasDifference: row.Finding == stat.Less || row.Finding == stat.More}
-		if row.Kind == Twin {
-			c.Twin, c.IsTwin = nil, true
-		}
-		if found := explain.Explain(c); len(found) > 0 {
-			all = append(all, Why{row, found[:min(shownFindings, len(found))]})
-		}
-	}
-	return all
-}
-
-// Evidence returns what the records of a run show of a contender under a condition, for package
-// explain.
-func Evidence(run *Run, name string, c trial.Condition) explain.Evidence {
-	e := explain.Evidence{Title: name, Cores: c.Cores, Connections: c.Connections, Statuses: make(map[int]float64)}
-	if c.Cores == 0 {
-		e.Cores = run.Environment.Cores
-	}
-	for _, entrant := range run.Entrants {
-		if entrant.Name == name {
-			e.Title, e.Protocol, e.Interpreter = entrant.Title, entrant.Protocol, interpreter(entrant.Versions)
-			if entrant.Response != nil && c.Scenario.IsPlain() {
-				e.Bytes = float64(entrant.Response.Bytes)
-			}
-		}
-	}
-	timed, counted := recordsOf(run, name, c)
-	if control := run.control(); control != nil && name == run.twin() { // system calls of the twin are not counted
-		_, counted = recordsOf(run, control.Name, c)
-	}
-	if len(timed) == 0 {
-		return e
-	}
-	of := func(f func(*trial.Record) float64) float64 { return median(timed, f) }
-	e.Parts = evidenceParts(timed, counted)
-	e.PerSecond = of(func(r *trial.Record) float64 { return r.Load.PerSecond() })
-	e.MeanUs = of(func(r *trial.Record) float64 { return us(r.Load.Latency.Mean()) })
-	e.P50Us = of(func(r *trial.Record) float64 { return us(r.Load.Latency.Quantile(0.5)) })
-	e.DelayedShare = of(func(r *trial.Record) float64 { return shareOf(r.Load.Latency, explain.DelayedACKs()) })
-	e.RetriedShare = of(func(r *trial.Record) float64 { return shareOf(r.Load.Connect, explain.RetriedConnects()) })
-	e.Connects = of(func(r *trial.Record) float64 { return perRequest(r, r.Load.Connects) })
-	e.Errors = of(func(r *trial.Record) float64 { return perRequest(r, r.Load.Errors.Total()) })
-	e.GeneratorBusy = of(func(r *trial.Record) float64 { return r.Load.Generator.Busy })
-	e.OthersCPUs = of(func(r *trial.Record) float64 { return r.Others.Seconds() / r.Load.Seconds })
-	e.Demand = of(demand)
-	e.BackendConnects = backendConnects(timed, counted)
-	for _, r := range timed {
-		if r.Load.Errors.First != "" {
-			e.ErrorTexts = append(e.ErrorTexts, r.Load.Errors.First)
-		}
-		for status, n := range r.Load.Statuses {
-			e.Statuses[status] += perRequest(r, n) / float64(len(timed))
-		}
-	}
-	return e
-}
-
-// interpreter returns the name of a program's interpreter, which it recognizes in the versions.
-func interpreter(versions []string) string {
-	for _, v := range versions {
-		if name, _, _ := strings.Cut(v, " "); name == "Python" || name == "Ruby" {
-			return name
-		}
-	}
-	return ""
-}
-
-// twin returns the name of the twin, or "".
-func (r *Run) twin() string {
-	for _, e := range r.Entrants {
-		if e.Kind == Twin {
-			return e.Name
-		}
-	}
-	return ""
-}
-
-// recordsOf returns the timed trials of a contender, and those that the kernel counted.
-func recordsOf(run *Run, name string, c trial.Condition) (timed, counted []*trial.Record) {
-	for i := range run.Records {
-		r := &run.Records[i]
-		switch {
-		case r.Contender != name || r.Condition != c || r.Failure != "" || r.Load == nil:
-		case r.Timed():
-			timed = append(timed, r)
-		default:
-			counted = append(counted, r)
-		}
-	}
-	return timed, counted
-}
-
-func perRequest(r *trial.Record, n uint64) float64 {
-	return float64(n) / float64(max(1, r.Load.Requests))
-}
-
-// shareOf returns the share of durations in a band.
-func shareOf(h *hist.Histogram, in explain.Band) float64 {
-	if h == nil || us(h.Max()) < in.FromUs { // true of nearly all, and iterating is slow
-		return 0
-	}
-	var of int64
-	for d, times := range h.All() {
-		if in.Contains(us(d)) {
-			of += times
-		}
-	}
-	return float64(of) / float64(max(1, h.Count()))
-}
-
-// demand returns how many processors the servers' threads were running on or ready for.
-func demand(r *trial.Record) float64 {
-	var ready time.Duration
-	for _, costs := range r.Costs {
-		for _, c := range costs {
-			ready += c.CPU() + c.Waited
-		}
-	}
-	return ready.Seconds() / r.Load.Seconds
-}
-
-// backendConnects returns the connections per request from the front to the application. If the
-// kernel did not count them, it uses those that the machine accepted besides the generator's.
-func backendConnects(timed, counted []*trial.Record) float64 {
-	for _, r := range counted {
-		if h := r.Attribution.Hop(trial.HopApplication); h != nil {
-			return perRequest(r, h.Opened)
-		}
-	}
-	return median(timed, func(r *trial.Record) float64 { return perRequest(r, r.OtherAccepts()) })
-}
-
-// evidenceParts returns the roles of a contender.
-func evidenceParts(timed, counted []*trial.Record) (parts []explain.Part) {
-	for _, role := range trial.Roles() {
-		costs := timed[0].Costs[role]
-		if len(costs) == 0 {
-			continue
-		}
-		sum := func(of func(i int, r *trial.Record) float64) float64 {
-			return median(timed, func(r *trial.Record) (total float64) {
-				for i := range r.Costs[role] {
-					total += of(i, r)
-				}
-				return total
-			})
-		}
-		each := func(of func(i int, r *trial.Record) uint64) float64 {
-			return sum(func(i int, r *trial.Record) float64 { return perRequest(r, of(i, r)) })
-		}
-		parts = append(parts, explain.Part{
-			Role: role, Processes: len(costs),
-			UserUs: sum(func(i int, r *trial.Record) float64 {
-				return us(r.Costs[role][i].User) / float64(max(1, r.Load.Requests))
-			}),
-			SysUs: sum(func(i int, r *trial.Record) float64 {
-				return us(r.Costs[role][i].Sys) / float64(max(1, r.Load.Requests))
-			}),
-			Voluntary:   each(func(i int, r *trial.Record) uint64 { return r.Costs[role][i].Voluntary }),
-			Involuntary: each(func(i int, r *trial.Record) uint64 { return r.Costs[role][i].Involuntary }),
-			PageFaults:  each(func(i int, r *trial.Record) uint64 { return recycledFaults(r.Costs[role][i]) }),
-			FileBytes:   each(func(i int, r *trial.Record) uint64 { return r.Costs[role][i].FileBytes }),
-			RSS:         sum(func(i int, r *trial.Record) float64 { return float64(r.Costs[role][i].RSS) }),
-			Threads:     int(sum(func(i int, r *trial.Record) float64 { return float64(r.Costs[role][i].Threads) })),
-			Calls:       callsPerRequest(counted, role),
-		})
-	}
-	if i := slices.IndexFunc(parts, func(p explain.Part) bool { return p.Role == contender.RoleApplication }); i >= 0 {
-		addCollector(&parts[i], counted)
-	}
-	return parts
-}
-
-// recycledFaults returns the page faults beyond those for pages by which a process grew. A process
-// grows once, however many requests it serves.
-func recycledFaults(c proc.Cost) uint64 {
-	return c.MinorFaults - min(c.GrewPages, c.MinorFaults)
-}
-
-// addCollector adds the statistics of a Go program's garbage collector. Its share of CPU time is
-// taken within the counted trial.
-func addCollector(p *explain.Part, counted []*trial.Record) {
-	for _, r := range counted {
-		c := r.Attribution.Collector
-		if c == nil {
-			continue
-		}
-		p.AllocBytes = c.BytesPerSecond / r.Load.PerSecond()
-		user, sys := r.CPUPerRequest(contender.RoleApplication)
-		p.GCShare = min(1, c.CPUPerSecond/((user+sys).Seconds()*r.Load.PerSecond()))
-		return
-	}
-}
-
-// callsPerRequest returns a role's system calls by name, or nil if they were not counted.
-func callsPerRequest(counted []*trial.Record, role string) map[string]float64 {
-	for _, r := range counted {
-		if r.Attribution.Calls == nil {
-			continue
-		}
-		calls := make(map[string]float64)
-		for name, n := range r.Attribution.Calls[role] {
-			calls[name] = perRequest(r, n)
-		}
-		return calls
-	}
-	return nil
-}
-
-// CounterExperiment is one that was carried out: the contender, the contender with one setting
-// changed, and the control, side by side.
-type CounterExperiment struct {
-	Contender      string           `json:"contender"`
-	Condition      trial.Condition  `json:"condition"`
-	Cause          explain.Cause    `json:"cause"`
-	Setting        explain.Setting  `json:"setting"`
-	To             string           `json:"to"` // new value of the setting
-	Explains       explain.Quantity `json:"explains"`
-	ChangesControl bool             `json:"ofControl,omitempty"` // Toggled is of the control
-
-	// Of, Toggled and Control hold the explained quantity by block: microseconds of CPU time or
-	// of mean latency, or requests per second. Blocks with a failed trial are left out.
-	Of      []float64 `json:"of"`
-	Toggled []float64 `json:"toggled"`
-	Control []float64 `json:"control"`
-
-	// Failure is the reason why there are no values.
-	Failure string `json:"failure,omitempty"`
-}
-
-const (
-	// goneBound is the largest remaining share of a difference if the setting is the cause.
-	// keptBound is the smallest if it is not.
-	goneBound = 0.25
-	keptBound = 0.75
-)
-
-// Outcome is what becomes of a difference when a setting is changed.
-type Outcome uint8
-
-// The outcomes.
-const (
-	Gone    Outcome = iota // the setting was the cause
-	Smaller                // the setting was one of several causes
-	Kept                   // the setting was not the cause
-)
-
-// differences returns the medians of the contender's difference from the control, without and with
-// the setting changed.
-func (x *CounterExperiment) differences() (before, after float64) {
-	b, _ := stat.Difference(x.Of, x.Control)
-	a, _ := stat.Difference(x.Toggled, x.Control)
-	if x.ChangesControl {
-		a, _ = stat.Difference(x.Of, x.Toggled)
-	}
-	return b.Mid, a.Mid
-}
-
-// Outcome returns what became of the difference. It is meaningless for a failed test.
-func (x *CounterExperiment) Outcome() Outcome {
-	before, after := x.differences()
-	switch left := after / before; {
-	case left <= goneBound:
-		return Gone
-	case left < keptBound:
-		return Smaller
-	}
-	return Kept
-}
-
-// Sentence describes the outcome, as it continues the sentence of the cause.
-func (x *CounterExperiment) Sentence() string {
+// CounterSentence describes the outcome of a counter-experiment, as it continues the sentence of
+// the cause.
+func CounterSentence(x *sample.CounterExperiment) string {
 	if x.Failure != "" {
 		return fmt.Sprintf("the counter-experiment failed: %s", x.Failure)
 	}
-	before, after := x.differences()
-	from, to := x.amount(before), x.amount(after)
-	switch x.Outcome() {
-	case Gone:
+	before, after := analyze.CounterDifferences(x)
+	from, to := amount(x, before), amount(x, after)
+	switch analyze.OutcomeOf(x) {
+	case analyze.Gone:
 		return fmt.Sprintf("with %s the difference disappears, from %s to %s", x.To, from, to)
-	case Kept:
+	case analyze.Kept:
 		return fmt.Sprintf("with %s the difference stays (%s, then %s), so the cause is another", x.To, from, to)
 	}
 	return fmt.Sprintf("with %s the difference shrinks from %s to %s", x.To, from, to)
 }
 
 // amount formats a difference in the explained quantity.
-func (x *CounterExperiment) amount(v float64) string {
+func amount(x *sample.CounterExperiment, v float64) string {
 	if x.Explains == explain.Rate {
 		return fmt.Sprintf("%+.0f requests/s", v)
 	}
@@ -340,8 +41,8 @@ func (x *CounterExperiment) amount(v float64) string {
 }
 
 // counterExperimentOf returns the counter-experiment of a finding, or nil.
-func (a *Analysis) counterExperimentOf(t *Table, w *Why, f *explain.Finding) *CounterExperiment {
-	i := slices.IndexFunc(a.CounterExperiments, func(x CounterExperiment) bool {
+func (a *Report) counterExperimentOf(t *Table, w *analyze.Why, f *explain.Finding) *sample.CounterExperiment {
+	i := slices.IndexFunc(a.CounterExperiments, func(x sample.CounterExperiment) bool {
 		return x.Contender == w.Name && x.Condition == t.Condition && x.Cause == f.Cause
 	})
 	if i < 0 {
@@ -351,13 +52,13 @@ func (a *Analysis) counterExperimentOf(t *Table, w *Why, f *explain.Finding) *Co
 }
 
 // Sentences returns one sentence for each cause of one contender's difference.
-func (a *Analysis) Sentences(t *Table, w *Why) (sentences []string) {
+func (a *Report) Sentences(t *Table, w *analyze.Why) (sentences []string) {
 	var untested []string
 	for i := range w.Findings {
 		f := &w.Findings[i]
 		sentence := f.Sentence
 		if x := a.counterExperimentOf(t, w, f); x != nil {
-			sentence += "; " + x.Sentence()
+			sentence += "; " + CounterSentence(x)
 		}
 		sentences = append(sentences, upper(sentence)+".")
 		if f.Counter.Setting == "" {
@@ -365,21 +66,21 @@ func (a *Analysis) Sentences(t *Table, w *Why) (sentences []string) {
 		}
 	}
 	if len(untested) > 0 {
-		sentences = append(sentences, "Without a counter-experiment: "+list(untested)+".")
+		sentences = append(sentences, "Without a counter-experiment: "+sample.List(untested)+".")
 	}
 	return sentences
 }
 
-// writeWhy writes the causes, for a terminal.
-func (a *Analysis) writeWhy(b *strings.Builder, t *Table) {
+// writeWhy writes the causes.
+func (a *Report) writeWhy(d *table.Document, t *Table) {
 	if len(t.Why) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "Causes of the differences from %s:\n\n", t.Row(Control).Title)
+	d.Heading("Causes of the differences from %s:", t.Row(sample.Control).Title)
+	items := make([]string, len(t.Why))
 	for i := range t.Why {
 		w := &t.Why[i]
-		text := wrap(w.Title+": "+strings.Join(a.Sentences(t, w), " "), textWidth-4)
-		fmt.Fprintf(b, "  %s\n", strings.ReplaceAll(text, "\n", "\n    "))
+		items[i] = w.Title + ": " + strings.Join(a.Sentences(t, w), " ")
 	}
-	b.WriteByte('\n')
+	d.Items(items)
 }

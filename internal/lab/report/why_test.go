@@ -9,30 +9,31 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/explain"
 	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/report"
-	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/load"
 	"github.com/tarehq/tare/load/hist"
 )
 
 // closingRun returns a run of a control, its twin and a contender whose clients open a connection
 // for each request. The kernel does not count the twin.
-func closingRun() *report.Run {
-	c := trial.Condition{Cores: 1, Connections: 8}
-	run := &report.Run{
-		Blocks: 1, Conditions: []trial.Condition{c},
-		Entrants: []report.Entrant{
-			{Name: "a", Title: "Plain", Kind: report.Control, Protocol: explain.HTTP},
-			{Name: "t", Title: "Plain (twin)", Kind: report.Twin, Protocol: explain.HTTP},
-			{Name: "b", Title: "Closing", Kind: report.Way, Protocol: explain.HTTP},
+func closingRun() *sample.Run {
+	c := sample.Condition{Cores: 1, Connections: 8}
+	run := &sample.Run{
+		Blocks: 1, Conditions: []sample.Condition{c},
+		Entrants: []sample.Entrant{
+			{Name: "a", Title: "Plain", Kind: sample.Control, Protocol: explain.HTTP},
+			{Name: "t", Title: "Plain (twin)", Kind: sample.Twin, Protocol: explain.HTTP},
+			{Name: "b", Title: "Closing", Kind: sample.Way, Protocol: explain.HTTP},
 		},
 	}
 	for name, cpu := range map[string]time.Duration{"a": 18 * time.Microsecond, "t": 18 * time.Microsecond,
 		"b": 58 * time.Microsecond} {
 		const n = 1000
-		r := trial.Record{
+		r := sample.Record{
 			Block: 1, Condition: c, Contender: name,
 			Load: &load.Result{Requests: n, Seconds: float64(n) * cpu.Seconds(), Latency: hist.New(),
 				Connect: hist.New(), Statuses: map[int]uint64{200: n}},
@@ -49,9 +50,9 @@ func closingRun() *report.Run {
 		}
 		counted := r
 		counted.Block = 0
-		counted.Attribution = &trial.Attribution{
+		counted.Attribution = &sample.Attribution{
 			Calls:     map[string]map[string]uint64{"application": {"read": 2 * n, "write": n}},
-			Collector: &trial.Collector{BytesPerSecond: 2000 / cpu.Seconds(), CPUPerSecond: 0.25},
+			Collector: &sample.Collector{BytesPerSecond: 2000 / cpu.Seconds(), CPUPerSecond: 0.25},
 		}
 		run.Records = append(run.Records, counted)
 	}
@@ -61,7 +62,7 @@ func closingRun() *report.Run {
 func TestEvidenceOfRecords(t *testing.T) {
 	run := closingRun()
 	c := run.Conditions[0]
-	e := report.Evidence(run, "b", c)
+	e := analyze.Evidence(run, "b", c)
 	app := e.Parts[0]
 	if e.Title != "Closing" || e.Cores != 1 || e.Connections != 8 || e.Connects != 1 || e.Statuses[200] != 1 ||
 		len(e.Parts) != 1 {
@@ -79,10 +80,10 @@ func TestEvidenceOfRecords(t *testing.T) {
 	near("writes", app.Calls["write"], 1)
 	near("bytes allocated", app.AllocBytes, 2000)
 	near("collector's share", app.GCShare, 0.25)
-	if twin := report.Evidence(run, "t", c); twin.Parts[0].Calls["read"] != 2 {
+	if twin := analyze.Evidence(run, "t", c); twin.Parts[0].Calls["read"] != 2 {
 		t.Errorf("the counts of the twin differ from the control's: %v", twin.Parts[0].Calls)
 	}
-	if e := report.Evidence(run, "nobody", c); len(e.Parts) != 0 || e.PerSecond != 0 {
+	if e := analyze.Evidence(run, "nobody", c); len(e.Parts) != 0 || e.PerSecond != 0 {
 		t.Errorf("unknown contender: %+v", e)
 	}
 }
@@ -91,29 +92,29 @@ func TestCausesAndOutcomesAreInAllOutputs(t *testing.T) {
 	const sentence = "Clients open 1.0 connections per request (Plain: none): nearly all of the 40 µs difference"
 	run := closingRun()
 	for _, test := range []struct {
-		tested *report.CounterExperiment
+		tested *sample.CounterExperiment
 		want   string
 	}{
 		{nil, "."},
-		{&report.CounterExperiment{Of: []float64{60}, Toggled: []float64{20}, Control: []float64{18}},
+		{&sample.CounterExperiment{Of: []float64{60}, Toggled: []float64{20}, Control: []float64{18}},
 			"; with x the difference disappears, from 42.0 µs to 2.00 µs."},
-		{&report.CounterExperiment{Of: []float64{60}, Toggled: []float64{17}, Control: []float64{18}},
+		{&sample.CounterExperiment{Of: []float64{60}, Toggled: []float64{17}, Control: []float64{18}},
 			"; with x the difference disappears, from 42.0 µs to −1.00 µs."},
-		{&report.CounterExperiment{Of: []float64{60}, Toggled: []float64{40}, Control: []float64{20}},
+		{&sample.CounterExperiment{Of: []float64{60}, Toggled: []float64{40}, Control: []float64{20}},
 			"; with x the difference shrinks from 40.0 µs to 20.0 µs."},
-		{&report.CounterExperiment{Of: []float64{60}, Toggled: []float64{59}, Control: []float64{20}},
+		{&sample.CounterExperiment{Of: []float64{60}, Toggled: []float64{59}, Control: []float64{20}},
 			"; with x the difference stays (40.0 µs, then 39.0 µs), so the cause is another."},
-		{&report.CounterExperiment{Explains: explain.Rate, Of: []float64{500}, Toggled: []float64{990},
+		{&sample.CounterExperiment{Explains: explain.Rate, Of: []float64{500}, Toggled: []float64{990},
 			Control: []float64{1000}}, "; with x the difference disappears, from -500 requests/s to -10 requests/s."},
-		{&report.CounterExperiment{Failure: "it died"}, "; the counter-experiment failed: it died."},
+		{&sample.CounterExperiment{Failure: "it died"}, "; the counter-experiment failed: it died."},
 	} {
 		run.CounterExperiments = nil
 		if test.tested != nil {
 			test.tested.Contender, test.tested.Condition, test.tested.Cause, test.tested.To = "b", run.Conditions[0],
 				explain.NoClientKeepAlive, "x"
-			run.CounterExperiments = []report.CounterExperiment{*test.tested}
+			run.CounterExperiments = []sample.CounterExperiment{*test.tested}
 		}
-		a := report.Analyze(run)
+		a := report.New(run)
 		table := &a.Tables[0]
 		if len(table.Why) != 1 || table.Why[0].Name != "b" {
 			t.Fatalf("%+v", table.Why)
@@ -146,8 +147,9 @@ func TestLighterContenderIsExplained(t *testing.T) {
 	run := closingRun()
 	run.Entrants[0].Name, run.Entrants[2].Name = "b", "a" // the control is the heavier one now
 	run.Entrants[0].Versions, run.Entrants[2].Versions = []string{"Python 3.1", "flup 1"}, []string{"go1.26"}
+	run.Entrants[0].Runtime, run.Entrants[2].Runtime = "Python", "Go"
 	run.Entrants = append(run.Entrants[:1:1], run.Entrants[2])
-	a := report.Analyze(run)
+	a := report.New(run)
 	table := &a.Tables[0]
 	if len(table.Why) != 1 || table.Why[0].Name != "a" {
 		t.Fatalf("%+v", table.Why)
@@ -156,21 +158,21 @@ func TestLighterContenderIsExplained(t *testing.T) {
 	if got := a.Sentences(table, &table.Why[0]); !slices.Equal(got, want) {
 		t.Errorf("got  %q\nwant %q", got, want)
 	}
-	if e := report.Evidence(run, "b", run.Conditions[0]); e.Interpreter != "Python" {
+	if e := analyze.Evidence(run, "b", run.Conditions[0]); e.Interpreter != "Python" {
 		t.Errorf("interpreter %q", e.Interpreter)
 	}
-	run.CounterExperiments = []report.CounterExperiment{{
+	run.CounterExperiments = []sample.CounterExperiment{{
 		Contender: "a", Condition: run.Conditions[0], Cause: explain.NoClientKeepAlive, To: "x", ChangesControl: true,
 		Of: []float64{18}, Toggled: []float64{19}, Control: []float64{58},
 	}}
-	if got := report.Analyze(run).Sentences(table, &table.Why[0]); !strings.HasSuffix(got[0],
+	if got := report.New(run).Sentences(table, &table.Why[0]); !strings.HasSuffix(got[0],
 		"; with x the difference disappears, from −40.0 µs to −1.00 µs.") {
 		t.Errorf("got %q", got)
 	}
 	for i := range run.Records { // so that its own code is the only cause
 		run.Records[i].Load.Connects = 0
 	}
-	a = report.Analyze(run)
+	a = report.New(run)
 	got := a.Sentences(&a.Tables[0], &a.Tables[0].Why[0])
 	if last := got[len(got)-1]; last != "Without a counter-experiment: less work in its own code." {
 		t.Errorf("got %q", got)

@@ -9,6 +9,7 @@ package stat
 import (
 	"errors"
 	"math"
+	"slices"
 
 	"golang.org/x/perf/benchmath"
 )
@@ -52,6 +53,11 @@ func Median(values []float64) (Interval, []error) {
 	}
 	s := benchmath.AssumeNothing.Summary(benchmath.NewSample(values, &benchmath.DefaultThresholds), Confidence)
 	return Interval{s.Lo, s.Center, s.Hi}, s.Warnings
+}
+
+// Known returns the values without NaN.
+func Known(values []float64) []float64 {
+	return slices.DeleteFunc(slices.Clone(values), math.IsNaN)
 }
 
 // Ratio returns the median ratio of a to b. a[i] and b[i] were measured side by side, so

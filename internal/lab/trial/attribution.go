@@ -14,43 +14,14 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/proc"
+	"github.com/tarehq/tare/internal/lab/sample"
 )
 
-// Attribution holds what the kernel counted in a trial of its own. Counting costs time, so the
-// times of such a record are meaningless and its numbers alone are used.
-type Attribution struct {
-	// Calls are system calls by role and name; nil if they were not counted. RoleGenerator is
-	// this whole process.
-	Calls map[string]map[string]uint64 `json:"calls,omitempty"`
-
-	// Hops are the connections between processes, in the order in which a request passes them.
-	Hops []Hop `json:"hops,omitempty"`
-
-	// Collector holds the rates of a Go application's garbage collector; nil for other
-	// applications.
-	Collector *Collector `json:"collector,omitempty"`
-
-	// Missing lists what could not be counted, and why.
-	Missing []string `json:"missing,omitempty"`
-
-	traced bool // the application traces its collector, and the kernel counts nothing
+// counting is a trial that counts: its attribution, and how it counts.
+type counting struct {
+	*sample.Attribution
+	traces bool // the application traces its collector, and the kernel counts nothing
 	inGo   bool // the application is a Go program
-}
-
-// RoleGenerator is the role of the load generator, which does not belong to a contender.
-const RoleGenerator = "generator"
-
-// Names of hops.
-const (
-	HopClient      = "client"      // to the front, or to the application if there is none
-	HopApplication = "application" // from the front to the application
-)
-
-// Hop is the traffic between two processes.
-type Hop struct {
-	Name    string `json:"name"`
-	Network string `json:"network"` // "tcp" or "unix"; for unix, Opened counts calls of connect
-	proc.Traffic
 }
 
 const (
@@ -65,25 +36,26 @@ const (
 // Attribute carries out a trial in which the kernel counts. If the application is a Go program, it
 // carries out another one in which the program traces its collector: the trace itself makes system
 // calls. Records and errors are as in Run.
-func (b *Bench) Attribute(ctx context.Context, c *contender.Contender, slot Slot) ([]Record, error) {
+func (b *Bench) Attribute(ctx context.Context, c *contender.Contender, slot Slot) ([]sample.Record, error) {
 	short := *b
 	short.Measure = min(b.Measure, countMeasure)
-	rec, err := short.run(ctx, c, slot, new(Attribution))
+	counted := &counting{Attribution: new(sample.Attribution)}
+	rec, err := short.run(ctx, c, slot, counted)
 	if err != nil {
 		return nil, err
 	}
-	if rec.Failure != "" || !rec.Attribution.inGo {
-		return []Record{rec}, nil
+	if rec.Failure != "" || !counted.inGo {
+		return []sample.Record{rec}, nil
 	}
 	short.Measure = min(b.Measure, traceMeasure)
-	traced, err := short.run(ctx, c, slot, &Attribution{traced: true})
-	return []Record{rec, traced}, err
+	traced, err := short.run(ctx, c, slot, &counting{Attribution: new(sample.Attribution), traces: true})
+	return []sample.Record{rec, traced}, err
 }
 
 // counters hold the kernel's counters while a contender runs. A counter that the kernel rejects is
 // nil, and the reason is in the attribution.
 type counters struct {
-	to      *Attribution
+	to      *counting
 	running *contender.Running
 	calls   *proc.Calls
 	tcp     *proc.Segments
@@ -91,8 +63,8 @@ type counters struct {
 }
 
 // count starts the counters. It returns nil if the trial counts nothing.
-func count(running *contender.Running, to *Attribution) *counters {
-	if to == nil || to.traced {
+func count(running *contender.Running, to *counting) *counters {
+	if to == nil || to.traces {
 		return nil
 	}
 	c := &counters{to: to, running: running}
@@ -151,9 +123,9 @@ type hopAt struct {
 func (h hopAt) onUnix() bool { return len(h.ports) == 0 }
 
 func (c *counters) hops() []hopAt {
-	all := []hopAt{{HopClient, RoleGenerator, portsOf(c.running.Address)}}
+	all := []hopAt{{sample.HopClient, sample.RoleGenerator, portsOf(c.running.Address)}}
 	if behind := c.running.Behind(); len(behind) > 0 {
-		all = append(all, hopAt{HopApplication, c.running.FrontRole(), portsOf(behind...)})
+		all = append(all, hopAt{sample.HopApplication, c.running.FrontRole(), portsOf(behind...)})
 	}
 	return all
 }
@@ -226,7 +198,7 @@ func (c *counters) attribute(before, after *look) {
 		c.to.Calls = callsByRole(before, after)
 	}
 	for i, h := range c.hops() {
-		hop := Hop{Name: h.name, Network: "tcp", Traffic: after.counted.hops[i].Minus(before.counted.hops[i])}
+		hop := sample.Hop{Name: h.name, Network: "tcp", Traffic: after.counted.hops[i].Minus(before.counted.hops[i])}
 		if h.onUnix() {
 			hop.Network, hop.Opened = "unix", c.to.Calls[h.clients]["connect"]
 		}
@@ -245,7 +217,7 @@ func inGo(pid int) bool {
 func callsByRole(before, after *look) map[string]map[string]uint64 {
 	names := proc.CallNames()
 	calls := make(map[string]map[string]uint64)
-	for _, role := range append(Roles(), RoleGenerator) {
+	for _, role := range append(sample.Roles(), sample.RoleGenerator) {
 		both := slices.Concat(pids(before.usages, role), pids(after.usages, role))
 		slices.Sort(both)
 		for _, pid := range slices.Compact(both) {
@@ -265,7 +237,7 @@ func callsByRole(before, after *look) map[string]map[string]uint64 {
 
 // pids returns the processes of a role.
 func pids(usages map[string][]proc.Usage, role string) (all []int) {
-	if role == RoleGenerator {
+	if role == sample.RoleGenerator {
 		return []int{os.Getpid()}
 	}
 	for _, u := range usages[role] {
@@ -279,16 +251,6 @@ func callName(names map[int]string, number int) string {
 		return name
 	}
 	return "call " + strconv.Itoa(number)
-}
-
-// Hop returns the hop with a name; nil if its traffic was not counted.
-func (a *Attribution) Hop(name string) *Hop {
-	for i := range a.Hops {
-		if a.Hops[i].Name == name {
-			return &a.Hops[i]
-		}
-	}
-	return nil
 }
 
 // generatorCost returns the cost of this process between two looks.

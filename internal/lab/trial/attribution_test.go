@@ -15,6 +15,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/proc"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
@@ -41,7 +42,7 @@ func chatter() {
 
 // attribute counts the calls and the traffic of a contender. It skips the test if the kernel does
 // not let this process count. Otherwise no count may be missing.
-func attribute(t *testing.T, b *trial.Bench, c *contender.Contender) *trial.Record {
+func attribute(t *testing.T, b *trial.Bench, c *contender.Contender) *sample.Record {
 	t.Helper()
 	counts, err := proc.CountCalls()
 	if err != nil {
@@ -88,8 +89,8 @@ func TestCallsPerRequestAreCounted(t *testing.T) {
 
 // callsPerRequest returns an error for wrong counts of two contenders, of which one makes more
 // calls.
-func callsPerRequest(plain, chatty *trial.Record) error {
-	per := func(r *trial.Record, name string) float64 {
+func callsPerRequest(plain, chatty *sample.Record) error {
+	per := func(r *sample.Record, name string) float64 {
 		return float64(r.Attribution.Calls[contender.RoleApplication][name]) / float64(r.Load.Requests)
 	}
 	for name, want := range map[string]float64{"getppid": extraGetppid, "pread64": extraRead} {
@@ -101,7 +102,7 @@ func callsPerRequest(plain, chatty *trial.Record) error {
 	if got := per(plain, "write"); !near(got, 1) {
 		return fmt.Errorf("%v writes a request, want 1", got)
 	}
-	if len(plain.Attribution.Calls[trial.RoleGenerator]) == 0 {
+	if len(plain.Attribution.Calls[sample.RoleGenerator]) == 0 {
 		return errors.New("the generator made no calls")
 	}
 	if g := plain.Generator; g == nil || g.CPU() <= 0 || g.PID != os.Getpid() {
@@ -164,8 +165,8 @@ func TestHopsCountConnectionsAndTraffic(t *testing.T) {
 }
 
 // hops returns an error for wrong counts of the hops in front of and behind nginx.
-func hops(r *trial.Record, network string, opened float64) error {
-	client, app := r.Attribution.Hop(trial.HopClient), r.Attribution.Hop(trial.HopApplication)
+func hops(r *sample.Record, network string, opened float64) error {
+	client, app := r.Attribution.Hop(sample.HopClient), r.Attribution.Hop(sample.HopApplication)
 	if client == nil || app == nil || client.Network != "tcp" || app.Network != network {
 		return fmt.Errorf("hops %+v", r.Attribution.Hops)
 	}
@@ -195,7 +196,7 @@ func TestApplicationWithoutFrontHasOneHop(t *testing.T) {
 		b.Measure = counted
 		again(t, b, func() error {
 			r := attribute(t, b, actorAt("server", contender.HTTP, place))
-			client := r.Attribution.Hop(trial.HopClient)
+			client := r.Attribution.Hop(sample.HopClient)
 			if client == nil || len(r.Attribution.Hops) != 1 {
 				return fmt.Errorf("%s: hops %+v", place, r.Attribution.Hops)
 			}
@@ -244,9 +245,9 @@ func TestAttributionWithoutRightsNamesWhatIsMissing(t *testing.T) {
 
 // The journal holds counts. Lines without counts, from older versions, can be read.
 func TestJournalHoldsAttribution(t *testing.T) {
-	was := trial.Record{Contender: "x", Attribution: &trial.Attribution{
+	was := sample.Record{Contender: "x", Attribution: &sample.Attribution{
 		Calls: map[string]map[string]uint64{contender.RoleNginx: {"read": 5}},
-		Hops: []trial.Hop{{Name: trial.HopClient, Network: "tcp",
+		Hops: []sample.Hop{{Name: sample.HopClient, Network: "tcp",
 			Traffic: proc.Traffic{Opened: 3, To: proc.Flow{Segments: 4, Bytes: 5}}}},
 		Missing: []string{"bytes on unix sockets were not counted: no"},
 	}}
@@ -254,17 +255,17 @@ func TestJournalHoldsAttribution(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var is trial.Record
+	var is sample.Record
 	if err := json.Unmarshal(line, &is); err != nil {
 		t.Fatal(err)
 	}
 	if again, err := json.Marshal(&is); err != nil || string(again) != string(line) ||
-		is.Attribution.Hop(trial.HopClient).To.Bytes != 5 {
+		is.Attribution.Hop(sample.HopClient).To.Bytes != 5 {
 		t.Errorf("%s becomes %s, %v", line, again, err)
 	}
 	const old = `{"block":2,"cores":1,"connections":8,"contender":"x","start":"2026-01-02T03:04:05Z","load":{"requests":100},` +
 		`"costs":{"application":[{"pid":5,"name":"p","userNs":100000,"sysNs":200000,"voluntarySwitches":1,"involuntarySwitches":2,"rssBytes":3}]},"othersNs":7,"machineAccepted":9}`
-	var before trial.Record
+	var before sample.Record
 	if err := json.Unmarshal([]byte(old), &before); err != nil {
 		t.Fatal(err)
 	}

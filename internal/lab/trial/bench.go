@@ -19,6 +19,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/proc"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/load"
 )
 
@@ -53,7 +54,7 @@ func (b *Bench) Ready(c *contender.Contender) func(ctx context.Context, address 
 }
 
 // Setting returns the setting of contenders under a condition.
-func (b *Bench) Setting(c Condition) contender.Setting {
+func (b *Bench) Setting(c sample.Condition) contender.Setting {
 	servers, _ := Layout(b.CPUs, c.Cores)
 	cores := cmp.Or(c.Cores, len(b.CPUs))
 	return contender.Setting{
@@ -64,17 +65,20 @@ func (b *Bench) Setting(c Condition) contender.Setting {
 
 // Run carries out one trial. A failure of the contender is in the record. The error is ctx's, or a
 // failure of the bench.
-func (b *Bench) Run(ctx context.Context, c *contender.Contender, slot Slot) (Record, error) {
+func (b *Bench) Run(ctx context.Context, c *contender.Contender, slot Slot) (sample.Record, error) {
 	return b.run(ctx, c, slot, nil)
 }
 
-// run carries out one trial. If a is not nil, it counts and fills it in.
-func (b *Bench) run(ctx context.Context, c *contender.Contender, slot Slot, a *Attribution) (rec Record, err error) {
-	rec = Record{
-		Block: slot.Block, Condition: slot.Condition, Contender: slot.Contender, Start: time.Now(), Attribution: a,
+// run carries out one trial. If counted is not nil, it counts and fills it in.
+func (b *Bench) run(ctx context.Context, c *contender.Contender, slot Slot,
+	counted *counting) (rec sample.Record, err error) {
+	rec = sample.Record{Block: slot.Block, Condition: slot.Condition, Contender: slot.Contender, Start: time.Now()}
+	traces := counted != nil && counted.traces
+	if counted != nil {
+		rec.Attribution = counted.Attribution
 	}
 	set := b.Setting(slot.Condition)
-	if a != nil && a.traced {
+	if traces {
 		set.Env = []string{collectorEnv()}
 	}
 	running, err := b.Stage.Start(ctx, c, set, b.Ready(c))
@@ -85,9 +89,9 @@ func (b *Bench) run(ctx context.Context, c *contender.Contender, slot Slot, a *A
 		rec.Failure = err.Error()
 		return rec, nil
 	}
-	err = b.measure(ctx, running, &rec)
-	if a != nil && a.traced && err == nil {
-		a.Collector, err = collector(running, rec.measured())
+	err = b.measure(ctx, running, &rec, counted)
+	if traces && err == nil {
+		counted.Collector, err = collector(running, rec.LoadTime())
 	}
 	if stopErr := running.Stop(); err == nil && stopErr != nil {
 		err = fmt.Errorf("%s: stop: %w", c.Name, stopErr)
@@ -104,9 +108,9 @@ const lengthen = 4
 // measure loads a running contender and fills in the record. Without responses and errors, the time
 // was too short for one response: the contender is slow, or other programs used the processors.
 // Then measure repeats the load for a longer time, up to requestTimeout.
-func (b *Bench) measure(ctx context.Context, running *contender.Running, rec *Record) error {
+func (b *Bench) measure(ctx context.Context, running *contender.Running, rec *sample.Record, to *counting) error {
 	for once := *b; ; once.Measure = min(lengthen*once.Measure, requestTimeout) {
-		silent, err := once.measureOnce(ctx, running, rec)
+		silent, err := once.measureOnce(ctx, running, rec, to)
 		if err != nil || !silent || once.Measure >= requestTimeout {
 			return err
 		}
@@ -116,7 +120,8 @@ func (b *Bench) measure(ctx context.Context, running *contender.Running, rec *Re
 
 // measureOnce loads a running contender for Measure and fills in the record. silent reports whether
 // there were neither responses nor errors.
-func (b *Bench) measureOnce(ctx context.Context, running *contender.Running, rec *Record) (silent bool, err error) {
+func (b *Bench) measureOnce(ctx context.Context, running *contender.Running, rec *sample.Record,
+	to *counting) (silent bool, err error) {
 	loadCtx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	over := make(chan struct{})
@@ -134,7 +139,7 @@ func (b *Bench) measureOnce(ctx context.Context, running *contender.Running, rec
 		return false, err
 	}
 	defer restore()
-	counters := count(running, rec.Attribution)
+	counters := count(running, to)
 	defer func() { err = errors.Join(err, counters.close()) }()
 	cpus := b.CPUs
 	if generator != nil {
@@ -155,19 +160,19 @@ func (b *Bench) measureOnce(ctx context.Context, running *contender.Running, rec
 	case before.err != nil || after.err != nil:
 		return false, errors.Join(before.err, after.err)
 	}
-	if rec.Failure = rec.Scenario.handshakeFault(result); rec.Failure != "" {
+	if rec.Failure = handshakeFault(&rec.Scenario, result); rec.Failure != "" {
 		return false, nil
 	}
 	if rec.Failure = fault(result, fmt.Sprintf("nothing was received in %v", b.Measure)); rec.Failure != "" {
 		return result.Requests == 0 && result.Errors.Total() == 0, nil
 	}
-	rec.fill(result, &before, &after)
+	fill(rec, result, &before, &after)
 	counters.attribute(&before, &after)
 	return false, nil
 }
 
 // fill fills in the load's result and the differences of two looks.
-func (r *Record) fill(result *load.Result, before, after *look) {
+func fill(r *sample.Record, result *load.Result, before, after *look) {
 	r.Load = result
 	r.Costs = make(map[string][]proc.Cost)
 	busy := after.busy - before.busy
@@ -186,14 +191,14 @@ func (r *Record) fill(result *load.Result, before, after *look) {
 }
 
 // plan returns the generator's plan, with requests like those of equal.Fetch.
-func (b *Bench) plan(at contender.Place, c Condition, cpus []int) load.Plan {
+func (b *Bench) plan(at contender.Place, c sample.Condition, cpus []int) load.Plan {
 	s, r := &c.Scenario, c.Scenario.Request(b.Request)
 	path, isTemplate := r.Path, false
 	if b.Template != "" && s.Path == "" {
 		path, isTemplate = b.Template, true
 	}
 	p := load.Plan{
-		URL: loadURL(at, path), Template: isTemplate, TLS: s.clientTLS(at, r.Host),
+		URL: loadURL(at, path), Template: isTemplate, TLS: clientTLS(s, at, r.Host),
 		Method: r.Method, Header: []string{"Host: " + r.Host},
 		Connections: c.Connections, Threads: min(len(cpus), c.Connections), CPUs: cpus,
 		Warmup: b.Warmup, Duration: b.Measure, Timeout: requestTimeout, PerConnection: r.PerConnection,
@@ -251,7 +256,7 @@ func (l *look) take() {
 		l.counted, countErr = l.counters.take(l.before.usages)
 	}
 	l.usages, l.err = l.running.Usages()
-	self, ownErr := proc.Self(RoleGenerator)
+	self, ownErr := proc.Self(sample.RoleGenerator)
 	l.own = []proc.Usage{self}
 	l.busy, l.busyKnown, busyErr = proc.Busy(l.cpus)
 	l.accepted = proc.PassiveOpens()
@@ -263,7 +268,7 @@ func (l *look) take() {
 
 // moveAside keeps this process off the servers' processors. generator are the processors of the
 // generator's threads; none if servers and generator share all.
-func (b *Bench) moveAside(c Condition) (restore func(), generator []int, err error) {
+func (b *Bench) moveAside(c sample.Condition) (restore func(), generator []int, err error) {
 	_, generator = Layout(b.CPUs, c.Cores)
 	if generator == nil {
 		return func() {}, nil, nil

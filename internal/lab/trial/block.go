@@ -15,6 +15,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/proc"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/load"
 )
 
@@ -52,10 +53,12 @@ const (
 // Block is one start of several contenders, which run at the same time and are loaded in turns.
 type Block struct {
 	Number int // from 1
-	Condition
+	sample.Condition
 	Members []Member
 	Control string // the member that the others are compared with; "" if there is none
 	Seed    uint64 // of the order in which members are started and loaded
+
+	Measure time.Duration // the load of each member; 0 is the bench's
 
 	// Together measures all members alone if one of them is.
 	Together bool
@@ -78,7 +81,7 @@ type Member struct {
 // member is a contender that takes part in a block.
 type member struct {
 	Member
-	rec      Record
+	rec      sample.Record
 	running  *contender.Running
 	session  *load.Session
 	start    map[string][]proc.Usage  // by role, before its first slice
@@ -94,10 +97,11 @@ type member struct {
 // Block carries out a block and returns a record of each member. Members that cannot be measured
 // beside others are measured alone, in a trial as Run makes it, and so is the control, for
 // comparison; their records give the reason in Alone. The error is the bench's own, or ctx's.
-func (b *Bench) Block(ctx context.Context, k Block) ([]Record, error) {
+func (b *Bench) Block(ctx context.Context, k Block) ([]sample.Record, error) {
 	s := &blockState{
 		bench: b, Block: k, random: rand.New(rand.NewPCG(k.Seed, uint64(k.Number))), alone: make(map[string]string),
 	}
+	s.Measure = cmp.Or(k.Measure, b.Measure)
 	s.random.Shuffle(len(k.Members), func(i, j int) { k.Members[i], k.Members[j] = k.Members[j], k.Members[i] })
 	tooMany := tooManyFiles(&k)
 	for _, m := range k.Members {
@@ -130,7 +134,7 @@ type blockState struct {
 	rounds    int               // of the block
 	ownCPU    time.Duration     // that members used in their own slices
 	up        []*member         // members that run
-	records   []Record          // of members that do not run any more
+	records   []sample.Record   // of members that do not run any more
 	alone     map[string]string // by name, why members are measured alone
 }
 
@@ -235,7 +239,7 @@ func (s *blockState) start(ctx context.Context, of Member) error {
 		return s.stopAlone()
 	}
 	m := &member{Member: of, cpu: make(map[string]time.Duration)}
-	m.rec = Record{
+	m.rec = sample.Record{
 		Block: s.Number, Condition: s.Condition, Contender: of.Name, Start: time.Now(),
 		Costs: make(map[string][]proc.Cost),
 	}
@@ -297,12 +301,12 @@ func (s *blockState) warm(ctx context.Context, m *member) error {
 	if why := m.died(); why != "" {
 		return s.fail(m, why)
 	}
-	m.rate = float64(slice.Requests) / slice.Took.Seconds()
+	m.rate = float64(slice.Requests) / slice.Elapsed.Seconds()
 	if err = m.look(); err != nil {
 		return err
 	}
 	m.start = m.usages
-	if slice.Drained > max(longestSlice, s.bench.Measure) {
+	if slice.Drained > max(longestSlice, s.Measure) {
 		s.alone[m.Name] = fmt.Sprintf("its last responses take %v after the last request",
 			slice.Drained.Round(time.Millisecond))
 	}
@@ -314,7 +318,7 @@ func (s *blockState) warm(ctx context.Context, m *member) error {
 		m.least = tickedSlice
 	}
 	drained := time.Duration(float64(slice.Drained) / drainShare)
-	m.least = max(m.least, min(drained, s.bench.Measure/fewestRounds, longestSlice))
+	m.least = max(m.least, min(drained, s.Measure/fewestRounds, longestSlice))
 	return nil
 }
 
@@ -333,10 +337,10 @@ func (m *member) childrenCPU() (total time.Duration) {
 // every slice.
 func (s *blockState) plan() {
 	for _, m := range s.up {
-		s.length = max(s.length, min(m.least, s.bench.Measure))
+		s.length = max(s.length, min(m.least, s.Measure))
 	}
 	if s.length > 0 {
-		s.rounds = max(1, int(s.bench.Measure.Seconds()/s.length.Seconds()+0.5))
+		s.rounds = max(1, int(s.Measure.Seconds()/s.length.Seconds()+0.5))
 	}
 }
 
@@ -350,16 +354,16 @@ func (s *blockState) announce(m *member) {
 // two spans of sleepTime and believes the lower one: what a server does just after its warm-up
 // passes.
 func (s *blockState) removeRestless() error {
-	var looks [2]map[string]Asleep
+	var looks [2]map[string]sample.Asleep
 	for i := range looks {
 		time.Sleep(sleepTime)
-		looks[i] = make(map[string]Asleep)
+		looks[i] = make(map[string]sample.Asleep)
 		for _, m := range s.up {
 			before := m.rec.Asleep
 			if err := s.lookAsleep(m); err != nil {
 				return err
 			}
-			looks[i][m.Name] = Asleep{For: m.rec.Asleep.For - before.For, CPU: m.rec.Asleep.CPU - before.CPU}
+			looks[i][m.Name] = sample.Asleep{For: m.rec.Asleep.For - before.For, CPU: m.rec.Asleep.CPU - before.CPU}
 		}
 	}
 	for _, m := range s.up {
@@ -402,20 +406,22 @@ func (s *blockState) stopAll() (err error) {
 }
 
 // measureAlone measures the members that have a reason for it, and the control.
-func (s *blockState) measureAlone(ctx context.Context) ([]Record, error) {
+func (s *blockState) measureAlone(ctx context.Context) ([]sample.Record, error) {
 	if len(s.alone) == 0 {
 		return s.records, nil
 	}
+	bench := *s.bench
+	bench.Measure = s.Measure
 	for _, m := range s.Members {
 		why := s.alone[m.Name]
 		if why == "" && m.Name == s.Control {
-			why = forComparison
+			why = sample.ForComparison
 		}
 		if why == "" {
 			continue
 		}
 		s.announce(&member{Member: m})
-		rec, err := s.bench.run(ctx, m.Contender, Slot{Block: s.Number, Condition: s.Condition, Contender: m.Name}, nil)
+		rec, err := bench.run(ctx, m.Contender, Slot{Block: s.Number, Condition: s.Condition, Contender: m.Name}, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -423,18 +429,6 @@ func (s *blockState) measureAlone(ctx context.Context) ([]Record, error) {
 		s.records = append(s.records, rec)
 	}
 	return s.records, nil
-}
-
-// forComparison is why a control that ran beside others is measured alone, too.
-const forComparison = "to be compared with contenders that are measured alone"
-
-// StaysAlone reports why later blocks of the condition measure the contender alone, or "" if they
-// measure it beside others.
-func (r *Record) StaysAlone() string {
-	if r.Alone == forComparison {
-		return ""
-	}
-	return r.Alone
 }
 
 // fault returns why a result cannot be compared, or "". Without responses and errors it is

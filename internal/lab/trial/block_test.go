@@ -12,26 +12,27 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/proc"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
 )
 
 // company returns a block of contenders that this binary plays, by their roles. The first is the
 // control.
 func company(roles ...string) trial.Block {
-	k := trial.Block{Number: 1, Condition: trial.Condition{Cores: 1, Connections: 8}, Control: roles[0], Seed: 5}
+	k := trial.Block{Number: 1, Condition: sample.Condition{Cores: 1, Connections: 8}, Control: roles[0], Seed: 5}
 	for _, role := range roles {
 		k.Members = append(k.Members, trial.Member{Name: role, Contender: actor(strings.TrimRight(role, "+"))})
 	}
 	return k
 }
 
-func block(t *testing.T, b *trial.Bench, k trial.Block) map[string]*trial.Record {
+func block(t *testing.T, b *trial.Bench, k trial.Block) map[string]*sample.Record {
 	t.Helper()
 	records, err := b.Block(t.Context(), k)
 	if err != nil {
 		t.Fatal(err)
 	}
-	by := make(map[string]*trial.Record)
+	by := make(map[string]*sample.Record)
 	for i := range records {
 		name := records[i].Contender
 		if records[i].Alone != "" {

@@ -8,14 +8,8 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/sample"
 )
-
-// Collector holds rates of a Go program's garbage collector in the measured time, from its trace.
-type Collector struct {
-	BytesPerSecond  float64 `json:"bytesPerSecond"`  // allocated; the trace has whole MB
-	CPUPerSecond    float64 `json:"cpuPerSecond"`    // CPU seconds per second
-	CyclesPerSecond float64 `json:"cyclesPerSecond"` // runs per second
-}
 
 // collectorEnv returns the variable that makes a Go program print a line after each run of its
 // collector. Other programs ignore it.
@@ -29,7 +23,7 @@ func collectorEnv() string {
 
 // collector computes the rates from the application's output, whose end belongs to the measured
 // time. It returns nil if the collector ran less than fewestCycles times.
-func collector(running *contender.Running, measured time.Duration) (*Collector, error) {
+func collector(running *contender.Running, measured time.Duration) (*sample.Collector, error) {
 	printed, err := running.Output(contender.RoleApplication)
 	if err != nil {
 		return nil, err
@@ -47,7 +41,7 @@ type cycle struct {
 // fewestCycles is the number of runs from which rates can be computed.
 const fewestCycles = 3
 
-func readCollector(text string, seconds float64) *Collector {
+func readCollector(text string, seconds float64) *sample.Collector {
 	// The format is documented in package runtime: gc # @#s #%: #+#+# ms clock, #+#/#/#+# ms cpu,
 	// #->#-># MB, ...
 	line := regexp.MustCompile(`^gc \d+ @([\d.]+)s \d+%: \S+ ms clock, ([\d.+/]+) ms cpu, (\d+)->\d+->(\d+) MB`)
@@ -72,7 +66,7 @@ func readCollector(text string, seconds float64) *Collector {
 	if span <= 0 {
 		return nil
 	}
-	return &Collector{
+	return &sample.Collector{
 		BytesPerSecond: made * (1 << 20) / span, CPUPerSecond: cpu / span,
 		CyclesPerSecond: float64(len(cycles)-1) / span,
 	}

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/load"
 )
 
@@ -16,27 +17,29 @@ func TestPlansOfScenarios(t *testing.T) {
 	at := contender.Place{Protocol: contender.HTTP, Address: "127.0.0.1:1", TLS: true}
 	for _, test := range []struct {
 		name     string
-		scenario Scenario
+		scenario sample.Scenario
 		want     load.Plan
 		caches   bool
 	}{
-		{"plain", Scenario{},
+		{"plain", sample.Scenario{},
 			load.Plan{URL: "https://127.0.0.1:1/", Pipeline: 1, Expect: load.Expect{Body: []byte("small")}}, false},
-		{"streams", Scenario{Version: equal.HTTP2, Streams: 32},
+		{"streams", sample.Scenario{Version: equal.HTTP2, Streams: 32},
 			load.Plan{URL: "https://127.0.0.1:1/", Version: load.HTTP2, Pipeline: 32,
 				Expect: load.Expect{Body: []byte("small")}}, false},
-		{"path", Scenario{Path: "/large"},
-			load.Plan{URL: "https://127.0.0.1:1/large", Pipeline: 1, Expect: load.Expect{Body: []byte("large")}}, false},
-		{"unknown path", Scenario{Path: "/other"}, load.Plan{URL: "https://127.0.0.1:1/other", Pipeline: 1}, false},
-		{"full", Scenario{Handshakes: Full},
+		{"path", sample.Scenario{Path: "/large"},
+			load.Plan{URL: "https://127.0.0.1:1/large", Pipeline: 1,
+				Expect: load.Expect{Body: []byte("large")}}, false},
+		{"unknown path", sample.Scenario{Path: "/other"},
+			load.Plan{URL: "https://127.0.0.1:1/other", Pipeline: 1}, false},
+		{"full", sample.Scenario{Handshakes: sample.Full},
 			load.Plan{URL: "https://127.0.0.1:1/", Pipeline: 1, PerConnection: 1,
 				Expect: load.Expect{Body: []byte("small")}}, false},
-		{"resumed", Scenario{Handshakes: Resumed},
+		{"resumed", sample.Scenario{Handshakes: sample.Resumed},
 			load.Plan{URL: "https://127.0.0.1:1/", Pipeline: 1, PerConnection: 1,
 				Expect: load.Expect{Body: []byte("small")}}, true},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := b.plan(at, Condition{Connections: 4, Scenario: test.scenario}, []int{0})
+			got := b.plan(at, sample.Condition{Connections: 4, Scenario: test.scenario}, []int{0})
 			want := &test.want
 			if got.URL != want.URL || got.Version != want.Version || got.Pipeline != want.Pipeline ||
 				got.PerConnection != want.PerConnection || string(got.Expect.Body) != string(want.Expect.Body) {
@@ -48,7 +51,8 @@ func TestPlansOfScenarios(t *testing.T) {
 		})
 	}
 	at.TLS = false
-	if got := b.plan(at, Condition{Connections: 4}, []int{0}); got.TLS != nil || got.URL != "http://127.0.0.1:1/" {
+	four := sample.Condition{Connections: 4}
+	if got := b.plan(at, four, []int{0}); got.TLS != nil || got.URL != "http://127.0.0.1:1/" {
 		t.Errorf("without TLS: %s, %+v", got.URL, got.TLS)
 	}
 }
@@ -56,10 +60,11 @@ func TestPlansOfScenarios(t *testing.T) {
 func TestExpressionsOfThePathAreTheExperimentsOwn(t *testing.T) {
 	b := &Bench{Template: "/{{seq}}", Request: equal.Request{Method: "GET", Path: "/0", Host: "a.test"}}
 	at := contender.Place{Protocol: contender.HTTP, Address: "127.0.0.1:1"}
-	if p := b.plan(at, Condition{Connections: 1}, []int{0}); !p.Template || p.URL != "http://127.0.0.1:1/{{seq}}" {
+	one := sample.Condition{Connections: 1}
+	if p := b.plan(at, one, []int{0}); !p.Template || p.URL != "http://127.0.0.1:1/{{seq}}" {
 		t.Errorf("got %s, %v", p.URL, p.Template)
 	}
-	own := Condition{Connections: 1, Scenario: Scenario{Path: "/large"}}
+	own := sample.Condition{Connections: 1, Scenario: sample.Scenario{Path: "/large"}}
 	if p := b.plan(at, own, []int{0}); p.Template || p.URL != "http://127.0.0.1:1/large" {
 		t.Errorf("got %s, %v", p.URL, p.Template)
 	}
@@ -71,13 +76,13 @@ func TestSessionsThatAreNotResumedAreAFault(t *testing.T) {
 		connects, resumed uint64
 		want              string
 	}{
-		{Resumed, 100, 95, ""},
-		{Resumed, 100, 94, "it resumed 94 of 100 TLS sessions"},
-		{Full, 100, 0, ""},
+		{sample.Resumed, 100, 95, ""},
+		{sample.Resumed, 100, 94, "it resumed 94 of 100 TLS sessions"},
+		{sample.Full, 100, 0, ""},
 		{"", 0, 0, ""},
 	} {
-		s := Scenario{Handshakes: test.handshakes}
-		if got := s.handshakeFault(&load.Result{Connects: test.connects, Resumed: test.resumed}); got != test.want {
+		s := sample.Scenario{Handshakes: test.handshakes}
+		if got := handshakeFault(&s, &load.Result{Connects: test.connects, Resumed: test.resumed}); got != test.want {
 			t.Errorf("%+v: got %q", test, got)
 		}
 	}

@@ -2,12 +2,14 @@ package trial
 
 import (
 	"slices"
+
+	"github.com/tarehq/tare/internal/lab/sample"
 )
 
 // Slot identifies one trial.
 type Slot struct {
 	Block int // from 1
-	Condition
+	sample.Condition
 	Contender string
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/proc"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 	"github.com/tarehq/tare/internal/testkit"
@@ -128,7 +129,7 @@ func bench(t *testing.T) *trial.Bench {
 // weigh runs trials of a contender until one has no error, each for twice as long as the one
 // before: other programs may use the processors meanwhile. The error of the last one fails the
 // test.
-func weigh(t *testing.T, b *trial.Bench, c *contender.Contender, cores int, wrong func(r *trial.Record) error) {
+func weigh(t *testing.T, b *trial.Bench, c *contender.Contender, cores int, wrong func(r *sample.Record) error) {
 	t.Helper()
 	again(t, b, func() error {
 		r, err := b.Run(context.Background(), c, slot(cores))
@@ -168,13 +169,13 @@ func actorAt(role, protocol, place string) *contender.Contender {
 }
 
 func slot(cores int) trial.Slot {
-	return trial.Slot{Block: 1, Condition: trial.Condition{Cores: cores, Connections: 8}, Contender: "x"}
+	return trial.Slot{Block: 1, Condition: sample.Condition{Cores: cores, Connections: 8}, Contender: "x"}
 }
 
 func TestTrialMeasuresContender(t *testing.T) {
 	before := allCPUs(t)
 	for _, cores := range []int{1, 0} {
-		weigh(t, bench(t), actor("server"), cores, func(r *trial.Record) error {
+		weigh(t, bench(t), actor("server"), cores, func(r *sample.Record) error {
 			user, sys := r.CPUPerRequest("")
 			appUser, appSys := r.CPUPerRequest(contender.RoleApplication)
 			if r.Load.Requests == 0 || user <= 0 || sys <= 0 || user != appUser || sys != appSys {
@@ -266,7 +267,7 @@ func TestCPUTimeAddsUp(t *testing.T) {
 	if len(allCPUs(t)) < 2 {
 		t.Skip("needs two processors")
 	}
-	weigh(t, bench(t), actor("server"), 1, func(r *trial.Record) error {
+	weigh(t, bench(t), actor("server"), 1, func(r *sample.Record) error {
 		// Other programs may use the same processor, so that the lower limit is generous.
 		if share := r.WeightUs() * r.Load.PerSecond() / 1e6; share < 0.1 || share > 1.05 {
 			return fmt.Errorf("the servers used %.2f of one processor", share)
@@ -277,7 +278,7 @@ func TestCPUTimeAddsUp(t *testing.T) {
 
 // A record's figures are sums over its processes, per request.
 func TestRecordSumsProcesses(t *testing.T) {
-	r := trial.Record{
+	r := sample.Record{
 		Load: &load.Result{Requests: 100, Seconds: 2, Connects: 3}, MachineAccepted: 13,
 		Costs: map[string][]proc.Cost{
 			contender.RoleNginx: {
@@ -315,7 +316,7 @@ func TestRecordSumsProcesses(t *testing.T) {
 
 // In the measured time a machine accepts at least the connections that the generator opens.
 func TestMachineAcceptedIncludesTheGenerators(t *testing.T) {
-	weigh(t, bench(t), actor("closes"), 1, func(r *trial.Record) error {
+	weigh(t, bench(t), actor("closes"), 1, func(r *sample.Record) error {
 		if r.Load.Connects == 0 || r.MachineAccepted < r.Load.Connects/2 {
 			return fmt.Errorf("%d opened, %d accepted", r.Load.Connects, r.MachineAccepted)
 		}
@@ -350,7 +351,7 @@ func TestInterruptedTrialLeavesNoProcesses(t *testing.T) {
 
 func TestJournalWritesALineForEachRecord(t *testing.T) {
 	name := filepath.Join(t.TempDir(), "j")
-	j, err := trial.NewJournal(name)
+	j, err := sample.NewJournal(name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -372,7 +373,7 @@ func TestJournalWritesALineForEachRecord(t *testing.T) {
 	if err != nil || len(lines) != 4 || lines[3] != "" {
 		t.Fatal(len(lines), err)
 	}
-	var got trial.Record
+	var got sample.Record
 	if err := json.Unmarshal([]byte(lines[2]), &got); err != nil {
 		t.Fatal(err)
 	}
@@ -380,7 +381,7 @@ func TestJournalWritesALineForEachRecord(t *testing.T) {
 		got.Load.Latency.Quantile(0.9) != r.Load.Latency.Quantile(0.9) || !got.Start.Equal(r.Start) {
 		t.Errorf("got %+v, want %+v", got, r)
 	}
-	if _, err := trial.NewJournal(name); !errors.Is(err, os.ErrExist) {
+	if _, err := sample.NewJournal(name); !errors.Is(err, os.ErrExist) {
 		t.Errorf("an existing journal is overwritten: %v", err)
 	}
 }
@@ -389,15 +390,15 @@ func TestJournalWritesALineForEachRecord(t *testing.T) {
 func TestSettingFollowsCondition(t *testing.T) {
 	b := &trial.Bench{CPUs: []int{3, 4, 5}}
 	for _, test := range []struct {
-		c              trial.Condition
+		c              sample.Condition
 		procs, workers int
 		cpus           int
 	}{
-		{trial.Condition{Cores: 1}, 1, 1, 1},
-		{trial.Condition{}, 3, 3, 0},
-		{trial.Condition{Procs: 8}, 8, 3, 0},
-		{trial.Condition{Cores: 2, Workers: 16}, 2, 16, 2},
-		{trial.Condition{Cores: 1, Procs: 4, Workers: 2}, 4, 2, 1},
+		{sample.Condition{Cores: 1}, 1, 1, 1},
+		{sample.Condition{}, 3, 3, 0},
+		{sample.Condition{Procs: 8}, 8, 3, 0},
+		{sample.Condition{Cores: 2, Workers: 16}, 2, 16, 2},
+		{sample.Condition{Cores: 1, Procs: 4, Workers: 2}, 4, 2, 1},
 	} {
 		if s := b.Setting(test.c); s.Cores != test.procs || s.Workers != test.workers || len(s.CPUs) != test.cpus {
 			t.Errorf("%+v: %+v", test.c, s)

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab/proc"
+	"github.com/tarehq/tare/internal/lab/sample"
 )
 
 // round gives each member a slice, in random order. The CPU time of other programs is measured over
@@ -54,7 +55,7 @@ func (s *blockState) machineUse() (machineUse, error) {
 	if err != nil {
 		return machineUse{}, err
 	}
-	self, err := proc.Self(RoleGenerator)
+	self, err := proc.Self(sample.RoleGenerator)
 	return machineUse{at: time.Now(), busy: busy, own: s.ownCPU + self.Ran, known: known}, err
 }
 
@@ -64,7 +65,7 @@ func (s *blockState) visit(ctx context.Context, m *member, round int) error {
 	if err := s.lookAsleep(m); err != nil {
 		return err
 	}
-	before, err := proc.Self(RoleGenerator)
+	before, err := proc.Self(sample.RoleGenerator)
 	if err != nil {
 		return err
 	}
@@ -85,7 +86,7 @@ func (s *blockState) visit(ctx context.Context, m *member, round int) error {
 	if got.Requests == 0 && got.Errors > 0 { // its next slices would take as long as their timeouts
 		return s.fail(m, "no response in a slice: "+m.session.Close().Errors.First)
 	}
-	after, err := proc.Self(RoleGenerator)
+	after, err := proc.Self(sample.RoleGenerator)
 	if err != nil {
 		return err
 	}
@@ -98,10 +99,10 @@ func (s *blockState) visit(ctx context.Context, m *member, round int) error {
 	}
 	accepted := proc.PassiveOpens()
 	m.rec.MachineAccepted += accepted - min(opened, accepted)
-	m.rate = float64(got.Requests) / got.Took.Seconds()
+	m.rate = float64(got.Requests) / got.Elapsed.Seconds()
 	if got.Requests > 0 {
-		m.rec.Slices = append(m.rec.Slices, Slice{
-			Round: round, Offset: began.Sub(m.rec.Start), Took: got.Took, Requests: got.Requests, CPU: spent,
+		m.rec.Slices = append(m.rec.Slices, sample.Slice{
+			Round: round, Offset: began.Sub(m.rec.Start), Took: got.Elapsed, Requests: got.Requests, CPU: spent,
 			Probe: probed,
 		})
 	}
@@ -179,7 +180,7 @@ func (s *blockState) finish(m *member) error {
 	}
 	result := m.session.Close()
 	if why := cmp.Or(m.died(), fault(result, "nothing was received in slices of "+s.length.String()),
-		s.Scenario.handshakeFault(result)); why != "" {
+		handshakeFault(&s.Scenario, result)); why != "" {
 		return s.fail(m, why)
 	}
 	m.rec.Load = result

@@ -108,7 +108,7 @@ func profile(lifetime time.Duration) map[string]any {
 	return map[string]any{"description": "a profile of " + lifetime.String(), "validityPeriod": int(lifetime.Seconds())}
 }
 
-// start starts one of the programs.
+// start starts one of the programs and waits until it listens.
 func (p *Pebble) start(t testing.TB, path string, env []string, address string, args ...string) *testkit.Process {
 	t.Helper()
 	c := exec.Command(path, args...)

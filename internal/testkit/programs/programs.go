@@ -36,7 +36,7 @@ func Root(t testing.TB) string {
 // does.
 func Tools(t testing.TB) *contender.Tools {
 	t.Helper()
-	return &contender.Tools{Cache: filepath.Join(Root(t), ".cache"), Logf: t.Logf}
+	return &contender.Tools{Cache: filepath.Join(Root(t), ".cache"), Checkout: Root(t), Logf: t.Logf}
 }
 
 // Nginx returns a working nginx.

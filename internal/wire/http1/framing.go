@@ -28,8 +28,8 @@ type facts struct {
 	expectContinue, expectOther   bool
 	inTrailer                     bool // the fields belong to a trailer section
 
-	length int64 // valid iff hasLength
-	host   Span  // valid iff hasHost
+	length int64 // valid if hasLength
+	host   Span  // valid if hasHost
 }
 
 // Host returns the offsets of the Host field's value, and whether there is one.

@@ -20,15 +20,15 @@ type HeaderBlock struct {
 
 	scratch []byte // a name and a value that are being decoded
 
-	fault  string
-	seen   uint8 // the pseudo-header fields that occurred, as bits
-	size   int   // list size
-	count  int   // of fields
-	copied int   // size of the names that literals took from the dynamic table
-	crumbs int   // of Cookie
-	host   http1.Span
-	limits http1.Limits
-	hosts  int
+	fault   string
+	seen    uint8 // the pseudo-header fields that occurred, as bits
+	size    int   // list size
+	count   int   // of fields
+	copied  int   // size of the names that literals took from the dynamic table
+	cookies int   // fields of that name
+	host    http1.Span
+	limits  http1.Limits
+	hosts   int
 }
 
 func (b *HeaderBlock) reset(limits http1.Limits) {
@@ -56,8 +56,8 @@ func (b *HeaderBlock) setFault(what string) {
 	}
 }
 
-// add counts a field and checks what does not depend on its text. It reports whether the field is
-// to be kept.
+// add counts a field and checks what does not depend on its text. It reports whether the block
+// keeps the field.
 func (b *HeaderBlock) add(info nameInfo, isValue bool, nameSize, valueSize int) bool {
 	b.size += nameSize + valueSize + entryOverhead
 	b.count++
@@ -133,7 +133,7 @@ func addText[T string | []byte](b *HeaderBlock, info nameInfo, name, value T) {
 		b.hosts++
 		b.Fields = append(b.Fields, f)
 	case kindCookie:
-		b.crumbs++
+		b.cookies++
 		b.Fields = append(b.Fields, f)
 	case kindField:
 		b.Fields = append(b.Fields, f)
@@ -164,8 +164,8 @@ func (b *HeaderBlock) CheckRequest() (fault string) {
 	if b.fault == "" && !b.IsTooLarge {
 		b.fault = b.requestFault()
 	}
-	if b.crumbs > 1 {
-		b.joinCrumbs()
+	if b.cookies > 1 {
+		b.joinCookies()
 	}
 	return b.fault
 }
@@ -230,8 +230,8 @@ func isPath(method, path []byte) bool {
 	return true
 }
 
-// joinCrumbs makes one Cookie field of several (RFC 9113, 8.2.3).
-func (b *HeaderBlock) joinCrumbs() {
+// joinCookies makes one Cookie field of several (RFC 9113, 8.2.3).
+func (b *HeaderBlock) joinCookies() {
 	isCookie := func(f http1.Field) bool { return f.Known.String() == "Cookie" }
 	joined := http1.Span{Start: uint32(len(b.Text))}
 	kept := b.Fields[:0]

@@ -160,7 +160,7 @@ func writeRandomFields(encoder *hpack.Encoder, random *rand.Rand) (text string) 
 }
 
 // All entries of the static table are those of golang.org/x/net, and their names are classified.
-func TestStaticTable(t *testing.T) {
+func TestStaticTableIsThatOfRFC7541(t *testing.T) {
 	var want []hpack.HeaderField
 	reference := hpack.NewDecoder(4096, func(f hpack.HeaderField) { want = append(want, f) })
 	for i := 1; i <= 61; i++ {
@@ -185,7 +185,7 @@ func TestStaticTable(t *testing.T) {
 }
 
 // Each octet, and the padding of each length, survives Huffman coding.
-func TestHuffmanCode(t *testing.T) {
+func TestHuffmanCodeSurvivesBothDirections(t *testing.T) {
 	for c := range 256 {
 		for n := 1; n <= 9; n++ {
 			text := strings.Repeat(string([]byte{byte(c)}), n)

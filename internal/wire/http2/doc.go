@@ -2,15 +2,15 @@
 // 7541): bytes in, offsets and values out.
 //
 // Nothing here reads, writes, waits, logs or keeps a connection. ParseFrameHeader and
-// FrameHeader.Check say where a frame ends and whether it may exist. One function for each type of
-// frame interprets its payload. A Decoder decodes the field block of a request, once all fragments
-// of the block have arrived. The functions whose names begin with Append produce frames and field
-// blocks.
+// FrameHeader.Check determine where a frame ends and whether it may exist. One function for each
+// type of frame interprets its payload. A Decoder decodes the field block of a request, once all
+// fragments of the block have arrived. The functions whose names begin with Append produce frames
+// and field blocks.
 //
 // # Field blocks
 //
 // A Decoder changes with each block. All blocks of a connection must therefore pass through it, in
-// order, also those of requests that are refused. A block that exceeds its limits is decoded to its
+// order, also those of rejected requests. A block that exceeds its limits is decoded to its
 // end, without keeping what exceeds them.
 //
 // AppendHeaders, AppendStatus and AppendField use the static table only. Their output does not

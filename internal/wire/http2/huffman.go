@@ -65,7 +65,7 @@ func makeHuffman() *huffman {
 	return h
 }
 
-// appendDecoded appends the string that src encodes. ok is false if src is no valid encoding.
+// appendDecoded appends the string that src encodes. ok is false if src is not a valid encoding.
 //
 // The next bits of src are the first ones of a word. Most symbols have short codes, which one
 // lookup finds, so that the word is refilled after several symbols.

@@ -2,7 +2,7 @@ package http2
 
 import "github.com/tarehq/tare/internal/wire/http1"
 
-// nameKind says how a field of a block is treated.
+// nameKind is how a field of a block is treated.
 type nameKind uint8
 
 const (
@@ -16,7 +16,7 @@ const (
 	lastPseudo = kindStatus
 
 	kindBadPseudo  nameKind = iota - 1 // an unknown pseudo-header field
-	kindBadName                        // upper case, or no token
+	kindBadName                        // upper case, or not a token
 	kindConnection                     // concerns one connection, which HTTP/2 forbids (RFC 9113, 8.2.2)
 	kindTE
 	kindCookie

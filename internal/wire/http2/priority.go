@@ -9,8 +9,8 @@ const (
 // ParsePriority returns the parameters of a Priority field or of a PRIORITY_UPDATE frame. What is
 // absent or malformed has its default.
 //
-// It is no complete parser of structured fields (RFC 8941): it reads a dictionary without strings,
-// which is all that RFC 9218 defines. Parameters of members are skipped.
+// It is not a complete parser of structured fields (RFC 8941): it reads a dictionary without
+// strings, which is all that RFC 9218 defines. Parameters of members are skipped.
 func ParsePriority(value []byte) (urgency uint8, incremental bool) {
 	urgency = DefaultUrgency
 	for len(value) > 0 {

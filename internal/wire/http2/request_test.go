@@ -96,7 +96,7 @@ func TestRequestsAreChecked(t *testing.T) {
 	}
 }
 
-func TestCookieCrumbsAreJoined(t *testing.T) {
+func TestCookieFieldsAreJoined(t *testing.T) {
 	b := decode(t, ":method: GET\n:scheme: https\n:path: /\ncookie: a=1\naccept: x\ncookie: b=2\ncookie: c=3")
 	if fault := b.CheckRequest(); fault != "" {
 		t.Fatal(fault)

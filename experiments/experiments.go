@@ -1,0 +1,14 @@
+// Package experiments embeds the project's experiments: a folder for each question. Experiments of
+// the lab's own tests, in faults, are not embedded.
+package experiments
+
+import (
+	"embed"
+	"io/fs"
+)
+
+//go:embed */*.yaml */*.conf */*.csv
+var files embed.FS
+
+// Files returns the folders of all experiments.
+func Files() fs.FS { return files }

@@ -1,0 +1,108 @@
+package shard
+
+import "github.com/tarehq/tare/internal/engine/predict"
+
+// lead serves the loop's events until another runner leads, or until the shard was stopped.
+func (r *runner) lead(turn *shardSession) {
+	s := r.shard
+	r.sequence, r.reportedAt = s.word.Load()>>sequenceShift, s.group.now()
+	if turn != nil && turn.session.Turn.TakeOver() && !r.serveAsLeader(turn.conn, true) {
+		return
+	}
+	if !r.sendOutbox() { // what the last leader has left
+		return
+	}
+	for {
+		if !r.serveEvents() {
+			return
+		}
+		if !s.waitEvents() {
+			return
+		}
+		r.reportedAt = s.group.instant(s.reportedAt)
+		if r.threadCheck.IsLocked(s.reportedAt) {
+			s.resignLead()
+			return
+		}
+	}
+}
+
+// serveEvents serves the events that the loop has reported. It reports whether the runner still
+// leads.
+func (r *runner) serveEvents() bool {
+	s := r.shard
+	for s.nextEvent < len(s.events) {
+		e := s.events[s.nextEvent]
+		s.nextEvent++
+		r.eventsLeft = len(s.events) - s.nextEvent
+		if e.ID < 0 {
+			s.group.acceptors.accept(e.ID, s)
+			continue
+		}
+		k := s.group.conns.at(e.ID)
+		if k == nil || k.shard() != s || !k.claim(e) || s.beginsTLS(k) {
+			continue
+		}
+		r.delays = r.eventsLeft > 0 || !s.outbox.isEmpty()
+		if !r.serveAsLeader(k, false) {
+			return false
+		}
+		if s.outbox.isFull() && !r.sendOutbox() {
+			return false
+		}
+		if r.handOffs >= handOffBatch && !r.startHandOffs() {
+			return false
+		}
+	}
+	if r.handOffs > 0 {
+		return r.startHandOffs()
+	}
+	return r.sendOutbox()
+}
+
+// serveAsLeader serves k, or continues the turn of its session, and reports whether the runner
+// still leads.
+func (r *runner) serveAsLeader(k *shardConn, isResumed bool) bool {
+	r.beginServing()
+	if h := k.session.Load(); h != nil {
+		r.serveSession(h, isResumed)
+	} else {
+		r.serve(k, nil, predict.NoSlot)
+	}
+	token := r.token
+	r.token = 0
+	leads := r.shard.word.CompareAndSwap(token, r.sequence<<sequenceShift)
+	switch {
+	case r.delayed == nil:
+	case leads:
+		r.addDelayed()
+	default:
+		r.sendDelayed()
+	}
+	return leads
+}
+
+// beginServing stores the token of a leader that is about to serve a connection, and then wakes the
+// stall guard if it sleeps. The guard marks itself as asleep and then reads the words. One of the
+// two sees what the other has stored, so that no handler runs on an unguarded loop.
+func (r *runner) beginServing() {
+	r.sequence++
+	r.token = r.sequence<<sequenceShift | servingBit
+	r.shard.word.Store(r.token)
+	r.shard.group.guard.wake()
+}
+
+// enterHandler stores the slot of the handler that is about to run in the shard's word. It reports
+// false if the runner does not lead, or no longer leads.
+func (r *runner) enterHandler(at predict.SlotID) bool {
+	if r.token == 0 {
+		return false
+	}
+	token := (r.sequence+1)<<sequenceShift | uint64(at)<<slotShift | servingBit
+	if !r.shard.word.CompareAndSwap(r.token, token) {
+		return false
+	}
+	r.sequence++
+	r.token = token
+	return true
+}

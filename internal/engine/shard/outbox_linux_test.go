@@ -1,0 +1,238 @@
+package shard
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/poll"
+)
+
+// outboxSite is a site with one loop, which runs all handlers. A handler of it sends requests on
+// several connections, whose events the loop then reports together.
+type outboxSite struct {
+	*site
+	send, then atomic.Pointer[func()] // what the handlers of /send and /then do
+}
+
+func newOutboxSite(t *testing.T) *outboxSite {
+	procs := runtime.GOMAXPROCS(1)
+	t.Cleanup(func() { runtime.GOMAXPROCS(procs) })
+	s := new(outboxSite)
+	l := tcpListener(t)
+	server := newTestServer(t, l, func(w http.ResponseWriter, r *http.Request) {
+		switch r.URL.Path {
+		case "/send":
+			(*s.send.Load())()
+		case "/then":
+			(*s.then.Load())()
+		case "/large":
+			w.Write(bytes.Repeat([]byte("x"), outboxMax/2))
+		}
+		io.WriteString(w, r.URL.Path)
+	}, nil)
+	server.config.Dispatch = OnLoop
+	s.site = startSite(t, l, server)
+	return s
+}
+
+// outboxClient is a connection to the site.
+type outboxClient struct {
+	*net.TCPConn
+	in *bufio.Reader
+}
+
+func (s *outboxSite) client() *outboxClient {
+	s.Helper()
+	c, _ := s.connect()
+	return &outboxClient{c.(*net.TCPConn), bufio.NewReader(c)}
+}
+
+func (c *outboxClient) request(path, fields string) {
+	c.SetDeadline(time.Now().Add(time.Minute))
+	fmt.Fprintf(c, "GET %s HTTP/1.1\r\nHost: a\r\n%s\r\n", path, fields)
+}
+
+func (c *outboxClient) response() (string, error) {
+	resp, err := http.ReadResponse(c.in, nil)
+	if err != nil {
+		return "", err
+	}
+	b, err := io.ReadAll(resp.Body)
+	return string(b), err
+}
+
+// hasResponse reports whether a response waits to be read.
+func (c *outboxClient) hasResponse() bool {
+	n := 0
+	raw, err := c.SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) { n, _ = poll.Unread(int(fd)) })
+	}
+	return n > 0 && err == nil
+}
+
+// turn sends requests in a handler, so that the loop reports them together.
+func (s *outboxSite) turn(by *outboxClient, send func()) {
+	s.Helper()
+	s.send.Store(&send)
+	by.request("/send", "")
+	if b, err := by.response(); b != "/send" || err != nil {
+		s.Fatalf("%q, %v", b, err)
+	}
+}
+
+// Responses of a turn wait for each other, and then all arrive.
+func TestResponsesOfTurnLeaveTogether(t *testing.T) {
+	const conns = 3*outboxConns + 1
+	s := newOutboxSite(t)
+	sender := s.client()
+	for _, fields := range []string{"", "Connection: close\r\n"} {
+		var waited atomic.Int32
+		for start := time.Now(); waited.Load() < conns/2; {
+			if time.Since(start) > time.Minute {
+				t.Fatal("no response waits for another request")
+			}
+			var all [conns]*outboxClient
+			for i := range all {
+				all[i] = s.client()
+			}
+			i := 0
+			waited.Store(0)
+			s.then.Store(new(func() {
+				if i > 0 && !all[i-1].hasResponse() {
+					waited.Add(1)
+				}
+				i++
+			}))
+			s.turn(sender, func() {
+				for _, c := range all {
+					c.request("/then", fields)
+				}
+			})
+			for i, c := range all {
+				if b, err := c.response(); b != "/then" || err != nil {
+					t.Fatalf("connection %d: %q, %v", i, b, err)
+				}
+				if fields != "" {
+					if _, err := c.in.ReadByte(); err != io.EOF {
+						t.Fatalf("connection %d: %v after the last response", i, err)
+					}
+				}
+				c.Close()
+			}
+		}
+	}
+}
+
+// A response that waits arrives, whatever the handler does for which it waits.
+func TestResponseThatWaitsIsNotLost(t *testing.T) {
+	type parts struct {
+		*outboxSite
+		first    *outboxClient
+		received chan bool // closed when the first client has its response
+	}
+	for name, test := range map[string]struct {
+		then func(p parts)
+		want int // responses that the first client receives
+	}{
+		"nothing happens": {func(parts) {}, 1},
+		"handler waits":   {func(p parts) { <-p.received }, 1},
+		"next request":    {func(p parts) { p.first.request("/next", "") }, 2},
+		"half of one":     {func(p parts) { io.WriteString(p.first, "GET /next HTTP/1.1\r\nHo") }, 1},
+		"client leaves":   {func(p parts) { p.first.CloseWrite() }, 1},
+		"reset": {func(p parts) {
+			p.first.SetLinger(0)
+			p.first.Close()
+		}, 0},
+		"idle connections close": {func(p parts) {
+			p.server.state.Closing.Store(true)
+			p.server.group.CloseIdle()
+		}, 1},
+		"all connections close": {func(p parts) {
+			p.server.state.Aborted.Store(true)
+			p.server.group.CloseAll()
+		}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for start := time.Now(); ; {
+				s := newOutboxSite(t)
+				p := parts{s, s.client(), make(chan bool)}
+				sender, second := s.client(), s.client()
+				var waited atomic.Bool
+				s.then.Store(new(func() {
+					waited.Store(!p.first.hasResponse())
+					test.then(p)
+				}))
+				s.send.Store(new(func() {
+					p.first.request("/first", "")
+					second.request("/then", "")
+				}))
+				sender.request("/send", "")
+				for i := range test.want {
+					want := [...]string{"/first", "/next"}[i]
+					if b, err := p.first.response(); b != want || err != nil {
+						t.Fatalf("response %d: %q, %v", i, b, err)
+					}
+				}
+				close(p.received)
+				s.endOf(p.first, sender, second)
+				if waited.Load() {
+					return
+				}
+				if time.Since(start) > time.Minute {
+					t.Fatal("no response has waited")
+				}
+			}
+		})
+	}
+}
+
+// endOf closes connections, and waits until the server has none.
+func (s *outboxSite) endOf(all ...*outboxClient) {
+	s.Helper()
+	for _, c := range all[1:] {
+		_, _ = c.response()
+	}
+	for _, c := range all {
+		c.Close()
+	}
+	for start := time.Now(); s.server.group.Open() > 0; time.Sleep(time.Millisecond) {
+		if time.Since(start) > time.Minute {
+			s.Fatalf("%d connections are open", s.server.group.Open())
+		}
+	}
+	s.server.Close()
+}
+
+// What a socket has no room for is sent when the client reads.
+func TestResponsesThatWaitForRoomAreComplete(t *testing.T) {
+	const turns = 2000 // 4 MB
+	s := newOutboxSite(t)
+	sender, slow, other := s.client(), s.client(), s.client()
+	slow.SetReadBuffer(4 << 10)
+	for range turns {
+		s.turn(sender, func() {
+			slow.request("/large", "")
+			other.request("/", "")
+		})
+		if b, err := other.response(); b != "/" || err != nil {
+			t.Fatalf("%q, %v", b, err)
+		}
+	}
+	want := strings.Repeat("x", outboxMax/2) + "/large"
+	for i := range turns {
+		slow.SetDeadline(time.Now().Add(time.Minute))
+		if b, err := slow.response(); b != want || err != nil {
+			t.Fatalf("response %d: %d bytes, %v", i, len(b), err)
+		}
+	}
+}

@@ -1,0 +1,240 @@
+// Package analyze computes from a run's records what reports show: a table for each condition, with
+// ratios, pairs, differences by part, evidence for explanations, and warnings. It reads and draws
+// nothing.
+//
+// Ratios compare each slice of a contender with another's slice of the same round (ratio.go).
+package analyze
+
+import (
+	"math"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/load/hist"
+)
+
+// Analysis is the result of a run.
+type Analysis struct {
+	*sample.Run
+	Tables []Table // one for each measured condition
+}
+
+// Table has the rows of one condition.
+type Table struct {
+	sample.Condition
+	Rows  []Row // in the entrants' order, without those that had no trial
+	Pairs []Pair
+	Why   []Why // contenders with findings
+
+	Decompositions []Decomposition
+	Usage          Usage
+}
+
+// Row is the result of one contender under one condition.
+type Row struct {
+	*sample.Entrant
+	Trials   int // successful ones
+	Failures []string
+
+	WeightUs stat.Interval // CPU time per request of all server processes
+	Ratio    stat.Interval // of the weight to the control's, by slices
+	Finding  stat.Finding
+	Parts    []Part // of the weight, in the order in which a request passes them
+
+	PerSecond stat.Interval
+	RateRatio stat.Interval
+	Latency   *hist.Histogram // of all trials together
+
+	Voluntary, Involuntary float64 // context switches per request; medians
+	RSS                    float64 // bytes; median
+	BodyBytes              float64 // of a response; median
+	OtherAccepts           float64 // connections per second that the generator did not open; median
+	Busy                   float64 // highest share of a CPU of the generator in any trial
+
+	Warnings []string // problems that limit the row's validity
+
+	// Slices is the number of slices in Ratio. The spreads are standard deviations of slices and
+	// of starts.
+	Slices      int
+	SliceSpread float64
+	StartSpread float64
+	Disturbed   bool // other programs used the CPUs, so the interval is widened
+
+	shifted bool // the probe differed from the control's, so Ratio is not corrected by it
+
+	weights []float64        // in µs, by block; NaN without a record
+	blocks  []*sample.Record // nil without a record
+}
+
+// Part is one role's share of the weight, as medians of its trials.
+type Part struct {
+	Role   string
+	UserUs float64
+	SysUs  float64
+}
+
+// Us returns user and system time together.
+func (p Part) Us() float64 { return p.UserUs + p.SysUs }
+
+// Analyze computes the tables of a run.
+func Analyze(run *sample.Run) *Analysis {
+	a := &Analysis{Run: run}
+	for _, c := range run.Conditions {
+		t := Table{Condition: c}
+		for i := range run.Entrants {
+			if row, ok := analyzeRow(run, &run.Entrants[i], c); ok {
+				t.Rows = append(t.Rows, row)
+			}
+		}
+		if c.Saturated() { // system calls are not counted at a fixed rate
+			t.Why = why(run, &t)
+		}
+		t.Pairs = pairs(run, &t)
+		if c.Saturated() { // otherwise a trial has too few clock ticks to separate user and system time
+			t.Decompositions = decompose(run, &t)
+		}
+		if t.Usage = usage(run, &t); len(t.Rows) > 0 {
+			a.Tables = append(a.Tables, t)
+		}
+	}
+	a.check()
+	return a
+}
+
+// WidestInterval returns half the width of the widest interval, as a share of its ratio. It is
+// infinite if an interval has no bounds.
+func (a *Analysis) WidestInterval() float64 {
+	widest := 0.0
+	for i := range a.Tables {
+		for j := range a.Tables[i].Rows {
+			r := &a.Tables[i].Rows[j]
+			switch {
+			case r.Kind == sample.Control || r.Trials == 0:
+			case !r.Ratio.Known():
+				return math.Inf(1)
+			default:
+				widest = max(widest, (r.Ratio.Hi-r.Ratio.Lo)/2/r.Ratio.Mid)
+			}
+		}
+	}
+	return widest
+}
+
+func analyzeRow(run *sample.Run, e *sample.Entrant, c sample.Condition) (Row, bool) {
+	blocks := perBlock(run, e, c)
+	row := Row{Entrant: e, Latency: hist.New(), blocks: blocks}
+	for i := range run.Records {
+		if r := &run.Records[i]; r.Contender == e.Name && r.Condition == c && r.Failure != "" && r.Attribution == nil {
+			row.Failures = append(row.Failures, r.Failure)
+		}
+	}
+	for _, r := range blocks {
+		if r != nil {
+			row.Trials++
+			row.Latency.Merge(r.Load.Latency)
+			row.Busy = max(row.Busy, r.Load.Generator.Busy)
+		}
+	}
+	if row.Trials == 0 {
+		return row, len(row.Failures) > 0
+	}
+	row.weights = values(blocks, (*sample.Record).WeightUs)
+	rate := values(blocks, func(r *sample.Record) float64 { return r.Load.PerSecond() })
+	row.WeightUs, _ = stat.Median(stat.Known(row.weights))
+	row.PerSecond, _ = stat.Median(stat.Known(rate))
+	control := recordsLike(run, run.Control(), c, blocks)
+	weight := Weights(blocks, control, Weight)
+	row.Ratio, row.Disturbed, row.shifted = weight.Interval, weight.Disturbed, weight.Shifted
+	row.Slices, row.SliceSpread, row.StartSpread = weight.SliceCount, weight.Slices, weight.Starts
+	row.RateRatio = Rates(blocks, control).Interval
+	row.Finding = row.Ratio.Finding()
+	row.Parts = parts(blocks)
+	row.Voluntary = median(blocks, func(r *sample.Record) float64 { v, _ := r.SwitchesPerRequest(); return v })
+	row.Involuntary = median(blocks, func(r *sample.Record) float64 { _, i := r.SwitchesPerRequest(); return i })
+	row.RSS = median(blocks, func(r *sample.Record) float64 { return float64(r.RSS()) })
+	row.BodyBytes = median(blocks,
+		func(r *sample.Record) float64 { return float64(r.Load.BodyBytes) / float64(max(1, r.Load.Requests)) })
+	row.OtherAccepts = median(blocks,
+		func(r *sample.Record) float64 { return float64(r.OtherAccepts()) / r.Load.Seconds })
+	return row, true
+}
+
+func parts(blocks []*sample.Record) []Part {
+	var all []Part
+	for _, role := range sample.Roles() {
+		p := Part{Role: role}
+		p.UserUs = median(blocks, func(r *sample.Record) float64 { u, _ := r.CPUPerRequest(role); return us(u) })
+		p.SysUs = median(blocks, func(r *sample.Record) float64 { _, s := r.CPUPerRequest(role); return us(s) })
+		if p.Us() > 0 {
+			all = append(all, p)
+		}
+	}
+	return all
+}
+
+func us(d time.Duration) float64 { return float64(d) / 1e3 }
+
+// values applies f to each block's record. The value of a missing record is NaN.
+func values(blocks []*sample.Record, f func(*sample.Record) float64) []float64 {
+	v := make([]float64, len(blocks))
+	for i, r := range blocks {
+		v[i] = math.NaN()
+		if r != nil {
+			v[i] = f(r)
+		}
+	}
+	return v
+}
+
+func median(blocks []*sample.Record, f func(*sample.Record) float64) float64 {
+	m, _ := stat.Median(stat.Known(values(blocks, f)))
+	return m.Mid
+}
+
+// Row returns the row of the first entrant of a kind, or nil.
+func (t *Table) Row(kind sample.Kind) *Row {
+	return t.find(func(r *Row) bool { return r.Kind == kind })
+}
+
+// Named returns the row of the contender with a name, or nil.
+func (t *Table) Named(name string) *Row {
+	return t.find(func(r *Row) bool { return r.Name == name })
+}
+
+func (t *Table) find(is func(*Row) bool) *Row {
+	for i := range t.Rows {
+		if is(&t.Rows[i]) {
+			return &t.Rows[i]
+		}
+	}
+	return nil
+}
+
+// Measured returns the rows with a successful trial.
+func (t *Table) Measured() (rows []*Row) {
+	for i := range t.Rows {
+		if t.Rows[i].Trials > 0 {
+			rows = append(rows, &t.Rows[i])
+		}
+	}
+	return rows
+}
+
+// CostsLess reports whether the ratios show that a costs less than b. Both may be nil.
+func CostsLess(a, b *Row) bool {
+	if a == nil || b == nil || a.Trials == 0 || b.Trials == 0 {
+		return false
+	}
+	return Weights(a.blocks, b.blocks, Weight).Finding() == stat.Less
+}
+
+// BlockRatios returns the ratio of the weight to another row's in each block. It is NaN or infinite
+// if a block has not both.
+func (r *Row) BlockRatios(to *Row) []float64 {
+	all := make([]float64, len(r.weights))
+	for i := range all {
+		all[i] = r.weights[i] / to.weights[i]
+	}
+	return all
+}

@@ -1,0 +1,51 @@
+package analyze
+
+import (
+	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/lab/stat"
+)
+
+// compareBuilds returns the ratio of two builds, by slices if slices have the figure and otherwise
+// by blocks.
+func compareBuilds(m sample.Metric, of, than []*sample.Record) stat.Interval {
+	switch m {
+	case sample.CPU:
+		return Weights(of, than, Weight).Interval
+	case sample.Rate:
+		return Rates(of, than).Interval
+	}
+	byBlock, _ := stat.Ratio(values(of, m.Of), values(than, m.Of))
+	return byBlock
+}
+
+// Change is the difference of the second of two builds from the first in one metric.
+type Change struct {
+	Metric sample.Metric
+	Ratio  stat.Interval // second to first; unset for sample.Errors
+	Count  uint64        // errors of the second build
+}
+
+// Changes returns the differences of the second build from the first under the table's condition,
+// in the order of sample.Metrics. It returns nil if one of the two was not measured.
+func (a *Analysis) Changes(t *Table) (all []Change) {
+	first, second := t.Row(sample.Control), t.Row(sample.Build)
+	if first == nil || second == nil || first.Trials == 0 || second.Trials == 0 {
+		return nil
+	}
+	after := perBlock(a.Run, second.Entrant, t.Condition)
+	before := recordsLike(a.Run, first.Entrant, t.Condition, after)
+	for _, m := range sample.Metrics() {
+		c := Change{Metric: m}
+		if m == sample.Errors {
+			for _, r := range after {
+				if r != nil {
+					c.Count += r.Load.Errors.Total()
+				}
+			}
+		} else {
+			c.Ratio = compareBuilds(m, after, before)
+		}
+		all = append(all, c)
+	}
+	return all
+}

@@ -1,0 +1,180 @@
+package analyze
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/load"
+)
+
+// Thresholds of warnings.
+const (
+	// littleBound is how far connections may differ from rate times mean latency. In a closed loop
+	// they are equal (Little's law), unless the measurement is wrong.
+	littleBound = 0.05
+	// othersBound is the share of a CPU that unmeasured programs may use.
+	othersBound = 0.15
+	// bytesBound is how far bytes per response may differ from those before the load: at the ends
+	// of the measured time connections are in the middle of a response.
+	bytesBound = 0.02
+)
+
+// check adds warnings to rows.
+func (a *Analysis) check() {
+	for i := range a.Tables {
+		t := &a.Tables[i]
+		for j := range t.Rows {
+			row := &t.Rows[j]
+			for _, c := range allChecks() {
+				if warning := c(a, t, row); warning != "" {
+					row.Warnings = append(row.Warnings, warning)
+				}
+			}
+		}
+	}
+}
+
+// allChecks returns the checks. Each examines a row and returns a warning or "".
+func allChecks() []func(*Analysis, *Table, *Row) string {
+	return []func(*Analysis, *Table, *Row) string{
+		failures, tooFewBlocks, twinMisses, littlesLaw, generatorBound, rateMissed, latencyOfSaturation, errorsSeen,
+		stillWarming, usedAsleep, measuredAlone, disturbed, probeDiffered, bytesChanged, connectionsLost, othersBusy,
+	}
+}
+
+func (a *Analysis) records(t *Table, row *Row) (records []*sample.Record) {
+	for _, r := range perBlock(a.Run, row.Entrant, t.Condition) {
+		if r != nil {
+			records = append(records, r)
+		}
+	}
+	return records
+}
+
+func failures(a *Analysis, _ *Table, row *Row) string {
+	if len(row.Failures) == 0 {
+		return ""
+	}
+	first, _, _ := strings.Cut(row.Failures[0], "\n")
+	return fmt.Sprintf("%d of %d trials failed: %s", len(row.Failures), a.Blocks, first)
+}
+
+func tooFewBlocks(a *Analysis, _ *Table, row *Row) string {
+	if row.Trials == 0 || row.Ratio.Known() || row.Kind == sample.Control || row.Disturbed {
+		return ""
+	}
+	return fmt.Sprintf("only %d of %s were measured, which are too few for an interval", row.Trials,
+		sample.BlocksText(a.Blocks))
+}
+
+// twinMisses checks all intervals at once: the twin equals the control, so an interval of its ratio
+// that excludes 1 is wrong.
+func twinMisses(_ *Analysis, _ *Table, row *Row) string {
+	if row.Kind != sample.Twin || !row.Ratio.Known() || row.Ratio.Contains(1) {
+		return ""
+	}
+	off := max(math.Abs(row.Ratio.Lo-1), math.Abs(row.Ratio.Hi-1))
+	return fmt.Sprintf("the twin is a copy of the control, but its interval excludes 1: do not trust differences below %.0f %%", 100*off)
+}
+
+func littlesLaw(a *Analysis, t *Table, row *Row) string {
+	if !t.Saturated() {
+		return "" // connections are idle between requests
+	}
+	worst := 0.0
+	for _, r := range a.records(t, row) {
+		inside := r.Load.PerSecond()*r.Load.Latency.Mean().Seconds() + connecting(r)
+		// At the end of a slice connections become idle one after another.
+		busy := float64(t.InFlight()) * (1 - r.Load.Drained/2/r.Load.Seconds)
+		worst = max(worst, math.Abs(inside/busy-1))
+	}
+	if worst <= littleBound {
+		return ""
+	}
+	return fmt.Sprintf("rate times mean latency differs from the number of connections by %.0f %%, against Little's law: the measurement is unreliable", 100*worst)
+}
+
+// connecting returns the mean number of connections that were being opened.
+func connecting(r *sample.Record) float64 {
+	if r.Load.Connects == 0 || r.Load.Seconds == 0 || r.Load.Connect == nil {
+		return 0
+	}
+	each := r.Load.Connect.Mean()
+	if r.Load.Handshake != nil {
+		each += r.Load.Handshake.Mean()
+	}
+	return float64(r.Load.Connects) / r.Load.Seconds * each.Seconds()
+}
+
+func generatorBound(_ *Analysis, t *Table, row *Row) string {
+	if row.Busy < load.BusyBound || !t.Saturated() { // rateMissed reports it at a fixed rate
+		return ""
+	}
+	return fmt.Sprintf("the load generator was %.0f %% busy, so it may limit the rate, not the server", 100*row.Busy)
+}
+
+func errorsSeen(a *Analysis, t *Table, row *Row) string {
+	var n, of uint64
+	first := ""
+	for _, r := range a.records(t, row) {
+		n += r.Load.Errors.Total()
+		of += r.Load.Requests
+		if first == "" {
+			first = r.Load.Errors.First
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%d errors beside %d responses; the first error: %s", n, of, first)
+}
+
+func bytesChanged(a *Analysis, t *Table, row *Row) string {
+	if row.Response == nil || !t.Scenario.IsPlain() {
+		return "" // before the load, sizes are those of the experiment's own request
+	}
+	for _, r := range a.records(t, row) {
+		got := float64(r.Load.Bytes) / float64(r.Load.Requests)
+		if math.Abs(got/float64(row.Response.Bytes)-1) > bytesBound {
+			return fmt.Sprintf("responses have %.0f bytes under load, but %d before it", got, row.Response.Bytes)
+		}
+	}
+	return ""
+}
+
+func connectionsLost(a *Analysis, t *Table, row *Row) string {
+	if row.Response != nil && !row.Response.KeepAlive || t.Scenario.Handshakes != "" {
+		return "" // the server closes each connection after one response, or the client does
+	}
+	var n uint64
+	for _, r := range a.records(t, row) {
+		n += r.Load.Connects
+	}
+	if n == 0 {
+		return ""
+	}
+	return fmt.Sprintf("clients had to open %d connections again during the measurement", n)
+}
+
+// othersBusy warns of other programs that ran beside whole trials. For slices, disturbed does.
+func othersBusy(a *Analysis, t *Table, row *Row) string {
+	if row.Slices > 0 && !slices.ContainsFunc(a.records(t, row),
+		func(r *sample.Record) bool { return len(r.Slices) == 0 }) {
+		return ""
+	}
+	var others time.Duration
+	var seconds float64
+	for _, r := range a.records(t, row) {
+		others += r.Others
+		seconds += r.Load.Seconds
+	}
+	if seconds == 0 || others.Seconds()/seconds < othersBound {
+		return ""
+	}
+	return fmt.Sprintf("other programs used %.0f %% of a CPU: run again on a quiet machine",
+		100*others.Seconds()/seconds)
+}

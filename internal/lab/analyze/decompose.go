@@ -1,0 +1,161 @@
+package analyze
+
+import (
+	"cmp"
+	"math"
+	"slices"
+
+	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/lab/stat"
+)
+
+// Decomposition divides the extra cost of a request with one contender, compared with another, into
+// parts by role and kind of CPU time.
+//
+// Each figure is the median of the blocks' differences. Within a block the parts add up to the
+// total, but medians need not; the rest is the residual. It includes processes of unknown roles.
+type Decomposition struct {
+	What       string // the part of the comparison in which they differ; "" if Than is the control
+	Of, Than   *Row
+	TotalUs    stat.Interval
+	Parts      []PartDifference // in the order in which a request passes them
+	ResidualUs float64
+	Calls      []CallDifference // largest first; none if not counted
+}
+
+// PartDifference is one part of a decomposition.
+type PartDifference struct {
+	Role string
+	Sys  bool // system time, not user time
+	Us   stat.Interval
+
+	OneSided bool // only one of the two has processes of the role
+}
+
+// Name returns the role and the kind of CPU time.
+func (p *PartDifference) Name() string { return p.Role + " " + p.kind() }
+
+func (p *PartDifference) kind() string {
+	if p.Sys {
+		return "sys"
+	}
+	return "user"
+}
+
+// Part returns the part with a name, or nil if neither of the two has the role.
+func (d *Decomposition) Part(name string) *PartDifference {
+	i := slices.IndexFunc(d.Parts, func(p PartDifference) bool { return p.Name() == name })
+	if i < 0 {
+		return nil
+	}
+	return &d.Parts[i]
+}
+
+// PartNames returns the names of all parts in a table's decompositions.
+func (t *Table) PartNames() (names []string) {
+	for _, role := range sample.Roles() {
+		for _, sys := range []bool{false, true} {
+			name := (&PartDifference{Role: role, Sys: sys}).Name()
+			if slices.ContainsFunc(t.Decompositions, func(d Decomposition) bool { return d.Part(name) != nil }) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// CallDifference is how many more system calls of a name a role makes per request.
+type CallDifference struct {
+	Role, Name string
+	PerRequest float64
+}
+
+// decompose divides the differences of the contenders from the control, and those of the run's
+// comparisons.
+func decompose(run *sample.Run, t *Table) (all []Decomposition) {
+	control := t.Row(sample.Control)
+	for i := range t.Rows {
+		if row := &t.Rows[i]; row.Kind != sample.Control && row.Kind != sample.Twin {
+			all = append(all, Decomposition{Of: row, Than: control})
+		}
+	}
+	for i := range t.Pairs {
+		p := &t.Pairs[i]
+		if !slices.ContainsFunc(all, func(d Decomposition) bool { return d.Of == p.Of && d.Than == p.Than }) {
+			all = append(all, Decomposition{What: p.What, Of: p.Of, Than: p.Than})
+		}
+	}
+	all = slices.DeleteFunc(all, func(d Decomposition) bool {
+		return d.Than == nil || d.Of.Trials == 0 || d.Than.Trials == 0
+	})
+	for i := range all {
+		d := &all[i]
+		d.divide(d.Of.blocks, recordsLike(run, d.Than.Entrant, t.Condition, d.Of.blocks))
+		d.Calls = callDifferences(counted(run, d.Of.Name, t.Condition), counted(run, d.Than.Name, t.Condition))
+	}
+	return slices.DeleteFunc(all, func(d Decomposition) bool { return math.IsNaN(d.TotalUs.Mid) }) // no block has both
+}
+
+// divide computes the total, the parts and the residual from the records of both, by block.
+func (d *Decomposition) divide(of, than []*sample.Record) {
+	d.TotalUs, _ = stat.Difference(values(of, (*sample.Record).WeightUs), values(than, (*sample.Record).WeightUs))
+	d.ResidualUs = d.TotalUs.Mid
+	for _, role := range sample.Roles() {
+		with, without := hasRole(of, role), hasRole(than, role)
+		if !with && !without {
+			continue
+		}
+		for _, sys := range []bool{false, true} {
+			us := func(r *sample.Record) float64 {
+				user, inKernel := r.CPUUsPerRequest(role)
+				if sys {
+					return inKernel
+				}
+				return user
+			}
+			p := PartDifference{Role: role, Sys: sys, OneSided: with != without}
+			p.Us, _ = stat.Difference(values(of, us), values(than, us))
+			d.Parts = append(d.Parts, p)
+			d.ResidualUs -= p.Us.Mid
+		}
+	}
+	if math.Abs(d.ResidualUs) < rounding {
+		d.ResidualUs = 0
+	}
+}
+
+// rounding is the error of floating point in sums of microseconds.
+const rounding = 1e-9
+
+func hasRole(blocks []*sample.Record, role string) bool {
+	return slices.ContainsFunc(blocks, func(r *sample.Record) bool { return r != nil && len(r.Costs[role]) > 0 })
+}
+
+// LeastCalls is the smallest difference in calls per request that is reported.
+const LeastCalls = 0.05
+
+// callDifferences compares the system calls of two contenders, without the generator's.
+func callDifferences(of, than *sample.Record) (all []CallDifference) {
+	if of == nil || than == nil || of.Attribution.Calls == nil || than.Attribution.Calls == nil {
+		return nil
+	}
+	for _, role := range sample.Roles() {
+		more := make(map[string]float64)
+		for name, n := range of.Attribution.Calls[role] {
+			more[name] += perRequest(of, n)
+		}
+		for name, n := range than.Attribution.Calls[role] {
+			more[name] -= perRequest(than, n)
+		}
+		for name, n := range more {
+			if math.Abs(n) >= LeastCalls {
+				all = append(all, CallDifference{role, name, n})
+			}
+		}
+	}
+	slices.SortFunc(all, func(a, b CallDifference) int {
+		return cmp.Or(cmp.Compare(math.Abs(b.PerRequest), math.Abs(a.PerRequest)),
+			cmp.Compare(a.Role+a.Name, b.Role+b.Name))
+	})
+	return all
+}

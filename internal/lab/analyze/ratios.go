@@ -1,0 +1,129 @@
+package analyze
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/lab/stat"
+)
+
+const (
+	// sleepShown is the share of a CPU that a contender may use during the slices of others.
+	sleepShown = 0.005
+	// deferredShown is the share of its CPU time that a contender may use after its slices.
+	deferredShown = 0.02
+)
+
+// recordsLike returns the records of another contender that can be compared with these: side by
+// side or alone, as these are.
+func recordsLike(run *sample.Run, other *sample.Entrant, c sample.Condition, of []*sample.Record) []*sample.Record {
+	for _, r := range of {
+		if r != nil {
+			return kindOfBlocks(run, other, c, r.Alone != "")
+		}
+	}
+	return make([]*sample.Record, run.Blocks)
+}
+
+// perBlock returns the records of a contender under a condition, by block. A block in which it
+// failed or did not run has nil. Records of slices side by side are preferred to trials alone,
+// never mixed.
+func perBlock(run *sample.Run, e *sample.Entrant, c sample.Condition) []*sample.Record {
+	blocks := kindOfBlocks(run, e, c, false)
+	for _, r := range blocks {
+		if r != nil {
+			return blocks
+		}
+	}
+	return kindOfBlocks(run, e, c, true)
+}
+
+func kindOfBlocks(run *sample.Run, e *sample.Entrant, c sample.Condition, alone bool) []*sample.Record {
+	blocks := make([]*sample.Record, run.Blocks)
+	for i := range run.Records {
+		r := &run.Records[i]
+		if e != nil && r.Contender == e.Name && r.Condition == c && r.Timed() && (r.Alone != "") == alone {
+			blocks[r.Block-1] = r
+		}
+	}
+	return blocks
+}
+
+// disturbed warns that other programs used the CPUs.
+func disturbed(_ *Analysis, _ *Table, row *Row) string {
+	if !row.Disturbed || row.Kind == sample.Control {
+		return ""
+	}
+	return "other programs or virtual machines used the CPUs and may have changed the ratios, so the intervals are widened by half; run again on a quiet machine"
+}
+
+// probeDiffered warns that a ratio is not corrected by the probe.
+func probeDiffered(_ *Analysis, _ *Table, row *Row) string {
+	if !row.shifted || row.Kind == sample.Control {
+		return ""
+	}
+	return fmt.Sprintf("the probe of the CPU's speed differed from the control's by more than %.0f %%, so the ratio is not corrected by it", 100*ProbeShift)
+}
+
+// usedAsleep warns of CPU time that a contender used during the slices of others.
+func usedAsleep(a *Analysis, t *Table, row *Row) string {
+	worst := 0.0
+	var asleep, inSlices time.Duration
+	for _, r := range a.records(t, row) {
+		worst = max(worst, r.Asleep.Share())
+		asleep += r.Asleep.CPU
+		for i := range r.Slices {
+			for _, d := range r.Slices[i].CPU {
+				inSlices += d
+			}
+		}
+	}
+	share := asleep.Seconds() / max(inSlices.Seconds(), 1e-9)
+	isDeferred := t.Saturated() && share > deferredShown
+	if worst <= sleepShown && !isDeferred {
+		return ""
+	}
+	used := fmt.Sprintf("the contender used %.1f %% of a CPU during the slices of others", 100*worst)
+	if isDeferred {
+		used += fmt.Sprintf(", which is %.1f %% of the CPU time in its own slices: a request may cost that much more",
+			100*share)
+	}
+	return used
+}
+
+// measuredAlone reports why a contender was not measured beside others.
+func measuredAlone(a *Analysis, t *Table, row *Row) string {
+	for _, r := range a.records(t, row) {
+		if r.Alone != "" {
+			return "measured alone, in trials that alternate with the control's, each with new processes: " + r.Alone
+		}
+	}
+	return ""
+}
+
+// stillWarming warns if requests cost more in the first half of the starts than in the second.
+func stillWarming(a *Analysis, t *Table, row *Row) string {
+	const margin = 0.05 // a smaller margin needs more slices
+	var early, late stat.Starts
+	control := recordsLike(a.Run, a.Control(), t.Condition, row.blocks)
+	for i, r := range row.blocks {
+		if r == nil || control[i] == nil || len(r.Slices) < 4 || row.Kind == sample.Control {
+			continue
+		}
+		var ratios []float64
+		other := control[i].Parts()
+		for j := range r.Slices {
+			if with := Partner(&r.Slices[j], other); with != nil {
+				ratios = append(ratios, Weight(&r.Slices[j])/Weight(with))
+			}
+		}
+		half := len(ratios) / 2
+		early, late = append(early, ratios[:half]), append(late, ratios[len(ratios)-half:])
+	}
+	e := stat.Ratios(early, late)
+	if !e.Known() || e.Lo <= 1+margin {
+		return ""
+	}
+	return fmt.Sprintf("requests cost %.0f %% more in the first half of each start than in the second: the contender may need a longer warm-up than %v", 100*(e.Mid-1), a.Warmup)
+}

@@ -1,0 +1,81 @@
+package project
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"path"
+	"path/filepath"
+	"runtime"
+	"runtime/debug"
+	"strconv"
+	"strings"
+)
+
+// Source is where unpacked Go contenders get the module of this program. The zero value is nowhere.
+type Source struct {
+	Version string // a version that the go command can download
+	Folder  string // or else a folder with the module, absolute
+}
+
+// Self returns the source of the running program. release is the version of a program that was
+// built for a release; "" if unknown.
+func Self(release string) Source {
+	info, ok := debug.ReadBuildInfo()
+	if ok && info.Main.Path == Module && info.Main.Sum != "" {
+		return Source{Version: info.Main.Version} // it was downloaded as a module
+	}
+	// Unless the compiler trims paths, it records that of this file.
+	if _, name, _, ok := runtime.Caller(0); ok && filepath.IsAbs(name) {
+		if root := filepath.Dir(filepath.Join(name, "../../..")); IsModule(root) {
+			return Source{Folder: root}
+		}
+	}
+	if release != "" && !strings.Contains(release, "+") {
+		return Source{Version: release}
+	}
+	return Source{}
+}
+
+// Unknown reports whether there is no source, so that Go contenders cannot be built.
+func (s Source) Unknown() bool { return s == Source{} }
+
+// Flags returns the flags with which the go command builds contenders of an unpacked project. It
+// adds the hashes of a version to go.sum, which it verifies as for any download. It does not look
+// for a repository around the user's cache.
+func (s Source) Flags() []string {
+	flags := []string{"-buildvcs=false"}
+	if s.Version != "" {
+		flags = append(flags, "-mod=mod")
+	}
+	return flags
+}
+
+// apply returns the text of a file for an unpacked project: a go.mod requires this program's
+// module from the source, where in a checkout it is replaced by the folder above.
+func (s Source) apply(f file) ([]byte, error) {
+	if path.Base(f.name) != "go.mod" || s.Unknown() {
+		return f.text, nil
+	}
+	up := "replace " + Module + " => " + strings.Repeat("../", strings.Count(f.name, "/")) + "\n"
+	const require = Module + " v0.0.0\n"
+	if bytes.Count(f.text, []byte(up)) != 1 || bytes.Count(f.text, []byte(require)) != 1 {
+		return nil, fmt.Errorf("%s: want one line %q and one line %q", f.name, up, require)
+	}
+	if s.Version != "" {
+		text := bytes.Replace(f.text, []byte(up), nil, 1)
+		return bytes.Replace(text, []byte(require), []byte(Module+" "+s.Version+"\n"), 1), nil
+	}
+	return bytes.Replace(f.text, []byte(up), []byte("replace "+Module+" => "+strconv.Quote(s.Folder)+"\n"), 1), nil
+}
+
+// sum returns a short name for files: the same for equal files.
+func sum(all []file) string {
+	const enough = 8 // bytes, which distinguish a few versions
+	h := sha256.New()
+	for _, f := range all {
+		fmt.Fprintf(h, "%s %d\n%s", f.name, len(f.text), f.text)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:enough])
+}

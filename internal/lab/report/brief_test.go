@@ -1,0 +1,60 @@
+package report
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/internal/lab/sample"
+)
+
+// The first screen has at most 24 lines, however many contenders and problems there are.
+func TestFirstScreenFits(t *testing.T) {
+	crowded := fixture()
+	for i := range 30 {
+		name := fmt.Sprint("way", i)
+		crowded.Entrants = append(crowded.Entrants,
+			sample.Entrant{Name: name, Title: "contender " + name, Kind: sample.Way})
+		for block := range blocks {
+			crowded.Records = append(crowded.Records,
+				record(name, block+1, crowded.Conditions[0], 0, 10*(1+0.6*float64(i))))
+		}
+	}
+	absent := fixture()
+	for i := range 9 {
+		absent.Entrants = append(absent.Entrants, sample.Entrant{Name: fmt.Sprint("absent", i), Title: "Absent",
+			Kind: sample.Way, Absent: "build: exit status 1\n" + strings.Repeat("its output\n", 20)})
+	}
+	nothing := fixture()
+	nothing.Records = nil
+	builds := fixture()
+	builds.Entrants[4].Kind = sample.Build
+	for name, test := range map[string]struct {
+		run  *sample.Run
+		want []string
+	}{
+		"usual": {fixture(), []string{"With 64 connections and the servers on one core:", "  tare ", "0.65",
+			"1,000 requests/s use this share of a core: net/http 1.4 %, nginx → net/http 3.1 %"}},
+		"crowded": {crowded, []string{"more contenders are in the report."}},
+		"absent":  {absent, []string{"LEFT OUT: Absent: build: exit status 1\n", "more problems are in the report."}},
+		"nothing": {nothing, []string{"Nothing was measured."}},
+		"builds":  {builds, []string{"CPU time per request      -35.0 % (-35.0 % to -35.0 %)"}},
+	} {
+		var b strings.Builder
+		if err := New(test.run).WriteBrief(&b); err != nil {
+			t.Fatal(err)
+		}
+		text := b.String()
+		if n := strings.Count(text, "\n") + callerLines; n > screenLines {
+			t.Errorf("%s: %d lines:\n%s", name, n, text)
+		}
+		if strings.Contains(text, "(twin)") || strings.Contains(text, "ceiling  ") {
+			t.Errorf("%s: the twin or the ceiling:\n%s", name, text)
+		}
+		for _, want := range test.want {
+			if !strings.Contains(text, want) {
+				t.Errorf("%s lacks %q:\n%s", name, want, text)
+			}
+		}
+	}
+}

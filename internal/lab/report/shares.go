@@ -1,0 +1,81 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/sample"
+	loadreport "github.com/tarehq/tare/load/report"
+)
+
+// manyRequests is a rate that readers can multiply.
+const manyRequests = 1000
+
+// Share is what a contender's cost means at manyRequests per second.
+type Share struct {
+	*analyze.Row
+	OfCore  string // of the time of one core
+	PerCore string // requests that one core can serve per second
+}
+
+// sharesTable returns the table whose costs are nearest to those of a moderate rate: at a fixed
+// rate a contender finds less work at once than at saturation. It returns nil if nothing was
+// measured.
+func (a *Report) sharesTable() *Table {
+	if len(a.Tables) == 0 || a.Tables[0].Row(sample.Control) == nil {
+		return nil
+	}
+	first := &a.Tables[0]
+	for i := range a.Tables {
+		t := &a.Tables[i]
+		if !t.Saturated() && t.Scenario == first.Scenario && t.Cores == first.Cores && len(t.Measured()) > 0 {
+			return t
+		}
+	}
+	return first
+}
+
+// SharesOf returns what the costs mean, contender by contender, and under which condition they were
+// measured.
+func (a *Report) SharesOf() (shares []Share, condition string) {
+	t := a.sharesTable()
+	if t == nil {
+		return nil, ""
+	}
+	for _, row := range t.Measured() {
+		if us := row.WeightUs.Mid; !isAside(row.Kind) && us > 0 {
+			shares = append(shares, Share{row, percentOfCore(us), loadreport.Count(1e6 / us)})
+		}
+	}
+	return shares, t.Text()
+}
+
+// percentOfCore returns the share of a core that manyRequests per second of a cost use.
+func percentOfCore(us float64) string { return fmt.Sprintf("%.2g %%", manyRequests*us/1e6*100) }
+
+// fewShares is the number of contenders that a sentence names. Of more it names three.
+const fewShares = 8
+
+// Shares returns what the costs mean, in a sentence. Of many contenders it names the control, the
+// cheapest and the most expensive.
+func (a *Report) Shares() string {
+	shares, _ := a.SharesOf()
+	if len(shares) == 0 {
+		return ""
+	}
+	if len(shares) > fewShares {
+		byCost := func(x, y Share) int { return cmp.Compare(x.WeightUs.Mid, y.WeightUs.Mid) }
+		least, most := slices.MinFunc(shares, byCost).Row, slices.MaxFunc(shares, byCost).Row
+		shares = slices.DeleteFunc(shares, func(s Share) bool {
+			return s.Kind != sample.Control && s.Row != least && s.Row != most
+		})
+	}
+	texts := make([]string, len(shares))
+	for i, s := range shares {
+		texts[i] = s.Title + " " + s.OfCore
+	}
+	return fmt.Sprintf("1,000 requests/s use this share of a core: %s.", strings.Join(texts, ", "))
+}

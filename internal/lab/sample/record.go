@@ -1,0 +1,200 @@
+package sample
+
+import (
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/proc"
+	"github.com/tarehq/tare/load"
+)
+
+// Record is the result of one contender in a block or in a trial.
+type Record struct {
+	Block int `json:"block"` // from 1
+	Condition
+	Contender string    `json:"contender"`
+	Start     time.Time `json:"start"`
+
+	Load  *load.Result           `json:"load,omitempty"`
+	Costs map[string][]proc.Cost `json:"costs,omitempty"` // of the servers' processes, by role
+
+	// Generator is the cost of this process: the generator and the lab.
+	Generator *proc.Cost `json:"generator,omitempty"`
+
+	// Attribution holds the kernel's counts; nil in a timed trial.
+	Attribution *Attribution `json:"attribution,omitempty"`
+
+	// Others is the CPU time of other programs and of the kernel's own work.
+	Others time.Duration `json:"othersNs"`
+
+	// MachineAccepted is the number of TCP connections that all programs of the machine accepted in
+	// the measured time. The kernel has no such counter for a program.
+	MachineAccepted uint64 `json:"machineAccepted"`
+
+	// Slices are the turns of the contender in a block; none if it was measured alone.
+	Slices []Slice `json:"slices,omitempty"`
+	// Asleep is its cost while the others had their turns.
+	Asleep Asleep `json:"asleep,omitzero"`
+	// Alone is the reason why a block measured this contender alone; "" if it did not.
+	Alone string `json:"alone,omitempty"`
+
+	// Failure describes what failed. Then the record has no results.
+	Failure string `json:"failure,omitempty"`
+}
+
+// Slice is one turn of a contender in a block.
+type Slice struct {
+	Round    int                      `json:"round"`    // from 1; each has one slice of every contender
+	Offset   time.Duration            `json:"offsetNs"` // since the record's Start
+	Took     time.Duration            `json:"tookNs"`
+	Requests uint64                   `json:"requests"`
+	CPU      map[string]time.Duration `json:"cpuNs"`    // of the servers' processes, by role
+	Others   time.Duration            `json:"othersNs"` // the slice's share of the round's; may be slightly negative
+
+	// Probe is the mean time of the probe's work on the servers' processors during the slice. It is
+	// 0 if unknown: there is no probe if servers and generator share all processors.
+	Probe time.Duration `json:"probeNs,omitempty"`
+}
+
+// Asleep is the cost of a contender that receives no request.
+type Asleep struct {
+	For time.Duration `json:"forNs"`
+	CPU time.Duration `json:"cpuNs"`
+}
+
+// Share returns the share of one CPU that the contender uses.
+func (a Asleep) Share() float64 { return a.CPU.Seconds() / max(a.For.Seconds(), 1e-9) }
+
+// Parts returns the record's slices. A record without slices is one part.
+func (r *Record) Parts() []Slice {
+	if len(r.Slices) > 0 {
+		return r.Slices
+	}
+	whole := Slice{Took: r.LoadTime(), Requests: r.Load.Requests, CPU: make(map[string]time.Duration), Others: r.Others}
+	for role, costs := range r.Costs {
+		for _, c := range costs {
+			whole.CPU[role] += c.CPU()
+		}
+	}
+	return []Slice{whole}
+}
+
+// WeightUs returns the CPU time per request of a role's processes, in microseconds; "" is all
+// roles.
+func (s *Slice) WeightUs(role string) float64 {
+	var total time.Duration
+	for of, spent := range s.CPU {
+		if role == "" || role == of {
+			total += spent
+		}
+	}
+	return total.Seconds() * 1e6 / float64(max(1, s.Requests))
+}
+
+// PerSecond returns the rate of requests.
+func (s *Slice) PerSecond() float64 { return float64(s.Requests) / max(s.Took.Seconds(), 1e-9) }
+
+// CPUPerRequest returns the CPU time per request of a role's processes; "" is all roles.
+func (r *Record) CPUPerRequest(role string) (user, sys time.Duration) {
+	for of, costs := range r.Costs {
+		if role != "" && role != of {
+			continue
+		}
+		for _, c := range costs {
+			user += c.User
+			sys += c.Sys
+		}
+	}
+	n := time.Duration(max(1, r.Load.Requests))
+	return user / n, sys / n
+}
+
+// Timed reports whether the trial succeeded and its times are valid: it counted nothing.
+func (r *Record) Timed() bool { return r.Failure == "" && r.Load != nil && r.Attribution == nil }
+
+// LoadTime returns the time of the contender's load; 0 if that failed.
+func (r *Record) LoadTime() time.Duration {
+	if r.Load == nil {
+		return 0
+	}
+	return time.Duration(r.Load.Seconds * float64(time.Second))
+}
+
+// CPUUsPerRequest returns the CPU time per request of a role's processes in microseconds. The sum
+// over all roles is WeightUs.
+func (r *Record) CPUUsPerRequest(role string) (user, sys float64) {
+	n := float64(max(1, r.Load.Requests))
+	for _, c := range r.Costs[role] {
+		user += c.User.Seconds() * 1e6 / n
+		sys += c.Sys.Seconds() * 1e6 / n
+	}
+	return user, sys
+}
+
+// FaultsPerRequest returns the page faults of the servers' processes per request.
+func (r *Record) FaultsPerRequest() (minor, major float64) {
+	n := float64(max(1, r.Load.Requests))
+	for _, costs := range r.Costs {
+		for _, c := range costs {
+			minor += float64(c.MinorFaults) / n
+			major += float64(c.MajorFaults) / n
+		}
+	}
+	return minor, major
+}
+
+// WeightUs returns the CPU time of all the servers' processes per request, in microseconds.
+func (r *Record) WeightUs() float64 {
+	var total time.Duration
+	for _, costs := range r.Costs {
+		for _, c := range costs {
+			total += c.CPU()
+		}
+	}
+	return total.Seconds() * 1e6 / float64(max(1, r.Load.Requests))
+}
+
+// SwitchesPerRequest returns the context switches of the servers' processes per request.
+func (r *Record) SwitchesPerRequest() (voluntary, involuntary float64) {
+	n := float64(max(1, r.Load.Requests))
+	for _, costs := range r.Costs {
+		for _, c := range costs {
+			voluntary += float64(c.Voluntary) / n
+			involuntary += float64(c.Involuntary) / n
+		}
+	}
+	return voluntary, involuntary
+}
+
+// RSS returns the resident memory of the servers' processes, in bytes.
+func (r *Record) RSS() (bytes int64) {
+	for _, costs := range r.Costs {
+		for _, c := range costs {
+			bytes += c.RSS
+		}
+	}
+	return bytes
+}
+
+// OtherAccepts returns the number of TCP connections that the machine accepted and the generator
+// did not open: a front's to its application, and those of other programs.
+func (r *Record) OtherAccepts() uint64 {
+	return r.MachineAccepted - min(r.MachineAccepted, r.Load.Connects)
+}
+
+// ForComparison is why a control that ran beside others is measured alone, too.
+const ForComparison = "to be compared with contenders that are measured alone"
+
+// StaysAlone reports why later blocks of the condition measure the contender alone, or "" if they
+// measure it beside others.
+func (r *Record) StaysAlone() string {
+	if r.Alone == ForComparison {
+		return ""
+	}
+	return r.Alone
+}
+
+// Roles returns the roles of servers in the order in which a request passes them.
+func Roles() []string {
+	return []string{contender.RoleNginx, contender.RoleFront, contender.RoleApplication}
+}

@@ -1,0 +1,211 @@
+// Package sample holds what a run of the lab measured, as it is stored: the run itself (run.json),
+// and a record of each contender in each block (the journal, trials.jsonl). It computes sums of a
+// record, and no statistics.
+//
+// # Glossary
+//
+//   - An entrant is a contender in a run.
+//   - The weight of a contender is its CPU time per request, of all its processes.
+//   - A metric is a figure that a record has: CPU time per request, rate, latency, errors.
+package sample
+
+import (
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/equal"
+	"github.com/tarehq/tare/internal/lab/kernel"
+)
+
+// Run is one run of an experiment. It is stored as run.json, and its records as trials.jsonl beside
+// it.
+type Run struct {
+	Tool       string    `json:"tool"` // version of tare
+	Experiment string    `json:"experiment"`
+	Flags      []string  `json:"flags"`          // arguments of the command, without the seed
+	Tail       []string  `json:"tail,omitempty"` // arguments after the seed
+	Title      string    `json:"title"`
+	Question   string    `json:"question"`
+	Source     string    `json:"source"`
+	Started    time.Time `json:"started"`
+	Seconds    float64   `json:"seconds"`
+
+	Seed       uint64        `json:"seed"`
+	Blocks     int           `json:"blocks"`
+	Warmup     time.Duration `json:"warmupNs"`
+	Measure    time.Duration `json:"measureNs"`
+	Conditions []Condition   `json:"conditions"` // fixed rates last
+
+	// RateMeasure is how long each trial at a fixed rate measures; 0 if there are none.
+	RateMeasure time.Duration `json:"rateMeasureNs,omitempty"`
+	Sweeps      []Sweep       `json:"sweeps,omitempty"`
+
+	Placement string `json:"placement"` // processors of the servers and of the generator
+
+	Entrants    []Entrant   `json:"entrants"` // the control first
+	Environment Environment `json:"environment"`
+	Published   []Published `json:"published"`
+
+	Compare []Comparison `json:"compare"` // pairs of contenders that differ in one part
+
+	Kernel []kernel.Row    `json:"kernel,omitempty"` // kernel settings of the write-up and of this machine
+	Tuned  []kernel.Change `json:"tuned,omitempty"`  // settings changed for the run
+
+	// Reached holds sentences on the limits of kernel settings that the run reached.
+	Reached []string `json:"reached,omitempty"`
+
+	// Notes holds sentences that a reader should know and that are not warnings.
+	Notes []string `json:"notes,omitempty"`
+
+	// CounterExperiments are those that were carried out.
+	CounterExperiments []CounterExperiment `json:"tested,omitempty"`
+
+	// Warnings are about the whole run, such as that it was interrupted.
+	Warnings []string `json:"warnings"`
+
+	Records []Record `json:"-"`
+}
+
+// Kind is the role of a contender in an experiment.
+type Kind string
+
+// The kinds, in display order.
+const (
+	Control Kind = "control" // the contender that others are compared with
+	Build   Kind = "build"   // another build of the control
+	Twin    Kind = "twin"    // a second copy of the control: differences between them are chance
+	Way     Kind = "way"
+	Rival   Kind = "rival"
+	Ceiling Kind = "ceiling"
+)
+
+// Entrant is a contender in a run.
+type Entrant struct {
+	Name     string   `json:"name"`
+	Title    string   `json:"title"`
+	About    string   `json:"about"`
+	Kind     Kind     `json:"kind"`
+	Protocol string   `json:"protocol"`
+	Runtime  string   `json:"runtime"` // of its application, such as Go or Python; empty if unknown
+	Versions []string `json:"versions"`
+	Lines    int      `json:"lines"` // of the application's source; 0 if they were not counted
+
+	// PublishedLines is the length of the write-up's application; 0 if unknown.
+	PublishedLines int `json:"publishedLines,omitempty"`
+
+	Response    *equal.Response      `json:"answer"`
+	Differences []equal.Difference   `json:"differences"` // undeclared differences from the control's response
+	Declared    []DeclaredDifference `json:"declared"`    // differences that the experiment declares
+
+	// Absent says why the contender did not take part to the end; otherwise it is empty.
+	Absent string `json:"absent,omitempty"`
+}
+
+// Comparison is a pair of contenders that differ in one part. Their difference is the cost of the
+// part.
+type Comparison struct {
+	What string `json:"what"` // the part
+	Of   string `json:"of"`   // name of the contender with the part
+	Than string `json:"than"` // name of the contender without it, or with another
+}
+
+// DeclaredDifference is a difference that the experiment expects.
+type DeclaredDifference struct {
+	equal.Difference
+	Why string `json:"why"`
+}
+
+// Environment is the machine of a run.
+type Environment struct {
+	CPU     string            `json:"cpu"`
+	Cores   int               `json:"cores"`
+	Memory  uint64            `json:"memoryBytes"`
+	Kernel  string            `json:"kernel"`
+	System  string            `json:"system"`
+	Go      string            `json:"go"` // version of Go that built tare
+	Nofile  uint64            `json:"nofile"`
+	Sysctls map[string]string `json:"sysctls"`
+}
+
+// Published is a figure of the write-up that the experiment repeats.
+type Published struct {
+	Group     string  `json:"group"`
+	Theirs    string  `json:"theirs"`
+	Contender string  `json:"contender"`
+	PerSecond float64 `json:"perSecond"`
+	Ratio     float64 `json:"ratio"` // relative to the write-up's control
+}
+
+// Command returns the command line that repeats the same trials in the same order.
+func (r *Run) Command() string { return CommandLine(r.Flags, r.Seed, r.Tail) }
+
+// CommandLine returns the command line of a run, from its arguments before and after the seed.
+func CommandLine(flags []string, seed uint64, tail []string) string {
+	words := slices.Concat([]string{"tare", "weigh"}, flags, []string{"--seed", strconv.FormatUint(seed, 10)}, tail)
+	for i := range words {
+		words[i] = quote(words[i])
+	}
+	return strings.Join(words, " ")
+}
+
+// quote returns a word as a shell has to read it.
+func quote(word string) string {
+	plain := func(r rune) bool {
+		return r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' ||
+			strings.ContainsRune("-_./:,=@%+{}", r)
+	}
+	if word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !plain(r) }) {
+		return word
+	}
+	return "'" + strings.ReplaceAll(word, "'", `'\''`) + "'"
+}
+
+// Complete reports whether all trials of all contenders succeeded, without warnings.
+func (r *Run) Complete() bool {
+	if len(r.Warnings) > 0 {
+		return false
+	}
+	for _, e := range r.Entrants {
+		if e.Absent != "" {
+			return false
+		}
+	}
+	for i := range r.Records {
+		if r.Records[i].Failure != "" {
+			return false
+		}
+	}
+	return true
+}
+
+// Control returns the control, or nil.
+func (r *Run) Control() *Entrant { return r.OfKind(Control) }
+
+// OfKind returns the first entrant of a kind, or nil.
+func (r *Run) OfKind(kind Kind) *Entrant {
+	return r.find(func(e *Entrant) bool { return e.Kind == kind })
+}
+
+// Entrant returns the entrant with a name, or nil.
+func (r *Run) Entrant(name string) *Entrant {
+	return r.find(func(e *Entrant) bool { return e.Name == name })
+}
+
+func (r *Run) find(is func(*Entrant) bool) *Entrant {
+	for i := range r.Entrants {
+		if is(&r.Entrants[i]) {
+			return &r.Entrants[i]
+		}
+	}
+	return nil
+}
+
+// TitleOf returns the title of the entrant with a name, or the name if there is none.
+func (r *Run) TitleOf(name string) string {
+	if e := r.Entrant(name); e != nil {
+		return e.Title
+	}
+	return name
+}

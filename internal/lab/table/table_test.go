@@ -1,0 +1,76 @@
+package table_test
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/lab/table"
+)
+
+type line struct {
+	name string
+	cost stat.Interval
+}
+
+func columns() []table.Column[line] {
+	cost := table.Interval("us", func(l line) stat.Interval { return l.cost })
+	cost[0] = cost[0].For(table.Brief|table.Page, "µs\nper request", func(line) string { return "some" })
+	return slices.Concat([]table.Column[line]{
+		table.Text("contender", func(l line) string { return l.name }).
+			For(table.Brief|table.Terminal|table.Page, "", func(l line) string { return l.name }),
+		table.Column[line]{}.For(table.Terminal, "length",
+			func(l line) string { return strings.Repeat("x", len(l.name)) }),
+	}, cost)
+}
+
+// CSV has the columns with a name, and no cell where there is no number.
+func TestCSVHasNamedColumns(t *testing.T) {
+	var b strings.Builder
+	lines := slices.Values([]line{
+		{"a, b", stat.Interval{Lo: 1, Mid: 2.5, Hi: 3}},
+		{"c", stat.Interval{Lo: math.Inf(-1), Mid: math.NaN(), Hi: math.Inf(1)}},
+	})
+	if err := table.WriteCSV(&b, columns(), lines); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := b.String(), "contender,us,us_lo,us_hi\n\"a, b\",2.5,1,3\nc,,,\n"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+}
+
+// Each output for people has its own columns.
+func TestOutputsHaveTheirColumns(t *testing.T) {
+	for in, want := range map[table.Outputs]string{
+		table.Brief: "|µs\nper request; abc|some", table.Terminal: "|length; abc|xxx",
+		table.Page: "|µs\nper request; abc|some",
+	} {
+		shown := table.In(in, columns())
+		got := strings.Join(table.Heads(shown), "|") + "; " + strings.Join(table.Cells(shown, line{name: "abc"}), "|")
+		if got != want {
+			t.Errorf("%d: got %q, want %q", in, got, want)
+		}
+	}
+}
+
+func TestDocumentsAreForTerminalsOrMarkdown(t *testing.T) {
+	line := func(n int) string { return strings.TrimSpace(strings.Repeat("word ", n)) }
+	for markdown, want := range map[bool]string{
+		false: "Costs:\n\n          µs\n  a|ä  12.50\n  b\n\n  one\n  " + line(19) +
+			"\n    " + line(11) + "\n\n",
+		true: "## Costs:\n\n|  | µs |\n|---|--:|\n| a\\|ä | 12.50 |\n| b |  |\n\n- one\n- " +
+			line(19) + "\n  " + line(11) + "\n\n",
+	} {
+		d := &table.Document{Markdown: markdown}
+		d.Heading("%s:", "Costs")
+		d.Paragraph("")
+		d.Table(1, []string{"", "µs"}, [][]string{{"a|ä", "12.50"}, {"b"}})
+		d.Items(nil)
+		d.Items([]string{"one", line(30)})
+		if got := d.String(); got != want {
+			t.Errorf("markdown %v: got\n%q, want\n%q", markdown, got, want)
+		}
+	}
+}

@@ -1,0 +1,67 @@
+package trial
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+)
+
+// Source measures contenders: processes under load, or benchmarks.
+type Source[C comparable, R any] interface {
+	// Measure carries out one block under a condition and returns a result of each contender. A
+	// failure of a contender is in its result. The error is ctx's or the source's own.
+	Measure(ctx context.Context, turn Turn[C]) ([]R, error)
+}
+
+// Turn is one block under one condition.
+type Turn[C comparable] struct {
+	Block     int // from 1
+	Condition C
+	Done      int       // turns before this one
+	Began     time.Time // when the first turn began
+}
+
+// Each returns the time of a turn: the mean of those before, or the estimate in the first one.
+func (t *Turn[C]) Each(estimate time.Duration) time.Duration {
+	if t.Done == 0 {
+		return estimate
+	}
+	return time.Since(t.Began) / time.Duration(t.Done)
+}
+
+// Loop measures all conditions in each of a number of blocks, in random order.
+type Loop[C comparable, R any] struct {
+	Conditions []C
+	Blocks     int    // at most
+	Seed       uint64 // of the order
+
+	Keep   func(R)                                      // receives each result
+	Enough func(blocks int, elapsed time.Duration) bool // is called after each block; nil is never enough
+}
+
+// Run carries out the loop. last is the block in which it ended.
+func (l *Loop[C, R]) Run(ctx context.Context, source Source[C, R]) (last int, err error) {
+	random := rand.New(rand.NewPCG(l.Seed, uint64(len(l.Conditions))))
+	turn := Turn[C]{Began: time.Now()}
+	for turn.Block < l.Blocks {
+		turn.Block++
+		for _, i := range random.Perm(len(l.Conditions)) {
+			turn.Condition = l.Conditions[i]
+			results, err := source.Measure(ctx, turn)
+			if ctx.Err() != nil {
+				return turn.Block, ctx.Err()
+			}
+			if err != nil {
+				return turn.Block, err
+			}
+			for _, r := range results {
+				l.Keep(r)
+			}
+			turn.Done++
+		}
+		if l.Enough != nil && l.Enough(turn.Block, time.Since(turn.Began)) {
+			break
+		}
+	}
+	return turn.Block, nil
+}

@@ -1,0 +1,71 @@
+package poll_test
+
+import (
+	"errors"
+	"io"
+	"syscall"
+	"testing"
+
+	"github.com/tarehq/tare/internal/poll"
+)
+
+func TestCloseAtOnceCloses(t *testing.T) {
+	fd, server := connected(t, "127.0.0.1:0")
+	if err := poll.CloseAtOnce(fd); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the peer reads %v", err)
+	}
+	if err := poll.CloseAtOnce(-1); !errors.Is(err, syscall.EBADF) {
+		t.Errorf("a bad descriptor: %v", err)
+	}
+}
+
+// The connections of a listening socket inherit that it lingers.
+func TestLingeringSocketsAreRecognized(t *testing.T) {
+	l, listener := listening(t, false)
+	for _, test := range []struct {
+		set   syscall.Linger
+		wants bool
+	}{
+		{syscall.Linger{}, false},
+		{syscall.Linger{Onoff: 1, Linger: 0}, false}, // resets at once
+		{syscall.Linger{Onoff: 1, Linger: 3}, true},
+	} {
+		if err := syscall.SetsockoptLinger(listener, syscall.SOL_SOCKET, syscall.SO_LINGER, &test.set); err != nil {
+			t.Fatal(err)
+		}
+		dialed(t, l)
+		fd, _, err := poll.Accept(listener)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []int{listener, fd} {
+			if got := poll.Lingers(s); got != test.wants {
+				t.Errorf("%+v: %v, want %v", test.set, got, test.wants)
+			}
+		}
+		poll.CloseAtOnce(fd)
+	}
+	if !poll.Lingers(-1) {
+		t.Error("a socket that cannot be asked does not linger")
+	}
+}
+
+func TestShutdownEndsBothDirections(t *testing.T) {
+	fd, server := connected(t, "127.0.0.1:0")
+	defer poll.Close(fd)
+	if err := poll.Shutdown(fd); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := server.Read(make([]byte, 1)); err != io.EOF {
+		t.Errorf("the peer reads %v", err)
+	}
+	if n, err := poll.Recv(fd, make([]byte, 1)); n != 0 || err != nil {
+		t.Errorf("%d, %v", n, err)
+	}
+	if err := poll.CloseWrite(-1); !errors.Is(err, syscall.EBADF) {
+		t.Errorf("a bad descriptor: %v", err)
+	}
+}

@@ -1,0 +1,171 @@
+package upgrades
+
+import (
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+// Patience limits how long a test waits for a process.
+const Patience = 2 * time.Minute
+
+// Site is a running server, whose processes replace each other. They share a folder. Its file "pid"
+// holds the ID of the process that serves, and "log" what all of them report.
+type Site struct {
+	*testing.T
+	Folder string
+}
+
+// Start starts the server's first process. The process must call ExitWithTest.
+func (s *Site) Start(c *exec.Cmd) {
+	s.Helper()
+	// orphans become children of the test, which can then wait for them
+	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
+		s.Fatal(err)
+	}
+	c.Stdout, c.Stderr = os.Stdout, os.Stderr
+	lifeline, err := c.StdinPipe()
+	if err != nil {
+		s.Fatal(err)
+	}
+	if err := c.Start(); err != nil {
+		s.Fatal(err)
+	}
+	s.Cleanup(func() {
+		lifeline.Close()
+		if s.Failed() {
+			s.Logf("log:\n%s", s.Read("log"))
+		}
+	})
+}
+
+// ExitWithTest ends the calling process when the test that started it ends. The test then closes
+// standard input, which all processes of a server share.
+func ExitWithTest() {
+	go func() {
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		os.Exit(3)
+	}()
+}
+
+// Announce writes a file of a server's process. Readers see nothing or all of it.
+func Announce(name, text string) error {
+	if err := os.WriteFile(name+".new", []byte(text), 0o600); err != nil {
+		return err
+	}
+	return os.Rename(name+".new", name)
+}
+
+// Path returns the path of a file in the folder.
+func (s *Site) Path(name string) string { return filepath.Join(s.Folder, name) }
+
+// Read returns the text of a file, which may not exist.
+func (s *Site) Read(name string) string {
+	b, _ := os.ReadFile(s.Path(name))
+	return strings.TrimSpace(string(b))
+}
+
+// Write writes a file, which all users may change.
+func (s *Site) Write(name, text string) {
+	s.Helper()
+	err := os.WriteFile(s.Path(name), []byte(text), 0o666)
+	if err == nil {
+		err = os.Chmod(s.Path(name), 0o666) // whatever the umask is
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// Eventually waits until a condition holds.
+func (s *Site) Eventually(what string, holds func() bool) {
+	s.Helper()
+	for end := time.Now().Add(Patience); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			s.Fatalf("%s: not after %v", what, Patience)
+		}
+	}
+}
+
+// AwaitLog waits until a text is in the log n times.
+func (s *Site) AwaitLog(text string, n int) {
+	s.Helper()
+	s.Eventually(text, func() bool { return strings.Count(s.Read("log"), text) >= n })
+}
+
+// Await waits until a file exists and returns its text.
+func (s *Site) Await(name string) (text string) {
+	s.Helper()
+	s.Eventually(name, func() bool { text = s.Read(name); return text != "" })
+	return text
+}
+
+// Number waits until a process ID is in a file and returns it.
+func (s *Site) Number(name string) int {
+	s.Helper()
+	pid, err := strconv.Atoi(s.Await(name))
+	if err != nil {
+		s.Fatal(err)
+	}
+	return pid
+}
+
+// PID returns the ID of the process that serves.
+func (s *Site) PID() int { s.Helper(); return s.Number("pid") }
+
+// Signal sends a signal.
+func (s *Site) Signal(pid int, sig syscall.Signal) {
+	s.Helper()
+	if err := syscall.Kill(pid, sig); err != nil {
+		s.Fatalf("signal %v for process %d: %v", sig, pid, err)
+	}
+}
+
+// Upgrade replaces the process that serves, and returns the IDs of both.
+func (s *Site) Upgrade() (from, to int) {
+	s.Helper()
+	from = s.PID()
+	s.Signal(from, syscall.SIGUSR2)
+	s.Eventually("an upgrade", func() bool { to = s.PID(); return to != from })
+	return from, to
+}
+
+// Wait waits until a process has ended, and returns its exit code; -1 after a signal.
+func (s *Site) Wait(pid int) int {
+	s.Helper()
+	var status syscall.WaitStatus
+	s.Eventually("the end of process "+strconv.Itoa(pid), func() bool {
+		got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
+		if err != nil && err != syscall.EINTR { //nolint:errorlint // a bare errno
+			return syscall.Kill(pid, 0) != nil // its parent, which has started it, has not exited yet
+		}
+		return got == pid
+	})
+	return status.ExitStatus()
+}
+
+// End stops the server in good order, with the processes that others have replaced.
+func (s *Site) End(replaced ...int) {
+	s.Helper()
+	for _, pid := range replaced {
+		if code := s.Wait(pid); code != 0 {
+			s.Errorf("a replaced process: exit code %d", code)
+		}
+	}
+	pid := s.PID()
+	s.Signal(pid, syscall.SIGTERM)
+	if code := s.Wait(pid); code != 0 {
+		s.Errorf("exit code %d", code)
+	}
+	if got := s.Read("pid"); got != "" {
+		s.Errorf("the PID file was not removed: %s", got)
+	}
+}
