@@ -21,7 +21,8 @@ type released struct {
 // Their memory then serves the next request. Strings are not reused. Only a handler that
 // knows of all references can make this call. Without it, nothing is ever reused.
 //
-// It saves a proxy 900 of the 1100 bytes that it allocates for a request.
+// It saves two of three allocations, and a third of the time of a small request in memory
+// (BenchmarkReleased).
 func (w *Response) ReleaseRequest() { w.Flags.Set(requestReleased) }
 
 // keepReleased keeps the memory of x for the next request, if its handler has released it and
