@@ -29,7 +29,7 @@ func idleOverTLS() []scenario {
 		require, aim float64
 	}{{"idle-tls-4000", protoHTTP1, 8 << 10, 6 << 10}, {"idle-http2-4000", protoHTTP2, 12 << 10, 8 << 10}} {
 		all = append(all, scenario{
-			name: c.name, measure: tlsIdlers{c.proto}.measure, rounds: 4, large: true,
+			name: c.name, measure: tlsIdlers{c.proto}.measure, rounds: 6, large: true,
 			bounds: []bound{{of: memory, require: c.require, aim: c.aim}, {of: memory, than: netHTTP},
 				{of: memory, than: nginxTLS}},
 		})
