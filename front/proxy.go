@@ -175,8 +175,27 @@ func (x *exchange) closeProxyState() {
 // a failed write the server still may: see abortOnError.
 func (x *exchange) recycleProxyState() {
 	if p := x.proxy; p != nil && x.isComplete && p.firstRequest.isReusable() {
+		x.releaseRequest()
 		x.proxy = nil
 		x.plan.state.releaseProxyState(p)
+	}
+}
+
+// releaseRequest lets the server reuse the request's memory, if the server calls the Handler
+// directly and nothing has received a part of the request that it may keep. The upstream request
+// has ended, and refers to nothing of it any more.
+func (x *exchange) releaseRequest() {
+	if raw := x.rawHead(); raw != nil && x.parent == nil && !x.requestShared && !x.isMirrored &&
+		x.plan.handler.owns(x.r) {
+		raw.sender.ReleaseRequest()
+	}
+}
+
+// shareRequest records that something may refer to parts of the request after the exchange has
+// ended.
+func (x *exchange) shareRequest() {
+	for ; x != nil; x = x.parent {
+		x.requestShared = true
 	}
 }
 
@@ -284,6 +303,7 @@ func (o *origin) Prepare(opts cache.OriginRequest) (cache.Fetch, error) {
 
 // serveCached responds from the cache.
 func (p *proxy) serveCached(x *exchange, target destination) outcome {
+	x.shareRequest() // a cache may go on with the request
 	o := &origin{proxy: p, x: x, target: target}
 	a, err := p.cache.respond(x, o)
 	if err != nil {

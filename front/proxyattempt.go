@@ -66,7 +66,7 @@ func (s *upstreamRequest) startAttempt(ctx context.Context, addr string) *attemp
 	if a.req != nil {
 		a = new(attempt)
 	}
-	a.req, a.addr, a.parent, a.startTime = s, addr, ctx, time.Now()
+	a.req, a.addr, a.parent = s, addr, ctx
 	a.record = s.attempts.add(addr)
 	a.timeout.Store(int64(s.proxy.readTimeout))
 	s.proxy.pending.add(a)

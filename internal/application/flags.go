@@ -54,7 +54,7 @@ func listen(address, socket string) (net.Listener, error) {
 func named(name string) (http.Handler, error) {
 	all := map[string]http.Handler{
 		"hello": http.HandlerFunc(Handler), "println": http.HandlerFunc(Println), "lines": Lines(), "files": Files(),
-		"greeting": Greeting(), "limited": Limited(),
+		"greeting": Greeting(), "limited": Limited(), "text": Text(),
 	}
 	if h, ok := all[name]; ok {
 		return h, nil

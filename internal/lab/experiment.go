@@ -45,15 +45,16 @@ type Experiment struct {
 	Load   Load        `yaml:"load"`
 	Expect Expectation `yaml:"expect"`
 
-	Control string    `yaml:"control"`
-	Build   string    `yaml:"build"` // another build of the control
-	Ways    []string  `yaml:"ways"`
-	Rivals  []string  `yaml:"rivals"`
-	Ceiling string    `yaml:"ceiling"`
-	Differs []Differ  `yaml:"differs"`
-	Compare []Compare `yaml:"compare"`
-	Small   int       `yaml:"small_files"` // number of small files in the folder that is served
-	Nginx   string    `yaml:"nginx"`       // a template that is executed with contender.NginxConf; "" is own.conf
+	Control  string             `yaml:"control"`
+	Build    string             `yaml:"build"` // another build of the control
+	Ways     []string           `yaml:"ways"`
+	Rivals   []string           `yaml:"rivals"`
+	Ceiling  string             `yaml:"ceiling"`
+	Differs  []Differ           `yaml:"differs"`
+	Compare  []Compare          `yaml:"compare"`
+	Variants map[string]Variant `yaml:"variants"`    // contenders that differ in settings, by name
+	Small    int                `yaml:"small_files"` // number of small files in the folder that is served
+	Nginx    string             `yaml:"nginx"`       // a template, for contender.NginxConf; "" is own.conf
 	// Upstream describes the fronts' connections to the application; "" is "with keep-alive
 	// connections".
 	Upstream string `yaml:"upstream"`
@@ -230,6 +231,9 @@ func (e *Experiment) check(f *yamlfile.File) error {
 		return f.Fault("$.small_files", "small_files: want 0 to %d, got %d", maxSmallFiles, e.Small)
 	}
 	if err := cmp.Or(e.Load.check(f), e.Expect.readBody(e.Dir, f), e.Expect.check(f)); err != nil {
+		return err
+	}
+	if err := e.checkVariants(f); err != nil {
 		return err
 	}
 	for i, d := range e.Differs {

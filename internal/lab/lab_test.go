@@ -51,6 +51,11 @@ func TestMalformedExperimentsAreRejected(t *testing.T) {
 	for _, test := range []struct{ name, from, to, want string }{
 		{"fine", "", "", ""},
 		{"no title", "title: t\n", "", "title is missing"},
+		{"variant", "control: one", "variants: {two: {of: x, title: t, set: {a: b}}}\ncontrol: one", ""},
+		{"variant without settings", "control: one", "variants: {two: {of: x, title: t}}\ncontrol: one",
+			"experiment.yaml:5: variants: want of, title and set"},
+		{"foreign variant", "control: one", "variants: {five: {of: x, title: t, set: {a: b}}}\ncontrol: one",
+			`experiment.yaml:5: variants: "five" is not a contender of the experiment`},
 		{"unknown key", "control:", "contrl:", `experiment.yaml:5: unknown field "contrl"`},
 		{"no control", "control: one\n", "", "control is missing"},
 		{"foreign control", "control: one", "control: five",
@@ -146,7 +151,7 @@ func TestProjectExperimentsAndContendersAreValid(t *testing.T) {
 			continue
 		}
 		for _, c := range e.Contenders() {
-			if _, err := contender.Find(filepath.Join(root, "contenders"), c); err != nil {
+			if _, err := e.Spec(filepath.Join(root, "contenders"), c); err != nil {
 				t.Error(err)
 			}
 		}

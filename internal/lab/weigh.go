@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -320,19 +319,6 @@ func (w *runner) gather(ctx context.Context) error {
 		}
 	}
 	return nil
-}
-
-func (w *runner) spec(name string) (*contender.Spec, error) {
-	for _, s := range w.specs {
-		if s.Name == name {
-			return s, nil
-		}
-	}
-	spec, err := contender.Find(filepath.Join(w.Root, "contenders"), name)
-	if err == nil && spec.Server != "" && spec.Front != "" {
-		spec.About += ", " + cmp.Or(w.experiment.Upstream, "with keep-alive connections")
-	}
-	return spec, err
 }
 
 // addTwin lets the control take part again, under another name. Their difference is chance.

@@ -170,11 +170,11 @@ func (w *runner) test(ctx context.Context, x *counterExperiment) (sample.Counter
 func quantity(r *sample.Record, q explain.Quantity) float64 {
 	switch q {
 	case explain.Rate:
-		return r.Load.PerSecond()
+		return sample.Rate.Of(r)
 	case explain.Latency:
 		return r.Load.Latency.Mean().Seconds() * 1e6
 	}
-	return r.WeightUs()
+	return sample.CPU.Of(r)
 }
 
 // responseChange describes how the changed setting changes the response's status or body, or

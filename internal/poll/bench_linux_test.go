@@ -55,6 +55,26 @@ func BenchmarkRecvNothing(b *testing.B) {
 	}
 }
 
+// BenchmarkQuiet compares ways to check a socket on which nothing has arrived.
+func BenchmarkQuiet(b *testing.B) {
+	pair, p := socketpair(b), make([]byte, 1)
+	b.Run("ppoll", func(b *testing.B) {
+		for b.Loop() {
+			if !Quiet(pair[0]) {
+				b.Fatal("not quiet")
+			}
+		}
+	})
+	b.Run("peek", func(b *testing.B) {
+		for b.Loop() {
+			_, err := transfer(sysRecvfrom, pair[0], p, syscall.MSG_DONTWAIT|syscall.MSG_PEEK)
+			if err != ErrAgain { //nolint:errorlint // a bare errno
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
 // BenchmarkWait measures a Poller that has an event, with a first call that does not wait, and with
 // one call that may wait.
 func BenchmarkWait(b *testing.B) {

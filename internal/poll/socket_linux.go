@@ -239,10 +239,25 @@ func Ended(fd int) bool {
 
 // Quiet reports whether there is neither unread input, nor the end of the input, nor a failure. It
 // consumes nothing.
+//
+// It uses ppoll(2), which does not lock the socket. A recvfrom(2) with MSG_PEEK takes 856 ns
+// where this takes 652, of which 382 are those of any system call (BenchmarkQuiet).
 func Quiet(fd int) bool {
-	var b [1]byte
-	_, err := transfer(sysRecvfrom, fd, b[:], syscall.MSG_DONTWAIT|syscall.MSG_PEEK)
-	return err == ErrAgain //nolint:errorlint // a bare errno
+	request := pollRequest{fd: int32(fd), events: syscall.EPOLLIN | syscall.EPOLLRDHUP}
+	var wait [2]int64 // a struct timespec that is 0, and as long as the longest
+	for {
+		n, _, errno := syscall.RawSyscall6(syscall.SYS_PPOLL, uintptr(unsafe.Pointer(&request)), 1,
+			uintptr(unsafe.Pointer(&wait)), 0, 0, 0)
+		if errno != syscall.EINTR { // a signal may come first
+			return errno == 0 && n == 0
+		}
+	}
+}
+
+// pollRequest is a struct pollfd. The bits of its events are those of epoll(7).
+type pollRequest struct {
+	fd              int32
+	events, results int16
 }
 
 // Peek copies unread input to b without consuming it.

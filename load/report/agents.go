@@ -69,13 +69,21 @@ type AgentPlots struct {
 	Rate, Latency *page.Plot // nil if there is too little to draw
 }
 
+// minTail is the shortest last second, in seconds, that is drawn for an agent: the rate of a
+// shorter one says nothing.
+const minTail = 0.1
+
 // AgentPlots returns the plots of all agents.
 func (r *Run) AgentPlots() (all []AgentPlots) {
 	runs := make([]*Run, len(r.Parts))
 	most, lo, hi := 0.0, time.Duration(math.MaxInt64), time.Duration(0)
 	for i := range r.Parts {
 		p := &r.Parts[i]
-		runs[i] = &Run{Result: load.Result{Timeline: p.Timeline, Seconds: max(p.Seconds, float64(len(p.Timeline)-1))}}
+		timeline, seconds := p.Timeline, p.Seconds
+		if n := len(timeline) - 1; n > 0 && seconds-float64(n) < minTail {
+			timeline, seconds = timeline[:n], float64(n)
+		}
+		runs[i] = &Run{Result: load.Result{Timeline: timeline, Seconds: seconds}}
 		_, top := runs[i].rateRange()
 		most = max(most, top)
 		least, longest := runs[i].latencyRange()

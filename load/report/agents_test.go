@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -61,5 +62,17 @@ func TestReportsNameTheAgents(t *testing.T) {
 	}
 	if page := text(t, sample(t)); strings.Contains(page, "agent") {
 		t.Errorf("a run of one process names agents:\n%s", page)
+	}
+}
+
+func TestAgentsShortLastSecondIsNotDrawn(t *testing.T) {
+	r := sample(t)
+	timeline := slices.Clone(r.Timeline[:2])
+	whole := load.PartResult{Name: "a", Seconds: 2, Timeline: timeline}
+	longer := load.PartResult{Name: "b", Seconds: 2.03, Timeline: append(timeline, load.Second{Index: 2, Requests: 1})}
+	r.Parts = []load.PartResult{whole, longer}
+	plots := r.AgentPlots()
+	if a, b := plots[0].Rate.Lines[0].Path, plots[1].Rate.Lines[0].Path; a != b {
+		t.Errorf("30 ms more are drawn: %s, want %s", b, a)
 	}
 }

@@ -69,6 +69,7 @@ const (
 	HandlerWriteDeadline             // the handler has set a write deadline
 	handlerReturned                  // the handler has returned
 	LargeHead                        // the request's head is large: see Exchange.splitRequest
+	requestReleased                  // ReleaseRequest was called
 )
 
 // Set sets a flag.

@@ -40,6 +40,7 @@ type runner struct {
 	threadCheck reuse.ThreadCheck
 
 	handOffs   int     // hand-offs since startHandOffs
+	endedAt    instant // when the last handler that was timed ended; 0 if none was
 	reportedAt instant // when the loop reported what it serves as leader
 
 	// State of the connection that the runner serves.
@@ -82,10 +83,10 @@ func (r *runner) run(j job) {
 		switch {
 		case j.stream != nil:
 			r.runStream(j.stream, j.slot)
-			r.threadCheck.IsLocked(time.Now())
+			r.checkThread()
 		case j.conn != nil:
 			r.serveConn(j)
-			r.threadCheck.IsLocked(time.Now())
+			r.checkThread()
 		default:
 			r.lead(j.turn)
 		}
@@ -324,9 +325,10 @@ func (r *runner) gateOutput(k *shardConn) error {
 }
 
 func (r *runner) timeExchange(x *exchange.Exchange, at *predict.Slot) bool {
-	start := time.Now()
+	start := r.shard.group.now()
 	reuse := r.conn.RunExchange(x)
-	at.Learn(time.Since(start))
+	r.endedAt = r.shard.group.now()
+	at.Learn(time.Duration(r.endedAt - start))
 	return reuse
 }
 

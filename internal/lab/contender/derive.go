@@ -50,7 +50,10 @@ type Front struct {
 	Run    string   `yaml:"run"`    // see Spec.FrontRun; "" is nginx
 	Config string   `yaml:"config"` // its configuration, like an experiment's nginx.conf; "" is that one
 	Module string   `yaml:"module"`
-	Lacks  []string `yaml:"lacks"` // FastCGI or TLS, if it cannot speak it
+
+	Version string `yaml:"version"` // a command whose first line of output is the version, or ""
+
+	Lacks []string `yaml:"lacks"` // FastCGI or TLS, if it cannot speak it
 }
 
 // TLS is a word of the names of derived contenders, and of Front.Lacks.
@@ -217,7 +220,7 @@ func (w *way) addFront(s *Spec) error {
 	if w.fastCGI && slices.Contains(w.front.Lacks, FastCGI) || w.tls && slices.Contains(w.front.Lacks, TLS) {
 		return &NotFoundError{s.Name, fmt.Sprintf("%s lacks %s", w.front.Title, strings.Join(w.front.Lacks, " and "))}
 	}
-	s.Front, s.FrontRun = w.frontName, w.front.Run
+	s.Front, s.FrontRun, s.FrontVersion = w.frontName, w.front.Run, w.front.Version
 	if w.front.Module != "" {
 		s.Module = w.front.Module
 	}

@@ -59,8 +59,12 @@ func (t *Tools) checkGo(ctx context.Context, dir string) error {
 }
 
 // findModules returns an error if modules that a Go program requires can be neither found nor
-// downloaded. dir is a folder of its module.
+// downloaded. dir is its folder.
 func (t *Tools) findModules(ctx context.Context, dir string) error {
+	list := slices.Concat([]string{"list"}, t.GoFlags, []string{"-deps", "."})
+	if _, err := commandWith(ctx, t.GoEnv, dir, Go, list...); err == nil {
+		return nil // it has all packages: the compiler has failed
+	}
 	out, err := commandWith(ctx, t.GoEnv, dir, Go, "mod", "download")
 	if err == nil || ctx.Err() != nil {
 		return ctx.Err()

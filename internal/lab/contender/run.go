@@ -214,12 +214,16 @@ func (r *Running) addFront(set Setting, port int) error {
 	if err := conf.fit(); err != nil {
 		return err
 	}
-	file := filepath.Join(r.dir, "nginx.conf")
+	name := "nginx.conf"
+	if r.FrontConfig != "" {
+		name = filepath.Base(r.FrontConfig)
+	}
+	file := filepath.Join(r.dir, name)
 	text, err := conf.render(source, file)
 	if err != nil {
 		return err
 	}
-	r.Files["nginx.conf"] = text
+	r.Files[name] = text
 	if r.Front != Nginx {
 		words := r.fill(strings.Fields(r.FrontRun), "{conf}", file, "{dir}", r.dir)
 		return r.add(RoleFront, "", words, slices.Concat(set.Env, r.env), set.CPUs)

@@ -131,6 +131,9 @@ type Spec struct {
 	// FrontConfig is the path of the front's own configuration; "" is the experiment's nginx.conf.
 	FrontConfig string `yaml:"-"`
 
+	// FrontVersion is a command whose first line of output is the front's version, or "".
+	FrontVersion string `yaml:"-"`
+
 	// Config is a file beside this one: the application's configuration, which may have the
 	// placeholders of Run. It is filled and written to {config}.
 	Config string `yaml:"config"`

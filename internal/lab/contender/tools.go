@@ -251,6 +251,15 @@ func (c *Contender) readVersions(ctx context.Context) error {
 		}
 		c.Versions = append(c.Versions, strings.Split(string(bytes.TrimSpace(out)), "\n")...)
 	}
+	if c.FrontVersion != "" {
+		words := c.fill(strings.Fields(c.FrontVersion))
+		out, err := commandWith(ctx, c.env, c.Dir, words[0], words[1:]...)
+		if err != nil {
+			return fmt.Errorf("version: %s: %w", strings.Join(words, " "), err)
+		}
+		first, _, _ := strings.Cut(string(out), "\n")
+		c.Versions = append(c.Versions, c.Front+": "+first)
+	}
 	if c.Nginx != nil && c.Front == Nginx {
 		c.Versions = append(c.Versions, c.Nginx.Version)
 	}

@@ -12,7 +12,7 @@ import (
 // Limits of the first screen.
 const (
 	screenLines  = 24 // of a terminal
-	callerLines  = 2  // that the caller prints below: where the report is
+	callerLines  = 1  // that the caller prints below: where the report is
 	verdictLines = 8
 	problemLines = 6  // if not all problems fit
 	shortLine    = 96 // characters of a problem then
@@ -67,6 +67,9 @@ func (a *Report) briefTables(t *Table, room int) string {
 }
 
 func problemsHeight(problems []string) int {
+	if len(problems) == 0 {
+		return 0
+	}
 	return strings.Count(strings.Join(problems, "\n")+"\n", "\n")
 }
 

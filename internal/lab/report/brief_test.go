@@ -21,7 +21,7 @@ func TestFirstScreenFits(t *testing.T) {
 		}
 	}
 	absent := fixture()
-	for i := range 9 {
+	for i := range 20 {
 		absent.Entrants = append(absent.Entrants, sample.Entrant{Name: fmt.Sprint("absent", i), Title: "Absent",
 			Kind: sample.Way, Absent: "build: exit status 1\n" + strings.Repeat("its output\n", 20)})
 	}

@@ -33,6 +33,7 @@ func pageFuncs() template.FuncMap {
 		"section":   newSection,
 		"micros":    micros,
 		"times":     times,
+		"ratio":     ratioText,
 		"interval":  intervalText,
 		"condition": func(t *Table) string { return t.Text() },
 		"millis":    millis,
@@ -98,11 +99,15 @@ type section struct {
 	Report *Report
 	Table  *Table
 	ID     string
-	First  bool // details of the others are closed
+	First  bool // has the notes that concern all, and open details
+
+	ExplainsLatency bool // is the first one at saturation, or at a fixed rate
 }
 
 func newSection(a *Report, i int) section {
-	return section{a, &a.Tables[i], sectionID(i), i == 0}
+	saturated := a.Tables[i].Saturated()
+	before := slices.ContainsFunc(a.Tables[:i], func(t Table) bool { return t.Saturated() == saturated })
+	return section{a, &a.Tables[i], sectionID(i), i == 0, !before}
 }
 
 func sectionID(i int) string { return fmt.Sprintf("condition-%d", i+1) }

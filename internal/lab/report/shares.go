@@ -17,8 +17,7 @@ const manyRequests = 1000
 // Share is what a contender's cost means at manyRequests per second.
 type Share struct {
 	*analyze.Row
-	OfCore  string // of the time of one core
-	PerCore string // requests that one core can serve per second
+	OfCore string // of the time of one core
 }
 
 // sharesTable returns the table whose costs are nearest to those of a moderate rate: at a fixed
@@ -47,14 +46,23 @@ func (a *Report) SharesOf() (shares []Share, condition string) {
 	}
 	for _, row := range t.Measured() {
 		if us := row.WeightUs.Mid; !isAside(row.Kind) && us > 0 {
-			shares = append(shares, Share{row, percentOfCore(us), loadreport.Count(1e6 / us)})
+			shares = append(shares, Share{row, percentOfCore(us)})
 		}
 	}
 	return shares, t.Text()
 }
 
 // percentOfCore returns the share of a core that manyRequests per second of a cost use.
-func percentOfCore(us float64) string { return fmt.Sprintf("%.2g %%", manyRequests*us/1e6*100) }
+func percentOfCore(us float64) string {
+	percent, digits := 100*manyRequests*us/1e6, 2
+	switch {
+	case percent >= 10:
+		digits = 0
+	case percent >= 1:
+		digits = 1
+	}
+	return fixed(digits, percent) + " %"
+}
 
 // fewShares is the number of contenders that a sentence names. Of more it names three.
 const fewShares = 8
@@ -65,6 +73,10 @@ func (a *Report) Shares() string {
 	shares, _ := a.SharesOf()
 	if len(shares) == 0 {
 		return ""
+	}
+	where := ""
+	if t := a.sharesTable(); !t.Saturated() {
+		where = fmt.Sprintf("Measured at %s requests/s, where servers wait between requests, ", loadreport.Count(t.Rate))
 	}
 	if len(shares) > fewShares {
 		byCost := func(x, y Share) int { return cmp.Compare(x.WeightUs.Mid, y.WeightUs.Mid) }
@@ -77,5 +89,5 @@ func (a *Report) Shares() string {
 	for i, s := range shares {
 		texts[i] = s.Title + " " + s.OfCore
 	}
-	return fmt.Sprintf("1,000 requests/s use this share of a core: %s.", strings.Join(texts, ", "))
+	return fmt.Sprintf("%s1,000 requests/s use this share of a core: %s.", where, strings.Join(texts, ", "))
 }

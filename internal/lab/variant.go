@@ -1,0 +1,66 @@
+package lab
+
+import (
+	"cmp"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/yamlfile"
+)
+
+// Variant is a contender of one experiment: another contender with other settings of the
+// experiment's nginx.conf.
+type Variant struct {
+	Of    string            `yaml:"of"` // its name in contenders/
+	Title string            `yaml:"title"`
+	About string            `yaml:"about"`
+	Set   map[string]string `yaml:"set"`
+}
+
+// Spec returns a contender of the experiment: a variant, or a contender of the folder dir.
+func (e *Experiment) Spec(dir, name string) (*contender.Spec, error) {
+	v, isVariant := e.Variants[name]
+	found, err := contender.Find(dir, cmp.Or(v.Of, name))
+	if err != nil {
+		return nil, err
+	}
+	is := *found
+	if is.Server != "" && is.Front != "" {
+		is.About += ", " + cmp.Or(e.Upstream, "with keep-alive connections")
+	}
+	if isVariant {
+		is.Name, is.Title, is.About = name, v.Title, cmp.Or(v.About, is.About)
+		is.Server = cmp.Or(is.Server, found.Name)
+		is.Set = maps.Clone(is.Set)
+		if is.Set == nil {
+			is.Set = make(map[string]string)
+		}
+		maps.Copy(is.Set, v.Set)
+	}
+	return &is, nil
+}
+
+// spec returns a contender of the subject or of the project.
+func (w *runner) spec(name string) (*contender.Spec, error) {
+	for _, s := range w.specs {
+		if s.Name == name {
+			return s, nil
+		}
+	}
+	return w.experiment.Spec(filepath.Join(w.Root, "contenders"), name)
+}
+
+// checkVariants returns a *yamlfile.Error for the first invalid variant.
+func (e *Experiment) checkVariants(f *yamlfile.File) error {
+	for _, name := range slices.Sorted(maps.Keys(e.Variants)) {
+		switch v := e.Variants[name]; {
+		case !slices.Contains(e.Contenders(), name):
+			return f.Fault("$.variants."+name, "variants: %q is not a contender of the experiment", name)
+		case v.Of == "" || v.Title == "" || len(v.Set) == 0:
+			return f.Fault("$.variants."+name, "variants: want of, title and set")
+		}
+	}
+	return nil
+}

@@ -1,0 +1,34 @@
+package lab_test
+
+import (
+	"path/filepath"
+	"testing"
+
+	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/testkit/programs"
+)
+
+// A variant is another contender with its own name, title and settings. The other one is unchanged.
+func TestVariantsChangeSettings(t *testing.T) {
+	root := programs.Root(t)
+	e, err := lab.ReadExperiment(filepath.Join(root, "experiments", "compress"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(root, "contenders")
+	variant, err := e.Spec(dir, "nginx-gzip-1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	of, err := e.Spec(dir, "nginx-text-nethttp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if variant.Name != "nginx-gzip-1" || variant.Title != "nginx, gzip 1" || variant.Set["gzip"] != "1" ||
+		variant.Run != of.Run || variant.Front != of.Front || variant.About != of.About {
+		t.Errorf("%+v", variant)
+	}
+	if of.Name != "nginx-text-nethttp" || len(of.Set) != 0 {
+		t.Errorf("%+v", of)
+	}
+}

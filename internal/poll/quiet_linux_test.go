@@ -1,0 +1,71 @@
+package poll_test
+
+import (
+	"io"
+	"net"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/poll"
+)
+
+// A socket is quiet until something arrives: bytes, the end of the input, or a failure.
+func TestQuietReportsWhatArrives(t *testing.T) {
+	for name, arrive := range map[string]func(net.Conn){
+		"a byte":  func(c net.Conn) { _, _ = io.WriteString(c, "x") },
+		"the end": func(c net.Conn) { _ = c.(interface{ CloseWrite() error }).CloseWrite() },
+		"a close": func(c net.Conn) { c.Close() },
+		"a reset": func(c net.Conn) {
+			if tcp, ok := c.(*net.TCPConn); ok {
+				_ = tcp.SetLinger(0)
+			}
+			c.Close()
+		},
+	} {
+		for _, network := range []string{"tcp", "unix"} {
+			address := "127.0.0.1:0"
+			if network == "unix" {
+				address = filepath.Join(t.TempDir(), "s")
+			}
+			l, err := net.Listen(network, address)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer l.Close()
+			own, err := net.Dial(network, l.Addr().String())
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer own.Close()
+			peer, err := l.Accept()
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer peer.Close()
+			raw, err := own.(syscall.Conn).SyscallConn()
+			if err != nil {
+				t.Fatal(err)
+			}
+			quiet := func() (is bool) {
+				_ = raw.Control(func(fd uintptr) { is = poll.Quiet(int(fd)) })
+				return is
+			}
+			for range 3 {
+				if !quiet() {
+					t.Errorf("%s, %s: not quiet before", network, name)
+				}
+			}
+			arrive(peer)
+			for start := time.Now(); quiet(); time.Sleep(time.Millisecond) {
+				if time.Since(start) > time.Minute {
+					t.Fatalf("%s, %s: still quiet", network, name)
+				}
+			}
+			if quiet() { // checking consumes nothing
+				t.Errorf("%s, %s: quiet again", network, name)
+			}
+		}
+	}
+}
