@@ -41,7 +41,7 @@ func idleOverTLS() []scenario {
 type tlsIdlers struct{ proto string }
 
 // measure measures a server's memory while it has many of them.
-func (i tlsIdlers) measure(f *field, server string) (values sample, err error) {
+func (i tlsIdlers) measure(f *field, server string) (values turn, err error) {
 	path, flags := "/hello", []string{"-tls"}
 	if server == nginxTLS {
 		path, flags = "/", nil
@@ -73,7 +73,7 @@ func (i tlsIdlers) measure(f *field, server string) (values sample, err error) {
 	}
 	time.Sleep(f.settle)
 	full.take(r)
-	return sample{memory: float64(full.rss-atRest.rss) / tlsCrowd}, errors.Join(atRest.err, full.err)
+	return turn{memory: float64(full.rss-atRest.rss) / tlsCrowd}, errors.Join(atRest.err, full.err)
 }
 
 // exchange sends a request and receives the response.
