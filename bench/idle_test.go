@@ -29,7 +29,7 @@ func idleOverTLS() []scenario {
 		require, aim float64
 	}{{"idle-tls-4000", protoHTTP1, 8 << 10, 6 << 10}, {"idle-http2-4000", protoHTTP2, 12 << 10, 8 << 10}} {
 		all = append(all, scenario{
-			name: c.name, measure: tlsIdlers{c.proto}.measure, rounds: 4, large: true,
+			name: c.name, measure: tlsIdlers{c.proto}.measure, rounds: 6, large: true,
 			bounds: []bound{{of: memory, require: c.require, aim: c.aim}, {of: memory, than: netHTTP},
 				{of: memory, than: nginxTLS}},
 		})
@@ -41,7 +41,7 @@ func idleOverTLS() []scenario {
 type tlsIdlers struct{ proto string }
 
 // measure measures a server's memory while it has many of them.
-func (i tlsIdlers) measure(f *field, server string) (values sample, err error) {
+func (i tlsIdlers) measure(f *field, server string) (values turn, err error) {
 	path, flags := "/hello", []string{"-tls"}
 	if server == nginxTLS {
 		path, flags = "/", nil
@@ -73,7 +73,7 @@ func (i tlsIdlers) measure(f *field, server string) (values sample, err error) {
 	}
 	time.Sleep(f.settle)
 	full.take(r)
-	return sample{memory: float64(full.rss-atRest.rss) / tlsCrowd}, errors.Join(atRest.err, full.err)
+	return turn{memory: float64(full.rss-atRest.rss) / tlsCrowd}, errors.Join(atRest.err, full.err)
 }
 
 // exchange sends a request and receives the response.
