@@ -19,7 +19,7 @@ func overHTTP2() []scenario {
 // oneInTenSleeps loads a server over TLS with streams of which one in ten runs a handler that
 // sleeps. All share connections. The fast ones' 99th percentile is estimated from all latencies:
 // the slow ones have the highest.
-func oneInTenSleeps(f *field, server string) (values sample, err error) {
+func oneInTenSleeps(f *field, server string) (values turn, err error) {
 	const perSecond, connections, streams, inTen = 6000, 8, 32, 0.9
 	r, err := f.start(server, f.server, "/hello", "-tls")
 	if err != nil {
@@ -38,5 +38,5 @@ func oneInTenSleeps(f *field, server string) (values sample, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return sample{"fast " + p99: micros(result.Latency.Quantile(inTen * 0.99))}, nil
+	return turn{"fast " + p99: micros(result.Latency.Quantile(inTen * 0.99))}, nil
 }

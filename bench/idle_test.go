@@ -41,7 +41,7 @@ func idleOverTLS() []scenario {
 type tlsIdlers struct{ proto string }
 
 // measure measures a server's memory while it has many of them.
-func (i tlsIdlers) measure(f *field, server string) (values sample, err error) {
+func (i tlsIdlers) measure(f *field, server string) (values turn, err error) {
 	path, flags := "/hello", []string{"-tls"}
 	if server == nginxTLS {
 		path, flags = "/", nil
@@ -51,9 +51,9 @@ func (i tlsIdlers) measure(f *field, server string) (values sample, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.stop()) }()
-	var atRest, full look
+	var atRest, full usage
 	time.Sleep(f.settle)
-	atRest.take(r)
+	atRest.read(r)
 	var held []net.Conn
 	defer func() {
 		for _, c := range held {
@@ -72,8 +72,8 @@ func (i tlsIdlers) measure(f *field, server string) (values sample, err error) {
 		}
 	}
 	time.Sleep(f.settle)
-	full.take(r)
-	return sample{memory: float64(full.rss-atRest.rss) / tlsCrowd}, errors.Join(atRest.err, full.err)
+	full.read(r)
+	return turn{memory: float64(full.rss-atRest.rss) / tlsCrowd}, errors.Join(atRest.err, full.err)
 }
 
 // exchange sends a request and receives the response.
