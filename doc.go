@@ -47,8 +47,11 @@
 //
 //   - A head must arrive within 30 seconds if neither ReadHeaderTimeout nor ReadTimeout is set.
 //     net/http has no timeout then.
-//   - One empty line before a request is skipped (RFC 9112, 2.2). net/http skips it only after a
-//     POST.
+//   - One empty line before a request is skipped (RFC 9112, 2.2). net/http skips two, and only
+//     after a POST.
+//   - Fields that the server adds, such as Date, may be in a different order.
+//   - Serve sets TLSNextProto of the wrapped http.Server, also if its TLSConfig does not offer
+//     HTTP/2.
 //   - The context of a request is canceled when the client closes the connection only if a program
 //     uses the context: if it has called Done or Err, or derived a context.
 //   - The remainder of a body is read, if it is small, and the connection is kept. That also
@@ -80,6 +83,8 @@
 //   - Over HTTP/2, a request with fields that concern the connection is malformed, and so is one
 //     whose Host differs from :authority, or whose Content-Length is not a number. The stream is
 //     reset. net/http responds with 400, or ignores Host or Content-Length.
+//   - Over HTTP/2, a response with fewer bytes than its Content-Length states ends with an error.
+//     net/http ends it as if it were complete.
 //   - Over HTTP/2, trailer fields that concern the framing are ignored, and so is a trailer section
 //     of more than 8 KB or 100 fields. net/http resets the stream in the first case.
 //   - An HTTP/2 connection ends if its client sends many frames without a purpose, such as PINGs or

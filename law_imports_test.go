@@ -264,13 +264,16 @@ var onlyBy = map[string][]string{
 type room struct{ imports, testImports map[string]bool }
 
 // rooms returns the folders of the project by path, including those of the nested module; "." is
-// the root.
+// the root. Folders below testdata are no rooms.
 func rooms(t *testing.T) map[string]room {
 	t.Helper()
 	_, all := files(t)
 	found := make(map[string]room)
 	for path, f := range all {
 		dir := filepath.ToSlash(filepath.Dir(path))
+		if strings.HasPrefix(dir, "testdata/") {
+			continue
+		}
 		if _, ok := found[dir]; !ok {
 			found[dir] = room{make(map[string]bool), make(map[string]bool)}
 		}

@@ -41,7 +41,7 @@ open_file_cache max=20000 inactive=60s;
 open_file_cache_valid 60s;
 open_file_cache_errors on;
 server {
-	listen 127.0.0.1:{{.Port}}{{with .Setting "keys"}} ssl{{end}};
+	listen 127.0.0.1:{{.Port}}{{with .Setting "keys"}} ssl http2{{end}};
 	{{with .Setting "keys"}}ssl_certificate {{.}}/cert.pem; ssl_certificate_key {{.}}/key.pem; ssl_protocols TLSv1.3;{{end}}
 	root {{.Setting "root"}};
 }

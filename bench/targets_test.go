@@ -170,7 +170,7 @@ func scenarios() []scenario {
 		{name: "anywhere-15000",
 			scene: scene{cores: 1, streams: []stream{{path: "/hello", connections: crowd, rate: 2000}}},
 			large: true, bounds: []bound{{of: p99, require: 5000, aim: 1000}}},
-	}, shortLived(), burning(), fastCGI(), files(), fronts(), inMemory(), clients())
+	}, shortLived(), idleOverTLS(), overHTTP2(), burning(), fastCGI(), files(), fronts(), inMemory(), clients())
 }
 
 // shortLived returns the cases of connections that end after a few requests.

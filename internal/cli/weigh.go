@@ -28,7 +28,7 @@ const allExperiments = "all"
 
 type weighFlags struct {
 	full, quick, prepare, list, why, tune, details bool
-	only                                           []string
+	only, scenarios                                []string
 	blocks                                         int
 	warmup, measure                                time.Duration
 	until                                          float64 // percent
@@ -99,6 +99,8 @@ func (f *weighFlags) define(c *cobra.Command) {
 	set.BoolVar(&f.list, "list", false, "only list the experiments and their questions")
 	set.StringSliceVar(&f.only, "only", nil,
 		"run only these `CONTENDERS`, such as tare,fasthttp, and the control (default all)")
+	set.StringSliceVar(&f.scenarios, "scenarios", nil,
+		"of an experiment with scenarios, such as tls, run only those with these `NAMES` (default all)")
 	set.IntVar(&f.blocks, "blocks", 0, "run `N` blocks, each of which starts every contender once; intervals need 5 (default the experiment's)")
 	set.Float64Var(&f.until, "until", 0, "add blocks until intervals are within `PERCENT` of their ratios (default none)")
 	set.DurationVar(&f.within, "within", lab.DefaultWithin, "with --until, start no block after `TIME`")
@@ -291,7 +293,7 @@ func showResults(env Env, a results, warnings *[]string, dir string, details boo
 // arguments that selected it.
 func (f *weighFlags) options(env Env, experiment string, s *lab.Subject, words []string) (o lab.Options, err error) {
 	o = lab.Options{Experiment: experiment, Why: f.why, Tune: f.tune, Subject: s, Full: f.full, Sweep: f.sweep,
-		Only: f.only, Seed: f.seed, Out: f.out,
+		Only: f.only, Scenarios: f.scenarios, Seed: f.seed, Out: f.out,
 		Until: lab.Until{Width: f.until / 100, Within: f.within}}
 	w, err := findWorkspace(env, s == nil)
 	if err != nil {
@@ -353,6 +355,7 @@ func (f *weighFlags) commandLine() (words []string) {
 		}
 	}
 	add("only", strings.Join(f.only, ","))
+	add("scenarios", strings.Join(f.scenarios, ","))
 	add("blocks", strconv.Itoa(f.blocks))
 	add("until", strconv.FormatFloat(f.until, 'g', -1, 64))
 	add("within", f.within.String())

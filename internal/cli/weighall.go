@@ -146,8 +146,8 @@ func (f *weighFlags) checkForAll() error {
 	if err := f.own.rejectFor(allExperiments); err != nil {
 		return err
 	}
-	if f.own.builds() || f.isSet("fail-if") || len(f.only) > 0 {
-		return errors.New("--only, --a, --b and --fail-if apply to one experiment, not to all")
+	if f.own.builds() || f.isSet("fail-if") || len(f.only)+len(f.scenarios) > 0 {
+		return errors.New("--only, --scenarios, --a, --b and --fail-if apply to one experiment, not to all")
 	}
 	return nil
 }

@@ -24,7 +24,7 @@ func namesBenchmarks(env Env, named []string) bool {
 
 // serverFlags lists the flags that do not apply to Go benchmarks.
 func serverFlags() []string {
-	return []string{"warmup", "connections", "rate", "sweep", "tune", "why", "until", "within"}
+	return []string{"warmup", "connections", "scenarios", "rate", "sweep", "tune", "why", "until", "within"}
 }
 
 // checkForBenchmarks rejects flags that do not apply to Go benchmarks.

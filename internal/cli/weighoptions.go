@@ -16,6 +16,7 @@ func optionFlags() map[lab.Option]string {
 		lab.OptionCores:       "--cores",
 		lab.OptionConnections: "--connections",
 		lab.OptionRate:        "--rate",
+		lab.OptionScenarios:   "--scenarios",
 		lab.OptionBenchTime:   "--measure",
 		lab.OptionProcs:       "--cores",
 		lab.OptionUntil:       "--until, --within",

@@ -72,7 +72,7 @@ func (s *Server) configureShards(p *serveConfig, l net.Listener) {
 func (p *serveConfig) canUseShards(isFastCGI bool) bool {
 	switch {
 	case p.tls != nil:
-		return p.netConns.ServesHTTP1 && !isFastCGI
+		return (p.netConns.ServesHTTP1 || p.shards.NegotiatesHTTP2) && !isFastCGI
 	case p.exchanges.ServesH2C:
 		return p.netConns.HTTP2 != nil
 	}

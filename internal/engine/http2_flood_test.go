@@ -120,6 +120,9 @@ func TestHTTP2FloodsEndTheirConnections(t *testing.T) {
 					if name == "header bomb" {
 						memory = bombMemory
 					}
+					if strings.HasSuffix(mode, "-goroutine") {
+						memory *= goroutineFactor
+					}
 					s.wantMemory(n, memory)
 					elapsed := time.Since(begun)
 					netHTTP := newTarget(t, "net/http", mode)
@@ -139,9 +142,14 @@ const (
 	floodMemory = 128 << 10
 	// bombMemory is likewise for header bombs: each connection decodes a head of 300 KB.
 	bombMemory = 1 << 20
+	// goroutineFactor is how many times as much it is on the goroutine path, where all connections
+	// run at the same time, each with two goroutines and handlers of its own.
+	goroutineFactor = 2
 	// longestComparison limits how long net/http's server is attacked.
 	longestComparison = 10 * time.Second
-	// harmFactor and harmSlack limit the p99 of other clients, compared with net/http's.
+	// harmFactor and harmSlack limit the p99 of other clients, compared with net/http's. The slack
+	// is for the goroutine path, where thousands of goroutines are ready to run, and for other
+	// programs on the machine. On shards it was at most 180 ms.
 	harmFactor = 2
-	harmSlack  = 500 * time.Millisecond
+	harmSlack  = time.Second
 )

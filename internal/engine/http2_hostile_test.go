@@ -98,7 +98,11 @@ func newTarget(t *testing.T, maker, mode string) *targetSite {
 // serveTarget starts the target of a maker in this process.
 func serveTarget(t *testing.T, maker, mode string) *targetSite {
 	g := new(targetHandler)
-	s := newHTTP2Site(t, maker, mode, &http.Server{Handler: g, HTTP2: &http.HTTP2Config{CountError: g.countError}})
+	set := &http.Server{Handler: g, HTTP2: &http.HTTP2Config{CountError: g.countError}}
+	if slow() { // so many attackers may take longer than the default to send a head
+		set.ReadHeaderTimeout = time.Hour
+	}
+	s := newHTTP2Site(t, maker, mode, set)
 	if ours, ok := s.server.(*engine.Server); ok {
 		g.server.Store(ours)
 	}

@@ -14,7 +14,7 @@ const (
 	OptionCores       Option = "cores"
 	OptionConnections Option = "connections"
 	OptionRate        Option = "rate"
-	optionScenarios   Option = "scenarios" // in files only
+	OptionScenarios   Option = "scenarios"
 	OptionBenchTime   Option = "benchtime"
 	OptionProcs       Option = "gomaxprocs"
 	OptionUntil       Option = "until"

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tarehq/tare/internal/lab/equal"
@@ -64,13 +65,43 @@ func (t *Trials) scenarioFault() *trialsFault {
 	for i := range t.Scenarios {
 		s := &t.Scenarios[i]
 		if problem := s.problem(); problem != "" {
-			return &trialsFault{optionScenarios, i, problem}
+			return &trialsFault{OptionScenarios, i, problem}
 		}
 		if slices.ContainsFunc(t.Scenarios[:i], func(o Scenario) bool { return o.Name == s.Name }) {
-			return &trialsFault{optionScenarios, i, fmt.Sprintf("duplicate %q", s.Name)}
+			return &trialsFault{OptionScenarios, i, fmt.Sprintf("duplicate %q", s.Name)}
 		}
 	}
 	return nil
+}
+
+// selectScenarios leaves out the scenarios whose names are not given. Without names it keeps all.
+func (w *runner) selectScenarios() error {
+	t, names := &w.trials, w.Options.Scenarios
+	if len(names) == 0 {
+		return nil
+	}
+	var kept []Scenario
+	for _, name := range names {
+		i := slices.IndexFunc(t.Scenarios, func(s Scenario) bool { return s.Name == name })
+		if i < 0 {
+			return usageErrorf(OptionScenarios, "%q is not in %s; want %s", name, w.experiment.Name, t.scenarioNames())
+		}
+		kept = append(kept, t.Scenarios[i])
+	}
+	t.Scenarios = kept
+	return nil
+}
+
+// scenarioNames returns the names of all scenarios, for a message.
+func (t *Trials) scenarioNames() string {
+	var all []string
+	for i := range t.Scenarios {
+		all = append(all, strconv.Quote(t.Scenarios[i].Name))
+	}
+	if len(all) == 0 {
+		return "numbers of connections: it has no scenarios"
+	}
+	return strings.Join(all, ", ")
 }
 
 // mostConnections returns the highest number of connections of a condition.

@@ -67,6 +67,30 @@ func TestScenariosExcludeConnections(t *testing.T) {
 	}
 }
 
+func TestScenariosAreSelectedByName(t *testing.T) {
+	o := lab.Options{Root: programs.Root(t), Only: []string{"tls-tare"}}
+	for experiment, name := range map[string]string{"tls": "HTTP/4", "front": "HTTP/2"} {
+		o.Experiment, o.Scenarios = experiment, []string{name}
+		_, err := lab.Prepare(t.Context(), o)
+		var usage *lab.UsageError
+		if !errors.As(err, &usage) || usage.Option != lab.OptionScenarios {
+			t.Errorf("%s of %s: got %v", name, experiment, err)
+		}
+	}
+	o.Experiment, o.Scenarios = "tls", []string{"full handshakes", "HTTP/2"}
+	run, err := lab.Prepare(t.Context(), o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got []string
+	for _, c := range run.Conditions {
+		got = append(got, c.Scenario.Name)
+	}
+	if !slices.Equal(got, o.Scenarios) {
+		t.Errorf("got %q, want %q", got, o.Scenarios)
+	}
+}
+
 // Each scenario of the experiment tls is measured, briefly and with few connections.
 func TestScenariosOfTLSAreMeasured(t *testing.T) {
 	run, _, err := lab.Weigh(t.Context(), lab.Options{

@@ -27,21 +27,22 @@ type Options struct {
 	Subject    *Subject // replaces that folder; may be nil
 	Full       bool     // run the experiment's full trials, not its quick ones
 
-	Only    []string         // these contenders and the control; empty means all
-	Until   Until            // when to stop adding blocks
-	Adjust  func(*Trials)    // changes the experiment's trials; may be nil
-	Sweep   []string         // axes to sweep, SweepAll or SweepOff; empty is all with Full, and none without
-	Seed    uint64           // of the order of trials; 0 is a random one
-	Out     string           // results folder; "" is a new one in Results/results
-	Results string           // "" is Root
-	Tools   *contender.Tools // prepare the contenders; nil keeps their programs in Root/.cache
-	Flags   []string         // the command-line arguments that the report repeats before the seed
-	Tail    []string         // the arguments after the seed
-	Guard   []string         // see contender.StageOptions
-	Why     bool             // carry out counter-experiments
-	Tune    bool             // during the run, apply the write-up's kernel settings that matter; requires a Guard
-	Kernel  kernel.Tree      // the kernel settings; the zero value is the machine's
-	Watcher Watcher
+	Only      []string         // these contenders and the control; empty means all
+	Scenarios []string         // these, by name; empty means all
+	Until     Until            // when to stop adding blocks
+	Adjust    func(*Trials)    // changes the experiment's trials; may be nil
+	Sweep     []string         // axes to sweep, SweepAll or SweepOff; empty is all with Full, and none without
+	Seed      uint64           // of the order of trials; 0 is a random one
+	Out       string           // results folder; "" is a new one in Results/results
+	Results   string           // "" is Root
+	Tools     *contender.Tools // prepare the contenders; nil keeps their programs in Root/.cache
+	Flags     []string         // the command-line arguments that the report repeats before the seed
+	Tail      []string         // the arguments after the seed
+	Guard     []string         // see contender.StageOptions
+	Why       bool             // carry out counter-experiments
+	Tune      bool             // during the run, apply the write-up's kernel settings that matter; requires a Guard
+	Kernel    kernel.Tree      // the kernel settings; the zero value is the machine's
+	Watcher   Watcher
 }
 
 // Watcher receives messages and the progress of a run. Each function may be nil.
@@ -188,6 +189,9 @@ func prepare(o Options) (*runner, error) {
 	}
 	if o.Adjust != nil {
 		o.Adjust(&w.trials)
+	}
+	if err := w.selectScenarios(); err != nil {
+		return nil, err
 	}
 	if err := w.check(); err != nil {
 		return nil, err

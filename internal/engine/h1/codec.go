@@ -125,7 +125,11 @@ func (h *codec) AppendDate(out []byte, date string) []byte {
 
 func (h *codec) EndHead(c *exchange.Conn) { c.Out = http1.AppendHeadEnd(c.Out) }
 
-func (h *codec) AppendFraming(out []byte, _ *exchange.Response) []byte {
+func (h *codec) AppendFraming(out []byte, w *exchange.Response) []byte {
+	// a coding that the handler has applied itself (RFC 9112, 6.1)
+	if own := w.Conn.Summary.TransferEncoding; own != "" && own != "chunked" {
+		out = http1.AppendField(out, "Transfer-Encoding", own)
+	}
 	return http1.AppendField(out, "Transfer-Encoding", "chunked")
 }
 

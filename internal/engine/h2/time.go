@@ -1,6 +1,7 @@
 package h2
 
 import (
+	"os"
 	"time"
 
 	wire "github.com/tarehq/tare/internal/wire/http2"
@@ -76,11 +77,15 @@ func (s *Session) closeDeadlineLocked() (at time.Time) {
 // Expire is called when WaitDeadline has passed. It reports whether the connection must be closed
 // now.
 func (s *Session) Expire() (closes bool) {
+	var ended []*Stream
 	s.mu.Lock()
 	switch {
 	case isPast(s.closeDeadlineLocked()):
 		s.drainLocked()
 		closes = true
+		if at := s.output.stalledAt; !at.IsZero() && isPast(earliest(time.Time{}, at, s.config.SendLimit())) {
+			ended = s.endStreamsLocked(os.ErrDeadlineExceeded) // which is why their handlers cannot write
+		}
 	case s.phase == phaseAnnounced && time.Since(s.endingAt) >= GoAwayTime:
 		s.drainLocked()
 	case s.config.SendPingTimeout > 0 && s.ping.sentAt.IsZero():
@@ -88,6 +93,7 @@ func (s *Session) Expire() (closes bool) {
 		s.output.out = wire.AppendPing(s.output.out, 0, [8]byte([]byte(alivePing)))
 	}
 	s.mu.Unlock()
+	cancelAll(ended)
 	s.Flush()
 	return closes
 }

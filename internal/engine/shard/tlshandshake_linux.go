@@ -221,6 +221,9 @@ func (h *handshake) perform(k *shardConn) bool {
 	state := t.conn.ConnectionState()
 	switch proto := state.NegotiatedProtocol; {
 	case netconn.IsHTTP1(proto):
+		if !p.ServesHTTP1 {
+			return false
+		}
 	case proto == netconn.ProtoHTTP2 && k.canServeHTTP2(&state):
 		newShardSession(k, &state)
 	default:

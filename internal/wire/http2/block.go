@@ -213,11 +213,11 @@ func isMethod(b []byte) bool {
 
 func isScheme(b []byte) bool { return string(b) == "http" || string(b) == "https" }
 
-// isPath reports whether path is "*" of OPTIONS, or begins with a slash and contains no space or
-// control byte.
+// isPath reports whether path is "*", or begins with a slash and contains no space or control byte.
+// As over HTTP/1, "*" is accepted with any method except CONNECT.
 func isPath(method, path []byte) bool {
 	if string(path) == "*" {
-		return string(method) == "OPTIONS"
+		return string(method) != "CONNECT"
 	}
 	if len(path) == 0 || path[0] != '/' {
 		return false

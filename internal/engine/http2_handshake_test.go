@@ -1,0 +1,106 @@
+package engine_test
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"sync"
+	"testing"
+
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// stalledHandshakes are what clients send that do not finish their handshakes, by the part of their
+// first message that it is.
+func stalledHandshakes() map[string]func(hello []byte, i int) []byte {
+	return map[string]func(hello []byte, i int) []byte{
+		"nothing":         func([]byte, int) []byte { return nil },
+		"first byte":      func(hello []byte, _ int) []byte { return hello[:1] },
+		"part of message": func(hello []byte, i int) []byte { return hello[:1+i%(len(hello)-1)] },
+		"whole message":   func(hello []byte, _ int) []byte { return hello },
+		"long record":     func([]byte, int) []byte { return []byte{22, 3, 1, 0x40, 0, 1, 0, 0x3f, 0xfc} },
+	}
+}
+
+// Clients that begin a handshake and stop hold little memory, and new clients are served meanwhile.
+// The memory is measured in the slow form.
+func TestHTTP2StalledHandshakesHoldLittleMemory(t *testing.T) {
+	for name, part := range stalledHandshakes() {
+		t.Run(name, func(t *testing.T) {
+			s, n := newTarget(t, "tare", "h2-tls-shard"), fewHandshakes
+			if slow() {
+				n = manyHostileConns
+				if testkit.Race {
+					n /= raceSlowdown
+				}
+			}
+			s.stallHandshakes(n, part)
+			if slow() {
+				s.wantMemory(n, handshakeMemory)
+			}
+		})
+	}
+}
+
+// handshakeMemory is how much memory a connection may take whose handshake has not begun. What
+// those hold that have begun is limited by their number.
+const handshakeMemory = 4 << 10
+
+// stallHandshakes opens n connections that send a part of the first message. Then another client,
+// whose connection is new, must receive responses.
+func (s *targetSite) stallHandshakes(n int, part func(hello []byte, i int) []byte) {
+	s.Helper()
+	s.client.CloseIdleConnections()
+	hello := clientHello(s.T)
+	conns := make([]net.Conn, n)
+	var clients sync.WaitGroup
+	for first := range stallingClients {
+		clients.Go(func() {
+			for i := first; i < n; i += stallingClients {
+				c, err := s.client.Transport.(*http.Transport).DialContext(s.Context(), "tcp", "")
+				if err != nil {
+					s.Error(err)
+					return
+				}
+				conns[i] = c
+				_, _ = c.Write(part(hello, i)) // the server may have ended it in favor of newer ones
+			}
+		})
+	}
+	clients.Wait()
+	for range 20 {
+		s.client.CloseIdleConnections()
+		if got := s.get("/"); got != "hello" {
+			s.Errorf("another client has received %q", got)
+		}
+	}
+	for _, c := range conns {
+		if c != nil {
+			c.Close()
+		}
+	}
+	eventually(s.T, "all connections are closed", func() bool { return s.state().open == 1 })
+}
+
+// fewHandshakes is how many handshakes stall in the quick form.
+const fewHandshakes = 20
+
+// stallingClients is how many goroutines connect.
+const stallingClients = 8
+
+// clientHello returns a client's first message.
+func clientHello(t *testing.T) []byte {
+	client, server := net.Pipe()
+	defer server.Close()
+	go func() {
+		_ = tls.Client(client, &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h2"}}).Handshake()
+		client.Close()
+	}()
+	b := make([]byte, 16<<10)
+	n, err := io.ReadAtLeast(server, b, 5)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b[:n]
+}

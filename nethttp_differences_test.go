@@ -1,0 +1,37 @@
+package tare_test
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// portDifferences are the tests of net/http that fail with tare, and what the package documentation
+// states about it. They must fail.
+func portDifferences() map[string]string {
+	const order = "Fields that the server adds, such as Date, may be in another order."
+	return map[string]string{
+		"TestUnsupportedTransferEncodingsReturn501":    "A Transfer-Encoding that does not end in chunked gets 400",
+		"TestUnsupportedTransferEncodingsReturn501/h1": "A Transfer-Encoding that does not end in chunked gets 400",
+		"TestTolerateCRLFBeforeRequestLine":            "One empty line before a request is skipped",
+		"TestServerValidatesHostHeader":                "Every HTTP/1.1 request requires exactly one Host field",
+		"TestEarlyHints":                               order,
+		"TestProcessing":                               order,
+		"TestH12_HandlerWritesTooLittle":               "fewer bytes than its Content-Length states ends with an error",
+		"TestAutomaticHTTP2_Serve_NonH2TLSConfig":      "Serve sets TLSNextProto of the wrapped http.Server",
+	}
+}
+
+// The package documentation names what differs.
+func TestPortDifferencesAreDocumented(t *testing.T) {
+	b, err := os.ReadFile("doc.go")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := strings.Join(strings.Fields(strings.ReplaceAll(string(b), "\n//", " ")), " ")
+	for name, why := range portDifferences() {
+		if !strings.Contains(text, why) {
+			t.Errorf("%s: %q is not documented", name, why)
+		}
+	}
+}
