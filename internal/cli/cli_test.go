@@ -46,13 +46,10 @@ type tests struct{ guarded testkit.Tests }
 // Run runs the tests and returns the exit code.
 func (t tests) Run() int {
 	code := t.guarded.Run()
-	os.RemoveAll(usersDir())
+	if users.dir != "" {
+		os.RemoveAll(users.dir)
+	}
 	return code
-}
-
-// usersDir is where the users' command is built.
-func usersDir() string {
-	return filepath.Join(os.TempDir(), fmt.Sprintf("tare-cli-test-%d", os.Getpid()))
 }
 
 // hello serves "hello" with net/http and writes its address to a file.
@@ -70,7 +67,7 @@ func hello() {
 
 func TestScripts(t *testing.T) {
 	cache := goEnv(t, "GOCACHE", "GOMODCACHE", "GOPROXY", "GOFLAGS")
-	users := usersTare(t)
+	withoutRace := usersTare(t)
 	testscript.Run(t, testscript.Params{
 		Dir: "testdata",
 		Setup: func(e *testscript.Env) error {
@@ -80,7 +77,7 @@ func TestScripts(t *testing.T) {
 			}
 			name := strings.TrimPrefix(filepath.Base(e.WorkDir), "script-")
 			if !slices.Contains(scriptsWithRace(), name) {
-				e.Setenv("PATH", users+string(os.PathListSeparator)+e.Getenv("PATH"))
+				e.Setenv("PATH", withoutRace+string(os.PathListSeparator)+e.Getenv("PATH"))
 			}
 			return nil
 		},
@@ -119,25 +116,31 @@ func boundScript(t *testing.T, e *testscript.Env) {
 	e.Defer(func() { hangs.Stop() })
 }
 
-// usersMu guards the users' command while it is built.
-var usersMu sync.Mutex
+// users is the command without the race detector, which makes the start and the statistics of a run
+// take five times as long. All tests share it.
+var users struct {
+	build sync.Once
+	dir   string
+	err   error
+}
 
-// usersTare returns the folder of the command without the race detector, which makes the start and
-// the statistics of a run take five times as long. All tests share it.
+// usersTare returns the folder of the command without the race detector.
 func usersTare(t *testing.T) (dir string) {
 	t.Helper()
-	usersMu.Lock()
-	defer usersMu.Unlock()
-	dir = usersDir()
-	if _, err := os.Stat(filepath.Join(dir, "tare")); err == nil {
-		return dir
+	users.build.Do(func() {
+		if users.dir, users.err = os.MkdirTemp("", "tare-cli-test-"); users.err != nil {
+			return
+		}
+		build := testkit.Command(t, "go", "build", "-o", filepath.Join(users.dir, "tare"), "./cmd/tare")
+		build.Dir = programs.Root(t)
+		if out, err := build.CombinedOutput(); err != nil {
+			users.err = fmt.Errorf("%w\n%s", err, out)
+		}
+	})
+	if users.err != nil {
+		t.Fatal(users.err)
 	}
-	build := testkit.Command(t, "go", "build", "-o", filepath.Join(dir, "tare"), "./cmd/tare")
-	build.Dir = programs.Root(t)
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	return dir
+	return users.dir
 }
 
 // scriptsWithRace are the scripts that run the command with the race detector: one of each
