@@ -51,9 +51,9 @@ func (i tlsIdlers) measure(f *field, server string) (values turn, err error) {
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.stop()) }()
-	var atRest, full look
+	var atRest, full usage
 	time.Sleep(f.settle)
-	atRest.take(r)
+	atRest.read(r)
 	var held []net.Conn
 	defer func() {
 		for _, c := range held {
@@ -72,7 +72,7 @@ func (i tlsIdlers) measure(f *field, server string) (values turn, err error) {
 		}
 	}
 	time.Sleep(f.settle)
-	full.take(r)
+	full.read(r)
 	return turn{memory: float64(full.rss-atRest.rss) / tlsCrowd}, errors.Join(atRest.err, full.err)
 }
 
