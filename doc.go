@@ -49,7 +49,7 @@
 //     net/http has no timeout then.
 //   - One empty line before a request is skipped (RFC 9112, 2.2). net/http skips two, and only
 //     after a POST.
-//   - Fields that the server adds, such as Date, may be in another order.
+//   - Fields that the server adds, such as Date, may be in a different order.
 //   - Serve sets TLSNextProto of the wrapped http.Server, also if its TLSConfig does not offer
 //     HTTP/2.
 //   - The context of a request is canceled when the client closes the connection only if a program

@@ -31,7 +31,6 @@ func TestProxiedRequestIsReleasedUnlessSomethingKeepsIt(t *testing.T) {
 	byVariable.Proxy.To = "$host"
 	named := proxied(conf.Settings{})
 	named.Path, named.Match = "@app", conf.Named
-	watch := func(_ http.ResponseWriter, r *http.Request) { _ = r }
 	for _, test := range []struct {
 		name      string
 		locations []conf.Location
@@ -50,7 +49,7 @@ func TestProxiedRequestIsReleasedUnlessSomethingKeepsIt(t *testing.T) {
 		{"variable", []conf.Location{byVariable}, true, 1},
 	} {
 		h := newFront(t, conf.Config{Upstreams: []conf.Upstream{to}, Hosts: []conf.Host{{Locations: test.locations}}},
-			Bind("app", http.HandlerFunc(watch)))
+			Bind("app", http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})))
 		server := &http.Server{Handler: h}
 		if !test.direct {
 			server.Handler = http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { h.ServeHTTP(w, r) })
@@ -58,8 +57,12 @@ func TestProxiedRequestIsReleasedUnlessSomethingKeepsIt(t *testing.T) {
 		r := httptest.NewRequest("GET", "/x", nil)
 		r.Host, r.Body, r.RemoteAddr = "http", http.NoBody, "127.0.0.1:1234"
 		r = r.WithContext(context.WithValue(context.Background(), http.ServerContextKey, server))
-		w := &releaseSink{rawSink: rawSink{sink: sink{make(http.Header)}}}
-		if server.Handler.ServeHTTP(w, r); w.released != test.want {
+		w := new(releaseSink)
+		for range 2 { // the first one opens the connection, and a dialer has its context
+			*w = releaseSink{rawSink: rawSink{sink: sink{make(http.Header)}}}
+			server.Handler.ServeHTTP(w, r)
+		}
+		if w.released != test.want {
 			t.Errorf("%s: released %d times, want %d", test.name, w.released, test.want)
 		}
 	}

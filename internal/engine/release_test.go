@@ -95,3 +95,19 @@ func TestReleaseConcernsOneRequest(t *testing.T) {
 		}
 	}, "tcp", "memory", "ServeTLS")
 }
+
+// BenchmarkReleased compares requests whose memory is reused with others.
+func BenchmarkReleased(b *testing.B) {
+	for name, release := range map[string]bool{"kept": false, "released": true} {
+		b.Run(name, func(b *testing.B) {
+			b.ReportAllocs()
+			serveRepeatedly(httpServer(&http.Server{Handler: http.HandlerFunc(
+				func(w http.ResponseWriter, _ *http.Request) {
+					_, _ = io.WriteString(w, "Hello World\n")
+					if release {
+						w.(releaser).ReleaseRequest()
+					}
+				})}), get, b.N)
+		})
+	}
+}

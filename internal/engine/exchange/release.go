@@ -18,19 +18,20 @@ type released struct {
 
 // ReleaseRequest declares that neither the handler nor anything to which it has passed them will
 // use the Request, its URL, its Header, its Body, its context or w after the handler has returned.
-// Their memory then serves the next request. Strings are not reused. Without this call, which only
-// a handler can make that knows of all references, nothing is ever reused.
+// Their memory then serves the next request. Strings are not reused. Only a handler that
+// knows of all references can make this call. Without it, nothing is ever reused.
 //
-// It saves a proxy 900 of the 1100 bytes that it allocates for a request.
+// It saves two of three allocations, and a third of the time of a small request in memory
+// (BenchmarkReleased).
 func (w *Response) ReleaseRequest() { w.Flags.Set(requestReleased) }
 
 // keepReleased keeps the memory of x for the next request, if its handler has released it and
 // nothing in this package has given it to another goroutine: a context that was used may have
 // waiters, and a body a reader. In builds with the tag poison the memory is zeroed, but not reused,
-// so that a stale reference meets nil.
+// so that a stale reference finds nil.
 func (c *Conn) keepReleased(x *Exchange, contextUsed bool) {
 	made := c.released.made
-	c.released.made = nil // else a conn that waits would hold the last request
+	c.released.made = nil // otherwise a conn that waits would hold the last request
 	if !x.Response.Flags.Has(requestReleased) || contextUsed || x.Body.Mode != NoBody || x != made ||
 		x.Response.Flags.Has(LargeHead) {
 		return

@@ -30,6 +30,6 @@ type Config struct {
 	// ServeNegotiated serves a TLS connection that has left its shard. Its handshake is complete.
 	ServeNegotiated func(net.Conn)
 
-	lingers    bool                         // SO_LINGER is set: to close a connection may block
+	lingers    bool                         // SO_LINGER is set: closing a connection may block
 	placements atomic.Pointer[[]*placement] // indexed by shard
 }

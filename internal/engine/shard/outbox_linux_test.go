@@ -10,6 +10,7 @@ import (
 	"runtime"
 	"strings"
 	"sync/atomic"
+	"syscall"
 	"testing"
 	"time"
 
@@ -215,8 +216,19 @@ func (s *outboxSite) endOf(all ...*outboxClient) {
 
 // What a socket has no room for is sent when the client reads.
 func TestResponsesThatWaitForRoomAreComplete(t *testing.T) {
-	const turns = 2000 // 4 MB
+	const turns = 60 // 120 KB
 	s := newOutboxSite(t)
+	raw, err := s.listener.(*net.TCPListener).SyscallConn()
+	if err == nil {
+		err = raw.Control(func(fd uintptr) { // which connections inherit
+			if err := syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF, 4<<10); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 	sender, slow, other := s.client(), s.client(), s.client()
 	slow.SetReadBuffer(4 << 10)
 	for range turns {

@@ -59,14 +59,14 @@ type Front struct {
 // TLS is a word of the names of derived contenders, and of Front.Lacks.
 const TLS = "tls"
 
-// NotFoundError is the error for a name that no contender has.
-type NotFoundError struct{ Name, What string }
-
-// Error describes the error.
-func (e *NotFoundError) Error() string { return fmt.Sprintf("contender %q: %s", e.Name, e.What) }
+// notFound returns the error for a name that no contender has.
+func notFound(dir, name, why string) error {
+	return &yamlfile.Error{File: filepath.Join(dir, name, FileName), What: "no such contender: " + why}
+}
 
 // Find returns the contender with a name: the one in the subfolder dir/name, or one derived from
-// the server in a subfolder. The name of a derived contender is
+// the server in a subfolder. If there is none, the error is a *yamlfile.Error. The name of a
+// derived contender is
 //
 //	[FRONT-][APPLICATION-]SERVER[-fcgi][-tcp|-unix][-tls]
 //
@@ -124,12 +124,12 @@ func parseWay(dir, name string) (w way, err error) {
 	if !isServer(dir, server) {
 		var ok bool
 		if w.application, server, ok = strings.Cut(rest, "-"); !ok || !isServer(dir, server) {
-			return w, &NotFoundError{name, fmt.Sprintf("no folder in %q, and no server to derive it from", dir)}
+			return w, notFound(dir, name, "neither a folder nor derived from a server")
 		}
 	}
 	w.server, err = ReadSpec(filepath.Join(dir, server))
 	if err == nil && w.server.Derive == nil {
-		err = &NotFoundError{name, fmt.Sprintf("nothing can be derived from %q", server)}
+		err = notFound(dir, name, fmt.Sprintf("nothing can be derived from %q", server))
 	}
 	return w, err
 }
@@ -143,7 +143,9 @@ func isServer(dir, name string) bool {
 func (w *way) spec(name string) (*Spec, error) {
 	is, d := *w.server, w.server.Derive
 	is.Name, is.Server, is.Derive = name, w.server.Name, nil
-	lacks := func(what string) error { return &NotFoundError{name, is.Server + " cannot serve " + what} }
+	lacks := func(what string) error {
+		return notFound(filepath.Dir(is.Dir), name, is.Server+" cannot serve "+what)
+	}
 	is.Run = strings.TrimSuffix(is.Run, d.TCP)
 	if w.application != "" {
 		a, ok := d.Applications[w.application]
@@ -218,7 +220,7 @@ func (w *way) addFront(s *Spec) error {
 		return nil
 	}
 	if w.fastCGI && slices.Contains(w.front.Lacks, FastCGI) || w.tls && slices.Contains(w.front.Lacks, TLS) {
-		return &NotFoundError{s.Name, fmt.Sprintf("%s lacks %s", w.front.Title, strings.Join(w.front.Lacks, " and "))}
+		return notFound(filepath.Dir(s.Dir), s.Name, w.front.Title+" lacks "+strings.Join(w.front.Lacks, " and "))
 	}
 	s.Front, s.FrontRun, s.FrontVersion = w.frontName, w.front.Run, w.front.Version
 	if w.front.Module != "" {

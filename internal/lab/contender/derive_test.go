@@ -53,14 +53,14 @@ func TestContendersAreDerived(t *testing.T) {
 func TestUnderivableNamesAreRejected(t *testing.T) {
 	dir := filepath.Join(programs.Root(t), "contenders")
 	for name, want := range map[string]string{
-		"nonsense":                "no folder in",
-		"nginx-nonsense":          "no server to derive it from",
+		"nonsense":                "nonsense/contender.yaml: no such contender: neither a folder nor derived",
+		"nginx-nonsense":          "neither a folder nor derived from a server",
 		"nonsense-nethttp":        `nethttp cannot serve the application "nonsense"`,
 		"nginx-fasthttp":          `nothing can be derived from "fasthttp"`,
 		"haproxy-nethttp-fcgi":    "HAProxy lacks fastcgi and tls",
 		"haproxy-tare-tls":        "HAProxy lacks fastcgi and tls",
 		"nethttp-nethttp-fcgi":    `cannot serve the application "nethttp"`,
-		"lines-nginx-nethttp-tls": "no server to derive it from",
+		"lines-nginx-nethttp-tls": "neither a folder nor derived from a server",
 	} {
 		if s, err := contender.Find(dir, name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %+v, %v, want %s", name, s, err, want)

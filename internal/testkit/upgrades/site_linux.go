@@ -144,7 +144,7 @@ func (s *Site) Wait(pid int) int {
 	var status syscall.WaitStatus
 	s.Eventually("the end of process "+strconv.Itoa(pid), func() bool {
 		got, err := syscall.Wait4(pid, &status, syscall.WNOHANG, nil)
-		if err != nil && err != syscall.EINTR { //nolint:errorlint // a bare errno
+		if err != nil && err != syscall.EINTR { // a bare errno
 			return syscall.Kill(pid, 0) != nil // its parent, which has started it, has not exited yet
 		}
 		return got == pid
