@@ -9,7 +9,7 @@ import (
 // portDifferences are the tests of net/http that fail with tare, and what the package documentation
 // states about it. They must fail.
 func portDifferences() map[string]string {
-	const order = "Fields that the server adds, such as Date, may be in another order."
+	const order = "Fields that the server adds, such as Date, may be in a different order."
 	return map[string]string{
 		"TestUnsupportedTransferEncodingsReturn501":    "A Transfer-Encoding that does not end in chunked gets 400",
 		"TestUnsupportedTransferEncodingsReturn501/h1": "A Transfer-Encoding that does not end in chunked gets 400",
