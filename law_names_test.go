@@ -4,12 +4,9 @@ package tare_test
 
 import (
 	"go/ast"
-	"regexp"
 	"strings"
 	"testing"
 )
-
-var testName = regexp.MustCompile(`\b(Test|Fuzz|Benchmark)[A-Z]\w*`)
 
 // declaredTests returns the names of all tests, fuzz targets and benchmarks.
 func declaredTests(all map[string]*ast.File) map[string]bool {
@@ -108,9 +105,4 @@ func TestFieldCommentsStartWithTheName(t *testing.T) {
 			return true
 		})
 	}
-}
-
-// isTestFunction reports whether package testing calls a function of this name.
-func isTestFunction(name string) bool {
-	return testName.FindString(name) == name || strings.HasPrefix(name, "Example")
 }

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"runtime"
 	"slices"
 	"strings"
@@ -255,4 +256,11 @@ func (p *port) goTool(args ...string) []byte {
 		p.Fatal(fmt.Errorf("go %s: %w\n%s", args[0], err, errs.Bytes()))
 	}
 	return out
+}
+
+var testName = regexp.MustCompile(`\b(Test|Fuzz|Benchmark)[A-Z]\w*`)
+
+// isTestFunction reports whether package testing calls a function of this name.
+func isTestFunction(name string) bool {
+	return testName.FindString(name) == name || strings.HasPrefix(name, "Example")
 }
