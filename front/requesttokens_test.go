@@ -94,12 +94,15 @@ func tokenConfig(to, log string) conf.Config {
 	cached := proxied("/cached/", conf.Settings{})
 	cached.Proxy.Cache = &conf.ProxyCache{Zone: "one", Key: "$request_uri", Policy: conf.CachePolicy{Lock: true,
 		Valid: []conf.CacheValid{{}}}}
+	patient := proxied("/patient/", conf.Settings{Requests: []conf.RequestLimit{{Zone: "slow", Burst: 1000}}})
+	patient.Proxy.IgnoreAbort = true
 	return conf.Config{
+		Requests:   []conf.Zone{{Name: "slow", Key: "k", Rate: 1000}},
 		Caches:     []conf.Cache{{Name: "one"}},
 		LogFormats: []conf.LogFormat{{Name: "all", Text: "$request $uri $args $http_x_token"}},
 		Upstreams:  []conf.Upstream{{Name: "up", Keepalive: 8, Servers: []conf.Server{{Addr: to, MaxFails: -1}}}},
 		Hosts: []conf.Host{{Locations: []conf.Location{
-			proxied("/", conf.Settings{}), failing, cached,
+			proxied("/", conf.Settings{}), failing, cached, patient,
 			proxied("/mirror/", conf.Settings{Mirror: &conf.Mirror{URIs: []string{"/inner/copy"}}}),
 			proxied("/auth/", conf.Settings{AuthRequest: &conf.AuthRequest{URI: "/inner/ask"}}),
 			proxied("/inner/", conf.Settings{}),
@@ -118,7 +121,7 @@ func sendTokens(t *testing.T, address string, client, requests int) {
 	defer nc.Close()
 	in := bufio.NewReader(nc)
 	ways := []string{"plain", "hints", "plain", "accel", "error", "trailer", "long", "cached", "mirror", "plain",
-		"auth", "again", "abort", "large", "body"}
+		"auth", "again", "patient", "abort", "large", "body"}
 	for i := 0; i < requests; i += 3 {
 		var out strings.Builder
 		var all [3]string
@@ -146,6 +149,21 @@ func sendTokens(t *testing.T, address string, client, requests int) {
 				return
 			}
 		}
+	}
+}
+
+// leaveEarly sends requests on connections that it resets at once.
+func leaveEarly(t *testing.T, address string, client, requests int) {
+	for i := range requests {
+		nc, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		way, token := []string{"plain", "long", "patient", "auth"}[i%4], fmt.Sprintf("tk%dx", client*100_000+i)
+		_, _ = fmt.Fprintf(nc, "GET /%s/%s HTTP/1.1\r\nHost: front.test\r\nX-Token: %s\r\n\r\n", way, token, token)
+		_ = nc.(*net.TCPConn).SetLinger(0)
+		nc.Close()
 	}
 }
 
@@ -186,6 +204,7 @@ func TestNoRequestHasPartsOfAnother(t *testing.T) {
 	address := serveOnTare(t, h)
 	sendTokens(t, address, 0, requests)
 	var done sync.WaitGroup
+	done.Go(func() { leaveEarly(t, address, clients+1, requests) })
 	for client := 1; client <= clients; client++ {
 		done.Go(func() { sendTokens(t, address, client, requests) })
 	}
