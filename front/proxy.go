@@ -199,6 +199,15 @@ func (x *exchange) shareRequest() {
 	}
 }
 
+// keepRequest is shareRequest for a handler of the program. That may keep the request, and call the
+// Handler with it once more, whose exchange would know nothing of the first one.
+func (x *exchange) keepRequest() {
+	x.shareRequest()
+	if s, ok := x.serverWriter().(rawSender); ok {
+		s.KeepRequest()
+	}
+}
+
 // acquireProxyState and releaseProxyState use a free list, which saves a kilobyte of garbage for
 // each exchange.
 func (s *state) acquireProxyState() *proxyState {

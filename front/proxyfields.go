@@ -33,6 +33,8 @@ type rawSender interface {
 	// ReleaseRequest allows the server to reuse the memory of the request and the writer once the
 	// Handler has returned.
 	ReleaseRequest()
+	// KeepRequest overrides ReleaseRequest.
+	KeepRequest()
 }
 
 // rawHead is the head of a response that passes as it was received.

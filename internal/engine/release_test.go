@@ -13,7 +13,10 @@ import (
 )
 
 // releaser is what a proxy finds in a response.
-type releaser interface{ ReleaseRequest() }
+type releaser interface {
+	ReleaseRequest()
+	KeepRequest()
+}
 
 // A released request's memory serves the next one: only the string of the head is new.
 func TestReleasedRequestIsReused(t *testing.T) {
@@ -54,13 +57,16 @@ func TestReleaseConcernsOneRequest(t *testing.T) {
 			}
 		}
 		fmt.Fprint(w, r.URL.Path)
+		if how == "override" {
+			w.(releaser).KeepRequest()
+		}
 		if how != "keep" {
 			w.(releaser).ReleaseRequest()
 		}
 	}), func(s *site) {
 		clear(kept)
 		for i := range requests {
-			how := []string{"release", "keep", "watch", "release", "body"}[i%5]
+			how := []string{"release", "keep", "watch", "release", "body", "override"}[i%6]
 			method, body := http.MethodGet, io.Reader(nil)
 			if how == "body" {
 				method, body = http.MethodPost, strings.NewReader("some text")
@@ -85,7 +91,7 @@ func TestReleaseConcernsOneRequest(t *testing.T) {
 		}
 		mu.Lock()
 		defer mu.Unlock()
-		if len(kept) != requests*3/5 {
+		if len(kept) != requests*4/6 {
 			s.Errorf("kept %d requests", len(kept))
 		}
 		for path, r := range kept {

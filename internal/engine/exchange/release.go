@@ -25,6 +25,10 @@ type released struct {
 // (BenchmarkReleased).
 func (w *Response) ReleaseRequest() { w.Flags.Set(requestReleased) }
 
+// KeepRequest overrides all calls of ReleaseRequest, earlier and later ones, for a handler that
+// passes the request and w to code of others: that code may call the handler with them once more.
+func (w *Response) KeepRequest() { w.Flags.Set(requestKept) }
+
 // keepReleased keeps the memory of x for the next request, if its handler has released it and
 // nothing in this package has given it to another goroutine: a context that was used may have
 // waiters, and a body a reader. In builds with the tag poison the memory is zeroed, but not reused,
@@ -33,7 +37,7 @@ func (c *Conn) keepReleased(x *Exchange, contextUsed bool) {
 	made := c.released.made
 	c.released.made = nil // otherwise a conn that waits would hold the last request
 	if !x.Response.Flags.Has(requestReleased) || contextUsed || x.Body.Mode != NoBody || x != made ||
-		x.Response.Flags.Has(LargeHead) {
+		x.Response.Flags.Has(LargeHead|requestKept) {
 		return
 	}
 	header := x.Request.Header

@@ -70,6 +70,7 @@ const (
 	handlerReturned                  // the handler has returned
 	LargeHead                        // the request's head is large: see Exchange.splitRequest
 	requestReleased                  // ReleaseRequest was called
+	requestKept                      // KeepRequest was called
 )
 
 // Set sets a flag.

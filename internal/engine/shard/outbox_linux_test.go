@@ -147,9 +147,16 @@ func TestResponseThatWaitsIsNotLost(t *testing.T) {
 	}{
 		"nothing happens": {func(parts) {}, 1},
 		"handler waits":   {func(p parts) { <-p.received }, 1},
-		"next request":    {func(p parts) { p.first.request("/next", "") }, 2},
-		"half of one":     {func(p parts) { io.WriteString(p.first, "GET /next HTTP/1.1\r\nHo") }, 1},
-		"client leaves":   {func(p parts) { p.first.CloseWrite() }, 1},
+		"handler panics":  {func(parts) { panic(http.ErrAbortHandler) }, 1},
+		"handler exits":   {func(parts) { runtime.Goexit() }, 1},
+		"thread is locked": {func(parts) {
+			runtime.LockOSThread()
+			runtime.Goexit()
+		}, 1},
+		"handler keeps its thread": {func(parts) { runtime.LockOSThread() }, 1},
+		"next request":             {func(p parts) { p.first.request("/next", "") }, 2},
+		"half of one":              {func(p parts) { io.WriteString(p.first, "GET /next HTTP/1.1\r\nHo") }, 1},
+		"client leaves":            {func(p parts) { p.first.CloseWrite() }, 1},
 		"reset": {func(p parts) {
 			p.first.SetLinger(0)
 			p.first.Close()

@@ -1,0 +1,269 @@
+package front_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tarehq/tare"
+	"github.com/tarehq/tare/front"
+	"github.com/tarehq/tare/front/conf"
+)
+
+// serveOnTare serves on tare, whose requests' memory is reused, and returns the address.
+func serveOnTare(t *testing.T, h http.Handler) string {
+	s := tare.Wrap(&http.Server{Handler: h})
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	ended := make(chan error, 1)
+	go func() { ended <- s.Serve(l) }()
+	t.Cleanup(func() {
+		_ = s.Close()
+		<-ended
+	})
+	return l.Addr().String()
+}
+
+// token matches what the test puts into each head. Each has several, which are equal.
+var token = regexp.MustCompile(`tk[0-9]+x`)
+
+// oneToken returns the token in s, and reports an error if there are several or none.
+func oneToken(t *testing.T, where, s string) string {
+	t.Helper()
+	all := token.FindAllString(s, -1)
+	for _, other := range all {
+		if other != all[0] {
+			t.Errorf("%s: tokens of several requests: %q", where, s)
+		}
+	}
+	if len(all) == 0 {
+		t.Errorf("%s: no token: %q", where, s)
+		return ""
+	}
+	return all[0]
+}
+
+// tokenUpstream responds with what it has received, in the way that the path's first element asks
+// for.
+func tokenUpstream(t *testing.T) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		seen := fmt.Sprint(r.RequestURI, " ", r.Header, " ", string(body))
+		oneToken(t, "an upstream", seen)
+		how, _, _ := strings.Cut(strings.TrimPrefix(r.URL.Path, "/"), "/")
+		w.Header().Set("X-Seen", r.Header.Get("X-Token"))
+		switch how {
+		case "hints":
+			w.Header().Set("Link", "<"+r.URL.Path+">")
+			w.WriteHeader(http.StatusEarlyHints)
+		case "accel":
+			w.Header().Set("X-Accel-Redirect", "/inner"+r.URL.Path)
+		case "abort":
+			panic(http.ErrAbortHandler)
+		case "error":
+			w.WriteHeader(http.StatusNotFound)
+		case "trailer":
+			w.Header().Set("Trailer", "X-End")
+			defer func() { w.Header().Set("X-End", r.Header.Get("X-Token")) }()
+		case "long":
+			seen = strings.Repeat(seen+"\n", 1000)
+		}
+		_, _ = io.WriteString(w, seen)
+	}
+}
+
+// tokenConfig has a location for each feature that could keep a part of a request.
+func tokenConfig(to, log string) conf.Config {
+	proxied := func(path string, s conf.Settings) conf.Location {
+		s.Logs = []conf.Log{{Path: log, Format: "all"}}
+		s.Header = append(s.Header, conf.AddHeader{Name: "X-Late", Value: "$http_x_token$uri", Always: true})
+		return conf.Location{Path: path, Settings: s, Proxy: &conf.Proxy{To: "up", Version: "1.1",
+			Header: []conf.Field{{Name: "Connection"}}}}
+	}
+	page := conf.Settings{ErrorPages: []conf.ErrorPage{{Statuses: []int{404}, Status: -1, Target: "/inner$uri"}}}
+	failing := proxied("/error/", page)
+	failing.Proxy.Intercept = true
+	cached := proxied("/cached/", conf.Settings{})
+	cached.Proxy.Cache = &conf.ProxyCache{Zone: "one", Key: "$request_uri", Policy: conf.CachePolicy{Lock: true,
+		Valid: []conf.CacheValid{{}}}}
+	patient := proxied("/patient/", conf.Settings{Requests: []conf.RequestLimit{{Zone: "slow", Burst: 1000}}})
+	patient.Proxy.IgnoreAbort = true
+	return conf.Config{
+		Requests:   []conf.Zone{{Name: "slow", Key: "k", Rate: 1000}},
+		Caches:     []conf.Cache{{Name: "one"}},
+		LogFormats: []conf.LogFormat{{Name: "all", Text: "$request $uri $args $http_x_token"}},
+		Upstreams:  []conf.Upstream{{Name: "up", Keepalive: 8, Servers: []conf.Server{{Addr: to, MaxFails: -1}}}},
+		Hosts: []conf.Host{{Locations: []conf.Location{
+			proxied("/", conf.Settings{}), failing, cached, patient,
+			proxied("/mirror/", conf.Settings{Mirror: &conf.Mirror{URIs: []string{"/inner/copy"}}}),
+			proxied("/auth/", conf.Settings{AuthRequest: &conf.AuthRequest{URI: "/inner/ask"}}),
+			proxied("/inner/", conf.Settings{}),
+			{Path: "/again/", Proxy: &conf.Proxy{To: "again"}},
+		}}},
+	}
+}
+
+// sendTokens sends requests over one connection, several at once, and checks the responses.
+func sendTokens(t *testing.T, address string, client, requests int) {
+	nc, err := net.Dial("tcp", address)
+	if err != nil {
+		t.Error(err)
+		return
+	}
+	defer nc.Close()
+	in := bufio.NewReader(nc)
+	ways := []string{"plain", "hints", "plain", "accel", "error", "trailer", "long", "cached", "mirror", "plain",
+		"auth", "again", "patient", "abort", "large", "body"}
+	for i := 0; i < requests; i += 3 {
+		var out strings.Builder
+		var all [3]string
+		for k := range all {
+			way, token := ways[(i+k+client)%len(ways)], fmt.Sprintf("tk%dx", client*100_000+i+k)
+			all[k] = token
+			fields, body := "", ""
+			switch way {
+			case "large":
+				fields = "X-Large: " + strings.Repeat("-", 6000) + token + "\r\n"
+			case "body":
+				body = token
+				fields = fmt.Sprintf("Content-Length: %d\r\n", len(body))
+			}
+			fmt.Fprintf(&out, "GET /%s/%s?a=%s HTTP/1.1\r\nHost: front.test\r\nX-Token: %s\r\n%s\r\n%s", way, token,
+				token, token, fields, body)
+		}
+		if _, err := io.WriteString(nc, out.String()); err != nil {
+			t.Error(err)
+			return
+		}
+		for _, want := range all {
+			if err := checkResponse(t, in, want); err != nil {
+				t.Errorf("%s: %v", want, err)
+				return
+			}
+		}
+	}
+}
+
+// leaveEarly sends requests on connections that it resets at once.
+func leaveEarly(t *testing.T, address string, client, requests int) {
+	for i := range requests {
+		nc, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		way, token := []string{"plain", "long", "patient", "auth"}[i%4], fmt.Sprintf("tk%dx", client*100_000+i)
+		_, _ = fmt.Fprintf(nc, "GET /%s/%s HTTP/1.1\r\nHost: front.test\r\nX-Token: %s\r\n\r\n", way, token, token)
+		_ = nc.(*net.TCPConn).SetLinger(0)
+		nc.Close()
+	}
+}
+
+// checkResponse reads a response and those that announce it. Only one token may be in them.
+func checkResponse(t *testing.T, in *bufio.Reader, want string) error {
+	for {
+		resp, err := http.ReadResponse(in, nil)
+		if err != nil {
+			return fmt.Errorf("reading a head: %w", err)
+		}
+		if resp.StatusCode < http.StatusOK {
+			continue
+		}
+		body, err := io.ReadAll(resp.Body)
+		if err != nil {
+			return fmt.Errorf("reading the body of %s: %w", resp.Status, err)
+		}
+		if got := oneToken(t, "a response", fmt.Sprint(resp.Header, string(body), resp.Trailer)); got != want {
+			t.Errorf("the response to %s has the token %s", want, got)
+		}
+		return nil
+	}
+}
+
+// No part of a request reaches the upstream's view, the response or the log line of another one,
+// although the memory of requests is reused.
+func TestNoRequestHasPartsOfAnother(t *testing.T) {
+	const clients, requests = 12, 300
+	log := filepath.Join(t.TempDir(), "log")
+	var h *front.Handler
+	again := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		inner := r.Clone(r.Context())
+		inner.URL.Path = strings.Replace(r.URL.Path, "/again/", "/plain/", 1)
+		inner.RequestURI = inner.URL.RequestURI()
+		h.ServeHTTP(w, inner)
+	})
+	h = newFront(t, tokenConfig(serve(t, tokenUpstream(t)), log), front.Bind("again", again), quiet())
+	address := serveOnTare(t, h)
+	sendTokens(t, address, 0, requests)
+	var done sync.WaitGroup
+	done.Go(func() { leaveEarly(t, address, clients+1, requests) })
+	for client := 1; client <= clients; client++ {
+		done.Go(func() { sendTokens(t, address, client, requests) })
+	}
+	done.Wait()
+	must(t, h.Close())
+	lines, err := os.ReadFile(log)
+	must(t, err)
+	all := strings.Split(strings.TrimSpace(string(lines)), "\n")
+	if len(all) < (clients+1)*requests {
+		t.Errorf("%d lines in the log", len(all))
+	}
+	for _, line := range all {
+		oneToken(t, "the log", line)
+	}
+}
+
+// unwrapper is what http.ResponseController looks for.
+type unwrapper interface{ Unwrap() http.ResponseWriter }
+
+// A handler that keeps its request finds it unchanged after others, even if it has passed it to the
+// Handler once more, whose proxy knows of no other use.
+func TestRequestOfHandlerThatCallsAgainIsKept(t *testing.T) {
+	const requests = 20
+	var h *front.Handler
+	var mu sync.Mutex
+	var kept []*http.Request
+	again := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		kept = append(kept, r)
+		mu.Unlock()
+		inner := new(http.Request)
+		*inner = *r
+		inner.RequestURI, inner.URL = "/plain"+r.RequestURI, r.URL.JoinPath()
+		inner.URL.Path = "/plain" + r.URL.Path
+		for u, ok := w.(unwrapper); ok; u, ok = w.(unwrapper) {
+			w = u.Unwrap()
+		}
+		h.ServeHTTP(w, inner)
+	})
+	h = newFront(t, tokenConfig(serve(t, tokenUpstream(t)), ""), front.Bind("again", again), quiet())
+	nc, err := net.Dial("tcp", serveOnTare(t, h))
+	must(t, err)
+	defer nc.Close()
+	in := bufio.NewReader(nc)
+	for i := range requests {
+		token := fmt.Sprintf("tk%dx", i)
+		_, err := fmt.Fprintf(nc, "GET /again/%s HTTP/1.1\r\nHost: front.test\r\nX-Token: %s\r\n\r\n", token, token)
+		must(t, err)
+		must(t, checkResponse(t, in, token))
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	if len(kept) != requests {
+		t.Errorf("%d requests were kept", len(kept))
+	}
+	for i, r := range kept {
+		if want := fmt.Sprintf("tk%dx", i); r.URL == nil || r.URL.Path != "/again/"+want ||
+			r.Header.Get("X-Token") != want || r.Context().Err() == nil {
+			t.Errorf("request %d has changed: %v %v", i, r.URL, r.Header)
+		}
+	}
+}
