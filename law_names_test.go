@@ -4,6 +4,7 @@ package tare_test
 
 import (
 	"go/ast"
+	"regexp"
 	"strings"
 	"testing"
 )
