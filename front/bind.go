@@ -77,7 +77,6 @@ func (b *boundHandler) respond(x *exchange, rest, host string) outcome {
 		w = new(boundWriter)
 	}
 	x.handlerHasRequest = x.handlerHasRequest || r == x.r
-	x.keepRequest()
 	if !b.proxy.response.inspectsBound {
 		b.handler.ServeHTTP(x.w, r)
 		return responded

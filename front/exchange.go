@@ -35,7 +35,6 @@ type exchange struct {
 	regexTimedOut     bool // the regular expressions exceeded maxRegexSteps: no result is valid
 	regexSteps        int  // steps of regular expressions, including those of subrequests
 	handlerHasRequest bool // a handler has received r, and may keep it
-	requestShared     bool // something else may refer to parts of r after the exchange
 	errorPageUsed     bool // error pages have applied, and may not again
 	redirects         int  // internal redirects and changes of the path so far
 	errorStatus       int  // the error whose page is being sent, or 0

@@ -175,36 +175,8 @@ func (x *exchange) closeProxyState() {
 // a failed write the server still may: see abortOnError.
 func (x *exchange) recycleProxyState() {
 	if p := x.proxy; p != nil && x.isComplete && p.firstRequest.isReusable() {
-		x.releaseRequest()
 		x.proxy = nil
 		x.plan.state.releaseProxyState(p)
-	}
-}
-
-// releaseRequest lets the server reuse the request's memory, if the server calls the Handler
-// directly and nothing has received a part of the request that it may keep. The upstream request
-// has ended, and refers to nothing of it any more.
-func (x *exchange) releaseRequest() {
-	if raw := x.rawHead(); raw != nil && x.parent == nil && !x.requestShared && !x.isMirrored &&
-		x.plan.handler.owns(x.r) {
-		raw.sender.ReleaseRequest()
-	}
-}
-
-// shareRequest records that something may refer to parts of the request after the exchange has
-// ended.
-func (x *exchange) shareRequest() {
-	for ; x != nil; x = x.parent {
-		x.requestShared = true
-	}
-}
-
-// keepRequest is shareRequest for a handler of the program. That may keep the request, and call the
-// Handler with it once more, whose exchange would know nothing of the first one.
-func (x *exchange) keepRequest() {
-	x.shareRequest()
-	if s, ok := x.serverWriter().(rawSender); ok {
-		s.KeepRequest()
 	}
 }
 
@@ -312,7 +284,6 @@ func (o *origin) Prepare(opts cache.OriginRequest) (cache.Fetch, error) {
 
 // serveCached responds from the cache.
 func (p *proxy) serveCached(x *exchange, target destination) outcome {
-	x.shareRequest() // a cache may go on with the request
 	o := &origin{proxy: p, x: x, target: target}
 	a, err := p.cache.respond(x, o)
 	if err != nil {

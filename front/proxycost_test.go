@@ -25,10 +25,6 @@ func (s *rawSink) HasFields() bool { return len(s.header) > 0 }
 
 func (s *rawSink) WriteString(text string) (int, error) { return len(text), nil }
 
-func (s *rawSink) ReleaseRequest() {}
-
-func (s *rawSink) KeepRequest() {}
-
 func (s *rawSink) WriteRawHeader(_ int, _ []byte, fields []http1.Field) { s.fields = len(fields) }
 
 // upstreamFields are of a usual response.

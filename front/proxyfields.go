@@ -30,11 +30,6 @@ type rawSender interface {
 	// WriteRawHeader is WriteHeader with fields that are sent before those of the Header. It does
 	// not keep head and fields.
 	WriteRawHeader(code int, head []byte, fields []http1.Field)
-	// ReleaseRequest allows the server to reuse the memory of the request and the writer once the
-	// Handler has returned.
-	ReleaseRequest()
-	// KeepRequest overrides ReleaseRequest.
-	KeepRequest()
 }
 
 // rawHead is the head of a response that passes as it was received.

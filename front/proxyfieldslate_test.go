@@ -124,10 +124,6 @@ func (w *rawWriter) HasFields() bool {
 	return false
 }
 
-func (w *rawWriter) ReleaseRequest() {}
-
-func (w *rawWriter) KeepRequest() {}
-
 func (w *rawWriter) WriteRawHeader(code int, _ []byte, _ []http1.Field) { w.raw = code }
 
 // A request's body that turns out to be too long replaces a response whose head was about to pass.

@@ -140,7 +140,6 @@ func (g *proxyTarget) resolve(x *exchange) (destination, error) {
 		return d, nil
 	}
 	if d.group = g.plan.group(addr, port); d.group == nil {
-		x.shareRequest() // lookups have its context
 		d.group, err = g.dynamic.group(x.r.Context(), addr, port)
 	}
 	return d, err

@@ -51,7 +51,6 @@ type Conn struct {
 	Template       *http.Request // what all requests of this connection share
 	current        *Exchange     // whose handler runs; its response's mutex guards it meanwhile
 	HandlerRequest *http.Request // the request that the handler received; nil while no handler runs
-	released       released
 }
 
 // NewConn returns a Conn with an input buffer of a size.
@@ -72,7 +71,7 @@ func (c *Conn) Reset() {
 	c.In, c.Next, c.End = c.InBuffer, 0, 0
 	c.Out, c.heldBody = c.Out[:0], c.heldBody[:0]
 	c.Gate.Open()
-	c.WriteErr, c.RequestStart, c.EndsOutput, c.released.made = nil, time.Time{}, false, nil
+	c.WriteErr, c.RequestStart, c.EndsOutput = nil, time.Time{}, false
 	c.Codec.Reset()
 	c.Trim()
 }
@@ -138,8 +137,7 @@ func (c *Conn) RunExchange(x *Exchange) bool {
 		x.ctx.cancel(context.Canceled)
 		return false
 	}
-	contextUsed := x.ctx.cancel(context.Canceled)
-	if contextUsed || x.Body.Mode != NoBody {
+	if x.ctx.cancel(context.Canceled) || x.Body.Mode != NoBody {
 		x.Body.end(c)
 	}
 	// no deadline can be set after cancel
@@ -152,7 +150,6 @@ func (c *Conn) RunExchange(x *Exchange) bool {
 	if !reuse && (x.Body.hasRemainder() || c.Next < c.End) {
 		c.linger()
 	}
-	c.keepReleased(x, contextUsed)
 	return reuse
 }
 

@@ -116,16 +116,14 @@ func plainPath(s string) bool {
 	return true
 }
 
-// SetHeader fills Request.Header from the fields: header, which is empty, or a new map if that is
-// nil. n is the expected number of values. canonical spells a name that the codec does not know.
-func (x *Exchange) SetHeader(header http.Header, fields []http1.Field, n int, text *http1.Text,
-	canonical func(string) string,
-) {
+// SetHeader fills Request.Header from the fields. n is the expected number of values. canonical
+// spells a name that the codec does not know.
+func (x *Exchange) SetHeader(fields []http1.Field, n int, text *http1.Text, canonical func(string) string) {
 	room := x.values[:0]
 	if !text.IsWhole() {
 		room = nil // a program that keeps a slice must not keep the exchange with it
 	}
-	c := http1.Collect(header, n, room)
+	c := http1.Collect(nil, n, room)
 	for _, f := range fields {
 		name := f.Known.String()
 		switch f.Known {

@@ -69,8 +69,6 @@ const (
 	HandlerWriteDeadline             // the handler has set a write deadline
 	handlerReturned                  // the handler has returned
 	LargeHead                        // the request's head is large: see Exchange.splitRequest
-	requestReleased                  // ReleaseRequest was called
-	requestKept                      // KeepRequest was called
 )
 
 // Set sets a flag.

@@ -57,7 +57,7 @@ func (f *codec) newExchange(c *exchange.Conn, list []byte) (*exchange.Exchange, 
 	if err := v.apply(x); err != nil {
 		return nil, err
 	}
-	x.SetHeader(nil, f.fields, len(f.fields), &text, canonicalVariable)
+	x.SetHeader(f.fields, len(f.fields), &text, canonicalVariable)
 	x.TranslatePragma()
 	f.initBody(x, v.length != "")
 	x.Response.Init(c, x, 1, f.request.Keep)

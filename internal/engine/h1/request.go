@@ -18,7 +18,7 @@ var errTrailer = errors.New("trailer field not allowed or too many trailer field
 func (h *codec) newExchange(c *exchange.Conn, in []byte) (*exchange.Exchange, error) {
 	head := &h.request
 	text := http1.TextOf(in) // for a small head: the one string that all others are parts of
-	x, header := c.NewExchange()
+	x := &exchange.Exchange{}
 	x.Prepare(c.Transport, c.Template)
 	r := &x.Request
 
@@ -35,7 +35,7 @@ func (h *codec) newExchange(c *exchange.Conn, in []byte) (*exchange.Exchange, er
 		return nil, err
 	}
 	// Host is not in the Header
-	x.SetHeader(header, head.Fields, len(head.Fields)-1, &text, textproto.CanonicalMIMEHeaderKey)
+	x.SetHeader(head.Fields, len(head.Fields)-1, &text, textproto.CanonicalMIMEHeaderKey)
 	x.TranslatePragma()
 	if err := h.setFraming(x); err != nil {
 		return nil, err

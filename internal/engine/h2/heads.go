@@ -177,7 +177,7 @@ func (s *Session) newStream(h wire.FrameHeader, b *wire.HeaderBlock) (*Stream, e
 			}
 		}
 	}
-	x.SetHeader(nil, b.Fields, len(b.Fields), &text, textproto.CanonicalMIMEHeaderKey)
+	x.SetHeader(b.Fields, len(b.Fields), &text, textproto.CanonicalMIMEHeaderKey)
 	if protocol != "" {
 		r.Header[protocolField] = []string{protocol}
 	}
