@@ -304,7 +304,7 @@ func TestManyHostsReportUnusableOnes(t *testing.T) {
 	for want, args := range map[string][]string{
 		"No route to host":          {tare, "load", url, "-c", "4", "--on", m.on() + ",10.77.0.99"},
 		"architecture":              {other, "load", url, "-c", "4", "--on", m.on()},
-		"want a destination of ssh": {tare, "load", url, "-c", "4", "--on", "-oProxyCommand=x"},
+		"or a destination of ssh": {tare, "load", url, "-c", "4", "--on", "-oProxyCommand=x"},
 	} {
 		c := m.command(context.Background(), args...)
 		if want == "architecture" { // it does not run here, so its file is only copied
