@@ -162,7 +162,8 @@ func TestHTTP2ReaderParsesEverySplit(t *testing.T) {
 		encoder = hpack.NewEncoder(&block)
 		frames.Reset()
 		write()
-		if got := describeHTTP2([][]byte{frames.Bytes()}); !strings.Contains(got, "header block of more than") && !strings.Contains(got, "frame larger than") {
+		got := describeHTTP2([][]byte{frames.Bytes()})
+		if !strings.Contains(got, "header block of more than") && !strings.Contains(got, "frame larger than") {
 			t.Errorf("large %s: got %s", name, got)
 		}
 	}

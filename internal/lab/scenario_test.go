@@ -94,7 +94,8 @@ func TestScenariosAreSelectedByName(t *testing.T) {
 // Each scenario of the experiment tls is measured, briefly and with few connections.
 func TestScenariosOfTLSAreMeasured(t *testing.T) {
 	run, _, err := lab.Weigh(t.Context(), lab.Options{
-		Root: programs.Root(t), Experiment: "tls", Only: []string{"greeting-tare-tls"}, Out: filepath.Join(t.TempDir(), "tls"),
+		Root: programs.Root(t), Experiment: "tls", Only: []string{"greeting-tare-tls"},
+		Out: filepath.Join(t.TempDir(), "tls"),
 		Adjust: func(all *lab.Trials) {
 			all.Blocks, all.Warmup, all.Cores = 1, 0, []lab.Cores{0}
 			all.Measure = yamlfile.Duration(200 * time.Millisecond)
