@@ -22,7 +22,7 @@ import (
 // peer is a client of a session, in the goroutine that has its turn. It writes frames into a buffer
 // that pump passes to the session, and reads the session's output.
 type peer struct {
-	*testing.T
+	testing.TB
 	session *h2.Session
 	conn    *exchange.Conn
 	input   bytes.Buffer
@@ -41,8 +41,8 @@ type peer struct {
 // preface is what a client sends first.
 const preface = http2.ClientPreface
 
-func newPeer(t *testing.T, set *http.HTTP2Config, handler http.HandlerFunc) *peer {
-	p := &peer{T: t, accepts: -1, conn: h2.NewConn()}
+func newPeer(t testing.TB, set *http.HTTP2Config, handler http.HandlerFunc) *peer {
+	p := &peer{TB: t, accepts: -1, conn: h2.NewConn()}
 	state := &exchange.ServerState{Logf: func(format string, args ...any) { p.logged = append(p.logged, format) },
 		ConnClosed: make(chan struct{}, 1)}
 	config := &exchange.Config{
