@@ -9,8 +9,8 @@ import (
 
 // The collector lets the heap grow to twice its live size before it runs. TLS handshakes allocate
 // much, and nearly all of it is garbage soon. If thousands of clients connect and then wait, the
-// process keeps twice the memory of their connections: nothing allocates any more, so that the
-// collector does not run for two minutes, and the runtime returns little to the system even then.
+// process keeps twice the memory of their connections. Nothing allocates any more: the collector
+// does not run for two minutes, and the runtime returns little to the system even then.
 //
 // The trimmer waits for a moment of rest after many handshakes. Then it runs the collector once and
 // returns free memory. It sleeps until then: a collection wakes it, because many handshakes make

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -34,7 +35,7 @@ type peer struct {
 	accepts int // bytes of output that the carrier accepts; -1 for all
 	ended   bool
 	logged  []string
-	started int // handlers
+	started atomic.Int32 // handlers
 	reader  *http2.Framer
 }
 
@@ -49,7 +50,7 @@ func newPeer(t testing.TB, set *http.HTTP2Config, handler http.HandlerFunc) *pee
 		Server: state, BaseContext: context.Background(), HeadTimeout: 30 * time.Second, IdleTimeout: time.Minute,
 		Limits: http1.Limits{Bytes: 1 << 20, Fields: 1000},
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			p.started++
+			p.started.Add(1)
 			handler(w, r)
 		}),
 	}
