@@ -119,16 +119,24 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 	}
 	w.bench = &trial.Bench{
 		Stage: stage, CPUs: w.cpus, Request: w.experiment.request(), Conf: conf,
-		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure),
+		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure), Shapes: w.trials.shapes(),
 	}
 	if w.experiment.Request.ExamplePath != "" {
 		w.bench.Template = w.experiment.Request.Path
 	}
+	stopBackend, err := w.startBackend(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { err = errors.Join(err, stopBackend()) }()
 	if err := w.prove(ctx); err != nil {
 		return nil, "", err
 	}
 	w.openResults()
 	stages := []func(context.Context) error{w.runTrials, w.atRate, w.sweeps, w.attribute}
+	if w.experiment.Kind == Targets {
+		stages = []func(context.Context) error{w.runTargets}
+	}
 	if w.Why {
 		stages = append(stages, w.why)
 	}
@@ -290,7 +298,7 @@ func (w *runner) tools() *contender.Tools {
 func (w *runner) gather(ctx context.Context) error {
 	tools := w.tools()
 	for _, name := range w.experiment.Contenders() {
-		if len(w.Only) > 0 && name != w.experiment.Control && !slices.Contains(w.Only, name) {
+		if !w.takesPart(name) {
 			continue
 		}
 		spec, err := w.spec(name)
@@ -314,11 +322,25 @@ func (w *runner) gather(ctx context.Context) error {
 			w.contenders[name] = c
 		}
 		w.run.Entrants = append(w.run.Entrants, entrant)
-		if name == w.experiment.Control && err == nil {
+		if name == w.experiment.Control && err == nil && w.experiment.Kind != Targets {
 			w.addTwin(entrant, c)
 		}
 	}
 	return nil
+}
+
+// takesPart reports whether a contender is needed: by the options, and by a row if there are
+// targets.
+func (w *runner) takesPart(name string) bool {
+	if name == w.experiment.Control {
+		return true
+	}
+	if w.experiment.Kind == Targets && !slices.ContainsFunc(w.trials.Scenarios, func(s Scenario) bool {
+		return slices.Contains(s.members(), name)
+	}) {
+		return false
+	}
+	return len(w.Only) == 0 || slices.Contains(w.Only, name)
 }
 
 // addTwin lets the control take part again, under another name. Their difference is chance.

@@ -76,9 +76,13 @@ func TestExperimentsAreEmbedded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := filepath.Glob(filepath.Join(programs.Root(t), experimentsDir, "*", "*.*"))
-	if err != nil {
-		t.Fatal(err)
+	var found []string
+	for _, below := range []string{"*", filepath.Join("targets", "*")} {
+		names, err := filepath.Glob(filepath.Join(programs.Root(t), experimentsDir, below, "*.*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, names...)
 	}
 	for _, name := range found {
 		text, err := os.ReadFile(name)

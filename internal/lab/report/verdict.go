@@ -15,6 +15,9 @@ import (
 // Verdict returns the result of the experiment in a few sentences, for the first measured
 // condition. It reports only what the intervals show.
 func (a *Report) Verdict() string {
+	if len(a.Targets) > 0 {
+		return a.targetsVerdict()
+	}
 	const noControl = "The control was not measured, so nothing can be compared with it."
 	if len(a.Tables) == 0 {
 		if e := a.Control(); e != nil && e.Absent != "" {
@@ -149,6 +152,9 @@ func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // Remarks returns the sentences after the verdict.
 func (a *Report) Remarks() (remarks []string) {
+	if len(a.Targets) > 0 {
+		return a.Notes
+	}
 	if len(a.Tables) == 0 {
 		return nil
 	}
