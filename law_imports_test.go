@@ -254,8 +254,8 @@ var onlyBy = map[string][]string{
 		"contenders/tare-front-bound"},
 	"internal/labrun":  {"internal/cli", "internal/lab", "internal/lab/gobench"},
 	"internal/textbar": {"internal/cli", "load/report"},
-	"load/agent":       {"internal/cli", "load/fleet"},
-	"load/fleet":       {"internal/cli"},
+	"load/agent":       {"internal/cli", "internal/lab/remote", "load/fleet"},
+	"load/fleet":       {"internal/cli", "internal/lab/remote"},
 }
 
 // A room is a folder with Go files: the imports of its files, for all operating systems, and of its

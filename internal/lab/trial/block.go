@@ -76,6 +76,7 @@ type Block struct {
 type Member struct {
 	Name string
 	*contender.Contender
+	Loopback bool // loaded from this machine, although the Bench has a Generator elsewhere
 }
 
 // member is a contender that takes part in a block.
@@ -83,7 +84,8 @@ type member struct {
 	Member
 	rec      sample.Record
 	running  *contender.Running
-	session  *load.Session
+	session  Session
+	isOwn    bool                     // this process loads it
 	start    map[string][]proc.Usage  // by role, before its first slice
 	usages   map[string][]proc.Usage  // by role, at the last look
 	lookedAt time.Time                // when that was
@@ -255,7 +257,9 @@ func (s *blockState) start(ctx context.Context, of Member) error {
 	}
 	s.up = append(s.up, m)
 	plan := s.bench.plan(m.running.Place(), s.Condition, s.generator)
-	m.session, err = load.Open(ctx, plan)
+	source, isOwn := s.bench.generator(of.Loopback)
+	m.isOwn = isOwn
+	m.session, err = source.Open(ctx, plan)
 	var unreached *load.ConnectError
 	if errors.As(err, &unreached) {
 		return s.fail(m, cmp.Or(m.died(), err.Error()))

@@ -189,7 +189,9 @@ func (s *blockState) finish(m *member) error {
 		proc.Scale(costs, m.cpu[role])
 		m.rec.Costs[role] = costs
 	}
-	if own := m.own.Costs(); len(own) > 0 {
+	if own := m.own.Costs(); !m.isOwn {
+		m.rec.Generator = remoteCost(result)
+	} else if len(own) > 0 {
 		m.rec.Generator = &own[0]
 	}
 	m.rec.Others = max(0, m.rec.Others)
