@@ -302,8 +302,8 @@ func TestManyHostsReportUnusableOnes(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, args := range map[string][]string{
-		"No route to host":          {tare, "load", url, "-c", "4", "--on", m.on() + ",10.77.0.99"},
-		"architecture":              {other, "load", url, "-c", "4", "--on", m.on()},
+		"No route to host":        {tare, "load", url, "-c", "4", "--on", m.on() + ",10.77.0.99"},
+		"architecture":            {other, "load", url, "-c", "4", "--on", m.on()},
 		"or a destination of ssh": {tare, "load", url, "-c", "4", "--on", "-oProxyCommand=x"},
 	} {
 		c := m.command(context.Background(), args...)
