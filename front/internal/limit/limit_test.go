@@ -9,7 +9,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/limit"
+	"github.com/tarehq/tare/front/internal/limit"
 )
 
 func rate(t testing.TB, c conf.Zone) *limit.Rate {

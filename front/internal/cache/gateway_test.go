@@ -6,7 +6,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/internal/cache"
 )
 
 // gateway is a minimal proxy with the cache.

@@ -16,8 +16,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tarehq/tare/front/cache"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/cache"
 )
 
 // onDisk runs a test with a cache in a directory.

@@ -11,7 +11,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/front/spool"
+	"github.com/tarehq/tare/front/internal/spool"
 )
 
 const patience = time.Minute

@@ -9,7 +9,7 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tarehq/tare/front/spool"
+	"github.com/tarehq/tare/front/internal/spool"
 )
 
 // Lines that fill much of the queue are written before Gather has passed, and none is lost.

@@ -15,7 +15,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/front/accesslog"
+	"github.com/tarehq/tare/front/internal/accesslog"
 )
 
 // line returns the log line of a request to a handler.

@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tarehq/tare/front/cache"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/cache"
 )
 
 // A background update does not read the header of the request that started it: the server may reuse

@@ -6,8 +6,8 @@ import (
 	"testing/synctest"
 	"time"
 
-	"github.com/tarehq/tare/front/cache"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/cache"
 )
 
 // CDN-Cache-Control replaces Cache-Control and Expires, unless it is malformed or empty.

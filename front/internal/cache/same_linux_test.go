@@ -12,8 +12,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/front/cache"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/cache"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
 

@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tarehq/tare/front/cache"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/cache"
 )
 
 // A request to switch protocols is served from the cache, as in nginx. A switched connection

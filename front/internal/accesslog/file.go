@@ -6,7 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tarehq/tare/front/spool"
+	"github.com/tarehq/tare/front/internal/spool"
 )
 
 const (
