@@ -24,7 +24,7 @@ PORTABLE := . ./fcgi ./upgrade ./load/... ./front/... ./internal/engine/... ./in
 # Tests that run without the race detector only: it allocates, it reports handlers that are racy on purpose, and it makes
 # the generator and the law about the source slow. TestRacelessTestsRun checks that these lists are complete.
 RACELESS := Alloc|Amplification|WorkIs|Leftover|Idle(TLS|HTTP2)|KeptParts|ContendersServe|FaultsAreNamed|HardlyDiffers|EveryTarget
-RACELESS_PACKAGES := ./bench ./front ./front/cache ./internal/client ./internal/engine ./internal/engine/h2 ./internal/lab
+RACELESS_PACKAGES := ./bench ./front ./front/internal/cache ./internal/client ./internal/engine ./internal/engine/h2 ./internal/lab
 LAW := Document|Architecture|Decisions|Imports|Importers|Dependencies|NamedTests|Comments|OneComment|PackageState
 LAW := $(LAW)|AreShort|ExportedNames|Panics|Narrow|Words|Phrases|Flags|Raceless
 

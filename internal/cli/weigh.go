@@ -40,6 +40,7 @@ type weighFlags struct {
 	seed                                                  uint64
 	out                                                   string
 	own                                                   ownFlags
+	generator                                             generatorFlags
 
 	isSet func(name string) bool // reports whether a flag is on the command line
 }
@@ -69,7 +70,7 @@ an HTML report and files for other tools.`,
   tare weigh front --full
   tare weigh front --only tare,fasthttp --connections 64
   tare weigh targets --only hello-64 --check
-  tare weigh -- ./server -addr {addr}
+  tare weigh --on lab2 -- ./server -addr {addr}
   tare weigh --env PORT={port} --path /users/1 -- node server.js
   tare weigh --a './old -addr {addr}' --b './new -addr {addr}' --fail-if 'cpu>+3%,errors>0'
   tare weigh --save app.yaml -- ./server -addr {addr} -unix {socket} && tare weigh app.yaml`,
@@ -121,6 +122,7 @@ func (f *weighFlags) define(c *cobra.Command) {
 	set.Uint64Var(&f.seed, "seed", 0, "order the trials by this `SEED`; 0 is a new one (default 0)")
 	set.StringVar(&f.out, "out", "", "write the results to `DIR` (default a new folder in results/)")
 	f.own.define(set)
+	f.generator.define(set)
 }
 
 // weighFailure adds the command's name to an error and keeps its exit code.
@@ -230,6 +232,12 @@ func weighOne(ctx context.Context, env Env, o lab.Options, flags *weighFlags) (*
 		}
 		return nil, weighError(err)
 	}
+	closeGenerator, err := flags.generator.open(ctx, env, &o)
+	if err != nil {
+		p.end()
+		return nil, err
+	}
+	defer closeGenerator()
 	r, dir, err := lab.Weigh(ctx, o)
 	p.end()
 	if r == nil {
@@ -377,6 +385,8 @@ func (f *weighFlags) commandLine() (words []string) {
 	}
 	add("connections", strings.Join(connections, ","))
 	add("rate", f.rate)
+	add("on", f.generator.on)
+	add("address", f.generator.address)
 	if f.isSet("sweep") {
 		words = append(words, "--sweep="+strings.Join(f.sweep, ","))
 	}

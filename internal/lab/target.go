@@ -79,7 +79,7 @@ func (s *Scenario) members() (all []string) {
 	return all
 }
 
-// checkKind returns a *yamlfile.Error for an unknown kind, and for targets that do not belong to it.
+// checkKind returns a *yamlfile.Error for an unknown kind, or for targets that do not belong to it.
 func (e *Experiment) checkKind(f *yamlfile.File) error {
 	if e.Kind != Comparison && e.Kind != Targets {
 		return f.Fault("$.kind", "kind %q: want %s, or none for a comparison", e.Kind, Targets)

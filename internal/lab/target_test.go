@@ -77,7 +77,8 @@ func TestTargetsAreMeasured(t *testing.T) {
 	root := t.TempDir()
 	write := func(text string, path ...string) {
 		file := filepath.Join(append([]string{root}, path...)...)
-		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+		err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600))
+		if err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -94,8 +94,8 @@ func countsPerBlock(run *sample.Run, e *sample.Entrant, c sample.Condition) []*s
 	blocks := make([]*sample.Record, run.Blocks)
 	for i := range run.Records {
 		r := &run.Records[i]
-		if e != nil && r.Contender == e.Name && r.Condition == c && r.Attribution != nil && r.Attribution.Calls != nil &&
-			r.Failure == "" && r.Block > 0 {
+		isCounted := r.Attribution != nil && r.Attribution.Calls != nil && r.Failure == "" && r.Block > 0
+		if e != nil && r.Contender == e.Name && r.Condition == c && isCounted {
 			blocks[r.Block-1] = r
 		}
 	}

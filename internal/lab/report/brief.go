@@ -108,4 +108,4 @@ func shortened(text string) string {
 
 // isAside reports whether contenders of a kind are no choice for a reader: the twin is the control
 // again, and the ceiling is no server.
-func isAside(k sample.Kind) bool { return k == sample.Twin || k == sample.Ceiling }
+func isAside(k sample.Kind) bool { return k.IsCopy() || k == sample.Ceiling }

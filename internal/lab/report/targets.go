@@ -127,7 +127,10 @@ func (a *Report) targetsVerdict() string {
 	for _, s := range []struct {
 		analyze.Standing
 		text string
-	}{{analyze.Missed, "missed"}, {analyze.Open, "not shown to be met or missed"}, {analyze.Unmeasured, "not measured"}} {
+	}{
+		{analyze.Missed, "missed"}, {analyze.Open, "not shown to be met or missed"},
+		{analyze.Unmeasured, "not measured"},
+	} {
 		if n := count[s.Standing]; n > 0 {
 			text += fmt.Sprintf("; %d %s", n, s.text)
 		}

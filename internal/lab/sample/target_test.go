@@ -34,8 +34,10 @@ func TestLimitsAreParsedAndPrinted(t *testing.T) {
 func TestMetricsOfOneRecord(t *testing.T) {
 	r := &sample.Record{
 		Condition: sample.Condition{Connections: 10}, Load: &load.Result{Requests: 4},
-		Idle:        &sample.Idle{Before: 1000, With: 5000},
-		Attribution: &sample.Attribution{Calls: map[string]map[string]uint64{contender.RoleApplication: {"read": 8, "close": 4}}},
+		Idle: &sample.Idle{Before: 1000, With: 5000},
+		Attribution: &sample.Attribution{
+			Calls: map[string]map[string]uint64{contender.RoleApplication: {"read": 8, "close": 4}},
+		},
 	}
 	for m, want := range map[sample.Metric]float64{sample.Memory: 400, sample.Calls: 3, sample.Transfers: 2} {
 		if got := m.Of(r); got != want {

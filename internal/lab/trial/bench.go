@@ -32,6 +32,9 @@ type Bench struct {
 	Warmup  time.Duration
 	Measure time.Duration
 
+	// Generator produces the load, except of members with Loopback; nil is this process.
+	Generator Generator
+
 	// Template is the generator's path, with expressions of package load; "" is the request's path.
 	Template string
 
@@ -157,9 +160,10 @@ func (b *Bench) measureOnce(ctx context.Context, running *contender.Running, rec
 	}
 	before := look{running: running, counters: counters, cpus: cpus}
 	after := look{running: running, counters: counters, cpus: cpus, before: &before}
+	source, isOwn := b.generator(false)
 	plan := b.plan(running.Place(), rec.Condition, generator)
 	plan.Trace = &load.Trace{Started: before.take, Ended: after.take, Progress: b.Progress}
-	result, err := b.loadAll(loadCtx, plan, running.Place(), rec.Condition)
+	result, err := b.loadAll(loadCtx, source, plan, running.Place(), rec.Condition)
 	switch {
 	case errors.Is(context.Cause(loadCtx), errDied):
 		rec.Failure = running.WhyDead().Error()
@@ -175,13 +179,14 @@ func (b *Bench) measureOnce(ctx context.Context, running *contender.Running, rec
 	if rec.Failure = fault(result, fmt.Sprintf("nothing was received in %v", b.Measure)); rec.Failure != "" {
 		return result.Requests == 0 && result.Errors.Total() == 0, nil
 	}
-	fill(rec, result, &before, &after)
+	fill(rec, result, &before, &after, isOwn)
 	counters.attribute(&before, &after)
 	return false, nil
 }
 
-// fill fills in the load's result and the differences of two looks.
-func fill(r *sample.Record, result *load.Result, before, after *look) {
+// fill fills in the load's result and the differences of two looks. isOwn reports whether this
+// process generated the load.
+func fill(r *sample.Record, result *load.Result, before, after *look, isOwn bool) {
 	r.Load = result
 	r.Costs = make(map[string][]proc.Cost)
 	busy := after.busy - before.busy
@@ -191,12 +196,18 @@ func fill(r *sample.Record, result *load.Result, before, after *look) {
 			busy -= c.CPU()
 		}
 	}
-	own := time.Duration((result.Generator.UserSeconds + result.Generator.SysSeconds) * float64(time.Second))
+	r.Generator = remoteCost(result)
+	own := r.Generator.CPU()
+	if !isOwn {
+		own = 0
+	}
 	if before.busyKnown && after.busyKnown {
 		r.Others = max(0, busy-own)
 	}
 	r.MachineAccepted = after.accepted - min(before.accepted, after.accepted)
-	r.Generator = generatorCost(before.own, after.own)
+	if isOwn {
+		r.Generator = generatorCost(before.own, after.own)
+	}
 }
 
 // plan returns the generator's plan, with requests like those of equal.Fetch.

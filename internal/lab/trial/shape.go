@@ -26,7 +26,7 @@ type Beside struct {
 }
 
 // loadAll runs a plan, with the scenario's other load beside it. If that fails, so does the trial.
-func (b *Bench) loadAll(ctx context.Context, p load.Plan, at contender.Place,
+func (b *Bench) loadAll(ctx context.Context, source Generator, p load.Plan, at contender.Place,
 	c sample.Condition) (*load.Result, error) {
 	beside := b.Shapes[c.Scenario.Name].Beside
 	errs := make([]error, len(beside))
@@ -40,7 +40,7 @@ func (b *Bench) loadAll(ctx context.Context, p load.Plan, at contender.Place,
 			plan.Pace = load.Constant(other.Rate)
 		}
 		all.Go(func() {
-			result, err := load.Run(ctx, plan)
+			result, err := source.Run(ctx, plan)
 			if err == nil {
 				if why := fault(result, "nothing was received"); why != "" {
 					err = errors.New(other.Path + ": " + why)
@@ -49,7 +49,7 @@ func (b *Bench) loadAll(ctx context.Context, p load.Plan, at contender.Place,
 			errs[i] = err
 		})
 	}
-	result, err := load.Run(ctx, p)
+	result, err := source.Run(ctx, p)
 	all.Wait()
 	return result, errors.Join(append(errs, err)...)
 }
@@ -68,7 +68,8 @@ func (b *Bench) measureIdle(ctx context.Context, running *contender.Running, rec
 	if err != nil {
 		return err
 	}
-	session, err := load.Open(ctx, b.plan(running.Place(), rec.Condition, nil))
+	source, _ := b.generator(false)
+	session, err := source.Open(ctx, b.plan(running.Place(), rec.Condition, nil))
 	var unreached *load.ConnectError
 	if errors.As(err, &unreached) {
 		rec.Failure = unreached.Error()
