@@ -210,9 +210,9 @@ var only = []struct {
 		"it is below all packages that write pages",
 	},
 	{
-		// The two shared packages hold what all contenders serve, so that it is the same.
+		// The shared package holds what all contenders serve, so that it is the same.
 		"contenders/...", []string{module, module + "/fcgi", module + "/front", module + "/front/nginxconf",
-			module + "/internal/application", module + "/contenders/cases", module + "/internal/inmemory"}, true,
+			module + "/internal/application", module + "/internal/inmemory"}, true,
 		"a contender is a program like a user's: it imports the public packages, and clients in memory",
 	},
 }
@@ -249,13 +249,13 @@ var onlyBy = map[string][]string{
 	"internal/sdnotify":       {"front/server", "upgrade"},
 	"internal/safefile":       {"internal/acme", "internal/anchor", "internal/cli", "internal/listen", "front/server"},
 	"internal/lab":            {"internal/cli"},
-	"internal/application": {"internal/cli", "internal/lab/project", "contenders/ceiling", "contenders/cases",
-		"contenders/faults", "contenders/fasthttp", "contenders/nethttp", "contenders/tare",
-		"contenders/tare-front-bound"},
+	"internal/application": {"internal/cli", "internal/lab/project", "contenders/ceiling",
+		"contenders/faults", "contenders/fasthttp", "contenders/nethttp", "contenders/routes-fasthttp",
+		"contenders/tare", "contenders/tare-front-bound"},
 	"internal/labrun":  {"internal/cli", "internal/lab", "internal/lab/gobench"},
 	"internal/textbar": {"internal/cli", "load/report"},
-	"load/agent":       {"internal/cli", "load/fleet"},
-	"load/fleet":       {"internal/cli"},
+	"load/agent":       {"internal/cli", "internal/lab/remote", "load/fleet"},
+	"load/fleet":       {"internal/cli", "internal/lab/remote"},
 }
 
 // A room is a folder with Go files: the imports of its files, for all operating systems, and of its

@@ -1,4 +1,4 @@
-package bench_test
+package lab_test
 
 import (
 	"bufio"
@@ -22,9 +22,11 @@ import (
 	"golang.org/x/sys/unix"
 
 	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/proc"
 	"github.com/tarehq/tare/internal/lab/stat"
 	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/testkit/programs"
 	"github.com/tarehq/tare/load"
 )
 
@@ -79,22 +81,21 @@ func TestClockIsTheKernels(t *testing.T) {
 	if os.Getenv(clockCalls) == "" {
 		t.Skip("checks the generator's clock against the kernel's, for a minute: set " + clockCalls + "=1")
 	}
-	probe, err := proc.TakeStamps(os.Getpid())
+	stamps, err := proc.TakeStamps(os.Getpid())
 	if err != nil {
 		t.Skipf("the kernel's clock cannot be read: %v", err)
 	}
-	probe.Close()
-	f := clockField(t)
-	stepAside(t, f)
-	hello := func(server string) string {
-		r, err := f.start(server, f.server, "/hello")
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { _ = r.stop() })
-		return "http://" + r.Address + "/hello"
+	stamps.Close()
+	cpus, err := contender.AllCPUs()
+	if err != nil {
+		t.Fatal(err)
 	}
-	site, naps := hello(nginx), "http://"+startNaps(t, f)
+	f := clockCPUs{all: cpus}
+	if f.server, f.generator = trial.Layout(cpus, 1); f.server == nil {
+		t.Skip("needs two processors: one for servers and one for the load")
+	}
+	stepAside(t, f)
+	site, naps := "http://"+startGreeting(t, f)+"/hello", "http://"+startNaps(t, f)
 	cases := []timedCase{
 		{name: "nginx", url: site, rate: 1000}, {name: "nginx", url: site, rate: 2000},
 		{name: "net/http", url: naps + "/", rate: 2000}, {name: "net/http, 1 ms late", url: naps + napPath, rate: 2000},
@@ -113,18 +114,38 @@ func TestClockIsTheKernels(t *testing.T) {
 	}
 }
 
-// clockField returns a field that can start servers, without the programs of other targets.
-func clockField(t *testing.T) *field {
-	f := &field{contenders: make(map[string]*contender.Contender)}
-	var err error
-	if f.cpus, err = contender.AllCPUs(); err != nil {
+// clockCPUs are the processors of the test.
+type clockCPUs struct{ all, server, generator []int }
+
+// startGreeting starts nginx alone and returns its address.
+func startGreeting(t *testing.T, f clockCPUs) (address string) {
+	t.Helper()
+	root := programs.Root(t)
+	spec, err := contender.Find(filepath.Join(root, "contenders"), "nginx-files")
+	if err != nil {
 		t.Fatal(err)
 	}
-	if f.server, f.generator = trial.Layout(f.cpus, 1); f.server == nil {
-		t.Skip("needs two processors: one for servers and one for the load")
+	c, err := programs.Tools(t).Prepare(t.Context(), spec)
+	if err != nil {
+		t.Skip(err)
 	}
-	f.prepare(t)
-	return f
+	conf, err := contender.ParseNginxConf(filepath.Join(root, "experiments", "targets", "server", "nginx.conf"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	stage, err := contender.NewStage(contender.StageOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = stage.Close() })
+	bench := trial.Bench{Request: equal.Request{Method: http.MethodGet, Path: "/hello", Host: "localhost"}}
+	r, err := stage.Start(t.Context(), c, contender.Setting{Cores: 1, CPUs: f.server, Conf: conf, Host: "localhost"},
+		bench.Ready(c))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = r.Stop() })
+	return r.Address
 }
 
 // stepAside keeps the threads of this process that generate no load, such as those of the runtime,
@@ -132,7 +153,7 @@ func clockField(t *testing.T) *field {
 // generator ends: after the kernel has recorded the time and before the generator can. At a
 // thousand requests per second, the generator then measures 50 µs too much for one exchange in a
 // hundred.
-func stepAside(t *testing.T, f *field) {
+func stepAside(t *testing.T, f clockCPUs) {
 	t.Helper()
 	move := func(cpus []int) {
 		var set unix.CPUSet
@@ -154,17 +175,17 @@ func stepAside(t *testing.T, f *field) {
 		}
 	}
 	move(f.server)
-	t.Cleanup(func() { move(f.cpus) })
+	t.Cleanup(func() { move(f.all) })
 }
 
 // timeRun loads a server while the kernel records the times.
-func timeRun(t *testing.T, f *field, url string, rate float64) (r timed) {
+func timeRun(t *testing.T, f clockCPUs, url string, rate float64) (r timed) {
 	t.Helper()
 	var stamps *proc.Stamps
 	var begin, end error
 	p := load.Plan{
 		URL: url, Connections: 64, Threads: 1, CPUs: f.generator[:1], Pace: load.Constant(rate),
-		Warmup: 500 * time.Millisecond, Duration: 3 * time.Second, Timeout: patience,
+		Warmup: 500 * time.Millisecond, Duration: 3 * time.Second, Timeout: 30 * time.Second,
 		Trace: &load.Trace{
 			Started: func() { stamps, begin = proc.TakeStamps(os.Getpid()) },
 			Ended: func() {
@@ -217,7 +238,8 @@ func (c *timedCase) typical(figure func(timed) float64) float64 {
 	for _, r := range c.rounds {
 		all = append(all, figure(r))
 	}
-	return median(stat.Starts{all}).Mid
+	middle, _ := stat.Median(all)
+	return middle.Mid
 }
 
 func (c *timedCase) busy() float64 {
@@ -271,7 +293,7 @@ func clockTable(cases []timedCase) string {
 
 // startNaps starts this program as a server, in another process on the servers' processor. It
 // returns the address.
-func startNaps(t *testing.T, f *field) (address string) {
+func startNaps(t *testing.T, f clockCPUs) (address string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(context.Background())
 	c := exec.CommandContext(ctx, "taskset", "-c", strconv.Itoa(f.server[0]), os.Args[0],
@@ -308,9 +330,11 @@ func serveNaps() {
 			if r.URL.Path == napPath {
 				time.Sleep(nap)
 			}
-			_, _ = io.WriteString(w, body)
+			_, _ = io.WriteString(w, "Hello World\n")
 		}))
 	}()
 	_, _ = io.Copy(io.Discard, os.Stdin)
 	os.Exit(0)
 }
+
+func micros(d time.Duration) float64 { return float64(d) / float64(time.Microsecond) }
