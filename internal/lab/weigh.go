@@ -127,7 +127,7 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 	}
 	w.bench = &trial.Bench{
 		Stage: stage, CPUs: w.cpus, Request: w.experiment.request(), Conf: conf,
-		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure),
+		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure), Shapes: w.trials.shapes(),
 	}
 	if err := w.useGenerator(ctx); err != nil {
 		return nil, "", err
@@ -135,11 +135,19 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 	if w.experiment.Request.ExamplePath != "" {
 		w.bench.Template = w.experiment.Request.Path
 	}
+	stopBackend, err := w.startBackend(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { err = errors.Join(err, stopBackend()) }()
 	if err := w.prove(ctx); err != nil {
 		return nil, "", err
 	}
 	w.openResults()
 	stages := []func(context.Context) error{w.runTrials, w.atRate, w.sweeps, w.attribute}
+	if w.experiment.Kind == Targets {
+		stages = []func(context.Context) error{w.runTargets}
+	}
 	if w.Why {
 		stages = append(stages, w.why)
 	}
@@ -301,7 +309,7 @@ func (w *runner) tools() *contender.Tools {
 func (w *runner) gather(ctx context.Context) error {
 	tools := w.tools()
 	for _, name := range w.experiment.Contenders() {
-		if len(w.Only) > 0 && name != w.experiment.Control && !slices.Contains(w.Only, name) {
+		if !w.takesPart(name) {
 			continue
 		}
 		spec, err := w.spec(name)
@@ -325,11 +333,25 @@ func (w *runner) gather(ctx context.Context) error {
 			w.contenders[name] = c
 		}
 		w.run.Entrants = append(w.run.Entrants, entrant)
-		if name == w.experiment.Control && err == nil {
+		if name == w.experiment.Control && err == nil && w.experiment.Kind != Targets {
 			w.addCopies(entrant, c)
 		}
 	}
 	return nil
+}
+
+// takesPart reports whether a contender is needed: by the options, and by a row if there are
+// targets.
+func (w *runner) takesPart(name string) bool {
+	if name == w.experiment.Control {
+		return true
+	}
+	if w.experiment.Kind == Targets && !slices.ContainsFunc(w.trials.Scenarios, func(s Scenario) bool {
+		return slices.Contains(s.members(), name)
+	}) {
+		return false
+	}
+	return len(w.Only) == 0 || slices.Contains(w.Only, name)
 }
 
 func (w *runner) kind(name string) sample.Kind {

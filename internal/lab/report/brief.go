@@ -23,6 +23,11 @@ const (
 func (a *Report) WriteBrief(w io.Writer) error {
 	d := new(table.Document)
 	d.Paragraph(a.Verdict())
+	if len(a.Targets) > 0 { // each is a line, however many these are
+		a.targetTable(d)
+		_, err := io.WriteString(w, d.String()+briefProblems(a.Problems(), problemLines))
+		return err
+	}
 	verdict := d.String()
 	if d.Lines() > verdictLines {
 		verdict = strings.Join(strings.SplitAfter(verdict, "\n")[:verdictLines-2], "") + "…\n\n"

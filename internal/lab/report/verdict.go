@@ -18,6 +18,9 @@ func (a *Report) Verdict() string { return strings.TrimSuffix(a.comparison()+" "
 
 // comparison returns the verdict on the contenders.
 func (a *Report) comparison() string {
+	if len(a.Targets) > 0 {
+		return a.targetsVerdict()
+	}
 	const noControl = "The control was not measured, so nothing can be compared with it."
 	if len(a.Tables) == 0 {
 		if e := a.Control(); e != nil && e.Absent != "" {
@@ -166,6 +169,9 @@ func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // Remarks returns the sentences after the verdict.
 func (a *Report) Remarks() (remarks []string) {
+	if len(a.Targets) > 0 {
+		return a.Notes
+	}
 	if len(a.Tables) == 0 {
 		return nil
 	}

@@ -50,6 +50,7 @@ type Run struct {
 	Published   []Published `json:"published"`
 
 	Compare []Comparison `json:"compare"` // pairs of contenders that differ in one part
+	Targets []Target     `json:"targets,omitempty"`
 
 	Kernel []kernel.Row    `json:"kernel,omitempty"` // kernel settings of the write-up and of this machine
 	Tuned  []kernel.Change `json:"tuned,omitempty"`  // settings changed for the run

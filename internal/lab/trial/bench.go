@@ -43,6 +43,11 @@ type Bench struct {
 	// Bodies are the expected bodies by the path of a Scenario; one that is missing or nil is any.
 	Bodies map[string][]byte
 
+	// Shapes are parts of the load that a Condition does not hold, by the name of its scenario.
+	Shapes map[string]Shape
+	// Env are more variables for all applications.
+	Env []string
+
 	// Progress is called during a trial; it may be nil.
 	Progress func(load.Progress)
 }
@@ -62,7 +67,7 @@ func (b *Bench) Setting(c sample.Condition) contender.Setting {
 	cores := cmp.Or(c.Cores, len(b.CPUs))
 	return contender.Setting{
 		Cores: cmp.Or(c.Procs, cores), Workers: cmp.Or(c.Workers, cores), CPUs: servers, Host: b.Request.Host,
-		Conf: b.Conf,
+		Conf: b.Conf, Env: b.Env,
 	}
 }
 
@@ -82,7 +87,7 @@ func (b *Bench) run(ctx context.Context, c *contender.Contender, slot Slot,
 	}
 	set := b.Setting(slot.Condition)
 	if traces {
-		set.Env = []string{collectorEnv()}
+		set.Env = append(slices.Clip(set.Env), collectorEnv())
 	}
 	running, err := b.Stage.Start(ctx, c, set, b.Ready(c))
 	if ctx.Err() != nil {
@@ -92,7 +97,11 @@ func (b *Bench) run(ctx context.Context, c *contender.Contender, slot Slot,
 		rec.Failure = err.Error()
 		return rec, nil
 	}
-	err = b.measure(ctx, running, &rec, counted)
+	measure := b.measure
+	if rec.Scenario.Idle {
+		measure = b.measureIdle
+	}
+	err = measure(ctx, running, &rec, counted)
 	if traces && err == nil {
 		counted.Collector, err = collector(running, rec.LoadTime())
 	}
@@ -154,7 +163,7 @@ func (b *Bench) measureOnce(ctx context.Context, running *contender.Running, rec
 	source, isOwn := b.generator(false)
 	plan := b.plan(running.Place(), rec.Condition, generator)
 	plan.Trace = &load.Trace{Started: before.take, Ended: after.take, Progress: b.Progress}
-	result, err := source.Run(loadCtx, plan)
+	result, err := b.loadAll(loadCtx, source, plan, running.Place(), rec.Condition)
 	switch {
 	case errors.Is(context.Cause(loadCtx), errDied):
 		rec.Failure = running.WhyDead().Error()
@@ -217,6 +226,12 @@ func (b *Bench) plan(at contender.Place, c sample.Condition, cpus []int) load.Pl
 	}
 	if !c.Saturated() {
 		p.Pace = load.Constant(c.Rate)
+	}
+	for _, path := range b.Shapes[s.Name].Paths {
+		p.List = append(p.List, load.Request{URL: path})
+	}
+	if s.Spaced { // a single thread opens connections in a known order
+		p.Threads, p.Spare = 1, max(1, len(b.CPUs)-1)
 	}
 	if at.Protocol == contender.HTTP {
 		p.Header = append(p.Header, r.Header...)

@@ -46,6 +46,8 @@ const (
 	sleepBound = 0.02
 	// sleepTime is how long that is measured.
 	sleepTime = 200 * time.Millisecond
+	// deathTime is how long a process that has closed its connections may take to end.
+	deathTime = time.Second
 	// spareMemory is the share of the machine's memory that has to stay available.
 	spareMemory = 0.1
 )
@@ -275,6 +277,16 @@ func (m *member) died() string {
 	default:
 		return ""
 	}
+}
+
+// diesSoon is died after a moment: the kernel closes the connections of a process before its parent
+// learns that it has ended.
+func (m *member) diesSoon() string {
+	select {
+	case <-m.running.Dead():
+	case <-time.After(deathTime):
+	}
+	return m.died()
 }
 
 // fail records a member's failure and stops it at once, so that it does not disturb the others.
