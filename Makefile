@@ -26,7 +26,7 @@ PORTABLE := . ./fcgi ./upgrade ./load/... ./front/... ./internal/engine/... ./in
 RACELESS := Alloc|Amplification|WorkIs|Leftover|Idle(TLS|HTTP2)|KeptParts|ContendersServe|FaultsAreNamed|HardlyDiffers|EveryTarget
 RACELESS_PACKAGES := ./bench ./front ./front/cache ./internal/client ./internal/engine ./internal/engine/h2 ./internal/lab
 LAW := Document|Architecture|Decisions|Imports|Importers|Dependencies|NamedTests|Comments|OneComment|PackageState
-LAW := $(LAW)|AreShort|ExportedNames|Panics|Narrow|Words|Phrases|Flags|Raceless
+LAW := $(LAW)|AreShort|ExportedNames|Panics|Narrow|Words|Phrases|Flags|Raceless|HasNoQUIC
 
 test: programs ## run all tests: this is what CI runs
 	$(GO) vet ./...
@@ -35,7 +35,8 @@ test: programs ## run all tests: this is what CI runs
 	$(GO) -C contenders/engines test -benchtime 20ms .
 	$(GO) -C internal/grpctest vet ./...
 	$(GO) -C internal/grpctest test $(RACE) -tags poison ./...
-	GOOS=darwin $(GO) vet $(PORTABLE)
+	GOOS=darwin $(GO) vet $(PORTABLE) ./cmd/tare
+	$(GO) vet -tags http3 ./internal/cli
 	GOOS=windows $(GO) vet $(PORTABLE)
 	GOOS=linux GOARCH=386 $(GO) vet $(PORTABLE)
 	GOOS=linux GOARCH=arm $(GO) vet ./internal/poll/... ./internal/engine/...
