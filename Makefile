@@ -10,7 +10,7 @@ RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 weigh: ## weigh the ways of serving a Go handler on this machine (about eight minutes)
 	$(GO) run ./cmd/tare weigh
 
-EXPERIMENTS := $(patsubst experiments/%/experiment.yaml,%,$(wildcard experiments/*/experiment.yaml))
+EXPERIMENTS := $(patsubst experiments/%/experiment.yaml,%,$(wildcard experiments/*/experiment.yaml)) targets
 
 contenders: ## build, unpack and install all that is weighed, below .cache/
 	$(GO) build -o .cache/tare ./cmd/tare
@@ -24,7 +24,7 @@ PORTABLE := . ./fcgi ./upgrade ./load/... ./front/... ./internal/engine/... ./in
 # Tests that run without the race detector only: it allocates, it reports handlers that are racy on purpose, and it makes
 # the generator and the law about the source slow. TestRacelessTestsRun checks that these lists are complete.
 RACELESS := Alloc|Amplification|WorkIs|Leftover|Idle(TLS|HTTP2)|KeptParts|ContendersServe|FaultsAreNamed|HardlyDiffers|EveryTarget
-RACELESS_PACKAGES := ./bench ./front ./front/cache ./internal/client ./internal/engine ./internal/engine/h2 ./internal/lab
+RACELESS_PACKAGES := ./bench ./front ./front/internal/cache ./internal/client ./internal/engine ./internal/engine/h2 ./internal/lab
 LAW := Document|Architecture|Decisions|Imports|Importers|Dependencies|NamedTests|Comments|OneComment|PackageState
 LAW := $(LAW)|AreShort|ExportedNames|Panics|Narrow|Words|Phrases|Flags|Raceless|HasNoQUIC
 
@@ -66,12 +66,13 @@ check-slow: programs fuzz ## longer fuzzing, every test many times, the generato
 	TARE_SLOW=1 $(GO) test $(RACE) -tags poison -count 1 -timeout 60m . ./internal/... ./upgrade ./front/... ./load/...
 	@# The race detector is too slow for as many connections as these tests want.
 	TARE_SLOW=1 $(GO) test -count 1 -timeout 60m -run 'TestHTTP2(Floods|Stalled)' ./internal/engine
-	TARE_CLOCK=1 $(GO) test -count 1 -run '^TestClockIsTheKernels$$' -v ./bench
+	TARE_CLOCK=1 $(GO) test -count 1 -run '^TestClockIsTheKernels$$' -v ./internal/lab
 	$(GO) run ./cmd/tare weigh
 
 bench: ## compare with rivals, tell which targets are met, measure the parts (about an hour)
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/... ./load/... ./front/...
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./internal/lab
+	$(GO) run ./cmd/tare weigh targets
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 2h ./bench
 
 # The commit's tag is the version, or else its time and hash. Packages need modules from the Go proxy.

@@ -6,9 +6,9 @@ import (
 	"runtime/debug"
 	"strings"
 
-	"github.com/tarehq/tare/front/accesslog"
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/files"
+	"github.com/tarehq/tare/front/internal/accesslog"
 )
 
 // compiler makes a plan of a Config.

@@ -5,7 +5,7 @@ import (
 	"sync/atomic"
 	"time"
 
-	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/internal/cache"
 	"github.com/tarehq/tare/internal/poison"
 )
 

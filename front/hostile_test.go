@@ -29,7 +29,8 @@ import (
 //	37, 38, 43 limits of one connection     the server's tests
 //	39 superlinear work                     TestManyRangesGetMultipart of front/files, and
 //	                                        FuzzCleanPath
-//	41 memory for clients' keys             front/limit, and TestTooLongLimitKeysAreNotLimited
+//	41 memory for clients' keys             TestTooLongLimitKeysAreNotLimited, and tests of
+//	                                        front/internal/limit
 //	46 memory that is reused                all tests, with -tags poison
 //	47 repeated requests                    TestOnlyIdempotentRequestsAreRetried
 //	51 passwords                            TestKnownHashesMatch, TestChangedPasswordFileIsRead,

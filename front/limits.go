@@ -7,7 +7,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/limit"
+	"github.com/tarehq/tare/front/internal/limit"
 )
 
 const (

@@ -11,8 +11,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tarehq/tare/front/accesslog"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/accesslog"
 )
 
 const (

@@ -11,7 +11,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/spool"
+	"github.com/tarehq/tare/front/internal/spool"
 )
 
 // A long line neither loses the lines of other requests nor is truncated.

@@ -6,8 +6,8 @@ import (
 	"strconv"
 	"strings"
 
-	"github.com/tarehq/tare/front/accesslog"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/accesslog"
 )
 
 // exposition is a page in Prometheus' text format 0.0.4. Labels come from the Config and never from

@@ -4,7 +4,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/tarehq/tare/front/cache"
+	"github.com/tarehq/tare/front/internal/cache"
 )
 
 // plan is a compiled Config. It never changes, except for the number of its users.

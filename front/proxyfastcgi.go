@@ -7,8 +7,8 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tarehq/tare/front/cache"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/cache"
 	"github.com/tarehq/tare/internal/client"
 )
 

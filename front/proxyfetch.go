@@ -13,8 +13,8 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tarehq/tare/front/cache"
-	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/front/internal/upstream"
 	"github.com/tarehq/tare/internal/client"
 )
 

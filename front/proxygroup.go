@@ -13,7 +13,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/front/internal/upstream"
 )
 
 const (

@@ -8,8 +8,8 @@ import (
 
 	"golang.org/x/net/http/httpguts"
 
-	"github.com/tarehq/tare/front/cache"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/cache"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 

@@ -138,7 +138,7 @@ func noLeaks(t *testing.T) {
 				if strings.Contains(creator, "client.(*pool)") {
 					continue // it watches idle connections
 				}
-				for _, name := range []string{"tare/front.", "tare/front/upstream.", "internal/client."} {
+				for _, name := range []string{"tare/front.", "tare/front/internal/upstream.", "internal/client."} {
 					if strings.Contains(creator, name) {
 						found += stack + "\n\n"
 					}

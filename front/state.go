@@ -5,7 +5,7 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"github.com/tarehq/tare/front/accesslog"
+	"github.com/tarehq/tare/front/internal/accesslog"
 )
 
 // state is what outlives plans. An entry of a registry lives as long as a plan uses it.

@@ -14,7 +14,7 @@ import (
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/upstream"
+	"github.com/tarehq/tare/front/internal/upstream"
 )
 
 const (

@@ -28,7 +28,7 @@ type Config struct {
 	// Handler, if it is not nil, makes the handler that serves all requests, in place of the hosts'
 	// locations. It is called after the privileges have been given up; the result is closed at the
 	// end if it is an io.Closer. Front then has one host, for the addresses, their certificate, and
-	// a log of Defaults in a Format of package accesslog.
+	// a log of Defaults whose Format CheckLogFormat accepts.
 	Handler func() (http.Handler, error)
 
 	// Ignored directives and Warnings are printed when the configuration becomes active. Notes are

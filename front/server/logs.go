@@ -14,9 +14,9 @@ import (
 	"sync"
 	"time"
 
-	"github.com/tarehq/tare/front/cache"
 	"github.com/tarehq/tare/front/conf"
-	"github.com/tarehq/tare/front/spool"
+	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/front/internal/spool"
 	"github.com/tarehq/tare/internal/anchor"
 	"github.com/tarehq/tare/internal/privilege"
 	"github.com/tarehq/tare/internal/safefile"

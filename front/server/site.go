@@ -10,8 +10,8 @@ import (
 
 	"github.com/tarehq/tare"
 	"github.com/tarehq/tare/front"
-	"github.com/tarehq/tare/front/accesslog"
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/accesslog"
 )
 
 // site is what a Server serves: a front.Handler, or a handlerSite.
@@ -44,6 +44,14 @@ type handlerSite struct {
 	host         *conf.Host
 	format       accesslog.Format
 	log          *accesslog.File // nil without a log
+}
+
+// CheckLogFormat returns an error if name is not the Format of a log of a Config with a Handler:
+// "common" is the Common Log Format, "combined" adds Referer and User-Agent, "json" is one object a
+// line.
+func CheckLogFormat(name string) error {
+	_, err := accesslog.ParseFormat(name)
+	return err
 }
 
 // openHandler makes the site of a Config with a Handler.

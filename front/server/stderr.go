@@ -7,7 +7,7 @@ import (
 	"log"
 	"strings"
 
-	"github.com/tarehq/tare/front/spool"
+	"github.com/tarehq/tare/front/internal/spool"
 )
 
 // stderrLog is a server's log on standard error. Writes to it never block the server.

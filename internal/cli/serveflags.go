@@ -12,8 +12,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tarehq/tare/front/accesslog"
 	"github.com/tarehq/tare/front/files"
+	"github.com/tarehq/tare/front/server"
 	"github.com/tarehq/tare/internal/listen"
 	"github.com/tarehq/tare/internal/privilege"
 )
@@ -25,6 +25,8 @@ const (
 	defaultGrace = 10 * time.Second
 	// maxListeners limits the number of --listen flags.
 	maxListeners = 256
+	// defaultLogFormat is the default of --log-format.
+	defaultLogFormat = "combined"
 	// noCompression is the value of --compress that disables it.
 	noCompression = "none"
 )
@@ -61,7 +63,7 @@ type servePlan struct {
 	privilege    privilege.Config
 	cert, key    string // absolute; empty without TLS
 	accessLog    string // absolute path, stdio, or empty
-	format       accesslog.Format
+	format       string
 	files        files.Config
 	grace        time.Duration
 	allowsAnyDir bool // --unsafe-dir: skip checkServable
@@ -91,7 +93,7 @@ func (f *serveFlags) define(c *cobra.Command) {
 	s.StringVarP(&f.key, "key", "k", "", "read the certificate's key from this PEM `FILE` (default the file of --cert)")
 	s.StringVar(&f.accessLog, "access-log", "",
 		"write a line for each request to `FILE`; - is standard output (default none)")
-	s.StringVar(&f.format, "log-format", string(accesslog.Combined),
+	s.StringVar(&f.format, "log-format", defaultLogFormat,
 		"write the access log in `FORMAT` common, combined or json")
 	s.StringSliceVar(&f.index, "index", []string{"index.html"},
 		"serve the first of these `FILES` in a folder for the folder itself; '' for none")
@@ -124,7 +126,7 @@ func (f *serveFlags) plan(env Env, args []string) (*servePlan, error) {
 	var errs [6]error
 	errs[0] = p.readListeners(f)
 	p.privilege.Sandbox, errs[1] = privilege.ParseSandbox(f.sandbox)
-	p.format, errs[2] = accesslog.ParseFormat(f.format)
+	p.format, errs[2] = f.format, server.CheckLogFormat(f.format)
 	p.files.Header, errs[3] = parseHeaders(f.headers)
 	p.files.Compress, errs[4] = parseCompress(f.compress)
 	errs[5] = p.readPaths(env, f)

@@ -77,10 +77,22 @@ func (j *Job) Delete() error {
 	defer cancel()
 	_, err := j.kubectl(ctx, nil, "delete", "job", j.Name, "--cascade=foreground", "--ignore-not-found", "--wait")
 	if err != nil {
-		return fmt.Errorf("fleet: cannot delete the job: %w (delete it with \"kubectl delete job %s\")", err, j.Name)
+		return &LeftJobError{Command: strings.Join(j.command("delete", "job", j.Name).Args, " "), Err: err}
 	}
 	return nil
 }
+
+// LeftJobError is the error of a Job that could not be deleted.
+type LeftJobError struct {
+	Command string // deletes the Job
+	Err     error
+}
+
+func (e *LeftJobError) Error() string {
+	return fmt.Sprintf("fleet: cannot delete the job: %v (delete it with %q)", e.Err, e.Command)
+}
+
+func (e *LeftJobError) Unwrap() error { return e.Err }
 
 func (j *Job) deleteIf(needed bool) error {
 	if !needed {

@@ -37,6 +37,8 @@ type link struct {
 	ended   chan struct{} // closed when the command has ended
 	endErr  error         // its error, set before
 	isLost  bool          // only Fleet uses it
+
+	isOpened atomic.Bool // starting the agent has succeeded or failed
 }
 
 // event is a record of an agent, or the end of its output if err is not nil.

@@ -97,7 +97,7 @@ func (f *Fleet) Run(ctx context.Context, p load.Plan) (*load.Result, error) {
 	case r.noConnection != "" && res.Requests == 0:
 		return res, &load.ConnectError{URL: res.URL, First: r.noConnection}
 	case r.lost != nil && (f.options.OnLoss == End || len(f.alive()) == 0):
-		return res, &Error{r.lost}
+		return res, &Error{Reasons: r.lost}
 	}
 	return res, nil
 }
@@ -107,7 +107,7 @@ func (f *Fleet) newRun(p load.Plan) (*run, error) {
 	r := &run{fleet: f, plan: p, byLink: make(map[*link]*part)}
 	threads, names := f.Threads(), []string(nil)
 	if len(threads) == 0 {
-		return nil, &Error{[]string{"all agents were lost"}}
+		return nil, &Error{Reasons: []string{"all agents were lost"}}
 	}
 	for i, l := range f.alive() {
 		if p.Threads > 0 {
@@ -362,11 +362,16 @@ func (r *run) watch() {
 			continue
 		}
 		if quiet := now - time.Duration(p.link.active.Load()); quiet > silence {
-			r.lose(p, fmt.Sprintf("nothing arrived from it for %.0f s", quiet.Seconds()))
+			r.lose(p, silentText(quiet))
 		} else if limit := r.deadline(); limit > 0 && now > limit {
 			r.lose(p, "it reported no result")
 		}
 	}
+}
+
+// silentText is why an agent is lost from which nothing arrives.
+func silentText(quiet time.Duration) string {
+	return fmt.Sprintf("nothing arrived from it for %.0f s", quiet.Seconds())
 }
 
 // deadline returns when results must have arrived; 0 if that is unknown.

@@ -1,0 +1,92 @@
+package accesslog
+
+import (
+	"io"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/tarehq/tare/front/internal/spool"
+)
+
+const (
+	// flushInterval is the time between two writes of a File. The lines of an interval are written
+	// together: writing each by itself would add a tenth to a request's cost.
+	flushInterval = 100 * time.Millisecond
+	// writeTimeout is how long a request waits for a file that is too slow. After that the line is
+	// lost and counted.
+	writeTimeout = time.Second
+	// keptLine is the maximum capacity of a buffer that is reused.
+	keptLine = 4 << 10
+)
+
+// File is a log's file, which may block, fill or break without blocking requests. It counts lost
+// lines.
+type File struct {
+	*spool.Spool
+	lost atomic.Int64
+}
+
+// Open opens a log. open opens its file, also again when it is reopened, which is impossible if
+// isFixed is set. lost makes a line about lost lines. report receives messages about the file.
+func Open(open func() (io.WriteCloser, error), isFixed bool, lost func(lines int, why error) []byte,
+	report func(text string)) (*File, error) {
+	out, err := open()
+	if err != nil {
+		return nil, err
+	}
+	f := new(File)
+	config := spool.Config{
+		Gather: flushInterval, Patience: writeTimeout, Open: open, Report: report,
+		Lost: func(lines int, why error) []byte {
+			f.lost.Add(int64(lines))
+			return lost(lines, why)
+		},
+	}
+	if isFixed {
+		config.Open = nil
+	}
+	f.Spool = spool.New(out, config)
+	return f, nil
+}
+
+// Lost returns the number of lines that were lost.
+func (f *File) Lost() int64 { return f.lost.Load() }
+
+// Buffers holds reusable buffers for lines, and the current second as text: formatting it for each
+// line would be a third of the line's cost. The zero value is ready to use.
+type Buffers struct {
+	buffers sync.Pool // of *[]byte
+	second  atomic.Pointer[second]
+}
+
+type second struct {
+	unix int64
+	text string
+}
+
+// Local returns a time in the Common Log Format.
+func (b *Buffers) Local(at time.Time) string {
+	s := b.second.Load()
+	if s == nil || s.unix != at.Unix() {
+		s = &second{at.Unix(), at.Format(clfTime)}
+		b.second.Store(s)
+	}
+	return s.text
+}
+
+// Get returns a buffer, which may have content.
+func (b *Buffers) Get() *[]byte {
+	if buffer, ok := b.buffers.Get().(*[]byte); ok {
+		return buffer
+	}
+	return new([]byte)
+}
+
+// Put makes a buffer of Get available again, with the memory of line.
+func (b *Buffers) Put(buffer *[]byte, line []byte) {
+	if cap(line) <= keptLine {
+		*buffer = line
+		b.buffers.Put(buffer)
+	}
+}

@@ -1,0 +1,80 @@
+package cache_test
+
+import (
+	"net/http"
+	"testing"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/cache"
+)
+
+// silent is a client that discards the response.
+type silent struct {
+	header http.Header
+	bytes  int
+}
+
+func (s *silent) Header() http.Header { return s.header }
+func (s *silent) WriteHeader(int)     {}
+
+func (s *silent) Write(b []byte) (int, error) {
+	s.bytes += len(b)
+	return len(b), nil
+}
+
+// nobody is an origin that gets no requests.
+type nobody struct {
+	t      testing.TB
+	header http.Header // of the request
+}
+
+func (n nobody) Sent() (http.Header, string) { return n.header, "" }
+
+func (n nobody) Prepare(cache.OriginRequest) (cache.Fetch, error) {
+	n.t.Error("the origin received a request")
+	return nil, errOrigin
+}
+
+// hitter returns a function that requests a stored response.
+func hitter(t testing.TB) func() {
+	c, err := cache.New(conf.Cache{Name: "test"}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(c.Close)
+	rules, err := cache.Compile(conf.CachePolicy{Lock: true}, divertsByField)
+	if err != nil {
+		t.Fatal(err)
+	}
+	r, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://a.example/some/path/to/a/page.html", nil)
+	r.Header = headerOf("Accept: */*", "Accept-Encoding: gzip", "User-Agent: x")
+	q := cache.Query{Context: r.Context(), Method: r.Method, Header: r.Header, Key: r.URL.String(), Rules: rules}
+	s := &site{cache: c}
+	s.responds(200, big(1<<10), fresh, "Vary: Accept-Encoding", "Content-Type: text/html", `Etag: "x"`,
+		"Last-Modified: Fri, 31 Dec 1999 00:00:00 GMT")
+	for a := (*cache.Response)(nil); a == nil || a.State != cache.StateHit; {
+		if a, err = c.Respond(q, visit{s, r}); err != nil {
+			t.Fatal(err)
+		}
+		a.Close()
+	}
+	w, origin := &silent{header: make(http.Header)}, cache.Origin(nobody{t, r.Header})
+	return func() {
+		a, err := c.Respond(q, origin)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := a.Send(w, r); err != nil {
+			t.Fatal(err)
+		}
+		a.Close()
+	}
+}
+
+func BenchmarkHit(b *testing.B) {
+	hit := hitter(b)
+	b.ReportAllocs()
+	for b.Loop() {
+		hit()
+	}
+}

@@ -1,0 +1,464 @@
+package cache_test
+
+import (
+	"errors"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/cache"
+)
+
+func TestVarySelectsResponse(t *testing.T) {
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
+		s.respondBy(func(r *http.Request) (*http.Response, error) {
+			return response(200, r.Header.Get("Accept-Encoding")+"|"+r.Header.Get("Accept"),
+				"Cache-Control: max-age=60", "Vary: accept-encoding", "Vary: Accept"), nil
+		})
+		s.get("Accept-Encoding: gzip, br", "Accept: a").want(t, cache.StateMiss, 200, "gzip, br|a")
+		synctest.Wait()
+		s.get("Accept-Encoding: gzip, br", "Accept: a").want(t, cache.StateHit, 200, "gzip, br|a")
+		s.get("Accept-Encoding: gzip", "Accept-Encoding: br", "Accept: a").want(t, cache.StateHit, 200, "gzip, br|a")
+		s.get("Accept-Encoding: gzip,br", "Accept: a", "User-Agent: other").want(t, cache.StateHit, 200, "gzip, br|a")
+		s.get("Accept: a").want(t, cache.StateMiss, 200, "|a")
+		s.get("Accept-Encoding: gzip", "Accept: a").want(t, cache.StateMiss, 200, "gzip|a")
+		synctest.Wait()
+		s.get("Accept: a").want(t, cache.StateHit, 200, "|a")
+		s.get("Accept-Encoding: gzip", "Accept: a").want(t, cache.StateHit, 200, "gzip|a")
+		s.get("Accept-Encoding: gzip, br", "Accept: a").want(t, cache.StateHit, 200, "gzip, br|a")
+	})
+}
+
+// The number of a key's variants is limited, whatever clients send.
+func TestVariantsAreLimited(t *testing.T) {
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
+		s.responds(200, "x", "Cache-Control: max-age=600", "Vary: X")
+		for i := range 100 {
+			s.get("X: "+strings.Repeat("x", i)).want(t, cache.StateMiss, 200, "x")
+			synctest.Wait()
+		}
+		if n, _, _ := s.cache.Len(); n > 32 {
+			t.Errorf("%d variants are stored", n)
+		}
+		s.get("X: "+strings.Repeat("x", 99)).want(t, cache.StateHit, 200, "x")
+	})
+}
+
+func TestMethodsThatAreStored(t *testing.T) {
+	const url = "http://a.example/x"
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
+		s.respondBy(func(r *http.Request) (*http.Response, error) {
+			return response(200, r.Method, "Cache-Control: max-age=60"), nil
+		})
+		if g := s.request("HEAD", url); g.state != cache.StateMiss || g.body != "" ||
+			g.header.Get("Content-Length") != "3" {
+			t.Errorf("HEAD got %+v", g)
+		}
+		if m := s.lastRequest().Method; m != "GET" {
+			t.Errorf("the origin received %s, want GET", m)
+		}
+		synctest.Wait()
+		s.get().want(t, cache.StateHit, 200, "GET")
+		if g := s.request("HEAD", url); g.state != cache.StateHit || g.body != "" ||
+			g.header.Get("Content-Length") != "3" {
+			t.Errorf("HEAD got %+v", g)
+		}
+		s.request("OPTIONS", url).want(t, "", 200, "OPTIONS")
+		s.get().want(t, cache.StateHit, 200, "GET")
+		// as in nginx
+		s.query(cache.Query{HasBody: true}, "GET", url).want(t, cache.StateHit, 200, "GET")
+	})
+	inBubble(t, conf.CachePolicy{KeepHead: true}, func(t *testing.T, s *site) {
+		s.respondBy(func(r *http.Request) (*http.Response, error) {
+			return response(200, r.Method, "Cache-Control: max-age=60"), nil
+		})
+		s.request("HEAD", url)
+		if m := s.lastRequest().Method; m != "HEAD" {
+			t.Errorf("the origin received %s, want HEAD", m)
+		}
+		synctest.Wait()
+		s.get().want(t, cache.StateMiss, 200, "GET")
+	})
+	if _, err := cache.Compile(conf.CachePolicy{Methods: []string{"GET", "POST"}}, divertsByField); err == nil {
+		t.Error("responses to POST are stored")
+	}
+}
+
+func TestUnsafeMethodsInvalidateStoredResponse(t *testing.T) {
+	const url = "http://a.example/x"
+	for _, test := range []struct {
+		method string
+		status int
+		gone   bool
+		off    bool
+	}{
+		{"POST", 200, true, false}, {"PUT", 204, true, false}, {"DELETE", 303, true, false},
+		{"PATCH", 200, true, false}, {"UNKNOWN", 200, true, false},
+		{"POST", 500, false, false}, {"POST", 404, false, false}, {"OPTIONS", 200, false, false},
+		{"PROPFIND", 200, false, false},
+		{"POST", 200, false, true}, {"DELETE", 204, false, true}, {"PURGE", 200, false, true},
+	} {
+		inBubble(t, conf.CachePolicy{Invalidate: !test.off}, func(t *testing.T, s *site) {
+			s.responds(200, "old", "Cache-Control: max-age=60", "Vary: X")
+			s.get("X: 1")
+			s.get("X: 2")
+			synctest.Wait()
+			s.responds(test.status, "")
+			s.request(test.method, url)
+			s.responds(200, "new", "Cache-Control: max-age=60")
+			state, body := cache.StateHit, "old"
+			if test.gone {
+				state, body = cache.StateMiss, "new"
+			}
+			s.get("X: 1").want(t, state, 200, body)
+		})
+	}
+}
+
+// A response on its way in is not stored if its key is invalidated or purged meanwhile.
+func TestResponseInvalidatedOnItsWayIsNotStored(t *testing.T) {
+	for name, change := range map[string]func(*site){
+		"POST":        func(s *site) { s.request("POST", "http://a.example/x") },
+		"Purge":       func(s *site) { s.cache.Purge("http://a.example/x") },
+		"PurgePrefix": func(s *site) { s.cache.PurgePrefix("http:") },
+	} {
+		t.Run(name, func(t *testing.T) {
+			inBubble(t, conf.CachePolicy{Invalidate: true}, func(t *testing.T, s *site) {
+				s.respondBy(func(r *http.Request) (*http.Response, error) {
+					if r.Method == "GET" {
+						time.Sleep(time.Second)
+					}
+					return response(200, "old", "Cache-Control: max-age=60"), nil
+				})
+				go s.get()
+				time.Sleep(time.Second / 2)
+				change(s)
+				time.Sleep(time.Second)
+				s.get().want(t, cache.StateMiss, 200, "old")
+			})
+		})
+	}
+}
+
+func TestConditionsAndRangesApply(t *testing.T) {
+	const modified = "Fri, 31 Dec 1999 00:00:00 GMT"
+	for _, test := range []struct {
+		fields string
+		status int
+		body   string
+	}{
+		{`If-None-Match: "v1"`, 304, ""},
+		{`If-None-Match: W/"v1"`, 304, ""},
+		{`If-None-Match: "v0", "v1"`, 304, ""},
+		{`If-None-Match: *`, 304, ""},
+		{`If-None-Match: "v2"`, 200, "0123456789"},
+		{"If-Modified-Since: " + modified, 304, ""},
+		{"If-Modified-Since: Thu, 30 Dec 1999 00:00:00 GMT", 200, "0123456789"},
+		{`If-None-Match: "v2"|If-Modified-Since: ` + modified, 200, "0123456789"},
+		{`If-Match: "v2"`, 412, ""},
+		{`If-Match: "v1"`, 200, "0123456789"},
+		{"If-Unmodified-Since: Thu, 30 Dec 1999 00:00:00 GMT", 412, ""},
+		{"Range: bytes=2-4", 206, "234"},
+		{"Range: bytes=-1", 206, "9"},
+		{"Range: bytes=20-", 416, "invalid range: failed to overlap\n"},
+		{`Range: bytes=2-4|If-Range: "v1"`, 206, "234"},
+		{`Range: bytes=2-4|If-Range: "v2"`, 200, "0123456789"},
+		{`Range: bytes=2-4|If-None-Match: "v1"`, 304, ""},
+		{"Range: bytes=" + strings.Repeat("0-0,", 20) + "1-1", 200, "0123456789"},
+	} {
+		inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
+			s.responds(200, "0123456789", "Cache-Control: max-age=60", `Etag: "v1"`, "Last-Modified: "+modified,
+				"Content-Type: text/plain")
+			for _, state := range []cache.State{cache.StateMiss, cache.StateHit} {
+				g := s.get(strings.Split(test.fields, "|")...)
+				g.want(t, state, test.status, test.body)
+				if g.status == 206 && g.header.Get("Content-Length") != "3" && g.header.Get("Content-Length") != "1" {
+					t.Errorf("Content-Length %q", g.header.Get("Content-Length"))
+				}
+				if g.status == 412 && g.header.Get("Content-Length") != "" {
+					t.Errorf("412 has Content-Length %q", g.header.Get("Content-Length"))
+				}
+				synctest.Wait()
+			}
+			if h := s.lastRequest().Header; len(h) > 0 {
+				t.Errorf("the origin received %v", h)
+			}
+			if s.requests() != 1 {
+				t.Errorf("the origin received %d requests", s.requests())
+			}
+		})
+	}
+}
+
+func TestSeveralRangesBecomeMultipart(t *testing.T) {
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
+		s.responds(200, "0123456789", "Cache-Control: max-age=60")
+		s.get()
+		synctest.Wait()
+		g := s.get("Range: bytes=0-1,5-6")
+		if g.status != 206 || !strings.Contains(g.body, "Content-Range: bytes 0-1/10\r\n") ||
+			!strings.Contains(g.body, "\r\n\r\n56\r\n") {
+			t.Errorf("got %+v", g)
+		}
+	})
+}
+
+// If the origin does not announce the length, a conditional request waits for the end.
+func TestConditionWaitsForUnknownLength(t *testing.T) {
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
+		s.respondBy(func(*http.Request) (*http.Response, error) {
+			r := response(200, "0123456789", "Cache-Control: max-age=60", `Etag: "v1"`)
+			r.ContentLength = -1
+			return r, nil
+		})
+		s.get("Range: bytes=1-2").want(t, cache.StateMiss, 206, "12")
+		s.get(`If-None-Match: "v1"`).want(t, cache.StateHit, 304, "")
+	})
+}
+
+var errOrigin = errors.New("the origin fails")
+
+func TestSkipAndNoStoreDiffer(t *testing.T) {
+	const url = "http://a.example/x"
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
+		s.responds(200, "one", "Cache-Control: max-age=60")
+		s.get()
+		synctest.Wait()
+		s.responds(200, "two", "Cache-Control: max-age=60")
+		s.query(cache.Query{Skip: true, NoStore: true}, "GET", url).want(t, cache.StateBypass, 200, "two")
+		s.get().want(t, cache.StateHit, 200, "one")
+		s.query(cache.Query{Skip: true}, "GET", url).want(t, cache.StateBypass, 200, "two")
+		synctest.Wait()
+		s.get().want(t, cache.StateHit, 200, "two")
+		s.query(cache.Query{NoStore: true}, "GET", url+"2", "Range: bytes=0-0").want(t, cache.StateMiss, 200, "two")
+		if s.lastRequest().Header.Get("Range") == "" {
+			t.Error("the origin did not receive the range, although nothing is stored")
+		}
+		synctest.Wait()
+		s.request("GET", url+"2").want(t, cache.StateMiss, 200, "two")
+	})
+}
+
+// Rejects may depend on the response. Then updates are not in the background.
+func TestRefusedResponseIsNotStored(t *testing.T) {
+	policy := conf.CachePolicy{Background: true, Stale: conf.CacheStale{Updating: true}}
+	inBubble(t, policy, func(t *testing.T, s *site) {
+		q := cache.Query{Rejects: func(resp *http.Response) bool { return resp.Header.Get("X-Private") != "" }}
+		request := func() got { return s.query(q, "GET", "http://a.example/x") }
+		s.responds(200, "one", "Cache-Control: max-age=60", "X-Private: 1")
+		request().want(t, cache.StateMiss, 200, "one")
+		synctest.Wait()
+		request().want(t, cache.StateMiss, 200, "one")
+		s.responds(200, "two", "Cache-Control: max-age=60")
+		request().want(t, cache.StateMiss, 200, "two")
+		synctest.Wait()
+		request().want(t, cache.StateHit, 200, "two")
+		time.Sleep(time.Minute)
+		s.responds(200, "three", "Cache-Control: max-age=60", "X-Private: 1")
+		request().want(t, cache.StateExpired, 200, "three")
+		s.responds(200, "four", "Cache-Control: max-age=60")
+		request().want(t, cache.StateExpired, 200, "four")
+		synctest.Wait()
+		request().want(t, cache.StateHit, 200, "four")
+	})
+}
+
+func TestMinUsesDelaysStoring(t *testing.T) {
+	inBubble(t, conf.CachePolicy{MinUses: 3}, func(t *testing.T, s *site) {
+		s.responds(200, "x", "Cache-Control: max-age=60")
+		for _, state := range []cache.State{cache.StateMiss, cache.StateMiss, cache.StateMiss, cache.StateHit} {
+			s.get().want(t, state, 200, "x")
+			synctest.Wait()
+		}
+	})
+}
+
+func TestCacheStatusDescribesResponse(t *testing.T) {
+	inBubble(t, conf.CachePolicy{Status: true, Revalidate: true, Stale: conf.CacheStale{Error: true}},
+		func(t *testing.T, s *site) {
+			want := func(g got, values ...string) {
+				t.Helper()
+				if strings.Join(g.header["Cache-Status"], "|") != strings.Join(values, "|") {
+					t.Errorf("Cache-Status %q, want %q", g.header["Cache-Status"], values)
+				}
+			}
+			s.responds(200, "x", "Cache-Control: max-age=60", `Etag: "1"`, "Cache-Status: inner; hit", "Vary: X")
+			want(s.get(), "inner; hit, test; fwd=uri-miss; fwd-status=200; stored")
+			time.Sleep(time.Second)
+			want(s.get(), "inner; hit, test; hit; ttl=59")
+			want(s.get("X: 1"), "inner; hit, test; fwd=vary-miss; fwd-status=200; stored")
+			want(s.query(cache.Query{Skip: true, NoStore: true}, "GET", "http://a.example/x"),
+				"inner; hit, test; fwd=bypass")
+			time.Sleep(time.Minute)
+			s.responds(304, "")
+			want(s.get(), "inner; hit, test; fwd=stale; fwd-status=304")
+			time.Sleep(2 * time.Minute)
+			s.respondBy(func(*http.Request) (*http.Response, error) { return nil, errOrigin })
+			want(s.get(), "inner; hit, test; fwd=stale")
+			s.responds(200, "")
+			want(s.request("POST", "http://a.example/x"), "test; fwd=method")
+		})
+}
+
+func TestPurgeRemovesResponses(t *testing.T) {
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
+		s.responds(200, "x", "Cache-Control: max-age=60", "Vary: X")
+		urls := []string{"http://a.example/a/1", "http://a.example/a/2", "http://a.example/b/1"}
+		for _, url := range urls {
+			s.request("GET", url)
+			s.request("GET", url, "X: 1")
+		}
+		synctest.Wait()
+		if n := s.cache.Purge("http://a.example/a/1"); n != 2 {
+			t.Errorf("%d responses purged, want 2", n)
+		}
+		if n := s.cache.PurgePrefix("http://a.example/a/"); n != 2 {
+			t.Errorf("%d responses purged, want 2", n)
+		}
+		s.request("GET", urls[2]).want(t, cache.StateHit, 200, "x")
+		s.request("GET", urls[1]).want(t, cache.StateMiss, 200, "x")
+		synctest.Wait()
+		if n := s.cache.PurgePrefix(""); n != 3 {
+			t.Errorf("%d responses purged, want 3", n)
+		}
+		if n, memory, disk := s.cache.Len(); n != 0 || memory != 0 || disk != 0 {
+			t.Errorf("%d responses are left, with %d and %d bytes", n, memory, disk)
+		}
+	})
+}
+
+func TestInactiveResponseIsRemoved(t *testing.T) {
+	config := conf.Cache{Inactive: time.Minute}
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, config, conf.CachePolicy{})
+		defer s.cache.Close()
+		s.responds(200, "x", "Cache-Control: max-age=3600")
+		s.get()
+		for range 5 {
+			time.Sleep(50 * time.Second)
+			s.get().want(t, cache.StateHit, 200, "x")
+		}
+		time.Sleep(75 * time.Second)
+		if n, memory, _ := s.cache.Len(); n != 0 || memory != 0 {
+			t.Errorf("%d responses are left, with %d bytes", n, memory)
+		}
+	})
+}
+
+// Memory is limited, and popular responses outlast those requested once.
+func TestPopularResponsesOutlastOthers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const room = 4 << 20
+		s := newSite(t, conf.Cache{MemoryBytes: room}, conf.CachePolicy{})
+		defer s.cache.Close()
+		s.responds(200, big(16<<10), "Cache-Control: max-age=3600")
+		for range 3 {
+			s.request("GET", "http://a.example/hot")
+			time.Sleep(2 * time.Second)
+		}
+		for i := range 1000 {
+			s.request("GET", "http://a.example/"+strings.Repeat("x", i))
+			synctest.Wait()
+			if _, memory, _ := s.cache.Len(); memory > room {
+				t.Fatalf("%d bytes in memory, want at most %d", memory, room)
+			}
+		}
+		if g := s.request("GET", "http://a.example/hot"); g.state != cache.StateHit {
+			t.Errorf("the popular response is gone: %s", g.state)
+		}
+		if n, _, _ := s.cache.Len(); n < 150 {
+			t.Errorf("%d responses are stored, want more", n)
+		}
+	})
+}
+
+// The name in Cache-Status is a token or a string of structured fields.
+func TestNameIsAStructuredField(t *testing.T) {
+	for name, want := range map[string]string{"zone-1.x": "zone-1.x", "": `""`, "1x": `"1x"`, `a "b"\`: `"a \"b\"\\"`,
+		"é\n": `"???"`} {
+		synctest.Test(t, func(t *testing.T) {
+			s := newSite(t, conf.Cache{Name: name}, conf.CachePolicy{Status: true})
+			defer s.cache.Close()
+			s.responds(200, "x")
+			if got := s.get().header.Get("Cache-Status"); got != want+"; fwd=uri-miss" {
+				t.Errorf("%q is sent as %s, want %s", name, got, want)
+			}
+		})
+	}
+}
+
+// Connection-specific fields are not stored.
+func TestConnectionFieldsAreNotStored(t *testing.T) {
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
+		s.responds(200, "x", fresh, "Connection: close, x-one", "X-One: 1", "Keep-Alive: timeout=5",
+			"Transfer-Encoding: chunked", "Trailer: X-Two", "X-Three: 3")
+		s.get()
+		synctest.Wait()
+		g := s.get()
+		g.want(t, cache.StateHit, 200, "x")
+		for _, name := range []string{"Connection", "X-One", "Keep-Alive", "Transfer-Encoding", "Trailer"} {
+			if g.header.Get(name) != "" {
+				t.Errorf("%s was stored", name)
+			}
+		}
+		if g.header.Get("X-Three") != "3" {
+			t.Error("X-Three was not stored")
+		}
+	})
+}
+
+// slowEnd is a body whose end comes a second after its last byte.
+type slowEnd struct{ strings.Reader }
+
+func (b *slowEnd) Read(p []byte) (int, error) {
+	n, err := b.Reader.Read(p)
+	if err != nil {
+		time.Sleep(time.Second)
+	}
+	return n, err
+}
+
+// whole is a client that calls a function after a number of bytes.
+type whole struct {
+	*httptest.ResponseRecorder
+	bytes int
+	then  func()
+}
+
+func (w *whole) Write(p []byte) (int, error) {
+	if w.bytes -= len(p); w.bytes == 0 {
+		w.then()
+	}
+	return w.ResponseRecorder.Write(p)
+}
+
+// A client that has the whole response finds it stored.
+func TestWholeResponseIsStored(t *testing.T) {
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
+		s.respondBy(func(*http.Request) (*http.Response, error) {
+			resp := response(200, "body", "Cache-Control: max-age=60", "Content-Length: 4")
+			resp.Body = io.NopCloser(&slowEnd{*strings.NewReader("body")})
+			return resp, nil
+		})
+		r := httptest.NewRequest(http.MethodGet, "http://a.example/x", nil)
+		a, err := s.cache.Respond(cache.Query{Context: r.Context(), Method: r.Method, Header: r.Header, Rules: s.rules,
+			Key: "http://a.example/x"}, visit{s, r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		fetched := false
+		w := &whole{httptest.NewRecorder(), 4, func() {
+			fetched = true
+			s.get().want(t, cache.StateHit, 200, "body")
+		}}
+		if err := a.Send(w, r); err != nil || !fetched {
+			t.Errorf("%v, fetched again: %v", err, fetched)
+		}
+	})
+}

@@ -1,0 +1,496 @@
+package cache_test
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/cache"
+)
+
+// onDisk runs a test with a cache in a directory.
+func onDisk(t *testing.T, config conf.Cache, policy conf.CachePolicy, f func(t *testing.T, s *site, dir string)) {
+	t.Helper()
+	if config.Dir == "" {
+		config.Dir = t.TempDir()
+	}
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, config, policy)
+		defer s.cache.Close()
+		synctest.Wait()
+		f(t, s, config.Dir)
+	})
+}
+
+// filesIn returns the files in a directory and below.
+func filesIn(t *testing.T, dir string) (names []string) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(name string, d fs.DirEntry, err error) error {
+		if err == nil && !d.IsDir() {
+			names = append(names, name)
+		}
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return names
+}
+
+func TestResponsesSurviveRestart(t *testing.T) {
+	config := conf.Cache{Dir: t.TempDir(), Levels: []int{1, 2}, Inactive: 24 * time.Hour}
+	policy := conf.CachePolicy{Revalidate: true}
+	small, large := "small", big(1<<20)
+	onDisk(t, config, policy, func(t *testing.T, s *site, _ string) {
+		s.respondBy(func(r *http.Request) (*http.Response, error) {
+			body := small
+			if r.URL.Path == "/large" {
+				body = large
+			}
+			return response(200, r.Header.Get("X")+body, "Cache-Control: max-age=600", "Vary: X", `Etag: "1"`, "Y: a",
+				"Y: b"), nil
+		})
+		s.request("GET", "http://a.example/small")
+		s.request("GET", "http://a.example/small", "X: 1")
+		s.request("GET", "http://a.example/large")
+	})
+	if n := len(filesIn(t, config.Dir)); n != 3 {
+		t.Errorf("there are %d files", n)
+	}
+	onDisk(t, config, policy, func(t *testing.T, s *site, _ string) {
+		time.Sleep(time.Second)
+		s.respondBy(func(*http.Request) (*http.Response, error) { return nil, errOrigin })
+		for range 2 {
+			g := s.request("GET", "http://a.example/small")
+			g.want(t, cache.StateHit, 200, small)
+			if g.header.Get("Content-Length") != "5" || strings.Join(g.header["Y"], ",") != "a,b" ||
+				g.header.Get("Age") != "1" {
+				t.Errorf("header %v", g.header)
+			}
+			s.request("GET", "http://a.example/small", "X: 1").want(t, cache.StateHit, 200, "1"+small)
+			s.request("GET", "http://a.example/large").want(t, cache.StateHit, 200, large)
+			s.request("GET", "http://a.example/large", "Range: bytes=16-31").want(t, cache.StateHit, 206, large[:16])
+		}
+		if g := s.request("GET", "http://a.example/large", "X: 1"); !errors.Is(g.err, errOrigin) {
+			t.Errorf("another variant got %+v", g)
+		}
+		// The changes of a 304 survive a restart.
+		time.Sleep(time.Hour)
+		s.responds(304, "", "Cache-Control: max-age=7200", "Y: c")
+		s.request("GET", "http://a.example/small").want(t, cache.StateRevalidated, 200, small)
+		s.request("GET", "http://a.example/large").want(t, cache.StateRevalidated, 200, large)
+	})
+	onDisk(t, config, policy, func(t *testing.T, s *site, _ string) {
+		time.Sleep(time.Hour + time.Minute)
+		for url, body := range map[string]string{"http://a.example/small": small, "http://a.example/large": large} {
+			if g := s.request("GET", url); g.body != body || g.state != cache.StateHit || g.header.Get("Y") != "c" {
+				t.Errorf("got %s %d %v", g.state, g.status, g.header)
+			}
+		}
+		if n := s.cache.PurgePrefix("http://a.example/"); n != 3 {
+			t.Errorf("%d responses purged, want 3", n)
+		}
+	})
+	if n := len(filesIn(t, config.Dir)); n != 0 {
+		t.Errorf("there are %d files", n)
+	}
+}
+
+// However a file was truncated or changed, the response is correct or comes from the origin.
+func TestTornFileIsNotServed(t *testing.T) {
+	source := t.TempDir()
+	const url = "http://a.example/x"
+	body := big(1 << 10)
+	onDisk(t, conf.Cache{Dir: source}, conf.CachePolicy{}, func(t *testing.T, s *site, _ string) {
+		s.responds(200, body, "Cache-Control: max-age=600")
+		s.request("GET", url)
+	})
+	name := filesIn(t, source)[0]
+	whole, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	torn := make(map[string][]byte)
+	for n := 0; n < len(whole); n += 7 {
+		torn[fmt.Sprintf("cut to %d", n)] = whole[:n]
+		flipped := bytes.Clone(whole)
+		flipped[n] ^= 0x40
+		torn[fmt.Sprintf("another byte at %d", n)] = flipped
+		zeroed := bytes.Clone(whole)
+		clear(zeroed[n:])
+		torn[fmt.Sprintf("zeros from %d", n)] = zeroed
+	}
+	torn["longer"] = append(bytes.Clone(whole), 'x')
+	dir := t.TempDir()
+	place := filepath.Join(dir, filepath.Base(name))
+	for _, files := range []bool{false, true} {
+		for what, content := range torn {
+			if err := os.WriteFile(place, content, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			onDisk(t, conf.Cache{Dir: dir}, conf.CachePolicy{}, func(t *testing.T, s *site, _ string) {
+				if files {
+					s.cache.NothingInMemory()
+				}
+				s.responds(200, "new")
+				g := s.request("GET", url)
+				// The room for a longer description does not matter.
+				harmless := g.state == cache.StateHit && g.body == body && strings.HasPrefix(what, "another byte")
+				if !harmless && (g.state != cache.StateMiss || g.body != "new") {
+					t.Errorf("%s: got %s %d with %d bytes", what, g.state, g.status, len(g.body))
+				}
+			})
+		}
+	}
+}
+
+// Other programs' files are left alone; drafts and files of other levels are removed.
+func TestForeignFilesAreLeftAlone(t *testing.T) {
+	dir := t.TempDir()
+	name := strings.Repeat("ab", 24)
+	for place, stays := range map[string]bool{
+		"notes.txt": true, "a/notes": true, "drafts/" + name: false, "drafts/mine": true, "zz/" + name: false,
+		strings.ToUpper(name): true,
+	} {
+		place := filepath.Join(dir, filepath.FromSlash(place))
+		if err := os.MkdirAll(filepath.Dir(place), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(place, []byte("x"), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		defer func() {
+			if _, err := os.Stat(place); (err == nil) != stays {
+				t.Errorf("%s: %v", place, err)
+			}
+		}()
+	}
+	onDisk(t, conf.Cache{Dir: dir, Levels: []int{2}}, conf.CachePolicy{}, func(*testing.T, *site, string) {})
+}
+
+// If files were removed by another program, the responses are fetched again.
+func TestRemovedFileIsFetchedAgain(t *testing.T) {
+	for name, remove := range map[string]func(t *testing.T, dir string) error{
+		"each": func(t *testing.T, dir string) (err error) {
+			for _, file := range filesIn(t, dir) {
+				err = errors.Join(err, os.Remove(file))
+			}
+			return err
+		},
+		"all, as people do to purge everything": func(_ *testing.T, dir string) error {
+			all, err := os.ReadDir(dir)
+			for _, e := range all {
+				err = errors.Join(err, os.RemoveAll(filepath.Join(dir, e.Name())))
+			}
+			return err
+		},
+	} {
+		onDisk(t, conf.Cache{Levels: []int{1, 2}}, conf.CachePolicy{}, func(t *testing.T, s *site, dir string) {
+			s.cache.NothingInMemory()
+			s.responds(200, "old", fresh)
+			s.get()
+			synctest.Wait()
+			if err := remove(t, dir); err != nil {
+				t.Fatalf("%s: %v", name, err)
+			}
+			s.responds(200, "new", fresh)
+			s.get().want(t, cache.StateMiss, 200, "new")
+			synctest.Wait()
+			s.get().want(t, cache.StateHit, 200, "new")
+		})
+	}
+}
+
+// A file that was truncated while the cache runs is not served as complete, for conditional
+// requests neither.
+func TestTruncatedFileIsNotServedAsComplete(t *testing.T) {
+	onDisk(t, conf.Cache{}, conf.CachePolicy{}, func(t *testing.T, s *site, dir string) {
+		s.cache.NothingInMemory()
+		s.responds(200, big(64<<10), fresh)
+		s.get()
+		synctest.Wait()
+		name := filesIn(t, dir)[0]
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Truncate(name, info.Size()-1); err != nil {
+			t.Fatal(err)
+		}
+		for _, fields := range [][]string{nil, {`If-None-Match: "other"`}, {"Range: bytes=1-"}} {
+			if g := s.get(fields...); g.err == nil && g.state == cache.StateHit {
+				t.Errorf("%q: %d bytes of %d without an error", fields, len(g.body), 64<<10)
+			}
+		}
+	})
+}
+
+// A requested response is not inactive, even if memory has no room for it and each request reads it
+// from disk.
+func TestResponseReadFromDiskIsActive(t *testing.T) {
+	config := conf.Cache{Inactive: time.Minute, MemoryBytes: 1300} // of one response
+	onDisk(t, config, conf.CachePolicy{}, func(t *testing.T, s *site, _ string) {
+		s.responds(200, big(8<<10), fresh)
+		s.get()
+		s.request("GET", "http://a.example/y")
+		synctest.Wait()
+		for range 5 {
+			time.Sleep(25 * time.Second)
+			s.get().want(t, cache.StateHit, 200, big(8<<10))
+			time.Sleep(25 * time.Second)
+			s.request("GET", "http://a.example/y").want(t, cache.StateHit, 200, big(8<<10))
+		}
+		time.Sleep(75 * time.Second)
+		if n, _, _ := s.cache.Len(); n != 0 {
+			t.Errorf("%d responses are left", n)
+		}
+	})
+}
+
+func TestDiskIsLimited(t *testing.T) {
+	const room = 1 << 20
+	onDisk(t, conf.Cache{MaxBytes: room}, conf.CachePolicy{}, func(t *testing.T, s *site, dir string) {
+		s.responds(200, big(16<<10), fresh)
+		for i := range 150 {
+			s.request("GET", fmt.Sprint("http://a.example/", i))
+			synctest.Wait()
+		}
+		total := int64(0)
+		for _, name := range filesIn(t, dir) {
+			info, err := os.Stat(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			total += info.Size()
+		}
+		if n, _, disk := s.cache.Len(); n < 50 || disk > room || total > room {
+			t.Errorf("%d responses: %d bytes counted on disk, %d used", n, disk, total)
+		}
+	})
+}
+
+// MinFree stays free: nothing is written, and responses in memory are served.
+func TestMinFreeStaysFree(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("free space is known on Linux only")
+	}
+	onDisk(t, conf.Cache{MinFree: 1 << 62}, conf.CachePolicy{}, func(t *testing.T, s *site, dir string) {
+		s.responds(200, "small", fresh)
+		s.get().want(t, cache.StateMiss, 200, "small")
+		synctest.Wait()
+		s.get().want(t, cache.StateHit, 200, "small")
+		s.responds(200, big(1<<20), fresh)
+		for range 2 {
+			s.request("GET", "http://a.example/large").want(t, cache.StateMiss, 200, big(1<<20))
+			synctest.Wait()
+		}
+		if names := filesIn(t, dir); len(names) > 0 {
+			t.Errorf("unexpected files: %v", names)
+		}
+	})
+}
+
+// If the disk becomes full during a response, only the stored copy is lost.
+func TestFullDiskDoesNotAffectClients(t *testing.T) {
+	dir := t.TempDir()
+	if err := mount(dir); err != nil {
+		t.Skip("cannot mount a small file system: ", err)
+	}
+	defer func() {
+		if err := unmount(dir); err != nil {
+			t.Error(err)
+		}
+	}()
+	onDisk(t, conf.Cache{Dir: dir}, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site, dir string) {
+		body := big(8 << 20)
+		s.respondBy(func(*http.Request) (*http.Response, error) {
+			r := response(200, body, fresh)
+			r.ContentLength = -1
+			return r, nil
+		})
+		for range 2 {
+			if g := s.get(); g.err != nil || g.body != body || g.state != cache.StateMiss {
+				t.Errorf("got %s %d with %d bytes, %v", g.state, g.status, len(g.body), g.err)
+			}
+			synctest.Wait()
+		}
+		if names := filesIn(t, dir); len(names) > 0 {
+			t.Errorf("unexpected files: %v", names)
+		}
+		s.responds(200, "small", fresh)
+		s.request("GET", "http://a.example/small")
+		synctest.Wait()
+		s.request("GET", "http://a.example/small").want(t, cache.StateHit, 200, "small")
+	})
+}
+
+// Two keys with the same hash are different keys.
+func TestKeysWithTheSameHashDiffer(t *testing.T) {
+	config := conf.Cache{Dir: t.TempDir()}
+	one, two := "http://a.example/1", "http://a.example/2"
+	onDisk(t, config, conf.CachePolicy{}, func(t *testing.T, s *site, dir string) {
+		s.responds(200, "one", fresh)
+		s.request("GET", one)
+		s.responds(200, "two", fresh)
+		s.request("GET", two)
+	})
+	// The second key's file gets the name of the first one's.
+	names := filesIn(t, config.Dir)
+	for i, name := range names {
+		if b, _ := os.ReadFile(name); bytes.Contains(b, []byte(one)) {
+			if err := os.Rename(names[1-i], name); err != nil {
+				t.Fatal(err)
+			}
+			break
+		}
+	}
+	onDisk(t, config, conf.CachePolicy{}, func(t *testing.T, s *site, dir string) {
+		s.responds(200, "new", fresh)
+		s.request("GET", one).want(t, cache.StateMiss, 200, "new")
+		s.request("GET", two).want(t, cache.StateMiss, 200, "new")
+	})
+}
+
+func TestInvalidConfigsAreRejected(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, config := range []conf.Cache{
+		{Levels: []int{3}}, {Levels: []int{1, 1, 1, 1}}, {MaxBytes: -1}, {MemoryBytes: -1}, {Inactive: -1},
+		{MinFree: -1}, {Dir: file},
+	} {
+		config.Name = "one"
+		if c, err := cache.New(config, nil); err == nil || !strings.Contains(err.Error(), `cache "one"`) {
+			t.Errorf("%+v: %v", config, err)
+			if c != nil {
+				c.Close()
+			}
+		}
+	}
+	for _, policy := range []conf.CachePolicy{
+		{Ignore: []string{"Etag"}}, {MinUses: -1}, {LockAge: -1}, {Stale: conf.CacheStale{Statuses: []int{200}}},
+		{Valid: []conf.CacheValid{{For: -1}}}, {Valid: []conf.CacheValid{{Statuses: []int{1000}}}},
+	} {
+		if _, err := cache.Compile(policy, divertsByField); err == nil {
+			t.Errorf("%+v: no error", policy)
+		}
+	}
+}
+
+// After a restart, purging reads the keys of unread files.
+func TestPurgeAfterRestartReadsKeys(t *testing.T) {
+	config := conf.Cache{Dir: t.TempDir()}
+	onDisk(t, config, conf.CachePolicy{}, func(t *testing.T, s *site, _ string) {
+		s.responds(200, "x", fresh)
+		for _, url := range []string{"http://a.example/a/1", "http://a.example/a/2", "http://a.example/b"} {
+			s.request("GET", url)
+		}
+	})
+	onDisk(t, config, conf.CachePolicy{}, func(t *testing.T, s *site, _ string) {
+		if n := s.cache.PurgePrefix("http://a.example/a/"); n != 2 {
+			t.Errorf("%d responses purged, want 2", n)
+		}
+		s.request("GET", "http://a.example/b").want(t, cache.StateHit, 200, "x")
+	})
+	if n := len(filesIn(t, config.Dir)); n != 1 {
+		t.Errorf("%d files are left, want 1", n)
+	}
+}
+
+// Responses without room in memory are served from disk.
+func TestResponsesAreServedFromDisk(t *testing.T) {
+	const room = 256 << 10
+	onDisk(t, conf.Cache{MemoryBytes: room}, conf.CachePolicy{}, func(t *testing.T, s *site, _ string) {
+		s.respondBy(func(r *http.Request) (*http.Response,
+			error) {
+			return response(200, r.URL.Path+big(8<<10), fresh), nil
+		})
+		for round := range 2 {
+			for i := range 100 {
+				path := fmt.Sprint("/", i)
+				want := cache.StateMiss
+				if round > 0 {
+					want = cache.StateHit
+				}
+				s.request("GET", "http://a.example"+path).want(t, want, 200, path+big(8<<10))
+				synctest.Wait()
+				if _, memory, _ := s.cache.Len(); memory > room {
+					t.Fatalf("%d bytes in memory, want at most %d", memory, room)
+				}
+			}
+		}
+	})
+}
+
+// A header that a 304 makes too long for its file is kept in memory.
+func TestLongHeaderOfNotModifiedStaysInMemory(t *testing.T) {
+	config := conf.Cache{Dir: t.TempDir(), Inactive: time.Hour}
+	policy := conf.CachePolicy{Revalidate: true}
+	onDisk(t, config, policy, func(t *testing.T, s *site, _ string) {
+		s.responds(200, "x", "Cache-Control: max-age=10", `Etag: "1"`)
+		s.get()
+		time.Sleep(11 * time.Second)
+		s.responds(304, "", "Cache-Control: max-age=1000", "X: "+big(8<<10))
+		s.get().want(t, cache.StateRevalidated, 200, "x")
+		if g := s.get(); g.state != cache.StateHit || len(g.header.Get("X")) != 8<<10 {
+			t.Errorf("got %s, %d bytes of X", g.state, len(g.header.Get("X")))
+		}
+	})
+	onDisk(t, config, policy, func(t *testing.T, s *site, _ string) {
+		time.Sleep(12 * time.Second)
+		s.responds(304, "", "Cache-Control: max-age=1000")
+		s.get().want(t, cache.StateRevalidated, 200, "x")
+	})
+}
+
+// A real server sends a file, as a whole and in parts.
+func TestServerSendsFile(t *testing.T) {
+	c, err := cache.New(conf.Cache{Name: "test", Dir: t.TempDir()}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	rules, err := cache.Compile(conf.CachePolicy{}, divertsByField)
+	if err != nil {
+		t.Fatal(err)
+	}
+	body := big(2 << 20)
+	origin := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Cache-Control", "max-age=60")
+		_, _ = io.WriteString(w, body)
+	}))
+	defer origin.Close()
+	server := httptest.NewServer(&gateway{cache: c, rules: map[string]*cache.Rules{"x": rules},
+		origin: origin.Listener.Addr().String()})
+	defer server.Close()
+	for i, request := range []struct{ rang, state, body string }{
+		{"", "MISS", body}, {"", "HIT", body}, {"bytes=1000000-1000015", "HIT", body[:16]}, {"bytes=-1", "HIT", "f"},
+	} {
+		r, _ := http.NewRequestWithContext(t.Context(), "GET", server.URL+"/x", nil)
+		if request.rang != "" {
+			r.Header.Set("Range", request.rang)
+		}
+		resp, err := http.DefaultTransport.RoundTrip(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := io.ReadAll(resp.Body)
+		resp.Body.Close()
+		if err != nil || string(b) != request.body || resp.Header.Get("X-Cache") != request.state {
+			t.Errorf("%d: %s with %d bytes, %v", i, resp.Header.Get("X-Cache"), len(b), err)
+		}
+	}
+}

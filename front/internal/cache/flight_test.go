@@ -1,0 +1,486 @@
+package cache_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/cache"
+)
+
+const fresh = "Cache-Control: max-age=600"
+
+// crowd sends n concurrent requests and returns the responses.
+func (s *site) crowd(n int, fields ...string) <-chan got {
+	all := make(chan got, n)
+	for range n {
+		go func() { all <- s.get(fields...) }()
+	}
+	synctest.Wait()
+	return all
+}
+
+// slowly makes the origin respond after a while.
+func slowly(after time.Duration, status int, body string, fields ...string) func(*http.Request) (*http.Response,
+	error) {
+	return func(r *http.Request) (*http.Response, error) {
+		select {
+		case <-time.After(after):
+			return response(status, body, fields...), nil
+		case <-r.Context().Done():
+			return nil, r.Context().Err()
+		}
+	}
+}
+
+// pieces is a body that arrives in pieces, a second apart, and ends with err if that is not nil.
+type pieces struct {
+	ctx  context.Context
+	left []string
+	err  error
+}
+
+func (p *pieces) Read(b []byte) (int, error) {
+	if len(p.left) == 0 {
+		if p.err != nil {
+			return 0, p.err
+		}
+		return 0, io.EOF
+	}
+	select {
+	case <-time.After(time.Second):
+	case <-p.ctx.Done():
+		return 0, p.ctx.Err()
+	}
+	n := copy(b, p.left[0])
+	if p.left[0] = p.left[0][n:]; p.left[0] == "" {
+		p.left = p.left[1:]
+	}
+	return n, nil
+}
+
+func (p *pieces) Close() error { return nil }
+
+// inPieces makes the origin respond with such a body.
+func inPieces(length int64, err error, body ...string) func(*http.Request) (*http.Response, error) {
+	return func(r *http.Request) (*http.Response, error) {
+		resp := response(200, "", fresh)
+		resp.Body, resp.ContentLength = &pieces{r.Context(), body, err}, length
+		return resp, nil
+	}
+}
+
+func TestOneRequestFetchesForAll(t *testing.T) {
+	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
+		s.respondBy(slowly(time.Second, 200, "body", fresh))
+		first := s.crowd(1)
+		others := s.crowd(100)
+		(<-first).want(t, cache.StateMiss, 200, "body")
+		for range 100 {
+			(<-others).want(t, cache.StateHit, 200, "body")
+		}
+		if s.requests() != 1 {
+			t.Errorf("the origin received %d requests, want 1", s.requests())
+		}
+	})
+}
+
+// Without Lock all requests go to the origin.
+func TestWithoutLockAllRequestsFetch(t *testing.T) {
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
+		s.respondBy(slowly(time.Second, 200, "body", fresh))
+		all := s.crowd(3)
+		for range 3 {
+			(<-all).want(t, cache.StateMiss, 200, "body")
+		}
+	})
+}
+
+// A stale response is fetched once, too.
+func TestOneRequestUpdatesStaleResponse(t *testing.T) {
+	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
+		s.responds(200, "old", "Cache-Control: max-age=1")
+		s.get()
+		time.Sleep(2 * time.Second)
+		s.respondBy(slowly(time.Second, 200, "new", fresh))
+		first := s.crowd(1)
+		others := s.crowd(10)
+		(<-first).want(t, cache.StateExpired, 200, "new")
+		for range 10 {
+			(<-others).want(t, cache.StateHit, 200, "new")
+		}
+		if s.requests() != 2 {
+			t.Errorf("the origin received %d requests, want 2", s.requests())
+		}
+	})
+}
+
+// Requests for other keys or variants do not wait.
+func TestOtherVariantsDoNotWait(t *testing.T) {
+	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
+		s.respondBy(func(r *http.Request) (*http.Response, error) {
+			if r.Header.Get("X") == "slow" {
+				time.Sleep(3 * time.Second)
+			}
+			return response(200, r.URL.Path+r.Header.Get("X"), fresh, "Vary: X"), nil
+		})
+		s.get("X: 0").want(t, cache.StateMiss, 200, "/x0") // now the variants are known
+		synctest.Wait()
+		slow := s.crowd(1, "X: slow")
+		start := time.Now()
+		s.get("X: 1").want(t, cache.StateMiss, 200, "/x1")
+		s.request("GET", "http://a.example/y", "X: slow2").want(t, cache.StateMiss, 200, "/yslow2")
+		s.request("GET", "http://a.example/X", "X: 0").want(t, cache.StateMiss, 200, "/X0")
+		if d := time.Since(start); d != 0 {
+			t.Errorf("requests waited for %v", d)
+		}
+		(<-slow).want(t, cache.StateMiss, 200, "/xslow")
+	})
+}
+
+// A request that waited for a response of another variant fetches its own.
+func TestWaitingRequestOfAnotherVariantFetches(t *testing.T) {
+	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
+		s.respondBy(func(r *http.Request) (*http.Response, error) {
+			time.Sleep(time.Second)
+			return response(200, r.Header.Get("X"), fresh, "Vary: X"), nil
+		})
+		one, two := s.crowd(1, "X: 1"), s.crowd(3, "X: 2")
+		(<-one).want(t, cache.StateMiss, 200, "1")
+		states := make(map[cache.State]int)
+		for range 3 {
+			g := <-two
+			g.want(t, g.state, 200, "2")
+			states[g.state]++
+		}
+		if states[cache.StateMiss] != 1 || states[cache.StateHit] != 2 || s.requests() != 2 {
+			t.Errorf("got %v by %d questions", states, s.requests())
+		}
+	})
+}
+
+func TestFailureOfLeaderIsItsOwn(t *testing.T) {
+	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
+		s.respondBy(func(r *http.Request) (*http.Response, error) {
+			time.Sleep(time.Second)
+			if s.requests() == 1 {
+				return nil, errOrigin
+			}
+			return response(200, "body", fresh), nil
+		})
+		first, others := s.crowd(1), s.crowd(10)
+		if g := <-first; !errors.Is(g.err, errOrigin) {
+			t.Errorf("got %+v, want the origin's error", g)
+		}
+		for range 10 {
+			if g := <-others; g.err != nil || g.body != "body" {
+				t.Errorf("got %+v", g)
+			}
+		}
+		if s.requests() != 2 {
+			t.Errorf("the origin received %d requests, want 2", s.requests())
+		}
+	})
+}
+
+func TestPanicOfLeaderReleasesOthers(t *testing.T) {
+	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
+		s.respondBy(func(r *http.Request) (*http.Response, error) {
+			time.Sleep(time.Second)
+			if s.requests() == 1 {
+				panic("origin")
+			}
+			return response(200, "body", fresh), nil
+		})
+		go func() {
+			defer func() {
+				if recover() == nil {
+					t.Error("the panic was not propagated")
+				}
+			}()
+			s.get()
+		}()
+		synctest.Wait()
+		s.get().want(t, cache.StateMiss, 200, "body")
+	})
+}
+
+// If the leader's client disconnects, the fetch continues for the others.
+func TestFetchContinuesAfterLeaderDisconnects(t *testing.T) {
+	const url = "http://a.example/x"
+	for when, after := range map[string]time.Duration{"before the head": time.Second / 2,
+		"within the body": 5 * time.Second / 2} {
+		t.Run(when, func(t *testing.T) {
+			inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
+				s.respondBy(func(r *http.Request) (*http.Response, error) {
+					time.Sleep(time.Second)
+					return inPieces(-1, nil, "a", "b", "c")(r)
+				})
+				ctx, cancel := context.WithCancel(t.Context())
+				first := make(chan got, 1)
+				go func() { first <- s.query(cache.Query{Context: ctx}, "GET", url) }()
+				synctest.Wait()
+				others := s.crowd(5)
+				time.Sleep(after)
+				cancel()
+				if g := <-first; !errors.Is(g.err, context.Canceled) {
+					t.Errorf("the leader got %+v", g)
+				}
+				for range 5 {
+					(<-others).want(t, cache.StateHit, 200, "abc")
+				}
+				if s.requests() != 1 {
+					t.Errorf("the origin received %d requests, want 1", s.requests())
+				}
+			})
+		})
+	}
+}
+
+// A fetch that only the cache wants ends after a while.
+func TestAbandonedFetchEnds(t *testing.T) {
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
+		ended := make(chan struct{})
+		s.respondBy(func(r *http.Request) (*http.Response, error) {
+			context.AfterFunc(r.Context(), func() { close(ended) })
+			return inPieces(-1, nil, strings.Split(strings.Repeat("x", 1000), "")...)(r)
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(10*time.Second, cancel)
+		begin := time.Now()
+		s.query(cache.Query{Context: ctx}, "GET", "http://a.example/x")
+		<-ended
+		if d := time.Since(begin); d > 2*time.Minute {
+			t.Errorf("the fetch lasted %v", d)
+		}
+	})
+}
+
+func TestBrokenBodyIsNotStored(t *testing.T) {
+	for what, origin := range map[string]func(*http.Request) (*http.Response, error){
+		"an error": inPieces(-1, errOrigin, "a", "b"), "too short": inPieces(10, nil, "a", "b"),
+		"too long": inPieces(1, nil, "a", "b"),
+	} {
+		t.Run(what, func(t *testing.T) {
+			inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
+				s.respondBy(func(r *http.Request) (*http.Response, error) {
+					if s.requests() == 1 {
+						return origin(r)
+					}
+					return response(200, "whole", fresh), nil
+				})
+				first, others := s.crowd(1), s.crowd(3)
+				if g := <-first; g.err == nil {
+					t.Errorf("the leader got %+v, want an error", g)
+				}
+				for range 3 {
+					if g := <-others; g.err != nil || g.body != "whole" {
+						t.Errorf("got %+v", g)
+					}
+				}
+			})
+		})
+	}
+}
+
+// A request that has waited too long goes to the origin, and its response is not stored.
+func TestLockTimeoutEndsWait(t *testing.T) {
+	inBubble(t, conf.CachePolicy{Lock: true, LockTimeout: 2 * time.Second, LockAge: time.Hour},
+		func(t *testing.T, s *site) {
+			s.respondBy(func(r *http.Request) (*http.Response, error) {
+				if s.requests() == 1 {
+					return slowly(time.Minute, 200, "first", fresh)(r)
+				}
+				return response(200, "second", fresh), nil
+			})
+			first := s.crowd(1)
+			begin := time.Now()
+			s.get().want(t, cache.StateMiss, 200, "second")
+			if d := time.Since(begin); d != 2*time.Second {
+				t.Errorf("the request waited for %v", d)
+			}
+			(<-first).want(t, cache.StateMiss, 200, "first")
+			synctest.Wait()
+			s.get().want(t, cache.StateHit, 200, "first")
+		})
+}
+
+// If the leader takes too long, another request fetches and stores the response.
+func TestLockAgeAllowsAnotherFetch(t *testing.T) {
+	inBubble(t, conf.CachePolicy{Lock: true, LockTimeout: time.Hour, LockAge: 2 * time.Second},
+		func(t *testing.T, s *site) {
+			s.respondBy(func(r *http.Request) (*http.Response, error) {
+				if s.requests() == 1 {
+					return slowly(time.Minute, 200, "first", fresh)(r)
+				}
+				return slowly(time.Second, 200, "second", fresh)(r)
+			})
+			first, others := s.crowd(1), s.crowd(3)
+			begin := time.Now()
+			states := make(map[cache.State]int)
+			for range 3 {
+				g := <-others
+				g.want(t, g.state, 200, "second")
+				states[g.state]++
+			}
+			if d := time.Since(begin); d != 3*time.Second || states[cache.StateMiss] != 1 ||
+				states[cache.StateHit] != 2 {
+				t.Errorf("got %v after %v", states, d)
+			}
+			<-first
+		})
+}
+
+// Requests do not queue for responses that cannot be stored.
+func TestUnstorableResponsesDoNotQueue(t *testing.T) {
+	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
+		s.respondBy(slowly(time.Second, 200, "body"))
+		begin := time.Now()
+		all := s.crowd(10)
+		for range 10 {
+			(<-all).want(t, cache.StateMiss, 200, "body")
+		}
+		if d := time.Since(begin); d != 2*time.Second {
+			t.Errorf("%v passed, want one wait and one response", d)
+		}
+		begin = time.Now()
+		all = s.crowd(10)
+		for range 10 {
+			<-all
+		}
+		if d := time.Since(begin); d != time.Second {
+			t.Errorf("%v passed, want no wait for an unstorable response", d)
+		}
+	})
+}
+
+// A waiting client may disconnect.
+func TestWaitingClientMayDisconnect(t *testing.T) {
+	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
+		s.respondBy(slowly(4*time.Second, 200, "body", fresh))
+		first := s.crowd(1)
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begin := time.Now()
+		if g := s.query(cache.Query{Context: ctx}, "GET", "http://a.example/x"); g.err == nil ||
+			time.Since(begin) != time.Second {
+			t.Errorf("got %+v after %v", g, time.Since(begin))
+		}
+		(<-first).want(t, cache.StateMiss, 200, "body")
+	})
+}
+
+// A client that reads slowly, or not at all, does not delay others.
+func TestSlowClientDelaysNobody(t *testing.T) {
+	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
+		s.responds(200, big(100<<10), fresh)
+		r, _ := http.NewRequestWithContext(t.Context(), "GET", "http://a.example/x", nil)
+		a, err := s.cache.Respond(cache.Query{Context: r.Context(), Method: "GET", Header: r.Header,
+			Key: r.URL.String(), Rules: s.rules}, visit{s, r})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.get().want(t, cache.StateHit, 200, big(100<<10))
+		a.Close()
+	})
+}
+
+// A body is sent as it arrives, before it is known whether it can be stored. A body that is too
+// long is sent, too.
+func TestTooLongBodyIsSentAndNotStored(t *testing.T) {
+	for what, length := range map[string]int64{"known": 1 << 20, "unknown": -1} {
+		t.Run(what, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t, conf.Cache{MemoryBytes: 1 << 20}, conf.CachePolicy{Lock: true})
+				defer s.cache.Close()
+				body := big(1 << 20)
+				s.respondBy(func(*http.Request) (*http.Response, error) {
+					r := response(200, body, fresh)
+					r.ContentLength = length
+					return r, nil
+				})
+				for range 2 {
+					if g := s.get(); g.err != nil || g.body != body || g.state != cache.StateMiss {
+						t.Errorf("got %s %d with %d bytes, %v", g.state, g.status, len(g.body), g.err)
+					}
+					synctest.Wait()
+				}
+				if n, memory, _ := s.cache.Len(); n != 0 || memory != 0 {
+					t.Errorf("%d responses with %d bytes are stored", n, memory)
+				}
+				if g := s.get("Range: bytes=1000000-1000001"); g.body != body[1000000:1000002] && g.body != body {
+					t.Errorf("a range got %d with %d bytes", g.status, len(g.body))
+				}
+			})
+		})
+	}
+}
+
+// A condition that the origin did not see, because its response might have been stored, is still
+// evaluated.
+func TestConditionsOfUnstoredResponse(t *testing.T) {
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
+		s.responds(200, "0123456789", `Etag: "v1"`, "Cache-Control: no-store")
+		s.get(`If-None-Match: "v1"`).want(t, cache.StateMiss, 304, "")
+		s.get("Range: bytes=2-3").want(t, cache.StateMiss, 206, "23")
+		s.get("Range: bytes=20-").want(t, cache.StateMiss, 416, "invalid range: failed to overlap\n")
+		s.get("If-None-Match: x").want(t, cache.StateMiss, 200, "0123456789")
+		if g := s.get("Range: bytes=5-6,0-1"); g.err != nil || g.status != 200 || g.body != "0123456789" {
+			// the bytes can be read only once
+			t.Errorf("got %+v", g)
+		}
+		if n, _, _ := s.cache.Len(); n > 0 {
+			t.Errorf("%d responses are stored", n)
+		}
+	})
+}
+
+// If an origin's body panics, the response ends, and not the process.
+func TestPanicOfBodyEndsResponse(t *testing.T) {
+	inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
+		s.respondBy(func(*http.Request) (*http.Response, error) {
+			r := response(200, "", fresh)
+			r.Body, r.ContentLength = bomb{}, -1
+			return r, nil
+		})
+		if g := s.get(); g.err == nil {
+			t.Errorf("got %+v, want an error", g)
+		}
+		if !strings.Contains(s.log.String(), "bomb.Read") {
+			t.Errorf("log %q, want the place of the panic", s.log)
+		}
+	})
+}
+
+// bomb is a body that panics.
+type bomb struct{}
+
+func (bomb) Read([]byte) (int, error) { panic("bomb") }
+func (bomb) Close() error             { return nil }
+
+// A response that is not stored ends with its client's request.
+func TestUnstoredResponseEndsWithItsRequest(t *testing.T) {
+	inBubble(t, conf.CachePolicy{Lock: true}, func(t *testing.T, s *site) {
+		ended := make(chan struct{})
+		s.respondBy(func(r *http.Request) (*http.Response, error) {
+			context.AfterFunc(r.Context(), func() { close(ended) })
+			resp, err := inPieces(-1, nil, strings.Split(strings.Repeat("x", 1000), "")...)(r)
+			resp.Header.Set("Cache-Control", "no-store")
+			return resp, err
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		time.AfterFunc(10*time.Second, cancel)
+		begin := time.Now()
+		s.query(cache.Query{Context: ctx}, "GET", "http://a.example/x")
+		<-ended
+		if d := time.Since(begin); d != 10*time.Second {
+			t.Errorf("the fetch lasted %v", d)
+		}
+	})
+}

@@ -1,0 +1,203 @@
+package cache_test
+
+import (
+	"bytes"
+	"context"
+	"io"
+	"log"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/cache"
+)
+
+// site is an origin behind a cache.
+type site struct {
+	t     *testing.T
+	cache *cache.Cache
+	rules *cache.Rules
+	log   *logText
+
+	mu       sync.Mutex
+	response func(*http.Request) (*http.Response, error)
+	received []*http.Request // requests to the origin
+}
+
+func newSite(t *testing.T, config conf.Cache, policy conf.CachePolicy) *site {
+	t.Helper()
+	text := new(logText)
+	c, err := cache.New(config, log.New(text, "", 0))
+	if err != nil {
+		t.Fatal(err)
+	}
+	rules, err := cache.Compile(policy, divertsByField)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &site{t: t, cache: c, rules: rules, log: text}
+}
+
+// logText is the cache's log.
+type logText struct {
+	mu   sync.Mutex
+	text strings.Builder
+}
+
+func (s *logText) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.Write(p)
+}
+
+func (s *logText) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+// responds sets the origin's response: a status, a body and fields.
+func (s *site) responds(status int, body string, fields ...string) {
+	s.respondBy(func(*http.Request) (*http.Response, error) { return response(status, body, fields...), nil })
+}
+
+func (s *site) respondBy(f func(*http.Request) (*http.Response, error)) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.response = f
+}
+
+func (s *site) requests() int {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return len(s.received)
+}
+
+func (s *site) lastRequest() *http.Request {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.received[len(s.received)-1]
+}
+
+func response(status int, body string, fields ...string) *http.Response {
+	header := headerOf(fields...)
+	return &http.Response{
+		StatusCode: status, Header: header, Body: io.NopCloser(strings.NewReader(body)),
+		ContentLength: int64(len(body)),
+	}
+}
+
+// headerOf returns a header with fields "Name: value".
+func headerOf(fields ...string) http.Header {
+	header := make(http.Header)
+	for _, f := range fields {
+		name, value, _ := strings.Cut(f, ": ")
+		header.Add(name, value)
+	}
+	return header
+}
+
+// visit is one request, which the origin may receive.
+type visit struct {
+	site *site
+	r    *http.Request
+}
+
+func (v visit) Prepare(request cache.OriginRequest) (cache.Fetch, error) {
+	r := v.r.Clone(context.Background())
+	r.Method = request.Method
+	request.Apply(r.Header)
+	return func(ctx context.Context) (*http.Response, error) {
+		v.site.mu.Lock()
+		v.site.received = append(v.site.received, r)
+		respond := v.site.response
+		v.site.mu.Unlock()
+		return respond(r.WithContext(ctx))
+	}, nil
+}
+
+func (v visit) Sent() (http.Header, string) { return withoutConditions(v.r) }
+
+// got is the response that a client received.
+type got struct {
+	status int
+	header http.Header
+	body   string
+	state  cache.State
+	err    error
+}
+
+func (s *site) get(fields ...string) got {
+	return s.request(http.MethodGet, "http://a.example/x", fields...)
+}
+
+func (s *site) request(method, url string, fields ...string) got {
+	return s.query(cache.Query{}, method, url, fields...)
+}
+
+func (s *site) query(q cache.Query, method, url string, fields ...string) got {
+	r := httptest.NewRequest(method, url, nil)
+	if q.Context != nil {
+		r = r.WithContext(q.Context)
+	}
+	r.Header = headerOf(fields...)
+	q.Context, q.Method, q.Header, q.Rules, q.Key = r.Context(), method, r.Header, s.rules, url
+	a, err := s.cache.Respond(q, visit{s, r})
+	if err != nil {
+		return got{err: err}
+	}
+	w := httptest.NewRecorder()
+	for name, values := range a.Header {
+		w.Header()[name] = append([]string(nil), values...)
+	}
+	a.Mark(w.Header())
+	if a.Passed != nil {
+		w.WriteHeader(a.Status)
+		_, err = io.Copy(w, a.Passed.Body)
+		a.Passed.Body.Close()
+	} else {
+		err = a.Send(w, r)
+		a.Close()
+	}
+	res := w.Result()
+	body, _ := io.ReadAll(res.Body)
+	return got{res.StatusCode, res.Header, string(body), a.State, err}
+}
+
+// want fails unless the client received such a response.
+func (g got) want(t *testing.T, state cache.State, status int, body string) {
+	t.Helper()
+	if g.err != nil || g.state != state || g.status != status || g.body != body {
+		t.Errorf("got %s %d %.50q, %v; want %s %d %.50q", g.state, g.status, g.body, g.err, state, status, body)
+	}
+}
+
+// inBubble runs a test with a clock of its own, in memory and on disk.
+func inBubble(t *testing.T, policy conf.CachePolicy, f func(t *testing.T, s *site)) {
+	t.Helper()
+	for name, config := range map[string]func() conf.Cache{
+		"memory": func() conf.Cache { return conf.Cache{Name: "test"} },
+		"disk":   func() conf.Cache { return conf.Cache{Name: "test", Dir: t.TempDir(), Levels: []int{1, 2}} },
+		"files":  func() conf.Cache { return conf.Cache{Name: "test", Dir: t.TempDir()} },
+	} {
+		t.Run(name, func(t *testing.T) {
+			config := config()
+			synctest.Test(t, func(t *testing.T) {
+				s := newSite(t, config, policy)
+				defer s.cache.Close()
+				if name == "files" {
+					s.cache.NothingInMemory()
+				}
+				synctest.Wait() // the directory has been read
+				f(t, s)
+			})
+		})
+	}
+}
+
+// big returns a body that is longer than the first buffer of a fill.
+func big(n int) string { return string(bytes.Repeat([]byte("0123456789abcdef"), n/16)) }

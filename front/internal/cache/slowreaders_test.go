@@ -1,0 +1,174 @@
+package cache_test
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"sync"
+	"testing"
+	"testing/synctest"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/cache"
+)
+
+// slowWriter is a client that reads nothing until it is released. It counts the bytes and discards
+// them.
+type slowWriter struct {
+	header  http.Header
+	release <-chan struct{}
+	taken   int
+}
+
+func (w *slowWriter) Header() http.Header { return w.header }
+func (w *slowWriter) WriteHeader(int)     {}
+func (w *slowWriter) Write(b []byte) (int, error) {
+	<-w.release
+	w.taken += len(b)
+	return len(b), nil
+}
+
+// zeros is a body that needs no memory.
+type zeros struct{ left int64 }
+
+func (z *zeros) Read(p []byte) (int, error) {
+	n := min(int64(len(p)), z.left)
+	if z.left -= n; z.left == 0 {
+		return int(n), io.EOF
+	}
+	clear(p[:n])
+	return int(n), nil
+}
+
+func (z *zeros) Close() error { return nil }
+
+// heldReaders are slow clients of a cache.
+type heldReaders struct {
+	site    *site
+	size    int64
+	release chan struct{}
+	all     sync.WaitGroup
+}
+
+// start requests a key, and returns the response without reading its body.
+func (h *heldReaders) start(t *testing.T, key string, fields ...string) {
+	r := httptest.NewRequest("GET", "http://a.example/"+key, nil)
+	r.Header = headerOf(fields...)
+	h.all.Go(func() {
+		q := cache.Query{Context: r.Context(), Method: "GET", Header: r.Header, Rules: h.site.rules, Key: key}
+		a, err := h.site.cache.Respond(q, visit{h.site, r})
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		defer a.Discard()
+		w := &slowWriter{header: make(http.Header), release: h.release}
+		if a.Passed != nil {
+			_, err = io.Copy(w, a.Passed.Body)
+		} else {
+			err = a.Send(w, r)
+		}
+		want := h.size
+		if fields != nil && a.Passed == nil { // the origin does not support ranges
+			want--
+		}
+		if err != nil || int64(w.taken) != want {
+			t.Errorf("%s: %d bytes and %v, want %d", key, w.taken, err, want)
+		}
+	})
+}
+
+// Slow clients never hold more memory than the cache may use. What they read may be on its way in,
+// stored, evicted, replaced or purged.
+func TestMemoryOfSlowReadersIsLimited(t *testing.T) {
+	const memory, clients, size = 8 << 20, 200, 512 << 10
+	change := func(h *heldReaders, what string, i int) {
+		switch what {
+		case "purged":
+			h.site.cache.PurgePrefix("")
+		case "replaced":
+			h.site.query(cache.Query{Skip: true}, "GET", fmt.Sprint("http://a.example/", i))
+		}
+	}
+	for _, dir := range []string{"", t.TempDir()} {
+		for _, what := range []string{"on its way", "stored", "purged", "replaced", "parts"} {
+			t.Run(fmt.Sprintf("%s, on disk %v", what, dir != ""), func(t *testing.T) {
+				size := int64(size)
+				if dir != "" {
+					size = 125 << 10 // small enough for memory, too
+				}
+				before := heap()
+				synctest.Test(t, func(t *testing.T) {
+					s := newSite(t, conf.Cache{Name: "test", Dir: dir, MemoryBytes: memory}, conf.CachePolicy{})
+					s.respondBy(func(*http.Request) (*http.Response, error) {
+						return &http.Response{StatusCode: 200, Header: headerOf(fresh), Body: &zeros{size},
+							ContentLength: size}, nil
+					})
+					h := &heldReaders{site: s, size: size, release: make(chan struct{})}
+					for i := range clients {
+						key := fmt.Sprint("http://a.example/", i)
+						if what != "on its way" {
+							s.query(cache.Query{}, "GET", key)
+							synctest.Wait()
+						}
+						if what == "parts" {
+							h.start(t, key, "Range: bytes=1-")
+						} else {
+							h.start(t, key)
+						}
+						synctest.Wait()
+						change(h, what, i)
+					}
+					synctest.Wait()
+					if used := heap() - before; used > 3*memory {
+						t.Errorf("%d MB of memory are in use", used>>20)
+					}
+					if pending, loose := cache.Held(s.cache); pending > memory/4 || loose > memory/2 {
+						t.Errorf("%d bytes on their way in and %d evicted bytes are in use", pending, loose)
+					}
+					close(h.release)
+					h.all.Wait()
+					synctest.Wait()
+					if pending, loose := cache.Held(s.cache); pending != 0 || loose != 0 {
+						t.Errorf("%d bytes on their way in and %d evicted bytes have no reader", pending, loose)
+					}
+					s.cache.Close()
+				})
+			})
+		}
+	}
+}
+
+// A body is in memory once, for any number of readers.
+func TestSlowReadersShareABody(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := newSite(t, conf.Cache{Name: "test", MemoryBytes: 16 << 20}, conf.CachePolicy{})
+		defer s.cache.Close()
+		s.respondBy(func(*http.Request) (*http.Response, error) {
+			return &http.Response{StatusCode: 200, Header: headerOf(fresh), Body: &zeros{1 << 20},
+				ContentLength: 1 << 20}, nil
+		})
+		h := &heldReaders{site: s, size: 1 << 20, release: make(chan struct{})}
+		s.query(cache.Query{}, "GET", "http://a.example/x")
+		synctest.Wait()
+		for range 100 {
+			h.start(t, "http://a.example/x")
+		}
+		synctest.Wait()
+		if n := s.requests(); n != 1 {
+			t.Errorf("the origin received %d requests, want 1", n)
+		}
+		close(h.release)
+		h.all.Wait()
+	})
+}
+
+// heap returns the bytes of memory in use.
+func heap() int64 {
+	runtime.GC()
+	var stats runtime.MemStats
+	runtime.ReadMemStats(&stats)
+	return int64(stats.HeapAlloc)
+}

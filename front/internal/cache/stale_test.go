@@ -1,0 +1,298 @@
+package cache_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/cache"
+)
+
+func TestNotModifiedRefreshesResponse(t *testing.T) {
+	inBubble(t, conf.CachePolicy{Revalidate: true}, func(t *testing.T, s *site) {
+		s.responds(200, "body", "Cache-Control: max-age=10", `Etag: "v1"`,
+			"Last-Modified: Fri, 31 Dec 1999 00:00:00 GMT", "X: old", "Content-Type: a/b")
+		s.get().want(t, cache.StateMiss, 200, "body")
+		time.Sleep(11 * time.Second)
+		s.responds(304, "", "Cache-Control: max-age=20", `Etag: W/"v1"`, "X: new", "Content-Type: c/d",
+			"Content-Length: 77")
+		g := s.get(`If-None-Match: "v0"`)
+		g.want(t, cache.StateRevalidated, 200, "body")
+		if h := s.lastRequest().Header; h.Get("If-None-Match") != `"v1"` || h.Get("If-Modified-Since") == "" {
+			t.Errorf("the origin received %v", h)
+		}
+		for range 2 {
+			if g.header.Get("X") != "new" || g.header.Get("Content-Type") != "a/b" ||
+				g.header.Get("Content-Length") != "4" || g.header.Get("Etag") != `"v1"` {
+				t.Errorf("header %v", g.header)
+			}
+			time.Sleep(9 * time.Second)
+			g = s.get()
+			g.want(t, cache.StateHit, 200, "body")
+		}
+		time.Sleep(9 * time.Second)
+		s.responds(200, "other", "Cache-Control: max-age=10", `Etag: "v2"`)
+		s.get().want(t, cache.StateExpired, 200, "other")
+		synctest.Wait()
+		s.get().want(t, cache.StateHit, 200, "other")
+	})
+}
+
+// After a 304 about another response, the whole response is fetched.
+func TestNotModifiedOfAnotherResponseFetchesAnew(t *testing.T) {
+	inBubble(t, conf.CachePolicy{Revalidate: true}, func(t *testing.T, s *site) {
+		s.responds(200, "body", "Cache-Control: max-age=10", `Etag: "v1"`)
+		s.get()
+		time.Sleep(11 * time.Second)
+		s.respondBy(func(r *http.Request) (*http.Response, error) {
+			if r.Header.Get("If-None-Match") != "" {
+				return response(304, "", `Etag: "v2"`), nil
+			}
+			return response(200, "other", `Etag: "v2"`, "Cache-Control: max-age=10"), nil
+		})
+		s.get().want(t, cache.StateExpired, 200, "other")
+		synctest.Wait()
+		s.get().want(t, cache.StateHit, 200, "other")
+	})
+}
+
+// A 304 may forbid further storing.
+func TestNotModifiedMayForbidStoring(t *testing.T) {
+	inBubble(t, conf.CachePolicy{Revalidate: true, Stale: conf.CacheStale{Error: true}}, func(t *testing.T, s *site) {
+		s.responds(200, "body", "Cache-Control: max-age=10", `Etag: "v1"`)
+		s.get()
+		time.Sleep(11 * time.Second)
+		s.responds(304, "", "Cache-Control: no-store")
+		s.get().want(t, cache.StateRevalidated, 200, "body")
+		s.respondBy(func(*http.Request) (*http.Response, error) { return nil, errOrigin })
+		if g := s.get(); !errors.Is(g.err, errOrigin) {
+			t.Errorf("got %+v, want the origin's error", g)
+		}
+	})
+}
+
+type kindOfError struct{ timeout, invalid bool }
+
+func (e kindOfError) Error() string { return "an error" }
+
+func (e kindOfError) Timeout() bool { return e.timeout }
+
+func (e kindOfError) InvalidHeader() bool { return e.invalid }
+
+func TestStaleResponseReplacesErrors(t *testing.T) {
+	fails := func(err error) func(*http.Request) (*http.Response, error) {
+		return func(*http.Request) (*http.Response, error) { return nil, err }
+	}
+	status := func(n int) func(*http.Request) (*http.Response, error) {
+		return func(*http.Request) (*http.Response, error) { return response(n, "error"), nil }
+	}
+	for _, test := range []struct {
+		what    string
+		stale   conf.CacheStale
+		control string
+		after   time.Duration
+		origin  func(*http.Request) (*http.Response, error)
+		does    bool
+	}{
+		{"an error, no directive", conf.CacheStale{}, "", 11, fails(errOrigin), false},
+		{"an error", conf.CacheStale{Error: true}, "", 11, fails(errOrigin), true},
+		{"an error, must-revalidate", conf.CacheStale{Error: true}, ", must-revalidate", 11, fails(errOrigin), false},
+		{"an error, proxy-revalidate", conf.CacheStale{Error: true}, ", proxy-revalidate", 11, fails(errOrigin), false},
+		{"another error", conf.CacheStale{Timeout: true}, "", 11, fails(errOrigin), false},
+		{"a timeout", conf.CacheStale{Timeout: true}, "", 11, fails(kindOfError{timeout: true}), true},
+		{"a timeout is no error", conf.CacheStale{Error: true}, "", 11, fails(kindOfError{timeout: true}), false},
+		{"an invalid header", conf.CacheStale{InvalidHeader: true}, "", 11, fails(kindOfError{invalid: true}), true},
+		{"a status", conf.CacheStale{Statuses: []int{503}}, "", 11, status(503), true},
+		{"another status", conf.CacheStale{Statuses: []int{503}}, "", 11, status(502), false},
+		{"404", conf.CacheStale{Statuses: []int{404}}, "", 11, status(404), true},
+		{"stale-if-error", conf.CacheStale{}, ", stale-if-error=10", 19, fails(errOrigin), true},
+		{"stale-if-error of a status", conf.CacheStale{}, ", stale-if-error=10", 19, status(500), true},
+		{"stale-if-error of no error", conf.CacheStale{}, ", stale-if-error=10", 19, status(404), false},
+		{"stale-if-error is over", conf.CacheStale{}, ", stale-if-error=10", 21, fails(errOrigin), false},
+	} {
+		t.Run(test.what, func(t *testing.T) {
+			inBubble(t, conf.CachePolicy{Stale: test.stale}, func(t *testing.T, s *site) {
+				s.responds(200, "body", "Cache-Control: max-age=10"+test.control)
+				s.get()
+				time.Sleep(test.after * time.Second)
+				s.respondBy(test.origin)
+				g := s.get()
+				if test.does {
+					g.want(t, cache.StateStale, 200, "body")
+				} else if g.body == "body" {
+					t.Errorf("got %+v", g)
+				}
+			})
+		})
+	}
+}
+
+func TestStaleResponseIsServedWhileUpdated(t *testing.T) {
+	for control, policy := range map[string]conf.CachePolicy{
+		"max-age=10":                            {Stale: conf.CacheStale{Updating: true}},
+		"max-age=10, stale-while-revalidate=30": {},
+	} {
+		inBubble(t, policy, func(t *testing.T, s *site) {
+			s.responds(200, "old", "Cache-Control: "+control)
+			s.get()
+			time.Sleep(11 * time.Second)
+			s.respondBy(func(*http.Request) (*http.Response, error) {
+				time.Sleep(time.Second)
+				return response(200, "new", "Cache-Control: "+control), nil
+			})
+			first := make(chan got, 1)
+			go func() { first <- s.get() }()
+			synctest.Wait()
+			s.get().want(t, cache.StateUpdating, 200, "old")
+			(<-first).want(t, cache.StateExpired, 200, "new")
+			synctest.Wait()
+			s.get().want(t, cache.StateHit, 200, "new")
+			time.Sleep(41 * time.Second)
+			if policy.Stale.Updating {
+				return
+			}
+			go s.get() // beyond the limit in the response, the stale response is not served
+			synctest.Wait()
+			s.get().want(t, cache.StateExpired, 200, "new")
+			// until the other request has its response, too: then the cache may be closed
+			synctest.Wait()
+		})
+	}
+}
+
+func TestBackgroundUpdate(t *testing.T) {
+	inBubble(t, conf.CachePolicy{Background: true}, func(t *testing.T, s *site) {
+		const control = "Cache-Control: max-age=10, stale-while-revalidate=30"
+		s.responds(200, "old", control)
+		s.get()
+		time.Sleep(11 * time.Second)
+		s.respondBy(func(*http.Request) (*http.Response, error) {
+			time.Sleep(time.Second)
+			return response(200, "new", control), nil
+		})
+		ctx, cancel := context.WithCancel(t.Context())
+		s.query(cache.Query{Context: ctx}, "GET", "http://a.example/x").want(t, cache.StateStale, 200, "old")
+		cancel() // the client's disconnect does not end the update
+		s.get().want(t, cache.StateUpdating, 200, "old")
+		time.Sleep(2 * time.Second)
+		s.get().want(t, cache.StateHit, 200, "new")
+		if s.requests() != 2 {
+			t.Errorf("the origin received %d requests, want 2", s.requests())
+		}
+		time.Sleep(11 * time.Second)
+		s.respondBy(func(*http.Request) (*http.Response, error) { panic("origin") })
+		s.get().want(t, cache.StateStale, 200, "new")
+		synctest.Wait()
+		for _, want := range []string{"cache test: the origin panicked: origin\n", "stale_test.go"} {
+			// with the stack
+			if !strings.Contains(s.log.String(), want) {
+				t.Errorf("log %q, want %q in it", s.log, want)
+			}
+		}
+		before := s.log.String()
+		s.respondBy(func(*http.Request) (*http.Response, error) { panic(http.ErrAbortHandler) })
+		s.get().want(t, cache.StateStale, 200, "new")
+		synctest.Wait()
+		if now := s.log.String(); now != before {
+			t.Errorf("unexpected log %q", now[len(before):])
+		}
+		s.respondBy(func(*http.Request) (*http.Response, error) { return nil, errOrigin })
+		s.get().want(t, cache.StateStale, 200, "new")
+	})
+}
+
+// dripping is a body with one byte per second.
+type dripping struct {
+	ctx     context.Context
+	seconds int
+}
+
+func (s *dripping) Read(p []byte) (int, error) {
+	if s.seconds == 0 {
+		return 0, io.EOF
+	}
+	s.seconds--
+	select {
+	case <-time.After(time.Second):
+		p[0] = 'x'
+		return 1, nil
+	case <-s.ctx.Done():
+		return 0, s.ctx.Err()
+	}
+}
+
+// A background update may take long, and happens once.
+func TestSlowUpdateHappensOnce(t *testing.T) {
+	for _, body := range []bool{false, true} {
+		inBubble(t, conf.CachePolicy{Background: true, Stale: conf.CacheStale{Updating: true}}, func(t *testing.T,
+			s *site) {
+			const control = "Cache-Control: max-age=300"
+			s.responds(200, "old", control)
+			s.get()
+			time.Sleep(301 * time.Second)
+			s.respondBy(func(r *http.Request) (*http.Response, error) {
+				if !body {
+					time.Sleep(90 * time.Second)
+					return response(200, "new", control), nil
+				}
+				resp := response(200, "", control)
+				resp.ContentLength, resp.Body = 90, io.NopCloser(&dripping{r.Context(), 90})
+				return resp, nil
+			})
+			s.get().want(t, cache.StateStale, 200, "old")
+			for range 9 {
+				s.get().want(t, cache.StateUpdating, 200, "old")
+				time.Sleep(9 * time.Second)
+			}
+			time.Sleep(10 * time.Second)
+			if s.requests() != 2 {
+				t.Errorf("the origin received %d requests, want 2", s.requests())
+			}
+			if g := s.get(); g.body == "old" || g.state != cache.StateHit {
+				t.Errorf("got %s %q", g.state, g.body)
+			}
+			time.Sleep(2 * time.Minute) // until all updates have ended
+		})
+	}
+}
+
+// A response that is not stored leaves the stored one unchanged, even after a 304.
+func TestNoStoreLeavesStoredResponse(t *testing.T) {
+	inBubble(t, conf.CachePolicy{Revalidate: true}, func(t *testing.T, s *site) {
+		s.responds(200, "body", "Cache-Control: max-age=10", `Etag: "v1"`)
+		s.get()
+		time.Sleep(11 * time.Second)
+		s.responds(304, "", "Cache-Control: max-age=10", "X-User: somebody")
+		s.query(cache.Query{NoStore: true}, "GET", "http://a.example/x").want(t, cache.StateRevalidated, 200, "body")
+		s.responds(304, "", "Cache-Control: max-age=10")
+		g := s.get()
+		g.want(t, cache.StateRevalidated, 200, "body")
+		if g.header.Get("X-User") != "" {
+			t.Errorf("another client got %v", g.header)
+		}
+	})
+}
+
+// A stale response that the origin has replaced by an unstorable one is not served during updates.
+func TestReplacedResponseIsNotServedStale(t *testing.T) {
+	for control, status := range map[string]int{"no-store": 200, "private": 200, "max-age=0": 200, "": 404} {
+		for _, behind := range []bool{false, true} {
+			inBubble(t, conf.CachePolicy{Background: behind, Stale: conf.CacheStale{Updating: true}},
+				func(t *testing.T, s *site) {
+					s.responds(200, "old", "Cache-Control: max-age=10")
+					s.get()
+					time.Sleep(11 * time.Second)
+					s.responds(status, "new", "Cache-Control: "+control)
+					s.get()
+					synctest.Wait()
+					s.get().want(t, cache.StateMiss, status, "new")
+				})
+		}
+	}
+}

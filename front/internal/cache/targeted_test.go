@@ -1,0 +1,106 @@
+package cache_test
+
+import (
+	"net/http"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/cache"
+)
+
+// CDN-Cache-Control replaces Cache-Control and Expires, unless it is malformed or empty.
+func TestTargetedControl(t *testing.T) {
+	const expires = "Expires: Thu, 01 Jan 2099 00:00:00 GMT"
+	for _, test := range []struct {
+		name   string
+		fields []string
+		kept   bool
+	}{
+		{"fresh", []string{"CDN-Cache-Control: max-age=60", "Cache-Control: no-store"}, true},
+		{"private for others", []string{"CDN-Cache-Control: max-age=60", "Cache-Control: private, max-age=0"}, true},
+		{"s-maxage", []string{"CDN-Cache-Control: max-age=0, s-maxage=60"}, true},
+		{"extensions", []string{`CDN-Cache-Control: a="b\"c", d=(1 2.5 "x";y=z);q, e=:YQ==:, max-age=60;f=?0, *g=*t/x`}, true},
+		{"two lines", []string{"CDN-Cache-Control: a", "CDN-Cache-Control: max-age=60"}, true},
+		{"the last one", []string{"CDN-Cache-Control: max-age=0, max-age=60"}, true},
+		{"not private", []string{"CDN-Cache-Control: private=?0, max-age=60"}, true},
+		{"no-store", []string{"CDN-Cache-Control: no-store", fresh, expires}, false},
+		{"no-cache", []string{"CDN-Cache-Control: no-cache", fresh, expires}, false},
+		{"private", []string{"CDN-Cache-Control: private", fresh, expires}, false},
+		{"private fields", []string{`CDN-Cache-Control: private="x", max-age=60`, fresh}, false},
+		{"no-store with a number", []string{"CDN-Cache-Control: no-store=1, max-age=60", fresh}, false},
+		{"private with a number below zero", []string{"CDN-Cache-Control: private=-1, max-age=60", fresh}, false},
+		{"no-cache with a decimal", []string{"CDN-Cache-Control: no-cache=0.5, max-age=60", fresh}, false},
+		{"zero", []string{"CDN-Cache-Control: max-age=0", fresh, expires}, false},
+		{"nothing of freshness", []string{"CDN-Cache-Control: foo", expires}, false},
+		{"no number", []string{`CDN-Cache-Control: max-age="60"`, fresh}, false},
+		{"below zero", []string{"CDN-Cache-Control: max-age=-60", fresh}, false},
+		{"malformed", []string{"CDN-Cache-Control: no-store, &", fresh}, true},
+		{"malformed value", []string{"CDN-Cache-Control: no-store, max-age= 1", fresh}, true},
+		{"malformed list", []string{"CDN-Cache-Control: no-store, a=(1", fresh}, true},
+		{"malformed string", []string{`CDN-Cache-Control: no-store, a="x`, fresh}, true},
+		{"trailing comma", []string{"CDN-Cache-Control: no-store,", fresh}, true},
+		{"upper case", []string{"CDN-Cache-Control: No-Store", fresh}, true},
+		{"empty", []string{"CDN-Cache-Control: ", fresh}, true},
+		{"X-Accel-Expires counts more", []string{"CDN-Cache-Control: no-store", "X-Accel-Expires: 60"}, true},
+	} {
+		inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
+			s.responds(200, "x", test.fields...)
+			s.get()
+			synctest.Wait()
+			if kept := s.get().state == cache.StateHit; kept != test.kept {
+				t.Errorf("%s: %q: kept %v, want %v", test.name, test.fields, kept, test.kept)
+			}
+		})
+	}
+	inBubble(t, conf.CachePolicy{Ignore: []string{"Cache-Control"}, Valid: []conf.CacheValid{{For: time.Minute}}},
+		func(t *testing.T, s *site) {
+			s.responds(200, "x", "CDN-Cache-Control: no-store")
+			s.get().want(t, cache.StateMiss, 200, "x")
+			s.get().want(t, cache.StateHit, 200, "x")
+		})
+}
+
+// With an Expires in an invalid format, the response is stale.
+func TestMalformedExpiresIsStale(t *testing.T) {
+	for expires, state := range map[string]cache.State{
+		"Thu, 01 Jan 2099 00:00:00 GMT": cache.StateHit, "Sunday, 01-Jan-68 00:00:00 GMT": cache.StateHit,
+		"Thu Jan  1 00:00:00 2099":        cache.StateHit,
+		"Thu,  01  Jan 2099 00:00:00 GMT": cache.StateMiss, "Thu, 01 Jan 2099 0:00:00 GMT": cache.StateMiss,
+		"Thu, 1 Jan 2099 00:00:00 GMT":  cache.StateMiss,
+		"Fri, 01 Jan 2099 00:00:00 GMT": cache.StateMiss, "Thu, 01 Jan 2099 00:00:00 UTC": cache.StateMiss,
+		"Thu, 01 Jan 2099 00:00 GMT": cache.StateMiss,
+		"Thu Jan 1 00:00:00 2099":    cache.StateMiss, "4070908800": cache.StateMiss,
+	} {
+		inBubble(t, conf.CachePolicy{}, func(t *testing.T, s *site) {
+			s.responds(200, "x", "Expires: "+expires)
+			s.get()
+			synctest.Wait()
+			if got := s.get().state; got != state {
+				t.Errorf("%q: %s, want %s", expires, got, state)
+			}
+		})
+	}
+}
+
+// A stored response has the Date of the origin, or that of its arrival.
+func TestStoredResponseHasDate(t *testing.T) {
+	inBubble(t, conf.CachePolicy{Revalidate: true}, func(t *testing.T, s *site) {
+		const date = "Sat, 01 Jan 2000 00:00:00 GMT" // synctest's clock begins at that time
+		s.responds(200, "x", "Cache-Control: max-age=60", `Etag: "v1"`)
+		for range 3 {
+			got := s.get()
+			if got.header.Get("Date") != date {
+				t.Errorf("%s: Date %q, want %q", got.state, got.header.Get("Date"), date)
+			}
+			time.Sleep(10 * time.Second)
+		}
+		time.Sleep(time.Minute)
+		later := time.Now().UTC().Format(http.TimeFormat)
+		s.responds(304, "", "Date: "+later, fresh)
+		if got := s.get(); got.header.Get("Date") != later {
+			t.Errorf("Date %q after a 304 of %q", got.header.Get("Date"), later)
+		}
+	})
+}

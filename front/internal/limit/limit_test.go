@@ -1,0 +1,157 @@
+package limit_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/limit"
+)
+
+func rate(t testing.TB, c conf.Zone) *limit.Rate {
+	t.Helper()
+	z, err := limit.NewRate(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return z
+}
+
+// nginx's numbers for "rate=2r/s", "burst=2".
+func TestRateIsThatOfNginx(t *testing.T) {
+	z, start := rate(t, conf.Zone{Name: "two", Rate: 2}), time.Unix(1_000_000, 0)
+	for i, c := range []struct {
+		ms     int64
+		excess int64
+		ok     bool
+	}{
+		{0, 0, true}, {0, 1000, true}, {0, 2000, true}, {0, 3000, false}, {1, 2998, false},
+		{500, 2000, true}, {500, 3000, false}, {1500, 1000, true}, {100_000, 0, true},
+		{99_000, 1000, true},  // the clock is a second slow: nothing has leaked
+		{30_000, 1998, true},  // by more than a minute: one millisecond has leaked
+		{30_000, 2998, false}, // counting continues from there
+	} {
+		excess, ok := z.Acquire("key", 2*limit.Unit, start.Add(time.Duration(c.ms)*time.Millisecond))
+		if excess != c.excess || ok != c.ok {
+			t.Errorf("%d: at %d ms: %d, %v, want %d, %v", i, c.ms, excess, ok, c.excess, c.ok)
+		}
+	}
+	if d := z.Delay(1500, 500); d != 500*time.Millisecond {
+		t.Errorf("delay %v", d)
+	}
+	if d := z.Delay(500, 500); d != 0 {
+		t.Errorf("delay %v", d)
+	}
+}
+
+// Check changes nothing.
+func TestCheckChangesNothing(t *testing.T) {
+	z, now := rate(t, conf.Zone{Rate: 1}), time.Now()
+	if z.Check("key", now) != 0 || z.Len() != 0 {
+		t.Error("an unknown key has an excess")
+	}
+	_, _ = z.Acquire("key", 0, now)
+	for range 3 {
+		if n := z.Check("key", now); n != limit.Unit {
+			t.Errorf("%d, want one request", n)
+		}
+	}
+}
+
+func TestRatesOutOfRangeAreRejected(t *testing.T) {
+	for _, r := range []float64{0, -1, 0.0009, 1e9 + 1, 2e9, math.NaN(), math.Inf(1)} {
+		if _, err := limit.NewRate(conf.Zone{Name: "z", Rate: r}); err == nil ||
+			!strings.Contains(err.Error(), `"z"`) {
+			t.Errorf("%v: %v", r, err)
+		}
+	}
+	z := rate(t, conf.Zone{Rate: 1e9})
+	_, _ = z.Acquire("key", 0, time.UnixMilli(0))
+	if excess, ok := z.Acquire("key", 0, time.UnixMilli(1<<60)); excess != 0 || !ok {
+		t.Errorf("after a long time: %d, %v", excess, ok)
+	}
+}
+
+// The number of keys is limited, and the ones in use are kept.
+func TestKeysOfRateAreLimited(t *testing.T) {
+	z, now := rate(t, conf.Zone{Rate: 1, Bytes: 64 << 10}), time.Now()
+	for i := range 100_000 {
+		_, _ = z.Acquire(fmt.Sprintf("key %d", i), 0, now)
+		if _, ok := z.Acquire("often", 0, now); ok && i > 0 {
+			t.Fatalf("after %d keys a used one was removed", i)
+		}
+	}
+	if n := z.Len(); n < 100 || n > 64<<10/160 {
+		t.Errorf("%d keys in 64 KB", n)
+	}
+	if _, ok := z.Acquire(strings.Repeat("x", 64<<10), 0, now); ok {
+		t.Error("a key longer than the table was counted")
+	}
+}
+
+func TestConnsCountsByKey(t *testing.T) {
+	z := limit.NewConns(conf.Zone{})
+	for i, want := range []bool{true, true, false} {
+		if z.Enter("a", 2) != want {
+			t.Errorf("Enter %d returned %v", i+1, !want)
+		}
+	}
+	if !z.Enter("b", 1) {
+		t.Error("another key counts with the first")
+	}
+	z.Leave("a")
+	if !z.Enter("a", 2) {
+		t.Error("Leave does not make room")
+	}
+	for _, key := range []string{"a", "a", "b"} {
+		z.Leave(key)
+	}
+	if n := z.Len(); n != 0 {
+		t.Errorf("%d keys remain without requests", n)
+	}
+}
+
+// A key in use is never removed for another.
+func TestKeysOfConnsAreLimited(t *testing.T) {
+	z, in := limit.NewConns(conf.Zone{Bytes: 32 << 10}), 0
+	for i := range 10_000 {
+		if z.Enter(fmt.Sprint(i), 1) {
+			in++
+		}
+	}
+	if in == 0 || in > 32<<10/160 || z.Len() != in {
+		t.Errorf("%d requests in progress, but %d keys", in, z.Len())
+	}
+}
+
+func TestConcurrentUse(t *testing.T) {
+	z, n := rate(t, conf.Zone{Rate: 1, Bytes: 16 << 10}), limit.NewConns(conf.Zone{})
+	var all sync.WaitGroup
+	for w := range 4 {
+		all.Go(func() {
+			for i := range 2000 {
+				key := fmt.Sprint(i % 100)
+				_, _ = z.Acquire(fmt.Sprint(w, i), 0, time.Now())
+				if n.Enter(key, 2) {
+					n.Leave(key)
+				}
+			}
+		})
+	}
+	all.Wait()
+	if n.Len() != 0 {
+		t.Errorf("%d keys remain", n.Len())
+	}
+}
+
+func BenchmarkAcquire(b *testing.B) {
+	z := rate(b, conf.Zone{Rate: 1e6})
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = z.Acquire("192.0.2.1", 1<<40, time.Now())
+	}
+}

@@ -1,0 +1,300 @@
+package spool_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/front/internal/spool"
+)
+
+const patience = time.Minute
+
+// sink is a file that a test can block, fill and break.
+type sink struct {
+	mu     sync.Mutex
+	text   bytes.Buffer
+	room   int // bytes until it is full; -1 means no limit
+	broken error
+	gate   chan struct{} // if not nil, each write receives from it
+	inside chan struct{} // receives when a write begins
+	closed int
+}
+
+func newSink() *sink { return &sink{room: -1, inside: make(chan struct{}, 1000)} }
+
+func (s *sink) Write(p []byte) (int, error) {
+	s.mu.Lock()
+	gate := s.gate
+	s.mu.Unlock()
+	s.inside <- struct{}{}
+	if gate != nil {
+		<-gate
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.broken != nil {
+		return 0, s.broken
+	}
+	if s.room >= 0 && len(p) > s.room {
+		n, _ := s.text.Write(p[:s.room])
+		s.room = 0
+		return n, errFull
+	}
+	if s.room >= 0 {
+		s.room -= len(p)
+	}
+	return s.text.Write(p)
+}
+
+func (s *sink) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.closed++
+	return nil
+}
+
+func (s *sink) set(f func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	f()
+}
+
+func (s *sink) String() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.text.String()
+}
+
+var errFull = errors.New("disk full")
+
+// reports are the reports of a spool.
+type reports chan string
+
+func (c reports) add(text string) { c <- text }
+
+func (c reports) want(t *testing.T, text string) {
+	t.Helper()
+	select {
+	case got := <-c:
+		if got != text {
+			t.Errorf("reported %q, want %q", got, text)
+		}
+	case <-time.After(patience):
+		t.Fatalf("never reported %q", text)
+	}
+}
+
+func lost(n int, why error) []byte { return fmt.Appendf(nil, "lost %d: %v\n", n, why) }
+
+func closeSpool(t *testing.T, s *spool.Spool) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := s.Close(ctx); err != nil {
+		t.Error(err)
+	}
+}
+
+func TestLinesKeepTheirOrder(t *testing.T) {
+	out := newSink()
+	s := spool.New(out, spool.Config{})
+	want := ""
+	for i := range 1000 {
+		line := fmt.Sprintf("line %d\n", i)
+		want += line
+		if n, err := s.Write([]byte(line)); n != len(line) || err != nil {
+			t.Fatal(n, err)
+		}
+	}
+	closeSpool(t, s)
+	if out.String() != want || out.closed != 1 {
+		t.Errorf("got %d bytes, want %d; closed %d times", len(out.String()), len(want), out.closed)
+	}
+	if _, err := s.Write([]byte("late\n")); err != nil || s.Lost() != 1 {
+		t.Errorf("%d lost, %v", s.Lost(), err)
+	}
+	if err := s.Close(t.Context()); err == nil {
+		t.Error("second Close without an error")
+	}
+}
+
+// A line is written at once if there was no other for a while. Lines soon after it are written
+// together.
+func TestLinesAreGathered(t *testing.T) {
+	out := newSink()
+	s := spool.New(out, spool.Config{Gather: time.Hour})
+	fmt.Fprintln(s, "line")
+	<-out.inside
+	for range 10 {
+		fmt.Fprintln(s, "line")
+	}
+	closeSpool(t, s) // does not wait for the hour
+	if n := len(out.inside); n != 1 || strings.Count(out.String(), "line\n") != 11 {
+		t.Errorf("%d further writes of %q", n, out)
+	}
+}
+
+// Without Patience a Write never waits: lines without room are dropped, and the next line reports
+// them.
+func TestBlockedOutputDropsLines(t *testing.T) {
+	out, reported := newSink(), make(reports, 10)
+	out.gate = make(chan struct{})
+	s := spool.New(out, spool.Config{Limit: 20, Lost: lost, Report: reported.add})
+	fmt.Fprint(s, "first\n")
+	<-out.inside // and blocked
+	fmt.Fprint(s, "second\n", "third\n")
+	fmt.Fprint(s, "0123456789\n0123456789\n", "fourth\n")
+	fmt.Fprint(s, "too much\n")
+	reported.want(t, "dropping lines: the output accepts nothing, or too little")
+	if n := s.Lost(); n != 4 {
+		t.Errorf("%d lost, want 4", n)
+	}
+	close(out.gate)
+	reported.want(t, "writing lines again; 4 were lost")
+	fmt.Fprint(s, "after\n")
+	closeSpool(t, s)
+	if want := "first\nsecond\nthird\nlost 4: the output accepts nothing, or too little\nafter\n"; out.String() != want {
+		t.Errorf("got %q, want %q", out, want)
+	}
+}
+
+// A full disk loses no line while there is room in memory, and never a part of one.
+func TestFullDiskLosesNoLine(t *testing.T) {
+	out, reported := newSink(), make(reports, 10)
+	out.room = 8
+	s := spool.New(out, spool.Config{Report: reported.add})
+	fmt.Fprint(s, "first\n")
+	<-out.inside
+	fmt.Fprint(s, "second\n")
+	reported.want(t, "disk full; lines wait, and are dropped when the queue is full")
+	fmt.Fprint(s, "third\n")
+	out.set(func() { out.room = -1 })
+	reported.want(t, "writing lines again; 0 were lost")
+	closeSpool(t, s)
+	if out.String() != "first\nsecond\nthird\n" {
+		t.Errorf("got %q", out)
+	}
+}
+
+// Close returns the number of lost lines.
+func TestCloseReportsLostLines(t *testing.T) {
+	out := newSink()
+	out.broken = io.ErrClosedPipe
+	s := spool.New(out, spool.Config{})
+	fmt.Fprint(s, "one\n", "two\n")
+	err := s.Close(t.Context())
+	if !errors.Is(err, io.ErrClosedPipe) || !strings.Contains(err.Error(), "2 lines were lost") {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Close does not wait for a blocked output after ctx ends.
+func TestCloseDoesNotWaitForBlockedOutput(t *testing.T) {
+	out := newSink()
+	out.gate = make(chan struct{})
+	s := spool.New(out, spool.Config{})
+	fmt.Fprint(s, "line\n")
+	<-out.inside
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	if err := s.Close(ctx); !errors.Is(err, context.Canceled) {
+		t.Errorf("got %v", err)
+	}
+	close(out.gate)
+}
+
+// Around Reopen, each line is complete in the old file or the new one. If Reopen fails, lines stay
+// in the old file.
+func TestReopenKeepsLinesWhole(t *testing.T) {
+	first, second := newSink(), newSink()
+	first.room = 9 // "one " and a part of the next line
+	reported := make(reports, 10)
+	var fail error
+	s := spool.New(first, spool.Config{Report: reported.add, Gather: time.Hour,
+		Open: func() (io.WriteCloser, error) { return second, fail }})
+	fmt.Fprint(s, "one\n", "two or three\n")
+	fail = errors.New("no such folder")
+	if err := s.Reopen(t.Context()); !errors.Is(err, fail) {
+		t.Errorf("got %v", err)
+	}
+	reported.want(t, "disk full; lines wait, and are dropped when the queue is full")
+	fail = nil
+	if err := s.Reopen(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	fmt.Fprint(s, "four\n")
+	closeSpool(t, s)
+	if first.String() != "one\ntwo o" || second.String() != "two or three\nfour\n" {
+		t.Errorf("got %q and %q", first, second)
+	}
+	if first.closed != 1 || second.closed != 1 {
+		t.Errorf("closed %d and %d times", first.closed, second.closed)
+	}
+	if err := s.Reopen(t.Context()); err == nil {
+		t.Error("Reopen succeeded after Close")
+	}
+}
+
+func TestReopenRequiresOpen(t *testing.T) {
+	s := spool.New(newSink(), spool.Config{})
+	defer closeSpool(t, s)
+	if err := s.Reopen(t.Context()); err == nil {
+		t.Error("no error")
+	}
+}
+
+// Lines of concurrent callers are complete, and either written or counted.
+func TestLinesOfConcurrentWritersAreWhole(t *testing.T) {
+	out := newSink()
+	out.inside = make(chan struct{}, 100_000)
+	counted := 0 // by the spool's goroutine
+	s := spool.New(out, spool.Config{Limit: 4096, Lost: func(n int, _ error) []byte { counted += n; return nil }})
+	const writers, each = 8, 2000
+	var all sync.WaitGroup
+	for w := range writers {
+		all.Go(func() {
+			for i := range each {
+				fmt.Fprintf(s, "<%d %d>\n", w, i)
+			}
+		})
+	}
+	all.Wait()
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
+	if err := s.Close(ctx); err != nil {
+		t.Error(err)
+	}
+	seen := make(map[string]bool)
+	for line := range strings.Lines(out.String()) {
+		if !strings.HasPrefix(line, "<") || !strings.HasSuffix(line, ">\n") || seen[line] {
+			t.Fatalf("%q is incomplete or duplicate", line)
+		}
+		seen[line] = true
+	}
+	if n := len(seen) + counted + s.Lost(); n != writers*each {
+		t.Errorf("%d lines written and %d lost, want a total of %d", len(seen), counted+s.Lost(), writers*each)
+	}
+}
+
+// nowhere discards everything.
+type nowhere struct{ io.Writer }
+
+func (nowhere) Close() error { return nil }
+
+func BenchmarkWrite(b *testing.B) {
+	s := spool.New(nowhere{io.Discard}, spool.Config{})
+	defer s.Close(b.Context())
+	line := bytes.Repeat([]byte("x"), 200)
+	line = append(line, '\n')
+	b.ReportAllocs()
+	for b.Loop() {
+		_, _ = s.Write(line)
+	}
+}
