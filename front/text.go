@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/uri"
 )
 
 // text is a Text with its variables resolved.
@@ -59,7 +60,7 @@ func (t *text) evalEscaped(x *exchange) string {
 		case p.value == nil:
 			b.WriteString(p.literal)
 		case p.capture:
-			b.WriteString(escapeArgs(p.value(x)))
+			b.WriteString(uri.EscapeArgument(p.value(x)))
 		default:
 			b.WriteString(p.value(x))
 		}

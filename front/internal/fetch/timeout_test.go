@@ -1,4 +1,4 @@
-package front
+package fetch
 
 import (
 	"context"
@@ -10,9 +10,9 @@ import (
 )
 
 // attemptOf starts an attempt of a request with a context, and a timeout of a minute.
-func attemptOf(ctx context.Context, n *pendingAttempts) *attempt {
-	s := &upstreamRequest{proxy: &proxy{readTimeout: time.Minute, pending: n}}
-	return s.startAttempt(ctx, "server")
+func attemptOf(ctx context.Context, n *Pending) *attempt {
+	r := &Request{Settings: &Settings{ReadTimeout: time.Minute, Pending: n}}
+	return r.startAttempt(ctx, "server")
 }
 
 // An attempt ends when its client leaves or its server is silent, from timersAfter on, or at once
@@ -29,12 +29,12 @@ func TestAttemptEndsWithClientOrTimeout(t *testing.T) {
 		{name: "pending", leave: time.Millisecond, want: gone, after: timersAfter},
 		{name: "pending, with Done", received: true, leave: time.Millisecond, want: gone, after: time.Millisecond},
 		{name: "old", leave: time.Second, want: gone, after: time.Second},
-		{name: "silent", leave: time.Hour, want: errUpstreamTimeout, after: timersAfter + time.Minute},
+		{name: "silent", leave: time.Hour, want: errTimeout, after: timersAfter + time.Minute},
 	}
 	for _, c := range cases {
 		synctest.Test(t, func(t *testing.T) {
 			ctx, leave := context.WithCancelCause(t.Context())
-			a, began := attemptOf(ctx, new(pendingAttempts)), time.Now()
+			a, began := attemptOf(ctx, new(Pending)), time.Now()
 			if c.received {
 				a.Done()
 			}
@@ -57,7 +57,7 @@ func TestAttemptEndsWithClientOrTimeout(t *testing.T) {
 // A waiter that is removed is not notified, and an attempt without waiters may be reused.
 func TestUnobservedAttemptIsReusable(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		n := new(pendingAttempts)
+		n := new(Pending)
 		var all []*attempt
 		for range 3 {
 			a := attemptOf(t.Context(), n)
@@ -71,16 +71,16 @@ func TestUnobservedAttemptIsReusable(t *testing.T) {
 		for _, i := range []int{1, 2, 0} {
 			a := all[i]
 			if !a.end() || a.end() || !a.wasUnobserved || !errors.Is(a.Err(), context.Canceled) {
-				t.Errorf("%d: ended, unseen %v, %v", i, a.wasUnobserved, a.Err())
+				t.Errorf("%d: ended, unobserved %v, %v", i, a.wasUnobserved, a.Err())
 			}
 			if i == 2 && !slices.Equal([]*attempt{n.first, n.last}, []*attempt{all[0], all[0]}) {
-				t.Error("the nursery is not in order")
+				t.Error("the pending attempts are not in order")
 			}
 		}
 		time.Sleep(2 * timersAfter)
 		synctest.Wait()
 		if n.first != nil || n.last != nil || n.timerRuns {
-			t.Error("the nursery goes on without any")
+			t.Error("the timer runs without pending attempts")
 		}
 	})
 }

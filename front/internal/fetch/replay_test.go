@@ -1,4 +1,4 @@
-package front
+package fetch
 
 import (
 	"errors"
@@ -33,7 +33,7 @@ func TestReplayRepeatsTheStart(t *testing.T) {
 		if got, err := io.ReadAll(body); err != nil || string(got) != text {
 			t.Errorf("%s: after the response %d bytes, %v", name, len(got), err)
 		}
-		if _, err := r.open(); !errors.Is(err, errBodyConsumed) {
+		if _, err := r.open(); !errors.Is(err, ErrBodyConsumed) {
 			t.Errorf("%s: opened after the response: %v", name, err)
 		}
 	}
@@ -49,7 +49,7 @@ func TestReplayIsBounded(t *testing.T) {
 	if got, err := io.ReadAll(body); err != nil || string(got) != text {
 		t.Errorf("%d bytes, %v", len(got), err)
 	}
-	if _, err := r.open(); !errors.Is(err, errBodyConsumed) || len(r.kept) > 0 {
+	if _, err := r.open(); !errors.Is(err, ErrBodyConsumed) || len(r.kept) > 0 {
 		t.Errorf("opened again: %v, %d bytes are kept", err, len(r.kept))
 	}
 }
@@ -81,7 +81,7 @@ func TestReplayReaderTakesOver(t *testing.T) {
 	if got, err := io.ReadAll(second); err != nil || string(got) != "one two" {
 		t.Errorf("%q, %v", got, err)
 	}
-	if err := <-stopped; !errors.Is(err, errBodyConsumed) {
+	if err := <-stopped; !errors.Is(err, ErrBodyConsumed) {
 		t.Errorf("the old reader ended with %v", err)
 	}
 }

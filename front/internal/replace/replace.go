@@ -1,13 +1,14 @@
-package front
+// Package replace replaces strings in a text that arrives in pieces, without regard to the case of
+// ASCII letters.
+package replace
 
 import (
 	"io"
 	"math"
 )
 
-// matcher searches a text for strings, without regard to the case of ASCII letters. It is read-only
-// after newMatcher.
-type matcher struct {
+// Matcher searches a text for strings. It does not change.
+type Matcher struct {
 	strings  [][]byte // in lower case, not empty
 	shortest int
 	longest  int
@@ -22,8 +23,9 @@ const (
 	partialMatch = -2 // the text ends within a possible match
 )
 
-func newMatcher(from []string) *matcher {
-	n := &matcher{strings: make([][]byte, len(from)), shortest: math.MaxInt}
+// NewMatcher makes a Matcher of strings that are not empty.
+func NewMatcher(from []string) *Matcher {
+	n := &Matcher{strings: make([][]byte, len(from)), shortest: math.MaxInt}
 	for i, s := range from {
 		n.strings[i] = make([]byte, len(s))
 		for j := range n.strings[i] {
@@ -60,7 +62,7 @@ func upper(c byte) byte {
 
 // find returns where the first string in text[from:] begins, and its index. It skips the strings in
 // done. If none is found, start is the end of text.
-func (n *matcher) find(text []byte, from int, done []bool) (start, which int) {
+func (n *Matcher) find(text []byte, from int, done []bool) (start, which int) {
 	for start = from; start < len(text); start++ {
 		if last := start + n.shortest - 1; last < len(text) && n.shift[text[last]] > 0 {
 			start += int(n.shift[text[last]]) - 1
@@ -74,7 +76,7 @@ func (n *matcher) find(text []byte, from int, done []bool) (start, which int) {
 }
 
 // matchAt returns the index of the string that text begins with.
-func (n *matcher) matchAt(text []byte, done []bool) int {
+func (n *Matcher) matchAt(text []byte, done []bool) int {
 	for i, target := range n.strings {
 		if done[i] {
 			continue
@@ -93,10 +95,10 @@ func (n *matcher) matchAt(text []byte, done []bool) int {
 	return noMatch
 }
 
-// replacer replaces strings in a text that arrives in pieces. It keeps a possible beginning of a
-// string until the next piece, and writes everything else at once.
-type replacer struct {
-	matcher      *matcher
+// Writer replaces strings. It keeps a possible beginning of a string until the next piece, and
+// writes everything else at once.
+type Writer struct {
+	matcher      *Matcher
 	replacements [][]byte // by index in strings
 	once         bool     // each string is replaced once
 	to           io.Writer
@@ -106,13 +108,14 @@ type replacer struct {
 	carry     []byte // the end of the text so far, in which a string may begin
 }
 
-func newReplacer(n *matcher, replacements [][]byte, once bool, to io.Writer) *replacer {
-	return &replacer{matcher: n, replacements: replacements, once: once, to: to,
+// NewWriter makes a Writer that replaces the strings of n by replacements, each once or always.
+func NewWriter(n *Matcher, replacements [][]byte, once bool, to io.Writer) *Writer {
+	return &Writer{matcher: n, replacements: replacements, once: once, to: to,
 		done: make([]bool, len(replacements)), remaining: len(replacements)}
 }
 
 // Write processes a piece.
-func (r *replacer) Write(p []byte) (int, error) {
+func (r *Writer) Write(p []byte) (int, error) {
 	rest := p
 	if k := len(r.carry); k > 0 {
 		// a string that begins in carry ends in here
@@ -137,7 +140,7 @@ func (r *replacer) Write(p []byte) (int, error) {
 
 // replace writes a text up to limit, with the strings that begin before it replaced. It returns
 // where to continue: after limit if the last string ends there, before it at a partial match.
-func (r *replacer) replace(text []byte, limit int) (at int, err error) {
+func (r *Writer) replace(text []byte, limit int) (at int, err error) {
 	for at < limit {
 		start, which := len(text), noMatch
 		if r.remaining > 0 {
@@ -164,7 +167,7 @@ func (r *replacer) replace(text []byte, limit int) (at int, err error) {
 	return at, nil
 }
 
-func (r *replacer) send(p []byte) error {
+func (r *Writer) send(p []byte) error {
 	if len(p) == 0 {
 		return nil
 	}
@@ -172,9 +175,9 @@ func (r *replacer) send(p []byte) error {
 	return err
 }
 
-// close ends the text. As in nginx the carry is written as it is, even if it contains a shorter
+// Close ends the text. As in nginx the carry is written as it is, even if it contains a shorter
 // string than the one that it may begin.
-func (r *replacer) close() error {
+func (r *Writer) Close() error {
 	err := r.send(r.carry)
 	r.carry = nil
 	return err

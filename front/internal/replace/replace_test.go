@@ -1,4 +1,4 @@
-package front
+package replace
 
 import (
 	"bytes"
@@ -56,7 +56,7 @@ func replaced(t testing.TB, from, to []string, once bool, pieces ...string) stri
 	for _, s := range to {
 		with = append(with, []byte(s))
 	}
-	r := newReplacer(newMatcher(from), with, once, &out)
+	r := NewWriter(NewMatcher(from), with, once, &out)
 	for _, p := range pieces {
 		given := []byte(p)
 		if n, err := r.Write(given); n != len(p) || err != nil {
@@ -72,7 +72,7 @@ func replaced(t testing.TB, from, to []string, once bool, pieces ...string) stri
 			t.Fatalf("%d bytes are kept for strings of up to %d", len(r.carry), r.matcher.longest)
 		}
 	}
-	if err := r.close(); err != nil {
+	if err := r.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return out.String()

@@ -1,4 +1,4 @@
-package front
+package fetch
 
 import (
 	"io"
@@ -32,12 +32,12 @@ func newReplay(from io.ReadCloser) *replay {
 	return r
 }
 
-// open returns the body from its start, or errBodyConsumed if that is no longer kept.
+// open returns the body from its start, or ErrBodyConsumed if that is no longer kept.
 func (r *replay) open() (io.ReadCloser, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.isOver {
-		return nil, errBodyConsumed
+		return nil, ErrBodyConsumed
 	}
 	r.current = &replayReader{replay: r}
 	r.changed.Broadcast()
@@ -65,7 +65,7 @@ func (b *replayReader) Read(p []byte) (int, error) {
 	for {
 		switch {
 		case r.current != b:
-			return 0, errBodyConsumed
+			return 0, ErrBodyConsumed
 		case b.offset < len(r.kept):
 			n := copy(p, r.kept[b.offset:])
 			if b.offset += n; r.isOver && b.offset == len(r.kept) {

@@ -1,4 +1,4 @@
-package front
+package fetch
 
 import (
 	"crypto/tls"
@@ -7,6 +7,8 @@ import (
 	"errors"
 	"slices"
 	"strings"
+
+	"github.com/tarehq/tare/front/internal/hostname"
 )
 
 // verifyUpstream verifies an upstream's certificates, and that they are valid for name.
@@ -67,10 +69,10 @@ func hasCommonName(c *x509.Certificate, name string) bool {
 // whole first label, and at least two labels must follow.
 func matchesCommonName(commonName, name string) bool {
 	parent, wild := strings.CutPrefix(commonName, "*.")
-	if bare, ok := hostName(parent); !ok || bare == "" || len(bare) != len(parent) {
+	if bare, ok := hostname.Parse(parent); !ok || bare == "" || len(bare) != len(parent) {
 		return false
 	}
-	parent, name = lowerASCII(parent), lowerASCII(name)
+	parent, name = hostname.LowerASCII(parent), hostname.LowerASCII(name)
 	if !wild {
 		return name == parent
 	}

@@ -1,4 +1,4 @@
-package front
+package fetch
 
 import (
 	"context"
@@ -16,13 +16,13 @@ const timersAfter = 10 * time.Millisecond
 // farFuture is a time that does not come.
 const farFuture = 1 << 62
 
-// errUpstreamTimeout cancels an attempt whose server is silent for too long.
-var errUpstreamTimeout = errors.New("the upstream timed out")
+// errTimeout cancels an attempt whose server is silent for too long.
+var errTimeout = errors.New("the upstream timed out")
 
-// pendingAttempts holds attempts that have no timers yet, the oldest first. One timer checks them
+// Pending holds attempts that have no timers yet, the oldest first. One timer checks them
 // while there are any. A timer and a registration with the client's context for each attempt took a
 // twelfth of the CPU time of proxying.
-type pendingAttempts struct {
+type Pending struct {
 	mu        sync.Mutex
 	began     time.Time // of the first attempt
 	first     *attempt
@@ -33,7 +33,7 @@ type pendingAttempts struct {
 
 // add adds an attempt, which starts now. time.Since reads the monotonic clock only, which takes a
 // third of the 110 ns of time.Now.
-func (n *pendingAttempts) add(a *attempt) {
+func (n *Pending) add(a *attempt) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.began.IsZero() {
@@ -59,7 +59,7 @@ func (n *pendingAttempts) add(a *attempt) {
 }
 
 // remove removes an attempt, and reports whether it was still pending.
-func (n *pendingAttempts) remove(a *attempt) (wasPending bool) {
+func (n *Pending) remove(a *attempt) (wasPending bool) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	wasPending = a.isPending
@@ -68,7 +68,7 @@ func (n *pendingAttempts) remove(a *attempt) (wasPending bool) {
 }
 
 // unlink is remove with mu held.
-func (n *pendingAttempts) unlink(a *attempt) {
+func (n *Pending) unlink(a *attempt) {
 	if !a.isPending {
 		return
 	}
@@ -86,7 +86,7 @@ func (n *pendingAttempts) unlink(a *attempt) {
 }
 
 // check starts the timers of attempts that are old enough.
-func (n *pendingAttempts) check() {
+func (n *Pending) check() {
 	var due []*attempt
 	n.mu.Lock()
 	for a := n.first; a != nil && time.Since(a.startTime) >= timersAfter; a = n.first {
@@ -214,7 +214,7 @@ func (a *attempt) checkTimeout() {
 	left := time.Duration(a.timeout.Load())
 	if since := a.waitingSince.Load(); since >= 0 {
 		if left -= time.Since(a.startTime) - time.Duration(since); left <= 0 {
-			a.cancel(errUpstreamTimeout)
+			a.cancel(errTimeout)
 			return
 		}
 	}
@@ -227,7 +227,9 @@ func (a *attempt) checkTimeout() {
 
 // resetTimer sets the timer. The timeout for reading may be shorter than that for sending, so it
 // bounds the interval. The caller holds mu.
-func (a *attempt) resetTimer(left time.Duration) { a.timer.Reset(min(left, a.req.proxy.readTimeout)) }
+func (a *attempt) resetTimer(left time.Duration) {
+	a.timer.Reset(min(left, a.request.Settings.ReadTimeout))
+}
 
 // cancel ends the context. Only the first call has an effect.
 func (a *attempt) cancel(cause error) {
@@ -264,7 +266,7 @@ func (a *attempt) stop() bool {
 	}
 	detachParent, unobserved := a.detachParent, !a.hasTimers && a.firstEnder == nil && len(a.otherEnders) == 0
 	a.mu.Unlock()
-	a.wasUnobserved = a.req.proxy.pending.remove(a) && unobserved
+	a.wasUnobserved = a.request.Settings.Pending.remove(a) && unobserved
 	if detachParent != nil {
 		detachParent()
 	}

@@ -1,4 +1,4 @@
-package front
+package fetch
 
 import (
 	"errors"
@@ -6,10 +6,10 @@ import (
 	"sync"
 )
 
-// responseQueue holds the received part of a response that is not yet sent: first in memory, then
-// in a file. One goroutine receives, another sends.
-type responseQueue struct {
-	state     *state
+// Queue holds the received part of a response that is not yet sent: first in memory, then in a
+// file. One goroutine receives, another sends.
+type Queue struct {
+	buffers   *Buffers
 	maxPieces int   // in memory
 	maxFile   int64 // negative: no file
 
@@ -26,29 +26,38 @@ type responseQueue struct {
 	spoolErr error      // the file could not be created or written: memory only
 }
 
+// SpoolError returns why the file could not be created or written, or nil. The sender calls it.
+func (q *Queue) SpoolError() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.spoolErr
+}
+
 // queuePiece is a part of a response.
 type queuePiece struct {
-	b *relayBuffer
+	b *Buffer
 	n int
 }
 
-func newResponseQueue(s *state, maxPieces int, maxFile int64) *responseQueue {
-	q := &responseQueue{state: s, maxPieces: maxPieces, maxFile: maxFile}
+// NewQueue makes a Queue of at most maxPieces in memory, and maxFile bytes in a file; a negative
+// maxFile is no file.
+func NewQueue(b *Buffers, maxPieces int, maxFile int64) *Queue {
+	q := &Queue{buffers: b, maxPieces: maxPieces, maxFile: maxFile}
 	q.changed.L = &q.mu
 	return q
 }
 
-// put adds a piece in memory.
-func (q *responseQueue) put(b *relayBuffer, n int) {
+// Put adds a piece in memory.
+func (q *Queue) Put(b *Buffer, n int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.pieces = append(q.pieces, queuePiece{b, n})
 	q.changed.Broadcast()
 }
 
-// receive reads a response to its end, or until the sender ends.
-func (q *responseQueue) receive(from io.Reader) {
-	b := q.state.acquireBuffer()
+// Receive reads a response to its end, or until the sender ends.
+func (q *Queue) Receive(from io.Reader) {
+	b := q.buffers.Get()
 	for empty := 0; ; {
 		n, err := from.Read(b[:])
 		if n > 0 {
@@ -60,7 +69,7 @@ func (q *responseQueue) receive(from io.Reader) {
 			err = io.ErrNoProgress
 		}
 		if err != nil {
-			q.state.releaseBuffer(b)
+			q.buffers.Put(b)
 			q.mu.Lock()
 			q.err = err
 			q.changed.Broadcast()
@@ -72,19 +81,19 @@ func (q *responseQueue) receive(from io.Reader) {
 
 // store stores a piece, and waits while there is no room. It returns a buffer for the next piece,
 // or nil if the sender has ended.
-func (q *responseQueue) store(b *relayBuffer, n int) *relayBuffer {
+func (q *Queue) store(b *Buffer, n int) *Buffer {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for {
 		inFile := q.fileWritten > q.fileRead // the piece must follow what is in the file
 		switch {
 		case q.isAbandoned:
-			q.state.releaseBuffer(b)
+			q.buffers.Put(b)
 			return nil
 		case !inFile && len(q.pieces) < q.maxPieces:
 			q.pieces = append(q.pieces, queuePiece{b, n})
 			q.changed.Broadcast()
-			return q.state.acquireBuffer()
+			return q.buffers.Get()
 		case q.spool(b[:n]):
 			q.changed.Broadcast()
 			return b
@@ -95,7 +104,7 @@ func (q *responseQueue) store(b *relayBuffer, n int) *relayBuffer {
 
 // spool writes to the file, and reports whether there was room. The caller holds mu, which spool
 // unlocks while it writes.
-func (q *responseQueue) spool(b []byte) bool {
+func (q *Queue) spool(b []byte) bool {
 	if q.fileRead == q.fileWritten {
 		q.fileRead, q.fileWritten = 0, 0
 	}
@@ -120,9 +129,9 @@ func (q *responseQueue) spool(b []byte) bool {
 	return true
 }
 
-// next returns the next bytes to send; they are valid until the next call. It calls idle once
+// Next returns the next bytes to send; they are valid until the next call. It calls idle once
 // before it waits. It returns the error of receiving after the last bytes, io.EOF at the end.
-func (q *responseQueue) next(idle func()) ([]byte, error) {
+func (q *Queue) Next(idle func()) ([]byte, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for notified := false; ; {
@@ -149,11 +158,11 @@ func (q *responseQueue) next(idle func()) ([]byte, error) {
 }
 
 // fromFile returns the next bytes of the file. The caller holds mu.
-func (q *responseQueue) fromFile() ([]byte, error) {
+func (q *Queue) fromFile() ([]byte, error) {
 	if q.current.b == nil {
-		q.current.b = q.state.acquireBuffer()
+		q.current.b = q.buffers.Get()
 	}
-	b := q.current.b[:min(relayPiece, q.fileWritten-q.fileRead)]
+	b := q.current.b[:min(BufferSize, q.fileWritten-q.fileRead)]
 	at, file := q.fileRead, q.file
 	q.mu.Unlock()
 	n, err := file.ReadAt(b, at)
@@ -167,29 +176,29 @@ func (q *responseQueue) fromFile() ([]byte, error) {
 }
 
 // release returns the sender's buffer.
-func (q *responseQueue) release() {
+func (q *Queue) release() {
 	if q.current.b != nil {
-		q.state.releaseBuffer(q.current.b)
+		q.buffers.Put(q.current.b)
 		q.current.b = nil
 	}
 }
 
-// forget keeps the sender's buffer from being reused.
-func (q *responseQueue) forget() { q.current.b = nil }
+// Forget keeps the sender's buffer from being reused.
+func (q *Queue) Forget() { q.current.b = nil }
 
-// abandon marks that the sender has ended.
-func (q *responseQueue) abandon() {
+// Abandon marks that the sender has ended.
+func (q *Queue) Abandon() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.isAbandoned = true
 	q.changed.Broadcast()
 }
 
-// close releases the memory and the file. Receiver and sender must have ended.
-func (q *responseQueue) close() {
+// Close releases the memory and the file. Receiver and sender must have ended.
+func (q *Queue) Close() {
 	q.release()
 	for _, p := range q.pieces {
-		q.state.releaseBuffer(p.b)
+		q.buffers.Put(p.b)
 	}
 	q.pieces = nil
 	if q.file != nil {

@@ -1,4 +1,4 @@
-package front
+package fetch
 
 import (
 	"cmp"
@@ -44,32 +44,32 @@ func http2Config(group *conf.Upstream, config *tls.Config) *client.Config {
 }
 
 // replayBody makes a streamed body repeatable, as far as HTTP/2 needs that; else it returns nil.
-func (s *upstreamRequest) replayBody(r *http.Request) *replay {
-	if !s.proxy.header.isHTTP2 || s.spec.body.stream == nil {
+func (r *Request) replayBody(h *http.Request) *replay {
+	if !r.Settings.IsHTTP2 || r.Spec.Body.stream == nil {
 		return nil
 	}
-	kept := newReplay(r.Body)
-	r.GetBody = kept.open
+	kept := newReplay(h.Body)
+	h.GetBody = kept.open
 	if body, err := kept.open(); err == nil {
-		r.Body = body
+		h.Body = body
 	}
 	return kept
 }
 
 // roundTripHTTP2 sends the request by HTTP/2. Its errors are those of HTTP/1.
-func (s *upstreamRequest) roundTripHTTP2(a *attempt, r *http.Request) (*http.Response, error) {
-	r.Close, r.ProtoMajor, r.ProtoMinor = false, 2, 0
-	c := s.tlsClient
+func (r *Request) roundTripHTTP2(a *attempt, h *http.Request) (*http.Response, error) {
+	h.Close, h.ProtoMajor, h.ProtoMinor = false, 2, 0
+	c := r.TLS
 	if c == nil {
-		c = s.group.transport.http2Client()
+		c = r.Group.Transport.http2Client()
 	}
-	resp, err := c.RoundTrip(r)
+	resp, err := c.RoundTrip(h)
 	var known *client.Error
 	if err == nil || a.Err() != nil || errors.As(err, &known) {
 		return resp, err
 	}
-	var dial *net.OpError
-	notSent := a.hasDialFailed.Load() || errors.As(err, &dial) && dial.Op == "dial"
+	var opErr *net.OpError
+	notSent := a.hasDialFailed.Load() || errors.As(err, &opErr) && opErr.Op == "dial"
 	return nil, &client.Error{Side: client.Server, Kind: client.Closed, CanRetry: notSent,
 		During: "sending the request to", Addr: a.addr, Err: err}
 }

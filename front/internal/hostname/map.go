@@ -1,24 +1,25 @@
-package front
+package hostname
 
 import (
 	"fmt"
 	"strings"
 )
 
-// hostNames maps host names to values. It finds the exact name, or else the longest "*.x", or else
+// Map maps names of hosts to values. It finds the exact name, or else the longest "*.x", or else
 // the longest "x.*".
-type hostNames[T any] struct {
+type Map[T any] struct {
 	exact    map[string]T
 	suffixes map[string]T // "*.x", by ".x"
 	prefixes map[string]T // "x.*", by "x."
 }
 
-func newHostNames[T any]() *hostNames[T] {
-	return &hostNames[T]{exact: make(map[string]T), suffixes: make(map[string]T), prefixes: make(map[string]T)}
+// NewMap returns an empty Map.
+func NewMap[T any]() *Map[T] {
+	return &Map[T]{exact: make(map[string]T), suffixes: make(map[string]T), prefixes: make(map[string]T)}
 }
 
-// add adds a name in lower case. As in nginx the first value of a name is kept.
-func (n *hostNames[T]) add(name string, value T) error {
+// Add adds a name in lower case. As in nginx the first value of a name is kept.
+func (n *Map[T]) Add(name string, value T) error {
 	put := func(to map[string]T, name string) {
 		if _, ok := to[name]; !ok {
 			to[name] = value
@@ -42,11 +43,11 @@ func (n *hostNames[T]) add(name string, value T) error {
 
 func isLabels(s string) bool { return s != "" && !strings.Contains(s, "*") && s[0] != '.' }
 
-// size returns the number of names.
-func (n *hostNames[T]) size() int { return len(n.exact) + len(n.suffixes) + len(n.prefixes) }
+// Len returns the number of names.
+func (n *Map[T]) Len() int { return len(n.exact) + len(n.suffixes) + len(n.prefixes) }
 
-// find returns the value for a name in lower case.
-func (n *hostNames[T]) find(name string) (value T, ok bool) {
+// Find returns the value for a name in lower case.
+func (n *Map[T]) Find(name string) (value T, ok bool) {
 	if value, ok = n.exact[name]; ok || name == "" {
 		return value, ok
 	}

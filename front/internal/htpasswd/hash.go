@@ -1,4 +1,4 @@
-package front
+package htpasswd
 
 import (
 	"crypto/md5"  // for $apr1$
