@@ -187,6 +187,10 @@ var only = []struct {
 		"a configuration is plain data: it does not know who reads or serves it",
 	},
 	{
+		"front/internal/grammar", []string{module + "/front/conf"}, true,
+		"texts are independent of what they configure",
+	},
+	{
 		"front/internal/hostname", nil, true,
 		"names are independent of what has them",
 	},

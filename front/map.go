@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 	"github.com/tarehq/tare/front/internal/hostname"
 )
 
@@ -220,7 +221,7 @@ func percentages(cases []conf.Case, values []*text, defaultValue *text) (func(*e
 			ends = append(ends, 1<<32)
 			continue
 		}
-		share, err := conf.ParsePercent(k.From)
+		share, err := grammar.ParsePercent(k.From)
 		if err != nil {
 			return nil, err
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 	"github.com/tarehq/tare/front/internal/uri"
 )
 
@@ -76,10 +77,10 @@ func (t *text) isTrue(x *exchange) bool {
 
 // text resolves the variables of a Text.
 func (c *compiler) text(from conf.Text) (text, error) {
-	if !from.HasVariables() {
+	if !grammar.HasVariables(from) {
 		return text{literal: string(from)}, nil
 	}
-	pieces, err := from.Pieces()
+	pieces, err := grammar.Pieces(from)
 	if err != nil {
 		return text{}, err
 	}

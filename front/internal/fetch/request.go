@@ -25,8 +25,8 @@ type Settings struct {
 	Pending        *Pending // shared by the requests of all Settings
 }
 
-// Caller is what a Request is made for. Its methods are called while Fetch runs, and Respond and
-// Failed also later, while the body of the response is read.
+// Caller is what a Request is made for. Its methods are called while Fetch runs, and Failed also
+// while the body of the response is read.
 type Caller interface {
 	// AddParams adds the parameters of a FastCGI request.
 	AddParams(p *client.Params)

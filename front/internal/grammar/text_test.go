@@ -1,13 +1,15 @@
-package conf
+package grammar
 
 import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/tarehq/tare/front/conf"
 )
 
 func TestTextIsSplitIntoPieces(t *testing.T) {
-	for text, want := range map[Text][]Piece{
+	for text, want := range map[conf.Text][]Piece{
 		"":         {},
 		"plain":    {{Source: "plain"}},
 		"$uri":     {{Source: "$uri", Variable: "uri"}},
@@ -18,20 +20,20 @@ func TestTextIsSplitIntoPieces(t *testing.T) {
 		"$a_b-$c":  {{Source: "$a_b", Variable: "a_b"}, {Source: "-"}, {Source: "$c", Variable: "c"}},
 		"}{$a}":    {{Source: "}{"}, {Source: "$a", Variable: "a"}, {Source: "}"}},
 	} {
-		got, err := text.Pieces()
+		got, err := Pieces(text)
 		if err != nil || !slices.Equal(got, want) {
 			t.Errorf("%q: %+v %v, want %+v", text, got, err, want)
 		}
-		if text.HasVariables() != strings.Contains(string(text), "$") {
+		if HasVariables(text) != strings.Contains(string(text), "$") {
 			t.Errorf("%q: HasVariables is wrong", text)
 		}
 	}
-	for text, want := range map[Text]string{
+	for text, want := range map[conf.Text]string{
 		"$": "missing variable name", "a$": "missing variable name", "$-": "missing variable name",
 		"$$a": "missing variable name", "${": "missing", "${}": "missing variable name", "${a": "missing \"}\"",
 		"${a-b}": "missing \"}\"", "a$é": "missing variable name",
 	} {
-		if got, err := text.Pieces(); err == nil || !strings.Contains(err.Error(), want) {
+		if got, err := Pieces(text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v %v, want an error with %q", text, got, err, want)
 		}
 	}
@@ -43,7 +45,7 @@ func FuzzPieces(f *testing.F) {
 		f.Add(text)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		pieces, err := Text(text).Pieces()
+		pieces, err := Pieces(conf.Text(text))
 		if err != nil {
 			return
 		}

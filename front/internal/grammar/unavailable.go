@@ -1,4 +1,4 @@
-package conf
+package grammar
 
 import "strings"
 
