@@ -1,6 +1,8 @@
 package shard
 
 import (
+	"time"
+
 	"github.com/tarehq/tare/internal/engine/exchange"
 	"github.com/tarehq/tare/internal/poll"
 )
@@ -32,10 +34,11 @@ type outbox struct {
 
 // outboxItem is the responses of a connection.
 type outboxItem struct {
-	conn     *shardConn
-	end      int  // offset in out
-	endsConn bool // the connection ends after them
-	mayMove  bool // another shard may take the connection
+	conn        *shardConn
+	end         int           // offset in out
+	sendTimeout time.Duration // of the last response; 0 is none
+	endsConn    bool          // the connection ends after them
+	mayMove     bool          // another shard may take the connection
 }
 
 func (b *outbox) isEmpty() bool { return len(b.items) == 0 }
@@ -44,7 +47,7 @@ func (b *outbox) isFull() bool  { return len(b.items) >= outboxConns }
 // add moves the output of c, which serves k, to the outbox.
 func (b *outbox) add(c *exchange.Conn, k *shardConn, mayMove bool) {
 	b.out = c.TakeOut(b.out)
-	b.items = append(b.items, outboxItem{k, len(b.out), c.EndsOutput, mayMove})
+	b.items = append(b.items, outboxItem{k, len(b.out), c.CurrentSendTimeout(), c.EndsOutput, mayMove})
 }
 
 // next returns the next item and its bytes.
@@ -67,8 +70,7 @@ func (b *outbox) clear() {
 // served. The leader only then adds them to the outbox: until then it may lose the lead.
 func (r *runner) mayDelay(k *shardConn) bool {
 	c := r.conn
-	return r.delays && r.token != 0 && k.tls == nil && len(c.Out) <= outboxMax && c.WriteErr == nil &&
-		c.CurrentSendTimeout() == c.Config.DefaultSendTimeout
+	return r.delays && r.token != 0 && k.tls == nil && len(c.Out) <= outboxMax && c.WriteErr == nil
 }
 
 // addDelayed adds the responses in the runner's conn to the outbox.
@@ -106,6 +108,7 @@ func (r *runner) sendOutbox() bool {
 		// Its event has come, or the client does not read: serve it as if nothing had waited.
 		c := r.conn
 		c.Out, c.EndsOutput = append(c.Out, out[sent:]...), item.endsConn
+		c.SetSendTimeout(item.sendTimeout)
 		if !r.serveAsLeader(k, false) {
 			return false
 		}

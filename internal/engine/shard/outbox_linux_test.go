@@ -35,6 +35,9 @@ func newOutboxSite(t *testing.T) *outboxSite {
 			(*s.send.Load())()
 		case "/then":
 			(*s.then.Load())()
+		case "/limited":
+			w.(interface{ SetSendTimeout(time.Duration) error }).SetSendTimeout(10 * time.Millisecond)
+			fallthrough
 		case "/large":
 			w.Write(bytes.Repeat([]byte("x"), outboxMax/2))
 		}
@@ -221,21 +224,47 @@ func (s *outboxSite) endOf(all ...*outboxClient) {
 	s.server.Close()
 }
 
-// What a socket has no room for is sent when the client reads.
-func TestResponsesThatWaitForRoomAreComplete(t *testing.T) {
-	const turns = 60 // 120 KB
-	s := newOutboxSite(t)
+// limitBuffers makes the site's connections have small buffers.
+func (s *outboxSite) limitBuffers() {
+	s.Helper()
 	raw, err := s.listener.(*net.TCPListener).SyscallConn()
 	if err == nil {
 		err = raw.Control(func(fd uintptr) { // which connections inherit
 			if err := syscall.SetsockoptInt(int(fd), syscall.SOL_SOCKET, syscall.SO_SNDBUF, 4<<10); err != nil {
-				t.Error(err)
+				s.Error(err)
 			}
 		})
 	}
 	if err != nil {
-		t.Fatal(err)
+		s.Fatal(err)
 	}
+}
+
+// The timeout that a handler sets applies to a response that has waited.
+func TestResponseThatWaitsHasItsTimeout(t *testing.T) {
+	s := newOutboxSite(t)
+	s.limitBuffers()
+	sender, stuck, other := s.client(), s.client(), s.client()
+	stuck.SetReadBuffer(4 << 10)
+	for start := time.Now(); s.server.group.Open() == 3; {
+		s.turn(sender, func() {
+			stuck.request("/limited", "") // fails once the server has closed the connection
+			other.request("/", "")
+		})
+		if b, err := other.response(); b != "/" || err != nil {
+			t.Fatalf("%q, %v", b, err)
+		}
+		if time.Since(start) > time.Minute {
+			t.Fatal("the client that does not read is still connected")
+		}
+	}
+}
+
+// What a socket has no room for is sent when the client reads.
+func TestResponsesThatWaitForRoomAreComplete(t *testing.T) {
+	const turns = 60 // 120 KB
+	s := newOutboxSite(t)
+	s.limitBuffers()
 	sender, slow, other := s.client(), s.client(), s.client()
 	slow.SetReadBuffer(4 << 10)
 	for range turns {

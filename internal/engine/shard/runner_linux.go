@@ -347,7 +347,9 @@ func (r *runner) attach(k *shardConn) {
 	if c.Codec == nil {
 		c.Codec = p.NewCodec()
 	}
-	c.SetSendTimeout(p.DefaultSendTimeout)
+	if len(c.Out) == 0 { // else responses that waited in the outbox have a timeout
+		c.SetSendTimeout(p.DefaultSendTimeout)
+	}
 	c.NetConn, c.Transport = k.netConn(), k
 	c.Template.RemoteAddr, c.Template.TLS = k.remote, k.attachTLS()
 	c.ReadDeadline = exchange.UnknownDeadline()
