@@ -191,7 +191,7 @@ func TestManifestHasTheOptions(t *testing.T) {
 		"apiVersion: batch/v1", "kind: Job", "name: name", "namespace: load",
 		"completionMode: Indexed", "completions: 3",
 		"parallelism: 3", "backoffLimit: 3", "backoffLimitPerIndex: 0", "ttlSecondsAfterFinished: 60",
-			"restartPolicy: Never",
+		"restartPolicy: Never",
 		"automountServiceAccountToken: false", "pool: load", "image: registry/tare:1", "stdin: true", "stdinOnce: true",
 		`cpu: "2"`, "memory: 1Gi", "topologyKey: kubernetes.io/hostname",
 	} {
