@@ -4,6 +4,7 @@ package tare_test
 
 import (
 	"go/build"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -239,6 +240,7 @@ var onlyBy = map[string][]string{
 	"internal/engine/predict": {"internal/engine/shard"},
 	"internal/engine/reuse":   {"internal/engine/netconn", "internal/engine/shard"},
 	"internal/engine/shard":   {"internal/engine"},
+	"front/http3":             {"internal/cli"}, // only with the build tag http3
 	"internal/acme":           {"front/server"},
 	"internal/dns":            {"front"},
 	"internal/dns/dnstest":    nil, // tests only
@@ -393,6 +395,19 @@ func TestLibraryHasNoDependencies(t *testing.T) {
 			if !isOurs(path) && !inStandardLibrary(path) {
 				t.Errorf("the library imports %s, through %s", path, dep)
 			}
+		}
+	}
+}
+
+// HTTP/3 is an option: the default binary does not carry QUIC.
+func TestDefaultBinaryHasNoQUIC(t *testing.T) {
+	for tags, want := range map[string]bool{"": false, "http3": true} {
+		out, err := exec.Command("go", "list", "-deps", "-tags", tags, "./cmd/tare").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(string(out), "github.com/quic-go/"); got != want {
+			t.Errorf("with the tags %q: QUIC is in the binary: %v", tags, got)
 		}
 	}
 }

@@ -220,18 +220,10 @@ func (f *Fleet) alive() (all []*link) {
 }
 
 // lose ends a link for good and reports why.
-func (f *Fleet) lose(l *link, why string) string {
+func (f *Fleet) lose(l *link, why string) {
 	l.isLost = true
 	l.kill()
-	if l.host.Explain != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-		defer cancel()
-		if more := l.host.Explain(ctx); more != "" {
-			why += ": " + more
-		}
-	}
 	if f.options.Note != nil {
 		f.options.Note(fmt.Sprintf("the generator on %s was lost: %s", l.name, why))
 	}
-	return why
 }

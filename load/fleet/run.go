@@ -322,7 +322,7 @@ func trimPrefix(text string) string {
 
 // lose ends a part whose agent is lost.
 func (r *run) lose(p *part, why string) {
-	why = r.fleet.lose(p.link, why)
+	r.fleet.lose(p.link, why)
 	if p.state == over {
 		return // later runs do without it
 	}
@@ -356,15 +356,37 @@ func (r *run) stop() {
 // watch gives up agents that are silent or report no result.
 func (r *run) watch() {
 	now := r.now()
-	silence := r.fleet.options.Silence
+	silent := make(map[*part]string)
 	for _, p := range r.parts {
 		if p.state == over {
 			continue
 		}
-		if quiet := now - time.Duration(p.link.active.Load()); quiet > silence {
-			r.lose(p, silentText(quiet))
+		if quiet := now - time.Duration(p.link.active.Load()); quiet > r.fleet.options.Silence {
+			silent[p] = silentText(quiet)
 		} else if limit := r.deadline(); limit > 0 && now > limit {
-			r.lose(p, "it reported no result")
+			silent[p] = "it reported no result"
+		}
+	}
+	if len(silent) > 0 {
+		r.loseSilent(silent)
+	}
+}
+
+// loseSilent loses agents, for the given reasons. Meanwhile no events are handled, which does not
+// make the others silent.
+func (r *run) loseSilent(silent map[*part]string) {
+	explained := make([]string, len(r.parts))
+	var all sync.WaitGroup
+	for p, why := range silent {
+		all.Go(func() { explained[p.index] = p.link.explain(why) })
+	}
+	all.Wait()
+	now := int64(r.now())
+	for _, p := range r.parts {
+		if explained[p.index] == "" {
+			p.link.active.Store(now)
+		} else if p.state != over { // losing another one may have ended it
+			r.lose(p, explained[p.index])
 		}
 	}
 }
