@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"context"
 	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
@@ -60,19 +61,24 @@ func (h *http3Client) Request(uri, text string) (pid string, err error) {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), upgrades.Patience)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+h.address+uri, strings.NewReader(text))
-	if err != nil {
-		return "", err
+	for {
+		req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+h.address+uri, strings.NewReader(text))
+		if err != nil {
+			return "", err
+		}
+		resp, err := h.transport.RoundTrip(req)
+		// The Transport repeats such a request once. It may cross two upgrades.
+		if e, ok := errors.AsType[*http3.Error](err); ok && e.ErrorCode == http3.ErrCodeRequestRejected {
+			continue
+		} else if err != nil {
+			return "", err
+		}
+		if resp.ProtoMajor != 3 {
+			resp.Body.Close()
+			return "", fmt.Errorf("%s", resp.Proto)
+		}
+		return upgrades.CheckEcho(resp, text)
 	}
-	resp, err := h.transport.RoundTrip(req)
-	if err != nil {
-		return "", err
-	}
-	if resp.ProtoMajor != 3 {
-		resp.Body.Close()
-		return "", fmt.Errorf("%s", resp.Proto)
-	}
-	return upgrades.CheckEcho(resp, text)
 }
 
 // tunnel is a client of a websocket. Each request is a line; a connection has tunnelLines of them.
