@@ -47,7 +47,7 @@ func portedFiles() []string {
 
 // buildPort compiles the ported tests and returns the program's name and its working directory.
 func buildPort(t *testing.T) (program, dir string) {
-	dir = filepath.Join(runtime.GOROOT(), "src", "net", "http") //nolint:staticcheck // as the go command has it
+	dir = filepath.Join(runtime.GOROOT(), "src", "net", "http")
 	p := &port{T: t, set: token.NewFileSet(), files: make(map[string]*ast.File)}
 	p.parse(dir, "")
 	if len(p.files) == 0 {

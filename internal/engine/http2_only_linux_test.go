@@ -70,7 +70,7 @@ func responseTo(c *tls.Conn) string {
 	}
 	var response *http.Response
 	if c.ConnectionState().NegotiatedProtocol == "h2" {
-		conn, err := new(http2.Transport).NewClientConn(c) //nolint:staticcheck // the other dials itself
+		conn, err := new(http2.Transport).NewClientConn(c)
 		if err != nil {
 			return err.Error()
 		}

@@ -14,7 +14,7 @@ func TestCloseAtOnceCloses(t *testing.T) {
 	if err := poll.CloseAtOnce(fd); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := server.Read(make([]byte, 1)); err != io.EOF {
+	if _, err := server.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the peer reads %v", err)
 	}
 	if err := poll.CloseAtOnce(-1); !errors.Is(err, syscall.EBADF) {
@@ -59,7 +59,7 @@ func TestShutdownEndsBothDirections(t *testing.T) {
 	if err := poll.Shutdown(fd); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := server.Read(make([]byte, 1)); err != io.EOF {
+	if _, err := server.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 		t.Errorf("the peer reads %v", err)
 	}
 	if n, err := poll.Recv(fd, make([]byte, 1)); n != 0 || err != nil {

@@ -89,7 +89,7 @@ func remove(cache, base string) {
 	if err != nil {
 		return
 	}
-	defer unix.Close(fd)
+	defer func() { _ = unix.Close(fd) }()
 	if !isAt(name, fd) || !isUnused(name) { // another process was faster
 		return
 	}
