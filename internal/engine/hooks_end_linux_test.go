@@ -243,8 +243,10 @@ func TestPanicInHookEndsItsConnection(t *testing.T) {
 					t.Errorf("states %s, want %s", got, want)
 				}
 				requestTo(t, dial, "/")
-				if text := logged.String(); !strings.Contains(text, "panic serving") || !strings.Contains(text, "of the hook") {
-					t.Errorf("logged %q", text)
+				for _, want := range []string{"panic serving", "of the hook"} {
+					if text := logged.String(); !strings.Contains(text, want) {
+						t.Errorf("logged %q, want %q", text, want)
+					}
 				}
 			})
 		}
