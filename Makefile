@@ -10,7 +10,7 @@ RACE := $(shell command -v gcc >/dev/null 2>&1 && echo -race)
 weigh: ## weigh the ways of serving a Go handler on this machine (about eight minutes)
 	$(GO) run ./cmd/tare weigh
 
-EXPERIMENTS := $(patsubst experiments/%/experiment.yaml,%,$(wildcard experiments/*/experiment.yaml))
+EXPERIMENTS := $(patsubst experiments/%/experiment.yaml,%,$(wildcard experiments/*/experiment.yaml)) targets
 
 contenders: ## build, unpack and install all that is weighed, below .cache/
 	$(GO) build -o .cache/tare ./cmd/tare
@@ -26,7 +26,13 @@ PORTABLE := . ./fcgi ./upgrade ./load/... ./front/... ./internal/engine/... ./in
 RACELESS := Alloc|Amplification|WorkIs|Leftover|Idle(TLS|HTTP2)|KeptParts|ContendersServe|FaultsAreNamed|HardlyDiffers|EveryTarget
 RACELESS_PACKAGES := ./bench ./front ./front/internal/cache ./internal/client ./internal/engine ./internal/engine/h2 ./internal/lab
 LAW := Document|Architecture|Decisions|Imports|Importers|Dependencies|NamedTests|Comments|OneComment|PackageState
-LAW := $(LAW)|AreShort|ExportedNames|Panics|Narrow|Words|Phrases|Flags|Raceless
+LAW := $(LAW)|AreShort|ExportedNames|Panics|Narrow|Words|Phrases|Flags|Raceless|HasNoQUIC
+
+# The packages whose tests take longest begin first, so that no processor waits for the last of them.
+LONGEST := ./internal/cli ./internal/engine ./internal/lab . ./load ./front ./internal/lab/trial
+
+# By default a program with the race detector sleeps for a second before it exits. Tests start hundreds of them.
+test: export GORACE := atexit_sleep_ms=50
 
 test: programs ## run all tests: this is what CI runs
 	$(GO) vet ./...
@@ -35,15 +41,12 @@ test: programs ## run all tests: this is what CI runs
 	$(GO) -C contenders/engines test -benchtime 20ms .
 	$(GO) -C internal/grpctest vet ./...
 	$(GO) -C internal/grpctest test $(RACE) -tags poison ./...
-	GOOS=darwin $(GO) vet $(PORTABLE)
-	GOOS=windows $(GO) vet $(PORTABLE)
-	GOOS=linux GOARCH=386 $(GO) vet $(PORTABLE)
-	GOOS=linux GOARCH=arm $(GO) vet ./internal/poll/... ./internal/engine/...
+	$(GO) vet -tags http3 ./internal/cli
 	$(GO) test -run '$(RACELESS)|$(LAW)' .
 	$(GO) test -run '$(RACELESS)' -timeout 30m $(RACELESS_PACKAGES)
 	@# Most tests wait for processes, timeouts and each other. "go vet" has run above, except for the tag.
 	$(GO) vet -tags poison ./internal/poison
-	$(GO) test $(RACE) -tags poison -vet off -p 3 -parallel 4 -timeout 30m ./...
+	$(GO) test $(RACE) -tags poison -vet off -p 3 -parallel 4 -timeout 30m $(LONGEST) ./...
 
 # Every fuzz target of every package, found by its name. Their seeds run in "make test".
 FUZZTIME ?= 3m
@@ -65,12 +68,13 @@ check-slow: programs fuzz ## longer fuzzing, every test many times, the generato
 	TARE_SLOW=1 $(GO) test $(RACE) -tags poison -count 1 -timeout 60m . ./internal/... ./upgrade ./front/... ./load/...
 	@# The race detector is too slow for as many connections as these tests want.
 	TARE_SLOW=1 $(GO) test -count 1 -timeout 60m -run 'TestHTTP2(Floods|Stalled)' ./internal/engine
-	TARE_CLOCK=1 $(GO) test -count 1 -run '^TestClockIsTheKernels$$' -v ./bench
+	TARE_CLOCK=1 $(GO) test -count 1 -run '^TestClockIsTheKernels$$' -v ./internal/lab
 	$(GO) run ./cmd/tare weigh
 
 bench: ## compare with rivals, tell which targets are met, measure the parts (about an hour)
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/... ./load/... ./front/...
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./internal/lab
+	$(GO) run ./cmd/tare weigh targets
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 2h ./bench
 
 # The commit's tag is the version, or else its time and hash. Packages need modules from the Go proxy.
@@ -81,6 +85,10 @@ LINTER := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 PROSE_LINTER := github.com/vale-cli/vale/v3/cmd/vale@v3.22.0
 
 lint: lint-prose ## run the linters
+	GOOS=darwin $(GO) vet $(PORTABLE) ./cmd/tare
+	GOOS=windows $(GO) vet $(PORTABLE)
+	GOOS=linux GOARCH=386 $(GO) vet $(PORTABLE)
+	GOOS=linux GOARCH=arm $(GO) vet ./internal/poll/... ./internal/engine/...
 	$(GO) run $(LINTER) run ./...
 	cd contenders && $(GO) run $(LINTER) run -c ../.golangci.yml ./...
 	cd contenders/engines && $(GO) run $(LINTER) run -c ../../.golangci.yml ./...

@@ -4,6 +4,7 @@ package tare_test
 
 import (
 	"go/build"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -210,9 +211,9 @@ var only = []struct {
 		"it is below all packages that write pages",
 	},
 	{
-		// The two shared packages hold what all contenders serve, so that it is the same.
+		// The shared package holds what all contenders serve, so that it is the same.
 		"contenders/...", []string{module, module + "/fcgi", module + "/front", module + "/front/nginxconf",
-			module + "/internal/application", module + "/contenders/cases", module + "/internal/inmemory"}, true,
+			module + "/internal/application", module + "/internal/inmemory"}, true,
 		"a contender is a program like a user's: it imports the public packages, and clients in memory",
 	},
 }
@@ -239,6 +240,7 @@ var onlyBy = map[string][]string{
 	"internal/engine/predict": {"internal/engine/shard"},
 	"internal/engine/reuse":   {"internal/engine/netconn", "internal/engine/shard"},
 	"internal/engine/shard":   {"internal/engine"},
+	"front/http3":             {"internal/cli"}, // only with the build tag http3
 	"internal/acme":           {"front/server"},
 	"internal/dns":            {"front"},
 	"internal/dns/dnstest":    nil, // tests only
@@ -249,13 +251,13 @@ var onlyBy = map[string][]string{
 	"internal/sdnotify":       {"front/server", "upgrade"},
 	"internal/safefile":       {"internal/acme", "internal/anchor", "internal/cli", "internal/listen", "front/server"},
 	"internal/lab":            {"internal/cli"},
-	"internal/application": {"internal/cli", "internal/lab/project", "contenders/ceiling", "contenders/cases",
-		"contenders/faults", "contenders/fasthttp", "contenders/nethttp", "contenders/tare",
-		"contenders/tare-front-bound"},
+	"internal/application": {"internal/cli", "internal/lab/project", "contenders/ceiling",
+		"contenders/faults", "contenders/fasthttp", "contenders/nethttp", "contenders/routes-fasthttp",
+		"contenders/tare", "contenders/tare-front-bound"},
 	"internal/labrun":  {"internal/cli", "internal/lab", "internal/lab/gobench"},
 	"internal/textbar": {"internal/cli", "load/report"},
-	"load/agent":       {"internal/cli", "load/fleet"},
-	"load/fleet":       {"internal/cli"},
+	"load/agent":       {"internal/cli", "internal/lab/remote", "load/fleet"},
+	"load/fleet":       {"internal/cli", "internal/lab/remote"},
 }
 
 // A room is a folder with Go files: the imports of its files, for all operating systems, and of its
@@ -393,6 +395,19 @@ func TestLibraryHasNoDependencies(t *testing.T) {
 			if !isOurs(path) && !inStandardLibrary(path) {
 				t.Errorf("the library imports %s, through %s", path, dep)
 			}
+		}
+	}
+}
+
+// HTTP/3 is an option: the default binary does not carry QUIC.
+func TestDefaultBinaryHasNoQUIC(t *testing.T) {
+	for tags, want := range map[string]bool{"": false, "http3": true} {
+		out, err := exec.Command("go", "list", "-deps", "-tags", tags, "./cmd/tare").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(string(out), "github.com/quic-go/"); got != want {
+			t.Errorf("with the tags %q: QUIC is in the binary: %v", tags, got)
 		}
 	}
 }

@@ -27,13 +27,9 @@ type row struct {
 func (f *field) samples(s scenario, failed func(string)) map[string][]turn {
 	servers := s.servers()
 	all := make(map[string][]turn)
-	measure := s.measure
-	if measure == nil {
-		measure = s.scene.measure
-	}
 	for range f.roundsOf(s) {
 		for _, server := range servers {
-			values, err := measure(f, server)
+			values, err := s.measure(f, server)
 			if err != nil {
 				failed(fmt.Sprintf("%s: %s: %v", s.name, server, err))
 			}
@@ -46,13 +42,10 @@ func (f *field) samples(s scenario, failed func(string)) map[string][]turn {
 
 // compare runs a case and compares its servers.
 func (f *field) compare(s scenario, failed func(string)) []row {
-	if s.isInBlocks() {
-		return f.compareBlocks(s, failed)
-	}
 	samples := f.samples(s, failed)
 	var rows []row
 	for _, b := range s.bounds {
-		mine, theirs := figures(samples[s.mine()], b.of), figures(samples[b.than], b.of)
+		mine, theirs := figures(samples[ours], b.of), figures(samples[b.than], b.of)
 		rows = append(rows, rowOf(s, b, mine, theirs, func() stat.Interval {
 			return stat.Ratios(mine, theirs).Interval
 		}))
@@ -253,9 +246,6 @@ const tries = 4
 func (f *field) measured(s scenario) (rows []row, err error) {
 	rows = f.compare(s, func(text string) { err = errors.Join(err, errors.New(text)) })
 	for _, r := range rows {
-		if isCounted(r.of) && !f.counts {
-			continue
-		}
 		if math.IsNaN(r.value.Mid) || r.than != "" && r.value.Mid <= 0 {
 			err = errors.Join(err, fmt.Errorf("%s: %s: %v", r.scenario.name, r.name(), r.value))
 		}
@@ -281,12 +271,12 @@ func TestEveryTargetIsMeasured(t *testing.T) {
 	}
 	rows, again := atOnce(f, small, 4)
 	t.Logf("%d cases run again, alone", len(again))
-	f.warmup, f.load = 10*f.warmup, 5*f.load
+	f.inMemFor *= 5
 	for _, s := range append(again, alone...) {
 		measured, err := f.measured(s)
 		for try := 1; err != nil && try < tries; try++ {
 			t.Logf("runs once more, longer: %v", err)
-			f.load, f.settle = 2*f.load, 2*f.settle
+			f.inMemFor *= 2
 			measured, err = f.measured(s)
 		}
 		if err != nil {

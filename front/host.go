@@ -32,6 +32,7 @@ type host struct {
 type hosts struct {
 	any   *hostGroup // for all other addresses
 	ports []portGroups
+	quic  []portGroups // of UDP
 	unix  map[string]*hostGroup
 }
 
@@ -64,7 +65,7 @@ type hostPattern struct {
 
 // groupOf returns the hosts of the address that a request was received at.
 func (h *hosts) groupOf(r *http.Request) *hostGroup {
-	if h.ports == nil && h.unix == nil {
+	if h.ports == nil && h.unix == nil && h.quic == nil {
 		return h.any
 	}
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
@@ -76,7 +77,9 @@ func (h *hosts) groupAt(local net.Addr) *hostGroup {
 	var g *hostGroup
 	switch a := local.(type) {
 	case *net.TCPAddr:
-		g = h.tcp(a)
+		g = groupIn(h.ports, a.Port, a.IP)
+	case *net.UDPAddr:
+		g = groupIn(h.quic, a.Port, a.IP)
 	case *net.UnixAddr:
 		g = h.unix[a.Name]
 	}
@@ -86,16 +89,17 @@ func (h *hosts) groupAt(local net.Addr) *hostGroup {
 	return g
 }
 
-func (h *hosts) tcp(a *net.TCPAddr) *hostGroup {
-	for i := range h.ports {
-		p := &h.ports[i]
-		if int(p.port) != a.Port {
+// groupIn returns the hosts of an IP address and port, or nil.
+func groupIn(ports []portGroups, port int, at net.IP) *hostGroup {
+	for i := range ports {
+		p := &ports[i]
+		if int(p.port) != port {
 			continue
 		}
 		if p.addrs == nil && p.v6 == nil {
 			return p.v4
 		}
-		ip, _ := netip.AddrFromSlice(a.IP)
+		ip, _ := netip.AddrFromSlice(at)
 		ip = ip.Unmap()
 		for _, a := range p.addrs {
 			if a.addr == ip {

@@ -175,15 +175,19 @@ func (h *hosts) add(addr string, g *hostGroup) error {
 		h.unix[path] = g
 		return nil
 	}
-	star := strings.HasPrefix(addr, "*:")
-	if star {
-		addr = "0.0.0.0" + addr[1:]
+	ports, text := &h.ports, addr
+	if rest, ok := strings.CutPrefix(addr, "quic:"); ok {
+		ports, text = &h.quic, rest
 	}
-	ap, err := netip.ParseAddrPort(addr)
+	if strings.HasPrefix(text, "*:") {
+		text = "0.0.0.0" + text[1:]
+	}
+	ap, err := netip.ParseAddrPort(text)
 	if err != nil {
-		return fmt.Errorf("invalid listen address %q: want IP:PORT, [IPv6]:PORT, *:PORT or unix:PATH", addr)
+		return fmt.Errorf("invalid listen address %q: want IP:PORT, [IPv6]:PORT, *:PORT or unix:PATH, and quic: before ports of UDP",
+			addr)
 	}
-	p := h.port(ap.Port())
+	p := portIn(ports, ap.Port())
 	switch ip := ap.Addr().Unmap(); {
 	case ip == netip.IPv4Unspecified():
 		p.v4 = g
@@ -195,12 +199,13 @@ func (h *hosts) add(addr string, g *hostGroup) error {
 	return nil
 }
 
-func (h *hosts) port(port uint16) *portGroups {
-	for i := range h.ports {
-		if h.ports[i].port == port {
-			return &h.ports[i]
+// portIn returns the groups of a port.
+func portIn(all *[]portGroups, port uint16) *portGroups {
+	for i := range *all {
+		if (*all)[i].port == port {
+			return &(*all)[i]
 		}
 	}
-	h.ports = append(h.ports, portGroups{port: port})
-	return &h.ports[len(h.ports)-1]
+	*all = append(*all, portGroups{port: port})
+	return &(*all)[len(*all)-1]
 }

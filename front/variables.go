@@ -63,7 +63,7 @@ func requestVariables() map[string]knownVariable {
 		"scheme":          {get: scheme},
 		"https":           {get: https, isSetWhenEmpty: true},
 		"http2":           {get: http2},
-		"http3":           {get: noVariable},
+		"http3":           {get: http3},
 		"server_protocol": {get: func(x *exchange) string { return x.r.Proto }},
 
 		"request_method":     {get: requestMethod},

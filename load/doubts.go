@@ -8,9 +8,8 @@ import (
 
 // Thresholds of Result.Doubts.
 const (
-	// BusyBound is the value of Generator.Busy from which on the generator may have limited the
-	// rate.
-	BusyBound = 0.9
+	// busyBound is the value of Generator.Busy of Generator.MayLimit.
+	busyBound = 0.9
 	// maxLagShare limits the 99th percentile of Lag as a share of the median latency; a lag below
 	// minLag is always accepted.
 	maxLagShare, minLag = 0.1, 100 * time.Microsecond
@@ -54,8 +53,8 @@ func generatorDoubts(all []namedGenerator) (doubts []string) {
 	var busy, late []string
 	mostBusy, latest := 0.0, time.Duration(0)
 	for _, g := range all {
-		if share := g.generator.Busy; share >= BusyBound {
-			busy, mostBusy = append(busy, g.name), max(mostBusy, share)
+		if g.generator.MayLimit() {
+			busy, mostBusy = append(busy, g.name), max(mostBusy, g.generator.Busy)
 		}
 		if g.generator.Lag == nil {
 			continue

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"net/http"
 	"net/http/httptest"
+	"sync"
 	"time"
 
 	"github.com/tarehq/tare/load"
@@ -122,4 +123,68 @@ func ExampleRun_cancel() {
 	fmt.Println(errors.Is(err, context.Canceled), r.Requests > 10)
 	// Output:
 	// true true
+}
+
+// Sessions load two servers in turn, so that whatever disturbs the machine disturbs both.
+func ExampleSession() {
+	ctx := context.Background()
+	var sessions []*load.Session
+	for range 2 {
+		server := hello()
+		defer server.Close()
+		s, err := load.Open(ctx, load.Plan{URL: server.URL, Connections: 4})
+		if err != nil {
+			fmt.Println(err)
+			return
+		}
+		defer s.Close()
+		sessions = append(sessions, s)
+	}
+	for round := range 3 {
+		for _, s := range sessions {
+			if _, err := s.Slice(ctx, 20*time.Millisecond, round > 0); err != nil { // the first one warms up
+				fmt.Println(err)
+				return
+			}
+		}
+	}
+	a, b := sessions[0].Close(), sessions[1].Close()
+	fmt.Println("both were loaded:", a.PerSecond() > 0 && b.PerSecond() > 0, "errors:",
+		a.Errors.Total()+b.Errors.Total())
+	// Output:
+	// both were loaded: true errors: 0
+}
+
+// A Plan is divided for processes that some other system places, such as the jobs of a CI service.
+// The joined Result is that of one process with all threads. Here goroutines stand for the
+// processes, whose parts and results would travel as JSON.
+func ExampleJoiner() {
+	server := hello()
+	defer server.Close()
+	plan := load.Plan{URL: server.URL, Connections: 6, Requests: 600}
+	parts, err := plan.Split([]int{1, 2}) // threads of each process
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	results := make([]*load.Result, len(parts))
+	var running sync.WaitGroup
+	for i, part := range parts {
+		running.Go(func() { results[i], _ = load.Run(context.Background(), part) })
+	}
+	running.Wait()
+	joiner := load.NewJoiner(parts, []string{"first", "second"}, nil)
+	for i, r := range results {
+		if r == nil {
+			joiner.Lose(i, "it ended without a result")
+			continue
+		}
+		joiner.End(i, r, "")
+	}
+	whole := joiner.Result()
+	fmt.Println(whole.Requests, "responses:", whole.Parts[0].Requests, "and", whole.Parts[1].Requests)
+	fmt.Println("latencies:", whole.Latency.Count())
+	// Output:
+	// 600 responses: 200 and 400
+	// latencies: 600
 }

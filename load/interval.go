@@ -58,8 +58,8 @@ func (w *worker) countKinds() {
 	c.errors = w.tally.errors
 }
 
-// WindowLength is the length of each of a Result's Windows.
-const WindowLength = 100 * time.Millisecond
+// windowLength is the length of each of a Result's Windows.
+const windowLength = 100 * time.Millisecond
 
 // window is a tenth of a second.
 type window struct {
@@ -72,6 +72,6 @@ func (w *worker) rollWindow() {
 	for w.tally.counting && !w.run.isSession() && w.now >= w.window.ends {
 		w.tally.windows = append(w.tally.windows, uint32(w.tally.requests-w.window.before))
 		w.window.before = w.tally.requests
-		w.window.ends += int64(WindowLength)
+		w.window.ends += int64(windowLength)
 	}
 }

@@ -12,8 +12,8 @@ import (
 // nothing if it does. The result generator reports whether the generator is the cause: it was busy,
 // or without its lag the goal would be met.
 func judge(g Goal, seen adjustedResult) (why []string, generator bool) {
-	if busy := seen.result.Generator.Busy; busy >= BusyBound {
-		why = append(why, fmt.Sprintf("the generator was busy %.0f%% of the time", 100*busy))
+	if own := seen.result.Generator; own.MayLimit() {
+		why = append(why, fmt.Sprintf("the generator was busy %.0f%% of the time", 100*own.Busy))
 	}
 	misses := seen.misses(g)
 	generator = len(why) > 0

@@ -175,6 +175,10 @@ type Generator struct {
 	Lag *hist.Histogram `json:"lag,omitempty"`
 }
 
+// MayLimit reports whether the generator was so busy that it, not the server, may have limited the
+// rate.
+func (g Generator) MayLimit() bool { return g.Busy >= busyBound }
+
 // PerSecond returns the rate of responses.
 func (r *Result) PerSecond() float64 {
 	if r.Seconds == 0 {

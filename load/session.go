@@ -28,11 +28,11 @@ type Session struct {
 // Slice is what one slice measured. Every request sent in a slice also ends in it, with a response
 // or a failure.
 type Slice struct {
-	Requests uint64        // complete responses
-	Errors   uint64        // see Errors.Total
-	Due      float64       // due requests of an open loop
-	Elapsed  time.Duration // from the first request until none was in flight
-	Drained  time.Duration // part of Elapsed in which no request began
+	Requests uint64        `json:"requests"`  // complete responses
+	Errors   uint64        `json:"errors"`    // see Errors.Total
+	Due      float64       `json:"due"`       // due requests of an open loop
+	Elapsed  time.Duration `json:"elapsedNs"` // from the first request until none was in flight
+	Drained  time.Duration `json:"drainedNs"` // part of Elapsed in which no request began
 }
 
 // errEnded is the error of a slice after the Session's end.

@@ -203,7 +203,7 @@ func (w *worker) beginCounting() {
 	w.began = w.nanos()
 	w.now = w.began
 	w.current.latency.Reset()
-	w.window = window{ends: w.began + int64(WindowLength)}
+	w.window = window{ends: w.began + int64(windowLength)}
 	w.cpuAtStart = threadTime()
 }
 

@@ -35,7 +35,11 @@ func FromFlags(flags *flag.FlagSet, args []string) (*Site, error) {
 	if err != nil {
 		return nil, err
 	}
-	l, err := listen(*address, *socket)
+	open := listen
+	if *name == routesName {
+		open = func(address, _ string) (net.Listener, error) { return ListenTCP(address) }
+	}
+	l, err := open(*address, *socket)
 	return &Site{Listener: l, FastCGI: *overFastCGI, Cert: *cert, Key: *key, Handler: h}, err
 }
 
@@ -55,6 +59,7 @@ func named(name string) (http.Handler, error) {
 	all := map[string]http.Handler{
 		"hello": http.HandlerFunc(Handler), "println": http.HandlerFunc(Println), "lines": Lines(), "files": Files(),
 		"greeting": Greeting(), "limited": Limited(), "text": Text(),
+		routesName: NewRoutes(),
 	}
 	if h, ok := all[name]; ok {
 		return h, nil

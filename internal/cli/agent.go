@@ -1,8 +1,12 @@
+//go:build linux
+
 package cli
 
 import (
 	"context"
 	"errors"
+	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -24,7 +28,9 @@ It listens nowhere and writes no file. It ends when its standard input does.`,
 		Example: `  (echo '{"plan":{"url":"http://10.0.0.1:8080/","durationNs":5000000000}}'; echo '{"start":{}}'; sleep 8) | tare agent`,
 		Args:    cobra.NoArgs,
 		RunE: run(func(ctx context.Context, _ []string) error {
-			err := agent.Serve(ctx, env.Stdin, env.Stdout, agent.Options{Tool: "tare " + version(), Silence: silence})
+			caller, _, _ := strings.Cut(os.Getenv("SSH_CONNECTION"), " ")
+			err := agent.Serve(ctx, env.Stdin, env.Stdout,
+				agent.Options{Tool: "tare " + version(), Silence: silence, Caller: caller})
 			if ctx.Err() != nil {
 				return &exitError{exitStop, errors.New("interrupted")}
 			}

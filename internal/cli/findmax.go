@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -100,10 +102,16 @@ func runFindMax(ctx context.Context, env Env, flags *loadFlags) error {
 	found, err := search.Find(ctx, flags.plan)
 	closeErr := runner.close()
 	watch.display.end()
+	run.SearchResult = found
+	return joinClosing(run.show(ctx, env, flags, err), closeErr)
+}
+
+// show writes what a search found. err is the search's error.
+func (r *searchReport) show(ctx context.Context, env Env, flags *loadFlags, err error) error {
+	found := r.SearchResult
 	if found == nil || len(found.Tries) == 0 && ctx.Err() == nil {
 		return loadFailure(nil, err)
 	}
-	run.SearchResult = found
 	if !flags.outputs.usesStdout() {
 		if err := printSearch(env.Stdout, found); err != nil {
 			return err
@@ -116,9 +124,7 @@ func runFindMax(ctx context.Context, env Env, flags *loadFlags) error {
 	case ctx.Err() != nil && err != nil:
 		return &exitError{exitStop, errors.New("interrupted: the search is incomplete")}
 	case err != nil:
-		return errors.Join(loadFailure(nil, err), closeErr)
-	case closeErr != nil:
-		return closeErr
+		return loadFailure(nil, err)
 	case found.Sustained == 0:
 		return &exitError{code: exitFail}
 	}

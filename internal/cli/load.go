@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -32,7 +34,7 @@ were due.
 
 The URL selects the protocol and the server:
 
-  http://host:port/path      HTTP/1.1, or the version of --http1.0 or --http2
+  http://host:port/path      HTTP/1.1, or the version of --http1.0, --http2 or --http3
   https://host:port/path     HTTP over TLS
   http+unix:///socket:/path  HTTP over the unix socket /socket; likewise https+unix
   fcgi://host:port/path      FastCGI to an application, as a web server sends it
@@ -57,6 +59,13 @@ invalid, 3 if no connection could be opened, and 130 after an interrupt.`,
 		RunE: run(func(ctx context.Context, args []string) error {
 			if err := flags.complete(env, args); err != nil {
 				return usageError(err)
+			}
+			if flags.http3 {
+				end, err := flags.useHTTP3()
+				if err != nil {
+					return usageError(err)
+				}
+				defer end()
 			}
 			if flags.fleet.printManifest {
 				return printManifest(env, &flags.fleet)
@@ -90,20 +99,29 @@ func runLoad(ctx context.Context, env Env, flags *loadFlags) error {
 	closeErr := runner.close()
 	watch.display.end()
 	if err := loadFailure(r, err); err != nil {
-		return errors.Join(err, closeErr)
+		return joinClosing(err, closeErr)
 	}
 	if outErr := showLoad(env, flags, &report.Run{Result: *r, About: about}); outErr != nil {
-		return outErr
+		return joinClosing(outErr, closeErr)
 	}
 	switch n := r.Errors.Total(); {
 	case ctx.Err() != nil && err != nil:
-		return &exitError{exitStop, errors.New("interrupted: the figures cover the time until then")}
+		err = &exitError{exitStop, errors.New("interrupted: the figures cover the time until then")}
 	case err != nil:
-		return errors.Join(err, closeErr)
 	case n > 0:
-		return errors.Join(fmt.Errorf("load: %s; the first: %s", countErrors(n), r.Errors.First), closeErr)
+		err = fmt.Errorf("load: %s; the first: %s", countErrors(n), r.Errors.First)
+	default:
+		err = lossError(r)
 	}
-	return errors.Join(lossError(r), closeErr)
+	return joinClosing(err, closeErr)
+}
+
+// joinClosing adds the error of closing the agents to that of a run, and keeps its exit code.
+func joinClosing(err, closeErr error) error {
+	if e, ok := errors.AsType[*exitError](err); ok && closeErr != nil {
+		return &exitError{e.code, errors.Join(e.err, closeErr)}
+	}
+	return errors.Join(err, closeErr)
 }
 
 func countErrors(n uint64) string {
@@ -115,10 +133,14 @@ func countErrors(n uint64) string {
 
 // openFailure returns the error of agents that could not be started.
 func openFailure(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return &exitError{exitStop, errors.New("interrupted before the agents had started")}
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	interrupted := &exitError{exitStop, errors.New("interrupted before the agents had started")}
+	if left, ok := errors.AsType[*fleet.LeftJobError](err); ok {
+		return joinClosing(interrupted, left)
+	}
+	return interrupted
 }
 
 // loadFailure returns the error of a run without any result.

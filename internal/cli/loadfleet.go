@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -101,7 +103,7 @@ func (f *fleetFlags) hosts(env Env) (all []fleet.Host, err error) {
 			n := 1
 			if counted {
 				if n, err = strconv.Atoi(count); err != nil || n < 1 || n > maxLocal {
-					return nil, usageError(fmt.Errorf("load: --on %q: want local:N, N from 1 to %d", on, maxLocal))
+					return nil, fmt.Errorf("--on %q: want local:N, N from 1 to %d", on, maxLocal)
 				}
 			}
 			own, err := os.Executable()
@@ -114,7 +116,7 @@ func (f *fleetFlags) hosts(env Env) (all []fleet.Host, err error) {
 			continue
 		}
 		if on == "" || strings.HasPrefix(on, "-") {
-			return nil, usageError(fmt.Errorf("load: --on %q: want local, local:N or a destination of ssh, such as user@host", on))
+			return nil, fmt.Errorf("--on %q: want local, local:N or a destination of ssh, such as user@host", on)
 		}
 		if programs == nil {
 			if programs, err = f.openPrograms(env); err != nil {
@@ -170,16 +172,24 @@ func (f *loadFlags) openRunner(ctx context.Context, env Env, note func(string)) 
 		}
 		hosts, remove = job.Hosts(), job.Delete
 	} else if hosts, err = f.fleet.hosts(env); err != nil {
-		return runner{}, err
+		return runner{}, usageError(fmt.Errorf("load: %w", err))
 	}
 	all, err := fleet.Open(ctx, hosts, fleet.Options{OnLoss: policy, TLS: f.tls, Note: note})
 	if err != nil {
-		return runner{}, errors.Join(err, remove())
+		return runner{}, errors.Join(withProgramFlag(err), remove())
 	}
 	return runner{all.Run, func() error {
 		all.Close()
 		return remove()
 	}}, nil
+}
+
+// withProgramFlag names the flag for hosts of an architecture without a program.
+func withProgramFlag(err error) error {
+	if _, ok := errors.AsType[*fleet.NoProgramError](err); ok {
+		return fmt.Errorf("%w (and name it with --agent-program)", err)
+	}
+	return err
 }
 
 // lossError returns the error of a run that went on without lost agents, or nil.

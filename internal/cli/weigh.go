@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -27,19 +29,20 @@ const defaultExperiment = "front"
 const allExperiments = "all"
 
 type weighFlags struct {
-	full, quick, prepare, list, why, tune, details bool
-	only, scenarios                                []string
-	blocks                                         int
-	warmup, measure                                time.Duration
-	until                                          float64 // percent
-	within                                         time.Duration
-	cores                                          []string
-	connections                                    []int
-	rate                                           string
-	sweep                                          []string
-	seed                                           uint64
-	out                                            string
-	own                                            ownFlags
+	full, quick, prepare, list, why, tune, details, check bool
+	only, scenarios                                       []string
+	blocks                                                int
+	warmup, measure                                       time.Duration
+	until                                                 float64 // percent
+	within                                                time.Duration
+	cores                                                 []string
+	connections                                           []int
+	rate                                                  string
+	sweep                                                 []string
+	seed                                                  uint64
+	out                                                   string
+	own                                                   ownFlags
+	generator                                             generatorFlags
 
 	isSet func(name string) bool // reports whether a flag is on the command line
 }
@@ -47,11 +50,12 @@ type weighFlags struct {
 func weighCommand(env Env) *cobra.Command {
 	var flags weighFlags
 	c := &cobra.Command{
-		Use:   "weigh [experiment | all | file.yaml | -- command]",
+		Use:   "weigh [experiment | all | targets | file.yaml | -- command]",
 		Short: "Compare the ways of serving an application on this machine",
 		Long: `Run an experiment (default "front"): start every contender as new processes, verify that their
 responses are equal, load them in turns, side by side, and report what a request costs with each.
-This takes about eight minutes. "all" repeats all write-ups, one after another.
+This takes about eight minutes. "all" repeats all write-ups, one after another, and "targets" compares
+this project's figures with its targets.
 
 To measure your own application, alone and behind nginx and tare's front by TCP and by unix
 socket, pass its command after --. The placeholder {addr} (host:port), {port} or {socket}, in the
@@ -67,7 +71,8 @@ an HTML report and files for other tools.`,
   tare weigh fastcgi
   tare weigh front --full
   tare weigh front --only tare,fasthttp --connections 64
-  tare weigh -- ./server -addr {addr}
+  tare weigh targets --only hello-64 --check
+  tare weigh --on lab2 -- ./server -addr {addr}
   tare weigh --env PORT={port} --path /users/1 -- node server.js
   tare weigh --a './old -addr {addr}' --b './new -addr {addr}' --fail-if 'cpu>+3%,errors>0'
   tare weigh --save app.yaml -- ./server -addr {addr} -unix {socket} && tare weigh app.yaml`,
@@ -97,8 +102,9 @@ func (f *weighFlags) define(c *cobra.Command) {
 	set.BoolVar(&f.tune, "tune", false, "apply the write-up's relevant kernel settings during the run, then restore them; requires privileges")
 	set.BoolVar(&f.details, "details", false, "print all tables, causes and notes, which the report also has, not one screen")
 	set.BoolVar(&f.list, "list", false, "only list the experiments and their questions")
+	set.BoolVar(&f.check, "check", false, "with targets, exit with 1 if a required target is missed or cannot be measured")
 	set.StringSliceVar(&f.only, "only", nil,
-		"run only these `CONTENDERS`, such as tare,fasthttp, and the control (default all)")
+		"run only these `CONTENDERS`, such as tare,fasthttp, and the control; or these rows of targets (default all)")
 	set.StringSliceVar(&f.scenarios, "scenarios", nil,
 		"of an experiment with scenarios, such as tls, run only those with these `NAMES` (default all)")
 	set.IntVar(&f.blocks, "blocks", 0, "run `N` blocks, each of which starts every contender once; intervals need 5 (default the experiment's)")
@@ -118,6 +124,7 @@ func (f *weighFlags) define(c *cobra.Command) {
 	set.Uint64Var(&f.seed, "seed", 0, "order the trials by this `SEED`; 0 is a new one (default 0)")
 	set.StringVar(&f.out, "out", "", "write the results to `DIR` (default a new folder in results/)")
 	f.own.define(set)
+	f.generator.define(set)
 }
 
 // weighFailure adds the command's name to an error and keeps its exit code.
@@ -144,6 +151,12 @@ func weigh(ctx context.Context, env Env, named, command []string, flags *weighFl
 	}
 	if len(named) == 1 && named[0] == allExperiments {
 		return weighAll(ctx, env, flags)
+	}
+	if len(named) == 1 && named[0] == lab.TargetsDir && len(command) == 0 {
+		return weighTargets(ctx, env, flags)
+	}
+	if flags.check {
+		return usageError(fmt.Errorf("--check applies to %s", lab.TargetsDir))
 	}
 	if len(command) == 0 && namesBenchmarks(env, named) {
 		if err := flags.checkForBenchmarks(named[0]); err != nil {
@@ -221,6 +234,12 @@ func weighOne(ctx context.Context, env Env, o lab.Options, flags *weighFlags) (*
 		}
 		return nil, weighError(err)
 	}
+	closeGenerator, err := flags.generator.open(ctx, env, &o)
+	if err != nil {
+		p.end()
+		return nil, err
+	}
+	defer closeGenerator()
 	r, dir, err := lab.Weigh(ctx, o)
 	p.end()
 	if r == nil {
@@ -322,7 +341,7 @@ func (f *weighFlags) options(env Env, experiment string, s *lab.Subject, words [
 	}
 	o.Adjust = func(t *lab.Trials) {
 		for name, set := range map[string]func(){
-			"blocks":      func() { t.Blocks = f.blocks },
+			"blocks":      func() { t.SetBlocks(f.blocks) },
 			"warmup":      func() { t.Warmup = yamlfile.Duration(f.warmup) },
 			"measure":     func() { t.Measure, t.Rate.Measure = yamlfile.Duration(f.measure), 0 },
 			"cores":       func() { t.Cores = cores },
@@ -368,6 +387,8 @@ func (f *weighFlags) commandLine() (words []string) {
 	}
 	add("connections", strings.Join(connections, ","))
 	add("rate", f.rate)
+	add("on", f.generator.on)
+	add("address", f.generator.address)
 	if f.isSet("sweep") {
 		words = append(words, "--sweep="+strings.Join(f.sweep, ","))
 	}

@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -39,6 +41,7 @@ func listExperiments(env Env) error {
 		}
 		fmt.Fprintf(env.Stdout, "%-*s  %s\n", wide, e.name, what)
 	}
+	fmt.Fprintf(env.Stdout, "%-*s  Which of this project's targets are met?\n", wide, lab.TargetsDir)
 	fmt.Fprintf(env.Stdout, "%-*s  All experiments that repeat a write-up, one after another: %s\n", wide,
 		allExperiments, namesOf(writeUps(all)))
 	return nil

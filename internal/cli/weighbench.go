@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -24,7 +26,8 @@ func namesBenchmarks(env Env, named []string) bool {
 
 // serverFlags lists the flags that do not apply to Go benchmarks.
 func serverFlags() []string {
-	return []string{"warmup", "connections", "scenarios", "rate", "sweep", "tune", "why", "until", "within"}
+	return []string{"warmup", "connections", "scenarios", "rate", "sweep", "tune", "why", "until", "within", "on",
+		"address", "agent-program"}
 }
 
 // checkForBenchmarks rejects flags that do not apply to Go benchmarks.

@@ -47,6 +47,15 @@ func http2Floods() map[string]flood {
 		all[name] = flood{usualFrames, nil, floods[name]}
 	}
 	all["small DATA"] = flood{600_000, upload, func(r *rawHTTP2, _ uint32) { r.WriteData(1, false, []byte("x")) }}
+	all["windows of SETTINGS"] = flood{usualFrames, func(r *rawHTTP2) {
+		r.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+		r.WriteWindowUpdate(0, 1<<30)
+		for i := range uint32(8) {
+			r.open(2*i+1, http.MethodGet, "/write", true)
+		}
+	}, func(r *rawHTTP2, id uint32) { // opens the windows of all streams by a byte, in several steps
+		r.WriteSettings(slices.Repeat([]http2.Setting{{ID: http2.SettingInitialWindowSize, Val: id / 2}}, 10)...)
+	}}
 	all["header bomb"] = flood{2 * usualFrames, nil, bomb}
 	all["padded DATA"] = flood{50_000, upload, floods["padded DATA"]}
 	all["CONTINUATION"] = flood{500, func(r *rawHTTP2) {

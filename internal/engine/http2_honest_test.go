@@ -19,6 +19,7 @@ type honest struct {
 	*testing.T
 	*http2.ClientConn
 	entered <-chan bool // receives a value when the handler of "/wait" begins
+	ended   <-chan bool // receives a value when a handler that waits for its context returns
 }
 
 // http2Honest are clients that send many frames that floods consist of, for a purpose.
@@ -48,6 +49,7 @@ func http2Honest() map[string]func(*honest) {
 				response := c.request(ctx, "/flushed", nil)
 				cancel()
 				response.Body.Close()
+				<-c.ended
 			}
 		},
 		"cancels requests": func(c *honest) {
@@ -86,7 +88,7 @@ func http2Honest() map[string]func(*honest) {
 }
 
 // honestHandler serves honest clients.
-func honestHandler(entered chan<- bool) http.HandlerFunc {
+func honestHandler(entered, ended chan<- bool) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		switch r.URL.Path {
 		case "/upload":
@@ -96,9 +98,11 @@ func honestHandler(entered chan<- bool) http.HandlerFunc {
 			io.WriteString(w, "x")
 			w.(http.Flusher).Flush()
 			<-r.Context().Done()
+			ended <- true
 		case "/wait":
 			entered <- true
 			<-r.Context().Done()
+			ended <- true
 		case "/refused":
 			io.WriteString(w, "no")
 		case "/long":
@@ -135,7 +139,8 @@ func (c *honest) want(response *http.Response, want string) {
 }
 
 // cancel sends n requests whose handlers wait, each with a part of a body if that is not nil, and
-// cancels them together.
+// cancels them together. It waits for the handlers: tare refuses streams while as many handlers of
+// reset streams run as a client may have streams.
 func (c *honest) cancel(n int, part []byte) {
 	c.Helper()
 	ctx, cancel := context.WithCancel(c.Context())
@@ -171,6 +176,9 @@ func (c *honest) cancel(n int, part []byte) {
 			c.Fatal(err)
 		}
 	}
+	for range n {
+		<-c.ended
+	}
 }
 
 // Honest clients keep their connection, with tare as with net/http.
@@ -182,8 +190,8 @@ func TestHTTP2HonestClientsKeepTheirConnection(t *testing.T) {
 					continue // one kind of connection shows that another server serves these clients
 				}
 				t.Run(name+" "+mode+" "+maker, func(t *testing.T) {
-					entered := make(chan bool, 1000)
-					s := newHTTP2Site(t, maker, mode, &http.Server{Handler: honestHandler(entered)})
+					entered, ended := make(chan bool, 1000), make(chan bool, 1000)
+					s := newHTTP2Site(t, maker, mode, &http.Server{Handler: honestHandler(entered, ended)})
 					c, err := s.dial()
 					if err != nil {
 						t.Fatal(err)
@@ -195,7 +203,7 @@ func TestHTTP2HonestClientsKeepTheirConnection(t *testing.T) {
 						t.Fatal(err)
 					}
 					defer client.Close()
-					h := &honest{T: t, ClientConn: client, entered: entered}
+					h := &honest{T: t, ClientConn: client, entered: entered, ended: ended}
 					act(h)
 					if !t.Failed() {
 						h.want(h.request(t.Context(), "/refused", nil), "no")

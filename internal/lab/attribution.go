@@ -30,14 +30,14 @@ type counted struct {
 	conditions int
 }
 
-// Measure implements trial.Source. The twin is not counted: it is the control.
+// Measure implements trial.Source. Copies of the control are not counted.
 func (c *counted) Measure(ctx context.Context, turn trial.Turn[sample.Condition]) (all []sample.Record, err error) {
 	w := c.runner
 	names := w.present()
 	each := w.bench.Warmup + w.bench.Measure + overhead
 	report := w.progress(turn, Progress{Condition: turn.Condition}, each*time.Duration(len(names)), c.conditions)
 	for _, name := range names {
-		if w.run.Entrant(name).Kind == sample.Twin {
+		if w.run.Entrant(name).Kind.IsCopy() {
 			continue
 		}
 		report(name, 0)

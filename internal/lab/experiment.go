@@ -31,6 +31,7 @@ type Experiment struct {
 	Name string `yaml:"-"` // the folder's
 	Dir  string `yaml:"-"`
 
+	Kind     Kind   `yaml:"kind"`
 	Title    string `yaml:"title"`
 	Question string `yaml:"question"`
 	Source   string `yaml:"source"` // the write-up that it repeats
@@ -109,6 +110,8 @@ type Trials struct {
 	Connections []int             `yaml:"connections"`
 	Scenarios   []Scenario        `yaml:"scenarios"` // replace Connections
 	Rate        Rate              `yaml:"rate"`      // of additional trials at a fixed rate
+
+	areExact bool // the blocks were set, see SetBlocks
 }
 
 // Cores is a number of processors; 0 is "all".
@@ -149,8 +152,12 @@ func (t *Trials) Conditions() (all []sample.Condition) {
 	for _, cores := range t.Cores {
 		for i := range t.Scenarios {
 			c := t.Scenarios[i].condition()
-			c.Cores = int(cores)
-			all = append(all, c)
+			if c.Cores = int(cores); t.Scenarios[i].Cores != nil {
+				c.Cores = int(*t.Scenarios[i].Cores)
+			}
+			if !slices.Contains(all, c) {
+				all = append(all, c)
+			}
 		}
 		for _, n := range t.Connections {
 			all = append(all, sample.Condition{Cores: int(cores), Connections: n})
@@ -189,7 +196,7 @@ type Published struct {
 // Contenders returns the names of all contenders, the control first.
 func (e *Experiment) Contenders() []string {
 	all := []string{e.Control}
-	for _, name := range slices.Concat([]string{e.Build}, e.Ways, e.Rivals, []string{e.Ceiling}) {
+	for _, name := range slices.Concat([]string{e.Build}, e.Ways, e.Rivals, []string{e.Ceiling}, e.targeted()) {
 		if name != "" && !slices.Contains(all, name) {
 			all = append(all, name)
 		}
@@ -221,7 +228,7 @@ func (e *Experiment) check(f *yamlfile.File) error {
 		return f.Fault("$.title", "title is missing")
 	case e.Control == "":
 		return f.Fault("$.control", "control is missing; ratios are relative to it")
-	case !slices.Contains(e.Ways, e.Control):
+	case e.Kind == Comparison && !slices.Contains(e.Ways, e.Control):
 		return f.Fault("$.control", "control %q is not one of the ways", e.Control)
 	case e.Request.Method == "" || e.Request.Path == "" || e.Request.Host == "":
 		return f.Fault("$.request", "request: want method, path and host")
@@ -230,7 +237,7 @@ func (e *Experiment) check(f *yamlfile.File) error {
 	case e.Small < 0 || e.Small > maxSmallFiles:
 		return f.Fault("$.small_files", "small_files: want 0 to %d, got %d", maxSmallFiles, e.Small)
 	}
-	if err := cmp.Or(e.Load.check(f), e.Expect.readBody(e.Dir, f), e.Expect.check(f)); err != nil {
+	if err := cmp.Or(e.checkKind(f), e.Load.check(f), e.Expect.readBody(e.Dir, f), e.Expect.check(f)); err != nil {
 		return err
 	}
 	if err := e.checkVariants(f); err != nil {

@@ -72,6 +72,9 @@ func (w *runner) request(ctx context.Context, e *sample.Entrant, c *contender.Co
 	if err != nil {
 		return nil, err
 	}
+	if why := w.reachable(r.Place()); why != "" {
+		return nil, errors.Join(errors.New(why), r.Stop())
+	}
 	var all []*equal.Response
 	for _, request := range w.requests() {
 		response, fetchErr := equal.Fetch(ctx, r.Place(), request)
@@ -223,7 +226,7 @@ func (w *runner) compare(e *sample.Entrant, control, got []*equal.Response) {
 	}
 	switch {
 	case len(e.Differences) == 0:
-	case e.Kind == sample.Twin && w.experiment.Expect.By == ByControl:
+	case e.Kind.IsCopy() && w.experiment.Expect.By == ByControl:
 		w.leaveOut(e, "it is the control's copy, and responds differently: "+e.Differences[0].String()+
 			". If responses change from request to request, expect only their status, "+fmt.Sprint(control[0].Status))
 	default:

@@ -9,23 +9,54 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/lab/trial"
 )
 
 // Scenario is a condition that differs from others in more than cores and connections.
 type Scenario struct {
 	Name        string  `yaml:"name"`        // as it stands after "with" in reports
+	Cores       *Cores  `yaml:"cores"`       // of the servers; nil is the trials'
 	Version     string  `yaml:"version"`     // of HTTP: "1.1" or "2"; "" is the experiment's
 	Path        string  `yaml:"path"`        // "" is the experiment's
 	Connections int     `yaml:"connections"` // of the generator
 	Streams     int     `yaml:"streams"`     // concurrent ones of each HTTP/2 connection; 0 is one
 	Handshakes  string  `yaml:"handshakes"`  // trial.Full or trial.Resumed: each request has its own TLS connection
 	Rate        float64 `yaml:"rate"`        // requests per second of all connections; 0 is saturation
+
+	Header        []string `yaml:"header"`         // "Name: value" each, in addition to the experiment's
+	PerConnection int      `yaml:"per_connection"` // requests on a connection; 0 is the experiment's
+	Spaced        bool     `yaml:"spaced"`         // idle connections lie between the busy ones
+
+	// Paths are requested in turn, on the same connections, instead of Path.
+	Paths []string `yaml:"paths"`
+	// Beside is load of the same server at the same time. It is not part of the figures.
+	Beside []Beside `yaml:"beside"`
+	// Fresh measures each contender alone, as new processes; with Beside that is always so.
+	Fresh bool `yaml:"fresh"`
+	// Idle measures memory and CPU time with connections that are idle after one request each.
+	Idle bool `yaml:"idle"`
+
+	// Backend is a contender that runs beside the generator. Applications find its URL in the
+	// environment variable BACKEND. A run has at most one.
+	Backend string `yaml:"backend"`
+
+	Blocks  int      `yaml:"blocks"` // 0 is the trials'
+	Targets []Target `yaml:"targets"`
+}
+
+// Beside is load beside a scenario's own.
+type Beside struct {
+	Path        string  `yaml:"path"`
+	Connections int     `yaml:"connections"`
+	Rate        float64 `yaml:"rate"` // 0 is saturation
 }
 
 // condition returns the scenario as a condition without cores.
 func (s *Scenario) condition() sample.Condition {
 	return sample.Condition{Connections: s.Connections, Rate: s.Rate, Scenario: sample.Scenario{
 		Name: s.Name, Version: s.Version, Path: s.Path, Streams: s.Streams, Handshakes: s.Handshakes,
+		Header: strings.Join(s.Header, "\n"), PerConnection: s.PerConnection, Spaced: s.Spaced,
+		Fresh: s.Fresh || len(s.Beside) > 0 || s.Idle, Idle: s.Idle,
 	}}
 }
 
@@ -53,6 +84,31 @@ func (s *Scenario) problem() string {
 		return "handshakes: excludes streams and rate"
 	case s.Rate < 0 || s.Rate > mostRate:
 		return fmt.Sprintf("rate: want 0 to %d, got %v", mostRate, s.Rate)
+	}
+	return s.formProblem()
+}
+
+// formProblem describes the first invalid value of those about the form of the load, or returns "".
+func (s *Scenario) formProblem() string {
+	switch {
+	case s.PerConnection < 0 || s.PerConnection > maxPerConnection:
+		return fmt.Sprintf("per_connection: want 0 to %d, got %d", maxPerConnection, s.PerConnection)
+	case s.Blocks < 0 || s.Blocks > maxBlocks:
+		return fmt.Sprintf("blocks: want 0 to %d, got %d", maxBlocks, s.Blocks)
+	case s.Path != "" && len(s.Paths) > 0:
+		return "path and paths exclude each other"
+	case s.Idle && (s.Rate > 0 || s.Handshakes != "" || len(s.Beside)+len(s.Paths) > 0):
+		return "idle: excludes rate, handshakes, beside and paths"
+	}
+	for _, path := range s.Paths {
+		if !strings.HasPrefix(path, "/") {
+			return fmt.Sprintf("paths: want a slash at the beginning, got %q", path)
+		}
+	}
+	for _, b := range s.Beside {
+		if !strings.HasPrefix(b.Path, "/") || b.Connections < 1 || b.Connections > maxConnections || b.Rate < 0 {
+			return fmt.Sprintf("beside: want path, connections from 1 to %d, and no rate below 0", maxConnections)
+		}
 	}
 	return ""
 }
@@ -120,11 +176,44 @@ func (w *runner) requests() []equal.Request {
 		return a.Path == b.Path && cmp.Or(a.Version, "1.1") == cmp.Or(b.Version, "1.1") &&
 			a.PerConnection == b.PerConnection && a.Resume == b.Resume
 	}
+	var wanted []equal.Request
 	for i := range w.run.Conditions {
-		r := w.run.Conditions[i].Scenario.Request(all[0])
+		wanted = append(wanted, w.run.Conditions[i].Scenario.Request(all[0]))
+	}
+	for i := range w.trials.Scenarios {
+		form := w.trials.Scenarios[i].condition().Scenario
+		for _, path := range w.trials.Scenarios[i].otherPaths() {
+			r := form.Request(all[0])
+			r.Path = path
+			wanted = append(wanted, r)
+		}
+	}
+	for _, r := range wanted {
 		if !slices.ContainsFunc(all, func(other equal.Request) bool { return same(r, other) }) {
 			all = append(all, r)
 		}
+	}
+	return all
+}
+
+// otherPaths returns the paths of the scenario's load besides Path.
+func (s *Scenario) otherPaths() (all []string) {
+	all = slices.Clone(s.Paths)
+	for _, b := range s.Beside {
+		all = append(all, b.Path)
+	}
+	return all
+}
+
+// shapes returns the parts of the scenarios' load that conditions do not hold, by name.
+func (t *Trials) shapes() map[string]trial.Shape {
+	all := make(map[string]trial.Shape)
+	for i := range t.Scenarios {
+		shape := trial.Shape{Paths: t.Scenarios[i].Paths}
+		for _, b := range t.Scenarios[i].Beside {
+			shape.Beside = append(shape.Beside, trial.Beside(b))
+		}
+		all[t.Scenarios[i].Name] = shape
 	}
 	return all
 }

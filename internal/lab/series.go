@@ -16,6 +16,7 @@ type series struct {
 	conditions []sample.Condition
 	members    func(sample.Condition) []string // called before each block
 	together   bool                            // if one member is measured alone, all are
+	apart      bool                            // no member is the control
 	control    string                          // one of the members; "" is the experiment's control
 	blocks     int                             // at most
 	measure    time.Duration                   // the load of each member in a block
@@ -54,6 +55,11 @@ func (p *processes) Measure(ctx context.Context, turn trial.Turn[sample.Conditio
 	w := p.runner
 	k := w.block(p.series, turn.Block, turn.Condition)
 	k.Alone = p.alone[turn.Condition]
+	if turn.Condition.Scenario.Fresh {
+		for _, m := range k.Members {
+			k.Alone[m.Name] = "each trial begins with new processes"
+		}
+	}
 	blocks := w.shown(p.series)
 	each := w.bench.Warmup + k.Measure + overhead
 	k.Turn = w.progress(turn, Progress{Block: k.Number, Blocks: blocks, Condition: k.Condition},
@@ -75,8 +81,9 @@ func (w *runner) block(s *series, number int, c sample.Condition) trial.Block {
 		control = w.experiment.Control
 	}
 	for _, name := range s.members(c) {
-		k.Members = append(k.Members, trial.Member{Name: name, Contender: s.contenders[name]})
-		if name == control {
+		k.Members = append(k.Members, trial.Member{Name: name, Contender: s.contenders[name],
+			Loopback: w.isLoopback(name)})
+		if name == control && !s.apart {
 			k.Control = control
 		}
 	}

@@ -15,6 +15,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/contender"
 	"github.com/tarehq/tare/internal/lab/kernel"
+	"github.com/tarehq/tare/internal/lab/remote"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
 	"github.com/tarehq/tare/internal/labrun"
@@ -27,21 +28,22 @@ type Options struct {
 	Subject    *Subject // replaces that folder; may be nil
 	Full       bool     // run the experiment's full trials, not its quick ones
 
-	Only      []string         // these contenders and the control; empty means all
-	Scenarios []string         // these, by name; empty means all
-	Until     Until            // when to stop adding blocks
-	Adjust    func(*Trials)    // changes the experiment's trials; may be nil
-	Sweep     []string         // axes to sweep, SweepAll or SweepOff; empty is all with Full, and none without
-	Seed      uint64           // of the order of trials; 0 is a random one
-	Out       string           // results folder; "" is a new one in Results/results
-	Results   string           // "" is Root
-	Tools     *contender.Tools // prepare the contenders; nil keeps their programs in Root/.cache
-	Flags     []string         // the command-line arguments that the report repeats before the seed
-	Tail      []string         // the arguments after the seed
-	Guard     []string         // see contender.StageOptions
-	Why       bool             // carry out counter-experiments
-	Tune      bool             // during the run, apply the write-up's kernel settings that matter; requires a Guard
-	Kernel    kernel.Tree      // the kernel settings; the zero value is the machine's
+	Only      []string          // these contenders and the control; empty means all
+	Scenarios []string          // these, by name; empty means all
+	Until     Until             // when to stop adding blocks
+	Adjust    func(*Trials)     // changes the experiment's trials; may be nil
+	Sweep     []string          // axes to sweep, SweepAll or SweepOff; empty is all with Full, and none without
+	Seed      uint64            // of the order of trials; 0 is a random one
+	Out       string            // results folder; "" is a new one in Results/results
+	Results   string            // "" is Root
+	Tools     *contender.Tools  // prepare the contenders; nil keeps their programs in Root/.cache
+	Flags     []string          // the command-line arguments that the report repeats before the seed
+	Tail      []string          // the arguments after the seed
+	Guard     []string          // see contender.StageOptions
+	Generator *remote.Generator // the machine that generates the load; nil is this one
+	Why       bool              // carry out counter-experiments
+	Tune      bool              // during the run, apply the write-up's kernel settings that matter; requires a Guard
+	Kernel    kernel.Tree       // the kernel settings; the zero value is the machine's
 	Watcher   Watcher
 }
 
@@ -61,8 +63,11 @@ type Progress struct {
 	PerSecond   float64 // current rate of requests; 0 while the contender starts
 }
 
-// twin is the name of the control's second copy.
-const twin = "twin"
+// Names of the control's copies.
+const (
+	twin         = "twin"
+	overLoopback = "loopback"
+)
 
 // failuresToDrop is the number of failed trials after which a contender is left out.
 const failuresToDrop = 2
@@ -80,6 +85,7 @@ type runner struct {
 	run        *sample.Run
 	contenders map[string]*contender.Contender // those that take part
 	failures   map[string]int
+	isLinkFull bool                         // a warning about the network was given
 	narrow     int                          // consecutive blocks after which all intervals were narrow
 	written    map[string]map[string][]byte // configuration files by contender and file name
 	bench      *trial.Bench
@@ -98,7 +104,9 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 	if err := w.gather(ctx); err != nil {
 		return nil, "", err
 	}
-	stage, err := contender.NewStage(contender.StageOptions{Guard: o.Guard, SmallFiles: w.experiment.Small})
+	stage, err := contender.NewStage(contender.StageOptions{
+		Guard: o.Guard, SmallFiles: w.experiment.Small, Host: w.host(),
+	})
 	if err != nil {
 		return nil, "", err
 	}
@@ -119,16 +127,27 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 	}
 	w.bench = &trial.Bench{
 		Stage: stage, CPUs: w.cpus, Request: w.experiment.request(), Conf: conf,
-		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure),
+		Warmup: time.Duration(w.trials.Warmup), Measure: time.Duration(w.trials.Measure), Shapes: w.trials.shapes(),
+	}
+	if err := w.useGenerator(ctx); err != nil {
+		return nil, "", err
 	}
 	if w.experiment.Request.ExamplePath != "" {
 		w.bench.Template = w.experiment.Request.Path
 	}
+	stopBackend, err := w.startBackend(ctx)
+	if err != nil {
+		return nil, "", err
+	}
+	defer func() { err = errors.Join(err, stopBackend()) }()
 	if err := w.prove(ctx); err != nil {
 		return nil, "", err
 	}
 	w.openResults()
 	stages := []func(context.Context) error{w.runTrials, w.atRate, w.sweeps, w.attribute}
+	if w.experiment.Kind == Targets {
+		stages = []func(context.Context) error{w.runTargets}
+	}
 	if w.Why {
 		stages = append(stages, w.why)
 	}
@@ -290,7 +309,7 @@ func (w *runner) tools() *contender.Tools {
 func (w *runner) gather(ctx context.Context) error {
 	tools := w.tools()
 	for _, name := range w.experiment.Contenders() {
-		if len(w.Only) > 0 && name != w.experiment.Control && !slices.Contains(w.Only, name) {
+		if !w.takesPart(name) {
 			continue
 		}
 		spec, err := w.spec(name)
@@ -314,18 +333,25 @@ func (w *runner) gather(ctx context.Context) error {
 			w.contenders[name] = c
 		}
 		w.run.Entrants = append(w.run.Entrants, entrant)
-		if name == w.experiment.Control && err == nil {
-			w.addTwin(entrant, c)
+		if name == w.experiment.Control && err == nil && w.experiment.Kind != Targets {
+			w.addCopies(entrant, c)
 		}
 	}
 	return nil
 }
 
-// addTwin lets the control take part again, under another name. Their difference is chance.
-func (w *runner) addTwin(control sample.Entrant, c *contender.Contender) {
-	control.Name, control.Title, control.Kind = twin, control.Title+" (twin)", sample.Twin
-	w.run.Entrants = append(w.run.Entrants, control)
-	w.contenders[twin] = c
+// takesPart reports whether a contender is needed: by the options, and by a row if there are
+// targets.
+func (w *runner) takesPart(name string) bool {
+	if name == w.experiment.Control {
+		return true
+	}
+	if w.experiment.Kind == Targets && !slices.ContainsFunc(w.trials.Scenarios, func(s Scenario) bool {
+		return slices.Contains(s.members(), name)
+	}) {
+		return false
+	}
+	return len(w.Only) == 0 || slices.Contains(w.Only, name)
 }
 
 func (w *runner) kind(name string) sample.Kind {
@@ -362,6 +388,7 @@ func (w *runner) keep(rec sample.Record) {
 // record adds a record to the run and to the journal.
 func (w *runner) record(rec sample.Record) {
 	w.run.Records = append(w.run.Records, rec)
+	w.checkLink(&rec)
 	if w.journal == nil {
 		return
 	}

@@ -53,7 +53,7 @@ func (w *runner) counterExperiments(ctx context.Context) (all []counterExperimen
 		for j := range t.Why {
 			why := &t.Why[j]
 			c := w.contenders[why.Name]
-			if c == nil || why.Kind == sample.Twin {
+			if c == nil || why.Kind.IsCopy() {
 				continue
 			}
 			for k := range why.Findings {

@@ -16,13 +16,16 @@ import (
 
 // Options configures Serve. The zero value works.
 type Options struct {
-	Tool string // the program's name and version, for the controller
+	Tool   string // the program's name and version, for the controller
+	Caller string // see About.Caller
 	// Silence is how long to wait for a message of the controller until its greeting sets another
 	// limit; 0 means forever.
 	Silence time.Duration
 	// Epoch is the zero of the agent's clock; when Serve was called if it is zero.
 	Epoch time.Time
 }
+
+var errEnded = errors.New("agent: the input has ended")
 
 // Serve executes the commands of the input until it ends, ctx ends or the controller is silent for
 // too long. A run in progress ends early then; its result is still written. Serve reports an
@@ -34,9 +37,12 @@ func Serve(ctx context.Context, in io.Reader, out io.Writer, o Options) error {
 	if o.Epoch.IsZero() {
 		o.Epoch = time.Now()
 	}
-	s := &server{options: o, commands: make(chan Command), out: newOutput(out, cancel)}
+	s := &server{options: o, commands: make(chan Command), out: newOutput(out, cancel),
+		sessions: make(map[int]*session)}
 	go s.read(ctx, in)
 	err := s.loop(ctx)
+	cancel(errEnded)
+	s.endSessions()
 	if writeErr := s.out.close(); err == nil {
 		err = writeErr
 	}
@@ -54,8 +60,9 @@ type server struct {
 	lastInput atomic.Int64 // when input arrived last, on the agent's clock
 
 	// Only the loop uses these.
-	run     *run // nil while idle
-	silence time.Duration
+	run      *run             // nil while idle
+	sessions map[int]*session // by ID, also those that have ended
+	silence  time.Duration
 }
 
 // timedReader records when input arrives. A long plan takes long to arrive.
@@ -152,7 +159,7 @@ func (s *server) execute(ctx context.Context, c Command) error {
 	case c.Hello != nil:
 		s.silence = max(c.Hello.Silence, 0)
 		s.out.send(Record{Hello: &About{Version: Version, Tool: s.options.Tool, OS: runtime.GOOS,
-			Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Clock: s.now()}})
+			Arch: runtime.GOARCH, CPUs: runtime.NumCPU(), Clock: s.now(), Caller: s.options.Caller}})
 		if c.Hello.Version != Version {
 			return fmt.Errorf("agent: protocol version %d: want %d (use the same tare on all machines)",
 				c.Hello.Version, Version)
@@ -173,6 +180,8 @@ func (s *server) execute(ctx context.Context, c Command) error {
 		}
 	case c.Stop && s.run != nil:
 		s.run.stop()
+	case c.Session != nil:
+		return s.direct(ctx, c.Session)
 	}
 	return nil
 }

@@ -7,7 +7,7 @@ import (
 )
 
 // Version is the version of the protocol. Other versions are rejected.
-const Version = 1
+const Version = 2
 
 // Command is a message of the controller. Only one field is set.
 type Command struct {
@@ -19,6 +19,31 @@ type Command struct {
 	Start *Start `json:"start,omitempty"`
 	// Stop ends the run. The result covers the time until then.
 	Stop bool `json:"stop,omitempty"`
+	// Session is about a load.Session. Its records have the same ID.
+	Session *SessionCommand `json:"session,omitempty"`
+}
+
+// SessionCommand opens, loads or closes a load.Session; only one field besides ID is set. The next
+// command for a session must wait for the record of the one before.
+type SessionCommand struct {
+	ID    int    `json:"id"`
+	Plan  *Plan  `json:"plan,omitempty"` // opens the session
+	Slice *Slice `json:"slice,omitempty"`
+	Close bool   `json:"close,omitempty"`
+}
+
+// Slice requests a slice of a session; see load.Session.Slice.
+type Slice struct {
+	For    time.Duration `json:"forNs"`
+	Counts bool          `json:"counts"`
+}
+
+// SessionRecord reports that a session is open, or what a slice measured. In a record with a Result
+// or an Error it names the session that has ended.
+type SessionRecord struct {
+	ID     int         `json:"id"`
+	IsOpen bool        `json:"open,omitempty"`
+	Slice  *load.Slice `json:"slice,omitempty"`
 }
 
 // Greeting begins a connection of a controller. A person may leave it out.
@@ -44,12 +69,13 @@ type Record struct {
 	// Began reports that measuring has begun.
 	Began  *Began       `json:"began,omitempty"`
 	Second *load.Second `json:"second,omitempty"`
-	// CPU is the CPU time of the agent's process in about the same second.
+	// CPU is the CPU time of the agent's process in about the same second, or during the slice.
 	CPU     float64      `json:"cpuSeconds,omitempty"`
 	Samples [][12]int64  `json:"samples,omitempty"` // see AppendSample
 	Result  *load.Result `json:"result,omitempty"`
-	// Error ends a run. With a Result, the run ended early.
-	Error *Error `json:"error,omitempty"`
+	// Error ends a run or a session. With a Result, the run ended early.
+	Error   *Error         `json:"error,omitempty"`
+	Session *SessionRecord `json:"session,omitempty"`
 }
 
 // About describes the agent's process and machine.
@@ -60,6 +86,8 @@ type About struct {
 	Arch    string        `json:"arch"`
 	CPUs    int           `json:"cpus"`
 	Clock   time.Duration `json:"clockNs"`
+	// Caller is the address of the controller's machine, if sshd reports it; otherwise empty.
+	Caller string `json:"caller,omitempty"`
 }
 
 // Pong is the response to a ping.

@@ -44,12 +44,20 @@ type Fleet struct {
 	events  chan event
 	done    chan struct{}
 	running sync.WaitGroup // the links' goroutines
+
+	sessions int // opened so far
 }
 
 // Error is the error of agents that were lost or cannot be used.
-type Error struct{ Reasons []string }
+type Error struct {
+	Reasons []string
+	causes  []error
+}
 
 func (e *Error) Error() string { return "fleet: " + strings.Join(e.Reasons, "; ") }
+
+// Unwrap returns the errors behind the reasons, as far as there are any.
+func (e *Error) Unwrap() []error { return e.causes }
 
 // openTimeout limits how long the agents may take to start, with the copies of their program.
 const openTimeout = 5 * time.Minute
@@ -66,11 +74,17 @@ func Open(ctx context.Context, hosts []Host, o Options) (*Fleet, error) {
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, openTimeout, fmt.Errorf("no agent within %v", openTimeout))
 	defer cancel()
-	errs := f.each(func(l *link) error { return l.open(ctx, o.Silence) })
+	stopNoting := f.noteWaiting()
+	errs := f.each(func(l *link) error {
+		defer l.isOpened.Store(true)
+		return l.open(ctx, o.Silence)
+	})
+	stopNoting()
 	failed := new(Error)
 	for i, l := range f.links {
 		if errs[i] != nil {
 			failed.Reasons = append(failed.Reasons, l.name+": "+errs[i].Error())
+			failed.causes = append(failed.causes, errs[i])
 			continue
 		}
 		f.running.Go(func() { l.read(f.events, f.done) })
@@ -84,6 +98,39 @@ func Open(ctx context.Context, hosts []Host, o Options) (*Fleet, error) {
 		return nil, failed
 	}
 	return f, nil
+}
+
+// noteAfter is the time after which hosts that have not responded are reported.
+const noteAfter = 5 * time.Second
+
+// noteWaiting reports the hosts whose agents have not started after noteAfter, until the function
+// that it returns is called.
+func (f *Fleet) noteWaiting() (stop func()) {
+	if f.options.Note == nil {
+		return func() {}
+	}
+	over, done := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		select {
+		case <-time.After(noteAfter):
+		case <-over:
+			return
+		}
+		var names []string
+		for _, l := range f.links {
+			if !l.isOpened.Load() {
+				names = append(names, l.name)
+			}
+		}
+		if names != nil {
+			f.options.Note("waiting for " + strings.Join(names, ", "))
+		}
+	}()
+	return func() {
+		close(over)
+		<-done
+	}
 }
 
 // each calls do for all links that are not lost, concurrently, and returns the errors by link.
@@ -154,6 +201,14 @@ func (f *Fleet) Threads() (all []int) {
 	return all
 }
 
+// About returns what the agents reported about themselves.
+func (f *Fleet) About() (all []agent.About) {
+	for _, l := range f.alive() {
+		all = append(all, l.about)
+	}
+	return all
+}
+
 // alive returns the links that are not lost.
 func (f *Fleet) alive() (all []*link) {
 	for _, l := range f.links {
@@ -165,18 +220,10 @@ func (f *Fleet) alive() (all []*link) {
 }
 
 // lose ends a link for good and reports why.
-func (f *Fleet) lose(l *link, why string) string {
+func (f *Fleet) lose(l *link, why string) {
 	l.isLost = true
 	l.kill()
-	if l.host.Explain != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-		defer cancel()
-		if more := l.host.Explain(ctx); more != "" {
-			why += ": " + more
-		}
-	}
 	if f.options.Note != nil {
 		f.options.Note(fmt.Sprintf("the generator on %s was lost: %s", l.name, why))
 	}
-	return why
 }

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/goccy/go-yaml"
 )
@@ -81,8 +82,9 @@ const (
 	containerName = "agent"
 	// jobTTL is the number of seconds after which Kubernetes deletes a finished Job.
 	jobTTL = 60
-	// podSilence is how long an agent waits for its controller before it ends.
-	podSilence = "5m"
+	// podSilence is how long an agent waits for its controller before it ends. The controller comes
+	// once all pods run.
+	podSilence = podsTimeout + 2*time.Minute
 	// podGrace is the number of seconds that a pod may take to end.
 	podGrace = 5
 )
@@ -107,7 +109,7 @@ func (k *Kubernetes) Manifest(name string) ([]byte, error) {
 					RestartPolicy: "Never", GracePeriod: podGrace, NodeSelector: k.NodeSelector,
 					Spread: []spread{{1, "kubernetes.io/hostname", "ScheduleAnyway", labelSelector{labels}}},
 					Containers: []container{{Name: containerName, Image: k.Image,
-						Args: []string{"agent", "--silence", podSilence}, Stdin: true, StdinOnce: true,
+						Args: []string{"agent", "--silence", podSilence.String()}, Stdin: true, StdinOnce: true,
 						Resources: resources{k.Requests, k.Limits}}},
 				}}},
 	})

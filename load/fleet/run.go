@@ -97,7 +97,7 @@ func (f *Fleet) Run(ctx context.Context, p load.Plan) (*load.Result, error) {
 	case r.noConnection != "" && res.Requests == 0:
 		return res, &load.ConnectError{URL: res.URL, First: r.noConnection}
 	case r.lost != nil && (f.options.OnLoss == End || len(f.alive()) == 0):
-		return res, &Error{r.lost}
+		return res, &Error{Reasons: r.lost}
 	}
 	return res, nil
 }
@@ -107,7 +107,7 @@ func (f *Fleet) newRun(p load.Plan) (*run, error) {
 	r := &run{fleet: f, plan: p, byLink: make(map[*link]*part)}
 	threads, names := f.Threads(), []string(nil)
 	if len(threads) == 0 {
-		return nil, &Error{[]string{"all agents were lost"}}
+		return nil, &Error{Reasons: []string{"all agents were lost"}}
 	}
 	for i, l := range f.alive() {
 		if p.Threads > 0 {
@@ -322,7 +322,7 @@ func trimPrefix(text string) string {
 
 // lose ends a part whose agent is lost.
 func (r *run) lose(p *part, why string) {
-	why = r.fleet.lose(p.link, why)
+	r.fleet.lose(p.link, why)
 	if p.state == over {
 		return // later runs do without it
 	}
@@ -356,17 +356,44 @@ func (r *run) stop() {
 // watch gives up agents that are silent or report no result.
 func (r *run) watch() {
 	now := r.now()
-	silence := r.fleet.options.Silence
+	silent := make(map[*part]string)
 	for _, p := range r.parts {
 		if p.state == over {
 			continue
 		}
-		if quiet := now - time.Duration(p.link.active.Load()); quiet > silence {
-			r.lose(p, fmt.Sprintf("nothing arrived from it for %.0f s", quiet.Seconds()))
+		if quiet := now - time.Duration(p.link.active.Load()); quiet > r.fleet.options.Silence {
+			silent[p] = silentText(quiet)
 		} else if limit := r.deadline(); limit > 0 && now > limit {
-			r.lose(p, "it reported no result")
+			silent[p] = "it reported no result"
 		}
 	}
+	if len(silent) > 0 {
+		r.loseSilent(silent)
+	}
+}
+
+// loseSilent loses agents, for the given reasons. Meanwhile no events are handled, which does not
+// make the others silent.
+func (r *run) loseSilent(silent map[*part]string) {
+	explained := make([]string, len(r.parts))
+	var all sync.WaitGroup
+	for p, why := range silent {
+		all.Go(func() { explained[p.index] = p.link.explain(why) })
+	}
+	all.Wait()
+	now := int64(r.now())
+	for _, p := range r.parts {
+		if explained[p.index] == "" {
+			p.link.active.Store(now)
+		} else if p.state != over { // losing another one may have ended it
+			r.lose(p, explained[p.index])
+		}
+	}
+}
+
+// silentText is why an agent is lost from which nothing arrives.
+func silentText(quiet time.Duration) string {
+	return fmt.Sprintf("nothing arrived from it for %.0f s", quiet.Seconds())
 }
 
 // deadline returns when results must have arrived; 0 if that is unknown.

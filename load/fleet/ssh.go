@@ -46,6 +46,14 @@ func (s *sshHost) ssh(script string) *exec.Cmd {
 	return exec.Command("sh", "-c", `trap '' INT HUP; exec ssh -T -- "$@"`, "ssh", s.destination, quoted)
 }
 
+// NoProgramError is the error of a host for whose architecture there is no program.
+type NoProgramError struct{ Arch string } // as GOARCH
+
+func (e *NoProgramError) Error() string {
+	return fmt.Sprintf("its architecture is %s, and no program of tare is for it: build one with GOOS=linux GOARCH=%[1]s",
+		e.Arch)
+}
+
 // install copies the program to a machine that lacks it. The line holds the system and the
 // architecture, as uname reports them.
 func (s *sshHost) install(ctx context.Context, line string) error {
@@ -61,7 +69,7 @@ func (s *sshHost) install(ctx context.Context, line string) error {
 		}
 	}
 	if !fits {
-		return fmt.Errorf("its architecture is %q: no program of tare is built for it", machine)
+		return &NoProgramError{Arch: goArch(machine)}
 	}
 	file, err := os.Open(s.used.path)
 	if err != nil {

@@ -8,7 +8,7 @@ import (
 )
 
 const (
-	// windowMilliseconds is load.WindowLength.
+	// windowMilliseconds is the length of a window of load.Result.
 	windowMilliseconds = 100
 	// windowTolerance is the part of a window that may be missing from the last one.
 	windowTolerance = 1e-6

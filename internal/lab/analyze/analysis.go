@@ -17,7 +17,8 @@ import (
 // Analysis is the result of a run.
 type Analysis struct {
 	*sample.Run
-	Tables []Table // one for each measured condition
+	Tables  []Table // one for each measured condition; none if there are targets
+	Targets []TargetResult
 }
 
 // Table has the rows of one condition.
@@ -80,6 +81,10 @@ func (p Part) Us() float64 { return p.UserUs + p.SysUs }
 // Analyze computes the tables of a run.
 func Analyze(run *sample.Run) *Analysis {
 	a := &Analysis{Run: run}
+	if len(run.Targets) > 0 {
+		a.Targets = targets(run)
+		return a
+	}
 	for _, c := range run.Conditions {
 		t := Table{Condition: c}
 		for i := range run.Entrants {

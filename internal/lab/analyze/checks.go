@@ -111,7 +111,7 @@ func connecting(r *sample.Record) float64 {
 }
 
 func generatorBound(_ *Analysis, t *Table, row *Row) string {
-	if row.Busy < load.BusyBound || !t.Saturated() { // rateMissed reports it at a fixed rate
+	if !(load.Generator{Busy: row.Busy}).MayLimit() || !t.Saturated() { // rateMissed reports it at a fixed rate
 		return ""
 	}
 	return fmt.Sprintf("the load generator was %.0f %% busy, so it may limit the rate, not the server", 100*row.Busy)

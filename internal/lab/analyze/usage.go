@@ -72,7 +72,7 @@ func counted(run *sample.Run, name string, c sample.Condition) *sample.Record {
 func usage(run *sample.Run, t *Table) (all Usage) {
 	for i := range t.Rows {
 		row := &t.Rows[i]
-		if row.Trials == 0 || row.Kind == sample.Twin {
+		if row.Trials == 0 || row.Kind.IsCopy() {
 			continue
 		}
 		blocks, count := perBlock(run, row.Entrant, t.Condition), counted(run, row.Name, t.Condition)

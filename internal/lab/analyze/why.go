@@ -35,7 +35,7 @@ func why(run *sample.Run, t *Table) (all []Why) {
 	}
 	for i := range t.Rows {
 		row := &t.Rows[i]
-		if row.Trials == 0 || row.Kind == sample.Control || row.Kind == sample.Ceiling {
+		if row.Trials == 0 || row.Kind == sample.Control || row.Kind == sample.Ceiling || row.Kind == sample.Loopback {
 			continue
 		}
 		c := explain.Case{Of: Evidence(run, row.Name, t.Condition), Control: of, Twin: twin,

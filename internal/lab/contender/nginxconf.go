@@ -21,7 +21,8 @@ type NginxConf struct {
 	Dir         string   // scratch: pid, logs, temporary files
 	Site        string   // the folder that is served; "" if the contender has none
 	Etc         string   // the folder with mime.types and fastcgi_params
-	Port        int      // listens on 127.0.0.1
+	Listen      string   // host:port
+	Port        int      // the port of Listen
 	Host        string   // the request's host
 	Protocol    string   // the application's: http or fastcgi
 	Upstreams   []string // the application's addresses, as in nginx.conf; none without an application

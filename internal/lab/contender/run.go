@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -128,7 +129,7 @@ func (r *Running) launch(set Setting) error {
 	if err != nil {
 		return err
 	}
-	r.Address = loopback(port)
+	r.Address = net.JoinHostPort(r.stage.host, strconv.Itoa(port))
 	return r.addFront(set, port)
 }
 
@@ -138,9 +139,13 @@ func (r *Running) launchApplication(set Setting) error {
 	if err != nil {
 		return err
 	}
+	host := loopbackHost
+	if r.Front == "" {
+		host = r.stage.host
+	}
 	port, socket := ports[0], filepath.Join(r.dir, "app.sock")
 	for _, p := range ports {
-		r.upstreams = append(r.upstreams, "127.0.0.1:"+p)
+		r.upstreams = append(r.upstreams, net.JoinHostPort(host, p))
 	}
 	address := r.upstreams[0]
 	r.Address = address
@@ -154,6 +159,9 @@ func (r *Running) launchApplication(set Setting) error {
 	values := []string{
 		"{dir}", r.dir, "{addr}", address, "{port}", port, "{ports}", strings.Join(ports, ","), "{socket}", socket,
 		"{cores}", cores, "{site}", r.site, "{cert}", r.cert.certFile, "{key}", r.cert.keyFile,
+	}
+	if len(r.Command) == 0 { // the project's contenders name the loopback address
+		values = append(values, loopbackHost, host)
 	}
 	if r.Config != "" {
 		file, err := r.writeConfig(values)
@@ -183,7 +191,10 @@ func (r *Running) freePorts(cores int) ([]string, error) {
 	return ports, nil
 }
 
-func loopback(port int) string { return "127.0.0.1:" + strconv.Itoa(port) }
+// loopbackHost is where contenders listen, unless the load comes from another machine.
+const loopbackHost = "127.0.0.1"
+
+func loopback(port int) string { return net.JoinHostPort(loopbackHost, strconv.Itoa(port)) }
 
 // Place returns the protocol and the address of the contender for clients.
 func (r *Running) Place() Place { return r.At(r.Address) }
@@ -201,7 +212,7 @@ func (r *Running) addFront(set Setting, port int) error {
 	}
 	conf := NginxConf{
 		Workers: cmp.Or(set.Workers, set.Cores), Dir: r.dir, Site: r.site, Etc: etc,
-		Port: port, Host: set.Host, Protocol: r.Protocol, Upstreams: r.upstreams, Set: r.Set,
+		Port: port, Listen: r.Address, Host: set.Host, Protocol: r.Protocol, Upstreams: r.upstreams, Set: r.Set,
 		Cert: r.cert.certFile, Key: r.cert.keyFile,
 	}
 	if len(conf.Upstreams) == 0 && r.Site == "" {

@@ -1,6 +1,7 @@
 package contender
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"os"
@@ -24,6 +25,7 @@ type Stage struct {
 	cpus  []int  // that this process may use
 	guard *guard
 	ports func() (int, error)
+	host  string      // on which clients reach contenders
 	do    chan func() // executed by the one thread that starts processes
 
 	small  int               // number of small files in a site
@@ -47,6 +49,9 @@ type StageOptions struct {
 
 	// Ports returns a port to listen on; nil is FreePort.
 	Ports func() (int, error)
+
+	// Host is the IPv4 address on which contenders listen for clients; "" is 127.0.0.1.
+	Host string
 }
 
 // NewStage makes a stage. The caller must close it.
@@ -64,7 +69,8 @@ func NewStage(o StageOptions) (*Stage, error) {
 		return nil, err
 	}
 	s := &Stage{
-		dir: dir, cpus: cpus, ports: o.Ports, small: o.SmallFiles, do: make(chan func()),
+		dir: dir, cpus: cpus, ports: o.Ports, host: cmp.Or(o.Host, loopbackHost), small: o.SmallFiles,
+		do:    make(chan func()),
 		sites: make(map[string]string), mark: "TARE_STAGE=" + filepath.Base(dir),
 	}
 	s.makeCert = sync.OnceValues(func() (certFiles, error) { return newCertificate(dir) })

@@ -76,9 +76,13 @@ func TestExperimentsAreEmbedded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found, err := filepath.Glob(filepath.Join(programs.Root(t), experimentsDir, "*", "*.*"))
-	if err != nil {
-		t.Fatal(err)
+	var found []string
+	for _, below := range []string{"*", filepath.Join("targets", "*")} {
+		names, err := filepath.Glob(filepath.Join(programs.Root(t), experimentsDir, below, "*.*"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		found = append(found, names...)
 	}
 	for _, name := range found {
 		text, err := os.ReadFile(name)
@@ -100,10 +104,13 @@ func TestUnpackIsSafeAtOnce(t *testing.T) {
 	var all sync.WaitGroup
 	for i := range roots {
 		all.Go(func() {
-			var err error
-			if roots[i], err = Unpack(cache, Source{Version: "v1.2.3"}); err != nil {
+			u, err := Unpack(cache, Source{Version: "v1.2.3"})
+			if err != nil {
 				t.Error(err)
+				return
 			}
+			defer u.Close()
+			roots[i] = u.Root
 		})
 	}
 	all.Wait()
@@ -115,9 +122,10 @@ func TestUnpackIsSafeAtOnce(t *testing.T) {
 	if root, ok := Find(filepath.Join(roots[0], "contenders", "nethttp")); !ok || root != roots[0] {
 		t.Errorf("found %q, want %q", root, roots[0])
 	}
-	other, err := Unpack(cache, Source{Version: "v1.2.4"})
-	if err != nil || other == roots[0] {
-		t.Errorf("another version: %q, %v", other, err)
+	other := unpackFor(t, cache, "v1.2.4")
+	defer other.Close()
+	if other.Root == roots[0] {
+		t.Errorf("another version: %q", other.Root)
 	}
 }
 
@@ -153,7 +161,11 @@ func TestUnpackToFullDisk(t *testing.T) {
 	if err := syscall.Mount("", disk, "", syscall.MS_REMOUNT, "size=16m"); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Unpack(disk, Source{}); err != nil {
+	u, err := Unpack(disk, Source{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := u.Close(); err != nil { // an open folder keeps the disk mounted
 		t.Error(err)
 	}
 }

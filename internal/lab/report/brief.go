@@ -23,6 +23,11 @@ const (
 func (a *Report) WriteBrief(w io.Writer) error {
 	d := new(table.Document)
 	d.Paragraph(a.Verdict())
+	if len(a.Targets) > 0 { // each is a line, however many these are
+		a.targetTable(d)
+		_, err := io.WriteString(w, d.String()+briefProblems(a.Problems(), problemLines))
+		return err
+	}
 	verdict := d.String()
 	if d.Lines() > verdictLines {
 		verdict = strings.Join(strings.SplitAfter(verdict, "\n")[:verdictLines-2], "") + "…\n\n"
@@ -103,4 +108,4 @@ func shortened(text string) string {
 
 // isAside reports whether contenders of a kind are no choice for a reader: the twin is the control
 // again, and the ceiling is no server.
-func isAside(k sample.Kind) bool { return k == sample.Twin || k == sample.Ceiling }
+func isAside(k sample.Kind) bool { return k.IsCopy() || k == sample.Ceiling }

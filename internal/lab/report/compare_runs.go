@@ -179,7 +179,7 @@ func settingChanges(a, b *sample.Run) []string {
 			d = append(d, ea.Title+": only in A")
 			continue
 		}
-		if ea.Kind == sample.Twin {
+		if ea.Kind.IsCopy() {
 			continue // the same as the control's
 		}
 		d.add(ea.Title+": versions", strings.Join(ea.Versions, ", "), strings.Join(eb.Versions, ", "))

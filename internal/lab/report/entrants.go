@@ -27,10 +27,10 @@ func described(e *sample.Entrant) string {
 	return strings.Join(slices.DeleteFunc(parts, func(s string) bool { return s == "" }), "; ")
 }
 
-// DistinctEntrants returns the entrants without the twin, which equals the control.
+// DistinctEntrants returns the entrants without copies of the control.
 func (a *Report) DistinctEntrants() (all []*sample.Entrant) {
 	for i := range a.Entrants {
-		if e := &a.Entrants[i]; e.Kind != sample.Twin {
+		if e := &a.Entrants[i]; !e.Kind.IsCopy() {
 			all = append(all, e)
 		}
 	}

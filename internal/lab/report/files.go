@@ -33,6 +33,9 @@ type File struct {
 // Files returns the files that WriteFiles writes, and the journal and the configurations, the most
 // useful first.
 func (a *Report) Files() []File {
+	if len(a.Run.Targets) > 0 {
+		return a.targetFiles()
+	}
 	return []File{
 		{PageFile, "this page", a.writePage},
 		{textFile, "the report as Markdown", a.writeMarkdown},
@@ -47,6 +50,20 @@ func (a *Report) Files() []File {
 		{sweepsFile, "results along the axes of sweeps", a.writeSweeps},
 		{sample.JournalFile, "all trials with their times, one JSON object per line", nil},
 		{benchFile, "all timed trials in Go's benchmark format, for benchstat", a.writeBench},
+		{sample.RunFile, "everything else about the run", a.writeRun},
+		{sample.ConfigsDir + "/", "the nginx configurations of the run", nil},
+	}
+}
+
+// targetFiles returns the files of an experiment of targets.
+func (a *Report) targetFiles() []File {
+	return []File{
+		{PageFile, "this page", a.writePage},
+		{textFile, "the report as Markdown", a.writeMarkdown},
+		{targetsFile, "the targets, with the figures that they limit", a.writeTargets},
+		{contendersFile, "contenders: versions, lines of source, and responses before the load", a.writeContenders},
+		{responsesFile, "differences of responses from the control's", a.writeResponses},
+		{sample.JournalFile, "all trials with their times, one JSON object per line", nil},
 		{sample.RunFile, "everything else about the run", a.writeRun},
 		{sample.ConfigsDir + "/", "the nginx configurations of the run", nil},
 	}

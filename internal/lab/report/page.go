@@ -57,10 +57,14 @@ func pageFuncs() template.FuncMap {
 		"join":        func(words []string) string { return strings.Join(words, ", ") },
 		"resultHeads": func(a *Report) []string { return table.Heads(table.In(table.Page, a.resultColumns())) },
 		"resultCells": resultCells,
-		"shares":      newSharesView,
-		"sorted":      func(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) },
-		"names":       func(m map[string][]string) string { return strings.Join(slices.Sorted(maps.Keys(m)), ", ") },
-		"gb":          func(bytes uint64) string { return fmt.Sprintf("%.1f GB", float64(bytes)/1e9) },
+		"targetHeads": func(a *Report) []string { return table.Heads(table.In(table.Page, a.targetColumns())) },
+		"targetCells": func(a *Report, i int) []string {
+			return table.Cells(table.In(table.Page, a.targetColumns()), a.Targets[i])
+		},
+		"shares": newSharesView,
+		"sorted": func(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) },
+		"names":  func(m map[string][]string) string { return strings.Join(slices.Sorted(maps.Keys(m)), ", ") },
+		"gb":     func(bytes uint64) string { return fmt.Sprintf("%.1f GB", float64(bytes)/1e9) },
 	}
 }
 

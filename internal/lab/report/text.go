@@ -25,6 +25,7 @@ func (a *Report) writeMarkdown(w io.Writer) error {
 func (a *Report) writeDetails(w io.Writer, d *table.Document) error {
 	d.Paragraph(a.Verdict())
 	d.Paragraph(strings.Join(append(a.Remarks(), a.Shares()), " "))
+	a.targetTable(d)
 	for i := range a.Tables {
 		a.writeTable(d, &a.Tables[i])
 	}

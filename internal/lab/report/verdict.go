@@ -14,7 +14,13 @@ import (
 
 // Verdict returns the result of the experiment in a few sentences, for the first measured
 // condition. It reports only what the intervals show.
-func (a *Report) Verdict() string {
+func (a *Report) Verdict() string { return strings.TrimSuffix(a.comparison()+" "+a.loopback(), " ") }
+
+// comparison returns the verdict on the contenders.
+func (a *Report) comparison() string {
+	if len(a.Targets) > 0 {
+		return a.targetsVerdict()
+	}
 	const noControl = "The control was not measured, so nothing can be compared with it."
 	if len(a.Tables) == 0 {
 		if e := a.Control(); e != nil && e.Absent != "" {
@@ -36,6 +42,20 @@ func (a *Report) Verdict() string {
 	sentences := []string{fmt.Sprintf("A request costs %s of CPU time with %s.", micros(control.WeightUs.Mid),
 		control.Title)}
 	return strings.Join(append(sentences, t.compared(control)...), " ")
+}
+
+// loopback returns a sentence on what loopback charges to the control, if another machine generated
+// the load.
+func (a *Report) loopback() string {
+	if a.Link == nil || len(a.Tables) == 0 {
+		return ""
+	}
+	control, row := a.Tables[0].Row(sample.Control), a.Tables[0].Row(sample.Loopback)
+	if control == nil || row == nil || !row.Ratio.Known() {
+		return ""
+	}
+	return fmt.Sprintf("Loaded over loopback instead of from %s, %s needs %.2f (%s) times as much CPU time.",
+		a.Link.Host, control.Title, row.Ratio.Mid, intervalText(row.Ratio))
 }
 
 // compared returns sentences on how the contenders' cost compares with the control's.
@@ -149,6 +169,9 @@ func upper(s string) string { return strings.ToUpper(s[:1]) + s[1:] }
 
 // Remarks returns the sentences after the verdict.
 func (a *Report) Remarks() (remarks []string) {
+	if len(a.Targets) > 0 {
+		return a.Notes
+	}
 	if len(a.Tables) == 0 {
 		return nil
 	}

@@ -21,6 +21,9 @@ type Record struct {
 	// Generator is the cost of this process: the generator and the lab.
 	Generator *proc.Cost `json:"generator,omitempty"`
 
+	// Idle is the memory with idle connections; nil under load.
+	Idle *Idle `json:"idle,omitempty"`
+
 	// Attribution holds the kernel's counts; nil in a timed trial.
 	Attribution *Attribution `json:"attribution,omitempty"`
 
@@ -37,6 +40,9 @@ type Record struct {
 	Asleep Asleep `json:"asleep,omitzero"`
 	// Alone is the reason why a block measured this contender alone; "" if it did not.
 	Alone string `json:"alone,omitempty"`
+
+	// Values are the figures of a Go benchmark, by unit; nil of servers under load.
+	Values map[string]float64 `json:"values,omitempty"`
 
 	// Failure describes what failed. Then the record has no results.
 	Failure string `json:"failure,omitempty"`

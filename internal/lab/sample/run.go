@@ -42,13 +42,15 @@ type Run struct {
 	RateMeasure time.Duration `json:"rateMeasureNs,omitempty"`
 	Sweeps      []Sweep       `json:"sweeps,omitempty"`
 
-	Placement string `json:"placement"` // processors of the servers and of the generator
+	Placement string `json:"placement"`      // processors of the servers and of the generator
+	Link      *Link  `json:"link,omitempty"` // to the generator; nil if it runs on this machine
 
 	Entrants    []Entrant   `json:"entrants"` // the control first
 	Environment Environment `json:"environment"`
 	Published   []Published `json:"published"`
 
 	Compare []Comparison `json:"compare"` // pairs of contenders that differ in one part
+	Targets []Target     `json:"targets,omitempty"`
 
 	Kernel []kernel.Row    `json:"kernel,omitempty"` // kernel settings of the write-up and of this machine
 	Tuned  []kernel.Change `json:"tuned,omitempty"`  // settings changed for the run
@@ -76,10 +78,15 @@ const (
 	Control Kind = "control" // the contender that others are compared with
 	Build   Kind = "build"   // another build of the control
 	Twin    Kind = "twin"    // a second copy of the control: differences between them are chance
-	Way     Kind = "way"
-	Rival   Kind = "rival"
-	Ceiling Kind = "ceiling"
+	// Loopback is the control, loaded from its own machine although the generator is elsewhere.
+	Loopback Kind = "loopback"
+	Way      Kind = "way"
+	Rival    Kind = "rival"
+	Ceiling  Kind = "ceiling"
 )
+
+// IsCopy reports whether the contender is the control under another name.
+func (k Kind) IsCopy() bool { return k == Twin || k == Loopback }
 
 // Entrant is a contender in a run.
 type Entrant struct {

@@ -2,6 +2,8 @@ package sample
 
 import (
 	"cmp"
+	"slices"
+	"strings"
 
 	"github.com/tarehq/tare/internal/lab/equal"
 )
@@ -16,6 +18,12 @@ type Scenario struct {
 
 	// Handshakes is Full or Resumed if each request has its own TLS connection.
 	Handshakes string `json:"handshakes,omitempty"`
+
+	Header        string `json:"header,omitempty"`        // more fields, "Name: value", one a line
+	PerConnection int    `json:"perConnection,omitempty"` // requests on a connection; 0 is the request's
+	Spaced        bool   `json:"spaced,omitempty"`        // idle connections lie between the busy ones
+	Fresh         bool   `json:"fresh,omitempty"`         // each contender is measured alone, as new processes
+	Idle          bool   `json:"idle,omitempty"`          // connections carry one request, and are idle then
 }
 
 // Values of Scenario.Handshakes.
@@ -28,6 +36,10 @@ const (
 func (s *Scenario) Request(r equal.Request) equal.Request {
 	r.Version = cmp.Or(s.Version, r.Version)
 	r.Path = cmp.Or(s.Path, r.Path)
+	r.PerConnection = cmp.Or(s.PerConnection, r.PerConnection)
+	if s.Header != "" {
+		r.Header = append(slices.Clip(r.Header), strings.Split(s.Header, "\n")...)
+	}
 	if s.Handshakes != "" {
 		r.PerConnection, r.Resume = 1, s.Handshakes == Resumed
 	}

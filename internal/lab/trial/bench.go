@@ -32,6 +32,9 @@ type Bench struct {
 	Warmup  time.Duration
 	Measure time.Duration
 
+	// Generator produces the load, except of members with Loopback; nil is this process.
+	Generator Generator
+
 	// Template is the generator's path, with expressions of package load; "" is the request's path.
 	Template string
 
@@ -39,6 +42,11 @@ type Bench struct {
 	Statuses []int
 	// Bodies are the expected bodies by the path of a Scenario; one that is missing or nil is any.
 	Bodies map[string][]byte
+
+	// Shapes are parts of the load that a Condition does not hold, by the name of its scenario.
+	Shapes map[string]Shape
+	// Env are more variables for all applications.
+	Env []string
 
 	// Progress is called during a trial; it may be nil.
 	Progress func(load.Progress)
@@ -59,7 +67,7 @@ func (b *Bench) Setting(c sample.Condition) contender.Setting {
 	cores := cmp.Or(c.Cores, len(b.CPUs))
 	return contender.Setting{
 		Cores: cmp.Or(c.Procs, cores), Workers: cmp.Or(c.Workers, cores), CPUs: servers, Host: b.Request.Host,
-		Conf: b.Conf,
+		Conf: b.Conf, Env: b.Env,
 	}
 }
 
@@ -79,7 +87,7 @@ func (b *Bench) run(ctx context.Context, c *contender.Contender, slot Slot,
 	}
 	set := b.Setting(slot.Condition)
 	if traces {
-		set.Env = []string{collectorEnv()}
+		set.Env = append(slices.Clip(set.Env), collectorEnv())
 	}
 	running, err := b.Stage.Start(ctx, c, set, b.Ready(c))
 	if ctx.Err() != nil {
@@ -89,7 +97,11 @@ func (b *Bench) run(ctx context.Context, c *contender.Contender, slot Slot,
 		rec.Failure = err.Error()
 		return rec, nil
 	}
-	err = b.measure(ctx, running, &rec, counted)
+	measure := b.measure
+	if rec.Scenario.Idle {
+		measure = b.measureIdle
+	}
+	err = measure(ctx, running, &rec, counted)
 	if traces && err == nil {
 		counted.Collector, err = collector(running, rec.LoadTime())
 	}
@@ -148,9 +160,10 @@ func (b *Bench) measureOnce(ctx context.Context, running *contender.Running, rec
 	}
 	before := look{running: running, counters: counters, cpus: cpus}
 	after := look{running: running, counters: counters, cpus: cpus, before: &before}
+	source, isOwn := b.generator(false)
 	plan := b.plan(running.Place(), rec.Condition, generator)
 	plan.Trace = &load.Trace{Started: before.take, Ended: after.take, Progress: b.Progress}
-	result, err := load.Run(loadCtx, plan)
+	result, err := b.loadAll(loadCtx, source, plan, running.Place(), rec.Condition)
 	switch {
 	case errors.Is(context.Cause(loadCtx), errDied):
 		rec.Failure = running.WhyDead().Error()
@@ -166,13 +179,14 @@ func (b *Bench) measureOnce(ctx context.Context, running *contender.Running, rec
 	if rec.Failure = fault(result, fmt.Sprintf("nothing was received in %v", b.Measure)); rec.Failure != "" {
 		return result.Requests == 0 && result.Errors.Total() == 0, nil
 	}
-	fill(rec, result, &before, &after)
+	fill(rec, result, &before, &after, isOwn)
 	counters.attribute(&before, &after)
 	return false, nil
 }
 
-// fill fills in the load's result and the differences of two looks.
-func fill(r *sample.Record, result *load.Result, before, after *look) {
+// fill fills in the load's result and the differences of two looks. isOwn reports whether this
+// process generated the load.
+func fill(r *sample.Record, result *load.Result, before, after *look, isOwn bool) {
 	r.Load = result
 	r.Costs = make(map[string][]proc.Cost)
 	busy := after.busy - before.busy
@@ -182,12 +196,18 @@ func fill(r *sample.Record, result *load.Result, before, after *look) {
 			busy -= c.CPU()
 		}
 	}
-	own := time.Duration((result.Generator.UserSeconds + result.Generator.SysSeconds) * float64(time.Second))
+	r.Generator = remoteCost(result)
+	own := r.Generator.CPU()
+	if !isOwn {
+		own = 0
+	}
 	if before.busyKnown && after.busyKnown {
 		r.Others = max(0, busy-own)
 	}
 	r.MachineAccepted = after.accepted - min(before.accepted, after.accepted)
-	r.Generator = generatorCost(before.own, after.own)
+	if isOwn {
+		r.Generator = generatorCost(before.own, after.own)
+	}
 }
 
 // plan returns the generator's plan, with requests like those of equal.Fetch.
@@ -206,6 +226,12 @@ func (b *Bench) plan(at contender.Place, c sample.Condition, cpus []int) load.Pl
 	}
 	if !c.Saturated() {
 		p.Pace = load.Constant(c.Rate)
+	}
+	for _, path := range b.Shapes[s.Name].Paths {
+		p.List = append(p.List, load.Request{URL: path})
+	}
+	if s.Spaced { // a single thread opens connections in a known order
+		p.Threads, p.Spare = 1, max(1, len(b.CPUs)-1)
 	}
 	if at.Protocol == contender.HTTP {
 		p.Header = append(p.Header, r.Header...)

@@ -46,6 +46,8 @@ const (
 	sleepBound = 0.02
 	// sleepTime is how long that is measured.
 	sleepTime = 200 * time.Millisecond
+	// deathTime is how long a process that has closed its connections may take to end.
+	deathTime = time.Second
 	// spareMemory is the share of the machine's memory that has to stay available.
 	spareMemory = 0.1
 )
@@ -76,6 +78,7 @@ type Block struct {
 type Member struct {
 	Name string
 	*contender.Contender
+	Loopback bool // loaded from this machine, although the Bench has a Generator elsewhere
 }
 
 // member is a contender that takes part in a block.
@@ -83,7 +86,8 @@ type member struct {
 	Member
 	rec      sample.Record
 	running  *contender.Running
-	session  *load.Session
+	session  Session
+	isOwn    bool                     // this process loads it
 	start    map[string][]proc.Usage  // by role, before its first slice
 	usages   map[string][]proc.Usage  // by role, at the last look
 	lookedAt time.Time                // when that was
@@ -255,7 +259,9 @@ func (s *blockState) start(ctx context.Context, of Member) error {
 	}
 	s.up = append(s.up, m)
 	plan := s.bench.plan(m.running.Place(), s.Condition, s.generator)
-	m.session, err = load.Open(ctx, plan)
+	source, isOwn := s.bench.generator(of.Loopback)
+	m.isOwn = isOwn
+	m.session, err = source.Open(ctx, plan)
 	var unreached *load.ConnectError
 	if errors.As(err, &unreached) {
 		return s.fail(m, cmp.Or(m.died(), err.Error()))
@@ -271,6 +277,16 @@ func (m *member) died() string {
 	default:
 		return ""
 	}
+}
+
+// diesSoon is died after a moment: the kernel closes the connections of a process before its parent
+// learns that it has ended.
+func (m *member) diesSoon() string {
+	select {
+	case <-m.running.Dead():
+	case <-time.After(deathTime):
+	}
+	return m.died()
 }
 
 // fail records a member's failure and stops it at once, so that it does not disturb the others.

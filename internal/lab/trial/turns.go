@@ -84,7 +84,7 @@ func (s *blockState) visit(ctx context.Context, m *member, round int) error {
 		return s.fail(m, why)
 	}
 	if got.Requests == 0 && got.Errors > 0 { // its next slices would take as long as their timeouts
-		return s.fail(m, "no response in a slice: "+m.session.Close().Errors.First)
+		return s.fail(m, cmp.Or(m.diesSoon(), "no response in a slice: "+m.session.Close().Errors.First))
 	}
 	after, err := proc.Self(sample.RoleGenerator)
 	if err != nil {
@@ -189,7 +189,9 @@ func (s *blockState) finish(m *member) error {
 		proc.Scale(costs, m.cpu[role])
 		m.rec.Costs[role] = costs
 	}
-	if own := m.own.Costs(); len(own) > 0 {
+	if own := m.own.Costs(); !m.isOwn {
+		m.rec.Generator = remoteCost(result)
+	} else if len(own) > 0 {
 		m.rec.Generator = &own[0]
 	}
 	m.rec.Others = max(0, m.rec.Others)

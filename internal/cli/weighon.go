@@ -1,0 +1,56 @@
+package cli
+
+import (
+	"context"
+	"errors"
+
+	"github.com/spf13/pflag"
+
+	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/remote"
+)
+
+// generatorFlags holds the flags of weigh for a generator on another machine.
+type generatorFlags struct {
+	on, address string
+	programs    []string // file names
+
+	isSet func(name string) bool // reports whether a flag is on the command line
+}
+
+func (f *generatorFlags) define(set *pflag.FlagSet) {
+	f.isSet = set.Changed
+	set.StringVar(&f.on, "on", "",
+		"generate the load on this `HOST`, a destination of ssh, or local for another process here (default this process)")
+	set.StringVar(&f.address, "address", "",
+		"with --on, the servers listen on this IPv4 `ADDRESS` of this machine (default the one that ssh connects from)")
+	set.StringSliceVar(&f.programs, "agent-program", nil,
+		"with --on, copy the tare in one of these `FILES` to a host of its architecture (default this program)")
+}
+
+// open starts the generator of --on, if there is one, and lets the options use it. The caller calls
+// the function that it returns.
+func (f *generatorFlags) open(ctx context.Context, env Env, o *lab.Options) (closeGenerator func(), err error) {
+	for _, name := range []string{"address", "agent-program"} {
+		if f.isSet(name) && f.on == "" {
+			return nil, usageError(errors.New("--" + name + " requires --on"))
+		}
+	}
+	if f.on == "" {
+		return func() {}, nil
+	}
+	machines := fleetFlags{on: []string{f.on}, programs: f.programs}
+	hosts, err := machines.hosts(env)
+	if err != nil {
+		return nil, usageError(err)
+	}
+	if len(hosts) != 1 {
+		return nil, usageError(errors.New("--on: want one host"))
+	}
+	g, err := remote.Open(ctx, hosts[0], f.address, func(text string) { o.Watcher.Logf("%s", text) })
+	if err != nil {
+		return nil, withProgramFlag(err)
+	}
+	o.Generator = g
+	return g.Close, nil
+}

@@ -1,0 +1,143 @@
+package cli
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/labrun"
+)
+
+// targetRows is the selected rows of an experiment of targets.
+type targetRows struct {
+	experiment *lab.Experiment
+	rows       []string
+}
+
+// weighTargets measures the project's targets, or the rows that --only names. With --check, a
+// missed target is an error.
+func weighTargets(ctx context.Context, env Env, flags *weighFlags) error {
+	if err := flags.checkForTargets(); err != nil {
+		return usageError(err)
+	}
+	w, err := findWorkspace(env, true)
+	if err != nil {
+		return err
+	}
+	all, err := lab.FindTargets(w.root)
+	if err != nil {
+		return weighError(err)
+	}
+	selected, err := selectRows(all, flags.only, flags.full)
+	if err != nil {
+		return usageError(err)
+	}
+	dir := ""
+	if !flags.prepare {
+		if dir, err = labrun.ResultsDir(w.results, flags.outDir(env), time.Now()); err != nil {
+			fmt.Fprintf(env.Stderr, "no folder for the results: %v\n", err)
+		}
+	}
+	var missed []string
+	var failed error
+	for _, s := range selected {
+		a, err := weighRows(ctx, env, s, *flags, dir)
+		if x, ok := errors.AsType[*exitError](err); ok && x.code == exitUsage || ctx.Err() != nil {
+			return err
+		}
+		failed = cmp.Or(failed, err)
+		if a != nil {
+			missed = append(missed, a.Missed()...)
+		}
+	}
+	if !flags.check {
+		return failed
+	}
+	for _, line := range missed {
+		fmt.Fprintln(env.Stdout, line)
+	}
+	if len(missed) > 0 {
+		return &exitError{exitFail, fmt.Errorf("--check: %d targets are not met; see above", len(missed))}
+	}
+	return failed
+}
+
+// checkForTargets rejects flags that do not apply to targets.
+func (f *weighFlags) checkForTargets() error {
+	for _, name := range []string{"scenarios", "cores", "connections", "rate", "sweep", "why", "tune", "until",
+		"within", "a", "b", "fail-if"} {
+		if f.isSet(name) {
+			return fmt.Errorf("--%s does not apply to %s, whose rows determine the load", name, lab.TargetsDir)
+		}
+	}
+	return f.own.rejectFor(lab.TargetsDir)
+}
+
+// selectRows returns the rows whose names match a pattern; without patterns all. It returns an
+// error for a pattern without rows.
+func selectRows(all []*lab.Experiment, patterns []string, full bool) (selected []targetRows, err error) {
+	var names []string
+	matched := make(map[string]bool)
+	for _, e := range all {
+		s := targetRows{experiment: e}
+		for _, row := range e.Rows(full) {
+			names = append(names, row)
+			isWanted := len(patterns) == 0
+			for _, pattern := range patterns {
+				ok, err := path.Match(pattern, row)
+				if err != nil {
+					return nil, fmt.Errorf("--only: %q: %w", pattern, err)
+				}
+				isWanted, matched[pattern] = isWanted || ok, matched[pattern] || ok
+			}
+			if isWanted {
+				s.rows = append(s.rows, row)
+			}
+		}
+		if len(s.rows) > 0 {
+			selected = append(selected, s)
+		}
+	}
+	for _, pattern := range patterns {
+		if !matched[pattern] {
+			return nil, fmt.Errorf("--only: no row of the targets is %q; want %s", pattern, strings.Join(names, ", "))
+		}
+	}
+	if len(selected) == 0 {
+		return nil, errors.New("the project has no targets")
+	}
+	return selected, nil
+}
+
+// weighRows measures rows of one experiment, with its results in a subfolder of dir.
+func weighRows(ctx context.Context, env Env, s targetRows, flags weighFlags, dir string) (*report.Report, error) {
+	name := filepath.Join(lab.TargetsDir, s.experiment.Name)
+	if dir != "" {
+		flags.out = filepath.Join(dir, s.experiment.Name)
+	}
+	words := []string{lab.TargetsDir}
+	flags.only, flags.scenarios = nil, s.rows
+	if !slices.Equal(s.rows, s.experiment.Rows(flags.full)) {
+		words = append(words, "--only", strings.Join(s.rows, ","))
+	}
+	isSet := flags.isSet
+	flags.isSet = func(name string) bool { return isSet(name) && name != "only" }
+	o, err := flags.options(env, name, nil, words)
+	if err != nil {
+		return nil, usageError(err)
+	}
+	a, err := weighOne(ctx, env, o, &flags)
+	if err != nil && flags.out != "" {
+		_ = os.Remove(flags.out) // if it is empty
+	}
+	return a, err
+}

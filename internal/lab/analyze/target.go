@@ -1,0 +1,158 @@
+package analyze
+
+import (
+	"math"
+
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/lab/stat"
+)
+
+// TargetResult is what a run shows about a target.
+type TargetResult struct {
+	sample.Target
+	Of, Than float64       // medians of the figure; Than is NaN without a reference
+	Value    stat.Interval // the ratio, or without a reference the figure
+	Starts   int           // in which the contender, and the reference, were measured
+	Standing Standing
+}
+
+// Standing is how a value compares with the limit of a target.
+type Standing uint8
+
+const (
+	Unmeasured Standing = iota // there is no value
+	Open                       // the interval contains the limit, or has no bounds
+	Met                        // the whole interval is within the limit
+	Missed                     // the whole interval is beyond the limit
+	Unlimited                  // the target has no required limit
+)
+
+func (s Standing) String() string {
+	return [...]string{"not measured", "not shown", "met", "MISSED", ""}[s]
+}
+
+// standing compares an interval with a limit.
+func standing(i stat.Interval, l sample.Limit) Standing {
+	switch {
+	case math.IsNaN(i.Mid) || math.IsInf(i.Mid, 0):
+		return Unmeasured
+	case !l.IsSet():
+		return Unlimited
+	case l.Admits(i.Lo) && l.Admits(i.Hi):
+		return Met
+	case !l.Admits(i.Lo) && !l.Admits(i.Hi):
+		return Missed
+	}
+	return Open
+}
+
+// AimStanding returns how the value compares with the aim.
+func (r *TargetResult) AimStanding() Standing { return standing(r.Value, r.Aim) }
+
+// Off returns by which share of the limit the value misses it; 0 if it is within.
+func (r *TargetResult) Off() float64 {
+	if r.Require.Admits(r.Value.Mid) {
+		return 0
+	}
+	return math.Abs(r.Value.Mid/r.Require.Value - 1)
+}
+
+// targets returns the results of a run's targets.
+func targets(run *sample.Run) (all []TargetResult) {
+	for _, t := range run.Targets {
+		all = append(all, target(run, t))
+	}
+	return all
+}
+
+func target(run *sample.Run, t sample.Target) TargetResult {
+	r := TargetResult{Target: t, Of: math.NaN(), Than: math.NaN(), Value: stat.Interval{Mid: math.NaN()}}
+	for _, c := range run.Conditions {
+		if c.Scenario.Name == t.Row {
+			of, than := pairOf(run, c, t)
+			r.compare(of, than)
+		}
+	}
+	r.Standing = standing(r.Value, t.Require)
+	return r
+}
+
+// pairOf returns the records of a target's contender and of its reference, by block. Both are of
+// slices side by side, or both of whole trials.
+func pairOf(run *sample.Run, c sample.Condition, t sample.Target) (of, than []*sample.Record) {
+	entrant, reference := run.Entrant(t.Contender), run.Entrant(t.Reference)
+	if t.Metric.IsCounted() {
+		return countsPerBlock(run, entrant, c), countsPerBlock(run, reference, c)
+	}
+	of = perBlock(run, entrant, c)
+	return of, recordsLike(run, reference, c, of)
+}
+
+// countsPerBlock returns the records in which the kernel counted, by block.
+func countsPerBlock(run *sample.Run, e *sample.Entrant, c sample.Condition) []*sample.Record {
+	blocks := make([]*sample.Record, run.Blocks)
+	for i := range run.Records {
+		r := &run.Records[i]
+		isCounted := r.Attribution != nil && r.Attribution.Calls != nil && r.Failure == "" && r.Block > 0
+		if e != nil && r.Contender == e.Name && r.Condition == c && isCounted {
+			blocks[r.Block-1] = r
+		}
+	}
+	return blocks
+}
+
+// compare fills in the figures and the value.
+func (r *TargetResult) compare(of, than []*sample.Record) {
+	mine := values(of, r.Metric.Of)
+	own, _ := stat.Median(stat.Known(mine))
+	r.Of, r.Starts = own.Mid, len(stat.Known(mine))
+	if r.Reference == "" {
+		r.Value = own
+		return
+	}
+	r.Than = median(than, r.Metric.Of)
+	if math.IsNaN(r.Of) || math.IsNaN(r.Than) {
+		return
+	}
+	r.Value = metricRatio(r.Metric, of, than)
+}
+
+// metricRatio returns the ratio of a metric: by slices if slices have it, and otherwise by starts.
+func metricRatio(m sample.Metric, of, than []*sample.Record) stat.Interval {
+	switch m {
+	case sample.CPU:
+		return Weights(of, than, Weight).Interval
+	case sample.ApplicationCPU:
+		return Weights(of, than, func(s *sample.Slice) float64 {
+			return s.WeightUs(contender.RoleApplication)
+		}).Interval
+	case sample.FrontCPU:
+		return Weights(of, than, func(s *sample.Slice) float64 {
+			return s.WeightUs(contender.RoleNginx) + s.WeightUs(contender.RoleFront)
+		}).Interval
+	case sample.Rate:
+		return Rates(of, than).Interval
+	case sample.Bytes: // all responses of a row have the same body
+		return inverse(Weights(of, than, Weight).Interval)
+	}
+	return stat.Ratios(perStart(of, m), perStart(than, m)).Interval
+}
+
+// inverse returns the interval of 1/x. One without bounds stays so.
+func inverse(i stat.Interval) stat.Interval {
+	if !i.Known() {
+		i.Mid = 1 / i.Mid
+		return i
+	}
+	return stat.Interval{Lo: 1 / i.Hi, Mid: 1 / i.Mid, Hi: 1 / i.Lo}
+}
+
+// perStart returns one value of each start.
+func perStart(records []*sample.Record, m sample.Metric) stat.Starts {
+	all := make(stat.Starts, len(records))
+	for i, v := range values(records, m.Of) {
+		all[i] = []float64{v}
+	}
+	return all
+}

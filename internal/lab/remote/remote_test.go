@@ -1,0 +1,114 @@
+package remote_test
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/remote"
+	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/load"
+	"github.com/tarehq/tare/load/agent"
+	"github.com/tarehq/tare/load/fleet"
+)
+
+// callerEnv is what the agent reports as its controller's address.
+const callerEnv = "TARE_TEST_CALLER"
+
+// This binary is the agents' program, too.
+func TestMain(m *testing.M) {
+	if len(os.Args) > 1 && os.Args[1] == "agent" {
+		o := agent.Options{Caller: os.Getenv(callerEnv)}
+		if err := agent.Serve(context.Background(), os.Stdin, os.Stdout, o); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			os.Exit(1)
+		}
+		os.Exit(0)
+	}
+	os.Exit(testkit.Tests{M: m}.Run())
+}
+
+func open(t *testing.T, address string) (*remote.Generator, error) {
+	t.Helper()
+	own, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	g, err := remote.Open(context.Background(), fleet.Local("there", own), address, nil)
+	if err == nil {
+		t.Cleanup(g.Close)
+	}
+	return g, err
+}
+
+// A run calls its hooks while no request is in flight, and TLS sessions are resumed.
+func TestRunMeasuresBetweenItsHooks(t *testing.T) {
+	g, err := open(t, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var served atomic.Int64
+	s := httptest.NewTLSServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { served.Add(1) }))
+	defer s.Close()
+	var started, ended int64
+	config := &tls.Config{InsecureSkipVerify: true, ClientSessionCache: tls.NewLRUClientSessionCache(1)}
+	r, err := g.Run(context.Background(), load.Plan{
+		URL: s.URL, Connections: 2, Warmup: 50 * time.Millisecond, Duration: 200 * time.Millisecond, TLS: config,
+		PerConnection: 10,
+		Trace: &load.Trace{Started: func() { started = served.Load() },
+			Ended: func() { ended = served.Load() }},
+	})
+	if err != nil || r.Requests == 0 || int64(r.Requests) != ended-started || started == 0 || r.Resumed == 0 {
+		t.Errorf("%+v, %v: %d and %d served", r, err, started, ended)
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	if _, err := g.Run(ctx, load.Plan{URL: s.URL, Connections: 1, TLS: config, Duration: time.Minute}); err == nil {
+		t.Error("an interrupted run has a result")
+	}
+}
+
+func TestLinkIsMeasured(t *testing.T) {
+	g, err := open(t, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	link, err := g.Link(context.Background())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if link.ShortestTrip <= 0 || link.RoundTrip < link.ShortestTrip || link.ToServers <= 0 || link.FromServers <= 0 ||
+		link.Host != "there" || !strings.Contains(link.Text(), "bit/s to the servers") {
+		t.Errorf("%+v: %s", link, link.Text())
+	}
+}
+
+// Servers listen where the generator's machine reaches this one.
+func TestAddressIsThisMachines(t *testing.T) {
+	for _, test := range []struct{ wanted, caller, address, err string }{
+		{"", "", "127.0.0.1", ""},
+		{"", "127.0.0.2", "127.0.0.2", ""},
+		{"127.0.0.3", "127.0.0.2", "127.0.0.3", ""},
+		{"", "::ffff:127.0.0.4", "127.0.0.4", ""},
+		{"192.0.2.1", "", "", "want an address of this machine"},
+		{"", "fe80::1%eth0", "", "want an IPv4 address"},
+		{"lab2", "", "", "want an IPv4 address"},
+	} {
+		t.Setenv(callerEnv, test.caller)
+		g, err := open(t, test.wanted)
+		if test.err == "" {
+			if err != nil || g.Address != test.address {
+				t.Errorf("%+v: %v, %v", test, g, err)
+			}
+		} else if err == nil || !strings.Contains(err.Error(), test.err) {
+			t.Errorf("%+v: %v", test, err)
+		}
+	}
+}

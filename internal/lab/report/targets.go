@@ -1,0 +1,161 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/lab/stat"
+	"github.com/tarehq/tare/internal/lab/table"
+)
+
+const targetsFile = "targets.csv"
+
+// targetColumns returns the columns of the table of targets.
+func (a *Report) targetColumns() []table.Column[analyze.TargetResult] {
+	type result = analyze.TargetResult
+	text := func(name, head string, of func(result) string) table.Column[result] {
+		return table.Text(name, of).For(always, head, of)
+	}
+	figure := func(name, head string, of func(result) float64) table.Column[result] {
+		return table.Figure(name, of).For(always, head, func(r result) string { return metricText(r.Metric, of(r)) })
+	}
+	value := table.Interval("value", func(r result) stat.Interval { return r.Value })
+	value[0] = value[0].For(always, "ratio", func(r result) string {
+		if r.Reference == "" {
+			return ""
+		}
+		return valueText(&r, r.Value.Mid)
+	})
+	value[1] = value[1].For(always, confidence()+"\ninterval", func(r result) string {
+		if !r.Value.Known() {
+			return ""
+		}
+		return valueText(&r, r.Value.Lo) + "–" + valueText(&r, r.Value.Hi)
+	})
+	return slices.Concat([]table.Column[result]{
+		text("row", "row", func(r result) string { return r.Row }),
+		text("metric", "of", func(r result) string { return string(r.Metric) }),
+		text("contender", "contender", func(r result) string { return r.Contender }),
+		figure("figure", "", func(r result) float64 { return r.Of }),
+		text("reference", "than", func(r result) string { return r.Reference }),
+		figure("reference_figure", "", func(r result) float64 { return r.Than }),
+	}, value, []table.Column[result]{
+		text("required", "required", func(r result) string { return r.Require.String() }),
+		text("aim", "aim", func(r result) string { return r.Aim.String() }),
+		table.Count("starts", func(r result) int { return r.Starts }),
+		text("standing", "", standingText),
+	})
+}
+
+// standingText returns how a result compares with its limits.
+func standingText(r analyze.TargetResult) string {
+	if r.Standing == analyze.Unlimited && r.Aim.IsSet() {
+		return "aim " + strings.ToLower(r.AimStanding().String())
+	}
+	if r.Standing == analyze.Met && r.AimStanding() == analyze.Met {
+		return "aim met"
+	}
+	return r.Standing.String()
+}
+
+// valueText formats a ratio, or a figure in its unit.
+func valueText(r *analyze.TargetResult, v float64) string {
+	if r.Reference == "" {
+		return metricText(r.Metric, v)
+	}
+	if math.IsNaN(v) {
+		return ""
+	}
+	return fmt.Sprintf("%.3f", v)
+}
+
+// metricText formats a figure with its unit; "" is unknown.
+func metricText(m sample.Metric, v float64) string {
+	if math.IsNaN(v) {
+		return ""
+	}
+	switch {
+	case m == sample.CPU || m == sample.ApplicationCPU || m == sample.FrontCPU:
+		return fmt.Sprintf("%.2f µs", v)
+	case m.Latency():
+		return fmt.Sprintf("%.2f ms", 1e3*v)
+	case m == sample.Resting:
+		return fmt.Sprintf("%.2f %%", v)
+	}
+	return fmt.Sprintf("%.4g", v)
+}
+
+// writeTargets writes the targets as CSV.
+func (a *Report) writeTargets(w io.Writer) error {
+	return table.WriteCSV(w, a.targetColumns(), slices.Values(a.Targets))
+}
+
+// targetTable writes the targets for a reader.
+func (a *Report) targetTable(d *table.Document) {
+	if len(a.Targets) == 0 {
+		return
+	}
+	columns := a.targetColumns()
+	shown := table.In(table.Terminal, columns)
+	lines := make([][]string, len(a.Targets))
+	for i, r := range a.Targets {
+		lines[i] = table.Cells(shown, r)
+	}
+	const left = 3
+	d.Table(left, table.Heads(shown), lines)
+}
+
+// targetsVerdict returns how many required targets are met, and which are not.
+func (a *Report) targetsVerdict() string {
+	count := make(map[analyze.Standing]int)
+	required := 0
+	for i := range a.Targets {
+		if r := &a.Targets[i]; r.Require.IsSet() {
+			required++
+			count[r.Standing]++
+		}
+	}
+	if required == 0 {
+		return "No target has a required limit."
+	}
+	text := fmt.Sprintf("%d of %d required targets are met", count[analyze.Met], required)
+	for _, s := range []struct {
+		analyze.Standing
+		text string
+	}{
+		{analyze.Missed, "missed"}, {analyze.Open, "not shown to be met or missed"},
+		{analyze.Unmeasured, "not measured"},
+	} {
+		if n := count[s.Standing]; n > 0 {
+			text += fmt.Sprintf("; %d %s", n, s.text)
+		}
+	}
+	return text + "."
+}
+
+// Missed returns a line for each required target that is missed or was not measured.
+func (a *Report) Missed() (all []string) {
+	for i := range a.Targets {
+		r := &a.Targets[i]
+		if !r.Require.IsSet() {
+			continue
+		}
+		of := fmt.Sprintf("%s: %s of %s", r.Row, r.Metric, r.Contender)
+		if r.Reference != "" {
+			of += " to " + r.Reference
+		}
+		switch r.Standing {
+		case analyze.Missed:
+			all = append(all, fmt.Sprintf("%s: %s (%s to %s), required %s: missed by %.1f %%", of,
+				valueText(r, r.Value.Mid), valueText(r, r.Value.Lo), valueText(r, r.Value.Hi), r.Require, 100*r.Off()))
+		case analyze.Unmeasured:
+			all = append(all, of+": not measured")
+		}
+	}
+	return all
+}

@@ -1,0 +1,280 @@
+package lab
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"time"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/internal/lab/trial"
+	"github.com/tarehq/tare/internal/lab/yamlfile"
+)
+
+// Kind is what an experiment is about.
+type Kind string
+
+// The kinds of experiments.
+const (
+	Comparison Kind = ""        // contenders are compared with the control
+	Targets    Kind = "targets" // figures are compared with limits, each under its own condition
+)
+
+// TargetsDir is the subfolder of experiments/ with the experiments of kind Targets.
+const TargetsDir = "targets"
+
+// Target is a limit of a figure in a scenario. See sample.Target.
+type Target struct {
+	Contender string        `yaml:"contender"`
+	Metric    sample.Metric `yaml:"metric"`
+	Reference string        `yaml:"reference"`
+	Require   Limit         `yaml:"require"`
+	Aim       Limit         `yaml:"aim"`
+}
+
+// Limit is a sample.Limit in YAML.
+type Limit struct{ sample.Limit }
+
+// UnmarshalYAML implements yaml.NodeUnmarshaler.
+func (l *Limit) UnmarshalYAML(n ast.Node) (err error) {
+	if l.Limit, err = sample.ParseLimit(n.GetToken().Value); err != nil {
+		return &yaml.SyntaxError{Message: err.Error(), Token: n.GetToken()}
+	}
+	return nil
+}
+
+// of returns the target as one of a run.
+func (t *Target) of(row string) sample.Target {
+	return sample.Target{
+		Row: row, Contender: t.Contender, Metric: t.Metric, Reference: t.Reference,
+		Require: t.Require.Limit, Aim: t.Aim.Limit,
+	}
+}
+
+// targeted returns the contenders that targets name.
+func (e *Experiment) targeted() (all []string) {
+	for _, t := range []*Trials{&e.Quick, &e.Full} {
+		for i := range t.Scenarios {
+			all = append(all, t.Scenarios[i].members()...)
+		}
+	}
+	return all
+}
+
+// members returns the contenders that the scenario's targets name, without duplicates.
+func (s *Scenario) members() (all []string) {
+	for _, t := range s.Targets {
+		for _, name := range []string{t.Contender, t.Reference} {
+			if name != "" && !slices.Contains(all, name) {
+				all = append(all, name)
+			}
+		}
+	}
+	return all
+}
+
+// checkKind returns a *yamlfile.Error for an unknown kind, or for targets that do not belong to it.
+func (e *Experiment) checkKind(f *yamlfile.File) error {
+	if e.Kind != Comparison && e.Kind != Targets {
+		return f.Fault("$.kind", "kind %q: want %s, or none for a comparison", e.Kind, Targets)
+	}
+	for key, t := range map[string]*Trials{"quick": &e.Quick, "full": &e.Full} {
+		if e.Kind == Targets && len(t.Connections) > 0 {
+			return f.Fault("$."+key, "%s: an experiment of targets has scenarios", key)
+		}
+		for i := range t.Scenarios {
+			at := fmt.Sprintf("$.%s.scenarios[%d]", key, i)
+			if isTarget := len(t.Scenarios[i].Targets) > 0; isTarget != (e.Kind == Targets) {
+				return f.Fault(at, "scenarios: targets belong to each scenario of kind %s, and to no other", Targets)
+			}
+			for j := range t.Scenarios[i].Targets {
+				if problem := t.Scenarios[i].Targets[j].problem(); problem != "" {
+					return f.Fault(fmt.Sprintf("%s.targets[%d]", at, j), "targets: %s", problem)
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// problem describes the first invalid value, or returns "".
+func (t *Target) problem() string {
+	switch {
+	case t.Contender == "":
+		return "contender is missing"
+	case !t.Metric.IsKnown():
+		return fmt.Sprintf("unknown metric %q", t.Metric)
+	case t.Reference == "" && !t.Require.IsSet() && !t.Aim.IsSet():
+		return "want reference, require or aim"
+	case t.Require.IsSet() && t.Aim.IsSet() && t.Require.Least != t.Aim.Least:
+		return "require and aim: want <= for both, or >="
+	}
+	return ""
+}
+
+// FindTargets returns the experiments of targets in the project's folder root, by name.
+func FindTargets(root string) (all []*Experiment, err error) {
+	dir := filepath.Join(root, "experiments", TargetsDir)
+	names, err := Experiments(dir)
+	if err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		e, err := ReadExperiment(filepath.Join(dir, name))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, e)
+	}
+	return all, nil
+}
+
+// Rows returns the names of the quick or the full trials' scenarios.
+func (e *Experiment) Rows(full bool) (names []string) {
+	t := &e.Quick
+	if full {
+		t = &e.Full
+	}
+	for i := range t.Scenarios {
+		names = append(names, t.Scenarios[i].Name)
+	}
+	return names
+}
+
+// aloneBlocks is the number of blocks of contenders that are measured alone. An interval of whole
+// trials needs more of them than one of slices.
+const aloneBlocks = 15
+
+// SetBlocks sets the number of blocks, of scenarios with their own, too.
+func (t *Trials) SetBlocks(n int) {
+	t.Blocks, t.areExact = n, true
+	t.Scenarios = slices.Clone(t.Scenarios)
+	for i := range t.Scenarios {
+		t.Scenarios[i].Blocks = 0
+	}
+}
+
+// runTargets measures the conditions one after another, each with the contenders of its targets.
+func (w *runner) runTargets(ctx context.Context) error {
+	for i := range w.trials.Scenarios {
+		s := &w.trials.Scenarios[i]
+		for _, t := range s.Targets {
+			w.run.Targets = append(w.run.Targets, t.of(s.Name))
+		}
+	}
+	for i := range w.trials.Scenarios {
+		s := &w.trials.Scenarios[i]
+		for _, c := range w.run.Conditions {
+			if c.Scenario.Name != s.Name {
+				continue
+			}
+			if err := w.runRow(ctx, s, c); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// runRow measures one condition: in blocks, and with the kernel's counters if targets need these.
+func (w *runner) runRow(ctx context.Context, s *Scenario, c sample.Condition) error {
+	blocks := cmp.Or(s.Blocks, w.trials.Blocks)
+	most := blocks
+	if !c.Scenario.Fresh && !w.trials.areExact {
+		most = max(blocks, aloneBlocks)
+	}
+	failed, isAlone := make(map[string]int), false
+	err := w.carryOut(ctx, &series{
+		what: " of " + s.Name, conditions: []sample.Condition{c}, contenders: w.contenders, together: true,
+		apart: true, blocks: most, measure: time.Duration(w.trials.Measure),
+		members: func(sample.Condition) (names []string) {
+			for _, name := range s.members() {
+				if w.contenders[name] != nil && failed[name] < failuresToDrop {
+					names = append(names, name)
+				}
+			}
+			return names
+		},
+		keep: func(rec sample.Record) {
+			w.run.Blocks = max(w.run.Blocks, rec.Block)
+			w.record(rec)
+			isAlone = isAlone || rec.StaysAlone() != ""
+			if rec.Failure != "" {
+				failed[rec.Contender]++
+				w.logf("failed: %s, %s, block %d: %s", w.run.TitleOf(rec.Contender), s.Name, rec.Block, rec.Failure)
+			}
+		},
+		enough: func(done int, _ time.Duration) bool { return done >= blocks && !isAlone },
+	})
+	if err != nil {
+		return err
+	}
+	return w.countRow(ctx, s, c, blocks)
+}
+
+// countRow counts system calls of the contenders whose targets are about them.
+func (w *runner) countRow(ctx context.Context, s *Scenario, c sample.Condition, blocks int) error {
+	var names []string
+	for _, t := range s.Targets {
+		if t.Metric.IsCounted() {
+			names = append(names, t.Contender, t.Reference)
+		}
+	}
+	for block := 1; block <= blocks; block++ {
+		for _, name := range s.members() {
+			if w.contenders[name] == nil || !slices.Contains(names, name) {
+				continue
+			}
+			records, err := w.bench.Attribute(ctx, w.contenders[name],
+				trial.Slot{Block: block, Condition: c, Contender: name})
+			if err != nil {
+				return err
+			}
+			w.record(records[0])
+		}
+	}
+	return nil
+}
+
+// backend returns the backend of the scenarios, or "".
+func (t *Trials) backend() string {
+	for i := range t.Scenarios {
+		if name := t.Scenarios[i].Backend; name != "" {
+			return name
+		}
+	}
+	return ""
+}
+
+// startBackend starts the scenarios' backend on the generator's processors. The applications find
+// its URL in their environment.
+func (w *runner) startBackend(ctx context.Context) (stop func() error, err error) {
+	none := func() error { return nil }
+	name := w.trials.backend()
+	if name == "" {
+		return none, nil
+	}
+	spec, err := w.spec(name)
+	if err != nil {
+		return none, err
+	}
+	c, err := w.tools().Prepare(ctx, spec)
+	if err != nil {
+		return none, fmt.Errorf("backend: %w", err)
+	}
+	_, cpus := trial.Layout(w.cpus, 1)
+	running, err := w.bench.Stage.Start(ctx, c,
+		contender.Setting{Cores: max(1, len(cpus)), CPUs: cpus, Host: w.bench.Request.Host, Conf: w.bench.Conf},
+		w.bench.Ready(c))
+	if err != nil {
+		return none, fmt.Errorf("backend: %w", err)
+	}
+	w.bench.Env = []string{"BACKEND=http://" + running.Address + "/"}
+	return running.Stop, nil
+}

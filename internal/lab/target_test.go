@@ -1,0 +1,135 @@
+package lab_test
+
+import (
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/analyze"
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/yamlfile"
+	"github.com/tarehq/tare/internal/testkit/programs"
+)
+
+const fineTargets = `kind: targets
+title: t
+request: {method: GET, path: /, host: a.b}
+expect: {status: 200, body: hello}
+control: http
+quick: &trials
+  blocks: 1
+  warmup: 20ms
+  measure: 200ms
+  cores: [1]
+  scenarios:
+    - {name: kept, connections: 4, header: ["A: b"], targets: [
+        {contender: http, metric: cpu, reference: copy, require: <= 10, aim: <= 1}, {contender: http, metric: p50, require: <= 10}]}
+    - {name: short, connections: 4, per_connection: 3, targets: [{contender: http, metric: rps, reference: copy}]}
+    - {name: mixed, connections: 2, paths: [/a, /b], spaced: true, targets: [{contender: http, metric: p89.1, require: <= 10}]}
+    - {name: beside, connections: 2, rate: 200, beside: [{path: /c, connections: 3}], backend: copy, targets: [
+        {contender: http, metric: p99, reference: copy}]}
+    - {name: idle, cores: all, connections: 50, idle: true, targets: [
+        {contender: http, metric: bytes/conn, require: <= 1000000}, {contender: http, metric: resting cpu, require: <= 100}]}
+full: *trials
+`
+
+func TestMalformedTargetsAreRejected(t *testing.T) {
+	for _, test := range []struct{ name, from, to, want string }{
+		{"fine", "", "", ""},
+		{"kind", "kind: targets", "kind: goals", `experiment.yaml:1: kind "goals": want targets, or none`},
+		{"comparison", "kind: targets\n", "ways: [http]\n", "targets belong to each scenario of kind targets, and to no other"},
+		{"no targets", "{name: kept, connections: 4", "{name: none, connections: 4}\n    - {name: kept, connections: 4",
+			"targets belong to each scenario"},
+		{"metric", "metric: rps", "metric: speed", `targets: unknown metric "speed"`},
+		{"limit", "<= 10", "10", `experiment.yaml:13: "10": want <= or >= and a number above 0`},
+		{"aim", "aim: <= 1", `aim: ">= 1"`, "require and aim: want <= for both, or >="},
+		{"no limit", "metric: rps, reference: copy", "metric: rps", "want reference, require or aim"},
+		{"beside", "path: /c", "path: c", "beside: want path, connections from 1"},
+		{"idle and a rate", "idle: true", "idle: true, rate: 5", "idle: excludes rate"},
+		{"paths", "[/a, /b]", "[/a, b]", `paths: want a slash at the beginning, got "b"`},
+		{"connections", "cores: [1]", "cores: [1]\n  connections: [8]", "an experiment of targets has scenarios"},
+	} {
+		dir := t.TempDir()
+		if err := os.WriteFile(filepath.Join(dir, lab.ExperimentFile),
+			[]byte(strings.Replace(fineTargets, test.from, test.to, 1)), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		e, err := lab.ReadExperiment(dir)
+		if test.want == "" {
+			if err != nil || strings.Join(e.Contenders(), " ") != "http copy" {
+				t.Errorf("%v, %v", e.Contenders(), err)
+			}
+			continue
+		}
+		var fault *yamlfile.Error
+		if !errors.As(err, &fault) || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %s", test.name, err, test.want)
+		}
+	}
+}
+
+// Each kind of scenario yields the figures of its targets. Values mean nothing in a short run.
+func TestTargetsAreMeasured(t *testing.T) {
+	root := t.TempDir()
+	write := func(text string, path ...string) {
+		file := filepath.Join(append([]string{root}, path...)...)
+		err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	write(fineTargets, "experiments", "targets", "small", lab.ExperimentFile)
+	for _, name := range []string{"http", "copy"} {
+		write(fmt.Sprintf("title: %s\nabout: a\nrun: %s play http {port}\nprotocol: http\n", name, os.Args[0]),
+			"contenders", name, contender.FileName)
+	}
+	run, dir, err := lab.Weigh(t.Context(), lab.Options{Root: root, Experiment: "targets/small"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !run.Complete() {
+		t.Errorf("%q, %+v", run.Warnings, run.Entrants)
+	}
+	alone := map[string]bool{"beside": true, "idle": true}
+	for i := range run.Records {
+		r := &run.Records[i]
+		if (r.Alone != "") != alone[r.Scenario.Name] || r.Contender == "twin" {
+			t.Errorf("%s of %s: measured alone: %q", r.Contender, r.Scenario.Name, r.Alone)
+		}
+	}
+	for _, r := range analyze.Analyze(run).Targets {
+		if r.Standing == analyze.Unmeasured {
+			t.Errorf("%s: %s: not measured", r.Row, r.Metric)
+		}
+	}
+	if _, err := os.Stat(filepath.Join(dir, "trials.jsonl")); err != nil {
+		t.Error(err)
+	}
+}
+
+// The rows of the project have different names, and their contenders exist.
+func TestTargetsOfTheProjectAreComplete(t *testing.T) {
+	root := programs.Root(t)
+	all, err := lab.FindTargets(root)
+	if err != nil || len(all) == 0 {
+		t.Fatal(all, err)
+	}
+	rows := make(map[string]string)
+	for _, e := range all {
+		for _, row := range e.Rows(false) {
+			if other := rows[row]; other != "" {
+				t.Errorf("%s is a row of %s and of %s", row, other, e.Name)
+			}
+			rows[row] = e.Name
+		}
+		for _, name := range e.Contenders() {
+			if _, err := e.Spec(filepath.Join(root, "contenders"), name); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}

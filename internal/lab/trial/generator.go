@@ -1,0 +1,53 @@
+package trial
+
+import (
+	"context"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/proc"
+	"github.com/tarehq/tare/internal/lab/sample"
+	"github.com/tarehq/tare/load"
+)
+
+// Generator produces the load of trials on another machine.
+type Generator interface {
+	// Open is like load.Open, and Run like load.Run.
+	Open(ctx context.Context, p load.Plan) (Session, error)
+	Run(ctx context.Context, p load.Plan) (*load.Result, error)
+}
+
+// Session has methods of load.Session.
+type Session interface {
+	Slice(ctx context.Context, d time.Duration, counts bool) (load.Slice, error)
+	Close() *load.Result
+}
+
+// ownProcess is the Generator in this process.
+type ownProcess struct{}
+
+func (ownProcess) Open(ctx context.Context, p load.Plan) (Session, error) {
+	s, err := load.Open(ctx, p)
+	if err != nil {
+		return nil, err
+	}
+	return s, nil
+}
+
+func (ownProcess) Run(ctx context.Context, p load.Plan) (*load.Result, error) {
+	return load.Run(ctx, p)
+}
+
+// generator returns the generator of a member's load, and whether it is this process.
+func (b *Bench) generator(isLoopback bool) (g Generator, isOwn bool) {
+	if b.Generator == nil || isLoopback {
+		return ownProcess{}, true
+	}
+	return b.Generator, false
+}
+
+// remoteCost returns the cost of a generator on another machine.
+func remoteCost(r *load.Result) *proc.Cost {
+	seconds := func(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
+	return &proc.Cost{Name: sample.RoleGenerator, User: seconds(r.Generator.UserSeconds),
+		Sys: seconds(r.Generator.SysSeconds)}
+}

@@ -1,0 +1,101 @@
+package fleet_test
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/load"
+	"github.com/tarehq/tare/load/agent"
+	"github.com/tarehq/tare/load/fleet"
+)
+
+// A session of an agent is one of this process, over the channel.
+func TestSessionOfAnAgent(t *testing.T) {
+	url, served := server(t)
+	f := open(t, 1, fleet.Options{})
+	ctx := context.Background()
+	var sessions []*fleet.Session
+	for range 2 {
+		s, err := f.OpenSession(ctx, load.Plan{URL: url, Connections: 2}, &agent.TLS{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		sessions = append(sessions, s)
+	}
+	counted := uint64(0)
+	for i := range 6 {
+		before := served.Load()
+		slice, err := sessions[i%2].Slice(ctx, 30*time.Millisecond, i > 1)
+		n := uint64(served.Load() - before)
+		if err != nil || n == 0 || i > 1 && slice.Requests != n || slice.Elapsed < 30*time.Millisecond {
+			t.Fatalf("%+v, %v: %d served", slice, err, n)
+		}
+		if i > 1 && i%2 == 0 {
+			counted += slice.Requests
+		}
+	}
+	if r := sessions[0].Close(); r.Requests != counted || r.Latency.Count() != int64(counted) ||
+		sessions[0].Close() != r {
+		t.Errorf("%+v, want %d requests", r, counted)
+	}
+	if _, err := sessions[0].Slice(ctx, 1, true); err == nil {
+		t.Error("a closed session has a slice")
+	}
+	// Interrupted in a slice, it has no result. The other one works on.
+	short, cancel := context.WithTimeout(ctx, 50*time.Millisecond)
+	defer cancel()
+	third, err := f.OpenSession(ctx, load.Plan{URL: url, Connections: 1}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := third.Slice(short, time.Second, true); !errors.Is(err, context.DeadlineExceeded) {
+		t.Error(err)
+	}
+	if r := third.Close(); r.Requests != 0 || !strings.Contains(r.Errors.First, "interrupted") {
+		t.Errorf("%+v", r)
+	}
+	if slice, err := sessions[1].Slice(ctx, 30*time.Millisecond, true); err != nil || slice.Requests == 0 {
+		t.Errorf("%+v, %v", slice, err)
+	}
+	_, err = f.OpenSession(ctx, load.Plan{URL: "http://127.0.0.1:1/", Connections: 1, Timeout: time.Second}, nil)
+	if _, ok := errors.AsType[*load.ConnectError](err); !ok {
+		t.Error(err)
+	}
+	_, err = f.OpenSession(ctx, load.Plan{URL: url, Samples: 1}, nil)
+	if _, ok := errors.AsType[*load.PlanError](err); !ok {
+		t.Error(err)
+	}
+	r, err := f.Run(ctx, load.Plan{URL: url, Connections: 1, Requests: 20})
+	if err != nil || r.Requests != 20 {
+		t.Error(r, err)
+	}
+}
+
+// An agent that dies or freezes in a slice is an error that names it.
+func TestSessionOfALostAgent(t *testing.T) {
+	for name, test := range map[string]struct {
+		signal syscall.Signal
+		want   string
+	}{"killed": {syscall.SIGKILL, "killed"}, "frozen": {syscall.SIGSTOP, "nothing arrived"}} {
+		t.Run(name, func(t *testing.T) {
+			url, _ := server(t)
+			f := open(t, 1, fleet.Options{Silence: 2 * time.Second})
+			s, err := f.OpenSession(context.Background(), load.Plan{URL: url, Connections: 1}, nil)
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.AfterFunc(100*time.Millisecond, func() { _ = f.cmds[0].Process.Signal(test.signal) })
+			_, err = s.Slice(context.Background(), time.Minute, true)
+			if lost, ok := errors.AsType[*fleet.Error](err); !ok || !strings.Contains(lost.Error(), test.want) {
+				t.Errorf("%v, want %s", err, test.want)
+			}
+			if r := s.Close(); r.Requests != 0 || r.Errors.First == "" {
+				t.Errorf("%+v", r)
+			}
+		})
+	}
+}
