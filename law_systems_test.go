@@ -27,7 +27,8 @@ func TestArchitectureBuildsOnOtherSystems(t *testing.T) {
 		os, arch string
 		packages []string
 	}{
-		{"darwin", "arm64", slices.Concat(packages, []string{"./cmd/tare"})}, {"windows", "amd64", packages}, {"linux", "386", packages},
+		{"darwin", "arm64", slices.Concat(packages, []string{"./cmd/tare"})},
+		{"windows", "amd64", packages}, {"linux", "386", packages},
 		{"linux", "arm", []string{"./internal/poll/...", "./internal/engine/..."}},
 	} {
 		t.Run(system.os+"/"+system.arch, func(t *testing.T) {

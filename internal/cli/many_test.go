@@ -245,8 +245,8 @@ func TestManyHostsStartTogetherBehindSlowLinks(t *testing.T) {
 	}
 }
 
-// An agent that is killed or frozen, or whose link is cut, is named; the run goes on without it,
-// and nothing stays on any host.
+// An agent that is killed, terminated or frozen, or whose link is cut, is named; the run goes on
+// without it, and nothing stays on any host.
 func TestManyHostsContinueWithoutALostOne(t *testing.T) {
 	t.Parallel()
 	tare := filepath.Join(usersTare(t), "tare")
@@ -257,6 +257,8 @@ func TestManyHostsContinueWithoutALostOne(t *testing.T) {
 	}{
 		"killed": {
 			func(m *machines, _ *machine, pid int) { m.signal(pid, syscall.SIGKILL) }, nil, "its process ended"},
+		"terminated": {
+			func(m *machines, _ *machine, pid int) { m.signal(pid, syscall.SIGTERM) }, nil, "its process ended"},
 		"frozen": {
 			func(m *machines, _ *machine, pid int) { m.signal(pid, syscall.SIGSTOP) },
 			func(m *machines, _ *machine, pid int) { m.signal(pid, syscall.SIGCONT) }, "nothing arrived from it"},

@@ -37,6 +37,7 @@ type (
 		Completions    int         `yaml:"completions"`
 		Parallelism    int         `yaml:"parallelism"`
 		BackoffLimit   int         `yaml:"backoffLimit"`
+		PerIndex       int         `yaml:"backoffLimitPerIndex"`
 		TTL            int         `yaml:"ttlSecondsAfterFinished"`
 		Template       podTemplate `yaml:"template"`
 	}
@@ -102,7 +103,9 @@ func (k *Kubernetes) Manifest(name string) ([]byte, error) {
 		APIVersion: "batch/v1", Kind: "Job",
 		Metadata: metadata{Name: name, Namespace: k.Namespace,
 			Labels: map[string]string{"app.kubernetes.io/name": "tare"}},
+		// A pod that fails is not replaced, and does not end the others.
 		Spec: jobSpec{CompletionMode: "Indexed", Completions: k.Agents, Parallelism: k.Agents, TTL: jobTTL,
+			BackoffLimit: k.Agents, PerIndex: 0,
 			Template: podTemplate{
 				Metadata: metadata{Labels: map[string]string{"app.kubernetes.io/name": "tare"}},
 				Spec: podSpec{

@@ -48,6 +48,9 @@ type part struct {
 	samples    []load.Sample
 
 	noConnection string // why it could open no connection
+
+	// early is the result of an agent that a signal ended. Its link ends, too, which shows why.
+	early *load.Result
 }
 
 type state uint8
@@ -280,8 +283,12 @@ func (r *run) second(p *part, s *load.Second, at time.Duration) {
 
 // end ends a part with its result or error.
 func (r *run) end(p *part, rec *agent.Record) {
-	p.state = over
 	e := rec.Error
+	if e != nil && e.Kind == agent.Interrupted && !r.isStopped && isComplete(rec.Result) {
+		p.early = rec.Result
+		return
+	}
+	p.state = over
 	why := ""
 	switch {
 	case e == nil:
@@ -298,7 +305,7 @@ func (r *run) end(p *part, rec *agent.Record) {
 	case !r.isStopped:
 		why = e.Text
 	}
-	if rec.Result == nil || rec.Result.Latency == nil || rec.Result.Service == nil {
+	if !isComplete(rec.Result) {
 		r.joiner.Lose(p.index, cmp.Or(why, "it ended without a result"))
 	} else {
 		rec.Result.Samples = p.samples
@@ -310,6 +317,9 @@ func (r *run) end(p *part, rec *agent.Record) {
 	}
 	r.startIfReady()
 }
+
+// isComplete reports whether a result has what a Joiner needs.
+func isComplete(r *load.Result) bool { return r != nil && r.Latency != nil && r.Service != nil }
 
 // trimPrefix removes the name of the package from its error's text.
 func trimPrefix(text string) string {
@@ -327,7 +337,12 @@ func (r *run) lose(p *part, why string) {
 		return // later runs do without it
 	}
 	p.state = over
-	r.joiner.Lose(p.index, why)
+	if p.early != nil {
+		p.early.Samples = p.samples
+		r.joiner.End(p.index, p.early, why)
+	} else {
+		r.joiner.Lose(p.index, why)
+	}
 	r.recordLoss(p, why)
 	r.startIfReady()
 }
