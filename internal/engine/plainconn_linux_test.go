@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"os"
@@ -97,7 +98,7 @@ func TestWrappedConnectionsAreClosedOnce(t *testing.T) {
 		t.Run(mode, func(t *testing.T) {
 			before := openFiles(t)
 			l, dial := hookListener(t, mode)
-			s := engine.New(&http.Server{Handler: http.HandlerFunc(dump)})
+			s := engine.New(&http.Server{Handler: http.HandlerFunc(dump), ErrorLog: log.New(io.Discard, "", 0)})
 			served := goServe(s, l)
 			for i := range n {
 				c, err := dial()
