@@ -57,6 +57,22 @@ type Server struct {
 	// nothing. It is read when Serve is first called.
 	Refused func(Refusal)
 
+	// HooksOnLoops serves connections on event loops even if ConnState or ConnContext is set.
+	// Without it such a server uses a goroutine for each connection. It applies to TCP and unix
+	// sockets on Linux.
+	//
+	// The hooks then receive a *tls.Conn if ServeTLS is used, as from net/http. Otherwise they
+	// receive a net.Conn that is not one of package net, but also a syscall.Conn. It is the same
+	// value each time. Its Close ends the connection. Its Read fails. Its Write sends what the
+	// socket has room for, and never waits. Deadlines last until the server sets its own. Neither
+	// Read, Write nor deadlines of the *tls.Conn work. A handler that hijacks the connection
+	// receives a connection of package net.
+	//
+	// Hooks should not block. One that does delays its connection, and for some milliseconds other
+	// connections. ConnContext and ConnState with StateNew may run in the goroutine that accepts.
+	// HooksOnLoops is read when Serve is first called.
+	HooksOnLoops bool
+
 	// HeapReserve limits, in bytes, how far the heap may grow beyond twice its live size while the
 	// Server is busy. The garbage collector would otherwise run many times a second, because a
 	// server's heap is small. 0 means 16 MB, or 4 MB if GOMAXPROCS is 1. A negative number turns
@@ -168,8 +184,8 @@ func (s *Server) SetKeepAlivesEnabled(v bool) {
 func (s *Server) Retire() { s.run().Retire() }
 
 // Connections returns the number of connections accepted since the first Serve, and the number of
-// open ones. Hijacked connections are not open. Unlike a ConnState hook, which makes the server use
-// a goroutine for each connection, Connections has no cost for a request.
+// open ones. Hijacked connections are not open. Unlike a ConnState hook, Connections has no cost
+// for a request.
 func (s *Server) Connections() (accepted, open int64) { return s.run().Connections() }
 
 func (s *Server) run() *engine.Server {
@@ -177,6 +193,7 @@ func (s *Server) run() *engine.Server {
 		s.engine = engine.New(s.Server)
 		s.engine.Unused = func() { s.detachHook(false) }
 		s.engine.Dispatch, s.engine.SendTimeout, s.engine.Refused = s.Dispatch, s.SendTimeout, s.Refused
+		s.engine.HooksOnLoops = s.HooksOnLoops
 		s.engine.HeapReserve, s.engine.NetHTTP2, s.engine.ExtendedConnect = s.HeapReserve, s.NetHTTP2, s.ExtendedConnect
 	})
 	return s.engine

@@ -2,7 +2,6 @@ package server
 
 import (
 	"context"
-	"crypto/tls"
 	"net"
 
 	"github.com/tarehq/tare/front"
@@ -11,8 +10,12 @@ import (
 
 // withProxyHeader adds a connection's PROXY protocol header to the context of its requests.
 func withProxyHeader(ctx context.Context, nc net.Conn) context.Context {
-	if secured, ok := nc.(*tls.Conn); ok {
-		nc = secured.NetConn()
+	for {
+		above, ok := nc.(interface{ NetConn() net.Conn }) // TLS, and what a tare.Server has below it
+		if !ok {
+			break
+		}
+		nc = above.NetConn()
 	}
 	if proxied, ok := nc.(*proxyproto.Conn); ok {
 		return front.WithProxyHeader(ctx, (*front.ProxyHeader)(&proxied.Header))

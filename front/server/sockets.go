@@ -175,7 +175,7 @@ func (s *Server) newServer(socket *socket) *tare.Server {
 		IdleTimeout: socket.config.IdleTimeout,
 	})
 	if socket.config.Proxied {
-		server.ConnContext = withProxyHeader
+		server.ConnContext, server.HooksOnLoops = withProxyHeader, true
 	}
 	server.SendTimeout = socket.config.SendTimeout
 	server.Refused = s.refused

@@ -65,7 +65,13 @@ func (s *Server) configureShards(p *serveConfig, l net.Listener) {
 	c.ServesHTTP1, c.HTTP2 = p.netConns.ServesHTTP1, p.netConns.HTTP2
 	c.TLS, c.HandshakeTimeout = p.tls, p.netConns.HandshakeTimeout
 	c.NegotiatesHTTP2 = c.HTTP2 != nil && s.nextProto(netconn.ProtoHTTP2) == nil
-	c.ServeNegotiated = func(nc net.Conn) { s.startNegotiated(p, nc) }
+	c.ServeNegotiated = func(ctx context.Context, nc net.Conn) { s.startNegotiated(p, ctx, nc) }
+	if s.HooksOnLoops {
+		c.ConnState = s.settings.ConnState
+		if s.settings.ConnContext != nil {
+			c.ConnContext = s.connContext
+		}
+	}
 }
 
 // canUseShards reports whether shards can serve the protocols of the connections.

@@ -52,11 +52,14 @@ func newHTTP2Site(t *testing.T, maker, mode string, set *http.Server) *http2Site
 	}
 	s := newHTTP2Client(t, mode, dial)
 	set.ErrorLog = log.New(s.logged, "", 0)
-	if maker == "on loop" {
-		ours := engine.New(set)
+	switch ours := engine.New(set); maker {
+	case "on loop":
 		ours.Dispatch = engine.OnLoop
 		s.server = ours
-	} else {
+	case "hooks on loops":
+		ours.HooksOnLoops = true
+		s.server = ours
+	default:
 		s.server = makers[maker](set)
 	}
 	served := goServe(s.server, l)

@@ -12,10 +12,10 @@ import (
 
 // The ConnState hook is called as by net/http.
 func TestHTTP2ConnStatesAreThoseOfNetHTTP(t *testing.T) {
-	for _, mode := range []string{"h2c-goroutine", "h2-tls-goroutine"} {
+	for _, mode := range []string{"h2c-goroutine", "h2-tls-goroutine", "h2c-shard", "h2-tls-shard"} {
 		t.Run(mode, func(t *testing.T) {
 			want := http2States(t, "net/http", mode)
-			if got := http2States(t, "tare", mode); got != want {
+			if got := http2States(t, "hooks on loops", mode); got != want {
 				t.Errorf("states %s, want %s", got, want)
 			}
 		})

@@ -40,6 +40,10 @@ type Server struct {
 	// http2xconnect=1 does. Serve reads it.
 	ExtendedConnect bool
 
+	// HooksOnLoops makes shards serve connections for which ConnState or ConnContext is called. Serve
+	// reads it.
+	HooksOnLoops bool
+
 	// Unused, if not nil, is called when no Serve runs and no connection is open any more.
 	Unused func()
 
@@ -53,7 +57,8 @@ type Server struct {
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
 	conns     netconn.List
-	shards    *shard.Group // nil until a listener needs them
+	headers   map[headerConn]time.Time // connections whose headers are awaited, and since when
+	shards    *shard.Group             // nil until a listener needs them
 	http2     http2
 	reserve   reserve
 }
@@ -63,7 +68,8 @@ type Refusal = exchange.Refusal
 
 // New returns a server for the settings. The caller must not change them after it has called Serve.
 func New(settings *http.Server) *Server {
-	s := &Server{settings: settings, listeners: make(map[net.Listener]struct{})}
+	s := &Server{settings: settings, listeners: make(map[net.Listener]struct{}),
+		headers: make(map[headerConn]time.Time)}
 	s.state.Logf = s.logf
 	s.state.ConnClosed = make(chan struct{}, 1)
 	s.http2.server = s
@@ -134,22 +140,19 @@ func (s *Server) expectsHTTP2() bool {
 			s.nextProto(netconn.ProtoHTTP2) == nil
 }
 
-// acceptConn accepts a connection for the goroutine path.
+// acceptConn accepts a connection of a listener that shards do not accept from.
 func (s *Server) acceptConn(p *serveConfig, l net.Listener) error {
 	nc, err := l.Accept()
 	if err != nil {
 		return err
 	}
-	if p.tls != nil {
-		nc = tls.Server(nc, p.tls)
-	}
-	s.startConn(p, nc)
+	s.startWrapped(p, nc)
 	return nil
 }
 
 // startNegotiated serves a connection that a shard has accepted. Its TLS handshake is complete.
-func (s *Server) startNegotiated(p *serveConfig, nc net.Conn) {
-	c := netconn.New(&p.netConns, nc, p.exchanges.BaseContext)
+func (s *Server) startNegotiated(p *serveConfig, ctx context.Context, nc net.Conn) {
+	c := netconn.New(&p.netConns, nc, ctx)
 	if !s.track(c) {
 		nc.Close()
 		return
@@ -158,14 +161,18 @@ func (s *Server) startNegotiated(p *serveConfig, nc net.Conn) {
 	p.workers.Serve(c)
 }
 
-func (s *Server) startConn(p *serveConfig, nc net.Conn) {
-	ctx := p.exchanges.BaseContext
+// connContext calls the ConnContext hook, if there is one.
+func (s *Server) connContext(ctx context.Context, nc net.Conn) context.Context {
 	if s.settings.ConnContext != nil {
 		if ctx = s.settings.ConnContext(ctx, nc); ctx == nil {
 			panic("ConnContext returned nil")
 		}
 	}
-	c := netconn.New(&p.netConns, nc, ctx)
+	return ctx
+}
+
+func (s *Server) startConn(p *serveConfig, nc net.Conn) {
+	c := netconn.New(&p.netConns, nc, s.connContext(p.exchanges.BaseContext, nc))
 	if !s.track(c) {
 		nc.Close()
 		return
@@ -220,6 +227,7 @@ func (s *Server) Close() error {
 	s.state.Aborted.Store(true)
 	err := s.StopListening()
 	s.closeConns(func(*netconn.Conn) bool { return true })
+	s.closeHeaders(0)
 	s.group().CloseAll()
 	return errors.Join(err, s.http2.close())
 }
@@ -230,7 +238,7 @@ func (s *Server) Connections() (accepted, open int64) {
 	onShards := s.group().Open()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.state.AcceptedConns.Load(), onShards + int64(s.conns.N) + s.http2.openConns.Load()
+	return s.state.AcceptedConns.Load(), onShards + int64(s.conns.N+len(s.headers)) + s.http2.openConns.Load()
 }
 
 // Closed reports whether Shutdown or Close was called.
@@ -247,6 +255,7 @@ func (s *Server) SetKeepAlivesEnabled(v bool) {
 // closeIdle closes the connections that wait for a request. It returns how many others there are.
 // Connections move from shards to goroutines only, so that each is counted.
 func (s *Server) closeIdle() int {
+	s.closeNewHeaders()
 	onShards := s.group().CloseIdle()
 	return onShards + s.closeConns(func(c *netconn.Conn) bool { return c.ClaimForClosing(isQuiet) })
 }
@@ -270,6 +279,11 @@ func (s *Server) untrackListener(l net.Listener) {
 	s.mu.Lock()
 	delete(s.listeners, l)
 	s.mu.Unlock()
+	s.endAccepting()
+}
+
+// endAccepting is called when no more connections arrive in one of the ways that Accepting counts.
+func (s *Server) endAccepting() {
 	s.state.Accepting.Add(-1)
 	s.state.SignalClosed()
 	s.group().StopIfDone()

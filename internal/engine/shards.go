@@ -4,9 +4,9 @@ import "github.com/tarehq/tare/internal/engine/shard"
 
 // shardAcceptor returns a function that accepts a connection of l for the shards. It returns nil if
 // l's connections must take the goroutine path: because they are not sockets, or because hooks
-// receive the net.Conn of each.
+// require the net.Conn of each.
 func (s *Server) shardAcceptor(p *serveConfig, l *onceCloseListener) func() error {
-	if !shard.Supports(l.Listener) || s.settings.ConnContext != nil || s.settings.ConnState != nil {
+	if !shard.Supports(l.Listener) || !s.hooksAllowShards() {
 		return nil
 	}
 	g, err := s.ensureGroup()
@@ -15,6 +15,12 @@ func (s *Server) shardAcceptor(p *serveConfig, l *onceCloseListener) func() erro
 		return nil
 	}
 	return g.Accept(&p.shards, l.closed)
+}
+
+// hooksAllowShards reports whether there are no hooks, or the settings permit that hooks receive
+// connections of shards.
+func (s *Server) hooksAllowShards() bool {
+	return s.HooksOnLoops || s.settings.ConnContext == nil && s.settings.ConnState == nil
 }
 
 // ensureGroup returns the server's shards and starts them if necessary.

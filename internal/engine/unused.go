@@ -13,7 +13,8 @@ func (s *Server) IsUnused() bool {
 
 // isUnused is IsUnused for a caller that holds the mutex.
 func (s *Server) isUnused() bool {
-	return len(s.listeners) == 0 && s.conns.N == 0 && s.http2.openConns.Load() == 0 && s.shards.Open() == 0
+	return len(s.listeners) == 0 && len(s.headers) == 0 && s.conns.N == 0 &&
+		s.http2.openConns.Load() == 0 && s.shards.Open() == 0
 }
 
 // stopIfUnused stops the shards and the HTTP/2 server if there are no connections and no listeners.

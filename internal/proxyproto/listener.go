@@ -37,6 +37,13 @@ type Conn struct {
 	unread   []byte // received and not yet returned; until done, the start of the header
 }
 
+// ReplaceConn implements tare.PlainConn. The header must have been read, and nothing else.
+func (c *Conn) ReplaceConn(f func(net.Conn) net.Conn) {
+	if c.done && len(c.unread) == 0 {
+		c.Conn = f(c.Conn)
+	}
+}
+
 // Read implements net.Conn. If the header is malformed, every call returns an error.
 func (c *Conn) Read(p []byte) (int, error) {
 	if len(p) == 0 {

@@ -65,10 +65,12 @@ func newServer(s *http.Server) server {
 	case "goroutines":
 		return goroutineServer{tare.Wrap(s)}
 	case "shards":
-		return tare.Wrap(s)
+		ours := tare.Wrap(s)
+		ours.HooksOnLoops = true
+		return ours
 	case "loops":
 		ours := tare.Wrap(s)
-		ours.Dispatch = tare.OnLoop
+		ours.Dispatch, ours.HooksOnLoops = tare.OnLoop, true
 		return ours
 	default:
 		panic("unknown server " + kind)

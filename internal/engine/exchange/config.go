@@ -36,7 +36,7 @@ type ServerState struct {
 
 	Closing            atomic.Bool   // after Shutdown or Close
 	Aborted            atomic.Bool   // after Close
-	Accepting          atomic.Int32  // calls of Serve, which may accept another connection
+	Accepting          atomic.Int32  // what may accept another connection: calls of Serve, headers that are awaited
 	KeepAlivesDisabled atomic.Bool   // after SetKeepAlivesEnabled(false)
 	Retired            atomic.Bool   // after Retire
 	AcceptedConns      atomic.Int64  // total of accepted connections

@@ -35,7 +35,7 @@ func TestCloseClosesConnectionThatIsBeingPlaced(t *testing.T) {
 		for range i % 200 { // another moment each time
 			_ = g.now()
 		}
-		g.place(place, fd, "")
+		placeConn(g, place, fd)
 		closing.Wait()
 		if n := g.Open(); n != 0 {
 			t.Fatalf("%d connections are open after Close", n)
@@ -48,12 +48,12 @@ func TestCloseClosesConnectionThatIsBeingPlaced(t *testing.T) {
 func TestClosedConnectionIsNotAddedToLoop(t *testing.T) {
 	s, place, other := placing(t)
 	defer s.Close()
-	s.group.place(place, other, "") // keeps the shards
-	const fd = 500                  // which nothing else takes
+	placeConn(s.group, place, other) // keeps the shards
+	const fd = 500                   // which nothing else takes
 	if err := syscall.Dup3(other, fd, syscall.O_CLOEXEC); err != nil {
 		t.Fatal(err)
 	}
-	k := s.group.place(place, fd, "")
+	k := placeConn(s.group, place, fd)
 	if err := k.Close(); err != nil {
 		t.Fatal(err)
 	}

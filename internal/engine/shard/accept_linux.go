@@ -317,10 +317,14 @@ func (a *acceptor) acceptOn(s *shard) {
 	place := g.placementAt(a.config, s.index)
 	for _, c := range a.batch[:a.n] {
 		a.completeOptions(c.fd)
-		k := g.place(place, c.fd, a.remote(c.peer))
+		k := newShardConn(place, c.fd, a.remote(c.peer))
+		hasHooks := k.hooks() != nil
+		if hasHooks { // the leader calls them
+			k.state.Store(stateArrived)
+		}
 		switch {
-		case k == nil:
-		case s.early.isWorthwhile():
+		case !g.put(k):
+		case hasHooks || s.early.isWorthwhile():
 			s.events = append(s.events, poll.Event{ID: c.fd, Readable: true})
 		default:
 			k.addOrClose()

@@ -117,7 +117,11 @@ func (k *shardConn) moveTo(to *shard) bool {
 	if k.waiters != nil {
 		k.waiters.outputAdded = false
 	}
-	k.place.Store(g.placementAt(from.config, to.index))
+	place := g.placementAt(from.config, to.index)
+	if from.hooks != nil {
+		place = &placement{from.config, to, from.hooks}
+	}
+	k.place.Store(place)
 	if to.loop.Add(fd, fd) == nil {
 		if k.session.Load() != nil { // it may wait for room
 			_ = to.loop.AddOutput(fd, fd)

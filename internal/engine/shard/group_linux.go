@@ -84,6 +84,14 @@ func (g *Group) grow() error {
 	return nil
 }
 
+// placement is a listener and a shard; its connections share it. Connections with hooks have one
+// each, so that the others hold no pointer for them.
+type placement struct {
+	config *Config
+	shard  *shard
+	hooks  *hookConn // nil for connections without hooks
+}
+
 // nextPlacement returns the placement of the next connection that package net has accepted.
 func (g *Group) nextPlacement(p *Config) *placement {
 	return g.placementAt(p, int(g.nextShard.Add(1)%uint32(g.active.Load())))
@@ -101,7 +109,7 @@ func (g *Group) placementAt(p *Config, i int) *placement {
 		placements = slices.Clone(*old)
 	}
 	for _, s := range g.allShards()[len(placements):] {
-		placements = append(placements, &placement{p, s})
+		placements = append(placements, &placement{config: p, shard: s})
 	}
 	p.placements.Store(&placements)
 	return placements[i]
@@ -150,31 +158,38 @@ func outOfDescriptors(err error) bool {
 // has ended it, as if package net had not been able to accept.
 func (g *Group) adopt(p *Config, nc net.Conn) error {
 	defer nc.Close()
-	raw, err := nc.(syscall.Conn).SyscallConn()
-	if err != nil {
-		return nil // already closed
-	}
 	remote := ""
 	if a := nc.RemoteAddr(); a != nil {
 		remote = a.String()
 	}
-	fd := -1
-	var failed error
-	err = raw.Control(func(old uintptr) {
-		if fd, failed = poll.Dup(int(old)); outOfDescriptors(failed) {
-			g.shedIdle()
-			fd, _ = poll.Dup(int(old))
-		}
-	})
-	if err != nil {
-		return nil // already closed
-	}
+	fd, failed := g.duplicateSocket(nc)
 	if fd >= 0 {
-		if k := g.place(g.nextPlacement(p), fd, remote); k != nil {
+		k := newShardConn(g.nextPlacement(p), fd, remote)
+		if h := k.hooks(); h != nil {
+			h.announce()
+		}
+		if g.put(k) {
 			k.addOrClose()
 		}
 	}
 	return acceptError(p.Listener, failed)
+}
+
+// duplicateSocket duplicates the descriptor of a connection of package net. fd is negative if there
+// is none. err reports a lack of descriptors, also if closing an idle connection has ended it.
+func (g *Group) duplicateSocket(nc net.Conn) (fd int, err error) {
+	raw, closed := nc.(syscall.Conn).SyscallConn()
+	if closed != nil {
+		return -1, nil
+	}
+	fd = -1
+	_ = raw.Control(func(old uintptr) {
+		if fd, err = poll.Dup(int(old)); outOfDescriptors(err) {
+			g.shedIdle()
+			fd, _ = poll.Dup(int(old))
+		}
+	})
+	return fd, err
 }
 
 // acceptError returns the error that package net's Accept reports if its system call fails.
@@ -186,27 +201,27 @@ func acceptError(l net.Listener, err error) error {
 	return &net.OpError{Op: "accept", Net: addr.Network(), Addr: addr, Err: os.NewSyscallError("accept4", err)}
 }
 
-// place puts a new connection on a shard, whose loop does not report it yet. It returns nil if it
+// put puts a new connection on its shard, whose loop does not report it yet. It reports false if it
 // has closed the connection.
-func (g *Group) place(h *placement, fd int, remote string) *shardConn {
-	k := newShardConn(h, fd, remote)
+func (g *Group) put(k *shardConn) bool {
+	p := k.config()
 	g.server.AcceptedConns.Add(1)
 	if g.openConns.Add(1) == 1 && g.noSweep.Load() {
 		signal(g.sweepSoon)
 	}
 	// before another goroutine can find it
-	timeout := h.config.Exchanges.HeadTimeout
+	timeout := p.Exchanges.HeadTimeout
 	if k.tls != nil {
-		timeout = h.config.HandshakeTimeout
+		timeout = p.HandshakeTimeout
 	}
 	k.setWaitDeadline(k.opened + instant(timeout))
 	// Aborted is read last. Otherwise Close could miss a connection that is put meanwhile. Shutdown
 	// waits for a connection that was accepted just before: its request may be on its way.
-	if !g.conns.put(fd, k) || g.server.Aborted.Load() {
+	if !g.conns.put(int(k.fd), k) || g.server.Aborted.Load() {
 		_ = k.Close()
-		return nil
+		return false
 	}
-	return k
+	return true
 }
 
 // connGone is called after a connection's descriptor was closed.

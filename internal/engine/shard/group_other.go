@@ -24,6 +24,9 @@ func NewGroup(*exchange.ServerState, func()) (*Group, error) { return nil, error
 // Accept returns nil.
 func (*Group) Accept(*Config, <-chan struct{}) func() error { return nil }
 
+// AdoptWrapped returns false.
+func (*Group) AdoptWrapped(*Config, PlainConn) bool { return false }
+
 // Open returns 0.
 func (*Group) Open() int64 { return 0 }
 

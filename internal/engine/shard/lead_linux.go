@@ -40,7 +40,11 @@ func (r *runner) serveEvents() bool {
 			continue
 		}
 		k := s.group.conns.at(e.ID)
-		if k == nil || k.shard() != s || !k.claim(e) || s.beginsTLS(k) {
+		if k == nil || k.shard() != s || !k.claim(e) {
+			continue
+		}
+		h := k.hooks()
+		if isNew := h != nil && !h.isAnnounced; !isNew && s.beginsTLS(k) {
 			continue
 		}
 		r.delays = r.eventsLeft > 0 || !s.outbox.isEmpty()
@@ -64,9 +68,11 @@ func (r *runner) serveEvents() bool {
 // still leads.
 func (r *runner) serveAsLeader(k *shardConn, isResumed bool) bool {
 	r.beginServing()
-	if h := k.session.Load(); h != nil {
+	switch h := k.session.Load(); {
+	case h != nil:
 		r.serveSession(h, isResumed)
-	} else {
+	case r.announces(k) && r.shard.beginsTLS(k):
+	default:
 		r.serve(k, nil, predict.NoSlot)
 	}
 	token := r.token

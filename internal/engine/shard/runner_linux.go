@@ -120,8 +120,7 @@ func (r *runner) serve(k *shardConn, x *exchange.Exchange, at predict.SlotID) {
 		if !settled {
 			r.conn.AbortExchange(recover())
 			reuse.ResetLabels()
-			r.detach()
-			_ = k.Close()
+			r.closeConn(k)
 		}
 	}()
 	if x == nil {
@@ -129,8 +128,7 @@ func (r *runner) serve(k *shardConn, x *exchange.Exchange, at predict.SlotID) {
 	}
 	switch r.serveRequests(k, x, at) {
 	case outcomeClose:
-		r.detach()
-		_ = k.Close()
+		r.closeConn(k)
 	case outcomeHTTP2:
 		settled = true // a handler that ends this goroutine ends its stream only
 		r.serveSession(r.beginSession(k), false)
@@ -155,7 +153,7 @@ const (
 )
 
 func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.SlotID) outcome {
-	c := r.conn
+	c, reportsStates := r.conn, k.config().ConnState != nil
 	for {
 		how, mayBeHTTP2 := r.checkPreface(k)
 		if how != outcomeServed {
@@ -177,6 +175,9 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 			}
 		}
 		if x != nil {
+			if reportsStates {
+				k.hooks().setState(http.StateActive)
+			}
 			if !r.serveExchange(k, x, at) {
 				if len(c.Out) > 0 && !x.Response.IsHijacked() {
 					c.EndsOutput = true
@@ -187,15 +188,11 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 				}
 				return outcomeClose
 			}
-			x, r.resumedHead = nil, nil
-			c.Codec.NextRequest()
-			if c.RequestStart = (time.Time{}); c.Config.ReadTimeout > 0 {
-				c.RequestStart = time.Now()
+			if reportsStates && !r.reportIdle(k) {
+				return outcomeClose
 			}
-			if k.isNew.Load() {
-				k.isNew.Store(false)
-				r.shard.early.noteServed(k)
-			}
+			x = nil
+			r.nextRequest(k)
 			continue
 		}
 		if how := r.endRequests(k); how != outcomeServed {
@@ -220,6 +217,20 @@ func (r *runner) serveRequests(k *shardConn, x *exchange.Exchange, at predict.Sl
 		default:
 			r.attach(k)
 		}
+	}
+}
+
+// nextRequest prepares for a request after the one that was served.
+func (r *runner) nextRequest(k *shardConn) {
+	c := r.conn
+	r.resumedHead = nil
+	c.Codec.NextRequest()
+	if c.RequestStart = (time.Time{}); c.Config.ReadTimeout > 0 {
+		c.RequestStart = time.Now()
+	}
+	if k.isNew.Load() {
+		k.isNew.Store(false)
+		r.shard.early.noteServed(k)
 	}
 }
 

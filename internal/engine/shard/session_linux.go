@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"io"
 	"net"
+	"net/http"
 	"sync"
 	"time"
 
@@ -84,6 +85,10 @@ func newShardSession(k *shardConn, state *tls.ConnectionState) *shardSession {
 	h.session = h2.New(k.config().HTTP2, h, state)
 	k.session.Store(h)
 	k.isNew.Store(false)
+	if k.config().ConnState != nil {
+		k.hooks().changeSession(http.StateNew, http.StateActive)
+		k.hooks().changeSession(http.StateActive, http.StateIdle)
+	}
 	return h
 }
 
@@ -94,7 +99,7 @@ func (r *runner) serveSession(h *shardSession, isResumed bool) {
 	k, s := h.conn, h.session
 	for {
 		if !isResumed && r.receiveFrames(h) != nil {
-			_ = k.Close()
+			k.closeAndReport()
 			return
 		}
 		isResumed = false
@@ -104,7 +109,7 @@ func (r *runner) serveSession(h *shardSession, isResumed bool) {
 		}
 		s.Flush()
 		if k.addToLoop() != nil {
-			_ = k.Close()
+			k.closeAndReport()
 			return
 		}
 		if r.leads() {
@@ -235,7 +240,10 @@ func (r *runner) connOfStreams() *exchange.Conn {
 // parkSession makes the connection wait. It reports false if more has arrived.
 func (r *runner) parkSession(h *shardSession) bool {
 	k := h.conn
-	h.Update()
+	h.updateDeadline()
+	if h.becomesIdle() {
+		k.hooks().reportOrEnd(http.StateIdle)
+	}
 	k.servedBy = nil
 	if to := r.moveTarget(); to != nil && !k.moveTo(to) {
 		return false
@@ -303,15 +311,38 @@ func (h *shardSession) AwaitRoom() {
 	}
 }
 
-// Update implements h2.Carrier.
+// Update implements h2.Carrier. Its callers do not wait for hooks.
 func (h *shardSession) Update() {
+	h.updateDeadline()
+	if h.becomesIdle() {
+		go h.conn.hooks().reportOrEnd(http.StateIdle)
+	}
+}
+
+func (h *shardSession) updateDeadline() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.conn.setWaitDeadline(h.conn.group().instant(h.session.WaitDeadline()))
 }
 
+// becomesIdle reports whether the caller must report to the ConnState hook that the connection is
+// idle.
+func (h *shardSession) becomesIdle() bool {
+	if h.conn.config().ConnState == nil {
+		return false
+	}
+	hooks := h.conn.hooks()
+	hooks.mu.Lock()
+	defer hooks.mu.Unlock()
+	return hooks.last == http.StateActive && h.session.IsIdle() && hooks.enterState(http.StateIdle)
+}
+
 // Activate implements h2.Carrier.
-func (h *shardSession) Activate() {}
+func (h *shardSession) Activate() {
+	if h.conn.config().ConnState != nil {
+		h.conn.hooks().changeSession(http.StateIdle, http.StateActive)
+	}
+}
 
 // End implements h2.Carrier. The connection closes when the client closes it, or after a delay:
 // closing at once could reset it before the client has read the last frames.

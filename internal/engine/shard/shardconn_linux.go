@@ -48,12 +48,6 @@ type shardConn struct {
 	requests uint32 // counted by CountRequest
 }
 
-// placement is a listener and a shard; its connections share it.
-type placement struct {
-	config *Config
-	shard  *shard
-}
-
 // instant is a time in nanoseconds since the group's epoch; 0 for none.
 type instant int64
 
@@ -61,13 +55,15 @@ type instant int64
 //
 //	waiting ──claim──▶ served ──claim──▶ served, event ──park──▶ served
 //	served ──park──▶ waiting ──claimForClosing──▶ closed
+//	arrived ──claim──▶ served
 //	any ──Close──▶ closed
 //
 // A loop claims a waiting connection when it has an event for it. If the connection is being
 // served, the claim only records the event. The runner finds it when it parks the connection, and
-// reads once more.
+// reads once more. A connection has arrived, and does not wait, if hooks will be called for it.
 const (
 	stateWaiting uint32 = iota
+	stateArrived
 	stateServed
 	stateServedEvent
 	stateClosed
@@ -92,6 +88,9 @@ func newShardConn(h *placement, fd int, remote string) *shardConn {
 	k.isNew.Store(true)
 	if h.config.TLS != nil {
 		k.tls = &tlsLayer{below: k}
+	}
+	if h.config.hasHooks() {
+		k.place.Store(&placement{h.config, h.shard, newHookConn(k, h.config)})
 	}
 	return k
 }
@@ -159,8 +158,8 @@ func (k *shardConn) claim(e poll.Event) bool {
 		switch state := k.state.Load(); state {
 		case stateClosed:
 			return false
-		case stateWaiting:
-			if k.state.CompareAndSwap(stateWaiting, stateServed) {
+		case stateWaiting, stateArrived:
+			if k.state.CompareAndSwap(state, stateServed) {
 				return true
 			}
 		default:
@@ -380,6 +379,10 @@ func (k *shardConn) closeFD() {
 		k.tls.end()
 	}
 	k.group().conns.remove(int(k.fd), k)
+	h := k.hooks()
+	if h != nil && k.partialHead != nil {
+		h.hasInput = true
+	}
 	k.servedBy, k.partialHead = nil, nil
 	k.watchedExchange.Store(nil)
 	if k.config().lingers {
@@ -388,6 +391,9 @@ func (k *shardConn) closeFD() {
 		_ = poll.CloseAtOnce(int(k.fd))
 	}
 	k.group().connGone()
+	if h != nil {
+		h.descriptorClosed()
+	}
 }
 
 // shutdown ends the connection while a runner serves it.
@@ -410,7 +416,12 @@ func (k *shardConn) CountRequest() int {
 }
 
 // Context implements exchange.Transport.
-func (k *shardConn) Context() context.Context { return k.config().Exchanges.BaseContext }
+func (k *shardConn) Context() context.Context {
+	if h := k.hooks(); h != nil {
+		return h.ctx
+	}
+	return k.config().Exchanges.BaseContext
+}
 
 // Raw implements exchange.Transport.
 func (k *shardConn) Raw() net.Conn { return k }

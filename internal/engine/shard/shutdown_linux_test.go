@@ -30,7 +30,7 @@ func TestShutdownServesConnectionThatIsBeingPlaced(t *testing.T) {
 		t.Fatalf("%d connections, stopped %v", n, s.group.isStopped)
 	}
 	fd, client := pair(t)
-	k := s.group.place(s.group.nextPlacement(&s.config), fd, "")
+	k := placeConn(s.group, s.group.nextPlacement(&s.config), fd)
 	if k == nil {
 		t.Fatal("the connection was closed")
 	}
@@ -56,7 +56,7 @@ func TestUnreadRequestIsNotIdle(t *testing.T) {
 	s := newTestServer(t, nil, nil, nil)
 	defer s.Close()
 	fd, client := pair(t)
-	k := s.group.place(s.group.nextPlacement(&s.config), fd, "") // no loop reports it
+	k := placeConn(s.group, s.group.nextPlacement(&s.config), fd) // no loop reports it
 	k.isNew.Store(false)
 	io.WriteString(client, "G")
 	if k.claimForClosing() {

@@ -184,3 +184,11 @@ func (s *site) reachShards() {
 		}
 	}
 }
+
+// placeConn puts a connection on a shard. It returns nil if it was closed.
+func placeConn(g *Group, place *placement, fd int) *shardConn {
+	if k := newShardConn(place, fd, ""); g.put(k) {
+		return k
+	}
+	return nil
+}

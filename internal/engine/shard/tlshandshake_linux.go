@@ -217,9 +217,9 @@ func (h *handshake) perform(k *shardConn) bool {
 	p, t := k.config(), k.tls
 	k.setHandshakeDeadline(k.opened + instant(p.HandshakeTimeout))
 	h.helloLeft = -1
-	t.conn = tls.Server(t, p.TLS)
+	t.start(p)
 	t.handshake.Store(h)
-	ctx := context.WithValue(p.Exchanges.BaseContext, http.LocalAddrContextKey, k.LocalAddr())
+	ctx := context.WithValue(k.Context(), http.LocalAddrContextKey, k.LocalAddr())
 	err := t.conn.HandshakeContext(ctx)
 	if err == nil {
 		err = k.sendCiphertext()
@@ -270,7 +270,7 @@ func (k *shardConn) leaveShard() bool {
 		k.Logf("http: connection from %s closed: %v", k.remote, err)
 		return false
 	}
-	k.config().ServeNegotiated(nc)
+	k.config().ServeNegotiated(k.Context(), nc)
 	_ = k.Close() // closes this descriptor; nc has another
 	return true
 }
