@@ -26,7 +26,7 @@ PORTABLE := . ./fcgi ./upgrade ./load/... ./front/... ./internal/engine/... ./in
 RACELESS := Alloc|Amplification|WorkIs|Leftover|Idle(TLS|HTTP2)|KeptParts|ContendersServe|FaultsAreNamed|HardlyDiffers|EveryTarget
 RACELESS_PACKAGES := ./bench ./front ./front/internal/cache ./internal/client ./internal/engine ./internal/engine/h2 ./internal/lab
 LAW := Document|Architecture|Decisions|Imports|Importers|Dependencies|NamedTests|Comments|OneComment|PackageState
-LAW := $(LAW)|AreShort|ExportedNames|Panics|Narrow|Words|Phrases|Flags|Raceless|HasNoQUIC
+LAW := $(LAW)|AreShort|AreFew|ExportedNames|Panics|Narrow|Words|Phrases|Flags|Raceless|HasNoQUIC
 
 # The packages whose tests take longest begin first, so that no processor waits for the last of them.
 LONGEST := ./internal/cli ./internal/engine ./internal/lab . ./load ./front ./internal/lab/trial

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/hostname"
 )
 
 // host compiles a Host.
@@ -51,7 +52,7 @@ func foldName(name string) string {
 	if strings.HasPrefix(name, "~") {
 		return name
 	}
-	return strings.TrimSuffix(lowerASCII(name), ".")
+	return strings.TrimSuffix(hostname.LowerASCII(name), ".")
 }
 
 // listen makes a hostGroup for each address. Hosts without an address are in all of them.
@@ -94,7 +95,7 @@ func (c *compiler) listen(all []*host) error {
 
 // hostsAt makes the group of an address.
 func (c *compiler) hostsAt(addr string, all []*host) (*hostGroup, error) {
-	g := &hostGroup{names: newHostNames[*host]()}
+	g := &hostGroup{names: hostname.NewMap[*host]()}
 	var declared *host // the host with Default
 	for i, h := range all {
 		from := &c.config.Hosts[i]
@@ -128,7 +129,7 @@ func (c *compiler) hostsAt(addr string, all []*host) (*hostGroup, error) {
 	if declared != nil {
 		g.defaultHost = declared
 	}
-	g.isSingle = len(g.patterns) == 0 && (g.hosts == 1 || g.names.size() == 0)
+	g.isSingle = len(g.patterns) == 0 && (g.hosts == 1 || g.names.Len() == 0)
 	return g, nil
 }
 
@@ -136,7 +137,7 @@ func (c *compiler) hostsAt(addr string, all []*host) (*hostGroup, error) {
 func (c *compiler) addName(g *hostGroup, h *host, name string) error {
 	source, ok := strings.CutPrefix(name, "~")
 	if !ok {
-		return g.names.add(name, h)
+		return g.names.Add(name, h)
 	}
 	p, err := c.pattern(source, true)
 	g.patterns = append(g.patterns, hostPattern{p, h})

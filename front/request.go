@@ -8,11 +8,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tarehq/tare/front/internal/hostname"
 )
 
 // hostName returns the normalized name in Host; empty if it has none.
 func (x *exchange) hostName() string {
-	name, _ := hostName(x.hostHeader)
+	name, _ := hostname.Parse(x.hostHeader)
 	return name
 }
 

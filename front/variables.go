@@ -10,7 +10,7 @@ import (
 )
 
 // knownVariable is a row of the table of nginx's variables. Variables that nginx has and that are
-// not here are rows of conf.Unavailable.
+// not here are rows of grammar.Unavailable.
 type knownVariable struct {
 	get variable
 	// set is how Set sets the variable; nil means that it cannot.

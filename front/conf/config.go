@@ -27,8 +27,8 @@ type Config struct {
 	Issuers []Issuer
 	// LogFormats are the formats of logs. "combined" is predefined.
 	LogFormats []LogFormat
-	// BlankUnavailable makes variables empty that nginx has and that are not available here: see
-	// Unavailable. Otherwise their use is an error.
+	// BlankUnavailable makes variables empty that nginx has and that are not available here.
+	// Otherwise their use is an error.
 	BlankUnavailable bool
 	// Types are media types by file name extension, without the dot. Nil is the system's table.
 	Types map[string]string

@@ -35,6 +35,8 @@ const (
 	// request may wait for longer.
 	maxSilence    = 60 * time.Second
 	probeInterval = 20 * time.Second
+	// checkInterval is how often a server that ends counts its connections.
+	checkInterval = 10 * time.Millisecond
 	// handshakeTimeout is how long a client may send nothing during a handshake.
 	handshakeTimeout = 10 * time.Second
 )
@@ -83,7 +85,6 @@ type socketServer struct {
 	accepted  int64
 	open      map[*connection]bool
 	isRetired bool
-	running   sync.WaitGroup // the connections
 }
 
 // setKeys derives the keys of tokens and stateless resets from a secret.
@@ -148,13 +149,13 @@ func (s *socketServer) accept() {
 		if s.isRetired || c.config != s.config.Load() { // Retire or Replace has just been called
 			c.retire()
 		}
-		s.running.Go(func() {
+		s.mu.Unlock()
+		go func() {
 			c.serve()
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			delete(s.open, c)
-		})
-		s.mu.Unlock()
+		}()
 	}
 }
 
@@ -208,20 +209,23 @@ func (s *socketServer) Retire(isReplaced bool) {
 // Shutdown implements server.HTTP3Server.
 func (s *socketServer) Shutdown(ctx context.Context) error {
 	s.Retire(false)
-	done := make(chan struct{})
-	go func() {
-		s.running.Wait()
-		close(done)
-	}()
+	check := time.NewTicker(checkInterval)
+	defer check.Stop()
 	var err error
-	select {
-	case <-done:
-	case <-s.closed:
-	case <-ctx.Done():
-		err = ctx.Err()
+	for err == nil && !s.hasEnded() {
+		select {
+		case <-check.C:
+		case <-s.closed:
+			return nil
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
 	}
 	return errors.Join(err, s.Close())
 }
+
+// hasEnded reports whether no connection is open and no handshake is in progress.
+func (s *socketServer) hasEnded() bool { return s.counted.Load() <= 0 && s.established() == 0 }
 
 // Close implements server.HTTP3Server.
 func (s *socketServer) Close() (err error) {

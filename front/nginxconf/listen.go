@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // listen is an address of a server.
@@ -234,10 +235,10 @@ func (t *translator) listenParameter(l *listen, arg string) error {
 func checkSocketParameter(name, value string) error {
 	switch name {
 	case "fastopen":
-		_, err := conf.ParseNumber(value)
+		_, err := grammar.ParseNumber(value)
 		return err
 	case "rcvbuf", "sndbuf":
-		_, err := conf.ParseSize(value)
+		_, err := grammar.ParseSize(value)
 		return err
 	}
 	parts := strings.Split(value, ":")
@@ -249,9 +250,9 @@ func checkSocketParameter(name, value string) error {
 		switch {
 		case part == "":
 		case i < 2:
-			_, err = conf.ParseSeconds(part)
+			_, err = grammar.ParseSeconds(part)
 		default:
-			_, err = conf.ParseNumber(part)
+			_, err = grammar.ParseNumber(part)
 		}
 		if err != nil {
 			return err
@@ -434,7 +435,7 @@ func (t *translator) connection(s *scope, l *Listener) {
 		l.SendTimeout = s.time(d.name)
 	}
 	if d := s.one("keepalive_timeout"); d != nil {
-		l.IdleTimeout, _ = conf.ParseTime(d.args[0])
+		l.IdleTimeout, _ = grammar.ParseTime(d.args[0])
 	}
 	if n := s.buffers("large_client_header_buffers"); n > 0 {
 		l.HeaderBytes = n

@@ -14,6 +14,7 @@ import (
 
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/listen"
+	"github.com/tarehq/tare/upgrade"
 )
 
 // HTTP3 makes servers for HTTP/3. Package front/http3 implements it, which this package does not
@@ -37,7 +38,8 @@ type HTTP3Config struct {
 	Files HTTP3Files
 }
 
-// HTTP3Files passes files from a process to the one that replaces it: see upgrade.Upgrader.
+// HTTP3Files passes files from a process to the one that replaces it: see upgrade.Upgrader. Their
+// names begin with "http3 ".
 type HTTP3Files interface {
 	AddFile(*os.File)
 	RemoveFile(*os.File)
@@ -92,8 +94,39 @@ func (s *Server) openQUIC(l *nginxconf.Listener, inherited *listen.Passed) (q *q
 		}
 		return q, nil
 	}
+	// The servers of the sockets request them only after Ready, which closes those that remain.
+	s.passedFiles.all = append(s.passedFiles.all, s.upgrader.Files(http3FilePrefix)...)
 	q.conn, err = s.upgrader.ListenPacket(spec.Network, spec.Address)
 	return q, err
+}
+
+// http3FilePrefix starts the names of the files that servers for HTTP/3 pass on.
+const http3FilePrefix = "http3 "
+
+// passedFiles is the HTTP3Files of a process. Only the goroutine that serves sockets uses its list.
+type passedFiles struct {
+	*upgrade.Upgrader // for its other methods
+	all               []*os.File
+}
+
+// Files implements HTTP3Files.
+func (p *passedFiles) Files(prefix string) (found []*os.File) {
+	p.all = slices.DeleteFunc(p.all, func(f *os.File) bool {
+		has := strings.HasPrefix(f.Name(), prefix)
+		if has {
+			found = append(found, f)
+		}
+		return has
+	})
+	return found
+}
+
+// closeRest closes the files that no server has requested.
+func (p *passedFiles) closeRest() {
+	for _, f := range p.all {
+		f.Close()
+	}
+	p.all = nil
 }
 
 // http3Config returns the settings of a UDP socket.
@@ -104,7 +137,8 @@ func (s *Server) http3Config(q *quicSocket) HTTP3Config {
 		HeaderTimeout: q.config.HeaderTimeout, IdleTimeout: q.config.IdleTimeout, HeaderBytes: q.config.HeaderBytes,
 	}
 	if s.upgrader != nil {
-		c.Files = s.upgrader
+		s.passedFiles.Upgrader = s.upgrader
+		c.Files = &s.passedFiles
 	}
 	return c
 }
@@ -129,6 +163,7 @@ func (s *Server) startQUIC() {
 		s.mu.Unlock()
 		s.log.print("listening on " + q.url())
 	}
+	s.passedFiles.closeRest()
 }
 
 // nextQUIC returns the UDP sockets of a new configuration. It opens those that are not open.

@@ -55,6 +55,7 @@ type Server struct {
 	sockets []*socket
 	// quicSockets are the sockets of HTTP/3.
 	quicSockets []*quicSocket
+	passedFiles passedFiles
 	pid         string // the PID file that was written
 	nextPID     string // the one to replace when this process takes over
 

@@ -130,7 +130,7 @@ func TestHTTP2FloodsEndTheirConnections(t *testing.T) {
 						memory = bombMemory
 					}
 					if strings.HasSuffix(mode, "-goroutine") {
-						memory, slack = goroutineFactor*memory, goroutineFactor*slack
+						slack *= goroutineFactor
 					}
 					s.wantMemory(n, memory)
 					elapsed := time.Since(begun)
@@ -151,8 +151,8 @@ const (
 	floodMemory = 128 << 10
 	// bombMemory is likewise for header bombs: each connection decodes a head of 300 KB.
 	bombMemory = 1 << 20
-	// goroutineFactor is how many times as much memory and slack there is on the goroutine path,
-	// where all connections run at the same time, each with two goroutines and handlers of its own.
+	// goroutineFactor is how many times as much slack there is on the goroutine path, where all
+	// connections run at the same time, each with two goroutines and handlers of its own.
 	goroutineFactor = 2
 	// longestComparison limits how long net/http's server is attacked.
 	longestComparison = 10 * time.Second
