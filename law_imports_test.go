@@ -235,7 +235,7 @@ var only = []struct {
 	{
 		// The shared package holds what all contenders serve, so that it is the same.
 		"contenders/...", []string{module, module + "/fcgi", module + "/front", module + "/front/nginxconf",
-			module + "/internal/application", module + "/internal/inmemory"}, true,
+			module + "/upgrade", module + "/internal/application", module + "/internal/inmemory"}, true,
 		"a contender is a program like a user's: it imports the public packages, and clients in memory",
 	},
 }
@@ -275,9 +275,9 @@ var onlyBy = map[string][]string{
 	"internal/safefile":  {"internal/acme", "internal/anchor", "internal/cli", "internal/listen", "front/server"},
 	"internal/lab":       {"internal/cli"},
 	"internal/application": {"internal/cli", "internal/lab/project", "contenders/ceiling",
-		"contenders/faults", "contenders/fasthttp", "contenders/nethttp", "contenders/routes-fasthttp",
-		"contenders/tare", "contenders/tare-front-bound"},
-	"internal/labrun":  {"internal/cli", "internal/lab", "internal/lab/gobench"},
+		"contenders/faults", "contenders/fasthttp", "contenders/nethttp", "contenders/pages",
+		"contenders/routes-fasthttp", "contenders/tare", "contenders/tare-front-bound"},
+	"internal/labrun":  {"internal/cli", "internal/lab", "internal/lab/events", "internal/lab/gobench"},
 	"internal/textbar": {"internal/cli", "load/report"},
 	"load/agent":       {"internal/cli", "internal/lab/remote", "load/fleet"},
 	"load/fleet":       {"internal/cli", "internal/lab/remote"},

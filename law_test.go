@@ -103,6 +103,7 @@ var mayBeVar = map[string]string{
 	"internal/lab.ownSource":            "an embedded file",
 	"internal/lab/gobench.pageSource":   "an embedded file",
 	"internal/lab/report.pageSource":    "an embedded file",
+	"internal/lab/timeline.pageSource":  "an embedded file",
 	"load/report.pageSource":            "an embedded file",
 }
 

@@ -4,12 +4,14 @@ go 1.26.0
 
 require (
 	github.com/fasthttp/router v1.5.4
+	github.com/go-sql-driver/mysql v1.10.1
 	github.com/hoisie/web v0.1.1-0.20160809141353-a498c022b2c0
 	github.com/tarehq/tare v0.0.0
 	github.com/valyala/fasthttp v1.74.0
 )
 
 require (
+	filippo.io/edwards25519 v1.2.0 // indirect
 	github.com/andybalholm/brotli v1.2.0 // indirect
 	github.com/go-crypt/x v0.4.17 // indirect
 	github.com/klauspost/compress v1.20.3 // indirect

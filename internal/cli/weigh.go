@@ -29,20 +29,20 @@ const defaultExperiment = "front"
 const allExperiments = "all"
 
 type weighFlags struct {
-	full, quick, prepare, list, why, tune, details, check bool
-	only, scenarios                                       []string
-	blocks                                                int
-	warmup, measure                                       time.Duration
-	until                                                 float64 // percent
-	within                                                time.Duration
-	cores                                                 []string
-	connections                                           []int
-	rate                                                  string
-	sweep                                                 []string
-	seed                                                  uint64
-	out                                                   string
-	own                                                   ownFlags
-	generator                                             generatorFlags
+	full, quick, prepare, list, why, tune, details, check, profile bool
+	only, scenarios                                                []string
+	blocks                                                         int
+	warmup, measure                                                time.Duration
+	until                                                          float64 // percent
+	within                                                         time.Duration
+	cores                                                          []string
+	connections                                                    []int
+	rate                                                           string
+	sweep                                                          []string
+	seed                                                           uint64
+	out                                                            string
+	own                                                            ownFlags
+	generator                                                      generatorFlags
 
 	isSet func(name string) bool // reports whether a flag is on the command line
 }
@@ -99,6 +99,7 @@ func (f *weighFlags) define(c *cobra.Command) {
 	set.BoolVar(&f.full, "full", false, "run the experiment's full trials: for front the write-up's 30s, on one core and on all,\nwith up to 5000 connections, and sweeps; takes more than three hours")
 	set.BoolVar(&f.prepare, "prepare", false, "only check, unpack and build the required software")
 	set.BoolVar(&f.why, "why", false, "test explanations: change the setting that is the presumed cause and measure again")
+	set.BoolVar(&f.profile, "profile", false, "sample where the CPU time goes, in trials of their own, and draw flame graphs; requires privileges")
 	set.BoolVar(&f.tune, "tune", false, "apply the write-up's relevant kernel settings during the run, then restore them; requires privileges")
 	set.BoolVar(&f.details, "details", false, "print all tables, causes and notes, which the report also has, not one screen")
 	set.BoolVar(&f.list, "list", false, "only list the experiments and their questions")
@@ -164,6 +165,12 @@ func weigh(ctx context.Context, env Env, named, command []string, flags *weighFl
 		}
 		_, err := weighBenchmarks(ctx, env, named[0], flags)
 		return err
+	}
+	if len(command) == 0 && namesEvents(env, named) {
+		if err := flags.checkForEvents(named[0]); err != nil {
+			return usageError(err)
+		}
+		return weighEvents(ctx, env, named[0], flags)
 	}
 	o, err := flags.target(env, named, command)
 	if err != nil {
@@ -311,8 +318,9 @@ func showResults(env Env, a results, warnings *[]string, dir string, details boo
 // options returns the options for an experiment of the project, or for a subject. words are the
 // arguments that selected it.
 func (f *weighFlags) options(env Env, experiment string, s *lab.Subject, words []string) (o lab.Options, err error) {
-	o = lab.Options{Experiment: experiment, Why: f.why, Tune: f.tune, Subject: s, Full: f.full, Sweep: f.sweep,
-		Only: f.only, Scenarios: f.scenarios, Seed: f.seed, Out: f.out,
+	o = lab.Options{Experiment: experiment, Why: f.why, Profile: f.profile, Tune: f.tune, Subject: s, Full: f.full,
+		Sweep: f.sweep,
+		Only:  f.only, Scenarios: f.scenarios, Seed: f.seed, Out: f.out,
 		Until: lab.Until{Width: f.until / 100, Within: f.within}}
 	w, err := findWorkspace(env, s == nil)
 	if err != nil {
@@ -368,7 +376,7 @@ func (f *weighFlags) commandLine() (words []string) {
 	for _, flag := range []struct {
 		name string
 		set  bool
-	}{{"why", f.why}, {"tune", f.tune}, {"full", f.full}, {"quick", f.quick}} {
+	}{{"why", f.why}, {"profile", f.profile}, {"tune", f.tune}, {"full", f.full}, {"quick", f.quick}} {
 		if flag.set {
 			words = append(words, "--"+flag.name)
 		}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/events"
 	"github.com/tarehq/tare/internal/lab/gobench"
 	"github.com/tarehq/tare/internal/labrun"
 )
@@ -90,6 +91,16 @@ func experiments(root string) (all []experimentInfo, err error) {
 			return nil, err
 		}
 		all = append(all, experimentInfo{name, e.Title, e.Question, e.Source, true})
+	}
+	if names, err = events.Experiments(dir); err != nil {
+		return nil, err
+	}
+	for _, name := range names {
+		e, err := events.ReadExperiment(filepath.Join(dir, name))
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, experimentInfo{name, e.Title, e.Question, "", false})
 	}
 	if len(all) == 0 {
 		return nil, usageError(fmt.Errorf("no experiments in %q", dir))

@@ -26,8 +26,8 @@ func namesBenchmarks(env Env, named []string) bool {
 
 // serverFlags lists the flags that do not apply to Go benchmarks.
 func serverFlags() []string {
-	return []string{"warmup", "connections", "scenarios", "rate", "sweep", "tune", "why", "until", "within", "on",
-		"address", "agent-program"}
+	return []string{"warmup", "connections", "scenarios", "rate", "sweep", "tune", "why", "profile", "until", "within",
+		"on", "address", "agent-program"}
 }
 
 // checkForBenchmarks rejects flags that do not apply to Go benchmarks.
@@ -48,7 +48,7 @@ func (f *weighFlags) dropServerFlags() (dropped []string) {
 			dropped = append(dropped, "--"+name)
 		}
 	}
-	f.why, f.tune = false, false
+	f.why, f.profile, f.tune = false, false, false
 	f.isSet = func(name string) bool { return isSet(name) && !slices.Contains(serverFlags(), name) }
 	return dropped
 }

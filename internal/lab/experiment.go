@@ -436,12 +436,13 @@ func (e *Experiment) publishedRates() ([]sample.Published, error) {
 	return rates, nil
 }
 
-// Experiments returns the names of the experiments in a folder.
-func Experiments(dir string) ([]string, error) {
+// Experiments returns the names of the experiments in a folder, but for those of events.
+func Experiments(dir string) (names []string, err error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*", ExperimentFile))
-	names := make([]string, len(files))
-	for i, f := range files {
-		names[i] = filepath.Base(filepath.Dir(f))
+	for _, f := range files {
+		if KindOf(filepath.Dir(f)) != Events {
+			names = append(names, filepath.Base(filepath.Dir(f)))
+		}
 	}
 	return names, err
 }

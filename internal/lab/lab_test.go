@@ -11,6 +11,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/events"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/programs"
@@ -211,6 +212,18 @@ func TestProjectContendersServe(t *testing.T) {
 			t.Parallel()
 			weighBriefly(t, root, name, only)
 		})
+	}
+	if names, err = events.Experiments(filepath.Join(root, "experiments")); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names { // package events has their tests
+		e, err := events.ReadExperiment(filepath.Join(root, "experiments", name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range e.Cases {
+			seen[c.Contender] = true
+		}
 	}
 	files, err := filepath.Glob(filepath.Join(root, "contenders", "*", contender.FileName))
 	if err != nil || len(files) == 0 {

@@ -24,6 +24,7 @@ type Kind string
 const (
 	Comparison Kind = ""        // contenders are compared with the control
 	Targets    Kind = "targets" // figures are compared with limits, each under its own condition
+	Events     Kind = "events"  // what clients receive is counted; see package events
 )
 
 // TargetsDir is the subfolder of experiments/ with the experiments of kind Targets.

@@ -42,6 +42,7 @@ type Options struct {
 	Guard     []string          // see contender.StageOptions
 	Generator *remote.Generator // the machine that generates the load; nil is this one
 	Why       bool              // carry out counter-experiments
+	Profile   bool              // sample the stacks of all processes, in trials of their own
 	Tune      bool              // during the run, apply the write-up's kernel settings that matter; requires a Guard
 	Kernel    kernel.Tree       // the kernel settings; the zero value is the machine's
 	Watcher   Watcher
@@ -150,6 +151,9 @@ func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err err
 	}
 	if w.Why {
 		stages = append(stages, w.why)
+	}
+	if w.Profile {
+		stages = append(stages, w.profile)
 	}
 	for _, stage := range stages {
 		if err == nil {

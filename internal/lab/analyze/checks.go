@@ -95,7 +95,8 @@ func littlesLaw(a *Analysis, t *Table, row *Row) string {
 	if worst <= littleBound {
 		return ""
 	}
-	return fmt.Sprintf("rate times mean latency differs from the number of connections by %.0f %%, against Little's law: the measurement is unreliable", 100*worst)
+	// Without the row's own number the rows that it concerns share one line.
+	return fmt.Sprintf("rate times mean latency differs from the number of connections by more than %.0f %%, against Little's law: the measurement is unreliable", 100*littleBound)
 }
 
 // connecting returns the mean number of connections that were being opened.

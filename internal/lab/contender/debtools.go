@@ -28,6 +28,7 @@ func debianTools() map[string]debianTool {
 		H2O:       {[]string{"h2o"}, "h2o", []string{"--version"}},
 		Caddy:     {[]string{"caddy"}, "caddy", []string{"version"}},
 		HAProxy:   {[]string{"haproxy"}, "haproxy", []string{"-v"}},
+		MariaDB:   {[]string{"mariadb-server-core"}, "mariadbd", []string{"--no-defaults", "--version"}},
 		Ruby: {
 			[]string{"ruby", "thin", "ruby-sinatra"}, "ruby",
 			[]string{"-r", "thin", "-r", "sinatra/base", "-e", "exit! true"},

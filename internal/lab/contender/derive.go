@@ -1,6 +1,7 @@
 package contender
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -33,7 +34,8 @@ type Derivation struct {
 
 // Application is one that a server serves instead of its default.
 type Application struct {
-	Args   string   `yaml:"args"` // added for the application
+	Args   string   `yaml:"args"`  // added for the application
+	Title  string   `yaml:"title"` // "" is the server's
 	About  string   `yaml:"about"`
 	Site   string   `yaml:"site"`
 	Source []string `yaml:"source"`
@@ -153,7 +155,7 @@ func (w *way) spec(name string) (*Spec, error) {
 			return nil, lacks(fmt.Sprintf("the application %q", w.application))
 		}
 		is.Run, is.Site, is.Source = is.Run+a.Args+" ", a.Site, a.Source
-		is.About = d.About + ", without a front"
+		is.About, is.Title = d.About+", without a front", cmp.Or(a.Title, is.Title)
 		if a.About != "" {
 			is.About = d.About + "; " + a.About
 		}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"net"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -40,6 +39,14 @@ type Setting struct {
 	Host    string
 	Conf    *template.Template // the experiment's nginx.conf; nil without a front
 	Env     []string           // more variables for the application
+
+	// Replicas is the number of processes of the application, each with a port of its own; 0 is one.
+	Replicas int
+	// Activated passes a listening TCP socket to the application, as systemd does. The socket stays
+	// open while the application is replaced.
+	Activated bool
+	// Files limits the open files of each process; 0 is the limit of this process.
+	Files int
 }
 
 // Running is a started contender.
@@ -62,15 +69,6 @@ type Running struct {
 	site      string // the folder that is served; "" if none
 	cert      certFiles
 	upstreams []string // the application's addresses, as in nginx.conf
-}
-
-// part is one process of a contender, with its descendants.
-type part struct {
-	role    string
-	cmd     *exec.Cmd
-	log     *os.File
-	exited  chan struct{}
-	exitErr error // valid once exited is closed
 }
 
 // Start starts a contender and waits until it responds. probe sends a request to an address and
@@ -118,12 +116,19 @@ func (r *Running) launch(set Setting) error {
 		}
 	}
 	if len(r.words()) > 0 {
-		if err := r.launchApplication(set); err != nil {
-			return err
+		for replica := range max(1, set.Replicas) {
+			if err := r.launchApplication(set, replica); err != nil {
+				return err
+			}
 		}
 	}
 	if r.Front == "" {
 		return nil
+	}
+	if set.Replicas > 1 {
+		if err := r.awaitReplicas(); err != nil {
+			return err
+		}
 	}
 	port, err := r.ports.claim(r.stage.ports)
 	if err != nil {
@@ -133,8 +138,8 @@ func (r *Running) launch(set Setting) error {
 	return r.addFront(set, port)
 }
 
-// launchApplication chooses the application's address and starts it.
-func (r *Running) launchApplication(set Setting) error {
+// launchApplication chooses the address of one of the application's replicas and starts it.
+func (r *Running) launchApplication(set Setting, replica int) error {
 	ports, err := r.freePorts(set.Cores)
 	if err != nil {
 		return err
@@ -143,18 +148,22 @@ func (r *Running) launchApplication(set Setting) error {
 	if r.Front == "" {
 		host = r.stage.host
 	}
-	port, socket := ports[0], filepath.Join(r.dir, "app.sock")
+	role := replicaRole(replica)
+	port, socket := ports[0], filepath.Join(r.dir, fileName(role)+".sock")
+	var upstreams []string
 	for _, p := range ports {
-		r.upstreams = append(r.upstreams, net.JoinHostPort(host, p))
+		upstreams = append(upstreams, net.JoinHostPort(host, p))
 	}
-	address := r.upstreams[0]
-	r.Address = address
+	address := upstreams[0]
+	place := address
 	if r.onSocket() {
 		if len(socket) > longestSocket {
 			return fmt.Errorf("the path of its socket, %q, is longer than %d bytes; set TMPDIR to a folder with a shorter path", socket, longestSocket)
 		}
-		r.Address, r.upstreams = socket, []string{"unix:" + socket}
+		place, upstreams = socket, []string{"unix:" + socket}
 	}
+	r.Address = cmp.Or(r.Address, place)
+	r.upstreams = append(r.upstreams, upstreams...)
 	cores := strconv.Itoa(set.Cores)
 	values := []string{
 		"{dir}", r.dir, "{addr}", address, "{port}", port, "{ports}", strings.Join(ports, ","), "{socket}", socket,
@@ -170,8 +179,16 @@ func (r *Running) launchApplication(set Setting) error {
 		}
 		values = append(values, "{config}", file)
 	}
-	env := slices.Concat([]string{"GOMAXPROCS=" + cores}, set.Env, r.env, r.fill(r.Env, values...))
-	return r.add(RoleApplication, cmp.Or(r.Folder, r.site), r.fill(r.words(), values...), env, set.CPUs)
+	p := &part{
+		role: role, folder: cmp.Or(r.Folder, r.site), words: r.fill(r.words(), values...), cpus: set.CPUs,
+		env: slices.Concat([]string{"GOMAXPROCS=" + cores}, set.Env, r.env, r.fill(r.Env, values...)), files: set.Files,
+	}
+	if set.Activated {
+		if p.socket, err = openSocket(address); err != nil {
+			return err
+		}
+	}
+	return r.add(p)
 }
 
 // freePorts returns ports for the application: one for each core if it uses {ports}, otherwise one.
@@ -237,10 +254,12 @@ func (r *Running) addFront(set Setting, port int) error {
 	r.Files[name] = text
 	if r.Front != Nginx {
 		words := r.fill(strings.Fields(r.FrontRun), "{conf}", file, "{dir}", r.dir)
-		return r.add(RoleFront, "", words, slices.Concat(set.Env, r.env), set.CPUs)
+		return r.add(&part{
+			role: RoleFront, words: words, env: slices.Concat(set.Env, r.env), cpus: set.CPUs, files: set.Files,
+		})
 	}
 	words := []string{r.Nginx.Bin, "-e", "stderr", "-p", r.dir, "-c", file, "-g", "daemon off;"}
-	return r.add(RoleNginx, "", words, r.Nginx.Env, set.CPUs)
+	return r.add(&part{role: RoleNginx, words: words, env: r.Nginx.Env, cpus: set.CPUs, files: set.Files})
 }
 
 // FrontRole returns the role of the front.
@@ -251,28 +270,19 @@ func (s *Spec) FrontRole() string {
 	return RoleFront
 }
 
-// add starts one part. folder is its working directory; "" is the scratch folder.
-func (r *Running) add(role, folder string, words, env []string, cpus []int) error {
-	log, err := os.Create(filepath.Join(r.dir, role+".log"))
+// add starts one part.
+func (r *Running) add(p *part) error {
+	log, err := os.Create(filepath.Join(r.dir, fileName(p.role)+".log"))
 	if err != nil {
-		return err
+		return errors.Join(err, p.closeSocket())
 	}
-	c := exec.Command(words[0], words[1:]...)
-	c.Dir = cmp.Or(folder, r.dir)
-	c.Env = slices.Concat(os.Environ(), env, []string{r.mark})
-	c.Stdout, c.Stderr = log, log
-	if err := r.stage.spawn(c, cpus); err != nil {
-		log.Close()
-		return err
+	p.log = log
+	p.folder = cmp.Or(p.folder, r.dir)
+	p.env = slices.Concat(os.Environ(), p.env, []string{r.mark})
+	if err := r.start(p); err != nil {
+		return errors.Join(err, log.Close(), p.closeSocket())
 	}
-	r.stage.guard.send(guardWatch, c.Process.Pid)
-	p := &part{role: role, cmd: c, log: log, exited: make(chan struct{})}
 	r.parts = append(r.parts, p)
-	go func() {
-		p.exitErr = c.Wait()
-		close(p.exited)
-		r.once.Do(func() { close(r.dead) })
-	}()
 	return nil
 }
 
@@ -346,7 +356,8 @@ func (r *Running) assertOwner() error {
 		return fmt.Errorf("port %d is held by a process that this one cannot see (another user's, or in another PID namespace)", n)
 	}
 	for _, h := range holders {
-		if !slices.ContainsFunc(family, func(p proc.Process) bool { return p.PID == h.PID }) {
+		own := r.holdsSocket() && h.PID == os.Getpid()
+		if !own && !slices.ContainsFunc(family, func(p proc.Process) bool { return p.PID == h.PID }) {
 			return fmt.Errorf("port %d is held by process %d (%s), which was not started here", n, h.PID, h.Name)
 		}
 	}
@@ -462,7 +473,7 @@ func (r *Running) Stop() error {
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)
 		<-p.exited
 		r.stage.guard.send(guardForget, p.cmd.Process.Pid)
-		err = errors.Join(err, p.log.Close())
+		err = errors.Join(err, p.log.Close(), p.closeSocket())
 	}
 	left, listErr := proc.All()
 	for _, p := range left { // processes that moved to other groups

@@ -32,6 +32,7 @@ const (
 	AllCores = "all"
 
 	HAProxy = "haproxy"
+	MariaDB = "mariadb"
 )
 
 // defaultReady is the default timeout of a contender's first response.
@@ -53,7 +54,7 @@ type Spec struct {
 	About string `yaml:"about"`
 
 	// Needs are the required tools: go, nginx, python, ruby, cc, mini-httpd, h2o, caddy,
-	// haproxy, tare.
+	// haproxy, mariadb, tare.
 	Needs []string `yaml:"needs"`
 
 	// Builtin are the words after "tare" that replace {bin} if Go is missing: tare itself serves.
@@ -79,7 +80,7 @@ type Spec struct {
 	//	{site}        the folder that is served
 	//	{venv}        the virtual environment of Python
 	//	{ruby}        the program ruby
-	//	{mini-httpd}  the program mini_httpd; likewise {h2o}, {caddy} and {haproxy}
+	//	{mini-httpd}  the program mini_httpd; likewise {h2o}, {caddy}, {haproxy} and {mariadb}
 	//	{tare}        the command tare
 	//	{config}      the path of the filled Config
 	//	{cert}        a PEM file with the certificate, one for all contenders of a run
@@ -286,14 +287,13 @@ func (s *Spec) checkLines(f *yamlfile.File) error {
 }
 
 func needs() []string {
-	return []string{Go, Nginx, Python, Ruby, CC, MiniHTTPD, H2O, Caddy, HAProxy, Tare}
+	return []string{Go, Nginx, Python, Ruby, CC, MiniHTTPD, H2O, Caddy, HAProxy, MariaDB, Tare}
 }
 
 func placeholders() []string {
 	return []string{
 		"{bin}", "{home}", "{dir}", "{cores}", "{venv}", "{ruby}", "{mini-httpd}", "{h2o}", "{caddy}", "{haproxy}",
-		"{tare}",
-		"{site}",
+		"{mariadb}", "{tare}", "{site}",
 		"{addr}", "{port}", "{ports}", "{socket}", "{front}", "{config}", "{conf}", "{cert}", "{key}",
 	}
 }

@@ -123,7 +123,7 @@ func (t *Tools) find(ctx context.Context, c *Contender, need string) (err error)
 		c.values = append(c.values, "{venv}", venv)
 		// Python must not write bytecode into the folder of the sources.
 		c.env = append(c.env, "PYTHONPATH="+shared, "PYTHONDONTWRITEBYTECODE=1")
-	case Ruby, MiniHTTPD, H2O, Caddy, HAProxy:
+	case Ruby, MiniHTTPD, H2O, Caddy, HAProxy, MariaDB:
 		var p program
 		p, err = t.fromDebian(ctx, need)
 		c.values = append(c.values, "{"+need+"}", p.path)

@@ -213,6 +213,7 @@ func (t *Table) RatioChart() *chart {
 		text := times(row.Ratio.Mid)
 		if row.Ratio.Known() {
 			text += "  " + row.Finding.String()
+			most = max(most, row.Ratio.Hi)
 			r.Lines = append(r.Lines, mark{Class: "interval", X0: scale.At(row.Ratio.Lo), X1: scale.At(row.Ratio.Hi),
 				Title: fmt.Sprintf("%s: %.3f, %.0f %% interval %.3f to %.3f", row.Title, row.Ratio.Mid,
 					100*stat.Confidence, row.Ratio.Lo, row.Ratio.Hi)})

@@ -35,7 +35,7 @@ func TestEachProblemHasItsWarning(t *testing.T) {
 		}},
 		{"the twin is a copy of the control, but its interval excludes 1: do not trust differences below 10 %", "twin",
 			func(r *sample.Run) { scale(r, "twin", func(int) float64 { return 1.1 }) }},
-		{"rate times mean latency differs from the number of connections by 50 %", "tare",
+		{"rate times mean latency differs from the number of connections by more than 5 %", "tare",
 			every("tare", func(r *sample.Record) { r.Load.Seconds *= 2 })},
 		{"the load generator was 95 % busy", "ceiling",
 			every("ceiling", func(r *sample.Record) { r.Load.Generator.Busy = 0.95 })},
@@ -121,5 +121,44 @@ func TestEqualWarningsAreGrouped(t *testing.T) {
 	if len(warnings) != 1 || warnings[0].Contenders() != "fasthttp and tare" ||
 		!strings.Contains(warnings[0].Text, "97 % busy") {
 		t.Errorf("%+v", warnings)
+	}
+}
+
+// Rows whose measurements contradict Little's law by different amounts share a warning, too.
+func TestLittlesLawIsOneWarning(t *testing.T) {
+	run := fixture()
+	for i := range run.Records {
+		switch r := &run.Records[i]; r.Contender {
+		case "tare":
+			r.Load.Seconds *= 2
+		case "fasthttp":
+			r.Load.Seconds *= 3
+		}
+	}
+	var found []string
+	a := New(run)
+	for _, w := range a.Tables[0].Warnings() {
+		if strings.Contains(w.Text, "Little's law") {
+			found = append(found, w.Contenders())
+		}
+	}
+	if len(found) != 1 || found[0] != "fasthttp and tare" {
+		t.Errorf("%q", found)
+	}
+}
+
+// The text of a row begins to the right of its interval and of all dots.
+func TestLabelsDoNotOverlapIntervals(t *testing.T) {
+	run := fixture()
+	a := New(run)
+	for i := range a.Tables[0].Rows {
+		a.Tables[0].Rows[i].Ratio.Hi *= 1.5 // far beyond the blocks
+	}
+	for _, row := range a.Tables[0].RatioChart().Rows {
+		for _, m := range append(row.Lines, row.Dots...) {
+			if len(row.Texts) != 1 || row.Texts[0].X0 < max(m.X0, m.X1)+5 {
+				t.Errorf("%s: %+v over %+v", row.Label, row.Texts, m)
+			}
+		}
 	}
 }

@@ -36,7 +36,7 @@ func (a *Report) Files() []File {
 	if len(a.Run.Targets) > 0 {
 		return a.targetFiles()
 	}
-	return []File{
+	return append([]File{
 		{PageFile, "this page", a.writePage},
 		{textFile, "the report as Markdown", a.writeMarkdown},
 		{csvFile, "results of each contender under each condition", a.writeCSV},
@@ -52,7 +52,7 @@ func (a *Report) Files() []File {
 		{benchFile, "all timed trials in Go's benchmark format, for benchstat", a.writeBench},
 		{sample.RunFile, "everything else about the run", a.writeRun},
 		{sample.ConfigsDir + "/", "the nginx configurations of the run", nil},
-	}
+	}, a.profileFiles()...)
 }
 
 // targetFiles returns the files of an experiment of targets.
@@ -73,6 +73,9 @@ func (a *Report) targetFiles() []File {
 // continues after an error and returns the first.
 func (a *Report) WriteFiles(dir string) error {
 	var first error
+	if len(a.Profiles) > 0 {
+		first = os.MkdirAll(filepath.Join(dir, profilesDir), 0o755)
+	}
 	for _, file := range a.Files() {
 		if file.write == nil {
 			continue

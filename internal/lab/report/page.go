@@ -57,11 +57,16 @@ func pageFuncs() template.FuncMap {
 		"join":        func(words []string) string { return strings.Join(words, ", ") },
 		"resultHeads": func(a *Report) []string { return table.Heads(table.In(table.Page, a.resultColumns())) },
 		"resultCells": resultCells,
+		"shares":      newSharesView,
+		"profiles":    newProfileViews,
+		"flameLegend": func() []flameKind {
+			return []flameKind{{"flame-go", "Go code"}, {"flame-runtime", "Go's runtime"}, {"flame-kernel", "kernel"},
+				{"flame-other", "other programs and libraries"}}
+		},
 		"targetHeads": func(a *Report) []string { return table.Heads(table.In(table.Page, a.targetColumns())) },
 		"targetCells": func(a *Report, i int) []string {
 			return table.Cells(table.In(table.Page, a.targetColumns()), a.Targets[i])
 		},
-		"shares": newSharesView,
 		"sorted": func(m map[string]string) []string { return slices.Sorted(maps.Keys(m)) },
 		"names":  func(m map[string][]string) string { return strings.Join(slices.Sorted(maps.Keys(m)), ", ") },
 		"gb":     func(bytes uint64) string { return fmt.Sprintf("%.1f GB", float64(bytes)/1e9) },
@@ -130,6 +135,9 @@ func (a *Report) Contents() (links []link) {
 	}
 	if len(a.Sweeps) > 0 {
 		links = append(links, link{"sweeps", "Sweeps of settings"})
+	}
+	if len(a.Profiles) > 0 {
+		links = append(links, link{"profiles", "Where the CPU time goes"})
 	}
 	if len(a.Published) > 0 {
 		links = append(links, link{"shape", "Published and measured rates"})

@@ -17,6 +17,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab/equal"
 	"github.com/tarehq/tare/internal/lab/kernel"
+	"github.com/tarehq/tare/internal/lab/profile"
 )
 
 // Run is one run of an experiment. It is stored as run.json, and its records as trials.jsonl beside
@@ -68,6 +69,9 @@ type Run struct {
 	Warnings []string `json:"warnings"`
 
 	Records []Record `json:"-"`
+
+	// Profiles are the sampled stacks, if any. They are stored as files for pprof.
+	Profiles []profile.Profile `json:"-"`
 }
 
 // Kind is the role of a contender in an experiment.

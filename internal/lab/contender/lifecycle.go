@@ -1,0 +1,198 @@
+package contender
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+)
+
+// part is one process of a contender, with its descendants.
+type part struct {
+	role   string
+	folder string // its working directory; "" is the scratch folder
+	words  []string
+	env    []string
+	cpus   []int
+	socket *os.File // is passed to the process; nil if there is none
+	files  int      // limit of open files; 0 is that of this process
+
+	cmd     *exec.Cmd
+	log     *os.File
+	exited  chan struct{}
+	exitErr error // valid once exited is closed
+}
+
+// replicaRole returns the role of one of the application's processes: application, application 2
+// and so on.
+func replicaRole(replica int) string {
+	if replica == 0 {
+		return RoleApplication
+	}
+	return RoleApplication + " " + strconv.Itoa(replica+1)
+}
+
+// fileName returns the beginning of the names of a role's files.
+func fileName(role string) string {
+	if role == RoleApplication {
+		return "app"
+	}
+	return strings.ReplaceAll(role, " ", "-")
+}
+
+// openSocket listens on a TCP address and returns the socket.
+func openSocket(address string) (*os.File, error) {
+	l, err := net.Listen("tcp", address)
+	if err != nil {
+		return nil, err
+	}
+	defer l.Close() // the file is a copy
+	return l.(*net.TCPListener).File()
+}
+
+func (p *part) closeSocket() error {
+	if p.socket == nil {
+		return nil
+	}
+	return p.socket.Close()
+}
+
+// holdsSocket reports whether this process keeps the listening socket of a part.
+func (r *Running) holdsSocket() bool {
+	for _, p := range r.parts {
+		if p.socket != nil {
+			return true
+		}
+	}
+	return false
+}
+
+// command returns the part's program and arguments. A shell sets what only the new process itself
+// can set: its limits, and the variables of a passed socket, which name its process
+// (sd_listen_fds(3)).
+func (p *part) command() []string {
+	script := ""
+	if p.files > 0 {
+		script += "ulimit -n " + strconv.Itoa(p.files) + " && "
+	}
+	if p.socket != nil {
+		script += "export LISTEN_FDS=1 LISTEN_PID=$$ && "
+	}
+	if script == "" {
+		return p.words
+	}
+	return append([]string{"/bin/sh", "-c", script + `exec "$@"`, "sh"}, p.words...)
+}
+
+// start starts the process of a part that has none.
+func (r *Running) start(p *part) error {
+	words := p.command()
+	c := exec.Command(words[0], words[1:]...)
+	c.Dir, c.Env = p.folder, p.env
+	c.Stdout, c.Stderr = p.log, p.log
+	if p.socket != nil {
+		c.ExtraFiles = []*os.File{p.socket}
+	}
+	if err := r.stage.spawn(c, p.cpus); err != nil {
+		return err
+	}
+	r.stage.guard.send(guardWatch, c.Process.Pid)
+	exited := make(chan struct{})
+	p.cmd, p.exited = c, exited
+	go func() {
+		p.exitErr = c.Wait()
+		close(exited)
+		r.once.Do(func() { close(r.dead) })
+	}()
+	return nil
+}
+
+func (r *Running) part(role string) (*part, error) {
+	for _, p := range r.parts {
+		if p.role == role {
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("contender: %s has no %s", r.Name, role)
+}
+
+// Signal sends a signal to the process of a role. Its descendants do not receive it.
+func (r *Running) Signal(role string, s syscall.Signal) error {
+	p, err := r.part(role)
+	if err != nil {
+		return err
+	}
+	select {
+	case <-p.exited:
+		return fmt.Errorf("contender: the %s of %s has ended", role, r.Name)
+	default:
+		return p.cmd.Process.Signal(s)
+	}
+}
+
+// Ended reports whether the process of a role has ended.
+func (r *Running) Ended(role string) (bool, error) {
+	p, err := r.part(role)
+	if err != nil {
+		return false, err
+	}
+	select {
+	case <-p.exited:
+		return true, nil
+	default:
+		return false, nil
+	}
+}
+
+// StartAgain starts the process of a role once more, with the same arguments, after it has ended.
+// It does not wait for a response.
+func (r *Running) StartAgain(role string) error {
+	p, err := r.part(role)
+	if err != nil {
+		return err
+	}
+	<-p.exited
+	r.stage.guard.send(guardForget, p.cmd.Process.Pid)
+	return r.start(p)
+}
+
+// Roles returns the roles of the contender's processes, in the order in which they were started.
+func (r *Running) Roles() []string {
+	roles := make([]string, len(r.parts))
+	for i, p := range r.parts {
+		roles[i] = p.role
+	}
+	return roles
+}
+
+// awaitReplicas waits until all of the application's processes listen. A front that finds one
+// missing may leave it out for a while.
+func (r *Running) awaitReplicas() error {
+	deadline := time.Now().Add(time.Duration(r.Ready.Within))
+	for _, at := range r.upstreams {
+		network, address := "tcp", at
+		if path, ok := strings.CutPrefix(at, "unix:"); ok {
+			network, address = "unix", path
+		}
+		for {
+			c, err := net.DialTimeout(network, address, time.Until(deadline))
+			if err == nil {
+				c.Close()
+				break
+			}
+			select {
+			case <-r.dead:
+				return r.deadPart()
+			case <-time.After(pollEvery):
+			}
+			if time.Now().After(deadline) {
+				return fmt.Errorf("no connection to the application after %v: %w", time.Duration(r.Ready.Within), err)
+			}
+		}
+	}
+	return nil
+}

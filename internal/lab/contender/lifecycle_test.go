@@ -1,0 +1,94 @@
+package contender_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/equal"
+	"github.com/tarehq/tare/internal/lab/proc"
+)
+
+// A process of a contender can be ended and started again, at the same address. Other replicas
+// serve meanwhile.
+func TestProcessesStartAgain(t *testing.T) {
+	s := stage(t, contender.StageOptions{})
+	r, err := start(context.Background(), s, actor("server"), contender.Setting{Cores: 1, Replicas: 2, Files: 300})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		if err := r.Stop(); err != nil {
+			t.Error(err)
+		}
+	}()
+	if roles := strings.Join(r.Roles(), ", "); roles != "application, application 2" {
+		t.Errorf("roles: %s", roles)
+	}
+	checkFiles(t, r, 300)
+	if err := r.Signal("application", syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the process ends", func() bool {
+		ended, err := r.Ended("application")
+		return err == nil && ended
+	})
+	if err := r.Signal("application", syscall.SIGTERM); err == nil {
+		t.Error("an ended process received a signal")
+	}
+	if ended, err := r.Ended("application 2"); ended || err != nil {
+		t.Error(ended, err)
+	}
+	if err := r.StartAgain("application"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "the new process responds", func() bool {
+		return equal.Ready(context.Background(), r.Place(), equal.Request{Method: "GET", Path: "/", Host: "a"}) == nil
+	})
+	for _, err := range []error{r.StartAgain("nginx"), r.Signal("nginx", syscall.SIGTERM)} {
+		if err == nil || !strings.Contains(err.Error(), "has no nginx") {
+			t.Error(err)
+		}
+	}
+}
+
+// eventually waits until something holds.
+func eventually(t *testing.T, what string, holds func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("not in %v: %s", patience, what)
+		}
+	}
+}
+
+// checkFiles checks the limit of open files of each process.
+func checkFiles(t *testing.T, r *contender.Running, want int) {
+	t.Helper()
+	all, err := r.Processes()
+	if err != nil || len(all) != 2 {
+		t.Fatal(all, err)
+	}
+	for _, p := range all {
+		limits, err := os.ReadFile(fmt.Sprintf("/proc/%d/limits", p.PID))
+		text := strings.Join(strings.Fields(string(limits)), " ")
+		if err != nil || !strings.Contains(text, fmt.Sprintf("Max open files %d %d", want, want)) {
+			t.Errorf("%v\n%s", err, limits)
+		}
+	}
+}
+
+func TestMemoryOfProcesses(t *testing.T) {
+	bytes, err := proc.Resident([]proc.Process{{PID: os.Getpid()}, {PID: 1 << 30}})
+	if err != nil || bytes < 1<<20 {
+		t.Error(bytes, err)
+	}
+	if _, err := proc.SocketMemory(); err != nil {
+		t.Error(err)
+	}
+}

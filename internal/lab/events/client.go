@@ -1,0 +1,153 @@
+package events
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/timeline"
+)
+
+// clients send the requests of one group. A client takes an idle connection of the group, or opens
+// one, sends a request and reads the response. It never sends a request twice, so that each request
+// has one outcome.
+type clients struct {
+	group   *Group
+	address string
+	timeout time.Duration
+	started time.Time
+
+	mu      sync.Mutex
+	idle    []*keptConn // the one that was used last is at the end
+	traffic timeline.Traffic
+}
+
+// keptConn is a connection between two requests.
+type keptConn struct {
+	net.Conn
+	in *bufio.Reader
+}
+
+// postBody is the body of POST requests.
+const postBody = "name=value"
+
+// run sends requests at the group's rate until a time after the start, and waits for all outcomes.
+func (c *clients) run(ctx context.Context, length time.Duration) {
+	var sent sync.WaitGroup
+	defer c.close()
+	defer sent.Wait()
+	for n := 0; ; n++ {
+		due := time.Duration(float64(n) / c.group.Rate * float64(time.Second))
+		if due >= length {
+			return
+		}
+		select {
+		case <-ctx.Done():
+			return
+		case <-time.After(time.Until(c.started.Add(due))):
+		}
+		sent.Go(func() { c.request(due) })
+	}
+}
+
+// request sends one request and counts its outcome. The time begins when the request was due.
+func (c *clients) request(due time.Duration) {
+	deadline := c.started.Add(due).Add(c.timeout)
+	outcome, status := c.exchange(deadline)
+	took := time.Since(c.started) - due
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.traffic.Add(due, outcome, status, took)
+}
+
+func (c *clients) exchange(deadline time.Time) (outcome timeline.Outcome, status int) {
+	conn, err := c.connect(deadline)
+	if err != nil {
+		return outcomeOf(err, timeline.Refused), 0
+	}
+	_ = conn.SetDeadline(deadline)
+	if err := c.send(conn); err != nil {
+		conn.Close()
+		return outcomeOf(err, timeline.Closed), 0
+	}
+	resp, err := http.ReadResponse(conn.in, nil)
+	if err == nil {
+		_, err = io.Copy(io.Discard, resp.Body)
+		resp.Body.Close()
+	}
+	switch {
+	case err != nil:
+		conn.Close()
+		return outcomeOf(err, timeline.Closed), 0
+	case resp.Close || c.group.Fresh:
+		conn.Close()
+	default:
+		c.keep(conn)
+	}
+	if resp.StatusCode >= http.StatusBadRequest {
+		return timeline.Status, resp.StatusCode
+	}
+	return timeline.Response, resp.StatusCode
+}
+
+// outcomeOf returns Timeout for an error of a deadline, and otherwise the given outcome.
+func outcomeOf(err error, otherwise timeline.Outcome) timeline.Outcome {
+	if timeout, ok := errors.AsType[net.Error](err); ok && timeout.Timeout() {
+		return timeline.Timeout
+	}
+	return otherwise
+}
+
+func (c *clients) connect(deadline time.Time) (*keptConn, error) {
+	c.mu.Lock()
+	if n := len(c.idle); n > 0 {
+		conn := c.idle[n-1]
+		c.idle = c.idle[:n-1]
+		c.mu.Unlock()
+		return conn, nil
+	}
+	c.mu.Unlock()
+	dialer := net.Dialer{Deadline: deadline}
+	conn, err := dialer.Dial("tcp", c.address)
+	if err != nil {
+		return nil, err
+	}
+	return &keptConn{conn, bufio.NewReader(conn)}, nil
+}
+
+func (c *clients) keep(conn *keptConn) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.idle = append(c.idle, conn)
+}
+
+func (c *clients) send(out io.Writer) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s / HTTP/1.1\r\nHost: localhost\r\n", c.group.Method)
+	if c.group.Fresh {
+		b.WriteString("Connection: close\r\n")
+	}
+	if c.group.Method == http.MethodPost {
+		fmt.Fprintf(&b, "Content-Type: application/x-www-form-urlencoded\r\nContent-Length: %d\r\n\r\n%s", len(postBody), postBody)
+	} else {
+		b.WriteString("\r\n")
+	}
+	_, err := io.WriteString(out, b.String())
+	return err
+}
+
+func (c *clients) close() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, conn := range c.idle {
+		conn.Close()
+	}
+	c.idle = nil
+}

@@ -1,0 +1,168 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"golang.org/x/sys/unix"
+)
+
+const (
+	// crowdAddress is the address of the crowd, which limits by address tell from other clients.
+	crowdAddress = "127.0.0.2"
+	// uploadBytes is the length that slow uploads announce.
+	uploadBytes = 256 << 10
+	// receiveBuffer is the size of the socket buffer of slow readers. The kernel doubles it.
+	receiveBuffer = 4 << 10
+	// segmentBytes is the size of TCP's segments over Ethernet.
+	segmentBytes = 1460
+	// joinTimeout limits how long a client of the crowd waits for its connection.
+	joinTimeout = 5 * time.Second
+	// rejoinAfter is the pause before a client opens another connection.
+	rejoinAfter = time.Second
+)
+
+// crowd is the slow clients of a case.
+type crowd struct {
+	Crowd
+	address string
+
+	cancel  context.CancelFunc
+	members sync.WaitGroup
+	open    atomic.Int64
+	ended   atomic.Int64 // connections that the server refused or ended
+}
+
+// gather starts all clients, evenly over a time.
+func (c *crowd) gather(ctx context.Context) {
+	ctx, c.cancel = context.WithCancel(ctx)
+	for n := range c.Connections {
+		after := time.Duration(c.Over) * time.Duration(n) / time.Duration(c.Connections)
+		c.members.Go(func() {
+			if pause(ctx, after) {
+				c.member(ctx)
+			}
+		})
+	}
+}
+
+// leave closes all connections and waits for their clients.
+func (c *crowd) leave() {
+	if c.cancel != nil {
+		c.cancel()
+		c.members.Wait()
+	}
+}
+
+// pause waits and reports whether ctx has not ended.
+func pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-timer.C:
+		return true
+	}
+}
+
+// member is one client: it connects until the server does not end its connection.
+func (c *crowd) member(ctx context.Context) {
+	for {
+		c.connect(ctx)
+		if ctx.Err() != nil {
+			return
+		}
+		c.ended.Add(1)
+		if !c.Again || !pause(ctx, rejoinAfter) {
+			return
+		}
+	}
+}
+
+// connect opens a connection, behaves slowly on it and returns when it has ended.
+func (c *crowd) connect(ctx context.Context) {
+	dialer := net.Dialer{
+		Timeout: joinTimeout, LocalAddr: &net.TCPAddr{IP: net.ParseIP(crowdAddress)}, Control: c.prepare,
+	}
+	conn, err := dialer.DialContext(ctx, "tcp", c.address)
+	if err != nil {
+		return
+	}
+	stop := context.AfterFunc(ctx, func() { conn.Close() })
+	defer stop()
+	defer conn.Close()
+	c.open.Add(1)
+	defer c.open.Add(-1)
+	c.behave(ctx, conn)
+}
+
+// prepare limits what the kernel stores for a connection. Over loopback, segments of 64 KB would
+// give the server's socket a buffer of megabytes, which it has on no other network.
+func (c *crowd) prepare(_, _ string, raw syscall.RawConn) error {
+	var err error
+	controlErr := raw.Control(func(fd uintptr) {
+		err = unix.SetsockoptInt(int(fd), unix.IPPROTO_TCP, unix.TCP_MAXSEG, segmentBytes)
+		if c.Behavior == Reads {
+			err = errors.Join(err, unix.SetsockoptInt(int(fd), unix.SOL_SOCKET, unix.SO_RCVBUF, receiveBuffer))
+		}
+	})
+	return errors.Join(controlErr, err)
+}
+
+func (c *crowd) behave(ctx context.Context, conn net.Conn) {
+	begin := map[string]string{
+		Headers: "GET / HTTP/1.1\r\nHost: localhost\r\n",
+		Uploads: fmt.Sprintf("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n", uploadBytes),
+		Reads:   "GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n",
+	}[c.Behavior]
+	if _, err := io.WriteString(conn, begin); err != nil {
+		return
+	}
+	piece := make([]byte, c.Bytes)
+	for i := range piece {
+		piece[i] = 'x'
+	}
+	if c.Behavior == Headers {
+		piece = []byte("X-Slow: 1\r\n")
+	} else if c.Behavior == Reads {
+		c.read(ctx, conn, piece)
+		return
+	}
+	// A server that gives up sends a response or closes the connection, which a read shows.
+	gone := make(chan struct{})
+	go func() {
+		defer close(gone)
+		_, _ = conn.Read(make([]byte, 1))
+	}()
+	for {
+		timer := time.NewTimer(time.Duration(c.Every))
+		select {
+		case <-gone:
+			timer.Stop()
+			return
+		case <-timer.C:
+		}
+		if _, err := conn.Write(piece); err != nil {
+			conn.Close()
+			<-gone
+			return
+		}
+	}
+}
+
+// read reads a piece at a time, until the response has ended.
+func (c *crowd) read(ctx context.Context, conn net.Conn, piece []byte) {
+	for pause(ctx, time.Duration(c.Every)) {
+		if _, err := conn.Read(piece); err != nil {
+			return
+		}
+	}
+}

@@ -1,0 +1,227 @@
+package events_test
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tarehq/tare/internal/lab/events"
+	"github.com/tarehq/tare/internal/lab/timeline"
+	"github.com/tarehq/tare/internal/testkit"
+	"github.com/tarehq/tare/internal/testkit/programs"
+)
+
+// TestMain lets the test binary be an application: "play ADDRESS".
+func TestMain(m *testing.M) {
+	if len(os.Args) > 2 && os.Args[1] == "play" {
+		fmt.Fprintln(os.Stderr, play(os.Args[2]))
+		os.Exit(1)
+	}
+	os.Exit(testkit.Tests{M: m}.Run())
+}
+
+// play serves on a passed socket, or else on an address.
+func play(address string) error {
+	var l net.Listener
+	var err error
+	if os.Getenv("LISTEN_PID") == fmt.Sprint(os.Getpid()) {
+		l, err = net.FileListener(os.NewFile(3, "passed"))
+	} else {
+		l, err = net.Listen("tcp", address)
+	}
+	if err != nil {
+		return err
+	}
+	return http.Serve(l, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		fmt.Fprint(w, "Hello World\n")
+	}))
+}
+
+// project writes a project whose contender app is the test binary, and returns its folder.
+func project(t *testing.T, experiment string) string {
+	t.Helper()
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := t.TempDir()
+	for name, text := range map[string]string{
+		"experiments/x/experiment.yaml": experiment,
+		"contenders/app/contender.yaml": "title: app\nabout: an application\nprotocol: http\n" +
+			"run: \"" + self + " play 127.0.0.1:{port}\"\n",
+	} {
+		file := filepath.Join(root, name)
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return root
+}
+
+const head = `kind: events
+title: A test
+question: What happens?
+length: 3s
+timeout: 3s
+clients:
+  - {name: kept, method: GET, rate: 40}
+  - {name: fresh, method: POST, rate: 40, fresh: true}
+`
+
+func weigh(t *testing.T, experiment string) *timeline.Run {
+	t.Helper()
+	r, dir, err := events.Weigh(context.Background(), events.Options{
+		Root: project(t, experiment), Experiment: "x", Logf: t.Logf,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range r.Cases {
+		if r.Cases[i].Absent != "" {
+			t.Fatal(r.Cases[i].Absent)
+		}
+	}
+	if err := timeline.New(r).WriteFiles(dir); err != nil {
+		t.Error(err)
+	}
+	return r
+}
+
+// Each request has one outcome. While the application is dead, connections are refused; while its
+// socket is kept open, they wait.
+func TestRestartsAreCounted(t *testing.T) {
+	r := weigh(t, head+`cases:
+  - name: crash
+    title: crash
+    about: The application is killed and starts again
+    contender: app
+    plan: [{at: 500ms, do: kill}, {at: 2s, do: start}]
+  - name: socket
+    title: socket
+    about: The same with a kept socket
+    contender: app
+    activated: true
+    plan: [{at: 1s, do: restart}]
+`)
+	const sent = 240
+	crash, socket := r.Cases[0].Total(), r.Cases[1].Total()
+	sum := crash.Sum()
+	if sum.Sent() != sent || sum.Outcomes[timeline.Refused] == 0 || sum.Outcomes[timeline.Response] == 0 {
+		t.Errorf("crash: %+v", sum)
+	}
+	if len(r.Cases[0].Marks) != 2 || r.Cases[0].Marks[0].Text != "kill" {
+		t.Errorf("marks: %+v", r.Cases[0].Marks)
+	}
+	if sum = socket.Sum(); sum.Sent() != sent || sum.Outcomes[timeline.Refused] != 0 {
+		t.Errorf("socket: %+v", sum)
+	}
+	if _, most := r.Cases[0].Peak(); most.Memory == 0 {
+		t.Error("no memory was recorded")
+	}
+}
+
+// A crowd keeps its connections open, whatever it does.
+func TestCrowdsGather(t *testing.T) {
+	for _, behavior := range []string{events.Headers, events.Uploads, events.Reads} {
+		t.Run(behavior, func(t *testing.T) {
+			r := weigh(t, head+`crowd: {behavior: `+behavior+`, connections: 60, over: 500ms, every: 100ms, bytes: 1}
+cases:
+  - name: one
+    title: one
+    about: A crowd
+    contender: app
+    plan: [{at: 500ms, do: gather}, {at: 2500ms, do: leave}]
+`)
+			c := &r.Cases[0]
+			total := c.Total()
+			sum := total.Sum()
+			_, most := c.Peak()
+			last := c.Samples[len(c.Samples)-1]
+			if most.Crowd < 20 || last.Crowd != 0 {
+				t.Errorf("%+v, and at the end %+v", most, last)
+			}
+			if sum.Lost() > 0 {
+				t.Errorf("%+v", sum)
+			}
+		})
+	}
+}
+
+func TestInvalidExperimentsNameTheLine(t *testing.T) {
+	one := func(plan string) string {
+		return "cases: [{name: a, title: a, about: a, contender: app, plan: [" + plan + "]}]\n"
+	}
+	for _, test := range []struct{ text, want string }{
+		{"kind: events\n", "title is missing"},
+		{strings.Replace(head, "3s", "1h", 1) + one(""), "experiment.yaml:4: length"},
+		{strings.Replace(head, "GET", "PUT", 1) + one(""), "experiment.yaml:7: clients"},
+		{head + one("{at: 1s, do: explode}"), `do "explode": want one of`},
+		{head + one("{at: 2s, do: kill}, {at: 1s, do: start}"), "ascending times"},
+		{head + one("{at: 1s, do: gather}"), `crowd: behavior ""`},
+		{head + "cases: [{name: a}]\n", "want name, title, about and contender"},
+		{head + "crowds: 1\n", `unknown field "crowds"`},
+		{head + "nginx: none.conf\n" + one(""), "nginx: "},
+		{head + strings.Replace(one(""), "contender", "replicas: 99, contender", 1), "replicas: want 0 to 16"},
+		{head + "cases:\n- &a {name: a, title: a, about: a, contender: app}\n- *a\n", `duplicate "a"`},
+		{head + "crowd: {behavior: reads, connections: 1}\n" + one("{at: 1s, do: gather}"), "want every"},
+	} {
+		text, want := test.text, test.want
+		_, err := events.ReadExperiment(filepath.Join(project(t, text), "experiments/x"))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%v: want %s\n%s", err, want, text)
+		}
+	}
+}
+
+// The project's experiments of events are valid, and their contenders exist.
+func TestProjectsExperimentsAreValid(t *testing.T) {
+	names, err := events.Experiments("../../../experiments")
+	if err != nil || len(names) < 5 {
+		t.Fatal(names, err)
+	}
+	for _, name := range names {
+		if _, err := events.ReadExperiment(filepath.Join("../../../experiments", name)); err != nil {
+			t.Error(err)
+		}
+	}
+}
+
+func TestUnknownCasesAreUsageErrors(t *testing.T) {
+	_, err := events.Prepare(context.Background(), events.Options{
+		Root:       project(t, head+"cases: [{name: a, title: a, about: a, contender: app}]\n"),
+		Experiment: "x", Only: []string{"b"},
+	})
+	if err == nil || !strings.Contains(err.Error(), `"b" is not in x; want a`) {
+		t.Error(err)
+	}
+}
+
+// Of the project's own program a restart loses requests, and an upgrade none.
+func TestUpgradesLoseNoRequest(t *testing.T) {
+	if os.Getenv("TARE_SLOW") == "" {
+		t.Skip("it takes 20 s; TARE_SLOW=1 runs it")
+	}
+	r, _, err := events.Weigh(context.Background(), events.Options{
+		Root: programs.Root(t), Experiment: "deploy", Only: []string{"kill", "upgrade"}, Out: t.TempDir(), Logf: t.Logf,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, loses := range []bool{true, false} {
+		total := r.Cases[i].Total()
+		sum := total.Sum()
+		if r.Cases[i].Absent != "" || sum.Sent() != 2000 || sum.Lost() > 0 != loses {
+			t.Errorf("%s: %+v, %s", r.Cases[i].Title, sum, r.Cases[i].Absent)
+		}
+	}
+}

@@ -1,0 +1,235 @@
+// Package events carries out experiments in which something happens to servers while clients send
+// requests: a deploy, a crash, a crowd of slow clients. It counts what each client received, second
+// by second, in place of what a request costs.
+//
+// An experiment is a folder with an experiment.yaml whose kind is events. Each of its cases starts
+// a contender, waits for a first response, and lets the groups of clients send requests at a fixed
+// rate for a fixed time. Meanwhile the steps of the case's plan happen. Package timeline has the
+// result and its glossary.
+package events
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/yamlfile"
+)
+
+// Experiment is the content of an experiment.yaml of this kind.
+type Experiment struct {
+	Name string `yaml:"-"` // the folder's
+	Dir  string `yaml:"-"`
+
+	Kind     lab.Kind `yaml:"kind"` // lab.Events
+	Title    string   `yaml:"title"`
+	Question string   `yaml:"question"`
+
+	Length  yamlfile.Duration `yaml:"length"`  // of each case
+	Timeout yamlfile.Duration `yaml:"timeout"` // of a request
+	Groups  []Group           `yaml:"clients"`
+	Nginx   string            `yaml:"nginx"` // the template of the fronts' configuration
+	Files   int               `yaml:"files"` // limit of each process's open files; 0 is the lab's own
+	Crowd   Crowd             `yaml:"crowd"` // of the steps that gather one
+	Cases   []Case            `yaml:"cases"`
+}
+
+// Group is clients that send requests at a fixed rate, whether or not earlier ones have ended.
+type Group struct {
+	Name   string  `yaml:"name"`
+	Method string  `yaml:"method"` // GET or POST, which has a short body
+	Rate   float64 `yaml:"rate"`   // requests per second
+	Fresh  bool    `yaml:"fresh"`  // each request has a connection of its own; otherwise idle ones are reused
+}
+
+// Case is one server, or one way of replacing it.
+type Case struct {
+	Name      string            `yaml:"name"`
+	Title     string            `yaml:"title"`
+	About     string            `yaml:"about"`
+	Contender string            `yaml:"contender"`
+	Set       map[string]string `yaml:"set"`       // {{.Setting "name"}} in the front's configuration
+	Replicas  int               `yaml:"replicas"`  // processes of the application; 0 is one
+	Activated bool              `yaml:"activated"` // the lab keeps the application's socket open, as systemd does
+	Plan      []Step            `yaml:"plan"`
+}
+
+// Step is an event.
+type Step struct {
+	At yamlfile.Duration `yaml:"at"`
+	Do string            `yaml:"do"`   // an action
+	Of string            `yaml:"of"`   // the role to which it happens; "" is the application
+	As string            `yaml:"text"` // how the report names it; "" is Do and Of
+}
+
+// Actions.
+const (
+	Restart = "restart" // SIGTERM, and a new process when the old one has ended
+	Start   = "start"   // a new process in place of one that has ended
+	Gather  = "gather"  // the crowd opens its connections
+	Leave   = "leave"   // the crowd closes them
+)
+
+// signals returns the actions that are signals.
+func signals() map[string]syscall.Signal {
+	return map[string]syscall.Signal{
+		"kill": syscall.SIGKILL, "terminate": syscall.SIGTERM, "freeze": syscall.SIGSTOP, "thaw": syscall.SIGCONT,
+		"upgrade": syscall.SIGUSR2,
+	}
+}
+
+// Crowd describes slow clients. Each sends the beginning of a request at once, and then a few bytes
+// at a time, or reads a few bytes at a time.
+type Crowd struct {
+	Behavior    string            `yaml:"behavior"`
+	Connections int               `yaml:"connections"`
+	Over        yamlfile.Duration `yaml:"over"`  // the time in which they are opened
+	Every       yamlfile.Duration `yaml:"every"` // between two writes or reads of one
+	Bytes       int               `yaml:"bytes"` // of each write or read
+	Again       bool              `yaml:"again"` // a client whose connection was ended opens another one
+}
+
+// Behaviors of a crowd.
+const (
+	Headers = "headers" // requests whose header section does not end
+	Uploads = "uploads" // requests whose body arrives slowly
+	Reads   = "reads"   // responses that are read slowly
+)
+
+// Limits of an experiment's values. Higher ones are typing errors, or more than one process can do.
+const (
+	maxLength      = 2 * time.Minute
+	maxRate        = 2000
+	maxConnections = 15_000
+	maxReplicas    = 16
+	maxFiles       = 1 << 20
+)
+
+// Is reports whether a folder is an experiment of events.
+func Is(dir string) bool { return lab.KindOf(dir) == lab.Events }
+
+// Experiments returns the names of the experiments of events in a folder.
+func Experiments(dir string) (names []string, err error) {
+	files, err := filepath.Glob(filepath.Join(dir, "*", lab.ExperimentFile))
+	for _, f := range files {
+		if Is(filepath.Dir(f)) {
+			names = append(names, filepath.Base(filepath.Dir(f)))
+		}
+	}
+	return names, err
+}
+
+// ReadExperiment reads the experiment in a folder. If its file is invalid, the error is a
+// *yamlfile.Error.
+func ReadExperiment(dir string) (*Experiment, error) {
+	e := &Experiment{Name: filepath.Base(dir), Dir: dir}
+	f, err := yamlfile.Read(filepath.Join(dir, lab.ExperimentFile), e)
+	if err != nil {
+		return nil, err
+	}
+	return e, e.check(f)
+}
+
+func (e *Experiment) check(f *yamlfile.File) error {
+	switch {
+	case e.Title == "":
+		return f.Fault("$.title", "title is missing")
+	case e.Length <= 0 || time.Duration(e.Length) > maxLength:
+		return f.Fault("$.length", "length: want a time up to %v", maxLength)
+	case e.Timeout <= 0 || e.Timeout > e.Length:
+		return f.Fault("$.timeout", "timeout: want a time up to length")
+	case len(e.Groups) == 0 || len(e.Cases) == 0:
+		return f.Fault("$.clients", "want at least one of clients, and one of cases")
+	case e.Files < 0 || e.Files > maxFiles:
+		return f.Fault("$.files", "files: want 0 to %d, got %d", maxFiles, e.Files)
+	}
+	for i, g := range e.Groups {
+		if g.Name == "" || g.Method != "GET" && g.Method != "POST" || g.Rate <= 0 || g.Rate > maxRate {
+			return f.Fault(fmt.Sprintf("$.clients[%d]", i), "clients: want a name, method GET or POST, and a rate up to %d", maxRate)
+		}
+	}
+	for i := range e.Cases {
+		if key, what := e.caseFault(i); what != "" {
+			return f.Fault(fmt.Sprintf("$.cases[%d]%s", i, key), "cases: %s", what)
+		}
+	}
+	if e.gathers() {
+		if what := e.Crowd.fault(); what != "" {
+			return f.Fault("$.crowd", "crowd: %s", what)
+		}
+	}
+	if e.Nginx != "" {
+		if _, err := os.Stat(filepath.Join(e.Dir, e.Nginx)); err != nil {
+			return f.Fault("$.nginx", "nginx: %v", err)
+		}
+	}
+	return nil
+}
+
+// caseFault returns the key and the description of a case's first invalid value.
+func (e *Experiment) caseFault(i int) (key, what string) {
+	c := &e.Cases[i]
+	switch {
+	case c.Name == "" || c.Title == "" || c.About == "" || c.Contender == "":
+		return "", "want name, title, about and contender"
+	case slices.ContainsFunc(e.Cases[:i], func(o Case) bool { return o.Name == c.Name }):
+		return ".name", fmt.Sprintf("duplicate %q", c.Name)
+	case c.Replicas < 0 || c.Replicas > maxReplicas:
+		return ".replicas", fmt.Sprintf("replicas: want 0 to %d, got %d", maxReplicas, c.Replicas)
+	}
+	last := yamlfile.Duration(0)
+	for j, s := range c.Plan {
+		if what := s.fault(); what != "" {
+			return fmt.Sprintf(".plan[%d]", j), what
+		}
+		if s.At < last || s.At > e.Length {
+			return fmt.Sprintf(".plan[%d].at", j), "want ascending times up to length"
+		}
+		last = s.At
+	}
+	return "", ""
+}
+
+func (s *Step) fault() string {
+	all := []string{Restart, Start, Gather, Leave}
+	for name := range signals() {
+		all = append(all, name)
+	}
+	if !slices.Contains(all, s.Do) {
+		slices.Sort(all)
+		return fmt.Sprintf("do %q: want one of %s", s.Do, strings.Join(all, ", "))
+	}
+	return ""
+}
+
+// text returns the step as the report names it.
+func (s *Step) text() string {
+	if s.As != "" {
+		return s.As
+	}
+	return strings.TrimSpace(s.Do + " " + s.Of)
+}
+
+// gathers reports whether a crowd gathers in one of the cases.
+func (e *Experiment) gathers() bool {
+	return slices.ContainsFunc(e.Cases, func(c Case) bool {
+		return slices.ContainsFunc(c.Plan, func(s Step) bool { return s.Do == Gather })
+	})
+}
+
+func (c *Crowd) fault() string {
+	switch {
+	case !slices.Contains([]string{Headers, Uploads, Reads}, c.Behavior):
+		return fmt.Sprintf("behavior %q: want %s, %s or %s", c.Behavior, Headers, Uploads, Reads)
+	case c.Connections < 1 || c.Connections > maxConnections:
+		return fmt.Sprintf("connections: want 1 to %d, got %d", maxConnections, c.Connections)
+	case c.Every <= 0 || c.Bytes < 1:
+		return "want every, a time, and bytes, above 0"
+	}
+	return ""
+}

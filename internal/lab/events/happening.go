@@ -1,0 +1,167 @@
+package events
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/proc"
+	"github.com/tarehq/tare/internal/lab/timeline"
+)
+
+const (
+	// tick is how exactly steps happen at their times.
+	tick = 5 * time.Millisecond
+	// sampleEvery is the time between two samples of the memory.
+	sampleEvery = 500 * time.Millisecond
+	// endWithin is how long a process that is restarted may take to end. Then it is killed.
+	endWithin = 15 * time.Second
+)
+
+// happening is one case while it runs. One goroutine carries out the plan and takes the samples.
+type happening struct {
+	experiment *Experiment
+	plan       []Step
+	running    *contender.Running
+	result     *timeline.Case
+
+	started    time.Time
+	crowd      *crowd
+	restarting map[string]time.Time // roles whose process is ending, with when it is killed
+}
+
+// run lets all clients send requests while the plan happens.
+func (h *happening) run(ctx context.Context) error {
+	h.restarting = make(map[string]time.Time)
+	h.crowd = &crowd{Crowd: h.experiment.Crowd, address: h.running.Address}
+	h.started = time.Now()
+	length := time.Duration(h.experiment.Length)
+	var groups []*clients
+	var sending sync.WaitGroup
+	for i := range h.experiment.Groups {
+		c := &clients{
+			group: &h.experiment.Groups[i], address: h.running.Address, started: h.started,
+			timeout: time.Duration(h.experiment.Timeout),
+		}
+		groups = append(groups, c)
+		sending.Go(func() { c.run(ctx, length) })
+	}
+	err := h.follow(ctx, length)
+	h.crowd.leave()
+	sending.Wait()
+	for _, c := range groups {
+		h.result.Groups = append(h.result.Groups, c.traffic)
+	}
+	// A process that is stopped by SIGSTOP does not end.
+	for _, role := range h.running.Roles() {
+		_ = h.running.Signal(role, syscall.SIGCONT)
+	}
+	return err
+}
+
+// follow carries out the plan and takes samples until a time after the start.
+func (h *happening) follow(ctx context.Context, length time.Duration) error {
+	if err := h.sample(0); err != nil {
+		return err
+	}
+	next, sampled := 0, time.Duration(0)
+	for {
+		now := time.Since(h.started)
+		if now >= length {
+			return h.sample(now)
+		}
+		for next < len(h.plan) && now >= time.Duration(h.plan[next].At) {
+			if err := h.step(ctx, &h.plan[next]); err != nil {
+				return fmt.Errorf("%s: %w", h.plan[next].text(), err)
+			}
+			next++
+		}
+		if err := h.startEnded(now); err != nil {
+			return err
+		}
+		if now >= sampled+sampleEvery {
+			sampled = now
+			if err := h.sample(now); err != nil {
+				return err
+			}
+		}
+		if !pause(ctx, tick) {
+			return ctx.Err()
+		}
+	}
+}
+
+// step carries out one step.
+func (h *happening) step(ctx context.Context, s *Step) error {
+	role := s.Of
+	if role == "" {
+		role = contender.RoleApplication
+	}
+	h.mark(s.text())
+	switch s.Do {
+	case Gather:
+		h.crowd.gather(ctx)
+		return nil
+	case Leave:
+		h.crowd.leave()
+		return nil
+	case Start:
+		return h.running.StartAgain(role)
+	case Restart:
+		h.restarting[role] = time.Now().Add(endWithin)
+		return h.running.Signal(role, syscall.SIGTERM)
+	}
+	return h.running.Signal(role, signals()[s.Do])
+}
+
+// startEnded starts the processes that have ended because of a Restart.
+func (h *happening) startEnded(now time.Duration) error {
+	for role, deadline := range h.restarting {
+		ended, err := h.running.Ended(role)
+		if err != nil {
+			return err
+		}
+		switch {
+		case ended:
+			delete(h.restarting, role)
+			h.mark("the old process has ended")
+			if err := h.running.StartAgain(role); err != nil {
+				return err
+			}
+		case time.Now().After(deadline):
+			if err := h.running.Signal(role, syscall.SIGKILL); err != nil {
+				return err
+			}
+			h.restarting[role] = time.Now().Add(endWithin)
+		}
+	}
+	return nil
+}
+
+func (h *happening) mark(text string) {
+	h.result.Marks = append(h.result.Marks, timeline.Mark{At: time.Since(h.started), Text: text})
+}
+
+// sample records the memory of all processes, and the crowd.
+func (h *happening) sample(now time.Duration) error {
+	all, err := h.running.Processes()
+	if err != nil {
+		return err
+	}
+	slices.SortFunc(all, func(a, b proc.Process) int { return a.PID - b.PID })
+	all = slices.CompactFunc(all, func(a, b proc.Process) bool { return a.PID == b.PID })
+	s := timeline.Sample{At: now, Crowd: int(h.crowd.open.Load()), Ended: int(h.crowd.ended.Load())}
+	var memErr error
+	if s.Memory, memErr = proc.Resident(all); memErr != nil {
+		return memErr
+	}
+	var sockErr error
+	s.Sockets, sockErr = proc.SocketMemory()
+	h.result.Samples = append(h.result.Samples, s)
+	return errors.Join(sockErr)
+}

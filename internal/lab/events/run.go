@@ -1,0 +1,271 @@
+package events
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"slices"
+	"strings"
+	"text/template"
+	"time"
+
+	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/contender"
+	"github.com/tarehq/tare/internal/lab/timeline"
+	"github.com/tarehq/tare/internal/lab/yamlfile"
+	"github.com/tarehq/tare/internal/labrun"
+)
+
+// Options configure a run.
+type Options struct {
+	Root       string // the project's folder, absolute
+	Experiment string // a folder in experiments/
+
+	Only    []string         // these cases, by name; empty means all
+	Crowd   int              // connections of the crowd; 0 is the experiment's
+	Out     string           // results folder; "" is a new one in Results/results
+	Results string           // "" is Root
+	Tools   *contender.Tools // prepare the contenders; nil keeps their programs in Root/.cache
+	Flags   []string         // the command-line arguments that the report repeats
+	Guard   []string         // see contender.StageOptions
+
+	Logf     func(format string, args ...any) // may be nil
+	Progress func(Progress)                   // may be nil
+}
+
+// Progress is the progress of a run.
+type Progress struct {
+	Done, Total time.Duration
+	Case        string // its title
+}
+
+// runner carries out one run.
+type runner struct {
+	Options
+	experiment *Experiment
+	cases      []Case
+	contenders map[string]*contender.Contender // by case
+	conf       *template.Template              // nil without a front
+	run        *timeline.Run
+	dir        string
+}
+
+// Weigh runs an experiment and writes its results when it ends. It returns what was measured even
+// after an error; run is nil if nothing was started. The error is ctx's or the reason why the run
+// ended early.
+func Weigh(ctx context.Context, o Options) (run *timeline.Run, dir string, err error) {
+	w, err := prepare(ctx, o)
+	if err != nil {
+		return nil, "", err
+	}
+	stage, err := contender.NewStage(contender.StageOptions{Guard: o.Guard})
+	if err != nil {
+		return nil, "", err
+	}
+	if w.dir, err = labrun.ResultsDir(cmp.Or(o.Results, o.Root), o.Out, w.run.Started); err != nil {
+		w.warn("results cannot be written to disk: %v", err)
+	}
+	for i := range w.run.Cases {
+		if w.run.Cases[i].Absent != "" {
+			continue
+		}
+		w.progress(i)
+		if err = w.carryOut(ctx, stage, i); err != nil {
+			break
+		}
+	}
+	if closeErr := stage.Close(); closeErr != nil {
+		w.warn("cleaning up: %v", closeErr)
+	}
+	w.run.Seconds = time.Since(w.run.Started).Seconds()
+	return w.run, w.dir, err
+}
+
+// Prepare checks an experiment, and unpacks and builds its contenders. It does not start them.
+func Prepare(ctx context.Context, o Options) (*timeline.Run, error) {
+	w, err := prepare(ctx, o)
+	if err != nil {
+		return nil, err
+	}
+	return w.run, nil
+}
+
+func prepare(ctx context.Context, o Options) (*runner, error) {
+	e, err := ReadExperiment(filepath.Join(o.Root, "experiments", o.Experiment))
+	if err != nil {
+		return nil, err
+	}
+	if o.Crowd < 0 || o.Crowd > maxConnections {
+		return nil, &lab.UsageError{
+			Option: lab.OptionConnections, What: fmt.Sprintf("want 1 to %d, got %d", maxConnections, o.Crowd),
+		}
+	}
+	e.Crowd.Connections = cmp.Or(o.Crowd, e.Crowd.Connections)
+	if o.Tools == nil {
+		o.Tools = &contender.Tools{Cache: filepath.Join(o.Root, ".cache")}
+	}
+	w := &runner{Options: o, experiment: e, contenders: make(map[string]*contender.Contender)}
+	w.Tools.Logf = w.logf
+	if w.cases, err = e.chosen(o.Only); err != nil {
+		return nil, err
+	}
+	if e.Nginx != "" {
+		if w.conf, err = contender.ParseNginxConf(filepath.Join(e.Dir, e.Nginx)); err != nil {
+			return nil, err
+		}
+	}
+	cpus, err := contender.AllCPUs()
+	if err != nil {
+		return nil, err
+	}
+	w.run = &timeline.Run{
+		Tool: labrun.Version(), Experiment: e.Name, Flags: o.Flags, Title: e.Title, Question: e.Question,
+		Started: time.Now(), Length: time.Duration(e.Length), Timeout: time.Duration(e.Timeout),
+		Environment: labrun.Environment(len(cpus)),
+	}
+	for _, g := range e.Groups {
+		w.run.Groups = append(w.run.Groups, timeline.Group{Name: g.Name, PerSecond: g.Rate})
+	}
+	return w, w.gather(ctx)
+}
+
+// chosen returns the cases with the given names; without names it returns all.
+func (e *Experiment) chosen(only []string) (cases []Case, err error) {
+	var names []string
+	for _, c := range e.Cases {
+		names = append(names, c.Name)
+		if len(only) == 0 || slices.Contains(only, c.Name) {
+			cases = append(cases, c)
+		}
+	}
+	for _, name := range only {
+		if !slices.Contains(names, name) {
+			return nil, &lab.UsageError{
+				Option: lab.OptionOnly,
+				What:   fmt.Sprintf("%q is not in %s; want %s", name, e.Name, strings.Join(names, ", ")),
+			}
+		}
+	}
+	return cases, nil
+}
+
+// gather builds the contenders. It leaves out cases whose contender cannot be built, and returns an
+// error for a malformed file.
+func (w *runner) gather(ctx context.Context) error {
+	for _, c := range w.cases {
+		result := timeline.Case{Name: c.Name, Title: c.Title, About: c.About}
+		built, err := w.prepared(ctx, &c)
+		if malformed, ok := errors.AsType[*yamlfile.Error](err); ok {
+			return malformed
+		}
+		switch {
+		case ctx.Err() != nil:
+			return ctx.Err()
+		case err != nil:
+			result.Absent = err.Error()
+			w.logf("left out: %s: %v", c.Title, err)
+		default:
+			result.Versions = built.Versions
+			w.contenders[c.Name] = built
+		}
+		w.run.Cases = append(w.run.Cases, result)
+	}
+	return nil
+}
+
+// prepared returns the contender of a case. Cases that differ in settings share what was built.
+func (w *runner) prepared(ctx context.Context, c *Case) (*contender.Contender, error) {
+	isBuilt := func(o Case) bool { return o.Contender == c.Contender && w.contenders[o.Name] != nil }
+	if i := slices.IndexFunc(w.cases, isBuilt); i >= 0 {
+		shared := *w.contenders[w.cases[i].Name]
+		spec := *shared.Spec
+		spec.Set, shared.Spec = c.Set, &spec
+		return &shared, nil
+	}
+	spec, err := contender.Find(filepath.Join(w.Root, "contenders"), c.Contender)
+	if err != nil {
+		return nil, err
+	}
+	spec.Set = c.Set
+	return w.Tools.Prepare(ctx, spec)
+}
+
+// carryOut starts the contender of a case, lets clients send requests while its plan happens, and
+// ends it. A failure of the contender is in the case's result; the error is ctx's.
+func (w *runner) carryOut(ctx context.Context, stage *contender.Stage, i int) error {
+	c, result, built := &w.cases[i], &w.run.Cases[i], w.contenders[w.cases[i].Name]
+	cpus, err := contender.AllCPUs()
+	if err != nil {
+		return err
+	}
+	running, err := stage.Start(ctx, built, contender.Setting{
+		Cores: len(cpus), Host: "localhost", Conf: w.conf, Replicas: c.Replicas, Activated: c.Activated,
+		Files: w.experiment.Files,
+	}, ready)
+	if ctx.Err() != nil {
+		return ctx.Err()
+	}
+	if err != nil {
+		result.Absent = err.Error()
+		w.logf("left out: %s: %v", c.Title, err)
+		return nil
+	}
+	happen := &happening{experiment: w.experiment, plan: c.Plan, running: running, result: result}
+	err = happen.run(ctx)
+	if stopErr := running.Stop(); stopErr != nil {
+		w.warn("%s: stop: %v", c.Title, stopErr)
+	}
+	if err != nil && ctx.Err() == nil {
+		result.Absent = err.Error()
+		w.logf("failed: %s: %v", c.Title, err)
+		return nil
+	}
+	return err
+}
+
+var errNotReady = errors.New("the front responds, but the application behind it does not")
+
+// ready returns nil once a starting contender responds.
+func ready(ctx context.Context, address string) error {
+	const patience = 2 * time.Second
+	ctx, cancel := context.WithTimeout(ctx, patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+address+"/", nil)
+	if err != nil {
+		return err
+	}
+	t := &http.Transport{DisableKeepAlives: true}
+	resp, err := t.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	resp.Body.Close()
+	if resp.StatusCode >= http.StatusInternalServerError {
+		return errNotReady
+	}
+	return nil
+}
+
+func (w *runner) progress(i int) {
+	if w.Progress != nil {
+		length := time.Duration(w.experiment.Length)
+		w.Progress(Progress{
+			Done: time.Duration(i) * length, Total: time.Duration(len(w.cases)) * length, Case: w.cases[i].Title,
+		})
+	}
+}
+
+func (w *runner) logf(format string, args ...any) {
+	if w.Logf != nil {
+		w.Logf(format, args...)
+	}
+}
+
+func (w *runner) warn(format string, args ...any) {
+	text := fmt.Sprintf(format, args...)
+	w.run.Warnings = append(w.run.Warnings, text)
+	w.logf("%s", text)
+}

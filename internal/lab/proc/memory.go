@@ -1,0 +1,59 @@
+package proc
+
+import (
+	"fmt"
+	"os"
+	"strconv"
+	"strings"
+
+	"github.com/prometheus/procfs"
+)
+
+// Resident returns the resident memory of processes in bytes. Pages that several processes share
+// are counted for each. It leaves out ended processes.
+func Resident(processes []Process) (bytes int64, err error) {
+	for _, p := range processes {
+		pr, err := procfs.NewProc(p.PID)
+		if gone(err) {
+			continue
+		}
+		if err != nil {
+			return 0, fmt.Errorf("proc: %w", err)
+		}
+		stat, err := pr.Stat()
+		if gone(err) {
+			continue
+		}
+		if err != nil {
+			return 0, fmt.Errorf("proc: process %d (%s): %w", p.PID, p.Name, err)
+		}
+		bytes += int64(stat.ResidentMemory())
+	}
+	return bytes, nil
+}
+
+// SocketMemory returns the memory of all TCP sockets of this network namespace in the kernel, in
+// bytes.
+func SocketMemory() (bytes int64, err error) {
+	text, err := os.ReadFile("/proc/net/sockstat")
+	if err != nil {
+		return 0, fmt.Errorf("proc: %w", err)
+	}
+	for line := range strings.Lines(string(text)) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 || fields[0] != "TCP:" {
+			continue
+		}
+		for i := 1; i+1 < len(fields); i += 2 {
+			if fields[i] != "mem" {
+				continue
+			}
+			pages, err := strconv.ParseInt(fields[i+1], 10, 64)
+			if err != nil {
+				return 0, fmt.Errorf("proc: /proc/net/sockstat: %w", err)
+			}
+			return pages * int64(os.Getpagesize()), nil
+		}
+	}
+	return 0, fmt.Errorf("proc: /proc/net/sockstat has no memory of TCP")
+}

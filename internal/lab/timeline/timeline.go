@@ -1,0 +1,231 @@
+// Package timeline holds what clients received second by second while something happened to a
+// server, and shows it: sentences, a table, charts, files. It starts nothing and knows no clock.
+//
+// # Glossary
+//
+//   - A case is one server, or one way of replacing it, to which the experiment's events happen.
+//   - A group is clients that send requests in one way.
+//   - An outcome is what a client received for a request. All but Response are losses.
+//   - A crowd is many clients that send or read slowly on purpose.
+//   - A mark is an event of the case's plan.
+package timeline
+
+import (
+	"time"
+
+	"github.com/tarehq/tare/internal/lab/sample"
+)
+
+// Outcome is what a client received for a request.
+type Outcome string
+
+// The outcomes, in display order.
+const (
+	Response Outcome = "response"   // a complete response with a status below 400
+	Status   Outcome = "error page" // a response with another status, such as 502 of a front
+	Refused  Outcome = "refused"    // no connection could be opened
+	Closed   Outcome = "closed"     // the connection ended before the response was complete
+	Timeout  Outcome = "timeout"    // no complete response in time
+)
+
+// Outcomes returns all outcomes in display order.
+func Outcomes() []Outcome { return []Outcome{Response, Status, Refused, Closed, Timeout} }
+
+// Run is one run of an experiment of events. It is stored as run.json.
+type Run struct {
+	Tool        string             `json:"tool"` // version of tare
+	Experiment  string             `json:"experiment"`
+	Flags       []string           `json:"flags"`
+	Title       string             `json:"title"`
+	Question    string             `json:"question"`
+	Started     time.Time          `json:"started"`
+	Seconds     float64            `json:"seconds"`
+	Environment sample.Environment `json:"environment"`
+
+	Length  time.Duration `json:"lengthNs"`  // of each case
+	Timeout time.Duration `json:"timeoutNs"` // of a request
+	Groups  []Group       `json:"groups"`
+	Cases   []Case        `json:"cases"`
+
+	// Warnings are about the whole run, such as that it was interrupted.
+	Warnings []string `json:"warnings"`
+}
+
+// Group describes clients.
+type Group struct {
+	Name      string  `json:"name"`
+	PerSecond float64 `json:"perSecond"` // requests
+}
+
+// Case is what happened in one case.
+type Case struct {
+	Name     string   `json:"name"`
+	Title    string   `json:"title"`
+	About    string   `json:"about"`
+	Versions []string `json:"versions"`
+	// Absent is why the case was left out or ended early; otherwise it is empty.
+	Absent string `json:"absent,omitempty"`
+
+	Groups  []Traffic `json:"groups"` // in the order of Run.Groups
+	Marks   []Mark    `json:"marks"`
+	Samples []Sample  `json:"samples"` // from the start on
+}
+
+// Traffic is the requests of one group.
+type Traffic struct {
+	Seconds []Second `json:"seconds"` // by the second in which requests were due
+	// FirstLost and LastLost are when the first and the last lost request were due. They are
+	// meaningless without a loss.
+	FirstLost time.Duration `json:"firstLostNs"`
+	LastLost  time.Duration `json:"lastLostNs"`
+	// Statuses counts the responses by status.
+	Statuses map[int]int `json:"statuses"`
+}
+
+// Second is the requests of a group that were due in one second.
+type Second struct {
+	Outcomes map[Outcome]int `json:"outcomes"`
+	Slowest  time.Duration   `json:"slowestNs"` // of complete responses
+}
+
+// Mark is an event.
+type Mark struct {
+	At   time.Duration `json:"atNs"`
+	Text string        `json:"text"`
+}
+
+// Sample is the server's memory, and the crowd, at a moment.
+type Sample struct {
+	At      time.Duration `json:"atNs"`
+	Memory  int64         `json:"memoryBytes"`  // resident, of all processes of the case
+	Sockets int64         `json:"socketsBytes"` // of the kernel, for the TCP sockets of the whole machine
+	Crowd   int           `json:"crowd"`        // open connections of the crowd
+	Ended   int           `json:"ended"`        // its connections that the server has ended or refused
+}
+
+// Complete reports whether all cases ran to their end, without warnings.
+func (r *Run) Complete() bool {
+	for i := range r.Cases {
+		if r.Cases[i].Absent != "" {
+			return false
+		}
+	}
+	return len(r.Warnings) == 0
+}
+
+// Add counts a request that was due at a time after the start.
+func (t *Traffic) Add(due time.Duration, o Outcome, status int, took time.Duration) {
+	for len(t.Seconds) <= int(due/time.Second) {
+		t.Seconds = append(t.Seconds, Second{Outcomes: make(map[Outcome]int)})
+	}
+	s := &t.Seconds[due/time.Second]
+	first := t.lost() == 0
+	s.Outcomes[o]++
+	if status != 0 {
+		if t.Statuses == nil {
+			t.Statuses = make(map[int]int)
+		}
+		t.Statuses[status]++
+	}
+	if o == Response {
+		s.Slowest = max(s.Slowest, took)
+		return
+	}
+	if first || due < t.FirstLost {
+		t.FirstLost = due
+	}
+	t.LastLost = max(t.LastLost, due)
+}
+
+func (t *Traffic) lost() int {
+	n := 0
+	for i := range t.Seconds {
+		n += t.Seconds[i].Lost()
+	}
+	return n
+}
+
+// Sent returns the number of requests.
+func (s *Second) Sent() (n int) {
+	for _, of := range s.Outcomes {
+		n += of
+	}
+	return n
+}
+
+// Lost returns the number of requests without a complete response whose status is below 400.
+func (s *Second) Lost() int { return s.Sent() - s.Outcomes[Response] }
+
+// Total sums all groups of a case.
+func (c *Case) Total() (all Traffic) {
+	first := true
+	all.Statuses = make(map[int]int)
+	for i := range c.Groups {
+		g := &c.Groups[i]
+		for at := range g.Seconds {
+			if at == len(all.Seconds) {
+				all.Seconds = append(all.Seconds, Second{Outcomes: make(map[Outcome]int)})
+			}
+			for o, n := range g.Seconds[at].Outcomes {
+				all.Seconds[at].Outcomes[o] += n
+			}
+			all.Seconds[at].Slowest = max(all.Seconds[at].Slowest, g.Seconds[at].Slowest)
+		}
+		for status, n := range g.Statuses {
+			all.Statuses[status] += n
+		}
+		if g.lost() > 0 {
+			if first || g.FirstLost < all.FirstLost {
+				all.FirstLost = g.FirstLost
+			}
+			all.LastLost, first = max(all.LastLost, g.LastLost), false
+		}
+	}
+	return all
+}
+
+// Sum returns all seconds as one.
+func (t *Traffic) Sum() Second {
+	all := Second{Outcomes: make(map[Outcome]int)}
+	for i := range t.Seconds {
+		for o, n := range t.Seconds[i].Outcomes {
+			all.Outcomes[o] += n
+		}
+		all.Slowest = max(all.Slowest, t.Seconds[i].Slowest)
+	}
+	return all
+}
+
+// Peak returns the highest memory and crowd, and the memory at the start.
+func (c *Case) Peak() (first, most Sample) {
+	if len(c.Samples) == 0 {
+		return first, most
+	}
+	first = c.Samples[0]
+	for _, s := range c.Samples {
+		most.Memory, most.Sockets = max(most.Memory, s.Memory), max(most.Sockets, s.Sockets)
+		most.Crowd, most.Ended = max(most.Crowd, s.Crowd), max(most.Ended, s.Ended)
+	}
+	return first, most
+}
+
+// CrowdAt returns the crowd's connections at a time.
+func (c *Case) CrowdAt(at time.Duration) (n int) {
+	for _, s := range c.Samples {
+		if s.At > at {
+			break
+		}
+		n = s.Crowd
+	}
+	return n
+}
+
+// HasCrowd reports whether a case of the run had a crowd.
+func (r *Run) HasCrowd() bool {
+	for i := range r.Cases {
+		if _, most := r.Cases[i].Peak(); most.Crowd+most.Ended > 0 {
+			return true
+		}
+	}
+	return false
+}

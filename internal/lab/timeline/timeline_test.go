@@ -1,0 +1,140 @@
+package timeline
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+func TestMain(m *testing.M) { os.Exit(testkit.Tests{M: m}.Run()) }
+
+// exampleRun has one case without a loss, and one that lost requests beside a crowd.
+func exampleRun() *Run {
+	r := &Run{
+		Experiment: "deploy", Flags: []string{"--only", "a,b"}, Title: "A deploy", Question: "How many?",
+		Length: 3 * time.Second, Timeout: time.Second, Groups: []Group{{Name: "GET", PerSecond: 2}},
+		Cases: []Case{{Name: "a", Title: "upgrade", About: "One"}, {Name: "b", Title: "restart", About: "Other"}},
+	}
+	for i := range r.Cases {
+		var t Traffic
+		for n := range 6 {
+			due, o, status := time.Duration(n)*500*time.Millisecond, Response, 200
+			if i == 1 && (n == 2 || n == 3) {
+				o, status = Refused, 0
+			} else if i == 1 && n == 4 {
+				o, status = Status, 502
+			}
+			t.Add(due, o, status, time.Duration(n+1)*time.Millisecond)
+		}
+		r.Cases[i].Groups = []Traffic{t}
+		r.Cases[i].Marks = []Mark{{At: time.Second, Text: "SIGTERM"}}
+	}
+	return r
+}
+
+func TestRequestsAreCountedBySecond(t *testing.T) {
+	r := exampleRun()
+	total := r.Cases[1].Total()
+	sum := total.Sum()
+	if sum.Sent() != 6 || sum.Lost() != 3 || sum.Outcomes[Refused] != 2 || sum.Outcomes[Status] != 1 {
+		t.Errorf("%+v", sum)
+	}
+	if total.FirstLost != time.Second || total.LastLost != 2*time.Second || total.Statuses[502] != 1 {
+		t.Errorf("%+v", total)
+	}
+	if len(total.Seconds) != 3 || total.Seconds[1].Lost() != 2 || total.Seconds[0].Slowest != 2*time.Millisecond {
+		t.Errorf("%+v", total.Seconds)
+	}
+}
+
+// Outcomes arrive in any order.
+func TestLossesMayArriveLate(t *testing.T) {
+	var traffic Traffic
+	traffic.Add(2*time.Second, Timeout, 0, 0)
+	traffic.Add(time.Second, Closed, 0, 0)
+	traffic.Add(0, Response, 200, 0)
+	if traffic.FirstLost != time.Second || traffic.LastLost != 2*time.Second {
+		t.Errorf("%+v", traffic)
+	}
+}
+
+func TestVerdictCountsLosses(t *testing.T) {
+	r := exampleRun()
+	want := "No request was lost with upgrade. restart lost 3 of 6 requests, within 1.0 s."
+	if got := New(r).Verdict(); got != want {
+		t.Errorf("got %s", got)
+	}
+	r.Cases[1].Samples = []Sample{{Memory: 2e6}, {At: 900 * time.Millisecond, Memory: 9e6, Crowd: 500}}
+	r.Cases[0].Samples = []Sample{{Memory: 2e6}, {At: 900 * time.Millisecond, Memory: 3e6, Crowd: 500}}
+	want = "No request was lost with upgrade. restart lost 3 of 6 requests, from 500 slow connections on. " +
+		"Memory grew least with upgrade (1 MB) and most with restart (7 MB)."
+	if got := New(r).Verdict(); got != want {
+		t.Errorf("got %s", got)
+	}
+	if got := New(&Run{}).Verdict(); got != "Nothing was measured." {
+		t.Error(got)
+	}
+}
+
+func TestTextHasTheTimeline(t *testing.T) {
+	var b bytes.Buffer
+	if err := New(exampleRun()).WriteText(&b); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{".#o", "SIGTERM at 1.0 s", "error page", "tare weigh deploy --only a,b"} {
+		if !strings.Contains(b.String(), want) {
+			t.Errorf("no %q in:\n%s", want, b.String())
+		}
+	}
+}
+
+// The bars of a second are as high as its requests, and a loss is visible.
+func TestChartStacksOutcomes(t *testing.T) {
+	r := exampleRun()
+	c := New(r).Chart(&r.Cases[1])
+	heights := make(map[string]float64)
+	for _, b := range c.Bars {
+		heights[b.Class] += b.Height
+		if b.Y < c.Top-1 || b.Y+b.Height > c.Foot+1 {
+			t.Errorf("outside: %+v", b)
+		}
+	}
+	if heights["outcome-refused"] != barsHeight || heights["outcome-error-page"] != barsHeight/2 {
+		t.Errorf("%v", heights)
+	}
+	if c.Memory != "" || len(c.Marks) != 1 {
+		t.Errorf("%+v", c)
+	}
+	r.Cases[1].Samples = []Sample{{Memory: 1}, {At: time.Second, Memory: 2, Crowd: 3}}
+	if c = New(r).Chart(&r.Cases[1]); c.Memory == "" || c.Crowd == "" {
+		t.Error("a crowd has no lines")
+	}
+}
+
+func TestFilesAreWritten(t *testing.T) {
+	dir := t.TempDir()
+	r := exampleRun()
+	r.Cases = append(r.Cases, Case{Name: "c", Title: "nginx <b>", Absent: "nginx is missing"})
+	if err := New(r).WriteFiles(dir); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]string{
+		"report.html": "nginx &lt;b&gt;: nginx is missing", "report.md": "# A deploy",
+		"run.json":    `"experiment": "deploy"`,
+		"events.csv":  "case,clients,second,response,error_page,refused,closed,timeout,slowest_ms\na,GET,0,2,0,0,0,0,2",
+		"results.csv": "case,requests,lost", "memory.csv": "case,s,memory_bytes",
+	} {
+		text, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil || !strings.Contains(string(text), want) {
+			t.Errorf("%s: no %q (%v)", name, want, err)
+		}
+	}
+	if New(r).Complete() {
+		t.Error("a run without a case is complete")
+	}
+}
