@@ -26,7 +26,13 @@ PORTABLE := . ./fcgi ./upgrade ./load/... ./front/... ./internal/engine/... ./in
 RACELESS := Alloc|Amplification|WorkIs|Leftover|Idle(TLS|HTTP2)|KeptParts|ContendersServe|FaultsAreNamed|HardlyDiffers
 RACELESS_PACKAGES := ./front ./front/internal/cache ./internal/client ./internal/engine ./internal/engine/h2 ./internal/lab
 LAW := Document|Architecture|Decisions|Imports|Importers|Dependencies|NamedTests|Comments|OneComment|PackageState
-LAW := $(LAW)|AreShort|ExportedNames|Panics|Narrow|Words|Phrases|Flags|Raceless
+LAW := $(LAW)|AreShort|AreFew|ExportedNames|Panics|Narrow|Words|Phrases|Flags|Raceless|HasNoQUIC
+
+# The packages whose tests take longest begin first, so that no processor waits for the last of them.
+LONGEST := ./internal/cli ./internal/engine ./internal/lab . ./load ./front ./internal/lab/trial
+
+# By default a program with the race detector sleeps for a second before it exits. Tests start hundreds of them.
+test: export GORACE := atexit_sleep_ms=50
 
 test: programs ## run all tests: this is what CI runs
 	$(GO) vet ./...
@@ -35,15 +41,12 @@ test: programs ## run all tests: this is what CI runs
 	$(GO) -C contenders/engines test -benchtime 20ms .
 	$(GO) -C internal/grpctest vet ./...
 	$(GO) -C internal/grpctest test $(RACE) -tags poison ./...
-	GOOS=darwin $(GO) vet $(PORTABLE)
-	GOOS=windows $(GO) vet $(PORTABLE)
-	GOOS=linux GOARCH=386 $(GO) vet $(PORTABLE)
-	GOOS=linux GOARCH=arm $(GO) vet ./internal/poll/... ./internal/engine/...
+	$(GO) vet -tags http3 ./internal/cli
 	$(GO) test -run '$(RACELESS)|$(LAW)' .
 	$(GO) test -run '$(RACELESS)' -timeout 30m $(RACELESS_PACKAGES)
 	@# Most tests wait for processes, timeouts and each other. "go vet" has run above, except for the tag.
 	$(GO) vet -tags poison ./internal/poison
-	$(GO) test $(RACE) -tags poison -vet off -p 3 -parallel 4 -timeout 30m ./...
+	$(GO) test $(RACE) -tags poison -vet off -p 3 -parallel 4 -timeout 30m $(LONGEST) ./...
 
 # Every fuzz target of every package, found by its name. Their seeds run in "make test".
 FUZZTIME ?= 3m
@@ -82,6 +85,10 @@ LINTER := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 PROSE_LINTER := github.com/vale-cli/vale/v3/cmd/vale@v3.22.0
 
 lint: lint-prose ## run the linters
+	GOOS=darwin $(GO) vet $(PORTABLE) ./cmd/tare
+	GOOS=windows $(GO) vet $(PORTABLE)
+	GOOS=linux GOARCH=386 $(GO) vet $(PORTABLE)
+	GOOS=linux GOARCH=arm $(GO) vet ./internal/poll/... ./internal/engine/...
 	$(GO) run $(LINTER) run ./...
 	cd contenders && $(GO) run $(LINTER) run -c ../.golangci.yml ./...
 	cd contenders/engines && $(GO) run $(LINTER) run -c ../../.golangci.yml ./...

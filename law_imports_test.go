@@ -4,6 +4,7 @@ package tare_test
 
 import (
 	"go/build"
+	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -71,6 +72,8 @@ var bans = []ban{
 	{"front", ".", "the front works on any http.Server"},
 	{"front", "load/...", "handlers must not import the tools"},
 	{"front", "internal/lab/...", "handlers must not import the tools"},
+	{"front/internal/fetch", "front", "a request to an upstream knows no exchange"},
+	{"front/internal/fetch", "front/internal/cache", "a cache does not concern requests to upstreams"},
 	{"front/internal/cache", "internal/...", "a cache is independent of where responses come from"},
 	{"front/internal/cache", "front", "it gets its configuration from the caller"},
 	{"internal/dns", "net/http", "names are independent of what connections are for"},
@@ -183,6 +186,26 @@ var only = []struct {
 		"a configuration is plain data: it does not know who reads or serves it",
 	},
 	{
+		"front/internal/grammar", []string{module + "/front/conf"}, true,
+		"texts are independent of what they configure",
+	},
+	{
+		"front/internal/hostname", nil, true,
+		"names are independent of what has them",
+	},
+	{
+		"front/internal/uri", nil, true,
+		"paths are independent of requests",
+	},
+	{
+		"front/internal/replace", nil, true,
+		"text is independent of responses",
+	},
+	{
+		"front/internal/htpasswd", []string{module + "/front/files"}, true,
+		"passwords are independent of requests",
+	},
+	{
 		"load/compare",
 		[]string{module + "/load", module + "/load/hist", module + "/load/report", module + "/internal/lab/stat"}, true,
 		"a comparison uses results and the lab's statistics",
@@ -226,7 +249,7 @@ var onlyBy = map[string][]string{
 	"internal/testkit":             {"internal/testkit/programs"}, // tests only
 	"internal/testkit/programs":    nil,
 	"internal/testkit/upgrades":    nil,
-	"internal/client":              {".", "fcgi", "front"},
+	"internal/client":              {".", "fcgi", "front", "front/internal/fetch"},
 	"internal/engine":              {".", "fcgi"},
 	"internal/engine/exchange": {"internal/engine", "internal/engine/fastcgi", "internal/engine/h1",
 		"internal/engine/h2", "internal/engine/netconn", "internal/engine/shard"},
@@ -237,16 +260,18 @@ var onlyBy = map[string][]string{
 	"internal/engine/predict": {"internal/engine/shard"},
 	"internal/engine/reuse":   {"internal/engine/netconn", "internal/engine/shard"},
 	"internal/engine/shard":   {"internal/engine"},
+	"front/http3":             {"internal/cli"}, // only with the build tag http3
 	"internal/acme":           {"front/server"},
 	"internal/dns":            {"front"},
 	"internal/dns/dnstest":    nil, // tests only
 	"internal/pcre":           {"front"},
-	"internal/poison":         {"front", "internal/client", "internal/engine/exchange", "internal/engine/h2"},
-	"internal/privilege":      {"internal/cli", "front/server"},
-	"internal/listen":         {"internal/cli", "front/server", "upgrade"},
-	"internal/sdnotify":       {"front/server", "upgrade"},
-	"internal/safefile":       {"internal/acme", "internal/anchor", "internal/cli", "internal/listen", "front/server"},
-	"internal/lab":            {"internal/cli"},
+	"internal/poison": {"front", "front/internal/fetch", "internal/client", "internal/engine/exchange",
+		"internal/engine/h2"},
+	"internal/privilege": {"internal/cli", "front/server"},
+	"internal/listen":    {"internal/cli", "front/server", "upgrade"},
+	"internal/sdnotify":  {"front/server", "upgrade"},
+	"internal/safefile":  {"internal/acme", "internal/anchor", "internal/cli", "internal/listen", "front/server"},
+	"internal/lab":       {"internal/cli"},
 	"internal/application": {"internal/cli", "internal/lab/project", "contenders/ceiling",
 		"contenders/faults", "contenders/fasthttp", "contenders/nethttp", "contenders/routes-fasthttp",
 		"contenders/tare", "contenders/tare-front-bound"},
@@ -391,6 +416,19 @@ func TestLibraryHasNoDependencies(t *testing.T) {
 			if !isOurs(path) && !inStandardLibrary(path) {
 				t.Errorf("the library imports %s, through %s", path, dep)
 			}
+		}
+	}
+}
+
+// HTTP/3 is an option: the default binary does not carry QUIC.
+func TestDefaultBinaryHasNoQUIC(t *testing.T) {
+	for tags, want := range map[string]bool{"": false, "http3": true} {
+		out, err := exec.Command("go", "list", "-deps", "-tags", tags, "./cmd/tare").Output()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Contains(string(out), "github.com/quic-go/"); got != want {
+			t.Errorf("with the tags %q: QUIC is in the binary: %v", tags, got)
 		}
 	}
 }

@@ -15,20 +15,8 @@ import (
 // Tests that are skipped with the race detector, or not compiled, are in the lists of the Makefile,
 // by which "make test" runs them without it.
 func TestRacelessTestsRun(t *testing.T) {
-	text, err := os.ReadFile("Makefile")
-	if err != nil {
-		t.Fatal(err)
-	}
-	variable := func(name string) (value string) {
-		for line := range strings.Lines(string(text)) {
-			if rest, ok := strings.CutPrefix(line, name+" := "); ok {
-				value = strings.ReplaceAll(strings.TrimSuffix(rest, "\n"), "$("+name+")", value)
-			}
-		}
-		return value
-	}
-	rooms := strings.Fields(variable("RACELESS_PACKAGES"))
-	names, law := regexp.MustCompile(variable("RACELESS")), regexp.MustCompile(variable("LAW"))
+	rooms := strings.Fields(makeVariable(t, "RACELESS_PACKAGES"))
+	names, law := regexp.MustCompile(makeVariable(t, "RACELESS")), regexp.MustCompile(makeVariable(t, "LAW"))
 	_, all := files(t)
 	found := 0
 	for file, f := range all {
@@ -51,6 +39,24 @@ func TestRacelessTestsRun(t *testing.T) {
 	if found < 10 {
 		t.Errorf("found only %d tests", found)
 	}
+}
+
+// makeVariable returns the value of a variable of the Makefile.
+func makeVariable(t *testing.T, name string) (value string) {
+	t.Helper()
+	text, err := os.ReadFile("Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(strings.ReplaceAll(string(text), "\\\n", " ")) {
+		if rest, ok := strings.CutPrefix(line, name+" := "); ok {
+			value = strings.ReplaceAll(strings.TrimSuffix(rest, "\n"), "$("+name+")", value)
+		}
+	}
+	if value == "" {
+		t.Fatalf("the Makefile has no %s", name)
+	}
+	return value
 }
 
 // isRaceless reports whether a file is not compiled with the race detector.

@@ -60,8 +60,9 @@ type Server struct {
 	// HeapReserve limits, in bytes, how far the heap may grow beyond twice its live size while the
 	// Server is busy. The garbage collector would otherwise run many times a second, because a
 	// server's heap is small. 0 means 16 MB, or 4 MB if GOMAXPROCS is 1. A negative number turns
-	// the reserve off, and so does a GOGC or GOMEMLIMIT that is set. It is read when Serve is first
-	// called.
+	// the reserve off, and so does a GOGC or GOMEMLIMIT that is set. Unless it is off, a Server that
+	// rests after hundreds of TLS handshakes runs the collector once, and returns free memory to the
+	// system. HeapReserve is read when Serve is first called.
 	HeapReserve int64
 
 	once   sync.Once

@@ -93,7 +93,7 @@ func (b *boundHandler) respond(x *exchange, rest, host string) outcome {
 	clear(header)
 	// The handler may have read the client's body.
 	return x.accelRedirect(w.redirectTo, redirected,
-		!hasBody(x) || x.hasReceived() && x.proxy.clientBody.isAvailable())
+		!hasBody(x) || x.hasReceived() && x.proxy.clientBody.IsAvailable())
 }
 
 // prepareSubrequest prepares the call for a subrequest. Variables show the response as that of an
@@ -149,7 +149,7 @@ func (b *boundHandler) setBody(x *exchange, r *http.Request) (err error) {
 	case b.proxy.from.NoBody, x.method != x.r.Method:
 		r.Body, r.ContentLength = http.NoBody, 0
 	case x.hasReceived():
-		r.Body, err = x.proxy.clientBody.open()
+		r.Body, err = x.proxy.clientBody.Open()
 	}
 	return err
 }
@@ -169,7 +169,7 @@ func (b *boundHandler) buildHeader(x *exchange) http.Header {
 		}
 	}
 	h.addFields(x, to)
-	h.setConnection(x, to, &requestSpec{})
+	h.setConnection(x, to)
 	return to
 }
 

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/uri"
 )
 
 // Statuses of nginx's own, besides 444.
@@ -132,7 +133,7 @@ func (p *errorPage) serve(x *exchange) outcome {
 		if x.method != http.MethodHead {
 			x.method = http.MethodGet
 		}
-		return x.redirect(splitArgs(target))
+		return x.redirect(uri.Split(target))
 	case strings.HasPrefix(target, "@"):
 		return x.redirectNamed(target)
 	}

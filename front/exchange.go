@@ -6,6 +6,8 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/front/internal/hostname"
+	"github.com/tarehq/tare/front/internal/uri"
 	"github.com/tarehq/tare/internal/poison"
 )
 
@@ -137,7 +139,7 @@ func (x *exchange) run() {
 // findHost finds the host, and rejects requests that no location may see.
 func (x *exchange) findHost() outcome {
 	group := x.plan.hosts.groupOf(x.r)
-	name, ok := hostName(x.hostHeader)
+	name, ok := hostname.Parse(x.hostHeader)
 	var status int
 	x.host, status = group.selectHost(x, name)
 	x.loc = &x.host.defaults
@@ -228,7 +230,7 @@ func (x *exchange) restart(next entry) outcome {
 
 // redirect redirects internally to a decoded path and a query of the same host.
 func (x *exchange) redirect(path, args string) outcome {
-	path, ok := cleanPath(path, true)
+	path, ok := uri.CleanPath(path, true)
 	if !ok {
 		return x.fail(http.StatusInternalServerError)
 	}

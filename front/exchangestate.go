@@ -86,9 +86,9 @@ func (x *exchange) complete() {
 	if x.out != nil {
 		x.out.finish()
 	}
-	if len(x.limitReleases) > 0 && x.r.ProtoMajor == 2 && x.loggedStatus == 0 {
-		// HTTP/2 sends the end of a body after the handler returns, and limit_conn counts until
-		// then.
+	if len(x.limitReleases) > 0 && x.r.ProtoMajor >= 2 && x.loggedStatus == 0 {
+		// HTTP/2 and HTTP/3 send the end of a body after the handler returns, and limit_conn counts
+		// until then.
 		_ = http.NewResponseController(x.serverWriter()).Flush()
 	}
 	x.isComplete = true

@@ -7,12 +7,13 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // expires is an Expires, compiled.
 type expires struct {
 	text     text
-	constant conf.Expiry // if text is constant
+	constant grammar.Expiry // if text is constant
 	modified bool
 }
 
@@ -27,10 +28,10 @@ func (c *compiler) expires(e *conf.Expires) (*expires, error) {
 	}
 	out := &expires{text: value, modified: e.Modified}
 	if value.constant() {
-		if out.constant, err = conf.ParseExpiry(string(e.Text), e.Modified); err != nil {
+		if out.constant, err = grammar.ParseExpiry(string(e.Text), e.Modified); err != nil {
 			return nil, fmt.Errorf("expires: %w", err)
 		}
-		if out.constant.Kind == conf.ExpiryOff {
+		if out.constant.Kind == grammar.ExpiryOff {
 			return nil, nil
 		}
 	}
@@ -42,17 +43,17 @@ func (e *expires) set(x *exchange, header http.Header) {
 	what := e.constant
 	if !e.text.constant() {
 		var err error
-		if what, err = conf.ParseExpiry(e.text.eval(x), e.modified); err != nil {
+		if what, err = grammar.ParseExpiry(e.text.eval(x), e.modified); err != nil {
 			return // as in nginx
 		}
 	}
 	var at, control string
 	switch now := time.Now(); what.Kind {
-	case conf.ExpiryOff:
+	case grammar.ExpiryOff:
 		return
-	case conf.ExpiryEpoch:
+	case grammar.ExpiryEpoch:
 		at, control = "Thu, 01 Jan 1970 00:00:01 GMT", "no-cache"
-	case conf.ExpiryMax:
+	case grammar.ExpiryMax:
 		at, control = "Thu, 31 Dec 2037 23:55:55 GMT", "max-age=315360000"
 	default:
 		until := expiresAt(what, now, e.modified, header)
@@ -65,8 +66,8 @@ func (e *expires) set(x *exchange, header http.Header) {
 }
 
 // expiresAt returns when a response of now expires.
-func expiresAt(e conf.Expiry, now time.Time, modified bool, header http.Header) time.Time {
-	if e.Kind == conf.ExpiryAt {
+func expiresAt(e grammar.Expiry, now time.Time, modified bool, header http.Header) time.Time {
+	if e.Kind == grammar.ExpiryAt {
 		y, m, d := now.Date()
 		until := time.Date(y, m, d, 0, 0, int(e.After/time.Second), 0, now.Location())
 		if !until.After(now) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/uri"
 )
 
 // A Finding is what a phase would do with a request.
@@ -89,9 +90,10 @@ func (x *exchange) explainEnd(phase string, out outcome) outcome {
 	if e := x.plan.options.explain; e != nil {
 		switch status := x.errorStatus; {
 		case out == relocate && status != 0:
-			e.add(x, phase, "", "rejects the request with %d; the error page is %s", status, withArgs(x.path, x.args))
+			e.add(x, phase, "", "rejects the request with %d; the error page is %s", status,
+				uri.WithQuery(x.path, x.args))
 		case out == relocate:
-			e.add(x, phase, "", "continues with %s", withArgs(x.path, x.args))
+			e.add(x, phase, "", "continues with %s", uri.WithQuery(x.path, x.args))
 		case status != 0:
 			e.add(x, phase, "", "rejects the request with %d", status)
 		}
@@ -168,10 +170,10 @@ func (c *compiler) explainStep(s conf.Step, do action) (action, error) {
 		}, err
 	case conf.Rewrite:
 		return func(x *exchange) (outcome, bool) {
-			before := withArgs(x.path, x.args)
+			before := uri.WithQuery(x.path, x.args)
 			out, ends := do(x)
 			text := "is not changed"
-			if now := withArgs(x.path, x.args); now != before {
+			if now := uri.WithQuery(x.path, x.args); now != before {
 				text = "becomes " + now
 			} else if out == responded {
 				text = "is redirected"

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/uri"
 )
 
 // explainContent replaces content by what adds findings about it.
@@ -64,7 +65,7 @@ func (e *explainedContent) proxy(x *exchange, p *proxy) {
 	}
 	switch {
 	case p.target.isFastCGI:
-		e.explanation.add(x, "content", e.from.Pos, "fastcgi_pass %s: %s %s", to, method, withArgs(x.path, x.args))
+		e.explanation.add(x, "content", e.from.Pos, "fastcgi_pass %s: %s %s", to, method, uri.WithQuery(x.path, x.args))
 	case p.target.hasScheme:
 		e.explanation.add(x, "content", e.from.Pos, "proxy_pass %s: %s %s", to, method, p.uri.requestTarget(x, ""))
 	default:

@@ -65,8 +65,9 @@ func (x *exchange) requestField(name string) []string {
 // field's.
 func (s *upstreamRequest) addUnusualFields(p *client.Params) {
 	var names []string
-	for name := range s.spec.header {
-		if !http1.PlainName(name) && s.spec.fields.allows(name) && s.proxy.fastcgi.passesField(name, s.spec.header) {
+	header, fastcgi := s.request.Spec.Header, s.proxy.fastcgi
+	for name := range header {
+		if !http1.PlainName(name) && s.params.fields.allows(name) && fastcgi.passesField(name, header) {
 			names = append(names, name)
 		}
 	}
@@ -74,11 +75,11 @@ func (s *upstreamRequest) addUnusualFields(p *client.Params) {
 	added := make(map[string]bool)
 	for _, name := range names {
 		confused := confusedWith(name)
-		if confused != name && s.spec.header[confused] != nil || s.proxy.fastcgi.setFields[confused] ||
+		if confused != name && header[confused] != nil || fastcgi.setFields[confused] ||
 			confused == "Proxy" || added[confused] {
 			continue
 		}
 		added[confused] = true
-		p.Add("HTTP_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")), joinValues(s.spec.header[name]))
+		p.Add("HTTP_"+strings.ToUpper(strings.ReplaceAll(name, "-", "_")), joinValues(header[name]))
 	}
 }

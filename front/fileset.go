@@ -9,6 +9,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/files"
+	"github.com/tarehq/tare/front/internal/uri"
 )
 
 // fileSet is the content of a location that serves files.
@@ -104,7 +105,7 @@ func (f *fileSet) serveUnreadable(x *exchange, kind files.Kind) outcome {
 
 // redirectToSlash redirects the client to the path of a directory.
 func (f *fileSet) redirectToSlash(x *exchange) outcome {
-	return x.sendRedirect(http.StatusMovedPermanently, withArgs(escapePath(x.path+"/"), x.args))
+	return x.sendRedirect(http.StatusMovedPermanently, uri.WithQuery(uri.EscapePath(x.path+"/"), x.args))
 }
 
 // directory redirects internally to the index of a directory, or lists the directory.

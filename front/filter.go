@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/replace"
 )
 
 // filters are what a location does to responses, and whether it observes them.
@@ -86,7 +87,7 @@ type writer struct {
 	switchBytes    int64 // length of a tunnel's 101 head
 
 	held     *heldResponse   // the beginning of the response, until its filters are known
-	replacer *replacer       // nil replaces nothing
+	replacer *replace.Writer // nil replaces nothing
 	compress *compressWriter // nil compresses nothing
 	gunzip   *gunzipWriter   // nil decompresses nothing
 	trailers bool            // trailer fields follow the body
@@ -341,7 +342,7 @@ func (w *writer) finish() {
 		_ = w.held.release(w, w.held.body, true) // an error means that the client has gone
 	}
 	if w.replacer != nil {
-		_ = w.replacer.close()
+		_ = w.replacer.Close()
 	}
 	if w.compress != nil {
 		_ = w.compress.close()

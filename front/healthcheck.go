@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/front/internal/upstream"
 )
 
@@ -49,7 +50,7 @@ func (c *compiler) healthCheck(p *proxy) error {
 	if err != nil {
 		return fmt.Errorf("health check: %w", err)
 	}
-	key := fmt.Sprintf("%s %+v %+v %s", g.name, settings, from.Match, probe.key())
+	key := fmt.Sprintf("%s %+v %+v %s", g.servers.Name, settings, from.Match, probe.key())
 	if c.checks[key] || c.options.inMemory { // another location checks the same, or nothing is served
 		return nil
 	}
@@ -58,15 +59,15 @@ func (c *compiler) healthCheck(p *proxy) error {
 	}
 	c.checks[key] = true
 	logger := c.options.logger()
-	check := g.peers.NewCheck(upstream.CheckConfig{
+	check := g.servers.Peers.NewCheck(upstream.CheckConfig{
 		Key: key, Interval: cmp.Or(from.Interval, defaultCheckInterval), Jitter: from.Jitter,
 		Fails: cmp.Or(from.Fails, 1), Passes: cmp.Or(from.Passes, 1), Mandatory: from.Mandatory,
 		Persistent: from.Persistent, Probe: probe.check,
 		Report: func(addr string, err error) {
 			if err != nil {
-				logger.Printf("upstream %s: server %s is unhealthy: %v", g.name, addr, err)
+				logger.Printf("upstream %s: server %s is unhealthy: %v", g.servers.Name, addr, err)
 			} else {
-				logger.Printf("upstream %s: server %s is healthy", g.name, addr)
+				logger.Printf("upstream %s: server %s is healthy", g.servers.Name, addr)
 			}
 		},
 	})
@@ -96,7 +97,7 @@ func (c *compiler) probe(p *proxy) (*probe, error) {
 	from := p.from.Check
 	b := &probe{
 		proxy: p, port: from.Port, uri: cmp.Or(from.URI, "/"), host: p.target.name.host, header: make(http.Header),
-		timeout: p.connectTimeout + p.readTimeout,
+		timeout: p.settings.ConnectTimeout + p.settings.ReadTimeout,
 	}
 	if target, err := url.ParseRequestURI(b.uri); err != nil || target.IsAbs() {
 		return nil, fmt.Errorf("invalid uri %q", b.uri)
@@ -115,13 +116,13 @@ func (c *compiler) probe(p *proxy) (*probe, error) {
 	b.transport = &http.Transport{
 		Protocols: new(http.Protocols), DialContext: b.dial, DialTLSContext: b.dialTLS, DisableCompression: true,
 		DisableKeepAlives: from.KeepaliveTime == 0, IdleConnTimeout: from.KeepaliveTime, MaxIdleConnsPerHost: 1,
-		MaxResponseHeaderBytes: maxUpstreamHead,
+		MaxResponseHeaderBytes: fetch.MaxHead,
 	}
 	if p.tls != nil {
-		b.tls = p.tls.config(hostOnly(cmp.Or(constantText(&p.tls.verifyName), b.host)))
+		b.tls = p.tls.Config(fetch.CertificateName(cmp.Or(constantText(&p.tlsName), b.host)))
 	}
 	switch protocols := b.transport.Protocols; {
-	case !p.header.isHTTP2:
+	case !p.settings.IsHTTP2:
 		protocols.SetHTTP1(true)
 	case b.tls == nil:
 		protocols.SetUnencryptedHTTP2(true)
@@ -171,7 +172,7 @@ func (b *probe) dial(ctx context.Context, _, addr string) (net.Conn, error) {
 		}
 		server = net.JoinHostPort(server, strconv.Itoa(b.port))
 	}
-	d := net.Dialer{Timeout: b.proxy.connectTimeout}
+	d := net.Dialer{Timeout: b.proxy.settings.ConnectTimeout}
 	return d.DialContext(ctx, network, server)
 }
 

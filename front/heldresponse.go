@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 const (
@@ -126,7 +126,7 @@ func declaredLength(header http.Header) (int64, bool) {
 	if value == "" {
 		return 0, false
 	}
-	n, err := conf.ParseNumber(value)
+	n, err := grammar.ParseNumber(value)
 	return n, err == nil
 }
 

@@ -5,9 +5,9 @@ import (
 	"net"
 	"net/http"
 	"net/netip"
-	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/hostname"
 )
 
 // host is a Host, compiled.
@@ -32,6 +32,7 @@ type host struct {
 type hosts struct {
 	any   *hostGroup // for all other addresses
 	ports []portGroups
+	quic  []portGroups // of UDP
 	unix  map[string]*hostGroup
 }
 
@@ -52,7 +53,7 @@ type hostGroup struct {
 	defaultHost   *host // for unknown names
 	hosts         int
 	isSingle      bool // names do not matter
-	names         *hostNames[*host]
+	names         *hostname.Map[*host]
 	patterns      []hostPattern
 	requestsCerts bool // one of the hosts requests client certificates
 }
@@ -64,7 +65,7 @@ type hostPattern struct {
 
 // groupOf returns the hosts of the address that a request was received at.
 func (h *hosts) groupOf(r *http.Request) *hostGroup {
-	if h.ports == nil && h.unix == nil {
+	if h.ports == nil && h.unix == nil && h.quic == nil {
 		return h.any
 	}
 	local, _ := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
@@ -76,7 +77,9 @@ func (h *hosts) groupAt(local net.Addr) *hostGroup {
 	var g *hostGroup
 	switch a := local.(type) {
 	case *net.TCPAddr:
-		g = h.tcp(a)
+		g = groupIn(h.ports, a.Port, a.IP)
+	case *net.UDPAddr:
+		g = groupIn(h.quic, a.Port, a.IP)
 	case *net.UnixAddr:
 		g = h.unix[a.Name]
 	}
@@ -86,16 +89,17 @@ func (h *hosts) groupAt(local net.Addr) *hostGroup {
 	return g
 }
 
-func (h *hosts) tcp(a *net.TCPAddr) *hostGroup {
-	for i := range h.ports {
-		p := &h.ports[i]
-		if int(p.port) != a.Port {
+// groupIn returns the hosts of an IP address and port, or nil.
+func groupIn(ports []portGroups, port int, at net.IP) *hostGroup {
+	for i := range ports {
+		p := &ports[i]
+		if int(p.port) != port {
 			continue
 		}
 		if p.addrs == nil && p.v6 == nil {
 			return p.v4
 		}
-		ip, _ := netip.AddrFromSlice(a.IP)
+		ip, _ := netip.AddrFromSlice(at)
 		ip = ip.Unmap()
 		for _, a := range p.addrs {
 			if a.addr == ip {
@@ -123,7 +127,7 @@ func (g *hostGroup) lookup(x *exchange, name string) *host {
 	if g.isSingle {
 		return g.defaultHost
 	}
-	if h, ok := g.names.find(name); ok {
+	if h, ok := g.names.Find(name); ok {
 		return h
 	}
 	for i := range g.patterns {
@@ -132,52 +136,4 @@ func (g *hostGroup) lookup(x *exchange, name string) *host {
 		}
 	}
 	return nil
-}
-
-// hostName returns the normalized name of a Host field: without port and trailing dot, in lower
-// case. It returns false for an invalid name.
-func hostName(s string) (name string, ok bool) {
-	end, upper := 0, false
-	if s != "" && s[0] == '[' {
-		if end = strings.IndexByte(s, ']') + 1; end == 0 {
-			return "", false
-		}
-		for i := range end {
-			if s[i] != ':' && !inHostName(s[i]) {
-				return "", false
-			}
-		}
-		upper = true // it may have upper-case letters
-	} else {
-		for end < len(s) && inHostName(s[end]) && (s[end] != '.' || end == 0 || s[end-1] != '.') {
-			upper = upper || s[end]-'A' <= 'Z'-'A'
-			end++
-		}
-	}
-	if !isPort(s[end:]) {
-		return "", false
-	}
-	if name = strings.TrimSuffix(s[:end], "."); upper {
-		name = lowerASCII(name)
-	}
-	return name, name != "" || end == 0 // a single dot is not a name
-}
-
-// inHostName reports whether a byte is allowed in a host's name.
-func inHostName(c byte) bool {
-	const ( // one bit for each allowed byte from ! to ?, and from @ to ~
-		low  uint64 = 1<<'@' - 1<<'!' - 1<<'"' - 1<<'#' - 1<<',' - 1<<'/' - 1<<':' - 1<<'<' - 1<<'>' - 1<<'?'
-		high uint64 = 1<<('\x7f'-'@') - 1 - 1 - 1<<('\\'-'@')
-	)
-	return c >= 0x80 || c < '@' && low>>c&1 == 1 || c >= '@' && high>>(c-'@')&1 == 1
-}
-
-// isPort reports whether s is empty, or a colon and digits.
-func isPort(s string) bool {
-	for i := range len(s) {
-		if c := s[i]; i == 0 && c != ':' || i > 0 && (c < '0' || c > '9') {
-			return false
-		}
-	}
-	return true
 }

@@ -10,24 +10,6 @@ import (
 	"github.com/tarehq/tare/front/conf"
 )
 
-func TestHostNameIsNormalized(t *testing.T) {
-	for in, want := range map[string]string{ // "!": invalid
-		"": "", "a.example": "a.example", "A.Example:80": "a.example", "a.example.": "a.example",
-		"a.example.:80": "a.example", "a:": "a", "[::1]:80": "[::1]", "[::1]": "[::1]", "[::1": "!",
-		"[::1]x": "!", "a:b": "!",
-		"a:1:2": "!", "::1": "!", "a..b": "!", "a b": "!", "a/b": "!", "a\x7f": "!", "a,b": "!", "u@a": "!",
-		"a#b": "!", "1.2.3.4:5": "1.2.3.4", "ä": "ä", ".a": ".a",
-	} {
-		got, ok := hostName(in)
-		if !ok {
-			got = "!"
-		}
-		if got != want {
-			t.Errorf("%q: %q, want %q", in, got, want)
-		}
-	}
-}
-
 func hostListening(name string, listen ...string) conf.Host {
 	h := conf.Host{Steps: []conf.Step{conf.Return{Status: 200, Text: conf.Text(name)}}, Names: []string{name}}
 	for _, l := range listen {

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/hostname"
 )
 
 // host compiles a Host.
@@ -51,7 +52,7 @@ func foldName(name string) string {
 	if strings.HasPrefix(name, "~") {
 		return name
 	}
-	return strings.TrimSuffix(lowerASCII(name), ".")
+	return strings.TrimSuffix(hostname.LowerASCII(name), ".")
 }
 
 // listen makes a hostGroup for each address. Hosts without an address are in all of them.
@@ -94,7 +95,7 @@ func (c *compiler) listen(all []*host) error {
 
 // hostsAt makes the group of an address.
 func (c *compiler) hostsAt(addr string, all []*host) (*hostGroup, error) {
-	g := &hostGroup{names: newHostNames[*host]()}
+	g := &hostGroup{names: hostname.NewMap[*host]()}
 	var declared *host // the host with Default
 	for i, h := range all {
 		from := &c.config.Hosts[i]
@@ -128,7 +129,7 @@ func (c *compiler) hostsAt(addr string, all []*host) (*hostGroup, error) {
 	if declared != nil {
 		g.defaultHost = declared
 	}
-	g.isSingle = len(g.patterns) == 0 && (g.hosts == 1 || g.names.size() == 0)
+	g.isSingle = len(g.patterns) == 0 && (g.hosts == 1 || g.names.Len() == 0)
 	return g, nil
 }
 
@@ -136,7 +137,7 @@ func (c *compiler) hostsAt(addr string, all []*host) (*hostGroup, error) {
 func (c *compiler) addName(g *hostGroup, h *host, name string) error {
 	source, ok := strings.CutPrefix(name, "~")
 	if !ok {
-		return g.names.add(name, h)
+		return g.names.Add(name, h)
 	}
 	p, err := c.pattern(source, true)
 	g.patterns = append(g.patterns, hostPattern{p, h})
@@ -175,15 +176,19 @@ func (h *hosts) add(addr string, g *hostGroup) error {
 		h.unix[path] = g
 		return nil
 	}
-	star := strings.HasPrefix(addr, "*:")
-	if star {
-		addr = "0.0.0.0" + addr[1:]
+	ports, text := &h.ports, addr
+	if rest, ok := strings.CutPrefix(addr, "quic:"); ok {
+		ports, text = &h.quic, rest
 	}
-	ap, err := netip.ParseAddrPort(addr)
+	if strings.HasPrefix(text, "*:") {
+		text = "0.0.0.0" + text[1:]
+	}
+	ap, err := netip.ParseAddrPort(text)
 	if err != nil {
-		return fmt.Errorf("invalid listen address %q: want IP:PORT, [IPv6]:PORT, *:PORT or unix:PATH", addr)
+		return fmt.Errorf("invalid listen address %q: want IP:PORT, [IPv6]:PORT, *:PORT or unix:PATH, and quic: before ports of UDP",
+			addr)
 	}
-	p := h.port(ap.Port())
+	p := portIn(ports, ap.Port())
 	switch ip := ap.Addr().Unmap(); {
 	case ip == netip.IPv4Unspecified():
 		p.v4 = g
@@ -195,12 +200,13 @@ func (h *hosts) add(addr string, g *hostGroup) error {
 	return nil
 }
 
-func (h *hosts) port(port uint16) *portGroups {
-	for i := range h.ports {
-		if h.ports[i].port == port {
-			return &h.ports[i]
+// portIn returns the groups of a port.
+func portIn(all *[]portGroups, port uint16) *portGroups {
+	for i := range *all {
+		if (*all)[i].port == port {
+			return &(*all)[i]
 		}
 	}
-	h.ports = append(h.ports, portGroups{port: port})
-	return &h.ports[len(h.ports)-1]
+	*all = append(*all, portGroups{port: port})
+	return &(*all)[len(*all)-1]
 }

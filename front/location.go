@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/uri"
 )
 
 // location is a Location, compiled.
@@ -147,7 +148,7 @@ func (x *exchange) locate() outcome {
 		return out
 	}
 	if v == searchRedirect {
-		return x.sendRedirect(http.StatusMovedPermanently, withArgs(escapePath(best.path), x.args))
+		return x.sendRedirect(http.StatusMovedPermanently, uri.WithQuery(uri.EscapePath(best.path), x.args))
 	}
 	return proceed
 }

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/accesslog"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 const (
@@ -122,7 +123,7 @@ func (c *compiler) logFormat(name string) (conf.LogFormat, error) {
 
 // logLine compiles a format.
 func (c *compiler) logLine(f conf.LogFormat) ([]logPiece, error) {
-	pieces, err := f.Text.Pieces()
+	pieces, err := grammar.Pieces(f.Text)
 	if err != nil {
 		return nil, fmt.Errorf("%w in the format %q", err, f.Name)
 	}

@@ -1,6 +1,11 @@
 package front
 
-import "net/http"
+import (
+	"net/http"
+
+	"github.com/tarehq/tare/front/internal/hostname"
+	"github.com/tarehq/tare/front/internal/uri"
+)
 
 // LogRejected logs a request that no handler has seen: the server has rejected it, or its head did
 // not arrive in time. It uses the access logs of the server block for the address and the host, and
@@ -18,10 +23,10 @@ func (h *Handler) LogRejected(r *http.Request, line string, status int, sent int
 	x := newExchange(p, make(discardWriter), r)
 	defer x.end()
 	x.rejected = &rejectedRequest{line, sent}
-	name, _ := hostName(x.hostHeader)
+	name, _ := hostname.Parse(x.hostHeader)
 	x.host = p.hosts.groupOf(r).hostFor(x, name)
 	x.loc = &x.host.defaults
-	if x.path, _ = requestPath(r.URL, x.host.keepSlashes); x.path == "" {
+	if x.path, _ = uri.RequestPath(r.URL, x.host.keepSlashes); x.path == "" {
 		x.args = ""
 	}
 	x.start()

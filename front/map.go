@@ -6,6 +6,8 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/internal/hostname"
 )
 
 // mapping is a Map, compiled. Its variable is evaluated at the first use and then kept for the
@@ -121,7 +123,7 @@ func (c *compiler) cases(m *conf.Map, values []*text, defaultValue *text) (func(
 		pattern *pattern
 		value   *text
 	}
-	exact, names := make(map[string]*text), newHostNames[*text]()
+	exact, names := make(map[string]*text), hostname.NewMap[*text]()
 	var patterns []patternCase
 	for i, k := range m.Cases {
 		if source, fold, ok := casePattern(m, k.From); ok {
@@ -132,9 +134,9 @@ func (c *compiler) cases(m *conf.Map, values []*text, defaultValue *text) (func(
 			patterns = append(patterns, patternCase{p, values[i]})
 			continue
 		}
-		from := lowerASCII(strings.TrimPrefix(k.From, `\`))
+		from := hostname.LowerASCII(strings.TrimPrefix(k.From, `\`))
 		if m.Hostnames && (strings.HasPrefix(from, ".") || strings.Contains(from, "*")) {
-			if err := names.add(from, values[i]); err != nil {
+			if err := names.Add(from, values[i]); err != nil {
 				return nil, err
 			}
 			continue
@@ -145,14 +147,14 @@ func (c *compiler) cases(m *conf.Map, values []*text, defaultValue *text) (func(
 		exact[from] = values[i]
 	}
 	return func(x *exchange, s string) *text {
-		low := lowerASCII(s)
+		low := hostname.LowerASCII(s)
 		if m.Hostnames {
 			low = strings.TrimSuffix(low, ".")
 		}
 		if v := exact[low]; v != nil {
 			return v
 		}
-		if v, ok := names.find(low); ok {
+		if v, ok := names.Find(low); ok {
 			return v
 		}
 		for i := range patterns {
@@ -162,26 +164,6 @@ func (c *compiler) cases(m *conf.Map, values []*text, defaultValue *text) (func(
 		}
 		return defaultValue
 	}, nil
-}
-
-// lowerASCII lowers ASCII letters only: the encoding of others is unknown, and some, such as the
-// Kelvin sign, are ASCII letters in lower case.
-func lowerASCII(s string) string {
-	isUpper := func(c byte) bool { return 'A' <= c && c <= 'Z' }
-	i := 0
-	for i < len(s) && !isUpper(s[i]) {
-		i++
-	}
-	if i == len(s) {
-		return s
-	}
-	b := []byte(s)
-	for ; i < len(b); i++ {
-		if isUpper(b[i]) {
-			b[i] += 'a' - 'A'
-		}
-	}
-	return string(b)
 }
 
 // networks compiles the cases of a geo map: the longest network with the address applies.
@@ -239,7 +221,7 @@ func percentages(cases []conf.Case, values []*text, defaultValue *text) (func(*e
 			ends = append(ends, 1<<32)
 			continue
 		}
-		share, err := conf.ParsePercent(k.From)
+		share, err := grammar.ParsePercent(k.From)
 		if err != nil {
 			return nil, err
 		}

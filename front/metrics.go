@@ -143,7 +143,7 @@ func (m metricsContent) addUpstreams(e *exposition) {
 				&n.durations, "upstream", name)
 		}
 		shown := make(map[string]bool)
-		for _, s := range m.plan.groups[name].peers.Status() {
+		for _, s := range m.plan.groups[name].servers.Peers.Status() {
 			if shown[s.Addr] { // a server may be listed twice
 				continue
 			}

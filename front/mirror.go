@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/fetch"
 )
 
 const (
@@ -84,10 +85,10 @@ func (m *mirror) start(x *exchange, uri string) {
 	sub := parent.subrequest(uri)
 	sub.method, sub.args, sub.captures = x.method, x.args, x.captures
 	sub.r = r
-	if !m.from.NoBody && x.hasReceived() && x.proxy.clientBody.stream == nil {
+	if !m.from.NoBody && x.hasReceived() && !x.proxy.clientBody.IsStreamed() {
 		sub.proxy = s.acquireProxyState()
-		sub.proxy.clientBody = x.proxy.clientBody.share()
-		r.Body, r.ContentLength = &errorBody{}, sub.proxy.clientBody.length
+		sub.proxy.clientBody = x.proxy.clientBody.Share()
+		r.Body, r.ContentLength = &errorBody{}, sub.proxy.clientBody.Length()
 	}
 	go sub.runMirror(func() {
 		unwatch()
@@ -99,7 +100,7 @@ func (m *mirror) start(x *exchange, uri string) {
 type errorBody struct{}
 
 // Read implements io.Reader.
-func (*errorBody) Read([]byte) (int, error) { return 0, errBodyConsumed }
+func (*errorBody) Read([]byte) (int, error) { return 0, fetch.ErrBodyConsumed }
 
 // Close implements io.Closer.
 func (*errorBody) Close() error { return nil }

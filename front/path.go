@@ -1,9 +1,10 @@
 package front
 
 import (
-	"bytes"
 	"net/url"
 	"strings"
+
+	"github.com/tarehq/tare/front/internal/uri"
 )
 
 // findPath sets the path for which locations are searched. It returns false if the request target
@@ -21,126 +22,6 @@ func (x *exchange) findPath() (ok bool) {
 		}
 		target, x.args, x.uriChanged = u, u.RawQuery, true
 	}
-	x.path, ok = requestPath(target, x.host.keepSlashes)
+	x.path, ok = uri.RequestPath(target, x.host.keepSlashes)
 	return ok
-}
-
-// requestPath returns the path of a request target as locations see it: decoded once, with dot
-// segments resolved and slashes merged. It returns false for a target without a path, or with a
-// path above the root. A target with a scheme and no host is rejected, because upstreams would
-// interpret it otherwise.
-func requestPath(target *url.URL, keepSlashes bool) (string, bool) {
-	path := target.Path
-	if path == "" && target.Host != "" {
-		path = "/" // of an absolute URI
-	}
-	if target.Scheme != "" && target.Host == "" {
-		return "", false
-	}
-	return cleanPath(path, keepSlashes)
-}
-
-// cleanPath resolves dot segments, and merges slashes unless keepSlashes.
-func cleanPath(path string, keepSlashes bool) (string, bool) {
-	if path == "" || path[0] != '/' {
-		return "", false
-	}
-	for i := 0; i < len(path); i++ {
-		switch path[i] {
-		case 0:
-			return "", false
-		case '/':
-			if i+1 < len(path) && (path[i+1] == '.' || path[i+1] == '/' && !keepSlashes) {
-				return resolve(path, keepSlashes)
-			}
-		}
-	}
-	return path, true
-}
-
-// resolve is the slow path of cleanPath.
-func resolve(path string, keepSlashes bool) (string, bool) {
-	clean := make([]byte, 0, len(path))
-	for i := 0; i < len(path); {
-		end := strings.IndexByte(path[i+1:], '/') // path[i] is a slash
-		if end < 0 {
-			end = len(path)
-		} else {
-			end += i + 1
-		}
-		last := end == len(path)
-		switch segment := path[i+1 : end]; {
-		case strings.IndexByte(segment, 0) >= 0:
-			return "", false
-		case segment == ".." && len(clean) == 0:
-			return "", false
-		case segment == "..":
-			clean = clean[:bytes.LastIndexByte(clean, '/')]
-			if last {
-				clean = append(clean, '/')
-			}
-		case segment == ".", segment == "" && !keepSlashes:
-			if last {
-				clean = append(clean, '/')
-			}
-		default:
-			clean = append(clean, path[i:end]...)
-		}
-		i = end
-	}
-	return string(clean), true
-}
-
-// escapePath encodes what is not allowed in the path of a URI.
-func escapePath(path string) string { return escape(path, false) }
-
-// escapeArgs encodes what is not allowed in an argument of a query.
-func escapeArgs(s string) string { return escape(s, true) }
-
-// escape encodes what would end a path, and what no URI allows (RFC 3986, 2) except brackets, as
-// nginx. With query it also encodes delimiters of arguments.
-func escape(s string, query bool) string {
-	const hex = "0123456789ABCDEF"
-	more := 0
-	for i := 0; i < len(s); i++ {
-		if escapes(s[i], query) {
-			more += 2
-		}
-	}
-	if more == 0 {
-		return s
-	}
-	b := make([]byte, 0, len(s)+more)
-	for i := 0; i < len(s); i++ {
-		if c := s[i]; escapes(c, query) {
-			b = append(b, '%', hex[c>>4], hex[c&15])
-		} else {
-			b = append(b, c)
-		}
-	}
-	return string(b)
-}
-
-func escapes(c byte, query bool) bool {
-	switch c {
-	case '%', '?', '#', '"', '<', '>', '\\', '^', '`', '{', '|', '}':
-		return true
-	case '&', '+', ';':
-		return query
-	}
-	return c <= ' ' || c >= 0x7f
-}
-
-// withArgs appends a query to a path without one.
-func withArgs(path, args string) string {
-	if args == "" {
-		return path
-	}
-	return path + "?" + args
-}
-
-// splitArgs splits a URI of the configuration or an upstream into path and query.
-func splitArgs(uri string) (path, args string) {
-	path, args, _ = strings.Cut(uri, "?")
-	return path, args
 }

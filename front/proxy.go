@@ -8,12 +8,12 @@ import (
 	"io"
 	"net/http"
 	"slices"
-	"time"
 
 	"golang.org/x/net/http/httpguts"
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/internal/client"
 	"github.com/tarehq/tare/internal/poison"
 )
@@ -30,22 +30,20 @@ type proxy struct {
 	from    *conf.Proxy
 	target  proxyTarget
 	uri     uriRule
-	header  headerRules    // for HTTP
-	fastcgi *fastcgiRules  // for FastCGI, else nil
-	tls     *tlsTransports // for HTTPS, else nil
+	header  headerRules   // for HTTP
+	fastcgi *fastcgiRules // for FastCGI, else nil
+	tls     *fetch.TLS    // for HTTPS, else nil
+	tlsName text          // for verifying certificates; "" is the host of the target
 
 	method text
 	body   *text // replaces the client's
-	next   conf.NextUpstream
 
 	response    responseRules
 	cache       *proxyCache // nil without a cache
 	maxBuffered int64       // bytes of a response in memory
 	maxSpooled  int64       // bytes of a response in a file
 
-	connectTimeout, sendTimeout, readTimeout time.Duration
-
-	pending *pendingAttempts // of the state
+	settings fetch.Settings
 }
 
 // proxy compiles a Proxy.
@@ -55,11 +53,15 @@ func (c *compiler) proxy(l *conf.Location) (content, error) {
 		return nil, fmt.Errorf("unknown protocol %d", from.Protocol)
 	}
 	p := &proxy{
-		from: from, pending: &c.state.pending, maxBuffered: cmp.Or(from.BufferBytes, defaultMaxBuffered),
-		maxSpooled:     cmp.Or(from.MaxSpool, defaultMaxSpooled),
-		connectTimeout: cmp.Or(from.ConnectTimeout, defaultTimeout),
-		sendTimeout:    cmp.Or(from.SendTimeout, defaultTimeout),
-		readTimeout:    cmp.Or(from.ReadTimeout, defaultTimeout),
+		from: from, maxBuffered: cmp.Or(from.BufferBytes, defaultMaxBuffered),
+		maxSpooled: cmp.Or(from.MaxSpool, defaultMaxSpooled),
+		settings: fetch.Settings{
+			ConnectTimeout: cmp.Or(from.ConnectTimeout, defaultTimeout),
+			SendTimeout:    cmp.Or(from.SendTimeout, defaultTimeout),
+			ReadTimeout:    cmp.Or(from.ReadTimeout, defaultTimeout),
+			IsFastCGI:      from.Protocol == conf.FastCGI, IsHTTP2: from.Version == "2",
+			Pending: &c.state.pending,
+		},
 	}
 	if from.BufferBytes < 0 || from.ConnectTimeout < 0 || from.SendTimeout < 0 || from.ReadTimeout < 0 {
 		return nil, errors.New("proxy: negative buffer size or timeout")
@@ -144,7 +146,7 @@ func (p *proxy) compileNext() error {
 			return fmt.Errorf("next: unsupported status %d: want 403, 404, 429, 500, 502, 503 or 504", s)
 		}
 	}
-	p.next = n
+	p.settings.Next = n
 	return nil
 }
 
@@ -153,9 +155,9 @@ func validToken(s string) bool { return httpguts.ValidHeaderFieldName(s) }
 
 // proxyState is the part of an exchange that only proxying needs.
 type proxyState struct {
-	clientBody *requestBody // the client's body, as far as it was received
-	attempts   []*attempts  // one for each upstream request: internal redirects may make several
-	target     targetName   // for variables
+	clientBody *fetch.Body       // the client's body, as far as it was received
+	attempts   []*fetch.Attempts // one for each upstream request: internal redirects may make several
+	target     targetName        // for variables
 
 	upstreamHeader http.Header // of the last response; read only; nil if raw has its head
 	raw            rawHead
@@ -167,14 +169,14 @@ type proxyState struct {
 // closeProxyState releases the request's body.
 func (x *exchange) closeProxyState() {
 	if x.proxy != nil && x.proxy.clientBody != nil {
-		x.proxy.clientBody.close()
+		x.proxy.clientBody.Close()
 	}
 }
 
 // recycleProxyState returns the proxyState to the free list, if nothing else can refer to it. After
 // a failed write the server still may: see abortOnError.
 func (x *exchange) recycleProxyState() {
-	if p := x.proxy; p != nil && x.isComplete && p.firstRequest.isReusable() {
+	if p := x.proxy; p != nil && x.isComplete && p.firstRequest.request.IsReusable() {
 		x.proxy = nil
 		x.plan.state.releaseProxyState(p)
 	}
@@ -193,13 +195,14 @@ func (s *state) acquireProxyState() *proxyState {
 // it is never reused.
 func (s *state) releaseProxyState(p *proxyState) {
 	memory, raw := p.clientMemory, p.raw.spare()
-	params, options := p.firstRequest.spec.params, p.firstRequest.fastcgiOptions
+	params, spare := p.firstRequest.params.list, p.firstRequest.request.Spare()
 	if memory != nil {
 		memory.Reset()
 	}
 	clear(params)
 	if *p = (proxyState{clientMemory: memory}); !poison.Enabled {
-		p.raw, p.firstRequest.spec.params, p.firstRequest.fastcgiOptions = raw, params[:0], options
+		p.raw, p.firstRequest.params.list = raw, params[:0]
+		p.firstRequest.request.Use(spare)
 		s.proxyStates.Put(p)
 	}
 }
@@ -238,23 +241,26 @@ func (p *proxy) serve(x *exchange) outcome {
 		ctx = context.WithoutCancel(ctx)
 	}
 	s.exchange = x
-	resp, err := s.fetch(ctx)
+	resp, err := s.request.Fetch(ctx)
 	s.exchange = nil
 	if err != nil {
 		return p.fail(x, err)
 	}
-	if resp.Header == nil && target.group.sticky != nil {
+	if resp.Header == nil && s.isSticky() {
 		resp.Header = x.proxy.clientMemory.Header() // a field will be added
 	}
 	s.bindClient(x, resp.Header)
 	return p.respond(x, resp)
 }
 
+// isSticky reports whether clients of the group are bound to servers.
+func (s *upstreamRequest) isSticky() bool { return s.group != nil && s.group.sticky != nil }
+
 // bindClient binds a sticky client to the server that responded to its own request.
 func (s *upstreamRequest) bindClient(x *exchange, header http.Header) {
-	if s.group.sticky != nil {
+	if s.isSticky() {
 		x.proxy.upstreamHeader = header
-		s.group.sticky.bind(x, &s.turn)
+		s.group.sticky.bind(x, &s.request.Turn)
 	}
 }
 
@@ -273,12 +279,12 @@ func (o *origin) Prepare(opts cache.OriginRequest) (cache.Fetch, error) {
 		return nil, errors.New("a regular expression exceeded its steps")
 	}
 	if opts.Behind {
-		return s.fetch, nil
+		return s.request.Fetch, nil
 	}
 	return func(ctx context.Context) (*http.Response, error) {
 		s.exchange, o.last = o.x, s
 		defer func() { s.exchange = nil }()
-		return s.fetch(ctx)
+		return s.request.Fetch(ctx)
 	}, nil
 }
 
@@ -318,9 +324,9 @@ func (p *proxy) serveCached(x *exchange, target destination) outcome {
 
 // fail responds after an error of the upstream.
 func (p *proxy) fail(x *exchange, err error) outcome {
-	var f *fetchError
+	var f *fetch.Error
 	switch {
-	case errors.As(err, &f) && f.kind == failureClientBody:
+	case errors.As(err, &f) && f.Kind == fetch.InvalidBody:
 		return x.fail(int(cmp.Or(x.bodyStatus.Load(), http.StatusBadRequest)))
 	case x.r.Context().Err() != nil && !p.from.IgnoreAbort:
 		x.endWithoutResponse(statusClientGone)
@@ -330,7 +336,7 @@ func (p *proxy) fail(x *exchange, err error) outcome {
 		x.errorf(levelError, "upstream request: %v", err)
 		return x.fail(http.StatusBadGateway)
 	}
-	return x.fail(f.status)
+	return x.fail(f.Status)
 }
 
 // abortResponse aborts a response that ends early. As in nginx the client receives what has

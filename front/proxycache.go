@@ -9,6 +9,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/front/internal/fetch"
 )
 
 // proxyCache is a ProxyCache, compiled.
@@ -163,8 +164,8 @@ func (pc *proxyCache) respond(x *exchange, origin *origin) (*cache.Response, err
 }
 
 func errRegexTimeout() error {
-	return &fetchError{kind: failureNoServer, status: http.StatusInternalServerError,
-		err: errors.New("a regular expression exceeded its steps")}
+	return &fetch.Error{Kind: fetch.NoServer, Status: http.StatusInternalServerError,
+		Err: errors.New("a regular expression exceeded its steps")}
 }
 
 // purgeKey purges a key, or all keys with a prefix if it ends in a star.
@@ -176,7 +177,7 @@ func (pc *proxyCache) purgeKey(key string) (*cache.Response, error) {
 		n = pc.cache.Purge(key)
 	}
 	if n == 0 {
-		return nil, &fetchError{kind: failureNoServer, status: http.StatusNotFound, err: errors.New("nothing to purge")}
+		return nil, &fetch.Error{Kind: fetch.NoServer, Status: http.StatusNotFound, Err: errors.New("nothing to purge")}
 	}
 	return &cache.Response{Passed: &http.Response{StatusCode: http.StatusNoContent, Header: make(http.Header),
 		Body: http.NoBody}}, nil

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -63,7 +64,7 @@ func (k *cacheKey) eval(x *exchange, o *origin) string {
 
 // bodyNotInKey reports whether the upstream receives a body of the client's that is not in the key.
 func (k *cacheKey) bodyNotInKey(x *exchange, p *proxy) bool {
-	if p.body != nil || p.from.NoBody || x.proxy.clientBody == nil || x.proxy.clientBody.length == 0 ||
+	if p.body != nil || p.from.NoBody || x.proxy.clientBody == nil || x.proxy.clientBody.Length() == 0 ||
 		x.method != x.r.Method {
 		return false
 	}
@@ -158,13 +159,14 @@ func (f fieldNames) addConfused(header http.Header) {
 
 // Sent implements cache.Origin: it returns the header and the host that the upstream would receive.
 func (o *origin) Sent() (http.Header, string) {
-	var q requestSpec
-	o.proxy.buildRequest(o.x, &q, o.target, &cache.OriginRequest{Method: o.x.method, Whole: true})
-	o.x.host.fields.addConfused(q.header)
-	for _, p := range q.params {
+	var q fetch.Spec
+	var params fastcgiParams
+	o.proxy.buildRequest(o.x, &q, &params, o.target, &cache.OriginRequest{Method: o.x.method, Whole: true})
+	o.x.host.fields.addConfused(q.Header)
+	for _, p := range params.list {
 		if strings.HasPrefix(p.name, "HTTP_") {
-			q.header[fieldOfParam(p.name)] = []string{p.value}
+			q.Header[fieldOfParam(p.name)] = []string{p.value}
 		}
 	}
-	return q.header, q.host
+	return q.Header, q.Host
 }

@@ -36,30 +36,16 @@ const upstreamFields = "Content-Type: text/plain\r\nContent-Length: 2\r\nDate: M
 func replies(t testing.TB, response []byte) (address string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s")
-	l, err := net.Listen("unix", path)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			nc, err := l.Accept()
-			if err != nil {
+	testkit.ServeUnix(t, path, func(nc net.Conn) {
+		for b := make([]byte, 4<<10); ; {
+			if _, err := nc.Read(b); err != nil {
 				return
 			}
-			go func() {
-				defer nc.Close()
-				for b := make([]byte, 4<<10); ; {
-					if _, err := nc.Read(b); err != nil {
-						return
-					}
-					if _, err := nc.Write(response); err != nil {
-						return
-					}
-				}
-			}()
+			if _, err := nc.Write(response); err != nil {
+				return
+			}
 		}
-	}()
+	})
 	return "unix:" + path
 }
 

@@ -9,11 +9,9 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/cache"
+	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/internal/client"
 )
-
-// maxStderr bounds one error log line about an application's STDERR.
-const maxStderr = 2 << 10
 
 // fastcgiRules are the settings of a Proxy for FastCGI.
 type fastcgiRules struct {
@@ -31,7 +29,12 @@ type paramRule struct {
 	ifNotEmpty bool
 }
 
-// param is a parameter of one request.
+// fastcgiParams are the parameters of one request.
+type fastcgiParams struct {
+	list   []param
+	fields fieldNames // which of the client's fields become parameters
+}
+
 type param struct{ name, value string }
 
 // fastcgiRules compiles the settings for FastCGI.
@@ -70,36 +73,37 @@ func (c *compiler) fastcgiRules(from *conf.Proxy) (*fastcgiRules, error) {
 }
 
 // buildParams makes the parameters of a request.
-func (g *fastcgiRules) buildParams(x *exchange, q *requestSpec, opts *cache.OriginRequest) {
-	q.params = slices.Grow(q.params[:0], len(g.params))
+func (g *fastcgiRules) buildParams(x *exchange, q *fetch.Spec, params *fastcgiParams,
+	opts *cache.OriginRequest) {
+	params.list = slices.Grow(params.list[:0], len(g.params))
 	for i := range g.params {
 		r := &g.params[i]
 		value := r.value.eval(x)
 		if opts != nil && r.name == "REQUEST_METHOD" && value == x.method {
-			value = q.method // the cache turns HEAD into GET
+			value = q.Method // the cache turns HEAD into GET
 		}
 		if r.name == "CONTENT_LENGTH" && x.parent != nil && !x.hasReceived() {
 			value = "" // a subrequest does not send the client's body
 		}
 		if value != "" || !r.ifNotEmpty {
-			q.params = append(q.params, param{r.name, value})
+			params.list = append(params.list, param{r.name, value})
 		}
 	}
 	if !g.dropsHeader {
-		q.header, q.host, q.fields = x.r.Header, x.hostHeader, x.host.fields
+		q.Header, q.Host, params.fields = x.r.Header, x.hostHeader, x.host.fields
 	}
 	if opts == nil {
 		return // the client reads the header, and only until the response
 	}
-	header := make(http.Header, len(q.header))
-	for name, values := range q.header {
-		if g.passesField(name, q.header) {
+	header := make(http.Header, len(q.Header))
+	for name, values := range q.Header {
+		if g.passesField(name, q.Header) {
 			header[name] = values
 		}
 	}
 	delete(header, "Connection") // set fields must not be removed by it
 	opts.Apply(header)
-	q.header = header
+	q.Header = header
 }
 
 // passesField reports whether the application receives a field of the client's header.
@@ -116,51 +120,22 @@ func fieldOfParam(param string) string {
 	return http.CanonicalHeaderKey(strings.ReplaceAll(strings.TrimPrefix(param, "HTTP_"), "_", "-"))
 }
 
-// roundTripFastCGI sends the request to an application and waits for the head of the response.
-func (s *upstreamRequest) roundTripFastCGI(a *attempt, r *http.Request) (*http.Response, error) {
-	c := s.group.transport.fcgi
-	if a != &s.firstAttempt || s.clientMemory == nil {
-		return c.RoundTripFastCGI(r, s.optionsOf(a))
-	}
-	if s.fastcgiOptions == nil {
-		s.fastcgiOptions = s.optionsOf(a)
-	}
-	s.fastcgiOptions.Addr = a.addr
-	return c.RoundTripFastCGIIn(s.clientMemory, r, s.fastcgiOptions)
-}
-
-// optionsOf returns the settings of the client for an attempt.
-func (s *upstreamRequest) optionsOf(a *attempt) *client.FastCGIOptions {
-	return &client.FastCGIOptions{Addr: a.addr, Describe: s.setParams,
-		Stderr: func(text []byte) { s.logStderr(a.addr, text) }}
-}
-
-// setParams sets the parameters.
-func (s *upstreamRequest) setParams(p *client.Params, _ int64) error {
-	for _, param := range s.spec.params {
+// AddParams implements fetch.Caller.
+func (s *upstreamRequest) AddParams(p *client.Params) {
+	q, g := &s.request.Spec, s.proxy.fastcgi
+	for _, param := range s.params.list {
 		p.Add(param.name, param.value)
 	}
-	g := s.proxy.fastcgi
-	for name, values := range s.spec.header {
-		if g.passesField(name, s.spec.header) {
+	for name, values := range q.Header {
+		if g.passesField(name, q.Header) {
 			p.AddField(name, values)
 		}
 	}
-	if s.spec.fields != (fieldNames{}) {
+	if s.params.fields != (fieldNames{}) {
 		s.addUnusualFields(p)
 	}
-	if s.spec.host != "" && !g.setFields["Host"] {
-		p.Add("HTTP_HOST", s.spec.host)
-	}
-	return nil
-}
-
-// logStderr logs what an application writes to STDERR.
-func (s *upstreamRequest) logStderr(addr string, text []byte) {
-	for len(text) > 0 {
-		part := text[:min(len(text), maxStderr)]
-		text = text[len(part):]
-		s.logFailure(levelError, addr, fmt.Errorf("FastCGI sent in stderr: %q", part))
+	if q.Host != "" && !g.setFields["Host"] {
+		p.Add("HTTP_HOST", q.Host)
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // idleUpstream listens on a unix socket, where bytes arrive as soon as they are sent. After the
@@ -18,35 +19,23 @@ import (
 // further request may arrive there.
 func idleUpstream(t *testing.T, then func(net.Conn)) (address string, done <-chan struct{}) {
 	path, ended := filepath.Join(shortDir(t), "s"), make(chan struct{})
-	l, err := net.Listen("unix", path)
-	must(t, err)
-	t.Cleanup(func() { l.Close() })
-	go func() {
-		for {
-			nc, err := l.Accept()
+	testkit.ServeUnix(t, path, func(nc net.Conn) {
+		in := bufio.NewReader(nc)
+		for n := 0; ; n++ {
+			r, err := http.ReadRequest(in)
 			if err != nil {
 				return
 			}
-			go func() {
-				defer nc.Close()
-				in := bufio.NewReader(nc)
-				for n := 0; ; n++ {
-					r, err := http.ReadRequest(in)
-					if err != nil {
-						return
-					}
-					if n > 0 {
-						t.Errorf("%s %s was sent on a connection that is not quiet", r.Method, r.URL)
-					}
-					body, _ := io.ReadAll(r.Body)
-					text := fmt.Sprintf("%s %s %s", r.Method, r.URL, body)
-					fmt.Fprintf(nc, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
-					then(nc)
-					ended <- struct{}{}
-				}
-			}()
+			if n > 0 {
+				t.Errorf("%s %s was sent on a connection that is not quiet", r.Method, r.URL)
+			}
+			body, _ := io.ReadAll(r.Body)
+			text := fmt.Sprintf("%s %s %s", r.Method, r.URL, body)
+			fmt.Fprintf(nc, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(text), text)
+			then(nc)
+			ended <- struct{}{}
 		}
-	}()
+	})
 	return "unix:" + path, ended
 }
 

@@ -8,28 +8,24 @@ import (
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-// sendInterim forwards a 1xx response while the request waits for its final response (RFC 9110,
-// 15.2). It drops an upstream's 100, because the server has sent its own to a client that waits for
-// one.
-func sendInterim(r *http.Request, status int, h http.Header) error {
-	a, _ := r.Context().Value(attemptKey{}).(*attempt)
-	if a == nil || a.req.exchange == nil || status <= http.StatusContinue || status == http.StatusSwitchingProtocols {
-		return nil
-	}
-	x := a.req.exchange
-	if !x.r.ProtoAtLeast(1, 1) || !x.out.untouched() || status == http.StatusEarlyHints && !x.wantsEarlyHints() {
-		return nil
+// Interim implements fetch.Caller: it forwards a 1xx response while the request waits for its final
+// response (RFC 9110, 15.2). It drops an upstream's 100, because the server has sent its own to a
+// client that waits for one.
+func (s *upstreamRequest) Interim(status int, h http.Header) {
+	x := s.exchange
+	if x == nil || status <= http.StatusContinue || status == http.StatusSwitchingProtocols ||
+		!x.r.ProtoAtLeast(1, 1) || !x.out.untouched() || status == http.StatusEarlyHints && !x.wantsEarlyHints() {
+		return
 	}
 	header := x.w.Header()
 	before := maps.Clone(header)
 	clear(header)
-	rules := &a.req.proxy.response
+	rules := &s.proxy.response
 	rules.copyInterim(header, h)
 	rules.rewriteFields(x, header)
 	x.w.WriteHeader(status)
 	clear(header)
 	maps.Copy(header, before)
-	return nil
 }
 
 // wantsEarlyHints reports whether early hints are forwarded.

@@ -6,36 +6,16 @@ import (
 	"net/http"
 	"strings"
 
-	"github.com/tarehq/tare/internal/poison"
+	"github.com/tarehq/tare/front/internal/fetch"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
-const (
-	// relayPiece is the maximum size of one copy of a response's body.
-	relayPiece = 32 << 10
-	// minFirstSend is the size of the first part of a response of unknown length that is sent.
-	minFirstSend = 8 << 10
-)
-
-// relayBuffer holds a piece of a response's body.
-type relayBuffer [relayPiece]byte
-
-// acquireBuffer and releaseBuffer use a free list of buffers.
-func (s *state) acquireBuffer() *relayBuffer {
-	if b, ok := s.buffers.Get().(*relayBuffer); ok {
-		return b
-	}
-	return new(relayBuffer)
-}
-
-func (s *state) releaseBuffer(b *relayBuffer) {
-	poison.Fill(b[:])
-	s.buffers.Put(b)
-}
+// minFirstSend is the size of the first part of a response of unknown length that is sent.
+const minFirstSend = 8 << 10
 
 // relay sends a response that has a body.
 func (p *proxy) relay(x *exchange, resp *http.Response) outcome {
-	if body := completeBody(resp); body != nil {
+	if body := fetch.CompleteBody(resp); body != nil {
 		if x.body != nil {
 			x.useFilters()
 		}
@@ -50,7 +30,7 @@ func (p *proxy) relay(x *exchange, resp *http.Response) outcome {
 		p.stream(x, resp)
 		return responded
 	}
-	b := x.plan.state.acquireBuffer()
+	b := x.plan.state.buffers.Get()
 	n, err := fill(b[:], resp.Body, resp.ContentLength)
 	switch {
 	case err == nil: // there is more
@@ -61,7 +41,7 @@ func (p *proxy) relay(x *exchange, resp *http.Response) outcome {
 		p.sendHead(x, resp)
 		_, err = x.w.Write(b[:n])
 		abortOnError(err)
-		x.plan.state.releaseBuffer(b)
+		x.plan.state.buffers.Put(b)
 		p.sendTrailer(x, resp)
 	default:
 		if x.r.Context().Err() != nil && !p.from.IgnoreAbort {
@@ -74,7 +54,7 @@ func (p *proxy) relay(x *exchange, resp *http.Response) outcome {
 		}
 		_, writeErr := x.w.Write(b[:n])
 		abortOnError(writeErr)
-		x.plan.state.releaseBuffer(b)
+		x.plan.state.buffers.Put(b)
 		x.abortResponse(err)
 	}
 	return responded
@@ -161,9 +141,9 @@ func fill(b []byte, from io.Reader, length int64) (n int, err error) {
 
 // stream forwards a response without buffering.
 func (p *proxy) stream(x *exchange, resp *http.Response) {
-	b := x.plan.state.acquireBuffer()
+	b := x.plan.state.buffers.Get()
 	control := http.NewResponseController(x.w)
-	if p.header.isHTTP2 && resp.ContentLength != 0 {
+	if p.settings.IsHTTP2 && resp.ContentLength != 0 {
 		// both sides may stream, and the client may wait for the head before it sends more
 		_ = control.Flush()
 	}
@@ -181,7 +161,7 @@ func (p *proxy) stream(x *exchange, resp *http.Response) {
 		}
 		_ = control.Flush() // without Flush the data is late, but correct
 	}
-	x.plan.state.releaseBuffer(b)
+	x.plan.state.buffers.Put(b)
 	p.sendTrailer(x, resp)
 }
 
@@ -196,23 +176,23 @@ func abortOnError(err error) {
 
 // pump sends a response while the upstream sends it. A goroutine receives at the upstream's speed,
 // into memory and then into a file. b holds the first n bytes.
-func (p *proxy) pump(x *exchange, resp *http.Response, b *relayBuffer, n int) {
-	q := newResponseQueue(x.plan.state, int(max(p.maxBuffered/relayPiece, 2)), p.maxSpooled)
-	q.put(b, n)
+func (p *proxy) pump(x *exchange, resp *http.Response, b *fetch.Buffer, n int) {
+	q := fetch.NewQueue(&x.plan.state.buffers, int(max(p.maxBuffered/fetch.BufferSize, 2)), p.maxSpooled)
+	q.Put(b, n)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		q.receive(resp.Body)
+		q.Receive(resp.Body)
 	}()
 	defer func() {
-		q.abandon()
+		q.Abandon()
 		closeQuietly(resp.Body)
 		<-done
-		q.close()
+		q.Close()
 	}()
 	control := http.NewResponseController(x.w)
 	for {
-		piece, err := q.next(func() { _ = control.Flush() })
+		piece, err := q.Next(func() { _ = control.Flush() })
 		if errors.Is(err, io.EOF) {
 			break
 		}
@@ -220,12 +200,12 @@ func (p *proxy) pump(x *exchange, resp *http.Response, b *relayBuffer, n int) {
 			x.abortResponse(err)
 		}
 		if _, err = x.w.Write(piece); err != nil {
-			q.forget()
+			q.Forget()
 		}
 		abortOnError(err)
 	}
-	if q.spoolErr != nil {
-		x.errorf(levelWarn, "cannot spool a response: %v", q.spoolErr)
+	if err := q.SpoolError(); err != nil {
+		x.errorf(levelWarn, "cannot spool a response: %v", err)
 	}
 	p.sendTrailer(x, resp)
 }

@@ -1,248 +1,149 @@
 package front
 
 import (
-	"fmt"
+	"cmp"
 	"net/http"
 	"net/netip"
 	"strings"
+	"time"
 
-	"golang.org/x/net/http/httpguts"
-
-	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/internal/cache"
-	"github.com/tarehq/tare/internal/wire/http1"
+	"github.com/tarehq/tare/front/internal/fetch"
+	"github.com/tarehq/tare/front/internal/upstream"
+	"github.com/tarehq/tare/internal/client"
 )
 
-// headerRules are the rules for the header of HTTP requests to upstreams.
-type headerRules struct {
-	fields []setField
-	sets   map[string]bool // names of fields; the client's fields of these names are dropped
-	host   *text           // nil is $proxy_host
-	// connection and upgrade are the values of these fields; nil if they are not set.
-	connection, upgrade *text
-	isHTTP11            bool // Version is "1.1", which allows keep-alive
-	isHTTP2             bool // Version is "2"
-	dropsHeader         bool // drops the client's header
+// upstreamRequest is a fetch.Request of an exchange, and its Caller. Only exchange refers to the
+// exchange, so that a cache may continue the request after the exchange has ended.
+type upstreamRequest struct {
+	request     fetch.Request
+	proxy       *proxy
+	group       *group // nil if the servers' address comes from variables
+	params      fastcgiParams
+	errorLog    *errorLog
+	requestLine [2]string // method and target, for the error log where exchange is nil
+	exchange    *exchange // set while the handler waits for the response, else nil
 }
 
-// setField is a Field, compiled.
-type setField struct {
-	name  string
-	value text
-}
-
-// headerRules compiles the header of requests.
-func (c *compiler) headerRules(h *headerRules, from *conf.Proxy) error {
-	switch from.Version {
-	case "", "1.0":
-	case "1.1":
-		h.isHTTP11 = true
-	case "2":
-		h.isHTTP2 = true
-	default:
-		return fmt.Errorf("invalid Version %q: want 1.0, 1.1 or 2", from.Version)
+// newRequest makes the upstream request of an exchange. opts is nil without a cache.
+func (p *proxy) newRequest(x *exchange, target destination, opts *cache.OriginRequest) *upstreamRequest {
+	s := &x.proxy.firstRequest
+	if opts != nil || s.proxy != nil { // a cache may use it after the exchange has ended
+		s = new(upstreamRequest)
+	} else {
+		if x.proxy.clientMemory == nil {
+			x.proxy.clientMemory = new(client.Memory)
+		}
+		s.request.Memory = x.proxy.clientMemory
 	}
-	h.dropsHeader = from.NoHeader
-	h.sets = make(map[string]bool)
-	for _, f := range from.Header {
-		name := http.CanonicalHeaderKey(f.Name)
-		if !validToken(name) {
-			return fmt.Errorf("invalid field name %q", f.Name)
-		}
-		value, err := c.text(f.Value)
-		if err != nil {
-			return fmt.Errorf("field %s: %w", name, err)
-		}
-		if value.constant() && !httpguts.ValidHeaderFieldValue(value.literal) {
-			return fmt.Errorf("field %s: invalid value %q", name, value.literal)
-		}
-		if err := h.set(name, value); err != nil {
-			return err
-		}
+	s.proxy, s.group, s.errorLog = p, target.group, x.errorLog()
+	q := &s.request
+	q.Settings, q.Caller, q.Group = &p.settings, s, target.servers
+	p.buildRequest(x, &q.Spec, &s.params, target, opts)
+	q.Turn = target.turn(x)
+	if q.Attempts.IsKept = x.plan.needs&needsAttempts != 0; q.Attempts.IsKept {
+		x.proxy.attempts = append(x.proxy.attempts, &q.Attempts)
 	}
-	return nil
-}
-
-// set sets a field in place of the client's.
-func (h *headerRules) set(name string, value text) error {
-	switch name {
-	case "Host":
-		if h.host = &value; value.empty() {
-			h.host = nil // HTTP/1.1 requires a Host
-		}
-		return nil
-	case "Connection":
-		h.connection = &value
-		return nil
-	case "Upgrade":
-		h.upgrade = &value
-		return nil
-	case "Content-Length", "Transfer-Encoding", "Keep-Alive", "Te", "Trailer", "Expect":
-		if value.empty() {
-			return nil
-		}
-		return fmt.Errorf("field %s: it frames the request, and cannot be set", name)
+	if opts != nil || p.fastcgi != nil {
+		s.requestLine = [2]string{x.clientRequest().Method, x.r.RequestURI}
 	}
-	if h.sets[name] = true; !value.empty() {
-		h.fields = append(h.fields, setField{name, value})
+	if target.usesTLS {
+		q.TLS = p.tls.Client(fetch.CertificateName(cmp.Or(p.tlsName.eval(x), x.proxy.target.host)))
 	}
-	return nil
-}
-
-// requestSpec describes an upstream request. It refers to nothing of the exchange that changes
-// later.
-type requestSpec struct {
-	method, requestTarget, host string
-	header                      http.Header
-	body                        *requestBody
-	reusesConn                  bool // the connection may be kept
-	isRepeatable                bool // it may be sent again after a server has received it
-	params                      []param
-	fields                      fieldNames // which of the client's fields become parameters
+	return s
 }
 
 // buildRequest makes the upstream request of an exchange.
-func (p *proxy) buildRequest(x *exchange, q *requestSpec, target destination, opts *cache.OriginRequest) {
-	q.method, q.requestTarget, q.body = x.method, p.uri.requestTarget(x, target.rest), p.upstreamBody(x)
+func (p *proxy) buildRequest(x *exchange, q *fetch.Spec, params *fastcgiParams, target destination,
+	opts *cache.OriginRequest) {
+	q.Method, q.Target, q.Body = x.method, p.uri.requestTarget(x, target.rest), p.upstreamBody(x)
 	if opts != nil && opts.Method != x.method {
-		q.method = opts.Method // HEAD became GET, so that the response can be cached
+		q.Method = opts.Method // HEAD became GET, so that the response can be cached
 	} else if m := p.method.eval(x); m != "" {
-		q.method = m
+		q.Method = m
 	}
-	q.isRepeatable = p.isRepeatable(x.method, q)
+	q.IsRepeatable = p.isRepeatable(x.method, q)
 	if p.fastcgi != nil {
-		p.fastcgi.buildParams(x, q, opts)
-		q.reusesConn = p.from.KeepConn
+		p.fastcgi.buildParams(x, q, params, opts)
+		q.ReusesConn = p.from.KeepConn
 		return
 	}
-	q.host = x.proxy.target.host
+	q.Host = x.proxy.target.host
 	if p.header.host != nil {
 		if host := p.header.host.eval(x); host != "" {
-			q.host = host
+			q.Host = host
 		}
 	}
-	if opts == nil && !p.header.isHTTP2 && !p.header.dropsHeader && len(p.header.fields) == 0 &&
+	if opts == nil && !p.settings.IsHTTP2 && !p.header.dropsHeader && len(p.header.fields) == 0 &&
 		!p.header.changesHeader(x, x.r.Header) {
-		q.header = x.r.Header // the client only reads it, and only until the response
-		q.reusesConn = p.header.reusesConn(x)
+		q.Header = x.r.Header // the client only reads it, and only until the response
+		q.ReusesConn = p.header.reusesConn(x)
 		return
 	}
-	q.header = p.header.build(x, q)
+	q.Header = p.header.build(x, p.settings.IsHTTP2)
+	q.ReusesConn = !p.settings.IsHTTP2 && p.header.reusesConn(x)
 	if opts != nil {
-		opts.Apply(q.header)
+		opts.Apply(q.Header)
 	}
 }
 
-// build makes the header of a request.
-func (h *headerRules) build(x *exchange, q *requestSpec) http.Header {
-	from := x.r.Header
-	header := make(http.Header, len(from)+len(h.fields))
-	if !h.dropsHeader {
-		copyRequestFields(header, from, h.sets, x.host.fields)
+// isRepeatable reports whether a request may be sent again after a server has received some of it.
+// As in nginx a body that is streamed is sent once, and the client's method counts even if the
+// request has another one.
+func (p *proxy) isRepeatable(method string, q *fetch.Spec) bool {
+	if q.Body != nil && q.Body.IsStreamed() {
+		return false
 	}
-	h.addFields(x, header)
-	if h.isHTTP2 {
-		setHTTP2Fields(header, from)
-	} else {
-		h.setConnection(x, header, q)
-	}
-	return header
+	return p.settings.Next.NonIdempotent || idempotent(method) && idempotent(q.Method)
 }
 
-// setHTTP2Fields sets what HTTP/2 has instead of Connection: TE, if the client accepts trailers
-// (RFC 9113, 8.2.2). gRPC requires it.
-func setHTTP2Fields(header, from http.Header) {
-	if hasToken(from["Te"], "trailers") {
-		header["Te"] = []string{"trailers"}
-	}
-	if len(header["User-Agent"]) == 0 {
-		header["User-Agent"] = nil // keeps the client from adding its own
-	}
-}
-
-// addFields adds the fields that are set.
-func (h *headerRules) addFields(x *exchange, header http.Header) {
-	for i := range h.fields {
-		f := &h.fields[i]
-		value := f.value.eval(x)
-		if !f.value.constant() {
-			value = x.cleanFieldValue(f.name, value)
-		}
-		if value != "" {
-			header[f.name] = append(header[f.name], value)
-		}
-	}
-}
-
-// setConnection sets Connection and Upgrade. The protocol is switched only if both the Config and
-// the client request it, and never to HTTP/2.
-func (h *headerRules) setConnection(x *exchange, header http.Header, q *requestSpec) {
-	q.reusesConn = h.reusesConn(x)
-	if h.connection == nil || h.upgrade == nil {
-		return
-	}
-	connection := []string{h.connection.eval(x)}
-	if !hasToken(connection, "upgrade") || !wantsUpgrade(x.r) {
-		return
-	}
-	protocol := h.upgrade.eval(x)
-	if protocol == "" || !httpguts.ValidHeaderFieldValue(protocol) || hasToken([]string{protocol}, "h2c") {
-		return
-	}
-	header["Connection"], header["Upgrade"] = []string{"Upgrade"}, []string{protocol}
-}
-
-// reusesConn reports whether the connection may be kept: not with nginx's default "close".
-func (h *headerRules) reusesConn(x *exchange) bool {
-	return h.isHTTP11 && h.connection != nil &&
-		(h.connection.empty() || !hasToken([]string{h.connection.eval(x)}, "close"))
-}
-
-// wantsUpgrade reports whether the client requests another protocol (RFC 9110, 7.8).
-func wantsUpgrade(r *http.Request) bool {
-	return r.ProtoMajor == 1 && r.ProtoMinor == 1 && len(r.Header["Upgrade"]) > 0 &&
-		hasToken(r.Header["Connection"], "upgrade") && !hasToken(r.Header["Upgrade"], "h2c")
-}
-
-// copyRequestFields copies the client's fields, except those that are set, that concern only its
-// connection, or that others could be mistaken for.
-func copyRequestFields(to, from http.Header, sets map[string]bool, names fieldNames) {
-	dropped := from["Connection"]
-	for name, values := range from {
-		switch {
-		case sets[name], !names.allows(name), http1.ConcernsConnection(name):
-		case name == "Content-Length", name == "Expect":
-		case dropped != nil && hasToken(dropped, name) && !describesClient(name):
-		default:
-			to[name] = values[:len(values):len(values)]
-		}
-	}
-}
-
-// describesClient reports whether proxies describe the client in a field. A client cannot have it
-// dropped by naming it in Connection.
-func describesClient(name string) bool {
-	return strings.HasPrefix(name, "X-Forwarded-") || name == "Forwarded" || name == "X-Real-Ip"
-}
-
-// hasToken reports whether a list has an element. Case is ignored.
-func hasToken(values []string, token string) bool {
-	for _, v := range values {
-		for v != "" {
-			var element string
-			element, v, _ = strings.Cut(v, ",")
-			if strings.EqualFold(strings.Trim(element, " \t"), token) {
-				return true
-			}
-		}
+// idempotent reports whether a method is idempotent (RFC 9110, 9.2.2). nginx assumes this of all
+// methods except POST, LOCK and PATCH. Here an unknown method is not idempotent.
+func idempotent(method string) bool {
+	switch method {
+	case http.MethodGet, http.MethodHead, http.MethodPut, http.MethodDelete, http.MethodOptions, http.MethodTrace,
+		"COPY", "MKCOL", "MOVE", "PROPFIND", "PROPPATCH", "UNLOCK", // RFC 4918
+		"QUERY", "REPORT", "SEARCH":
+		return true
 	}
 	return false
 }
 
-// balanceKey returns what the balancer of the group chooses a server by.
-func (g *group) balanceKey(x *exchange) (key string, client netip.Addr) {
-	if g.peers.UsesClient() {
+// Responded implements fetch.Caller.
+func (s *upstreamRequest) Responded(status int, began time.Time) {
+	switch g := s.group; {
+	case g == nil || g.counts == nil:
+	case status == 0:
+		g.counts.classes[0].Add(1)
+	default:
+		g.counts.add(status, time.Since(began))
+	}
+}
+
+// Failed implements fetch.Caller: it logs the error.
+func (s *upstreamRequest) Failed(url string, err error) {
+	if x := s.exchange; x != nil {
+		x.upstreamURL = url
+		x.errorf(levelError, "upstream: %v", err)
+		return
+	}
+	if line := strings.Join(s.requestLine[:], " "); s.errorLog.isEnabled(levelError) && s.requestLine[0] != "" {
+		s.errorLog.logf(levelError, "upstream %s: %v, request: %q", url, err, truncateLogged(line))
+	}
+}
+
+// turn chooses the servers for a request.
+func (d *destination) turn(x *exchange) upstream.Turn {
+	if d.group == nil {
+		return d.servers.Peers.Turn("", netip.Addr{})
+	}
+	var client netip.Addr
+	if d.servers.Peers.UsesClient() {
 		client = x.clientAddress().addr.Addr()
 	}
-	return g.key.eval(x), client
+	t := d.servers.Peers.Turn(d.group.key.eval(x), client)
+	if d.group.sticky != nil {
+		t.Prefer(d.group.sticky.route(x))
+	}
+	return t
 }

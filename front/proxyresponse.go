@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/uri"
 	"github.com/tarehq/tare/internal/wire/http1"
 )
 
@@ -169,7 +170,7 @@ func (p *proxy) redirectInternally(x *exchange, status int, header http.Header) 
 		return x.fail(status)
 	}
 	if p.response.mayRedirect && len(header["X-Accel-Redirect"]) > 0 {
-		return x.accelRedirect(header["X-Accel-Redirect"][0], header, x.proxy.clientBody.isAvailable())
+		return x.accelRedirect(header["X-Accel-Redirect"][0], header, x.proxy.clientBody.IsAvailable())
 	}
 	return proceed
 }
@@ -190,7 +191,7 @@ func (x *exchange) accelRedirect(to string, header http.Header, isBodyAvailable 
 	if named {
 		return x.redirectNamed(to)
 	}
-	path, args := splitArgs(to)
+	path, args := uri.Split(to)
 	path, err := url.PathUnescape(path)
 	if err != nil || !strings.HasPrefix(path, "/") || hasDotDot(path) {
 		x.errorf(levelError, "invalid path in X-Accel-Redirect: %q", truncateLogged(to))

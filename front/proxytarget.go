@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/fetch"
 )
 
 // proxyTarget is where a Proxy sends requests: a group of upstream servers or a bound handler.
@@ -20,8 +21,8 @@ type proxyTarget struct {
 	group     *group       // nil if it depends on variables
 	bound     http.Handler // nil if it depends on variables, or is a group
 	plan      *plan
-	dynamic   *dynamicGroups // groups for addresses that come from variables
-	name      targetName     // set if text is constant
+	dynamic   *fetch.Groups // groups for addresses that come from variables
+	name      targetName    // set if text is constant
 }
 
 // targetName holds the values of $proxy_host and $proxy_port.
@@ -29,7 +30,8 @@ type targetName struct{ host, port string }
 
 // destination is where one request goes.
 type destination struct {
-	group   *group
+	servers *fetch.Group
+	group   *group // of servers; nil if their address comes from variables
 	bound   http.Handler
 	rest    string // what follows the address in the value of a variable
 	usesTLS bool
@@ -61,8 +63,20 @@ func (c *compiler) proxyTarget(p *proxy, l *conf.Location) (err error) {
 		t.dynamic, err = c.dynamicGroups(l.Proxy)
 	}
 	if err == nil && (t.usesTLS || t.hasScheme) && t.bound == nil {
-		p.tls, err = c.tlsTransports(l.Proxy, t.group)
+		err = c.proxyTLS(p)
 	}
+	return err
+}
+
+// proxyTLS compiles ProxyTLS. The connections end with the plan.
+func (c *compiler) proxyTLS(p *proxy) (err error) {
+	servers := new(conf.Upstream)
+	if p.target.group != nil {
+		servers = p.target.group.servers.Peers.Config()
+	}
+	p.tls = fetch.NewTLS(&p.from.TLS, servers, p.settings.IsHTTP2)
+	c.plan.releases = append(c.plan.releases, p.tls.Close)
+	p.tlsName, err = c.text(p.from.TLS.Name)
 	return err
 }
 
@@ -121,7 +135,7 @@ func (g *proxyTarget) resolve(x *exchange) (destination, error) {
 	}
 	d := destination{group: g.group, usesTLS: g.usesTLS}
 	if d.group != nil {
-		x.proxy.target = g.name
+		d.servers, x.proxy.target = g.group.servers, g.name
 		return d, nil
 	}
 	addr, err := g.text.eval(x), error(nil)
@@ -139,9 +153,11 @@ func (g *proxyTarget) resolve(x *exchange) (destination, error) {
 	if d.bound = g.plan.options.boundTo(addr); d.bound != nil {
 		return d, nil
 	}
-	if d.group = g.plan.group(addr, port); d.group == nil {
-		d.group, err = g.dynamic.group(x.r.Context(), addr, port)
+	if d.group = g.plan.group(addr, port); d.group != nil {
+		d.servers = d.group.servers
+		return d, nil
 	}
+	d.servers, err = g.dynamic.Group(x.r.Context(), withPort(addr, port))
 	return d, err
 }
 
@@ -149,7 +165,7 @@ func (g *proxyTarget) resolve(x *exchange) (destination, error) {
 // address is an error of the configuration (500), and an unknown name is not (502).
 func targetErrorStatus(err error) int {
 	var unknown *net.DNSError
-	if errors.As(err, &unknown) || errors.Is(err, errClosed) {
+	if errors.As(err, &unknown) || errors.Is(err, fetch.ErrClosed) {
 		return http.StatusBadGateway
 	}
 	return http.StatusInternalServerError

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/uri"
 )
 
 // uriRule makes the target of upstream requests.
@@ -48,25 +49,25 @@ func (c *compiler) proxyURI(p *proxy, l *conf.Location) error {
 // an empty one, it is the client's, unchanged unless it was rewritten. rest is what followed the
 // address in a variable, and URI is appended to it.
 func (r *uriRule) requestTarget(x *exchange, rest string) string {
-	uri := rest
+	target := rest
 	if r.isWhole {
-		uri += r.text.eval(x)
+		target += r.text.eval(x)
 	}
 	switch {
-	case uri != "":
-		return withSlash(uri)
+	case target != "":
+		return withSlash(target)
 	case (r.text == nil || r.isWhole) && !x.uriChanged:
 		return requestURI(x)
 	case r.text == nil, r.isWhole, x.rewritten, !strings.HasPrefix(x.path, r.prefix):
-		return withArgs(escapePath(x.path), x.args)
+		return uri.WithQuery(uri.EscapePath(x.path), x.args)
 	}
-	return withArgs(r.text.literal+escapePath(x.path[r.prefixLen:]), x.args)
+	return uri.WithQuery(r.text.literal+uri.EscapePath(x.path[r.prefixLen:]), x.args)
 }
 
 // withSlash adds a missing slash to the start of a target.
-func withSlash(uri string) string {
-	if strings.HasPrefix(uri, "/") {
-		return uri
+func withSlash(target string) string {
+	if strings.HasPrefix(target, "/") {
+		return target
 	}
-	return "/" + uri
+	return "/" + target
 }

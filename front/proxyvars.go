@@ -3,6 +3,9 @@ package front
 import (
 	"strconv"
 	"strings"
+	"time"
+
+	"github.com/tarehq/tare/front/internal/fetch"
 )
 
 // proxyVariables are about upstreams.
@@ -25,7 +28,7 @@ func proxyVariables() map[string]knownVariable {
 
 // attemptVariables have a value for each attempt.
 func attemptVariables() map[string]knownVariable {
-	of := func(value func(*attemptRecord) string) knownVariable {
+	of := func(value func(*fetch.Record) string) knownVariable {
 		return knownVariable{
 			get:   func(x *exchange) string { return x.attemptList(value) },
 			needs: needsAttempts | needsAnyResponse,
@@ -34,20 +37,54 @@ func attemptVariables() map[string]knownVariable {
 	return map[string]knownVariable{
 		"upstream_addr":          of(attemptAddr),
 		"upstream_status":        of(attemptStatus),
-		"upstream_connect_time":  of(func(s *attemptRecord) string { return attemptTime(s.connectTime) }),
-		"upstream_header_time":   of(func(s *attemptRecord) string { return attemptTime(s.headerTime) }),
-		"upstream_response_time": of(func(s *attemptRecord) string { return attemptTime(s.responseTime) }),
-		"upstream_response_length": of(func(s *attemptRecord) string {
-			return strconv.FormatInt(s.bodyBytes, 10)
+		"upstream_connect_time":  of(func(s *fetch.Record) string { return attemptTime(s.ConnectTime) }),
+		"upstream_header_time":   of(func(s *fetch.Record) string { return attemptTime(s.HeaderTime) }),
+		"upstream_response_time": of(func(s *fetch.Record) string { return attemptTime(s.ResponseTime) }),
+		"upstream_response_length": of(func(s *fetch.Record) string {
+			return strconv.FormatInt(s.BodyBytes, 10)
 		}),
 	}
 }
 
-func attemptAddr(s *attemptRecord) string {
-	if strings.HasPrefix(s.addr, "/") {
-		return "unix:" + s.addr
+// attemptList joins one value of all attempts as nginx does: with commas within an upstream
+// request, with colons between them.
+func (x *exchange) attemptList(value func(*fetch.Record) string) string {
+	if x.proxy == nil {
+		return ""
 	}
-	return s.addr
+	if len(x.proxy.attempts) == 1 {
+		return x.proxy.attempts[0].List(value)
+	}
+	var b strings.Builder
+	for i, t := range x.proxy.attempts {
+		if i > 0 {
+			b.WriteString(" : ")
+		}
+		b.WriteString(t.List(value))
+	}
+	return b.String()
+}
+
+// attemptTime formats a duration of an attempt, "-" if it is unknown.
+func attemptTime(d time.Duration) string {
+	if d < 0 {
+		return "-"
+	}
+	return seconds(d)
+}
+
+func attemptStatus(s *fetch.Record) string {
+	if s.Status == 0 {
+		return "-"
+	}
+	return strconv.Itoa(s.Status)
+}
+
+func attemptAddr(s *fetch.Record) string {
+	if strings.HasPrefix(s.Addr, "/") {
+		return "unix:" + s.Addr
+	}
+	return s.Addr
 }
 
 // upstreamFieldVariable returns $upstream_http_NAME.

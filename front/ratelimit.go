@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"time"
 
-	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // rateLimiter bounds the rate of a response as nginx does: up to the rate times the seconds since
@@ -20,12 +20,12 @@ func (w *writer) startLimits(f *filters) {
 	if w.x.limitRate == "" && f.rate.empty() {
 		return
 	}
-	rate, err := conf.ParseOffset(w.x.limitRate)
+	rate, err := grammar.ParseOffset(w.x.limitRate)
 	if err != nil { // as in nginx an invalid rate is ignored
-		rate, err = conf.ParseOffset(f.rate.eval(w.x))
+		rate, err = grammar.ParseOffset(f.rate.eval(w.x))
 	}
 	if err == nil && rate > 0 {
-		after, _ := conf.ParseOffset(f.rateAfter.eval(w.x))
+		after, _ := grammar.ParseOffset(f.rateAfter.eval(w.x))
 		w.pace = &rateLimiter{rate: rate, after: after, startTime: time.Now()}
 	}
 }

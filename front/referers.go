@@ -6,14 +6,15 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/hostname"
 )
 
 // referers are a Referers, compiled.
 type referers struct {
 	none, blocked bool
-	names         *hostNames[string] // to the prefix that a URL's path must have
-	hosts         []*pattern         // for host names
-	urls          []*pattern         // for all that follows the scheme
+	names         *hostname.Map[string] // to the prefix that a URL's path must have
+	hosts         []*pattern            // for host names
+	urls          []*pattern            // for all that follows the scheme
 }
 
 const (
@@ -29,14 +30,14 @@ func (c *compiler) referers(from *conf.Referers) (*referers, error) {
 	if len(from.Names) == 0 && len(from.Patterns) == 0 {
 		return nil, errors.New("valid referers: want Names or Patterns")
 	}
-	r := &referers{none: from.None, blocked: from.Blocked, names: newHostNames[string]()}
+	r := &referers{none: from.None, blocked: from.Blocked, names: hostname.NewMap[string]()}
 	var err error
 	for _, name := range from.Names {
 		if source, ok := strings.CutPrefix(name, "~"); ok {
 			r.hosts, err = c.appendPattern(r.hosts, source)
 		} else {
 			host, path := cutPath(name)
-			err = r.names.add(lowerASCII(host), path)
+			err = r.names.Add(hostname.LowerASCII(host), path)
 		}
 		if err != nil {
 			return nil, fmt.Errorf("valid referers: %w", err)
@@ -88,8 +89,8 @@ func (r *referers) valid(x *exchange, fields []string) bool {
 	if end > maxRefererName {
 		return false
 	}
-	name := lowerASCII(url[:end])
-	if begins, ok := r.names.find(name); ok {
+	name := hostname.LowerASCII(url[:end])
+	if begins, ok := r.names.Find(name); ok {
 		_, path := cutPath(url[end:])
 		return strings.HasPrefix(path, begins)
 	}

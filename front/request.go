@@ -8,11 +8,13 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"github.com/tarehq/tare/front/internal/hostname"
 )
 
 // hostName returns the normalized name in Host; empty if it has none.
 func (x *exchange) hostName() string {
-	name, _ := hostName(x.hostHeader)
+	name, _ := hostname.Parse(x.hostHeader)
 	return name
 }
 
@@ -88,6 +90,13 @@ func http2(x *exchange) string {
 	return "h2"
 }
 
+func http3(x *exchange) string {
+	if x.r.ProtoMajor != 3 {
+		return ""
+	}
+	return "h3"
+}
+
 // localAddr returns the server's address of the connection, or nil if the server does not provide
 // it.
 func (x *exchange) localAddr() net.Addr {
@@ -98,6 +107,8 @@ func (x *exchange) localAddr() net.Addr {
 func serverAddr(x *exchange) string {
 	switch a := x.localAddr().(type) {
 	case *net.TCPAddr:
+		return x.plan.state.addressText(a.IP)
+	case *net.UDPAddr:
 		return x.plan.state.addressText(a.IP)
 	case *net.UnixAddr:
 		return "unix:" + a.Name
@@ -123,7 +134,10 @@ type addressText struct {
 }
 
 func serverPort(x *exchange) string {
-	if a, ok := x.localAddr().(*net.TCPAddr); ok {
+	switch a := x.localAddr().(type) {
+	case *net.TCPAddr:
+		return strconv.Itoa(a.Port)
+	case *net.UDPAddr:
 		return strconv.Itoa(a.Port)
 	}
 	return ""

@@ -9,6 +9,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/uri"
 )
 
 // action is a Step, compiled. ends reports that no further steps follow; the outcome proceed ends
@@ -316,7 +317,7 @@ func (r *replacement) query(x *exchange) string {
 // apply continues the exchange with the new path.
 func (r *replacement) apply(x *exchange) (outcome, bool) {
 	args := r.query(x)
-	path, ok := cleanPath(r.path.eval(x), true)
+	path, ok := uri.CleanPath(r.path.eval(x), true)
 	if !ok {
 		return x.fail(http.StatusInternalServerError), true
 	}

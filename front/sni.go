@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/hostname"
 )
 
 // HostAt returns the Host for a name at a local address, in the Config that is in use now. TLS
@@ -18,7 +19,7 @@ func (h *Handler) HostAt(local net.Addr, name string) *conf.Host {
 	}
 	defer p.leave()
 	group := p.hosts.groupAt(local)
-	folded, ok := hostName(name)
+	folded, ok := hostname.Parse(name)
 	if !ok {
 		return group.defaultHost.from
 	}
@@ -45,7 +46,7 @@ type sniHost struct {
 // sniHost returns the host of the request's TLS handshake.
 func (g *hostGroup) sniHost(x *exchange) sniHost {
 	if !g.isSingle {
-		if name, ok := hostName(x.r.TLS.ServerName); ok && name != "" {
+		if name, ok := hostname.Parse(x.r.TLS.ServerName); ok && name != "" {
 			if h := g.lookup(x, name); h != nil {
 				return sniHost{h, name}
 			}

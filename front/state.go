@@ -6,6 +6,8 @@ import (
 	"sync/atomic"
 
 	"github.com/tarehq/tare/front/internal/accesslog"
+	"github.com/tarehq/tare/front/internal/fetch"
+	"github.com/tarehq/tare/front/internal/htpasswd"
 )
 
 // state is what outlives plans. An entry of a registry lives as long as a plan uses it.
@@ -22,10 +24,10 @@ type state struct {
 	sharedCounts registry // counts, by what they count
 
 	logBuffers  accesslog.Buffers // for lines of logs
-	buffers     sync.Pool         // of *relayBuffer
-	exchanges   sync.Pool         // of *exchange, all zero
-	proxyStates sync.Pool         // of *proxyState, zeroed except for reusable memory
-	pending     pendingAttempts
+	buffers     fetch.Buffers
+	exchanges   sync.Pool // of *exchange, all zero
+	proxyStates sync.Pool // of *proxyState, zeroed except for reusable memory
+	pending     fetch.Pending
 	compressing atomic.Int64 // responses, by gzip
 	// heavyCompressing are the responses that are compressed by Brotli or Zstandard.
 	heavyCompressing atomic.Int64
@@ -34,7 +36,7 @@ type state struct {
 	closing     context.Context
 	close       context.CancelFunc
 	counts      counts
-	passwords   passwordFiles
+	passwords   htpasswd.Files
 	lastAddress atomic.Pointer[addressText]
 }
 

@@ -6,6 +6,7 @@ import (
 	"net/http"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/replace"
 )
 
 // maxSubstitutions is nginx's maximum.
@@ -14,7 +15,7 @@ const maxSubstitutions = 255
 // subFilter is a SubFilter, compiled.
 type subFilter struct {
 	from, to     []text
-	matcher      *matcher // nil if from has variables
+	matcher      *replace.Matcher // nil if from has variables
 	types        bodyTypes
 	once         bool
 	keepModified bool
@@ -46,7 +47,7 @@ func (c *compiler) subFilter(s *conf.SubFilter) (*subFilter, error) {
 		fixed[i] = string(p.From)
 	}
 	if !varies {
-		out.matcher = newMatcher(fixed)
+		out.matcher = replace.NewMatcher(fixed)
 	}
 	return out, nil
 }
@@ -90,7 +91,7 @@ func (s *subFilter) start(w *writer, contentType string) {
 }
 
 // replacer returns the replacer for an exchange, or nil if there is nothing to replace.
-func (s *subFilter) replacer(w *writer) *replacer {
+func (s *subFilter) replacer(w *writer) *replace.Writer {
 	from, with := s.matcher, make([][]byte, 0, len(s.to))
 	var strings []string
 	for i := range s.to {
@@ -107,9 +108,9 @@ func (s *subFilter) replacer(w *writer) *replacer {
 		return nil
 	}
 	if from == nil {
-		from = newMatcher(strings)
+		from = replace.NewMatcher(strings)
 	}
-	return newReplacer(from, with, s.once, subOutput{w})
+	return replace.NewWriter(from, with, s.once, subOutput{w})
 }
 
 // subOutput is where replaced text goes.

@@ -5,6 +5,8 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
+	"github.com/tarehq/tare/front/internal/uri"
 )
 
 // text is a Text with its variables resolved.
@@ -59,7 +61,7 @@ func (t *text) evalEscaped(x *exchange) string {
 		case p.value == nil:
 			b.WriteString(p.literal)
 		case p.capture:
-			b.WriteString(escapeArgs(p.value(x)))
+			b.WriteString(uri.EscapeArgument(p.value(x)))
 		default:
 			b.WriteString(p.value(x))
 		}
@@ -75,10 +77,10 @@ func (t *text) isTrue(x *exchange) bool {
 
 // text resolves the variables of a Text.
 func (c *compiler) text(from conf.Text) (text, error) {
-	if !from.HasVariables() {
+	if !grammar.HasVariables(from) {
 		return text{literal: string(from)}, nil
 	}
-	pieces, err := from.Pieces()
+	pieces, err := grammar.Pieces(from)
 	if err != nil {
 		return text{}, err
 	}

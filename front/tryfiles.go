@@ -9,6 +9,7 @@ import (
 
 	"github.com/tarehq/tare/front/conf"
 	"github.com/tarehq/tare/front/files"
+	"github.com/tarehq/tare/front/internal/uri"
 )
 
 // tryFiles is a try_files, compiled.
@@ -33,7 +34,7 @@ func (t *tryFiles) run(x *exchange) outcome {
 		}
 		if strings.HasPrefix(name, "/") {
 			var ok bool
-			if name, ok = cleanPath(name, x.host.keepSlashes); !ok {
+			if name, ok = uri.CleanPath(name, x.host.keepSlashes); !ok {
 				continue
 			}
 		}
@@ -55,10 +56,10 @@ func (t *tryFiles) run(x *exchange) outcome {
 	if strings.HasPrefix(last, "@") {
 		return x.redirectNamed(last)
 	}
-	path, args := splitArgs(last)
+	path, args := uri.Split(last)
 	// as in nginx a regular expression may match such a path, and no prefix does
 	if !strings.HasPrefix(path, "/") {
-		clean, ok := cleanPath("/"+path, true)
+		clean, ok := uri.CleanPath("/"+path, true)
 		if !ok {
 			return x.fail(http.StatusInternalServerError)
 		}

@@ -10,7 +10,7 @@ import (
 )
 
 // knownVariable is a row of the table of nginx's variables. Variables that nginx has and that are
-// not here are rows of conf.Unavailable.
+// not here are rows of grammar.Unavailable.
 type knownVariable struct {
 	get variable
 	// set is how Set sets the variable; nil means that it cannot.
@@ -63,7 +63,7 @@ func requestVariables() map[string]knownVariable {
 		"scheme":          {get: scheme},
 		"https":           {get: https, isSetWhenEmpty: true},
 		"http2":           {get: http2},
-		"http3":           {get: noVariable},
+		"http3":           {get: http3},
 		"server_protocol": {get: func(x *exchange) string { return x.r.Proto }},
 
 		"request_method":     {get: requestMethod},

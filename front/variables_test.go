@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // A variable has one row: it is known here or unavailable, and a name belongs to one family only.
@@ -14,7 +15,7 @@ func TestVariableHasOneRow(t *testing.T) {
 		if v.get == nil || v.set != nil && v.isReplaceable || v.appendTo != nil && (v.isCached || v.isReplaceable) {
 			t.Errorf("$%s: contradictory row", name)
 		}
-		if why := conf.Unavailable(name); why != "" {
+		if why := grammar.Unavailable(name); why != "" {
 			t.Errorf("$%s is known, and unavailable: %s", name, why)
 		}
 		for _, f := range variableFamilies() {

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // Variables are resolved when a Config is compiled: first those that it defines, then nginx's.
@@ -27,7 +28,7 @@ func (c *compiler) variable(name string) (variable, error) {
 		}
 		return v.get, nil
 	}
-	why := conf.Unavailable(name)
+	why := grammar.Unavailable(name)
 	switch {
 	case why == "":
 		return nil, fmt.Errorf("unknown variable $%s", name)
@@ -234,7 +235,7 @@ func (c *compiler) declareGroups(source string, fold bool) error {
 
 // slot makes a slot for a variable, if it has none.
 func (c *compiler) slot(name string) error {
-	if !conf.IsVariableName(name) {
+	if !grammar.IsVariableName(name) {
 		return fmt.Errorf("invalid variable name %q", name)
 	}
 	if v, ok := c.core[name]; ok && !v.isReplaceable {

@@ -19,7 +19,7 @@ import (
 //
 //	confirmations  a pipe, from which the new process reads a line when the old one has confirmed
 //	readiness      a pipe, to which the new process writes a line when it is ready
-//	sockets        as the variable of the environment describes them
+//	sockets        as the variable of the environment describes them, and files
 //
 // The end of a pipe shows each process that the other one has ended.
 const (
@@ -32,10 +32,13 @@ const (
 )
 
 // handover describes what the old process passes: the names of the sockets that the program has
-// opened, followed by those of the service manager.
+// opened, those of the service manager, UDP sockets, and files, in this order. A version of this
+// package that does not know the last two ignores them.
 type handover struct {
-	Owned []string `json:"owned"`
-	Given []string `json:"given"`
+	Owned   []string `json:"owned"`
+	Given   []string `json:"given"`
+	Packets []string `json:"packets,omitempty"`
+	Files   []string `json:"files,omitempty"`
 }
 
 // parent is the old process, as the new one sees it.
@@ -46,7 +49,7 @@ type parent struct {
 // inherit receives what an old process has passed, if there is one.
 func (u *Upgrader) inherit() error {
 	text, ok := os.LookupEnv(variable)
-	u.owned = new(listen.Passed)
+	u.owned, u.passedPackets = new(listen.Passed), new(listen.Passed)
 	if !ok {
 		return nil
 	}
@@ -72,8 +75,19 @@ func (u *Upgrader) inherit() error {
 	if u.owned, err = listen.Descriptors(firstDescriptor+pipes, h.Owned); err != nil {
 		return err
 	}
-	u.given, err = listen.Descriptors(firstDescriptor+pipes+len(h.Owned), h.Given)
-	return err
+	first := pipes + len(h.Owned)
+	if u.given, err = listen.Descriptors(firstDescriptor+first, h.Given); err != nil {
+		return err
+	}
+	first += len(h.Given)
+	if u.passedPackets, err = listen.Descriptors(firstDescriptor+first, h.Packets); err != nil {
+		return err
+	}
+	first += len(h.Packets)
+	for i, name := range h.Files {
+		u.passedFiles = append(u.passedFiles, open(first+i, name))
+	}
+	return nil
 }
 
 // confirm reports readiness to the old process and waits until it has confirmed. It reports false
@@ -113,8 +127,7 @@ func (u *Upgrader) replace(ctx context.Context) (pid int, err error) {
 		err = ErrStopped
 	}
 	if err == nil {
-		// If this fails the process has ended just now, like one that ends just after it.
-		_, err = c.confirmations.WriteString(line)
+		err = u.confirm(c)
 	}
 	if err == nil {
 		return c.command.Process.Pid, nil
@@ -124,6 +137,24 @@ func (u *Upgrader) replace(ctx context.Context) (pid int, err error) {
 		err = fmt.Errorf("process %d ended before it was ready: %s", c.command.Process.Pid, exitText(exit))
 	}
 	return 0, err
+}
+
+// confirm makes the new process serve.
+func (u *Upgrader) confirm(c *child) error {
+	u.mu.Lock()
+	hooks := slices.Clone(u.hooks)
+	u.mu.Unlock()
+	for _, h := range hooks {
+		h.stop()
+	}
+	// If this fails the process has ended just now, like one that ends just after it.
+	_, err := c.confirmations.WriteString(line)
+	if err != nil {
+		for _, h := range hooks {
+			h.resume()
+		}
+	}
+	return err
 }
 
 // errExited means that the new process has closed its pipe, most likely because it has exited.
@@ -224,6 +255,22 @@ func (u *Upgrader) handover() (files []*os.File, text string, err error) {
 				h.Given = append(h.Given, s.name)
 			}
 		}
+	}
+	for _, s := range u.packets {
+		file, err := listen.DuplicateConn(s.conn, s.name)
+		if isClosed(err) {
+			continue
+		} else if err != nil {
+			return files, "", fmt.Errorf("%s: %w", displayName(s.name), err)
+		}
+		files, h.Packets = append(files, file), append(h.Packets, s.name)
+	}
+	for _, f := range u.files {
+		file, err := listen.DuplicateConn(f, f.Name())
+		if err != nil {
+			return files, "", fmt.Errorf("%s: %w", f.Name(), err)
+		}
+		files, h.Files = append(files, file), append(h.Files, f.Name())
 	}
 	b, err := json.Marshal(h)
 	return files, string(b), err

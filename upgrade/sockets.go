@@ -180,4 +180,11 @@ func (u *Upgrader) closeSockets() {
 		}
 		s.listener.Close()
 	}
+	for _, s := range u.packets {
+		s.conn.Close()
+	}
+	for _, f := range u.files {
+		f.Close()
+	}
+	u.files = nil
 }

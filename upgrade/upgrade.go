@@ -62,6 +62,9 @@ type Upgrader struct {
 	owned   *listen.Passed // sockets that an older process of the program has opened
 	given   *listen.Passed // sockets of the service manager
 
+	passedPackets *listen.Passed // UDP sockets of an older process
+	passedFiles   []*os.File     // files of the process that this one replaces
+
 	done     chan struct{} // closed when another process has taken over
 	stop     chan struct{} // closed by Stop
 	stopOnce sync.Once
@@ -74,6 +77,9 @@ type Upgrader struct {
 	mu      sync.Mutex // guards the rest
 	state   state
 	sockets []socket
+	packets []packetSocket
+	files   []*os.File // of AddFile
+	hooks   []*handoverHook
 	servers []serverEntry
 }
 
@@ -189,7 +195,6 @@ func (u *Upgrader) Ready() error {
 	if u.state != starting {
 		return nil
 	}
-	u.closeUnused()
 	var pid pidFile
 	if u.options.PIDFile != "" {
 		var err error
@@ -205,6 +210,7 @@ func (u *Upgrader) Ready() error {
 			u.setUnlink(s)
 		}
 	}
+	u.closeUnused()
 	u.logIfFailed("writing the PID file", pid.publish()) // the old process does not come back
 	if isMain {
 		u.notify(sdnotify.MainPID(os.Getpid()), sdnotify.Ready)
@@ -214,8 +220,17 @@ func (u *Upgrader) Ready() error {
 	return nil
 }
 
-// closeUnused closes the passed sockets that no Listen or Activated has returned.
+// closeUnused closes the passed sockets and files that the program has not requested. No other
+// process serves them any more, so files of unix sockets are removed.
 func (u *Upgrader) closeUnused() {
+	if !u.stores() {
+		u.owned.RemoveFiles()
+	}
+	for _, f := range u.passedFiles {
+		f.Close()
+	}
+	u.passedFiles = nil
+	u.passedPackets.Close()
 	for _, name := range u.owned.Close() {
 		u.options.Logger.Info("upgrade: no longer listening", "socket", displayName(name))
 		if u.options.StoreSockets && sdnotify.IsName(name) {

@@ -27,8 +27,8 @@ type Config struct {
 	Issuers []Issuer
 	// LogFormats are the formats of logs. "combined" is predefined.
 	LogFormats []LogFormat
-	// BlankUnavailable makes variables empty that nginx has and that are not available here: see
-	// Unavailable. Otherwise their use is an error.
+	// BlankUnavailable makes variables empty that nginx has and that are not available here.
+	// Otherwise their use is an error.
 	BlankUnavailable bool
 	// Types are media types by file name extension, without the dot. Nil is the system's table.
 	Types map[string]string
@@ -69,12 +69,16 @@ type Host struct {
 
 // Listen is an address of a Host, with the settings of its connections.
 type Listen struct {
-	// Addr is HOST:PORT, or unix:PATH. HOST is an IP address, [IPv6], or * for all.
+	// Addr is HOST:PORT, unix:PATH, or quic:HOST:PORT for HTTP/3 over UDP. HOST is an IP address,
+	// [IPv6], or * for all.
 	Addr string
 	// Default makes the host serve requests for unknown names at the address.
 	Default bool
 	TLS     bool
 	HTTP2   bool
+	// HTTP3 allows HTTP/3 to the host, at an address that starts with quic:, which also requires
+	// TLS.
+	HTTP3 bool
 	// Proxied connections begin with a PROXY protocol header. The server removes it, not the
 	// handler: see front.WithProxyHeader.
 	Proxied bool

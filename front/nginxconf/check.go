@@ -5,7 +5,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // checker checks a tree against the table.
@@ -139,10 +139,10 @@ func (s *spec) checkValues(args []string) error {
 	case "count":
 		return nil
 	case "buffers":
-		if n, err := conf.ParseNumber(args[0]); err != nil || n == 0 {
+		if n, err := grammar.ParseNumber(args[0]); err != nil || n == 0 {
 			return fmt.Errorf("invalid number of buffers %s (must be at least 1)", shown(args[0]))
 		}
-		if n, err := conf.ParseSize(args[1]); err != nil || n == 0 {
+		if n, err := grammar.ParseSize(args[1]); err != nil || n == 0 {
 			return fmt.Errorf("invalid buffer size %s (example: 8k)", shown(args[1]))
 		}
 		return nil
@@ -204,13 +204,13 @@ func checkValue(kind string, details []string, value string) error {
 	case "number":
 		err = checkNumber(details, value)
 	case "size":
-		_, err = conf.ParseSize(value)
+		_, err = grammar.ParseSize(value)
 	case "offset":
-		_, err = conf.ParseOffset(value)
+		_, err = grammar.ParseOffset(value)
 	case "time":
-		_, err = conf.ParseTime(value)
+		_, err = grammar.ParseTime(value)
 	case "seconds":
-		_, err = conf.ParseSeconds(value)
+		_, err = grammar.ParseSeconds(value)
 	case "one", "some":
 		known := strings.Split(details[0], "/")
 		if !slices.ContainsFunc(known, func(k string) bool { return strings.EqualFold(k, value) }) {
@@ -222,13 +222,13 @@ func checkValue(kind string, details []string, value string) error {
 
 // checkNumber checks a number, and its range if the kind has one: "1..9".
 func checkNumber(bounds []string, value string) error {
-	n, err := conf.ParseNumber(value)
+	n, err := grammar.ParseNumber(value)
 	if err != nil || len(bounds) == 0 {
 		return err
 	}
 	low, high, _ := strings.Cut(bounds[0], "..")
-	least, _ := conf.ParseNumber(low)
-	most, _ := conf.ParseNumber(high)
+	least, _ := grammar.ParseNumber(low)
+	most, _ := grammar.ParseNumber(high)
 	if n < least || n > most {
 		return fmt.Errorf("%s is out of range (%d to %d)", value, least, most)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // healthMatch translates a match block.
@@ -28,8 +29,8 @@ func (t *translator) healthMatch(d *directive) {
 			if !isRange {
 				to = from
 			}
-			first, err := conf.ParseNumber(from)
-			last, err2 := conf.ParseNumber(to)
+			first, err := grammar.ParseNumber(from)
+			last, err2 := grammar.ParseNumber(to)
 			if err != nil || err2 != nil || first < 100 || last > 999 || first > last {
 				t.errorf(status, "invalid status %s (must be a number or a range)", shown(arg))
 			}
@@ -95,13 +96,13 @@ func (t *translator) checkParameter(arg string, h *conf.HealthCheck) (err error)
 		return nil
 	case !has:
 	case name == "interval":
-		h.Interval, err = conf.ParseTime(value)
+		h.Interval, err = grammar.ParseTime(value)
 		return err
 	case name == "jitter":
-		h.Jitter, err = conf.ParseTime(value)
+		h.Jitter, err = grammar.ParseTime(value)
 		return err
 	case name == "keepalive_time":
-		h.KeepaliveTime, err = conf.ParseSeconds(value)
+		h.KeepaliveTime, err = grammar.ParseSeconds(value)
 		return err
 	case name == "uri":
 		h.URI = value
@@ -112,7 +113,7 @@ func (t *translator) checkParameter(arg string, h *conf.HealthCheck) (err error)
 		}
 		return nil
 	case name == "fails", name == "passes", name == "port":
-		n, err := conf.ParseNumber(value)
+		n, err := grammar.ParseNumber(value)
 		if err != nil || n == 0 || name == "port" && n > 65535 {
 			return fmt.Errorf("invalid number in %s", shown(arg))
 		}

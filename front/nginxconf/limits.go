@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // zone parses zone=NAME:SIZE and registers the zone.
@@ -14,7 +15,7 @@ func (t *translator) zone(d *directive, arg string) (name string, bytes int64, e
 	if !ok || name == "" || !sized {
 		return "", 0, fmt.Errorf("invalid zone %s (must be zone=NAME:SIZE, such as zone=one:10m)", shown(arg))
 	}
-	if bytes, err = conf.ParseSize(size); err != nil {
+	if bytes, err = grammar.ParseSize(size); err != nil {
 		return "", 0, err
 	}
 	if bytes < 32<<10 {
@@ -55,7 +56,7 @@ func parseRate(text string) (float64, error) {
 		digits, per = strings.CutSuffix(text, "r/m")
 		seconds = 60
 	}
-	n, err := conf.ParseNumber(digits)
+	n, err := grammar.ParseNumber(digits)
 	if !per || err != nil || n == 0 {
 		return 0, fmt.Errorf("invalid rate %s (examples: 10r/s, 30r/m)", shown(text))
 	}
@@ -85,7 +86,7 @@ func (t *translator) requestLimits(s *scope) []conf.RequestLimit {
 		var l conf.RequestLimit
 		for _, arg := range d.args {
 			name, value, has := parameter(arg)
-			n, err := conf.ParseNumber(value)
+			n, err := grammar.ParseNumber(value)
 			switch {
 			case name == "zone" && has:
 				l.Zone, err = value, nil
@@ -121,7 +122,7 @@ func (t *translator) requestLimits(s *scope) []conf.RequestLimit {
 func (t *translator) connLimits(s *scope) []conf.ConnLimit {
 	var all []conf.ConnLimit
 	for _, d := range s.all("limit_conn") {
-		n, err := conf.ParseNumber(d.args[1])
+		n, err := grammar.ParseNumber(d.args[1])
 		if err != nil || n == 0 || n > 65535 {
 			t.errorf(d, "invalid number %s (1 to 65535)", shown(d.args[1]))
 		}

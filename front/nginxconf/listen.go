@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // listen is an address of a server.
@@ -27,13 +28,15 @@ type listen struct {
 func (t *translator) listens(s *scope, server *directive) []listen {
 	var all []listen
 	for _, d := range s.own("listen") {
-		if slices.Contains(d.args[1:], "quic") {
-			// HTTP/3 has its own sockets: the parameter does not mean TCP
-			t.omit(d,
-				"parameter \"quic\" is not supported: Go's standard library has no QUIC; browsers fall back to HTTP/2")
+		overUDP := slices.Contains(d.args[1:], "quic")
+		if overUDP && !t.options.HTTP3 {
+			t.omit(d, "parameter \"quic\" is not supported: %s", noHTTP3)
 			continue
 		}
 		addrs, err := t.listenAddrs(d.args[0])
+		if err == nil && overUDP {
+			addrs, err = quicAddrs(addrs)
+		}
 		if err != nil {
 			t.errorf(d, "%v", err)
 			continue
@@ -61,9 +64,14 @@ func (t *translator) listens(s *scope, server *directive) []listen {
 		t.warn(s.one("ssl"), "deprecated: use the parameter ssl of listen")
 	}
 	certs, issued := t.certificates(s), t.issued(s)
+	hasHTTP3 := t.hasHTTP3(s)
 	for i := range all {
 		all[i].TLS = all[i].TLS || secure
-		all[i].http2 = s.flag("http2", false)
+		if isQUIC(all[i].Addr) {
+			all[i].TLS, all[i].HTTP3 = true, hasHTTP3
+		} else {
+			all[i].http2 = s.flag("http2", false)
+		}
 		all[i].Certs, all[i].Issued = certs, issued
 	}
 	return all
@@ -82,7 +90,7 @@ func (t *translator) defaultPort() int {
 // listen parses a listen directive for one of its addresses.
 func (t *translator) listen(d *directive, addr string) (listen, error) {
 	l := listen{Listen: conf.Listen{Addr: addr}, directive: d}
-	l.IPv6Only = strings.HasPrefix(l.Addr, "[")
+	l.IPv6Only = isIPv6(l.Addr)
 	for _, arg := range d.args[1:] {
 		if err := t.listenParameter(&l, arg); err != nil {
 			return l, err
@@ -168,6 +176,11 @@ func (t *translator) hostAddrs(host string) ([]netip.Addr, error) {
 // listenParameter parses a parameter after the address.
 func (t *translator) listenParameter(l *listen, arg string) error {
 	name, value, has := parameter(arg)
+	if isQUIC(l.Addr) {
+		if done, err := t.quicParameter(l, arg); done || err != nil {
+			return err
+		}
+	}
 	switch {
 	case arg == "default_server", arg == "default":
 		l.Default = true
@@ -195,7 +208,7 @@ func (t *translator) listenParameter(l *listen, arg string) error {
 		if err != nil {
 			return fmt.Errorf("invalid parameter %s (must be ipv6only=on or ipv6only=off)", shown(arg))
 		}
-		if !strings.HasPrefix(l.Addr, "[") {
+		if !isIPv6(l.Addr) {
 			t.warn(l.directive, "%s is ignored: %s is not an IPv6 address", shown(arg), l.Addr)
 			return nil
 		}
@@ -222,10 +235,10 @@ func (t *translator) listenParameter(l *listen, arg string) error {
 func checkSocketParameter(name, value string) error {
 	switch name {
 	case "fastopen":
-		_, err := conf.ParseNumber(value)
+		_, err := grammar.ParseNumber(value)
 		return err
 	case "rcvbuf", "sndbuf":
-		_, err := conf.ParseSize(value)
+		_, err := grammar.ParseSize(value)
 		return err
 	}
 	parts := strings.Split(value, ":")
@@ -237,9 +250,9 @@ func checkSocketParameter(name, value string) error {
 		switch {
 		case part == "":
 		case i < 2:
-			_, err = conf.ParseSeconds(part)
+			_, err = grammar.ParseSeconds(part)
 		default:
-			_, err = conf.ParseNumber(part)
+			_, err = grammar.ParseNumber(part)
 		}
 		if err != nil {
 			return err
@@ -281,14 +294,18 @@ func (t *translator) listeners() {
 			offered = t.agree(a, i) && a.TLS || offered
 		}
 		a.HTTP2 = offered
-		if _, port, ok := cutPort(a.Addr); !ok || a.bound || at["*:"+port] == nil || strings.HasPrefix(a.Addr, "[") ||
-			strings.HasPrefix(a.Addr, "*") {
+		prefix, addr := cutQUIC(a.Addr)
+		if _, port, ok := cutPort(addr); !ok || a.bound || at[prefix+"*:"+port] == nil || isIPv6(addr) ||
+			strings.HasPrefix(addr, "*") {
 			t.process.Listeners = append(t.process.Listeners, t.listener(a))
 			continue
 		}
 		shared = append(shared, a)
 	}
 	for _, a := range shared { // TLS handshakes decide for each address
+		if isQUIC(a.Addr) {
+			continue // there is no HTTP/2
+		}
 		_, port, _ := cutPort(a.Addr)
 		for i := range t.process.Listeners {
 			if l := &t.process.Listeners[i]; l.Addr == "*:"+port && l.TLS {
@@ -380,12 +397,13 @@ func (t *translator) defaultServer(a *address) int {
 // listener returns the socket of an address.
 func (t *translator) listener(a *address) Listener {
 	defaultServer := t.defaultServer(a)
-	s := t.servers[defaultServer].scope
+	s, offered := t.servers[defaultServer].scope, a.HTTP2
 	for _, l := range t.config.Hosts[t.servers[defaultServer].host].Listen {
 		if l.Addr == a.Addr {
 			a.Listen = l
 		}
 	}
+	a.HTTP2 = offered // by any of the servers
 	l := Listener{
 		Listen: a.Listen, HeaderTimeout: 60 * time.Second, IdleTimeout: 75 * time.Second,
 		SendTimeout: 60 * time.Second, HeaderBytes: 4 * 8 << 10,
@@ -417,7 +435,7 @@ func (t *translator) connection(s *scope, l *Listener) {
 		l.SendTimeout = s.time(d.name)
 	}
 	if d := s.one("keepalive_timeout"); d != nil {
-		l.IdleTimeout, _ = conf.ParseTime(d.args[0])
+		l.IdleTimeout, _ = grammar.ParseTime(d.args[0])
 	}
 	if n := s.buffers("large_client_header_buffers"); n > 0 {
 		l.HeaderBytes = n
@@ -428,6 +446,9 @@ func (t *translator) connection(s *scope, l *Listener) {
 	}
 	if n, ok := s.size("http2_body_preread_size"); ok {
 		l.HTTP2Window = max(leastHTTP2Window, n)
+	}
+	if isQUIC(l.Addr) {
+		l.QUIC = t.quic(s)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // place is a location that contains others.
@@ -159,7 +160,7 @@ func (t *translator) tryFiles(s *scope) []conf.Text {
 			tries = append(tries, t.text(d, arg))
 		}
 		if code, ok := strings.CutPrefix(d.args[len(d.args)-1], "="); ok {
-			if n, err := conf.ParseNumber(code); err != nil || n > 999 {
+			if n, err := grammar.ParseNumber(code); err != nil || n > 999 {
 				t.errorf(d, "invalid status %s (example: =404)", shown(d.args[len(d.args)-1]))
 			}
 		}

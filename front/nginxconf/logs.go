@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // logFormat translates log_format NAME [escape=HOW] TEXT....
@@ -71,12 +72,12 @@ func (t *translator) accessLog(d *directive) (conf.Log, bool) {
 		case arg == "gzip", name == "gzip":
 			t.omit(d, "gzip is not supported (compress logs when you rotate them)")
 		case name == "buffer" && has:
-			if n, err := conf.ParseSize(value); err != nil || n == 0 {
+			if n, err := grammar.ParseSize(value); err != nil || n == 0 {
 				t.errorf(d, "invalid size %s (example: buffer=32k)", shown(arg))
 			}
 			t.remark(d, "buffer is ignored: lines are always buffered, in limited memory")
 		case name == "flush" && has:
-			if _, err := conf.ParseTime(value); err != nil {
+			if _, err := grammar.ParseTime(value); err != nil {
 				t.errorf(d, "invalid time %s (example: flush=1s)", shown(arg))
 			}
 			t.remark(d, "flush is ignored: lines are written as soon as possible")

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // mapOf translates map.
@@ -180,7 +181,7 @@ func (t *translator) splitClients(d *directive) {
 			continue
 		}
 		if e.name != "*" {
-			n, err := conf.ParsePercent(e.name)
+			n, err := grammar.ParsePercent(e.name)
 			if err != nil {
 				t.errorf(e, "%v", err)
 			}

@@ -32,6 +32,8 @@ type Options struct {
 	// Bound are the names of bound handlers, which count as upstreams. Other names that no upstream
 	// block defines are host names.
 	Bound []string
+	// HTTP3 allows listen with quic, and http3 on: the program can serve HTTP/3.
+	HTTP3 bool
 	// DefaultPort is the port of servers without listen; as in nginx, 0 is 80 for root and 8000 for
 	// other users.
 	DefaultPort int
@@ -99,6 +101,22 @@ type Listener struct {
 	// HTTP2Window is how many bytes of a body a client of HTTP/2 may send before they are read; 0
 	// is the default of the server.
 	HTTP2Window int64
+	// QUIC are settings of an address that starts with quic:.
+	QUIC QUIC
+}
+
+// QUIC holds the settings of a socket for HTTP/3.
+type QUIC struct {
+	// Retry makes each client prove that it receives packets at its address (RFC 9000, 8.1.2).
+	Retry bool
+	// Streams limits the concurrent requests of a connection; the default is 128.
+	Streams int
+	// StreamBytes is how many bytes of a body a client may send before they are read; the default
+	// is 64 KB.
+	StreamBytes int64
+	// HostKey is the content of a secret file, from which the keys of tokens and of stateless
+	// resets are derived. If it is empty, each process has random ones.
+	HostKey []byte
 }
 
 // Message is an error or a remark about a place in the configuration. Parse returns its errors as

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // passesOf makes an upstream the location's content handler, if the block from names one itself;
@@ -70,7 +71,7 @@ func (t *translator) pass(s *scope, kind string) *conf.Proxy {
 func next(s *scope, name string) conf.NextUpstream {
 	n := conf.NextUpstream{Tries: s.number(name + "_tries")}
 	if d := s.one(name + "_timeout"); d != nil {
-		n.For, _ = conf.ParseTime(d.args[0]) // in both, 0 means no limit
+		n.For, _ = grammar.ParseTime(d.args[0]) // in both, 0 means no limit
 	}
 	words := s.words(name)
 	for _, word := range words {
@@ -97,7 +98,7 @@ func next(s *scope, name string) conf.NextUpstream {
 // appendStatus appends the status of http_NNN.
 func appendStatus(statuses []int, word string) []int {
 	if code, ok := strings.CutPrefix(word, "http_"); ok {
-		n, _ := conf.ParseNumber(code)
+		n, _ := grammar.ParseNumber(code)
 		return append(statuses, int(n))
 	}
 	return statuses

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 const (
@@ -25,21 +26,21 @@ func (t *translator) cachePath(d *directive) {
 			c.Levels = t.levels(d, value)
 		case "keys_zone":
 			zone, size, _ := strings.Cut(value, ":")
-			n, err := conf.ParseSize(size)
+			n, err := grammar.ParseSize(size)
 			if err != nil || zone == "" {
 				t.errorf(d, "invalid parameter %s (must be keys_zone=NAME:SIZE, such as keys_zone=one:10m)", shown(arg))
 			}
 			c.Name, c.MemoryBytes = zone, conf.DefaultCacheMemory+perKey*min(n, maxZone)
 		case "inactive":
-			at, err := conf.ParseSeconds(value)
+			at, err := grammar.ParseSeconds(value)
 			t.check(d, err)
 			c.Inactive = max(at, 1)
 		case "max_size":
-			n, err := conf.ParseOffset(value)
+			n, err := grammar.ParseOffset(value)
 			t.check(d, err)
 			c.MaxBytes = n
 		case "min_free":
-			n, err := conf.ParseOffset(value)
+			n, err := grammar.ParseOffset(value)
 			t.check(d, err)
 			c.MinFree = n
 		case "use_temp_path", "manager_files", "manager_sleep", "manager_threshold", "loader_files", "loader_sleep",
@@ -160,7 +161,7 @@ func (t *translator) valid(s *scope, name string) []conf.CacheValid {
 	var all []conf.CacheValid
 	for _, d := range s.all(name) {
 		last := len(d.args) - 1
-		at, err := conf.ParseSeconds(d.args[last])
+		at, err := grammar.ParseSeconds(d.args[last])
 		t.check(d, err)
 		v := conf.CacheValid{For: at}
 		if last == 0 {

@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // processOf translates the directives that concern the process.
@@ -23,7 +24,7 @@ func (t *translator) processOf(s *scope) {
 	}
 	p.Files = uint64(s.number("worker_rlimit_nofile"))
 	if d := s.one("worker_shutdown_timeout"); d != nil {
-		p.Grace, _ = conf.ParseTime(d.args[0]) // in both, 0 means no limit
+		p.Grace, _ = grammar.ParseTime(d.args[0]) // in both, 0 means no limit
 	}
 	for _, d := range s.own("events") {
 		events := newScope(nil, "events", d.block)
@@ -37,7 +38,7 @@ func (t *translator) positive(d *directive, word string) int {
 	if d.args[0] == word {
 		return 0
 	}
-	n, err := conf.ParseNumber(d.args[0])
+	n, err := grammar.ParseNumber(d.args[0])
 	if err != nil || n == 0 {
 		t.errorf(d, "invalid number %s (must be greater than 0, or %s)", shown(d.args[0]), word)
 	}

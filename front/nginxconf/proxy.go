@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // proxy translates the directives that only HTTP has.
@@ -98,7 +99,7 @@ func cutURI(text string) (to, uri string) {
 		}
 		return text, ""
 	}
-	pieces, _ := conf.Text(text).Pieces() // the caller reports the error
+	pieces, _ := grammar.Pieces(conf.Text(text)) // the caller reports the error
 	end := 0
 	for _, p := range pieces {
 		switch p.Variable {

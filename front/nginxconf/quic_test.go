@@ -1,8 +1,10 @@
 package nginxconf
 
 import (
+	"reflect"
 	"strings"
 	"testing"
+	"testing/fstest"
 )
 
 // A listen with quic is left out entirely: its address does not accept TCP, and never without TLS.
@@ -29,7 +31,65 @@ func TestListenWithQUICDoesNotAcceptTCP(t *testing.T) {
 	}
 	o.Lenient = false
 	if _, err := Parse("nginx.conf", o); err == nil ||
-		strings.Count(err.Error(), `parameter "quic" is not supported`) != 4 {
+		strings.Count(err.Error(), `parameter "quic" is not supported`) != 4 ||
+		strings.Count(err.Error(), "this program was built without HTTP/3") != 5 {
 		t.Errorf("%v", err)
+	}
+}
+
+// With HTTP3 the addresses of UDP are separate from those of TCP, each with its default server and
+// settings.
+func TestQUICAddressesAreSeparate(t *testing.T) {
+	text := inHTTP(`ssl_certificate c; ssl_certificate_key k;
+		server { listen 443 ssl; listen 443 quic reuseport; http2 on; server_name a; location / { empty_gif; } }
+		server { listen 443 ssl default_server; listen 443 quic; listen [::1]:443 quic; http3 off; server_name b;
+			quic_retry on; http3_max_concurrent_streams 7; http3_stream_buffer_size 10k; quic_host_key /key;
+			location / { empty_gif; } }
+		server { listen 127.0.0.1:443 quic; server_name c; location / { empty_gif; } }`)
+	files := fstest.MapFS{"nginx.conf": {Data: []byte(text)}, "key": {Data: []byte("secret")}}
+	r, err := Parse("nginx.conf", Options{FS: files, Prefix: "/srv", HTTP3: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defaults := QUIC{Streams: 128, StreamBytes: 64 << 10}
+	want := map[string]QUIC{"*:443": {}, "quic:*:443": defaults,
+		"quic:[::1]:443": {Retry: true, Streams: 7, StreamBytes: 10 << 10, HostKey: []byte("secret")}}
+	for i := range r.Process.Listeners {
+		l := &r.Process.Listeners[i]
+		if got, ok := want[l.Addr]; !ok || !reflect.DeepEqual(got, l.QUIC) || !l.TLS || l.HTTP2 != (l.Addr == "*:443") {
+			t.Errorf("%s: %+v", l.Addr, l)
+		}
+		delete(want, l.Addr)
+	}
+	if len(want) > 0 {
+		t.Errorf("missing: %v", want)
+	}
+	for _, h := range r.Config.Hosts {
+		for _, l := range h.Listen {
+			if overUDP := strings.HasPrefix(l.Addr, "quic:"); l.HTTP3 != (overUDP && h.Names[0] != "b") {
+				t.Errorf("%s at %s: HTTP/3 %v", h.Names[0], l.Addr, l.HTTP3)
+			}
+		}
+	}
+}
+
+// Errors of listen with quic are those of nginx.
+func TestInvalidQUICIsRejected(t *testing.T) {
+	for server, want := range map[string]string{
+		"listen 443 quic ssl;":                         "parameter ssl is incompatible with quic",
+		"listen 443 quic http2;":                       "parameter http2 is incompatible with quic",
+		"listen unix:/s quic;":                         "not supported on unix sockets",
+		"listen 443 quic; ssl_protocols TLSv1.2;":      "listen with quic requires TLSv1.3",
+		"listen 443 quic; quic_host_key /missing;":     "missing",
+		"listen 443 quic; http3_hq on;":                "interoperability",
+		"listen 443 quic; listen 443 quic;":            "duplicate address quic:*:443",
+		"listen 443 quic; quic_retry maybe;":           "quic_retry",
+		"listen 443 quic; http3_stream_buffer_size x;": "http3_stream_buffer_size",
+	} {
+		text := inHTTP("server { ssl_certificate c; ssl_certificate_key k; " + server + " location / { empty_gif; } }")
+		_, err := Parse("nginx.conf", Options{FS: oneFile(text), Prefix: "/srv", HTTP3: true})
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", server, err, want)
+		}
 	}
 }

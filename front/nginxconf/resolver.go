@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // resolver translates the resolver of a scope; nil stands for the system's.
@@ -40,7 +41,7 @@ func resolverParameter(arg string, r *conf.Resolver) (err error) {
 	off := false
 	switch name {
 	case "valid":
-		if r.Valid, err = conf.ParseSeconds(value); err != nil || r.Valid == 0 {
+		if r.Valid, err = grammar.ParseSeconds(value); err != nil || r.Valid == 0 {
 			return fmt.Errorf("invalid time in %s", shown(arg))
 		}
 	case "ipv4", "ipv6":

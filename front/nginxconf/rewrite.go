@@ -4,6 +4,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // steps translates a block's own directives of nginx's rewrite module, in their order. here is the
@@ -45,7 +46,7 @@ func (t *translator) returnStep(d *directive) conf.Step {
 	if len(d.args) == 1 && isRedirect(d.args[0]) {
 		return conf.Return{Status: 302, Text: t.text(d, d.args[0])}
 	}
-	n, err := conf.ParseNumber(d.args[0])
+	n, err := grammar.ParseNumber(d.args[0])
 	if err != nil || n > 999 {
 		t.errorf(d, "invalid status %s (must be a number, or a URL with http://, https:// or $scheme)",
 			shown(d.args[0]))

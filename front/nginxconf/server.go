@@ -37,6 +37,7 @@ func (t *translator) server(d *directive, http *scope) {
 	if config != nil {
 		h.ClientCerts = t.clientCertificates(s, config)
 	}
+	t.checkQUICVersion(s, srv.listens, config)
 	for i := range srv.listens {
 		h.Listen = append(h.Listen, srv.listens[i].Listen)
 		h.Listen[i].TLSConfig = config

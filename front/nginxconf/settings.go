@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // settings translates the settings of a scope.
@@ -217,8 +218,8 @@ func (t *translator) expires(s *scope) *conf.Expires {
 		}
 		value = d.args[1]
 	}
-	if e.Text = t.text(d, value); !e.Text.HasVariables() {
-		if _, err := conf.ParseExpiry(value, e.Modified); err != nil {
+	if e.Text = t.text(d, value); !grammar.HasVariables(e.Text) {
+		if _, err := grammar.ParseExpiry(value, e.Modified); err != nil {
 			t.errorf(d, "%v", err)
 		}
 	}
@@ -236,7 +237,7 @@ func (t *translator) errorPages(s *scope) []conf.ErrorPage {
 			codes = codes[:len(codes)-1]
 			page.Status = -1
 			if status != "" {
-				n, err := conf.ParseNumber(status)
+				n, err := grammar.ParseNumber(status)
 				if err != nil || n > 999 {
 					t.errorf(d, "invalid status %s (examples: =200, =)", shown("="+status))
 				}
@@ -316,7 +317,7 @@ func (t *translator) rate(s *scope, name string) conf.Text {
 		return ""
 	}
 	if !hasVariable(d.args[0]) {
-		n, err := conf.ParseSize(d.args[0])
+		n, err := grammar.ParseSize(d.args[0])
 		if err != nil {
 			t.errorf(d, "%v", err)
 		}

@@ -5,6 +5,7 @@ import (
 	"strings"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // sticky translates sticky; nil without it.
@@ -60,7 +61,7 @@ func (t *translator) stickyCookie(d *directive, arg string, c *conf.StickyCookie
 	case arg == "expires=max":
 		c.Expires = -1
 	case name == "expires" && has:
-		c.Expires, err = conf.ParseSeconds(value)
+		c.Expires, err = grammar.ParseSeconds(value)
 	case name == "domain" && has:
 		c.Domain = t.text(d, value)
 	case name == "path" && has:
@@ -91,11 +92,11 @@ func (t *translator) stickyLearn(d *directive, arg string, l *conf.StickyLearn) 
 	case name == "zone" && has:
 		zone, size, ok := strings.Cut(value, ":")
 		l.Zone = zone
-		if l.Bytes, err = conf.ParseSize(size); err == nil && (!ok || zone == "" || l.Bytes == 0) {
+		if l.Bytes, err = grammar.ParseSize(size); err == nil && (!ok || zone == "" || l.Bytes == 0) {
 			err = fmt.Errorf("invalid zone %s (must be NAME:SIZE)", shown(value))
 		}
 	case name == "timeout" && has:
-		l.Timeout, err = conf.ParseSeconds(value)
+		l.Timeout, err = grammar.ParseSeconds(value)
 	case arg == "header": // sessions always begin with the head of a response
 	case arg == "sync":
 		t.omit(d, "parameter sync is not supported (remove it: a single process has all sessions)")

@@ -103,6 +103,11 @@ func samples() map[string][]sample {
 		"http2":                        at("server", "http2 on;"),
 		"http2_max_concurrent_streams": at("server", "http2_max_concurrent_streams 7;"),
 		"http2_body_preread_size":      at("server", "http2_body_preread_size 128k;"),
+		"http3":                        {{"ssl", "http3 off;", "listen 443 quic;"}},
+		"http3_max_concurrent_streams": {{"ssl", "http3_max_concurrent_streams 7;", "listen 443 quic;"}},
+		"http3_stream_buffer_size":     {{"ssl", "http3_stream_buffer_size 7k;", "listen 443 quic;"}},
+		"quic_retry":                   {{"ssl", "quic_retry on;", "listen 443 quic;"}},
+		"quic_host_key":                {{"ssl", "quic_host_key /key;", "listen 443 quic;"}},
 		"rewrite": {{"server", "rewrite a b;", ""}, {"location", "rewrite a b last;", ""},
 			{"location", "rewrite a http://b;", ""}},
 		"return": {{"server", "return 404;", ""}, {"location", "return 200 a;", ""}}, "break": at("location", "break;"),
@@ -290,10 +295,10 @@ func fill(s sample) string {
 
 // Every supported directive has an effect, and each of its forms a different one.
 func TestSupportedDirectiveHasAnEffect(t *testing.T) {
-	fsys := withCertificate(t, fstest.MapFS{"gzip.conf": {Data: []byte("gzip on;")}})
+	fsys := withCertificate(t, fstest.MapFS{"gzip.conf": {Data: []byte("gzip on;")}, "key": {Data: []byte("x")}})
 	parse := func(text string) string {
 		fsys["nginx.conf"] = &fstest.MapFile{Data: []byte(text)}
-		r, err := Parse("nginx.conf", Options{FS: fsys, DefaultPort: 80})
+		r, err := Parse("nginx.conf", Options{FS: fsys, DefaultPort: 80, HTTP3: true})
 		if err != nil {
 			t.Errorf("%s\n%v", text, err)
 			return ""

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // upstream translates an upstream block of http.
@@ -50,13 +51,13 @@ func isZero(s *scope, name string) bool {
 	if d == nil {
 		return false
 	}
-	t, err := conf.ParseTime(d.args[0])
+	t, err := grammar.ParseTime(d.args[0])
 	return err == nil && t == 0
 }
 
 // number parses an argument that is a number.
 func (t *translator) number(d *directive, arg string) int64 {
-	n, err := conf.ParseNumber(arg)
+	n, err := grammar.ParseNumber(arg)
 	if err != nil {
 		t.errorf(d, "%v", err)
 	}
@@ -132,7 +133,7 @@ func (t *translator) serverParameter(d *directive, arg string, server *conf.Serv
 		server.Down = true
 		return nil
 	case name == "fail_timeout" && has:
-		at, err := conf.ParseSeconds(value)
+		at, err := grammar.ParseSeconds(value)
 		if err != nil {
 			return err
 		}
@@ -148,14 +149,14 @@ func (t *translator) serverParameter(d *directive, arg string, server *conf.Serv
 		server.Route = value
 		return nil
 	case name == "slow_start" && has:
-		at, err := conf.ParseTime(value)
+		at, err := grammar.ParseTime(value)
 		server.SlowStart = at
 		return err
 	case name == "service":
 		t.omit(d, "parameter %s is not supported (remove it)", shown(arg))
 		return nil
 	}
-	n, err := conf.ParseNumber(value)
+	n, err := grammar.ParseNumber(value)
 	if err != nil || !has || name == "weight" && n == 0 {
 		return fmt.Errorf(
 			"invalid parameter %s (must be weight=, max_conns=, max_fails=, fail_timeout=, slow_start=, route=, backup, down, drain or resolve)", shown(arg))

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/grammar"
 )
 
 // This file reads the values of directives in a scope. The checker has validated them.
@@ -23,7 +24,7 @@ func (s *scope) flag(name string, defaultValue bool) bool {
 // number returns the value of a numeric directive, or 0.
 func (s *scope) number(name string) int {
 	if d := s.one(name); d != nil {
-		n, _ := conf.ParseNumber(d.args[0])
+		n, _ := grammar.ParseNumber(d.args[0])
 		return int(n)
 	}
 	return 0
@@ -32,7 +33,7 @@ func (s *scope) number(name string) int {
 // size returns a number of bytes, and whether the directive exists.
 func (s *scope) size(name string) (int64, bool) {
 	if d := s.one(name); d != nil {
-		n, _ := conf.ParseOffset(d.args[0])
+		n, _ := grammar.ParseOffset(d.args[0])
 		return n, true
 	}
 	return 0, false
@@ -41,8 +42,8 @@ func (s *scope) size(name string) (int64, bool) {
 // buffers returns the total size of buffers in bytes, or 0.
 func (s *scope) buffers(name string) int64 {
 	if d := s.one(name); d != nil {
-		n, _ := conf.ParseNumber(d.args[0])
-		size, _ := conf.ParseSize(d.args[1])
+		n, _ := grammar.ParseNumber(d.args[0])
+		size, _ := grammar.ParseSize(d.args[1])
 		return n * size
 	}
 	return 0
@@ -52,9 +53,9 @@ func (s *scope) buffers(name string) int64 {
 // the default.
 func (s *scope) time(name string) time.Duration {
 	if d := s.one(name); d != nil {
-		parse := conf.ParseTime
+		parse := grammar.ParseTime
 		if d.spec.kind == "seconds" {
-			parse = conf.ParseSeconds
+			parse = grammar.ParseSeconds
 		}
 		t, _ := parse(d.args[0])
 		return max(t, 1)
@@ -128,12 +129,12 @@ func (t *translator) field(d *directive, arg string) string {
 // unavailable returns an error for each of nginx's variables in a text that front does not support.
 // It also checks the syntax of variables.
 func (t *translator) unavailable(d *directive, text string) (all []string) {
-	pieces, err := conf.Text(text).Pieces()
+	pieces, err := grammar.Pieces(conf.Text(text))
 	if err != nil {
 		t.errorf(d, "%v", err)
 	}
 	for _, p := range pieces {
-		if why := conf.Unavailable(p.Variable); why != "" {
+		if why := grammar.Unavailable(p.Variable); why != "" {
 			all = append(all, fmt.Sprintf("variable $%s is not available: %s", p.Variable, why))
 		}
 	}
@@ -148,7 +149,7 @@ func (t *translator) textOf(s *scope, name string) conf.Text {
 	return ""
 }
 
-func hasVariable(text string) bool { return conf.Text(text).HasVariables() }
+func hasVariable(text string) bool { return grammar.HasVariables(conf.Text(text)) }
 
 // variableName returns the name in an argument $name.
 func (t *translator) variableName(d *directive, arg string) string {

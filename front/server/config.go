@@ -42,7 +42,7 @@ func (c *Config) Read([]string) (*Config, error) { return c, nil }
 // File is an nginx.conf.
 type File struct {
 	Path    string
-	Options nginxconf.Options // Bound is added to
+	Options nginxconf.Options // Bound is added to, and the Server sets HTTP3
 }
 
 // Read implements Source.
@@ -89,7 +89,12 @@ func (s *Server) read() (*Config, error) {
 	for _, b := range s.bound {
 		names = append(names, b.name)
 	}
-	c, err := s.source.Read(names)
+	source := s.source
+	if file, ok := source.(File); ok {
+		file.Options.HTTP3 = s.options.HTTP3 != nil
+		source = file
+	}
+	c, err := source.Read(names)
 	if err == nil && c == nil {
 		err = errors.New("server: the Source returned no configuration")
 	}
@@ -100,6 +105,13 @@ func (s *Server) read() (*Config, error) {
 		filled := *c
 		filled.Process.Listeners = listenersOf(c.Front.Hosts)
 		c = &filled
+	}
+	if s.options.HTTP3 == nil {
+		for i := range c.Process.Listeners {
+			if l := &c.Process.Listeners[i]; isQUIC(l) {
+				return nil, configError(fmt.Errorf("listen %s: HTTP/3 requires Options.HTTP3", l.Addr))
+			}
+		}
 	}
 	return c, nil
 }

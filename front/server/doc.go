@@ -38,6 +38,11 @@
 // If settings of connections change, a new server replaces the one of the socket: each has its own
 // duplicate of the descriptor, and the old one ends its connections after their next response.
 //
+// # HTTP/3
+//
+// Options.HTTP3 serves "listen … quic": see package front/http3. Its settings change without
+// another socket, and connections that are open end with GOAWAY.
+//
 // # Upgrades
 //
 // With Options.Upgrade another process of the program, which may have another version, replaces

@@ -34,6 +34,9 @@ type Options struct {
 	// returns nil and no error, the files of the host are used. It is called by any goroutine.
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
+	// HTTP3 serves HTTP/3: front/http3.New returns one. With nil, listen with quic is an error.
+	HTTP3 HTTP3
+
 	// DNS sets the records of ACME's challenge dns-01; nil supports none.
 	DNS DNSProvider
 

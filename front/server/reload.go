@@ -109,12 +109,19 @@ func (s *Server) apply(c *Config) error {
 		s.retainCerts()
 		return err
 	}
+	nextQUIC, err := s.nextQUIC(c)
+	if err != nil {
+		next.closeOpened()
+		s.retainCerts()
+		return err
+	}
 	before, after := *s.tlsTable.Load(), *newTLSTable(&c.Front, s.certs)
 	both := maps.Clone(before)
 	maps.Copy(both, after)
 	s.tlsTable.Store(&both) // during the switch, handshakes may use either configuration
 	if err := s.front.Reload(c.Front); err != nil {
 		next.closeOpened()
+		closeNewQUIC(nextQUIC)
 		s.tlsTable.Store(&before)
 		s.retainCerts()
 		return configError(err)
@@ -122,6 +129,7 @@ func (s *Server) apply(c *Config) error {
 	s.config = c
 	s.tlsTable.Store(&after)
 	s.applySockets(next)
+	s.applyQUIC(nextQUIC)
 	s.retainCerts()
 	return nil
 }
@@ -152,6 +160,9 @@ func (s *Server) nextSockets(c *Config) (next socketChanges, err error) {
 		}
 	}()
 	for i := range all {
+		if isQUIC(&all[i]) {
+			continue // see nextQUIC
+		}
 		n := socketChange{socket: s.socketAt(all[i].Addr), now: all[i]}
 		if n.socket == nil {
 			if n.socket, err = s.openSocket(&all[i], new(listen.Passed)); err != nil {

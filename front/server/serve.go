@@ -94,6 +94,9 @@ func (s *Server) close() error {
 	for _, socket := range s.sockets {
 		socket.base.Close()
 	}
+	for _, socket := range s.quicSockets {
+		socket.conn.Close()
+	}
 	s.removePID()
 	s.certs.close()
 	s.issued.Close()

@@ -53,8 +53,11 @@ type Server struct {
 	config  *Config // the served configuration
 	certs   *certStore
 	sockets []*socket
-	pid     string // the PID file that was written
-	nextPID string // the one to replace when this process takes over
+	// quicSockets are the sockets of HTTP/3.
+	quicSockets []*quicSocket
+	passedFiles passedFiles
+	pid         string // the PID file that was written
+	nextPID     string // the one to replace when this process takes over
 
 	drainOnce   sync.Once
 	drains      chan struct{}  // closed by Drain
@@ -62,6 +65,7 @@ type Server struct {
 	draining    sync.WaitGroup // shutdowns of replaced and removed servers
 	mu          sync.Mutex
 	active      map[*activeServer]bool // the servers of sockets, and those that are draining
+	activeQUIC  map[HTTP3Server]bool   // likewise
 	closedConns int64                  // connections accepted by servers that have ended
 }
 
@@ -70,7 +74,7 @@ func New(source Source, options Options, bound ...Binding) *Server {
 	return &Server{
 		source: source, options: options, bound: bound,
 		failed: make(chan error, 1), drains: make(chan struct{}), stopping: make(chan struct{}),
-		active: make(map[*activeServer]bool),
+		active: make(map[*activeServer]bool), activeQUIC: make(map[HTTP3Server]bool),
 	}
 }
 
@@ -147,13 +151,17 @@ func (s *Server) Run(ctx context.Context) (err error) {
 	return s.serve(ctx, signals)
 }
 
-// Addrs returns the addresses of the listening sockets, in the order of the configuration.
+// Addrs returns the addresses of the listening sockets, in the order of the configuration. Those
+// of HTTP/3 are last.
 func (s *Server) Addrs() []net.Addr {
 	s.changes.Lock()
 	defer s.changes.Unlock()
 	var all []net.Addr
 	for _, socket := range s.sockets {
 		all = append(all, socket.base.Addr())
+	}
+	for _, socket := range s.quicSockets {
+		all = append(all, socket.conn.LocalAddr())
 	}
 	return all
 }

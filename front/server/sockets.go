@@ -62,6 +62,16 @@ func settingsOf(l *nginxconf.Listener) serverSettings {
 // openSockets opens the sockets of the configuration and accepts those that are open already.
 func (s *Server) openSockets(all []nginxconf.Listener, inherited *listen.Passed) error {
 	for i := range all {
+		if isQUIC(&all[i]) {
+			opened, err := s.openQUIC(&all[i], inherited)
+			if err != nil {
+				return err
+			}
+			s.changes.Lock()
+			s.quicSockets = append(s.quicSockets, opened)
+			s.changes.Unlock()
+			continue
+		}
 		opened, err := s.openSocket(&all[i], inherited)
 		if err != nil {
 			return err
@@ -88,16 +98,20 @@ func specOf(l *nginxconf.Listener) listen.Spec {
 	if path, ok := strings.CutPrefix(l.Addr, "unix:"); ok {
 		return listen.Spec{Network: "unix", Address: path}
 	}
-	if port, ok := strings.CutPrefix(l.Addr, "*:"); ok {
-		return listen.Spec{Network: "tcp4", Address: "0.0.0.0:" + port}
+	network, addr := "tcp", l.Addr
+	if rest, ok := strings.CutPrefix(addr, quicPrefix); ok {
+		network, addr = "udp", rest
+	}
+	if port, ok := strings.CutPrefix(addr, "*:"); ok {
+		return listen.Spec{Network: network + "4", Address: "0.0.0.0:" + port}
 	}
 	switch {
-	case !strings.HasPrefix(l.Addr, "["):
-		return listen.Spec{Network: "tcp4", Address: l.Addr}
+	case !strings.HasPrefix(addr, "["):
+		return listen.Spec{Network: network + "4", Address: addr}
 	case l.IPv6Only:
-		return listen.Spec{Network: "tcp6", Address: l.Addr}
+		return listen.Spec{Network: network + "6", Address: addr}
 	}
-	return listen.Spec{Network: "tcp", Address: l.Addr}
+	return listen.Spec{Network: network, Address: addr}
 }
 
 // startSocket starts a new server for a socket, with its own descriptor.
@@ -246,6 +260,10 @@ func (s *Server) connections() (accepted, open int64) {
 		a, o := active.server.Connections()
 		accepted, open = accepted+a, open+o
 	}
+	for active := range s.activeQUIC {
+		a, o := active.Connections()
+		accepted, open = accepted+a, open+o
+	}
 	return accepted, open
 }
 
@@ -281,6 +299,9 @@ func (s *Server) finish(ctx context.Context) error {
 	for _, socket := range s.sockets {
 		s.shutdownInBackground(socket.active)
 	}
+	for _, socket := range s.quicSockets {
+		s.drainQUIC(socket.server)
+	}
 	done := make(chan error, 1)
 	go func() {
 		s.draining.Wait()
@@ -306,5 +327,8 @@ func (s *Server) closeActive() {
 	defer s.mu.Unlock()
 	for old := range s.active {
 		_ = old.server.Close() // ErrAborted covers its error
+	}
+	for old := range s.activeQUIC {
+		_ = old.Close() // likewise
 	}
 }

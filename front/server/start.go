@@ -261,6 +261,7 @@ func (s *Server) start(ctx context.Context, c *Config) (err error) {
 		s.startSocket(socket, listeners[i])
 		s.log.print("listening on " + urlOf(socket.base, socket.config.TLS))
 	}
+	s.startQUIC()
 	s.printOutcome()
 	s.watchCerts()
 	s.issued.Start()

@@ -14,8 +14,8 @@ import (
 // tlsTable maps each Host to its TLS configurations.
 type tlsTable map[*conf.Host]*hostTLS
 
-// hostTLS holds a host's TLS configurations, without and with HTTP/2.
-type hostTLS struct{ http1, http2 *tls.Config }
+// hostTLS holds a host's TLS configurations: without and with HTTP/2, and for HTTP/3.
+type hostTLS struct{ http1, http2, http3 *tls.Config }
 
 func newTLSTable(config *conf.Config, store *certStore) *tlsTable {
 	table := make(tlsTable)
@@ -26,7 +26,9 @@ func newTLSTable(config *conf.Config, store *certStore) *tlsTable {
 			hasCert := l.Certs != nil || l.Issued != nil || store.get != nil || host.RejectHandshake
 			if l.TLS && table[host] == nil && hasCert {
 				c := tlsConfig(config, host, l, store)
-				table[host] = &hostTLS{withProtocols(c, "http/1.1"), withProtocols(c, "h2", "http/1.1")}
+				table[host] = &hostTLS{withProtocols(c, "http/1.1"), withProtocols(c, "h2", "http/1.1"),
+					withProtocols(c, "h3")}
+				table[host].http3.MinVersion = tls.VersionTLS13
 			}
 		}
 	}
@@ -101,33 +103,49 @@ func (s *Server) configForClient(hello *tls.ClientHelloInfo) (*tls.Config, error
 	switch {
 	case choice == nil:
 		return &tls.Config{}, nil // no certificates
+	case local.Network() == "udp" && !allowsHTTP3(host, local):
+		return &tls.Config{MinVersion: tls.VersionTLS13, NextProtos: []string{noProtocol}}, nil
+	case local.Network() == "udp":
+		return choice.http3, nil
 	case allowsHTTP2(host, local):
 		return choice.http2, nil
 	}
 	return choice.http1, nil
 }
 
+// noProtocol is offered to clients of a host without HTTP/3: package tls rejects the handshake.
+const noProtocol = "no-http3"
+
 // allowsHTTP2 reports whether a host allows HTTP/2 at a local address: at exactly that address, or
 // at all addresses of the port.
 func allowsHTTP2(host *conf.Host, local net.Addr) bool {
+	return allows(host, local, "", func(l *conf.Listen) bool { return l.HTTP2 })
+}
+
+// allowsHTTP3 reports the same about HTTP/3.
+func allowsHTTP3(host *conf.Host, local net.Addr) bool {
+	return allows(host, local, quicPrefix, func(l *conf.Listen) bool { return l.HTTP3 })
+}
+
+func allows(host *conf.Host, local net.Addr, prefix string, speaksAt func(*conf.Listen) bool) bool {
 	if host == nil {
 		return false
 	}
 	own, v4, v6 := "unix:"+local.String(), "", ""
 	if addr, err := netip.ParseAddrPort(local.String()); err == nil {
 		ip, port := addr.Addr().Unmap(), addr.Port()
-		own, v6 = netip.AddrPortFrom(ip, port).String(), fmt.Sprintf("[::]:%d", port)
+		own, v6 = prefix+netip.AddrPortFrom(ip, port).String(), fmt.Sprintf("%s[::]:%d", prefix, port)
 		if ip.Is4() {
-			v4 = fmt.Sprintf("*:%d", port)
+			v4 = fmt.Sprintf("%s*:%d", prefix, port)
 		}
 	}
 	speaks := false
 	for i := range host.Listen {
 		switch l := &host.Listen[i]; l.Addr {
 		case own:
-			return l.HTTP2
+			return speaksAt(l)
 		case v4, v6:
-			speaks = speaks || l.HTTP2
+			speaks = speaks || speaksAt(l)
 		}
 	}
 	return speaks

@@ -141,6 +141,9 @@ func (s *Server) handOver(ctx context.Context, signals *signals) error {
 			idle = max(idle, socket.config.IdleTimeout)
 		}
 	}
+	for _, socket := range s.quicSockets {
+		socket.server.Retire(true)
+	}
 	finishing, cancel := context.WithCancel(context.Background())
 	if grace > 0 {
 		finishing, cancel = context.WithTimeout(context.Background(), grace)

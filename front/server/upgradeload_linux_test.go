@@ -2,11 +2,16 @@ package server_test
 
 import (
 	"bufio"
+	"context"
+	"crypto/tls"
 	"fmt"
 	"net"
 	"net/http"
+	"strings"
 	"sync/atomic"
 	"time"
+
+	"github.com/quic-go/quic-go/http3"
 
 	"github.com/tarehq/tare/internal/testkit/upgrades"
 )
@@ -20,6 +25,8 @@ func (s *site) load() (all *upgrades.Load, websocket *tunnel) {
 			&upgrades.RawClient{Network: "tcp", Address: s.host + ":8001", Once: true},
 			&upgrades.RawClient{Network: "unix", Address: s.Path("socket")},
 			&upgrades.HTTP2Client{Address: s.host + ":8443"},
+			&http3Client{address: s.host + ":8443"},
+			&http3Client{address: s.host + ":8443", once: true},
 		} {
 			all.Add(c, fmt.Sprintf("%s?%d.%d.", path, i, n), "text ")
 		}
@@ -27,6 +34,45 @@ func (s *site) load() (all *upgrades.Load, websocket *tunnel) {
 	websocket = &tunnel{address: s.host + ":8000"}
 	all.Add(websocket, "/websocket", "text ")
 	return all, websocket
+}
+
+// http3Client sends POST requests over HTTP/3. It repeats those that the server reports as not
+// accepted.
+type http3Client struct {
+	address   string
+	once      bool // a new connection for each request
+	transport *http3.Transport
+}
+
+func (h *http3Client) Close() {
+	if h.transport != nil {
+		h.transport.Close()
+		h.transport = nil
+	}
+}
+
+func (h *http3Client) Request(uri, text string) (pid string, err error) {
+	if h.transport == nil {
+		h.transport = &http3.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	}
+	if h.once {
+		defer h.Close()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), upgrades.Patience)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, "https://"+h.address+uri, strings.NewReader(text))
+	if err != nil {
+		return "", err
+	}
+	resp, err := h.transport.RoundTrip(req)
+	if err != nil {
+		return "", err
+	}
+	if resp.ProtoMajor != 3 {
+		resp.Body.Close()
+		return "", fmt.Errorf("%s", resp.Proto)
+	}
+	return upgrades.CheckEcho(resp, text)
 }
 
 // tunnel is a client of a websocket. Each request is a line; a connection has tunnelLines of them.

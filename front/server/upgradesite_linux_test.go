@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/fcgi"
+	"github.com/tarehq/tare/front/http3"
 	"github.com/tarehq/tare/front/server"
 	"github.com/tarehq/tare/internal/testkit"
 	"github.com/tarehq/tare/internal/testkit/upgrades"
@@ -59,7 +60,7 @@ func runProgram(dir string) error {
 		return err
 	}
 	options := server.Options{
-		Stderr: log, Prepare: func(context.Context) error { return fail(dir) },
+		HTTP3: http3.New(), Stderr: log, Prepare: func(context.Context) error { return fail(dir) },
 		Privileges: server.Privileges{DefaultUser: os.Getenv("TARE_TEST_USER"), Sandbox: server.SandboxAuto},
 		Upgrade: &upgrade.Options{
 			Executable: filepath.Join(dir, "program"), ReadyTimeout: ready, IdleGrace: time.Hour,
@@ -120,6 +121,7 @@ http {
 	upstream sockets { server unix:DIR/websocket; }
 	server {
 		listen HOST:8000; listen HOST:8001; listen unix:DIR/socket; listen HOST:8443 ssl http2;
+		listen HOST:8443 quic;
 		ssl_certificate DIR/cert.pem; ssl_certificate_key DIR/cert.pem;
 		location / { proxy_pass http://app; }
 		location /fcgi { fastcgi_pass scripts; fastcgi_param REQUEST_METHOD $request_method;
@@ -133,6 +135,12 @@ http {
 
 // newSite starts the server's first process. ready is its Options.Upgrade.ReadyTimeout.
 func newSite(t *testing.T, ready time.Duration, environment ...string) *site {
+	t.Helper()
+	return newSiteWith(t, upgradable, ready, environment...)
+}
+
+// newSiteWith is newSite with another configuration.
+func newSiteWith(t *testing.T, config string, ready time.Duration, environment ...string) *site {
 	t.Helper()
 	dir, err := os.MkdirTemp("/tmp", "upgrade") // other users can enter it
 	if err != nil {
@@ -149,7 +157,7 @@ func newSite(t *testing.T, ready time.Duration, environment ...string) *site {
 	if err := os.WriteFile(s.Path("cert.pem"), append(cert, key...), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	s.write("nginx.conf", upgradable)
+	s.write("nginx.conf", config)
 	s.write("log", "")
 	s.install()
 	s.serveUpstreams()

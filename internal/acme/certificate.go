@@ -213,6 +213,13 @@ func (c *Certificate) candidates() []*issuer {
 func (c *Certificate) orderWithin(ctx context.Context, i *issuer) (*certificate, time.Duration, error) {
 	ctx, cancel := context.WithTimeout(ctx, orderTimeout)
 	defer cancel()
+	if i.conf.Challenge == conf.TLSALPN01 {
+		release, err := c.manager.challenges.reserve(ctx, c.spec.Names)
+		if err != nil {
+			return nil, 0, err
+		}
+		defer release()
+	}
 	ctx, limit := withRateLimit(ctx)
 	cert, err := c.order(ctx, i)
 	if isUnknownAccount(err) { // the issuer has lost or removed it

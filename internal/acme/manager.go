@@ -159,10 +159,19 @@ func (m *Manager) readSecrets(ic *conf.Issuer) (keys secrets, err error) {
 	}
 	if e := ic.ExternalAccount; e != nil && e.File != "" {
 		if keys.externalKey, err = m.readSecret(e.File); err != nil {
-			return keys, fmt.Errorf("%s: external_account_key: %w", positionOf(ic), err)
+			return keys, fmt.Errorf("%s: external_account_key: %w", positionOf(ic), withoutPath(err))
 		}
 	}
 	return keys, nil
+}
+
+// withoutPath returns the cause of an error about a file. The path may be a key that should follow
+// "data:".
+func withoutPath(err error) error {
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		err = e.Err
+	}
+	return fmt.Errorf("the file cannot be read: %w (a key itself is written as data:KEY)", err)
 }
 
 func (m *Manager) readSecret(path string) ([]byte, error) {

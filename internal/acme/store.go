@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"sync"
 
 	"github.com/tarehq/tare/front/conf"
@@ -226,6 +227,28 @@ func (s *store) check(ic *conf.Issuer) error {
 	return nil
 }
 
+// checkContent returns an error if a directory has files that are not a store's. It would be that
+// of another program, or of the system, and become the serving user's.
+func checkContent(dir string) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil
+	} else if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		switch filepath.Ext(strings.TrimSuffix(e.Name(), ".new")) {
+		case ".key", ".json", ".pem", ".lock", ".invalid":
+			if e.Type().IsRegular() {
+				continue
+			}
+		}
+		return fmt.Errorf("%s has other files, such as %q (choose a folder of its own: it becomes the serving user's)",
+			dir, e.Name())
+	}
+	return nil
+}
+
 // prepare creates the directory. If the process is root and will become another user, that user
 // owns it.
 func (s *store) prepare(uid int) error {
@@ -234,6 +257,9 @@ func (s *store) prepare(uid int) error {
 	}
 	var err error
 	if uid >= 0 {
+		if err := checkContent(s.dir); err != nil {
+			return err
+		}
 		err = safefile.GiveDir(s.dir, dirMode, uid)
 	} else if err = os.Mkdir(s.dir, dirMode); errors.Is(err, fs.ErrExist) {
 		err = nil

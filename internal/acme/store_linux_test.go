@@ -4,6 +4,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/tarehq/tare/front/conf"
@@ -47,4 +48,52 @@ func TestKeysStayOutOfDirectoriesOfOthers(t *testing.T) {
 		t.Fatal(err)
 	}
 	check("user 64123 owns it")
+}
+
+// A directory with files of others is not given to the user that will serve.
+func TestDirectoriesOfOthersAreNotGivenAway(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root gives directories to users")
+	}
+	const uid = 64123
+	dir := t.TempDir()
+	config := configOf("a.test", conf.Issuer{Name: "i", Directory: "https://ca.test/", StateDir: dir, Pos: "nginx.conf:3"})
+	for _, name := range []string{"account.key", "x.pem.invalid", ".x.json.new", "account.lock"} {
+		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	owner := func() uint32 {
+		info, err := os.Stat(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Sys().(*syscall.Stat_t).Uid
+	}
+	if err := os.WriteFile(filepath.Join(dir, "passwd"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	err := New(Config{}).Load(config, uid)
+	if want := "nginx.conf:3: acme_issuer i: state_path: " + dir + ` has other files, such as "passwd"`; err == nil ||
+		!strings.HasPrefix(err.Error(), want) || owner() == uid {
+		t.Errorf("%v, owner %d", err, owner())
+	}
+	if err := os.Remove(filepath.Join(dir, "passwd")); err != nil {
+		t.Fatal(err)
+	}
+	if err := New(Config{}).Load(config, uid); err != nil || owner() != uid {
+		t.Errorf("%v, owner %d", err, owner())
+	}
+}
+
+// A key that is written where the name of a file belongs does not appear in the error.
+func TestExternalKeyIsNotPrinted(t *testing.T) {
+	for _, key := range []string{"c2VjcmV0", strings.Repeat("c2VjcmV0", 1000)} {
+		issuer := conf.Issuer{Name: "i", Directory: "https://ca.test/", StateDir: t.TempDir(),
+			ExternalAccount: &conf.ExternalAccount{ID: "kid", File: "/etc/nginx/" + key}}
+		err := New(Config{}).Check(configOf("a.test", issuer))
+		if err == nil || strings.Contains(err.Error(), "c2VjcmV0") || !strings.Contains(err.Error(), "data:KEY") {
+			t.Errorf("%v", err)
+		}
+	}
 }

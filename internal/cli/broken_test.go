@@ -56,8 +56,8 @@ request: {method: GET, path: /, host: a.b}
 expect: {status: 200, body: hello}
 control: control
 ways: [%s]
-quick: {blocks: 2, measure: 400ms, cores: [1], connections: [4]}
-full: {blocks: 2, measure: 400ms, cores: [1], connections: [4]}
+quick: {blocks: 2, measure: 200ms, cores: [1], connections: [4]}
+full: {blocks: 2, measure: 200ms, cores: [1], connections: [4]}
 `
 	brokenContender = `title: %[1]s
 about: a server
@@ -94,7 +94,7 @@ func TestBrokenContendersAreNamedAndLeftOut(t *testing.T) {
 	write(fmt.Sprintf(brokenExperiment, strings.Join(names, ", ")), "experiments", "broken", "experiment.yaml")
 
 	out := filepath.Join(root, "out")
-	c := testkit.Command(t, "tare", "weigh", "broken", "--details", "--out", out)
+	c := testkit.Command(t, filepath.Join(usersTare(t), "tare"), "weigh", "broken", "--details", "--out", out)
 	c.Dir = root
 	var text, complaint bytes.Buffer
 	c.Stdout, c.Stderr = &text, &complaint

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"syscall"
 
 	"github.com/spf13/cobra"
@@ -28,6 +29,17 @@ type Env struct {
 	Stdout io.Writer
 	Stderr io.Writer
 	Dir    string // absolute; relative paths on the command line start here
+}
+
+// stdio is the file name that means standard input or output.
+const stdio = "-"
+
+// path returns the path of a file named on the command line.
+func (e Env) path(name string) string {
+	if filepath.IsAbs(name) {
+		return name
+	}
+	return filepath.Join(e.Dir, name)
 }
 
 // Main runs this process's command line and returns the exit code.
@@ -51,26 +63,17 @@ func Main() int {
 // command stops the programs that it started and reports what it has.
 func Run(ctx context.Context, env Env, args []string) int {
 	root := &cobra.Command{
-		Use:   "tare",
-		Short: "Measure, load and serve HTTP applications",
-		Long: `Measure what each way of serving an HTTP application costs, generate load, and serve files or what
-an nginx.conf configures.
-
-  tare weigh                 compare the ways of serving a Go handler on this machine
-  tare weigh -- COMMAND      compare your own application alone and behind nginx
-  tare load URL -c 64        load a server and report rate, latency and errors
-  tare wrk -c 64 URL         load it with wrk's flags and print wrk's report
-  tare serve DIR             serve the files of a folder
-  tare serve -c nginx.conf   serve what an nginx.conf configures`,
+		Use:           "tare",
+		Short:         rootShort,
+		Long:          rootLong,
 		SilenceErrors: true,
 		SilenceUsage:  true,
 		Args:          cobra.NoArgs,
 	}
 	root.RunE = run(func(context.Context, []string) error { return root.Help() })
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(serveCommand(env), loadCommand(env), agentCommand(env), weighCommand(env), reportCommand(env),
-		versionCommand(env), guardCommand(env), contenderCommand())
-	root.AddCommand(dialectCommands(env)...)
+	root.AddCommand(serveCommand(env), versionCommand(env))
+	root.AddCommand(systemCommands(env)...)
 	root.SetArgs(args)
 	root.SetIn(env.Stdin)
 	root.SetOut(env.Stdout)

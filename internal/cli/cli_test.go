@@ -37,6 +37,7 @@ func TestMain(m *testing.M) {
 		"signalled":  signalled,
 		"broken":     brokenServer,
 		"machine":    machineProgram,
+		"kubenode":   kubeNode,
 	})
 }
 

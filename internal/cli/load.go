@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -32,7 +34,7 @@ were due.
 
 The URL selects the protocol and the server:
 
-  http://host:port/path      HTTP/1.1, or the version of --http1.0 or --http2
+  http://host:port/path      HTTP/1.1, or the version of --http1.0, --http2 or --http3
   https://host:port/path     HTTP over TLS
   http+unix:///socket:/path  HTTP over the unix socket /socket; likewise https+unix
   fcgi://host:port/path      FastCGI to an application, as a web server sends it
@@ -57,6 +59,13 @@ invalid, 3 if no connection could be opened, and 130 after an interrupt.`,
 		RunE: run(func(ctx context.Context, args []string) error {
 			if err := flags.complete(env, args); err != nil {
 				return usageError(err)
+			}
+			if flags.http3 {
+				end, err := flags.useHTTP3()
+				if err != nil {
+					return usageError(err)
+				}
+				defer end()
 			}
 			if flags.fleet.printManifest {
 				return printManifest(env, &flags.fleet)

@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -16,6 +18,7 @@ type loadFlags struct {
 	plan load.Plan
 
 	http10, http2  bool
+	http3          bool
 	closeEach      bool
 	bodyFile, urls string // file names; "-" is standard input
 	insecure       bool
@@ -100,6 +103,7 @@ func (f *loadFlags) defineConnection(c *cobra.Command) {
 	set, plan := c.Flags(), &f.plan
 	set.BoolVar(&f.http10, "http1.0", false, "use HTTP/1.0")
 	set.BoolVar(&f.http2, "http2", false, "use HTTP/2, without TLS by prior knowledge")
+	set.BoolVar(&f.http3, "http3", false, "use HTTP/3, in programs built with -tags http3")
 	set.IntVar(&plan.PerConnection, "requests-per-connection", 0,
 		"close a connection after `N` requests (default unlimited)")
 	set.BoolVar(&f.closeEach, "close", false, "open a connection for each request, like --requests-per-connection 1")
@@ -123,8 +127,8 @@ func reportedFlags() []string {
 		"cpus",
 		"method", "header", "body", "body-file", "param", "urls", "shuffle", "template",
 		"expect-status", "expect-body-sha256", "expect-header", "max-errors",
-		"http1.0", "http2", "requests-per-connection", "close", "resolve", "source", "insecure", "cacert", "cert",
-		"sni",
+		"http1.0", "http2", "http3", "requests-per-connection", "close", "resolve", "source", "insecure", "cacert",
+		"cert", "sni",
 		"find-max", "slo", "from", "to", "precision",
 		"on", "on-loss", "kubernetes", "context", "namespace", "image", "node-selector", "pod-requests", "pod-limits",
 	}
@@ -164,8 +168,10 @@ func redact(field string) string {
 func (f *loadFlags) complete(env Env, args []string) error {
 	plan, changed := &f.plan, f.command.Flags().Changed
 	switch {
-	case f.http10 && f.http2:
-		return errors.New("load: --http1.0 and --http2 are mutually exclusive")
+	case f.http10 && f.http2 || f.http3 && (f.http10 || f.http2):
+		return errors.New("load: --http1.0, --http2 and --http3 are mutually exclusive")
+	case f.http3 && (changed("on") || changed("kubernetes")):
+		return errors.New("load: --http3 and load from other machines are mutually exclusive")
 	case f.http10:
 		plan.Version = load.HTTP10
 	case f.http2:

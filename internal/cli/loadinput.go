@@ -1,3 +1,5 @@
+//go:build linux
+
 package cli
 
 import (
@@ -6,7 +8,6 @@ import (
 	"io"
 	"net/netip"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -41,19 +42,8 @@ func (f *loadFlags) readFiles(env Env) (err error) {
 	return f.readTLS(env)
 }
 
-// stdio is the file name that means standard input or output.
-const stdio = "-"
-
 // maxInput limits the size of an input file; a larger one is probably a mistake.
 const maxInput = 1 << 30
-
-// path returns the path of a file named on the command line.
-func (e Env) path(name string) string {
-	if filepath.IsAbs(name) {
-		return name
-	}
-	return filepath.Join(e.Dir, name)
-}
 
 // readInput reads a file named by a flag.
 func readInput(env Env, name string) (string, error) {

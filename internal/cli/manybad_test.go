@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -88,7 +89,9 @@ func TestManyHostsAndTwoInterrupts(t *testing.T) {
 	tare := filepath.Join(usersTare(t), "tare")
 	m := newMachines(t, 2, nil)
 	url := m.serveHello()
-	r := m.load(tare, url, "-c", "4", "-d", "10m", "--on", m.on())
+	const connections = 4
+	r := m.load(tare, url, "-c", fmt.Sprint(connections), "-d", "10m", "--on", m.on())
+	m.awaitConnections(connections, r)
 	frozen := m.awaitAgent(m.hosts[1], r)
 	m.signal(frozen, syscall.SIGSTOP)
 	m.signal(r.cmd.Process.Pid, syscall.SIGINT)
@@ -100,6 +103,22 @@ func TestManyHostsAndTwoInterrupts(t *testing.T) {
 	m.nothingLeft(m.hosts[0])
 	m.signal(frozen, syscall.SIGCONT)
 	m.nothingLeft(m.hosts[1])
+}
+
+// awaitConnections waits until the server on the hub has a number of connections: the run has
+// begun.
+func (m *machines) awaitConnections(n int, r *manyRun) {
+	m.t.Helper()
+	established := regexp.MustCompile(`:1F90 [0-9A-F]+:[0-9A-F]+ 01 `) // of port 8080
+	for late := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
+		b, err := os.ReadFile(fmt.Sprintf("/proc/%d/net/tcp", m.hub.pid))
+		if err == nil && len(established.FindAll(b, -1)) >= n {
+			return
+		}
+		if time.Now().After(late) {
+			m.t.Fatalf("the server has too few connections: %v, %s; %s", err, b, &r.err)
+		}
+	}
 }
 
 // mount mounts a small disk on a folder of a machine.

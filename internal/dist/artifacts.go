@@ -23,23 +23,23 @@ type artifacts struct {
 	folder  string // receives the files; absolute
 }
 
-// path returns the path of an artifact of an architecture.
-func (a *artifacts) path(arch, suffix string) string {
-	return filepath.Join(a.folder, fmt.Sprintf("%s-%s-linux-%s%s", productName, a.release.fileVersion(), arch, suffix))
+// path returns the path of an artifact of a platform.
+func (a *artifacts) path(p platform, suffix string) string {
+	return filepath.Join(a.folder, fmt.Sprintf("%s-%s-%s%s", productName, a.release.fileVersion(), p, suffix))
 }
 
 // binary builds the program and writes the list of its modules. Settings of the environment that
 // change the result are fixed.
-func (a *artifacts) binary(ctx context.Context, arch string) error {
-	path := a.path(arch, "")
+func (a *artifacts) binary(ctx context.Context, p platform) error {
+	path := a.path(p, "")
 	c := exec.CommandContext(ctx, "go", "build", "-trimpath", "-buildvcs=false",
 		"-ldflags", "-s -w -buildid= -X "+modulePath+"/internal/cli.release="+a.release.version,
 		"-o", path, "./cmd/tare")
 	c.Dir, c.Stderr = a.source, os.Stderr
-	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS=linux", "GOARCH="+arch, "GOAMD64=v1", "GOARM64=v8.0",
+	c.Env = append(os.Environ(), "CGO_ENABLED=0", "GOOS="+p.os, "GOARCH="+p.arch, "GOAMD64=v1", "GOARM64=v8.0",
 		"GOFLAGS=", "GOEXPERIMENT=", "GOFIPS140=off", "GOWORK=off")
 	if err := c.Run(); err != nil {
-		return fmt.Errorf("go build for linux/%s: %w", arch, err)
+		return fmt.Errorf("go build for %s: %w", p, err)
 	}
 	info, err := buildinfo.ReadFile(path)
 	if err != nil {
@@ -53,7 +53,7 @@ func (a *artifacts) binary(ctx context.Context, arch string) error {
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(a.path(arch, ".spdx.json"), text, 0o644)
+	return os.WriteFile(a.path(p, ".spdx.json"), text, 0o644)
 }
 
 // packages makes the packages and images of the binaries.
@@ -73,24 +73,24 @@ func (a *artifacts) packages(ctx context.Context) error {
 	if shared.changelog, err = os.ReadFile(filepath.Join(a.source, "CHANGELOG.md")); err != nil {
 		return err
 	}
-	for _, arch := range architectures() {
-		binary, err := os.ReadFile(a.path(arch, ""))
+	for _, p := range packagedPlatforms() {
+		binary, err := os.ReadFile(a.path(p, ""))
 		if err != nil {
 			return err
 		}
-		modules, err := os.ReadFile(a.path(arch, ".spdx.json"))
+		modules, err := os.ReadFile(a.path(p, ".spdx.json"))
 		if err != nil {
 			return err
 		}
 		files := append(shared.files(), programFiles(binary, modules)...)
-		if err := a.debian(ctx, arch, files); err != nil {
+		if err := a.debian(ctx, p, files); err != nil {
 			return err
 		}
 		var image bytes.Buffer
-		if err := writeImage(&image, arch, a.release, imageFiles(binary, modules, shared.license)); err != nil {
+		if err := writeImage(&image, p.arch, a.release, imageFiles(binary, modules, shared.license)); err != nil {
 			return err
 		}
-		if err := os.WriteFile(a.path(arch, ".oci.tar"), image.Bytes(), 0o644); err != nil {
+		if err := os.WriteFile(a.path(p, ".oci.tar"), image.Bytes(), 0o644); err != nil {
 			return err
 		}
 	}

@@ -106,23 +106,23 @@ type (
 	}
 )
 
-// debian makes the Debian package of an architecture.
-func (a *artifacts) debian(ctx context.Context, arch string, files []file) error {
+// debian makes the Debian package of a platform.
+func (a *artifacts) debian(ctx context.Context, p platform, files []file) error {
 	stage, err := os.MkdirTemp("", "tare-deb-")
 	if err != nil {
 		return err
 	}
 	defer os.RemoveAll(stage)
-	config, err := stagePackage(stage, arch, a.release, files)
+	config, err := stagePackage(stage, p.arch, a.release, files)
 	if err != nil {
 		return err
 	}
 	c := exec.CommandContext(ctx, "go", "run", packager, "package", "--config", config, "--packager", "deb",
-		"--target", a.path(arch, ".deb"))
+		"--target", a.path(p, ".deb"))
 	c.Dir, c.Stderr = stage, os.Stderr
 	c.Env = append(os.Environ(), "GOFLAGS=", fmt.Sprintf("SOURCE_DATE_EPOCH=%d", a.release.time.Unix()))
 	if err := c.Run(); err != nil {
-		return fmt.Errorf("make the Debian package for %s: %w", arch, err)
+		return fmt.Errorf("make the Debian package for %s: %w", p, err)
 	}
 	return nil
 }

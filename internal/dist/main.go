@@ -51,8 +51,8 @@ func run(ctx context.Context, args []string) error {
 		return err
 	}
 	a := artifacts{release: r, source: source, folder: folder}
-	for _, arch := range architectures() {
-		if err := a.binary(ctx, arch); err != nil {
+	for _, p := range platforms() {
+		if err := a.binary(ctx, p); err != nil {
 			return err
 		}
 	}

@@ -24,9 +24,26 @@ const (
 generates HTTP load, and measures what ways of serving an HTTP application cost.`
 )
 
-// architectures returns the values of GOARCH for which binaries are made. The operating system is
-// Linux: the lab and the generator read /proc and use epoll.
-func architectures() []string { return []string{"amd64", "arm64"} }
+// platform is an operating system and an architecture, as in GOOS and GOARCH.
+type platform struct{ os, arch string }
+
+func (p platform) String() string { return p.os + "-" + p.arch }
+
+// platforms returns the platforms for which binaries are made. On macOS the command only serves:
+// the lab and the generator read /proc and use epoll.
+func platforms() []platform {
+	return []platform{{"linux", "amd64"}, {"linux", "arm64"}, {"darwin", "amd64"}, {"darwin", "arm64"}}
+}
+
+// packagedPlatforms returns the platforms for which packages and images are made.
+func packagedPlatforms() (all []platform) {
+	for _, p := range platforms() {
+		if p.os == "linux" {
+			all = append(all, p)
+		}
+	}
+	return all
+}
 
 // release identifies a version of the artifacts.
 type release struct {

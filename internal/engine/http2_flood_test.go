@@ -47,6 +47,15 @@ func http2Floods() map[string]flood {
 		all[name] = flood{usualFrames, nil, floods[name]}
 	}
 	all["small DATA"] = flood{600_000, upload, func(r *rawHTTP2, _ uint32) { r.WriteData(1, false, []byte("x")) }}
+	all["windows of SETTINGS"] = flood{usualFrames, func(r *rawHTTP2) {
+		r.WriteSettings(http2.Setting{ID: http2.SettingInitialWindowSize, Val: 0})
+		r.WriteWindowUpdate(0, 1<<30)
+		for i := range uint32(8) {
+			r.open(2*i+1, http.MethodGet, "/write", true)
+		}
+	}, func(r *rawHTTP2, id uint32) { // opens the windows of all streams by a byte, in several steps
+		r.WriteSettings(slices.Repeat([]http2.Setting{{ID: http2.SettingInitialWindowSize, Val: id / 2}}, 10)...)
+	}}
 	all["header bomb"] = flood{2 * usualFrames, nil, bomb}
 	all["padded DATA"] = flood{50_000, upload, floods["padded DATA"]}
 	all["CONTINUATION"] = flood{500, func(r *rawHTTP2) {
@@ -121,7 +130,7 @@ func TestHTTP2FloodsEndTheirConnections(t *testing.T) {
 						memory = bombMemory
 					}
 					if strings.HasSuffix(mode, "-goroutine") {
-						memory, slack = goroutineFactor*memory, goroutineFactor*slack
+						slack *= goroutineFactor
 					}
 					s.wantMemory(n, memory)
 					elapsed := time.Since(begun)
@@ -142,8 +151,8 @@ const (
 	floodMemory = 128 << 10
 	// bombMemory is likewise for header bombs: each connection decodes a head of 300 KB.
 	bombMemory = 1 << 20
-	// goroutineFactor is how many times as much memory and slack there is on the goroutine path,
-	// where all connections run at the same time, each with two goroutines and handlers of its own.
+	// goroutineFactor is how many times as much slack there is on the goroutine path, where all
+	// connections run at the same time, each with two goroutines and handlers of its own.
 	goroutineFactor = 2
 	// longestComparison limits how long net/http's server is attacked.
 	longestComparison = 10 * time.Second

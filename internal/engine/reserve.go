@@ -43,6 +43,8 @@ type reserve struct {
 	last       time.Time
 	pieces     [][]byte
 	size       int // of all pieces, in bytes
+
+	trimmer trimmer
 }
 
 // retain and release are called when a Serve starts and ends. limit is Server.HeapReserve.
@@ -81,6 +83,9 @@ func (r *reserve) collected() {
 	}
 	r.adjust(time.Now(), reserveLimit(r.limit))
 	r.watchCollection()
+	if r.trimmer.mayWait() {
+		r.awaitRest()
+	}
 }
 
 // adjust changes the reserve, of at most most bytes, after a collection.

@@ -67,6 +67,7 @@ func New(settings *http.Server) *Server {
 	s.state.Logf = s.logf
 	s.state.ConnClosed = make(chan struct{}, 1)
 	s.http2.server = s
+	s.reserve.trimmer.handshakes = &s.state.Handshakes
 	return s
 }
 

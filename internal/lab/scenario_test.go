@@ -11,6 +11,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 	"github.com/tarehq/tare/internal/testkit/programs"
 )
@@ -91,10 +92,16 @@ func TestScenariosAreSelectedByName(t *testing.T) {
 	}
 }
 
-// Each scenario of the experiment tls is measured, briefly and with few connections.
+// Scenarios of the experiment tls are measured, briefly and with few connections: one of each kind,
+// and with TARE_SLOW=1 all.
 func TestScenariosOfTLSAreMeasured(t *testing.T) {
+	kinds := []string{"HTTP/2 of 32 streams", "bodies of 1 MB by HTTP/1.1", "full handshakes", "resumed handshakes",
+		"idle connections of HTTP/2"}
+	if isSlow() {
+		kinds = nil
+	}
 	run, _, err := lab.Weigh(t.Context(), lab.Options{
-		Root: programs.Root(t), Experiment: "tls", Only: []string{"greeting-tare-tls"},
+		Root: programs.Root(t), Experiment: "tls", Only: []string{"greeting-tare-tls"}, Scenarios: kinds,
 		Out: filepath.Join(t.TempDir(), "tls"),
 		Adjust: func(all *lab.Trials) {
 			all.Blocks, all.Warmup, all.Cores = 1, 0, []lab.Cores{0}
@@ -128,18 +135,29 @@ func TestScenariosOfTLSAreMeasured(t *testing.T) {
 			t.Errorf("%s: %d contenders were measured, want %d", c.Scenario.Name, n, contenders)
 		}
 	}
+	checkScenarioNotes(t, run)
+}
+
+// checkScenarioNotes checks the units in the tables of some scenarios.
+func checkScenarioNotes(t *testing.T, run *sample.Run) {
+	t.Helper()
 	a := report.New(run)
-	if len(a.Tables) != len(run.Conditions) || len(a.Tables) < 9 {
-		t.Errorf("%d tables of %d conditions", len(a.Tables), len(run.Conditions))
+	if len(a.Tables) != len(run.Conditions) {
+		t.Fatalf("%d tables of %d conditions", len(a.Tables), len(run.Conditions))
 	}
-	for i, want := range map[int]string{
-		0: "Requests per CPU-second: net/http ",
-		3: "MB of bodies per CPU-second: net/http ",
-		5: "Connections per CPU-second, with a full handshake and a request each: net/http ",
-		7: "Resident memory in KB, divided by connections: net/http ",
-	} {
-		if note := a.Tables[i].ScenarioNote(); !strings.HasPrefix(note, want) {
-			t.Errorf("table %d: %q, want %q", i, note, want)
+	want := map[string]string{
+		"HTTP/2 of 32 streams":       "Requests per CPU-second: net/http ",
+		"bodies of 1 MB by HTTP/1.1": "MB of bodies per CPU-second: net/http ",
+		"full handshakes":            "Connections per CPU-second, with a full handshake and a request each: net/http ",
+		"idle connections of HTTP/2": "Resident memory in KB, divided by connections: net/http ",
+	}
+	for i, c := range run.Conditions {
+		if note := a.Tables[i].ScenarioNote(); !strings.HasPrefix(note, want[c.Scenario.Name]) {
+			t.Errorf("%s: %q, want %q", c.Scenario.Name, note, want[c.Scenario.Name])
 		}
+		delete(want, c.Scenario.Name)
+	}
+	for name := range want {
+		t.Errorf("%s: no table", name)
 	}
 }

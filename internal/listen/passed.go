@@ -20,10 +20,23 @@ const (
 // Passed holds sockets that are open already. Each can be used once.
 type Passed struct{ sockets []Socket }
 
-// Socket is a socket that was passed, with its name in LISTEN_FDNAMES.
+// Socket is a socket that was passed, with its name in LISTEN_FDNAMES. If it is in use, it has
+// neither a Listener nor Packets.
 type Socket struct {
-	Listener net.Listener // nil if it is in use
+	Listener net.Listener
+	Packets  net.PacketConn // of UDP
 	Name     string
+}
+
+// address returns the address of a socket that is not in use, or nil.
+func (s *Socket) address() net.Addr {
+	switch {
+	case s.Listener != nil:
+		return s.Listener.Addr()
+	case s.Packets != nil:
+		return s.Packets.LocalAddr()
+	}
+	return nil
 }
 
 // NewPassed returns a Passed that holds listeners.
@@ -40,12 +53,13 @@ func NewPassed(all []net.Listener) *Passed {
 func Descriptors(first int, names []string) (*Passed, error) {
 	p := new(Passed)
 	for i, name := range names {
-		l, err := listenerOf(first + i)
+		s, err := socketOf(first + i)
 		if err != nil {
 			p.Close()
 			return nil, err
 		}
-		p.sockets = append(p.sockets, Socket{l, name})
+		s.Name = name
+		p.sockets = append(p.sockets, s)
 	}
 	return p, nil
 }
@@ -72,19 +86,25 @@ func Inherit() (*Passed, error) {
 	return Descriptors(firstPassed, all)
 }
 
-// listenerOf makes a listener of a descriptor.
-func listenerOf(fd int) (net.Listener, error) {
+// socketOf returns the socket of a descriptor.
+func socketOf(fd int) (s Socket, err error) {
 	closeOnExec(fd)
 	file := os.NewFile(uintptr(fd), "passed socket")
 	defer file.Close()
-	l, err := net.FileListener(file)
-	if err != nil {
-		return nil, fmt.Errorf("descriptor %d is not a listening stream socket: %w", fd, err)
+	if s.Listener, err = net.FileListener(file); err == nil {
+		if u, ok := s.Listener.(*net.UnixListener); ok {
+			u.SetUnlinkOnClose(false) // the service manager owns it
+		}
+		return s, nil
 	}
-	if u, ok := l.(*net.UnixListener); ok {
-		u.SetUnlinkOnClose(false) // the service manager owns it
+	packets, packetErr := net.FilePacketConn(file)
+	if packetErr == nil {
+		if udp, ok := packets.(*net.UDPConn); ok {
+			return Socket{Packets: udp}, nil
+		}
+		packets.Close()
 	}
-	return l, nil
+	return Socket{}, fmt.Errorf("descriptor %d is neither a listening stream socket nor a UDP socket: %w", fd, err)
 }
 
 // Any reports whether there are any sockets.
@@ -92,30 +112,43 @@ func (p *Passed) Any() bool { return len(p.sockets) > 0 }
 
 // Addrs returns the addresses of the sockets that are not in use.
 func (p *Passed) Addrs() (all []net.Addr) {
-	for _, s := range p.sockets {
-		if s.Listener != nil {
-			all = append(all, s.Listener.Addr())
+	for i := range p.sockets {
+		if addr := p.sockets[i].address(); addr != nil {
+			all = append(all, addr)
 		}
 	}
 	return all
 }
 
+// RemoveFiles makes Close remove the files of unix sockets.
+func (p *Passed) RemoveFiles() {
+	for i := range p.sockets {
+		if u, ok := p.sockets[i].Listener.(*net.UnixListener); ok {
+			u.SetUnlinkOnClose(true)
+		}
+	}
+}
+
 // Close closes the sockets that are not in use, and returns their names.
 func (p *Passed) Close() (unused []string) {
-	for i, s := range p.sockets {
-		if l := p.use(i); l != nil {
-			l.Close()
+	for i := range p.sockets {
+		switch s := p.use(i); {
+		case s.Listener != nil:
+			s.Listener.Close()
+			unused = append(unused, s.Name)
+		case s.Packets != nil:
+			s.Packets.Close()
 			unused = append(unused, s.Name)
 		}
 	}
 	return unused
 }
 
-// use returns a socket, or nil if it is in use. From now on it is in use.
-func (p *Passed) use(i int) net.Listener {
-	l := p.sockets[i].Listener
-	p.sockets[i].Listener = nil
-	return l
+// use returns a socket. From now on it is in use.
+func (p *Passed) use(i int) Socket {
+	s := p.sockets[i]
+	p.sockets[i] = Socket{Name: s.Name}
+	return s
 }
 
 // listeners is Named without the names.
@@ -127,14 +160,14 @@ func (p *Passed) listeners(name string) (all []net.Listener, err error) {
 	return all, err
 }
 
-// Named returns the sockets with a name, or all if name is empty. It fails if there is none,
+// Named returns the listeners with a name, or all if name is empty. It fails if there is none,
 // or if all are in use.
 func (p *Passed) Named(name string) (all []Socket, err error) {
 	var names []string
 	for i, s := range p.sockets {
 		names = append(names, s.Name)
 		if s.Listener != nil && (name == "" || s.Name == name) {
-			all = append(all, Socket{p.use(i), s.Name})
+			all = append(all, p.use(i))
 		}
 	}
 	switch {
@@ -146,18 +179,17 @@ func (p *Passed) Named(name string) (all []Socket, err error) {
 	return nil, errors.New("no socket was passed: LISTEN_FDS and LISTEN_PID are not set for this process")
 }
 
-// At returns the socket that was passed for an address. If there is none, the Socket has no
-// Listener.
+// At returns the socket that was passed for an address. If there is none, the Socket is empty.
 func (p *Passed) At(s Spec) Socket {
-	for i, passed := range p.sockets {
-		if passed.Listener != nil && s.matches(passed.Listener.Addr()) {
-			return Socket{p.use(i), passed.Name}
+	for i := range p.sockets {
+		if addr := p.sockets[i].address(); addr != nil && s.matches(addr) {
+			return p.use(i)
 		}
 	}
 	return Socket{}
 }
 
-// Has reports whether a socket of that name was passed and is not in use.
+// Has reports whether a listener of that name was passed and is not in use.
 func (p *Passed) Has(name string) bool {
 	for _, s := range p.sockets {
 		if s.Listener != nil && s.Name == name {
@@ -173,24 +205,32 @@ func (s Spec) matches(addr net.Addr) bool {
 	case *net.UnixAddr:
 		return s.Network == "unix" && s.Address == a.Name
 	case *net.TCPAddr:
-		host, port, err := net.SplitHostPort(s.Address)
-		if err != nil || s.Network == "unix" || port != strconv.Itoa(a.Port) {
-			return false
-		}
-		if host == "" {
-			return a.IP.IsUnspecified() && (s.Network != "tcp4" || a.IP.To4() != nil)
-		}
-		ip, err := netip.ParseAddr(host)
-		return err == nil && ip.Zone() == a.Zone && net.IP(ip.AsSlice()).Equal(a.IP)
+		return strings.HasPrefix(s.Network, "tcp") && s.matchesIP(a.IP, a.Port, a.Zone)
+	case *net.UDPAddr:
+		return strings.HasPrefix(s.Network, "udp") && s.matchesIP(a.IP, a.Port, a.Zone)
 	}
 	return false
 }
 
+// matchesIP reports whether an IP address and port are those of the Spec.
+func (s Spec) matchesIP(at net.IP, atPort int, zone string) bool {
+	host, port, err := net.SplitHostPort(s.Address)
+	if err != nil || port != strconv.Itoa(atPort) {
+		return false
+	}
+	if host == "" {
+		return at.IsUnspecified() && (!strings.HasSuffix(s.Network, "4") || at.To4() != nil)
+	}
+	ip, err := netip.ParseAddr(host)
+	return err == nil && ip.Zone() == zone && net.IP(ip.AsSlice()).Equal(at)
+}
+
 // CheckUnused returns an error if a passed socket is not in use: its clients would wait forever.
 func (p *Passed) CheckUnused() error {
-	for i, s := range p.sockets {
-		if s.Listener != nil {
-			return fmt.Errorf("socket %d (%q) was passed, but no listener uses it (listen on %s)", i, s.Name, s.Listener.Addr())
+	for i := range p.sockets {
+		s := &p.sockets[i]
+		if addr := s.address(); addr != nil {
+			return fmt.Errorf("socket %d (%q) was passed, but no listener uses it (listen on %s)", i, s.Name, addr)
 		}
 	}
 	return nil

@@ -48,6 +48,11 @@ func Duplicate(l net.Listener) (*os.File, error) {
 	if !ok {
 		return nil, fmt.Errorf("%s: %T is not a socket", l.Addr(), l)
 	}
+	return DuplicateConn(socket, l.Addr().String())
+}
+
+// DuplicateConn is Duplicate for any socket. The name is that of the file.
+func DuplicateConn(socket syscall.Conn, name string) (*os.File, error) {
 	raw, err := socket.SyscallConn()
 	if err != nil {
 		return nil, err
@@ -61,5 +66,5 @@ func Duplicate(l net.Listener) (*os.File, error) {
 	if dupErr != nil {
 		return nil, os.NewSyscallError("fcntl", dupErr)
 	}
-	return os.NewFile(uintptr(duplicate), l.Addr().String()), nil
+	return os.NewFile(uintptr(duplicate), name), nil
 }

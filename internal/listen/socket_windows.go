@@ -13,3 +13,6 @@ func setBacklog(net.Listener, int) error { return errors.ErrUnsupported }
 
 // Duplicate fails: sockets are not passed on Windows.
 func Duplicate(net.Listener) (*os.File, error) { return nil, errors.ErrUnsupported }
+
+// DuplicateConn fails likewise.
+func DuplicateConn(syscall.Conn, string) (*os.File, error) { return nil, errors.ErrUnsupported }

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/poll"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // A socket is quiet until something arrives: bytes, the end of the input, or a failure.
@@ -34,16 +35,7 @@ func TestQuietReportsWhatArrives(t *testing.T) {
 				t.Fatal(err)
 			}
 			defer l.Close()
-			own, err := net.Dial(network, l.Addr().String())
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer own.Close()
-			peer, err := l.Accept()
-			if err != nil {
-				t.Fatal(err)
-			}
-			defer peer.Close()
+			own, peer := testkit.Connect(t, l, new(net.Dialer))
 			raw, err := own.(syscall.Conn).SyscallConn()
 			if err != nil {
 				t.Fatal(err)

@@ -100,10 +100,10 @@ func Open(ctx context.Context, hosts []Host, o Options) (*Fleet, error) {
 	return f, nil
 }
 
-// noteAfter is the time after which hosts that have not responded are reported.
-const noteAfter = 5 * time.Second
+// noteEvery is the interval of reports of hosts that have not responded.
+const noteEvery = 5 * time.Second
 
-// noteWaiting reports the hosts whose agents have not started after noteAfter, until the function
+// noteWaiting reports the hosts whose agents have not started, when they change, until the function
 // that it returns is called.
 func (f *Fleet) noteWaiting() (stop func()) {
 	if f.options.Note == nil {
@@ -112,25 +112,35 @@ func (f *Fleet) noteWaiting() (stop func()) {
 	over, done := make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(done)
-		select {
-		case <-time.After(noteAfter):
-		case <-over:
-			return
-		}
-		var names []string
-		for _, l := range f.links {
-			if !l.isOpened.Load() {
-				names = append(names, l.name)
+		ticks := time.NewTicker(noteEvery)
+		defer ticks.Stop()
+		for last := ""; ; {
+			select {
+			case <-ticks.C:
+			case <-over:
+				return
 			}
-		}
-		if names != nil {
-			f.options.Note("waiting for " + strings.Join(names, ", "))
+			if names := f.unopened(); names != "" && names != last {
+				f.options.Note("waiting for " + names)
+				last = names
+			}
 		}
 	}()
 	return func() {
 		close(over)
 		<-done
 	}
+}
+
+// unopened returns the names of the links whose agents have neither started nor failed.
+func (f *Fleet) unopened() string {
+	var names []string
+	for _, l := range f.links {
+		if !l.isOpened.Load() {
+			names = append(names, l.name)
+		}
+	}
+	return strings.Join(names, ", ")
 }
 
 // each calls do for all links that are not lost, concurrently, and returns the errors by link.
@@ -220,18 +230,10 @@ func (f *Fleet) alive() (all []*link) {
 }
 
 // lose ends a link for good and reports why.
-func (f *Fleet) lose(l *link, why string) string {
+func (f *Fleet) lose(l *link, why string) {
 	l.isLost = true
 	l.kill()
-	if l.host.Explain != nil {
-		ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
-		defer cancel()
-		if more := l.host.Explain(ctx); more != "" {
-			why += ": " + more
-		}
-	}
 	if f.options.Note != nil {
 		f.options.Note(fmt.Sprintf("the generator on %s was lost: %s", l.name, why))
 	}
-	return why
 }

@@ -22,8 +22,9 @@ type Job struct {
 }
 
 const (
-	// podsTimeout limits how long pods may take to run.
-	podsTimeout = 3 * time.Minute
+	// podsTimeout limits how long pods may take to run. A cluster may have to add nodes and to pull
+	// the image.
+	podsTimeout = 10 * time.Minute
 	// podsEvery is the interval between checks of the pods.
 	podsEvery = 500 * time.Millisecond
 	// deleteTimeout limits how long deleting a Job may take.
@@ -255,18 +256,32 @@ func (j *Job) awaitPods(ctx context.Context, note func(string)) error {
 	}
 }
 
-// explain returns what Kubernetes reports about a pod that was lost.
+// explain returns what Kubernetes reports about a pod that was lost. Its reports are a little late.
 func (j *Job) explain(ctx context.Context, name string) string {
+	for {
+		if why, isKnown := j.look(ctx, name); isKnown || ctx.Err() != nil {
+			return why
+		}
+		select {
+		case <-time.After(podsEvery):
+		case <-ctx.Done():
+		}
+	}
+}
+
+// look returns why a pod has ended, and whether that is known, or can never be.
+func (j *Job) look(ctx context.Context, name string) (why string, isKnown bool) {
 	out, err := j.kubectl(ctx, nil, "get", "pod", name, "--output", "json", "--ignore-not-found")
 	if err != nil {
-		return ""
+		return "", true
 	}
 	if len(bytes.TrimSpace(out)) == 0 {
-		return "its pod was deleted"
+		return "its pod was deleted", true
 	}
 	var p pod
 	if json.Unmarshal(out, &p) != nil {
-		return ""
+		return "", true
 	}
-	return p.failure()
+	why = p.failure()
+	return why, why != ""
 }

@@ -190,7 +190,8 @@ func TestManifestHasTheOptions(t *testing.T) {
 	for _, want := range []string{
 		"apiVersion: batch/v1", "kind: Job", "name: name", "namespace: load",
 		"completionMode: Indexed", "completions: 3",
-		"parallelism: 3", "backoffLimit: 0", "ttlSecondsAfterFinished: 60", "restartPolicy: Never",
+		"parallelism: 3", "backoffLimit: 3", "backoffLimitPerIndex: 0", "ttlSecondsAfterFinished: 60",
+		"restartPolicy: Never",
 		"automountServiceAccountToken: false", "pool: load", "image: registry/tare:1", "stdin: true", "stdinOnce: true",
 		`cpu: "2"`, "memory: 1Gi", "topologyKey: kubernetes.io/hostname",
 	} {

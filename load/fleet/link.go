@@ -161,6 +161,11 @@ func (l *link) read(events chan<- event, done <-chan struct{}) {
 		}
 		if err != nil {
 			e.err = l.end(err)
+			select {
+			case <-done:
+			default:
+				e.err = errors.New(l.explain(e.err.Error()))
+			}
 		}
 		select {
 		case events <- e:
@@ -193,6 +198,19 @@ func (l *link) end(err error) error {
 		what += ": " + text
 	}
 	return errors.New(what)
+}
+
+// explain adds to the reason of a loss what the host knows about it.
+func (l *link) explain(why string) string {
+	if l.host.Explain == nil {
+		return why
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	if more := l.host.Explain(ctx); more != "" {
+		why += ": " + more
+	}
+	return why
 }
 
 // kill kills the command and closes its pipes, which other processes may hold open.

@@ -2,6 +2,7 @@ package fleet
 
 import (
 	"fmt"
+	"time"
 
 	"github.com/goccy/go-yaml"
 )
@@ -36,6 +37,7 @@ type (
 		Completions    int         `yaml:"completions"`
 		Parallelism    int         `yaml:"parallelism"`
 		BackoffLimit   int         `yaml:"backoffLimit"`
+		PerIndex       int         `yaml:"backoffLimitPerIndex"`
 		TTL            int         `yaml:"ttlSecondsAfterFinished"`
 		Template       podTemplate `yaml:"template"`
 	}
@@ -81,8 +83,9 @@ const (
 	containerName = "agent"
 	// jobTTL is the number of seconds after which Kubernetes deletes a finished Job.
 	jobTTL = 60
-	// podSilence is how long an agent waits for its controller before it ends.
-	podSilence = "5m"
+	// podSilence is how long an agent waits for its controller before it ends. The controller comes
+	// once all pods run.
+	podSilence = podsTimeout + 2*time.Minute
 	// podGrace is the number of seconds that a pod may take to end.
 	podGrace = 5
 )
@@ -100,14 +103,16 @@ func (k *Kubernetes) Manifest(name string) ([]byte, error) {
 		APIVersion: "batch/v1", Kind: "Job",
 		Metadata: metadata{Name: name, Namespace: k.Namespace,
 			Labels: map[string]string{"app.kubernetes.io/name": "tare"}},
+		// A pod that fails is not replaced, and does not end the others.
 		Spec: jobSpec{CompletionMode: "Indexed", Completions: k.Agents, Parallelism: k.Agents, TTL: jobTTL,
+			BackoffLimit: k.Agents, PerIndex: 0,
 			Template: podTemplate{
 				Metadata: metadata{Labels: map[string]string{"app.kubernetes.io/name": "tare"}},
 				Spec: podSpec{
 					RestartPolicy: "Never", GracePeriod: podGrace, NodeSelector: k.NodeSelector,
 					Spread: []spread{{1, "kubernetes.io/hostname", "ScheduleAnyway", labelSelector{labels}}},
 					Containers: []container{{Name: containerName, Image: k.Image,
-						Args: []string{"agent", "--silence", podSilence}, Stdin: true, StdinOnce: true,
+						Args: []string{"agent", "--silence", podSilence.String()}, Stdin: true, StdinOnce: true,
 						Resources: resources{k.Requests, k.Limits}}},
 				}}},
 	})

@@ -48,6 +48,9 @@ type part struct {
 	samples    []load.Sample
 
 	noConnection string // why it could open no connection
+
+	// early is the result of an agent that a signal ended. Its link ends, too, which shows why.
+	early *load.Result
 }
 
 type state uint8
@@ -280,8 +283,12 @@ func (r *run) second(p *part, s *load.Second, at time.Duration) {
 
 // end ends a part with its result or error.
 func (r *run) end(p *part, rec *agent.Record) {
-	p.state = over
 	e := rec.Error
+	if e != nil && e.Kind == agent.Interrupted && !r.isStopped && isComplete(rec.Result) {
+		p.early = rec.Result
+		return
+	}
+	p.state = over
 	why := ""
 	switch {
 	case e == nil:
@@ -298,7 +305,7 @@ func (r *run) end(p *part, rec *agent.Record) {
 	case !r.isStopped:
 		why = e.Text
 	}
-	if rec.Result == nil || rec.Result.Latency == nil || rec.Result.Service == nil {
+	if !isComplete(rec.Result) {
 		r.joiner.Lose(p.index, cmp.Or(why, "it ended without a result"))
 	} else {
 		rec.Result.Samples = p.samples
@@ -311,6 +318,9 @@ func (r *run) end(p *part, rec *agent.Record) {
 	r.startIfReady()
 }
 
+// isComplete reports whether a result has what a Joiner needs.
+func isComplete(r *load.Result) bool { return r != nil && r.Latency != nil && r.Service != nil }
+
 // trimPrefix removes the name of the package from its error's text.
 func trimPrefix(text string) string {
 	const prefix = "load: "
@@ -322,12 +332,17 @@ func trimPrefix(text string) string {
 
 // lose ends a part whose agent is lost.
 func (r *run) lose(p *part, why string) {
-	why = r.fleet.lose(p.link, why)
+	r.fleet.lose(p.link, why)
 	if p.state == over {
 		return // later runs do without it
 	}
 	p.state = over
-	r.joiner.Lose(p.index, why)
+	if p.early != nil {
+		p.early.Samples = p.samples
+		r.joiner.End(p.index, p.early, why)
+	} else {
+		r.joiner.Lose(p.index, why)
+	}
 	r.recordLoss(p, why)
 	r.startIfReady()
 }
@@ -356,15 +371,37 @@ func (r *run) stop() {
 // watch gives up agents that are silent or report no result.
 func (r *run) watch() {
 	now := r.now()
-	silence := r.fleet.options.Silence
+	silent := make(map[*part]string)
 	for _, p := range r.parts {
 		if p.state == over {
 			continue
 		}
-		if quiet := now - time.Duration(p.link.active.Load()); quiet > silence {
-			r.lose(p, silentText(quiet))
+		if quiet := now - time.Duration(p.link.active.Load()); quiet > r.fleet.options.Silence {
+			silent[p] = silentText(quiet)
 		} else if limit := r.deadline(); limit > 0 && now > limit {
-			r.lose(p, "it reported no result")
+			silent[p] = "it reported no result"
+		}
+	}
+	if len(silent) > 0 {
+		r.loseSilent(silent)
+	}
+}
+
+// loseSilent loses agents, for the given reasons. Meanwhile no events are handled, which does not
+// make the others silent.
+func (r *run) loseSilent(silent map[*part]string) {
+	explained := make([]string, len(r.parts))
+	var all sync.WaitGroup
+	for p, why := range silent {
+		all.Go(func() { explained[p.index] = p.link.explain(why) })
+	}
+	all.Wait()
+	now := int64(r.now())
+	for _, p := range r.parts {
+		if explained[p.index] == "" {
+			p.link.active.Store(now)
+		} else if p.state != over { // losing another one may have ended it
+			r.lose(p, explained[p.index])
 		}
 	}
 }

@@ -121,7 +121,7 @@ func (s *Session) await(ctx context.Context, limit time.Duration) (*agent.Record
 		case <-watch.C:
 			now := s.link.now()
 			if quiet := now - time.Duration(s.link.active.Load()); quiet > s.fleet.options.Silence {
-				return nil, s.lose(silentText(quiet))
+				return nil, s.lose(s.link.explain(silentText(quiet)))
 			} else if now > late {
 				return nil, s.lose(fmt.Sprintf("it reported nothing of a session for %.0f s", limit.Seconds()))
 			}
@@ -132,5 +132,6 @@ func (s *Session) await(ctx context.Context, limit time.Duration) (*agent.Record
 }
 
 func (s *Session) lose(why string) error {
-	return &Error{Reasons: []string{s.link.name + " was lost: " + s.fleet.lose(s.link, why)}}
+	s.fleet.lose(s.link, why)
+	return &Error{Reasons: []string{s.link.name + " was lost: " + why}}
 }

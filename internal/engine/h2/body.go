@@ -102,9 +102,11 @@ func (s *Session) discardBodyLocked(st *Stream) {
 	st.body, st.bodyStart = nil, 0
 }
 
-// storeLocked appends DATA to the body's buffer.
+// storeLocked appends DATA to the body's buffer. A full buffer is moved to its start only if half
+// of it was read. Each byte is thus moved once for each byte read, also if the handler reads little
+// at a time from a full window.
 func (st *Stream) storeLocked(data []byte) {
-	if st.bodyStart > 0 && len(st.body)+len(data) > cap(st.body) {
+	if 2*st.bodyStart >= len(st.body) && st.bodyStart > 0 && len(st.body)+len(data) > cap(st.body) {
 		n := copy(st.body, st.body[st.bodyStart:])
 		st.body, st.bodyStart = st.body[:n], 0
 	}

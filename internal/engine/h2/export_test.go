@@ -76,3 +76,28 @@ func (s *Session) HoldsStream() bool {
 	return len(s.streams) > 0 || s.input.data.stream != nil || slices.ContainsFunc(s.ready[:cap(s.ready)], isStream) ||
 		slices.ContainsFunc(s.output.waiting[:cap(s.output.waiting)], isStream)
 }
+
+// SendWindows returns the windows into which the streams may send, by their identifiers.
+func (s *Session) SendWindows() map[uint32]int32 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	windows := make(map[uint32]int32)
+	for id, st := range s.streams {
+		windows[id] = st.sendWindow
+	}
+	return windows
+}
+
+// Refill fills the ledger.
+func (s *Session) Refill() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.ledger.units = fullLedger
+}
+
+// HoldsLargeTable reports whether the table of streams has room for many.
+func (s *Session) HoldsLargeTable() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.mostStreams > keptStreams
+}

@@ -125,7 +125,7 @@ func TestHPACKBombIsRefused(t *testing.T) {
 	if !p.pump() {
 		t.Fatal("the session has ended")
 	}
-	if p.started != 1 {
+	if p.started.Load() != 1 {
 		t.Error("a handler has received the bomb")
 	}
 	p.wantRest("HEADERS 431, DATA 431 Request Header F end")
@@ -210,7 +210,7 @@ func TestBodiesAreBounded(t *testing.T) {
 			}
 			p.pump()
 			p.wantRest(test.want)
-			if p.started != 0 {
+			if p.started.Load() != 0 {
 				t.Error("the handler of a reset stream has run")
 			}
 		})

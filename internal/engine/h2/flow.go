@@ -172,33 +172,50 @@ func signal(c chan struct{}) {
 
 // grantLocked serves waiting streams, the most urgent first, as far as windows and room allow.
 func (s *Session) grantLocked() {
-	o := &s.output
-	for len(o.waiting) > 0 && o.pendingLocked() < maxOut {
-		best := -1
-		for i, st := range o.waiting {
-			if st.wants > 0 && (st.sendWindow <= 0 || s.windows.send <= 0) {
-				continue
-			}
-			if best < 0 || st.precedes(o.waiting[best]) {
-				best = i
-			}
+	small := 0
+	for len(s.output.waiting) > 0 && s.output.pendingLocked() < maxOut {
+		next := s.mostUrgentLocked()
+		if next < 0 {
+			break
 		}
-		if best < 0 {
-			return
+		if !s.grantStreamLocked(next) {
+			small++
 		}
-		st := o.waiting[best]
-		o.waiting = slices.Delete(o.waiting, best, best+1) // which drops the reference
-		n := min(st.wants, mostReserved, int(st.sendWindow), int(s.windows.send))
-		if n = max(n, 0); len(o.waiting) > 0 {
-			n = min(n, shareReserved)
-		}
-		st.sendWindow -= int32(n)
-		s.windows.send -= int32(n)
-		o.reserved += n
-		st.reserved, st.granted = n, true
-		s.ledger.creditData(n, st.wants)
-		signal(st.writeWake)
 	}
+	s.ledger.debitSmall(small)
+}
+
+// mostUrgentLocked returns the index of the waiting stream that is served next, or -1 if the
+// windows allow none.
+func (s *Session) mostUrgentLocked() int {
+	best, waiting := -1, s.output.waiting
+	for i, st := range waiting {
+		if st.wants > 0 && (st.sendWindow <= 0 || s.windows.send <= 0) {
+			continue
+		}
+		if best < 0 || st.precedes(waiting[best]) {
+			best = i
+		}
+	}
+	return best
+}
+
+// grantStreamLocked serves a waiting stream. It reports false if the client's windows permit only a
+// small piece of what the stream wants to send.
+func (s *Session) grantStreamLocked(at int) bool {
+	o := &s.output
+	st := o.waiting[at]
+	o.waiting = slices.Delete(o.waiting, at, at+1) // which drops the reference
+	n := min(st.wants, mostReserved, int(st.sendWindow), int(s.windows.send))
+	if n = max(n, 0); len(o.waiting) > 0 {
+		n = min(n, shareReserved)
+	}
+	st.sendWindow -= int32(n)
+	s.windows.send -= int32(n)
+	o.reserved += n
+	st.reserved, st.granted = n, true
+	signal(st.writeWake)
+	return s.ledger.creditData(n, st.wants)
 }
 
 // precedes reports whether st is served before other, which has waited longer (RFC 9218, 10).

@@ -25,6 +25,7 @@ func (s *Session) onSettings(fr frame) *wire.Error {
 		s.peer.unacked--
 		return nil
 	}
+	initial, largest := s.peer.initialWindow, s.peer.initialWindow
 	for n, rest := 0, fr.content; ; n++ {
 		set, after, ok := wire.NextSetting(rest)
 		if !ok {
@@ -36,30 +37,45 @@ func (s *Session) onSettings(fr frame) *wire.Error {
 		if err := set.Check(); err != nil {
 			return err
 		}
-		if set.ID == wire.InitialWindowSize && !s.resizeWindowsLocked(int32(set.Value)) {
-			return connError(wire.FlowControlError, "window too large")
+		if set.ID == wire.InitialWindowSize {
+			initial = int32(set.Value)
+			largest = max(largest, initial)
 		}
 		rest = after
+	}
+	cost := 1
+	if largest != s.peer.initialWindow || initial != largest {
+		cost += len(s.streams) / resizesPerUnit
+		if !s.resizeWindowsLocked(initial, largest) {
+			return connError(wire.FlowControlError, "window too large")
+		}
 	}
 	s.isOpen = true
 	s.output.out = wire.AppendSettingsAck(s.output.out)
 	s.grantLocked()
-	if !s.ledger.debit(1) {
+	if !s.ledger.debit(cost) {
 		return connError(wire.EnhanceYourCalm, "too many SETTINGS")
 	}
 	return s.checkRepliesLocked()
 }
 
-// resizeWindowsLocked applies a new initial window of streams. It reports false if a window becomes
-// too large. The client's other settings do not matter: all heads are encoded without its decoder's
-// table and announce that, and frames of the initial size suffice.
-func (s *Session) resizeWindowsLocked(initial int32) bool {
-	by := int64(initial) - int64(s.peer.initialWindow)
+// resizesPerUnit is how many windows of streams a frame resizes for a unit of the ledger.
+const resizesPerUnit = 256
+
+// resizeWindowsLocked applies the initial window of streams that a frame has set last. largest is
+// the largest that it has set. resizeWindowsLocked reports false if a window would have become too
+// large. A frame with a hundred values visits the streams once, too.
+//
+// The client's other settings do not matter: all heads are encoded without its decoder's table and
+// announce that, and frames of the initial size suffice.
+func (s *Session) resizeWindowsLocked(initial, largest int32) bool {
+	by, most := int64(initial)-int64(s.peer.initialWindow), int64(largest)-int64(s.peer.initialWindow)
 	s.peer.initialWindow = initial
 	for _, st := range s.streams {
-		if !grow(&st.sendWindow, by) {
+		if int64(st.sendWindow)+most > wire.MaxWindow {
 			return false
 		}
+		st.sendWindow += int32(by)
 	}
 	return true
 }

@@ -132,6 +132,7 @@ func (s *Session) onRequest(h wire.FrameHeader, b *wire.HeaderBlock) *wire.Error
 	s.mu.Lock()
 	st.sendWindow = s.peer.initialWindow
 	s.streams[st.id] = st
+	s.mostStreams = max(s.mostStreams, len(s.streams))
 	s.running++
 	s.headBytes += st.headBytes
 	isFirst := s.running == 1
@@ -291,5 +292,8 @@ func (s *Session) Next() *Stream {
 	return nil
 }
 
-// keptReady is for how many streams a session keeps memory.
-const keptReady = 32
+// keptReady and keptStreams are for how many streams an idle session keeps memory.
+const (
+	keptReady   = 32
+	keptStreams = 32
+)

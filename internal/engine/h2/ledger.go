@@ -82,11 +82,22 @@ func (l *ledger) credit(n int) { l.units = min(l.units+n, fullLedger) }
 
 // creditData pays for the client's replies to a piece of DATA with n of the bytes that a stream
 // wants to send. A client that opens its windows by little makes the server send many pieces, and
-// gains no units by them.
-func (l *ledger) creditData(n, wants int) {
+// gains no units by them. creditData then returns false.
+func (l *ledger) creditData(n, wants int) bool {
 	l.sent += int64(n)
-	if n == wants || n >= updatePrice {
-		l.credit(grantCredit)
+	if n < wants && n < updatePrice {
+		return false
+	}
+	l.credit(grantCredit)
+	return true
+}
+
+// debitSmall takes units for n such small pieces, which a frame of the client has caused. Each
+// wakes a handler. The frame itself costs a unit, so that the first piece is paid for: more than
+// one follow from a frame that opens the windows of many streams.
+func (l *ledger) debitSmall(n int) {
+	if n > 1 {
+		l.units -= n - 1
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -22,7 +23,7 @@ import (
 // peer is a client of a session, in the goroutine that has its turn. It writes frames into a buffer
 // that pump passes to the session, and reads the session's output.
 type peer struct {
-	*testing.T
+	testing.TB
 	session *h2.Session
 	conn    *exchange.Conn
 	input   bytes.Buffer
@@ -34,22 +35,22 @@ type peer struct {
 	accepts int // bytes of output that the carrier accepts; -1 for all
 	ended   bool
 	logged  []string
-	started int // handlers
+	started atomic.Int32 // handlers
 	reader  *http2.Framer
 }
 
 // preface is what a client sends first.
 const preface = http2.ClientPreface
 
-func newPeer(t *testing.T, set *http.HTTP2Config, handler http.HandlerFunc) *peer {
-	p := &peer{T: t, accepts: -1, conn: h2.NewConn()}
+func newPeer(t testing.TB, set *http.HTTP2Config, handler http.HandlerFunc) *peer {
+	p := &peer{TB: t, accepts: -1, conn: h2.NewConn()}
 	state := &exchange.ServerState{Logf: func(format string, args ...any) { p.logged = append(p.logged, format) },
 		ConnClosed: make(chan struct{}, 1)}
 	config := &exchange.Config{
 		Server: state, BaseContext: context.Background(), HeadTimeout: 30 * time.Second, IdleTimeout: time.Minute,
 		Limits: http1.Limits{Bytes: 1 << 20, Fields: 1000},
 		Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			p.started++
+			p.started.Add(1)
 			handler(w, r)
 		}),
 	}

@@ -42,6 +42,7 @@ type Session struct {
 	mu          sync.Mutex
 	lastID      uint32 // of the streams that were or may be processed
 	streams     map[uint32]*Stream
+	mostStreams int // that it has held; a map never shrinks
 	resets      resetRing
 	running     int // streams whose handlers have not returned, also of those that were reset
 	headBytes   int // of their decoded heads

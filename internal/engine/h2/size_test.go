@@ -28,7 +28,12 @@ func TestIdleSessionHoldsNoStream(t *testing.T) {
 			p.input.WriteString(tail)
 		}
 	}
-	p.pump()
+	for id := uint32(101); id < 301; id += 2 {
+		p.get(id)
+	}
+	if p.pump(); p.session.HoldsLargeTable() {
+		t.Error("it holds a table for many streams")
+	}
 	if p.session.HoldsStream() {
 		t.Error("it holds a stream")
 	}

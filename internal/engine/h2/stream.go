@@ -146,6 +146,9 @@ func (s *Session) releaseLocked(st *Stream) {
 func (s *Session) checkIdleLocked() {
 	if s.running == 0 && len(s.streams) == 0 {
 		s.idleAt = time.Now()
+		if s.mostStreams > keptStreams {
+			s.streams, s.mostStreams = make(map[uint32]*Stream), 0
+		}
 		s.endIfDrainedLocked()
 	}
 }

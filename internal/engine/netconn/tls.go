@@ -40,6 +40,7 @@ func (c *Conn) handshakeTLS() bool {
 		c.config.Exchanges.Server.Logf("http: TLS handshake error from %s: %v", c.conn.Template.RemoteAddr, err)
 		return false
 	}
+	c.config.Exchanges.Server.Handshakes.Add(1)
 	c.secured = time.Now()
 	state := tc.ConnectionState()
 	c.conn.Template.TLS = &state

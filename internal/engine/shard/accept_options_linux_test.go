@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/poll"
+	"github.com/tarehq/tare/internal/testkit"
 )
 
 // listenWays are configurations of package net's listeners.
@@ -33,16 +34,7 @@ func netOptions(t *testing.T, config *net.ListenConfig, dialer *net.Dialer) (opt
 		t.Fatal(err)
 	}
 	defer l.Close()
-	c, err := dialer.Dial("tcp", l.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close()
-	nc, err := l.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer nc.Close()
+	_, nc := testkit.Connect(t, l, dialer)
 	raw, err := nc.(*net.TCPConn).SyscallConn()
 	if err != nil {
 		t.Fatal(err)

@@ -41,12 +41,30 @@ const (
 	// enoughHello is how much of a client's first message starts the handshake even if the record
 	// is longer: the socket's buffer may have no room for the rest.
 	enoughHello = 4 << 10
-	// helloFragment is how much of the client's first record package tls receives at a time. It
-	// keeps the buffer that its first read has grown for as long as the connection is open: 576
-	// bytes are enough for such a fragment, and for the requests of most clients. One record of
-	// 1,500 bytes would make it 2,304.
-	helloFragment = 512
+	// mostFragment is how much of the client's first record package tls receives at a time, at
+	// most. It keeps the buffer that its first read has grown for as long as the connection is
+	// open: 576 bytes are enough for such a fragment, and for the requests of most clients. One
+	// record of 1,500 bytes would make it 2,304.
+	mostFragment = 512
 )
+
+// fragmentOf returns the size of the fragments in which package tls receives the client's first
+// record, of a size. Package tls also keeps the buffer that holds the whole message. The first
+// fragment determines its size, which doubles until the message has room: fragments of 384 bytes
+// make it 1,536 bytes for a message of 1,500, and fragments of 512 make it 2,048.
+func fragmentOf(size int) int {
+	times := 1
+	for mostFragment*times < size {
+		times *= 2
+	}
+	// Twice and four times these are size classes of the allocator, too.
+	for _, f := range [...]int{256, 288, 320, 352, 384, 448} {
+		if f*times >= size {
+			return f
+		}
+	}
+	return mostFragment
+}
 
 // errStalledHandshake is reported for a handshake that has ended in favor of newer ones.
 var errStalledHandshake = errors.New("too many handshakes wait for their clients")
@@ -67,9 +85,10 @@ type handshake struct {
 	all  *handshakes
 	conn *shardConn // whose handshake it performs
 
-	// The client's first record is passed on as several; see helloFragment.
+	// The client's first record is passed on as several; see mostFragment.
 	helloHeader [recordHeaderLen]byte
 	helloLeft   int // bytes of its content that were not received; -1 before its header
+	fragment    int // how many of them are received at a time
 
 	// Guarded by all.mu.
 	turn    *list.Element // in computing; nil otherwise
@@ -218,6 +237,7 @@ func (h *handshake) perform(k *shardConn) bool {
 	t.handshake.Store(nil)
 	k.setHandshakeDeadline(0)
 	k.dropWaiters()
+	k.group().server.Handshakes.Add(1)
 	state := t.conn.ConnectionState()
 	switch proto := state.NegotiatedProtocol; {
 	case netconn.IsHTTP1(proto):
@@ -290,7 +310,7 @@ func (h *handshake) read(p []byte) (int, error) {
 	if err := h.conn.sendCiphertext(); err != nil {
 		return 0, err
 	}
-	if h.helloLeft == 0 || len(p) < recordHeaderLen+helloFragment {
+	if h.helloLeft == 0 || len(p) < recordHeaderLen+mostFragment {
 		return h.receive(p)
 	}
 	if h.helloLeft < 0 {
@@ -300,12 +320,13 @@ func (h *handshake) read(p []byte) (int, error) {
 			return n, err
 		}
 		copy(h.helloHeader[:], p)
-		if h.helloLeft = int(p[3])<<8 + int(p[4]); h.helloLeft <= helloFragment || h.helloLeft > maxPlaintext {
+		if h.helloLeft = int(p[3])<<8 + int(p[4]); h.helloLeft <= mostFragment || h.helloLeft > maxPlaintext {
 			h.helloLeft = 0
 			return n, nil
 		}
+		h.fragment = fragmentOf(h.helloLeft)
 	}
-	n, err := h.receive(p[recordHeaderLen:][:min(h.helloLeft, helloFragment)])
+	n, err := h.receive(p[recordHeaderLen:][:min(h.helloLeft, h.fragment)])
 	if err != nil {
 		return 0, err
 	}

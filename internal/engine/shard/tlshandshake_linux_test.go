@@ -2,6 +2,7 @@ package shard
 
 import (
 	"bufio"
+	"bytes"
 	"crypto/tls"
 	"io"
 	"net"
@@ -292,4 +293,41 @@ func TestWaitingTLSConfigTakesNoTurn(t *testing.T) {
 		t.Errorf("%d calls, %d with a turn", c, n)
 	}
 	eventually(t, "the handshake is over", func() bool { return s.running() == 0 })
+}
+
+// Completed handshakes are counted, and no others.
+func TestCompletedHandshakesAreCounted(t *testing.T) {
+	s := newTLSSite(t, nil)
+	c := s.dial()
+	io.WriteString(c, "GET / HTTP/1.1\r\nHost: a\r\n\r\n")
+	io.Copy(io.Discard, c)
+	const n = 3
+	for range n {
+		s.mustGet(s.dial())
+	}
+	if got := s.server.state.Handshakes.Load(); got != n {
+		t.Errorf("%d were counted, want %d", got, n)
+	}
+}
+
+// The buffer that holds a client's first message is hardly larger than the message, for all sizes
+// of messages that clients send.
+func TestFragmentsMakeBufferOfMessageSmall(t *testing.T) {
+	for size := mostFragment + 1; size <= maxPlaintext; size++ {
+		f := fragmentOf(size)
+		if f > mostFragment || f < mostFragment/2 {
+			t.Fatalf("fragments of %d bytes for %d", f, size)
+		}
+		held := func(f int) int {
+			var b bytes.Buffer // as package tls has one
+			for left := size; left > 0; left -= f {
+				b.Write(make([]byte, min(left, f)))
+			}
+			return b.Cap()
+		}
+		got := held(f)
+		if got > held(mostFragment) || size <= 4*mostFragment && got > size+size/6 {
+			t.Errorf("%d bytes, in fragments of %d, make a buffer of %d", size, f, got)
+		}
+	}
 }

@@ -53,3 +53,12 @@ func HTTPX(t testing.TB) (path string, env []string) {
 	return pythonWith(t, "httpx==0.28.1", "h2==4.4.1", "httpcore==1.0.9", "h11==0.16.0", "hpack==4.2.0",
 		"hyperframe==6.1.0", "anyio==4.16.0", "certifi==2026.10.18", "idna==3.20", "typing_extensions==4.16.0")
 }
+
+// AIOQUIC returns a Python interpreter that can import aioquic, which has HTTP/3, and the
+// environment it needs.
+func AIOQUIC(t testing.TB) (path string, env []string) {
+	t.Helper()
+	return pythonWith(t, "aioquic==1.7.2", "pylsqpack==1.0.0", "cryptography==50.0.2", "cffi==2.1.1", "pycparser==3.12",
+		"pyopenssl==26.4.0", "service_identity==26.1.0", "attrs==26.1.0", "certifi==2026.10.18",
+		"typing_extensions==4.16.0", "pyasn1==0.6.5", "pyasn1_modules==0.4.2")
+}

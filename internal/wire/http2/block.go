@@ -35,13 +35,14 @@ func (b *HeaderBlock) reset(limits http1.Limits) {
 	*b = HeaderBlock{Text: b.Text[:0], Fields: b.Fields[:0], scratch: b.scratch[:0], Length: -1, limits: limits}
 }
 
-// Trim drops memory that a large block has grown.
+// Trim drops memory that a very large block has grown. Text of some size is kept: growing it leaves
+// twice as much garbage, which was half of the memory during a flood of heads that repeat a field.
 func (b *HeaderBlock) Trim() {
-	const keptText, keptFields = 4 << 10, 64
+	const keptText, keptScratch, keptFields = 512 << 10, 4 << 10, 64
 	if cap(b.Text) > keptText {
 		b.Text = nil
 	}
-	if cap(b.scratch) > keptText {
+	if cap(b.scratch) > keptScratch {
 		b.scratch = nil
 	}
 	if cap(b.Fields) > keptFields {

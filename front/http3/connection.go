@@ -1,0 +1,164 @@
+package http3
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"runtime/debug"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
+
+	"github.com/tarehq/tare/front/server"
+	connectioninfo "github.com/tarehq/tare/internal/connection"
+)
+
+// connection is a connection of a client. It has an http3.Server of its own, because that sends
+// GOAWAY on all of its connections.
+type connection struct {
+	config *server.HTTP3Config
+	quic   *quic.Conn
+	server *http3.Server
+	opened time.Time
+	count  atomic.Int64 // of requests, for the handler
+
+	mu        sync.Mutex
+	requests  int // in progress
+	isServed  bool
+	isRetired bool
+	idle      *time.Timer // runs while no request is in progress
+}
+
+func newConnection(q *quic.Conn, config *server.HTTP3Config) *connection {
+	c := &connection{config: config, quic: q, opened: time.Now()}
+	c.server = &http3.Server{
+		Handler: c, MaxHeaderBytes: int(config.HeaderBytes), Logger: slog.New(slog.DiscardHandler),
+		ConnContext: func(ctx context.Context, _ *quic.Conn) context.Context {
+			c.start()
+			return connectioninfo.With(ctx, c)
+		},
+	}
+	// The time covers clients that open streams and send no requests on them.
+	c.idle = time.AfterFunc(c.idleTimeout(), c.closeIfIdle)
+	return c
+}
+
+// idleTimeout returns how long the connection is kept between requests. A keepalive_timeout of 0
+// allows one request.
+func (c *connection) idleTimeout() time.Duration {
+	if c.config.IdleTimeout == 0 {
+		return lingerTime
+	}
+	return c.config.IdleTimeout
+}
+
+// serve serves the connection until it is closed, and its handlers have returned.
+func (c *connection) serve() {
+	defer c.idle.Stop()
+	_ = c.server.ServeQUICConn(c.quic) // the error is the client's
+	c.close()                          // after an error of the control stream it is open
+}
+
+// start is called when the server accepts requests and can send GOAWAY.
+func (c *connection) start() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.isServed = true
+	if c.isRetired {
+		c.goAway()
+	}
+}
+
+// retire sends GOAWAY. The connection ends after its requests.
+func (c *connection) retire() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.isRetired {
+		return
+	}
+	c.isRetired = true
+	if c.isServed {
+		c.goAway()
+	}
+	if c.requests == 0 {
+		c.idle.Reset(lingerTime)
+	}
+}
+
+// goAway makes the server send GOAWAY, and reject later requests. Shutdown waits until the
+// connection has ended.
+func (c *connection) goAway() {
+	go func() { _ = c.server.Shutdown(c.quic.Context()) }()
+}
+
+func (c *connection) close() {
+	_ = c.quic.CloseWithError(quic.ApplicationErrorCode(http3.ErrCodeNoError), "")
+}
+
+// begin counts a request.
+func (c *connection) begin() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.requests++
+	c.idle.Stop()
+}
+
+// end ends a request.
+func (c *connection) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.requests--
+	switch {
+	case c.requests > 0:
+	case c.isRetired:
+		c.idle.Reset(lingerTime)
+	default:
+		c.idle.Reset(c.idleTimeout())
+	}
+}
+
+func (c *connection) closeIfIdle() {
+	c.mu.Lock()
+	isIdle := c.requests == 0
+	c.mu.Unlock()
+	if isIdle {
+		c.close()
+	}
+}
+
+// ServeHTTP implements http.Handler: it serves a request.
+func (c *connection) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	c.begin()
+	defer c.end()
+	defer c.logPanic(r)
+	if c.config.IdleTimeout == 0 {
+		c.retire()
+	}
+	out := &response{ResponseWriter: w, connection: c}
+	if !startBody(w, r, c.config.HeaderTimeout) {
+		panic(http.ErrAbortHandler)
+	}
+	c.config.Handler.ServeHTTP(out, r)
+	out.finish(r)
+}
+
+// logPanic logs a panic of a handler. The stream is then reset.
+func (c *connection) logPanic(r *http.Request) {
+	v := recover()
+	if v == nil {
+		return
+	}
+	if v != http.ErrAbortHandler {
+		c.config.ErrorLog.Printf("http: panic serving %s: %v\n%s", r.RemoteAddr, v, debug.Stack())
+	}
+	panic(http.ErrAbortHandler)
+}
+
+// Opened implements connection.Info.
+func (c *connection) Opened() time.Time { return c.opened }
+
+// CountRequest implements connection.Info.
+func (c *connection) CountRequest() int { return int(c.count.Add(1)) }

@@ -1,0 +1,175 @@
+package http3_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	client "github.com/quic-go/quic-go/http3"
+
+	"github.com/tarehq/tare/front/http3"
+	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// patience limits how long a test waits for an expected event.
+const patience = time.Minute
+
+// site is a running server.
+type site struct {
+	*testing.T
+	dir   string
+	addr  string // of TCP and UDP
+	run   *server.Server
+	ended chan error
+	log   lockedBuffer
+}
+
+// lockedBuffer is a log that may be read while it is written.
+type lockedBuffer struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (l *lockedBuffer) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.Write(p)
+}
+
+func (l *lockedBuffer) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.b.String()
+}
+
+// freeAddr returns an address whose port is free, for TCP and UDP.
+func freeAddr(t *testing.T) string {
+	t.Helper()
+	for range 100 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer l.Close()
+		if c, err := net.ListenPacket("udp", l.Addr().String()); err == nil {
+			c.Close()
+			return l.Addr().String()
+		}
+	}
+	t.Fatal("no port is free")
+	return ""
+}
+
+// serve starts a server. In the blocks of http, ADDR stands for an address and DIR for a folder.
+func serve(t *testing.T, blocks string, bound ...server.Binding) *site {
+	t.Helper()
+	s := &site{T: t, dir: t.TempDir(), addr: freeAddr(t), ended: make(chan error, 1)}
+	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost", "other.example"}})
+	if err := os.WriteFile(filepath.Join(s.dir, "cert.pem"), append(cert, key...), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s.configure(blocks)
+	ready := make(chan struct{}, 10)
+	s.run = server.New(server.File{Path: filepath.Join(s.dir, "nginx.conf")}, server.Options{
+		Stdout: io.Discard, Stderr: &s.log, HTTP3: http3.New(), Signals: server.NoSignals,
+		Ready: func() { ready <- struct{}{} },
+	}, bound...)
+	ctx, cancel := context.WithCancel(context.Background())
+	go func() { s.ended <- s.run.Run(ctx); close(s.ended) }()
+	t.Cleanup(func() {
+		cancel()
+		<-s.ended
+		if t.Failed() {
+			t.Logf("log:\n%s", s.log.String())
+		}
+	})
+	select {
+	case <-ready:
+	case err := <-s.ended:
+		t.Fatal(err)
+	case <-time.After(patience):
+		t.Fatal("the server does not start")
+	}
+	return s
+}
+
+// configure writes the configuration.
+func (s *site) configure(blocks string) {
+	s.Helper()
+	text := "events {}\nerror_log stderr;\nhttp { access_log off; ssl_certificate DIR/cert.pem;\n" +
+		"ssl_certificate_key DIR/cert.pem;\n" + blocks + "}\n"
+	text = strings.NewReplacer("DIR", s.dir, "ADDR", s.addr).Replace(text)
+	if err := os.WriteFile(filepath.Join(s.dir, "nginx.conf"), []byte(text), 0o600); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *site) reload(blocks string) {
+	s.Helper()
+	s.configure(blocks)
+	if err := s.run.Reload(); err != nil {
+		s.Fatal(err)
+	}
+}
+
+// clientTLS trusts any certificate.
+func clientTLS() *tls.Config { return &tls.Config{InsecureSkipVerify: true, ServerName: "localhost"} }
+
+// http3Client returns a client of HTTP/3. dialed counts its connections.
+func (s *site) http3Client(o *quic.Config) (c *http.Client, dialed *lockedBuffer) {
+	dialed = new(lockedBuffer)
+	transport := &client.Transport{TLSClientConfig: clientTLS(), QUICConfig: o, DisableCompression: true}
+	transport.Dial = func(ctx context.Context, addr string, t *tls.Config, q *quic.Config) (*quic.Conn, error) {
+		fmt.Fprint(dialed, ".")
+		return quic.DialAddrEarly(ctx, addr, t, q)
+	}
+	s.Cleanup(func() { transport.Close() })
+	return &http.Client{Transport: transport, Timeout: patience, CheckRedirect: noRedirects}, dialed
+}
+
+func noRedirects(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+
+// http2Client returns a client of HTTP/2.
+func (s *site) http2Client() *http.Client {
+	transport := &http.Transport{TLSClientConfig: clientTLS(), ForceAttemptHTTP2: true, DisableCompression: true}
+	s.Cleanup(transport.CloseIdleConnections)
+	return &http.Client{Transport: transport, Timeout: patience, CheckRedirect: noRedirects}
+}
+
+// get requires a response with status 200 and returns its body.
+func (s *site) get(c *http.Client, path string) string {
+	s.Helper()
+	resp, err := c.Get("https://" + s.addr + path)
+	if err != nil {
+		s.Fatal(err)
+	}
+	defer resp.Body.Close()
+	b, err := io.ReadAll(resp.Body)
+	if err != nil || resp.StatusCode != http.StatusOK {
+		s.Fatalf("%s: %s, %v", path, resp.Status, err)
+	}
+	return string(b)
+}
+
+// eventually waits until a condition holds.
+func (s *site) eventually(what string, holds func() bool) {
+	s.Helper()
+	for end := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			s.Fatalf("%s: not after %v", what, patience)
+		}
+	}
+}

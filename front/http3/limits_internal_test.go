@@ -1,0 +1,109 @@
+package http3
+
+import (
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/tarehq/tare/front/nginxconf"
+	"github.com/tarehq/tare/front/server"
+	"github.com/tarehq/tare/internal/testkit"
+)
+
+// echo is a handler whose response has what was sent so far.
+func echo(w http.ResponseWriter, r *http.Request) {
+	flush := http.NewResponseController(w).Flush
+	_ = flush()
+	var b [1]byte
+	for {
+		if _, err := io.ReadFull(r.Body, b[:]); err != nil {
+			return
+		}
+		_, _ = w.Write(b[:])
+		_ = flush()
+	}
+}
+
+// start serves HTTP/3 without a front.
+func start(t *testing.T, files server.HTTP3Files, conn *net.UDPConn) *socketServer {
+	t.Helper()
+	cert, key := testkit.SelfSign(t, x509.Certificate{DNSNames: []string{"localhost"}})
+	pair, err := tls.X509KeyPair(cert, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := New().Serve(server.HTTP3Config{
+		Conn: conn, Handler: http.HandlerFunc(echo), ErrorLog: log.New(io.Discard, "", 0), HeaderBytes: 32 << 10,
+		TLS:         &tls.Config{Certificates: []tls.Certificate{pair}, NextProtos: []string{"h3"}},
+		IdleTimeout: time.Minute, QUIC: nginxconf.QUIC{Streams: 10, StreamBytes: 64 << 10}, Files: files,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s.(*socketServer)
+}
+
+func listenUDP(t *testing.T) *net.UDPConn {
+	t.Helper()
+	conn, err := net.ListenUDP("udp", &net.UDPAddr{IP: net.IPv4(127, 0, 0, 1)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return conn
+}
+
+func dial(t *testing.T, to net.Addr) (*quic.Conn, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	defer cancel()
+	c, err := quic.DialAddr(ctx, to.String(), &tls.Config{InsecureSkipVerify: true, NextProtos: []string{"h3"}}, nil)
+	if err == nil {
+		t.Cleanup(func() { _ = c.CloseWithError(0, "") })
+	}
+	return c, err
+}
+
+// Connections are limited, and a connection that ends makes room for another one.
+func TestConnectionsAreLimited(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil, listenUDP(t))
+	s.counted.Store(maxConnections - 1)
+	first, err := dial(t, s.conn.LocalAddr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = dial(t, s.conn.LocalAddr())
+	if e, ok := errors.AsType[*quic.TransportError](err); !ok || e.ErrorCode != quic.ConnectionRefused {
+		t.Errorf("one connection too many: %v", err)
+	}
+	_ = first.CloseWithError(0, "")
+	for end := time.Now().Add(time.Minute); ; time.Sleep(time.Millisecond) {
+		if _, err := dial(t, s.conn.LocalAddr()); err == nil {
+			break
+		} else if time.Now().After(end) {
+			t.Fatalf("after the end of a connection: %v", err)
+		}
+	}
+}
+
+// With many handshakes in progress clients must prove their address.
+func TestManyHandshakesRequireProof(t *testing.T) {
+	t.Parallel()
+	s := start(t, nil, listenUDP(t))
+	for _, want := range []bool{false, true} {
+		if got := s.mustVerify(nil); got != want {
+			t.Errorf("%d handshakes: %v", s.counted.Load(), got)
+		}
+		s.counted.Add(maxUnverified)
+	}
+}

@@ -1,0 +1,157 @@
+package http3_test
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"testing"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/tarehq/tare/front/server"
+)
+
+// waiting is a handler whose requests wait.
+type waiting struct{ begun, finish chan struct{} }
+
+func newWaiting() *waiting { return &waiting{make(chan struct{}, 1), make(chan struct{})} }
+
+func (h *waiting) ServeHTTP(w http.ResponseWriter, _ *http.Request) {
+	h.begun <- struct{}{}
+	<-h.finish
+	_, _ = io.WriteString(w, "finished")
+}
+
+// begin starts a request that waits. Its result is the body, or an error.
+func (s *site) begin(c *http.Client, app *waiting) (result chan string) {
+	result = make(chan string, 1)
+	go func() {
+		resp, err := c.Get("https://" + s.addr + "/app")
+		if err != nil {
+			result <- err.Error()
+			return
+		}
+		defer resp.Body.Close()
+		b, err := io.ReadAll(resp.Body)
+		if err != nil {
+			result <- err.Error()
+			return
+		}
+		result <- string(b)
+	}()
+	select {
+	case <-app.begun:
+	case <-time.After(patience):
+		s.Fatal("the request does not arrive")
+	}
+	return result
+}
+
+// A reload ends connections after their requests: the next request is on a new one, with the new
+// configuration. No request is lost.
+func TestReloadAppliesToTheNextRequest(t *testing.T) {
+	t.Parallel()
+	app := newWaiting()
+	s := serve(t, `server { listen ADDR quic; location / { return 200 first; }
+		location /app { proxy_pass http://app; } }`, server.Bind("app", app))
+	c, dialed := s.http3Client(nil)
+	if got := s.get(c, "/"); got != "first" {
+		t.Errorf("got %q", got)
+	}
+	result := s.begin(c, app)
+	s.reload(`server { listen ADDR quic; location / { return 200 second; } location /app { proxy_pass http://app; } }`)
+	if got := s.get(c, "/"); got != "second" {
+		t.Errorf("after the reload: got %q", got)
+	}
+	s.eventually("another connection", func() bool { s.get(c, "/"); return len(dialed.String()) == 2 })
+	close(app.finish)
+	if got := <-result; got != "finished" {
+		t.Errorf("a request during the reload: %s", got)
+	}
+}
+
+// A server that is drained finishes its requests, and accepts no connection.
+func TestDrainFinishesRequests(t *testing.T) {
+	t.Parallel()
+	app := newWaiting()
+	s := serve(t, `server { listen ADDR quic; location / { return 200 first; }
+		location /app { proxy_pass http://app; } }`, server.Bind("app", app))
+	c, _ := s.http3Client(nil)
+	idle, _ := s.http3Client(nil)
+	s.get(idle, "/")
+	result := s.begin(c, app)
+	s.run.Drain()
+	s.eventually("no new connections", func() bool {
+		q, err := s.dial(quic.Config{HandshakeIdleTimeout: time.Second})
+		if err == nil {
+			_ = q.CloseWithError(0, "")
+		}
+		return err != nil
+	})
+	close(app.finish)
+	if got := <-result; got != "finished" {
+		t.Errorf("a request during the drain: %s", got)
+	}
+	if err := <-s.ended; err != nil {
+		t.Error(err)
+	}
+}
+
+// dial opens a connection without HTTP/3.
+func (s *site) dial(o quic.Config) (*quic.Conn, error) {
+	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	defer cancel()
+	config := clientTLS()
+	config.NextProtos = []string{"h3"}
+	return quic.DialAddr(ctx, s.addr, config, &o)
+}
+
+// With http3 off, and for other protocols, handshakes fail. A reload changes that.
+func TestHandshakesFailWithoutHTTP3(t *testing.T) {
+	t.Parallel()
+	s := serve(t, `server { listen ADDR quic; http3 off; return 200 first; }`)
+	const noApplicationProtocol = 120 // RFC 8446, 6
+	_, err := s.dial(quic.Config{})
+	if e, ok := errors.AsType[*quic.TransportError](err); !ok || e.ErrorCode != 0x100+noApplicationProtocol {
+		t.Errorf("http3 off: %v", err)
+	}
+	s.reload(`server { listen ADDR quic; return 200 second; }`)
+	c, _ := s.http3Client(nil)
+	if got := s.get(c, "/"); got != "second" {
+		t.Errorf("got %q", got)
+	}
+}
+
+// An address that a new configuration does not have is closed, after its requests.
+func TestRemovedAddressEnds(t *testing.T) {
+	t.Parallel()
+	app := newWaiting()
+	both := `server { listen ADDR ssl; location / { return 200 tcp; } }
+		server { listen ADDR quic; location / { return 200 udp; } location /app { proxy_pass http://app; } }`
+	s := serve(t, both, server.Bind("app", app))
+	c, _ := s.http3Client(nil)
+	if got := s.get(c, "/"); got != "udp" {
+		t.Errorf("got %q", got)
+	}
+	result := s.begin(c, app)
+	s.reload(`server { listen ADDR ssl; location / { return 200 tcp; } }`)
+	close(app.finish)
+	if got := <-result; got != "finished" {
+		t.Errorf("a request during the reload: %s", got)
+	}
+	s.eventually("the end of the server", func() bool { return len(s.run.Addrs()) == 1 })
+	if q, err := s.dial(quic.Config{HandshakeIdleTimeout: time.Second}); err == nil {
+		t.Error("the address is still served")
+		_ = q.CloseWithError(0, "")
+	}
+	s.eventually("the address is free", func() bool {
+		s.configure(both)
+		return s.run.Reload() == nil
+	})
+	again, _ := s.http3Client(nil)
+	if got := s.get(again, "/"); got != "udp" {
+		t.Errorf("got %q", got)
+	}
+}

@@ -1,0 +1,247 @@
+package http3
+
+import (
+	"context"
+	"crypto/hkdf"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"net"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/tarehq/tare/front/server"
+)
+
+const (
+	// maxConnections limits the connections of a socket, including handshakes. QUIC's connections
+	// need no descriptors, so nothing else would limit them.
+	maxConnections = 16384
+	// maxUnverified is the number of handshakes in progress from which on clients must prove that
+	// they receive packets at their address.
+	maxUnverified = 512
+	// lingerTime is how long a retired connection without requests stays open. Its client receives
+	// the last packets again if they were lost, and learns which requests were rejected.
+	lingerTime = 2 * time.Second
+	// windowsPerConnection is how many streams of a connection can be received at full speed.
+	windowsPerConnection = 16
+	// maxUniStreams is what a client of HTTP/3 needs: its control stream, two of QPACK, and some
+	// that the server ignores (RFC 9114, 6.2).
+	maxUniStreams = 8
+	// A client that sends nothing for maxSilence has gone. It is probed in between, so that a
+	// request may wait for longer.
+	maxSilence    = 60 * time.Second
+	probeInterval = 20 * time.Second
+	// checkInterval is how often a server that ends counts its connections.
+	checkInterval = 10 * time.Millisecond
+	// handshakeTimeout is how long a client may send nothing during a handshake.
+	handshakeTimeout = 10 * time.Second
+)
+
+// New returns the implementation of server.Options.HTTP3.
+func New() server.HTTP3 { return implementation{} }
+
+type implementation struct{}
+
+// Serve implements server.HTTP3.
+func (implementation) Serve(c server.HTTP3Config) (server.HTTP3Server, error) {
+	s := &socketServer{open: make(map[*connection]bool), closed: make(chan struct{})}
+	s.config.Store(&c)
+	var err error
+	if s.conn, err = newSharedConn(c.Conn, c.Files); err != nil {
+		return nil, err
+	}
+	s.transport = &quic.Transport{
+		Conn: s.conn, ConnectionIDGenerator: s.conn, VerifySourceAddress: s.mustVerify, ConnContext: s.countConnection,
+	}
+	if err := s.setKeys(c.QUIC.HostKey); err != nil {
+		s.conn.Close()
+		return nil, err
+	}
+	s.listener, err = s.transport.Listen(c.TLS, &quic.Config{GetConfigForClient: s.configForClient})
+	if err != nil {
+		s.conn.Close()
+		return nil, err
+	}
+	go s.accept()
+	return s, nil
+}
+
+// socketServer serves a UDP socket.
+type socketServer struct {
+	conn      *sharedConn
+	transport *quic.Transport
+	listener  *quic.Listener
+	config    atomic.Pointer[server.HTTP3Config] // of new connections
+
+	counted   atomic.Int64 // connections and handshakes in progress
+	closeOnce sync.Once
+	closed    chan struct{} // closed by Close
+
+	mu        sync.Mutex // guards the rest
+	accepted  int64
+	open      map[*connection]bool
+	isRetired bool
+}
+
+// setKeys derives the keys of tokens and stateless resets from a secret.
+func (s *socketServer) setKeys(secret []byte) error {
+	if len(secret) == 0 {
+		return nil
+	}
+	reset, token := new(quic.StatelessResetKey), new(quic.TokenGeneratorKey)
+	s.transport.StatelessResetKey, s.transport.TokenGeneratorKey = reset, token
+	for info, key := range map[string][]byte{"tare stateless reset": reset[:], "tare address token": token[:]} {
+		derived, err := hkdf.Key(sha256.New, secret, nil, info, len(key))
+		if err != nil {
+			return err
+		}
+		copy(key, derived)
+	}
+	return nil
+}
+
+// mustVerify reports whether a new client must prove its address (RFC 9000, 8.1.2).
+func (s *socketServer) mustVerify(net.Addr) bool {
+	return s.config.Load().QUIC.Retry || s.counted.Load()-s.established() >= maxUnverified
+}
+
+var errTooMany = errors.New("too many connections")
+
+// countConnection limits the connections. ctx ends with the connection or its handshake.
+func (s *socketServer) countConnection(ctx context.Context, _ *quic.ClientInfo) (context.Context, error) {
+	if s.counted.Add(1) > maxConnections {
+		s.counted.Add(-1)
+		return nil, errTooMany
+	}
+	context.AfterFunc(ctx, func() { s.counted.Add(-1) })
+	return ctx, nil
+}
+
+// configForClient returns the settings of a new connection.
+func (s *socketServer) configForClient(*quic.ClientInfo) (*quic.Config, error) {
+	c := s.config.Load()
+	window := uint64(max(c.QUIC.StreamBytes, 1))
+	return &quic.Config{
+		HandshakeIdleTimeout: handshakeTimeout,
+		MaxIdleTimeout:       maxSilence, KeepAlivePeriod: probeInterval,
+		MaxIncomingStreams: int64(c.QUIC.Streams), MaxIncomingUniStreams: maxUniStreams,
+		InitialStreamReceiveWindow: window, MaxStreamReceiveWindow: window,
+		InitialConnectionReceiveWindow: windowsPerConnection * window,
+		MaxConnectionReceiveWindow:     windowsPerConnection * window,
+	}, nil
+}
+
+// accept serves connections until the listener is closed.
+func (s *socketServer) accept() {
+	for {
+		q, err := s.listener.Accept(context.Background())
+		if err != nil {
+			return
+		}
+		c := newConnection(q, s.config.Load())
+		s.mu.Lock()
+		s.accepted++
+		s.open[c] = true
+		if s.isRetired || c.config != s.config.Load() { // Retire or Replace has just been called
+			c.retire()
+		}
+		s.mu.Unlock()
+		go func() {
+			c.serve()
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			delete(s.open, c)
+		}()
+	}
+}
+
+// established returns the number of open connections, without handshakes.
+func (s *socketServer) established() int64 {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return int64(len(s.open))
+}
+
+// Connections implements server.HTTP3Server.
+func (s *socketServer) Connections() (accepted, open int64) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.accepted, int64(len(s.open))
+}
+
+// Replace implements server.HTTP3Server.
+func (s *socketServer) Replace(c server.HTTP3Config) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.config.Store(&c)
+	s.retireAll()
+}
+
+// retireAll retires all connections. The caller holds mu.
+func (s *socketServer) retireAll() {
+	for c := range s.open {
+		c.retire()
+	}
+}
+
+// Retire implements server.HTTP3Server.
+func (s *socketServer) Retire(isReplaced bool) {
+	if isReplaced {
+		s.conn.pause()
+	}
+	s.mu.Lock()
+	if s.isRetired {
+		s.mu.Unlock()
+		return
+	}
+	s.isRetired = true
+	s.retireAll()
+	s.mu.Unlock()
+	if !isReplaced { // otherwise handshakes in progress succeed, and no new ones arrive
+		s.listener.Close()
+	}
+}
+
+// Shutdown implements server.HTTP3Server.
+func (s *socketServer) Shutdown(ctx context.Context) error {
+	s.Retire(false)
+	check := time.NewTicker(checkInterval)
+	defer check.Stop()
+	var err error
+	for err == nil && !s.hasEnded() {
+		select {
+		case <-check.C:
+		case <-s.closed:
+			return nil
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
+	return errors.Join(err, s.Close())
+}
+
+// hasEnded reports whether no connection is open and no handshake is in progress.
+func (s *socketServer) hasEnded() bool { return s.counted.Load() <= 0 && s.established() == 0 }
+
+// Close implements server.HTTP3Server.
+func (s *socketServer) Close() (err error) {
+	s.closeOnce.Do(func() {
+		s.Retire(false)
+		s.listener.Close()
+		close(s.closed)
+		s.mu.Lock()
+		for c := range s.open {
+			c.close()
+		}
+		s.mu.Unlock()
+		err = errors.Join(s.transport.Close(), s.conn.Close())
+	})
+	if err != nil {
+		return fmt.Errorf("http3: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,188 @@
+//go:build linux
+
+package http3
+
+import (
+	"crypto/tls"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/quic-go/quic-go/http3"
+)
+
+// passedFiles are the files that a process passes to the next one, in one process.
+type passedFiles struct {
+	t    *testing.T
+	from *passedFiles // of the process that this one replaces
+
+	mu    sync.Mutex
+	added []*os.File
+	stop  func()
+}
+
+func (p *passedFiles) AddFile(f *os.File) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.added = append(p.added, f)
+}
+
+func (p *passedFiles) RemoveFile(f *os.File) { f.Close() }
+
+func (p *passedFiles) OnHandover(stop, _ func()) (remove func()) {
+	p.stop = stop
+	return func() {}
+}
+
+// Files returns duplicates, as another process has them.
+func (p *passedFiles) Files(prefix string) (found []*os.File) {
+	if p.from == nil {
+		return nil
+	}
+	p.from.mu.Lock()
+	defer p.from.mu.Unlock()
+	for _, f := range p.from.added {
+		if strings.HasPrefix(f.Name(), prefix) {
+			found = append(found, duplicateFile(p.t, f))
+		}
+	}
+	return found
+}
+
+// echoing is a request whose response has what was sent so far.
+type echoing struct {
+	send     *io.PipeWriter
+	response io.ReadCloser
+}
+
+// newEchoing begins a request on a new connection.
+func newEchoing(t *testing.T, to net.Addr) *echoing {
+	t.Helper()
+	transport := &http3.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}
+	t.Cleanup(func() { transport.Close() })
+	body, send := io.Pipe()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, "https://"+to.String()+"/", body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	resp, err := transport.RoundTrip(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &echoing{send, resp.Body}
+}
+
+// check sends a byte and receives it.
+func (e *echoing) check() error {
+	if _, err := io.WriteString(e.send, "x"); err != nil {
+		return err
+	}
+	_, err := io.ReadFull(e.response, make([]byte, 1))
+	return err
+}
+
+// Three processes replace each other. Requests in progress go on in the process of their
+// connection, and new connections are the last one's.
+func TestPacketsReachTheProcessOfTheirConnection(t *testing.T) {
+	t.Parallel()
+	var servers []*socketServer
+	var requests []*echoing
+	var files *passedFiles
+	conn := listenUDP(t)
+	for n := range 3 {
+		if n > 0 {
+			conn = duplicateUDP(t, conn)
+			files.stop()
+		}
+		files = &passedFiles{t: t, from: files}
+		servers = append(servers, start(t, files, conn))
+		if n > 0 {
+			servers[n-1].Retire(true)
+		}
+		requests = append(requests, newEchoing(t, conn.LocalAddr()))
+		for i, e := range requests {
+			if err := e.check(); err != nil {
+				t.Errorf("after %d handovers, a request of process %d: %v", n, i, err)
+			}
+		}
+	}
+	for i, s := range servers {
+		if accepted, _ := s.Connections(); accepted != 1 {
+			t.Errorf("process %d has accepted %d connections", i, accepted)
+		}
+	}
+	requests[0].send.Close()
+	if err := servers[0].Shutdown(t.Context()); err != nil { // after its request
+		t.Error(err)
+	}
+	requests = append(requests[1:], newEchoing(t, conn.LocalAddr()))
+	for _, e := range requests {
+		if err := e.check(); err != nil {
+			t.Errorf("after the end of the first process: %v", err)
+		}
+	}
+}
+
+// A process that does not read its forwarded packets loses them, and does not hold up the one that
+// reads from the socket.
+func TestForwardingNeverWaits(t *testing.T) {
+	t.Parallel()
+	old, files := listenUDP(t), &passedFiles{t: t}
+	first, err := newSharedConn(old, files)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	next, err := newSharedConn(duplicateUDP(t, old), &passedFiles{t: t, from: files})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer next.Close()
+	client, err := net.DialUDP("udp", nil, old.LocalAddr().(*net.UDPAddr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	foreign := append([]byte{0x40}, first.own[:]...)
+	foreign = append(foreign, make([]byte, 1000)...)
+	own := append([]byte{0x40}, next.own[:]...)
+	own = append(own, make([]byte, 1000)...)
+	read := make(chan int)
+	go func() {
+		all := newMessages()
+		for {
+			n, err := next.ReadBatch(all, 0)
+			if err != nil {
+				close(read)
+				return
+			}
+			read <- n
+		}
+	}()
+	for range 5000 { // more than the pair holds, and more than forwarded holds
+		if _, err := client.Write(foreign); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for end := time.Now().Add(time.Minute); ; {
+		if _, err := client.Write(own); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-read:
+			next.Close()
+			for range read {
+			}
+			return
+		case <-time.After(time.Millisecond):
+			if time.Now().After(end) {
+				t.Fatal("packets of the process that reads are not received")
+			}
+		}
+	}
+}

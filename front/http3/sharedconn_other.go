@@ -1,0 +1,34 @@
+//go:build !linux && !darwin && !freebsd
+
+package http3
+
+import (
+	"crypto/rand"
+	"net"
+
+	"github.com/quic-go/quic-go"
+
+	"github.com/tarehq/tare/front/server"
+)
+
+// connectionIDBytes is the length of connection IDs.
+const connectionIDBytes = 12
+
+// sharedConn is a UDP socket. Processes do not replace each other on this system.
+type sharedConn struct{ *net.UDPConn }
+
+func newSharedConn(conn *net.UDPConn, _ server.HTTP3Files) (*sharedConn, error) {
+	return &sharedConn{conn}, nil
+}
+
+func (*sharedConn) pause() {}
+
+// GenerateConnectionID implements quic.ConnectionIDGenerator.
+func (*sharedConn) GenerateConnectionID() (quic.ConnectionID, error) {
+	var b [connectionIDBytes]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	return quic.ConnectionIDFromBytes(b[:]), nil
+}
+
+// ConnectionIDLen implements quic.ConnectionIDGenerator.
+func (*sharedConn) ConnectionIDLen() int { return connectionIDBytes }

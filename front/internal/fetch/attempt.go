@@ -1,0 +1,177 @@
+package fetch
+
+import (
+	"context"
+	"io"
+	"net/http"
+	"net/url"
+	"sync/atomic"
+	"time"
+)
+
+// An attempt is one try of an upstream request on one server. Its states:
+//
+//	pending   in Pending, without timers
+//	started   has a timer for the server and a registration with the client's context
+//	canceled  err is set, and all that wait for the context are woken
+//	stopped   final: off the pending list, timers stopped
+//
+// Its transitions:
+//
+//	-> pending            startAttempt
+//	pending -> started    Pending.check after timersAfter, or Done is called earlier
+//	started -> canceled   checkTimeout: the server was silent for too long; or the client has gone
+//	any -> stopped        fail: there is no response; finish: its body was read or closed;
+//	                      end: another server is tried
+//
+// A timeout runs only while the attempt waits for the server:
+//
+//	startAttempt             it waits, with the timeout for reading
+//	wrapBody                 it waits, with the timeout for sending until the body's EOF
+//	upstreamBody.Read        it does not wait while the client's body is read
+//	startDial ... endDial    it does not wait: dialing has a timeout of its own
+//	headReceived             it does not wait
+//	startWait ... endWait    it waits, in each read of the response's body
+
+// attemptKey is the key of the attempt in the context of its request.
+type attemptKey struct{}
+
+// attempt is also the context of its request: see attemptContext.
+type attempt struct {
+	attemptContext
+	parent      context.Context
+	request     *Request
+	addr        string
+	record      *Record // nil unless a variable shows attempts
+	url         url.URL
+	httpRequest http.Request
+	startTime   time.Time
+
+	timeout        atomic.Int64 // how long the server may be silent
+	waitingSince   atomic.Int64 // nanoseconds after startTime; -1 if the attempt does not wait
+	needsExactTime atomic.Bool  // timers run: waitingSince must be exact
+	hasDialFailed  atomic.Bool  // no connection could be opened
+
+	wasUnobserved bool // it is stopped, and neither had timers nor a waiter
+	isPending     bool // it is in Pending, whose mu guards this and the next line
+	prev, next    *attempt
+}
+
+// startAttempt starts an attempt on the server at addr.
+func (r *Request) startAttempt(ctx context.Context, addr string) *attempt {
+	a := &r.firstAttempt
+	if a.request != nil {
+		a = new(attempt)
+	}
+	a.request, a.addr, a.parent = r, addr, ctx
+	a.record = r.Attempts.add(addr)
+	a.timeout.Store(int64(r.Settings.ReadTimeout))
+	r.Settings.Pending.add(a)
+	return a
+}
+
+// upstreamBody is a request body that is being sent to a server. While it waits for the client, the
+// server's timeout does not run.
+type upstreamBody struct {
+	io.ReadCloser
+	attempt *attempt
+}
+
+// wrapBody returns body with the timeouts of sending. Bodies in memory need none.
+func (a *attempt) wrapBody(body io.ReadCloser) io.ReadCloser {
+	if _, ok := body.(*memoryBody); ok || body == http.NoBody {
+		return body
+	}
+	a.timeout.Store(int64(a.request.Settings.SendTimeout))
+	return &upstreamBody{body, a}
+}
+
+// Read implements io.Reader.
+func (b *upstreamBody) Read(p []byte) (int, error) {
+	b.attempt.waitingSince.Store(-1)
+	n, err := b.ReadCloser.Read(p)
+	if err == io.EOF {
+		b.attempt.timeout.Store(int64(b.attempt.request.Settings.ReadTimeout))
+	} else if err != nil {
+		err = &bodyError{err}
+	}
+	b.attempt.startWait()
+	return n, err
+}
+
+// bodyError is an error of reading the client's body.
+type bodyError struct{ error }
+
+func (e *bodyError) Unwrap() error { return e.error }
+
+// startWait marks that the attempt waits for the server, and endWait that it received n bytes.
+func (a *attempt) startWait() {
+	now := time.Duration(0)
+	if a.needsExactTime.Load() {
+		now = time.Since(a.startTime)
+	}
+	a.waitingSince.Store(int64(now))
+}
+
+func (a *attempt) endWait(n int) {
+	a.waitingSince.Store(-1)
+	if n > 0 {
+		a.request.Attempts.addBytes(a.record, n)
+	}
+}
+
+// startDial marks that a connection is being opened, which has a timeout of its own, and endDial
+// that this has ended.
+func (a *attempt) startDial() { a.waitingSince.Store(-1) }
+
+func (a *attempt) endDial(elapsed time.Duration, err error) {
+	if err == nil {
+		a.request.Attempts.setConnected(a.record, elapsed)
+	} else {
+		a.hasDialFailed.Store(true)
+	}
+	a.startWait()
+}
+
+// elapsed returns the time since the start, or 0 if no variable shows it.
+func (a *attempt) elapsed() time.Duration {
+	if a.record == nil {
+		return 0
+	}
+	return time.Since(a.startTime)
+}
+
+// headReceived records the status of the response.
+func (a *attempt) headReceived(status int) {
+	a.waitingSince.Store(-1)
+	a.request.Caller.Responded(status, a.startTime)
+	a.request.Attempts.setHead(a.record, status, a.elapsed())
+}
+
+// fail stops the attempt, which has no response, and records the error.
+func (a *attempt) fail(f *Error) {
+	status := f.Status
+	if f.Kind == Canceled {
+		status = 0 // the server did not fail
+	} else {
+		a.request.Caller.Responded(0, a.startTime)
+	}
+	a.request.Attempts.setHead(a.record, status, -1)
+	a.end()
+}
+
+// finish stops the attempt at the end of its response's body.
+func (a *attempt) finish(failed bool) {
+	if a.end() {
+		a.request.Turn.Done(failed)
+	}
+}
+
+// end stops the attempt, and reports false if it was stopped before.
+func (a *attempt) end() bool {
+	if !a.stop() {
+		return false
+	}
+	a.request.Attempts.setEnd(a.record, a.elapsed())
+	return true
+}

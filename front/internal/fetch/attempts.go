@@ -1,0 +1,105 @@
+package fetch
+
+import (
+	"strings"
+	"sync"
+	"time"
+)
+
+// Attempts are the records of the attempts of a Request, for variables such as $upstream_addr.
+type Attempts struct {
+	IsKept  bool       // else there are no records
+	mu      sync.Mutex // a cache may continue the request after the client's exchange has ended
+	records []*Record
+	first   Record
+	space   [1]*Record
+}
+
+// Record is the record of one attempt. A negative duration is unknown.
+type Record struct {
+	Addr                                  string
+	Status                                int // 0 if it is unknown
+	ConnectTime, HeaderTime, ResponseTime time.Duration
+	BodyBytes                             int64 // of the response
+}
+
+func (t *Attempts) add(addr string) *Record {
+	if !t.IsKept {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s := &t.first
+	if len(t.records) > 0 {
+		s = new(Record)
+	}
+	*s = Record{Addr: addr, ConnectTime: -1, HeaderTime: -1, ResponseTime: -1}
+	if t.records == nil {
+		t.records = t.space[:0]
+	}
+	t.records = append(t.records, s)
+	return s
+}
+
+// addNoServer records that no server was available.
+func (t *Attempts) addNoServer(group string) {
+	s := t.add(group)
+	t.setHead(s, 502, -1)
+	t.setEnd(s, 0)
+}
+
+func (t *Attempts) setConnected(s *Record, elapsed time.Duration) {
+	if s == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.ConnectTime = elapsed
+}
+
+func (t *Attempts) setHead(s *Record, status int, elapsed time.Duration) {
+	if s == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.Status, s.HeaderTime = status, elapsed
+	if s.ConnectTime < 0 && elapsed >= 0 {
+		s.ConnectTime = 0 // on a reused connection
+	}
+}
+
+func (t *Attempts) addBytes(s *Record, n int) {
+	if s == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.BodyBytes += int64(n)
+}
+
+func (t *Attempts) setEnd(s *Record, elapsed time.Duration) {
+	if s == nil {
+		return
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	s.ResponseTime = elapsed
+}
+
+// List joins one value of all attempts, with commas as nginx does.
+func (t *Attempts) List(value func(*Record) string) string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(t.records) == 1 {
+		return value(t.records[0])
+	}
+	var b strings.Builder
+	for i, s := range t.records {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(value(s))
+	}
+	return b.String()
+}

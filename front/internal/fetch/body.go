@@ -1,0 +1,141 @@
+package fetch
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net/http"
+)
+
+const (
+	// maxInMemory is the length up to which a request's body stays in memory. Longer ones are
+	// spooled. nginx's default is two memory pages, 8 or 16 KB.
+	maxInMemory = 16 << 10
+	// copySize is the size of one copy to the spool file.
+	copySize = 32 << 10
+)
+
+// Body is a request's body as upstreams receive it: either received completely and repeatable, or
+// streamed once.
+type Body struct {
+	memory []byte
+	file   *spoolFile
+	length int64 // -1 if unknown
+
+	stream *streamedBody // nil if the body was received completely
+}
+
+// NewBody returns a body of a text.
+func NewBody(text string) *Body {
+	return &Body{memory: []byte(text), length: int64(len(text))}
+}
+
+// ReadBody reads a body of a length, -1 if it is unknown. The caller must close what it returns,
+// also after an error.
+func ReadBody(from io.Reader, length int64) (*Body, error) {
+	b := &Body{}
+	if length > 0 && length <= maxInMemory {
+		b.memory = make([]byte, length)
+		n, err := io.ReadFull(from, b.memory)
+		b.length = int64(n)
+		return b, err
+	}
+	memory := bytes.NewBuffer(make([]byte, 0, bytes.MinRead))
+	n, err := io.Copy(memory, io.LimitReader(from, maxInMemory+1))
+	if b.memory, b.length = memory.Bytes(), n; err != nil || n <= maxInMemory {
+		return b, err
+	}
+	if b.file, err = newSpoolFile(); err != nil {
+		return b, err
+	}
+	if _, err = b.file.Write(b.memory); err != nil {
+		return b, err
+	}
+	more, err := io.CopyBuffer(b.file, from, make([]byte, copySize))
+	b.memory, b.length = nil, n+more
+	if err == nil && length >= 0 && b.length != length {
+		err = io.ErrUnexpectedEOF
+	}
+	return b, err
+}
+
+// ReadBodyFile reads a body into a file with a name, which stays if isKept. The caller must close
+// what it returns, also after an error.
+func ReadBodyFile(from io.Reader, length int64, dir string, isKept bool) (b *Body, err error) {
+	b = &Body{}
+	if b.file, err = newBodyFile(dir, isKept); err != nil {
+		return b, err
+	}
+	b.length, err = io.CopyBuffer(b.file, from, make([]byte, copySize))
+	if err == nil && length >= 0 && b.length != length {
+		err = io.ErrUnexpectedEOF
+	}
+	return b, err
+}
+
+// Close releases the body's file, and ends its stream.
+func (b *Body) Close() {
+	if b.file != nil {
+		b.file.discard()
+		b.file = nil
+	}
+	if b.stream != nil {
+		b.stream.end()
+	}
+}
+
+// Share returns a complete body for another request.
+func (b *Body) Share() *Body {
+	shared := &Body{memory: b.memory, length: b.length}
+	if b.file != nil {
+		shared.file = b.file.share()
+	}
+	return shared
+}
+
+// Open returns the body from its start, or ErrBodyConsumed.
+func (b *Body) Open() (io.ReadCloser, error) {
+	switch {
+	case b == nil || b.length == 0:
+		return http.NoBody, nil
+	case b.stream != nil:
+		if b.stream.hasStarted() {
+			return nil, ErrBodyConsumed
+		}
+		return b.stream, nil
+	case b.file != nil:
+		return io.NopCloser(io.NewSectionReader(b.file, 0, b.length)), nil
+	}
+	return &memoryBody{Reader: bytes.NewReader(b.memory)}, nil
+}
+
+// IsAvailable reports whether Open would succeed.
+func (b *Body) IsAvailable() bool {
+	return b == nil || b.stream == nil || !b.stream.hasStarted()
+}
+
+// memoryBody is a body in memory.
+type memoryBody struct{ *bytes.Reader }
+
+// Close implements io.Closer.
+func (*memoryBody) Close() error { return nil }
+
+// ErrBodyConsumed is returned for the body of a request that cannot be sent again.
+var ErrBodyConsumed = errors.New("the request's body was already sent and is not buffered")
+
+// Length returns the length, -1 if it is unknown.
+func (b *Body) Length() int64 { return b.length }
+
+// IsStreamed reports whether the body is forwarded while it arrives.
+func (b *Body) IsStreamed() bool { return b.stream != nil }
+
+// Text returns the body if it was received completely and is in memory, else "".
+func (b *Body) Text() string { return string(b.memory) }
+
+// FileName returns the name of the body's file, "" if it has none.
+func (b *Body) FileName() string {
+	if b.file == nil || !b.file.named {
+		return ""
+	}
+	return b.file.Name()
+}

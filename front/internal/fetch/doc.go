@@ -1,0 +1,13 @@
+// Package fetch sends requests to groups of servers, and receives their responses: connections,
+// TLS, timeouts, retries on other servers, HTTP/1, HTTP/2 and FastCGI.
+//
+// It knows neither a configuration's locations nor the client's exchange. The caller makes a
+// Request, whose Spec is what is sent, and learns through its Caller what happens.
+//
+// Words of this package:
+//
+//   - attempt: one try of a Request on one server.
+//   - pending: an attempt that is too young for timers of its own.
+//   - replay: the start of a streamed body, kept so that it can be sent again.
+//   - tunnel: the two connections of a request that has switched protocols.
+package fetch

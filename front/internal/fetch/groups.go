@@ -1,0 +1,163 @@
+package fetch
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/upstream"
+)
+
+const (
+	// maxDynamicGroups bounds the groups for addresses from variables. The oldest is dropped first.
+	maxDynamicGroups = 256
+	// maxDynamicLookups bounds the lookups of their names at the same time. Clients may choose such
+	// names: the Resolver must have room for those of upstreams.
+	maxDynamicLookups = 128
+	// maxDynamicWait bounds how long such a lookup waits for others.
+	maxDynamicWait = 30 * time.Second
+)
+
+// Groups holds groups of addresses that are known only with a request. Requests resolve their
+// names, whenever the addresses have expired.
+type Groups struct {
+	options upstream.Options
+
+	slots chan struct{} // lookups
+	find  upstream.Lookup
+
+	mu      sync.Mutex
+	groups  map[string]*Group
+	order   []string // oldest first
+	pending map[string]*pendingGroup
+	closed  bool
+}
+
+// pendingGroup is a group whose name is not resolved yet. The requests for an address share it, and
+// so its lookup. Names that do not resolve displace no groups.
+type pendingGroup struct {
+	group  *Group
+	users  int // requests
+	isKept bool
+}
+
+// ErrClosed is returned by Groups that are closed.
+var ErrClosed = errors.New("the configuration was replaced")
+
+// NewGroups makes Groups whose names are resolved with options.
+func NewGroups(o upstream.Options) *Groups {
+	d := &Groups{
+		options: o, groups: make(map[string]*Group), pending: make(map[string]*pendingGroup),
+		slots: make(chan struct{}, maxDynamicLookups), find: upstream.SystemLookup,
+	}
+	if o.Lookup != nil {
+		d.find = o.Lookup
+	}
+	d.options.OnDemand, d.options.Lookup = true, d.lookup
+	return d
+}
+
+// lookup resolves a name, when there is room for that.
+func (d *Groups) lookup(ctx context.Context, host string) ([]netip.Addr, time.Duration, error) {
+	waiting, cancel := context.WithTimeout(ctx, maxDynamicWait)
+	defer cancel()
+	select {
+	case d.slots <- struct{}{}:
+	case <-waiting.Done():
+		return nil, 0, fmt.Errorf("%d lookups are in progress: %w", maxDynamicLookups, waiting.Err())
+	}
+	defer func() { <-d.slots }()
+	return d.find(ctx, host)
+}
+
+// Group returns the group for an address HOST:PORT or unix:PATH, whose name is resolved.
+func (d *Groups) Group(ctx context.Context, to string) (*Group, error) {
+	g, pending, err := d.acquire(to)
+	if err != nil {
+		return nil, err
+	}
+	err = g.Peers.Renew(ctx)
+	if pending != nil {
+		err = d.release(to, pending, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return g, nil
+}
+
+// acquire returns the group for an address. If it is pending, release must follow.
+func (d *Groups) acquire(to string) (*Group, *pendingGroup, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if d.closed {
+		return nil, nil, ErrClosed
+	}
+	if g := d.groups[to]; g != nil {
+		return g, nil, nil
+	}
+	p := d.pending[to]
+	if p == nil {
+		peers, err := upstream.New(conf.Upstream{Name: to, Servers: []conf.Server{{Addr: to, Resolve: true}}},
+			new(upstream.State), d.options)
+		if err != nil {
+			return nil, nil, err
+		}
+		p = &pendingGroup{group: &Group{Name: to, Peers: peers, Transport: NewTransport(peers.Config())}}
+		d.pending[to] = p
+	}
+	p.users++
+	return p.group, p, nil
+}
+
+// release ends a request's use of a pending group, with the result of its lookup. The first success
+// keeps the group; after failures the last request closes it.
+func (d *Groups) release(to string, p *pendingGroup, err error) error {
+	d.mu.Lock()
+	var dropped *Group
+	if p.users--; err == nil && !p.isKept && !d.closed {
+		p.isKept, dropped = true, d.keep(to, p.group)
+	}
+	isUnused := p.users == 0 && !p.isKept
+	if (p.isKept || isUnused) && d.pending[to] == p {
+		delete(d.pending, to)
+	}
+	if err == nil && !p.isKept {
+		err = ErrClosed
+	}
+	d.mu.Unlock()
+	if dropped != nil {
+		dropped.Close()
+	}
+	if isUnused {
+		p.group.Close()
+	}
+	return err
+}
+
+// keep adds a group, and returns one to close, or nil. The caller holds mu.
+func (d *Groups) keep(to string, g *Group) (dropped *Group) {
+	if len(d.order) == maxDynamicGroups {
+		dropped = d.groups[d.order[0]]
+		delete(d.groups, d.order[0])
+		d.order = d.order[1:]
+	}
+	d.groups[to], d.order = g, append(d.order, to)
+	return dropped
+}
+
+// Close closes all groups. Later calls of Group fail.
+func (d *Groups) Close() {
+	d.mu.Lock()
+	d.closed = true
+	groups := d.groups
+	d.groups = nil
+	d.mu.Unlock()
+	for _, g := range groups { // which may wait for a lookup
+		g.Close()
+	}
+}

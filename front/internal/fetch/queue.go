@@ -1,0 +1,207 @@
+package fetch
+
+import (
+	"errors"
+	"io"
+	"sync"
+)
+
+// Queue holds the received part of a response that is not yet sent: first in memory, then in a
+// file. One goroutine receives, another sends.
+type Queue struct {
+	buffers   *Buffers
+	maxPieces int   // in memory
+	maxFile   int64 // negative: no file
+
+	mu          sync.Mutex
+	changed     sync.Cond
+	pieces      []queuePiece
+	file        *spoolFile // nil until it is needed
+	fileRead    int64      // bytes of the file that were read
+	fileWritten int64      // bytes of the file that were written
+	err         error      // of receiving; io.EOF at the end
+	isAbandoned bool       // the sender has ended
+
+	current  queuePiece // the sender's piece
+	spoolErr error      // the file could not be created or written: memory only
+}
+
+// SpoolError returns why the file could not be created or written, or nil. The sender calls it.
+func (q *Queue) SpoolError() error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.spoolErr
+}
+
+// queuePiece is a part of a response.
+type queuePiece struct {
+	b *Buffer
+	n int
+}
+
+// NewQueue makes a Queue of at most maxPieces in memory, and maxFile bytes in a file; a negative
+// maxFile is no file.
+func NewQueue(b *Buffers, maxPieces int, maxFile int64) *Queue {
+	q := &Queue{buffers: b, maxPieces: maxPieces, maxFile: maxFile}
+	q.changed.L = &q.mu
+	return q
+}
+
+// Put adds a piece in memory.
+func (q *Queue) Put(b *Buffer, n int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.pieces = append(q.pieces, queuePiece{b, n})
+	q.changed.Broadcast()
+}
+
+// Receive reads a response to its end, or until the sender ends.
+func (q *Queue) Receive(from io.Reader) {
+	b := q.buffers.Get()
+	for empty := 0; ; {
+		n, err := from.Read(b[:])
+		if n > 0 {
+			empty = 0
+			if b = q.store(b, n); b == nil {
+				return
+			}
+		} else if empty++; err == nil && empty == 100 {
+			err = io.ErrNoProgress
+		}
+		if err != nil {
+			q.buffers.Put(b)
+			q.mu.Lock()
+			q.err = err
+			q.changed.Broadcast()
+			q.mu.Unlock()
+			return
+		}
+	}
+}
+
+// store stores a piece, and waits while there is no room. It returns a buffer for the next piece,
+// or nil if the sender has ended.
+func (q *Queue) store(b *Buffer, n int) *Buffer {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for {
+		inFile := q.fileWritten > q.fileRead // the piece must follow what is in the file
+		switch {
+		case q.isAbandoned:
+			q.buffers.Put(b)
+			return nil
+		case !inFile && len(q.pieces) < q.maxPieces:
+			q.pieces = append(q.pieces, queuePiece{b, n})
+			q.changed.Broadcast()
+			return q.buffers.Get()
+		case q.spool(b[:n]):
+			q.changed.Broadcast()
+			return b
+		}
+		q.changed.Wait()
+	}
+}
+
+// spool writes to the file, and reports whether there was room. The caller holds mu, which spool
+// unlocks while it writes.
+func (q *Queue) spool(b []byte) bool {
+	if q.fileRead == q.fileWritten {
+		q.fileRead, q.fileWritten = 0, 0
+	}
+	at := q.fileWritten
+	if q.spoolErr != nil || at+int64(len(b)) > q.maxFile {
+		return false
+	}
+	file, err := q.file, error(nil)
+	q.mu.Unlock()
+	if file == nil {
+		file, err = newSpoolFile()
+	}
+	if err == nil {
+		_, err = file.WriteAt(b, at)
+	}
+	q.mu.Lock()
+	if q.file = file; err != nil {
+		q.spoolErr = err
+		return false
+	}
+	q.fileWritten = at + int64(len(b))
+	return true
+}
+
+// Next returns the next bytes to send; they are valid until the next call. It calls idle once
+// before it waits. It returns the error of receiving after the last bytes, io.EOF at the end.
+func (q *Queue) Next(idle func()) ([]byte, error) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for notified := false; ; {
+		switch {
+		case len(q.pieces) > 0:
+			q.release()
+			q.current = q.pieces[0]
+			q.pieces = append(q.pieces[:0], q.pieces[1:]...)
+			q.changed.Broadcast()
+			return q.current.b[:q.current.n], nil
+		case q.fileWritten > q.fileRead:
+			return q.fromFile()
+		case q.err != nil:
+			return nil, q.err
+		case !notified:
+			notified = true
+			q.mu.Unlock()
+			idle()
+			q.mu.Lock()
+		default:
+			q.changed.Wait()
+		}
+	}
+}
+
+// fromFile returns the next bytes of the file. The caller holds mu.
+func (q *Queue) fromFile() ([]byte, error) {
+	if q.current.b == nil {
+		q.current.b = q.buffers.Get()
+	}
+	b := q.current.b[:min(BufferSize, q.fileWritten-q.fileRead)]
+	at, file := q.fileRead, q.file
+	q.mu.Unlock()
+	n, err := file.ReadAt(b, at)
+	q.mu.Lock()
+	if n < len(b) {
+		return nil, errors.Join(errors.New("reading the spool file"), err)
+	}
+	q.fileRead += int64(n)
+	q.changed.Broadcast()
+	return b, nil
+}
+
+// release returns the sender's buffer.
+func (q *Queue) release() {
+	if q.current.b != nil {
+		q.buffers.Put(q.current.b)
+		q.current.b = nil
+	}
+}
+
+// Forget keeps the sender's buffer from being reused.
+func (q *Queue) Forget() { q.current.b = nil }
+
+// Abandon marks that the sender has ended.
+func (q *Queue) Abandon() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.isAbandoned = true
+	q.changed.Broadcast()
+}
+
+// Close releases the memory and the file. Receiver and sender must have ended.
+func (q *Queue) Close() {
+	q.release()
+	for _, p := range q.pieces {
+		q.buffers.Put(p.b)
+	}
+	q.pieces = nil
+	if q.file != nil {
+		q.file.discard()
+	}
+}

@@ -1,0 +1,87 @@
+package fetch
+
+import (
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/iotest"
+)
+
+func TestReplayRepeatsTheStart(t *testing.T) {
+	for name, wrap := range map[string]func(io.Reader) io.Reader{
+		"whole": func(r io.Reader) io.Reader { return r }, "bytes": iotest.OneByteReader,
+		"data with EOF": iotest.DataErrReader,
+	} {
+		text := strings.Repeat("0123456789", 100)
+		r := newReplay(io.NopCloser(wrap(strings.NewReader(text))))
+		for _, part := range []int64{0, 1, 500, 1000} {
+			body, err := r.open()
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := io.ReadAll(io.LimitReader(body, part))
+			if err != nil || string(got) != text[:part] {
+				t.Errorf("%s: %d bytes of %d, %v", name, len(got), part, err)
+			}
+		}
+		body, err := r.open()
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.end()
+		if got, err := io.ReadAll(body); err != nil || string(got) != text {
+			t.Errorf("%s: after the response %d bytes, %v", name, len(got), err)
+		}
+		if _, err := r.open(); !errors.Is(err, ErrBodyConsumed) {
+			t.Errorf("%s: opened after the response: %v", name, err)
+		}
+	}
+}
+
+func TestReplayIsBounded(t *testing.T) {
+	text := strings.Repeat("0123456789", maxReplay)
+	r := newReplay(io.NopCloser(strings.NewReader(text)))
+	body, err := r.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got, err := io.ReadAll(body); err != nil || string(got) != text {
+		t.Errorf("%d bytes, %v", len(got), err)
+	}
+	if _, err := r.open(); !errors.Is(err, ErrBodyConsumed) || len(r.kept) > 0 {
+		t.Errorf("opened again: %v, %d bytes are kept", err, len(r.kept))
+	}
+}
+
+// What an old reader receives while a new one waits belongs to the new one.
+func TestReplayReaderTakesOver(t *testing.T) {
+	from, to := io.Pipe()
+	r := newReplay(from)
+	first, err := r.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stopped := make(chan error)
+	go func() {
+		_, err := io.ReadAll(first)
+		stopped <- err
+	}()
+	if _, err := to.Write([]byte("one ")); err != nil {
+		t.Fatal(err)
+	}
+	second, err := r.open()
+	if err != nil {
+		t.Fatal(err)
+	}
+	go func() {
+		_, _ = to.Write([]byte("two"))
+		to.Close()
+	}()
+	if got, err := io.ReadAll(second); err != nil || string(got) != "one two" {
+		t.Errorf("%q, %v", got, err)
+	}
+	if err := <-stopped; !errors.Is(err, ErrBodyConsumed) {
+		t.Errorf("the old reader ended with %v", err)
+	}
+}

@@ -1,0 +1,58 @@
+package fetch
+
+import (
+	"errors"
+	"io"
+	"net/http"
+
+	"github.com/tarehq/tare/internal/client"
+)
+
+// responseBody is the body of a response. Its end is the end of the attempt.
+type responseBody struct {
+	io.ReadCloser
+	attempt         *attempt
+	countsAsFailure bool // the response counts as a failure of its server
+	isComplete      bool // it was returned by CompleteBody
+}
+
+// Read waits for the server no longer than ReadTimeout.
+func (b *responseBody) Read(p []byte) (int, error) {
+	b.attempt.startWait()
+	n, err := b.ReadCloser.Read(p)
+	b.attempt.endWait(n)
+	if err != nil {
+		b.attempt.finish(b.countsAsFailure)
+		if err != io.EOF && errors.Is(b.attempt.Err(), errTimeout) {
+			err = errTimeout
+		}
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (b *responseBody) Close() error {
+	err := b.ReadCloser.Close()
+	b.attempt.finish(b.countsAsFailure)
+	return err
+}
+
+// maxCompleteBody is the length up to which a body that has arrived is written in one call.
+const maxCompleteBody = 16 << 10
+
+// CompleteBody returns the body of a response of Fetch if it has arrived completely and is short,
+// else nil. Such a body needs no reads.
+func CompleteBody(resp *http.Response) *client.WholeBody {
+	b, ok := resp.Body.(*responseBody)
+	if !ok {
+		return nil
+	}
+	w, ok := b.ReadCloser.(*client.WholeBody)
+	if !ok || w.Len() > maxCompleteBody {
+		return nil
+	}
+	b.isComplete = true
+	b.attempt.endWait(w.Len())
+	b.attempt.finish(b.countsAsFailure)
+	return w
+}

@@ -1,0 +1,54 @@
+package fetch
+
+import (
+	"fmt"
+	"os"
+	"sync/atomic"
+)
+
+// spoolFile is a spool file. It is removed while it is open, where the system allows that, so that
+// nobody else can open it.
+type spoolFile struct {
+	*os.File
+	named bool         // it could not be removed yet, or its name is in use
+	kept  bool         // it stays
+	users atomic.Int32 // each calls discard
+}
+
+func newSpoolFile() (*spoolFile, error) {
+	f, err := os.CreateTemp("", "tare-front-")
+	if err != nil {
+		return nil, fmt.Errorf("creating a temporary file: %w", err)
+	}
+	t := &spoolFile{File: f, named: os.Remove(f.Name()) != nil}
+	t.users.Store(1)
+	return t, nil
+}
+
+// newBodyFile makes a file that has a name until its end, or is kept.
+func newBodyFile(dir string, kept bool) (*spoolFile, error) {
+	f, err := os.CreateTemp(dir, "tare-body-")
+	if err != nil {
+		return nil, fmt.Errorf("creating a file for a body: %w", err)
+	}
+	t := &spoolFile{File: f, named: true, kept: kept}
+	t.users.Store(1)
+	return t, nil
+}
+
+// share returns the file for another user.
+func (t *spoolFile) share() *spoolFile {
+	t.users.Add(1)
+	return t
+}
+
+// discard ends a use of the file. The last one closes and removes it.
+func (t *spoolFile) discard() {
+	if t.users.Add(-1) > 0 {
+		return
+	}
+	t.Close()
+	if t.named && !t.kept {
+		_ = os.Remove(t.Name()) // there is nowhere to report an error
+	}
+}

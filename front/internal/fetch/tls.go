@@ -1,0 +1,139 @@
+package fetch
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/netip"
+	"sync"
+	"time"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/front/internal/hostname"
+	"github.com/tarehq/tare/internal/client"
+)
+
+// maxTLSNames bounds the names for TLS that variables produce for one group.
+const maxTLSNames = 64
+
+// TLS holds the TLS connections of a Proxy to a group.
+type TLS struct {
+	group   *conf.Upstream
+	from    *conf.ProxyTLS
+	isHTTP2 bool
+
+	mu      sync.Mutex
+	clients map[string]*client.Client // by name
+}
+
+// NewTLS returns the connections for ProxyTLS to a group.
+func NewTLS(from *conf.ProxyTLS, group *conf.Upstream, isHTTP2 bool) *TLS {
+	return &TLS{from: from, group: group, isHTTP2: isHTTP2, clients: make(map[string]*client.Client)}
+}
+
+// Close closes the unused connections.
+func (t *TLS) Close() {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for _, l := range t.clients {
+		l.CloseIdleConnections()
+	}
+	clear(t.clients)
+}
+
+// Client returns the client whose connections are verified for name.
+func (t *TLS) Client(name string) *client.Client {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	c := t.clients[name]
+	if c == nil {
+		if len(t.clients) == maxTLSNames { // clients may choose names: all are worth the same
+			for other, c := range t.clients {
+				c.CloseIdleConnections()
+				delete(t.clients, other)
+				break
+			}
+		}
+		config := t.Config(name)
+		settings := clientConfig(t.group)
+		if t.isHTTP2 {
+			config.NextProtos = []string{"h2"}
+			settings = http2Config(t.group, config)
+		} else {
+			settings.Settings.DialTLSContext = func(ctx context.Context, network, addr string) (net.Conn, error) {
+				return dialTLS(ctx, network, addr, config)
+			}
+		}
+		c = client.New(settings)
+		t.clients[name] = c
+	}
+	return c
+}
+
+// Config returns the configuration of handshakes for name. In package tls a ServerName is both sent
+// and verified; here each is optional.
+func (t *TLS) Config(name string) *tls.Config {
+	config := t.from.Config.Clone()
+	if config == nil {
+		config = &tls.Config{InsecureSkipVerify: true} //nolint:gosec // as in nginx
+	}
+	config.NextProtos = []string{"http/1.1"}
+	if config.ClientSessionCache == nil {
+		config.ClientSessionCache = tls.NewLRUClientSessionCache(maxTLSNames)
+	}
+	if t.from.SNI {
+		config.ServerName = name
+	}
+	if config.InsecureSkipVerify {
+		return config
+	}
+	verifyMore := config.VerifyConnection
+	config.InsecureSkipVerify = true //nolint:gosec // VerifyConnection below verifies
+	config.VerifyConnection = func(s tls.ConnectionState) error {
+		chains, err := verifyUpstream(s.PeerCertificates, config.RootCAs, name)
+		if err != nil || verifyMore == nil {
+			return err
+		}
+		s.VerifiedChains = chains
+		return verifyMore(s)
+	}
+	return config
+}
+
+// dialTLS opens a connection and makes the TLS handshake, each within ConnectTimeout.
+func dialTLS(ctx context.Context, network, addr string, config *tls.Config) (net.Conn, error) {
+	began := time.Now()
+	nc, err := dial(ctx, network, addr)
+	if err != nil {
+		return nil, err
+	}
+	a := ctx.Value(attemptKey{}).(*attempt)
+	handshakeCtx, cancel := context.WithTimeout(ctx, a.request.Settings.ConnectTimeout)
+	defer cancel()
+	a.startDial()
+	tc := tls.Client(nc, config)
+	err = tc.HandshakeContext(handshakeCtx)
+	a.endDial(time.Since(began), err)
+	if err != nil {
+		nc.Close()
+		if ctx.Err() == nil && handshakeCtx.Err() != nil {
+			err = context.DeadlineExceeded
+		}
+		return nil, fmt.Errorf("TLS handshake: %w", err)
+	}
+	return tc, nil
+}
+
+// CertificateName returns the name in a Host field that a certificate is verified for: without the
+// port. An invalid host is returned as it is: no certificate has such a name, so that verification
+// fails.
+func CertificateName(host string) string {
+	if ip, err := netip.ParseAddrPort(host); err == nil {
+		return ip.Addr().String()
+	}
+	if name, ok := hostname.Parse(host); ok {
+		return name
+	}
+	return host
+}

@@ -1,0 +1,37 @@
+package grammar
+
+import "strings"
+
+// Unavailable returns why a variable of nginx is not available here, or "". The name is in lower
+// case.
+func Unavailable(name string) string {
+	for _, v := range unavailable() {
+		if name == v.name || strings.HasSuffix(v.name, "_") && strings.HasPrefix(name, v.name) {
+			return v.why
+		}
+	}
+	return ""
+}
+
+// unavailableVariable is a variable, or all with a prefix that ends in an underscore.
+type unavailableVariable struct{ name, why string }
+
+func unavailable() []unavailableVariable {
+	const (
+		conns  = "the handler sees requests, not connections"
+		tls    = "package tls does not report it"
+		userid = "userid is not supported: set cookies in the application"
+	)
+	return []unavailableVariable{
+		{"tcpinfo_rtt", conns}, {"tcpinfo_rttvar", conns},
+		{"tcpinfo_snd_cwnd", conns}, {"tcpinfo_rcv_space", conns},
+		{"ssl_ciphers", tls}, {"ssl_curves", tls}, {"ssl_session_id", tls},
+		{"upstream_bytes_received", "bytes of upstream connections are not counted"},
+		{"upstream_bytes_sent", "bytes of upstream connections are not counted"},
+		{"slice_range", "slice is not supported"},
+		{"uid_got", userid}, {"uid_set", userid}, {"uid_reset", userid},
+		{"proxy_protocol_tlv_", "TLVs of the PROXY protocol are not kept"},
+		{"sent_trailer_", "trailer sections are not kept"},
+		{"upstream_trailer_", "trailer sections are not kept"},
+	}
+}

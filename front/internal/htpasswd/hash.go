@@ -1,0 +1,175 @@
+package htpasswd
+
+import (
+	"crypto/md5"  // for $apr1$
+	"crypto/sha1" // for {SHA} and {SSHA}
+	"crypto/sha256"
+	"crypto/sha512"
+	"crypto/subtle"
+	"encoding/base64"
+	"errors"
+	"fmt"
+	"hash"
+	"strconv"
+	"strings"
+
+	"github.com/go-crypt/x/crypt"
+	"golang.org/x/crypto/bcrypt"
+)
+
+const (
+	maxBcryptCost = 16 // a few seconds
+
+	// Rounds of crypt's SHA-256 and SHA-512. maxRounds take a few seconds, too.
+	defaultRounds = 5000
+	minRounds     = 1000
+	maxRounds     = 5_000_000
+	maxCryptSalt  = 16 // bytes; crypt ignores the rest
+)
+
+// checkHash returns why a hash is not supported, or nil.
+func checkHash(hash string) error {
+	switch {
+	case strings.HasPrefix(hash, "$apr1$"), strings.HasPrefix(hash, "{SHA}"), strings.HasPrefix(hash, "{SSHA}"),
+		strings.HasPrefix(hash, "{PLAIN}"):
+		return nil
+	case strings.HasPrefix(hash, "$2"):
+		cost, err := bcrypt.Cost([]byte(hash))
+		if err == nil && cost > maxBcryptCost {
+			err = fmt.Errorf("bcrypt cost %d: want at most %d", cost, maxBcryptCost)
+		}
+		return err
+	case strings.HasPrefix(hash, "$5$"), strings.HasPrefix(hash, "$6$"):
+		_, err := parseCrypt(hash)
+		return err
+	case strings.HasPrefix(hash, "$"):
+		kind, _, _ := strings.Cut(hash[1:], "$")
+		return fmt.Errorf("unsupported hash $%.10s$: make a bcrypt hash with \"htpasswd -B\"", kind)
+	}
+	return errors.New("unsupported hash, perhaps of the old crypt: make a bcrypt hash with \"htpasswd -B\"")
+}
+
+// isSlowHash reports whether computing a hash takes long by design.
+func isSlowHash(hash string) bool { return strings.HasPrefix(hash, "$") }
+
+// hashMatches reports whether a hash is that of a password. It compares in constant time.
+func hashMatches(hash, password string) bool {
+	if checkHash(hash) != nil {
+		return false
+	}
+	if strings.HasPrefix(hash, "$2") {
+		return bcrypt.CompareHashAndPassword([]byte(hash), []byte(password)) == nil
+	}
+	same := func(a, b []byte) bool { return subtle.ConstantTimeCompare(a, b) == 1 }
+	if strings.HasPrefix(hash, "$5$") || strings.HasPrefix(hash, "$6$") {
+		c, _ := parseCrypt(hash) // checkHash has parsed it
+		return same(c.key(password), []byte(c.want))
+	}
+	kind, rest, _ := strings.Cut(hash[1:], "}")
+	switch kind {
+	case "SHA":
+		want, err := base64.StdEncoding.DecodeString(rest)
+		sum := sha1.Sum([]byte(password))
+		return err == nil && same(sum[:], want)
+	case "SSHA":
+		want, err := base64.StdEncoding.DecodeString(rest)
+		if err != nil || len(want) < sha1.Size {
+			return false
+		}
+		sum := sha1.Sum(append([]byte(password), want[sha1.Size:]...))
+		return same(sum[:], want[:sha1.Size])
+	case "PLAIN":
+		return same([]byte(password), []byte(rest))
+	}
+	salt, _, _ := strings.Cut(strings.TrimPrefix(hash, "$apr1$"), "$")
+	return same([]byte(apr1(password, salt)), []byte(hash))
+}
+
+// shaCrypt is a hash of crypt's by SHA-256 or SHA-512: "$6$rounds=5000$salt$key".
+type shaCrypt struct {
+	make       func() hash.Hash
+	rounds     int
+	salt, want string
+}
+
+func parseCrypt(text string) (c shaCrypt, err error) {
+	c.make, c.rounds = sha256.New, defaultRounds
+	if text[1] == '6' {
+		c.make = sha512.New
+	}
+	rest := text[len("$6$"):]
+	if rounds, ok := strings.CutPrefix(rest, "rounds="); ok {
+		digits, after, _ := strings.Cut(rounds, "$")
+		n, err := strconv.Atoi(digits)
+		if err != nil || n > maxRounds {
+			return c, fmt.Errorf("%.10q rounds: want at most %d", digits, maxRounds)
+		}
+		c.rounds, rest = max(n, minRounds), after
+	}
+	var ok bool
+	if c.salt, c.want, ok = strings.Cut(rest, "$"); !ok || c.want == "" {
+		return c, errors.New("incomplete hash: want $6$salt$key")
+	}
+	c.salt = c.salt[:min(len(c.salt), maxCryptSalt)]
+	return c, nil
+}
+
+func (c *shaCrypt) key(password string) []byte {
+	return crypt.KeySHACrypt(c.make, []byte(password), []byte(c.salt), c.rounds)
+}
+
+// apr1 returns Apache's hash of a password: MD5 in a thousand rounds.
+func apr1(password, salt string) string {
+	const magic, rounds, maxSalt = "$apr1$", 1000, 8
+	salt = salt[:min(len(salt), maxSalt)]
+	inner := md5.Sum([]byte(password + salt + password))
+	first := []byte(password + magic + salt)
+	for n := len(password); n > 0; n -= md5.Size {
+		first = append(first, inner[:min(n, md5.Size)]...)
+	}
+	for n := len(password); n > 0; n >>= 1 {
+		if n&1 == 1 {
+			first = append(first, 0)
+		} else {
+			first = append(first, password[0])
+		}
+	}
+	sum := md5.Sum(first)
+	for i := range rounds {
+		var b []byte
+		add := func(odd bool) {
+			if odd {
+				b = append(b, password...)
+			} else {
+				b = append(b, sum[:]...)
+			}
+		}
+		add(i&1 == 1)
+		if i%3 != 0 {
+			b = append(b, salt...)
+		}
+		if i%7 != 0 {
+			b = append(b, password...)
+		}
+		add(i&1 == 0)
+		sum = md5.Sum(b)
+	}
+	return magic + salt + "$" + apr1Digits(sum)
+}
+
+// apr1Digits returns a sum in crypt's digits and byte order.
+func apr1Digits(sum [md5.Size]byte) string {
+	const digits = "./0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+	var out []byte
+	write := func(v uint, n int) {
+		for range n {
+			out = append(out, digits[v&63])
+			v >>= 6
+		}
+	}
+	for _, at := range [...][3]int{{0, 6, 12}, {1, 7, 13}, {2, 8, 14}, {3, 9, 15}, {4, 10, 5}} {
+		write(uint(sum[at[0]])<<16|uint(sum[at[1]])<<8|uint(sum[at[2]]), 4)
+	}
+	write(uint(sum[11]), 2)
+	return string(out)
+}

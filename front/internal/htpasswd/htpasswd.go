@@ -1,0 +1,151 @@
+// Package htpasswd verifies passwords by files of htpasswd, which may change at any time.
+package htpasswd
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"errors"
+	"os"
+	"runtime"
+	"sync"
+	"time"
+
+	"github.com/tarehq/tare/front/files"
+)
+
+const (
+	// maxFileBytes and maxFiles bound the size of a file and the number of files in memory.
+	maxFileBytes = 4 << 20
+	maxFiles     = 64
+	// maxVerified bounds the correct passwords that are remembered, so that a slow hash is not
+	// computed for each request.
+	maxVerified = 4096
+	// hashTimeout bounds how long a request waits until it may compute a slow hash.
+	hashTimeout = 10 * time.Second
+)
+
+// Files caches password files and the correct passwords. The zero value is ready to use.
+type Files struct {
+	mu        sync.Mutex
+	files     map[string]*File
+	verified  map[[sha256.Size]byte]struct{}
+	secret    []byte
+	hashSlots chan struct{} // of slow hashes
+}
+
+// File is the content of a file. It never changes.
+type File struct {
+	hashes      map[string]string // by name; "" if the hash is not supported
+	decoy       string            // compared with for unknown names, so that they take as long
+	unsupported error             // describes the hashes that are not supported
+	version     files.Version
+	isSettled   bool // any later change of the file changes version
+	sum         [sha256.Size]byte
+}
+
+// Open returns the current file. If it was read anew, warn receives an error about its unsupported
+// hashes. As in nginx users with such a hash cannot log in.
+func (p *Files) Open(path string, warn func(error)) (*File, error) {
+	f, isNew, err := p.load(path)
+	if isNew && f.unsupported != nil {
+		warn(f.unsupported)
+	}
+	return f, err
+}
+
+// load returns a file, and whether its content has changed since the last call.
+func (p *Files) load(path string) (f *File, isNew bool, err error) {
+	info, err := os.Stat(path)
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if err != nil {
+		delete(p.files, path)
+		return nil, false, err
+	}
+	if f = p.files[path]; f != nil && f.isSettled && f.version == files.VersionOf(info) {
+		return f, false, nil
+	}
+	old := f
+	if f, err = readFile(path, info); err != nil {
+		return nil, false, err
+	}
+	if p.files == nil {
+		p.files = make(map[string]*File)
+	}
+	for other := range p.files {
+		if len(p.files) < maxFiles {
+			break
+		}
+		delete(p.files, other)
+	}
+	p.files[path] = f
+	return f, old == nil || old.sum != f.sum, nil
+}
+
+// Verify reports whether a password is correct. Unknown names take as long as known ones.
+func (p *Files) Verify(ctx context.Context, f *File, name, password string) (bool, error) {
+	hash := f.hashes[name]
+	exists := hash != ""
+	if !exists {
+		hash = f.decoy
+	}
+	if !isSlowHash(hash) {
+		return hashMatches(hash, password) && exists, nil
+	}
+	key, verified, slots := p.wasVerified(name, hash, password)
+	if verified {
+		return exists, nil
+	}
+	timeout := time.NewTimer(hashTimeout)
+	defer timeout.Stop()
+	select {
+	case slots <- struct{}{}:
+	case <-ctx.Done():
+		return false, ctx.Err()
+	case <-timeout.C:
+		return false, errors.New("too many password checks in progress")
+	}
+	isRight := hashMatches(hash, password) && exists
+	<-slots
+	if isRight {
+		p.remember(key)
+	}
+	return isRight, nil
+}
+
+// wasVerified reports whether a password was correct before. What is remembered is a MAC with a
+// random key, so that it does not reveal the password.
+func (p *Files) wasVerified(name, hash, password string) (key [sha256.Size]byte, verified bool,
+	slots chan struct{}) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.secret == nil {
+		p.secret = []byte(rand.Text())
+		p.hashSlots = make(chan struct{}, max(1, runtime.GOMAXPROCS(0)/2))
+	}
+	mac := hmac.New(sha256.New, p.secret)
+	for _, s := range []string{name, hash, password} { // neither name nor hash has a colon
+		mac.Write([]byte(s))
+		mac.Write([]byte{':'})
+	}
+	mac.Sum(key[:0])
+	_, verified = p.verified[key]
+	return key, verified, p.hashSlots
+}
+
+func (p *Files) remember(key [sha256.Size]byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.verified == nil {
+		p.verified = make(map[[sha256.Size]byte]struct{})
+	}
+	for other := range p.verified {
+		if len(p.verified) < maxVerified {
+			break
+		}
+		delete(p.verified, other)
+	}
+	p.verified[key] = struct{}{}
+}

@@ -1,0 +1,113 @@
+package htpasswd
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+// A file that changes is read again. Users with unsupported hashes cannot log in, and reading the
+// file logs them.
+func TestChangedPasswordFileIsRead(t *testing.T) {
+	name := filepath.Join(t.TempDir(), "passwords")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var all Files
+	var warnings []string
+	right := func(word string) bool {
+		t.Helper()
+		f, err := all.Open(name, func(err error) { warnings = append(warnings, err.Error()) })
+		if err != nil {
+			t.Fatal(err)
+		}
+		ok, err := all.Verify(t.Context(), f, "a", word)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	}
+	write("a:{PLAIN}one\r\n")
+	if !right("one") || right("two") {
+		t.Error("the password is not that of the file")
+	}
+	write("a:{PLAIN}two and longer\n")
+	for late := time.Now().Add(time.Minute); !right("two and longer"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatal("the file is not read again")
+		}
+	}
+	write("b:{PLAIN}x\na:$1$x$y\na:{PLAIN}two and longer\nc:\n")
+	for late := time.Now().Add(time.Minute); right("two and longer"); time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(late) {
+			t.Fatal("a user with an unsupported hash can log in")
+		}
+	}
+	const want = `line 2: user "a" cannot log in: `
+	if right("x") || right("") || len(warnings) != 1 || !strings.Contains(warnings[0], want) ||
+		!strings.HasSuffix(warnings[0], "; and 1 more") {
+		t.Errorf("warnings: %q, want one with %q", warnings, want)
+	}
+}
+
+// A slow hash is computed once per correct password, and the memory for this is bounded.
+func TestCorrectPasswordIsHashedOnce(t *testing.T) {
+	hash, err := bcrypt.GenerateFromPassword([]byte("word"), bcrypt.MinCost)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := parse("a:" + string(hash))
+	var all Files
+	verify := func(name, word string) bool {
+		ok, err := all.Verify(t.Context(), f, name, word)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return ok
+	}
+	if !verify("a", "word") || verify("a", "other") || verify("b", "word") || len(all.verified) != 1 {
+		t.Errorf("%d are remembered", len(all.verified))
+	}
+	for range cap(all.hashSlots) {
+		all.hashSlots <- struct{}{} // all slots are in use
+	}
+	if !verify("a", "word") {
+		t.Error("it is computed again")
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), time.Millisecond)
+	defer cancel()
+	if _, err := all.Verify(ctx, f, "a", "other"); err == nil {
+		t.Error("the client has left, and the request waits")
+	}
+	for i := range 2 * maxVerified {
+		all.remember([32]byte{byte(i), byte(i >> 8)})
+	}
+	if len(all.verified) != maxVerified {
+		t.Errorf("%d are remembered", len(all.verified))
+	}
+}
+
+func FuzzPasswords(f *testing.F) {
+	f.Add("a:b\n#c\nd:$apr1$x$y:z\r\n", "word")
+	f.Add("a:$2y$04$\nb:{SSHA}AAAA\nc:{SHA}\n:\n", "")
+	f.Fuzz(func(t *testing.T, text, word string) {
+		p := parse(text)
+		for name, hash := range p.hashes {
+			if name == "" || strings.ContainsAny(name+hash, ":\n") {
+				t.Errorf("%q has the hash %q", name, hash)
+			}
+			if isSlowHash(hash) && !strings.HasPrefix(hash, "$apr1$") {
+				continue // bcrypt is slow
+			}
+			_ = hashMatches(hash, word)
+		}
+	})
+}

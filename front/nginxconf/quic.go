@@ -1,0 +1,108 @@
+package nginxconf
+
+import (
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"strings"
+)
+
+// noHTTP3 is why quic and http3 are rejected without Options.HTTP3.
+const noHTTP3 = "this program was built without HTTP/3 (build it with -tags http3); browsers fall back to HTTP/2"
+
+// quicPrefix starts the addresses of UDP sockets: see conf.Listen.
+const quicPrefix = "quic:"
+
+func isQUIC(addr string) bool { return strings.HasPrefix(addr, quicPrefix) }
+
+// cutQUIC splits off the prefix of a UDP socket, if there is one.
+func cutQUIC(addr string) (prefix, rest string) {
+	if rest, ok := strings.CutPrefix(addr, quicPrefix); ok {
+		return quicPrefix, rest
+	}
+	return "", addr
+}
+
+func isIPv6(addr string) bool {
+	_, addr = cutQUIC(addr)
+	return strings.HasPrefix(addr, "[")
+}
+
+// quicAddrs returns the UDP sockets of addresses.
+func quicAddrs(addrs []string) ([]string, error) {
+	for i, addr := range addrs {
+		if strings.HasPrefix(addr, "unix:") {
+			return nil, errors.New("quic requires an IP address: it is not supported on unix sockets")
+		}
+		addrs[i] = quicPrefix + addr
+	}
+	return addrs, nil
+}
+
+// hasHTTP3 reports whether a server speaks HTTP/3. As in nginx that is the default where a listen
+// has quic.
+func (t *translator) hasHTTP3(s *scope) bool {
+	hasHTTP3 := s.flag("http3", true)
+	if d := s.one("http3"); d != nil && hasHTTP3 && !t.options.HTTP3 {
+		t.omit(d, "%s", noHTTP3)
+	}
+	return hasHTTP3
+}
+
+// quicParameter parses a parameter of listen with quic, unless it means the same as for TCP.
+func (t *translator) quicParameter(l *listen, arg string) (done bool, err error) {
+	name, _, _ := parameter(arg)
+	switch name {
+	case "quic":
+		return true, nil
+	case "ssl", "http2", "proxy_protocol":
+		return true, fmt.Errorf("parameter %s is incompatible with quic", arg)
+	case "backlog", "deferred", "fastopen", "so_keepalive", "accept_filter", "multipath":
+		l.options = true
+		t.remark(l.directive, "%s is ignored: it concerns TCP only", arg)
+		return true, nil
+	case "reuseport":
+		// nginx needs a socket for each worker process; here one process has all connections
+		l.options = true
+		t.remark(l.directive, "reuseport is ignored: a single process has all connections")
+		return true, nil
+	}
+	return false, nil
+}
+
+// checkQUICVersion reports an address for HTTP/3 whose server does not have TLS 1.3, as nginx does.
+func (t *translator) checkQUICVersion(s *scope, all []listen, config *tls.Config) {
+	if config == nil || config.MaxVersion == 0 || config.MaxVersion >= tls.VersionTLS13 {
+		return
+	}
+	for i := range all {
+		if isQUIC(all[i].Addr) {
+			t.errorf(s.one("ssl_protocols"), "listen with quic requires TLSv1.3")
+			return
+		}
+	}
+}
+
+// defaultQUICStreams and defaultQUICBytes are nginx's.
+const (
+	defaultQUICStreams = 128
+	defaultQUICBytes   = 64 << 10
+)
+
+// quic translates the settings of a UDP socket.
+func (t *translator) quic(s *scope) QUIC {
+	q := QUIC{Retry: s.flag("quic_retry", false), Streams: defaultQUICStreams, StreamBytes: defaultQUICBytes}
+	if s.one("http3_max_concurrent_streams") != nil {
+		q.Streams = max(1, s.number("http3_max_concurrent_streams"))
+	}
+	if n, ok := s.size("http3_stream_buffer_size"); ok {
+		q.StreamBytes = max(1, n)
+	}
+	if d := s.one("quic_host_key"); d != nil {
+		q.HostKey, _ = t.read(d) // it reports errors
+		if len(q.HostKey) == 0 {
+			t.errorf(d, "the file is empty: it must contain random bytes")
+		}
+	}
+	return q
+}

@@ -1,0 +1,190 @@
+package front
+
+import (
+	"fmt"
+	"net/http"
+	"strings"
+
+	"golang.org/x/net/http/httpguts"
+
+	"github.com/tarehq/tare/front/conf"
+	"github.com/tarehq/tare/internal/wire/http1"
+)
+
+// headerRules are the rules for the header of HTTP requests to upstreams.
+type headerRules struct {
+	fields []setField
+	sets   map[string]bool // names of fields; the client's fields of these names are dropped
+	host   *text           // nil is $proxy_host
+	// connection and upgrade are the values of these fields; nil if they are not set.
+	connection, upgrade *text
+	isHTTP11            bool // Version is "1.1", which allows keep-alive
+	dropsHeader         bool // drops the client's header
+}
+
+// setField is a Field, compiled.
+type setField struct {
+	name  string
+	value text
+}
+
+// headerRules compiles the header of requests.
+func (c *compiler) headerRules(h *headerRules, from *conf.Proxy) error {
+	switch from.Version {
+	case "", "1.0", "2":
+	case "1.1":
+		h.isHTTP11 = true
+	default:
+		return fmt.Errorf("invalid Version %q: want 1.0, 1.1 or 2", from.Version)
+	}
+	h.dropsHeader = from.NoHeader
+	h.sets = make(map[string]bool)
+	for _, f := range from.Header {
+		name := http.CanonicalHeaderKey(f.Name)
+		if !validToken(name) {
+			return fmt.Errorf("invalid field name %q", f.Name)
+		}
+		value, err := c.text(f.Value)
+		if err != nil {
+			return fmt.Errorf("field %s: %w", name, err)
+		}
+		if value.constant() && !httpguts.ValidHeaderFieldValue(value.literal) {
+			return fmt.Errorf("field %s: invalid value %q", name, value.literal)
+		}
+		if err := h.set(name, value); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// set sets a field in place of the client's.
+func (h *headerRules) set(name string, value text) error {
+	switch name {
+	case "Host":
+		if h.host = &value; value.empty() {
+			h.host = nil // HTTP/1.1 requires a Host
+		}
+		return nil
+	case "Connection":
+		h.connection = &value
+		return nil
+	case "Upgrade":
+		h.upgrade = &value
+		return nil
+	case "Content-Length", "Transfer-Encoding", "Keep-Alive", "Te", "Trailer", "Expect":
+		if value.empty() {
+			return nil
+		}
+		return fmt.Errorf("field %s: it frames the request, and cannot be set", name)
+	}
+	if h.sets[name] = true; !value.empty() {
+		h.fields = append(h.fields, setField{name, value})
+	}
+	return nil
+}
+
+// build makes the header of a request.
+func (h *headerRules) build(x *exchange, isHTTP2 bool) http.Header {
+	from := x.r.Header
+	header := make(http.Header, len(from)+len(h.fields))
+	if !h.dropsHeader {
+		copyRequestFields(header, from, h.sets, x.host.fields)
+	}
+	h.addFields(x, header)
+	if isHTTP2 {
+		setHTTP2Fields(header, from)
+	} else {
+		h.setConnection(x, header)
+	}
+	return header
+}
+
+// setHTTP2Fields sets what HTTP/2 has instead of Connection: TE, if the client accepts trailers
+// (RFC 9113, 8.2.2). gRPC requires it.
+func setHTTP2Fields(header, from http.Header) {
+	if hasToken(from["Te"], "trailers") {
+		header["Te"] = []string{"trailers"}
+	}
+	if len(header["User-Agent"]) == 0 {
+		header["User-Agent"] = nil // keeps the client from adding its own
+	}
+}
+
+// addFields adds the fields that are set.
+func (h *headerRules) addFields(x *exchange, header http.Header) {
+	for i := range h.fields {
+		f := &h.fields[i]
+		value := f.value.eval(x)
+		if !f.value.constant() {
+			value = x.cleanFieldValue(f.name, value)
+		}
+		if value != "" {
+			header[f.name] = append(header[f.name], value)
+		}
+	}
+}
+
+// setConnection sets Connection and Upgrade. The protocol is switched only if both the Config and
+// the client request it, and never to HTTP/2.
+func (h *headerRules) setConnection(x *exchange, header http.Header) {
+	if h.connection == nil || h.upgrade == nil {
+		return
+	}
+	connection := []string{h.connection.eval(x)}
+	if !hasToken(connection, "upgrade") || !wantsUpgrade(x.r) {
+		return
+	}
+	protocol := h.upgrade.eval(x)
+	if protocol == "" || !httpguts.ValidHeaderFieldValue(protocol) || hasToken([]string{protocol}, "h2c") {
+		return
+	}
+	header["Connection"], header["Upgrade"] = []string{"Upgrade"}, []string{protocol}
+}
+
+// reusesConn reports whether the connection may be kept: not with nginx's default "close".
+func (h *headerRules) reusesConn(x *exchange) bool {
+	return h.isHTTP11 && h.connection != nil &&
+		(h.connection.empty() || !hasToken([]string{h.connection.eval(x)}, "close"))
+}
+
+// wantsUpgrade reports whether the client requests another protocol (RFC 9110, 7.8).
+func wantsUpgrade(r *http.Request) bool {
+	return r.ProtoMajor == 1 && r.ProtoMinor == 1 && len(r.Header["Upgrade"]) > 0 &&
+		hasToken(r.Header["Connection"], "upgrade") && !hasToken(r.Header["Upgrade"], "h2c")
+}
+
+// copyRequestFields copies the client's fields, except those that are set, that concern only its
+// connection, or that others could be mistaken for.
+func copyRequestFields(to, from http.Header, sets map[string]bool, names fieldNames) {
+	dropped := from["Connection"]
+	for name, values := range from {
+		switch {
+		case sets[name], !names.allows(name), http1.ConcernsConnection(name):
+		case name == "Content-Length", name == "Expect":
+		case dropped != nil && hasToken(dropped, name) && !describesClient(name):
+		default:
+			to[name] = values[:len(values):len(values)]
+		}
+	}
+}
+
+// describesClient reports whether proxies describe the client in a field. A client cannot have it
+// dropped by naming it in Connection.
+func describesClient(name string) bool {
+	return strings.HasPrefix(name, "X-Forwarded-") || name == "Forwarded" || name == "X-Real-Ip"
+}
+
+// hasToken reports whether a list has an element. Case is ignored.
+func hasToken(values []string, token string) bool {
+	for _, v := range values {
+		for v != "" {
+			var element string
+			element, v, _ = strings.Cut(v, ",")
+			if strings.EqualFold(strings.Trim(element, " \t"), token) {
+				return true
+			}
+		}
+	}
+	return false
+}

@@ -1,0 +1,93 @@
+package server_test
+
+import (
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/quic-go/quic-go"
+	"github.com/quic-go/quic-go/http3"
+)
+
+// withoutSocket is upgradable without its unix socket.
+func withoutSocket() string { return strings.Replace(upgradable, " listen unix:DIR/socket;", "", 1) }
+
+// A unix socket that the new configuration does not have is removed by the new process, and stays
+// if that process fails.
+func TestDroppedUnixSocketIsRemoved(t *testing.T) {
+	s := newSite(t, time.Hour)
+	s.write("nginx.conf", withoutSocket())
+	s.write("fault", exits)
+	s.Signal(s.PID(), syscall.SIGUSR2)
+	s.AwaitLog("upgrade: failed, this", 1)
+	c, err := net.Dial("unix", s.Path("socket"))
+	if err != nil {
+		t.Fatalf("after a failed upgrade: %v", err)
+	}
+	c.Close()
+	s.write("fault", "")
+	old := s.upgrade()
+	s.Eventually("the socket's file is removed", func() bool {
+		_, err := os.Lstat(s.Path("socket"))
+		return os.IsNotExist(err)
+	})
+	s.end(old)
+}
+
+// neverReading starts the download of a large file by a client that never reads its body.
+func (s *site) neverReading(protocol string) {
+	s.Helper()
+	if protocol == "HTTP/3" {
+		transport := &http3.Transport{TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+			QUICConfig: &quic.Config{InitialStreamReceiveWindow: 10 << 10, MaxStreamReceiveWindow: 10 << 10}}
+		s.Cleanup(func() { transport.Close() })
+		req, err := http.NewRequestWithContext(s.Context(), http.MethodGet, "https://"+s.host+":8443/large", nil)
+		if err != nil {
+			s.Fatal(err)
+		}
+		resp, err := transport.RoundTrip(req)
+		if err != nil {
+			s.Fatal(err)
+		}
+		s.Cleanup(func() { resp.Body.Close() })
+		return
+	}
+	c, err := net.Dial("tcp", s.host+":8000")
+	if err == nil {
+		s.Cleanup(func() { c.Close() })
+		_, err = fmt.Fprint(c, "GET /large HTTP/1.1\r\nHost: host\r\n\r\n")
+	}
+	if err == nil {
+		_, err = io.ReadFull(c, make([]byte, 1))
+	}
+	if err != nil {
+		s.Fatal(err)
+	}
+}
+
+// A client that never reads holds up the end of an old process no longer than send_timeout.
+func TestOldProcessEndsWithClientThatNeverReads(t *testing.T) {
+	for _, protocol := range []string{"HTTP/1.1", "HTTP/3"} {
+		t.Run(strings.ReplaceAll(protocol, "/", ""), func(t *testing.T) {
+			s := newSiteWith(t, strings.Replace(upgradable, "location / {",
+				"send_timeout 1s; location /large { alias DIR/large; } location / {", 1), time.Hour)
+			s.write("large", "")
+			if err := os.Truncate(s.Path("large"), 256<<20); err != nil {
+				t.Fatal(err)
+			}
+			s.neverReading(protocol)
+			old := s.upgrade()
+			if code := s.Wait(old); code != 0 {
+				t.Errorf("exit code %d", code)
+			}
+			s.end()
+		})
+	}
+}

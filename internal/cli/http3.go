@@ -1,0 +1,11 @@
+//go:build http3
+
+package cli
+
+import (
+	"github.com/tarehq/tare/front/http3"
+	"github.com/tarehq/tare/front/server"
+)
+
+// http3Server returns what serves HTTP/3.
+func http3Server() server.HTTP3 { return http3.New() }

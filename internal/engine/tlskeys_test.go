@@ -1,0 +1,169 @@
+package engine_test
+
+import (
+	"bufio"
+	"bytes"
+	"crypto/tls"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"slices"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tarehq/tare/internal/engine"
+)
+
+// serveConfig serves TLS connections by a configuration, on shards or on the goroutine path. The
+// result is the server's address.
+func serveConfig(t *testing.T, onShards bool, config *tls.Config, handler http.HandlerFunc) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	address := l.Addr().String()
+	if l = (secureListener{l, config}); !onShards {
+		l = tls.NewListener(l.(secureListener).Listener, config)
+	}
+	s := engine.New(&http.Server{Handler: handler})
+	served := goServe(s, l)
+	t.Cleanup(func() {
+		s.Close()
+		<-served
+	})
+	return address
+}
+
+// onBothTLSPaths runs a test on shards and on the goroutine path.
+func onBothTLSPaths(t *testing.T, test func(t *testing.T, onShards bool)) {
+	for name, onShards := range map[string]bool{"shards": true, "goroutines": false} {
+		t.Run(name, func(t *testing.T) { test(t, onShards) })
+	}
+}
+
+// Tickets resume sessions while the server has the key that encrypted them, also if newer keys have
+// been added since. The server's keys change with its configuration, or by themselves with time.
+func TestTicketsResumeWhileTheirKeyIsKept(t *testing.T) {
+	old, fresh := [32]byte{1}, [32]byte{2}
+	const day = 24 * time.Hour
+	onBothTLSPaths(t, func(t *testing.T, onShards bool) {
+		var clock atomic.Int64 // how far the server's clock is ahead
+		certificates := testCertificates()
+		withKeys := func(keys ...[32]byte) *tls.Config {
+			c := &tls.Config{Certificates: certificates}
+			c.SetSessionTicketKeys(keys)
+			return c
+		}
+		own := &tls.Config{Certificates: certificates, // whose keys package tls makes
+			Time: func() time.Time { return time.Now().Add(time.Duration(clock.Load())) }}
+		var current atomic.Pointer[tls.Config]
+		base := own.Clone()
+		base.GetConfigForClient = func(*tls.ClientHelloInfo) (*tls.Config, error) { return current.Load(), nil }
+		address := serveConfig(t, onShards, base, func(w http.ResponseWriter, r *http.Request) {
+			fmt.Fprint(w, r.TLS.DidResume)
+		})
+		tickets := tls.NewLRUClientSessionCache(1)
+		for _, step := range []struct {
+			what   string
+			config *tls.Config
+			ahead  time.Duration
+			want   string
+		}{
+			{"first", withKeys(old), 0, "false"},
+			{"same key", withKeys(old), 0, "true"},
+			{"key added", withKeys(fresh, old), 0, "true"},
+			{"old key removed", withKeys(fresh), 0, "true"}, // the last ticket is new
+			{"key replaced", withKeys(old), 0, "false"},
+			{"own keys", own, 0, "false"},
+			{"own keys, again", own, 0, "true"},
+			{"two days later", own, 2 * day, "true"},
+			{"ten days later", own, 12 * day, "false"},
+		} {
+			current.Store(step.config)
+			clock.Store(int64(step.ahead))
+			if got := resumes(t, address, tickets); got != step.want {
+				t.Errorf("%s: resumed is %s, want %s", step.what, got, step.want)
+			}
+		}
+	})
+}
+
+// resumes connects with a ticket, if there is one, and returns the response.
+func resumes(t *testing.T, address string, tickets tls.ClientSessionCache) string {
+	t.Helper()
+	config := &tls.Config{InsecureSkipVerify: true, ServerName: "a", ClientSessionCache: tickets}
+	c, err := tls.Dial("tcp", address, config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(time.Minute))
+	io.WriteString(c, get)
+	response, err := http.ReadResponse(bufio.NewReader(c), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer response.Body.Close()
+	b, err := io.ReadAll(response.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// recordedConn keeps what it has read.
+type recordedConn struct {
+	net.Conn
+	received bytes.Buffer
+}
+
+func (c *recordedConn) Read(p []byte) (int, error) {
+	n, err := c.Conn.Read(p)
+	c.received.Write(p[:n])
+	return n, err
+}
+
+// The first records of a response fit a few packets, so that a browser can decrypt them early. The
+// records of a long response become as large as possible.
+func TestRecordsGrow(t *testing.T) {
+	const few, largest, size = 3 * 1500, 16 << 10, 1 << 20
+	onBothTLSPaths(t, func(t *testing.T, onShards bool) {
+		address := serveConfig(t, onShards, &tls.Config{Certificates: testCertificates()},
+			func(w http.ResponseWriter, _ *http.Request) { w.Write(make([]byte, size)) })
+		below, err := net.Dial("tcp", address)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer below.Close()
+		below.SetDeadline(time.Now().Add(time.Minute))
+		recorded := &recordedConn{Conn: below}
+		c := tls.Client(recorded, &tls.Config{InsecureSkipVerify: true})
+		if err := c.Handshake(); err != nil {
+			t.Fatal(err)
+		}
+		recorded.received.Reset()
+		io.WriteString(c, get)
+		response, err := http.ReadResponse(bufio.NewReader(c), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if n, err := io.Copy(io.Discard, response.Body); n != size || err != nil {
+			t.Fatalf("%d bytes, %v", n, err)
+		}
+		var sizes []int
+		for rest := recorded.received.Bytes(); len(rest) > 5; {
+			n := int(rest[3])<<8 + int(rest[4])
+			sizes = append(sizes, n)
+			rest = rest[min(len(rest), 5+n):]
+		}
+		if first := slices.Max(sizes[:3]); first > few { // the head, and perhaps a ticket, are among them
+			t.Errorf("one of the first records has %d bytes", first)
+		}
+		if most := slices.Max(sizes); most < largest {
+			t.Errorf("the largest record has %d bytes", most)
+		}
+	})
+}

@@ -1,0 +1,22 @@
+package listen
+
+import (
+	"context"
+	"fmt"
+	"net"
+)
+
+// Packets opens a UDP socket, or returns one that was passed. The network of the Spec is "udp",
+// "udp4" or "udp6".
+func Packets(s Spec, passed ...*Passed) (*net.UDPConn, error) {
+	for _, p := range passed {
+		if conn, ok := p.At(s).Packets.(*net.UDPConn); ok {
+			return conn, nil
+		}
+	}
+	conn, err := new(net.ListenConfig).ListenPacket(context.Background(), s.Network, s.Address)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w", s, explain(err))
+	}
+	return conn.(*net.UDPConn), nil
+}
