@@ -23,8 +23,8 @@ PORTABLE := . ./fcgi ./upgrade ./load/... ./front/... ./internal/engine/... ./in
 
 # Tests that run without the race detector only: it allocates, it reports handlers that are racy on purpose, and it makes
 # the generator and the law about the source slow. TestRacelessTestsRun checks that these lists are complete.
-RACELESS := Alloc|Amplification|WorkIs|Leftover|Idle(TLS|HTTP2)|KeptParts|ContendersServe|FaultsAreNamed|HardlyDiffers|EveryTarget
-RACELESS_PACKAGES := ./bench ./front ./front/internal/cache ./internal/client ./internal/engine ./internal/engine/h2 ./internal/lab
+RACELESS := Alloc|Amplification|WorkIs|Leftover|Idle(TLS|HTTP2)|KeptParts|ContendersServe|FaultsAreNamed|HardlyDiffers
+RACELESS_PACKAGES := ./front ./front/internal/cache ./internal/client ./internal/engine ./internal/engine/h2 ./internal/lab
 LAW := Document|Architecture|Decisions|Imports|Importers|Dependencies|NamedTests|Comments|OneComment|PackageState
 LAW := $(LAW)|AreShort|AreFew|ExportedNames|Panics|Narrow|Words|Phrases|Flags|Raceless|HasNoQUIC
 
@@ -70,12 +70,12 @@ check-slow: programs fuzz ## longer fuzzing, every test many times, the generato
 	TARE_SLOW=1 $(GO) test -count 1 -timeout 60m -run 'TestHTTP2(Floods|Stalled)' ./internal/engine
 	TARE_CLOCK=1 $(GO) test -count 1 -run '^TestClockIsTheKernels$$' -v ./internal/lab
 	$(GO) run ./cmd/tare weigh
+	$(GO) run ./cmd/tare weigh targets --blocks 1 --warmup 50ms --measure 200ms
 
-bench: ## compare with rivals, tell which targets are met, measure the parts (about an hour)
+bench: ## compare with rivals, tell which targets are met, measure the parts (takes hours)
 	$(GO) test -run '^$$' -bench . -benchmem ./internal/... ./load/... ./front/...
 	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 30m ./internal/lab
 	$(GO) run ./cmd/tare weigh targets
-	$(GO) test -run '^$$' -bench . -benchtime 1x -timeout 2h ./bench
 
 # The commit's tag is the version, or else its time and hash. Packages need modules from the Go proxy.
 dist: ## build binaries, packages and images of this commit, below dist/

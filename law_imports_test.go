@@ -123,8 +123,6 @@ var testBans = []ban{
 	{"load", "internal/engine", "a generator tested only with our server could have the same faults"},
 	{"load", ".", "a generator tested only with our server could have the same faults"},
 	{"internal/engine/...", "load", "a server tested only with our generator could have the same faults"},
-	{"bench", "internal/engine", "tare is started as a process, like its rivals"},
-	{"bench", ".", "tare is started as a process, like its rivals"},
 	{"internal/wire/...", "internal/engine", "the codec is tested without its users"},
 }
 

@@ -184,11 +184,7 @@ func weighListed(ctx context.Context, env Env, e experimentInfo, flags weighFlag
 		if dropped := flags.dropServerFlags(); len(dropped) > 0 {
 			fmt.Fprintf(env.Stderr, "%s runs Go benchmarks and ignores %s\n", e.name, strings.Join(dropped, ", "))
 		}
-		a, err := weighBenchmarks(ctx, env, e.name, &flags)
-		if a == nil {
-			return nil, err
-		}
-		return a, err
+		return weighBenchmarks(ctx, env, e.name, &flags)
 	}
 	o, err := flags.options(env, e.name, nil, []string{e.name})
 	if err != nil {

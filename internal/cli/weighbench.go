@@ -12,6 +12,7 @@ import (
 
 	"github.com/tarehq/tare/internal/lab"
 	"github.com/tarehq/tare/internal/lab/gobench"
+	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 )
 
@@ -55,13 +56,19 @@ func (f *weighFlags) dropServerFlags() (dropped []string) {
 
 // weighBenchmarks runs or prepares an experiment of Go benchmarks and shows the outcome. The
 // analysis is nil if nothing was started.
-func weighBenchmarks(ctx context.Context, env Env, name string, flags *weighFlags) (*gobench.Analysis, error) {
+func weighBenchmarks(ctx context.Context, env Env, name string, flags *weighFlags) (results, error) {
+	return measureBenchmarks(ctx, env, name, append([]string{name}, flags.commandLine()...), flags)
+}
+
+// measureBenchmarks runs or prepares an experiment of Go benchmarks. words are the arguments that
+// the report repeats.
+func measureBenchmarks(ctx context.Context, env Env, name string, words []string, flags *weighFlags) (results, error) {
 	w, err := findWorkspace(env, true)
 	if err != nil {
 		return nil, err
 	}
 	o := gobench.Options{Root: w.root, Results: w.results, Tools: w.tools, Experiment: name,
-		Full: flags.full, Only: flags.only, Seed: flags.seed, Flags: flags.commandLine()}
+		Full: flags.full, Only: flags.only, Seed: flags.seed, Flags: words}
 	if flags.out != "" {
 		o.Out = env.path(flags.out)
 	}
@@ -88,7 +95,12 @@ func weighBenchmarks(ctx context.Context, env Env, name string, flags *weighFlag
 	if r == nil {
 		return nil, weighError(err)
 	}
-	a := gobench.Analyze(r)
+	var a results
+	if len(r.Targets) > 0 {
+		a = report.New(r)
+	} else {
+		a = gobench.Analyze(r)
+	}
 	return a, showResults(env, a, &r.Warnings, dir, flags.details, err)
 }
 
@@ -104,7 +116,7 @@ func (f *weighFlags) adjustBenchmarks() (func(*gobench.Trials), error) {
 	}
 	return func(t *gobench.Trials) {
 		if f.isSet("blocks") {
-			t.Blocks = f.blocks
+			t.SetBlocks(f.blocks)
 		}
 		if f.isSet("measure") {
 			t.Time = yamlfile.Duration(f.measure)

@@ -7,22 +7,42 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
 	"path"
 	"path/filepath"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/gobench"
 	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/labrun"
 )
 
-// targetRows is the selected rows of an experiment of targets.
+// targetRows is rows of an experiment of targets.
 type targetRows struct {
-	experiment *lab.Experiment
+	experiment string // its folder in experiments/targets/
+	benchmarks bool   // it runs Go benchmarks
 	rows       []string
+	isPart     bool // there are other rows
+}
+
+// findTargets returns all rows of the project's targets.
+func findTargets(root string, full bool) (all []targetRows, err error) {
+	loads, err := lab.FindTargets(root)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range loads {
+		all = append(all, targetRows{experiment: e.Name, rows: e.Rows(full)})
+	}
+	benchmarks, err := gobench.FindTargets(root)
+	if err != nil {
+		return nil, err
+	}
+	for _, e := range benchmarks {
+		all = append(all, targetRows{experiment: e.Name, rows: e.Rows(), benchmarks: true})
+	}
+	return all, nil
 }
 
 // weighTargets measures the project's targets, or the rows that --only names. With --check, a
@@ -35,11 +55,11 @@ func weighTargets(ctx context.Context, env Env, flags *weighFlags) error {
 	if err != nil {
 		return err
 	}
-	all, err := lab.FindTargets(w.root)
+	all, err := findTargets(w.root, flags.full)
 	if err != nil {
 		return weighError(err)
 	}
-	selected, err := selectRows(all, flags.only, flags.full)
+	selected, err := selectRows(all, flags.only)
 	if err != nil {
 		return usageError(err)
 	}
@@ -57,8 +77,8 @@ func weighTargets(ctx context.Context, env Env, flags *weighFlags) error {
 			return err
 		}
 		failed = cmp.Or(failed, err)
-		if a != nil {
-			missed = append(missed, a.Missed()...)
+		if r, ok := a.(*report.Report); ok && r != nil {
+			missed = append(missed, r.Missed()...)
 		}
 	}
 	if !flags.check {
@@ -86,12 +106,12 @@ func (f *weighFlags) checkForTargets() error {
 
 // selectRows returns the rows whose names match a pattern; without patterns all. It returns an
 // error for a pattern without rows.
-func selectRows(all []*lab.Experiment, patterns []string, full bool) (selected []targetRows, err error) {
+func selectRows(all []targetRows, patterns []string) (selected []targetRows, err error) {
 	var names []string
 	matched := make(map[string]bool)
 	for _, e := range all {
-		s := targetRows{experiment: e}
-		for _, row := range e.Rows(full) {
+		s := targetRows{experiment: e.experiment, benchmarks: e.benchmarks}
+		for _, row := range e.rows {
 			names = append(names, row)
 			isWanted := len(patterns) == 0
 			for _, pattern := range patterns {
@@ -105,7 +125,7 @@ func selectRows(all []*lab.Experiment, patterns []string, full bool) (selected [
 				s.rows = append(s.rows, row)
 			}
 		}
-		if len(s.rows) > 0 {
+		if s.isPart = len(s.rows) < len(e.rows); len(s.rows) > 0 {
 			selected = append(selected, s)
 		}
 	}
@@ -121,25 +141,27 @@ func selectRows(all []*lab.Experiment, patterns []string, full bool) (selected [
 }
 
 // weighRows measures rows of one experiment, with its results in a subfolder of dir.
-func weighRows(ctx context.Context, env Env, s targetRows, flags weighFlags, dir string) (*report.Report, error) {
-	name := filepath.Join(lab.TargetsDir, s.experiment.Name)
+func weighRows(ctx context.Context, env Env, s targetRows, flags weighFlags, dir string) (a results, err error) {
+	name := filepath.Join(lab.TargetsDir, s.experiment)
 	if dir != "" {
-		flags.out = filepath.Join(dir, s.experiment.Name)
+		flags.out = filepath.Join(dir, s.experiment)
 	}
 	words := []string{lab.TargetsDir}
 	flags.only, flags.scenarios = nil, s.rows
-	if !slices.Equal(s.rows, s.experiment.Rows(flags.full)) {
+	if s.isPart {
 		words = append(words, "--only", strings.Join(s.rows, ","))
 	}
 	isSet := flags.isSet
 	flags.isSet = func(name string) bool { return isSet(name) && name != "only" }
+	if s.benchmarks {
+		if s.isPart {
+			flags.only = s.rows
+		}
+		return measureBenchmarks(ctx, env, name, append(words, flags.commandLine()...), &flags)
+	}
 	o, err := flags.options(env, name, nil, words)
 	if err != nil {
 		return nil, usageError(err)
 	}
-	a, err := weighOne(ctx, env, o, &flags)
-	if err != nil && flags.out != "" {
-		_ = os.Remove(flags.out) // if it is empty
-	}
-	return a, err
+	return weighOne(ctx, env, o, &flags)
 }

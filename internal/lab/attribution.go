@@ -11,7 +11,7 @@ import (
 // attribute counts system calls and traffic of every contender once under each condition. It runs
 // after all timed trials, because counting costs time.
 func (w *runner) attribute(ctx context.Context) error {
-	loop := trial.Loop[sample.Condition, sample.Record]{Blocks: 1, Seed: w.Seed, Keep: w.record}
+	loop := trial.Loop{Blocks: 1, Seed: w.Seed, Keep: w.record}
 	for _, c := range w.run.Conditions {
 		if c.Saturated() { // explanations concern saturation
 			loop.Conditions = append(loop.Conditions, c)
@@ -31,7 +31,7 @@ type counted struct {
 }
 
 // Measure implements trial.Source. Copies of the control are not counted.
-func (c *counted) Measure(ctx context.Context, turn trial.Turn[sample.Condition]) (all []sample.Record, err error) {
+func (c *counted) Measure(ctx context.Context, turn trial.Turn) (all []sample.Record, err error) {
 	w := c.runner
 	names := w.present()
 	each := w.bench.Warmup + w.bench.Measure + overhead

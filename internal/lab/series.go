@@ -29,7 +29,7 @@ type series struct {
 // carryOut carries out a series. The error is ctx's or the bench's. Failures of contenders are in
 // the records.
 func (w *runner) carryOut(ctx context.Context, s *series) error {
-	loop := trial.Loop[sample.Condition, sample.Record]{
+	loop := trial.Loop{
 		Conditions: s.conditions, Blocks: s.blocks, Seed: w.Seed, Keep: s.keep, Enough: s.enough,
 	}
 	last, err := loop.Run(ctx, &processes{w, s, make(map[sample.Condition]map[string]string)})
@@ -48,7 +48,7 @@ type processes struct {
 }
 
 // Measure implements trial.Source.
-func (p *processes) Measure(ctx context.Context, turn trial.Turn[sample.Condition]) ([]sample.Record, error) {
+func (p *processes) Measure(ctx context.Context, turn trial.Turn) ([]sample.Record, error) {
 	if p.alone[turn.Condition] == nil {
 		p.alone[turn.Condition] = make(map[string]string)
 	}
@@ -101,7 +101,7 @@ func (w *runner) shown(s *series) int {
 
 // progress returns a function that reports progress at each turn of a contender. estimate is the
 // time of the loop's first turn.
-func (w *runner) progress(turn trial.Turn[sample.Condition], p Progress, estimate time.Duration,
+func (w *runner) progress(turn trial.Turn, p Progress, estimate time.Duration,
 	turns int) func(name string, perSecond float64) {
 	each, start := turn.Each(estimate), time.Now()
 	p.Total = each * time.Duration(turns)

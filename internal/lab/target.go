@@ -50,8 +50,8 @@ func (l *Limit) UnmarshalYAML(n ast.Node) (err error) {
 	return nil
 }
 
-// of returns the target as one of a run.
-func (t *Target) of(row string) sample.Target {
+// Of returns the target as one of a run.
+func (t *Target) Of(row string) sample.Target {
 	return sample.Target{
 		Row: row, Contender: t.Contender, Metric: t.Metric, Reference: t.Reference,
 		Require: t.Require.Limit, Aim: t.Aim.Limit,
@@ -166,7 +166,7 @@ func (w *runner) runTargets(ctx context.Context) error {
 	for i := range w.trials.Scenarios {
 		s := &w.trials.Scenarios[i]
 		for _, t := range s.Targets {
-			w.run.Targets = append(w.run.Targets, t.of(s.Name))
+			w.run.Targets = append(w.run.Targets, t.Of(s.Name))
 		}
 	}
 	for i := range w.trials.Scenarios {

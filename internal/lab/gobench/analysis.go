@@ -5,21 +5,22 @@ import (
 	"math"
 	"slices"
 
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/stat"
 )
 
-// Analysis is a run with the figures and ratios of its samples.
+// Analysis is a run with the figures and ratios of its records.
 type Analysis struct {
-	*Run
+	*sample.Run
 	Tables []Table
 }
 
 // Table is the rows of a group at one number of threads.
 type Table struct {
-	Group   *Group
+	Group   *sample.Group
 	Procs   int
 	Rows    []Row
-	Engines []int // indexes of the entrants that have samples here
+	Engines []int // indexes of the entrants that have records here
 }
 
 // Row is one benchmark.
@@ -30,8 +31,8 @@ type Row struct {
 
 // Cell is one engine's benchmark.
 type Cell struct {
-	Engine *Entrant
-	Trials int           // successful samples
+	Engine *sample.Entrant
+	Trials int           // successful records
 	Ns     stat.Interval // per operation
 	Bytes  float64       // median of the allocated bytes per operation
 	Allocs float64       // median of the allocations per operation
@@ -39,16 +40,16 @@ type Cell struct {
 
 	Failure string // the last failure, or ""
 
-	Published      *Figures
+	Published      *sample.PublishedBenchmark
 	PublishedRatio float64 // NaN if unknown
 }
 
 // Analyze computes the tables of a run.
-func Analyze(r *Run) *Analysis {
+func Analyze(r *sample.Run) *Analysis {
 	a := &Analysis{Run: r}
-	for i := range r.Groups {
-		for _, procs := range r.Procs {
-			t := Table{Group: &r.Groups[i], Procs: procs}
+	for i := range r.Benchmarks.Groups {
+		for _, procs := range r.Benchmarks.Procs {
+			t := Table{Group: &r.Benchmarks.Groups[i], Procs: procs}
 			for _, name := range t.Group.Rows {
 				row := Row{Name: name}
 				for j := range r.Entrants {
@@ -68,74 +69,76 @@ func Analyze(r *Run) *Analysis {
 	return a
 }
 
-func (a *Analysis) cell(e *Entrant, row string, procs int) Cell {
+// The units of the tables' figures.
+const (
+	nsUnit     sample.Metric = "ns/op"
+	bytesUnit  sample.Metric = "B/op"
+	allocsUnit sample.Metric = "allocs/op"
+)
+
+func (a *Analysis) cell(e *sample.Entrant, row string, procs int) Cell {
 	c := Cell{Engine: e, PublishedRatio: math.NaN()}
-	ours, control := a.samples(e.Name, row, procs), a.samples(a.Control, row, procs)
-	ns := values(ours, func(f *Figures) float64 { return f.Ns })
+	isControl := e.Kind == sample.Control
+	ours, control := a.records(e, row, procs), a.records(a.Control(), row, procs)
+	ns := values(ours, nsUnit)
 	// Warnings about few values are ignored: the width of the interval shows them.
 	c.Ns, _ = stat.Median(stat.Known(ns))
 	c.Trials = len(stat.Known(ns))
-	bytes, _ := stat.Median(stat.Known(values(ours, func(f *Figures) float64 { return f.Bytes })))
-	allocs, _ := stat.Median(stat.Known(values(ours, func(f *Figures) float64 { return f.Allocs })))
+	bytes, _ := stat.Median(stat.Known(values(ours, bytesUnit)))
+	allocs, _ := stat.Median(stat.Known(values(ours, allocsUnit)))
 	c.Bytes, c.Allocs = bytes.Mid, allocs.Mid
 	c.Ratio, _ = stat.Median(nil)
-	if e.Name != a.Control {
-		c.Ratio, _ = stat.Ratio(ns, values(control, func(f *Figures) float64 { return f.Ns }))
+	if !isControl {
+		c.Ratio, _ = stat.Ratio(ns, values(control, nsUnit))
 	}
-	for _, s := range ours {
-		if s != nil && s.Failure != "" {
-			c.Failure = s.Failure
+	for _, r := range ours {
+		if r != nil && r.Failure != "" {
+			c.Failure = r.Failure
 		}
 	}
 	if c.Published = a.published(e, row, procs); c.Published != nil {
-		if base := a.published(a.control(), row, procs); base != nil && e.Name != a.Control {
+		if base := a.published(a.Control(), row, procs); base != nil && !isControl {
 			c.PublishedRatio = c.Published.Ns / base.Ns
 		}
 	}
 	return c
 }
 
-// samples returns an engine's samples by block; nil if a block has none.
-func (a *Analysis) samples(engine, row string, procs int) []*Sample {
-	all := make([]*Sample, a.Blocks)
-	for i := range a.Samples {
-		if s := &a.Samples[i]; s.Engine == engine && s.Row == row && s.Procs == procs {
-			all[s.Block-1] = s
+// records returns an engine's records by block; nil if a block has none.
+func (a *Analysis) records(e *sample.Entrant, row string, procs int) []*sample.Record {
+	all := make([]*sample.Record, a.Blocks)
+	for i := range a.Records {
+		if r := &a.Records[i]; e != nil && r.Contender == e.Name && r.Scenario.Name == row && r.Procs == procs {
+			all[r.Block-1] = r
 		}
 	}
 	return all
 }
 
-// values returns one figure of each sample; NaN if there is none.
-func values(samples []*Sample, of func(*Figures) float64) []float64 {
-	all := make([]float64, len(samples))
-	for i, s := range samples {
+// values returns one figure of each record; NaN if there is none.
+func values(records []*sample.Record, of sample.Metric) []float64 {
+	all := make([]float64, len(records))
+	for i, r := range records {
 		all[i] = math.NaN()
-		if s != nil && s.Failure == "" {
-			all[i] = of(&s.Figures)
+		if r != nil && r.Failure == "" {
+			all[i] = of.Of(r)
 		}
 	}
 	return all
 }
 
 // published returns the write-up's figures of an engine, or nil.
-func (a *Analysis) published(e *Entrant, row string, procs int) *Figures {
+func (a *Analysis) published(e *sample.Entrant, row string, procs int) *sample.PublishedBenchmark {
 	if e == nil {
 		return nil
 	}
-	i := slices.IndexFunc(a.Published, func(p Published) bool { return p.Name == e.Prefix+row && p.Procs == procs })
+	i := slices.IndexFunc(a.Benchmarks.Published, func(p sample.PublishedBenchmark) bool {
+		return p.Name == e.Prefix+row && p.Procs == procs
+	})
 	if i < 0 {
 		return nil
 	}
-	return &a.Published[i].Figures
-}
-
-func (a *Analysis) control() *Entrant {
-	i := slices.IndexFunc(a.Entrants, func(e Entrant) bool { return e.Name == a.Control })
-	if i < 0 {
-		return nil
-	}
-	return &a.Entrants[i]
+	return &a.Benchmarks.Published[i]
 }
 
 // label returns the name of a row with its condition.

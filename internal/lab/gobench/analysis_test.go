@@ -2,10 +2,12 @@ package gobench
 
 import (
 	"bytes"
+	"fmt"
 	"math"
 	"strings"
 	"testing"
 
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/stat"
 )
 
@@ -13,26 +15,26 @@ func TestParseReadsOneResult(t *testing.T) {
 	const head = "goos: linux\ngoarch: amd64\npkg: example.org/m\ncpu: some\n"
 	for name, test := range map[string]struct {
 		output     string
-		want       Figures
+		want       string
 		iterations int
 		fault      string
 	}{
 		"one thread": {head + "BenchmarkA \t  123\t  4567 ns/op\t 8 B/op\t 9 allocs/op\nPASS\n",
-			Figures{4567, 8, 9}, 123, ""},
-		"several threads": {head + "BenchmarkA-4 \t  2000000\t  0.5 ns/op\t 0 B/op\t 0 allocs/op\nPASS\n", Figures{0.5, 0, 0}, 2000000, ""},
+			"map[B/op:8 allocs/op:9 ns/op:4567]", 123, ""},
+		"several threads": {head + "BenchmarkA-4 \t  2000000\t  0.5 ns/op\t 0 B/op\t 0 allocs/op\nPASS\n", "map[B/op:0 allocs/op:0 ns/op:0.5]", 2000000, ""},
 		"a unit more": {head + "BenchmarkA 1 10 ns/op 3 MB/s 1048576 B/op 1 allocs/op\nPASS\n",
-			Figures{10, 1 << 20, 1}, 1, ""},
+			"map[B/op:1.048576e+06 MB/s:3 allocs/op:1 ns/op:10]", 1, ""},
 		"other output": {"noise\n" + head + "more: noise\nBenchmarkA 1 10 ns/op 0 B/op 0 allocs/op\nPASS\n",
-			Figures{10, 0, 0}, 1, ""},
-		"nothing":      {"", Figures{}, 0, "no result in its output"},
-		"no benchmark": {head + "PASS\n", Figures{}, 0, "no result in its output:\ngoos: linux"},
-		"another": {head + "BenchmarkB 1 10 ns/op 0 B/op 0 allocs/op\n", Figures{}, 0,
+			"map[B/op:0 allocs/op:0 ns/op:10]", 1, ""},
+		"nothing":      {"", "", 0, "no result in its output"},
+		"no benchmark": {head + "PASS\n", "", 0, "no result in its output:\ngoos: linux"},
+		"another": {head + "BenchmarkB 1 10 ns/op 0 B/op 0 allocs/op\n", "", 0,
 			"want one result of A, got one of B"},
-		"a part": {head + "BenchmarkA/b 1 10 ns/op 0 B/op 0 allocs/op\n", Figures{}, 0,
+		"a part": {head + "BenchmarkA/b 1 10 ns/op 0 B/op 0 allocs/op\n", "", 0,
 			"want one result of A, got one of A/b"},
-		"two":            {head + "BenchmarkA 1 10 ns/op 0 B/op 0 allocs/op\nBenchmarkA 1 10 ns/op 0 B/op 0 allocs/op\n", Figures{}, 0, "want one result of A"},
-		"without memory": {head + "BenchmarkA 1 10 ns/op\nPASS\n", Figures{}, 0, "lacks ns/op, B/op or allocs/op"},
-		"half a line":    {head + "BenchmarkA 1 10\nPASS\n", Figures{}, 0, "no result in its output"},
+		"two":         {head + "BenchmarkA 1 10 ns/op 0 B/op 0 allocs/op\nBenchmarkA 1 10 ns/op 0 B/op 0 allocs/op\n", "", 0, "want one result of A"},
+		"own units":   {head + "BenchmarkA 1 20 B/conn 7 p99-µs\nPASS\n", "map[B/conn:20 p99-µs:7]", 1, ""},
+		"half a line": {head + "BenchmarkA 1 10\nPASS\n", "", 0, "no result in its output"},
 	} {
 		got, iterations, err := parse([]byte(test.output), "A")
 		switch {
@@ -40,8 +42,8 @@ func TestParseReadsOneResult(t *testing.T) {
 			if err == nil || !strings.Contains(err.Error(), test.fault) {
 				t.Errorf("%s: error %v, want %s", name, err, test.fault)
 			}
-		case err != nil || got != test.want || iterations != test.iterations:
-			t.Errorf("%s: got %+v of %d, error %v, want %+v of %d", name, got, iterations, err, test.want,
+		case err != nil || fmt.Sprint(got) != test.want || iterations != test.iterations:
+			t.Errorf("%s: got %v of %d, error %v, want %s of %d", name, got, iterations, err, test.want,
 				test.iterations)
 		}
 	}
@@ -49,25 +51,32 @@ func TestParseReadsOneResult(t *testing.T) {
 
 // canned returns a run of six blocks on a machine that gets slower and slower. In row A, fast takes
 // half of the control's time, in B twice as much, and in C about the same.
-func canned() *Run {
-	r := &Run{
-		Title: "canned", Blocks: 6, Procs: []int{1}, Control: "slow", Why: "Time has passed.",
-		Entrants: []Entrant{{Engine: Engine{Name: "slow", Title: "Slow", Prefix: "Slow"}},
-			{Engine: Engine{Name: "fast", Title: "Fast"}, Lacking: []string{"D"}}},
-		Groups: []Group{{Title: "All", Rows: []string{"A", "B", "C", "D"}}},
-		Published: []Published{
-			{"SlowA", 1, Figures{1000, 9, 3}}, {"A", 1, Figures{400, 0, 0}},
-			{"SlowB", 1, Figures{1000, 9, 3}}, {"B", 1, Figures{500, 0, 0}},
-			{"SlowC", 1, Figures{1000, 9, 3}}, {"C", 1, Figures{900, 0, 0}},
-			{"SlowA", 4, Figures{1, 1, 1}}, {"A", 4, Figures{1, 1, 1}},
+func canned() *sample.Run {
+	published := func(name string, procs int, ns, bytes, allocs float64) sample.PublishedBenchmark {
+		return sample.PublishedBenchmark{Name: name, Procs: procs, Ns: ns, Bytes: bytes, Allocs: allocs}
+	}
+	r := &sample.Run{
+		Title: "canned", Blocks: 6,
+		Entrants: []sample.Entrant{{Name: "slow", Title: "Slow", Kind: sample.Control, Prefix: "Slow"},
+			{Name: "fast", Title: "Fast", Lacking: []string{"D"}}},
+		Benchmarks: &sample.Benchmarks{
+			Procs: []int{1}, Why: "Time has passed.",
+			Groups: []sample.Group{{Title: "All", Rows: []string{"A", "B", "C", "D"}}},
+			Published: []sample.PublishedBenchmark{
+				published("SlowA", 1, 1000, 9, 3), published("A", 1, 400, 0, 0),
+				published("SlowB", 1, 1000, 9, 3), published("B", 1, 500, 0, 0),
+				published("SlowC", 1, 1000, 9, 3), published("C", 1, 900, 0, 0),
+				published("SlowA", 4, 1, 1, 1), published("A", 4, 1, 1, 1),
+			},
 		},
 	}
 	for block := 1; block <= 6; block++ {
 		drift := float64(block * block)
 		add := func(engine, row string, ns, allocs float64) {
-			r.Samples = append(r.Samples, Sample{
-				Block: block, Procs: 1, Row: row, Engine: engine, Iterations: 1,
-				Figures: Figures{ns * drift, 8 * allocs, allocs},
+			r.Records = append(r.Records, sample.Record{
+				Block: block, Condition: sample.Condition{Procs: 1, Scenario: sample.Scenario{Name: row}},
+				Contender: engine, Iterations: 1,
+				Values: map[string]float64{"ns/op": ns * drift, "B/op": 8 * allocs, "allocs/op": allocs},
 			})
 		}
 		for _, row := range []string{"A", "B", "C", "D"} {
@@ -122,7 +131,7 @@ func TestShapeComparesWithPublished(t *testing.T) {
 	if want := "All, relative to Slow's time: Fast takes 0.50–2.00 at GOMAXPROCS 1 (published 0.40–0.90)."; a.Verdict() != want {
 		t.Errorf("got %q, want %q", a.Verdict(), want)
 	}
-	if got := Analyze(&Run{Control: "x", Blocks: 1}).Verdict(); got != "No results can be compared." {
+	if got := Analyze(&sample.Run{Blocks: 1, Benchmarks: new(sample.Benchmarks)}).Verdict(); got != "No results can be compared." {
 		t.Errorf("an empty run: %q", got)
 	}
 }
@@ -130,14 +139,14 @@ func TestShapeComparesWithPublished(t *testing.T) {
 // Reports have empty cells for failed and missing samples.
 func TestReportsAllowMissingFigures(t *testing.T) {
 	r := canned()
-	for i := range r.Samples {
-		if s := &r.Samples[i]; s.Engine == "slow" && s.Row == "A" && s.Block < 4 || s.Engine == "fast" && s.Row == "B" {
-			s.Failure, s.Figures = "a failure", Figures{}
+	for i := range r.Records {
+		s := &r.Records[i]
+		row := s.Scenario.Name
+		if s.Contender == "slow" && row == "A" && s.Block < 4 || s.Contender == "fast" && row == "B" {
+			s.Failure, s.Values = "a failure", nil
 		}
 	}
-	r.Entrants = append(r.Entrants, Entrant{
-		Engine: Engine{Name: "gone", Title: "Gone", Prefix: "Gone"}, Absent: "missing",
-	})
+	r.Entrants = append(r.Entrants, sample.Entrant{Name: "gone", Title: "Gone", Prefix: "Gone", Absent: "missing"})
 	a := Analyze(r)
 	if e := a.Tables[0].Engines; len(e) != 2 || e[1] != 1 {
 		t.Errorf("shown engines: %v, want no absent one", e)
@@ -174,7 +183,7 @@ func TestRunKeysAreCamelCase(t *testing.T) {
 	if err := Analyze(canned()).writeRun(&file); err != nil {
 		t.Fatal(err)
 	}
-	for _, key := range []string{"benchtimeNs", "nsPerOp", "bytesPerOp", "allocsPerOp"} {
+	for _, key := range []string{"measureNs", "nsPerOp", "bytesPerOp", "allocsPerOp"} {
 		if !strings.Contains(file.String(), `"`+key+`": `) {
 			t.Errorf("no key %q in\n%s", key, file.String())
 		}

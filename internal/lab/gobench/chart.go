@@ -57,7 +57,7 @@ func (a *Analysis) Chart(t *Table) *Chart {
 	c := &Chart{
 		Width: chartWidth, Height: float64(rowHeight*len(t.Rows) + 44), Left: chartLeft, Right: chartRight,
 		Foot: float64(rowHeight * len(t.Rows)),
-		Alt:  fmt.Sprintf("%s, GOMAXPROCS %d: times %s's time", t.Group.Title, t.Procs, a.control().Title),
+		Alt:  fmt.Sprintf("%s, GOMAXPROCS %d: times %s's time", t.Group.Title, t.Procs, a.Control().Title),
 		One:  axis.At(1), Ticks: axis.Ticks(page.Number),
 	}
 	shown := slices.DeleteFunc(slices.Clone(t.Engines), func(i int) bool { return !a.compared(i) })

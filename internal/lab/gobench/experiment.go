@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 )
 
@@ -28,13 +29,15 @@ type Experiment struct {
 	Name string `yaml:"-"` // the folder's
 	Dir  string `yaml:"-"`
 
-	Title    string   `yaml:"title"`
-	Question string   `yaml:"question"`
-	Source   string   `yaml:"source"` // the write-up that it repeats
-	Module   string   `yaml:"module"` // the folder of the benchmarks' module, relative to the project's
-	Control  string   `yaml:"control"`
-	Engines  []Engine `yaml:"engines"`
-	Groups   []Group  `yaml:"groups"`
+	Title    string      `yaml:"title"`
+	Question string      `yaml:"question"`
+	Source   string      `yaml:"source"` // the write-up that it repeats
+	Module   string      `yaml:"module"` // the folder of the benchmarks' module, relative to the project's
+	Control  string      `yaml:"control"`
+	Engines  []Engine    `yaml:"engines"`
+	Groups   []Group     `yaml:"groups"`
+	Targets  []TargetRow `yaml:"targets"` // instead of groups
+	Counts   []Count     `yaml:"counts"`  // of targets
 
 	Quick Trials `yaml:"quick"`
 	Full  Trials `yaml:"full"`
@@ -47,18 +50,19 @@ type Experiment struct {
 
 // Engine is one of the compared libraries.
 type Engine struct {
-	Name    string `yaml:"name" json:"name"`
-	Title   string `yaml:"title" json:"title"`
-	Package string `yaml:"package" json:"package"` // of its benchmarks, relative to the module's folder
-	Prefix  string `yaml:"prefix" json:"prefix"`   // of its benchmarks' names, after "Benchmark"
-	Module  string `yaml:"module" json:"module"`   // the module whose version is shown in addition to Go's
+	Name    string `yaml:"name"`
+	Title   string `yaml:"title"`
+	Package string `yaml:"package"` // of its benchmarks, relative to the module's folder
+	Prefix  string `yaml:"prefix"`  // of its benchmarks' names, after "Benchmark"
+	Part    string `yaml:"part"`    // the sub-benchmark of each that is the engine's; "" is the whole
+	Module  string `yaml:"module"`  // the module whose version is shown in addition to Go's
 }
 
 // Group is rows that the report shows together.
 type Group struct {
-	Title string   `yaml:"title" json:"title"`
-	About string   `yaml:"about" json:"about"`
-	Rows  []string `yaml:"rows" json:"rows"` // names of benchmarks without "Benchmark" and the prefix
+	Title string   `yaml:"title"`
+	About string   `yaml:"about"`
+	Rows  []string `yaml:"rows"` // names of benchmarks without "Benchmark" and the prefix
 }
 
 // Trials determines how often each benchmark runs, how long, and with which values of GOMAXPROCS.
@@ -66,6 +70,8 @@ type Trials struct {
 	Blocks int               `yaml:"blocks"`
 	Time   yamlfile.Duration `yaml:"benchtime"`
 	Procs  []lab.Cores       `yaml:"gomaxprocs"`
+
+	areExact bool // rows have no blocks of their own
 }
 
 // Is reports whether a folder is an experiment of Go benchmarks.
@@ -105,6 +111,8 @@ func (e *Experiment) check(f *yamlfile.File) error {
 		return f.Fault("$.control", "control: want the name of an engine, got %q", e.Control)
 	case len(e.Rows()) == 0:
 		return f.Fault("$.groups", "groups: want at least one with rows")
+	case len(e.Groups) > 0 && len(e.Targets) > 0:
+		return f.Fault("$.targets", "groups and targets exclude each other")
 	}
 	for i, a := range e.Engines {
 		if a.Name == "" || a.Title == "" || a.Package == "" {
@@ -125,20 +133,23 @@ func (e *Experiment) check(f *yamlfile.File) error {
 		key string
 		*Trials
 	}{{"quick", &e.Quick}, {"full", &e.Full}} {
-		if key, fault := t.fault(); fault != nil {
+		if key, fault := t.fault(len(e.Targets) > 0); fault != nil {
 			return f.Fault("$."+t.key+"."+string(key), "%s: %s: %v", t.key, key, fault)
 		}
 	}
-	return nil
+	return e.checkTargets(f)
 }
 
-// fault returns the first invalid value's key and error.
-func (t *Trials) fault() (key lab.Option, fault error) {
+// fault returns the first invalid value's key and error. Targets determine the numbers of threads.
+func (t *Trials) fault(ofTargets bool) (key lab.Option, fault error) {
 	switch {
 	case t.Blocks < 1 || t.Blocks > maxBlocks:
 		return lab.OptionBlocks, fmt.Errorf("want 1 to %d, got %d", maxBlocks, t.Blocks)
 	case t.Time <= 0:
 		return lab.OptionBenchTime, fmt.Errorf("want a time such as 200ms, got %v", time.Duration(t.Time))
+	case ofTargets && len(t.Procs) > 0:
+		return lab.OptionProcs, errors.New("targets have their own")
+	case ofTargets:
 	case len(t.Procs) == 0:
 		return lab.OptionProcs, errors.New("want at least one number, or all")
 	case slices.Max(t.Procs) > maxProcs:
@@ -155,30 +166,19 @@ func (e *Experiment) engine(name string) *Engine {
 	return &e.Engines[i]
 }
 
-// Rows returns the rows of all groups.
+// Rows returns the rows of all groups, or those with targets.
 func (e *Experiment) Rows() (all []string) {
 	for _, g := range e.Groups {
 		all = append(all, g.Rows...)
 	}
+	for _, r := range e.Targets {
+		all = append(all, r.Name)
+	}
 	return all
 }
 
-// Figures are the results of a benchmark, per operation.
-type Figures struct {
-	Ns     float64 `json:"nsPerOp"`
-	Bytes  float64 `json:"bytesPerOp"`
-	Allocs float64 `json:"allocsPerOp"`
-}
-
-// Published is a benchmark's figures in the write-up.
-type Published struct {
-	Name  string `json:"name"` // without "Benchmark"
-	Procs int    `json:"gomaxprocs"`
-	Figures
-}
-
 // publishedFigures reads the write-up's figures.
-func (e *Experiment) publishedFigures() (all []Published, err error) {
+func (e *Experiment) publishedFigures() (all []sample.PublishedBenchmark, err error) {
 	if e.Published.File == "" {
 		return nil, nil
 	}
@@ -203,7 +203,9 @@ func (e *Experiment) publishedFigures() (all []Published, err error) {
 				return nil, &yamlfile.Error{File: file, Line: i + 2, What: err.Error()}
 			}
 		}
-		all = append(all, Published{row[0], int(v[0]), Figures{v[1], v[2], v[3]}})
+		all = append(all, sample.PublishedBenchmark{
+			Name: row[0], Procs: int(v[0]), Ns: v[1], Bytes: v[2], Allocs: v[3],
+		})
 	}
 	return all, nil
 }

@@ -1,10 +1,9 @@
 package gobench
 
 import (
-	"cmp"
 	"encoding/json"
 	"io"
-	"os"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -12,58 +11,43 @@ import (
 	"golang.org/x/perf/benchfmt"
 
 	"github.com/tarehq/tare/internal/lab/report"
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/stat"
 	"github.com/tarehq/tare/internal/lab/table"
-	"github.com/tarehq/tare/internal/labrun"
 )
 
 // Names of the files in a results folder, in addition to the page.
 const (
 	benchFile = "results.txt"
 	csvFile   = "results.csv"
-	runFile   = "run.json"
 )
 
-// journal writes all results to a file in Go's benchmark format, which benchstat reads. It writes
-// each result at once.
-type journal struct {
-	file   *os.File
-	out    *benchfmt.Writer
-	config []benchfmt.Config
-}
-
-// openResults makes the results folder and creates the journal. If that fails, the run continues
-// and reports on the terminal only.
-func (w *runner) openResults() {
-	dir, err := labrun.ResultsDir(cmp.Or(w.Results, w.Root), w.Out, w.run.Started)
-	var file *os.File
-	if err == nil {
-		file, err = os.Create(filepath.Join(dir, benchFile))
+// writeBench writes all results in Go's benchmark format, which benchstat reads.
+func (a *Analysis) writeBench(w io.Writer) error {
+	out := benchfmt.NewWriter(w)
+	for i := range a.Records {
+		r := &a.Records[i]
+		if r.Failure != "" {
+			continue
+		}
+		name := a.Entrant(r.Contender).Prefix + r.Scenario.Name
+		if r.Procs > 1 {
+			name += "-" + strconv.Itoa(r.Procs)
+		}
+		result := &benchfmt.Result{Name: benchfmt.Name(name), Iters: r.Iterations, Config: []benchfmt.Config{
+			{Key: "cpu", Value: []byte(a.Environment.CPU), File: true},
+			{Key: "kernel", Value: []byte(a.Environment.Kernel), File: true},
+			{Key: "tare", Value: []byte(a.Tool), File: true},
+		}}
+		for _, unit := range slices.Sorted(maps.Keys(r.Values)) {
+			result.Values = append(result.Values, benchfmt.Value{Value: r.Values[unit], Unit: unit})
+		}
+		if err := out.Write(result); err != nil {
+			return err
+		}
 	}
-	if err != nil {
-		w.warn("results cannot be written to disk: %v", err)
-		return
-	}
-	w.dir = dir
-	w.journal = &journal{file: file, out: benchfmt.NewWriter(file), config: []benchfmt.Config{
-		{Key: "cpu", Value: []byte(w.run.Environment.CPU), File: true},
-		{Key: "kernel", Value: []byte(w.run.Environment.Kernel), File: true},
-		{Key: "tare", Value: []byte(w.run.Tool), File: true},
-	}}
+	return nil
 }
-
-func (j *journal) add(name string, s *Sample) error {
-	if s.Procs > 1 {
-		name += "-" + strconv.Itoa(s.Procs)
-	}
-	return j.out.Write(&benchfmt.Result{
-		Name: benchfmt.Name(name), Iters: s.Iterations, Config: j.config, Values: []benchfmt.Value{
-			{Value: s.Ns, Unit: "ns/op"}, {Value: s.Bytes, Unit: "B/op"}, {Value: s.Allocs, Unit: "allocs/op"},
-		},
-	})
-}
-
-func (j *journal) close() error { return j.file.Close() }
 
 // WriteFiles writes all files except the journal to a results folder. It continues after an error
 // and returns the first one.
@@ -72,7 +56,7 @@ func (a *Analysis) WriteFiles(dir string) error {
 	for _, file := range []struct {
 		name  string
 		write func(io.Writer) error
-	}{{report.PageFile, a.writePage}, {csvFile, a.writeCSV}, {runFile, a.writeRun}} {
+	}{{report.PageFile, a.writePage}, {csvFile, a.writeCSV}, {benchFile, a.writeBench}, {sample.RunFile, a.writeRun}} {
 		if err := report.WriteFile(filepath.Join(dir, file.name), file.write); err != nil && first == nil {
 			first = err
 		}

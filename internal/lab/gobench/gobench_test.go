@@ -3,6 +3,7 @@ package gobench_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/analyze"
 	"github.com/tarehq/tare/internal/lab/gobench"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
 	"github.com/tarehq/tare/internal/testkit/programs"
@@ -25,6 +27,10 @@ func TestProjectBenchmarksRunAndAreRows(t *testing.T) {
 		t.Fatal(names, err)
 	}
 	for _, name := range names {
+		experiment, err := gobench.ReadExperiment(filepath.Join(root, "experiments", name))
+		if err != nil {
+			t.Fatal(err)
+		}
 		run, _, err := gobench.Weigh(context.Background(), gobench.Options{
 			Root: root, Experiment: name, Out: t.TempDir(), Adjust: func(trials *gobench.Trials) {
 				*trials = gobench.Trials{Blocks: 1, Time: yamlfile.Duration(time.Millisecond), Procs: []lab.Cores{0}}
@@ -34,16 +40,17 @@ func TestProjectBenchmarksRunAndAreRows(t *testing.T) {
 			t.Fatal(err)
 		}
 		rows := 0
-		for _, g := range run.Groups {
+		for _, g := range run.Benchmarks.Groups {
 			rows += len(g.Rows)
 		}
 		want := 0
-		for _, e := range run.Entrants {
+		for i, e := range run.Entrants {
+			engine := experiment.Engines[i]
 			want += rows - len(e.Lacking)
-			if e.Absent != "" || len(e.Versions) != map[bool]int{true: 1, false: 2}[e.Module == ""] {
+			if e.Absent != "" || len(e.Versions) != map[bool]int{true: 1, false: 2}[engine.Module == ""] {
 				t.Errorf("%s: left out: %q; versions %q", e.Title, e.Absent, e.Versions)
 			}
-			source, err := filepath.Glob(filepath.Join(root, "contenders", "engines", e.Package, "*_test.go"))
+			source, err := filepath.Glob(filepath.Join(root, "contenders", "engines", engine.Package, "*_test.go"))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -51,13 +58,13 @@ func TestProjectBenchmarksRunAndAreRows(t *testing.T) {
 				t.Errorf("%s has %d benchmarks and %d rows", e.Title, n, rows-len(e.Lacking))
 			}
 		}
-		for _, s := range run.Samples {
-			if s.Failure != "" || s.Ns <= 0 || s.Iterations == 0 {
-				t.Errorf("%s of %s: %+v", s.Row, s.Engine, s)
+		for _, r := range run.Records {
+			if r.Failure != "" || r.Values["ns/op"] <= 0 || r.Iterations == 0 {
+				t.Errorf("%s of %s: %+v", r.Scenario.Name, r.Contender, r)
 			}
 		}
-		if len(run.Samples) != want || want == 0 {
-			t.Errorf("%d benchmarks ran, want %d", len(run.Samples), want)
+		if len(run.Records) != want || want == 0 {
+			t.Errorf("%d benchmarks ran, want %d", len(run.Records), want)
 		}
 	}
 }
@@ -149,14 +156,15 @@ func TestFailuresAreIsolated(t *testing.T) {
 		t.Fatal(err)
 	}
 	ran := make(map[string]int)
-	for _, s := range run.Samples {
-		ran[s.Engine+s.Row]++
+	for _, r := range run.Records {
+		name := r.Contender + r.Scenario.Name
+		ran[name]++
 		want := map[string]string{
 			"twoB": "a wrong response", "twoC": "panic: out of order",
 			"twoD": "no result in its output:\nand no result",
-		}[s.Engine+s.Row]
-		if (s.Failure != "") != (want != "") || !strings.Contains(s.Failure, want) {
-			t.Errorf("%s%s failed with %q, want %q", s.Engine, s.Row, s.Failure, want)
+		}[name]
+		if (r.Failure != "") != (want != "") || !strings.Contains(r.Failure, want) {
+			t.Errorf("%s failed with %q, want %q", name, r.Failure, want)
 		}
 	}
 	for name, want := range map[string]int{
@@ -230,8 +238,8 @@ func TestSeedDeterminesOrderAndBlockRunsEachBenchmarkOnce(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range run.Samples {
-			orders[i] = append(orders[i], s.Engine+s.Row+strconv.Itoa(s.Procs))
+		for _, r := range run.Records {
+			orders[i] = append(orders[i], r.Contender+r.Scenario.Name+strconv.Itoa(r.Procs))
 		}
 	}
 	sorted := func(s []string) []string { return slices.Sorted(slices.Values(s)) }
@@ -285,6 +293,99 @@ func TestMalformedExperimentsAreRejected(t *testing.T) {
 		if _, err := gobench.Prepare(context.Background(), gobench.Options{Root: root, Experiment: "x"}); err == nil ||
 			!strings.Contains(err.Error(), want) {
 			t.Errorf("%q: got %v, want %s", text, err, want)
+		}
+	}
+}
+
+const targeted = `title: t
+module: .
+control: one
+engines:
+  - {name: one, title: One, package: ./one, prefix: One}
+  - {name: parts, title: Parts, package: ./parts, part: mine}
+quick: {blocks: 6, benchtime: 1ns}
+full: {blocks: 6, benchtime: 1ns}
+targets:
+  - {name: row-1, benchmark: A, gomaxprocs: 1, once: true, blocks: 7, targets: [
+      {contender: parts, metric: laps/op, reference: one, require: <= 3}, {contender: parts, metric: laps/op, require: <= 1}]}
+  - {name: row-2, benchmark: A, gomaxprocs: 2, targets: [{contender: parts, metric: laps/op, reference: one, aim: <= 1}]}
+counts:
+  - {name: all, rows: "row-*", contender: parts, metric: laps/op, reference: one, within: 3, require: ">= 2"}
+`
+
+// Targets of benchmarks are compared like those of servers.
+func TestTargetsOfBenchmarks(t *testing.T) {
+	root := project(t, targeted)
+	for name, text := range map[string]string{
+		"one": "package a\n\nimport \"testing\"\n\nfunc BenchmarkOneA(b *testing.B) { b.ReportMetric(1, \"laps/op\") }\n",
+		"parts": "package a\n\nimport \"testing\"\n\nfunc BenchmarkA(b *testing.B) {\n" +
+			"\tb.Run(\"mine\", func(b *testing.B) { b.ReportMetric(2, \"laps/op\") })\n" +
+			"\tb.Run(\"other\", func(b *testing.B) { b.Fatal(\"not mine\") })\n}\n",
+	} {
+		file := filepath.Join(root, name, "a_test.go")
+		err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o755), os.WriteFile(file, []byte(text), 0o600))
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	run, _, err := gobench.Weigh(t.Context(), gobench.Options{Root: root, Experiment: "x"})
+	if err != nil || !run.Complete() {
+		t.Fatal(run, err)
+	}
+	if n := len(run.Records); n != 2*7+2*6 {
+		t.Errorf("%d records, want two of each block", n)
+	}
+	var got []string
+	for _, r := range analyze.Analyze(run).Targets {
+		got = append(got, fmt.Sprint(r.Row, " ", r.Value.Mid, " ", r.Standing))
+	}
+	want := []string{"row-1 2 met", "row-1 2 MISSED", "row-2 2 ", "all 2 met"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	run, _, err = gobench.Weigh(t.Context(), gobench.Options{
+		Root: root, Experiment: "x", Only: []string{"row-2"}, Out: filepath.Join(root, "out"),
+	})
+	if err != nil || len(run.Targets) != 1 { // a count of other rows is left out
+		t.Errorf("%+v, %v", run.Targets, err)
+	}
+}
+
+func TestMalformedTargetsAreRejected(t *testing.T) {
+	for old, test := range map[string]struct{ new, want string }{
+		"benchmark: A, ":    {"", "targets: want name, benchmark and targets"},
+		"gomaxprocs: 1":     {"gomaxprocs: 9999", "gomaxprocs: want 0 to 1024, got 9999"},
+		"reference: one":    {"reference: six", `want names of engines, got "parts" and "six"`},
+		"metric: laps/op, ": {"", "metric is missing"},
+		"within: 3":         {"within: 0", "counts: want rows, a pattern, and within"},
+		"row-*":             {"other-*", "counts: want rows, a pattern, and within"},
+		"targets:\n":        {"groups: [{title: g, rows: [A]}]\ntargets:\n", "groups and targets exclude each other"},
+		"benchtime: 1ns}":   {"benchtime: 1ns, gomaxprocs: [1]}", "gomaxprocs: targets have their own"},
+	} {
+		text := strings.Replace(targeted, old, test.new, 1)
+		_, err := gobench.ReadExperiment(filepath.Join(project(t, text), "experiments", "x"))
+		if err == nil || !strings.Contains(err.Error(), test.want) {
+			t.Errorf("%s: got %v, want %s", old, err, test.want)
+		}
+	}
+}
+
+// The rows of the project are benchmarks.
+func TestTargetsOfTheProjectAreBenchmarks(t *testing.T) {
+	root := programs.Root(t)
+	all, err := gobench.FindTargets(root)
+	if err != nil || len(all) == 0 {
+		t.Fatal(all, err)
+	}
+	for _, e := range all {
+		run, err := gobench.Prepare(t.Context(), gobench.Options{Root: root, Experiment: "targets/" + e.Name})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, x := range run.Entrants {
+			if x.Absent != "" || len(x.Lacking) > 0 {
+				t.Errorf("%s: %s is left out: %q; without %q", e.Name, x.Title, x.Absent, x.Lacking)
+			}
 		}
 	}
 }

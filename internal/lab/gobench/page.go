@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/stat"
 	"github.com/tarehq/tare/internal/page"
 )
@@ -30,7 +29,7 @@ func (a *Analysis) pageFuncs() template.FuncMap {
 		"times":       times,
 		"interval":    interval,
 		"count":       count,
-		"control":     func() string { return a.control().Title },
+		"control":     func() string { return a.Control().Title },
 		"confidence":  func() string { return fmt.Sprintf("%.0f %%", 100*stat.Confidence) },
 		"join":        func(words []string) string { return strings.Join(words, ", ") },
 		"seconds": func(s float64) string {
@@ -38,9 +37,4 @@ func (a *Analysis) pageFuncs() template.FuncMap {
 		},
 		"gb": func(bytes uint64) string { return fmt.Sprintf("%.1f GB", float64(bytes)/1e9) },
 	}
-}
-
-// Command returns the command line that repeats the run.
-func (r *Run) Command() string {
-	return sample.CommandLine(append([]string{r.Experiment}, r.Flags...), r.Seed, nil)
 }

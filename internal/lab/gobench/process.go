@@ -35,6 +35,7 @@ const (
 type binary struct {
 	path       string
 	dir        string   // working directory of its benchmarks
+	part       string   // see Engine.Part
 	benchmarks []string // names without "Benchmark"
 	versions   []string
 }
@@ -52,7 +53,7 @@ func compile(ctx context.Context, tools *contender.Tools, module, experiment str
 	if _, err := command(ctx, module, tools.GoEnv, "go", args...); err != nil {
 		return nil, fmt.Errorf("go test -c %s: %w", e.Package, err)
 	}
-	b := &binary{path: path, dir: filepath.Join(module, e.Package)}
+	b := &binary{path: path, dir: filepath.Join(module, e.Package), part: e.Part}
 	if _, err := os.Stat(path); err != nil {
 		return nil, fmt.Errorf("%s has no benchmarks", e.Package)
 	}
@@ -82,21 +83,32 @@ func versions(ctx context.Context, env []string, path, dir, module string) ([]st
 	return []string{info.GoVersion, strings.TrimSpace(string(out))}, err
 }
 
-// run runs one benchmark once, in a process with GOMAXPROCS procs. The error contains the output.
-func (b *binary) run(ctx context.Context, name string, procs int, d time.Duration) (Figures, int, error) {
-	limit := slack*d + spare
+// run runs one benchmark once, in a process with GOMAXPROCS procs, for a time or for a number of
+// iterations such as 1x. It returns the figures by unit. The error contains the output.
+func (b *binary) run(ctx context.Context, name string, procs int, length string) (map[string]float64, int, error) {
+	limit := spare
+	if d, err := time.ParseDuration(length); err == nil {
+		limit += slack * d
+	} else {
+		limit *= slack
+	}
+	pattern := "^Benchmark" + name + "$"
+	if b.part != "" {
+		name += "/" + b.part
+		pattern += "/^" + b.part + "$"
+	}
 	out, err := command(ctx, b.dir, []string{"GOMAXPROCS=" + strconv.Itoa(procs)}, b.path,
-		"-test.run", "^$", "-test.bench", "^Benchmark"+name+"$", "-test.benchmem", "-test.count", "1",
-		"-test.benchtime", d.String(), "-test.timeout", limit.String())
+		"-test.run", "^$", "-test.bench", pattern, "-test.benchmem", "-test.count", "1",
+		"-test.benchtime", length, "-test.timeout", limit.String())
 	if err != nil {
-		return Figures{}, 0, err
+		return nil, 0, err
 	}
 	return parse(out, name)
 }
 
 // parse parses the one result of a benchmark in its process's output. The name in the output may
 // end in GOMAXPROCS.
-func parse(output []byte, name string) (f Figures, iterations int, err error) {
+func parse(output []byte, name string) (values map[string]float64, iterations int, err error) {
 	r := benchfmt.NewReader(bytes.NewReader(output), name)
 	for r.Scan() {
 		result, ok := r.Result().(*benchfmt.Result)
@@ -104,37 +116,23 @@ func parse(output []byte, name string) (f Figures, iterations int, err error) {
 			continue // not a result
 		}
 		if full, _, _ := strings.Cut(string(result.Name), "-"); full != name || iterations > 0 {
-			return f, 0, fmt.Errorf("want one result of %s, got one of %s", name, result.Name)
+			return nil, 0, fmt.Errorf("want one result of %s, got one of %s", name, result.Name)
 		}
-		var has [3]bool
-		f.Ns, has[0] = value(result, "ns/op")
-		f.Bytes, has[1] = value(result, "B/op")
-		f.Allocs, has[2] = value(result, "allocs/op")
-		if has != [3]bool{true, true, true} {
-			return f, 0, fmt.Errorf("the result of %s lacks ns/op, B/op or allocs/op", name)
+		iterations, values = result.Iters, make(map[string]float64)
+		for _, v := range result.Values {
+			if v.OrigUnit != "" { // the reader converts some units
+				v.Value, v.Unit = v.OrigValue, v.OrigUnit
+			}
+			values[v.Unit] = v.Value
 		}
-		iterations = result.Iters
 	}
 	if err := r.Err(); err != nil {
-		return f, 0, err
+		return nil, 0, err
 	}
 	if iterations == 0 {
-		return f, 0, fmt.Errorf("no result in its output:\n%s", last(output))
+		return nil, 0, fmt.Errorf("no result in its output:\n%s", last(output))
 	}
-	return f, iterations, nil
-}
-
-// value returns a figure in its original unit: the reader converts some units.
-func value(r *benchfmt.Result, unit string) (float64, bool) {
-	for _, v := range r.Values {
-		switch unit {
-		case v.OrigUnit:
-			return v.OrigValue, true
-		case v.Unit:
-			return v.Value, true
-		}
-	}
-	return 0, false
+	return values, iterations, nil
 }
 
 // command runs a program and returns its standard output. When ctx ends, it kills the program and

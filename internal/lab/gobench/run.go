@@ -1,6 +1,7 @@
 package gobench
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,82 +49,31 @@ type Progress struct {
 	Procs         int
 }
 
-// Run is a run's samples, with the experiment and the environment.
-type Run struct {
-	Tool        string             `json:"tool"`
-	Experiment  string             `json:"experiment"`
-	Flags       []string           `json:"flags"`
-	Title       string             `json:"title"`
-	Question    string             `json:"question"`
-	Source      string             `json:"source"`
-	Started     time.Time          `json:"started"`
-	Seconds     float64            `json:"seconds"`
-	Seed        uint64             `json:"seed"`
-	Blocks      int                `json:"blocks"`
-	Time        time.Duration      `json:"benchtimeNs"`
-	Procs       []int              `json:"gomaxprocs"`
-	Environment sample.Environment `json:"environment"`
-	Control     string             `json:"control"`
-	Entrants    []Entrant          `json:"engines"`
-	Groups      []Group            `json:"groups"` // of the rows that take part
-	Samples     []Sample           `json:"samples"`
-	Published   []Published        `json:"published"`
-	Why         string             `json:"why"` // why figures may differ from the published ones
-	Warnings    []string           `json:"warnings"`
-}
-
-// Entrant is an engine of a run.
-type Entrant struct {
-	Engine
-	Versions []string `json:"versions"`
-	Absent   string   `json:"absent"`  // why it was left out, or ""
-	Lacking  []string `json:"lacking"` // rows for which it has no benchmark
-}
-
-// Sample is one process that ran one benchmark.
-type Sample struct {
-	Block      int    `json:"block"` // from 1
-	Procs      int    `json:"gomaxprocs"`
-	Row        string `json:"row"`
-	Engine     string `json:"engine"`
-	Iterations int    `json:"iterations"`
-	Figures
-	Failure string `json:"failure"` // or ""
-}
-
-// Complete reports whether all engines took part, all samples succeeded and there were no warnings.
-func (r *Run) Complete() bool {
-	return !slices.ContainsFunc(r.Entrants, func(e Entrant) bool { return e.Absent != "" }) &&
-		!slices.ContainsFunc(r.Samples, func(s Sample) bool { return s.Failure != "" }) && len(r.Warnings) == 0
-}
-
-// runner carries out one run.
+// runner carries out one run. It is a trial.Source.
 type runner struct {
 	Options
-	run      *Run
-	module   string
-	binaries map[string]*binary // by engine
-	failures map[slot]int
-	journal  *journal // nil if results cannot be written
-	dir      string
-}
-
-// condition is a row with a number of threads.
-type condition struct {
-	procs int
-	row   string
+	experiment *Experiment
+	engines    []Engine // those that take part
+	run        *sample.Run
+	module     string
+	blocks     int // of rows without their own
+	rows       map[sample.Condition]*TargetRow
+	binaries   map[string]*binary // by engine
+	failures   map[slot]int
+	journal    *sample.Journal // nil if results cannot be written
+	dir        string
 }
 
 // slot is a benchmark of an engine under a condition.
 type slot struct {
-	condition
+	sample.Condition
 	engine string
 }
 
-// Weigh runs an experiment and writes each result to disk at once. It returns what was measured
-// even after an error; run is nil if nothing was measured. The error is ctx's or the reason why the
-// run ended early.
-func Weigh(ctx context.Context, o Options) (run *Run, dir string, err error) {
+// Weigh runs an experiment and writes each result to the journal at once. It returns what was
+// measured even after an error; run is nil if nothing was measured. The error is ctx's or the
+// reason why the run ended early.
+func Weigh(ctx context.Context, o Options) (run *sample.Run, dir string, err error) {
 	w, err := prepare(ctx, o)
 	if err != nil {
 		return nil, "", err
@@ -131,14 +81,14 @@ func Weigh(ctx context.Context, o Options) (run *Run, dir string, err error) {
 	w.openResults()
 	err = w.measure(ctx)
 	if w.journal != nil {
-		err = errors.Join(err, w.journal.close())
+		err = errors.Join(err, w.journal.Close())
 	}
 	w.run.Seconds = time.Since(w.run.Started).Seconds()
 	return w.run, w.dir, err
 }
 
 // Prepare compiles an experiment's benchmarks. It does not run them.
-func Prepare(ctx context.Context, o Options) (*Run, error) {
+func Prepare(ctx context.Context, o Options) (*sample.Run, error) {
 	w, err := prepare(ctx, o)
 	if err != nil {
 		return nil, err
@@ -162,14 +112,13 @@ func prepare(ctx context.Context, o Options) (*runner, error) {
 	if o.Adjust != nil {
 		o.Adjust(&trials)
 	}
-	if key, fault := trials.fault(); fault != nil {
+	if key, fault := trials.fault(len(e.Targets) > 0); fault != nil {
 		return nil, &lab.UsageError{Option: key, What: fault.Error()}
 	}
-	groups, engines, err := e.chosen(o.Only)
-	if err != nil {
+	if err := e.choose(o.Only); err != nil {
 		return nil, err
 	}
-	if _, err := os.Stat(filepath.Join(o.Out, benchFile)); o.Out != "" && err == nil {
+	if _, err := os.Stat(filepath.Join(o.Out, sample.JournalFile)); o.Out != "" && err == nil {
 		return nil, &lab.UsageError{
 			Option: lab.OptionOut, What: fmt.Sprintf("%q holds the results of another run; name another folder", o.Out),
 		}
@@ -181,17 +130,19 @@ func prepare(ctx context.Context, o Options) (*runner, error) {
 		o.Seed = 1 + rand.Uint64N(1<<32)
 	}
 	w := &runner{
-		Options: o, module: filepath.Join(o.Root, e.Module), binaries: make(map[string]*binary),
-		failures: make(map[slot]int),
+		Options: o, experiment: e, module: filepath.Join(o.Root, e.Module), blocks: trials.Blocks,
+		rows: make(map[sample.Condition]*TargetRow), binaries: make(map[string]*binary), failures: make(map[slot]int),
 	}
-	w.run = &Run{
+	w.run = &sample.Run{
 		Tool: labrun.Version(), Experiment: e.Name, Flags: o.Flags, Title: e.Title,
-		Question: e.Question, Source: e.Source,
-		Started: time.Now(), Seed: o.Seed, Blocks: trials.Blocks, Time: time.Duration(trials.Time),
-		Procs: threads(trials.Procs), Environment: labrun.Environment(runtime.NumCPU()), Control: e.Control,
-		Groups: groups, Published: published, Why: e.Published.Why,
+		Question: e.Question, Source: e.Source, Started: time.Now(), Seed: o.Seed, Blocks: trials.Blocks,
+		Measure: time.Duration(trials.Time), Environment: labrun.Environment(runtime.NumCPU()),
+		Benchmarks: &sample.Benchmarks{
+			Groups: e.groups(), Procs: threads(trials.Procs), Published: published, Why: e.Published.Why,
+		},
 	}
-	return w, w.compile(ctx, engines)
+	w.addConditions(trials.areExact)
+	return w, w.compile(ctx)
 }
 
 // threads returns the values of GOMAXPROCS without duplicates.
@@ -207,51 +158,92 @@ func threads(all []lab.Cores) (procs []int) {
 	return procs
 }
 
-// chosen returns the engines and rows that only names. If it names no engine it returns all
-// engines, and likewise for rows.
-func (e *Experiment) chosen(only []string) (groups []Group, engines []Engine, err error) {
+// choose leaves out the engines and rows that only does not name. If it names no engine, all
+// engines take part, and likewise for rows.
+func (e *Experiment) choose(only []string) error {
 	rows := e.Rows()
 	var names []string
 	for _, x := range e.Engines {
 		names = append(names, x.Name)
 	}
-	var wantEngines, wantRows []string
+	var engines, wanted []string
 	for _, name := range only {
 		switch {
 		case slices.Contains(names, name):
-			wantEngines = append(wantEngines, name)
+			engines = append(engines, name)
 		case slices.Contains(rows, name):
-			wantRows = append(wantRows, name)
+			wanted = append(wanted, name)
 		default:
-			return nil, nil, &lab.UsageError{
+			return &lab.UsageError{
 				Option: lab.OptionOnly, What: fmt.Sprintf("%q is not in %s; want engines (%s) or rows (%s)",
 					name, e.Name, strings.Join(names, ", "), strings.Join(rows, ", ")),
 			}
 		}
 	}
-	for _, x := range e.Engines {
-		if len(wantEngines) == 0 || x.Name == e.Control || slices.Contains(wantEngines, x.Name) {
-			engines = append(engines, x)
-		}
+	e.Engines = slices.DeleteFunc(e.Engines, func(x Engine) bool {
+		return len(engines) > 0 && x.Name != e.Control && !slices.Contains(engines, x.Name)
+	})
+	if len(wanted) == 0 {
+		return nil
 	}
+	isOther := func(row string) bool { return !slices.Contains(wanted, row) }
+	for i := range e.Groups {
+		e.Groups[i].Rows = slices.DeleteFunc(slices.Clone(e.Groups[i].Rows), isOther)
+	}
+	e.Groups = slices.DeleteFunc(e.Groups, func(g Group) bool { return len(g.Rows) == 0 })
+	e.Targets = slices.DeleteFunc(e.Targets, func(r TargetRow) bool { return isOther(r.Name) })
+	e.Counts = slices.DeleteFunc(e.Counts, func(c Count) bool { return slices.ContainsFunc(c.of(rows), isOther) })
+	return nil
+}
+
+// groups returns the groups as a run holds them.
+func (e *Experiment) groups() (all []sample.Group) {
 	for _, g := range e.Groups {
-		if len(wantRows) > 0 {
-			g.Rows = slices.DeleteFunc(slices.Clone(g.Rows),
-				func(row string) bool { return !slices.Contains(wantRows, row) })
-		}
-		if len(g.Rows) > 0 {
-			groups = append(groups, g)
+		all = append(all, sample.Group(g))
+	}
+	return all
+}
+
+// addConditions adds a condition for each row, with each number of threads unless the row has its
+// own, and the targets of the rows.
+func (w *runner) addConditions(areExact bool) {
+	add := func(row *TargetRow, procs int) {
+		c := sample.Condition{Procs: procs, Scenario: sample.Scenario{Name: row.Name}}
+		w.run.Conditions = append(w.run.Conditions, c)
+		w.rows[c] = row
+	}
+	for _, procs := range w.run.Benchmarks.Procs {
+		for _, g := range w.run.Benchmarks.Groups {
+			for _, name := range g.Rows {
+				add(&TargetRow{Name: name, Benchmark: name}, procs)
+			}
 		}
 	}
-	return groups, engines, nil
+	for i := range w.experiment.Targets {
+		row := &w.experiment.Targets[i]
+		if areExact {
+			row.Blocks = 0
+		}
+		add(row, cmp.Or(row.Procs, runtime.NumCPU()))
+		for _, t := range row.Targets {
+			w.run.Targets = append(w.run.Targets, t.Of(row.Name))
+		}
+	}
+	for _, c := range w.experiment.Counts {
+		w.run.Targets = append(w.run.Targets, c.target(w.experiment.Rows()))
+	}
 }
 
 // compile compiles the engines' benchmarks. An engine that cannot be compiled is left out.
-func (w *runner) compile(ctx context.Context, engines []Engine) error {
-	for _, e := range engines {
+func (w *runner) compile(ctx context.Context) error {
+	for i := range w.experiment.Engines {
+		e := &w.experiment.Engines[i]
 		w.logf("compiling the benchmarks of %s", e.Title)
-		entrant := Entrant{Engine: e}
-		b, err := compile(ctx, w.Tools, w.module, w.Experiment, &e)
+		entrant := sample.Entrant{Name: e.Name, Title: e.Title, Kind: sample.Way, Runtime: "Go", Prefix: e.Prefix}
+		if e.Name == w.experiment.Control {
+			entrant.Kind = sample.Control
+		}
+		b, err := w.compiled(ctx, e)
 		switch {
 		case ctx.Err() != nil:
 			return ctx.Err()
@@ -261,11 +253,10 @@ func (w *runner) compile(ctx context.Context, engines []Engine) error {
 		default:
 			entrant.Versions = b.versions
 			w.binaries[e.Name] = b
-			for _, g := range w.run.Groups {
-				for _, row := range g.Rows {
-					if !slices.Contains(b.benchmarks, e.Prefix+row) {
-						entrant.Lacking = append(entrant.Lacking, row)
-					}
+			for _, c := range w.run.Conditions {
+				name, has := c.Scenario.Name, slices.Contains(b.benchmarks, e.Prefix+w.rows[c].Benchmark)
+				if !has && !slices.Contains(entrant.Lacking, name) {
+					entrant.Lacking = append(entrant.Lacking, name)
 				}
 			}
 		}
@@ -274,22 +265,44 @@ func (w *runner) compile(ctx context.Context, engines []Engine) error {
 	return nil
 }
 
-// conditions returns all rows with all numbers of threads.
-func (w *runner) conditions() (all []condition) {
-	for _, procs := range w.run.Procs {
-		for _, g := range w.run.Groups {
-			for _, row := range g.Rows {
-				all = append(all, condition{procs, row})
-			}
+// compiled returns the benchmarks of an engine. Engines with one package share the program.
+func (w *runner) compiled(ctx context.Context, e *Engine) (*binary, error) {
+	for i := range w.experiment.Engines {
+		other := &w.experiment.Engines[i]
+		b := w.binaries[other.Name]
+		if b == nil || other.Package != e.Package {
+			continue
 		}
+		same := *b
+		same.part = e.Part
+		var err error
+		same.versions, err = versions(ctx, w.Tools.GoEnv, same.path, same.dir, e.Module)
+		return &same, err
 	}
-	return all
+	return compile(ctx, w.Tools, w.module, filepath.Base(w.Experiment), e)
+}
+
+// openResults makes the results folder and the journal. If that fails, the run continues and
+// reports on the terminal only.
+func (w *runner) openResults() {
+	dir, err := labrun.ResultsDir(cmp.Or(w.Results, w.Root), w.Out, w.run.Started)
+	if err == nil {
+		w.journal, err = sample.NewJournal(filepath.Join(dir, sample.JournalFile))
+	}
+	if err != nil {
+		w.warn("results cannot be written to disk: %v", err)
+		return
+	}
+	w.dir = dir
 }
 
 // measure runs all blocks.
 func (w *runner) measure(ctx context.Context) error {
-	loop := trial.Loop[condition, Sample]{
-		Conditions: w.conditions(), Blocks: w.run.Blocks, Seed: w.Seed, Keep: w.keep,
+	for _, row := range w.experiment.Targets {
+		w.run.Blocks = max(w.run.Blocks, row.Blocks)
+	}
+	loop := trial.Loop{
+		Conditions: w.run.Conditions, Blocks: w.run.Blocks, Seed: w.Seed, Keep: w.keep,
 	}
 	last, err := loop.Run(ctx, w)
 	if err != nil {
@@ -300,63 +313,66 @@ func (w *runner) measure(ctx context.Context) error {
 
 // Measure implements trial.Source: it runs the row's benchmark of each engine, in random order.
 // These processes follow each other, because they are compared.
-func (w *runner) Measure(ctx context.Context, turn trial.Turn[condition]) (all []Sample, err error) {
+func (w *runner) Measure(ctx context.Context, turn trial.Turn) (all []sample.Record, err error) {
 	random := rand.New(rand.NewPCG(w.Seed, uint64(turn.Done)))
+	c, row := turn.Condition, w.rows[turn.Condition]
+	if turn.Block > cmp.Or(row.Blocks, w.blocks) {
+		return nil, nil
+	}
 	for _, i := range random.Perm(len(w.run.Entrants)) {
 		e := &w.run.Entrants[i]
-		c := turn.Condition
-		if e.Absent != "" || slices.Contains(e.Lacking, c.row) || w.failures[slot{c, e.Name}] >= failuresToDrop {
+		if e.Absent != "" || slices.Contains(e.Lacking, row.Name) || w.failures[slot{c, e.Name}] >= failuresToDrop ||
+			!row.concerns(e.Name) {
 			continue
 		}
 		w.follow(turn, e)
-		s := Sample{Block: turn.Block, Procs: c.procs, Row: c.row, Engine: e.Name}
-		s.Figures, s.Iterations, err = w.binaries[e.Name].run(ctx, e.Prefix+c.row, c.procs, w.run.Time)
+		r := sample.Record{Block: turn.Block, Condition: c, Contender: e.Name, Start: time.Now()}
+		length := w.run.Measure.String()
+		if row.Once {
+			length = "1x"
+		}
+		r.Values, r.Iterations, err = w.binaries[e.Name].run(ctx, e.Prefix+row.Benchmark, c.Procs, length)
 		if ctx.Err() != nil {
 			return all, ctx.Err()
 		}
 		if err != nil {
-			s.Failure = err.Error()
+			r.Failure = err.Error()
 		}
-		all = append(all, s)
+		all = append(all, r)
 	}
 	return all, nil
 }
 
-// keep adds a sample to the run and to the journal.
-func (w *runner) keep(s Sample) {
-	w.run.Samples = append(w.run.Samples, s)
-	name := w.entrant(s.Engine).Prefix + s.Row
-	if s.Failure != "" {
-		w.failures[slot{condition{s.Procs, s.Row}, s.Engine}]++
-		w.logf("failed: %s, GOMAXPROCS %d, block %d: %s", name, s.Procs, s.Block, s.Failure)
-		return
+// keep adds a record to the run and to the journal.
+func (w *runner) keep(r sample.Record) {
+	w.run.Records = append(w.run.Records, r)
+	if r.Failure != "" {
+		w.failures[slot{r.Condition, r.Contender}]++
+		w.logf("failed: %s of %s, GOMAXPROCS %d, block %d: %s", r.Scenario.Name, r.Contender, r.Procs, r.Block,
+			r.Failure)
 	}
 	if w.journal == nil {
 		return
 	}
-	if err := w.journal.add(name, &s); err != nil {
+	if err := w.journal.Add(&r); err != nil {
 		w.warn("results are no longer written to disk: %v", err)
-		_ = w.journal.close()
+		_ = w.journal.Close()
 		w.journal = nil
 	}
 }
 
 // follow reports progress.
-func (w *runner) follow(turn trial.Turn[condition], e *Entrant) {
+func (w *runner) follow(turn trial.Turn, e *sample.Entrant) {
 	if w.Progress == nil {
 		return
 	}
 	// Package testing runs a benchmark several times until it takes its time.
-	each := turn.Each(2 * w.run.Time * time.Duration(len(w.run.Entrants)))
+	each := turn.Each(2 * w.run.Measure * time.Duration(len(w.run.Entrants)))
 	w.Progress(Progress{
-		Done: each * time.Duration(turn.Done), Total: each * time.Duration(len(w.conditions())*w.run.Blocks),
-		Block: turn.Block, Blocks: w.run.Blocks, Benchmark: e.Prefix + turn.Condition.row, Procs: turn.Condition.procs,
+		Done: each * time.Duration(turn.Done), Total: each * time.Duration(len(w.run.Conditions)*w.run.Blocks),
+		Block: turn.Block, Blocks: w.run.Blocks, Benchmark: e.Prefix + turn.Condition.Scenario.Name,
+		Procs: turn.Condition.Procs,
 	})
-}
-
-func (w *runner) entrant(name string) *Entrant {
-	i := slices.IndexFunc(w.run.Entrants, func(e Entrant) bool { return e.Name == name })
-	return &w.run.Entrants[i]
 }
 
 func (w *runner) logf(format string, args ...any) {

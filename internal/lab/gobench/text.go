@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/stat"
 	"github.com/tarehq/tare/internal/lab/table"
 )
@@ -43,7 +44,7 @@ func (a *Analysis) writeProblems(w io.Writer, d *table.Document) error {
 
 func (a *Analysis) writeTable(d *table.Document, t *Table) {
 	d.Heading("%s, GOMAXPROCS %d: nanoseconds, bytes and allocations per operation, and time divided by %s's",
-		t.Group.Title, t.Procs, a.control().Title)
+		t.Group.Title, t.Procs, a.Control().Title)
 	heads := []string{""}
 	for _, i := range t.Engines {
 		heads = append(heads, a.Entrants[i].Title, "B", "allocs")
@@ -73,7 +74,7 @@ func (a *Analysis) writeTable(d *table.Document, t *Table) {
 }
 
 // compared reports whether an engine is compared with the control, which it is not itself.
-func (a *Analysis) compared(engine int) bool { return a.Entrants[engine].Name != a.Control }
+func (a *Analysis) compared(engine int) bool { return a.Entrants[engine].Kind != sample.Control }
 
 // isPublished reports whether an engine has published ratios in a table.
 func (t *Table) isPublished(engine int) bool {
@@ -120,7 +121,7 @@ func (a *Analysis) Faults() (all []string) {
 		if e.Absent != "" {
 			all = append(all, fmt.Sprintf("LEFT OUT: %s: %s", e.Title, e.Absent))
 		}
-		for _, g := range a.Groups {
+		for _, g := range a.Benchmarks.Groups {
 			lacking := slices.DeleteFunc(slices.Clone(g.Rows),
 				func(row string) bool { return !slices.Contains(e.Lacking, row) })
 			switch len(lacking) {

@@ -7,22 +7,23 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/stat"
 )
 
 // Verdict returns a sentence for each group: how the engines' times compare with the control's.
 func (a *Analysis) Verdict() string {
 	var sentences []string
-	for i := range a.Groups {
+	for i := range a.Benchmarks.Groups {
 		var parts []string
 		for j := range a.Entrants {
-			if part := a.spread(&a.Groups[i], j); part != "" {
+			if part := a.spread(&a.Benchmarks.Groups[i], j); part != "" {
 				parts = append(parts, part)
 			}
 		}
 		if len(parts) > 0 {
 			sentences = append(sentences, fmt.Sprintf("%s, relative to %s's time: %s.",
-				a.Groups[i].Title, a.control().Title, strings.Join(parts, "; ")))
+				a.Benchmarks.Groups[i].Title, a.Control().Title, strings.Join(parts, "; ")))
 		}
 	}
 	if len(sentences) == 0 {
@@ -32,7 +33,7 @@ func (a *Analysis) Verdict() string {
 }
 
 // spread returns the range of an engine's ratios, measured and published, as text.
-func (a *Analysis) spread(g *Group, engine int) string {
+func (a *Analysis) spread(g *sample.Group, engine int) string {
 	var parts []string
 	for _, t := range a.Tables {
 		if t.Group != g {
@@ -81,15 +82,15 @@ func (a *Analysis) Shape() []string {
 	for i := range a.Entrants {
 		e := &a.Entrants[i]
 		rows := a.rowsOf(e)
-		if s := order(e, a.control(), rows); s != "" {
+		if s := order(e, a.Control(), rows); s != "" {
 			all = append(all, s)
 		}
 		if s := allocations(e, rows); s != "" {
 			all = append(all, s)
 		}
 	}
-	if len(all) > 0 && a.Why != "" {
-		all = append(all, a.Why)
+	if len(all) > 0 && a.Benchmarks.Why != "" {
+		all = append(all, a.Benchmarks.Why)
 	}
 	return all
 }
@@ -101,7 +102,7 @@ type labeledCell struct {
 }
 
 // rowsOf returns an engine's cells with both measured and published figures.
-func (a *Analysis) rowsOf(e *Entrant) (rows []labeledCell) {
+func (a *Analysis) rowsOf(e *sample.Entrant) (rows []labeledCell) {
 	for _, t := range a.Tables {
 		for _, row := range t.Rows {
 			for i := range row.Cells {
@@ -116,7 +117,7 @@ func (a *Analysis) rowsOf(e *Entrant) (rows []labeledCell) {
 
 // order returns a sentence about the rows in which an engine is faster or slower than the control
 // as published, and those in which it is not.
-func order(e, control *Entrant, rows []labeledCell) string {
+func order(e, control *sample.Entrant, rows []labeledCell) string {
 	var reversed, unclear []string
 	compared, closer, fewBlocks := 0, 0, ""
 	for _, r := range rows {
@@ -170,7 +171,7 @@ func names(labels []string) string {
 }
 
 // allocations returns a sentence about the rows for which no allocations were published.
-func allocations(e *Entrant, rows []labeledCell) string {
+func allocations(e *sample.Entrant, rows []labeledCell) string {
 	none := 0
 	var some []string
 	for _, r := range rows {

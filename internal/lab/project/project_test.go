@@ -26,7 +26,7 @@ func TestMain(m *testing.M) { os.Exit(testkit.Tests{M: m}.Run()) }
 func isCarried(name string) bool {
 	first, _, _ := strings.Cut(name, "/")
 	switch first {
-	case "faults", "cases":
+	case "faults":
 		return false
 	case "engines": // its benchmarks are tests
 		return true

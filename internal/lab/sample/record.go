@@ -42,7 +42,8 @@ type Record struct {
 	Alone string `json:"alone,omitempty"`
 
 	// Values are the figures of a Go benchmark, by unit; nil of servers under load.
-	Values map[string]float64 `json:"values,omitempty"`
+	Values     map[string]float64 `json:"values,omitempty"`
+	Iterations int                `json:"iterations,omitempty"` // of the benchmark
 
 	// Failure describes what failed. Then the record has no results.
 	Failure string `json:"failure,omitempty"`
@@ -116,7 +117,9 @@ func (r *Record) CPUPerRequest(role string) (user, sys time.Duration) {
 }
 
 // Timed reports whether the trial succeeded and its times are valid: it counted nothing.
-func (r *Record) Timed() bool { return r.Failure == "" && r.Load != nil && r.Attribution == nil }
+func (r *Record) Timed() bool {
+	return r.Failure == "" && (r.Load != nil || r.Values != nil) && r.Attribution == nil
+}
 
 // LoadTime returns the time of the contender's load; 0 if that failed.
 func (r *Record) LoadTime() time.Duration {

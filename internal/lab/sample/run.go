@@ -53,6 +53,8 @@ type Run struct {
 	Compare []Comparison `json:"compare"` // pairs of contenders that differ in one part
 	Targets []Target     `json:"targets,omitempty"`
 
+	Benchmarks *Benchmarks `json:"benchmarks,omitempty"` // nil if processes were loaded
+
 	Kernel []kernel.Row    `json:"kernel,omitempty"` // kernel settings of the write-up and of this machine
 	Tuned  []kernel.Change `json:"tuned,omitempty"`  // settings changed for the run
 
@@ -109,6 +111,9 @@ type Entrant struct {
 	Response    *equal.Response      `json:"answer"`
 	Differences []equal.Difference   `json:"differences"` // undeclared differences from the control's response
 	Declared    []DeclaredDifference `json:"declared"`    // differences that the experiment declares
+
+	Prefix  string   `json:"prefix,omitempty"`  // of an engine's benchmarks, after "Benchmark"
+	Lacking []string `json:"lacking,omitempty"` // benchmarks that the engine does not have
 
 	// Absent says why the contender did not take part to the end; otherwise it is empty.
 	Absent string `json:"absent,omitempty"`

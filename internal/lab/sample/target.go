@@ -15,6 +15,11 @@ type Target struct {
 
 	Require Limit `json:"require,omitzero"` // has to be met
 	Aim     Limit `json:"aim,omitzero"`     // is intended; missing it is no fault
+
+	// Rows makes the figure a number of rows: those in which the ratio of the metric is at most
+	// Within.
+	Rows   []string `json:"rows,omitempty"`
+	Within float64  `json:"within,omitempty"`
 }
 
 // Limit is the bound of a figure. The zero value is none.

@@ -4,25 +4,27 @@ import (
 	"context"
 	"math/rand/v2"
 	"time"
+
+	"github.com/tarehq/tare/internal/lab/sample"
 )
 
 // Source measures contenders: processes under load, or benchmarks.
-type Source[C comparable, R any] interface {
-	// Measure carries out one block under a condition and returns a result of each contender. A
-	// failure of a contender is in its result. The error is ctx's or the source's own.
-	Measure(ctx context.Context, turn Turn[C]) ([]R, error)
+type Source interface {
+	// Measure carries out one block under a condition and returns a record of each contender. A
+	// failure of a contender is in its record. The error is ctx's or the source's own.
+	Measure(ctx context.Context, turn Turn) ([]sample.Record, error)
 }
 
 // Turn is one block under one condition.
-type Turn[C comparable] struct {
+type Turn struct {
 	Block     int // from 1
-	Condition C
+	Condition sample.Condition
 	Done      int       // turns before this one
 	Began     time.Time // when the first turn began
 }
 
 // Each returns the time of a turn: the mean of those before, or the estimate in the first one.
-func (t *Turn[C]) Each(estimate time.Duration) time.Duration {
+func (t *Turn) Each(estimate time.Duration) time.Duration {
 	if t.Done == 0 {
 		return estimate
 	}
@@ -30,31 +32,31 @@ func (t *Turn[C]) Each(estimate time.Duration) time.Duration {
 }
 
 // Loop measures all conditions in each of a number of blocks, in random order.
-type Loop[C comparable, R any] struct {
-	Conditions []C
+type Loop struct {
+	Conditions []sample.Condition
 	Blocks     int    // at most
 	Seed       uint64 // of the order
 
-	Keep   func(R)                                      // receives each result
+	Keep   func(sample.Record)                          // receives each record
 	Enough func(blocks int, elapsed time.Duration) bool // is called after each block; nil is never enough
 }
 
 // Run carries out the loop. last is the block in which it ended.
-func (l *Loop[C, R]) Run(ctx context.Context, source Source[C, R]) (last int, err error) {
+func (l *Loop) Run(ctx context.Context, source Source) (last int, err error) {
 	random := rand.New(rand.NewPCG(l.Seed, uint64(len(l.Conditions))))
-	turn := Turn[C]{Began: time.Now()}
+	turn := Turn{Began: time.Now()}
 	for turn.Block < l.Blocks {
 		turn.Block++
 		for _, i := range random.Perm(len(l.Conditions)) {
 			turn.Condition = l.Conditions[i]
-			results, err := source.Measure(ctx, turn)
+			records, err := source.Measure(ctx, turn)
 			if ctx.Err() != nil {
 				return turn.Block, ctx.Err()
 			}
 			if err != nil {
 				return turn.Block, err
 			}
-			for _, r := range results {
+			for _, r := range records {
 				l.Keep(r)
 			}
 			turn.Done++

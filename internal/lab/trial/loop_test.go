@@ -7,23 +7,32 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/trial"
 )
 
 // recorder is a source that returns what it is requested to measure.
 type recorder struct {
-	turns []trial.Turn[string]
-	fail  func(turn trial.Turn[string]) error // may be nil
+	turns []trial.Turn
+	fail  func(turn trial.Turn) error // may be nil
 }
 
-func (r *recorder) Measure(_ context.Context, turn trial.Turn[string]) ([]string, error) {
+func (r *recorder) Measure(_ context.Context, turn trial.Turn) ([]sample.Record, error) {
 	r.turns = append(r.turns, turn)
 	if r.fail != nil {
 		if err := r.fail(turn); err != nil {
-			return []string{"lost"}, err
+			return []sample.Record{{Contender: "lost"}}, err
 		}
 	}
-	return []string{turn.Condition, turn.Condition + "'"}, nil
+	return []sample.Record{{Contender: "one"}, {Contender: "two"}}, nil
+}
+
+// named returns a condition for each name.
+func named(names ...string) (all []sample.Condition) {
+	for _, name := range names {
+		all = append(all, sample.Condition{Scenario: sample.Scenario{Name: name}})
+	}
+	return all
 }
 
 // Every block has every condition once, in an order that only the seed determines.
@@ -34,8 +43,8 @@ func TestLoopMeasuresEveryConditionInEveryBlock(t *testing.T) {
 		var first []string
 		for range 2 {
 			source, kept := new(recorder), 0
-			l := trial.Loop[string, string]{Conditions: conditions, Blocks: 3, Seed: seed}
-			l.Keep = func(string) { kept++ }
+			l := trial.Loop{Conditions: named(conditions...), Blocks: 3, Seed: seed}
+			l.Keep = func(sample.Record) { kept++ }
 			if _, err := l.Run(context.Background(), source); err != nil || kept != 2*3*len(conditions) {
 				t.Fatal(kept, err)
 			}
@@ -44,7 +53,7 @@ func TestLoopMeasuresEveryConditionInEveryBlock(t *testing.T) {
 				if turn.Block != 1+i/len(conditions) || turn.Done != i {
 					t.Errorf("turn %d is %+v", i, turn)
 				}
-				order = append(order, turn.Condition)
+				order = append(order, turn.Condition.Scenario.Name)
 			}
 			for block := range slices.Chunk(order, len(conditions)) {
 				if got := slices.Sorted(slices.Values(block)); !slices.Equal(got, conditions) {
@@ -71,19 +80,19 @@ func TestLoopEnds(t *testing.T) {
 	defer cancel()
 	broken := errors.New("broken")
 	for name, test := range map[string]struct {
-		fail func(trial.Turn[string]) error
+		fail func(trial.Turn) error
 		want error
 		last int
 		kept int
 	}{
 		"enough": {nil, nil, 4, 4 * 2},
-		"broken": {func(turn trial.Turn[string]) error {
+		"broken": {func(turn trial.Turn) error {
 			if turn.Block == 3 {
 				return broken
 			}
 			return nil
 		}, broken, 3, 2 * 2},
-		"interrupted": {func(turn trial.Turn[string]) error {
+		"interrupted": {func(turn trial.Turn) error {
 			if turn.Block == 2 {
 				cancel()
 			}
@@ -95,7 +104,7 @@ func TestLoopEnds(t *testing.T) {
 			ctx = context.Background()
 		}
 		kept := 0
-		l := trial.Loop[string, string]{Conditions: []string{"a"}, Blocks: 9, Keep: func(string) { kept++ },
+		l := trial.Loop{Conditions: named("a"), Blocks: 9, Keep: func(sample.Record) { kept++ },
 			Enough: func(blocks int, elapsed time.Duration) bool { return blocks == 4 && elapsed >= 0 }}
 		last, err := l.Run(ctx, &recorder{fail: test.fail})
 		if !errors.Is(err, test.want) || last != test.last || kept != test.kept {
