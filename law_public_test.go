@@ -18,7 +18,7 @@ var maxPublic = map[string]int{
 	"front":           25,
 	"front/conf":      117,
 	"front/files":     27,
-	"front/nginxconf": 9,
+	"front/nginxconf": 10,
 	"front/http3":     1,
 	"front/server":    35,
 }
