@@ -131,7 +131,8 @@ func TestShapeComparesWithPublished(t *testing.T) {
 	if want := "All, relative to Slow's time: Fast takes 0.50–2.00 at GOMAXPROCS 1 (published 0.40–0.90)."; a.Verdict() != want {
 		t.Errorf("got %q, want %q", a.Verdict(), want)
 	}
-	if got := Analyze(&sample.Run{Blocks: 1, Benchmarks: new(sample.Benchmarks)}).Verdict(); got != "No results can be compared." {
+	empty := &sample.Run{Blocks: 1, Benchmarks: new(sample.Benchmarks)}
+	if got := Analyze(empty).Verdict(); got != "No results can be compared." {
 		t.Errorf("an empty run: %q", got)
 	}
 }
