@@ -10,6 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/spf13/cobra"
+
 	"github.com/tarehq/tare/internal/lab"
 )
 
@@ -66,6 +68,28 @@ func TestErrorsOfTheLabNameFlags(t *testing.T) {
 	} {
 		if got := withFlags(test.err).Error(); got != test.want {
 			t.Errorf("got %q, want %q", got, test.want)
+		}
+	}
+}
+
+// Rows of targets have one load, from this process: flags that would change it are rejected.
+func TestTargetsRejectOtherGenerators(t *testing.T) {
+	for _, name := range []string{"on", "address", "agent-program", "profile", "rate"} {
+		var flags weighFlags
+		c := &cobra.Command{}
+		flags.define(c)
+		if err := flags.checkForTargets(); err != nil {
+			t.Fatal(err)
+		}
+		value := "10"
+		if name == "profile" {
+			value = "true"
+		}
+		if err := c.Flags().Set(name, value); err != nil {
+			t.Fatal(err)
+		}
+		if err := flags.checkForTargets(); err == nil || !strings.Contains(err.Error(), "--"+name+" does not apply") {
+			t.Errorf("%s: %v", name, err)
 		}
 	}
 }

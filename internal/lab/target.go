@@ -110,7 +110,7 @@ func (t *Target) problem() string {
 	case t.Contender == "":
 		return "contender is missing"
 	case !t.Metric.IsKnown():
-		return fmt.Sprintf("unknown metric %q", t.Metric)
+		return fmt.Sprintf("unknown metric %q: want a percentile such as p90, or one of %q", t.Metric, sample.TargetMetrics())
 	case t.Reference == "" && !t.Require.IsSet() && !t.Aim.IsSet():
 		return "want reference, require or aim"
 	case t.Require.IsSet() && t.Aim.IsSet() && t.Require.Least != t.Aim.Least:

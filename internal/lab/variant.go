@@ -49,7 +49,11 @@ func (w *runner) spec(name string) (*contender.Spec, error) {
 			return s, nil
 		}
 	}
-	return w.experiment.Spec(filepath.Join(w.Root, "contenders"), name)
+	s, err := w.experiment.Spec(filepath.Join(w.Root, "contenders"), name)
+	if err != nil {
+		return nil, yamlfile.Naming(filepath.Join(w.experiment.Dir, ExperimentFile), name, err)
+	}
+	return s, nil
 }
 
 // checkVariants returns a *yamlfile.Error for the first invalid variant.

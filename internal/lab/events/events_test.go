@@ -199,6 +199,22 @@ func TestProjectsExperimentsAreValid(t *testing.T) {
 	}
 }
 
+// A name that no contender has is reported where the experiment has it, and a role that a contender
+// lacks before anything happens.
+func TestUnknownNamesAreReported(t *testing.T) {
+	text := head + "cases:\n  - {name: a, title: a, about: a, contender: nosuch}\n"
+	_, err := events.Prepare(context.Background(), events.Options{Root: project(t, text), Experiment: "x"})
+	if err == nil || !strings.Contains(err.Error(), `experiment.yaml:10: "nosuch": no such contender`) {
+		t.Error(err)
+	}
+	text = head + "cases: [{name: a, title: a, about: a, contender: app, plan: [{at: 1s, do: kill, of: front}]}]\n"
+	r, _, err := events.Weigh(context.Background(), events.Options{Root: project(t, text), Experiment: "x"})
+	if err != nil || !strings.Contains(r.Cases[0].Absent, `no process "front"; want one of: application`) ||
+		len(r.Cases[0].Marks) > 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+}
+
 func TestUnknownCasesAreUsageErrors(t *testing.T) {
 	_, err := events.Prepare(context.Background(), events.Options{
 		Root:       project(t, head+"cases: [{name: a, title: a, about: a, contender: app}]\n"),

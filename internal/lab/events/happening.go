@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -37,6 +38,9 @@ type happening struct {
 
 // run lets all clients send requests while the plan happens.
 func (h *happening) run(ctx context.Context) error {
+	if err := h.checkRoles(); err != nil {
+		return err
+	}
 	h.restarting = make(map[string]time.Time)
 	h.crowd = &crowd{Crowd: h.experiment.Crowd, address: h.running.Address}
 	h.started = time.Now()
@@ -62,6 +66,18 @@ func (h *happening) run(ctx context.Context) error {
 		_ = h.running.Signal(role, syscall.SIGCONT)
 	}
 	return err
+}
+
+// checkRoles returns an error for a step that happens to a process that the contender lacks.
+func (h *happening) checkRoles() error {
+	for i := range h.plan {
+		s, roles := &h.plan[i], h.running.Roles()
+		if s.Of != "" && !slices.Contains(roles, s.Of) {
+			return fmt.Errorf("plan: %s: %s has no process %q; want one of: %s", s.text(), h.running.Name, s.Of,
+				strings.Join(roles, ", "))
+		}
+	}
+	return nil
 }
 
 // follow carries out the plan and takes samples until a time after the start.

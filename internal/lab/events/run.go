@@ -187,7 +187,7 @@ func (w *runner) prepared(ctx context.Context, c *Case) (*contender.Contender, e
 	}
 	spec, err := contender.Find(filepath.Join(w.Root, "contenders"), c.Contender)
 	if err != nil {
-		return nil, err
+		return nil, yamlfile.Naming(filepath.Join(w.experiment.Dir, lab.ExperimentFile), c.Contender, err)
 	}
 	spec.Set = c.Set
 	return w.Tools.Prepare(ctx, spec)

@@ -43,8 +43,12 @@ func (m Metric) IsCounted() bool { return m == Calls || m == Transfers }
 // IsKnown reports whether records of trials under load can have the metric.
 func (m Metric) IsKnown() bool {
 	_, isPercentile := m.percentile()
-	return isPercentile || slices.Contains(Metrics(), m) || m.IsCounted() ||
-		slices.Contains([]Metric{ApplicationCPU, FrontCPU, Bytes, Memory, Resting}, m)
+	return isPercentile || slices.Contains(TargetMetrics(), m)
+}
+
+// TargetMetrics returns the metrics of targets of trials under load. Percentiles have names, too.
+func TargetMetrics() []Metric {
+	return append(Metrics(), ApplicationCPU, FrontCPU, Bytes, Memory, Resting, Calls, Transfers)
 }
 
 // percentile returns the share of requests whose latency is at most that of the metric.
