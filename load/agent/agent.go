@@ -167,7 +167,12 @@ func (s *server) execute(ctx context.Context, c Command) error {
 		}
 	case c.Plan != nil:
 		if s.run != nil {
-			return errors.New("agent: received a plan while another one runs (wait for its result)")
+			select {
+			case <-s.run.over: // the next plan may precede the loop's notice of the end
+				<-s.run.done
+			default:
+				return errors.New("agent: received a plan while another one runs (wait for its result)")
+			}
 		}
 		s.begin(ctx, c.Plan)
 	case c.Start != nil:
@@ -195,7 +200,8 @@ func (s *server) begin(ctx context.Context, p *Plan) {
 		return
 	}
 	ctx, stop := context.WithCancel(ctx)
-	s.run = &run{server: s, plan: plan, start: make(chan Start, 1), stop: stop, done: make(chan struct{})}
+	s.run = &run{server: s, plan: plan, start: make(chan Start, 1), stop: stop,
+		over: make(chan struct{}), done: make(chan struct{})}
 	go s.run.execute(ctx)
 }
 

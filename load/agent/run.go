@@ -13,6 +13,7 @@ type run struct {
 	plan   load.Plan
 	start  chan Start // with room for one
 	stop   context.CancelFunc
+	over   chan struct{} // closed before the result is written: the controller may send the next plan
 	done   chan struct{} // closed when the result was written
 
 	// Only the goroutine that executes the run uses these.
@@ -50,6 +51,7 @@ func (r *run) execute(ctx context.Context) {
 			all = all[n:]
 		}
 	}
+	close(r.over)
 	out.wait(last)
 }
 

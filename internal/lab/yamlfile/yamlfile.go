@@ -63,8 +63,8 @@ func Read(name string, into any) (*File, error) {
 	return f, nil
 }
 
-// Naming returns an error about a name that a file contains, at the first line that has it. err is an
-// error about what has this name; if it is an *Error with a line of its own, Naming returns err.
+// Naming returns an error about a name that a file contains, at the first line that has it. err is
+// an error about what has this name; if it is an *Error with a line of its own, Naming returns err.
 func Naming(file, name string, err error) error {
 	what, ok := errors.AsType[*Error](err)
 	if !ok || what.Line > 0 {
