@@ -25,6 +25,7 @@ func optionFlags() map[lab.Option]string {
 		lab.OptionOnly:        "--only",
 		lab.OptionOut:         "--out",
 		lab.OptionTune:        "--tune",
+		lab.OptionGenerator:   "--on",
 		lab.OptionBuildA:      "--a",
 		lab.OptionBuildB:      "--b",
 	}

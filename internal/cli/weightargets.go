@@ -96,7 +96,7 @@ func weighTargets(ctx context.Context, env Env, flags *weighFlags) error {
 // checkForTargets rejects flags that do not apply to targets.
 func (f *weighFlags) checkForTargets() error {
 	for _, name := range []string{"scenarios", "cores", "connections", "rate", "sweep", "why", "profile", "tune",
-		"until", "within", "a", "b", "fail-if"} {
+		"until", "within", "a", "b", "fail-if", "on", "address", "agent-program"} {
 		if f.isSet(name) {
 			return fmt.Errorf("--%s does not apply to %s, whose rows determine the load", name, lab.TargetsDir)
 		}

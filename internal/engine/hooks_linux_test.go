@@ -200,7 +200,7 @@ var hookCases = map[string]hookCase{
 	}},
 	"idle timeout": {func(s *http.Server) { s.IdleTimeout = 50 * time.Millisecond },
 		func(c *hookClient) { c.send(get); c.awaitEnd() }},
-	"head timeout": {func(s *http.Server) { s.ReadHeaderTimeout = 50 * time.Millisecond },
+	"head timeout": {func(s *http.Server) { s.ReadHeaderTimeout = 500 * time.Millisecond },
 		func(c *hookClient) { io.WriteString(c, "GET / "); c.awaitEnd() }},
 	"no head in time": {func(s *http.Server) { s.ReadHeaderTimeout = 50 * time.Millisecond },
 		func(c *hookClient) { c.awaitEnd() }},

@@ -21,6 +21,7 @@ const (
 	OptionOnly        Option = "only"
 	OptionOut         Option = "out"
 	OptionTune        Option = "tune"
+	OptionGenerator   Option = "generator"
 	OptionBuildA      Option = "build A"
 	OptionBuildB      Option = "build B"
 )

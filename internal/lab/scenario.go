@@ -82,7 +82,7 @@ func (s *Scenario) problem() string {
 		return fmt.Sprintf("handshakes: want %s or %s, got %q", sample.Full, sample.Resumed, s.Handshakes)
 	case s.Handshakes != "" && (s.Streams > 1 || s.Rate > 0):
 		return "handshakes: excludes streams and rate"
-	case s.Rate < 0 || s.Rate > mostRate:
+	case !(s.Rate >= 0 && s.Rate <= mostRate):
 		return fmt.Sprintf("rate: want 0 to %d, got %v", mostRate, s.Rate)
 	}
 	return s.formProblem()
@@ -106,8 +106,9 @@ func (s *Scenario) formProblem() string {
 		}
 	}
 	for _, b := range s.Beside {
-		if !strings.HasPrefix(b.Path, "/") || b.Connections < 1 || b.Connections > maxConnections || b.Rate < 0 {
-			return fmt.Sprintf("beside: want path, connections from 1 to %d, and no rate below 0", maxConnections)
+		if !strings.HasPrefix(b.Path, "/") || b.Connections < 1 || b.Connections > maxConnections ||
+			!(b.Rate >= 0 && b.Rate <= mostRate) {
+			return fmt.Sprintf("beside: want path, connections from 1 to %d, and rate from 0 to %d", maxConnections, mostRate)
 		}
 	}
 	return ""

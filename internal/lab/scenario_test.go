@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tarehq/tare/internal/lab"
+	"github.com/tarehq/tare/internal/lab/remote"
 	"github.com/tarehq/tare/internal/lab/report"
 	"github.com/tarehq/tare/internal/lab/sample"
 	"github.com/tarehq/tare/internal/lab/yamlfile"
@@ -29,6 +30,9 @@ func TestMalformedScenariosAreRejected(t *testing.T) {
 		{"handshakes at a rate", "{name: a, connections: 8, handshakes: full, rate: 5}",
 			"handshakes: excludes streams and rate"},
 		{"rate", "{name: a, connections: 8, rate: -1}", "rate: want 0 to 10000000, got -1"},
+		{"rate that is no number", "{name: a, connections: 8, rate: .nan}", "rate: want 0 to 10000000, got NaN"},
+		{"load beside", "{name: a, connections: 8, beside: [{path: /x, connections: 1, rate: .inf}]}",
+			"beside: want path, connections from 1 to 18000, and rate from 0 to 10000000"},
 		{"twice", "{name: a, connections: 8}, {name: a, connections: 9}", `duplicate "a"`},
 	} {
 		t.Run(test.name, func(t *testing.T) {
@@ -64,6 +68,17 @@ func TestScenariosExcludeConnections(t *testing.T) {
 	})
 	var usage *lab.UsageError
 	if !errors.As(err, &usage) || usage.Option != lab.OptionConnections {
+		t.Errorf("got %v", err)
+	}
+}
+
+// Another machine generates no load beside a scenario's own.
+func TestLoadBesideIsThisProcess(t *testing.T) {
+	_, err := lab.Prepare(t.Context(), lab.Options{
+		Root: programs.Root(t), Experiment: "targets/server", Scenarios: []string{"one-in-ten-sleeps"},
+		Generator: new(remote.Generator),
+	})
+	if usage, ok := errors.AsType[*lab.UsageError](err); !ok || usage.Option != lab.OptionGenerator {
 		t.Errorf("got %v", err)
 	}
 }

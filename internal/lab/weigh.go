@@ -246,8 +246,13 @@ func (w *runner) check() error {
 				len(w.cpus), cores)
 		}
 	}
-	if w.Until.Width < 0 || w.Until.Within < 0 {
+	if !(w.Until.Width >= 0) || w.Until.Within < 0 {
 		return usageErrorf(OptionUntil, "want a percentage and a time above 0")
+	}
+	hasBeside := func(s Scenario) bool { return len(s.Beside) > 0 }
+	if i := slices.IndexFunc(w.trials.Scenarios, hasBeside); i >= 0 && w.Generator != nil {
+		return usageErrorf(OptionGenerator, "scenario %q has load beside its own, which only this process generates",
+			w.trials.Scenarios[i].Name)
 	}
 	if err := w.checkFiles(); err != nil {
 		return err

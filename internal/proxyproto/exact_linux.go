@@ -56,7 +56,8 @@ func (c *Conn) receiveExactly(fd int) error {
 	before := len(c.unread)
 	all := append(c.unread, b[:n]...)
 	h, size, bad := parse(all)
-	if bad != nil {
+	if bad != nil { // closing the socket with unread bytes would reset the connection
+		_, _, _ = syscall.Recvfrom(fd, b[:n], syscall.MSG_DONTWAIT)
 		return c.fail(bad)
 	}
 	took := n

@@ -69,6 +69,10 @@ func TestReadHeaderReportsInvalidHeaders(t *testing.T) {
 		if (reported == nil) != (text == "") {
 			t.Errorf("%q: reported %v", text, reported)
 		}
+		c.Close()
+		if _, err := client.Read(make([]byte, 1)); err != io.EOF {
+			t.Errorf("%q: the client gets %v, want the end without a reset", text, err)
+		}
 	}
 }
 

@@ -83,6 +83,7 @@ func (s *server) now() time.Duration { return time.Since(s.options.Epoch) }
 func (s *server) read(ctx context.Context, in io.Reader) {
 	defer close(s.commands)
 	d := json.NewDecoder(timedReader{in, s})
+	d.DisallowUnknownFields() // a person's typing error would change the plan
 	for {
 		var c Command
 		err := d.Decode(&c)

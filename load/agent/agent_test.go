@@ -208,6 +208,7 @@ func TestInvalidCommandsEndTheAgent(t *testing.T) {
 		`{"start":{}}`:               "without a plan",
 		`{"plan":7}`:                 "invalid command",
 		"\x00":                       "invalid command",
+		`{"plan":{"connectoins":9}}`: `unknown field "connectoins"`,
 		`{"plan":{"url":"http://x"}`: "unexpected EOF",
 	} {
 		s := serve(t, agent.Options{})

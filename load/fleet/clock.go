@@ -55,6 +55,13 @@ func (c *clock) receive(number uint64, agents, now time.Duration) {
 	}
 }
 
+// isKnown reports whether there was a round trip.
+func (c *clock) isKnown() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.trips) > 0
+}
+
 // estimate returns the agent's clock minus the controller's, and the greatest error.
 func (c *clock) estimate() (offset, most time.Duration) {
 	c.mu.Lock()

@@ -171,7 +171,7 @@ func (l *link) open(ctx context.Context, silence time.Duration) error {
 		case err == nil && lacks == "":
 			return nil
 		case err == nil && installed:
-			err = errors.New("its agent is missing, although it was installed")
+			err = errors.New("the program was copied there, but cannot be executed (if its cache folder is mounted noexec, set XDG_CACHE_HOME there)")
 		case err == nil && l.host.Install == nil:
 			err = errors.New("its agent is missing (install tare there)")
 		case err == nil:

@@ -32,7 +32,7 @@ func TestMain(m *testing.M) {
 		if skew, err := time.ParseDuration(os.Getenv(skewEnv)); err == nil {
 			o.Epoch = time.Now().Add(-skew)
 		}
-		if err := agent.Serve(context.Background(), os.Stdin, os.Stdout, o); err != nil {
+		if err := agent.Serve(context.Background(), os.Stdin, bender{os.Stdout, os.Getenv(bendEnv)}, o); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			os.Exit(1)
 		}
@@ -298,11 +298,11 @@ func TestUnusableHostsAreErrors(t *testing.T) {
 		}}
 	}
 	for want, host := range map[string]fleet.Host{
-		"no such file":   fleet.Local("bad", "/does/not/exist"),
-		"7: [2J[Hreason": command("sh", "-c", `printf '\033[2J\033[Hreason\r\n' >&2; exit 7`),
-		"none of its first 50 lines is an agent's": command("yes"),
-		"agent is missing":                         command("echo", "tare-missing Linux x86_64"),
-		"version 99":                               command("sh", "-c", `echo noise; echo '{"hello":{"version":99}}'; cat >/dev/null`),
+		"no such file":                    fleet.Local("bad", "/does/not/exist"),
+		"7: [2J[Hreason":                  command("sh", "-c", `printf '\033[2J\033[Hreason\r\n' >&2; exit 7`),
+		"bytes it printed are an agent's": command("yes"),
+		"agent is missing":                command("echo", "tare-missing Linux x86_64"),
+		"version 99":                      command("sh", "-c", `echo noise; echo '{"hello":{"version":99}}'; cat >/dev/null`),
 	} {
 		_, err := fleet.Open(context.Background(), []fleet.Host{fleet.Local("good", own), host}, fleet.Options{})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "bad: ") {

@@ -12,6 +12,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"syscall"
 	"time"
 
 	"github.com/tarehq/tare/load/agent"
@@ -52,14 +53,17 @@ type event struct {
 const (
 	// maxRecord limits the length of a record.
 	maxRecord = 64 << 20
-	// maxNoise limits the lines before the first record, such as what a login shell prints.
-	maxNoise = 50
+	// maxNoise limits the bytes before the first record, such as what a login shell prints.
+	maxNoise = 1 << 20
 	// pingEvery is the interval of pings.
 	pingEvery = time.Second
 	// closeTimeout limits how long a command may take to end after its input was closed.
 	closeTimeout = 5 * time.Second
-	// maxStderr is the number of bytes kept of the end of standard error.
-	maxStderr = 4096
+	// maxText is the number of bytes kept of an agent's text: the end of standard error, or the
+	// beginning of an error.
+	maxText = 4096
+	// killAfter is how long after SIGTERM a command is killed.
+	killAfter = time.Second
 )
 
 func (l *link) now() time.Duration { return time.Since(l.zero) }
@@ -95,11 +99,12 @@ func (l *link) start(ctx context.Context) (err error) {
 func (l *link) greet(silence time.Duration) (lacks string, err error) {
 	_ = l.send(agent.Command{Hello: &agent.Greeting{Version: agent.Version, Silence: silence}})
 	// If writing fails, the command has ended, and its output shows why.
-	for range maxNoise {
+	for noise := 0; noise < maxNoise; {
 		line, err := l.readLine()
 		if err != nil {
 			return "", l.end(err)
 		}
+		noise += len(line)
 		if rest, ok := strings.CutPrefix(string(line), missing); ok {
 			return strings.TrimSpace(rest), l.drain()
 		}
@@ -114,7 +119,8 @@ func (l *link) greet(silence time.Duration) (lacks string, err error) {
 		}
 		return "", nil
 	}
-	return "", fmt.Errorf("none of its first %d lines is an agent's (is the program tare?)", maxNoise)
+	return "", fmt.Errorf("none of the first %d bytes it printed are an agent's (is the program tare, or does a login shell print this much?)",
+		maxNoise)
 }
 
 // drain waits for the end of a command whose agent is missing.
@@ -154,6 +160,7 @@ func (l *link) read(events chan<- event, done <-chan struct{}) {
 		e := event{link: l, at: l.now()}
 		if err == nil {
 			err = json.Unmarshal(line, &e.record)
+			makePrintable(&e.record)
 		}
 		if p := e.record.Pong; err == nil && p != nil {
 			l.clock.receive(p.Ping, p.Clock, e.at)
@@ -174,6 +181,19 @@ func (l *link) read(events chan<- event, done <-chan struct{}) {
 		if err != nil {
 			return
 		}
+	}
+}
+
+// makePrintable makes the texts of a record printable.
+func makePrintable(r *agent.Record) {
+	if r.Error != nil {
+		r.Error.Text = printable(r.Error.Text)
+	}
+	if r.Result != nil {
+		r.Result.Errors.First = printable(r.Result.Errors.First)
+	}
+	if r.Second != nil && r.Second.Kinds != nil {
+		r.Second.Kinds.First = printable(r.Second.Kinds.First)
 	}
 }
 
@@ -213,9 +233,19 @@ func (l *link) explain(why string) string {
 	return why
 }
 
-// kill kills the command and closes its pipes, which other processes may hold open.
+// terminate ends a process. SIGTERM precedes SIGKILL: an ssh that reads a password then turns the
+// terminal's echo on again.
+func terminate(p *os.Process) {
+	if p.Signal(syscall.SIGTERM) != nil {
+		_ = p.Kill() // not all systems have SIGTERM
+		return
+	}
+	time.AfterFunc(killAfter, func() { _ = p.Kill() })
+}
+
+// kill ends the command and closes its pipes, which other processes may hold open.
 func (l *link) kill() {
-	_ = l.cmd.Process.Kill()
+	terminate(l.cmd.Process)
 	_ = l.in.Close()
 	_ = l.pipe.SetReadDeadline(time.Now().Add(closeTimeout))
 }
@@ -309,7 +339,7 @@ func (t *tail) Write(b []byte) (int, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.text = append(t.text, b...)
-	if extra := len(t.text) - maxStderr; extra > 0 {
+	if extra := len(t.text) - maxText; extra > 0 {
 		t.text = append(t.text[:0], t.text[extra:]...)
 	}
 	return len(b), nil

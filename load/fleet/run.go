@@ -33,6 +33,8 @@ type run struct {
 	began     bool     // Trace.Started was called
 
 	noConnection string // why an agent could open no connection
+
+	sentAt time.Duration // when the plans were queued, on the controller's clock
 }
 
 // part is one agent's part of a run.
@@ -140,6 +142,7 @@ func (r *run) send() error {
 		}
 		commands[i] = agent.Command{Plan: plan}
 	}
+	r.sentAt = r.now()
 	for i, one := range r.parts {
 		one.queue <- commands[i]
 		r.senders.Go(func() {
@@ -204,6 +207,10 @@ func (r *run) handle(e event) {
 	case rec.Second != nil:
 		r.second(p, rec.Second, e.at)
 	case rec.Samples != nil:
+		if len(p.samples)+len(rec.Samples) > p.plan.Samples {
+			r.lose(p, fmt.Sprintf("it reported more than the %d samples of its plan", p.plan.Samples))
+			return
+		}
 		for i := range rec.Samples {
 			p.samples = append(p.samples, agent.ReadSample(&rec.Samples[i]))
 		}
@@ -243,6 +250,14 @@ func (r *run) start(prepared []*part) {
 		comparing.Go(p.link.compareClocks)
 	}
 	comparing.Wait()
+	if slices.ContainsFunc(prepared, func(p *part) bool { return !p.link.clock.isKnown() }) {
+		for _, p := range prepared {
+			if !p.link.clock.isKnown() {
+				r.lose(p, fmt.Sprintf("it replied to no ping within %v, so its clock is unknown", tripTimeout))
+			}
+		}
+		return // losing the last of them has started the others
+	}
 	lead := leadTime
 	for _, p := range prepared {
 		_, most := p.link.clock.estimate()
@@ -264,6 +279,10 @@ func call(hook func()) {
 
 // second adds a second of a part.
 func (r *run) second(p *part, s *load.Second, at time.Duration) {
+	if time.Duration(s.Index) > (at-r.sentAt)/time.Second {
+		r.lose(p, fmt.Sprintf("it reported second %d, which has not begun", s.Index))
+		return
+	}
 	if p.began > 0 {
 		p.behind = max(p.behind, at-p.began-time.Duration(s.Index+1)*time.Second)
 	}
@@ -284,6 +303,10 @@ func (r *run) second(p *part, s *load.Second, at time.Duration) {
 // end ends a part with its result or error.
 func (r *run) end(p *part, rec *agent.Record) {
 	e := rec.Error
+	if res := rec.Result; res != nil && !(res.Seconds >= 0 && res.Seconds <= (r.now()-r.sentAt+time.Second).Seconds()) {
+		r.lose(p, fmt.Sprintf("it reported a result of %.3g s, which is longer than the run", res.Seconds))
+		return
+	}
 	if e != nil && e.Kind == agent.Interrupted && !r.isStopped && isComplete(rec.Result) {
 		p.early = rec.Result
 		return

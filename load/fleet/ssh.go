@@ -32,9 +32,10 @@ func remoteFile(p *Program) string {
 	return `d="${XDG_CACHE_HOME:-$HOME/.cache}/tare/` + p.sum + `"; f="$d/tare"`
 }
 
-// command returns the command of an agent, which reports if the program is missing.
+// command returns the command of an agent, which reports if the program is missing. An empty line
+// precedes its output: the last line that a login shell prints may lack its end.
 func (s *sshHost) command(context.Context) (*exec.Cmd, error) {
-	return s.ssh(remoteFile(s.used) + `; if test -x "$f"; then exec "$f" agent; fi; echo "` + missing +
+	return s.ssh("echo; " + remoteFile(s.used) + `; if test -x "$f"; then exec "$f" agent; fi; echo "` + missing +
 		` $(uname -s) $(uname -m)"`), nil
 }
 
@@ -86,7 +87,7 @@ func (s *sshHost) install(ctx context.Context, line string) error {
 	if err := c.Start(); err != nil {
 		return err
 	}
-	stop := context.AfterFunc(ctx, func() { _ = c.Process.Kill() })
+	stop := context.AfterFunc(ctx, func() { terminate(c.Process) })
 	defer stop()
 	if err := c.Wait(); err != nil {
 		if ctx.Err() != nil {

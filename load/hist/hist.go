@@ -115,11 +115,18 @@ func (h *Histogram) UnmarshalJSON(b []byte) error {
 	return nil
 }
 
+// mostDecoded limits the durations of an encoded histogram: those of half a year at a million a
+// second. A sum of thousands of decoded histograms then has no overflow.
+const mostDecoded = 1 << 44
+
 // decode fills an empty histogram with encoded counts.
 func (h *Histogram) decode(text string, sum, longest time.Duration) error {
 	counts, err := hdr.Decode([]byte(text))
 	if err != nil {
 		return fmt.Errorf("hist: %w", err)
+	}
+	if n := counts.TotalCount(); n > mostDecoded {
+		return fmt.Errorf("hist: %d durations: want at most %d", n, int64(mostDecoded))
 	}
 	if dropped := h.counts.Merge(counts); dropped != 0 {
 		return fmt.Errorf("hist: %d of %d durations are outside 0 to %v", dropped, counts.TotalCount(), Longest)

@@ -5,8 +5,11 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+	"strings"
 	"testing"
 	"time"
+
+	hdr "github.com/HdrHistogram/hdrhistogram-go"
 )
 
 func TestQuantilesHaveThreeDigits(t *testing.T) {
@@ -77,5 +80,20 @@ func BenchmarkRecord(b *testing.B) {
 	b.ReportAllocs()
 	for i := 0; b.Loop(); i++ {
 		h.Record(time.Duration(100_000 + i%100_000))
+	}
+}
+
+// A histogram of another process may hold any counts: their sum must not overflow.
+func TestImpossibleCountsAreRejected(t *testing.T) {
+	counts := hdr.New(1, 1e9, 3)
+	if err := counts.RecordValues(5, math.MaxInt64); err != nil {
+		t.Fatal(err)
+	}
+	b, err := counts.Encode(hdr.V2CompressedEncodingCookieBase)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (Packed{Encoded: string(b)}).Unpack(); err == nil || !strings.Contains(err.Error(), "want at most") {
+		t.Error(err)
 	}
 }

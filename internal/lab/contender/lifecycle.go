@@ -1,6 +1,7 @@
 package contender
 
 import (
+	"context"
 	"fmt"
 	"net"
 	"os"
@@ -148,14 +149,24 @@ func (r *Running) Ended(role string) (bool, error) {
 	}
 }
 
+// endPatience is how long StartAgain waits for a process that was killed a moment ago.
+const endPatience = 3 * time.Second
+
 // StartAgain starts the process of a role once more, with the same arguments, after it has ended.
-// It does not wait for a response.
-func (r *Running) StartAgain(role string) error {
+// The error says so if it does not end. It does not wait for a response.
+func (r *Running) StartAgain(ctx context.Context, role string) error {
 	p, err := r.part(role)
 	if err != nil {
 		return err
 	}
-	<-p.exited
+	ctx, cancel := context.WithTimeoutCause(ctx, endPatience,
+		fmt.Errorf("contender: the %s of %s still runs: it must end before it starts again", role, r.Name))
+	defer cancel()
+	select {
+	case <-p.exited:
+	case <-ctx.Done():
+		return context.Cause(ctx)
+	}
 	r.stage.guard.send(guardForget, p.cmd.Process.Pid)
 	return r.start(p)
 }

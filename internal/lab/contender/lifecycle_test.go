@@ -44,13 +44,17 @@ func TestProcessesStartAgain(t *testing.T) {
 	if ended, err := r.Ended("application 2"); ended || err != nil {
 		t.Error(ended, err)
 	}
-	if err := r.StartAgain("application"); err != nil {
+	if err := r.StartAgain(context.Background(), "application"); err != nil {
 		t.Fatal(err)
 	}
 	eventually(t, "the new process responds", func() bool {
 		return equal.Ready(context.Background(), r.Place(), equal.Request{Method: "GET", Path: "/", Host: "a"}) == nil
 	})
-	for _, err := range []error{r.StartAgain("nginx"), r.Signal("nginx", syscall.SIGTERM)} {
+	err = r.StartAgain(context.Background(), "application")
+	if err == nil || !strings.Contains(err.Error(), "still runs") {
+		t.Error(err)
+	}
+	for _, err := range []error{r.StartAgain(context.Background(), "nginx"), r.Signal("nginx", syscall.SIGTERM)} {
 		if err == nil || !strings.Contains(err.Error(), "has no nginx") {
 			t.Error(err)
 		}

@@ -44,10 +44,11 @@ func (c *clients) run(ctx context.Context, length time.Duration) {
 	defer c.close()
 	defer sent.Wait()
 	for n := 0; ; n++ {
-		due := time.Duration(float64(n) / c.group.Rate * float64(time.Second))
-		if due >= length {
+		after := float64(n) / c.group.Rate
+		if after >= length.Seconds() {
 			return
 		}
+		due := time.Duration(after * float64(time.Second))
 		select {
 		case <-ctx.Done():
 			return

@@ -149,7 +149,7 @@ func (e *Experiment) check(f *yamlfile.File) error {
 		return f.Fault("$.files", "files: want 0 to %d, got %d", maxFiles, e.Files)
 	}
 	for i, g := range e.Groups {
-		if g.Name == "" || g.Method != "GET" && g.Method != "POST" || g.Rate <= 0 || g.Rate > maxRate {
+		if g.Name == "" || g.Method != "GET" && g.Method != "POST" || !(g.Rate > 0 && g.Rate <= maxRate) {
 			return f.Fault(fmt.Sprintf("$.clients[%d]", i), "clients: want a name, method GET or POST, and a rate up to %d", maxRate)
 		}
 	}
@@ -182,7 +182,7 @@ func (e *Experiment) caseFault(i int) (key, what string) {
 	case c.Replicas < 0 || c.Replicas > maxReplicas:
 		return ".replicas", fmt.Sprintf("replicas: want 0 to %d, got %d", maxReplicas, c.Replicas)
 	}
-	last := yamlfile.Duration(0)
+	last, isGathered := yamlfile.Duration(0), false
 	for j, s := range c.Plan {
 		if what := s.fault(); what != "" {
 			return fmt.Sprintf(".plan[%d]", j), what
@@ -191,6 +191,10 @@ func (e *Experiment) caseFault(i int) (key, what string) {
 			return fmt.Sprintf(".plan[%d].at", j), "want ascending times up to length"
 		}
 		last = s.At
+		if s.Do == Gather && isGathered {
+			return fmt.Sprintf(".plan[%d]", j), "gather: the crowd has gathered before (it must leave first)"
+		}
+		isGathered = s.Do == Gather || isGathered && s.Do != Leave
 	}
 	return "", ""
 }

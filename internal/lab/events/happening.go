@@ -81,7 +81,7 @@ func (h *happening) follow(ctx context.Context, length time.Duration) error {
 			}
 			next++
 		}
-		if err := h.startEnded(now); err != nil {
+		if err := h.startEnded(ctx, now); err != nil {
 			return err
 		}
 		if now >= sampled+sampleEvery {
@@ -111,7 +111,7 @@ func (h *happening) step(ctx context.Context, s *Step) error {
 		h.crowd.leave()
 		return nil
 	case Start:
-		return h.running.StartAgain(role)
+		return h.running.StartAgain(ctx, role)
 	case Restart:
 		h.restarting[role] = time.Now().Add(endWithin)
 		return h.running.Signal(role, syscall.SIGTERM)
@@ -120,7 +120,7 @@ func (h *happening) step(ctx context.Context, s *Step) error {
 }
 
 // startEnded starts the processes that have ended because of a Restart.
-func (h *happening) startEnded(now time.Duration) error {
+func (h *happening) startEnded(ctx context.Context, now time.Duration) error {
 	for role, deadline := range h.restarting {
 		ended, err := h.running.Ended(role)
 		if err != nil {
@@ -130,7 +130,7 @@ func (h *happening) startEnded(now time.Duration) error {
 		case ended:
 			delete(h.restarting, role)
 			h.mark("the old process has ended")
-			if err := h.running.StartAgain(role); err != nil {
+			if err := h.running.StartAgain(ctx, role); err != nil {
 				return err
 			}
 		case time.Now().After(deadline):

@@ -2,6 +2,7 @@ package sample
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 )
@@ -35,7 +36,7 @@ func ParseLimit(text string) (l Limit, err error) {
 		digits, l.Least = strings.CutPrefix(text, ">=")
 	}
 	l.Value, err = strconv.ParseFloat(strings.TrimSpace(digits), 64)
-	if err != nil || !isMost && !l.Least || l.Value <= 0 {
+	if err != nil || !isMost && !l.Least || !(l.Value > 0) || math.IsInf(l.Value, 0) {
 		return Limit{}, fmt.Errorf("%q: want <= or >= and a number above 0, such as \"<= 1.05\"", text)
 	}
 	return l, nil

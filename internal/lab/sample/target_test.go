@@ -24,7 +24,7 @@ func TestLimitsAreParsedAndPrinted(t *testing.T) {
 			t.Errorf("%s: %s, %+v, %v", text, b, back, err)
 		}
 	}
-	for _, text := range []string{"", "1.05", "< 1", "<= 0", "<= x", ">= -1"} {
+	for _, text := range []string{"", "1.05", "< 1", "<= 0", "<= x", ">= -1", "<= nan", ">= inf"} {
 		if l, err := sample.ParseLimit(text); err == nil {
 			t.Errorf("%q: got %+v", text, l)
 		}
