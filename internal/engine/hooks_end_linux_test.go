@@ -315,7 +315,8 @@ func TestHookThatExitsEndsSession(t *testing.T) {
 		protocols.SetUnencryptedHTTP2(true)
 		var calls atomic.Int32
 		closed := make(chan struct{})
-		set := &http.Server{Protocols: protocols, Handler: http.HandlerFunc(func(http.ResponseWriter, *http.Request) {})}
+		nothing := func(http.ResponseWriter, *http.Request) {}
+		set := &http.Server{Protocols: protocols, Handler: http.HandlerFunc(nothing)}
 		set.ConnState = func(_ net.Conn, s http.ConnState) {
 			if s == http.StateClosed {
 				close(closed)

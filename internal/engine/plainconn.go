@@ -82,9 +82,9 @@ func (s *Server) startAfterHeader(p *serveConfig, w headerConn) {
 	}()
 }
 
-// endHeaderWait is called before the connection beneath is replaced. A call of Close meanwhile would
-// be a data race. It is not needed either: a connection that is then served finds that the server
-// was closed.
+// endHeaderWait is called before the connection beneath is replaced. A call of Close meanwhile
+// would be a data race. It is not needed either: a connection that is then served finds that the
+// server was closed.
 func (s *Server) endHeaderWait(h *headerWait) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
