@@ -151,7 +151,7 @@ func (c *connection) logPanic(r *http.Request) {
 	if v == nil {
 		return
 	}
-	if v != http.ErrAbortHandler {
+	if v != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
 		c.config.ErrorLog.Printf("http: panic serving %s: %v\n%s", r.RemoteAddr, v, debug.Stack())
 	}
 	panic(http.ErrAbortHandler)

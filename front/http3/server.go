@@ -58,12 +58,12 @@ func (implementation) Serve(c server.HTTP3Config) (server.HTTP3Server, error) {
 		Conn: s.conn, ConnectionIDGenerator: s.conn, VerifySourceAddress: s.mustVerify, ConnContext: s.countConnection,
 	}
 	if err := s.setKeys(c.QUIC.HostKey); err != nil {
-		s.conn.Close()
+		_ = s.conn.Close()
 		return nil, err
 	}
 	s.listener, err = s.transport.Listen(c.TLS, &quic.Config{GetConfigForClient: s.configForClient})
 	if err != nil {
-		s.conn.Close()
+		_ = s.conn.Close()
 		return nil, err
 	}
 	go s.accept()
@@ -202,7 +202,7 @@ func (s *socketServer) Retire(isReplaced bool) {
 	s.retireAll()
 	s.mu.Unlock()
 	if !isReplaced { // otherwise handshakes in progress succeed, and no new ones arrive
-		s.listener.Close()
+		_ = s.listener.Close()
 	}
 }
 
@@ -231,7 +231,7 @@ func (s *socketServer) hasEnded() bool { return s.counted.Load() <= 0 && s.estab
 func (s *socketServer) Close() (err error) {
 	s.closeOnce.Do(func() {
 		s.Retire(false)
-		s.listener.Close()
+		_ = s.listener.Close()
 		close(s.closed)
 		s.mu.Lock()
 		for c := range s.open {

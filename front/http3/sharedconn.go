@@ -102,10 +102,11 @@ func newSharedConn(conn *net.UDPConn, files server.HTTP3Files) (*sharedConn, err
 
 // addPeer adds an older process by the far end of its pair.
 func (c *sharedConn) addPeer(f *os.File, name string) error {
-	var id tag
-	if n, err := hex.Decode(id[:], []byte(name)); err != nil || n != tagBytes {
+	raw, err := hex.DecodeString(name)
+	if err != nil || len(raw) != tagBytes {
 		return fmt.Errorf("invalid name of a passed file: %q", f.Name())
 	}
+	id := tag(raw)
 	conn, err := net.FilePacketConn(f)
 	if err != nil {
 		return err

@@ -128,6 +128,21 @@ func TestPacketsReachTheProcessOfTheirConnection(t *testing.T) {
 	}
 }
 
+// The tags of another version, or a damaged environment, are an error.
+func TestInvalidTagsAreRejected(t *testing.T) {
+	t.Parallel()
+	f, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	for _, name := range []string{"", "0", "010203", "0102030405060708", "0102030x"} {
+		if err := new(sharedConn).addPeer(f, name); err == nil || !strings.Contains(err.Error(), "invalid name") {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+}
+
 // A process that does not read its forwarded packets loses them, and does not hold up the one that
 // reads from the socket.
 func TestForwardingNeverWaits(t *testing.T) {

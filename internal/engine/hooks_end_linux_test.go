@@ -3,6 +3,7 @@ package engine_test
 import (
 	"bufio"
 	"context"
+	"errors"
 	"io"
 	"log"
 	"net"
@@ -301,5 +302,46 @@ func TestHooksReceiveTheConnection(t *testing.T) {
 func TestHooksReceiveConnectionsOfPackageNet(t *testing.T) {
 	for mode, want := range map[string]string{"tcp": "*net.TCPConn", "unix": "*net.UnixConn", "ServeTLS": "*tls.Conn"} {
 		t.Run(mode, func(t *testing.T) { testHookConnType(t, mode, want) })
+	}
+}
+
+// A ConnState hook that ends its goroutine ends an HTTP/2 connection, which Shutdown then does not
+// wait for.
+func TestHookThatExitsEndsSession(t *testing.T) {
+	const frames = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + "\x00\x00\x00\x04\x00\x00\x00\x00\x00" +
+		"\x00\x00\x06\x01\x05\x00\x00\x00\x01\x82\x86\x84\x41\x01a" // GET /
+	for at := 2; at <= 5; at++ { // Active, Idle, and both again for the request
+		protocols := new(http.Protocols)
+		protocols.SetUnencryptedHTTP2(true)
+		var calls atomic.Int32
+		closed := make(chan struct{})
+		nothing := func(http.ResponseWriter, *http.Request) {}
+		set := &http.Server{Protocols: protocols, Handler: http.HandlerFunc(nothing)}
+		set.ConnState = func(_ net.Conn, s http.ConnState) {
+			if s == http.StateClosed {
+				close(closed)
+			} else if int(calls.Add(1)) == at {
+				runtime.Goexit()
+			}
+		}
+		s, dial := startOnLoops(t, "tcp", set)
+		c, err := dial()
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.SetDeadline(time.Now().Add(10 * time.Second))
+		io.WriteString(c, frames)
+		if _, err := io.Copy(io.Discard, c); err != nil && !errors.Is(err, syscall.ECONNRESET) {
+			t.Errorf("state %d: %v", at, err)
+		}
+		c.Close()
+		limit, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		if err := s.Shutdown(limit); err != nil {
+			t.Errorf("state %d: Shutdown returns %v", at, err)
+			cancel()
+			continue
+		}
+		cancel()
+		<-closed
 	}
 }

@@ -49,20 +49,31 @@ func (s *Server) adopt(p *serveConfig, w shard.PlainConn) bool {
 	return g.AdoptWrapped(&p.shards, w)
 }
 
+// headerWait is a connection whose header is awaited, or that is about to be served. The server's
+// mutex guards it.
+type headerWait struct {
+	conn   headerConn
+	since  time.Time
+	isOver bool // the header was read, and only the goroutine that has read it uses conn
+}
+
 // startAfterHeader serves a connection once its header was read. Meanwhile the server counts as
 // accepting.
 func (s *Server) startAfterHeader(p *serveConfig, w headerConn) {
+	h := &headerWait{conn: w, since: time.Now()}
 	s.mu.Lock()
-	s.headers[w] = time.Now()
+	s.headers[h] = struct{}{}
 	s.state.Accepting.Add(1)
 	s.mu.Unlock()
 	if s.state.Aborted.Load() { // Close may have missed it
 		_ = w.Close()
 	}
 	go func() {
-		defer s.endHeader(w)
+		defer s.endHeader(h)
+		err := w.ReadHeader(time.Now().Add(p.exchanges.HeadTimeout))
+		s.endHeaderWait(h)
 		switch {
-		case w.ReadHeader(time.Now().Add(p.exchanges.HeadTimeout)) != nil:
+		case err != nil:
 			s.state.AcceptedConns.Add(1)
 			_ = w.Close()
 		case !s.adopt(p, w):
@@ -71,9 +82,18 @@ func (s *Server) startAfterHeader(p *serveConfig, w headerConn) {
 	}()
 }
 
-func (s *Server) endHeader(w headerConn) {
+// endHeaderWait is called before the connection beneath is replaced. A call of Close meanwhile
+// would be a data race. It is not needed either: a connection that is then served finds that the
+// server was closed.
+func (s *Server) endHeaderWait(h *headerWait) {
 	s.mu.Lock()
-	delete(s.headers, w)
+	defer s.mu.Unlock()
+	h.isOver = true
+}
+
+func (s *Server) endHeader(h *headerWait) {
+	s.mu.Lock()
+	delete(s.headers, h)
 	s.mu.Unlock()
 	s.endAccepting()
 }
@@ -82,9 +102,9 @@ func (s *Server) endHeader(w headerConn) {
 func (s *Server) closeHeaders(longer time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for w, opened := range s.headers {
-		if time.Since(opened) >= longer {
-			_ = w.Close()
+	for h := range s.headers {
+		if !h.isOver && time.Since(h.since) >= longer {
+			_ = h.conn.Close()
 		}
 	}
 }

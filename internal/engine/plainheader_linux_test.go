@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -149,4 +150,68 @@ func TestWaitForHeaderIsLimited(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Error(err)
 	}
+}
+
+// closedInReplace is a connection during whose ReplaceConn its server is closed.
+type closedInReplace struct {
+	headedConn
+	server      *engine.Server
+	isReplacing atomic.Bool
+	wasClosed   atomic.Bool // meanwhile
+	replaced    chan struct{}
+}
+
+func (c *closedInReplace) ReplaceConn(f func(net.Conn) net.Conn) {
+	defer close(c.replaced)
+	c.isReplacing.Store(true)
+	defer c.isReplacing.Store(false)
+	c.server.Close()
+	c.headedConn.ReplaceConn(f)
+}
+
+func (c *closedInReplace) Close() error {
+	c.wasClosed.CompareAndSwap(false, c.isReplacing.Load())
+	return c.headedConn.Close()
+}
+
+// acceptFunc is a listener with another Accept.
+type acceptFunc struct {
+	net.Listener
+	accept func() (net.Conn, error)
+}
+
+func (l acceptFunc) Accept() (net.Conn, error) { return l.accept() }
+
+// The server does not close a connection while that replaces the one beneath: the methods of a
+// PlainConn are not called concurrently. The connection ends nevertheless.
+func TestConnectionIsNotClosedWhileItIsReplaced(t *testing.T) {
+	l, dial := modes["tcp"](t)
+	s := engine.New(&http.Server{})
+	accepted := make(chan *closedInReplace, 1)
+	served := goServe(s, acceptFunc{l, func() (net.Conn, error) {
+		c, err := l.Accept()
+		if err != nil {
+			return nil, err
+		}
+		w := &closedInReplace{headedConn: headedConn{&plainConn{Conn: c}}, server: s, replaced: make(chan struct{})}
+		accepted <- w
+		return w, nil
+	}})
+	c, err := dial()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	c.SetDeadline(time.Now().Add(time.Minute))
+	io.WriteString(c, "!")
+	w := <-accepted
+	<-w.replaced
+	if b, err := io.ReadAll(c); err != nil || len(b) > 0 {
+		t.Errorf("after Close: %q, %v", b, err)
+	}
+	if w.wasClosed.Load() {
+		t.Error("Close was called during ReplaceConn")
+	}
+	<-served
+	awaitOpen(t, s, 0)
 }

@@ -57,8 +57,8 @@ type Server struct {
 	mu        sync.Mutex
 	listeners map[net.Listener]struct{}
 	conns     netconn.List
-	headers   map[headerConn]time.Time // connections whose headers are awaited, and since when
-	shards    *shard.Group             // nil until a listener needs them
+	headers   map[*headerWait]struct{}
+	shards    *shard.Group // nil until a listener needs them
 	http2     http2
 	reserve   reserve
 }
@@ -69,7 +69,7 @@ type Refusal = exchange.Refusal
 // New returns a server for the settings. The caller must not change them after it has called Serve.
 func New(settings *http.Server) *Server {
 	s := &Server{settings: settings, listeners: make(map[net.Listener]struct{}),
-		headers: make(map[headerConn]time.Time)}
+		headers: make(map[*headerWait]struct{})}
 	s.state.Logf = s.logf
 	s.state.ConnClosed = make(chan struct{}, 1)
 	s.http2.server = s
@@ -235,10 +235,13 @@ func (s *Server) Close() error {
 // Connections returns how many connections were accepted, and how many are open. Hijacked
 // connections are not counted as open.
 func (s *Server) Connections() (accepted, open int64) {
-	onShards := s.group().Open()
+	s.mu.Lock()
+	awaited := len(s.headers)
+	s.mu.Unlock()
+	onShards := s.group().Open() // connections move to shards after their headers, and from them to goroutines
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.state.AcceptedConns.Load(), onShards + int64(s.conns.N+len(s.headers)) + s.http2.openConns.Load()
+	return s.state.AcceptedConns.Load(), onShards + int64(s.conns.N+awaited) + s.http2.openConns.Load()
 }
 
 // Closed reports whether Shutdown or Close was called.

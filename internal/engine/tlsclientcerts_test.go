@@ -39,7 +39,8 @@ func TestClientCertificatesReachHandlers(t *testing.T) {
 	}
 	onBothTLSPaths(t, func(t *testing.T, onShards bool) {
 		address := serveConfig(t, onShards, base, func(w http.ResponseWriter, r *http.Request) {
-			isClient := len(r.TLS.PeerCertificates) > 0 && bytes.Equal(r.TLS.PeerCertificates[0].Raw, own.Certificate[0])
+			certs := r.TLS.PeerCertificates
+			isClient := len(certs) > 0 && bytes.Equal(certs[0].Raw, own.Certificate[0])
 			fmt.Fprint(w, isClient, r.TLS.DidResume)
 		})
 		for _, version := range []uint16{tls.VersionTLS12, tls.VersionTLS13} {

@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"bytes"
 	"runtime"
 	"sync/atomic"
 	"testing"
@@ -57,16 +58,13 @@ func TestMemoryIsReturnedAfterHandshakes(t *testing.T) {
 	r := reserve{trimmer: trimmer{handshakes: new(atomic.Int64)}}
 	r.retain(0)
 	defer r.release()
-	var kept [][]byte
-	for range garbage >> 20 {
-		kept = append(kept, make([]byte, 1<<20))
-	}
-	for _, piece := range kept {
-		for i := range piece {
-			piece[i] = 1
+	func() {
+		var kept [][]byte
+		for range garbage >> 20 {
+			kept = append(kept, bytes.Repeat([]byte{1}, 1<<20))
 		}
-	}
-	kept = nil
+		runtime.KeepAlive(kept)
+	}()
 	runtime.GC()
 	runtime.GC()
 	before := unreturned()

@@ -42,9 +42,9 @@ func (c *Conn) receiveExactly(fd int) error {
 	var b [maxHeader]byte
 	n, _, err := syscall.Recvfrom(fd, b[:], syscall.MSG_PEEK|syscall.MSG_DONTWAIT)
 	switch {
-	case err == syscall.EINTR: //nolint:errorlint // a bare errno
+	case err == syscall.EINTR:
 		return nil
-	case err == syscall.EAGAIN: //nolint:errorlint // a bare errno
+	case err == syscall.EAGAIN:
 		return err
 	case err != nil:
 		return os.NewSyscallError("recvfrom", err)

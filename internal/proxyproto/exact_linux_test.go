@@ -70,7 +70,7 @@ func TestReadHeaderReportsInvalidHeaders(t *testing.T) {
 			t.Errorf("%q: reported %v", text, reported)
 		}
 		c.Close()
-		if _, err := client.Read(make([]byte, 1)); err != io.EOF {
+		if _, err := client.Read(make([]byte, 1)); !errors.Is(err, io.EOF) {
 			t.Errorf("%q: the client gets %v, want the end without a reset", text, err)
 		}
 	}

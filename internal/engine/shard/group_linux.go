@@ -164,13 +164,7 @@ func (g *Group) adopt(p *Config, nc net.Conn) error {
 	}
 	fd, failed := g.duplicateSocket(nc)
 	if fd >= 0 {
-		k := newShardConn(g.nextPlacement(p), fd, remote)
-		if h := k.hooks(); h != nil {
-			h.announce()
-		}
-		if g.put(k) {
-			k.addOrClose()
-		}
+		g.announceAndPut(newShardConn(g.nextPlacement(p), fd, remote))
 	}
 	return acceptError(p.Listener, failed)
 }

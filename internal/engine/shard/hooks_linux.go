@@ -105,10 +105,8 @@ func (h *hookConn) enterState(s http.ConnState) bool {
 func (h *hookConn) report(s http.ConnState) {
 	returned := false
 	defer func() {
-		if !returned { // the hook has panicked
-			h.mu.Lock()
-			h.isReporting = false
-			h.mu.Unlock()
+		if !returned {
+			h.hookFailed()
 		}
 	}()
 	for more := true; more; {
@@ -122,6 +120,18 @@ func (h *hookConn) report(s http.ConnState) {
 		h.mu.Unlock()
 	}
 	returned = true
+}
+
+// hookFailed is called after the ConnState hook has panicked, or has called runtime.Goexit. Another
+// goroutine reports the states that were entered meanwhile: the last may be StateClosed.
+func (h *hookConn) hookFailed() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.isReporting = len(h.pending) > 0; h.isReporting {
+		next := h.pending[0]
+		h.pending = h.pending[1:]
+		go h.reportOrEnd(next)
+	}
 }
 
 // handOver makes nc the connection of those that have kept h. It belongs to a handler, or to the
@@ -195,27 +205,62 @@ func (r *runner) announces(k *shardConn) bool {
 	return true
 }
 
-// changeSession reports a state of an HTTP/2 connection, if another one was the last.
+// announceAndPut calls the hooks for a connection, if it has any, and puts it on its shard.
+func (g *Group) announceAndPut(k *shardConn) {
+	if h := k.hooks(); h != nil {
+		announced := false
+		defer func() {
+			if !announced && g.put(k) { // runtime.Goexit; put counts what Close uncounts
+				_ = k.Close()
+			}
+		}()
+		h.announce()
+		announced = true
+	}
+	if g.put(k) {
+		k.addOrClose()
+	}
+}
+
+// changeSession reports a state of an HTTP/2 connection, if another one was the last. Its caller
+// serves the connection.
 func (h *hookConn) changeSession(from, to http.ConnState) {
 	h.mu.Lock()
 	starts := h.last == from && h.enterState(to)
 	h.mu.Unlock()
 	if starts {
-		h.reportOrEnd(to)
+		h.reportOnTurn(to)
 	}
+}
+
+// reportOnTurn is reportOrEnd for a goroutine that serves the session. If the hook ends that
+// goroutine, nobody serves the connection any more.
+func (h *hookConn) reportOnTurn(s http.ConnState) {
+	returned := false
+	defer func() {
+		if !returned { // runtime.Goexit
+			_ = h.conn.Close()
+		}
+	}()
+	h.reportOrEnd(s)
+	returned = true
 }
 
 // reportOrEnd calls report, which must not panic in the goroutine of a session: then the connection
 // ends.
 func (h *hookConn) reportOrEnd(s http.ConnState) {
+	returned := false
 	defer func() {
 		if err := recover(); err != nil {
 			stack := make([]byte, 64<<10)
 			h.conn.Logf("http: panic serving %v: %v\n%s", h.conn.remote, err, stack[:runtime.Stack(stack, false)])
+		}
+		if !returned { // or runtime.Goexit
 			h.conn.shutdown()
 		}
 	}()
 	h.report(s)
+	returned = true
 }
 
 // reportIdle sends the responses of the runner's conn and reports that the connection is idle. It

@@ -242,7 +242,7 @@ func (r *runner) parkSession(h *shardSession) bool {
 	k := h.conn
 	h.updateDeadline()
 	if h.becomesIdle() {
-		k.hooks().reportOrEnd(http.StateIdle)
+		k.hooks().reportOnTurn(http.StateIdle)
 	}
 	k.servedBy = nil
 	if to := r.moveTarget(); to != nil && !k.moveTo(to) {

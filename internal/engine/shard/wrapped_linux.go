@@ -34,10 +34,7 @@ func (g *Group) AdoptWrapped(p *Config, w PlainConn) bool {
 	if k == nil {
 		return false
 	}
-	k.hooks().announce()
-	if g.put(k) {
-		k.addOrClose()
-	}
+	g.announceAndPut(k)
 	return true
 }
 

@@ -130,9 +130,10 @@ func (c *crowd) behave(ctx context.Context, conn net.Conn) {
 	for i := range piece {
 		piece[i] = 'x'
 	}
-	if c.Behavior == Headers {
+	switch c.Behavior {
+	case Headers:
 		piece = []byte("X-Slow: 1\r\n")
-	} else if c.Behavior == Reads {
+	case Reads:
 		c.read(ctx, conn, piece)
 		return
 	}

@@ -53,7 +53,6 @@ type Progress struct {
 type runner struct {
 	Options
 	experiment *Experiment
-	engines    []Engine // those that take part
 	run        *sample.Run
 	module     string
 	blocks     int // of rows without their own
