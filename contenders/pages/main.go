@@ -77,7 +77,7 @@ func start(program, folder string) (*sql.DB, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer setup.Close()
+	defer func() { _ = setup.Close() }()
 	for setup.PingContext(ctx) != nil {
 		if ctx.Err() != nil {
 			return nil, fmt.Errorf("the database did not start in %v", startTimeout)
@@ -106,7 +106,7 @@ func fill(ctx context.Context, db *sql.DB) error {
 	if err != nil {
 		return err
 	}
-	defer tx.Rollback() // fails after the commit
+	defer func() { _ = tx.Rollback() }() // fails after the commit
 	body := string(bytes.Repeat([]byte("A sentence of a post. "), 10))
 	for i := range posts {
 		if _, err := tx.ExecContext(ctx, "INSERT INTO posts VALUES (?, ?, ?, ?)", i, fmt.Sprintf("Post %d & more", i),
@@ -155,7 +155,7 @@ func newest(ctx context.Context, db *sql.DB) (all []post, err error) {
 	if err != nil {
 		return nil, err
 	}
-	defer rows.Close()
+	defer func() { _ = rows.Close() }()
 	for rows.Next() {
 		var p post
 		if err := rows.Scan(&p.ID, &p.Title, &p.Body, &p.Comments); err != nil {
