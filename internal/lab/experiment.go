@@ -436,7 +436,7 @@ func (e *Experiment) publishedRates() ([]sample.Published, error) {
 	return rates, nil
 }
 
-// Experiments returns the names of the experiments in a folder, but for those of events.
+// Experiments returns the names of the experiments in a folder, except those of events.
 func Experiments(dir string) (names []string, err error) {
 	files, err := filepath.Glob(filepath.Join(dir, "*", ExperimentFile))
 	for _, f := range files {

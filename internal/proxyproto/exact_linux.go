@@ -60,14 +60,15 @@ func (c *Conn) receiveExactly(fd int) error {
 		_, _, _ = syscall.Recvfrom(fd, b[:n], syscall.MSG_DONTWAIT)
 		return c.fail(bad)
 	}
-	took := n
 	if size > 0 {
-		took = size - before
+		n = size - before
 	}
-	if n, _, err = syscall.Recvfrom(fd, b[:took], syscall.MSG_DONTWAIT); err != nil || n != took {
+	n, _, err = syscall.Recvfrom(fd, b[:n], syscall.MSG_DONTWAIT)
+	if err != nil {
 		return os.NewSyscallError("recvfrom", err)
 	}
-	if c.unread = all[:before+took]; size > 0 {
+	c.unread = all[:before+n]
+	if size > 0 && len(c.unread) == size {
 		c.Header, c.unread, c.done = h, nil, true
 	}
 	return nil

@@ -169,8 +169,8 @@ func (g *Group) adopt(p *Config, nc net.Conn) error {
 	return acceptError(p.Listener, failed)
 }
 
-// duplicateSocket duplicates the descriptor of a connection of package net. fd is negative if there
-// is none. err reports a lack of descriptors, also if closing an idle connection has ended it.
+// duplicateSocket duplicates the descriptor of a connection of package net. fd is negative if
+// that fails. err reports a lack of descriptors, also if closing an idle connection has ended it.
 func (g *Group) duplicateSocket(nc net.Conn) (fd int, err error) {
 	raw, closed := nc.(syscall.Conn).SyscallConn()
 	if closed != nil {

@@ -36,7 +36,7 @@ type outbox struct {
 type outboxItem struct {
 	conn        *shardConn
 	end         int           // offset in out
-	sendTimeout time.Duration // of the last response; 0 is none
+	sendTimeout time.Duration // of the last response; 0 is no limit
 	endsConn    bool          // the connection ends after them
 	mayMove     bool          // another shard may take the connection
 }

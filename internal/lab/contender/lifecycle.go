@@ -19,7 +19,7 @@ type part struct {
 	words  []string
 	env    []string
 	cpus   []int
-	socket *os.File // is passed to the process; nil if there is none
+	socket *os.File // is passed to the process; may be nil
 	files  int      // limit of open files; 0 is that of this process
 
 	cmd     *exec.Cmd

@@ -23,7 +23,7 @@ type Target struct {
 	Within float64  `json:"within,omitempty"`
 }
 
-// Limit is the bound of a figure. The zero value is none.
+// Limit is the bound of a figure. The zero value is no bound.
 type Limit struct {
 	Value float64
 	Least bool // the figure has to be at least Value; otherwise at most
@@ -48,7 +48,7 @@ func (l Limit) IsSet() bool { return l.Value > 0 }
 // Admits reports whether a figure is within the limit.
 func (l Limit) Admits(v float64) bool { return l.Least && v >= l.Value || !l.Least && v <= l.Value }
 
-// String returns the limit in the form of ParseLimit; "" is none.
+// String returns the limit in the form of ParseLimit, or "" without a limit.
 func (l Limit) String() string {
 	switch {
 	case !l.IsSet():
