@@ -102,7 +102,7 @@ func (f *weighFlags) define(c *cobra.Command) {
 	set.BoolVar(&f.profile, "profile", false, "sample where the CPU time goes, in trials of their own, and draw flame graphs; requires privileges")
 	set.BoolVar(&f.tune, "tune", false, "apply the write-up's relevant kernel settings during the run, then restore them; requires privileges")
 	set.BoolVar(&f.details, "details", false, "print all tables, causes and notes, which the report also has, not one screen")
-	set.BoolVar(&f.list, "list", false, "only list the experiments and their questions")
+	set.BoolVar(&f.list, "list", false, "only list the experiments and their questions, or the rows of targets")
 	set.BoolVar(&f.check, "check", false, "with targets, exit with 1 if a required target is missed or cannot be measured")
 	set.StringSliceVar(&f.only, "only", nil,
 		"run only these `CONTENDERS`, such as tare,fasthttp, and the control; or these rows of targets (default all)")
@@ -147,13 +147,14 @@ func weigh(ctx context.Context, env Env, named, command []string, flags *weighFl
 	if flags.full && flags.quick {
 		return usageError(errors.New("--quick and --full are mutually exclusive"))
 	}
-	if flags.list {
+	isTargets := len(named) == 1 && named[0] == lab.TargetsDir && len(command) == 0
+	if flags.list && !isTargets {
 		return listExperiments(env)
 	}
 	if len(named) == 1 && named[0] == allExperiments {
 		return weighAll(ctx, env, flags)
 	}
-	if len(named) == 1 && named[0] == lab.TargetsDir && len(command) == 0 {
+	if isTargets {
 		return weighTargets(ctx, env, flags)
 	}
 	if flags.check {

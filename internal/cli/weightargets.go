@@ -59,6 +59,10 @@ func weighTargets(ctx context.Context, env Env, flags *weighFlags) error {
 	if err != nil {
 		return weighError(err)
 	}
+	if flags.list {
+		listTargets(env, all)
+		return nil
+	}
 	selected, err := selectRows(all, flags.only)
 	if err != nil {
 		return usageError(err)
@@ -93,6 +97,15 @@ func weighTargets(ctx context.Context, env Env, flags *weighFlags) error {
 	return failed
 }
 
+// listTargets prints the rows, one experiment after another.
+func listTargets(env Env, all []targetRows) {
+	for _, e := range all {
+		for _, row := range e.rows {
+			fmt.Fprintf(env.Stdout, "%-12s  %s\n", e.experiment, row)
+		}
+	}
+}
+
 // checkForTargets rejects flags that do not apply to targets.
 func (f *weighFlags) checkForTargets() error {
 	for _, name := range []string{"scenarios", "cores", "connections", "rate", "sweep", "why", "profile", "tune",
@@ -107,12 +120,10 @@ func (f *weighFlags) checkForTargets() error {
 // selectRows returns the rows whose names match a pattern; without patterns all. It returns an
 // error for a pattern without rows.
 func selectRows(all []targetRows, patterns []string) (selected []targetRows, err error) {
-	var names []string
 	matched := make(map[string]bool)
 	for _, e := range all {
 		s := targetRows{experiment: e.experiment, benchmarks: e.benchmarks}
 		for _, row := range e.rows {
-			names = append(names, row)
 			isWanted := len(patterns) == 0
 			for _, pattern := range patterns {
 				ok, err := path.Match(pattern, row)
@@ -131,7 +142,7 @@ func selectRows(all []targetRows, patterns []string) (selected []targetRows, err
 	}
 	for _, pattern := range patterns {
 		if !matched[pattern] {
-			return nil, fmt.Errorf("--only: no row of the targets is %q; want %s", pattern, strings.Join(names, ", "))
+			return nil, fmt.Errorf("--only: no row of the targets is %q (tare weigh targets --list shows them)", pattern)
 		}
 	}
 	if len(selected) == 0 {
