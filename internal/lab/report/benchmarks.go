@@ -45,6 +45,9 @@ func (a *Report) benchmarkColumns() []table.Column[analyze.EngineRow] {
 	ratio := table.Interval("ratio", func(r row) stat.Interval { return r.Ratio })
 	ratio[0] = ratio[0].For(always, "times", func(r row) string { return times(r.Ratio.Mid) })
 	ratio[1] = ratio[1].For(always, confidence()+"\ninterval", func(r row) string { return intervalText(r.Ratio) })
+	engine := table.Text("engine", func(r row) string { return r.Name }).
+		For(always, "", func(r row) string { return r.Title })
+	engine.Class = func(row) string { return "wrap" } // on the left, as text
 	finding := table.Text("finding", func(r row) string { return r.Ratio.Finding().String() })
 	ratio[0].Class = finding.CSV
 	published := func(name string, of func(*sample.PublishedBenchmark) float64) table.Column[row] {
@@ -60,8 +63,7 @@ func (a *Report) benchmarkColumns() []table.Column[analyze.EngineRow] {
 		table.Count("gomaxprocs", func(r row) int { return r.Procs }),
 		table.Text("benchmark", func(r row) string { return r.Benchmark }).
 			For(always, "", func(r row) string { return r.Benchmark }),
-		table.Text("engine", func(r row) string { return r.Name }).
-			For(always, "", func(r row) string { return r.Title }),
+		engine,
 		table.Count("trials", func(r row) int { return r.Trials }),
 	}, ns, []table.Column[row]{
 		table.Figure("bytes_per_op", bytes).For(detailed, "B/op", whole(bytes)),

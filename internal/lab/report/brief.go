@@ -79,6 +79,9 @@ func writeFirst(d *table.Document, left int, heads []string, lines [][]string, r
 		more = len(lines) - shown
 		lines = lines[:shown]
 	}
+	for i, head := range heads { // the screen has room for one line of a head
+		heads[i] = head[strings.LastIndexByte(head, '\n')+1:]
+	}
 	shortenLabels(left, heads, lines)
 	d.Table(left, heads, lines)
 	if more > 0 {
@@ -103,8 +106,17 @@ func shortenLabels(left int, heads []string, lines [][]string) {
 		return
 	}
 	for _, line := range lines {
-		line[0] = cut(line[0], max(minLabel, label-(widest-screenWidth)))
+		line[0] = cutMiddle(line[0], max(minLabel, label-(widest-screenWidth)))
 	}
+}
+
+// cutMiddle shortens a label to at most n characters. Labels differ at their ends.
+func cutMiddle(label string, n int) string {
+	all := []rune(label)
+	if len(all) <= n {
+		return label
+	}
+	return string(all[:n/2]) + "…" + string(all[len(all)-(n-n/2-1):])
 }
 
 // cut shortens a text to at most n characters.

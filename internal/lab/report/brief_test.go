@@ -9,6 +9,18 @@ import (
 	"github.com/tarehq/tare/internal/lab/sample"
 )
 
+func TestLabelsKeepTheirEnds(t *testing.T) {
+	for _, test := range []struct {
+		label string
+		n     int
+		want  string
+	}{{"tare front", 10, "tare front"}, {"tare front → FastCGI (unix)", 20, "tare front…GI (unix)"}} {
+		if got := cutMiddle(test.label, test.n); got != test.want || utf8.RuneCountInString(got) > test.n {
+			t.Errorf("got %q, want %q", got, test.want)
+		}
+	}
+}
+
 // The first screen has at most 24 lines of 80 columns, however many contenders and problems there
 // are.
 func TestFirstScreenFits(t *testing.T) {
