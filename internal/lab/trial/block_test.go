@@ -78,7 +78,7 @@ func TestEachRoundHasOneSliceOfEachContender(t *testing.T) {
 			}
 			at = s.Offset
 			requests += s.Requests
-			took += s.Took
+			took += s.Elapsed
 			for role, cpu := range s.CPU {
 				if role != contender.RoleApplication || cpu <= 0 {
 					t.Errorf("%s: %v of %s", name, cpu, role)
