@@ -79,7 +79,7 @@ func (x *exchange) usesRawExchange() bool {
 // response.
 func (x *exchange) sendAndReceive(t *rawExchange) error {
 	s := x.scratch
-	n, received, err := t.sendReceive(s.out, s.in, x.conn.reused)
+	n, received, err := t.sendReceive(s.out, s.in, x.conn.reused, x.conn.isQuiet)
 	if err == nil && n < len(s.out) { // the socket buffer is full
 		var more int
 		more, err = x.conn.Write(s.out[n:])
