@@ -275,6 +275,9 @@ func TestHTTP2StalledClientLosesConnection(t *testing.T) {
 		for _, dispatch := range []engine.Dispatch{engine.OnLoop, engine.OwnGoroutine} {
 			for mode := range http2Modes {
 				t.Run(limit+" "+mode, func(t *testing.T) {
+					if limit != "WriteTimeout" { // which also limits the handshake
+						t.Parallel()
+					}
 					ended := make(chan struct{}, 2)
 					set := &http.Server{Handler: http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 						defer func() { ended <- struct{}{} }()
