@@ -150,8 +150,15 @@ func canResumeWrites(nc net.Conn) bool {
 // MayBlock implements exchange.Transport. The connection has a goroutine of its own.
 func (c *Conn) MayBlock() {}
 
+// CanSendFrom implements exchange.Transport.
+func (c *Conn) CanSendFrom() bool {
+	_, ok := c.NetConn.(io.ReaderFrom)
+	return ok
+}
+
 // SendFrom implements exchange.Transport.
-func (c *Conn) SendFrom(direct io.ReaderFrom, src io.Reader, timeout time.Duration) (n int64, err error) {
+func (c *Conn) SendFrom(src io.Reader, timeout time.Duration) (n int64, err error) {
+	direct := c.NetConn.(io.ReaderFrom)
 	if c.extendDeadline(timeout); timeout == 0 {
 		return direct.ReadFrom(src)
 	}
