@@ -223,7 +223,8 @@ func TestWriteDeadlineReplacesWriteTimeout(t *testing.T) {
 					}
 					// WriteTimeout also limits the handshake. On a busy machine it takes longer.
 					for timeout := test.timeout; ; timeout *= 2 {
-						s := siteOf(t, maker, mode, &http.Server{WriteTimeout: timeout, Handler: http.HandlerFunc(handler)})
+						set := &http.Server{WriteTimeout: timeout, Handler: http.HandlerFunc(handler)}
+						s := siteOf(t, maker, mode, set)
 						io.WriteString(s.connect(), get)
 						if got := s.awaitFailedWrite(failed); got == "true" {
 							return
