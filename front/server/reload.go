@@ -121,15 +121,16 @@ func (s *Server) apply(c *Config) error {
 	s.tlsTable.Store(&both) // during the switch, handshakes may use either configuration
 	if err := s.front.Reload(c.Front); err != nil {
 		next.closeOpened()
-		closeNewQUIC(nextQUIC)
+		s.closeNewQUIC(nextQUIC)
 		s.tlsTable.Store(&before)
 		s.retainCerts()
 		return configError(err)
 	}
+	previous := s.config
 	s.config = c
 	s.tlsTable.Store(&after)
 	s.applySockets(next)
-	s.applyQUIC(nextQUIC)
+	s.applyQUIC(nextQUIC, previous)
 	s.retainCerts()
 	return nil
 }
