@@ -107,9 +107,10 @@ func TestServerStartsBesideClosedConnections(t *testing.T) {
 	nc.Close() // after the server
 	f.signal(syscall.SIGKILL)
 	f.wait()
-	for deadline := time.Now().Add(patience); !hasTimeWait(t, address); time.Sleep(time.Millisecond) {
+	// With many of other programs the kernel keeps none (tcp_max_tw_buckets).
+	for deadline := time.Now().Add(5 * time.Second); !hasTimeWait(t, address); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatal("no connection is in state TIME_WAIT")
+			t.Skip("the kernel keeps no connection in state TIME_WAIT")
 		}
 	}
 	f.start()
