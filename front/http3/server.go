@@ -13,6 +13,7 @@ import (
 
 	"github.com/quic-go/quic-go"
 
+	quicserver "github.com/tarehq/tare/front/internal/quic"
 	"github.com/tarehq/tare/front/server"
 )
 
@@ -47,7 +48,7 @@ func New() server.HTTP3 { return implementation{} }
 type implementation struct{}
 
 // Serve implements server.HTTP3.
-func (implementation) Serve(c server.HTTP3Config) (server.HTTP3Server, error) {
+func (implementation) Serve(c quicserver.Config) (quicserver.Server, error) {
 	s := &socketServer{open: make(map[*connection]bool), closed: make(chan struct{})}
 	s.config.Store(&c)
 	var err error
@@ -75,7 +76,7 @@ type socketServer struct {
 	conn      *sharedConn
 	transport *quic.Transport
 	listener  *quic.Listener
-	config    atomic.Pointer[server.HTTP3Config] // of new connections
+	config    atomic.Pointer[quicserver.Config] // of new connections
 
 	counted   atomic.Int64 // connections and handshakes in progress
 	closeOnce sync.Once
@@ -166,15 +167,15 @@ func (s *socketServer) established() int64 {
 	return int64(len(s.open))
 }
 
-// Connections implements server.HTTP3Server.
+// Connections implements quicserver.Server.
 func (s *socketServer) Connections() (accepted, open int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.accepted, int64(len(s.open))
 }
 
-// Replace implements server.HTTP3Server.
-func (s *socketServer) Replace(c server.HTTP3Config) {
+// Replace implements quicserver.Server.
+func (s *socketServer) Replace(c quicserver.Config) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.config.Store(&c)
@@ -188,7 +189,7 @@ func (s *socketServer) retireAll() {
 	}
 }
 
-// Retire implements server.HTTP3Server.
+// Retire implements quicserver.Server.
 func (s *socketServer) Retire(isReplaced bool) {
 	if isReplaced {
 		s.conn.pause()
@@ -206,7 +207,7 @@ func (s *socketServer) Retire(isReplaced bool) {
 	}
 }
 
-// Shutdown implements server.HTTP3Server.
+// Shutdown implements quicserver.Server.
 func (s *socketServer) Shutdown(ctx context.Context) error {
 	s.Retire(false)
 	check := time.NewTicker(checkInterval)
@@ -227,7 +228,7 @@ func (s *socketServer) Shutdown(ctx context.Context) error {
 // hasEnded reports whether no connection is open and no handshake is in progress.
 func (s *socketServer) hasEnded() bool { return s.counted.Load() <= 0 && s.established() == 0 }
 
-// Close implements server.HTTP3Server.
+// Close implements quicserver.Server.
 func (s *socketServer) Close() (err error) {
 	s.closeOnce.Do(func() {
 		s.Retire(false)

@@ -266,10 +266,10 @@ func TestStepsKeepTheirOrder(t *testing.T) {
 		conf.Set{Name: "a", Value: "b"},
 		conf.If{Left: "$host", Op: "~*", Right: `^www\.(.*)$`, Then: []conf.Step{
 			conf.Set{Name: "c", Value: "$1"},
-			conf.Rewrite{Pattern: "^(.*)$", To: "https://$c$1", Flag: conf.RewritePermanent},
+			conf.Rewrite{Pattern: "^(.*)$", To: "https://$c$1", Flag: "permanent"},
 		}},
-		conf.Rewrite{Pattern: "a", To: "b", Flag: conf.RewriteLast},
-		conf.Rewrite{Pattern: "a", To: "$scheme://b", Flag: conf.RewriteRedirect},
+		conf.Rewrite{Pattern: "a", To: "b", Flag: "last"},
+		conf.Rewrite{Pattern: "a", To: "$scheme://b", Flag: "redirect"},
 		conf.If{Op: "!-f", Left: "$uri", Then: []conf.Step{conf.Return{Status: 404, Text: "no $uri"}}},
 		conf.If{Left: "$a", Then: []conf.Step{conf.Break{}}},
 		conf.Return{Status: 302, Text: "https://x/"},
@@ -281,25 +281,25 @@ func TestStepsKeepTheirOrder(t *testing.T) {
 
 func TestProxyPassURLs(t *testing.T) {
 	for text, want := range map[string]string{
-		"http://u":                                "0 u <nil>",
-		"http://u/":                               "0 u /",
-		"http://u/a/b":                            "0 u /a/b",
-		"http://other":                            "0 other:80 <nil>",
-		"https://other":                           "1 other:443 <nil>",
-		"http://127.0.0.1:8080":                   "0 127.0.0.1:8080 <nil>",
-		"http://[::1]":                            "0 [::1]:80 <nil>",
-		"http://[::1]:8080/x":                     "0 [::1]:8080 /x",
-		"http://bound":                            "0 bound <nil>",
-		"http://unix:/tmp/s":                      "0 unix:/tmp/s <nil>",
-		"http://unix:/tmp/s:/x":                   "0 unix:/tmp/s /x",
-		"http://$host":                            "0 $host <nil>",
-		"http://$host:8080$request_uri":           "0 $host:8080 $request_uri",
-		"http://$host/x$uri":                      "0 $host /x$uri",
-		"http://u$uri$is_args$args":               "0 u $uri$is_args$args",
-		"http://u${request_uri}":                  "0 u ${request_uri}",
-		"http://$uri_of":                          "0 $uri_of <nil>",
-		"http://u?a=b":                            "0 u ?a=b",
-		"https://$host:8443/a?b=$arg_b&c=$cookie": "1 $host:8443 /a?b=$arg_b&c=$cookie",
+		"http://u":                                `"" u <nil>`,
+		"http://u/":                               `"" u /`,
+		"http://u/a/b":                            `"" u /a/b`,
+		"http://other":                            `"" other:80 <nil>`,
+		"https://other":                           `"https" other:443 <nil>`,
+		"http://127.0.0.1:8080":                   `"" 127.0.0.1:8080 <nil>`,
+		"http://[::1]":                            `"" [::1]:80 <nil>`,
+		"http://[::1]:8080/x":                     `"" [::1]:8080 /x`,
+		"http://bound":                            `"" bound <nil>`,
+		"http://unix:/tmp/s":                      `"" unix:/tmp/s <nil>`,
+		"http://unix:/tmp/s:/x":                   `"" unix:/tmp/s /x`,
+		"http://$host":                            `"" $host <nil>`,
+		"http://$host:8080$request_uri":           `"" $host:8080 $request_uri`,
+		"http://$host/x$uri":                      `"" $host /x$uri`,
+		"http://u$uri$is_args$args":               `"" u $uri$is_args$args`,
+		"http://u${request_uri}":                  `"" u ${request_uri}`,
+		"http://$uri_of":                          `"" $uri_of <nil>`,
+		"http://u?a=b":                            `"" u ?a=b`,
+		"https://$host:8443/a?b=$arg_b&c=$cookie": `"https" $host:8443 /a?b=$arg_b&c=$cookie`,
 	} {
 		r, err := Parse("nginx.conf", Options{
 			FS: oneFile(inHTTP("upstream u { server a; } server { location / { proxy_pass \"" + text +
@@ -315,7 +315,7 @@ func TestProxyPassURLs(t *testing.T) {
 		if p.URI != nil {
 			uri = string(*p.URI)
 		}
-		if got := fmt.Sprintf("%d %s %s", p.Protocol, p.To, uri); got != want {
+		if got := fmt.Sprintf("%q %s %s", p.Protocol, p.To, uri); got != want {
 			t.Errorf("%s is %s; want %s", text, got, want)
 		}
 	}

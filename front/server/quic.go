@@ -4,14 +4,12 @@ import (
 	"context"
 	"crypto/tls"
 	"fmt"
-	"log"
 	"net"
-	"net/http"
 	"os"
 	"slices"
 	"strings"
-	"time"
 
+	"github.com/tarehq/tare/front/internal/quic"
 	"github.com/tarehq/tare/front/nginxconf"
 	"github.com/tarehq/tare/internal/listen"
 	"github.com/tarehq/tare/upgrade"
@@ -21,47 +19,7 @@ import (
 // import: programs without HTTP/3 do not carry QUIC.
 type HTTP3 interface {
 	// Serve serves a UDP socket. It returns at once.
-	Serve(HTTP3Config) (HTTP3Server, error)
-}
-
-// HTTP3Config is what a server for HTTP/3 needs.
-type HTTP3Config struct {
-	Conn     *net.UDPConn // the server closes it at its end
-	Handler  http.Handler
-	TLS      *tls.Config
-	ErrorLog *log.Logger
-	// QUIC, HeaderTimeout, IdleTimeout and HeaderBytes are those of nginxconf.Listener.
-	QUIC                       nginxconf.QUIC
-	HeaderTimeout, IdleTimeout time.Duration
-	HeaderBytes                int64
-	// Files passes files to processes that replace this one. It is nil without Options.Upgrade.
-	Files HTTP3Files
-}
-
-// HTTP3Files passes files from a process to the one that replaces it: see upgrade.Upgrader. Their
-// names begin with "http3 ".
-type HTTP3Files interface {
-	AddFile(*os.File)
-	RemoveFile(*os.File)
-	Files(prefix string) []*os.File
-	OnHandover(stop, resume func()) (remove func())
-}
-
-// HTTP3Server serves a UDP socket.
-type HTTP3Server interface {
-	// Replace changes the settings, except Conn and Files. Connections that are open end after
-	// their requests in progress, with GOAWAY.
-	Replace(HTTP3Config)
-	// Retire accepts no more connections, and ends those that are open in the same way. If the
-	// process is replaced, the other one reads from the socket, and forwards packets.
-	Retire(isReplaced bool)
-	// Shutdown retires the server, waits until all connections have ended, and closes the socket.
-	// It closes the connections when ctx ends.
-	Shutdown(ctx context.Context) error
-	// Close closes all connections and the socket.
-	Close() error
-	// Connections returns the numbers of accepted and of open connections.
-	Connections() (accepted, open int64)
+	Serve(quic.Config) (quic.Server, error)
 }
 
 // quicPrefix starts the addresses of UDP sockets.
@@ -74,7 +32,7 @@ func isQUIC(l *nginxconf.Listener) bool { return strings.HasPrefix(l.Addr, quicP
 type quicSocket struct {
 	config nginxconf.Listener
 	conn   *net.UDPConn
-	server HTTP3Server // nil until it is served
+	server quic.Server // nil until it is served
 }
 
 func (q *quicSocket) url() string {
@@ -103,13 +61,13 @@ func (s *Server) openQUIC(l *nginxconf.Listener, inherited *listen.Passed) (q *q
 // http3FilePrefix starts the names of the files that servers for HTTP/3 pass on.
 const http3FilePrefix = "http3 "
 
-// passedFiles is the HTTP3Files of a process. Only the goroutine that serves sockets uses its list.
+// passedFiles is the quic.Files of a process. Only the goroutine that serves sockets uses its list.
 type passedFiles struct {
 	*upgrade.Upgrader // for its other methods
 	all               []*os.File
 }
 
-// Files implements HTTP3Files.
+// Files implements quic.Files.
 func (p *passedFiles) Files(prefix string) (found []*os.File) {
 	p.all = slices.DeleteFunc(p.all, func(f *os.File) bool {
 		has := strings.HasPrefix(f.Name(), prefix)
@@ -130,8 +88,8 @@ func (p *passedFiles) closeRest() {
 }
 
 // http3Config returns the settings of a UDP socket.
-func (s *Server) http3Config(q *quicSocket) HTTP3Config {
-	c := HTTP3Config{
+func (s *Server) http3Config(q *quicSocket) quic.Config {
+	c := quic.Config{
 		Conn: q.conn, Handler: s.handler(), TLS: &tls.Config{GetConfigForClient: s.configForClient,
 			MinVersion: tls.VersionTLS13}, ErrorLog: s.errors.logger(), QUIC: q.config.QUIC,
 		HeaderTimeout: q.config.HeaderTimeout, IdleTimeout: q.config.IdleTimeout, HeaderBytes: q.config.HeaderBytes,
@@ -214,7 +172,7 @@ func (s *Server) applyQUIC(next []*quicSocket) {
 }
 
 // drainQUIC ends a server when its requests have ended.
-func (s *Server) drainQUIC(old HTTP3Server) {
+func (s *Server) drainQUIC(old quic.Server) {
 	s.draining.Go(func() {
 		_ = old.Shutdown(context.Background()) // returns when all requests are done or the server is closed
 		s.mu.Lock()
@@ -228,17 +186,17 @@ func (s *Server) drainQUIC(old HTTP3Server) {
 // failedHTTP3 is the server of a socket that could not be served.
 type failedHTTP3 struct{}
 
-// Replace implements HTTP3Server.
-func (failedHTTP3) Replace(HTTP3Config) {}
+// Replace implements quic.Server.
+func (failedHTTP3) Replace(quic.Config) {}
 
-// Retire implements HTTP3Server.
+// Retire implements quic.Server.
 func (failedHTTP3) Retire(bool) {}
 
-// Shutdown implements HTTP3Server.
+// Shutdown implements quic.Server.
 func (failedHTTP3) Shutdown(context.Context) error { return nil }
 
-// Close implements HTTP3Server.
+// Close implements quic.Server.
 func (failedHTTP3) Close() error { return nil }
 
-// Connections implements HTTP3Server.
+// Connections implements quic.Server.
 func (failedHTTP3) Connections() (accepted, open int64) { return 0, 0 }
