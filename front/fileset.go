@@ -355,8 +355,8 @@ func (c *compiler) openRoot(f *fileSet, used bool) error {
 	}
 	config := f.config
 	config.SymlinksFrom = f.from.literal
-	key := fmt.Sprintf("%s %v %v %v %q %v %v %v %s", config.Dir, config.Listing, config.Compress, config.DisableSymlinks,
-		config.SymlinksFrom, config.NoEtag, config.ModifiedExact, config.Limits, f.types.key)
+	key := fmt.Sprintf("%s %v %v %q %q %v %v %v %s", config.Dir, config.Listing, config.Compress,
+		config.DisableSymlinks, config.SymlinksFrom, config.NoEtag, config.ModifiedExact, config.Limits, f.types.key)
 	open := func() (*files.Handler, error) { return files.New(config) }
 	at, release, err := acquire(&c.state.files, key, open, func(h *files.Handler) { _ = h.Close() })
 	if err != nil {

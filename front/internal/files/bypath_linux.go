@@ -32,9 +32,9 @@ func (t *pathTree) statChecked(trusted, rest string) (os.FileInfo, error) {
 	return f.Stat()
 }
 
-// walk opens a path name by name: it follows a link after the trusted prefix only if DisableSymlinks
-// allows it. It opens directories for searching only. It opens the last name with the flags last,
-// after checking whether that is a link.
+// walk opens a path name by name: it follows a link after the trusted prefix only if
+// DisableSymlinks allows it. It opens directories for searching only. It opens the last name with
+// the flags last, after checking whether that is a link.
 func (t *pathTree) walk(trusted, rest string, last int) (*os.File, error) {
 	fd, err := unix.Open(trusted+"/", unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
